@@ -133,12 +133,12 @@ started(baseline) ->
     fun() -> #{yes => 0, no => 0, gap => 0} end;
 started(Way) ->
     Way =:= inline andalso weave(),
-    {Module, Config} = dyno_verify_instrumentation:find(Way),
-    {ok, Pid} = Module:start_link(Config#{monitors => [?MODULE], sink => self()}),
+    {Way, Config} = lists:keyfind(Way, 1, dyno_verify_target:instrumentations()),
+    {ok, Pid} = dyno_agent_verifier:start_link(Config#{monitors => [?MODULE], sink => self()}),
     fun() ->
         timer:sleep(100),
         #{verdicts := #{monitors := #{?MODULE := Of}, gap := Gap, cut := Cut}} =
-            Module:finish(Pid),
+            dyno_agent_verifier:finish(Pid),
         (maps:with([yes, no], Of))#{gap => Gap + Cut}
     end.
 

@@ -119,10 +119,15 @@ ranch_verified() ->
          || {Module, Beam} <- Loaded
         ],
         Port = erpc:call(Node, Protocol, start, []),
-        Modules = dyno_code:closure([dyno_agent_guard, dyno_agent_verify, dyno_agent_property]),
+        Modules = dyno_code:closure([
+            dyno_agent_guard, dyno_agent_verifier, dyno_agent_verify, dyno_agent_property
+        ]),
         {ok, Agent} = dyno_agent:attach(Node, #{modules => Modules}),
-        Config = #{monitors => [Module || {Module, _, _} <- Compiled], sink => self()},
-        {ok, _} = dyno_agent:start(Agent, dyno_agent_verify, Config),
+        {ok, _} = dyno_agent:start(Agent, dyno_agent_verifier, #{
+            instrumentation => dyno_agent_verify,
+            monitors => [Module || {Module, _, _} <- Compiled],
+            sink => self()
+        }),
         [ok = echoed(Port, ["one\n", "two\n"]) || _ <- lists:seq(1, 10)],
         ok = echoed(Port, ["one\n", "twice\n", "two\n"]),
         ok = echoed(Port, ["lost\n", "two\n"]),

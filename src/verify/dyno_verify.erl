@@ -48,8 +48,10 @@ with what was seen until then, when its process gets `dyno_interrupt`, or `stop`
     status := complete | interrupted | failed,
     duration_ns := non_neg_integer(),
     facts := [map()],
-    %% Of each node what was counted last, and whether the node was lost since.
-    summaries := [{dyno_agent_verifier:summary(), seen | lost}],
+    %% What was counted last.
+    summaries := #{node() => dyno_agent_verifier:summary()},
+    %% Since then.
+    lost := [node()],
     %% The first ones, the last one first.
     reports := [{AtNs :: non_neg_integer(), dyno_agent_monitor:report()}],
     faults := [{node(), unicode:chardata()}],
@@ -91,21 +93,12 @@ run(Specs, Nodes, Options) ->
         }),
         {ok, cancel} = timer:cancel(Timer),
         ok = flush(),
-        #{summaries := Summaries, lost := Lost} = Ended,
-        Ending = maps:with([status, reports, faults], Ended),
+        Ending = maps:with([status, reports, faults, summaries, lost], Ended),
         {ok,
             dyno_verify_recording:document(Specs, Nodes, Options, Environment, Ending#{
                 duration_ns => erlang:monotonic_time(nanosecond) - Started,
                 facts => Facts,
-                monitors => [Module || {Module, _, _} <- Objects],
-                summaries => [
-                    {Summary,
-                        case lists:member(Node, Lost) of
-                            true -> lost;
-                            false -> seen
-                        end}
-                 || Node := Summary <- Summaries
-                ]
+                monitors => [Module || {Module, _, _} <- Objects]
             })}
     end.
 
@@ -133,12 +126,16 @@ loop(#{ends_ms := EndsMs} = State) ->
     receive
         {dyno_verify, Node, What} -> loop(told(Node, What, State));
         {?MODULE, tick} -> loop(counted(State));
-        {'DOWN', Ref, process, _, _} -> loop(down(Ref, State));
-        {dyno_agent, Ref, What} -> loop(ended(Ref, What, State));
+        {'DOWN', Ref, process, Pid, _} -> loop(lost(monitor, Ref, down(node(Pid)), State));
+        {dyno_agent, Ref, What} -> loop(lost(ref, Ref, ended(What), State));
         dyno_interrupt -> finish(State#{status := interrupted});
         stop -> finish(State)
     after left_ms(EndsMs) -> finish(State)
     end.
+
+down(Node) -> ["the node ", atom_to_binary(Node), " was lost"].
+
+ended(What) -> io_lib:format("monitoring ended: ~0tP", [element(tuple_size(What), What), 10]).
 
 left_ms(infinity) -> infinity;
 left_ms(EndsMs) -> max(0, EndsMs - erlang:monotonic_time(millisecond)).
@@ -160,10 +157,10 @@ told(Node, {crashed, Module, Process, Why}, #{show := Show, faults := Faults} = 
 told(Node, {fault, Text}, State) ->
     fault(Node, Text, State);
 told(Node, gave_up, #{targets := Targets} = State) ->
-    [#{node := Node} = Target] = [Of || #{node := Of0} = Of <- Targets, Of0 =:= Node],
+    [Target] = [Of || #{node := Where} = Of <- Targets, Where =:= Node],
     Summed = summed(dyno_verify_target:finish(Target), Target, State),
     Text = "monitoring ended, after too many faults; what was counted until then is told",
-    lost(Target, Text, Summed).
+    lost(node, Node, Text, Summed).
 
 fault(Node, Text, #{show := Show, faults := Faults} = State) ->
     ok = Show({fault, Node, Text}),
@@ -185,34 +182,23 @@ summed({ok, Summary}, #{node := Node}, #{summaries := Summaries} = State) ->
 summed(gone, _Target, State) ->
     State.
 
-down(Ref, #{targets := Targets} = State) ->
-    case [Target || #{monitor := Monitor} = Target <- Targets, Monitor =:= Ref] of
+%% The target that has this under that key, if it is not lost already.
+lost(Key, Value, Text, #{targets := Targets, lost := Lost} = State) ->
+    case [Target || #{Key := Of} = Target <- Targets, Of =:= Value] of
         [#{node := Node} = Target] ->
-            lost(Target, ["the node ", atom_to_binary(Node), " was lost"], State);
+            ok = dyno_verify_target:detach(Target),
+            fault(Node, Text, State#{targets := Targets -- [Target], lost := [Node | Lost]});
         [] ->
             State
     end.
-
-ended(Ref, {_, Why}, State) -> ended(Ref, {gave_up, [], Why}, State);
-ended(Ref, {_, _, Why}, #{targets := Targets} = State) ->
-    case [Target || #{ref := Of} = Target <- Targets, Of =:= Ref] of
-        [Target] -> lost(Target, io_lib:format("monitoring ended: ~0tP", [Why, 10]), State);
-        [] -> State
-    end.
-
-lost(#{node := Node} = Target, Text, #{targets := Targets, lost := Lost} = State) ->
-    ok = dyno_verify_target:detach(Target),
-    fault(Node, Text, State#{targets := Targets -- [Target], lost := [Node | Lost]}).
 
 finish(#{targets := Targets} = State) ->
     Finished = lists:foldl(
         fun(#{node := Node} = Target, #{lost := Lost} = Acc) ->
             Summary = dyno_verify_target:finish(Target),
             ok = dyno_verify_target:detach(Target),
-            case Summary of
-                {ok, _} -> summed(Summary, Target, Acc);
-                gone -> Acc#{lost := [Node | Lost]}
-            end
+            Gone = [Node || Summary =:= gone],
+            summed(Summary, Target, Acc#{lost := Gone ++ Lost})
         end,
         State,
         Targets

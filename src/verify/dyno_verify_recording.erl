@@ -18,9 +18,7 @@ document(Specs, [First | Others] = Nodes, Options, Environment, Ending) ->
         specifications => Specs,
         nodes => Nodes,
         duration_ms => maps:get(for_ms, Options, undefined),
-        instrumentation => maps:get(
-            instrumentation, Options, hd(dyno_verify_instrumentation:names())
-        )
+        instrumentation => maps:get(instrumentation, Options, partition)
     },
     More = [[" and ", integer_to_binary(length(Others)), " more"] || Others =/= []],
     Name = iolist_to_binary([filename:basename(hd(Specs)), " in ", atom_to_binary(First), More]),
@@ -78,44 +76,40 @@ sum(Key, Rows) -> lists:sum([map_get(Key, Row) || Row <- Rows]).
 properties(#{summaries := Summaries} = Ending) ->
     [
         Counts#{node => Node, property => name(Module, Ending)}
-     || {#{node := Node, verdicts := #{monitors := Monitors}}, _} <- Summaries,
+     || Node := #{verdicts := #{monitors := Monitors}} <- Summaries,
         Module := Counts <- Monitors
     ].
 
 name(Module, #{summaries := Summaries}) ->
-    case [Name || {#{properties := #{Module := Name}}, _} <- Summaries] of
+    case [Name || _ := #{properties := #{Module := Name}} <- Summaries] of
         [Name | _] -> dyno_recording_part:text("~ts", [Name]);
         [] -> atom_to_binary(Module)
     end.
 
 %% Of a node that was lost, what was open has a gap.
-partitions(#{summaries := Summaries}) ->
+partitions(#{summaries := Summaries, lost := Lost}) ->
     [
-        begin
-            #{
-                complete := Complete, partial := Partial, gap := Gap, cut := Cut, open := Open,
-                monitors := Monitors
-            } = Verdicts,
-            {Gone, Running} =
-                case State of
-                    lost -> {Open, 0};
-                    seen -> {0, Open}
-                end,
-            #{
-                node => Node,
-                complete => Complete,
-                partial => Partial,
-                gap => Gap + Cut + Gone,
-                open => Running,
-                opened => map_get(opened, Verdicts) + Cut,
-                events => map_get(events, Verdicts),
-                rate => map_get(events, Verdicts) * 1.0e9 / max(1, DurationNs),
-                untold => map_get(untold, Verdicts),
-                no => lists:sum([No || _ := #{no := No} <- Monitors])
-            }
-        end
-     || {#{node := Node, verdicts := Verdicts, duration_ns := DurationNs}, State} <- Summaries
+        partitions(Node, Summary, lists:member(Node, Lost))
+     || Node := Summary <- maps:iterator(Summaries, ordered)
     ].
+
+partitions(Node, #{verdicts := Verdicts, duration_ns := DurationNs}, IsLost) ->
+    #{
+        opened := Opened, gap := Gap, cut := Cut, open := Open, events := Events, monitors := Of
+    } = Verdicts,
+    {Gone, Running} =
+        case IsLost of
+            true -> {Open, 0};
+            false -> {0, Open}
+        end,
+    (maps:with([complete, partial, events, untold], Verdicts))#{
+        node => Node,
+        gap => Gap + Cut + Gone,
+        open => Running,
+        opened => Opened + Cut,
+        rate => Events * 1.0e9 / max(1, DurationNs),
+        no => lists:sum([No || _ := #{no := No} <- Of])
+    }.
 
 violations(#{reports := Reports}) ->
     lists:reverse([Report#{at_ns => At} || {At, Report} <- Reports]).
@@ -145,7 +139,7 @@ verdicts(#{monitors := Monitors, summaries := Summaries} = Ending) ->
     [verdict(Module, Summaries, Ending) || Module <- Monitors].
 
 verdict(Module, Summaries, Ending) ->
-    Of = [Counts || {#{verdicts := #{monitors := #{Module := Counts}}}, _} <- Summaries],
+    Of = [Counts || _ := #{verdicts := #{monitors := #{Module := Counts}}} <- Summaries],
     [Processes, No, Crashed] = [sum(Key, Of) || Key <- [processes, no, crashed]],
     {Result, Text} =
         case {No, Crashed, Processes} of

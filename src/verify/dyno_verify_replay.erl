@@ -18,20 +18,9 @@ Monitors over several processes get all events in the order of their times.
 -type result() :: #{
     verdicts := [dyno_agent_monitor:report()],
     crashes := [{module(), dyno_agent_event:process(), Reason :: term()}],
-    counts := dyno_agent_partition:counts(),
-    monitors := #{module() => counted()},
+    counts := dyno_agent_verdicts:summary(),
     %% Processes that had not ended when the file did, and whose monitors had not all decided.
-    open := [pid()],
-    events := non_neg_integer()
-}.
-
--doc "Of a monitor: its processes, and how it ended with them.".
--type counted() :: #{
-    processes := non_neg_integer(),
-    yes := non_neg_integer(),
-    no := non_neg_integer(),
-    inconclusive := non_neg_integer(),
-    crashed := non_neg_integer()
+    open := [pid()]
 }.
 
 -opaque t() :: #{
@@ -60,23 +49,32 @@ run(Specs, File, Options) ->
         Monitors = [Module || {Module, _, _} <- Objects],
         _ = [ok = dyno_code:load(Module, Path, Beam) || {Module, Beam, Path} <- Objects],
         Replayed = file(File, Monitors, maps:with([events], Options)),
-        Names = #{M => Name || M <- Monitors, #{property := Name} <- [M:needs()]},
+        Names = #{M => map_get(property, dyno_agent_monitor:needs(M)) || M <- Monitors},
         ok = dyno_code:unload(Monitors),
-        {ok, Result} ?= Replayed,
-        Broken = [Report || #{verdict := no} = Report <- map_get(verdicts, Result)],
+        {ok, #{verdicts := Verdicts, crashes := Crashes, counts := Counts}} ?= Replayed,
+        Broken = [Report || #{verdict := no} = Report <- Verdicts],
         Show = maps:get(show, Options, fun(_) -> ok end),
         lists:foreach(fun(Report) -> ok = Show({verdict, Report}) end, Broken),
         %% Where a node stands otherwise.
         Node = binary_to_atom(filename:basename(File)),
+        DurationNs = erlang:monotonic_time(nanosecond) - Started,
+        Summary = #{
+            node => Node,
+            duration_ns => DurationNs,
+            faults => [],
+            properties => Names,
+            verdicts => Counts#{untold := max(0, length(Broken) - ?MOST_REPORTS)}
+        },
         Ending = #{
             status => complete,
-            duration_ns => erlang:monotonic_time(nanosecond) - Started,
+            duration_ns => DurationNs,
             facts => [#{name => Node}],
-            summaries => [{summary(Node, Names, Started, Result), seen}],
+            summaries => #{Node => Summary},
+            lost => [],
             reports => reports(Node, lists:sublist(Broken, ?MOST_REPORTS)),
             faults => [
                 {Node, dyno_verify_text:crash(Crash)}
-             || Crash <- lists:sublist(map_get(crashes, Result), ?MOST_CRASHES)
+             || Crash <- lists:sublist(Crashes, ?MOST_CRASHES)
             ],
             monitors => Monitors
         },
@@ -96,22 +94,6 @@ reports(_Node, []) ->
 reports(Node, Broken) ->
     First = lists:min([Time || #{time_ns := Time} <- Broken]),
     lists:reverse([{Time - First, R#{node := Node}} || #{time_ns := Time} = R <- Broken]).
-
-summary(Node, Names, Started, Result) ->
-    #{counts := Counts, events := Events, open := Open, monitors := Monitors} = Result,
-    #{
-        node => Node,
-        duration_ns => erlang:monotonic_time(nanosecond) - Started,
-        faults => [],
-        properties => Names,
-        verdicts => (maps:with([opened, complete, partial, gap], Counts))#{
-            events => Events,
-            cut => 0,
-            open => length(Open),
-            untold => max(0, map_get(no, Counts) - ?MOST_REPORTS),
-            monitors => Monitors
-        }
-    }.
 
 -doc """
 Runs these monitors on a file that `m:dyno_verify_log` reads. Their modules are loaded in this node.
@@ -133,7 +115,7 @@ start(Monitors, Options) ->
 -doc "The next one of a file.".
 -spec item(dyno_verify_log:item(), t()) -> t().
 item({process, Process, Time}, #{core := Core} = Replay) ->
-    done(dyno_agent_partition:attach(Process, Time, Core), Time, Replay);
+    done(dyno_agent_partition:attach(Process, Core), Time, Replay);
 item({gap, Time}, #{core := Core} = Replay) ->
     done(dyno_agent_partition:gap_all(Time, Core), Time, Replay);
 item({Pid, Event, Time}, #{core := Core, events := Events} = Replay) ->
@@ -150,26 +132,11 @@ finish(#{core := Core, effects := Effects, newest := Newest} = Replay) ->
     {Settled, More} = dyno_agent_partition:settle(Core),
     {Ended, Last} = dyno_agent_partition:timeouts(Newest, Settled),
     All = lists:reverse(Effects, More ++ Last),
+    Verdicts = dyno_agent_verdicts:new(1, Monitors, self()),
+    ok = dyno_agent_verdicts:count(All, Verdicts),
     #{
         verdicts => [Report || {verdict, Report} <- All],
         crashes => [{Module, Process, Why} || {crashed, Module, Process, Why} <- All],
-        counts => dyno_agent_partition:count(All, dyno_agent_partition:counts()),
-        monitors => lists:foldl(fun counted/2, #{M => none() || M <- Monitors}, All),
-        open => lists:sort(dyno_agent_partition:pids(Ended)),
-        events => Events
+        counts => (dyno_agent_verdicts:read(Verdicts))#{events := Events},
+        open => lists:sort(dyno_agent_partition:pids(Ended))
     }.
-
-none() -> #{processes => 0, yes => 0, no => 0, inconclusive => 0, crashed => 0}.
-
-counted({opened, _, Modules}, Counts) ->
-    lists:foldl(fun(Module, Acc) -> more(Module, processes, Acc) end, Counts, Modules);
-counted({verdict, #{monitor := Module, verdict := Verdict}}, Counts) ->
-    more(Module, Verdict, Counts);
-counted({crashed, Module, _, _}, Counts) ->
-    more(Module, crashed, Counts);
-counted(_Effect, Counts) ->
-    Counts.
-
-more(Module, Key, Counts) ->
-    #{Module := #{Key := N} = Of} = Counts,
-    Counts#{Module := Of#{Key := N + 1}}.

@@ -7,8 +7,8 @@
 %% ends with the process that attaches it, which gets {dyno_verify, Node, Message} and, where the
 %% agent ends, the message of the monitor `t:target/0` has.
 
--export([attach/3, peek/1, finish/1, detach/1, format_error/1]).
--export_type([target/0, options/0, reason/0]).
+-export([instrumentations/0, attach/3, peek/1, finish/1, detach/1, format_error/1]).
+-export_type([target/0, reason/0]).
 
 -type target() :: #{
     node := node(),
@@ -16,34 +16,36 @@
     monitor := reference(),
     ref := reference(),
     %% Once it runs.
-    verifier => {module(), pid()},
+    verifier => pid(),
     %% Of this node, loaded for as long as it lasts.
     loaded := [module()]
 }.
 
--type options() :: #{
-    instrumentation => atom(),
-    limits => dyno_agent_event_flow:limits(),
-    select => [dyno_agent_monitor:selector()],
-    shards => pos_integer(),
-    events => non_neg_integer(),
-    cookie => atom(),
-    name => atom()
-}.
-
 -type reason() :: {other_version, node(), module()}.
 
--define(CALL_MS, 120_000).
+-doc "How events come to monitors, by name: what is special in the configuration of the verifier.".
+-spec instrumentations() -> [{atom(), #{instrumentation := module(), atom() => term()}}, ...].
+instrumentations() ->
+    [
+        %% Events are routed by process to the shards.
+        {partition, #{instrumentation => dyno_agent_verify}},
+        %% One tracer that tells the processes apart.
+        {centralised, #{instrumentation => dyno_agent_verify, shards => 1}},
+        %% A tracer for each process that has monitors, which hand processes over to each other.
+        {riarc, #{instrumentation => dyno_agent_riarc_verify}},
+        %% In modules that dyno_inline wove.
+        {inline, #{instrumentation => dyno_agent_inline_verify}}
+    ].
 
 -doc "Attaches to a node, and monitors.".
--spec attach(node(), [dyno_code:object(), ...], options()) ->
+-spec attach(node(), [dyno_code:object(), ...], dyno_verify:options()) ->
     {ok, target()} | {error, dyno_error:error()}.
 attach(Node, Objects, Options) ->
-    {Verifier, Config} = dyno_verify_instrumentation:find(
-        maps:get(instrumentation, Options, hd(dyno_verify_instrumentation:names()))
-    ),
+    Name = maps:get(instrumentation, Options, partition),
+    {Name, #{instrumentation := By} = Special} = lists:keyfind(Name, 1, instrumentations()),
+    Config = maps:merge(maps:with([limits, select, shards, events], Options), Special),
     Modules = dyno_code:closure(
-        [dyno_agent_guard, Verifier | dyno_verify_monitors:runtime(Objects)]
+        [dyno_agent_guard, dyno_agent_verifier, By | dyno_verify_monitors:runtime(Objects)]
     ),
     maybe
         ok ?= dyno_target_node:connect(Node, maps:with([cookie, name], Options)),
@@ -60,16 +62,14 @@ attach(Node, Objects, Options) ->
             ref => dyno_agent:ref(Agent),
             loaded => Loaded
         },
-        start(Verifier, Target, maps:merge(maps:merge(#{
-            monitors => [Module || {Module, _, _} <- Objects],
-            sink => self()
-        }, maps:with([limits, select, shards, events], Options)), Config))
+        Monitors = [Module || {Module, _, _} <- Objects],
+        start(Target, Config#{monitors => Monitors, sink => self()})
     end.
 
-start(Verifier, #{agent := Agent} = Target, Config) ->
-    case dyno_agent:start(Agent, Verifier, Config) of
+start(#{agent := Agent} = Target, Config) ->
+    case dyno_agent:start(Agent, dyno_agent_verifier, Config) of
         {ok, Pid} ->
-            {ok, Target#{verifier => {Verifier, Pid}}};
+            {ok, Target#{verifier => Pid}};
         Error ->
             detach(Target),
             Error
@@ -92,30 +92,24 @@ missing(Node, [{Module, Binary, _} = Object | Objects], Missing) ->
             {error, {dyno_code, Reason}}
     end.
 
-load(Node, Objects) when Node =:= node() ->
-    lists:map(
-        fun({Module, Binary, File}) ->
-            ok = dyno_code:load(Module, File, Binary),
-            Module
-        end,
-        Objects
-    );
-load(_Node, _Objects) ->
-    [].
+load(Node, Objects) ->
+    Own = [Object || Node =:= node(), Object <- Objects],
+    lists:foreach(fun({Module, Binary, File}) -> dyno_code:load(Module, File, Binary) end, Own),
+    [Module || {Module, _, _} <- Own].
 
 -doc "What was counted until now.".
 -spec peek(target()) -> {ok, dyno_agent_verifier:summary()} | gone.
-peek(Target) -> call(peek, Target).
+peek(#{verifier := Pid}) -> summary(fun() -> dyno_agent_verifier:peek(Pid) end).
 
 -doc "Monitors no more; what was counted.".
 -spec finish(target()) -> {ok, dyno_agent_verifier:summary()} | gone.
-finish(Target) -> call(finish, Target).
+finish(#{verifier := Pid}) -> summary(fun() -> dyno_agent_verifier:finish(Pid) end).
 
-call(Function, #{node := Node, verifier := {Module, Pid}}) ->
+summary(Call) ->
     try
-        {ok, erpc:call(Node, Module, Function, [Pid], ?CALL_MS)}
+        {ok, Call()}
     catch
-        _:_ -> gone
+        exit:_ -> gone
     end.
 
 -doc "Leaves the node; returns when nothing is left there.".

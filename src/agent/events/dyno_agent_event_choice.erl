@@ -9,24 +9,26 @@ Which monitors a process has, by what it runs, and by its name and label.
 the node is asked about.
 """.
 
--export([new/1, of_process/2, of_name/2, of_label/2, is_late/1, wants_new/1, labels/1]).
+-export([new/2, of_process/2, of_selector/2, is_late/1, wants_new/1, labels/1]).
 -export([describe/1]).
 -export_type([t/0]).
 
 -opaque t() :: #{dyno_agent_monitor:selector() => [module(), ...]}.
 
 -doc """
-The choice of monitors. The modules of applications are those of this node.
+The choice of monitors: their own, or that of the configuration. The modules of applications are
+those of this node.
 """.
--spec new([{module(), [dyno_agent_monitor:selector()]}]) -> t().
-new(Monitors) ->
+-spec new([module()], #{select => [dyno_agent_monitor:selector()], atom() => term()}) -> t().
+new(Monitors, Config) ->
     maps:groups_from_list(
         fun({Selector, _}) -> Selector end,
         fun({_, Monitor}) -> Monitor end,
         lists:uniq([
             {Resolved, Monitor}
-         || {Monitor, Selectors} <- Monitors,
-            Selector <- Selectors,
+         || Monitor <- Monitors,
+            #{select := Own} <- [dyno_agent_monitor:needs(Monitor)],
+            Selector <- maps:get(select, Config, Own),
             Resolved <- resolved(Selector)
         ])
     ).
@@ -57,29 +59,24 @@ of_process(#{pid := Pid, initial_call := {M, F, A}} = Process, Choice) ->
         Several -> lists:uniq(lists:append(Several))
     end.
 
--doc "The monitors of whatever has a name.".
--spec of_name(atom(), t()) -> [module()].
-of_name(Name, Choice) -> maps:get({registered, Name}, Choice, []).
-
--doc "The monitors of whatever has a label.".
--spec of_label(term(), t()) -> [module()].
-of_label(Label, Choice) -> maps:get({label, Label}, Choice, []).
+-doc "The monitors of whatever has a name or a label.".
+-spec of_selector(dyno_agent_monitor:selector(), t()) -> [module()].
+of_selector(Selector, Choice) -> maps:get(Selector, Choice, []).
 
 -doc "Whether a process may be chosen after its start, by a name or label that it takes.".
 -spec is_late(t()) -> boolean().
-is_late(Choice) ->
-    lists:any(fun({Kind, _}) -> Kind =:= registered orelse Kind =:= label; (_) -> false end,
-        maps:keys(Choice)).
+is_late(Choice) -> has([registered, label], Choice).
 
 -doc "Whether a label may choose a process.".
 -spec labels(t()) -> boolean().
-labels(Choice) ->
-    lists:any(fun({Kind, _}) -> Kind =:= label; (_) -> false end, maps:keys(Choice)).
+labels(Choice) -> has([label], Choice).
 
 -doc "Whether a process that is yet to come may be chosen.".
 -spec wants_new(t()) -> boolean().
-wants_new(Choice) ->
-    lists:any(fun(Selector) -> element(1, Selector) =/= pid end, maps:keys(Choice)).
+wants_new(Choice) -> has([function, module, registered, label], Choice).
+
+has(Kinds, Choice) ->
+    lists:any(fun(Selector) -> lists:member(element(1, Selector), Kinds) end, maps:keys(Choice)).
 
 -doc """
 What is known of a process that runs already; `gone` where it has ended. The runtime doesn't say

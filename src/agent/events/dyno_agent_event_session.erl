@@ -37,7 +37,8 @@ open(Tracer, Needs, Choice) ->
     #{
         handle => Session,
         flags =>
-            [procs, monotonic_timestamp | [Kind || Kind <- [send, 'receive'], asks(Kind, Filters)]] ++
+            [procs, monotonic_timestamp] ++
+            [Kind || Kind <- [send, 'receive'], lists:any(fun(F) -> is_of(Kind, F) end, Filters)] ++
             [call || Calls =/= []],
         late =>
             case dyno_agent_event_choice:is_late(Choice) of
@@ -46,14 +47,8 @@ open(Tracer, Needs, Choice) ->
             end
     }.
 
-asks(Kind, Filters) ->
-    lists:any(
-        fun
-            ({Of, _}) -> Of =:= Kind;
-            (Of) -> Of =:= Kind
-        end,
-        Filters
-    ).
+is_of(Kind, {Kind, _Heads}) -> true;
+is_of(Kind, Filter) -> Filter =:= Kind.
 
 %% All messages where one monitor asks for all.
 messages(Session, Kind, Filters) ->
@@ -73,13 +68,9 @@ messages(Session, Kind, Filters) ->
 
 functions(Filters) ->
     [
-        {{M, F, A}, guarded(Guards, [])}
-     || {call, M, F, A, Guards} <- Filters
-    ] ++ [{{M, F, A}, guarded(undefined, [{exception_trace}])} || {return, M, F, A} <- Filters].
-
-guarded(undefined, []) -> [];
-guarded(undefined, Body) -> [{'_', [], Body}];
-guarded({Arguments, Guards}, Body) -> [{Arguments, Guards, Body}].
+        {{M, F, A}, [{Arguments, Guards, []} || {Arguments, Guards} <- [Heads]]}
+     || {call, M, F, A, Heads} <- Filters
+    ] ++ [{{M, F, A}, [{'_', [], [{exception_trace}]}]} || {return, M, F, A} <- Filters].
 
 calls(Session, {Module, _, _} = MFA, Spec) ->
     _ = code:ensure_loaded(Module),
@@ -87,7 +78,9 @@ calls(Session, {Module, _, _} = MFA, Spec) ->
     ok.
 
 -doc "Ends the session; what was traced has arrived, or arrives in a moment.".
--spec close(t()) -> ok.
+-spec close(t() | none) -> ok.
+close(none) ->
+    ok;
 close(#{handle := Session}) ->
     _ = trace:session_destroy(Session),
     ok.

@@ -20,7 +20,7 @@
 %%   turn   usual -- more than 2,000 wait --> urgent -- more than 100,000 --> hopeless
 %%            ^------- fewer than 200 ----------'------------------------------'
 
--export([start_link/1, start_router/1, of_pid/2]).
+-export([start_link/1, of_pid/2]).
 -export([attach/2, cut/2, traces/2, replace/3, drain/3]).
 -export([init_shard/1, init_router/1]).
 -export_type([config/0]).
@@ -51,6 +51,7 @@
     core :: dyno_agent_partition:t(),
     verdicts :: dyno_agent_verdicts:t(),
     choice :: dyno_agent_event_choice:t(),
+    %% Before the first event.
     session = none :: dyno_agent_event_session:t() | none,
     %% Only where it is the tracer.
     flow = none :: dyno_agent_event_flow:t() | none,
@@ -94,17 +95,14 @@
     link, {message_queue_data, off_heap}, {min_heap_size, 10_000}, {fullsweep_after, 100}
 ]).
 
--doc "Starts a shard, linked to the caller.".
+-doc "Starts a shard, or the router of those that are configured, linked to the caller.".
 -spec start_link(config()) -> pid().
 start_link(Config) ->
-    spawned(init_shard, Config).
-
--doc "Starts a router, linked to the caller.".
--spec start_router(config()) -> pid().
-start_router(Config) ->
-    spawned(init_router, Config).
-
-spawned(Function, Config) ->
+    Function =
+        case Config of
+            #{shards := _} -> init_router;
+            #{} -> init_shard
+        end,
     Pid = proc_lib:spawn_opt(?MODULE, Function, [Config], ?SPAWN_OPTIONS),
     true = is_pid(Pid),
     Pid.
@@ -196,21 +194,12 @@ init_shard(#{index := Index, monitors := Monitors, choice := Choice} = Config) -
     }).
 
 has_time(Module) ->
-    #{key := Key} = dyno_agent_monitor:needs(Module),
-    Key orelse erlang:function_exported(Module, deadline, 1).
+    dyno_agent_monitor:has_key(Module) orelse erlang:function_exported(Module, deadline, 1).
 
-shard(#shard{left = 0} = State) ->
-    receive
-        Message -> shard(message(Message, sample(Message, State#shard{left = ?SAMPLE})))
-    after State#shard.idle -> shard(idle(State))
-    end;
-shard(#shard{left = Left, idle = infinity} = State) ->
-    receive
-        Message -> shard(message(Message, State#shard{left = Left - 1}))
-    end;
 shard(#shard{left = Left, idle = Idle} = State) ->
     receive
-        Message -> shard(message(Message, State#shard{left = Left - 1}))
+        Message when Left > 0 -> shard(message(Message, State#shard{left = Left - 1}));
+        Message -> shard(message(Message, sample(Message, State#shard{left = ?SAMPLE})))
     after Idle -> shard(idle(State))
     end.
 
@@ -247,40 +236,30 @@ effects({Core, Effects}, #shard{index = Index, verdicts = Verdicts} = State) ->
     lists:foreach(fun(Effect) -> traced(Effect, State) end, Effects),
     State#shard{core = Core}.
 
-traced(_Effect, #shard{session = none}) -> ok;
 traced({ignore, Pid}, #shard{session = Session}) -> dyno_agent_event_session:ignore(Pid, Session);
 traced({follow, Pid}, #shard{session = Session}) -> dyno_agent_event_session:follow(Pid, Session);
 traced(_Effect, _State) -> ok.
 
 cut(Pid, Event, TimeNs, #shard{core = Core, session = Session} = State) ->
-    case dyno_agent_partition:is_open(Pid, Core) of
-        true ->
-            ok = ignore(Pid, Session),
-            effects(dyno_agent_partition:gap(Pid, TimeNs, Core), State);
-        false ->
-            #shard{index = Index, verdicts = Verdicts, choice = Choice} = State,
-            case cut_at_start(Pid, Event, Choice, Index, Verdicts, Session) of
-                true -> effects(dyno_agent_partition:gap(Pid, TimeNs, Core), State);
-                false -> State
-            end
+    #shard{index = Index, verdicts = Verdicts, choice = Choice} = State,
+    IsOpen = dyno_agent_partition:is_open(Pid, Core),
+    case IsOpen orelse element(1, Event) =:= spawned of
+        true -> dyno_agent_event_session:ignore(Pid, Session);
+        false -> ok
+    end,
+    case IsOpen orelse cut_at_start(Pid, Event, Choice, Index, Verdicts) of
+        true -> effects(dyno_agent_partition:gap(Pid, TimeNs, Core), State);
+        false -> State
     end.
 
 %% Whether it was to have a partition.
-cut_at_start(Pid, {spawned, _, _} = Event, Choice, Index, Verdicts, Session) ->
-    ok = ignore(Pid, Session),
+cut_at_start(Pid, {spawned, _, _} = Event, Choice, Index, Verdicts) ->
     Process = dyno_agent_event:description(Pid, Event),
-    case dyno_agent_event_choice:of_process(Process, Choice) of
-        [] ->
-            false;
-        [_ | _] ->
-            ok = dyno_agent_verdicts:cut(Index, Verdicts),
-            true
-    end;
-cut_at_start(_Pid, _Event, _Choice, _Index, _Verdicts, _Session) ->
+    IsWanted = dyno_agent_event_choice:of_process(Process, Choice) =/= [],
+    _ = IsWanted andalso dyno_agent_verdicts:cut(Index, Verdicts),
+    IsWanted;
+cut_at_start(_Pid, _Event, _Choice, _Index, _Verdicts) ->
     false.
-
-ignore(_Pid, none) -> ok;
-ignore(Pid, Session) -> dyno_agent_event_session:ignore(Pid, Session).
 
 %% The size of an event is meant: the next message, then.
 sample(Message, State) when element(1, Message) =/= trace_ts ->
@@ -289,7 +268,8 @@ sample(Message, #shard{flow = Flow, turn = Turn} = State) ->
     {message_queue_len, Waiting} = process_info(self(), message_queue_len),
     Timed = (time(Message, State))#shard{turn = turn(Waiting, Turn)},
     case Flow of
-        none -> Timed;
+        none ->
+            Timed;
         _ ->
             New = dyno_agent_event_flow:sample(Waiting, Message, ?SAMPLE, Flow),
             ok = atomics:put(State#shard.words, 1, dyno_agent_event_flow:words(New)),
@@ -312,11 +292,9 @@ prior(Priority, Turn) ->
 %% Where it never is idle, the time is that of the events.
 time(_Message, #shard{idle = infinity} = State) ->
     State;
-time(Message, #shard{core = Core} = State) when element(1, Message) =:= trace_ts ->
+time(Message, #shard{core = Core} = State) ->
     Ns = dyno_agent_event:time_ns(element(tuple_size(Message), Message)),
-    effects(dyno_agent_partition:timeouts(Ns - ?GRACE_NS, Core), State);
-time(_Message, State) ->
-    State.
+    effects(dyno_agent_partition:timeouts(Ns - ?GRACE_NS, Core), State).
 
 idle(#shard{core = Core} = State) ->
     Now = erlang:monotonic_time(nanosecond),
@@ -326,13 +304,15 @@ idle(#shard{core = Core} = State) ->
 other({gap, Pid}, #shard{core = Core} = State) ->
     effects(dyno_agent_partition:gap(Pid, erlang:monotonic_time(nanosecond), Core), State);
 other({gap_all, TimeNs}, #shard{core = Core, session = Session} = State) ->
-    lists:foreach(fun(Pid) -> ignore(Pid, Session) end, dyno_agent_partition:pids(Core)),
+    lists:foreach(
+        fun(Pid) -> dyno_agent_event_session:ignore(Pid, Session) end,
+        dyno_agent_partition:pids(Core)
+    ),
     effects(dyno_agent_partition:gap_all(TimeNs, Core), State#shard{since = TimeNs});
 other({{attach, Processes}, From, Ref}, State) ->
-    Now = erlang:monotonic_time(nanosecond),
     New = lists:foldl(
         fun(Process, #shard{core = Core} = Acc) ->
-            effects(dyno_agent_partition:attach(Process, Now, Core), Acc)
+            effects(dyno_agent_partition:attach(Process, Core), Acc)
         end,
         State,
         Processes
@@ -358,13 +338,11 @@ init_router(Config) ->
     proc_lib:set_label(?MODULE),
     ok = dyno_agent_process:unlimited(),
     Size = tuple_size(Shards),
-    %% The first one is for what waits here.
-    Share = maps:merge(dyno_agent_event_flow:defaults(), Limits),
     router(#router{
         shards = Shards,
         size = Size,
         sent = counters:new(Size, [atomics]),
-        flow = erlang:make_tuple(Size, dyno_agent_event_flow:new(Share)),
+        flow = erlang:make_tuple(Size, dyno_agent_event_flow:new(Limits)),
         verdicts = Verdicts,
         words = map_get(words, Config),
         choice = Choice,
@@ -372,21 +350,22 @@ init_router(Config) ->
         left = ?SAMPLE
     }).
 
-router(#router{left = 0} = State) ->
-    receive
-        Message -> router(route(Message, watch(Message, State#router{left = ?SAMPLE})))
-    end;
 router(#router{left = Left} = State) ->
     receive
-        Message -> router(route(Message, State#router{left = Left - 1}))
+        Message when Left > 0 -> router(route(Message, State#router{left = Left - 1}));
+        Message -> router(route(Message, watch(Message, State#router{left = ?SAMPLE})))
     end.
 
 route(Message, #router{size = Size, flow = Flow} = State) when element(1, Message) =:= trace_ts ->
     Pid = element(2, Message),
     Index = of_pid(Pid, Size),
     case dyno_agent_event_flow:is_cut(Pid, element(Index, Flow)) of
-        true -> cut_off(Pid, Index, Message, State);
-        false -> to_shard(Index, Message, State)
+        true ->
+            cut_off(Pid, Index, Message, State);
+        false ->
+            element(Index, State#router.shards) ! Message,
+            ok = counters:add(State#router.sent, Index, 1),
+            State
     end;
 route({{session, Session}, From, Ref}, State) ->
     From ! {Ref, ok},
@@ -410,24 +389,18 @@ route({gap_all, _} = Message, #router{shards = Shards} = State) ->
 route(_Message, State) ->
     State.
 
-to_shard(Index, Message, #router{shards = Shards, sent = Sent} = State) ->
-    element(Index, Shards) ! Message,
-    ok = counters:add(Sent, Index, 1),
-    State.
-
 cut_off(Pid, _Index, _Message, #router{cut = Cut} = State) when is_map_key(Pid, Cut) ->
     State;
 cut_off(Pid, Index, Message, #router{cut = Cut, shards = Shards} = State) ->
     #router{choice = Choice, verdicts = Verdicts, session = Session} = State,
-    ok = ignore(Pid, Session),
-    case dyno_agent_event:from_trace(Message) of
-        {Pid, {spawned, _, _} = Event, _} ->
-            _ = cut_at_start(Pid, Event, Choice, Index, Verdicts, none),
-            ok;
-        _ ->
-            element(Index, Shards) ! {gap, Pid},
-            ok
-    end,
+    ok = dyno_agent_event_session:ignore(Pid, Session),
+    _ =
+        case dyno_agent_event:from_trace(Message) of
+            {Pid, {spawned, _, _} = Event, _} ->
+                cut_at_start(Pid, Event, Choice, Index, Verdicts);
+            _ ->
+                element(Index, Shards) ! {gap, Pid}
+        end,
     %% Whoever is forgotten is told of again, which does nothing.
     case map_size(Cut) >= ?MOST_CUT of
         true -> State#router{cut = #{Pid => []}};

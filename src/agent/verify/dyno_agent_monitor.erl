@@ -32,7 +32,7 @@ A monitor with a key (`key => true`) has a state for each key instead, across pr
 says which key an event has, and `c:init/1` gets the process of the first event with it.
 """.
 
--export([needs/1, init/2, step/4, timeout/3, ended/2, deadline/2, key/3]).
+-export([needs/1, has_key/1, init/2, step/4, timeout/3, ended/2, deadline/2, key/3, report/6]).
 -export_type([process/0, verdict/0, explanation/0, needs/0, selector/0, event_filter/0]).
 -export_type([state/0, decision/0, outcome/0, report/0, trace_state/0]).
 
@@ -84,9 +84,7 @@ Which events. `{send, Heads}` and `{'receive', Heads}` filter at the source: eac
     select := [selector()],
     events := [event_filter()],
     %% One state for each key, over several processes; default: false.
-    key => boolean(),
-    %% For the module's own use: an event that no clause names breaks the property.
-    strict => boolean()
+    key => boolean()
 }.
 
 -doc "What a monitor returns.".
@@ -146,15 +144,20 @@ before the deadline comes any more.
 -doc "What a monitor needs, complete.".
 -spec needs(module()) -> needs().
 needs(Module) ->
-    maps:merge(
-        #{property => atom_to_binary(Module), key => false, strict => false}, Module:needs()
-    ).
+    maps:merge(#{property => atom_to_binary(Module), key => false}, Module:needs()).
+
+-doc "Whether a monitor has a state for each key, over several processes.".
+-spec has_key(module()) -> boolean().
+has_key(Module) -> map_get(key, needs(Module)).
 
 -doc "The state for a process.".
 -spec init(module(), process()) -> {next, state()} | {crashed, {atom(), term(), list()}}.
 init(Module, Process) ->
+    safely(fun() -> {next, Module:init(Process)} end).
+
+safely(Call) ->
     try
-        {next, Module:init(Process)}
+        Call()
     catch
         Class:Reason:Stack -> {crashed, {Class, Reason, Stack}}
     end.
@@ -169,39 +172,31 @@ step(Module, Event, TimeNs, State) ->
         Class:Reason:Stack -> {crashed, {Class, Reason, Stack}}
     end.
 
-checked({next, _} = Next) -> Next;
-checked({yes, #{}, _} = Decided) -> Decided;
-checked({no, #{}, _} = Decided) -> Decided;
-checked({inconclusive, #{}, _} = Decided) -> Decided;
-checked({report, Verdict, #{} = Explanation, State}) ->
-    case checked({Verdict, Explanation, State}) of
-        {Verdict, _, _} -> {report, Verdict, Explanation, State};
-        Crashed -> Crashed
-    end;
-checked(Other) -> {crashed, {error, {bad_return_value, Other}, []}}.
+checked({next, _} = Next) ->
+    Next;
+checked({Verdict, #{}, _} = Decided) when
+    Verdict =:= yes; Verdict =:= no; Verdict =:= inconclusive
+->
+    Decided;
+checked({report, Verdict, #{}, _} = Report) when
+    Verdict =:= yes; Verdict =:= no; Verdict =:= inconclusive
+->
+    Report;
+checked(Other) ->
+    {crashed, {error, {bad_return_value, Other}, []}}.
 
 -doc "Tells a monitor that its deadline is over.".
 -spec timeout(module(), integer(), state()) -> outcome().
 timeout(Module, TimeNs, State) ->
-    try
-        checked(Module:timeout(TimeNs, State))
-    catch
-        Class:Reason:Stack -> {crashed, {Class, Reason, Stack}}
-    end.
+    safely(fun() -> checked(Module:timeout(TimeNs, State)) end).
 
 -doc "Tells a monitor that its process has ended.".
 -spec ended(module(), state()) ->
     {verdict(), explanation()} | none | {crashed, {atom(), term(), list()}}.
 ended(Module, State) ->
     case erlang:function_exported(Module, ended, 1) of
-        true ->
-            try
-                Module:ended(State)
-            catch
-                Class:Reason:Stack -> {crashed, {Class, Reason, Stack}}
-            end;
-        false ->
-            none
+        true -> safely(fun() -> Module:ended(State) end);
+        false -> none
     end.
 
 -doc "When the monitor is to be told the time; of a module that exports it.".
@@ -221,3 +216,19 @@ key(Module, Event, Process) ->
     catch
         _:_ -> none
     end.
+
+-doc "A verdict as it is told; of the events the last one comes first.".
+-spec report(module(), Why, process(), integer(), Events, trace_state()) -> report() when
+    Why :: {verdict(), explanation()}, Events :: [tuple()].
+report(Module, {Verdict, Explanation}, Process, TimeNs, Events, Trace) ->
+    #{
+        property => map_get(property, maps:merge(needs(Module), Explanation)),
+        monitor => Module,
+        verdict => Verdict,
+        process => Process,
+        node => node(),
+        time_ns => TimeNs,
+        events => lists:reverse(Events),
+        explanation => Explanation,
+        trace => Trace
+    }.

@@ -22,9 +22,9 @@ Monitors with a key are in dyno_agent_partition_keyed: their events are of sever
 wait a moment until they are in the order of their times.
 """.
 
--export([new/2, event/4, attach/3, gap/3, gap_all/2, timeouts/2, settle/1]).
--export([is_open/2, pids/1, count/2, counts/0]).
--export_type([t/0, options/0, effect/0, counts/0]).
+-export([new/2, event/4, attach/2, gap/3, gap_all/2, timeouts/2, settle/1]).
+-export([is_open/2, pids/1]).
+-export_type([t/0, options/0, effect/0]).
 
 -type options() :: #{
     %% How many events a report shows; 10.
@@ -47,17 +47,6 @@ may take; `follow`: all of them are, from now on.
     | {ignore, pid()}
     | {follow, pid()}.
 
--type counts() :: #{
-    opened := non_neg_integer(),
-    complete := non_neg_integer(),
-    partial := non_neg_integer(),
-    gap := non_neg_integer(),
-    crashed := non_neg_integer(),
-    yes := non_neg_integer(),
-    no := non_neg_integer(),
-    inconclusive := non_neg_integer()
-}.
-
 %% A monitor of a process: the kinds of events that it gets, and when it is entered for a timeout.
 -record(running, {
     module :: module(),
@@ -67,6 +56,7 @@ may take; `follow`: all of them are, from now on.
 
 -record(partition, {
     process :: dyno_agent_event:process(),
+    trace :: dyno_agent_monitor:trace_state(),
     running :: [#running{}],
     %% Monitors with a key that get its events.
     keyed :: [module()],
@@ -83,7 +73,7 @@ may take; `follow`: all of them are, from now on.
     keep :: non_neg_integer(),
     open = #{} :: #{pid() => #partition{}},
     timeouts = gb_sets:new() :: gb_sets:set({integer(), pid(), module()}),
-    keyed :: dyno_agent_partition_keyed:t() | none
+    keyed :: dyno_agent_partition_keyed:t()
 }).
 
 -type monitor() :: #{kinds := #{atom() => []}, key := boolean(), deadline := boolean()}.
@@ -98,29 +88,23 @@ may take; `follow`: all of them are, from now on.
 -doc "No partitions yet. The monitors' modules are loaded.".
 -spec new([module()], options()) -> t().
 new(Modules, Options) ->
-    Needs = [{Module, dyno_agent_monitor:needs(Module)} || Module <- Modules],
     Choice =
         case Options of
             #{choice := Given} -> Given;
-            #{} -> dyno_agent_event_choice:new([{M, S} || {M, #{select := S}} <- Needs])
+            #{} -> dyno_agent_event_choice:new(Modules, #{})
         end,
-    Keyed = [Module || {Module, #{key := true}} <- Needs],
     Keep = maps:get(events, Options, ?EVENTS),
+    ReorderNs = maps:get(reorder_ns, Options, ?REORDER_NS),
     #core{
         choice = Choice,
         late = dyno_agent_event_choice:is_late(Choice),
-        monitors = #{Module => about(Module, Need) || {Module, Need} <- Needs},
+        monitors = #{Module => about(Module) || Module <- Modules},
         keep = Keep,
-        keyed =
-            case Keyed of
-                [] -> none;
-                _ ->
-                    ReorderNs = maps:get(reorder_ns, Options, ?REORDER_NS),
-                    dyno_agent_partition_keyed:new(ReorderNs, Keep)
-            end
+        keyed = dyno_agent_partition_keyed:new(ReorderNs, Keep)
     }.
 
-about(Module, #{events := Events, key := Key}) ->
+about(Module) ->
+    #{events := Events, key := Key} = dyno_agent_monitor:needs(Module),
     Kinds = lists:append([kinds(Event) || Event <- Events]),
     #{
         kinds => #{Kind => [] || Kind <- [spawned, exit | Kinds]},
@@ -146,33 +130,41 @@ event(Pid, {spawned, _, _} = Event, TimeNs, Core0) ->
             {Core, Before ++ [{ignore, Pid}]};
         Modules ->
             {Opened, Effects} = open(Process, Modules, Core),
-            {Stepped, More} = event_of(
-                Pid, dyno_agent_event:normal(Event), TimeNs, map_get(Pid, Opened#core.open), Opened
-            ),
+            #core{open = #{Pid := Partition}} = Opened,
+            {Stepped, More} = event_of(Pid, Event, TimeNs, Partition, Opened),
             {Stepped, Before ++ Effects ++ More}
     end;
 event(Pid, Event, TimeNs, #core{open = Open, late = Late} = Core) ->
     case Open of
         #{Pid := Partition} when Late -> renamed(Pid, Event, TimeNs, Partition, Core);
-        #{Pid := Partition} -> event_of(Pid, normal(Event), TimeNs, Partition, Core);
+        #{Pid := Partition} -> event_of(Pid, Event, TimeNs, Partition, Core);
         #{} when Late -> chosen_late(Pid, Event, Core);
         #{} -> {Core, []}
     end.
 
-normal({spawn, _, _} = Event) -> dyno_agent_event:normal(Event);
-normal(Event) -> Event.
-
 -doc "A process that runs already; it has no partition if nobody wants it.".
--spec attach(dyno_agent_event:process(), TimeNs :: integer(), t()) -> {t(), [effect()]}.
-attach(#{pid := Pid}, _TimeNs, #core{open = Open} = Core) when is_map_key(Pid, Open) ->
+-spec attach(dyno_agent_event:process(), t()) -> {t(), [effect()]}.
+attach(#{pid := Pid}, #core{open = Open} = Core) when is_map_key(Pid, Open) ->
     {Core, []};
-attach(Process, _TimeNs, #core{choice = Choice} = Core) ->
+attach(Process, #core{choice = Choice} = Core) ->
     case dyno_agent_event_choice:of_process(Process, Choice) of
         [] -> {Core, []};
         Modules -> open(Process, Modules, Core)
     end.
 
-open(#{pid := Pid} = Process, Modules, #core{monitors = All, open = Open} = Core) ->
+open(#{pid := Pid} = Process, Modules, #core{open = Open, keep = Keep} = Core) ->
+    {Running, Keyed, Crashes} = running(Process, Modules, Core),
+    Trace =
+        case Process of
+            #{partial := true} -> partial;
+            #{} -> complete
+        end,
+    Partition = #partition{
+        process = Process, trace = Trace, running = Running, keyed = Keyed, keep = Keep
+    },
+    {Core#core{open = Open#{Pid => Partition}}, [{opened, Process, Modules} | Crashes]}.
+
+running(Process, Modules, #core{monitors = All}) ->
     {Keyed, Own} = lists:partition(
         fun(Module) -> map_get(key, map_get(Module, All)) end,
         [Module || Module <- Modules, is_map_key(Module, All)]
@@ -187,53 +179,49 @@ open(#{pid := Pid} = Process, Modules, #core{monitors = All, open = Open} = Core
         {[], []},
         Own
     ),
-    Partition = #partition{
-        process = Process, running = Running, keyed = Keyed, keep = Core#core.keep
-    },
-    {Core#core{open = Open#{Pid => Partition}}, [{opened, Process, Modules} | Crashes]}.
+    {Running, Keyed, Crashes}.
 
 %% A process that takes a name or a label is chosen by it, and keeps it.
 
 renamed(Pid, Event, TimeNs, #partition{process = Process} = Partition, Core) ->
     case named(Event) of
-        {Key, Value} ->
+        {Key, Value, Selector} ->
             Named = Partition#partition{process = Process#{Key => Value}},
-            {New, Effects} = also(Pid, Key, Value, Named, Core),
-            {Stepped, More} = event_of(Pid, Event, TimeNs, map_get(Pid, New#core.open), New),
-            {Stepped, Effects ++ More};
+            {More, Effects} = also(Selector, Named, Core),
+            {Stepped, Others} = event_of(Pid, Event, TimeNs, More, Core),
+            {Stepped, Effects ++ Others};
         none ->
-            event_of(Pid, normal(Event), TimeNs, Partition, Core)
+            event_of(Pid, Event, TimeNs, Partition, Core)
     end.
 
-named({register, Name}) -> {name, Name};
-named({call, {proc_lib, set_label, [Label]}}) -> {label, Label};
+named({register, Name}) -> {name, Name, {registered, Name}};
+named({call, {proc_lib, set_label, [Label]}}) -> {label, Label, {label, Label}};
 named(_Event) -> none.
 
 %% More monitors, for which the process is partial.
-also(Pid, Key, Value, #partition{process = Process, running = Running} = Partition, Core) ->
+also(Selector, #partition{process = Process, running = Running} = Partition, Core) ->
     Has = [Module || #running{module = Module} <- Running],
-    case of_value(Key, Value, Core) -- Has of
+    case dyno_agent_event_choice:of_selector(Selector, Core#core.choice) -- Has of
         [] ->
-            {Core#core{open = (Core#core.open)#{Pid := Partition}}, []};
+            {Partition, []};
         More ->
             Partial = Process#{partial := true},
-            {Opened, [{opened, _, _} | Crashes]} = open(Partial, More, Core),
-            #core{open = #{Pid := #partition{running = New, keyed = NewKeyed}} = Open} = Opened,
-            Both = Partition#partition{
-                process = Partial,
-                running = Running ++ New,
-                keyed = lists:uniq(Partition#partition.keyed ++ NewKeyed)
-            },
-            {Opened#core{open = Open#{Pid := Both}}, Crashes}
+            {New, Keyed, Crashes} = running(Partial, More, Core),
+            {
+                Partition#partition{
+                    process = Partial,
+                    trace = partial,
+                    running = Running ++ New,
+                    keyed = lists:uniq(Partition#partition.keyed ++ Keyed)
+                },
+                Crashes
+            }
     end.
 
-of_value(name, Name, #core{choice = Choice}) -> dyno_agent_event_choice:of_name(Name, Choice);
-of_value(label, Label, #core{choice = Choice}) -> dyno_agent_event_choice:of_label(Label, Choice).
-
-chosen_late(Pid, Event, Core) ->
+chosen_late(Pid, Event, #core{choice = Choice} = Core) ->
     maybe
-        {Key, Value} ?= named(Event),
-        [_ | _] = Modules ?= of_value(Key, Value, Core),
+        {Key, Value, Selector} ?= named(Event),
+        [_ | _] = Modules ?= dyno_agent_event_choice:of_selector(Selector, Choice),
         Process = #{pid => Pid, initial_call => {erlang, apply, 2}, partial => true, Key => Value},
         {Opened, Effects} = open(Process, Modules, Core),
         {Opened, [{follow, Pid} | Effects]}
@@ -243,24 +231,29 @@ chosen_late(Pid, Event, Core) ->
 
 %% An event of an open partition
 
-event_of(Pid, Event, TimeNs, #partition{running = Running} = Partition0, Core) ->
+event_of(Pid, Started, TimeNs, #partition{running = Running} = Partition0, Core) ->
+    Event = dyno_agent_event:normal(Started),
     Partition = remembered(TimeNs, Event, Partition0),
     Kind = element(1, Event),
     {Left, Effects0} = step_all(Running, Kind, Event, TimeNs, Partition, Core#core.monitors),
     {Keyed, Effects} = to_keyed(Kind, Event, TimeNs, Partition, Core, Effects0),
     New = Core#core{keyed = Keyed},
-    case {Kind, Left} of
-        {exit, _} ->
+    case Kind of
+        exit ->
             Last = lists:append([at_end(R, TimeNs, Partition) || R <- Left]),
             without(Pid, Partition, Effects ++ Last, New);
-        {_, []} when Partition#partition.keyed =:= [] ->
-            {Closed, All} = without(Pid, Partition, Effects, New),
-            {Closed, All ++ [{ignore, Pid}]};
         _ ->
-            {Entered, Timeouts} = entered(Pid, Left, ?NEVER, New),
-            Open = (New#core.open)#{Pid := Partition#partition{running = Entered}},
-            {New#core{open = Open, timeouts = Timeouts}, Effects}
+            with(Pid, Left, ?NEVER, Partition, New, Effects)
     end.
+
+%% Where all have decided, nothing of the process is needed any more.
+with(Pid, [], _After, #partition{keyed = []} = Partition, Core, Effects) ->
+    {Closed, All} = without(Pid, Partition, Effects, Core),
+    {Closed, All ++ [{ignore, Pid}]};
+with(Pid, Left, After, Partition, #core{open = Open} = Core, Effects) ->
+    {Entered, Timeouts} = entered(Pid, Left, After, Core),
+    Now = Open#{Pid := Partition#partition{running = Entered}},
+    {Core#core{open = Now, timeouts = Timeouts}, Effects}.
 
 remembered(_TimeNs, _Event, #partition{keep = 0} = Partition) ->
     Partition;
@@ -295,28 +288,11 @@ outcome({crashed, Why}, #running{module = Module}, _TimeNs, Partition, Left, Eff
 outcome({Verdict, Explanation, _State}, Running, TimeNs, Partition, Left, Effects) ->
     {Left, [report(Verdict, Explanation, Running#running.module, TimeNs, Partition) | Effects]}.
 
-report(Verdict, Explanation, Module, TimeNs, #partition{process = Process} = Partition) ->
-    report(Verdict, Explanation, Module, TimeNs, Partition, state(Process)).
-
-report(Verdict, Explanation, Module, TimeNs, Partition, Trace) ->
-    #partition{process = Process, events = Events, keep = Keep} = Partition,
-    {verdict, #{
-        property => property(Module, Explanation),
-        monitor => Module,
-        verdict => Verdict,
-        process => Process,
-        node => node(),
-        time_ns => TimeNs,
-        events => lists:reverse(lists:sublist(Events, Keep)),
-        explanation => Explanation,
-        trace => Trace
-    }}.
-
-property(_Module, #{property := Property}) -> Property;
-property(Module, _Explanation) -> map_get(property, dyno_agent_monitor:needs(Module)).
-
-state(#{partial := true}) -> partial;
-state(_Process) -> complete.
+report(Verdict, Explanation, Module, TimeNs, Partition) ->
+    #partition{process = Process, events = Events, keep = Keep, trace = Trace} = Partition,
+    Last = lists:sublist(Events, Keep),
+    Why = {Verdict, Explanation},
+    {verdict, dyno_agent_monitor:report(Module, Why, Process, TimeNs, Last, Trace)}.
 
 at_end(
     #running{module = Module, state = State}, TimeNs, #partition{process = Process} = Partition
@@ -327,21 +303,9 @@ at_end(
         {Verdict, Explanation} -> [report(Verdict, Explanation, Module, TimeNs, Partition)]
     end.
 
-without(
-    Pid, #partition{process = Process, running = Running}, Effects, #core{open = Open} = Core
-) ->
-    Timeouts = lists:foldl(
-        fun
-            (#running{entry = infinity}, Set) -> Set;
-            (#running{entry = Entry, module = M}, Set) -> gb_sets:delete_any({Entry, Pid, M}, Set)
-        end,
-        Core#core.timeouts,
-        Running
-    ),
-    {
-        Core#core{open = maps:remove(Pid, Open), timeouts = Timeouts},
-        Effects ++ [{closed, state(Process), Pid}]
-    }.
+without(Pid, #partition{running = Running, trace = Trace}, Effects, #core{open = Open} = Core) ->
+    Left = lists:foldl(fun(One, Set) -> unset(Pid, One, Set) end, Core#core.timeouts, Running),
+    {Core#core{open = maps:remove(Pid, Open), timeouts = Left}, Effects ++ [{closed, Trace, Pid}]}.
 
 %% Monitors with a key
 
@@ -355,8 +319,6 @@ to_keyed(Kind, Event, TimeNs, Partition, #core{keyed = Keyed, monitors = Monitor
 
 -doc "The events that wait for those before them no longer do: nothing came for a while.".
 -spec settle(t()) -> {t(), [effect()]}.
-settle(#core{keyed = none} = Core) ->
-    {Core, []};
 settle(#core{keyed = Keyed} = Core) ->
     {New, Effects} = dyno_agent_partition_keyed:settle(Keyed),
     {Core#core{keyed = New}, Effects}.
@@ -380,21 +342,18 @@ entry(Pid, #running{module = Module, state = State, entry = Entry} = Running, Af
         Deadline when Deadline >= Entry; Deadline =:= infinity; Deadline =< After ->
             {Running, Set};
         Deadline ->
-            Without =
-                case Entry of
-                    infinity -> Set;
-                    _ -> gb_sets:delete_any({Entry, Pid, Module}, Set)
-                end,
-            {Running#running{entry = Deadline}, gb_sets:add({Deadline, Pid, Module}, Without)}
+            Left = unset(Pid, Running, Set),
+            {Running#running{entry = Deadline}, gb_sets:add({Deadline, Pid, Module}, Left)}
     end.
+
+unset(_Pid, #running{entry = infinity}, Set) -> Set;
+unset(Pid, #running{entry = Entry, module = M}, Set) -> gb_sets:delete_any({Entry, Pid, M}, Set).
 
 -doc "The time is this: monitors whose deadline is over are told.".
 -spec timeouts(TimeNs :: integer(), t()) -> {t(), [effect()]}.
-timeouts(TimeNs, #core{keyed = Keyed} = Core) when Keyed =/= none ->
+timeouts(TimeNs, #core{keyed = Keyed} = Core) ->
     {New, Effects} = dyno_agent_partition_keyed:timeouts(TimeNs, Keyed),
-    due(TimeNs, Core#core{keyed = New}, Effects);
-timeouts(TimeNs, Core) ->
-    due(TimeNs, Core, []).
+    due(TimeNs, Core#core{keyed = New}, Effects).
 
 due(TimeNs, #core{timeouts = Timeouts} = Core, Effects) ->
     case gb_sets:is_empty(Timeouts) orelse gb_sets:smallest(Timeouts) of
@@ -418,16 +377,8 @@ due_one(Pid, Module, TimeNs, #core{open = Open} = Core) ->
             _ ->
                 {[Due | Others], []}
         end,
-    case Left of
-        [] when Partition#partition.keyed =:= [] ->
-            {Closed, All} = without(Pid, Partition#partition{running = []}, Effects, Core),
-            {Closed, All ++ [{ignore, Pid}]};
-        _ ->
-            %% Who does not move the deadline on is not asked again for the same.
-            {Entered, Timeouts} = entered(Pid, Left, TimeNs, Core),
-            Now = Open#{Pid := Partition#partition{running = Entered}},
-            {Core#core{open = Now, timeouts = Timeouts}, Effects}
-    end.
+    %% Who does not move the deadline on is not asked again for the same.
+    with(Pid, Left, TimeNs, Partition, Core, Effects).
 
 %% Gaps
 
@@ -437,16 +388,14 @@ gap(Pid, TimeNs, #core{open = Open} = Core) ->
     case Open of
         #{Pid := #partition{running = Running} = Partition} ->
             Explanation = #{step => ~"the trace was cut off"},
+            Cut = Partition#partition{trace = gap},
             Verdicts = [
-                report(inconclusive, Explanation, Module, TimeNs, Partition, gap)
+                report(inconclusive, Explanation, Module, TimeNs, Cut)
              || #running{module = Module} <- Running
             ],
-            {Closed, Effects} = without(Pid, Partition, Verdicts, broken(Partition, Core)),
-            {Closed, lists:droplast(Effects) ++ [{closed, gap, Pid}]};
-        #{} when Core#core.keyed =/= none ->
-            {Core#core{keyed = dyno_agent_partition_keyed:gap(Core#core.keyed)}, []};
+            without(Pid, Cut, Verdicts, broken(Partition, Core));
         #{} ->
-            {Core, []}
+            {Core#core{keyed = dyno_agent_partition_keyed:gap(Core#core.keyed)}, []}
     end.
 
 broken(#partition{keyed = []}, Core) -> Core;
@@ -472,37 +421,3 @@ is_open(Pid, #core{open = Open}) -> is_map_key(Pid, Open).
 -doc "The processes that have a partition.".
 -spec pids(t()) -> [pid()].
 pids(#core{open = Open}) -> maps:keys(Open).
-
--doc "Nothing counted yet.".
--spec counts() -> counts().
-counts() ->
-    #{
-        opened => 0,
-        complete => 0,
-        partial => 0,
-        gap => 0,
-        crashed => 0,
-        yes => 0,
-        no => 0,
-        inconclusive => 0
-    }.
-
--doc "Adds effects to what was counted.".
--spec count([effect()], counts()) -> counts().
-count(Effects, Counts) ->
-    lists:foldl(
-        fun(Effect, Counted) ->
-            case counted(Effect) of
-                none -> Counted;
-                Key -> Counted#{Key := map_get(Key, Counted) + 1}
-            end
-        end,
-        Counts,
-        Effects
-    ).
-
-counted({opened, _, _}) -> opened;
-counted({closed, Trace, _}) -> Trace;
-counted({verdict, #{verdict := Verdict}}) -> Verdict;
-counted({crashed, _, _, _}) -> crashed;
-counted(_Effect) -> none.

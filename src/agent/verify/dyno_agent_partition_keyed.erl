@@ -135,18 +135,9 @@ outcome({Verdict, Explanation, _State}, Id, Instance, TimeNs, Keyed) ->
 
 report(Verdict, Explanation, {Module, Key}, Instance, TimeNs, #keyed{trace = Trace}) ->
     #instance{events = Events, process = Process} = Instance,
-    {verdict, #{
-        property => maps:get(property, Explanation, atom_to_binary(Module)),
-        monitor => Module,
-        verdict => Verdict,
-        process => Process,
-        key => Key,
-        node => node(),
-        time_ns => TimeNs,
-        events => lists:reverse(Events),
-        explanation => Explanation,
-        trace => Trace
-    }}.
+    Why = {Verdict, Explanation},
+    Report = dyno_agent_monitor:report(Module, Why, Process, TimeNs, Events, Trace),
+    {verdict, Report#{key => Key}}.
 
 -doc "The time is this. What is older goes on before deadlines are told.".
 -spec timeouts(integer(), t()) -> {t(), [dyno_agent_partition:effect()]}.

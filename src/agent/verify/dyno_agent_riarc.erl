@@ -26,8 +26,9 @@
 %% * Direct events are held in a queue instead of being left in the mailbox: a selective receive
 %%   would scan it for each routed message.
 %%
-%% The paper's 24 invariants are checked where they apply; a broken one is counted and reported, and
-%% the tracer goes on. I1 to I12: choreography, I13 to I24: routing, in the paper's order.
+%% Of the paper's 24 invariants those are checked that do not hold by the clauses below alone; a
+%% broken one is counted and told, and the tracer goes on. I1 to I12: choreography, I13 to I24:
+%% routing, in the paper's order.
 
 -export([root/2, tracer/4, handle/2, broken/1]).
 -export_type([t/0, tracer/0, message/0, effect/0, invariant/0, select/0]).
@@ -53,13 +54,13 @@
     {analyse, process(), event(), TimeNs :: integer()}
     | {send, tracer(), message()}
     %% Named as the process; it traces what its parent gives it: `tracer/4`.
-    | {start, tracer(), Monitor :: term(), From :: tracer()}
+    | {start, tracer(), From :: tracer()}
     %% Gather the events of this process from now on; then send the former tracer `detach`.
     | {preempt, process(), FormerTracer :: tracer()}
     | stop.
 
 -doc "Which signatures are instrumented: the map that each tracer hands to those below it.".
--type select() :: fun((Signature :: term()) -> {ok, Monitor :: term()} | none).
+-type select() :: fun((Signature :: term()) -> boolean()).
 
 -type invariant() :: 1..24.
 
@@ -114,48 +115,33 @@ handle(Message, State) ->
     {#{traced := Traced, added := Added, ended := Ended} = Next, Effects} = take(Message, State),
     {check(16, Added =:= map_size(Traced) + Ended, Next), Effects}.
 
-take({routed, _, _} = Routed, #{mode := priority} = State) ->
-    routed_first(Routed, State);
-take({routed, _, _} = Routed, State) ->
-    routed(Routed, State);
-take(Request, #{mode := priority, held := Held} = State) ->
-    {State#{held := [Request | Held]}, []};
-take({event, Process, _, _} = Event, State) ->
+%% What is routed is for others, but in the mode `priority`.
+take({routed, From, {event, Process, _, _} = Event} = Routed, #{mode := Mode} = State) ->
     case place(Process, State) of
-        traced -> analyse(Event, self, State);
-        {route, Next} -> dispatch(Event, Next, State);
-        unknown -> {stash(Event, State), []}
-    end;
-take({detach, _, Process} = Detach, State) ->
-    case place(Process, State) of
-        {route, Next} -> dispatch(Detach, Next, State);
-        _ -> {check(17, false, State), []}
-    end.
-
-%% In the mode `direct`: what is routed is for others.
-routed({routed, From, {event, Process, _, _} = Event} = Routed, State) ->
-    case place(Process, State) of
-        {route, Next} -> forward(Routed, Next, State);
-        traced -> analyse(Event, From, check(19, false, State));
-        unknown -> {check(19, false, State), []}
-    end;
-routed({routed, _, {detach, To, Process}} = Routed, #{name := Name} = State) ->
-    case place(Process, State) of
-        {route, Next} -> forward(Routed, Next, State);
-        _ -> {check(20, To =:= Name, State), []}
-    end.
-
-%% In the mode `priority`.
-routed_first({routed, From, {event, Process, _, _} = Event} = Routed, State) ->
-    case place(Process, State) of
-        {route, Next} -> forward(Routed, Next, State);
-        traced -> analyse(Event, From, State);
+        {route, Next} -> pass(Routed, Next, State);
+        traced -> analyse(Event, From, check(19, Mode =:= priority, State));
+        unknown when Mode =:= direct -> {check(19, false, State), []};
         unknown -> {check(21, false, State), []}
     end;
-routed_first({routed, _, {detach, To, Process}} = Routed, #{name := Name} = State) ->
+take({routed, _, {detach, To, Process}} = Routed, #{name := Name, mode := Mode} = State) ->
+    case {place(Process, State), Mode} of
+        {{route, Next}, direct} -> pass(Routed, Next, State);
+        {{route, Next}, priority} -> pass(Routed, Next, check(23, To =/= Name, State));
+        {_, direct} -> {check(20, To =:= Name, State), []};
+        {_, priority} -> acknowledged(Process, check(23, To =:= Name, State))
+    end;
+take(Request, #{mode := priority, held := Held} = State) ->
+    {State#{held := [Request | Held]}, []};
+take({event, Process, _, _} = Event, #{name := Name} = State) ->
     case place(Process, State) of
-        {route, Next} -> forward(Routed, Next, check(23, To =/= Name, State));
-        _ -> acknowledged(Process, check(23, To =:= Name, State))
+        traced -> analyse(Event, self, State);
+        {route, Next} -> pass({routed, Name, Event}, Next, State);
+        unknown -> {stash(Event, State), []}
+    end;
+take({detach, _, Process} = Detach, #{name := Name} = State) ->
+    case place(Process, State) of
+        {route, Next} -> pass({routed, Name, Detach}, Next, State);
+        _ -> {check(17, false, State), []}
     end.
 
 acknowledged(Process, #{traced := Traced} = State) ->
@@ -203,22 +189,17 @@ unstash(Process, #{stash := Stash} = State) ->
 
 %% Of our own process. From: who gathers its events, `self` or the tracer that dispatched this one.
 analyse({event, Process, Event, Time}, From, State) ->
-    Mode = maps:get(mode, State),
-    Direct = From =/= self orelse Mode =:= direct,
-    {Next, Effects} = analysed(Event, Process, From, check(14, Direct, State)),
+    {Next, Effects} = analysed(Event, Process, From, State),
     {Next, [{analyse, Process, Event, Time} | Effects]}.
 
 analysed({spawn, Child, Signature}, _Process, From, #{select := Select} = State) ->
     case Select(Signature) of
-        {ok, Monitor} -> instrument(Child, Monitor, From, State);
-        none -> adopt(Child, From, State)
+        true -> instrument(Child, From, State);
+        false -> adopt(Child, From, State)
     end;
-analysed({exit, _}, Process, _From, State) ->
-    #{traced := Traced, ended := Ended} = Checked =
-        check(3, is_map_key(Process, maps:get(traced, State)), State),
+analysed({exit, _}, Process, _From, #{traced := Traced, ended := Ended} = State) ->
     Left = maps:remove(Process, Traced),
-    Ending = (paid(Process, Checked))#{traced := Left, ended := Ended + 1},
-    collect(check(5, not is_map_key(Process, Left), Ending));
+    collect((paid(Process, State))#{traced := Left, ended := Ended + 1});
 analysed(_Event, _Process, _From, State) ->
     {State, []}.
 
@@ -229,14 +210,14 @@ paid(Process, #{traced := Traced, owed := Owed} = State) ->
     end.
 
 %% A tracer of its own takes the child from whoever gathers its events.
-instrument(Child, Monitor, From, #{name := Name} = State) ->
+instrument(Child, From, #{name := Name} = State) ->
     Gathers =
         case From of
             self -> Name;
             _ -> From
         end,
-    {Next, Effects} = unstash(Child, add_route(8, Child, Child, State)),
-    {Next, [{start, Child, Monitor, Gathers} | Effects]}.
+    {Next, Effects} = unstash(Child, add_route(Child, Child, State)),
+    {Next, [{start, Child, Gathers} | Effects]}.
 
 %% The child is ours, and already gathered by us, or still by the tracer that dispatched the event.
 adopt(Child, self, State) ->
@@ -247,43 +228,24 @@ adopt(Child, From, State) ->
 
 add_traced(Child, Mode, #{traced := Traced, added := Added} = State) ->
     Checked = check(2, not is_map_key(Child, Traced), State),
-    Now = Traced#{Child => Mode},
-    check(4, is_map_key(Child, Now), Checked#{traced := Now, added := Added + 1}).
+    Checked#{traced := Traced#{Child => Mode}, added := Added + 1}.
 
-add_route(Invariant, Process, Next, #{routes := Routes} = State) ->
+add_route(Process, Next, #{routes := Routes} = State) ->
     Checked = check(6, not is_map_key(Process, Routes), State),
-    Now = Routes#{Process => Next},
-    check(Invariant, is_map_key(Process, Now), Checked#{routes := Now}).
+    Checked#{routes := Routes#{Process => Next}}.
 
-%% Only a tracer that gathers events itself dispatches.
-dispatch(Request, Next, #{name := Name, mode := Mode} = State) ->
-    Invariant =
-        case Request of
-            {event, _, _, _} -> 22;
-            {detach, _, _} -> 24
-        end,
-    pass(Request, {routed, Name, Request}, Next, 9, check(Invariant, Mode =:= direct, State)).
-
-forward({routed, _, Request} = Routed, Next, State) ->
-    pass(Request, Routed, Next, 10, State).
-
-pass(Request, Message, Next, Invariant, #{routes := Routes} = State) ->
-    Routed = maps:get(of_process(Request), Routes, none) =:= Next,
-    {After, Effects} = passed(Request, Next, Invariant, check(13, Routed, State)),
-    {After, [{send, Next, Message} | Effects]}.
-
-of_process({event, Process, _, _}) -> Process;
-of_process({detach, _, Process}) -> Process.
+pass({routed, _, Request} = Routed, Next, State) ->
+    {After, Effects} = passed(Request, Next, State),
+    {After, [{send, Next, Routed} | Effects]}.
 
 %% The child's tracer is behind the same hop; and what was detached sends nothing more this way.
-passed({event, _, {spawn, Child, _}, _}, Next, Invariant, State) ->
-    unstash(Child, add_route(Invariant, Child, Next, State));
-passed({event, _, _, _}, _Next, _Invariant, State) ->
+passed({event, _, {spawn, Child, _}, _}, Next, State) ->
+    unstash(Child, add_route(Child, Next, State));
+passed({event, _, _, _}, _Next, State) ->
     {State, []};
-passed({detach, _, Process}, _Next, Invariant, #{routes := Routes} = State) ->
-    Checked = check(7, is_map_key(Process, Routes), State),
+passed({detach, _, Process}, _Next, #{routes := Routes} = State) ->
     Left = maps:remove(Process, Routes),
-    collect(check(Invariant + 2, not is_map_key(Process, Left), Checked#{routes := Left})).
+    collect(State#{routes := Left}).
 
 collect(#{traced := Traced, routes := Routes} = State) when
     map_size(Traced) =:= 0, map_size(Routes) =:= 0

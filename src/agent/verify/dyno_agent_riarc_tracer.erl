@@ -11,7 +11,7 @@
 -export_type([config/0]).
 
 -type config() :: #{
-    %% {Name, Pid, Home, Index of the home}; counts under {count, What}.
+    %% {Name, Pid, Home}.
     table := ets:table(),
     homes := tuple(),
     %% To whom tracers are linked.
@@ -40,7 +40,7 @@ start(Name, Index, #{table := Table, homes := Homes} = Config, Core) ->
     Pid = spawn_opt(?MODULE, init, [Name, Index, Config, Core], [
         {message_queue_data, off_heap}, {fullsweep_after, 100}
     ]),
-    true = ets:insert(Table, {Name, Pid, element(Index, Homes), Index}),
+    true = ets:insert(Table, {Name, Pid, element(Index, Homes)}),
     Pid ! start,
     Pid.
 
@@ -48,10 +48,7 @@ start(Name, Index, #{table := Table, homes := Homes} = Config, Core) ->
 select(#{choice := Choice}) ->
     fun(MFArgs) ->
         Process = dyno_agent_event:description(self(), {spawned, self(), MFArgs}),
-        case dyno_agent_event_choice:of_process(Process, Choice) of
-            [] -> none;
-            Monitors -> {ok, Monitors}
-        end
+        dyno_agent_event_choice:of_process(Process, Choice) =/= []
     end.
 
 -spec init(dyno_agent_riarc:tracer(), pos_integer(), config(), fun(() -> term())) -> ok.
@@ -90,37 +87,26 @@ effect({analyse, Process, Event, TimeNs}, Tracer) ->
     Tracer#tracer{partitions = Next};
 effect({send, To, Message}, #tracer{config = #{table := Table}} = Tracer) ->
     case ets:lookup(Table, To) of
-        [{_, Pid, _, _}] -> Pid ! Message;
+        [{_, Pid, _}] -> Pid ! Message;
         %% It has ended, with all its processes.
         [] -> ok
     end,
     Tracer;
-effect({start, Name, _Monitors, From}, #tracer{config = #{homes := Homes} = Config} = Tracer) ->
+effect({start, Name, From}, #tracer{config = #{homes := Homes} = Config} = Tracer) ->
     Index = erlang:phash2(Name, tuple_size(Homes)) + 1,
     Core = fun() -> dyno_agent_riarc:tracer(Name, Name, From, select(Config)) end,
     _ = start(Name, Index, Config, Core),
-    ok = count(tracers, 1, Config),
     Tracer;
 effect({preempt, Process, Former}, #tracer{name = Name, index = Index, config = Config} = Tracer) ->
     #{table := Table, homes := Homes} = Config,
-    [{_, Pid, FormerHome, FormerIndex}] = ets:lookup(Table, Former),
-    Home = element(Index, Homes),
+    [{_, Pid, FormerHome}] = ets:lookup(Table, Former),
     ok = dyno_agent_riarc_session:take_over(
-        Home, Process, {Name, self()}, {Former, Pid}, FormerHome
+        element(Index, Homes), Process, {Name, self()}, {Former, Pid}, FormerHome
     ),
-    ok = count(taken_over, 1, Config),
-    ok = count(marked, abs(sign(FormerIndex - Index)), Config),
     Tracer;
-effect(stop, #tracer{name = Name, core = Core, config = #{table := Table} = Config}) ->
-    ok = count(broken, lists:sum(maps:values(dyno_agent_riarc:broken(Core))), Config),
+effect(stop, #tracer{name = Name, core = Core, config = #{table := Table, verdicts := Verdicts}}) ->
+    Broken = dyno_agent_riarc:broken(Core),
+    Text = io_lib:format("riarc broke its invariants: ~0p", [Broken]),
+    _ = map_size(Broken) > 0 andalso dyno_agent_verdicts:fault(Text, Verdicts),
     true = ets:delete(Table, Name),
     stop.
-
-sign(0) -> 0;
-sign(_) -> 1.
-
-count(_What, 0, _Config) ->
-    ok;
-count(What, Number, #{table := Table}) ->
-    _ = ets:update_counter(Table, {count, What}, Number, {{count, What}, 0}),
-    ok.

@@ -12,7 +12,7 @@ counted. The receiver gets
 `{dyno_agent_verdicts, {crashed, Module, Process, Why}}`.
 """.
 
--export([new/3, effects/3, cut/2, event/2, events/2, lost/2, tick/1, read/1]).
+-export([new/3, effects/3, count/2, fault/2, cut/2, event/2, events/2, lost/2, tick/1, read/1]).
 -export_type([t/0, summary/0]).
 
 -opaque t() :: #{
@@ -44,22 +44,10 @@ counted. The receiver gets
     }
 }.
 
-%% Of a shard, and of a monitor.
--define(EVENTS, 1).
--define(OPENED, 2).
--define(COMPLETE, 3).
--define(PARTIAL, 4).
--define(GAP, 5).
--define(CUT, 6).
--define(PROCESSES, 1).
--define(YES, 2).
--define(NO, 3).
--define(INCONCLUSIVE, 4).
--define(CRASHED, 5).
+-define(OF_SHARD, [events, opened, complete, partial, gap, cut]).
+-define(OF_MONITOR, [processes, yes, no, inconclusive, crashed]).
 -define(EACH, 8).
-%% Of all: verdicts told in this second, and those that were not.
--define(TOLD, 1).
--define(UNTOLD, 2).
+%% Verdicts in a second that are told.
 -define(MOST_TOLD, 100).
 %% Crashes of a monitor that are told.
 -define(CRASHES, 3).
@@ -77,108 +65,124 @@ new(Shards, Modules, Receiver) ->
 -doc "Counts and tells what a shard's partitions gave; the rest is for the session.".
 -spec effects([dyno_agent_partition:effect()], pos_integer(), t()) -> ok.
 effects(Effects, Shard, Verdicts) ->
-    lists:foreach(fun(Effect) -> effect(Effect, Shard, Verdicts) end, Effects).
+    lists:foreach(
+        fun(Effect) ->
+            ok = counted(Effect, Shard, Verdicts),
+            told(Effect, Verdicts)
+        end,
+        Effects
+    ).
 
-effect({opened, _Process, Modules}, Shard, Verdicts) ->
-    _ = add(Shard, ?OPENED, Verdicts),
-    lists:foreach(fun(M) -> add_of(M, ?PROCESSES, Verdicts) end, Modules);
-effect({closed, complete, _}, Shard, Verdicts) ->
-    add(Shard, ?COMPLETE, Verdicts);
-effect({closed, partial, _}, Shard, Verdicts) ->
-    add(Shard, ?PARTIAL, Verdicts);
-effect({closed, gap, _}, Shard, Verdicts) ->
-    add(Shard, ?GAP, Verdicts);
-effect({verdict, #{verdict := yes, monitor := M}}, _Shard, Verdicts) ->
-    add_of(M, ?YES, Verdicts);
-effect({verdict, #{verdict := inconclusive, monitor := M}}, _Shard, Verdicts) ->
-    add_of(M, ?INCONCLUSIVE, Verdicts);
-effect({verdict, #{monitor := M}} = Verdict, _Shard, Verdicts) ->
-    ok = add_of(M, ?NO, Verdicts),
+-doc "Counts what the partitions of a single shard gave.".
+-spec count([dyno_agent_partition:effect()], t()) -> ok.
+count(Effects, Verdicts) ->
+    lists:foreach(fun(Effect) -> counted(Effect, 1, Verdicts) end, Effects).
+
+counted({opened, _Process, Modules}, Shard, Verdicts) ->
+    ok = add(Shard, opened, Verdicts),
+    lists:foreach(fun(Module) -> add_of(Module, processes, Verdicts) end, Modules);
+counted({closed, Trace, _}, Shard, Verdicts) ->
+    add(Shard, Trace, Verdicts);
+counted({verdict, #{verdict := Verdict, monitor := Module}}, _Shard, Verdicts) ->
+    add_of(Module, Verdict, Verdicts);
+counted({crashed, Module, _, _}, _Shard, Verdicts) ->
+    add_of(Module, crashed, Verdicts);
+counted(_Other, _Shard, _Verdicts) ->
+    ok.
+
+told({verdict, #{verdict := no}} = Verdict, Verdicts) ->
     Slot = slot(Verdicts),
-    case get(Slot, ?TOLD, Verdicts) < ?MOST_TOLD of
+    case get(Slot, told, Verdicts) < ?MOST_TOLD of
         true ->
-            ok = add(Slot, ?TOLD, Verdicts),
+            ok = add(Slot, told, Verdicts),
             tell(Verdict, Verdicts);
         false ->
-            add(Slot, ?UNTOLD, Verdicts)
+            add(Slot, untold, Verdicts)
     end;
-effect({crashed, M, _, _} = Crashed, _Shard, Verdicts) ->
-    ok = add_of(M, ?CRASHED, Verdicts),
-    case get_of(M, ?CRASHED, Verdicts) =< ?CRASHES of
+told({crashed, Module, _, _} = Crashed, #{monitors := Monitors} = Verdicts) ->
+    case get(map_get(Module, Monitors), crashed, Verdicts) =< ?CRASHES of
         true -> tell(Crashed, Verdicts);
         false -> ok
     end;
-effect(_Other, _Shard, _Verdicts) ->
+told(_Other, _Verdicts) ->
     ok.
 
 tell(What, #{receiver := Receiver}) ->
     Receiver ! {?MODULE, What},
     ok.
 
+-doc "Something happened to dyno's own processes.".
+-spec fault(unicode:chardata(), t()) -> ok.
+fault(Text, Verdicts) -> tell({fault, Text}, Verdicts).
+
 -doc "A process that monitors wanted was cut off before it had a partition.".
 -spec cut(pos_integer(), t()) -> ok.
-cut(Shard, Verdicts) -> add(Shard, ?CUT, Verdicts).
+cut(Shard, Verdicts) -> add(Shard, cut, Verdicts).
 
 -doc "A shard is done with an event.".
 -spec event(pos_integer(), t()) -> ok.
-event(Shard, Verdicts) -> add(Shard, ?EVENTS, Verdicts).
+event(Shard, Verdicts) -> add(Shard, events, Verdicts).
 
 -doc "How many events a shard is done with.".
 -spec events(pos_integer(), t()) -> non_neg_integer().
-events(Shard, Verdicts) -> get(Shard, ?EVENTS, Verdicts).
+events(Shard, Verdicts) -> get(Shard, events, Verdicts).
 
 %% How many partitions of a shard are open.
 open(Shard, Verdicts) ->
-    get(Shard, ?OPENED, Verdicts) - get(Shard, ?COMPLETE, Verdicts) -
-        get(Shard, ?PARTIAL, Verdicts) - get(Shard, ?GAP, Verdicts).
+    get(Shard, opened, Verdicts) -
+        lists:sum([get(Shard, Trace, Verdicts) || Trace <- [complete, partial, gap]]).
 
 -doc "A shard is gone: its open partitions have a gap. How many these are.".
 -spec lost(pos_integer(), t()) -> non_neg_integer().
 lost(Shard, #{counters := Counters} = Verdicts) ->
     Open = open(Shard, Verdicts),
-    ok = counters:add(Counters, at(Shard, ?GAP), Open),
+    ok = counters:add(Counters, at(Shard, gap), Open),
     Open.
 
-add(Shard, N, #{counters := Counters}) -> counters:add(Counters, at(Shard, N), 1).
+add(Slot, What, #{counters := Counters}) -> counters:add(Counters, at(Slot, What), 1).
 
-get(Shard, N, #{counters := Counters}) -> counters:get(Counters, at(Shard, N)).
+get(Slot, What, #{counters := Counters}) -> counters:get(Counters, at(Slot, What)).
 
-add_of(Module, N, #{monitors := Monitors} = Verdicts) ->
-    add(map_get(Module, Monitors), N, Verdicts).
+add_of(Module, What, #{monitors := Monitors} = Verdicts) ->
+    add(map_get(Module, Monitors), What, Verdicts).
 
-get_of(Module, N, #{monitors := Monitors} = Verdicts) ->
-    get(map_get(Module, Monitors), N, Verdicts).
-
+%% Of all.
 slot(#{shards := Shards, monitors := Monitors}) -> Shards + map_size(Monitors) + 1.
 
 -doc "Another second begins.".
 -spec tick(t()) -> ok.
 tick(#{counters := Counters} = Verdicts) ->
-    counters:put(Counters, at(slot(Verdicts), ?TOLD), 0).
+    counters:put(Counters, at(slot(Verdicts), told), 0).
 
-at(Slot, N) -> (Slot - 1) * ?EACH + N.
+at(Slot, What) -> (Slot - 1) * ?EACH + place(What).
+
+place(events) -> 1;
+place(opened) -> 2;
+place(complete) -> 3;
+place(partial) -> 4;
+place(gap) -> 5;
+place(cut) -> 6;
+place(processes) -> 1;
+place(yes) -> 2;
+place(no) -> 3;
+place(inconclusive) -> 4;
+place(crashed) -> 5;
+place(told) -> 1;
+place(untold) -> 2.
 
 -doc "What was counted.".
 -spec read(t()) -> summary().
 read(#{shards := Shards, monitors := Monitors} = Verdicts) ->
-    Sum = fun(N) -> lists:sum([get(Shard, N, Verdicts) || Shard <- lists:seq(1, Shards)]) end,
-    #{
-        events => Sum(?EVENTS),
-        opened => Sum(?OPENED),
-        complete => Sum(?COMPLETE),
-        partial => Sum(?PARTIAL),
-        gap => Sum(?GAP),
-        cut => Sum(?CUT),
-        open => lists:sum([open(Shard, Verdicts) || Shard <- lists:seq(1, Shards)]),
-        untold => get(slot(Verdicts), ?UNTOLD, Verdicts),
+    All = lists:seq(1, Shards),
+    Sums = #{
+        What => lists:sum([get(Shard, What, Verdicts) || Shard <- All])
+     || What <- ?OF_SHARD
+    },
+    Sums#{
+        open => lists:sum([open(Shard, Verdicts) || Shard <- All]),
+        untold => get(slot(Verdicts), untold, Verdicts),
         monitors => #{
-            Module => #{
-                processes => get_of(Module, ?PROCESSES, Verdicts),
-                yes => get_of(Module, ?YES, Verdicts),
-                no => get_of(Module, ?NO, Verdicts),
-                inconclusive => get_of(Module, ?INCONCLUSIVE, Verdicts),
-                crashed => get_of(Module, ?CRASHED, Verdicts)
-            }
-         || Module := _ <- Monitors
+            Module => #{What => get(Slot, What, Verdicts) || What <- ?OF_MONITOR}
+         || Module := Slot <- Monitors
         }
     }.

@@ -3,17 +3,25 @@
 
 -module(dyno_agent_verifier).
 -moduledoc """
-The behaviour of what runs monitors in a target: dyno_agent_verify and those that it is compared
-with.
+The process that runs monitors in a target: it tells its sink of verdicts and faults, and says what
+was counted. How events come to the monitors is the instrumentation's, a module of this behaviour:
+dyno_agent_verify, or one that it is compared with.
 
-`c:start_link/1` starts it below dyno_agent_guard. From then on its sink gets
-`{dyno_verify, node(), Message}`, with `t:message/0`, and `c:finish/1` gives what was counted, when
+`start_link/1` starts it below dyno_agent_guard. From then on its sink gets
+`{dyno_verify, node(), Message}`, with `t:message/0`, and `finish/1` gives what was counted, when
 all events of until then are done.
 """.
 
--export_type([config/0, message/0, summary/0]).
+-behaviour(gen_server).
+
+-export([start_link/1, peek/1, finish/1]).
+%% For instrumentations.
+-export([fault/2, gave_up/1]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
+-export_type([config/0, state/0, message/0, summary/0]).
 
 -type config() :: #{
+    instrumentation := module(),
     monitors := [module(), ...],
     sink := pid(),
     %% In place of the monitors' own.
@@ -25,6 +33,19 @@ all events of until then are done.
     shards => pos_integer(),
     %% What a monitor may take for one event.
     step_ms => pos_integer(),
+    atom() => term()
+}.
+
+-doc "With what the instrumentation adds.".
+-type state() :: #{
+    %% With the number of shards.
+    config := config(),
+    monitors := [module()],
+    choice := dyno_agent_event_choice:t(),
+    verdicts := dyno_agent_verdicts:t(),
+    %% The last one first.
+    faults := [unicode:chardata()],
+    started := integer(),
     atom() => term()
 }.
 
@@ -41,13 +62,126 @@ all events of until then are done.
     %% What happened to dyno's own processes.
     faults := [unicode:chardata()],
     verdicts := dyno_agent_verdicts:summary(),
-    properties := #{module() => unicode:chardata()},
-    %% More of the instrumentation's own: name and number.
-    more => [{binary(), number()}]
+    properties := #{module() => unicode:chardata()}
 }.
 
--callback start_link(config()) -> gen_server:start_ret().
+-doc "How many count events, each by itself.".
+-callback shards(config()) -> pos_integer().
+-callback start(state()) -> state().
+-doc "Traces no more; returns when all that came is done.".
+-callback stop(state()) -> state().
+-doc "Each second `tick`, and all messages that are not from monitors.".
+-callback info(term(), state()) -> state().
+-callback terminate(state()) -> term().
+
+-define(TICK_MS, 1000).
+-define(CALL_MS, 120_000).
+
+-doc "Monitors from now on.".
+-spec start_link(config()) -> gen_server:start_ret().
+start_link(Config) ->
+    gen_server:start_link(?MODULE, Config, []).
+
 -doc "What was counted until now.".
--callback peek(pid()) -> summary().
--doc "Traces no more, and gives what was counted when all that came is done.".
--callback finish(pid()) -> summary().
+-spec peek(pid()) -> summary().
+peek(Pid) -> gen_server:call(Pid, peek, ?CALL_MS).
+
+-doc "Monitors no more, and gives what was counted when all that came is done.".
+-spec finish(pid()) -> summary().
+finish(Pid) -> gen_server:call(Pid, finish, ?CALL_MS).
+
+-doc false.
+-spec init(config()) -> {ok, state()}.
+init(#{instrumentation := By, monitors := Monitors} = Config) ->
+    process_flag(trap_exit, true),
+    proc_lib:set_label(By),
+    ok = dyno_agent_process:unlimited(),
+    Shards = By:shards(Config),
+    _ = erlang:send_after(?TICK_MS, self(), tick),
+    {ok,
+        By:start(#{
+            config => Config#{shards => Shards},
+            monitors => Monitors,
+            choice => dyno_agent_event_choice:new(Monitors, Config),
+            verdicts => dyno_agent_verdicts:new(Shards, Monitors, self()),
+            faults => [],
+            started => erlang:monotonic_time(nanosecond)
+        })}.
+
+-doc false.
+-spec handle_call(peek | finish, gen_server:from(), state()) -> {reply, summary(), state()}.
+handle_call(peek, _From, State) ->
+    {reply, summary(State), State};
+handle_call(finish, _From, #{config := #{instrumentation := By}} = State) ->
+    Finished = flushed(By:stop(State)),
+    {reply, summary(Finished), Finished}.
+
+%% Verdicts that the last events gave.
+flushed(State) ->
+    receive
+        {dyno_agent_verdicts, What} -> flushed(told(What, State))
+    after 0 -> State
+    end.
+
+summary(#{verdicts := Verdicts, faults := Faults, started := Started, config := Config}) ->
+    #{
+        node => node(),
+        duration_ns => erlang:monotonic_time(nanosecond) - Started,
+        faults => lists:reverse(Faults),
+        verdicts => dyno_agent_verdicts:read(Verdicts),
+        properties => #{
+            Module => map_get(property, dyno_agent_monitor:needs(Module))
+         || Module <- map_get(monitors, Config)
+        }
+    }.
+
+-doc false.
+-spec handle_cast(term(), state()) -> {noreply, state()}.
+handle_cast(_Message, State) ->
+    {noreply, State}.
+
+-doc false.
+-spec handle_info(term(), state()) -> {noreply, state()}.
+handle_info({dyno_agent_verdicts, What}, State) ->
+    {noreply, told(What, State)};
+handle_info(Message, #{config := #{instrumentation := By}, verdicts := Verdicts} = State) ->
+    case Message of
+        tick ->
+            _ = erlang:send_after(?TICK_MS, self(), tick),
+            dyno_agent_verdicts:tick(Verdicts);
+        _ ->
+            ok
+    end,
+    {noreply, By:info(Message, State)}.
+
+told({verdict, #{process := Process} = Report}, State) ->
+    send({verdict, Report#{process := named(Process)}}, State);
+told({crashed, Module, Process, Why}, State) ->
+    send({crashed, Module, named(Process), Why}, State);
+told({fault, Text}, State) ->
+    fault(Text, State).
+
+%% While it lives: the runtime forgets the name of a process that has ended.
+named(#{pid := Pid} = Process) ->
+    case dyno_agent_event_choice:describe(Pid) of
+        gone -> Process;
+        Known -> maps:merge(maps:with([name, label], Known), Process)
+    end.
+
+send(What, #{config := #{sink := Sink}} = State) ->
+    _ = erlang:send(Sink, {dyno_verify, node(), What}, [noconnect]),
+    State.
+
+-doc "Something happened to dyno's own processes.".
+-spec fault(unicode:chardata(), state()) -> state().
+fault(Text, #{faults := Faults} = State) ->
+    send({fault, Text}, State#{faults := [Text | Faults]}).
+
+-doc "Nothing is monitored any more. The sink is told, after the last verdicts.".
+-spec gave_up(state()) -> state().
+gave_up(State) -> send(gave_up, flushed(State)).
+
+-doc false.
+-spec terminate(term(), state()) -> term().
+terminate(_Reason, #{config := #{instrumentation := By}} = State) ->
+    By:terminate(State).

@@ -27,26 +27,20 @@ long as they do: whoever is killed, nothing is left.
 """.
 
 -behaviour(dyno_agent_verifier).
--behaviour(gen_server).
 
--export([start_link/1, peek/1, finish/1]).
--export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
+-export([shards/1, start/1, stop/1, info/2, terminate/1]).
 
+-doc "What it adds to the verifier's.".
 -type state() :: #{
-    config := dyno_agent_verifier:config(),
-    monitors := [module()],
-    choice := dyno_agent_event_choice:t(),
     %% The mean size of an event.
     words := dyno_agent_event_limit:words(),
-    verdicts := dyno_agent_verdicts:t(),
     session := dyno_agent_event_session:t() | none,
-    tracer := pid() | none,
-    limit := pid() | none,
+    tracer := pid(),
+    limit := pid(),
     shards := #{pos_integer() => pid()},
     %% By shard, what it had done a tick ago, and since how many ticks it did no more.
     done := #{pos_integer() => {non_neg_integer(), non_neg_integer()}},
-    faults := [unicode:chardata()],
-    started := integer()
+    atom() => term()
 }.
 
 -define(TICK_MS, 1000).
@@ -54,112 +48,77 @@ long as they do: whoever is killed, nothing is left.
 -define(DRAIN_MS, 20_000).
 %% So many times the agent's own processes are started again.
 -define(MOST_FAULTS, 20).
-
--spec start_link(dyno_agent_verifier:config()) -> gen_server:start_ret().
-start_link(Config) ->
-    gen_server:start_link(?MODULE, Config, []).
-
--spec peek(pid()) -> dyno_agent_verifier:summary().
-peek(Pid) -> gen_server:call(Pid, peek, infinity).
-
--spec finish(pid()) -> dyno_agent_verifier:summary().
-finish(Pid) -> gen_server:call(Pid, finish, infinity).
-
--doc false.
--spec init(dyno_agent_verifier:config()) -> {ok, state()}.
-init(#{monitors := Monitors} = Config) ->
-    process_flag(trap_exit, true),
-    proc_lib:set_label(?MODULE),
-    ok = dyno_agent_process:unlimited(),
-    Shards = shard_count(Config),
-    _ = erlang:send_after(?TICK_MS, self(), tick),
-    State = #{
-        config => Config#{shards => Shards},
-        monitors => Monitors,
-        choice => choice(Monitors, Config),
-        words => dyno_agent_event_limit:words(),
-        verdicts => dyno_agent_verdicts:new(Shards, Monitors, self()),
-        session => none,
-        tracer => none,
-        limit => none,
-        shards => #{},
-        done => #{},
-        faults => [],
-        started => erlang:monotonic_time(nanosecond)
-    },
-    {ok, traced(State)}.
+-define(TOO_MUCH, "more than twice the memory that events may take was taken").
 
 %% What is merged from several processes is merged in one place.
-shard_count(#{monitors := Monitors} = Config) ->
-    case [M || M <- Monitors, #{key := true} <- [dyno_agent_monitor:needs(M)]] of
-        [_ | _] -> 1;
+-doc false.
+-spec shards(dyno_agent_verifier:config()) -> pos_integer().
+shards(#{monitors := Monitors} = Config) ->
+    case lists:any(fun dyno_agent_monitor:has_key/1, Monitors) of
+        true -> 1;
         %% Half of the schedulers are the system's, however slow the monitors are.
-        [] -> maps:get(shards, Config, max(1, erlang:system_info(schedulers_online) div 2))
+        false -> maps:get(shards, Config, max(1, erlang:system_info(schedulers_online) div 2))
     end.
 
-choice(Monitors, Config) ->
-    dyno_agent_event_choice:new([
-        {Monitor, maps:get(select, Config, map_get(select, dyno_agent_monitor:needs(Monitor)))}
-     || Monitor <- Monitors
-    ]).
-
 %% All anew: shards, tracer, session.
-traced(#{config := #{shards := N}, choice := Choice, monitors := Monitors} = State0) ->
-    Shards = #{Index => shard(Index, State0) || Index <- lists:seq(1, N)},
-    State1 = State0#{shards := Shards, done := #{}},
-    Tracer = tracer(State1),
+-doc false.
+-spec start(dyno_agent_verifier:state()) -> state().
+start(#{config := #{shards := N}, choice := Choice, monitors := Monitors} = Before) ->
+    Words = dyno_agent_event_limit:words(),
+    Shards = #{Index => shard(Index, Words, Before) || Index <- lists:seq(1, N)},
+    Tracer = tracer(Shards, Words, Before),
+    Pids = lists:uniq([Tracer | maps:values(Shards)]),
     Needs = [dyno_agent_monitor:needs(Monitor) || Monitor <- Monitors],
     Session = dyno_agent_event_session:open(Tracer, Needs, Choice),
-    lists:foreach(
-        fun(Pid) -> ok = dyno_agent_event_shard:traces(Pid, Session) end,
-        lists:uniq([Tracer | maps:values(Shards)])
-    ),
+    lists:foreach(fun(Pid) -> ok = dyno_agent_event_shard:traces(Pid, Session) end, Pids),
     Limit = dyno_agent_event_limit:start_link(#{
         parent => self(),
         tracer => Tracer,
         session => Session,
-        pids => lists:uniq([Tracer | maps:values(Shards)]),
-        words => map_get(words, State0),
-        limits => limits(State0)
+        pids => Pids,
+        words => Words,
+        limits => limits(Before)
     }),
-    State = State1#{tracer := Tracer, session := Session, limit := Limit},
-    Before = processes(),
+    State = Before#{
+        words => Words,
+        session => Session,
+        tracer => Tracer,
+        limit => Limit,
+        shards => Shards,
+        done => #{}
+    },
+    Running = processes(),
     case dyno_agent_event_choice:wants_new(Choice) of
         true -> dyno_agent_event_session:new(Session);
         false -> ok
     end,
-    IsBefore = maps:from_keys(Before, []),
-    Running = [
+    Missed = [
         Pid
-     || Pid <- processes(),
-        is_map_key(Pid, IsBefore) orelse not dyno_agent_event_session:is_traced(Pid, Session)
+     || Pid <- processes() -- Running, not dyno_agent_event_session:is_traced(Pid, Session)
     ],
     ok = dyno_agent_event_session:names(Session),
-    ok = attach(Running, State),
+    ok = attach(Running ++ Missed, State),
     State.
 
-shard(Index, State) ->
-    dyno_agent_event_shard:start_link(shard_config(Index, State)).
+shard(Index, Words, State) ->
+    dyno_agent_event_shard:start_link(shard_config(Index, Words, State)).
 
-shard_config(Index, #{config := #{shards := N} = Config} = State) ->
-    #{
+shard_config(Index, Words, #{config := #{shards := N} = Config} = State) ->
+    (maps:with([monitors, choice, verdicts], State))#{
         index => Index,
-        monitors => map_get(monitors, State),
         options => maps:with([events], Config),
-        choice => map_get(choice, State),
-        verdicts => map_get(verdicts, State),
         limits => limits(State),
-        words => map_get(words, State),
+        words => Words,
         alone => N =:= 1,
         urgent => 2 * N =< erlang:system_info(schedulers_online)
     }.
 
-tracer(#{config := #{shards := 1}, shards := #{1 := Shard}}) ->
+tracer(#{1 := Shard} = Shards, _Words, _State) when map_size(Shards) =:= 1 ->
     Shard;
-tracer(#{shards := Shards} = State) ->
+tracer(Shards, Words, State) ->
     InOrder = [map_get(Index, Shards) || Index <- lists:seq(1, map_size(Shards))],
-    dyno_agent_event_shard:start_router(
-        (shard_config(0, State))#{shards => list_to_tuple(InOrder)}
+    dyno_agent_event_shard:start_link(
+        (shard_config(0, Words, State))#{shards => list_to_tuple(InOrder)}
     ).
 
 %% Processes that run already. Their partitions are open before they are traced.
@@ -179,129 +138,49 @@ attach(Pids, #{shards := Shards, choice := Choice, session := Session} = State) 
         fun(Index, Processes) ->
             Shard = map_get(Index, Shards),
             _ = dyno_agent_event_shard:attach(Shard, Processes),
-            lists:foreach(
-                fun(#{pid := Pid}) ->
-                    case dyno_agent_event_session:follow(Pid, Session) of
-                        true -> ok;
-                        %% It has ended, unseen.
-                        false -> dyno_agent_event_shard:cut(Shard, Pid)
-                    end
-                end,
-                Processes
-            )
+            %% Unseen.
+            Ended = [
+                Pid
+             || #{pid := Pid} <- Processes, not dyno_agent_event_session:follow(Pid, Session)
+            ],
+            lists:foreach(fun(Pid) -> dyno_agent_event_shard:cut(Shard, Pid) end, Ended)
         end,
         BySize
     ).
 
 -doc false.
--spec handle_call(peek | finish, gen_server:from(), state()) -> {reply, term(), state()}.
-handle_call(peek, _From, State) ->
-    {reply, summary(State), State};
-handle_call(finish, _From, State) ->
-    Finished = finished(State),
-    {reply, summary(Finished), Finished}.
-
-finished(#{session := none} = State) ->
+-spec stop(state()) -> state().
+stop(#{session := none} = State) ->
     State;
-finished(#{session := Session, tracer := Tracer, shards := Shards} = State) ->
+stop(#{session := Session, tracer := Tracer, shards := Shards} = State) ->
     ok = dyno_agent_event_session:close(Session),
-    Drained = dyno_agent_event_shard:drain(Tracer, map_size(Shards), ?DRAIN_MS),
-    ok = flush(State),
     Closed = State#{session := none},
-    case Drained of
+    case dyno_agent_event_shard:drain(Tracer, map_size(Shards), ?DRAIN_MS) of
         ok -> Closed;
         late -> all_lost(~"not all events were done when time was over", Closed)
     end.
 
-%% Verdicts that the last events gave.
-flush(State) ->
-    receive
-        {dyno_agent_verdicts, What} ->
-            ok = tell(What, State),
-            flush(State)
-    after 0 -> ok
-    end.
-
-summary(#{verdicts := Verdicts, faults := Faults, started := Started, config := Config}) ->
-    #{
-        node => node(),
-        duration_ns => erlang:monotonic_time(nanosecond) - Started,
-        faults => lists:reverse(Faults),
-        verdicts => dyno_agent_verdicts:read(Verdicts),
-        properties => #{
-            Module => map_get(property, dyno_agent_monitor:needs(Module))
-         || Module <- map_get(monitors, Config)
-        },
-        more => [{~"shards", map_get(shards, Config)}]
-    }.
-
 -doc false.
--spec handle_cast(term(), state()) -> {noreply, state()}.
-handle_cast(_Message, State) ->
-    {noreply, State}.
-
--doc false.
--spec handle_info(term(), state()) -> {noreply, state()} | {stop, term(), state()}.
-handle_info(tick, #{verdicts := Verdicts} = State) ->
-    _ = erlang:send_after(?TICK_MS, self(), tick),
-    ok = dyno_agent_verdicts:tick(Verdicts),
+-spec info(term(), state()) -> state().
+info(_Message, #{session := none} = State) ->
+    State;
+info(tick, State) ->
     limited(watched(State));
-handle_info({dyno_agent_verdicts, What}, State) ->
-    ok = tell(What, State),
-    {noreply, State};
-handle_info({dyno_agent_event_limit, Limit}, #{limit := Limit, session := Session} = State) when
-    Session =/= none
-->
-    restarted("more than twice the memory that events may take was taken", State);
-handle_info({'EXIT', Pid, Reason}, #{shards := Shards, tracer := Tracer, limit := Limit} = State) ->
+info({dyno_agent_event_limit, Limit}, #{limit := Limit} = State) ->
+    restarted(?TOO_MUCH, State);
+info({'EXIT', Pid, Reason}, #{shards := Shards, tracer := Tracer, limit := Limit} = State) ->
+    Ended = fun(What) -> io_lib:format("~ts ended: ~0tP", [What, Reason, 8]) end,
     case [Index || Index := Shard <- Shards, Shard =:= Pid] of
-        _ when map_get(session, State) =:= none -> {noreply, State};
-        _ when Pid =:= Limit -> restarted(["what limits the tracer ended: ", why(Reason)], State);
-        _ when Pid =:= Tracer -> restarted(["the tracer ended: ", why(Reason)], State);
-        [Index] -> shard_lost(Index, ["a shard ended: ", why(Reason)], State);
+        _ when Pid =:= Limit -> restarted(Ended("what limits the tracer"), State);
+        _ when Pid =:= Tracer -> restarted(Ended("the tracer"), State);
+        [Index] -> shard_lost(Index, Ended("a shard"), State);
         %% One of before.
-        [] -> {noreply, State}
+        [] -> State
     end;
-handle_info(_Other, State) ->
-    {noreply, State}.
-
-why(Reason) -> io_lib:format("~0tP", [Reason, 8]).
-
-%% The last verdicts come first: a process that has ended has no name any more.
-tell({verdict, #{process := Process} = Report}, State) ->
-    send({verdict, Report#{process := named(Process)}}, State);
-tell({crashed, Module, Process, Why}, State) ->
-    send({crashed, Module, named(Process), Why}, State).
-
-named(#{pid := Pid} = Process) when node(Pid) =:= node() ->
-    case process_info(Pid, [registered_name, label]) of
-        [{_, Name}, {_, Label}] ->
-            maps:merge(
-                maps:from_list(
-                    [{name, Name} || is_atom(Name), Name =/= undefined] ++
-                        [{label, Label} || Label =/= undefined]
-                ),
-                Process
-            );
-        undefined ->
-            Process
-    end;
-named(Process) ->
-    Process.
-
-send(What, #{config := #{sink := Sink}}) ->
-    _ = erlang:send(Sink, {dyno_verify, node(), What}, [noconnect]),
-    ok.
-
-fault(Text, #{faults := Faults} = State) ->
-    ok = send({fault, Text}, State),
-    State#{faults := [Text | Faults]}.
-
-%% Each second
+info(_Other, State) ->
+    State.
 
 %% A shard that has work and does none of it has a monitor that does not return.
-watched(#{session := none} = State) ->
-    State;
 watched(#{shards := Shards, verdicts := Verdicts, done := Before, config := Config} = State) ->
     Most = max(1, maps:get(step_ms, Config, ?STEP_MS) div ?TICK_MS),
     Done = #{
@@ -310,97 +189,81 @@ watched(#{shards := Shards, verdicts := Verdicts, done := Before, config := Conf
     },
     Stuck = [
         Index
-     || Index := {_, Ticks} <- Done, Ticks >= Most, is_busy(map_get(Index, Shards))
+     || Index := {_, Ticks} <- Done,
+        Ticks >= Most,
+        {_, Waiting} <- [process_info(map_get(Index, Shards), message_queue_len)],
+        Waiting > 0
     ],
     lists:foldl(fun stuck/2, State#{done := Done}, Stuck).
 
 since(Events, {Events, Ticks}) -> {Events, Ticks + 1};
 since(Events, _) -> {Events, 0}.
 
-is_busy(Pid) ->
-    case process_info(Pid, message_queue_len) of
-        {message_queue_len, Waiting} -> Waiting > 0;
-        undefined -> false
-    end.
-
-stuck(Index, #{shards := Shards, monitors := Monitors} = State) ->
+stuck(_Index, #{monitors := []} = State) ->
+    State;
+stuck(Index, #{shards := Shards, monitors := Monitors, config := Config} = State) ->
     #{Index := Pid} = Shards,
-    Running =
-        case process_info(Pid, current_stacktrace) of
-            {_, Stack} -> [Module || {Module, _, _, _} <- Stack, lists:member(Module, Monitors)];
-            undefined -> []
-        end,
-    case Running of
-        [] when Monitors =:= [] ->
-            State;
-        _ ->
-            Bad = lists:sublist(Running, 1),
-            true = exit(Pid, kill),
-            Text = [
-                "a monitor does not return and is not used any more: ",
-                lists:join(", ", [atom_to_binary(Module) || Module <- Bad])
-            ],
-            without(Bad, fault(Text, State))
-    end.
-
-without(Bad, #{monitors := Monitors, config := Config} = State) ->
+    Running = [
+        Module
+     || {_, Stack} <- [process_info(Pid, current_stacktrace)],
+        {Module, _, _, _} <- Stack,
+        lists:member(Module, Monitors)
+    ],
+    Bad = lists:sublist(Running, 1),
+    true = exit(Pid, kill),
+    Text = [
+        "a monitor does not return and is not used any more: ",
+        [atom_to_binary(Module) || Module <- Bad]
+    ],
     Left = Monitors -- Bad,
-    State#{monitors := Left, choice := choice(Left, Config)}.
+    dyno_agent_verifier:fault(Text, State#{
+        monitors := Left, choice := dyno_agent_event_choice:new(Left, Config)
+    }).
 
-shard_lost(Index, Text, #{config := #{shards := 1}} = State) when Index =:= 1 ->
-    restarted(Text, State);
-shard_lost(Index, Text, #{verdicts := Verdicts, shards := Shards, tracer := Tracer} = State) ->
+shard_lost(Index, Text, #{tracer := Tracer, limit := Limit, words := Words} = State) ->
     case is_enough(State) of
         true ->
-            {noreply, given_up(Text, State)};
+            restarted(Text, State);
         false ->
-            Lost = dyno_agent_verdicts:lost(Index, Verdicts),
-            Told = fault([Text, "; ", integer_to_binary(Lost), " partitions have a gap"], State),
-            Shard = shard(Index, Told),
-            _ = dyno_agent_event_shard:traces(Shard, map_get(session, Told)),
+            #{shards := Shards, session := Session} = Told = lost([Index], Text, State),
+            Shard = shard(Index, Words, Told),
+            _ = dyno_agent_event_shard:traces(Shard, Session),
             _ = dyno_agent_event_shard:replace(Tracer, Index, Shard),
-            New = Told#{shards := Shards#{Index := Shard}},
-            ok = dyno_agent_event_limit:watch(
-                map_get(limit, New), [Tracer | maps:values(map_get(shards, New))]
-            ),
+            New = Shards#{Index := Shard},
+            ok = dyno_agent_event_limit:watch(Limit, [Tracer | maps:values(New)]),
             Pids = [
                 Pid
-             || Pid <- processes(), dyno_agent_event_shard:of_pid(Pid, map_size(Shards)) =:= Index
+             || Pid <- processes(), dyno_agent_event_shard:of_pid(Pid, map_size(New)) =:= Index
             ],
-            ok = attach(Pids, New),
-            {noreply, New}
+            Again = Told#{shards := New},
+            ok = attach(Pids, Again),
+            Again
     end.
 
-restarted(Text, #{session := Session} = State) ->
+%% After too many faults no more; what was counted can still be asked for.
+restarted(Text, State) ->
+    Lost = all_lost(Text, ended(State)),
     case is_enough(State) of
-        true ->
-            {noreply, given_up(Text, State)};
-        false ->
-            ok = dyno_agent_event_session:close(Session),
-            ok = ended(parts(State)),
-            {noreply, traced(all_lost(Text, State))}
+        true -> dyno_agent_verifier:gave_up(Lost#{session := none});
+        false -> start(Lost)
     end.
 
-%% What was counted can still be asked for.
-given_up(Text, #{session := Session} = State) ->
-    ok = dyno_agent_event_session:close(Session),
-    ok = ended(parts(State)),
-    ok = flush(State),
-    Lost = all_lost(Text, State),
-    ok = send(gave_up, Lost),
-    Lost#{session := none}.
+is_enough(#{faults := Faults}) -> length(Faults) >= ?MOST_FAULTS.
+
+all_lost(Text, #{shards := Shards} = State) ->
+    lost(maps:keys(Shards), Text, State).
+
+lost(Indexes, Text, #{verdicts := Verdicts} = State) ->
+    Lost = lists:sum([dyno_agent_verdicts:lost(Index, Verdicts) || Index <- Indexes]),
+    Gaps = [Text, "; ", integer_to_binary(Lost), " partitions have a gap"],
+    dyno_agent_verifier:fault(Gaps, State).
 
 %% Its processes.
 parts(#{tracer := Tracer, limit := Limit, shards := Shards}) ->
     lists:uniq([Limit, Tracer | maps:values(Shards)]).
 
-is_enough(#{faults := Faults}) -> length(Faults) >= ?MOST_FAULTS.
-
-all_lost(Text, #{verdicts := Verdicts, shards := Shards} = State) ->
-    Lost = lists:sum([dyno_agent_verdicts:lost(Index, Verdicts) || Index := _ <- Shards]),
-    fault([Text, "; ", integer_to_binary(Lost), " partitions have a gap"], State).
-
-ended(Pids) ->
+ended(#{session := Session} = State) ->
+    ok = dyno_agent_event_session:close(Session),
     lists:foreach(
         fun(Pid) ->
             Ref = monitor(process, Pid),
@@ -414,12 +277,11 @@ ended(Pids) ->
             after 0 -> ok
             end
         end,
-        Pids
-    ).
+        parts(State)
+    ),
+    State.
 
 %% The monitors' states and what waits take no more than twice what may wait.
-limited(#{session := none} = State) ->
-    {noreply, State};
 limited(State) ->
     #{bytes := Most} = limits(State),
     Bytes = lists:sum([
@@ -427,18 +289,13 @@ limited(State) ->
      || Pid <- parts(State), {memory, Of} <- [process_info(Pid, memory)]
     ]),
     case Bytes > 2 * Most of
-        true -> restarted("more than twice the memory that events may take was taken", State);
-        false -> {noreply, State}
+        true -> restarted(?TOO_MUCH, State);
+        false -> State
     end.
 
 limits(#{config := Config}) ->
     maps:merge(dyno_agent_event_flow:defaults(), maps:get(limits, Config, #{})).
 
 -doc false.
--spec terminate(term(), state()) -> ok.
-terminate(_Reason, #{session := Session} = State) ->
-    case Session of
-        none -> ok;
-        _ -> dyno_agent_event_session:close(Session)
-    end,
-    ended(parts(State)).
+-spec terminate(state()) -> term().
+terminate(State) -> ended(State).

@@ -38,7 +38,7 @@ command() ->
                     text},
                 {"--instrumentation NAME",
                     "how events come to the monitors (default: partition)",
-                    {one_of, dyno_verify_instrumentation:names()}},
+                    {one_of, [Name || {Name, _} <- dyno_verify_target:instrumentations()]}},
                 {"--limit N",
                     "the most events that wait in a node; beyond it processes are cut off as a "
                     "whole (default: 1000000)",

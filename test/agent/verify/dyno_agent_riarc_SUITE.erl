@@ -235,7 +235,7 @@ mutants() ->
         {switches_at_once, "        #{owed := 0} -> direct(Now);\n", "        #{owed := _} -> direct(Now);\n"},
         {stash_is_reversed, "{Events, Rest} -> take_all(lists:reverse(Events)",
             "{Events, Rest} -> take_all((Events)"},
-        {child_has_no_route, "unstash(Child, add_route(Invariant, Child, Next, State));",
+        {child_has_no_route, "unstash(Child, add_route(Child, Next, State));",
             "unstash(Child, State);"}
     ].
 
@@ -293,7 +293,7 @@ caught(Module, What) ->
     true.
 
 broken_invariants_are_counted(_Config) ->
-    Root = dyno_agent_riarc:root([p], fun(_) -> none end),
+    Root = dyno_agent_riarc:root([p], fun(_) -> false end),
     {Once, []} = dyno_agent_riarc:handle({detach, q, r}, Root),
     {Twice, []} = dyno_agent_riarc:handle({detach, q, r}, Once),
     {Both, []} = dyno_agent_riarc:handle({routed, q, {event, r, {exit, normal}, 0}}, Twice),

@@ -172,7 +172,7 @@ each_trace_is_whole(Workers, Shards, Config) ->
         fun(N) ->
             verifying([?NUMBERED], Config#{shards => N}, fun(Node, Pid) ->
                 ok = erpc:call(Node, known_workers, run, [Workers, 10, 4]),
-                Summary = dyno_agent_verify:finish(Pid),
+                Summary = dyno_agent_verifier:finish(Pid),
                 ct:log("~tp", [Summary]),
                 #{verdicts := #{monitors := #{known_numbered := Of}} = Verdicts} = Summary,
                 ?assertMatch(#{processes := Workers, yes := Workers, no := 0, crashed := 0}, Of),
@@ -209,7 +209,7 @@ a_violation_is_told(_Config) ->
                 {T2, {'receive', {_, 3, 10}}} = lists:last(Events),
                 ?assert(T2 >= T1)
         end,
-        #{verdicts := #{opened := 1}} = dyno_agent_verify:finish(Pid)
+        #{verdicts := #{opened := 1}} = dyno_agent_verifier:finish(Pid)
     end).
 
 %% By the function that a process runs, seen through proc_lib, gen and funs; by name, label, pid.
@@ -218,7 +218,7 @@ processes_are_chosen(_Config) ->
         Started = fun(Select, Start) ->
             {Agent, Pid} = attach(Node, [known_counting], #{select => [Select]}),
             Start(),
-            #{verdicts := #{opened := Opened}} = dyno_agent_verify:finish(Pid),
+            #{verdicts := #{opened := Opened}} = dyno_agent_verifier:finish(Pid),
             ok = dyno_agent:detach(Agent),
             Opened
         end,
@@ -255,20 +255,20 @@ a_running_process_is_partial(_Config) ->
         {ok, Server} = erpc:call(Node, known_workers, server, [known]),
         {Agent, Pid} = attach(Node, [known_counting], #{}),
         [known = gen_server:call(Server, N) || N <- lists:seq(1, 10)],
-        #{verdicts := #{partial := 0, opened := 1, open := 1}} = dyno_agent_verify:peek(Pid),
+        #{verdicts := #{partial := 0, opened := 1, open := 1}} = dyno_agent_verifier:peek(Pid),
         ok = gen_server:call(Server, stop),
         ok = dyno_leftovers:until(fun() ->
-            #{verdicts := #{partial := N}} = dyno_agent_verify:peek(Pid),
+            #{verdicts := #{partial := N}} = dyno_agent_verifier:peek(Pid),
             N =:= 1
         end),
-        #{verdicts := #{complete := 0, partial := 1, open := 0}} = dyno_agent_verify:finish(Pid),
+        #{verdicts := #{complete := 0, partial := 1, open := 0}} = dyno_agent_verifier:finish(Pid),
         ok = dyno_agent:detach(Agent)
     end).
 
 a_monitor_that_crashes(_Config) ->
     verifying([?BAD, ?NUMBERED], #{}, fun(Node, Pid) ->
         ok = erpc:call(Node, known_workers, run, [1000, 10, 2]),
-        #{verdicts := #{monitors := Monitors, complete := 1000}} = dyno_agent_verify:finish(Pid),
+        #{verdicts := #{monitors := Monitors, complete := 1000}} = dyno_agent_verifier:finish(Pid),
         #{known_bad := #{crashed := 1000}, known_numbered := #{yes := 1000, crashed := 0}} = Monitors,
         Crashes = received(Node, crashed, 0),
         ?assert(Crashes >= 1 andalso Crashes =< 10)
@@ -297,11 +297,11 @@ a_monitor_that_never_returns(_Config) ->
                 end,
                 ?assertMatch({_, _}, binary:match(Stop(), ~"known_bad")),
                 ok = dyno_leftovers:until(fun() ->
-                    #{faults := Faults} = dyno_agent_verify:peek(Pid),
+                    #{faults := Faults} = dyno_agent_verifier:peek(Pid),
                     length(Faults) =:= 2
                 end),
                 ok = erpc:call(Node, known_workers, run, [1000, 10, 2]),
-                #{verdicts := Verdicts} = dyno_agent_verify:finish(Pid),
+                #{verdicts := Verdicts} = dyno_agent_verifier:finish(Pid),
                 ct:log("~tp", [Verdicts]),
                 #{monitors := #{known_numbered := #{yes := 1000}}, gap := 1} = Verdicts
             end)
@@ -324,7 +324,7 @@ killed(Config, Which) ->
          || _ <- lists:seq(1, 20)
         ],
         ok = dyno_leftovers:until(fun() ->
-            #{verdicts := #{opened := N}} = dyno_agent_verify:peek(Pid),
+            #{verdicts := #{opened := N}} = dyno_agent_verifier:peek(Pid),
             N =:= 20
         end),
         exit(Which(ours(Node)), kill),
@@ -332,16 +332,16 @@ killed(Config, Which) ->
             {dyno_verify, Node, {fault, _}} -> ok
         end,
         %% It answers when it has all of them again.
-        #{verdicts := #{gap := Gap, opened := Again}} = dyno_agent_verify:peek(Pid),
+        #{verdicts := #{gap := Gap, opened := Again}} = dyno_agent_verifier:peek(Pid),
         ?assert(Gap >= 1),
         ?assertEqual(20 + Gap, Again),
         ok = erpc:call(Node, known_workers, run, [1000, 10, 2]),
         [P ! stop || P <- Idle],
         ok = dyno_leftovers:until(fun() ->
-            #{verdicts := #{partial := N}} = dyno_agent_verify:peek(Pid),
+            #{verdicts := #{partial := N}} = dyno_agent_verifier:peek(Pid),
             N =:= Gap
         end),
-        #{verdicts := Verdicts} = dyno_agent_verify:finish(Pid),
+        #{verdicts := Verdicts} = dyno_agent_verifier:finish(Pid),
         ct:log("~tp", [Verdicts]),
         %% With the two parents.
         ?assert(map_get(complete, Verdicts) >= 1002),
@@ -364,7 +364,7 @@ more_than_may_wait(_Config) ->
             Config = #{shards => Shards, limits => #{queue => 3000}},
             verifying([?NUMBERED], Config, fun(Node, Pid) ->
                 ok = erpc:call(Node, known_workers, run, [20_000, 10, 4]),
-                #{verdicts := Verdicts} = dyno_agent_verify:finish(Pid),
+                #{verdicts := Verdicts} = dyno_agent_verifier:finish(Pid),
                 ct:log("~tp", [Verdicts]),
                 #{complete := Complete, gap := Gap, cut := Cut, monitors := Monitors} = Verdicts,
                 #{known_numbered := #{yes := Yes, no := No, inconclusive := Unknown}} = Monitors,
@@ -387,7 +387,7 @@ more_memory_than_may_wait(_Config) ->
             verifying([?SLOW], Config, fun(Node, Pid) ->
                 Most = erpc:call(Node, known_workers, most, [[P || {P, _} <- ours(Node)]]),
                 ok = erpc:call(Node, known_workers, floods, [200, 5000]),
-                Summary = dyno_agent_verify:finish(Pid),
+                Summary = dyno_agent_verifier:finish(Pid),
                 Waited = erpc:call(Node, known_workers, waited, [Most]),
                 ct:log("~b waited at most; ~tp", [Waited, Summary]),
                 #{faults := [], verdicts := Verdicts} = Summary,
@@ -408,7 +408,7 @@ the_system_is_killed(_Config) ->
         Idle = erpc:call(Node, erlang, spawn, [known_workers, idle, []]),
         exit(Idle, kill),
         ok = dyno_leftovers:until(fun() ->
-            #{verdicts := #{complete := N}} = dyno_agent_verify:peek(Pid),
+            #{verdicts := #{complete := N}} = dyno_agent_verifier:peek(Pid),
             N =:= 1
         end)
     end).
@@ -457,9 +457,9 @@ in_node(Sources, Test) ->
     end.
 
 attach(Node, Monitors, Config) ->
-    Modules = dyno_code:closure([dyno_agent_guard, dyno_agent_verify]),
+    Modules = dyno_code:closure([dyno_agent_guard, dyno_agent_verifier, dyno_agent_verify]),
     {ok, Agent} = dyno_agent:attach(Node, #{modules => Modules}),
-    {ok, Pid} = dyno_agent:start(
-        Agent, dyno_agent_verify, Config#{monitors => Monitors, sink => self()}
-    ),
+    {ok, Pid} = dyno_agent:start(Agent, dyno_agent_verifier, Config#{
+        instrumentation => dyno_agent_verify, monitors => Monitors, sink => self()
+    }),
     {Agent, Pid}.

@@ -124,12 +124,7 @@ home(Name, Options) ->
     maps:get(Name, Homes, 1).
 
 select(Instrumented) ->
-    fun(Signature) ->
-        case lists:member(Signature, Instrumented) of
-            true -> {ok, Signature};
-            false -> none
-        end
-    end.
+    fun(Signature) -> lists:member(Signature, Instrumented) end.
 
 %% What can happen next.
 
@@ -314,7 +309,7 @@ effect({analyse, Process, _Event, Position}, Name, State, System, _Options, Path
     State#{analysed := Analysed#{Process => Expected + 1}};
 effect({send, To, Message}, _Name, State, _System, _Options, Path) ->
     put_message(To, Message, State, Path);
-effect({start, Child, _Monitor, From}, _Name, State, System, Options, Path) ->
+effect({start, Child, From}, _Name, State, System, Options, Path) ->
     #{tracers := Tracers, instrumented := Instrumented} = State,
     #{module := Module} = Options,
     {Core, Effects} = Module:tracer(Child, Child, From, select(Instrumented)),

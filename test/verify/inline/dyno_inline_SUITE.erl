@@ -211,18 +211,21 @@ workload() ->
         end,
         [dyno_workload_master, dyno_workload_worker]
     ),
-    {ok, Pid} = dyno_agent_inline_verify:start_link(#{
-        monitors => [dyno_agent_workload_monitor], sink => self()
-    }),
+    {ok, Pid} = monitored(dyno_agent_workload_monitor, #{}),
     #{status := complete} = dyno_workload:once(#{workers => 500, requests => 20, time_ms => 200}),
     timer:sleep(100),
-    dyno_agent_inline_verify:finish(Pid).
+    dyno_agent_verifier:finish(Pid).
+
+monitored(Monitor, Config) ->
+    dyno_agent_verifier:start_link(Config#{
+        instrumentation => dyno_agent_inline_verify, monitors => [Monitor], sink => self()
+    }).
 
 elixir() ->
     ok = dyno_elixir:start(),
     _ = 'Elixir.Code':compile_string(?ELIXIR),
     register(collecting, self()),
-    {ok, _} = dyno_agent_inline_verify:start_link(#{monitors => [?MODULE], sink => self()}),
+    {ok, _} = monitored(?MODULE, #{}),
     {ok, Server} = gen_server:start('Elixir.WovenServer', self(), []),
     question = gen_server:call(Server, question),
     collected([], []).
@@ -241,9 +244,7 @@ forms(#{run := What} = Options) ->
         #{monitored := false} ->
             ok;
         #{} ->
-            {ok, _} = dyno_agent_inline_verify:start_link(
-                (maps:with([stop], Options))#{monitors => [?MODULE], sink => self()}
-            )
+            {ok, _} = monitored(?MODULE, maps:with([stop], Options))
     end,
     case What of
         server ->
