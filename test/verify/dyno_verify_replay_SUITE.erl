@@ -16,6 +16,7 @@
     trace_port_file/1,
     what_is_no_file_of_events/1,
     deadline_at_the_end/1,
+    deadline_of_one_that_has_decided/1,
     process_from_its_middle/1,
     every_order_gives_the_same/1
 ]).
@@ -37,6 +38,7 @@ all() ->
         trace_port_file,
         what_is_no_file_of_events,
         deadline_at_the_end,
+        deadline_of_one_that_has_decided,
         process_from_its_middle,
         every_order_gives_the_same
     ].
@@ -229,6 +231,32 @@ deadline_at_the_end(Config) ->
         [{~"soon", _, no, #{because := deadline}}],
         verdicts(replayed(Config, Lines ++ ["recv(<0.12.0>, x) delayed by 1\n"]))
     ).
+
+%% Another monitor of the process goes on.
+deadline_of_one_that_has_decided(_Config) ->
+    {ok, Compiled} = dyno_specification:compile(
+        "property decides of module worker "
+        "follows (receive {request, N} then send {reply, N} within 50 ns)*. "
+        "property other of module worker never send never."
+    ),
+    Monitors = [
+        begin
+            {module, Module} = code:load_binary(Module, "", Beam),
+            Module
+        end
+     || {Module, Beam, _} <- Compiled
+    ],
+    Items = [
+        {self(), {spawned, self(), {worker, init, []}}, 1},
+        {self(), {'receive', {request, 1}}, 2},
+        {self(), {send, {reply, 2}, x}, 3},
+        {self(), {'receive', {request, 3}}, 100}
+    ],
+    Replay = lists:foldl(
+        fun dyno_verify_replay:item/2, dyno_verify_replay:start(Monitors, #{}), Items
+    ),
+    #{verdicts := [#{verdict := no, property := ~"decides"}], open := [_]} =
+        dyno_verify_replay:finish(Replay).
 
 process_from_its_middle(Config) ->
     Process = #{pid => self(), initial_call => {worker, init, 1}, partial => true},

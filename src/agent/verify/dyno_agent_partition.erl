@@ -366,19 +366,24 @@ due(TimeNs, #core{timeouts = Timeouts} = Core, Effects) ->
     end.
 
 due_one(Pid, Module, TimeNs, #core{open = Open} = Core) ->
-    #{Pid := #partition{running = Running} = Partition} = Open,
-    {value, One, Others} = lists:keytake(Module, #running.module, Running),
-    #running{state = State} = Due = One#running{entry = infinity},
-    {Left, Effects} =
-        case dyno_agent_monitor:deadline(Module, State) of
-            Deadline when is_integer(Deadline), Deadline =< TimeNs ->
-                Outcome = dyno_agent_monitor:timeout(Module, TimeNs, State),
-                outcome(Outcome, Due, TimeNs, Partition, Others, []);
-            _ ->
-                {[Due | Others], []}
-        end,
-    %% Who does not move the deadline on is not asked again for the same.
-    with(Pid, Left, TimeNs, Partition, Core, Effects).
+    maybe
+        #{Pid := #partition{running = Running} = Partition} ?= Open,
+        {value, One, Others} ?= lists:keytake(Module, #running.module, Running),
+        #running{state = State} = Due = One#running{entry = infinity},
+        {Left, Effects} =
+            case dyno_agent_monitor:deadline(Module, State) of
+                Deadline when is_integer(Deadline), Deadline =< TimeNs ->
+                    Outcome = dyno_agent_monitor:timeout(Module, TimeNs, State),
+                    outcome(Outcome, Due, TimeNs, Partition, Others, []);
+                _ ->
+                    {[Due | Others], []}
+            end,
+        %% Who does not move the deadline on is not asked again for the same.
+        with(Pid, Left, TimeNs, Partition, Core, Effects)
+    else
+        %% It has decided since.
+        _ -> {Core, []}
+    end.
 
 %% Gaps
 
