@@ -53,24 +53,31 @@ is_of(Kind, Filter) -> Filter =:= Kind.
 %% All messages where one monitor asks for all.
 messages(Session, Kind, Filters) ->
     Heads = [Heads || {Of, Heads} <- Filters, Of =:= Kind],
-    case lists:member(Kind, Filters) orelse Heads =:= [] of
-        true ->
-            ok;
-        false ->
-            Spec = [{Arguments, Guards, []} || {Arguments, Guards} <- lists:append(Heads)],
-            _ =
-                case Kind of
-                    send -> trace:send(Session, Spec, []);
-                    'receive' -> trace:recv(Session, Spec, [])
-                end,
-            ok
-    end.
+    Spec = [{Arguments, Guards, []} || {Arguments, Guards} <- lists:append(Heads)],
+    _ =
+        case lists:member(Kind, Filters) orelse Heads =:= [] orelse Kind of
+            true -> 0;
+            send -> trace:send(Session, Spec, []);
+            'receive' -> trace:recv(Session, Spec, [])
+        end,
+    ok.
 
+%% A function has one match specification, for all who want calls of it.
 functions(Filters) ->
-    [
-        {{M, F, A}, [{Arguments, Guards, []} || {Arguments, Guards} <- [Heads]]}
-     || {call, M, F, A, Heads} <- Filters
-    ] ++ [{{M, F, A}, [{'_', [], [{exception_trace}]}]} || {return, M, F, A} <- Filters].
+    Wanted = maps:groups_from_list(
+        fun({MFA, _}) -> MFA end,
+        fun({_, What}) -> What end,
+        [{{M, F, A}, Heads} || {call, M, F, A, Heads} <- Filters] ++
+            [{{M, F, A}, return} || {return, M, F, A} <- Filters]
+    ),
+    [{MFA, function(lists:usort(All))} || MFA := All <- Wanted].
+
+function(All) ->
+    case [What || What <- [return, undefined], lists:member(What, All)] of
+        [return | _] -> [{'_', [], [{exception_trace}]}];
+        [undefined] -> [];
+        [] -> [{Arguments, Guards, []} || {Arguments, Guards} <- All]
+    end.
 
 calls(Session, {Module, _, _} = MFA, Spec) ->
     _ = code:ensure_loaded(Module),

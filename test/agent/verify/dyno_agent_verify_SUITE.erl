@@ -138,6 +138,7 @@ all() ->
         each_trace_of_many_is_whole,
         a_violation_is_told,
         processes_are_chosen,
+        calls_are_filtered_for_each,
         a_running_process_is_partial,
         a_monitor_that_crashes,
         a_monitor_that_never_returns,
@@ -249,6 +250,41 @@ processes_are_chosen(_Config) ->
         ?assertEqual(1, Started({pid, Init}, fun() -> ok end)),
         ?assert(Started({application, kernel}, fun() -> ok end) > 10)
     end).
+
+%% Two monitors want calls of one function, with other arguments, and a third one its returns.
+calls_are_filtered_for_each(_Config) ->
+    Sources = [
+        calls(
+            "known_" ++ N,
+            "{call, known_workers, flood, 2, {['_', " ++ N ++ "], []}}",
+            "{call, {known_workers, flood, [_, " ++ N ++ "]}}"
+        )
+     || N <- ["0", "1"]
+    ],
+    lists:foreach(
+        fun(More) ->
+            verifying(Sources ++ More, #{}, fun(Node, Pid) ->
+                dyno_peers:eval(Node,
+                    "{_, R} = spawn_monitor(known_workers, flood, [self(), 2]), "
+                    "receive {'DOWN', R, process, _, _} -> ok end."
+                ),
+                #{verdicts := #{monitors := Monitors}} = dyno_agent_verifier:finish(Pid),
+                ?assertEqual([1 || _ <- Sources ++ More], [Yes || _ := #{yes := Yes} <- Monitors])
+            end)
+        end,
+        [[], [calls("known_returns", "{return, known_workers, flood, 2}", "{return, _, _}")]]
+    ).
+
+calls(Name, Filter, Event) ->
+    lists:flatten(io_lib:format(
+        "-module(~s).\n"
+        "-export([needs/0, init/1, event/3]).\n"
+        "needs() -> #{select => [{function, known_workers, flood, 2}], events => [~s]}.\n"
+        "init(_) -> none.\n"
+        "event(~s, _, S) -> {yes, #{step => ~~\"it\"}, S};\n"
+        "event(_, _, S) -> {next, S}.\n\n",
+        [Name, Filter, Event]
+    )).
 
 a_running_process_is_partial(_Config) ->
     in_node([?COUNTING], fun(Node) ->
