@@ -9,7 +9,7 @@ What is left out is `{'$dyno', <<"...">>}`. Pids, ports, references and funs are
 their node prints them: they would have other names elsewhere, and funs bring all that they hold.
 """.
 
--export([bounded/2, cut/0]).
+-export([bounded/2, call/2, cut/0]).
 -export_type([limits/0]).
 
 -type limits() :: #{
@@ -38,6 +38,11 @@ The copy.
 bounded(Term, #{depth := Depth, size := Size}) ->
     {Copy, _Left} = copy(Term, Depth, Size),
     Copy.
+
+-doc "A call with copies of its arguments, where it has them and not their number.".
+-spec call(dyno_agent_event:mfargs(), limits()) -> dyno_agent_event:mfargs().
+call({M, F, Args}, Limits) when is_list(Args) -> {M, F, [bounded(Arg, Limits) || Arg <- Args]};
+call(MFA, _Limits) -> MFA.
 
 copy(_Term, Depth, Left) when Depth =:= 0; Left =< 0 ->
     {cut(), Left - 1};

@@ -74,7 +74,7 @@ new(_Other, State) ->
     {ok, State}.
 
 called({Pid, Call, Time}, Id, {Caller, Stack}, State) ->
-    #{open := Open, count := Count, config := #{patterns := Patterns}} = State,
+    #{open := Open, count := Count, config := #{patterns := Patterns, terms := Limits}} = State,
     MFA = dyno_agent_event:mfa(Call),
     Event = maps:filter(fun(_, Value) -> Value =/= [] end, #{
         event => call,
@@ -82,7 +82,7 @@ called({Pid, Call, Time}, Id, {Caller, Stack}, State) ->
         pid => Pid,
         depth => dyno_agent_event_calls:depth(Pid, Open),
         function => MFA,
-        call => copied(Call, State),
+        call => dyno_agent_event_term:call(Call, Limits),
         caller => Caller,
         stack => Stack
     }),
@@ -100,9 +100,6 @@ opened(Pid, MFA, Time, Tag, #{open := Open} = State) ->
         Size when Size >= ?MOST_OPEN -> {{stop, {open, ?MOST_OPEN}}, State#{open := New}};
         _ -> counted(State#{open := New})
     end.
-
-copied({M, F, Args}, State) when is_list(Args) -> {M, F, [copy(Arg, State) || Arg <- Args]};
-copied(MFA, _State) -> MFA.
 
 returned(Pid, MFA, End, Time, #{open := Open} = State) ->
     case dyno_agent_event_calls:return(Pid, MFA, Open) of

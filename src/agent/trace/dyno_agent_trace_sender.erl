@@ -86,7 +86,7 @@ loop(Sink, Shown, Names) ->
             _ = deliver(Sink, [Event]),
             ok;
         #{event := _} = Event ->
-            {Events, Named} = named(batch([Event]), Names, []),
+            {Events, Named} = lists:mapfoldl(fun named/2, Names, batch([Event])),
             _ = deliver(Sink, Events),
             loop(Sink, Shown, Named)
     end.
@@ -100,13 +100,11 @@ batch(Events) ->
 deliver(Sink, Events) ->
     erlang:send(Sink, {dyno_trace, node(), self(), Events}, [noconnect]).
 
-named([], Names, Events) ->
-    {lists:reverse(Events), Names};
-named([#{pid := Pid} = Event | Rest], Names, Events) ->
+named(#{pid := Pid} = Event, Names) ->
     {Name, Known} = name(Pid, Names),
-    named(Rest, Known, [Event#{pid := list_to_binary(pid_to_list(Pid)), name => Name} | Events]);
-named([Event | Rest], Names, Events) ->
-    named(Rest, Names, [Event | Events]).
+    {Event#{pid := list_to_binary(pid_to_list(Pid)), name => Name}, Known};
+named(Event, Names) ->
+    {Event, Names}.
 
 name(Pid, Names) when map_size(Names) >= ?MOST_NAMES ->
     name(Pid, #{});

@@ -21,8 +21,6 @@ and taken away after 500 calls.
     what := latency | {argument, pos_integer()},
     %% Calls that take longer are told with their arguments.
     above_ns => pos_integer(),
-    %% So many different values; those that come later are one.
-    values => pos_integer(),
     terms := dyno_agent_event_term:limits()
 }.
 
@@ -48,6 +46,7 @@ and taken away after 500 calls.
 -define(WINDOW, 500).
 -define(MOST_SLOW, 10).
 -define(MOST_OPEN, 10_000).
+%% So many different values; those that come later are one.
 -define(VALUES, 100).
 
 -doc false.
@@ -55,7 +54,7 @@ and taken away after 500 calls.
 init(#{sink := Sink, what := What} = Config) ->
     _ = erlang:send_after(?TICK_MS, self(), tick),
     #{
-        config => maps:merge(#{above_ns => infinity, values => ?VALUES}, Config),
+        config => maps:merge(#{above_ns => infinity}, Config),
         sender => dyno_agent_trace_sender:start_link(Sink),
         open => dyno_agent_event_calls:new(),
         left => ?WINDOW,
@@ -93,18 +92,16 @@ called(Pid, Call, Time, #{config := #{what := latency} = Config, open := Open} =
     Tag =
         case Config of
             #{above_ns := infinity} -> none;
-            #{} -> copied(Call, State)
+            #{terms := Limits} -> dyno_agent_event_term:call(Call, Limits)
         end,
     MFA = dyno_agent_event:mfa(Call),
     State#{open := dyno_agent_event_calls:call(Pid, MFA, Time, Tag, bounded(Open))};
-called(
-    _Pid, {_, _, Args}, _Time, #{config := #{what := {argument, N}, values := Most}} = State
-) when
+called(_Pid, {_, _, Args}, _Time, #{config := #{what := {argument, N}}} = State) when
     length(Args) >= N
 ->
     #{second := Second, all := All} = State,
     Value = copy(lists:nth(N, Args), State),
-    State#{second := value(Value, Most, Second), all := value(Value, Most, All)};
+    State#{second := value(Value, Second), all := value(Value, All)};
 called(_Pid, _Call, _Time, State) ->
     State.
 
@@ -115,14 +112,11 @@ bounded(Open) ->
         _ -> Open
     end.
 
-copied({M, F, Args}, State) when is_list(Args) -> {M, F, [copy(Arg, State) || Arg <- Args]};
-copied(MFA, _State) -> MFA.
-
 copy(Term, #{config := #{terms := Limits}}) -> dyno_agent_event_term:bounded(Term, Limits).
 
-value(Value, Most, Values) when is_map_key({value, Value}, Values); map_size(Values) < Most ->
+value(Value, Values) when is_map_key({value, Value}, Values); map_size(Values) < ?VALUES ->
     maps:update_with({value, Value}, fun(N) -> N + 1 end, 1, Values);
-value(_Value, _Most, Values) ->
+value(_Value, Values) ->
     maps:update_with(others, fun(N) -> N + 1 end, 1, Values).
 
 returned(Pid, MFA, Time, #{open := Open, overhead_ns := Overhead} = State) ->
