@@ -85,9 +85,9 @@ finish({_, Nodes}, State) ->
     each_clause(
         fun(Clause) ->
             Index = element(1, Clause),
-            Possible = is_tuple(element(Index, Nodes)) andalso
-                element(1, element(Index, Nodes)) =:= possible,
-            {not Possible, [{Index, element(2, Clause)}]}
+            Node = element(Index, Nodes),
+            IsPossible = is_tuple(Node) andalso element(1, Node) =:= possible,
+            {not IsPossible, [{Index, element(2, Clause)}]}
         end,
         State
     ).
@@ -119,10 +119,8 @@ enter(Index, Env, Time, Seen, Nodes) ->
             {Truth, []};
         stop ->
             {Index, Env};
-        {'and', A, B} ->
-            both(enter(A, Env, Time, Seen, Nodes), enter(B, Env, Time, Seen, Nodes));
-        {'or', A, B} ->
-            either(enter(A, Env, Time, Seen, Nodes), enter(B, Env, Time, Seen, Nodes));
+        {Of, A, B} when Of =:= 'and'; Of =:= 'or' ->
+            joined(Of, enter(A, Env, Time, Seen, Nodes), enter(B, Env, Time, Seen, Nodes));
         {_Kind, Body} ->
             enter(Body, Env, Time, [Index | Seen], Nodes);
         {again, To, Forget} ->
@@ -138,34 +136,28 @@ enter(Index, Env, Time, Seen, Nodes) ->
             {Index, Env, Time + Within}
     end.
 
-each_clause(Fun, {'and', Parts}) -> all_of(Fun, Parts, {true, []});
-each_clause(Fun, {'or', Parts}) -> any_of(Fun, Parts, {false, []});
+each_clause(Fun, {Of, Parts}) when is_atom(Of) -> each_of(Fun, Of, Parts, {Of =:= 'and', []});
 each_clause(Fun, Clause) -> Fun(Clause).
 
-all_of(_Fun, _Parts, {false, _} = False) -> False;
-all_of(_Fun, [], State) -> State;
-all_of(Fun, [Part | Parts], State) -> all_of(Fun, Parts, both(State, each_clause(Fun, Part))).
+%% Of a conjunction true is the neutral value, of a disjunction false.
+each_of(_Fun, Of, _Parts, {Truth, _} = Decided) when is_boolean(Truth), Truth =/= (Of =:= 'and') ->
+    Decided;
+each_of(_Fun, _Of, [], State) ->
+    State;
+each_of(Fun, Of, [Part | Parts], State) ->
+    each_of(Fun, Of, Parts, joined(Of, State, each_clause(Fun, Part))).
 
-any_of(_Fun, _Parts, {true, _} = True) -> True;
-any_of(_Fun, [], State) -> State;
-any_of(Fun, [Part | Parts], State) -> any_of(Fun, Parts, either(State, each_clause(Fun, Part))).
-
-both({false, _} = False, _) -> False;
-both(_, {false, _} = False) -> False;
-both({true, A}, {true, B}) -> {true, A ++ B};
-both({true, _}, State) -> State;
-both(State, {true, _}) -> State;
-both(A, B) -> combined('and', A, B).
-
-either({true, _} = True, _) -> True;
-either(_, {true, _} = True) -> True;
-either({false, A}, {false, B}) -> {false, A ++ B};
-either({false, _}, State) -> State;
-either(State, {false, _}) -> State;
-either(A, B) -> combined('or', A, B).
-
-combined(_Of, Same, Same) -> Same;
-combined(Of, A, B) -> {Of, ordsets:union(parts(Of, A), parts(Of, B))}.
+joined(Of, A, B) ->
+    Neutral = Of =:= 'and',
+    case {A, B} of
+        {{Neutral, Why}, {Neutral, More}} -> {Neutral, Why ++ More};
+        {{Neutral, _}, _} -> B;
+        {_, {Neutral, _}} -> A;
+        {{Truth, _}, _} when is_boolean(Truth) -> A;
+        {_, {Truth, _}} when is_boolean(Truth) -> B;
+        {Same, Same} -> Same;
+        _ -> {Of, ordsets:union(parts(Of, A), parts(Of, B))}
+    end.
 
 parts(Of, {Of, Parts}) -> Parts;
 parts(_Of, State) -> [State].
