@@ -32,7 +32,7 @@ A monitor with a key (`key => true`) has a state for each key instead, across pr
 says which key an event has, and `c:init/1` gets the process of the first event with it.
 """.
 
--export([needs/1, has_key/1, init/2, step/4, timeout/3, ended/2, deadline/2, key/3, report/6]).
+-export([needs/1, has_key/1, init/2, step/4, timeout/3, ended/2, deadline/2, key/3, decided/6]).
 -export_type([process/0, verdict/0, explanation/0, needs/0, selector/0, event_filter/0]).
 -export_type([state/0, decision/0, outcome/0, report/0, trace_state/0]).
 
@@ -191,12 +191,18 @@ timeout(Module, TimeNs, State) ->
     safely(fun() -> checked(Module:timeout(TimeNs, State)) end).
 
 -doc "Tells a monitor that its process has ended.".
--spec ended(module(), state()) ->
-    {verdict(), explanation()} | none | {crashed, {atom(), term(), list()}}.
+-spec ended(module(), state()) -> outcome().
 ended(Module, State) ->
     case erlang:function_exported(Module, ended, 1) of
-        true -> safely(fun() -> Module:ended(State) end);
-        false -> none
+        true ->
+            safely(fun() ->
+                case Module:ended(State) of
+                    none -> {next, State};
+                    {Verdict, Explanation} -> checked({Verdict, Explanation, State})
+                end
+            end);
+        false ->
+            {next, State}
     end.
 
 -doc "When the monitor is to be told the time; of a module that exports it.".
@@ -217,11 +223,23 @@ key(Module, Event, Process) ->
         _:_ -> none
     end.
 
--doc "A verdict as it is told; of the events the last one comes first.".
--spec report(module(), Why, process(), integer(), Events, trace_state()) -> report() when
-    Why :: {verdict(), explanation()}, Events :: [tuple()].
-report(Module, {Verdict, Explanation}, Process, TimeNs, Events, Trace) ->
-    #{
+-doc """
+Whether the monitor goes on after this outcome, with which state, and what is told; of the events
+the last one comes first.
+""".
+-spec decided(outcome(), module(), process(), integer(), Events, trace_state()) ->
+    {{on, state()} | off, [{verdict, report()} | {crashed, module(), process(), term()}]}
+when
+    Events :: [tuple()].
+decided({next, State}, _Module, _Process, _TimeNs, _Events, _Trace) ->
+    {{on, State}, []};
+decided({crashed, Why}, Module, Process, _TimeNs, _Events, _Trace) ->
+    {off, [{crashed, Module, Process, Why}]};
+decided({report, Verdict, Explanation, State}, Module, Process, TimeNs, Events, Trace) ->
+    {off, Told} = decided({Verdict, Explanation, State}, Module, Process, TimeNs, Events, Trace),
+    {{on, State}, Told};
+decided({Verdict, Explanation, _State}, Module, Process, TimeNs, Events, Trace) ->
+    Report = #{
         property => map_get(property, maps:merge(needs(Module), Explanation)),
         monitor => Module,
         verdict => Verdict,
@@ -231,4 +249,5 @@ report(Module, {Verdict, Explanation}, Process, TimeNs, Events, Trace) ->
         events => lists:reverse(Events),
         explanation => Explanation,
         trace => Trace
-    }.
+    },
+    {off, [{verdict, Report}]}.

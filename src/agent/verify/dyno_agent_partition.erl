@@ -240,8 +240,11 @@ event_of(Pid, Started, TimeNs, #partition{running = Running} = Partition0, Core)
     New = Core#core{keyed = Keyed},
     case Kind of
         exit ->
-            Last = lists:append([at_end(R, TimeNs, Partition) || R <- Left]),
-            without(Pid, Partition, Effects ++ Last, New);
+            Last = [
+                element(2, decided(dyno_agent_monitor:ended(M, S), M, TimeNs, Partition))
+             || #running{module = M, state = S} <- Left
+            ],
+            without(Pid, Partition, Effects ++ lists:append(Last), New);
         _ ->
             with(Pid, Left, ?NEVER, Partition, New, Effects)
     end.
@@ -280,28 +283,14 @@ step_all([Running | Rest], Kind, Event, TimeNs, Partition, Monitors) ->
 
 outcome({next, State}, Running, _TimeNs, _Partition, Left, Effects) ->
     {[Running#running{state = State} | Left], Effects};
-outcome({report, Verdict, Explanation, State}, Running, TimeNs, Partition, Left, Effects) ->
-    Report = report(Verdict, Explanation, Running#running.module, TimeNs, Partition),
-    {[Running#running{state = State} | Left], [Report | Effects]};
-outcome({crashed, Why}, #running{module = Module}, _TimeNs, Partition, Left, Effects) ->
-    {Left, [{crashed, Module, Partition#partition.process, Why} | Effects]};
-outcome({Verdict, Explanation, _State}, Running, TimeNs, Partition, Left, Effects) ->
-    {Left, [report(Verdict, Explanation, Running#running.module, TimeNs, Partition) | Effects]}.
+outcome(Outcome, #running{module = Module} = Running, TimeNs, Partition, Left, Effects) ->
+    {Goes, Told} = decided(Outcome, Module, TimeNs, Partition),
+    {[Running#running{state = State} || {on, State} <- [Goes]] ++ Left, Told ++ Effects}.
 
-report(Verdict, Explanation, Module, TimeNs, Partition) ->
+decided(Outcome, Module, TimeNs, Partition) ->
     #partition{process = Process, events = Events, keep = Keep, trace = Trace} = Partition,
     Last = lists:sublist(Events, Keep),
-    Why = {Verdict, Explanation},
-    {verdict, dyno_agent_monitor:report(Module, Why, Process, TimeNs, Last, Trace)}.
-
-at_end(
-    #running{module = Module, state = State}, TimeNs, #partition{process = Process} = Partition
-) ->
-    case dyno_agent_monitor:ended(Module, State) of
-        none -> [];
-        {crashed, Why} -> [{crashed, Module, Process, Why}];
-        {Verdict, Explanation} -> [report(Verdict, Explanation, Module, TimeNs, Partition)]
-    end.
+    dyno_agent_monitor:decided(Outcome, Module, Process, TimeNs, Last, Trace).
 
 without(Pid, #partition{running = Running, trace = Trace}, Effects, #core{open = Open} = Core) ->
     Left = lists:foldl(fun(One, Set) -> unset(Pid, One, Set) end, Core#core.timeouts, Running),
@@ -392,13 +381,13 @@ due_one(Pid, Module, TimeNs, #core{open = Open} = Core) ->
 gap(Pid, TimeNs, #core{open = Open} = Core) ->
     case Open of
         #{Pid := #partition{running = Running} = Partition} ->
-            Explanation = #{step => ~"the trace was cut off"},
+            Outcome = {inconclusive, #{step => ~"the trace was cut off"}, cut_off},
             Cut = Partition#partition{trace = gap},
             Verdicts = [
-                report(inconclusive, Explanation, Module, TimeNs, Cut)
+                element(2, decided(Outcome, Module, TimeNs, Cut))
              || #running{module = Module} <- Running
             ],
-            without(Pid, Cut, Verdicts, broken(Partition, Core));
+            without(Pid, Cut, lists:append(Verdicts), broken(Partition, Core));
         #{} ->
             {Core#core{keyed = dyno_agent_partition_keyed:gap(Core#core.keyed)}, []}
     end.

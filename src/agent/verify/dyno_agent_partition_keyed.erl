@@ -96,8 +96,8 @@ step({Module, _} = Id, #{pid := Pid} = Process, Event, TimeNs, Keyed) ->
             {Keyed, []};
         full ->
             {Keyed#keyed{trace = gap}, []};
-        {crashed, Why} ->
-            {with(Id, decided, Keyed), [{crashed, Module, Process, Why}]};
+        {crashed, _} = Crashed ->
+            outcome(Crashed, Id, #instance{process = Process}, TimeNs, Keyed);
         #instance{events = Events, state = State} = Instance ->
             Seen = Instance#instance{
                 events = lists:sublist([{TimeNs, Pid, Event} | Events], Keyed#keyed.keep),
@@ -122,22 +122,18 @@ instance({Module, _} = Id, Process, #keyed{instances = Instances}) ->
 with(Id, Instance, #keyed{instances = Instances} = Keyed) ->
     Keyed#keyed{instances = Instances#{Id => Instance}}.
 
-outcome({next, State}, Id, Instance, _TimeNs, Keyed) ->
-    {with(Id, Instance#instance{state = State}, Keyed), []};
-outcome({report, Verdict, Explanation, State}, Id, Instance, TimeNs, Keyed) ->
-    {with(Id, Instance#instance{state = State}, Keyed), [
-        report(Verdict, Explanation, Id, Instance, TimeNs, Keyed)
-    ]};
-outcome({crashed, Why}, {Module, _} = Id, #instance{process = Process}, _TimeNs, Keyed) ->
-    {with(Id, decided, Keyed), [{crashed, Module, Process, Why}]};
-outcome({Verdict, Explanation, _State}, Id, Instance, TimeNs, Keyed) ->
-    {with(Id, decided, Keyed), [report(Verdict, Explanation, Id, Instance, TimeNs, Keyed)]}.
-
-report(Verdict, Explanation, {Module, Key}, Instance, TimeNs, #keyed{trace = Trace}) ->
+outcome(Outcome, {Module, Key} = Id, Instance, TimeNs, #keyed{trace = Trace} = Keyed) ->
     #instance{events = Events, process = Process} = Instance,
-    Why = {Verdict, Explanation},
-    Report = dyno_agent_monitor:report(Module, Why, Process, TimeNs, Events, Trace),
-    {verdict, Report#{key => Key}}.
+    {Goes, Told} = dyno_agent_monitor:decided(Outcome, Module, Process, TimeNs, Events, Trace),
+    Next =
+        case Goes of
+            {on, State} -> Instance#instance{state = State};
+            off -> decided
+        end,
+    {with(Id, Next, Keyed), [of_key(Key, Effect) || Effect <- Told]}.
+
+of_key(Key, {verdict, Report}) -> {verdict, Report#{key => Key}};
+of_key(_Key, Crashed) -> Crashed.
 
 -doc "The time is this. What is older goes on before deadlines are told.".
 -spec timeouts(integer(), t()) -> {t(), [dyno_agent_partition:effect()]}.
