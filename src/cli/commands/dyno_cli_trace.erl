@@ -147,8 +147,8 @@ waiting(Trace, Ref) ->
 
 %% What was asked for is shown, or a limit was in the way.
 status(Ended) ->
-    Limits = [Limit || #{reason := #{limit := Limit}} <- Ended],
-    case Limits -- [Limit || Limit <- Limits, lists:member(Limit, [count, for_ms, stopped])] of
+    Limits = lists:usort([Limit || #{reason := #{limit := Limit}} <- Ended]),
+    case Limits -- [count, for_ms, stopped] of
         [] -> 0;
         _ -> 3
     end.

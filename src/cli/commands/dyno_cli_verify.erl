@@ -77,32 +77,17 @@ run(#{node := _, replay := _}) ->
         dyno_cli_command:contradiction("--replay reads events from a file; give it no NODE")
     );
 run(#{spec := Spec, replay := File} = Values) ->
-    Job = #{
-        keep => filename:basename(Spec),
-        undecided => undecided(Values),
-        measure => fun(#{progress := Report}) ->
-            Show = fun(Event) -> Report(progress(Event)) end,
-            dyno_verify_replay:run([Spec], File, (maps:with([events], Values))#{show => Show})
-        end
-    },
-    dyno_cli_job:run(Job, Values);
+    job(filename:basename(Spec), Values, fun(Show) ->
+        dyno_verify_replay:run([Spec], File, (maps:with([events], Values))#{show => Show})
+    end);
 run(#{spec := Spec, node := First} = Values) ->
     case dyno_cli_nodes:names([First | maps:get(nodes, Values, [])]) of
         {ok, Nodes} ->
-            Keys = [for_ms, instrumentation, shards, events, record],
-            Options = maps:merge(
-                (maps:with(Keys, Values))#{limits => limits(Values)},
-                dyno_cli_nodes:connection(Values)
-            ),
-            Job = #{
-                keep => First,
-                undecided => undecided(Values),
-                measure => fun(#{progress := Report}) ->
-                    Show = fun(Event) -> Report(progress(Event)) end,
-                    dyno_verify:run([Spec], Nodes, Options#{show => Show})
-                end
-            },
-            dyno_cli_job:run(Job, Values);
+            Own = maps:with([for_ms, instrumentation, shards, events, record], Values),
+            Options = maps:merge(Own, dyno_cli_nodes:connection(Values)),
+            job(First, Values, fun(Show) ->
+                dyno_verify:run([Spec], Nodes, Options#{limits => limits(Values), show => Show})
+            end);
         Error ->
             dyno_cli_command:refused(Error)
     end;
@@ -111,15 +96,21 @@ run(_Values) ->
         dyno_cli_command:contradiction("say which NODE, or --replay FILE")
     ).
 
-undecided(#{must_decide := true}) -> fails;
-undecided(_Values) -> passes.
+job(Keep, Values, Run) ->
+    Job = #{
+        keep => Keep,
+        undecided =>
+            case Values of
+                #{must_decide := true} -> fails;
+                #{} -> passes
+            end,
+        measure => fun(#{progress := Report}) -> Run(fun(Event) -> Report(progress(Event)) end) end
+    },
+    dyno_cli_job:run(Job, Values).
 
 limits(Values) ->
-    maps:from_list(
-        [{queue, N} || #{limit := N} <- [Values]] ++
-            [{bytes, Bytes} || #{limit_memory := Bytes} <- [Values]] ++
-            [{rate, N} || #{limit_rate := N} <- [Values]]
-    ).
+    Names = #{limit => queue, limit_memory => bytes, limit_rate => rate},
+    #{Limit => N || Option := Limit <- Names, #{Option := N} <- [Values]}.
 
 progress({verdict, Report}) ->
     #{phase => finding, text => dyno_verify_text:report(Report)};
