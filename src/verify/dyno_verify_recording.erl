@@ -116,18 +116,15 @@ violations(#{reports := Reports}) ->
 
 %% How whole the traces were, in a sentence.
 soundness(Partitions) ->
-    #{complete := Complete, partial := Partial, gap := Gap, open := Open} = #{
-        Key => sum(Key, Partitions)
-     || Key <- [complete, partial, gap, open]
-    },
     Parts = [
         [integer_to_binary(N), " ", Text]
-     || {N, Text} <- [
-            {Complete, "complete, from start to end"},
-            {Partial, "partial, as the process ran already"},
-            {Gap, "with a gap"},
-            {Open, "of processes that still ran"}
+     || {Key, Text} <- [
+            {complete, "complete, from start to end"},
+            {partial, "partial, as the process ran already"},
+            {gap, "with a gap"},
+            {open, "of processes that still ran"}
         ],
+        N <- [sum(Key, Partitions)],
         N > 0
     ],
     case Parts of
@@ -165,24 +162,19 @@ counted(N) -> [integer_to_binary(N), " processes"].
 
 warnings(#{faults := Faults} = Ending) ->
     Partitions = partitions(Ending),
+    Gap =
+        "~ts: ~b processes were not seen to their end; more events came than may wait (--limit), "
+        "or what monitors them failed",
     [
-        {~"verify_fault", dyno_recording_part:text("~ts: ~ts", [Node, Text])}
-     || {Node, Text} <- lists:reverse(Faults)
-    ] ++
-        [
-            {~"verify_gap",
-                dyno_recording_part:text(
-                    "~ts: ~b processes were not seen to their end; more events came than may wait "
-                    "(--limit), or what monitors them failed",
-                    [Node, Gap]
-                )}
-         || #{node := Node, gap := Gap} <- Partitions, Gap > 0
-        ] ++
-        [
-            {~"verify_untold",
-                dyno_recording_part:text("~ts: ~b violations were only counted", [Node, N])}
-         || #{node := Node, untold := N} <- Partitions, N > 0
-        ].
+        {Code, dyno_recording_part:text(Format, Arguments)}
+     || {Code, Format, All} <- [
+            {~"verify_fault", "~ts: ~ts", [[Node, Text] || {Node, Text} <- lists:reverse(Faults)]},
+            {~"verify_gap", Gap, [[Node, N] || #{node := Node, gap := N} <- Partitions, N > 0]},
+            {~"verify_untold", "~ts: ~b violations were only counted",
+                [[Node, N] || #{node := Node, untold := N} <- Partitions, N > 0]}
+        ],
+        Arguments <- All
+    ].
 
 %% Tables
 
@@ -192,7 +184,7 @@ properties_spec() ->
         title => ~"Properties",
         columns => [
             text(~"property", ~"Property", key, fun(#{property := Name}) -> Name end),
-            text(~"node", ~"Node", key, fun(#{node := Node}) -> atom_to_binary(Node) end),
+            name(~"node", ~"Node", key, node),
             count(~"processes", ~"Processes", ~"That it was checked of.", processes),
             count(~"violations", ~"Broken", ~"How often it did not hold.", no),
             count(~"met", ~"Met", ~"Processes for which nothing can break it any more.", yes),
@@ -207,7 +199,7 @@ partitions_spec() ->
         name => ~"partitions",
         title => ~"Traces",
         columns => [
-            text(~"node", ~"Node", key, fun(#{node := Node}) -> atom_to_binary(Node) end),
+            name(~"node", ~"Node", key, node),
             count(~"complete", ~"Complete", ~"Processes seen from start to end.", complete),
             count(
                 ~"partial", ~"Partial", ~"Processes that ran already, seen to their end.", partial
@@ -230,7 +222,7 @@ violations_spec() ->
             text(~"process", ~"Process", key, fun(#{process := Process}) ->
                 dyno_verify_text:process(Process)
             end),
-            text(~"node", ~"Node", note, fun(#{node := Node}) -> atom_to_binary(Node) end),
+            name(~"node", ~"Node", note, node),
             text(~"step", ~"Step", note, fun dyno_verify_text:step/1),
             text(~"bindings", ~"Bindings", note, fun(Report) ->
                 short(dyno_verify_text:bindings(Report))
@@ -239,7 +231,7 @@ violations_spec() ->
                 Events = [short(string:trim(Event)) || Event <- dyno_verify_text:events(Report)],
                 iolist_to_binary(lists:join("\n", Events))
             end),
-            text(~"trace", ~"Trace", note, fun(#{trace := Trace}) -> atom_to_binary(Trace) end)
+            name(~"trace", ~"Trace", note, trace)
         ]
     }.
 
@@ -259,6 +251,9 @@ soundness_spec() ->
     }.
 
 text(Name, Title, Role, Cell) -> {Name, Title, string, #{role => Role}, Cell}.
+
+name(Name, Title, Role, Key) ->
+    text(Name, Title, Role, fun(Row) -> atom_to_binary(map_get(Key, Row)) end).
 
 count(Name, Title, Help, Key) ->
     {Name, Title, count, #{help => Help}, fun(Row) -> map_get(Key, Row) end}.
