@@ -75,13 +75,8 @@ callback(Line, Module, Name, Arity, Clauses) ->
         {var, Line, list_to_atom("Dyno" ++ integer_to_list(N))}
      || N <- lists:seq(1, Arity)
     ],
-    List = lists:foldr(fun(V, Tail) -> {cons, Line, V, Tail} end, {nil, Line}, Variables),
-    Enter = call(Line, enter, [
-        {atom, Line, Module},
-        {atom, Line, Name},
-        List,
-        {'fun', Line, {function, Inner, Arity}}
-    ]),
+    Fun = {'fun', Line, {function, Inner, Arity}},
+    Enter = calling(Line, enter, Module, Name, Variables, [Fun]),
     [
         {function, Line, Name, Arity, [{clause, Line, Variables, [], [Enter]}]},
         {function, Line, Inner, Arity, Clauses}
@@ -101,14 +96,14 @@ woven({call, Line, {remote, _, {atom, _, Module}, {atom, _, Name}} = Called, Arg
     Args = woven(Arguments, Local),
     case kind(Module, Name, length(Args)) of
         send -> call(Line, send, Args);
-        spawn -> spawning(Line, Module, Name, Args);
+        spawn -> calling(Line, spawned, Module, Name, Args, []);
         other -> {call, Line, Called, Args}
     end;
 woven({call, Line, {atom, _, Name} = Called, Arguments}, Local) ->
     Args = woven(Arguments, Local),
     Own = lists:member({Name, length(Args)}, Local),
     case Own orelse kind(erlang, Name, length(Args)) of
-        spawn -> spawning(Line, erlang, Name, Args);
+        spawn -> calling(Line, spawned, erlang, Name, Args, []);
         _ -> {call, Line, Called, Args}
     end;
 woven(Tuple, Local) when is_tuple(Tuple) ->
@@ -118,17 +113,20 @@ woven([Head | Tail], Local) ->
 woven(Other, _Local) ->
     Other.
 
-kind(erlang, send, Arity) when Arity =:= 2; Arity =:= 3 -> send;
-kind(erlang, Name, Arity) when Arity > 0 -> of_list(lists:member(Name, lists:sublist(?SPAWNS, 5)));
-kind(proc_lib, Name, Arity) when Arity > 0 -> of_list(lists:member(Name, ?SPAWNS));
-kind(_Module, _Name, _Arity) -> other.
+kind(erlang, send, Arity) when Arity =:= 2; Arity =:= 3 ->
+    send;
+kind(Module, Name, Arity) when Arity > 0 ->
+    Spawns = #{erlang => lists:sublist(?SPAWNS, 5), proc_lib => ?SPAWNS},
+    case lists:member(Name, maps:get(Module, Spawns, [])) of
+        true -> spawn;
+        false -> other
+    end;
+kind(_Module, _Name, _Arity) ->
+    other.
 
-of_list(true) -> spawn;
-of_list(false) -> other.
-
-spawning(Line, Module, Name, Args) ->
+calling(Line, Function, Module, Name, Args, More) ->
     List = lists:foldr(fun(Arg, Tail) -> {cons, Line, Arg, Tail} end, {nil, Line}, Args),
-    call(Line, spawned, [{atom, Line, Module}, {atom, Line, Name}, List]).
+    call(Line, Function, [{atom, Line, Module}, {atom, Line, Name}, List | More]).
 
 %% Its pattern gets a second name, which nobody else has.
 received({clause, Line, [Pattern], Guards, Body}, Local) ->
