@@ -29,27 +29,21 @@ check({Module, Function, Arity}) ->
         {module, Module} ->
             Functions = erlang:get_module_info(Module, functions),
             Meant = [
-                A
+                {Module, F, A}
              || {F, A} <- Functions,
                 Function =:= '_' orelse F =:= Function,
                 Arity =:= '_' orelse A =:= Arity
             ],
-            case Meant of
-                [] ->
-                    {no_function, Functions};
-                _ when Module =:= erlang, Function =/= '_' ->
-                    case lists:all(fun(A) -> is_instruction(Function, A) end, Meant) of
-                        true -> untraceable;
-                        false -> ok
-                    end;
-                _ ->
-                    ok
+            case {Meant, lists:all(fun is_instruction/1, Meant)} of
+                {[], _} -> {no_function, Functions};
+                {_, true} -> untraceable;
+                {_, false} -> ok
             end;
         {error, _} ->
             {not_loaded, erlang:loaded()}
     end.
 
-is_instruction(Function, Arity) ->
-    lists:any(
-        fun(Is) -> erl_internal:Is(Function, Arity) end, [guard_bif, arith_op, bool_op, comp_op]
-    ).
+is_instruction({erlang, F, A}) ->
+    lists:any(fun(Is) -> erl_internal:Is(F, A) end, [guard_bif, arith_op, bool_op, comp_op]);
+is_instruction(_Function) ->
+    false.
