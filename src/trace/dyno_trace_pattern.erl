@@ -275,13 +275,13 @@ body(Id, Actions, Ends) ->
     [{exception_trace} || HasEnd] ++
         [{message, {{Id, Part(caller, {caller_line}), Part(stack, {current_stacktrace})}}}].
 
--doc "The match specification of messages of a kind; `none` where no pattern is of messages.".
--spec messages(send | 'receive', [t()]) -> dyno_agent_event_tracer:match_spec() | none.
+-doc "The match specification of messages of a kind; empty where no pattern is of messages.".
+-spec messages(send | 'receive', [t()]) -> dyno_agent_event_tracer:match_spec().
 messages(Kind, Patterns) ->
-    case [Clause || #{kind := Of, clauses := All} <- Patterns, Of =:= Kind, Clause <- All] of
-        [] -> none;
-        Clauses -> [{Head, Guards, []} || {Head, Guards} <- Clauses]
-    end.
+    [
+        {Head, Guards, []}
+     || #{kind := Of, clauses := All} <- Patterns, Of =:= Kind, {Head, Guards} <- All
+    ].
 
 -doc "Where and why a pattern is not understood.".
 -spec format_error(reason()) -> unicode:chardata().

@@ -99,20 +99,18 @@ started(#{node := Node, agent := Agent} = Target, Patterns, Options) ->
 config(Patterns, Options) ->
     #{processes := Processes, what := What, ends := Ends, limits := Limits} = Options,
     All = [Pattern || {_, Pattern} <- Patterns],
-    Messages = [
-        {Kind, Spec}
-     || Kind <- [send, 'receive'],
-        Spec <- [dyno_trace_pattern:messages(Kind, All)],
-        Spec =/= none
-    ],
+    Messages = #{
+        Kind => Spec
+     || Kind <- [send, 'receive'], [_ | _] = Spec <- [dyno_trace_pattern:messages(Kind, All)]
+    },
     Functions = dyno_trace_pattern:functions(Patterns, Ends),
     Arity = [arity || not map_get(arguments, Options)],
     #{
         owner => self(),
         limits => Limits,
-        plan => (maps:from_list(Messages))#{
+        plan => Messages#{
             processes => Processes,
-            flags => [Kind || {Kind, _} <- Messages] ++ [call || Functions =/= []] ++ Arity,
+            flags => maps:keys(Messages) ++ [call || Functions =/= []] ++ Arity,
             functions => Functions
         },
         consumer => {consumer(What), consumer_config(What, Patterns, Options)}
