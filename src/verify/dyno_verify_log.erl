@@ -57,25 +57,20 @@ recorder(File, Needs) ->
         events => lists:uniq(lists:append([Events || #{events := Events} <- Needs])),
         property => <<"recorded to ", File/binary>>
     },
-    Module = dyno_recorder,
-    Function = fun(Name, Arguments, Body) ->
-        {function, 1, Name, length(Arguments), [{clause, 1, Arguments, [], [Body]}]}
-    end,
-    Record = fun(Name, Arguments) ->
-        Remote = {remote, 1, {atom, 1, dyno_agent_recorder}, {atom, 1, Name}},
-        Function(Name, Arguments, {call, 1, Remote, [erl_parse:abstract(File) | Arguments]})
-    end,
     Forms = [
-        {attribute, 1, module, Module},
-        {attribute, 1, export, [{needs, 0}, {init, 1}, {event, 3}]},
-        Function(needs, [], erl_parse:abstract(All)),
-        Record(init, [{var, 1, 'Process'}]),
-        Record(event, [{var, 1, 'Event'}, {var, 1, 'Time'}, {var, 1, 'State'}])
+        {"-module(dyno_recorder).", []},
+        {"-export([needs/0, init/1, event/3]).", []},
+        {"needs() -> ~0tp.", [All]},
+        {"init(Process) -> dyno_agent_recorder:init(~0tp, Process).", [File]},
+        {"event(Event, Ns, State) -> dyno_agent_recorder:event(~0tp, Event, Ns, State).", [File]}
     ],
-    {ok, Module, Beam} = compile:forms(
-        [erl_parse:new_anno(Form) || Form <- Forms], [r27, deterministic]
-    ),
+    {ok, Module, Beam} = compile:forms([form(Form) || Form <- Forms], [r27, deterministic]),
     {Module, Beam, "dyno_recorder"}.
+
+form({Format, Arguments}) ->
+    {ok, Tokens, _} = erl_scan:string(lists:flatten(io_lib:format(Format, Arguments))),
+    {ok, Form} = erl_parse:parse_form(Tokens),
+    Form.
 
 -doc "Calls the function with each item of the file, in its order.".
 -spec fold(file:name_all(), fun((item(), Acc) -> Acc), Acc) ->
