@@ -21,18 +21,14 @@
 -doc "The monitors of all that is named.".
 -spec read([binary(), ...]) -> {ok, [dyno_code:object(), ...]} | {error, dyno_error:error()}.
 read(Specs) ->
-    read(Specs, []).
-
-read([], Objects) ->
-    Names = [Module || {Module, _, _} <- Objects],
-    case Names -- lists:uniq(Names) of
-        [] -> {ok, lists:reverse(Objects)};
-        [Module | _] -> {error, {?MODULE, {same_name, Module}}}
-    end;
-read([Spec | Specs], Objects) ->
     maybe
-        {ok, More} ?= one(Spec, filename:extension(Spec)),
-        read(Specs, lists:reverse(More) ++ Objects)
+        {ok, Read} ?= dyno_error:each(fun(Spec) -> one(Spec, filename:extension(Spec)) end, Specs),
+        Objects = lists:append(Read),
+        Names = [Module || {Module, _, _} <- Objects],
+        case Names -- lists:uniq(Names) of
+            [] -> {ok, Objects};
+            [Module | _] -> {error, {?MODULE, {same_name, Module}}}
+        end
     else
         {error, Reason} -> {error, {?MODULE, Reason}}
     end.
