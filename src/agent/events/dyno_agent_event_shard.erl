@@ -310,13 +310,10 @@ other({gap_all, TimeNs}, #shard{core = Core, session = Session} = State) ->
     ),
     effects(dyno_agent_partition:gap_all(TimeNs, Core), State#shard{since = TimeNs});
 other({{attach, Processes}, From, Ref}, State) ->
-    New = lists:foldl(
-        fun(Process, #shard{core = Core} = Acc) ->
-            effects(dyno_agent_partition:attach(Process, Core), Acc)
-        end,
-        State,
-        Processes
-    ),
+    Attach = fun(Process, #shard{core = Core} = Acc) ->
+        effects(dyno_agent_partition:attach(Process, Core), Acc)
+    end,
+    New = lists:foldl(Attach, State, Processes),
     From ! {Ref, ok},
     New;
 other({{session, Session}, From, Ref}, State) ->
