@@ -31,8 +31,6 @@ all events of until then are done.
     %% Of the last ones so many are shown with a verdict.
     events => non_neg_integer(),
     shards => pos_integer(),
-    %% What a monitor may take for one event.
-    step_ms => pos_integer(),
     atom() => term()
 }.
 

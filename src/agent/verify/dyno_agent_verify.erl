@@ -18,7 +18,7 @@ long as they do: whoever is killed, nothing is left.
 
 ## Faults
 * A monitor that raises an exception ends inconclusive for that process, and is counted.
-* A monitor that does not return within `step_ms` is not used any more. Its shard is killed; the
+* A monitor that does not return within three seconds is not used any more. Its shard is killed; the
   partitions there have a gap, and their processes, as far as they live, new ones that are partial.
 * The same where a shard is killed; where the tracer is, it is the same for all shards.
 * More events than may wait: dyno_agent_event_flow, dyno_agent_event_limit.
@@ -43,8 +43,8 @@ long as they do: whoever is killed, nothing is left.
     atom() => term()
 }.
 
--define(TICK_MS, 1000).
--define(STEP_MS, 3000).
+%% A monitor may take so many seconds for one event.
+-define(STEP_TICKS, 3).
 -define(DRAIN_MS, 20_000).
 %% So many times the agent's own processes are started again.
 -define(MOST_FAULTS, 20).
@@ -181,8 +181,7 @@ info(_Other, State) ->
     State.
 
 %% A shard that has work and does none of it has a monitor that does not return.
-watched(#{shards := Shards, verdicts := Verdicts, done := Before, config := Config} = State) ->
-    Most = max(1, maps:get(step_ms, Config, ?STEP_MS) div ?TICK_MS),
+watched(#{shards := Shards, verdicts := Verdicts, done := Before} = State) ->
     Done = #{
         Index => since(dyno_agent_verdicts:events(Index, Verdicts), maps:get(Index, Before, none))
      || Index := _ <- Shards
@@ -190,7 +189,7 @@ watched(#{shards := Shards, verdicts := Verdicts, done := Before, config := Conf
     Stuck = [
         Index
      || Index := {_, Ticks} <- Done,
-        Ticks >= Most,
+        Ticks >= ?STEP_TICKS,
         {_, Waiting} <- [process_info(map_get(Index, Shards), message_queue_len)],
         Waiting > 0
     ],

@@ -320,7 +320,7 @@ received(Node, Kind, N) ->
 a_monitor_that_never_returns(_Config) ->
     lists:foreach(
         fun(Shards) ->
-            verifying([?BAD, ?NUMBERED], #{shards => Shards, step_ms => 1000}, fun(Node, Pid) ->
+            verifying([?BAD, ?NUMBERED], #{shards => Shards}, fun(Node, Pid) ->
                 Worker = erpc:call(Node, erlang, spawn, [known_workers, worker, [self()]]),
                 Worker ! {self(), 77, 100},
                 Stop = fun Again() ->
