@@ -95,14 +95,12 @@ is taken by another dyno.
 -spec start([node(), ...], [unicode:chardata(), ...], options()) ->
     {ok, pid()} | {error, dyno_error:error()}.
 start(Nodes, Patterns, Options) ->
-    case maps:keys(maps:without([above_ns, show, cookie, name | maps:keys(?DEFAULTS)], Options)) of
-        [] -> gen_server_start({self(), Nodes, Patterns, maps:merge(?DEFAULTS, Options)});
-        [Key | _] -> {error, {?MODULE, {bad_option, Key}}}
-    end.
-
-gen_server_start(Argument) ->
-    case gen_server:start(?MODULE, Argument, []) of
-        {ok, Pid} -> {ok, Pid};
+    All = maps:merge(?DEFAULTS, Options),
+    maybe
+        [] ?= maps:keys(All) -- [above_ns, show, cookie, name | maps:keys(?DEFAULTS)],
+        {ok, _} ?= gen_server:start(?MODULE, {self(), Nodes, Patterns, All}, [])
+    else
+        [Key | _] -> {error, {?MODULE, {bad_option, Key}}};
         {error, {?MODULE, refused, Error}} -> {error, Error}
     end.
 

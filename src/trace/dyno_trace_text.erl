@@ -64,22 +64,19 @@ lines(#{event := call, returns := true} = Call, #{open := Open} = Text) ->
 lines(#{event := Event} = End, #{tree := true, leaf := Leaf} = Text) when
     Event =:= return; Event =:= exception
 ->
-    case Leaf of
-        #{id := Id, node := Node} when map_get(id, End) =:= Id, map_get(node, End) =:= Node ->
-            {call(Leaf, [ended(End)], Text), Text#{leaf := none}};
-        _ ->
+    case Leaf =/= none andalso key(Leaf) =:= key(End) of
+        true ->
+            {call(Leaf, ended(End), Text), Text#{leaf := none}};
+        false ->
             {Before, Shown} = flush(Text),
             {Before ++ [[head(End, Text), indent(End), returned(End)]], Shown}
     end;
 lines(#{event := Event} = End, #{open := Open} = Text) when
     Event =:= return; Event =:= exception
 ->
-    Key = key(End),
-    case Open of
-        #{Key := Call} ->
-            {call(Call, [ended(End)], Text), Text#{open := maps:remove(Key, Open)}};
-        #{} ->
-            {[[head(End, Text), returned(End)]], Text}
+    case maps:take(key(End), Open) of
+        {Call, Left} -> {call(Call, ended(End), Text), Text#{open := Left}};
+        error -> {[[head(End, Text), returned(End)]], Text}
     end;
 lines(#{event := stopped, node := Node}, #{open := Open} = Text) ->
     {Before, Shown} = flush(Text),
