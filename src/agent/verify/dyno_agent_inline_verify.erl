@@ -14,11 +14,9 @@ returns stops it; a process that is killed has no `exit`. Deadlines are not watc
 
 -export([shards/1, start/1, stop/1, info/2, terminate/1]).
 
--doc false.
 -spec shards(dyno_agent_verifier:config()) -> 1.
 shards(_Config) -> 1.
 
--doc false.
 -spec start(dyno_agent_verifier:state()) -> dyno_agent_verifier:state().
 start(#{config := Config, monitors := Monitors, choice := Choice} = State) ->
     Options = maps:with([events], Config),
@@ -33,16 +31,13 @@ start(#{config := Config, monitors := Monitors, choice := Choice} = State) ->
         false -> State
     end.
 
--doc false.
 -spec stop(dyno_agent_verifier:state()) -> dyno_agent_verifier:state().
 stop(State) ->
     ok = dyno_agent_inline:stop(),
     State.
 
--doc false.
 -spec info(term(), dyno_agent_verifier:state()) -> dyno_agent_verifier:state().
 info(_Message, State) -> State.
 
--doc false.
 -spec terminate(dyno_agent_verifier:state()) -> ok.
 terminate(_State) -> dyno_agent_inline:stop().

@@ -25,11 +25,9 @@ dyno_agent_verify. What waits is not bounded.
 -define(QUIET_MS, 20).
 -define(DRAIN_MS, 20_000).
 
--doc false.
 -spec shards(dyno_agent_verifier:config()) -> pos_integer().
 shards(Config) -> maps:get(shards, Config, erlang:system_info(schedulers_online)).
 
--doc false.
 -spec start(dyno_agent_verifier:state()) -> dyno_agent_verifier:state().
 start(#{config := Config, monitors := Monitors, choice := Choice} = State) ->
     Needs = [dyno_agent_monitor:needs(Monitor) || Monitor <- Monitors],
@@ -76,7 +74,6 @@ unsupported(Monitors, Choice) ->
          || dyno_agent_event_choice:is_late(Choice)
         ].
 
--doc false.
 -spec stop(dyno_agent_verifier:state()) -> dyno_agent_verifier:state().
 stop(#{sessions := Sessions} = State) ->
     lists:foreach(fun dyno_agent_event_session:close/1, Sessions),
@@ -107,7 +104,6 @@ drained(Before, Until, #{verdicts := Verdicts, collectors := Collectors, table :
 tracers(Table) ->
     ets:select(Table, [{{'_', '$1', '_'}, [], ['$1']}]).
 
--doc false.
 -spec info(term(), dyno_agent_verifier:state()) -> dyno_agent_verifier:state().
 info({'EXIT', Pid, Reason}, #{collectors := Collectors} = State) when Reason =/= normal ->
     lists:member(Pid, Collectors) andalso exit({shutdown, {collector, Reason}}),
@@ -116,7 +112,6 @@ info(_Other, State) ->
     State.
 
 %% Links alone do not end them where this process ends as it should.
--doc false.
 -spec terminate(dyno_agent_verifier:state()) -> ok.
 terminate(#{collectors := Collectors, table := Table}) ->
     lists:foreach(fun(Pid) -> exit(Pid, kill) end, Collectors ++ tracers(Table)).

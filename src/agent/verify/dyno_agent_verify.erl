@@ -51,7 +51,6 @@ long as they do: whoever is killed, nothing is left.
 -define(TOO_MUCH, "more than twice the memory that events may take was taken").
 
 %% What is merged from several processes is merged in one place.
--doc false.
 -spec shards(dyno_agent_verifier:config()) -> pos_integer().
 shards(#{monitors := Monitors} = Config) ->
     case lists:any(fun dyno_agent_monitor:has_key/1, Monitors) of
@@ -61,7 +60,6 @@ shards(#{monitors := Monitors} = Config) ->
     end.
 
 %% All anew: shards, tracer, session.
--doc false.
 -spec start(dyno_agent_verifier:state()) -> state().
 start(#{config := #{shards := N}, choice := Choice, monitors := Monitors} = Before) ->
     Words = dyno_agent_event_limit:words(),
@@ -148,7 +146,6 @@ attach(Pids, #{shards := Shards, choice := Choice, session := Session} = State) 
         BySize
     ).
 
--doc false.
 -spec stop(state()) -> state().
 stop(#{session := none} = State) ->
     State;
@@ -160,7 +157,6 @@ stop(#{session := Session, tracer := Tracer, shards := Shards} = State) ->
         late -> all_lost(~"not all events were done when time was over", Closed)
     end.
 
--doc false.
 -spec info(term(), state()) -> state().
 info(_Message, #{session := none} = State) ->
     State;
@@ -295,6 +291,5 @@ limited(State) ->
 limits(#{config := Config}) ->
     maps:merge(dyno_agent_event_flow:defaults(), maps:get(limits, Config, #{})).
 
--doc false.
 -spec terminate(state()) -> term().
 terminate(State) -> ended(State).
