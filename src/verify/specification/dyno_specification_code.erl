@@ -68,15 +68,12 @@ regexp({optional, A}, Scope, Kind, Next, Code) ->
     {Once, Code1} = branch(A, Scope, Scope, Kind, Next, Code),
     node(choice(Kind, Once, Next), Code1);
 regexp({star, A}, Scope, Kind, Next, Code) ->
-    {Loop, Code1} = reserve(Code),
-    {Back, Code2} = node({again, Loop, added(A, Scope, Code)}, Code1),
-    {Once, Code3} = regexp(A, Scope, Kind, Back, Code2),
-    {Choice, Code4} = node(choice(Kind, Next, Once), Code3),
-    {Loop, set(Loop, {fixed_point(Kind), Choice}, Code4)};
+    regexp({optional, {plus, A}}, Scope, Kind, Next, Code);
 regexp({plus, A}, Scope, Kind, Next, Code) ->
     {Loop, Code1} = reserve(Code),
-    {Back, Code2} = node({again, Loop, added(A, Scope, Code)}, Code1),
-    {Out, Code3} = keep(scope(A, Scope, Code), Scope, Next, Code2),
+    After = scope(A, Scope, Code),
+    {Back, Code2} = node({again, Loop, length(After) - length(Scope)}, Code1),
+    {Out, Code3} = keep(After, Scope, Next, Code2),
     {Choice, Code4} = node(choice(Kind, Out, Back), Code3),
     {Once, Code5} = regexp(A, Scope, Kind, Choice, Code4),
     {Loop, set(Loop, {fixed_point(Kind), Once}, Code5)}.
@@ -90,8 +87,6 @@ keep(Same, Same, Next, Code) ->
 keep(Scope, After, Next, Code) ->
     Places = #{Name => Place || {Place, Name} <- lists:enumerate(Scope)},
     node({keep, [map_get(Name, Places) || Name <- After], Next}, Code).
-
-added(A, Scope, Code) -> length(scope(A, Scope, Code)) - length(Scope).
 
 %% After alternatives, what both bind is in scope; what a repetition binds is its own.
 scope({step, Event, _, _}, Scope, #code{keys = Keys}) -> (new(Event, Keys) -- Scope) ++ Scope;
