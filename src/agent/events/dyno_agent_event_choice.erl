@@ -93,14 +93,12 @@ describe(Pid) ->
             gone;
         [{_, Call}, {_, Initial}, {_, Name}, {_, Label}, {_, Parent}] ->
             {Behaviour, MFA} = initial(Initial, Call),
-            maps:merge(
-                #{pid => Pid, initial_call => MFA, partial => true},
-                maps:from_list(
+            maps:from_list(
+                [{pid, Pid}, {initial_call, MFA}, {partial, true}] ++
                     [{behaviour, Behaviour} || Behaviour =/= none] ++
-                        [{name, Name} || is_atom(Name)] ++
-                        [{label, Label} || Label =/= undefined] ++
-                        [{parent, Parent} || is_pid(Parent)]
-                )
+                    [{name, Name} || is_atom(Name)] ++
+                    [{label, Label} || Label =/= undefined] ++
+                    [{parent, Parent} || is_pid(Parent)]
             )
     end.
 

@@ -103,34 +103,24 @@ enter(Module, init, [Arguments], Callback) ->
     Parent = hd([P || P <- get('$ancestors'), is_pid(P)] ++ [self()]),
     ok = event({spawned, Parent, {Module, init, [Arguments]}}),
     Callback(Arguments);
-enter(_Module, handle_call, [Request, {Pid, Tag} = From, State], Callback) ->
-    ok = event({'receive', {'$gen_call', From, Request}}),
-    Result = Callback(Request, From, State),
-    case Result of
-        {reply, Reply, _} -> ok = event({send, {Tag, Reply}, Pid});
-        {reply, Reply, _, _} -> ok = event({send, {Tag, Reply}, Pid});
-        {stop, _, Reply, _} -> ok = event({send, {Tag, Reply}, Pid});
-        _ -> ok
-    end,
-    Result;
-enter(_Module, handle_cast, [Request, State], Callback) ->
-    ok = event({'receive', {'$gen_cast', Request}}),
-    Callback(Request, State);
-enter(_Module, handle_info, [Message, State], Callback) ->
-    ok = event({'receive', Message}),
-    Callback(Message, State);
+enter(_Module, handle_call, [Request, From, _State] = Arguments, Callback) ->
+    taken({call, From}, Request, Arguments, Callback);
+enter(_Module, handle_cast, [Request, _State] = Arguments, Callback) ->
+    taken(cast, Request, Arguments, Callback);
+enter(_Module, handle_info, [Message, _State] = Arguments, Callback) ->
+    taken(info, Message, Arguments, Callback);
 enter(_Module, terminate, [Reason | _] = Arguments, Callback) ->
     Result = apply(Callback, Arguments),
     ok = event({exit, Reason}),
     Result;
 enter(_Module, handle_event, [Type, Content, _State, _Data] = Arguments, Callback) ->
-    in_state(Type, Content, Arguments, Callback);
+    taken(Type, Content, Arguments, Callback);
 %% The function of a state, or another one.
 enter(_Module, _Function, [Type, Content, _Data] = Arguments, Callback) ->
-    in_state(Type, Content, Arguments, Callback).
+    taken(Type, Content, Arguments, Callback).
 
-%% An event that was postponed is taken again.
-in_state(Type, Content, Arguments, Callback) ->
+%% An event of gen_statem that was postponed is taken again.
+taken(Type, Content, Arguments, Callback) ->
     ok =
         case Type of
             {call, From} -> event({'receive', {'$gen_call', From, Content}});
@@ -141,18 +131,21 @@ in_state(Type, Content, Arguments, Callback) ->
     Result = apply(Callback, Arguments),
     _ = [
         event({send, {Tag, Reply}, Pid})
-     || {reply, {Pid, Tag}, Reply} <- lists:flatten([actions(Result)])
+     || {reply, {Pid, Tag}, Reply} <- lists:flatten([actions(Result, Type)])
     ],
     Result.
 
-actions({next_state, _State, _Data, Actions}) -> Actions;
-actions({keep_state, _Data, Actions}) -> Actions;
-actions({keep_state_and_data, Actions}) -> Actions;
-actions({repeat_state, _Data, Actions}) -> Actions;
-actions({repeat_state_and_data, Actions}) -> Actions;
-actions({stop_and_reply, _Reason, Replies}) -> Replies;
-actions({stop_and_reply, _Reason, Replies, _Data}) -> Replies;
-actions(_Result) -> [].
+actions({reply, Reply, _State}, {call, From}) -> {reply, From, Reply};
+actions({reply, Reply, _State, _Action}, {call, From}) -> {reply, From, Reply};
+actions({stop, _Reason, Reply, _State}, {call, From}) -> {reply, From, Reply};
+actions({next_state, _State, _Data, Actions}, _Type) -> Actions;
+actions({keep_state, _Data, Actions}, _Type) -> Actions;
+actions({keep_state_and_data, Actions}, _Type) -> Actions;
+actions({repeat_state, _Data, Actions}, _Type) -> Actions;
+actions({repeat_state_and_data, Actions}, _Type) -> Actions;
+actions({stop_and_reply, _Reason, Replies}, _Type) -> Replies;
+actions({stop_and_reply, _Reason, Replies, _Data}, _Type) -> Replies;
+actions(_Result, _Type) -> [].
 
 event(Event) ->
     case persistent_term:get(?KEY, none) of
