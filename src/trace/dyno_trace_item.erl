@@ -7,7 +7,7 @@ What was traced, one thing at a time, as it is shown, written as a line of JSON 
 terms are texts by now, all times nanoseconds.
 """.
 
--export([of_event/3, function/1, name/2, encode/1, fold/3, format_error/1]).
+-export([of_event/3, name/2, encode/1, fold/3, format_error/1]).
 -export_type([t/0, reason/0]).
 
 -doc """
@@ -26,11 +26,11 @@ of_event(Node, Event, Ahead) ->
     maps:map(fun(Key, Value) -> value(Key, Value, Ahead) end, Event#{node => atom_to_binary(Node)}).
 
 value(at, Ns, Ahead) -> Ns - Ahead;
-value(function, MFA, _) -> function(MFA);
+value(function, MFA, _) -> dyno_agent_name:mfa(MFA);
 value(call, {M, F, Args}, _) when is_list(Args) ->
     text([name(M, F), $(, lists:join(", ", [term(Arg) || Arg <- Args]), $)]);
 value(call, none, _) -> null;
-value(call, MFA, _) -> function(MFA);
+value(call, MFA, _) -> dyno_agent_name:mfa(MFA);
 value(caller, {M, F, A, Where}, _) -> place({M, F, A}, Where);
 value(caller, undefined, _) -> ~"the start of the process";
 value(stack, Frames, _) -> [frame(Frame) || Frame <- Frames];
@@ -43,11 +43,7 @@ value(reason, Other, _) when is_atom(Other) -> #{limit => Other};
 value(reason, Other, _) -> #{limit => failed, text => text(io_lib:format("~0tP", [Other, 12]))};
 value(_Key, Value, _) -> Value.
 
--doc "A function as its language writes it, with its arity.".
--spec function(mfa()) -> binary().
-function(MFA) -> dyno_agent_name:mfa(MFA).
-
--doc "The same without the arity.".
+-doc "A function as its language writes it, without its arity.".
 -spec name(module(), atom()) -> binary().
 name('_', _) ->
     ~"_:_";
@@ -60,13 +56,13 @@ frame({M, F, A, Info}) ->
     Place = maps:from_list(Info),
     case Place of
         #{file := File, line := Line} -> place({M, F, A}, {File, Line});
-        #{} -> function({M, F, A})
+        #{} -> dyno_agent_name:mfa({M, F, A})
     end.
 
 place(MFA, {File, Line}) when is_list(File) ->
-    text([function(MFA), " (", filename:basename(File), $:, integer_to_list(Line), $)]);
+    text([dyno_agent_name:mfa(MFA), " (", filename:basename(File), $:, integer_to_list(Line), $)]);
 place(MFA, _) ->
-    function(MFA).
+    dyno_agent_name:mfa(MFA).
 
 %% Texts among the terms stand as they are, and so does what was left out.
 term(Term) ->
@@ -89,7 +85,7 @@ text(Characters) ->
 latency(MFA, #{count := Count, sum_ns := Sum, max_ns := Max, buckets := Buckets} = Histogram) ->
     Quantile = fun(Q) -> round(dyno_agent_event_histogram:quantile(Q, Histogram)) end,
     #{
-        function => function(MFA),
+        function => dyno_agent_name:mfa(MFA),
         count => Count,
         mean => Sum div Count,
         p50 => Quantile(0.5),

@@ -158,7 +158,7 @@ reason(untraceable, Function, _Node) ->
     {untraceable, printed(Function)}.
 
 printed({M, F, '_'}) -> dyno_trace_item:name(M, F);
-printed(MFA) -> dyno_trace_item:function(MFA).
+printed(MFA) -> dyno_agent_name:mfa(MFA).
 
 -doc "Traces other functions from now on.".
 -spec change(t(), [{pos_integer(), dyno_trace_pattern:t()}]) ->

@@ -7,8 +7,8 @@ What was traced as lines of text: a line for each call once it has returned, or 
 calls of each process. Pure, but for `printer/2`.
 """.
 
--export([printer/2, new/1, lines/2, ending/1]).
--export_type([t/0, options/0]).
+-export([printer/2, ending/1]).
+-export_type([options/0]).
 
 -type options() :: #{
     %% Neither by default.
@@ -17,7 +17,7 @@ calls of each process. Pure, but for `printer/2`.
     nodes => boolean()
 }.
 
--opaque t() :: #{
+-type state() :: #{
     tree := boolean(),
     nodes := boolean(),
     %% Calls whose end is waited for.
@@ -38,10 +38,11 @@ that calls it.
     fun((dyno_trace_item:t()) -> term()).
 printer(Options, Print) ->
     Key = {?MODULE, make_ref()},
+    First = maps:merge(#{tree => false, nodes => false, open => #{}, leaf => none}, Options),
     fun(Item) ->
         Text =
             case get(Key) of
-                undefined -> new(Options);
+                undefined -> First;
                 Known -> Known
             end,
         {Lines, Next} = lines(Item, Text),
@@ -49,13 +50,8 @@ printer(Options, Print) ->
         Print([[Line, $\n] || Line <- Lines])
     end.
 
--doc "Nothing was shown yet.".
--spec new(options()) -> t().
-new(Options) ->
-    maps:merge(#{tree => false, nodes => false, open => #{}, leaf => none}, Options).
-
--doc "The lines of an item, or none as long as more must be known.".
--spec lines(dyno_trace_item:t(), t()) -> {[unicode:chardata()], t()}.
+%% None as long as more must be known.
+-spec lines(dyno_trace_item:t(), state()) -> {[unicode:chardata()], state()}.
 lines(#{event := call, returns := true} = Call, #{tree := true} = Text) ->
     {Before, Shown} = flush(Text),
     {Before, Shown#{leaf := Call}};

@@ -11,8 +11,8 @@ clock: one that no event of its own process shows to be over is told at the end 
 Monitors over several processes get all events in the order of their times.
 """.
 
--export([run/3, file/3, start/2, item/2, finish/1]).
--export_type([t/0, result/0]).
+-export([run/3, file/3]).
+-export_type([result/0]).
 
 -doc "Verdicts in the order in which they were reached, and what was counted.".
 -type result() :: #{
@@ -21,14 +21,6 @@ Monitors over several processes get all events in the order of their times.
     counts := dyno_agent_verdicts:summary(),
     %% Processes that had not ended when the file did, and whose monitors had not all decided.
     open := [pid()]
-}.
-
--opaque t() :: #{
-    monitors := [module()],
-    core := dyno_agent_partition:t(),
-    effects := [dyno_agent_partition:effect()],
-    newest := integer(),
-    events := non_neg_integer()
 }.
 
 %% Longer than any recording: monitors over several processes wait until its end.
@@ -101,19 +93,13 @@ Runs these monitors on a file that `m:dyno_verify_log` reads. Their modules are 
 -spec file(file:name_all(), [module()], dyno_agent_partition:options()) ->
     {ok, result()} | {error, {dyno_verify_log, dyno_verify_log:reason()}}.
 file(File, Monitors, Options) ->
+    Core = dyno_agent_partition:new(Monitors, Options#{reorder_ns => ?ALL_NS}),
+    Replay = #{core => Core, effects => [], newest => -?ALL_NS, events => 0},
     maybe
-        {ok, Replay} ?= dyno_verify_log:fold(File, fun item/2, start(Monitors, Options)),
-        {ok, finish(Replay)}
+        {ok, Read} ?= dyno_verify_log:fold(File, fun item/2, Replay),
+        {ok, finish(Read, Monitors)}
     end.
 
--doc "No event yet.".
--spec start([module()], dyno_agent_partition:options()) -> t().
-start(Monitors, Options) ->
-    Core = dyno_agent_partition:new(Monitors, Options#{reorder_ns => ?ALL_NS}),
-    #{monitors => Monitors, core => Core, effects => [], newest => -?ALL_NS, events => 0}.
-
--doc "The next one of a file.".
--spec item(dyno_verify_log:item(), t()) -> t().
 item({process, Process, Time}, #{core := Core} = Replay) ->
     done(dyno_agent_partition:attach(Process, Core), Time, Replay);
 item({gap, Time}, #{core := Core} = Replay) ->
@@ -125,10 +111,7 @@ item({Pid, Event, Time}, #{core := Core, events := Events} = Replay) ->
 done({Core, New}, Time, #{effects := Effects, newest := Newest} = Replay) ->
     Replay#{core := Core, effects := lists:reverse(New, Effects), newest := max(Time, Newest)}.
 
--doc "The file is at its end.".
--spec finish(t()) -> result().
-finish(#{core := Core, effects := Effects, newest := Newest} = Replay) ->
-    #{monitors := Monitors, events := Events} = Replay,
+finish(#{core := Core, effects := Effects, newest := Newest, events := Events}, Monitors) ->
     {Settled, More} = dyno_agent_partition:settle(Core),
     {Ended, Last} = dyno_agent_partition:timeouts(Newest, Settled),
     All = lists:reverse(Effects, More ++ Last),

@@ -320,7 +320,8 @@ lines(Node, Patterns, Options, Do) ->
 as_lines(Items) -> as_lines(Items, #{}).
 
 as_lines(Items, Options) ->
-    {Lines, _} = lists:mapfoldl(
-        fun dyno_trace_text:lines/2, dyno_trace_text:new(maps:with([tree], Options)), Items
-    ),
-    [unicode:characters_to_binary(Line) || Line <- lists:append(Lines)].
+    Print = dyno_trace_text:printer(maps:with([tree], Options), fun(Lines) -> Lines end),
+    [
+        string:trim(unicode:characters_to_binary(Line), trailing, "\n")
+     || Item <- Items, Line <- Print(Item)
+    ].

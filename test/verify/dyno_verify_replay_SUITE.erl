@@ -233,7 +233,7 @@ deadline_at_the_end(Config) ->
     ).
 
 %% Another monitor of the process goes on.
-deadline_of_one_that_has_decided(_Config) ->
+deadline_of_one_that_has_decided(Config) ->
     {ok, Compiled} = dyno_specification:compile(
         "property decides of module worker "
         "follows (receive {request, N} then send {reply, N} within 50 ns)*. "
@@ -252,34 +252,26 @@ deadline_of_one_that_has_decided(_Config) ->
         {self(), {send, {reply, 2}, x}, 3},
         {self(), {'receive', {request, 3}}, 100}
     ],
-    Replay = lists:foldl(
-        fun dyno_verify_replay:item/2, dyno_verify_replay:start(Monitors, #{}), Items
-    ),
     #{verdicts := [#{verdict := no, property := ~"decides"}], open := [_]} =
-        dyno_verify_replay:finish(Replay).
+        of_items(Config, Monitors, Items).
 
 process_from_its_middle(Config) ->
     Process = #{pid => self(), initial_call => {worker, init, 1}, partial => true},
-    Replay = lists:foldl(
-        fun dyno_verify_replay:item/2,
-        dyno_verify_replay:start(monitors(Config), #{}),
-        [{process, Process, 1}, {self(), {send, {reply, 1}, x}, 2}]
-    ),
-    Result = dyno_verify_replay:finish(Replay),
+    Items = [{process, Process, 1}, {self(), {send, {reply, 1}, x}, 2}],
+    Result = of_items(Config, monitors(Config), Items),
     ?assertMatch(#{counts := #{opened := 1}, verdicts := [#{trace := partial} | _]}, Result),
     ?assertEqual(3, decided(no, Result)).
 
 %% However the events of several processes are mixed.
 every_order_gives_the_same(Config) ->
-    Monitors = monitors(Config),
     Property = ?FORALL(
         {Traces, Choices},
         {list(trace()), list(range(0, 100))},
         begin
             Processes = [whole(I, Trace) || {I, Trace} <- lists:enumerate(Traces)],
-            Expected = outcome(Monitors, lists:append(Processes)),
+            Expected = outcome(Config, lists:append(Processes)),
             Mixed = mixed(Processes, Choices),
-            Got = outcome(Monitors, Mixed),
+            Got = outcome(Config, Mixed),
             ?WHENFAIL(ct:pal("~p~n~p~n~p", [Mixed, Expected, Got]), Expected =:= Got)
         end
     ),
@@ -314,11 +306,15 @@ mixed(Traces, [Choice | Choices], All) ->
     {Before, [[Item | Rest] | After]} = lists:split(Choice rem length(Traces), Traces),
     [Item | mixed(Before ++ [Rest || Rest =/= []] ++ After, Choices, All)].
 
-outcome(Monitors, Items) ->
-    Start = dyno_verify_replay:start(Monitors, #{}),
+outcome(Config, Items) ->
     #{counts := Counts, open := Open, crashes := [], verdicts := Verdicts} =
-        dyno_verify_replay:finish(lists:foldl(fun dyno_verify_replay:item/2, Start, Items)),
+        of_items(Config, monitors(Config), Items),
     {Counts, Open, lists:sort(Verdicts)}.
+
+of_items(Config, Monitors, Items) ->
+    ok = written(file(Config), Items),
+    {ok, Result} = dyno_verify_replay:file(file(Config), Monitors, #{}),
+    Result.
 
 %% Small things
 

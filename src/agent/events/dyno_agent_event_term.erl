@@ -9,7 +9,7 @@ What is left out is `{'$dyno', <<"...">>}`. Pids, ports, references and funs are
 their node prints them: they would have other names elsewhere, and funs bring all that they hold.
 """.
 
--export([bounded/2, call/2, cut/0]).
+-export([bounded/2, call/2]).
 -export_type([limits/0]).
 
 -type limits() :: #{
@@ -19,12 +19,9 @@ their node prints them: they would have other names elsewhere, and funs bring al
 }.
 
 -define(TEXT(Text), {'$dyno', Text}).
+-define(CUT, ?TEXT(~"...")).
 -define(MOST_BYTES, 256).
 -define(MOST_BITS, 1024).
-
--doc "What stands for what was left out.".
--spec cut() -> {'$dyno', binary()}.
-cut() -> ?TEXT(~"...").
 
 -doc """
 The copy.
@@ -45,13 +42,13 @@ call({M, F, Args}, Limits) when is_list(Args) -> {M, F, [bounded(Arg, Limits) ||
 call(MFA, _Limits) -> MFA.
 
 copy(_Term, Depth, Left) when Depth =:= 0; Left =< 0 ->
-    {cut(), Left - 1};
+    {?CUT, Left - 1};
 copy(Term, _Depth, Left) when
     is_atom(Term); is_float(Term); Term =:= []; is_integer(Term), abs(Term) < 1 bsl ?MOST_BITS
 ->
     {Term, Left - 1};
 copy(Term, _Depth, Left) when is_integer(Term) ->
-    {cut(), Left - 1};
+    {?CUT, Left - 1};
 copy(Term, _Depth, Left) when is_bitstring(Term) ->
     {bits(Term), Left - 1 - min(?MOST_BYTES, byte_size(Term)) div 8};
 copy(Term, Depth, Left) when is_list(Term) ->
@@ -72,7 +69,7 @@ list(_More, _Depth, Left, Copied) when Left =< 0 ->
     First = lists:reverse(Copied),
     case Copied =/= [] andalso io_lib:printable_unicode_list(First) of
         true -> {First ++ "...", Left};
-        false -> {First ++ cut(), Left}
+        false -> {First ++ ?CUT, Left}
     end;
 list([Element | More], Depth, Left, Copied) ->
     {Copy, NowLeft} = copy(Element, Depth, Left),
@@ -91,7 +88,7 @@ tuple(Tuple, Depth, Left) ->
 map(none, _Depth, Left, Copied) ->
     {maps:from_list(Copied), Left};
 map(_More, Depth, Left, Copied) when Left =< 0; Depth =:= 0 ->
-    {maps:from_list([{cut(), cut()} | Copied]), Left};
+    {maps:from_list([{?CUT, ?CUT} | Copied]), Left};
 map({Key, Value, More}, Depth, Left, Copied) ->
     {KeyCopy, AfterKey} = copy(Key, Depth, Left),
     {ValueCopy, AfterValue} = copy(Value, Depth, AfterKey),

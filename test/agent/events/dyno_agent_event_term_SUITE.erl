@@ -37,7 +37,7 @@ copies_are_small(_Config) ->
 
 what_is_cut(_Config) ->
     Limits = #{depth => 3, size => 4},
-    Cut = dyno_agent_event_term:cut(),
+    Cut = {'$dyno', ~"..."},
     Bounded = fun(Term) -> dyno_agent_event_term:bounded(Term, Limits) end,
     ?assertEqual([1, 2, 3 | Cut], Bounded(lists:seq(1, 100))),
     ?assertEqual("abc...", Bounded("abcdefg")),
