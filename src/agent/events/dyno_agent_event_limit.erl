@@ -35,7 +35,9 @@
 -doc "Looks from now on, linked to the caller.".
 -spec start_link(config()) -> pid().
 start_link(Config) ->
-    proc_lib:spawn_opt(?MODULE, init, [Config], [link, {priority, max}]).
+    Pid = proc_lib:spawn_opt(?MODULE, init, [Config], [link, {priority, max}]),
+    true = is_pid(Pid),
+    Pid.
 
 -doc "Other processes are looked at, since one was replaced.".
 -spec watch(pid(), [pid()]) -> ok.
@@ -82,6 +84,7 @@ cut(#{session := Session, tracer := Tracer} = Config, Fill) ->
     look(Config, Fill + ?MORE).
 
 %% The parent ends this process.
+-spec over(config()) -> no_return().
 over(#{session := Session, parent := Parent}) ->
     ok = dyno_agent_event_session:close(Session),
     Parent ! {?MODULE, self()},

@@ -151,7 +151,7 @@ needs(Module) ->
 has_key(Module) -> map_get(key, needs(Module)).
 
 -doc "The state for a process.".
--spec init(module(), process()) -> {next, state()} | {crashed, {atom(), term(), list()}}.
+-spec init(module(), process()) -> outcome().
 init(Module, Process) ->
     safely(fun() -> {next, Module:init(Process)} end).
 
