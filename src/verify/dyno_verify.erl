@@ -79,10 +79,10 @@ run(Specs, Nodes, Options) ->
         {ok, Timer} = timer:send_interval(?TICK_MS, {?MODULE, tick}),
         Started = erlang:monotonic_time(nanosecond),
         Facts = dyno_target_node:facts_of(Nodes),
+        Ends = [erlang:send_after(Ms, self(), {?MODULE, ends}) || #{for_ms := Ms} <- [Options]],
         Ended = loop(#{
             targets => Targets,
             started => Started,
-            ends_ms => ends_ms(Options),
             show => maps:get(show, Options, fun(_) -> ok end),
             status => complete,
             summaries => #{},
@@ -92,6 +92,7 @@ run(Specs, Nodes, Options) ->
             faults => []
         }),
         {ok, cancel} = timer:cancel(Timer),
+        lists:foreach(fun erlang:cancel_timer/1, Ends),
         ok = flush(),
         Ending = maps:with([status, reports, faults, summaries, lost], Ended),
         {ok,
@@ -117,28 +118,22 @@ attach(Nodes, Objects, Options) ->
         Error
     end.
 
-ends_ms(#{for_ms := ForMs}) -> erlang:monotonic_time(millisecond) + ForMs;
-ends_ms(_Options) -> infinity.
-
 loop(#{targets := []} = State) ->
     State#{status := failed};
-loop(#{ends_ms := EndsMs} = State) ->
+loop(State) ->
     receive
         {dyno_verify, Node, What} -> loop(told(Node, What, State));
         {?MODULE, tick} -> loop(counted(State));
         {'DOWN', Ref, process, Pid, _} -> loop(lost(monitor, Ref, down(node(Pid)), State));
         {dyno_agent, Ref, What} -> loop(lost(ref, Ref, ended(What), State));
         dyno_interrupt -> finish(State#{status := interrupted});
-        stop -> finish(State)
-    after left_ms(EndsMs) -> finish(State)
+        stop -> finish(State);
+        {?MODULE, ends} -> finish(State)
     end.
 
 down(Node) -> ["the node ", atom_to_binary(Node), " was lost"].
 
 ended(What) -> io_lib:format("monitoring ended: ~0tP", [element(tuple_size(What), What), 10]).
-
-left_ms(infinity) -> infinity;
-left_ms(EndsMs) -> max(0, EndsMs - erlang:monotonic_time(millisecond)).
 
 told(_Node, {verdict, Report}, #{started := Started, count := Count, show := Show} = State) ->
     ok = Show({verdict, Report}),
@@ -217,6 +212,6 @@ flush() ->
     receive
         {dyno_verify, _, _} -> flush();
         {dyno_agent, _, _} -> flush();
-        {?MODULE, tick} -> flush()
+        {?MODULE, _} -> flush()
     after 0 -> ok
     end.
