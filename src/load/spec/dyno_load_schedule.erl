@@ -58,7 +58,7 @@ arrivals in intervals of equal length; the times of the arrivals themselves, asc
         | {times, binary()}
 }.
 
--opaque stream() :: {schedule(), rand:state(), Sum :: float()} | {schedule(), non_neg_integer()}.
+-opaque stream() :: {schedule(), rand:state(), Sum :: float()}.
 
 -define(S, 1_000_000_000).
 
@@ -66,32 +66,24 @@ arrivals in intervals of equal length; the times of the arrivals themselves, asc
 -spec new(curve(), LengthNs :: pos_integer(), pacing()) -> schedule().
 new({constant, Rate}, LengthNs, Pacing) ->
     {Numerator, Denominator} = fraction(Rate),
-    #{
-        length_ns => LengthNs, pacing => Pacing, curve => {constant, Numerator, Denominator}
-    };
+    #{length_ns => LengthNs, pacing => Pacing, curve => {constant, Numerator, Denominator}};
 new({ramp, From, To}, LengthNs, Pacing) ->
     segmented([{LengthNs, From, To}], LengthNs, Pacing);
 new({steps, Rates}, LengthNs, Pacing) ->
     Count = length(Rates),
-    Edges = [LengthNs * N div Count || N <- lists:seq(0, Count)],
-    Lengths = lists:zipwith(fun(A, B) -> B - A end, lists:droplast(Edges), tl(Edges)),
-    segmented(
-        [{Length, Rate, Rate} || {Length, Rate} <- lists:zip(Lengths, Rates)], LengthNs, Pacing
-    );
-new({spike, Base, Peak, AtNs, ForNs}, LengthNs, Pacing) ->
     Pieces = [
-        {AtNs, Base, Base},
-        {ForNs, Peak, Peak},
-        {LengthNs - AtNs - ForNs, Base, Base}
+        {LengthNs * N div Count - LengthNs * (N - 1) div Count, Rate, Rate}
+     || {N, Rate} <- lists:enumerate(Rates)
     ],
     segmented(Pieces, LengthNs, Pacing);
+new({spike, Base, Peak, AtNs, ForNs}, LengthNs, Pacing) ->
+    Rest = LengthNs - AtNs - ForNs,
+    segmented([{AtNs, Base, Base}, {ForNs, Peak, Peak}, {Rest, Base, Base}], LengthNs, Pacing);
 new({counts, Counts, IntervalNs}, LengthNs, Pacing) ->
-    Own = length(Counts) * IntervalNs,
-    Segments = counted(Counts, IntervalNs, 0, 0),
     #{
-        length_ns => min(Own, LengthNs),
+        length_ns => min(length(Counts) * IntervalNs, LengthNs),
         pacing => Pacing,
-        curve => {segments, list_to_tuple(Segments)}
+        curve => {segments, list_to_tuple(counted(Counts, IntervalNs, 0, 0))}
     };
 new({times, Times}, LengthNs, _Pacing) ->
     Own =
@@ -105,28 +97,9 @@ new({times, Times}, LengthNs, _Pacing) ->
         curve => {times, <<<<Time:64>> || Time <- Times>>}
     }.
 
-fraction(Rate) when is_integer(Rate) ->
-    {Rate, 1};
-fraction(Rate) ->
-    %% 0.1 means a tenth, and not the double next to it.
-    decimal(Rate, 1).
-
-decimal(Rate, Denominator) when Denominator =< ?S ->
-    case round(Rate * Denominator) of
-        Numerator when Numerator / Denominator == Rate -> {Numerator, Denominator};
-        _ -> decimal(Rate, 10 * Denominator)
-    end;
-decimal(Rate, _Denominator) ->
-    %% A float is a whole number times a power of two: exact.
-    <<_:1, Exponent:11, Mantissa:52>> = <<Rate/float>>,
-    case Exponent - 1075 of
-        Shift when Shift >= 0 -> {(Mantissa bor (1 bsl 52)) bsl Shift, 1};
-        Shift when Exponent > 0 -> reduced(Mantissa bor (1 bsl 52), 1 bsl -Shift);
-        _ -> {0, 1}
-    end.
-
-reduced(A, B) when A band 1 =:= 0, B band 1 =:= 0 -> reduced(A bsr 1, B bsr 1);
-reduced(A, B) -> {A, B}.
+%% 0.1 means a tenth, and not the double next to it.
+fraction(Rate) when Rate == trunc(Rate) -> {trunc(Rate), 1};
+fraction(Rate) -> {round(Rate * ?S), ?S}.
 
 segmented(Pieces, LengthNs, Pacing) ->
     Segments = segments([P || {Length, _, _} = P <- Pieces, Length > 0], 0, 0),
@@ -173,17 +146,13 @@ at(N, #{curve := {constant, Numerator, Denominator}, length_ns := LengthNs}) whe
     within((N * ?S * Denominator + Numerator div 2) div Numerator, LengthNs);
 at(N, #{curve := {constant, Numerator, Denominator}, length_ns := LengthNs}) ->
     within(round(N * ?S * Denominator / Numerator), LengthNs);
+at(_N, #{curve := {segments, {}}}) ->
+    never;
 at(N, #{curve := {segments, Segments}, length_ns := LengthNs}) ->
-    case tuple_size(Segments) of
-        0 ->
-            never;
-        Size ->
-            case element(4, element(Size, Segments)) > N of
-                true ->
-                    Segment = element(find(N, Segments, 1, Size), Segments),
-                    within(in_segment(N, Segment), LengthNs);
-                false -> never
-            end
+    Size = tuple_size(Segments),
+    case element(4, element(Size, Segments)) > N of
+        true -> within(in_segment(N, element(find(N, Segments, 1, Size), Segments)), LengthNs);
+        false -> never
     end.
 
 within(Due, LengthNs) when Due < LengthNs -> Due;
@@ -256,12 +225,10 @@ before(Ns, Times, Low, High) ->
             before(Ns, Times, Low, Middle)
     end.
 
--doc "The times in order, from the first one on.".
+-doc "The times of random gaps in order, from the first one on.".
 -spec stream(schedule()) -> stream().
 stream(#{pacing := {poisson, Seed}} = Schedule) ->
-    {Schedule, rand:seed_s(exsss, Seed), 0.0};
-stream(Schedule) ->
-    {Schedule, 0}.
+    {Schedule, rand:seed_s(exsss, Seed), 0.0}.
 
 -doc "The next so many times; fewer where the schedule ends.".
 -spec take(non_neg_integer(), stream()) -> {[non_neg_integer()], stream()}.
@@ -277,9 +244,4 @@ take(Count, {Schedule, Random, Sum} = Stream, Taken) ->
     case at(Later, Schedule) of
         never -> {lists:reverse(Taken), Stream};
         Due -> take(Count - 1, {Schedule, Next, Later}, [Due | Taken])
-    end;
-take(Count, {Schedule, K} = Stream, Taken) ->
-    case due(K, Schedule) of
-        never -> {lists:reverse(Taken), Stream};
-        Due -> take(Count - 1, {Schedule, K + 1}, [Due | Taken])
     end.
