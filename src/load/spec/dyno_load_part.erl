@@ -38,12 +38,13 @@
 }) -> [t()].
 parts(#{model := phases, phases := Phases} = Load, Defaults) ->
     #{duration_ms := DurationMs, seed := Seed} = Defaults,
-    Own = Defaults#{
-        operations => maps:get(operations, Load, maps:get(operations, Defaults, undefined))
-    },
     Each = max(50, DurationMs div length(Phases)),
     [
-        part(Phase, Own#{duration_ms := Each, seed := Seed + Nth - 1}, Nth)
+        part(
+            maps:merge(maps:with([operations], Load), Phase),
+            Defaults#{duration_ms := Each, seed := Seed + Nth - 1},
+            Nth
+        )
      || {Nth, Phase} <- lists:enumerate(Phases)
     ];
 parts(Load, Defaults) ->
@@ -51,7 +52,7 @@ parts(Load, Defaults) ->
 
 part(#{model := Model, workers := Workers} = Load, Defaults, Nth) ->
     #{duration_ms := Default, seed := Seed} = Defaults,
-    DurationNs = duration_ns(Load, Default),
+    DurationNs = maps:get(duration_ms, Load, Default) * 1_000_000,
     Part = #{
         name => maps:get(name, Load, <<"phase ", (integer_to_binary(Nth))/binary>>),
         model => Model,
@@ -101,9 +102,6 @@ at_rate(Rate, DurationMs, #{seed := Seed} = Part, Load) ->
         name := <<"at ", (dyno_unit:format(Rate, ~"1/s"))/binary>>
     }.
 
-duration_ns(#{duration_ms := Ms}, _Default) when is_integer(Ms) -> Ms * 1_000_000;
-duration_ns(_Load, Ms) when is_integer(Ms) -> Ms * 1_000_000.
-
 schedule(#{arrivals := {counts, IntervalMs, Counts}} = Load, DurationNs, _Seed) ->
     dyno_load_schedule:new({counts, Counts, IntervalMs * 1_000_000}, own(Load, DurationNs), even);
 schedule(#{arrivals := {times_ms, Times}} = Load, DurationNs, _Seed) ->
@@ -130,5 +128,5 @@ schedule(#{rate_per_s := Rate} = Load, DurationNs, Seed) ->
     dyno_load_schedule:new(Curve, DurationNs, Pacing).
 
 %% The test's general duration does not cut a recorded curve; one of its own does.
-own(#{duration_ms := _}, DurationNs) when is_integer(DurationNs) -> DurationNs;
+own(#{duration_ms := _}, DurationNs) -> DurationNs;
 own(_Load, _DurationNs) -> 1 bsl 62.

@@ -87,9 +87,8 @@ new(#{from_per_s := From, to_per_s := To, precision := Precision} = Options) ->
     Step = math:sqrt(1 + Precision),
     Below = ceil(math:log(?HALVINGS) / math:log(Step)),
     Above = floor(math:log(To / First) / math:log(Step) - 1.0e-9),
-    Steps = [plain(First * math:pow(Step, N)) || N <- lists:seq(-Below, -1)],
-    Up = [plain(First * math:pow(Step, N)) || N <- lists:seq(1, Above)],
-    Rates = lists:usort(Steps ++ [First] ++ Up ++ [To]),
+    Others = [plain(First * math:pow(Step, N)) || N <- lists:seq(-Below, Above), N =/= 0],
+    Rates = lists:usort([First, To | Others]),
     #{
         options => Options,
         rates => list_to_tuple(Rates),
