@@ -9,7 +9,7 @@
 
 -behaviour(gen_server).
 
--export([start_link/1, start/1, start_on/2, begin_round/3, snapshot/2, close/1]).
+-export([start_on/2, begin_round/3, snapshot/2, close/1]).
 -export([init/1, handle_continue/2, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 -export_type([options/0, event/0, round/0, snapshot/0]).
 
@@ -94,33 +94,25 @@
 -define(GROW_LEAST, 8).
 -define(GROW_SHARE, 4).
 
--doc "Starts a pool in this node, linked to the caller.".
--spec start_link(options()) -> gen_server:start_ret().
-start_link(Options) ->
-    gen_server:start_link(?MODULE, Options, []).
-
--doc "Starts a pool that is linked to nobody: for a call from another node.".
--spec start(options()) -> gen_server:start_ret().
-start(Options) ->
-    gen_server:start(?MODULE, Options, []).
-
 -doc "Lets the workers go through a round, which has a number: an earlier one may not be over.".
 -spec begin_round(pid(), pos_integer(), round()) -> ok.
 begin_round(Pool, Number, Round) ->
     gen_server:cast(Pool, {round, Number, Round}).
 
--doc "Starts one in a node, this one or another; the files of feeds go with it to another machine.".
--spec start_on(node(), options()) ->
-    {ok, pid()} | {error, dyno_error:error()}.
+-doc """
+Starts one in this node, linked to the caller, or in another one; the files of feeds go with it to
+another machine.
+""".
+-spec start_on(node(), options()) -> {ok, pid()} | {error, dyno_error:error()}.
 start_on(Node, Options) ->
     try
         case Node =:= node() of
-            true -> start_link(Options);
-            false -> erpc:call(Node, ?MODULE, start, [with_data(Node, Options)])
+            true -> gen_server:start_link(?MODULE, Options, []);
+            false -> erpc:call(Node, gen_server, start, [?MODULE, with_data(Node, Options), []])
         end
     of
         {ok, Pid} -> {ok, Pid};
-        {error, {dyno_feed, Reason}} -> {error, {dyno_feed, Reason}}
+        {error, {dyno_feed, _}} = Error -> Error
     catch
         error:{erpc, _} -> {error, {dyno_load, {node_lost, Node}}}
     end.
@@ -222,7 +214,7 @@ handle_cast({snapshot, Ref}, State) ->
     {noreply, State};
 handle_cast(close, #{workers := Workers} = State) ->
     maps:foreach(fun(Pid, _) -> Pid ! close end, Workers),
-    {noreply, all_closed(State#{phase := closing})}.
+    {noreply, all_through(State#{phase := closing})}.
 
 -spec handle_info(term(), state()) -> {noreply, state()} | {stop, term(), state()}.
 handle_info({dyno_worker, Pid, Event}, State) ->
@@ -233,15 +225,13 @@ handle_info(sample, #{samples := Samples, run_queue_sum := Sum} = State) ->
     Now = erlang:statistics(total_run_queue_lengths),
     {noreply, State#{samples := Samples + 1, run_queue_sum := Sum + Now}};
 handle_info({'EXIT', Pid, Reason}, #{workers := Workers} = State) when is_map_key(Pid, Workers) ->
-    #{under_way := UnderWay, pending := Pending, phase := Phase} = State,
+    #{under_way := UnderWay, pending := Pending} = State,
     Next = State#{
         workers := maps:remove(Pid, Workers), pending := maps:remove(Pid, Pending)
     },
     case Reason of
-        normal when Phase =:= closing ->
-            {noreply, all_closed(Next#{under_way := maps:remove(Pid, UnderWay)})};
         normal ->
-            %% Its preparation failed, and its owner knows why.
+            %% It was closed, or its preparation failed, and its owner knows why.
             {noreply, all_through(Next#{under_way := maps:remove(Pid, UnderWay)})};
         _ ->
             notify({failed, {worker_died, Reason}}, Next),
@@ -313,13 +303,10 @@ all_ready(State) ->
 all_through(#{phase := working, under_way := UnderWay} = State) when map_size(UnderWay) =:= 0 ->
     notify({done, map_get(round, State)}, State),
     State#{phase := idle};
-all_through(State) ->
-    State.
-
-all_closed(#{workers := Workers} = State) when map_size(Workers) =:= 0 ->
+all_through(#{phase := closing, workers := Workers} = State) when map_size(Workers) =:= 0 ->
     notify(closed, State),
     State;
-all_closed(State) ->
+all_through(State) ->
     State.
 
 notify(Event, #{options := #{owner := Owner}}) ->
@@ -357,18 +344,15 @@ work(Part, Start, Finish, #{options := Options, workers := There}) ->
                 false ->
                     Open
             end;
+        #{think := Think, iterations := {each, _} = Each} ->
+            Work#{think => Think, left => Each};
+        #{think := Think, iterations := {all, N}} ->
+            Left = atomics:new(1, []),
+            ok = atomics:put(Left, 1, (N - Index + Nodes - 1) div Nodes),
+            Work#{think => Think, left => {all, Left}};
         #{think := Think} ->
-            limited(Part, Index, Nodes, Work#{think => Think})
+            Work#{think => Think}
     end.
-
-limited(#{iterations := {each, N}}, _Index, _Nodes, Work) ->
-    Work#{left => {each, N}};
-limited(#{iterations := {all, N}}, Index, Nodes, Work) ->
-    Left = atomics:new(1, []),
-    ok = atomics:put(Left, 1, (N - Index + Nodes - 1) div Nodes),
-    Work#{left => {all, Left}};
-limited(_Part, _Index, _Nodes, Work) ->
-    Work.
 
 kinds(undefined) ->
     [{1.0, undefined}];
@@ -383,17 +367,13 @@ kinds(Operations) ->
 
 snapshot_of(#{works := Works, workers := Workers, under_way := UnderWay} = State) ->
     #{pending := Pending, samples := Samples, run_queue_sum := Sum} = State,
-    Recorders = [Recorder || #{recorders := Of} <- Works, Recorder <- maps:values(Of)],
+    Errors = [dyno_load_recorder:errors(R) || #{recorders := Of} <- Works, _ := R <- Of],
     (busy(State))#{
         parts => [
             maps:map(fun(_, Recorder) -> dyno_load_recorder:snapshot(Recorder) end, Of)
          || #{recorders := Of} <- Works
         ],
-        errors => lists:foldl(
-            fun dyno_load_recorder:merge_errors/2,
-            [],
-            [dyno_load_recorder:errors(Recorder) || Recorder <- Recorders]
-        ),
+        errors => lists:foldl(fun dyno_load_recorder:merge_errors/2, [], Errors),
         arrivals => [arrivals(Work) || Work <- Works],
         workers => map_get(most_workers, State),
         ready => map_size(Workers) - map_size(Pending),
