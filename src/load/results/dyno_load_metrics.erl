@@ -18,14 +18,16 @@
         {Value :: number(), Samples :: non_neg_integer()} | none)}.
 
 -define(LAG, ~"load.schedule_lag").
--define(QUANTILES, [{~"p50", 0.5}, {~"p90", 0.9}, {~"p99", 0.99}, {~"p99.9", 0.999}]).
+-define(QUANTILES, [
+    {~"p50", 0.5}, {~"p90", 0.9}, {~"p99", 0.99}, {~"p99.9", 0.999}, {~"max", 1.0}
+]).
 
 -doc "The load's single numbers.".
 -spec metrics(dyno_load_result:t()) -> [part()].
 metrics(#{total := Total, parts := Parts} = Result) ->
     DurationNs = loaded_ns(Result),
     lists:append([
-        of_operations(~"", ~"", DurationNs, Total),
+        described(operations(), {DurationNs, Total}),
         of_open_loads(Total, Parts),
         described(of_all(), Result),
         of_kinds(DurationNs, Result),
@@ -35,35 +37,24 @@ metrics(#{total := Total, parts := Parts} = Result) ->
 -doc "All metrics and series that a load may have; `*` stands for a name that a suite gives.".
 -spec known() -> dyno_threshold:known().
 known() ->
-    Whole = operations() ++ open_loads() ++ of_all(),
-    Groups = [
-        {<<(prefix(Group, ~"*"))/binary, Name/binary>>, Title, Unit, Value}
-     || Group <- [~"operation", ~"phase"], {Name, Title, Unit, Value} <- operations()
-    ],
-    #{
-        metrics => [#{name => Name, unit => Unit} || {Name, _, Unit, _} <- Whole ++ Groups],
-        histograms => known_histograms(),
+    #{metrics := OfProbe} = Known = known_of_probe(),
+    Known#{
+        metrics := OfProbe ++ named(of_all() ++ of_each(~"phase")),
         series => [#{name => Name, unit => Unit} || {_, Name, Unit, _} <- courses()]
     }.
 
 -doc "Those of them that a probe of a search has.".
 -spec known_of_probe() -> dyno_threshold:known().
 known_of_probe() ->
-    Kinds = [
-        {<<(prefix(~"operation", ~"*"))/binary, Name/binary>>, Title, Unit, Value}
-     || {Name, Title, Unit, Value} <- operations()
-    ],
-    Descriptions = operations() ++ open_loads() ++ Kinds,
+    Histograms = [~"latency", ~"service", ?LAG, <<(prefix(~"operation", ~"*"))/binary, "latency">>],
     #{
-        metrics => [#{name => Name, unit => Unit} || {Name, _, Unit, _} <- Descriptions],
-        histograms => known_histograms()
+        metrics => named(operations() ++ open_loads() ++ of_each(~"operation")),
+        histograms => [#{name => Name, unit => ~"ns"} || Name <- Histograms]
     }.
 
-known_histograms() ->
-    [
-        #{name => Name, unit => ~"ns"}
-     || Name <- [~"latency", ~"service", ?LAG, <<(prefix(~"operation", ~"*"))/binary, "latency">>]
-    ].
+named(Descriptions) -> [#{name => Name, unit => Unit} || {Name, _, Unit, _} <- Descriptions].
+
+of_each(Group) -> of_operations(prefix(Group, ~"*"), ~"").
 
 described(Descriptions, Measured) ->
     [
@@ -85,14 +76,11 @@ loaded_ns(#{duration_ns := DurationNs}) ->
     DurationNs.
 
 %% The prefix of the names, and the end of the titles, say which operations they are.
-of_operations(Prefix, Suffix, DurationNs, Snapshot) ->
-    described(
-        [
-            {<<Prefix/binary, Name/binary>>, <<Title/binary, Suffix/binary>>, Unit, Value}
-         || {Name, Title, Unit, Value} <- operations()
-        ],
-        {DurationNs, Snapshot}
-    ).
+of_operations(Prefix, Suffix) ->
+    [
+        {<<Prefix/binary, Name/binary>>, <<Title/binary, Suffix/binary>>, Unit, Value}
+     || {Name, Title, Unit, Value} <- operations()
+    ].
 
 %% Of the operations in a time.
 -spec operations() -> [description()].
@@ -124,17 +112,21 @@ times(Name, Title, Key) ->
         end}
      || {Of, Value} <-
             [{Of, fun(H) -> dyno_histogram:quantile(H, Q) end} || {Of, Q} <- ?QUANTILES] ++
-                [{~"max", fun(#{max := Max}) -> Max end}, {~"mean", fun dyno_histogram:mean/1}]
+                [{~"mean", fun dyno_histogram:mean/1}]
     ].
 
 of_kinds(DurationNs, Result) ->
     lists:append([
-        of_operations(prefix(~"operation", Kind), <<" of ", Kind/binary>>, DurationNs, Snapshot)
+        described(
+            of_operations(prefix(~"operation", Kind), <<" of ", Kind/binary>>),
+            {DurationNs, Snapshot}
+        )
      || {Kind, Snapshot} <- dyno_load_result:named_kinds(Result)
     ]).
 
 of_phase(#{name := Name, duration_ns := LengthNs, total := Total}) ->
-    of_operations(prefix(~"phase", plain(Name)), <<" in ", Name/binary>>, LengthNs, Total).
+    Descriptions = of_operations(prefix(~"phase", plain(Name)), <<" in ", Name/binary>>),
+    described(Descriptions, {LengthNs, Total}).
 
 prefix(Group, Name) -> <<Group/binary, $., Name/binary, $.>>.
 
@@ -285,7 +277,7 @@ courses() ->
 -spec outcome([dyno_threshold:t()], dyno_load_result:part()) -> dyno_load_search:outcome().
 outcome(Objective, #{duration_ns := LengthNs, total := Total} = Part) ->
     Metrics =
-        of_operations(~"", ~"", LengthNs, Total) ++ of_open_loads(Total, [Part]) ++
+        described(operations(), {LengthNs, Total}) ++ of_open_loads(Total, [Part]) ++
             of_kinds(LengthNs, Part),
     Probe = #{
         id => ~"probe", size => 0, status => complete, metrics => Metrics,
@@ -293,12 +285,9 @@ outcome(Objective, #{duration_ns := LengthNs, total := Total} = Part) ->
     },
     Document = dyno_recording:document(#{runs => [Probe], tables => []}),
     Verdicts = lists:append([dyno_threshold:evaluate(T, Document) || T <- Objective]),
-    Holds = lists:all(fun passes/1, Verdicts),
+    Holds = lists:all(fun(#{~"result" := Result}) -> Result =:= ~"pass" end, Verdicts),
     case {dyno_load_verdict:is_kept(Part) andalso Holds, dyno_load_verdict:of_part(Part)} of
         {true, _} -> held;
         {false, kept} -> objective;
         {false, Why} -> Why
     end.
-
-passes(#{result := Result}) -> Result =:= pass;
-passes(#{~"result" := Result}) -> Result =:= ~"pass".
