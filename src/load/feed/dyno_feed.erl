@@ -175,15 +175,13 @@ read(Feeds) when is_map(Feeds) ->
 read(Other) ->
     {error, {bad_feeds, Other}}.
 
-read_one({Name, Spec}) when is_atom(Name) ->
-    case feed(Name, Spec) of
-        {ok, Feed} -> {ok, Feed};
-        error -> {error, {bad_feed, Name, Spec}}
-    end;
-read_one({Name, _}) ->
-    {error, {bad_feeds, Name}}.
-
-feed(Name, #{from := Source} = Spec) ->
+read_one({Name, Given}) when is_atom(Name) ->
+    Spec =
+        case is_map(Given) of
+            true -> Given;
+            false -> #{from => Given}
+        end,
+    Source = maps:get(from, Spec, none),
     Order = maps:get(order, Spec, order(Source)),
     Share = maps:get(share, Spec, shared),
     Good =
@@ -195,23 +193,17 @@ feed(Name, #{from := Source} = Spec) ->
             not (is_function(Source) andalso Order =:= random),
     case Good of
         true -> {ok, #{name => Name, source => Source, order => Order, share => Share}};
-        false -> error
+        false -> {error, {bad_feed, Name, Given}}
     end;
-feed(_Name, Spec) when is_map(Spec) ->
-    error;
-feed(Name, Source) ->
-    feed(Name, #{from => Source}).
+read_one({Name, _}) ->
+    {error, {bad_feeds, Name}}.
 
 order({uniform, _, _}) -> random;
 order({zipf, _, _}) -> random;
 order(_) -> cycle.
 
-is_source(List) when is_list(List) ->
-    try
-        length(List) > 0
-    catch
-        error:badarg -> false
-    end;
+is_source(List) when length(List) > 0 ->
+    true;
 is_source({Kind, File}) when Kind =:= lines; Kind =:= csv -> is_binary(File) orelse is_list(File);
 is_source({Kind, Low, High}) when Kind =:= range; Kind =:= uniform ->
     is_integer(Low) andalso is_integer(High) andalso Low =< High;

@@ -75,7 +75,7 @@ clean(Line) -> string:trim(Line, trailing, "\r").
 indexed(Kind, File) ->
     case file:open(File, [read, raw, binary]) of
         {ok, Device} ->
-            {Count, Places} = index(Device, 0, 0, <<>>),
+            {Count, Places} = index(Device, 0, 0, <<>>, true),
             Heading = file:pread(Device, 0, ?CHUNK),
             ok = file:close(Device),
             with_heading(Kind, File, Count, Places, Heading);
@@ -92,9 +92,6 @@ with_heading(_Kind, File, _Count, _Places, _Heading) ->
     {error, {empty, File}}.
 
 %% How many lines there are, and where every sixty-fourth begins.
-index(Device, Offset, Count, Places) ->
-    index(Device, Offset, Count, Places, true).
-
 index(Device, Offset, Count, Places, AtBegin) ->
     case file:read(Device, ?CHUNK) of
         {ok, Chunk} ->
@@ -140,15 +137,13 @@ reader(Device, Places, Skip, Block, Lines) ->
     receive
         {item, From, Alias, Nth} ->
             Line = Nth + Skip,
-            case Line div ?BLOCK of
-                Block ->
-                    From ! {Alias, element(Line rem ?BLOCK + 1, Lines)},
-                    reader(Device, Places, Skip, Block, Lines);
-                Other ->
-                    Read = block(Device, Places, Other),
-                    From ! {Alias, element(Line rem ?BLOCK + 1, Read)},
-                    reader(Device, Places, Skip, Other, Read)
-            end
+            Read =
+                case Line div ?BLOCK of
+                    Block -> Lines;
+                    Other -> block(Device, Places, Other)
+                end,
+            From ! {Alias, element(Line rem ?BLOCK + 1, Read)},
+            reader(Device, Places, Skip, Line div ?BLOCK, Read)
     end.
 
 block(Device, Places, Block) ->
