@@ -17,20 +17,12 @@ What comes next is decided by dyno_load_core; this process only does it.
 -export([init/1, callback_mode/0, handle_event/4, terminate/3]).
 -export_type([options/0, reason/0]).
 
+-doc "Those of every source, and where the load is generated; without any node, in this one.".
 -type options() :: #{
-    sink := pid(),
-    module := module(),
-    run_state := term(),
     load := dyno_load_spec:load(),
-    duration_ms := pos_integer(),
-    warmup_ms := non_neg_integer(),
-    interval_ms := pos_integer(),
-    %% How long the workers' preparation, and their last operations, may take.
-    timeout_ms := pos_integer(),
     operations => dyno_load_spec:operations() | undefined,
     feeds => [dyno_feed:feed()],
     seed => integer(),
-    %% Where the load is generated; without any, in this node.
     load_nodes => [dyno_load_nodes:spec()],
     _ => _
 }.

@@ -10,7 +10,7 @@ while they do it. It keeps the time, and has no result.
 -behaviour(dyno_load_source).
 -behaviour(gen_server).
 
--export([start_link/1, format_error/1]).
+-export([start_link/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
 -type state() :: #{
@@ -23,10 +23,6 @@ while they do it. It keeps the time, and has no result.
 -spec start_link(dyno_load_source:options()) -> {ok, pid()}.
 start_link(Options) ->
     {ok, _} = gen_server:start_link(?MODULE, Options, []).
-
--doc "It never fails.".
--spec format_error(term()) -> unicode:chardata().
-format_error(Reason) -> io_lib:format("~0tp", [Reason]).
 
 %% The instruments need a warm-up as well: they learn which functions are called, and how often.
 -spec init(dyno_load_source:options()) -> {ok, state()}.

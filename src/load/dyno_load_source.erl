@@ -28,8 +28,8 @@ A source is a process, linked to its caller, that gives one load. Its sink recei
 `metrics` may come at any time before the last one.
 
 A module with this behaviour starts the process, a `gen_server` or a `gen_statem`, which takes the
-casts `measure` and `close` and the call `result` (a `dyno_load_result:t()`, or `none`); it words
-its reasons, and may tell whose fault they are (see dyno_error).
+casts `measure` and `close` and the call `result` (a `dyno_load_result:t()`, or `none`); where it
+may fail it words its reasons, and may tell whose fault they are (see dyno_error).
 """.
 
 -export([start_link/2, measure/1, close/1, result/1, stop/1]).
@@ -37,14 +37,6 @@ its reasons, and may tell whose fault they are (see dyno_error).
 
 -doc "Starts the process, linked to the caller.".
 -callback start_link(options()) -> {ok, pid()}.
-
--doc "One sentence for the reason of a `failed`.".
--callback format_error(Reason :: term()) -> unicode:chardata().
-
--doc "Who can do something about it; `caller` where the suite itself is wrong.".
--callback fault(Reason :: term()) -> dyno_error:fault().
-
--optional_callbacks([fault/1]).
 
 -doc "What every source starts with; each may need more than that.".
 -type options() :: #{

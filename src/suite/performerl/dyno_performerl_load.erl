@@ -16,19 +16,19 @@ itself or links to is there for the next.
 -behaviour(gen_server).
 
 -export([start_link/1, known/0, format_error/1, fault/1]).
--export([init/1, handle_continue/2, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 -export_type([options/0, reason/0]).
 
+-import(dyno_recording_part, [text/2]).
+
+-doc """
+Those of every source; `timeout_ms` is how much longer than the load's duration `start_load` may
+take, and how long `stop_load` may.
+""".
 -type options() :: #{
-    sink := pid(),
     callbacks := dyno_test_callbacks:t(),
-    module := module(),
     run_state := #{nodes := [node()], _ => _},
     size := non_neg_integer(),
-    duration_ms := pos_integer(),
-    interval_ms := pos_integer(),
-    %% How much longer than the load's duration start_load may take; how long stop_load may.
-    timeout_ms := pos_integer(),
     _ => _
 }.
 
@@ -40,10 +40,11 @@ itself or links to is there for the next.
     %% The process that waits for a callback, and the load's own process where it names one.
     asker := {pid(), reference()} | undefined,
     load_process := {pid(), reference()} | undefined,
-    from := integer(),
-    start_ns := non_neg_integer(),
-    stop_from := integer(),
-    info := term()
+    %% When the load, and its stop, began, and what start_load has taken and returned.
+    from => integer(),
+    stop_from => integer(),
+    start_ns => non_neg_integer(),
+    info => term()
 }.
 
 -doc "Starts it, linked to the caller.".
@@ -51,24 +52,11 @@ itself or links to is there for the next.
 start_link(Options) ->
     {ok, _} = gen_server:start_link(?MODULE, Options, []).
 
--spec init(options()) -> {ok, state(), {continue, warm}}.
+-spec init(options()) -> {ok, state()}.
 init(Options) ->
     process_flag(trap_exit, true),
     proc_lib:set_label(?MODULE),
-    State = #{
-        options => Options,
-        phase => warm,
-        asker => undefined,
-        load_process => undefined,
-        from => 0,
-        start_ns => 0,
-        stop_from => 0,
-        info => undefined
-    },
-    {ok, State, {continue, warm}}.
-
--spec handle_continue(warm, state()) -> {noreply, state()}.
-handle_continue(warm, State) ->
+    State = #{options => Options, phase => warm, asker => undefined, load_process => undefined},
     Text = text(
         "response times, throughput and errors are missing: ~ts gives its load itself and tells "
         "nothing of its operations, as all suites in PerformERL's form",
@@ -76,7 +64,7 @@ handle_continue(warm, State) ->
     ),
     notify({warning, {~"no_operations_told", Text}}, State),
     notify(warm, State),
-    {noreply, State}.
+    {ok, State}.
 
 -spec handle_call(result, gen_server:from(), state()) -> {reply, none, state()}.
 handle_call(result, _From, State) ->
@@ -87,7 +75,7 @@ handle_cast(measure, #{phase := warm, options := Options} = State) ->
     #{run_state := #{nodes := Nodes}, size := Size} = Options,
     #{duration_ms := DurationMs, timeout_ms := TimeoutMs} = Options,
     notify(started, State),
-    Next = tick(State#{from := now_ns()}),
+    Next = tick(State#{from => now_ns()}),
     {noreply, ask(start_load, [Nodes, Size], DurationMs + TimeoutMs, Next#{phase := starting})};
 handle_cast(close, #{phase := read} = State) ->
     notify({ended, none}, State),
@@ -109,13 +97,8 @@ handle_info({'DOWN', Ref, process, Pid, Reason}, #{load_process := {Pid, Ref}} =
     {noreply, State#{load_process := undefined}};
 handle_info({'DOWN', Ref, process, Pid, Reason}, #{asker := {Pid, Ref}} = State) ->
     {stop, Reason, State};
-handle_info({'EXIT', _Parent, Reason}, #{asker := Asker} = State) ->
-    case Asker of
-        %% The asker's own end comes with its answer.
-        {_Pid, _} when Reason =:= normal -> {noreply, State};
-        undefined when Reason =:= normal -> {noreply, State};
-        _ -> {stop, Reason, State}
-    end;
+handle_info({'EXIT', _Pid, Reason}, State) when Reason =/= normal ->
+    {stop, Reason, State};
 handle_info(_Other, State) ->
     {noreply, State}.
 
@@ -193,7 +176,7 @@ module(#{options := #{module := Module}}) -> Module.
 wait(Info, #{from := From, options := #{duration_ms := DurationMs}} = State) ->
     notify({run_info, Info}, State),
     StartNs = now_ns() - From,
-    Next = State#{phase := loading, start_ns := StartNs, info := Info},
+    Next = State#{phase := loading, start_ns => StartNs, info => Info},
     case DurationMs - StartNs div 1_000_000 of
         LeftMs when LeftMs > 0 ->
             _ = erlang:send_after(LeftMs, self(), over),
@@ -209,7 +192,7 @@ wait(Info, #{from := From, options := #{duration_ms := DurationMs}} = State) ->
     end.
 
 stop_load(#{info := Info, options := #{timeout_ms := TimeoutMs}} = State) ->
-    ask(stop_load, [Info], TimeoutMs, State#{phase := stopping, stop_from := now_ns()}).
+    ask(stop_load, [Info], TimeoutMs, State#{phase := stopping, stop_from => now_ns()}).
 
 early(Reason, #{phase := loading, from := From} = State) ->
     #{options := #{duration_ms := DurationMs}} = State,
@@ -245,9 +228,6 @@ known() -> #{metrics => metrics()}.
 
 ns(Ns) ->
     dyno_unit:format(Ns, ~"ns").
-
-text(Format, Arguments) ->
-    dyno_recording_part:text(Format, Arguments).
 
 -spec format_error(reason()) -> unicode:chardata().
 format_error({late_start, Module, TimeoutMs}) ->
