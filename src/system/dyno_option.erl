@@ -6,7 +6,7 @@
 %% Options that are given as a map: a list of checks says what is accepted for each key, and the
 %% first value that is not accepted is the error.
 
--export([check/2, known/2, error/3, format_error/1]).
+-export([check/2, known/2, error/3, text/1, name/1, format_error/1]).
 -export_type([check/0, reason/0]).
 
 -type check() :: {Key :: atom(), IsAccepted :: fun((term()) -> boolean()), Accepted :: binary()}.
@@ -41,6 +41,21 @@ known(Known, Options) ->
 -spec error(atom(), term(), Accepted :: binary()) -> {error, {?MODULE, reason()}}.
 error(Key, Value, Accepted) ->
     {error, {?MODULE, {Key, Value, Accepted}}}.
+
+-doc "A text that is not empty, whatever form it has.".
+-spec text(term()) -> {ok, binary()} | error.
+text(Chars) ->
+    try unicode:characters_to_binary(Chars) of
+        <<_, _/binary>> = Text -> {ok, Text};
+        _ -> error
+    catch
+        error:badarg -> error
+    end.
+
+-doc "The same of a name, which may be an atom.".
+-spec name(term()) -> {ok, binary()} | error.
+name(Atom) when is_atom(Atom) -> text(atom_to_binary(Atom));
+name(Chars) -> text(Chars).
 
 -spec format_error(reason()) -> unicode:chardata().
 format_error({unknown, Key, Known}) when is_list(Known) ->

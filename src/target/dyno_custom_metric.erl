@@ -5,7 +5,7 @@
 -moduledoc false.
 %% A suite's own metrics and the results of its custom agents, as parts of the recording. Pure.
 
--export([metric/1, description/2, text/2, new/0, sample/4]).
+-export([metric/1, description/2, new/0, sample/4]).
 -export([series/2, warnings/1, table/2, metrics/1, known/2]).
 -export([format_error/1]).
 -export_type([metric/0, t/0, reason/0]).
@@ -53,9 +53,9 @@
 metric({Name, Unit, {_, _, _} = Call}) ->
     metric(#{name => Name, unit => Unit, call => Call});
 metric(#{name := _, call := {M, F, A} = Call} = Metric) when is_atom(M), is_atom(F), is_list(A) ->
-    case description(Metric, Metric) of
-        {ok, Description} -> {ok, Description#{call => Call}};
-        {error, _} = Error -> Error
+    maybe
+        {ok, Description} ?= description(Metric, Metric),
+        {ok, Description#{call => Call}}
     end;
 metric(Other) ->
     {error, {bad_metric, Other}}.
@@ -65,26 +65,17 @@ metric(Other) ->
     {ok, #{name := binary(), unit := binary(), title := binary()}} | {error, reason()}.
 description(#{name := Name} = Map, Source) ->
     maybe
-        {ok, Text} ?= text(Name, {bad_metric, Source}),
+        {ok, Text} ?= dyno_option:name(Name),
         ok ?= check_name(Text),
         {ok, Unit} ?= unit(maps:get(unit, Map, ~"1")),
-        {ok, Title} ?= text(maps:get(title, Map, Text), {bad_metric, Source}),
+        {ok, Title} ?= dyno_option:name(maps:get(title, Map, Text)),
         {ok, #{name => Text, unit => Unit, title => Title}}
+    else
+        error -> {error, {bad_metric, Source}};
+        {error, _} = Error -> Error
     end;
 description(_Other, Source) ->
     {error, {bad_metric, Source}}.
-
--doc "An atom, a string or a binary as text that is not empty.".
--spec text(term(), Reason) -> {ok, binary()} | {error, Reason}.
-text(Atom, Reason) when is_atom(Atom) ->
-    text(atom_to_binary(Atom), Reason);
-text(Chars, Reason) ->
-    try unicode:characters_to_binary(Chars) of
-        <<_, _/binary>> = Text -> {ok, Text};
-        _ -> {error, Reason}
-    catch
-        error:badarg -> {error, Reason}
-    end.
 
 %% Thresholds refer to it, and it must not be dyno's.
 check_name(Name) ->
@@ -103,7 +94,7 @@ first_word(Name) -> hd(binary:split(Name, ~".")).
 
 unit(Unit) ->
     maybe
-        {ok, Text} ?= text(Unit, {bad_unit, Unit}),
+        {ok, Text} ?= dyno_option:name(Unit),
         true ?= lists:member(Text, dyno_unit:units()),
         {ok, Text}
     else
@@ -119,18 +110,25 @@ new() -> #{}.
 -spec sample(node(), number(), {#{binary() => part()}, term()}, t()) ->
     {ok, t()} | {error, reason()}.
 sample(Node, TimeMs, {Described, Values}, Lines) when is_map(Values) ->
-    sampled(maps:to_list(Values), Node, TimeMs, Described, Lines);
+    maps:fold(
+        fun
+            (Key, Value, {ok, Sampled}) -> sampled(Key, Value, Node, TimeMs, Described, Sampled);
+            (_Key, _Value, Error) -> Error
+        end,
+        {ok, Lines},
+        Values
+    );
 sample(_Node, _TimeMs, {_Described, Values}, _Lines) ->
     {error, {bad_metric, Values}}.
 
-sampled([], _Node, _TimeMs, _Described, Lines) ->
-    {ok, Lines};
-sampled([{Key, Value} | Rest], Node, TimeMs, Described, Lines) ->
+sampled(Key, Value, Node, TimeMs, Described, Lines) ->
     maybe
-        {ok, Name} ?= text(Key, {bad_metric, Key}),
+        {ok, Name} ?= dyno_option:name(Key),
         {ok, Line} ?= line({Node, Name}, Value, Described, Lines),
-        Next = Lines#{{Node, Name} => point(TimeMs, Value, Line)},
-        sampled(Rest, Node, TimeMs, Described, Next)
+        {ok, Lines#{{Node, Name} => point(TimeMs, Value, Line)}}
+    else
+        error -> {error, {bad_metric, Key}};
+        {error, _} = Error -> Error
     end.
 
 line(Key, _Value, _Described, Lines) when is_map_key(Key, Lines) ->
@@ -164,9 +162,8 @@ series(EndsMs, Lines) ->
         dyno_recording_part:series(
             Name, Unit, ~"custom", Title, Node, [T || {T, _} <- Points], [V || {_, V} <- Points]
         )
-     || {{Node, Name}, #{unit := Unit, title := Title, points := [_ | _] = Last}} <- lists:sort(
-            maps:to_list(Lines)
-        ),
+     || {Node, Name} := #{unit := Unit, title := Title, points := [_ | _] = Last} <-
+            maps:iterator(Lines, ordered),
         Points <- [dyno_recording_part:until(EndsMs, 1, lists:reverse(Last))]
     ].
 
@@ -179,9 +176,8 @@ warnings(Lines) ->
                 "~ts of ~ts could not be read in ~b of ~b samples, the last time: ~ts",
                 [Name, Node, Failures, Failures + length(Points), Why]
             )}
-     || {{Node, Name}, #{points := Points, failures := Failures, why := Why}} <- lists:sort(
-            maps:to_list(Lines)
-        ),
+     || {Node, Name} := #{points := Points, failures := Failures, why := Why} <-
+            maps:iterator(Lines, ordered),
         Failures > 0
     ].
 
@@ -271,13 +267,13 @@ under(Name, Key) -> <<Name/binary, ".", (short(Key))/binary>>.
 short(Term) ->
     Text =
         case is_atom(Term) orelse is_binary(Term) orelse io_lib:printable_unicode_list(Term) of
-            true -> text(Term, unreadable);
-            false -> {error, unreadable}
+            true -> dyno_option:name(Term);
+            false -> error
         end,
     Whole =
         case Text of
             {ok, Chars} -> Chars;
-            {error, unreadable} -> dyno_recording_part:text("~0tP", [Term, 40])
+            error -> dyno_recording_part:text("~0tP", [Term, 40])
         end,
     string:slice(Whole, 0, ?MAX_TEXT).
 

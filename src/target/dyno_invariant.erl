@@ -16,6 +16,8 @@ was never checked has not held. Operators are Erlang's eight comparisons.
 -export([format_error/1]).
 -export_type([t/0, source/0, history/0, reason/0]).
 
+-import(dyno_recording_part, [text/2]).
+
 -type t() :: dyno_agent_polls:invariant().
 
 -doc "As a suite or the command line has it.".
@@ -51,7 +53,7 @@ was never checked has not held. Operators are Erlang's eight comparisons.
 -spec read(source() | term()) -> {ok, t()} | {error, reason()}.
 read({Name, {M, F, A}, Operator, Value} = Source) when is_atom(M), is_atom(F), is_list(A) ->
     maybe
-        {ok, Text} ?= dyno_custom_metric:text(Name, bad_name),
+        {ok, Text} ?= dyno_option:name(Name),
         true ?= lists:member(Operator, ?OPERATORS),
         {ok, #{name => Text, call => {M, F, A}, operator => Operator, value => Value}}
     else
@@ -59,7 +61,7 @@ read({Name, {M, F, A}, Operator, Value} = Source) when is_atom(M), is_atom(F), i
     end;
 read(Source) when is_list(Source); is_binary(Source) ->
     maybe
-        {ok, Text} ?= dyno_custom_metric:text(Source, bad_text),
+        {ok, Text} ?= dyno_option:text(Source),
         {ok, Invariant} ?= parse(Text),
         {ok, Invariant}
     else
@@ -244,9 +246,6 @@ because(undefined) -> ~"the run was over before";
 because(Why) -> Why.
 
 ms(Ms) -> dyno_unit:format(Ms, ~"ms").
-
-text(Format, Arguments) ->
-    dyno_recording_part:text(Format, Arguments).
 
 -spec format_error(reason()) -> unicode:chardata().
 format_error({bad_invariant, Source}) ->

@@ -120,28 +120,23 @@ arrivals(~"even") ->
 arrivals(~"poisson") ->
     {ok, poisson};
 arrivals(<<"times:", File/binary>>) when File =/= <<>> ->
-    case numbers_of(File) of
-        {ok, _} -> {ok, {times_ms, File}};
-        Error -> Error
-    end;
+    recorded({times_ms, File});
 arrivals(<<"counts:", Rest/binary>>) ->
     maybe
         [Interval, File] ?= binary:split(Rest, ~":"),
         {ok, Ms} ?= dyno_cli_option:value(duration, Interval),
-        {ok, Counts} ?= numbers_of(File),
-        true ?= lists:all(fun(N) -> is_integer(N) andalso N >= 0 end, Counts),
-        {ok, {counts, Ms, File}}
+        recorded({counts, Ms, File})
     else
-        {error, _} = Error -> Error;
         _ -> error
     end;
 arrivals(_) ->
     error.
 
-numbers_of(File) ->
-    case dyno_load_arrivals_file:read(File) of
-        {ok, Numbers} -> {ok, Numbers};
-        {error, Reason} -> {error, {dyno_load_arrivals_file, Reason}}
+recorded(Arrivals) ->
+    case dyno_load_spec:read(#{model => open, arrivals => Arrivals}, 1) of
+        {ok, _} -> {ok, Arrivals};
+        {error, {arrivals_file, Reason}} -> {error, {dyno_load_arrivals_file, Reason}};
+        {error, _} -> error
     end.
 
 think(Text) ->

@@ -6,8 +6,8 @@
 Reads what a suite says of its load: checks every key and fills in what is left out.
 """.
 
--export([read/2, override/3, operations/1, workers/1, describe/1]).
--export([some_text/1, suggestion/2, format_error/1]).
+-export([read/2, override/3, is_operations/1, workers/1, describe/1]).
+-export([suggestion/2, format_error/1]).
 -export_type([load/0, think/0, operations/0, override/0, reason/0]).
 
 -doc "Operation kinds, and how often each is made in relation to the others.".
@@ -38,7 +38,7 @@ evenly distributed, or exponentially with a mean.
     | {bad_load_key, Model :: atom(), Key :: atom(), Value :: term(), Accepted :: string()}
     | {unknown_load_key, Model :: atom(), Key :: term(), Known :: [atom()]}
     | {missing_load_key, Model :: atom(), Key :: atom(), Accepted :: string()}
-    | {both_load_keys, Key :: atom(), Other :: atom()}
+    | rate_and_arrivals
     | {in_phase, pos_integer(), reason()}
     | {search_objective, dyno_threshold:reason()}
     | {search_metric, binary()}
@@ -60,9 +60,14 @@ read(#{model := Model} = Load, _Size) when
     Model =:= closed; Model =:= open; Model =:= phases; Model =:= search
 ->
     Keys = keys(Model),
-    case maps:keys(Load) -- [model | Keys] of
-        [] -> read_keys(Keys, Load);
-        [Key | _] -> {error, {unknown_load_key, Model, Key, Keys}}
+    maybe
+        [] ?= maps:keys(Load) -- [model | Keys],
+        Given = [{Key, map_get(Key, Load)} || Key <- Keys, is_map_key(Key, Load)],
+        {ok, Values} ?= dyno_error:each(fun({Key, Term}) -> value(Key, Model, Term) end, Given),
+        completed(maps:merge(Load, maps:from_list(Values)))
+    else
+        [Unknown | _] -> {error, {unknown_load_key, Model, Unknown, Keys}};
+        {error, _} = Error -> Error
     end;
 read(Other, _Size) ->
     {error, {bad_load, Other}}.
@@ -78,44 +83,79 @@ keys(search) ->
     [objective, from_per_s, to_per_s, probe_ms, confidence, precision, limit_ms, arrivals] ++
         [workers, max_workers, operations].
 
-read_keys([], #{model := open, rate_per_s := _, arrivals := Arrivals}) when is_tuple(Arrivals) ->
-    {error, {both_load_keys, rate_per_s, arrivals}};
-read_keys([], #{model := open, arrivals := Arrivals} = Load) when is_tuple(Arrivals) ->
-    with_pool(Load);
-read_keys([], #{model := open} = Load) when not is_map_key(rate_per_s, Load) ->
-    {error, {missing_load_key, open, rate_per_s, "a number above 0"}};
-read_keys([], #{model := open} = Load) ->
-    with_pool(Load);
-read_keys([], #{model := search} = Load) ->
-    Defaults = #{
+value(Key, Model, Term) ->
+    {Read, Accepted} = key(Key, Model),
+    case Read(Term) of
+        true -> {ok, {Key, Term}};
+        {ok, Value} -> {ok, {Key, Value}};
+        {error, Reason} -> {error, Reason};
+        _ -> {error, {bad_load_key, Model, Key, Term, Accepted}}
+    end.
+
+%% How a term is read (true where it may stay as it is), and what is accepted.
+key(workers, _) ->
+    {fun is_workers/1, "a whole number from 1 up"};
+key(max_workers, _) ->
+    {fun is_workers/1, "a whole number, at least workers"};
+key(think_time_ms, _) ->
+    {fun is_think/1, "a number of milliseconds, {uniform, Low, High} or {exponential, Mean}"};
+key(iterations, _) ->
+    {fun is_iterations/1, "a whole number from 1 up, for all workers together, or {each, N}"};
+key(operations, _) ->
+    {fun is_operations/1, "a map from kinds to weights above 0"};
+key(name, _) ->
+    {fun dyno_option:name/1, "text"};
+key(rate_per_s, _) ->
+    {fun is_rate/1,
+        "a number above 0, {ramp, From, To}, {steps, [Rate, ...]} or "
+        "{spike, #{base => R, peak => R, at_ms => T, for_ms => T}}"};
+key(arrivals, open) ->
+    {fun arrivals/1,
+        "even, poisson, {counts, IntervalMs, Counts} or {times_ms, Times}, where the last is "
+        "a list or a file's name"};
+key(arrivals, search) ->
+    {fun is_pacing/1, "even or poisson"};
+key(phases, _) ->
+    {fun phases/1, "a list of closed and open loads"};
+key(objective, _) ->
+    {fun objectives/1, "a text such as \"latency.p99 < 50 ms\", or a list"};
+key(confidence, _) ->
+    {fun(C) -> is_number(C) andalso C >= 0.6 andalso C =< 0.999 end, "a number from 0.6 to 0.999"};
+key(precision, _) ->
+    {fun(P) -> is_number(P) andalso P >= 0.01 andalso P =< 1 end, "a number from 0.01 to 1"};
+key(Rate, _) when Rate =:= from_per_s; Rate =:= to_per_s ->
+    {fun(R) -> is_number(R) andalso R > 0 end, "a number above 0"};
+key(Ms, _) when Ms =:= duration_ms; Ms =:= probe_ms; Ms =:= limit_ms ->
+    {fun(N) -> is_integer(N) andalso N >= 50 end, "a whole number of milliseconds, 50 or more"}.
+
+completed(#{model := open, arrivals := Arrivals} = Load) when is_tuple(Arrivals) ->
+    case Load of
+        #{rate_per_s := _} -> {error, rate_and_arrivals};
+        #{} -> with_pool(Load)
+    end;
+completed(#{model := Model} = Load) ->
+    #{Model := Needed} =
+        #{closed => workers, open => rate_per_s, phases => phases, search => objective},
+    case Load of
+        #{Needed := _} when Model =:= open -> with_pool(Load);
+        #{Needed := _} when Model =:= search -> with_pool(maps:merge(search_defaults(), Load));
+        #{Needed := _} -> {ok, Load};
+        #{} -> {error, {missing_load_key, Model, Needed, element(2, key(Needed, Model))}}
+    end.
+
+search_defaults() ->
+    #{
         from_per_s => 10,
         to_per_s => 1_000_000,
         probe_ms => 1000,
         confidence => 0.9,
         precision => 0.1,
         limit_ms => 120_000
-    },
-    with_pool(maps:merge(Defaults, Load));
-read_keys([], Load) ->
-    {ok, Load};
-read_keys([Key | Keys], #{model := Model} = Load) ->
-    case Load of
-        #{Key := Term} ->
-            case value(Key, Model, Term) of
-                {ok, Value} -> read_keys(Keys, Load#{Key := Value});
-                true -> read_keys(Keys, Load);
-                {error, Reason} -> {error, Reason};
-                _ -> {error, {bad_load_key, Model, Key, Term, accepted(Key, Model)}}
-            end;
-        #{} when Key =:= workers, Model =:= closed; Key =:= phases; Key =:= objective ->
-            {error, {missing_load_key, Model, Key, accepted(Key, Model)}};
-        #{} ->
-            read_keys(Keys, Load)
-    end.
+    }.
 
 %% Who says how many workers there are, and not how many more, means just these.
 with_pool(#{model := Model, workers := Workers, max_workers := Most}) when Most < Workers ->
-    {error, {bad_load_key, Model, max_workers, Most, accepted(max_workers, Model)}};
+    {error, {bad_load_key, Model, max_workers, Most, element(2, key(max_workers, Model))}};
 with_pool(#{workers := _} = Load) ->
     {ok, Load};
 with_pool(#{max_workers := Most} = Load) ->
@@ -123,90 +163,25 @@ with_pool(#{max_workers := Most} = Load) ->
 with_pool(Load) ->
     {ok, Load#{workers => ?OPEN_WORKERS, max_workers => ?OPEN_MAX_WORKERS}}.
 
-accepted(workers, _) ->
-    "a whole number from 1 up";
-accepted(max_workers, _) ->
-    "a whole number, at least workers";
-accepted(think_time_ms, _) ->
-    "a number of milliseconds, {uniform, Low, High} or {exponential, Mean}";
-accepted(iterations, _) ->
-    "a whole number from 1 up, for all workers together, or {each, N}";
-accepted(operations, _) ->
-    "a map from kinds to weights above 0";
-accepted(name, _) ->
-    "text";
-accepted(rate_per_s, _) ->
-    "a number above 0, {ramp, From, To}, {steps, [Rate, ...]} or "
-    "{spike, #{base => R, peak => R, at_ms => T, for_ms => T}}";
-accepted(arrivals, open) ->
-    "even, poisson, {counts, IntervalMs, Counts} or {times_ms, Times}, where the last is "
-    "a list or a file's name";
-accepted(arrivals, search) ->
-    "even or poisson";
-accepted(phases, _) ->
-    "a list of closed and open loads";
-accepted(objective, _) ->
-    "a text such as \"latency.p99 < 50 ms\", or a list";
-accepted(confidence, _) ->
-    "a number from 0.6 to 0.999";
-accepted(precision, _) ->
-    "a number from 0.01 to 1";
-accepted(Rate, _) when Rate =:= from_per_s; Rate =:= to_per_s ->
-    "a number above 0";
-accepted(Ms, _) when Ms =:= duration_ms; Ms =:= probe_ms; Ms =:= limit_ms ->
-    "a whole number of milliseconds, 50 or more".
+is_workers(N) -> is_integer(N) andalso N > 0 andalso N =< ?MOST_WORKERS.
 
-%% True where a term may stay as it is, or what is made of it.
-value(Key, _Model, N) when Key =:= workers; Key =:= max_workers ->
-    is_integer(N) andalso N > 0 andalso N =< ?MOST_WORKERS;
-value(Key, _Model, Ms) when Key =:= duration_ms; Key =:= probe_ms; Key =:= limit_ms ->
-    is_integer(Ms) andalso Ms >= 50;
-value(Key, _Model, Rate) when Key =:= from_per_s; Key =:= to_per_s ->
-    is_number(Rate) andalso Rate > 0;
-value(confidence, _Model, C) ->
-    is_number(C) andalso C >= 0.6 andalso C =< 0.999;
-value(precision, _Model, P) ->
-    is_number(P) andalso P >= 0.01 andalso P =< 1;
-value(think_time_ms, _Model, Think) ->
-    is_think(Think);
-value(iterations, _Model, {each, N}) ->
-    is_integer(N) andalso N > 0;
-value(iterations, _Model, N) ->
-    is_integer(N) andalso N > 0;
-value(operations, _Model, Operations) ->
-    operations(Operations);
-value(name, _Model, Atom) when is_atom(Atom) ->
-    {ok, atom_to_binary(Atom)};
-value(name, _Model, Text) ->
-    some_text(Text);
-value(rate_per_s, _Model, Rate) ->
-    is_rate(Rate);
-value(arrivals, _Model, Pacing) when Pacing =:= even; Pacing =:= poisson ->
-    true;
-value(arrivals, open, {counts, IntervalMs, Source}) when is_integer(IntervalMs), IntervalMs > 0 ->
+is_iterations({each, N}) -> is_integer(N) andalso N > 0;
+is_iterations(N) -> is_integer(N) andalso N > 0.
+
+is_pacing(Pacing) -> Pacing =:= even orelse Pacing =:= poisson.
+
+arrivals({counts, IntervalMs, Source}) when is_integer(IntervalMs), IntervalMs > 0 ->
     maybe
         {ok, Counts} ?= numbers(Source, fun(N) -> is_integer(N) andalso N >= 0 end),
         {ok, {counts, IntervalMs, Counts}}
     end;
-value(arrivals, open, {times_ms, Source}) ->
+arrivals({times_ms, Source}) ->
     maybe
         {ok, Times} ?= numbers(Source, fun is_number/1),
         {ok, {times_ms, Times}}
     end;
-value(arrivals, _Model, _Other) ->
-    false;
-value(phases, _Model, [_ | _] = Phases) when length(Phases) > 0 ->
-    dyno_error:each(fun phase/1, lists:enumerate(Phases));
-value(phases, _Model, _Other) ->
-    false;
-value(objective, _Model, [Char | _] = Text) when is_integer(Char) ->
-    objectives([Text], []);
-value(objective, _Model, Text) when is_binary(Text) ->
-    objectives([Text], []);
-value(objective, _Model, [_ | _] = Texts) ->
-    objectives(Texts, []);
-value(objective, _Model, _Other) ->
-    false.
+arrivals(Other) ->
+    is_pacing(Other).
 
 is_think({uniform, Low, High}) ->
     is_number(Low) andalso is_number(High) andalso 0 =< Low andalso Low =< High;
@@ -216,13 +191,12 @@ is_think(Ms) ->
     is_number(Ms) andalso Ms >= 0.
 
 is_rate({ramp, From, To}) ->
-    lists:all(fun is_part_of_rate/1, [From, To]) andalso From + To > 0;
-is_rate({steps, [_ | _] = Rates}) when length(Rates) > 0 ->
+    is_part_of_rate(From) andalso is_part_of_rate(To) andalso From + To > 0;
+is_rate({steps, Rates}) when length(Rates) > 0 ->
     lists:all(fun is_part_of_rate/1, Rates) andalso lists:sum(Rates) > 0;
 is_rate({spike, #{base := Base, peak := Peak, at_ms := At, for_ms := For} = Spike}) ->
-    map_size(Spike) =:= 4 andalso
-        lists:all(fun is_part_of_rate/1, [Base, Peak]) andalso Peak > 0 andalso
-        is_integer(At) andalso At >= 0 andalso is_integer(For) andalso For > 0;
+    map_size(Spike) =:= 4 andalso is_part_of_rate(Base) andalso is_part_of_rate(Peak) andalso
+        Peak > 0 andalso is_integer(At) andalso At >= 0 andalso is_integer(For) andalso For > 0;
 is_rate(Rate) ->
     is_number(Rate) andalso Rate > 0.
 
@@ -235,23 +209,23 @@ numbers(Source, Is) ->
         {ok, Numbers}
     end.
 
+%% A file's name as a string is a list of numbers as well: it has a letter or a dot in it, and no
+%% file is opened for a list that is no text.
 numbers([First | _] = List) when is_number(First), length(List) > 0 ->
-    %% A file's name as a string is a list of numbers as well: it has a letter or a dot in it, and
-    %% no file is opened for a list that is no text.
     case io_lib:printable_unicode_list(List) andalso filelib:is_regular(List) of
-        true -> from_file(List);
+        true -> numbers(unicode:characters_to_binary(List));
         false -> {ok, List}
     end;
 numbers(File) when is_binary(File) ->
-    from_file(File);
-numbers(_Other) ->
-    false.
-
-from_file(File) ->
     case dyno_load_arrivals_file:read(File) of
         {ok, Numbers} -> {ok, Numbers};
         {error, Reason} -> {error, {arrivals_file, Reason}}
-    end.
+    end;
+numbers(_Other) ->
+    false.
+
+phases(Phases) when length(Phases) > 0 -> dyno_error:each(fun phase/1, lists:enumerate(Phases));
+phases(_Other) -> false.
 
 phase({Nth, #{model := Model} = Phase}) when Model =:= closed; Model =:= open ->
     case read(Phase, 1) of
@@ -261,16 +235,14 @@ phase({Nth, #{model := Model} = Phase}) when Model =:= closed; Model =:= open ->
 phase({Nth, Other}) ->
     {error, {in_phase, Nth, {bad_load, Other}}}.
 
-objectives([], Read) ->
-    {ok, lists:reverse(Read)};
-objectives([Text | Texts], Read) ->
+objectives([Char | _] = Text) when is_integer(Char) -> objectives([Text]);
+objectives(Text) when is_binary(Text) -> objectives([Text]);
+objectives(Texts) when length(Texts) > 0 ->
     maybe
-        {ok, Binary} ?= some_text(Text),
-        {ok, Threshold} ?= objective(Binary),
-        objectives(Texts, [Threshold | Read])
+        {ok, Read} ?= dyno_error:each(fun dyno_option:text/1, Texts),
+        dyno_error:each(fun objective/1, Read)
     end;
-objectives(_Improper, _Read) ->
-    false.
+objectives(_Other) -> false.
 
 %% A probe knows of the load only, and not of a size or a node.
 objective(Text) ->
@@ -286,35 +258,19 @@ objective(Text) ->
         {error, Reason} -> {error, {search_objective, Reason}}
     end.
 
--doc "Checks the operation kinds of a suite.".
--spec operations(term()) -> {ok, operations()} | error.
-operations(Operations) when is_map(Operations), map_size(Operations) > 0 ->
+-doc "Whether these are operation kinds with their weights.".
+-spec is_operations(term()) -> boolean().
+is_operations(Operations) when is_map(Operations), map_size(Operations) > 0 ->
     IsKind = fun({Kind, Weight}) -> is_atom(Kind) andalso is_number(Weight) andalso Weight > 0 end,
-    case lists:all(IsKind, maps:to_list(Operations)) of
-        true -> {ok, Operations};
-        false -> error
-    end;
-operations(_Other) ->
-    error.
-
--doc "A text that is not empty, whatever form it has.".
--spec some_text(term()) -> {ok, binary()} | error.
-some_text(Text) when is_binary(Text); is_list(Text) ->
-    try unicode:characters_to_binary(Text) of
-        Binary when is_binary(Binary), Binary =/= <<>> -> {ok, Binary};
-        _ -> error
-    catch
-        error:badarg -> error
-    end;
-some_text(_) ->
-    error.
+    lists:all(IsKind, maps:to_list(Operations));
+is_operations(_Other) ->
+    false.
 
 -doc "Puts what the command line says in the place of what the suite says.".
 -spec override(load(), override(), pos_integer()) -> {ok, load()} | {error, reason()}.
 override(Load, Override, _Size) when map_size(Override) =:= 0 ->
     {ok, Load};
-override(Load, Override, Size) ->
-    #{model := Now} = Load,
+override(#{model := Now} = Load, Override, Size) ->
     Model = maps:get(model, Override, implied(Override, Now)),
     %% Of the suite's load, what the other model knows as well stays.
     Kept =
@@ -328,9 +284,7 @@ override(Load, Override, Size) ->
             open when not is_map_key(arrivals, Kept) -> maps:merge(#{rate_per_s => Size}, Kept);
             _ -> Kept
         end,
-    Own = maps:without([model], Override),
-    Merged = maps:merge(without_replaced(Own, texts(Based)), Own),
-    read(Merged#{model => Model}, Size).
+    read(maps:merge(without_replaced(Override, texts(Based)), Override#{model => Model}), Size).
 
 implied(#{objective := _}, _) -> search;
 implied(#{rate_per_s := _}, _) -> open;
@@ -402,10 +356,8 @@ format_error({unknown_load_key, Model, Key, Known}) ->
     ]);
 format_error({missing_load_key, Model, Key, Accepted}) ->
     io_lib:format("~ts load must give ~ts: ~ts", [article(Model), Key, Accepted]);
-format_error({both_load_keys, Key, Other}) ->
-    io_lib:format(
-        "a load gives ~ts, or a recorded curve as ~ts, not both", [Key, Other]
-    );
+format_error(rate_and_arrivals) ->
+    "a load gives rate_per_s, or a recorded curve as arrivals, not both";
 format_error({in_phase, Nth, Reason}) ->
     io_lib:format("phase ~b: ~ts", [Nth, format_error(Reason)]);
 format_error({search_objective, Reason}) ->
@@ -427,12 +379,9 @@ article(Model) -> "a " ++ atom_to_list(Model).
 -doc "What was probably meant by a key that is not known.".
 -spec suggestion(term(), [atom()]) -> unicode:chardata().
 suggestion(Key, Known) when is_atom(Key) ->
-    Text = atom_to_list(Key),
-    Names = [atom_to_list(K) || K <- Known],
-    case {[N || N <- Names, lists:prefix(Text, N)], dyno_similar:nearest(Text, Names)} of
-        {[Name], _} -> [" (did you mean ", Name, "?)"];
-        {_, {ok, Name}} -> [" (did you mean ", Name, "?)"];
-        {_, none} -> ""
+    case dyno_similar:nearest(atom_to_list(Key), [atom_to_list(K) || K <- Known]) of
+        {ok, Name} -> [" (did you mean ", Name, "?)"];
+        none -> ""
     end;
 suggestion(_Key, _Known) ->
     "".

@@ -61,7 +61,7 @@ end
 ```
 """.
 
--export([options/1, profiles/0, callbacks/1, misspelt/1, targets/1, format_error/1]).
+-export([options/1, profiles/0, missing/1, misspelt/1, targets/1, format_error/1]).
 %% For Elixir
 -export(['__info__'/1, 'MACRO-__using__'/2]).
 -export_type([config/0, options/0, load/0, model/0, target/0, reason/0]).
@@ -142,35 +142,21 @@ doc/suites.md has all keys.
 """.
 -type load() :: dyno_load_spec:load() | #{model := none | performerl}.
 
--doc "A config with every key, read and checked.".
+-doc "A config with every key, read and checked: as `config()`, but for these.".
 -type options() :: #{
     name := binary(),
-    sizes := [pos_integer(), ...],
     size_label := binary(),
-    duration_ms := pos_integer(),
-    warmup_ms := non_neg_integer(),
-    interval_ms := pos_integer(),
     patterns := [dyno_agent_patterns:pattern()],
-    thresholds := [dyno_threshold:t()],
-    level := dyno_agent_instrument:level(),
-    budget := float(),
-    profile := none | sample | schedulers,
     distribution := [dyno_agent_patterns:pattern()],
-    without := [atom()],
-    repeat := pos_integer(),
+    thresholds := [dyno_threshold:t()],
+    profile := none | sample | schedulers,
     seed := non_neg_integer() | undefined,
-    control := boolean() | auto,
-    load := model() | load(),
     operations := dyno_load_spec:operations() | undefined,
     feeds := [dyno_feed:feed()],
     load_nodes := [dyno_load_nodes:spec()],
-    timeout_ms := pos_integer(),
     invariants := [dyno_invariant:t()],
-    invariant_interval_ms := pos_integer(),
     metrics := [dyno_custom_metric:metric()],
-    agents := [dyno_suite_source:source()],
-    servers := [dyno_server_selector:text()],
-    instruments := [dyno_suite_source:source()]
+    atom() => term()
 }.
 
 -type reason() ::
@@ -244,21 +230,17 @@ worker begins anew with `init_worker/2`.
     end_suite/1
 ]).
 
--doc "The callbacks that a module lacks, and those that it may have.".
--spec callbacks(module()) -> #{missing := [{atom(), arity()}], present := [{atom(), arity()}]}.
-callbacks(Module) ->
+-doc "The callbacks that a module lacks.".
+-spec missing(module()) -> [{atom(), arity()}].
+missing(Module) ->
     Exports = Module:module_info(exports),
-    All = ?MODULE:behaviour_info(callbacks),
-    Mandatory = All -- ?MODULE:behaviour_info(optional_callbacks),
+    Mandatory = ?MODULE:behaviour_info(callbacks) -- ?MODULE:behaviour_info(optional_callbacks),
     %% One of both will do.
     Operation = [
         {operation, 1}
      || not lists:member({operation, 1}, Exports), not lists:member({operation, 2}, Exports)
     ],
-    #{
-        missing => (Mandatory -- Exports) ++ Operation,
-        present => [C || C <- All, lists:member(C, Exports)]
-    }.
+    (Mandatory -- Exports) ++ Operation.
 
 -doc """
 Exported functions that resemble an optional callback which the module does not have: of another
@@ -285,37 +267,38 @@ resembles(_, _) ->
 -spec options(config()) -> {ok, options()} | {error, reason()}.
 options(Config) when is_map(Config) ->
     Fields = fields(Config),
-    case maps:keys(Config) -- [Key || {Key, _, _, _} <- Fields] of
-        [] -> with_level(options(Fields, Config, #{}), Config);
-        [Unknown | _] -> {error, {unknown_option, Unknown, [K || {K, _, _, _} <- Fields]}}
+    Keys = [Key || {Key, _, _, _} <- Fields],
+    maybe
+        [] ?= maps:keys(Config) -- Keys,
+        {ok, Options} ?= dyno_error:each(fun(Field) -> option(Field, Config) end, Fields),
+        with_level(maps:from_list(Options), Config)
+    else
+        [Unknown | _] -> {error, {unknown_option, Unknown, Keys}};
+        {error, _} = Error -> Error
     end;
 options(_Other) ->
     {error, not_a_map}.
 
-options([], _Config, Options) ->
-    {ok, Options};
-options([{Key, Default, Read, Accepted} | Fields], Config, Options) ->
-    case {Config, Default} of
-        {#{Key := Value}, _} ->
-            case Read(Value) of
-                {ok, Good} -> options(Fields, Config, Options#{Key => Good});
-                {error, _} = Error -> Error;
-                error -> {error, {bad_option, Key, Value, Accepted}}
+option({Key, Default, Read, Accepted}, Config) ->
+    case Config of
+        #{Key := Value} ->
+            case value(Read, Value) of
+                {ok, Good} -> {ok, {Key, Good}};
+                error -> {error, {bad_option, Key, Value, Accepted}};
+                {error, _} = Error -> Error
             end;
-        {_, mandatory} ->
+        #{} when Default =:= mandatory ->
             {error, {missing_option, Key}};
-        {_, _} ->
-            options(Fields, Config, Options#{Key => Default})
+        #{} ->
+            {ok, {Key, Default}}
     end.
 
-with_level({ok, #{level := Level}}, #{budget := _}) when
-    Level =/= budget, Level =/= by_patterns
-->
+with_level(#{level := Level}, #{budget := _}) when Level =/= budget, Level =/= by_patterns ->
     {error, {budget_without_level, Level}};
-with_level({ok, #{level := by_patterns} = Options}, Config) ->
+with_level(#{level := by_patterns} = Options, Config) ->
     {ok, Options#{level := level(Options, Config)}};
-with_level(Result, _Config) ->
-    Result.
+with_level(Options, _Config) ->
+    {ok, Options}.
 
 %% Who names functions one by one has few of them, and wants all of their calls timed.
 level(_Options, #{budget := _}) ->
@@ -336,7 +319,7 @@ fields(#{load := performerl}) ->
     Sizes = {sizes, mandatory, list(integer(0)), "a list of integers, 0 or more"},
     lists:keyreplace(sizes, 1, fields(#{}), Sizes);
 fields(_Config) ->
-    Text = fun dyno_load_spec:some_text/1,
+    Text = fun dyno_option:text/1,
     Levels = [budget, off, count, discovery, time, memory, all],
     [
         {name, ~"test", Text, "text"},
@@ -357,7 +340,7 @@ fields(_Config) ->
         {seed, undefined, integer(0), "an integer, 0 or more"},
         {control, auto, one_of([true, false, auto]), "true, false or auto"},
         {load, closed, fun model/1, "closed, open or none"},
-        {operations, undefined, fun dyno_load_spec:operations/1,
+        {operations, undefined, fun dyno_load_spec:is_operations/1,
             "a map from kinds (atoms) to weights above 0"},
         {feeds, [], by(dyno_feed, fun dyno_feed:read/1), "a map"},
         {load_nodes, [], by(dyno_load_nodes, fun dyno_load_nodes:read/1), "a number or a list"},
@@ -372,31 +355,28 @@ fields(_Config) ->
         {instruments, [], fun modules/1, "a list of modules or of their files"}
     ].
 
-%% Readers: a value gives {ok, Good}, or error where it is none of the kind, or why it is not.
-
-integer(Least) ->
-    fun
-        (N) when is_integer(N), N >= Least -> {ok, N};
-        (_) -> error
+%% Readers: a value gives {ok, Good}, or true where it may stay as it is; false or error where it is
+%% none of the kind, or why it is not.
+value(Read, Value) ->
+    case Read(Value) of
+        true -> {ok, Value};
+        false -> error;
+        Result -> Result
     end.
 
-share(Share) when is_float(Share), Share > 0, Share < 1 -> {ok, Share};
-share(_) -> error.
+integer(Least) -> fun(N) -> is_integer(N) andalso N >= Least end.
 
-one_of(Values) ->
-    fun(Value) ->
-        case lists:member(Value, Values) of
-            true -> {ok, Value};
-            false -> error
-        end
-    end.
+share(Share) -> is_float(Share) andalso Share > 0 andalso Share < 1.
+
+one_of(Values) -> fun(Value) -> lists:member(Value, Values) end.
 
 %% Another module reads it, and words what is wrong.
 by(Module, Read) ->
     fun(Value) ->
         case Read(Value) of
-            {ok, Good} -> {ok, Good};
-            {error, Reason} -> {error, {refused, {Module, Reason}}}
+            {error, {Module, _} = Error} -> {error, {refused, Error}};
+            {error, Reason} -> {error, {refused, {Module, Reason}}};
+            Good -> Good
         end
     end.
 
@@ -411,24 +391,12 @@ list(Read) ->
 %% whole option's mistake. length/1 as a guard refuses improper lists.
 items(Read) ->
     fun
-        (List) when length(List) >= 0 ->
-            Results = [Read(Item) || Item <- List],
-            case [Result || Result <- Results, not is_good(Result)] of
-                [] -> {ok, [Good || {ok, Good} <- Results]};
-                [First | _] -> First
-            end;
-        (_) ->
-            error
+        (List) when length(List) >= 0 -> dyno_error:each(fun(Item) -> value(Read, Item) end, List);
+        (_) -> error
     end.
 
 no_character(Read) ->
-    fun
-        (Character) when is_integer(Character) -> error;
-        (Item) -> Read(Item)
-    end.
-
-is_good({ok, _}) -> true;
-is_good(_) -> false.
+    fun(Item) -> not is_integer(Item) andalso Read(Item) end.
 
 patterns(Patterns) ->
     (items(fun pattern/1))(Patterns).
@@ -436,29 +404,21 @@ patterns(Patterns) ->
 pattern(Text) when is_list(Text); is_binary(Text) ->
     parsed(Text, by(dyno_agent_patterns, fun dyno_agent_patterns:parse/1));
 pattern(Character) when is_integer(Character) ->
-    error;
+    false;
 pattern(Pattern) ->
     case dyno_agent_patterns:validate(Pattern) of
-        ok -> {ok, Pattern};
+        ok -> true;
         {error, Reason} -> {error, {refused, {dyno_agent_patterns, Reason}}}
     end.
 
 %% One that is a term already has been read.
 server(Text) when is_list(Text); is_binary(Text) ->
-    parsed(Text, by_error(fun dyno_server_selector:parse/1));
+    parsed(Text, by(dyno_server_selector, fun dyno_server_selector:parse/1));
 server(Selector) ->
-    try dyno_server_selector:print(Selector) of
-        _ -> {ok, Selector}
+    try
+        is_binary(dyno_server_selector:print(Selector))
     catch
-        error:_ -> error
-    end.
-
-by_error(Read) ->
-    fun(Text) ->
-        case Read(Text) of
-            {ok, Good} -> {ok, Good};
-            {error, Error} -> {error, {refused, Error}}
-        end
+        error:_ -> false
     end.
 
 thresholds(Thresholds) ->
@@ -466,32 +426,21 @@ thresholds(Thresholds) ->
     (items(fun(Text) -> parsed(Text, Parse) end))(Thresholds).
 
 parsed(Chars, Parse) ->
-    case dyno_load_spec:some_text(Chars) of
-        {ok, Text} -> Parse(Text);
-        error -> error
+    maybe
+        {ok, Text} ?= dyno_option:text(Chars),
+        Parse(Text)
     end.
 
 %% Whether there are such instruments turns out when the suite's own are loaded.
 names(Names) ->
-    Atom = fun
-        (Name) when is_atom(Name) -> {ok, Name};
-        (_) -> error
-    end,
-    case (items(Atom))(Names) of
-        {ok, Good} -> {ok, lists:usort(Good)};
-        error -> error
+    maybe
+        {ok, Good} ?= (items(fun is_atom/1))(Names),
+        {ok, lists:usort(Good)}
     end.
 
 modules(Modules) ->
-    (items(fun
-        (Module) when is_atom(Module) ->
-            {ok, Module};
-        (File) ->
-            case dyno_load_spec:some_text(File) of
-                {ok, _} -> {ok, File};
-                error -> error
-            end
-    end))(Modules).
+    IsSource = fun(Source) -> is_atom(Source) orelse dyno_option:text(Source) =/= error end,
+    (items(IsSource))(Modules).
 
 model(#{model := _} = Load) ->
     case dyno_load_spec:read(Load, 1) of
@@ -516,21 +465,18 @@ other. No node may be named twice: dyno attaches to each once.
 targets(Map) when is_map(Map) ->
     targets(maps:to_list(Map));
 targets(List) ->
-    case (items(fun target/1))(List) of
-        {ok, Targets} ->
-            Nodes = [Node || {Node, _} <- Targets],
-            case lists:uniq(Nodes) of
-                Nodes -> {ok, Targets};
-                _ -> error
-            end;
-        _ ->
-            error
+    maybe
+        {ok, Targets} ?= (items(fun target/1))(List),
+        Targets ?= lists:uniq(fun({Node, _}) -> Node end, Targets),
+        {ok, Targets}
+    else
+        _ -> error
     end.
 
 target({Node, Patterns}) when is_atom(Node) ->
-    case patterns(Patterns) of
-        {ok, Read} -> {ok, {Node, Read}};
-        _ -> error
+    maybe
+        {ok, Read} ?= patterns(Patterns),
+        {ok, {Node, Read}}
     end;
 target(Node) when is_atom(Node) ->
     {ok, {Node, default}};

@@ -48,11 +48,9 @@ with_operation(#{load := none} = Config, _Callbacks) ->
     {ok, Config};
 with_operation(Config, Callbacks) ->
     Module = dyno_test_callbacks:module(Callbacks),
-    case dyno_suite:callbacks(Module) of
-        #{missing := []} ->
-            {ok, Config};
-        #{missing := Missing} ->
-            {error, {dyno_suite_source, {missing_callbacks, Module, dyno_suite, Missing}}}
+    case dyno_suite:missing(Module) of
+        [] -> {ok, Config};
+        Missing -> {error, {dyno_suite_source, {missing_callbacks, Module, dyno_suite, Missing}}}
     end.
 
 -spec init_suite(callbacks()) -> dyno_test_callbacks:result(term()).
@@ -66,21 +64,20 @@ init_suite(Callbacks) ->
 -spec init_run(callbacks(), pos_integer(), term()) ->
     dyno_test_callbacks:result({[dyno_suite:target()], term()}).
 init_run(Callbacks, Size, SuiteState) ->
-    case optional(Callbacks, init_run, [Size, SuiteState], {ok, [], SuiteState}) of
-        {ok, {ok, Nodes, State} = Value} ->
-            case dyno_suite:targets(Nodes) of
-                {ok, Targets} -> {ok, {Targets, State}};
-                error -> bad_run(Callbacks, Value)
-            end;
-        {ok, Other} ->
-            bad_run(Callbacks, Other);
-        {error, _} = Error ->
-            Error
+    maybe
+        {ok, Value} ?= optional(Callbacks, init_run, [Size, SuiteState], {ok, [], SuiteState}),
+        error ?= run(Value),
+        Expected = "{ok, [Node], RunState}, with Node or {Node, Patterns}, each node once,",
+        bad_return(Callbacks, init_run, 2, Value, Expected)
     end.
 
-bad_run(Callbacks, Value) ->
-    Expected = "{ok, [Node], RunState}, with Node or {Node, Patterns}, each node once,",
-    bad_return(Callbacks, init_run, 2, Value, Expected).
+run({ok, Nodes, State}) ->
+    maybe
+        {ok, Targets} ?= dyno_suite:targets(Nodes),
+        {ok, {Targets, State}}
+    end;
+run(_Other) ->
+    error.
 
 -doc "The callback's load or the option's, with what the command line says of it.".
 -spec load(callbacks(), pos_integer(), term(), {
@@ -95,14 +92,11 @@ load(Callbacks, Size, RunState, {Default, Override}) ->
         {ok, {dyno_load, Overridden}}
     else
         {error, _} = Error -> Error;
-        {load, false} when map_size(Override) =:= 0 ->
-            {ok, {dyno_load_none, #{model => none}}};
-        {load, false} ->
-            {error, {dyno_load_spec, no_load}};
+        {load, false} when Override =:= #{} -> {ok, {dyno_load_none, #{model => none}}};
+        {load, false} -> {error, {dyno_load_spec, no_load}};
         {suite, {error, Reason}} ->
             dyno_test_callbacks:wrong(Callbacks, load, {dyno_load_spec, Reason});
-        {caller, {error, Reason}} ->
-            {error, {dyno_load_spec, Reason}}
+        {caller, {error, Reason}} -> {error, {dyno_load_spec, Reason}}
     end.
 
 -doc "Called with `undefined` where the run's set-up failed.".

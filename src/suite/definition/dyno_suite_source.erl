@@ -57,8 +57,7 @@ load({Form, _Given}) ->
     {ok, #{module => Form, form => Form, path => undefined, folder => undefined}};
 load(Source) ->
     maybe
-        {ok, Loaded} ?= load_module(Source),
-        #{module := Module} = Loaded,
+        {ok, #{module := Module} = Loaded} ?= load_module(Source),
         case form(Module) of
             {ok, dyno_performerl} ->
                 {ok, Loaded#{form => dyno_performerl, helpers => dyno_performerl_lib:install()}};
@@ -72,7 +71,7 @@ load(Source) ->
 
 %% A module with callbacks of both is one of ours.
 form(Module) ->
-    #{missing := Missing} = dyno_suite:callbacks(Module),
+    Missing = dyno_suite:missing(Module),
     %% Whether there must be operations the suite itself says (dyno_suite_callbacks).
     case {Missing -- [{operation, 1}], dyno_performerl:is_suite(Module)} of
         {[], _} ->
@@ -269,10 +268,8 @@ format_error({several_suites, Path, Suites}) ->
     Names = lists:join(", ", [atom_to_list(Suite) || Suite <- Suites]),
     [Path, " holds several suites (", Names, "); give each a file of its own"];
 format_error({does_not_compile, _Path, [First | Rest]}) ->
-    case length(Rest) of
-        0 -> io_lib:format("the suite does not compile: ~ts", [First]);
-        N -> io_lib:format("the suite does not compile: ~ts (and ~b more)", [First, N])
-    end;
+    More = [io_lib:format(" (and ~b more)", [length(Rest)]) || Rest =/= []],
+    io_lib:format("the suite does not compile: ~ts~ts", [First, More]);
 format_error({does_not_compile, Path, []}) ->
     io_lib:format("the suite ~ts does not compile", [Path]);
 format_error({no_such_module, Module}) ->

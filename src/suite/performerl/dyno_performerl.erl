@@ -142,12 +142,10 @@ described([{Function, Read, Expected} | Rest], Config, Callbacks) ->
             Error
     end.
 
-name(Name) when is_atom(Name) ->
-    {ok, #{name => atom_to_binary(Name)}};
 name(Name) ->
-    case dyno_load_spec:some_text(Name) of
-        {ok, Text} -> {ok, #{name => Text}};
-        error -> error
+    maybe
+        {ok, Text} ?= dyno_option:name(Name),
+        {ok, #{name => Text}}
     end.
 
 sizes({Label, Sizes}) when length(Sizes) > 0 ->
@@ -161,7 +159,7 @@ sizes(_Other) ->
 label(Label) when is_atom(Label) ->
     {ok, binary:replace(atom_to_binary(Label), ~"_", ~" ", [global])};
 label(Label) ->
-    dyno_load_spec:some_text(Label).
+    dyno_option:text(Label).
 
 duration(Ms) when is_integer(Ms), Ms > 0 -> {ok, #{duration_ms => Ms}};
 duration(_Other) -> error.
