@@ -55,16 +55,9 @@ command() ->
     }.
 
 probability(Text) ->
-    case json_number(Text) of
-        P when is_number(P), P >= 0, P =< 1 -> {ok, P};
+    case dyno_unit:parse(Text) of
+        {ok, {P, ~"1"}} when P >= 0, P =< 1 -> {ok, P};
         _ -> error
-    end.
-
-json_number(Text) ->
-    try
-        json:decode(Text)
-    catch
-        error:_ -> none
     end.
 
 -doc "Runs it, and shows.".
