@@ -35,30 +35,20 @@ taken to do so, too. The share that is done never shrinks.
     | {load, dyno_suite:load()}
     | {interval, dyno_load_source:interval() | unknown, ElapsedMs :: integer()}.
 
--define(EXACT, 1).
--define(AT_MOST, 2).
--define(UNKNOWN, 0).
--define(SEARCHES, 1).
--define(BEGAN, 4).
--define(LONGEST, 5).
--define(SHARE_DONE, 6).
--define(WHOLE, 1_000_000).
-
--doc "What to call with each event, the number of runs that are done, and the run's id.".
+-doc """
+What one process is to call with each event, the number of runs that are done, and the run's id.
+""".
 -spec new(dyno_suite:options(), #{progress => fun((progress()) -> ok), _ => _}) ->
     fun((event(), non_neg_integer(), binary() | undefined) -> ok).
-new(SuiteOptions, Options) ->
-    #{sizes := Sizes, repeat := Repeat} = SuiteOptions,
+new(#{sizes := Sizes, repeat := Repeat} = SuiteOptions, Options) ->
     Report = maps:get(progress, Options, fun(_) -> ok end),
     Start = erlang:monotonic_time(millisecond),
     Total = length(Sizes) * Repeat,
-    %% Of the last load: the length of its run, which bound that is, and whether it is a search.
-    %% When the run began, the longest that there was, and the share that was done.
-    Length = atomics:new(6, []),
-    first(SuiteOptions, Options, Length),
+    _ = put(?MODULE, first(SuiteOptions, Options)),
     fun
         ({load, Load}, _Done, _Run) ->
-            keep(dyno_test_plan:run_ms(SuiteOptions, Load), Load, Length);
+            _ = put(?MODULE, planned(SuiteOptions, Load, get(?MODULE))),
+            ok;
         (Event, Done, Run) ->
             {Phase, Throughput} =
                 case Event of
@@ -67,72 +57,67 @@ new(SuiteOptions, Options) ->
                     {phase, Next} -> {Next, undefined}
                 end,
             ElapsedMs = erlang:monotonic_time(millisecond) - Start,
-            ok = began(Phase, ElapsedMs, Length),
-            Left = fun(RunMs) -> left(Phase, Total - Done, ElapsedMs, RunMs, Length) end,
-            Report((remaining(Left, Length))#{
+            Begun = #{bound := Bound, model := Model} = began(Phase, ElapsedMs, get(?MODULE)),
+            {LeftMs, Left} = left(Phase, Total - Done, ElapsedMs, Begun),
+            _ = put(?MODULE, Left),
+            Report(#{
                 phase => Phase,
                 run => Run,
                 runs_done => Done,
                 runs_total => Total,
                 elapsed_ms => ElapsedMs,
+                remaining_ms => LeftMs,
+                at_most => Bound =:= at_most,
                 throughput => Throughput,
-                text => in_words(Phase, atomics:get(Length, 3))
+                text => in_words(Phase, Model)
             }),
             ok
     end.
 
-%% A run ends where the next one begins.
-began(set_up, ElapsedMs, Length) ->
-    LastMs = ElapsedMs - atomics:exchange(Length, ?BEGAN, ElapsedMs),
-    case atomics:get(Length, ?SHARE_DONE) of
-        0 -> ok;
-        _ -> atomics:put(Length, ?LONGEST, max(LastMs, atomics:get(Length, ?LONGEST)))
-    end;
-began(_Phase, _ElapsedMs, _Length) ->
-    ok.
+%% Before the first load has come: the suite's own, where it has one.
+first(#{load := Load} = SuiteOptions, Options) ->
+    %% Of the last load: which bound its length is, and its run's length. When the run began, the
+    %% longest that there was, and the share that was done.
+    New = #{
+        bound => unknown, run_ms => 0, model => none, began_ms => 0, longest_ms => 0, share => 0
+    },
+    case {Load, Options} of
+        {_, #{load := #{objective := _}}} -> New;
+        {#{model := search}, _} -> New;
+        {none, _} -> planned(SuiteOptions, #{model => none}, New);
+        _ -> planned(SuiteOptions, #{model => closed}, New)
+    end.
 
-left(Phase, Runs, _ElapsedMs, _RunMs, _Length) when Phase =:= end_suite; Runs =< 0 ->
-    0;
-left(init_suite, Runs, _ElapsedMs, RunMs, _Length) ->
-    Runs * RunMs;
-left(Phase, Runs, ElapsedMs, PlannedMs, Length) ->
-    RunMs = max(PlannedMs, atomics:get(Length, ?LONGEST)),
-    InRunMs = ElapsedMs - atomics:get(Length, ?BEGAN),
+planned(SuiteOptions, #{model := Model} = Load, State) ->
+    {Bound, RunMs} = dyno_test_plan:run_ms(SuiteOptions, Load),
+    State#{bound := Bound, run_ms := RunMs, model := Model}.
+
+%% A run ends where the next one begins.
+began(set_up, ElapsedMs, #{share := 0} = State) ->
+    State#{began_ms := ElapsedMs};
+began(set_up, ElapsedMs, #{began_ms := BeganMs, longest_ms := LongestMs} = State) ->
+    State#{began_ms := ElapsedMs, longest_ms := max(LongestMs, ElapsedMs - BeganMs)};
+began(_Phase, _ElapsedMs, State) ->
+    State.
+
+left(_Phase, _Runs, _ElapsedMs, #{bound := unknown} = State) ->
+    {undefined, State};
+left(Phase, Runs, _ElapsedMs, State) when Phase =:= end_suite; Runs =< 0 ->
+    {0, State};
+left(init_suite, Runs, _ElapsedMs, #{run_ms := RunMs} = State) ->
+    {Runs * RunMs, State};
+left(Phase, Runs, ElapsedMs, #{began_ms := BeganMs, share := Before} = State) ->
+    RunMs = max(map_get(run_ms, State), map_get(longest_ms, State)),
     OfThisMs =
         case Phase of
             tear_down -> 0;
-            _ -> max(0, RunMs - InRunMs)
+            _ -> max(0, RunMs - (ElapsedMs - BeganMs))
         end,
     LeftMs = (Runs - 1) * RunMs + OfThisMs,
-    Share = ElapsedMs * ?WHOLE div max(1, ElapsedMs + LeftMs),
-    case atomics:get(Length, ?SHARE_DONE) of
+    case max(1.0e-6, ElapsedMs / max(1, ElapsedMs + LeftMs)) of
         %% What was shown as done stays done.
-        Before when Before > max(1, Share) ->
-            ElapsedMs * (?WHOLE - Before) div Before;
-        _ ->
-            ok = atomics:put(Length, ?SHARE_DONE, max(1, Share)),
-            LeftMs
-    end.
-
-%% Before the first load has come: the suite's own, where it has one.
-first(#{load := Load} = SuiteOptions, Options, Length) ->
-    case {Load, Options} of
-        {_, #{load := #{objective := _}}} -> ok;
-        {#{model := search}, _} -> ok;
-        _ ->
-            First = #{model => case Load of none -> none; _ -> closed end},
-            keep(dyno_test_plan:run_ms(SuiteOptions, First), First, Length)
-    end.
-
-keep({Bound, RunMs}, #{model := Model}, Length) ->
-    ok = atomics:put(Length, 1, RunMs),
-    ok = atomics:put(Length, 2, case Bound of exactly -> ?EXACT; at_most -> ?AT_MOST end),
-    atomics:put(Length, 3, case Model of search -> ?SEARCHES; _ -> 0 end).
-
-remaining(Left, Length) ->
-    case atomics:get(Length, 2) of
-        ?UNKNOWN -> #{remaining_ms => undefined, at_most => false};
-        Bound -> #{remaining_ms => Left(atomics:get(Length, 1)), at_most => Bound =:= ?AT_MOST}
+        Share when Before > Share -> {round(ElapsedMs * (1 - Before) / Before), State};
+        Share -> {LeftMs, State#{share := Share}}
     end.
 
 in_words(init_suite, _) -> ~"setting up the suite";
@@ -140,7 +125,7 @@ in_words(set_up, _) -> ~"setting up";
 in_words(attach, _) -> ~"attaching to the targets";
 in_words(baseline, _) -> ~"run without instruments";
 in_words(warm_up, _) -> ~"warming up";
-in_words(measure, ?SEARCHES) -> ~"searching for the highest rate";
+in_words(measure, search) -> ~"searching for the highest rate";
 in_words(measure, _) -> ~"measuring";
 in_words(finish, _) -> ~"reading the instruments";
 in_words(tear_down, _) -> ~"taking down";
