@@ -97,8 +97,6 @@ modules() ->
     end.
 
 %% What it calls of dyno's outside of the agent it calls on this side.
-with_what_they_call([]) ->
-    [];
 with_what_they_call(Custom) ->
     [
         Module
@@ -120,8 +118,7 @@ attach(Node, Options) ->
     maybe
         ok ?= dyno_target_node:connect(Node, maps:with([cookie, name], Options)),
         {ok, Cleaner, Names} ?= take(Node, Options),
-        {ok, Agent} ?= bring(Node, {Cleaner, Names}, Options),
-        {ok, Agent}
+        {ok, _} ?= bring(Node, {Cleaner, Names}, Options)
     else
         {error, {Module, _}} = Error when Module =:= dyno_target_node; Module =:= ?MODULE -> Error;
         {error, Reason} -> {error, {?MODULE, Reason}}
@@ -219,13 +216,13 @@ To remove the modules the runtime asks each process, for each of them: seconds w
 """.
 -spec detach(agent()) -> ok | {error, dyno_error:error()}.
 detach(#{node := Node, guard := Guard, cleaner := Cleaner, names := Names, idle := Idle}) ->
-    case Idle =/= none andalso dyno_target_cleaner:idle(Cleaner) =:= ok of
+    StaysIdle = Idle =/= none andalso dyno_target_cleaner:idle(Cleaner) =:= ok,
+    ok = stop(Guard),
+    case StaysIdle of
         true ->
-            ok = stop(Guard),
             true = ets:insert(Idle, {Node, Cleaner, Names}),
             ok;
         false ->
-            ok = stop(Guard),
             remove(Node, Cleaner)
     end.
 

@@ -66,7 +66,7 @@ try register(Name, self()) of
                     end
             end
         end,
-        Caller ! {Ref, registered},
+        Caller ! {Ref, done},
         Loop(none, [], remove)
 catch
     error:badarg ->
@@ -81,17 +81,11 @@ start(Node, Caller, TimeoutMs) ->
     {ok, Tokens, _} = erl_scan:string(?SOURCE),
     {ok, Expressions} = erl_parse:parse_exprs(Tokens),
     Bindings = #{'Name' => ?NAME, 'Caller' => Caller, 'Ref' => Ref, 'PatienceMs' => ?PATIENCE_MS},
-    Pid = spawn(Node, erl_eval, exprs, [Expressions, Bindings]),
-    Monitor = monitor(process, Pid),
-    Answer =
-        receive
-            {Ref, registered} -> {ok, #{pid => Pid, ref => Ref}};
-            {Ref, taken} -> {error, taken};
-            {'DOWN', Monitor, process, Pid, Reason} -> {error, Reason}
-        after TimeoutMs -> {error, timeout}
-        end,
-    demonitor(Monitor, [flush]),
-    Answer.
+    Cleaner = #{pid => spawn(Node, erl_eval, exprs, [Expressions, Bindings]), ref => Ref},
+    case answer(Cleaner, TimeoutMs) of
+        ok -> {ok, Cleaner};
+        {error, _} = Error -> Error
+    end.
 
 -doc "Sets which modules are removed at the end.".
 -spec modules(cleaner(), [module()]) -> ok | {error, term()}.
@@ -117,12 +111,16 @@ idle(Cleaner) ->
 release(Cleaner, TimeoutMs) ->
     ask(Cleaner, release, TimeoutMs).
 
-ask(#{pid := Pid, ref := Ref}, Request, TimeoutMs) ->
-    Monitor = monitor(process, Pid),
+ask(#{pid := Pid, ref := Ref} = Cleaner, Request, TimeoutMs) ->
     Pid ! {Ref, Request},
+    answer(Cleaner, TimeoutMs).
+
+answer(#{pid := Pid, ref := Ref}, TimeoutMs) ->
+    Monitor = monitor(process, Pid),
     Answer =
         receive
             {Ref, done} -> ok;
+            {Ref, taken} -> {error, taken};
             {'DOWN', Monitor, process, Pid, Reason} -> {error, Reason}
         after TimeoutMs -> {error, timeout}
         end,
