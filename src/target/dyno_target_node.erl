@@ -114,13 +114,19 @@ ensure_distribution(Options) ->
 
 %% A long name's host has a dot in it.
 name_domain(#{target := Target}) ->
-    [_, Host] = string:split(atom_to_list(Target) ++ "@", "@"),
+    {_, Host} = parts(Target),
     case lists:member($., Host) of
         true -> longnames;
         false -> shortnames
     end;
 name_domain(_Options) ->
     any.
+
+parts(Node) ->
+    case string:split(atom_to_list(Node), "@") of
+        [Name, Host] -> {Name, Host};
+        [Name] -> {Name, ""}
+    end.
 
 start(Options, any) ->
     start(Options, name_domain(#{target => maps:get(name, Options, '')}));
@@ -136,31 +142,26 @@ start(Options, Domain) ->
 
 not_started(Reason, Name, Domain, Options) ->
     Target = maps:get(target, Options, Name),
-    HasHost = lists:member($@, atom_to_list(Name)),
-    case resolved(Target) of
-        {error, Host} -> {unknown_host, Target, Host};
-        ok when Domain =:= longnames, not HasHost -> {no_long_name, Target};
-        ok -> {no_distribution, Reason}
+    case {resolved(Target), parts(Name)} of
+        {{error, Host}, _} -> {unknown_host, Target, Host};
+        {ok, {_, ""}} when Domain =:= longnames -> {no_long_name, Target};
+        {ok, _} -> {no_distribution, Reason}
     end.
 
 resolved(Node) ->
-    case string:split(atom_to_list(Node), "@") of
-        [_, Host] ->
-            Found = [inet:getaddr(Host, Family) || Family <- [inet, inet6]],
-            case lists:keymember(ok, 1, Found) of
-                true -> ok;
-                false -> {error, Host}
-            end;
-        _ ->
-            ok
+    {_, Host} = parts(Node),
+    Found = [inet:getaddr(Host, Family) || Family <- [inet, inet6]],
+    case Host =:= "" orelse lists:keymember(ok, 1, Found) of
+        true -> ok;
+        false -> {error, Host}
     end.
 
 %% Few machines have a domain name; the address from which this one reaches the target is a host
 %% with dots as well.
 with_host(Name, #{target := Target}, longnames) ->
     maybe
-        nomatch ?= string:find(atom_to_list(Name), "@"),
-        [_, Host] ?= string:split(atom_to_list(Target), "@"),
+        {_, ""} ?= parts(Name),
+        {_, [_ | _] = Host} ?= parts(Target),
         {ok, Address} ?= address_towards(Host),
         list_to_atom(atom_to_list(Name) ++ "@" ++ Address)
     else
@@ -205,32 +206,26 @@ run(Program, Arguments) ->
 %% Who has another cookie says so at once; a node that is stopped says nothing.
 why_not(Node, TookMs) ->
     SetupMs = 1000 * application:get_env(kernel, net_setuptime, ?SETUP_S),
-    [Name, Host] = string:split(atom_to_list(Node) ++ "@", "@"),
-    case dyno_target_probe:name(Name, string:trim(Host, trailing, "@")) of
-        {ok, Node} when TookMs >= SetupMs -> {no_answer, Node, SetupMs};
-        {ok, Node} ->
-            case is_tls() of
-                true -> {no_tls, Node};
-                false -> {refused, Node}
-            end;
-        {ok, Other} -> {other_name, Node, Other};
-        {error, {not_registered, Names}} ->
+    {Name, Host} = parts(Node),
+    case {dyno_target_probe:name(Name, Host), is_tls()} of
+        {{ok, Node}, _} when TookMs >= SetupMs -> {no_answer, Node, SetupMs};
+        {{ok, Node}, true} -> {no_tls, Node};
+        {{ok, Node}, false} -> {refused, Node};
+        {{ok, Other}, _} -> {other_name, Node, Other};
+        {{error, {not_registered, Names}}, _} ->
             %% Those of dyno's own are no targets.
             {node_down, Node, [Of || Of <- Names, not lists:prefix("dyno-", Of)]};
-        {error, no_epmd} ->
+        {{error, no_epmd}, _} ->
             case resolved(Node) of
                 ok -> {host_down, Node};
                 {error, Unknown} -> {unknown_host, Node, Unknown}
             end;
-        {error, tls} ->
-            case is_tls() of
-                %% Its certificates were not accepted, or ours.
-                true -> {not_over_tls, Node};
-                false -> {needs_tls, Node}
-            end;
-        {error, old} -> {otp_too_old, Node, unknown};
-        {error, silent} -> {no_answer, Node, SetupMs};
-        {error, closed} -> {port_closed, Node}
+        %% Its certificates were not accepted, or ours.
+        {{error, tls}, true} -> {not_over_tls, Node};
+        {{error, tls}, false} -> {needs_tls, Node};
+        {{error, old}, _} -> {otp_too_old, Node, unknown};
+        {{error, silent}, _} -> {no_answer, Node, SetupMs};
+        {{error, closed}, _} -> {port_closed, Node}
     end.
 
 is_tls() ->
@@ -282,28 +277,25 @@ format_error({no_long_name, Node}) ->
         "give it one with --name, such as --name dyno@127.0.0.1",
         [Node]
     );
-format_error({name_form, Node, shortnames}) ->
+format_error({name_form, Node, Ours}) ->
+    {Theirs, Own, Example} =
+        case Ours of
+            shortnames -> {"long", "short", "dyno@127.0.0.1"};
+            longnames -> {"short", "long", "dyno"}
+        end,
     io_lib:format(
-        "~ts has a long name and this node (~ts) a short one; give dyno a long one with --name, such "
-        "as --name dyno@127.0.0.1",
-        [Node, node()]
-    );
-format_error({name_form, Node, longnames}) ->
-    io_lib:format(
-        "~ts has a short name and this node (~ts) a long one; give dyno a short one with --name, such "
-        "as --name dyno",
-        [Node, node()]
+        "~ts has a ~ts name and this node (~ts) a ~ts one; give dyno a ~ts one with --name, such "
+        "as --name ~ts",
+        [Node, Theirs, node(), Own, Theirs, Example]
     );
 format_error({other_name, Node, Is}) ->
     io_lib:format(
         "the node that is registered as ~ts is called ~ts; give it that name: ~ts",
-        [hd(string:split(atom_to_list(Node), "@")), Is, Is]
+        [element(1, parts(Node)), Is, Is]
     );
 format_error({node_down, Node, Others}) ->
-    [Name, Host] = string:split(atom_to_list(Node) ++ "@", "@"),
-    io_lib:format("no node ~ts is registered at ~ts~ts", [
-        Name, string:trim(Host, trailing, "@"), others(Name, Others)
-    ]);
+    {Name, Host} = parts(Node),
+    io_lib:format("no node ~ts is registered at ~ts~ts", [Name, Host, others(Name, Others)]);
 format_error({host_down, Node}) ->
     io_lib:format(
         "no port mapper (epmd) answers at the host of ~ts: no Erlang node with a name runs there, "
