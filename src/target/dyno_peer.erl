@@ -124,32 +124,33 @@ ends(Peer) ->
         not demonitor(Monitor, [flush])
     end.
 
-start_applications(_Peer, Node, []) ->
-    {ok, Node};
+%% Elixir is there first: applications written in it count on that.
 start_applications(Peer, Node, Applications) ->
-    case erpc:call(Node, code, where_is_file, ["elixir.app"]) of
-        non_existing ->
-            with_applications(Peer, Node, Applications);
-        _ ->
-            case start_elixir(Node) of
-                ok -> with_applications(Peer, Node, Applications);
-                {error, Reason} -> fail(Peer, Node, {application, elixir, Reason})
-            end
+    HasElixir = Applications =/= [] andalso
+        erpc:call(Node, code, where_is_file, ["elixir.app"]) =/= non_existing,
+    Start = fun(Application) ->
+        case start_application(Application, Node) of
+            {ok, _} = Started -> Started;
+            {error, Reason} -> {error, {application, Application, Reason}}
+        end
+    end,
+    case dyno_error:each(Start, [elixir || HasElixir] ++ Applications) of
+        {ok, _} -> {ok, Node};
+        {error, Reason} -> fail(Peer, Node, Reason)
     end.
 
 %% Elixir sets options of its standard output when it starts, and ends where it can't. That of a
 %% peer has none: a process here stands in, which takes the options and passes on the rest.
-start_elixir(Node) ->
+start_application(elixir, Node) ->
     Controller = erpc:call(Node, erlang, whereis, [application_controller]),
     {group_leader, Leader} = erpc:call(Node, erlang, process_info, [Controller, group_leader]),
     Deputy = spawn_link(fun() -> stand_in_for(Leader) end),
     true = erpc:call(Node, erlang, group_leader, [Deputy, Controller]),
     Started = erpc:call(Node, application, ensure_all_started, [elixir]),
     true = erpc:call(Node, erlang, group_leader, [Leader, Controller]),
-    case Started of
-        {ok, _} -> ok;
-        {error, Reason} -> {error, Reason}
-    end.
+    Started;
+start_application(Application, Node) ->
+    erpc:call(Node, application, ensure_all_started, [Application]).
 
 stand_in_for(Leader) ->
     receive
@@ -158,14 +159,6 @@ stand_in_for(Leader) ->
         _Other -> ok
     end,
     stand_in_for(Leader).
-
-with_applications(_Peer, Node, []) ->
-    {ok, Node};
-with_applications(Peer, Node, [Application | Rest]) ->
-    case erpc:call(Node, application, ensure_all_started, [Application]) of
-        {ok, _} -> with_applications(Peer, Node, Rest);
-        {error, Reason} -> fail(Peer, Node, {application, Application, Reason})
-    end.
 
 fail(Peer, Node, Reason) ->
     ok = stop_peer(Peer, Node),
