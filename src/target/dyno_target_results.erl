@@ -58,7 +58,7 @@ parts(Targets, All, Results, EndsMs) ->
             [
                 Part
              || {M, Metric} <- data(metrics, Instruments), Part <- metric(Metric, all(M, Results))
-            ] ++ sample_cost(Samples),
+            ] ++ metric(sample_cost(), Samples),
         histograms => [
             histogram(Histogram, Item, Role(Node))
          || {Node, M, Result} <- by_node(Instruments, Results),
@@ -181,35 +181,21 @@ node_series(Node, Metrics, Samples) ->
      || #{name := Name} = Metric <- Metrics
     ].
 
-sample_cost([]) ->
-    [];
-sample_cost(Samples) ->
-    MeanNs = mean([CostUs || {_, _, _, CostUs} <- Samples]) * 1000,
-    #{name := Name, title := Title, unit := Unit, group := Group} = sample_cost(),
-    [dyno_recording_part:metric(Name, Title, MeanNs, Unit, length(Samples), Group)].
-
 sample_cost() ->
     #{
         name => ~"instrument.sample",
         title => ~"What one sample of the VM and the system takes",
         unit => ~"ns",
-        group => ~"instrument"
+        group => ~"instrument",
+        value => fun(Samples) ->
+            {dyno_stats:mean([CostUs || {_, _, _, CostUs} <- Samples]) * 1000, length(Samples)}
+        end
     }.
 
 steal(Samples) ->
-    case [Steal || {_, _, #{~"os.cpu.steal" := Steal}, _} <- Samples] of
-        [] ->
-            [];
-        Shares ->
-            [
-                {~"steal",
-                    text(
-                        "the hypervisor took ~ts of the processor time: compare with other runs "
-                        "with care",
-                        [{mean(Shares), ~"ratio"}]
-                    )}
-             || mean(Shares) > ?MUCH_STEAL
-            ]
-    end.
-
-mean(Numbers) -> lists:sum(Numbers) / length(Numbers).
+    Shares = [Steal || {_, _, #{~"os.cpu.steal" := Steal}, _} <- Samples],
+    Text = "the hypervisor took ~ts of the processor time: compare with other runs with care",
+    [
+        {~"steal", text(Text, [{dyno_stats:mean(Shares), ~"ratio"}])}
+     || Shares =/= [], dyno_stats:mean(Shares) > ?MUCH_STEAL
+    ].
