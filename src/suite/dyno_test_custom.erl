@@ -176,10 +176,10 @@ agent({Module, Form} = Agent, Node, Size, Context) ->
 described(Module, Callbacks) ->
     case dyno_test_callbacks:optional_of(Callbacks, Module, metrics, [], []) of
         {ok, Metrics} when length(Metrics) >= 0 ->
-            Read = [dyno_custom_metric:description(Metric, Metric) || Metric <- Metrics],
-            case [Reason || {error, Reason} <- Read] of
-                [] -> {ok, #{Name => M || {ok, #{name := Name} = M} <- Read}};
-                [Reason | _] -> {error, {?MODULE, {metrics_of, Module, Reason}}}
+            Read = fun(Metric) -> dyno_custom_metric:description(Metric, Metric) end,
+            case dyno_error:each(Read, Metrics) of
+                {ok, Descriptions} -> {ok, #{Name => M || #{name := Name} = M <- Descriptions}};
+                {error, Reason} -> {error, {?MODULE, {metrics_of, Module, Reason}}}
             end;
         {ok, Other} ->
             {error, {?MODULE, {metrics_of, Module, {returned, Other}}}};
@@ -190,24 +190,18 @@ described(Module, Callbacks) ->
 -doc "Has the modules of PerformERL's form process what their agents gave, here.".
 -spec process(dyno_target_custom:t(), dyno_test_callbacks:t()) -> dyno_target_custom:t().
 process(Custom, Callbacks) ->
-    {Processed, Last} = lists:mapfoldl(
-        fun({Node, Module, Raw}, Acc) ->
-            Called =
-                dyno_test_callbacks:optional_of(
-                    Callbacks, Module, process_results, [Node, Raw], Raw
-                ),
-            case Called of
-                {ok, Value} ->
-                    {[{Node, Module, Value}], Acc};
-                {error, Error} ->
-                    Text = dyno_recording_part:text("~ts", [dyno_error:format(Error)]),
-                    {[], dyno_target_custom:problem(Text, Acc)}
+    dyno_target_custom:processed(
+        fun({Node, Module, Raw}) ->
+            maybe
+                {error, Error} ?=
+                    dyno_test_callbacks:optional_of(
+                        Callbacks, Module, process_results, [Node, Raw], Raw
+                    ),
+                {error, dyno_recording_part:text("~ts", [dyno_error:format(Error)])}
             end
         end,
-        Custom,
-        dyno_target_custom:results(Custom)
-    ),
-    dyno_target_custom:with_results(lists:append(Processed), Last).
+        Custom
+    ).
 
 -spec format_error(reason()) -> unicode:chardata().
 format_error({source, Kind, Source, Reason}) ->

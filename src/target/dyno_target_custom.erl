@@ -11,9 +11,11 @@
 -export([invariants/2, metrics/2, agent/4]).
 -export([none/0, unchecked/1, start/2, joined/3, left/2, restart/1, aligned/3, take/4]).
 -export([last_look/1, finish/1]).
--export([results/1, with_results/2, problem/1, problem/2, warning/3, parts/2]).
+-export([processed/2, problem/1, warning/3, parts/2]).
 -export([format_error/1, fault/1]).
 -export_type([probe/0, t/0, parts/0, reason/0]).
+
+-import(dyno_recording_part, [text/2]).
 
 -doc "What is to run in one target.".
 -opaque probe() :: #{
@@ -74,27 +76,24 @@
 -doc "A probe that checks invariants.".
 -spec invariants([dyno_invariant:t(), ...], options()) -> probe().
 invariants(Invariants, Options) ->
-    polls(invariants, Invariants, #{}, Invariants, Options).
+    Polls = config(dyno_agent_polls, sampler, Invariants, Options),
+    probe(invariants, Polls#{again => true}, #{}, Invariants).
 
 -doc "A probe that reads metrics that are functions.".
 -spec metrics([dyno_custom_metric:metric(), ...], options()) -> probe().
 metrics(Metrics, Options) ->
+    Calls = [maps:with([name, call], Metric) || Metric <- Metrics],
+    Polls = config(dyno_agent_polls, sampler, Calls, Options),
     Described = #{Name => Metric || #{name := Name} = Metric <- Metrics},
-    polls(metrics, [maps:with([name, call], M) || M <- Metrics], Described, [], Options).
-
-polls(Kind, Polls, Described, Invariants, Options) ->
-    Config = (config(dyno_agent_polls, sampler, Polls, Options))#{again => true},
-    #{kind => Kind, config => Config, described => Described, invariants => Invariants}.
+    probe(metrics, Polls#{again => true}, Described, []).
 
 -doc "A custom agent, with its argument and a description of what it samples.".
 -spec agent({module(), dyno_agent_custom:form()}, term(), described(), options()) -> probe().
 agent({Module, Form}, Argument, Described, Options) ->
-    #{
-        kind => {agent, Module, Form},
-        config => config(Module, Form, Argument, Options),
-        described => Described,
-        invariants => []
-    }.
+    probe({agent, Module, Form}, config(Module, Form, Argument, Options), Described, []).
+
+probe(Kind, Config, Described, Invariants) ->
+    #{kind => Kind, config => Config, described => Described, invariants => Invariants}.
 
 config(Module, Form, Argument, #{interval_ms := IntervalMs, timeout_ms := TimeoutMs}) ->
     #{
@@ -194,10 +193,8 @@ joined(Probes, ZeroNs, #{running := Before} = All) ->
         {ok, With} when ZeroNs =:= undefined ->
             With;
         {ok, #{running := Running} = With} ->
-            Newcomers = With#{running := maps:without(maps:keys(Before), Running)},
-            ok = restart(Newcomers),
-            #{running := Aligned} = aligned([T || {T, _} <- Probes], ZeroNs, Newcomers),
-            With#{running := maps:merge(Running, Aligned)};
+            ok = restart(With#{running := maps:without(maps:keys(Before), Running)}),
+            aligned([Target || {Target, _} <- Probes], ZeroNs, With);
         {error, Reason} ->
             warning(~"node_joined", text("~ts", [format_error(Reason)]), All)
     end.
@@ -313,20 +310,28 @@ take_last(All) ->
 
 %% Results
 
--doc "The results of the custom agents.".
--spec results(t()) -> [result()].
-results(#{results := Results}) -> lists:reverse(Results).
-
--doc "The same with other results.".
--spec with_results([result()], t()) -> t().
-with_results(Results, All) -> All#{results := lists:reverse(Results)}.
+-doc """
+With what a function makes of each result, in their order. Where it gives an error's text that makes
+the run a failure.
+""".
+-spec processed(fun((result()) -> {ok, term()} | {error, binary()}), t()) -> t().
+processed(Process, #{results := Results} = All) ->
+    lists:foldr(
+        fun({Node, Module, _} = Raw, #{results := Done} = Acc) ->
+            case Process(Raw) of
+                {ok, Value} -> Acc#{results := [{Node, Module, Value} | Done]};
+                {error, Text} -> problem(Text, Acc)
+            end
+        end,
+        All#{results := []},
+        Results
+    ).
 
 -doc "The text of what makes the run a failure.".
 -spec problem(t()) -> binary() | none.
 problem(#{problem := Problem}) -> Problem.
 
--doc "Makes the run a failure; the first text counts.".
--spec problem(binary(), t()) -> t().
+%% The first text counts.
 problem(Text, #{problem := none} = All) -> All#{problem := Text};
 problem(_Text, All) -> All.
 
@@ -335,10 +340,11 @@ problem(_Text, All) -> All.
     run := binary(), size := non_neg_integer(), ends_ms := integer() | undefined
 }) -> parts().
 parts(#{samples := Samples, histories := Histories, nodes := Nodes} = All, In) ->
+    #{results := Results, warnings := Warnings} = All,
     {EndsMs, Place} = maps:take(ends_ms, In),
     Checked = [{Node, map_get(Node, Histories)} || Node <- Nodes, is_map_key(Node, Histories)],
     Tables = lists:append([
-        dyno_custom_metric:table(Node, [{M, V} || {N, M, V} <- results(All), N =:= Node])
+        dyno_custom_metric:table(Node, [{M, V} || {N, M, V} <- lists:reverse(Results), N =:= Node])
      || Node <- Nodes
     ]),
     #{
@@ -349,12 +355,8 @@ parts(#{samples := Samples, histories := Histories, nodes := Nodes} = All, In) -
             dyno_invariant:verdict(History, Place#{node => Node})
          || {Node, Of} <- Checked, History <- Of
         ],
-        warnings =>
-            lists:reverse(map_get(warnings, All)) ++ dyno_custom_metric:warnings(Samples)
+        warnings => lists:reverse(Warnings) ++ dyno_custom_metric:warnings(Samples)
     }.
-
-text(Format, Arguments) ->
-    dyno_recording_part:text(Format, Arguments).
 
 -spec format_error(reason()) -> unicode:chardata().
 format_error({not_started, Module, Node, Text}) ->
