@@ -36,12 +36,12 @@ tables(Document) ->
                     summary(Size, Name, Values)
                  || {Size, Runs} <- Sizes,
                     Name <- ?METRICS,
-                    [_ | _] = Values <- [lists:flatmap(fun(R) -> metric(Name, R) end, Runs)]
+                    [_ | _] = Values <- [
+                        [Value || Run <- Runs, Value <- dyno_test_sizes:metric(Name, Run)]
+                    ]
                 ])
             ]
     end.
-
-metric(Name, Run) -> dyno_test_sizes:metric(Name, Run).
 
 summary(Size, Name, [{_, Unit} | _] = Values) ->
     {Low, Middle, High} = interval([Value || {Value, _} <- Values]),

@@ -29,7 +29,6 @@ cause, but it is where to look first.
 -export([tables/1, spec/0]).
 
 -import(dyno_recording_part, [text/2]).
--import(dyno_test_sizes, [points/2, names/3, cells/4]).
 
 %% A size, the value there, and how far that is beyond its limit: 1 is the limit.
 -type measured() :: {Size :: number(), Value :: number(), Beyond :: number()}.
@@ -141,7 +140,7 @@ saturated(About, Measured, Words) ->
 %% Symptoms
 
 response_time(Label, Sizes) ->
-    case points(fun(Run) -> metric(~"latency.p50", Run) end, Sizes) of
+    case of_metric(~"latency.p50", Sizes) of
         [{First, Least} | _] = Points when Least > 0 ->
             saturated(
                 {~"symptom", ~"latency.p50", ~"ns"},
@@ -159,11 +158,10 @@ response_time(Label, Sizes) ->
 
 %% By what is offered; of a closed load, by the workers.
 throughput(Label, Sizes) ->
-    Of = fun(Name) -> maps:from_list(points(fun(Run) -> metric(Name, Run) end, Sizes)) end,
-    Throughputs = points(fun(Run) -> metric(~"throughput", Run) end, Sizes),
-    case {Of(~"load.offered"), Of(~"workers.max")} of
-        {Offered, _} when map_size(Offered) > 0 -> offered(Throughputs, Offered, Label);
-        {_, Workers} -> in_proportion(Throughputs, Workers, Label)
+    Throughputs = of_metric(~"throughput", Sizes),
+    case of_metric(~"load.offered", Sizes) of
+        [_ | _] = Offered -> offered(Throughputs, maps:from_list(Offered), Label);
+        [] -> in_proportion(Throughputs, maps:from_list(of_metric(~"workers.max", Sizes)), Label)
     end.
 
 offered(Throughputs, Offered, Label) ->
@@ -266,17 +264,15 @@ run_queues(Label, Sizes) ->
     ].
 
 schedulers(Node, Sizes) ->
-    lists:max([
-        1
-        | [
-            Count
-         || {_, Runs} <- Sizes,
-            #{~"nodes" := Nodes} <- Runs,
-            #{~"role" := Role, ~"schedulers_online" := Count} <- Nodes,
-            Role =:= Node,
-            is_integer(Count)
-        ]
-    ]).
+    Counts = [
+        Count
+     || {_, Runs} <- Sizes,
+        #{~"nodes" := Nodes} <- Runs,
+        #{~"role" := Role, ~"schedulers_online" := Count} <- Nodes,
+        Role =:= Node,
+        is_integer(Count)
+    ],
+    lists:max([1 | Counts]).
 
 message_queues(Label, Sizes) ->
     Column = ~"message_queue_max",
@@ -298,7 +294,7 @@ message_queues(Label, Sizes) ->
 
 %% Where callbacks of servers are measured (dyno_agent_servers).
 servers(Label, Sizes) ->
-    Responses = maps:from_list(points(fun(Run) -> metric(~"latency.p99", Run) end, Sizes)),
+    Responses = maps:from_list(of_metric(~"latency.p99", Sizes)),
     lists:append([
         waiting(Server, Responses, Label, Sizes) ++ busy(Server, Label, Sizes)
      || Server <- names(~"servers", ~"server", Sizes)
@@ -330,12 +326,10 @@ why(Server, Run) ->
         Of =:= Server,
         is_number(P99)
     ],
-    Longest =
-        case lists:sort(Callbacks) of
-            [] -> [];
-            Sorted -> [["its ", Name, " takes ", dyno_unit:format(P99, ~"ns")]
-                || {P99, Name} <- [lists:last(Sorted)]]
-        end,
+    Longest = [
+        ["its ", Name, " takes ", dyno_unit:format(P99, ~"ns")]
+     || Callbacks =/= [], {P99, Name} <- [lists:max(Callbacks)]
+    ],
     Queue = [["its queue holds up to ", number(N)] || #{~"queue_max" := N} <- [Row], is_number(N)],
     Busy = [
         ["it is busy ", dyno_unit:format(round(Share * 100) / 100, ~"ratio"), " of the time"]
@@ -471,11 +465,8 @@ memory(_Kind, _Name, _Label, _Points) ->
 
 %% Words
 
-label(Document) ->
-    case Document of
-        #{~"parameters" := #{~"size_label" := Label}} when is_binary(Label) -> Label;
-        #{} -> ~"size"
-    end.
+label(#{~"parameters" := #{~"size_label" := Label}}) when is_binary(Label) -> Label;
+label(_Document) -> ~"size".
 
 %% With 4 connections; at 4 requests/s; at size 4.
 with(Size, Label) ->
@@ -508,8 +499,33 @@ sentence(Format, Arguments) ->
 metric(Name, Run) ->
     [Value || {Value, _Unit} <- dyno_test_sizes:metric(Name, Run)].
 
-of_rows(Table, Named, Column, Sizes) ->
-    points(fun(Run) -> cells(Table, Named, Column, Run) end, Sizes).
+of_metric(Name, Sizes) ->
+    points(fun(Run) -> metric(Name, Run) end, Sizes).
+
+of_rows(Table, {Key, Name}, Column, Sizes) ->
+    Cells = fun(Run) ->
+        [
+            Value
+         || #{Key := Of, Column := Value} <- dyno_recording:rows(Run, Table),
+            Of =:= Name,
+            is_number(Value)
+        ]
+    end,
+    points(Cells, Sizes).
+
+%% The median of a value over the repetitions, where a size has it.
+points(Value, Sizes) ->
+    [
+        {Size, dyno_stats:median(Values)}
+     || {Size, Runs} <- Sizes, [_ | _] = Values <- [lists:flatmap(Value, Runs)]
+    ].
+
+%% What the rows of a table are called, over all runs.
+names(Table, Key, Sizes) ->
+    lists:uniq([
+        Name
+     || {_, Runs} <- Sizes, Run <- Runs, #{Key := Name} <- dyno_recording:rows(Run, Table)
+    ]).
 
 %% The sum of the means of some series of a target, where a run has all of them.
 means(Names, Node, Sizes) ->
@@ -534,4 +550,4 @@ roles(Sizes) ->
 
 of_node(Name, Node) -> <<Name/binary, " of ", Node/binary>>.
 
-number(Value) -> dyno_test_sizes:text(Value).
+number(Value) -> text("~ts", [dyno_unit:format(Value, ~"count")]).
