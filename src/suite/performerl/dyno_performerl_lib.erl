@@ -14,6 +14,12 @@ path already (PerformERL's own) is left alone. The names and arguments are Perfo
 -export([sleep_progress/1, get_timestamp/0, format_date/1]).
 
 -define(NAME, performerl_lib).
+%% It has none of the functions: the runtime hands over what is called of it.
+-define(FORMS, [
+    "-module(performerl_lib).",
+    "-export(['$handle_undefined_function'/2]).",
+    "'$handle_undefined_function'(Name, Arguments) -> apply(dyno_performerl_lib, Name, Arguments)."
+]).
 
 -doc "Makes the module `performerl_lib`; says whether there is anything to remove.".
 -spec install() -> installed | there.
@@ -22,7 +28,7 @@ install() ->
         {module, ?NAME} ->
             there;
         {error, _} ->
-            {ok, ?NAME, Binary} = compile:forms(forms(), []),
+            {ok, ?NAME, Binary} = compile:forms([form(Text) || Text <- ?FORMS], []),
             ok = dyno_code:load(?NAME, "performerl_lib.erl", Binary),
             installed
     end.
@@ -34,21 +40,8 @@ remove(there) ->
 remove(installed) ->
     dyno_code:unload(?NAME).
 
-%% Read from text: a call of each function here with the same arguments.
-forms() ->
-    Exports =
-        ?MODULE:module_info(exports) --
-            [{module_info, 0}, {module_info, 1}, {install, 0}, {remove, 1}],
-    Names = lists:join(", ", [io_lib:format("~w/~b", [F, A]) || {F, A} <- Exports]),
-    Head = [io_lib:format("-module(~w).", [?NAME]), ["-export([", Names, "])."]],
-    [form(Text) || Text <- Head ++ [forward(F, A) || {F, A} <- Exports]].
-
-forward(Function, Arity) ->
-    Variables = lists:join(", ", ["A" ++ integer_to_list(N) || N <- lists:seq(1, Arity)]),
-    io_lib:format("~w(~ts) -> ~w:~w(~ts).", [Function, Variables, ?MODULE, Function, Variables]).
-
 form(Text) ->
-    {ok, Tokens, _} = erl_scan:string(lists:flatten(Text)),
+    {ok, Tokens, _} = erl_scan:string(Text),
     {ok, Form} = erl_parse:parse_form(Tokens),
     Form.
 
