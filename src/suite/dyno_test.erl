@@ -17,31 +17,15 @@ that a test that is killed leaves a readable one.
 -export([run/2, interrupt/1, format_error/1, fault/1]).
 -export_type([options/0, progress/0, reason/0]).
 
--doc "What a caller may set; what is left out is the suite's.".
+-doc """
+What a caller may set: of a suite's own options (`t:dyno_suite:config/0`) in the place of these
+`sizes`, `duration_ms`, `warmup_ms`, `interval_ms`, `patterns`, `thresholds`, `level`, `budget`,
+`profile`, `distribution`, `servers`, `without`, `repeat`, `seed`, `control`, `timeout_ms` and
+`load_nodes`, and besides them `invariants`, `agents` and `instruments`. And these:
+""".
 -type options() :: #{
-    sizes => [pos_integer()],
-    duration_ms => pos_integer(),
-    warmup_ms => non_neg_integer(),
-    interval_ms => pos_integer(),
-    patterns => [string() | binary()],
-    thresholds => [string() | binary()],
-    level => dyno_agent_instrument:level(),
-    budget => float(),
-    profile => sample | schedulers,
-    timeout_ms => pos_integer(),
-    %% These three come to the suite's own.
-    invariants => [dyno_invariant:source()],
-    agents => [dyno_suite_source:source()],
-    instruments => [dyno_suite_source:source()],
-    distribution => [string() | binary()],
-    servers => [string() | binary()],
-    without => [atom()],
-    repeat => pos_integer(),
-    seed => non_neg_integer(),
-    control => boolean() | auto,
-    %% What the load is instead of the suite's, and where it is generated.
+    %% What the load is instead of the suite's.
     load => dyno_load_spec:override(),
-    load_nodes => [dyno_load_nodes:spec()],
     %% More folders of beam files.
     code_paths => [file:filename()],
     %% The cookie to show targets, and this node's name where it has none.
@@ -51,7 +35,8 @@ that a test that is killed leaves a readable one.
     recording => file:filename(),
     progress => fun((progress()) -> ok),
     %% Called with each sample of a target's virtual machine and system.
-    watch => fun((node(), #{binary() => number()}) -> ok)
+    watch => fun((node(), #{binary() => number()}) -> ok),
+    atom() => term()
 }.
 
 -type progress() :: dyno_test_progress:progress().

@@ -17,36 +17,17 @@ suite, and names the nodes. All instruments run that a test has, and the servers
 
 -behaviour(dyno_test_callbacks).
 
--export([run/2, interrupt/1]).
+-export([run/2]).
 -export([form/0, warnings/1, connection/1, suite/1, init_suite/1, init_run/3, load/4]).
 -export([end_run/3, end_suite/2]).
 -export_type([options/0]).
 
--doc "As of a test: what does not speak of a load or a suite.".
--type options() :: #{
-    duration_ms => pos_integer(),
-    warmup_ms => non_neg_integer(),
-    interval_ms => pos_integer(),
-    %% The functions to measure; those of all applications that are neither of OTP nor of Elixir, or
-    %% where there is none, of such modules.
-    patterns => [string() | binary()],
-    %% The servers to measure; all.
-    servers => [string() | binary()],
-    thresholds => [string() | binary()],
-    level => dyno_agent_instrument:level(),
-    budget => float(),
-    profile => sample | schedulers,
-    distribution => [string() | binary()],
-    without => [atom()],
-    repeat => pos_integer(),
-    invariants => [dyno_invariant:source()],
-    instruments => [dyno_suite_source:source()],
-    cookie => atom(),
-    name => atom(),
-    recording => file:filename(),
-    progress => fun((dyno_test:progress()) -> ok),
-    watch => fun((node(), #{binary() => number()}) -> ok)
-}.
+-doc """
+Those of a test but `sizes`, `seed`, `control`, `agents` and what is of its load. By default
+`patterns` are the functions of all applications that are neither of OTP nor of Elixir, or where
+there is none, of such modules; `servers` are all.
+""".
+-type options() :: dyno_test:options().
 
 -type callbacks() :: dyno_test_callbacks:t().
 
@@ -56,7 +37,7 @@ suite, and names the nodes. All instruments run that a test has, and the servers
 -define(TIMEOUT_MS, 10_000).
 
 -doc """
-Records for a while. The process may be interrupted (`interrupt/1`); what was measured is kept.
+Records for a while. The process may be interrupted (`dyno_test:interrupt/1`); what was measured is kept.
 
 ## Errors
 A node cannot be reached, or an option is wrong: nothing was measured.
@@ -68,10 +49,6 @@ run(Nodes, Options) ->
         ok ?= dyno_target_node:connect(Nodes, maps:with([cookie, name], Options)),
         dyno_test:run({?MODULE, given(Nodes, Options)}, Options)
     end.
-
--doc "Ends the recording that a process makes.".
--spec interrupt(pid()) -> ok.
-interrupt(Pid) -> dyno_test:interrupt(Pid).
 
 given(Nodes, #{patterns := _}) ->
     #{nodes => Nodes, patterns => []};

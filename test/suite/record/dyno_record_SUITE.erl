@@ -117,7 +117,7 @@ interrupted(Config) ->
         })}
     end),
     receive
-        sampled -> ok = dyno_record:interrupt(Pid)
+        sampled -> ok = dyno_test:interrupt(Pid)
     end,
     receive
         {recorded, {ok, Document}} ->
