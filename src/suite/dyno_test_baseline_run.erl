@@ -27,7 +27,7 @@ that gives its load itself.
 -doc "What the operations of its slices did.".
 -type half() :: [dyno_load_source:interval()].
 
--type reason() :: interrupted | {load_died, term()}.
+-type reason() :: {load_died, term()}.
 
 -define(SHARE, 5).
 -define(LEAST_MS, 200).
@@ -124,7 +124,7 @@ loaded(Load, Intervals) ->
         {'EXIT', Load, Reason} when Reason =/= normal ->
             {error, {?MODULE, {load_died, Reason}}};
         dyno_interrupt ->
-            {error, {?MODULE, interrupted}}
+            {error, {dyno_error, interrupted}}
     end.
 
 values(p50s_ns, Intervals) ->
@@ -262,9 +262,7 @@ factor(null, Low) -> ["at least ", Low];
 factor(Ratio, _Low) -> ["", Ratio].
 
 -spec format_error(reason()) -> unicode:chardata().
-format_error({load_died, Reason}) -> io_lib:format("the load generator died: ~0tP", [Reason, 12]);
-format_error(interrupted) -> "interrupted".
+format_error({load_died, Reason}) -> io_lib:format("the load generator died: ~0tP", [Reason, 12]).
 
 -spec fault(reason()) -> dyno_error:fault().
-fault({load_died, _}) -> dyno;
-fault(interrupted) -> interrupted.
+fault({load_died, _}) -> dyno.
