@@ -158,18 +158,16 @@ suite_options(Source, Module, Config, Options) ->
         sizes, duration_ms, warmup_ms, interval_ms, patterns, thresholds, level, budget,
         profile, distribution, servers, without, repeat, seed, control, timeout_ms, load_nodes
     ],
-    Overrides = maps:merge(
-        maps:with(Keys, Options),
-        #{
-            Key => option_list(Key, Config) ++ More
-         || Key := More <- maps:with([invariants, agents, instruments], Options)
-        }
-    ),
-    WithSizes = maps:merge(maps:with([sizes], Overrides), Config),
-    Kept = maps:without(one_level(Overrides), Config),
-    Named = maps:merge(#{name => dyno_agent_name:module(Module)}, maps:merge(Kept, Overrides)),
+    WithSizes = maps:merge(maps:with([sizes], Options), Config),
     maybe
         {suite, {ok, _}} ?= {suite, dyno_suite:options(WithSizes)},
+        Lists = #{
+            Key => maps:get(Key, Config, []) ++ More
+         || Key := More <- maps:with([invariants, agents, instruments], Options)
+        },
+        Overrides = maps:merge(maps:with(Keys, Options), Lists),
+        Kept = maps:without(one_level(Overrides), Config),
+        Named = maps:merge(#{name => dyno_agent_name:module(Module)}, maps:merge(Kept, Overrides)),
         {options, {ok, Read}} ?= {options, dyno_suite:options(Named)},
         %% One seed for all that is drawn.
         {ok, beside(Source, Read#{seed := dyno_test_plan:seed(Read)})}
@@ -185,12 +183,6 @@ one_level(#{level := Level}) when Level =/= budget -> [budget];
 one_level(#{budget := _}) -> [level];
 one_level(#{}) -> [].
 
-option_list(Key, Config) ->
-    case Config of
-        #{Key := List} when is_list(List) -> List;
-        #{} -> []
-    end.
-
 %% A suite names files as they lie beside it.
 beside(Source, SuiteOptions) when is_atom(Source); is_tuple(Source) ->
     SuiteOptions;
@@ -198,21 +190,19 @@ beside(Source, #{feeds := Feeds} = SuiteOptions) ->
     SuiteOptions#{feeds := dyno_feed:beside(Feeds, filename:dirname(Source))}.
 
 with_custom(#{source := Source, form := Form, suite := SuiteOptions, options := Options} = Test) ->
-    case dyno_test_custom:load(SuiteOptions, Source) of
-        {ok, Custom} ->
-            try
-                maybe
-                    ok ?= Form:connection(maps:with([name, cookie], Options)),
-                    ok ?= check_thresholds(Test, Custom),
-                    Document = dyno_test_recording:new(Test),
-                    ok ?= dyno_test_recording:begin_file(Document, Options),
-                    attached(Test#{custom => Custom}, Document)
-                end
-            after
-                dyno_test_custom:forget(Custom)
-            end;
-        {error, _} = Error ->
-            Error
+    maybe
+        {ok, Custom} ?= dyno_test_custom:load(SuiteOptions, Source),
+        try
+            maybe
+                ok ?= Form:connection(maps:with([name, cookie], Options)),
+                ok ?= check_thresholds(Test, Custom),
+                Document = dyno_test_recording:new(Test),
+                ok ?= dyno_test_recording:begin_file(Document, Options),
+                attached(Test#{custom => Custom}, Document)
+            end
+        after
+            dyno_test_custom:forget(Custom)
+        end
     end.
 
 check_thresholds(#{module := Module, suite := SuiteOptions, options := Options}, Custom) ->
@@ -259,15 +249,15 @@ with_end(Outcome, _Ended) -> Outcome.
 runs([], _SuiteState, Document, _Test) ->
     {complete, Document};
 runs([Which | Rest], SuiteState, Document, #{options := Options} = Test) ->
-    case dyno_test_runner:run(Which, SuiteState, context(Which, Document, Test)) of
-        {complete, Recorded} ->
-            Added = dyno_test_recording:with_run(Recorded, Document),
+    {Outcome, Recorded} =
+        dyno_test_runner:run(Which, SuiteState, context(Which, Document, Test)),
+    Added = dyno_test_recording:with_run(Recorded, Document),
+    case Outcome of
+        complete ->
             ok = dyno_test_recording:save_so_far(Added, Options),
             runs(Rest, SuiteState, Added, Test);
-        {Outcome, none} ->
-            {Outcome, Document};
-        {Outcome, Recorded} ->
-            {Outcome, dyno_test_recording:with_run(Recorded, Document)}
+        _ ->
+            {Outcome, Added}
     end.
 
 context(Which, Document, Test) ->

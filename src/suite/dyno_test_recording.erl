@@ -80,8 +80,11 @@ save_so_far(Document, Options) ->
 save(Document, #{recording := Path}) -> written(dyno_recording_file:write(Path, Document));
 save(_Document, _Options) -> ok.
 
--doc "Adds a run and its verdicts.".
--spec with_run(dyno_test_run:recorded(), dyno_recording:document()) -> dyno_recording:document().
+-doc "Adds a run and its verdicts, where there are any.".
+-spec with_run(dyno_test_run:recorded() | none, dyno_recording:document()) ->
+    dyno_recording:document().
+with_run(none, Document) ->
+    Document;
 with_run({Run, Verdicts}, Document) ->
     dyno_recording:add_verdicts(dyno_recording:add_run(Document, Run), Verdicts).
 
