@@ -207,7 +207,8 @@ with_custom(#{source := Source, form := Form, suite := SuiteOptions, options := 
 
 check_thresholds(#{module := Module, suite := SuiteOptions, options := Options}, Custom) ->
     #{thresholds := Thresholds} = SuiteOptions,
-    case {dyno_test_known:check(Thresholds, SuiteOptions, Custom), Options} of
+    Known = dyno_test_known:known(SuiteOptions, Custom),
+    case {dyno_threshold:check_all(Thresholds, Known), Options} of
         {{error, Error}, #{thresholds := _}} -> {error, Error};
         {{error, Error}, #{}} -> {error, {dyno_test_callbacks, {suite, Module, Error}}};
         {ok, _} -> ok

@@ -6,13 +6,7 @@
 %% What a test will measure, collected from those who measure: a threshold that is about something
 %% else, or has a limit of another kind, is refused before the test runs, and not after it. Pure.
 
--export([check/3, known/2, instruments/2]).
-
--doc "Checks the thresholds of a test; the first that cannot be decided is the reason.".
--spec check([dyno_threshold:t()], dyno_suite:options(), dyno_test_custom:loaded()) ->
-    ok | {error, dyno_error:error()}.
-check(Thresholds, SuiteOptions, Custom) ->
-    dyno_threshold:check_all(Thresholds, known(SuiteOptions, Custom)).
+-export([known/2, instruments/2]).
 
 -doc "The instruments of a test that run besides dyno's usual ones.".
 -spec instruments(dyno_suite:options(), dyno_test_custom:loaded()) -> [module()].
