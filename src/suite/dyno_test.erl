@@ -127,9 +127,9 @@ with_suite(Source, #{module := Module, form := Form}, Options) ->
     ),
     try
         maybe
-            {ok, Config} ?= suite(Callbacks),
-            {ok, SuiteOptions} ?= suite_options(Source, Module, Config, Options),
-            #{timeout_ms := TimeoutMs} = SuiteOptions,
+            {ok, Config} ?= suite(Form, Callbacks),
+            {ok, #{timeout_ms := TimeoutMs} = SuiteOptions} ?=
+                suite_options(Source, Module, Config, Options),
             with_custom(#{
                 source => Source,
                 module => Module,
@@ -146,10 +146,10 @@ with_suite(Source, #{module := Module, form := Form}, Options) ->
 given({_Form, Given}) -> Given;
 given(_Source) -> undefined.
 
-suite(Callbacks) ->
-    case dyno_test_callbacks:suite(Callbacks) of
-        {ok, Config} -> {ok, Config};
-        {error, Error} -> {error, {?MODULE, {suite, Error}}}
+suite(Form, Callbacks) ->
+    maybe
+        {error, Error} ?= Form:suite(Callbacks),
+        {error, {?MODULE, {suite, Error}}}
     end.
 
 %% The suite's own first, so that the message names the right place.
@@ -224,12 +224,12 @@ attached(Test, Document) ->
         dyno_agent:release(Idle)
     end.
 
-measured(#{callbacks := Callbacks, suite := SuiteOptions, options := Options} = Test, Document) ->
+measured(#{form := Form, callbacks := Callbacks, suite := SuiteOptions} = Test, Document) ->
     Start = erlang:monotonic_time(),
-    Progress = dyno_test_progress:new(SuiteOptions, Options),
+    Progress = dyno_test_progress:new(SuiteOptions, map_get(options, Test)),
     Progress({phase, init_suite}, 0, undefined),
     {Outcome, Measured, SuiteState} =
-        case dyno_test_callbacks:init_suite(Callbacks) of
+        case Form:init_suite(Callbacks) of
             {ok, State} ->
                 Plan = dyno_test_plan:runs(SuiteOptions),
                 {Result, Last} = runs(Plan, State, Document, Test#{progress => Progress}),
@@ -238,7 +238,7 @@ measured(#{callbacks := Callbacks, suite := SuiteOptions, options := Options} = 
                 {dyno_test_run:failure(~"callback", Error), Document, undefined}
         end,
     Progress({phase, end_suite}, length(dyno_recording:runs(Measured)), undefined),
-    Ended = dyno_test_callbacks:end_suite(Callbacks, SuiteState),
+    Ended = Form:end_suite(Callbacks, SuiteState),
     DurationNs = erlang:convert_time_unit(erlang:monotonic_time() - Start, native, nanosecond),
     Timed = dyno_recording:put(Measured, duration_ns, DurationNs),
     dyno_test_recording:finish(with_end(Outcome, Ended), Timed, Test).
@@ -265,7 +265,7 @@ context(Which, Document, Test) ->
     #{suite := SuiteOptions, options := Options, idle := Idle, progress := Progress} = Test,
     Done = length(dyno_recording:runs(Document)),
     Id = dyno_test_plan:id(Which),
-    (maps:with([callbacks, module, custom], Test))#{
+    (maps:with([form, callbacks, module, custom], Test))#{
         options => SuiteOptions,
         override => maps:get(load, Options, #{}),
         connection => (maps:with([cookie, name], Options))#{idle => Idle},

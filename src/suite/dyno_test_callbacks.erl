@@ -7,10 +7,8 @@
 %% long as the test. Which callbacks there are depends on the form of the suite: a module with this
 %% behaviour brings each form's to what a test works with (dyno_suite_callbacks, dyno_performerl).
 
--export([new/3, new/4, with_timeout_ms/2, stop/1]).
-%% The suite, by its form
--export([suite/1, init_suite/1, init_run/3, load/4, invariants/4, end_run/3, end_suite/2]).
--export([form/1, module/1, given/1]).
+-export([new/4, with_timeout_ms/2, stop/1]).
+-export([module/1, given/1, invariants/4]).
 %% For the forms, and for others that call functions of the suite or of its modules
 -export([call/3, call/5, optional/4, optional_of/5, tear_down/3, bad_return/5, wrong/3]).
 -export([format_error/1]).
@@ -74,12 +72,7 @@
 
 -callback end_suite(t(), SuiteState :: term() | undefined) -> result(term()).
 
--doc "Ready to call; the calling process must trap exits.".
--spec new(module(), module(), pos_integer()) -> t().
-new(Module, Form, TimeoutMs) ->
-    new(Module, Form, undefined, TimeoutMs).
-
--doc "The same of a form that works with what it is given.".
+-doc "Ready to call; the calling process must trap exits. `Given` is what a form works with.".
 -spec new(module(), module(), Given :: term(), pos_integer()) -> t().
 new(Module, Form, Given, TimeoutMs) ->
     #{
@@ -100,54 +93,22 @@ with_timeout_ms(Callbacks, TimeoutMs) ->
 stop(#{sandbox := Sandbox}) ->
     dyno_sandbox:stop(Sandbox).
 
--spec form(t()) -> form().
-form(#{form := Form}) -> Form:form().
-
 -spec module(t()) -> module().
 module(#{module := Module}) -> Module.
 
 -spec given(t()) -> term().
 given(#{given := Given}) -> Given.
 
--spec suite(t()) -> result(dyno_suite:config()).
-suite(#{form := Form} = Callbacks) ->
-    Form:suite(Callbacks).
-
--spec init_suite(t()) -> result(term()).
-init_suite(#{form := Form} = Callbacks) ->
-    Form:init_suite(Callbacks).
-
--spec init_run(t(), non_neg_integer(), term()) -> result({[dyno_suite:target()], term()}).
-init_run(#{form := Form} = Callbacks, Size, SuiteState) ->
-    Form:init_run(Callbacks, Size, SuiteState).
-
--spec load(t(), non_neg_integer(), term(), {
-    dyno_suite:model() | dyno_suite:load(), dyno_load_spec:override()
-}) -> result({module(), dyno_suite:load()}).
-load(#{form := Form} = Callbacks, Size, RunState, Options) ->
-    Form:load(Callbacks, Size, RunState, Options).
-
--spec end_run(t(), term(), info()) -> result(term()).
-end_run(#{form := Form} = Callbacks, RunState, Info) ->
-    Form:end_run(Callbacks, RunState, Info).
-
--spec end_suite(t(), term()) -> result(term()).
-end_suite(#{form := Form} = Callbacks, SuiteState) ->
-    Form:end_suite(Callbacks, SuiteState).
-
 -doc "The invariants of a node at a size: the options', then the callback's.".
 -spec invariants(t(), node(), non_neg_integer(), [dyno_invariant:t()]) ->
     result([dyno_invariant:t()]).
-invariants(Callbacks, Node, Size, Options) ->
-    #{invariants := Function} = form(Callbacks),
+invariants(#{form := Form} = Callbacks, Node, Size, Options) ->
+    #{invariants := Function} = Form:form(),
     case optional(Callbacks, Function, [Node, Size], []) of
         {ok, Returned} when length(Returned) >= 0 ->
-            Read = [dyno_invariant:read(Invariant) || Invariant <- Returned],
-            case [Reason || {error, Reason} <- Read] of
-                [] ->
-                    {ok, Options ++ [Invariant || {ok, Invariant} <- Read]};
-                [Reason | _] ->
-                    wrong(Callbacks, Function, {dyno_invariant, Reason})
+            case dyno_error:each(fun dyno_invariant:read/1, Returned) of
+                {ok, Invariants} -> {ok, Options ++ Invariants};
+                {error, Reason} -> wrong(Callbacks, Function, {dyno_invariant, Reason})
             end;
         {ok, Other} ->
             Expected = "a list of {Name, {M, F, A}, Operator, Value}",
@@ -198,7 +159,7 @@ tear_down(#{module := Module, sandbox := Sandbox} = Callbacks, Function, State) 
         {true, true} ->
             call(Callbacks, Function, [State], TimeoutMs, make_ref());
         {true, false} ->
-            New = new(Module, map_get(form, Callbacks), TimeoutMs),
+            New = new(Module, map_get(form, Callbacks), undefined, TimeoutMs),
             Result = call(New, Function, [State], TimeoutMs, make_ref()),
             ok = stop(New),
             Result

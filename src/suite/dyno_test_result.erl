@@ -6,16 +6,8 @@
 %% Gathers what is measured in one run, while it goes on, and makes a run of the recording of it.
 %% Whoever measures something adds it here; nobody else knows how it is kept. Pure.
 
--export([new/2]).
-%% What the load tells
--export([interval/2, load/2]).
-%% What the targets tell
--export([sample/2, targets/2, read/2, baseline/2]).
-%% Parts of the recording that somebody else has made
--export([metrics/2, warning/2, warnings/2, parts/2]).
--export([started/2, duration_ns/2, failure/2, run/3]).
-
--export_type([t/0, status/0]).
+-export([new/2, add/2, failure/2, run/3]).
+-export_type([t/0, told/0, status/0]).
 
 -import(dyno_recording_part, [text/2]).
 
@@ -65,67 +57,60 @@ new(About, Model) ->
         verdicts => []
     }.
 
--doc "The measured part begins: the times of series count from here.".
--spec started(MonotonicMs :: integer(), t()) -> t().
-started(NowMs, #{about := About} = Result) ->
+-doc "What is told of a run while it goes on.".
+-type told() ::
+    %% The measured part begins: the times of series count from here.
+    {started, MonotonicMs :: integer()}
+    %% How long the measured part is, or was until now.
+    | {duration_ns, non_neg_integer()}
+    | {interval, dyno_load_source:interval() | unknown}
+    %% What came of the load; none of one that tells nothing of its operations.
+    | {load, dyno_load_result:t() | none}
+    %% One sample of a target's virtual machine and system.
+    | {sample, dyno_target_results:sample()}
+    %% The targets, those that have left among them, and what their instruments have measured.
+    | {targets, [dyno_targets:target()]}
+    | {readings, [dyno_targets:results()]}
+    %% A half of the run without instruments.
+    | {baseline, dyno_test_baseline_run:half()}
+    | {metrics, [part()]}
+    | {warning, {Code :: binary(), Text :: binary()}}
+    %% What custom probes gave. Verdicts are the recording's: `run/3` gives them beside the run.
+    | {custom, dyno_target_custom:parts()}.
+
+-doc "Takes in what is told.".
+-spec add(told(), t()) -> t().
+add({started, NowMs}, #{about := About} = Result) ->
     SystemMs = NowMs + erlang:time_offset(millisecond),
     At = calendar:system_time_to_rfc3339(SystemMs, [{unit, millisecond}, {offset, "Z"}]),
-    Result#{about := About#{started_at := list_to_binary(At)}}.
-
--doc "How long the measured part is, or was until now.".
--spec duration_ns(non_neg_integer(), t()) -> t().
-duration_ns(Ns, Result) -> Result#{duration_ns := Ns}.
-
--doc "One interval of the load.".
--spec interval(dyno_load_source:interval() | unknown, t()) -> t().
-interval(unknown, Result) ->
+    Result#{about := About#{started_at := list_to_binary(At)}};
+add({interval, unknown}, Result) ->
     Result;
-interval(Interval, #{intervals := Intervals} = Result) ->
-    Result#{intervals := [Interval | Intervals]}.
-
--doc "What came of the load; none of one that tells nothing of its operations.".
--spec load(dyno_load_result:t() | none, t()) -> t().
-load(none, Result) ->
+add({interval, Interval}, #{intervals := Intervals} = Result) ->
+    Result#{intervals := [Interval | Intervals]};
+add({load, none}, Result) ->
     Result;
-load(#{duration_ns := Ns} = Load, Result) ->
-    Result#{load := Load, duration_ns := Ns}.
-
--doc "One sample of a target's virtual machine and system.".
--spec sample(dyno_target_results:sample(), t()) -> t().
-sample(Sample, #{samples := Samples} = Result) ->
-    Result#{samples := [Sample | Samples]}.
-
--doc "The targets, those that have left among them.".
--spec targets([dyno_targets:target()], t()) -> t().
-targets(Targets, Result) -> Result#{targets := Targets}.
-
--doc "What the instruments have measured.".
--spec read([dyno_targets:results()], t()) -> t().
-read(Readings, Result) -> Result#{readings := Readings}.
-
--doc "A half of the run without instruments.".
--spec baseline(dyno_test_baseline_run:half(), t()) -> t().
-baseline(Half, #{baseline := Halves} = Result) ->
-    Result#{baseline := Halves ++ [Half]}.
-
--spec metrics([part()], t()) -> t().
-metrics(Metrics, Result) -> add(metrics, Metrics, Result).
-
--spec warning({Code :: binary(), Text :: binary()}, t()) -> t().
-warning(Warning, Result) -> warnings([Warning], Result).
-
--spec warnings([{Code :: binary(), Text :: binary()}], t()) -> t().
-warnings(Warnings, Result) ->
-    add(warnings, [#{code => Code, text => Text} || {Code, Text} <- Warnings], Result).
-
--doc "What custom probes gave. Verdicts are the recording's: `run/3` gives them beside the run.".
--spec parts(dyno_target_custom:parts(), t()) -> t().
-parts(#{warnings := Warnings, verdicts := More} = Parts, #{verdicts := Before} = Result) ->
+add({load, #{duration_ns := Ns} = Load}, Result) ->
+    Result#{load := Load, duration_ns := Ns};
+add({sample, Sample}, #{samples := Samples} = Result) ->
+    Result#{samples := [Sample | Samples]};
+add({baseline, Half}, #{baseline := Halves} = Result) ->
+    Result#{baseline := Halves ++ [Half]};
+add({metrics, Metrics}, Result) ->
+    add(metrics, Metrics, Result);
+add({warning, Warning}, Result) ->
+    warnings([Warning], Result);
+add({custom, #{warnings := Warnings, verdicts := More} = Parts}, #{verdicts := Before} = Result) ->
     maps:fold(
         fun add/3,
         warnings(Warnings, Result#{verdicts := Before ++ More}),
         maps:with([metrics, series, tables], Parts)
-    ).
+    );
+add({Key, Value}, Result) when Key =:= duration_ns; Key =:= targets; Key =:= readings ->
+    Result#{Key := Value}.
+
+warnings(Warnings, Result) ->
+    add(warnings, [#{code => Code, text => Text} || {Code, Text} <- Warnings], Result).
 
 add(Key, New, #{parts := Parts} = Result) ->
     #{Key := Before} = Parts,

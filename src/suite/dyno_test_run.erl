@@ -24,7 +24,14 @@
     module := module(),
     place := #{run := binary(), size := non_neg_integer()},
     phase := warm_up | measure | finish,
-    joins := dyno_test_joins:t(),
+    present := [dyno_targets:target()],
+    %% With those that have left, as the recording names them.
+    all := [dyno_targets:target()],
+    %% A node that leaves takes its readings with it: what was read of each last, when that was, and
+    %% what was of those that have left.
+    peeked := #{node() => dyno_targets:results()},
+    peeked_ms := integer(),
+    left := [dyno_targets:results()],
     custom := dyno_target_custom:t(),
     result := dyno_test_result:t(),
     run_info := none | {info, term()},
@@ -44,8 +51,8 @@
     %% It goes on without these instruments.
     | {without, reference(), [module()], Reason :: term()}
     | {down, reference(), Reason :: term()}
-    %% The suite has named more targets, or could not.
-    | {joined, [dyno_suite:target()]}
+    %% The suite has named another target, or could not.
+    | {joined, dyno_suite:target()}
     | {not_joined, Text :: binary()}
     | {not_attached, Text :: unicode:chardata()}
     | interrupt
@@ -63,7 +70,6 @@
     | {restart, [dyno_targets:target()], dyno_target_custom:t()}
     | {align, ZeroNs :: integer(), [dyno_targets:target()], dyno_target_custom:t()}
     | {attach, dyno_suite:target(), ZeroNs :: integer() | undefined, dyno_target_custom:t()}
-    | {then, event()}
     | {detach, dyno_targets:target()}
     | {last_look, [dyno_targets:target()], dyno_target_custom:t()}
     | {peek, [dyno_targets:target()]}
@@ -88,6 +94,8 @@
 
 %% How often a run that is under way is saved.
 -define(SAVE_MS, 5000).
+%% The most that a node may take with it.
+-define(PEEK_MS, 2000).
 
 -doc "A run whose load is about to begin.".
 -spec new(#{
@@ -103,7 +111,11 @@ new(#{run := Id, size := Size, targets := Targets, now_ms := NowMs} = About) ->
     (maps:with([module, custom, result], About))#{
         place => #{run => Id, size => Size},
         phase => warm_up,
-        joins => dyno_test_joins:new(Targets, NowMs),
+        present => Targets,
+        all => Targets,
+        peeked => #{},
+        peeked_ms => NowMs,
+        left => [],
         run_info => none,
         started_ms => undefined,
         ends_ms => undefined,
@@ -117,14 +129,10 @@ event({load, Event}, NowMs, Run) ->
 event({sample, Sampler, TimeMs, Values, CostUs}, _NowMs, #{phase := Phase} = Run) when
     Phase =/= warm_up
 ->
-    case dyno_targets:find(sampler, Sampler, present(Run)) of
-        {ok, #{node := Node, shift_ms := ShiftMs}} ->
-            Sample = {Node, TimeMs + ShiftMs, Values, CostUs},
-            Sampled = with_result(fun dyno_test_result:sample/2, Sample, Run),
-            {Sampled, [{tell, {sample, Node, Values}}]};
-        error ->
-            {Run, []}
-    end;
+    of_target(sampler, Sampler, Run, fun(#{node := Node, shift_ms := ShiftMs}) ->
+        Sample = {Node, TimeMs + ShiftMs, Values, CostUs},
+        {told({sample, Sample}, Run), [{tell, {sample, Node, Values}}]}
+    end);
 event({sample, _, _, _, _}, _NowMs, Run) ->
     %% The run's time has not begun.
     {Run, []};
@@ -135,84 +143,75 @@ event({restarted, ok}, _NowMs, Run) ->
 event({restarted, gone}, _NowMs, Run) ->
     %% That a target went down is the next message.
     {Run, []};
-event({aligned, Targets, Custom}, _NowMs, #{joins := Joins} = Run) ->
-    {Run#{joins := dyno_test_joins:aligned(Targets, Joins), custom := Custom}, []};
-event({joined, []}, _NowMs, Run) ->
-    {Run, []};
-event({joined, [Target | Rest]}, _NowMs, #{custom := Custom} = Run) ->
-    {Run, [{attach, Target, zero_ns(Run), Custom}, {then, {joined, Rest}}]};
-event({attached, Targets, Custom}, NowMs, #{joins := Joins} = Run) ->
-    Joined = dyno_test_joins:joined(Targets, in_run_ms(NowMs, Run), Joins),
-    {Run#{joins := Joined, custom := Custom}, []};
+event({aligned, Targets, Custom}, _NowMs, #{all := All} = Run) ->
+    ByNode = #{Node => Target || #{node := Node} = Target <- Targets},
+    Aligned = [maps:get(Node, ByNode, Target) || #{node := Node} = Target <- All],
+    {Run#{present := Targets, all := Aligned, custom := Custom}, []};
+event({joined, Target}, _NowMs, #{custom := Custom} = Run) ->
+    {Run, [{attach, Target, zero_ns(Run), Custom}]};
+event({attached, Targets, Custom}, NowMs, #{present := Present, all := All} = Run) ->
+    New = [fact(joined_ms, in_run_ms(NowMs, Run), Target) || Target <- Targets],
+    {Run#{present := Present ++ New, all := All ++ New, custom := Custom}, []};
 event({not_attached, Text}, _NowMs, Run) ->
     {warned(~"node_joined", ["a node that joined is not measured: ", Text], Run), []};
 event({not_joined, Text}, _NowMs, Run) ->
     {warned(~"targets", Text, Run), []};
-event({peeked, Readings}, NowMs, #{joins := Joins} = Run) ->
-    {Run#{joins := dyno_test_joins:read(Readings, NowMs, Joins)}, []};
-event({read, Readings, Custom}, NowMs, #{joins := Joins} = Run) ->
-    All = Readings ++ dyno_test_joins:readings_of_left(Joins),
-    Read = with_result(fun dyno_test_result:read/2, All, Run#{custom := Custom}),
-    {until(NowMs, Read), []};
+event({peeked, Readings}, NowMs, #{peeked := Peeked} = Run) ->
+    {Run#{peeked := maps:merge(Peeked, Readings), peeked_ms := NowMs}, []};
+event({read, Readings, Custom}, NowMs, #{left := Left} = Run) ->
+    {until(NowMs, told({readings, Readings ++ Left}, Run#{custom := Custom})), []};
 event({load_result, Result}, _NowMs, Run) ->
-    {with_result(fun dyno_test_result:load/2, Result, Run), []};
+    {told({load, Result}, Run), []};
 event({gave_up, Ref, Reason}, _NowMs, Run) ->
-    case dyno_targets:find(ref, Ref, present(Run)) of
-        {ok, #{node := Node}} ->
-            fail(~"agent", "the agent in ~ts gave up: ~0tP", [Node, Reason, 12], Run);
-        error ->
-            {Run, []}
-    end;
+    of_target(ref, Ref, Run, fun(#{node := Node}) ->
+        fail(~"agent", "the agent in ~ts gave up: ~0tP", [Node, Reason, 12], Run)
+    end);
 event({without, Ref, Instruments, Reason}, _NowMs, Run) ->
-    case dyno_targets:find(ref, Ref, present(Run)) of
-        {ok, #{node := Node}} ->
-            {warned(~"instrument", without(Node, Instruments, Reason), Run), []};
-        error -> {Run, []}
-    end;
+    of_target(ref, Ref, Run, fun(#{node := Node}) ->
+        {warned(~"instrument", without(Node, Instruments, Reason), Run), []}
+    end);
 event({down, Monitor, Reason}, NowMs, Run) ->
-    case dyno_targets:find(monitor, Monitor, present(Run)) of
-        {ok, Target} -> down(Target, Reason, NowMs, Run);
-        error -> {Run, []}
-    end;
+    of_target(monitor, Monitor, Run, fun(Target) -> down(Target, Reason, NowMs, Run) end);
 event({load_died, Reason}, _NowMs, Run) ->
     fail(~"load", "the load generator died: ~0tP", [Reason, 12], Run);
 event(interrupt, _NowMs, Run) ->
     stop(interrupted, Run).
 
+%% The target that such a message is of; it may have left.
+of_target(Key, Value, Run, Then) ->
+    case dyno_targets:find(Key, Value, present(Run)) of
+        {ok, Target} -> Then(Target);
+        error -> {Run, []}
+    end.
+
 load_event(warm, _NowMs, #{custom := Custom} = Run) ->
     {Run, [{restart, present(Run), Custom}]};
 load_event(started, NowMs, #{custom := Custom} = Run) ->
-    Started = with_result(fun dyno_test_result:started/2, NowMs, Run#{
-        phase := measure, started_ms := NowMs
-    }),
+    Started = told({started, NowMs}, Run#{phase := measure, started_ms := NowMs}),
     {Started, [{tell, {phase, measure}}, {align, zero_ns(Started), present(Run), Custom}]};
 load_event({interval, Interval}, NowMs, Run) ->
-    Next = with_result(fun dyno_test_result:interval/2, Interval, Run),
-    {Saved, Save} = save(NowMs, Next),
+    {Saved, Save} = save(NowMs, told({interval, Interval}, Run)),
     {Saved, [{tell, {interval, Interval, in_run_ms(NowMs, Run)}}] ++ peek(NowMs, Run) ++ Save};
 load_event({ending, AtNs}, _NowMs, #{custom := Custom} = Run) ->
     Ending = Run#{ends_ms := in_run_ms(AtNs div 1_000_000, Run)},
     {Ending, [{last_look, present(Run), Custom}]};
 load_event({finished, DurationNs}, _NowMs, #{ends_ms := EndsMs} = Run) ->
-    Finished = with_result(fun dyno_test_result:duration_ns/2, DurationNs, Run#{
-        ends_ms :=
-            case EndsMs of
-                undefined -> DurationNs div 1_000_000;
-                _ -> EndsMs
-            end
-    }),
-    {Finished#{phase := finish}, [{tell, {phase, finish}}, read(Run), close]};
+    Ends =
+        case EndsMs of
+            undefined -> DurationNs div 1_000_000;
+            _ -> EndsMs
+        end,
+    Finished = told({duration_ns, DurationNs}, Run#{ends_ms := Ends, phase := finish}),
+    {Finished, [{tell, {phase, finish}}, read(Run), close]};
 load_event({ended, Result}, _NowMs, Run) ->
-    Ended = with_result(fun dyno_test_result:load/2, Result, Run),
+    Ended = told({load, Result}, Run),
     {Ended, [{stop, judge(Ended)}]};
 load_event({failed, Error}, _NowMs, Run) ->
     stop(failure(~"load", Error), Run);
 load_event({run_info, Info}, _NowMs, Run) ->
     {Run#{run_info := {info, Info}}, []};
-load_event({metrics, Metrics}, _NowMs, Run) ->
-    {with_result(fun dyno_test_result:metrics/2, Metrics, Run), []};
-load_event({warning, Warning}, _NowMs, Run) ->
-    {with_result(fun dyno_test_result:warning/2, Warning, Run), []}.
+load_event({Kind, _} = Told, _NowMs, Run) when Kind =:= metrics; Kind =:= warning ->
+    {told(Told, Run), []}.
 
 %% A run in which nothing succeeded has measured nothing; a custom agent that ended, or gave no
 %% results, was not there for what the run is to show.
@@ -224,26 +223,18 @@ judge(#{module := Module, custom := Custom, result := Result}) ->
     end.
 
 %% Where there are others, the run goes on: what the load needs of it is for the suite to say.
-down(#{node := Node} = Target, noconnection, NowMs, #{joins := Joins, custom := Custom} = Run) ->
-    case present(Run) of
-        [_, _ | _] ->
-            InRunMs =
-                case in_run_ms(NowMs, Run) of
-                    undefined -> 0;
-                    Ms -> Ms
-                end,
-            Text = io_lib:format("node ~ts left after ~ts; its results are those until then", [
-                Node, dyno_unit:format(InRunMs, ~"ms")
-            ]),
-            Left = Run#{
-                joins := dyno_test_joins:left(Node, InRunMs, Joins),
-                custom := dyno_target_custom:left(Node, Custom)
-            },
-            {warned(~"node_left", Text, Left), [{detach, Target}]};
-        _ ->
-            Format = "node ~ts went down during the run",
-            fail(~"target_down", Format, [Node], without(Node, Run))
-    end;
+down(#{node := Node} = Target, noconnection, NowMs, #{present := [_, _ | _]} = Run) ->
+    InRunMs =
+        case in_run_ms(NowMs, Run) of
+            undefined -> 0;
+            Ms -> Ms
+        end,
+    Text = io_lib:format("node ~ts left after ~ts; its results are those until then", [
+        Node, dyno_unit:format(InRunMs, ~"ms")
+    ]),
+    {warned(~"node_left", Text, left(Node, InRunMs, Run)), [{detach, Target}]};
+down(#{node := Node}, noconnection, _NowMs, Run) ->
+    fail(~"target_down", "node ~ts went down during the run", [Node], without(Node, Run));
 down(#{node := Node}, Reason, _NowMs, Run) ->
     %% A guard that gives up says so first; that message came before this one.
     fail(~"agent", "the agent in ~ts ended: ~0tP", [Node, Reason, 12], without(Node, Run)).
@@ -263,8 +254,25 @@ why({limit_bytes, Limit, Bytes}) ->
 why(Reason) ->
     io_lib:format("what measures them ended (~0tP)", [Reason, 12]).
 
-without(Node, #{joins := Joins} = Run) ->
-    Run#{joins := dyno_test_joins:without(Node, Joins)}.
+left(Node, InRunMs, #{all := All, peeked := Peeked, left := Left, custom := Custom} = Run) ->
+    Marked = [
+        case Target of
+            #{node := Node} -> fact(left_ms, InRunMs, Target);
+            #{} -> Target
+        end
+     || Target <- All
+    ],
+    (without(Node, Run))#{
+        all := Marked,
+        left := [Results || Of := Results <- Peeked, Of =:= Node] ++ Left,
+        custom := dyno_target_custom:left(Node, Custom)
+    }.
+
+without(Node, #{present := Present} = Run) ->
+    Run#{present := [Target || #{node := Of} = Target <- Present, Of =/= Node]}.
+
+fact(_Key, undefined, Target) -> Target;
+fact(Key, InRunMs, #{facts := Facts} = Target) -> Target#{facts := Facts#{Key => InRunMs}}.
 
 fail(Code, Format, Arguments, Run) ->
     stop({failed, Code, text(io_lib:format(Format, Arguments))}, Run).
@@ -278,11 +286,13 @@ stop(Outcome, Run) ->
 read(#{custom := Custom} = Run) ->
     {read, present(Run), Custom}.
 
-peek(NowMs, #{joins := Joins} = Run) ->
-    case dyno_test_joins:is_due(NowMs, Joins) of
-        true -> [{peek, present(Run)}];
-        false -> []
-    end.
+%% A single one ends the run when it leaves.
+peek(NowMs, #{present := [_, _ | _] = Present, peeked_ms := PeekedMs}) when
+    NowMs - PeekedMs >= ?PEEK_MS
+->
+    [{peek, Present}];
+peek(_NowMs, _Run) ->
+    [].
 
 save(NowMs, #{saved_ms := SavedMs} = Run) when NowMs - SavedMs >= ?SAVE_MS ->
     {Run#{saved_ms := NowMs}, [{save, recorded(partial, until(NowMs, Run))}]};
@@ -291,12 +301,11 @@ save(_NowMs, Run) ->
 
 %% A run that is not over is as long as it was until now.
 until(NowMs, #{phase := measure} = Run) ->
-    Ns = in_run_ms(NowMs, Run) * 1_000_000,
-    with_result(fun dyno_test_result:duration_ns/2, Ns, Run);
+    told({duration_ns, in_run_ms(NowMs, Run) * 1_000_000}, Run);
 until(_NowMs, Run) ->
     Run.
 
-present(#{joins := Joins}) -> dyno_test_joins:present(Joins).
+present(#{present := Present}) -> Present.
 
 %% Undefined before it has begun; the second one on this node's monotonic clock.
 in_run_ms(NowMs, #{started_ms := StartedMs}) when is_integer(StartedMs) -> NowMs - StartedMs;
@@ -305,11 +314,11 @@ in_run_ms(_NowMs, _Run) -> undefined.
 zero_ns(#{started_ms := StartedMs}) when is_integer(StartedMs) -> StartedMs * 1_000_000;
 zero_ns(_Run) -> undefined.
 
-with_result(Add, What, #{result := Result} = Run) ->
-    Run#{result := Add(What, Result)}.
+told(What, #{result := Result} = Run) ->
+    Run#{result := dyno_test_result:add(What, Result)}.
 
 warned(Code, Text, Run) ->
-    with_result(fun dyno_test_result:warning/2, {Code, text(Text)}, Run).
+    told({warning, {Code, text(Text)}}, Run).
 
 text(Chars) ->
     dyno_recording_part:text("~ts", [Chars]).
@@ -326,7 +335,7 @@ failure(Code, Error) ->
 -doc "Adds a half of the run without instruments.".
 -spec baseline(dyno_test_baseline_run:half(), t()) -> t().
 baseline(Half, Run) ->
-    with_result(fun dyno_test_result:baseline/2, Half, Run).
+    told({baseline, Half}, Run).
 
 -doc "What the load has for the suite's tear-down.".
 -spec run_info(t()) -> none | {info, term()}.
@@ -334,14 +343,14 @@ run_info(#{run_info := Info}) -> Info.
 
 -doc "All targets that are or were attached to.".
 -spec targets(t()) -> [dyno_targets:target()].
-targets(#{joins := Joins}) -> dyno_test_joins:all(Joins).
+targets(#{all := All}) -> All.
 
 -doc "The run as the recording has it.".
 -spec recorded(partial | failed | outcome(), t()) -> recorded().
 recorded({misuse, _}, Run) ->
     recorded(failed, Run);
-recorded(Status, #{joins := Joins, custom := Custom, place := Place, result := Result} = Run) ->
+recorded(Status, #{all := All, custom := Custom, place := Place, result := Result} = Run) ->
     #{ends_ms := EndsMs} = Run,
-    Targets = dyno_test_result:targets(dyno_test_joins:all(Joins), Result),
     Parts = dyno_target_custom:parts(Custom, Place#{ends_ms => EndsMs}),
-    dyno_test_result:run(Status, EndsMs, dyno_test_result:parts(Parts, Targets)).
+    Told = [{targets, All}, {custom, Parts}],
+    dyno_test_result:run(Status, EndsMs, lists:foldl(fun dyno_test_result:add/2, Result, Told)).

@@ -16,6 +16,8 @@
 -export_type([context/0, event/0]).
 
 -type context() :: #{
+    %% The form of the suite's callbacks.
+    form := module(),
     callbacks := dyno_test_callbacks:t(),
     options := dyno_suite:options(),
     module := module(),
@@ -50,9 +52,9 @@
 -doc "Runs one size once: what came of it, and the recording's run where something was measured.".
 -spec run(dyno_test_plan:run(), SuiteState :: term(), context()) ->
     {dyno_test_run:outcome(), dyno_test_run:recorded() | none}.
-run({Size, _} = Which, SuiteState, #{callbacks := Callbacks} = Context) ->
+run({Size, _} = Which, SuiteState, #{form := Form, callbacks := Callbacks} = Context) ->
     tell({phase, set_up}, Context),
-    case dyno_test_callbacks:init_run(Callbacks, Size, SuiteState) of
+    case Form:init_run(Callbacks, Size, SuiteState) of
         {ok, {Targets, RunState}} ->
             {Outcome, Run} = set_up(Which, Targets, RunState, Context),
             tear_down(Outcome, Run, RunState, Context);
@@ -60,14 +62,14 @@ run({Size, _} = Which, SuiteState, #{callbacks := Callbacks} = Context) ->
             tear_down(dyno_test_run:failure(~"callback", Error), none, undefined, Context)
     end.
 
-tear_down(Outcome, Run, RunState, #{callbacks := Callbacks} = Context) ->
+tear_down(Outcome, Run, RunState, #{form := Form, callbacks := Callbacks} = Context) ->
     tell({phase, tear_down}, Context),
     {Info, Recorded} =
         case Run of
             none -> {none, none};
             _ -> {dyno_test_run:run_info(Run), dyno_test_run:recorded(Outcome, Run)}
         end,
-    case dyno_test_callbacks:end_run(Callbacks, RunState, Info) of
+    case Form:end_run(Callbacks, RunState, Info) of
         {error, Error} when Outcome =:= complete ->
             {dyno_test_run:failure(~"callback", Error), Recorded};
         %% The first failure is the one to tell.
@@ -77,13 +79,13 @@ tear_down(Outcome, Run, RunState, #{callbacks := Callbacks} = Context) ->
 
 -spec set_up(dyno_test_plan:run(), [dyno_suite:target()], term(), context()) -> ended().
 set_up({Size, _} = Which, Targets, RunState, Context) ->
-    #{callbacks := Callbacks, options := Options, override := Override} = Context,
+    #{form := Form, callbacks := Callbacks, options := Options, override := Override} = Context,
     #{connection := Connection, custom := Custom} = Context,
     tell({phase, attach}, Context),
     Instruments = maps:with(
         [patterns, level, budget, profile, distribution, servers, without, interval_ms], Options
     ),
-    case dyno_test_callbacks:load(Callbacks, Size, RunState, {map_get(load, Options), Override}) of
+    case Form:load(Callbacks, Size, RunState, {map_get(load, Options), Override}) of
         {ok, {_, Load} = Sourced} ->
             tell({load, Load}, Context),
             attach_first(#{
@@ -114,7 +116,7 @@ attach_first(#{context := #{options := Options}, load := {_, Load}} = Job) ->
                     ok = dyno_targets:detach(Targets),
                     with_baseline(Job);
                 false ->
-                    with_targets(Targets, dyno_test_result:warnings(Warnings, result(Job)), Job)
+                    with_targets(Targets, result(Warnings, Job), Job)
             end;
         {error, Outcome} ->
             {Outcome, none}
@@ -125,9 +127,8 @@ with_baseline(#{context := Context} = Job) ->
         {ok, First} ?= baseline(first, Job),
         tell({phase, attach}, Context),
         {ok, {Targets, Warnings}} ?= attach(Job),
-        Result = dyno_test_result:warnings(Warnings, result(Job)),
-        {Outcome, Run} =
-            with_targets(Targets, dyno_test_result:baseline(First, Result), Job),
+        Result = dyno_test_result:add({baseline, First}, result(Warnings, Job)),
+        {Outcome, Run} = with_targets(Targets, Result, Job),
         second_half(Outcome, Run, Job)
     else
         {error, Stopped} -> {Stopped, none}
@@ -152,8 +153,8 @@ baseline(Which, #{context := Context} = Job) ->
 
 -spec attach(job()) ->
     {ok, {[dyno_targets:target()], [{binary(), binary()}]}} | {error, dyno_test_run:outcome()}.
-attach(#{nodes := Nodes, attach := Options, context := #{callbacks := Callbacks}} = Job) ->
-    #{unmatched := Unmatched} = dyno_test_callbacks:form(Callbacks),
+attach(#{nodes := Nodes, attach := Options, context := #{form := Form}} = Job) ->
+    #{unmatched := Unmatched} = Form:form(),
     case attach(Nodes, Options, Unmatched, []) of
         {ok, _} = Attached -> Attached;
         {error, Reason} -> {error, not_attached(Reason, Job)}
@@ -177,8 +178,8 @@ attach(Nodes, #{patterns := Patterns} = Options, Unmatched, Warnings) ->
 
 not_attached({dyno_targets, _} = Error, _Job) ->
     {misuse, Error};
-not_attached(Error, #{context := #{module := Module, callbacks := Callbacks}}) ->
-    case dyno_test_callbacks:form(Callbacks) of
+not_attached(Error, #{context := #{module := Module, form := Form}}) ->
+    case Form:form() of
         #{set_up := SetUp} ->
             Text = dyno_recording_part:text("a target of ~ts:~ts: ~ts", [
                 Module, SetUp, dyno_error:format(Error)
@@ -203,20 +204,23 @@ load_options(#{load := {_, Load}, run_state := RunState, context := Context, whi
         size => Size
     }.
 
-result(#{which := {Size, Repetition} = Which, load := {_, Load}, context := Context}) ->
+result(Warnings, #{which := {Size, Repetition} = Which, load := {_, Load}, context := Context}) ->
+    #{form := Form} = Context,
     About = #{
         id => dyno_test_plan:id(Which),
         size => Size,
         repetition => Repetition,
         started_at => dyno_environment:now_utc()
     },
-    #{command := Command} = dyno_test_callbacks:form(map_get(callbacks, Context)),
-    dyno_test_result:new(
-        case Command of
-            record -> maps:remove(size, About);
-            test -> About
+    OfSize =
+        case Form:form() of
+            #{command := record} -> maps:remove(size, About);
+            #{} -> About
         end,
-        map_get(model, Load)
+    lists:foldl(
+        fun(Warning, Result) -> dyno_test_result:add({warning, Warning}, Result) end,
+        dyno_test_result:new(OfSize, map_get(model, Load)),
+        Warnings
     ).
 
 %% The load
@@ -280,29 +284,21 @@ loop(Run, #{load := Load, joins := Joins} = Shell) ->
             {'DOWN', Monitor, process, _, Reason} -> {down, Monitor, Reason};
             dyno_interrupt -> interrupt
         end,
-    case happened([Event], Run, Shell) of
+    case carry_out([{event, Event}], Run, Shell) of
         {go_on, Next} -> loop(Next, Shell);
         {stop, Outcome, Last} -> {Outcome, Last}
     end.
 
-happened([], Run, _Shell) ->
-    {go_on, Run};
-happened([Event | Rest], Run, Shell) ->
-    {Next, Effects} = dyno_test_run:event(Event, now_ms(), Run),
-    case carry_out(Effects, Next, Shell) of
-        {go_on, Last} -> happened(Rest, Last, Shell);
-        Stop -> Stop
-    end.
-
+%% What an effect gives comes before the next effect.
 carry_out([], Run, _Shell) ->
     {go_on, Run};
-carry_out([{stop, Outcome} | _], Run, _Shell) ->
+carry_out([{effect, {stop, Outcome}} | _], Run, _Shell) ->
     {stop, Outcome, Run};
-carry_out([Effect | Rest], Run, Shell) ->
-    case happened(effect(Effect, Shell), Run, Shell) of
-        {go_on, Next} -> carry_out(Rest, Next, Shell);
-        Stop -> Stop
-    end.
+carry_out([{effect, Effect} | Rest], Run, Shell) ->
+    carry_out([{event, Event} || Event <- effect(Effect, Shell)] ++ Rest, Run, Shell);
+carry_out([{event, Event} | Rest], Run, Shell) ->
+    {Next, Effects} = dyno_test_run:event(Event, now_ms(), Run),
+    carry_out([{effect, Effect} || Effect <- Effects] ++ Rest, Next, Shell).
 
 -spec effect(dyno_test_run:effect(), #{load := pid(), job := job(), _ => _}) ->
     [dyno_test_run:event()].
@@ -334,8 +330,6 @@ effect({attach, {Node, Patterns}, ZeroNs, Custom}, #{job := #{attach := Options}
         {error, Error} ->
             [{not_attached, dyno_error:format(Error)}]
     end;
-effect({then, Event}, _Shell) ->
-    [Event];
 effect({detach, Target}, _Shell) ->
     ok = dyno_targets:detach([Target]),
     [];

@@ -7,7 +7,7 @@
 %% and ends them together. The agents end with the process that attaches them; the samples are sent
 %% to it.
 
--export([attach/2, find/3, traces/1, restart/1, peek/1, last_look/1, read/1, detach/1, fact/3]).
+-export([attach/2, find/3, traces/1, restart/1, peek/1, last_look/1, read/1, detach/1]).
 %% Their clocks
 -export([aligned/2]).
 -export([format_error/1, fault/1]).
@@ -169,11 +169,6 @@ facts(Node, #{offset_ns := OffsetNs, error_ns := ErrorNs}) ->
         clock_offset_ns => OffsetNs,
         clock_error_ns => ErrorNs
     }.
-
--doc "Adds a fact to a target: when it joined, when it left.".
--spec fact(atom(), term(), target()) -> target().
-fact(Key, Value, #{facts := Facts} = Target) ->
-    Target#{facts := Facts#{Key => Value}}.
 
 -doc """
 Sets, after a restart, what is to be added to the times of the targets so that they count from

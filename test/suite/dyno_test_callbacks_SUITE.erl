@@ -35,28 +35,28 @@ init_per_testcase(_Case, Config) ->
 %% The callbacks: how each is called, and what it must return.
 callbacks(dyno_suite_callbacks) ->
     [
-        {suite, 0, fun dyno_test_callbacks:suite/1, ~"a map"},
-        {init_suite, 0, fun dyno_test_callbacks:init_suite/1, ~"{ok, SuiteState}"},
-        {init_run, 2, fun(C) -> dyno_test_callbacks:init_run(C, 1, state) end,
+        {suite, 0, fun dyno_suite_callbacks:suite/1, ~"a map"},
+        {init_suite, 0, fun dyno_suite_callbacks:init_suite/1, ~"{ok, SuiteState}"},
+        {init_run, 2, fun(C) -> dyno_suite_callbacks:init_run(C, 1, state) end,
             ~"{ok, [Node], RunState}"},
-        {load, 2, fun(C) -> dyno_test_callbacks:load(C, 1, state, {closed, #{}}) end,
+        {load, 2, fun(C) -> dyno_suite_callbacks:load(C, 1, state, {closed, #{}}) end,
             ~"#{model => closed"},
         {invariants, 2, fun(C) -> dyno_test_callbacks:invariants(C, node(), 1, []) end,
             ~"a list of {Name, {M, F, A}"},
-        {end_run, 1, fun(C) -> dyno_test_callbacks:end_run(C, state, none) end, anything},
-        {end_suite, 1, fun(C) -> dyno_test_callbacks:end_suite(C, state) end, anything}
+        {end_run, 1, fun(C) -> dyno_suite_callbacks:end_run(C, state, none) end, anything},
+        {end_suite, 1, fun(C) -> dyno_suite_callbacks:end_suite(C, state) end, anything}
     ];
 callbacks(dyno_performerl) ->
     [
-        {get_test_name, 0, fun dyno_test_callbacks:suite/1, ~"a string is expected"},
-        {test_setup, 0, fun dyno_test_callbacks:init_suite/1, ~"{ok, TestInfo}"},
-        {setup_run, 1, fun(C) -> dyno_test_callbacks:init_run(C, 1, state) end,
+        {get_test_name, 0, fun dyno_performerl:suite/1, ~"a string is expected"},
+        {test_setup, 0, fun dyno_performerl:init_suite/1, ~"{ok, TestInfo}"},
+        {setup_run, 1, fun(C) -> dyno_performerl:init_run(C, 1, state) end,
             ~"{run_started, [Node]}"},
         {get_invariants, 2, fun(C) -> dyno_test_callbacks:invariants(C, node(), 1, []) end,
             ~"a list of {Name, {M, F, A}"},
-        {teardown_run, 1, fun(C) -> dyno_test_callbacks:end_run(C, undefined, none) end,
+        {teardown_run, 1, fun(C) -> dyno_performerl:end_run(C, undefined, none) end,
             ~"run_ended"},
-        {test_teardown, 1, fun(C) -> dyno_test_callbacks:end_suite(C, state) end,
+        {test_teardown, 1, fun(C) -> dyno_performerl:end_suite(C, state) end,
             ~"ok is expected"}
     ].
 
@@ -65,7 +65,7 @@ each(Does, TimeoutMs, Check) ->
     [
         begin
             Module = suite_that(Does),
-            Callbacks = dyno_test_callbacks:new(Module, Form, TimeoutMs),
+            Callbacks = dyno_test_callbacks:new(Module, Form, undefined, TimeoutMs),
             Name = iolist_to_binary(io_lib:format("~s:~s/~b", [Module, Function, Arity])),
             Check(Name, Call(Callbacks), Expected),
             ok = dyno_test_callbacks:stop(Callbacks),
@@ -152,13 +152,13 @@ is_linked_to_what_dies(_Config) ->
 
 optional_ones_have_defaults(_Config) ->
     Module = load(lacking, "-module(lacking). -export([suite/0]). suite() -> #{sizes => [1], load => none}. "),
-    Callbacks = dyno_test_callbacks:new(Module, dyno_suite_callbacks, 5000),
-    ?assertEqual({ok, #{sizes => [1], load => none}}, dyno_test_callbacks:suite(Callbacks)),
-    ?assertEqual({ok, undefined}, dyno_test_callbacks:init_suite(Callbacks)),
-    ?assertEqual({ok, {[], state}}, dyno_test_callbacks:init_run(Callbacks, 3, state)),
+    Callbacks = dyno_test_callbacks:new(Module, dyno_suite_callbacks, undefined, 5000),
+    ?assertEqual({ok, #{sizes => [1], load => none}}, dyno_suite_callbacks:suite(Callbacks)),
+    ?assertEqual({ok, undefined}, dyno_suite_callbacks:init_suite(Callbacks)),
+    ?assertEqual({ok, {[], state}}, dyno_suite_callbacks:init_run(Callbacks, 3, state)),
     ?assertEqual({ok, []}, dyno_test_callbacks:invariants(Callbacks, node(), 3, [])),
-    ?assertMatch({ok, _}, dyno_test_callbacks:end_run(Callbacks, state, none)),
-    ?assertMatch({ok, _}, dyno_test_callbacks:end_suite(Callbacks, state)),
+    ?assertMatch({ok, _}, dyno_suite_callbacks:end_run(Callbacks, state, none)),
+    ?assertMatch({ok, _}, dyno_suite_callbacks:end_suite(Callbacks, state)),
     ok = dyno_test_callbacks:stop(Callbacks),
     unload(Module).
 
@@ -171,7 +171,7 @@ tear_down_is_not_interrupted(_Config) ->
         "init_run(_, Test) -> Test ! {in, self()}, receive after infinity -> ok end. "
         "end_run(Test) -> Test ! {in, self()}, receive go_on -> torn_down end. "
     ),
-    Callbacks = dyno_test_callbacks:new(Module, dyno_suite_callbacks, 5000),
+    Callbacks = dyno_test_callbacks:new(Module, dyno_suite_callbacks, undefined, 5000),
     Test = self(),
     Helper = spawn_link(fun() ->
         receive
@@ -183,9 +183,9 @@ tear_down_is_not_interrupted(_Config) ->
                 Pid ! go_on
         end
     end),
-    {error, Error} = dyno_test_callbacks:init_run(Callbacks, 1, Helper),
+    {error, Error} = dyno_suite_callbacks:init_run(Callbacks, 1, Helper),
     ?assertEqual(interrupted, dyno_error:fault(Error)),
-    ?assertEqual({ok, torn_down}, dyno_test_callbacks:end_run(Callbacks, Helper, none)),
+    ?assertEqual({ok, torn_down}, dyno_suite_callbacks:end_run(Callbacks, Helper, none)),
     ok = dyno_test_callbacks:stop(Callbacks),
     receive
         dyno_interrupt -> ok
@@ -198,9 +198,9 @@ load_is_the_suites_or_the_callers(_Config) ->
         "-module(loading). -export([load/2]). "
         "load(Size, Load) when is_map(Load) -> Load#{workers => Size}; load(_, Load) -> Load. "
     ),
-    Callbacks = dyno_test_callbacks:new(Module, dyno_suite_callbacks, 5000),
+    Callbacks = dyno_test_callbacks:new(Module, dyno_suite_callbacks, undefined, 5000),
     Load = fun(State, Override) ->
-        dyno_test_callbacks:load(Callbacks, 7, State, {open, Override})
+        dyno_suite_callbacks:load(Callbacks, 7, State, {open, Override})
     end,
     ?assertMatch(
         {ok, {dyno_load, #{model := closed, workers := 7}}}, Load(#{model => closed}, #{})
@@ -216,20 +216,20 @@ load_is_the_suites_or_the_callers(_Config) ->
     ok = dyno_test_callbacks:stop(Callbacks),
     %% Without the callback it is the option.
     Without = load(no_load, "-module(no_load). -export([suite/0]). suite() -> #{}. "),
-    Others = dyno_test_callbacks:new(Without, dyno_suite_callbacks, 5000),
+    Others = dyno_test_callbacks:new(Without, dyno_suite_callbacks, undefined, 5000),
     ?assertMatch(
         {ok, {dyno_load, #{model := open, rate_per_s := 7}}},
-        dyno_test_callbacks:load(Others, 7, state, {open, #{}})
+        dyno_suite_callbacks:load(Others, 7, state, {open, #{}})
     ),
-    {error, Option} = dyno_test_callbacks:load(Others, 7, state, {#{model => cloesd}, #{}}),
+    {error, Option} = dyno_suite_callbacks:load(Others, 7, state, {#{model => cloesd}, #{}}),
     says(Option, [~"suite no_load: ", ~"is not a load"]),
     ok = dyno_test_callbacks:stop(Others),
     [unload(M) || M <- [Module, Without]].
 
 performerl_gives_its_load_itself(_Config) ->
-    Callbacks = dyno_test_callbacks:new(?MODULE, dyno_performerl, 5000),
+    Callbacks = dyno_test_callbacks:new(?MODULE, dyno_performerl, undefined, 5000),
     Load = fun(Override) ->
-        dyno_test_callbacks:load(Callbacks, 0, #{nodes => []}, {performerl, Override})
+        dyno_performerl:load(Callbacks, 0, #{nodes => []}, {performerl, Override})
     end,
     ?assertMatch({ok, {dyno_performerl_load, #{}}}, Load(#{})),
     {error, Error} = Load(#{rate_per_s => 5}),

@@ -2,7 +2,7 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_test_joins_SUITE).
--moduledoc "What a suite's targets/1 says again and again, and what is kept of targets that leave.".
+-moduledoc "What a suite's targets/1 says again and again.".
 
 -include_lib("stdlib/include/assert.hrl").
 
@@ -18,8 +18,7 @@ groups() ->
             tells_of_each_node_once,
             callback_raises,
             callback_returns_something_else,
-            stops_at_once,
-            keeps_what_was_read_last
+            stops_at_once
         ]}
     ].
 
@@ -47,8 +46,8 @@ without_the_callback(_Config) ->
 tells_of_each_node_once(_Config) ->
     Lists = [[a@h], [a@h, b@h], #{b@h => ["lists"], c@h => ["lists:seq/2"]}],
     Pid = dyno_test_joins:start(?MODULE, {count, counters:new(1, []), Lists}, [a@h]),
-    ?assertEqual({joined, [{b@h, default}]}, next(Pid)),
-    ?assertEqual({joined, [{c@h, [{lists, seq, 2}]}]}, next(Pid)),
+    ?assertEqual({joined, {b@h, default}}, next(Pid)),
+    ?assertEqual({joined, {c@h, [{lists, seq, 2}]}}, next(Pid)),
     ok = dyno_test_joins:stop(Pid).
 
 %% Once, and then it has ended.
@@ -72,31 +71,10 @@ callback_returns_something_else(_Config) ->
 
 stops_at_once(_Config) ->
     Pid = dyno_test_joins:start(?MODULE, [a@h], []),
-    self() ! {dyno_joins, Pid, {joined, [{a@h, default}]}},
+    self() ! {dyno_joins, Pid, {joined, {a@h, default}}},
     ok = dyno_test_joins:stop(Pid),
     ?assertNot(is_process_alive(Pid)),
     receive
         {dyno_joins, Pid, _} = Message -> ct:fail(Message)
     after 0 -> ok
     end.
-
-keeps_what_was_read_last(_Config) ->
-    Joins0 = dyno_test_joins:new([target(a@h), target(b@h)], 1000),
-    ?assertNot(dyno_test_joins:is_due(2999, Joins0)),
-    ?assert(dyno_test_joins:is_due(3000, Joins0)),
-    Joins1 = dyno_test_joins:read(#{a@h => first, b@h => second}, 3000, Joins0),
-    ?assertNot(dyno_test_joins:is_due(4999, Joins1)),
-    ?assertEqual([], dyno_test_joins:readings_of_left(Joins1)),
-    Joins2 = dyno_test_joins:left(b@h, 2500, Joins1),
-    ?assertEqual([second], dyno_test_joins:readings_of_left(Joins2)),
-    ?assertMatch([#{node := a@h}], dyno_test_joins:present(Joins2)),
-    ?assertMatch([#{}, #{facts := #{left_ms := 2500}}], dyno_test_joins:all(Joins2)),
-    %% A single one that leaves ends the run: nothing needs to be kept.
-    ?assertNot(dyno_test_joins:is_due(9000, Joins2)),
-    Joins3 = dyno_test_joins:joined([target(c@h)], 4000, Joins2),
-    ?assert(dyno_test_joins:is_due(9000, Joins3)),
-    ?assertMatch([_, _, #{facts := #{joined_ms := 4000}}], dyno_test_joins:all(Joins3)),
-    ?assertMatch([#{node := c@h}], dyno_test_joins:present(dyno_test_joins:without(a@h, Joins3))).
-
-target(Node) ->
-    #{node => Node, facts => #{name => Node}}.

@@ -99,7 +99,6 @@ event(Event, AtMs, Run) ->
 answer({restart, _, _}) -> {restarted, ok};
 answer({align, _, Targets, Custom}) -> {aligned, Targets, Custom};
 answer({attach, {Node, _}, _, Custom}) -> {attached, [target(Node)], Custom};
-answer({then, Event}) -> Event;
 answer({peek, Targets}) -> {peeked, #{Node => readings(Node) || #{node := Node} <- Targets}};
 answer({read, Targets, Custom}) -> {read, [readings(N) || #{node := N} <- Targets], Custom};
 answer(load_result) -> {load_result, none};
@@ -209,6 +208,7 @@ one_of_several_targets_leaves(_Config) ->
     {Left, Effects} = event({down, {monitor, b@h}, noconnection}, 2500, Run),
     ?assertEqual([{detach, b@h}], names(Effects)),
     ?assertEqual([~"node_left"], warnings(Left)),
+    ?assertMatch(#{left := [#{node := b@h}]}, Left),
     {Ended, Last} = events([finished(), ended()], Left),
     ?assertEqual([[a@h]], [[N || #{node := N} <- Ts] || {read, Ts, _} <- Last]),
     ?assertEqual({stop, complete}, lists:last(Last)),
@@ -241,17 +241,19 @@ agent_gives_up(_Config) ->
     ?assertEqual({Run, []}, event({down, {monitor, c@h}, killed}, 300, Run)).
 
 target_joins(_Config) ->
-    Join = {joined, [{b@h, default}, {c@h, [{m, '_', '_'}]}]},
-    {Early, Effects} = event(Join, 50, run([a@h])),
+    Joins = fun(AtMs) ->
+        [{AtMs, {joined, T}} || T <- [{b@h, default}, {c@h, [{m, '_', '_'}]}]]
+    end,
+    {Early, Effects} = events(Joins(50), run([a@h])),
     ?assertMatch(
-        [{attach, {b@h, _}, undefined, _}, {then, _}, {attach, _, undefined, _}, _], Effects
+        [{attach, {b@h, _}, undefined, _}, {attach, {c@h, [_]}, undefined, _}], Effects
     ),
     ?assertMatch(
         [#{name := a@h} = A, #{name := b@h}, #{name := c@h}] when not is_map_key(joined_ms, A),
         map_get(nodes, recorded(partial, Early))
     ),
     {Run, _} = events([warm(), started()], run([a@h])),
-    {Late, _} = event(Join, 900, Run),
+    {Late, _} = events(Joins(900), Run),
     ?assertMatch(
         [#{name := a@h}, #{joined_ms := 700}, #{joined_ms := 700}],
         map_get(nodes, recorded(partial, Late))
@@ -416,7 +418,7 @@ any_event() ->
         {3, {sample, {sampler, a@h}, 500, #{~"vm.processes" => 7}, 12}},
         {1, {down, {monitor, a@h}, noconnection}},
         {1, {down, {monitor, b@h}, killed}},
-        {2, {joined, []}},
+        {2, joined},
         {1, {not_joined, ~"m:targets/1 raised error: oops"}},
         {1, interrupt}
     ]).
@@ -431,8 +433,8 @@ until_stop([{AtMs, Event} | Rest], Run, Effects) ->
     end.
 
 %% Each node is told of once.
-with_a_node(AtMs, {joined, []}) ->
-    {joined, [{list_to_atom(lists:concat(["n", AtMs, "@h"])), default}]};
+with_a_node(AtMs, joined) ->
+    {joined, {list_to_atom(lists:concat(["n", AtMs, "@h"])), default}};
 with_a_node(_AtMs, Event) ->
     Event.
 
