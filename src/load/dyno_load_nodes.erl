@@ -188,25 +188,22 @@ format_error({not_started, Place, Reason}) ->
     io_lib:format(
         "no load node could be started ~ts: ~ts", [Place, dyno_error:format(Reason)]
     );
-format_error({no_ssh, Program}) ->
-    io_lib:format("there is no program ~ts to start a load node with; install it", [Program]);
-format_error({not_short, Host}) ->
-    io_lib:format(
-        "no load node on ~ts: dyno's node has a short name, and such nodes reach no host with a "
-        "dot in its name; give the host's name without its domain, or dyno a long name by --name "
-        "dyno@HOST.DOMAIN (or @ADDRESS)",
-        [Host]
-    );
-format_error({not_long, Host}) ->
-    io_lib:format(
-        "no load node on ~ts: dyno's node has a long name, and such nodes reach only hosts with a "
-        "dot in their names; give the host's full name or its address",
-        [Host]
-    );
 format_error({unreachable, _Node, Reason}) ->
     ["load node: ", dyno_error:format(Reason)];
 format_error({no_code, _Node, Reason}) ->
-    ["load node: ", dyno_code:format_error(Reason)].
+    ["load node: ", dyno_code:format_error(Reason)];
+format_error({Kind, Name}) ->
+    io_lib:format(sentence(Kind), [Name]).
+
+sentence(no_ssh) ->
+    "there is no program ~ts to start a load node with; install it";
+sentence(not_short) ->
+    "no load node on ~ts: dyno's node has a short name, and such nodes reach no host with a dot in "
+    "its name; give the host's name without its domain, or dyno a long name by --name "
+    "dyno@HOST.DOMAIN (or @ADDRESS)";
+sentence(not_long) ->
+    "no load node on ~ts: dyno's node has a long name, and such nodes reach only hosts with a dot "
+    "in their names; give the host's full name or its address".
 
 -spec fault(reason()) -> dyno_error:fault().
 fault({bad_load_nodes, _}) -> caller;

@@ -27,19 +27,14 @@ measurement does not change the cluster.
 
 -type reason() ::
     {no_distribution, term()}
-    | {no_long_name, node()}
     | {unknown_host, node(), Host :: string()}
     | {name_form, node(), shortnames | longnames}
     | {node_down, node(), Others :: [string()]}
     | {other_name, node(), Is :: node()}
-    | {host_down, node()}
-    | {port_closed, node()}
-    | {refused, node()}
-    | {needs_tls, node()}
-    | {not_over_tls, node()}
-    | {no_tls, node()}
     | {otp_too_old, node(), Release :: string() | unknown}
-    | {no_answer, node(), Ms :: pos_integer()}.
+    | {no_answer, node(), Ms :: pos_integer()}
+    | {no_long_name | host_down | port_closed | refused, node()}
+    | {needs_tls | not_over_tls | no_tls, node()}.
 
 %% What kernel's net_setuptime is by default.
 -define(SETUP_S, 7).
@@ -271,12 +266,6 @@ format_error({unknown_host, Node, Host}) ->
         "here",
         [Host, Node]
     );
-format_error({no_long_name, Node}) ->
-    io_lib:format(
-        "~ts has a long name, and this machine has no name with a domain for a node of its own; "
-        "give it one with --name, such as --name dyno@127.0.0.1",
-        [Node]
-    );
 format_error({name_form, Node, Ours}) ->
     {Theirs, Own, Example} =
         case Ours of
@@ -296,37 +285,6 @@ format_error({other_name, Node, Is}) ->
 format_error({node_down, Node, Others}) ->
     {Name, Host} = parts(Node),
     io_lib:format("no node ~ts is registered at ~ts~ts", [Name, Host, others(Name, Others)]);
-format_error({host_down, Node}) ->
-    io_lib:format(
-        "no port mapper (epmd) answers at the host of ~ts: no Erlang node with a name runs there, "
-        "or port 4369 is closed to this machine; \"epmd -names\" typed there lists its nodes",
-        [Node]
-    );
-format_error({port_closed, Node}) ->
-    io_lib:format(
-        "~ts is registered at its host, but takes no connection: it has just ended, or a firewall "
-        "closes its port to this machine (inet_dist_listen_min and _max of kernel say which port)",
-        [Node]
-    );
-format_error({needs_tls, Node}) ->
-    io_lib:format(
-        "~ts takes connections by TLS only; give this node the same flags: "
-        "ERL_FLAGS=\"-proto_dist inet_tls -ssl_dist_optfile FILE\" dyno ...",
-        [Node]
-    );
-format_error({no_tls, Node}) ->
-    io_lib:format(
-        "~ts takes connections without TLS, and this node makes them with it; leave -proto_dist "
-        "out of its flags",
-        [Node]
-    );
-format_error({not_over_tls, Node}) ->
-    io_lib:format(
-        "~ts takes connections by TLS, but not this one: see whether the certificates in "
-        "-ssl_dist_optfile are of the same authority, and whether the cookie is the same "
-        "(--cookie)",
-        [Node]
-    );
 format_error({otp_too_old, Node, unknown}) ->
     io_lib:format(
         "~ts refuses this node: its Erlang/OTP is too old to speak with OTP ~ts (dyno needs OTP ~b "
@@ -346,12 +304,31 @@ format_error({no_answer, Node, Ms}) ->
         "priority high or max take all its schedulers; try again when it has a moment",
         [Node, dyno_unit:format(Ms, ~"ms")]
     );
-format_error({refused, Node}) ->
-    io_lib:format(
-        "node ~ts is running but refuses the connection: its cookie is another one; give it with "
-        "--cookie or DYNO_COOKIE (erlang:get_cookie() in its shell shows it)",
-        [Node]
-    ).
+format_error({Kind, Node}) ->
+    io_lib:format(sentence(Kind), [Node]).
+
+sentence(no_long_name) ->
+    "~ts has a long name, and this machine has no name with a domain for a node of its own; "
+    "give it one with --name, such as --name dyno@127.0.0.1";
+sentence(host_down) ->
+    "no port mapper (epmd) answers at the host of ~ts: no Erlang node with a name runs there, "
+    "or port 4369 is closed to this machine; \"epmd -names\" typed there lists its nodes";
+sentence(port_closed) ->
+    "~ts is registered at its host, but takes no connection: it has just ended, or a firewall "
+    "closes its port to this machine (inet_dist_listen_min and _max of kernel say which port)";
+sentence(needs_tls) ->
+    "~ts takes connections by TLS only; give this node the same flags: "
+    "ERL_FLAGS=\"-proto_dist inet_tls -ssl_dist_optfile FILE\" dyno ...";
+sentence(no_tls) ->
+    "~ts takes connections without TLS, and this node makes them with it; leave -proto_dist "
+    "out of its flags";
+sentence(not_over_tls) ->
+    "~ts takes connections by TLS, but not this one: see whether the certificates in "
+    "-ssl_dist_optfile are of the same authority, and whether the cookie is the same "
+    "(--cookie)";
+sentence(refused) ->
+    "node ~ts is running but refuses the connection: its cookie is another one; give it with "
+    "--cookie or DYNO_COOKIE (erlang:get_cookie() in its shell shows it)".
 
 others(_Name, []) ->
     ", nor any other";

@@ -250,20 +250,14 @@ format_error({no_such_file, Path}) ->
             );
         nomatch ->
             io_lib:format(
-                "there is no file ~ts; give a suite's .erl, .exs or .beam file or its "
-                "module", [Path]
+                "there is no file ~ts; give a suite's .erl, .exs or .beam file or its module",
+                [Path]
             )
     end;
 format_error({unreadable, Path, Posix}) ->
     io_lib:format("~ts cannot be read: ~ts", [Path, file:format_error(Posix)]);
-format_error({not_a_suite_file, Path}) ->
-    io_lib:format(
-        "~ts is not a suite; a .erl, .ex, .exs or .beam file or a module's name is accepted", [Path]
-    );
 format_error({elixir, Path, Reason}) ->
     [Path, ": ", dyno_elixir:format_error(Reason)];
-format_error({no_module, Path}) ->
-    [Path, " is not a suite: it has no module"];
 format_error({several_suites, Path, Suites}) ->
     Names = lists:join(", ", [atom_to_list(Suite) || Suite <- Suites]),
     [Path, " holds several suites (", Names, "); give each a file of its own"];
@@ -272,19 +266,8 @@ format_error({does_not_compile, _Path, [First | Rest]}) ->
     io_lib:format("the suite does not compile: ~ts~ts", [First, More]);
 format_error({does_not_compile, Path, []}) ->
     io_lib:format("the suite ~ts does not compile", [Path]);
-format_error({no_such_module, Module}) ->
-    io_lib:format(
-        "there is neither a file nor a module ~ts; give a suite's file, or its code path with --pa",
-        [Module]
-    );
 format_error({bad_beam, Path, Reason}) ->
     io_lib:format("~ts cannot be loaded: ~0tP", [Path, Reason, 10]);
-format_error({taken_name, Module}) ->
-    io_lib:format(
-        "the suite's module ~ts has the name of one of dyno's or of Erlang/OTP's; "
-        "give it another name",
-        [Module]
-    );
 format_error({missing_callbacks, Source, Behaviour, Missing}) ->
     Names = lists:join(", ", [io_lib:format("~ts/~b", [F, A]) || {F, A} <- Missing]),
     io_lib:format(
@@ -296,7 +279,18 @@ format_error({no_folder, Posix}) ->
         [temporary(), file:format_error(Posix)]
     );
 format_error(no_compiler) ->
-    "this Erlang has no compiler; give the suite as a .beam file".
+    "this Erlang has no compiler; give the suite as a .beam file";
+format_error({Kind, Name}) ->
+    io_lib:format(sentence(Kind), [Name]).
+
+sentence(not_a_suite_file) ->
+    "~ts is not a suite; a .erl, .ex, .exs or .beam file or a module's name is accepted";
+sentence(no_module) ->
+    "~ts is not a suite: it has no module";
+sentence(no_such_module) ->
+    "there is neither a file nor a module ~ts; give a suite's file, or its code path with --pa";
+sentence(taken_name) ->
+    "the suite's module ~ts has the name of one of dyno's or of Erlang/OTP's; give it another name".
 
 -doc "Who can do something about it. Where Elixir is missing, the file may be good.".
 -spec fault(reason()) -> dyno_error:fault().
