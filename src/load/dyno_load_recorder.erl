@@ -48,6 +48,8 @@ One operation: two clock reads and two or three counters, well below a microseco
 -doc "A reason, how many operations failed for it, and where one was raised, a call a line.".
 -type failed() :: {Reason :: binary(), Count :: pos_integer(), Stack :: binary() | undefined}.
 
+%% The counters, by their numbers.
+-define(COUNTS, [successes, failures, started, in_time, lagged, queued]).
 -define(SUCCESSES, 1).
 -define(FAILURES, 2).
 -define(STARTED, 3).
@@ -68,7 +70,7 @@ new(Model, Until) ->
         response => dyno_histogram:new(),
         service => only_open(Model),
         schedule_lag => only_open(Model),
-        counts => counters:new(6, [write_concurrency]),
+        counts => counters:new(length(?COUNTS), [write_concurrency]),
         errors => ets:new(?MODULE, [public, {write_concurrency, true}])
     }.
 
@@ -162,16 +164,11 @@ queued(#{counts := Counts}) ->
 -doc "Everything so far, but the errors' reasons.".
 -spec snapshot(t()) -> snapshot().
 snapshot(#{response := Response, service := Service, schedule_lag := Lag, counts := Counts}) ->
-    #{
+    Counted = #{Key => counters:get(Counts, N) || {N, Key} <- lists:enumerate(?COUNTS)},
+    Counted#{
         response => dyno_histogram:snapshot(Response),
         service => optional(Service),
-        schedule_lag => optional(Lag),
-        successes => counters:get(Counts, ?SUCCESSES),
-        in_time => counters:get(Counts, ?IN_TIME),
-        failures => counters:get(Counts, ?FAILURES),
-        started => counters:get(Counts, ?STARTED),
-        lagged => counters:get(Counts, ?LAGGED),
-        queued => counters:get(Counts, ?QUEUED)
+        schedule_lag => optional(Lag)
     }.
 
 optional(undefined) -> undefined;
@@ -191,16 +188,8 @@ delete(#{errors := Errors}) ->
 -doc "The snapshot of a recorder with nothing in it.".
 -spec empty() -> snapshot().
 empty() ->
-    #{
-        response => dyno_histogram:empty(),
-        service => undefined,
-        schedule_lag => undefined,
-        successes => 0,
-        in_time => 0,
-        failures => 0,
-        started => 0,
-        lagged => 0,
-        queued => 0
+    (maps:from_keys(?COUNTS, 0))#{
+        response => dyno_histogram:empty(), service => undefined, schedule_lag => undefined
     }.
 
 -doc "The sum of both: what one recorder would have. Nothing is lost.".
