@@ -83,14 +83,10 @@ tables(Document) ->
                     per_operation(calls, Shares, Sizes) ++ per_operation(time, Shares, Sizes)
             ),
             Steepest = fun(#{exponent := A}, #{exponent := B}) -> A > B end,
-            Sorted = lists:sort(Steepest, Clear) ++ Others ++ lists:append([
-                of_table(Table, Sizes) || Table <- ?TABLES
-            ]),
-            [
-                dyno_recording_table:make(
-                    spec(), [extrapolated(Growth, Largest) || Growth <- Sorted]
-                )
-            ];
+            Growths =
+                lists:sort(Steepest, Clear) ++ Others ++
+                    lists:append([of_table(Table, Sizes) || Table <- ?TABLES]),
+            [dyno_recording_table:make(spec(), [extrapolated(G, Largest) || G <- Growths])];
         _ ->
             []
     end.

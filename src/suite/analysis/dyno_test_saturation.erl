@@ -68,23 +68,19 @@ where no size is complete.
 """.
 -spec tables(dyno_recording:document()) -> [dyno_recording_table:table()].
 tables(Document) ->
+    Label = label(Document),
     case [Sized || {Size, _} = Sized <- dyno_test_sizes:runs(Document), Size > 0] of
         [_, _ | _] = Sizes ->
-            Label = label(Document),
             Symptoms = response_time(Label, Sizes) ++ throughput(Label, Sizes),
             Resources =
                 capacities(Label, Sizes) ++ run_queues(Label, Sizes) ++
                     message_queues(Label, Sizes) ++ servers(Label, Sizes) ++
                     functions(Label, Sizes) ++ memories(Label, Sizes),
             [dyno_recording_table:make(spec(), order(Symptoms) ++ order(Resources))];
-        [_] = One ->
-            %% What makes messages wait needs no other size to compare with.
-            case servers(label(Document), One) of
-                [] -> [];
-                Servers -> [dyno_recording_table:make(spec(), order(Servers))]
-            end;
-        [] ->
-            []
+        %% What makes messages wait needs no other size to compare with.
+        OneOrNone ->
+            Servers = servers(Label, OneOrNone),
+            [dyno_recording_table:make(spec(), order(Servers)) || Servers =/= []]
     end.
 
 -doc "What that table is.".
@@ -121,12 +117,11 @@ saturated(About, Measured, Words) ->
     IsBeyond = fun({_, _, Beyond}) -> Beyond >= 1 end,
     case lists:reverse(lists:takewhile(IsBeyond, lists:reverse(Measured))) of
         [{Size, Value, Beyond} | _] = Last ->
-            [{_, From, _} | _] = Measured,
             [
                 #{
                     about => About,
                     size => Size,
-                    from => From,
+                    from => element(2, hd(Measured)),
                     value => Value,
                     beyond => Beyond,
                     is_first => Last =:= Measured,
@@ -140,21 +135,21 @@ saturated(About, Measured, Words) ->
 %% Symptoms
 
 response_time(Label, Sizes) ->
-    case of_metric(~"latency.p50", Sizes) of
-        [{First, Least} | _] = Points when Least > 0 ->
-            saturated(
-                {~"symptom", ~"latency.p50", ~"ns"},
-                [{Size, V, V / Least / ?TIME_FACTOR} || {Size, V} <- Points],
-                fun(Size, V, _) ->
-                    sentence("~ts responses take ~.1f times as long as ~ts ~ts: ~ts (p50)", [
-                        with(Size, Label), V / Least, preposition(Label), number(First),
-                        dyno_unit:format(V, ~"ns")
-                    ])
-                end
-            );
-        _ ->
-            []
-    end.
+    [
+        Saturation
+     || [{First, Least} | _] = Points <- [of_metric(~"latency.p50", Sizes)],
+        Least > 0,
+        Saturation <- saturated(
+            {~"symptom", ~"latency.p50", ~"ns"},
+            [{Size, V, V / Least / ?TIME_FACTOR} || {Size, V} <- Points],
+            fun(Size, V, _) ->
+                sentence("~ts responses take ~.1f times as long as ~ts ~ts: ~ts (p50)", [
+                    with(Size, Label), V / Least, preposition(Label), number(First),
+                    dyno_unit:format(V, ~"ns")
+                ])
+            end
+        )
+    ].
 
 %% By what is offered; of a closed load, by the workers.
 throughput(Label, Sizes) ->
@@ -362,32 +357,26 @@ functions(Label, Sizes) ->
     [
         Saturation
      || Name <- names(~"functions", ~"function", Sizes),
+        {Times, Unit, Words} <- [times(Name, Sizes)],
+        [{First, Least} | _] = Points <- [points(Times, Sizes)],
+        Least > 0,
         Shares <- [maps:from_list(of_rows(~"functions", {~"function", Name}, ~"share", Sizes))],
-        #{size := Size} = Saturation <- function(Name, Shares, Label, Sizes),
-        maps:get(Size, Shares, 0) >= ?REAL_SHARE
+        #{size := From} = Saturation <- saturated(
+            {~"function", Name, Unit},
+            [{Size, V, V / Least / ?TIME_FACTOR} || {Size, V} <- Points],
+            fun(Size, V, _) ->
+                sentence(
+                    Words ++ " ~ts takes ~ts ~ts, ~.1f times that ~ts ~ts, and ~ts of the time",
+                    [
+                        Name, dyno_unit:format(V, ~"ns"), with(Size, Label), V / Least,
+                        preposition(Label), number(First),
+                        dyno_unit:format(maps:get(Size, Shares, 0), ~"ratio")
+                    ]
+                )
+            end
+        ),
+        maps:get(From, Shares, 0) >= ?REAL_SHARE
     ].
-
-function(Name, Shares, Label, Sizes) ->
-    {Times, Unit, Words} = times(Name, Sizes),
-    case points(Times, Sizes) of
-        [{First, Least} | _] = Points when Least > 0 ->
-            saturated(
-                {~"function", Name, Unit},
-                [{Size, V, V / Least / ?TIME_FACTOR} || {Size, V} <- Points],
-                fun(Size, V, _) ->
-                    sentence(
-                        Words ++ " ~ts takes ~ts ~ts, ~.1f times that ~ts ~ts, and ~ts of the time",
-                        [
-                            Name, dyno_unit:format(V, ~"ns"), with(Size, Label), V / Least,
-                            preposition(Label), number(First),
-                            dyno_unit:format(maps:get(Size, Shares, 0), ~"ratio")
-                        ]
-                    )
-                end
-            );
-        _ ->
-            []
-    end.
 
 %% The time of a call or, where calls are not counted at all sizes, that for an operation.
 times(Name, Sizes) ->
