@@ -219,9 +219,7 @@ of_search(#{rate_per_s := Found} = Result, [{Last, _} | _] = Probes, Merged) ->
             Busy
          || {At, #{busy := Busy}} <- Probes, At * ?MUCH_SLOWER =< Found
         ])
-    };
-of_search(Result, [], Merged) ->
-    Merged#{search => Result}.
+    }.
 
 -doc "A load node, and what it did.".
 -spec node_of(
