@@ -3,13 +3,21 @@
 
 -module(dyno_test_custom).
 -moduledoc false.
-%% What a suite runs in its targets besides dyno's instruments: instruments of its own, custom
-%% agents, metrics and invariants. Loads the modules, and makes the probes of each target from the
-%% suite's options and callbacks; dyno_target_custom runs them.
+%% What a suite runs in its targets besides dyno's instruments. Instruments of its own are loaded
+%% here, and run as dyno's are. Code that is not dyno's is run by probes (dyno_agent_custom), of
+%% which there are three kinds: invariants and metrics, which are polled functions of the target,
+%% and custom agents. They are made from the suite's options and callbacks, started after the
+%% instruments, and ended before them; what they send becomes parts of the recording.
 
--export([load/2, forget/1, modules/1, instruments/1, start/3, joined/5, process/2]).
+%% The modules
+-export([load/2, forget/1, modules/1, instruments/1]).
+%% The probes of a run
+-export([none/0, start/3, joined/5, left/2, restart/1, aligned/3, take/4, last_look/1, finish/1]).
+-export([process/2, problem/1, parts/2]).
 -export([format_error/1, fault/1]).
--export_type([loaded/0, context/0, reason/0]).
+-export_type([loaded/0, context/0, t/0, parts/0, reason/0]).
+
+-import(dyno_recording_part, [text/2]).
 
 -doc "The modules of custom agents and instruments, loaded in this node.".
 -opaque loaded() :: #{
@@ -26,13 +34,50 @@
     atom() => term()
 }.
 
+-type kind() :: invariants | metrics | {agent, module(), dyno_agent_custom:form()}.
+
+-type running() :: #{
+    node := node(),
+    kind := kind(),
+    %% Units and titles of the names that it samples.
+    described := #{Name :: binary() => #{atom() => term()}},
+    %% What to add to its times, so that they count from the run's start.
+    offset_ms := integer()
+}.
+
+-opaque t() :: #{
+    running := #{pid() => running()},
+    %% In the order of the targets.
+    nodes := [node() | undefined],
+    samples := dyno_custom_metric:t(),
+    histories := #{node() | undefined => [dyno_invariant:history()]},
+    %% The last one first.
+    results := [result()],
+    warnings := [{binary(), binary()}],
+    problem := binary() | none
+}.
+
+-type result() :: {node(), module(), term()}.
+
+-type part() :: #{atom() => term()}.
+
+-type parts() :: #{
+    metrics := [part()],
+    series := [part()],
+    tables := [part()],
+    verdicts := [part()],
+    warnings := [{binary(), binary()}]
+}.
+
 -type reason() ::
-    {source, kind(), dyno_suite_source:source(), dyno_suite_source:reason()}
+    {source, agents | instruments, dyno_suite_source:source(), dyno_suite_source:reason()}
     | {no_instrument, Name :: atom(), [atom()]}
     | {not_an_instrument, module(), [{atom(), arity()}]}
-    | {metrics_of, module(), dyno_custom_metric:reason() | {returned, term()}}.
+    | {metrics_of, module(), dyno_custom_metric:reason() | {returned, term()}}
+    | {not_started, module(), node(), Text :: binary()}.
 
--type kind() :: agents | instruments.
+%% The longest that one call of their code may take.
+-define(LIMIT_MS, 5000).
 
 -doc "Loads the modules; files of a suite's folder may be named without it.".
 -spec load(dyno_suite:options(), dyno_suite_source:source()) ->
@@ -113,53 +158,31 @@ modules(#{agents := Agents}) ->
 -spec instruments(loaded()) -> [module()].
 instruments(#{instruments := Instruments}) -> Instruments.
 
--doc "Starts everything in all targets; nothing runs if one of them does not start.".
--spec start([dyno_targets:target()], non_neg_integer(), context()) ->
-    {ok, dyno_target_custom:t()} | {error, dyno_error:error()}.
-start([], Size, #{options := #{invariants := Given}, callbacks := Callbacks}) ->
-    maybe
-        {ok, Invariants} ?= dyno_test_callbacks:invariants(Callbacks, node(), Size, Given),
-        {ok, dyno_target_custom:unchecked(Invariants)}
-    end;
-start(Targets, Size, Context) ->
-    maybe
-        {ok, Probes} ?= probes(Targets, Size, Context),
-        {error, Reason} ?= dyno_target_custom:start(Probes, dyno_target_custom:none()),
-        {error, {dyno_target_custom, Reason}}
-    end.
+%% What is to run
 
--doc "Starts everything in targets that came later; see `dyno_target_custom:joined/3`.".
--spec joined(
-    [dyno_targets:target()], non_neg_integer(), context(), integer() | undefined,
-    dyno_target_custom:t()
-) -> dyno_target_custom:t().
-joined(Targets, Size, Context, ZeroNs, Custom) ->
-    case probes(Targets, Size, Context) of
-        {ok, Probes} ->
-            dyno_target_custom:joined(Probes, ZeroNs, Custom);
-        {error, Error} ->
-            Text = dyno_recording_part:text("~ts", [dyno_error:format(Error)]),
-            dyno_target_custom:warning(~"node_joined", Text, Custom)
-    end.
-
-probes(Targets, Size, Context) ->
-    dyno_error:each(fun(Target) -> probes_of(Target, Size, Context) end, Targets).
-
-probes_of(#{node := Node} = Target, Size, Context) ->
+%% Each as {Target, #{kind, config, described}}, of invariants also with these.
+probes(#{node := Node} = Target, Size, Context) ->
     #{options := Options, callbacks := Callbacks, custom := #{agents := Agents}} = Context,
     #{invariants := Given, metrics := Metrics, invariant_interval_ms := IntervalMs} = Options,
     maybe
         {ok, Invariants} ?= dyno_test_callbacks:invariants(Callbacks, Node, Size, Given),
         {ok, Of} ?= dyno_error:each(fun(Agent) -> agent(Agent, Node, Size, Context) end, Agents),
-        All =
-            [
-                dyno_target_custom:invariants(Invariants, Options#{interval_ms := IntervalMs})
-             || Invariants =/= []
-            ] ++ [dyno_target_custom:metrics(Metrics, Options) || Metrics =/= []] ++ Of,
-        {ok, {Target, All}}
+        OfInvariants = #{
+            kind => invariants,
+            config => polls(Invariants, Options#{interval_ms := IntervalMs}),
+            described => #{},
+            invariants => Invariants
+        },
+        OfMetrics = #{
+            kind => metrics,
+            config => polls([maps:with([name, call], Metric) || Metric <- Metrics], Options),
+            described => #{Name => Metric || #{name := Name} = Metric <- Metrics}
+        },
+        Probes = [OfInvariants || Invariants =/= []] ++ [OfMetrics || Metrics =/= []] ++ Of,
+        {ok, [{Target, Probe} || Probe <- Probes]}
     end.
 
-agent({Module, Form} = Agent, Node, Size, Context) ->
+agent({Module, Form}, Node, Size, Context) ->
     #{options := Options, module := Suite, callbacks := Callbacks} = Context,
     {Function, Arguments} =
         case Form of
@@ -170,7 +193,11 @@ agent({Module, Form} = Agent, Node, Size, Context) ->
         {ok, Given} ?=
             dyno_test_callbacks:optional_of(Callbacks, Module, Function, Arguments, #{}),
         {ok, Described} ?= described(Module, Callbacks),
-        {ok, dyno_target_custom:agent(Agent, Given, Described, Options)}
+        {ok, #{
+            kind => {agent, Module, Form},
+            config => config(Module, Form, Given, Options),
+            described => Described
+        }}
     end.
 
 described(Module, Callbacks) ->
@@ -187,25 +214,285 @@ described(Module, Callbacks) ->
             Error
     end.
 
--doc "Has the modules of PerformERL's form process what their agents gave, here.".
--spec process(dyno_target_custom:t(), dyno_test_callbacks:t()) -> dyno_target_custom:t().
-process(Custom, Callbacks) ->
-    dyno_target_custom:processed(
-        fun({Node, Module, Raw}) ->
-            maybe
-                {error, Error} ?=
-                    dyno_test_callbacks:optional_of(
-                        Callbacks, Module, process_results, [Node, Raw], Raw
-                    ),
-                {error, dyno_recording_part:text("~ts", [dyno_error:format(Error)])}
+polls(Polled, Options) ->
+    (config(dyno_agent_polls, sampler, Polled, Options))#{again => true}.
+
+config(Module, Form, Argument, #{interval_ms := IntervalMs, timeout_ms := TimeoutMs}) ->
+    #{
+        module => Module,
+        form => Form,
+        config => Argument,
+        interval_ms => IntervalMs,
+        limit_ms => min(?LIMIT_MS, TimeoutMs)
+    }.
+
+%% Running it
+
+-doc "No probe runs.".
+-spec none() -> t().
+none() ->
+    #{
+        running => #{},
+        nodes => [undefined],
+        samples => dyno_custom_metric:new(),
+        histories => #{},
+        results => [],
+        warnings => [],
+        problem => none
+    }.
+
+-doc """
+Starts everything in all targets; nothing runs if one of them does not start. The calling process
+gets the samples. Without targets no invariant is checked, and what was never checked has not held.
+""".
+-spec start([dyno_targets:target()], non_neg_integer(), context()) ->
+    {ok, t()} | {error, dyno_error:error()}.
+start([], Size, #{options := #{invariants := Given}, callbacks := Callbacks}) ->
+    maybe
+        {ok, Invariants} ?= dyno_test_callbacks:invariants(Callbacks, node(), Size, Given),
+        Why = ~"the run has no target node",
+        Histories = [dyno_invariant:stop(Why, dyno_invariant:new(I)) || I <- Invariants],
+        {ok, (none())#{histories := #{undefined => Histories || Invariants =/= []}}}
+    end;
+start(Targets, Size, Context) ->
+    start(Targets, Size, Context, none()).
+
+start(Targets, Size, Context, #{nodes := Before} = All) ->
+    maybe
+        {ok, Probes} ?= dyno_error:each(fun(Target) -> probes(Target, Size, Context) end, Targets),
+        Nodes = [Node || #{node := Node} <- Targets],
+        start_each(
+            lists:append(Probes), All#{nodes := lists:uniq((Before -- [undefined]) ++ Nodes)}
+        )
+    end.
+
+start_each([], All) ->
+    {ok, All};
+start_each([{Target, Probe} | Rest], All) ->
+    maybe
+        {ok, Next} ?= start_one(Target, Probe, All),
+        start_each(Rest, Next)
+    end.
+
+start_one(#{node := Node, agent := Agent}, #{kind := Kind, config := Config} = Probe, All) ->
+    #{module := Module} = Config,
+    #{running := Running, histories := Histories} = All,
+    maybe
+        {ok, Pid} ?= dyno_agent:start(Agent, dyno_agent_custom, Config#{sink => self()}),
+        {opened, ok} ?= {opened, ask(fun() -> dyno_agent_custom:open(Pid) end)},
+        New = (maps:with([kind, described], Probe))#{node => Node, offset_ms => 0},
+        History = #{
+            Node => [dyno_invariant:new(I) || I <- Invariants]
+         || #{invariants := Invariants} <- [Probe]
+        },
+        {ok, All#{
+            running := Running#{Pid => New}, histories := maps:merge(Histories, History)
+        }}
+    else
+        {error, _} = Error ->
+            Error;
+        {opened, ignore} ->
+            Text = text("custom agent ~ts is not in ~ts: its ~ts returned ignore", [
+                named(Module), Node, first_function(Kind)
+            ]),
+            {ok, warning(~"agent_ignored", Text, All)};
+        {opened, {error, Text}} ->
+            {error, {?MODULE, {not_started, Module, Node, Text}}}
+    end.
+
+first_function({agent, _, performerl}) -> "start/1";
+first_function(_) -> "init/1".
+
+ask(Call) ->
+    try
+        Call()
+    catch
+        exit:{{nodedown, _}, _} -> {error, ~"its node went down"};
+        exit:{noproc, _} -> {error, ~"the agent had ended"};
+        exit:{Reason, _} -> {error, text("~0tP", [Reason, 10])}
+    end.
+
+-doc """
+Starts everything in targets that came later; the measured part began at `ZeroNs` on this node's
+monotonic clock, or has not yet. What does not start there costs a warning.
+""".
+-spec joined([dyno_targets:target()], non_neg_integer(), context(), integer() | undefined, t()) ->
+    t().
+joined(Targets, Size, Context, ZeroNs, #{running := Before} = All) ->
+    case start(Targets, Size, Context, All) of
+        {ok, With} when ZeroNs =:= undefined ->
+            With;
+        {ok, #{running := Running} = With} ->
+            ok = restart(With#{running := maps:without(maps:keys(Before), Running)}),
+            aligned(Targets, ZeroNs, With);
+        {error, Error} ->
+            warning(~"node_joined", text("~ts", [dyno_error:format(Error)]), All)
+    end.
+
+-doc "Goes on without a node; what was seen of it remains.".
+-spec left(node(), t()) -> t().
+left(Node, #{running := Running} = All) ->
+    All#{running := #{Pid => Probe || Pid := #{node := Of} = Probe <- Running, Of =/= Node}}.
+
+-doc "Time counts from now on, and samples begin.".
+-spec restart(t()) -> ok.
+restart(#{running := Running}) ->
+    lists:foreach(
+        fun(Pid) -> ask(fun() -> dyno_agent_custom:restart(Pid) end) end, maps:keys(Running)
+    ).
+
+-doc "After a restart: what is to be added to their times so that these count from `ZeroNs`.".
+-spec aligned([dyno_targets:target()], integer(), t()) -> t().
+aligned(Targets, ZeroNs, #{running := Running} = All) ->
+    Clocks = #{Node => Clock || #{node := Node, clock := Clock} <- Targets},
+    All#{running := maps:map(fun(Pid, Probe) -> align(Pid, Probe, Clocks, ZeroNs) end, Running)}.
+
+align(Pid, #{node := Node} = Probe, Clocks, ZeroNs) ->
+    case {Clocks, ask(fun() -> dyno_agent_custom:started_ns(Pid) end)} of
+        {#{Node := Clock}, StartNs} when is_integer(StartNs) ->
+            Probe#{offset_ms := dyno_target_clock:shift_ms(StartNs, ZeroNs, Clock)};
+        _ ->
+            Probe
+    end.
+
+-doc "Adds what a probe has sent (`{dyno_probe, Pid, TimeMs, Event}`).".
+-spec take(pid(), number(), term(), t()) -> t().
+take(Pid, TimeMs, Event, #{running := Running} = All) ->
+    case Running of
+        %% The first sample was taken a moment before the run began.
+        #{Pid := #{offset_ms := OffsetMs} = Probe} ->
+            taken(Probe, max(0, OffsetMs + TimeMs), Event, All);
+        #{} ->
+            All
+    end.
+
+taken(#{kind := invariants, node := Node}, TimeMs, Event, All) ->
+    #{histories := #{Node := Histories} = ByNode} = All,
+    Results =
+        case Event of
+            {sample, Polled} -> [Result || {_, Result} <- Polled];
+            {_, Why} -> [{failed, Why} || _ <- Histories]
+        end,
+    Next = lists:zipwith(
+        fun(Result, History) -> dyno_invariant:add(TimeMs, Result, History) end, Results, Histories
+    ),
+    All#{histories := ByNode#{Node := Next}};
+taken(#{kind := metrics} = Probe, TimeMs, {sample, Polled}, All) when is_list(Polled) ->
+    taken(Probe, TimeMs, {sample, maps:from_list(Polled)}, All);
+taken(#{kind := Kind, node := Node, described := Described}, TimeMs, {sample, Values}, All) ->
+    #{samples := Samples} = All,
+    case dyno_custom_metric:sample(Node, TimeMs, {Described, Values}, Samples) of
+        {ok, Next} ->
+            All#{samples := Next};
+        {error, Reason} ->
+            Why = dyno_custom_metric:format_error(Reason),
+            problem(text("~ts in ~ts: ~ts", [name(Kind), Node, Why]), All)
+    end;
+taken(#{kind := {agent, Module, _}, node := Node}, _TimeMs, {ended, Why}, All) ->
+    Format = "custom agent ~ts in ~ts ended before the run did: ~ts",
+    Text = text(Format, [named(Module), Node, Why]),
+    problem(Text, All);
+taken(#{kind := Kind, node := Node}, _TimeMs, {_, Why}, All) ->
+    warning(~"sample_failed", text("~ts in ~ts: ~ts", [name(Kind), Node, Why]), All).
+
+name({agent, Module, _}) -> ["custom agent ", named(Module)];
+name(metrics) -> "the suite's metrics".
+
+named(Module) -> dyno_agent_name:module(Module).
+
+%% The same again and again is one.
+warning(Code, Text, #{warnings := Warnings} = All) ->
+    case lists:member({Code, Text}, Warnings) of
+        true -> All;
+        false -> All#{warnings := [{Code, Text} | Warnings]}
+    end.
+
+-doc "Has all take their last sample: the load ends in a moment. Invariants hold until the end.".
+-spec last_look(t()) -> ok.
+last_look(#{running := Running}) ->
+    lists:foreach(
+        fun dyno_agent_custom:last_look/1,
+        [Pid || Pid := #{kind := Kind} <- Running, Kind =/= invariants]
+    ).
+
+-doc "Ends all probes, and adds what they have sent by then.".
+-spec finish(t()) -> t().
+finish(#{running := Running} = All) ->
+    take_last(maps:fold(fun finish/3, All, Running)).
+
+finish(Pid, #{kind := Kind, node := Node}, #{results := Results} = All) ->
+    case {ask(fun() -> dyno_agent_custom:finish(Pid) end), Kind} of
+        {{results, Value}, {agent, Module, _}} ->
+            All#{results := [{Node, Module, Value} | Results]};
+        {{error, Why}, {agent, Module, _}} ->
+            Format = "custom agent ~ts in ~ts gave no results: ~ts",
+            problem(text(Format, [named(Module), Node, Why]), All);
+        {_, _} ->
+            All
+    end.
+
+take_last(All) ->
+    receive
+        {dyno_probe, Pid, TimeMs, Event} -> take_last(take(Pid, TimeMs, Event, All))
+    after 0 -> All
+    end.
+
+%% Results
+
+-doc """
+Has the modules of PerformERL's form process what their agents gave, here. One that fails makes the
+run a failure.
+""".
+-spec process(t(), dyno_test_callbacks:t()) -> t().
+process(#{results := Results} = All, Callbacks) ->
+    lists:foldr(
+        fun({Node, Module, Raw}, #{results := Processed} = Acc) ->
+            Processing = dyno_test_callbacks:optional_of(
+                Callbacks, Module, process_results, [Node, Raw], Raw
+            ),
+            case Processing of
+                {ok, Result} -> Acc#{results := [{Node, Module, Result} | Processed]};
+                {error, Error} -> problem(text("~ts", [dyno_error:format(Error)]), Acc)
             end
         end,
-        Custom
+        All#{results := []},
+        Results
     ).
+
+-doc "The text of what makes the run a failure.".
+-spec problem(t()) -> binary() | none.
+problem(#{problem := Problem}) -> Problem.
+
+%% The first text counts.
+problem(Text, #{problem := none} = All) -> All#{problem := Text};
+problem(_Text, All) -> All.
+
+-doc "All of it as parts of a run whose load ends at a time.".
+-spec parts(t(), #{
+    run := binary(), size := non_neg_integer(), ends_ms := integer() | undefined
+}) -> parts().
+parts(#{samples := Samples, histories := Histories, nodes := Nodes} = All, In) ->
+    #{results := Results, warnings := Warnings} = All,
+    {EndsMs, Place} = maps:take(ends_ms, In),
+    Checked = [{Node, map_get(Node, Histories)} || Node <- Nodes, is_map_key(Node, Histories)],
+    Tables = lists:append([
+        dyno_custom_metric:table(Node, [{M, V} || {N, M, V} <- lists:reverse(Results), N =:= Node])
+     || Node <- Nodes
+    ]),
+    #{
+        tables => [dyno_invariant:table(Node, Of) || {Node, Of} <- Checked] ++ Tables,
+        series => dyno_custom_metric:series(EndsMs, Samples),
+        metrics => dyno_custom_metric:metrics(Tables),
+        verdicts => [
+            dyno_invariant:verdict(History, Place#{node => Node})
+         || {Node, Of} <- Checked, History <- Of
+        ],
+        warnings => lists:reverse(Warnings) ++ dyno_custom_metric:warnings(Samples)
+    }.
 
 -spec format_error(reason()) -> unicode:chardata().
 format_error({source, Kind, Source, Reason}) ->
-    io_lib:format("~ts ~ts: ~ts", [name(Kind), Source, dyno_suite_source:format_error(Reason)]);
+    io_lib:format("~ts ~ts: ~ts", [singular(Kind), Source, dyno_suite_source:format_error(Reason)]);
 format_error({no_instrument, Name, Names}) ->
     io_lib:format("there is no instrument ~ts to be switched off~ts; there are ~ts", [
         Name, dyno_load_spec:suggestion(Name, Names),
@@ -223,14 +510,17 @@ format_error({metrics_of, Module, {returned, Value}}) ->
         [dyno_agent_name:mfa({Module, metrics, 0}), Value, 12]
     );
 format_error({metrics_of, Module, Reason}) ->
-    [dyno_agent_name:mfa({Module, metrics, 0}), ": ", dyno_custom_metric:format_error(Reason)].
+    [dyno_agent_name:mfa({Module, metrics, 0}), ": ", dyno_custom_metric:format_error(Reason)];
+format_error({not_started, Module, Node, Text}) ->
+    io_lib:format("custom agent ~ts did not start in ~ts: ~ts", [named(Module), Node, Text]).
 
-name(agents) -> "custom agent";
-name(instruments) -> "instrument".
+singular(agents) -> "custom agent";
+singular(instruments) -> "instrument".
 
 -doc "Whose fault it is: what is loaded before a test may be wrong; what runs, failed.".
 -spec fault(reason()) -> dyno_error:fault().
 fault({source, _, _, Reason}) -> dyno_suite_source:fault(Reason);
 fault({no_instrument, _, _}) -> caller;
 fault({not_an_instrument, _, _}) -> caller;
-fault({metrics_of, _, _}) -> code.
+fault({metrics_of, _, _}) -> code;
+fault({not_started, _, _, _}) -> code.

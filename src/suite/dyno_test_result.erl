@@ -76,7 +76,7 @@ new(About, Model) ->
     | {metrics, [part()]}
     | {warning, {Code :: binary(), Text :: binary()}}
     %% What custom probes gave. Verdicts are the recording's: `run/3` gives them beside the run.
-    | {custom, dyno_target_custom:parts()}.
+    | {custom, dyno_test_custom:parts()}.
 
 -doc "Takes in what is told.".
 -spec add(told(), t()) -> t().

@@ -32,7 +32,7 @@
     peeked := #{node() => dyno_targets:results()},
     peeked_ms := integer(),
     left := [dyno_targets:results()],
-    custom := dyno_target_custom:t(),
+    custom := dyno_test_custom:t(),
     result := dyno_test_result:t(),
     run_info := none | {info, term()},
     started_ms := integer() | undefined,
@@ -58,22 +58,22 @@
     | interrupt
     %% What effects give.
     | {restarted, ok | gone}
-    | {aligned, [dyno_targets:target()], dyno_target_custom:t()}
-    | {attached, [dyno_targets:target()], dyno_target_custom:t()}
+    | {aligned, [dyno_targets:target()], dyno_test_custom:t()}
+    | {attached, [dyno_targets:target()], dyno_test_custom:t()}
     | {peeked, #{node() => dyno_targets:results()}}
-    | {read, [dyno_targets:results()], dyno_target_custom:t()}
+    | {read, [dyno_targets:results()], dyno_test_custom:t()}
     | {load_result, dyno_load_result:t() | none}.
 
 -type effect() ::
     {tell, term()}
     | {save, recorded()}
-    | {restart, [dyno_targets:target()], dyno_target_custom:t()}
-    | {align, ZeroNs :: integer(), [dyno_targets:target()], dyno_target_custom:t()}
-    | {attach, dyno_suite:target(), ZeroNs :: integer() | undefined, dyno_target_custom:t()}
+    | {restart, [dyno_targets:target()], dyno_test_custom:t()}
+    | {align, ZeroNs :: integer(), [dyno_targets:target()], dyno_test_custom:t()}
+    | {attach, dyno_suite:target(), ZeroNs :: integer() | undefined, dyno_test_custom:t()}
     | {detach, dyno_targets:target()}
-    | {last_look, [dyno_targets:target()], dyno_target_custom:t()}
+    | {last_look, [dyno_targets:target()], dyno_test_custom:t()}
     | {peek, [dyno_targets:target()]}
-    | {read, [dyno_targets:target()], dyno_target_custom:t()}
+    | {read, [dyno_targets:target()], dyno_test_custom:t()}
     %% To the load.
     | measure
     | close
@@ -103,7 +103,7 @@
     run := binary(),
     size := non_neg_integer(),
     targets := [dyno_targets:target()],
-    custom := dyno_target_custom:t(),
+    custom := dyno_test_custom:t(),
     result := dyno_test_result:t(),
     now_ms := integer()
 }) -> t().
@@ -137,7 +137,7 @@ event({sample, _, _, _, _}, _NowMs, Run) ->
     %% The run's time has not begun.
     {Run, []};
 event({custom, Pid, TimeMs, Event}, _NowMs, #{custom := Custom} = Run) ->
-    {Run#{custom := dyno_target_custom:take(Pid, TimeMs, Event, Custom)}, []};
+    {Run#{custom := dyno_test_custom:take(Pid, TimeMs, Event, Custom)}, []};
 event({restarted, ok}, _NowMs, Run) ->
     {Run, [measure]};
 event({restarted, gone}, _NowMs, Run) ->
@@ -216,7 +216,7 @@ load_event({Kind, _} = Told, _NowMs, Run) when Kind =:= metrics; Kind =:= warnin
 %% A run in which nothing succeeded has measured nothing; a custom agent that ended, or gave no
 %% results, was not there for what the run is to show.
 judge(#{module := Module, custom := Custom, result := Result}) ->
-    case {dyno_test_result:failure(Module, Result), dyno_target_custom:problem(Custom)} of
+    case {dyno_test_result:failure(Module, Result), dyno_test_custom:problem(Custom)} of
         {none, none} -> complete;
         {none, Text} -> {failed, ~"custom_agent", Text};
         {{Code, Text}, _} -> {failed, Code, Text}
@@ -265,7 +265,7 @@ left(Node, InRunMs, #{all := All, peeked := Peeked, left := Left, custom := Cust
     (without(Node, Run))#{
         all := Marked,
         left := [Results || Of := Results <- Peeked, Of =:= Node] ++ Left,
-        custom := dyno_target_custom:left(Node, Custom)
+        custom := dyno_test_custom:left(Node, Custom)
     }.
 
 without(Node, #{present := Present} = Run) ->
@@ -351,6 +351,6 @@ recorded({misuse, _}, Run) ->
     recorded(failed, Run);
 recorded(Status, #{all := All, custom := Custom, place := Place, result := Result} = Run) ->
     #{ends_ms := EndsMs} = Run,
-    Parts = dyno_target_custom:parts(Custom, Place#{ends_ms => EndsMs}),
+    Parts = dyno_test_custom:parts(Custom, Place#{ends_ms => EndsMs}),
     Told = [{targets, All}, {custom, Parts}],
     dyno_test_result:run(Status, EndsMs, lists:foldl(fun dyno_test_result:add/2, Result, Told)).

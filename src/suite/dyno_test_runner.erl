@@ -234,7 +234,7 @@ with_targets(Targets, Result, #{which := {Size, _} = Which, context := Context} 
         run => dyno_test_plan:id(Which),
         size => Size,
         targets => Targets,
-        custom => dyno_target_custom:none(),
+        custom => dyno_test_custom:none(),
         result => Result,
         now_ms => now_ms()
     },
@@ -311,14 +311,14 @@ effect({save, Recorded}, #{job := #{context := Context}}) ->
 effect({restart, Targets, Custom}, _Shell) ->
     case dyno_targets:restart(Targets) of
         ok ->
-            ok = dyno_target_custom:restart(Custom),
+            ok = dyno_test_custom:restart(Custom),
             [{restarted, ok}];
         gone ->
             [{restarted, gone}]
     end;
 effect({align, ZeroNs, Targets, Custom}, _Shell) ->
     Aligned = dyno_targets:aligned(Targets, ZeroNs),
-    [{aligned, Aligned, dyno_target_custom:aligned(Aligned, ZeroNs, Custom)}];
+    [{aligned, Aligned, dyno_test_custom:aligned(Aligned, ZeroNs, Custom)}];
 effect({attach, {Node, Patterns}, ZeroNs, Custom}, #{job := #{attach := Options} = Job}) ->
     Own = own_patterns([{Node, Patterns}]),
     case dyno_targets:attach([Node], Options#{patterns_of => Own}) of
@@ -335,12 +335,12 @@ effect({detach, Target}, _Shell) ->
     [];
 effect({last_look, Targets, Custom}, _Shell) ->
     ok = dyno_targets:last_look(Targets),
-    ok = dyno_target_custom:last_look(Custom),
+    ok = dyno_test_custom:last_look(Custom),
     [];
 effect({peek, Targets}, _Shell) ->
     [{peeked, dyno_targets:peek(Targets)}];
 effect({read, Targets, Custom}, #{job := #{context := #{callbacks := Callbacks}}}) ->
-    Ended = dyno_target_custom:finish(Custom),
+    Ended = dyno_test_custom:finish(Custom),
     Readings = dyno_targets:read(Targets),
     %% The last samples were sent before the instruments answered.
     [{read, Readings, dyno_test_custom:process(Ended, Callbacks)} | samples()];

@@ -47,7 +47,7 @@ run(Nodes) ->
         run => ~"4",
         size => 4,
         targets => [target(Node) || Node <- Nodes],
-        custom => dyno_target_custom:none(),
+        custom => dyno_test_custom:none(),
         result => dyno_test_result:new(#{
             id => ~"4", size => 4, repetition => 1, started_at => ~"2026-11-22T10:00:00Z"
         }, closed),

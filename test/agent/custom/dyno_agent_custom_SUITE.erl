@@ -4,7 +4,7 @@
 -module(dyno_agent_custom_SUITE).
 -moduledoc """
 Custom code that does what it should not: what the host says of it, in this node.
-dyno_target_custom_SUITE has whole runs.
+dyno_test_custom_SUITE has whole runs.
 """.
 
 -include_lib("stdlib/include/assert.hrl").

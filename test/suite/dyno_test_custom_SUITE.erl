@@ -1,7 +1,7 @@
 %% SPDX-License-Identifier: Apache-2.0
 %% Copyright 2026 The dyno authors
 
--module(dyno_target_custom_SUITE).
+-module(dyno_test_custom_SUITE).
 -moduledoc """
 What a suite brings along for its targets: invariants, metrics of its own, custom agents of both
 forms. They do what they say, their mistakes are told in a sentence, and nothing of them stays.
