@@ -283,10 +283,11 @@ says_that_a_target_at_priority_max_does_not_answer(_Config) ->
         receive
         after 1500 -> ok
         end,
-        %% net_kernel is of this priority, too, and may have its turn, or not: then it works.
+        %% net_kernel is of this priority, too, and may have its turn, or not: then it works. Nobody
+        %% waits for the agent's removal, which may take minutes there: the node is killed.
         case dyno_agent:attach(Node, #{}) of
-            {ok, Agent} ->
-                ok = dyno_agent:detach(Agent);
+            {ok, _Agent} ->
+                ok;
             {error, Error} ->
                 Text = dyno_error:format(Error),
                 ?assertMatch(
