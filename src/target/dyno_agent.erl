@@ -125,15 +125,13 @@ attach(Node, Options) ->
     end.
 
 take(Node, #{idle := Idle} = Options) ->
-    case ets:take(Idle, Node) of
-        [{Node, Cleaner, Names}] ->
-            %% The node may have been started anew.
-            case dyno_target_cleaner:modules(Cleaner, Names) of
-                ok -> {ok, Cleaner, Names};
-                {error, _} -> take(Node, Options)
-            end;
-        [] ->
-            take(Node, maps:remove(idle, Options))
+    maybe
+        [{Node, Cleaner, Names}] ?= ets:take(Idle, Node),
+        %% The node may have been started anew.
+        ok ?= dyno_target_cleaner:modules(Cleaner, Names),
+        {ok, Cleaner, Names}
+    else
+        _ -> take(Node, maps:remove(idle, Options))
     end;
 take(Node, _Options) ->
     case dyno_target_cleaner:start(Node, self(), ?TIMEOUT_MS) of
@@ -165,7 +163,7 @@ bring(Node, {Cleaner, Known}, Options) ->
         ok ?= dyno_target_cleaner:modules(Cleaner, Names),
         ok ?= dyno_code:send(Node, Missing),
         GuardModule = maps:get(guard, Options, dyno_agent_guard),
-        {ok, {ok, Guard}} ?= remote(Node, GuardModule, start, [GuardOptions]),
+        {ok, Guard} ?= start_guard(Node, GuardModule, GuardOptions),
         ok = dyno_target_cleaner:guard(Cleaner, Guard),
         {ok, #{
             node => Node,
@@ -178,10 +176,7 @@ bring(Node, {Cleaner, Known}, Options) ->
     else
         {error, Reason} ->
             _ = dyno_target_cleaner:release(Cleaner, ?TIMEOUT_MS),
-            {error, as_reason(Node, Reason)};
-        {ok, {error, Reason}} ->
-            _ = dyno_target_cleaner:release(Cleaner, ?TIMEOUT_MS),
-            {error, {failed, Node, Reason}}
+            {error, as_reason(Node, Reason)}
     end.
 
 as_reason(_Node, {Kind, _, _} = Reason) when Kind =:= failed; Kind =:= other_version -> Reason;
@@ -197,9 +192,9 @@ not_others(Node, Modules) ->
         {error, _} = Error -> Error
     end.
 
-remote(Node, Module, Function, Arguments) ->
+start_guard(Node, Module, Options) ->
     try
-        {ok, erpc:call(Node, Module, Function, Arguments, ?TIMEOUT_MS)}
+        erpc:call(Node, Module, start, [Options], ?TIMEOUT_MS)
     catch
         error:{erpc, noconnection} -> {error, {node_down, Node}};
         error:{erpc, timeout} -> {error, {failed, Node, timeout}};

@@ -57,19 +57,14 @@ connect([Node | Nodes], Options) ->
 connect(Node, _Options) when Node =:= node() ->
     ok;
 connect(Node, Options) ->
-    case ensure_distribution(Options#{target => Node}) of
-        ok ->
-            set_cookie(Node, Options),
-            Start = erlang:monotonic_time(millisecond),
-            case net_kernel:hidden_connect_node(Node) of
-                true ->
-                    check_release(Node);
-                _ ->
-                    TookMs = erlang:monotonic_time(millisecond) - Start,
-                    {error, {?MODULE, why_not(Node, TookMs)}}
-            end;
-        {error, _} = Error ->
-            Error
+    maybe
+        ok ?= ensure_distribution(Options#{target => Node}),
+        set_cookie(Node, Options),
+        {_, true} ?= timer:tc(fun() -> net_kernel:hidden_connect_node(Node) end, millisecond),
+        check_release(Node)
+    else
+        {error, _} = Error -> Error;
+        {TookMs, _} -> {error, {?MODULE, why_not(Node, TookMs)}}
     end.
 
 %% An error of the call is for the first one who calls it in earnest.

@@ -98,22 +98,20 @@ attach_one(Node, #{patterns := ForAll, servers := Selected} = ForEach) ->
         instruments => Instruments,
         custom => maps:get(custom, ForEach, []) ++ Instruments
     },
-    case dyno_agent:attach(Node, maps:with([cookie, name, custom, idle], Options)) of
-        {ok, Agent} ->
-            try equip(Agent, Options) of
-                {ok, Target} ->
-                    {ok, Target};
-                {error, Reason} ->
-                    _ = dyno_agent:detach(Agent),
-                    {error, own_reason(Reason)}
-            catch
-                %% It went down in the middle.
-                Class:Reason when Class =:= exit; Reason =:= {erpc, noconnection} ->
-                    _ = dyno_agent:detach(Agent),
-                    {error, {dyno_agent, {node_down, Node}}}
-            end;
-        {error, _} = Error ->
-            Error
+    maybe
+        {ok, Agent} ?= dyno_agent:attach(Node, maps:with([cookie, name, custom, idle], Options)),
+        try equip(Agent, Options) of
+            {ok, Target} ->
+                {ok, Target};
+            {error, Reason} ->
+                _ = dyno_agent:detach(Agent),
+                {error, own_reason(Reason)}
+        catch
+            %% It went down in the middle.
+            Class:Reason when Class =:= exit; Reason =:= {erpc, noconnection} ->
+                _ = dyno_agent:detach(Agent),
+                {error, {dyno_agent, {node_down, Node}}}
+        end
     end.
 
 own_reason({dyno_agent, {failed, Node, {unmatched, Patterns}}}) ->
