@@ -293,22 +293,18 @@ option({Key, Default, Read, Accepted}, Config) ->
             {ok, {Key, Default}}
     end.
 
-with_level(#{level := Level}, #{budget := _}) when Level =/= budget, Level =/= by_patterns ->
+%% Who names functions one by one has few of them, and wants all of their calls timed.
+with_level(#{level := by_patterns, patterns := Patterns} = Options, Config) ->
+    OneByOne = fun({_, F, A}) -> F =/= '_' andalso A =/= '_'; (_) -> false end,
+    IsTimed = Patterns =/= [] andalso lists:all(OneByOne, Patterns),
+    case IsTimed andalso not is_map_key(budget, Config) of
+        true -> {ok, Options#{level := time}};
+        false -> {ok, Options#{level := budget}}
+    end;
+with_level(#{level := Level}, #{budget := _}) when Level =/= budget ->
     {error, {budget_without_level, Level}};
-with_level(#{level := by_patterns} = Options, Config) ->
-    {ok, Options#{level := level(Options, Config)}};
 with_level(Options, _Config) ->
     {ok, Options}.
-
-%% Who names functions one by one has few of them, and wants all of their calls timed.
-level(_Options, #{budget := _}) ->
-    budget;
-level(#{patterns := Patterns}, _Config) ->
-    OneByOne = fun({_, F, A}) -> F =/= '_' andalso A =/= '_'; (_) -> false end,
-    case Patterns =/= [] andalso lists:all(OneByOne, Patterns) of
-        true -> time;
-        false -> budget
-    end.
 
 -doc "The kinds of profiles that a test may have; the other kinds are levels.".
 -spec profiles() -> [sample | schedulers, ...].
