@@ -32,7 +32,7 @@ casts `measure` and `close` and the call `result` (a `dyno_load_result:t()`, or 
 may fail it words its reasons, and may tell whose fault they are (see dyno_error).
 """.
 
--export([start_link/2, measure/1, close/1, result/1, stop/1]).
+-export([measure/1, close/1, result/1, stop/1]).
 -export_type([options/0, event/0, interval/0]).
 
 -doc "Starts the process, linked to the caller.".
@@ -81,11 +81,6 @@ may fail it words its reasons, and may tell whose fault they are (see dyno_error
     p99_ns := number() | null,
     max_ns := number() | null
 }.
-
--doc "Starts a source, linked to the caller.".
--spec start_link(module(), options()) -> {ok, pid()}.
-start_link(Module, Options) ->
-    Module:start_link(Options).
 
 -doc "Begins the measured part; the answer to `warm`.".
 -spec measure(pid()) -> ok.

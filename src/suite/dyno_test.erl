@@ -77,15 +77,12 @@ wait(Tag, Pid, Ref) ->
             Pid ! dyno_interrupt,
             wait(Tag, Pid, Ref);
         {Tag, Result} ->
-            ended(Pid, Ref, Result);
+            %% Whoever runs the next test finds this one gone.
+            receive
+                {'DOWN', Ref, process, Pid, _} -> Result
+            end;
         {'DOWN', Ref, process, Pid, Reason} ->
             {error, {?MODULE, {crashed, Reason}}}
-    end.
-
-%% Whoever runs the next test finds this one gone.
-ended(Pid, Ref, Result) ->
-    receive
-        {'DOWN', Ref, process, Pid, _} -> Result
     end.
 
 %% Nobody waits for the result any more: end in good order.

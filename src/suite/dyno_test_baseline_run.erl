@@ -92,7 +92,7 @@ be attached.
 -spec half(first | second, dyno_load:options()) -> {ok, half()} | {error, dyno_error:error()}.
 half(Which, #{duration_ms := DurationMs, warmup_ms := WarmupMs} = Options) ->
     HalfMs = half_ms(DurationMs),
-    {ok, Load} = dyno_load_source:start_link(dyno_load, Options#{
+    {ok, Load} = dyno_load:start_link(Options#{
         duration_ms := HalfMs,
         interval_ms := max(1, HalfMs div ?SLICES),
         warmup_ms :=

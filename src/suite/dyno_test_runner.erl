@@ -146,18 +146,18 @@ second_half(Outcome, Run, _Job) ->
 
 baseline(Which, #{context := Context} = Job) ->
     tell({phase, baseline}, Context),
-    case dyno_test_baseline_run:half(Which, load_options(Job)) of
-        {ok, Half} -> {ok, Half};
-        {error, Error} -> {error, dyno_test_run:failure(~"load", Error)}
+    maybe
+        {error, Error} ?= dyno_test_baseline_run:half(Which, load_options(Job)),
+        {error, dyno_test_run:failure(~"load", Error)}
     end.
 
 -spec attach(job()) ->
     {ok, {[dyno_targets:target()], [{binary(), binary()}]}} | {error, dyno_test_run:outcome()}.
 attach(#{nodes := Nodes, attach := Options, context := #{form := Form}} = Job) ->
     #{unmatched := Unmatched} = Form:form(),
-    case attach(Nodes, Options, Unmatched, []) of
-        {ok, _} = Attached -> Attached;
-        {error, Reason} -> {error, not_attached(Reason, Job)}
+    maybe
+        {error, Reason} ?= attach(Nodes, Options, Unmatched, []),
+        {error, not_attached(Reason, Job)}
     end.
 
 attach(Nodes, #{patterns := Patterns} = Options, Unmatched, Warnings) ->
@@ -239,7 +239,7 @@ with_targets(Targets, Result, #{which := {Size, _} = Which, context := Context} 
         now_ms => now_ms()
     },
     {Outcome, Run} =
-        case dyno_test_custom:start(Targets, Size, custom(Job)) of
+        case dyno_test_custom:start(Targets, Size, Context) of
             {ok, Custom} ->
                 with_load(dyno_test_run:new(New#{custom := Custom}), Targets, Job);
             {error, Error} ->
@@ -248,12 +248,9 @@ with_targets(Targets, Result, #{which := {Size, _} = Which, context := Context} 
     ok = dyno_targets:detach(dyno_test_run:targets(Run)),
     {Outcome, Run}.
 
-custom(#{context := Context}) ->
-    maps:with([custom, options, module, callbacks], Context).
-
 with_load(Run, Targets, #{context := Context, load := {Source, _}, run_state := State} = Job) ->
     #{module := Module} = Context,
-    {ok, Load} = dyno_load_source:start_link(Source, load_options(Job)),
+    {ok, Load} = Source:start_link(load_options(Job)),
     Joins = dyno_test_joins:start(Module, State, [Node || #{node := Node} <- Targets]),
     Ended = loop(Run, #{job => Job, load => Load, joins => Joins}),
     ok = dyno_test_joins:stop(Joins),
@@ -319,13 +316,13 @@ effect({restart, Targets, Custom}, _Shell) ->
 effect({align, ZeroNs, Targets, Custom}, _Shell) ->
     Aligned = dyno_targets:aligned(Targets, ZeroNs),
     [{aligned, Aligned, dyno_test_custom:aligned(Aligned, ZeroNs, Custom)}];
-effect({attach, {Node, Patterns}, ZeroNs, Custom}, #{job := #{attach := Options} = Job}) ->
+effect({attach, {Node, Patterns}, ZeroNs, Custom}, #{job := Job}) ->
+    #{attach := Options, which := {Size, _}, context := Context} = Job,
     Own = own_patterns([{Node, Patterns}]),
     case dyno_targets:attach([Node], Options#{patterns_of => Own}) of
         {ok, Attached} ->
-            #{which := {Size, _}} = Job,
             Targets = begun(ZeroNs, Attached),
-            Joined = dyno_test_custom:joined(Targets, Size, custom(Job), ZeroNs, Custom),
+            Joined = dyno_test_custom:joined(Targets, Size, Context, ZeroNs, Custom),
             [{attached, Targets, Joined}];
         {error, Error} ->
             [{not_attached, dyno_error:format(Error)}]
