@@ -72,15 +72,15 @@ is_lagging(_Quantile, _Share, _Part) ->
 
 -doc "What makes the results of a load less believable, each with its code.".
 -spec warnings(dyno_load_result:t()) -> [{Code :: binary(), Text :: binary()}].
-warnings(#{parts := Parts} = Result) ->
+warnings(#{parts := Parts, nodes := Nodes, notes := Notes} = Result) ->
     Several = length(Parts) > 1,
     disturbed(Result) ++
         failing(Result) ++
         few_operations(Result) ++
         lists:append([of_parts(Part, Several, Result) || Part <- Parts]) ++
         full(Result) ++
-        lists:append([of_node(Node) || Node <- map_get(nodes, Result)]) ++
-        lists:append([of_note(Note) || Note <- map_get(notes, Result)]) ++
+        [lost(Node, AtMs) || #{node := Node, lost_at_ms := AtMs} <- Nodes, AtMs =/= undefined] ++
+        [of_note(Note) || Note <- Notes] ++
         unfinished(Result) ++
         not_ended(Result).
 
@@ -118,16 +118,15 @@ raised(Stack) -> [" in ", lists:join(", called from ", string:split(Stack, "\n",
 
 few_operations(#{search := #{stopped := interrupted}}) ->
     [];
-few_operations(#{parts := [_ | _], total := #{successes := Ok}}) when Ok > 0, Ok < ?FEW ->
-    [{~"few_operations", text("~b operations: too few for the high percentiles", [Ok])}];
-few_operations(_Result) ->
-    [].
+few_operations(#{parts := Parts, total := #{successes := Ok}}) ->
+    [
+        {~"few_operations", text("~b operations: too few for the high percentiles", [Ok])}
+     || Parts =/= [], Ok > 0, Ok < ?FEW
+    ].
 
-unfinished(#{parts := [_ | _], under_way := N}) when N > 0 ->
+unfinished(#{parts := Parts, under_way := N}) ->
     Text = "~b operations had not ended when the run did; they are not in it",
-    [{~"unfinished", text(Text, [N])}];
-unfinished(_Result) ->
-    [].
+    [{~"unfinished", text(Text, [N])} || Parts =/= [], N > 0].
 
 %% They are mostly the same: the first one stands for all.
 not_ended(#{not_ended := []}) ->
@@ -199,27 +198,22 @@ lag(#{total := #{schedule_lag := Lag}} = Part, Where) ->
 
 %% Where all workers are in operations only the run queue tells whether they wait for the target
 %% or for a processor. A load in this node may be the very thing that is measured here.
-full(#{run_queue := RunQueue, nodes := [#{node := Node} | _]}) when
-    RunQueue > ?FULL, Node =/= node()
-->
+full(#{run_queue := RunQueue, nodes := Nodes}) ->
     Text =
         "the generator's nodes were full: ~.1f processes waited for each scheduler on average, "
         "which is in the response times; use more load nodes",
-    [{~"generator_full", text(Text, [RunQueue])}];
-full(_Result) ->
-    [].
+    [
+        {~"generator_full", text(Text, [RunQueue])}
+     || RunQueue > ?FULL, [#{node := Node} | _] <- [Nodes], Node =/= node()
+    ].
 
-of_node(#{lost_at_ms := undefined}) ->
-    [];
-of_node(#{node := Node, lost_at_ms := AtMs}) ->
+lost(Node, AtMs) ->
     Text =
         "load node ~ts went down ~ts into the run; its share of the load is missing from then on",
-    [{~"load_node_lost", text(Text, [Node, dyno_unit:format(AtMs * 1_000_000, ~"ns")])}].
+    {~"load_node_lost", text(Text, [Node, dyno_unit:format(AtMs * 1_000_000, ~"ns")])}.
 
 of_note({feed_ended, Name}) ->
-    [{~"feed_ended", text("feed ~ts had no more items; workers that asked for one ended", [Name])}];
+    {~"feed_ended", text("feed ~ts had no more items; workers that asked for one ended", [Name])};
 of_note({not_grown, Reason}) ->
-    [
-        {~"workers_not_grown",
-            text("more workers were needed and could not be prepared: ~ts", [Reason])}
-    ].
+    Text = "more workers were needed and could not be prepared: ~ts",
+    {~"workers_not_grown", text(Text, [Reason])}.
