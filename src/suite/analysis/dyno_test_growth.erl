@@ -80,7 +80,8 @@ tables(Document) ->
             {Clear, Others} = lists:partition(
                 fun matters/1,
                 metrics(Sizes) ++ times_per_call(Shares, Sizes) ++
-                    per_operation(calls, Shares, Sizes) ++ per_operation(time, Shares, Sizes)
+                    per_operation({fun calls/1, ~" calls/op", ~"count"}, Shares, Sizes) ++
+                    per_operation({fun times/1, ~" time/op", ~"ns"}, Shares, Sizes)
             ),
             Steepest = fun(#{exponent := A}, #{exponent := B}) -> A > B end,
             Growths =
@@ -233,12 +234,7 @@ times_per_call(Shares, Sizes) ->
 %% only what surely is. Each run gives one point for all nodes; no call counts as half a call, so
 %% that a function that begins to be called has an exponent, and rather too small a one. Of
 %% functions whose calls are not counted it is their time for an operation.
-per_operation(What, Shares, Sizes) ->
-    {Of, Suffix, Unit} =
-        case What of
-            calls -> {fun calls/1, ~" calls/op", ~"count"};
-            time -> {fun times/1, ~" time/op", ~"ns"}
-        end,
+per_operation({Of, Suffix, Unit}, Shares, Sizes) ->
     Measured = [
         {Size, Operations, Of(Run)}
      || {Size, Runs} <- Sizes,
@@ -257,7 +253,7 @@ per_operation(What, Shares, Sizes) ->
          || {Size, Operations, {Whole, Values}} <- Measured,
             {Value, Least, Most} <- [maps:get(Function, Values, {0, 0, 0})],
             Each <- [fun(N) -> max(N, 0.5) / Operations end],
-            Whole =:= whole orelse Value > 0
+            Whole orelse Value > 0
         ]),
         is_number(Low), Low > 0
     ]).
@@ -275,24 +271,22 @@ times(Run) ->
         } <- dyno_recording:rows(Run, ~"functions"),
         is_number(Low), Low > 0, High - Low < 2 * ?MAX_UNCERTAINTY * Own
     ],
-    {cut, maps:map(fun(_, Times) -> sum(Times, {0, 0, 0}) end, collected(Rows))}.
+    {false, summed(Rows)}.
 
 %% The calls by function with what they lie between, and whether these are all of them; unknown
 %% where one of the nodes did not count them.
 calls(Run) ->
     Tables = dyno_recording:tables(Run, ~"functions"),
     Cut = [T || T <- Tables, maps:get(~"truncated", T, 0) > 0],
-    Calls = collected([
+    Calls = [
         {Function, {Count, maps:get(~"calls_low", Row, null), maps:get(~"calls_high", Row, null)}}
      || #{~"function" := Function, ~"calls" := Count} = Row <-
             dyno_recording:rows(Run, ~"functions")
-    ]),
-    Whole =
-        case {Tables, Cut} of
-            {[_ | _], []} -> whole;
-            _ -> cut
-        end,
-    {Whole, maps:map(fun(_, Counts) -> sum(Counts, {0, 0, 0}) end, Calls)}.
+    ],
+    {Tables =/= [] andalso Cut =:= [], summed(Calls)}.
+
+summed(Pairs) ->
+    maps:map(fun(_, Values) -> sum(Values, {0, 0, 0}) end, collected(Pairs)).
 
 sum([], Sum) -> Sum;
 sum([{null, _, _} | _], _Sum) -> unknown;
