@@ -68,19 +68,22 @@ normally when told `close`.
 start_link(Job) ->
     spawn_link(fun() -> prepare(Job) end).
 
-prepare(#{owner := Owner, module := Module, id := Id, feeds := Feeds} = Job) ->
+prepare(#{module := Module, id := Id, feeds := Feeds} = Job) ->
     ok = dyno_feed:enter(Id, Feeds),
     try init_worker(Job) of
         {ok, State} ->
-            Owner ! {dyno_worker, self(), ready},
+            tell(ready, Job),
             serve(Job, State);
         Other ->
-            Owner ! {dyno_worker, self(), {failed, {bad_return, Module, init_worker, Other}}}
+            tell({failed, {bad_return, Module, init_worker, Other}}, Job)
     catch
         Class:Reason:Stack ->
-            Why = {raised, {Module, init_worker, 2}, Class, Reason, Stack},
-            Owner ! {dyno_worker, self(), {failed, Why}}
+            tell({failed, {raised, {Module, init_worker, 2}, Class, Reason, Stack}}, Job)
     end.
+
+tell(Event, #{owner := Owner}) ->
+    Owner ! {dyno_worker, self(), Event},
+    ok.
 
 init_worker(#{module := Module, id := Id, run_state := RunState, callbacks := Callbacks}) ->
     case lists:member({init_worker, 2}, Callbacks) of
@@ -89,11 +92,11 @@ init_worker(#{module := Module, id := Id, run_state := RunState, callbacks := Ca
     end.
 
 %% The connection stays open until the target was looked at for the last time.
-serve(#{owner := Owner} = Job, State) ->
+serve(Job, State) ->
     receive
         {start, Round, Works} ->
             Last = works(Works, Job, State),
-            Owner ! {dyno_worker, self(), {done, Round}},
+            tell({done, Round}, Job),
             serve(Job, Last);
         close ->
             end_worker(Job, State)
@@ -157,13 +160,10 @@ next(Job, Work, State, Random, How, Intended, Begin) ->
     end.
 
 %% The last free place is taken: whatever is due next would have to wait.
-taken(#{owner := Owner}, #{free := Free}) ->
+taken(Job, #{free := Free}) ->
     case atomics:sub_get(Free, 1, 1) of
-        Left when Left =< 0 ->
-            Owner ! {dyno_worker, self(), none_free},
-            ok;
-        _ ->
-            ok
+        Left when Left =< 0 -> tell(none_free, Job);
+        _ -> ok
     end;
 taken(_Job, _Work) ->
     ok.
@@ -174,14 +174,10 @@ free_again(_Work) -> ok.
 closed(_Job, _Work, State, _Random, 0) ->
     State;
 closed(Job, #{finish := Finish} = Work, State, Random, Left) ->
-    case dyno_load_recorder:time_ns() of
-        Now when Now >= Finish ->
-            State;
-        Now ->
-            case may_go_on(Work) of
-                true -> turn(Job, Work, State, Random, Left, Now);
-                false -> State
-            end
+    Now = dyno_load_recorder:time_ns(),
+    case Now < Finish andalso may_go_on(Work) of
+        true -> turn(Job, Work, State, Random, Left, Now);
+        false -> State
     end.
 
 may_go_on(#{left := {all, Left}}) -> atomics:sub_get(Left, 1, 1) >= 0;
@@ -191,29 +187,25 @@ turn(Job, Work, State, Random, Left, Now) ->
     {Kind, Next} = kind(Work, Random),
     #{recorders := #{Kind := Recorder}} = Work,
     case one(Job, Work, Kind, Recorder, State, Now, Now) of
-        {ok, Later} ->
-            Rested = think(Work, Next),
-            closed(Job, Work, Later, Rested, less(Left));
-        {ended, Later} ->
-            Later;
-        stop ->
-            stopped
+        {ok, Later} -> closed(Job, Work, Later, think(Work, Next), less(Left));
+        {ended, Later} -> Later;
+        stop -> stopped
     end.
 
 less(infinity) -> infinity;
 less(N) -> N - 1.
 
+%% Nobody's time counts from the end of a rest: it need not be met to the microsecond.
 think(#{think := Think, finish := Finish}, Random) ->
     case thought_ms(Think, Random) of
         {Ms, Next} when Ms > 0 ->
-            Now = dyno_load_recorder:time_ns(),
-            rest(min(Finish, Now + round(Ms * 1_000_000))),
-            Next;
+            LeftNs = min(Finish - dyno_load_recorder:time_ns(), round(Ms * 1_000_000)),
+            receive
+            after max(0, LeftNs + 999_999) div 1_000_000 -> Next
+            end;
         {_, Next} ->
             Next
-    end;
-think(_Work, Random) ->
-    Random.
+    end.
 
 thought_ms(Ms, Random) when is_number(Ms) ->
     {Ms, Random};
@@ -223,17 +215,6 @@ thought_ms({uniform, Low, High}, Random) ->
 thought_ms({exponential, Mean}, Random) ->
     {Uniform, Next} = rand:uniform_s(Random),
     {-Mean * math:log(1.0 - Uniform), Next}.
-
-%% Nobody's time counts from the end of a rest: it need not be met to the microsecond.
-rest(Until) ->
-    case Until - dyno_load_recorder:time_ns() of
-        Left when Left > 0 ->
-            receive
-            after (Left + 999_999) div 1_000_000 -> ok
-            end;
-        _ ->
-            ok
-    end.
 
 kind(#{kinds := [{_, Kind}]}, Random) ->
     {Kind, Random};
@@ -257,14 +238,12 @@ one(#{module := Module} = Job, Work, Kind, Recorder, State, Intended, Begin) ->
             ok = dyno_load_recorder:failure(Recorder, Reason, []),
             {ok, Next};
         Other ->
-            #{owner := Owner} = Job,
-            Owner ! {dyno_worker, self(), {failed, {bad_return, Module, called(Kind), Other}}},
+            tell({failed, {bad_return, Module, called(Kind), Other}}, Job),
             stop
     catch
         throw:{dyno_feed, ended, Feed} ->
-            #{owner := Owner} = Job,
             ok = dyno_load_recorder:withdrawn(Recorder),
-            Owner ! {dyno_worker, self(), {feed_ended, Feed}},
+            tell({feed_ended, Feed}, Job),
             {ended, State};
         Class:Reason:Stack ->
             ok = dyno_load_recorder:failure(Recorder, {Class, Reason}, Stack),
@@ -299,7 +278,7 @@ renew(Job, Recorder, #{finish := Finish} = Work) ->
 
 end_worker(_Job, stopped) ->
     ok;
-end_worker(#{owner := Owner, module := Module, callbacks := Callbacks}, State) ->
+end_worker(#{module := Module, callbacks := Callbacks} = Job, State) ->
     case lists:member({end_worker, 1}, Callbacks) of
         true ->
             try
@@ -308,9 +287,7 @@ end_worker(#{owner := Owner, module := Module, callbacks := Callbacks}, State) -
             catch
                 %% Its connection may be gone; the run is over all the same.
                 Class:Reason:Stack ->
-                    Why = {raised, {Module, end_worker, 1}, Class, Reason, Stack},
-                    Owner ! {dyno_worker, self(), {not_ended, Why}},
-                    ok
+                    tell({not_ended, {raised, {Module, end_worker, 1}, Class, Reason, Stack}}, Job)
             end;
         false ->
             ok
