@@ -68,8 +68,8 @@
 -type state() :: #{
     options := options(),
     phase := phase(),
-    context := dyno_feed:context(),
-    job => map(),
+    %% What each worker is started with, but for its number.
+    job := map(),
     workers := #{pid() => []},
     %% Not ready yet.
     pending := #{pid() => []},
@@ -146,11 +146,12 @@ init(#{owner := Owner, feeds := Feeds} = Options) ->
     case dyno_feed:open(Feeds, Place) of
         {ok, Context} ->
             _ = erlang:send_after(?SAMPLE_MS, self(), sample),
+            Job = maps:with([module, run_state, callbacks], Options),
             {ok,
                 #{
                     options => Options,
                     phase => preparing,
-                    context => Context,
+                    job => Job#{owner => self(), feeds => Context},
                     workers => #{},
                     pending => #{},
                     under_way => #{},
@@ -168,18 +169,10 @@ init(#{owner := Owner, feeds := Feeds} = Options) ->
     end.
 
 -spec handle_continue(prepare, state()) -> {noreply, state()}.
-handle_continue(prepare, #{options := Options, context := Context} = State) ->
-    Job = #{
-        owner => self(),
-        module => map_get(module, Options),
-        run_state => map_get(run_state, Options),
-        callbacks => map_get(callbacks, Options),
-        feeds => Context
-    },
+handle_continue(prepare, #{options := Options} = State) ->
     #{workers := All, index := Index, nodes := Nodes} = Options,
     Own = max(0, (All - Index + Nodes - 1) div Nodes),
-    Started = start_workers(Own, State#{job => Job, most_workers := max(1, Own)}),
-    {noreply, all_ready(Started)}.
+    {noreply, all_through(start_workers(Own, State#{most_workers := max(1, Own)}))}.
 
 start_workers(0, State) ->
     State;
@@ -247,19 +240,8 @@ handle_info({'DOWN', _, process, Owner, _}, #{options := #{owner := Owner}} = St
 handle_info(_Other, State) ->
     {noreply, State}.
 
-worker(ready, Pid, #{phase := preparing, pending := Pending} = State) ->
-    all_ready(State#{pending := maps:remove(Pid, Pending)});
-worker(ready, Pid, #{phase := working, pending := Pending, under_way := UnderWay} = State) ->
-    #{works := Works, round := Number} = State,
-    lists:foreach(fun(Free) -> atomics:add(Free, 1, 1) end, [F || #{free := F} <- Works]),
-    Pid ! {start, Number, Works},
-    State#{pending := maps:remove(Pid, Pending), under_way := UnderWay#{Pid => []}};
-worker(ready, Pid, #{phase := closing, pending := Pending} = State) ->
-    Pid ! close,
-    State#{pending := maps:remove(Pid, Pending)};
 worker(ready, Pid, #{pending := Pending} = State) ->
-    %% Too late for this round: it is there for the next one.
-    State#{pending := maps:remove(Pid, Pending)};
+    ready(Pid, State#{pending := maps:remove(Pid, Pending)});
 worker({done, Number}, Pid, #{round := Number, under_way := UnderWay} = State) ->
     all_through(State#{under_way := maps:remove(Pid, UnderWay)});
 worker({done, _Earlier}, _Pid, State) ->
@@ -275,6 +257,17 @@ worker({failed, Reason}, Pid, #{phase := working, pending := Pending} = State) w
 worker(Event, _Pid, State) ->
     notify(Event, State),
     State.
+
+ready(Pid, #{phase := working, under_way := UnderWay, works := Works, round := Number} = State) ->
+    lists:foreach(fun(Free) -> atomics:add(Free, 1, 1) end, [F || #{free := F} <- Works]),
+    Pid ! {start, Number, Works},
+    State#{under_way := UnderWay#{Pid => []}};
+ready(Pid, #{phase := closing} = State) ->
+    Pid ! close,
+    State;
+ready(_Pid, State) ->
+    %% Where it is too late for a round it is there for the next one.
+    all_through(State).
 
 grow(#{phase := working, growth := allowed, pending := Pending} = State) when
     map_size(Pending) =:= 0
@@ -294,12 +287,10 @@ grow(#{phase := working, growth := allowed, pending := Pending} = State) when
 grow(State) ->
     State.
 
-all_ready(#{phase := preparing, pending := Pending} = State) when map_size(Pending) =:= 0 ->
+%% Whether the phase is over.
+all_through(#{phase := preparing, pending := Pending} = State) when map_size(Pending) =:= 0 ->
     notify(ready, State),
     State#{phase := idle};
-all_ready(State) ->
-    State.
-
 all_through(#{phase := working, under_way := UnderWay} = State) when map_size(UnderWay) =:= 0 ->
     notify({done, map_get(round, State)}, State),
     State#{phase := idle};
