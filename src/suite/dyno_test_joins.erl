@@ -33,17 +33,12 @@ start(Module, RunState, Nodes) ->
 stop(none) ->
     ok;
 stop(Pid) ->
-    unlink(Pid),
-    Ref = monitor(process, Pid),
-    exit(Pid, kill),
-    receive
-        {'DOWN', Ref, process, Pid, _} -> flush(Pid)
-    end.
+    ok = dyno_sandbox:kill(Pid),
+    flush(Pid).
 
 flush(Pid) ->
     receive
-        {dyno_joins, Pid, _} -> flush(Pid);
-        {'EXIT', Pid, _} -> flush(Pid)
+        {dyno_joins, Pid, _} -> flush(Pid)
     after 0 -> ok
     end.
 
