@@ -86,9 +86,7 @@ stop({chunks, Table, Pid}) ->
     ok.
 
 draw(_Table, _Next, ended, _Claimed) ->
-    receive
-        stop -> ok
-    end;
+    ok;
 draw(Table, Next, Stream, Claimed) ->
     Now = max(0, Claimed()) div ?CHUNK,
     case Now + ?AHEAD of
