@@ -364,7 +364,7 @@ snapshot_of(#{works := Works, workers := Workers, under_way := UnderWay} = State
             maps:map(fun(_, Recorder) -> dyno_load_recorder:snapshot(Recorder) end, Of)
          || #{recorders := Of} <- Works
         ],
-        errors => lists:foldl(fun dyno_load_recorder:merge_errors/2, [], Errors),
+        errors => dyno_load_recorder:merge_errors(Errors),
         arrivals => [arrivals(Work) || Work <- Works],
         workers => map_get(most_workers, State),
         ready => map_size(Workers) - map_size(Pending),

@@ -16,7 +16,7 @@ One operation: two clock reads and two or three counters, well below a microseco
 -export([new/2, time_ns/0, success/4, failure/3, schedule_lag/2, queued/1, started/1]).
 -export([withdrawn/1]).
 -export([snapshot/1, errors/1, delete/1]).
--export([empty/0, merge/2, merge_errors/2]).
+-export([empty/0, merge/2, merge_errors/1]).
 -export_type([t/0, snapshot/0, failed/0]).
 
 -opaque t() :: #{
@@ -202,16 +202,16 @@ merge_values(_Key, Of, undefined) -> Of;
 merge_values(_Key, A, B) when is_integer(A) -> A + B;
 merge_values(_Key, A, B) -> dyno_histogram:merge(A, B).
 
--doc "The errors of both, the most frequent first.".
--spec merge_errors([failed()], [failed()]) -> [failed()].
-merge_errors(A, B) ->
+-doc "The errors of several, the most frequent first.".
+-spec merge_errors([[failed()]]) -> [failed()].
+merge_errors(Lists) ->
     Sums = lists:foldl(
         fun({Reason, Count, Stack}, Acc) ->
             {Before, First} = maps:get(Reason, Acc, {0, undefined}),
             Acc#{Reason => {Before + Count, first(First, Stack)}}
         end,
         #{},
-        A ++ B
+        lists:append(Lists)
     ),
     lists:reverse(lists:keysort(2, [{Reason, N, Stack} || Reason := {N, Stack} <- Sums])).
 

@@ -83,9 +83,7 @@ merge(Round, Snapshots) ->
         parts => Parts,
         kinds => kinds([Kinds || #{kinds := Kinds} <- Parts]),
         total => total([Total || #{total := Total} <- Parts]),
-        errors => lists:foldl(
-            fun dyno_load_recorder:merge_errors/2, [], [Errors || #{errors := Errors} <- Snapshots]
-        ),
+        errors => dyno_load_recorder:merge_errors([Errors || #{errors := Errors} <- Snapshots]),
         workers => lists:sum([Workers || #{workers := Workers} <- Snapshots]),
         under_way => lists:sum([UnderWay || #{under_way := UnderWay} <- Snapshots]),
         run_queue => lists:max([0.0 | [Q || #{run_queue := Q} <- Snapshots]]),
@@ -205,14 +203,11 @@ of_search(#{rate_per_s := Found} = Result, [{Last, _} | _] = Probes, Merged) ->
         kinds := Kinds,
         total := Total
     },
-    Errors = lists:foldl(
-        fun dyno_load_recorder:merge_errors/2, [], [E || #{errors := E} <- Chosen]
-    ),
     Merged#{
         parts := [Part],
         kinds := Kinds,
         total := Total,
-        errors := Errors,
+        errors := dyno_load_recorder:merge_errors([Errors || #{errors := Errors} <- Chosen]),
         workers := lists:max([Workers || #{workers := Workers} <- [Merged | Chosen]]),
         search => Result,
         busy_below => dyno_stats:median([

@@ -211,9 +211,9 @@ failing_operations(_Config) ->
     %% One stack of each reason, whoever had it.
     ?assertEqual(
         [{~"a", 5, ~"m:f/1"}, {~"b", 1, undefined}],
-        dyno_load_recorder:merge_errors(
+        dyno_load_recorder:merge_errors([
             [{~"a", 2, undefined}, {~"b", 1, undefined}], [{~"a", 3, ~"m:f/1"}]
-        )
+        ])
     ).
 
 an_open_load(_Config) ->
