@@ -80,18 +80,9 @@ contradiction(#{model := closed, arrivals := _}) ->
 contradiction(#{rate_per_s := _, arrivals := Recorded}) when is_tuple(Recorded) ->
     {"--rate", "--arrivals FILE", "a recorded curve has its own rate"};
 contradiction(Values) ->
-    Open = [
-        Option
-     || {Key, Option} <- [
-            {rate_per_s, "--rate"}, {arrivals, "--arrivals"}, {objective, "--search"}
-        ],
-        is_map_key(Key, Values)
-    ],
-    Closed = [
-        Option
-     || {Key, Option} <- [{think_time_ms, "--think"}, {iterations, "--iterations"}],
-        is_map_key(Key, Values)
-    ],
+    Given = fun(Options) -> [Option || {Key, Option} <- Options, is_map_key(Key, Values)] end,
+    Open = Given([{rate_per_s, "--rate"}, {arrivals, "--arrivals"}, {objective, "--search"}]),
+    Closed = Given([{think_time_ms, "--think"}, {iterations, "--iterations"}]),
     case {Open, Closed, Values} of
         {[First | _], [Other | _], _} ->
             {First, Other, "the one is of open loads, the other of closed ones"};
