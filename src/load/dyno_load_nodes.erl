@@ -185,9 +185,7 @@ format_error({bad_load_nodes, Term}) ->
         [Term, 12]
     );
 format_error({not_started, Place, Reason}) ->
-    io_lib:format(
-        "no load node could be started ~ts: ~ts", [Place, dyno_error:format(Reason)]
-    );
+    io_lib:format("no load node could be started ~ts: ~ts", [Place, dyno_error:format(Reason)]);
 format_error({unreachable, _Node, Reason}) ->
     ["load node: ", dyno_error:format(Reason)];
 format_error({no_code, _Node, Reason}) ->

@@ -284,10 +284,7 @@ ref(#{ref := Ref}) -> Ref.
 format_error({node_down, Node}) ->
     io_lib:format("node ~ts is not running any more, or the connection to it was lost", [Node]);
 format_error({taken, Node}) ->
-    io_lib:format(
-        "another dyno is attached to ~ts; wait until it has ended",
-        [Node]
-    );
+    io_lib:format("another dyno is attached to ~ts; wait until it has ended", [Node]);
 format_error({other_version, Node, Module}) ->
     io_lib:format(
         "~ts has another module ~ts already, which is not replaced; give the custom agent another "
