@@ -37,7 +37,8 @@ there is none, of such modules; `servers` are all.
 -define(TIMEOUT_MS, 10_000).
 
 -doc """
-Records for a while. The process may be interrupted (`dyno_test:interrupt/1`); what was measured is kept.
+Records for a while. The process may be interrupted (`dyno_test:interrupt/1`); what was measured is
+kept.
 
 ## Errors
 A node cannot be reached, or an option is wrong: nothing was measured.
