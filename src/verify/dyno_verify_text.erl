@@ -45,7 +45,8 @@ trace(complete) -> "complete: from the start of the process on";
 trace(partial) -> "partial: the process ran already when monitoring began";
 trace(gap) -> "with a gap".
 
-key(#{key := Key}) -> term(Key);
+%% `all`: of a property across all processes, which has no keys.
+key(#{key := Key}) when Key =/= all -> term(Key);
 key(_Report) -> [].
 
 -doc "The property's name.".

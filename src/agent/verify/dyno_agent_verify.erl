@@ -206,10 +206,14 @@ stuck(Index, #{shards := Shards, monitors := Monitors, config := Config} = State
     ],
     Bad = lists:sublist(Running, 1),
     true = exit(Pid, kill),
-    Text = [
-        "a monitor does not return and is not used any more: ",
-        [atom_to_binary(Module) || Module <- Bad]
-    ],
+    Text =
+        case Bad of
+            [Module] ->
+                ["a monitor does not return and is not used any more: ", atom_to_binary(Module)];
+            [] ->
+                "monitors had no turn for too long, and begin anew: more shards, or simpler "
+                "properties, keep up"
+        end,
     Left = Monitors -- Bad,
     dyno_agent_verifier:fault(Text, State#{
         monitors := Left, choice := dyno_agent_event_choice:new(Left, Config)
