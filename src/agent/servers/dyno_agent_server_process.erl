@@ -6,12 +6,22 @@
 %% One measured process: what it is, how it is measured, and what is known of it besides its
 %% counters. Makes of all that its part of a window. Pure.
 
--export([new/2, server/1, rename/2, queue/2, observe/4, ended/4, is_ended/1, next/1, part/3]).
+-export([new/3, rename/2, queue/2, observe/4, ended/4, is_ended/1, next/2, part/3]).
 -export([merge_buckets/2, callback_name/1]).
 -export_type([t/0, outcome/0, taken/0, measured/0]).
 
--opaque t() :: #{
+-type t() :: #{
     server := dyno_agent_server_choice:server(),
+    monitor := reference(),
+    counters := dyno_agent_server_counters:t() | none,
+    hook := none | asked | hooked | busy,
+    %% When sys was asked.
+    since := integer(),
+    flagged := boolean(),
+    %% Whether it is measured only since it is one of the busiest.
+    busiest := boolean(),
+    %% Callbacks a second in the last window.
+    rate := number(),
     %% The length of the queue when the window began, the last seen and the longest seen.
     queue_before := non_neg_integer(),
     queue_now := non_neg_integer(),
@@ -58,10 +68,17 @@ the count, time and words of each callback.
 -define(DELAY_METHOD, ~"arrival between two samples of the queue's length").
 
 -doc "A process, with the length of its queue.".
--spec new(dyno_agent_server_choice:server(), non_neg_integer()) -> t().
-new(Server, Queue) ->
+-spec new(dyno_agent_server_choice:server(), reference(), non_neg_integer()) -> t().
+new(Server, Monitor, Queue) ->
     #{
         server => Server,
+        monitor => Monitor,
+        counters => none,
+        hook => none,
+        since => 0,
+        flagged => false,
+        busiest => false,
+        rate => 0,
         queue_before => Queue,
         queue_now => Queue,
         queue_max => Queue,
@@ -69,9 +86,6 @@ new(Server, Queue) ->
         state => alive,
         reason => undefined
     }.
-
--spec server(t()) -> dyno_agent_server_choice:server().
-server(#{server := Server}) -> Server.
 
 -doc "GenStage has told the user's module.".
 -spec rename(module(), t()) -> t().
@@ -116,10 +130,10 @@ ended(How, Reason, UnderWay, Process) ->
 -spec is_ended(t()) -> boolean().
 is_ended(#{state := State}) -> State =/= alive.
 
--doc "A new window begins.".
--spec next(t()) -> t().
-next(#{queue_now := Queue} = Process) ->
-    Process#{queue_before := Queue, queue_max := Queue, observed := #{}}.
+-doc "A new window begins; in the last one it had so many callbacks a second.".
+-spec next(number(), t()) -> t().
+next(Rate, #{queue_now := Queue} = Process) ->
+    Process#{rate := Rate, queue_before := Queue, queue_max := Queue, observed := #{}}.
 
 -doc "Both together.".
 -spec merge_buckets(Buckets, Buckets) -> Buckets when

@@ -14,15 +14,15 @@
 -export([answered/3, down/4, observe_life/3, managers/1, stage_modules/1]).
 -export([adjust/3, adjust_one/3, hooked_again/1, sample_queues/2, unhook_all/1, next/2]).
 -export([to_list/1, is_flagged/1, unselected/1, under_way/2, call/3, new_table/0]).
--export_type([t/0, one/0]).
+-export_type([t/0]).
 
--import(dyno_agent_server_process, [observe/4]).
+-import(dyno_agent_server_process, [is_ended/1, observe/4]).
 
 -opaque t() :: #{
     selectors := [dyno_agent_servers:selector()],
     most := pos_integer(),
     shared := dyno_agent_server_hook:shared(),
-    measured := #{pid() => one()},
+    measured := #{pid() => dyno_agent_server_process:t()},
     %% Of them, those that have ended in this window.
     ended := non_neg_integer(),
     %% Those that are not; servers where the busiest are looked for.
@@ -35,20 +35,6 @@
     due := integer(),
     %% Of those that may be the busiest, when they were last chosen.
     reductions := #{pid() => non_neg_integer()}
-}.
-
--type one() :: #{
-    process := dyno_agent_server_process:t(),
-    monitor := reference(),
-    counters := dyno_agent_server_counters:t() | none,
-    hook := none | asked | hooked | busy,
-    %% When sys was asked.
-    since := integer(),
-    flagged := boolean(),
-    %% Whether it is measured only since it is one of the busiest.
-    busiest := boolean(),
-    %% Callbacks a second in the last window.
-    rate := number()
 }.
 
 %% So long may a process take to answer sys.
@@ -101,13 +87,12 @@ new_table() ->
     ets:new(?MODULE, [ordered_set, public, {heir, Heir, none}]).
 
 -doc "Those measured, but for stages that may turn out to be others than those selected.".
--spec to_list(t()) -> [{pid(), one()}].
+-spec to_list(t()) -> [{pid(), dyno_agent_server_process:t()}].
 to_list(#{measured := All, selectors := Selectors}) ->
     [
         {Pid, One}
-     || Pid := #{process := Process, busiest := Busiest} = One <- All,
-        Busiest orelse
-            dyno_agent_server_choice:is_surely(dyno_agent_server_process:server(Process), Selectors)
+     || Pid := #{server := Server, busiest := Busiest} = One <- All,
+        Busiest orelse dyno_agent_server_choice:is_surely(Server, Selectors)
     ].
 
 -doc "How many are meant and not measured.".
@@ -125,12 +110,11 @@ select(More, #{selectors := Selectors} = Set) ->
 -spec unselect([dyno_agent_servers:selector()], t()) -> t().
 unselect(Less, #{selectors := Selectors, measured := All} = Set) ->
     Left = Selectors -- Less,
-    Busiest = [N || {busiest, N} <- Left] =/= [],
     Unmeant = [
         Pid
-     || Pid := #{process := Process, busiest := OnlyBusiest} <- All,
-        not (OnlyBusiest andalso Busiest),
-        not dyno_agent_server_choice:is_chosen(dyno_agent_server_process:server(Process), Left)
+     || Pid := #{server := Server, busiest := Busiest} <- All,
+        not (Busiest andalso busiest_meant(Left) > 0),
+        not dyno_agent_server_choice:is_chosen(Server, Left)
     ],
     Smaller = lists:foldl(fun drop/2, Set#{selectors := Left}, Unmeant),
     %% Those that were too many may find room.
@@ -147,7 +131,7 @@ drop(Pid, #{measured := All, shared := Shared, flagged := Flags} = Set) ->
         flagged := [Pid || Flagged] ++ Flags
     }.
 
-is_ended(#{process := Process}) -> dyno_agent_server_process:is_ended(Process).
+busiest_meant(Selectors) -> lists:max([0 | [N || {busiest, N} <- Selectors]]).
 
 -doc """
 The same where processes were started since the last time, but not so often that it takes more than
@@ -181,9 +165,7 @@ scan(Before) ->
 
 known_stages(#{measured := All} = Set) ->
     lists:foldl(fun known_stage/2, Set, [
-        Pid
-     || Pid := #{process := Process} <- All,
-        dyno_agent_server_choice:is_unknown_stage(dyno_agent_server_process:server(Process))
+        Pid || Pid := #{server := Server} <- All, dyno_agent_server_choice:is_unknown_stage(Server)
     ]).
 
 current(Pids, #{other := Other, unselected := Unselected} = Set) ->
@@ -207,10 +189,9 @@ known_stage(Pid, #{measured := All, shared := Shared, selectors := Selectors} = 
         {_Peers, unknown} ->
             Set;
         {_Peers, {Module, _Kind}} ->
-            #{Pid := #{process := Process, busiest := Busiest} = One} = All,
-            Renamed = dyno_agent_server_process:rename(Module, Process),
-            Known = Set#{measured := All#{Pid := One#{process := Renamed}}},
-            Server = dyno_agent_server_process:server(Renamed),
+            #{Pid := #{busiest := Busiest} = One} = All,
+            #{server := Server} = Renamed = dyno_agent_server_process:rename(Module, One),
+            Known = Set#{measured := All#{Pid := Renamed}},
             case Busiest orelse dyno_agent_server_choice:is_chosen(Server, Selectors) of
                 true ->
                     Known;
@@ -246,32 +227,23 @@ choose(Pid, Server, #{selectors := Selectors, other := Other, unselected := Over
 candidate(#{system := true}, _Set) ->
     none;
 candidate(Server, #{selectors := Selectors}) ->
-    case [N || {busiest, N} <- Selectors] of
-        [] -> none;
+    case busiest_meant(Selectors) of
+        0 -> none;
         _ -> Server
     end.
 
 measure(Pid, Server, Busiest, #{measured := All, other := Other} = Set) ->
-    One = #{
-        process => dyno_agent_server_process:new(Server, queue_length(Pid)),
-        monitor => monitor(process, Pid),
-        counters => none,
-        hook => none,
-        since => 0,
-        flagged => false,
-        busiest => Busiest,
-        rate => 0
-    },
-    Set#{measured := All#{Pid => One}, other := maps:remove(Pid, Other)}.
+    New = dyno_agent_server_process:new(Server, monitor(process, Pid), queue_length(Pid)),
+    Set#{
+        measured := All#{Pid => New#{busiest := Busiest}}, other := maps:remove(Pid, Other)
+    }.
 
 -doc "Chooses the busiest anew, by their reductions since the last time.".
 -spec busiest(t()) -> t().
-busiest(#{selectors := Selectors} = Set) ->
-    case [N || {busiest, N} <- Selectors] of
-        [] -> Set;
-        Counts -> busiest(lists:max(Counts), Set)
-    end.
+busiest(#{selectors := Selectors} = Set) -> busiest(busiest_meant(Selectors), Set).
 
+busiest(0, Set) ->
+    Set;
 busiest(Count, #{measured := All, other := Other, reductions := Before} = Set) ->
     Busiest = [Pid || Pid := #{busiest := true} <- All],
     Candidates = Busiest ++ [Pid || Pid := #{} <- Other],
@@ -306,9 +278,8 @@ number(Pid, Item) ->
 -doc "Has each measured as the level says.".
 -spec adjust(dyno_agent_servers:level(), dyno_agent_server_breakpoints:t(), t()) -> t().
 adjust(Level, Times, #{measured := All, shared := Shared, flagged := Flags} = Set) ->
-    Now = now_ns(),
     _ = [ok = dyno_agent_server_breakpoints:flag(Pid, false, Times) || Pid <- Flags],
-    Hooked = #{Pid => adjust_hook(Pid, One, Level, Now, Shared) || Pid := One <- All},
+    Hooked = maps:map(fun(Pid, One) -> adjust_hook(Pid, One, Level, Shared) end, All),
     Wrong = [
         Pid
      || Pid := #{flagged := Flagged} = One <- Hooked,
@@ -331,24 +302,32 @@ is_flagged(#{measured := All, flagged := Flags}) ->
 
 -doc "Has a new process hooked, where the level says so.".
 -spec adjust_one(pid(), dyno_agent_servers:level(), t()) -> t().
-adjust_one(Pid, Level, #{measured := All, shared := Shared} = Set) ->
+adjust_one(Pid, Level, #{shared := Shared} = Set) ->
+    change(Pid, fun(One) -> adjust_hook(Pid, One, Level, Shared) end, Set).
+
+%% Where it is one of those measured.
+change(Pid, Change, #{measured := All} = Set) ->
     case All of
-        #{Pid := One} ->
-            Set#{measured := All#{Pid := adjust_hook(Pid, One, Level, now_ns(), Shared)}};
-        #{} ->
-            Set
+        #{Pid := One} -> Set#{measured := All#{Pid := Change(One)}};
+        #{} -> Set
     end.
 
-adjust_hook(Pid, #{hook := Hook, since := Since} = One, Level, Now, Shared) ->
+adjust_hook(Pid, #{hook := Hook, since := Since} = One, Level, Shared) ->
     case {Hook, is_hook_due(Level, One)} of
-        {none, true} -> ask(Pid, One, Shared);
-        {hooked, false} -> unhooked(Pid, One);
-        {asked, _} when Now - Since > ?ANSWER_NS -> One#{hook := busy};
-        _ -> One
+        {none, true} ->
+            ask(Pid, One, Shared);
+        {hooked, false} ->
+            unhooked(Pid, One);
+        {asked, _} ->
+            case now_ns() - Since > ?ANSWER_NS of
+                true -> One#{hook := busy};
+                false -> One
+            end;
+        _ ->
+            One
     end.
 
-is_hook_due(Level, #{process := Process} = One) ->
-    #{behaviour := Behaviour} = dyno_agent_server_process:server(Process),
+is_hook_due(Level, #{server := #{behaviour := Behaviour}} = One) ->
     (Level =:= distribution orelse Level =:= each) andalso Behaviour =/= gen_event andalso
         not is_ended(One).
 
@@ -376,21 +355,20 @@ unhooked(_Pid, One) ->
 
 -doc "A process has answered sys.".
 -spec answered(pid(), hooked | none, t()) -> t().
-answered(Pid, Hook, #{measured := All} = Set) ->
+answered(Pid, hooked, #{measured := All} = Set) ->
     case All of
-        #{Pid := #{hook := Before} = One} when Hook =:= hooked, Before =/= none ->
+        #{Pid := #{hook := Before} = One} when Before =/= none ->
             Set#{measured := All#{Pid := One#{hook := hooked}}};
         #{} ->
             Set
-    end.
+    end;
+answered(_Pid, none, Set) ->
+    Set.
 
 -doc "Hooks may have ended, since this process was kept from its work for seconds.".
 -spec hooked_again(t()) -> t().
 hooked_again(#{measured := All, shared := Shared} = Set) ->
-    Again = #{
-        Pid => ask(Pid, unhooked(Pid, One), Shared)
-     || Pid := #{hook := hooked} = One <- All
-    },
+    Again = #{Pid => ask(Pid, unhooked(Pid, One), Shared) || Pid := #{hook := hooked} = One <- All},
     Set#{measured := maps:merge(All, Again)}.
 
 -doc "Has all hooks removed; waits so long for those that answer.".
@@ -411,18 +389,12 @@ wait([Pid | Rest], Timer) ->
 -doc "The event managers.".
 -spec managers(t()) -> [pid()].
 managers(#{measured := All}) ->
-    [
-        Pid
-     || Pid := #{process := Process} = One <- All,
-        #{behaviour := gen_event} <- [dyno_agent_server_process:server(Process)],
-        not is_ended(One)
-    ].
+    [Pid || Pid := #{server := #{behaviour := gen_event}} = One <- All, not is_ended(One)].
 
 -doc "The modules of stages.".
 -spec stage_modules(t()) -> [module()].
 stage_modules(#{measured := All}) ->
-    Servers = [dyno_agent_server_process:server(Process) || _ := #{process := Process} <- All],
-    lists:usort([Module || #{behaviour := gen_stage, module := Module} <- Servers]).
+    lists:usort([Of || _ := #{server := #{behaviour := gen_stage, module := Of}} <- All]).
 
 -doc "Takes the lengths of the queues: of all, or of those that do not look themselves.".
 -spec sample_queues(all | unhooked, t()) -> t().
@@ -431,10 +403,10 @@ sample_queues(Which, #{measured := All} = Set) ->
 
 sample_queue(unhooked, _Pid, #{hook := hooked} = One) ->
     One;
-sample_queue(_Which, Pid, #{process := Process} = One) ->
+sample_queue(_Which, Pid, One) ->
     case is_ended(One) of
         true -> One;
-        false -> One#{process := dyno_agent_server_process:queue(queue_length(Pid), Process)}
+        false -> dyno_agent_server_process:queue(queue_length(Pid), One)
     end.
 
 %% Beginnings and ends
@@ -442,30 +414,14 @@ sample_queue(_Which, Pid, #{process := Process} = One) ->
 -doc "What is known of how a process began, for itself and its supervisor.".
 -spec observe_life(pid(), non_neg_integer(), t()) -> t().
 observe_life(Pid, InitNs, #{measured := All} = Set) ->
-    case All of
-        #{Pid := #{process := Process} = One} ->
-            Begun = One#{process := observe(~"init", returned, InitNs, Process)},
-            #{ancestors := Ancestors} = dyno_agent_server_process:server(Process),
-            observe_start(Ancestors, InitNs, Set#{measured := All#{Pid := Begun}});
-        #{} ->
-            Set
-    end.
-
-observe_start([Name | _], InitNs, #{measured := All} = Set) ->
-    Pid =
-        case is_atom(Name) of
-            true -> whereis(Name);
-            false -> Name
+    Supervisor =
+        case All of
+            #{Pid := #{server := #{ancestors := [Name | _]}}} when is_atom(Name) -> whereis(Name);
+            #{Pid := #{server := #{ancestors := [Of | _]}}} -> Of;
+            #{} -> none
         end,
-    case All of
-        #{Pid := #{process := Process} = One} ->
-            Started = observe(~"start child", returned, InitNs, Process),
-            Set#{measured := All#{Pid := One#{process := Started}}};
-        #{} ->
-            Set
-    end;
-observe_start([], _InitNs, Set) ->
-    Set.
+    Took = fun(What) -> fun(One) -> observe(What, returned, InitNs, One) end end,
+    change(Supervisor, Took(~"start child"), change(Pid, Took(~"init"), Set)).
 
 -doc "The callback that runs, and since when.".
 -spec under_way(pid(), t()) -> #{callback := binary(), ns := non_neg_integer()} | none.
@@ -484,8 +440,7 @@ under_way(Pid, #{measured := All, shared := #{clock := Clock} = Shared}) ->
     | none.
 call(Pid, Series, #{measured := All, shared := Shared}) ->
     case {All, dyno_agent_server_hook:names(Pid, Shared)} of
-        {#{Pid := #{process := Process}}, #{Series := {Callback, Kind}}} ->
-            Server = dyno_agent_server_process:server(Process),
+        {#{Pid := #{server := Server}}, #{Series := {Callback, Kind}}} ->
             (maps:with([pid, name, module], Server))#{
                 callback => dyno_agent_server_process:callback_name(Callback),
                 tag => atom_to_binary(Kind)
@@ -516,36 +471,31 @@ down(Pid, Monitor, {Reason, Ending}, #{measured := All} = Set) ->
             Set
     end.
 
-ended(Pid, Reason, Ending, One, #{shared := Shared}) ->
-    #{process := Process, counters := Counters} = One,
+ended(Pid, Reason, Ending, #{counters := Counters, server := Server} = One, #{shared := Shared}) ->
     How = how(Reason),
-    Terminated =
-        case Ending of
-            {_, _, Ns} when is_integer(Ns) -> terminated(Ns, Process);
-            _ -> Process
-        end,
     Last =
         case last(at(Counters), Ending, {How, Reason}, Shared) of
             {Series, Outcome, Taken} ->
                 {name(Pid, Series, Shared), Outcome, Taken};
             {raised, Taken} ->
-                raised(Reason, dyno_agent_server_process:server(Process), Taken);
+                raised(Reason, Server, Taken);
             none ->
                 none
         end,
-    One#{process := dyno_agent_server_process:ended(How, Reason, Last, Terminated)}.
+    dyno_agent_server_process:ended(How, Reason, Last, terminated(Ending, One)).
 
 how(normal) -> ended;
 how(shutdown) -> ended;
 how({shutdown, _}) -> ended;
 how(_Reason) -> crashed.
 
-terminated(Ns, Process) ->
-    #{module := Module} = dyno_agent_server_process:server(Process),
+terminated({_, _, Ns}, #{server := #{module := Module}} = One) when is_integer(Ns) ->
     case erlang:function_exported(Module, terminate, 2) of
-        true -> observe(~"terminate", returned, Ns, Process);
-        false -> Process
-    end.
+        true -> observe(~"terminate", returned, Ns, One);
+        false -> One
+    end;
+terminated(_Unknown, One) ->
+    One.
 
 %% In the callback that had begun and not ended, at the moment that terminate was called, or now.
 last({begun, Since, Series}, {How, At, _}, _Reason, #{clock := Clock}) ->
@@ -589,11 +539,8 @@ next(Rates, #{measured := All, shared := Shared} = Set) ->
     Set#{
         ended := 0,
         measured := #{
-            Pid => One#{
-                process := dyno_agent_server_process:next(Process),
-                rate := maps:get(Pid, Rates, 0)
-            }
-         || Pid := #{process := Process} = One <- maps:without(Ended, All)
+            Pid => dyno_agent_server_process:next(maps:get(Pid, Rates, 0), One)
+         || Pid := One <- maps:without(Ended, All)
         }
     }.
 

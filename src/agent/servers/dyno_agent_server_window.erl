@@ -39,8 +39,7 @@ make(How, #{outstanding := Before} = Context, Set) ->
     Read = [{Pid, One, values(How, One)} || {Pid, One} <- dyno_agent_server_set:to_list(Set)],
     Seen = maps:from_list([
         {Pid, seen(Pid, Counters, Values, Context)}
-     || {Pid, #{process := Process, counters := Counters}, Values} <- Read,
-        #{behaviour := gen_stage} <- [dyno_agent_server_process:server(Process)],
+     || {Pid, #{server := #{behaviour := gen_stage}, counters := Counters}, Values} <- Read,
         Counters =/= none
     ]),
     {Stages, Outstanding} = dyno_agent_server_stages:stages(Seen, Before),
@@ -81,12 +80,12 @@ seen(Pid, Counters, Values, #{shared := Shared, discarded := Discarded}) ->
             end
     }.
 
-server(Pid, #{process := Process, hook := Hook} = One, Values, Stages, Context) ->
+server(Pid, One, Values, Stages, Context) ->
     #{shared := Shared, times := AllTimes, level := Level} = Context,
     Times = maps:get(Pid, AllTimes, #{}),
-    {By, Why} = by(Hook, One, Level),
+    {By, Why} = by(One, Level),
     dyno_agent_server_process:part(
-        Process,
+        One,
         #{
             values => Values,
             names => dyno_agent_server_hook:names(Pid, Shared),
@@ -97,22 +96,15 @@ server(Pid, #{process := Process, hook := Hook} = One, Values, Stages, Context) 
         maps:get(Pid, Stages, none)
     ).
 
-by(hooked, _One, _Level) ->
-    {hook, undefined};
-by(_NoHook, _One, rate) ->
-    {none, undefined};
-by(Hook, #{flagged := Flagged, process := Process}, _Level) ->
-    Why =
-        case {Hook, dyno_agent_server_process:server(Process)} of
-            {asked, _} -> ?NOT_YET;
-            {busy, _} -> ?BUSY;
-            {none, #{behaviour := gen_event}} -> ?MANAGER;
-            {none, _} -> undefined
-        end,
-    case Flagged of
-        true -> {call_time, Why};
-        false -> {none, Why}
-    end.
+by(#{hook := hooked}, _Level) -> {hook, undefined};
+by(_NoHook, rate) -> {none, undefined};
+by(#{flagged := true} = One, _Level) -> {call_time, why(One)};
+by(One, _Level) -> {none, why(One)}.
+
+why(#{hook := asked}) -> ?NOT_YET;
+why(#{hook := busy}) -> ?BUSY;
+why(#{server := #{behaviour := gen_event}}) -> ?MANAGER;
+why(_One) -> undefined.
 
 %% A message that is not timed takes the hook a third of what another takes.
 probed_ns(#{hook := Hook, flagged := Flagged}, Served, Untimed, #{probes := Probes}) ->
