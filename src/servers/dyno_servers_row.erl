@@ -102,7 +102,7 @@ tags(#{tags := Tags, labels := Labels}, DurationNs) ->
     ].
 
 wall(#{wall := none}) -> undefined;
-wall(#{sum_ns := SumNs}) -> SumNs.
+wall(#{wall := #{sum := SumNs}}) -> SumNs.
 
 callback(none, _DurationNs) ->
     maps:merge(
@@ -116,16 +116,13 @@ callback(#{count := Count, cpu_ns := CpuNs, words := Words} = Callback, Duration
         words_mean => mean(Words, Count)
     }).
 
-times(#{wall := #{count := Count} = Wall} = Callback) when Count > 0 ->
-    #{sum_ns := SumNs, sum_squares_us := Squares, min_ns := Min, max_ns := Max} = Callback,
-    Mean = SumNs / Count,
-    Variance = Squares * 1.0e6 / Count - Mean * Mean,
+times(#{wall := #{min := Min, max := Max} = Wall}) ->
     #{
-        mean => Mean,
-        stdev => math:sqrt(max(0.0, Variance)),
+        mean => dyno_histogram:mean(Wall),
+        stdev => deviation(Wall),
         min => Min,
         max => Max,
-        range => difference(Max, Min),
+        range => Max - Min,
         p50 => quantile(0.5, Wall),
         p90 => quantile(0.9, Wall),
         p99 => quantile(0.99, Wall),
@@ -134,8 +131,13 @@ times(#{wall := #{count := Count} = Wall} = Callback) when Count > 0 ->
 times(_) ->
     #{Key => undefined || Key <- [mean, stdev, min, max, range, p50, p90, p99, p999]}.
 
-difference(Max, Min) when is_number(Max), is_number(Min) -> Max - Min;
-difference(_, _) -> undefined.
+deviation(#{count := Count} = Wall) ->
+    Mean = dyno_histogram:mean(Wall),
+    Squares = [
+        N * math:pow((Low + High - 1) / 2, 2)
+     || {Low, High, N} <- dyno_histogram:to_recording(Wall)
+    ],
+    math:sqrt(max(0.0, lists:sum(Squares) / Count - Mean * Mean)).
 
 -doc "Of a histogram, where there is one.".
 -spec quantile(Share :: float(), dyno_servers_sum:histogram()) ->

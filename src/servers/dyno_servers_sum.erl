@@ -44,14 +44,7 @@
     stage := none | stage()
 }.
 
--doc "As an agent sends it, with its histogram as a snapshot.".
--type callback() :: #{
-    name := binary(),
-    count | exceptions | stops => non_neg_integer(),
-    wall := histogram(),
-    sum_ns | sum_squares_us => number(),
-    min_ns | max_ns | cpu_ns | words => number() | undefined
-}.
+-type callback() :: dyno_agent_servers:callback().
 
 -type tag() :: #{
     tag := binary(), callback := atom(), count := non_neg_integer(), wall_ns := non_neg_integer()
@@ -73,7 +66,7 @@
 of_server(#{pid := Pid, module := Module} = Server, #{node := Node} = Window) ->
     #{start_ns := StartNs, duration_ns := DurationNs} = Window,
     #{state := State, queue := Queue, delay := Delay, wall_ns := WallNs} = Server,
-    (maps:with([wall_ns, cpu_ns, words, arrived, served, tags], Server))#{
+    (maps:with([callbacks, wall_ns, cpu_ns, words, arrived, served, tags, stage], Server))#{
         labels => labels(Server, #{
             node => atom_to_binary(Node),
             pid => dyno_server_name:pid(Pid),
@@ -86,24 +79,16 @@ of_server(#{pid := Pid, module := Module} = Server, #{node := Node} = Window) ->
         ended => length([State || State =/= alive]),
         crashes => length([State || State =:= crashed]),
         reasons => [Reason || State =:= crashed, #{reason := <<Reason/binary>>} <- [Server]],
-        callbacks => [
-            Callback#{wall := snapshot(Wall)}
-         || #{wall := Wall} = Callback <- by_name(map_get(callbacks, Server))
-        ],
         queue_now => map_get(now, Queue),
         queue_max => map_get(max, Queue),
-        queue => snapshot(map_get(at_dispatch, Queue)),
+        queue => map_get(at_dispatch, Queue),
         delay => known_delay(Delay),
         delay_method => maps:get(method, Delay, undefined),
         busy_ns => plus(WallNs, maps:get(running_ns, Server, undefined)),
         running => maps:get(under_way, Server, none),
         measured => [map_get(measured, Server)],
-        why => map_get(why_not_hook, Server),
-        stage => stage(map_get(stage, Server))
+        why => map_get(why_not_hook, Server)
     }.
-
-by_name(Callbacks) ->
-    lists:sort(fun(#{name := A}, #{name := B}) -> A =< B end, Callbacks).
 
 labels(Server, Labels) ->
     Given = maps:merge(
@@ -114,29 +99,13 @@ labels(Server, Labels) ->
 label(Value) when is_atom(Value) -> dyno_agent_name:module(Value);
 label(Value) when is_binary(Value) -> Value.
 
-stage(none) ->
-    none;
-stage(#{batches := Batches, demand_to_event := ToEvent} = Stage) ->
-    Stage#{batches := snapshot(Batches), demand_to_event := snapshot(ToEvent)}.
-
 %% Where messages come seldom and many at once, the queue's samples do not tell when they came.
-known_delay(#{histogram := Sent} = Delay) ->
-    case {snapshot(Sent), maps:get(error_ns, Delay, undefined)} of
-        {#{count := Count, sum := SumNs}, ErrorNs} when
-            is_number(ErrorNs),
-            ErrorNs > ?FINE_NS,
-            ErrorNs > SumNs / Count / 2
-        ->
-            none;
-        {Snapshot, _} ->
-            Snapshot
-    end.
-
-%% A histogram as an agent sends it.
-snapshot(none) -> none;
-snapshot(#{buckets := []}) -> none;
-snapshot(#{count := _} = Snapshot) -> Snapshot;
-snapshot(#{buckets := Buckets} = Sent) -> Sent#{count => lists:sum([N || {_, N} <- Buckets])}.
+known_delay(#{histogram := #{count := Count, sum := SumNs}, error_ns := ErrorNs}) when
+    is_number(ErrorNs), ErrorNs > ?FINE_NS, ErrorNs > SumNs / Count / 2
+->
+    none;
+known_delay(#{histogram := Histogram}) ->
+    Histogram.
 
 -doc "Of other processes in the same time.".
 -spec add_process(sum(), sum()) -> sum().
@@ -203,17 +172,7 @@ callbacks(As, []) ->
     As.
 
 both(A, B) ->
-    maps:merge_with(
-        fun
-            (name, Name, _) -> Name;
-            %% An atom is greater than any number.
-            (min_ns, X, Y) -> min(X, Y);
-            (max_ns, X, Y) when is_number(X), is_number(Y) -> max(X, Y);
-            (Key, X, Y) -> add(Key, process, X, Y)
-        end,
-        A,
-        B
-    ).
+    maps:merge_with(fun(Key, X, Y) -> add(Key, process, X, Y) end, A, B).
 
 -doc "All callbacks for messages together, as one; `none` where there were none.".
 -spec all_callbacks(sum()) -> callback() | none.

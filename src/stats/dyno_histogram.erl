@@ -36,7 +36,7 @@ processes do not slow each other down; the price is 37 kB of memory for each sch
 %% Recording
 -export([new/0, record/2, snapshot/1]).
 %% Calculating with snapshots
--export([empty/0, from_buckets/1, merge/2, subtract/2]).
+-export([empty/0, merge/2, subtract/2]).
 %% Asking a snapshot
 -export([quantile/2, mean/1, to_recording/1]).
 %% The buckets
@@ -133,22 +133,6 @@ snapshot({Counts, Extremes}) ->
 -spec empty() -> snapshot().
 empty() ->
     #{count => 0, sum => 0, min => undefined, max => undefined, buckets => []}.
-
--doc """
-The snapshot of what was counted elsewhere into the same buckets: of the instrument
-dyno_agent_servers. The buckets ascend; `sum`, `min` and `max` are as good as whoever counted made
-them.
-""".
--spec from_buckets(#{
-    buckets := buckets(),
-    sum := non_neg_integer(),
-    min := value() | undefined,
-    max := value() | undefined
-}) -> snapshot().
-from_buckets(#{buckets := []}) ->
-    empty();
-from_buckets(#{buckets := Buckets, sum := Sum, min := Min, max := Max}) ->
-    #{count => total(Buckets), sum => Sum, min => Min, max => Max, buckets => Buckets}.
 
 -doc """
 Both together: the same snapshot as if one histogram had recorded the values of both. Nothing is

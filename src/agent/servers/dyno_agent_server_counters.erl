@@ -46,13 +46,16 @@
     demand := #{peer() => pos_integer()}
 }.
 
--doc "As dyno_histogram:from_buckets/1 takes it.".
--type histogram() :: #{
-    buckets := [{non_neg_integer(), pos_integer()}],
-    sum := non_neg_integer(),
-    min := non_neg_integer() | undefined,
-    max := non_neg_integer() | undefined
-}.
+-doc "A snapshot of dyno_histogram; none where nothing was counted.".
+-type histogram() ::
+    none
+    | #{
+        count := pos_integer(),
+        buckets := [{non_neg_integer(), pos_integer()}, ...],
+        sum := non_neg_integer(),
+        min := non_neg_integer(),
+        max := non_neg_integer()
+    }.
 
 -define(BEGUN, 1).
 -define(USED, 2).
@@ -268,12 +271,13 @@ the bounds of the outermost ones: within 1.6 and 3 %.
 """.
 -spec histogram([{non_neg_integer(), pos_integer()}]) -> histogram().
 histogram([]) ->
-    #{buckets => [], sum => 0, min => undefined, max => undefined};
+    none;
 histogram([{Lowest, _} | _] = Buckets) ->
     {Highest, _} = lists:last(Buckets),
     {Min, _} = bounds(max(0, Lowest - 2)),
     {_, End} = bounds(Highest + 1),
     #{
+        count => lists:sum([Count || {_, Count} <- Buckets]),
         buckets => Buckets,
         sum => lists:sum([Count * middle(bounds(Index)) || {Index, Count} <- Buckets]),
         min => Min,
@@ -286,9 +290,12 @@ scaled(Length) when is_integer(Length) -> Length * ?SCALE.
 
 -doc "The histogram of lengths that were recorded so.".
 -spec lengths([{non_neg_integer(), pos_integer()}]) -> histogram().
+lengths([]) ->
+    none;
 lengths(Scaled) ->
     Lengths = [{length_of(bounds(Index)), Count} || {Index, Count} <- Scaled],
     #{
+        count => lists:sum([Count || {_, Count} <- Lengths]),
         buckets => together([{index(Length), Count} || {Length, Count} <- Lengths]),
         sum => lists:sum([Length * Count || {Length, Count} <- Lengths]),
         min => element(1, hd(Lengths)),

@@ -99,7 +99,7 @@ callbacks(#{servers := Servers}) ->
             callback => Callback,
             count => sum(count, Calls),
             exceptions => sum(exceptions, Calls),
-            sum_ns => sum(sum_ns, Calls),
+            sum_ns => lists:sum([time(Call) || Call <- Calls]),
             p50 => quantile(0.5, Buckets),
             p99 => quantile(0.99, Buckets),
             buckets => Buckets
@@ -112,6 +112,11 @@ callbacks(#{servers := Servers}) ->
         [] -> none;
         _ -> lists:sort(fun(A, B) -> map_get(sum_ns, A) >= map_get(sum_ns, B) end, Rows)
     end.
+
+%% Where the wall time is not known, that of the processor stands for it.
+time(#{wall := #{sum := Ns}}) -> Ns;
+time(#{cpu_ns := undefined}) -> 0;
+time(#{cpu_ns := Ns}) -> Ns.
 
 merged(Histograms) ->
     lists:foldl(
@@ -168,14 +173,9 @@ histograms() ->
     ].
 
 histogram(#{name := Name, callback := Callback, buckets := Buckets}) ->
-    #{sum := Sum, min := Min, max := Max} = dyno_agent_server_counters:histogram(Buckets),
-    #{
+    (dyno_agent_server_counters:histogram(Buckets))#{
         labels => #{server => Name, callback => Callback},
-        count => lists:sum([Count || {_, Count} <- Buckets]),
-        sum => Sum,
-        min => Min,
-        max => Max,
-        buckets => [
+        buckets := [
             {Low, High, Count}
          || {Index, Count} <- Buckets, {Low, High} <- [dyno_agent_server_counters:bounds(Index)]
         ]

@@ -161,7 +161,7 @@ part(Process, #{by := By, why_not_hook := Why, times := Times} = Measured, Stage
         callbacks => Callbacks,
         queue => queues(Process, Measured),
         delay => delay(Server, Measured),
-        wall_ns => lists:sum([Sum || #{sum_ns := Sum, wall := #{}} <- Callbacks]),
+        wall_ns => lists:sum([Sum || #{wall := #{sum := Sum}} <- Callbacks]),
         cpu_ns => sum_of(2, Times),
         words => sum_of(3, Times),
         arrived => arrived(By, Served, Process),
@@ -238,39 +238,24 @@ callback_name(Name) ->
 callback(Name, Hooked, Observed, Time) ->
     #{buckets := More, untimed := Untimed, exceptions := Exceptions, stops := Stops} = Observed,
     Buckets = merge_buckets(Hooked, More),
-    Timed = lists:sum([Count || {_, Count} <- Buckets]),
-    #{sum := Sum, min := Min, max := Max} = Wall = dyno_agent_server_counters:histogram(Buckets),
-    Common = #{
+    Wall = dyno_agent_server_counters:histogram(Buckets),
+    #{
         name => Name,
-        count => Timed + Untimed,
+        count =>
+            case {Wall, Time} of
+                {#{count := Timed}, _} -> Timed + Untimed;
+                {none, {Calls, _, _}} -> max(Calls, Untimed);
+                {none, none} -> Untimed
+            end,
         exceptions => Exceptions,
         stops => Stops,
         wall => Wall,
-        sum_ns => Sum,
-        sum_squares_us => squares(Buckets),
-        min_ns => Min,
-        max_ns => Max,
-        cpu_ns => undefined,
-        words => undefined
-    },
-    case Time of
-        none -> Common;
-        %% The wall time is not known: that of the processor stands for it.
-        {Calls, CpuNs, Words} when Timed =:= 0 ->
-            Common#{
-                count := max(Calls, Untimed), wall := none,
-                sum_ns := CpuNs, cpu_ns := CpuNs, words := Words
-            };
-        {_Calls, CpuNs, Words} ->
-            Common#{cpu_ns := CpuNs, words := Words}
-    end.
+        cpu_ns => element_of(2, Time),
+        words => element_of(3, Time)
+    }.
 
-squares(Buckets) ->
-    lists:sum([Count * square(dyno_agent_server_counters:bounds(I)) || {I, Count} <- Buckets]).
-
-square({Low, High}) ->
-    Us = (Low + High - 1) / 2000,
-    Us * Us.
+element_of(_Position, none) -> undefined;
+element_of(Position, Time) -> element(Position, Time).
 
 %% Messages
 
@@ -279,23 +264,20 @@ queues(#{queue_now := Now, queue_max := Seen}, #{values := #{queue_max := Max} =
         now => Now,
         max => max(Seen, Max),
         at_dispatch =>
-            case of_series(dyno_agent_server_hook:queue(), Values) of
-                [] -> none;
-                Buckets -> dyno_agent_server_counters:lengths(Buckets)
-            end
+            dyno_agent_server_counters:lengths(of_series(dyno_agent_server_hook:queue(), Values))
     }.
 
 delay(#{queue := own}, _Measured) ->
     #{histogram => none, method => ?OWN_QUEUE, error_ns => undefined};
 delay(_Server, #{values := #{delay_error := ErrorNs} = Values}) ->
-    case of_series(dyno_agent_server_hook:delay(), Values) of
-        [] ->
-            #{histogram => none, method => ?DELAY_METHOD, error_ns => undefined};
-        Buckets ->
-            Count = lists:sum([N || {_, N} <- Buckets]),
-            Histogram = dyno_agent_server_counters:histogram(Buckets),
-            #{histogram => Histogram, method => ?DELAY_METHOD, error_ns => ErrorNs div Count}
-    end.
+    Waited = of_series(dyno_agent_server_hook:delay(), Values),
+    Histogram = dyno_agent_server_counters:histogram(Waited),
+    Mean =
+        case Histogram of
+            none -> undefined;
+            #{count := Count} -> ErrorNs div Count
+        end,
+    #{histogram => Histogram, method => ?DELAY_METHOD, error_ns => Mean}.
 
 of_series(Id, #{series := Series}) -> maps:get(Id, Series, []).
 

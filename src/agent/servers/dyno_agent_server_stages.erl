@@ -37,13 +37,19 @@ stage(Pid, #{values := #{series := Series}} = One, Seen, Before) ->
         demand_received => Received,
         events_in => total(From),
         events_out => Out,
-        batches => lengths(maps:get(dyno_agent_server_hook:batch(), Series, [])),
+        batches =>
+            dyno_agent_server_counters:lengths(
+                maps:get(dyno_agent_server_hook:batch(), Series, [])
+            ),
         outstanding =>
             case Out of
                 undefined -> undefined;
                 _ -> max(0, maps:get(Pid, Before, 0) + Received - Out)
             end,
-        demand_to_event => times(maps:get(dyno_agent_server_hook:answer(), Series, [])),
+        demand_to_event =>
+            dyno_agent_server_counters:histogram(
+                maps:get(dyno_agent_server_hook:answer(), Series, [])
+            ),
         subscriptions => [
             #{from => Producer, to => Pid, events => Events}
          || Producer := Events <- From, is_pid(Producer)
@@ -61,9 +67,3 @@ told_by(What, Pid, Others, Seen) ->
         true -> lists:sum([maps:get(Pid, by_pid(What, One), 0) || One <- maps:values(Seen)]);
         false -> undefined
     end.
-
-lengths([]) -> none;
-lengths(Buckets) -> dyno_agent_server_counters:lengths(Buckets).
-
-times([]) -> none;
-times(Buckets) -> dyno_agent_server_counters:histogram(Buckets).

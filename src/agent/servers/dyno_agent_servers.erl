@@ -103,11 +103,11 @@ N}` takes the servers that did most in the last window.
     queue := #{
         now := non_neg_integer(),
         max := non_neg_integer(),
-        at_dispatch := dyno_agent_server_counters:histogram() | none
+        at_dispatch := dyno_agent_server_counters:histogram()
     },
     %% `error_ns` is the mean of how wrong a value may be.
     delay := #{
-        histogram := dyno_agent_server_counters:histogram() | none,
+        histogram := dyno_agent_server_counters:histogram(),
         method := binary(),
         error_ns := non_neg_integer() | undefined
     },
@@ -127,12 +127,7 @@ N}` takes the servers that did most in the last window.
     count := non_neg_integer(),
     exceptions := non_neg_integer(),
     stops := non_neg_integer(),
-    wall := dyno_agent_server_counters:histogram() | none,
-    %% Where `wall` is none the time of the processor.
-    sum_ns := non_neg_integer(),
-    sum_squares_us := number(),
-    min_ns := non_neg_integer() | undefined,
-    max_ns := non_neg_integer() | undefined,
+    wall := dyno_agent_server_counters:histogram(),
     cpu_ns := non_neg_integer() | undefined,
     words := integer() | undefined
 }.
@@ -144,14 +139,14 @@ N}` takes the servers that did most in the last window.
     demand_received := non_neg_integer(),
     events_in := non_neg_integer(),
     events_out := non_neg_integer() | undefined,
-    batches := dyno_agent_server_counters:histogram() | none,
+    batches := dyno_agent_server_counters:histogram(),
     %% Demand received and not yet answered.
     outstanding := non_neg_integer() | undefined,
     buffered := non_neg_integer(),
     %% Thrown away by a full buffer; undefined where GenStage is another one than is known.
     discarded := non_neg_integer() | undefined,
     %% From a consumer's last demand to the next events.
-    demand_to_event := dyno_agent_server_counters:histogram() | none,
+    demand_to_event := dyno_agent_server_counters:histogram(),
     subscriptions := [#{from := pid(), to := pid(), events := non_neg_integer()}]
 }.
 

@@ -74,7 +74,6 @@ callback(Name, Values) ->
         exceptions => 0,
         stops => 0,
         wall => snapshot(Values),
-        sum_ns => lists:sum(Values),
         cpu_ns => undefined,
         words => undefined
     }.
