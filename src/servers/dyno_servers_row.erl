@@ -92,7 +92,7 @@ tags(#{tags := Tags, labels := Labels}, DurationNs) ->
     [
         Labels#{
             tag => Tag,
-            callback => atom_to_binary(Callback),
+            callback => Callback,
             count => Count,
             rate => rate(Count, DurationNs),
             wall_ns => WallNs,

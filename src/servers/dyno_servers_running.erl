@@ -24,7 +24,7 @@ The window as an agent sends it, each server with `running_ns`, to be added to i
 window(#{servers := Servers, duration_ns := DurationNs} = Window, Before) ->
     Now = #{
         Pid => Ns
-     || #{pid := Pid, state := alive, under_way := #{ns := Ns}} <- Servers, Ns > 0
+     || #{pid := Pid, state := alive, running := #{ns := Ns}} <- Servers, Ns > 0
     },
     Of = fun(#{pid := Pid} = Server) ->
         %% What the first window does not know began before it.

@@ -33,7 +33,7 @@
     %% The same, with what ran at the end and without what ran before the beginning.
     busy_ns := integer() | undefined,
     %% The callback that has run for longest at the end.
-    running := none | #{callback := binary(), ns := non_neg_integer()},
+    running := dyno_agent_servers:running() | none,
     cpu_ns := non_neg_integer() | undefined,
     words := integer() | undefined,
     arrived := integer() | undefined,
@@ -47,11 +47,15 @@
 -type callback() :: dyno_agent_servers:callback().
 
 -type tag() :: #{
-    tag := binary(), callback := atom(), count := non_neg_integer(), wall_ns := non_neg_integer()
+    tag := binary(), callback := binary(), count := non_neg_integer(), wall_ns := non_neg_integer()
 }.
 
 -type stage() :: #{atom() => term()}.
 
+-define(AS_SENT, [
+    callbacks, queue_now, queue_max, queue, delay_method, wall_ns, running, cpu_ns, words, arrived,
+    served, why, tags, stage
+]).
 %% Kinds of messages that are kept of a sum, those that took the most time.
 -define(MOST_TAGS, 20).
 -define(MOST_REASONS, 3).
@@ -65,8 +69,8 @@
 -spec of_server(Server :: map(), Window :: map()) -> sum().
 of_server(#{pid := Pid, module := Module} = Server, #{node := Node} = Window) ->
     #{start_ns := StartNs, duration_ns := DurationNs} = Window,
-    #{state := State, queue := Queue, delay := Delay, wall_ns := WallNs} = Server,
-    (maps:with([callbacks, wall_ns, cpu_ns, words, arrived, served, tags, stage], Server))#{
+    #{state := State, measured := Measured, wall_ns := WallNs} = Server,
+    (maps:with(?AS_SENT, Server))#{
         labels => labels(Server, #{
             node => atom_to_binary(Node),
             pid => dyno_server_name:pid(Pid),
@@ -79,15 +83,9 @@ of_server(#{pid := Pid, module := Module} = Server, #{node := Node} = Window) ->
         ended => length([State || State =/= alive]),
         crashes => length([State || State =:= crashed]),
         reasons => [Reason || State =:= crashed, #{reason := <<Reason/binary>>} <- [Server]],
-        queue_now => map_get(now, Queue),
-        queue_max => map_get(max, Queue),
-        queue => map_get(at_dispatch, Queue),
-        delay => known_delay(Delay),
-        delay_method => maps:get(method, Delay, undefined),
+        delay => known_delay(Server),
         busy_ns => plus(WallNs, maps:get(running_ns, Server, undefined)),
-        running => maps:get(under_way, Server, none),
-        measured => [map_get(measured, Server)],
-        why => map_get(why_not_hook, Server)
+        measured => [Measured]
     }.
 
 labels(Server, Labels) ->
@@ -100,12 +98,12 @@ label(Value) when is_atom(Value) -> dyno_agent_name:module(Value);
 label(Value) when is_binary(Value) -> Value.
 
 %% Where messages come seldom and many at once, the queue's samples do not tell when they came.
-known_delay(#{histogram := #{count := Count, sum := SumNs}, error_ns := ErrorNs}) when
+known_delay(#{delay := #{count := Count, sum := SumNs}, delay_error_ns := ErrorNs}) when
     is_number(ErrorNs), ErrorNs > ?FINE_NS, ErrorNs > SumNs / Count / 2
 ->
     none;
-known_delay(#{histogram := Histogram}) ->
-    Histogram.
+known_delay(#{delay := Delay}) ->
+    Delay.
 
 -doc "Of other processes in the same time.".
 -spec add_process(sum(), sum()) -> sum().

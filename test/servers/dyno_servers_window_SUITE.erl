@@ -77,10 +77,15 @@ server(Name, Module, Callbacks) ->
         state => alive,
         reason => undefined,
         measured => hook,
-        why_not_hook => undefined,
+        why => undefined,
+        running => none,
         callbacks => Callbacks,
-        queue => #{now => 0, max => 3, at_dispatch => none},
-        delay => #{histogram => snapshot([1000, 2000]), method => ~"exact"},
+        queue_now => 0,
+        queue_max => 3,
+        queue => none,
+        delay => snapshot([1000, 2000]),
+        delay_method => ~"exact",
+        delay_error_ns => undefined,
         wall_ns => WallNs,
         cpu_ns => WallNs div 4,
         words => 100,
@@ -148,8 +153,10 @@ percentiles_of_a_sum_are_those_of_all(_Config) ->
 
 waiting_that_is_not_known_is_not_said(_Config) ->
     Said = fun(Values, ErrorNs) ->
-        Delay = #{histogram => snapshot(Values), method => ~"samples", error_ns => ErrorNs},
-        [#{delay_p99 := P99}] = rows(process, [(server(~"a", x, []))#{delay := Delay}]),
+        Server = server(~"a", x, []),
+        [#{delay_p99 := P99}] = rows(process, [
+            Server#{delay := snapshot(Values), delay_error_ns := ErrorNs}
+        ]),
         P99
     end,
     ?assertEqual(10_000_000, Said([10_000_000], 4_000_000)),
@@ -179,7 +186,8 @@ sums_over_time(_Config) ->
     Last = Server#{
         state := crashed,
         reason := ~"badarg",
-        queue := #{now => 7, max => 9, at_dispatch => none},
+        queue_now := 7,
+        queue_max := 9,
         callbacks := [callback(~"handle_cast", [5000])]
     },
     Windows = [
@@ -263,7 +271,7 @@ says_when_it_saturates(_Config) ->
     %% Times are those of buckets: their sum may be more than there was.
     [#{busy := 1.0}] = rows(process, [server(~"a", x, [callback(~"handle_call", [1_016_000_000])])]),
     Grows = fun(Server) ->
-        Server#{arrived := 30, queue := #{now => 20, max => 20, at_dispatch => none}}
+        Server#{arrived := 30, queue_now := 20, queue_max := 20}
     end,
     ?assertEqual(~"30 /s come, 10 /s are done: its queue of 20 grows", At(620_000_000, Grows)).
 
@@ -281,7 +289,7 @@ without_wall_time_the_processor_tells(_Config) ->
         wall_ns := undefined,
         cpu_ns := 400_000_000,
         measured := call_time,
-        why_not_hook := ~"it was busy"
+        why := ~"it was busy"
     },
     Hooked = server(~"b", x, [callback(~"handle_call", [100_000_000])]),
     [A, B] = rows(process, [Server, Hooked]),
@@ -293,14 +301,14 @@ without_wall_time_the_processor_tells(_Config) ->
 %% One of 2.5 s that begins in the middle of the first of four windows.
 a_long_callback_is_in_each_of_its_windows(_Config) ->
     Server = server(~"a", x, []),
-    Running = fun(Ns) -> Server#{under_way => #{callback => ~"handle_call", ns => Ns}} end,
+    Running = fun(Ns) -> Server#{running := #{callback => ~"handle_call", ns => Ns}} end,
     Ended = (server(~"a", x, [callback(~"handle_call", [2_500_000_000])]))#{
-        pid := map_get(pid, Server), under_way => none
+        pid := map_get(pid, Server)
     },
     {Windows, _} = lists:mapfoldl(
         fun(Sent, Before) -> dyno_servers_running:window(window([Sent]), Before) end,
         dyno_servers_running:new(),
-        [Running(500_000_000), Running(1_500_000_000), Ended, Server#{under_way => none}]
+        [Running(500_000_000), Running(1_500_000_000), Ended, Server]
     ),
     Rows = [
         dyno_servers_row:row(Sum, ?SECOND)
@@ -439,8 +447,8 @@ a_total_is_bounded(_Config) ->
 a_recording_is_valid_and_shown(_Config) ->
     Blocked = (server(~"blocked", blocker, [callback(~"handle_call", [800_000_000])]))#{
         tags := [
-            #{tag => ~"get", callback => handle_call, count => 1, wall_ns => 700_000_000},
-            #{tag => ~"put", callback => handle_call, count => 9, wall_ns => 100_000_000}
+            #{tag => ~"get", callback => ~"handle_call", count => 1, wall_ns => 700_000_000},
+            #{tag => ~"put", callback => ~"handle_call", count => 9, wall_ns => 100_000_000}
         ],
         cpu_ns := 1_000_000
     },
@@ -538,9 +546,7 @@ an_alarm_rings_once(_Config) ->
     ok = logger:add_handler(Handler, ?MODULE, #{config => #{pid => Self}}),
     try
         Window = fun(Queue) ->
-            dyno_servers_window:new([
-                window([Server#{queue := #{now => Queue, max => Queue, at_dispatch => none}}])
-            ])
+            dyno_servers_window:new([window([Server#{queue_now := Queue, queue_max := Queue}])])
         end,
         Watch = dyno_servers_watch:new([#{'of' => queue, above => 100}]),
         lists:foldl(

@@ -16,11 +16,9 @@
 %% windows.
 
 -export([new/0, begin_callback/3, end_callback/3, record/5, add/3, put/3, get/2]).
--export([skip/1, skip/2, stand_for_skipped/1]).
+-export([skip/1, stand_for_skipped/1, scaled/1]).
 %% The instrument's
--export([under_way/1, take/1, look/1, histogram/1, lengths/1, none/0]).
--export([scaled/1]).
--export([index/1, bounds/1]).
+-export([under_way/1, read/2, histogram/1, lengths/1, index/1, bounds/1]).
 -export_type([t/0, blocks/0, series/0, peer/0, values/0, histogram/0]).
 
 -type t() :: atomics:atomics_ref().
@@ -125,23 +123,16 @@ number({demand, Peer}) -> 27 + Peer.
 -spec skip(t()) -> integer().
 skip(Counters) -> atomics:add_get(Counters, number(skipped), 1).
 
--doc "So many more, or fewer.".
--spec skip(t(), integer()) -> ok.
-skip(Counters, Count) -> add(Counters, skipped, Count).
-
-%% Those that are not counted yet. The process and the instrument both take them.
-take_skipped(Counters) -> atomics:exchange(Counters, number(skipped), 0).
-
 -doc "One that is timed counts for those, and is the last of them.".
 -spec stand_for_skipped(t()) -> pos_integer().
 stand_for_skipped(Counters) ->
-    case take_skipped(Counters) of
+    case atomics:exchange(Counters, number(skipped), 0) of
         Count when Count > 0 ->
             ok = add(Counters, untimed, Count - 1),
             Count;
         Taken ->
             %% The instrument has just counted it: one less later.
-            ok = skip(Counters, Taken - 1),
+            ok = add(Counters, skipped, Taken - 1),
             1
     end.
 
@@ -174,32 +165,29 @@ record_new(Counters, Key, Index, Count, Blocks) ->
     ok = atomics:add(Counters, ?COARSE + Series * ?POWERS + (Index bsr ?BITS), Count),
     Blocks.
 
--doc "What was counted since it was last taken away; takes it away.".
--spec take(t()) -> values().
-take(Counters) ->
-    Values = read(Counters, fun(Position) ->
-        case atomics:get(Counters, Position) of
-            0 ->
-                0;
-            Count ->
-                ok = atomics:sub(Counters, Position, Count),
-                Count
-        end
-    end),
-    case with_skipped(take_skipped(Counters), Values) of
-        {0, All} ->
+-doc "What was counted since it was last taken away; `restart` takes it away.".
+-spec read(restart | go_on, t() | none) -> values().
+read(_How, none) ->
+    #{series => #{}, queue_max => 0, delay_error => 0, untimed => 0, events => #{}, demand => #{}};
+read(How, Counters) ->
+    Read = fun(Position) -> read(How, Counters, Position) end,
+    Values = values(Counters, Read),
+    case {with_skipped(Read(number(skipped)), Values), How} of
+        {{Left, All}, restart} when Left =/= 0 ->
+            ok = add(Counters, skipped, Left),
             All;
-        {Left, All} ->
-            ok = skip(Counters, Left),
+        {{_, All}, _} ->
             All
     end.
 
--doc "The same; leaves it there.".
--spec look(t()) -> values().
-look(Counters) ->
-    Values = read(Counters, fun(Position) -> atomics:get(Counters, Position) end),
-    {_, All} = with_skipped(get(Counters, skipped), Values),
-    All.
+read(go_on, Counters, Position) ->
+    atomics:get(Counters, Position);
+read(restart, Counters, Position) ->
+    %% Most are 0, and are only looked at.
+    case atomics:get(Counters, Position) of
+        0 -> 0;
+        _ -> atomics:exchange(Counters, Position, 0)
+    end.
 
 %% The few that no timed one counts for yet are as most are.
 with_skipped(Count, #{series := Series, untimed := Untimed} = Values) when Count > 0 ->
@@ -215,7 +203,7 @@ with_skipped(Count, #{series := Series, untimed := Untimed} = Values) when Count
 with_skipped(Count, Values) ->
     {Count, Values}.
 
-read(Counters, Read) ->
+values(Counters, Read) ->
     Fine = [
         {Key bsr ?POWER_BITS, {bucket(power(Key), Part), Count}}
      || N <- lists:seq(0, atomics:get(Counters, ?USED) - 1),
@@ -259,11 +247,6 @@ peers(What, Read) ->
         Peer => Count
      || Peer <- lists:seq(1, ?PEERS), Count <- [Read(number({What, Peer}))], Count > 0
     }.
-
--doc "Values that were never counted.".
--spec none() -> values().
-none() ->
-    #{series => #{}, queue_max => 0, delay_error => 0, untimed => 0, events => #{}, demand => #{}}.
 
 -doc """
 A histogram of buckets of four. Its sum is that of the middles of the buckets, and its extremes are

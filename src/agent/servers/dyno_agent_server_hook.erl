@@ -32,7 +32,7 @@
 
 -export([debug/2, event/3, id/0]).
 %% Names of series
--export([names/2, peers/2, forget/2, queue/0, delay/0, batch/0, answer/0]).
+-export([names/2, peers/2, forget/2, buckets/2]).
 -export_type([shared/0, name/0]).
 
 -doc """
@@ -128,21 +128,15 @@ atomics whose first number is the deadline, and the second how many single calls
 -spec id() -> term().
 id() -> {?MODULE, hook}.
 
--doc "The series of the queue's length.".
--spec queue() -> dyno_agent_server_counters:series().
-queue() -> ?QUEUE.
-
--doc "The series of the time that messages waited.".
--spec delay() -> dyno_agent_server_counters:series().
-delay() -> ?DELAY.
-
--doc "The series of the number of events in a message of GenStage.".
--spec batch() -> dyno_agent_server_counters:series().
-batch() -> ?BATCH.
-
--doc "The series of the time from demand to events.".
--spec answer() -> dyno_agent_server_counters:series().
-answer() -> ?ANSWER.
+-doc """
+What was counted of the queue's length, of the time that messages waited, of the number of events in
+a message of GenStage, and of the time from demand to events.
+""".
+-spec buckets(queue | delay | batch | answer, dyno_agent_server_counters:values()) ->
+    [{Index :: non_neg_integer(), Count :: pos_integer()}].
+buckets(What, #{series := Series}) ->
+    Ids = #{queue => ?QUEUE, delay => ?DELAY, batch => ?BATCH, answer => ?ANSWER},
+    maps:get(map_get(What, Ids), Series, []).
 
 -doc "What `sys` is told to install: three, since it takes a pair for something else.".
 -spec debug(dyno_agent_server_counters:t(), shared()) -> {term(), fun(), term()}.
@@ -230,7 +224,7 @@ check(Message, Skipped, #hot{ended = Before, distance = Distance, hook = Hook} =
             %% It has waited, or may have.
             in(Message, weighted(Hot#hot{distance = 1}));
         {message_queue_len, _} ->
-            ok = dyno_agent_server_counters:skip(Hook#hook.counters, -1),
+            ok = dyno_agent_server_counters:add(Hook#hook.counters, skipped, -1),
             {Series, Named} = series(callback(Message), ?OTHER, Hook),
             Recorded = record(Series, Gap, 1, Named),
             in(Message, weighted(Hot#hot{ended = Now, hook = Recorded}))
@@ -382,7 +376,7 @@ ends(#hot{begun = Begun, series = Series, hook = Hook, distance = Distance} = Ho
 weight(_Ns, #hot{weight = 1}) ->
     1;
 weight(Ns, #hot{weight = Weight, hook = #hook{counters = Counters}}) when Ns > ?SLOW_NS ->
-    ok = dyno_agent_server_counters:skip(Counters, Weight - 1),
+    ok = dyno_agent_server_counters:add(Counters, skipped, Weight - 1),
     1;
 weight(_Ns, #hot{weight = Weight}) ->
     Weight.

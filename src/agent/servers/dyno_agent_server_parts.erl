@@ -72,8 +72,8 @@ servers(#{servers := Servers, duration_ns := DurationNs}) ->
             served => sum(served, Of),
             busy => sum(wall_ns, Of) / DurationNs,
             cpu_ns => sum(cpu_ns, Of),
-            delay => quantile(0.99, merged([H || #{delay := #{histogram := H}} <- Of])),
-            queue_max => lists:max([Max || #{queue := #{max := Max}} <- Of]),
+            delay => quantile(0.99, merged([H || #{delay := H} <- Of])),
+            queue_max => lists:max([Max || #{queue_max := Max} <- Of]),
             crashes => length([crashed || #{state := crashed} <- Of])
         }
      || {Name, Module} := Of <- by([name, module], Servers)
@@ -184,10 +184,7 @@ histogram(#{name := Name, callback := Callback, buckets := Buckets}) ->
 -spec warnings(Role :: binary(), window()) -> [dyno_agent_instrument:warning()].
 warnings(Role, #{unselected := Unselected, stepped_down := Why} = Window) ->
     #{servers := Servers, asked := Asked, level := Level} = Window,
-    Unhooked = [
-        Pid
-     || #{pid := Pid, measured := call_time, why_not_hook := <<_/binary>>} <- Servers
-    ],
+    Unhooked = [Pid || #{pid := Pid, measured := call_time, why := <<_/binary>>} <- Servers],
     [
         {~"servers_left_out",
             "~ts servers of ~ts are more than are measured: nothing is known of them",

@@ -6,7 +6,7 @@
 %% One measured process: what it is, how it is measured, and what is known of it besides its
 %% counters. Makes of all that its part of a window. Pure.
 
--export([new/3, rename/2, queue/2, observe/4, ended/4, is_ended/1, next/2, part/3]).
+-export([new/3, rename/2, queue/2, observe/4, ended/4, is_ended/1, next/2, part/2]).
 -export([merge_buckets/2, callback_name/1]).
 -export_type([t/0, outcome/0, taken/0, measured/0]).
 
@@ -52,11 +52,13 @@ What was measured in a window: by the hook its counters and the names of their s
 the count, time and words of each callback.
 """.
 -type measured() :: #{
+    level := dyno_agent_servers:level(),
     values := dyno_agent_server_counters:values(),
     names := #{dyno_agent_server_counters:series() => dyno_agent_server_hook:name()},
     times := #{binary() => {non_neg_integer(), CpuNs :: non_neg_integer(), Words :: integer()}},
-    by := hook | call_time | none,
-    why_not_hook := binary() | undefined
+    running := dyno_agent_servers:running() | none,
+    stage := dyno_agent_servers:stage() | none,
+    atom() => term()
 }.
 
 %% Infos that have callbacks of their own.
@@ -64,8 +66,10 @@ the count, time and words of each callback.
     ~"timeout", ~"handle_events", ~"handle_demand", ~"handle_subscribe", ~"handle_cancel",
     ~"(no callback)"
 ]).
--define(OWN_QUEUE, ~"not known: it keeps a queue of its own").
--define(DELAY_METHOD, ~"arrival between two samples of the queue's length").
+-define(NOT_OBSERVED, #{buckets => [], untimed => 0, exceptions => 0, stops => 0}).
+-define(BUSY, ~"it has not answered sys for two seconds").
+-define(NOT_YET, ~"it has not answered sys yet").
+-define(MANAGER, ~"event managers tell sys nothing of the end of a callback").
 
 -doc "A process, with the length of its queue.".
 -spec new(dyno_agent_server_choice:server(), reference(), non_neg_integer()) -> t().
@@ -102,8 +106,7 @@ queue(Queue, #{queue_max := Max} = Process) ->
 -doc "A callback that the hook cannot see the end of, and its time.".
 -spec observe(binary(), outcome(), taken(), t()) -> t().
 observe(Name, Outcome, Ns, #{observed := Observed} = Process) ->
-    None = #{buckets => [], untimed => 0, exceptions => 0, stops => 0},
-    Before = maps:get(Name, Observed, None),
+    Before = maps:get(Name, Observed, ?NOT_OBSERVED),
     Process#{observed := Observed#{Name => outcome(Outcome, timed(Ns, Before))}}.
 
 timed(counted, Callback) ->
@@ -144,38 +147,48 @@ merge_buckets([_ | _] = As, [B | Bs]) -> [B | merge_buckets(As, Bs)];
 merge_buckets([], Bs) -> Bs;
 merge_buckets(As, []) -> As.
 
--doc "Its part of a window that began so long ago.".
--spec part(t(), measured(), dyno_agent_servers:stage() | none) -> dyno_agent_servers:server().
-part(Process, #{by := By, why_not_hook := Why, times := Times} = Measured, Stage) ->
-    #{server := Server, state := State, reason := Reason} = Process,
+-doc "Its part of a window.".
+-spec part(t(), measured()) -> dyno_agent_servers:server().
+part(Process, #{values := #{queue_max := Max} = Values, times := Times} = Measured) ->
+    #{server := Server, queue_now := Now, queue_max := Seen} = Process,
+    #{ancestors := Ancestors} = Server,
     Callbacks = callbacks(Process, Measured),
     Served = lists:sum([Count || #{name := Name, count := Count} <- Callbacks, is_served(Name)]),
-    #{pid := Pid, ancestors := Ancestors} = Server,
-    (maps:with([name, kind, module, behaviour, application], Server))#{
-        pid => Pid,
+    {By, Why} = by(Process, Measured),
+    {Delay, Method, ErrorNs} = delay(Server, Values),
+    Known = [pid, name, kind, module, behaviour, application, state, reason, running, stage],
+    (maps:with(Known, maps:merge(Server, maps:merge(Process, Measured))))#{
         supervisor => supervisor(Ancestors),
-        state => State,
-        reason => Reason,
         measured => By,
-        why_not_hook => Why,
+        why => Why,
         callbacks => Callbacks,
-        queue => queues(Process, Measured),
-        delay => delay(Server, Measured),
+        queue_now => Now,
+        queue_max => max(Seen, Max),
+        queue => dyno_agent_server_counters:lengths(dyno_agent_server_hook:buckets(queue, Values)),
+        delay => Delay,
+        delay_method => Method,
+        delay_error_ns => ErrorNs,
         wall_ns => lists:sum([Sum || #{wall := #{sum := Sum}} <- Callbacks]),
         cpu_ns => sum_of(2, Times),
         words => sum_of(3, Times),
         arrived => arrived(By, Served, Process),
         served => Served,
-        tags => tags(Measured),
-        stage => Stage
+        tags => tags(Measured)
     }.
 
+by(#{hook := hooked}, _Measured) -> {hook, undefined};
+by(_NoHook, #{level := rate}) -> {none, undefined};
+by(#{flagged := true} = Process, _Measured) -> {call_time, why(Process)};
+by(Process, _Measured) -> {none, why(Process)}.
+
+why(#{hook := asked}) -> ?NOT_YET;
+why(#{hook := busy}) -> ?BUSY;
+why(#{server := #{behaviour := gen_event}}) -> ?MANAGER;
+why(_Process) -> undefined.
+
 %% What comes from a message.
-is_served(~"init") -> false;
-is_served(~"terminate") -> false;
-is_served(~"handle_continue") -> false;
-is_served(~"start child") -> false;
-is_served(_Name) -> true.
+is_served(Name) ->
+    not lists:member(Name, [~"init", ~"terminate", ~"handle_continue", ~"start child"]).
 
 arrived(none, _Served, _Process) -> undefined;
 arrived(_By, _Served, #{state := State}) when State =/= alive -> undefined;
@@ -184,6 +197,15 @@ arrived(_By, Served, #{queue_before := Before, queue_now := Now}) -> max(0, Serv
 supervisor([Name | _]) when is_atom(Name) -> dyno_agent_name:module(Name);
 supervisor([Pid | _]) -> list_to_binary(pid_to_list(Pid));
 supervisor([]) -> undefined.
+
+delay(#{queue := own}, _Values) ->
+    {none, ~"not known: it keeps a queue of its own", undefined};
+delay(_Server, #{delay_error := ErrorNs} = Values) ->
+    Method = ~"arrival between two samples of the queue's length",
+    case dyno_agent_server_counters:histogram(dyno_agent_server_hook:buckets(delay, Values)) of
+        none -> {none, Method, undefined};
+        #{count := Count} = Histogram -> {Histogram, Method, ErrorNs div Count}
+    end.
 
 sum_of(_Position, Times) when map_size(Times) =:= 0 -> undefined;
 sum_of(Position, Times) -> lists:sum([element(Position, Time) || Time <- maps:values(Times)]).
@@ -198,8 +220,8 @@ callbacks(#{observed := Observed}, #{times := All} = Measured) ->
         callback(
             Name,
             maps:get(Name, Hooked, []),
-            maps:get(Name, Observed, #{buckets => [], untimed => 0, exceptions => 0, stops => 0}),
-            maps:get(Name, Times, none)
+            maps:get(Name, Observed, ?NOT_OBSERVED),
+            maps:get(Name, Times, {0, undefined, undefined})
         )
      || Name <- Names
     ].
@@ -207,26 +229,24 @@ callbacks(#{observed := Observed}, #{times := All} = Measured) ->
 %% To gen_server a timeout and the messages of GenStage are all infos, which the hook tells apart:
 %% what they took of the processor together is none's alone. So it is with the events of a state
 %% machine.
-times_of(Times, Hooked) when map_size(Hooked) =:= 0 ->
-    Times;
 times_of(Times, Hooked) ->
-    case maps:size(maps:with(?INFOS, Hooked)) of
-        0 -> maps:remove(~"(event)", Times);
-        _ -> maps:without([~"(event)", ~"handle_info"], Times)
-    end.
+    Together =
+        [~"(event)" || map_size(Hooked) > 0] ++
+            [~"handle_info" || map_size(maps:with(?INFOS, Hooked)) > 0],
+    maps:without(Together, Times).
 
 by_callback(Measured) ->
     lists:foldl(
         fun({{Callback, _Kind}, Buckets}, Sums) ->
-            Name = callback_name(Callback),
-            Sums#{Name => merge_buckets(Buckets, maps:get(Name, Sums, []))}
+            Merge = fun(Before) -> merge_buckets(Before, Buckets) end,
+            maps:update_with(callback_name(Callback), Merge, Buckets, Sums)
         end,
         #{},
         named(Measured)
     ).
 
 named(#{values := #{series := Series}, names := Names}) ->
-    [{maps:get(Id, Names), Buckets} || Id := Buckets <- Series, is_map_key(Id, Names)].
+    [{Name, Buckets} || Id := Buckets <- Series, #{Id := Name} <- [Names]].
 
 -doc "The name of a callback in a window.".
 -spec callback_name(atom() | {atom(), atom()}) -> binary().
@@ -235,63 +255,27 @@ callback_name({State, Type}) ->
 callback_name(Name) ->
     atom_to_binary(Name).
 
-callback(Name, Hooked, Observed, Time) ->
-    #{buckets := More, untimed := Untimed, exceptions := Exceptions, stops := Stops} = Observed,
-    Buckets = merge_buckets(Hooked, More),
-    Wall = dyno_agent_server_counters:histogram(Buckets),
-    #{
+callback(Name, Hooked, #{buckets := More, untimed := Untimed} = Observed, {Calls, CpuNs, Words}) ->
+    Wall = dyno_agent_server_counters:histogram(merge_buckets(Hooked, More)),
+    (maps:with([exceptions, stops], Observed))#{
         name => Name,
         count =>
-            case {Wall, Time} of
-                {#{count := Timed}, _} -> Timed + Untimed;
-                {none, {Calls, _, _}} -> max(Calls, Untimed);
-                {none, none} -> Untimed
+            case Wall of
+                none -> max(Calls, Untimed);
+                #{count := Timed} -> Timed + Untimed
             end,
-        exceptions => Exceptions,
-        stops => Stops,
         wall => Wall,
-        cpu_ns => element_of(2, Time),
-        words => element_of(3, Time)
+        cpu_ns => CpuNs,
+        words => Words
     }.
-
-element_of(_Position, none) -> undefined;
-element_of(Position, Time) -> element(Position, Time).
-
-%% Messages
-
-queues(#{queue_now := Now, queue_max := Seen}, #{values := #{queue_max := Max} = Values}) ->
-    #{
-        now => Now,
-        max => max(Seen, Max),
-        at_dispatch =>
-            dyno_agent_server_counters:lengths(of_series(dyno_agent_server_hook:queue(), Values))
-    }.
-
-delay(#{queue := own}, _Measured) ->
-    #{histogram => none, method => ?OWN_QUEUE, error_ns => undefined};
-delay(_Server, #{values := #{delay_error := ErrorNs} = Values}) ->
-    Waited = of_series(dyno_agent_server_hook:delay(), Values),
-    Histogram = dyno_agent_server_counters:histogram(Waited),
-    Mean =
-        case Histogram of
-            none -> undefined;
-            #{count := Count} -> ErrorNs div Count
-        end,
-    #{histogram => Histogram, method => ?DELAY_METHOD, error_ns => Mean}.
-
-of_series(Id, #{series := Series}) -> maps:get(Id, Series, []).
 
 tags(Measured) ->
-    Tags = [
+    [
         #{
-            tag => atom_to_binary(Kind),
-            callback => tag_callback(Callback),
-            count => lists:sum([Count || {_, Count} <- Buckets]),
-            wall_ns => maps:get(sum, dyno_agent_server_counters:histogram(Buckets))
+            tag => atom_to_binary(Kind), callback => callback_name(Callback),
+            count => Count, wall_ns => Sum
         }
-     || {{Callback, Kind}, Buckets} <- named(Measured), Kind =/= none
-    ],
-    lists:reverse(lists:sort(fun(A, B) -> map_get(wall_ns, A) =< map_get(wall_ns, B) end, Tags)).
-
-tag_callback({State, _Type}) -> State;
-tag_callback(Name) -> Name.
+     || {{Callback, Kind}, Buckets} <- named(Measured),
+        Kind =/= none,
+        #{count := Count, sum := Sum} <- [dyno_agent_server_counters:histogram(Buckets)]
+    ].

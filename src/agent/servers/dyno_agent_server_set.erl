@@ -13,7 +13,7 @@
 -export([new/3, select/2, unselect/2, scan/1, scan_due/1, found/2, busiest/1]).
 -export([answered/3, down/4, observe_life/3, managers/1, stage_modules/1]).
 -export([adjust/3, adjust_one/3, hooked_again/1, sample_queues/2, unhook_all/1, next/2]).
--export([to_list/1, is_flagged/1, unselected/1, under_way/2, call/3, new_table/0]).
+-export([to_list/1, is_flagged/1, unselected/1, running/2, call/3, new_table/0]).
 -export_type([t/0]).
 
 -import(dyno_agent_server_process, [is_ended/1, observe/4]).
@@ -424,8 +424,8 @@ observe_life(Pid, InitNs, #{measured := All} = Set) ->
     change(Supervisor, Took(~"start child"), change(Pid, Took(~"init"), Set)).
 
 -doc "The callback that runs, and since when.".
--spec under_way(pid(), t()) -> #{callback := binary(), ns := non_neg_integer()} | none.
-under_way(Pid, #{measured := All, shared := #{clock := Clock} = Shared}) ->
+-spec running(pid(), t()) -> dyno_agent_servers:running() | none.
+running(Pid, #{measured := All, shared := #{clock := Clock} = Shared}) ->
     #{Pid := #{counters := Counters}} = All,
     case at(Counters) of
         {begun, Since, Series} ->

@@ -4,7 +4,8 @@
 -module(dyno_agent_server_window).
 -moduledoc false.
 %% The window until now: reads the counters of all measured processes, or takes away what is in
-%% them, and puts it together with what the runtime has counted.
+%% them, and puts it together with what the runtime has counted. Of stages of GenStage what one has
+%% received is what another has sent.
 
 -export([make/3, busy/2, on_processor/3]).
 -export_type([context/0, part/0]).
@@ -24,49 +25,65 @@
     servers := [dyno_agent_servers:server()],
     %% What measuring has added to the callbacks.
     probed_ns := non_neg_integer(),
+    %% The demand of each stage that it has not answered.
     outstanding := #{pid() => integer()}
 }.
 
 %% Of the processor time of the node.
 -define(PRECISION_NS, 10_000_000).
--define(BUSY, ~"it has not answered sys for two seconds").
--define(NOT_YET, ~"it has not answered sys yet").
--define(MANAGER, ~"event managers tell sys nothing of the end of a callback").
 
 -doc "What the window says of the servers; `restart` takes it away.".
 -spec make(restart | go_on, context(), dyno_agent_server_set:t()) -> part().
-make(How, #{outstanding := Before} = Context, Set) ->
-    Read = [{Pid, One, values(How, One)} || {Pid, One} <- dyno_agent_server_set:to_list(Set)],
-    Seen = maps:from_list([
-        {Pid, seen(Pid, Counters, Values, Context)}
-     || {Pid, #{server := #{behaviour := gen_stage}, counters := Counters}, Values} <- Read,
-        Counters =/= none
-    ]),
-    {Stages, Outstanding} = dyno_agent_server_stages:stages(Seen, Before),
-    Servers = [
-        (server(Pid, One, Values, Stages, Context))#{
-            under_way => dyno_agent_server_set:under_way(Pid, Set)
-        }
-     || {Pid, One, Values} <- Read
+make(How, #{shared := Shared, times := Times} = Context, Set) ->
+    Read = [
+        {Pid, One, dyno_agent_server_counters:read(How, Counters)}
+     || {Pid, #{counters := Counters} = One} <- dyno_agent_server_set:to_list(Set)
     ],
+    Stages = stages(Read, Context),
+    {Servers, Probed} = lists:unzip([
+        {Server, probed_ns(One, Server, Values, Context)}
+     || {Pid, One, Values} <- Read,
+        Server <- [
+            dyno_agent_server_process:part(One, Context#{
+                values => Values,
+                names => dyno_agent_server_hook:names(Pid, Shared),
+                times := maps:get(Pid, Times, #{}),
+                running => dyno_agent_server_set:running(Pid, Set),
+                stage => maps:get(Pid, Stages, none)
+            })
+        ]
+    ]),
     #{
         servers => Servers,
-        probed_ns => lists:sum([
-            probed_ns(One, Served, Untimed, Context)
-         || {{_, One, #{untimed := Untimed}}, #{served := Served}} <- lists:zip(Read, Servers)
-        ]),
-        outstanding => Outstanding
+        probed_ns => lists:sum(Probed),
+        outstanding => #{Pid => N || Pid := #{outstanding := N} <- Stages, is_integer(N)}
     }.
 
-values(_How, #{counters := none}) -> dyno_agent_server_counters:none();
-values(restart, #{counters := Counters}) -> dyno_agent_server_counters:take(Counters);
-values(go_on, #{counters := Counters}) -> dyno_agent_server_counters:look(Counters).
+%% A message that is not timed takes the hook a third of what another takes.
+probed_ns(One, #{served := Served}, #{untimed := Untimed}, #{probes := Probes}) ->
+    #{hook := HookNs, flag := FlagNs} = Probes,
+    #{hook := Hook, flagged := Flagged} = One,
+    Timed = max(0, Served - Untimed),
+    lists:sum([(Timed + Untimed div 3) * HookNs || Hook =:= hooked]) +
+        lists:sum([Served * FlagNs || Flagged]).
 
-seen(Pid, Counters, Values, #{shared := Shared, discarded := Discarded}) ->
-    {Peers, Stage} = dyno_agent_server_hook:peers(Pid, Shared),
+%% Stages
+
+stages(Read, #{shared := Shared} = Context) ->
+    Seen = #{
+        Pid => {Values, Counters, dyno_agent_server_hook:peers(Pid, Shared)}
+     || {Pid, #{server := #{behaviour := gen_stage}, counters := Counters}, Values} <- Read,
+        Counters =/= none
+    },
+    #{Pid => stage(Pid, One, Seen, Context) || Pid := One <- Seen}.
+
+stage(Pid, {Values, Counters, {_, Stage}} = One, Seen, Context) ->
+    #{outstanding := Before, discarded := Discarded} = Context,
+    From = by_pid(events, One),
+    Demand = by_pid(demand, One),
+    Received = lists:sum(maps:values(Demand)),
+    Out = told_by(events, Pid, maps:keys(Demand), Seen),
     #{
-        values => Values,
-        peers => Peers,
         kind =>
             case Stage of
                 unknown -> unknown;
@@ -77,47 +94,44 @@ seen(Pid, Counters, Values, #{shared := Shared, discarded := Discarded}) ->
             case Discarded of
                 unknown -> undefined;
                 #{} -> maps:get(Pid, Discarded, 0)
-            end
+            end,
+        demand_asked => told_by(demand, Pid, maps:keys(From), Seen),
+        demand_received => Received,
+        events_in => lists:sum(maps:values(From)),
+        events_out => Out,
+        batches =>
+            dyno_agent_server_counters:lengths(dyno_agent_server_hook:buckets(batch, Values)),
+        outstanding =>
+            case Out of
+                undefined -> undefined;
+                _ -> max(0, maps:get(Pid, Before, 0) + Received - Out)
+            end,
+        demand_to_event =>
+            dyno_agent_server_counters:histogram(dyno_agent_server_hook:buckets(answer, Values)),
+        subscriptions => [
+            #{from => Producer, to => Pid, events => Events}
+         || Producer := Events <- From, is_pid(Producer)
+        ]
     }.
 
-server(Pid, One, Values, Stages, Context) ->
-    #{shared := Shared, times := AllTimes, level := Level} = Context,
-    Times = maps:get(Pid, AllTimes, #{}),
-    {By, Why} = by(One, Level),
-    dyno_agent_server_process:part(
-        One,
-        #{
-            values => Values,
-            names => dyno_agent_server_hook:names(Pid, Shared),
-            times => Times,
-            by => By,
-            why_not_hook => Why
-        },
-        maps:get(Pid, Stages, none)
-    ).
+by_pid(What, {Values, _Counters, {Peers, _}}) ->
+    #{maps:get(Peer, Peers, others) => Count || Peer := Count <- map_get(What, Values)}.
 
-by(#{hook := hooked}, _Level) -> {hook, undefined};
-by(_NoHook, rate) -> {none, undefined};
-by(#{flagged := true} = One, _Level) -> {call_time, why(One)};
-by(One, _Level) -> {none, why(One)}.
+%% What the others have counted of this one, where all of them are measured.
+told_by(What, Pid, Others, Seen) ->
+    case lists:all(fun(Other) -> is_map_key(Other, Seen) end, Others) of
+        true -> lists:sum([maps:get(Pid, by_pid(What, One), 0) || One <- maps:values(Seen)]);
+        false -> undefined
+    end.
 
-why(#{hook := asked}) -> ?NOT_YET;
-why(#{hook := busy}) -> ?BUSY;
-why(#{server := #{behaviour := gen_event}}) -> ?MANAGER;
-why(_One) -> undefined.
-
-%% A message that is not timed takes the hook a third of what another takes.
-probed_ns(#{hook := Hook, flagged := Flagged}, Served, Untimed, #{probes := Probes}) ->
-    #{hook := HookNs, flag := FlagNs} = Probes,
-    Timed = max(0, Served - Untimed),
-    lists:sum([(Timed + Untimed div 3) * HookNs || Hook =:= hooked]) +
-        lists:sum([Served * FlagNs || Flagged]).
+%% The node
 
 -doc "The busy share of the schedulers between two readings.".
 -spec busy([tuple()], [tuple()]) -> float().
 busy(Before, After) when length(Before) =:= length(After) ->
     Pairs = [{A - A0, T - T0} || {{_, A0, T0}, {_, A, T}} <- lists:zip(Before, After)],
-    lists:sum([Active || {Active, _} <- Pairs]) / max(1, lists:sum([Total || {_, Total} <- Pairs]));
+    {Active, Total} = lists:unzip(Pairs),
+    lists:sum(Active) / max(1, lists:sum(Total));
 busy(_Before, _After) ->
     0.0.
 

@@ -13,7 +13,7 @@ dyno_agent_server_breakpoints  call_time, call_count dyno_agent_server_probe  wh
 dyno_agent_server_hook         in each of them
    | dyno_agent_server_delay
    v counts into
-dyno_agent_server_counters     --- next/1 ------->   dyno_agent_server_process, _stages, _window
+dyno_agent_server_counters     --- next/1 ------->   dyno_agent_server_process, _window
 ```
 
 A process is measured by itself, in a debug function of sys; no message is sent and nothing is
@@ -32,6 +32,7 @@ About 300 ns a callback (`probe_ns` says what it is in the node), 35 kB for each
 -export([start_link/1, restart/1, read/1, peek/1, next/1, add/2, remove/2]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 -export_type([config/0, selector/0, level/0, behaviour/0, window/0, server/0, callback/0, stage/0]).
+-export_type([running/0]).
 
 -doc """
 Which processes. `all` and `{behaviour, _}` leave those of kernel, stdlib and dyno out; `{busiest,
@@ -96,31 +97,36 @@ N}` takes the servers that did most in the last window.
     state := alive | ended | crashed,
     reason := binary() | undefined,
     measured := hook | call_time | none,
-    why_not_hook := binary() | undefined,
-    %% The callback that runs, and since when.
-    under_way := #{callback := binary(), ns := non_neg_integer()} | none,
+    %% Why not by the hook.
+    why := binary() | undefined,
+    running := running() | none,
     callbacks := [callback()],
-    queue := #{
-        now := non_neg_integer(),
-        max := non_neg_integer(),
-        at_dispatch := dyno_agent_server_counters:histogram()
-    },
-    %% `error_ns` is the mean of how wrong a value may be.
-    delay := #{
-        histogram := dyno_agent_server_counters:histogram(),
-        method := binary(),
-        error_ns := non_neg_integer() | undefined
-    },
+    queue_now := non_neg_integer(),
+    queue_max := non_neg_integer(),
+    %% When a callback begins.
+    queue := dyno_agent_server_counters:histogram(),
+    delay := dyno_agent_server_counters:histogram(),
+    delay_method := binary(),
+    %% The mean of how wrong a delay may be.
+    delay_error_ns := non_neg_integer() | undefined,
     wall_ns := non_neg_integer(),
     cpu_ns := non_neg_integer() | undefined,
     words := integer() | undefined,
     arrived := non_neg_integer() | undefined,
     served := non_neg_integer(),
     tags := [
-        #{tag := binary(), callback := atom(), count := pos_integer(), wall_ns := non_neg_integer()}
+        #{
+            tag := binary(),
+            callback := binary(),
+            count := pos_integer(),
+            wall_ns := non_neg_integer()
+        }
     ],
     stage := stage() | none
 }.
+
+-doc "The callback that runs, and since when.".
+-type running() :: #{callback := binary(), ns := non_neg_integer()}.
 
 -type callback() :: #{
     name := binary(),
