@@ -23,8 +23,7 @@
 %% the process is flagged with. The messages hold no state and no argument; where there are more
 %% than some thousands a second, this is closed for a while.
 
--export([open/0, close/1, event/2, tick/1]).
--export([ending/2, init_ns/2, forget/2, stages/2, discarded/2]).
+-export([open/0, close/1, event/2, tick/1, ending/2, stages/2, discarded/2]).
 -export_type([t/0, ending/0]).
 
 -opaque t() :: #{
@@ -33,7 +32,6 @@
     events := non_neg_integer(),
     closed := non_neg_integer(),
     begun := #{pid() => integer()},
-    inits := #{pid() => non_neg_integer()},
     endings := #{pid() => ending()},
     %% Whether GenStage is traced; the events that stages threw away in this window.
     stages := none | traced,
@@ -60,7 +58,6 @@ open() ->
         events => 0,
         closed => 0,
         begun => #{},
-        inits => #{},
         endings => #{},
         stages => none,
         discarded => #{}
@@ -101,15 +98,15 @@ tick(#{session := none, closed := Closed} = Life) when Closed > 1 ->
     Life#{closed := Closed - 1};
 tick(#{session := none} = Life) ->
     Life#{session := open_session(), closed := 0, events := 0, stages := none};
-tick(#{begun := Begun, inits := Inits, endings := Endings} = Life) ->
-    Life#{events := 0, begun := few(Begun), inits := few(Inits), endings := few(Endings)}.
+tick(#{begun := Begun, endings := Endings} = Life) ->
+    Life#{events := 0, begun := few(Begun), endings := few(Endings)}.
 
 %% Of processes that nobody asks for.
 few(Map) when map_size(Map) > ?MOST_KEPT -> #{};
 few(Map) -> Map.
 
--doc "A message of the session; tells of a process that has begun to serve.".
--spec event(tuple(), t()) -> {begins, pid(), t()} | {none, t()}.
+-doc "A message of the session; tells of a process that has begun to serve, and what init took.".
+-spec event(tuple(), t()) -> {begins, pid(), InitNs :: non_neg_integer(), t()} | {none, t()}.
 event(_Message, #{events := ?MOST_EVENTS} = Life) ->
     ok = close(Life),
     {none, Life#{session := none, events := 0, closed := ?CLOSED_TICKS, stages := none}};
@@ -124,11 +121,8 @@ told({trace_ts, Pid, call, {gen_server, init_it, 2}, At}, #{begun := Begun} = Li
     {none, Life#{begun := Begun#{Pid => At}}};
 told({trace_ts, Pid, return_to, {gen_server, init_it, 6}, End}, #{begun := All} = Life) ->
     case maps:take(Pid, All) of
-        {At, Begun} ->
-            #{inits := Inits} = Life,
-            {begins, Pid, Life#{begun := Begun, inits := Inits#{Pid => End - At}}};
-        error ->
-            {none, Life}
+        {At, Begun} -> {begins, Pid, End - At, Life#{begun := Begun}};
+        error -> {none, Life}
     end;
 told({trace_ts, Pid, call, {gen_server, try_terminate, 3}, At}, #{endings := Endings} = Life) ->
     Ending =
@@ -150,17 +144,10 @@ told(_Other, Life) ->
 monotonic({Time, _}) -> Time;
 monotonic(Time) -> Time.
 
--doc "How a process came to terminate, where that was seen.".
--spec ending(pid(), t()) -> ending() | none.
-ending(Pid, #{endings := Endings}) -> maps:get(Pid, Endings, none).
-
--doc "What init took.".
--spec init_ns(pid(), t()) -> non_neg_integer() | none.
-init_ns(Pid, #{inits := Inits}) -> maps:get(Pid, Inits, none).
-
--spec forget(pid(), t()) -> t().
-forget(Pid, #{inits := Inits, endings := Endings} = Life) ->
-    Life#{inits := maps:remove(Pid, Inits), endings := maps:remove(Pid, Endings)}.
+-doc "How a process came to terminate, where that was seen; it is forgotten.".
+-spec ending(pid(), t()) -> {ending() | none, t()}.
+ending(Pid, #{endings := Endings} = Life) ->
+    {maps:get(Pid, Endings, none), Life#{endings := maps:remove(Pid, Endings)}}.
 
 -doc "Has what stages of these modules throw away counted.".
 -spec stages([module()], t()) -> t().

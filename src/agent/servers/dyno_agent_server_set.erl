@@ -10,10 +10,10 @@
 %%   hook   none --> asked --> hooked        sys was asked, has answered
 %%                     `--> busy --^         not within two seconds
 
--export([new/3, select/2, unselect/2, scan/1, scan_due/1, found/2, busiest/1]).
--export([answered/3, down/4, observe_life/3, managers/1, stage_modules/1]).
--export([adjust/3, adjust_one/3, hooked_again/1, sample_queues/2, unhook_all/1, next/2]).
--export([to_list/1, is_flagged/1, unselected/1, running/2, call/3, new_table/0]).
+-export([new/3, select/2, unselect/2, scan/1, scan_due/1, busiest/1, begun/4, answered/3, down/4]).
+-export([adjust/3, hooked_again/1, sample_queues/2, unhook_all/1, next/2]).
+-export([to_list/1, is_flagged/1, unselected/1, managers/1, stage_modules/1, running/2, call/3]).
+-export([new_table/0]).
 -export_type([t/0]).
 
 -import(dyno_agent_server_process, [is_ended/1, observe/4]).
@@ -201,8 +201,6 @@ known_stage(Pid, #{measured := All, shared := Shared, selectors := Selectors} = 
             end
     end.
 
--doc "A process that has just begun to serve.".
--spec found(pid(), t()) -> t().
 found(Pid, #{measured := All} = Set) when is_map_key(Pid, All) ->
     Set;
 found(Pid, Set) ->
@@ -299,11 +297,6 @@ adjust(Level, Times, #{measured := All, shared := Shared, flagged := Flags} = Se
 -spec is_flagged(t()) -> boolean().
 is_flagged(#{measured := All, flagged := Flags}) ->
     Flags =/= [] orelse lists:any(fun(#{flagged := Is}) -> Is end, maps:values(All)).
-
--doc "Has a new process hooked, where the level says so.".
--spec adjust_one(pid(), dyno_agent_servers:level(), t()) -> t().
-adjust_one(Pid, Level, #{shared := Shared} = Set) ->
-    change(Pid, fun(One) -> adjust_hook(Pid, One, Level, Shared) end, Set).
 
 %% Where it is one of those measured.
 change(Pid, Change, #{measured := All} = Set) ->
@@ -411,9 +404,13 @@ sample_queue(_Which, Pid, One) ->
 
 %% Beginnings and ends
 
--doc "What is known of how a process began, for itself and its supervisor.".
--spec observe_life(pid(), non_neg_integer(), t()) -> t().
-observe_life(Pid, InitNs, #{measured := All} = Set) ->
+-doc """
+A process has begun to serve: it is measured from its first message on. What its init took is its
+own and its supervisor's.
+""".
+-spec begun(pid(), InitNs :: non_neg_integer(), dyno_agent_servers:level(), t()) -> t().
+begun(Pid, InitNs, Level, #{shared := Shared} = Before) ->
+    #{measured := All} = Set = found(Pid, Before),
     Supervisor =
         case All of
             #{Pid := #{server := #{ancestors := [Name | _]}}} when is_atom(Name) -> whereis(Name);
@@ -421,7 +418,8 @@ observe_life(Pid, InitNs, #{measured := All} = Set) ->
             #{} -> none
         end,
     Took = fun(What) -> fun(One) -> observe(What, returned, InitNs, One) end end,
-    change(Supervisor, Took(~"start child"), change(Pid, Took(~"init"), Set)).
+    Observed = change(Supervisor, Took(~"start child"), change(Pid, Took(~"init"), Set)),
+    change(Pid, fun(One) -> adjust_hook(Pid, One, Level, Shared) end, Observed).
 
 -doc "The callback that runs, and since when.".
 -spec running(pid(), t()) -> dyno_agent_servers:running() | none.

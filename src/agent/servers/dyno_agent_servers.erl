@@ -28,8 +28,8 @@ About 300 ns a callback (`probe_ns` says what it is in the node), 35 kB for each
 -behaviour(dyno_agent_instrument).
 -behaviour(gen_server).
 
--export([about/0, config/1, tables/0, metrics/0, series/0, histograms/0, warnings/2]).
--export([start_link/1, restart/1, read/1, peek/1, next/1, add/2, remove/2]).
+-export([about/0, config/1, tables/0, metrics/0, histograms/0, warnings/2]).
+-export([start_link/1, restart/1, read/1, next/1, add/2, remove/2]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 -export_type([config/0, selector/0, level/0, behaviour/0, window/0, server/0, callback/0, stage/0]).
 -export_type([running/0]).
@@ -164,7 +164,9 @@ N}` takes the servers that did most in the last window.
     life := dyno_agent_server_life:t(),
     level := dyno_agent_server_level:t(),
     probes := #{hook := non_neg_integer(), flag := non_neg_integer()},
-    each := #{left := non_neg_integer(), until := integer()},
+    each := #{
+        left := non_neg_integer(), per_second := pos_integer(), until := integer()
+    },
     ticks := non_neg_integer(),
     %% Demand that stages have not answered.
     outstanding := #{pid() => integer()},
@@ -204,9 +206,6 @@ tables() -> dyno_agent_server_parts:tables().
 -spec metrics() -> [dyno_agent_instrument:metric()].
 metrics() -> dyno_agent_server_parts:metrics().
 
--spec series() -> [dyno_agent_instrument:series()].
-series() -> [].
-
 -spec histograms() -> [dyno_agent_instrument:histogram()].
 histograms() -> dyno_agent_server_parts:histograms().
 
@@ -225,11 +224,7 @@ restart(Pid) ->
 
 -doc "The window until now, which goes on.".
 -spec read(pid()) -> window().
-read(Pid) -> gen_server:call(Pid, peek, infinity).
-
--doc "The same.".
--spec peek(pid()) -> window().
-peek(Pid) -> read(Pid).
+read(Pid) -> gen_server:call(Pid, read, infinity).
 
 -doc "The window until now; a new one begins.".
 -spec next(pid()) -> window().
@@ -282,8 +277,9 @@ init(#{servers := Selectors} = Config) ->
         level => dyno_agent_server_level:new(Asked, maps:get(share, Config, ?SHARE)),
         probes => Probes,
         each => #{
-            left => maps:get(count, Limits),
-            until => now_ns() + 1_000_000_000 * maps:get(seconds, Limits)
+            left => map_get(count, Limits),
+            per_second => map_get(per_second, Limits),
+            until => now_ns() + 1_000_000_000 * map_get(seconds, Limits)
         },
         ticks => 0,
         outstanding => #{},
@@ -313,9 +309,9 @@ begin_window(State) ->
         own_ns => 0
     }.
 
--spec handle_call(peek | next | {add | remove, [selector()]}, gen_server:from(), state()) ->
+-spec handle_call(read | next | {add | remove, [selector()]}, gen_server:from(), state()) ->
     {reply, term(), state()}.
-handle_call(peek, _From, State) ->
+handle_call(read, _From, State) ->
     Scanned = scan(State),
     {Window, _} = window(go_on, Scanned),
     {reply, Window, Scanned};
@@ -339,17 +335,16 @@ handle_cast(_Request, State) ->
 handle_info(tick, State) ->
     Before = now_ns(),
     _ = erlang:send_after(?TICK_MS, self(), tick),
-    {noreply, add_own(Before, tick(State))};
+    #{own_ns := OwnNs} = Ticked = tick(State),
+    {noreply, Ticked#{own_ns := OwnNs + now_ns() - Before}};
 handle_info({{dyno_agent_server_set, Pid, Hook}, ok}, #{set := Set} = State) ->
     {noreply, State#{set := dyno_agent_server_set:answered(Pid, Hook, Set)}};
 handle_info({{?MODULE, handlers}, Modules}, #{times := Times} = State) when is_list(Modules) ->
     {noreply, State#{times := dyno_agent_server_breakpoints:handlers(Modules, Times)}};
-handle_info({'DOWN', Monitor, process, Pid, Reason}, #{set := Set, life := Life} = State) ->
-    Ending = dyno_agent_server_life:ending(Pid, Life),
-    {noreply, State#{
-        set := dyno_agent_server_set:down(Pid, Monitor, {Reason, Ending}, Set),
-        life := dyno_agent_server_life:forget(Pid, Life)
-    }};
+handle_info({'DOWN', Monitor, process, Pid, Reason}, #{set := Set, life := Before} = State) ->
+    {Ending, Life} = dyno_agent_server_life:ending(Pid, Before),
+    Ended = dyno_agent_server_set:down(Pid, Monitor, {Reason, Ending}, Set),
+    {noreply, State#{set := Ended, life := Life}};
 handle_info({dyno_agent_server_hook, Pid, Series, Text, Ns}, #{each := Each} = State) ->
     #{left := Left} = Each,
     ok = told(Pid, Series, Text, Ns, State),
@@ -358,8 +353,13 @@ handle_info({'EXIT', _From, Reason}, State) ->
     {stop, Reason, State};
 handle_info(Event, #{life := Before} = State) when element(1, Event) =:= trace_ts ->
     case dyno_agent_server_life:event(Event, Before) of
-        {begins, Pid, Life} -> {noreply, begins(Pid, State#{life := Life})};
-        {none, Life} -> {noreply, State#{life := Life}}
+        {begins, Pid, InitNs, Life} ->
+            #{set := Set, level := Level} = State,
+            Now = dyno_agent_server_level:level(Level),
+            Begun = dyno_agent_server_set:begun(Pid, InitNs, Now, Set),
+            {noreply, State#{set := Begun, life := Life}};
+        {none, Life} ->
+            {noreply, State#{life := Life}}
     end;
 handle_info(_Other, State) ->
     {noreply, State}.
@@ -404,17 +404,6 @@ adjusted(Queues, Set, #{level := Level, times := Times} = State) ->
 busiest(#{set := Set} = State) ->
     State#{set := dyno_agent_server_set:busiest(Set)}.
 
-%% A server has begun: it is measured from its first message on.
-begins(Pid, #{set := Set, life := Life, level := Level} = State) ->
-    Found = dyno_agent_server_set:found(Pid, Set),
-    Begun =
-        case dyno_agent_server_life:init_ns(Pid, Life) of
-            none -> Found;
-            Ns -> dyno_agent_server_set:observe_life(Pid, Ns, Found)
-        end,
-    Now = dyno_agent_server_level:level(Level),
-    State#{set := dyno_agent_server_set:adjust_one(Pid, Now, Begun)}.
-
 ask_for_handlers(#{ticks := Ticks, set := Set}) when Ticks rem ?HANDLERS_TICKS =:= 1 ->
     lists:foreach(
         fun(Pid) -> Pid ! {self(), {self(), {?MODULE, handlers}}, get_modules} end,
@@ -439,9 +428,8 @@ levelled(#{level := Before, second := Schedulers, share := Share} = State) ->
         false -> Next
     end.
 
-refilled(#{config := Config, each := #{left := Left, until := Until}, shared := Shared} = State) ->
-    #{per_second := PerSecond} = maps:merge(?EACH, maps:get(each, Config, #{})),
-    #{control := Control} = Shared,
+refilled(#{each := Each, shared := #{control := Control}} = State) ->
+    #{left := Left, per_second := PerSecond, until := Until} = Each,
     Calls =
         case now_ns() < Until of
             true -> min(PerSecond, Left);
@@ -470,25 +458,25 @@ is_late(#{control := Control, clock := Clock}) ->
 %% Windows
 
 window(How, #{started := Started, config := Config, level := Level, probes := Probes} = State) ->
-    #{set := Set, times := Times, shared := Shared, outstanding := Before, life := Was} = State,
+    #{set := Set, times := Times, life := Was, schedulers := Before} = State,
     {Discarded, Life} = dyno_agent_server_life:discarded(How, Was),
     Begun = now_ns(),
     Flagged = dyno_agent_server_set:is_flagged(Set),
     {Rate, TimesOf, Taken} = dyno_agent_server_breakpoints:read(How, Flagged, Times),
     Now = dyno_agent_server_level:level(Level),
-    Context = #{
-        shared => Shared,
-        times => TimesOf,
-        level => Now,
-        probes => Probes,
-        outstanding => Before,
-        discarded => Discarded
-    },
+    Context = maps:with([shared, probes, outstanding], State),
     #{servers := Servers, probed_ns := ProbedNs, outstanding := Outstanding} =
-        dyno_agent_server_window:make(How, Context, Set),
+        dyno_agent_server_window:make(
+            How, Context#{times => TimesOf, level => Now, discarded => Discarded}, Set
+        ),
     Duration = max(1, now_ns() - Started),
     Schedulers = schedulers(),
-    Own = (map_get(own_ns, State) + now_ns() - Begun) * on_processor(Schedulers, Duration, State),
+    %% What this process did is known by the clock only. It has priority, so that nothing in the
+    %% node takes the processor away from it for long; other programs of the machine do.
+    ProcessorNs = dyno_agent_os:processor_ns() - map_get(processor_ns, State),
+    OnProcessor =
+        dyno_agent_server_window:on_processor(Before, {Schedulers, ProcessorNs}, Duration),
+    Own = (map_get(own_ns, State) + now_ns() - Begun) * OnProcessor,
     Window = #{
         node => node(),
         start_ns => map_get(started_system, State),
@@ -501,7 +489,7 @@ window(How, #{started := Started, config := Config, level := Level, probes := Pr
         rate => Rate,
         servers => Servers,
         unselected => dyno_agent_server_set:unselected(Set),
-        schedulers_busy => dyno_agent_server_window:busy(map_get(schedulers, State), Schedulers)
+        schedulers_busy => dyno_agent_server_window:busy(Before, Schedulers)
     },
     {Window, State#{times := Taken, life := Life, outstanding := Outstanding}}.
 
@@ -509,15 +497,6 @@ probe_ns(rate, _Probes) -> 0;
 probe_ns(time, #{flag := Ns}) -> Ns;
 probe_ns(_Hook, #{hook := Ns}) -> Ns.
 
-%% What this process did is known by the clock only. It has priority, so that nothing in the node
-%% takes the processor away from it for long; other programs of the machine do.
-on_processor(Schedulers, DurationNs, #{schedulers := Before, processor_ns := Ns}) ->
-    After = {Schedulers, dyno_agent_os:processor_ns() - Ns},
-    dyno_agent_server_window:on_processor(Before, After, DurationNs).
-
 schedulers() -> lists:sort(erlang:statistics(scheduler_wall_time)).
-
-add_own(Before, #{own_ns := OwnNs} = State) ->
-    State#{own_ns := OwnNs + now_ns() - Before}.
 
 now_ns() -> erlang:monotonic_time(nanosecond).

@@ -753,7 +753,7 @@ handlers_of_an_event_manager(_Config) ->
         Counted = fun(Name) ->
             dyno_leftovers:until(fun() ->
                 ok = gen_event:sync_notify(Pid, event),
-                #{servers := All} = dyno_agent_servers:peek(Servers),
+                #{servers := All} = dyno_agent_servers:read(Servers),
                 lists:member(Name, [Of || #{callbacks := Cs} <- All, #{name := Of} <- Cs])
             end)
         end,
@@ -956,7 +956,7 @@ choosing(_Config) ->
         {Agent, Servers} = attach(Node, [{pid, Plain}]),
         ?assertEqual([Plain], pids(Servers)),
         #{servers := [#{name := ~"known_server", kind := module, application := undefined}]} =
-            dyno_agent_servers:peek(Servers),
+            dyno_agent_servers:read(Servers),
         ok = dyno_agent_servers:add(Servers, [{registered, known_name}]),
         ?assertEqual(lists:sort([Plain, Named]), pids(Servers)),
         ok = hooked(Servers, Plain),
@@ -973,7 +973,7 @@ choosing(_Config) ->
         ?assertEqual(lists:sort([Plain, Named]), pids(Servers)),
         ok = dyno_agent_servers:remove(Servers, [all]),
         ok = dyno_agent_servers:add(Servers, [{application, kernel}]),
-        #{servers := Kernel} = dyno_agent_servers:peek(Servers),
+        #{servers := Kernel} = dyno_agent_servers:read(Servers),
         ?assert(length(Kernel) > 10),
         ?assert(lists:member(~"kernel_sup", [Name || #{name := Name} <- Kernel])),
         %% A new one with a label; one that enters the loop by itself.
@@ -982,15 +982,15 @@ choosing(_Config) ->
         Labelled = erpc:call(Node, proc_lib, spawn, [known_server, enter, [{worker, 7}]]),
         ok = dyno_leftovers:until(fun() -> pids(Servers) =:= [Labelled] end),
         #{servers := [#{name := ~"{worker,7}", kind := label, behaviour := gen_server}]} =
-            dyno_agent_servers:peek(Servers),
+            dyno_agent_servers:read(Servers),
         ok = dyno_agent:detach(Agent),
         %% The most.
         {Second, Few} = attach(Node, #{servers => [all], most => 1}),
-        #{servers := [#{pid := First}], unselected := 2} = dyno_agent_servers:peek(Few),
+        #{servers := [#{pid := First}], unselected := 2} = dyno_agent_servers:read(Few),
         %% One that has ended makes room at once, and is in the window besides.
         exit(First, kill),
         ok = dyno_leftovers:until(fun() ->
-            #{servers := Both, unselected := Over} = dyno_agent_servers:peek(Few),
+            #{servers := Both, unselected := Over} = dyno_agent_servers:read(Few),
             1 =:= length([Pid || #{pid := Pid, state := crashed} <- Both, Pid =:= First]) andalso
                 1 =:= length([Pid || #{pid := Pid, state := alive} <- Both]) andalso Over =:= 1
         end),
@@ -998,7 +998,7 @@ choosing(_Config) ->
     end).
 
 pids(Servers) ->
-    #{servers := All} = dyno_agent_servers:peek(Servers),
+    #{servers := All} = dyno_agent_servers:read(Servers),
     lists:sort([Pid || #{pid := Pid, state := alive} <- All]).
 
 the_busiest(_Config) ->
@@ -1071,7 +1071,7 @@ a_busy_server_is_hooked_later(_Config) ->
         {Agent, Servers} = attach(Node, [{module, known_server}]),
         ok = dyno_leftovers:until(fun() ->
             #{servers := [#{measured := By, why := Why}]} =
-                dyno_agent_servers:peek(Servers),
+                dyno_agent_servers:read(Servers),
             {By, Why} =:= {call_time, ~"it has not answered sys for two seconds"}
         end),
         Pid ! go,
@@ -1240,7 +1240,7 @@ hooked(Servers, Pid) ->
 %% The same, without a new window.
 seen_hooked(Servers, Pid) ->
     dyno_leftovers:until(fun() ->
-        #{servers := All} = dyno_agent_servers:peek(Servers),
+        #{servers := All} = dyno_agent_servers:read(Servers),
         [hook] =:= [By || #{pid := P, measured := By} <- All, P =:= Pid]
     end).
 
@@ -1254,7 +1254,7 @@ flagged(Servers, Pid) ->
 
 until_ended(Servers, Count) ->
     dyno_leftovers:until(fun() ->
-        #{servers := All} = dyno_agent_servers:peek(Servers),
+        #{servers := All} = dyno_agent_servers:read(Servers),
         Count =:= length([Pid || #{pid := Pid, state := State} <- All, State =/= alive])
     end).
 
