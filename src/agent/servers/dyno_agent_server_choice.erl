@@ -31,11 +31,6 @@
 %% The callback module of a stage until the stage has told its own.
 -define(GEN_STAGE, 'Elixir.GenStage').
 
--define(ITEMS, [
-    registered_name, label, group_leader, current_stacktrace,
-    {dictionary, '$initial_call'}, {dictionary, '$ancestors'}
-]).
-
 -doc """
 What was found out in one scan: the application of a group leader, and of modules whether they are
 of OTP's base. Each takes a search.
@@ -45,54 +40,53 @@ of OTP's base. Each takes a search.
 -doc "What a process is; `none` where it is no server.".
 -spec describe(pid(), applications()) -> {server() | none | gone, applications()}.
 describe(Pid, Applications) ->
-    case process_info(Pid, ?ITEMS) of
+    Items = [
+        registered_name, label, group_leader, current_stacktrace,
+        {dictionary, '$initial_call'}, {dictionary, '$ancestors'}
+    ],
+    case process_info(Pid, Items) of
         undefined ->
             {gone, Applications};
         [_, _, {group_leader, Leader} | _] = Info ->
-            {Application, Known} = application(Leader, Pid, Applications),
-            with_system(server({Pid, Info}, Application), Known)
+            Application =
+                case Applications of
+                    #{Leader := Known} -> Known;
+                    #{} -> application(Pid)
+                end,
+            with_system(server(Pid, Info, Application), Applications#{Leader => Application})
     end.
 
-application(Leader, Pid, Applications) ->
-    case Applications of
-        #{Leader := Application} ->
-            {Application, Applications};
-        #{} ->
-            Application =
-                case application:get_application(Pid) of
-                    {ok, Name} -> Name;
-                    undefined -> undefined
-                end,
-            {Application, Applications#{Leader => Application}}
+application(Pid) ->
+    case application:get_application(Pid) of
+        {ok, Name} -> Name;
+        undefined -> undefined
     end.
 
 %% The first processes of the node are of no application, but their modules are.
 with_system(#{application := undefined, module := Module, system := Own} = Server, Applications) ->
-    case Applications of
-        #{Module := Is} ->
-            {Server#{system := Own orelse Is}, Applications};
-        #{} ->
-            Is = is_system(application:get_application(Module)),
-            {Server#{system := Own orelse Is}, Applications#{Module => Is}}
-    end;
+    Is =
+        case Applications of
+            #{Module := Known} -> Known;
+            #{} -> is_system(application:get_application(Module))
+        end,
+    {Server#{system := Own orelse Is}, Applications#{Module => Is}};
 with_system(Server, Applications) ->
     {Server, Applications}.
 
 is_system({ok, Application}) -> lists:member(Application, ?SYSTEM);
 is_system(undefined) -> false.
 
-server({Pid, Info}, Application) ->
-    Initial = proplists:get_value({dictionary, '$initial_call'}, Info),
-    case behaviour(Initial, proplists:get_value(current_stacktrace, Info, [])) of
+server(Pid, Info, Application) ->
+    [{_, Name}, {_, Label}, _, {_, Stack}, {_, Initial}, {_, Ancestors}] = Info,
+    case behaviour(Initial, Stack) of
         none ->
             none;
         {Behaviour, Module} ->
             Registered =
-                case proplists:get_value(registered_name, Info) of
+                case Name of
                     [] -> undefined;
-                    Name -> Name
+                    _ -> Name
                 end,
-            Label = proplists:get_value(label, Info),
             {Kind, Printed} = name(Registered, Label, Module),
             #{
                 pid => Pid,
@@ -103,7 +97,7 @@ server({Pid, Info}, Application) ->
                 module => Module,
                 behaviour => Behaviour,
                 application => Application,
-                ancestors => ancestors(proplists:get_value({dictionary, '$ancestors'}, Info)),
+                ancestors => [Of || is_list(Ancestors), Of <- Ancestors],
                 system => lists:member(Application, ?SYSTEM) orelse is_own(Module, Label),
                 queue => queue(Module)
             }
@@ -131,16 +125,11 @@ behaviour(_Undefined, _Stack) -> none.
 
 %% Seen in the loop of a behaviour, or not, since it is busy: then what the module exports counts.
 of_module(Module, none) ->
-    case {exports(Module, callback_mode, 0), exports(Module, handle_call, 3)} of
-        {true, _} ->
-            {gen_statem, Module};
-        {false, true} ->
-            {gen_server, Module};
-        {false, false} ->
-            case exports(Module, handle_cast, 2) orelse exports(Module, handle_info, 2) of
-                true -> {gen_server, Module};
-                false -> none
-            end
+    Served = [{handle_call, 3}, {handle_cast, 2}, {handle_info, 2}],
+    case {exports(Module, callback_mode, 0), [F || {F, A} <- Served, exports(Module, F, A)]} of
+        {true, _} -> {gen_statem, Module};
+        {false, [_ | _]} -> {gen_server, Module};
+        {false, []} -> none
     end;
 of_module(Module, Behaviour) ->
     {Behaviour, Module}.
@@ -172,14 +161,9 @@ text(Format, Arguments) ->
         _ -> iolist_to_binary(io_lib:format("~0p", [Arguments]))
     end.
 
-ancestors(Ancestors) when is_list(Ancestors) -> Ancestors;
-ancestors(_Undefined) -> [].
-
 is_own(Module, Label) ->
-    lists:any(
-        fun(Name) -> is_atom(Name) andalso lists:prefix("dyno_", atom_to_list(Name)) end,
-        [Module, Label]
-    ).
+    Names = [atom_to_list(Name) || Name <- [Module, Label], is_atom(Name)],
+    lists:any(fun(Name) -> lists:prefix("dyno_", Name) end, Names).
 
 -doc "Whether it is a stage whose module is not known yet.".
 -spec is_unknown_stage(server()) -> boolean().

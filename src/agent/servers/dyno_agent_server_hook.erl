@@ -235,18 +235,15 @@ callback({'$gen_cast', _}) -> handle_cast;
 callback(_Message) -> handle_info.
 
 %% After a look: how many messages to the next that is timed.
-flood(Now, #hot{event = none, received = Received, distance = Distance, hook = Hook}) ->
-    case Hook of
-        #hook{flood = {Since, Before}} when Now - Since > ?FLOOD_FOR_NS ->
-            case Now - Since < (Received - Before) * ?FLOOD_NS of
-                true -> {distance(Now), {Now, Received}};
-                false -> {1, {Now, Received}}
-            end;
-        #hook{flood = Flood} ->
-            {Distance, Flood}
+flood(Now, #hot{event = none, received = Received, hook = #hook{flood = {Since, Before}}}) when
+    Now - Since > ?FLOOD_FOR_NS
+->
+    case Now - Since < (Received - Before) * ?FLOOD_NS of
+        true -> {distance(Now), {Now, Received}};
+        false -> {1, {Now, Received}}
     end;
-flood(_Now, #hot{hook = #hook{flood = Flood}}) ->
-    {1, Flood}.
+flood(_Now, #hot{distance = Distance, hook = #hook{flood = Flood}}) ->
+    {Distance, Flood}.
 
 %% More than 1; 16 in the mean.
 distance(Now) -> 2 + erlang:phash2(Now, 2 * ?DISTANCE - 3).
@@ -435,17 +432,13 @@ named(Callback, Kind, #hook{names = Names, next = Next, shared = #{names := Tabl
 -doc "What the series of a process are called.".
 -spec names(pid(), shared()) -> #{dyno_agent_server_counters:series() => name()}.
 names(Pid, #{names := Table}) ->
-    maps:from_list(
-        [{Series, Name} || [Series, Name] <- ets:match(Table, {{Pid, series, '$1'}, '$2'})]
-    ).
+    #{Series => Name || [Series, Name] <- ets:match(Table, {{Pid, series, '$1'}, '$2'})}.
 
 -doc "The other stages, and the user's module and the type of the stage, where they are known.".
 -spec peers(pid(), shared()) ->
     {#{dyno_agent_server_counters:peer() => pid()}, {module(), atom()} | unknown}.
 peers(Pid, #{names := Table}) ->
-    Peers = maps:from_list(
-        [{Peer, Of} || [Peer, Of] <- ets:match(Table, {{Pid, peer, '$1'}, '$2'})]
-    ),
+    Peers = #{Peer => Of || [Peer, Of] <- ets:match(Table, {{Pid, peer, '$1'}, '$2'})},
     case ets:lookup(Table, {Pid, stage, 1}) of
         [{_, Stage}] -> {Peers, Stage};
         [] -> {Peers, unknown}
@@ -525,13 +518,16 @@ peer(Pid, #hook{peers = Peers, shared = #{names := Table}} = Hook) ->
     case Peers of
         #{Pid := Peer} ->
             {Peer, Hook};
-        #{} when map_size(Peers) < ?PEERS - 1 ->
-            Number = map_size(Peers) + 1,
-            true = ets:insert(Table, {{self(), peer, Number}, Pid}),
-            Peer = {Number, asked({self(), Pid}), asked({Pid, self()})},
-            {Peer, Hook#hook{peers = Peers#{Pid => Peer}}};
         #{} ->
-            {{?PEERS, asked({self(), Pid}), asked({Pid, self()})}, Hook}
+            Number = map_size(Peers) + 1,
+            Peer = {Number, asked({self(), Pid}), asked({Pid, self()})},
+            case Number of
+                ?PEERS ->
+                    {Peer, Hook};
+                _ ->
+                    true = ets:insert(Table, {{self(), peer, Number}, Pid}),
+                    {Peer, Hook#hook{peers = Peers#{Pid => Peer}}}
+            end
     end.
 
 stage(#{'__struct__' := 'Elixir.GenStage', buffer := Buffer} = State, #hot{hook = Hook} = Hot) ->
