@@ -53,8 +53,8 @@
 -type stage() :: #{atom() => term()}.
 
 -define(AS_SENT, [
-    callbacks, queue_now, queue_max, queue, delay_method, wall_ns, running, cpu_ns, words, arrived,
-    served, why, tags, stage
+    callbacks, queue_now, queue_max, queue, delay_method, wall_ns, busy_ns, running, cpu_ns, words,
+    arrived, served, why, tags, stage
 ]).
 %% Kinds of messages that are kept of a sum, those that took the most time.
 -define(MOST_TAGS, 20).
@@ -69,7 +69,7 @@
 -spec of_server(Server :: map(), Window :: map()) -> sum().
 of_server(#{pid := Pid, module := Module} = Server, #{node := Node} = Window) ->
     #{start_ns := StartNs, duration_ns := DurationNs} = Window,
-    #{state := State, measured := Measured, wall_ns := WallNs} = Server,
+    #{state := State, measured := Measured} = Server,
     (maps:with(?AS_SENT, Server))#{
         labels => labels(Server, #{
             node => atom_to_binary(Node),
@@ -84,7 +84,6 @@ of_server(#{pid := Pid, module := Module} = Server, #{node := Node} = Window) ->
         crashes => length([State || State =:= crashed]),
         reasons => [Reason || State =:= crashed, #{reason := <<Reason/binary>>} <- [Server]],
         delay => known_delay(Server),
-        busy_ns => plus(WallNs, maps:get(running_ns, Server, undefined)),
         measured => [Measured]
     }.
 

@@ -35,7 +35,6 @@
     node := node(),
     options := options(),
     agent := {dyno_agent:agent(), Guard :: reference(), Instrument :: pid()} | lost,
-    running := dyno_servers_running:t(),
     monitors := #{pid() => {reference(), [dyno_server_selector:selector()]}}
 }.
 
@@ -106,7 +105,6 @@ init({Node, Selectors, Options, Monitor}) ->
         node => Node,
         options => Options,
         agent => lost,
-        running => dyno_servers_running:new(),
         monitors => #{}
     }),
     case attached(State) of
@@ -240,19 +238,16 @@ next_tick(#{interval_ms := IntervalMs}) ->
     _ = erlang:send_after(EndMs - NowMs, self(), {tick, EndMs}),
     ok.
 
-read(EndMs, #{agent := {_, _, Pid}, running := Before} = State) ->
+read(EndMs, #{agent := {_, _, Pid}} = State) ->
     try ?INSTRUMENT:next(Pid) of
-        Read ->
-            {Window, Running} = dyno_servers_running:window(Read, Before),
-            tell_monitors(EndMs, Window, State#{running := Running})
+        Window -> tell_monitors(EndMs, Window, State)
     catch
         %% A message says that the node is lost, or it was too busy to answer.
         exit:_ -> tell_all(EndMs, {alive, []}, State)
     end;
 read(EndMs, #{agent := lost} = State) ->
     case attached(State) of
-        {ok, Attached} ->
-            tell_all(EndMs, {back, []}, Attached#{running := dyno_servers_running:new()});
+        {ok, Attached} -> tell_all(EndMs, {back, []}, Attached);
         {error, Error} -> tell_all(EndMs, {lost, Error}, State)
     end.
 

@@ -28,7 +28,7 @@ groups() ->
             says_when_it_saturates,
             blocked_is_what_is_not_on_a_processor,
             without_wall_time_the_processor_tells,
-            a_long_callback_is_in_each_of_its_windows,
+            a_long_callback_is_named,
             names_as_the_language_writes_them,
             ranks_and_filters,
             draws_a_pipeline,
@@ -87,6 +87,7 @@ server(Name, Module, Callbacks) ->
         delay_method => ~"exact",
         delay_error_ns => undefined,
         wall_ns => WallNs,
+        busy_ns => WallNs,
         cpu_ns => WallNs div 4,
         words => 100,
         arrived => lists:sum([N || #{count := N} <- Callbacks]),
@@ -287,6 +288,7 @@ without_wall_time_the_processor_tells(_Config) ->
     Callback = (callback(~"handle_call", [400_000_000]))#{wall := none, cpu_ns := 400_000_000},
     Server = (server(~"a", x, [Callback]))#{
         wall_ns := undefined,
+        busy_ns := undefined,
         cpu_ns := 400_000_000,
         measured := call_time,
         why := ~"it was busy"
@@ -298,29 +300,17 @@ without_wall_time_the_processor_tells(_Config) ->
     ?assertEqual(none, dyno_servers_row:forecast(A)),
     ?assertMatch([#{name := ~"a"}, #{name := ~"b"}], dyno_servers_row:ranked(busy, [B, A])).
 
-%% One of 2.5 s that begins in the middle of the first of four windows.
-a_long_callback_is_in_each_of_its_windows(_Config) ->
-    Server = server(~"a", x, []),
-    Running = fun(Ns) -> Server#{running := #{callback => ~"handle_call", ns => Ns}} end,
-    Ended = (server(~"a", x, [callback(~"handle_call", [2_500_000_000])]))#{
-        pid := map_get(pid, Server)
-    },
-    {Windows, _} = lists:mapfoldl(
-        fun(Sent, Before) -> dyno_servers_running:window(window([Sent]), Before) end,
-        dyno_servers_running:new(),
-        [Running(500_000_000), Running(1_500_000_000), Ended, Server]
+a_long_callback_is_named(_Config) ->
+    Running = fun(Ns) ->
+        Server = server(~"a", x, []),
+        [Row] = rows(process, [Server#{running := #{callback => ~"handle_call", ns => Ns}}]),
+        {map_get(running, Row), dyno_servers_row:forecast(Row)}
+    end,
+    ?assertEqual(
+        {~"handle_call, for 1.5 s", ~"still in handle_call, for 1.5 s, while 0 messages wait"},
+        Running(1_500_000_000)
     ),
-    Rows = [
-        dyno_servers_row:row(Sum, ?SECOND)
-     || #{} = Window <- Windows,
-        Sum <- dyno_servers_window:sums(process, dyno_servers_window:new([Window]))
-    ],
-    ?assertEqual([0.5, 1.0, 1.0, 0.0], [Busy || #{busy := Busy} <- Rows]),
-    [First, Second, Third, _] = Rows,
-    ?assertEqual(~"still in handle_call, for 500 ms, while 0 messages wait",
-        dyno_servers_row:forecast(First)),
-    ?assertEqual(~"handle_call, for 1.5 s", map_get(running, Second)),
-    ?assertEqual(undefined, map_get(running, Third)).
+    ?assertEqual({undefined, none}, Running(100_000_000)).
 
 names_as_the_language_writes_them(_Config) ->
     ?assertEqual(~"Shop.Orders", dyno_agent_name:module('Elixir.Shop.Orders')),

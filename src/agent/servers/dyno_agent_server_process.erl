@@ -6,7 +6,7 @@
 %% One measured process: what it is, how it is measured, and what is known of it besides its
 %% counters. Makes of all that its part of a window. Pure.
 
--export([new/3, rename/2, queue/2, observe/4, ended/4, is_ended/1, next/2, part/2]).
+-export([new/3, rename/2, queue/2, observe/4, ended/4, is_ended/1, next/3, part/2]).
 -export([merge_buckets/2, callback_name/1]).
 -export_type([t/0, outcome/0, taken/0, measured/0]).
 
@@ -20,8 +20,9 @@
     flagged := boolean(),
     %% Whether it is measured only since it is one of the busiest.
     busiest := boolean(),
-    %% Callbacks a second in the last window.
+    %% Callbacks a second in the last window, and how long the one at its end had run by then.
     rate := number(),
+    ran_ns := non_neg_integer(),
     %% The length of the queue when the window began, the last seen and the longest seen.
     queue_before := non_neg_integer(),
     queue_now := non_neg_integer(),
@@ -53,6 +54,8 @@ the count, time and words of each callback.
 """.
 -type measured() :: #{
     level := dyno_agent_servers:level(),
+    %% Since the window began.
+    elapsed_ns := non_neg_integer(),
     values := dyno_agent_server_counters:values(),
     names := #{dyno_agent_server_counters:series() => dyno_agent_server_hook:name()},
     times := #{binary() => {non_neg_integer(), CpuNs :: non_neg_integer(), Words :: integer()}},
@@ -83,6 +86,7 @@ new(Server, Monitor, Queue) ->
         flagged => false,
         busiest => false,
         rate => 0,
+        ran_ns => 0,
         queue_before => Queue,
         queue_now => Queue,
         queue_max => Queue,
@@ -133,10 +137,15 @@ ended(How, Reason, UnderWay, Process) ->
 -spec is_ended(t()) -> boolean().
 is_ended(#{state := State}) -> State =/= alive.
 
--doc "A new window begins; in the last one it had so many callbacks a second.".
--spec next(number(), t()) -> t().
-next(Rate, #{queue_now := Queue} = Process) ->
-    Process#{rate := Rate, queue_before := Queue, queue_max := Queue, observed := #{}}.
+-doc """
+A new window begins; in the last one it had so many callbacks a second, and one ran so long at its
+end.
+""".
+-spec next(number(), non_neg_integer(), t()) -> t().
+next(Rate, RanNs, #{queue_now := Queue} = Process) ->
+    Process#{
+        rate := Rate, ran_ns := RanNs, queue_before := Queue, queue_max := Queue, observed := #{}
+    }.
 
 -doc "Both together.".
 -spec merge_buckets(Buckets, Buckets) -> Buckets when
@@ -155,6 +164,7 @@ part(Process, #{values := #{queue_max := Max} = Values, times := Times} = Measur
     Callbacks = callbacks(Process, Measured),
     Served = lists:sum([Count || #{name := Name, count := Count} <- Callbacks, is_served(Name)]),
     {By, Why} = by(Process, Measured),
+    WallNs = lists:sum([Sum || #{wall := #{sum := Sum}} <- Callbacks]),
     {Delay, Method, ErrorNs} = delay(Server, Values),
     Known = [pid, name, kind, module, behaviour, application, state, reason, running, stage],
     (maps:with(Known, maps:merge(Server, maps:merge(Process, Measured))))#{
@@ -168,7 +178,8 @@ part(Process, #{values := #{queue_max := Max} = Values, times := Times} = Measur
         delay => Delay,
         delay_method => Method,
         delay_error_ns => ErrorNs,
-        wall_ns => lists:sum([Sum || #{wall := #{sum := Sum}} <- Callbacks]),
+        wall_ns => WallNs,
+        busy_ns => WallNs + running_ns(Process, Measured),
         cpu_ns => sum_of(2, Times),
         words => sum_of(3, Times),
         arrived => arrived(By, Served, Process),
@@ -185,6 +196,14 @@ why(#{hook := asked}) -> ?NOT_YET;
 why(#{hook := busy}) -> ?BUSY;
 why(#{server := #{behaviour := gen_event}}) -> ?MANAGER;
 why(_Process) -> undefined.
+
+%% A callback is counted when it has ended, with all of its time: a server that is blocked for ten
+%% windows would be idle in nine and busy ten times over in the last. So each gets what ran in it.
+running_ns(#{state := alive, ran_ns := Before}, #{running := #{ns := Ns}, elapsed_ns := ElapsedNs}) ->
+    %% What the first window does not know began before it.
+    min(Ns, Before + ElapsedNs) - Before;
+running_ns(#{ran_ns := Before}, _NoneRuns) ->
+    -Before.
 
 %% What comes from a message.
 is_served(Name) ->

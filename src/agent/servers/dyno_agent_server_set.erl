@@ -11,7 +11,7 @@
 %%                     `--> busy --^         not within two seconds
 
 -export([new/3, select/2, unselect/2, scan/1, scan_due/1, busiest/1, begun/4, answered/3, down/4]).
--export([adjust/3, hooked_again/1, sample_queues/2, unhook_all/1, next/2]).
+-export([adjust/3, hooked_again/1, sample_queues/2, unhook_all/1, next/3]).
 -export([to_list/1, is_flagged/1, unselected/1, managers/1, stage_modules/1, running/2, call/3]).
 -export([new_table/0]).
 -export_type([t/0]).
@@ -528,16 +528,19 @@ raised(_Reason, _Server, _Taken) ->
     none.
 
 -doc """
-A new window, with how many callbacks each had a second: those that have ended are gone.
+A new window, with how many callbacks each had a second, and how long one has run already: those
+that have ended are gone.
 """.
--spec next(#{pid() => number()}, t()) -> t().
-next(Rates, #{measured := All, shared := Shared} = Set) ->
+-spec next(#{pid() => number()}, #{pid() => non_neg_integer()}, t()) -> t().
+next(Rates, Running, #{measured := All, shared := Shared} = Set) ->
     Ended = [Pid || Pid := One <- All, is_ended(One)],
     lists:foreach(fun(Pid) -> dyno_agent_server_hook:forget(Pid, Shared) end, Ended),
     Set#{
         ended := 0,
         measured := #{
-            Pid => dyno_agent_server_process:next(maps:get(Pid, Rates, 0), One)
+            Pid => dyno_agent_server_process:next(
+                maps:get(Pid, Rates, 0), maps:get(Pid, Running, 0), One
+            )
          || Pid := One <- maps:without(Ended, All)
         }
     }.

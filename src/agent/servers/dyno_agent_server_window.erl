@@ -15,6 +15,7 @@
     %% By their process: what the runtime has counted.
     times := dyno_agent_server_breakpoints:times(),
     level := dyno_agent_servers:level(),
+    elapsed_ns := non_neg_integer(),
     probes := #{hook := non_neg_integer(), flag := non_neg_integer()},
     outstanding := #{pid() => integer()},
     %% Events that stages threw away.

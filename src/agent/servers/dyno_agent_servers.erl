@@ -110,6 +110,8 @@ N}` takes the servers that did most in the last window.
     %% The mean of how wrong a delay may be.
     delay_error_ns := non_neg_integer() | undefined,
     wall_ns := non_neg_integer(),
+    %% The same, with what runs at the end and without what ran before the beginning.
+    busy_ns := integer(),
     cpu_ns := non_neg_integer() | undefined,
     words := integer() | undefined,
     arrived := non_neg_integer() | undefined,
@@ -320,8 +322,9 @@ handle_call(next, _From, State) ->
     {Window, Read} = window(restart, Scanned),
     #{servers := Servers, duration_ns := DurationNs, cost := Cost} = Window,
     Rates = #{Pid => Served * 1.0e9 / DurationNs || #{pid := Pid, served := Served} <- Servers},
-    Next = (spent(Cost, DurationNs, Read))#{set := dyno_agent_server_set:next(Rates, Set)},
-    {reply, Window, busiest(begin_window(Next))};
+    Running = #{Pid => Ns || #{pid := Pid, running := #{ns := Ns}} <- Servers},
+    Next = dyno_agent_server_set:next(Rates, Running, Set),
+    {reply, Window, busiest(begin_window((spent(Cost, DurationNs, Read))#{set := Next}))};
 handle_call({add, More}, _From, #{set := Set} = State) ->
     {reply, ok, busiest(State#{set := dyno_agent_server_set:select(More, Set)})};
 handle_call({remove, Less}, _From, #{set := Set} = State) ->
@@ -467,7 +470,14 @@ window(How, #{started := Started, config := Config, level := Level, probes := Pr
     Context = maps:with([shared, probes, outstanding], State),
     #{servers := Servers, probed_ns := ProbedNs, outstanding := Outstanding} =
         dyno_agent_server_window:make(
-            How, Context#{times => TimesOf, level => Now, discarded => Discarded}, Set
+            How,
+            Context#{
+                times => TimesOf,
+                level => Now,
+                discarded => Discarded,
+                elapsed_ns => Begun - Started
+            },
+            Set
         ),
     Duration = max(1, now_ns() - Started),
     Schedulers = schedulers(),

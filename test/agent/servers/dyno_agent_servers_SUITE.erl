@@ -135,8 +135,8 @@ suite() ->
 newest_release_only() ->
     [
         buckets_are_those_of_the_histogram, blocks_that_run_out, lengths_are_told_apart,
-        delays_lie_between_looks, levels_step_down_and_up,
-        the_machine_is_not_charged_to_measuring, time_in_the_system_is_processor_time,
+        delays_lie_between_looks, a_long_callback_is_in_each_of_its_windows,
+        levels_step_down_and_up, the_machine_is_not_charged_to_measuring, time_in_the_system_is_processor_time,
         choosing, the_busiest, single_calls,
         kinds_of_messages_are_bounded, a_busy_server_is_hooked_later, what_costs_too_much_is_left,
         nothing_is_left_of_a_killed_guard
@@ -152,6 +152,7 @@ groups() ->
             blocks_that_run_out,
             lengths_are_told_apart,
             delays_lie_between_looks,
+            a_long_callback_is_in_each_of_its_windows,
             a_flood_is_counted_and_sampled,
             levels_step_down_and_up,
             the_machine_is_not_charged_to_measuring
@@ -280,6 +281,52 @@ estimated(Served) ->
         Numbered
     ),
     Found.
+
+%% One of 2.5 s that begins in the middle of the first of four windows.
+a_long_callback_is_in_each_of_its_windows(_Config) ->
+    Nothing = dyno_agent_server_counters:read(go_on, none),
+    Idle = #{
+        level => distribution,
+        elapsed_ns => 1_000_000_000,
+        values => Nothing,
+        names => #{1 => {handle_call, none}},
+        times => #{},
+        running => none,
+        stage => none
+    },
+    Runs = fun(Ns) -> Idle#{running := #{callback => ~"handle_call", ns => Ns}} end,
+    Index = dyno_agent_server_counters:index(2_500_000_000),
+    New = dyno_agent_server_process:new(description(), make_ref(), 0),
+    {Busy, _} = lists:mapfoldl(
+        fun({Window, RanNs}, One) ->
+            #{busy_ns := Ns} = dyno_agent_server_process:part(One, Window),
+            {Ns, dyno_agent_server_process:next(0, RanNs, One)}
+        end,
+        New#{hook := hooked},
+        [
+            {Runs(500_000_000), 500_000_000},
+            {Runs(1_500_000_000), 1_500_000_000},
+            {Idle#{values := Nothing#{series := #{1 => [{Index, 1}]}}}, 0},
+            {Idle, 0}
+        ]
+    ),
+    ?assertMatch([500_000_000, 1_000_000_000, _, 0], Busy),
+    within(1_000_000_000, lists:nth(3, Busy), 0.01).
+
+description() ->
+    #{
+        pid => self(),
+        name => ~"known",
+        kind => module,
+        registered => undefined,
+        label => undefined,
+        module => known_server,
+        behaviour => gen_server,
+        application => undefined,
+        ancestors => [],
+        system => false,
+        queue => mailbox
+    }.
 
 %% The hook itself, as sys calls it: each message is counted, few are timed, and the slow ones are
 %% seen, whether they were to be timed or not.
