@@ -70,7 +70,7 @@ servers(#{servers := Servers, duration_ns := DurationNs}) ->
             module => dyno_agent_name:module(Module),
             processes => length(Of),
             served => sum(served, Of),
-            busy => sum(wall_ns, Of) / DurationNs,
+            busy => share([Ns || #{wall_ns := Ns} <- Of, is_integer(Ns)], DurationNs),
             cpu_ns => sum(cpu_ns, Of),
             delay => quantile(0.99, merged([H || #{delay := H} <- Of])),
             queue_max => lists:max([Max || #{queue_max := Max} <- Of]),
@@ -87,6 +87,9 @@ by(Keys, Maps) ->
         ),
         ordered
     ).
+
+share([], _DurationNs) -> undefined;
+share(WallNs, DurationNs) -> lists:sum(WallNs) / DurationNs.
 
 sum(Key, Maps) ->
     lists:sum([Value || #{Key := Value} <- Maps, is_number(Value)]).

@@ -164,7 +164,7 @@ part(Process, #{values := #{queue_max := Max} = Values, times := Times} = Measur
     Callbacks = callbacks(Process, Measured),
     Served = lists:sum([Count || #{name := Name, count := Count} <- Callbacks, is_served(Name)]),
     {By, Why} = by(Process, Measured),
-    WallNs = lists:sum([Sum || #{wall := #{sum := Sum}} <- Callbacks]),
+    {WallNs, BusyNs} = busy(By, Callbacks, running_ns(Process, Measured)),
     {Delay, Method, ErrorNs} = delay(Server, Values),
     Known = [pid, name, kind, module, behaviour, application, state, reason, running, stage],
     (maps:with(Known, maps:merge(Server, maps:merge(Process, Measured))))#{
@@ -179,7 +179,7 @@ part(Process, #{values := #{queue_max := Max} = Values, times := Times} = Measur
         delay_method => Method,
         delay_error_ns => ErrorNs,
         wall_ns => WallNs,
-        busy_ns => WallNs + running_ns(Process, Measured),
+        busy_ns => BusyNs,
         cpu_ns => sum_of(2, Times),
         words => sum_of(3, Times),
         arrived => arrived(By, Served, Process),
@@ -196,6 +196,13 @@ why(#{hook := asked}) -> ?NOT_YET;
 why(#{hook := busy}) -> ?BUSY;
 why(#{server := #{behaviour := gen_event}}) -> ?MANAGER;
 why(_Process) -> undefined.
+
+%% Only the hook knows.
+busy(hook, Callbacks, RunningNs) ->
+    WallNs = lists:sum([Sum || #{wall := #{sum := Sum}} <- Callbacks]),
+    {WallNs, WallNs + RunningNs};
+busy(_By, _Callbacks, _RunningNs) ->
+    {undefined, undefined}.
 
 %% A callback is counted when it has ended, with all of its time: a server that is blocked for ten
 %% windows would be idle in nine and busy ten times over in the last. So each gets what ran in it.

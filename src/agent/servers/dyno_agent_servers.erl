@@ -109,9 +109,9 @@ N}` takes the servers that did most in the last window.
     delay_method := binary(),
     %% The mean of how wrong a delay may be.
     delay_error_ns := non_neg_integer() | undefined,
-    wall_ns := non_neg_integer(),
+    wall_ns := non_neg_integer() | undefined,
     %% The same, with what runs at the end and without what ran before the beginning.
-    busy_ns := integer(),
+    busy_ns := integer() | undefined,
     cpu_ns := non_neg_integer() | undefined,
     words := integer() | undefined,
     arrived := non_neg_integer() | undefined,
