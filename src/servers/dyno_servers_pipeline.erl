@@ -67,7 +67,6 @@ stage(#{labels := #{name := Name}, stage := Stage} = Sum, Edges, DurationNs) ->
                 fun({Of, _}) -> Of end, fun({_, Events}) -> Events end, To
             )
         ],
-        bottleneck => false,
         row => Row,
         sum => Stage
     }.
@@ -77,16 +76,12 @@ printed(Pid, Names) ->
     maps:get(Text, Names, Text).
 
 marked(Stages) ->
-    case [{Busy, Name} || #{busy := Busy, name := Name} <- Stages, is_number(Busy)] of
-        [_ | _] = Loads ->
-            {Most, Of} = lists:max(Loads),
-            [
-                Stage#{bottleneck := Name =:= Of andalso Most >= ?AT_LIMIT}
-             || #{name := Name} = Stage <- Stages
-            ];
-        [] ->
-            Stages
-    end.
+    Loads = [{Busy, Name} || #{busy := Busy, name := Name} <- Stages, is_number(Busy)],
+    {Most, Of} = lists:max([{0, none} | Loads]),
+    [
+        Stage#{bottleneck => Name =:= Of andalso Most >= ?AT_LIMIT}
+     || #{name := Name} = Stage <- Stages
+    ].
 
 -doc "The pipeline as lines of text: each stage below the one that gives it events.".
 -spec draw([stage()]) -> [binary()].

@@ -6,7 +6,7 @@
 %% What was measured of servers, as one run of a recording: tables over the whole time, series over
 %% the windows, distributions, and sentences that say what is worth to know. Pure.
 
--export([run/3, known/0, level/1]).
+-export([run/3, known/0, level/1, callback_rate/1]).
 -export_type([options/0]).
 
 -type options() :: #{
@@ -22,9 +22,9 @@
 -define(GROUP, ~"servers").
 %% Distributions that are kept, those of the busiest.
 -define(MOST_HISTOGRAMS, 40).
-%% Servers that a sentence is worth.
 %% So busy schedulers do some work.
 -define(WORK, 0.2).
+%% Servers that a sentence is worth.
 -define(MOST_SENTENCES, 5).
 
 -doc "The run.".
@@ -102,7 +102,7 @@ made(Tables) ->
 -spec known() -> dyno_threshold:known().
 known() ->
     #{
-        metrics => [#{name => Name, unit => Unit} || {Name, _, Unit} <- metric_list()],
+        metrics => [#{name => Name, unit => Unit} || {Name, _, Unit, _} <- metric_list()],
         series => [#{name => Name, unit => Unit} || {Name, _, Unit, _} <- series_list()],
         tables => [servers_spec(), modules_spec(), callbacks_spec(), messages_spec(), stages_spec()]
     }.
@@ -291,7 +291,7 @@ others(Total, Servers, DurationNs) ->
 
 in_callbacks(Node, Servers) ->
     lists:sum([
-        lists:max([Ns || Ns <- [WallNs, CpuNs], is_integer(Ns)])
+        lists:max([0 | [Ns || Ns <- [WallNs, CpuNs], is_integer(Ns)]])
      || #{labels := #{node := Of}, wall_ns := WallNs, cpu_ns := CpuNs} <- Servers, Of =:= Node
     ]).
 
@@ -359,28 +359,34 @@ times(N) -> [integer_to_binary(N), " times"].
 
 metric_list() ->
     [
-        {~"servers.probe", ~"What measuring adds to a callback", ~"ns"},
-        {~"servers.cost", ~"What measuring took of one scheduler", ~"ratio"},
-        {~"servers.callbacks", ~"Callbacks of all servers of the nodes", ~"1/s"},
-        {~"servers.processes", ~"Processes that were measured", ~"count"}
+        {~"servers.probe", ~"What measuring adds to a callback", ~"ns", fun(Nodes, _) ->
+            lists:max([0 | [Ns || #{probe_ns := Ns} <- Nodes]])
+        end},
+        {~"servers.cost", ~"What measuring took of one scheduler", ~"ratio", fun(Nodes, _) ->
+            lists:max([0.0 | [Cost || #{cost := Cost} <- Nodes]])
+        end},
+        {~"servers.callbacks", ~"Callbacks of all servers of the nodes", ~"1/s", fun(Nodes, _) ->
+            lists:sum([callback_rate(OfNode) || OfNode <- Nodes])
+        end},
+        {~"servers.processes", ~"Processes that were measured", ~"count", fun(_, Servers) ->
+            length(Servers)
+        end}
     ].
 
 metrics(Total, Servers) ->
     Nodes = dyno_servers_total:nodes(Total),
     Windows = dyno_servers_total:windows(Total),
-    Values = [
-        lists:max([0 | [Ns || #{probe_ns := Ns} <- Nodes]]),
-        lists:max([0.0 | [Cost || #{cost := Cost} <- Nodes]]),
-        lists:sum([
-            lists:sum(maps:values(Rate)) * 1.0e9 / max(1, Ns)
-         || #{rate := Rate, duration_ns := Ns} <- Nodes
-        ]),
-        length(Servers)
-    ],
     [
-        dyno_recording_part:metric(Name, Title, Value, Unit, Windows, ~"instrument")
-     || {{Name, Title, Unit}, Value} <- lists:zip(metric_list(), Values)
+        dyno_recording_part:metric(
+            Name, Title, Value(Nodes, Servers), Unit, Windows, ~"instrument"
+        )
+     || {Name, Title, Unit, Value} <- metric_list()
     ].
+
+-doc "Callbacks of all servers of a node, a second.".
+-spec callback_rate(dyno_servers_window:of_node()) -> float().
+callback_rate(#{rate := Rate, duration_ns := Ns}) ->
+    lists:sum(maps:values(Rate)) * 1.0e9 / max(1, Ns).
 
 series_list() ->
     [
@@ -401,14 +407,10 @@ series({Name, Points}) ->
     ].
 
 histograms(Sums, DurationNs) ->
-    Rows = #{dyno_servers_row:row(Sum, DurationNs) => Sum || Sum <- Sums},
-    Ranked = dyno_servers_row:ranked(busy, maps:keys(Rows)),
-    lists:sublist(
-        lists:append([
-            of_sum(map_get(Row, Rows)) || #{count := Count} = Row <- Ranked, Count > 0
-        ]),
-        ?MOST_HISTOGRAMS
-    ).
+    Rows = [(dyno_servers_row:row(Sum, DurationNs))#{sum => Sum} || Sum <- Sums],
+    Ranked = dyno_servers_row:ranked(busy, Rows),
+    Histograms = [of_sum(Sum) || #{count := Count, sum := Sum} <- Ranked, Count > 0],
+    lists:sublist(lists:append(Histograms), ?MOST_HISTOGRAMS).
 
 of_sum(#{labels := #{name := Name}, callbacks := Callbacks, delay := Delay, queue := Queue}) ->
     [
@@ -466,7 +468,7 @@ last(none) -> "";
 last(Why) -> [" (", Why, ")"].
 
 -doc "How deep a node is measured and what that costs, in words.".
--spec level(dyno_servers_total:of_node() | dyno_servers_window:of_node()) -> binary().
+-spec level(dyno_servers_window:of_node()) -> binary().
 level(#{level := Level, probe_ns := ProbeNs, cost := Cost} = OfNode) ->
     Down =
         case OfNode of

@@ -34,80 +34,51 @@ saturates when it is busy all of the time, so one that is busy for 62 % does at 
 -doc "The numbers of a sum over a time.".
 -spec row(dyno_servers_sum:sum(), DurationNs :: non_neg_integer()) -> row().
 row(Sum, DurationNs) ->
-    #{labels := Labels, wall_ns := WallNs, cpu_ns := CpuNs, process_ns := ProcessNs} = Sum,
-    #{busy_ns := BusyNs} = Sum,
-    Numbers = maps:merge(
-        callback(dyno_servers_sum:all_callbacks(Sum), DurationNs), maps:merge(Labels, queue(Sum))
+    #{labels := Labels, busy_ns := BusyNs, cpu_ns := CpuNs, process_ns := ProcessNs} = Sum,
+    #{callbacks := Callbacks, queue := Queue, delay := Delay} = Sum,
+    Same = maps:with(
+        [processes, wall_ns, cpu_ns, words, crashes, queue_now, queue_max, delay_method, why], Sum
     ),
-    Row = Numbers#{
-        processes => map_get(processes, Sum),
-        wall_ns => WallNs,
-        cpu_ns => CpuNs,
+    Numbers = callback(dyno_servers_sum:all_callbacks(Sum), DurationNs),
+    Row = (maps:merge(Labels, maps:merge(Same, Numbers)))#{
         busy => share(BusyNs, ProcessNs),
         cpu => share(CpuNs, ProcessNs),
         blocked => blocked(BusyNs, CpuNs, ProcessNs),
-        running => running(map_get(running, Sum)),
-        exceptions => exceptions(Sum),
-        crashes => map_get(crashes, Sum),
-        reasons => joined(map_get(reasons, Sum)),
-        words => map_get(words, Sum),
-        arrival_rate => rate(map_get(arrived, Sum), DurationNs),
-        measured => joined(lists:sort([atom_to_binary(M) || M <- map_get(measured, Sum)])),
-        why => map_get(why, Sum)
-    },
-    Row#{service_rate => service_rate(Row), saturates_at => saturates_at(Row)}.
-
-queue(#{queue_now := Now, queue_max := Max, queue := Queue, delay := Delay} = Sum) ->
-    #{
-        queue_now => Now,
-        queue_max => Max,
         queue_p50 => quantile(0.5, Queue),
         queue_p99 => quantile(0.99, Queue),
         delay_p50 => quantile(0.5, Delay),
         delay_p99 => quantile(0.99, Delay),
-        delay_method => map_get(delay_method, Sum)
-    }.
-
-exceptions(#{callbacks := Callbacks}) ->
-    lists:sum([N || #{exceptions := N} <- Callbacks]).
+        running => running(map_get(running, Sum)),
+        exceptions => lists:sum([N || #{exceptions := N} <- Callbacks]),
+        reasons => joined(map_get(reasons, Sum)),
+        arrival_rate => rate(map_get(arrived, Sum), DurationNs),
+        measured => joined(lists:sort([atom_to_binary(M) || M <- map_get(measured, Sum)]))
+    },
+    Row#{service_rate => service_rate(Row), saturates_at => saturates_at(Row)}.
 
 -doc "A row for each callback of a sum.".
 -spec callbacks(dyno_servers_sum:sum(), DurationNs :: non_neg_integer()) -> [row()].
 callbacks(#{callbacks := Callbacks, labels := Labels}, DurationNs) ->
     [
-        maps:merge(Labels, (callback(Callback, DurationNs))#{
-            callback => Name,
-            exceptions => map_get(exceptions, Callback),
-            stops => map_get(stops, Callback),
-            wall_ns => wall(Callback),
-            cpu_ns => map_get(cpu_ns, Callback),
-            words => map_get(words, Callback)
-        })
-     || #{name := Name, count := Count} = Callback <- Callbacks, Count > 0
+        (maps:merge(Same, callback(Callback, DurationNs)))#{
+            callback => Name, wall_ns => wall(Callback)
+        }
+     || #{name := Name, count := Count} = Callback <- Callbacks,
+        Count > 0,
+        Same <- [maps:merge(Labels, maps:with([exceptions, stops, cpu_ns, words], Callback))]
     ].
 
 -doc "A row for each kind of message of a sum.".
 -spec tags(dyno_servers_sum:sum(), DurationNs :: non_neg_integer()) -> [row()].
 tags(#{tags := Tags, labels := Labels}, DurationNs) ->
     [
-        Labels#{
-            tag => Tag,
-            callback => Callback,
-            count => Count,
-            rate => rate(Count, DurationNs),
-            wall_ns => WallNs,
-            mean => WallNs / Count
-        }
-     || #{tag := Tag, callback := Callback, count := Count, wall_ns := WallNs} <- Tags, Count > 0
+        maps:merge(Labels, Tag#{rate => rate(Count, DurationNs), mean => WallNs / Count})
+     || #{count := Count, wall_ns := WallNs} = Tag <- Tags, Count > 0
     ].
 
 wall(#{wall := none}) -> undefined;
 wall(#{wall := #{sum := SumNs}}) -> SumNs.
 
-callback(none, _DurationNs) ->
-    maps:merge(
-        #{count => 0, rate => 0.0, cpu_mean => undefined, words_mean => undefined}, times(none)
-    );
 callback(#{count := Count, cpu_ns := CpuNs, words := Words} = Callback, DurationNs) ->
     maps:merge(times(Callback), #{
         count => Count,
@@ -238,10 +209,6 @@ value(Key, Row) ->
 -doc "Whether a text is in a row's name, module, application or supervisor.".
 -spec is_like(unicode:chardata(), row()) -> boolean().
 is_like(Text, Row) ->
-    lists:any(
-        fun(Key) ->
-            string:find(string:lowercase(maps:get(Key, Row, ~"")), string:lowercase(Text)) =/=
-                nomatch
-        end,
-        [name, module, application, supervisor, pid, node]
-    ).
+    Names = maps:with([name, module, application, supervisor, pid, node], Row),
+    Is = fun(Name) -> string:find(string:lowercase(Name), string:lowercase(Text)) =/= nomatch end,
+    lists:any(Is, maps:values(Names)).

@@ -171,13 +171,15 @@ callbacks(As, []) ->
 both(A, B) ->
     maps:merge_with(fun(Key, X, Y) -> add(Key, process, X, Y) end, A, B).
 
--doc "All callbacks for messages together, as one; `none` where there were none.".
--spec all_callbacks(sum()) -> callback() | none.
+-doc "All callbacks for messages together, as one.".
+-spec all_callbacks(sum()) -> callback().
 all_callbacks(#{callbacks := Callbacks}) ->
-    case [C || #{name := Name} = C <- Callbacks, not lists:member(Name, ?NO_MESSAGE)] of
-        [] -> none;
-        [First | Rest] -> lists:foldl(fun both/2, First#{name := ~"all"}, Rest)
-    end.
+    None = #{
+        name => ~"all", count => 0, exceptions => 0, stops => 0,
+        wall => none, cpu_ns => undefined, words => undefined
+    },
+    Messages = [C || #{name := Name} = C <- Callbacks, not lists:member(Name, ?NO_MESSAGE)],
+    lists:foldl(fun(Callback, Sum) -> both(Sum, Callback) end, None, Messages).
 
 tags(As, []) ->
     As;

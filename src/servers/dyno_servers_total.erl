@@ -8,7 +8,7 @@
 %% of the points a second, then a fourth and so on is kept. Pure.
 
 -export([new/0, add/2, servers/1, nodes/1, duration_ns/1, points/1, windows/1]).
--export_type([t/0, of_node/0, points/0]).
+-export_type([t/0, points/0]).
 
 -type key() :: {Node :: binary(), Pid :: binary()} | {ended, #{atom() => binary()}}.
 
@@ -17,28 +17,14 @@ A server's numbers over time, the first one first; times in ns since the first w
 """.
 -type points() :: {Name :: binary(), [{TimeNs :: integer(), dyno_servers_row:row()}]}.
 
--doc "A node's level and cost over all windows.".
--type of_node() :: #{
-    node := node(),
-    level := atom(),
-    asked := atom(),
-    stepped_down := none | binary(),
-    probe_ns := non_neg_integer(),
-    %% Time-weighted means.
-    cost := float(),
-    schedulers_busy := float(),
-    rate := #{atom() => non_neg_integer()},
-    unselected := non_neg_integer(),
-    duration_ns := non_neg_integer()
-}.
-
 -opaque t() :: #{
     start_ns := integer() | none,
     duration_ns := non_neg_integer(),
     windows := non_neg_integer(),
     servers := #{key() => dyno_servers_sum:sum()},
     ended := [key()],
-    nodes := #{node() => of_node()},
+    %% Their levels and costs over all windows.
+    nodes := #{node() => dyno_servers_window:of_node()},
     points := #{binary() => [{integer(), dyno_servers_row:row()}]},
     %% Of how many windows one has a point.
     each := pos_integer()
@@ -70,11 +56,8 @@ new() ->
 -spec add(dyno_servers_window:window(), t()) -> t().
 add(#{start_ns := StartNs, duration_ns := DurationNs, servers := Sums, nodes := Nodes}, Total) ->
     #{start_ns := First, duration_ns := Before, windows := Windows} = Total,
-    Zero =
-        case First of
-            none -> StartNs;
-            _ -> First
-        end,
+    %% An atom is more than any number.
+    Zero = min(First, StartNs),
     Summed = lists:foldl(fun server/2, Total#{start_ns := Zero}, Sums),
     #{servers := Servers, ended := Ended} = Summed,
     {Kept, Folded} = fold(Servers, Ended),
@@ -119,12 +102,8 @@ with_ended(#{labels := Labels} = Sum, Servers) ->
     Add = fun(Before) -> dyno_servers_sum:add_process(Before, Sum) end,
     maps:update_with({ended, Common}, Add, Sum#{labels := Common}, Servers).
 
-of_node(#{node := Node} = Window, Nodes) ->
-    Now = maps:remove(start_ns, Window),
-    case Nodes of
-        #{Node := Before} -> Nodes#{Node := later(Before, Now)};
-        #{} -> Nodes#{Node => Now}
-    end.
+of_node(#{node := Node} = Now, Nodes) ->
+    maps:update_with(Node, fun(Before) -> later(Before, Now) end, Now, Nodes).
 
 later(#{duration_ns := BeforeNs} = Before, #{duration_ns := Ns} = Now) ->
     maps:merge_with(
@@ -137,6 +116,8 @@ later(#{duration_ns := BeforeNs} = Before, #{duration_ns := Ns} = Now) ->
                 A + B;
             (unselected, A, B) ->
                 max(A, B);
+            (start_ns, Earlier, _) ->
+                Earlier;
             (stepped_down, Earlier, none) ->
                 Earlier;
             (_Key, _, Latest) ->
@@ -187,7 +168,7 @@ second(Rest) -> Rest.
 servers(#{servers := Servers}) -> maps:values(Servers).
 
 -doc "The nodes.".
--spec nodes(t()) -> [of_node()].
+-spec nodes(t()) -> [dyno_servers_window:of_node()].
 nodes(#{nodes := Nodes}) -> maps:values(Nodes).
 
 -doc "The length of all windows.".

@@ -54,14 +54,11 @@ window(#{servers := Servers, duration_ns := DurationNs}, #{watches := Watches, s
         Value > limit(is_map_key(Alarm, Set), Watch)
     },
     maps:foreach(
-        fun(Alarm, Value) ->
-            #{Alarm := {_, Watch, Row}} = Values,
-            is_map_key(Alarm, Set) orelse raise(Alarm, Value, Watch, Row)
-        end,
-        Over
+        fun(Alarm, _) -> raise(Alarm, map_get(Alarm, Values)) end,
+        maps:without(maps:keys(Set), Over)
     ),
     %% Of processes that have ended, too.
-    maps:foreach(fun(Alarm, _) -> is_map_key(Alarm, Over) orelse clear(Alarm) end, Set),
+    lists:foreach(fun clear/1, maps:keys(maps:without(maps:keys(Over), Set))),
     #{watches => Watches, set => Over}.
 
 alarm(Of, #{node := Node, pid := Pid}) -> {dyno_servers, Of, Node, Pid}.
@@ -69,28 +66,30 @@ alarm(Of, #{node := Node, pid := Pid}) -> {dyno_servers, Of, Node, Pid}.
 limit(true, #{above := Above} = Watch) -> maps:get(below, Watch, ?BELOW * Above);
 limit(false, #{above := Above}) -> Above.
 
-value(queue, #{queue_now := Queue}) -> Queue;
-value(delay, #{delay_p99 := Delay}) -> Delay;
-value(Key, Row) -> map_get(Key, Row).
+value(Of, Row) ->
+    {Key, _, _} = watched(Of),
+    map_get(Key, Row).
 
-raise({_, Of, Node, Pid} = Alarm, Value, #{above := Above}, #{name := Name}) ->
-    Unit = map_get(Of, #{queue => ~"count", busy => ~"ratio", p99 => ~"ns", delay => ~"ns"}),
+raise({_, Of, Node, Pid} = Alarm, {Value, #{above := Above}, #{name := Name}}) ->
+    {_, Unit, What} = watched(Of),
     Text = dyno_recording_part:text("~ts of ~ts (~ts) on ~ts is ~ts, above ~ts", [
-        word(Of), Name, Pid, Node, dyno_unit:format(Value, Unit), dyno_unit:format(Above, Unit)
+        What, Name, Pid, Node, dyno_unit:format(Value, Unit), dyno_unit:format(Above, Unit)
     ]),
     logger:warning("~ts", [Text], #{domain => [dyno, servers]}),
     with_alarms(fun() -> alarm_handler:set_alarm({Alarm, Text}) end).
 
 clear({_, Of, Node, Pid} = Alarm) ->
-    logger:notice("~ts of ~ts on ~ts is below its limit again", [word(Of), Pid, Node], #{
+    {_, _, What} = watched(Of),
+    logger:notice("~ts of ~ts on ~ts is below its limit again", [What, Pid, Node], #{
         domain => [dyno, servers]
     }),
     with_alarms(fun() -> alarm_handler:clear_alarm(Alarm) end).
 
-word(queue) -> ~"the message queue";
-word(busy) -> ~"the load";
-word(p99) -> ~"the p99 of the callbacks";
-word(delay) -> ~"the p99 of the waiting of messages".
+%% Its key in a row, its unit, and what people call it.
+watched(queue) -> {queue_now, ~"count", ~"the message queue"};
+watched(busy) -> {busy, ~"ratio", ~"the load"};
+watched(p99) -> {p99, ~"ns", ~"the p99 of the callbacks"};
+watched(delay) -> {delay_p99, ~"ns", ~"the p99 of the waiting of messages"}.
 
 with_alarms(Tell) ->
     case whereis(alarm_handler) of

@@ -40,11 +40,6 @@ nodes belong together; `start_ns` and `duration_ns` say when it really began and
 -doc "What processes are summed by.".
 -type group() :: process | name | module | supervisor | application | behaviour | node | cluster.
 
--define(OF_NODE, [
-    node, level, asked, stepped_down, probe_ns, cost, rate, unselected, schedulers_busy, start_ns,
-    duration_ns
-]).
-
 -doc "All groups.".
 -spec groups() -> [group(), ...].
 groups() -> [process, name, module, supervisor, application, behaviour, node, cluster].
@@ -55,7 +50,7 @@ new(Sent) ->
     #{
         start_ns => lists:min([StartNs || #{start_ns := StartNs} <- Sent]),
         duration_ns => lists:max([DurationNs || #{duration_ns := DurationNs} <- Sent]),
-        nodes => [maps:with(?OF_NODE, OfNode) || OfNode <- Sent],
+        nodes => [maps:remove(servers, OfNode) || OfNode <- Sent],
         servers => [
             dyno_servers_sum:of_server(Server, OfNode)
          || #{servers := Servers} = OfNode <- Sent, Server <- Servers

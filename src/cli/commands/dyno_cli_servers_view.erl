@@ -135,15 +135,14 @@ heading(#{window := #{nodes := Nodes, servers := Servers, start_ns := Ns}} = Vie
         lists:append([
             dyno_report_text:wrap(
                 dyno_recording_part:text("~ts: ~ts; all servers of the node: ~ts", [
-                    Node, dyno_servers_recording:level(OfNode), all(OfNode)
+                    Node,
+                    dyno_servers_recording:level(OfNode),
+                    dyno_unit:format(dyno_servers_recording:callback_rate(OfNode), ~"1/s")
                 ]),
                 Width
             )
          || #{node := Node} = OfNode <- Nodes
         ]).
-
-all(#{rate := Rate, duration_ns := Ns}) ->
-    dyno_unit:format(lists:sum(maps:values(Rate)) * 1.0e9 / Ns, ~"1/s").
 
 rows(#{window := #{duration_ns := Ns} = Window, group := Group, filter := Filter, sort := Sort}) ->
     Rows = [
