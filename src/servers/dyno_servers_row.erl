@@ -11,7 +11,7 @@ in calls to others, in `timer:sleep/1`, or preempted. A server is busy while a c
 saturates when it is busy all of the time, so one that is busy for 62 % does at 1.6 times its rate.
 """.
 
--export([row/2, callbacks/2, tags/2, forecast/1, ranked/2, is_like/2]).
+-export([row/2, callbacks/2, tags/2, forecast/1, ranked/2, keys/0, is_like/2]).
 -export([quantile/2, share/2]).
 -export_type([row/0, key/0]).
 
@@ -187,6 +187,10 @@ text(Format, Arguments) -> dyno_recording_part:text(Format, Arguments).
 per_second(Rate) -> dyno_unit:format(Rate, ~"1/s").
 
 number(N) -> dyno_unit:format(N, ~"count").
+
+-doc "All keys.".
+-spec keys() -> [key(), ...].
+keys() -> [busy, rate, p99, max, queue, delay, cpu, words, exceptions, name].
 
 -doc "The rows, those first that have the most of it; by name from A to Z.".
 -spec ranked(key(), [row()]) -> [row()].

@@ -10,7 +10,6 @@
 
 -export([command/0, run/1]).
 
--define(SORTS, [busy, rate, p99, max, queue, delay, cpu, words, exceptions, name]).
 -define(LEVELS, [auto, rate, time, distribution]).
 %% Of single callbacks.
 -define(EACH_MS, 60_000).
@@ -35,7 +34,7 @@ command() ->
             {"", measuring()},
             {"What is shown", [
                 {"--sort KEY", "what comes first: busy, rate, p99, max, queue, delay, cpu, words, "
-                    "exceptions or name (default: busy)", {one_of, ?SORTS}},
+                    "exceptions or name (default: busy)", {one_of, dyno_servers_row:keys()}},
                 {"--filter TEXT",
                     "only servers with this in their name, module, application or supervisor"},
                 {"--group GROUP",

@@ -7,7 +7,10 @@ What `dyno servers` shows while it measures: on a terminal a table, drawn anew a
 takes commands; elsewhere, and with `--each`, lines.
 """.
 
+-behaviour(gen_server).
+
 -export([start_link/1, stop/1, has_progress/1, quits/2, show/2, clear/2]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 -export_type([screen/0]).
 
 -import(dyno_cli_servers_view, [new/1, with_event/2, with_input/2]).
@@ -28,14 +31,8 @@ takes commands; elsewhere, and with `--each`, lines.
 -spec start_link(dyno_cli_command:values()) -> screen().
 start_link(Values) ->
     Mode = mode(Values),
-    Pid = spawn_link(fun() ->
-        case Mode of
-            table -> read_input(self());
-            _ -> ok
-        end,
-        loop(#{mode => Mode, view => new(Values), quits => none, drawn => false})
-    end),
-    {Pid, Mode}.
+    {ok, Screen} = gen_server:start_link(?MODULE, {Mode, Values}, []),
+    {Screen, Mode}.
 
 %% What is redrawn needs a terminal that can, and leaves standard output to a report in a pipe.
 mode(#{quiet := true}) ->
@@ -51,10 +48,41 @@ mode(Values) ->
         {_, _, _} -> lines
     end.
 
-%% A line at a time: single keys can be read from OTP 28 on only.
-read_input(Screen) ->
-    _ = spawn_link(fun() -> read_lines(Screen) end),
-    ok.
+-doc "Ends it.".
+-spec stop(screen()) -> ok.
+stop({Screen, _}) ->
+    unlink(Screen),
+    %% With who reads what is typed.
+    gen_server:stop(Screen, shutdown, infinity).
+
+-doc "Whether a line of progress has its place: it would stand in a table, or between messages.".
+-spec has_progress(screen()) -> boolean().
+has_progress({_, Mode}) -> Mode =/= table andalso Mode =/= each.
+
+-doc "Whom the command `q` ends.".
+-spec quits(screen(), pid()) -> ok.
+quits({Screen, _}, Pid) -> gen_server:cast(Screen, {quits, Pid}).
+
+-doc "Shows a window; returns when it is drawn, so that windows come no faster than that.".
+-spec show(screen(), dyno_servers_run:event()) -> ok.
+show({Screen, _}, Event) -> gen_server:call(Screen, {show, Event}, infinity).
+
+-doc "Removes the table, so that a report can be written; of single messages says why they ended.".
+-spec clear(screen(), Result :: term()) -> ok.
+clear({Screen, _}, Result) ->
+    Status =
+        case Result of
+            {ok, #{~"status" := Ended}} -> Ended;
+            {error, _} -> failed
+        end,
+    gen_server:call(Screen, {clear, Status}, infinity).
+
+-spec init({mode(), dyno_cli_command:values()}) -> {ok, state()}.
+init({Mode, Values}) ->
+    Screen = self(),
+    %% A line at a time: single keys can be read from OTP 28 on only.
+    _ = [spawn_link(fun() -> read_lines(Screen) end) || Mode =:= table],
+    {ok, #{mode => Mode, view => new(Values), quits => none, drawn => false}}.
 
 read_lines(Screen) ->
     case io:get_line("") of
@@ -66,65 +94,22 @@ read_lines(Screen) ->
             ok
     end.
 
--doc "Ends it.".
--spec stop(screen()) -> ok.
-stop({Screen, _}) ->
-    unlink(Screen),
-    Ref = monitor(process, Screen),
-    exit(Screen, kill),
-    receive
-        {'DOWN', Ref, process, Screen, _} -> ok
-    end.
+-spec handle_call({show, dyno_servers_run:event()} | {clear, term()}, gen_server:from(), state()) ->
+    {reply, ok, state()}.
+handle_call({show, Event}, _From, #{view := View} = State) ->
+    {reply, ok, ended(Event, drawn(Event, State#{view := with_event(Event, View)}))};
+handle_call({clear, Status}, _From, State) ->
+    {reply, ok, cleared(Status, State)}.
 
--doc "Whether a line of progress has its place: it would stand in a table, or between messages.".
--spec has_progress(screen()) -> boolean().
-has_progress({_, Mode}) -> Mode =/= table andalso Mode =/= each.
+-spec handle_cast({quits, pid()}, state()) -> {noreply, state()}.
+handle_cast({quits, Pid}, State) -> {noreply, State#{quits := Pid}}.
 
--doc "Whom the command `q` ends.".
--spec quits(screen(), pid()) -> ok.
-quits({Screen, _}, Pid) ->
-    Screen ! {quits, Pid},
-    ok.
-
--doc "Shows a window; returns when it is drawn, so that windows come no faster than that.".
--spec show(screen(), dyno_servers_run:event()) -> ok.
-show(Screen, Event) -> call(Screen, {show, Event}).
-
--doc "Removes the table, so that a report can be written; of single messages says why they ended.".
--spec clear(screen(), Result :: term()) -> ok.
-clear(Screen, {ok, #{~"status" := Status}}) -> call(Screen, {clear, Status});
-clear(Screen, {error, _}) -> call(Screen, {clear, failed}).
-
-call({Screen, _}, Request) ->
-    Ref = monitor(process, Screen),
-    Screen ! {self(), Ref, Request},
-    receive
-        {Ref, ok} ->
-            true = demonitor(Ref, [flush]),
-            ok;
-        {'DOWN', Ref, process, Screen, _} ->
-            ok
-    end.
-
--spec loop(state()) -> no_return().
-loop(#{view := View, quits := Quits} = State) ->
-    receive
-        {quits, Pid} ->
-            loop(State#{quits := Pid});
-        {Pid, Ref, {show, Event}} ->
-            New = drawn(Event, State#{view := with_event(Event, View)}),
-            Pid ! {Ref, ok},
-            loop(ended(Event, New));
-        {Pid, Ref, {clear, Status}} ->
-            New = cleared(Status, State),
-            Pid ! {Ref, ok},
-            loop(New);
-        {input, "q"} when is_pid(Quits) ->
-            Quits ! stop,
-            loop(State);
-        {input, Text} ->
-            loop(drawn(input, State#{view := with_input(Text, View)}))
-    end.
+-spec handle_info({input, string()}, state()) -> {noreply, state()}.
+handle_info({input, "q"}, #{quits := Quits} = State) when is_pid(Quits) ->
+    Quits ! stop,
+    {noreply, State};
+handle_info({input, Text}, #{view := View} = State) ->
+    {noreply, drawn(input, State#{view := with_input(Text, View)})}.
 
 drawn({each, Call}, #{mode := each, view := View} = State) ->
     case dyno_cli_servers_view:shown(View) of

@@ -31,10 +31,6 @@
 -define(LINES, 5).
 %% Of a message.
 -define(MOST_CHARACTERS, 200).
--define(SORTS, [
-    {"busy", busy}, {"rate", rate}, {"p99", p99}, {"max", max}, {"queue", queue}, {"wait", delay},
-    {"delay", delay}, {"cpu", cpu}, {"words", words}, {"exceptions", exceptions}, {"name", name}
-]).
 -define(SAY, "s KEY sorts, g GROUP sums, /TEXT filters, f freezes, q quits").
 
 -doc "The view that the command's values say.".
@@ -73,23 +69,22 @@ command(["f"], _, #{frozen := true} = View) ->
     View#{frozen := false};
 command(["f"], _, View) ->
     View#{frozen := true, said := ["frozen; f goes on"]};
-command(["s", Key], _, View) ->
-    case lists:keyfind(Key, 1, ?SORTS) of
-        {_, Sort} -> View#{sort := Sort};
-        false -> View#{said := ["s takes ", lists:join(", ", [Name || {Name, _} <- ?SORTS])]}
-    end;
+command(["s", Name], _, View) ->
+    chosen("s", sort, Name, dyno_servers_row:keys(), View);
 command(["g", Name], _, View) ->
-    Groups = dyno_servers_window:groups(),
-    case [Group || Group <- Groups, atom_to_list(Group) =:= Name] of
-        [Group] -> View#{group := Group};
-        [] -> View#{said := ["g takes ", lists:join(", ", [atom_to_list(G) || G <- Groups])]}
-    end;
+    chosen("g", group, Name, dyno_servers_window:groups(), View);
 command([], _, View) ->
     View;
 command(_, [$/ | Filter], View) ->
     View#{filter := Filter};
 command(_, _, View) ->
     View.
+
+chosen(Command, What, Name, Atoms, View) ->
+    case [Atom || Atom <- Atoms, atom_to_list(Atom) =:= Name] of
+        [Atom] -> View#{What := Atom};
+        [] -> View#{said := [Command, " takes ", lists:join(", ", [atom_to_list(A) || A <- Atoms])]}
+    end.
 
 -doc "Whether the first line has to be drawn.".
 -spec is_new(view()) -> boolean().
