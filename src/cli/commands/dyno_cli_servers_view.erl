@@ -100,12 +100,15 @@ screen(#{window := none, said := Said, lost := Lost}, _Layout, _Rows) ->
     [prompt(Said) | lost(Lost)] ++ ["waiting for the first window"];
 screen(#{window := Window, said := Said} = View, #{width := Width} = Layout, Rows) ->
     #{lost := Lost} = View,
+    #{servers := Servers, duration_ns := DurationNs} = Window,
     Head = lost(Lost) ++ heading(View, Width),
     Chosen = rows(View),
-    Pipeline = pipeline(Window),
+    Drawn = dyno_servers_pipeline:draw(dyno_servers_pipeline:stages(Servers, DurationNs)),
+    Pipeline = [~"" || Drawn =/= []] ++ Drawn,
     Room = max(3, Rows - length(Head) - 3 - length(Pipeline)),
+    Hidden = length(Chosen) - Room,
     [prompt(Said) | Head] ++ table(lists:sublist(Chosen, Room), View, Layout) ++
-        more(Chosen, Room) ++ Pipeline.
+        [dyno_recording_part:text("... ~b more", [Hidden]) || Hidden > 0] ++ Pipeline.
 
 prompt(Said) -> [dyno_report_text:encode(Said), " > "].
 
@@ -169,21 +172,17 @@ columns(Group) ->
         {maps:get(Group, #{process => ~"server"}, atom_to_binary(Group)), left, flexible,
             fun(#{name := Name}) -> dyno_report_text:clean(Name) end},
         Number(~"rate", rate, ~"1/s", fixed),
-        {~"busy", right, fixed, fun(Row) ->
-            case maps:get(busy, Row, undefined) of
-                Busy when is_number(Busy), Busy >= 0.9 -> {bad, number(Busy, ~"ratio")};
-                Busy -> number(Busy, ~"ratio")
-            end
+        {~"busy", right, fixed, fun
+            (#{busy := Busy}) when is_number(Busy), Busy >= 0.9 -> {bad, number(Busy, ~"ratio")};
+            (#{busy := Busy}) -> number(Busy, ~"ratio")
         end},
         Number(~"p50", p50, ~"ns", fixed),
         Number(~"p99", p99, ~"ns", fixed),
         Number(~"queue", queue_now, ~"count", fixed),
         Number(~"waited", delay_p99, ~"ns", optional),
-        {~"now in", left, optional, fun(Row) ->
-            case maps:get(running, Row, undefined) of
-                undefined -> ~"";
-                Running -> Running
-            end
+        {~"now in", left, optional, fun
+            (#{running := <<Running/binary>>}) -> Running;
+            (_) -> ~""
         end},
         Number(~"max", max, ~"ns", optional),
         Number(~"cpu", cpu, ~"ratio", optional),
@@ -200,17 +199,6 @@ columns(Group) ->
 number(undefined, _Unit) -> ~"-";
 number(Value, ~"ratio") -> dyno_unit:format(round(Value * 1000) / 1000, ~"ratio");
 number(Value, Unit) -> dyno_unit:format(Value, Unit).
-
-more(Rows, Room) when length(Rows) > Room ->
-    [dyno_recording_part:text("... ~b more", [length(Rows) - Room])];
-more(_Rows, _Room) ->
-    [].
-
-pipeline(#{servers := Servers, duration_ns := DurationNs}) ->
-    case dyno_servers_pipeline:draw(dyno_servers_pipeline:stages(Servers, DurationNs)) of
-        [] -> [];
-        Lines -> [~"" | Lines]
-    end.
 
 -doc "A line for each of the busiest servers of a window: name and then values, for programs.".
 -spec lines(dyno_servers_window:window(), view()) -> [binary()].
