@@ -113,7 +113,6 @@ Of a process: `calls`, `casts` and `infos`, or `timings`, each with `callbacks`,
     {infos, time_on_infos, ~"handle_info"}
 ]).
 -define(STAGES, [producer, producer_consumer, consumer]).
--define(OPTIONS, [window_interval, statistics, synchronous, sample_rate]).
 
 -doc "Monitors the servers with these callback modules.".
 -spec monitor_cluster(cluster()) -> {ok, monitor()} | {error, dyno_error:error()}.
@@ -132,7 +131,7 @@ start(Kind, Keys, #{name := Name} = Given) ->
         ok ?= dyno_option:known([name, opts, node | Keys], Given),
         ok ?= modules(Modules, Kind),
         Options = maps:merge(defaults(), to_map(Opts)),
-        ok ?= dyno_option:known(?OPTIONS, Options),
+        ok ?= dyno_option:known(maps:keys(defaults()), Options),
         ok ?= dyno_option:check(checks(), Options),
         {ok, Sinks} ?= sinks(map_get(statistics, Options)),
         {ok, Servers} ?=
@@ -178,11 +177,7 @@ is_statistics(Url) -> is_binary(Url) orelse is_list(Url).
 sinks(IsKept) when is_boolean(IsKept) -> {ok, []};
 sinks(statsd) -> sinks(~"statsd://127.0.0.1:8125");
 sinks(datadog) -> sinks(~"dogstatsd://127.0.0.1:8125");
-sinks(Url) ->
-    case dyno_servers_sink:parse(Url) of
-        {ok, Sink} -> {ok, [Sink]};
-        Error -> Error
-    end.
+sinks(Url) -> dyno_error:each(fun dyno_servers_sink:parse/1, [Url]).
 
 -doc "Waits for the next window, of the process that started the monitor.".
 -spec next(monitor()) -> {ok, window()} | {error, ended}.

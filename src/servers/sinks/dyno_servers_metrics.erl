@@ -26,8 +26,9 @@
 -type label() :: none | {callback | direction, binary()}.
 
 %% The value of a histogram is that of its window.
--type point() :: {Id :: binary(), label(), number() | dyno_histogram:snapshot()}.
+-type point() :: {metric(), label(), number() | dyno_histogram:snapshot()}.
 
+-define(LABELS, [node, application, module, name, behaviour]).
 %% Of a label: all seven fit a datagram together.
 -define(MOST_BYTES, 120).
 
@@ -81,25 +82,20 @@ rows() ->
 
 -doc "All metrics, in the order in which they are sent.".
 -spec metrics() -> [metric()].
-metrics() ->
-    [
-        #{id => Id, kind => Kind, unit => Unit, prometheus => Prometheus, help => Help}
-     || {_, _, Id, Kind, Unit, Prometheus, Help} <- rows()
-    ].
+metrics() -> [metric(Row) || Row <- rows()].
+
+metric({_, _, Id, Kind, Unit, Prometheus, Help}) ->
+    #{id => Id, kind => Kind, unit => Unit, prometheus => Prometheus, help => Help}.
 
 -doc "Labels in the order in which they are written.".
 -spec ordered(labels()) -> [{atom(), binary()}].
 ordered(Labels) ->
-    [
-        {Key, map_get(Key, Labels)}
-     || Key <- [node, application, module, name, behaviour], is_map_key(Key, Labels)
-    ].
+    [{Key, map_get(Key, Labels)} || Key <- ?LABELS, is_map_key(Key, Labels)].
 
 -doc "The labels that all points of a sum have. A process is never one of them.".
 -spec labels(dyno_servers_sum:sum()) -> labels().
 labels(#{labels := Labels}) ->
-    Taken = maps:with([node, application, module, name, behaviour], Labels),
-    #{Key => text(Value) || Key := Value <- Taken, is_binary(Value)}.
+    #{Key => text(Value) || Key := Value <- maps:with(?LABELS, Labels)}.
 
 %% Cut, and in UTF-8 whatever a process is called.
 text(Text) ->
@@ -121,8 +117,8 @@ points(#{callbacks := Callbacks, stage := Stage} = Sum) ->
 
 points(Group, Label, Values) ->
     [
-        {Id, Of, Value}
-     || {In, Key, Id, _, _, _, _} <- rows(),
+        {metric(Row), Of, Value}
+     || {In, Key, _, _, _, _, _} = Row <- rows(),
         In =:= Group,
         {Of, Value} <- values(Key, Label, Values),
         is_known(Value)

@@ -50,12 +50,10 @@ open(#{kind := Scheme, host := Host, port := Port, path := Path, temporality := 
         }}
     end.
 
-start([]) ->
-    ok;
-start([Application | Applications]) ->
-    case application:ensure_all_started(Application) of
-        {ok, _} -> start(Applications);
-        {error, Reason} -> {error, {?MODULE, {application, Application, Reason}}}
+start(Applications) ->
+    case application:ensure_all_started(Applications) of
+        {ok, _} -> ok;
+        {error, {Application, Reason}} -> {error, {?MODULE, {application, Application, Reason}}}
     end.
 
 headers(Text) ->

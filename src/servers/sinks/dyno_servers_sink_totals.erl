@@ -19,7 +19,9 @@
     %% By the clock of who calls.
     added_ms := integer(),
     fresh_ms := non_neg_integer(),
-    points := #{{Id :: binary(), dyno_servers_metrics:label()} => value()}
+    points := #{
+        {Id :: binary(), dyno_servers_metrics:label()} => {dyno_servers_metrics:metric(), value()}
+    }
 }.
 
 -type value() :: number() | {Counts :: [non_neg_integer(), ...], Sum :: number()}.
@@ -53,7 +55,6 @@ add(Sums, NowMs, Totals) ->
     Remembered = maps:filter(
         fun(_, #{added_ms := AddedMs}) -> NowMs - AddedMs =< ?FORGOTTEN_MS end, Totals
     ),
-    Metrics = #{Id => Metric || #{id := Id} = Metric <- dyno_servers_metrics:metrics()},
     {LeftOut, Added} = lists:foldl(
         fun(Sum, {Left, All}) ->
             Labels = dyno_servers_metrics:labels(Sum),
@@ -61,7 +62,7 @@ add(Sums, NowMs, Totals) ->
                 full ->
                     {Left + 1, All};
                 Server ->
-                    {More, Kept} = add_sum(Sum, NowMs, Server, Metrics),
+                    {More, Kept} = add_sum(Sum, NowMs, Server),
                     {Left + More, All#{Labels => Kept}}
             end
         end,
@@ -80,15 +81,17 @@ server(Labels, #{start_ns := StartNs}, Totals) ->
         #{} -> full
     end.
 
-add_sum(#{start_ns := StartNs, duration_ns := Ns} = Sum, NowMs, #{points := Points} = Server, Of) ->
+add_sum(#{start_ns := StartNs, duration_ns := Ns} = Sum, NowMs, #{points := Points} = Server) ->
     {LeftOut, Added} = lists:foldl(
-        fun({Id, Label, Value}, {Left, All}) ->
+        fun({#{id := Id} = Metric, Label, Value}, {Left, All}) ->
             Key = {Id, Label},
             case All of
-                #{Key := Old} -> {Left, All#{Key := plus(map_get(Id, Of), Old, Value)}};
+                #{Key := {_, Old}} ->
+                    {Left, All#{Key := {Metric, plus(Metric, Old, Value)}}};
                 #{} when map_size(All) < ?MOST_POINTS ->
-                    {Left, All#{Key => first(map_get(Id, Of), Value)}};
-                #{} -> {Left + 1, All}
+                    {Left, All#{Key => {Metric, first(Metric, Value)}}};
+                #{} ->
+                    {Left + 1, All}
             end
         end,
         {0, Points},
@@ -117,7 +120,6 @@ plus(#{kind := histogram} = Metric, {Counts, Sum}, Snapshot) ->
 -doc "What there is to tell now, ordered by labels.".
 -spec servers(NowMs :: integer(), t()) -> [server()].
 servers(NowMs, Totals) ->
-    Gauges = #{Id => true || #{id := Id, kind := gauge} <- dyno_servers_metrics:metrics()},
     [
         #{
             labels => Labels,
@@ -125,8 +127,8 @@ servers(NowMs, Totals) ->
             until_ns => UntilNs,
             points => [
                 {Id, Label, Value}
-             || {Id, Label} := Value <- maps:iterator(Points, ordered),
-                not is_map_key(Id, Gauges) orelse NowMs - AddedMs =< FreshMs
+             || {Id, Label} := {#{kind := Kind}, Value} <- maps:iterator(Points, ordered),
+                Kind =/= gauge orelse NowMs - AddedMs =< FreshMs
             ]
         }
      || Labels := Server <- maps:iterator(Totals, ordered),

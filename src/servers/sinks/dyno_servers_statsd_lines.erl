@@ -34,13 +34,12 @@
 -doc "The lines of a window.".
 -spec lines([dyno_servers_sum:sum()], form()) -> [binary()].
 lines(Sums, Form) ->
-    Metrics = #{Id => Metric || #{id := Id} = Metric <- dyno_servers_metrics:metrics()},
     [
         Line
      || Sum <- Sums,
         Labels <- [labels(dyno_servers_metrics:labels(Sum), Form)],
-        {Id, Label, Value} <- dyno_servers_metrics:points(Sum),
-        Line <- point(map_get(Id, Metrics), {Labels, Label}, Value, Form)
+        {Metric, Label, Value} <- dyno_servers_metrics:points(Sum),
+        Line <- point(Metric, {Labels, Label}, Value, Form)
     ].
 
 %% Datadog's agent knows the longest of a distribution itself.
@@ -48,21 +47,19 @@ point(#{id := ~"callback.duration.max"}, _Labels, _Value, #{kind := dogstatsd}) 
     [];
 point(#{kind := counter}, _Labels, Zero, _Form) when Zero == 0 ->
     [];
-point(#{id := Id, kind := counter, unit := Unit}, Labels, Value, Form) ->
-    {Name, Tags} = named(Id, Labels, Form),
-    [iolist_to_binary([Name, number(Value, Unit), ~"|c", Tags])];
-point(#{id := Id, kind := gauge, unit := Unit}, Labels, Value, Form) ->
-    {Name, Tags} = named(Id, Labels, Form),
-    [iolist_to_binary([Name, number(Value, Unit), ~"|g", Tags])];
-point(#{id := Id, unit := Unit}, Labels, Snapshot, #{kind := Kind} = Form) ->
+point(#{id := Id, kind := histogram, unit := Unit}, Labels, Snapshot, #{kind := Of} = Form) ->
     {Name, Tags} = named(Id, Labels, Form),
     [
-        iolist_to_binary([Name, Packed, Type])
-     || {Weight, Values} <- samples(Kind, Snapshot),
-        Type <- [iolist_to_binary([type(Kind), weighted(Weight), Tags])],
-        Packed <- packed(Kind, [number(Value, Unit) || Value <- Values])
-    ].
+        iolist_to_binary([Name, Packed, type(Of), weighted(Weight), Tags])
+     || {Weight, Values} <- samples(Of, Snapshot),
+        Packed <- packed(Of, [number(Value, Unit) || Value <- Values])
+    ];
+point(#{id := Id, kind := Kind, unit := Unit}, Labels, Value, Form) ->
+    {Name, Tags} = named(Id, Labels, Form),
+    [iolist_to_binary([Name, number(Value, Unit), type(Kind), Tags])].
 
+type(counter) -> ~"|c";
+type(gauge) -> ~"|g";
 type(statsd) -> ~"|ms";
 type(dogstatsd) -> ~"|d".
 

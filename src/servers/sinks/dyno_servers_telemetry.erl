@@ -52,8 +52,8 @@ events(#{start_ns := StartNs, duration_ns := DurationNs} = Sum) ->
     Groups = maps:groups_from_list(
         fun
             ({_, {callback, Name}, _}) -> {callback, #{callback => Name}};
-            ({<<"process.", _/binary>>, _, _}) -> {process, #{}};
-            ({<<"gen_stage.", _/binary>>, _, _}) -> {gen_stage, #{}}
+            ({#{id := <<"process.", _/binary>>}, _, _}) -> {process, #{}};
+            ({#{id := <<"gen_stage.", _/binary>>}, _, _}) -> {gen_stage, #{}}
         end,
         dyno_servers_metrics:points(Sum)
     ),
@@ -67,7 +67,7 @@ events(#{start_ns := StartNs, duration_ns := DurationNs} = Sum) ->
     ].
 
 %% The names are those of the metrics, which are few.
-measurements({Id, Label, Value}) ->
+measurements({#{id := Id}, Label, Value}) ->
     [_Group | Parts] = binary:split(Id, ~".", [global]),
     Name = Parts ++ [Direction || {direction, Direction} <- [Label]],
     [{measurement(Name ++ Of), Number} || {Of, Number} <- numbers(Value)].
