@@ -59,18 +59,15 @@ parts(Text) ->
         _ -> error
     end.
 
-of_kind(Kind, Number) when Kind =:= ~"busiest"; Kind =:= ~"top" ->
+of_kind(~"busiest", Number) ->
     case string:to_integer(Number) of
         {N, <<>>} when N > 0 -> {busiest, N};
         _ -> error
     end;
 of_kind(~"module", Name) -> {module, module(Name)};
 of_kind(~"name", Name) -> {registered, binary_to_atom(Name)};
-of_kind(Kind, Name) when Kind =:= ~"app"; Kind =:= ~"application" ->
-    {application, binary_to_atom(Name)};
-of_kind(Kind, Name) when Kind =:= ~"sup"; Kind =:= ~"supervisor" ->
-    {supervisor, module(Name)};
-of_kind(~"pid", Pid) -> process(Pid);
+of_kind(~"app", Name) -> {application, binary_to_atom(Name)};
+of_kind(~"sup", Name) -> {supervisor, module(Name)};
 of_kind(~"label", Label) -> label(Label);
 %% Elixir's atoms begin with a colon, and a name may hold one.
 of_kind(_Kind, _Name) -> error.
