@@ -119,89 +119,80 @@ be waited for in vain.
     {ok, #{node() => [selector()]}} | {error, dyno_error:error()}.
 check(Texts, Nodes) ->
     try
-        Found = [[{Node, found(Text, Node)} || Node <- Nodes] || Text <- Texts],
-        case [Reason || [{_, {error, Reason}} | _] = Of <- Found, not is_found(Of)] of
+        Found = [[{Node, resolved(Text, Node)} || Node <- Nodes] || Text <- Texts],
+        case [Of || Of <- Found, not lists:any(fun({_, {Is, _}}) -> Is =:= ok end, Of)] of
             [] ->
                 {ok, #{
                     Node => [S || Of <- Found, {N, {ok, List}} <- Of, N =:= Node, S <- List]
                  || Node <- Nodes
                 }};
-            [Reason | _] ->
+            [[{_, {error, Reason}} | _] | _] ->
                 {error, {?MODULE, Reason}}
         end
     catch
         error:{erpc, _} -> {error, {dyno_agent, {node_down, hd(Nodes)}}}
     end.
 
-is_found(Of) -> lists:any(fun({_, {Result, _}}) -> Result =:= ok end, Of).
-
-found(Text, Node) ->
-    try
-        {ok, resolved(Text, Node)}
-    catch
-        throw:Reason -> {error, Reason}
-    end.
-
 resolved(Text, Node) when is_binary(Text) ->
     case parse(Text) of
         {ok, Selector} -> resolved(Selector, Node);
-        {error, {?MODULE, Reason}} -> throw(Reason)
+        {error, {?MODULE, Reason}} -> {error, Reason}
     end;
 resolved({module, Module}, Node) ->
     case callbacks(Module, Node) of
-        yes -> [{module, Module}];
-        no -> throw({no_callbacks, Node, dyno_agent_name:module(Module)});
-        not_loaded -> throw(not_loaded(dyno_agent_name:module(Module), Node))
+        yes -> {ok, [{module, Module}]};
+        no -> {error, {no_callbacks, Node, dyno_agent_name:module(Module)}};
+        not_loaded -> not_loaded(dyno_agent_name:module(Module), Node)
     end;
 resolved({name, Name}, Node) ->
     Module = module(Name),
     case {callbacks(Module, Node), registered(Name, Node)} of
-        {yes, Registered} -> [{module, Module} | Registered];
-        {_, [_ | _] = Registered} -> Registered;
-        {no, []} -> throw({no_callbacks, Node, Name});
-        {not_loaded, []} -> throw(not_loaded(Name, Node))
+        {yes, Registered} -> {ok, [{module, Module} | Registered]};
+        {_, [_ | _] = Registered} -> {ok, Registered};
+        {no, []} -> {error, {no_callbacks, Node, Name}};
+        {not_loaded, []} -> not_loaded(Name, Node)
     end;
 resolved({registered, Name}, Node) ->
     %% It may be started later, but a slip would be waited for in vain.
     case registered(atom_to_binary(Name), Node) of
-        [] -> throw(no_process(Name, Node));
-        Registered -> Registered
+        [] -> no_process(Name, Node);
+        Registered -> {ok, Registered}
     end;
-resolved({supervisor, Name}, Node) when is_atom(Name) ->
+resolved({supervisor, Name} = Selector, Node) when is_atom(Name) ->
     case process(Name, Node) of
-        undefined -> throw(no_process(Name, Node));
-        _ -> [{supervisor, Name}]
+        undefined -> no_process(Name, Node);
+        _ -> {ok, [Selector]}
     end;
-resolved({application, Name}, Node) ->
+resolved({application, Name} = Selector, Node) ->
     Names = [Of || {Of, _, _} <- call(Node, application, which_applications, [])],
     case lists:member(Name, Names) of
         true ->
-            [{application, Name}];
+            {ok, [Selector]};
         false ->
             Printed = atom_to_binary(Name),
             Known = [atom_to_binary(Of) || Of <- Names],
-            throw({no_application, Node, Printed, dyno_similar:nearest(Printed, Known)})
+            {error, {no_application, Node, Printed, dyno_similar:nearest(Printed, Known)}}
     end;
 resolved({process, Text}, Node) ->
     %% Read by the node, as which its shell prints its own.
     try
         Pid = call(Node, erlang, list_to_pid, [Text]),
         true = node(Pid) =:= Node andalso call(Node, erlang, is_process_alive, [Pid]),
-        [{pid, Pid}]
+        {ok, [{pid, Pid}]}
     catch
         error:Reason when element(1, Reason) =/= erpc ->
-            throw({no_process, Node, list_to_binary(Text), none})
+            {error, {no_process, Node, list_to_binary(Text), none}}
     end;
 resolved({pid, Pid}, Node) when node(Pid) =/= Node ->
-    [];
+    {ok, []};
 resolved(all, _Node) ->
-    [all];
+    {ok, [all]};
 resolved({Kind, _} = Selector, _Node) when
     Kind =:= busiest; Kind =:= behaviour; Kind =:= label; Kind =:= pid; Kind =:= supervisor
 ->
-    [Selector];
+    {ok, [Selector]};
 resolved(Other, _Node) ->
-    throw({not_understood, dyno_recording_part:text("~0tp", [Other])}).
+    {error, {not_understood, dyno_recording_part:text("~0tp", [Other])}}.
 
 callbacks(Module, Node) ->
     %% Asked for its exports it would be loaded.
@@ -235,11 +226,11 @@ process(Name, Node) -> call(Node, erlang, whereis, [Name]).
 not_loaded(Name, Node) ->
     Modules = [dyno_agent_name:module(M) || {M, _} <- call(Node, code, all_loaded, [])],
     Known = Modules ++ registered_names(Node),
-    {not_loaded, Node, Name, dyno_similar:nearest(Name, Known)}.
+    {error, {not_loaded, Node, Name, dyno_similar:nearest(Name, Known)}}.
 
 no_process(Name, Node) ->
     Printed = dyno_agent_name:module(Name),
-    {no_process, Node, Printed, dyno_similar:nearest(Printed, registered_names(Node))}.
+    {error, {no_process, Node, Printed, dyno_similar:nearest(Printed, registered_names(Node))}}.
 
 registered_names(Node) ->
     [dyno_agent_name:module(Name) || Name <- call(Node, erlang, registered, [])].
