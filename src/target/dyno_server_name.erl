@@ -5,19 +5,12 @@
 -moduledoc false.
 %% Names of processes; those of modules are made by dyno_agent_name.
 
--export([pid/1, text/1, kind/1]).
+-export([pid/1, kind/1]).
 
 -doc "A process as its own node writes it.".
 -spec pid(pid()) -> binary().
 pid(Pid) ->
     iolist_to_binary(re:replace(pid_to_list(Pid), "^<[0-9]+", "<0")).
-
--doc "A name that somebody has written, without what Elixir leaves out.".
--spec text(binary()) -> binary().
-text(<<"Elixir.", Name/binary>>) when Name =/= ~"" ->
-    Name;
-text(Name) ->
-    Name.
 
 -doc "What names of one kind have in common, with N for the numbers that tell them apart.".
 -spec kind(binary()) -> binary().

@@ -258,7 +258,7 @@ selects(_Selector, _Server) ->
 -spec format_error(reason()) -> unicode:chardata().
 format_error({not_understood, Text}) ->
     [
-        "\"", dyno_server_name:text(Text), "\" selects no server; a module, a registered name, "
+        "\"", Text, "\" selects no server; a module, a registered name, "
         "<0.1.0>, all, busiest:20, app:NAME, sup:NAME, label:TERM, gen_server, gen_statem, "
         "gen_event, supervisor or gen_stage does"
     ];

@@ -114,14 +114,14 @@ call(Node, Module, Function, Arguments) ->
 -spec format_error(reason()) -> unicode:chardata().
 format_error({not_understood, Text}) ->
     [
-        "\"", dyno_server_name:text(Text), "\" names no processes; everything, new, <0.1.0>, a "
+        "\"", Text, "\" names no processes; everything, new, <0.1.0>, a "
         "registered name, a module, app:NAME, sup:NAME, label:TERM, gen_server, gen_statem, "
         "gen_event or supervisor does"
     ];
 format_error({nothing, Node, Name, Nearest}) ->
     io_lib:format("no process, loaded module or application of ~ts is called ~ts~ts", [
         Node,
-        dyno_server_name:text(Name),
+        Name,
         case Nearest of
             {ok, Other} -> ["; did you mean ", Other, "?"];
             none -> ""
