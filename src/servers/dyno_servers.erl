@@ -226,18 +226,23 @@ handle_call(about, _From, #{options := Options, targets := Targets} = State) ->
     },
     {reply, About, State};
 handle_call({add, Servers}, _From, #{options := #{servers := Before}} = State) ->
-    change(fun dyno_servers_target:add/2, Servers, lists:uniq(Before ++ Servers), State);
+    change(add, Servers, lists:uniq(Before ++ Servers), State);
 handle_call({remove, Servers}, _From, #{options := #{servers := Before}} = State) ->
-    change(fun dyno_servers_target:remove/2, Servers, Before -- Servers, State);
+    change(remove, Servers, Before -- Servers, State);
 handle_call({subscribe, Most}, {Pid, _}, #{subscribers := Subscribers} = State) ->
     _ = monitor(process, Pid),
     Subscriber = #{most => Most, ready => true, waiting => [], dropped => 0},
     {reply, ok, State#{subscribers := Subscribers#{Pid => Subscriber}}}.
 
-change(Change, Servers, All, #{targets := Targets, options := Options} = State) ->
+change(How, Servers, All, #{targets := Targets, options := Options} = State) ->
     case dyno_server_selector:check(Servers, maps:keys(Targets)) of
         {ok, Selected} ->
-            maps:foreach(fun(Node, Pid) -> Change(Pid, map_get(Node, Selected)) end, Targets),
+            maps:foreach(
+                fun(Node, Pid) ->
+                    dyno_servers_target:change(Pid, How, map_get(Node, Selected))
+                end,
+                Targets
+            ),
             {reply, ok, State#{options := Options#{servers := All}}};
         Error ->
             {reply, Error, State}

@@ -13,7 +13,7 @@
 
 -behaviour(gen_server).
 
--export([join/3, add/2, remove/2, leave/1, all/0, format_error/1]).
+-export([join/3, change/3, leave/1, all/0, format_error/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 -export_type([options/0, message/0, reason/0]).
 
@@ -63,13 +63,9 @@ join(Node, Selectors, Options) ->
             {error, Error}
     end.
 
--doc "The calling monitor selects more servers.".
--spec add(pid(), [dyno_server_selector:selector()]) -> ok.
-add(Pid, Selectors) -> gen_server:call(Pid, {add, Selectors}, ?JOIN_MS).
-
--doc "The calling monitor selects fewer servers.".
--spec remove(pid(), [dyno_server_selector:selector()]) -> ok.
-remove(Pid, Selectors) -> gen_server:call(Pid, {remove, Selectors}, ?JOIN_MS).
+-doc "The calling monitor selects more servers, or fewer.".
+-spec change(pid(), add | remove, [dyno_server_selector:selector()]) -> ok.
+change(Pid, How, Selectors) -> gen_server:call(Pid, {How, Selectors}, ?JOIN_MS).
 
 -doc "The calling monitor is about to end: returns when the agents that only it used are gone.".
 -spec leave([pid()]) -> ok.
@@ -158,16 +154,16 @@ handle_call({join, Selectors, Asked}, {Monitor, _}, #{node := Node, options := O
         [Key | _] ->
             {reply, {error, {?MODULE, {different, Node, Key, map_get(Key, Options)}}}, State}
     end;
-handle_call({add, More}, {Monitor, _}, State) ->
-    {reply, ok, selecting(Monitor, fun(Selected) -> lists:uniq(Selected ++ More) end, State)};
-handle_call({remove, Fewer}, {Monitor, _}, State) ->
-    {reply, ok, selecting(Monitor, fun(Selected) -> Selected -- Fewer end, State)};
 handle_call(monitors, _From, #{monitors := Monitors} = State) ->
-    {reply, maps:keys(Monitors), State}.
-
-selecting(Monitor, Change, #{monitors := Monitors} = State) ->
-    #{Monitor := {Ref, Selected}} = Monitors,
-    changed(State, State#{monitors := Monitors#{Monitor := {Ref, Change(Selected)}}}).
+    {reply, maps:keys(Monitors), State};
+handle_call({How, Selectors}, {Monitor, _}, #{monitors := Monitors} = State) ->
+    #{Monitor := {Ref, Before}} = Monitors,
+    Selected =
+        case How of
+            add -> lists:uniq(Before ++ Selectors);
+            remove -> Before -- Selectors
+        end,
+    {reply, ok, changed(State, State#{monitors := Monitors#{Monitor := {Ref, Selected}}})}.
 
 %% The agent is told the difference of what all monitors select.
 changed(Before, #{agent := {_, _, Pid}} = After) ->
@@ -251,8 +247,6 @@ read(EndMs, #{agent := lost} = State) ->
         {error, Error} -> tell_all(EndMs, {lost, Error}, State)
     end.
 
-tell_monitors(EndMs, Window, #{monitors := Monitors} = State) when map_size(Monitors) =:= 1 ->
-    tell_all(EndMs, {window, Window}, State);
 tell_monitors(EndMs, #{servers := Servers} = Window, #{monitors := Monitors} = State) ->
     maps:foreach(
         fun(Monitor, {_, Selectors}) ->
