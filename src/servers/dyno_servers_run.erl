@@ -76,12 +76,15 @@ ends_ms(_Options) -> infinity.
 
 %% At the end one more window comes, of the time since the last one.
 loop(State) ->
-    #{monitor := Monitor, ref := Ref, ends_ms := EndsMs, show := Show, status := Status} = State,
+    #{monitor := Monitor, ref := Ref, ends_ms := EndsMs, show := Show} = State,
     receive
         {dyno_servers, Monitor, #{servers := _} = Window, Dropped} ->
             ok = Show({window, Window}),
             ok = dyno_servers:ready(Monitor),
-            New = added(Window, Dropped, State),
+            #{total := Total, dropped := Before} = State,
+            New = State#{
+                total := dyno_servers_total:add(Window, Total), dropped := Before + Dropped
+            },
             case State of
                 #{last := _} -> New;
                 #{} -> loop(New)
@@ -97,7 +100,7 @@ loop(State) ->
             State#{status := failed}
     after left_ms(EndsMs) ->
         case State of
-            #{last := _} -> State#{status := Status};
+            #{last := _} -> State;
             #{} -> loop(last(State))
         end
     end.
@@ -105,9 +108,6 @@ loop(State) ->
 last(#{monitor := Monitor} = State) ->
     ok = dyno_servers:read(Monitor),
     State#{last => true, ends_ms := erlang:monotonic_time(millisecond) + ?LAST_MS}.
-
-added(Window, More, #{total := Total, dropped := Dropped} = State) ->
-    State#{total := dyno_servers_total:add(Window, Total), dropped := Dropped + More}.
 
 left_ms(infinity) -> infinity;
 left_ms(EndsMs) -> max(0, EndsMs - erlang:monotonic_time(millisecond)).
@@ -142,15 +142,11 @@ document(Nodes, Options, Environment, Total, #{status := Status, facts := Facts}
     Run = dyno_servers_recording:run(Total, StartedAt, Ending#{facts := Facts}),
     With = dyno_recording:add_run(New, maps:remove(warnings, Run)),
     Warned = dyno_recording:add_warnings(With, map_get(warnings, Run)),
-    Ended = dyno_recording:put(
-        dyno_recording:put(Warned, status, ended(Status, Total)),
-        duration_ns,
-        dyno_servers_total:duration_ns(Total)
-    ),
-    dyno_threshold:judge(maps:get(thresholds, Options, []), explained(Ended)).
+    Ended = dyno_recording:put(Warned, status, ended(Status, Total)),
+    Timed = dyno_recording:put(Ended, duration_ns, dyno_servers_total:duration_ns(Total)),
+    dyno_threshold:judge(maps:get(thresholds, Options, []), explained(Timed)).
 
 %% Who looks on until it is enough ends it so.
-ended(failed, _Total) -> failed;
 ended(Status, Total) ->
     case dyno_servers_total:windows(Total) of
         0 when Status =:= complete -> failed;

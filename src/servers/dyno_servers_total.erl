@@ -84,17 +84,8 @@ fold(Servers, Ended) when length(Ended) =< 2 * ?MOST_ENDED ->
     {Ended, Servers};
 fold(Servers, Ended) ->
     {Kept, Old} = lists:split(?MOST_ENDED, Ended),
-    {Kept,
-        lists:foldl(
-            fun(Key, Acc) ->
-                case maps:take(Key, Acc) of
-                    {Sum, Rest} -> with_ended(Sum, Rest);
-                    error -> Acc
-                end
-            end,
-            Servers,
-            Old
-        )}.
+    Sums = maps:values(maps:with(Old, Servers)),
+    {Kept, lists:foldl(fun with_ended/2, maps:without(Old, Servers), Sums)}.
 
 with_ended(#{labels := Labels} = Sum, Servers) ->
     #{name := Name} = Labels,
@@ -133,22 +124,14 @@ with_points(Sums, TimeNs, DurationNs, #{windows := Windows, each := Each} = Tota
     Windows rem Each =:= 0
 ->
     #{points := Points} = Total,
-    Rows = #{
-        Name => dyno_servers_row:row(Sum, DurationNs)
-     || #{labels := #{name := Name}} = Sum <- dyno_servers_window:group(name, Sums)
-    },
-    Busiest = lists:sublist(
-        dyno_servers_row:ranked(busy, [Row#{key => Name} || Name := Row <- Rows]), ?LINES_A_WINDOW
-    ),
-    Wanted = lists:sublist(
-        lists:uniq(maps:keys(Points) ++ [Key || #{key := Key, count := N} <- Busiest, N > 0]),
-        ?MOST_LINES
-    ),
+    ByName = dyno_servers_window:group(name, Sums),
+    Ranked = dyno_servers_row:ranked(busy, [dyno_servers_row:row(S, DurationNs) || S <- ByName]),
+    Busiest = [Name || #{name := Name, count := N} <- lists:sublist(Ranked, ?LINES_A_WINDOW), N > 0],
+    Wanted = lists:sublist(lists:uniq(maps:keys(Points) ++ Busiest), ?MOST_LINES),
+    New = #{Name => [{TimeNs, maps:with(?POINT, Row)}] || #{name := Name} = Row <- Ranked},
     thinned(Total#{
         points := #{
-            Name => [{TimeNs, maps:with(?POINT, Row)} || #{Name := Row} <- [Rows]] ++
-                maps:get(Name, Points, [])
-         || Name <- Wanted
+            Name => maps:get(Name, New, []) ++ maps:get(Name, Points, []) || Name <- Wanted
         }
     });
 with_points(_Sums, _TimeNs, _DurationNs, Total) ->
