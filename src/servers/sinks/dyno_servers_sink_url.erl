@@ -62,8 +62,8 @@ parse(Url, #{scheme := Scheme} = Uri) ->
     case lists:keyfind(string:lowercase(Scheme), 1, schemes()) of
         {_, Module, Kind, Has, Form, Options} ->
             maybe
+                ok ?= without([userinfo, fragment | [host || is_atom(Has)]], Uri),
                 {ok, Address} ?= address(Has, Uri),
-                ok ?= without([userinfo, fragment], Uri),
                 {ok, Chosen} ?= options(maps:get(query, Uri, ~""), Options),
                 {ok, maps:merge(Chosen, Address#{sink => Module, kind => Kind})}
             else
@@ -95,24 +95,17 @@ address({host, DefaultHost, DefaultPort}, #{path := Path} = Uri) when
 ->
     host(DefaultHost, DefaultPort, Uri);
 address({url, DefaultPort}, #{path := Path} = Uri) ->
+    Default = ~"/v1/metrics",
     maybe
         {ok, Address} ?= host(none, DefaultPort, Uri),
-        {ok, Address#{
-            path => maps:get(Path, #{~"" => ~"/v1/metrics", ~"/" => ~"/v1/metrics"}, Path)
-        }}
+        {ok, Address#{path => maps:get(Path, #{~"" => Default, ~"/" => Default}, Path)}}
     end;
-address(path, #{path := <<"/", _, _/binary>> = Path} = Uri) ->
-    maybe
-        ok ?= without([host], Uri),
-        {ok, #{path => uri_string:percent_decode(Path)}}
-    end;
+address(path, #{path := <<"/", _, _/binary>> = Path}) ->
+    {ok, #{path => uri_string:percent_decode(Path)}};
 address(path, _Uri) ->
     {error, "has no path of a socket"};
-address(nothing, #{path := ~""} = Uri) ->
-    maybe
-        ok ?= without([host], Uri),
-        {ok, #{}}
-    end;
+address(nothing, #{path := ~""}) ->
+    {ok, #{}};
 address(_, _Uri) ->
     {error, "has a path, which it does not take"}.
 
