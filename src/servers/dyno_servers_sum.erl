@@ -8,7 +8,7 @@
 %% of a sum are those of all of its callbacks. Pure.
 
 -export([of_server/2, add_process/2, add_time/2, all_callbacks/1]).
--export_type([sum/0, callback/0, tag/0, stage/0, histogram/0]).
+-export_type([sum/0, callback/0, stage/0, histogram/0]).
 
 -type histogram() :: dyno_histogram:snapshot() | none.
 
@@ -23,34 +23,16 @@
     ended := non_neg_integer(),
     crashes := non_neg_integer(),
     reasons := [binary()],
-    callbacks := [callback()],
-    queue_now := non_neg_integer(),
-    queue_max := non_neg_integer(),
-    queue := histogram(),
-    delay := histogram(),
-    delay_method := binary() | undefined,
-    wall_ns := non_neg_integer() | undefined,
-    %% The same, with what ran at the end and without what ran before the beginning.
-    busy_ns := integer() | undefined,
-    %% The callback that has run for longest at the end.
-    running := dyno_agent_servers:running() | none,
-    cpu_ns := non_neg_integer() | undefined,
-    words := integer() | undefined,
-    arrived := integer() | undefined,
-    served := non_neg_integer(),
     measured := [hook | call_time | none],
-    why := binary() | undefined,
-    tags := [tag()],
-    stage := none | stage()
+    callbacks := [callback()],
+    stage := none | stage(),
+    %% As dyno_agent_servers:server() has them.
+    atom() => term()
 }.
 
 -type callback() :: dyno_agent_servers:callback().
 
--type tag() :: #{
-    tag := binary(), callback := binary(), count := non_neg_integer(), wall_ns := non_neg_integer()
-}.
-
--type stage() :: #{atom() => term()}.
+-type stage() :: dyno_agent_servers:stage().
 
 -define(AS_SENT, [
     callbacks, queue_now, queue_max, queue, delay_method, wall_ns, busy_ns, running, cpu_ns, words,

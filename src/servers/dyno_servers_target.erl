@@ -15,16 +15,7 @@
 
 -export([join/3, change/3, leave/1, all/0, format_error/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
--export_type([options/0, message/0, reason/0]).
-
--type options() :: #{
-    interval_ms := pos_integer(),
-    level := atom(),
-    most => pos_integer(),
-    each => map(),
-    cookie => atom(),
-    name => atom()
-}.
+-export_type([message/0, reason/0]).
 
 -type message() ::
     {window, map()} | {lost, dyno_error:error()} | {alive, []} | {back, []}.
@@ -33,7 +24,7 @@
 
 -type state() :: #{
     node := node(),
-    options := options(),
+    options := dyno_servers:options(),
     agent := {dyno_agent:agent(), Guard :: reference(), Instrument :: pid()} | lost,
     monitors := #{pid() => {reference(), [dyno_server_selector:selector()]}}
 }.
@@ -44,7 +35,7 @@
 -define(JOIN_MS, 240_000).
 
 -doc "The calling process gets the windows of these servers of a node until it ends.".
--spec join(node(), [dyno_server_selector:selector()], options()) ->
+-spec join(node(), [dyno_server_selector:selector()], dyno_servers:options()) ->
     {ok, pid()} | {error, dyno_error:error()}.
 join(Node, Selectors, Options) ->
     Name = list_to_atom(?PREFIX ++ atom_to_list(Node)),
@@ -92,7 +83,7 @@ all() ->
         ])
     ).
 
--spec init({node(), [dyno_server_selector:selector()], options(), pid()}) ->
+-spec init({node(), [dyno_server_selector:selector()], dyno_servers:options(), pid()}) ->
     {ok, state()} | {stop, {?MODULE, refused, dyno_error:error()}}.
 init({Node, Selectors, Options, Monitor}) ->
     process_flag(trap_exit, true),

@@ -22,20 +22,11 @@ nodes belong together; `start_ns` and `duration_ns` say when it really began and
     servers := [dyno_servers_sum:sum()]
 }.
 
--doc "What a node's window was measured with, and what that cost.".
--type of_node() :: #{
-    node := node(),
-    level := atom(),
-    asked := atom(),
-    stepped_down := none | binary(),
-    probe_ns := non_neg_integer(),
-    cost := float(),
-    rate := #{atom() => non_neg_integer()},
-    unselected := non_neg_integer(),
-    schedulers_busy := float(),
-    start_ns := integer(),
-    duration_ns := pos_integer()
-}.
+-doc """
+What a node's window was measured with, and what that cost: all that `t:dyno_agent_servers:window/0`
+has but the servers.
+""".
+-type of_node() :: #{node := node(), level := atom(), atom() => term()}.
 
 -doc "What processes are summed by.".
 -type group() :: process | name | module | supervisor | application | behaviour | node | cluster.

@@ -11,16 +11,14 @@
 -export_type([t/0, observation/0]).
 
 -opaque t() :: #{
-    asked := level(),
-    now := level(),
+    asked := dyno_agent_servers:level(),
+    now := dyno_agent_servers:level(),
     share := float(),
     why := none | binary(),
     %% How many seconds in a row: too much, or calm.
     too_much := non_neg_integer(),
     calm := non_neg_integer()
 }.
-
--type level() :: rate | time | distribution | each.
 
 -type observation() :: #{
     %% Processes ready to run, for each scheduler; the schedulers' busy share.
@@ -36,7 +34,7 @@
 -define(CALM, 30).
 
 -doc "What is asked for, and the share of all schedulers that measuring may take.".
--spec new(auto | level(), float()) -> t().
+-spec new(dyno_agent_servers:level(), float()) -> t().
 new(auto, Share) ->
     new(distribution, Share);
 new(Level, Share) ->
@@ -90,7 +88,7 @@ above(distribution) -> each.
 text(Format, Arguments) ->
     <<_/binary>> = unicode:characters_to_binary(io_lib:format(Format, Arguments)).
 
--spec level(t()) -> level().
+-spec level(t()) -> dyno_agent_servers:level().
 level(#{now := Now}) -> Now.
 
 -doc "Why it is less than what was asked for.".
