@@ -10,8 +10,8 @@
 %%   hook   none --> asked --> hooked        sys was asked, has answered
 %%                     `--> busy --^         not within two seconds
 
--export([new/3, select/2, unselect/2, scan/1, scan_due/1, busiest/1, begun/4, answered/3, down/4]).
--export([adjust/3, hooked_again/1, sample_queues/2, unhook_all/1, next/3]).
+-export([new/4, select/2, unselect/2, scan/1, scan_due/1, busiest/1, begun/4, answered/3, down/4]).
+-export([adjust/2, hooked_again/1, sample_queues/2, unhook_all/1, next/3]).
 -export([to_list/1, is_flagged/1, unselected/1, managers/1, stage_modules/1, running/2, call/3]).
 -export([new_table/0]).
 -export_type([t/0]).
@@ -22,14 +22,14 @@
     selectors := [dyno_agent_servers:selector()],
     most := pos_integer(),
     shared := dyno_agent_server_hook:shared(),
+    %% Has a process timed by the runtime, or not any more.
+    flag := fun((pid(), boolean()) -> ok),
     measured := #{pid() => dyno_agent_server_process:t()},
     %% Of them, those that have ended in this window.
     ended := non_neg_integer(),
     %% Those that are not; servers where the busiest are looked for.
     other := #{pid() => none | dyno_agent_server_choice:server()},
     unselected := #{pid() => []},
-    %% Let go, but still flagged.
-    flagged := [pid()],
     %% The number of the newest process when all were last listed, and when that is due again.
     newest := integer(),
     due := integer(),
@@ -57,17 +57,19 @@ receive
 end.
 """).
 
--spec new([dyno_agent_servers:selector()], pos_integer(), dyno_agent_server_hook:shared()) -> t().
-new(Selectors, Most, Shared) ->
+-spec new([dyno_agent_servers:selector()], pos_integer(), Shared, Flag) -> t() when
+    Shared :: dyno_agent_server_hook:shared(),
+    Flag :: fun((pid(), boolean()) -> ok).
+new(Selectors, Most, Shared, Flag) ->
     #{
         selectors => Selectors,
         most => Most,
         shared => Shared,
+        flag => Flag,
         measured => #{},
         ended => 0,
         other => #{},
         unselected => #{},
-        flagged => [],
         newest => -1,
         due => erlang:monotonic_time(),
         reductions => #{}
@@ -120,16 +122,13 @@ unselect(Less, #{selectors := Selectors, measured := All} = Set) ->
     %% Those that were too many may find room.
     scan(Smaller#{other := #{}, unselected := #{}}).
 
-drop(Pid, #{measured := All, shared := Shared, flagged := Flags} = Set) ->
+drop(Pid, #{measured := All, shared := Shared, flag := Flag, ended := Ended} = Set) ->
     {#{monitor := Monitor, flagged := Flagged} = One, Rest} = maps:take(Pid, All),
     true = demonitor(Monitor, [flush]),
     _ = unhooked(Pid, One),
     ok = dyno_agent_server_hook:forget(Pid, Shared),
-    Set#{
-        measured := Rest,
-        ended := map_get(ended, Set) - length([Pid || is_ended(One)]),
-        flagged := [Pid || Flagged] ++ Flags
-    }.
+    _ = [ok = Flag(Pid, false) || Flagged],
+    Set#{measured := Rest, ended := Ended - length([Pid || is_ended(One)])}.
 
 busiest_meant(Selectors) -> lists:max([0 | [N || {busiest, N} <- Selectors]]).
 
@@ -274,9 +273,8 @@ number(Pid, Item) ->
 %% Measuring
 
 -doc "Has each measured as the level says.".
--spec adjust(dyno_agent_servers:level(), dyno_agent_server_breakpoints:t(), t()) -> t().
-adjust(Level, Times, #{measured := All, shared := Shared, flagged := Flags} = Set) ->
-    _ = [ok = dyno_agent_server_breakpoints:flag(Pid, false, Times) || Pid <- Flags],
+-spec adjust(dyno_agent_servers:level(), t()) -> t().
+adjust(Level, #{measured := All, shared := Shared, flag := Flag} = Set) ->
     Hooked = maps:map(fun(Pid, One) -> adjust_hook(Pid, One, Level, Shared) end, All),
     Wrong = [
         Pid
@@ -285,18 +283,17 @@ adjust(Level, Times, #{measured := All, shared := Shared, flagged := Flags} = Se
         Flagged =/= is_flag_due(Level, One)
     ],
     Flagged = maps:map(
-        fun(Pid, #{flagged := Flag} = One) ->
-            ok = dyno_agent_server_breakpoints:flag(Pid, not Flag, Times),
-            One#{flagged := not Flag}
+        fun(Pid, #{flagged := Before} = One) ->
+            ok = Flag(Pid, not Before),
+            One#{flagged := not Before}
         end,
         maps:with(lists:sublist(Wrong, ?FLAGS), Hooked)
     ),
-    Set#{measured := maps:merge(Hooked, Flagged), flagged := []}.
+    Set#{measured := maps:merge(Hooked, Flagged)}.
 
 -doc "Whether a process is flagged.".
 -spec is_flagged(t()) -> boolean().
-is_flagged(#{measured := All, flagged := Flags}) ->
-    Flags =/= [] orelse lists:any(fun(#{flagged := Is}) -> Is end, maps:values(All)).
+is_flagged(#{measured := All}) -> lists:any(fun(#{flagged := Is}) -> Is end, maps:values(All)).
 
 %% Where it is one of those measured.
 change(Pid, Change, #{measured := All} = Set) ->

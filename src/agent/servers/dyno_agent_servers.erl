@@ -270,10 +270,11 @@ init(#{servers := Selectors} = Config) ->
     {_, _, Zero} = dyno_agent_server_breakpoints:read(restart, true, Times),
     _ = erlang:send_after(?TICK_MS, self(), tick),
     Limits = maps:merge(?EACH, maps:get(each, Config, #{})),
+    Flag = fun(Pid, How) -> dyno_agent_server_breakpoints:flag(Pid, How, Times) end,
     State = #{
         config => Config,
         shared => Shared,
-        set => dyno_agent_server_set:new(Selectors, maps:get(most, Config, ?MOST), Shared),
+        set => dyno_agent_server_set:new(Selectors, maps:get(most, Config, ?MOST), Shared, Flag),
         times => Zero,
         life => dyno_agent_server_life:open(),
         level => dyno_agent_server_level:new(Asked, maps:get(share, Config, ?SHARE)),
@@ -399,10 +400,9 @@ scan(#{set := Set} = State) -> adjusted(all, dyno_agent_server_set:scan(Set), St
 scan_due(Queues, #{set := Set} = State) ->
     adjusted(Queues, dyno_agent_server_set:scan_due(Set), State).
 
-adjusted(Queues, Set, #{level := Level, times := Times} = State) ->
+adjusted(Queues, Set, #{level := Level} = State) ->
     Scanned = dyno_agent_server_set:sample_queues(Queues, Set),
-    Now = dyno_agent_server_level:level(Level),
-    State#{set := dyno_agent_server_set:adjust(Now, Times, Scanned)}.
+    State#{set := dyno_agent_server_set:adjust(dyno_agent_server_level:level(Level), Scanned)}.
 
 busiest(#{set := Set} = State) ->
     State#{set := dyno_agent_server_set:busiest(Set)}.
