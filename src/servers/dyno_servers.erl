@@ -180,7 +180,6 @@ node it goes on.
 -spec read(monitor()) -> ok.
 read(Monitor) -> gen_server:cast(Monitor, read).
 
--doc false.
 -spec init({[node()], options(), pid()}) -> {ok, state()} | {error, {refused, dyno_error:error()}}.
 init({Nodes, #{sinks := Sinks, watches := Watches} = Options, Owner}) ->
     process_flag(trap_exit, true),
@@ -214,7 +213,6 @@ join(Node, Selected, Options) ->
         {ok, {Node, Pid}}
     end.
 
--doc false.
 -spec handle_call(term(), gen_server:from(), state()) -> {reply, term(), state()}.
 handle_call(about, _From, #{options := Options, targets := Targets} = State) ->
     #{lost := Lost, sinks := Sinks} = State,
@@ -248,7 +246,6 @@ change(How, Servers, All, #{targets := Targets, options := Options} = State) ->
             {reply, Error, State}
     end.
 
--doc false.
 -spec handle_cast({ready, pid()} | read, state()) -> {noreply, state()}.
 handle_cast(read, #{targets := Targets} = State) ->
     EndMs = erlang:system_time(millisecond),
@@ -263,7 +260,6 @@ handle_cast({ready, Pid}, #{subscribers := Subscribers} = State) ->
             {noreply, State}
     end.
 
--doc false.
 -spec handle_info(term(), state()) -> {noreply, state()} | {stop, normal, state()}.
 handle_info({dyno_servers_target, Node, EndMs, {window, Window}}, State) ->
     {noreply, came(Node, EndMs, Window, back(Node, State))};
@@ -353,7 +349,6 @@ given(_Pid, #{most := Most, waiting := [_ | Later], dropped := Dropped} = Subscr
 given(_Pid, Subscriber) ->
     Subscriber.
 
--doc false.
 -spec terminate(term(), state()) -> ok.
 terminate(_Reason, #{sinks := Sinks, targets := Targets}) ->
     lists:foreach(fun dyno_servers_sink:stop/1, Sinks),

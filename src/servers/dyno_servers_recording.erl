@@ -27,7 +27,6 @@
 %% Servers that a sentence is worth.
 -define(MOST_SENTENCES, 5).
 
--doc "The run.".
 -spec run(dyno_servers_total:t(), StartedAt :: binary(), options()) -> map().
 run(Total, StartedAt, #{group := Group, facts := Facts, status := Status} = Options) ->
     Servers = dyno_servers_total:servers(Total),

@@ -54,7 +54,6 @@ join(Node, Selectors, Options) ->
             {error, Error}
     end.
 
--doc "The calling monitor selects more servers, or fewer.".
 -spec change(pid(), add | remove, [dyno_server_selector:selector()]) -> ok.
 change(Pid, How, Selectors) -> gen_server:call(Pid, {How, Selectors}, ?JOIN_MS).
 
@@ -73,7 +72,6 @@ leave(Pids) ->
         Refs
     ).
 
--doc "The monitors that there are on this node.".
 -spec all() -> [pid()].
 all() ->
     lists:usort(

@@ -38,7 +38,6 @@ A server's numbers over time, the first one first; times in ns since the first w
 -define(MOST_POINTS, 600).
 -define(POINT, [rate, busy, queue_now, p99]).
 
--doc "Nothing yet.".
 -spec new() -> t().
 new() ->
     #{
@@ -52,7 +51,6 @@ new() ->
         each => 1
     }.
 
--doc "Adds a window.".
 -spec add(dyno_servers_window:window(), t()) -> t().
 add(#{start_ns := StartNs, duration_ns := DurationNs, servers := Sums, nodes := Nodes}, Total) ->
     #{start_ns := First, duration_ns := Before, windows := Windows} = Total,
@@ -147,11 +145,9 @@ thinned(#{points := Points, each := Each} = Total) ->
 second([A, _ | Rest]) -> [A | second(Rest)];
 second(Rest) -> Rest.
 
--doc "The sums of all processes.".
 -spec servers(t()) -> [dyno_servers_sum:sum()].
 servers(#{servers := Servers}) -> maps:values(Servers).
 
--doc "The nodes.".
 -spec nodes(t()) -> [dyno_servers_window:of_node()].
 nodes(#{nodes := Nodes}) -> maps:values(Nodes).
 
@@ -159,7 +155,6 @@ nodes(#{nodes := Nodes}) -> maps:values(Nodes).
 -spec duration_ns(t()) -> non_neg_integer().
 duration_ns(#{duration_ns := DurationNs}) -> DurationNs.
 
--doc "How many windows there were.".
 -spec windows(t()) -> non_neg_integer().
 windows(#{windows := Windows}) -> Windows.
 

@@ -27,7 +27,6 @@
 -doc "Where the blocks of the series are; in the process that counts.".
 -type blocks() :: #{non_neg_integer() => pos_integer()}.
 
--doc "Single numbers.".
 -type number_name() ::
     queue_max | delay_error | coarse | buffered | skipped | untimed | {events | demand, peer()}.
 
@@ -86,7 +85,6 @@ new() -> atomics:new(?SIZE, [{signed, true}]).
 begin_callback(Counters, SinceBase, Series) ->
     atomics:put(Counters, ?BEGUN, SinceBase bsl ?SERIES_BITS bor Series).
 
--doc "It ends.".
 -spec end_callback(t(), pos_integer(), series()) -> ok.
 end_callback(Counters, SinceBase, Series) ->
     atomics:put(Counters, ?BEGUN, -(SinceBase bsl ?SERIES_BITS bor Series)).
@@ -100,7 +98,6 @@ under_way(Counters) ->
         Word -> {ended, -Word bsr ?SERIES_BITS, -Word band ?SERIES_MASK}
     end.
 
--doc "Adds to a single number.".
 -spec add(t(), number_name(), integer()) -> ok.
 add(Counters, Name, Amount) -> atomics:add(Counters, number(Name), Amount).
 

@@ -444,7 +444,6 @@ peers(Pid, #{names := Table}) ->
         [] -> {Peers, unknown}
     end.
 
--doc "Forgets a process.".
 -spec forget(pid(), shared()) -> ok.
 forget(Pid, #{names := Table}) ->
     true = ets:match_delete(Table, {{Pid, '_', '_'}, '_'}),

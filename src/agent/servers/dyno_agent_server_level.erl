@@ -40,7 +40,6 @@ new(auto, Share) ->
 new(Level, Share) ->
     #{asked => Level, now => Level, share => Share, why => none, too_much => 0, calm => 0}.
 
--doc "A second later.".
 -spec observe(observation(), t()) -> t().
 observe(Observation, #{too_much := TooMuch, calm := Calm} = Level) ->
     case {is_too_much(Observation, Level), Level} of

@@ -92,7 +92,6 @@ close(#{session := Session}) ->
     _ = trace:session_destroy(Session),
     ok.
 
--doc "A second has passed.".
 -spec tick(t()) -> t().
 tick(#{session := none, closed := Closed} = Life) when Closed > 1 ->
     Life#{closed := Closed - 1};

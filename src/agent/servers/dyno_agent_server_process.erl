@@ -32,7 +32,6 @@
     reason := binary() | undefined
 }.
 
--doc "How a callback ended.".
 -type outcome() :: returned | exception | stop.
 
 -doc """
@@ -147,7 +146,6 @@ next(Rate, RanNs, #{queue_now := Queue} = Process) ->
         rate := Rate, ran_ns := RanNs, queue_before := Queue, queue_max := Queue, observed := #{}
     }.
 
--doc "Both together.".
 -spec merge_buckets(Buckets, Buckets) -> Buckets when
     Buckets :: [{non_neg_integer(), pos_integer()}].
 merge_buckets([{I, A} | As], [{I, B} | Bs]) -> [{I, A + B} | merge_buckets(As, Bs)];
@@ -156,7 +154,6 @@ merge_buckets([_ | _] = As, [B | Bs]) -> [B | merge_buckets(As, Bs)];
 merge_buckets([], Bs) -> Bs;
 merge_buckets(As, []) -> As.
 
--doc "Its part of a window.".
 -spec part(t(), measured()) -> dyno_agent_servers:server().
 part(Process, #{values := #{queue_max := Max} = Values, times := Times} = Measured) ->
     #{server := Server, queue_now := Now, queue_max := Seen} = Process,
@@ -274,7 +271,6 @@ by_callback(Measured) ->
 named(#{values := #{series := Series}, names := Names}) ->
     [{Name, Buckets} || Id := Buckets <- Series, #{Id := Name} <- [Names]].
 
--doc "The name of a callback in a window.".
 -spec callback_name(atom() | {atom(), atom()}) -> binary().
 callback_name({State, Type}) ->
     <<(atom_to_binary(State))/binary, "/", (atom_to_binary(Type))/binary>>;

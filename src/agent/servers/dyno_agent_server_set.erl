@@ -103,7 +103,6 @@ unselected(#{unselected := Unselected}) -> map_size(Unselected).
 
 %% Choosing
 
--doc "More selectors.".
 -spec select([dyno_agent_servers:selector()], t()) -> t().
 select(More, #{selectors := Selectors} = Set) ->
     scan(Set#{selectors := lists:uniq(Selectors ++ More), other := #{}, unselected := #{}}).
@@ -291,7 +290,6 @@ adjust(Level, #{measured := All, shared := Shared, flag := Flag} = Set) ->
     ),
     Set#{measured := maps:merge(Hooked, Flagged)}.
 
--doc "Whether a process is flagged.".
 -spec is_flagged(t()) -> boolean().
 is_flagged(#{measured := All}) -> lists:any(fun(#{flagged := Is}) -> Is end, maps:values(All)).
 
@@ -343,7 +341,6 @@ unhooked(Pid, #{hook := hooked} = One) ->
 unhooked(_Pid, One) ->
     One.
 
--doc "A process has answered sys.".
 -spec answered(pid(), hooked | none, t()) -> t().
 answered(Pid, hooked, #{measured := All} = Set) ->
     case All of
@@ -376,12 +373,10 @@ wait([Pid | Rest], Timer) ->
         {timeout, Timer, unhooked} -> ok
     end.
 
--doc "The event managers.".
 -spec managers(t()) -> [pid()].
 managers(#{measured := All}) ->
     [Pid || Pid := #{server := #{behaviour := gen_event}} = One <- All, not is_ended(One)].
 
--doc "The modules of stages.".
 -spec stage_modules(t()) -> [module()].
 stage_modules(#{measured := All}) ->
     lists:usort([Of || _ := #{server := #{behaviour := gen_stage, module := Of}} <- All]).
@@ -429,7 +424,6 @@ running(Pid, #{measured := All, shared := #{clock := Clock} = Shared}) ->
             none
     end.
 
--doc "What a single call was.".
 -spec call(pid(), dyno_agent_server_counters:series(), t()) ->
     #{pid := pid(), name := binary(), module := module(), callback := binary(), tag := binary()}
     | none.

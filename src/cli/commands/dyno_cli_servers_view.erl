@@ -50,7 +50,6 @@ new(Values) ->
         new => true
     }.
 
--doc "A window came, or a node was lost.".
 -spec with_event(dyno_servers_run:event(), view()) -> view().
 with_event({window, _}, #{frozen := true} = View) -> View;
 with_event({window, #{servers := Servers} = Window}, #{ran := Before} = View) ->
@@ -60,7 +59,6 @@ with_event({lost, Node, Error}, #{lost := Lost} = View) -> View#{lost := Lost#{N
 with_event({back, Node}, #{lost := Lost} = View) -> View#{lost := maps:remove(Node, Lost)};
 with_event({each, _}, #{shown := Shown} = View) -> View#{shown := Shown + 1}.
 
--doc "Somebody typed a line.".
 -spec with_input(string(), view()) -> view().
 with_input(Text, View) ->
     command(string:lexemes(Text, " "), Text, View#{new := true, said := ?SAY}).
@@ -90,7 +88,6 @@ chosen(Command, What, Name, Atoms, View) ->
 -spec is_new(view()) -> boolean().
 is_new(#{new := New}) -> New.
 
--doc "It was.".
 -spec seen(view()) -> view().
 seen(View) -> View#{new := false}.
 
@@ -211,7 +208,6 @@ lines(#{start_ns := Ns} = Window, View) ->
 clock(Ns) ->
     calendar:system_time_to_rfc3339(Ns div 1_000_000, [{unit, millisecond}, {offset, "Z"}]).
 
--doc "A line for a single callback.".
 -spec call(#{atom() => term()}) -> binary().
 call(#{at_ns := AtNs, name := Name, callback := Callback, tag := Kind} = Call) ->
     #{wall_ns := Ns, message := Message} = Call,

@@ -101,7 +101,6 @@ format_error({listen, Where, Reason}) when is_atom(Reason) ->
 format_error({listen, Where, Reason}) ->
     io_lib:format("nothing can listen at ~ts: ~0tP", [Where, Reason, 12]).
 
--doc "A request.".
 -spec do(#mod{}) -> {proceed, [term()]}.
 do(#mod{method = Method, request_uri = Uri} = Request) when Method =:= "GET"; Method =:= "HEAD" ->
     case hd(string:split(Uri, "?")) of

@@ -44,7 +44,6 @@
 -define(FORGOTTEN_MS, 300_000).
 -define(FRESH_WINDOWS, 3).
 
--doc "Nothing yet.".
 -spec new() -> t().
 new() ->
     #{}.

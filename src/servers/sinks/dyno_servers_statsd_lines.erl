@@ -31,7 +31,6 @@
 -define(EQUAL_PARTS, 50).
 -define(RATE_DIGITS, 13).
 
--doc "The lines of a window.".
 -spec lines([dyno_servers_sum:sum()], form()) -> [binary()].
 lines(Sums, Form) ->
     [

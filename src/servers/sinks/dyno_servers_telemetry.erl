@@ -43,7 +43,6 @@ format_error({absent, {telemetry, {"no such file or directory", _}}}) ->
 format_error({absent, Reason}) ->
     io_lib:format("the library telemetry does not start in this node: ~0tP", [Reason, 8]).
 
--doc "The events of one sum.".
 -spec events(dyno_servers_sum:sum()) -> [event()].
 events(#{start_ns := StartNs, duration_ns := DurationNs} = Sum) ->
     Metadata = (dyno_servers_metrics:labels(Sum))#{
