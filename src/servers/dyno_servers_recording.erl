@@ -32,6 +32,8 @@ run(Total, StartedAt, #{group := Group, facts := Facts, status := Status} = Opti
     Servers = dyno_servers_total:servers(Total),
     DurationNs = dyno_servers_total:duration_ns(Total),
     Sums = named(Group, dyno_servers_window:group(Group, Servers)),
+    %% Of those that are hardly busy, the ones with callbacks first.
+    Rows = dyno_servers_row:ranked(busy, [row(Sum, DurationNs) || Sum <- Sums]),
     Stages = dyno_servers_pipeline:stages(Servers, max(1, DurationNs)),
     #{
         status => Status,
@@ -40,9 +42,9 @@ run(Total, StartedAt, #{group := Group, facts := Facts, status := Status} = Opti
         nodes => Facts,
         metrics => metrics(Total, Servers),
         series => lists:append([series(Of) || Of <- dyno_servers_total:points(Total)]),
-        histograms => histograms(Sums, DurationNs),
+        histograms => histograms(Rows),
         tables => lists:append([
-            tables(Group, Sums, Servers, DurationNs),
+            tables(Rows, by_module(Group, Servers, DurationNs), DurationNs),
             made([{stages_spec(), [stage_row(Stage) || Stage <- Stages]}]),
             lines(~"pipeline", ~"Pipeline", [
                 {~"drawing", Line}
@@ -53,12 +55,17 @@ run(Total, StartedAt, #{group := Group, facts := Facts, status := Status} = Opti
                 ~"What was seen",
                 %% What the report has above the numbered sentences.
                 [{~"symptom", node_level(Of)} || Of <- dyno_servers_total:nodes(Total)] ++
-                    [{~"finding", Text} || Text <- others(Total, Servers, DurationNs)] ++
-                    [{~"finding", Text} || Text <- findings(Servers, DurationNs)]
+                    [
+                        {~"finding", Text}
+                     || Text <- others(Total, Servers, DurationNs) ++
+                            findings(Servers, DurationNs)
+                    ]
             )
         ]),
         warnings => warnings(Total, Options)
     }.
+
+row(Sum, DurationNs) -> (dyno_servers_row:row(Sum, DurationNs))#{sum => Sum}.
 
 %% Processes of one name are told apart by their identifiers.
 named(process, Sums) ->
@@ -78,15 +85,14 @@ name(#{labels := #{name := Name}}) -> Name.
 
 with_pid(Name, Pid) -> <<Name/binary, " ", Pid/binary>>.
 
-tables(Group, Sums, Servers, DurationNs) ->
-    %% Of those that are hardly busy, the ones with callbacks first.
-    Rows = dyno_servers_row:ranked(busy, [dyno_servers_row:row(Sum, DurationNs) || Sum <- Sums]),
-    Many = [Sum || #{processes := N} = Sum <- dyno_servers_window:group(module, Servers), N > 1],
-    ByModule = [
-        dyno_servers_row:row(Sum#{labels := Labels#{name => Module}}, DurationNs)
-     || #{labels := #{module := Module} = Labels} = Sum <- Many, Group =:= process
-    ],
-    Of = fun(Function) -> lists:append([Function(Sum, DurationNs) || Sum <- Sums]) end,
+by_module(process, Servers, DurationNs) ->
+    Sums = named(module, dyno_servers_window:group(module, Servers)),
+    [row(Sum, DurationNs) || #{processes := N} = Sum <- Sums, N > 1];
+by_module(_Group, _Servers, _DurationNs) ->
+    [].
+
+tables(Rows, ByModule, DurationNs) ->
+    Of = fun(Function) -> lists:append([Function(Sum, DurationNs) || #{sum := Sum} <- Rows]) end,
     made([
         {servers_spec(), Rows},
         {modules_spec(), ByModule},
@@ -296,13 +302,10 @@ in_callbacks(Node, Servers) ->
 
 %% What a person would say after reading the table.
 findings(Servers, DurationNs) ->
-    Rows = [
-        (dyno_servers_row:row(Sum, DurationNs))#{most => most(Sum)}
-     || Sum <- named(process, dyno_servers_window:group(process, Servers))
-    ],
+    Rows = [row(Sum, DurationNs) || Sum <- named(process, Servers)],
     Sentences = [
-        sentence(Row, Forecast)
-     || Row <- dyno_servers_row:ranked(busy, Rows),
+        dyno_recording_part:text("~ts: ~ts~ts", [Name, Forecast, details(Row)])
+     || #{name := Name} = Row <- dyno_servers_row:ranked(busy, Rows),
         Forecast <- [dyno_servers_row:forecast(Row)],
         Forecast =/= none
     ],
@@ -314,10 +317,7 @@ findings(Servers, DurationNs) ->
     ],
     lists:sublist(Sentences, ?MOST_SENTENCES) ++ lists:sublist(Crashed, ?MOST_SENTENCES).
 
-sentence(#{name := Name} = Row, Forecast) ->
-    dyno_recording_part:text("~ts: ~ts~ts", [Name, Forecast, details(Row)]).
-
-details(#{most := Most} = Row) ->
+details(#{sum := #{tags := Tags}} = Row) ->
     Parts = [
         [Before, dyno_unit:format(Value, Unit), After]
      || {Key, Least, Before, Unit, After} <- [
@@ -329,27 +329,21 @@ details(#{most := Most} = Row) ->
         #{Key := Value} <- [Row],
         is_number(Value),
         Value >= Least
-    ] ++ [Most || Most =/= undefined],
+    ] ++ most(Tags),
     case Parts of
         [] -> "";
         _ -> [" (", lists:join(", ", Parts), ")"]
     end.
 
 %% The kind of message that takes at least half of the time, where there are several.
-most(#{tags := [_, _ | _] = Tags}) ->
+most([_, _ | _] = Tags) ->
     All = lists:sum([Ns || #{wall_ns := Ns} <- Tags]),
-    Most = [
-        dyno_recording_part:text("most of it in ~ts, ~ts each", [
-            Kind, dyno_unit:format(Ns / Count, ~"ns")
-        ])
+    [
+        ["most of it in ", Kind, ", ", dyno_unit:format(Ns / Count, ~"ns"), " each"]
      || #{wall_ns := Ns, count := Count, tag := Kind} <- Tags, Count > 0, 2 * Ns > All
-    ],
-    case Most of
-        [Text] -> Text;
-        [] -> undefined
-    end;
-most(_Sum) ->
-    undefined.
+    ];
+most(_OneKind) ->
+    [].
 
 times(1) -> "once";
 times(N) -> [integer_to_binary(N), " times"].
@@ -405,10 +399,8 @@ series({Name, Points}) ->
         lists:any(fun({_, Row}) -> is_number(maps:get(Key, Row, undefined)) end, Points)
     ].
 
-histograms(Sums, DurationNs) ->
-    Rows = [(dyno_servers_row:row(Sum, DurationNs))#{sum => Sum} || Sum <- Sums],
-    Ranked = dyno_servers_row:ranked(busy, Rows),
-    Histograms = [of_sum(Sum) || #{count := Count, sum := Sum} <- Ranked, Count > 0],
+histograms(Rows) ->
+    Histograms = [of_sum(Sum) || #{count := Count, sum := Sum} <- Rows, Count > 0],
     lists:sublist(lists:append(Histograms), ?MOST_HISTOGRAMS).
 
 of_sum(#{labels := #{name := Name}, callbacks := Callbacks, delay := Delay, queue := Queue}) ->
@@ -433,6 +425,9 @@ histogram(Name, Title, Unit, Snapshot, Labels) ->
 
 warnings(Total, #{lost := Lost, dropped := Dropped, sinks := Sinks}) ->
     Nodes = dyno_servers_total:nodes(Total),
+    Unselected = "~b more servers of ~ts were selected than are measured (--most)",
+    None = "none of the servers that were selected ran in this time",
+    Failures = "~ts: ~b failed, ~b windows dropped~ts",
     [
         {Code, dyno_recording_part:text(Format, Arguments)}
      || {Code, Format, Arguments} <- lists:append([
@@ -441,22 +436,17 @@ warnings(Total, #{lost := Lost, dropped := Dropped, sinks := Sinks}) ->
              || #{node := Node, stepped_down := <<Why/binary>>} <- Nodes
             ],
             [
-                {~"unselected", "~b more servers of ~ts were selected than are measured (--most)",
-                    [N, Node]}
+                {~"unselected", Unselected, [N, Node]}
              || #{node := Node, unselected := N} <- Nodes, N > 0
             ],
             [{~"node_lost", "~ts", [dyno_error:format(Error)]} || _Node := Error <- Lost],
-            [
-                {~"no_servers", "none of the servers that were selected ran in this time", []}
-             || dyno_servers_total:servers(Total) =:= []
-            ],
+            [{~"no_servers", None, []} || dyno_servers_total:servers(Total) =:= []],
             [
                 {~"windows_dropped", "~b windows came too fast and were left out", [Dropped]}
              || Dropped > 0
             ],
             [
-                {~"sink", "~ts: ~b failed, ~b windows dropped~ts",
-                    [Address, Failed, Left, last(Why)]}
+                {~"sink", Failures, [Address, Failed, Left, last(Why)]}
              || {Address, #{failed := Failed, dropped := Left, last := Why}} <- Sinks,
                 Failed + Left > 0
             ]
