@@ -19,7 +19,6 @@
     rates := #{in := number(), out := number()},
     gives_to := [{Name :: binary(), EventsPerSecond :: float()}],
     bottleneck := boolean(),
-    row := dyno_servers_row:row(),
     sum := dyno_servers_sum:stage()
 }.
 
@@ -40,14 +39,11 @@ stages(Servers, DurationNs) ->
      || #{stage := #{subscriptions := Of}} <- Stages,
         #{from := From, to := To, events := Events} <- Of
     ],
-    marked([
-        stage(Sum, Edges, DurationNs)
-     || Sum <- dyno_servers_window:group(name, Stages)
-    ]).
+    marked([stage(Sum, Edges, DurationNs) || Sum <- dyno_servers_window:group(name, Stages)]).
 
 stage(#{labels := #{name := Name}, stage := Stage} = Sum, Edges, DurationNs) ->
-    #{kind := Kind} = Stage,
-    Row = dyno_servers_row:row(Sum, DurationNs),
+    #{kind := Kind, events_in := In, events_out := Out} = Stage,
+    #{processes := Processes, busy_ns := BusyNs, process_ns := ProcessNs} = Sum,
     Rate = fun
         (N) when is_number(N) -> N * 1.0e9 / DurationNs;
         (_) -> 0.0
@@ -56,18 +52,15 @@ stage(#{labels := #{name := Name}, stage := Stage} = Sum, Edges, DurationNs) ->
     #{
         name => Name,
         kind => Kind,
-        processes => map_get(processes, Sum),
-        busy => map_get(busy, Row),
-        rates => #{
-            in => Rate(maps:get(events_in, Stage, 0)), out => Rate(maps:get(events_out, Stage, 0))
-        },
+        processes => Processes,
+        busy => dyno_servers_row:share(BusyNs, ProcessNs),
+        rates => #{in => Rate(In), out => Rate(Out)},
         gives_to => [
             {Of, Rate(lists:sum(Events))}
          || Of := Events <- maps:groups_from_list(
                 fun({Of, _}) -> Of end, fun({_, Events}) -> Events end, To
             )
         ],
-        row => Row,
         sum => Stage
     }.
 
@@ -130,28 +123,25 @@ named(#{name := Name, processes := 1}) -> Name;
 named(#{name := Name, processes := N}) -> [Name, " x", integer_to_binary(N)].
 
 rest({_, _, {again, _}}) -> ~"(see above)";
-rest({_, Events, {unknown, _}}) -> [got(Events), "not selected"];
+rest({_, Events, {unknown, _}}) -> [flow(Events, 0), "not selected"];
 rest({_, Events, #{busy := Busy, kind := Kind, rates := #{out := Out}} = Stage}) ->
     [
-        case Events of
-            none -> ["gives ", dyno_unit:format(Out, ~"1/s"), ", "];
-            _ -> got(Events)
-        end,
+        flow(Events, Out),
         case Busy of
             undefined -> atom_to_binary(Kind);
             _ -> ["busy ", percent(Busy)]
         end,
-        [[", threw ", dyno_unit:format(N, ~"count"), " away"] || N <- thrown_away(Stage)],
+        [
+            [", threw ", dyno_unit:format(N, ~"count"), " away"]
+         || #{sum := #{discarded := N}} <- [Stage], is_integer(N), N > 0
+        ],
         [~"  <- the bottleneck" || #{bottleneck := true} <- [Stage]]
     ].
 
-thrown_away(#{sum := #{discarded := N}}) when is_integer(N), N > 0 -> [N];
-thrown_away(_Stage) -> [].
-
 percent(Share) -> dyno_unit:format(round(Share * 100) / 100, ~"ratio").
 
-got(none) -> "";
-got(Events) -> ["gets ", dyno_unit:format(Events, ~"1/s"), ", "].
+flow(none, Out) -> ["gives ", dyno_unit:format(Out, ~"1/s"), ", "];
+flow(Events, _Out) -> ["gets ", dyno_unit:format(Events, ~"1/s"), ", "].
 
 conclusion(Stages) ->
     case [Stage || #{bottleneck := true} = Stage <- Stages] of
