@@ -85,7 +85,15 @@ draw(Stages) ->
     Given = [To || #{gives_to := Of} <- Stages, {To, _} <- Of],
     Roots = [Name || #{name := Name} <- Stages, not lists:member(Name, Given)],
     {Nodes, _} = lists:mapfoldl(
-        fun(Name, Seen) -> lines(Name, none, 0, ByName, Seen) end, [], Roots
+        fun(Name, Seen) ->
+            case lists:member(Name, Seen) of
+                true -> {[], Seen};
+                false -> lines(Name, none, 0, ByName, Seen)
+            end
+        end,
+        [],
+        %% Those that give to each other in a circle have no first one.
+        Roots ++ (maps:keys(ByName) -- Roots)
     ),
     aligned(lists:append(Nodes)) ++ [conclusion(Stages)].
 

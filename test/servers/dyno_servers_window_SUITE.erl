@@ -32,6 +32,7 @@ groups() ->
             names_as_the_language_writes_them,
             ranks_and_filters,
             draws_a_pipeline,
+            draws_stages_of_one_name,
             names_the_bottleneck_or_none,
             a_total_is_bounded,
             a_recording_is_valid_and_shown,
@@ -386,6 +387,20 @@ draws_a_pipeline(_Config) ->
         dyno_servers_pipeline:draw(
             dyno_servers_pipeline:stages(dyno_servers_window:sums(process, Full), ?SECOND)
         )
+    ).
+
+%% step_1 gives to step_2: by the kind of their names both are one.
+draws_stages_of_one_name(_Config) ->
+    First = server(~"step_1", step, [callback(~"handle_demand", [1000])]),
+    Second = server(~"step_2", step, [callback(~"handle_events", [1000])]),
+    Edge = #{from => map_get(pid, First), to => map_get(pid, Second), events => 10},
+    Window = dyno_servers_window:new([
+        window([stage(First, producer, 0, 10, []), stage(Second, consumer, 10, 0, [Edge])])
+    ]),
+    Stages = dyno_servers_pipeline:stages(dyno_servers_window:sums(process, Window), ?SECOND),
+    ?assertMatch(
+        [<<"step_N x2  gives 10 /s", _/binary>>, <<"-> step_N  (see above)">>, _],
+        dyno_servers_pipeline:draw(Stages)
     ).
 
 names_the_bottleneck_or_none(_Config) ->
