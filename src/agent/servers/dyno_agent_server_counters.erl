@@ -90,7 +90,9 @@ end_callback(Counters, SinceBase, Series) ->
     atomics:put(Counters, ?BEGUN, -(SinceBase bsl ?SERIES_BITS bor Series)).
 
 -doc "The callback under way, and since when; or the last one, and when it ended.".
--spec under_way(t()) -> {begun | ended, SinceBase :: pos_integer(), series()} | none.
+-spec under_way(t() | none) -> {begun | ended, SinceBase :: pos_integer(), series()} | none.
+under_way(none) ->
+    none;
 under_way(Counters) ->
     case atomics:get(Counters, ?BEGUN) of
         0 -> none;

@@ -436,13 +436,11 @@ names(Pid, #{names := Table}) ->
 
 -doc "The other stages, and the user's module and the type of the stage, where they are known.".
 -spec peers(pid(), shared()) ->
-    {#{dyno_agent_server_counters:peer() => pid()}, {module(), atom()} | unknown}.
+    {#{dyno_agent_server_counters:peer() => pid()}, module() | unknown, Type :: atom()}.
 peers(Pid, #{names := Table}) ->
     Peers = #{Peer => Of || [Peer, Of] <- ets:match(Table, {{Pid, peer, '$1'}, '$2'})},
-    case ets:lookup(Table, {Pid, stage, 1}) of
-        [{_, Stage}] -> {Peers, Stage};
-        [] -> {Peers, unknown}
-    end.
+    {Module, Type} = ets:lookup_element(Table, {Pid, stage, 1}, 2, {unknown, unknown}),
+    {Peers, Module, Type}.
 
 -spec forget(pid(), shared()) -> ok.
 forget(Pid, #{names := Table}) ->

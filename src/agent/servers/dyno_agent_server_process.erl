@@ -203,9 +203,9 @@ busy(_By, _Callbacks, _RunningNs) ->
 
 %% A callback is counted when it has ended, with all of its time: a server that is blocked for ten
 %% windows would be idle in nine and busy ten times over in the last. So each gets what ran in it.
-running_ns(#{state := alive, ran_ns := Before}, #{running := #{ns := Ns}, elapsed_ns := ElapsedNs}) ->
+running_ns(#{state := alive, ran_ns := Before}, #{running := #{ns := Ns}} = Measured) ->
     %% What the first window does not know began before it.
-    min(Ns, Before + ElapsedNs) - Before;
+    min(Ns, Before + map_get(elapsed_ns, Measured)) - Before;
 running_ns(#{ran_ns := Before}, _NoneRuns) ->
     -Before.
 

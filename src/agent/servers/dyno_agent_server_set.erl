@@ -184,9 +184,9 @@ has_room(#{measured := All, ended := Ended, most := Most}) ->
 %% A stage tells its module with its first callback; until then it may be one that is selected.
 known_stage(Pid, #{measured := All, shared := Shared, selectors := Selectors} = Set) ->
     case dyno_agent_server_hook:peers(Pid, Shared) of
-        {_Peers, unknown} ->
+        {_Peers, unknown, unknown} ->
             Set;
-        {_Peers, {Module, _Kind}} ->
+        {_Peers, Module, _Kind} ->
             #{Pid := #{busiest := Busiest} = One} = All,
             #{server := Server} = Renamed = dyno_agent_server_process:rename(Module, One),
             Known = Set#{measured := All#{Pid := Renamed}},
@@ -229,7 +229,8 @@ candidate(Server, #{selectors := Selectors}) ->
     end.
 
 measure(Pid, Server, Busiest, #{measured := All, other := Other} = Set) ->
-    New = dyno_agent_server_process:new(Server, monitor(process, Pid), queue_length(Pid)),
+    Queue = number(Pid, message_queue_len),
+    New = dyno_agent_server_process:new(Server, monitor(process, Pid), Queue),
     Set#{
         measured := All#{Pid => New#{busiest := Busiest}}, other := maps:remove(Pid, Other)
     }.
@@ -260,8 +261,6 @@ busiest(Count, #{measured := All, other := Other, reductions := Before} = Set) -
         Left,
         Top
     ).
-
-queue_length(Pid) -> number(Pid, message_queue_len).
 
 number(Pid, Item) ->
     case process_info(Pid, Item) of
@@ -386,12 +385,10 @@ stage_modules(#{measured := All}) ->
 sample_queues(Which, #{measured := All} = Set) ->
     Set#{measured := maps:map(fun(Pid, One) -> sample_queue(Which, Pid, One) end, All)}.
 
-sample_queue(unhooked, _Pid, #{hook := hooked} = One) ->
-    One;
-sample_queue(_Which, Pid, One) ->
-    case is_ended(One) of
+sample_queue(Which, Pid, #{hook := Hook} = One) ->
+    case is_ended(One) orelse {Which, Hook} =:= {unhooked, hooked} of
         true -> One;
-        false -> dyno_agent_server_process:queue(queue_length(Pid), One)
+        false -> dyno_agent_server_process:queue(number(Pid, message_queue_len), One)
     end.
 
 %% Beginnings and ends
@@ -417,7 +414,7 @@ begun(Pid, InitNs, Level, #{shared := Shared} = Before) ->
 -spec running(pid(), t()) -> dyno_agent_servers:running() | none.
 running(Pid, #{measured := All, shared := #{clock := Clock} = Shared}) ->
     #{Pid := #{counters := Counters}} = All,
-    case at(Counters) of
+    case dyno_agent_server_counters:under_way(Counters) of
         {begun, Since, Series} ->
             #{callback => name(Pid, Series, Shared), ns => max(0, now_ns() - Clock - Since)};
         _ ->
@@ -438,9 +435,6 @@ call(Pid, Series, #{measured := All, shared := Shared}) ->
             none
     end.
 
-at(none) -> none;
-at(Counters) -> dyno_agent_server_counters:under_way(Counters).
-
 name(Pid, Series, Shared) ->
     Names = dyno_agent_server_hook:names(Pid, Shared),
     {Callback, _} = maps:get(Series, Names, {'(other)', none}),
@@ -449,27 +443,23 @@ name(Pid, Series, Shared) ->
 -doc "A process has ended: says so with the callback that it ended in.".
 -spec down(pid(), reference(), {Reason, dyno_agent_server_life:ending() | none}, t()) -> t() when
     Reason :: term().
-down(Pid, Monitor, {Reason, Ending}, #{measured := All} = Set) ->
+down(Pid, Monitor, {Reason, Ending}, #{measured := All, ended := Ended} = Set) ->
     case All of
         #{Pid := #{monitor := Monitor} = One} ->
-            Set#{
-                measured := All#{Pid := ended(Pid, Reason, Ending, One, Set)},
-                ended := map_get(ended, Set) + 1
-            };
+            Last = ended(Pid, Reason, Ending, One, Set),
+            Set#{measured := All#{Pid := Last}, ended := Ended + 1};
         #{} ->
             Set
     end.
 
 ended(Pid, Reason, Ending, #{counters := Counters, server := Server} = One, #{shared := Shared}) ->
     How = how(Reason),
+    UnderWay = dyno_agent_server_counters:under_way(Counters),
     Last =
-        case last(at(Counters), Ending, {How, Reason}, Shared) of
-            {Series, Outcome, Taken} ->
-                {name(Pid, Series, Shared), Outcome, Taken};
-            {raised, Taken} ->
-                raised(Reason, Server, Taken);
-            none ->
-                none
+        case last(UnderWay, Ending, {How, Reason}, Shared) of
+            {Series, Outcome, Taken} -> {name(Pid, Series, Shared), Outcome, Taken};
+            {raised, Taken} -> raised(Reason, Server, Taken);
+            none -> none
         end,
     dyno_agent_server_process:ended(How, Reason, Last, terminated(Ending, One)).
 
@@ -495,11 +485,7 @@ last({ended, End, Series}, {stop, At, _}, _Reason, #{clock := Clock}) when End >
 last({begun, _Since, _Series}, none, {_How, killed}, _Shared) ->
     none;
 last({begun, Since, Series}, none, {How, _Reason}, #{clock := Clock}) ->
-    Outcome =
-        case How of
-            crashed -> exception;
-            ended -> stop
-        end,
+    Outcome = map_get(How, #{crashed => exception, ended => stop}),
     {Series, Outcome, max(0, now_ns() - Clock - Since)};
 last(none, _Ending, {crashed, _Reason}, _Shared) ->
     {raised, counted};

@@ -78,18 +78,14 @@ stages(Read, #{shared := Shared} = Context) ->
     },
     #{Pid => stage(Pid, One, Seen, Context) || Pid := One <- Seen}.
 
-stage(Pid, {Values, Counters, {_, Stage}} = One, Seen, Context) ->
+stage(Pid, {Values, Counters, {_Peers, _Module, Kind}} = One, Seen, Context) ->
     #{outstanding := Before, discarded := Discarded} = Context,
     From = by_pid(events, One),
     Demand = by_pid(demand, One),
     Received = lists:sum(maps:values(Demand)),
     Out = told_by(events, Pid, maps:keys(Demand), Seen),
     #{
-        kind =>
-            case Stage of
-                unknown -> unknown;
-                {_Module, Kind} -> Kind
-            end,
+        kind => Kind,
         buffered => dyno_agent_server_counters:get(Counters, buffered),
         discarded =>
             case Discarded of
@@ -115,7 +111,7 @@ stage(Pid, {Values, Counters, {_, Stage}} = One, Seen, Context) ->
         ]
     }.
 
-by_pid(What, {Values, _Counters, {Peers, _}}) ->
+by_pid(What, {Values, _Counters, {Peers, _Module, _Kind}}) ->
     #{maps:get(Peer, Peers, others) => Count || Peer := Count <- map_get(What, Values)}.
 
 %% What the others have counted of this one, where all of them are measured.
