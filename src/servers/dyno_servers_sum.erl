@@ -138,17 +138,9 @@ plus(undefined, B) -> B;
 plus(A, undefined) -> A;
 plus(A, B) -> A + B.
 
-%% Both are sorted by name.
-callbacks([#{name := Name} = A | As], [#{name := Name} = B | Bs]) ->
-    [both(A, B) | callbacks(As, Bs)];
-callbacks([#{name := NameA} = A | As], [#{name := NameB} | _] = Bs) when NameA < NameB ->
-    [A | callbacks(As, Bs)];
-callbacks([_ | _] = As, [B | Bs]) ->
-    [B | callbacks(As, Bs)];
-callbacks([], Bs) ->
-    Bs;
-callbacks(As, []) ->
-    As.
+callbacks(As, Bs) ->
+    ByName = fun(Of) -> #{Name => Callback || #{name := Name} = Callback <- Of} end,
+    maps:values(maps:merge_with(fun(_, A, B) -> both(A, B) end, ByName(As), ByName(Bs))).
 
 both(A, B) ->
     maps:merge_with(fun(Key, X, Y) -> add(Key, process, X, Y) end, A, B).
