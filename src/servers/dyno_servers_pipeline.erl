@@ -30,7 +30,7 @@
 stages(Servers, DurationNs) ->
     Stages = [Sum || #{stage := #{}} = Sum <- Servers],
     Names = #{
-        Pid => dyno_server_name:kind(Name)
+        Pid => dyno_servers_sum:kind(Name)
      || #{labels := #{pid := Pid, name := Name}} <- Stages
     },
     %% A consumer knows from whom its events came.
@@ -65,7 +65,7 @@ stage(#{labels := #{name := Name}, stage := Stage} = Sum, Edges, DurationNs) ->
     }.
 
 printed(Pid, Names) ->
-    Text = dyno_server_name:pid(Pid),
+    Text = dyno_servers_sum:pid(Pid),
     maps:get(Text, Names, Text).
 
 marked(Stages) ->

@@ -7,7 +7,7 @@
 %% same time, and with later times of the same processes. Histograms are merged, so that percentiles
 %% of a sum are those of all of its callbacks. Pure.
 
--export([of_server/2, add_process/2, add_time/2, all_callbacks/1]).
+-export([of_server/2, add_process/2, add_time/2, all_callbacks/1, pid/1, kind/1]).
 -export_type([sum/0, callback/0, stage/0, histogram/0]).
 
 -type histogram() :: dyno_histogram:snapshot() | none.
@@ -55,7 +55,7 @@ of_server(#{pid := Pid, module := Module} = Server, #{node := Node} = Window) ->
     (maps:with(?AS_SENT, Server))#{
         labels => labels(Server, #{
             node => atom_to_binary(Node),
-            pid => dyno_server_name:pid(Pid),
+            pid => pid(Pid),
             module => dyno_agent_name:module(Module)
         }),
         start_ns => StartNs,
@@ -173,3 +173,13 @@ together(Keys, Maps) ->
             maps:groups_from_list(fun(Map) -> maps:with(Keys, Map) end, Maps), ordered
         )
     ].
+
+-doc "A process as its own node writes it.".
+-spec pid(pid()) -> binary().
+pid(Pid) ->
+    iolist_to_binary(re:replace(pid_to_list(Pid), "^<[0-9]+", "<0")).
+
+-doc "What names of one kind have in common, with N for the numbers that tell them apart.".
+-spec kind(binary()) -> binary().
+kind(Name) ->
+    iolist_to_binary(re:replace(Name, "[0-9]+", "N", [global, unicode])).

@@ -87,7 +87,7 @@ fold(Servers, Ended) ->
 
 with_ended(#{labels := Labels} = Sum, Servers) ->
     #{name := Name} = Labels,
-    Common = (maps:remove(pid, Labels))#{name := dyno_server_name:kind(Name)},
+    Common = (maps:remove(pid, Labels))#{name := dyno_servers_sum:kind(Name)},
     Add = fun(Before) -> dyno_servers_sum:add_process(Before, Sum) end,
     maps:update_with({ended, Common}, Add, Sum#{labels := Common}, Servers).
 

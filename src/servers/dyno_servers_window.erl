@@ -69,10 +69,10 @@ add(Server, Sum) -> dyno_servers_sum:add_process(Sum, Server).
 key(cluster, _Labels) ->
     ~"all";
 key(name, #{name := Name}) ->
-    dyno_server_name:kind(Name);
+    dyno_servers_sum:kind(Name);
 key(sink, #{name := Name} = Labels) ->
     (maps:with([node, application, module, behaviour], Labels))#{
-        name => dyno_server_name:kind(Name)
+        name => dyno_servers_sum:kind(Name)
     };
 key(Group, Labels) ->
     maps:get(Group, Labels, ~"none").
