@@ -158,28 +158,21 @@ saturates_at(_) ->
 -spec forecast(row()) -> binary() | none.
 forecast(#{running := <<Running/binary>>, queue_now := Queue}) ->
     text("still in ~ts, while ~ts messages wait", [Running, number(Queue)]);
-forecast(#{arrival_rate := Arrivals, rate := Rate} = Row) when is_number(Arrivals) ->
-    #{queue_now := Queue} = Row,
-    case Arrivals > Rate * ?GROWS andalso Queue >= ?GROWS_BY of
-        true ->
-            text("~ts come, ~ts are done: its queue of ~ts grows", [
-                per_second(Arrivals), per_second(Rate), number(Queue)
-            ]);
-        false ->
-            by_busy(Row)
-    end;
-forecast(Row) ->
-    by_busy(Row).
-
-by_busy(#{busy := Busy, rate := Rate}) when is_number(Busy), Busy >= ?SATURATED ->
+forecast(#{arrival_rate := Arrivals, rate := Rate, queue_now := Queue}) when
+    is_number(Arrivals), Arrivals > Rate * ?GROWS, Queue >= ?GROWS_BY
+->
+    text("~ts come, ~ts are done: its queue of ~ts grows", [
+        per_second(Arrivals), per_second(Rate), number(Queue)
+    ]);
+forecast(#{busy := Busy, rate := Rate}) when is_number(Busy), Busy >= ?SATURATED ->
     text("saturated: busy all of the time, at ~ts", [per_second(Rate)]);
-by_busy(#{busy := Busy, saturates_at := Times}) when
+forecast(#{busy := Busy, saturates_at := Times}) when
     is_number(Busy), Busy >= ?WORTH_SAYING, is_number(Times)
 ->
     text("saturates at ~ts times today's rate", [
         float_to_binary(floor(Times * 10) / 10, [{decimals, 1}])
     ]);
-by_busy(_) ->
+forecast(_Row) ->
     none.
 
 text(Format, Arguments) -> dyno_recording_part:text(Format, Arguments).

@@ -185,24 +185,19 @@ histogram(#{name := Name, callback := Callback, buckets := Buckets}) ->
     }.
 
 -spec warnings(Role :: binary(), window()) -> [dyno_agent_instrument:warning()].
-warnings(Role, #{unselected := Unselected, stepped_down := Why} = Window) ->
-    #{servers := Servers, asked := Asked, level := Level} = Window,
+warnings(Role, #{unselected := Over, stepped_down := Why, servers := Servers} = Window) ->
+    #{asked := Asked, level := Level} = Window,
     Unhooked = [Pid || #{pid := Pid, measured := call_time, why := <<_/binary>>} <- Servers],
-    [
-        {~"servers_left_out",
+    Possible = [
+        {Over > 0, ~"servers_left_out",
             "~ts servers of ~ts are more than are measured: nothing is known of them",
-            [{Unselected, ~"count"}, Role]}
-     || Unselected > 0
-    ] ++
-        [
-            {~"servers_level", "the servers of ~ts were measured at the level ~ts, not ~ts: ~ts",
-                [Role, Level, Asked, Why]}
-         || is_binary(Why)
-        ] ++
-        [
-            {~"servers_without_hook",
-                "~ts servers of ~ts could not measure themselves: of their callbacks only the time "
-                "on the processor is known",
-                [{length(Unhooked), ~"count"}, Role]}
-         || Unhooked =/= []
-        ].
+            [{Over, ~"count"}, Role]},
+        {is_binary(Why), ~"servers_level",
+            "the servers of ~ts were measured at the level ~ts, not ~ts: ~ts",
+            [Role, Level, Asked, Why]},
+        {Unhooked =/= [], ~"servers_without_hook",
+            "~ts servers of ~ts could not measure themselves: of their callbacks only the time on "
+            "the processor is known",
+            [{length(Unhooked), ~"count"}, Role]}
+    ],
+    [{Code, Format, Arguments} || {true, Code, Format, Arguments} <- Possible].

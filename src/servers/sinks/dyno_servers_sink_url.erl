@@ -165,15 +165,12 @@ tags(Text) ->
 resolve(Host) ->
     Name = unicode:characters_to_list(Host),
     maybe
-        {error, Reason} ?= resolve(Name, inet),
-        {error, _} ?= resolve(Name, inet6),
+        {error, Reason} ?= inet:getaddr(Name, inet),
+        {error, _} ?= inet:getaddr(Name, inet6),
         {error, {?MODULE, {host, Host, Reason}}}
-    end.
-
-resolve(Name, Family) ->
-    case inet:getaddr(Name, Family) of
-        {ok, Address} -> {ok, Family, Address};
-        Error -> Error
+    else
+        {ok, {_, _, _, _} = Address} -> {ok, inet, Address};
+        {ok, Address} -> {ok, inet6, Address}
     end.
 
 -spec format_error(reason()) -> unicode:chardata().
