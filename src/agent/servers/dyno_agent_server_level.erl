@@ -41,17 +41,17 @@ new(Level, Share) ->
     #{asked => Level, now => Level, share => Share, why => none, too_much => 0, calm => 0}.
 
 -spec observe(observation(), t()) -> t().
-observe(Observation, #{too_much := TooMuch, calm := Calm} = Level) ->
-    case {is_too_much(Observation, Level), Level} of
-        {{true, Why}, _} when TooMuch + 1 >= ?TOO_MUCH ->
-            lower(Why, Level);
-        {{true, _}, _} ->
+observe(Observation, #{now := Now, too_much := TooMuch, calm := Calm} = Level) ->
+    case is_too_much(Observation, Level) of
+        {true, Why} when TooMuch + 1 >= ?TOO_MUCH ->
+            changed(below(Now), Level#{why := Why});
+        {true, _} ->
             Level#{too_much := TooMuch + 1, calm := 0};
-        {false, #{asked := Asked, now := Asked}} ->
+        false when map_get(asked, Level) =:= Now ->
             Level#{too_much := 0};
-        {false, _} when Calm + 1 >= ?CALM ->
-            higher(Level);
-        {false, _} ->
+        false when Calm + 1 >= ?CALM ->
+            changed(above(Now), Level);
+        false ->
             Level#{too_much := 0, calm := Calm + 1}
     end.
 
@@ -66,19 +66,15 @@ is_too_much(#{run_queue := Queue, busy := Busy}, #{now := Now}) when
 is_too_much(_Observation, _Level) ->
     false.
 
-lower(Why, #{now := Now} = Level) ->
-    Level#{now := below(Now), why := Why, too_much := 0, calm := 0}.
+changed(Now, #{asked := Now} = Level) ->
+    Level#{now := Now, why := none, too_much := 0, calm := 0};
+changed(Now, Level) ->
+    Level#{now := Now, too_much := 0, calm := 0}.
 
 below(each) -> distribution;
 below(distribution) -> time;
 below(time) -> rate;
 below(rate) -> rate.
-
-higher(#{asked := Asked, now := Now} = Level) ->
-    case above(Now) of
-        Asked -> Level#{now := Asked, why := none, too_much := 0, calm := 0};
-        Above -> Level#{now := Above, too_much := 0, calm := 0}
-    end.
 
 above(rate) -> time;
 above(time) -> distribution;

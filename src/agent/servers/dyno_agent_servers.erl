@@ -380,7 +380,8 @@ terminate(_Reason, #{shared := #{control := Control}} = State) ->
 %% Each second
 
 tick(#{shared := Shared, life := Life, ticks := Ticks} = State) ->
-    Late = is_late(Shared),
+    #{control := Control, clock := Clock} = Shared,
+    Late = now_ns() - Clock > atomics:get(Control, 1),
     ok = prolong(Shared),
     Ticked = State#{life := dyno_agent_server_life:tick(Life), ticks := Ticks + 1},
     Scanned = scan_due(unhooked, Ticked),
@@ -454,9 +455,6 @@ told(Pid, Series, Text, Ns, #{config := #{sink := Sink}, set := Set}) ->
 
 prolong(#{control := Control, clock := Clock}) ->
     atomics:put(Control, 1, now_ns() - Clock + ?DEADLINE_NS).
-
-is_late(#{control := Control, clock := Clock}) ->
-    now_ns() - Clock > atomics:get(Control, 1).
 
 %% Windows
 

@@ -175,12 +175,12 @@ finer(Count, Runs) ->
     {Means, Rest} = means(?PARTS - 1, Weight, Runs),
     [{Weight, Means} | finer(Count - (?PARTS - 1) * Weight, Rest)].
 
-means(0, _Weight, Runs) ->
-    {[], Runs};
 means(Parts, Weight, Runs) ->
-    {Sum, Rest} = take(Weight, Runs, 0),
-    {Means, Left} = means(Parts - 1, Weight, Rest),
-    {[Sum / Weight | Means], Left}.
+    Mean = fun(_, Rest) ->
+        {Sum, Left} = take(Weight, Rest, 0),
+        {Sum / Weight, Left}
+    end,
+    lists:mapfoldl(Mean, Runs, lists:seq(1, Parts)).
 
 take(0, Runs, Sum) -> {Sum, Runs};
 take(Wanted, [{Value, N} | Runs], Sum) when N =< Wanted -> take(Wanted - N, Runs, Sum + N * Value);
