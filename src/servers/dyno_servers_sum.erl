@@ -7,7 +7,7 @@
 %% same time, and with later times of the same processes. Histograms are merged, so that percentiles
 %% of a sum are those of all of its callbacks. Pure.
 
--export([of_server/2, add_process/2, add_time/2, all_callbacks/1, pid/1, kind/1]).
+-export([of_server/2, add/3, all_callbacks/1, pid/1, kind/1]).
 -export_type([sum/0, callback/0, stage/0, histogram/0]).
 
 -type histogram() :: dyno_histogram:snapshot() | none.
@@ -86,14 +86,8 @@ known_delay(#{delay := #{count := Count, sum := SumNs}, delay_error_ns := ErrorN
 known_delay(#{delay := Delay}) ->
     Delay.
 
--doc "Of other processes in the same time.".
--spec add_process(sum(), sum()) -> sum().
-add_process(A, B) -> add(process, A, B).
-
--doc "Of a later time.".
--spec add_time(sum(), Later :: sum()) -> sum().
-add_time(A, B) -> add(later, A, B).
-
+-doc "Of another process in the same time, or of a later time.".
+-spec add(process | later, sum(), sum()) -> sum().
 add(How, A, B) ->
     maps:map(fun(Key, Value) -> add(Key, How, Value, map_get(Key, B)) end, A).
 

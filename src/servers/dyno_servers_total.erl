@@ -72,7 +72,7 @@ server(#{labels := #{node := Node, pid := Pid}, ended := Gone} = Sum, Total) ->
     Key = {Node, Pid},
     Total#{
         servers := maps:update_with(
-            Key, fun(Before) -> dyno_servers_sum:add_time(Before, Sum) end, Sum, Servers
+            Key, fun(Before) -> dyno_servers_sum:add(later, Before, Sum) end, Sum, Servers
         ),
         ended := [Key || Gone > 0] ++ Ended
     }.
@@ -88,7 +88,7 @@ fold(Servers, Ended) ->
 with_ended(#{labels := Labels} = Sum, Servers) ->
     #{name := Name} = Labels,
     Common = (maps:remove(pid, Labels))#{name := dyno_servers_sum:kind(Name)},
-    Add = fun(Before) -> dyno_servers_sum:add_process(Before, Sum) end,
+    Add = fun(Before) -> dyno_servers_sum:add(process, Before, Sum) end,
     maps:update_with({ended, Common}, Add, Sum#{labels := Common}, Servers).
 
 of_node(#{node := Node} = Now, Nodes) ->

@@ -58,13 +58,12 @@ sums(Group, #{servers := Servers}) ->
 group(process, Servers) ->
     Servers;
 group(Group, Servers) ->
+    Add = fun(Server, Sum) -> dyno_servers_sum:add(process, Sum, Server) end,
     Keyed = maps:groups_from_list(fun(#{labels := Labels}) -> key(Group, Labels) end, Servers),
     [
-        with_key(Group, Key, lists:foldl(fun add/2, First, Rest))
+        with_key(Group, Key, lists:foldl(Add, First, Rest))
      || Key := [First | Rest] <- maps:iterator(Keyed, ordered)
     ].
-
-add(Server, Sum) -> dyno_servers_sum:add_process(Sum, Server).
 
 key(cluster, _Labels) ->
     ~"all";

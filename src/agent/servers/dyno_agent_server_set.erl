@@ -421,19 +421,18 @@ running(Pid, #{measured := All, shared := #{clock := Clock} = Shared}) ->
             none
     end.
 
+-doc "What a single call was, where that is known.".
 -spec call(pid(), dyno_agent_server_counters:series(), t()) ->
-    #{pid := pid(), name := binary(), module := module(), callback := binary(), tag := binary()}
-    | none.
+    [#{pid := pid(), name := binary(), module := module(), callback := binary(), tag := binary()}].
 call(Pid, Series, #{measured := All, shared := Shared}) ->
-    case {All, dyno_agent_server_hook:names(Pid, Shared)} of
-        {#{Pid := #{server := Server}}, #{Series := {Callback, Kind}}} ->
-            (maps:with([pid, name, module], Server))#{
-                callback => dyno_agent_server_process:callback_name(Callback),
-                tag => atom_to_binary(Kind)
-            };
-        _ ->
-            none
-    end.
+    [
+        (maps:with([pid, name, module], Server))#{
+            callback => dyno_agent_server_process:callback_name(Callback),
+            tag => atom_to_binary(Kind)
+        }
+     || #{Pid := #{server := Server}} <- [All],
+        #{Series := {Callback, Kind}} <- [dyno_agent_server_hook:names(Pid, Shared)]
+    ].
 
 name(Pid, Series, Shared) ->
     Names = dyno_agent_server_hook:names(Pid, Shared),

@@ -292,8 +292,8 @@ init(#{servers := Selectors} = Config) ->
     },
     {ok, begin_window(refilled(with_stages(scan(busiest(State)))))}.
 
-%% What reading takes makes nearly all of a window that is hardly longer than that: short windows are
-%% judged together.
+%% What reading takes makes nearly all of a window that is hardly longer than that: short windows
+%% are judged together.
 spent(Cost, DurationNs, #{spent := {TookNs, Ns}} = State) ->
     case {TookNs + Cost * DurationNs, Ns + DurationNs} of
         {_, All} = Spent when All < ?SHORT_NS ->
@@ -350,8 +350,14 @@ handle_info({'DOWN', Monitor, process, Pid, Reason}, #{set := Set, life := Befor
     Ended = dyno_agent_server_set:down(Pid, Monitor, {Reason, Ending}, Set),
     {noreply, State#{set := Ended, life := Life}};
 handle_info({dyno_agent_server_hook, Pid, Series, Text, Ns}, #{each := Each} = State) ->
+    #{config := #{sink := Sink}, set := Set} = State,
     #{left := Left} = Each,
-    ok = told(Pid, Series, Text, Ns, State),
+    At = erlang:system_time(nanosecond),
+    More = #{node => node(), message => Text, wall_ns => Ns, at_ns => At},
+    _ = [
+        erlang:send(Sink, {dyno_servers, each, maps:merge(Call, More)}, [noconnect])
+     || Call <- dyno_agent_server_set:call(Pid, Series, Set)
+    ],
     {noreply, State#{each := Each#{left := max(0, Left - 1)}}};
 handle_info({'EXIT', _From, Reason}, State) ->
     {stop, Reason, State};
@@ -441,17 +447,6 @@ refilled(#{each := Each, shared := #{control := Control}} = State) ->
         end,
     ok = atomics:put(Control, 2, Calls),
     State.
-
-told(Pid, Series, Text, Ns, #{config := #{sink := Sink}, set := Set}) ->
-    case dyno_agent_server_set:call(Pid, Series, Set) of
-        none ->
-            ok;
-        Call ->
-            At = erlang:system_time(nanosecond),
-            More = #{node => node(), message => Text, wall_ns => Ns, at_ns => At},
-            _ = erlang:send(Sink, {dyno_servers, each, maps:merge(Call, More)}, [noconnect]),
-            ok
-    end.
 
 prolong(#{control := Control, clock := Clock}) ->
     atomics:put(Control, 1, now_ns() - Clock + ?DEADLINE_NS).

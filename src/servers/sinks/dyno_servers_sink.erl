@@ -52,7 +52,7 @@ because the sink was still busy with those before. `last` says why the last one 
 -type reason() :: {exit, term()}.
 
 -type server() :: #{
-    sink := sink(), table := ets:table(), module := module(), state := term()
+    sink := sink(), module := module(), state := term()
 }.
 
 -doc "Makes ready to send. `Address` is for people: where the sink sends, or where it can be read.".
@@ -132,7 +132,7 @@ init(#{sink := Module} = Config) ->
             Table = ets:new(?MODULE, [public, {write_concurrency, true}]),
             true = ets:insert(Table, [{queued, 0} | counted()]),
             Sink = #{pid => self(), table => Table, address => Address},
-            {ok, #{sink => Sink, table => Table, module => Module, state => State}};
+            {ok, #{sink => Sink, module => Module, state => State}};
         {error, Reason} ->
             {error, {refused, Reason}}
     end.
@@ -142,7 +142,8 @@ handle_call(sink, _From, #{sink := Sink} = Server) ->
     {reply, Sink, Server}.
 
 -spec handle_cast({write, [dyno_servers_sum:sum()]}, server()) -> {noreply, server()}.
-handle_cast({write, Sums}, #{table := Table, module := Module, state := State} = Server) ->
+handle_cast({write, Sums}, #{sink := Sink, module := Module, state := State} = Server) ->
+    #{table := Table} = Sink,
     {{Failed, Why}, Written} = Module:write(Sums, State),
     %% Who sees that one failed, sees why.
     true = Why =:= none orelse ets:insert(Table, {last, text(Why)}),
