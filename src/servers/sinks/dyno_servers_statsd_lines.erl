@@ -86,29 +86,15 @@ named(Id, {Tags, Label}, #{kind := dogstatsd, prefix := Prefix}) ->
     All = [Tags || Tags =/= ~""] ++ [tag(Label) || Label =/= none],
     {[prefix(Prefix), ~".", Id, ~":"], [[~"|#", lists:join(~",", All)] || All =/= []]}.
 
-prefix(Prefix) ->
-    <<<<(prefix_character(C))>> || <<C/utf8>> <= Prefix>>.
-
-prefix_character($.) -> $.;
-prefix_character(C) -> part_character(C).
-
-part(Text) ->
-    <<<<(part_character(C))>> || <<C/utf8>> <= Text>>.
+prefix(Prefix) -> re:replace(Prefix, "[^a-zA-Z0-9.-]", "_", [global, unicode]).
 
 %% A dot divides names; no alias of Elixir has a hyphen.
-part_character($.) -> $-;
-part_character(C) when C >= $a, C =< $z; C >= $A, C =< $Z; C >= $0, C =< $9 -> C;
-part_character($-) -> $-;
-part_character(_) -> $_.
+part(Text) -> prefix(binary:replace(Text, ~".", ~"-", [global])).
 
 tag({Key, Value}) when is_atom(Key) -> [atom_to_binary(Key), ~":", clean(Value)];
 tag({Key, Value}) -> [clean(Key), ~":", clean(Value)].
 
-clean(Text) ->
-    <<<<(tag_character(C))>> || <<C>> <= Text>>.
-
-tag_character(C) when C =< $\s; C =:= $:; C =:= $|; C =:= $@; C =:= $#; C =:= $, -> $_;
-tag_character(C) -> C.
+clean(Text) -> re:replace(Text, "[\\x00-\\x20:|@#,]", "_", [global]).
 
 %% Times in milliseconds; a nanosecond is their sixth decimal.
 number(Ns, ns) -> decimal(Ns / 1.0e6);
