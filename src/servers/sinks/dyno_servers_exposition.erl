@@ -23,12 +23,9 @@ format(Format, Servers) ->
         ]
     ),
     [
-        [
-            [family(Format, Metric), [samples(Metric, Point) || Point <- map_get(Id, Points)]]
-         || #{id := Id} = Metric <- dyno_servers_metrics:metrics(), is_map_key(Id, Points)
-        ],
-        [~"# EOF\n" || Format =:= openmetrics]
-    ].
+        [family(Format, Metric), [samples(Metric, Point) || Point <- map_get(Id, Points)]]
+     || #{id := Id} = Metric <- dyno_servers_metrics:metrics(), is_map_key(Id, Points)
+    ] ++ [~"# EOF\n" || Format =:= openmetrics].
 
 %% Those of a server, as one text for all of its points.
 common(Labels) ->
@@ -43,11 +40,10 @@ family(text, #{prometheus := Name, kind := counter, help := Help}) ->
     [~"# HELP ", Name, ~"_total ", Help, ~"\n# TYPE ", Name, ~"_total counter\n"];
 family(text, #{prometheus := Name, kind := Kind, help := Help}) ->
     [~"# HELP ", Name, ~" ", Help, ~"\n# TYPE ", Name, ~" ", atom_to_binary(Kind), ~"\n"];
-family(openmetrics, #{prometheus := Name, kind := Kind, help := Help} = Metric) ->
-    Unit = [[~"# UNIT ", Name, ~" seconds\n"] || map_get(unit, Metric) =:= ns],
+family(openmetrics, #{prometheus := Name, kind := Kind, help := Help, unit := Unit}) ->
     [
         [~"# TYPE ", Name, ~" ", atom_to_binary(Kind), ~"\n"],
-        Unit,
+        [[~"# UNIT ", Name, ~" seconds\n"] || Unit =:= ns],
         [~"# HELP ", Name, ~" ", Help, ~"\n"]
     ].
 
@@ -74,12 +70,8 @@ samples(#{prometheus := Name, unit := Unit}, {_, Labels, Value}) ->
 sample(Name, Labels, Value) -> [Name, ~"{", Labels, ~"} ", Value, ~"\n"].
 
 escaped(Text) ->
-    binary:replace(
-        binary:replace(Text, [~"\\", ~"\""], ~"\\", [global, {insert_replaced, 1}]),
-        ~"\n",
-        ~"\\n",
-        [global]
-    ).
+    Quoted = binary:replace(Text, [~"\\", ~"\""], ~"\\", [global, {insert_replaced, 1}]),
+    binary:replace(Quoted, ~"\n", ~"\\n", [global]).
 
 number(Ns, ns) -> float_to_binary(Ns / 1.0e9, [short]);
 number(Value, _) when is_integer(Value) -> integer_to_binary(Value);
