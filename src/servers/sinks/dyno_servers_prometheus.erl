@@ -4,7 +4,8 @@
 -module(dyno_servers_prometheus).
 -moduledoc false.
 %% Keeps totals, and answers whoever reads them over HTTP at /metrics, with OTP's own server (httpd
-%% of inets), whose processes read them from a table: slow readers never hold up the windows.
+%% of inets), whose processes read them from a table: slow readers never hold up the windows. Totals
+%% are written in Prometheus' text format 0.0.4, or in OpenMetrics 1.0.
 
 -behaviour(dyno_servers_sink).
 
@@ -15,6 +16,8 @@
 -export([open/1, write/2, close/1, format_error/1]).
 %% httpd's
 -export([do/1]).
+%% The formats, for tests
+-export([format/2, accepted/1]).
 
 -define(MOST_CLIENTS, 50).
 -define(TIME_S, 5).
@@ -24,6 +27,7 @@
 -type state() :: #{
     server := pid(), table := ets:table(), totals := dyno_servers_sink_totals:t()
 }.
+-type format() :: text | openmetrics.
 -type reason() :: {listen, Where :: binary(), term()}.
 
 -spec open(dyno_servers_sink:config()) ->
@@ -105,11 +109,11 @@ format_error({listen, Where, Reason}) ->
 do(#mod{method = Method, request_uri = Uri} = Request) when Method =:= "GET"; Method =:= "HEAD" ->
     case hd(string:split(Uri, "?")) of
         "/metrics" ->
-            Format = dyno_servers_exposition:accepted(accept(Request)),
+            Format = accepted(accept(Request)),
             [{totals, Totals}] = ets:lookup(table(Request), totals),
             Servers = dyno_servers_sink_totals:servers(now_ms(), Totals),
-            Body = dyno_servers_exposition:format(Format, Servers),
-            answer(Method, 200, dyno_servers_exposition:content_type(Format), Body);
+            Body = format(Format, Servers),
+            answer(Method, 200, content_type(Format), Body);
         _ ->
             answer(Method, 404, ~"text/plain", ~"The metrics are at /metrics.\n")
     end;
@@ -133,3 +137,101 @@ answer(Method, Status, Type, Body) ->
             _ -> Body
         end,
     {proceed, [{response, {response, Head, Sent}}]}.
+
+%% Formats
+
+-doc "All metrics, each with all of its points.".
+-spec format(format(), [dyno_servers_sink_totals:server()]) -> [iodata()].
+format(Format, Servers) ->
+    Points = maps:groups_from_list(
+        fun({Id, _, _}) -> Id end,
+        [
+            {Id, [Common | label(Label)], Value}
+         || #{labels := Labels, points := Points} <- Servers,
+            Common <- [common(dyno_servers_metrics:ordered(Labels))],
+            {Id, Label, Value} <- Points
+        ]
+    ),
+    [
+        [family(Format, Metric), [samples(Metric, Point) || Point <- map_get(Id, Points)]]
+     || #{id := Id} = Metric <- dyno_servers_metrics:metrics(), is_map_key(Id, Points)
+    ] ++ [~"# EOF\n" || Format =:= openmetrics].
+
+%% Those of a server, as one text for all of its points.
+common(Labels) ->
+    iolist_to_binary(lists:join(~",", [pair(Key, Value) || {Key, Value} <- Labels])).
+
+label(none) -> [];
+label({Key, Value}) -> [~",", pair(Key, Value)].
+
+pair(Key, Value) -> [atom_to_binary(Key), ~"=\"", escaped(Value), ~"\""].
+
+family(text, #{prometheus := Name, kind := counter, help := Help}) ->
+    [~"# HELP ", Name, ~"_total ", Help, ~"\n# TYPE ", Name, ~"_total counter\n"];
+family(text, #{prometheus := Name, kind := Kind, help := Help}) ->
+    [~"# HELP ", Name, ~" ", Help, ~"\n# TYPE ", Name, ~" ", atom_to_binary(Kind), ~"\n"];
+family(openmetrics, #{prometheus := Name, kind := Kind, help := Help, unit := Unit}) ->
+    [
+        [~"# TYPE ", Name, ~" ", atom_to_binary(Kind), ~"\n"],
+        [[~"# UNIT ", Name, ~" seconds\n"] || Unit =:= ns],
+        [~"# HELP ", Name, ~" ", Help, ~"\n"]
+    ].
+
+samples(#{prometheus := Name, kind := histogram, unit := Unit}, {_, Labels, {Counts, Sum}}) ->
+    Bounds = [Bound || {_, Bound} <- dyno_servers_metrics:bounds(Unit)] ++ [~"+Inf"],
+    Bucket = iolist_to_binary([Name, ~"_bucket{", Labels, ~",le=\""]),
+    {Lines, Count} = lists:mapfoldl(
+        fun({Bound, N}, Sofar) ->
+            {[Bucket, Bound, ~"\"} ", integer_to_binary(Sofar + N), ~"\n"], Sofar + N}
+        end,
+        0,
+        lists:zip(Bounds, Counts)
+    ),
+    [
+        Lines,
+        sample([Name, ~"_sum"], Labels, number(Sum, Unit)),
+        sample([Name, ~"_count"], Labels, integer_to_binary(Count))
+    ];
+samples(#{prometheus := Name, kind := counter, unit := Unit}, {_, Labels, Value}) ->
+    sample([Name, ~"_total"], Labels, number(Value, Unit));
+samples(#{prometheus := Name, unit := Unit}, {_, Labels, Value}) ->
+    sample(Name, Labels, number(Value, Unit)).
+
+sample(Name, Labels, Value) -> [Name, ~"{", Labels, ~"} ", Value, ~"\n"].
+
+escaped(Text) ->
+    Quoted = binary:replace(Text, [~"\\", ~"\""], ~"\\", [global, {insert_replaced, 1}]),
+    binary:replace(Quoted, ~"\n", ~"\\n", [global]).
+
+number(Ns, ns) -> float_to_binary(Ns / 1.0e9, [short]);
+number(Value, _) when is_integer(Value) -> integer_to_binary(Value);
+number(Value, _) -> float_to_binary(Value, [short]).
+
+content_type(text) -> ~"text/plain; version=0.0.4; charset=utf-8";
+content_type(openmetrics) -> ~"application/openmetrics-text; version=1.0.0; charset=utf-8".
+
+-doc "The format that the header Accept prefers; the text format where it names none of the two.".
+-spec accepted(Accept :: binary()) -> format().
+accepted(Accept) ->
+    Ranges = [range(Range) || Range <- binary:split(Accept, ~",", [global])],
+    Best = fun(Types) ->
+        lists:max([0.0 | [Q || {Type, Q} <- Ranges, lists:member(Type, Types)]])
+    end,
+    OpenMetrics = Best([~"application/openmetrics-text"]),
+    case OpenMetrics > 0 andalso OpenMetrics >= Best([~"text/plain", ~"text/*", ~"*/*"]) of
+        true -> openmetrics;
+        false -> text
+    end.
+
+range(Range) ->
+    [Type | Parameters] = [
+        string:lowercase(string:trim(Part)) || Part <- binary:split(Range, ~";", [global])
+    ],
+    {Type, hd([quality(Q) || <<"q=", Q/binary>> <- Parameters] ++ [1.0])}.
+
+quality(Text) ->
+    case {string:to_float(Text), string:to_integer(Text)} of
+        {{Q, <<>>}, _} when is_float(Q) -> Q;
+        {_, {Q, <<>>}} when is_integer(Q) -> float(Q);
+        _ -> 0.0
+    end.

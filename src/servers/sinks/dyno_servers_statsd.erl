@@ -3,11 +3,23 @@
 
 -module(dyno_servers_statsd).
 -moduledoc false.
-%% Sends lines of StatsD or DogStatsD to a UDP port or to a Unix socket.
+%% Sends points as lines of StatsD or DogStatsD to a UDP port or to a Unix socket.
+%%
+%% A distribution is sent as values that stand for others, by the protocols' sample rate, whose
+%% counts add up exactly.
+%%
+%% StatsD's server takes the rate into account where it counts, but not in means and percentiles: it
+%% gets fifty values at most that stand for equally many, or for one more.
+%%
+%% Datadog's agent does in all: it gets nine tenths as nine values, of the tenth above them nine
+%% tenths again, and so on, until single values are left; the largest is sent as it is, and a
+%% distribution of a million values takes about 60.
 
 -behaviour(dyno_servers_sink).
 
 -export([open/1, write/2, close/1, format_error/1]).
+%% The lines, for tests
+-export([lines/2, datagrams/1, samples/2, rate/1]).
 
 %% So many at once, then a pause: a receiver's UDP socket takes about 100 datagrams, and says
 %% nothing of those that it lost.
@@ -15,11 +27,22 @@
 -define(PAUSE_MS, 1).
 %% A Unix socket takes ten, and says that it is full. So long a receiver is waited for in a window.
 -define(MOST_PAUSES, 1_000).
+%% What an Ethernet frame holds without being divided.
+-define(MOST_BYTES, 1_432).
+-define(PARTS, 10).
+-define(EQUAL_PARTS, 50).
+-define(RATE_DIGITS, 13).
 
 -type state() :: #{
     socket := gen_udp:socket(),
     to := connected | {local, binary()},
-    form := dyno_servers_sink:config()
+    form := form()
+}.
+-type form() :: #{
+    kind := statsd | dogstatsd,
+    prefix := binary(),
+    tags => [{binary(), binary()}],
+    atom() => term()
 }.
 -type reason() :: {socket, inet:posix()} | {send, inet:posix()} | too_long.
 
@@ -49,8 +72,8 @@ open(#{kind := Kind, host := Host, port := Port} = Form) ->
 
 -spec write([dyno_servers_sum:sum()], state()) -> {dyno_servers_sink:written(), state()}.
 write(Sums, #{form := Form} = State) ->
-    Lines = dyno_servers_statsd_lines:lines(Sums, Form),
-    {TooLong, Datagrams} = dyno_servers_statsd_lines:datagrams(Lines),
+    Lines = lines(Sums, Form),
+    {TooLong, Datagrams} = datagrams(Lines),
     Why =
         case TooLong of
             0 -> none;
@@ -86,3 +109,163 @@ format_error({send, Reason}) ->
     io_lib:format("a datagram could not be sent: ~ts", [inet:format_error(Reason)]);
 format_error(too_long) ->
     "a line would be longer than a datagram; its tags or its prefix are too long".
+
+%% Lines
+
+-spec lines([dyno_servers_sum:sum()], form()) -> [binary()].
+lines(Sums, Form) ->
+    [
+        Line
+     || Sum <- Sums,
+        Labels <- [labels(dyno_servers_metrics:labels(Sum), Form)],
+        {Metric, Label, Value} <- dyno_servers_metrics:points(Sum),
+        Line <- point(Metric, {Labels, Label}, Value, Form)
+    ].
+
+%% Datadog's agent knows the longest of a distribution itself.
+point(#{id := ~"callback.duration.max"}, _Labels, _Value, #{kind := dogstatsd}) ->
+    [];
+point(#{kind := counter}, _Labels, Zero, _Form) when Zero == 0 ->
+    [];
+point(#{id := Id, kind := histogram, unit := Unit}, Labels, Snapshot, #{kind := Of} = Form) ->
+    {Name, Tags} = named(Id, Labels, Form),
+    [
+        iolist_to_binary([Name, Packed, type(Of), weighted(Weight), Tags])
+     || {Weight, Values} <- samples(Of, Snapshot),
+        Packed <- packed(Of, [number(Value, Unit) || Value <- Values])
+    ];
+point(#{id := Id, kind := Kind, unit := Unit}, Labels, Value, Form) ->
+    {Name, Tags} = named(Id, Labels, Form),
+    [iolist_to_binary([Name, number(Value, Unit), type(Kind), Tags])].
+
+type(counter) -> ~"|c";
+type(gauge) -> ~"|g";
+type(statsd) -> ~"|ms";
+type(dogstatsd) -> ~"|d".
+
+weighted(1) -> [];
+weighted(Weight) -> [~"|@", rate(Weight)].
+
+%% At most ten values, so that a line fits a datagram.
+packed(statsd, Values) -> Values;
+packed(dogstatsd, Values) -> [lists:join(~":", Values)].
+
+%% What all lines of a sum have in common: in StatsD the beginning of a name, whose parts are
+%% labels, each at its own place, for patterns of names; in DogStatsD the tags.
+labels(Labels, #{kind := statsd, prefix := Prefix}) ->
+    Server = [part(maps:get(Key, Labels, ~"all")) || Key <- [node, module, name]],
+    iolist_to_binary(lists:join(~".", [prefix(Prefix) | Server]));
+labels(Labels, #{kind := dogstatsd, tags := Own}) ->
+    Tags = [tag(Pair) || Pair <- Own ++ dyno_servers_metrics:ordered(Labels)],
+    iolist_to_binary(lists:join(~",", Tags)).
+
+named(<<"callback.", Metric/binary>>, {Server, {callback, Callback}}, #{kind := statsd}) ->
+    {[Server, ~".", part(Callback), ~".", Metric, ~":"], []};
+named(Id, {Server, Label}, #{kind := statsd}) ->
+    {[Server, ~".", Id, [[~".", Direction] || {direction, Direction} <- [Label]], ~":"], []};
+named(Id, {Tags, Label}, #{kind := dogstatsd, prefix := Prefix}) ->
+    All = [Tags || Tags =/= ~""] ++ [tag(Label) || Label =/= none],
+    {[prefix(Prefix), ~".", Id, ~":"], [[~"|#", lists:join(~",", All)] || All =/= []]}.
+
+prefix(Prefix) -> re:replace(Prefix, "[^a-zA-Z0-9.-]", "_", [global, unicode]).
+
+%% A dot divides names; no alias of Elixir has a hyphen.
+part(Text) -> prefix(binary:replace(Text, ~".", ~"-", [global])).
+
+tag({Key, Value}) when is_atom(Key) -> [atom_to_binary(Key), ~":", clean(Value)];
+tag({Key, Value}) -> [clean(Key), ~":", clean(Value)].
+
+clean(Text) -> re:replace(Text, "[\\x00-\\x20:|@#,]", "_", [global]).
+
+%% Times in milliseconds; a nanosecond is their sixth decimal.
+number(Ns, ns) -> decimal(Ns / 1.0e6);
+number(Value, _) when is_integer(Value) -> integer_to_binary(Value);
+number(Value, _) -> decimal(Value).
+
+decimal(Value) ->
+    float_to_binary(float(Value), [{decimals, 6}, compact]).
+
+-doc """
+How a sample rate is written of which 1 stands for `Weight`: in digits only, as StatsD's server
+reads it, and never above 1 / `Weight`, since Datadog's agent cuts 1 / rate to a whole number.
+""".
+-spec rate(pos_integer()) -> binary().
+rate(1) ->
+    ~"1";
+rate(Weight) ->
+    Rate = rate(1 / Weight, Weight),
+    case trunc(1 / binary_to_float(Rate)) of
+        Weight -> Rate;
+        _ -> rate((1 - 1.0e-11) / Weight, Weight)
+    end.
+
+rate(Rate, Weight) ->
+    Digits = ?RATE_DIGITS + trunc(math:log10(Weight)),
+    float_to_binary(Rate, [{decimals, Digits}, compact]).
+
+-doc """
+Values that stand for all of a snapshot: each for `Weight` of them. The weights of all together are
+the snapshot's count, and none of them has more than ten values.
+""".
+-spec samples(statsd | dogstatsd, dyno_histogram:snapshot()) ->
+    [{Weight :: pos_integer(), [number(), ...]}].
+samples(_Kind, #{count := 1, min := Min}) ->
+    [{1, [Min]}];
+samples(Kind, #{count := Count, min := Min, max := Max} = Snapshot) ->
+    Buckets = [
+        {min(Max, max(Min, (Low + High - 1) div 2)), N}
+     || {Low, High, N} <- dyno_histogram:to_recording(Snapshot)
+    ],
+    Runs = first_is(Min, lists:reverse(first_is(Max, lists:reverse(Buckets)))),
+    case Kind of
+        statsd -> equal(min(Count, ?EQUAL_PARTS), Count, Runs);
+        dogstatsd -> finer(Count, Runs)
+    end.
+
+%% The least and the greatest value are known exactly.
+first_is(Value, [{Value, _} | _] = Runs) -> Runs;
+first_is(Value, [{_, 1} | Runs]) -> [{Value, 1} | Runs];
+first_is(Value, [{Middle, N} | Runs]) -> [{Value, 1}, {Middle, N - 1} | Runs].
+
+%% The later ones stand for one more each where the parts are not equal.
+equal(Parts, Count, Runs) ->
+    Weight = Count div Parts,
+    More = Count rem Parts,
+    {Means, Rest} = means(Parts - More, Weight, Runs),
+    {Last, []} = means(More, Weight + 1, Rest),
+    [{Weight, Means} | [{Weight + 1, Last} || More > 0]].
+
+finer(Count, Runs) when Count =< ?PARTS ->
+    [{1, [Value || {Value, N} <- Runs, _ <- lists:seq(1, N)]}];
+finer(Count, Runs) ->
+    Weight = Count div ?PARTS,
+    {Means, Rest} = means(?PARTS - 1, Weight, Runs),
+    [{Weight, Means} | finer(Count - (?PARTS - 1) * Weight, Rest)].
+
+means(Parts, Weight, Runs) ->
+    Mean = fun(_, Rest) ->
+        {Sum, Left} = take(Weight, Rest, 0),
+        {Sum / Weight, Left}
+    end,
+    lists:mapfoldl(Mean, Runs, lists:seq(1, Parts)).
+
+take(0, Runs, Sum) -> {Sum, Runs};
+take(Wanted, [{Value, N} | Runs], Sum) when N =< Wanted -> take(Wanted - N, Runs, Sum + N * Value);
+take(Wanted, [{Value, N} | Runs], Sum) -> {Sum + Wanted * Value, [{Value, N - Wanted} | Runs]}.
+
+-doc "As many lines in a datagram as fit, and how many lines are longer than one.".
+-spec datagrams([binary()]) -> {TooLong :: non_neg_integer(), [iodata()]}.
+datagrams(Lines) ->
+    {Short, Long} = lists:partition(fun(Line) -> byte_size(Line) =< ?MOST_BYTES end, Lines),
+    {length(Long), packed(Short)}.
+
+packed([]) ->
+    [];
+packed([Line | Lines]) ->
+    {Packed, Rest} = fill(Lines, [Line], byte_size(Line)),
+    [lists:reverse(Packed) | packed(Rest)].
+
+fill([Line | Lines], Packed, Size) when Size + 1 + byte_size(Line) =< ?MOST_BYTES ->
+    fill(Lines, [Line, ~"\n" | Packed], Size + 1 + byte_size(Line));
+fill(Rest, Packed, _Size) ->
+    {Packed, Rest}.

@@ -214,7 +214,7 @@ labels_are_escaped(_Config) ->
     ?assertMatch(#{~"name" := Odd}, Labels).
 
 the_format_is_what_was_asked_for(_Config) ->
-    Accepted = fun dyno_servers_exposition:accepted/1,
+    Accepted = fun dyno_servers_prometheus:accepted/1,
     ?assertEqual(text, Accepted(~"")),
     ?assertEqual(text, Accepted(~"*/*")),
     ?assertEqual(text, Accepted(~"text/html,application/xhtml+xml;q=0.9,*/*;q=0.8")),
@@ -363,7 +363,7 @@ formatted(Format, Sums) ->
     format(Format, 0, totals(Sums)).
 
 format(Format, NowMs, Totals) ->
-    iolist_to_binary(dyno_servers_exposition:format(Format, dyno_servers_sink_totals:servers(NowMs, Totals))).
+    iolist_to_binary(dyno_servers_prometheus:format(Format, dyno_servers_sink_totals:servers(NowMs, Totals))).
 
 get(Port, Path, Headers) ->
     {ok, _} = application:ensure_all_started(inets),

@@ -129,7 +129,7 @@ a_process_is_no_label(_Config) ->
         ?assertEqual(
             nomatch,
             binary:match(
-                iolist_to_binary(dyno_servers_statsd_lines:lines([server()], Form)),
+                iolist_to_binary(dyno_servers_statsd:lines([server()], Form)),
                 [~"0.123.0", ~"0-123-0", ~"shop_sup"]
             )
         )
@@ -163,7 +163,7 @@ reserved_characters_are_replaced(_Config) ->
 
 few_values_are_sent_as_they_are(_Config) ->
     Samples = fun(Values) ->
-        dyno_servers_statsd_lines:samples(dogstatsd, snapshot(Values))
+        dyno_servers_statsd:samples(dogstatsd, snapshot(Values))
     end,
     ?assertEqual([{1, [7]}], Samples([7])),
     ?assertEqual([{1, [7, 7]}], Samples([7, 7])),
@@ -188,8 +188,8 @@ samples_stand_for_all(_Config) ->
             %% More values than PropEr's lists have.
             Many = lists:append(lists:duplicate(1 + length(Values) * 37, Values)),
             Snapshot = snapshot(Many),
-            Samples = dyno_servers_statsd_lines:samples(dogstatsd, Snapshot),
-            Equal = dyno_servers_statsd_lines:samples(statsd, Snapshot),
+            Samples = dyno_servers_statsd:samples(dogstatsd, Snapshot),
+            Equal = dyno_servers_statsd:samples(statsd, Snapshot),
             Count = length(Many),
             Sum = lists:sum([W * V || {W, Vs} <- Samples, V <- Vs]),
             All = lists:sort([{V, W} || {W, Vs} <- Samples, V <- Vs]),
@@ -224,7 +224,7 @@ rates_give_the_weight_back(_Config) ->
     Weights = lists:seq(1, 20_000) ++ [round(math:pow(1.37, N)) || N <- lists:seq(30, 80)],
     [
         begin
-            Rate = dyno_servers_statsd_lines:rate(Weight),
+            Rate = dyno_servers_statsd:rate(Weight),
             ?assertMatch({match, _}, re:run(Rate, "^(1|0\\.[0-9]+)$")),
             Number = number(Rate),
             ?assertEqual({Weight, Weight}, {Weight, trunc(1 / Number)}),
@@ -239,7 +239,7 @@ datagrams_are_full_and_never_too_long(_Config) ->
         proper_types:list(proper_types:integer(1, 1_500)),
         begin
             Lines = [binary:copy(~"x", Size) || Size <- Sizes],
-            {TooLong, Datagrams} = dyno_servers_statsd_lines:datagrams(Lines),
+            {TooLong, Datagrams} = dyno_servers_statsd:datagrams(Lines),
             Packed = [iolist_to_binary(D) || D <- Datagrams],
             Sent = [byte_size(L) || D <- Packed, L <- binary:split(D, ~"\n", [global])],
             TooLong =:= length([S || S <- Sizes, S > 1_432]) andalso
@@ -265,7 +265,7 @@ over_udp(_Config) ->
     Url = io_lib:format("statsd://localhost:~b?prefix=a.b", [Port]),
     {Sink, Received} = sent(Url, [server()], Socket),
     ?assertEqual(iolist_to_binary(io_lib:format("statsd://localhost:~b", [Port])), Sink),
-    Expected = dyno_servers_statsd_lines:lines(
+    Expected = dyno_servers_statsd:lines(
         [server()], #{kind => statsd, prefix => ~"a.b"}
     ),
     ?assertEqual(Expected, Received),
@@ -278,7 +278,7 @@ over_ipv6(_Config) ->
             Url = io_lib:format("dogstatsd://[::1]:~b", [Port]),
             {_, Received} = sent(Url, [server()], Socket),
             ?assertEqual(
-                dyno_servers_statsd_lines:lines(
+                dyno_servers_statsd:lines(
                     [server()],
                     #{kind => dogstatsd, prefix => ~"otp", tags => []}
                 ),
@@ -302,7 +302,7 @@ over_a_unix_socket(_Config) ->
         ok = dyno_servers_sink:send(Sink, [server()]),
         ok = dyno_servers_sink:stop(Sink),
         ?assertEqual(
-            dyno_servers_statsd_lines:lines([server()], ?DOGSTATSD), received(Socket, [])
+            dyno_servers_statsd:lines([server()], ?DOGSTATSD), received(Socket, [])
         )
     end).
 
@@ -310,8 +310,8 @@ over_a_unix_socket(_Config) ->
 many_servers_arrive(_Config) ->
     Path = unix_path(),
     Sums = many(100),
-    Expected = dyno_servers_statsd_lines:lines(Sums, ?STATSD),
-    {0, Datagrams} = dyno_servers_statsd_lines:datagrams(Expected),
+    Expected = dyno_servers_statsd:lines(Sums, ?STATSD),
+    {0, Datagrams} = dyno_servers_statsd:datagrams(Expected),
     ?assert(length(Datagrams) > 100),
     with_unix_socket(Path, true, fun(Socket) ->
         {_, Received} = sent("statsd+unix:" ++ Path, Sums, Socket),
@@ -410,7 +410,7 @@ received(Socket, Lines) ->
 %% A strict parser: {Name, Type, Values, Rate, Tags}.
 
 lines(Sums, #{kind := Kind} = Form) ->
-    [parse(Kind, Line) || Line <- dyno_servers_statsd_lines:lines(Sums, Form)].
+    [parse(Kind, Line) || Line <- dyno_servers_statsd:lines(Sums, Form)].
 
 parse(Kind, Line) ->
     {match, _} = re:run(Line, "^[^\n\r]+$", [dollar_endonly]),
