@@ -60,17 +60,8 @@ change(Pid, How, Selectors) -> gen_server:call(Pid, {How, Selectors}, ?JOIN_MS).
 -doc "The calling monitor is about to end: returns when the agents that only it used are gone.".
 -spec leave([pid()]) -> ok.
 leave(Pids) ->
-    Refs = [{Pid, monitor(process, Pid)} || Pid <- Pids],
-    lists:foreach(fun(Pid) -> Pid ! {leave, self()} end, Pids),
-    lists:foreach(
-        fun({Pid, Ref}) ->
-            receive
-                {left, Pid} -> demonitor(Ref, [flush]);
-                {'DOWN', Ref, process, Pid, _} -> true
-            end
-        end,
-        Refs
-    ).
+    Requests = [gen_server:send_request(Pid, leave) || Pid <- Pids],
+    lists:foreach(fun(Id) -> gen_server:receive_response(Id, infinity) end, Requests).
 
 -spec all() -> [pid()].
 all() ->
@@ -131,7 +122,8 @@ selectors(#{monitors := Monitors}) ->
 joined(Monitor, Selectors, #{monitors := Monitors} = State) ->
     State#{monitors := Monitors#{Monitor => {monitor(process, Monitor), Selectors}}}.
 
--spec handle_call(term(), gen_server:from(), state()) -> {reply, term(), state()}.
+-spec handle_call(term(), gen_server:from(), state()) ->
+    {reply, term(), state()} | {stop, normal, left, state()}.
 handle_call({join, Selectors, Asked}, {Monitor, _}, #{node := Node, options := Options} = State) ->
     Differing = [
         Key
@@ -145,6 +137,12 @@ handle_call({join, Selectors, Asked}, {Monitor, _}, #{node := Node, options := O
     end;
 handle_call(monitors, _From, #{monitors := Monitors} = State) ->
     {reply, maps:keys(Monitors), State};
+handle_call(leave, {Monitor, _}, State) ->
+    case without(Monitor, State) of
+        %% The answer comes when the agent is gone.
+        {stop, normal, Last} -> {stop, normal, left, Last};
+        {noreply, Others} -> {reply, left, Others}
+    end;
 handle_call({How, Selectors}, {Monitor, _}, #{monitors := Monitors} = State) ->
     #{Monitor := {Ref, Before}} = Monitors,
     Selected =
@@ -187,8 +185,6 @@ handle_info({'DOWN', Guard, process, _, _}, #{agent := {Agent, Guard, _}, node :
     {noreply, lost(Agent, {dyno_agent, {node_down, Node}}, State)};
 handle_info({'DOWN', _, process, Pid, _}, State) ->
     without(Pid, State);
-handle_info({leave, Pid}, State) ->
-    without(Pid, State);
 handle_info({dyno_servers, each, Call}, #{monitors := Monitors} = State) ->
     lists:foreach(fun(Pid) -> Pid ! {?MODULE, each, Call} end, maps:keys(Monitors)),
     {noreply, State};
@@ -210,7 +206,6 @@ without(Pid, #{monitors := Monitors} = State) ->
             {stop, normal, State};
         #{Pid := {Ref, _}} ->
             true = demonitor(Ref, [flush]),
-            Pid ! {left, self()},
             {noreply, changed(State, State#{monitors := maps:remove(Pid, Monitors)})};
         #{} ->
             {noreply, State}
