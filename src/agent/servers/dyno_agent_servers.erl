@@ -500,6 +500,9 @@ probe_ns(rate, _Probes) -> 0;
 probe_ns(time, #{flag := Ns}) -> Ns;
 probe_ns(_Hook, #{hook := Ns}) -> Ns.
 
-schedulers() -> lists:sort(erlang:statistics(scheduler_wall_time)).
+%% Those that are not online can do no work: with them a full node would be half full.
+schedulers() ->
+    Online = erlang:system_info(schedulers_online),
+    lists:sort([Of || {Id, _, _} = Of <- erlang:statistics(scheduler_wall_time), Id =< Online]).
 
 now_ns() -> erlang:monotonic_time(nanosecond).

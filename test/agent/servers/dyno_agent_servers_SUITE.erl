@@ -159,6 +159,7 @@ groups() ->
         ]},
         {in_a_node, [], [
             time_in_the_system_is_processor_time,
+            schedulers_that_are_not_online,
             known_times,
             short_callbacks,
             nested_calls_are_blocked_time,
@@ -446,6 +447,20 @@ read_until(EndNs) ->
         Ns when Ns < EndNs -> read_until(EndNs);
         _ -> ok
     end.
+
+%% One of two that works all of the time is a full node where the other one is not online.
+schedulers_that_are_not_online(_Config) ->
+    in_node(fun(Node) ->
+        All = erpc:call(Node, erlang, system_flag, [schedulers_online, 1]),
+        {ok, Pid} = erpc:call(Node, known_server, start, [[]]),
+        {Agent, Servers} = attach(Node, [{module, known_server}]),
+        _ = dyno_agent_servers:next(Servers),
+        ok = gen_server:call(Pid, {busy, 500_000}),
+        #{schedulers_busy := Busy} = dyno_agent_servers:next(Servers),
+        ct:log("~b schedulers, busy ~p", [All, Busy]),
+        ?assert(Busy > 0.7),
+        ok = dyno_agent:detach(Agent)
+    end).
 
 known_times(_Config) ->
     dyno_tries:hold(3, fun known/0).
