@@ -16,7 +16,7 @@ saturates when it is busy all of the time, so one that is busy for 62 % does at 
 -export_type([row/0, key/0]).
 
 -doc "A number is `undefined` where the level does not tell it.".
--type row() :: #{atom() => number() | binary() | undefined | [atom()]}.
+-type row() :: #{atom() => number() | binary() | undefined}.
 
 -doc "What rows are ordered by.".
 -type key() :: busy | rate | p99 | max | queue | delay | cpu | words | exceptions | name.
@@ -186,7 +186,7 @@ number(N) -> dyno_unit:format(N, ~"count").
 keys() -> [busy, rate, p99, max, queue, delay, cpu, words, exceptions, name].
 
 -doc "The rows, those first that have the most of it; by name from A to Z.".
--spec ranked(key(), [row()]) -> [row()].
+-spec ranked(key(), [Row]) -> [Row] when Row :: #{atom() => term()}.
 ranked(name, Rows) ->
     lists:sort(fun(A, B) -> maps:get(name, A, ~"") =< maps:get(name, B, ~"") end, Rows);
 ranked(Key, Rows) ->
