@@ -23,7 +23,7 @@
     %% Whether it is of kernel, stdlib or dyno.
     system := boolean(),
     %% Where its messages wait.
-    queue := mailbox | own
+    queue => mailbox | own
 }.
 
 -define(SYSTEM, [kernel, stdlib]).
