@@ -27,10 +27,8 @@ Which servers: read from a text, printed, and checked in the node before anythin
 
 -type reason() ::
     {not_understood, binary()}
-    | {not_loaded, node(), binary(), none | {ok, binary()}}
     | {no_callbacks, node(), binary()}
-    | {no_process, node(), binary(), none | {ok, binary()}}
-    | {no_application, node(), binary(), none | {ok, binary()}}.
+    | {unknown, module | process | application, node(), binary(), none | {ok, binary()}}.
 
 -define(BEHAVIOURS, [~"gen_server", ~"gen_statem", ~"gen_event", ~"supervisor", ~"gen_stage"]).
 %% A module with one of these is the callback module of some process.
@@ -38,6 +36,8 @@ Which servers: read from a text, printed, and checked in the node before anythin
     {handle_call, 3}, {handle_cast, 2}, {handle_info, 2}, {handle_event, 4}, {callback_mode, 0},
     {handle_event, 2}, {handle_demand, 2}, {handle_events, 3}, {handle_continue, 2}
 ]).
+%% And one of these, whose only callback is init/1, as that of many others.
+-define(SUPERVISORS, [supervisor, 'Elixir.Supervisor', supervisor_bridge]).
 -define(TIMEOUT_MS, 10_000).
 
 -doc "Reads a selector.".
@@ -166,12 +166,8 @@ resolved({supervisor, Name} = Selector, Node) when is_atom(Name) ->
 resolved({application, Name} = Selector, Node) ->
     Names = [Of || {Of, _, _} <- call(Node, application, which_applications, [])],
     case lists:member(Name, Names) of
-        true ->
-            {ok, [Selector]};
-        false ->
-            Printed = atom_to_binary(Name),
-            Known = [atom_to_binary(Of) || Of <- Names],
-            {error, {no_application, Node, Printed, dyno_similar:nearest(Printed, Known)}}
+        true -> {ok, [Selector]};
+        false -> unknown(application, atom_to_binary(Name), Names, Node)
     end;
 resolved({process, Text}, Node) ->
     %% Read by the node, as which its shell prints its own.
@@ -181,7 +177,7 @@ resolved({process, Text}, Node) ->
         {ok, [{pid, Pid}]}
     catch
         error:Reason when element(1, Reason) =/= erpc ->
-            {error, {no_process, Node, list_to_binary(Text), none}}
+            {error, {unknown, process, Node, list_to_binary(Text), none}}
     end;
 resolved({pid, Pid}, Node) when node(Pid) =/= Node ->
     {ok, []};
@@ -198,22 +194,22 @@ callbacks(Module, Node) ->
     %% Asked for its exports it would be loaded.
     case call(Node, erlang, module_loaded, [Module]) of
         true ->
-            Exports = call(Node, Module, module_info, [exports]),
-            case [Of || Of <- ?CALLBACKS, lists:member(Of, Exports)] of
-                [] -> is_supervisor(Module, Node);
+            Info = call(Node, Module, module_info, []),
+            Served = [F || {exports, Of} <- Info, F <- Of, lists:member(F, ?CALLBACKS)],
+            Named = [
+                Behaviour
+             || {attributes, Of} <- Info,
+                {Key, Behaviours} <- Of,
+                Key =:= behaviour orelse Key =:= behavior,
+                Behaviour <- Behaviours,
+                lists:member(Behaviour, ?SUPERVISORS)
+            ],
+            case Served ++ Named of
+                [] -> no;
                 _ -> yes
             end;
         false ->
             not_loaded
-    end.
-
-%% Its only callback is init/1, as that of many others.
-is_supervisor(Module, Node) ->
-    Attributes = call(Node, Module, module_info, [attributes]),
-    Named = [N || {Key, Of} <- Attributes, Key =:= behaviour orelse Key =:= behavior, N <- Of],
-    case [N || N <- Named, lists:member(N, [supervisor, 'Elixir.Supervisor', supervisor_bridge])] of
-        [] -> no;
-        _ -> yes
     end.
 
 %% Elixir's are registered under names of modules, which need not be modules.
@@ -224,16 +220,15 @@ registered(Name, Node) ->
 process(Name, Node) -> call(Node, erlang, whereis, [Name]).
 
 not_loaded(Name, Node) ->
-    Modules = [dyno_agent_name:module(M) || {M, _} <- call(Node, code, all_loaded, [])],
-    Known = Modules ++ registered_names(Node),
-    {error, {not_loaded, Node, Name, dyno_similar:nearest(Name, Known)}}.
+    Loaded = [Module || {Module, _} <- call(Node, code, all_loaded, [])],
+    unknown(module, Name, Loaded ++ call(Node, erlang, registered, []), Node).
 
 no_process(Name, Node) ->
-    Printed = dyno_agent_name:module(Name),
-    {error, {no_process, Node, Printed, dyno_similar:nearest(Printed, registered_names(Node))}}.
+    unknown(process, dyno_agent_name:module(Name), call(Node, erlang, registered, []), Node).
 
-registered_names(Node) ->
-    [dyno_agent_name:module(Name) || Name <- call(Node, erlang, registered, [])].
+unknown(What, Name, Known, Node) ->
+    Names = [dyno_agent_name:module(Of) || Of <- Known],
+    {error, {unknown, What, Node, Name, dyno_similar:nearest(Name, Names)}}.
 
 call(Node, Module, Function, Arguments) ->
     erpc:call(Node, Module, Function, Arguments, ?TIMEOUT_MS).
@@ -262,20 +257,20 @@ format_error({not_understood, Text}) ->
         "<0.1.0>, all, busiest:20, app:NAME, sup:NAME, label:TERM, gen_server, gen_statem, "
         "gen_event, supervisor or gen_stage does"
     ];
-format_error({not_loaded, Node, Name, Nearest}) ->
-    io_lib:format("no module ~ts is loaded in ~ts, and no process has that name~ts", [
-        Name, Node, meant(Nearest)
-    ]);
 format_error({no_callbacks, Node, Name}) ->
     io_lib:format(
         "module ~ts of ~ts has no callbacks of a server: handle_call/3 and the like; name the "
         "callback module, or the process",
         [Name, Node]
     );
-format_error({no_process, Node, Name, Nearest}) ->
-    io_lib:format("no process ~ts runs in ~ts~ts", [Name, Node, meant(Nearest)]);
-format_error({no_application, Node, Name, Nearest}) ->
-    io_lib:format("application ~ts is not started in ~ts~ts", [Name, Node, meant(Nearest)]).
+format_error({unknown, What, Node, Name, Nearest}) ->
+    Format =
+        case What of
+            module -> "no module ~ts is loaded in ~ts, and no process has that name~ts";
+            process -> "no process ~ts runs in ~ts~ts";
+            application -> "application ~ts is not started in ~ts~ts"
+        end,
+    io_lib:format(Format, [Name, Node, meant(Nearest)]).
 
 meant({ok, Name}) -> ["; did you mean ", Name, "?"];
 meant(none) -> "".
