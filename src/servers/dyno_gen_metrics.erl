@@ -269,7 +269,7 @@ scaled(undefined, _By) -> undefined;
 scaled(Number, By) -> Number / By.
 
 all(Sum, Ns) ->
-    of_callback([dyno_servers_sum:all_callbacks(Sum)], Sum, Ns).
+    of_callback([dyno_servers_window:all_callbacks(Sum)], Sum, Ns).
 
 row(Name, #{callbacks := Callbacks} = Sum, Ns) ->
     of_callback([C || #{name := Is} = C <- Callbacks, Is =:= Name], Sum, Ns).

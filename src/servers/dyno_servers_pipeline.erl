@@ -19,18 +19,18 @@
     rates := #{in := number(), out := number()},
     gives_to := [{Name :: binary(), EventsPerSecond :: float()}],
     bottleneck := boolean(),
-    sum := dyno_servers_sum:stage()
+    sum := dyno_servers_window:stage()
 }.
 
 %% Below that share of its time a stage is not what the others wait for.
 -define(AT_LIMIT, 0.7).
 
 -doc "The stages of some sums of processes over a time.".
--spec stages([dyno_servers_sum:sum()], DurationNs :: pos_integer()) -> [stage()].
+-spec stages([dyno_servers_window:sum()], DurationNs :: pos_integer()) -> [stage()].
 stages(Servers, DurationNs) ->
     Stages = [Sum || #{stage := #{}} = Sum <- Servers],
     Names = #{
-        Pid => dyno_servers_sum:kind(Name)
+        Pid => dyno_servers_window:kind(Name)
      || #{labels := #{pid := Pid, name := Name}} <- Stages
     },
     %% A consumer knows from whom its events came.
@@ -53,7 +53,7 @@ stage(#{labels := #{name := Name}, stage := Stage} = Sum, Edges, DurationNs) ->
         name => Name,
         kind => Kind,
         processes => Processes,
-        busy => dyno_servers_row:share(BusyNs, ProcessNs),
+        busy => dyno_servers_window:share(BusyNs, ProcessNs),
         rates => #{in => Rate(In), out => Rate(Out)},
         gives_to => [
             {Of, Rate(lists:sum(Events))}
@@ -65,7 +65,7 @@ stage(#{labels := #{name := Name}, stage := Stage} = Sum, Edges, DurationNs) ->
     }.
 
 printed(Pid, Names) ->
-    Text = dyno_servers_sum:pid(Pid),
+    Text = dyno_servers_window:pid(Pid),
     maps:get(Text, Names, Text).
 
 marked(Stages) ->

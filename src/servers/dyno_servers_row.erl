@@ -12,7 +12,7 @@ saturates when it is busy all of the time, so one that is busy for 62 % does at 
 """.
 
 -export([row/2, callbacks/2, tags/2, forecast/1, ranked/2, keys/0, is_like/2]).
--export([quantile/2, share/2]).
+-export([quantile/2]).
 -export_type([row/0, key/0]).
 
 -doc "A number is `undefined` where the level does not tell it.".
@@ -32,17 +32,17 @@ saturates when it is busy all of the time, so one that is busy for 62 % does at 
 -define(LONG_NS, 200_000_000).
 
 -doc "The numbers of a sum over a time.".
--spec row(dyno_servers_sum:sum(), DurationNs :: non_neg_integer()) -> row().
+-spec row(dyno_servers_window:sum(), DurationNs :: non_neg_integer()) -> row().
 row(Sum, DurationNs) ->
     #{labels := Labels, busy_ns := BusyNs, cpu_ns := CpuNs, process_ns := ProcessNs} = Sum,
     #{callbacks := Callbacks, queue := Queue, delay := Delay} = Sum,
     Same = maps:with(
         [processes, wall_ns, cpu_ns, words, crashes, queue_now, queue_max, delay_method, why], Sum
     ),
-    Numbers = callback(dyno_servers_sum:all_callbacks(Sum), DurationNs),
+    Numbers = callback(dyno_servers_window:all_callbacks(Sum), DurationNs),
     Row = (maps:merge(Labels, maps:merge(Same, Numbers)))#{
-        busy => share(BusyNs, ProcessNs),
-        cpu => share(CpuNs, ProcessNs),
+        busy => dyno_servers_window:share(BusyNs, ProcessNs),
+        cpu => dyno_servers_window:share(CpuNs, ProcessNs),
         blocked => blocked(BusyNs, CpuNs, ProcessNs),
         queue_p50 => quantile(0.5, Queue),
         queue_p99 => quantile(0.99, Queue),
@@ -57,7 +57,7 @@ row(Sum, DurationNs) ->
     Row#{service_rate => service_rate(Row), saturates_at => saturates_at(Row)}.
 
 -doc "A row for each callback of a sum.".
--spec callbacks(dyno_servers_sum:sum(), DurationNs :: non_neg_integer()) -> [row()].
+-spec callbacks(dyno_servers_window:sum(), DurationNs :: non_neg_integer()) -> [row()].
 callbacks(#{callbacks := Callbacks, labels := Labels}, DurationNs) ->
     [
         (maps:merge(Same, callback(Callback, DurationNs)))#{
@@ -69,7 +69,7 @@ callbacks(#{callbacks := Callbacks, labels := Labels}, DurationNs) ->
     ].
 
 -doc "A row for each kind of message of a sum.".
--spec tags(dyno_servers_sum:sum(), DurationNs :: non_neg_integer()) -> [row()].
+-spec tags(dyno_servers_window:sum(), DurationNs :: non_neg_integer()) -> [row()].
 tags(#{tags := Tags, labels := Labels}, DurationNs) ->
     [
         maps:merge(Labels, Tag#{rate => rate(Count, DurationNs), mean => WallNs / Count})
@@ -111,7 +111,7 @@ deviation(#{count := Count} = Wall) ->
     math:sqrt(max(0.0, lists:sum(Squares) / Count - Mean * Mean)).
 
 -doc "Of a histogram, where there is one.".
--spec quantile(Share :: float(), dyno_servers_sum:histogram()) ->
+-spec quantile(Share :: float(), dyno_servers_window:histogram()) ->
     non_neg_integer() | undefined.
 quantile(_Share, none) -> undefined;
 quantile(Share, Histogram) -> dyno_histogram:quantile(Histogram, Share).
@@ -125,11 +125,6 @@ running(#{callback := Name, ns := Ns}) when Ns >= ?LONG_NS ->
     text("~ts, for ~ts", [Name, dyno_unit:format(Ns, ~"ns")]);
 running(_) ->
     undefined.
-
--doc "Of a whole that may be nothing, and that a part of some precision is never more than.".
--spec share(Part :: integer() | undefined, Whole :: integer()) -> float() | undefined.
-share(undefined, _Whole) -> undefined;
-share(Part, Whole) -> min(1.0, max(0, Part) / max(1, Whole)).
 
 %% Two clocks: the processor's may be ahead by a little.
 blocked(WallNs, CpuNs, ProcessNs) when is_number(WallNs), is_number(CpuNs) ->

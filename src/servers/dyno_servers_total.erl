@@ -21,7 +21,7 @@ A server's numbers over time, the first one first; times in ns since the first w
     start_ns := integer() | none,
     duration_ns := non_neg_integer(),
     windows := non_neg_integer(),
-    servers := #{key() => dyno_servers_sum:sum()},
+    servers := #{key() => dyno_servers_window:sum()},
     ended := [key()],
     %% Their levels and costs over all windows.
     nodes := #{node() => dyno_servers_window:of_node()},
@@ -72,7 +72,7 @@ server(#{labels := #{node := Node, pid := Pid}, ended := Gone} = Sum, Total) ->
     Key = {Node, Pid},
     Total#{
         servers := maps:update_with(
-            Key, fun(Before) -> dyno_servers_sum:add(later, Before, Sum) end, Sum, Servers
+            Key, fun(Before) -> dyno_servers_window:add(later, Before, Sum) end, Sum, Servers
         ),
         ended := [Key || Gone > 0] ++ Ended
     }.
@@ -87,8 +87,8 @@ fold(Servers, Ended) ->
 
 with_ended(#{labels := Labels} = Sum, Servers) ->
     #{name := Name} = Labels,
-    Common = (maps:remove(pid, Labels))#{name := dyno_servers_sum:kind(Name)},
-    Add = fun(Before) -> dyno_servers_sum:add(process, Before, Sum) end,
+    Common = (maps:remove(pid, Labels))#{name := dyno_servers_window:kind(Name)},
+    Add = fun(Before) -> dyno_servers_window:add(process, Before, Sum) end,
     maps:update_with({ended, Common}, Add, Sum#{labels := Common}, Servers).
 
 of_node(#{node := Node} = Now, Nodes) ->
@@ -145,7 +145,7 @@ thinned(#{points := Points, each := Each} = Total) ->
 second([A, _ | Rest]) -> [A | second(Rest)];
 second(Rest) -> Rest.
 
--spec servers(t()) -> [dyno_servers_sum:sum()].
+-spec servers(t()) -> [dyno_servers_window:sum()].
 servers(#{servers := Servers}) -> maps:values(Servers).
 
 -spec nodes(t()) -> [dyno_servers_window:of_node()].

@@ -6,12 +6,16 @@
 What the servers of some nodes did in one window, and sums of it: by process, name, module,
 supervisor, application, node, or of all nodes together. Pure.
 
+Sums add up: with those of other processes of the same time, and of later times of the same ones.
+Histograms are merged, so that percentiles of a sum are those of all of its callbacks.
+
 A window begins and ends at whole multiples of the interval by the clock, so that those of several
 nodes belong together; `start_ns` and `duration_ns` say when it really began and how long it was.
 """.
 
--export([new/1, sums/2, for_sinks/1, groups/0, group/2]).
--export_type([window/0, of_node/0, group/0]).
+-export([new/1, sums/2, for_sinks/1, groups/0, group/2, add/3, all_callbacks/1]).
+-export([share/2, pid/1, kind/1]).
+-export_type([window/0, of_node/0, group/0, sum/0, callback/0, stage/0, histogram/0]).
 
 -doc "A window of one or more nodes.".
 -type window() :: #{
@@ -19,7 +23,7 @@ nodes belong together; `start_ns` and `duration_ns` say when it really began and
     duration_ns := non_neg_integer(),
     nodes := [of_node()],
     %% Each process by itself.
-    servers := [dyno_servers_sum:sum()]
+    servers := [sum()]
 }.
 
 -doc """
@@ -30,6 +34,44 @@ has but the servers.
 
 -doc "What processes are summed by.".
 -type group() :: process | name | module | supervisor | application | behaviour | node | cluster.
+
+-type histogram() :: dyno_histogram:snapshot() | none.
+
+-doc "What processes did.".
+-type sum() :: #{
+    labels := #{atom() => binary()},
+    start_ns := integer(),
+    duration_ns := non_neg_integer(),
+    %% The time of the windows, once for each process: 10 s for ten processes in a window of 1 s.
+    process_ns := non_neg_integer(),
+    %% At once; in a sum over a time the most at once.
+    processes := non_neg_integer(),
+    ended := non_neg_integer(),
+    crashes := non_neg_integer(),
+    reasons := [binary()],
+    measured := [hook | call_time | none],
+    callbacks := [callback()],
+    stage := none | stage(),
+    %% As dyno_agent_servers:server() has them.
+    atom() => term()
+}.
+
+-type callback() :: dyno_agent_servers:callback().
+
+-type stage() :: dyno_agent_servers:stage().
+
+-define(AS_SENT, [
+    callbacks, queue_now, queue_max, queue, delay_method, wall_ns, busy_ns, running, cpu_ns, words,
+    arrived, served, why, tags, stage
+]).
+%% Kinds of messages that are kept of a sum, those that took the most time.
+-define(MOST_TAGS, 20).
+-define(MOST_REASONS, 3).
+%% An error that bothers nobody.
+-define(FINE_NS, 50_000).
+%% A server's own beginning and end are no messages that it was sent, and with the last one a stage
+%% ran no callback.
+-define(NO_MESSAGE, [~"init", ~"terminate", ~"(no callback)"]).
 
 -doc "All groups.".
 -spec groups() -> [group(), ...].
@@ -43,22 +85,21 @@ new(Sent) ->
         duration_ns => lists:max([DurationNs || #{duration_ns := DurationNs} <- Sent]),
         nodes => [maps:remove(servers, OfNode) || OfNode <- Sent],
         servers => [
-            dyno_servers_sum:of_server(Server, OfNode)
-         || #{servers := Servers} = OfNode <- Sent, Server <- Servers
+            of_server(Server, OfNode) || #{servers := Servers} = OfNode <- Sent, Server <- Servers
         ]
     }.
 
 -doc "The sums of a window.".
--spec sums(group(), window()) -> [dyno_servers_sum:sum()].
+-spec sums(group(), window()) -> [sum()].
 sums(Group, #{servers := Servers}) ->
     group(Group, Servers).
 
 -doc "Processes summed by what they have in common.".
--spec group(group() | sink, [dyno_servers_sum:sum()]) -> [dyno_servers_sum:sum()].
+-spec group(group() | sink, [sum()]) -> [sum()].
 group(process, Servers) ->
     Servers;
 group(Group, Servers) ->
-    Add = fun(Server, Sum) -> dyno_servers_sum:add(process, Sum, Server) end,
+    Add = fun(Server, Sum) -> add(process, Sum, Server) end,
     Keyed = maps:groups_from_list(fun(#{labels := Labels}) -> key(Group, Labels) end, Servers),
     [
         with_key(Group, Key, lists:foldl(Add, First, Rest))
@@ -68,10 +109,10 @@ group(Group, Servers) ->
 key(cluster, _Labels) ->
     ~"all";
 key(name, #{name := Name}) ->
-    dyno_servers_sum:kind(Name);
+    kind(Name);
 key(sink, #{name := Name} = Labels) ->
     (maps:with([node, application, module, behaviour], Labels))#{
-        name => dyno_servers_sum:kind(Name)
+        name => kind(Name)
     };
 key(Group, Labels) ->
     maps:get(Group, Labels, ~"none").
@@ -87,6 +128,142 @@ has no limit.
 -spec for_sinks(window()) -> [map()].
 for_sinks(#{servers := Servers}) ->
     [
-        Sum#{busy => dyno_servers_row:share(BusyNs, ProcessNs)}
+        Sum#{busy => share(BusyNs, ProcessNs)}
      || #{busy_ns := BusyNs, process_ns := ProcessNs} = Sum <- group(sink, Servers)
     ].
+
+%% Sums
+
+of_server(#{pid := Pid, module := Module} = Server, #{node := Node} = Window) ->
+    #{start_ns := StartNs, duration_ns := DurationNs} = Window,
+    #{state := State, measured := Measured} = Server,
+    (maps:with(?AS_SENT, Server))#{
+        labels => labels(Server, #{
+            node => atom_to_binary(Node),
+            pid => pid(Pid),
+            module => dyno_agent_name:module(Module)
+        }),
+        start_ns => StartNs,
+        duration_ns => DurationNs,
+        process_ns => DurationNs,
+        processes => 1,
+        ended => length([State || State =/= alive]),
+        crashes => length([State || State =:= crashed]),
+        reasons => [Reason || State =:= crashed, #{reason := <<Reason/binary>>} <- [Server]],
+        delay => known_delay(Server),
+        measured => [Measured]
+    }.
+
+labels(Server, Labels) ->
+    Given = maps:merge(
+        maps:with([name, behaviour, application, supervisor], Server), Labels
+    ),
+    #{Key => label(Value) || Key := Value <- Given, Value =/= undefined}.
+
+label(Value) when is_atom(Value) -> dyno_agent_name:module(Value);
+label(Value) when is_binary(Value) -> Value.
+
+%% Where messages come seldom and many at once, the queue's samples do not tell when they came.
+known_delay(#{delay := #{count := Count, sum := SumNs}, delay_error_ns := ErrorNs}) when
+    is_number(ErrorNs), ErrorNs > ?FINE_NS, ErrorNs > SumNs / Count / 2
+->
+    none;
+known_delay(#{delay := Delay}) ->
+    Delay.
+
+-doc "Of another process in the same time, or of a later time.".
+-spec add(process | later, sum(), sum()) -> sum().
+add(How, A, B) ->
+    maps:map(fun(Key, Value) -> add(Key, How, Value, map_get(Key, B)) end, A).
+
+%% What is so at a moment, or of processes at once.
+add(start_ns, process, A, B) -> min(A, B);
+add(start_ns, later, A, _B) -> A;
+add(duration_ns, process, A, B) -> max(A, B);
+add(processes, later, A, B) -> max(A, B);
+add(queue_now, later, _A, B) -> B;
+add(running, process, A, B) -> longest(A, B);
+add(running, later, _A, B) -> B;
+add(stage, _How, A, none) -> A;
+add(stage, _How, none, B) -> B;
+add(stage, How, A, B) -> maps:map(fun(Key, X) -> add(Key, How, X, map_get(Key, B)) end, A);
+add(Key, later, A, undefined) when Key =:= outstanding; Key =:= buffered -> A;
+add(Key, later, _A, B) when Key =:= outstanding; Key =:= buffered -> B;
+%% And what is the same whether another process or a later time comes.
+add(labels, _How, A, B) -> maps:filter(fun(Key, Value) -> maps:find(Key, B) =:= {ok, Value} end, A);
+add(queue_max, _How, A, B) -> max(A, B);
+add(reasons, _How, A, B) -> lists:sublist(lists:uniq(A ++ B), ?MOST_REASONS);
+add(measured, _How, A, B) -> lists:usort(A ++ B);
+add(callbacks, _How, A, B) -> callbacks(A, B);
+add(tags, _How, A, B) -> tags(A, B);
+add(subscriptions, _How, A, B) -> together([from, to], A ++ B);
+%% A stage tells what it is with its first callback.
+add(kind, _How, unknown, B) -> B;
+add(kind, _How, A, _B) -> A;
+add(_Key, _How, none, B) -> B;
+add(_Key, _How, A, none) -> A;
+add(_Key, _How, #{count := _} = A, B) -> dyno_histogram:merge(A, B);
+%% A method, or a reason.
+add(_Key, _How, A, _B) when is_binary(A) -> A;
+add(_Key, _How, A, B) -> plus(A, B).
+
+longest(none, B) -> B;
+longest(#{ns := A} = Running, #{ns := B}) when A >= B -> Running;
+longest(Running, none) -> Running;
+longest(_, Running) -> Running.
+
+%% What is not known of one is known of the other at least.
+plus(undefined, B) -> B;
+plus(A, undefined) -> A;
+plus(A, B) -> A + B.
+
+callbacks(As, Bs) ->
+    ByName = fun(Of) -> #{Name => Callback || #{name := Name} = Callback <- Of} end,
+    maps:values(maps:merge_with(fun(_, A, B) -> both(A, B) end, ByName(As), ByName(Bs))).
+
+both(A, B) ->
+    maps:merge_with(fun(Key, X, Y) -> add(Key, process, X, Y) end, A, B).
+
+-doc "All callbacks for messages together, as one.".
+-spec all_callbacks(sum()) -> callback().
+all_callbacks(#{callbacks := Callbacks}) ->
+    None = #{
+        name => ~"all", count => 0, exceptions => 0, stops => 0,
+        wall => none, cpu_ns => undefined, words => undefined
+    },
+    Messages = [C || #{name := Name} = C <- Callbacks, not lists:member(Name, ?NO_MESSAGE)],
+    lists:foldl(fun(Callback, Sum) -> both(Sum, Callback) end, None, Messages).
+
+tags(As, []) ->
+    As;
+tags(As, Bs) ->
+    ByTime = fun(A, B) -> {map_get(wall_ns, A), A} >= {map_get(wall_ns, B), B} end,
+    lists:sublist(lists:sort(ByTime, together([tag, callback], As ++ Bs)), ?MOST_TAGS).
+
+%% Those that are the same in these keys are one; their numbers add up.
+together(Keys, Maps) ->
+    Add = fun
+        (_, X, Y) when is_integer(X) -> X + Y;
+        (_, X, _) -> X
+    end,
+    [
+        lists:foldl(fun(A, B) -> maps:merge_with(Add, A, B) end, First, Rest)
+     || _ := [First | Rest] <- maps:iterator(
+            maps:groups_from_list(fun(Map) -> maps:with(Keys, Map) end, Maps), ordered
+        )
+    ].
+
+-doc "A process as its own node writes it.".
+-spec pid(pid()) -> binary().
+pid(Pid) ->
+    iolist_to_binary(re:replace(pid_to_list(Pid), "^<[0-9]+", "<0")).
+
+-doc "What names of one kind have in common, with N for the numbers that tell them apart.".
+-spec kind(binary()) -> binary().
+kind(Name) ->
+    iolist_to_binary(re:replace(Name, "[0-9]+", "N", [global, unicode])).
+
+-doc "Of a whole that may be nothing, and that a part of some precision is never more than.".
+-spec share(Part :: integer() | undefined, Whole :: integer()) -> float() | undefined.
+share(undefined, _Whole) -> undefined;
+share(Part, Whole) -> min(1.0, max(0, Part) / max(1, Whole)).

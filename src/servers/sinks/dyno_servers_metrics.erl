@@ -93,7 +93,7 @@ ordered(Labels) ->
     [{Key, map_get(Key, Labels)} || Key <- ?LABELS, is_map_key(Key, Labels)].
 
 -doc "The labels that all points of a sum have. A process is never one of them.".
--spec labels(dyno_servers_sum:sum()) -> labels().
+-spec labels(dyno_servers_window:sum()) -> labels().
 labels(#{labels := Labels}) ->
     #{Key => text(Value) || Key := Value <- maps:with(?LABELS, Labels)}.
 
@@ -107,7 +107,7 @@ text(Text) ->
     end.
 
 -doc "What a sum says, as points; what is not known makes none.".
--spec points(dyno_servers_sum:sum()) -> [point()].
+-spec points(dyno_servers_window:sum()) -> [point()].
 points(#{callbacks := Callbacks, stage := Stage} = Sum) ->
     lists:append(
         [points(callback, {callback, text(Name)}, Of) || #{name := Name} = Of <- Callbacks] ++

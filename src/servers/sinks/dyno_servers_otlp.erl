@@ -68,7 +68,7 @@ headers(Text) ->
             {error, {?MODULE, {headers, Bad}}}
     end.
 
--spec write([dyno_servers_sum:sum()], state()) -> {dyno_servers_sink:written(), state()}.
+-spec write([dyno_servers_window:sum()], state()) -> {dyno_servers_sink:written(), state()}.
 write(Sums, #{temporality := Temporality, totals := Totals} = State) ->
     NowMs = erlang:monotonic_time(millisecond),
     {{LeftOut, Why}, Added} = dyno_servers_sink_totals:add(Sums, NowMs, Totals),

@@ -79,7 +79,7 @@ serve(Family, Address, Port, Table) ->
 at(inet6, Host, Port) -> dyno_recording_part:text("[~ts]:~b", [Host, Port]);
 at(inet, Host, Port) -> dyno_recording_part:text("~ts:~b", [Host, Port]).
 
--spec write([dyno_servers_sum:sum()], state()) -> {dyno_servers_sink:written(), state()}.
+-spec write([dyno_servers_window:sum()], state()) -> {dyno_servers_sink:written(), state()}.
 write(Sums, #{table := Table, totals := Totals} = State) ->
     {Written, Added} = dyno_servers_sink_totals:add(Sums, now_ms(), Totals),
     true = ets:insert(Table, {totals, Added}),

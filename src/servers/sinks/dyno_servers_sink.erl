@@ -59,7 +59,7 @@ because the sink was still busy with those before. `last` says why the last one 
 -callback open(config()) ->
     {ok, Address :: binary(), State :: term()} | {error, dyno_error:error()}.
 -doc "Sends a window.".
--callback write([dyno_servers_sum:sum()], State) -> {written(), State} when State :: term().
+-callback write([dyno_servers_window:sum()], State) -> {written(), State} when State :: term().
 -doc "Gives back what `open/1` took.".
 -callback close(State :: term()) -> ok.
 -doc "One sentence for a reason.".
@@ -93,7 +93,7 @@ address(#{address := Address}) ->
     Address.
 
 -doc "Sends the sums of a window. Never waits; a sink that was stopped takes nothing.".
--spec send(sink(), [dyno_servers_sum:sum()]) -> ok.
+-spec send(sink(), [dyno_servers_window:sum()]) -> ok.
 send(#{pid := Pid, table := Table}, Sums) ->
     try ets:update_counter(Table, queued, 1) of
         Queued when Queued =< ?MOST_QUEUED ->
@@ -141,7 +141,7 @@ init(#{sink := Module} = Config) ->
 handle_call(sink, _From, #{sink := Sink} = Server) ->
     {reply, Sink, Server}.
 
--spec handle_cast({write, [dyno_servers_sum:sum()]}, server()) -> {noreply, server()}.
+-spec handle_cast({write, [dyno_servers_window:sum()]}, server()) -> {noreply, server()}.
 handle_cast({write, Sums}, #{sink := Sink, module := Module, state := State} = Server) ->
     #{table := Table} = Sink,
     {{Failed, Why}, Written} = Module:write(Sums, State),

@@ -49,7 +49,8 @@ new() ->
     #{}.
 
 -doc "Adds a window, and says how many servers and points were left out: there are too many.".
--spec add([dyno_servers_sum:sum()], NowMs :: integer(), t()) -> {dyno_servers_sink:written(), t()}.
+-spec add([dyno_servers_window:sum()], NowMs :: integer(), t()) ->
+    {dyno_servers_sink:written(), t()}.
 add(Sums, NowMs, Totals) ->
     Remembered = maps:filter(
         fun(_, #{added_ms := AddedMs}) -> NowMs - AddedMs =< ?FORGOTTEN_MS end, Totals

@@ -70,7 +70,7 @@ open(#{kind := Kind, host := Host, port := Port} = Form) ->
         {error, Reason} -> {error, {?MODULE, {socket, Reason}}}
     end.
 
--spec write([dyno_servers_sum:sum()], state()) -> {dyno_servers_sink:written(), state()}.
+-spec write([dyno_servers_window:sum()], state()) -> {dyno_servers_sink:written(), state()}.
 write(Sums, #{form := Form} = State) ->
     Lines = lines(Sums, Form),
     {TooLong, Datagrams} = datagrams(Lines),
@@ -112,7 +112,7 @@ format_error(too_long) ->
 
 %% Lines
 
--spec lines([dyno_servers_sum:sum()], form()) -> [binary()].
+-spec lines([dyno_servers_window:sum()], form()) -> [binary()].
 lines(Sums, Form) ->
     [
         Line

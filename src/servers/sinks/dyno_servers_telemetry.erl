@@ -23,7 +23,7 @@ open(_Config) ->
         {error, Reason} -> {error, {?MODULE, {absent, Reason}}}
     end.
 
--spec write([dyno_servers_sum:sum()], none) -> {dyno_servers_sink:written(), none}.
+-spec write([dyno_servers_window:sum()], none) -> {dyno_servers_sink:written(), none}.
 write(Sums, none) ->
     %% dyno does not depend on it.
     Telemetry = telemetry,
@@ -43,7 +43,7 @@ format_error({absent, {telemetry, {"no such file or directory", _}}}) ->
 format_error({absent, Reason}) ->
     io_lib:format("the library telemetry does not start in this node: ~0tP", [Reason, 8]).
 
--spec events(dyno_servers_sum:sum()) -> [event()].
+-spec events(dyno_servers_window:sum()) -> [event()].
 events(#{start_ns := StartNs, duration_ns := DurationNs} = Sum) ->
     Metadata = (dyno_servers_metrics:labels(Sum))#{
         window_start_ns => StartNs, window_ns => DurationNs
