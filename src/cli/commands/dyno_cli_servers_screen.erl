@@ -24,6 +24,7 @@ takes commands; elsewhere, and with `--each`, lines.
     mode := mode(),
     view := dyno_cli_servers_view:view(),
     quits := pid() | none,
+    %% Whether the first line is.
     drawn := boolean()
 }.
 
@@ -109,7 +110,7 @@ handle_info({input, "q"}, #{quits := Quits} = State) when is_pid(Quits) ->
     Quits ! stop,
     {noreply, State};
 handle_info({input, Text}, #{view := View} = State) ->
-    {noreply, drawn(input, State#{view := with_input(Text, View)})}.
+    {noreply, drawn(input, State#{drawn := false, view := with_input(Text, View)})}.
 
 drawn({each, Call}, #{mode := each, view := View} = State) ->
     case dyno_cli_servers_view:shown(View) of
@@ -120,30 +121,23 @@ drawn({each, Call}, #{mode := each, view := View} = State) ->
             State
     end;
 drawn({window, Window}, #{mode := lines, view := View} = State) ->
-    _ = dyno_cli_terminal:print([
-        [Line, $\n]
-     || Line <- dyno_cli_servers_view:lines(Window, View)
-    ]),
+    Lines = dyno_cli_servers_view:lines(Window, View),
+    _ = dyno_cli_terminal:print([[Line, $\n] || Line <- Lines]),
     State;
 drawn(_Event, #{mode := table, view := View, drawn := Before} = State) ->
-    #{colour := Colour, charset := Charset} = dyno_cli_terminal:look(),
-    Layout = #{
-        width => dyno_cli_terminal:columns(),
-        indent => 0,
-        colour => Colour,
-        charset => Charset
-    },
+    Look = maps:with([colour, charset], dyno_cli_terminal:look()),
+    Layout = Look#{width => dyno_cli_terminal:columns(), indent => 0},
     [Prompt | Lines] = dyno_cli_servers_view:screen(View, Layout, dyno_cli_terminal:rows()),
     %% What somebody types stands behind the prompt, in the first line, which is drawn once and
     %% after each command; the cursor goes back there.
     Top =
-        case Before andalso not dyno_cli_servers_view:is_new(View) of
+        case Before of
             true -> "\e7";
             false -> ["\e[H\e[2J", Prompt, "\e7"]
         end,
     Drawn = [[Line, "\e[K\r\n"] || Line <- Lines],
     dyno_cli_terminal:write_error([Top, "\e[2;1H", Drawn, "\e[J\e8"]),
-    State#{drawn := true, view := dyno_cli_servers_view:seen(View)};
+    State#{drawn := true};
 drawn(_Event, State) ->
     State.
 

@@ -6,7 +6,7 @@
 %% The live table of `dyno servers`: which rows, in which order, as lines of text; and what commands
 %% change of it. Pure.
 
--export([new/1, with_event/2, with_input/2, is_new/1, seen/1, screen/3, lines/2]).
+-export([new/1, with_event/2, with_input/2, screen/3, lines/2]).
 %% Single messages
 -export([call/1, shown/1, calls/2]).
 -export_type([view/0]).
@@ -22,9 +22,8 @@
     shown := non_neg_integer(),
     most := pos_integer(),
     ran := non_neg_integer(),
-    %% What is to be said of the last command, and whether the first line has changed.
-    said := unicode:chardata(),
-    new := boolean()
+    %% What is to be said of the last command.
+    said := unicode:chardata()
 }.
 
 %% Of a window in a pipe.
@@ -46,8 +45,7 @@ new(Values) ->
         shown => 0,
         most => maps:get(each, Values, 1),
         ran => 0,
-        said => ?SAY,
-        new => true
+        said => ?SAY
     }.
 
 -spec with_event(dyno_servers_run:event(), view()) -> view().
@@ -61,7 +59,7 @@ with_event({each, _}, #{shown := Shown} = View) -> View#{shown := Shown + 1}.
 
 -spec with_input(string(), view()) -> view().
 with_input(Text, View) ->
-    command(string:lexemes(Text, " "), Text, View#{new := true, said := ?SAY}).
+    command(string:lexemes(Text, " "), Text, View#{said := ?SAY}).
 
 command(["f"], _, #{frozen := true} = View) ->
     View#{frozen := false};
@@ -83,13 +81,6 @@ chosen(Command, What, Name, Atoms, View) ->
         [Atom] -> View#{What := Atom};
         [] -> View#{said := [Command, " takes ", lists:join(", ", [atom_to_list(A) || A <- Atoms])]}
     end.
-
--doc "Whether the first line has to be drawn.".
--spec is_new(view()) -> boolean().
-is_new(#{new := New}) -> New.
-
--spec seen(view()) -> view().
-seen(View) -> View#{new := false}.
 
 -doc "The lines of the screen; of the first the prompt.".
 -spec screen(view(), dyno_report_table:layout(), Rows :: pos_integer()) -> [iodata(), ...].
