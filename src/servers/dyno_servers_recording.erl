@@ -55,11 +55,8 @@ run(Total, StartedAt, #{group := Group, facts := Facts, status := Status} = Opti
                 ~"What was seen",
                 %% What the report has above the numbered sentences.
                 [{~"symptom", node_level(Of)} || Of <- dyno_servers_total:nodes(Total)] ++
-                    [
-                        {~"finding", Text}
-                     || Text <- others(Total, Servers, DurationNs) ++
-                            findings(Servers, DurationNs)
-                    ]
+                    [{~"finding", Text} || Text <- others(Total, Servers, DurationNs)] ++
+                    [{~"finding", Text} || Text <- findings(Servers, DurationNs)]
             )
         ]),
         warnings => warnings(Total, Options)
@@ -69,21 +66,17 @@ row(Sum, DurationNs) -> (dyno_servers_row:row(Sum, DurationNs))#{sum => Sum}.
 
 %% Processes of one name are told apart by their identifiers.
 named(process, Sums) ->
-    Names = maps:groups_from_list(fun name/1, Sums),
+    Names = maps:groups_from_list(fun(#{labels := #{name := Name}}) -> Name end, Sums),
     [
-        case {map_get(name(Sum), Names), Labels} of
+        case {map_get(Name, Names), Labels} of
             {[_], _} -> Sum;
-            {_, #{pid := Pid}} -> Sum#{labels := Labels#{name := with_pid(name(Sum), Pid)}};
-            {_, _} -> Sum#{labels := Labels#{name := <<(name(Sum))/binary, " (ended)">>}}
+            {_, #{pid := Pid}} -> Sum#{labels := Labels#{name := <<Name/binary, " ", Pid/binary>>}};
+            {_, _} -> Sum#{labels := Labels#{name := <<Name/binary, " (ended)">>}}
         end
-     || #{labels := Labels} = Sum <- Sums
+     || #{labels := #{name := Name} = Labels} = Sum <- Sums
     ];
 named(Group, Sums) ->
     [Sum#{labels := Labels#{name => map_get(Group, Labels)}} || #{labels := Labels} = Sum <- Sums].
-
-name(#{labels := #{name := Name}}) -> Name.
-
-with_pid(Name, Pid) -> <<Name/binary, " ", Pid/binary>>.
 
 by_module(process, Servers, DurationNs) ->
     Sums = named(module, dyno_servers_window:group(module, Servers)),

@@ -107,10 +107,12 @@ format_error({listen, Where, Reason}) ->
 
 -spec do(#mod{}) -> {proceed, [term()]}.
 do(#mod{method = Method, request_uri = Uri} = Request) when Method =:= "GET"; Method =:= "HEAD" ->
+    #mod{config_db = Config, parsed_header = Headers} = Request,
     case hd(string:split(Uri, "?")) of
         "/metrics" ->
-            Format = accepted(accept(Request)),
-            [{totals, Totals}] = ets:lookup(table(Request), totals),
+            Accept = proplists:get_value("accept", Headers, ""),
+            Format = accepted(iolist_to_binary(Accept)),
+            Totals = ets:lookup_element(httpd_util:lookup(Config, ?MODULE), totals, 2),
             Servers = dyno_servers_sink_totals:servers(now_ms(), Totals),
             Body = format(Format, Servers),
             answer(Method, 200, content_type(Format), Body);
@@ -119,11 +121,6 @@ do(#mod{method = Method, request_uri = Uri} = Request) when Method =:= "GET"; Me
     end;
 do(#mod{method = Method}) ->
     answer(Method, 405, ~"text/plain", ~"Only GET and HEAD are answered.\n").
-
-table(#mod{config_db = Config}) -> httpd_util:lookup(Config, ?MODULE).
-
-accept(#mod{parsed_header = Headers}) ->
-    iolist_to_binary(proplists:get_value("accept", Headers, "")).
 
 answer(Method, Status, Type, Body) ->
     Head = [
