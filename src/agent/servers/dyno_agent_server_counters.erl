@@ -204,7 +204,7 @@ with_skipped(Count, Values) ->
 
 values(Counters, Read) ->
     Fine = [
-        {Key bsr ?POWER_BITS, {bucket(power(Key), Part), Count}}
+        {Key bsr ?POWER_BITS, {bucket(Key band (1 bsl ?POWER_BITS - 1), Part), Count}}
      || N <- lists:seq(0, atomics:get(Counters, ?USED) - 1),
         Key <- [atomics:get(Counters, ?DIRECTORY + N)],
         Part <- lists:seq(0, ?BLOCK_SIZE - 1),
@@ -223,9 +223,7 @@ values(Counters, Read) ->
 
 %% A message that has not waited is counted as 0, and nothing takes 1 to 3 ns.
 bucket(0, 0) -> 0;
-bucket(Power, Part) -> (Power bsl ?BITS) + 4 * Part + 2.
-
-power(Key) -> Key band (1 bsl ?POWER_BITS - 1).
+bucket(Power, Part) -> min(?OVERFLOW, (Power bsl ?BITS) + 4 * Part + 2).
 
 coarse(Read) ->
     case Read(number(coarse)) of
@@ -233,7 +231,7 @@ coarse(Read) ->
             [];
         _ ->
             [
-                {Series, {(Power bsl ?BITS) + (1 bsl (?BITS - 1)), Count}}
+                {Series, {bucket(Power, ?BLOCK_SIZE div 2), Count}}
              || Series <- lists:seq(1, ?SERIES),
                 Power <- lists:seq(0, ?POWERS - 1),
                 Count <- [Read(?COARSE + Series * ?POWERS + Power)],

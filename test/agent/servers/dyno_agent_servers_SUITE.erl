@@ -134,7 +134,8 @@ suite() ->
 %% What dyno decides, and not what the runtime does.
 newest_release_only() ->
     [
-        buckets_are_those_of_the_histogram, blocks_that_run_out, lengths_are_told_apart,
+        buckets_are_those_of_the_histogram, blocks_that_run_out, a_callback_may_take_hours,
+        lengths_are_told_apart,
         delays_lie_between_looks, a_long_callback_is_in_each_of_its_windows,
         levels_step_down_and_up, the_machine_is_not_charged_to_measuring, time_in_the_system_is_processor_time,
         choosing, the_busiest, single_calls,
@@ -150,6 +151,7 @@ groups() ->
         {pure, [parallel], [
             buckets_are_those_of_the_histogram,
             blocks_that_run_out,
+            a_callback_may_take_hours,
             lengths_are_told_apart,
             delays_lie_between_looks,
             a_long_callback_is_in_each_of_its_windows,
@@ -232,6 +234,19 @@ blocks_that_run_out(_Config) ->
     Counted = lists:sum([Count || Buckets <- maps:values(Series), {_, Count} <- Buckets]),
     ?assertEqual(20_000, Counted),
     ?assertEqual(#{}, maps:get(series, dyno_agent_server_counters:read(restart, Counters))).
+
+%% All above 73 minutes are in dyno_histogram's last bucket.
+a_callback_may_take_hours(_Config) ->
+    Counters = dyno_agent_server_counters:new(),
+    _ = lists:foldl(
+        fun(Ns, Blocks) -> dyno_agent_server_counters:record(Counters, 1, Ns, 1, Blocks) end,
+        #{},
+        [1 bsl 41, 1 bsl 42, 10 * (1 bsl 42)]
+    ),
+    #{series := #{1 := Buckets}} = dyno_agent_server_counters:read(restart, Counters),
+    #{count := 3} = Histogram = dyno_agent_server_counters:histogram(Buckets),
+    ?assertMatch([{_, _, 1}, {_, _, 2}], dyno_histogram:to_recording(Histogram)),
+    ?assert(dyno_histogram:quantile(Histogram, 0.9) >= 1 bsl 42).
 
 lengths_are_told_apart(_Config) ->
     Counters = dyno_agent_server_counters:new(),
