@@ -124,8 +124,15 @@ checks() ->
         {most, IsWhole, ~"a whole number from 1 up"},
         {level, fun(Level) -> lists:member(Level, [auto, rate, time, distribution, each]) end,
             ~"auto, rate, time, distribution or each"},
-        {servers, fun(List) -> is_list(List) andalso List =/= [] end, ~"a list of selectors"}
+        {servers, fun(List) -> is_list(List) andalso List =/= [] end, ~"a list of selectors"},
+        {watches, fun(List) -> is_list(List) andalso lists:all(fun is_watch/1, List) end,
+            ~"a list such as [#{of => queue, above => 1000}], of queue, busy, p99 or delay"}
     ].
+
+is_watch(#{'of' := Of, above := Above}) ->
+    lists:member(Of, [queue, busy, p99, delay]) andalso is_number(Above);
+is_watch(_Other) ->
+    false.
 
 -doc "Ends a monitor; the agents end with their last one.".
 -spec stop(monitor()) -> ok.

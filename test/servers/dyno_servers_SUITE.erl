@@ -381,6 +381,7 @@ bad_input_is_a_sentence(_Config) ->
                 {#{servers => [{process, "<0.99999.0>"}]}, ~"<0.99999.0>"},
                 {#{interval_ms => -5}, ~"from 100 up"},
                 {#{level => deep}, ~"distribution"},
+                {#{watches => [#{'of' => queu, above => 9}]}, ~"queue, busy, p99 or delay"},
                 {#{intervall => 5}, ~"did you mean interval_ms?"}
             ]
         ),
