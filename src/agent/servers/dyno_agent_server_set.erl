@@ -357,19 +357,14 @@ hooked_again(#{measured := All, shared := Shared} = Set) ->
     Again = #{Pid => ask(Pid, unhooked(Pid, One), Shared) || Pid := #{hook := hooked} = One <- All},
     Set#{measured := maps:merge(All, Again)}.
 
--doc "Has all hooks removed; waits so long for those that answer.".
+-doc "Has all hooks removed: returns when each process was told.".
 -spec unhook_all(t()) -> ok.
-unhook_all(#{measured := All}) ->
-    Asked = [Pid || Pid := #{hook := hooked} = One <- All, is_map(unhooked(Pid, One))],
-    wait(Asked, erlang:start_timer(500, self(), unhooked)).
-
-wait([], _Timer) ->
-    ok;
-wait([Pid | Rest], Timer) ->
+unhook_all(#{shared := #{names := Table}}) ->
+    Heir = ets:info(Table, heir),
+    Ref = monitor(process, Heir),
+    true = ets:give_away(Table, Heir, none),
     receive
-        {{?MODULE, Pid, none}, _} -> wait(Rest, Timer);
-        {'DOWN', _, process, Pid, _} -> wait(Rest, Timer);
-        {timeout, Timer, unhooked} -> ok
+        {'DOWN', Ref, process, Heir, _} -> ok
     end.
 
 -spec managers(t()) -> [pid()].
