@@ -27,10 +27,10 @@
 -export_type([t/0, ending/0]).
 
 -opaque t() :: #{
-    session := trace:session() | none,
-    %% Since the last tick; so many ticks until it is opened again.
+    %% Or so many ticks until it is opened again.
+    session := trace:session() | pos_integer(),
+    %% Since the last tick.
     events := non_neg_integer(),
-    closed := non_neg_integer(),
     begun := #{pid() => integer()},
     endings := #{pid() => ending()},
     %% Whether GenStage is traced; the events that stages threw away in this window.
@@ -56,7 +56,6 @@ open() ->
     #{
         session => open_session(),
         events => 0,
-        closed => 0,
         begun => #{},
         endings => #{},
         stages => none,
@@ -72,31 +71,29 @@ open_session() ->
     Set({gen_server, init_it, 2}, [], [local]),
     Set({proc_lib, init_ack, 2}, [{message, false}, {trace, ?FLAGS, []}], [local]),
     Set({gen_server, try_terminate, 3}, [], [local]),
-    Flags = terminates(lists:sort([A || {terminate, A} <- gen_server:module_info(functions)])),
-    lists:foreach(
-        fun({Arity, How}) ->
-            Set({gen_server, terminate, Arity}, [{message, false}, {trace, [], How}], [meta])
-        end,
-        Flags
-    ),
+    Ends = [{gen_server, F, A} || {F, A} <- gen_server:module_info(functions), F =:= terminate],
+    case lists:sort(Ends) of
+        %% Both call the last one.
+        [Stop, Exception, _] ->
+            Set(Stop, [{message, false}, {trace, [], ?STOP}], [meta]),
+            Set(Exception, [{message, false}, {trace, [], ?EXCEPTION}], [meta]);
+        _Unknown ->
+            ok
+    end,
     Session.
 
-%% Both call the last one.
-terminates([Stop, Exception, _]) -> [{Stop, ?STOP}, {Exception, ?EXCEPTION}];
-terminates(_Unknown) -> [].
-
 -spec close(t()) -> ok.
-close(#{session := none}) ->
+close(#{session := Ticks}) when is_integer(Ticks) ->
     ok;
 close(#{session := Session}) ->
     _ = trace:session_destroy(Session),
     ok.
 
 -spec tick(t()) -> t().
-tick(#{session := none, closed := Closed} = Life) when Closed > 1 ->
-    Life#{closed := Closed - 1};
-tick(#{session := none} = Life) ->
-    Life#{session := open_session(), closed := 0, events := 0, stages := none};
+tick(#{session := 1} = Life) ->
+    Life#{session := open_session()};
+tick(#{session := Ticks} = Life) when is_integer(Ticks) ->
+    Life#{session := Ticks - 1};
 tick(#{begun := Begun, endings := Endings} = Life) ->
     Life#{events := 0, begun := few(Begun), endings := few(Endings)}.
 
@@ -108,7 +105,7 @@ few(Map) -> Map.
 -spec event(tuple(), t()) -> {begins, pid(), InitNs :: non_neg_integer(), t()} | {none, t()}.
 event(_Message, #{events := ?MOST_EVENTS} = Life) ->
     ok = close(Life),
-    {none, Life#{session := none, events := 0, closed := ?CLOSED_TICKS, stages := none}};
+    {none, Life#{session := ?CLOSED_TICKS, events := 0, stages := none}};
 event(Message, #{events := Events} = Life) ->
     told(Message, Life#{events := Events + 1}).
 
@@ -124,12 +121,12 @@ told({trace_ts, Pid, return_to, {gen_server, init_it, 6}, End}, #{begun := All} 
         error -> {none, Life}
     end;
 told({trace_ts, Pid, call, {gen_server, try_terminate, 3}, At}, #{endings := Endings} = Life) ->
-    Ending =
+    How =
         case At of
-            {Strict, _} -> {stop, Strict, unknown};
-            _ -> {exception, At, unknown}
+            {_, _} -> stop;
+            _ -> exception
         end,
-    {none, Life#{endings := Endings#{Pid => Ending}}};
+    {none, Life#{endings := Endings#{Pid => {How, monotonic(At), unknown}}}};
 told({trace_ts, Pid, return_to, {gen_server, terminate, _}, Time}, #{endings := Endings} = Life) ->
     case Endings of
         #{Pid := {How, At, unknown}} ->
@@ -152,7 +149,7 @@ ending(Pid, #{endings := Endings} = Life) ->
 -spec stages([module()], t()) -> t().
 stages([], Life) ->
     Life;
-stages(_Modules, #{session := none} = Life) ->
+stages(_Modules, #{session := Ticks} = Life) when is_integer(Ticks) ->
     Life;
 stages(Modules, #{stages := none, session := Session} = Life) ->
     Flag = [{message, false}, {trace, [], ?DISCARDS}],
