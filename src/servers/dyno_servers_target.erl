@@ -8,17 +8,15 @@
 %% reads a window and sends it to each monitor. Where the node was lost it attaches again as soon as
 %% the node is back, and it ends with its last monitor.
 %%
-%% A monitor receives {dyno_servers_target, Node, EndMs, Message}, and, at the level each,
-%% {dyno_servers_target, each, Call}.
+%% A monitor receives {dyno_servers_target, Node, EndMs, Message}, where Message is {window, Window},
+%% {lost, Error}, {alive, []} or {back, []}; and, at the level each, {dyno_servers_target, each,
+%% Call}.
 
 -behaviour(gen_server).
 
 -export([join/3, change/3, leave/1, all/0, format_error/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
--export_type([message/0, reason/0]).
-
--type message() ::
-    {window, map()} | {lost, dyno_error:error()} | {alive, []} | {back, []}.
+-export_type([reason/0]).
 
 -type reason() :: {different, node(), interval_ms | level, Theirs :: term()}.
 
@@ -160,11 +158,11 @@ changed(Before, #{agent := {_, _, Pid}} = After) ->
 changed(_Before, After) ->
     After.
 
-tell(_Pid, _Function, []) ->
+tell(_Pid, _How, []) ->
     ok;
-tell(Pid, Function, Selectors) ->
-    try ?INSTRUMENT:Function(Pid, Selectors) of
-        _ -> ok
+tell(Pid, How, Selectors) ->
+    try
+        ?INSTRUMENT:change(Pid, How, Selectors)
     catch
         %% The node is lost; a message says so.
         exit:_ -> ok

@@ -29,7 +29,7 @@ About 300 ns a callback (`probe_ns` says what it is in the node), 35 kB for each
 -behaviour(gen_server).
 
 -export([about/0, config/1, tables/0, metrics/0, histograms/0, warnings/2]).
--export([start_link/1, restart/1, read/1, next/1, add/2, remove/2]).
+-export([start_link/1, restart/1, read/1, next/1, change/3]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 -export_type([config/0, selector/0, level/0, behaviour/0, window/0, server/0, callback/0, stage/0]).
 -export_type([running/0]).
@@ -232,13 +232,9 @@ read(Pid) -> gen_server:call(Pid, read, infinity).
 -spec next(pid()) -> window().
 next(Pid) -> gen_server:call(Pid, next, infinity).
 
--doc "More processes.".
--spec add(pid(), [selector()]) -> ok.
-add(Pid, Selectors) -> gen_server:call(Pid, {add, Selectors}, infinity).
-
--doc "Takes back selectors that were given.".
--spec remove(pid(), [selector()]) -> ok.
-remove(Pid, Selectors) -> gen_server:call(Pid, {remove, Selectors}, infinity).
+-doc "Selects more processes, or fewer.".
+-spec change(pid(), add | remove, [selector()]) -> ok.
+change(Pid, How, Selectors) -> gen_server:call(Pid, {How, Selectors}, infinity).
 
 -spec init(config()) -> {ok, state()}.
 init(#{servers := Selectors} = Config) ->

@@ -137,7 +137,8 @@ newest_release_only() ->
         buckets_are_those_of_the_histogram, blocks_that_run_out, a_callback_may_take_hours,
         lengths_are_told_apart,
         delays_lie_between_looks, a_long_callback_is_in_each_of_its_windows,
-        levels_step_down_and_up, the_machine_is_not_charged_to_measuring, time_in_the_system_is_processor_time,
+        levels_step_down_and_up, the_machine_is_not_charged_to_measuring,
+        time_in_the_system_is_processor_time,
         choosing, the_busiest, single_calls,
         kinds_of_messages_are_bounded, a_busy_server_is_hooked_later, what_costs_too_much_is_left,
         nothing_is_left_of_a_killed_guard
@@ -1036,28 +1037,28 @@ choosing(_Config) ->
         ?assertEqual([Plain], pids(Servers)),
         #{servers := [#{name := ~"known_server", kind := module, application := undefined}]} =
             dyno_agent_servers:read(Servers),
-        ok = dyno_agent_servers:add(Servers, [{registered, known_name}]),
+        ok = dyno_agent_servers:change(Servers, add, [{registered, known_name}]),
         ?assertEqual(lists:sort([Plain, Named]), pids(Servers)),
         ok = hooked(Servers, Plain),
-        ok = dyno_agent_servers:remove(Servers, [{pid, Plain}]),
+        ok = dyno_agent_servers:change(Servers, remove, [{pid, Plain}]),
         ?assertEqual([Named], pids(Servers)),
         ok = dyno_leftovers:until(fun() -> hooks(Node, Plain) =:= [] end),
         ok = dyno_leftovers:until(fun() ->
             [] =:= erpc:call(Node, trace, session_info, [Plain])
         end),
-        ok = dyno_agent_servers:remove(Servers, [{registered, known_name}]),
+        ok = dyno_agent_servers:change(Servers, remove, [{registered, known_name}]),
         ?assertEqual([], pids(Servers)),
         %% Nothing of OTP's base nor of dyno.
-        ok = dyno_agent_servers:add(Servers, [all]),
+        ok = dyno_agent_servers:change(Servers, add, [all]),
         ?assertEqual(lists:sort([Plain, Named]), pids(Servers)),
-        ok = dyno_agent_servers:remove(Servers, [all]),
-        ok = dyno_agent_servers:add(Servers, [{application, kernel}]),
+        ok = dyno_agent_servers:change(Servers, remove, [all]),
+        ok = dyno_agent_servers:change(Servers, add, [{application, kernel}]),
         #{servers := Kernel} = dyno_agent_servers:read(Servers),
         ?assert(length(Kernel) > 10),
         ?assert(lists:member(~"kernel_sup", [Name || #{name := Name} <- Kernel])),
         %% A new one with a label; one that enters the loop by itself.
-        ok = dyno_agent_servers:remove(Servers, [{application, kernel}]),
-        ok = dyno_agent_servers:add(Servers, [{label, {worker, 7}}]),
+        ok = dyno_agent_servers:change(Servers, remove, [{application, kernel}]),
+        ok = dyno_agent_servers:change(Servers, add, [{label, {worker, 7}}]),
         Labelled = erpc:call(Node, proc_lib, spawn, [known_server, enter, [{worker, 7}]]),
         ok = dyno_leftovers:until(fun() -> pids(Servers) =:= [Labelled] end),
         #{servers := [#{name := ~"{worker,7}", kind := label, behaviour := gen_server}]} =
