@@ -210,9 +210,8 @@ window(#{start_ns := StartNs, duration_ns := Ns, servers := Sums}, Monitor) ->
     #{kind := Kind, name := Name, modules := Modules, options := Options} = Monitor,
     #{statistics := Statistics, synchronous := IsSynchronous} = Options,
     Processes = [
-        {#{name => map_get(Module, Modules), pid => list_to_pid(binary_to_list(Pid))},
-            of_callbacks(Kind, IsSynchronous, Sum)}
-     || #{labels := #{module := Module, pid := Pid}} = Sum <- Sums, is_map_key(Module, Modules)
+        {#{name => map_get(Module, Modules), pid => Pid}, of_callbacks(Kind, IsSynchronous, Sum)}
+     || #{labels := #{module := Module}, pid := Pid} = Sum <- Sums, is_map_key(Module, Modules)
     ],
     #{
         Kind => Name,

@@ -61,8 +61,8 @@ has but the servers.
 -type stage() :: dyno_agent_servers:stage().
 
 -define(AS_SENT, [
-    callbacks, queue_now, queue_max, queue, delay_method, wall_ns, busy_ns, running, cpu_ns, words,
-    arrived, served, why, tags, stage
+    pid, callbacks, queue_now, queue_max, queue, delay_method, wall_ns, busy_ns, running, cpu_ns,
+    words, arrived, served, why, tags, stage
 ]).
 %% Kinds of messages that are kept of a sum, those that took the most time.
 -define(MOST_TAGS, 20).
@@ -191,6 +191,7 @@ add(Key, later, A, undefined) when Key =:= outstanding; Key =:= buffered -> A;
 add(Key, later, _A, B) when Key =:= outstanding; Key =:= buffered -> B;
 %% And what is the same whether another process or a later time comes.
 add(labels, _How, A, B) -> maps:filter(fun(Key, Value) -> maps:find(Key, B) =:= {ok, Value} end, A);
+add(pid, _How, A, _B) -> A;
 add(queue_max, _How, A, B) -> max(A, B);
 add(reasons, _How, A, B) -> lists:sublist(lists:uniq(A ++ B), ?MOST_REASONS);
 add(measured, _How, A, B) -> lists:usort(A ++ B);

@@ -350,7 +350,7 @@ a_cluster_of_elixir(_Config) ->
 %% The first window is of the time in which the instrument comes into the processes.
 measured(Monitor, Pid) ->
     {ok, #{cluster := _}} = dyno_gen_metrics:next(Monitor),
-    {ok, #{summary := [_]}} = dyno_gen_metrics:next(Monitor),
+    {ok, #{summary := [#{pid := Pid}]}} = dyno_gen_metrics:next(Monitor),
     dyno_leftovers:until(fun() ->
         {status, Pid, _, [_, _, _, Debug, _]} = sys:get_status(Pid),
         Debug =/= []
