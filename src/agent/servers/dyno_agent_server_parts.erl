@@ -21,7 +21,7 @@ tables() ->
         #{
             name => ~"servers",
             title => ~"Servers",
-            items => fun servers/1,
+            items => fun(Window) -> some(servers(Window)) end,
             columns => [
                 column(~"server", ~"Server", string, name, #{role => key}),
                 column(~"module", ~"Module", string, module, #{role => key}),
@@ -44,7 +44,7 @@ tables() ->
         #{
             name => ~"callbacks",
             title => ~"Callbacks of servers",
-            items => fun callbacks/1,
+            items => fun(Window) -> some(callbacks(Window)) end,
             columns => [
                 column(~"server", ~"Server", string, name, #{role => key}),
                 column(~"callback", ~"Callback", string, callback, #{role => key}),
@@ -61,8 +61,9 @@ tables() ->
 column(Name, Title, Kind, Key, Properties) ->
     {Name, Title, Kind, Properties, fun(Row) -> map_get(Key, Row) end}.
 
-servers(#{servers := []}) ->
-    none;
+some([]) -> none;
+some(Rows) -> Rows.
+
 servers(#{servers := Servers, duration_ns := DurationNs}) ->
     [
         #{
@@ -81,12 +82,8 @@ servers(#{servers := Servers, duration_ns := DurationNs}) ->
 
 %% Ordered by these keys.
 by(Keys, Maps) ->
-    maps:iterator(
-        maps:groups_from_list(
-            fun(Map) -> list_to_tuple([map_get(Key, Map) || Key <- Keys]) end, Maps
-        ),
-        ordered
-    ).
+    Values = fun(Map) -> list_to_tuple([map_get(Key, Map) || Key <- Keys]) end,
+    maps:iterator(maps:groups_from_list(Values, Maps), ordered).
 
 share([], _DurationNs) -> undefined;
 share(WallNs, DurationNs) -> lists:sum(WallNs) / DurationNs.
@@ -94,7 +91,7 @@ share(WallNs, DurationNs) -> lists:sum(WallNs) / DurationNs.
 sum(Key, Maps) ->
     lists:sum([Value || #{Key := Value} <- Maps, is_number(Value)]).
 
--spec callbacks(window()) -> [row()] | none.
+-spec callbacks(window()) -> [row()].
 callbacks(#{servers := Servers}) ->
     Rows = [
         #{
@@ -111,10 +108,7 @@ callbacks(#{servers := Servers}) ->
         {Callback} := Calls <- by([name], lists:append([C || #{callbacks := C} <- Of])),
         Buckets <- [merged([Wall || #{wall := Wall} <- Calls])]
     ],
-    case Rows of
-        [] -> none;
-        _ -> lists:sort(fun(A, B) -> map_get(sum_ns, A) >= map_get(sum_ns, B) end, Rows)
-    end.
+    lists:sort(fun(A, B) -> map_get(sum_ns, A) >= map_get(sum_ns, B) end, Rows).
 
 %% Where the wall time is not known, that of the processor stands for it.
 time(#{wall := #{sum := Ns}}) -> Ns;
@@ -122,11 +116,8 @@ time(#{cpu_ns := undefined}) -> 0;
 time(#{cpu_ns := Ns}) -> Ns.
 
 merged(Histograms) ->
-    lists:foldl(
-        fun dyno_agent_server_process:merge_buckets/2,
-        [],
-        [Buckets || #{buckets := Buckets} <- Histograms]
-    ).
+    Counted = [Buckets || #{buckets := Buckets} <- Histograms],
+    lists:foldl(fun dyno_agent_server_process:merge_buckets/2, [], Counted).
 
 quantile(_Q, []) ->
     undefined;
@@ -164,13 +155,8 @@ histograms() ->
             unit => ~"ns",
             group => ~"servers",
             items => fun(Window) ->
-                case callbacks(Window) of
-                    none ->
-                        [];
-                    Rows ->
-                        Timed = [Row || #{buckets := [_ | _]} = Row <- Rows],
-                        [histogram(Row) || Row <- lists:sublist(Timed, ?MOST_HISTOGRAMS)]
-                end
+                Timed = [Row || #{buckets := [_ | _]} = Row <- callbacks(Window)],
+                [histogram(Row) || Row <- lists:sublist(Timed, ?MOST_HISTOGRAMS)]
             end
         }
     ].
