@@ -65,7 +65,8 @@ open() ->
 open_session() ->
     Session = trace:session_create(dyno_server_life, self(), []),
     Set = fun(Function, Body, Options) ->
-        _ = trace:function(Session, Function, [{'_', [], Body}], Options)
+        _ = trace:function(Session, Function, [{'_', [], Body}], Options),
+        ok
     end,
     Set({gen_server, init_it, 6}, [{message, false}, {trace, [], ?EXCEPTION}], [meta]),
     Set({gen_server, init_it, 2}, [], [local]),
