@@ -121,42 +121,34 @@ What was counted since it was last taken away; takes it away where it is told to
 is flagged now.
 """.
 -spec read(restart | go_on, boolean(), t()) -> {rate(), times(), t()}.
-read(How, Flagged, #{session := Session, functions := Functions, counted := Counted} = Times) ->
-    #{before := Before, flagged := Was} = Times,
+read(How, Flagged, #{session := Session, functions := Functions} = Breakpoints) ->
+    #{counted := Counted, before := Before, flagged := Was} = Breakpoints,
     Now = #{Kind => count(trace:info(Session, MFA, call_count)) || {Kind, MFA} <- Counted},
     Rate = #{Kind => Count - maps:get(Kind, Before, 0) || Kind := Count <- Now},
-    Measured = [Of || Of <- Functions, Flagged orelse Was],
-    Of = lists:foldl(fun(F, Sums) -> read_one(How, F, Session, Sums) end, #{}, Measured),
+    Timed = [
+        {Pid, {Name, {Count, S * 1_000_000_000 + Us * 1000, maps:get(Pid, Words, 0)}}}
+     || {Name, MFA} <- Functions,
+        Flagged orelse Was,
+        {Rows, Words} <- [read_one(How, MFA, Session)],
+        %% Of a callback that began in an earlier window the count is 0.
+        {Pid, Count, S, Us} <- Rows,
+        Count + S + Us > 0
+    ],
+    ByPid = maps:groups_from_list(fun({Pid, _}) -> Pid end, fun({_, Time}) -> Time end, Timed),
+    Of = #{Pid => maps:from_list(Times) || Pid := Times <- ByPid},
     case How of
-        restart -> {Rate, Of, Times#{before := Now, flagged := Flagged}};
-        go_on -> {Rate, Of, Times}
+        restart -> {Rate, Of, Breakpoints#{before := Now, flagged := Flagged}};
+        go_on -> {Rate, Of, Breakpoints}
     end.
 
-read_one(How, {Name, MFA}, Session, Sums) ->
+read_one(How, MFA, Session) ->
     {all, Info} = trace:info(Session, MFA, all),
     Rows = rows(call_time, Info),
     _ = [trace:function(Session, MFA, restart, ?MEASURES) || How =:= restart, Rows =/= []],
-    sum(Name, Rows, #{Pid => Words || {Pid, _, Words} <- rows(call_memory, Info)}, Sums).
+    {Rows, #{Pid => Words || {Pid, _, Words} <- rows(call_memory, Info)}}.
 
 count({call_count, Count}) when is_integer(Count) -> Count;
 count(_None) -> 0.
 
-rows(Measure, [_ | _] = Info) ->
-    case proplists:get_value(Measure, Info) of
-        Rows when is_list(Rows) -> Rows;
-        false -> []
-    end;
-rows(_Measure, _NotMeasured) ->
-    [].
-
-%% Of a callback that began in an earlier window the count is 0.
-sum(Name, Rows, Memory, Sums) ->
-    lists:foldl(
-        fun({Pid, Count, S, Us}, Sum) ->
-            Of = maps:get(Pid, Sum, #{}),
-            Time = {Count, S * 1_000_000_000 + Us * 1000, maps:get(Pid, Memory, 0)},
-            Sum#{Pid => Of#{Name => Time}}
-        end,
-        Sums,
-        [Row || {_, Count, S, Us} = Row <- Rows, Count + S + Us > 0]
-    ).
+rows(Measure, Info) ->
+    [Row || is_list(Info), {Of, [_ | _] = Rows} <- Info, Of =:= Measure, Row <- Rows].
