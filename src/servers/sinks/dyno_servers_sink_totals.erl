@@ -83,15 +83,13 @@ server(Labels, #{start_ns := StartNs}, Totals) ->
 
 add_sum(#{start_ns := StartNs, duration_ns := Ns} = Sum, NowMs, #{points := Points} = Server) ->
     {LeftOut, Added} = lists:foldl(
-        fun({#{id := Id} = Metric, Label, Value}, {Left, All}) ->
+        fun({#{id := Id, kind := Kind} = Metric, Label, Value}, {Left, All}) ->
             Key = {Id, Label},
+            New = kept(Metric, Value),
             case All of
-                #{Key := {_, Old}} ->
-                    {Left, All#{Key := {Metric, plus(Metric, Old, Value)}}};
-                #{} when map_size(All) < ?MOST_POINTS ->
-                    {Left, All#{Key => {Metric, first(Metric, Value)}}};
-                #{} ->
-                    {Left + 1, All}
+                #{Key := {_, Old}} -> {Left, All#{Key := {Metric, plus(Kind, Old, New)}}};
+                #{} when map_size(All) < ?MOST_POINTS -> {Left, All#{Key => {Metric, New}}};
+                #{} -> {Left + 1, All}
             end
         end,
         {0, Points},
@@ -104,17 +102,16 @@ add_sum(#{start_ns := StartNs, duration_ns := Ns} = Sum, NowMs, #{points := Poin
         points := Added
     }}.
 
-first(#{kind := histogram, unit := Unit}, #{sum := Sum} = Snapshot) ->
+kept(#{kind := histogram, unit := Unit}, #{sum := Sum} = Snapshot) ->
     {dyno_servers_metrics:counts(Snapshot, Unit), Sum};
-first(_Metric, Value) ->
+kept(_Metric, Value) ->
     Value.
 
-plus(#{kind := gauge}, _Old, New) ->
+plus(gauge, _Old, New) ->
     New;
-plus(#{kind := counter}, Old, New) ->
+plus(counter, Old, New) ->
     Old + New;
-plus(#{kind := histogram} = Metric, {Counts, Sum}, Snapshot) ->
-    {More, Plus} = first(Metric, Snapshot),
+plus(histogram, {Counts, Sum}, {More, Plus}) ->
     {lists:zipwith(fun(A, B) -> A + B end, Counts, More), Sum + Plus}.
 
 -doc "What there is to tell now, ordered by labels.".
