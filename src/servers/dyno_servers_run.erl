@@ -121,14 +121,14 @@ about(Monitor) ->
         exit:_ -> #{lost => #{}, sinks => []}
     end.
 
-document(Nodes, Options, Environment, Total, #{status := Status, facts := Facts} = Ending) ->
+document(Nodes, Options, Environment, Total, #{status := Status, group := Group} = Ending) ->
     Parameters = #{
         nodes => Nodes,
         servers => [dyno_server_selector:print(S) || S <- maps:get(servers, Options, [all])],
         interval_ms => maps:get(interval_ms, Options, 1000),
         duration_ms => maps:get(for_ms, Options, undefined),
         level => maps:get(level, Options, auto),
-        group => map_get(group, Ending),
+        group => Group,
         thresholds => [dyno_threshold:format(T) || T <- maps:get(thresholds, Options, [])],
         measured => [
             dyno_servers_recording:level(OfNode) || OfNode <- dyno_servers_total:nodes(Total)
@@ -139,7 +139,7 @@ document(Nodes, Options, Environment, Total, #{status := Status, facts := Facts}
     Name = iolist_to_binary([atom_to_binary(First), More]),
     New = dyno_recording:new(servers, Name, Parameters, Environment),
     #{~"started_at" := StartedAt} = New,
-    Run = dyno_servers_recording:run(Total, StartedAt, Ending#{facts := Facts}),
+    Run = dyno_servers_recording:run(Total, StartedAt, Ending),
     With = dyno_recording:add_run(New, maps:remove(warnings, Run)),
     Warned = dyno_recording:add_warnings(With, map_get(warnings, Run)),
     Ended = dyno_recording:put(Warned, status, ended(Status, Total)),

@@ -92,15 +92,11 @@ init({Node, Selectors, Options, Monitor}) ->
 attached(#{node := Node, options := Options} = State) ->
     %% Only what the servers need.
     Modules = dyno_code:closure([dyno_agent_guard, ?INSTRUMENT]),
-    Config = (maps:with([level, most, each], Options))#{
-        servers => selectors(State), sink => self()
-    },
+    Connection = maps:with([cookie, name], Options),
+    Config = maps:with([level, most, each], Options),
     maybe
-        {ok, Agent} ?=
-            dyno_agent:attach(
-                Node, (maps:with([cookie, name], Options))#{modules => Modules}
-            ),
-        {ok, Pid} ?= started(Agent, Config),
+        {ok, Agent} ?= dyno_agent:attach(Node, Connection#{modules => Modules}),
+        {ok, Pid} ?= started(Agent, Config#{servers => selectors(State), sink => self()}),
         Guard = monitor(process, dyno_agent:guard(Agent)),
         {ok, State#{agent := {Agent, Guard, Pid}}}
     end.
