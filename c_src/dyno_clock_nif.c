@@ -2,7 +2,7 @@
 // Copyright 2026 The dyno authors
 //
 // The clocks of the operating system's thread that runs the calling process: its processor time,
-// the time it waited for a processor although it could have run, and its context switches.
+// and the time it waited for a processor although it could have run.
 //
 // What a system does not tell is `undefined`. Nothing is kept between calls: a descriptor kept per
 // thread would save 3 us a call and leak at every unload of the module.
@@ -13,7 +13,6 @@
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 #ifdef __linux__
@@ -23,9 +22,8 @@
 static ERL_NIF_TERM atom_undefined;
 static ERL_NIF_TERM atom_true;
 // The keys of the map, in the order of the values below.
-static ERL_NIF_TERM keys[5];
-static const char *const key_names[5] = {"thread", "cpu_ns", "wait_ns", "voluntary_switches",
-                                         "involuntary_switches"};
+static ERL_NIF_TERM keys[3];
+static const char *const key_names[3] = {"thread", "cpu_ns", "wait_ns"};
 
 static ERL_NIF_TERM cpu_time(ErlNifEnv *env) {
     struct timespec now;
@@ -62,14 +60,9 @@ static ERL_NIF_TERM wait_time(ErlNifEnv *env, long thread) {
 }
 
 static void os_times(ErlNifEnv *env, ERL_NIF_TERM *values) {
-    struct rusage usage;
     long thread = syscall(SYS_gettid);
     values[0] = enif_make_int64(env, thread);
     values[2] = wait_time(env, thread);
-    if (getrusage(RUSAGE_THREAD, &usage) == 0) {
-        values[3] = enif_make_int64(env, usage.ru_nvcsw);
-        values[4] = enif_make_int64(env, usage.ru_nivcsw);
-    }
 }
 
 #else
@@ -83,15 +76,14 @@ static void os_times(ErlNifEnv *env, ERL_NIF_TERM *values) {
 #endif
 
 static ERL_NIF_TERM thread_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
-    ERL_NIF_TERM values[5] = {atom_undefined, atom_undefined, atom_undefined, atom_undefined,
-                              atom_undefined};
+    ERL_NIF_TERM values[3] = {atom_undefined, atom_undefined, atom_undefined};
     ERL_NIF_TERM map;
     (void)argc;
     (void)argv;
     os_times(env, values);
     // Last, and next to the wall clock that the caller reads: what is above is not in it.
     values[1] = cpu_time(env);
-    if (!enif_make_map_from_arrays(env, keys, values, 5, &map)) {
+    if (!enif_make_map_from_arrays(env, keys, values, 3, &map)) {
         return enif_make_badarg(env);
     }
     return map;
@@ -109,7 +101,7 @@ static int load(ErlNifEnv *env, void **private_data, ERL_NIF_TERM info) {
     (void)info;
     atom_undefined = enif_make_atom(env, "undefined");
     atom_true = enif_make_atom(env, "true");
-    for (size_t i = 0; i < 5; i++) {
+    for (size_t i = 0; i < 3; i++) {
         keys[i] = enif_make_atom(env, key_names[i]);
     }
     return 0;

@@ -65,11 +65,7 @@ in the kernel for the waiting time, and 0.2 us without. Nothing is kept open bet
     %% Processor time of the thread.
     cpu_ns := non_neg_integer() | undefined,
     %% Time for which the thread could have run, but no processor was free for it. Linux only.
-    wait_ns := non_neg_integer() | undefined,
-    %% How often the thread gave up the processor to wait for something. Linux only.
-    voluntary_switches := non_neg_integer() | undefined,
-    %% How often it was taken from it. Linux only.
-    involuntary_switches := non_neg_integer() | undefined
+    wait_ns := non_neg_integer() | undefined
 }.
 
 -doc """
@@ -79,9 +75,7 @@ another thread in between, or without the NIF.
 -type interval() :: #{
     wall_ns := integer(),
     cpu_ns := non_neg_integer() | undefined,
-    wait_ns := non_neg_integer() | undefined,
-    voluntary_switches := non_neg_integer() | undefined,
-    involuntary_switches := non_neg_integer() | undefined
+    wait_ns := non_neg_integer() | undefined
 }.
 
 -doc "Reads the clocks of the thread that runs the calling process.".
@@ -99,22 +93,10 @@ difference(#{thread := Thread} = Earlier, #{thread := Thread} = Later) when is_i
     #{
         wall_ns => maps:get(wall_ns, Later) - maps:get(wall_ns, Earlier),
         cpu_ns => minus(maps:get(cpu_ns, Later), maps:get(cpu_ns, Earlier)),
-        wait_ns => minus(maps:get(wait_ns, Later), maps:get(wait_ns, Earlier)),
-        voluntary_switches => minus(
-            maps:get(voluntary_switches, Later), maps:get(voluntary_switches, Earlier)
-        ),
-        involuntary_switches => minus(
-            maps:get(involuntary_switches, Later), maps:get(involuntary_switches, Earlier)
-        )
+        wait_ns => minus(maps:get(wait_ns, Later), maps:get(wait_ns, Earlier))
     };
 difference(#{wall_ns := Start}, #{wall_ns := End}) ->
-    #{
-        wall_ns => End - Start,
-        cpu_ns => undefined,
-        wait_ns => undefined,
-        voluntary_switches => undefined,
-        involuntary_switches => undefined
-    }.
+    #{wall_ns => End - Start, cpu_ns => undefined, wait_ns => undefined}.
 
 -doc "Whether the thread's clocks can be read here.".
 -spec available() -> boolean().
@@ -132,14 +114,15 @@ One sentence on what is missing without the NIF, and why it is; `none` where not
 missing() ->
     case available() of
         true -> none;
-        false -> {missing, [~"Only the wall clock is used: ", cost(), ~"; ", reason(), ~"."]}
+        false ->
+            {missing, [
+                ~"Only the wall clock is used: time in which other programs had the processor ",
+                ~"counts as time of the code; ", reason(), ~"."
+            ]}
     end.
 
-cost() ->
-    ~"time in which other programs had the processor counts as time of the code".
-
 reason() ->
-    case library() of
+    case library(folders()) of
         {ok, File} ->
             [File, ~" does not load here: run make with this Erlang/OTP"];
         none ->
@@ -156,7 +139,7 @@ minus(_Later, _Earlier) -> undefined.
 
 %% A missing NIF is no reason not to load the module, so this always succeeds.
 load() ->
-    loaded(library()).
+    load(folders()).
 
 -doc """
 Loads the NIF from one of these folders, where it is not loaded yet; whether the thread's clocks can
@@ -164,22 +147,18 @@ be read here then. The library goes with the module.
 """.
 -spec load_from([file:filename()]) -> boolean().
 load_from(Folders) ->
-    case available() of
-        true ->
-            true;
-        false ->
-            ok = loaded(library(Folders)),
-            available()
+    %% Where one is loaded this changes nothing.
+    ok = load(Folders),
+    available().
+
+load(Folders) ->
+    case library(Folders) of
+        {ok, File} ->
+            _ = erlang:load_nif(filename:rootname(File, ".so"), []),
+            ok;
+        none ->
+            ok
     end.
-
-loaded({ok, File}) ->
-    _ = erlang:load_nif(filename:rootname(File, ".so"), []),
-    ok;
-loaded(none) ->
-    ok.
-
-library() ->
-    library(folders()).
 
 library(Folders) ->
     Files = [filename:join(Folder, file_name()) || Folder <- Folders],
@@ -194,31 +173,22 @@ file_name() ->
 -doc "The folders in which this node looks for the library, as whole paths.".
 -spec folders() -> [file:filename()].
 folders() ->
-    Folders =
-        [Folder || Folder <- [os:getenv("DYNO_PRIV")], Folder =/= false, Folder =/= ""] ++
-            [Folder || Folder <- [code:priv_dir(dyno)], is_list(Folder)] ++
-            beside_escript(),
-    [filename:absname(Folder) || Folder <- Folders].
+    Named = [Folder || Folder <- [os:getenv("DYNO_PRIV")], Folder =/= false, Folder =/= ""],
+    Own = [Folder || Folder <- [code:priv_dir(dyno)], is_list(Folder)],
+    [filename:absname(Folder) || Folder <- Named ++ Own ++ beside_escript(Own)].
 
 %% An application of an escript has its priv folder at ESCRIPT/dyno/priv, where ESCRIPT is a file.
-beside_escript() ->
+beside_escript(Own) ->
     [
         filename:join(filename:dirname(Escript), Beside)
-     || Folder <- [code:priv_dir(dyno)],
-        is_list(Folder),
+     || Folder <- Own,
         Escript <- [filename:dirname(filename:dirname(Folder))],
         filelib:is_regular(Escript),
         Beside <- ["priv", "../lib/dyno/priv"]
     ].
 
 thread_nif() ->
-    #{
-        thread => undefined,
-        cpu_ns => undefined,
-        wait_ns => undefined,
-        voluntary_switches => undefined,
-        involuntary_switches => undefined
-    }.
+    #{thread => undefined, cpu_ns => undefined, wait_ns => undefined}.
 
 loaded_nif() ->
     erlang:nif_error(nif_not_loaded).

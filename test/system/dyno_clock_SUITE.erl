@@ -104,7 +104,7 @@ edges_have_every_field(Config) ->
     #{wall_ns := Wall, scheduler := Scheduler} = Edge,
     ?assert(is_integer(Wall)),
     ?assert(Scheduler >= 1),
-    Own = [thread, cpu_ns, wait_ns, voluntary_switches, involuntary_switches],
+    Own = [thread, cpu_ns, wait_ns],
     ?assertEqual(lists:sort([wall_ns, scheduler | Own]), lists:sort(maps:keys(Edge))),
     case ?config(available, Config) of
         true ->
@@ -139,21 +139,15 @@ processor_time_is_measured(Config) ->
     ?assert(Cpu =< Wall + Wall div 100, {Cpu, Wall}).
 
 waiting_takes_no_processor_time(Config) ->
-    #{cpu_ns := Cpu, wall_ns := Wall} = Interval = in_peer(Config, ?MODULE, idle_for, [200]),
-    ?assert(Cpu < Wall div 2, {Cpu, Wall}),
-    case Interval of
-        #{voluntary_switches := undefined} -> ok;
-        #{voluntary_switches := Switches} -> ?assert(Switches >= 1)
-    end.
+    #{cpu_ns := Cpu, wall_ns := Wall} = in_peer(Config, ?MODULE, idle_for, [200]),
+    ?assert(Cpu < Wall div 2, {Cpu, Wall}).
 
 lost_processor_time_is_seen(Config) ->
     case in_peer(Config, ?MODULE, compete, []) of
         no_waiting_time ->
             {skip, "this system does not tell a thread's waiting time"};
-        #{wait_ns := Wait, involuntary_switches := Switches} = Interval ->
+        #{wait_ns := Wait, cpu_ns := Cpu, wall_ns := Wall} ->
             ?assert(Wait >= 20_000_000),
-            ?assert(Switches >= 1),
-            #{cpu_ns := Cpu, wall_ns := Wall} = Interval,
             ?assert(Cpu < Wall)
     end.
 
@@ -218,9 +212,7 @@ compete() ->
             #{wait_ns := undefined} ->
                 no_waiting_time;
             Before ->
-                work_until(Before, fun(#{wait_ns := Wait, involuntary_switches := Switches}) ->
-                    Wait >= 20_000_000 andalso Switches >= 1
-                end)
+                work_until(Before, fun(#{wait_ns := Wait}) -> Wait >= 20_000_000 end)
         end
     end).
 

@@ -31,7 +31,6 @@
     %% For which the thread could have run, but another program did; undefined where not known.
     wait_ns := non_neg_integer() | undefined,
     cpu_ns := non_neg_integer() | undefined,
-    involuntary_switches := non_neg_integer() | undefined,
     %% Without the loop's.
     reductions := non_neg_integer(),
     garbage_collections := non_neg_integer(),
@@ -135,7 +134,7 @@ run(#{iterations := N, heap := Heap, place := Place}, {Module, Constants, Start,
             {reductions, Reductions1} = process_info(self(), reductions),
             {garbage_collection, Collections1} = process_info(self(), garbage_collection),
             {memory, Memory} = process_info(self(), memory),
-            #{wall_ns := Wall, wait_ns := Wait, cpu_ns := Cpu, involuntary_switches := Switches} =
+            #{wall_ns := Wall, wait_ns := Wait, cpu_ns := Cpu} =
                 dyno_clock:difference(Edge0, Edge1),
             {ok, #{
                 iterations => N,
@@ -143,7 +142,6 @@ run(#{iterations := N, heap := Heap, place := Place}, {Module, Constants, Start,
                 end_ns => EndNs,
                 wait_ns => Wait,
                 cpu_ns => Cpu,
-                involuntary_switches => Switches,
                 reductions => max(0, Reductions1 - Reductions0 - Overhead - N),
                 garbage_collections => grown(minor(Collections0), minor(Collections1)),
                 memory => Memory
