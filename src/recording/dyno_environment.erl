@@ -68,10 +68,8 @@ differences(One, Other) ->
 %% The release's file has the whole version, 29.1.1, where system_info has only 29.
 otp() ->
     Release = erlang:system_info(otp_release),
-    case first_line(filename:join([code:root_dir(), "releases", Release, "OTP_VERSION"])) of
-        null -> list_to_binary(Release);
-        Version -> Version
-    end.
+    File = filename:join([code:root_dir(), "releases", Release, "OTP_VERSION"]),
+    first_line(File, list_to_binary(Release)).
 
 -doc "The flags that this emulator was started with, with their values.".
 -spec emulator_flags() -> [binary()].
@@ -95,10 +93,7 @@ system() ->
         end,
     case os:type() of
         {unix, linux} ->
-            case first_line("/proc/sys/kernel/osrelease") of
-                null -> {~"Linux", Version};
-                Kernel -> {~"Linux", Kernel}
-            end;
+            {~"Linux", first_line("/proc/sys/kernel/osrelease", Version)};
         {unix, darwin} ->
             {~"macOS", Version};
         {win32, _} ->
@@ -114,21 +109,14 @@ cpu_model() ->
     end.
 
 memory_bytes() ->
-    Text =
+    {Text, Unit} =
         case os:type() of
-            {unix, darwin} -> output("sysctl", ["-n", "hw.memsize"]);
-            _ -> field("/proc/meminfo", ~"(?m)^MemTotal:\\s*(\\d+) kB$")
+            {unix, darwin} -> {output("sysctl", ["-n", "hw.memsize"]), 1};
+            _ -> {field("/proc/meminfo", ~"(?m)^MemTotal:\\s*(\\d+) kB$"), 1024}
         end,
-    case {os:type(), Text} of
-        {_, null} -> null;
-        {{unix, darwin}, _} -> whole(Text);
-        _ -> whole(Text) * 1024
-    end.
-
-whole(Text) ->
     case string:to_integer(Text) of
-        {Value, _} when is_integer(Value), Value >= 0 -> Value;
-        _ -> 0
+        {Value, _} when is_integer(Value) -> Value * Unit;
+        _ -> null
     end.
 
 cores() ->
@@ -144,52 +132,37 @@ hostname() ->
 %% The revision of the current folder, and whether tracked files were changed since.
 git() ->
     Arguments = ["describe", "--always", "--abbrev=40", "--dirty=+", "--exclude=*"],
-    case output("git", Arguments) of
-        null ->
-            null;
-        Text ->
-            case re:run(Text, "^([0-9a-f]{40,64})(\\+?)$", [{capture, all_but_first, binary}]) of
-                {match, [Revision, Dirty]} ->
-                    #{~"revision" => Revision, ~"dirty" => Dirty =/= <<>>};
-                nomatch ->
-                    null
-            end
+    maybe
+        {ok, Text} ?= dyno_program:output("git", Arguments, ?COMMAND_LIMIT_MS),
+        {match, [Revision, Dirty]} ?=
+            re:run(Text, "^([0-9a-f]{40,64})(\\+?)$", [{capture, all_but_first, binary}]),
+        #{~"revision" => Revision, ~"dirty" => Dirty =/= <<>>}
+    else
+        _ -> null
     end.
 
 %% Files and commands
 
-first_line(Path) ->
-    field(Path, ~"^\\s*(\\S[^\\n]*)").
+first_line(Path, Otherwise) ->
+    case field(Path, ~"^\\s*(\\S[^\\n]*)") of
+        null -> Otherwise;
+        Line -> Line
+    end.
 
 field(Path, Pattern) ->
-    case file:read_file(Path, [raw]) of
-        {ok, Content} ->
-            case re:run(Content, Pattern, [{capture, all_but_first, binary}]) of
-                {match, [Value]} -> text(string:trim(Value));
-                nomatch -> null
-            end;
-        {error, _} ->
-            null
+    maybe
+        {ok, Content} ?= file:read_file(Path, [raw]),
+        {match, [Value]} ?= re:run(Content, Pattern, [{capture, all_but_first, binary}]),
+        text(string:trim(Value))
+    else
+        _ -> null
     end.
 
 text(Chars) ->
     dyno_recording_check:text(Chars).
 
-%% What a command prints, where it is to be had, succeeds and does so in time.
 output(Name, Arguments) ->
-    case os:find_executable(Name) of
-        false ->
-            null;
-        Path ->
-            Options = #{folder => ".", timeout_ms => ?COMMAND_LIMIT_MS},
-            case dyno_program:run(Path, Arguments, Options) of
-                {ok, Output} ->
-                    text(string:trim(Output));
-                {error, interrupted} ->
-                    %% That is for whoever measures.
-                    self() ! dyno_interrupt,
-                    null;
-                {error, _} ->
-                    null
-            end
+    case dyno_program:output(Name, Arguments, ?COMMAND_LIMIT_MS) of
+        {ok, Output} -> text(string:trim(Output));
+        none -> null
     end.

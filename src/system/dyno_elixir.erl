@@ -104,9 +104,13 @@ real(Path) ->
     end.
 
 ask_and_add(Program) ->
-    case ask(Program) of
-        {ok, Folder} -> add(filename:dirname(Folder));
-        error -> {error, no_elixir}
+    case dyno_program:output(Program, ["-e", ?ASK], ?ASK_TIMEOUT_MS) of
+        {ok, Output} ->
+            %% Before it there may be a warning, of the emulator's about its locale for one.
+            Folder = lists:last(string:split(string:trim(Output), "\n", all)),
+            add(filename:dirname(unicode:characters_to_list(Folder)));
+        none ->
+            {error, no_elixir}
     end.
 
 add(Library) ->
@@ -115,26 +119,6 @@ add(Library) ->
         {module, _} -> ok;
         {error, _} -> {error, no_elixir}
     end.
-
-ask(Program) ->
-    Port = open_port({spawn_executable, Program}, [
-        {args, ["-e", ?ASK]}, exit_status, binary, stderr_to_stdout
-    ]),
-    answer(Port, <<>>).
-
-answer(Port, Text) ->
-    receive
-        {Port, {data, More}} -> answer(Port, <<Text/binary, More/binary>>);
-        {Port, {exit_status, 0}} -> {ok, unicode:characters_to_list(last_line(Text))};
-        {Port, {exit_status, _}} -> error
-    after ?ASK_TIMEOUT_MS ->
-        port_close(Port),
-        error
-    end.
-
-%% Before it there may be a warning, of the emulator's about its locale for one.
-last_line(Text) ->
-    lists:last(binary:split(string:trim(Text), ~"\n", [global])).
 
 -doc """
 Compiles and loads a file of Elixir; `start/0` must have been called. Gives each module and its

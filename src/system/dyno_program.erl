@@ -8,7 +8,7 @@
 %% is over, the program and all that it has started are killed: a port's program leads a process
 %% group of its own.
 
--export([run/3, last_words/1]).
+-export([run/3, output/3, last_words/1]).
 
 -define(LINES, 15).
 -define(WIDTH, 200).
@@ -112,6 +112,25 @@ utf8(Line) ->
         Good when is_binary(Good) -> Good;
         %% Latin-1, or nothing that is text.
         _ -> <<<<C/utf8>> || <<C>> <= Line>>
+    end.
+
+-doc "What a program prints, where it is there, succeeds and does so in time.".
+-spec output(file:filename(), [string()], pos_integer()) -> {ok, binary()} | none.
+output(Name, Arguments, TimeoutMs) ->
+    case os:find_executable(Name) of
+        false ->
+            none;
+        Program ->
+            case run(Program, Arguments, #{folder => ".", timeout_ms => TimeoutMs}) of
+                {ok, Output} ->
+                    {ok, Output};
+                {error, interrupted} ->
+                    %% That is for the caller.
+                    self() ! dyno_interrupt,
+                    none;
+                {error, _} ->
+                    none
+            end
     end.
 
 -doc "The end of a sentence about a program that failed: its last lines.".
