@@ -6,7 +6,7 @@
 %% What somebody probably meant by a name that is not known. Names are compared by their Jaro
 %% similarity: 0 means nothing in common, 1 the same.
 
--export([nearest/2, ranked/2, is_slip/2]).
+-export([nearest/2, closest/2, closest_are/1, is_slip/2]).
 
 %% Below it, two names are not a slip of the fingers apart: "--sises" and "--sizes" are 0.90 alike,
 %% "cowbyo" and "cowboy" 0.94, "load" and "level" 0.63.
@@ -15,6 +15,7 @@
 %% init_workers/2 is more like init_worker/2. Whoever warns about a name that works must be surer
 %% than whoever explains one that fails.
 -define(SLIP, 0.93).
+-define(CLOSEST, 3).
 
 -doc """
 The name that is most like the one that somebody wrote, where one is near enough to suggest it.
@@ -27,25 +28,24 @@ The name that is most like the one that somebody wrote, where one is near enough
 -spec nearest(unicode:chardata(), [Name]) -> {ok, Name} | none when Name :: unicode:chardata().
 nearest(Written, Names) ->
     case ranked(Written, Names) of
-        [Name | _] ->
-            case similarity(Written, Name) >= ?SUGGESTED of
-                true -> {ok, Name};
-                false -> none
-            end;
-        [] ->
-            none
+        [{Distance, Name} | _] when Distance =< -?SUGGESTED -> {ok, Name};
+        _ -> none
     end.
 
--doc "The names, each once, the one that is most like the written one first.".
--spec ranked(unicode:chardata(), [Name]) -> [Name] when Name :: unicode:chardata().
+-doc "The few names that are most like the written one, the nearest first.".
+-spec closest(unicode:chardata(), [Name]) -> [Name] when Name :: unicode:chardata().
+closest(Written, Names) ->
+    [Name || {_, Name} <- lists:sublist(ranked(Written, Names), ?CLOSEST)].
+
 ranked(Written, Names) ->
-    Scored = [{-similarity(Written, Name), Name} || Name <- Names],
-    [Name || {_, Name} <- lists:usort(Scored)].
+    lists:usort([{-string:jaro_similarity(Written, Name), Name} || Name <- Names]).
+
+-doc "The end of a sentence about a name that is not there: those of `closest/2`.".
+-spec closest_are([unicode:chardata()]) -> unicode:chardata().
+closest_are([]) -> "";
+closest_are(Names) -> ["; the closest are ", lists:join(", ", Names)].
 
 -doc "Whether a name that is in use is so like another that it was probably meant to be that one.".
 -spec is_slip(unicode:chardata(), unicode:chardata()) -> boolean().
 is_slip(Written, Name) ->
-    similarity(Written, Name) > ?SLIP.
-
-similarity(A, B) ->
-    string:jaro_similarity(A, B).
+    string:jaro_similarity(Written, Name) > ?SLIP.

@@ -6,12 +6,12 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([newest_release_only/0, all/0]).
--export([nearest/1, ranked/1, slips/1]).
+-export([nearest/1, closest/1, slips/1]).
 
 newest_release_only() -> all.
 
 all() ->
-    [nearest, ranked, slips].
+    [nearest, closest, slips].
 
 nearest(_Config) ->
     ?assertEqual({ok, "--sizes"}, dyno_similar:nearest("--sises", ["--level", "--sizes"])),
@@ -20,8 +20,10 @@ nearest(_Config) ->
     ?assertEqual(none, dyno_similar:nearest("load", ["level"])),
     ?assertEqual(none, dyno_similar:nearest("x", [])).
 
-ranked(_Config) ->
-    ?assertEqual(["same", "some", "x"], dyno_similar:ranked("same", ["x", "some", "same", "x"])).
+closest(_Config) ->
+    ?assertEqual(["same", "some", "x"], dyno_similar:closest("same", ["x", "some", "same", "x"])),
+    ?assertEqual(["same", "some", "sum"], dyno_similar:closest("same", ["x", "sum", "some", "same"])),
+    ?assertEqual("", dyno_similar:closest_are([])).
 
 %% What warns about a name that works is surer than what explains one that does not.
 slips(_Config) ->

@@ -283,9 +283,6 @@ wording(subject_expected) ->
 wording({percentile_in_brackets, Written}) ->
     ["a percentile is written without brackets: ", Written];
 wording({unknown_name, Name, Closest}) ->
-    [
-        "there is no ", Name, " in the recording",
-        [["; the closest are ", lists:join(", ", Closest)] || Closest =/= []]
-    ];
+    ["there is no ", Name, " in the recording", dyno_similar:closest_are(Closest)];
 wording(operator_expected) -> "> is expected, such as slower > 5%";
 wording(share_expected) -> "a share in percent is expected, such as 5%".

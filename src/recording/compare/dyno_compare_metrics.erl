@@ -28,8 +28,6 @@
 -doc "Of metrics, or of columns: `latency.p95`, `processes.memory_max`.".
 -type names() :: [binary()].
 
--define(CLOSEST, 3).
-
 -define(OF_CODES, [
     {~"reductions", ~"reductions_per_call"},
     {~"words", ~"words_per_call"},
@@ -95,7 +93,7 @@ nearest(Name, Document) ->
     Of = fun(Key) -> [N || Run <- Runs, #{~"name" := N} <- maps:get(Key, Run, [])] end,
     Cells = [N || {Place, Of1} <- places(Document), #{metric := N} <- cells(Place, Of1)],
     Names = dyno_threshold_metric:names(Of(~"metrics"), Of(~"series")) ++ Cells,
-    lists:sublist(dyno_similar:ranked(Name, Names), ?CLOSEST).
+    dyno_similar:closest(Name, Names).
 
 %% The repetitions of what has the same labels.
 places(Document) ->

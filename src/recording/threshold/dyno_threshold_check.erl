@@ -39,8 +39,6 @@ are no others.
     | {field_of_summary, Table :: binary()}
     | {wrong_kind, dyno_unit:kind(), LimitKind :: dyno_unit:kind()}.
 
--define(CLOSEST, 3).
-
 -doc "What is wrong with a target and the limit that it has, if that is certain.".
 -spec problem(dyno_threshold_metric:target(), {number(), dyno_unit:unit()}, known()) ->
     none | problem().
@@ -50,7 +48,7 @@ problem({metric, Name}, Limit, Known) ->
             none;
         {true, []} ->
             Names = dyno_threshold_metric:names(names(metrics, Known), names(series, Known)),
-            {unknown_metric, Name, closest(Name, Names)};
+            {unknown_metric, Name, dyno_similar:closest(Name, Names)};
         {true, Units} ->
             kind(Units, Limit)
     end;
@@ -60,7 +58,7 @@ problem({cell, Table, _Row, Field}, Limit, Known) ->
     case {Field, Tables, Summaries} of
         {_, [], []} ->
             Names = names(tables, Known) ++ names(summaries, Known),
-            {unknown_table, Table, closest(Table, Names)};
+            {unknown_table, Table, dyno_similar:closest(Table, Names)};
         {undefined, _, []} ->
             {field_expected, Table, fields(Tables)};
         {undefined, _, _} ->
@@ -127,9 +125,6 @@ fields(Tables) ->
 
 names(Key, Known) ->
     [Name || #{name := Name} <- maps:get(Key, Known, [])].
-
-closest(Name, Names) ->
-    lists:sublist(dyno_similar:ranked(Name, Names), ?CLOSEST).
 
 %% Where there are several of a name, one that suits is enough.
 kind(Units, {Limit, LimitUnit}) ->

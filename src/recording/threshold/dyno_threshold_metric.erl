@@ -57,7 +57,6 @@ A value in the unit it was recorded in, with its interval if it has one, or why 
 %% What the beginning of a series' name may be left out of.
 -define(PREFIXES, [~"vm.", ~"os.vm.", ~"os."]).
 -define(NORMAL, ~".normal").
--define(CLOSEST, 3).
 
 -doc """
 Whether a value of a kind can be compared with a limit of another.
@@ -369,10 +368,7 @@ names(Metrics, Series) ->
     Metrics ++ Series ++ Short.
 
 closest(Name, Names) ->
-    case lists:sublist(dyno_similar:ranked(Name, Names), ?CLOSEST) of
-        [] -> "";
-        Near -> ["; the closest are ", lists:join(", ", Near)]
-    end.
+    dyno_similar:closest_are(dyno_similar:closest(Name, Names)).
 
 %% A run that was not completed may lack what it would have had.
 reason(Text, #{~"id" := _, ~"status" := Status}) when Status =/= ~"complete" ->

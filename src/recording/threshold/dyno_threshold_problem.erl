@@ -41,9 +41,9 @@ wording({percentile_in_brackets, Written}) ->
 wording(open_quote) ->
     "the quote that opens here is not closed";
 wording({unknown_metric, Name, Closest}) ->
-    ["there is no metric ", Name, closest(Closest)];
+    ["there is no metric ", Name, dyno_similar:closest_are(Closest)];
 wording({unknown_table, Name, Closest}) ->
-    ["there is no table ", Name, closest(Closest)];
+    ["there is no table ", Name, dyno_similar:closest_are(Closest)];
 wording({unknown_field, Table, Field, Fields}) ->
     ["the table ", Table, " has no field ", Field, "; it has ", listed(Fields)];
 wording({field_expected, Table, Fields}) ->
@@ -58,9 +58,6 @@ wording({wrong_kind, Kind, LimitKind}) ->
         "this is ", kind(LimitKind), ", but ", kind(Kind), " is measured; the limit needs ",
         dyno_unit:usual(Kind)
     ].
-
-closest([]) -> "";
-closest(Names) -> ["; the closest are ", listed(Names)].
 
 kind(time) -> "a time";
 kind(size) -> "a size in bytes";
