@@ -11,7 +11,7 @@ and what is in it already is not written again: for what runs for hours. If its 
 be read up to the last whole line.
 """.
 
--export([read/1, head/1, write/2, writable/1, format_error/1]).
+-export([read/1, write/2, format_error/1]).
 
 -export_type([reason/0]).
 
@@ -35,16 +35,13 @@ read(Path) ->
 
 decoded(Path, true, Text) ->
     %% What follows the last line end is what a writer that died has left.
-    from_lines(Path, lists:droplast(binary:split(Text, ~"\n", [global])));
+    case decoded_lines(lists:droplast(binary:split(Text, ~"\n", [global])), 0, []) of
+        {ok, Lines} -> content(Path, dyno_recording:validate(dyno_recording_lines:read(Lines)));
+        {error, Reason} -> {error, {json, Path, Reason}}
+    end;
 decoded(Path, false, Text) ->
     case dyno_recording_json:decode(Text) of
         {ok, Value} -> content(Path, dyno_recording:validate(Value));
-        {error, Reason} -> {error, {json, Path, Reason}}
-    end.
-
-from_lines(Path, Texts) ->
-    case decoded_lines(Texts, 0, []) of
-        {ok, Lines} -> content(Path, dyno_recording:validate(dyno_recording_lines:read(Lines)));
         {error, Reason} -> {error, {json, Path, Reason}}
     end.
 
@@ -54,56 +51,6 @@ decoded_lines([Text | Texts], At, Lines) ->
     case dyno_recording_json:decode(Text) of
         {ok, Line} -> decoded_lines(Texts, At + byte_size(Text) + 1, [Line | Lines]);
         {error, Reason} -> {error, setelement(2, Reason, At + element(2, Reason))}
-    end.
-
--doc """
-Reads a recording without histograms, series, tables, events and profiles: what it is of, its
-metrics, verdicts and warnings. The lines of the others are passed over.
-""".
--spec head(file:filename_all()) -> {ok, dyno_recording:document()} | {error, reason()}.
-head(Path) ->
-    Lines = with_file(Path, [read, raw, binary, {read_ahead, 1 bsl 16}], fun(File) ->
-        case file:read_line(File) of
-            {ok, First} ->
-                dyno_recording_lines:is_first(First) andalso head_lines(File, {ok, First}, []);
-            Other ->
-                Other
-        end
-    end),
-    case Lines of
-        [_ | _] -> from_lines(Path, Lines);
-        _ -> without_parts(read(Path))
-    end.
-
-head_lines(File, {ok, Line}, Lines) ->
-    Whole = binary:last(Line) =:= $\n,
-    case Whole andalso dyno_recording_lines:is_in_head(Line) of
-        true -> head_lines(File, file:read_line(File), [Line | Lines]);
-        false -> head_lines(File, file:read_line(File), Lines)
-    end;
-head_lines(_File, eof, Lines) ->
-    lists:reverse(Lines);
-head_lines(_File, {error, _} = Error, _Lines) ->
-    Error.
-
-without_parts({ok, #{~"runs" := Runs} = Document}) ->
-    Parts = [~"histograms", ~"series", ~"tables", ~"events", ~"profiles"],
-    dyno_recording:validate(
-        (maps:remove(~"tables", Document))#{~"runs" := [maps:without(Parts, Run) || Run <- Runs]}
-    );
-without_parts({error, _} = Error) ->
-    Error.
-
-with_file(Path, Modes, Fun) ->
-    case file:open(Path, Modes) of
-        {ok, File} ->
-            try
-                Fun(File)
-            after
-                file:close(File)
-            end;
-        {error, _} = Error ->
-            Error
     end.
 
 -doc """
@@ -132,16 +79,19 @@ write_lines(Path, Document) ->
 %% What the file has of this recording: none where it is of another one, or was not written to the
 %% end of a line that says so.
 written(Path, First) ->
-    Found = with_file(Path, [read, raw, binary], fun(File) ->
-        maybe
-            {ok, First} ?= file:pread(File, 0, byte_size(First)),
-            {ok, Last} ?= last_line(File, ?LAST_LINE),
-            dyno_recording_lines:written(Last)
-        end
-    end),
-    case Found of
-        {ok, Written} when is_map(Written) -> {ok, Written};
-        _ -> none
+    case file:open(Path, [read, raw, binary]) of
+        {ok, File} ->
+            try
+                {ok, First} = file:pread(File, 0, byte_size(First)),
+                {ok, Last} = last_line(File, ?LAST_LINE),
+                dyno_recording_lines:written(Last)
+            catch
+                error:{badmatch, _} -> none
+            after
+                file:close(File)
+            end;
+        {error, _} ->
+            none
     end.
 
 last_line(File, Length) ->
@@ -161,52 +111,37 @@ last_line(File, Length) ->
     end.
 
 append(Path, Bytes) ->
-    Appended = with_file(Path, [append, raw, binary], fun(File) ->
-        maybe
-            ok ?= file:write(File, Bytes),
-            file:sync(File)
-        end
-    end),
-    case Appended of
+    case file:write_file(Path, Bytes, [append, raw, sync]) of
         ok -> ok;
         {error, Reason} -> {error, {write, Path, Reason}}
     end.
 
--doc "Checks that `write/2` can write there, before a long measurement.".
--spec writable(file:filename_all()) -> ok | {error, reason()}.
-writable(Path) ->
-    dyno_file:writable(Path).
-
 -spec format_error(reason()) -> unicode:chardata().
-format_error({read, Path, enoent}) ->
-    [dyno_file:shown(Path), ": no such file; give the path of a recording that dyno has written"];
-format_error({read, Path, eisdir}) ->
-    [dyno_file:shown(Path), ": this is a folder; give the path of a recording"];
-format_error({read, Path, eacces}) ->
-    [dyno_file:shown(Path), ": not permitted to read it; change its permissions"];
 format_error({read, Path, Reason}) ->
-    [dyno_file:shown(Path), ": cannot be read: ", file:format_error(Reason)];
-format_error({json, Path, {not_utf8, Position}}) ->
-    [
-        dyno_file:shown(Path), ": not UTF-8 at byte ", integer_to_binary(Position),
-        "; a recording is JSON in UTF-8"
-    ];
-format_error({json, Path, {unexpected_end, 0}}) ->
-    [dyno_file:shown(Path), ": the file is empty; a recording is JSON"];
-format_error({json, Path, {unexpected_end, Position}}) ->
-    [
-        dyno_file:shown(Path), ": not JSON: the text ends too early, at byte ",
-        integer_to_binary(Position), "; was the file cut off?"
-    ];
-format_error({json, Path, {unexpected, Position, Found}}) ->
-    [
-        dyno_file:shown(Path), ": not JSON at byte ", integer_to_binary(Position), ", at ",
-        json:encode(Found), "; give the path of a recording"
-    ];
+    [dyno_file:shown(Path), ": ", unread(Reason)];
+format_error({json, Path, Reason}) ->
+    [dyno_file:shown(Path), ": ", no_json(Reason)];
 format_error({content, Path, Reason}) ->
     [dyno_file:shown(Path), ": ", dyno_recording:format_error(Reason)];
 format_error(Reason) ->
     dyno_file:format_error(Reason).
+
+unread(enoent) -> "no such file; give the path of a recording that dyno has written";
+unread(eisdir) -> "this is a folder; give the path of a recording";
+unread(eacces) -> "not permitted to read it; change its permissions";
+unread(Reason) -> ["cannot be read: ", file:format_error(Reason)].
+
+no_json({not_utf8, At}) ->
+    ["not UTF-8 at byte ", integer_to_binary(At), "; a recording is JSON in UTF-8"];
+no_json({unexpected_end, 0}) ->
+    "the file is empty; a recording is JSON";
+no_json({unexpected_end, At}) ->
+    ["not JSON: the text ends too early, at byte ", integer_to_binary(At), "; was the file cut off?"];
+no_json({unexpected, At, Found}) ->
+    [
+        "not JSON at byte ", integer_to_binary(At), ", at ", json:encode(Found),
+        "; give the path of a recording"
+    ].
 
 %% Internals
 

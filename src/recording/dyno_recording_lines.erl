@@ -11,12 +11,10 @@
 %%   {"part": "verdicts", "run": null, "item": ...}    a table over all runs, a verdict or a warning
 %%   {"end": what is written by now, and the status}   after each of these appendings
 %%
-%% A writer needs the first line and the last one to know what is still to be written. A reader who
-%% only wants the head need not decode the long lines, which all begin with "part" and the name of
-%% what they hold.
+%% A writer needs the first line and the last one to know what is still to be written.
 
 -export([first/1, rest/2, written/1]).
--export([is_name/1, is_first/1, read/1, is_in_head/1]).
+-export([is_name/1, is_first/1, read/1]).
 
 -type object() :: dyno_recording:object().
 
@@ -37,9 +35,10 @@ first(Document) ->
 -spec rest(dyno_recording:document(), written()) -> iolist().
 rest(#{~"runs" := Runs} = Document, Written) ->
     Ended = [Run || #{~"status" := Status} = Run <- Runs, Status =/= ~"partial"],
+    Ids = [Id || #{~"id" := Id} <- Ended],
     Before = maps:get(~"runs", Written, []),
     Counts = #{Key => length(Items) || Key := Items <- maps:with(?LISTS, Document)},
-    case maps:merge(maps:with(?AT_THE_END, Document), Counts#{~"runs" => ids(Ended)}) of
+    case maps:merge(maps:with(?AT_THE_END, Document), Counts#{~"runs" => Ids}) of
         Written ->
             [];
         End ->
@@ -53,8 +52,6 @@ rest(#{~"runs" := Runs} = Document, Written) ->
             ]
     end.
 
-ids(Runs) -> [Id || #{~"id" := Id} <- Runs].
-
 run(#{~"id" := Id, ~"events" := #{~"items" := Events} = Of} = Run) ->
     [
         line(~"run", (maps:without(?PARTS, Run))#{~"events" := Of#{~"items" := []}}),
@@ -63,11 +60,8 @@ run(#{~"id" := Id, ~"events" := #{~"items" := Events} = Of} = Run) ->
     ].
 
 parts(Key, Run, Items) ->
-    [
-        ["{\"part\": \"", Key, "\", \"run\": ", json:encode(Run), ", \"item\": ",
-            json:encode(Item), "}\n"]
-     || Item <- Items
-    ].
+    Start = ["{\"part\": \"", Key, "\", \"run\": ", json:encode(Run), ", \"item\": "],
+    [[Start, json:encode(Item), "}\n"] || Item <- Items].
 
 line(Key, Value) ->
     ["{\"", Key, "\": ", json:encode(Value), "}\n"].
@@ -76,7 +70,7 @@ line(Key, Value) ->
 -spec written(binary()) -> {ok, written()} | none.
 written(<<"{\"end\": ", _/binary>> = Line) ->
     case binary:last(Line) =:= $\n andalso dyno_recording_json:decode(Line) of
-        {ok, #{~"end" := Written}} -> {ok, Written};
+        {ok, #{~"end" := #{} = Written}} -> {ok, Written};
         _ -> none
     end;
 written(_) ->
@@ -92,52 +86,44 @@ is_name(Path) ->
 is_first(<<"{\"head\": ", _/binary>>) -> true;
 is_first(_) -> false.
 
--doc "Whether the head of a recording needs this line.".
--spec is_in_head(binary()) -> boolean().
-is_in_head(<<"{\"part\": \"verdicts\"", _/binary>>) -> true;
-is_in_head(<<"{\"part\": \"warnings\"", _/binary>>) -> true;
-is_in_head(<<"{\"part\"", _/binary>>) -> false;
-is_in_head(_) -> true.
-
 -doc "The recording of decoded lines; without a last one it is partial.".
 -spec read([object()]) -> object().
 read(Lines) ->
-    {Head, Runs, Lists} = lists:foldl(fun take/2, {#{}, #{}, #{}}, Lines),
-    End = maps:get(~"end", Lists, #{}),
+    Nothing = #{head => #{}, runs => #{}, parts => #{}, 'end' => #{}},
+    #{head := Head, runs := Runs, parts := Parts, 'end' := End} =
+        lists:foldl(fun take/2, Nothing, Lines),
     Order = maps:get(~"runs", End, []),
     %% Of a run that was being written when the writer died, what there is.
     Ids = Order ++ (lists:sort(maps:keys(Runs)) -- Order),
     maps:merge(
-        maps:merge(Head, #{Key => lists:reverse(maps:get(Key, Lists, [])) || Key <- ?LISTS}),
+        maps:merge(Head, in_order(?LISTS, null, Parts)),
         (maps:merge(#{~"status" => ~"partial"}, maps:with(?AT_THE_END, End)))#{
-            ~"runs" => [in_order(map_get(Id, Runs)) || Id <- Ids, is_map_key(Id, Runs)]
+            ~"runs" => [whole(map_get(Id, Runs), Parts) || Id <- Ids, is_map_key(Id, Runs)]
         }
     ).
 
-take(#{~"head" := Head}, {_, Runs, Lists}) ->
-    {Head, Runs, Lists};
-take(#{~"run" := #{~"id" := Id} = Run}, {Head, Runs, Lists}) ->
-    {Head, Runs#{Id => Run}, Lists};
-take(#{~"part" := Key, ~"run" := null, ~"item" := Item}, {Head, Runs, Lists}) ->
-    {Head, Runs, prepend(Key, Item, Lists)};
-take(#{~"part" := Key, ~"run" := Id, ~"item" := Item}, {Head, Runs, Lists}) when
-    is_map_key(Id, Runs)
-->
-    {Head, Runs#{Id := with_part(Key, Item, map_get(Id, Runs))}, Lists};
-take(#{~"end" := End}, {Head, Runs, Lists}) ->
-    {Head, Runs, Lists#{~"end" => End}};
+take(#{~"head" := #{} = Head}, Read) ->
+    Read#{head := Head};
+take(#{~"run" := #{~"id" := Id} = Run}, #{runs := Runs} = Read) ->
+    Read#{runs := Runs#{Id => Run}};
+take(#{~"part" := Key, ~"run" := Id, ~"item" := Item}, #{parts := Parts} = Read) ->
+    Of = maps:get(Id, Parts, #{}),
+    Read#{parts := Parts#{Id => Of#{Key => [Item | maps:get(Key, Of, [])]}}};
+take(#{~"end" := #{} = End}, Read) ->
+    Read#{'end' := End};
 take(_, Read) ->
     %% Of a later dyno.
     Read.
 
-with_part(~"events", Item, #{~"events" := Events} = Run) ->
-    Run#{~"events" := prepend(~"items", Item, Events)};
-with_part(Key, Item, Run) ->
-    prepend(Key, Item, Run).
+in_order(Keys, Id, Parts) ->
+    Of = maps:get(Id, Parts, #{}),
+    #{Key => lists:reverse(maps:get(Key, Of, [])) || Key <- Keys}.
 
-prepend(Key, Item, Holder) ->
-    Holder#{Key => [Item | maps:get(Key, Holder, [])]}.
-
-in_order(#{~"events" := #{~"items" := Events} = Of} = Run) ->
-    Parts = #{Key => lists:reverse(Items) || Key := Items <- maps:with(?PARTS, Run)},
-    maps:merge(Run#{~"events" := Of#{~"items" := lists:reverse(Events)}}, Parts).
+whole(#{~"id" := Id} = Run, Parts) ->
+    #{~"events" := Items} = Of = in_order([~"events" | ?PARTS], Id, Parts),
+    Events =
+        case Run of
+            #{~"events" := #{} = Known} -> Known;
+            #{} -> #{}
+        end,
+    maps:merge(Run, Of#{~"events" := Events#{~"items" => Items}}).

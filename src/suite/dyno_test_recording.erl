@@ -61,10 +61,7 @@ source_text(Source) -> unicode:characters_to_binary(Source).
 -spec begin_file(dyno_recording:document(), dyno_test:options()) ->
     ok | {error, dyno_error:error()}.
 begin_file(Document, #{recording := Path}) ->
-    maybe
-        ok ?= written(dyno_recording_file:writable(Path)),
-        written(dyno_recording_file:write(Path, Document))
-    end;
+    written(dyno_recording_file:write(Path, Document));
 begin_file(_Document, _Options) ->
     ok.
 

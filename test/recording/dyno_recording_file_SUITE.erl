@@ -230,7 +230,7 @@ a_killed_writer_leaves_a_whole_file(Config) ->
 full_disk(Config) ->
     Path = path(Config),
     Small = small(),
-    ok = dyno_recording_file:writable(Path),
+    ok = dyno_file:writable(Path),
     ok = dyno_recording_file:write(Path, Small),
     {error, {write, Path, enospc} = Reason} = dyno_recording_file:write(Path, large(~"large")),
     ?assertNotEqual(
@@ -240,23 +240,23 @@ full_disk(Config) ->
     ?assertEqual({ok, ["r.json"]}, file:list_dir(filename:dirname(Path))),
     %% Filled to the last byte: told beforehand.
     {error, enospc} = file:write_file(path(Config, "filler"), binary:copy(~"x", 65_536)),
-    {error, {write, Path, enospc}} = dyno_recording_file:writable(Path),
+    {error, {write, Path, enospc}} = dyno_file:writable(Path),
     {error, {write, Path, enospc}} = dyno_recording_file:write(Path, Small),
     ?assertEqual({ok, Small}, dyno_recording_file:read(Path)).
 
 folder_not_writable(Config) ->
     ok = file:write_file(path(Config, "file"), ~"x"),
     Below = path(Config, "file/r.json"),
-    {error, {write, Below, enotdir} = Reason} = dyno_recording_file:writable(Below),
+    {error, {write, Below, enotdir} = Reason} = dyno_file:writable(Below),
     ?assertNotEqual(
         nomatch, string:find(dyno_recording_file:format_error(Reason), "file is not a folder")
     ),
     {error, {write, Below, enotdir}} = dyno_recording_file:write(Below, small()),
     Folder = proplists:get_value(folder, Config),
-    ?assertEqual({error, {not_a_file, Folder}}, dyno_recording_file:writable(Folder)),
+    ?assertEqual({error, {not_a_file, Folder}}, dyno_file:writable(Folder)),
     [
         begin
-            {error, {write, Path, _} = Error} = dyno_recording_file:writable(Path),
+            {error, {write, Path, _} = Error} = dyno_file:writable(Path),
             ?assertNotEqual(
                 nomatch, string:find(dyno_recording_file:format_error(Error), "cannot be written")
             ),
@@ -270,7 +270,7 @@ a_missing_folder_is_a_mistake(Config) ->
     [
         begin
             Path = path(Config, Name),
-            {error, {write, Path, enoent} = Reason} = dyno_recording_file:writable(Path),
+            {error, {write, Path, enoent} = Reason} = dyno_file:writable(Path),
             Sentence = dyno_recording_file:format_error(Reason),
             ?assertNotEqual(nomatch, string:find(Sentence, "there is no folder")),
             ?assertNotEqual(nomatch, string:find(Sentence, "create it")),

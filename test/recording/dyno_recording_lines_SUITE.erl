@@ -11,7 +11,6 @@
     only_appends/1,
     another_recording_replaces_it/1,
     every_cut_can_be_read/1,
-    a_head_needs_no_series/1,
     says_where_a_line_is_wrong/1,
     a_killed_writer/1
 ]).
@@ -30,7 +29,6 @@ groups() ->
             only_appends,
             another_recording_replaces_it,
             every_cut_can_be_read,
-            a_head_needs_no_series,
             says_where_a_line_is_wrong,
             a_killed_writer
         ]}
@@ -131,44 +129,11 @@ every_cut_can_be_read(Config) ->
             ok = file:write_file(Path, binary:part(Whole, 0, min(At, byte_size(Whole)))),
             {ok, #{~"name" := ~"echo", ~"status" := Status}} = dyno_recording_file:read(Path),
             ?assertEqual(At >= byte_size(Whole), Status =:= ~"complete"),
-            {ok, #{~"name" := ~"echo"}} = dyno_recording_file:head(Path),
             ok = dyno_recording_file:write(Path, Last),
             ?assertEqual({ok, Last}, dyno_recording_file:read(Path))
         end
      || At <- Places, At > End
     ].
-
-%% Those lines need not even be JSON.
-a_head_needs_no_series(Config) ->
-    Path = proplists:get_value(path, Config),
-    Last = lists:last(stages()),
-    ok = dyno_recording_file:write(Path, Last),
-    {ok, Head} = dyno_recording_file:head(Path),
-    ?assertMatch(
-        #{
-            ~"status" := ~"complete",
-            ~"verdicts" := [#{~"name" := ~"i"}],
-            ~"warnings" := [_],
-            ~"tables" := [],
-            ~"runs" := [
-                #{
-                    ~"id" := ~"10", ~"metrics" := [#{~"value" := 20}], ~"series" := [],
-                    ~"events" := #{~"dropped" := 1, ~"items" := []}
-                },
-                #{~"id" := ~"100"}
-            ]
-        },
-        Head
-    ),
-    {ok, Text} = file:read_file(Path),
-    Broken = binary:replace(Text, ~"\"times_ms\":", ~"\"times_ms\"-", [global]),
-    ok = file:write_file(Path, Broken),
-    ?assertEqual({ok, Head}, dyno_recording_file:head(Path)),
-    ?assertMatch({error, {json, Path, _}}, dyno_recording_file:read(Path)),
-    Json = filename:rootname(Path) ++ ".json",
-    ok = dyno_recording_file:write(Json, Last),
-    {ok, #{~"runs" := [#{~"series" := [], ~"metrics" := [_]} | _], ~"tables" := []}} =
-        dyno_recording_file:head(Json).
 
 says_where_a_line_is_wrong(Config) ->
     Path = proplists:get_value(path, Config),
@@ -218,7 +183,7 @@ a_killed_writer(Config) ->
     ]).
 
 wait_for_runs(Path, Least) ->
-    case dyno_recording_file:head(Path) of
+    case dyno_recording_file:read(Path) of
         {ok, #{~"runs" := Runs}} when length(Runs) >= Least -> ok;
         _ -> wait_for_runs(Path, Least)
     end.
