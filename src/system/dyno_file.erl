@@ -23,22 +23,7 @@ measurement whether that will work.
 -doc "Replaces the file by these bytes. After an error the file is as it was.".
 -spec write(file:filename_all(), iodata()) -> ok | {error, reason()}.
 write(Path, Bytes) ->
-    maybe
-        ok ?= regular(Path),
-        Temporary = temporary(Path),
-        Written =
-            maybe
-                ok ?= write_whole(Temporary, Bytes),
-                file:rename(Temporary, Path)
-            end,
-        case Written of
-            ok ->
-                ok;
-            {error, Reason} ->
-                _ = file:delete(Temporary, [raw]),
-                {error, {write, Path, Reason}}
-        end
-    end.
+    with_temporary(Path, Bytes, fun(Temporary) -> file:rename(Temporary, Path) end).
 
 -doc """
 Checks that `write/2` can write there: writes and removes a small file beside it. A folder that is
@@ -46,41 +31,43 @@ missing is not created: more often than not its name is mistyped, and the result
 """.
 -spec writable(file:filename_all()) -> ok | {error, reason()}.
 writable(Path) ->
+    with_temporary(Path, ~"dyno\n", fun(_Temporary) -> ok end).
+
+with_temporary(Path, Bytes, Use) ->
     maybe
         ok ?= regular(Path),
         Temporary = temporary(Path),
-        Written = write_whole(Temporary, ~"dyno\n"),
+        Used =
+            maybe
+                ok ?= write_whole(Temporary, Bytes),
+                Use(Temporary)
+            end,
+        %% It is gone where it was renamed.
         _ = file:delete(Temporary, [raw]),
-        case Written of
+        case Used of
             ok -> ok;
             {error, Reason} -> {error, {write, Path, Reason}}
         end
     end.
 
 -spec format_error(reason()) -> unicode:chardata().
-format_error({write, Path, enospc}) ->
-    [shown(Path), ": the disk is full; make room, or give another path"];
-format_error({write, Path, edquot}) ->
-    [shown(Path), ": the disk quota is used up; make room, or give another path"];
-format_error({write, Path, enoent}) ->
-    [
-        shown(Path), ": cannot be written: there is no folder ", shown(filename:dirname(Path)),
-        "; create it, or give another path"
-    ];
-format_error({write, Path, enotdir}) ->
-    [
-        shown(Path), ": cannot be written: ", shown(filename:dirname(Path)),
-        " is not a folder; give a path in a folder"
-    ];
-format_error({write, Path, Reason}) when Reason =:= eacces; Reason =:= eperm; Reason =:= erofs ->
-    [
-        shown(Path), ": cannot be written: ", file:format_error(Reason),
-        "; give a path in a folder you may write to"
-    ];
 format_error({write, Path, Reason}) ->
-    [shown(Path), ": cannot be written: ", file:format_error(Reason), "; give another path"];
+    [shown(Path), ": ", unwritten(Reason, shown(filename:dirname(Path)))];
 format_error({not_a_file, Path}) ->
     [shown(Path), ": this is not a regular file; give the path of a file to write"].
+
+unwritten(enospc, _Folder) ->
+    "the disk is full; make room, or give another path";
+unwritten(edquot, _Folder) ->
+    "the disk quota is used up; make room, or give another path";
+unwritten(enoent, Folder) ->
+    ["cannot be written: there is no folder ", Folder, "; create it, or give another path"];
+unwritten(enotdir, Folder) ->
+    ["cannot be written: ", Folder, " is not a folder; give a path in a folder"];
+unwritten(Reason, _Folder) when Reason =:= eacces; Reason =:= eperm; Reason =:= erofs ->
+    ["cannot be written: ", file:format_error(Reason), "; give a path in a folder you may write to"];
+unwritten(Reason, _Folder) ->
+    ["cannot be written: ", file:format_error(Reason), "; give another path"].
 
 -doc "Who can do something about it: where the disk is full, the path is right.".
 -spec fault(reason()) -> dyno_error:fault().
@@ -109,14 +96,15 @@ write_whole(Path, Bytes) ->
     case file:open(Path, [write, raw, binary, exclusive]) of
         {ok, File} ->
             Written =
-                case file:write(File, Bytes) of
-                    ok -> file:sync(File);
-                    {error, _} = Error -> Error
+                maybe
+                    ok ?= file:write(File, Bytes),
+                    file:sync(File)
                 end,
             %% Closing can be what tells of a full disk or quota.
-            case {Written, file:close(File)} of
-                {ok, Closed} -> Closed;
-                {{error, _}, _} -> Written
+            Closed = file:close(File),
+            case Written of
+                ok -> Closed;
+                {error, _} -> Written
             end;
         {error, _} = Error ->
             Error
