@@ -50,21 +50,18 @@ unload(Module) ->
 -spec compile_file(file:filename(), [compile:option()]) ->
     {ok, module(), binary()} | {error, no_compiler | {does_not_compile, [binary()]}}.
 compile_file(Path, Options) ->
-    case code:ensure_loaded(compile) of
-        {module, compile} ->
-            More = [binary, return, debug_info, {i, filename:dirname(Path)}],
-            case compile:file(Path, More ++ Options) of
-                {ok, Module, Binary, _Warnings} ->
-                    {ok, Module, Binary};
-                {error, Errors, _Warnings} ->
-                    Texts = [
-                        unicode:characters_to_binary([
-                            place(File, Where), Formatter:format_error(Text)
-                        ])
-                     || {File, Details} <- Errors, {Where, Formatter, Text} <- Details
-                    ],
-                    {error, {does_not_compile, Texts}}
-            end;
+    More = [binary, return, debug_info, {i, filename:dirname(Path)}],
+    maybe
+        {module, compile} ?= code:ensure_loaded(compile),
+        {ok, Module, Binary, _Warnings} ?= compile:file(Path, More ++ Options),
+        {ok, Module, Binary}
+    else
+        {error, Errors, _} ->
+            Texts = [
+                unicode:characters_to_binary([place(File, Where), Formatter:format_error(Text)])
+             || {File, Details} <- Errors, {Where, Formatter, Text} <- Details
+            ],
+            {error, {does_not_compile, Texts}};
         {error, _} ->
             {error, no_compiler}
     end.

@@ -100,10 +100,7 @@ to_base(Value, Unit) ->
     end.
 
 row(Unit) ->
-    case lists:keyfind(Unit, 1, ?UNITS) of
-        false -> lists:keyfind(Unit, 1, written());
-        Row -> Row
-    end.
+    lists:keyfind(Unit, 1, ?UNITS ++ written()).
 
 -doc """
 A short text with three significant digits: `13.2 ms`, `45.2 kB`, `12.3 k/s`, `3.2 %`.
@@ -223,24 +220,15 @@ written() ->
     ]).
 
 %% From which value on, in the base unit, a factor and suffix are used; ascending.
-prefixes(time) ->
-    times("");
-prefixes(time_per_call) ->
-    times("/call");
-prefixes(size) ->
-    [{Factor, {1, Factor}, [" ", P, "B"]} || {Factor, P} <- thousands()];
-prefixes(byte_rate) ->
-    [{Factor, {1, Factor}, [" ", P, "B/s"]} || {Factor, P} <- thousands()];
-prefixes(ratio) ->
-    [{0, {100, 1}, " %"}];
-prefixes(number) ->
-    counted("", "");
-prefixes(rate) ->
-    counted("/s", "/s");
-prefixes(words) ->
-    counted("words", " words");
-prefixes(words_per_call) ->
-    counted("words/call", " words/call").
+prefixes(time) -> times("");
+prefixes(time_per_call) -> times("/call");
+prefixes(size) -> prefixed(thousands(), 1, "B");
+prefixes(byte_rate) -> prefixed(thousands(), 1, "B/s");
+prefixes(ratio) -> [{0, {100, 1}, " %"}];
+prefixes(number) -> counted("", "");
+prefixes(rate) -> counted(" /s", "/s");
+prefixes(words) -> counted(" words", " words");
+prefixes(words_per_call) -> counted(" words/call", " words/call").
 
 whole_digits(Kind) when Kind =:= number; Kind =:= rate; Kind =:= words; Kind =:= words_per_call ->
     4;
@@ -248,16 +236,11 @@ whole_digits(_) ->
     1.
 
 %% What is counted stays whole up to 10,000: 6172, not 6.17 k.
-counted("", _) ->
-    [{0, {1, 1}, ""} | prefixed("")];
 counted(Plain, Prefixed) ->
-    [{0, {1, 1}, [" ", Plain]} | prefixed(Prefixed)].
+    [{0, {1, 1}, Plain} | prefixed(tl(thousands()), 10_000, Prefixed)].
 
-prefixed(Suffix) ->
-    [
-        {max(10_000, Factor), {1, Factor}, [" ", P, Suffix]}
-     || {Factor, P} <- tl(thousands())
-    ].
+prefixed(Prefixes, Least, Suffix) ->
+    [{max(Least, Factor), {1, Factor}, [" ", P, Suffix]} || {Factor, P} <- Prefixes].
 
 times(Per) ->
     [
@@ -273,23 +256,10 @@ times(Per) ->
     ].
 
 thousands() ->
-    [
-        {1, ""},
-        {1_000, "k"},
-        {1_000_000, "M"},
-        {1_000_000_000, "G"},
-        {1_000_000_000_000, "T"}
-    ].
+    [{1, ""}, {1_000, "k"}, {1_000_000, "M"}, {1_000_000_000, "G"}, {1_000_000_000_000, "T"}].
 
-prefix(Size, [{_, Factor, Suffix} | Rest]) ->
-    lists:foldl(
-        fun
-            ({From, F, S}, _) when Size >= From -> {F, S};
-            (_, Chosen) -> Chosen
-        end,
-        {Factor, Suffix},
-        Rest
-    ).
+prefix(Size, [_, {From, _, _} = Next | Rest]) when Size >= From -> prefix(Size, [Next | Rest]);
+prefix(_Size, [{_, Factor, Suffix} | _]) -> {Factor, Suffix}.
 
 rounded(Value, _) when Value == 0 -> 0;
 rounded(Value, Digits) ->
