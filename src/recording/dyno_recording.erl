@@ -279,14 +279,10 @@ convert(Term, Path) when is_binary(Term) ->
 convert({text, Chars} = Term, Path) ->
     text(Chars, Term, Path);
 convert(Term, Path) when is_map(Term) ->
-    maps:fold(
-        fun(Key, Value, Acc) ->
-            Name = key(Key, Path),
-            Acc#{Name => convert(Value, [Name | Path])}
-        end,
-        #{},
-        Term
-    );
+    #{
+        Name => convert(Value, [Name | Path])
+     || Key := Value <- Term, Name <- [key(Key, Path)]
+    };
 convert(Term, Path) when is_list(Term) ->
     elements(Term, Term, 0, Path);
 convert(Term, Path) ->

@@ -54,7 +54,11 @@ describe(null) -> ~"this is null";
 describe(Value) when is_boolean(Value) -> ~"this is a boolean";
 describe(Value) when is_integer(Value) -> short("this is the integer ", Value);
 describe(Value) when is_float(Value) -> short("this is the number ", Value);
-describe(Value) when is_binary(Value), byte_size(Value) =< 30 -> quoted(Value);
+describe(Value) when is_binary(Value), byte_size(Value) =< 30 ->
+    case is_utf8(Value) of
+        true -> iolist_to_binary(["this is the string ", json:encode(Value)]);
+        false -> ~"this is a string that is not UTF-8"
+    end;
 describe(Value) when is_binary(Value) -> ~"this is a string";
 describe([]) -> ~"this is an empty list";
 describe(Value) when is_list(Value) -> ~"this is a list";
@@ -218,10 +222,12 @@ require(ascending_buckets, #{~"buckets" := Buckets}, Path) ->
     ok;
 require(rows_fit_columns, #{~"columns" := Columns, ~"rows" := Rows}, Path) ->
     Types = [{nullable, cell(Type)} || #{~"type" := Type} <- Columns],
-    case lists:all(fun(Row) -> fits(Types, Row) end, Rows) of
-        true -> ok;
-        false -> unfit_row(Types, Rows, 0, [~"rows" | Path])
-    end;
+    lists:all(fun(Row) -> fits(Types, Row) end, Rows) orelse
+        lists:foreach(
+            fun({Index, Row}) -> walk_row(Types, Row, [Index, ~"rows" | Path]) end,
+            lists:enumerate(0, Rows)
+        ),
+    ok;
 require(samples_fit, #{~"values" := Values, ~"frames" := Frames} = Profile, Path) ->
     #{~"samples" := Samples} = Profile,
     Count = length(Frames),
@@ -232,7 +238,7 @@ require(samples_fit, #{~"values" := Values, ~"frames" := Frames} = Profile, Path
             lists:all(fun(Frame) -> Frame < Count end, Stack) orelse
                 throw(
                     {shape, [~"stack" | At],
-                        counted("a list of numbers below that of the frames, ", Count, ","), Stack}
+                        counted("a list of numbers below that of the frames, ", Count), Stack}
                 )
         end,
         lists:enumerate(0, Samples)
@@ -252,7 +258,7 @@ unique(Key, Items, Path, Expected) ->
 as_long_as(Expected, Model, Values, Path) ->
     case length(Values) =:= length(Model) of
         true -> ok;
-        false -> throw({shape, Path, counted([Expected, ", of "], length(Model), ","), Values})
+        false -> throw({shape, Path, counted([Expected, ", of "], length(Model)), Values})
     end.
 
 %% Columns of a type that is not known hold what they hold.
@@ -265,28 +271,19 @@ fits([Type | Types], [Cell | Row]) -> is(Type, Cell) andalso fits(Types, Row);
 fits([], []) -> true;
 fits(_, _) -> false.
 
-%% Finds the row and its cell. Cells of a type that is not known can be objects.
-unfit_row(_Types, [], _, _) ->
-    ok;
-unfit_row(Types, [Row | Rows], Index, Path) ->
+%% Finds the cell. Cells of a type that is not known can be objects.
+walk_row(Types, Row, Path) ->
     is_proper(Row) andalso length(Row) =:= length(Types) orelse
         throw(
-            {shape, [Index | Path],
-                counted("a list of as many cells as columns, of ", length(Types), ","), Row}
+            {shape, Path, counted("a list of as many cells as columns, of ", length(Types)), Row}
         ),
     lists:foreach(
-        fun({Column, {Type, Cell}}) -> walk(Type, Cell, [Column, Index | Path]) end,
+        fun({Column, {Type, Cell}}) -> walk(Type, Cell, [Column | Path]) end,
         lists:enumerate(0, lists:zip(Types, Row))
-    ),
-    unfit_row(Types, Rows, Index + 1, Path).
+    ).
 
-is_proper(List) ->
-    is_list(List) andalso
-        try length(List) of
-            _ -> true
-        catch
-            error:badarg -> false
-        end.
+is_proper(List) when length(List) >= 0 -> true;
+is_proper(_) -> false.
 
 -spec expected(dyno_recording_schema:type(), term(), path()) -> no_return().
 expected(Type, Value, Path) ->
@@ -321,14 +318,8 @@ wording({one_of, Accepted}) -> ["one of ", lists:join(", ", [json:encode(A) || A
 wording({either, One, Other}) -> [wording(One), " or ", wording(Other)];
 wording(Type) -> ["an object (", atom_to_binary(Type), ")"].
 
-counted(Before, Count, After) ->
-    iolist_to_binary([Before, integer_to_binary(Count), After]).
+counted(Before, Count) ->
+    iolist_to_binary([Before, integer_to_binary(Count), ","]).
 
 short(Text, Value) ->
     iolist_to_binary([Text, string:slice(json:encode(Value), 0, 30)]).
-
-quoted(Value) ->
-    case is_utf8(Value) of
-        true -> iolist_to_binary(["this is the string ", json:encode(Value)]);
-        false -> ~"this is a string that is not UTF-8"
-    end.

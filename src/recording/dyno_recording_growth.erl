@@ -39,16 +39,11 @@ fit(Kind, Name, Unit, Points) ->
             [First | _] = Firsts = At(lists:min(Sizes)),
             [Last | _] = Lasts = At(lists:max(Sizes)),
             Fit = widened(Plain, Firsts, Lasts),
-            #{exponent := Exponent, low := Low, high := High, points := Count} = Fit,
             [
-                #{
+                (maps:with([exponent, low, high, points], Fit))#{
                     kind => Kind,
                     name => Name,
                     unit => Unit,
-                    exponent => Exponent,
-                    low => Low,
-                    high => High,
-                    points => Count,
                     smallest => First,
                     largest => Last,
                     text => dyno_stats_growth:describe(Fit)

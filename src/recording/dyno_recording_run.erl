@@ -61,19 +61,16 @@ identified(Run) ->
     Nodes = maps:get(~"nodes", Run, []),
     Roles = roles([Name || #{~"name" := Name} <- Nodes]),
     Parts = #{
-        Key => [with_roles(Roles, Part) || Part <- Items]
-     || Key := Items <- maps:with([~"series", ~"tables", ~"profiles"], Run)
+        Key => in_roles(Roles, Of)
+     || Key := Of <- maps:with([~"series", ~"tables", ~"profiles", ~"events"], Run)
     },
-    Events =
-        case Run of
-            #{~"events" := #{~"items" := Items} = Of} ->
-                #{~"events" => Of#{~"items" := [with_roles(Roles, Item) || Item <- Items]}};
-            #{} ->
-                #{}
-        end,
     Id = id(maps:get(~"labels", Run, #{}), maps:get(~"repetition", Run, 1)),
-    Identified = maps:merge(#{~"id" => Id}, maps:merge(Run, maps:merge(Parts, Events))),
+    Identified = maps:merge(#{~"id" => Id}, maps:merge(Run, Parts)),
     Identified#{~"nodes" => [of_role(Roles, Node) || Node <- Nodes]}.
+
+in_roles(Roles, #{~"items" := Events} = Of) -> Of#{~"items" := in_roles(Roles, Events)};
+in_roles(Roles, Parts) when is_list(Parts) -> [with_roles(Roles, Part) || Part <- Parts];
+in_roles(_Roles, Others) -> Others.
 
 of_role(Roles, #{~"name" := Name} = Node) -> maps:merge(#{~"role" => map_get(Name, Roles)}, Node);
 of_role(_Roles, Node) -> Node.
@@ -93,16 +90,16 @@ make a name unique. Where two would have the same, with the host; then with a nu
 roles(Names) ->
     Common = [{Name, without_unique(Name)} || Name <- lists:uniq(Names)],
     Short = [{Name, hd(binary:split(Whole, ~"@"))} || {Name, Whole} <- Common],
-    maps:from_list([
-        {Name,
+    #{
+        Name =>
             case {shared(Role, Short), shared(Whole, Common)} of
                 {[_], _} -> Role;
                 {_, [_]} -> Whole;
                 {Same, Same} -> numbered(Role, Name, Same);
                 {_, Same} -> numbered(Whole, Name, Same)
-            end}
+            end
      || {{Name, Role}, {Name, Whole}} <- lists:zip(Short, Common)
-    ]).
+    }.
 
 without_unique(Name) ->
     re:replace(Name, ~"^(.+)-[0-9]+-[0-9]+(@|$)", ~"\\1\\2", [unicode, {return, binary}]).
