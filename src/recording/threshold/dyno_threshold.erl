@@ -71,11 +71,10 @@ every run, or with `at SIZE` for the runs of that size; without `of NODE` the fi
 -doc "Reads a threshold.".
 -spec parse(unicode:chardata()) -> {ok, t()} | {error, reason()}.
 parse(Chars) ->
-    case unicode:characters_to_list(Chars) of
-        List when is_list(List) ->
-            Text = unicode:characters_to_binary(List),
+    case unicode:characters_to_binary(Chars) of
+        Text when is_binary(Text) ->
             try
-                {ok, threshold(tokens(List, 0), Text)}
+                {ok, threshold(tokens(Text), Text)}
             catch
                 throw:{Position, Problem} -> {error, {Text, Position, Problem}}
             end;
@@ -147,14 +146,14 @@ and a text that says why.
 -spec evaluate(t(), dyno_recording:document()) -> [verdict()].
 evaluate(#{target := {cell, _, _, undefined} = Target} = Threshold, Document) ->
     [verdict(Threshold, null, ~"", dyno_threshold_metric:find(Target, undefined, Document))];
-evaluate(#{size := Size} = Threshold, Document) ->
+evaluate(#{target := Target, node := Node, size := Size} = Threshold, Document) ->
     Runs = dyno_recording:runs(Document),
     case [Run || #{~"size" := Of} = Run <- Runs, Size =:= undefined orelse Size =:= Of] of
         [] ->
             [verdict(Threshold, null, ~"", {error, no_run(Size, Runs)})];
         Chosen ->
             [
-                verdict(Threshold, Id, place(Run), value(Threshold, Run))
+                verdict(Threshold, Id, place(Run), dyno_threshold_metric:find(Target, Node, Run))
              || #{~"id" := Id} = Run <- Chosen
             ]
     end.
@@ -172,46 +171,31 @@ format_error({Text, Position, Problem}) ->
 
 %% Reading: words, operators, and positions in characters
 
-%% [{word | operator, Text, Position}].
-tokens([], _) ->
-    [];
-tokens([Char | Rest], Position) when Char =:= $\s; Char =:= $\t; Char =:= $\n; Char =:= $\r ->
-    tokens(Rest, Position + 1);
-tokens([Char | _] = Chars, Position) ->
-    {Kind, Taken, Rest} =
-        case is_operator(Char) of
-            true ->
-                {Operator, After} = lists:splitwith(fun is_operator/1, Chars),
-                {operator, Operator, After};
-            false ->
-                {Word, After} = word(Chars, Position, []),
-                {word, Word, After}
-        end,
-    Token = {Kind, unicode:characters_to_binary(Taken), Position},
-    [Token | tokens(Rest, Position + length(Taken))].
+%% [{word | operator, Text, Position}]. Quotes (an atom's, or those of a name with spaces) keep spaces
+%% and operators inside.
+tokens(Text) ->
+    Pattern = "[<>=!]+|(?:[^ \\t\\n\\r<>=!'\"]|'[^']*'|\"[^\"]*\")+|['\"]",
+    case re:run(Text, Pattern, [global, unicode, {capture, first, index}]) of
+        {match, Found} ->
+            [
+                token(binary:part(Text, Part), string:length(binary:part(Text, 0, Start)))
+             || [{Start, _} = Part] <- Found
+            ];
+        nomatch ->
+            []
+    end.
 
-%% Quotes (an atom's, or those of a name with spaces) keep spaces and operators inside.
-word([Quote | Rest], Position, Taken) when Quote =:= $'; Quote =:= $" ->
-    case lists:splitwith(fun(C) -> C =/= Quote end, Rest) of
-        {_, []} ->
-            throw({Position + length(Taken), open_quote});
-        {Inside, [Quote | After]} ->
-            word(After, Position, [Quote | lists:reverse(Inside, [Quote | Taken])])
-    end;
-word([Char | Rest] = Chars, Position, Taken) ->
-    case lists:member(Char, " \t\n\r") orelse is_operator(Char) of
-        true -> {lists:reverse(Taken), Chars};
-        false -> word(Rest, Position, [Char | Taken])
-    end;
-word([], _, Taken) ->
-    {lists:reverse(Taken), []}.
-
-is_operator(Char) ->
-    lists:member(Char, "<>=!").
+token(Quote, Position) when Quote =:= ~"'"; Quote =:= ~"\"" ->
+    throw({Position, open_quote});
+token(<<Char, _/binary>> = Text, Position) ->
+    case lists:member(Char, "<>=!") of
+        true -> {operator, Text, Position};
+        false -> {word, Text, Position}
+    end.
 
 threshold(Tokens, Text) ->
     {Target, AfterTarget} = target(Tokens, Text),
-    {Node, Size, AfterWhere} = where(AfterTarget, Target, undefined, undefined, Text),
+    {Node, Size, AfterWhere} = where(AfterTarget, undefined, undefined, Text),
     {Operator, LimitAt} = operator(AfterWhere, Text),
     {Limit, Unit, Written} = limit(Text, LimitAt),
     #{
@@ -255,25 +239,19 @@ cell(_, _, [], true, Text) -> throw({end_of(Text), operator_expected}).
 is_end([{word, Word, _} | _]) -> Word =:= ~"of" orelse Word =:= ~"at";
 is_end(_) -> true.
 
-where([{word, ~"of", _} | Rest], Target, undefined, Size, Text) ->
-    case Rest of
-        [{word, Node, _} | More] -> where(More, Target, unquoted(Node), Size, Text);
-        [{operator, _, OperatorAt} | _] -> throw({OperatorAt, {word_expected, of_node}});
-        [] -> throw({end_of(Text), {word_expected, of_node}})
-    end;
-where([{word, ~"at", _} | Rest], Target, Node, undefined, Text) ->
-    case Rest of
-        [{word, Word, SizeAt} | More] ->
-            re:run(Word, "^[0-9]{1,18}$", [{capture, none}]) =:= match orelse
-                throw({SizeAt, size_expected}),
-            where(More, Target, Node, binary_to_integer(Word), Text);
-        [{operator, _, OperatorAt} | _] ->
-            throw({OperatorAt, {word_expected, at_size}});
-        [] ->
-            throw({end_of(Text), {word_expected, at_size}})
-    end;
-where(Tokens, _, Node, Size, _) ->
+where([{word, ~"of", _} | Rest], undefined, Size, Text) ->
+    {Node, _, More} = following(of_node, Rest, Text),
+    where(More, unquoted(Node), Size, Text);
+where([{word, ~"at", _} | Rest], Node, undefined, Text) ->
+    {Size, At, More} = following(at_size, Rest, Text),
+    re:run(Size, "^[0-9]{1,18}$", [{capture, none}]) =:= match orelse throw({At, size_expected}),
+    where(More, Node, binary_to_integer(Size), Text);
+where(Tokens, Node, Size, _) ->
     {Node, Size, Tokens}.
+
+following(_, [{word, Word, At} | Rest], _) -> {Word, At, Rest};
+following(What, [{operator, _, At} | _], _) -> throw({At, {word_expected, What}});
+following(What, [], Text) -> throw({end_of(Text), {word_expected, What}}).
 
 operator([{operator, Operator, At} | _], _) ->
     lists:member(Operator, ?OPERATORS) orelse throw({At, operator_expected}),
@@ -300,9 +278,6 @@ end_of(Text) ->
     string:length(string:trim(Text, trailing)).
 
 %% Deciding
-
-value(#{target := Target, node := Node}, Run) ->
-    dyno_threshold_metric:find(Target, Node, Run).
 
 verdict(Threshold, RunId, Place, Found) ->
     #{target := Target, operator := Operator, limit := Limit, unit := Unit} = Threshold,
@@ -342,13 +317,8 @@ decide(Threshold, Place, {ok, Raw, RawUnit}) ->
     Subject = subject_without_size(Threshold),
     case dyno_threshold_metric:comparable(Kind, LimitKind, Limit) of
         true ->
-            Result =
-                case holds(Operator, Value, Limit) of
-                    true -> pass;
-                    false -> fail
-                end,
-            Shown = shown(Value, Base, Limit),
-            {Value, Result, [
+            Shown = shown(Value, Base, Limit, 3),
+            {Value, result(Operator, Value, Limit), [
                 Subject, " is ", Shown, Place, ", limit ", Operator, " ", Written
             ]};
         false ->
@@ -388,18 +358,17 @@ in_base(Raw, Unit) ->
     end.
 
 %% Rounded for people, but never to the limit itself: "20 ms, limit < 20 ms" would look like a pass.
-shown(Value, Unit, Limit) ->
-    Limits = dyno_unit:format(Limit, Unit),
-    case dyno_unit:format(Value, Unit) of
-        Limits when Value /= Limit -> shown(Value, Unit, Limit, 4);
-        Text -> Text
-    end.
-
 shown(Value, Unit, Limit, Digits) ->
     Text = dyno_unit:format(Value, Unit, Digits),
     case dyno_unit:format(Limit, Unit, Digits) of
-        Text when Digits < 16 -> shown(Value, Unit, Limit, Digits + 1);
+        Text when Value /= Limit, Digits < 16 -> shown(Value, Unit, Limit, Digits + 1);
         _ -> Text
+    end.
+
+result(Operator, Value, Limit) ->
+    case holds(Operator, Value, Limit) of
+        true -> pass;
+        false -> fail
     end.
 
 holds(~"<", Value, Limit) -> Value < Limit;

@@ -97,37 +97,34 @@ find({cell, Table, Row, Field}, Node, Holder) ->
             Names = named(~"tables", Holder),
             {error, [reason(["there is no table ", Table], Holder), closest(Table, Names)]};
         {[], _} ->
-            case Table =:= ~"growth" andalso is_measured(Row, Holder) of
-                true -> {error, too_uncertain()};
-                false -> {error, no_row(Table, Row, Tables, Node, Holder)}
-            end
+            {error, no_row(Table, Row, Tables, Node, Holder)}
     end.
 
 no_row(Table, Row, Tables, Node, Holder) ->
-    Keys = [
-        Key
-     || #{~"rows" := Of} = T <- Tables, Cells <- Of, Key <- keys(T, Cells), is_binary(Key)
-    ],
-    [
-        reason(["there is no such row in the table ", Table], Holder), at(Node),
-        closest(Row, Keys)
-    ].
+    case Table =:= ~"growth" andalso is_measured(Row, Holder) of
+        true ->
+            "its time per call is known well enough at less than two sizes: measure longer "
+            "(--duration), give it more (--budget), or name few functions and take --level time";
+        false ->
+            Keys = [
+                Key
+             || #{~"rows" := Of} = T <- Tables, Cells <- Of, Key <- keys(T, Cells), is_binary(Key)
+            ],
+            [
+                reason(["there is no such row in the table ", Table], Holder), at(Node),
+                closest(Row, Keys)
+            ]
+    end.
 
 %% A function that is in a run has no exponent where its times are hardly known.
 is_measured(Function, Document) ->
-    lists:any(
-        fun({Table, Cells}) -> is_row(Table, Cells, Function) end,
-        [
-            {Table, Cells}
-         || Run <- maps:get(~"runs", Document, []),
-            #{~"rows" := Rows} = Table <- dyno_recording:tables(Run, ~"functions"),
-            Cells <- Rows
-        ]
-    ).
-
-too_uncertain() ->
-    "its time per call is known well enough at less than two sizes: measure longer (--duration), "
-    "give it more (--budget), or name few functions and take --level time".
+    [] =/= [
+        Cells
+     || Run <- maps:get(~"runs", Document, []),
+        #{~"rows" := Rows} = Table <- dyno_recording:tables(Run, ~"functions"),
+        Cells <- Rows,
+        is_row(Table, Cells, Function)
+    ].
 
 -doc "The value of a metric, percentile or series; none where there is nothing of that name.".
 -spec value(Name :: binary(), Node :: binary() | undefined, dyno_recording:run()) ->
@@ -194,7 +191,8 @@ metric(_, _, _) ->
 
 %% Those with labels are of something in a node; a row of a table is their name.
 percentile(Name, Share, undefined, Run) ->
-    case [H || #{~"name" := Of, ~"labels" := L} = H <- histograms(Run), Of =:= Name, L =:= #{}] of
+    Histograms = maps:get(~"histograms", Run, []),
+    case [H || #{~"name" := Of, ~"labels" := L} = H <- Histograms, Of =:= Name, L =:= #{}] of
         [#{~"unit" := Unit} = Histogram | _] ->
             number(dyno_recording:quantile(Histogram, Share), Unit, "it was not measured");
         [] ->
@@ -202,8 +200,6 @@ percentile(Name, Share, undefined, Run) ->
     end;
 percentile(_, _, _, _) ->
     none.
-
-histograms(Run) -> maps:get(~"histograms", Run, []).
 
 series(Name, Aggregate, Node, Run) ->
     case of_node(dyno_recording:series(Run, Name), Node, Run) of
@@ -279,21 +275,21 @@ bare(Name) ->
     binary:replace(Name, [~"'", ~"\""], ~"", [global]).
 
 cell(#{~"columns" := Columns}, Cells, Field) ->
+    Pairs = lists:zip(Columns, Cells),
     Values = [
         {Name, Unit, Cell}
-     || {#{~"name" := Name, ~"unit" := Unit} = Column, Cell} <- lists:zip(Columns, Cells),
-        is_value(Field, Column)
+     || {#{~"name" := Name, ~"unit" := Unit} = Column, Cell} <- Pairs, is_value(Field, Column)
     ],
     case [Value || {Name, _, _} = Value <- Values, Field =:= undefined orelse Field =:= Name] of
         [{Name, Unit, Cell} | _] ->
-            bounded(number(Cell, unit(Unit), why_not(Name, Columns, Cells)), Name, Columns, Cells);
+            bounded(number(Cell, unit(Unit), why_not(Name, Pairs)), Name, Pairs);
         [] ->
             Names = [Name || {Name, _, _} <- Values],
             {error, [Field, " was not measured for it", closest(Field, Names)]}
     end.
 
-why_not(Name, Columns, Cells) ->
-    case [Cell || {#{~"name" := ~"counted"}, Cell} <- lists:zip(Columns, Cells)] of
+why_not(Name, Pairs) ->
+    case [Cell || {#{~"name" := ~"counted"}, Cell} <- Pairs] of
         [~"not counted"] ->
             "its calls were not counted, which would have cost more than the budget (--budget)";
         _ ->
@@ -302,22 +298,17 @@ why_not(Name, Columns, Cells) ->
 
 %% With the interval that its row has for it. That of an exponent is about its law, and not about
 %% what was measured.
-bounded({ok, Value, ~"1"}, _Name, _Columns, _Cells) ->
-    {ok, Value, ~"1"};
-bounded({ok, Value, Unit}, Name, Columns, Cells) ->
-    Bound = fun(Role) ->
-        [
-            Cell
-         || {#{~"role" := R, ~"of" := Of}, Cell} <- lists:zip(Columns, Cells),
-            R =:= Role, Of =:= Name, is_number(Cell)
-        ]
-    end,
-    case {Bound(~"low"), Bound(~"high")} of
-        {[Low], [High]} -> {ok, Value, Unit, {Low, High}};
-        _ -> {ok, Value, Unit}
+bounded({ok, Value, Unit}, Name, Pairs) when Unit =/= ~"1" ->
+    Bounds = #{
+        Role => Cell
+     || {#{~"role" := Role, ~"of" := Of}, Cell} <- Pairs, Of =:= Name, is_number(Cell)
+    },
+    case Bounds of
+        #{~"low" := Low, ~"high" := High} -> {ok, Value, Unit, {Low, High}};
+        #{} -> {ok, Value, Unit}
     end;
-bounded({error, _} = Error, _Name, _Columns, _Cells) ->
-    Error.
+bounded(Found, _Name, _Pairs) ->
+    Found.
 
 is_value(_, #{~"type" := ~"string"}) -> false;
 is_value(undefined, #{~"role" := ~"key"}) -> false;
@@ -331,8 +322,6 @@ number(_, _, Why) -> {error, Why}.
 
 -doc "What a unit measures; of one that is not known, the numbers count.".
 -spec kind(dyno_unit:unit() | undefined) -> dyno_unit:kind().
-kind(undefined) ->
-    number;
 kind(Unit) ->
     case dyno_unit:kind(Unit) of
         {ok, Kind} -> Kind;
