@@ -109,7 +109,7 @@ same_place(#{kind := Kind, baseline := Baseline, options := Options} = Gate) ->
     #{~"parameters" := Parameters} = Baseline,
     Now0 = dyno_recording:new(Kind, ~"now", Parameters, dyno_environment:collect()),
     Now = dyno_recording:put(Now0, status, complete),
-    case dyno_compare:comparable(Baseline, Now) of
+    case dyno_compare:comparable(Baseline, Now, all) of
         ok ->
             {ok, Gate};
         {error, {environments, _} = Reason} ->

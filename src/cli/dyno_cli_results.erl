@@ -113,7 +113,7 @@ comparable([Path | Paths], Document) ->
     maybe
         {ok, #{~"name" := Name} = Old} ?= dyno_recording_file:read(Path),
         true ?= Name =:= map_get(~"name", Document),
-        ok ?= dyno_compare:comparable(Old, Document),
+        ok ?= dyno_compare:comparable(Old, Document, all),
         [Old | [O || dyno_recording:rows(Old, ?TABLE) =:= [], O <- comparable(Paths, Document)]]
     else
         _ -> comparable(Paths, Document)

@@ -19,9 +19,9 @@ unit of replication would be the run). So no difference of times counts that is 
 What is in one of the two only comes first (`m:dyno_compare_presence`).
 """.
 
--import(dyno_compare_repetitions, [in_words/3]).
+-import(dyno_compare_repetitions, [in_words/3, ratio/2]).
 
--export([compare/3, changes/2, comparable/2, comparable/3, format_error/1]).
+-export([compare/3, changes/2, comparable/3, format_error/1]).
 -export([table/1, warnings/2]).
 
 -export_type([change/0, verdict/0, options/0, reason/0, difference/0]).
@@ -94,7 +94,7 @@ What is in one of the two only comes first (`m:dyno_compare_presence`).
     Old :: dyno_recording:document(), New :: dyno_recording:document().
 compare(Old, New, Options) ->
     maybe
-        {ok, Warnings} ?= permitted(comparable(Old, New), Options),
+        {ok, Warnings} ?= permitted(comparable(Old, New, all), Options),
         {ok, Changes} ?= common(changes({Old, New}, Options)),
         Document0 = dyno_recording:new(
             compare, name(Old, New), parameters(Old, New, Options), map_get(~"environment", New)
@@ -125,13 +125,10 @@ parameters(Old, New, Options) ->
         new => #{K => maps:get(K, New, null) || K <- [~"name", ~"command", ~"started_at"]}
     }.
 
--doc "Whether the two may be compared: the same command under the same conditions.".
--spec comparable(Old, New) -> ok | {error, reason()} when
-    Old :: dyno_recording:document(), New :: dyno_recording:document().
-comparable(Old, New) ->
-    comparable(Old, New, all).
-
--doc "The same, of all metrics or of those that do not depend on the machine.".
+-doc """
+Whether the two may be compared: the same command under the same conditions, which are fewer for
+metrics that do not depend on the machine.
+""".
 -spec comparable(Old, New, all | exact) -> ok | {error, reason()} when
     Old :: dyno_recording:document(), New :: dyno_recording:document().
 comparable(#{~"command" := Old}, #{~"command" := New}, _Metrics) when
@@ -142,33 +139,29 @@ comparable(#{~"status" := Status}, _, _Metrics) when Status =/= ~"complete" ->
     {error, {not_complete, old, Status}};
 comparable(_, #{~"status" := Status}, _Metrics) when Status =/= ~"complete" ->
     {error, {not_complete, new, Status}};
-comparable(Old, New, Metrics) ->
-    Decisive =
-        case Metrics of
-            all -> ?DECISIVE;
-            exact -> ?DECISIVE_OF_EXACT
-        end,
-    Environments = [maps:with(Decisive, map_get(~"environment", Of)) || Of <- [Old, New]],
-    case erlang:apply(fun dyno_environment:differences/2, Environments) ++ load(Old, New) of
+comparable(#{~"environment" := There} = Old, #{~"environment" := Here} = New, Metrics) ->
+    case differences(decisive(Metrics), There, Here) ++ load(Old, New) of
         [] -> ok;
         Differences -> {error, {environments, Differences}}
     end.
 
+decisive(all) -> ?DECISIVE;
+decisive(exact) -> ?DECISIVE_OF_EXACT.
+
+differences(Keys, Old, New) ->
+    dyno_environment:differences(maps:with(Keys, Old), maps:with(Keys, New)).
+
 %% What was done with the machine: so many processes, so long an arrival of work. Of a test also how
 %% it was measured; what an older dyno did not record of that is not known to differ.
-load(#{~"parameters" := Old} = Document, #{~"parameters" := New}) ->
-    Decisive = [~"concurrency", ~"load"],
+load(#{~"command" := Command, ~"parameters" := Old}, #{~"parameters" := New}) ->
     Known = [
         Key
-     || #{~"command" := Command} <- [Document],
-        Command =:= ~"test" orelse Command =:= ~"record",
+     || Command =:= ~"test" orelse Command =:= ~"record",
         Key <- ?DECISIVE_OF_TESTS,
         is_map_key(Key, Old),
         is_map_key(Key, New)
     ],
-    dyno_environment:differences(
-        maps:with(Decisive ++ Known, Old), maps:with(Decisive ++ Known, New)
-    ).
+    differences([~"concurrency", ~"load" | Known], Old, New).
 
 -doc """
 All that both have, of a benchmark by the code's label, of a test by the size; before it what only
@@ -205,36 +198,26 @@ is_exact({#{kind := Old}, #{kind := New}}) -> Old =:= exact andalso New =:= exac
 change(#{values := Olds, kind := Kind, better := Better} = Metric, #{values := News}, Threshold) ->
     Old = dyno_stats:median(Olds),
     New = dyno_stats:median(News),
-    Interval = interval(Kind, Olds, News),
-    {Low, High} =
-        case Interval of
-            none -> {undefined, undefined};
-            Known -> Known
-        end,
+    {Low, High} = Interval = interval(Kind, Olds, News),
+    Counts = {length(Olds), length(News)},
     (maps:remove(values, Metric))#{
         old => Old,
         new => New,
         ratio => ratio(Old, New),
         low => Low,
         high => High,
-        verdict => verdict(
-            Kind, Better, {Old, New}, {length(Olds), length(News)}, Interval, Threshold
-        )
+        verdict => verdict(Kind, Better, {Old, New}, Counts, Interval, Threshold)
     }.
 
-ratio(Old, New) when Old > 0 -> New / Old;
-ratio(Old, New) when Old == New -> 1.0;
-ratio(_, _) -> undefined.
-
 interval(exact, _, _) ->
-    none;
+    {undefined, undefined};
 interval(_, Olds, News) ->
     Level = math:sqrt(?LEVEL),
     case {dyno_stats_interval:median(Olds, Level), dyno_stats_interval:median(News, Level)} of
         {{ok, {OldLow, OldHigh, _}}, {ok, {NewLow, NewHigh, _}}} when OldLow > 0, NewLow > 0 ->
             {NewLow / OldHigh, NewHigh / OldLow};
         _ ->
-            none
+            {undefined, undefined}
     end.
 
 %% Exact metrics; an interval; or one value each, as of words that differ from call to call, where
@@ -244,11 +227,11 @@ verdict(_, _, {Old, New}, _, _, _) when Old == New, Old == 0 -> same;
 verdict(exact, Better, Values, _, _, _) ->
     in_words(dyno_stats_verdict:ratio(point(Values), ?EXACT), exact, Better);
 verdict(_, _, {Old, New}, _, _, _) when Old =< 0; New =< 0 -> zero(Old, New);
-verdict(Kind, Better, _, _, {Low, High}, Threshold) ->
-    in_words(dyno_stats_verdict:ratio({Low, High}, max(Threshold, ?FLOOR)), Kind, Better);
-verdict(Kind, Better, Values, {1, 1}, none, Threshold) ->
+verdict(Kind, Better, _, _, {Low, _} = Interval, Threshold) when Low =/= undefined ->
+    in_words(dyno_stats_verdict:ratio(Interval, max(Threshold, ?FLOOR)), Kind, Better);
+verdict(Kind, Better, Values, {1, 1}, _, Threshold) ->
     in_words(dyno_stats_verdict:ratio(point(Values), max(Threshold, ?FLOOR)), Kind, Better);
-verdict(_, _, _, _, none, _) ->
+verdict(_, _, _, _, _, _) ->
     undecided.
 
 zero(Old, New) when New > Old -> more;
@@ -294,34 +277,21 @@ warnings(Changes, Differences) ->
         V =/= same
     ],
     [
-        {~"environments", text(["compared by force: ", differences(Differences)])}
-     || Differences =/= []
-    ] ++
-        [
-            {~"two_runs",
-                text([
-                    "two runs of the VM differ also where the code does not, by up to some ",
-                    "percent, which the rounds of one run do not show; so only what is wholly ",
-                    "above 3 % counts, and a ratio of 1.05 may not repeat"
-                ])}
-         || [] =/= [x || #{kind := time} <- Rounds]
-        ] ++
-        [
-            {~"single",
-                text([
-                    "what has no interval rests on one value in each recording: its verdict is by ",
-                    "that value alone"
-                ])}
-         || ByValue =/= []
-        ] ++
-        [
-            {~"one_run",
-                text([
-                    "one run of a size says nothing about chance: where a recording has no more, ",
-                    "the values stand side by side without a verdict; measure both with --repeat 5"
-                ])}
-         || [] =/= [x || #{verdict := one_run} <- Changes]
-        ].
+        {Code, dyno_recording_check:text(Text)}
+     || {Code, [_ | _], Text} <- [
+            {~"environments", Differences, ["compared by force: ", listed(Differences)]},
+            {~"two_runs", [x || #{kind := time} <- Rounds],
+                "two runs of the VM differ also where the code does not, by up to some percent, "
+                "which the rounds of one run do not show; so only what is wholly above 3 % counts, "
+                "and a ratio of 1.05 may not repeat"},
+            {~"single", ByValue,
+                "what has no interval rests on one value in each recording: its verdict is by that "
+                "value alone"},
+            {~"one_run", [x || #{verdict := one_run} <- Changes],
+                "one run of a size says nothing about chance: where a recording has no more, the "
+                "values stand side by side without a verdict; measure both with --repeat 5"}
+        ]
+    ].
 
 -spec format_error(reason()) -> unicode:chardata().
 format_error({commands, Same, Same}) ->
@@ -340,13 +310,13 @@ format_error({not_complete, Which, Status}) ->
     ];
 format_error({environments, Differences}) ->
     [
-        "the recordings were made under other conditions: ", differences(Differences),
+        "the recordings were made under other conditions: ", listed(Differences),
         "; measure both in the same place"
     ];
 format_error(nothing_in_common) ->
     "the recordings have no code, size or metric in common; give the codes the same --label".
 
-differences(Differences) ->
+listed(Differences) ->
     lists:join(", ", [
         [Field, " was ", shown(Old), " and is ", shown(New)]
      || {Field, Old, New} <- Differences
@@ -355,5 +325,3 @@ differences(Differences) ->
 shown(Text) when is_binary(Text) -> Text;
 shown(null) -> "not known";
 shown(Value) -> json:encode(Value).
-
-text(Chars) -> dyno_recording_check:text(Chars).

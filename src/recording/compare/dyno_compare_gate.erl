@@ -62,52 +62,39 @@ verdict is `unknown`.
 -spec parse(unicode:chardata()) -> {ok, t()} | {error, reason()}.
 parse(Chars) ->
     case unicode:characters_to_binary(Chars) of
-        Text when is_binary(Text) -> subject(Text, past_spaces(Text, 0));
+        Text when is_binary(Text) -> parsed(Text);
         _ -> {error, {~"", 0, not_utf8}}
     end.
 
-subject(Text, At) ->
-    Pattern = "^([\\w.]*)(?:\\(([0-9.]+)\\))?",
-    {match, [All, Word | InBrackets]} = re:run(
-        string:slice(Text, At), Pattern, [unicode, {capture, all, binary}]
+parsed(Text) ->
+    Pattern = "^ *([\\w.]*)(?:\\(([0-9.]+)\\))? *(>(?!=))? *(.*)$",
+    {match, [{WordAt, _} = Word, Percent, Operator, {ShareAt, _} = Share]} = re:run(
+        Text, Pattern, [unicode, dotall, {capture, all_but_first, index}]
     ),
-    After = past_spaces(Text, At + string:length(All)),
-    Subjects = [S || S <- ?SUBJECTS, atom_to_binary(S) =:= Word],
-    case {Subjects, binary:match(Word, ~"."), InBrackets} of
-        {[], {_, _}, [Percent]} ->
-            {error, {Text, At, {percentile_in_brackets, <<Word/binary, Percent/binary>>}}};
-        {[Subject], _, []} ->
-            operator(Text, After, Subject);
-        {[], {_, _}, []} ->
-            operator(Text, After, Word);
+    Wrong = fun(Byte, Problem) ->
+        {error, {Text, string:length(binary:part(Text, 0, Byte)), Problem}}
+    end,
+    Written = binary:replace(binary:part(Text, Share), ~" ", ~"", [global]),
+    case {subject(binary:part(Text, Word)), Percent, Operator, dyno_unit:parse(Written)} of
+        {Name, {At, Length}, _, _} when is_binary(Name), At >= 0 ->
+            Plain = <<Name/binary, (binary:part(Text, At, Length))/binary>>,
+            Wrong(WordAt, {percentile_in_brackets, Plain});
+        {Subject, {At, _}, _, _} when Subject =:= none; At >= 0 ->
+            Wrong(WordAt, subject_expected);
+        {_, _, {-1, 0}, _} ->
+            Wrong(ShareAt, operator_expected);
+        {Subject, _, _, {ok, {Of, ~"ratio"}}} when Of >= 0 ->
+            Condition = iolist_to_binary([name(Subject), " > ", Written]),
+            {ok, #{subject => Subject, share => float(Of), text => Condition}};
         _ ->
-            {error, {Text, At, subject_expected}}
+            Wrong(ShareAt, share_expected)
     end.
 
-operator(Text, At, Subject) ->
-    case string:slice(Text, At, 2) of
-        ~">=" -> {error, {Text, At, operator_expected}};
-        <<">", _/binary>> -> share(Text, past_spaces(Text, At + 1), Subject);
-        _ -> {error, {Text, At, operator_expected}}
-    end.
-
-share(Text, At, Subject) ->
-    Written = binary:replace(string:slice(Text, At), ~" ", ~"", [global]),
-    case dyno_unit:parse(Written) of
-        {ok, {Share, ~"ratio"}} when Share >= 0 ->
-            {ok, #{
-                subject => Subject,
-                share => float(Share),
-                text => iolist_to_binary([name(Subject), " > ", Written])
-            }};
-        _ ->
-            {error, {Text, At, share_expected}}
-    end.
-
-past_spaces(Text, At) ->
-    case string:slice(Text, At, 1) of
-        ~" " -> past_spaces(Text, At + 1);
-        _ -> At
+%% A name with a dot is that of any metric.
+subject(Word) ->
+    case [S || S <- ?SUBJECTS, atom_to_binary(S) =:= Word] of
+        [Subject] -> Subject;
+        [] -> hd([Word || binary:match(Word, ~".") =/= nomatch] ++ [none])
     end.
 
 -doc "Whether one of these recordings has what the condition names.".

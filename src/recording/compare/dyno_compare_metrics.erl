@@ -9,7 +9,7 @@
 %% whatever a threshold may name, and each cell of a table in a column that says which values are
 %% better. Of any other command the metrics of its runs and these cells. Pure.
 
--export([metrics/2, functions/1, memory/0, nearest/2]).
+-export([metrics/2, code/3, functions/1, memory/0, nearest/2]).
 -export_type([metric/0, names/0]).
 
 -type metric() :: #{
@@ -111,17 +111,16 @@ place(#{~"labels" := Labels, ~"size" := Size}) when
 place(#{~"labels" := Labels}) ->
     dyno_recording_run:id(Labels, 1).
 
-%% Codes. The same code in several runs (of several inputs) is told apart by the run.
+-doc "The item that a code of a run is: one in several runs (of several inputs) is told by the run.".
+-spec code(binary(), dyno_recording:run(), Runs :: non_neg_integer()) -> binary().
+code(Code, _Run, 1) -> Code;
+code(Code, #{~"id" := Id}, _Runs) -> <<Code/binary, " (", Id/binary, ")">>.
 
-codes(#{~"id" := Id} = Run, Runs) ->
-    Item = fun
-        (Code) when Runs =:= 1 -> Code;
-        (Code) -> <<Code/binary, " (", Id/binary, ")">>
-    end,
+codes(Run, Runs) ->
     Rows = dyno_recording:rows(Run, ~"codes"),
     lists:append([
         [
-            (metric(Item(Code), Name, Unit, Kind, Of))#{of_each := round}
+            (metric(code(Code, Run, Runs), Name, Unit, Kind, Of))#{of_each := round}
          || {Name, Unit, Kind, Of} <-
                 [{~"time", ~"ns", time, Times}] ++
                     exact([Row || #{~"code" := C} = Row <- Rows, C =:= Code]) ++
@@ -317,16 +316,14 @@ better(~"higher") -> higher;
 better(_) -> lower.
 
 usually_better(Unit) ->
-    case dyno_unit:kind(Unit) of
-        {ok, Kind} when Kind =:= rate; Kind =:= byte_rate -> higher;
+    case dyno_threshold_metric:kind(Unit) of
+        Kind when Kind =:= rate; Kind =:= byte_rate -> higher;
         _ -> lower
     end.
 
-kind(null) ->
-    amount;
 kind(Unit) ->
-    case dyno_unit:kind(Unit) of
-        {ok, Kind} when Kind =:= time; Kind =:= time_per_call -> other_time;
+    case dyno_threshold_metric:kind(unit(Unit)) of
+        Kind when Kind =:= time; Kind =:= time_per_call -> other_time;
         _ -> amount
     end.
 

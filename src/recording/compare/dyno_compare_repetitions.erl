@@ -14,7 +14,7 @@ at 95 % (Bonferroni), those of the functions each by itself. Where a side has on
 interval and no verdict.
 """.
 
--export([changes/2, in_words/3]).
+-export([changes/2, in_words/3, ratio/2]).
 
 -type metric() :: dyno_compare_metrics:metric().
 
@@ -41,19 +41,18 @@ change({#{values := Olds} = Metric, #{values := News}}, Threshold, Level) ->
     #{kind := Kind, better := Better} = Metric,
     {Old, New} = {middle(Olds), middle(News)},
     Change = (maps:remove(values, Metric))#{
-        old => Old, new => New, low => undefined, high => undefined
+        old => Old, new => New, ratio => ratio(Old, New), low => undefined, high => undefined
     },
     case dyno_stats_welch:ratio(Olds, News, Level) of
         {ok, #{ratio := Ratio, low := Low, high := High}} ->
             Verdict = dyno_stats_verdict:ratio({Low, High}, Threshold),
             Change#{
-                ratio => Ratio, low := Low, high := High, verdict => in_words(Verdict, Kind, Better)
+                ratio := Ratio, low := Low, high := High, verdict => in_words(Verdict, Kind, Better)
             };
         {error, too_few} ->
-            Change#{ratio => ratio(Old, New), verdict => one_run};
+            Change#{verdict => one_run};
         {error, not_positive} ->
-            Verdict = in_order(Olds, News, Level),
-            Change#{ratio => ratio(Old, New), verdict => in_words(Verdict, Kind, Better)}
+            Change#{verdict => in_words(in_order(Olds, News, Level), Kind, Better)}
     end.
 
 %% Of what has no logarithm, the median.
@@ -63,6 +62,8 @@ middle(Values) ->
         false -> dyno_stats:median(Values)
     end.
 
+-doc "How many times as much; of nothing that became something there is no ratio.".
+-spec ratio(number(), number()) -> float() | undefined.
 ratio(Old, New) when Old > 0 -> New / Old;
 ratio(Old, New) when Old == New -> 1.0;
 ratio(_, _) -> undefined.

@@ -75,7 +75,7 @@ pairs({First, Other}, #{~"parameters" := Parameters, ~"runs" := Runs}) ->
     Metric = maps:get(~"metric", Parameters, ~"time"),
     maps:from_list([
         {
-            {item(Base, Run, length(Runs)), Metric},
+            {dyno_compare_metrics:code(Base, Run, length(Runs)), Metric},
             #{
                 ratio => number(Ratio),
                 low => number(Low),
@@ -91,10 +91,6 @@ pairs({First, Other}, #{~"parameters" := Parameters, ~"runs" := Runs}) ->
         {ok, Base} =:= base(Old, First)
     ]).
 
-%% As dyno_compare_metrics names them.
-item(Code, _Run, 1) -> Code;
-item(Code, #{~"id" := Id}, _) -> <<Code/binary, " (", Id/binary, ")">>.
-
 %% The medians of what decided, where that is not the time.
 values(Base, {First, Other}, Run) ->
     [
@@ -109,14 +105,8 @@ number(Value) when is_number(Value) -> float(Value);
 number(_) -> undefined.
 
 %% None where there were too few samples for one.
-word(null) ->
-    undecided;
-word(Verdict) ->
-    [Word] = [
-        W
-     || W <- [slower, faster, more, less, same, undecided], atom_to_binary(W) =:= Verdict
-    ],
-    Word.
+word(null) -> undecided;
+word(Verdict) -> binary_to_existing_atom(Verdict).
 
 decided(#{item := Item, metric := Metric} = Change, Pairs) ->
     case Pairs of

@@ -176,7 +176,7 @@ environments(_Config) ->
     Parameters = #{~"concurrency" => 2},
     ?assertMatch(
         {error, {environments, [{~"concurrency", null, 2}]}},
-        dyno_compare:comparable(Old, Old#{~"parameters" := Parameters})
+        dyno_compare:comparable(Old, Old#{~"parameters" := Parameters}, all)
     ).
 
 commands(_Config) ->

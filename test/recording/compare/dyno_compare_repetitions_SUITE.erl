@@ -225,14 +225,14 @@ same_by_all(_Config) ->
 other_conditions(_Config) ->
     Old = document([#{~"latency.p50" => 1}]),
     #{~"parameters" := Parameters} = Old,
-    ?assertEqual(ok, dyno_compare:comparable(Old, Old)),
+    ?assertEqual(ok, dyno_compare:comparable(Old, Old, all)),
     Other = Old#{~"parameters" := Parameters#{~"level" => ~"all"}},
-    {error, Reason} = dyno_compare:comparable(Old, Other),
+    {error, Reason} = dyno_compare:comparable(Old, Other, all),
     Text = unicode:characters_to_binary(dyno_compare:format_error(Reason)),
     ?assertMatch({_, _}, binary:match(Text, ~"level was time and is all")),
     %% A recording of an older dyno does not know its level.
     Older = Old#{~"parameters" := maps:remove(~"level", Parameters)},
-    ?assertEqual(ok, dyno_compare:comparable(Older, Other)).
+    ?assertEqual(ok, dyno_compare:comparable(Older, Other, all)).
 
 %% The same system twice, five repetitions each, as they differ on a busy machine, with five
 %% metrics: less than one test in twenty fails for no reason.
