@@ -24,8 +24,8 @@ Reads from a recording what a report shows; what is absent and what is `null` ar
 -type row() :: object().
 
 -doc """
-A column of a table with its role. A reader of tables may rely on the role: where the recording says
-none, the first column of strings is the key, numbers are values or, by their names, their bounds.
+A column of a table with its role. Where the recording says none, a first column of strings is the
+key, other strings are notes, and numbers are values.
 """.
 -type column() :: #{
     name := binary(),
@@ -93,13 +93,6 @@ decimals(Value, _Decimals) ->
 threshold(Verdict) ->
     get(~"threshold", Verdict, #{}).
 
-%% What a verdict says, or where it says nothing the value it rests on.
-judged(Verdict) ->
-    case text(~"text", Verdict, ~"") of
-        ~"" -> measured(get(~"value", threshold(Verdict)), get(~"unit", threshold(Verdict), ~"1"));
-        Text -> Text
-    end.
-
 -doc """
 What a recording decides, for CI systems: first that it was completed, then each of its verdicts.
 One without a value is an error.
@@ -112,7 +105,7 @@ verdicts(Document) ->
         completed(Document)
         | [
             {[name(~"name", Verdict), run(Run, Node)], outcome(get(~"result", Verdict)),
-                judged(Verdict)}
+                text(~"text", Verdict, ~"")}
          || Verdict <- Verdicts,
             Run <- [get(~"run", Verdict)],
             %% Only where it tells two apart: CI systems know a test by its name, and nodes that are
@@ -220,32 +213,21 @@ tables(Name, Object) ->
 -doc "A table's columns, each with a role.".
 -spec columns(object()) -> [column()].
 columns(Table) ->
-    Given = get(~"columns", Table, []),
-    {Columns, _} = lists:mapfoldl(
-        fun(Column, #{keys := Keys} = Seen) ->
-            {Role, Of} = role(Column, Seen),
-            Name = name(~"name", Column),
-            Described = #{
-                name => Name,
-                title => text(~"title", Column, Name),
-                type => get(~"type", Column),
-                unit => get(~"unit", Column),
-                role => Role,
-                'of' => Of
-            },
-            {Described, Seen#{
-                keys := Keys + length([key || ~"key" <- [Role]]),
-                before := hd([Name || ~"value" <- [Role]] ++ [map_get(before, Seen)])
-            }}
-        end,
+    [
         #{
-            names => [get(~"name", Column) || Column <- Given],
-            keys => length([key || #{~"role" := ~"key"} <- Given]),
-            before => null
-        },
-        Given
-    ),
-    Columns.
+            name => name(~"name", Column),
+            title => text(~"title", Column, name(~"name", Column)),
+            type => get(~"type", Column),
+            unit => get(~"unit", Column),
+            role => get(~"role", Column, role(Index, get(~"type", Column))),
+            'of' => get(~"of", Column)
+        }
+     || {Index, Column} <- lists:enumerate(get(~"columns", Table, []))
+    ].
+
+role(1, ~"string") -> ~"key";
+role(_Index, ~"string") -> ~"note";
+role(_Index, _Type) -> ~"value".
 
 -doc "A table's rows as objects.".
 -spec rows(object()) -> [row()].
@@ -258,24 +240,3 @@ rows(Table) ->
 unit(#{unit := null, role := Role}, Row) when Role =/= ~"key", Role =/= ~"note" ->
     get(~"unit", Row);
 unit(#{unit := Unit}, _Row) -> Unit.
-
-role(#{~"role" := Role} = Column, _Seen) when is_binary(Role) ->
-    {Role, get(~"of", Column)};
-role(#{~"type" := ~"string"}, #{keys := 0}) ->
-    {~"key", null};
-role(#{~"type" := ~"string"}, _Seen) ->
-    {~"note", null};
-role(#{~"name" := Bound}, #{before := Of}) when Bound =:= ~"low"; Bound =:= ~"high" ->
-    {Bound, Of};
-role(Column, #{names := Names}) ->
-    %% `ratio_low` is a bound of `ratio`.
-    Pattern = ~"^(.+)_(low|high)$",
-    case re:run(name(~"name", Column), Pattern, [{capture, all_but_first, binary}]) of
-        {match, [Of, Bound]} ->
-            case lists:member(Of, Names) of
-                true -> {Bound, Of};
-                false -> {~"value", null}
-            end;
-        nomatch ->
-            {~"value", null}
-    end.

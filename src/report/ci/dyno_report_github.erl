@@ -22,25 +22,21 @@ warning for each of the recording's; a notice that sums up.
 -spec format(dyno_report:document(), dyno_report:options()) -> {ok, iodata()}.
 format(Document, _Options) ->
     Name = name(~"name", Document),
-    Judged = dyno_report_document:verdicts(Document),
-    Errors = [{[Name, ": ", Title], Text} || {Title, _, Text} <- failed(Judged)],
+    Errors = [
+        {[Name, ": ", Title], Text}
+     || {Title, Result, Text} <- dyno_report_document:verdicts(Document), Result =/= pass
+    ],
     Warnings = [
         {Name, Text}
      || #{~"text" := Text} <- get(~"warnings", Document, []), is_binary(Text)
     ],
+    %% As the console says it.
+    {_Style, _Word, Summary} = dyno_report_content_verdicts:conclusion(Document),
     Lines =
         [command("error", Of) || Of <- lists:sublist(Errors, ?MOST)] ++
             [command("warning", Of) || Of <- lists:sublist(Warnings, ?MOST)] ++
-            [command("notice", {Name, summary(Document)})],
+            [command("notice", {Name, Summary})],
     {ok, dyno_report_text:encode(Lines)}.
-
-failed(Judged) ->
-    [Of || {_, Result, _} = Of <- Judged, Result =/= pass].
-
-%% As the console says it.
-summary(Document) ->
-    {_Style, _Word, Text} = dyno_report_content_verdicts:conclusion(Document),
-    Text.
 
 command(Kind, {Title, Text}) ->
     [

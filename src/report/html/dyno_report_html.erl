@@ -24,12 +24,16 @@ holds it. The page's code puts text into the page as text, never as markup.
 -type reason() :: {missing, file:filename_all()}.
 
 -doc "The page for a recording. The options are those of the other formats; the page needs none.".
--spec format(dyno_report:document(), dyno_report:options()) -> {ok, iodata()} | {error, reason()}.
+-spec format(dyno_report:document(), dyno_report:options()) ->
+    {ok, iodata()} | {error, {?MODULE, reason()}}.
 format(Document, _Options) ->
     maybe
-        {ok, Assets} ?= assets(filename:join(priv_folder(), "report")),
+        Folder = filename:join(priv_folder(), "report"),
+        {ok, Js} ?= asset(Folder, "report.js"),
+        {ok, Css} ?= asset(Folder, "report.css"),
+        {ok, Hashes} ?= asset(Folder, "hashes.json"),
         {ok, Text} ?= dyno_report_console:format(Document, #{}),
-        {ok, page(Document, escape(Text), Assets)}
+        {ok, page(Document, escape(Text), Js, Css, json:decode(Hashes))}
     end.
 
 -doc "One sentence, with what to do about it.".
@@ -50,29 +54,22 @@ priv_folder() ->
             Folder
     end.
 
-assets(Folder) ->
-    maybe
-        {ok, Js} ?= asset(Folder, "report.js"),
-        {ok, Css} ?= asset(Folder, "report.css"),
-        {ok, Hashes} ?= asset(Folder, "hashes.json"),
-        #{~"js" := JsHash, ~"css" := CssHash} = json:decode(Hashes),
-        {ok, #{js => Js, css => Css, js_hash => JsHash, css_hash => CssHash}}
-    end.
-
 %% The loader reads files inside archives too, which `file` does not.
 asset(Folder, Name) ->
     File = filename:join(Folder, Name),
     case erl_prim_loader:get_file(File) of
         {ok, Content, _} -> {ok, Content};
-        error -> {error, {missing, File}}
+        error -> {error, {?MODULE, {missing, File}}}
     end.
 
 %% The page
 
-page(Document, Text, #{js := Js, css := Css} = Assets) ->
+page(Document, Text, Js, Css, #{~"js" := JsHash, ~"css" := CssHash}) ->
     [
         ~"<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n",
-        [~"<meta http-equiv=\"Content-Security-Policy\" content=\"", policy(Assets), ~"\">\n"],
+        ~"<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; ",
+        ~"base-uri 'none'; form-action 'none'; img-src data:; script-src '",
+        [JsHash, ~"'; style-src '", CssHash, ~"'\">\n"],
         ~"<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n",
         ~"<link rel=\"icon\" href=\"data:,\">\n",
         [~"<title>", title(Document), ~"</title>\n"],
@@ -86,15 +83,6 @@ page(Document, Text, #{js := Js, css := Css} = Assets) ->
 
 title(Document) ->
     escape([dyno_report_document:name(~"name", Document), " – dyno"]).
-
-policy(#{js_hash := JsHash, css_hash := CssHash}) ->
-    [
-        ~"default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; script-src '",
-        JsHash,
-        ~"'; style-src '",
-        CssHash,
-        ~"'"
-    ].
 
 data(Document) ->
     Json = iolist_to_binary(json:encode(Document)),
