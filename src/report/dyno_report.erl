@@ -6,8 +6,7 @@
 Shows a recording in one of the formats dyno knows, and writes it to a file.
 
 This module is the behaviour of a format and the one list of formats. A new output is one new
-module with `c:format/2`, and `c:format_error/1` where that can fail, and one line in `registry/0`
-below.
+module with `c:format/2`, and one line in `registry/0` below.
 """.
 
 %% The list of formats
@@ -61,15 +60,11 @@ below.
 -type reason() ::
     {unknown_format, binary()}
     | {unknown_extension, file:filename_all()}
-    | {format, module(), term()}
+    | {format, dyno_error:error()}
     | dyno_file:reason().
 
 -doc "Makes the report. Pure: nothing is read or written.".
--callback format(document(), options()) -> {ok, iodata()} | {error, Reason :: term()}.
-
--doc "One sentence for a reason that `c:format/2` gave.".
--callback format_error(Reason :: term()) -> unicode:chardata().
--optional_callbacks([format_error/1]).
+-callback format(document(), options()) -> {ok, iodata()} | {error, dyno_error:error()}.
 
 -doc "The formats' names.".
 -spec formats() -> [format(), ...].
@@ -135,7 +130,7 @@ render(Format, Document, Options) ->
     {Format, Module, _Extensions} = lists:keyfind(Format, 1, registry()),
     case Module:format(Document, Options) of
         {ok, Report} -> {ok, Report};
-        {error, Reason} -> {error, {format, Module, Reason}}
+        {error, Error} -> {error, {format, Error}}
     end.
 
 -doc "Writes a report: the file is there whole or, after an error, as it was before.".
@@ -150,8 +145,8 @@ format_error({unknown_format, Name}) ->
 format_error({unknown_extension, Path}) ->
     Known = lists:join(", ", lists:append([Extensions || {_, _, Extensions} <- registry()])),
     ["the name of ", to_binary(Path), " does not say its format; the endings known are ", Known];
-format_error({format, Module, Reason}) ->
-    Module:format_error(Reason);
+format_error({format, Error}) ->
+    dyno_error:format(Error);
 format_error(Reason) ->
     dyno_file:format_error(Reason).
 

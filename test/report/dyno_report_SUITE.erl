@@ -151,13 +151,13 @@ document() ->
     ).
 
 %% What a reader of the format asks for.
-is_form(Format, {error, {format, _, no_stacks}}) when
+is_form(Format, {error, {format, {_, no_stacks}}}) when
     Format =:= folded; Format =:= speedscope; Format =:= pprof; Format =:= callgrind
 ->
     true;
 is_form(pprof, {ok, Report}) ->
     is_binary(zlib:gunzip(Report));
-is_form(benchstat, {error, {format, dyno_report_benchstat, no_measurements}}) ->
+is_form(benchstat, {error, {format, {dyno_report_benchstat, no_measurements}}}) ->
     true;
 is_form(Format, {ok, Report}) ->
     Text = iolist_to_binary(Report),

@@ -56,63 +56,46 @@ title(Id, _Tables) -> <<"Codes: ", Id/binary>>.
 
 %% What decides stands next to the code, and only once.
 codes(Title, {Metric, PerSecond}, Rows) ->
-    All = columns(Metric, PerSecond, Rows),
-    Shown = [Column || {Name, _, _, _} = Column <- All, Name =/= Metric],
-    Columns = [
-        #{title => ~"code", align => left, fit => flexible}
-        | [titled(Of, Fit) || {_, Of, Fit, _} <- Shown]
-    ],
-    Cells = [[name(~"code", Row) | [Show(Row) || {_, _, _, Show} <- Shown]] || Row <- Rows],
-    dyno_report_section:table(Title, Columns, Cells).
-
-titled(~"verdict" = Title, Fit) -> #{title => Title, align => left, fit => Fit};
-titled(Title, Fit) -> #{title => Title, align => right, fit => Fit}.
+    Code = {~"code", name, fun(Row) -> name(~"code", Row) end},
+    dyno_report_section:table(Title, [Code | columns(Metric, PerSecond, Rows)], Rows).
 
 columns(Metric, PerSecond, Rows) ->
-    Number = fun(Name) -> fun(Row) -> measured(get(Name, Row), ~"1") end end,
-    Decisive = {none, called(Metric), fixed, fun(Row) -> value(Metric, get(~"value", Row)) end},
+    Decisive = {called(Metric), number, fun(Row) -> value(Metric, get(~"value", Row)) end},
     Time = [
-        {none, ~"time", fixed, fun(Row) -> measured(get(~"time_per_call", Row), ~"ns") end},
-        {none, ~"95 % interval", optional, fun(Row) ->
+        {~"time", number, fun(Row) -> measured(get(~"time_per_call", Row), ~"ns") end},
+        {~"95 % interval", optional, fun(Row) ->
             interval(fun(Ns) -> measured(Ns, ~"ns") end, get(~"low", Row), get(~"high", Row))
         end}
     ],
-    Rate = {none, PerSecond, fixed, fun(Row) ->
-        measured(get(~"calls_per_second", Row), ~"1/s")
-    end},
+    Rate = {PerSecond, number, fun(Row) -> measured(get(~"calls_per_second", Row), ~"1/s") end},
     Ratio = [
-        {none, ~"times", fixed, fun(Row) -> factor(get(~"ratio", Row)) end},
-        {none, ~"interval", fixed, fun(Row) ->
-            between_factors(Row)
-        end},
-        {none, ~"verdict", fixed, fun(Row) -> dyno_report_section:word(get(~"verdict", Row)) end}
+        {~"times", number, fun(Row) -> factor(get(~"ratio", Row)) end},
+        {~"interval", number, fun between_factors/1},
+        {~"verdict", word, fun(Row) -> dyno_report_section:word(get(~"verdict", Row)) end}
     ],
-    %% What memory the codes take is asked for first, after the time.
-    Words = {~"words", ~"words", fit(~"words_per_call", Rows), Number(~"words_per_call")},
-    Others = [Words | [
-        {Of, Title, optional, Number(Name)}
-     || {Of, Title, Name} <- [
-            {~"reductions", ~"reductions", ~"reductions_per_call"},
-            {~"whole", ~"of all processes", ~"whole_reductions_per_call"},
-            {~"messages", ~"messages", ~"messages_per_call"},
-            {~"spawned", ~"spawned", ~"spawned_per_call"}
-        ]
-    ]],
+    Others = [
+        {Title, Look, fun(Row) -> measured(get(Name, Row), ~"1") end}
+     || {Of, Title, Look, Name} <- [
+            %% What memory the codes take is asked for first, after the time.
+            {~"words", ~"words", look(~"words_per_call", Rows), ~"words_per_call"},
+            {~"reductions", ~"reductions", optional, ~"reductions_per_call"},
+            {~"whole", ~"of all processes", optional, ~"whole_reductions_per_call"},
+            {~"messages", ~"messages", optional, ~"messages_per_call"},
+            {~"spawned", ~"spawned", optional, ~"spawned_per_call"}
+        ],
+        Of =/= Metric
+    ],
     case Metric of
         ~"time" -> Time ++ [Rate] ++ Ratio ++ Others;
         _ -> [Decisive] ++ Ratio ++ Time ++ Others
     end.
 
 %% A column in which the codes differ stays, however narrow the terminal.
-fit(Name, Rows) ->
-    case [Value || #{Name := Value} <- Rows, is_number(Value)] of
-        [_, _ | _] = Values ->
-            case lists:max(Values) - lists:min(Values) > ?ALIKE * lists:max(Values) of
-                true -> fixed;
-                false -> optional
-            end;
-        _ ->
-            optional
+look(Name, Rows) ->
+    Values = [Value || #{Name := Value} <- Rows, is_number(Value)],
+    case Values =/= [] andalso lists:max(Values) - lists:min(Values) > ?ALIKE * lists:max(Values) of
+        true -> number;
+        false -> optional
     end.
 
 called(~"wall") -> ~"wall-clock time";
@@ -206,12 +189,11 @@ matrix(Case, Runs, Metric) ->
     ],
     [{_, First} | _] = Inputs,
     Columns = [
-        #{title => ~"code", align => left, fit => flexible}
-        | [#{title => Input, align => right} || {Input, _} <- Inputs]
-    ],
-    Rows = [
-        [name(~"code", Row) | [cell(get(~"code", Row), Codes, Metric) || {_, Codes} <- Inputs]]
-     || Row <- First
+        {~"code", name, fun(Row) -> name(~"code", Row) end}
+        | [
+            {Input, number, fun(Row) -> cell(get(~"code", Row), Codes, Metric) end}
+         || {Input, Codes} <- Inputs
+        ]
     ],
     Least =
         case Metric of
@@ -224,7 +206,7 @@ matrix(Case, Runs, Metric) ->
             ~"" -> string:titlecase(What);
             Name -> <<Name/binary, ": ", What/binary>>
         end,
-    dyno_report_section:table(Title, Columns, Rows).
+    dyno_report_section:table(Title, Columns, First).
 
 cell(Code, Rows, Metric) ->
     case [Row || #{~"code" := C} = Row <- Rows, C =:= Code] of
@@ -263,10 +245,7 @@ unsure(Rows, Workers) ->
         is_number(Ratio),
         Ratio > ?WORTH
     ],
-    case Possible of
-        [] -> none;
-        [_ | _] -> element(2, lists:max(Possible))
-    end.
+    element(2, lists:max([{0, none} | Possible])).
 
 best(Best, Rows, Document) ->
     Workers = get(~"concurrency", Best),
@@ -307,16 +286,13 @@ fewer(Rows, Workers, Throughput) ->
         is_number(Throughput),
         Of > Throughput
     ],
-    case Possible of
-        [] ->
-            ~"";
-        _ ->
-            {Most, C} = lists:max(Possible),
-            [
-                " ", measured(C, ~"count"), " may give more, not surely: ", measured(Most, ~"1/s"),
-                "; longer samples (-d) or more of them (-s) would tell."
-            ]
-    end.
+    [
+        [
+            " ", measured(C, ~"count"), " may give more, not surely: ", measured(Most, ~"1/s"),
+            "; longer samples (-d) or more of them (-s) would tell."
+        ]
+     || [_ | _] <- [Possible], {Most, C} <- [lists:max(Possible)]
+    ].
 
 doubt(Rows, Workers) ->
     Possible = [

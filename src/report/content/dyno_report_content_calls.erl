@@ -9,7 +9,7 @@ innermost ones up to who calls them. The heaviest branches have the lines.
 
 -export([section/5]).
 
--import(dyno_report_document, [get/3]).
+-import(dyno_report_document, [measured/2]).
 
 %% What is less than this share is not worth a line.
 -define(LEAST, 0.005).
@@ -22,37 +22,31 @@ innermost ones up to who calls them. The heaviest branches have the lines.
     dyno_report_document:object(), binary(), down | up, pos_integer(), Unit :: binary()
 ) ->
     [dyno_report_section:table()].
-section(#{~"samples" := Samples} = Profile, Title, View, Most, Unit) ->
-    Frames = list_to_tuple([dyno_report_text:clean(F) || F <- get(~"frames", Profile, [])]),
+section(Profile, Title, View, Most, Unit) ->
     Stacks = [
-        {way(View, labels(Sample), [element(N + 1, Frames) || N <- Stack]), Value}
-     || #{~"stack" := [_ | _] = Stack, ~"values" := [Value | _]} = Sample <- Samples,
+        {way(View, Labels ++ Stack), Value}
+     || {Labels, Stack, [Value | _]} <- dyno_report_stacks:samples(Profile),
         is_number(Value),
         Value > 0
     ],
     All = lists:sum([Value || {_, Value} <- Stacks]),
     Tree = lists:foldl(fun({Stack, Value}, Acc) -> add(Stack, Value, Acc) end, #{}, Stacks),
-    Least = least(Tree, Most, ?LEAST * All),
-    Rows = rows(Tree, 0, All, Least, Unit),
+    Lines = lines(Tree, 0, least(Tree, Most, ?LEAST * All)),
     dyno_report_section:table(
         Title,
         [
-            #{title => heading(View), align => left, fit => flexible},
-            #{title => ~"share", align => right},
-            #{title => ~"", align => right, fit => optional}
+            {heading(View), name, fun({Line, _}) -> Line end},
+            {~"share", number, fun({_, Value}) -> measured(Value / All, ~"ratio") end},
+            {~"", optional, fun({_, Value}) -> measured(Value, Unit) end}
         ],
-        lists:sublist(Rows, Most)
+        lists:sublist(Lines, Most)
     ).
 
 heading(down) -> ~"processes, and what they call";
 heading(up) -> ~"function, and who calls it".
 
-labels(Sample) ->
-    Labels = get(~"labels", Sample, #{}),
-    [dyno_report_document:name(Key, Labels) || Key <- lists:sort(maps:keys(Labels))].
-
-way(down, Labels, Stack) -> Labels ++ Stack;
-way(up, Labels, Stack) -> lists:reverse(Labels ++ Stack).
+way(down, Path) -> Path;
+way(up, Path) -> lists:reverse(Path).
 
 -spec add([binary()], number(), tree()) -> tree().
 add([], _Value, Tree) ->
@@ -63,24 +57,17 @@ add([Frame | Rest], Value, Tree) ->
 
 %% So that the heaviest have the lines: a call is never heavier than who it is below.
 least(Tree, Most, Least) ->
-    case lists:reverse(lists:sort(values(Tree, Least))) of
+    case lists:reverse(lists:sort([Value || {_, Value} <- lines(Tree, 0, Least)])) of
         Values when length(Values) > Most -> lists:nth(Most, Values);
         _ -> Least
     end.
 
-values(Tree, Least) ->
-    lists:append([[Value | values(Below, Least)] || _ := {Value, Below} <- Tree, Value >= Least]).
-
-rows(Tree, Depth, All, Least, Unit) ->
+lines(Tree, Depth, Least) ->
     Heavy = [{Value, Frame, Below} || Frame := {Value, Below} <- Tree, Value >= Least],
     lists:append([
         [
-            [
-                <<(binary:copy(~" ", Depth))/binary, Frame/binary>>,
-                dyno_report_document:measured(Value / All, ~"ratio"),
-                dyno_report_document:measured(Value, Unit)
-            ]
-            | rows(Below, Depth + 1, All, Least, Unit)
+            {<<(binary:copy(~" ", Depth))/binary, Frame/binary>>, Value}
+            | lines(Below, Depth + 1, Least)
         ]
      || {Value, Frame, Below} <- lists:reverse(lists:sort(Heavy))
     ]).

@@ -43,19 +43,13 @@ having(Name, Runs) ->
         false -> []
     end.
 
-%% A column is its title, whether it may be left out, and its cell for a run.
 table(Title, Columns, Runs, Document) ->
     %% Repetitions are told apart by the run's id; a size that ran once is its number.
     Of = [
-        #{title => dyno_report_document:run_title(Document), align => right}
+        {dyno_report_document:run_title(Document), number, fun(Run) -> name(~"id", Run) end}
      || several(Document)
     ],
-    Titles = Of ++ [titled(ColumnTitle, Fit) || {ColumnTitle, Fit, _} <- Columns],
-    Rows = [
-        [name(~"id", Run) || _ <- Of] ++ [Show(Run) || {_, _, Show} <- Columns]
-     || Run <- Runs
-    ],
-    dyno_report_section:table(Title, Titles, Rows).
+    dyno_report_section:table(Title, Of ++ Columns, Runs).
 
 several(Document) ->
     case dyno_report_document:runs(Document) of
@@ -63,19 +57,16 @@ several(Document) ->
         Runs -> length(Runs) > 1
     end.
 
-titled(Title, left) -> #{title => Title, align => left, fit => flexible};
-titled(Title, Fit) -> #{title => Title, align => right, fit => Fit}.
-
 of_metric(Name, Unit) ->
     fun(Run) -> measured(metric_value(Name, Run), Unit) end.
 
 load_columns() ->
     [
         {~"offered", optional, of_metric(~"load.offered", ~"1/s")},
-        {~"throughput", fixed, of_metric(~"throughput", ~"1/s")},
-        {~"p50", fixed, of_metric(~"latency.p50", ~"ns")},
+        {~"throughput", number, of_metric(~"throughput", ~"1/s")},
+        {~"p50", number, of_metric(~"latency.p50", ~"ns")},
         {~"p90", optional, of_metric(~"latency.p90", ~"ns")},
-        {~"p99", fixed, of_metric(~"latency.p99", ~"ns")},
+        {~"p99", number, of_metric(~"latency.p99", ~"ns")},
         {~"p99.9", optional, of_metric(~"latency.p99.9", ~"ns")},
         {~"max", optional, of_metric(~"latency.max", ~"ns")},
         {~"service p99", optional, fun(Run) ->
@@ -85,9 +76,9 @@ load_columns() ->
                 _ -> measured(metric_value(~"service.p99", Run), ~"ns")
             end
         end},
-        {~"errors", fixed, fun errors/1},
+        {~"errors", number, fun errors/1},
         {~"dropped", optional, fun(Run) -> alarming(metric_value(~"load.dropped", Run)) end},
-        {~"", left, fun status/1}
+        {~"", name, fun status/1}
     ].
 
 errors(Run) ->
@@ -125,16 +116,16 @@ status(Run) ->
 %% A suite of PerformERL's gives its load itself, and tells nothing of its operations.
 suite_load_columns() ->
     [
-        {~"measured for", fixed, fun(Run) -> measured(get(~"duration_ns", Run), ~"ns") end},
-        {~"start_load took", fixed, of_metric(~"load.start_time", ~"ns")},
-        {~"stop_load took", fixed, of_metric(~"load.stop_time", ~"ns")},
-        {~"", left, fun status/1}
+        {~"measured for", number, fun(Run) -> measured(get(~"duration_ns", Run), ~"ns") end},
+        {~"start_load took", number, of_metric(~"load.start_time", ~"ns")},
+        {~"stop_load took", number, of_metric(~"load.stop_time", ~"ns")},
+        {~"", name, fun status/1}
     ].
 
 search_columns() ->
     [
-        {~"highest rate", fixed, of_metric(~"load.search.rate", ~"1/s")},
-        {~"interval", fixed, fun(Run) ->
+        {~"highest rate", number, of_metric(~"load.search.rate", ~"1/s")},
+        {~"interval", number, fun(Run) ->
             case metric(~"load.search.rate", Run) of
                 #{~"low" := Low, ~"high" := High} when is_number(Low), is_number(High) ->
                     [From, To] = [measured(Rate, ~"1/s") || Rate <- [Low, High]],
@@ -143,7 +134,7 @@ search_columns() ->
                     ~"-"
             end
         end},
-        {~"probes", fixed, fun(Run) ->
+        {~"probes", number, fun(Run) ->
             measured(
                 lists:sum([
                     N
@@ -152,7 +143,7 @@ search_columns() ->
                 ~"count"
             )
         end},
-        {~"why not more", left, fun why/1}
+        {~"why not more", name, fun why/1}
     ].
 
 probes(Run) ->
@@ -231,9 +222,9 @@ machine_columns(Node) ->
         fun(Run) -> measured(Summary(values(Name, Node, Run)), Unit) end
     end,
     [
-        {~"utilisation", fixed, Of(fun mean/1, ~"vm.scheduler_utilisation.normal", ~"ratio")},
-        {~"run queue", fixed, Of(fun highest/1, ~"vm.run_queue.normal", ~"count")},
-        {~"memory", fixed, Of(fun highest/1, ~"vm.memory.total", ~"B")},
+        {~"utilisation", number, Of(fun mean/1, ~"vm.scheduler_utilisation.normal", ~"ratio")},
+        {~"run queue", number, Of(fun highest/1, ~"vm.run_queue.normal", ~"count")},
+        {~"memory", number, Of(fun highest/1, ~"vm.memory.total", ~"B")},
         {~"RSS", optional, Of(fun highest/1, ~"os.vm.rss", ~"B")},
         {~"processes", optional, Of(fun highest/1, ~"vm.processes", ~"count")},
         {~"CPU of machine", optional, fun(Run) ->

@@ -74,17 +74,13 @@ metrics(Document, Runs, #{top := Top}) ->
     Having = [Of || {_, [_ | _]} = Of <- ByRun],
     Names = lists:uniq([{name(~"name", M), title(M)} || {_, Metrics} <- Having, M <- Metrics]),
     Columns = [
-        #{title => ~"metric", align => left, fit => flexible}
+        {~"metric", name, fun({_, Title}) -> Title end}
         | [
-            #{title => name(~"id", Run), align => right, fit => optional}
-         || {Run, _} <- Having
+            {name(~"id", Run), optional, fun({Name, _}) -> value(Name, Metrics) end}
+         || {Run, Metrics} <- Having
         ]
     ],
-    Rows = [
-        [Title | [value(Name, Metrics) || {_, Metrics} <- Having]]
-     || {Name, Title} <- Names
-    ],
-    dyno_report_section:table(~"Metrics", Columns, lists:sublist(Rows, 3 * Top), length(Rows)).
+    dyno_report_section:table(~"Metrics", Columns, lists:sublist(Names, 3 * Top), length(Names)).
 
 value(Name, Metrics) ->
     case [Metric || Metric <- Metrics, name(~"name", Metric) =:= Name] of
@@ -103,64 +99,49 @@ between(_Metric, _Unit) ->
 %% A row for each series and run; what is of the same series stands together.
 series(Document, Runs, #{top := Top}) ->
     Found = [
-        {titled(Series), Run, Series, Values}
+        {titled(Series), {Run, Series, Values}}
      || Run <- Runs,
         Series <- others(~"series", Run, Document),
         [_ | _] = Values <- [[V || V <- get(~"values", Series, []), is_number(V)]]
     ],
+    Of = fun(Summary) ->
+        fun({_, Series, Values}) -> measured(Summary(Values), get(~"unit", Series, ~"1")) end
+    end,
     Columns = [
-        #{title => ~"series", align => left, fit => flexible},
-        #{title => dyno_report_document:run_title(Document), align => right},
-        #{title => ~"mean", align => right},
-        #{title => ~"lowest", align => right, fit => optional},
-        #{title => ~"highest", align => right},
-        #{title => ~"last", align => right, fit => optional}
+        {~"series", name, fun({_, Series, _}) -> titled(Series) end},
+        {dyno_report_document:run_title(Document), number, fun({Run, _, _}) -> name(~"id", Run) end},
+        {~"mean", number, Of(fun dyno_stats:mean/1)},
+        {~"lowest", optional, Of(fun lists:min/1)},
+        {~"highest", number, Of(fun lists:max/1)},
+        {~"last", optional, Of(fun lists:last/1)}
     ],
     Rows = [
-        [Title, name(~"id", Run)] ++
-            [
-                measured(Value, get(~"unit", Series, ~"1"))
-             || Value <- [
-                    dyno_stats:mean(Values), lists:min(Values), lists:max(Values),
-                    lists:last(Values)
-                ]
-            ]
-     || Name <- lists:uniq([Title || {Title, _, _, _} <- Found]),
-        {Title, Run, Series, Values} <- Found,
-        Title =:= Name
+        Row
+     || Name <- lists:uniq([Title || {Title, _} <- Found]), {Title, Row} <- Found, Title =:= Name
     ],
     dyno_report_section:table(~"Over time", Columns, lists:sublist(Rows, 3 * Top), length(Rows)).
 
 titled(Part) ->
-    Labels = [
-        [", ", dyno_report_document:text(Label, get(~"labels", Part), ~"")]
-     || Label <- lists:sort(maps:keys(get(~"labels", Part, #{})))
-    ],
+    Labels = [[", ", Label] || Label <- dyno_report_stacks:labels(Part)],
     Node = [[" of ", name(~"node", Part)] || get(~"node", Part) =/= null],
     iolist_to_binary([title(Part), Labels, Node]).
 
 histograms(Document, Runs, #{top := Top}) ->
+    Quantiles = [
+        {Title, fun(Of) -> dyno_recording:quantile(Of, Share) end} || {Title, Share} <- ?QUANTILES
+    ],
     Columns = [
-        #{title => ~"distribution", align => left, fit => flexible},
-        #{title => dyno_report_document:run_title(Document), align => right},
-        #{title => ~"count", align => right}
+        {~"distribution", name, fun({_, Histogram}) -> titled(Histogram) end},
+        {dyno_report_document:run_title(Document), number, fun({Run, _}) -> name(~"id", Run) end},
+        {~"count", number, fun({_, Of}) -> measured(get(~"count", Of), ~"count") end}
         | [
-            #{title => Title, align => right, fit => optional}
-         || Title <- [Q || {Q, _} <- ?QUANTILES] ++ [~"highest"]
+            {Title, optional, fun({_, Of}) -> measured(Value(Of), get(~"unit", Of, ~"1")) end}
+         || {Title, Value} <- Quantiles ++ [{~"highest", fun(Of) -> get(~"max", Of) end}]
         ]
     ],
-    Rows = [
-        [titled(Histogram), name(~"id", Run), measured(get(~"count", Histogram), ~"count")] ++
-            [
-                measured(Value, get(~"unit", Histogram, ~"1"))
-             || Value <-
-                    [dyno_recording:quantile(Histogram, Q) || {_, Q} <- ?QUANTILES] ++
-                        [get(~"max", Histogram)]
-            ]
-     || Run <- Runs, Histogram <- others(~"histograms", Run, Document)
-    ],
+    Found = [{Run, Of} || Run <- Runs, Of <- others(~"histograms", Run, Document)],
     dyno_report_section:table(
-        ~"Distributions", Columns, lists:sublist(Rows, 3 * Top), length(Rows)
+        ~"Distributions", Columns, lists:sublist(Found, 3 * Top), length(Found)
     ).
 
 %% Events
@@ -169,24 +150,17 @@ events(Run, Document, #{top := Top}) ->
     Events = get(~"events", Run, #{}),
     Items = get(~"items", Events, []),
     Columns = [
-        #{title => ~"after", align => right},
-        #{title => ~"node", align => left, fit => optional},
-        #{title => ~"process", align => left, fit => optional},
-        #{title => ~"event", align => left, fit => flexible},
-        #{title => ~"", align => left, fit => flexible}
-    ],
-    Rows = [
-        [
-            measured(get(~"time_ms", Event), ~"ms"),
-            name(~"node", Event),
-            name(~"process", Event),
-            name(~"kind", Event),
-            dyno_report_document:text(~"text", Event, ~"")
-        ]
-     || Event <- lists:sublist(Items, 2 * Top)
+        {~"after", number, fun(Event) -> measured(get(~"time_ms", Event), ~"ms") end},
+        {~"node", note, fun(Event) -> name(~"node", Event) end},
+        {~"process", note, fun(Event) -> name(~"process", Event) end},
+        {~"event", name, fun(Event) -> name(~"kind", Event) end},
+        {~"", name, fun(Event) -> dyno_report_document:text(~"text", Event, ~"") end}
     ],
     dyno_report_section:table(
-        <<"Events", (at(Run, Document))/binary>>, Columns, Rows, length(Items)
+        <<"Events", (at(Run, Document))/binary>>,
+        Columns,
+        lists:sublist(Items, 2 * Top),
+        length(Items)
     ) ++
         dyno_report_section:text(none, [
             <<(measured(Dropped, ~"count"))/binary, " more events were not kept.">>
@@ -211,7 +185,7 @@ profiles(Runs, Document, #{top := Top} = Options) ->
             BySize -> {[element(2, lists:last(BySize))], min(Top, ?TOP_OF_LARGEST)}
         end,
     lists:append([
-        shown(Profile, at(Run, Document), Most, Options)
+        shown(Profile, <<(titled(Profile))/binary, (at(Run, Document))/binary>>, Most, Options)
      || Run <- Shown, #{~"values" := [_ | _]} = Profile <- worth_a_tree(Run, Options)
     ]).
 
@@ -222,74 +196,45 @@ worth_a_tree(Run, #{view := View}) when View =/= top ->
 worth_a_tree(Run, _Options) ->
     get(~"profiles", Run, []).
 
-shown(#{~"values" := [Value | _]} = Profile, Place, _Top, #{view := View}) when View =/= top ->
-    Title = <<(titled(Profile))/binary, Place/binary>>,
+shown(#{~"values" := [Value | _]} = Profile, Title, _Top, #{view := View}) when View =/= top ->
     Unit = get(~"unit", Value, ~"1"),
     dyno_report_content_calls:section(Profile, Title, View, ?LINES_OF_TREE, Unit);
-shown(Profile, Place, Top, _Options) ->
-    profile(Profile, Place, Top).
-
-profile(#{~"values" := [First | Others], ~"samples" := Samples} = Profile, Place, Top) ->
+shown(#{~"values" := [First | Others]} = Profile, Title, Top, _Options) ->
+    Samples = dyno_report_stacks:samples(Profile),
     {Own, All, Whole} = sums(1, Samples),
-    Also = [
-        {get(~"unit", Value, ~"1"), element(1, sums(Index, Samples))}
-     || {Index, Value} <- lists:enumerate(2, Others)
-    ],
     Unit = get(~"unit", First, ~"1"),
-    Rows = lists:reverse(
-        lists:keysort(3, [
-            {Index, Frame, map_get(Index, Own), maps:get(Index, All, 0)}
-         || {Index, Frame} <- lists:enumerate(0, get(~"frames", Profile, [])),
-            is_map_key(Index, Own)
-        ])
-    ),
+    Functions = lists:reverse(lists:keysort(2, maps:to_list(Own))),
     Columns =
         [
-            #{title => ~"function", align => left, fit => flexible},
-            #{title => name(~"name", First), align => right},
-            #{title => ~"share", align => right},
-            #{title => ~"with callees", align => right}
+            {~"function", name, fun({Function, _}) -> Function end},
+            {name(~"name", First), number, fun({_, Value}) -> measured(Value, Unit) end},
+            {~"share", number, fun({_, Value}) -> share(Value, Whole) end},
+            {~"with callees", number, fun({Function, _}) -> share(map_get(Function, All), Whole) end}
         ] ++
-            [#{title => name(~"name", V), align => right, fit => optional} || V <- Others] ++
-            [#{title => ~"", align => left, fit => optional}],
-    Cells = [
-        [
-            dyno_report_text:clean(Frame),
-            measured(OfOwn, Unit),
-            share(OfOwn, Whole),
-            share(OfAll, Whole)
-        ] ++
-            [measured(maps:get(Index, Of, 0), U) || {U, Of} <- Also] ++
-            [{bar, OfOwn / max(Whole, 1)}]
-     || {Index, Frame, OfOwn, OfAll} <- lists:sublist(Rows, Top)
-    ],
-    Title = <<(titled(Profile))/binary, Place/binary>>,
-    dyno_report_section:table(Title, Columns, Cells, length(Rows)).
+            [
+                {name(~"name", Value), optional, fun({Function, _}) ->
+                    measured(maps:get(Function, Of, 0), get(~"unit", Value, ~"1"))
+                end}
+             || {Index, Value} <- lists:enumerate(2, Others), {Of, _, _} <- [sums(Index, Samples)]
+            ] ++
+            [{~"", note, fun({_, Value}) -> {bar, Value / max(Whole, 1)} end}],
+    dyno_report_section:table(Title, Columns, lists:sublist(Functions, Top), length(Functions)).
 
 %% Of the value with this number: of each function itself, with what it called, and of all.
 sums(Index, Samples) ->
+    Measured = [
+        {Stack, Value}
+     || {_, Stack, Values} <- Samples, Value <- [lists:nth(Index, Values)], is_number(Value)
+    ],
     lists:foldl(
-        fun
-            (#{~"stack" := [_ | _] = Stack, ~"values" := Values}, {Own, All, Whole}) ->
-                Value = nth(Index, Values),
-                Add = fun(Frame, Sums) ->
-                    maps:update_with(Frame, fun(Sum) -> Sum + Value end, Value, Sums)
-                end,
-                %% A function that calls itself counts once.
-                {Add(lists:last(Stack), Own), lists:foldl(Add, All, lists:usort(Stack)),
-                    Whole + Value};
-            (_Sample, Sums) ->
-                Sums
+        fun({Stack, Value}, {Own, All, Whole}) ->
+            Add = fun(Function, Sums) -> Sums#{Function => Value + maps:get(Function, Sums, 0)} end,
+            %% A function that calls itself counts once.
+            {Add(lists:last(Stack), Own), lists:foldl(Add, All, lists:usort(Stack)), Whole + Value}
         end,
         {#{}, #{}, 0},
-        Samples
+        Measured
     ).
-
-nth(Index, Values) ->
-    case lists:nthtail(min(Index - 1, length(Values)), Values) of
-        [Value | _] when is_number(Value) -> Value;
-        _ -> 0
-    end.
 
 share(Part, Whole) when Whole > 0 -> measured(Part / Whole, ~"ratio");
 share(_Part, _Whole) -> ~"-".

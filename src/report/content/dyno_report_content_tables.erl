@@ -105,13 +105,8 @@ of_runs(largest, View, Found, Document, Options) ->
     %% The last of its repetitions.
     Having = [Of || {_, #{~"rows" := [_ | _]}} = Of <- Found],
     Sizes = lists:keysort(1, [{get(~"size", Run, 0), get(~"id", Run)} || {Run, _} <- Having]),
-    case lists:reverse(Sizes) of
-        [] ->
-            [];
-        [{_, Id} | _] ->
-            Largest = [Of || {Run, _} = Of <- Having, get(~"id", Run) =:= Id],
-            of_runs(each, View, Largest, Document, Options)
-    end;
+    Largest = [Of || {Run, _} = Of <- Having, get(~"id", Run) =:= element(2, lists:last(Sizes))],
+    of_runs(each, View, Largest, Document, Options);
 of_runs(each, View, Found, Document, Options) ->
     lists:append([
         section(View, [Of], place(Run, Document), Options#{many => many(Run, Found)})
@@ -161,25 +156,19 @@ section(View, [{_, Table} | _] = Found, Place, #{top := Top} = Options) ->
             #{rows := all} -> Rows;
             #{} -> lists:sublist(Rows, Top)
         end,
-    Columns = columns(View, Table),
-    Cells = [[name(~"id", Run) || is_map_key(run_title, Options)] ++
-        [Show(Row) || {_, Show} <- Columns] || {Run, Row} <- First],
-    Titles = [#{title => T, align => right} || #{run_title := T} <- [Options]] ++
-        [Column || {Column, _} <- Columns],
+    Columns =
+        [{T, number, fun({Run, _}) -> name(~"id", Run) end} || #{run_title := T} <- [Options]] ++
+            [
+                {T, Look, fun({_, Row}) -> Show(Row) end}
+             || {T, Look, Show} <- columns(View, Table)
+            ],
     Truncated = lists:sum([get(~"truncated", T, 0) || {_, T} <- Found]),
-    Title = [maps:get(title, View, title(Table)), labels(Table), node(Table, Options), Place],
-    dyno_report_section:table(
-        iolist_to_binary(Title), Titles, Cells, length(Rows) + Truncated
-    ).
+    Labels = [[", ", Label] || Label <- dyno_report_stacks:labels(Table)],
+    Title = [maps:get(title, View, title(Table)), Labels, node(Table, Options), Place],
+    dyno_report_section:table(iolist_to_binary(Title), Columns, First, length(Rows) + Truncated).
 
 title(Table) ->
     dyno_report_document:text(~"title", Table, name(~"name", Table)).
-
-labels(Table) ->
-    [
-        [", ", dyno_report_document:text(Name, get(~"labels", Table), ~"")]
-     || Name <- lists:sort(maps:keys(get(~"labels", Table, #{})))
-    ].
 
 node(Table, #{many := several}) ->
     [[" of ", name(~"node", Table)] || get(~"node", Table) =/= null];
@@ -215,8 +204,8 @@ columns(View, Table) ->
     %% What a view puts at the end may be left out, what nobody chose may be important.
     Notes =
         case View of
-            #{columns := _} -> optional;
-            #{} -> flexible
+            #{columns := _} -> note;
+            #{} -> name
         end,
     lists:append([
         column(Column, Title, Look, {Fixed, Notes, Columns, Table, View})
@@ -229,12 +218,7 @@ chosen(Names, Columns) ->
      || {Name, Titled, Look} <- lists:map(fun wanted/1, Names),
         #{name := Is, title := Own} = Column <- Columns,
         Is =:= Name,
-        Title <- [
-            case Titled of
-                same -> small(Own);
-                _ -> Titled
-            end
-        ]
+        Title <- [hd([Titled || Titled =/= same] ++ [small(Own)])]
     ].
 
 wanted({_, _, bar} = Column) -> Column;
@@ -260,43 +244,37 @@ small(Title) ->
     Title.
 
 column(#{role := ~"value", name := Name} = Column, Title, Look, {Fixed, _, Columns, Table, View}) ->
-    Fit =
+    Stays =
         case lists:member(Name, Fixed) of
-            true -> fixed;
+            true -> number;
             false -> optional
         end,
     Bounds = bounds(Column, Columns),
-    [{#{title => Title, align => right, fit => Fit}, shown(Column, Bounds, View)}] ++
+    [{Title, Stays, shown(Column, Bounds, View)}] ++
         interval(Column, Bounds, View) ++
-        [
-            {#{title => ~"", align => left, fit => optional}, bar(Name, Table)}
-         || Look =:= bar
-        ];
+        [{~"", note, bar(Name, Table)} || Look =:= bar];
 column(#{role := ~"note", name := Name} = Column, Title, _Look, {_, Notes, _, _, _}) ->
-    Fit =
+    Stays =
         case lists:member(Name, ?JUDGING) of
-            true -> fixed;
+            true -> word;
             false -> Notes
         end,
-    [{#{title => Title, align => left, fit => Fit}, fun(Row) -> cell(Column, Row) end}];
+    [{Title, Stays, fun(Row) -> cell(Column, Row) end}];
 column(#{type := Type} = Column, Title, _Look, _) when Type =:= ~"integer"; Type =:= ~"number" ->
-    [{#{title => Title, align => right}, fun(Row) -> cell(Column, Row) end}];
+    [{Title, number, fun(Row) -> cell(Column, Row) end}];
 column(Column, Title, _Look, _) ->
-    [{#{title => Title, align => left, fit => flexible}, fun(Row) -> cell(Column, Row) end}].
+    [{Title, name, fun(Row) -> cell(Column, Row) end}].
 
 bounds(#{name := Name}, Columns) ->
-    Bound = fun(Role) ->
-        [Bound || #{role := R, 'of' := Of, name := Bound} <- Columns, R =:= Role, Of =:= Name]
-    end,
-    case {Bound(~"low"), Bound(~"high")} of
-        {[Low | _], [High | _]} ->
+    case #{Role => Bound || #{role := Role, 'of' := Of, name := Bound} <- Columns, Of =:= Name} of
+        #{~"low" := Low, ~"high" := High} ->
             fun(Row) ->
                 case {get(Low, Row), get(High, Row)} of
                     {From, To} when is_number(From), is_number(To) -> {From, To};
                     _ -> none
                 end
             end;
-        _ ->
+        #{} ->
             none
     end.
 
@@ -325,7 +303,7 @@ interval(#{name := Name}, Bounds, #{off_by := Name}) ->
                 ~""
         end
     end,
-    [{#{title => ~"", align => right, fit => optional}, Off}];
+    [{~"", optional, Off}];
 interval(_Column, _Bounds, #{off_by := _}) ->
     [];
 interval(Column, Bounds, _View) ->
@@ -337,7 +315,7 @@ interval(Column, Bounds, _View) ->
                 ~""
         end
     end,
-    [{#{title => ~"interval", align => right, fit => optional}, Show}].
+    [{~"interval", optional, Show}].
 
 bar(Name, Table) ->
     Longest =

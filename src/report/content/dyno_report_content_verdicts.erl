@@ -27,11 +27,14 @@ kind(Verdict) ->
 
 section(Kind, Verdicts, Document) ->
     Columns = [
-        #{title => ~"result", align => left},
-        #{title => Kind, align => left, fit => flexible},
-        #{title => ~"measured", align => right, fit => optional},
-        #{title => dyno_report_document:run_title(Document), align => right, fit => optional},
-        #{title => ~"", align => left, fit => flexible}
+        {Title, Look, fun(Row) -> map_get(Key, Row) end}
+     || {Key, Title, Look} <- [
+            {result, ~"result", word},
+            {name, Kind, name},
+            {measured, ~"measured", optional},
+            {run, dyno_report_document:run_title(Document), optional},
+            {text, ~"", name}
+        ]
     ],
     Rows = lists:append([rows(Of) || Of <- by_name(Verdicts)]),
     %% A threshold that could not be evaluated has no value to show, and a change is of something
@@ -65,20 +68,18 @@ by_name(Verdicts) ->
     ].
 
 %% What holds in every run is one row: of the run in which it is closest to its limit.
-rows([_, _ | _] = Verdicts) ->
-    case lists:all(fun(Verdict) -> get(~"result", Verdict) =:= ~"pass" end, Verdicts) of
-        true -> [closest(Verdicts, lists:keysort(1, lists:map(fun distance/1, Verdicts)))];
-        false -> [row(Verdict) || Verdict <- Verdicts]
-    end;
 rows(Verdicts) ->
-    [row(Verdict) || Verdict <- Verdicts].
+    case length(Verdicts) > 1 andalso worst(Verdicts) =:= ~"pass" of
+        true -> [closest(Verdicts, lists:keysort(1, lists:map(fun distance/1, Verdicts)))];
+        false -> lists:map(fun row/1, Verdicts)
+    end.
 
 closest(Verdicts, [{Distance, Closest} | _]) ->
-    [Result, Name, Measured, Run, _Text] = row(Closest),
+    #{run := Run} = Row = (row(Closest))#{text := ~""},
     Count = integer_to_binary(length(Verdicts)),
     case is_number(Distance) of
-        true -> [Result, Name, Measured, <<"worst of ", Count/binary, ", at ", Run/binary>>, ~""];
-        false -> [Result, Name, ~"", <<"all ", Count/binary>>, ~""]
+        true -> Row#{run := <<"worst of ", Count/binary, ", at ", Run/binary>>};
+        false -> Row#{measured := ~"", run := <<"all ", Count/binary>>}
     end.
 
 %% Numbers come before atoms.
@@ -93,17 +94,17 @@ distance(Verdict) ->
 row(Verdict) ->
     Threshold = threshold(Verdict),
     Text =
-        case get(~"value", Threshold) of
-            null when Threshold =:= #{} -> text(~"text", Verdict, ~"");
+        case map_size(Threshold) of
+            0 -> text(~"text", Verdict, ~"");
             _ -> ~""
         end,
-    [
-        dyno_report_section:word(get(~"result", Verdict, ~"unknown")),
-        name(~"name", Verdict),
-        measured(get(~"value", Threshold), text(~"unit", Threshold, ~"1")),
-        text(~"run", Verdict, ~"all"),
-        Text
-    ].
+    #{
+        result => dyno_report_section:word(get(~"result", Verdict, ~"unknown")),
+        name => name(~"name", Verdict),
+        measured => measured(get(~"value", Threshold), text(~"unit", Threshold, ~"1")),
+        run => text(~"run", Verdict, ~"all"),
+        text => Text
+    }.
 
 -doc "What makes the numbers less believable; the same warning of many runs is one.".
 -spec warnings(dyno_report:document()) -> [section()].
@@ -174,8 +175,8 @@ conclusion(Document) ->
 
 worst(Verdicts) ->
     Results = [text(~"result", Verdict, ~"unknown") || Verdict <- Verdicts],
-    case [Result || Result <- Results, Result =/= ~"pass"] of
-        [] -> ~"pass";
+    case lists:usort(Results) of
+        [~"pass"] -> ~"pass";
         Others -> hd([~"fail" || lists:member(~"fail", Others)] ++ [~"unknown"])
     end.
 
@@ -201,19 +202,10 @@ ending(All, 0, Unknown, ~"property") ->
 ending(All, Failed, Unknown, Noun) ->
     Of = [" of ", plural(All, Noun)],
     Text =
-        case {Failed, Unknown} of
-            {0, _} ->
-                [
-                    integer_to_binary(Unknown), Of,
-                    " could not be evaluated, so the test does not pass"
-                ];
-            {_, 0} ->
-                [integer_to_binary(Failed), Of, " did not hold"];
-            _ ->
-                [
-                    integer_to_binary(Failed), Of, " did not hold, and ",
-                    integer_to_binary(Unknown), " could not be evaluated"
-                ]
+        case {integer_to_binary(Failed), integer_to_binary(Unknown)} of
+            {~"0", U} -> [U, Of, " could not be evaluated, so the test does not pass"];
+            {F, ~"0"} -> [F, Of, " did not hold"];
+            {F, U} -> [F, Of, " did not hold, and ", U, " could not be evaluated"]
         end,
     {bad, ~"FAILED", iolist_to_binary(Text)}.
 

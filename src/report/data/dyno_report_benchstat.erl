@@ -20,7 +20,7 @@ schedulers, as Go has it; spaces in names become `_`.
 
 -doc "The lines; an error where the document is a comparison, which has no measurements.".
 -spec format(dyno_report:document(), dyno_report:options()) ->
-    {ok, iodata()} | {error, no_measurements}.
+    {ok, iodata()} | {error, dyno_error:error()}.
 format(Document, _Options) ->
     Environment = get(~"environment", Document, #{}),
     Suffix = suffix(get(~"schedulers_online", Environment)),
@@ -29,7 +29,7 @@ format(Document, _Options) ->
      || Run <- get(~"runs", Document, [])
     ]),
     case Lines of
-        [] -> {error, no_measurements};
+        [] -> {error, {?MODULE, no_measurements}};
         _ -> {ok, dyno_report_text:encode([keys(Document, Environment), Lines])}
     end.
 

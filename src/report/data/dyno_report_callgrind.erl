@@ -11,14 +11,15 @@ Samples don't say how often a function was called; each line of calls has the co
 
 -behaviour(dyno_report).
 
--export([format/2, format_error/1]).
+-export([format/2]).
 
 -doc "The file.".
--spec format(dyno_report:document(), dyno_report:options()) -> {ok, iodata()} | {error, no_stacks}.
+-spec format(dyno_report:document(), dyno_report:options()) ->
+    {ok, iodata()} | {error, dyno_error:error()}.
 format(Document, _Options) ->
-    case dyno_report_stacks:profiles(Document) of
-        {ok, Profiles} -> {ok, dyno_report_text:encode(file(Profiles))};
-        Error -> Error
+    maybe
+        {ok, Profiles} ?= dyno_report_stacks:profiles(Document),
+        {ok, dyno_report_text:encode(file(Profiles))}
     end.
 
 file(Profiles) ->
@@ -31,35 +32,31 @@ file(Profiles) ->
         fun({{_, Callee}, Costs}) -> {Callee, Costs} end,
         maps:to_list(Calls)
     ),
+    None = [0 || _ <- Events],
     [
         "# callgrind format\nversion: 1\ncreator: dyno\n",
         ["events: ", lists:join(" ", [word(Name) || Name <- Events]), "\n"],
         [
-            function(Function, costs(Function, Own, Events), maps:get(Function, ByCaller, []))
+            function(Function, maps:get(Function, Own, None), maps:get(Function, ByCaller, []))
          || Function <- lists:usort(maps:keys(Own) ++ maps:keys(ByCaller))
         ]
     ].
 
 function(Function, Costs, Calls) ->
     [
-        ["\nfl=", module(Function), "\nfn=", Function, "\n0 ", Costs, "\n"],
+        ["\nfl=", module(Function), "\nfn=", Function, "\n0 ", line(Costs), "\n"],
         [
             ["cfi=", module(Callee), "\ncfn=", Callee, "\ncalls=1 0\n0 ", line(Of), "\n"]
          || {Callee, Of} <- Calls
         ]
     ].
 
-costs(Function, Own, Events) ->
-    line(maps:get(Function, Own, [0 || _ <- Events])).
-
 line(Costs) -> lists:join(" ", [integer_to_list(Cost) || Cost <- Costs]).
 
 add_all(#{values := Of, samples := Samples}, Events, Sums) ->
     lists:foldl(
         fun({_, Stack, Values}, {Own, Calls}) ->
-            ByName = maps:from_list(
-                [{Name, Value} || {{Name, _}, Value} <- lists:zip(Of, Values)]
-            ),
+            ByName = #{Name => Value || {{Name, _}, Value} <- lists:zip(Of, Values)},
             Costs = [round(maps:get(Event, ByName, 0)) || Event <- Events],
             %% A call that is in a stack twice, of functions that call each other, counts once.
             Pairs = lists:uniq(lists:zip(lists:droplast(Stack), tl(Stack))),
@@ -80,7 +77,3 @@ plus(Key, Costs, Sums) ->
 module(Function) -> hd(binary:split(Function, ~":")).
 
 word(Name) -> binary:replace(Name, ~" ", ~"_", [global]).
-
--doc "What to do about it.".
--spec format_error(no_stacks) -> unicode:chardata().
-format_error(Reason) -> dyno_report_stacks:format_error(Reason).

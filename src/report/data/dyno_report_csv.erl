@@ -100,10 +100,8 @@ profiles(Run) ->
         place(Run) ++
             [get(~"node", Profile), get(~"name", Profile), Number, Stack, Name, Value, Unit]
      || Profile <- get(~"profiles", Run, []),
-        {Number, {Stack, Sample}} <- lists:enumerate(dyno_report_folded:stacks(Profile)),
-        {#{~"name" := Name, ~"unit" := Unit}, Value} <- lists:zip(
-            get(~"values", Profile, []), get(~"values", Sample, []), trim
-        ),
+        {Number, {Stack, Values}} <- lists:enumerate(dyno_report_folded:stacks(Profile)),
+        {#{~"name" := Name, ~"unit" := Unit}, Value} <- lists:zip(get(~"values", Profile, []), Values),
         Value =/= null
     ].
 

@@ -12,14 +12,13 @@ in it: a hundred processes wait a hundred seconds in each second, and would hide
 
 -behaviour(dyno_report).
 
--export([format/2, format_error/1, stacks/1]).
+-export([format/2, stacks/1]).
 
 -import(dyno_report_document, [get/3, name/2]).
 
--type object() :: dyno_report_document:object().
-
 -doc "The lines, with the first of the profiles' values.".
--spec format(dyno_report:document(), dyno_report:options()) -> {ok, iodata()} | {error, no_stacks}.
+-spec format(dyno_report:document(), dyno_report:options()) ->
+    {ok, iodata()} | {error, dyno_error:error()}.
 format(Document, _Options) ->
     All = [
         {Run, Profile}
@@ -29,38 +28,21 @@ format(Document, _Options) ->
         [size(Run, Document), title(Profile), ";", Stack, " ", number(Value), "\n"]
      || {Run, Profile} <- All,
         value(Profile) =:= value(element(2, hd(All))),
-        {Stack, #{~"values" := [Value | _]}} <- stacks(Profile),
+        {Stack, [Value | _]} <- stacks(Profile),
         is_number(Value)
     ],
     case Lines of
-        [] -> {error, no_stacks};
+        [] -> {error, {dyno_report_stacks, no_stacks}};
         _ -> {ok, dyno_report_text:encode(Lines)}
     end.
 
--doc """
-The samples of a profile, each with its stack: what its labels say, such as the processes, then the
-functions, the outermost first.
-""".
--spec stacks(object()) -> [{binary(), Sample :: object()}].
+-doc "The stacks of a profile's samples, from what their labels say on, with their values.".
+-spec stacks(dyno_report_document:object()) -> [{binary(), [json:decode_value()]}].
 stacks(Profile) ->
-    Frames = list_to_tuple([word(Frame) || Frame <- get(~"frames", Profile, [])]),
     [
-        {
-            iolist_to_binary(
-                lists:join(
-                    ~";",
-                    [word(Text) || Text <- labels(Sample)] ++
-                        [element(Index + 1, Frames) || Index <- Stack]
-                )
-            ),
-            Sample
-        }
-     || #{~"stack" := Stack} = Sample <- get(~"samples", Profile, [])
+        {iolist_to_binary(lists:join(~";", lists:map(fun word/1, Labels ++ Stack))), Values}
+     || {Labels, Stack, Values} <- dyno_report_stacks:samples(Profile)
     ].
-
-labels(Of) ->
-    Labels = get(~"labels", Of, #{}),
-    [name(Key, Labels) || Key <- lists:sort(maps:keys(Labels))].
 
 %% What the lines count.
 value(Profile) ->
@@ -79,18 +61,14 @@ size(Run, Document) ->
 %% What tells the profile from others: the code, the process, the node.
 title(Profile) ->
     Node = [name(~"node", Profile) || get(~"node", Profile, none) =/= none],
-    case labels(Profile) ++ Node of
+    case dyno_report_stacks:labels(Profile) ++ Node of
         [] -> word(name(~"name", Profile));
         Parts -> word(iolist_to_binary(lists:join(~", ", Parts)))
     end.
 
 %% The semicolons have a meaning.
 word(Text) ->
-    binary:replace(dyno_report_text:clean(Text), ~";", ~",", [global]).
+    binary:replace(Text, ~";", ~",", [global]).
 
 number(Value) when is_integer(Value) -> integer_to_binary(Value);
 number(Value) -> float_to_binary(Value, [short]).
-
--doc "What to do about it.".
--spec format_error(no_stacks) -> unicode:chardata().
-format_error(Reason) -> dyno_report_stacks:format_error(Reason).

@@ -12,7 +12,7 @@ The file has a type of sample for each value of the profiles, which are told apa
 
 -behaviour(dyno_report).
 
--export([format/2, format_error/1]).
+-export([format/2]).
 
 %% Numbers of fields in pprof's profile.proto.
 -define(SAMPLE_TYPE, 1).
@@ -24,11 +24,12 @@ The file has a type of sample for each value of the profiles, which are told apa
 -define(DEFAULT_TYPE, 14).
 
 -doc "The file.".
--spec format(dyno_report:document(), dyno_report:options()) -> {ok, iodata()} | {error, no_stacks}.
+-spec format(dyno_report:document(), dyno_report:options()) ->
+    {ok, iodata()} | {error, dyno_error:error()}.
 format(Document, _Options) ->
-    case dyno_report_stacks:profiles(Document) of
-        {ok, Profiles} -> {ok, zlib:gzip(message(Profiles, Document))};
-        Error -> Error
+    maybe
+        {ok, Profiles} ?= dyno_report_stacks:profiles(Document),
+        {ok, zlib:gzip(message(Profiles, Document))}
     end.
 
 message(Profiles, Document) ->
@@ -59,14 +60,8 @@ message(Profiles, Document) ->
             ])
          || {Title, Labels, Stack, Values} <- All
         ],
-        [
-            field(?LOCATION, [number(1, Id), field(4, number(1, Id))])
-         || _ := Id <- Functions
-        ],
-        [
-            field(?FUNCTION, [number(1, Id), number(2, String(Name))])
-         || Name := Id <- Functions
-        ],
+        [field(?LOCATION, [number(1, Id), field(4, number(1, Id))]) || _ := Id <- Functions],
+        [field(?FUNCTION, [number(1, Id), number(2, String(Name))]) || Name := Id <- Functions],
         [field(?STRING, Text) || {_, Text} <- lists:sort([{N, T} || T := N <- Strings])],
         duration(dyno_report_document:get(~"duration_ns", Document)),
         number(?DEFAULT_TYPE, String(element(1, hd(Types))))
@@ -76,10 +71,7 @@ duration(Ns) when is_integer(Ns) -> number(?DURATION_NS, Ns);
 duration(_Null) -> [].
 
 values(Types, Of, Values) ->
-    ByType = maps:from_list([
-        {{Name, unit(Unit)}, Value}
-     || {{Name, Unit}, Value} <- lists:zip(Of, Values)
-    ]),
+    ByType = #{{Name, unit(Unit)} => Value || {{Name, Unit}, Value} <- lists:zip(Of, Values)},
     [round(maps:get(Type, ByType, 0)) || Type <- Types].
 
 unit(~"ns") -> ~"nanoseconds";
@@ -105,7 +97,3 @@ packed(Field, Numbers) -> field(Field, [varint(Number) || Number <- Numbers]).
 varint(N) when N < 0 -> varint(N band 16#ffffffffffffffff);
 varint(N) when N < 128 -> <<N>>;
 varint(N) -> [<<1:1, N:7>>, varint(N bsr 7)].
-
--doc "What to do about it.".
--spec format_error(no_stacks) -> unicode:chardata().
-format_error(Reason) -> dyno_report_stacks:format_error(Reason).

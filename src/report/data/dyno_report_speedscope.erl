@@ -9,12 +9,13 @@ is one of the file's profiles.
 
 -behaviour(dyno_report).
 
--export([format/2, format_error/1]).
+-export([format/2]).
 
 -define(SCHEMA, ~"https://www.speedscope.app/file-format-schema.json").
 
 -doc "The file, in JSON.".
--spec format(dyno_report:document(), dyno_report:options()) -> {ok, iodata()} | {error, no_stacks}.
+-spec format(dyno_report:document(), dyno_report:options()) ->
+    {ok, iodata()} | {error, dyno_error:error()}.
 format(Document, _Options) ->
     maybe
         {ok, Profiles} ?= dyno_report_stacks:profiles(Document),
@@ -65,7 +66,3 @@ profile(#{title := Title, values := Values, samples := Samples}, Index, {Name, U
 unit(~"ns") -> nanoseconds;
 unit(~"B") -> bytes;
 unit(_Other) -> none.
-
--doc "What to do about it.".
--spec format_error(no_stacks) -> unicode:chardata().
-format_error(Reason) -> dyno_report_stacks:format_error(Reason).

@@ -3,12 +3,12 @@
 
 -module(dyno_report_stacks).
 -moduledoc """
-The profiles of a recording as the formats of other tools take them: the names of functions in place
-of their numbers, and what a profile is of.
+The profiles of a recording as reports and the formats of other tools take them: the names of
+functions in place of their numbers, and what a profile is of.
 """.
 
--export([profiles/1, format_error/1]).
--export_type([profile/0]).
+-export([profiles/1, samples/1, labels/1, format_error/1]).
+-export_type([profile/0, sample/1]).
 
 -import(dyno_report_document, [get/3, name/2]).
 
@@ -16,12 +16,15 @@ of their numbers, and what a profile is of.
     %% Tells it from the others.
     title := binary(),
     values := [{Name :: binary(), Unit :: binary()}],
-    %% What the labels say, such as the processes, and the functions, the outermost first.
-    samples := [{Labels :: [binary()], [binary()], [number()]}]
+    samples := [sample(number())]
 }.
 
+-doc "What the labels say, such as the processes; the functions, the outermost first; the values.".
+-type sample(Value) :: {Labels :: [binary()], Stack :: [binary(), ...], [Value, ...]}.
+
 -doc "All profiles, of all runs; those without a sample are left out.".
--spec profiles(dyno_report:document()) -> {ok, [profile(), ...]} | {error, no_stacks}.
+-spec profiles(dyno_report:document()) ->
+    {ok, [profile(), ...]} | {error, {?MODULE, no_stacks}}.
 profiles(Document) ->
     Profiles = [
         #{
@@ -30,35 +33,38 @@ profiles(Document) ->
                 {name(~"name", V), get(~"unit", V, ~"1")}
              || V <- get(~"values", Profile, [])
             ],
-            samples => Samples
+            samples => [
+                {Labels, Stack, [number(Value) || Value <- Values]}
+             || {Labels, Stack, Values} <- Samples
+            ]
         }
      || Run <- dyno_report_document:runs(Document),
         Profile <- get(~"profiles", Run, []),
         [_ | _] = Samples <- [samples(Profile)]
     ],
     case Profiles of
-        [] -> {error, no_stacks};
+        [] -> {error, {?MODULE, no_stacks}};
         _ -> {ok, Profiles}
     end.
-
-samples(Profile) ->
-    Frames = list_to_tuple([dyno_report_text:clean(Frame) || Frame <- get(~"frames", Profile, [])]),
-    [
-        {
-            labels(Sample),
-            [element(Number + 1, Frames) || Number <- Stack],
-            [number(Value) || Value <- Values]
-        }
-     || #{~"stack" := [_ | _] = Stack, ~"values" := [_ | _] = Values} = Sample <-
-            get(~"samples", Profile, [])
-    ].
 
 number(Value) when is_number(Value) -> Value;
 number(_Null) -> 0.
 
+-doc "The samples of a profile, their values as they are recorded.".
+-spec samples(dyno_report_document:object()) -> [sample(json:decode_value())].
+samples(Profile) ->
+    Frames = list_to_tuple([dyno_report_text:clean(Frame) || Frame <- get(~"frames", Profile, [])]),
+    [
+        {labels(Sample), [element(Number + 1, Frames) || Number <- Stack], Values}
+     || #{~"stack" := [_ | _] = Stack, ~"values" := [_ | _] = Values} = Sample <-
+            get(~"samples", Profile, [])
+    ].
+
+-doc "What the labels of a profile or of a sample say.".
+-spec labels(dyno_report_document:object()) -> [binary()].
 labels(Of) ->
     Labels = get(~"labels", Of, #{}),
-    [dyno_report_text:clean(name(Key, Labels)) || Key <- lists:sort(maps:keys(Labels))].
+    [name(Key, Labels) || Key <- lists:sort(maps:keys(Labels))].
 
 %% What tells a profile from others: the size, the code or the process, and the node.
 titled(Profile, Run, Document) ->
@@ -69,11 +75,8 @@ titled(Profile, Run, Document) ->
         end,
     Title = dyno_report_document:text(~"title", Profile, name(~"name", Profile)),
     Node = [name(~"node", Profile) || get(~"node", Profile, none) =/= none],
-    dyno_report_text:clean(
-        iolist_to_binary(lists:join(~", ", Place ++ [Title | labels(Profile)] ++ Node))
-    ).
+    iolist_to_binary(lists:join(~", ", Place ++ [Title | labels(Profile)] ++ Node)).
 
--doc "What to do about it.".
 -spec format_error(no_stacks) -> unicode:chardata().
 format_error(no_stacks) ->
     "there are no stacks in the recording; dyno profile and dyno test sample them, and dyno bench "

@@ -11,7 +11,7 @@ Markdown differ only in how they write them.
 
 -export([table/3, table/4, text/2, word/1, lines/2]).
 
--export_type([section/0, table/0, text/0]).
+-export_type([section/0, table/0, text/0, column/1, look/0]).
 
 -type section() :: table() | text().
 
@@ -26,19 +26,39 @@ Markdown differ only in how they write them.
 -doc "Paragraphs; the title of those that belong to the section before is `none`.".
 -type text() :: #{title := binary() | none, paragraphs := [binary(), ...]}.
 
--doc "A section of a table with all its rows; none where it has no rows.".
--spec table(binary(), [dyno_report_table:column()], [[dyno_report_table:cell()]]) -> [table()].
-table(Title, Columns, Rows) ->
-    table(Title, Columns, Rows, length(Rows)).
+-doc "A column: its title, how it stands, and what its cell is for an item.".
+-type column(Item) :: {Title :: binary(), look(), fun((Item) -> dyno_report_table:cell())}.
 
--doc "As `table/3`, with the first rows of so many.".
--spec table(
-    binary(), [dyno_report_table:column()], [[dyno_report_table:cell()]], non_neg_integer()
-) -> [table()].
+-doc """
+Names may be shortened where there is no room; `note` (on the left) and `optional` (numbers, on the
+right) are left out.
+""".
+-type look() :: name | word | note | number | optional.
+
+-doc "A section of a table with a row for each item; none where there are none.".
+-spec table(binary(), [column(Item)], [Item]) -> [table()].
+table(Title, Columns, Items) ->
+    table(Title, Columns, Items, length(Items)).
+
+-doc "As `table/3`, with the first of so many.".
+-spec table(binary(), [column(Item)], [Item], non_neg_integer()) -> [table()].
 table(_Title, _Columns, [], _Total) ->
     [];
-table(Title, Columns, Rows, Total) ->
-    [#{title => Title, columns => Columns, rows => Rows, hidden => Total - length(Rows)}].
+table(Title, Columns, Items, Total) ->
+    [
+        #{
+            title => Title,
+            columns => [(look(Look))#{title => Heading} || {Heading, Look, _} <- Columns],
+            rows => [[Show(Item) || {_, _, Show} <- Columns] || Item <- Items],
+            hidden => Total - length(Items)
+        }
+    ].
+
+look(name) -> #{align => left, fit => flexible};
+look(word) -> #{align => left};
+look(note) -> #{align => left, fit => optional};
+look(number) -> #{align => right};
+look(optional) -> #{align => right, fit => optional}.
 
 -doc "A section of paragraphs; none where there are none.".
 -spec text(binary() | none, [binary()]) -> [text()].
