@@ -11,9 +11,9 @@ Reads from a recording what a report shows; what is absent and what is `null` ar
 %% Verdicts
 -export([threshold/1, verdicts/1]).
 %% Runs
--export([runs/1, run_title/1, place/2, metric/2, metric_value/2, values/3, nodes/1]).
+-export([run_title/1, place/2, metric/2, metric_value/2, values/3, nodes/1]).
 %% Tables
--export([tables/2, columns/1, rows/1, unit/2]).
+-export([columns/1, unit/2]).
 
 -export_type([object/0, row/0, column/0, judged/0]).
 
@@ -140,11 +140,6 @@ outcome(~"pass") -> pass;
 outcome(~"fail") -> fail;
 outcome(_) -> error.
 
--doc "A document's runs.".
--spec runs(object()) -> [object()].
-runs(Document) ->
-    get(~"runs", Document, []).
-
 %% What the sizes are called: `size`, or as the suite says.
 size_label(Document) ->
     text(~"size_label", get(~"parameters", Document, #{}), ~"size").
@@ -152,7 +147,7 @@ size_label(Document) ->
 -doc "The title of a column that says of which run a row is.".
 -spec run_title(object()) -> binary().
 run_title(Document) ->
-    case [Size || #{~"size" := Size} <- runs(Document), is_number(Size)] of
+    case [Size || #{~"size" := Size} <- dyno_recording:runs(Document), is_number(Size)] of
         [] -> ~"run";
         _ -> size_label(Document)
     end.
@@ -169,9 +164,9 @@ place(Run, Document) ->
 -doc "A run's metric, or `null`.".
 -spec metric(binary(), object()) -> object() | null.
 metric(Name, Run) ->
-    case [Metric || #{~"name" := N} = Metric <- get(~"metrics", Run, []), N =:= Name] of
-        [Metric | _] -> Metric;
-        [] -> null
+    case dyno_recording:metric(Run, Name) of
+        {ok, Metric} -> Metric;
+        error -> null
     end.
 
 -doc "The value of a run's metric, or `null`.".
@@ -185,17 +180,15 @@ metric_value(Name, Run) ->
 -doc "What a series of a run and node held in its measured part; without `null`s.".
 -spec values(binary(), binary() | null, object()) -> [number()].
 values(Name, Node, Run) ->
-    lists:append([
-        [
-            Value
-         || {Time, Value} <- lists:zip(get(~"times_ms", S, []), get(~"values", S, []), trim),
-            is_number(Value),
-            Time >= 0
-        ]
-     || #{~"name" := N} = S <- get(~"series", Run, []),
-        N =:= Name,
-        get(~"node", S) =:= Node
-    ]).
+    [
+        Value
+     || #{~"node" := Of, ~"times_ms" := Times, ~"values" := Values} <-
+            dyno_recording:series(Run, Name),
+        Of =:= Node,
+        {Time, Value} <- lists:zip(Times, Values),
+        is_number(Value),
+        Time >= 0
+    ].
 
 -doc "A run's nodes, in order, as its series name them; of its series where it lists none.".
 -spec nodes(object()) -> [binary() | null].
@@ -204,11 +197,6 @@ nodes(Run) ->
         [] -> lists:uniq([get(~"node", Series) || Series <- get(~"series", Run, [])]);
         Roles -> Roles
     end.
-
--doc "The tables of that name of a document or run.".
--spec tables(binary(), object()) -> [object()].
-tables(Name, Object) ->
-    [Table || #{~"name" := N} = Table <- get(~"tables", Object, []), N =:= Name].
 
 -doc "A table's columns, each with a role.".
 -spec columns(object()) -> [column()].
@@ -228,12 +216,6 @@ columns(Table) ->
 role(1, ~"string") -> ~"key";
 role(_Index, ~"string") -> ~"note";
 role(_Index, _Type) -> ~"value".
-
--doc "A table's rows as objects.".
--spec rows(object()) -> [row()].
-rows(Table) ->
-    Names = [get(~"name", Column) || Column <- get(~"columns", Table, [])],
-    [maps:from_list(lists:zip(Names, Row, trim)) || Row <- get(~"rows", Table, [])].
 
 -doc "The unit of a column's value in a row: a table of different things has a column `unit`.".
 -spec unit(column(), row()) -> binary() | null.

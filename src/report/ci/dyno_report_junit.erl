@@ -57,9 +57,7 @@ seconds(Document) ->
 failures(Document) ->
     [
         [name(~"reason", Row), " (", name(~"count", Row), " times): ", name(~"stack", Row), ". "]
-     || Run <- get(~"runs", Document, []),
-        Table <- dyno_report_document:tables(~"errors", Run),
-        Row <- dyno_report_document:rows(Table)
+     || Row <- dyno_report_content_tables:rows(~"errors", Document)
     ].
 
 %% The cases
@@ -70,9 +68,7 @@ pairs(Document) ->
             [name(~"a", Row), " against ", name(~"b", Row)], Row,
             [ratio_of(get(~"parameters", Document, #{})), number(~"ratio", Row), interval(Row)]
         )
-     || Run <- get(~"runs", Document, []),
-        Table <- dyno_report_document:tables(~"comparisons", Run),
-        Row <- dyno_report_document:rows(Table)
+     || Row <- dyno_report_content_tables:rows(~"comparisons", Document)
     ].
 
 ratio_of(Parameters) ->
@@ -93,8 +89,7 @@ changes(Document) ->
                 ", ratio ", number(~"ratio", Row), interval(Row)
             ]
         )
-     || Table <- dyno_report_document:tables(~"changes", Document),
-        Row <- dyno_report_document:rows(Table)
+     || Row <- dyno_report_content_tables:rows(~"changes", Document)
     ].
 
 decided(Name, Row, Text) ->

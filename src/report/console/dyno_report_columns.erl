@@ -33,7 +33,7 @@ kinds() -> [basic, extended, full].
 format(Kind, Document, Options) ->
     Measured = lists:sort(
         fun(A, B) -> time(A) =< time(B) end,
-        lists:append([of_run(Run, Document) || Run <- get(~"runs", Document, []), is_map(Run)])
+        lists:append([of_run(Run, Document) || Run <- dyno_recording:runs(Document), is_map(Run)])
     ),
     Layout = maps:merge(?DEFAULTS, maps:with([colour, width, charset], Options)),
     Table = dyno_report_table:lines(
@@ -47,7 +47,7 @@ format(Kind, Document, Options) ->
 %% given.
 of_run(Run, Document) ->
     Parameters = get(~"parameters", Document, #{}),
-    case dyno_report_document:tables(~"concurrencies", Run) of
+    case dyno_recording:tables(Run, ~"concurrencies") of
         [Table | _] ->
             [
                 #{
@@ -63,7 +63,7 @@ of_run(Run, Document) ->
                     iterations => null
                 }
              || #{~"verdict" := ~"best", ~"concurrency" := Workers} <-
-                    dyno_report_document:rows(Table)
+                    dyno_recording:rows(Table)
             ];
         [] ->
             [

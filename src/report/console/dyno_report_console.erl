@@ -84,7 +84,7 @@ title(Document, #{colour := Colour}) ->
         dyno_report_style:paint(Colour, title, text(~"name", Document, ~"(no name)")),
         ": ",
         status(Document, Colour),
-        runs(length(dyno_report_document:runs(Document))),
+        runs(length(dyno_recording:runs(Document))),
         duration(get(~"duration_ns", Document))
     ].
 

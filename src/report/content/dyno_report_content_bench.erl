@@ -27,9 +27,9 @@ inputs; where the throughput of a search for the best concurrency stops to rise.
 codes(Document) ->
     Metric = dyno_report_document:text(~"metric", get(~"parameters", Document, #{}), ~"time"),
     Tables = [
-        {name(~"id", Run), per_second(Table), dyno_report_document:rows(Table)}
-     || Run <- dyno_report_document:runs(Document),
-        Table <- dyno_report_document:tables(~"codes", Run)
+        {name(~"id", Run), per_second(Table), dyno_recording:rows(Table)}
+     || Run <- dyno_recording:runs(Document),
+        Table <- dyno_recording:tables(Run, ~"codes")
     ],
     Codes = lists:append([
         codes(title(Id, Tables), {Metric, PerSecond}, Rows) ++
@@ -171,7 +171,7 @@ wording(Metric) ->
 %% By inputs: a row a code, in the order in which the first input has them; a column an input.
 
 inputs(Metric, Document) ->
-    Runs = dyno_report_document:runs(Document),
+    Runs = dyno_recording:runs(Document),
     lists:append([
         matrix(Case, [Run || Run <- Runs, label(~"case", Run) =:= Case], Metric)
      || Case <- lists:uniq([label(~"case", Run) || Run <- Runs])
@@ -184,7 +184,7 @@ matrix(_Case, [_], _Metric) ->
     [];
 matrix(Case, Runs, Metric) ->
     Inputs = [
-        {label(~"input", Run), dyno_report_content_tables:rows(~"codes", Run)}
+        {label(~"input", Run), dyno_recording:rows(Run, ~"codes")}
      || Run <- Runs
     ],
     [{_, First} | _] = Inputs,

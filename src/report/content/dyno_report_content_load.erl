@@ -22,7 +22,7 @@ and the machine under it did, what measuring cost, and how far the targets' cloc
 -doc "The load at each size, and what searches for the highest rate found.".
 -spec load(dyno_report:document()) -> [section()].
 load(Document) ->
-    Runs = dyno_report_document:runs(Document),
+    Runs = dyno_recording:runs(Document),
     table(~"Load", load_columns(), having(~"errors.count", Runs), Document) ++
         table(
             ~"Load, given by the suite itself",
@@ -52,7 +52,7 @@ table(Title, Columns, Runs, Document) ->
     dyno_report_section:table(Title, Of ++ Columns, Runs).
 
 several(Document) ->
-    case dyno_report_document:runs(Document) of
+    case dyno_recording:runs(Document) of
         [#{~"size" := Size}] -> is_number(Size);
         Runs -> length(Runs) > 1
     end.
@@ -89,29 +89,22 @@ errors(Run) ->
             Cell
     end.
 
-alarming(Count) when is_number(Count), Count > 0 -> {bad, measured(Count, ~"count")};
-alarming(Count) -> measured(Count, ~"count").
+alarming(Count) ->
+    case is_above_0(Count) of
+        true -> {bad, measured(Count, ~"count")};
+        false -> measured(Count, ~"count")
+    end.
 
 %% A complete run needs no word, where its load came about.
+status(#{~"status" := ~"complete"} = Run) ->
+    Limits = [{~"load.generator_limited", ~"generator limited"}, {~"load.saturated", ~"saturated"}],
+    hd([{bad, Word} || {Name, Word} <- Limits, is_above_0(metric_value(Name, Run))] ++ [~""]);
+status(#{~"status" := ~"failed"}) ->
+    {bad, ~"failed"};
 status(Run) ->
-    Parts = fun(Name) ->
-        Value = metric_value(Name, Run),
-        is_number(Value) andalso Value > 0
-    end,
-    case get(~"status", Run) of
-        ~"complete" ->
-            case {Parts(~"load.generator_limited"), Parts(~"load.saturated")} of
-                {true, _} -> {bad, ~"generator limited"};
-                {_, true} -> {bad, ~"saturated"};
-                _ -> ~""
-            end;
-        ~"failed" ->
-            {bad, ~"failed"};
-        Status when is_binary(Status) ->
-            {doubtful, dyno_report_text:clean(Status)};
-        _ ->
-            ~""
-    end.
+    {doubtful, dyno_report_document:text(~"status", Run, ~"")}.
+
+is_above_0(Value) -> is_number(Value) andalso Value > 0.
 
 %% A suite of PerformERL's gives its load itself, and tells nothing of its operations.
 suite_load_columns() ->
@@ -135,51 +128,33 @@ search_columns() ->
             end
         end},
         {~"probes", number, fun(Run) ->
-            measured(
-                lists:sum([
-                    N
-                 || Row <- probes(Run), Key <- [~"held", ~"failed"], N <- [get(Key, Row, 0)]
-                ]),
-                ~"count"
-            )
+            Counts = [get(Key, Row, 0) || Row <- dyno_recording:rows(Run, ~"probes"), Key <- [~"held", ~"failed"]],
+            measured(lists:sum(Counts), ~"count")
         end},
         {~"why not more", name, fun why/1}
     ].
 
-probes(Run) ->
-    lists:append([
-        dyno_report_document:rows(Table)
-     || Table <- dyno_report_document:tables(~"probes", Run)
-    ]).
-
 why(Run) ->
     Found = metric_value(~"load.search.rate", Run),
     Said = [
-        Warning
-     || Key <- [~"notes", ~"warnings"], #{~"code" := ~"search"} = Warning <- get(Key, Run, [])
+        dyno_report_document:text(~"text", Warning, ~"")
+     || #{~"code" := ~"search"} = Warning <- get(~"warnings", Run, [])
     ],
     %% The lowest rate that did not hold says it.
     Failed = [
-        Row
-     || #{~"rate" := Rate, ~"failed" := N} = Row <- probes(Run), N > 0, Rate > Found
+        dyno_report_document:text(~"reason", Row, ~"")
+     || #{~"rate" := Rate, ~"failed" := N} = Row <- dyno_recording:rows(Run, ~"probes"), N > 0, Rate > Found
     ],
-    case {Said, Failed} of
-        {[Warning | _], _} -> dyno_report_document:text(~"text", Warning, ~"");
-        {[], [Row | _]} -> dyno_report_document:text(~"reason", Row, ~"");
-        {[], []} -> ~"no higher rate was tried"
-    end.
+    hd(Said ++ Failed ++ [~"no higher rate was tried"]).
 
 -doc "Where operations failed: a stack trace of each of the most frequent reasons.".
 -spec failures(dyno_report:document()) -> [section()].
 failures(Document) ->
-    Rows = [
-        Row
-     || Run <- dyno_report_document:runs(Document),
-        Table <- dyno_report_document:tables(~"errors", Run),
-        #{~"stack" := Stack} = Row <- dyno_report_document:rows(Table),
-        is_binary(Stack)
-    ],
-    Reasons = lists:uniq(fun(#{~"reason" := Reason}) -> Reason end, Rows),
+    Rows = dyno_report_content_tables:rows(~"errors", Document),
+    Reasons = lists:uniq(
+        fun(#{~"reason" := Reason}) -> Reason end,
+        [Row || #{~"stack" := Stack} = Row <- Rows, is_binary(Stack)]
+    ),
     dyno_report_section:text(~"Where operations failed", [
         dyno_report_text:clean(
             iolist_to_binary([
@@ -192,7 +167,7 @@ failures(Document) ->
 -doc "One section a target, so that the columns stay few.".
 -spec machines(dyno_report:document()) -> [section()].
 machines(Document) ->
-    Runs = dyno_report_document:runs(Document),
+    Runs = dyno_recording:runs(Document),
     Nodes = lists:uniq(lists:append([dyno_report_document:nodes(Run) || Run <- Runs])),
     lists:append([
         table(
@@ -209,13 +184,12 @@ machine_title(null, _Nodes) -> ~"Machine";
 machine_title(Node, _Nodes) -> <<"Virtual machine of ", (dyno_report_text:clean(Node))/binary>>.
 
 sampled(Node, Run) ->
-    lists:any(
-        fun(Series) ->
-            get(~"node", Series) =:= Node andalso
-                lists:member(get(~"group", Series), [~"vm", ~"os"])
-        end,
-        get(~"series", Run, [])
-    ).
+    [] =/= [
+        Series
+     || #{~"group" := Group} = Series <- get(~"series", Run, []),
+        Group =:= ~"vm" orelse Group =:= ~"os",
+        get(~"node", Series) =:= Node
+    ].
 
 machine_columns(Node) ->
     Of = fun(Summary, Name, Unit) ->
@@ -245,7 +219,7 @@ highest(Values) -> lists:max(Values).
 -doc "What measuring cost against runs without it, and the targets' clocks.".
 -spec costs(dyno_report:document()) -> [section()].
 costs(Document) ->
-    Runs = dyno_report_document:runs(Document),
+    Runs = dyno_recording:runs(Document),
     Having = fun(Names) ->
         [R || R <- Runs, lists:any(fun(Name) -> metric(Name, R) =/= null end, Names)]
     end,

@@ -34,7 +34,7 @@ What tests and benchmarks measure always has sections of its own (`dyno_report_c
 -doc "The sections, of all runs.".
 -spec sections(dyno_report:document(), options()) -> [section()].
 sections(Document, Options) ->
-    Runs = dyno_report_document:runs(Document),
+    Runs = dyno_recording:runs(Document),
     metrics(Document, Runs, Options) ++
         series(Document, Runs, Options) ++
         histograms(Document, Runs, Options) ++
@@ -48,9 +48,9 @@ profiles(Document, Options) ->
         %% The table says the same, and more.
         [
             Run
-         || Run <- dyno_report_document:runs(Document),
+         || Run <- dyno_recording:runs(Document),
             maps:get(view, Options, top) =/= top orelse
-                dyno_report_document:tables(~"profile", Run) =:= []
+                dyno_recording:tables(Run, ~"profile") =:= []
         ],
         Document,
         Options
@@ -168,7 +168,7 @@ events(Run, Document, #{top := Top}) ->
         ]).
 
 at(Run, Document) ->
-    case dyno_report_document:runs(Document) of
+    case dyno_recording:runs(Document) of
         [_] -> ~"";
         _ -> <<" at ", (dyno_report_document:place(Run, Document))/binary>>
     end.

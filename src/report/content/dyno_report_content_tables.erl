@@ -44,7 +44,7 @@ found(Document) ->
     [{none, Table} || Table <- get(~"tables", Document, [])] ++
         [
             {Run, Table}
-         || Run <- dyno_report_document:runs(Document), Table <- get(~"tables", Run, [])
+         || Run <- dyno_recording:runs(Document), Table <- get(~"tables", Run, [])
         ].
 
 shown_by(Views, Found, Document, Options) ->
@@ -56,12 +56,8 @@ shown_by(Views, Found, Document, Options) ->
 -doc "The rows of all tables of that name, of a document and its runs.".
 -spec rows(binary(), dyno_report:document()) -> [object()].
 rows(Name, Document) ->
-    [
-        Row
-     || Holder <- [Document | dyno_report_document:runs(Document)],
-        Table <- dyno_report_document:tables(Name, Holder),
-        Row <- dyno_report_document:rows(Table)
-    ].
+    Holders = [Document | dyno_recording:runs(Document)],
+    lists:append([dyno_recording:rows(Holder, Name) || Holder <- Holders]).
 
 %% What no view names stands with the others.
 views(other, Found) ->
@@ -79,7 +75,7 @@ shown(_View, [], _Document, _Options) ->
 shown(#{hidden := true}, _Found, _Document, _Options) ->
     [];
 shown(#{text := Column} = View, Found, _Document, #{top := Top}) ->
-    Rows = lists:append([dyno_report_document:rows(Table) || {_, Table} <- Found]),
+    Rows = lists:append([dyno_recording:rows(Table) || {_, Table} <- Found]),
     Texts = [name(Column, Row) || Row <- lists:sublist(Rows, Top)],
     [{_, First} | _] = Found,
     Title = maps:get(title, View, title(First)),
@@ -115,7 +111,7 @@ of_runs(each, View, Found, Document, Options) ->
 
 %% What of all runs is said by nothing else, where there is one run only.
 place(Run, Document) ->
-    case {get(~"size", Run), dyno_report_document:runs(Document)} of
+    case {get(~"size", Run), dyno_recording:runs(Document)} of
         {null, [_]} -> ~"";
         _ -> <<" at ", (dyno_report_document:place(Run, Document))/binary>>
     end.
@@ -130,7 +126,7 @@ many(Run, Found) ->
 %% One section
 
 section(#{each := Column} = View, [{_, Table} = Of], Place, Options) ->
-    case lists:uniq([name(Column, Row) || Row <- dyno_report_document:rows(Table)]) of
+    case lists:uniq([name(Column, Row) || Row <- dyno_recording:rows(Table)]) of
         [~"-" | _] ->
             section(maps:remove(each, View), [Of], Place, Options);
         Values ->
@@ -149,7 +145,7 @@ section(View, [{_, Table} | _] = Found, Place, #{top := Top} = Options) ->
     Only = maps:get(only, View, fun(_Row) -> true end),
     Rows = [
         {Run, Row}
-     || {Run, T} <- Found, Row <- dyno_report_document:rows(T), Only(Row)
+     || {Run, T} <- Found, Row <- dyno_recording:rows(T), Only(Row)
     ],
     First =
         case View of
@@ -323,7 +319,7 @@ bar(Name, Table) ->
             %% Of the whole.
             [#{unit := ~"ratio"}] -> 1;
             _ ->
-                Rows = dyno_report_document:rows(Table),
+                Rows = dyno_recording:rows(Table),
                 lists:max([0 | [Value || #{Name := Value} <- Rows, is_number(Value)]])
         end,
     fun(Row) ->

@@ -121,7 +121,7 @@ first_warnings(Document) ->
 told(Document) ->
     OfDocument = [{~"", Warning} || Warning <- get(~"warnings", Document, [])],
     OfRuns =
-        case dyno_report_document:runs(Document) of
+        case dyno_recording:runs(Document) of
             %% Of a recording that has no sizes there is nothing to tell apart.
             [#{~"size" := null} = Run] -> [{~"", Warning} || Warning <- get(~"warnings", Run, [])];
             Runs ->

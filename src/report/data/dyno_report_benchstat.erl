@@ -26,7 +26,7 @@ format(Document, _Options) ->
     Suffix = suffix(get(~"schedulers_online", Environment)),
     Lines = lists:append([
         lines(get(~"command", Document), Document, Run, Suffix)
-     || Run <- get(~"runs", Document, [])
+     || Run <- dyno_recording:runs(Document)
     ]),
     case Lines of
         [] -> {error, {?MODULE, no_measurements}};
@@ -79,12 +79,8 @@ lines(_Test, Document, Run, Suffix) ->
     end.
 
 codes(Document, Run, Suffix) ->
-    Input = [["/input=", name(~"id", Run)] || [_, _ | _] <- [get(~"runs", Document, [])]],
-    Rows = [
-        {get(~"code", Row), Row}
-     || Table <- dyno_report_document:tables(~"codes", Run),
-        Row <- dyno_report_document:rows(Table)
-    ],
+    Input = [["/input=", name(~"id", Run)] || [_, _ | _] <- [dyno_recording:runs(Document)]],
+    Rows = [{get(~"code", Row), Row} || Row <- dyno_recording:rows(Run, ~"codes")],
     [
         line([Code, Input, Suffix], iterations(Row), [{Time, "ns/op"} | exact(Row)])
      || #{~"name" := ~"bench.time", ~"labels" := #{~"code" := Code}} = Series <-

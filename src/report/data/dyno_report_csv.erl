@@ -27,7 +27,7 @@ format(Document, _Options) ->
         lists:append([
             metrics(Run) ++ series(Run, Document) ++ tables(place(Run), Run) ++ events(Run) ++
                 profiles(Run)
-         || Run <- dyno_report_document:runs(Document)
+         || Run <- dyno_recording:runs(Document)
         ]) ++ tables([null, null, null], Document) ++ verdicts(Document),
     {ok, [line(Fields) || Fields <- [?HEAD | Lines]]}.
 
@@ -69,7 +69,7 @@ tables(Place, Holder) ->
                 fun(#{role := Role}) -> Role =:= ~"key" end, dyno_report_document:columns(Table)
             )
         ],
-        {Number, Row} <- lists:enumerate(dyno_report_document:rows(Table)),
+        {Number, Row} <- lists:enumerate(dyno_recording:rows(Table)),
         #{name := Name} = Column <- Others,
         Value <- [get(Name, Row)],
         Value =/= null

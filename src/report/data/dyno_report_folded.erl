@@ -22,7 +22,7 @@ in it: a hundred processes wait a hundred seconds in each second, and would hide
 format(Document, _Options) ->
     All = [
         {Run, Profile}
-     || Run <- dyno_report_document:runs(Document), Profile <- get(~"profiles", Run, [])
+     || Run <- dyno_recording:runs(Document), Profile <- get(~"profiles", Run, [])
     ],
     Lines = [
         [size(Run, Document), title(Profile), ";", Stack, " ", number(Value), "\n"]
@@ -53,7 +53,7 @@ value(Profile) ->
 
 %% Of several runs each has its own graph.
 size(Run, Document) ->
-    case dyno_report_document:runs(Document) of
+    case dyno_recording:runs(Document) of
         [_] -> "";
         _ -> [word(dyno_report_document:place(Run, Document)), ";"]
     end.

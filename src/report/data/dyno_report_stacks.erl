@@ -38,7 +38,7 @@ profiles(Document) ->
              || {Labels, Stack, Values} <- Samples
             ]
         }
-     || Run <- dyno_report_document:runs(Document),
+     || Run <- dyno_recording:runs(Document),
         Profile <- get(~"profiles", Run, []),
         [_ | _] = Samples <- [samples(Profile)]
     ],
@@ -69,7 +69,7 @@ labels(Of) ->
 %% What tells a profile from others: the size, the code or the process, and the node.
 titled(Profile, Run, Document) ->
     Place =
-        case dyno_report_document:runs(Document) of
+        case dyno_recording:runs(Document) of
             [_] -> [];
             _ -> [dyno_report_document:place(Run, Document)]
         end,

@@ -46,7 +46,7 @@ rows(Codes, Options) ->
     ?assertMatch({ok, _}, dyno_recording:validate(Document)),
     [Run | _] = dyno_recording:runs(Document),
     {ok, Table} = dyno_recording:table(Run, ~"codes"),
-    dyno_report_document:rows(Table).
+    dyno_recording:rows(Table).
 
 %% What a call of the code returns.
 value(Text, Start) ->

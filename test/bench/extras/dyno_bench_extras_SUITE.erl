@@ -48,7 +48,7 @@ run(Codes, Options) ->
 rows(Name, Document) ->
     [Run | _] = dyno_recording:runs(Document),
     case dyno_recording:table(Run, Name) of
-        {ok, Table} -> dyno_report_document:rows(Table);
+        {ok, Table} -> dyno_recording:rows(Table);
         _ -> []
     end.
 

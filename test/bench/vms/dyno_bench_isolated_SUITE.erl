@@ -147,11 +147,11 @@ extras_come_from_the_first_vms(_Config) ->
     [#{~"values" := [2.0, 2.0]}] = dyno_recording:series(Run, ~"bench.value"),
     {ok, Whole} = dyno_recording:table(Run, ~"side_effects"),
     ?assertMatch(
-        [_ | _], [x || #{~"process" := ~"kernel_sup"} <- dyno_report_document:rows(Whole)]
+        [_ | _], [x || #{~"process" := ~"kernel_sup"} <- dyno_recording:rows(Whole)]
     ),
     {ok, Profile} = dyno_recording:table(Run, ~"profile"),
     ?assertMatch(
-        [_ | _], [x || #{~"function" := ~"gen_server:call/2"} <- dyno_report_document:rows(Profile)]
+        [_ | _], [x || #{~"function" := ~"gen_server:call/2"} <- dyno_recording:rows(Profile)]
     ).
 
 flags_and_installations(Config) ->
