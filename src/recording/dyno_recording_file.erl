@@ -22,8 +22,8 @@ be read up to the last whole line.
     | {content, file:filename_all(), dyno_recording:reason()}
     | dyno_file:reason().
 
-%% Longer than most last lines.
--define(LAST_LINE, 4096).
+%% Longer than the last line of a hundred thousand runs.
+-define(TAIL, 1_048_576).
 
 -doc "Reads and checks a recording.".
 -spec read(file:filename_all()) -> {ok, dyno_recording:document()} | {error, reason()}.
@@ -83,8 +83,7 @@ written(Path, First) ->
         {ok, File} ->
             try
                 {ok, First} = file:pread(File, 0, byte_size(First)),
-                {ok, Last} = last_line(File, ?LAST_LINE),
-                dyno_recording_lines:written(Last)
+                dyno_recording_lines:written(last_line(File))
             catch
                 error:{badmatch, _} -> none
             after
@@ -94,21 +93,11 @@ written(Path, First) ->
             none
     end.
 
-last_line(File, Length) ->
-    maybe
-        {ok, Size} ?= file:position(File, eof),
-        From = max(0, Size - Length),
-        {ok, Tail} ?= file:pread(File, From, Size - From),
-        case binary:matches(binary:part(Tail, 0, byte_size(Tail) - 1), ~"\n") of
-            [] when From > 0 ->
-                last_line(File, Length * 16);
-            [] ->
-                {ok, Tail};
-            Ends ->
-                {At, 1} = lists:last(Ends),
-                {ok, binary:part(Tail, At + 1, byte_size(Tail) - At - 1)}
-        end
-    end.
+last_line(File) ->
+    {ok, Size} = file:position(File, eof),
+    {ok, Tail} = file:pread(File, max(0, Size - ?TAIL), ?TAIL),
+    [<<>>, Last | _] = lists:reverse(binary:split(Tail, ~"\n", [global])),
+    Last.
 
 append(Path, Bytes) ->
     case file:write_file(Path, Bytes, [append, raw, sync]) of

@@ -66,15 +66,13 @@ parts(Key, Run, Items) ->
 line(Key, Value) ->
     ["{\"", Key, "\": ", json:encode(Value), "}\n"].
 
--doc "What a last line says is written; none where it is none that was written to its end.".
+-doc "What a last line, without its end, says is written; none where it says nothing of that.".
 -spec written(binary()) -> {ok, written()} | none.
-written(<<"{\"end\": ", _/binary>> = Line) ->
-    case binary:last(Line) =:= $\n andalso dyno_recording_json:decode(Line) of
+written(Line) ->
+    case dyno_recording_json:decode(Line) of
         {ok, #{~"end" := #{} = Written}} -> {ok, Written};
         _ -> none
-    end;
-written(_) ->
-    none.
+    end.
 
 -doc "Whether a file of this name is to be made of lines.".
 -spec is_name(file:filename_all()) -> boolean().
