@@ -200,14 +200,8 @@ change(#{values := Olds, kind := Kind, better := Better} = Metric, #{values := N
     New = dyno_stats:median(News),
     {Low, High} = Interval = interval(Kind, Olds, News),
     Counts = {length(Olds), length(News)},
-    (maps:remove(values, Metric))#{
-        old => Old,
-        new => New,
-        ratio => ratio(Old, New),
-        low => Low,
-        high => High,
-        verdict => verdict(Kind, Better, {Old, New}, Counts, Interval, Threshold)
-    }.
+    Verdict = verdict(Kind, Better, {Old, New}, Counts, Interval, Threshold),
+    dyno_compare_metrics:change(Metric, {Old, New}, {ratio(Old, New), Low, High}, Verdict).
 
 interval(exact, _, _) ->
     {undefined, undefined};

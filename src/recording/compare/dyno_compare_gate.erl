@@ -4,15 +4,7 @@
 -module(dyno_compare_gate).
 -moduledoc """
 Conditions on which a comparison fails: `slower > 5%`, `words > 0.1%`, `worse > 5%`. Pure.
-
-`slower` and `faster` speak of times (and of throughput): they hold where the estimate is beyond the
-share *and* the verdict says so, which needs the whole interval above the comparison's threshold.
-`reductions`, `words` and the other metrics (`m:dyno_bench_metric`) speak of that metric for each
-call: they hold where it is more by more than the share, and, for those that are not exact, where
-the verdict says so; `memory` of a test is the most that its nodes had. `worse` speaks of the metric
-that decided in the recording. A name with a dot is whatever a threshold may name of a run
-(`latency.p99.9`, `run_queue.max`), or a table's column that says which values are better
-(`processes.memory_max`): it holds where one of them is worse.
+doc/comparing.md says when each of them holds.
 
 A gate that could not be evaluated does not open: where the condition does not hold, but the
 estimate of something is beyond the share and is not decided, or nothing is known of its chance, the

@@ -83,11 +83,9 @@ change(Olds, #{kind := Kind, better := Better} = Metric, Level) ->
     New = value(Metric),
     {ok, #{ratio := Ratio, low := Low, high := High}} = dyno_stats_welch:next(Olds, New, Level),
     Verdict = dyno_stats_verdict:ratio({Low, High}, ?THRESHOLD),
-    (maps:remove(values, Metric))#{
-        old => New / Ratio,
-        new => New,
-        ratio => Ratio,
-        low => Low,
-        high => High,
-        verdict => dyno_compare_repetitions:in_words(Verdict, Kind, Better)
-    }.
+    dyno_compare_metrics:change(
+        Metric,
+        {New / Ratio, New},
+        {Ratio, Low, High},
+        dyno_compare_repetitions:in_words(Verdict, Kind, Better)
+    ).

@@ -9,7 +9,7 @@
 %% whatever a threshold may name, and each cell of a table in a column that says which values are
 %% better. Of any other command the metrics of its runs and these cells. Pure.
 
--export([metrics/2, code/3, functions/1, memory/0, nearest/2]).
+-export([metrics/2, change/4, code/3, functions/1, memory/0, nearest/2]).
 -export_type([metric/0, names/0]).
 
 -type metric() :: #{
@@ -81,6 +81,20 @@ by_name(Names, Document) ->
             [Cell || #{metric := Name} = Cell <- cells(Place, Runs), lists:member(Name, Names)]
      || {Place, Runs} <- places(Document)
     ]).
+
+-doc "The change of a metric: its values, their ratio with its interval, and what that means.".
+-spec change(metric(), {Old, New}, {Ratio, Low, High}, dyno_compare:verdict()) ->
+    dyno_compare:change()
+when
+    Old :: number() | undefined,
+    New :: number() | undefined,
+    Ratio :: float() | undefined,
+    Low :: float() | undefined,
+    High :: float() | undefined.
+change(Metric, {Old, New}, {Ratio, Low, High}, Verdict) ->
+    (maps:remove(values, Metric))#{
+        old => Old, new => New, ratio => Ratio, low => Low, high => High, verdict => Verdict
+    }.
 
 -doc "What `memory` means in a condition on tests.".
 -spec memory() -> binary().

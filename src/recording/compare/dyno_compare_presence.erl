@@ -51,17 +51,10 @@ items(Having, Lacking, Verdict) ->
     ].
 
 change(Metric, Value, Other, Verdict) ->
-    {Old, New} =
+    Values =
         case Verdict of
             new -> {Other, Value};
             gone -> {Value, Other}
         end,
-    (maps:remove(values, Metric))#{
-        kind := presence,
-        old => Old,
-        new => New,
-        ratio => undefined,
-        low => undefined,
-        high => undefined,
-        verdict => Verdict
-    }.
+    NoRatio = {undefined, undefined, undefined},
+    (dyno_compare_metrics:change(Metric, Values, NoRatio, Verdict))#{kind := presence}.

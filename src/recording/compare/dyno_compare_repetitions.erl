@@ -40,20 +40,18 @@ family(#{metric := Metric}) -> Metric.
 change({#{values := Olds} = Metric, #{values := News}}, Threshold, Level) ->
     #{kind := Kind, better := Better} = Metric,
     {Old, New} = {middle(Olds), middle(News)},
-    Change = (maps:remove(values, Metric))#{
-        old => Old, new => New, ratio => ratio(Old, New), low => undefined, high => undefined
-    },
-    case dyno_stats_welch:ratio(Olds, News, Level) of
-        {ok, #{ratio := Ratio, low := Low, high := High}} ->
-            Verdict = dyno_stats_verdict:ratio({Low, High}, Threshold),
-            Change#{
-                ratio := Ratio, low := Low, high := High, verdict => in_words(Verdict, Kind, Better)
-            };
-        {error, too_few} ->
-            Change#{verdict => one_run};
-        {error, not_positive} ->
-            Change#{verdict => in_words(in_order(Olds, News, Level), Kind, Better)}
-    end.
+    Alone = {ratio(Old, New), undefined, undefined},
+    {Ratio, Verdict} =
+        case dyno_stats_welch:ratio(Olds, News, Level) of
+            {ok, #{ratio := R, low := Low, high := High}} ->
+                Judged = dyno_stats_verdict:ratio({Low, High}, Threshold),
+                {{R, Low, High}, in_words(Judged, Kind, Better)};
+            {error, too_few} ->
+                {Alone, one_run};
+            {error, not_positive} ->
+                {Alone, in_words(in_order(Olds, News, Level), Kind, Better)}
+        end,
+    dyno_compare_metrics:change(Metric, {Old, New}, Ratio, Verdict).
 
 %% Of what has no logarithm, the median.
 middle(Values) ->

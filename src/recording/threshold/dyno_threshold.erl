@@ -11,18 +11,8 @@ TABLE ROW FIELD [of NODE] [at SIZE] OPERATOR NUMBER [UNIT]
 TABLE ROW OPERATOR NUMBER [UNIT]
 ```
 
-`NAME` is that of a metric of the run (`latency.p99`, `errors.rate`), or of a series with or without
-`.mean`, `.min`, `.max` or `.last` (`vm.run_queue.normal.max`), or less than a series' name
-(`memory.total`); see `m:dyno_threshold_metric`.
-
-`TABLE ROW FIELD` is a cell of any table of the run: `function cowboy_req:reply/4 time_per_call`,
-`process my_server memory`, `ets sessions objects_max`, `port "tcp to 10.0.0.5:5432" open`. A row with
-spaces goes in double quotes. `TABLE ROW` is the value of a row in a table over all runs: `growth
-m:f/1` is the exponent with which a function's time per call grows with the size.
-
-`OPERATOR` is `<`, `<=`, `>`, `>=` or `==`. `m:dyno_unit` lists the units. A threshold holds for
+doc/thresholds.md says what can be named; `m:dyno_threshold_metric` finds it. A threshold holds for
 every run, or with `at SIZE` for the runs of that size; without `of NODE` the first target counts.
-`NODE` is the node's name with or without the part from the `@`.
 """.
 
 -export([parse/1, check/2, format/1, evaluate/2, format_error/1]).
