@@ -33,7 +33,7 @@ kinds() -> [basic, extended, full].
 format(Kind, Document, Options) ->
     Measured = lists:sort(
         fun(A, B) -> time(A) =< time(B) end,
-        lists:append([of_run(Run, Document) || Run <- dyno_recording:runs(Document), is_map(Run)])
+        lists:append([of_run(Run, Document) || Run <- dyno_recording:runs(Document)])
     ),
     Layout = maps:merge(?DEFAULTS, maps:with([colour, width, charset], Options)),
     Table = dyno_report_table:lines(
@@ -47,33 +47,33 @@ format(Kind, Document, Options) ->
 %% given.
 of_run(Run, Document) ->
     Parameters = get(~"parameters", Document, #{}),
-    case dyno_recording:tables(Run, ~"concurrencies") of
-        [Table | _] ->
+    case dyno_recording:rows(Run, ~"concurrencies") of
+        [] ->
+            [
+                #{
+                    code => dyno_report_document:name(~"code", Labels),
+                    concurrency => get(~"concurrency", Parameters, 1),
+                    times => [Value || Value <- Values, is_number(Value)],
+                    iterations => get(~"iterations", get(~"settings", Parameters, #{}))
+                }
+             || #{~"labels" := Labels, ~"values" := Values} <-
+                    dyno_recording:series(Run, ~"bench.time")
+            ];
+        Rows ->
             [
                 #{
                     code => code_of(Parameters),
                     concurrency => Workers,
                     times => [
                         Workers * 1.0e9 / Value
-                     || Series <- get(~"series", Run, []),
-                        get(~"concurrency", get(~"labels", Series, #{})) =:=
-                            integer_to_binary(Workers),
-                        Value <- get(~"values", Series, [])
+                     || #{~"labels" := #{~"concurrency" := Of}, ~"values" := Values} <-
+                            get(~"series", Run),
+                        Of =:= integer_to_binary(Workers),
+                        Value <- Values
                     ],
                     iterations => null
                 }
-             || #{~"verdict" := ~"best", ~"concurrency" := Workers} <-
-                    dyno_recording:rows(Table)
-            ];
-        [] ->
-            [
-                #{
-                    code => dyno_report_document:text(~"code", get(~"labels", Series, #{}), ~"-"),
-                    concurrency => get(~"concurrency", Parameters, 1),
-                    times => [Value || Value <- get(~"values", Series, []), is_number(Value)],
-                    iterations => get(~"iterations", get(~"settings", Parameters, #{}))
-                }
-             || #{~"name" := ~"bench.time"} = Series <- get(~"series", Run, [])
+             || #{~"verdict" := ~"best", ~"concurrency" := Workers} <- Rows
             ]
     end.
 
@@ -108,15 +108,15 @@ results(_Kind, #{times := Times, iterations := Iterations} = Measured) when
     is_integer(Iterations)
 ->
     Samples = [Time * Iterations || Time <- Times],
-    [integer_to_binary(length(Times)) | spread(Samples, fun duration/1)] ++
-        [duration(time(Measured))];
+    spread(Samples, fun duration/1) ++ [duration(time(Measured))];
 results(_Kind, #{times := Times, concurrency := Concurrency} = Measured) ->
     Samples = [Concurrency * 1.0e9 / Time || Time <- Times],
-    [integer_to_binary(length(Times)) | spread(Samples, fun count/1)] ++ [duration(time(Measured))].
+    spread(Samples, fun count/1) ++ [duration(time(Measured))].
 
 spread(Samples, Show) ->
     Mean = dyno_stats:mean(Samples),
     [
+        integer_to_binary(length(Samples)),
         Show(Mean),
         deviation(Samples, Mean),
         Show(dyno_stats:median(Samples)),

@@ -81,12 +81,7 @@ environment(Document) ->
     [Fact || Fact <- Facts, string:trim(Fact) =/= ~""].
 
 release(Environment) ->
-    Jit =
-        case get(~"jit", Environment) of
-            true -> ~" (JIT)";
-            false -> ~" (no JIT)";
-            _ -> ~""
-        end,
+    Jit = maps:get(get(~"jit", Environment), #{true => ~" (JIT)", false => ~" (no JIT)"}, ~""),
     case text(~"otp", Environment, ~"") of
         ~"" -> ~"";
         Otp -> <<"OTP ", Otp/binary, Jit/binary>>
@@ -101,20 +96,13 @@ processor(Environment) ->
     end.
 
 %% 2026-01-02T03:04:05.678Z reads better as 2026-01-02 03:04:05 UTC.
-date(<<Day:10/binary, "T", Time:8/binary, Rest/binary>>) when Rest =/= ~"" ->
-    case binary:last(Rest) of
-        $Z -> <<Day/binary, " ", Time/binary, " UTC">>;
-        _ -> <<Day/binary, " ", Time/binary, Rest/binary>>
-    end;
-date(Other) ->
-    Other.
+date(<<Day:10/binary, "T", Time:8/binary, _/binary>>) -> <<Day/binary, " ", Time/binary, " UTC">>;
+date(Other) -> Other.
 
 revision(Git) when is_map(Git) ->
     Short = string:slice(text(~"revision", Git, ~""), 0, 10),
-    case get(~"dirty", Git) of
-        true -> <<"git ", Short/binary, " with changes">>;
-        _ -> <<"git ", Short/binary>>
-    end;
+    Changes = iolist_to_binary([" with changes" || get(~"dirty", Git) =:= true]),
+    <<"git ", Short/binary, Changes/binary>>;
 revision(_) ->
     ~"".
 

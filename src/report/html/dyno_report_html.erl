@@ -28,7 +28,7 @@ holds it. The page's code puts text into the page as text, never as markup.
     {ok, iodata()} | {error, {?MODULE, reason()}}.
 format(Document, _Options) ->
     maybe
-        Folder = filename:join(priv_folder(), "report"),
+        Folder = filename:join(code:priv_dir(dyno), "report"),
         {ok, Js} ?= asset(Folder, "report.js"),
         {ok, Css} ?= asset(Folder, "report.css"),
         {ok, Hashes} ?= asset(Folder, "hashes.json"),
@@ -42,17 +42,6 @@ format_error({missing, File}) ->
     ["a part of the report's page is missing: ", File, " is not there; install dyno again"].
 
 %% Assets
-
-%% The code server knows an application by its folder's name; where that differs, the place of
-%% this module's own code tells.
-priv_folder() ->
-    case code:priv_dir(dyno) of
-        {error, bad_name} ->
-            {file, Beam} = code:is_loaded(?MODULE),
-            filename:join(filename:dirname(filename:dirname(Beam)), "priv");
-        Folder ->
-            Folder
-    end.
 
 %% The loader reads files inside archives too, which `file` does not.
 asset(Folder, Name) ->

@@ -64,47 +64,32 @@ says_something({_, Text}) ->
 %% A table here is a list of entries: a column, its cells with their styles, and its width.
 fit(Table, #{width := Width, indent := Indent} = Layout) ->
     Space = Width - Indent - ?GAP * (length(Table) - 1),
-    Excess = lists:sum([Wide || {_, _, Wide} <- Table]) - Space,
-    case Excess =< 0 of
-        true -> Table;
-        false -> give_way(Table, Excess, Layout)
-    end.
-
-give_way(Table, Excess, Layout) ->
-    Optional = [Index || {Index, {Column, _, _}} <- lists:enumerate(Table), is(optional, Column)],
-    case {narrowed(Table, Excess, ?READABLE), Optional} of
-        {{Narrowed, 0}, _} ->
+    Optional = [Entry || {Column, _, _} = Entry <- Table, is(optional, Column)],
+    case {narrowed(Table, Space, ?READABLE), Optional} of
+        {{fits, Narrowed}, _} ->
             Narrowed;
         {_, [_ | _]} ->
-            Last = lists:last(Optional),
-            fit([Entry || {Index, Entry} <- lists:enumerate(Table), Index =/= Last], Layout);
+            fit(lists:delete(lists:last(Optional), Table), Layout);
         {_, []} ->
-            {Narrowed, _} = narrowed(Table, Excess, ?NARROWEST),
+            {_, Narrowed} = narrowed(Table, Space, ?NARROWEST),
             Narrowed
     end.
 
-%% Takes the excess from the widest flexible columns; gives also what remains of it.
-narrowed(Table, 0, _Least) ->
-    {Table, 0};
-narrowed(Table, Excess, Least) ->
+%% The widest flexible column gives way, one terminal column after the other.
+narrowed(Table, Space, Least) ->
     Flexible = [
         {Wide, Index}
      || {Index, {Column, _, Wide}} <- lists:enumerate(Table), is(flexible, Column), Wide > Least
     ],
-    case lists:reverse(lists:sort(Flexible)) of
-        [] ->
-            {Table, Excess};
-        [{Wide, Widest} | Others] ->
-            Next = lists:max([Least | [W || {W, _} <- Others]]),
-            Less = max(1, min(Excess, Wide - Next)),
-            Narrower = [
-                case Index of
-                    Widest -> {Column, List, Wide - Less};
-                    _ -> Entry
-                end
-             || {Index, {Column, List, _} = Entry} <- lists:enumerate(Table)
-            ],
-            narrowed(Narrower, Excess - Less, Least)
+    case lists:sum([Wide || {_, _, Wide} <- Table]) =< Space of
+        true ->
+            {fits, Table};
+        false when Flexible =:= [] ->
+            {too_wide, Table};
+        false ->
+            {Wide, Widest} = lists:max(Flexible),
+            {Before, [{Column, Cells, Wide} | After]} = lists:split(Widest - 1, Table),
+            narrowed(Before ++ [{Column, Cells, Wide - 1} | After], Space, Least)
     end.
 
 is(Fit, Column) ->
