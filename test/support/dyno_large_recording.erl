@@ -72,7 +72,7 @@ document(Options) ->
         All = maps:merge(#{functions => 5000, processes => 10000, samples => 3600}, Options),
     Runs = lists:enumerate(?SIZES),
     _ = rand:seed(exsss, {1, 2, 3}),
-    #{
+    {ok, Document} = dyno_recording:validate(#{
         ~"format" => ~"dyno-recording",
         ~"version" => 2,
         ~"status" => ~"complete",
@@ -87,7 +87,8 @@ document(Options) ->
         ~"verdicts" => [],
         ~"warnings" => [],
         ~"error" => null
-    }.
+    }),
+    Document.
 
 run(Place, Size, #{functions := Functions, processes := Processes, samples := Samples}) ->
     Groups = Processes div length(?SIZES),

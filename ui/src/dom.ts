@@ -41,3 +41,12 @@ export function append(parent: Element, children: Child[]): void {
 export function absent(sentence: string): HTMLElement {
     return h('p', { class: 'absent' }, sentence);
 }
+
+/** A table that scrolls by itself where it is wider than the page. */
+export function framed(label: string, kind: string | null, head: Child[], rows: Child[]): HTMLElement {
+    return h(
+        'div',
+        { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': label },
+        h('table', { class: kind ?? undefined }, h('thead', {}, h('tr', {}, ...head)), h('tbody', {}, ...rows)),
+    );
+}

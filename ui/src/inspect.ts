@@ -7,7 +7,6 @@
 import { figure, forgetDetached } from './chart';
 import { absent, h, type Child } from './dom';
 import {
-    counterpart,
     objects,
     runPlace,
     runTitle,
@@ -68,10 +67,6 @@ export function inspector(view: View, kind: Kind): (name: string) => (() => void
 export function reopen(view: View): void {
     const [, kind, name] = /^(function|group) (.*)$/s.exec(chosen('open') ?? '') ?? [];
     if (kind && name) inspector(view, kind as Kind)(name)?.();
-}
-
-function at(view: View, run: Run): string | null {
-    return view.run ? counterpart(view.node, view.run, run) : view.node;
 }
 
 function look(view: View, subject: Subject): void {
@@ -140,7 +135,7 @@ function content(view: View, subject: Subject): Child[] {
 
 function find(view: View, run: Run, { kind, name }: Subject): Row | undefined {
     const { table, by } = places[kind];
-    const of = tableOf(run, table, at(view, run));
+    const of = tableOf(run, table, view.node);
     const column = of?.columns.findIndex((c) => c.name === by) ?? -1;
     const row = of?.rows.find((r) => r[column] === name);
     return of && row && objects({ ...of, rows: [row] })[0];
@@ -171,7 +166,7 @@ function chart(view: View, { kind }: Subject, rows: Map<Run, Row>): Child {
 /** The subject's values, a row a run. */
 function overRuns(view: View, { kind }: Subject, rows: Map<Run, Row>): Child {
     const { table, by } = places[kind];
-    const sample = [...rows.keys()].map((run) => tableOf(run, table, at(view, run)))[0];
+    const sample = [...rows.keys()].map((run) => tableOf(run, table, view.node))[0];
     if (!sample) return null;
     const columns = sample.columns.filter((c) => c.name !== by);
     const first: Column = {

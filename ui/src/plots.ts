@@ -4,7 +4,7 @@
 // Plots whose rows are names: ratios with their intervals, distributions, parts of a whole. They are
 // tables with one column drawn, so they follow the theme, print, and read well aloud.
 
-import { h, type Child } from './dom';
+import { framed, h, type Child } from './dom';
 import { logTicks } from './logaxis';
 import { lineVariable } from './palette';
 import { tick } from './units';
@@ -85,18 +85,8 @@ function axisCell(axis: Axis, label: string, show: (value: number) => string): H
     );
 }
 
-function frame(label: string, kind: string, head: Child[], rows: Child[]): HTMLElement {
-    return h(
-        'div',
-        { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': label },
-        h(
-            'table',
-            { class: `plot-table ${kind}` },
-            h('thead', {}, h('tr', {}, ...head)),
-            h('tbody', {}, ...rows),
-        ),
-    );
-}
+const frame = (label: string, kind: string, head: Child[], rows: Child[]) =>
+    framed(label, `plot-table ${kind}`, head, rows);
 
 const heads = (names: string[]) =>
     names.map((name) => h('th', { scope: 'col', class: 'number' }, name));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The dyno authors
 //
-// The recording as the page sees it (doc/recording.md), and the ways to find things in it.
-// A recording may be partial or newer than this page: what is missing becomes empty here, once.
+// The recording as the page sees it (doc/recording.md), and the ways to find things in it. dyno has
+// checked it and filled in defaults: only titles and groups may be missing.
 
 export interface Text {
     code: string;
@@ -49,7 +49,7 @@ export interface Column {
     unit: string | null;
     help: string;
     /** key, value, low, high or note; of low and high also the value that they bound. */
-    role?: string;
+    role?: string | null;
     of?: string | null;
 }
 
@@ -145,164 +145,50 @@ export interface Recording {
     compared: { old: Recording; new: Recording } | null;
 }
 
-type Raw = Record<string, unknown>;
+type Raw = Record<string, any>;
 
-const list = <T>(value: unknown, each: (raw: Raw) => T): T[] =>
-    Array.isArray(value) ? value.filter((v) => v && typeof v === 'object').map(each) : [];
-const array = <T>(value: unknown): T[] => (Array.isArray(value) ? (value as T[]) : []);
-const text = (value: unknown, otherwise = ''): string =>
-    typeof value === 'string' ? value : typeof value === 'number' ? String(value) : otherwise;
-const number = (value: unknown): number | null => (typeof value === 'number' ? value : null);
-const object = (value: unknown): Raw =>
-    value && typeof value === 'object' && !Array.isArray(value) ? (value as Raw) : {};
-const textOrNull = (value: unknown): string | null => (typeof value === 'string' ? value : null);
-
-const coded = (raw: Raw): Text => ({ code: text(raw.code), text: text(raw.text, text(raw.code)) });
-const codedOrNull = (raw: unknown): Text | null => (raw ? coded(object(raw)) : null);
-
-const named = (raw: Raw) => ({
-    name: text(raw.name, 'unnamed'),
-    title: text(raw.title, text(raw.name, 'unnamed')),
-    unit: text(raw.unit, '1'),
-    group: text(raw.group, 'other'),
-});
-
-const metric = (raw: Raw): Metric => ({
-    ...named(raw),
-    value: number(raw.value),
-    low: number(raw.low),
-    high: number(raw.high),
-});
-
-const histogram = (raw: Raw): Histogram => ({
-    ...named(raw),
-    count: number(raw.count) ?? 0,
-    min: number(raw.min),
-    max: number(raw.max),
-    buckets: array(raw.buckets),
-});
-
-const series = (raw: Raw): Series => ({
-    ...named(raw),
-    node: textOrNull(raw.node),
-    labels: object(raw.labels) as Record<string, string>,
-    times_ms: array(raw.times_ms),
-    values: array(raw.values),
-});
-
-const column = (raw: Raw): Column => ({
-    name: text(raw.name),
-    title: text(raw.title, text(raw.name)),
-    type: text(raw.type, 'string'),
-    unit: textOrNull(raw.unit),
-    help: text(raw.help),
-    role: text(raw.role),
-    of: textOrNull(raw.of),
-});
+const named = (raw: Raw) => ({ ...raw, title: raw.title ?? raw.name, group: raw.group ?? 'other' });
 
 /** A title with what tells it from others of its name. */
-const labelled = (raw: Raw): string =>
-    [text(raw.title, text(raw.name, 'unnamed')), ...Object.values(object(raw.labels))].join(', ');
+const labelled = ({ title, name, labels }: Raw): string => [title ?? name, ...Object.values(labels)].join(', ');
 
-const table = (raw: Raw): Table => {
-    const sort = object(raw.sort);
-    return {
-        name: text(raw.name, 'unnamed'),
-        title: labelled(raw),
-        node: textOrNull(raw.node),
-        sort: raw.sort
-            ? { column: text(sort.column), descending: sort.order === 'descending' }
-            : null,
-        columns: list(raw.columns, column),
-        rows: array(raw.rows),
-        truncated: number(raw.truncated) ?? 0,
-    };
-};
-
-const event = (raw: Raw): Event => ({
-    time_ms: number(raw.time_ms) ?? 0,
-    node: textOrNull(raw.node),
-    process: textOrNull(raw.process),
-    kind: text(raw.kind),
-    text: text(raw.text),
-});
-
-const profile = (raw: Raw): Profile => ({
-    name: text(raw.name),
+const table = (raw: Raw) => ({
+    ...raw,
     title: labelled(raw),
-    node: textOrNull(raw.node),
-    values: list(raw.values, (v) => ({ name: text(v.name), unit: text(v.unit, '1') })),
-    frames: array(raw.frames),
-    samples: list(raw.samples, (s) => ({
-        stack: array(s.stack),
-        values: array(s.values),
-        labels: Object.values(object(s.labels)).map(String),
-    })),
+    sort: raw.sort && { column: raw.sort.column, descending: raw.sort.order === 'descending' },
+    columns: raw.columns.map((c: Raw) => ({ ...c, title: c.title ?? c.name, help: c.help ?? '' })),
 });
 
-const run = (raw: Raw): Run => ({
-    id: text(raw.id),
-    labels: object(raw.labels),
-    size: number(raw.size),
-    repetition: number(raw.repetition) ?? 1,
-    status: text(raw.status, 'partial'),
-    started_at: textOrNull(raw.started_at),
-    duration_ns: number(raw.duration_ns),
-    nodes: list(raw.nodes, (n) => ({ ...n, name: text(n.name), role: text(n.role) }) as TargetNode),
-    metrics: list(raw.metrics, metric),
-    histograms: list(raw.histograms, histogram),
-    series: list(raw.series, series),
-    tables: list(raw.tables, table),
-    events: {
-        dropped: number(object(raw.events).dropped) ?? 0,
-        items: list(object(raw.events).items, event),
-    },
-    profiles: list(raw.profiles, profile),
-    warnings: list(raw.warnings, coded),
-    error: codedOrNull(raw.error),
+const profile = (raw: Raw) => ({
+    ...raw,
+    title: labelled(raw),
+    samples: raw.samples.map((s: Raw) => ({ ...s, labels: Object.values(s.labels).map(String) })),
 });
 
-const verdict = (raw: Raw): Verdict => ({
-    kind: text(raw.kind),
-    name: text(raw.name),
-    run: textOrNull(raw.run),
-    result: text(raw.result, 'unknown'),
-    text: text(raw.text),
-    threshold: raw.threshold ? threshold(object(raw.threshold)) : null,
-});
-
-const threshold = (raw: Raw) => ({
-    operator: text(raw.operator),
-    unit: text(raw.unit, '1'),
-    value: number(raw.value),
+const run = (raw: Raw) => ({
+    ...raw,
+    metrics: raw.metrics.map((m: Raw) => ({ low: null, high: null, ...named(m) })),
+    histograms: raw.histograms.map(named),
+    series: raw.series.map(named),
+    tables: raw.tables.map(table),
+    profiles: raw.profiles.map(profile),
 });
 
 export function read(json: string): Recording {
-    return recording(object(JSON.parse(json)));
+    return recording(JSON.parse(json));
 }
 
 function recording(raw: Raw): Recording {
-    const both = object(raw.recordings);
+    const both = raw.recordings;
     return {
-        name: text(raw.name, 'Unnamed'),
-        status: text(raw.status, 'partial'),
-        command: text(raw.command),
-        version: number(raw.version) ?? 0,
-        parameters: object(raw.parameters),
-        environment: object(raw.environment),
-        started_at: textOrNull(raw.started_at),
-        duration_ns: number(raw.duration_ns),
-        runs: list(raw.runs, run),
-        tables: list(raw.tables, table),
-        verdicts: list(raw.verdicts, verdict),
-        warnings: list(raw.warnings, coded),
-        error: codedOrNull(raw.error),
-        compared:
-            both.old && both.new
-                ? { old: recording(object(both.old)), new: recording(object(both.new)) }
-                : null,
+        ...(raw as Recording),
+        runs: raw.runs.map(run),
+        tables: raw.tables.map(table),
+        compared: both ? { old: recording(both.old), new: recording(both.new) } : null,
     };
 }
+
+export const num = (value: unknown): number | null => (typeof value === 'number' ? value : null);
 
 /** Whether its size tells a run from others; several cases may have an input of the same size. */
 const isBySize = (run: Run): boolean => run.size !== null && !('case' in run.labels);
@@ -315,15 +201,17 @@ export function runTitle(recording: Recording, which: Run): string {
     return repeated ? `${size} (${which.repetition})` : size;
 }
 
+const labelOf = ({ parameters }: Recording) => String(parameters.size_label ?? '').trim();
+
 /** What the sizes count, as the suite calls it; runs may have none. */
 export function sizeLabel(recording: Recording): string {
-    return text(recording.parameters.size_label) || (recording.runs.some(isBySize) ? 'Size' : 'Run');
+    return labelOf(recording) || (recording.runs.some(isBySize) ? 'Size' : 'Run');
 }
 
 /** A run within a sentence: `16 clients`, `1 client`, `size 16`, `run small`. */
 export function runPlace(recording: Recording, which: Run): string {
     const title = runTitle(recording, which);
-    const label = text(recording.parameters.size_label).trim();
+    const label = labelOf(recording);
     if (!isBySize(which)) return `run ${title}`;
     if (label === '' || label.toLowerCase() === 'size') return `size ${title}`;
     const [count, repetition] = title.split(' (');
@@ -384,16 +272,6 @@ export function nodesOf(which: Run): string[] {
         if (item.node) names.add(item.node);
     }
     return [...names];
-}
-
-/**
- * The node of another run that stands where a node stands in this one: the same by name, or else by
- * place, because a suite may start fresh nodes, with fresh names, for each run.
- */
-export function counterpart(node: string | null, run: Run, other: Run): string | null {
-    const names = nodesOf(other);
-    if (node === null || names.includes(node)) return node;
-    return names[nodesOf(run).indexOf(node)] ?? null;
 }
 
 /** Whether something belongs to the chosen node: what has no node belongs to all. */

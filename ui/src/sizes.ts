@@ -14,7 +14,7 @@ export function sizesOf(recording: Recording): number[] {
     return [...new Set(sizes)].sort((a, b) => a - b);
 }
 
-function median(values: number[]): number | null {
+export function median(values: number[]): number | null {
     if (values.length === 0) return null;
     const sorted = [...values].sort((a, b) => a - b);
     const middle = sorted.length >> 1;

@@ -8,6 +8,7 @@ import { figure, type Chart } from '../chart';
 import { absent, h, type Child } from '../dom';
 import {
     findMetric,
+    num,
     objects,
     runTitle,
     tableNamed,
@@ -19,6 +20,7 @@ import {
     type Table,
 } from '../recording';
 import { axisFor, forest, strips } from '../plots';
+import { median } from '../sizes';
 import { tableView } from '../table';
 import { verdictWords } from '../tablecells';
 import { format, ratio, share, tick } from '../units';
@@ -26,8 +28,6 @@ import type { Section, View } from '../view';
 
 /** Codes whose medians are further apart than this have too little room on one axis. */
 const oneAxisUpTo = 3;
-
-const num = (value: unknown): number | null => (typeof value === 'number' ? value : null);
 
 export function threshold(recording: Recording): number {
     return num(recording.parameters.threshold) ?? 0.03;
@@ -170,32 +170,26 @@ function disturbance(run: Run, rows: Row[]): Child {
     );
 }
 
-interface Code {
-    label: string;
-    series: Series;
-    row: Row | undefined;
-    median: number;
-}
-
-function codesOf(run: Run): Code[] {
+/** The rounds of each code, which has its colour by its place. */
+export function codesOf(run: Run): (Sample & { series: Series })[] {
     const rows = objects(tableNamed(run, 'codes'));
     return run.series
-        .filter((s) => s.name === 'bench.time')
-        .map((series) => {
+        .filter((s) => s.name === 'bench.time' && s.values.some((v) => v !== null))
+        .map((series, colour) => {
             const label = String(series.labels.code ?? series.title);
             const row = rows.find((r) => r.code === label);
-            const values = known(series.values);
-            return { label, series, row, median: num(row?.time_per_call) ?? middle(values) };
-        })
-        .filter((code) => known(code.series.values).length > 0);
-}
-
-const known = (values: (number | null)[]) => values.filter((v): v is number => v !== null);
-
-export function middle(values: number[]): number {
-    const sorted = [...values].sort((a, b) => a - b);
-    const half = sorted.length >> 1;
-    return sorted.length % 2 ? sorted[half]! : (sorted[half - 1]! + sorted[half]!) / 2;
+            const values = series.values.filter((v): v is number => v !== null);
+            return {
+                label,
+                series,
+                values,
+                median: num(row?.time_per_call) ?? median(values) ?? 0,
+                low: num(row?.low),
+                high: num(row?.high),
+                unit: series.unit,
+                colour,
+            };
+        });
 }
 
 export const rounds: Section = {
@@ -208,19 +202,8 @@ export const rounds: Section = {
         return [
             h('h3', {}, 'Distribution'),
             distribution(
-                // The fastest first, as above; a code keeps its colour.
-                codes
-                    .map((code, index) => ({ ...code, colour: index }))
-                    .sort((a, b) => a.median - b.median)
-                    .map(({ label, series, row, median, colour }) => ({
-                        label,
-                        values: known(series.values),
-                        low: num(row?.low),
-                        high: num(row?.high),
-                        median,
-                        unit: series.unit,
-                        colour,
-                    })),
+                // The fastest first, as above.
+                [...codes].sort((a, b) => a.median - b.median),
             ),
             h('div', { class: 'grid wide' }, figure(overTime(codes)), waiting(run)),
         ];
@@ -287,7 +270,7 @@ export function distribution(samples: Sample[]): HTMLElement {
 }
 
 /** Each round by the median of its code: what disturbs the machine moves all lines at once. */
-function overTime(codes: Code[]): Chart {
+function overTime(codes: ReturnType<typeof codesOf>): Chart {
     const times = codes[0]!.series.times_ms;
     return {
         title: 'Rounds over time',

@@ -6,10 +6,11 @@
 
 import uPlot from 'uplot';
 import { figure, type Chart } from '../chart';
-import { absent, h, type Child } from '../dom';
+import { absent, framed, h, type Child } from '../dom';
 import {
     findMetric,
     mostOf,
+    num,
     objects,
     runTitle,
     sizeLabel,
@@ -26,14 +27,12 @@ import { tableView } from '../table';
 import { verdictWords } from '../tablecells';
 import { date, format, ratio, share } from '../units';
 import type { Section, View } from '../view';
-import { distribution, middle, threshold, type Sample } from './bench';
+import { codesOf, distribution, threshold } from './bench';
 import { plain, words } from './environment';
 
 /** Rows of a plot; the table below it has all. */
 const mostRows = 20;
 const mostRuns = 12;
-
-const num = (value: unknown): number | null => (typeof value === 'number' ? value : null);
 
 const tones: Record<string, ForestRow['tone']> = {
     slower: 'bad',
@@ -181,8 +180,8 @@ function benches(before: Recording, after: Recording): Child[] {
     const shown = common.slice(0, mostRuns);
     const blocks = shown.flatMap((run) => {
         const old = before.runs.find((r) => r.id === run.id)!;
-        const samples = roundsOf(run).flatMap((sample) => {
-            const was = roundsOf(old).find((s) => s.label === sample.label);
+        const samples = codesOf(run).flatMap((sample) => {
+            const was = codesOf(old).find((s) => s.label === sample.label);
             return was
                 ? [
                       { ...was, label: `${was.label} – old`, colour: 1, base: was.median },
@@ -199,29 +198,6 @@ function benches(before: Recording, after: Recording): Child[] {
     if (common.length > shown.length)
         blocks.push(absent(`${common.length - shown.length} more runs are not drawn.`));
     return blocks;
-}
-
-function roundsOf(run: Run): Sample[] {
-    const rows = objects(tableNamed(run, 'codes'));
-    return run.series
-        .filter((s) => s.name === 'bench.time')
-        .flatMap((series) => {
-            const label = String(series.labels.code ?? series.title);
-            const row = rows.find((r) => r.code === label);
-            const values = series.values.filter((v): v is number => v !== null);
-            if (values.length === 0) return [];
-            return [
-                {
-                    label,
-                    values,
-                    median: num(row?.time_per_call) ?? middle(values),
-                    low: num(row?.low),
-                    high: num(row?.high),
-                    unit: series.unit,
-                    colour: 0,
-                },
-            ];
-        });
 }
 
 function tests(before: Recording, after: Recording): Child[] {
@@ -350,26 +326,12 @@ export const conditions: Section = {
         }
         const head = ['', 'Old', 'New'].map((name) => h('th', { scope: 'col' }, name));
         return [
-            h(
-                'div',
-                { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Differences' },
-                h(
-                    'table',
-                    { class: 'differences' },
-                    h('thead', {}, h('tr', {}, ...head)),
-                    h(
-                        'tbody',
-                        {},
-                        ...rows.map(([name, was, is]) =>
-                            h(
-                                'tr',
-                                {},
-                                h('th', { scope: 'row' }, name),
-                                h('td', {}, was),
-                                h('td', {}, is),
-                            ),
-                        ),
-                    ),
+            framed(
+                'Differences',
+                'differences',
+                head,
+                rows.map(([name, was, is]) =>
+                    h('tr', {}, h('th', { scope: 'row' }, name), h('td', {}, was), h('td', {}, is)),
                 ),
             ),
             h(

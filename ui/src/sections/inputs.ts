@@ -4,7 +4,7 @@
 // A benchmark over several inputs or cases: each code at each input, and how it grows.
 
 import { figure } from '../chart';
-import { h, type Child } from '../dom';
+import { framed, h, type Child } from '../dom';
 import { objects, tableNamed, type Recording, type Row, type Run } from '../recording';
 import { sizeChart } from '../sizes';
 import { format, raw, ratio } from '../units';
@@ -94,37 +94,21 @@ function block(recording: Recording, { name, runs }: Block): Child[] {
     const label = name ?? 'Time per call by input';
     return [
         h('h3', {}, label),
-        h(
-            'div',
-            { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': label },
-            h(
-                'table',
-                { class: 'matrix' },
+        framed(
+            label,
+            'matrix',
+            [
+                h('th', { scope: 'col' }, 'Code'),
+                ...runs.map(({ input }) => h('th', { scope: 'col', class: 'number' }, input)),
+                fits.length > 0 ? h('th', { scope: 'col' }, 'Growth') : null,
+            ],
+            codes.map((code) =>
                 h(
-                    'thead',
+                    'tr',
                     {},
-                    h(
-                        'tr',
-                        {},
-                        h('th', { scope: 'col' }, 'Code'),
-                        ...runs.map(({ input }) => h('th', { scope: 'col', class: 'number' }, input)),
-                        fits.length > 0 ? h('th', { scope: 'col' }, 'Growth') : null,
-                    ),
-                ),
-                h(
-                    'tbody',
-                    {},
-                    ...codes.map((code) =>
-                        h(
-                            'tr',
-                            {},
-                            h('th', { scope: 'row' }, code),
-                            ...rows.map((of) => cell(code, of)),
-                            fits.length > 0
-                                ? h('td', {}, String(growth(code)?.text ?? ''))
-                                : null,
-                        ),
-                    ),
+                    h('th', { scope: 'row' }, code),
+                    ...rows.map((of) => cell(code, of)),
+                    fits.length > 0 ? h('td', {}, String(growth(code)?.text ?? '')) : null,
                 ),
             ),
         ),

@@ -4,7 +4,7 @@
 // The answer first: did it pass, what are the metrics at each size, what to beware of, and where
 // it was measured.
 
-import { absent, h, type Child } from '../dom';
+import { absent, framed, h, type Child } from '../dom';
 import { answers } from './bench';
 import { outcome } from './compare';
 import { environment } from './environment';
@@ -439,10 +439,6 @@ function fixedTable(
                   h('span', { class: 'count' }, note),
               )
             : null,
-        h(
-            'div',
-            { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': caption || 'Metrics' },
-            h('table', {}, h('thead', {}, h('tr', {}, ...head)), h('tbody', {}, ...rows)),
-        ),
+        framed(caption || 'Metrics', null, head, rows),
     );
 }

@@ -9,7 +9,6 @@ import { absent, h, type Child } from '../dom';
 import { inspector } from '../inspect';
 import { stacks } from '../plots';
 import {
-    counterpart,
     findMetric,
     objects,
     ofNode,
@@ -143,12 +142,7 @@ const secondary = ['ended', 'lifetime_p90', 'lifetimes', 'sampled'];
 
 /** What follows from other columns, or says how good they are, would push them off the screen. */
 function without(table: Table, names: string[]): Table {
-    const kept = table.columns.map((c) => !names.includes(c.name));
-    return {
-        ...table,
-        columns: table.columns.filter((_, i) => kept[i]),
-        rows: table.rows.map((row) => row.filter((_, i) => kept[i])),
-    };
+    return reordered(table, table.columns.map((c) => c.name).filter((name) => !names.includes(name)));
 }
 
 const growthColumns = ['name', 'exponent', 'low', 'high', 'smallest', 'largest', 'extrapolated', 'share', 'kind'];
@@ -221,8 +215,7 @@ function column(table: Table, name: string): number {
 function perCall(view: View, wanted: string[]): Map<Run, Map<string, Row>> {
     const result = new Map<Run, Map<string, Row>>();
     for (const run of view.recording.runs) {
-        const node = view.run ? counterpart(view.node, view.run, run) : view.node;
-        const table = tableOf(run, 'functions', node);
+        const table = tableOf(run, 'functions', view.node);
         if (!table) continue;
         const name = column(table, 'function');
         const rows = table.rows.filter((row) => wanted.includes(String(row[name])));
@@ -240,18 +233,16 @@ interface Spent {
 }
 
 function spent(view: View, run: Run): Spent {
-    const node = view.run ? counterpart(view.node, view.run, run) : view.node;
-    const time = new Map<string, number>();
-    let all = 0;
-    const table = tableOf(run, 'functions', node);
-    const [name, own] = table ? [column(table, 'function'), column(table, 'own_time')] : [-1, -1];
-    for (const row of table?.rows ?? []) {
-        const value = row[own];
-        if (typeof value !== 'number') continue;
-        time.set(String(row[name]), value);
-        all += value;
-    }
+    const time = numbersOf(tableOf(run, 'functions', view.node), 'function', 'own_time');
+    const all = [...time.values()].reduce((sum, value) => sum + value, 0);
     return { time, all, operations: findMetric(run, 'operations.count')?.value ?? 0 };
+}
+
+/** The numbers of a column, by the names in another. */
+function numbersOf(table: Table | undefined, name: string, of: string): Map<string, number> {
+    const [key, value] = table ? [column(table, name), column(table, of)] : [-1, -1];
+    const known = (table?.rows ?? []).filter((row) => typeof row[value] === 'number');
+    return new Map(known.map((row) => [String(row[key]), row[value] as number]));
 }
 
 /** The functions that take the most, over the sizes: where the time goes, and that of a call. */
@@ -329,21 +320,13 @@ function stacked(view: View, of: Spent[][], top: string[]): Child {
 function memoryChart(view: View, table: Table): Child {
     const { recording } = view;
     if (sizesOf(recording).length < 2 || column(table, 'memory_max') < 0) return null;
-    const top = objects(table)
-        .filter((r) => typeof r.memory_max === 'number')
-        .sort((a, b) => Number(b.memory_max) - Number(a.memory_max))
+    const top = [...numbersOf(table, 'group', 'memory_max')]
+        .sort((a, b) => b[1] - a[1])
         .slice(0, topFunctions)
-        .map((r) => String(r.group));
-    const found = new Map<Run, Map<string, number>>();
-    for (const run of recording.runs) {
-        const node = view.run ? counterpart(view.node, view.run, run) : view.node;
-        const of = tableOf(run, 'processes', node);
-        const values = new Map<string, number>();
-        const [group, most] = of ? [column(of, 'group'), column(of, 'memory_max')] : [-1, -1];
-        for (const row of of?.rows ?? [])
-            if (typeof row[most] === 'number') values.set(String(row[group]), row[most]);
-        found.set(run, values);
-    }
+        .map(([group]) => group);
+    const found = new Map(
+        recording.runs.map((run) => [run, numbersOf(tableOf(run, 'processes', view.node), 'group', 'memory_max')]),
+    );
     const chart = sizeChart(
         recording,
         'Most memory over sizes, of the groups that have the most',
