@@ -91,16 +91,10 @@ system() ->
             Text ->
                 text(Text)
         end,
-    case os:type() of
-        {unix, linux} ->
-            {~"Linux", first_line("/proc/sys/kernel/osrelease", Version)};
-        {unix, darwin} ->
-            {~"macOS", Version};
-        {win32, _} ->
-            {~"Windows", Version};
-        {_, Name} ->
-            {atom_to_binary(Name), Version}
-    end.
+    {_, Name} = os:type(),
+    Names = #{linux => ~"Linux", darwin => ~"macOS", nt => ~"Windows"},
+    Os = maps:get(Name, Names, atom_to_binary(Name)),
+    {Os, first_line("/proc/sys/kernel/osrelease", Version)}.
 
 cpu_model() ->
     case {os:type(), field("/proc/cpuinfo", ~"(?m)^(?:model name|cpu model|cpu)\\s*:\\s*(.+)$")} of

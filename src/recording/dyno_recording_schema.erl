@@ -14,47 +14,17 @@
 
 -export_type([object_name/0, type/0, field/0, check/0]).
 
--type object_name() ::
-    document
-    | parameters
-    | environment
-    | git
-    | run
-    | node
-    | metric
-    | histogram
-    | series
-    | table
-    | sort
-    | column
-    | events
-    | event
-    | profile
-    | profile_value
-    | profile_sample
-    | verdict
-    | threshold
-    | note.
+-doc "One of `objects/0`.".
+-type object_name() :: atom().
 
 -doc """
-`open`: strings of which readers know these, and take others as they are; `unit`: those of
-`m:dyno_unit`. `labels`: an object of strings and numbers. `bucket`: `[low, high, count]`. `row`: a
-cell for each column.
+The name of an object, or of what needs no fields: `string`, `boolean`, `integer`, `natural` (from
+0), `positive`, `number`, `json`, `any_object`. `labels`: an object of strings and numbers.
+`bucket`: `[low, high, count]`. `row`: a cell for each column. `unit`: those of `m:dyno_unit`.
+`open`: strings of which readers know these, and take others as they are.
 """.
 -type type() ::
-    object_name()
-    | string
-    | boolean
-    | integer
-    | natural
-    | positive
-    | number
-    | json
-    | any_object
-    | labels
-    | bucket
-    | row
-    | unit
+    atom()
     | {list, type()}
     | {nullable, type()}
     | {one_of, [binary() | integer(), ...]}

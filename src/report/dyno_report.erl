@@ -19,22 +19,8 @@ module with `c:format/2`, and one line in `registry/0` below.
 -doc "A recording as `json:decode/1` gives it; doc/recording.md describes its fields.".
 -type document() :: #{binary() => json:decode_value()}.
 
--doc "The name of a format.".
--type format() ::
-    console
-    | json
-    | jsonl
-    | html
-    | csv
-    | md
-    | junit
-    | benchstat
-    | github
-    | gitlab
-    | folded
-    | speedscope
-    | pprof
-    | callgrind.
+-doc "The name of a format: one of `formats/0`.".
+-type format() :: atom().
 
 -doc "What the place where the report is shown can do; every key has a default.".
 -type options() :: #{

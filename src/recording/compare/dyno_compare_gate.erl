@@ -19,20 +19,8 @@ verdict is `unknown`.
 -doc "A condition.".
 -opaque t() :: #{subject := subject(), share := float(), text := binary()}.
 
-%% Of times; of the recording's deciding metric; one of a benchmark's; or the name of any.
--type subject() ::
-    slower
-    | faster
-    | worse
-    | reductions
-    | words
-    | messages
-    | whole
-    | gc
-    | memory
-    | cpu
-    | wall
-    | binary().
+%% One of ?SUBJECTS, of times, of the deciding metric or of a benchmark's; or the name of any metric.
+-type subject() :: atom() | binary().
 
 -doc "What is wrong, and where: characters from 0.".
 -type reason() :: {

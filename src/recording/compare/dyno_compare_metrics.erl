@@ -25,6 +25,8 @@
     values := [number(), ...]
 }.
 
+-type value() :: number() | undefined.
+
 -doc "Of metrics, or of columns: `latency.p95`, `processes.memory_max`.".
 -type names() :: [binary()].
 
@@ -83,14 +85,8 @@ by_name(Names, Document) ->
     ]).
 
 -doc "The change of a metric: its values, their ratio with its interval, and what that means.".
--spec change(metric(), {Old, New}, {Ratio, Low, High}, dyno_compare:verdict()) ->
-    dyno_compare:change()
-when
-    Old :: number() | undefined,
-    New :: number() | undefined,
-    Ratio :: float() | undefined,
-    Low :: float() | undefined,
-    High :: float() | undefined.
+-spec change(metric(), {value(), value()}, {value(), value(), value()}, dyno_compare:verdict()) ->
+    dyno_compare:change().
 change(Metric, {Old, New}, {Ratio, Low, High}, Verdict) ->
     (maps:remove(values, Metric))#{
         old => Old, new => New, ratio => Ratio, low => Low, high => High, verdict => Verdict

@@ -25,29 +25,25 @@ inputs; where the throughput of a search for the best concurrency stops to rise.
 -doc "The codes, in the order of their times, and by inputs.".
 -spec codes(dyno_report:document()) -> [section()].
 codes(Document) ->
-    Metric = dyno_report_document:text(~"metric", get(~"parameters", Document, #{}), ~"time"),
+    Parameters = get(~"parameters", Document, #{}),
+    Metric = dyno_report_document:text(~"metric", Parameters, ~"time"),
+    %% Of several processes it is said whose.
+    PerSecond =
+        case get(~"concurrency", Parameters, 1) of
+            1 -> ~"per second";
+            _ -> ~"per second, all"
+        end,
     Tables = [
-        {name(~"id", Run), per_second(Table), dyno_recording:rows(Table)}
+        {name(~"id", Run), Rows}
      || Run <- dyno_recording:runs(Document),
-        Table <- dyno_recording:tables(Run, ~"codes")
+        [_ | _] = Rows <- [dyno_recording:rows(Run, ~"codes")]
     ],
     Codes = lists:append([
         codes(title(Id, Tables), {Metric, PerSecond}, Rows) ++
             dyno_report_section:text(none, words(Rows, Metric, Document))
-     || {Id, PerSecond, Rows} <- Tables
+     || {Id, Rows} <- Tables
     ]),
     Codes ++ inputs(Metric, Document).
-
-%% Of several processes it is said whose.
-per_second(Table) ->
-    Titles = [
-        Title
-     || #{~"name" := ~"calls_per_second", ~"title" := Title} <- get(~"columns", Table, [])
-    ],
-    case Titles of
-        [<<"Calls per second, all ", _/binary>>] -> ~"per second, all";
-        _ -> ~"per second"
-    end.
 
 title(_Id, [_]) -> ~"Codes";
 title(Id, _Tables) -> <<"Codes: ", Id/binary>>.
@@ -128,9 +124,7 @@ words([Fastest | Others], Metric, Document) ->
     [
         sentence(Row, {name(~"code", Fastest), Metric}, Threshold)
      || Row <- lists:sublist(Others, ?MOST_SENTENCES)
-    ];
-words([], _Metric, _Document) ->
-    [].
+    ].
 
 sentence(Row, {Fastest, Metric}, Threshold) ->
     Code = name(~"code", Row),
