@@ -13,29 +13,15 @@ Reads from a recording what a report shows; what is absent and what is `null` ar
 %% Runs
 -export([run_title/1, place/2, metric/2, metric_value/2, values/3, nodes/1]).
 %% Tables
--export([columns/1, unit/2]).
+-export([unit/2]).
 
--export_type([object/0, row/0, column/0, judged/0]).
+-export_type([object/0, row/0, judged/0]).
 
 -doc "A JSON object of a recording.".
 -type object() :: #{binary() => json:decode_value()}.
 
 -doc "A table's row as an object: the value by the column's name.".
 -type row() :: object().
-
--doc """
-A column of a table with its role. Where the recording says none, a first column of strings is the
-key, other strings are notes, and numbers are values.
-""".
--type column() :: #{
-    name := binary(),
-    title := binary(),
-    type := binary() | null,
-    unit := binary() | null,
-    role := binary(),
-    %% The value that a column of the role low or high is a bound of.
-    'of' := binary() | null
-}.
 
 -doc "What was demanded, how that ended, and why.".
 -type judged() :: {unicode:chardata(), pass | fail | error, unicode:chardata()}.
@@ -198,27 +184,8 @@ nodes(Run) ->
         Roles -> Roles
     end.
 
--doc "A table's columns, each with a role.".
--spec columns(object()) -> [column()].
-columns(Table) ->
-    [
-        #{
-            name => name(~"name", Column),
-            title => text(~"title", Column, name(~"name", Column)),
-            type => get(~"type", Column),
-            unit => get(~"unit", Column),
-            role => get(~"role", Column, role(Index, get(~"type", Column))),
-            'of' => get(~"of", Column)
-        }
-     || {Index, Column} <- lists:enumerate(get(~"columns", Table, []))
-    ].
-
-role(1, ~"string") -> ~"key";
-role(_Index, ~"string") -> ~"note";
-role(_Index, _Type) -> ~"value".
-
 -doc "The unit of a column's value in a row: a table of different things has a column `unit`.".
--spec unit(column(), row()) -> binary() | null.
-unit(#{unit := null, role := Role}, Row) when Role =/= ~"key", Role =/= ~"note" ->
+-spec unit(Column :: object(), row()) -> binary() | null.
+unit(#{~"unit" := null, ~"role" := Role}, Row) when Role =/= ~"key", Role =/= ~"note" ->
     get(~"unit", Row);
-unit(#{unit := Unit}, _Row) -> Unit.
+unit(#{~"unit" := Unit}, _Row) -> Unit.

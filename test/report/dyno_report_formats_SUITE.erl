@@ -209,7 +209,11 @@ bench(Labels) -> bench(Labels, ~"slower").
 
 bench([A, B], Verdict) ->
     Names = fun(Of) ->
-        [#{name => Name, type => Type, unit => Unit} || {Name, Type, Unit} <- Of]
+        [
+            #{name => Name, type => Type, unit => Unit, role => Role}
+         || {Name, Type, Unit} <- Of,
+            Role <- [maps:get(Name, #{code => key, verdict => note}, value)]
+        ]
     end,
     Document = dyno_recording:new(bench, ~"2 codes", #{}, #{schedulers_online => 4}),
     Codes = Names([

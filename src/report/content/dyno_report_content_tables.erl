@@ -188,13 +188,13 @@ numbered(Texts, Rows, _Without) ->
 
 %% Each is a column of the section, and what it shows of a row.
 columns(View, Table) ->
-    Columns = dyno_report_document:columns(Table),
+    Columns = get(~"columns", Table),
     Chosen =
         case View of
             #{columns := Names} -> chosen(Names, Columns);
-            #{} -> [{Column, small(Title), plain} || #{title := Title} = Column <- by_role(Columns)]
+            #{} -> [{Column, small(Column), plain} || Column <- by_role(Columns)]
         end,
-    Values = [Name || {#{name := Name, role := ~"value"}, _, _} <- Chosen],
+    Values = [Name || {#{~"name" := Name, ~"role" := ~"value"}, _, _} <- Chosen],
     %% The first two values stay whatever the width.
     Fixed = lists:sublist(Values, 2),
     %% What a view puts at the end may be left out, what nobody chose may be important.
@@ -212,9 +212,9 @@ chosen(Names, Columns) ->
     [
         {Column, Title, Look}
      || {Name, Titled, Look} <- lists:map(fun wanted/1, Names),
-        #{name := Is, title := Own} = Column <- Columns,
+        #{~"name" := Is} = Column <- Columns,
         Is =:= Name,
-        Title <- [hd([Titled || Titled =/= same] ++ [small(Own)])]
+        Title <- [hd([Titled || Titled =/= same] ++ [small(Column)])]
     ].
 
 wanted({_, _, bar} = Column) -> Column;
@@ -224,45 +224,49 @@ wanted(Name) -> {Name, same, plain}.
 by_role(Columns) ->
     [
         Column
-     || Role <- [~"key", ~"value", ~"note"],
-        #{role := Of, name := Name} = Column <- Columns,
+     || Role <- [~"key", ~"value", ~"note", null],
+        #{~"role" := Of, ~"name" := Name} = Column <- Columns,
         Of =:= Role,
         Name =/= ~"unit"
     ].
 
 %% Titles of columns are small in a text; what is an abbreviation stays.
-small(<<First/utf8, Second/utf8, _/binary>> = Title) when
-    First >= $A, First =< $Z, Second >= $a, Second =< $z
-->
-    <<_, Rest/binary>> = Title,
-    <<(First + 32), Rest/binary>>;
-small(Title) ->
-    Title.
+small(Column) ->
+    case title(Column) of
+        <<First, Second, Rest/binary>> when First >= $A, First =< $Z, Second >= $a, Second =< $z ->
+            <<(First + 32), Second, Rest/binary>>;
+        Title ->
+            Title
+    end.
 
-column(#{role := ~"value", name := Name} = Column, Title, Look, {Fixed, _, Columns, Table, View}) ->
+column(#{~"role" := ~"value"} = Column, Title, Look, {Fixed, _, Columns, Table, View}) ->
     Stays =
-        case lists:member(Name, Fixed) of
+        case lists:member(get(~"name", Column), Fixed) of
             true -> number;
             false -> optional
         end,
     Bounds = bounds(Column, Columns),
     [{Title, Stays, shown(Column, Bounds, View)}] ++
         interval(Column, Bounds, View) ++
-        [{~"", note, bar(Name, Table)} || Look =:= bar];
-column(#{role := ~"note", name := Name} = Column, Title, _Look, {_, Notes, _, _, _}) ->
+        [{~"", note, bar(Column, Table)} || Look =:= bar];
+column(#{~"role" := ~"note", ~"name" := Name} = Column, Title, _Look, {_, Notes, _, _, _}) ->
     Stays =
         case lists:member(Name, ?JUDGING) of
             true -> word;
             false -> Notes
         end,
     [{Title, Stays, fun(Row) -> cell(Column, Row) end}];
-column(#{type := Type} = Column, Title, _Look, _) when Type =:= ~"integer"; Type =:= ~"number" ->
+column(#{~"type" := Type} = Column, Title, _, _) when Type =:= ~"integer"; Type =:= ~"number" ->
     [{Title, number, fun(Row) -> cell(Column, Row) end}];
 column(Column, Title, _Look, _) ->
     [{Title, name, fun(Row) -> cell(Column, Row) end}].
 
-bounds(#{name := Name}, Columns) ->
-    case #{Role => Bound || #{role := Role, 'of' := Of, name := Bound} <- Columns, Of =:= Name} of
+bounds(#{~"name" := Name}, Columns) ->
+    Bounds = #{
+        Role => Bound
+     || #{~"role" := Role, ~"of" := Of, ~"name" := Bound} <- Columns, Of =:= Name
+    },
+    case Bounds of
         #{~"low" := Low, ~"high" := High} ->
             fun(Row) ->
                 case {get(Low, Row), get(High, Row)} of
@@ -275,7 +279,7 @@ bounds(#{name := Name}, Columns) ->
     end.
 
 %% Of what was not met at all, or cannot be told, the other end of the interval is known.
-shown(#{name := Name} = Column, Bounds, #{off_by := _}) when is_function(Bounds) ->
+shown(#{~"name" := Name} = Column, Bounds, #{off_by := _}) when is_function(Bounds) ->
     fun(Row) ->
         case {get(Name, Row), get(~"note", Row), Bounds(Row)} of
             {Value, Note, {_, To}} when To > 0, Value == 0 orelse is_binary(Note) ->
@@ -289,7 +293,7 @@ shown(Column, _Bounds, _View) ->
 
 interval(_Column, none, _View) ->
     [];
-interval(#{name := Name}, Bounds, #{off_by := Name}) ->
+interval(#{~"name" := Name}, Bounds, #{off_by := Name}) ->
     Off = fun(Row) ->
         case {get(Name, Row), get(~"note", Row), Bounds(Row)} of
             {Value, null, {From, To}} when Value > 0, To > From ->
@@ -313,14 +317,13 @@ interval(Column, Bounds, _View) ->
     end,
     [{~"interval", optional, Show}].
 
-bar(Name, Table) ->
+bar(#{~"name" := Name, ~"unit" := Unit}, Table) ->
+    Rows = dyno_recording:rows(Table),
     Longest =
-        case [C || #{name := N} = C <- dyno_report_document:columns(Table), N =:= Name] of
+        case Unit of
             %% Of the whole.
-            [#{unit := ~"ratio"}] -> 1;
-            _ ->
-                Rows = dyno_recording:rows(Table),
-                lists:max([0 | [Value || #{Name := Value} <- Rows, is_number(Value)]])
+            ~"ratio" -> 1;
+            _ -> lists:max([0 | [Value || #{Name := Value} <- Rows, is_number(Value)]])
         end,
     fun(Row) ->
         case get(Name, Row) of
@@ -332,13 +335,13 @@ bar(Name, Table) ->
 %% Cells
 
 %% A table that does not count everything says in its column `counted` what it did.
-cell(#{name := ~"calls"}, #{~"counted" := ~"not counted"}) ->
+cell(#{~"name" := ~"calls"}, #{~"counted" := ~"not counted"}) ->
     ~"not counted";
-cell(#{name := ~"calls"} = Column, #{~"counted" := ~"estimated", ~"calls" := Calls} = Row) when
+cell(#{~"name" := ~"calls"} = Column, #{~"counted" := ~"estimated", ~"calls" := Calls} = Row) when
     is_number(Calls)
 ->
     <<"~", (number(Calls, Column, Row))/binary>>;
-cell(#{name := Name, role := Role} = Column, Row) ->
+cell(#{~"name" := Name, ~"role" := Role} = Column, Row) ->
     case get(Name, Row) of
         Text when is_binary(Text) ->
             text(Name, Text);
@@ -364,9 +367,9 @@ text(Name, Text) ->
         false -> dyno_report_text:clean(Text)
     end.
 
-number(Value, #{name := ~"ratio"}, _Row) ->
+number(Value, #{~"name" := ~"ratio"}, _Row) ->
     dyno_report_document:factor(Value);
-number(Value, #{name := ~"exponent"}, _Row) ->
+number(Value, #{~"name" := ~"exponent"}, _Row) ->
     float_to_binary(float(Value), [{decimals, 2}]);
 number(Value, Column, Row) ->
     dyno_report_document:measured(Value, shown_unit(dyno_report_document:unit(Column, Row))).

@@ -66,22 +66,22 @@ tables(Place, Holder) ->
      || Table <- get(~"tables", Holder, []),
         {Keys, Others} <- [
             lists:partition(
-                fun(#{role := Role}) -> Role =:= ~"key" end, dyno_report_document:columns(Table)
+                fun(#{~"role" := Role}) -> Role =:= ~"key" end, get(~"columns", Table)
             )
         ],
         {Number, Row} <- lists:enumerate(dyno_recording:rows(Table)),
-        #{name := Name} = Column <- Others,
+        #{~"name" := Name} = Column <- Others,
         Value <- [get(Name, Row)],
         Value =/= null
     ].
 
 item([], _Row) ->
     null;
-item([#{name := Name}], Row) ->
+item([#{~"name" := Name}], Row) ->
     get(Name, Row);
 item(Keys, Row) ->
     iolist_to_binary(
-        lists:join(~", ", [dyno_report_document:text(Name, Row, ~"") || #{name := Name} <- Keys])
+        lists:join(~", ", [dyno_report_document:text(Name, Row, ~"") || #{~"name" := Name} <- Keys])
     ).
 
 events(Run) ->
