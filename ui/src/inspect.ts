@@ -13,11 +13,11 @@ import {
     sizeLabel,
     tableOf,
     type Cell,
-    type Column,
     type Recording,
     type Row,
     type Run,
 } from './recording';
+import { columnOf, reordered } from './shape';
 import { sizeChart, sizesOf } from './sizes';
 import { choose, chosen } from './state';
 import { tableView } from './table';
@@ -169,17 +169,10 @@ function overRuns(view: View, { kind }: Subject, rows: Map<Run, Row>): Child {
     const sample = [...rows.keys()].map((run) => tableOf(run, table, view.node))[0];
     if (!sample) return null;
     const columns = sample.columns.filter((c) => c.name !== by);
-    const first: Column = {
-        name: 'run',
-        title: sizeLabel(view.recording),
-        type: 'string',
-        unit: null,
-        help: '',
-    };
     const told = withBounds({
         ...sample,
         name: `inspect-${kind}`,
-        columns: [first, ...columns],
+        columns: [columnOf('run', sizeLabel(view.recording)), ...columns],
         rows: [...rows].map(([run, row]) => [
             runTitle(view.recording, run),
             ...columns.map((c) => row[c.name] ?? null),
@@ -197,19 +190,11 @@ function counterparts(view: View, { kind, name }: Subject): Child {
     if (!callers || !view.run)
         return absent('Which processes call which function was not recorded in this run.');
     const by = callers.columns.findIndex((c) => c.name === mine);
-    const kept = [
-        callers.columns.findIndex((c) => c.name === other),
-        ...callers.columns.map((_, i) => i).filter((i) => ![mine, other].includes(callers.columns[i]!.name as never)),
-    ];
+    const others = callers.columns.map((c) => c.name).filter((c) => c !== mine && c !== other);
     const rows = callers.rows.filter((r) => r[by] === name);
     const where = runPlace(view.recording, view.run);
     return tableView(
-        {
-            ...callers,
-            name: `inspect-${kind}-callers`,
-            columns: kept.map((i) => callers.columns[i]!),
-            rows: rows.map((row) => kept.map((i) => row[i] ?? null)),
-        },
+        { ...reordered({ ...callers, rows }, [other, ...others]), name: `inspect-${kind}-callers` },
         {
             heading: `${heading}, at ${where}`,
             sortBy: 'own_time',

@@ -283,3 +283,8 @@ export function ofNode(item: { node: string | null }, node: string | null): bool
 export function tableOf(run: Run, name: string, node: string | null): Table | undefined {
     return run.tables.find((t) => t.name === name && ofNode(t, node));
 }
+
+/** The runs that two recordings have in common: each in the old one, and in the new one. */
+export function sameRuns(old: Recording, now: Recording): [Run, Run][] {
+    return now.runs.flatMap((run) => old.runs.filter((r) => r.id === run.id).map((was): [Run, Run] => [was, run]));
+}

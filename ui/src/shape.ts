@@ -9,6 +9,15 @@ import type { Cell, Column, Table } from './recording';
 import { tableView, type TableOptions } from './table';
 import { format } from './units';
 
+/** A column of a table that the page makes itself. */
+export const columnOf = (name: string, title: string, unit: string | null = null, help = ''): Column => ({
+    name,
+    title,
+    type: unit === null ? 'string' : 'number',
+    unit,
+    help,
+});
+
 /** A table that this page has no code for. */
 export function anyTable(table: Table, options: TableOptions): HTMLElement {
     const { columns, rows } = table;

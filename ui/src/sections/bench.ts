@@ -20,6 +20,7 @@ import {
     type Table,
 } from '../recording';
 import { axisFor, forest, strips } from '../plots';
+import { columnOf } from '../shape';
 import { median } from '../sizes';
 import { tableView } from '../table';
 import { verdictWords } from '../tablecells';
@@ -36,14 +37,7 @@ export function threshold(recording: Recording): number {
 /** What the codes were compared by: their time, or what `--metric` asked for. */
 function decided(table: Table | undefined): Column {
     const by = (name: string) => table?.columns.find((c) => c.name === name);
-    const time: Column = {
-        name: 'time_per_call',
-        title: 'Time per call',
-        type: 'number',
-        unit: 'ns/call',
-        help: '',
-    };
-    return by('value') ?? by('time_per_call') ?? time;
+    return by('value') ?? by('time_per_call') ?? columnOf('time_per_call', 'Time per call', 'ns/call');
 }
 
 /** What a comparison found, as a sentence; a code's row is compared with the fastest. */

@@ -13,6 +13,7 @@ import {
     num,
     objects,
     runTitle,
+    sameRuns,
     sizeLabel,
     tableNamed,
     type Recording,
@@ -176,10 +177,9 @@ export const sideBySide: Section = {
 
 /** The rounds of each code, the old above the new. */
 function benches(before: Recording, after: Recording): Child[] {
-    const common = after.runs.filter((run) => before.runs.some((r) => r.id === run.id));
+    const common = sameRuns(before, after);
     const shown = common.slice(0, mostRuns);
-    const blocks = shown.flatMap((run) => {
-        const old = before.runs.find((r) => r.id === run.id)!;
+    const blocks = shown.flatMap(([old, run]) => {
         const samples = codesOf(run).flatMap((sample) => {
             const was = codesOf(old).find((s) => s.label === sample.label);
             return was
@@ -250,25 +250,24 @@ const overTimeNames = [
 ];
 
 function overTime(before: Recording, after: Recording): Child {
-    const common = after.runs.filter((run) => before.runs.some((r) => r.id === run.id));
+    const common = sameRuns(before, after);
     if (common.length === 0) return null;
     const host = h('div', { class: 'grid' });
-    const draw = (run: Run) => {
-        const old = before.runs.find((r) => r.id === run.id)!;
+    const draw = (pair: [Run, Run]) => {
         const charts = overTimeNames.flatMap((name) => {
-            const [was, is] = [old, run].map((r) => r.series.find((s) => s.name === name));
-            return was && is ? [figure(pair(was, is))] : [];
+            const [was, is] = pair.map((r) => r.series.find((s) => s.name === name));
+            return was && is ? [figure(both(was, is))] : [];
         });
         host.replaceChildren(...charts);
     };
     const select = h(
         'select',
         {},
-        ...common.map((r) =>
-            h('option', { value: r.id, selected: r === common.at(-1) }, runTitle(after, r)),
+        ...common.map(([, r], i) =>
+            h('option', { value: r.id, selected: i === common.length - 1 }, runTitle(after, r)),
         ),
     );
-    select.addEventListener('change', () => draw(common.find((r) => r.id === select.value)!));
+    select.addEventListener('change', () => draw(common.find(([, r]) => r.id === select.value)!));
     draw(common.at(-1)!);
     return h(
         'div',
@@ -279,7 +278,7 @@ function overTime(before: Recording, after: Recording): Child {
     );
 }
 
-function pair(was: Series, is: Series): Chart {
+function both(was: Series, is: Series): Chart {
     const [times, old, now] = uPlot.join([
         [was.times_ms, was.values],
         [is.times_ms, is.values],

@@ -5,7 +5,8 @@
 
 import { absent, type Child } from '../dom';
 import { axisFor, strips } from '../plots';
-import { ofNode, type Cell, type Column, type Event, type Table } from '../recording';
+import { ofNode, type Cell, type Event, type Table } from '../recording';
+import { columnOf } from '../shape';
 import { tableView } from '../table';
 import { format, grouped } from '../units';
 import type { Section, View } from '../view';
@@ -41,21 +42,13 @@ export const events: Section = {
     },
 };
 
-const column = (name: keyof Event, title: string, unit: string | null = null): Column => ({
-    name,
-    title,
-    type: unit ? 'number' : 'string',
-    unit,
-    help: '',
-});
-
 function table(items: Event[]): Table {
     const all = [
-        column('time_ms', 'Time', 'ms'),
-        column('kind', 'Kind'),
-        column('node', 'Node'),
-        column('process', 'Process'),
-        column('text', 'What happened'),
+        columnOf('time_ms', 'Time', 'ms'),
+        columnOf('kind', 'Kind'),
+        columnOf('node', 'Node'),
+        columnOf('process', 'Process'),
+        columnOf('text', 'What happened'),
     ];
     // A column that says nothing is left out.
     const columns = all.filter(({ name }) => items.some((e) => e[name as keyof Event] !== null));

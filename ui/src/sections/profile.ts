@@ -7,8 +7,8 @@
 import { flames, type Graph } from '../flame';
 import { difference, functionsOf, stacksOf, total, type Stack } from '../flametree';
 import { h, type Child } from '../dom';
-import { ofNode, tableNamed, type Cell, type Column, type Profile, type Recording, type Run } from '../recording';
-import { anyTable } from '../shape';
+import { ofNode, sameRuns, tableNamed, type Cell, type Profile, type Recording } from '../recording';
+import { anyTable, columnOf } from '../shape';
 import { tableView } from '../table';
 import { format } from '../units';
 import type { Section, View } from '../view';
@@ -35,13 +35,8 @@ const reading = {
 /** What was spent in each function, of the stacks that the graph shows. */
 function functionTable(graph: Graph, stacks: Stack[], look: (name: string) => void): Child {
     const compared = graph.compared === true;
-    const column = (name: string, title: string, help: string): Column => ({
-        name,
-        title,
-        type: name === 'function' ? 'string' : 'number',
-        unit: name === 'function' ? null : compared ? 'ratio' : graph.unit,
-        help,
-    });
+    const column = (name: string, title: string, help: string) =>
+        columnOf(name, title, compared ? 'ratio' : graph.unit, help);
     const all = total(stacks) || 1;
     return tableView(
         {
@@ -50,7 +45,7 @@ function functionTable(graph: Graph, stacks: Stack[], look: (name: string) => vo
             node: null,
             sort: { column: compared ? 'change' : 'own', descending: true },
             columns: [
-                column('function', 'Function', ''),
+                columnOf('function', 'Function'),
                 ...(compared
                     ? [
                           column('before', 'Itself, before', 'The share of all that it had itself in the old recording.'),
@@ -59,7 +54,7 @@ function functionTable(graph: Graph, stacks: Stack[], look: (name: string) => vo
                       ]
                     : [
                           column('own', 'Itself', 'Without what it calls.'),
-                          { ...column('share', 'Share', 'Of all that is shown.'), unit: 'ratio' },
+                          columnOf('share', 'Share', 'ratio', 'Of all that is shown.'),
                           column('all', 'With what it calls', 'Recursive calls count once.'),
                       ]),
             ],
@@ -109,19 +104,11 @@ export const profile: Section = {
     },
 };
 
-/** The runs of two recordings that stand for each other: the same by name, or the only ones. */
-function pairs(old: Recording, now: Recording): [Run, Run][] {
-    if (old.runs.length === 1 && now.runs.length === 1) return [[old.runs[0]!, now.runs[0]!]];
-    return now.runs.flatMap((run) => {
-        const was = old.runs.find((r) => r.id === run.id);
-        return was ? [[was, run] as [Run, Run]] : [];
-    });
-}
-
 function compared(recording: Recording): Child[] {
     const { old, new: now } = recording.compared!;
     const several = now.runs.length > 1;
-    const known = pairs(old, now)
+    const only = old.runs.length === 1 && now.runs.length === 1;
+    const known = (only ? [[old.runs[0]!, now.runs[0]!] as const] : sameRuns(old, now))
         .reverse()
         .flatMap(([was, run]) =>
             run.profiles.flatMap((profile) => {

@@ -125,28 +125,14 @@ function banner({ command, verdicts, parameters }: Recording): Child {
     const all = of.length;
     const what = verdicts.every((v) => v.kind === 'threshold') ? 'threshold' : 'check';
     const checks = all === 1 ? what : `${what}s`;
-    if (count('fail') > 0) {
-        return h(
-            'div',
-            { class: 'banner fail', id: 'verdict' },
-            h('strong', {}, '✗ Failed.'),
-            ` ${count('fail')} of ${all} ${checks} ${count('fail') === 1 ? 'does' : 'do'} not hold.`,
-        );
-    }
-    if (count('pass') < all) {
-        return h(
-            'div',
-            { class: 'banner attention', id: 'verdict' },
-            h('strong', {}, '? Not decided.'),
-            ` ${all - count('pass')} of ${all} ${checks} could not be evaluated; no other failed.`,
-        );
-    }
-    return h(
-        'div',
-        { class: 'banner pass', id: 'verdict' },
-        h('strong', {}, '✓ Passed.'),
-        ` ${all === 1 ? `The one ${what} holds` : `All ${all} ${checks} hold`}.`,
-    );
+    const says = (kind: string, word: string, sentence: string) =>
+        h('div', { class: `banner ${kind}`, id: 'verdict' }, h('strong', {}, word), ` ${sentence}.`);
+    const [failed, open] = [count('fail'), all - count('pass')];
+    if (failed > 0)
+        return says('fail', '✗ Failed.', `${failed} of ${all} ${checks} ${failed === 1 ? 'does' : 'do'} not hold`);
+    if (open > 0)
+        return says('attention', '? Not decided.', `${open} of ${all} ${checks} could not be evaluated; no other failed`);
+    return says('pass', '✓ Passed.', all === 1 ? `The one ${what} holds` : `All ${all} ${checks} hold`);
 }
 
 function thresholds(recording: Recording): Child[] {
