@@ -17,10 +17,12 @@ verdict is `unknown`.
 -export_type([t/0, reason/0]).
 
 -doc "A condition.".
--opaque t() :: #{subject := subject(), share := float(), text := binary()}.
-
-%% One of ?SUBJECTS, of times, of the deciding metric or of a benchmark's; or the name of any metric.
--type subject() :: atom() | binary().
+-opaque t() :: #{
+    %% One of ?SUBJECTS, or the name of any metric, which has a dot.
+    subject := binary(),
+    share := float(),
+    text := binary()
+}.
 
 -doc "What is wrong, and where: characters from 0.".
 -type reason() :: {
@@ -35,7 +37,8 @@ verdict is `unknown`.
 }.
 
 -define(SUBJECTS, [
-    slower, faster, worse, reductions, words, messages, whole, gc, memory, cpu, wall
+    ~"slower", ~"faster", ~"worse", ~"reductions", ~"words", ~"messages", ~"whole", ~"gc",
+    ~"memory", ~"cpu", ~"wall"
 ]).
 
 -doc "Reads a condition.".
@@ -55,41 +58,39 @@ parsed(Text) ->
         {error, {Text, string:length(binary:part(Text, 0, Byte)), Problem}}
     end,
     Written = binary:replace(binary:part(Text, Share), ~" ", ~"", [global]),
-    case {subject(binary:part(Text, Word)), Percent, Operator, dyno_unit:parse(Written)} of
-        {Name, {At, Length}, _, _} when is_binary(Name), At >= 0 ->
-            Plain = <<Name/binary, (binary:part(Text, At, Length))/binary>>,
+    Subject = binary:part(Text, Word),
+    IsKnown = lists:member(Subject, ?SUBJECTS),
+    case {is_name(Subject), Percent, Operator, dyno_unit:parse(Written)} of
+        {true, {At, Length}, _, _} when At >= 0 ->
+            Plain = <<Subject/binary, (binary:part(Text, At, Length))/binary>>,
             Wrong(WordAt, {percentile_in_brackets, Plain});
-        {Subject, {At, _}, _, _} when Subject =:= none; At >= 0 ->
+        {false, {At, _}, _, _} when not IsKnown; At >= 0 ->
             Wrong(WordAt, subject_expected);
         {_, _, {-1, 0}, _} ->
             Wrong(ShareAt, operator_expected);
-        {Subject, _, _, {ok, {Of, ~"ratio"}}} when Of >= 0 ->
-            Condition = iolist_to_binary([name(Subject), " > ", Written]),
+        {_, _, _, {ok, {Of, ~"ratio"}}} when Of >= 0 ->
+            Condition = <<Subject/binary, " > ", Written/binary>>,
             {ok, #{subject => Subject, share => float(Of), text => Condition}};
         _ ->
             Wrong(ShareAt, share_expected)
     end.
 
-%% A name with a dot is that of any metric.
-subject(Word) ->
-    case [S || S <- ?SUBJECTS, atom_to_binary(S) =:= Word] of
-        [Subject] -> Subject;
-        [] -> hd([Word || binary:match(Word, ~".") =/= nomatch] ++ [none])
-    end.
+is_name(Subject) -> binary:match(Subject, ~".") =/= nomatch.
 
 -doc "Whether one of these recordings has what the condition names.".
 -spec check(t(), [dyno_recording:document(), ...]) -> ok | {error, reason()}.
-check(#{subject := Name, text := Text}, [Document | _] = Documents) when is_binary(Name) ->
-    Known = [N || Of <- Documents, #{metric := N} <- dyno_compare_metrics:metrics(Of, [Name])],
-    case lists:member(Name, Known) of
-        true ->
-            ok;
-        false ->
-            Closest = dyno_compare_metrics:nearest(Name, Document),
-            {error, {Text, 0, {unknown_name, Name, Closest}}}
-    end;
-check(_Condition, _Documents) ->
-    ok.
+check(#{subject := Name, text := Text}, [Document | _] = Documents) ->
+    Named = [
+        x
+     || is_name(Name),
+        Of <- Documents,
+        #{metric := N} <- dyno_compare_metrics:metrics(Of, [Name]),
+        N =:= Name
+    ],
+    case is_name(Name) andalso Named =:= [] of
+        true -> {error, {Text, 0, {unknown_name, Name, dyno_compare_metrics:nearest(Name, Document)}}};
+        false -> ok
+    end.
 
 -doc "The changes on which the condition holds, the greatest first.".
 -spec failing(t(), [dyno_compare:change()]) -> [dyno_compare:change()].
@@ -109,7 +110,7 @@ greatest_first(Changes) ->
 %% throughput, in either direction.
 is_beyond(#{subject := Subject, share := Share}, #{better := Better} = Change) ->
     #{old := Old, new := New} = Change,
-    case (Subject =:= faster) =:= (Better =:= higher) of
+    case (Subject =:= ~"faster") =:= (Better =:= higher) of
         true -> New > Old * (1 + Share);
         false -> Old > New * (1 + Share)
     end.
@@ -128,26 +129,20 @@ is_open(Condition, #{verdict := undecided} = Change) ->
 is_open(_Condition, _Change) ->
     false.
 
-name(Subject) when is_atom(Subject) -> atom_to_binary(Subject);
-name(Subject) -> Subject.
-
 -doc "The names in conditions that speak of what is only compared if a condition names it.".
 -spec names([t()]) -> dyno_compare_metrics:names().
-names(Conditions) -> [Subject || #{subject := Subject} <- Conditions, is_binary(Subject)].
+names(Conditions) -> [Subject || #{subject := Subject} <- Conditions, is_name(Subject)].
 
 -doc "`worse` as a condition on the metric that decided in a recording.".
 -spec of_metric(t(), Metric :: binary()) -> t().
-of_metric(#{subject := worse} = Condition, ~"time") -> Condition#{subject := slower};
-of_metric(#{subject := worse} = Condition, Metric) ->
-    case [S || S <- ?SUBJECTS, atom_to_binary(S) =:= Metric] of
-        [Subject] -> Condition#{subject := Subject};
-        [] -> Condition#{subject := slower}
-    end;
-of_metric(Condition, _Metric) -> Condition.
+of_metric(#{subject := ~"worse"} = Condition, Metric) ->
+    Condition#{subject := hd([S || S <- ?SUBJECTS, S =:= Metric] ++ [~"slower"])};
+of_metric(Condition, _Metric) ->
+    Condition.
 
 -doc "Whether a condition speaks of metrics that do not depend on the machine.".
 -spec is_exact(t()) -> boolean().
-is_exact(#{subject := Subject}) -> Subject =:= reductions orelse Subject =:= words.
+is_exact(#{subject := Subject}) -> lists:member(Subject, [~"reductions", ~"words"]).
 
 -doc "The condition as a verdict of a recording; `Failing` is what it fails on.".
 -spec verdict(t(), [dyno_compare:change()], Failing :: [dyno_compare:change()]) ->
@@ -165,11 +160,11 @@ verdict(#{subject := Subject, share := Share, text := Name} = Condition, Changes
     #{
         kind => change,
         name => Name,
-        subject => name(Subject),
+        subject => Subject,
         result => Result,
         text => dyno_recording_check:text(Text),
         threshold => #{
-            metric => name(Subject),
+            metric => Subject,
             operator => ~"<=",
             limit => Share,
             unit => ~"ratio",
@@ -177,15 +172,15 @@ verdict(#{subject := Subject, share := Share, text := Name} = Condition, Changes
         }
     }.
 
-relevant(Subject, Changes) when Subject =:= slower; Subject =:= faster ->
+relevant(Subject, Changes) when Subject =:= ~"slower"; Subject =:= ~"faster" ->
     [C || #{kind := time} = C <- Changes];
 relevant(Subject, Changes) ->
     [
         C
      || #{metric := Metric, kind := Kind} = C <- Changes,
         Kind =/= presence,
-        Metric =:= name(Subject) orelse
-            (Subject =:= memory andalso Metric =:= dyno_compare_metrics:memory())
+        Metric =:= Subject orelse
+            (Subject =:= ~"memory" andalso Metric =:= dyno_compare_metrics:memory())
     ].
 
 passed(Relevant) ->
@@ -243,8 +238,7 @@ format_error({Text, Position, Problem}) ->
 
 wording(subject_expected) ->
     [
-        lists:join(", ", [atom_to_list(S) || S <- lists:droplast(?SUBJECTS)]),
-        " or ", atom_to_list(lists:last(?SUBJECTS)),
+        lists:join(", ", lists:droplast(?SUBJECTS)), " or ", lists:last(?SUBJECTS),
         ", or the name of a metric with a dot is expected, such as slower > 5%"
     ];
 wording({percentile_in_brackets, Written}) ->

@@ -70,25 +70,23 @@ by_name(Verdicts) ->
 %% What holds in every run is one row: of the run in which it is closest to its limit.
 rows(Verdicts) ->
     case length(Verdicts) > 1 andalso worst(Verdicts) =:= ~"pass" of
-        true -> [closest(Verdicts, lists:keysort(1, lists:map(fun distance/1, Verdicts)))];
+        true -> [closest(Verdicts)];
         false -> lists:map(fun row/1, Verdicts)
     end.
 
-closest(Verdicts, [{Distance, Closest} | _]) ->
-    #{run := Run} = Row = (row(Closest))#{text := ~""},
+closest([First | _] = Verdicts) ->
     Count = integer_to_binary(length(Verdicts)),
-    case is_number(Distance) of
-        true -> Row#{run := <<"worst of ", Count/binary, ", at ", Run/binary>>};
-        false -> Row#{measured := ~"", run := <<"all ", Count/binary>>}
-    end.
-
-%% Numbers come before atoms.
-distance(Verdict) ->
-    case threshold(Verdict) of
-        #{~"limit" := Limit, ~"value" := Value} when is_number(Limit), is_number(Value) ->
-            {abs(Limit - Value), Verdict};
-        _ ->
-            {none, Verdict}
+    Distances = [
+        {abs(Limit - Value), Verdict}
+     || #{~"threshold" := #{~"limit" := Limit, ~"value" := Value}} = Verdict <- Verdicts,
+        is_number(Value)
+    ],
+    case lists:keysort(1, Distances) of
+        [{_, Closest} | _] ->
+            #{run := Run} = Row = row(Closest),
+            Row#{run := <<"worst of ", Count/binary, ", at ", Run/binary>>};
+        [] ->
+            (row(First))#{measured := ~"", run := <<"all ", Count/binary>>, text := ~""}
     end.
 
 row(Verdict) ->

@@ -87,7 +87,7 @@ views(changes) ->
         ]
     },
     [
-        {~"changes", Changes#{title => ~"Comparison", rows => all}},
+        {~"changes", Changes#{rows => all}},
         {~"since_last", Changes}
     ];
 views(other) ->
@@ -140,7 +140,7 @@ target() ->
                 {~"garbage_collections", ~"collections"}, ~"sampled"
             ]
         }},
-        {~"durations", #{title => ~"Durations of single calls"}},
+        {~"durations", #{}},
         {~"waiting", #{
             title => ~"Calls in which processes wait",
             columns => [
@@ -221,7 +221,6 @@ analyses() ->
             end
         }},
         {~"saturation", #{
-            title => ~"What gets slow first",
             text => ~"text",
             without => ~"Nothing: responses take hardly longer, and nothing is at its limit."
         }},
