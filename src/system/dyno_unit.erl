@@ -187,25 +187,9 @@ written() ->
         {~"min", 60_000_000_000},
         {~"h", 3_600_000_000_000}
     ],
-    Sizes = [
-        {~"B", 1},
-        {~"kB", 1_000},
-        {~"MB", 1_000_000},
-        {~"GB", 1_000_000_000},
-        {~"TB", 1_000_000_000_000},
-        {~"KiB", 1 bsl 10},
-        {~"MiB", 1 bsl 20},
-        {~"GiB", 1 bsl 30},
-        {~"TiB", 1 bsl 40}
-    ],
-    Multipliers = [
-        {<<>>, 1},
-        {~"k", 1_000},
-        {~"K", 1_000},
-        {~"M", 1_000_000},
-        {~"G", 1_000_000_000},
-        {~"T", 1_000_000_000_000}
-    ],
+    Binary = [{~"KiB", 1 bsl 10}, {~"MiB", 1 bsl 20}, {~"GiB", 1 bsl 30}, {~"TiB", 1 bsl 40}],
+    Sizes = [{<<Prefix/binary, "B">>, Factor} || {Prefix, Factor} <- thousands()] ++ Binary,
+    Multipliers = [{~"K", 1_000} | thousands()],
     lists:append([
         [{Name, time, {Factor, 1}} || {Name, Factor} <- Times],
         [{Name, size, {Factor, 1}} || {Name, Factor} <- Sizes],
@@ -240,7 +224,7 @@ counted(Plain, Prefixed) ->
     [{0, {1, 1}, Plain} | prefixed(tl(thousands()), 10_000, Prefixed)].
 
 prefixed(Prefixes, Least, Suffix) ->
-    [{max(Least, Factor), {1, Factor}, [" ", P, Suffix]} || {Factor, P} <- Prefixes].
+    [{max(Least, Factor), {1, Factor}, [" ", P, Suffix]} || {P, Factor} <- Prefixes].
 
 times(Per) ->
     [
@@ -256,7 +240,10 @@ times(Per) ->
     ].
 
 thousands() ->
-    [{1, ""}, {1_000, "k"}, {1_000_000, "M"}, {1_000_000_000, "G"}, {1_000_000_000_000, "T"}].
+    [
+        {~"", 1}, {~"k", 1_000}, {~"M", 1_000_000}, {~"G", 1_000_000_000},
+        {~"T", 1_000_000_000_000}
+    ].
 
 prefix(Size, [_, {From, _, _} = Next | Rest]) when Size >= From -> prefix(Size, [Next | Rest]);
 prefix(_Size, [{_, Factor, Suffix} | _]) -> {Factor, Suffix}.

@@ -164,16 +164,17 @@ format_error({Text, Position, Problem}) ->
 %% [{word | operator, Text, Position}]. Quotes (an atom's, or those of a name with spaces) keep spaces
 %% and operators inside.
 tokens(Text) ->
+    End = {the_end, ~"", string:length(string:trim(Text, trailing))},
     Pattern = "[<>=!]+|(?:[^ \\t\\n\\r<>=!'\"]|'[^']*'|\"[^\"]*\")+|['\"]",
-    case re:run(Text, Pattern, [global, unicode, {capture, first, index}]) of
-        {match, Found} ->
-            [
-                token(binary:part(Text, Part), string:length(binary:part(Text, 0, Start)))
-             || [{Start, _} = Part] <- Found
-            ];
-        nomatch ->
-            []
-    end.
+    Found =
+        case re:run(Text, Pattern, [global, unicode, {capture, first, index}]) of
+            {match, Parts} -> Parts;
+            nomatch -> []
+        end,
+    [
+        token(binary:part(Text, Part), string:length(binary:part(Text, 0, Start)))
+     || [{Start, _} = Part] <- Found
+    ] ++ [End].
 
 token(Quote, Position) when Quote =:= ~"'"; Quote =:= ~"\"" ->
     throw({Position, open_quote});
@@ -184,9 +185,9 @@ token(<<Char, _/binary>> = Text, Position) ->
     end.
 
 threshold(Tokens, Text) ->
-    {Target, AfterTarget} = target(Tokens, Text),
-    {Node, Size, AfterWhere} = where(AfterTarget, undefined, undefined, Text),
-    {Operator, LimitAt} = operator(AfterWhere, Text),
+    {Target, AfterTarget} = target(Tokens),
+    {Node, Size, AfterWhere} = where(AfterTarget, undefined, undefined),
+    {Operator, LimitAt} = operator(AfterWhere),
     {Limit, Unit, Written} = limit(Text, LimitAt),
     #{
         target => Target,
@@ -198,18 +199,16 @@ threshold(Tokens, Text) ->
         written => Written
     }.
 
-target([{word, Word, At} | Rest], Text) ->
+target([{word, Word, At} | Rest]) ->
     Pattern = ~"^[\\p{L}_][\\p{L}\\p{N}_.-]*$",
     re:run(Word, Pattern, [unicode, {capture, none}]) =:= match orelse
         throw({At, no_metric(Word)}),
     case {is_end(Rest), Rest} of
         {true, _} -> {{metric, Word}, Rest};
-        {false, [{word, Row, _} | More]} -> cell(Word, unquoted(Row), More, is_end(More), Text)
+        {false, [{word, Row, _} | More]} -> cell(Word, unquoted(Row), More, is_end(More))
     end;
-target([{operator, _, At} | _], _) ->
-    throw({At, metric_expected});
-target([], Text) ->
-    throw({end_of(Text), metric_expected}).
+target([{_, _, At} | _]) ->
+    throw({At, metric_expected}).
 
 %% As k6 writes percentiles: p(95), latency.p(95).
 no_metric(Word) ->
@@ -220,36 +219,31 @@ no_metric(Word) ->
         nomatch -> metric_expected
     end.
 
-cell(Table, Row, [{word, Field, _} | Rest], false, _) -> {{cell, Table, Row, Field}, Rest};
-cell(Table, Row, [{operator, _, _} | _] = Rest, true, _) -> {{cell, Table, Row, undefined}, Rest};
-cell(Table, _, [{word, _, At} | _], true, _) -> throw({At, {over_all_runs, Table}});
-cell(_, _, [], true, Text) -> throw({end_of(Text), operator_expected}).
+cell(Table, Row, [{word, Field, _} | Rest], false) -> {{cell, Table, Row, Field}, Rest};
+cell(Table, Row, [{operator, _, _} | _] = Rest, true) -> {{cell, Table, Row, undefined}, Rest};
+cell(Table, _, [{word, _, At} | _], true) -> throw({At, {over_all_runs, Table}});
+cell(_, _, [{the_end, _, At}], true) -> throw({At, operator_expected}).
 
 %% What is compared ends before a place or an operator.
 is_end([{word, Word, _} | _]) -> Word =:= ~"of" orelse Word =:= ~"at";
 is_end(_) -> true.
 
-where([{word, ~"of", _} | Rest], undefined, Size, Text) ->
-    {Node, _, More} = following(of_node, Rest, Text),
-    where(More, unquoted(Node), Size, Text);
-where([{word, ~"at", _} | Rest], Node, undefined, Text) ->
-    {Size, At, More} = following(at_size, Rest, Text),
+where([{word, ~"of", _} | Rest], undefined, Size) ->
+    {Node, _, More} = following(of_node, Rest),
+    where(More, unquoted(Node), Size);
+where([{word, ~"at", _} | Rest], Node, undefined) ->
+    {Size, At, More} = following(at_size, Rest),
     re:run(Size, "^[0-9]{1,18}$", [{capture, none}]) =:= match orelse throw({At, size_expected}),
-    where(More, Node, binary_to_integer(Size), Text);
-where(Tokens, Node, Size, _) ->
+    where(More, Node, binary_to_integer(Size));
+where(Tokens, Node, Size) ->
     {Node, Size, Tokens}.
 
-following(_, [{word, Word, At} | Rest], _) -> {Word, At, Rest};
-following(What, [{operator, _, At} | _], _) -> throw({At, {word_expected, What}});
-following(What, [], Text) -> throw({end_of(Text), {word_expected, What}}).
+following(_, [{word, Word, At} | Rest]) -> {Word, At, Rest};
+following(What, [{_, _, At} | _]) -> throw({At, {word_expected, What}}).
 
-operator([{operator, Operator, At} | _], _) ->
+operator([{_, Operator, At} | _]) ->
     lists:member(Operator, ?OPERATORS) orelse throw({At, operator_expected}),
-    {Operator, At + byte_size(Operator)};
-operator([{word, _, At} | _], _) ->
-    throw({At, operator_expected});
-operator([], Text) ->
-    throw({end_of(Text), operator_expected}).
+    {Operator, At + byte_size(Operator)}.
 
 limit(Text, At) ->
     Rest = string:slice(Text, At),
@@ -263,9 +257,6 @@ limit(Text, At) ->
 
 unquoted(Word) ->
     binary:replace(Word, ~"\"", ~"", [global]).
-
-end_of(Text) ->
-    string:length(string:trim(Text, trailing)).
 
 %% Deciding
 
