@@ -7,11 +7,11 @@ Reads from a recording what a report shows; what is absent and what is `null` ar
 """.
 
 %% Fields
--export([get/2, get/3, text/3, name/2, measured/2, factor/1]).
+-export([get/2, get/3, text/3, name/2, title/1, measured/2, factor/1]).
 %% Verdicts
 -export([threshold/1, verdicts/1]).
 %% Runs
--export([run_title/1, place/2, metric/2, metric_value/2, values/3, nodes/1]).
+-export([run_title/1, place/2, places/2, metric/2, metric_value/2, values/3, nodes/1]).
 %% Tables
 -export([unit/2]).
 
@@ -146,6 +146,16 @@ place(Run, Document) ->
         null -> Id;
         _ -> dyno_recording_run:place(size_label(Document), Id)
     end.
+
+-doc "The same in a list, empty where the run is the only one.".
+-spec places(object(), object()) -> [binary()].
+places(Run, Document) ->
+    [place(Run, Document) || [_, _ | _] <- [dyno_recording:runs(Document)]].
+
+-doc "The title of a part, or its name.".
+-spec title(object()) -> binary().
+title(Part) ->
+    text(~"title", Part, name(~"name", Part)).
 
 -doc "A run's metric, or `null`.".
 -spec metric(binary(), object()) -> object() | null.

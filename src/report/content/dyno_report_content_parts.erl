@@ -12,7 +12,7 @@ What tests and benchmarks measure always has sections of its own (`dyno_report_c
 
 -export([sections/2, profiles/2, others/3]).
 
--import(dyno_report_document, [get/2, get/3, measured/2, name/2]).
+-import(dyno_report_document, [get/2, get/3, measured/2, name/2, title/1]).
 
 -type object() :: dyno_report_document:object().
 -type section() :: dyno_report_section:section().
@@ -64,9 +64,6 @@ others(Part, Run, Document) ->
         Of
      || #{} = Of <- get(Part, Run, []), not lists:member(get(~"group", Of), Elsewhere)
     ].
-
-title(Part) ->
-    dyno_report_document:text(~"title", Part, name(~"name", Part)).
 
 %% A row for each metric, a column for each run.
 metrics(Document, Runs, #{top := Top}) ->
@@ -168,10 +165,7 @@ events(Run, Document, #{top := Top}) ->
         ]).
 
 at(Run, Document) ->
-    case dyno_recording:runs(Document) of
-        [_] -> ~"";
-        _ -> <<" at ", (dyno_report_document:place(Run, Document))/binary>>
-    end.
+    iolist_to_binary([[" at ", Place] || Place <- dyno_report_document:places(Run, Document)]).
 
 %% Profiles: which functions took the first of the values, themselves and with what they called; and
 %% what they took themselves of the others.

@@ -13,7 +13,7 @@ notes. Numbers without a unit have that of their row, where the table has a colu
 
 -export([sections/3, named/3, rows/2]).
 
--import(dyno_report_document, [get/2, get/3, name/2]).
+-import(dyno_report_document, [get/2, get/3, name/2, title/1]).
 
 -type object() :: dyno_report_document:object().
 -type section() :: dyno_report_section:section().
@@ -162,9 +162,6 @@ section(View, [{_, Table} | _] = Found, Place, #{top := Top} = Options) ->
     Labels = [[", ", Label] || Label <- dyno_report_stacks:labels(Table)],
     Title = [maps:get(title, View, title(Table)), Labels, node(Table, Options), Place],
     dyno_report_section:table(iolist_to_binary(Title), Columns, First, length(Rows) + Truncated).
-
-title(Table) ->
-    dyno_report_document:text(~"title", Table, name(~"name", Table)).
 
 node(Table, #{many := several}) ->
     [[" of ", name(~"node", Table)] || get(~"node", Table) =/= null];

@@ -14,6 +14,8 @@ that way.
 
 -export_type([part/0, view/0, column/0]).
 
+-import(dyno_report_document, [get/2, get/3]).
+
 -doc "The part of a report that tables stand in.".
 -type part() :: load | concurrency | changes | other.
 
@@ -156,8 +158,8 @@ target() ->
                 {~"objects_max", ~"objects at most"}
             ],
             only => fun(Row) ->
-                number(~"memory_max", Row) > ?REAL_BYTES orelse
-                    abs(number(~"memory_growth", Row)) > ?REAL_BYTES div 10
+                get(~"memory_max", Row, 0) > ?REAL_BYTES orelse
+                    abs(get(~"memory_growth", Row, 0)) > ?REAL_BYTES div 10
             end
         }},
         {~"ports", #{
@@ -165,7 +167,7 @@ target() ->
                 {~"kind", ~"port"}, ~"open", {~"open_max", ~"at most"}, ~"input", ~"output",
                 {~"queue_max", ~"waiting at most"}
             ],
-            only => fun(Row) -> number(~"input", Row) + number(~"output", Row) > 0 end
+            only => fun(Row) -> get(~"input", Row, 0) + get(~"output", Row, 0) > 0 end
         }}
     ].
 
@@ -235,12 +237,6 @@ analyses() ->
         {~"invariants", #{
             title => ~"Invariants that did not hold",
             runs => all,
-            only => fun(Row) -> dyno_report_document:get(~"result", Row) =/= ~"pass" end
+            only => fun(Row) -> get(~"result", Row) =/= ~"pass" end
         }}
     ].
-
-number(Name, Row) ->
-    case dyno_report_document:get(Name, Row) of
-        Number when is_number(Number) -> Number;
-        _ -> 0
-    end.

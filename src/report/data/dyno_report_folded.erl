@@ -53,10 +53,7 @@ value(Profile) ->
 
 %% Of several runs each has its own graph.
 size(Run, Document) ->
-    case dyno_recording:runs(Document) of
-        [_] -> "";
-        _ -> [word(dyno_report_document:place(Run, Document)), ";"]
-    end.
+    [[word(Place), ";"] || Place <- dyno_report_document:places(Run, Document)].
 
 %% What tells the profile from others: the code, the process, the node.
 title(Profile) ->

@@ -68,14 +68,10 @@ labels(Of) ->
 
 %% What tells a profile from others: the size, the code or the process, and the node.
 titled(Profile, Run, Document) ->
-    Place =
-        case dyno_recording:runs(Document) of
-            [_] -> [];
-            _ -> [dyno_report_document:place(Run, Document)]
-        end,
-    Title = dyno_report_document:text(~"title", Profile, name(~"name", Profile)),
+    Titles = [dyno_report_document:title(Profile) | labels(Profile)],
     Node = [name(~"node", Profile) || get(~"node", Profile, none) =/= none],
-    iolist_to_binary(lists:join(~", ", Place ++ [Title | labels(Profile)] ++ Node)).
+    Parts = dyno_report_document:places(Run, Document) ++ Titles ++ Node,
+    iolist_to_binary(lists:join(~", ", Parts)).
 
 -spec format_error(no_stacks) -> unicode:chardata().
 format_error(no_stacks) ->
