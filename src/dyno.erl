@@ -356,9 +356,9 @@ report(Recording, File) ->
         {ok, Document} ?= document(Recording),
         {ok, Format} ?= tagged(dyno_report, dyno_report:format_of_file(File)),
         {ok, Report} ?= tagged(dyno_report, dyno_report:render(Format, Document, #{})),
-        case dyno_report:write(File, Report) of
+        case dyno_file:write(File, Report) of
             ok -> ok;
-            {error, Reason} -> {error, {dyno_report, Reason}}
+            {error, Reason} -> {error, {dyno_file, Reason}}
         end
     end.
 
@@ -396,7 +396,8 @@ first_sentence(Text) ->
     [Sentence | _] = string:split(re:replace(Paragraph, "\\s+", " ", [global, unicode]), ". "),
     Sentence.
 
-document(Document) when is_map(Document) -> {ok, Document};
+document(Document) when is_map(Document) ->
+    tagged(dyno_recording, dyno_recording:validate(Document));
 document(File) -> tagged(dyno_recording_file, dyno_recording_file:read(File)).
 
 render(Name, Document, Options) ->

@@ -72,7 +72,9 @@ errors(Config) ->
             {fun() -> dyno:test(no_such_suite) end, ~"no_such_suite"},
             {fun() -> dyno:test(example(), #{sizes => [0]}) end, ~"positive integers"},
             {fun() -> dyno:report("missing.json") end, ~"no such file"},
-            {fun() -> dyno:report(#{}, pdf) end, ~"console, json, jsonl, html"},
+            {fun() -> dyno:report(#{}) end, ~"no recording of dyno"},
+            {fun() -> dyno:report(dyno_recording:new(test, ~"a", #{}, #{}), pdf) end,
+                ~"console, json, jsonl, html"},
             {fun() -> dyno:report(#{}, "a.pdf") end, ~".html"},
             {fun() -> dyno:report(#{}, in(Config, "no/no/a.txt")) end, ~"there is no folder"}
         ]
