@@ -60,6 +60,7 @@ has_each_command(_Config) ->
     ?assertEqual([new], Commands -- Functions).
 
 errors(Config) ->
+    Empty = dyno_recording:new(test, ~"a", #{}, #{}),
     Sentences = [
         begin
             {error, Reason} = Call(),
@@ -73,10 +74,9 @@ errors(Config) ->
             {fun() -> dyno:test(example(), #{sizes => [0]}) end, ~"positive integers"},
             {fun() -> dyno:report("missing.json") end, ~"no such file"},
             {fun() -> dyno:report(#{}) end, ~"no recording of dyno"},
-            {fun() -> dyno:report(dyno_recording:new(test, ~"a", #{}, #{}), pdf) end,
-                ~"console, json, jsonl, html"},
-            {fun() -> dyno:report(#{}, "a.pdf") end, ~".html"},
-            {fun() -> dyno:report(#{}, in(Config, "no/no/a.txt")) end, ~"there is no folder"}
+            {fun() -> dyno:report(Empty, pdf) end, ~"console, json, jsonl, html"},
+            {fun() -> dyno:report(Empty, "a.pdf") end, ~".html"},
+            {fun() -> dyno:report(Empty, in(Config, "no/no/a.txt")) end, ~"there is no folder"}
         ]
     ],
     ?assertEqual([], [S || S <- Sentences, binary:match(S, ~"\n") =/= nomatch]).

@@ -27,7 +27,7 @@ kept(Details) ->
     Folder = os:getenv("TMPDIR", "/tmp"),
     Path = filename:join(Folder, "dyno-crash-" ++ os:getpid() ++ ".txt"),
     Text = unicode:characters_to_binary([Details, $\n]),
-    case dyno_report:write(Path, Text) of
+    case dyno_file:write(Path, Text) of
         ok -> ["the details are in ", Path, "; please report it with them"];
         {error, _} -> "set DYNO_DEBUG=1 to see the details, and please report it with them"
     end.

@@ -74,7 +74,7 @@ to_file(Document, {Format, Path}, Look) ->
     maybe
         Options = maps:merge(dyno_cli_terminal:file_look(), Look),
         {ok, Report} ?= dyno_report:render(Format, Document, Options),
-        status(dyno_report:write(Path, Report))
+        status(dyno_file:write(Path, Report))
     else
         Error -> status(Error)
     end.

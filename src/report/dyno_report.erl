@@ -3,7 +3,7 @@
 
 -module(dyno_report).
 -moduledoc """
-Shows a recording in one of the formats dyno knows, and writes it to a file.
+Shows a recording in one of the formats dyno knows.
 
 This module is the behaviour of a format and the one list of formats. A new output is one new
 module with `c:format/2`, and one line in `registry/0` below.
@@ -11,8 +11,8 @@ module with `c:format/2`, and one line in `registry/0` below.
 
 %% The list of formats
 -export([formats/0, format_names/0, file_endings/0, format_of_name/1, format_of_file/1]).
-%% Showing and writing
--export([render/3, write/2, format_error/1]).
+%% Showing
+-export([render/3, format_error/1]).
 
 -export_type([document/0, format/0, options/0, reason/0]).
 
@@ -95,7 +95,7 @@ The format that a file's extension asks for.
 """.
 -spec format_of_file(file:filename_all()) -> {ok, format()} | {error, reason()}.
 format_of_file(Path) ->
-    Name = string:lowercase(to_binary(filename:basename(Path))),
+    Name = string:lowercase(dyno_report_text:encode(filename:basename(Path))),
     %% .speedscope.json is longer than .json.
     Endings = [
         {byte_size(Ending), Format}
@@ -114,15 +114,10 @@ ends_so(Name, Ending) ->
 -spec render(format(), document(), options()) -> {ok, iodata()} | {error, reason()}.
 render(Format, Document, Options) ->
     {Format, Module, _Extensions} = lists:keyfind(Format, 1, registry()),
-    case Module:format(Document, Options) of
-        {ok, Report} -> {ok, Report};
-        {error, Error} -> {error, {format, Error}}
+    maybe
+        {error, Error} ?= Module:format(Document, Options),
+        {error, {format, Error}}
     end.
-
--doc "Writes a report: the file is there whole or, after an error, as it was before.".
--spec write(file:filename_all(), iodata()) -> ok | {error, reason()}.
-write(Path, Report) ->
-    dyno_file:write(Path, Report).
 
 -spec format_error(reason()) -> unicode:chardata().
 format_error({unknown_format, Name}) ->
@@ -130,7 +125,10 @@ format_error({unknown_format, Name}) ->
     ["there is no format ", $", Name, $", "; the formats are ", Names];
 format_error({unknown_extension, Path}) ->
     Known = lists:join(", ", lists:append([Extensions || {_, _, Extensions} <- registry()])),
-    ["the name of ", to_binary(Path), " does not say its format; the endings known are ", Known];
+    [
+        "the name of ", dyno_report_text:encode(Path),
+        " does not say its format; the endings known are ", Known
+    ];
 format_error({format, Error}) ->
     dyno_error:format(Error);
 format_error(Reason) ->
@@ -156,6 +154,3 @@ registry() ->
         {pprof, dyno_report_pprof, [~".pb.gz", ~".pprof"]},
         {callgrind, dyno_report_callgrind, [~".callgrind"]}
     ].
-
-to_binary(Path) ->
-    dyno_report_text:encode(Path).

@@ -126,11 +126,11 @@ registry(_Config) ->
 write_is_whole(Config) ->
     Folder = proplists:get_value(priv_dir, Config),
     Path = filename:join(Folder, "whole.txt"),
-    ok = dyno_report:write(Path, ["a", ~"b"]),
+    ok = dyno_file:write(Path, ["a", ~"b"]),
     ?assertEqual({ok, ~"ab"}, file:read_file(Path)),
-    {error, NoFolder} = dyno_report:write(filename:join([Folder, "no", "x.txt"]), "x"),
+    {error, NoFolder} = dyno_file:write(filename:join([Folder, "no", "x.txt"]), "x"),
     ?assertMatch({_, _}, binary:match(sentence(NoFolder), ~"there is no folder")),
-    {error, IsFolder} = dyno_report:write(Folder, "x"),
+    {error, IsFolder} = dyno_file:write(Folder, "x"),
     ?assertMatch({_, _}, binary:match(sentence(IsFolder), ~"not a regular file")),
     ?assertEqual([], filelib:wildcard(".*.tmp", Folder)).
 
