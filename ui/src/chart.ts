@@ -361,32 +361,16 @@ function seriesOf(chart: Chart, line: Line, index: number, show: boolean): uPlot
     }
 }
 
-function xScale(chart: Chart): uPlot.Scale {
-    const { xRange } = chart;
-    if (xRange && !chart.xLog) {
-        return {
-            time: false,
-            range: (u, min, max) => {
-                const whole = min === u.data[0][0] && max === u.data[0][u.data[0].length - 1];
-                return whole ? [Math.min(min, xRange[0]), Math.max(max, xRange[1])] : [min, max];
-            },
-        };
-    }
-    if (!chart.xLog) {
-        return {
-            time: false,
-            ...(chart.x.length === 1 ? { range: [chart.x[0]! - 1, chart.x[0]! + 1] } : {}),
-        };
-    }
-    return {
-        time: false,
-        distr: 3,
-        range: (u, min, max) => {
-            // A margin at the first and the last point, but not while the reader zooms in.
-            const whole = min === u.data[0][0] && max === u.data[0][u.data[0].length - 1];
-            return whole ? [min / logMargin, max * logMargin] : [min, max];
-        },
+function xScale({ x, xRange, xLog }: Chart): uPlot.Scale {
+    // Room at the first and the last point, but not while the reader zooms in.
+    const range = (u: uPlot, min: number, max: number): [number, number] => {
+        if (min !== u.data[0][0] || max !== u.data[0][u.data[0].length - 1]) return [min, max];
+        if (xLog) return [min / logMargin, max * logMargin];
+        return [Math.min(min, xRange![0]), Math.max(max, xRange![1])];
     };
+    if (xLog) return { time: false, distr: 3, range };
+    if (xRange) return { time: false, range };
+    return { time: false, ...(x.length === 1 ? { range: [x[0]! - 1, x[0]! + 1] } : {}) };
 }
 
 function yScale(chart: Chart): uPlot.Scale {
@@ -429,6 +413,8 @@ function axis(): uPlot.Axis {
     };
 }
 
+const ticked = (unit: string) => (_u: uPlot, splits: number[]) => splits.map((v) => tick(v, unit));
+
 /** Ticks of a log axis; drawn where they are, none left out. */
 function logarithmic(base: uPlot.Axis, unit: string, most?: number): uPlot.Axis {
     return {
@@ -436,25 +422,18 @@ function logarithmic(base: uPlot.Axis, unit: string, most?: number): uPlot.Axis 
         // By default one for each 60 pixels of a horizontal axis.
         splits: (u, _axis, min, max) => logTicks(min, max, most ?? Math.max(2, (u.width - 100) / 55)),
         filter: (_u, splits) => splits,
-        values: (_u, splits) => splits.map((v) => tick(v, unit)),
+        values: ticked(unit),
     };
 }
 
 function xAxis(chart: Chart): uPlot.Axis {
     const base: uPlot.Axis = { ...axis(), size: 34, space: 64 };
     const ticks = chart.xTicks;
-    if (ticks) {
-        return {
-            ...base,
-            splits: () => ticks,
-            filter: (_u, splits) => splits,
-            values: (_u, splits) => splits.map((v) => tick(v, chart.xUnit)),
-        };
-    }
+    if (ticks)
+        return { ...base, splits: () => ticks, filter: (_u, splits) => splits, values: ticked(chart.xUnit) };
     if (chart.xLog) return logarithmic(base, chart.xUnit);
     const { clock } = chart;
-    if (typeof clock !== 'number' || !chart.xRange)
-        return { ...base, values: (_u, splits) => splits.map((v) => tick(v, chart.xUnit)) };
+    if (typeof clock !== 'number' || !chart.xRange) return { ...base, values: ticked(chart.xUnit) };
     // The time of day below the seconds, where it is another one.
     const told = (v: number, i: number, all: number[]) => {
         const time = timeOfDay(clock + v * 1000);
@@ -471,5 +450,5 @@ function yAxis(chart: Chart): uPlot.Axis {
         const room = Math.floor((chart.height ?? usualHeight) / 30);
         return logarithmic(base, chart.unit, Math.min(7, room));
     }
-    return { ...base, values: (_u, splits) => splits.map((v) => tick(v, chart.unit)) };
+    return { ...base, values: ticked(chart.unit) };
 }

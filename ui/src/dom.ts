@@ -50,3 +50,19 @@ export function framed(label: string, kind: string | null, head: Child[], rows: 
         h('table', { class: kind ?? undefined }, h('thead', {}, h('tr', {}, ...head)), h('tbody', {}, ...rows)),
     );
 }
+
+/** A list to choose from: what is chosen, and what it says. */
+export function dropdown(
+    attributes: Attributes,
+    options: [value: string, text: string][],
+    now: string,
+    pick: (value: string) => void,
+): HTMLSelectElement {
+    const list = h(
+        'select',
+        attributes,
+        ...options.map(([value, text]) => h('option', { value, selected: value === now }, text)),
+    );
+    list.addEventListener('change', () => pick(list.value));
+    return list;
+}

@@ -4,7 +4,7 @@
 // A flame graph to read: one canvas, so that thousands of frames move at once, with what was chosen
 // of it above: which profile, which processes, from which end, and around which function.
 
-import { append, h, type Child } from './dom';
+import { append, dropdown, h, type Child } from './dom';
 import {
     bottomUp,
     boxAt,
@@ -77,14 +77,7 @@ function paintOf({ name, label, value, change }: Frame, compared: boolean): [str
 }
 
 function select(label: string, options: [value: string, text: string][], now: string, pick: (v: string) => void): Child {
-    if (options.length < 2) return null;
-    const list = h(
-        'select',
-        { 'aria-label': label },
-        ...options.map(([value, text]) => h('option', { value, selected: value === now }, text)),
-    );
-    list.addEventListener('change', () => pick(list.value));
-    return list;
+    return options.length < 2 ? null : dropdown({ 'aria-label': label }, options, now, pick);
 }
 
 /** The graphs, one at a time; `below` is drawn anew with the stacks that are shown. */

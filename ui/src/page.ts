@@ -6,7 +6,7 @@
 import { forgetDetached } from './chart';
 import { reopen } from './inspect';
 import { choose as remember, chosen, showSection, startState } from './state';
-import { append, h } from './dom';
+import { append, dropdown, h } from './dom';
 import { nodesOf, objects, runPlace, runTitle, sizeLabel, tableNamed, type Recording, type Run } from './recording';
 import { comparison, rounds, squeeze } from './sections/bench';
 import { changes, conditions, sideBySide } from './sections/compare';
@@ -157,10 +157,7 @@ function place(section: Section, view: View): Place {
 function runChoice(view: View, redraw: () => void): HTMLElement[] {
     const { recording } = view;
     if (recording.runs.length < 2) return [];
-    const options = recording.runs.map((run) => ({
-        value: run.id,
-        label: runTitle(recording, run),
-    }));
+    const options = recording.runs.map((run): Option => [run.id, runTitle(recording, run)]);
     return [
         choice('run', sizeLabel(recording), options, view.run?.id ?? '', (id) => {
             remember('run', id === lastRun(recording)?.id ? null : id);
@@ -178,7 +175,7 @@ function nodeList(view: View, redraw: () => void): HTMLElement[] {
         list(
             'node',
             'Node',
-            nodes.map((n) => ({ value: n, label: n })),
+            nodes.map((n): Option => [n, n]),
             view.node ?? '',
             (name) => {
                 view.node = name;
@@ -190,10 +187,7 @@ function nodeList(view: View, redraw: () => void): HTMLElement[] {
     ];
 }
 
-interface Option {
-    value: string;
-    label: string;
-}
+type Option = [value: string, text: string];
 
 function choice(
     name: string,
@@ -203,16 +197,11 @@ function choice(
     pick: (v: string) => void,
 ): HTMLElement {
     if (options.length > buttonsUpTo) return list(name, label, options, now, pick);
-    const buttons = options.map((option, index) => {
-        const input = h('input', {
-            type: 'radio',
-            name,
-            id: `${name}-${index}`,
-            value: option.value,
-            checked: option.value === now,
-        });
-        input.addEventListener('change', () => pick(option.value));
-        return h('span', {}, input, h('label', { for: `${name}-${index}` }, option.label));
+    const buttons = options.map(([value, text], index) => {
+        const id = `${name}-${index}`;
+        const input = h('input', { type: 'radio', name, id, value, checked: value === now });
+        input.addEventListener('change', () => pick(value));
+        return h('span', {}, input, h('label', { for: id }, text));
     });
     return h('fieldset', { class: 'segments' }, h('legend', {}, label), ...buttons);
 }
@@ -224,13 +213,7 @@ function list(
     now: string,
     pick: (v: string) => void,
 ): HTMLElement {
-    const select = h(
-        'select',
-        { id: name },
-        ...options.map((o) => h('option', { value: o.value, selected: o.value === now }, o.label)),
-    );
-    select.addEventListener('change', () => pick(select.value));
-    return h('label', { class: 'list' }, h('span', {}, label), select);
+    return h('label', { class: 'list' }, h('span', {}, label), dropdown({ id: name }, options, now, pick));
 }
 
 function footer(recording: Recording): HTMLElement {

@@ -4,7 +4,7 @@
 // One table: sorted by any column, searched, filtered, copied, with only as many rows in the page as
 // the reader asked for, so that thousands of rows cost nothing until they are wanted.
 
-import { absent, h } from './dom';
+import { absent, dropdown, h } from './dom';
 import type { Cell, Column, Table } from './recording';
 import { bodyRow, isNumber, Window, windowedFrom, worded, type CellOptions } from './tablecells';
 import { choose, chosen } from './state';
@@ -122,19 +122,13 @@ function filters(table: Table, view: View, draw: () => void): HTMLElement[] {
             return [];
         }
         const now = view.filters[column.name] ?? '';
-        const select = h(
-            'select',
-            { 'aria-label': `${column.title} in ${table.title}`, 'data-filter': column.name },
-            h('option', { value: '' }, `${column.title}: all`),
-            ...[...names]
-                .sort(collator.compare)
-                .map((name) => h('option', { value: name, selected: name === now }, worded(column, name))),
-        );
-        select.addEventListener('change', () => {
-            view.filters[column.name] = select.value;
+        const options = [...names].sort(collator.compare).map((name): [string, string] => [name, worded(column, name)]);
+        const pick = (value: string) => {
+            view.filters[column.name] = value;
             draw();
-        });
-        return [select];
+        };
+        const attributes = { 'aria-label': `${column.title} in ${table.title}`, 'data-filter': column.name };
+        return [dropdown(attributes, [['', `${column.title}: all`], ...options], now, pick)];
     });
 }
 

@@ -6,7 +6,7 @@
 
 import uPlot from 'uplot';
 import { figure, type Chart } from '../chart';
-import { absent, framed, h, type Child } from '../dom';
+import { absent, dropdown, framed, h, type Child } from '../dom';
 import {
     findMetric,
     mostOf,
@@ -260,15 +260,10 @@ function overTime(before: Recording, after: Recording): Child {
         });
         host.replaceChildren(...charts);
     };
-    const select = h(
-        'select',
-        {},
-        ...common.map(([, r], i) =>
-            h('option', { value: r.id, selected: i === common.length - 1 }, runTitle(after, r)),
-        ),
-    );
-    select.addEventListener('change', () => draw(common.find(([, r]) => r.id === select.value)!));
-    draw(common.at(-1)!);
+    const last = common.at(-1)!;
+    const options = common.map(([, r]): [string, string] => [r.id, runTitle(after, r)]);
+    const select = dropdown({}, options, last[1].id, (id) => draw(common.find(([, r]) => r.id === id)!));
+    draw(last);
     return h(
         'div',
         {},
