@@ -56,7 +56,6 @@ A value in the unit it was recorded in, with its interval if it has one, or why 
 -define(AGGREGATES, [{~".mean", mean}, {~".min", min}, {~".max", max}, {~".last", last}]).
 %% What the beginning of a series' name may be left out of.
 -define(PREFIXES, [~"vm.", ~"os.vm.", ~"os."]).
--define(NORMAL, ~".normal").
 
 -doc """
 Whether a value of a kind can be compared with a limit of another.
@@ -155,22 +154,15 @@ percentile(Name) ->
 
 %% The names that a series may be recorded under.
 full(Name) ->
-    [Name] ++ [<<Prefix/binary, Name/binary>> || Prefix <- ?PREFIXES] ++
-        [
-            <<Prefix/binary, Name/binary, ?NORMAL/binary>>
-         || Prefix <- [~"" | ?PREFIXES]
-        ].
+    [
+        <<Prefix/binary, Name/binary, Suffix/binary>>
+     || Suffix <- [~"", ~".normal"], Prefix <- [~"" | ?PREFIXES]
+    ].
 
 split(Name) ->
-    Parts = [
-        {binary:part(Name, 0, byte_size(Name) - byte_size(Suffix)), Aggregate}
-     || {Suffix, Aggregate} <- ?AGGREGATES,
-        byte_size(Name) > byte_size(Suffix),
-        binary:longest_common_suffix([Name, Suffix]) =:= byte_size(Suffix)
-    ],
-    case Parts of
-        [Part] -> Part;
-        [] -> {Name, undefined}
+    case lists:keyfind(filename:extension(Name), 1, ?AGGREGATES) of
+        {Ending, Aggregate} -> {filename:rootname(Name, Ending), Aggregate};
+        false -> {Name, undefined}
     end.
 
 -doc "Whether a table of a name is meant: `process` is the table `processes`.".
@@ -351,8 +343,11 @@ named(Key, Holder) ->
 -spec names([binary()], [binary()]) -> [binary()].
 names(Metrics, Series) ->
     Short = [
-        string:slice(Name, string:length(Prefix))
-     || Name <- Series, Prefix <- ?PREFIXES, string:prefix(Name, Prefix) =/= nomatch
+        Rest
+     || Name <- Series,
+        Prefix <- ?PREFIXES,
+        Rest <- [string:prefix(Name, Prefix)],
+        Rest =/= nomatch
     ],
     Metrics ++ Series ++ Short.
 
