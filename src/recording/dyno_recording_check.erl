@@ -129,16 +129,14 @@ walk(json, Value, Path) when is_map(Value) ->
 walk(json, Value, Path) when is_list(Value) ->
     walk({list, json}, Value, Path);
 walk(Type, Value, Path) ->
-    case is_object(Type) of
-        true when is_map(Value) ->
+    case {is_object(Type), is_map(Value)} of
+        {true, true} ->
             object(Type, Value, Path);
-        true ->
+        {true, false} ->
             expected(Type, Value, Path);
-        false ->
-            case is(Type, Value) of
-                true -> Value;
-                false -> unfit(Type, Value, Path)
-            end
+        {false, _} ->
+            is(Type, Value) orelse unfit(Type, Value, Path),
+            Value
     end.
 
 walk_list(_Type, [], _, _) ->

@@ -71,9 +71,4 @@ each(Function, Undo, [Item | Items]) ->
 -doc "The exit status of a command that fails for this reason.".
 -spec exit_status(error()) -> 1 | 2 | 3 | 130.
 exit_status(Error) ->
-    case fault(Error) of
-        caller -> 2;
-        code -> 1;
-        dyno -> 3;
-        interrupted -> 130
-    end.
+    map_get(fault(Error), #{caller => 2, code => 1, dyno => 3, interrupted => 130}).
