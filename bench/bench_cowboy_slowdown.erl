@@ -189,12 +189,11 @@ asked(#{connections := Connections, turns := Turns, each := Each}) ->
     Connections * Turns * Each.
 
 result({Tool, Connections, Requests}, Without, With) ->
-    {Ratio, Interval} =
-        case dyno_stats_ratio:compare(Without, With, 0.95) of
-            {ok, #{ratio := R, low := Low, high := High, level := Level}} ->
-                {R, {Low, High, Level}};
-            {error, too_few} ->
-                {dyno_stats:median([B / A || {A, B} <- lists:zip(Without, With)]), none}
+    Logs = [math:log(B / A) || {A, B} <- lists:zip(Without, With)],
+    Interval =
+        case dyno_stats_interval:median(Logs, 0.95) of
+            {ok, {Low, High, Level}} -> {math:exp(Low), math:exp(High), Level};
+            {error, too_few} -> none
         end,
     Size =
         case Requests of
@@ -203,7 +202,7 @@ result({Tool, Connections, Requests}, Without, With) ->
         end,
     Figure = #{
         name => lists:concat([server_name(), "_slowdown_", prefix(Tool), Connections, Size]),
-        value => Ratio,
+        value => math:exp(dyno_stats:median(Logs)),
         unit => "times",
         interval => Interval
     },

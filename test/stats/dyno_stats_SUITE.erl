@@ -74,7 +74,6 @@ doctests(_) ->
         dyno_stats,
         dyno_stats_distribution,
         dyno_stats_interval,
-        dyno_stats_ratio,
         dyno_stats_sequence,
         dyno_stats_verdict,
         dyno_stats_growth

@@ -17,7 +17,6 @@
     order_does_not_matter/1,
     median_coverage/1,
     ratio_known/1,
-    ratio_errors/1,
     ratio_swapped/1,
     ratio_ignores_what_disturbs_both/1,
     ratio_false_alarms/1,
@@ -38,7 +37,6 @@ all() ->
         order_does_not_matter,
         median_coverage,
         ratio_known,
-        ratio_errors,
         ratio_swapped,
         ratio_ignores_what_disturbs_both,
         ratio_false_alarms,
@@ -113,30 +111,23 @@ median_coverage(_) ->
 
 ratio_known(_) ->
     As = [10, 20, 10, 10, 30, 10, 10],
-    {ok, Result} = dyno_stats_ratio:compare(As, [12, 22, 11, 40, 33, 11, 5], 0.95),
-    #{ratio := Ratio, low := Low, high := High, level := Level, rounds := 7} = Result,
+    #{ratio := Ratio, low := Low, high := High} = ratio(As, [12, 22, 11, 40, 33, 11, 5]),
     within(Ratio, 1.1, 1.0e-12),
     within(Low, 0.5, 1.0e-12),
     within(High, 4.0, 1.0e-12),
-    ?assertEqual(1 - 2 / 128, Level).
-
-ratio_errors(_) ->
     Five = [1, 2, 3, 4, 5],
-    Errors = [
-        {too_few, dyno_stats_ratio:compare(Five, Five, 0.95)},
-        {{unpaired, 5, 4}, dyno_stats_ratio:compare(Five, tl(Five), 0.95)},
-        {{not_positive, 3}, dyno_stats_ratio:compare(Five, [1, 1, 0, 1, 1], 0.95)},
-        {{not_positive, 1}, dyno_stats_ratio:compare([-1], [1], 0.95)}
-    ],
-    [?assertEqual({error, Reason}, Got) || {Reason, Got} <- Errors],
-    ?assertMatch({ok, _}, dyno_stats_ratio:compare(Five, Five, 0.9)).
+    ?assertMatch(#{low := undefined, verdict := undecided}, ratio(Five, Five)).
+
+ratio(As, Bs) ->
+    [Pair] = dyno_bench_comparison:pairs([As, Bs], #{level => 0.95, threshold => 0.03}),
+    Pair.
 
 ratio_swapped(_) ->
     check(
         ?FORALL(Pairs, pairs(), begin
             {As, Bs} = lists:unzip(Pairs),
-            {ok, Up} = dyno_stats_ratio:compare(As, Bs, 0.95),
-            {ok, Down} = dyno_stats_ratio:compare(Bs, As, 0.95),
+            Up = ratio(As, Bs),
+            Down = ratio(Bs, As),
             equal(maps:get(ratio, Up), 1 / maps:get(ratio, Down)) andalso
                 equal(maps:get(low, Up), 1 / maps:get(high, Down)) andalso
                 equal(maps:get(high, Up), 1 / maps:get(low, Down)) andalso
@@ -151,11 +142,11 @@ ratio_ignores_what_disturbs_both(_) ->
         ?FORALL({Pairs, Noise}, {pairs(), vector(40, float(0.01, 100.0))}, begin
             {As, Bs} = lists:unzip(Pairs),
             Factors = lists:sublist(Noise, length(Pairs)),
-            {ok, Calm} = dyno_stats_ratio:compare(As, Bs, 0.95),
-            {ok, Wild} = dyno_stats_ratio:compare(times(Factors, As), times(Factors, Bs), 0.95),
+            Calm = ratio(As, Bs),
+            Wild = ratio(times(Factors, As), times(Factors, Bs)),
             lists:all(
                 fun(Key) -> equal(maps:get(Key, Calm), maps:get(Key, Wild)) end,
-                [ratio, low, high, level]
+                [ratio, low, high]
             )
         end)
     ).
@@ -242,7 +233,7 @@ disturbed(_, _) -> 1.0.
 
 excludes_one(Pairs) ->
     {As, Bs} = lists:unzip(Pairs),
-    {ok, #{low := Low, high := High}} = dyno_stats_ratio:compare(As, Bs, 0.95),
+    #{low := Low, high := High} = ratio(As, Bs),
     Low > 1 orelse High < 1.
 
 mirrored(lower) -> higher;

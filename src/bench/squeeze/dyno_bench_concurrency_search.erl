@@ -7,9 +7,9 @@ Looks for the concurrency with the highest throughput, and says which to measure
 
 It begins with the lowest concurrency and goes on by the step. Each one is measured in rounds with
 the best so far, in turn (ABBA), so that what the machine does meanwhile happens to both. It becomes
-the best if the whole interval of the ratio of their throughputs is above 1 (dyno_stats_ratio); so
-the answer is the lowest concurrency that no higher one was shown to be better than. Too many
-concurrencies in a row without that end the search.
+the best if the whole interval of the ratio of their throughputs is above 1
+(dyno_bench_comparison); so the answer is the lowest concurrency that no higher one was shown to be
+better than. Too many concurrencies in a row without that end the search.
 
 It looks after so many rounds, after twice and after four times as many, and takes no more where the
 answer is clear: a gain, or none that is worth it. The chance of an error is shared by the three
@@ -113,34 +113,21 @@ add(Round, #{rounds := Rounds, values := Values, options := #{samples := Samples
     },
     Count = length(Rounds) + 1,
     case lists:member(Count, [Times * Samples || Times <- ?LOOKS]) of
-        true -> looked(look(Count, Samples), NewState);
+        true -> looked(Count =:= lists:last(?LOOKS) * Samples, NewState);
         false -> NewState
     end.
 
-look(Count, Samples) ->
-    case lists:last(?LOOKS) * Samples of
-        Count -> last;
-        _ -> early
-    end.
-
-looked(_Look, #{candidate := none} = State) ->
+looked(_IsLast, #{candidate := none} = State) ->
     State#{candidate := over};
-looked(
-    Look, #{candidate := Candidate, best := Best, rounds := Rounds, options := Options} = State
-) ->
-    Level = 1 - (1 - map_get(level, Options)) / length(?LOOKS),
-    Of = fun(Concurrency) -> [map_get(Concurrency, Round) || Round <- Rounds] end,
-    {ok, #{ratio := Ratio, low := Low, high := High}} =
-        dyno_stats_ratio:compare(Of(Best), Of(Candidate), Level),
-    case Look =:= last orelse Low > 1 orelse High < ?WORTH of
+looked(IsLast, #{candidate := Candidate, best := Best} = State) ->
+    #{rounds := Rounds, options := #{level := Level}} = State,
+    Values = [[map_get(C, Round) || Round <- Rounds] || C <- [Best, Candidate]],
+    Looks = #{level => Level, threshold => ?WORTH - 1, looks => length(?LOOKS)},
+    [#{low := Low, high := High} = Pair] = dyno_bench_comparison:pairs(Values, Looks),
+    case IsLast orelse Low > 1 orelse High < ?WORTH of
         true ->
-            Step = #{
-                concurrency => Candidate,
-                against => Best,
-                ratio => Ratio,
-                low => Low,
-                high => High,
-                verdict => verdict(Low, High)
+            Step = (maps:with([ratio, low, high], Pair))#{
+                concurrency => Candidate, against => Best, verdict => verdict(Low, High)
             },
             decided(Step, State);
         false ->
