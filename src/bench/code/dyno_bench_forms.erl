@@ -9,13 +9,12 @@
 %%   loop(N, C, S, _) -> loop(N - 1, C, S, begin Code end).
 %%
 %% The last result is an argument that is returned in the end: no iteration's result may be left
-%% out. Arguments of calls come from variables, so that the compiler can't fold them.
+%% out. Arguments of calls come from variables, so that the compiler can't fold them. Variables have
+%% names that no source text can have.
 %%
 %% The same loop is there several times, with gaps of different sizes between the copies, because
 %% where its code lies makes a loop up to some tens of per cent faster or slower: an empty one
 %% that begins 56 bytes before the end of a page is 17 % faster than its copies (AMD EPYC).
-
-%% Variables have names that no source text can have.
 
 -export([gaps/1, module/3, source/2, constants/1, is_constant/2, joined/3, variables/2]).
 
@@ -47,30 +46,36 @@ gaps(#{runner := Runner}) ->
 -spec module(module(), parts(), Gaps :: [non_neg_integer(), ...]) -> [erl_parse:abstract_form()].
 module(Module, #{runner := Runner} = Parts, Gaps) ->
     Exported = [{init, 1}, {init_runner, 2}, {loop, 3}, {loop, 4}, {resume, 5}, {done, 2}],
-    Fillings = [{gap_name(Place), 0} || {Place, [_ | _]} <- lists:enumerate(fillings(Gaps))],
+    %% Or the compiler leaves them out.
+    Fillings = [{gap_name(Place), 0} || {Place, Gap} <- lists:enumerate(Gaps), Gap > 0],
     [
         {attribute, ?A, module, Module},
-        {attribute, ?A, export, Exported ++ Fillings},
-        file("init"),
-        once(init, ['dyno Constants'], [], maps:get(init, Parts, none)),
-        file("init_runner"),
-        once(
-            init_runner,
-            ['dyno Constants', 'dyno Init'],
-            [var('dyno Init')],
-            maps:get(init_runner, Parts, none)
-        ),
-        file("done"),
-        once(
-            done, ['dyno Constants', 'dyno Init'], [var('dyno Init')], maps:get(done, Parts, none)
-        ),
-        file("runner")
-        | loop(Runner, Gaps)
-    ].
+        {attribute, ?A, export, Exported ++ Fillings}
+    ] ++
+        once(init, "Constants", "undefined", Parts) ++
+        once(init_runner, "Constants, Init", "Init", Parts) ++
+        once(done, "Constants, Init", "Init", Parts) ++
+        [file(runner) | loop(Runner, Gaps)].
 
 %% So that the compiler's errors say which part they are in.
 file(Name) ->
-    {attribute, ?A, file, {Name, 1}}.
+    {attribute, ?A, file, {atom_to_list(Name), 1}}.
+
+%% A form of ours, with the user's code where its text has the variable `Code`.
+form(Format, Arguments) ->
+    form(Format, Arguments, none).
+
+form(Format, Arguments, Code) ->
+    {ok, Tokens, _} = erl_scan:string(lists:flatten(io_lib:format(Format, Arguments))),
+    {ok, Form} = erl_parse:parse_form(Tokens),
+    named(erl_parse:map_anno(fun(_) -> ?A end, Form), Code).
+
+named({var, _, 'Code'}, Code) -> Code;
+named({var, _, '_'} = Any, _Code) -> Any;
+named({var, _, Name}, _Code) -> {var, ?A, list_to_atom("dyno " ++ atom_to_list(Name))};
+named(Form, Code) when is_tuple(Form) -> list_to_tuple(named(tuple_to_list(Form), Code));
+named([Head | Tail], Code) -> [named(Head, Code) | named(Tail, Code)];
+named(Other, _Code) -> Other.
 
 -doc "The module as text, with names that text can have.".
 -spec source(module(), parts()) -> unicode:chardata().
@@ -97,8 +102,6 @@ readable(Form) when is_tuple(Form) -> list_to_tuple(readable(tuple_to_list(Form)
 readable([Head | Tail]) -> [readable(Head) | readable(Tail)];
 readable(Other) -> Other.
 
-var(Name) -> {var, ?A, Name}.
-
 -doc "Several clauses as one with a case, so that the code stays inline.".
 -spec joined(erl_anno:anno(), arity(), [erl_parse:abstract_clause()]) ->
     erl_parse:abstract_clause().
@@ -115,165 +118,105 @@ joined(Anno, Arity, Clauses) ->
 variables(Anno, Arity) ->
     [{var, Anno, list_to_atom("dyno " ++ integer_to_list(N))} || N <- lists:seq(1, Arity)].
 
-%% A function that evaluates a part.
-once(Name, Parameters, Arguments, Part) ->
-    Body =
-        case {Part, Arguments} of
-            {none, []} -> [{atom, ?A, undefined}];
-            {none, [Argument]} -> [Argument];
-            {_, _} -> [evaluated(Name, Part, Arguments)]
-        end,
-    {function, ?A, Name, length(Parameters), [
-        {clause, ?A, [var(P) || P <- Parameters], [], Body}
-    ]}.
+%% A function that evaluates a part, which may take the argument; without a part it gives that.
+once(Name, Parameters, Argument, Parts) ->
+    {Text, Code} = evaluated(Name, maps:get(Name, Parts, none), Argument),
+    [file(Name), form("~s(~s) -> ~ts.", [Name, Parameters, Text], Code)].
 
-evaluated(_Name, {forms, 0, {clause, _, [], _, Body}}, _Arguments) ->
-    {block, ?A, Body};
-evaluated(_Name, {forms, _, Clause}, Arguments) ->
-    {call, ?A, {'fun', ?A, {clauses, [Clause]}}, Arguments};
-evaluated(Name, {function, Arity, _}, Arguments) ->
-    {call, ?A, constant(Name), lists:sublist(Arguments, Arity)};
-evaluated(Name, {calls, Calls}, _Arguments) ->
+evaluated(_Name, none, Argument) ->
+    {Argument, none};
+evaluated(_Name, {forms, 0, {clause, _, [], _, Body}}, _Argument) ->
+    {"Code", {block, ?A, Body}};
+evaluated(_Name, {forms, _, Clause}, Argument) ->
+    {["Code(", Argument, ")"], {'fun', ?A, {clauses, [Clause]}}};
+evaluated(Name, {function, 0, _}, _Argument) ->
+    {["(", constant(Name), ")()"], none};
+evaluated(Name, {function, _, _}, Argument) ->
+    {["(", constant(Name), ")(", Argument, ")"], none};
+evaluated(Name, {calls, Calls}, _Argument) ->
     %% Its arguments are one list among the constants.
-    {block, ?A, [
-        {call, ?A, {remote, ?A, {atom, ?A, erlang}, {atom, ?A, apply}}, [
-            {atom, ?A, M}, {atom, ?A, F}, element_of(constant(Name), N)
-        ]}
+    Applied = [
+        io_lib:format("erlang:apply(~tw, ~tw, element(~b, ~s))", [M, F, N, constant(Name)])
      || {N, {M, F, _}} <- lists:enumerate(Calls)
-    ]}.
-
-%% maps:get(Name, Constants)
-constant(Name) ->
-    {call, ?A, {atom, ?A, map_get}, [{atom, ?A, Name}, var('dyno Constants')]}.
-
-element_of(Tuple, N) ->
-    {call, ?A, {atom, ?A, element}, [{integer, ?A, N}, Tuple]}.
-
-loop({forms, 0, {clause, _, [], _, Body}}, Gaps) ->
-    loop_of([], [], {block, ?A, Body}, Gaps);
-loop({forms, 1, Clause}, Gaps) ->
-    inlined(1, Clause, fun(Call) ->
-        loop_of(['dyno Start'], [], Call([var('dyno Start')]), Gaps)
-    end);
-loop({forms, 2, Clause}, Gaps) ->
-    inlined(2, Clause, fun(Call) ->
-        loop_of(['dyno Start'], [], Call([var('dyno Start'), var('dyno Last')]), Gaps)
-    end);
-loop({function, 0, _}, Gaps) ->
-    loop_of(['dyno Fun'], [constant(runner)], {call, ?A, var('dyno Fun'), []}, Gaps);
-loop({function, 1, _}, Gaps) ->
-    Call = {call, ?A, var('dyno Fun'), [var('dyno Start')]},
-    loop_of(['dyno Fun', 'dyno Start'], [constant(runner)], Call, Gaps);
-loop({function, 2, _}, Gaps) ->
-    Call = {call, ?A, var('dyno Fun'), [var('dyno Start'), var('dyno Last')]},
-    loop_of(['dyno Fun', 'dyno Start'], [constant(runner)], Call, Gaps);
-loop({calls, Calls}, Gaps) when length(Calls) > ?MOST_INLINE ->
-    %% A function has 255 arguments at most, and each call would cost atoms and the compiler's time.
-    Replay = fun(Arguments) -> {call, ?A, {atom, ?A, replay}, Arguments} end,
-    Names = ['dyno Calls', 'dyno Result', 'dyno M', 'dyno F', 'dyno A'],
-    [Calls_, Last, M, F, A] = [var(N) || N <- Names],
-    Apply = {call, ?A, {remote, ?A, {atom, ?A, erlang}, {atom, ?A, apply}}, [M, F, A]},
-    [
-        {function, ?A, replay, 2, [
-            {clause, ?A, [{cons, ?A, {tuple, ?A, [M, F, A]}, Calls_}, var('_')], [], [
-                Replay([Calls_, Apply])
-            ]},
-            {clause, ?A, [{nil, ?A}, Last], [], [Last]}
-        ]}
-        | loop_of(
-            ['dyno List'],
-            [constant(runner)],
-            Replay([var('dyno List'), {atom, ?A, undefined}]),
-            Gaps
-        )
-    ];
-loop({calls, Calls}, Gaps) ->
-    WithVariables = [
-        {M, F, [name("Argument", N, K) || {K, _} <- lists:enumerate(A)]}
-     || {N, {M, F, A}} <- lists:enumerate(Calls)
     ],
-    Names = lists:append([Vs || {_, _, Vs} <- WithVariables]),
-    Values = [
-        list_element(element_of(constant(runner), N), K)
-     || {N, {_, _, A}} <- lists:enumerate(Calls), {K, _} <- lists:enumerate(A)
-    ],
-    Body = [
-        {call, ?A, {remote, ?A, {atom, ?A, M}, {atom, ?A, F}}, [var(V) || V <- Vs]}
-     || {M, F, Vs} <- WithVariables
-    ],
-    loop_of(Names, Values, {block, ?A, Body}, Gaps).
+    {["begin ", lists:join(", ", Applied), " end"], none}.
 
-name(Prefix, N, K) ->
-    list_to_atom(lists:flatten(io_lib:format("dyno ~s ~b ~b", [Prefix, N, K]))).
+constant(Name) -> io_lib:format("map_get(~s, Constants)", [Name]).
 
-list_element(List, K) ->
-    {call, ?A, {remote, ?A, {atom, ?A, lists}, {atom, ?A, nth}}, [{integer, ?A, K}, List]}.
+%% loop and resume take the constants apart once; the loop itself has them in its arguments.
+loop(Runner, Gaps) ->
+    {Own, Variables, Values, Text, Code} = repeated(Runner),
+    Places = lists:enumerate(Gaps),
+    At = fun(Last) ->
+        Arguments = lists:join(", ", ["N" | Values] ++ [Last]),
+        Each = [io_lib:format("~b -> ~s(~ts)", [P, repeat_name(P), Arguments]) || {P, _} <- Places],
+        lists:join("; ", Each)
+    end,
+    Own ++
+        [
+            form("loop(N, Constants, Start) -> loop(N, Constants, Start, 1).", []),
+            form("loop(N, Constants, Start, Place) -> case Place of ~ts end.", [At("Start")]),
+            %% The same, but that it goes on from the result that an earlier one ended with.
+            form("resume(N, Constants, Start, Last, Place) -> case Place of ~ts end.", [At("Last")])
+        ] ++
+        lists:append([
+            filling(Place, Gap) ++ [repeat(repeat_name(Place), Variables, Text, Code)]
+         || {Place, Gap} <- Places
+        ]).
 
-inlined(Arity, Clause, Make) ->
-    Call = fun(Arguments) -> {call, ?A, {atom, ?A, runner}, Arguments} end,
-    [
+%% Other forms, variables of the loop, where they come from, and what is done each time.
+repeated({forms, 0, {clause, _, [], _, Body}}) ->
+    {[], [], [], "Code", {block, ?A, Body}};
+repeated({forms, Arity, Clause}) ->
+    Inlined = [
         {attribute, ?A, compile, {inline, [{runner, Arity}]}},
         {function, ?A, runner, Arity, [Clause]}
-        | Make(Call)
-    ].
-
-%% loop and resume take the constants apart once; the loop itself has them in its arguments. The
-%% variables that are not among the values are passed as they are: Start.
-loop_of(Variables, Values, Body, Gaps) ->
-    {_, Passed} = lists:split(length(Values), Variables),
-    Arguments = Values ++ [var(V) || V <- Passed],
-    Begin = fun(Last) -> at_place(Gaps, [var('dyno N') | Arguments] ++ [Last]) end,
-    Given = [var('dyno N'), var('dyno Constants'), var('dyno Start')],
-    Places = [
-        filling(Place, Calls) ++ [repeat(repeat_name(Place), Variables, Body)]
-     || {Place, Calls} <- lists:enumerate(fillings(Gaps))
     ],
-    [
-        {function, ?A, loop, 3, [
-            {clause, ?A, Given, [], [
-                {call, ?A, {atom, ?A, loop}, Given ++ [{integer, ?A, 1}]}
-            ]}
-        ]},
-        {function, ?A, loop, 4, [
-            {clause, ?A, Given ++ [var('dyno Place')], [], [Begin(var('dyno Start'))]}
-        ]},
-        %% The same, but that it goes on from the result that an earlier one ended with.
-        {function, ?A, resume, 5, [
-            {clause, ?A, Given ++ [var('dyno Last'), var('dyno Place')], [], [
-                Begin(var('dyno Last'))
-            ]}
-        ]}
-        | lists:append(Places)
-    ].
+    {Inlined, ["Start"], ["Start"], ["runner(", taken(Arity), ")"], none};
+repeated({function, Arity, _}) ->
+    Start = ["Start" || Arity > 0],
+    {[], ["Fun" | Start], [constant(runner) | Start], ["Fun(", taken(Arity), ")"], none};
+repeated({calls, Calls}) when length(Calls) > ?MOST_INLINE ->
+    %% A function has 255 arguments at most, and each call would cost atoms and the compiler's time.
+    Replay = form(
+        "replay([{M, F, A} | Calls], _) -> replay(Calls, erlang:apply(M, F, A)); "
+        "replay([], Last) -> Last.",
+        []
+    ),
+    {[Replay], ["List"], [constant(runner)], "replay(List, undefined)", none};
+repeated({calls, Calls}) ->
+    Name = fun(N, K) -> io_lib:format("Argument_~b_~b", [N, K]) end,
+    Arguments = [
+        {N, K} || {N, {_, _, A}} <- lists:enumerate(Calls), {K, _} <- lists:enumerate(A)
+    ],
+    Values = [
+        io_lib:format("lists:nth(~b, element(~b, ~s))", [K, N, constant(runner)])
+     || {N, K} <- Arguments
+    ],
+    Each = [
+        io_lib:format("~tw:~tw(~s)", [
+            M, F, lists:join(", ", [Name(N, K) || {Of, K} <- Arguments, Of =:= N])
+        ])
+     || {N, {M, F, _}} <- lists:enumerate(Calls)
+    ],
+    Text = ["begin ", lists:join(", ", Each), " end"],
+    {[], [Name(N, K) || {N, K} <- Arguments], Values, Text, none}.
 
-at_place(Gaps, Arguments) ->
-    {'case', ?A, var('dyno Place'), [
-        {clause, ?A, [{integer, ?A, Place}], [], [
-            {call, ?A, {atom, ?A, repeat_name(Place)}, Arguments}
-        ]}
-     || {Place, _} <- lists:enumerate(Gaps)
-    ]}.
+taken(Arity) -> lists:join(", ", lists:sublist(["Start", "Last"], Arity)).
 
-repeat(Name, Variables, Body) ->
-    Last = var('dyno Last'),
-    Ignored = [var('_') || _ <- Variables],
-    Next = [{op, ?A, '-', var('dyno N'), {integer, ?A, 1}} | [var(V) || V <- Variables]] ++ [Body],
-    {function, ?A, Name, length(Variables) + 2, [
-        {clause, ?A, [{integer, ?A, 0} | Ignored] ++ [Last], [], [Last]},
-        {clause, ?A, [var('dyno N') | [var(V) || V <- Variables]] ++ [Last], [], [
-            {call, ?A, {atom, ?A, Name}, Next}
-        ]}
-    ]}.
+repeat(Name, Variables, Text, Code) ->
+    Ignored = lists:join(", ", ["0" | ["_" || _ <- Variables]]),
+    Own = lists:join(", ", ["N" | Variables]),
+    Next = lists:join(", ", ["N - 1" | Variables]),
+    Format = "~s(~s, Last) -> Last; ~s(~s, Last) -> ~s(~s, ~ts).",
+    form(Format, [Name, Ignored, Name, Own, Name, Next, Text], Code).
 
-%% What nobody calls, but takes room. Exported, or the compiler leaves it out.
-fillings(Gaps) ->
-    Put = {call, ?A, {remote, ?A, {atom, ?A, erlang}, {atom, ?A, put}}, [
-        {atom, ?A, gap}, {atom, ?A, gap}
-    ]},
-    [lists:duplicate(Gap, Put) || Gap <- Gaps].
-
-filling(_Place, []) -> [];
-filling(Place, Calls) -> [{function, ?A, gap_name(Place), 0, [{clause, ?A, [], [], Calls}]}].
+%% What nobody calls, but takes room.
+filling(_Place, 0) ->
+    [];
+filling(Place, Gap) ->
+    Calls = lists:join(", ", lists:duplicate(Gap, "erlang:put(gap, gap)")),
+    [form("~s() -> ~s.", [gap_name(Place), Calls])].
 
 repeat_name(1) -> repeat;
 repeat_name(Place) -> list_to_atom("repeat_" ++ integer_to_list(Place)).
