@@ -44,16 +44,14 @@ lists of the calls in this node.
 -spec read(file:filename_all()) -> {ok, [call(), ...]} | {error, dyno_error:error()}.
 read(Path) ->
     maybe
-        ok ?= small(Path, filelib:file_size(Path)),
-        {ok, Content} ?= content(Path),
+        {ok, Content} ?= content(Path, filelib:file_size(Path)),
         {ok, Terms} ?= terms(Path, Content),
         calls(Path, lists:flatten(Terms))
     end.
 
-small(Path, Bytes) when Bytes > ?MAX_BYTES -> {error, {?MODULE, {too_large, Path, Bytes}}};
-small(_Path, _Bytes) -> ok.
-
-content(Path) ->
+content(Path, Bytes) when Bytes > ?MAX_BYTES ->
+    {error, {?MODULE, {too_large, Path, Bytes}}};
+content(Path, _Bytes) ->
     case file:read_file(Path) of
         {ok, Content} -> {ok, Content};
         {error, Posix} -> {error, {?MODULE, {no_file, Path, Posix}}}
@@ -94,32 +92,21 @@ Writes calls as text, which a person can read and change; what has no text (pids
 """.
 -spec write(file:filename_all(), [call(), ...]) -> ok | {error, dyno_error:error()}.
 write(Path, Calls) ->
-    Text = unicode:characters_to_binary([io_lib:format("~0tp.~n", [Call]) || Call <- Calls]),
-    Content =
-        case is_readable(Text, Calls) of
-            true -> [~"%% coding: utf-8\n", Text];
-            false -> term_to_binary(Calls)
-        end,
+    Terms = [io_lib:format("~0tp.~n", [Call]) || Call <- Calls],
+    maybe
+        ok ?= written(Path, ["%% coding: utf-8\n", unicode:characters_to_binary(Terms)]),
+        false ?= file:consult(Path) =:= {ok, Calls},
+        written(Path, term_to_binary(Calls))
+    else
+        true -> ok;
+        {error, _} = Error -> Error
+    end.
+
+written(Path, Content) ->
     case file:write_file(Path, Content) of
         ok -> ok;
         {error, Posix} -> {error, {?MODULE, {no_file, Path, Posix}}}
     end.
-
-is_readable(Text, Calls) ->
-    try
-        {ok, Tokens, _} = erl_scan:string(unicode:characters_to_list(Text)),
-        Calls =:= parsed(Tokens, [], [])
-    catch
-        error:_ -> false
-    end.
-
-parsed([], [], Terms) ->
-    lists:reverse(Terms);
-parsed([{dot, _} = Dot | Rest], Term, Terms) ->
-    {ok, Parsed} = erl_parse:parse_term(lists:reverse([Dot | Term])),
-    parsed(Rest, [], [Parsed | Terms]);
-parsed([Token | Rest], Term, Terms) ->
-    parsed(Rest, [Token | Term], Terms).
 
 -doc """
 Records the calls of a function, by all processes of this node, in their order.
@@ -155,7 +142,6 @@ record(Other, _Options) ->
 %% In a process of its own: what comes too late is gone with it.
 recorded(Function, DurationMs, Most) ->
     Caller = self(),
-    Ref = make_ref(),
     {Pid, Monitor} = spawn_monitor(fun() ->
         CallerMonitor = monitor(process, Caller),
         %% Before the mailbox is full of what nobody wants any more.
@@ -167,14 +153,11 @@ recorded(Function, DurationMs, Most) ->
         EndMs = erlang:monotonic_time(millisecond) + DurationMs,
         Calls = gathered(CallerMonitor, EndMs, Most, []),
         true = trace:session_destroy(Session),
-        Caller ! {Ref, Calls}
+        exit({recorded, Calls})
     end),
     receive
-        {Ref, Calls} ->
-            true = demonitor(Monitor, [flush]),
-            Calls;
-        {'DOWN', Monitor, process, Pid, Reason} ->
-            error(Reason)
+        {'DOWN', Monitor, process, Pid, {recorded, Calls}} -> Calls;
+        {'DOWN', Monitor, process, Pid, Reason} -> error(Reason)
     end.
 
 gathered(_CallerMonitor, _EndMs, 0, Calls) ->
