@@ -120,59 +120,64 @@ read(Code) ->
     end.
 
 parts(#{runner := _} = Code) ->
-    case maps:keys(Code) -- [label | ?PARTS] of
-        [] -> read_parts(?PARTS, Code, #{label => label(Code), texts => texts(Code)});
-        [Unknown | _] -> {error, {?MODULE, {unknown_part, Unknown}}}
+    maybe
+        [] ?= maps:keys(Code) -- [label | ?PARTS],
+        {ok, Parts} ?= each_part(fun part/2, Code),
+        Texts = #{
+            Name => Text
+         || Name := Callable <- maps:with(?PARTS, Code), {ok, Text} <- [source_text(Callable)]
+        },
+        {ok, Parts#{label => label(Code), texts => Texts}}
+    else
+        [Unknown | _] -> {error, {?MODULE, {unknown_part, Unknown}}};
+        {error, _} = Error -> Error
     end;
 parts(Code) when is_map(Code) ->
     {error, {?MODULE, {no_runner, Code}}};
 parts(Callable) ->
     parts(#{runner => Callable}).
 
+each_part(Read, Code) ->
+    Named = fun(Name) ->
+        maybe
+            {ok, Part} ?= Read(Name, map_get(Name, Code)),
+            {ok, {Name, Part}}
+        end
+    end,
+    maybe
+        {ok, Parts} ?= dyno_error:each(Named, [Name || Name <- ?PARTS, is_map_key(Name, Code)]),
+        {ok, maps:from_list(Parts)}
+    end.
+
 -doc "The same code for a node that needs no Elixir: what is Elixir's source is read here.".
 -spec portable(code()) -> {ok, code()} | {error, dyno_error:error()}.
 portable(#{runner := _} = Code) ->
-    portable_parts([Name || Name <- ?PARTS, is_map_key(Name, Code)], Code);
+    maybe
+        {ok, Parts} ?= each_part(fun portable/2, Code),
+        {ok, maps:merge(Code, Parts)}
+    end;
 portable({elixir, _} = Callable) ->
     portable(#{runner => Callable});
 portable(Code) ->
     {ok, Code}.
 
-portable_parts([], Code) ->
-    {ok, Code};
-portable_parts([Name | Rest], Code) ->
-    case Code of
-        #{Name := {elixir, Text} = Callable} ->
-            case part(Name, Callable) of
-                {ok, Part} -> portable_parts(Rest, Code#{Name := {elixir, Text, Part}});
-                {error, _} = Error -> Error
-            end;
-        #{} ->
-            portable_parts(Rest, Code)
-    end.
+portable(Name, {elixir, Text} = Callable) ->
+    maybe
+        {ok, Part} ?= part(Name, Callable),
+        {ok, {elixir, Text, Part}}
+    end;
+portable(_Name, Callable) ->
+    {ok, Callable}.
 
-texts(Code) ->
-    Parts = [{Name, map_get(Name, Code)} || Name <- ?PARTS, is_map_key(Name, Code)],
-    maps:from_list(
-        [{Name, Text} || {Name, Text} <- Parts, is_binary(Text)] ++
-            [
-                {Name, unicode:characters_to_binary(Text)}
-             || {Name, [_ | _] = Text} <- Parts, io_lib:char_list(Text)
-            ]
-    ).
-
-read_parts([], _Code, Parsed) ->
-    {ok, Parsed};
-read_parts([Name | Rest], Code, Parsed) ->
-    case Code of
-        #{Name := Callable} ->
-            case part(Name, Callable) of
-                {ok, Part} -> read_parts(Rest, Code, Parsed#{Name => Part});
-                {error, _} = Error -> Error
-            end;
-        #{} ->
-            read_parts(Rest, Code, Parsed)
-    end.
+source_text(Text) when is_binary(Text) ->
+    {ok, Text};
+source_text([_ | _] = List) ->
+    case io_lib:char_list(List) of
+        true -> {ok, unicode:characters_to_binary(List)};
+        false -> none
+    end;
+source_text(_NoText) ->
+    none.
 
 -doc "A code in the form that has room for more parts.".
 -spec as_map(code()) -> #{runner := callable(), _ => _}.
@@ -181,59 +186,51 @@ as_map(Callable) -> #{runner => Callable}.
 
 -doc "The name of a code in reports.".
 -spec label(code()) -> binary().
-label(Code) when not is_map(Code) -> label(as_map(Code));
-label(#{label := Label}) -> text(Label);
-label(#{runner := {elixir, Text}}) -> text(string:trim(Text));
-label(#{runner := {elixir, Text, _}}) -> text(string:trim(Text));
-label(#{runner := Text}) when is_binary(Text) -> text(string:trim(Text));
-label(#{runner := Runner}) when is_list(Runner), Runner =/= [] ->
-    case io_lib:char_list(Runner) of
-        true -> text(string:trim(Runner));
-        false -> term_text(Runner)
-    end;
-label(#{runner := Runner}) -> term_text(Runner).
+label(#{label := Label}) ->
+    dyno_recording_check:text(Label);
+label(#{runner := Runner}) ->
+    label(Runner);
+label({elixir, Text}) when is_binary(Text) ->
+    label(Text);
+label({elixir, Text, _Part}) when is_binary(Text) ->
+    label(Text);
+label(Callable) ->
+    case source_text(Callable) of
+        {ok, Text} -> dyno_recording_check:text(string:trim(Text));
+        none -> dyno_recording_check:text(io_lib:format("~0tp", [Callable]))
+    end.
 
-term_text(Term) ->
-    text(io_lib:format("~0tp", [Term])).
-
-text(Chars) ->
-    dyno_recording_check:text(Chars).
-
-part(Name, Text) when is_binary(Text) ->
-    text_part(Name, Text);
-part(Name, {elixir, Text}) when is_binary(Text), byte_size(Text) =< ?MAX_BYTES ->
-    dyno_bench_elixir:part(Name, Text, ?COMPILE_MS);
-part(Name, {elixir, Text}) when is_binary(Text) ->
-    {error, {?MODULE, {too_long, Name, byte_size(Text)}}};
 part(_Name, {elixir, _Text, {forms, _, _} = Part}) ->
     {ok, Part};
+part(Name, {elixir, Text}) when is_binary(Text) ->
+    text_part(Name, Text, fun(N, T) -> dyno_bench_elixir:part(N, T, ?COMPILE_MS) end);
 part(_Name, Fun) when is_function(Fun) ->
     {arity, Arity} = erlang:fun_info(Fun, arity),
     {ok, {function, Arity, Fun}};
-part(_Name, {M, F, A} = Call) when is_atom(M), is_atom(F), is_list(A) ->
-    {ok, {calls, [Call]}};
-part(Name, [_ | _] = List) ->
-    case io_lib:char_list(List) of
-        true -> text_part(Name, unicode:characters_to_binary(List));
-        false -> calls_part(Name, List)
-    end;
-part(Name, Other) ->
-    {error, {?MODULE, {not_code, Name, Other}}}.
-
-calls_part(Name, List) ->
-    IsCall = fun
-        ({M, F, A}) -> is_atom(M) andalso is_atom(F) andalso is_list(A);
-        (_) -> false
-    end,
-    case lists:all(IsCall, List) of
-        true -> {ok, {calls, List}};
-        false -> {error, {?MODULE, {not_code, Name, List}}}
+part(Name, Callable) ->
+    case source_text(Callable) of
+        {ok, Text} -> text_part(Name, Text, fun dyno_bench_source:read/2);
+        none -> calls_part(Name, Callable)
     end.
 
-text_part(Name, Text) when byte_size(Text) > ?MAX_BYTES ->
+text_part(Name, Text, _Read) when byte_size(Text) > ?MAX_BYTES ->
     {error, {?MODULE, {too_long, Name, byte_size(Text)}}};
-text_part(Name, Text) ->
-    dyno_bench_source:read(Name, Text).
+text_part(Name, Text, Read) ->
+    Read(Name, Text).
+
+calls_part(Name, Callable) ->
+    Calls =
+        case is_list(Callable) of
+            true -> Callable;
+            false -> [Callable]
+        end,
+    case Calls =/= [] andalso lists:all(fun is_call/1, Calls) of
+        true -> {ok, {calls, Calls}};
+        false -> {error, {?MODULE, {not_code, Name, Callable}}}
+    end.
+
+is_call({M, F, A}) -> is_atom(M) andalso is_atom(F) andalso is_list(A);
+is_call(_) -> false.
 
 %% What a part takes must come from another.
 check(#{runner := Runner} = Parsed) ->
@@ -349,12 +346,10 @@ load(Module, Code, How) ->
 -spec load_value(module(), callable(), compiling()) ->
     {ok, compiled()} | {error, dyno_error:error()}.
 load_value(Module, Callable, How) ->
-    Read =
-        maybe
-            {ok, Parsed} ?= parts(Callable),
-            check(Parsed)
-        end,
-    loaded(Module, Read, How).
+    maybe
+        {ok, Parts} ?= parts(Callable),
+        loaded(Module, check(Parts), How)
+    end.
 
 loaded(Module, Read, How) ->
     maybe
