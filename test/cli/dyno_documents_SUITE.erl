@@ -93,7 +93,7 @@ changes_are_seen(_Config) ->
     ?assertNot(is_known(~"b. is 24 % slower than a.")).
 
 runs(Commands, Config) ->
-    Elixir = dyno_bench_elixir:start() =:= ok,
+    Elixir = dyno_elixir:start() =:= ok,
     Here = [C || C <- Commands, Elixir orelse string:find(C, "--elixir") =:= nomatch],
     Halves = lists:enumerate(0, Here),
     dyno_parallel:each(

@@ -100,7 +100,7 @@ lines(File) ->
         Line
      || Line <- lists:uniq(dyno_documents:commands(File)),
         not lists:any(fun({Begin, _}) -> string:prefix(Line, Begin) =/= nomatch end, not_run()),
-        string:find(Line, "--elixir") =:= nomatch orelse dyno_bench_elixir:start() =:= ok
+        string:find(Line, "--elixir") =:= nomatch orelse dyno_elixir:start() =:= ok
     ].
 
 %% The longest documents first, each to the lane that has fewer lines.

@@ -16,10 +16,8 @@
     {'Elixir.Exception', message, 1}
 ]).
 
--export([start/0, part/3, may_lack_modules/1, format_error/1, fault/1]).
+-export([part/3, may_lack_modules/1, format_error/1, fault/1]).
 -export_type([reason/0]).
-
--type part() :: {forms, Arity :: arity(), erl_parse:abstract_clause()}.
 
 -type reason() :: no_elixir | {elixir_raised, term()} | {endless, Text :: binary(), pos_integer()}.
 
@@ -28,26 +26,18 @@
 -define(NAME, "dyno_bench_elixir_code").
 -define(MOST, 64).
 
--doc "Brings Elixir's modules, from the code path or from where it is installed.".
--spec start() -> ok | {error, {?MODULE, no_elixir}}.
-start() ->
-    case dyno_elixir:start() of
-        ok -> ok;
-        {error, _} -> {error, {?MODULE, no_elixir}}
-    end.
-
 -doc "Reads Elixir source; in as many milliseconds, because macros run.".
 -spec part(Name :: atom(), binary(), TimeoutMs :: pos_integer()) ->
-    {ok, part()} | {error, dyno_error:error()}.
+    {ok, dyno_bench_source:part()} | {error, dyno_error:error()}.
 part(Name, Text, TimeoutMs) ->
     maybe
-        ok ?= start(),
+        {elixir, ok} ?= {elixir, dyno_elixir:start()},
         {sandbox, {ok, Compiled}} ?=
             {sandbox, dyno_sandbox:once(fun() -> compiled(Text) end, TimeoutMs)},
         {syntax, {ok, Part}} ?= {syntax, Compiled},
         {ok, Part}
     else
-        {error, _} = Error -> Error;
+        {elixir, {error, _}} -> {error, {?MODULE, no_elixir}};
         {syntax, {error, {Place, Message}}} ->
             {error, dyno_bench_source:syntax_error(Name, Text, Place, Message)};
         {sandbox, {error, interrupted}} -> {error, {dyno_error, interrupted}};
@@ -147,21 +137,7 @@ forms(Name, Binary) ->
 
 part(Forms) ->
     [Clause] = [C || {function, _, runner, 0, [C]} <- Forms],
-    case Clause of
-        {clause, Anno, [], [], [{'fun', _, {clauses, Clauses}}]} ->
-            function(Anno, Clauses);
-        {clause, Anno, [], [], [{'fun', _, {function, M, F, {integer, _, Arity}}}]} ->
-            Variables = dyno_bench_forms:variables(Anno, Arity),
-            {forms, Arity,
-                {clause, Anno, Variables, [], [{call, Anno, {remote, Anno, M, F}, Variables}]}};
-        _ ->
-            {forms, 0, Clause}
-    end.
-
-function(_Anno, [{clause, _, Patterns, _, _} = Only]) ->
-    {forms, length(Patterns), Only};
-function(Anno, [{clause, _, Patterns, _, _} | _] = Clauses) ->
-    {forms, length(Patterns), dyno_bench_forms:joined(Anno, length(Patterns), Clauses)}.
+    dyno_bench_source:called({forms, 0, Clause}).
 
 %% Swallows what is printed.
 quiet() ->

@@ -33,7 +33,7 @@ groups() ->
     ].
 
 init_per_group(with_elixir, Config) ->
-    case dyno_bench_elixir:start() of
+    case dyno_elixir:start() of
         ok -> Config;
         {error, no_elixir} -> {skip, "Elixir is not installed"}
     end.
