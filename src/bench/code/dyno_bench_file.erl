@@ -119,53 +119,42 @@ read(Name, {For, TimeoutMs}) ->
 
 %% A parse transform or a macro may never end.
 compiled(Path, More, TimeoutMs) ->
-    case file:read_file_info(Path) of
-        {ok, _} ->
-            case dyno_sandbox:once(compiler(filename:extension(Path), Path, More), TimeoutMs) of
-                {ok, {ok, Modules}} ->
-                    {ok, Modules};
-                {ok, {error, {does_not_compile, Texts}}} ->
-                    {error, {?MODULE, {does_not_compile, Path, Texts}}};
-                {ok, {error, {elixir, Reason}}} ->
-                    {error, {?MODULE, {elixir, Path, Reason}}};
-                {ok, {error, no_compiler}} ->
-                    {error, {?MODULE, {does_not_compile, Path, []}}};
-                {ok, {error, _} = Taken} ->
-                    Taken;
-                {error, interrupted} ->
-                    {error, {dyno_error, interrupted}};
-                {error, {timeout, _}} ->
-                    {error, {?MODULE, {endless_compilation, Path, TimeoutMs}}};
-                {error, _} ->
-                    {error, {?MODULE, {does_not_compile, Path, [needs_memory(Path)]}}}
-            end;
-        {error, Posix} ->
-            {error, {?MODULE, {no_file, Path, Posix}}}
+    Compile = fun() -> modules(filename:extension(Path), Path, More) end,
+    maybe
+        {file, {ok, _}} ?= {file, file:read_file_info(Path)},
+        {sandbox, {ok, Compiled}} ?= {sandbox, dyno_sandbox:once(Compile, TimeoutMs)},
+        {ok, _Modules} ?= Compiled
+    else
+        {file, {error, Posix}} ->
+            {error, {?MODULE, {no_file, Path, Posix}}};
+        {sandbox, {error, interrupted}} ->
+            {error, {dyno_error, interrupted}};
+        {sandbox, {error, {timeout, _}}} ->
+            {error, {?MODULE, {endless_compilation, Path, TimeoutMs}}};
+        {sandbox, {error, _}} ->
+            Text = unicode:characters_to_binary([Path, ": takes more than 2 GB to compile"]),
+            {error, {?MODULE, {does_not_compile, Path, [Text]}}};
+        {error, {?MODULE, _}} = Taken ->
+            Taken;
+        {error, no_compiler} ->
+            {error, {?MODULE, {does_not_compile, Path, []}}};
+        {error, {does_not_compile, Texts}} ->
+            {error, {?MODULE, {does_not_compile, Path, Texts}}};
+        {error, Reason} ->
+            {error, {?MODULE, {elixir, Path, Reason}}}
     end.
 
-compiler(".erl", Path, More) ->
-    fun() ->
-        maybe
-            {ok, Module, Binary} ?=
-                dyno_code:compile_file(Path, [nowarn_undefined_behaviour | More]),
-            ok ?= free(Path, Module),
-            {ok, [{Module, Binary}]}
-        end
+modules(".erl", Path, More) ->
+    maybe
+        {ok, Module, Binary} ?= dyno_code:compile_file(Path, [nowarn_undefined_behaviour | More]),
+        ok ?= free(Path, Module),
+        {ok, [{Module, Binary}]}
     end;
-compiler(_Elixir, Path, _More) ->
-    fun() ->
-        maybe
-            ok ?= dyno_elixir:start(),
-            {ok, Modules} ?= dyno_elixir:compile(Path),
-            {ok, Modules}
-        else
-            {error, {does_not_compile, _} = NotCompiled} -> {error, NotCompiled};
-            {error, Reason} -> {error, {elixir, Reason}}
-        end
+modules(_Elixir, Path, _More) ->
+    maybe
+        ok ?= dyno_elixir:start(),
+        dyno_elixir:compile(Path)
     end.
-
-needs_memory(Path) ->
-    unicode:characters_to_binary([Path, ": takes more than 2 GB to compile"]).
 
 %% To load it would replace what dyno or Erlang works with.
 free(Path, Module) ->
@@ -194,7 +183,7 @@ benchmarks_of(Path, Modules) ->
 planned(#{module := Module} = File, TimeoutMs) ->
     case dyno_sandbox:once(fun() -> Module:benchmarks() end, TimeoutMs) of
         {ok, [_ | _] = Cases} ->
-            cases(Cases, 1, File, []);
+            cases(Cases, File);
         {ok, Other} ->
             Text = io_lib:format("benchmarks/0 gives ~0tP, not a list of cases", [Other, 8]),
             bad(File, 1, Text);
@@ -203,15 +192,16 @@ planned(#{module := Module} = File, TimeoutMs) ->
             {error, locate(File, Error)}
     end.
 
-cases([], _Number, File, Plan) ->
-    Ids = [Id || #{id := Id} <- Plan],
-    case Ids -- lists:usort(Ids) of
-        [] -> {ok, lists:reverse(Plan)};
-        [Twice | _] -> bad(File, Twice, "two cases have this name; give each its own")
-    end;
-cases([Case | Rest], Number, File, Plan) ->
-    case one(Case, Number, File) of
-        {ok, Measurements} -> cases(Rest, Number + 1, File, lists:reverse(Measurements, Plan));
+cases(Cases, File) ->
+    One = fun({Number, Case}) -> one(Case, Number, File) end,
+    maybe
+        {ok, Plans} ?= dyno_error:each(One, lists:enumerate(Cases)),
+        Plan = lists:append(Plans),
+        Ids = [Id || #{id := Id} <- Plan],
+        [] ?= Ids -- lists:usort(Ids),
+        {ok, Plan}
+    else
+        [Twice | _] -> bad(File, Twice, "two cases have this name; give each its own");
         {error, _} = Error -> Error
     end.
 
@@ -221,8 +211,8 @@ one(#{name := Name, codes := _} = Case, Number, File) ->
             Problems = [
                 Problem
              || {Key, Check} <- checks(),
-                is_map_key(Key, Case),
-                Problem <- Check(map_get(Key, Case), Case)
+                #{Key := Value} <- [Case],
+                Problem <- Check(Value, Case)
             ],
             Unknown = [io_lib:format("there is no key ~0tp", [K]) || K <- maps:keys(Case) -- ?KEYS],
             case Unknown ++ Problems ++ option_problems(maps:with(?OPTIONS, Case)) of
@@ -240,7 +230,10 @@ one(_Case, Number, File) ->
 checks() ->
     [
         {codes, fun codes_problem/2},
-        {inputs, fun(I, _) -> ["inputs is no list of at least one" || not is_filled(I)] end},
+        {inputs, fun
+            ([_ | _], _) -> [];
+            (_, _) -> ["inputs is no list of at least one"]
+        end},
         {setup, fun setup_problem/2},
         {teardown, fun(F, Case) ->
             ["teardown is no function of arity 1" || not is_function(F, 1)] ++
@@ -256,9 +249,6 @@ option_problems(Options) ->
         ok -> [];
         {error, Error} -> [dyno_error:format(Error)]
     end.
-
-is_filled([_ | _]) -> true;
-is_filled(_) -> false.
 
 setup_problem(Setup, #{inputs := _}) ->
     ["setup is no function of arity 1: it takes the input" || not is_function(Setup, 1)];
@@ -279,9 +269,9 @@ codes_problem(Codes, _Case) ->
 pairs(Codes) when is_map(Codes) ->
     lists:sort(maps:to_list(Codes));
 pairs(Codes) when is_list(Codes) ->
-    case lists:all(fun(Pair) -> is_tuple(Pair) andalso tuple_size(Pair) =:= 2 end, Codes) of
-        true -> Codes;
-        false -> []
+    case [Pair || {_, _} = Pair <- Codes] of
+        Codes -> Codes;
+        _ -> []
     end;
 pairs(_Codes) ->
     [].
@@ -361,11 +351,7 @@ all_right(IsRight, Taken, Results) ->
     end.
 
 is_right(IsRight, Taken, Result) ->
-    try
-        IsRight(Taken, Result) =:= true
-    catch
-        error:_ -> false
-    end.
+    dyno_sandbox:attempt(fun() -> IsRight(Taken, Result) =:= true end) =:= {ok, true}.
 
 bad(File, Case, Text) ->
     {error, {?MODULE, {bad_case, place(File), Case, Text}}}.
