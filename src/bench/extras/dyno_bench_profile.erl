@@ -27,10 +27,7 @@
     ],
     %% From the outermost to the innermost.
     stacks := [{[binary(), ...], Samples :: pos_integer()}],
-    samples := non_neg_integer(),
-    %% What was taken off for each call.
-    charge_ns := float(),
-    iterations := pos_integer()
+    samples := non_neg_integer()
 }.
 
 %% Untraced; a call-heavy code takes seven times as long with the trace.
@@ -43,34 +40,33 @@
 -spec measure({dyno_bench_side_effects:subject(), Ns :: pos_integer()}) -> profile().
 measure({#{worker := Worker, iterations := Epoch, iterate := Iterate}, Ns}) ->
     N = max(1, Epoch * ?TRACED_NS div max(?TRACED_NS div 20, Ns)),
-    Charge =
-        case dyno_agent_calibration:overhead([call_time]) of
-            undefined -> 0.0;
-            Calibration -> dyno_agent_calibration:overhead_ns(1, Calibration)
-        end,
-    Functions = traced(Worker, N, Iterate, Charge),
+    Functions = traced(Worker, N, Iterate),
     Stacks = sampled(Worker, Epoch, Iterate),
     #{
         functions => Functions,
         stacks => Stacks,
-        samples => lists:sum([Count || {_, Count} <- Stacks]),
-        charge_ns => Charge,
-        iterations => N
+        samples => lists:sum([Count || {_, Count} <- Stacks])
     }.
 
 %% With call_time
 
-traced(Worker, N, Iterate, Charge) ->
+traced(Worker, N, Iterate) ->
+    %% What the trace itself takes for a call.
+    ChargeNs =
+        case dyno_agent_calibration:overhead([call_time]) of
+            undefined -> 0.0;
+            Calibration -> dyno_agent_calibration:overhead_ns(1, Calibration)
+        end,
     Session = trace:session_create(?MODULE, self(), []),
     try
         _ = trace:function(Session, {'_', '_', '_'}, true, [call_time]),
         1 = trace:process(Session, Worker, true, [call, set_on_spawn]),
         %% What the worker itself does for an epoch is none of the code's.
         _ = Iterate(0),
-        Own = paused(Session),
+        Own = maps:from_list(paused(Session)),
         _ = trace:function(Session, {'_', '_', '_'}, restart, [call_time]),
         _ = Iterate(N),
-        shares(without(Own, paused(Session)), N, Charge)
+        shares([without(Of, Own, ChargeNs) || Of <- paused(Session)], N)
     after
         %% Modules of ours are unloaded soon: no breakpoint may be on its way out then.
         _ = trace:function(Session, {'_', '_', '_'}, false, [call_time]),
@@ -80,28 +76,19 @@ traced(Worker, N, Iterate, Charge) ->
 %% To read while it counts takes 200 times as long.
 paused(Session) ->
     _ = trace:function(Session, {'_', '_', '_'}, pause, [call_time]),
-    read(Session).
-
-without(Own, Read) ->
-    OwnByFunction = #{MFA => {Calls, Ns} || {MFA, Calls, Ns} <- Own},
     [
-        {MFA, Calls - OwnCalls, max(0, Ns - OwnNs)}
-     || {MFA, Calls, Ns} <- Read,
-        {OwnCalls, OwnNs} <- [maps:get(MFA, OwnByFunction, {0, 0})],
-        Calls > OwnCalls
-    ].
-
-read(Session) ->
-    [
-        {{M, F, A}, Calls, Ns}
+        {{M, F, A}, {lists:sum([Count || {_, Count, _, _} <- Of]), ns(Of)}}
      || {M, _} <- code:all_loaded(),
         is_shown(M),
         {F, A} <- functions(M),
-        {call_time, [_ | _] = Of} <- [trace:info(Session, {M, F, A}, call_time)],
-        Calls <- [lists:sum([Count || {_, Count, _, _} <- Of])],
-        Calls > 0,
-        Ns <- [lists:sum([S * 1_000_000_000 + Us * 1000 || {_, _, S, Us} <- Of])]
+        {call_time, [_ | _] = Of} <- [trace:info(Session, {M, F, A}, call_time)]
     ].
+
+ns(Of) -> lists:sum([S * 1_000_000_000 + Us * 1000 || {_, _, S, Us} <- Of]).
+
+without({MFA, {Calls, Ns}}, Own, ChargeNs) ->
+    {OwnCalls, OwnNs} = maps:get(MFA, Own, {0, 0}),
+    {name(MFA), Calls - OwnCalls, max(0.0, max(0, Ns - OwnNs) - (Calls - OwnCalls) * ChargeNs)}.
 
 %% Gone since the list was made, or without the information.
 functions(M) ->
@@ -112,61 +99,44 @@ functions(M) ->
     end.
 
 %% What runs the code is no part of it.
-is_shown(M) ->
-    case atom_to_list(M) of
-        "dyno_bench_loop_" ++ _ -> true;
-        "dyno_bench_" ++ _ -> false;
-        "dyno_clock" -> false;
-        _ -> true
-    end.
+is_shown(dyno_clock) -> false;
+is_shown(M) -> is_code(M) orelse not lists:prefix("dyno_bench_", atom_to_list(M)).
 
-shares(Read, N, Charge) ->
-    Net = merged([{name(MFA), Calls, max(0.0, Ns - Calls * Charge)} || {MFA, Calls, Ns} <- Read]),
-    Total = max(1.0, lists:sum([Ns || {_, {_, Ns}} <- Net])),
-    Sorted = lists:sort(fun({_, {_, A}}, {_, {_, B}}) -> A >= B end, Net),
+is_code(M) -> lists:prefix("dyno_bench_loop_", atom_to_list(M)).
+
+shares(Read, N) ->
+    Named = maps:groups_from_list(
+        fun({Name, _, _}) -> Name end, [Of || {_, Calls, _} = Of <- Read, Calls > 0]
+    ),
+    Sums = [
+        {Name, lists:sum([C || {_, C, _} <- Of]), lists:sum([Ns || {_, _, Ns} <- Of])}
+     || Name := Of <- Named
+    ],
+    Total = max(1.0, lists:sum([Ns || {_, _, Ns} <- Sums])),
     [
         #{function => Name, calls => Calls / N, own_ns => Ns / N, share => Ns / Total}
-     || {Name, {Calls, Ns}} <- Sorted
+     || {Name, Calls, Ns} <- lists:reverse(lists:keysort(3, Sums))
     ].
-
-merged(ByName) ->
-    maps:to_list(
-        lists:foldl(
-            fun({Name, Calls, Ns}, Sums) ->
-                maps:update_with(
-                    Name, fun({C, T}) -> {C + Calls, T + Ns} end, {Calls, Ns}, Sums
-                )
-            end,
-            #{},
-            ByName
-        )
-    ).
 
 %% The loop with the code inline, and the code's own funs.
 name({M, F, A}) ->
-    case atom_to_list(M) of
-        "dyno_bench_loop_" ++ _ -> of_code(F);
-        _ -> dyno_agent_name:mfa({M, F, A})
-    end.
-
-of_code(F) ->
-    case atom_to_list(F) of
-        "-" ++ _ -> ~"(a fun of the code)";
-        _ -> ~"(the code itself)"
+    case {is_code(M), atom_to_list(F)} of
+        {false, _} -> dyno_agent_name:mfa({M, F, A});
+        {true, "-" ++ _} -> ~"(a fun of the code)";
+        {true, _} -> ~"(the code itself)"
     end.
 
 %% With samples
 
 sampled(Worker, Epoch, Iterate) ->
     Usual = erlang:system_flag(backtrace_depth, ?DEPTH),
-    {Sampler, Ref} = spawn_monitor(fun() -> sample(Worker, self(), #{}) end),
+    {Sampler, Ref} = spawn_monitor(fun() -> sample(Worker, #{}) end),
     try
         repeat(Iterate, Epoch, erlang:monotonic_time(millisecond) + ?SAMPLED_MS),
-        Sampler ! {stop, self()},
+        Sampler ! stop,
         receive
-            {Sampler, Stacks} ->
-                lists:sort(fun({_, A}, {_, B}) -> A >= B end, maps:to_list(Stacks));
-            {'DOWN', Ref, process, Sampler, _} -> []
+            {'DOWN', Ref, process, Sampler, {stacks, Stacks}} ->
+                lists:reverse(lists:keysort(2, maps:to_list(Stacks)))
         end
     after
         _ = demonitor(Ref, [flush]),
@@ -181,38 +151,21 @@ repeat(Iterate, Epoch, EndMs) ->
         false -> ok
     end.
 
-sample(Worker, Self, Stacks) ->
+sample(Worker, Stacks) ->
     receive
-        {stop, Caller} ->
-            Caller ! {Self, Stacks},
-            ok
+        stop -> exit({stacks, Stacks})
     after ?SAMPLE_MS ->
-        case process_info(Worker, current_stacktrace) of
-            {current_stacktrace, Frames} ->
-                case frames(Frames, []) of
-                    {ok, Stack} ->
-                        Counted = maps:update_with(Stack, fun(N) -> N + 1 end, 1, Stacks),
-                        sample(Worker, Self, Counted);
-                    none ->
-                        sample(Worker, Self, Stacks)
-                end;
-            undefined ->
-                sample(Worker, Self, Stacks)
+        maybe
+            {current_stacktrace, Frames} ?= process_info(Worker, current_stacktrace),
+            [_ | _] = Stack ?= stack(Frames),
+            sample(Worker, Stacks#{Stack => maps:get(Stack, Stacks, 0) + 1})
+        else
+            _ -> sample(Worker, Stacks)
         end
     end.
 
-%% From the code's own frame inwards; none where the worker does something else.
-frames([], _Inner) ->
-    none;
-frames([{M, F, A, _} | Outer], Inner) ->
-    case atom_to_list(M) of
-        "dyno_bench_loop_" ++ _ -> above(Outer, [of_code(F) | Inner]);
-        _ -> frames(Outer, [dyno_agent_name:mfa({M, F, A}) | Inner])
-    end.
-
-%% A fun of the code that a library calls has a frame of the code further out.
-above(Outer, Stack) ->
-    case frames(Outer, Stack) of
-        {ok, Complete} -> {ok, Complete};
-        none -> {ok, Stack}
-    end.
+%% From the code's own frame inwards; none where the worker does something else. A fun of the code
+%% that a library calls has a frame of the code further out.
+stack(Frames) ->
+    Inner = lists:dropwhile(fun({M, _, _, _}) -> not is_code(M) end, lists:reverse(Frames)),
+    [name({M, F, A}) || {M, F, A, _} <- Inner].

@@ -52,17 +52,12 @@
     parts := [part()],
     %% Of all others, for a call: those of `parts` and of the processes that have ended.
     reductions := float(),
-    ended_reductions := float(),
     %% By the worker and all others.
     messages := float(),
     spawned := float(),
     collections := float(),
-    ports := float(),
-    remote := float(),
     %% For the sequence of verdicts: one value a run.
     runs := #{reductions := [float(), ...], messages := [float(), ...]},
-    iterations := pos_integer(),
-    traced := pos_integer(),
     notes := [binary()]
 }.
 
@@ -77,35 +72,31 @@
 -doc "Measures; `overrun` where the messages are too large to be traced.".
 -spec measure(subject(), Runs :: pos_integer()) -> {ok, t()} | {error, overrun}.
 measure(#{worker := Worker} = Subject, Runs) ->
-    Tracer = dyno_bench_side_effects_tracer:start(self()),
-    Session = trace:session_create(?MODULE, element(1, Tracer), []),
+    {Pid, _} = Tracer = dyno_bench_side_effects_tracer:start(self()),
+    Session = trace:session_create(?MODULE, Pid, []),
     Traced =
         try
-            traced(Session, Tracer, Subject)
+            traced({Session, Tracer, Subject})
         after
             _ = trace:session_destroy(Session),
             dyno_bench_side_effects_tracer:stop(Tracer)
         end,
-    case Traced of
-        {ok, N, Counts} ->
-            Members = [P || P <- maps:keys(map_get(processes, Counts)), P =/= Worker],
-            {ok, counted(Subject, Runs, {N, Counts, Members})};
-        {error, overrun} ->
-            {error, overrun}
+    maybe
+        {ok, N, #{processes := Seen} = Counts} ?= Traced,
+        {ok, counted(Subject, Runs, {N, Counts, maps:keys(Seen) -- [Worker]})}
     end.
 
 %% With a trace
 
-traced(Session, Tracer, #{worker := Worker} = Subject) ->
+traced({Session, _, #{worker := Worker}} = Of) ->
     trace_too(Session, [Worker]),
     maybe
-        {ok, Ns, First} ?= pass(Session, Tracer, 1, Subject),
+        {ok, Ns, First} ?= pass(1, Of),
         %% As many as take no longer than the limit: the first may have been slow for its own
         %% reasons.
         N = max(1, min(?TRACED, ?TRACE_MS * 1_000_000 div max(1, Ns))),
-        {ok, Members} ?= grown(?PASSES, N, First, [Worker], {Session, Tracer, Subject}),
-        {ok, _, Counts} ?= pass(Session, Tracer, N, Subject),
-        #{processes := Seen} = Counts,
+        {ok, Members} ?= grown(?PASSES, N, First, [Worker], Of),
+        {ok, _, #{processes := Seen} = Counts} ?= pass(N, Of),
         {ok, N, Counts#{processes := maps:filter(fun(P, S) -> takes_part(P, S, Members) end, Seen)}}
     end.
 
@@ -114,19 +105,16 @@ takes_part(_, #{born := _}, _) -> true;
 takes_part(_, #{received := N}, _) when N > 0 -> true;
 takes_part(Pid, _, Members) -> lists:member(Pid, Members).
 
-grown(Left, N, #{processes := Seen}, Members, {Session, Tracer, Subject} = Of) ->
-    New = [P || P <- maps:keys(Seen) -- Members, is_process_alive(P), P =/= self()],
-    case New of
-        [] ->
-            {ok, Members};
-        _ when Left =:= 0 ->
-            {ok, Members};
-        _ ->
+grown(Left, N, #{processes := Seen}, Members, {Session, _, _} = Of) ->
+    case [P || P <- maps:keys(Seen) -- Members, is_process_alive(P), P =/= self()] of
+        [_ | _] = New when Left > 0 ->
             trace_too(Session, New),
-            case pass(Session, Tracer, N, Subject) of
-                {ok, _, Counts} -> grown(Left - 1, N, Counts, New ++ Members, Of);
-                {error, overrun} -> {error, overrun}
-            end
+            maybe
+                {ok, _, Counts} ?= pass(N, Of),
+                grown(Left - 1, N, Counts, New ++ Members, Of)
+            end;
+        _ ->
+            {ok, Members}
     end.
 
 trace_too(Session, Pids) ->
@@ -142,15 +130,15 @@ trace_too(Session, Pids) ->
         Pids
     ).
 
-pass(Session, {Tracer, Monitor}, N, #{iterate := Iterate}) ->
+pass(N, {Session, {Tracer, Monitor}, #{iterate := Iterate}}) ->
     Start = erlang:monotonic_time(nanosecond),
     _ = Iterate(N),
     Ns = erlang:monotonic_time(nanosecond) - Start,
     %% What they do after the worker's last message is theirs as well.
     wait(1),
-    case dyno_bench_side_effects_tracer:await(Session, Tracer, Monitor) of
-        {ok, Counts} -> {ok, Ns div N, Counts};
-        {error, overrun} -> {error, overrun}
+    maybe
+        {ok, Counts} ?= dyno_bench_side_effects_tracer:await(Session, Tracer, Monitor),
+        {ok, Ns div N, Counts}
     end.
 
 wait(Ms) ->
@@ -164,42 +152,42 @@ counted(#{worker := Worker, iterate := Iterate, iterations := Epoch} = Subject, 
     {TracedN, #{processes := Seen} = Counts, Members} = Traced,
     N = max(TracedN, Epoch),
     Alive = [P || P <- Members, is_process_alive(P)],
+    Run = fun() -> difference(fun() -> Iterate(N) end, Alive) end,
     %% The first run also does what a code does only once.
-    {_, Ns} = difference(fun() -> Iterate(N) end, Alive),
-    Idle = element(1, difference(fun() -> wait(min(?TRACE_MS, Ns div 1_000_000)) end, Alive)),
+    #{ns := Ns} = Run(),
+    Idle = difference(fun() -> wait(min(?TRACE_MS, Ns div 1_000_000)) end, Alive),
     Memory0 = memory(Alive),
-    Runs = [element(1, difference(fun() -> Iterate(N) end, Alive)) || _ <- lists:seq(1, Count)],
+    Runs = [Run() || _ <- lists:seq(1, Count)],
     Memory1 = memory(Alive),
     Left = lists:sum([
         Q || P <- Alive, {message_queue_len, Q} <- [process_info(P, message_queue_len)]
     ]),
     Others = [Worker, self() | map_get(drivers, Subject)],
     All = lists:usort(Alive ++ also(Runs, Idle, N, Others)),
-    Of = fun(Pid) -> median([(of_pid(Pid, R) - of_pid(Pid, Idle)) / N || R <- Runs]) end,
+    Own = fun(Pid, R) -> (of_pid(Pid, R) - of_pid(Pid, Idle)) / N end,
     Ended = [max(0, ended(R) - ended(Idle)) / N || R <- Runs],
     Sums = [
-        lists:sum([(of_pid(P, R) - of_pid(P, Idle)) / N || P <- All]) + E
-     || {R, E} <- lists:zip(Runs, Ended)
+        lists:sum([Own(P, R) || P <- All]) + OfEnded
+     || {R, OfEnded} <- lists:zip(Runs, Ended)
     ],
     Spawned = #{P => S || P := #{born := _} = S <- Seen, P =/= Worker},
     Sent = lists:sum([S || _ := #{sent := S} <- Seen]),
+    Servers = [
+        server(P, maps:get(P, Seen, #{own_ns => 0, received => 0}), #{
+            reductions => dyno_stats:median([Own(P, R) || R <- Runs]),
+            memory => {Memory0, Memory1, Count * N},
+            traced => TracedN
+        })
+     || P <- All
+    ],
     #{
-        parts =>
-            alike([
-                server(P, maps:get(P, Seen, none), Of(P), {Memory0, Memory1, Count * N, TracedN})
-             || P <- All
-            ]) ++
-                spawned(Spawned, TracedN, median(Ended)),
-        reductions => median(Sums),
-        ended_reductions => median(Ended),
+        parts => alike(Servers) ++ spawned(Spawned, TracedN, dyno_stats:median(Ended)),
+        reductions => dyno_stats:median(Sums),
         messages => Sent / TracedN,
         spawned => map_size(Spawned) / TracedN,
-        collections => max(0, median([collections(R) - collections(Idle) || R <- Runs])) / N,
-        ports => map_get(ports, Counts) / TracedN,
-        remote => map_get(remote, Counts) / TracedN,
+        collections =>
+            max(0, dyno_stats:median([collections(R) - collections(Idle) || R <- Runs])) / N,
         runs => #{reductions => Sums, messages => lists:duplicate(Count, Sent / TracedN)},
-        iterations => N,
-        traced => TracedN,
         notes => notes(Left, Counts)
     }.
 
@@ -208,26 +196,20 @@ notes(Left, #{ports := Ports, remote := Remote}) ->
         [~"it sends to ports, whose work is not seen" || Ports > 0] ++
         [~"it sends to other nodes, whose work is not seen" || Remote > 0].
 
-median(Values) ->
-    Median = dyno_stats:median(Values),
-    true = is_number(Median),
-    float(Median).
-
 %% The order of the readings is the same before and after, so that what they cost cancels.
 difference(Run, Members) ->
-    Pids = pids(Members),
-    {Total0, Collections0, Before} = read(Pids),
+    {Total0, Collections0, Before} = read(pids(Members)),
     Start = erlang:monotonic_time(nanosecond),
     _ = Run(),
     Ns = erlang:monotonic_time(nanosecond) - Start,
     settle(Members, erlang:monotonic_time(millisecond) + ?SETTLE_MS),
     {Total1, Collections1, After} = read(pids(Members)),
-    Difference = #{
+    #{
         processes => #{P => R - maps:get(P, Before, 0) || P := R <- After},
         total => Total1 - Total0,
-        collections => Collections1 - Collections0
-    },
-    {Difference, Ns}.
+        collections => Collections1 - Collections0,
+        ns => Ns
+    }.
 
 pids(Members) ->
     case erlang:system_info(process_count) of
@@ -261,8 +243,7 @@ of_pid(Pid, #{processes := Of}) -> maps:get(Pid, Of, 0).
 collections(#{collections := N}) -> N.
 
 %% Of processes that are not there any more.
-ended(#{total := Total, processes := Of}) ->
-    maps:fold(fun(_, Reductions, Rest) -> Rest - Reductions end, Total, Of).
+ended(#{total := Total, processes := Of}) -> Total - lists:sum(maps:values(Of)).
 
 %% They got no message, and yet worked in every run: in proportion to the iterations.
 also([First | _] = Runs, Idle, N, Others) ->
@@ -277,12 +258,8 @@ memory(Pids) ->
 
 %% Who they are
 
-server(Pid, Seen, Reductions, {Memory0, Memory1, N, TracedN}) ->
-    {Own, Received} =
-        case Seen of
-            none -> {0, 0};
-            #{own_ns := O, received := R} -> {O, R}
-        end,
+server(Pid, #{own_ns := OwnNs, received := Received}, Of) ->
+    #{reductions := Reductions, memory := {Memory0, Memory1, N}, traced := TracedN} = Of,
     Growth =
         case {Memory0, Memory1} of
             {#{Pid := Before}, #{Pid := After}} -> (After - Before) / N;
@@ -293,13 +270,9 @@ server(Pid, Seen, Reductions, {Memory0, Memory1, N, TracedN}) ->
         kind => server,
         count => 1.0,
         reductions => Reductions,
-        own_ns => Own / TracedN,
+        own_ns => OwnNs / TracedN,
         messages => Received / TracedN,
-        queue =>
-            case process_info(Pid, message_queue_len) of
-                {message_queue_len, Q} -> Q;
-                undefined -> 0
-            end,
+        queue => lists:sum([Q || {_, Q} <- [process_info(Pid, message_queue_len)]]),
         memory => maps:get(Pid, Memory1, undefined),
         memory_growth => Growth
     }.
@@ -313,34 +286,24 @@ alike(Parts) ->
     lists:sort(fun(#{reductions := A}, #{reductions := B}) -> A >= B end, Sums).
 
 add_part(Part, Sum) ->
-    Added = maps:map(
-        fun(Key, Value) -> plus(Value, map_get(Key, Part)) end, maps:without([who, kind], Sum)
-    ),
-    maps:merge(Sum, Added).
+    Numbers = maps:without([who, kind], Sum),
+    maps:merge(Sum, #{Key => plus(Value, map_get(Key, Part)) || Key := Value <- Numbers}).
 
 plus(A, B) when is_number(A), is_number(B) -> A + B;
 plus(A, undefined) -> A;
 plus(undefined, B) -> B.
 
 who(Pid) ->
-    Items = [registered_name, label, {dictionary, '$initial_call'}, initial_call],
-    Name =
-        case process_info(Pid, Items) of
-            undefined -> "ended";
-            [{registered_name, Name0} | _] when is_atom(Name0) -> atom_to_list(Name0);
-            [_, {label, Label} | _] when Label =/= undefined -> io_lib:format("~0tP", [Label, 8]);
-            [_, _, {_, {M, F, A}} | _] -> call({M, F, A});
-            [_, _, _, {initial_call, MFA}] -> call(MFA)
-        end,
-    text(Name).
+    case dyno_agent_process:who(Pid) of
+        gone ->
+            ~"ended";
+        {Info, _, _} ->
+            {Name, _} = dyno_agent_kind:print(dyno_agent_kind:of_process(Info, {erlang, apply, 2})),
+            Name
+    end.
 
-call({_, fun_of_code}) -> "a process of the code";
+call({_, fun_of_code}) -> ~"a process of the code";
 call(MFA) -> dyno_agent_name:mfa(MFA).
-
-text(Chars) ->
-    Text = unicode:characters_to_binary(Chars),
-    true = is_binary(Text),
-    Text.
 
 %% All that were spawned as the same are one row; their reductions are measured as a sum.
 spawned(Spawned, N, Ended) ->
@@ -349,14 +312,10 @@ spawned(Spawned, N, Ended) ->
     ),
     [
         #{
-            who => text(call(Born)),
+            who => call(Born),
             kind => spawned,
             count => length(Of) / N,
-            reductions =>
-                case map_size(Kinds) of
-                    1 -> Ended;
-                    _ -> undefined
-                end,
+            reductions => maps:get(map_size(Kinds), #{1 => Ended}, undefined),
             own_ns => lists:sum([Ns || #{own_ns := Ns} <- Of]) / N,
             messages => lists:sum([R || #{received := R} <- Of]) / N,
             queue => 0,

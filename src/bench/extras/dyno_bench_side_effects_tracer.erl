@@ -16,9 +16,8 @@
     %% Messages from those that are traced, and to anybody.
     received := non_neg_integer(),
     sent := non_neg_integer(),
-    %% For which it ran, and how often it began to.
+    %% For which it ran.
     own_ns := non_neg_integer(),
-    slices := non_neg_integer(),
     %% Since when it runs.
     running => integer(),
     born => mfa() | {module(), fun_of_code},
@@ -99,7 +98,7 @@ event({trace_ts, _, send, _, Driver, _}, #{driver := Driver} = State) ->
 event({trace_ts, From, send, _, To, _}, State) ->
     sent(From, local(To), State);
 event({trace_ts, Pid, Tag, _, Ns}, State) when Tag =:= in; Tag =:= in_exiting ->
-    update(Pid, fun(#{slices := N} = S) -> S#{running => Ns, slices := N + 1} end, State);
+    update(Pid, fun(Seen) -> Seen#{running => Ns} end, State);
 event({trace_ts, Pid, Tag, _, Ns}, State) when
     Tag =:= out; Tag =:= out_exiting; Tag =:= out_exited
 ->
@@ -141,7 +140,7 @@ process(Port) when is_port(Port) -> port;
 process(Pid) -> Pid.
 
 update(Pid, Fun, #{seen := Seen} = State) ->
-    Empty = #{received => 0, sent => 0, own_ns => 0, slices => 0},
+    Empty = #{received => 0, sent => 0, own_ns => 0},
     State#{seen := Seen#{Pid => Fun(maps:get(Pid, Seen, Empty))}}.
 
 %% What a process is, rather than what starts it.

@@ -386,7 +386,7 @@ traced_events(_Config) ->
             ports := 0,
             seen := #{
                 Worker := #{sent := 1, own_ns := 0},
-                Server := #{received := 1, sent := 2, own_ns := 30, slices := 1},
+                Server := #{received := 1, sent := 2, own_ns := 30},
                 Child := #{own_ns := 40, ended := true, born := {?MODULE, _, 0}}
             }
         },
