@@ -40,18 +40,17 @@ tables(Codes) ->
         ].
 
 single_calls() ->
-    Get = fun(Key) -> fun(Of) -> map_get(Key, Of) end end,
     #{
         name => ~"single_calls",
         title => ~"Single calls",
         columns => [
-            {~"code", ~"Code", string, #{role => key}, Get(code)},
-            {~"calls", ~"Calls timed", count, #{role => note}, Get(calls)},
-            {~"min", ~"Shortest", ns, Get(min_ns)},
-            {~"median", ~"Median", ns, Get(median_ns)},
-            {~"p99", ~"99th percentile", ns, Get(p99_ns)},
-            {~"max", ~"Longest", ns, Get(max_ns)},
-            {~"deviation", ~"Standard deviation by the mean", ratio, Get(deviation)}
+            {~"code", ~"Code", string, #{role => key}, field(code)},
+            {~"calls", ~"Calls timed", count, #{role => note}, field(calls)},
+            {~"min", ~"Shortest", ns, field(min_ns)},
+            {~"median", ~"Median", ns, field(median_ns)},
+            {~"p99", ~"99th percentile", ns, field(p99_ns)},
+            {~"max", ~"Longest", ns, field(max_ns)},
+            {~"deviation", ~"Standard deviation by the mean", ratio, field(deviation)}
         ]
     }.
 

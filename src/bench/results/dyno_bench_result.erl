@@ -18,10 +18,6 @@
 }.
 
 -define(LEVEL, 0.95).
-%% That of times, by default.
--define(THRESHOLD, 0.03).
-%% A machine that other programs have so much of the time is a busy one.
--define(BUSY, 0.1).
 %% A ratio beyond it is one to none.
 -define(LARGEST_RATIO, 1.0e6).
 
@@ -52,11 +48,9 @@ ended(Document, Runs, DurationNs, Warnings) ->
     Status = lists:max([Status || #{status := Status} <- Runs]),
     dyno_recording:put(dyno_recording:add_warnings(Timed, Warnings), status, Status).
 
-name(undefined, [#{label := Label}]) -> short(Label);
+name(undefined, [#{label := Label}]) -> string:slice(Label, 0, 60);
 name(undefined, Candidates) -> text("~b codes", [length(Candidates)]);
 name(Name, _Candidates) -> Name.
-
-short(Label) -> string:slice(Label, 0, 60).
 
 id(Run) -> dyno_recording_run:id(maps:get(labels, Run, #{}), 1).
 
@@ -139,17 +133,14 @@ values(_Labelled, time, _EndsMs) ->
     [];
 values(Labelled, Metric, EndsMs) ->
     Title = dyno_bench_metric:title(Metric),
+    Unit = dyno_bench_metric:unit(Metric),
     [
-        begin
-            Count = length(Values),
-            TimesMs = lists:sublist(EndsMs ++ lists:seq(1, Count), Count),
-            Series = series(
-                ~"bench.value", Title, dyno_bench_metric:unit(Metric), Label, TimesMs,
-                [dyno_bench_metric:least(Value) || Value <- Values]
-            ),
-            Series#{labels := #{code => Label, metric => atom_to_binary(Metric)}}
-        end
-     || {Label, #{values := Values}} <- Labelled
+        (series(~"bench.value", Title, Unit, Label, TimesMs, Shown))#{
+            labels := #{code => Label, metric => atom_to_binary(Metric)}
+        }
+     || {Label, #{values := Values}} <- Labelled,
+        Shown <- [[dyno_bench_metric:least(Value) || Value <- Values]],
+        TimesMs <- [lists:sublist(EndsMs ++ lists:seq(1, length(Values)), length(Values))]
     ].
 
 %% When each round ended, in the time that was spent on the codes.
@@ -263,25 +254,29 @@ varying(_Candidate) ->
 %% A code against the fastest, from their pair.
 against(Same, Same, Result) ->
     Verdict =
-        case dyno_bench_metric:is_time(maps:get(metric, Result, time)) of
+        case is_time(Result) of
             true -> ~"fastest";
             false -> ~"least"
         end,
     #{ratio => 1.0, low => undefined, high => undefined, verdict => Verdict};
 against(Fastest, Number, #{pairs := Pairs} = Result) ->
-    Both = lists:sort([Fastest, Number]),
-    case [Pair || #{a := A, b := B} = Pair <- Pairs, lists:sort([A, B]) =:= Both] of
-        [#{a := Fastest} = Pair] ->
-            shown(Pair, Result);
-        [#{ratio := Ratio, low := Low, high := High, verdict := Verdict} = Pair] ->
-            Inverse = Pair#{
-                ratio := inverse(Ratio),
-                low := inverse(High),
-                high := inverse(Low),
-                verdict := opposite(Verdict)
-            },
-            shown(Inverse, Result)
-    end.
+    [Pair] = [
+        Of
+     || #{a := A, b := B} = Of <- Pairs ++ [swapped(Pair) || Pair <- Pairs],
+        A =:= Fastest,
+        B =:= Number
+    ],
+    shown(Pair, Result).
+
+swapped(#{a := A, b := B, ratio := Ratio, low := Low, high := High, verdict := Verdict}) ->
+    #{
+        a => B,
+        b => A,
+        ratio => inverse(Ratio),
+        low => inverse(High),
+        high => inverse(Low),
+        verdict => opposite(Verdict)
+    }.
 
 inverse(undefined) -> undefined;
 inverse(Value) -> 1 / Value.
@@ -290,8 +285,10 @@ opposite(slower) -> faster;
 opposite(faster) -> slower;
 opposite(Other) -> Other.
 
+is_time(Result) -> dyno_bench_metric:is_time(maps:get(metric, Result, time)).
+
 shown(#{ratio := Ratio, low := Low, high := High, verdict := Verdict}, Result) ->
-    IsTime = dyno_bench_metric:is_time(maps:get(metric, Result, time)),
+    IsTime = is_time(Result),
     #{
         ratio => finite(Ratio),
         low => finite(Low),
