@@ -8,7 +8,7 @@
 %% last commit with what differs from it and what is new. Submodules are checked out in the same way
 %% from where the repository has them; one that it has not fetched stays empty, as it is there.
 
--export([revision/3, git/3, format_error/1, fault/1]).
+-export([revision/3, git/3, commit/4, format_error/1, fault/1]).
 -export_type([repository/0, reason/0]).
 
 -type repository() :: #{git := file:filename(), top := file:filename(), _ => _}.
@@ -87,9 +87,11 @@ overlay(File, Top, Tree) ->
 submodules(Tree, Revision, #{git := Git, top := Top} = Repository) ->
     case filelib:is_regular(filename:join(Tree, ".gitmodules")) of
         true ->
-            case git(Git, Top, listing(Revision)) of
-                {ok, Text} -> each(links(Text), Tree, Revision, Repository);
-                {error, _} = Error -> Error
+            Each = fun(Link) -> submodule(Link, Tree, Revision, Repository) end,
+            maybe
+                {ok, Text} ?= git(Git, Top, listing(Revision)),
+                {ok, _} ?= dyno_error:each(Each, links(Text)),
+                ok
             end;
         false ->
             ok
@@ -110,20 +112,15 @@ links(Text) ->
         ]
     ].
 
-each([], _Tree, _Revision, _Repository) ->
-    ok;
-each([{Path, Commit} | Rest], Tree, {Kind, _} = Revision, Repository) ->
-    case has(Path, Repository) of
-        {ok, Source} ->
-            maybe
-                {ok, Resolved} ?= commit_of(Kind, Path, Commit, Source, Repository),
-                ok ?= revision(inside(Tree, Path), {Kind, Resolved}, Repository#{top := Source}),
-                each(Rest, Tree, Revision, Repository)
-            end;
-        none ->
-            each(Rest, Tree, Revision, Repository);
-        {error, _} = Error ->
-            Error
+submodule({Path, Commit}, Tree, {Kind, _}, Repository) ->
+    maybe
+        {ok, Source} ?= has(Path, Repository),
+        {ok, Resolved} ?= commit_of(Kind, Path, Commit, Source, Repository),
+        ok ?= revision(inside(Tree, Path), {Kind, Resolved}, Repository#{top := Source}),
+        {ok, Path}
+    else
+        none -> {ok, Path};
+        {error, _} = Error -> Error
     end.
 
 inside(Folder, Path) ->
@@ -134,22 +131,17 @@ inside(Folder, Path) ->
 %% In its place, or, where the working tree has it no longer, where git keeps it.
 has(Path, #{git := Git, top := Top}) ->
     InPlace = inside(Top, Path),
-    case filelib:is_file(filename:join(InPlace, ".git")) of
-        true ->
-            {ok, InPlace};
-        false ->
-            case git(Git, Top, ["rev-parse", "--path-format=absolute", "--git-path", "modules"]) of
-                {ok, Modules} ->
-                    Kept = inside(unicode:characters_to_list(string:trim(Modules)), Path),
-                    case filelib:is_file(filename:join(Kept, "HEAD")) of
-                        true -> {ok, Kept};
-                        false -> none
-                    end;
-                {error, {dyno_error, interrupted}} = Error ->
-                    Error;
-                {error, _} ->
-                    none
-            end
+    maybe
+        false ?= has_part(InPlace, ".git"),
+        {ok, Modules} ?=
+            git(Git, Top, ["rev-parse", "--path-format=absolute", "--git-path", "modules"]),
+        Kept = inside(unicode:characters_to_list(string:trim(Modules)), Path),
+        {kept, true} ?= {kept, has_part(Kept, "HEAD")},
+        {ok, Kept}
+    else
+        true -> {ok, InPlace};
+        {error, {dyno_error, interrupted}} = Error -> Error;
+        _ -> none
     end.
 
 %% The working tree has what is checked out there, whatever the repository says.
@@ -157,12 +149,19 @@ commit_of(Kind, Path, Commit, Source, #{git := Git}) ->
     Name =
         case Kind of
             working_tree -> ~"HEAD";
-            commit -> <<Commit/binary, "^{commit}">>
+            commit -> Commit
         end,
-    case git(Git, Source, ["rev-parse", "--verify", "--quiet", "--end-of-options", Name]) of
+    commit(Git, Source, Name, {?MODULE, {no_commit, Path, Commit}}).
+
+-doc "The commit that a name means in a folder, or an error.".
+-spec commit(file:filename(), file:filename(), binary(), Unknown :: dyno_error:error()) ->
+    {ok, binary()} | {error, dyno_error:error()}.
+commit(Git, Folder, Name, Unknown) ->
+    Verify = ["rev-parse", "--verify", "--quiet", "--end-of-options", <<Name/binary, "^{commit}">>],
+    case git(Git, Folder, Verify) of
         {ok, Output} -> {ok, string:trim(Output)};
         {error, {dyno_error, interrupted}} = Error -> Error;
-        {error, _} -> {error, {?MODULE, {no_commit, Path, Commit}}}
+        {error, _} -> {error, Unknown}
     end.
 
 -spec format_error(reason()) -> unicode:chardata().

@@ -14,31 +14,19 @@
 -spec builder(file:filename()) -> {ok, {string(), [string()]}} | {error, no_build}.
 builder(Folder) ->
     Has = fun(Name) -> filelib:is_regular(filename:join(Folder, Name)) end,
-    Sources = [
-        filename:basename(F)
-     || F <- filelib:wildcard(filename:join([Folder, "src", "*.erl"]))
-    ],
-    case {
-        [N || N <- ["rebar.config", "mix.exs", "Makefile", "makefile", "GNUmakefile"], Has(N)],
-        Sources
-    } of
-        {["rebar.config" | _], _} -> {ok, {"rebar3", ["compile"]}};
-        {["mix.exs" | _], _} -> {ok, {"mix", ["compile"]}};
-        {[_ | _], _} -> {ok, {"make", []}};
-        {[], [_ | _]} -> erlc(Folder, Sources);
-        {[], []} -> {error, no_build}
+    case [N || N <- ["rebar.config", "mix.exs", "Makefile", "makefile", "GNUmakefile"], Has(N)] of
+        ["rebar.config" | _] -> {ok, {"rebar3", ["compile"]}};
+        ["mix.exs" | _] -> {ok, {"mix", ["compile"]}};
+        [_ | _] -> {ok, {"make", []}};
+        [] -> erlc(Folder, filelib:wildcard("src/*.erl", Folder))
     end.
 
 %% Behaviours and parse transforms first would be nicer; a project that needs it says --build.
+erlc(_Folder, []) ->
+    {error, no_build};
 erlc(Folder, Sources) ->
     ok = filelib:ensure_path(filename:join(Folder, "ebin")),
-    {
-        ok,
-        {
-            "erlc",
-            ["-o", "ebin", "-I", "include", "-I", "src" | [filename:join("src", S) || S <- Sources]]
-        }
-    }.
+    {ok, {"erlc", ["-o", "ebin", "-I", "include", "-I", "src" | Sources]}}.
 
 -doc """
 Copies the dependencies that a project has fetched into another tree of it. Where that wants other
@@ -49,10 +37,8 @@ that they need not be compiled again.
 fetched(From, To) ->
     Rebar = [
         Relative
-     || Part <- ["lib", "plugins"],
-        Path <- filelib:wildcard(filename:join([From, "_build", "default", Part, "*"])),
-        is_dependency(Path),
-        Relative <- [filename:join(["_build", "default", Part, filename:basename(Path)])]
+     || Relative <- filelib:wildcard("_build/default/{lib,plugins}/*", From),
+        is_dependency(filename:join(From, Relative))
     ],
     Others = [D || D <- ["deps", "_checkouts"], filelib:is_dir(filename:join(From, D))],
     lists:foreach(
@@ -97,25 +83,23 @@ copied(From, To) ->
 -spec code_paths(file:filename(), integer()) -> [file:filename()].
 code_paths(Folder, Since) ->
     Profiles = [
-        P
-     || P <- filelib:wildcard(filename:join([Folder, "_build", "*"])), filelib:is_dir(P)
+        {-built(filename:join(Folder, Profile), Since), Profile}
+     || Profile <- filelib:wildcard("_build/*", Folder),
+        filelib:is_dir(filename:join(Folder, Profile))
     ],
-    Ranked = lists:sort([{-built(P, Since), P} || P <- Profiles]),
-    Profile = [P || {Count, P} <- lists:sublist(Ranked, 1), Count < 0],
     Patterns =
         [
-            filename:join([P, Part, "*", Kind])
-         || P <- Profile, Part <- ["checkouts", "lib"], Kind <- ["consolidated", "ebin"]
-        ] ++
-            [
-                filename:join([Folder | Parts])
-             || Parts <- [
-                 ["ebin"], ["apps", "*", "ebin"], ["deps", "*", "ebin"], ["lib", "*", "ebin"]
-             ]
-            ],
+            filename:join([Profile, Part, "*", Kind])
+         || {Count, Profile} <- lists:sublist(lists:sort(Profiles), 1),
+            Count < 0,
+            Part <- ["checkouts", "lib"],
+            Kind <- ["consolidated", "ebin"]
+        ] ++ ["ebin", "apps/*/ebin", "deps/*/ebin", "lib/*/ebin"],
     lists:uniq([
-        filename:absname(Path)
-     || Pattern <- Patterns, Path <- filelib:wildcard(Pattern), beams(Path) =/= []
+        filename:absname(filename:join(Folder, Path))
+     || Pattern <- Patterns,
+        Path <- filelib:wildcard(Pattern, Folder),
+        filelib:wildcard("*.beam", filename:join(Folder, Path)) =/= []
     ]).
 
 %% How many beam files of a profile are new.
@@ -128,6 +112,3 @@ modified(File) ->
         {ok, #file_info{mtime = Seconds}} when is_integer(Seconds) -> Seconds;
         _ -> 0
     end.
-
-beams(Folder) ->
-    filelib:wildcard(filename:join(Folder, "*.beam")).

@@ -106,7 +106,8 @@ open(Settings, Others) ->
         Project = #{
             git => Git, top => Top, below => below(Top), folder => Folder, options => Options
         },
-        case built(lists:enumerate(Resolved), Project, []) of
+        Build = fun({Number, Of}) -> built(Number, Of, Project) end,
+        case dyno_error:each(Build, lists:enumerate(Resolved)) of
             {ok, Variants} ->
                 {ok, #{folder => Folder, cleaner => Cleaner, variants => Variants}};
             {error, _} = Error ->
@@ -165,13 +166,10 @@ below(Top) ->
 resolve(_Git, working_tree) ->
     {ok, {working_tree, ~"HEAD"}};
 resolve(Git, {revision, Name} = Revision) ->
-    Arguments = [
-        "rev-parse", "--verify", "--quiet", "--end-of-options", <<Name/binary, "^{commit}">>
-    ],
-    case dyno_bench_checkout:git(Git, ".", Arguments) of
-        {ok, Output} -> {ok, {Revision, string:trim(Output)}};
-        {error, {dyno_error, interrupted}} = Error -> Error;
-        {error, _} -> {error, {?MODULE, {unknown_revision, Name}}}
+    Unknown = {?MODULE, {unknown_revision, Name}},
+    maybe
+        {ok, Commit} ?= dyno_bench_checkout:commit(Git, ".", Name, Unknown),
+        {ok, {Revision, Commit}}
     end.
 
 different(Resolved) ->
@@ -197,22 +195,18 @@ temporary() ->
 
 %% Building
 
-built([], _Project, Variants) ->
-    {ok, lists:reverse(Variants)};
-built([{Number, {Revision, Commit}} | Rest], #{folder := Folder} = Project, Variants) ->
+built(Number, {Revision, Commit}, #{folder := Folder, top := Top, below := Below} = Project) ->
     Tree = filename:join(Folder, integer_to_list(Number)),
     Label = label(Revision),
     progress(Project, Label),
     maybe
         ok ?= dyno_bench_checkout:revision(Tree, {kind(Revision), Commit}, Project),
-        Here = filename:join(Tree, map_get(below, Project)),
-        ok ?= dyno_bench_project:fetched(
-            filename:join(map_get(top, Project), map_get(below, Project)), Here
-        ),
+        Here = filename:join(Tree, Below),
+        ok = dyno_bench_project:fetched(filename:join(Top, Below), Here),
         {ok, Command} ?= command(Label, Here, Project),
         TimeoutMs = maps:get(timeout_ms, map_get(options, Project), ?BUILD_MS),
         {ok, Paths} ?= build(Label, Here, Command, TimeoutMs),
-        built(Rest, Project, [#{label => Label, code_paths => Paths} | Variants])
+        {ok, #{label => Label, code_paths => Paths}}
     end.
 
 label(working_tree) -> ?WORKING_TREE;
