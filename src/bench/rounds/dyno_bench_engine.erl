@@ -169,18 +169,15 @@ compare(Prepared) ->
     BeforeMs = erlang:monotonic_time(millisecond),
     Calibrated = calibrate(Prepared),
     Timed = (rounds(Calibrated, since(BeforeMs, Prepared), Prepared))#{loop_ns => LoopNs},
-    #{metric := Metric} = Timed,
+    Kind = dyno_bench_metric:kind(map_get(metric, Timed)),
     case Timed of
         #{status := complete} ->
             try
                 after_rounds(Timed, Prepared)
             catch
                 %% What decides was not measured yet where it is not one of rounds.
-                throw:{_, {dyno_error, interrupted}} = Interrupted ->
-                    case dyno_bench_metric:kind(Metric) of
-                        rounds -> Timed#{status := interrupted};
-                        _ -> throw(Interrupted)
-                    end
+                throw:{_, {dyno_error, interrupted}} when Kind =:= rounds ->
+                    Timed#{status := interrupted}
             end;
         #{status := interrupted} ->
             Timed
@@ -188,19 +185,11 @@ compare(Prepared) ->
 
 after_rounds(#{candidates := Candidates} = Result, Prepared) ->
     Options = dyno_bench_prepared:options(Prepared),
-    Extras = dyno_bench_extras:extras(Options, length(Candidates)),
-    Called = [
-        single_calls(Number, Candidate, Prepared)
-     || {Number, Candidate} <- lists:enumerate(Candidates)
-    ],
-    Counted = [
-        deterministic(Number, length(Candidates), Candidate, Prepared)
-     || {Number, Candidate} <- lists:enumerate(Called)
-    ],
-    Complete = [
-        extras(Extras, Number, Candidate, Prepared)
-     || {Number, Candidate} <- lists:enumerate(Counted)
-    ],
+    Count = length(Candidates),
+    Extras = dyno_bench_extras:extras(Options, Count),
+    Called = [single_calls(N, Of, Prepared) || {N, Of} <- lists:enumerate(Candidates)],
+    Counted = [deterministic(N, Count, Of, Prepared) || {N, Of} <- lists:enumerate(Called)],
+    Complete = [extras(Extras, N, Of, Prepared) || {N, Of} <- lists:enumerate(Counted)],
     dyno_bench_extras:decided(heaps(Result#{candidates := Complete}, Prepared), Options).
 
 -doc "How many iterations an epoch of the only code needs, and how long it takes.".
@@ -240,10 +229,8 @@ candidate({Iterations, Epochs}, Extras, Prepared) ->
             true -> deterministic(1, 1, Measured, Prepared);
             false -> Measured
         end,
-    Options = dyno_bench_prepared:options(Prepared),
-    Others = dyno_bench_extras:extras(
-        Options#{extras => Extras -- [deterministic], metric => time}, 1
-    ),
+    Options = (dyno_bench_prepared:options(Prepared))#{extras => Extras, metric => time},
+    Others = dyno_bench_extras:extras(Options, 1),
     (extras(Others, 1, Candidate, Prepared))#{times_ns := []}.
 
 %% Nanoseconds an iteration of one worker, less the waiting. Where workers share a scheduler, one
@@ -269,29 +256,21 @@ calibrate(Prepared) ->
     case dyno_bench_prepared:options(Prepared) of
         #{fixed := #{iterations := Iterations}} ->
             maps:from_keys(Numbers, {Iterations, 1});
-        #{} ->
-            Options = dyno_bench_prepared:options(Prepared),
+        Options ->
             _ = [Progress(#{round => 0}) || #{progress := Progress} <- [Options]],
-            Epochs = calibrating(Options, Prepared),
-            Needed = #{
-                Number => dyno_bench_calibration:iterations(fun(N) -> Epochs(Number, N) end)
-             || Number <- Numbers
-            },
-            dyno_bench_calibration:balance(Needed, length(dyno_bench_prepared:workers(Prepared)))
-    end.
-
-calibrating(Options, Prepared) ->
-    case dyno_bench_heap:of_options(Options) of
-        drawn ->
             Heap = dyno_bench_heap:typical(Options),
-            fun(Number, N) -> dyno_bench_prepared:epochs(Number, N, Heap, Prepared) end;
-        _ ->
-            fun(Number, N) -> dyno_bench_prepared:epochs(Number, N, Prepared) end
+            Epochs = fun(Number) ->
+                fun(N) -> dyno_bench_prepared:epochs(Number, N, Heap, Prepared) end
+            end,
+            dyno_bench_calibration:balance(
+                #{Number => dyno_bench_calibration:iterations(Epochs(Number)) || Number <- Numbers},
+                length(dyno_bench_prepared:workers(Prepared))
+            )
     end.
 
 %% When the time for measuring begins: thousands of workers take it up by their calibration.
 since(BeforeMs, Prepared) ->
-    case length(dyno_bench_prepared:workers(Prepared)) > erlang:system_info(schedulers_online) of
+    case share_schedulers(dyno_bench_prepared:workers(Prepared)) of
         true -> BeforeMs;
         false -> erlang:monotonic_time(millisecond)
     end.
@@ -303,26 +282,22 @@ rounds(Calibrated, StartMs, Prepared) ->
     Iterations = #{N => Of || N := {Of, _} <- Calibrated},
     RoundMs = lists:sum([Ns || _ := {_, Ns} <- Calibrated]) / 1.0e6,
     Plan = plan(RoundMs, length(Numbers), Options),
-    Heap = dyno_bench_heap:of_options(Options),
-    Run =
-        case Heap of
-            drawn ->
-                Words = dyno_bench_heap:sequence(Options),
-                fun(Number, N, Round) ->
-                    dyno_bench_prepared:epochs(Number, N, Words(Round), Prepared)
-                end;
-            _ ->
-                fun(Number, N, _Round) -> dyno_bench_prepared:epochs(Number, N, Prepared) end
-        end,
+    Heap = dyno_bench_heap:sequence(Options),
     Measure = fun(Number, Round) ->
-        Epochs = Run(Number, map_get(Number, Iterations), Round),
+        N = map_get(Number, Iterations),
+        Epochs = dyno_bench_prepared:epochs(Number, N, Heap(Round), Prepared),
         {value(Number, Epochs, Prepared), Epochs}
     end,
-    ok = warm_up(Measure, Numbers, Options),
+    _ = [
+        Measure(Number, Round)
+     || #{fixed := #{warmup := Warmup}} <- [Options],
+        Round <- lists:seq(1, Warmup),
+        Number <- Numbers
+    ],
     {Rounds, Last} = dyno_bench_rounds:measure(
         Measure, ending(Plan, StartMs, Options), dyno_bench_rounds:new(length(Numbers), Options)
     ),
-    _ = [dyno_bench_prepared:fail({dyno_error, interrupted}) || Rounds =:= []],
+    _ = [dyno_bench_rounds:completed(Last) || Rounds =:= []],
     Pairs =
         case Plan of
             {until_decided, _, _} -> dyno_bench_rounds:pairs(Last);
@@ -330,7 +305,7 @@ rounds(Calibrated, StartMs, Prepared) ->
         end,
     Result = #{
         metric => Metric,
-        heap => Heap,
+        heap => dyno_bench_heap:of_options(Options),
         concurrency => map_get(concurrency, Options),
         candidates => [
             (measured(N, map_get(N, Iterations), [map_get(N, R) || R <- Rounds], Prepared))#{
@@ -348,12 +323,11 @@ rounds(Calibrated, StartMs, Prepared) ->
         #{fixed := _} ->
             Result;
         #{budget_ms := BudgetMs} ->
-            ElapsedMs = erlang:monotonic_time(millisecond) - StartMs,
             Result#{
                 timing => #{
                     least => least(Plan, length(Numbers), Options),
                     budget_ms => BudgetMs,
-                    elapsed_ms => ElapsedMs
+                    elapsed_ms => erlang:monotonic_time(millisecond) - StartMs
                 }
             }
     end.
@@ -369,13 +343,7 @@ plan(RoundMs, Codes, #{budget_ms := BudgetMs, level := Level} = Options) ->
 least({until_decided, _, Least}, _Codes, _Options) ->
     Least;
 least({fixed, Rounds}, Codes, #{level := Level}) ->
-    min(Rounds, dyno_bench_plan:least(Codes, Level)).
-
-warm_up(Measure, Numbers, #{fixed := #{warmup := Warmup}}) ->
-    _ = [Measure(Number, Round) || Round <- lists:seq(1, Warmup), Number <- Numbers],
-    ok;
-warm_up(_Measure, _Numbers, _Options) ->
-    ok.
+    min(Rounds, dyno_bench_comparison:least_rounds(Codes, Level)).
 
 ending({until_decided, BudgetMs, Least}, StartMs, _Options) ->
     {decided_until_ms, StartMs + BudgetMs, Least};
@@ -396,7 +364,7 @@ value(Number, Epochs, Prepared) ->
             case dyno_bench_metric:value(Metric, Epochs) of
                 undefined ->
                     #{label := Label} = dyno_bench_prepared:description(Number, Prepared),
-                    dyno_bench_prepared:fail({?MODULE, {no_metric, Metric, Label}});
+                    dyno_error:fail({?MODULE, {no_metric, Metric, Label}});
                 Value ->
                     Value
             end;
@@ -407,13 +375,12 @@ value(Number, Epochs, Prepared) ->
 measured(Number, Iterations, Rounds, Prepared) ->
     Epochs = lists:append(Rounds),
     Total = lists:sum([map_get(iterations, E) || E <- Epochs]),
-    Per = fun(Key) -> lists:sum([map_get(Key, E) || E <- Epochs]) / Total end,
     (dyno_bench_prepared:description(Number, Prepared))#{
         iterations => Iterations,
         times_ns => [time_ns(Round) || Round <- Rounds],
         %% The first call may load modules.
         reductions => dyno_stats:median([R / N || #{reductions := R, iterations := N} <- Epochs]),
-        garbage_collections => Per(garbage_collections),
+        garbage_collections => lists:sum([map_get(garbage_collections, E) || E <- Epochs]) / Total,
         waiting => waiting(Rounds),
         waits => [waiting([Round]) || Round <- Rounds]
     }.
@@ -426,9 +393,9 @@ waiting(Rounds) ->
         #{wait_ns := Wait, wall_ns := Wall} <- Epochs,
         is_integer(Wait)
     ],
-    case Waits of
-        [] -> undefined;
-        _ -> lists:sum([W || {W, _} <- Waits]) / max(1, lists:sum([W || {_, W} <- Waits]))
+    case lists:unzip(Waits) of
+        {[], []} -> undefined;
+        {Waited, Walls} -> lists:sum(Waited) / max(1, lists:sum(Walls))
     end.
 
 single_calls(Number, #{times_ns := TimesNs, iterations := N} = Candidate, Prepared) ->
@@ -485,13 +452,10 @@ deterministic(Number, Candidates, #{iterations := Iterations} = Candidate, Prepa
                     Candidate;
                 Runs ->
                     [Worker | _] = dyno_bench_prepared:workers(Prepared),
+                    [Loop, Empty] = [dyno_bench_prepared:loop(N, Prepared) || N <- [Number, 0]],
                     Candidate#{
                         deterministic => dyno_bench_deterministic:measure(
-                            Worker,
-                            Iterations,
-                            dyno_bench_prepared:loop(Number, Prepared),
-                            dyno_bench_prepared:loop(0, Prepared),
-                            Runs
+                            Worker, Iterations, Loop, Empty, Runs
                         )
                     }
             end
@@ -519,7 +483,7 @@ extras(Extras, Number, #{label := Label, iterations := Iterations} = Candidate, 
     Metric = maps:get(metric, dyno_bench_prepared:options(Prepared), time),
     case {dyno_bench_extras:measure(Extras, Subject, Candidate), dyno_bench_metric:kind(Metric)} of
         {#{side_effects := overrun}, side_effects} ->
-            dyno_bench_prepared:fail({?MODULE, {overrun, Label}});
+            dyno_error:fail({?MODULE, {overrun, Label}});
         {Complete, _} ->
             Complete
     end.

@@ -67,10 +67,10 @@ of_samples(Heap) -> Heap.
 most(#{concurrency := Concurrency}) ->
     max(2 * ?LEAST, min(?MOST, ?MOST_TOGETHER div Concurrency)).
 
--doc "The size in each round, in words; begins anywhere.".
--spec sequence(dyno_bench_engine:options()) -> fun((Round :: pos_integer()) -> pos_integer()).
+-doc "The size in each round, in words; where it is drawn it begins anywhere.".
+-spec sequence(dyno_bench_engine:options()) ->
+    fun((Round :: pos_integer()) -> dyno_bench_worker:heap()).
 sequence(Options) ->
-    Ratio = most(Options) / ?LEAST,
     Start =
         case Options of
             #{seed := Seed} -> element(1, rand:uniform_s(rand:seed_s(exsss, Seed)));
@@ -78,13 +78,20 @@ sequence(Options) ->
         end,
     fun(Round) ->
         Position = Start + Round * ?GOLDEN,
-        round(?LEAST * math:pow(Ratio, Position - trunc(Position)))
+        at(Position - trunc(Position), Options)
     end.
 
 -doc "The size in the middle.".
--spec typical(dyno_bench_engine:options()) -> pos_integer().
-typical(Options) ->
-    round(math:sqrt(?LEAST * most(Options))).
+-spec typical(dyno_bench_engine:options()) -> dyno_bench_worker:heap().
+typical(Options) -> at(0.5, Options).
+
+%% Each order of magnitude takes as much of the way from 0 to 1.
+at(Position, Options) ->
+    case of_options(Options) of
+        drawn -> round(?LEAST * math:pow(most(Options) / ?LEAST, Position));
+        runtime -> default;
+        Fixed -> Fixed
+    end.
 
 -doc """
 Measures the candidates with both ends of the range; none where their epochs are too long for that.
@@ -121,10 +128,7 @@ rounds(Candidates, Count, Heap, Epochs, Options) ->
         {TimeNs, Times}
     end,
     {Rounds, Last} = dyno_bench_rounds:measure(Measure, {rounds, Count}, New),
-    _ = [
-        dyno_bench_prepared:fail({dyno_error, interrupted})
-     || dyno_bench_rounds:status(Last) =:= interrupted
-    ],
+    ok = dyno_bench_rounds:completed(Last),
     {[together(N, Rounds) || N <- lists:seq(1, Candidates)], dyno_bench_rounds:fixed_pairs(Last)}.
 
 %% Other processes' collections are counted with the worker's: the least is nearest.
@@ -157,10 +161,9 @@ costs({_, #{time_ns := RoomNs}}) ->
 depends(#{pairs := #{default := Default, room := Room}}, Threshold) ->
     [
         Both
-     || {#{verdict := V}, #{verdict := W}} = Both <- lists:zip(Default, Room),
-        V =/= undecided, W =/= undecided, V =/= W, is_apart(Both, math:log(1 + Threshold))
+     || {#{verdict := V, ratio := A}, #{verdict := W, ratio := B}} = Both <-
+            lists:zip(Default, Room),
+        V =/= undecided, W =/= undecided, V =/= W,
+        %% Not by a hair.
+        abs(math:log(A / B)) > math:log(1 + Threshold)
     ].
-
-%% Also where they are not called different by a hair.
-is_apart({#{ratio := A}, #{ratio := B}}, Delta) ->
-    abs(math:log(A / B)) > Delta.

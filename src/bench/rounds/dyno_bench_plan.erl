@@ -11,7 +11,7 @@
 %% least as give every pair an interval. That may take longer than the time for measuring; where it
 %% would pass a limit, it ends without a verdict as soon as that is seen.
 
--export([plan/2, least/2, is_over/3]).
+-export([plan/2, is_over/3]).
 -export_type([plan/0, time/0]).
 
 -type time() :: #{
@@ -38,7 +38,7 @@ plan({Candidates, Level}, {RoundMs, BudgetMs}) ->
     Fitting = trunc(BudgetMs / max(1.0e-3, RoundMs)),
     case least_sequential(Candidates, Level) of
         Sequential when Fitting >= ?WORTH * Sequential -> {until_decided, BudgetMs, Sequential};
-        _ -> {fixed, max(Fitting, least(Candidates, Level))}
+        _ -> {fixed, max(Fitting, dyno_bench_comparison:least_rounds(Candidates, Level))}
     end.
 
 -doc """
@@ -55,13 +55,6 @@ is_over({_Rounds, ElapsedMs}, _Needed, #{budget_ms := BudgetMs}) when ElapsedMs 
 is_over({Rounds, ElapsedMs}, Needed, #{limit_ms := LimitMs}) ->
     %% `infinity` is more than any number.
     Rounds >= Needed orelse ElapsedMs / Rounds * Needed > LimitMs.
-
--doc """
-How few rounds, fixed beforehand, give an interval: for every pair, or for the median of one code.
-""".
--spec least(Candidates :: pos_integer(), Level :: float()) -> pos_integer().
-least(Candidates, Level) ->
-    dyno_bench_comparison:least_rounds(Candidates, Level).
 
 least_sequential(Candidates, Level) ->
     Pairs = length(dyno_bench_comparison:candidates(Candidates)),

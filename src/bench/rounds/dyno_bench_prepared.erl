@@ -7,9 +7,9 @@
 %% `init_runner` in each worker; there is a worker for each unit of concurrency. The empty loop is
 %% number 0, the codes follow from 1.
 %%
-%% What goes wrong is thrown, and is the error that `with/3` gives.
+%% What goes wrong ends what `with/3` calls.
 
--export([with/3, fail/1, options/1, workers/1, one_worker/1, numbers/1, description/2]).
+-export([with/3, checked/2, options/1, workers/1, one_worker/1, numbers/1, description/2]).
 -export([epochs/3, epochs/4, result/2, single_calls/2, loop/2]).
 -export_type([t/0]).
 
@@ -27,9 +27,7 @@ with(Codes, Options, Use) ->
         {ok, Loaded} ->
             Trapping = process_flag(trap_exit, true),
             try
-                {ok, with_workers(Loaded, Options, Use)}
-            catch
-                throw:{?MODULE, Error} -> {error, Error}
+                dyno_error:attempt(fun() -> with_workers(Loaded, Options, Use) end)
             after
                 process_flag(trap_exit, Trapping),
                 lists:foreach(fun unload/1, Loaded)
@@ -37,11 +35,6 @@ with(Codes, Options, Use) ->
         {error, _} = Error ->
             Error
     end.
-
--doc "Ends what `with/3` calls.".
--spec fail(dyno_error:error()) -> no_return().
-fail(Error) ->
-    throw({?MODULE, Error}).
 
 %% A fixed set of names: see dyno_bench_slots.
 load(Codes, Options) ->
@@ -90,8 +83,7 @@ init(Sandbox, #{module := Module, constants := Constants, label := Label}, Optio
         _ = put({?MODULE, Module}, {initialised, Value}),
         Value
     end,
-    #{timeout_ms := TimeoutMs} = Options,
-    ok(Label, init, dyno_sandbox:call(Sandbox, Init, TimeoutMs), Options).
+    ok(Label, init, dyno_sandbox:call(Sandbox, Init, map_get(timeout_ms, Options))).
 
 %% The measuring is done; what its tear-down does is the code's affair.
 done(Sandbox, #{module := Module, constants := Constants}, #{timeout_ms := TimeoutMs}) ->
@@ -103,37 +95,39 @@ done(Sandbox, #{module := Module, constants := Constants}, #{timeout_ms := Timeo
     end,
     dyno_sandbox:call(Sandbox, Done, TimeoutMs).
 
-init_runners(Number, Init, #{workers := Workers, compiled := Compiled, options := Options}) ->
+init_runners(Number, Init, #{workers := Workers, compiled := Compiled} = Prepared) ->
     #{Number := #{label := Label} = Code} = Compiled,
     lists:foreach(
         fun(Worker) ->
-            Prepare = dyno_bench_worker:prepare(Worker, {Number, Code, Init}, deadline(Options)),
-            ok(Label, init_runner, Prepare, Options)
+            Order = {Number, Code, Init},
+            ok(Label, init_runner, dyno_bench_worker:prepare(Worker, Order, timeout_ms(Prepared)))
         end,
         Workers
     ).
 
 check(#{options := #{check := Check}} = Prepared) ->
-    Results = [
-        {map_get(label, description(Number, Prepared)), result(Number, Prepared)}
-     || Number <- numbers(Prepared)
-    ],
-    case Check(Results) of
-        ok -> ok;
-        {error, Text} -> fail({dyno_bench_engine, {check, Text}})
-    end;
+    Numbers = numbers(Prepared),
+    checked(Check, [{label(Number, Prepared), result(Number, Prepared)} || Number <- Numbers]);
 check(_Prepared) ->
     ok.
 
-deadline(#{timeout_ms := TimeoutMs}) ->
-    erlang:monotonic_time(millisecond) + TimeoutMs.
+-doc "Judges what one call of each code returned.".
+-spec checked(dyno_bench_engine:check(), [{Label :: binary(), Result :: term()}]) -> ok.
+checked(Check, Results) ->
+    case Check(Results) of
+        ok -> ok;
+        {error, Text} -> dyno_error:fail({dyno_bench_engine, {check, Text}})
+    end.
 
-ok(_Label, _Stage, {ok, Value}, _Options) ->
+timeout_ms(#{options := #{timeout_ms := TimeoutMs}}) -> TimeoutMs.
+
+ok(_Label, _Stage, {ok, Value}) ->
     Value;
-ok(Label, Stage, {error, timeout}, #{timeout_ms := TimeoutMs}) ->
-    fail(dyno_bench_failure:error(Label, Stage, {timeout, TimeoutMs}));
-ok(Label, Stage, {error, Failure}, _Options) ->
-    fail(dyno_bench_failure:error(Label, Stage, Failure)).
+ok(Label, Stage, {error, Failure}) ->
+    dyno_error:fail(dyno_bench_failure:error(Label, Stage, Failure)).
+
+ran(Number, Result, Prepared) ->
+    ok(label(Number, Prepared), run, Result).
 
 -doc "How they are measured.".
 -spec options(t()) -> dyno_bench_engine:options().
@@ -167,9 +161,9 @@ epochs(Number, Iterations, #{options := Options} = Prepared) ->
 -doc "The same with this heap. The place of the loop is drawn anew each time.".
 -spec epochs(non_neg_integer(), pos_integer(), dyno_bench_worker:heap(), t()) ->
     [dyno_bench_worker:epoch(), ...].
-epochs(Number, Iterations, Heap, #{workers := Workers, options := Options} = Prepared) ->
+epochs(Number, Iterations, Heap, #{workers := Workers} = Prepared) ->
     receive
-        dyno_interrupt -> fail({dyno_error, interrupted})
+        dyno_interrupt -> dyno_error:fail({dyno_error, interrupted})
     after 0 -> ok
     end,
     #{compiled := #{Number := #{places := Places}}} = Prepared,
@@ -179,29 +173,25 @@ epochs(Number, Iterations, Heap, #{workers := Workers, options := Options} = Pre
         heap => Heap,
         place => rand:uniform(Places)
     },
-    Epochs = dyno_bench_worker:epoch(Workers, Run, deadline(Options)),
-    ok(label(Number, Prepared), run, Epochs, Options).
+    ran(Number, dyno_bench_worker:epoch(Workers, Run, timeout_ms(Prepared)), Prepared).
 
 -doc "What a call of a code returns.".
 -spec result(pos_integer(), t()) -> term().
-result(Number, #{workers := [Worker | _], options := Options} = Prepared) ->
-    Result = dyno_bench_worker:result(Worker, Number, deadline(Options)),
-    ok(label(Number, Prepared), run, Result, Options).
+result(Number, #{workers := [Worker | _]} = Prepared) ->
+    ran(Number, dyno_bench_worker:result(Worker, Number, timeout_ms(Prepared)), Prepared).
 
 -doc "How long single calls of a code take, in one worker.".
 -spec single_calls(pos_integer(), t()) -> dyno_bench_single_calls:single_calls().
-single_calls(Number, #{workers := [Worker | _], options := Options} = Prepared) ->
-    Times = dyno_bench_worker:single_calls(Worker, Number, deadline(Options)),
-    ok(label(Number, Prepared), run, Times, Options).
+single_calls(Number, #{workers := [Worker | _]} = Prepared) ->
+    ran(Number, dyno_bench_worker:single_calls(Worker, Number, timeout_ms(Prepared)), Prepared).
 
 -doc "A code's module, and what runs it in one worker and counts its reductions.".
 -spec loop(non_neg_integer(), t()) -> dyno_bench_deterministic:loop().
-loop(Number, #{workers := [Worker | _], options := Options, compiled := Compiled} = Prepared) ->
+loop(Number, #{workers := [Worker | _], compiled := Compiled} = Prepared) ->
     #{Number := #{module := Module}} = Compiled,
-    {Module, fun(Iterations) ->
-        Run = {Number, Iterations},
-        Reductions = dyno_bench_worker:reductions(Worker, Run, deadline(Options)),
-        ok(label(Number, Prepared), run, Reductions, Options)
+    {Module, fun(N) ->
+        Reductions = dyno_bench_worker:reductions(Worker, {Number, N}, timeout_ms(Prepared)),
+        ran(Number, Reductions, Prepared)
     end}.
 
 label(Number, #{compiled := Compiled}) ->

@@ -15,8 +15,8 @@ Each pair's logarithm of the ratio has a confidence sequence (dyno_stats_sequenc
 look after every round and stop when all pairs are decided.
 """.
 
--export([new/2, order/1, add/2, is_decided/1, pairs/1, fixed_pairs/1, rounds/1, values/2]).
--export([measure/3, status/1]).
+-export([new/2, order/1, add/2, is_decided/1, pairs/1, fixed_pairs/1, values/2]).
+-export([measure/3, status/1, completed/1]).
 -export_type([t/0, options/0, ending/0, progress/0]).
 
 -type options() :: #{
@@ -68,14 +68,13 @@ The round that begins, of how many, and for how long it goes on at most; where t
 new(Candidates, Options) ->
     Pairs = dyno_bench_comparison:candidates(Candidates),
     Level = dyno_bench_comparison:level(length(Pairs), Options),
-    Random =
-        case Options of
-            #{seed := Seed} -> rand:seed_s(exsss, Seed);
-            #{} -> rand:seed_s(exsss)
-        end,
     #{
         options => Options,
-        random => Random,
+        random =>
+            case Options of
+                #{seed := Seed} -> rand:seed_s(exsss, Seed);
+                #{} -> rand:seed_s(exsss)
+            end,
         status => complete,
         rounds => 0,
         previous => [],
@@ -163,6 +162,11 @@ tell(_Ending, ToldMs, _State) ->
 -spec status(t()) -> complete | interrupted.
 status(#{status := Status}) -> Status.
 
+-doc "Ends what dyno_error:attempt/1 calls where it was.".
+-spec completed(t()) -> ok.
+completed(#{status := complete}) -> ok;
+completed(#{status := interrupted}) -> dyno_error:fail({dyno_error, interrupted}).
+
 is_over(_Ending, #{status := interrupted}) ->
     true;
 is_over({rounds, Count}, #{rounds := Rounds}) ->
@@ -175,10 +179,6 @@ is_over({decided_until_ms, EndMs, _}, #{values := Values} = State) ->
     %% One candidate alone has nothing to be decided: it gets all of the time.
     erlang:monotonic_time(millisecond) >= EndMs orelse
         (map_size(Values) > 1 andalso is_decided(State)).
-
--doc "How many rounds there were.".
--spec rounds(t()) -> non_neg_integer().
-rounds(#{rounds := Rounds}) -> Rounds.
 
 -doc "The values of a candidate, in the order of the rounds.".
 -spec values(dyno_bench_comparison:candidate(), t()) -> [float()].

@@ -9,7 +9,7 @@
 %% did are the thread's. Before an epoch it collects its garbage: an epoch pays for its own only.
 
 -export([start_link/1, prepare/3, epoch/3, result/3, single_calls/3, reductions/3]).
--export_type([epoch/0, run/0, heap/0, failure/0]).
+-export_type([epoch/0, run/0, heap/0]).
 
 -doc "The least size of the heap in words; by default the runtime's own.".
 -type heap() :: default | pos_integer().
@@ -38,7 +38,7 @@
     memory := non_neg_integer()
 }.
 
--type failure() :: {raised, error | exit | throw, term(), erlang:stacktrace()} | {died, term()}.
+-type result(Value) :: {ok, Value} | {error, dyno_sandbox:failure()}.
 
 %% 8 MB; see dyno_bench_deterministic.
 -define(UNCOLLECTED_WORDS, 1_000_000).
@@ -58,14 +58,10 @@ start_link(Scheduler) ->
 -spec prepare(
     pid(),
     {Number :: non_neg_integer(), dyno_bench_code:compiled(), Init :: term()},
-    DeadlineMs :: integer()
-) -> {ok, prepared} | {error, failure() | timeout | interrupted}.
-prepare(Pid, {Number, #{module := Module, constants := Constants}, Init}, DeadlineMs) ->
-    one(Pid, {prepare, Number, Module, Constants, Init}, DeadlineMs).
-
-failure({Reason, [{_, _, _, _} | _] = Stack}) -> {raised, error, Reason, Stack};
-failure({{nocatch, Reason}, Stack}) -> {raised, throw, Reason, Stack};
-failure(Reason) -> {died, Reason}.
+    TimeoutMs :: pos_integer()
+) -> result(prepared).
+prepare(Pid, {Number, #{module := Module, constants := Constants}, Init}, TimeoutMs) ->
+    one(Pid, {prepare, Number, Module, Constants, Init}, TimeoutMs).
 
 serve(Parent, Candidates) ->
     receive
@@ -82,21 +78,9 @@ serve(Parent, Candidates) ->
         {Parent, Ref, {run, #{number := Number} = Run}} ->
             Parent ! {Ref, self(), run(Run, map_get(Number, Candidates))},
             serve(Parent, Candidates);
-        {Parent, Ref, {result, Number}} ->
+        {Parent, Ref, {call, Function, Number, N}} ->
             {Module, Constants, Start, _} = map_get(Number, Candidates),
-            Call = fun() -> Module:loop(1, Constants, Start) end,
-            Parent ! {Ref, self(), dyno_sandbox:attempt(Call)},
-            serve(Parent, Candidates);
-        {Parent, Ref, {reductions, Number, N}} ->
-            {Module, Constants, Start, _} = map_get(Number, Candidates),
-            Parent ! {Ref, self(), uncollected(fun() -> Module:loop(N, Constants, Start) end)},
-            serve(Parent, Candidates);
-        {Parent, Ref, {single_calls, Number}} ->
-            {Module, Constants, Start, _} = map_get(Number, Candidates),
-            Call = fun() -> Module:loop(1, Constants, Start) end,
-            _ = process_flag(min_heap_size, words(default)),
-            Times = dyno_sandbox:attempt(fun() -> dyno_bench_single_calls:run(Call) end),
-            Parent ! {Ref, self(), Times},
+            Parent ! {Ref, self(), Function(fun() -> Module:loop(N, Constants, Start) end)},
             serve(Parent, Candidates)
     end.
 
@@ -134,14 +118,9 @@ run(#{iterations := N, heap := Heap, place := Place}, {Module, Constants, Start,
             {reductions, Reductions1} = process_info(self(), reductions),
             {garbage_collection, Collections1} = process_info(self(), garbage_collection),
             {memory, Memory} = process_info(self(), memory),
-            #{wall_ns := Wall, wait_ns := Wait, cpu_ns := Cpu} =
-                dyno_clock:difference(Edge0, Edge1),
-            {ok, #{
+            {ok, (dyno_clock:difference(Edge0, Edge1))#{
                 iterations => N,
-                wall_ns => Wall,
                 end_ns => EndNs,
-                wait_ns => Wait,
-                cpu_ns => Cpu,
                 reductions => max(0, Reductions1 - Reductions0 - Overhead - N),
                 garbage_collections => grown(minor(Collections0), minor(Collections1)),
                 memory => Memory
@@ -163,54 +142,63 @@ grown(Old, New) when New >= Old -> New - Old;
 grown(_Old, New) -> New.
 
 -doc "Runs an epoch of a code in each worker at the same time.".
--spec epoch([pid()], run(), DeadlineMs :: integer()) ->
-    {ok, [epoch()]} | {error, failure() | timeout | interrupted}.
-epoch(Workers, Run, DeadlineMs) ->
-    Ref = make_ref(),
-    lists:foreach(fun(Pid) -> Pid ! {self(), Ref, {run, Run}} end, Workers),
-    collect(maps:from_keys(Workers, running), Ref, DeadlineMs, []).
+-spec epoch([pid()], run(), TimeoutMs :: pos_integer()) -> result([epoch()]).
+epoch(Workers, Run, TimeoutMs) ->
+    request(Workers, {run, Run}, TimeoutMs).
 
 -doc "What one call of a code returns.".
--spec result(pid(), Number :: pos_integer(), DeadlineMs :: integer()) ->
-    {ok, term()} | {error, failure() | timeout | interrupted}.
-result(Pid, Number, DeadlineMs) ->
-    one(Pid, {result, Number}, DeadlineMs).
+-spec result(pid(), Number :: pos_integer(), TimeoutMs :: pos_integer()) -> result(term()).
+result(Pid, Number, TimeoutMs) ->
+    one(Pid, {call, fun dyno_sandbox:attempt/1, Number, 1}, TimeoutMs).
 
 -doc "How long single calls of a code take.".
--spec single_calls(pid(), Number :: pos_integer(), DeadlineMs :: integer()) ->
-    {ok, dyno_bench_single_calls:single_calls()} | {error, failure() | timeout | interrupted}.
-single_calls(Pid, Number, DeadlineMs) ->
-    one(Pid, {single_calls, Number}, DeadlineMs).
+-spec single_calls(pid(), Number :: pos_integer(), TimeoutMs :: pos_integer()) ->
+    result(dyno_bench_single_calls:single_calls()).
+single_calls(Pid, Number, TimeoutMs) ->
+    Run = fun(Call) ->
+        _ = process_flag(min_heap_size, words(default)),
+        dyno_sandbox:attempt(fun() -> dyno_bench_single_calls:run(Call) end)
+    end,
+    one(Pid, {call, Run, Number, 1}, TimeoutMs).
 
 -doc "The reductions of N iterations during which nothing is collected.".
 -spec reductions(
-    pid(), {Number :: non_neg_integer(), N :: pos_integer()}, DeadlineMs :: integer()
-) ->
-    {ok, non_neg_integer()} | {error, failure() | timeout | interrupted}.
-reductions(Pid, {Number, N}, DeadlineMs) ->
-    one(Pid, {reductions, Number, N}, DeadlineMs).
+    pid(), {Number :: non_neg_integer(), N :: pos_integer()}, TimeoutMs :: pos_integer()
+) -> result(non_neg_integer()).
+reductions(Pid, {Number, N}, TimeoutMs) ->
+    one(Pid, {call, fun uncollected/1, Number, N}, TimeoutMs).
 
-one(Pid, Request, DeadlineMs) ->
-    Ref = make_ref(),
-    Pid ! {self(), Ref, Request},
-    case collect(#{Pid => running}, Ref, DeadlineMs, []) of
+one(Pid, Request, TimeoutMs) ->
+    case request([Pid], Request, TimeoutMs) of
         {ok, [Result]} -> {ok, Result};
         {error, _} = Error -> Error
     end.
 
+request(Workers, Request, TimeoutMs) ->
+    Ref = make_ref(),
+    EndMs = erlang:monotonic_time(millisecond) + TimeoutMs,
+    lists:foreach(fun(Pid) -> Pid ! {self(), Ref, Request} end, Workers),
+    case collect(maps:from_keys(Workers, running), Ref, EndMs, []) of
+        timeout -> {error, {timeout, TimeoutMs}};
+        Collected -> Collected
+    end.
+
 %% In the order in which they end: to look for each of thousands in turn takes longer than they do.
-collect(Pending, _Ref, _DeadlineMs, Epochs) when map_size(Pending) =:= 0 ->
-    {ok, Epochs};
-collect(Pending, Ref, DeadlineMs, Epochs) ->
-    Left = max(0, DeadlineMs - erlang:monotonic_time(millisecond)),
+collect(Pending, _Ref, _EndMs, Results) when map_size(Pending) =:= 0 ->
+    {ok, Results};
+collect(Pending, Ref, EndMs, Results) ->
     receive
-        {Ref, Pid, {ok, Epoch}} ->
-            collect(maps:remove(Pid, Pending), Ref, DeadlineMs, [Epoch | Epochs]);
+        {Ref, Pid, {ok, Result}} ->
+            collect(maps:remove(Pid, Pending), Ref, EndMs, [Result | Results]);
         {Ref, _Pid, {error, _} = Error} ->
             Error;
         {'EXIT', Pid, Reason} when is_map_key(Pid, Pending) ->
             {error, failure(Reason)};
         dyno_interrupt ->
             {error, interrupted}
-    after Left -> {error, timeout}
+    after max(0, EndMs - erlang:monotonic_time(millisecond)) -> timeout
     end.
+
+failure({Reason, [{_, _, _, _} | _] = Stack}) -> {raised, error, Reason, Stack};
+failure({{nocatch, Reason}, Stack}) -> {raised, throw, Reason, Stack};
+failure(Reason) -> {died, Reason}.

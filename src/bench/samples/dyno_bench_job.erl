@@ -88,13 +88,11 @@ their time. Reading the counters disturbs nobody.
     parsed := dyno_bench_code:parsed(),
     counters := dyno_bench_job_counters:t(),
     owner := pid(),
-    code := dyno_bench_code:code(),
     concurrency := non_neg_integer(),
     state := running | paused,
-    max_concurrency := pos_integer(),
     heap := dyno_bench_worker:heap(),
     timeout_ms := pos_integer(),
-    compiler => dyno_bench_code:compiler()
+    _ => _
 }.
 
 -define(MAX, 10_000).
@@ -133,13 +131,9 @@ start_as(How, #{code := Code} = Options) ->
         {ok, Parsed} ?= in_code(dyno_bench_code:read(Code), Options),
         Counters = dyno_bench_job_counters:new(Max),
         {ok, Pid} ?= started(How, Parsed, Counters, Merged),
-        described(#{pid => Pid, counters => Counters})
-    end.
-
-described(Job) ->
-    case call(Job, description) of
-        {ok, Description} -> {ok, Job#{description => Description}};
-        {error, _} = Error -> Error
+        Job = #{pid => Pid, counters => Counters},
+        {ok, Description} ?= call(Job, description),
+        {ok, Job#{description => Description}}
     end.
 
 checked(#{max_concurrency := Max} = Options) ->
@@ -308,15 +302,9 @@ init(#{parsed := Parsed, counters := Counters, owner := Owner} = Options) ->
         {ok, #{binary := Binary, constants := Constants, label := Label} = Compiled} ?=
             in_code(dyno_bench_code:compile(Module, Parsed, How), Options),
         ok = dyno_code:load(Module, atom_to_list(Module), Binary),
-        {ok, Init} ?= initialised(Module, Constants, Label),
-        Code = #{
-            module => Module,
-            constants => Constants,
-            places => map_get(places, Compiled),
-            heap => map_get(heap, Options),
-            init => Init,
-            label => Label,
-            counters => Counters
+        {ok, Init} ?= attempt({Label, init}, fun() -> Module:init(Constants) end),
+        Code = (maps:with([module, constants, places, label], Compiled))#{
+            heap => map_get(heap, Options), init => Init, counters => Counters
         },
         State = #{
             code => Code,
@@ -335,20 +323,17 @@ init(#{parsed := Parsed, counters := Counters, owner := Owner} = Options) ->
         {error, Reason} -> {error, {shutdown, Reason}}
     end.
 
-initialised(Module, Constants, Label) ->
+attempt({Label, Stage}, Fun) ->
     try
-        {ok, Module:init(Constants)}
+        {ok, Fun()}
     catch
         Class:Reason:Stack ->
-            {error, dyno_bench_failure:error(Label, init, {raised, Class, Reason, Stack})}
+            {error, dyno_bench_failure:error(Label, Stage, {raised, Class, Reason, Stack})}
     end.
 
 add_workers(#{code := #{counters := Counters}} = State, Options) ->
     #{concurrency := Count, state := Initial} = Options,
-    case Initial of
-        running -> dyno_bench_job_counters:open(Counters);
-        paused -> dyno_bench_job_counters:close(Counters)
-    end,
+    _ = [dyno_bench_job_counters:open(Counters) || Initial =:= running],
     case resized(Count, State) of
         {ok, NewState} ->
             {ok, NewState};
@@ -407,18 +392,11 @@ handle_cast(stop, State) ->
     {stop, normal, State}.
 
 alone(What, #{module := Module, constants := Constants, init := Init, label := Label}, N) ->
-    try Module:init_runner(Constants, Init) of
-        Start ->
-            Iterate = fun(Count) -> Module:loop(Count, Constants, Start) end,
-            try
-                {ok, taken(What, N, Iterate)}
-            catch
-                Class:Reason:Stack ->
-                    {error, dyno_bench_failure:error(Label, run, {raised, Class, Reason, Stack})}
-            end
-    catch
-        Class:Reason:Stack ->
-            {error, dyno_bench_failure:error(Label, init_runner, {raised, Class, Reason, Stack})}
+    maybe
+        {ok, Start} ?=
+            attempt({Label, init_runner}, fun() -> Module:init_runner(Constants, Init) end),
+        Iterate = fun(Count) -> Module:loop(Count, Constants, Start) end,
+        attempt({Label, run}, fun() -> taken(What, N, Iterate) end)
     end.
 
 taken(measure, N, Iterate) ->
@@ -467,13 +445,9 @@ handle_info(_, State) ->
 terminate(_Reason, #{workers := Workers, code := Code, measuring := Measuring}) ->
     killed(Workers ++ [Pid || {Pid, _} <- [Measuring]]),
     #{module := Module, constants := Constants, init := Init} = Code,
-    try
-        _ = Module:done(Constants, Init),
-        ok
-    catch
-        %% What a tear-down does is the code's affair.
-        _:_ -> ok
-    end.
+    %% What a tear-down does is the code's affair.
+    _ = dyno_sandbox:attempt(fun() -> Module:done(Constants, Init) end),
+    ok.
 
 %% Workers
 
@@ -485,20 +459,15 @@ stuck(NowMs, #{workers := Workers, code := #{counters := Counters}}) ->
     Count = length(Workers),
     PerScheduler = Count div erlang:system_info(schedulers_online),
     LatestNs = (NowMs - max(?BATCH_MS, ?TURN_MS * PerScheduler)) * 1_000_000,
-    case dyno_bench_job_counters:is_open(Counters) of
-        true ->
-            Rows = dyno_bench_job_counters:rows(Counters, Count),
-            [
-                {Row, Pid}
-             || {Row, {#{time_ns := Ns, batch := N}, Pid}} <- lists:enumerate(
-                    lists:zip(Rows, lists:reverse(Workers))
-                ),
-                N > 1,
-                Ns < LatestNs
-            ];
-        false ->
-            []
-    end.
+    Rows = dyno_bench_job_counters:rows(Counters, Count),
+    [
+        {Row, Pid}
+     || dyno_bench_job_counters:is_open(Counters),
+        {Row, #{time_ns := Ns, batch := N}, Pid} <-
+            lists:zip3(lists:seq(1, Count), Rows, lists:reverse(Workers)),
+        N > 1,
+        Ns < LatestNs
+    ].
 
 begun_anew([], State) ->
     {ok, State};
@@ -506,9 +475,9 @@ begun_anew(Stuck, #{workers := Workers, code := Code, ref := Ref} = State) ->
     killed([Pid || {_, Pid} <- Stuck]),
     New = #{Pid => dyno_bench_job_worker:start_link(Code, Row, Ref) || {Row, Pid} <- Stuck},
     NewState = State#{workers := [maps:get(Pid, New, Pid) || Pid <- Workers]},
-    case collected(maps:values(New), ready, NewState) of
-        {ok, _} -> begun(maps:values(New), NewState);
-        {error, _} = Error -> Error
+    maybe
+        {ok, _} ?= collected(maps:values(New), ready, NewState),
+        begun(maps:values(New), NewState)
     end.
 
 resized(Count, #{workers := Workers, code := Code} = State) when Count =< length(Workers) ->

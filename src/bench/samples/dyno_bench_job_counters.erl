@@ -92,7 +92,7 @@ sharing(Counters) ->
 -doc "Says that a worker begins now.".
 -spec set_time(t(), pos_integer()) -> ok.
 set_time(Counters, Row) ->
-    _ = add(Counters, Row, 0, 0, 0),
+    _ = add(Counters, Row, #{iterations => 0, reductions => 0, collections => 0}),
     ok.
 
 -doc "Says how many iterations the batch has that begins now.".
@@ -103,9 +103,6 @@ set_batch(Counters, Row, N) ->
 -doc "Adds a batch that has just ended; returns the time.".
 -spec add(t(), pos_integer(), batch()) -> integer().
 add(Counters, Row, #{iterations := N, reductions := Reductions, collections := Collections}) ->
-    add(Counters, Row, N, Reductions, Collections).
-
-add(Counters, Row, N, Reductions, Collections) ->
     Version = atomics:get(Counters, Row * ?ROW + ?VERSION),
     Old = copy(Row, Version),
     New = copy(Row, Version + 1),
@@ -126,13 +123,7 @@ copy(Row, Version) ->
 -doc "The iterations of all workers there have been.".
 -spec total(t()) -> non_neg_integer().
 total(Counters) ->
-    total(Counters, atomics:get(Counters, ?USED), 0).
-
-total(_Counters, 0, Sum) ->
-    Sum;
-total(Counters, Row, Sum) ->
-    #{iterations := Iterations} = row(Counters, Row),
-    total(Counters, Row - 1, Sum + Iterations).
+    lists:sum([N || #{iterations := N} <- rows(Counters, atomics:get(Counters, ?USED))]).
 
 -doc "The first rows.".
 -spec rows(t(), non_neg_integer()) -> [row()].

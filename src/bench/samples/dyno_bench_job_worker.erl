@@ -56,21 +56,12 @@ go(Pid, Ref) ->
 init(#{module := Module, constants := Constants, init := Init} = Code, Row, Job, Ref) ->
     proc_lib:set_label(?MODULE),
     Start = attempt(fun() -> Module:init_runner(Constants, Init) end, Code, init_runner),
-    State = #{
-        code => Code,
-        job => Job,
-        ref => Ref,
-        row => Row,
-        start => Start,
-        place => 1,
-        overhead => 0,
-        collections => 0
-    },
+    State = #{code => Code, job => Job, ref => Ref, row => Row, start => Start, place => 1},
     ok = dyno_bench_job_counters:set_time(map_get(counters, Code), Row),
     %% No iteration.
     {_, Overhead} = counted(0, Start, 1, State),
     Job ! {Ref, self(), ready},
-    wait(1, Start, State#{overhead := Overhead}).
+    wait(1, Start, State#{overhead => Overhead}).
 
 wait(N, Last, #{code := #{counters := Counters}, row := Row, job := Job, ref := Ref} = State) ->
     receive
@@ -82,7 +73,7 @@ wait(N, Last, #{code := #{counters := Counters}, row := Row, job := Job, ref := 
             %% All begin before one of them works.
             true = erlang:yield(),
             Now = erlang:monotonic_time(nanosecond),
-            work(N, Last, Now, State#{collections := collections()})
+            work(N, Last, Now, State#{collections => collections()})
     end.
 
 %% The last result goes on into the next batch: a state goes on for as long as its worker lives.

@@ -7,7 +7,10 @@
 %% one of its batches to the end of another, so that the rate is that of whole iterations, however
 %% late the process is that asks. Where a worker ends no batch in the time, it is waited for.
 
--export([promptly/1, start/3, stop/1, resume/1, pause/1, measure/3, explained/2, end_of/1]).
+%%
+%% What goes wrong ends what `promptly/1` calls.
+
+-export([promptly/1, start/3, stop/1, resume/1, pause/1, set_concurrency/2, measure/3, end_of/1]).
 -export_type([monitored/0, sample/0]).
 
 -doc "A job and the monitor that says when it ended.".
@@ -32,11 +35,11 @@
 Samples, with a priority that lets the caller have its turn before thousands of workers; see
 `start/3`.
 """.
--spec promptly(fun(() -> Value)) -> Value.
+-spec promptly(fun(() -> Value)) -> {ok, Value} | {error, dyno_error:error()}.
 promptly(Sample) ->
     Usual = process_flag(priority, high),
     try
-        Sample()
+        dyno_error:attempt(Sample)
     after
         process_flag(priority, Usual)
     end.
@@ -44,24 +47,18 @@ promptly(Sample) ->
 -doc "Starts a paused job for one of several codes.".
 -spec start(dyno_bench_code:code(), Number :: pos_integer(), #{
     concurrency := pos_integer(),
-    timeout_ms := pos_integer(),
     number => pos_integer(),
-    compiler => dyno_bench_code:compiler(),
     max_concurrency => pos_integer(),
-    heap => dyno_bench_worker:heap(),
     _ => _
-}) -> {ok, monitored()} | {error, dyno_error:error()}.
+}) -> monitored().
 start(Code, Number, #{concurrency := Concurrency} = Options) ->
     Own = maps:with([compiler, concurrency, heap, max_concurrency, timeout_ms], Options),
     Started = dyno_bench_job:start((maps:merge(#{max_concurrency => Concurrency}, Own))#{
         code => Code, number => Number + maps:get(number, Options, 1) - 1, state => paused
     }),
-    case Started of
-        {ok, Job} ->
-            _ = dyno_bench_job:set_priority(Job, high),
-            {ok, {Job, dyno_bench_job:monitor(Job)}};
-        {error, _} = Error -> Error
-    end.
+    Job = dyno_error:ok(Started),
+    _ = dyno_bench_job:set_priority(Job, high),
+    {Job, dyno_bench_job:monitor(Job)}.
 
 -doc "Ends a job.".
 -spec stop(monitored()) -> ok.
@@ -70,37 +67,37 @@ stop({Job, Monitor}) ->
     dyno_bench_job:stop(Job).
 
 -doc "Has the workers work; does nothing where they do already.".
--spec resume(monitored()) -> ok | {error, dyno_error:error()}.
+-spec resume(monitored()) -> ok.
 resume({Job, _} = Monitored) ->
-    explained(dyno_bench_job:resume(Job), Monitored).
+    ok = explained(dyno_bench_job:resume(Job), Monitored).
 
 -doc "Has the workers wait.".
--spec pause(monitored()) -> ok | {error, dyno_error:error()}.
+-spec pause(monitored()) -> ok.
 pause({Job, _} = Monitored) ->
-    explained(dyno_bench_job:pause(Job), Monitored).
+    ok = explained(dyno_bench_job:pause(Job), Monitored).
+
+-doc "Has so many workers work.".
+-spec set_concurrency(monitored(), pos_integer()) -> ok.
+set_concurrency({Job, _} = Monitored, Concurrency) ->
+    ok = explained(dyno_bench_job:set_concurrency(Job, Concurrency), Monitored).
 
 -doc "Measures for so many milliseconds, or until each worker has ended a batch.".
--spec measure(monitored(), Ms :: pos_integer(), {Label :: binary(), TimeoutMs :: pos_integer()}) ->
-    {ok, sample()} | {error, dyno_error:error()}.
-measure({Job, _} = Monitored, Ms, {Label, TimeoutMs}) ->
-    maybe
-        {ok, Before} ?= dyno_bench_job:rows(Job),
-        ok ?= wait(Monitored, Ms),
-        EndMs = erlang:monotonic_time(millisecond) + TimeoutMs,
-        {ok, _} ?= finish(Monitored, Before, EndMs, {Label, TimeoutMs})
-    else
-        Error -> explained(Error, Monitored)
-    end.
+-spec measure(monitored(), Ms :: pos_integer(), TimeoutMs :: pos_integer()) -> sample().
+measure(Monitored, Ms, TimeoutMs) ->
+    Before = rows(Monitored),
+    ok = wait(Monitored, Ms),
+    finish(Monitored, Before, erlang:monotonic_time(millisecond) + TimeoutMs, TimeoutMs).
 
--doc "An answer of a job; of one that is gone, why it ended.".
--spec explained(Answer | {error, dyno_error:error()}, monitored()) ->
-    Answer | {error, dyno_error:error()}.
+rows({Job, _} = Monitored) ->
+    explained(dyno_bench_job:rows(Job), Monitored).
+
+%% Of a job that is gone, why it ended.
 explained({error, {dyno_bench_job, ended}}, {_, Monitor}) ->
     receive
-        {'DOWN', Monitor, process, _, Reason} -> {error, end_of(Reason)}
+        {'DOWN', Monitor, process, _, Reason} -> dyno_error:fail(end_of(Reason))
     end;
-explained(Answer, _Watched) ->
-    Answer.
+explained(Answer, _Monitored) ->
+    dyno_error:ok(Answer).
 
 -doc "Why a job ended, from the reason that its process ended with.".
 -spec end_of(term()) -> dyno_error:error().
@@ -109,30 +106,25 @@ end_of(Reason) -> dyno_bench_failure:error(~"the job", run, {died, Reason}).
 
 wait({_, Monitor}, Ms) ->
     receive
-        dyno_interrupt -> {error, {dyno_error, interrupted}};
-        {'DOWN', Monitor, process, _, Reason} -> {error, end_of(Reason)}
+        dyno_interrupt -> dyno_error:fail({dyno_error, interrupted});
+        {'DOWN', Monitor, process, _, Reason} -> dyno_error:fail(end_of(Reason))
     after Ms -> ok
     end.
 
-finish({Job, _} = Monitored, Before, EndMs, Limit) ->
-    maybe
-        {ok, After} ?= dyno_bench_job:rows(Job),
-        Parts = lists:zipwith(fun difference/2, Before, After),
-        case length([none || #{iterations := N, ns := Ns} <- Parts, N =:= 0 orelse Ns =:= 0]) of
-            0 ->
-                {ok, sample(Parts)};
-            Late ->
-                case later(Monitored, {Late, length(Parts)}, EndMs, Limit) of
-                    ok -> finish(Monitored, Before, EndMs, Limit);
-                    Error -> Error
-                end
-        end
-    end.
-
-later(Monitored, {Late, Workers}, EndMs, {Label, TimeoutMs}) ->
-    case erlang:monotonic_time(millisecond) >= EndMs of
-        true -> {error, dyno_bench_failure:error(Label, run, {late, Late, Workers, TimeoutMs})};
-        false -> wait(Monitored, max(?LOOK_MS, Workers div ?LOOKED_IN_MS))
+finish({Job, _} = Monitored, Before, EndMs, TimeoutMs) ->
+    Parts = lists:zipwith(fun difference/2, Before, rows(Monitored)),
+    Workers = length(Parts),
+    NowMs = erlang:monotonic_time(millisecond),
+    case length([none || #{iterations := N, ns := Ns} <- Parts, N =:= 0 orelse Ns =:= 0]) of
+        0 ->
+            sample(Parts);
+        Late when NowMs >= EndMs ->
+            #{label := Label} = dyno_bench_job:description(Job),
+            Failure = {late, Late, Workers, TimeoutMs},
+            dyno_error:fail(dyno_bench_failure:error(Label, run, Failure));
+        _ ->
+            ok = wait(Monitored, max(?LOOK_MS, Workers div ?LOOKED_IN_MS)),
+            finish(Monitored, Before, EndMs, TimeoutMs)
     end.
 
 difference(

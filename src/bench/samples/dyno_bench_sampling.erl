@@ -34,57 +34,34 @@
 -spec run([dyno_bench_code:code(), ...], settings(), dyno_bench_engine:options()) ->
     {ok, dyno_bench_engine:result()} | {error, dyno_error:error()}.
 run(Codes, Settings, Options) ->
-    dyno_bench_sample:promptly(fun() -> run_promptly(Codes, Settings, Options) end).
-
-run_promptly(Codes, Settings, Options) ->
-    StartMs = erlang:monotonic_time(millisecond),
-    try
+    dyno_bench_sample:promptly(fun() ->
+        StartMs = erlang:monotonic_time(millisecond),
         LoopNs = loop_ns(Options),
-        Jobs = start(Codes, Options),
-        try
-            Result = sample(Jobs, Settings, Options),
-            DurationMs = erlang:monotonic_time(millisecond) - StartMs,
-            {ok, Result#{loop_ns => LoopNs, duration_ms => DurationMs}}
-        after
-            lists:foreach(fun dyno_bench_sample:stop/1, Jobs)
-        end
-    catch
-        throw:{?MODULE, Error} -> {error, Error}
-    end.
-
-ok(ok) -> ok;
-ok({ok, Value}) -> Value;
-ok({error, Error}) -> throw({?MODULE, Error}).
+        Result = with_jobs(Codes, Options, fun(Jobs) -> sample(Jobs, Settings, Options) end),
+        DurationMs = erlang:monotonic_time(millisecond) - StartMs,
+        Result#{loop_ns => LoopNs, duration_ms => DurationMs}
+    end).
 
 %% The empty loop, an iteration of one worker.
 loop_ns(Options) ->
     Alone = Options#{concurrency := 1},
-    Job = ok(dyno_bench_sample:start("ok.", 1, Alone)),
+    with_jobs(["ok."], Alone, fun([Job]) -> time_ns(measure(Job, ?LOOP_MS, Alone), Alone) end).
+
+with_jobs(Codes, Options, Use) -> with_jobs(lists:enumerate(Codes), [], Options, Use).
+
+with_jobs([], Jobs, _Options, Use) ->
+    Use(lists:reverse(Jobs));
+with_jobs([{Number, Code} | Rest], Jobs, Options, Use) ->
+    Job = dyno_bench_sample:start(Code, Number, Options),
     try
-        time_ns(measure(Job, ?LOOP_MS, Alone), Alone)
+        with_jobs(Rest, [Job | Jobs], Options, Use)
     after
         dyno_bench_sample:stop(Job)
     end.
 
-start(Codes, Options) ->
-    lists:foldl(
-        fun({Number, Code}, Jobs) ->
-            case dyno_bench_sample:start(Code, Number, Options) of
-                {ok, Job} ->
-                    Jobs ++ [Job];
-                {error, Error} ->
-                    lists:foreach(fun dyno_bench_sample:stop/1, Jobs),
-                    throw({?MODULE, Error})
-            end
-        end,
-        [],
-        lists:enumerate(Codes)
-    ).
-
-measure({Job, _} = Monitored, Ms, #{timeout_ms := TimeoutMs}) ->
-    #{label := Label} = dyno_bench_job:description(Job),
-    ok = ok(dyno_bench_sample:resume(Monitored)),
-    ok(dyno_bench_sample:measure(Monitored, Ms, {Label, TimeoutMs})).
+measure(Job, Ms, #{timeout_ms := TimeoutMs}) ->
+    ok = dyno_bench_sample:resume(Job),
+    dyno_bench_sample:measure(Job, Ms, TimeoutMs).
 
 sample(Jobs, #{warmup := Warmup, samples := Count, sample_ms := Ms} = Settings, Options) ->
     Measure = fun(Number, _Round) ->
@@ -93,13 +70,13 @@ sample(Jobs, #{warmup := Warmup, samples := Count, sample_ms := Ms} = Settings, 
     end,
     New = dyno_bench_rounds:new(length(Jobs), Options),
     {_, Warm} = dyno_bench_rounds:measure(Measure, {rounds, Warmup}, New),
-    ok = not_interrupted(Warm),
+    ok = dyno_bench_rounds:completed(Warm),
     OverMs = erlang:monotonic_time(millisecond) + ?OVER * Count * length(Jobs) * Ms,
     IsOver = fun(Done) ->
         Done > 0 andalso are_many(Options) andalso erlang:monotonic_time(millisecond) > OverMs
     end,
     {First, Next} = dyno_bench_rounds:measure(Measure, {rounds, Count, IsOver}, New),
-    _ = [not_interrupted(Next) || First =:= []],
+    _ = [dyno_bench_rounds:completed(Next) || First =:= []],
     {Rounds, Agreed, Last} =
         case length(First) < Count of
             true -> {First, true, Next};
@@ -117,32 +94,26 @@ finished(Jobs, Options) ->
     Finish =
         case are_many(Options) of
             true -> fun dyno_bench_sample:stop/1;
-            false -> fun(Job) -> ok = ok(dyno_bench_sample:pause(Job)) end
+            false -> fun dyno_bench_sample:pause/1
         end,
     lists:foreach(Finish, Jobs).
 
 are_many(#{concurrency := Concurrency}) ->
     Concurrency > ?MANY * erlang:system_info(schedulers_online).
 
-not_interrupted(State) ->
-    case dyno_bench_rounds:status(State) of
-        complete -> ok;
-        interrupted -> throw({?MODULE, {dyno_error, interrupted}})
-    end.
-
 %% One code alone runs on from sample to sample.
 measure_alone(Job, [_Only], Ms, Options) ->
     measure(Job, Ms, Options);
 measure_alone(Job, _Jobs, Ms, Options) ->
     Sample = measure(Job, Ms, Options),
-    ok = ok(dyno_bench_sample:pause(Job)),
+    ok = dyno_bench_sample:pause(Job),
     Sample.
 
 %% Each new sample takes the place of the oldest until all codes' samples agree.
 agreed(Left, Rounds, {Measure, State}, #{cv := Cv} = Settings) ->
     case {is_below(Cv, Rounds), dyno_bench_rounds:status(State)} of
         {false, complete} when Left > 0 ->
-            Count = dyno_bench_rounds:rounds(State) + 1,
+            Count = length(dyno_bench_rounds:values(1, State)) + 1,
             case dyno_bench_rounds:measure(Measure, {rounds, Count}, State) of
                 {[New], Next} -> agreed(Left - 1, tl(Rounds) ++ [New], {Measure, Next}, Settings);
                 {[], Next} -> {Rounds, false, Next}
@@ -153,14 +124,9 @@ agreed(Left, Rounds, {Measure, State}, #{cv := Cv} = Settings) ->
 agreed(_Left, Rounds, {_Measure, State}, _Settings) ->
     {Rounds, true, State}.
 
-is_below(_Cv, [_]) ->
-    false;
 is_below(Cv, [First | _] = Rounds) ->
-    Highest = lists:max([
-        variation([map_get(per_second, map_get(Number, Round)) || Round <- Rounds])
-     || Number := _ <- First
-    ]),
-    Highest < Cv.
+    Of = fun(N) -> variation([map_get(per_second, map_get(N, Round)) || Round <- Rounds]) end,
+    lists:all(fun(N) -> Of(N) < Cv end, maps:keys(First)).
 
 %% The coefficient of variation.
 variation(Values) ->
@@ -210,12 +176,11 @@ candidate({Job, _}, Samples, Times, Options) ->
 
 %% Those of the samples have collections' in them.
 reductions(Job, TimeNs, Sampled) ->
-    case min(?COUNTED, trunc(?COUNTED_NS / TimeNs)) of
-        0 ->
-            Sampled;
-        Count ->
-            case dyno_bench_job:reductions(Job, Count) of
-                {ok, Reductions} -> Reductions;
-                {error, _} -> Sampled
-            end
+    maybe
+        Count = min(?COUNTED, trunc(?COUNTED_NS / TimeNs)),
+        true ?= Count > 0,
+        {ok, Reductions} ?= dyno_bench_job:reductions(Job, Count),
+        Reductions
+    else
+        _ -> Sampled
     end.

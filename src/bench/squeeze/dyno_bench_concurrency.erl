@@ -25,7 +25,6 @@
     outcome := dyno_bench_concurrency_search:outcome(),
     %% When each sample ended, since the start.
     ends_ms := #{pos_integer() => [non_neg_integer()]},
-    max := pos_integer(),
     duration_ms := non_neg_integer()
 }.
 
@@ -35,76 +34,55 @@
 -doc "Searches; see dyno_bench_concurrency_search.".
 -spec run(dyno_bench_code:code(), settings(), dyno_bench_engine:options()) ->
     {ok, result()} | {error, dyno_error:error()}.
-run(Code, Settings, Options) ->
-    dyno_bench_sample:promptly(fun() -> run_promptly(Code, Settings, Options) end).
-
-run_promptly(Code, #{min := Min, max := Max} = Settings, Options) ->
-    StartMs = erlang:monotonic_time(millisecond),
-    Own = Options#{concurrency := Min, max_concurrency => Max},
-    case dyno_bench_sample:start(Code, 1, Own) of
-        {ok, Monitored} ->
-            try
-                searched(Monitored, Settings, Options, StartMs)
-            after
-                dyno_bench_sample:stop(Monitored)
-            end;
-        {error, _} = Error ->
-            Error
-    end.
+run(Code, #{min := Min, max := Max} = Settings, Options) ->
+    dyno_bench_sample:promptly(fun() ->
+        StartMs = erlang:monotonic_time(millisecond),
+        Own = Options#{concurrency := Min, max_concurrency => Max},
+        Monitored = dyno_bench_sample:start(Code, 1, Own),
+        try
+            searched(Monitored, Settings, Options, StartMs)
+        after
+            dyno_bench_sample:stop(Monitored)
+        end
+    end).
 
 searched({Job, _} = Monitored, Settings, #{timeout_ms := TimeoutMs, level := Level}, StartMs) ->
-    #{min := Min, max := Max, samples := Samples, warmup := Warmup, sample_ms := Ms} = Settings,
-    #{label := Label} = Description = dyno_bench_job:description(Job),
+    #{min := Min, samples := Samples, warmup := Warmup, sample_ms := Ms} = Settings,
+    Now = fun() -> erlang:monotonic_time(millisecond) - StartMs end,
     Measure = fun(Concurrency) ->
-        maybe
-            ok ?= dyno_bench_sample:explained(
-                dyno_bench_job:set_concurrency(Job, Concurrency), Monitored
-            ),
-            dyno_bench_sample:measure(Monitored, Ms, {Label, TimeoutMs})
-        end
+        ok = dyno_bench_sample:set_concurrency(Monitored, Concurrency),
+        #{per_second := PerSecond} = dyno_bench_sample:measure(Monitored, Ms, TimeoutMs),
+        {PerSecond, Now()}
     end,
     Search = dyno_bench_concurrency_search:new(
         (maps:with([min, max, step, threshold], Settings))#{
             samples => max(?MIN_SAMPLES, Samples), level => Level
         }
     ),
-    maybe
-        ok ?= dyno_bench_sample:resume(Monitored),
-        {ok, _} ?= round(lists:duplicate(Warmup, Min), Measure, #{}),
-        {ok, {Done, Status}, Ends} ?= search_rounds(Search, Measure, #{}),
-        {ok, #{
-            status => Status,
-            candidates => [Description],
-            outcome => dyno_bench_concurrency_search:outcome(Done),
-            ends_ms => #{C => [EndMs - StartMs || EndMs <- lists:reverse(Of)] || C := Of <- Ends},
-            max => Max,
-            duration_ms => erlang:monotonic_time(millisecond) - StartMs
-        }}
-    end.
+    ok = dyno_bench_sample:resume(Monitored),
+    _ = [Measure(Min) || _ <- lists:seq(1, Warmup)],
+    {Done, Status, EndsMs} = rounds(Search, Measure, #{}),
+    #{
+        status => Status,
+        candidates => [dyno_bench_job:description(Job)],
+        outcome => dyno_bench_concurrency_search:outcome(Done),
+        ends_ms => EndsMs,
+        duration_ms => Now()
+    }.
 
-search_rounds(Search, Measure, Ends) ->
+rounds(Search, Measure, EndsMs) ->
     case dyno_bench_concurrency_search:next(Search) of
         done ->
-            {ok, {Search, complete}, Ends};
+            {Search, complete, EndsMs};
         {round, Concurrencies} ->
-            case round(Concurrencies, Measure, #{}) of
-                {ok, Round} ->
+            try #{C => Measure(C) || C <- Concurrencies} of
+                Round ->
                     Values = #{C => PerSecond || C := {PerSecond, _} <- Round},
-                    Now = #{C => [Ms | maps:get(C, Ends, [])] || C := {_, Ms} <- Round},
+                    Ends = #{C => maps:get(C, EndsMs, []) ++ [Ms] || C := {_, Ms} <- Round},
                     Next = dyno_bench_concurrency_search:add(Values, Search),
-                    search_rounds(Next, Measure, maps:merge(Ends, Now));
-                {error, {dyno_error, interrupted}} when Ends =/= #{} ->
-                    {ok, {Search, interrupted}, Ends};
-                {error, _} = Error ->
-                    Error
+                    rounds(Next, Measure, maps:merge(EndsMs, Ends))
+            catch
+                throw:{dyno_error, {dyno_error, interrupted}} when EndsMs =/= #{} ->
+                    {Search, interrupted, EndsMs}
             end
-    end.
-
-round([], _Measure, Round) ->
-    {ok, Round};
-round([Concurrency | Rest], Measure, Round) ->
-    maybe
-        {ok, #{per_second := PerSecond}} ?= Measure(Concurrency),
-        EndMs = erlang:monotonic_time(millisecond),
-        round(Rest, Measure, Round#{Concurrency => {PerSecond, EndMs}})
     end.

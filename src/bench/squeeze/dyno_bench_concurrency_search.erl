@@ -45,8 +45,6 @@ looks (Bonferroni).
 
 -type outcome() :: #{
     best := concurrency(),
-    %% Whether it ended because there was no gain, or with the highest concurrency.
-    ended := saturated | at_max,
     steps := [step()],
     %% Throughputs by concurrency, in the order in which they were measured.
     values := #{concurrency() => [float()]}
@@ -106,10 +104,7 @@ next(#{candidate := Candidate, best := Best, rounds := Rounds}) ->
 add(Round, #{rounds := Rounds, values := Values, options := #{samples := Samples}} = State) ->
     NewState = State#{
         rounds := [Round | Rounds],
-        values := maps:merge_with(fun(_, Old, New) -> Old ++ New end, Values, #{
-            Concurrency => [Value]
-         || Concurrency := Value <- Round
-        })
+        values := maps:merge(Values, #{C => maps:get(C, Values, []) ++ [V] || C := V <- Round})
     },
     Count = length(Rounds) + 1,
     case lists:member(Count, [Times * Samples || Times <- ?LOOKS]) of
@@ -134,17 +129,16 @@ looked(IsLast, #{candidate := Candidate, best := Best} = State) ->
             State
     end.
 
-decided(#{concurrency := Candidate} = Step, #{options := Options, steps := Steps} = State) ->
-    #{without_gain := Without} = State,
-    #{threshold := Threshold} = Options,
+decided(#{concurrency := Candidate} = Step, #{steps := Steps, without_gain := Without} = State) ->
+    #{options := #{threshold := Threshold}} = State,
     NewState = State#{rounds := [], steps := [Step | Steps]},
-    case {Step, Without + 1} of
-        {#{verdict := gain}, _} ->
+    case Step of
+        #{verdict := gain} ->
             onwards(Candidate, NewState#{best := Candidate, without_gain := 0});
-        {_, Count} when Count >= Threshold ->
-            NewState#{without_gain := Count, candidate := over};
-        {_, Count} ->
-            onwards(Candidate, NewState#{without_gain := Count})
+        _ when Without + 1 >= Threshold ->
+            NewState#{candidate := over};
+        _ ->
+            onwards(Candidate, NewState#{without_gain := Without + 1})
     end.
 
 onwards(Candidate, #{options := Options} = State) ->
@@ -160,12 +154,5 @@ verdict(_Low, _High) -> undecided.
 
 -doc "What came out so far.".
 -spec outcome(t()) -> outcome().
-outcome(#{best := Best, steps := Steps, values := Values, options := Options} = State) ->
-    #{without_gain := Without} = State,
-    #{threshold := Threshold} = Options,
-    Ended =
-        case Without >= Threshold of
-            true -> saturated;
-            false -> at_max
-        end,
-    #{best => Best, ended => Ended, steps => lists:reverse(Steps), values => Values}.
+outcome(#{best := Best, steps := Steps, values := Values}) ->
+    #{best => Best, steps => lists:reverse(Steps), values => Values}.

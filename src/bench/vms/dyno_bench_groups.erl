@@ -15,7 +15,6 @@
     %% Of the measurement.
     number := pos_integer(),
     options := dyno_bench_engine:options(),
-    settings := dyno_bench_isolated:settings(),
     candidates := [dyno_bench_isolated:candidate(), ...],
     start_ms := integer()
 }.
@@ -44,7 +43,7 @@
 -define(GROUP_MS, 1000).
 -define(MARGIN_MS, 30_000).
 
--doc "Measures until all is decided or the time is over; throws as dyno_bench_vms does.".
+-doc "Measures until all is decided or the time is over; ends dyno_error:attempt/1.".
 -spec measure(context()) -> {Size :: pos_integer() | undefined, dyno_bench_engine:result()}.
 measure(#{candidates := Candidates, options := Options} = Context) ->
     Looks = looks(length(Candidates), Options),
@@ -60,7 +59,7 @@ looks(Candidates, #{level := Level} = Options) ->
             [hd(?LOOKS)];
         {rounds, _} ->
             Shared = 1 - (1 - Level) / length(?LOOKS),
-            Least = dyno_bench_plan:least(Candidates, Shared),
+            Least = dyno_bench_comparison:least_rounds(Candidates, Shared),
             lists:usort([max(Least, Look) || Look <- ?LOOKS]);
         %% As many as the intervals of all pairs need: what is deterministic is the same in more.
         {_, _} ->
@@ -73,52 +72,50 @@ kind(Options) ->
 -spec measure(context(), [pos_integer()], [pos_integer()], calibration() | none, [group()]) ->
     {term(), dyno_bench_engine:result()}.
 measure(#{options := Options} = Context, [Next | Later] = Left, Looks, Calibration, Groups) ->
+    #{isolated := Settings} = Options,
     Count = length(Groups),
     ElapsedMs = erlang:monotonic_time(millisecond) - map_get(start_ms, Context),
-    case {is_over({Count, ElapsedMs}, hd(Looks), Options), Count < Next} of
-        {false, true} ->
-            progress(Context, Count + 1, Next),
+    Measured = fun(Status) ->
+        measured(Status, {Looks, ElapsedMs}, Calibration, Groups, Options)
+    end,
+    case is_over({Count, ElapsedMs}, hd(Looks), Options) of
+        false when Count < Next ->
+            _ = dyno_bench_isolated:progress(Count + 1, Next, Settings),
             try group(Context, Calibration) of
                 {Group, NewCalibration} ->
                     measure(Context, Left, Looks, NewCalibration, [Group | Groups])
             catch
-                throw:{_, {dyno_error, interrupted}} when Groups =/= [] ->
-                    measured(interrupted, {Looks, ElapsedMs}, Calibration, Groups, Options)
+                throw:{_, {dyno_error, interrupted}} when Groups =/= [] -> Measured(interrupted)
             end;
-        {IsOver, _} ->
-            {_, #{decided := IsDecided}} =
-                Measured = measured(complete, {Looks, ElapsedMs}, Calibration, Groups, Options),
+        IsOver ->
+            {_, #{decided := IsDecided}} = Complete = Measured(complete),
             case Later of
                 [_ | _] when not IsOver, not IsDecided ->
                     measure(Context, Later, Looks, Calibration, Groups);
                 _ ->
-                    Measured
+                    Complete
             end
     end.
 
 measured(Status, {[First | _] = Looks, ElapsedMs}, Calibration, Groups, Options) ->
     #{loop_ns := LoopNs, size := Size} = Calibration,
     Result = result(length(Looks), Options, lists:reverse(Groups)),
-    Timing = #{
-        least => First, budget_ms => map_get(budget_ms, Options), elapsed_ms => ElapsedMs
-    },
     Ended = Result#{loop_ns => LoopNs, status => Status},
     case Options of
         %% The user has said how many.
-        #{isolated := #{vms := _}} -> {Size, Ended};
-        #{} -> {Size, Ended#{timing => Timing}}
+        #{isolated := #{vms := _}} ->
+            {Size, Ended};
+        #{budget_ms := BudgetMs} ->
+            Timing = #{least => First, budget_ms => BudgetMs, elapsed_ms => ElapsedMs},
+            {Size, Ended#{timing => Timing}}
     end.
 
 is_over(_Groups, _First, #{isolated := #{vms := _}}) -> false;
 is_over(Groups, First, Options) -> dyno_bench_plan:is_over(Groups, First, Options).
 
-progress(#{settings := #{progress := Fun}}, Number, Count) -> Fun(Number, Count);
-progress(_Context, _Number, _Count) -> ok.
-
-group(#{candidates := Candidates, settings := Settings} = Context, Calibration) ->
-    #{options := Options} = Context,
+group(#{candidates := Candidates, options := Options} = Context, Calibration) ->
     StartMs = erlang:monotonic_time(millisecond),
-    dyno_bench_vms:with(Candidates, Settings, fun(Vms) ->
+    dyno_bench_vm:with(Candidates, map_get(isolated, Options), fun(Vms) ->
         Ready = [prepare(Vm, C, Context) || {Vm, C} <- lists:zip(Vms, Candidates)],
         agree(Calibration, Vms, Context),
         Iterations = iterations(Calibration, Vms, Options),
@@ -138,8 +135,8 @@ group(#{candidates := Candidates, settings := Settings} = Context, Calibration) 
     end).
 
 prepare(Vm, #{code := Code, number := Number}, Context) ->
-    #{measurement := Measurement, number := Run, settings := Settings} = Context,
-    #{options := #{timeout_ms := TimeoutMs} = Options} = Context,
+    #{measurement := Measurement, number := Run, options := Options} = Context,
+    #{timeout_ms := TimeoutMs, isolated := Settings} = Options,
     Order = #{
         measurement => (maps:without([agree, input, group], Measurement))#{codes := [Code]},
         number => Run,
@@ -147,24 +144,20 @@ prepare(Vm, #{code := Code, number := Number}, Context) ->
         options => (maps:without([isolated, progress], Options))#{number => Number}
     },
     Start = {dyno_bench_vm_server, start, [Order]},
-    dyno_bench_vms:call(Vm, Start, 2 * TimeoutMs + ?MARGIN_MS).
+    dyno_bench_vm:call(Vm, Start, 2 * TimeoutMs + ?MARGIN_MS).
 
 %% The server gives up before.
 request(Vm, Request, #{timeout_ms := TimeoutMs}) ->
     Call = {dyno_bench_vm_server, request, [Request]},
-    dyno_bench_vms:call(Vm, Call, 3 * TimeoutMs + ?MARGIN_MS).
+    dyno_bench_vm:call(Vm, Call, 3 * TimeoutMs + ?MARGIN_MS).
 
 %% All codes must give the same; asked once.
 agree(none, Vms, #{measurement := #{agree := Agree}} = Context) ->
     #{candidates := Candidates, options := Options} = Context,
-    Results = [
+    dyno_bench_prepared:checked(Agree, [
         {dyno_bench_code:label(Code), request(Vm, result, Options)}
      || {Vm, #{code := Code}} <- lists:zip(Vms, Candidates)
-    ],
-    case Agree(Results) of
-        ok -> ok;
-        {error, Text} -> dyno_bench_vms:fail({dyno_bench_engine, {check, Text}})
-    end;
+    ]);
 agree(_Calibration, _Vms, _Context) ->
     ok.
 
@@ -197,10 +190,7 @@ epochs(Vms, Iterations, Options) ->
     Rounds = dyno_bench_rounds:new(length(Vms), maps:without([seed, progress], Options)),
     {Measured, Last} = dyno_bench_rounds:measure(Measure, {rounds, Count}, Rounds),
     %% Half a group is none.
-    _ = [
-        dyno_bench_vms:fail({dyno_error, interrupted})
-     || dyno_bench_rounds:status(Last) =:= interrupted
-    ],
+    ok = dyno_bench_rounds:completed(Last),
     [[map_get(N, Round) || Round <- Measured] || N <- Numbers].
 
 %% Where they do not decide, those of the first VMs will do.

@@ -19,7 +19,7 @@ A code can run in several *variants*: other emulator flags, another Erlang, othe
 as two revisions of a project. Each code in each variant is a candidate of the comparison.
 """.
 
--export([check/1, cross/2, run/3, samples/4, run_one/3, parameters/1]).
+-export([check/1, cross/2, run/3, samples/4, run_one/3, progress/3, parameters/1]).
 -export([format_error/1]).
 -export_type([settings/0, variant/0, candidate/0, reason/0]).
 
@@ -73,10 +73,7 @@ check(Settings) ->
 -doc "Each of these variants in each of those.".
 -spec cross([variant(), ...], [variant(), ...]) -> [variant(), ...].
 cross(These, Those) ->
-    [
-        maps:merge_with(fun joined/3, A, B)
-     || A <- These, B <- Those
-    ].
+    [maps:merge_with(fun joined/3, A, B) || A <- These, B <- Those].
 
 joined(label, A, B) -> unicode:characters_to_binary([A, ", ", B]);
 joined(erl, _A, B) -> B;
@@ -84,10 +81,9 @@ joined(_Lists, A, B) -> A ++ B.
 
 %% Each code in each variant.
 candidates(Codes, Settings) ->
-    Variants = maps:get(variants, Settings, [#{}]),
     [
         #{code => labelled(Code, Variant), variant => Variant, number => Number}
-     || {Number, Code} <- lists:enumerate(Codes), Variant <- Variants
+     || {Number, Code} <- lists:enumerate(Codes), Variant <- maps:get(variants, Settings, [#{}])
     ].
 
 labelled(Code, #{label := Label}) ->
@@ -111,11 +107,10 @@ run(#{codes := Codes} = Measurement, Number, #{isolated := Settings} = Options) 
                 measurement => Measurement,
                 number => Number,
                 options => Options,
-                settings => Settings,
                 candidates => Candidates,
                 start_ms => StartMs
             },
-            dyno_bench_vms:attempt(fun() ->
+            dyno_error:attempt(fun() ->
                 {Size, Result} = dyno_bench_groups:measure(Context),
                 {Size, Result#{duration_ms => erlang:monotonic_time(millisecond) - StartMs}}
             end)
@@ -134,19 +129,18 @@ samples({Mode, Settings}, Codes, Count, #{isolated := Isolated} = Options) ->
     One = {Mode, (maps:remove(cv, Settings))#{samples := 1}},
     Measure = fun(Number, _Round) ->
         Result = in_vm(lists:nth(Number, Candidates), One, Options),
-        #{candidates := [#{times_ns := [TimeNs]}]} = Result,
-        {TimeNs, Result}
+        #{candidates := [#{times_ns := [TimeNs]} = Candidate], loop_ns := LoopNs} = Result,
+        {TimeNs, {Candidate, LoopNs}}
     end,
-    Progress = fun(#{round := Number}) -> progress(Isolated, Number, Count) end,
-    dyno_bench_vms:attempt(fun() ->
+    Progress = fun(#{round := Number}) -> progress(Number, Count, Isolated) end,
+    dyno_error:attempt(fun() ->
         New = dyno_bench_rounds:new(length(Candidates), Options#{progress => Progress}),
         {Rounds, Last} = dyno_bench_rounds:measure(Measure, {rounds, Count}, New),
-        Status = dyno_bench_rounds:status(Last),
-        _ = [dyno_bench_vms:fail({dyno_error, interrupted}) || Rounds =:= []],
+        _ = [dyno_bench_rounds:completed(Last) || Rounds =:= []],
         Pairs = dyno_bench_rounds:fixed_pairs(Last),
         #{
             candidates => [
-                joined([hd(map_get(candidates, map_get(N, R))) || R <- Rounds])
+                joined([element(1, map_get(N, Round)) || Round <- Rounds])
              || N <- lists:seq(1, length(Candidates))
             ],
             pairs => Pairs,
@@ -155,20 +149,22 @@ samples({Mode, Settings}, Codes, Count, #{isolated := Isolated} = Options) ->
             rounds => length(Rounds),
             fixed => true,
             vms => length(Rounds),
-            status => Status,
+            status => dyno_bench_rounds:status(Last),
             decided => dyno_bench_comparison:is_decided(Pairs),
-            loop_ns => dyno_stats:median([Ns || R <- Rounds, #{loop_ns := Ns} <- maps:values(R)]),
+            loop_ns => dyno_stats:median([Ns || Round <- Rounds, _ := {_, Ns} <- Round]),
             duration_ms => erlang:monotonic_time(millisecond) - StartMs
         }
     end).
 
-progress(#{progress := Fun}, Number, Count) -> Fun(Number, Count);
-progress(_Settings, _Number, _Count) -> ok.
+-doc "Tells that the VMs with this number begin, of how many.".
+-spec progress(pos_integer(), pos_integer(), settings()) -> term().
+progress(Number, Count, #{progress := Fun}) -> Fun(Number, Count);
+progress(_Number, _Count, _Settings) -> ok.
 
 in_vm(#{code := Code, number := Number} = Candidate, Mode, #{isolated := Settings} = Options) ->
     Own = (maps:without([isolated, progress], Options))#{number => Number},
-    dyno_bench_vms:with([Candidate], Settings, fun([Vm]) ->
-        dyno_bench_vms:call(Vm, {dyno_bench_mode, run, [Mode, [Code], Own]}, infinity)
+    dyno_bench_vm:with([Candidate], Settings, fun([Vm]) ->
+        dyno_bench_vm:call(Vm, {dyno_bench_mode, run, [Mode, [Code], Own]}, infinity)
     end).
 
 joined([First | _] = Samples) ->
@@ -188,7 +184,7 @@ joined([First | _] = Samples) ->
     {ok, map()} | {error, dyno_error:error()}.
 run_one(Mode, Code, #{isolated := Settings} = Options) ->
     case candidates([Code], Settings) of
-        [Candidate] -> dyno_bench_vms:attempt(fun() -> in_vm(Candidate, Mode, Options) end);
+        [Candidate] -> dyno_error:attempt(fun() -> in_vm(Candidate, Mode, Options) end);
         Candidates -> {error, {?MODULE, {squeezed_variants, length(Candidates)}}}
     end.
 

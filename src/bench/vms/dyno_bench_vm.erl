@@ -3,58 +3,70 @@
 
 -module(dyno_bench_vm).
 -moduledoc false.
-%% VMs of their own for codes. They are spoken to over their standard input and output, so they need
-%% no names, no cookie and no port mapper, and end when this VM ends, however that happens. Where
-%% this VM is a node, they are nodes, too, with its cookie: a code may need that.
+%% VMs of their own for codes, for as long as a function runs, and calls in them. They are spoken to
+%% over their standard input and output, so they need no names, no cookie and no port mapper, and
+%% end when this VM ends, however that happens. Where this VM is a node, they are nodes, too, with
+%% its cookie: a code may need that.
+%%
+%% What goes wrong ends what dyno_error:attempt/1 calls.
 
--export([start/1, call/5, stop/1, format_error/1, fault/1]).
--export_type([spec/0, vm/0, reason/0]).
-
--type spec() :: #{
-    %% Which Erlang: its program erl, or the folder where it is installed; this one.
-    erl => file:filename(),
-    %% More arguments for it.
-    flags => [string()],
-    %% Folders of beam files, before all others.
-    code_paths => [file:filename()]
-}.
+-export([with/3, call/3, format_error/1, fault/1]).
+-export_type([vm/0, reason/0]).
 
 -opaque vm() :: #{peer := pid(), ref := reference(), errors := file:filename_all()}.
 
 -type reason() ::
     {no_erl, file:filename()}
-    | {does_not_boot, spec(), Output :: binary()}
+    | {does_not_boot, dyno_bench_isolated:variant(), Output :: binary()}
     | {otp_too_old, file:filename(), string()}
     | {vm_died, term()}.
 
 -define(BOOT_MS, 60_000).
 -define(FLOOR, 27).
 
--doc "Starts VMs, all at the same time. The caller must trap exits; they end with it.".
--spec start([spec(), ...]) -> {ok, [vm(), ...]} | {error, dyno_error:error()}.
-start(Specs) ->
-    maybe
-        {ok, Programs} ?= dyno_error:each(fun program/1, Specs),
-        EndMs = erlang:monotonic_time(millisecond) + ?BOOT_MS,
-        {ok, Vms} ?= launched(Programs, []),
-        {ok, Booted} ?= booted(Vms, lists:zip(Vms, Specs), EndMs),
-        checked(Booted, Specs)
-    end.
+-doc "Starts a VM for each candidate, all at the same time. The caller must trap exits.".
+-spec with(
+    [dyno_bench_isolated:candidate(), ...],
+    dyno_bench_isolated:settings(),
+    fun(([vm(), ...]) -> Value)
+) -> Value.
+with(Candidates, Settings, Use) ->
+    Common = maps:get(code_paths, Settings, []),
+    Specs = [
+        Variant#{code_paths => maps:get(code_paths, Variant, []) ++ Common}
+     || #{variant := Variant} <- Candidates
+    ],
+    Programs = [program(Spec) || Spec <- Specs],
+    EndMs = erlang:monotonic_time(millisecond) + ?BOOT_MS,
+    launched(lists:zip(Specs, Programs), [], fun(Vms) ->
+        Started = lists:zip(Vms, Specs),
+        lists:foreach(fun({Vm, Spec}) -> booted(Vm, Spec, EndMs) end, Started),
+        lists:foreach(fun({Vm, Spec}) -> checked(Vm, Spec) end, Started),
+        Use(Vms)
+    end).
 
-program(#{erl := Path} = Spec) ->
+program(#{erl := Path}) ->
     Places = [Path, filename:join(Path, "erl"), filename:join([Path, "bin", "erl"])],
     case [Place || Place <- Places, filelib:is_regular(Place)] of
-        [Erl | _] -> {ok, {Spec, filename:absname(Erl)}};
-        [] -> {error, {?MODULE, {no_erl, Path}}}
+        [Erl | _] -> filename:absname(Erl);
+        [] -> fail({no_erl, Path})
     end;
-program(Spec) ->
-    {ok, {Spec, undefined}}.
+program(_OwnErl) ->
+    undefined.
+
+launched([], Vms, Use) ->
+    Use(lists:reverse(Vms));
+launched([{Spec, Erl} | Rest], Vms, Use) ->
+    Vm = launched(Spec, Erl),
+    try
+        launched(Rest, [Vm | Vms], Use)
+    after
+        stop(Vm)
+    end.
 
 %% What the emulator itself has to say, about wrong flags above all, goes to a file of which only
 %% the first line is shown; what codes print comes by way of the connection.
-launched([], Vms) ->
-    {ok, lists:reverse(Vms)};
-launched([{Spec, Erl} | Rest], Vms) ->
+launched(Spec, Erl) ->
     Ref = make_ref(),
     Errors = errors_file(),
     Program =
@@ -72,12 +84,10 @@ launched([{Spec, Erl} | Rest], Vms) ->
         args => arguments(Spec, Erl)
     },
     try peer:start_link(maps:merge(Options, name())) of
-        {ok, Peer} ->
-            launched(Rest, [#{peer => Peer, ref => Ref, errors => Errors} | Vms]);
-        {error, Reason} ->
-            does_not_boot(Vms, Spec, Errors, Reason)
+        {ok, Peer} -> #{peer => Peer, ref => Ref, errors => Errors};
+        {error, Reason} -> does_not_boot(Spec, Errors, Reason)
     catch
-        exit:Reason -> does_not_boot(Vms, Spec, Errors, Reason)
+        exit:Reason -> does_not_boot(Spec, Errors, Reason)
     end.
 
 name() ->
@@ -95,15 +105,19 @@ errors_file() ->
     Name = io_lib:format("dyno-~ts-vm-~b", [os:getpid(), erlang:unique_integer([positive])]),
     filename:join(os:getenv("TMPDIR", "/tmp"), lists:flatten(Name)).
 
-does_not_boot(Vms, Spec, Errors, Reason) ->
+-spec does_not_boot(dyno_bench_isolated:variant(), file:filename(), term()) -> no_return().
+does_not_boot(Spec, Errors, Reason) ->
     Output =
         case file:read_file(Errors) of
             {ok, <<_, _/binary>> = Text} -> hd(binary:split(string:trim(Text), ~"\n"));
             _ -> unicode:characters_to_binary(io_lib:format("~0tP", [Reason, 10]))
         end,
     _ = file:delete(Errors),
-    stop(Vms),
-    {error, {?MODULE, {does_not_boot, Spec, Output}}}.
+    fail({does_not_boot, Spec, Output}).
+
+-spec fail(reason()) -> no_return().
+fail(Reason) ->
+    dyno_error:fail({?MODULE, Reason}).
 
 %% The program erl of another installation must not find this one's files.
 environment(Erl) ->
@@ -119,14 +133,10 @@ arguments(Spec, Erl) ->
     Cookie =
         case is_alive() of
             true ->
-                [
-                    "-setcookie",
-                    atom_to_list(erlang:get_cookie()),
-                    "-connect_all",
-                    "false",
-                    "-hidden"
-                ];
-            false -> []
+                Text = atom_to_list(erlang:get_cookie()),
+                ["-setcookie", Text, "-connect_all", "false", "-hidden"];
+            false ->
+                []
         end,
     %% Whoever waits must not take the processor from the one that is measured.
     ["+sbwt", "none", "+sbwtdcpu", "none", "+sbwtdio", "none"] ++ own_flags(Erl) ++
@@ -138,108 +148,77 @@ own_flags(undefined) ->
 own_flags(_Erl) ->
     [].
 
-paths(Spec) ->
-    Folders = [filename:absname(P) || P <- maps:get(code_paths, Spec, [])],
+paths(#{code_paths := Folders}) ->
     %% There since the options were checked.
     {ok, Ours} = dyno_bench_modules:folder(),
-    ["-pa", Ours] ++ lists:append(
-        [["-pa", F] || F <- lists:reverse(Folders)]
-    ).
+    lists:append([["-pa", filename:absname(F)] || F <- [Ours | lists:reverse(Folders)]]).
 
-booted(Vms, [], _EndMs) ->
-    {ok, Vms};
-booted(Vms, [{#{peer := Peer, ref := Ref, errors := Errors}, Spec} | Rest], EndMs) ->
+booted(#{peer := Peer, ref := Ref, errors := Errors}, Spec, EndMs) ->
     receive
         {Ref, {started, _Node, Peer}} ->
             _ = file:delete(Errors),
-            booted(Vms, Rest, EndMs);
+            ok;
         {'EXIT', Peer, Reason} ->
-            does_not_boot(Vms, Spec, Errors, Reason);
+            does_not_boot(Spec, Errors, Reason);
         dyno_interrupt ->
-            stop(Vms),
-            {error, {dyno_error, interrupted}}
+            dyno_error:fail({dyno_error, interrupted})
     after max(0, EndMs - erlang:monotonic_time(millisecond)) ->
-        does_not_boot(Vms, Spec, Errors, timeout)
+        does_not_boot(Spec, Errors, timeout)
     end.
 
-checked(Vms, Specs) ->
-    Releases = [
-        {Erl, call(Vm, erlang, system_info, [otp_release], ?BOOT_MS)}
-     || {Vm, #{erl := Erl}} <- lists:zip(Vms, Specs)
-    ],
-    Wrong = [Pair || {_, Release} = Pair <- Releases, not is_recent(Release)],
-    case Wrong of
-        [] ->
-            {ok, Vms};
-        [{Erl, {ok, Release}} | _] ->
-            stop(Vms),
-            {error, {?MODULE, {otp_too_old, Erl, Release}}};
-        [{_, {error, Reason}} | _] ->
-            stop(Vms),
-            {error, Reason}
-    end.
-
-is_recent({ok, Release}) ->
+checked(Vm, #{erl := Erl}) ->
+    Release = called(Vm, {erlang, system_info, [otp_release]}, ?BOOT_MS),
     case string:to_integer(Release) of
-        {Number, _} when is_integer(Number) -> Number >= ?FLOOR;
-        _ -> false
+        {Number, _} when is_integer(Number), Number >= ?FLOOR -> ok;
+        _ -> fail({otp_too_old, Erl, Release})
     end;
-is_recent({error, _}) ->
-    false.
+checked(_Vm, _OwnErl) ->
+    ok.
 
--doc "Calls a function in a VM.".
--spec call(vm(), module(), atom(), [term()], TimeoutMs :: timeout()) ->
-    {ok, term()} | {error, dyno_error:error()}.
-call(#{peer := Peer}, Module, Function, Arguments, TimeoutMs) ->
-    Ref = make_ref(),
-    Caller = self(),
+-doc "Calls a function in a VM that gives `{ok, Value}` or an error.".
+-spec call(vm(), {module(), atom(), [term()]}, TimeoutMs :: timeout()) -> term().
+call(Vm, Call, TimeoutMs) ->
+    dyno_error:ok(called(Vm, Call, TimeoutMs)).
+
+called(#{peer := Peer}, {Module, Function, Arguments}, TimeoutMs) ->
     {Pid, Monitor} = spawn_monitor(fun() ->
-        Caller ! {Ref, called(Peer, Module, Function, Arguments, TimeoutMs)}
+        exit(
+            try
+                {answer, peer:call(Peer, Module, Function, Arguments, TimeoutMs)}
+            catch
+                exit:{Reason, {gen_server, call, _}} -> Reason;
+                %% Also where it has ended.
+                _:Reason -> Reason
+            end
+        )
     end),
     receive
-        {Ref, Answer} ->
-            true = demonitor(Monitor, [flush]),
+        {'DOWN', Monitor, process, Pid, {answer, Answer}} ->
             Answer;
+        {'DOWN', Monitor, process, Pid, Reason} ->
+            fail({vm_died, Reason});
         dyno_interrupt ->
             true = demonitor(Monitor, [flush]),
             exit(Pid, kill),
-            {error, {dyno_error, interrupted}};
-        {'DOWN', Monitor, process, Pid, Reason} ->
-            {error, {?MODULE, {vm_died, Reason}}}
+            dyno_error:fail({dyno_error, interrupted})
     end.
 
-called(Peer, Module, Function, Arguments, TimeoutMs) ->
+stop(#{peer := Peer, ref := Ref, errors := Errors}) ->
+    true = unlink(Peer),
+    _ = file:delete(Errors),
     try
-        {ok, peer:call(Peer, Module, Function, Arguments, TimeoutMs)}
+        peer:stop(Peer)
     catch
-        exit:{Reason, {gen_server, call, _}} -> {error, {?MODULE, {vm_died, Reason}}};
-        %% Also where it has ended.
-        _:Reason -> {error, {?MODULE, {vm_died, Reason}}}
+        _:_ -> ok
+    end,
+    receive
+        {'EXIT', Peer, _} -> ok
+    after 0 -> ok
+    end,
+    receive
+        {Ref, _} -> ok
+    after 0 -> ok
     end.
-
--doc "Ends VMs; returns when they are gone.".
--spec stop([vm()]) -> ok.
-stop(Vms) ->
-    lists:foreach(
-        fun(#{peer := Peer, ref := Ref, errors := Errors}) ->
-            true = unlink(Peer),
-            _ = file:delete(Errors),
-            try
-                peer:stop(Peer)
-            catch
-                _:_ -> ok
-            end,
-            receive
-                {'EXIT', Peer, _} -> ok
-            after 0 -> ok
-            end,
-            receive
-                {Ref, _} -> ok
-            after 0 -> ok
-            end
-        end,
-        Vms
-    ).
 
 -spec format_error(reason()) -> unicode:chardata().
 format_error({no_erl, Path}) ->

@@ -256,7 +256,7 @@ as_many_rounds_as_a_verdict_needs(_Config) ->
     [
         begin
             Pairs = length(dyno_bench_comparison:candidates(Candidates)),
-            Rounds = dyno_bench_plan:least(Candidates, 0.95),
+            Rounds = dyno_bench_comparison:least_rounds(Candidates, 0.95),
             ?assertMatch([_ | _], with_interval(fixed_pairs, Candidates, Rounds)),
             ?assertEqual(Pairs, length(with_interval(fixed_pairs, Candidates, Rounds))),
             {until_decided, _, Least} = Plan(Candidates, 0.1, 10_000),
