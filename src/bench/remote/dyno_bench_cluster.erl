@@ -110,15 +110,13 @@ start_link(Options) ->
         },
         Options
     ),
-    case checked(Merged) of
-        {ok, Checked} ->
-            case gen_server:start_link(?MODULE, Checked, []) of
-                {ok, Pid} -> {ok, Pid};
-                {error, {shutdown, Error}} -> {error, Error};
-                {error, Reason} -> {error, {?MODULE, {died, Reason}}}
-            end;
-        {error, _} = Error ->
-            Error
+    maybe
+        {ok, Checked} ?= checked(Merged),
+        case gen_server:start_link(?MODULE, Checked, []) of
+            {ok, Pid} -> {ok, Pid};
+            {error, {shutdown, Error}} -> {error, Error};
+            {error, Reason} -> {error, {?MODULE, {died, Reason}}}
+        end
     end.
 
 checked(Options) ->
@@ -182,37 +180,32 @@ init(#{nodes := Nodes} = Options) ->
     _ = process_flag(trap_exit, true),
     proc_lib:set_label(?MODULE),
     %% This node must be one of the network before another is told to compile here.
-    case attached(Nodes, Options, #{}) of
+    Attach = fun(Node) -> attached(Node, Options) end,
+    Detach = fun({_, #{agent := Agent}}) -> dyno_agent:detach(Agent) end,
+    case dyno_error:each(Attach, Detach, Nodes) of
         {ok, Members} ->
-            State = #{options => Options, members => Members, history => [], due_ms => 0},
+            State = #{
+                options => Options, members => maps:from_list(Members), history => [], due_ms => 0
+            },
             case started(State) of
-                {ok, Started} -> {ok, Started, {continue, begun}};
-                {error, Reason} -> failed(State, Reason)
+                {ok, Started} ->
+                    {ok, Started, {continue, begun}};
+                {error, Reason} ->
+                    detached(State),
+                    {stop, {shutdown, Reason}}
             end;
         {error, Reason} ->
             {stop, {shutdown, Reason}}
     end.
 
-failed(State, Reason) ->
-    detached(State),
-    {stop, {shutdown, Reason}}.
-
-attached([], _Options, Members) ->
-    {ok, Members};
-attached([Node | Rest], Options, Members) ->
-    case dyno_bench_remote:attach(Node, [], maps:with([cookie, limit_ms], Options)) of
-        {ok, Agent} ->
-            Member = #{
-                agent => Agent,
-                monitor => monitor(process, dyno_agent:guard(Agent)),
-                status => here,
-                pid => undefined,
-                reports => []
-            },
-            attached(Rest, Options, Members#{Node => Member});
-        {error, Reason} ->
-            _ = [dyno_agent:detach(Agent) || #{agent := Agent} <- maps:values(Members)],
-            {error, Reason}
+attached(Node, Options) ->
+    maybe
+        {ok, Agent} ?= dyno_bench_remote:attach(Node, [], maps:with([cookie, limit_ms], Options)),
+        Monitor = monitor(process, dyno_agent:guard(Agent)),
+        {ok,
+            {Node, #{
+                agent => Agent, monitor => Monitor, status => here, pid => undefined, reports => []
+            }}}
     end.
 
 %% All are told before the first answer is awaited, so that they begin at about the same time.
@@ -288,20 +281,12 @@ handle_info({dyno_bench_member, Node, {report, Report}}, #{members := Members} =
     #{Node := #{reports := Reports} = Member} = Members,
     {noreply, State#{members := Members#{Node := Member#{reports := [Report | Reports]}}}};
 handle_info({dyno_bench_remote_guard, Ref, {error, Reason}}, #{members := Members} = State) ->
-    [Node | _] = [N || N := #{agent := Agent} <- Members, dyno_agent:ref(Agent) =:= Ref],
-    {stop, {shutdown, {?MODULE, {in_node, Node, Reason}}}, State};
+    {stop, {shutdown, {?MODULE, {in_node, node_of(Ref, Members), Reason}}}, State};
 handle_info({dyno_agent, Ref, {gave_up, Reason}}, #{members := Members} = State) ->
-    [Node | _] = [N || N := #{agent := Agent} <- Members, dyno_agent:ref(Agent) =:= Ref],
-    {stop, {shutdown, {dyno_bench_remote, {gave_up, Node, Reason}}}, State};
+    {stop, {shutdown, {dyno_bench_remote, {gave_up, node_of(Ref, Members), Reason}}}, State};
 handle_info({'DOWN', Monitor, process, _, _}, #{members := Members} = State) ->
-    Changed = #{
-        Node =>
-            case Member of
-                #{monitor := Monitor} -> Member#{status := lost};
-                #{} -> Member
-            end
-     || Node := Member <- Members
-    },
+    Lost = #{Node => M#{status := lost} || Node := #{monitor := Of} = M <- Members, Of =:= Monitor},
+    Changed = maps:merge(Members, Lost),
     case [here || #{status := here} <- maps:values(Changed)] of
         [] ->
             [Node | _] = maps:keys(Members),
@@ -309,11 +294,13 @@ handle_info({'DOWN', Monitor, process, _, _}, #{members := Members} = State) ->
         [_ | _] ->
             {noreply, State#{members := Changed}}
     end;
-%% A port's, that started the port mapper; the parent's end is gen_server's affair.
-handle_info({'EXIT', _, _}, State) ->
-    {noreply, State};
+%% Also the exit of a port that started the port mapper; the parent's end is gen_server's affair.
 handle_info(_Other, State) ->
     {noreply, State}.
+
+node_of(Ref, Members) ->
+    [Node | _] = [N || N := #{agent := Agent} <- Members, dyno_agent:ref(Agent) =:= Ref],
+    Node.
 
 -doc false.
 -spec terminate(term(), state()) -> ok.
@@ -339,11 +326,11 @@ sampled(#{members := Members, history := History, options := Options} = State) -
         members := #{Node => Member#{reports := []} || Node := Member <- Members}
     }.
 
-%% Several reports where this node was away.
 node_sample(Node, #{status := lost}) ->
-    #{node => Node, status => lost, per_second => 0.0, concurrency => 0, values => #{}};
+    nothing(Node, lost);
 node_sample(Node, #{reports := []}) ->
-    #{node => Node, status => late, per_second => 0.0, concurrency => 0, values => #{}};
+    nothing(Node, late);
+%% Several reports where this node was away.
 node_sample(Node, #{reports := [#{concurrency := Concurrency, values := Values} | _] = Reports}) ->
     Iterations = lists:sum([N || #{iterations := N} <- Reports]),
     Ns = lists:sum([D || #{duration_ns := D} <- Reports]),
@@ -354,6 +341,9 @@ node_sample(Node, #{reports := [#{concurrency := Concurrency, values := Values} 
         concurrency => Concurrency,
         values => Values
     }.
+
+nothing(Node, Status) ->
+    #{node => Node, status => Status, per_second => 0.0, concurrency => 0, values => #{}}.
 
 -spec format_error(reason()) -> unicode:chardata().
 format_error({no_node, Node}) ->

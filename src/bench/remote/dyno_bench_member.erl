@@ -21,8 +21,6 @@
 
 -doc "What has happened since the report before.".
 -type report() :: #{
-    %% Of the report, and for which time it is; by the node's clocks.
-    time_ms := integer(),
     duration_ns := pos_integer(),
     iterations := non_neg_integer(),
     concurrency := non_neg_integer(),
@@ -30,30 +28,21 @@
 }.
 
 -doc """
-Reports to `Sink`, as `{dyno_bench_member, node(), {started | report | ended, ...}}`, until the
-process is interrupted or the code fails.
+Reports to `Sink`, as `{dyno_bench_member, node(), {started | report, ...}}`, until the process is
+interrupted or the code fails.
 """.
 -spec run(order(), pid()) -> ok | {error, dyno_error:error()}.
-run(#{interval_ms := IntervalMs} = Order, Sink) ->
+run(Order, Sink) ->
     ok = dyno_agent_vm:enable(),
-    case job(Order) of
-        {ok, Job} ->
-            Monitor = monitored(Job),
-            State = #{job => Job, monitor => Monitor, sink => Sink, interval_ms => IntervalMs},
-            try resumed(Job, Monitor) of
-                ok ->
-                    Sink ! {?MODULE, node(), {started, self()}},
-                    reporting(State, read(Job), erlang:monotonic_time(millisecond) + IntervalMs);
-                {error, _} = Error ->
-                    Error
-            after
-                stopped(Job)
-            end;
-        {error, _} = Error ->
-            Error
+    maybe
+        {ok, Job} ?= job(Order),
+        try
+            reporting_of(Job, Order, Sink)
+        after
+            stopped(Job)
+        end
     end.
 
-%% It works from when it is monitored: why it ended must not be missed.
 job(#{code := _} = Order) ->
     dyno_bench_job:start(
         (maps:with([code, concurrency, timeout_ms, compiler], Order))#{state => paused}
@@ -61,35 +50,38 @@ job(#{code := _} = Order) ->
 job(_Order) ->
     {ok, none}.
 
-resumed(none, _Monitor) -> ok;
-resumed(Job, Monitor) -> dyno_bench_sample:explained(dyno_bench_job:resume(Job), {Job, Monitor}).
-
-monitored(none) -> make_ref();
-monitored(Job) -> dyno_bench_job:monitor(Job).
+%% The job works from when it is monitored: why it ended must not be missed.
+reporting_of(Job, #{interval_ms := IntervalMs}, Sink) ->
+    {Monitor, Resumed} =
+        case Job of
+            none -> {make_ref(), ok};
+            _ -> {dyno_bench_job:monitor(Job), dyno_bench_job:resume(Job)}
+        end,
+    _ = [Sink ! {?MODULE, node(), {started, self()}} || Resumed =:= ok],
+    State = #{job => Job, monitor => Monitor, sink => Sink, interval_ms => IntervalMs},
+    reporting(State, read(Job), erlang:monotonic_time(millisecond) + IntervalMs).
 
 stopped(none) -> ok;
 stopped(Job) -> dyno_bench_job:stop(Job).
 
-read(none) -> {erlang:monotonic_time(nanosecond), 0, dyno_agent_vm:read()};
-read(Job) -> {erlang:monotonic_time(nanosecond), dyno_bench_job:sample(Job), dyno_agent_vm:read()}.
+iterations(none) -> 0;
+iterations(Job) -> dyno_bench_job:sample(Job).
+
+read(Job) -> {erlang:monotonic_time(nanosecond), iterations(Job), dyno_agent_vm:read()}.
 
 %% Absolute times: reports do not drift.
-reporting(
-    #{job := Job, monitor := Monitor, sink := Sink, interval_ms := IntervalMs} = State,
-    Before,
-    DueMs
-) ->
+reporting(#{job := Job, monitor := Monitor, interval_ms := IntervalMs} = State, Before, DueMs) ->
     receive
         dyno_interrupt ->
             ok;
-        {Ref, From, {set_concurrency, Count}} ->
+        {set_concurrency, From, Ref, Count} ->
             From ! {Ref, changed(Job, Count)},
             reporting(State, Before, DueMs);
         {'DOWN', Monitor, process, _, Reason} ->
             {error, dyno_bench_sample:end_of(Reason)}
     after max(0, DueMs - erlang:monotonic_time(millisecond)) ->
         Now = read(Job),
-        Sink ! {?MODULE, node(), {report, report(Job, Before, Now)}},
+        map_get(sink, State) ! {?MODULE, node(), {report, report(Job, Before, Now)}},
         %% A node that was away for long does not catch up.
         NextMs = max(DueMs, erlang:monotonic_time(millisecond) - IntervalMs) + IntervalMs,
         reporting(State, Now, NextMs)
@@ -99,29 +91,26 @@ changed(none, _Count) -> {error, {dyno_bench_job, ended}};
 changed(Job, Count) -> dyno_bench_job:set_concurrency(Job, Count).
 
 report(Job, {Time0, Iterations0, Raw0}, {Time1, Iterations1, Raw1}) ->
-    Concurrency =
-        case Job =/= none andalso dyno_bench_job:concurrency(Job) of
-            {ok, Count} -> Count;
-            _ -> 0
-        end,
     #{
-        time_ms => erlang:system_time(millisecond),
         duration_ns => max(1, Time1 - Time0),
         iterations => Iterations1 - Iterations0,
-        concurrency => Concurrency,
+        concurrency =>
+            case Job =/= none andalso dyno_bench_job:concurrency(Job) of
+                {ok, Count} -> Count;
+                _ -> 0
+            end,
         values => dyno_agent_vm:difference(Raw0, Raw1)
     }.
 
 -doc "Changes the number of workers of a member's job.".
 -spec set_concurrency(pid(), non_neg_integer()) -> ok | {error, dyno_error:error()}.
 set_concurrency(Pid, Count) ->
-    Ref = make_ref(),
-    Monitor = monitor(process, Pid),
-    Pid ! {Ref, self(), {set_concurrency, Count}},
+    Ref = monitor(process, Pid),
+    Pid ! {set_concurrency, self(), Ref, Count},
     receive
         {Ref, Answer} ->
-            true = demonitor(Monitor, [flush]),
+            true = demonitor(Ref, [flush]),
             Answer;
-        {'DOWN', Monitor, process, Pid, _} ->
+        {'DOWN', Ref, process, Pid, _} ->
             {error, {dyno_bench_job, ended}}
     end.
