@@ -55,22 +55,8 @@ Measures codes and compares them: which is faster, by how much, and how sure is 
     no_codes | {too_many, pos_integer(), pos_integer()} | {crashed, term()}.
 
 -define(OPTIONS, [
-    concurrency,
-    budget_ms,
-    threshold,
-    timeout_ms,
-    mode,
-    code_paths,
-    metric,
-    extras,
-    heap,
-    inputs,
-    node,
-    cookie,
-    isolated,
-    revisions,
-    progress,
-    seed
+    concurrency, budget_ms, threshold, timeout_ms, mode, code_paths, metric, extras, heap, inputs,
+    node, cookie, isolated, revisions, progress, seed
 ]).
 %% Each pair has its interval: with many codes none would ever be decided.
 -define(MAX_CODES, 20).
@@ -94,9 +80,9 @@ run([], _Options) ->
 run(Codes, _Options) when length(Codes) > ?MAX_CODES ->
     {error, {?MODULE, {too_many, length(Codes), ?MAX_CODES}}};
 run(Codes, Options) ->
-    case dyno_option:known(?OPTIONS, Options) of
-        ok -> run_codes(Codes, Options);
-        {error, _} = Error -> Error
+    maybe
+        ok ?= dyno_option:known(?OPTIONS, Options),
+        run_codes(Codes, Options)
     end.
 
 run_codes(_Codes, #{revisions := #{revisions := Revisions}, mode := {squeeze, _}}) ->
@@ -117,12 +103,10 @@ run_codes(_Codes, #{node := _, isolated := _}) ->
     dyno_option:error(isolated, true, ~"no VM of its own in another node,");
 run_codes(Codes, #{node := Node} = Options) when Node =/= node() ->
     Inputs = maps:get(inputs, Options, []),
-    Read = fun() -> portable({Codes, Inputs}) end,
-    case in_process(Read, maps:get(code_paths, Options, [])) of
-        {ok, {Portable, PortableInputs}} ->
-            run_with(Portable, PortableInputs, Options);
-        {error, _} = Error ->
-            Error
+    maybe
+        {ok, {Portable, PortableInputs}} ?=
+            in_process(fun() -> portable({Codes, Inputs}) end, Options),
+        run_with(Portable, PortableInputs, Options)
     end;
 run_codes(Codes, Options) ->
     run_with(Codes, maps:get(inputs, Options, []), Options).
@@ -161,9 +145,9 @@ run_with(Codes, Inputs, Options) ->
         {[], Mode} ->
             run_mode(Codes, Mode, Options);
         {_, compare} ->
-            case dyno_bench_inputs:plan(Codes, Inputs) of
-                {ok, Plan} -> run_plan(undefined, Plan, Options, fun(Error) -> Error end);
-                {error, _} = Error -> Error
+            maybe
+                {ok, Plan} ?= dyno_bench_inputs:plan(Codes, Inputs),
+                run_plan(undefined, Plan, Options, fun(Error) -> Error end)
             end;
         {_, Mode} ->
             dyno_option:error(mode, Mode, ~"compare, because there are inputs,")
@@ -172,16 +156,14 @@ run_with(Codes, Inputs, Options) ->
 %% Each revision is a variant with code paths of its own.
 with_revisions(Run, #{revisions := Settings} = Options) ->
     Isolated = maps:get(isolated, Options, #{}),
-    case dyno_bench_revision:open(Settings, Options) of
-        {ok, #{variants := Variants} = Built} ->
-            try
-                Crossed = dyno_bench_isolated:cross(Variants, maps:get(variants, Isolated, [#{}])),
-                Run((maps:remove(revisions, Options))#{isolated => Isolated#{variants => Crossed}})
-            after
-                dyno_bench_revision:close(Built)
-            end;
-        {error, _} = Error ->
-            Error
+    maybe
+        {ok, #{variants := Variants} = Built} ?= dyno_bench_revision:open(Settings, Options),
+        Crossed = dyno_bench_isolated:cross(Variants, maps:get(variants, Isolated, [#{}])),
+        try
+            Run((maps:remove(revisions, Options))#{isolated => Isolated#{variants => Crossed}})
+        after
+            dyno_bench_revision:close(Built)
+        end
     end.
 
 run_mode(Codes, Mode, Options) ->
@@ -206,9 +188,9 @@ given, it is that of all cases.
 -spec run_file(file:filename_all(), options()) ->
     {ok, dyno_recording:document()} | {error, dyno_error:error()}.
 run_file(Path, Options) ->
-    case dyno_option:known(?OPTIONS, Options) of
-        ok -> file(Path, Options);
-        {error, _} = Error -> Error
+    maybe
+        ok ?= dyno_option:known(?OPTIONS, Options),
+        file(Path, Options)
     end.
 
 file(_Path, #{inputs := [_ | _] = Inputs}) ->
@@ -219,27 +201,24 @@ file(Path, #{revisions := _} = Options) ->
     with_revisions(fun(With) -> file(Path, With) end, Options);
 file(Path, Options) ->
     For =
-        case Options of
-            #{node := _} -> portable;
-            #{isolated := _} -> portable;
-            #{} -> own
+        case map_size(maps:with([node, isolated], Options)) of
+            0 -> own;
+            _ -> portable
         end,
     TimeoutMs = maps:get(timeout_ms, Options, ?TIMEOUT_MS),
     Read = fun() -> dyno_bench_file:read(Path, {For, TimeoutMs}) end,
-    case in_process(Read, maps:get(code_paths, Options, [])) of
-        {ok, #{name := Name, plan := Plan} = File} ->
-            Overridden = [
-                Measurement#{options := maps:without(maps:keys(Options), Own)}
-             || #{options := Own} = Measurement <- Plan
-            ],
-            Locate = fun(Error) -> dyno_bench_file:locate(File, Error) end,
-            try
-                run_plan(Name, Overridden, with_file(File, Options), Locate)
-            after
-                ok = dyno_bench_file:forget(File)
-            end;
-        {error, _} = Error ->
-            Error
+    maybe
+        {ok, #{name := Name, plan := Plan} = File} ?= in_process(Read, Options),
+        Overridden = [
+            Measurement#{options := maps:without(maps:keys(Options), Own)}
+         || #{options := Own} = Measurement <- Plan
+        ],
+        Locate = fun(Error) -> dyno_bench_file:locate(File, Error) end,
+        try
+            run_plan(Name, Overridden, with_file(File, Options), Locate)
+        after
+            ok = dyno_bench_file:forget(File)
+        end
     end.
 
 %% Other VMs need its module, which is nowhere but in this one.
@@ -274,21 +253,16 @@ executed(Call, Checked, #{node := Node} = Options) when Node =/= node() ->
     Files = maps:get(file_modules, Options, []),
     %% This node is a node of the network, which the other compiles at, only when it is connected.
     There = fun() -> Call((maps:remove(progress, Checked))#{compiler => node()}) end,
-    Measure = fun() -> dyno_bench_remote:run(Node, There, Files, Remote) end,
-    in_process(Measure, maps:get(code_paths, Options, []));
+    in_process(fun() -> dyno_bench_remote:run(Node, There, Files, Remote) end, Options);
 executed(Call, Checked, Options) ->
-    case dyno_bench_slots:acquire_run() of
-        {ok, Slot} ->
-            {Module, Function, Arguments} =
-                Call(Checked#{run => dyno_bench_slots:run_number(Slot)}),
-            Measure = fun() -> {ok, {apply(Module, Function, Arguments), here}} end,
-            try
-                in_process(Measure, maps:get(code_paths, Options, []))
-            after
-                dyno_bench_slots:release(Slot)
-            end;
-        {error, _} = Error ->
-            Error
+    maybe
+        {ok, Slot} ?= dyno_bench_slots:acquire_run(),
+        {Module, Function, Arguments} = Call(Checked#{run => dyno_bench_slots:run_number(Slot)}),
+        try
+            in_process(fun() -> {ok, {apply(Module, Function, Arguments), here}} end, Options)
+        after
+            dyno_bench_slots:release(Slot)
+        end
     end.
 
 described(Document, _Candidates, here) ->
@@ -301,21 +275,16 @@ checked(Count, Options) ->
     Defaults = #{
         concurrency => 1,
         budget_ms => budget_ms(Count, Options),
-        threshold => dyno_bench_metric:threshold(
-            case Options of
-                #{metric := M} -> M;
-                #{} -> time
-            end
-        ),
+        threshold => dyno_bench_metric:threshold(maps:get(metric, Options, time)),
         limit_ms => limit_ms(Count, Options),
         timeout_ms => ?TIMEOUT_MS
     },
     Merged = maps:merge(
         Defaults, maps:without([code_paths, inputs, mode, node, cookie, file_modules], Options)
     ),
-    case dyno_option:check(dyno_bench_engine:checks(), Merged) of
-        ok -> isolated(Merged#{level => ?LEVEL}, Options);
-        {error, _} = Error -> Error
+    maybe
+        ok ?= dyno_option:check(dyno_bench_engine:checks(), Merged),
+        isolated(Merged#{level => ?LEVEL}, Options)
     end.
 
 %% Codes of which nobody has said how long they may take get a verdict, however long that takes.
@@ -342,8 +311,8 @@ isolated(Merged, _Options) ->
 
 %% In a process of its own: a code that is killed takes nobody with it, and the caller's process
 %% is not the one whose flags and messages change.
-in_process(Measure, Paths) ->
-    dyno_code:with_paths(Paths, fun() ->
+in_process(Measure, Options) ->
+    dyno_code:with_paths(maps:get(code_paths, Options, []), fun() ->
         Caller = self(),
         {Pid, Ref} = spawn_monitor(fun() ->
             proc_lib:set_label(?MODULE),
@@ -394,12 +363,8 @@ parameters(Labels, #{isolated := Settings} = Options) ->
     Own = maps:merge(#{heap => runtime}, maps:remove(isolated, Options)),
     (parameters(Labels, Own))#{isolated => Isolated};
 parameters(Labels, Options) ->
-    #{
+    (maps:with([concurrency, budget_ms, threshold, level], Options))#{
         codes => Labels,
-        concurrency => map_get(concurrency, Options),
-        budget_ms => map_get(budget_ms, Options),
-        threshold => map_get(threshold, Options),
-        level => map_get(level, Options),
         metric => maps:get(metric, Options, time),
         heap => dyno_bench_heap:of_options(Options)
     }.

@@ -62,7 +62,6 @@ metrics, side effects and the profile, is measured after them; a squeeze has onl
 
 -type reason() ::
     {mode, term()}
-    | {unknown_setting, atom(), Accepted :: [atom()]}
     | {one_code, pos_integer()}
     | {min_above_max, pos_integer(), pos_integer()}
     | cv_needs_samples.
@@ -78,10 +77,9 @@ check({squeeze, _}, Codes) when Codes > 1 ->
 check({Name, Settings}, _Codes) when is_map(Settings) ->
     case defaults(Name) of
         {ok, Defaults, Optional} ->
-            case maps:keys(Settings) -- (maps:keys(Defaults) ++ Optional) of
-                [] -> settings(Name, maps:merge(Defaults, Settings));
-                [Key | _] ->
-                    {error, {?MODULE, {unknown_setting, Key, maps:keys(Defaults) ++ Optional}}}
+            maybe
+                ok ?= dyno_option:known(Optional ++ maps:keys(Defaults), Settings),
+                settings(Name, maps:merge(Defaults, Settings))
             end;
         error ->
             {error, {?MODULE, {mode, {Name, Settings}}}}
@@ -128,9 +126,9 @@ defaults(_) ->
 settings(timed, Settings) when not is_map_key(iterations, Settings) ->
     dyno_option:error(iterations, none, ~"a positive integer");
 settings(Name, Settings) ->
-    case dyno_option:check(checks(), Settings) of
-        ok -> consistent(Name, Settings);
-        {error, _} = Error -> Error
+    maybe
+        ok ?= dyno_option:check(checks(), Settings),
+        consistent(Name, Settings)
     end.
 
 checks() ->
@@ -184,11 +182,13 @@ with_extras(Sampled, _Interrupted, Options) ->
 joined(#{duration_ms := Ms, candidates := Sampled} = Result, #{duration_ms := MoreMs} = Other) ->
     #{candidates := Measured, metric := Metric} = Other,
     Keys = [deterministic, side_effects, profile] ++ [values || Metric =/= time],
-    Candidates = [
-        maps:merge(Candidate, maps:with(Keys, More))
-     || {Candidate, More} <- lists:zip(Sampled, Measured)
-    ],
-    Joined = Result#{duration_ms := Ms + MoreMs, candidates := Candidates},
+    Joined = Result#{
+        duration_ms := Ms + MoreMs,
+        candidates := [
+            maps:merge(Candidate, maps:with(Keys, More))
+         || {Candidate, More} <- lists:zip(Sampled, Measured)
+        ]
+    },
     case Metric of
         time -> Joined;
         _ -> maps:merge(Joined, maps:with([metric, pairs, decided], Other))
@@ -201,22 +201,23 @@ joined(#{duration_ms := Ms, candidates := Sampled} = Result, #{duration_ms := Mo
 run(Mode, Codes, Options) ->
     case needs_extras(Mode, Options) of
         true ->
-            case only(Mode, Codes, maps:without([metric, extras], Options)) of
-                {ok, #{status := complete} = Sampled} ->
-                    with_extras(Sampled, measure_extras(Codes, Options), Options);
-                {ok, Sampled} ->
-                    with_extras(Sampled, {error, {dyno_error, interrupted}}, Options);
-                {error, _} = Error ->
-                    Error
+            maybe
+                {ok, Sampled} ?= only(Mode, Codes, maps:without([metric, extras], Options)),
+                Extras =
+                    case Sampled of
+                        #{status := complete} -> measure_extras(Codes, Options);
+                        #{status := interrupted} -> {error, {dyno_error, interrupted}}
+                    end,
+                with_extras(Sampled, Extras, Options)
             end;
         false ->
             only(Mode, Codes, Options)
     end.
 
 only(compare, Codes, #{isolated := _} = Options) ->
-    case dyno_bench_isolated:run(#{id => ~"1", codes => Codes}, 1, Options) of
-        {ok, {_Size, Result}} -> {ok, Result};
-        {error, _} = Error -> Error
+    maybe
+        {ok, {_Size, Result}} ?= dyno_bench_isolated:run(#{id => ~"1", codes => Codes}, 1, Options),
+        {ok, Result}
     end;
 only({squeeze, _} = Mode, [Code], #{isolated := _} = Options) ->
     dyno_bench_isolated:run_one(Mode, Code, Options);
@@ -244,16 +245,12 @@ document(Mode, Parameters, Result, Environment) ->
     Document = dyno_bench_result:document(
         undefined, with_mode(Mode, Parameters), [#{result => Result}], Environment
     ),
-    case Result of
-        #{agreed := false} ->
-            dyno_recording:add_warnings(Document, [
-                {~"cv",
-                    <<"the samples still differ more than --cv allows; the machine is too busy, or "
-                        "it is too small">>}
-            ]);
-        #{} ->
-            Document
-    end.
+    dyno_recording:add_warnings(Document, [
+        {~"cv",
+            <<"the samples still differ more than --cv allows; the machine is too busy, or it is "
+                "too small">>}
+     || #{agreed := false} <- [Result]
+    ]).
 
 with_mode(compare, Parameters) ->
     Parameters#{mode => compare};
@@ -268,10 +265,6 @@ format_error({mode, Mode}) ->
         "~0tP is no mode; compare, and continuous, timed and squeeze with a map of settings, are",
         [Mode, 10]
     );
-format_error({unknown_setting, Key, Accepted}) ->
-    io_lib:format("there is no setting ~0tp in this mode; ~ts are", [
-        Key, lists:join(", ", [atom_to_list(Name) || Name <- lists:sort(Accepted)])
-    ]);
 format_error({one_code, Codes}) ->
     io_lib:format("squeeze takes one code, not ~b; run it once for each", [Codes]);
 format_error({min_above_max, Min, Max}) ->
