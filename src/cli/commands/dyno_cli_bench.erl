@@ -132,14 +132,14 @@ measurement(none, Measured, #{code := Texts} = Values) ->
         end}
     end;
 measurement(Nodes, {codes, [Code]}, #{code := Texts} = Values) ->
-    case dyno_cli_bench_mode:mode(maps:remove(budget_ms, Values), length(Texts)) of
-        {ok, Mode} ->
-            Settings = maps:merge(maps:with([concurrency], Mode), Nodes),
-            Time = #{duration_ms => maps:get(budget_ms, Values, 10_000), concurrency => 1},
-            Watched = (maps:merge(Time, Settings))#{code => Code},
-            {ok, fun(_Context) -> dyno_cli_bench_cluster:run(Watched) end};
-        Error ->
-            Error
+    maybe
+        {ok, Mode} ?= dyno_cli_bench_mode:mode(maps:remove(budget_ms, Values), length(Texts)),
+        Settings = Nodes#{
+            code => Code,
+            concurrency => maps:get(concurrency, Mode, 1),
+            duration_ms => maps:get(budget_ms, Values, 10_000)
+        },
+        {ok, fun(_Context) -> dyno_cli_bench_cluster:run(Settings) end}
     end;
 measurement(_Nodes, _Measured, _Values) ->
     contradiction("nodes are watched with one code; give one, and no file").
@@ -170,11 +170,9 @@ reporting(#{progress := Report}, #{isolated := Isolated} = Options) ->
     Build = fun(Revision) ->
         Report(#{phase => building, text => [~"building ", Revision], run => Revision})
     end,
-    With = Options#{isolated := Isolated#{progress => Group}},
-    case With of
-        #{revisions := Revisions} -> With#{revisions := Revisions#{progress => Build}};
-        #{} -> With
-    end;
+    maps:merge(Options#{isolated := Isolated#{progress => Group}}, #{
+        revisions => Revisions#{progress => Build} || #{revisions := Revisions} <- [Options]
+    });
 reporting(#{progress := Report}, Options) ->
     Options#{progress => fun(Round) -> Report(progress(Round)) end}.
 
@@ -213,23 +211,42 @@ shown_or_kept(Measured, Values) ->
         end,
     #{keep => {Name, maps:without(?NOT_MEASURED, Values)}}.
 
+%% As erlperf does: the loop that is compiled for each code, and the options. A code that cannot be
+%% read is left out, because measuring it says why.
 show_loops(#{show_loops := true}, {codes, Codes}, Options) ->
-    lists:foreach(fun dyno_cli_terminal:note/1, dyno_cli_bench_source:lines(Codes, Options));
+    Loops = [
+        [
+            ">>>>>>>>>>>>>>> ", dyno_report_text:clean(dyno_bench_code:label(Code)), "\n",
+            string:trim(dyno_bench_code:source(Parsed)), "\n",
+            "<<<<<<<<<<<<<<<"
+        ]
+     || Code <- Codes, {ok, Parsed} <- [dyno_bench_code:read(Code)]
+    ],
+    Shown = [
+        option(Option)
+     || {_, Value} = Option <- lists:sort(maps:to_list(maps:without([inputs, cookie], Options))),
+        Value =/= []
+    ],
+    Line = [["dyno: ", lists:join(", ", Shown)] || Shown =/= []],
+    lists:foreach(fun dyno_cli_terminal:note/1, Loops ++ Line);
 show_loops(_Values, _Measured, _Options) ->
     ok.
 
-monitored(#{show_loops := true} = Values, Measure) when
-    %% In those cases nothing runs in this VM.
-    not is_map_key(node, Values),
-    not is_map_key(isolated, Values),
-    not is_map_key(vms, Values),
-    not is_map_key(rev, Values)
-->
-    Monitor = dyno_cli_bench_monitor:start_link(),
-    try
-        Measure()
-    after
-        dyno_cli_bench_monitor:stop(Monitor)
-    end;
-monitored(_Values, Measure) ->
-    Measure().
+option({mode, {Mode, Settings}}) ->
+    ["mode ", atom_to_list(Mode) | [[", ", option(Setting)] || Setting <- maps:to_list(Settings)]];
+option({Name, Value}) ->
+    io_lib:format("~ts ~0tP", [Name, Value, 20]).
+
+monitored(Values, Measure) ->
+    %% In these cases nothing runs in this VM.
+    case maps:keys(maps:with([show_loops, node, isolated, vms, rev], Values)) of
+        [show_loops] ->
+            Monitor = dyno_cli_bench_monitor:start_link(),
+            try
+                Measure()
+            after
+                dyno_sandbox:kill(Monitor)
+            end;
+        _ ->
+            Measure()
+    end.

@@ -62,15 +62,12 @@ close(Log) -> file:close(Log).
 
 parameters(Nodes, Code, #{concurrency := Concurrency}) ->
     #{
-        codes => [dyno_bench_code:label(as_map(Code))],
+        codes => [dyno_bench_code:label(Code)],
         mode => cluster,
         nodes => [atom_to_binary(Node) || Node <- Nodes],
         concurrency => Concurrency,
         interval_ms => ?INTERVAL_MS
     }.
-
-as_map(#{} = Code) -> Code;
-as_map(Code) -> #{runner => Code}.
 
 collect(Cluster, Log, EndMs, Samples) ->
     receive

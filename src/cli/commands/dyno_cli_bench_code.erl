@@ -94,29 +94,29 @@ codes(Texts, Values) ->
         [] when Labels =/= [], length(Labels) < Count ->
             wrong({too_few_labels, length(Labels), Count});
         [] ->
-            recorded([code(Text, N, Parts, Values) || {N, Text} <- lists:enumerate(Texts)], [])
+            Read = fun({N, Text}) -> recorded(code(Text, N, Parts, Values)) end,
+            maybe
+                {ok, Codes} ?= dyno_error:each(Read, lists:enumerate(Texts)),
+                {ok, {codes, Codes}}
+            end
     end.
 
 %% What is no code, but a file's name, is one of recorded calls.
-recorded([], Codes) ->
-    {ok, {codes, lists:reverse(Codes)}};
-recorded([#{runner := Text} = Code | Rest], Codes) when is_binary(Text) ->
+recorded(#{runner := Text} = Code) when is_binary(Text) ->
     case {not is_source(Text) andalso filelib:is_regular(Text), is_file_name(Text)} of
         {true, _} ->
-            case dyno_bench_calls:read(Text) of
-                {ok, Calls} ->
-                    Label = #{label => unicode:characters_to_binary(filename:basename(Text))},
-                    recorded(Rest, [maps:merge(Label, Code#{runner := Calls}) | Codes]);
-                {error, _} = Error ->
-                    Error
+            maybe
+                {ok, Calls} ?= dyno_bench_calls:read(Text),
+                Label = #{label => unicode:characters_to_binary(filename:basename(Text))},
+                {ok, maps:merge(Label, Code#{runner := Calls})}
             end;
         {false, true} ->
             wrong({no_file, Text});
         {false, false} ->
-            recorded(Rest, [Code | Codes])
+            {ok, Code}
     end;
-recorded([Code | Rest], Codes) ->
-    recorded(Rest, [Code | Codes]).
+recorded(Code) ->
+    {ok, Code}.
 
 %% Erlang has no code like it.
 is_file_name(Text) ->

@@ -6,7 +6,7 @@
 A line about this VM each second, on standard error, while something is measured: erlperf's `-v`.
 """.
 
--export([start_link/0, stop/1, heading/1, line/2]).
+-export([start_link/0, heading/1, line/2]).
 
 -define(INTERVAL_MS, 1000).
 %% The heading is repeated for who scrolls.
@@ -26,7 +26,7 @@ A line about this VM each second, on standard error, while something is measured
     {"Mem ETS", 11, ~"vm.memory.ets", bytes}
 ]).
 
--doc "Starts to print, until `stop/1` or the caller's end.".
+-doc "Starts to print, until it is killed or the caller ends.".
 -spec start_link() -> pid().
 start_link() ->
     spawn_link(fun() ->
@@ -35,16 +35,6 @@ start_link() ->
         loop(0, dyno_agent_vm:read(), erlang:monotonic_time(millisecond) + ?INTERVAL_MS)
     end).
 
--doc "Ends it.".
--spec stop(pid()) -> ok.
-stop(Pid) ->
-    unlink(Pid),
-    Monitor = monitor(process, Pid),
-    exit(Pid, kill),
-    receive
-        {'DOWN', Monitor, process, Pid, _} -> ok
-    end.
-
 %% Absolute times: the lines do not drift.
 loop(Printed, Before, DueMs) ->
     receive
@@ -52,24 +42,17 @@ loop(Printed, Before, DueMs) ->
     end,
     Now = dyno_agent_vm:read(),
     case Printed rem ?PAGE of
-        0 -> dyno_cli_terminal:note(heading());
+        0 -> dyno_cli_terminal:note(heading(string:pad("YYYY-MM-DDTHH:MM:SS-oo:oo", 25)));
         _ -> ok
     end,
     Time = calendar:system_time_to_rfc3339(erlang:system_time(second)),
     dyno_cli_terminal:note(line(Time, dyno_agent_vm:difference(Before, Now))),
     loop(Printed + 1, Now, DueMs + ?INTERVAL_MS).
 
-%% The names of the columns.
-heading() ->
-    heading(string:pad("YYYY-MM-DDTHH:MM:SS-oo:oo", 25)).
-
--doc "The same after other columns than the time.".
+-doc "The names of the columns, after others.".
 -spec heading(unicode:chardata()) -> unicode:chardata().
 heading(First) ->
-    [
-        First
-        | [string:pad(Title, Width, leading) || {Title, Width, _, _} <- ?COLUMNS]
-    ].
+    [First | [string:pad(Title, Width, leading) || {Title, Width, _, _} <- ?COLUMNS]].
 
 -doc "A line of values.".
 -spec line(unicode:chardata(), dyno_agent_vm:values()) -> unicode:chardata().
