@@ -63,9 +63,9 @@
 plan(Codes, []) ->
     plan_any(Codes, []);
 plan(Codes, Inputs) ->
-    case take_input(Codes, 1) of
-        ok -> plan_any(Codes, Inputs);
-        {error, _} = Error -> Error
+    maybe
+        {ok, _} ?= dyno_error:each(fun takes_input/1, lists:enumerate(Codes)),
+        plan_any(Codes, Inputs)
     end.
 
 -doc "The same, for codes that need not take anything.".
@@ -75,53 +75,42 @@ plan_any(Codes, []) ->
     {ok, [#{id => ~"1", codes => Codes}]};
 plan_any(Codes, Inputs) ->
     maybe
-        {ok, WithNames} ?= with_names(Inputs, []),
+        {ok, Named} ?= dyno_error:each(fun named/1, Inputs),
+        Names = [Name || {Name, _} <- Named],
+        [] ?= Names -- lists:usort(Names),
         {ok, [
             #{id => Name, input => Name, codes => Codes, value => fun(Where, Evaluate) ->
                 value(Where, Name, Callable, Evaluate)
             end}
-         || {Name, Callable} <- WithNames
+         || {Name, Callable} <- Named
         ]}
+    else
+        [Twice | _] -> {error, {?MODULE, {input_twice, Twice}}};
+        {error, _} = Error -> Error
     end.
 
-with_names([], WithNames) ->
-    {ok, lists:reverse(WithNames)};
-with_names([Input | Rest], WithNames) ->
-    case name(Input) of
-        {ok, Name, Callable} ->
-            case lists:keymember(Name, 1, WithNames) of
-                true -> {error, {?MODULE, {input_twice, Name}}};
-                false -> with_names(Rest, [{Name, Callable} | WithNames])
-            end;
-        error ->
-            {error, {?MODULE, {bad_input, Input}}}
-    end.
-
-name({Name, Callable}) when is_integer(Name) -> {ok, integer_to_binary(Name), Callable};
-name({Name, Callable}) when is_atom(Name) -> {ok, atom_to_binary(Name), Callable};
-name({[_ | _] = Name, Callable}) ->
+named({Name, Callable}) when is_integer(Name) -> {ok, {integer_to_binary(Name), Callable}};
+named({Name, Callable}) when is_atom(Name) -> {ok, {atom_to_binary(Name), Callable}};
+named({<<_, _/binary>> = Name, Callable}) -> {ok, {Name, Callable}};
+named({[_ | _] = Name, _} = Input) ->
     case io_lib:char_list(Name) of
-        true -> {ok, unicode:characters_to_binary(Name), Callable};
-        false -> error
+        true -> {ok, setelement(1, Input, unicode:characters_to_binary(Name))};
+        false -> {error, {?MODULE, {bad_input, Input}}}
     end;
-name({<<_, _/binary>> = Name, Callable}) -> {ok, Name, Callable};
-name(_) -> error.
+named(Input) ->
+    {error, {?MODULE, {bad_input, Input}}}.
 
 %% A code that takes nothing would take the same time for each input.
-take_input([], _Number) ->
-    ok;
-take_input([#{init := _} | _], Number) ->
+takes_input({Number, #{init := _}}) ->
     {error, {?MODULE, {own_init, Number}}};
-take_input([Code | Rest], Number) ->
-    WithInput = with_value(Code, undefined),
-    case dyno_bench_code:read(WithInput) of
-        {ok, Parsed} ->
-            case dyno_bench_code:takes_argument(Parsed) of
-                true -> take_input(Rest, Number + 1);
-                false -> {error, {?MODULE, {takes_no_input, Number}}}
-            end;
-        {error, Error} ->
-            {error, dyno_bench_code:in_code(Number, Error)}
+takes_input({Number, Code}) ->
+    maybe
+        {ok, Parsed} ?= dyno_bench_code:read(with_value(Code, undefined)),
+        true ?= dyno_bench_code:takes_argument(Parsed),
+        {ok, Number}
+    else
+        false -> {error, {?MODULE, {takes_no_input, Number}}};
+        {error, Error} -> {error, dyno_bench_code:in_code(Number, Error)}
     end.
 
 %% The value is what init gives; without an init_runner of its own, the code takes it as it is.
@@ -194,68 +183,56 @@ serve(Measurement, Number, Options, Serve) ->
     Run = fun([Code], Own, Size) ->
         dyno_bench_prepared:with([Code], Own, fun(Prepared) -> Serve(Prepared, Size) end)
     end,
-    case evaluated(Measurement, Number, {Options, Run}) of
-        {ok, _} -> ok;
-        {error, _} = Error -> Error
+    maybe
+        {ok, _} ?= evaluated(Measurement, Number, {Options, Run}),
+        ok
     end.
 
 %% The sandbox owns what set-up makes, for as long as the codes are measured.
 evaluated(Measurement, Number, {#{timeout_ms := TimeoutMs} = Options, _} = How) ->
     Sandbox = dyno_sandbox:start(#{}),
     Evaluate = fun(Fun) -> dyno_sandbox:call(Sandbox, Fun, TimeoutMs) end,
+    %% A value may hold funs of the module, so each input has its own.
+    Where = {
+        dyno_bench_slots:module(input, Number, Options), maps:with([compiler, timeout_ms], Options)
+    },
+    NoValue = fun(_, _) -> {ok, undefined} end,
     try
-        case Measurement of
-            #{value := Value} ->
-                case Value(
-                    {
-                        %% A value may hold funs of the module, so each input has its own.
-                        dyno_bench_slots:module(input, Number, Options),
-                        maps:with([compiler, timeout_ms], Options)
-                    },
-                    Evaluate
-                ) of
-                    {ok, InputValue} -> set_up(Measurement, InputValue, Evaluate, How);
-                    {error, _} = Error -> Error
-                end;
-            #{} ->
-                set_up(Measurement, undefined, Evaluate, How)
+        maybe
+            {ok, Value} ?= (maps:get(value, Measurement, NoValue))(Where, Evaluate),
+            set_up(Measurement, Value, Evaluate, How)
         end
     after
         dyno_sandbox:stop(Sandbox)
     end.
 
 set_up(#{id := Id, setup := Setup} = Measurement, Value, Evaluate, How) ->
-    case attempt({Id, setup}, Evaluate, fun() -> Setup(Value) end) of
-        {ok, Made} ->
-            Result = compare(Measurement, {argument, Made}, Value, How),
-            Teardown = maps:get(teardown, Measurement, fun(_) -> ok end),
-            case {Result, attempt({Id, teardown}, Evaluate, fun() -> Teardown(Made) end)} of
-                {{ok, _}, {error, _} = Error} -> Error;
-                {_, _} -> Result
-            end;
-        {error, _} = Error ->
-            Error
+    maybe
+        {ok, Made} ?= attempt({Id, setup}, Evaluate, fun() -> Setup(Value) end),
+        Result = compare(Measurement, [Made], Value, How),
+        Teardown = maps:get(teardown, Measurement, fun(_) -> ok end),
+        case {Result, attempt({Id, teardown}, Evaluate, fun() -> Teardown(Made) end)} of
+            {{ok, _}, {error, _} = Error} -> Error;
+            {_, _} -> Result
+        end
     end;
-set_up(#{value := _} = Measurement, Value, _Evaluate, How) ->
-    compare(Measurement, {argument, Value}, Value, How);
 set_up(Measurement, Value, _Evaluate, How) ->
-    compare(Measurement, nothing, Value, How).
+    compare(Measurement, [Value || is_map_key(value, Measurement)], Value, How).
 
-compare(#{codes := Codes} = Measurement, Argument, Value, {Options, Run}) ->
-    All =
-        case Argument of
-            {argument, Made} -> [with_value(Code, Made) || Code <- Codes];
-            nothing -> Codes
-        end,
-    Own = own(Measurement, Options),
-    Checked =
-        case {Measurement, Argument} of
-            {#{check := Check}, {argument, Taken}} -> Own#{check => Check(Taken)};
-            {#{check := Check}, nothing} -> Own#{check => Check(undefined)};
-            {#{}, _} -> Own
-        end,
+%% With what the codes take, if they take anything.
+compare(#{codes := Codes} = Measurement, Taken, Value, {Options, Run}) ->
+    All = [
+        case Taken of
+            [Argument] -> with_value(Code, Argument);
+            [] -> Code
+        end
+     || Code <- Codes
+    ],
+    Checks = #{
+        check => Check(lists:last([undefined | Taken])) || #{check := Check} <- [Measurement]
+    },
     Size = input_size(Value),
-    case Run(All, Checked, Size) of
+    case Run(All, maps:merge(own(Measurement, Options), Checks), Size) of
         {ok, Result} -> {ok, #{measurement => Measurement, size => Size, result => Result}};
         {error, Error} -> {error, in_run(Measurement, Error)}
     end.
@@ -292,8 +269,8 @@ document({Name, Parameters}, Outcomes, Environment) ->
      || {#{measurement := Measurement, result := Result}, Size} <- Sized
     ],
     Document = dyno_bench_result:document(Name, Parameters, Runs, Environment),
-    Tables = dyno_bench_inputs_growth:tables(growing(Sized), Document),
-    dyno_recording:add_tables(Document, Tables).
+    Growths = [Of || {Group, Named} <- growing(Sized), Of <- growths(Group, Named, Document)],
+    dyno_recording:add_tables(Document, [growth_table(Growths) || Growths =/= []]).
 
 labels(Measurement) ->
     #{
@@ -330,6 +307,41 @@ growing(Sized) ->
         {Group, [{map_get(id, map_get(measurement, O)), Size} || {O, Size} <- Members]}
      || Group := [{_, First}, _ | _] = Members <- Groups, First =/= undefined
     ]).
+
+%% How the time and the words of each code grow with the size of its input.
+growths(Group, Named, Document) ->
+    Codes = [{Size, codes(Id, Document)} || {Id, Size} <- Named],
+    [{_, First} | _] = Codes,
+    lists:append([
+        fitted(Kind, title(Group, Name), Unit, [
+            {Size, map_get(Column, Row)}
+         || {Size, Rows} <- Codes, #{~"code" := N} = Row <- Rows, N =:= Name
+        ])
+     || {Kind, Column, Unit} <- [
+            {~"code", ~"time_per_call", ~"ns/call"}, {~"words", ~"words_per_call", ~"words/call"}
+        ],
+        #{~"code" := Name} <- First
+    ]).
+
+title(~"", Name) -> Name;
+title(Group, Name) -> <<Group/binary, ": ", Name/binary>>.
+
+codes(Id, Document) ->
+    {ok, Run} = dyno_recording:run(Document, Id),
+    dyno_recording:rows(Run, ~"codes").
+
+%% A code that allocates nothing has no growth of it.
+fitted(Kind, Name, Unit, Points) ->
+    dyno_recording_growth:fit(Kind, Name, Unit, [P || {_, Value} = P <- Points, is_number(Value)]).
+
+growth_table(Growths) ->
+    Spec = #{
+        name => ~"growth",
+        title => ~"Growth with the size of the input",
+        derived => true,
+        columns => dyno_recording_growth:columns()
+    },
+    dyno_recording_table:make(Spec, Growths).
 
 -spec format_error(reason()) -> unicode:chardata().
 format_error({bad_input, Input}) ->
