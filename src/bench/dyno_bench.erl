@@ -101,13 +101,6 @@ run_codes(Codes, #{revisions := _} = Options) ->
     end;
 run_codes(_Codes, #{node := _, isolated := _}) ->
     dyno_option:error(isolated, true, ~"no VM of its own in another node,");
-run_codes(Codes, #{node := Node} = Options) when Node =/= node() ->
-    Inputs = maps:get(inputs, Options, []),
-    maybe
-        {ok, {Portable, PortableInputs}} ?=
-            in_process(fun() -> portable({Codes, Inputs}) end, Options),
-        run_with(Portable, PortableInputs, Options)
-    end;
 run_codes(Codes, Options) ->
     run_with(Codes, maps:get(inputs, Options, []), Options).
 
@@ -115,38 +108,14 @@ run_codes(Codes, Options) ->
 may_be_right({dyno_bench_code, {needs, _, _}}) -> true;
 may_be_right(Error) -> dyno_bench_elixir:may_lack_modules(Error).
 
-%% For another node, which may have no Elixir, and in which nothing of it shall stay.
-portable({Codes, Inputs}) ->
-    InCode = fun dyno_bench_code:in_code/2,
-    InInput = fun dyno_bench_inputs:in_input/2,
-    maybe
-        {ok, Portable} ?= portable(InCode, lists:enumerate(Codes)),
-        {ok, PortableInputs} ?= portable(InInput, Inputs),
-        {ok, {[Code || {_, Code} <- Portable], PortableInputs}}
-    end.
-
-portable(In, Callables) ->
-    dyno_error:each(
-        fun
-            ({Name, Callable}) ->
-                case dyno_bench_code:portable(Callable) of
-                    {ok, Same} -> {ok, {Name, Same}};
-                    {error, Error} -> {error, In(Name, Error)}
-                end;
-            (Other) ->
-                %% No input, as is said later.
-                {ok, Other}
-        end,
-        Callables
-    ).
-
 run_with(Codes, Inputs, Options) ->
     case {Inputs, maps:get(mode, Options, compare)} of
         {[], Mode} ->
             run_mode(Codes, Mode, Options);
         {_, compare} ->
             maybe
-                {ok, Plan} ?= dyno_bench_inputs:plan(Codes, Inputs),
+                {ok, Plan} ?=
+                    in_process(fun() -> dyno_bench_inputs:plan(Codes, Inputs) end, Options),
                 run_plan(undefined, Plan, Options, fun(Error) -> Error end)
             end;
         {_, Mode} ->

@@ -24,7 +24,7 @@ the compiler can't leave the work out because nobody wants its result. Where it 
 result out beforehand, `constant` says so.
 """.
 
--export([read/1, portable/1, as_map/1, label/1, takes_argument/1]).
+-export([read/1, read/2, read_value/1, as_map/1, label/1, takes_argument/1]).
 -export([compile/3, compile_for/3, source/1]).
 -export([load/3, load_value/3]).
 -export([in_code/2, format_error/1, fault/1]).
@@ -35,8 +35,6 @@ result out beforehand, `constant` says so.
     string()
     | binary()
     | {elixir, binary()}
-    %% As portable/1 gives it.
-    | {elixir, binary(), part()}
     | fun()
     | {module(), atom(), [term()]}
     | [{module(), atom(), [term()]}].
@@ -99,7 +97,10 @@ hold what can't be written in source: funs and the arguments of calls.
     | {endless_compilation, Text :: binary(), TimeoutMs :: pos_integer()}
     | {costly_compilation, Text :: binary()}.
 
--doc "Where code is compiled: a node without a compiler has another one do it.".
+-doc """
+Where code is read and compiled: a node without a compiler, or in which nothing of Elixir shall stay,
+has another one do it.
+""".
 -type compiler() :: here | node().
 
 -type compiling() :: #{compiler => compiler(), timeout_ms => pos_integer(), _ => _}.
@@ -119,15 +120,44 @@ read(Code) ->
         check(Parsed#{runner := dyno_bench_source:called(Runner)})
     end.
 
+-doc "The same where it is compiled.".
+-spec read(code(), compiling()) -> {ok, parsed()} | {error, dyno_error:error()}.
+read(Code, How) -> there(read, [Code], Code, How).
+
+-doc "Reads what gives a value: source of a fun gives the fun.".
+-spec read_value(callable()) -> {ok, parsed()} | {error, dyno_error:error()}.
+read_value(Callable) ->
+    maybe
+        {ok, Parts} ?= parts(Callable),
+        check(Parts)
+    end.
+
+%% Calls a function of this module here, or in the compiler's node.
+there(Function, Arguments, Code, #{compiler := Node} = How) when Node =/= here ->
+    TimeoutMs = maps:get(timeout_ms, How, ?COMPILE_MS),
+    try
+        erpc:call(Node, ?MODULE, Function, Arguments, 2 * TimeoutMs)
+    catch
+        error:{erpc, Reason} ->
+            Why = <<"the compiler's node: ", (atom_to_binary(Reason))/binary>>,
+            {error, {?MODULE, {compile, label(Code), [Why]}}}
+    end;
+there(Function, Arguments, _Code, _How) ->
+    apply(?MODULE, Function, Arguments).
+
 parts(#{runner := _} = Code) ->
+    Read = fun({Name, Callable}) ->
+        maybe
+            {ok, Part} ?= part(Name, Callable),
+            {ok, {Name, Part}}
+        end
+    end,
+    Callables = [{Name, Callable} || Name <- ?PARTS, #{Name := Callable} <- [Code]],
     maybe
         [] ?= maps:keys(Code) -- [label | ?PARTS],
-        {ok, Parts} ?= each_part(fun part/2, Code),
-        Texts = #{
-            Name => Text
-         || Name := Callable <- maps:with(?PARTS, Code), {ok, Text} <- [source_text(Callable)]
-        },
-        {ok, Parts#{label => label(Code), texts => Texts}}
+        {ok, Parts} ?= dyno_error:each(Read, Callables),
+        Texts = #{Name => Text || {Name, Of} <- Callables, {ok, Text} <- [source_text(Of)]},
+        {ok, (maps:from_list(Parts))#{label => label(Code), texts => Texts}}
     else
         [Unknown | _] -> {error, {?MODULE, {unknown_part, Unknown}}};
         {error, _} = Error -> Error
@@ -136,38 +166,6 @@ parts(Code) when is_map(Code) ->
     {error, {?MODULE, {no_runner, Code}}};
 parts(Callable) ->
     parts(#{runner => Callable}).
-
-each_part(Read, Code) ->
-    Named = fun(Name) ->
-        maybe
-            {ok, Part} ?= Read(Name, map_get(Name, Code)),
-            {ok, {Name, Part}}
-        end
-    end,
-    maybe
-        {ok, Parts} ?= dyno_error:each(Named, [Name || Name <- ?PARTS, is_map_key(Name, Code)]),
-        {ok, maps:from_list(Parts)}
-    end.
-
--doc "The same code for a node that needs no Elixir: what is Elixir's source is read here.".
--spec portable(code()) -> {ok, code()} | {error, dyno_error:error()}.
-portable(#{runner := _} = Code) ->
-    maybe
-        {ok, Parts} ?= each_part(fun portable/2, Code),
-        {ok, maps:merge(Code, Parts)}
-    end;
-portable({elixir, _} = Callable) ->
-    portable(#{runner => Callable});
-portable(Code) ->
-    {ok, Code}.
-
-portable(Name, {elixir, Text} = Callable) ->
-    maybe
-        {ok, Part} ?= part(Name, Callable),
-        {ok, {elixir, Text, Part}}
-    end;
-portable(_Name, Callable) ->
-    {ok, Callable}.
 
 source_text(Text) when is_binary(Text) ->
     {ok, Text};
@@ -192,16 +190,12 @@ label(#{runner := Runner}) ->
     label(Runner);
 label({elixir, Text}) when is_binary(Text) ->
     label(Text);
-label({elixir, Text, _Part}) when is_binary(Text) ->
-    label(Text);
 label(Callable) ->
     case source_text(Callable) of
         {ok, Text} -> dyno_recording_check:text(string:trim(Text));
         none -> dyno_recording_check:text(io_lib:format("~0tp", [Callable]))
     end.
 
-part(_Name, {elixir, _Text, {forms, _, _} = Part}) ->
-    {ok, Part};
 part(Name, {elixir, Text}) when is_binary(Text) ->
     text_part(Name, Text, fun(N, T) -> dyno_bench_elixir:part(N, T, ?COMPILE_MS) end);
 part(_Name, Fun) when is_function(Fun) ->
@@ -283,13 +277,7 @@ Another node's compiler does it for any release that dyno works with, where this
 -spec compile(module(), parsed(), compiling()) -> {ok, compiled()} | {error, dyno_error:error()}.
 compile(Module, #{label := Label} = Parsed, #{compiler := Node} = How) when Node =/= here ->
     TimeoutMs = maps:get(timeout_ms, How, ?COMPILE_MS),
-    try
-        erpc:call(Node, ?MODULE, compile_for, [Module, Parsed, TimeoutMs], 2 * TimeoutMs)
-    catch
-        error:{erpc, Reason} ->
-            Why = <<"the compiler's node: ", (atom_to_binary(Reason))/binary>>,
-            {error, {?MODULE, {compile, Label, [Why]}}}
-    end;
+    there(compile_for, [Module, Parsed, TimeoutMs], #{label => Label}, How);
 compile(Module, Parsed, How) ->
     compiled(Module, Parsed, {[], maps:get(timeout_ms, How, ?COMPILE_MS)}).
 
@@ -340,16 +328,13 @@ compiled(Module, #{runner := Runner, label := Label, texts := Texts} = Parsed, {
 -doc "Reads, compiles and loads a code as a module of the given name.".
 -spec load(module(), code(), compiling()) -> {ok, compiled()} | {error, dyno_error:error()}.
 load(Module, Code, How) ->
-    loaded(Module, read(Code), How).
+    loaded(Module, read(Code, How), How).
 
 -doc "The same of what gives a value: source of a fun gives the fun.".
 -spec load_value(module(), callable(), compiling()) ->
     {ok, compiled()} | {error, dyno_error:error()}.
 load_value(Module, Callable, How) ->
-    maybe
-        {ok, Parts} ?= parts(Callable),
-        loaded(Module, check(Parts), How)
-    end.
+    loaded(Module, there(read_value, [Callable], Callable, How), How).
 
 loaded(Module, Read, How) ->
     maybe

@@ -111,8 +111,8 @@ start_link(Options) ->
         Options
     ),
     maybe
-        {ok, Checked} ?= checked(Merged),
-        case gen_server:start_link(?MODULE, Checked, []) of
+        ok ?= checked(Merged),
+        case gen_server:start_link(?MODULE, Merged, []) of
             {ok, Pid} -> {ok, Pid};
             {error, {shutdown, Error}} -> {error, Error};
             {error, Reason} -> {error, {?MODULE, {died, Reason}}}
@@ -138,15 +138,14 @@ are_nodes(Nodes) ->
     is_list(Nodes) andalso Nodes =/= [] andalso length(Nodes) =< ?MAX_NODES andalso
         lists:all(fun is_atom/1, Nodes) andalso length(lists:usort(Nodes)) =:= length(Nodes).
 
-%% What is wrong with the text is not one node's affair, and Elixir is where it is read.
-readable(#{code := Code} = Options) ->
+%% What is wrong with the text is not one node's affair.
+readable(#{code := Code}) ->
     maybe
-        {ok, Portable} ?= dyno_bench_code:portable(Code),
-        {ok, _} ?= dyno_bench_code:read(Portable),
-        {ok, Options#{code := Portable}}
+        {ok, _} ?= dyno_bench_code:read(Code),
+        ok
     end;
-readable(Options) ->
-    {ok, Options}.
+readable(_Options) ->
+    ok.
 
 -doc "Ends it; returns when nothing is left in the nodes.".
 -spec stop(pid()) -> ok.

@@ -128,7 +128,7 @@ start_as(How, #{code := Code} = Options) ->
     ),
     maybe
         ok ?= checked(Merged),
-        {ok, Parsed} ?= in_code(dyno_bench_code:read(Code), Options),
+        {ok, Parsed} ?= in_code(dyno_bench_code:read(Code, Options), Options),
         Counters = dyno_bench_job_counters:new(Max),
         {ok, Pid} ?= started(How, Parsed, Counters, Merged),
         Job = #{pid => Pid, counters => Counters},
@@ -249,9 +249,9 @@ reductions(Job, Iterations) when is_integer(Iterations), Iterations >= 1 ->
 source(#{pid := _, counters := _} = Job) ->
     call(Job, source);
 source(Code) ->
-    case dyno_bench_code:read(Code) of
-        {ok, Parsed} -> {ok, dyno_bench_code:source(Parsed)};
-        {error, _} = Error -> Error
+    maybe
+        {ok, Parsed} ?= dyno_bench_code:read(Code),
+        {ok, dyno_bench_code:source(Parsed)}
     end.
 
 -doc """
@@ -288,6 +288,7 @@ call(#{pid := Pid}, Request) ->
 -spec format_error(reason()) -> unicode:chardata().
 format_error(ended) ->
     "the job has ended; start another one".
+
 %% The job's process: it runs init and done, so that tables that init makes are its own.
 
 -doc false.
@@ -538,15 +539,8 @@ failure(Reason, #{code := #{label := Label}}) ->
 
 killed(Workers) ->
     Monitors = #{erlang:monitor(process, Pid) => Pid || Pid <- Workers},
-    lists:foreach(
-        fun(Pid) ->
-            unlink(Pid),
-            exit(Pid, kill)
-        end,
-        Workers
-    ),
-    ended(Monitors),
-    forgotten(maps:from_keys(Workers, ended)).
+    lists:foreach(fun(Pid) -> exit(Pid, kill) end, Workers),
+    ended(Monitors).
 
 ended(Monitors) when map_size(Monitors) =:= 0 ->
     ok;
@@ -554,11 +548,4 @@ ended(Monitors) ->
     receive
         {'DOWN', Monitor, process, _, _} when is_map_key(Monitor, Monitors) ->
             ended(maps:remove(Monitor, Monitors))
-    end.
-
-%% Those that ended before they were killed.
-forgotten(Workers) ->
-    receive
-        {'EXIT', Pid, _} when is_map_key(Pid, Workers) -> forgotten(Workers)
-    after 0 -> ok
     end.

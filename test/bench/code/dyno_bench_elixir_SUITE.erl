@@ -139,7 +139,10 @@ modules_by_name(Config) ->
         {function, 1, run, 1, [{clause, 1, [{var, 1, 'X'}], [], [{tuple, 1, [{var, 1, 'X'}]}]}]}
     ]),
     ok = file:write_file(filename:join(Folder, "Elixir.MyApp.beam"), Beam),
-    [_] = rows([{elixir, ~"MyApp.run(1)"}], #{code_paths => [Folder]}).
+    [_] = rows([{elixir, ~"MyApp.run(1)"}], #{code_paths => [Folder]}),
+    [_] = rows([{elixir, ~"fn n -> MyApp.run(n) end"}], #{
+        code_paths => [Folder], inputs => [{1, {elixir, ~"1"}}]
+    }).
 
 %% Where standard input and output are another VM's, Elixir does not start by itself.
 in_fresh_vms(_Config) ->
