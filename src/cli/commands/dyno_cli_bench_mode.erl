@@ -146,58 +146,50 @@ name(Values) ->
         _ -> {ok, continuous}
     end.
 
-fits(squeeze, _Values, Codes) when Codes > 1 ->
-    contradiction(io_lib:format("-q takes one code, not ~b; run it once for each", [Codes]));
-fits(squeeze, #{concurrency := _}, _Codes) ->
-    contradiction(
-        "-q finds the concurrency itself; give --min and --max in place of --concurrency"
-    );
-fits(squeeze, #{cv := _}, _Codes) ->
-    contradiction("-q decides by intervals, so --cv has no meaning; leave one of them out");
-fits(_Name, #{threshold := {patience, _}}, _Codes) ->
-    contradiction("--threshold takes a share above 0 % and below 100 %, such as 3%");
-fits(squeeze, #{threshold := _}, _Codes) ->
-    contradiction(
-        "-q has no --threshold but erlperf's, a whole number from 1 up, which is also -t"
-    );
-fits(timed, Values, _Codes) when is_map_key(sample_ms, Values); is_map_key(cv, Values) ->
-    contradiction(
-        "--loop takes samples of so many iterations; --duration and --cv do not go with it"
-    );
-fits(_Name, #{patience := _} = Values, _Codes) when not is_map_key(squeeze, Values) ->
-    contradiction("-t is for -q, which is not given; the share of a difference is --threshold 3%");
-fits(squeeze, #{metric := Metric}, _Codes) when Metric =/= time ->
-    contradiction("-q looks for the highest throughput; for --metric leave it out, and give -c N");
-fits(squeeze, Values, _Codes) when is_map_key(whole, Values); is_map_key(profile, Values) ->
-    contradiction(
-        "-q looks for the highest throughput; for --whole and --profile leave it out, and give "
-        "-c N"
-    );
-fits(continuous, #{metric := Metric}, _Codes) when
-    Metric =:= wall; Metric =:= cpu; Metric =:= gc; Metric =:= memory
-->
-    contradiction([
-        "samples of a time (-d, -s, -w, --cv, -r) don't tell --metric ", atom_to_list(Metric),
-        "; leave them out, or take samples of calls (-l N)"
-    ]);
-fits(_Name, #{report := _} = Values, _Codes) when
-    not is_map_key(output, Values),
-    is_map_key(metric, Values) orelse is_map_key(whole, Values) orelse is_map_key(profile, Values)
-->
-    contradiction(
-        "--report has erlperf's columns, which have none for --metric, --whole and --profile; "
-        "leave it out, or add -o FILE"
-    );
-fits(Name, #{budget_ms := _}, _Codes) when Name =/= compare ->
-    contradiction(
-        "--time is for a comparison that ends by itself; samples take as long as they say"
-    );
-fits(_Name, #{format := _, report := _}, _Codes) ->
-    contradiction("--report and --format both say what is shown; give one of them");
-fits(Name, Values, _Codes) when Name =/= squeeze ->
-    case maps:keys(maps:with(?SQUEEZE, Values)) of
+%% The first of these that holds is refused.
+fits(Name, Values, Codes) ->
+    Has = fun(Keys) -> map_size(maps:with(Keys, Values)) > 0 end,
+    Metric = maps:get(metric, Values, time),
+    OfSqueeze = [atom_to_list(Key) || Key <- ?SQUEEZE, is_map_key(Key, Values)],
+    Refused = [
+        Text
+     || {true, Text} <- [
+            {Name =:= squeeze andalso Codes > 1,
+                io_lib:format("-q takes one code, not ~b; run it once for each", [Codes])},
+            {Name =:= squeeze andalso Has([concurrency]),
+                "-q finds the concurrency itself; give --min and --max in place of --concurrency"},
+            {Name =:= squeeze andalso Has([cv]),
+                "-q decides by intervals, so --cv has no meaning; leave one of them out"},
+            {is_tuple(maps:get(threshold, Values, none)),
+                "--threshold takes a share above 0 % and below 100 %, such as 3%"},
+            {Name =:= squeeze andalso Has([threshold]),
+                "-q has no --threshold but erlperf's, a whole number from 1 up, which is also -t"},
+            {Name =:= timed andalso Has(?CONTINUOUS),
+                "--loop takes samples of so many iterations; --duration and --cv do not go with "
+                "it"},
+            {Name =/= squeeze andalso Has([patience]),
+                "-t is for -q, which is not given; the share of a difference is --threshold 3%"},
+            {Name =:= squeeze andalso Metric =/= time,
+                "-q looks for the highest throughput; for --metric leave it out, and give -c N"},
+            {Name =:= squeeze andalso Has([whole, profile]),
+                "-q looks for the highest throughput; for --whole and --profile leave it out, and "
+                "give -c N"},
+            {Name =:= continuous andalso lists:member(Metric, [wall, cpu, gc, memory]), [
+                "samples of a time (-d, -s, -w, --cv, -r) don't tell --metric ",
+                atom_to_list(Metric), "; leave them out, or take samples of calls (-l N)"
+            ]},
+            {Has([report]) andalso not Has([output]) andalso Has([metric, whole, profile]),
+                "--report has erlperf's columns, which have none for --metric, --whole and "
+                "--profile; leave it out, or add -o FILE"},
+            {Name =/= compare andalso Has([budget_ms]),
+                "--time is for a comparison that ends by itself; samples take as long as they say"},
+            {Has([format]) andalso Has([report]),
+                "--report and --format both say what is shown; give one of them"},
+            {Name =/= squeeze andalso OfSqueeze =/= [],
+                ["--", lists:sublist(OfSqueeze, 1), " is for -q, which is not given"]}
+        ]
+    ],
+    case Refused of
         [] -> ok;
-        [Key | _] -> contradiction(["--", atom_to_list(Key), " is for -q, which is not given"])
-    end;
-fits(squeeze, _Values, _Codes) ->
-    ok.
+        [Text | _] -> contradiction(Text)
+    end.
