@@ -17,7 +17,7 @@ metrics, side effects and the profile, is measured after them; a squeeze has onl
 """.
 
 -export([check/2, check_options/2, run/3, document/4, format_error/1]).
--export_type([mode/0, checked/0, reason/0]).
+-export_type([mode/0, checked/0, settings/0, reason/0]).
 
 -type mode() ::
     compare
@@ -54,11 +54,9 @@ metrics, side effects and the profile, is measured after them; a squeeze has onl
     }}.
 
 -doc "A mode whose settings are all there and right.".
--type checked() ::
-    compare
-    | {continuous, dyno_bench_sampling:settings()}
-    | {timed, dyno_bench_engine:fixed_rounds()}
-    | {squeeze, dyno_bench_concurrency:settings()}.
+-type checked() :: compare | {continuous | timed | squeeze, settings()}.
+
+-type settings() :: #{atom() => number()}.
 
 -type reason() ::
     {mode, term()}

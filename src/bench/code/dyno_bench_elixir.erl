@@ -19,7 +19,7 @@
 -export([part/3, may_lack_modules/1, format_error/1, fault/1]).
 -export_type([reason/0]).
 
--type reason() :: no_elixir | {elixir_raised, term()} | {endless, Text :: binary(), pos_integer()}.
+-type reason() :: no_elixir | {elixir_raised, term()}.
 
 %% Of the module that the compiler makes and that is never loaded for long. Elixir compiles a module
 %% once at a time, so each process that does has its own name, which it is registered by meanwhile.
@@ -41,7 +41,8 @@ part(Name, Text, TimeoutMs) ->
         {syntax, {error, {Place, Message}}} ->
             {error, dyno_bench_source:syntax_error(Name, Text, Place, Message)};
         {sandbox, {error, interrupted}} -> {error, {dyno_error, interrupted}};
-        {sandbox, {error, {timeout, _}}} -> {error, {?MODULE, {endless, Text, TimeoutMs}}};
+        {sandbox, {error, {timeout, _}}} ->
+            {error, {dyno_bench_code, {endless_compilation, Text, TimeoutMs}}};
         {sandbox, {error, {raised, _, Reason, _}}} -> {error, {?MODULE, {elixir_raised, Reason}}};
         {sandbox, {error, {died, Reason}}} -> {error, {?MODULE, {elixir_raised, Reason}}}
     end.
@@ -155,12 +156,7 @@ swallow() ->
 format_error(no_elixir) ->
     "Elixir is not installed here, or not found; install it, or give its ebin folders with -pa";
 format_error({elixir_raised, Reason}) ->
-    io_lib:format("Elixir's compiler failed: ~0tP", [Reason, 10]);
-format_error({endless, Text, TimeoutMs}) ->
-    io_lib:format("\"~ts\" was not compiled after ~ts; have init make its large values", [
-        string:slice(Text, 0, 60), dyno_unit:format(TimeoutMs, ~"ms")
-    ]).
+    io_lib:format("Elixir's compiler failed: ~0tP", [Reason, 10]).
 
 -spec fault(reason()) -> dyno_error:fault().
-fault({endless, _, _}) -> caller;
-fault(_NoElixir) -> dyno.
+fault(_Reason) -> dyno.

@@ -58,9 +58,9 @@ run(Node, Call, Files, Options) ->
         try
             _ = erpc:call(Node, dyno_clock, load_from, [dyno_clock:folders()], ?CALL_MS),
             Description = description(Node),
-            case called(Agent, Call()) of
-                {ok, Result} -> {ok, {Result, Description}};
-                {error, _} = Error -> Error
+            maybe
+                {ok, Result} ?= called(Agent, Call()),
+                {ok, {Result, Description}}
             end
         after
             _ = dyno_agent:detach(Agent)
@@ -73,7 +73,7 @@ run(Node, Call, Files, Options) ->
 attach(Node, Files, Options) ->
     AgentOptions = maps:merge(#{limit_ms => ?LIMIT_MS}, maps:remove(inputs, Options)),
     maybe
-        ok ?= connected(Node, Options),
+        ok ?= dyno_target_node:connect(Node, maps:with([cookie], Options)),
         {ok, More} ?= more_modules(Node, Files),
         dyno_agent:attach(Node, AgentOptions#{
             guard => dyno_bench_remote_guard,
@@ -82,9 +82,6 @@ attach(Node, Files, Options) ->
             names => names(maps:get(inputs, Options, 0))
         })
     end.
-
-connected(Node, Options) ->
-    dyno_target_node:connect(Node, maps:with([cookie], Options)).
 
 %% What a run loads and unloads itself, as long as it is not killed.
 names(Inputs) ->
@@ -171,15 +168,10 @@ described(Document, #{node := Node, environment := Environment}, #{waiting := Wa
         ~"runs" := [Run#{~"nodes" => [Node#{~"role" => Role}]} || Run <- Runs],
         ~"environment" := maps:merge(maps:merge(Local, Foreign), Environment)
     },
-    Warnings = [
-        {~"clock",
-            iolist_to_binary([
-                "in ", Name, " only the wall clock is read: time in which other "
-                "programs had the processor counts as time of the code"
-            ])}
-     || not Waiting
-    ],
-    dyno_recording:add_warnings(Described, Warnings).
+    Text =
+        <<"in ", Name/binary, " only the wall clock is read: time in which other programs had the "
+            "processor counts as time of the code">>,
+    dyno_recording:add_warnings(Described, [{~"clock", Text} || not Waiting]).
 
 -spec format_error(reason()) -> unicode:chardata().
 format_error({taken_module, Node, Module}) ->

@@ -107,23 +107,17 @@ wound_down(#{measurers := Measurers, jobs := Jobs} = State) ->
     State#{measurers := #{}}.
 
 %% Those that have not ended in the time.
-ended(Measurers, infinity) ->
-    maps:foreach(
-        fun(Pid, Monitor) ->
-            receive
-                {'DOWN', Monitor, process, Pid, _} -> ok
-            end
-        end,
-        Measurers
-    ),
-    #{};
 ended(Measurers, Ms) ->
-    EndMs = erlang:monotonic_time(millisecond) + Ms,
+    BeginMs = erlang:monotonic_time(millisecond),
+    Left = fun
+        () when Ms =:= infinity -> infinity;
+        () -> max(0, BeginMs + Ms - erlang:monotonic_time(millisecond))
+    end,
     maps:filter(
         fun(Pid, Monitor) ->
             receive
                 {'DOWN', Monitor, process, Pid, _} -> false
-            after max(0, EndMs - erlang:monotonic_time(millisecond)) -> true
+            after Left() -> true
             end
         end,
         Measurers

@@ -15,7 +15,7 @@
 %% random numbers do not; those whose long calls the scheduler interrupts differ by less than
 %% ?TOLERANCE.
 
--export([measure/4, measure/5, join/1]).
+-export([measure/5, join/1]).
 -export_type([deterministic/0, loop/0]).
 
 -doc "What a call takes, and whether all runs agreed on it.".
@@ -36,17 +36,11 @@
 -define(MAX_ITERATIONS, 100).
 %% What fits into the heap that the worker has in such a run, with room for more.
 -define(MAX_WORDS, 500_000).
--define(RUNS, 3).
 
 -doc """
-Measures a code's loop in the process `Worker`, and the empty loop; `Iterations` of the code last
-for an epoch.
+Measures a code's loop in the process `Worker`, and the empty loop, in so many runs; `Iterations` of
+the code last for an epoch.
 """.
--spec measure(pid(), pos_integer(), Code :: loop(), Empty :: loop()) -> deterministic().
-measure(Worker, Iterations, Code, Empty) ->
-    measure(Worker, Iterations, Code, Empty, ?RUNS).
-
--doc "The same in so many runs.".
 -spec measure(pid(), pos_integer(), Code :: loop(), Empty :: loop(), Runs :: pos_integer()) ->
     deterministic().
 measure(Worker, Iterations, Code, Empty, Runs) ->

@@ -13,7 +13,7 @@
 -export([run/2, checks/0, format_error/1, fault/1]).
 %% One code, which a dyno_bench_vm_server measures for another VM
 -export([iterations/1, epochs/2, loop_ns/1, candidate/3]).
--export_type([options/0, fixed_rounds/0, check/0, result/0, timing/0, candidate/0, reason/0]).
+-export_type([options/0, check/0, result/0, timing/0, candidate/0, reason/0]).
 
 -type options() :: #{
     concurrency := pos_integer(),
@@ -34,7 +34,7 @@
     %% Also what the codes make other processes do; also which functions take the time.
     extras => [side_effects | profile],
     %% So many iterations and rounds, instead of as many as are needed.
-    fixed => fixed_rounds(),
+    fixed => dyno_bench_mode:settings(),
     %% The least size of the workers' heap, instead of one that is drawn each round.
     heap => dyno_bench_worker:heap(),
     %% Each code in VMs of its own; others see to that.
@@ -44,13 +44,6 @@
     %% Of the first code, in errors; 1.
     number => pos_integer(),
     compiler => dyno_bench_code:compiler()
-}.
-
--type fixed_rounds() :: #{
-    iterations := pos_integer(),
-    samples := pos_integer(),
-    %% Samples that are thrown away before.
-    warmup := non_neg_integer()
 }.
 
 -doc "Judges what one call of each code returned, before anything is measured.".
@@ -157,11 +150,9 @@ checks() ->
     {ok, result()} | {error, dyno_error:error()}.
 run(Codes, Options) ->
     StartMs = erlang:monotonic_time(millisecond),
-    case dyno_bench_prepared:with(Codes, Options, fun compare/1) of
-        {ok, Result} ->
-            {ok, Result#{duration_ms => erlang:monotonic_time(millisecond) - StartMs}};
-        {error, _} = Error ->
-            Error
+    maybe
+        {ok, Result} ?= dyno_bench_prepared:with(Codes, Options, fun compare/1),
+        {ok, Result#{duration_ms => erlang:monotonic_time(millisecond) - StartMs}}
     end.
 
 compare(Prepared) ->

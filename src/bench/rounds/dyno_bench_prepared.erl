@@ -23,17 +23,15 @@
 -spec with([dyno_bench_code:code()], dyno_bench_engine:options(), fun((t()) -> Value)) ->
     {ok, Value} | {error, dyno_error:error()}.
 with(Codes, Options, Use) ->
-    case load(lists:enumerate(maps:get(number, Options, 1), Codes), Options) of
-        {ok, Loaded} ->
-            Trapping = process_flag(trap_exit, true),
-            try
-                dyno_error:attempt(fun() -> with_workers(Loaded, Options, Use) end)
-            after
-                process_flag(trap_exit, Trapping),
-                lists:foreach(fun unload/1, Loaded)
-            end;
-        {error, _} = Error ->
-            Error
+    maybe
+        {ok, Loaded} ?= load(lists:enumerate(maps:get(number, Options, 1), Codes), Options),
+        Trapping = process_flag(trap_exit, true),
+        try
+            dyno_error:attempt(fun() -> with_workers(Loaded, Options, Use) end)
+        after
+            process_flag(trap_exit, Trapping),
+            lists:foreach(fun unload/1, Loaded)
+        end
     end.
 
 %% A fixed set of names: see dyno_bench_slots.

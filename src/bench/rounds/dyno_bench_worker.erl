@@ -93,9 +93,9 @@ uncollected(Fun) ->
     {reductions, After} = process_info(self(), reductions),
     _ = process_flag(min_heap_size, Usual),
     true = garbage_collect(),
-    case Result of
-        {ok, _} -> {ok, After - Before};
-        {error, _} = Error -> Error
+    maybe
+        {ok, _} ?= Result,
+        {ok, After - Before}
     end.
 
 %% With the reductions of what is done around an epoch: those of one without iterations.
@@ -169,9 +169,9 @@ reductions(Pid, {Number, N}, TimeoutMs) ->
     one(Pid, {call, fun uncollected/1, Number, N}, TimeoutMs).
 
 one(Pid, Request, TimeoutMs) ->
-    case request([Pid], Request, TimeoutMs) of
-        {ok, [Result]} -> {ok, Result};
-        {error, _} = Error -> Error
+    maybe
+        {ok, [Result]} ?= request([Pid], Request, TimeoutMs),
+        {ok, Result}
     end.
 
 request(Workers, Request, TimeoutMs) ->

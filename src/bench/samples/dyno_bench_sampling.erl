@@ -8,15 +8,6 @@
 %% first samples may be thrown away, and sampling may go on until the last ones agree.
 
 -export([run/3]).
--export_type([settings/0]).
-
--type settings() :: #{
-    sample_ms := pos_integer(),
-    samples := pos_integer(),
-    warmup := non_neg_integer(),
-    %% Goes on until the standard deviation of the last samples, by their mean, is below.
-    cv => float()
-}.
 
 %% Where thousands of workers share the schedulers a sample takes as long as each of them needs to
 %% have its turn: no more samples are taken when so many times the time for all is over.
@@ -31,7 +22,7 @@
 -define(COUNTED_NS, 20_000_000).
 
 -doc "Samples codes; a sample of each is a round of the result.".
--spec run([dyno_bench_code:code(), ...], settings(), dyno_bench_engine:options()) ->
+-spec run([dyno_bench_code:code(), ...], dyno_bench_mode:settings(), dyno_bench_engine:options()) ->
     {ok, dyno_bench_engine:result()} | {error, dyno_error:error()}.
 run(Codes, Settings, Options) ->
     dyno_bench_sample:promptly(fun() ->

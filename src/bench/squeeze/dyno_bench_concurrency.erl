@@ -7,17 +7,7 @@
 %% job, whose workers are added and taken away while it runs.
 
 -export([run/3]).
--export_type([settings/0, result/0]).
-
--type settings() :: #{
-    sample_ms := pos_integer(),
-    samples := pos_integer(),
-    warmup := non_neg_integer(),
-    min := pos_integer(),
-    max := pos_integer(),
-    step := pos_integer(),
-    threshold := pos_integer()
-}.
+-export_type([result/0]).
 
 -type result() :: #{
     status := complete | interrupted,
@@ -32,7 +22,7 @@
 -define(MIN_SAMPLES, 7).
 
 -doc "Searches; see dyno_bench_concurrency_search.".
--spec run(dyno_bench_code:code(), settings(), dyno_bench_engine:options()) ->
+-spec run(dyno_bench_code:code(), dyno_bench_mode:settings(), dyno_bench_engine:options()) ->
     {ok, result()} | {error, dyno_error:error()}.
 run(Code, #{min := Min, max := Max} = Settings, Options) ->
     dyno_bench_sample:promptly(fun() ->

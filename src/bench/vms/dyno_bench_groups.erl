@@ -170,9 +170,7 @@ iterations(#{iterations := Iterations}, _Vms, _Options) ->
 
 %% The time and the value of each epoch, by candidate.
 epochs(Vms, Iterations, Options) ->
-    Epoch = fun(N) ->
-        request(lists:nth(N, Vms), {epoch, map_get(N, Iterations)}, Options)
-    end,
+    Epoch = fun(N) -> request(lists:nth(N, Vms), {epoch, map_get(N, Iterations)}, Options) end,
     Numbers = lists:seq(1, length(Vms)),
     %% The first of a fresh VM is not like the others.
     StartMs = erlang:monotonic_time(millisecond),
@@ -195,30 +193,28 @@ epochs(Vms, Iterations, Options) ->
 
 %% Where they do not decide, those of the first VMs will do.
 extras(Calibration, Options) ->
-    First =
-        case Calibration of
-            none -> [deterministic | maps:get(extras, Options, [])];
-            _ -> []
-        end,
+    Wanted = [deterministic | maps:get(extras, Options, [])],
+    First = [Extra || Extra <- Wanted, Calibration =:= none],
     Deciding =
         case maps:get(metric, Options, time) of
-            messages -> [side_effects];
             whole -> [deterministic, side_effects];
-            Metric -> [deterministic || dyno_bench_metric:kind(Metric) =:= deterministic]
+            Metric -> [dyno_bench_metric:kind(Metric)] -- [rounds]
         end,
     lists:uniq(First ++ Deciding).
 
 values(Epochs, Measured, Options) ->
     {Times, Values} = lists:unzip(Epochs),
-    Value =
-        case kind(Options) of
-            rounds ->
-                dyno_stats:median(Values);
-            _ ->
-                Runs = dyno_bench_extras:values(map_get(metric, Options), Measured),
-                dyno_bench_metric:at_least(dyno_stats:median(Runs))
-        end,
-    #{time_ns => dyno_stats:median(Times), value => Value}.
+    #{
+        time_ns => dyno_stats:median(Times),
+        value =>
+            case kind(Options) of
+                rounds ->
+                    dyno_stats:median(Values);
+                _ ->
+                    Runs = dyno_bench_extras:values(map_get(metric, Options), Measured),
+                    dyno_bench_metric:at_least(dyno_stats:median(Runs))
+            end
+    }.
 
 %% What the groups say, with `Looks` at the verdicts at most; without the empty loop's time.
 result(Looks, Options, [#{candidates := First} | _] = Groups) ->
@@ -236,11 +232,8 @@ result(Looks, Options, [#{candidates := First} | _] = Groups) ->
         heap => maps:get(heap, Options, runtime),
         concurrency => map_get(concurrency, Options),
         candidates => [
-            case Metric of
-                time -> joined(Of, DurationsNs);
-                _ -> (joined(Of, DurationsNs))#{values => OwnValues}
-            end
-         || {Of, OwnValues} <- lists:zip(ByCandidate, Values)
+            maps:merge(joined(Of, DurationsNs), #{values => Own || Metric =/= time})
+         || {Of, Own} <- lists:zip(ByCandidate, Values)
         ],
         pairs => Pairs,
         rounds => length(Groups),
@@ -250,12 +243,7 @@ result(Looks, Options, [#{candidates := First} | _] = Groups) ->
 
 joined([#{measured := First} | _] = Each, DurationsNs) ->
     Measured = [M || #{measured := M} <- Each],
-    Mean = fun(Key) ->
-        case [V || #{Key := V} <- Measured, is_number(V)] of
-            [] -> undefined;
-            Values -> dyno_stats:mean(Values)
-        end
-    end,
+    Mean = fun(Key) -> dyno_stats:mean([V || #{Key := V} <- Measured, is_number(V)]) end,
     First#{
         deterministic => dyno_bench_deterministic:join([D || #{deterministic := D} <- Measured]),
         times_ns := [Ns || #{time_ns := Ns} <- Each],

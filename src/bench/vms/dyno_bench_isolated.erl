@@ -191,7 +191,7 @@ run_one(Mode, Code, #{isolated := Settings} = Options) ->
 -doc "What a recording says of the settings.".
 -spec parameters(settings()) -> #{atom() => term()}.
 parameters(Settings) ->
-    Text = fun(Chars) -> unicode:characters_to_binary(Chars) end,
+    Text = fun unicode:characters_to_binary/1,
     #{
         vms => maps:get(vms, Settings, undefined),
         variants => [
