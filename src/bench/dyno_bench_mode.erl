@@ -189,7 +189,7 @@ joined(#{duration_ms := Ms, candidates := Sampled} = Result, #{duration_ms := Mo
     },
     case Metric of
         time -> Joined;
-        _ -> maps:merge(Joined, maps:with([metric, pairs, decided], Other))
+        _ -> maps:merge(Joined, maps:with([metric, pairs], Other))
     end.
 
 -doc "Measures in a mode.".

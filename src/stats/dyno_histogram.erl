@@ -298,11 +298,7 @@ read_buckets(Counts, Index, Buckets) ->
         Count -> read_buckets(Counts, Index - 1, [{Index, Count} | Buckets])
     end.
 
-total(Buckets) ->
-    total(Buckets, 0).
-
-total([{_, Count} | Buckets], Total) when is_integer(Count) -> total(Buckets, Total + Count);
-total([], Total) -> Total.
+total(Buckets) -> lists:sum([Count || {_, Count} <- Buckets]).
 
 add_buckets([{I, A} | As], [{I, B} | Bs]) -> [{I, A + B} | add_buckets(As, Bs)];
 add_buckets([{I, _} = A | As], [{J, _} | _] = Bs) when I < J -> [A | add_buckets(As, Bs)];

@@ -58,11 +58,9 @@ decided(#{candidates := Candidates, metric := Metric} = Result, Options) ->
         _ ->
             Values = [values(Metric, Candidate) || Candidate <- Candidates],
             Compared = [[dyno_bench_metric:at_least(V) || V <- Of] || Of <- Values],
-            Pairs = dyno_bench_comparison:pairs(Compared, Options),
             Result#{
                 candidates := [C#{values => Of} || {C, Of} <- lists:zip(Candidates, Values)],
-                pairs := Pairs,
-                decided := dyno_bench_comparison:is_decided(Pairs)
+                pairs := dyno_bench_comparison:pairs(Compared, Options)
             }
     end.
 

@@ -130,12 +130,13 @@ counted(#{rounds := Rounds}) -> text("~b rounds", [Rounds]).
 
 duration(Ms) -> dyno_unit:format(Ms * 1.0e6, ~"ns").
 
-undecided(#{decided := true}, _Candidates) ->
-    [];
 undecided(#{pairs := Pairs} = Result, Candidates) ->
     Undecided = [Pair || #{verdict := undecided} = Pair <- Pairs],
     Text = text("~b of ~b comparisons are not decided", [length(Undecided), length(Pairs)]),
-    [{~"undecided", undecided_text(Text, Undecided, Result, Candidates)}].
+    [
+        {~"undecided", undecided_text(Text, Undecided, Result, Candidates)}
+     || Undecided =/= []
+    ].
 
 undecided_text(Text, Undecided, #{fixed := true, rounds := Rounds} = Result, Candidates) when
     not is_map_key(vms, Result)

@@ -79,7 +79,6 @@
     candidates := [candidate()],
     pairs := [dyno_bench_comparison:pair()],
     rounds := non_neg_integer(),
-    decided := boolean(),
     %% How many processes run a code at once.
     concurrency => pos_integer(),
     metric => dyno_bench_metric:name(),
@@ -289,11 +288,6 @@ rounds(Calibrated, StartMs, Prepared) ->
         Measure, ending(Plan, StartMs, Options), dyno_bench_rounds:new(length(Numbers), Options)
     ),
     _ = [dyno_bench_rounds:completed(Last) || Rounds =:= []],
-    Pairs =
-        case Plan of
-            {until_decided, _, _} -> dyno_bench_rounds:pairs(Last);
-            _ -> dyno_bench_rounds:fixed_pairs(Last)
-        end,
     Result = #{
         metric => Metric,
         heap => dyno_bench_heap:of_options(Options),
@@ -304,10 +298,13 @@ rounds(Calibrated, StartMs, Prepared) ->
             }
          || N <- Numbers
         ],
-        pairs => Pairs,
+        pairs =>
+            case Plan of
+                {until_decided, _, _} -> dyno_bench_rounds:pairs(Last);
+                _ -> dyno_bench_rounds:fixed_pairs(Last)
+            end,
         fixed => is_map_key(fixed, Options),
         rounds => length(Rounds),
-        decided => dyno_bench_comparison:is_decided(Pairs),
         status => dyno_bench_rounds:status(Last)
     },
     case Options of

@@ -128,19 +128,17 @@ variation(Values) ->
 result(Rounds, Agreed, Jobs, Options) ->
     Samples = [[map_get(N, Round) || Round <- Rounds] || N <- lists:seq(1, length(Jobs))],
     Times = [[time_ns(Sample, Options) || Sample <- Of] || Of <- Samples],
-    %% Nobody looks before the last sample.
-    Pairs = dyno_bench_comparison:pairs(Times, Options),
     #{
         candidates => [
             candidate(Job, Of, TimesNs, Options)
          || {Job, Of, TimesNs} <- lists:zip3(Jobs, Samples, Times)
         ],
-        pairs => Pairs,
+        %% Nobody looks before the last sample.
+        pairs => dyno_bench_comparison:pairs(Times, Options),
         heap => maps:get(heap, Options, runtime),
         concurrency => map_get(concurrency, Options),
         fixed => true,
         rounds => length(Rounds),
-        decided => dyno_bench_comparison:is_decided(Pairs),
         agreed => Agreed
     }.
 

@@ -88,7 +88,8 @@ measure(#{options := Options} = Context, [Next | Later] = Left, Looks, Calibrati
                 throw:{_, {dyno_error, interrupted}} when Groups =/= [] -> Measured(interrupted)
             end;
         IsOver ->
-            {_, #{decided := IsDecided}} = Complete = Measured(complete),
+            {_, #{pairs := Pairs}} = Complete = Measured(complete),
+            IsDecided = dyno_bench_comparison:is_decided(Pairs),
             case Later of
                 [_ | _] when not IsOver, not IsDecided ->
                     measure(Context, Later, Looks, Calibration, Groups);
@@ -224,7 +225,6 @@ result(Looks, Options, [#{candidates := First} | _] = Groups) ->
      || N <- lists:seq(1, length(First))
     ],
     Values = [[Value || #{value := Value} <- Of] || Of <- ByCandidate],
-    Pairs = dyno_bench_comparison:pairs(Values, Options#{looks => Looks}),
     %% Its share of the time.
     DurationsNs = [Ms * 1_000_000 div length(First) || #{duration_ms := Ms} <- Groups],
     #{
@@ -235,10 +235,9 @@ result(Looks, Options, [#{candidates := First} | _] = Groups) ->
             maps:merge(joined(Of, DurationsNs), #{values => Own || Metric =/= time})
          || {Of, Own} <- lists:zip(ByCandidate, Values)
         ],
-        pairs => Pairs,
+        pairs => dyno_bench_comparison:pairs(Values, Options#{looks => Looks}),
         rounds => length(Groups),
-        vms => length(Groups),
-        decided => dyno_bench_comparison:is_decided(Pairs)
+        vms => length(Groups)
     }.
 
 joined([#{measured := First} | _] = Each, DurationsNs) ->

@@ -137,20 +137,18 @@ samples({Mode, Settings}, Codes, Count, #{isolated := Isolated} = Options) ->
         New = dyno_bench_rounds:new(length(Candidates), Options#{progress => Progress}),
         {Rounds, Last} = dyno_bench_rounds:measure(Measure, {rounds, Count}, New),
         _ = [dyno_bench_rounds:completed(Last) || Rounds =:= []],
-        Pairs = dyno_bench_rounds:fixed_pairs(Last),
         #{
             candidates => [
                 joined([element(1, map_get(N, Round)) || Round <- Rounds])
              || N <- lists:seq(1, length(Candidates))
             ],
-            pairs => Pairs,
+            pairs => dyno_bench_rounds:fixed_pairs(Last),
             heap => maps:get(heap, Options, runtime),
             concurrency => map_get(concurrency, Options),
             rounds => length(Rounds),
             fixed => true,
             vms => length(Rounds),
             status => dyno_bench_rounds:status(Last),
-            decided => dyno_bench_comparison:is_decided(Pairs),
             loop_ns => dyno_stats:median([Ns || Round <- Rounds, _ := {_, Ns} <- Round]),
             duration_ms => erlang:monotonic_time(millisecond) - StartMs
         }
