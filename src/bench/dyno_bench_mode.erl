@@ -3,14 +3,9 @@
 
 -module(dyno_bench_mode).
 -moduledoc """
-The ways to measure codes.
-
-| mode | |
-| --- | --- |
-| `compare` | rounds, until it is decided which code is faster; without a mode |
-| `{continuous, Settings}` | samples of a time: erlperf's way |
-| `{timed, Settings}` | samples of so many iterations |
-| `{squeeze, Settings}` | which concurrency gives the highest throughput; of one code |
+The ways to measure codes: rounds, until it is decided which code is faster (`compare`, without a
+mode); samples of a time, which is erlperf's way, or of so many iterations; or which concurrency
+gives the highest throughput.
 
 No two codes are measured at the same time in any of them. What samples do not tell, deterministic
 metrics, side effects and the profile, is measured after them; a squeeze has only its throughput.

@@ -6,7 +6,7 @@
 %% Options that are given as a map: a list of checks says what is accepted for each key, and the
 %% first value that is not accepted is the error.
 
--export([check/2, known/2, error/3, text/1, name/1, format_error/1]).
+-export([check/2, check/3, known/2, error/3, text/1, name/1, format_error/1]).
 -export_type([check/0, reason/0]).
 
 -type check() :: {Key :: atom(), IsAccepted :: fun((term()) -> boolean()), Accepted :: binary()}.
@@ -27,6 +27,15 @@ check(Checks, Options) ->
     case Refused of
         [] -> ok;
         [Reason | _] -> {error, {?MODULE, Reason}}
+    end.
+
+-doc "The same, and whether each key that the map has is one of these, or of others.".
+-spec check([check()], Others :: [atom()], #{atom() => term()}) ->
+    ok | {error, {?MODULE, reason()}}.
+check(Checks, Others, Options) ->
+    maybe
+        ok ?= known(lists:usort([Key || {Key, _, _} <- Checks] ++ Others), Options),
+        check(Checks, Options)
     end.
 
 -doc "Whether each key that the map has is one of these: a slip would be taken without a word.".

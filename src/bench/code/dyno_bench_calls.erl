@@ -128,8 +128,7 @@ record({M, F, A} = Function, Options) when is_atom(M), is_atom(F), is_integer(A)
     ],
     _ = code:ensure_loaded(M),
     maybe
-        ok ?= dyno_option:known([duration_ms, most], Options),
-        ok ?= dyno_option:check(Checks, Options),
+        ok ?= dyno_option:check(Checks, [], Options),
         true ?= erlang:function_exported(M, F, A),
         {ok, recorded(Function, DurationMs, Most)}
     else

@@ -127,10 +127,8 @@ checked(Options) ->
         {interval_ms, IsFrom(10), ~"an integer from 10"},
         {kept, IsFrom(1), ~"a positive integer"}
     ],
-    Known = [code, cookie, timeout_ms, limit_ms, handler | [Key || {Key, _, _} <- Checks]],
     maybe
-        ok ?= dyno_option:known(Known, Options),
-        ok ?= dyno_option:check(Checks, Options),
+        ok ?= dyno_option:check(Checks, [code, cookie, timeout_ms, limit_ms, handler], Options),
         readable(Options)
     end.
 

@@ -21,29 +21,20 @@
     %% dyno_bench_plan.
     budget_ms := pos_integer(),
     limit_ms := pos_integer() | infinity,
-    %% Told before a round.
-    progress => fun((dyno_bench_rounds:progress()) -> term()),
     threshold := float(),
     level := float(),
     %% The longest that one epoch may take.
     timeout_ms := pos_integer(),
-    seed => integer(),
     check => check(),
-    %% What decides; time.
-    metric => dyno_bench_metric:name(),
-    %% Also what the codes make other processes do; also which functions take the time.
-    extras => [side_effects | profile],
     %% So many iterations and rounds, instead of as many as are needed.
     fixed => dyno_bench_mode:settings(),
-    %% The least size of the workers' heap, instead of one that is drawn each round.
-    heap => dyno_bench_worker:heap(),
-    %% Each code in VMs of its own; others see to that.
-    isolated => dyno_bench_isolated:settings(),
     %% In the names of its modules.
     run => pos_integer(),
     %% Of the first code, in errors; 1.
     number => pos_integer(),
-    compiler => dyno_bench_code:compiler()
+    compiler => dyno_bench_code:compiler(),
+    %% And what else dyno_bench:options/0 has.
+    _ => _
 }.
 
 -doc "Judges what one call of each code returned, before anything is measured.".

@@ -3,21 +3,7 @@
 
 -module(dyno_bench_metric).
 -moduledoc """
-The quantities that can decide a comparison.
-
-| metric | for each call | from |
-| --- | --- | --- |
-| `time` | wall-clock time, less what other programs took | every round |
-| `wall` | wall-clock time | every round |
-| `cpu` | the thread's CPU time; needs the NIF of `m:dyno_clock` | every round |
-| `gc` | collections of the worker's garbage | every round |
-| `memory` | the worker's memory at the end of an epoch, in bytes: not for a call | every round |
-| `reductions` | reductions | deterministic runs |
-| `words` | words allocated | deterministic runs |
-| `messages` | messages, the worker's and those of the processes that it makes work | side effects |
-| `whole` | reductions, the worker's and those of the processes that it makes work | side effects |
-
-Those of deterministic runs do not depend on the machine: a difference of 0.1 % counts.
+The quantities that can decide a comparison; doc/bench.md says what each is.
 """.
 
 -export([names/0, kind/1, unit/1, title/1, threshold/1, is_time/1]).

@@ -144,11 +144,7 @@ checked(#{max_concurrency := Max} = Options) ->
         {timeout_ms, IsPositive, ~"a positive integer"},
         {state, fun(State) -> lists:member(State, [running, paused]) end, ~"running or paused"}
     ],
-    Known = [code, number, compiler, heap | [Key || {Key, _, _} <- Checks]],
-    maybe
-        ok ?= dyno_option:known(Known, Options),
-        dyno_option:check(Checks, Options)
-    end.
+    dyno_option:check(Checks, [code, number, compiler, heap], Options).
 
 in_code({error, Error}, #{number := Number}) -> {error, dyno_bench_code:in_code(Number, Error)};
 in_code(Result, _Options) -> Result.

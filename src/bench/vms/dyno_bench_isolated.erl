@@ -58,17 +58,12 @@ check(Settings) ->
     IsCount = fun(Vms) -> is_integer(Vms) andalso Vms >= 1 andalso Vms =< 1000 end,
     Labels = [maps:get(label, V, ~"") || V <- maps:get(variants, Settings, [])],
     AllDiffer = fun(_) -> length(lists:usort(Labels)) =:= length(Labels) end,
-    maybe
-        ok ?= dyno_option:known([vms, variants, code_paths, modules, progress], Settings),
-        dyno_option:check(
-            [
-                {vms, IsCount, ~"an integer from 1 to 1000"},
-                {variants, fun(Variants) -> Variants =/= [] end, ~"a list of at least one"},
-                {variants, AllDiffer, ~"a label of its own for each"}
-            ],
-            Settings
-        )
-    end.
+    Checks = [
+        {vms, IsCount, ~"an integer from 1 to 1000"},
+        {variants, fun(Variants) -> Variants =/= [] end, ~"a list of at least one"},
+        {variants, AllDiffer, ~"a label of its own for each"}
+    ],
+    dyno_option:check(Checks, [code_paths, modules, progress], Settings).
 
 -doc "Each of these variants in each of those.".
 -spec cross([variant(), ...], [variant(), ...]) -> [variant(), ...].
