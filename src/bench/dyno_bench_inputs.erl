@@ -91,14 +91,14 @@ plan_any(Codes, Inputs) ->
 
 named({Name, Callable}) when is_integer(Name) -> {ok, {integer_to_binary(Name), Callable}};
 named({Name, Callable}) when is_atom(Name) -> {ok, {atom_to_binary(Name), Callable}};
-named({<<_, _/binary>> = Name, Callable}) -> {ok, {Name, Callable}};
-named({[_ | _] = Name, _} = Input) ->
-    case io_lib:char_list(Name) of
-        true -> {ok, setelement(1, Input, unicode:characters_to_binary(Name))};
-        false -> {error, {?MODULE, {bad_input, Input}}}
-    end;
 named(Input) ->
-    {error, {?MODULE, {bad_input, Input}}}.
+    maybe
+        {Name, Callable} ?= Input,
+        {ok, <<_, _/binary>> = Text} ?= dyno_bench_code:text(Name),
+        {ok, {Text, Callable}}
+    else
+        _ -> {error, {?MODULE, {bad_input, Input}}}
+    end.
 
 %% A code that takes nothing would take the same time for each input.
 takes_input({Number, #{init := _}}) ->

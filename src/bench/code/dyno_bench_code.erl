@@ -24,7 +24,7 @@ the compiler can't leave the work out because nobody wants its result. Where it 
 result out beforehand, `constant` says so.
 """.
 
--export([read/1, read/2, read_value/1, as_map/1, label/1, takes_argument/1]).
+-export([read/1, read/2, read_value/1, as_map/1, label/1, text/1, takes_argument/1]).
 -export([compile/3, compile_for/3, source/1]).
 -export([load/3, load_value/3]).
 -export([in_code/2, format_error/1, fault/1]).
@@ -98,8 +98,8 @@ hold what can't be written in source: funs and the arguments of calls.
     | {costly_compilation, Text :: binary()}.
 
 -doc """
-Where code is read and compiled: a node without a compiler, or in which nothing of Elixir shall stay,
-has another one do it.
+Where code is read and compiled: a node without a compiler has another one do it, and so nothing of
+Elixir stays there.
 """.
 -type compiler() :: here | node().
 
@@ -156,7 +156,7 @@ parts(#{runner := _} = Code) ->
     maybe
         [] ?= maps:keys(Code) -- [label | ?PARTS],
         {ok, Parts} ?= dyno_error:each(Read, Callables),
-        Texts = #{Name => Text || {Name, Of} <- Callables, {ok, Text} <- [source_text(Of)]},
+        Texts = #{Name => Text || {Name, Of} <- Callables, {ok, Text} <- [text(Of)]},
         {ok, (maps:from_list(Parts))#{label => label(Code), texts => Texts}}
     else
         [Unknown | _] -> {error, {?MODULE, {unknown_part, Unknown}}};
@@ -167,15 +167,17 @@ parts(Code) when is_map(Code) ->
 parts(Callable) ->
     parts(#{runner => Callable}).
 
-source_text(Text) when is_binary(Text) ->
+-doc "A text, which may be a list of characters.".
+-spec text(term()) -> {ok, binary()} | error.
+text(Text) when is_binary(Text) ->
     {ok, Text};
-source_text([_ | _] = List) ->
+text([_ | _] = List) ->
     case io_lib:char_list(List) of
         true -> {ok, unicode:characters_to_binary(List)};
-        false -> none
+        false -> error
     end;
-source_text(_NoText) ->
-    none.
+text(_NoText) ->
+    error.
 
 -doc "A code in the form that has room for more parts.".
 -spec as_map(code()) -> #{runner := callable(), _ => _}.
@@ -191,9 +193,9 @@ label(#{runner := Runner}) ->
 label({elixir, Text}) when is_binary(Text) ->
     label(Text);
 label(Callable) ->
-    case source_text(Callable) of
+    case text(Callable) of
         {ok, Text} -> dyno_recording_check:text(string:trim(Text));
-        none -> dyno_recording_check:text(io_lib:format("~0tp", [Callable]))
+        error -> dyno_recording_check:text(io_lib:format("~0tp", [Callable]))
     end.
 
 part(Name, {elixir, Text}) when is_binary(Text) ->
@@ -202,9 +204,9 @@ part(_Name, Fun) when is_function(Fun) ->
     {arity, Arity} = erlang:fun_info(Fun, arity),
     {ok, {function, Arity, Fun}};
 part(Name, Callable) ->
-    case source_text(Callable) of
+    case text(Callable) of
         {ok, Text} -> text_part(Name, Text, fun dyno_bench_source:read/2);
-        none -> calls_part(Name, Callable)
+        error -> calls_part(Name, Callable)
     end.
 
 text_part(Name, Text, _Read) when byte_size(Text) > ?MAX_BYTES ->
@@ -227,24 +229,22 @@ is_call({M, F, A}) -> is_atom(M) andalso is_atom(F) andalso is_list(A);
 is_call(_) -> false.
 
 %% What a part takes must come from another.
-check(#{runner := Runner} = Parsed) ->
-    Checks = [
-        {arity(Runner) > 0, runner, init_runner},
-        {arity(maps:get(init_runner, Parsed, none)) > 0, init_runner, init},
-        {arity(maps:get(done, Parsed, none)) > 0, done, init}
+check(Parsed) ->
+    Parts = [
+        {Name, arity(Part), Most, Needed}
+     || {Name, Most, Needed} <- [
+            {runner, {2, ~"0, 1 or 2"}, init_runner}, {init, {0, ~"0"}, none},
+            {init_runner, {1, ~"0 or 1"}, init}, {done, {1, ~"0 or 1"}, init}
+        ],
+        #{Name := Part} <- [Parsed]
     ],
     TooMany = [
-        {arity, Name, arity(map_get(Name, Parsed)), Accepted}
-     || {Name, Max, Accepted} <- [
-            {runner, 2, ~"0, 1 or 2"}, {init, 0, ~"0"}, {init_runner, 1, ~"0 or 1"},
-            {done, 1, ~"0 or 1"}
-        ],
-        is_map_key(Name, Parsed),
-        arity(map_get(Name, Parsed)) > Max
+        {arity, Name, Arity, Accepted}
+     || {Name, Arity, {Most, Accepted}, _} <- Parts, Arity > Most
     ],
     Needs = [
         {needs, Name, Needed}
-     || {true, Name, Needed} <- Checks, not is_map_key(Needed, Parsed)
+     || {Name, Arity, _, Needed} <- Parts, Arity > 0, not is_map_key(Needed, Parsed)
     ],
     case TooMany ++ Needs of
         [] -> {ok, Parsed};
@@ -256,7 +256,6 @@ check(#{runner := Runner} = Parsed) ->
 takes_argument(#{runner := Runner}) ->
     arity(Runner) > 0.
 
-arity(none) -> 0;
 arity({forms, Arity, _}) -> Arity;
 arity({function, Arity, _}) -> Arity;
 arity({calls, _}) -> 0.

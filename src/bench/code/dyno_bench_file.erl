@@ -277,13 +277,8 @@ pairs(_Codes) ->
     [].
 
 text(Text) when is_atom(Text) -> {ok, atom_to_binary(Text)};
-text(<<_, _/binary>> = Text) -> {ok, Text};
-text([_ | _] = Text) ->
-    case io_lib:char_list(Text) of
-        true -> {ok, unicode:characters_to_binary(Text)};
-        false -> error
-    end;
-text(_) -> error.
+text(<<>>) -> error;
+text(Text) -> dyno_bench_code:text(Text).
 
 measurements(Group, #{codes := Pairs} = Case, File) ->
     Codes = [labelled(Label, Code) || {Label, Code} <- pairs(Pairs)],

@@ -40,10 +40,7 @@ measure(Extras, #{iterate := Iterate} = Subject, Candidate) ->
     ).
 
 extra({side_effects, Runs}, Subject, Candidate) ->
-    case dyno_bench_side_effects:measure(Subject, Runs) of
-        {ok, SideEffects} -> Candidate#{side_effects => SideEffects};
-        {error, overrun} -> Candidate#{side_effects => overrun}
-    end;
+    Candidate#{side_effects => dyno_bench_side_effects:measure(Subject, Runs)};
 extra(profile, Subject, #{times_ns := Times, iterations := Iterations} = Candidate) ->
     Ns = max(1, round(dyno_stats:median(Times) * Iterations)),
     Candidate#{profile => dyno_bench_profile:measure({Subject, Ns})}.

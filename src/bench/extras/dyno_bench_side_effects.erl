@@ -70,7 +70,7 @@
 -define(SETTLE_MS, 500).
 
 -doc "Measures; `overrun` where the messages are too large to be traced.".
--spec measure(subject(), Runs :: pos_integer()) -> {ok, t()} | {error, overrun}.
+-spec measure(subject(), Runs :: pos_integer()) -> t() | overrun.
 measure(#{worker := Worker} = Subject, Runs) ->
     {Pid, _} = Tracer = dyno_bench_side_effects_tracer:start(self()),
     Session = trace:session_create(?MODULE, Pid, []),
@@ -81,9 +81,11 @@ measure(#{worker := Worker} = Subject, Runs) ->
             _ = trace:session_destroy(Session),
             dyno_bench_side_effects_tracer:stop(Tracer)
         end,
-    maybe
-        {ok, N, #{processes := Seen} = Counts} ?= Traced,
-        {ok, counted(Subject, Runs, {N, Counts, maps:keys(Seen) -- [Worker]})}
+    case Traced of
+        {ok, N, #{seen := Seen} = Counts} ->
+            counted(Subject, Runs, {N, Counts, maps:keys(Seen) -- [Worker]});
+        {error, overrun} ->
+            overrun
     end.
 
 %% With a trace
@@ -96,8 +98,8 @@ traced({Session, _, #{worker := Worker}} = Of) ->
         %% reasons.
         N = max(1, min(?TRACED, ?TRACE_MS * 1_000_000 div max(1, Ns))),
         {ok, Members} ?= grown(?PASSES, N, First, [Worker], Of),
-        {ok, _, #{processes := Seen} = Counts} ?= pass(N, Of),
-        {ok, N, Counts#{processes := maps:filter(fun(P, S) -> takes_part(P, S, Members) end, Seen)}}
+        {ok, _, #{seen := Seen} = Counts} ?= pass(N, Of),
+        {ok, N, Counts#{seen := maps:filter(fun(P, S) -> takes_part(P, S, Members) end, Seen)}}
     end.
 
 %% Those that were spawned in this pass, and the members.
@@ -105,7 +107,7 @@ takes_part(_, #{born := _}, _) -> true;
 takes_part(_, #{received := N}, _) when N > 0 -> true;
 takes_part(Pid, _, Members) -> lists:member(Pid, Members).
 
-grown(Left, N, #{processes := Seen}, Members, {Session, _, _} = Of) ->
+grown(Left, N, #{seen := Seen}, Members, {Session, _, _} = Of) ->
     case [P || P <- maps:keys(Seen) -- Members, is_process_alive(P), P =/= self()] of
         [_ | _] = New when Left > 0 ->
             trace_too(Session, New),
@@ -149,7 +151,7 @@ wait(Ms) ->
 %% Without
 
 counted(#{worker := Worker, iterate := Iterate, iterations := Epoch} = Subject, Count, Traced) ->
-    {TracedN, #{processes := Seen} = Counts, Members} = Traced,
+    {TracedN, #{seen := Seen} = Counts, Members} = Traced,
     N = max(TracedN, Epoch),
     Alive = [P || P <- Members, is_process_alive(P)],
     Run = fun() -> difference(fun() -> Iterate(N) end, Alive) end,

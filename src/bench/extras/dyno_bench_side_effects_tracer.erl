@@ -24,8 +24,9 @@
     ended => true
 }.
 
--opaque t() :: #{
-    %% The processes that drive the measurement: what goes to them does not count.
+-doc "What was counted.".
+-type t() :: #{
+    %% The process that drives the measurement: what goes to them does not count.
     driver := pid(),
     seen := #{pid() => seen()},
     %% Messages to ports and other nodes.
@@ -59,12 +60,7 @@ loop(State) ->
 
 -doc "What the tracer has counted since it was last read, all trace messages included.".
 -spec await(trace:session(), pid(), reference()) ->
-    {ok, #{
-        processes := #{pid() => seen()},
-        ports := non_neg_integer(),
-        remote := non_neg_integer()
-    }}
-    | {error, overrun}.
+    {ok, t()} | {error, overrun}.
 await(Session, Tracer, Monitor) ->
     Delivered = trace:delivered(Session, all),
     receive
@@ -73,8 +69,8 @@ await(Session, Tracer, Monitor) ->
     Ref = make_ref(),
     Tracer ! {read, self(), Ref},
     receive
-        {Ref, #{seen := Seen, ports := Ports, remote := Remote}} ->
-            {ok, #{processes => Seen, ports => Ports, remote => Remote}};
+        {Ref, Counts} ->
+            {ok, Counts};
         {'DOWN', Monitor, process, Tracer, _} ->
             {error, overrun}
     end.

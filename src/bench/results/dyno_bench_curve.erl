@@ -91,24 +91,20 @@ levels(Best, Throughput, Steps) ->
 %% The first concurrency was compared with none.
 item(Workers, {Samples, Throughput}, Best, Steps) ->
     Factor = Throughput / dyno_stats:median(Samples),
-    Step = maps:merge(
-        #{against => undefined, ratio => undefined, low => undefined, high => undefined},
-        case Steps of
-            [#{verdict := Verdict} = Compared] -> Compared#{verdict := atom_to_binary(Verdict)};
-            [] -> #{verdict => undefined}
-        end
-    ),
-    Shown =
-        case Workers of
-            Best -> Step#{verdict := ~"best"};
-            _ -> Step
-        end,
     Interval =
         case dyno_stats_interval:median(Samples, ?LEVEL) of
             {ok, {Low, High, _}} -> {Low * Factor, High * Factor};
             {error, too_few} -> {undefined, undefined}
         end,
-    Shown#{
+    Verdict =
+        case Steps of
+            _ when Workers =:= Best -> ~"best";
+            [#{verdict := Of}] -> atom_to_binary(Of);
+            [] -> undefined
+        end,
+    [Compared | _] = Steps ++ [maps:from_keys([against, ratio, low, high], undefined)],
+    Compared#{
+        verdict => Verdict,
         workers => Workers,
         throughput => Throughput,
         interval => Interval,

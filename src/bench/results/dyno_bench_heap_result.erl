@@ -83,23 +83,15 @@ warnings(Labels, #{heap := runtime, candidates := Candidates} = Result) ->
             lists:zip(Labels, Candidates),
         Count * ?COLLECTION_NS > ?THRESHOLD * dyno_stats:median(TimesNs)
     ],
-    case {Collected, dyno_bench_metric:is_time(maps:get(metric, Result, time))} of
-        {[_ | _], true} ->
-            Counts = [
-                [Label, " ", dyno_unit:format(Count, ~"1")]
-             || {Label, Count} <- Collected
-            ],
-            [
-                {~"heap",
-                    text("collections are in the times (~ts a call), as many as the heap that the "
-                        "process came to have makes them; without -d, -s, -l, -r and -i it is "
-                        "drawn anew each round, with --heap WORDS it is fixed", [
-                        lists:join(", ", Counts)
-                    ])}
-            ];
-        _ ->
-            []
-    end;
+    Counts = [[Label, " ", dyno_unit:format(Count, ~"1")] || {Label, Count} <- Collected],
+    IsTime = dyno_bench_metric:is_time(maps:get(metric, Result, time)),
+    [
+        {~"heap",
+            text("collections are in the times (~ts a call), as many as the heap that the process "
+                "came to have makes them; without -d, -s, -l, -r and -i it is drawn anew each "
+                "round, with --heap WORDS it is fixed", [lists:join(", ", Counts)])}
+     || Counts =/= [], IsTime
+    ];
 warnings(_Labels, _Result) ->
     [].
 

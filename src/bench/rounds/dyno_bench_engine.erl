@@ -183,10 +183,10 @@ So many iterations of the only code, in each of its workers; the time of one, an
 decides, where that is one of epochs.
 """.
 -spec epochs(pos_integer(), dyno_bench_prepared:t()) ->
-    {TimeNs :: float(), Value :: float(), [dyno_bench_worker:epoch(), ...]}.
+    {{TimeNs :: float(), Value :: float()}, [dyno_bench_worker:epoch(), ...]}.
 epochs(Iterations, Prepared) ->
     Epochs = dyno_bench_prepared:epochs(1, Iterations, Prepared),
-    {float(time_ns(Epochs)), float(value(1, Epochs, Prepared)), Epochs}.
+    {{float(time_ns(Epochs)), float(value(1, Epochs, Prepared))}, Epochs}.
 
 -doc "What the empty loop takes, an iteration of one worker.".
 -spec loop_ns(dyno_bench_prepared:t()) -> float() | undefined.

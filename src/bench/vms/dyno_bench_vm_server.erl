@@ -90,8 +90,8 @@ serve(Prepared, Iterations, Epochs) ->
             From ! {Ref, dyno_bench_engine:iterations(Prepared)},
             serve(Prepared, Iterations, Epochs);
         {Ref, From, {epoch, N}} ->
-            {TimeNs, Value, New} = dyno_bench_engine:epochs(N, Prepared),
-            From ! {Ref, {TimeNs, Value}},
+            {Times, New} = dyno_bench_engine:epochs(N, Prepared),
+            From ! {Ref, Times},
             serve(Prepared, N, New ++ Epochs);
         {Ref, From, result} ->
             From ! {Ref, dyno_bench_prepared:result(1, Prepared)},
