@@ -84,7 +84,6 @@ Each is a run of the recording, with the identifier `CASE`, or `CASE/INPUT`.
 -type place() :: {file:filename(), pos_integer()}.
 
 -define(OPTIONS, [concurrency, threshold]).
--define(KEYS, [name, codes, inputs, setup, teardown, check | ?OPTIONS]).
 %% As many as can be compared.
 -define(MAX_CODES, 20).
 
@@ -205,19 +204,16 @@ cases(Cases, File) ->
         {error, _} = Error -> Error
     end.
 
-one(#{name := Name, codes := _} = Case, Number, File) ->
+one(#{name := Name, codes := Codes} = Case, Number, File) ->
     case text(Name) of
         {ok, Group} ->
-            Problems = [
-                Problem
-             || {Key, Check} <- checks(),
-                #{Key := Value} <- [Case],
-                Problem <- Check(Value, Case)
-            ],
-            Unknown = [io_lib:format("there is no key ~0tp", [K]) || K <- maps:keys(Case) -- ?KEYS],
-            case Unknown ++ Problems ++ option_problems(maps:with(?OPTIONS, Case)) of
-                [] -> measurements(Group, Case, File);
-                [Problem | _] -> bad(File, Group, Problem)
+            maybe
+                [] ?= codes_problems(pairs(Codes)),
+                ok ?= dyno_option:check(checks(Case), [name, codes], Case),
+                measurements(Group, Case, File)
+            else
+                [Problem | _] -> bad(File, Group, Problem);
+                {error, Error} -> bad(File, Group, dyno_error:format(Error))
             end;
         error ->
             bad(File, Number, "its name is no text")
@@ -227,44 +223,28 @@ one(#{name := _}, Number, File) ->
 one(_Case, Number, File) ->
     bad(File, Number, "it is no map with a name and codes").
 
-checks() ->
+checks(Case) ->
+    {Arity, Accepted} =
+        case Case of
+            #{inputs := _} -> {1, ~"a function of arity 1, which takes the input,"};
+            #{} -> {0, ~"a function of arity 0, because there are no inputs,"}
+        end,
     [
-        {codes, fun codes_problem/2},
-        {inputs, fun
-            ([_ | _], _) -> [];
-            (_, _) -> ["inputs is no list of at least one"]
-        end},
-        {setup, fun setup_problem/2},
-        {teardown, fun(F, Case) ->
-            ["teardown is no function of arity 1" || not is_function(F, 1)] ++
-                ["there is a teardown, but no setup" || not is_map_key(setup, Case)]
-        end},
-        {check, fun(C, _) ->
-            ["check is neither same nor a function of arity 2" || C =/= same, not is_function(C, 2)]
-        end}
+        {inputs, fun(I) -> is_list(I) andalso I =/= [] end, ~"a list of at least one"},
+        {setup, fun(F) -> is_function(F, Arity) end, Accepted},
+        {teardown, fun(F) -> is_function(F, 1) end, ~"a function of arity 1"},
+        {teardown, fun(_) -> is_map_key(setup, Case) end, ~"none without a setup"},
+        {check, fun(C) -> C =:= same orelse is_function(C, 2) end,
+            ~"same, or a function of arity 2,"}
+        | [Check || {Key, _, _} = Check <- dyno_bench_engine:checks(), lists:member(Key, ?OPTIONS)]
     ].
 
-option_problems(Options) ->
-    case dyno_option:check(dyno_bench_engine:checks(), Options) of
-        ok -> [];
-        {error, Error} -> [dyno_error:format(Error)]
-    end.
-
-setup_problem(Setup, #{inputs := _}) ->
-    ["setup is no function of arity 1: it takes the input" || not is_function(Setup, 1)];
-setup_problem(Setup, _Case) ->
-    ["setup is no function of arity 0: there are no inputs" || not is_function(Setup, 0)].
-
-codes_problem(Codes, _Case) ->
-    Pairs = pairs(Codes),
-    Bad = [L || {L, _} <- Pairs, text(L) =:= error],
-    case {length(Pairs), Bad} of
-        {0, _} -> ["codes is no map from labels to codes, and no list of such pairs"];
-        {N, _} when N > ?MAX_CODES ->
-            [io_lib:format("~b codes; at most ~b can be compared", [N, ?MAX_CODES])];
-        {_, [Label | _]} -> [io_lib:format("the label ~0tp is no text", [Label])];
-        {_, []} -> []
-    end.
+codes_problems([]) ->
+    ["codes is no map from labels to codes, and no list of such pairs"];
+codes_problems(Pairs) when length(Pairs) > ?MAX_CODES ->
+    [io_lib:format("~b codes; at most ~b can be compared", [length(Pairs), ?MAX_CODES])];
+codes_problems(Pairs) ->
+    [io_lib:format("the label ~0tp is no text", [L]) || {L, _} <- Pairs, text(L) =:= error].
 
 pairs(Codes) when is_map(Codes) ->
     lists:sort(maps:to_list(Codes));

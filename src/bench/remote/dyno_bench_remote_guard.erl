@@ -68,11 +68,10 @@ handle_cast(_Request, State) ->
 handle_info({'DOWN', _, process, Caller, _}, #{caller := Caller} = State) ->
     {stop, normal, wound_down(State)};
 handle_info({'DOWN', _, process, Pid, Reason}, #{measurers := Measurers} = State) ->
-    case {Measurers, Reason} of
-        {#{Pid := _}, normal} -> {noreply, State#{measurers := maps:remove(Pid, Measurers)}};
-        {#{Pid := _}, _} ->
-            give_up({measurer_died, Reason}, State#{measurers := maps:remove(Pid, Measurers)});
-        {#{}, _} -> {noreply, State}
+    Others = State#{measurers := maps:remove(Pid, Measurers)},
+    case Reason of
+        normal -> {noreply, Others};
+        _ -> give_up({measurer_died, Reason}, Others)
     end;
 handle_info(dyno_interrupt, #{measurers := Measurers} = State) ->
     _ = [Pid ! dyno_interrupt || Pid := _ <- Measurers],
@@ -130,16 +129,14 @@ workers(Pid) ->
     end.
 
 %% A job's module is unloaded by its slot's allocator, a moment after the job's end.
-without_jobs(_Before, 0) ->
-    ok;
 without_jobs(Before, Tries) ->
     case jobs() -- Before of
-        [] ->
-            ok;
-        [_ | _] ->
+        [_ | _] when Tries > 0 ->
             receive
             after 10 -> without_jobs(Before, Tries - 1)
-            end
+            end;
+        _ ->
+            ok
     end.
 
 jobs() ->

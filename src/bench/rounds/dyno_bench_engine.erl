@@ -336,19 +336,16 @@ ending({fixed, Rounds}, StartMs, Options) ->
 
 %% What is compared in a round.
 value(Number, Epochs, Prepared) ->
-    case dyno_bench_prepared:options(Prepared) of
-        #{metric := Metric} when
-            Metric =:= wall; Metric =:= cpu; Metric =:= gc; Metric =:= memory
-        ->
-            case dyno_bench_metric:value(Metric, Epochs) of
-                undefined ->
-                    #{label := Label} = dyno_bench_prepared:description(Number, Prepared),
-                    dyno_error:fail({?MODULE, {no_metric, Metric, Label}});
-                Value ->
-                    Value
-            end;
-        #{} ->
-            time_ns(Epochs)
+    Metric = maps:get(metric, dyno_bench_prepared:options(Prepared), time),
+    IsOfEpochs = lists:member(Metric, [wall, cpu, gc, memory]),
+    case IsOfEpochs andalso dyno_bench_metric:value(Metric, Epochs) of
+        false ->
+            time_ns(Epochs);
+        undefined ->
+            #{label := Label} = dyno_bench_prepared:description(Number, Prepared),
+            dyno_error:fail({?MODULE, {no_metric, Metric, Label}});
+        Value ->
+            Value
     end.
 
 measured(Number, Iterations, Rounds, Prepared) ->

@@ -29,7 +29,7 @@
 -spec acquire_job() -> {ok, module()} | {error, {?MODULE, reason()}}.
 acquire_job() ->
     case acquire(jobs) of
-        {ok, _Allocator, Name, _Number} -> {ok, Name};
+        {ok, _Slot, Name} -> {ok, Name};
         none -> {error, {?MODULE, {too_many_jobs, ?JOBS}}}
     end.
 
@@ -37,7 +37,7 @@ acquire_job() ->
 -spec acquire_run() -> {ok, slot()} | {error, {?MODULE, reason()}}.
 acquire_run() ->
     case acquire(runs) of
-        {ok, Allocator, _Name, Number} -> {ok, {Allocator, Number}};
+        {ok, Slot, _Name} -> {ok, Slot};
         none -> {error, {?MODULE, {too_many_runs, ?RUNS}}}
     end.
 
@@ -61,11 +61,11 @@ waiting for the lock: then `Interrupted` is called, which throws.
 -spec exclusively(fun(() -> Value), Interrupted :: fun(() -> term())) -> Value.
 exclusively(Fun, Interrupted) ->
     case acquire(lock) of
-        {ok, Allocator, _Name, Number} ->
+        {ok, Slot, _Name} ->
             try
                 Fun()
             after
-                release({Allocator, Number})
+                release(Slot)
             end;
         none ->
             Ref = monitor(process, ?LOCK),
@@ -92,7 +92,7 @@ acquire(Kind) ->
     receive
         {Allocator, acquired, Name, Number} ->
             true = demonitor(Ref, [flush]),
-            {ok, Allocator, Name, Number};
+            {ok, {Allocator, Number}, Name};
         {'DOWN', Ref, process, Allocator, _} ->
             none
     end.
@@ -131,15 +131,8 @@ modules(jobs, Name, _Number) ->
 modules(lock, _Name, _Number) ->
     [];
 modules(runs, _Name, Number) ->
-    Prefixes = [
-        lists:flatten(io_lib:format("dyno_bench_~s_~b_", [Kind, Number])) || Kind <- [loop, input]
-    ],
-    [
-        Module
-     || Module <- erlang:loaded(),
-        Prefix <- Prefixes,
-        lists:prefix(Prefix, atom_to_list(Module))
-    ].
+    Pattern = io_lib:format("^dyno_bench_(loop|input)_~b_", [Number]),
+    [M || M <- erlang:loaded(), re:run(atom_to_list(M), Pattern, [unicode]) =/= nomatch].
 
 -spec format_error(reason()) -> unicode:chardata().
 format_error({too_many_jobs, Max}) ->
