@@ -11,7 +11,7 @@
 -export([plan/2, plan_any/2, measure/2, document/3]).
 %% In a VM that has one of the codes: see dyno_bench_vm_server
 -export([serve/4]).
--export([in_input/2, in_run/2]).
+-export([in_run/2]).
 -export([format_error/1, fault/1]).
 -export_type([input/0, measurement/0, outcome/0, reason/0]).
 
@@ -126,8 +126,10 @@ value({Module, How}, Name, Callable, Evaluate) ->
             attempt({<<"the input ", Name/binary>>, none}, Evaluate, fun() ->
                 Module:loop(1, Constants, undefined)
             end);
+        {error, {dyno_error, interrupted}} = Interrupted ->
+            Interrupted;
         {error, Error} ->
-            {error, in_input(Name, Error)}
+            {error, {?MODULE, {input, Name, Error}}}
     end.
 
 attempt({Label, Stage}, Evaluate, Fun) ->
@@ -239,11 +241,6 @@ compare(#{codes := Codes} = Measurement, Taken, Value, {Options, Run}) ->
 
 own(Measurement, Options) ->
     maps:merge(Options, maps:get(options, Measurement, #{})).
-
--doc "The error of what gives an input's value: it says which.".
--spec in_input(Name :: term(), dyno_error:error()) -> dyno_error:error().
-in_input(_Name, {dyno_error, interrupted} = Error) -> Error;
-in_input(Name, Error) -> {?MODULE, {input, Name, Error}}.
 
 -doc "The error of one of several measurements: it says which.".
 -spec in_run(#{id := binary(), _ => _}, dyno_error:error()) -> dyno_error:error().

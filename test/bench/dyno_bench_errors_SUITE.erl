@@ -27,13 +27,13 @@ sentences(_Config) ->
         {caller, "the job has ended", {dyno_bench_job, ended}},
         {caller, "x.*more than 2 GB", {dyno_bench_code, {costly_compilation, ~"x"}}},
         {code, "^code 2: x: had not ended", dyno_bench_code:in_code(2, Endless)},
-        {code, "^the input n: x: had not", dyno_bench_inputs:in_input(~"n", Endless)},
+        {code, "^the input n: x: had not", {dyno_bench_inputs, {input, ~"n", Endless}}},
         {code, "^with n: x: had not ended",
             dyno_bench_inputs:in_run(#{id => ~"n", input => 1}, Endless)},
         {code, "^f.erl:7: x: had not", {dyno_bench_file, {at, {"f.erl", 7}, Endless}}},
         {dyno, "Elixir is not installed", {dyno_bench_elixir, no_elixir}},
         {dyno, "Elixir's compiler failed: badarg", {dyno_bench_elixir, {elixir_raised, badarg}}},
-        {caller, "not compiled after 5 ms", {dyno_bench_elixir, {endless, ~"x", 5}}},
+        {caller, "not compiled after 5 ms", {dyno_bench_code, {endless_compilation, ~"x", 5}}},
         {caller, "has no compiler", {dyno_bench_vm_server, no_compiler}},
         {dyno, "died: killed", {dyno_bench_vm_server, {server_died, killed}}},
         {code, "look whether the code ends it", {dyno_bench_vm, {vm_died, noconnection}}},
@@ -113,7 +113,6 @@ interrupted(_Config) ->
     Interrupted = {dyno_error, interrupted},
     ?assertEqual(Interrupted, dyno_bench_failure:error(~"x", run, interrupted)),
     ?assertEqual(Interrupted, dyno_bench_code:in_code(1, Interrupted)),
-    ?assertEqual(Interrupted, dyno_bench_inputs:in_input(~"n", Interrupted)),
     ?assertEqual(Interrupted, dyno_bench_inputs:in_run(#{id => ~"n", input => 1}, Interrupted)),
     ?assertEqual(130, dyno_error:exit_status(Interrupted)).
 

@@ -171,7 +171,6 @@ set_concurrency(Cluster, Node, Count) ->
 
 %% Its process
 
--doc false.
 -spec init(options()) -> {ok, state(), {continue, begun}} | {stop, {shutdown, dyno_error:error()}}.
 init(#{nodes := Nodes} = Options) ->
     _ = process_flag(trap_exit, true),
@@ -236,7 +235,6 @@ ready([Node | Rest], #{members := Members, options := #{timeout_ms := TimeoutMs}
         {error, {?MODULE, {in_node, Node, Endless}}}
     end.
 
--doc false.
 -spec handle_continue(begun, state()) -> {noreply, state()}.
 handle_continue(begun, State) ->
     %% Half an interval after the nodes' own reports are due: each interval has one.
@@ -248,7 +246,6 @@ next_tick(#{due_ms := DueMs, options := #{interval_ms := IntervalMs}} = State) -
     _ = erlang:start_timer(Next, self(), tick, [{abs, true}]),
     State#{due_ms := Next}.
 
--doc false.
 -spec handle_call(term(), gen_server:from(), state()) -> {reply, term(), state()}.
 handle_call(history, _From, #{history := History} = State) ->
     {reply, History, State};
@@ -265,12 +262,10 @@ handle_call({set_concurrency, Node, Count}, _From, #{members := Members} = State
         end,
     {reply, Answer, State}.
 
--doc false.
 -spec handle_cast(term(), state()) -> {noreply, state()}.
 handle_cast(_Request, State) ->
     {noreply, State}.
 
--doc false.
 -spec handle_info(term(), state()) -> {noreply, state()} | {stop, term(), state()}.
 handle_info({timeout, _, tick}, State) ->
     {noreply, next_tick(sampled(State))};
@@ -299,7 +294,6 @@ node_of(Ref, Members) ->
     [Node | _] = [N || N := #{agent := Agent} <- Members, dyno_agent:ref(Agent) =:= Ref],
     Node.
 
--doc false.
 -spec terminate(term(), state()) -> ok.
 terminate(_Reason, State) ->
     detached(State).

@@ -287,7 +287,6 @@ format_error(ended) ->
 
 %% The job's process: it runs init and done, so that tables that init makes are its own.
 
--doc false.
 %% Not {stop, ...}, which would take a linked caller along.
 -spec init(arguments()) -> {ok, state()} | {error, {shutdown, dyno_error:error()}}.
 init(#{parsed := Parsed, counters := Counters, owner := Owner} = Options) ->
@@ -339,7 +338,6 @@ add_workers(#{code := #{counters := Counters}} = State, Options) ->
             {error, {shutdown, Reason}}
     end.
 
--doc false.
 -spec handle_call(term(), gen_server:from(), state()) ->
     {reply, term(), state()} | {noreply, state()} | {
         stop, {shutdown, dyno_error:error()}, {error, dyno_error:error()}, state()
@@ -383,7 +381,6 @@ handle_call(resume, _From, #{code := #{counters := Counters}, workers := Workers
 answer({ok, State}, _Old) -> {reply, ok, State};
 answer({error, Reason}, Old) -> {stop, {shutdown, Reason}, {error, Reason}, Old}.
 
--doc false.
 -spec handle_cast(stop, state()) -> {stop, normal, state()}.
 handle_cast(stop, State) ->
     {stop, normal, State}.
@@ -411,7 +408,6 @@ counted(N, Iterate) ->
     {reductions, After} = process_info(self(), reductions),
     After - Before.
 
--doc false.
 -spec handle_info(term(), state()) -> {noreply, state()} | {stop, term(), state()}.
 handle_info({'DOWN', Owner, process, _, _}, #{owner := Owner} = State) ->
     {stop, {shutdown, owner_ended}, State};
@@ -437,7 +433,6 @@ handle_info(look, State) ->
 handle_info(_, State) ->
     {noreply, State}.
 
--doc false.
 -spec terminate(term(), state()) -> ok.
 terminate(_Reason, #{workers := Workers, code := Code, measuring := Measuring}) ->
     killed(Workers ++ [Pid || {Pid, _} <- [Measuring]]),
