@@ -25,7 +25,7 @@
     input => binary(),
     codes := [dyno_bench_code:code()],
     %% Gives what all codes take.
-    value => fun((where(), evaluate()) -> {ok, term()} | {error, dyno_error:error()}),
+    value => {Name :: binary(), dyno_bench_code:callable()},
     %% Runs before the codes, with the input's value, and gives what they take instead.
     setup => fun((term()) -> term()),
     teardown => fun((term()) -> term()),
@@ -34,12 +34,6 @@
     agree => dyno_bench_engine:check(),
     options => #{concurrency => pos_integer(), threshold => float()}
 }.
-
-%% In the process that owns what a measurement makes, with its time limit.
--type evaluate() :: fun((fun(() -> term())) -> {ok, term()} | {error, dyno_sandbox:failure()}).
-
-%% The input's module, and how it is compiled.
--type where() :: {module(), dyno_bench_code:compiling()}.
 
 -type outcome() :: #{
     measurement := measurement(),
@@ -79,9 +73,7 @@ plan_any(Codes, Inputs) ->
         Names = [Name || {Name, _} <- Named],
         [] ?= Names -- lists:usort(Names),
         {ok, [
-            #{id => Name, input => Name, codes => Codes, value => fun(Where, Evaluate) ->
-                value(Where, Name, Callable, Evaluate)
-            end}
+            #{id => Name, input => Name, codes => Codes, value => {Name, Callable}}
          || {Name, Callable} <- Named
         ]}
     else
@@ -118,9 +110,10 @@ with_value(Code, Value) ->
     Map = dyno_bench_code:as_map(Code),
     maps:merge(#{init_runner => fun(Init) -> Init end}, Map#{init => fun() -> Value end}).
 
-value(_Where, _Name, Value, _Evaluate) when is_integer(Value) ->
+value(#{value := {_Name, Value}}, _Module, _Options, _Evaluate) when is_integer(Value) ->
     {ok, Value};
-value({Module, How}, Name, Callable, Evaluate) ->
+value(#{value := {Name, Callable}}, Module, Options, Evaluate) ->
+    How = maps:with([compiler, timeout_ms], Options),
     case dyno_bench_code:load_value(Module, Callable, How) of
         {ok, #{constants := Constants}} ->
             attempt({<<"the input ", Name/binary>>, none}, Evaluate, fun() ->
@@ -130,7 +123,9 @@ value({Module, How}, Name, Callable, Evaluate) ->
             Interrupted;
         {error, Error} ->
             {error, {?MODULE, {input, Name, Error}}}
-    end.
+    end;
+value(_NoInput, _Module, _Options, _Evaluate) ->
+    {ok, undefined}.
 
 attempt({Label, Stage}, Evaluate, Fun) ->
     case Evaluate(Fun) of
@@ -195,13 +190,10 @@ evaluated(Measurement, Number, {#{timeout_ms := TimeoutMs} = Options, _} = How) 
     Sandbox = dyno_sandbox:start(#{}),
     Evaluate = fun(Fun) -> dyno_sandbox:call(Sandbox, Fun, TimeoutMs) end,
     %% A value may hold funs of the module, so each input has its own.
-    Where = {
-        dyno_bench_slots:module(input, Number, Options), maps:with([compiler, timeout_ms], Options)
-    },
-    NoValue = fun(_, _) -> {ok, undefined} end,
+    Module = dyno_bench_slots:module(input, Number, Options),
     try
         maybe
-            {ok, Value} ?= (maps:get(value, Measurement, NoValue))(Where, Evaluate),
+            {ok, Value} ?= value(Measurement, Module, Options, Evaluate),
             set_up(Measurement, Value, Evaluate, How)
         end
     after

@@ -175,22 +175,26 @@ epochs(Number, Iterations, Heap, #{workers := Workers} = Prepared) ->
 
 -doc "What a call of a code returns.".
 -spec result(pos_integer(), t()) -> term().
-result(Number, #{workers := [Worker | _]} = Prepared) ->
-    ran(Number, dyno_bench_worker:result(Worker, Number, timeout_ms(Prepared)), Prepared).
+result(Number, Prepared) ->
+    call(Number, 1, fun dyno_sandbox:attempt/1, Prepared).
 
 -doc "How long single calls of a code take, in one worker.".
 -spec single_calls(pos_integer(), t()) -> dyno_bench_single_calls:single_calls().
-single_calls(Number, #{workers := [Worker | _]} = Prepared) ->
-    ran(Number, dyno_bench_worker:single_calls(Worker, Number, timeout_ms(Prepared)), Prepared).
+single_calls(Number, Prepared) ->
+    Run = fun(Call) ->
+        dyno_sandbox:attempt(fun() -> dyno_bench_single_calls:run(Call) end)
+    end,
+    call(Number, 1, Run, Prepared).
 
 -doc "A code's module, and what runs it in one worker and counts its reductions.".
 -spec loop(non_neg_integer(), t()) -> dyno_bench_deterministic:loop().
-loop(Number, #{workers := [Worker | _], compiled := Compiled} = Prepared) ->
+loop(Number, #{compiled := Compiled} = Prepared) ->
     #{Number := #{module := Module}} = Compiled,
-    {Module, fun(N) ->
-        Reductions = dyno_bench_worker:reductions(Worker, {Number, N}, timeout_ms(Prepared)),
-        ran(Number, Reductions, Prepared)
-    end}.
+    {Module, fun(N) -> call(Number, N, fun dyno_bench_worker:reductions/1, Prepared) end}.
+
+call(Number, N, Function, #{workers := [Worker | _]} = Prepared) ->
+    Result = dyno_bench_worker:call(Worker, {Number, N}, Function, timeout_ms(Prepared)),
+    ran(Number, Result, Prepared).
 
 label(Number, #{compiled := Compiled}) ->
     map_get(label, map_get(Number, Compiled)).

@@ -34,6 +34,8 @@ is_worth(TimeNs) -> TimeNs >= ?SHORTEST_NS.
 -doc "Times calls in this process, one by one, for some milliseconds; at least one.".
 -spec run(fun(() -> term())) -> single_calls().
 run(Call) ->
+    {min_heap_size, Words} = erlang:system_info(min_heap_size),
+    _ = process_flag(min_heap_size, Words),
     ClockNs = lists:min([timed(fun() -> ok end) || _ <- lists:seq(1, ?CLOCK_READINGS)]),
     Histogram = dyno_histogram:new(),
     true = garbage_collect(),

@@ -8,7 +8,7 @@
 %% long as they live. It stays on one scheduler, because the clocks that tell what else the machine
 %% did are the thread's. Before an epoch it collects its garbage: an epoch pays for its own only.
 
--export([start_link/1, prepare/3, epoch/3, result/3, single_calls/3, reductions/3]).
+-export([start_link/1, prepare/3, epoch/3, call/4, reductions/1]).
 -export_type([epoch/0, run/0, heap/0]).
 
 -doc "The least size of the heap in words; by default the runtime's own.".
@@ -84,8 +84,9 @@ serve(Parent, Candidates) ->
             serve(Parent, Candidates)
     end.
 
-%% With room for all that is allocated; the heap has its old size again afterwards.
-uncollected(Fun) ->
+-doc "What a function takes with room for all that it allocates; then the heap is as it was.".
+-spec reductions(fun(() -> term())) -> result(non_neg_integer()).
+reductions(Fun) ->
     Usual = process_flag(min_heap_size, ?UNCOLLECTED_WORDS),
     true = garbage_collect(),
     {reductions, Before} = process_info(self(), reductions),
@@ -146,27 +147,15 @@ grown(_Old, New) -> New.
 epoch(Workers, Run, TimeoutMs) ->
     request(Workers, {run, Run}, TimeoutMs).
 
--doc "What one call of a code returns.".
--spec result(pid(), Number :: pos_integer(), TimeoutMs :: pos_integer()) -> result(term()).
-result(Pid, Number, TimeoutMs) ->
-    one(Pid, {call, fun dyno_sandbox:attempt/1, Number, 1}, TimeoutMs).
-
--doc "How long single calls of a code take.".
--spec single_calls(pid(), Number :: pos_integer(), TimeoutMs :: pos_integer()) ->
-    result(dyno_bench_single_calls:single_calls()).
-single_calls(Pid, Number, TimeoutMs) ->
-    Run = fun(Call) ->
-        _ = process_flag(min_heap_size, words(default)),
-        dyno_sandbox:attempt(fun() -> dyno_bench_single_calls:run(Call) end)
-    end,
-    one(Pid, {call, Run, Number, 1}, TimeoutMs).
-
--doc "The reductions of N iterations during which nothing is collected.".
--spec reductions(
-    pid(), {Number :: non_neg_integer(), N :: pos_integer()}, TimeoutMs :: pos_integer()
-) -> result(non_neg_integer()).
-reductions(Pid, {Number, N}, TimeoutMs) ->
-    one(Pid, {call, fun uncollected/1, Number, N}, TimeoutMs).
+-doc "What a function gives in a worker that gets one which makes N iterations of a code.".
+-spec call(
+    pid(),
+    {Number :: non_neg_integer(), N :: pos_integer()},
+    fun((fun(() -> term())) -> result(Value)),
+    TimeoutMs :: pos_integer()
+) -> result(Value).
+call(Pid, {Number, N}, Function, TimeoutMs) ->
+    one(Pid, {call, Function, Number, N}, TimeoutMs).
 
 one(Pid, Request, TimeoutMs) ->
     maybe

@@ -10,7 +10,7 @@
 %%
 %% What goes wrong ends what `promptly/1` calls.
 
--export([promptly/1, start/3, stop/1, resume/1, pause/1, set_concurrency/2, measure/3, end_of/1]).
+-export([promptly/1, start/3, stop/1, call/2, measure/3, end_of/1]).
 -export_type([monitored/0, sample/0]).
 
 -doc "A job and the monitor that says when it ended.".
@@ -66,38 +66,26 @@ stop({Job, Monitor}) ->
     true = demonitor(Monitor, [flush]),
     dyno_bench_job:stop(Job).
 
--doc "Has the workers work; does nothing where they do already.".
--spec resume(monitored()) -> ok.
-resume({Job, _} = Monitored) ->
-    ok = explained(dyno_bench_job:resume(Job), Monitored).
-
--doc "Has the workers wait.".
--spec pause(monitored()) -> ok.
-pause({Job, _} = Monitored) ->
-    ok = explained(dyno_bench_job:pause(Job), Monitored).
-
--doc "Has so many workers work.".
--spec set_concurrency(monitored(), pos_integer()) -> ok.
-set_concurrency({Job, _} = Monitored, Concurrency) ->
-    ok = explained(dyno_bench_job:set_concurrency(Job, Concurrency), Monitored).
+-doc "Calls a function with a job; where that is gone, it fails for the reason that it ended with.".
+-spec call(
+    fun((dyno_bench_job:job()) -> ok | {ok, Value} | {error, dyno_error:error()}), monitored()
+) -> ok | Value.
+call(Function, {Job, Monitor}) ->
+    case Function(Job) of
+        {error, {dyno_bench_job, ended}} ->
+            receive
+                {'DOWN', Monitor, process, _, Reason} -> dyno_error:fail(end_of(Reason))
+            end;
+        Answer ->
+            dyno_error:ok(Answer)
+    end.
 
 -doc "Measures for so many milliseconds, or until each worker has ended a batch.".
 -spec measure(monitored(), Ms :: pos_integer(), TimeoutMs :: pos_integer()) -> sample().
 measure(Monitored, Ms, TimeoutMs) ->
-    Before = rows(Monitored),
+    Before = call(fun dyno_bench_job:rows/1, Monitored),
     ok = wait(Monitored, Ms),
     finish(Monitored, Before, erlang:monotonic_time(millisecond) + TimeoutMs, TimeoutMs).
-
-rows({Job, _} = Monitored) ->
-    explained(dyno_bench_job:rows(Job), Monitored).
-
-%% Of a job that is gone, why it ended.
-explained({error, {dyno_bench_job, ended}}, {_, Monitor}) ->
-    receive
-        {'DOWN', Monitor, process, _, Reason} -> dyno_error:fail(end_of(Reason))
-    end;
-explained(Answer, _Monitored) ->
-    dyno_error:ok(Answer).
 
 -doc "Why a job ended, from the reason that its process ended with.".
 -spec end_of(term()) -> dyno_error:error().
@@ -112,7 +100,8 @@ wait({_, Monitor}, Ms) ->
     end.
 
 finish({Job, _} = Monitored, Before, EndMs, TimeoutMs) ->
-    Parts = lists:zipwith(fun difference/2, Before, rows(Monitored)),
+    Now = call(fun dyno_bench_job:rows/1, Monitored),
+    Parts = lists:zipwith(fun difference/2, Before, Now),
     Workers = length(Parts),
     NowMs = erlang:monotonic_time(millisecond),
     case length([none || #{iterations := N, ns := Ns} <- Parts, N =:= 0 orelse Ns =:= 0]) of

@@ -51,7 +51,7 @@ with_jobs([{Number, Code} | Rest], Jobs, Options, Use) ->
     end.
 
 measure(Job, Ms, #{timeout_ms := TimeoutMs}) ->
-    ok = dyno_bench_sample:resume(Job),
+    ok = dyno_bench_sample:call(fun dyno_bench_job:resume/1, Job),
     dyno_bench_sample:measure(Job, Ms, TimeoutMs).
 
 sample(Jobs, #{warmup := Warmup, samples := Count, sample_ms := Ms} = Settings, Options) ->
@@ -85,7 +85,7 @@ finished(Jobs, Options) ->
     Finish =
         case are_many(Options) of
             true -> fun dyno_bench_sample:stop/1;
-            false -> fun dyno_bench_sample:pause/1
+            false -> fun pause/1
         end,
     lists:foreach(Finish, Jobs).
 
@@ -97,8 +97,10 @@ measure_alone(Job, [_Only], Ms, Options) ->
     measure(Job, Ms, Options);
 measure_alone(Job, _Jobs, Ms, Options) ->
     Sample = measure(Job, Ms, Options),
-    ok = dyno_bench_sample:pause(Job),
+    ok = pause(Job),
     Sample.
+
+pause(Job) -> dyno_bench_sample:call(fun dyno_bench_job:pause/1, Job).
 
 %% Each new sample takes the place of the oldest until all codes' samples agree.
 agreed(Left, Rounds, {Measure, State}, #{cv := Cv} = Settings) ->

@@ -40,7 +40,8 @@ searched({Job, _} = Monitored, Settings, #{timeout_ms := TimeoutMs, level := Lev
     #{min := Min, samples := Samples, warmup := Warmup, sample_ms := Ms} = Settings,
     Now = fun() -> erlang:monotonic_time(millisecond) - StartMs end,
     Measure = fun(Concurrency) ->
-        ok = dyno_bench_sample:set_concurrency(Monitored, Concurrency),
+        Set = fun(Of) -> dyno_bench_job:set_concurrency(Of, Concurrency) end,
+        ok = dyno_bench_sample:call(Set, Monitored),
         #{per_second := PerSecond} = dyno_bench_sample:measure(Monitored, Ms, TimeoutMs),
         {PerSecond, Now()}
     end,
@@ -49,7 +50,7 @@ searched({Job, _} = Monitored, Settings, #{timeout_ms := TimeoutMs, level := Lev
             samples => max(?MIN_SAMPLES, Samples), level => Level
         }
     ),
-    ok = dyno_bench_sample:resume(Monitored),
+    ok = dyno_bench_sample:call(fun dyno_bench_job:resume/1, Monitored),
     _ = [Measure(Min) || _ <- lists:seq(1, Warmup)],
     {Done, Status, EndsMs} = rounds(Search, Measure, #{}),
     #{
