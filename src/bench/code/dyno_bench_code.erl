@@ -25,7 +25,7 @@ result out beforehand, `constant` says so.
 """.
 
 -export([read/1, read/2, read_value/1, as_map/1, label/1, text/1, takes_argument/1]).
--export([compile/3, compile_for/3, source/1]).
+-export([compile/3, compiled/3, source/1]).
 -export([load/3, load_value/3]).
 -export([in_code/2, format_error/1, fault/1]).
 -export_type([code/0, callable/0, parsed/0, compiled/0, compiler/0, compiling/0, reason/0]).
@@ -274,18 +274,14 @@ It may take so many milliseconds, because to work out `1 bsl 1000000000` takes t
 Another node's compiler does it for any release that dyno works with, where this node may have none.
 """.
 -spec compile(module(), parsed(), compiling()) -> {ok, compiled()} | {error, dyno_error:error()}.
-compile(Module, #{label := Label} = Parsed, #{compiler := Node} = How) when Node =/= here ->
+compile(Module, #{label := Label} = Parsed, How) ->
+    More = [r27 || #{compiler := Node} <- [How], Node =/= here],
     TimeoutMs = maps:get(timeout_ms, How, ?COMPILE_MS),
-    there(compile_for, [Module, Parsed, TimeoutMs], #{label => Label}, How);
-compile(Module, Parsed, How) ->
-    compiled(Module, Parsed, {[], maps:get(timeout_ms, How, ?COMPILE_MS)}).
+    there(compiled, [Module, Parsed, {More, TimeoutMs}], #{label => Label}, How).
 
 -doc false.
--spec compile_for(module(), parsed(), TimeoutMs :: pos_integer()) ->
+-spec compiled(module(), parsed(), {[compile:option()], TimeoutMs :: pos_integer()}) ->
     {ok, compiled()} | {error, dyno_error:error()}.
-compile_for(Module, Parsed, TimeoutMs) ->
-    compiled(Module, Parsed, {[r27], TimeoutMs}).
-
 compiled(Module, #{runner := Runner, label := Label, texts := Texts} = Parsed, {More, TimeoutMs}) ->
     Parts = maps:with(?PARTS, Parsed),
     Gaps = dyno_bench_forms:gaps(Parts),

@@ -38,8 +38,8 @@ part(Name, Text, TimeoutMs) ->
         {ok, Part}
     else
         {elixir, {error, _}} -> {error, {?MODULE, no_elixir}};
-        {syntax, {error, {Place, Message}}} ->
-            {error, dyno_bench_source:syntax_error(Name, Text, Place, Message)};
+        {syntax, {error, {{Line, Column}, Message}}} ->
+            {error, {dyno_bench_source, {syntax, Name, Text, Line, Column, Message}}};
         {sandbox, {error, interrupted}} -> {error, {dyno_error, interrupted}};
         {sandbox, {error, {timeout, _}}} ->
             {error, {dyno_bench_code, {endless_compilation, Text, TimeoutMs}}};

@@ -7,7 +7,7 @@
 %% with the line and a caret below it. A full stop at the end may be left out: nothing else can be
 %% meant.
 
--export([read/2, called/1, place/3, syntax_error/4, in_part/1, format_error/1]).
+-export([read/2, called/1, place/3, in_part/1, format_error/1]).
 -export_type([part/0, reason/0]).
 
 %% A variable that no source text can have.
@@ -36,7 +36,6 @@ read(Name, Text) ->
             {error, {?MODULE, syntax({Name, Text, none}, {Where, Module, Reason})}}
     end.
 
--type location() :: {pos_integer(), pos_integer()}.
 -type placed() ::
     {syntax, Part :: atom(), Text :: binary(), Line :: pos_integer(), Column :: pos_integer(),
         Message :: binary()}.
@@ -161,12 +160,6 @@ place(Errors, Names, Texts) ->
 %% It would be one of the loop's own functions.
 without_guess({undefined_function, {Name, Arity}, _Guessed}) -> {undefined_function, {Name, Arity}};
 without_guess(Reason) -> Reason.
-
--doc "The error of source that another compiler refuses.".
--spec syntax_error(Part :: atom(), Text :: binary(), location(), Message :: binary()) ->
-    {?MODULE, placed()}.
-syntax_error(Name, Text, {Line, Column}, Message) ->
-    {?MODULE, {syntax, Name, Text, Line, Column, Message}}.
 
 -doc "One sentence; an error that has a place has it below.".
 -spec format_error(reason()) -> unicode:chardata().

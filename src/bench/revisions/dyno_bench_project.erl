@@ -54,16 +54,12 @@ fetched(From, To) ->
 
 %% rebar3 links the sources of the project's own applications.
 is_dependency(Path) ->
-    filelib:is_dir(Path) andalso
-        case file:read_link_info(filename:join(Path, "src")) of
-            {ok, #file_info{type = directory}} -> not is_link(Path);
-            _ -> false
-        end.
+    is_folder(Path) andalso is_folder(filename:join(Path, "src")).
 
-is_link(Path) ->
-    case file:read_link(Path) of
-        {ok, _} -> true;
-        {error, _} -> false
+is_folder(Path) ->
+    case file:read_link_info(Path) of
+        {ok, #file_info{type = directory}} -> true;
+        _LinkOrNone -> false
     end.
 
 copied(From, To) ->

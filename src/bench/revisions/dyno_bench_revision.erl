@@ -98,13 +98,13 @@ open(Settings, Others) ->
         Revisions = maps:get(revisions, Settings, []),
         ok ?= dyno_option:check([{revisions, IsList, Accepted}], #{revisions => Revisions}),
         {ok, Git} ?= git(),
-        {ok, Top} ?= top(Git),
+        {ok, {Top, Below}} ?= top(Git),
         {ok, Resolved} ?= dyno_error:each(fun(Of) -> resolve(Git, Of) end, Revisions),
         ok ?= different(Resolved),
         {ok, Folder} ?= temporary(),
         Cleaner = cleaner(Folder),
         Project = #{
-            git => Git, top => Top, below => below(Top), folder => Folder, options => Options
+            git => Git, top => Top, below => Below, folder => Folder, options => Options
         },
         Build = fun({Number, Of}) -> built(Number, Of, Project) end,
         case dyno_error:each(Build, lists:enumerate(Resolved)) of
@@ -142,10 +142,12 @@ git() ->
         Git -> {ok, Git}
     end.
 
+%% The project may be a folder of the repository.
 top(Git) ->
-    case dyno_bench_checkout:git(Git, ".", ["rev-parse", "--show-toplevel"]) of
+    case dyno_bench_checkout:git(Git, ".", ["rev-parse", "--show-toplevel", "--show-prefix"]) of
         {ok, Output} ->
-            {ok, unicode:characters_to_list(string:trim(Output))};
+            [Top, Below | _] = string:split(unicode:characters_to_list(Output), "\n", all),
+            {ok, {Top, Below}};
         {error, {dyno_error, interrupted}} = Error ->
             Error;
         {error, _} ->
@@ -153,30 +155,21 @@ top(Git) ->
             {error, {?MODULE, {no_repository, Here}}}
     end.
 
-%% The project may be a folder of the repository.
-below(Top) ->
-    {ok, Here} = file:get_cwd(),
-    Parts = filename:split(Here),
-    case lists:prefix(filename:split(Top), Parts) of
-        true -> filename:join(["." | lists:nthtail(length(filename:split(Top)), Parts)]);
-        %% By way of a symbolic link: git says how deep.
-        false -> "."
-    end.
-
+%% Its label, and what is checked out.
 resolve(_Git, working_tree) ->
-    {ok, {working_tree, ~"HEAD"}};
-resolve(Git, {revision, Name} = Revision) ->
+    {ok, {?WORKING_TREE, {working_tree, ~"HEAD"}}};
+resolve(Git, {revision, Name}) ->
     Unknown = {?MODULE, {unknown_revision, Name}},
     maybe
         {ok, Commit} ?= dyno_bench_checkout:commit(Git, ".", Name, Unknown),
-        {ok, {Revision, Commit}}
+        {ok, {Name, {commit, Commit}}}
     end.
 
 different(Resolved) ->
     Same = [
         {A, B}
-     || {N, {{revision, A}, Commit}} <- lists:enumerate(Resolved),
-        {M, {{revision, B}, Other}} <- lists:enumerate(Resolved),
+     || {N, {A, {commit, Commit}}} <- lists:enumerate(Resolved),
+        {M, {B, {commit, Other}}} <- lists:enumerate(Resolved),
         N < M, Commit =:= Other
     ],
     case Same of
@@ -195,12 +188,11 @@ temporary() ->
 
 %% Building
 
-built(Number, {Revision, Commit}, #{folder := Folder, top := Top, below := Below} = Project) ->
+built(Number, {Label, Commit}, #{folder := Folder, top := Top, below := Below} = Project) ->
     Tree = filename:join(Folder, integer_to_list(Number)),
-    Label = label(Revision),
     progress(Project, Label),
     maybe
-        ok ?= dyno_bench_checkout:revision(Tree, {kind(Revision), Commit}, Project),
+        ok ?= dyno_bench_checkout:revision(Tree, Commit, Project),
         Here = filename:join(Tree, Below),
         ok = dyno_bench_project:fetched(filename:join(Top, Below), Here),
         {ok, Command} ?= command(Label, Here, Project),
@@ -208,12 +200,6 @@ built(Number, {Revision, Commit}, #{folder := Folder, top := Top, below := Below
         {ok, Paths} ?= build(Label, Here, Command, TimeoutMs),
         {ok, #{label => Label, code_paths => Paths}}
     end.
-
-label(working_tree) -> ?WORKING_TREE;
-label({revision, Name}) -> Name.
-
-kind(working_tree) -> working_tree;
-kind({revision, _}) -> commit.
 
 progress(#{options := #{progress := Fun}}, Label) -> Fun(Label);
 progress(_Project, _Label) -> ok.

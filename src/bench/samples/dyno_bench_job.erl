@@ -56,7 +56,10 @@ their time. Reading the counters disturbs nobody.
 
 -doc "A job.".
 -opaque job() :: #{
-    pid := pid(), counters := dyno_bench_job_counters:t(), description := description()
+    pid := pid(),
+    counters := dyno_bench_job_counters:t(),
+    max := pos_integer(),
+    description := description()
 }.
 
 -doc "What is known of a code before it runs; see dyno_bench_code.".
@@ -131,7 +134,7 @@ start_as(How, #{code := Code} = Options) ->
         {ok, Parsed} ?= in_code(dyno_bench_code:read(Code, Options), Options),
         Counters = dyno_bench_job_counters:new(Max),
         {ok, Pid} ?= started(How, Parsed, Counters, Merged),
-        Job = #{pid => Pid, counters => Counters},
+        Job = #{pid => Pid, counters => Counters, max => Max},
         {ok, Description} ?= call(Job, description),
         {ok, Job#{description => Description}}
     end.
@@ -198,8 +201,7 @@ Gives a job so many workers; returns when the new ones work. Those that are too 
 what they did since their last batch is not counted.
 """.
 -spec set_concurrency(job(), non_neg_integer()) -> ok | {error, dyno_error:error()}.
-set_concurrency(#{counters := Counters} = Job, Count) ->
-    Max = dyno_bench_job_counters:capacity(Counters),
+set_concurrency(#{max := Max} = Job, Count) ->
     case is_count(Count, Max) of
         true -> call(Job, {set_concurrency, Count});
         false -> dyno_option:error(concurrency, Count, accepted(Max))

@@ -14,7 +14,7 @@
 %% meanwhile. Rows are as long as two cache lines, so that workers don't slow each other. A row
 %% stays when its worker ends, and its next worker goes on counting from there.
 
--export([new/1, capacity/1]).
+-export([new/1]).
 %% The job's
 -export([open/1, close/1, is_open/1, use/2]).
 %% A worker's
@@ -60,11 +60,6 @@
 -spec new(pos_integer()) -> t().
 new(Workers) ->
     atomics:new((Workers + 1) * ?ROW, [{signed, true}]).
-
--doc "For how many workers it has rows.".
--spec capacity(t()) -> pos_integer().
-capacity(Counters) ->
-    map_get(size, atomics:info(Counters)) div ?ROW - 1.
 
 -doc "Lets the workers work.".
 -spec open(t()) -> ok.
