@@ -3,15 +3,9 @@
 
 -module(dyno_bench_remote).
 -moduledoc """
-Measures in another node, which may be one in production.
-
-That node needs neither dyno nor a compiler: codes are compiled here, and what measures them is sent
-there (see `m:dyno_agent`), with a process that watches the caller, an hour at most, and the memory.
-When the measurement ends, or the caller or the connection to it does, in whichever way, everything
-is taken away again. The node's own modules are never replaced.
-
-A node of this machine loads the NIF of `m:dyno_clock` from where dyno has it. One of another
-machine has the wall clock alone, and the recording says so.
+Measures in another node, which may be one in production: codes are compiled here, and what measures
+them is sent there as `m:dyno_agent` sends its modules, and taken away again. A node of this machine
+loads the NIF of `m:dyno_clock` from where dyno has it.
 
 ## Cost
 Some 70 modules, below 1 MB, while it lasts; and what is measured, which takes a scheduler for each

@@ -3,14 +3,9 @@
 
 -module(dyno_bench_revision).
 -moduledoc """
-Builds revisions of the user's project, so that a code can be measured with each.
-
-Each revision is checked out into a clone in a temporary folder, which shares the repository's
-objects and changes nothing in it; the working tree is copied there in the same way, with what is
-not committed and without what is ignored (`m:dyno_bench_checkout`). Then each is built: by the
-`build` command, or else by `rebar3 compile`, `mix compile`, `make`, or the Erlang compiler,
-whichever the project's files call for. Dependencies that the working tree has fetched already are
-copied, so that a build without a network can succeed.
+Builds revisions of the user's project, so that a code can be measured with each: checks them out
+into a temporary folder (`m:dyno_bench_checkout`), copies the dependencies that the working tree has
+fetched already, so that a build without a network can succeed, and builds them there.
 """.
 
 -export([parse/1, open/2, close/1, format_error/1, fault/1]).

@@ -12,8 +12,7 @@ the best if the whole interval of the ratio of their throughputs is above 1
 better than. Too many concurrencies in a row without that end the search.
 
 It looks after so many rounds, after twice and after four times as many, and takes no more where the
-answer is clear: a gain, or none that is worth it. The chance of an error is shared by the three
-looks (Bonferroni).
+answer is clear. The three looks share the chance of an error (Bonferroni).
 """.
 
 -export([new/1, next/1, add/2, outcome/1]).

@@ -29,7 +29,7 @@
 
 -type group() :: #{
     %% In their order: the median time, that of what decides, and all else.
-    candidates := [#{time_ns := float(), value := float(), measured := map()}, ...],
+    candidates := [#{time_ns := float(), value := float(), _ => _}, ...],
     duration_ms := non_neg_integer()
 }.
 
@@ -124,10 +124,7 @@ group(#{candidates := Candidates, options := Options} = Context, Calibration) ->
         Extras = extras(Calibration, Options),
         Measured = [request(Vm, {finish, Extras}, Options) || Vm <- Vms],
         Group = #{
-            candidates => [
-                (values(Of, M, Options))#{measured => M}
-             || {Of, M} <- lists:zip(Epochs, Measured)
-            ],
+            candidates => [with_values(Of, M, Options) || {Of, M} <- lists:zip(Epochs, Measured)],
             duration_ms => erlang:monotonic_time(millisecond) - StartMs
         },
         [#{size := Size} | _] = Ready,
@@ -203,19 +200,17 @@ extras(Calibration, Options) ->
         end,
     lists:uniq(First ++ Deciding).
 
-values(Epochs, Measured, Options) ->
+with_values(Epochs, Measured, Options) ->
     {Times, Values} = lists:unzip(Epochs),
-    #{
-        time_ns => dyno_stats:median(Times),
-        value =>
-            case kind(Options) of
-                rounds ->
-                    dyno_stats:median(Values);
-                _ ->
-                    Runs = dyno_bench_extras:values(map_get(metric, Options), Measured),
-                    dyno_bench_metric:at_least(dyno_stats:median(Runs))
-            end
-    }.
+    Value =
+        case kind(Options) of
+            rounds ->
+                dyno_stats:median(Values);
+            _ ->
+                Runs = dyno_bench_extras:values(map_get(metric, Options), Measured),
+                dyno_bench_metric:at_least(dyno_stats:median(Runs))
+        end,
+    Measured#{time_ns => dyno_stats:median(Times), value => Value}.
 
 %% What the groups say, with `Looks` at the verdicts at most; without the empty loop's time.
 result(Looks, Options, [#{candidates := First} | _] = Groups) ->
@@ -240,11 +235,10 @@ result(Looks, Options, [#{candidates := First} | _] = Groups) ->
         vms => length(Groups)
     }.
 
-joined([#{measured := First} | _] = Each, DurationsNs) ->
-    Measured = [M || #{measured := M} <- Each],
-    Mean = fun(Key) -> dyno_stats:mean([V || #{Key := V} <- Measured, is_number(V)]) end,
-    First#{
-        deterministic => dyno_bench_deterministic:join([D || #{deterministic := D} <- Measured]),
+joined([First | _] = Each, DurationsNs) ->
+    Mean = fun(Key) -> dyno_stats:mean([V || #{Key := V} <- Each, is_number(V)]) end,
+    (maps:without([time_ns, value], First))#{
+        deterministic => dyno_bench_deterministic:join([D || #{deterministic := D} <- Each]),
         times_ns := [Ns || #{time_ns := Ns} <- Each],
         durations_ns => DurationsNs,
         reductions := Mean(reductions),

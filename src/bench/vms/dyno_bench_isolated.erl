@@ -3,17 +3,9 @@
 
 -module(dyno_bench_isolated).
 -moduledoc """
-Measures each code in VMs of its own, again and again in fresh ones.
-
-Two VMs that run the same code differ, by some per cent, for as long as they live: where their
-memory lies, which processor they came to. However often one measures in one pair of them, that
-stays in the ratio: of identical codes 47 % were called different in our trials. So what counts as
-one measurement is a *group* of fresh VMs, one for each code: they are started together, measured in
-rounds in turn, in random order, and ended; each code's value is the median of its rounds. The
-interval of a ratio is that of the groups' ratios, by order statistics (dyno_stats_interval).
-
-Without a number of groups it looks after 8, 16 and 32 of them, as long as the time is not over, and
-ends when every pair is decided; the three looks share the error (Bonferroni), and so do the pairs.
+Measures each code in VMs of its own, again and again in fresh ones; doc/bench.md says why. One
+measurement is a *group* of VMs, one for each code, measured in rounds in turn; each code's value is
+the median of its rounds.
 
 A code can run in several *variants*: other emulator flags, another Erlang, other code paths, such
 as two revisions of a project. Each code in each variant is a candidate of the comparison.
