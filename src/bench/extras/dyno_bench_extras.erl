@@ -30,14 +30,10 @@ processes, set breakpoints in all functions, and set how deep the node's stacks 
     dyno_bench_engine:candidate().
 measure([], _Subject, Candidate) ->
     Candidate;
-measure(Extras, #{iterate := Iterate} = Subject, Candidate) ->
-    dyno_bench_slots:exclusively(
-        fun() ->
-            lists:foldl(fun(Extra, Of) -> extra(Extra, Subject, Of) end, Candidate, Extras)
-        end,
-        %% An epoch throws where there is an interrupt.
-        fun() -> Iterate(0) end
-    ).
+measure(Extras, Subject, Candidate) ->
+    dyno_bench_slots:exclusively(fun() ->
+        lists:foldl(fun(Extra, Of) -> extra(Extra, Subject, Of) end, Candidate, Extras)
+    end).
 
 extra({side_effects, Runs}, Subject, Candidate) ->
     Candidate#{side_effects => dyno_bench_side_effects:measure(Subject, Runs)};

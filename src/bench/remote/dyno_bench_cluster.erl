@@ -30,7 +30,7 @@ which the newest 3600 are kept.
 -behaviour(gen_server).
 
 -export([start_link/1, stop/1, history/1, history/2, set_concurrency/3, format_error/1, fault/1]).
--export([init/1, handle_continue/2, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 -export_type([options/0, sample/0, node_sample/0, reason/0]).
 
 -type options() :: #{
@@ -171,8 +171,8 @@ set_concurrency(Cluster, Node, Count) ->
 
 %% Its process
 
--spec init(options()) -> {ok, state(), {continue, begun}} | {stop, {shutdown, dyno_error:error()}}.
-init(#{nodes := Nodes} = Options) ->
+-spec init(options()) -> {ok, state()} | {stop, {shutdown, dyno_error:error()}}.
+init(#{nodes := Nodes, interval_ms := IntervalMs} = Options) ->
     _ = process_flag(trap_exit, true),
     proc_lib:set_label(?MODULE),
     %% This node must be one of the network before another is told to compile here.
@@ -185,7 +185,9 @@ init(#{nodes := Nodes} = Options) ->
             },
             case started(State) of
                 {ok, Started} ->
-                    {ok, Started, {continue, begun}};
+                    %% Half an interval after the nodes' own reports are due: each interval has one.
+                    DueMs = erlang:monotonic_time(millisecond) + IntervalMs div 2,
+                    {ok, next_tick(Started#{due_ms := DueMs})};
                 {error, Reason} ->
                     detached(State),
                     {stop, {shutdown, Reason}}
@@ -235,12 +237,6 @@ ready([Node | Rest], #{members := Members, options := #{timeout_ms := TimeoutMs}
         {error, {?MODULE, {in_node, Node, Endless}}}
     end.
 
--spec handle_continue(begun, state()) -> {noreply, state()}.
-handle_continue(begun, State) ->
-    %% Half an interval after the nodes' own reports are due: each interval has one.
-    #{options := #{interval_ms := IntervalMs}} = State,
-    {noreply, next_tick(State#{due_ms := erlang:monotonic_time(millisecond) + IntervalMs div 2})}.
-
 next_tick(#{due_ms := DueMs, options := #{interval_ms := IntervalMs}} = State) ->
     Next = DueMs + IntervalMs,
     _ = erlang:start_timer(Next, self(), tick, [{abs, true}]),
@@ -253,9 +249,9 @@ handle_call({set_concurrency, Node, Count}, _From, #{members := Members} = State
     Answer =
         case Members of
             #{Node := #{status := here, pid := Pid}} ->
-                case dyno_bench_member:set_concurrency(Pid, Count) of
-                    ok -> ok;
-                    {error, Error} -> {error, {?MODULE, {in_node, Node, Error}}}
+                maybe
+                    {error, Error} ?= dyno_bench_member:set_concurrency(Pid, Count),
+                    {error, {?MODULE, {in_node, Node, Error}}}
                 end;
             #{} ->
                 {error, {?MODULE, {no_node, Node}}}

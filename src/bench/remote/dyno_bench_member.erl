@@ -74,7 +74,7 @@ reporting(#{job := Job, monitor := Monitor, interval_ms := IntervalMs} = State, 
     receive
         dyno_interrupt ->
             ok;
-        {set_concurrency, From, Ref, Count} ->
+        {{set_concurrency, Count}, From, Ref} ->
             From ! {Ref, changed(Job, Count)},
             reporting(State, Before, DueMs);
         {'DOWN', Monitor, process, _, Reason} ->
@@ -105,12 +105,8 @@ report(Job, {Time0, Iterations0, Raw0}, {Time1, Iterations1, Raw1}) ->
 -doc "Changes the number of workers of a member's job.".
 -spec set_concurrency(pid(), non_neg_integer()) -> ok | {error, dyno_error:error()}.
 set_concurrency(Pid, Count) ->
-    Ref = monitor(process, Pid),
-    Pid ! {set_concurrency, self(), Ref, Count},
-    receive
-        {Ref, Answer} ->
-            true = demonitor(Ref, [flush]),
-            Answer;
-        {'DOWN', Ref, process, Pid, _} ->
-            {error, {dyno_bench_job, ended}}
+    try
+        dyno_agent_process:ask(Pid, {set_concurrency, Count})
+    catch
+        exit:{dyno_agent, _} -> {error, {dyno_bench_job, ended}}
     end.

@@ -12,7 +12,7 @@
 %% Each slot has an allocator process, which is registered by the slot's name, monitors the owner,
 %% and unloads the slot's modules in the end.
 
--export([acquire_job/0, acquire_run/0, run_number/1, release/1, module/3, exclusively/2]).
+-export([acquire_job/0, acquire_run/0, run_number/1, release/1, module/3, exclusively/1]).
 -export([format_error/1, fault/1]).
 -export_type([slot/0, reason/0]).
 
@@ -56,10 +56,10 @@ release({Allocator, _Number}) ->
 
 -doc """
 Calls a function while the calling process has the node's exclusive lock. An interrupt is not kept
-waiting for the lock: then `Interrupted` is called, which throws.
+waiting for the lock.
 """.
--spec exclusively(fun(() -> Value), Interrupted :: fun(() -> term())) -> Value.
-exclusively(Fun, Interrupted) ->
+-spec exclusively(fun(() -> Value)) -> Value.
+exclusively(Fun) ->
     case acquire(lock) of
         {ok, Slot, _Name} ->
             try
@@ -74,10 +74,9 @@ exclusively(Fun, Interrupted) ->
                     ok;
                 dyno_interrupt ->
                     true = demonitor(Ref, [flush]),
-                    self() ! dyno_interrupt,
-                    Interrupted()
+                    dyno_error:fail({dyno_error, interrupted})
             end,
-            exclusively(Fun, Interrupted)
+            exclusively(Fun)
     end.
 
 -doc "The name of a module of a run; in a VM that has only one run, without a number.".

@@ -322,8 +322,7 @@ one_at_a_time_in_a_node(_Config) ->
             _ = Profiling(),
             waits_for(dyno_bench_exclusive, 2),
             ?assertEqual(Depth, backtrace_depth())
-        end,
-        fun() -> error(not_interrupted) end
+        end
     ),
     [
         receive
