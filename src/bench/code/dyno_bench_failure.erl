@@ -34,47 +34,36 @@ error(_Label, _Stage, interrupted) ->
     {dyno_error, interrupted};
 error(Label, Stage, {late, _, 1, TimeoutMs}) ->
     {?MODULE, {failed, Label, Stage, {timeout, TimeoutMs}}};
-error(Label, Stage, Failure) ->
-    case undefined_function(Failure) of
-        {ok, Function} ->
-            {?MODULE, {undefined, Label, unicode:characters_to_binary(sentence(Function))}};
-        none ->
+error(Label, Stage, {raised, error, undef, [{M, F, A, _}, {Caller, _, _, _} | _]} = Failure) ->
+    case lists:prefix("dyno_bench_", atom_to_list(Caller)) of
+        %% A function that the code's own text names. One that is missing deeper, in a function that
+        %% the code calls, is that function's defect, not a mistake in the text.
+        true ->
+            Sentence = unicode:characters_to_binary(sentence({M, F, arity(A)})),
+            {?MODULE, {undefined, Label, Sentence}};
+        false ->
             {?MODULE, {failed, Label, Stage, Failure}}
-    end.
-
-%% Only a function that the code's own text names. One that is missing deeper, in a function that
-%% the code calls, is that function's defect, not a mistake in the text.
-undefined_function({raised, error, undef, [{M, F, A, _}, {Caller, _, _, _} | _]}) ->
-    case atom_to_list(Caller) of
-        "dyno_bench_" ++ _ -> {ok, {M, F, arity(A)}};
-        _ -> none
     end;
-undefined_function(_) ->
-    none.
+error(Label, Stage, Failure) ->
+    {?MODULE, {failed, Label, Stage, Failure}}.
 
 arity(Arguments) when is_list(Arguments) -> length(Arguments);
 arity(Arity) -> Arity.
 
 sentence({M, F, A}) ->
-    case code:ensure_loaded(M) of
-        {module, M} ->
-            Exported = [E || {Name, _} = E <- M:module_info(exports), Name =/= module_info],
-            case lists:member({F, A}, M:module_info(functions)) of
-                true ->
-                    [dyno_agent_name:mfa({M, F, A}), " is not exported: it cannot be called"];
-                false ->
-                    [
-                        "there is no function ", dyno_agent_name:mfa({M, F, A}),
-                        instead(M, F, A, Exported)
-                    ]
-            end;
+    Function = dyno_agent_name:mfa({M, F, A}),
+    maybe
+        {module, M} ?= code:ensure_loaded(M),
+        false ?= lists:member({F, A}, M:module_info(functions)),
+        Exported = [E || {Name, _} = E <- M:module_info(exports), Name =/= module_info],
+        ["there is no function ", Function, instead(M, F, A, Exported)]
+    else
+        true ->
+            [Function, " is not exported: it cannot be called"];
         {error, _} ->
             Modules = [Name || {Name, _, _} <- code:all_available()],
-            [
-                "there is no module ",
-                dyno_agent_name:module(M),
-                did_you_mean(atom_to_list(M), Modules)
-            ]
+            Name = dyno_agent_name:module(M),
+            ["there is no module ", Name, did_you_mean(atom_to_list(M), Modules)]
     end.
 
 instead(M, F, A, Exported) ->
