@@ -7,7 +7,7 @@
 for each of them and for all, on standard error and in a file where `--log` names one.
 """.
 
--export([run/1, format_error/1, fault/1]).
+-export([run/1, format_error/1]).
 -export_type([settings/0, reason/0]).
 
 -type settings() :: #{
@@ -20,7 +20,7 @@ for each of them and for all, on standard error and in a file where `--log` name
     log => file:filename_all()
 }.
 
--type reason() :: {log, file:filename_all(), file:posix()} | {died, term()}.
+-type reason() :: {log, file:filename_all(), file:posix()}.
 
 -define(INTERVAL_MS, 1000).
 %% The heading is repeated for who scrolls.
@@ -97,7 +97,7 @@ shown(Lines, Log) ->
 ended({failed, {shutdown, {_Module, _Reason} = Error}}, _Samples, _Parameters) ->
     {error, Error};
 ended({failed, Reason}, _Samples, _Parameters) ->
-    {error, {?MODULE, {died, Reason}}};
+    {error, {dyno_bench_cluster, {died, Reason}}};
 ended(Status, Samples, Parameters) ->
     Document = dyno_bench_cluster_result:document(
         Parameters, lists:reverse(Samples), dyno_environment:collect()
@@ -106,13 +106,7 @@ ended(Status, Samples, Parameters) ->
 
 -spec format_error(reason()) -> unicode:chardata().
 format_error({log, File, Posix}) ->
-    ["--log: ", File, " can't be written: ", file:format_error(Posix)];
-format_error({died, Reason}) ->
-    io_lib:format("the process that watches the nodes died: ~0tP", [Reason, 12]).
-
--spec fault(reason()) -> dyno_error:fault().
-fault({log, _, _}) -> caller;
-fault({died, _}) -> dyno.
+    ["--log: ", File, " can't be written: ", file:format_error(Posix)].
 
 %% The names of the columns.
 heading() ->
@@ -129,16 +123,8 @@ lines(#{time_ms := Ms, nodes := Nodes, per_second := PerSecond}) ->
          || [_, _ | _] <- [Nodes]
         ].
 
-line(
-    Time,
-    #{
-        node := Node,
-        status := here,
-        concurrency := Workers,
-        per_second := PerSecond,
-        values := Values
-    }
-) ->
+line(Time, #{node := Node, status := here} = Sample) ->
+    #{concurrency := Workers, per_second := PerSecond, values := Values} = Sample,
     Columns = columns(Time, atom_to_list(Node), integer_to_list(Workers), rate(PerSecond)),
     dyno_cli_bench_monitor:line(Columns, Values);
 line(Time, #{node := Node, status := Status}) ->
