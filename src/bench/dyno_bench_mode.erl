@@ -68,13 +68,13 @@ check(compare, _Codes) ->
 check({squeeze, _}, Codes) when Codes > 1 ->
     {error, {?MODULE, {one_code, Codes}}};
 check({Name, Settings}, _Codes) when is_map(Settings) ->
-    case defaults(Name) of
-        {ok, Defaults, Optional} ->
+    case defaults() of
+        #{Name := {Defaults, Optional}} ->
             maybe
                 ok ?= dyno_option:known(Optional ++ maps:keys(Defaults), Settings),
                 settings(Name, maps:merge(Defaults, Settings))
             end;
-        error ->
+        #{} ->
             {error, {?MODULE, {mode, {Name, Settings}}}}
     end;
 check(Other, _Codes) ->
@@ -98,23 +98,15 @@ check_options({Name, _}, #{metric := Metric} = Options) when
 check_options(_Mode, _Options) ->
     ok.
 
-defaults(continuous) ->
-    {ok, #{sample_ms => 1000, samples => 3, warmup => 0}, [cv]};
-defaults(timed) ->
-    {ok, #{samples => 3, warmup => 0}, [iterations]};
-defaults(squeeze) ->
-    Defaults = #{
-        sample_ms => 100,
-        samples => 8,
-        warmup => 0,
-        min => 1,
-        max => ?MAX_CONCURRENCY,
-        step => 1,
-        threshold => 3
-    },
-    {ok, Defaults, []};
-defaults(_) ->
-    error.
+%% And the settings that have none.
+defaults() ->
+    Sampled = #{samples => 3, warmup => 0},
+    Squeezed = #{samples => 8, min => 1, max => ?MAX_CONCURRENCY, step => 1, threshold => 3},
+    #{
+        continuous => {Sampled#{sample_ms => 1000}, [cv]},
+        timed => {Sampled, [iterations]},
+        squeeze => {Squeezed#{sample_ms => 100, warmup => 0}, []}
+    }.
 
 settings(timed, Settings) when not is_map_key(iterations, Settings) ->
     dyno_option:error(iterations, none, ~"a positive integer");

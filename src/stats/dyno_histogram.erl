@@ -262,8 +262,8 @@ index_1(Value, Base) -> Value + Base.
 %% A word written late by another process is only too narrow, since min only falls and max only
 %% rises: it costs a visit here, which corrects it.
 widen(Extremes, Value, Inner) ->
-    Min = lower(Extremes, Value, atomics:get(Extremes, ?MIN)),
-    Max = raise(Extremes, Value, atomics:get(Extremes, ?MAX)),
+    Min = extreme(Extremes, ?MIN, Value, atomics:get(Extremes, ?MIN)),
+    Max = extreme(Extremes, ?MAX, Value, atomics:get(Extremes, ?MAX)),
     case inner(index(Min), index(Max)) of
         Inner -> ok;
         Wider -> atomics:put(Extremes, ?INNER, Wider)
@@ -273,22 +273,15 @@ inner(MinIndex, MaxIndex) ->
     (MinIndex bsl ?INDEX_BITS) bor MaxIndex.
 
 %% Another process may have moved the extreme in between: try again while it is still ours to move.
-
-lower(Extremes, Value, Min) when Value < Min ->
-    case atomics:compare_exchange(Extremes, ?MIN, Min, Value) of
+extreme(Extremes, At, Value, Before) when
+    At =:= ?MIN, Value < Before; At =:= ?MAX, Value > Before
+->
+    case atomics:compare_exchange(Extremes, At, Before, Value) of
         ok -> Value;
-        Now -> lower(Extremes, Value, Now)
+        Now -> extreme(Extremes, At, Value, Now)
     end;
-lower(_, _, Min) ->
-    Min.
-
-raise(Extremes, Value, Max) when Value > Max ->
-    case atomics:compare_exchange(Extremes, ?MAX, Max, Value) of
-        ok -> Value;
-        Now -> raise(Extremes, Value, Now)
-    end;
-raise(_, _, Max) ->
-    Max.
+extreme(_, _, _, Before) ->
+    Before.
 
 read_buckets(_, -1, Buckets) ->
     Buckets;
