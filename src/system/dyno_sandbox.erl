@@ -26,7 +26,7 @@
 -type failure() ::
     {raised, error | exit | throw, term(), erlang:stacktrace()}
     | {died, term()}
-    | {timeout, TimeoutMs :: pos_integer()}
+    | {timeout, TimeoutMs :: timeout()}
     | interrupted.
 
 -doc "A failure and the function that failed.".
@@ -74,7 +74,7 @@ attempt(Fun) ->
     end.
 
 -doc "As `call/4`, ended by the message `dyno_interrupt`.".
--spec call(sandbox(), fun(() -> Value), pos_integer()) -> {ok, Value} | {error, failure()}.
+-spec call(sandbox(), fun(() -> Value), timeout()) -> {ok, Value} | {error, failure()}.
 call(Sandbox, Fun, TimeoutMs) ->
     call(Sandbox, Fun, TimeoutMs, dyno_interrupt).
 
@@ -82,7 +82,7 @@ call(Sandbox, Fun, TimeoutMs) ->
 Evaluates in the sandbox. Any process may call. The sandbox is killed when that takes longer than
 allowed, and when this process receives the message `Interrupt`.
 """.
--spec call(sandbox(), fun(() -> Value), pos_integer(), Interrupt :: term()) ->
+-spec call(sandbox(), fun(() -> Value), timeout(), Interrupt :: term()) ->
     {ok, Value} | {error, failure()}.
 call(#{pid := Pid} = Sandbox, Fun, TimeoutMs, Interrupt) ->
     Ref = monitor(process, Pid),
@@ -154,7 +154,7 @@ take_exit(Pid) ->
 Evaluates in a process of its own, which may take that long and 2 GB; what takes more memory ends as
 `{died, killed}`.
 """.
--spec once(fun(() -> Value), pos_integer()) -> {ok, Value} | {error, failure()}.
+-spec once(fun(() -> Value), timeout()) -> {ok, Value} | {error, failure()}.
 once(Fun, TimeoutMs) ->
     Trapping = process_flag(trap_exit, true),
     Sandbox = start(#{max_bytes => ?ONCE_BYTES}),

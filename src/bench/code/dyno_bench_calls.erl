@@ -130,7 +130,7 @@ record({M, F, A} = Function, Options) when is_atom(M), is_atom(F), is_integer(A)
     maybe
         ok ?= dyno_option:check(Checks, [], Options),
         true ?= erlang:function_exported(M, F, A),
-        {ok, recorded(Function, DurationMs, Most)}
+        recorded(Function, DurationMs, Most)
     else
         false -> {error, {?MODULE, {no_function, Function}}};
         {error, _} = Error -> Error
@@ -141,7 +141,7 @@ record(Other, _Options) ->
 %% In a process of its own: what comes too late is gone with it.
 recorded(Function, DurationMs, Most) ->
     Caller = self(),
-    {Pid, Monitor} = spawn_monitor(fun() ->
+    Record = fun() ->
         CallerMonitor = monitor(process, Caller),
         %% Before the mailbox is full of what nobody wants any more.
         _ = process_flag(priority, high),
@@ -152,11 +152,11 @@ recorded(Function, DurationMs, Most) ->
         EndMs = erlang:monotonic_time(millisecond) + DurationMs,
         Calls = gathered(CallerMonitor, EndMs, Most, []),
         true = trace:session_destroy(Session),
-        exit({recorded, Calls})
-    end),
-    receive
-        {'DOWN', Monitor, process, Pid, {recorded, Calls}} -> Calls;
-        {'DOWN', Monitor, process, Pid, Reason} -> error(Reason)
+        Calls
+    end,
+    case dyno_sandbox:once(Record, infinity) of
+        {error, interrupted} -> {error, {dyno_error, interrupted}};
+        {ok, Calls} -> {ok, Calls}
     end.
 
 gathered(_CallerMonitor, _EndMs, 0, Calls) ->

@@ -26,7 +26,7 @@
 -opaque t() :: atomics:atomics_ref().
 
 -type batch() :: #{
-    iterations := pos_integer(),
+    iterations := non_neg_integer(),
     reductions := non_neg_integer(),
     collections := non_neg_integer()
 }.
@@ -118,7 +118,8 @@ copy(Row, Version) ->
 -doc "The iterations of all workers there have been.".
 -spec total(t()) -> non_neg_integer().
 total(Counters) ->
-    lists:sum([N || #{iterations := N} <- rows(Counters, atomics:get(Counters, ?USED))]).
+    Rows = rows(Counters, atomics:get(Counters, ?USED)),
+    lists:foldl(fun(#{iterations := N}, Sum) -> Sum + N end, 0, Rows).
 
 -doc "The first rows.".
 -spec rows(t(), non_neg_integer()) -> [row()].

@@ -181,26 +181,14 @@ call(Vm, Call, TimeoutMs) ->
     dyno_error:ok(called(Vm, Call, TimeoutMs)).
 
 called(#{peer := Peer}, {Module, Function, Arguments}, TimeoutMs) ->
-    {Pid, Monitor} = spawn_monitor(fun() ->
-        exit(
-            try
-                {answer, peer:call(Peer, Module, Function, Arguments, TimeoutMs)}
-            catch
-                exit:{Reason, {gen_server, call, _}} -> Reason;
-                %% Also where it has ended.
-                _:Reason -> Reason
-            end
-        )
-    end),
-    receive
-        {'DOWN', Monitor, process, Pid, {answer, Answer}} ->
-            Answer;
-        {'DOWN', Monitor, process, Pid, Reason} ->
-            fail({vm_died, Reason});
-        dyno_interrupt ->
-            true = demonitor(Monitor, [flush]),
-            exit(Pid, kill),
-            dyno_error:fail({dyno_error, interrupted})
+    Call = fun() -> peer:call(Peer, Module, Function, Arguments, TimeoutMs) end,
+    case dyno_sandbox:once(Call, infinity) of
+        {ok, Answer} -> Answer;
+        {error, interrupted} -> dyno_error:fail({dyno_error, interrupted});
+        {error, {raised, exit, {Reason, {gen_server, call, _}}, _}} -> fail({vm_died, Reason});
+        %% Also where it has ended.
+        {error, {raised, _, Reason, _}} -> fail({vm_died, Reason});
+        {error, Failure} -> fail({vm_died, Failure})
     end.
 
 stop(#{peer := Peer, ref := Ref, errors := Errors}) ->
