@@ -52,12 +52,12 @@ program(#{erl := Path}) ->
         [] -> fail({no_erl, Path})
     end;
 program(_OwnErl) ->
-    undefined.
+    filename:join([code:root_dir(), "bin", "erl"]).
 
 launched([], Vms, Use) ->
     Use(lists:reverse(Vms));
-launched([{Spec, Erl} | Rest], Vms, Use) ->
-    Vm = launched(Spec, Erl),
+launched([{Spec, Program} | Rest], Vms, Use) ->
+    Vm = launched(Spec, Program),
     try
         launched(Rest, [Vm | Vms], Use)
     after
@@ -66,39 +66,36 @@ launched([{Spec, Erl} | Rest], Vms, Use) ->
 
 %% What the emulator itself has to say, about wrong flags above all, goes to a file of which only
 %% the first line is shown; what codes print comes by way of the connection.
-launched(Spec, Erl) ->
+launched(Spec, Program) ->
     Ref = make_ref(),
     Errors = errors_file(),
-    Program =
-        case Erl of
-            undefined -> filename:join([code:root_dir(), "bin", "erl"]);
-            _ -> Erl
-        end,
-    Options = #{
+    {Name, Flags} = as_node(),
+    Options = Name#{
         exec => {"/bin/sh", ["-c", "exec 2>\"$1\"; shift; exec \"$@\"", "sh", Errors, Program]},
         connection => standard_io,
         wait_boot => {self(), Ref},
         %% Its end closes the connection, and that ends the VM.
         shutdown => close,
-        env => environment(Erl),
-        args => arguments(Spec, Erl)
+        env => environment(Spec),
+        args => arguments(Flags, Spec)
     },
-    try peer:start_link(maps:merge(Options, name())) of
+    try peer:start_link(Options) of
         {ok, Peer} -> #{peer => Peer, ref => Ref, errors => Errors};
         {error, Reason} -> does_not_boot(Spec, Errors, Reason)
     catch
         exit:Reason -> does_not_boot(Spec, Errors, Reason)
     end.
 
-name() ->
+%% Its name, and flags that let codes reach it.
+as_node() ->
     case is_alive() of
         true ->
-            #{
-                name => peer:random_name("dyno_bench"),
-                longnames => net_kernel:longnames() =:= true
-            };
+            Name = peer:random_name("dyno_bench"),
+            Cookie = atom_to_list(erlang:get_cookie()),
+            {#{name => Name, longnames => net_kernel:longnames() =:= true},
+                ["-setcookie", Cookie, "-connect_all", "false", "-hidden"]};
         false ->
-            #{}
+            {#{}, []}
     end.
 
 errors_file() ->
@@ -119,39 +116,23 @@ does_not_boot(Spec, Errors, Reason) ->
 fail(Reason) ->
     dyno_error:fail({?MODULE, Reason}).
 
-%% The program erl of another installation must not find this one's files.
-environment(Erl) ->
+environment(Spec) ->
     %% Where the clock's library is.
     Folders = [Folder || Folder <- dyno_clock:folders(), filelib:is_dir(Folder)],
-    Priv = [{"DYNO_PRIV", Folder} || Folder <- lists:sublist(Folders, 1)],
-    case Erl of
-        undefined -> Priv;
-        _ -> [{"ROOTDIR", ""}, {"BINDIR", ""}, {"EMU", ""}, {"PROGNAME", ""} | Priv]
-    end.
+    %% The program erl of another installation must not find this one's files.
+    Own = [{Key, ""} || Key <- ["ROOTDIR", "BINDIR", "EMU", "PROGNAME"], is_map_key(erl, Spec)],
+    Own ++ [{"DYNO_PRIV", Folder} || Folder <- lists:sublist(Folders, 1)].
 
-arguments(Spec, Erl) ->
-    Cookie =
-        case is_alive() of
-            true ->
-                Text = atom_to_list(erlang:get_cookie()),
-                ["-setcookie", Text, "-connect_all", "false", "-hidden"];
-            false ->
-                []
-        end,
-    %% Whoever waits must not take the processor from the one that is measured.
-    ["+sbwt", "none", "+sbwtdcpu", "none", "+sbwtdio", "none"] ++ own_flags(Erl) ++
-        Cookie ++ paths(Spec) ++ maps:get(flags, Spec, []).
-
-%% The emulator flags of this VM; another release may not know them.
-own_flags(undefined) ->
-    [unicode:characters_to_list(Flag) || Flag <- dyno_environment:emulator_flags()];
-own_flags(_Erl) ->
-    [].
-
-paths(#{code_paths := Folders}) ->
+arguments(NodeFlags, #{code_paths := Folders} = Spec) ->
+    %% Another release may not know the emulator flags of this VM.
+    OwnFlags = [Flag || Flag <- dyno_environment:emulator_flags(), not is_map_key(erl, Spec)],
     %% There since the options were checked.
     {ok, Ours} = dyno_bench_modules:folder(),
-    lists:append([["-pa", filename:absname(F)] || F <- [Ours | lists:reverse(Folders)]]).
+    Paths = [["-pa", filename:absname(F)] || F <- [Ours | lists:reverse(Folders)]],
+    %% Whoever waits must not take the processor from the one that is measured.
+    ["+sbwt", "none", "+sbwtdcpu", "none", "+sbwtdio", "none"] ++
+        [unicode:characters_to_list(Flag) || Flag <- OwnFlags] ++
+        NodeFlags ++ lists:append(Paths) ++ maps:get(flags, Spec, []).
 
 booted(#{peer := Peer, ref := Ref, errors := Errors}, Spec, EndMs) ->
     receive
