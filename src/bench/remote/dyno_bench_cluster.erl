@@ -210,15 +210,9 @@ attached(Node, Options) ->
 started(#{options := Options, members := Members} = State) ->
     Order = (maps:with([code, concurrency, interval_ms, timeout_ms], Options))#{compiler => node()},
     Call = {dyno_bench_member, run, [Order, self()]},
-    try
-        _ = [
-            {ok, _} = gen_server:call(dyno_agent:guard(Agent), {run, Call}, ?CALL_MS)
-         || #{agent := Agent} <- maps:values(Members)
-        ],
-        ready(maps:keys(Members), State)
-    catch
-        exit:_ -> {error, {?MODULE, {in_node, hd(maps:keys(Members)), {dyno_bench_job, ended}}}}
-    end.
+    Agents = [Agent || #{agent := Agent} <- maps:values(Members)],
+    lists:foreach(fun(A) -> gen_server:cast(dyno_agent:guard(A), {run, Call}) end, Agents),
+    ready(maps:keys(Members), State).
 
 ready([], State) ->
     {ok, State};

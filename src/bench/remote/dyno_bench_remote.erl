@@ -96,14 +96,14 @@ more_modules(Node, Files) ->
 called(Agent, Call) ->
     Guard = dyno_agent:guard(Agent),
     Monitor = monitor(process, Guard),
-    try gen_server:call(Guard, {run, Call}, ?CALL_MS) of
-        {ok, _Measurer} -> await(Agent, Guard, Monitor)
-    catch
-        exit:_ -> {error, {?MODULE, ended(Agent)}}
+    ok = gen_server:cast(Guard, {run, Call}),
+    try
+        await(Agent, Guard, Monitor)
     after
         true = demonitor(Monitor, [flush])
     end.
 
+%% The guard says why it ends, if it can.
 await(Agent, Guard, Monitor) ->
     Ref = dyno_agent:ref(Agent),
     receive
@@ -115,15 +115,7 @@ await(Agent, Guard, Monitor) ->
             Guard ! dyno_interrupt,
             await(Agent, Guard, Monitor);
         {'DOWN', Monitor, process, Guard, _} ->
-            {error, {?MODULE, ended(Agent)}}
-    end.
-
-%% The guard says why it ends, if it can.
-ended(Agent) ->
-    Ref = dyno_agent:ref(Agent),
-    receive
-        {dyno_agent, Ref, {gave_up, Reason}} -> {gave_up, dyno_agent:node(Agent), Reason}
-    after 0 -> {node_lost, dyno_agent:node(Agent)}
+            {error, {?MODULE, {node_lost, dyno_agent:node(Agent)}}}
     end.
 
 description(Node) ->

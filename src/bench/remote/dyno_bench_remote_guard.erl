@@ -48,21 +48,18 @@ init(#{caller := Caller, limit_ms := LimitMs} = Options) ->
     _ = erlang:send_after(?CHECK_MS, self(), check),
     {ok, Options#{measurers => #{}, jobs => jobs()}}.
 
--spec handle_call(term(), gen_server:from(), state()) ->
-    {reply, term(), state()} | {stop, normal, ok, state()}.
-handle_call({run, {Module, Function, Arguments}}, _From, State) ->
+-spec handle_call(stop, gen_server:from(), state()) -> {stop, normal, ok, state()}.
+handle_call(stop, _From, State) ->
+    {stop, normal, ok, wound_down(State)}.
+
+-spec handle_cast({run, {module(), atom(), [term()]}}, state()) -> {noreply, state()}.
+handle_cast({run, {Module, Function, Arguments}}, State) ->
     #{caller := Caller, ref := Ref, measurers := Measurers} = State,
     {Pid, Monitor} = spawn_monitor(fun() ->
         proc_lib:set_label(dyno_agent_measurer),
         Caller ! {?MODULE, Ref, apply(Module, Function, Arguments)}
     end),
-    {reply, {ok, Pid}, State#{measurers := Measurers#{Pid => Monitor}}};
-handle_call(stop, _From, State) ->
-    {stop, normal, ok, wound_down(State)}.
-
--spec handle_cast(term(), state()) -> {noreply, state()}.
-handle_cast(_Request, State) ->
-    {noreply, State}.
+    {noreply, State#{measurers := Measurers#{Pid => Monitor}}}.
 
 -spec handle_info(term(), state()) -> {noreply, state()} | {stop, normal, state()}.
 handle_info({'DOWN', _, process, Caller, _}, #{caller := Caller} = State) ->
