@@ -77,14 +77,16 @@ measure(#{worker := Worker} = Subject, Runs) ->
     Traced =
         try
             traced({Session, Tracer, Subject})
+        catch
+            throw:overrun -> overrun
         after
             _ = trace:session_destroy(Session),
             dyno_bench_side_effects_tracer:stop(Tracer)
         end,
     case Traced of
-        {ok, N, #{seen := Seen} = Counts} ->
+        {N, #{seen := Seen} = Counts} ->
             counted(Subject, Runs, {N, Counts, maps:keys(Seen) -- [Worker]});
-        {error, overrun} ->
+        overrun ->
             overrun
     end.
 
@@ -92,15 +94,12 @@ measure(#{worker := Worker} = Subject, Runs) ->
 
 traced({Session, _, #{worker := Worker}} = Of) ->
     trace_too(Session, [Worker]),
-    maybe
-        {ok, Ns, First} ?= pass(1, Of),
-        %% As many as take no longer than the limit: the first may have been slow for its own
-        %% reasons.
-        N = max(1, min(?TRACED, ?TRACE_MS * 1_000_000 div max(1, Ns))),
-        {ok, Members} ?= grown(?PASSES, N, First, [Worker], Of),
-        {ok, _, #{seen := Seen} = Counts} ?= pass(N, Of),
-        {ok, N, Counts#{seen := maps:filter(fun(P, S) -> takes_part(P, S, Members) end, Seen)}}
-    end.
+    {Ns, First} = pass(1, Of),
+    %% As many as take no longer than the limit: the first may have been slow for its own reasons.
+    N = max(1, min(?TRACED, ?TRACE_MS * 1_000_000 div max(1, Ns))),
+    Members = grown(?PASSES, N, First, [Worker], Of),
+    {_, #{seen := Seen} = Counts} = pass(N, Of),
+    {N, Counts#{seen := maps:filter(fun(P, S) -> takes_part(P, S, Members) end, Seen)}}.
 
 %% Those that were spawned in this pass, and the members.
 takes_part(_, #{born := _}, _) -> true;
@@ -111,12 +110,10 @@ grown(Left, N, #{seen := Seen}, Members, {Session, _, _} = Of) ->
     case [P || P <- maps:keys(Seen) -- Members, is_process_alive(P), P =/= self()] of
         [_ | _] = New when Left > 0 ->
             trace_too(Session, New),
-            maybe
-                {ok, _, Counts} ?= pass(N, Of),
-                grown(Left - 1, N, Counts, New ++ Members, Of)
-            end;
+            {_, Counts} = pass(N, Of),
+            grown(Left - 1, N, Counts, New ++ Members, Of);
         _ ->
-            {ok, Members}
+            Members
     end.
 
 trace_too(Session, Pids) ->
@@ -132,16 +129,13 @@ trace_too(Session, Pids) ->
         Pids
     ).
 
-pass(N, {Session, {Tracer, Monitor}, #{iterate := Iterate}}) ->
+pass(N, {Session, Tracer, #{iterate := Iterate}}) ->
     Start = erlang:monotonic_time(nanosecond),
     _ = Iterate(N),
     Ns = erlang:monotonic_time(nanosecond) - Start,
     %% What they do after the worker's last message is theirs as well.
     wait(1),
-    maybe
-        {ok, Counts} ?= dyno_bench_side_effects_tracer:await(Session, Tracer, Monitor),
-        {ok, Ns div N, Counts}
-    end.
+    {Ns div N, dyno_bench_side_effects_tracer:await(Session, Tracer)}.
 
 wait(Ms) ->
     receive

@@ -7,7 +7,7 @@
 %% from and to each process, the time for which each ran, and who was spawned as what. One process;
 %% it is killed where it cannot keep up, because the trace has copies of the messages.
 
--export([start/1, stop/1, await/3]).
+-export([start/1, stop/1, await/2]).
 -export([new/1, event/2]).
 -export_type([t/0, seen/0]).
 
@@ -58,10 +58,12 @@ loop(State) ->
             loop(event(Event, State))
     end.
 
--doc "What the tracer has counted since it was last read, all trace messages included.".
--spec await(trace:session(), pid(), reference()) ->
-    {ok, t()} | {error, overrun}.
-await(Session, Tracer, Monitor) ->
+-doc """
+What the tracer has counted since it was last read, all trace messages included; throws `overrun`
+where it could not keep up.
+""".
+-spec await(trace:session(), {pid(), reference()}) -> t().
+await(Session, {Tracer, Monitor}) ->
     Delivered = trace:delivered(Session, all),
     receive
         {trace_delivered, all, Delivered} -> ok
@@ -69,10 +71,8 @@ await(Session, Tracer, Monitor) ->
     Ref = make_ref(),
     Tracer ! {read, self(), Ref},
     receive
-        {Ref, Counts} ->
-            {ok, Counts};
-        {'DOWN', Monitor, process, Tracer, _} ->
-            {error, overrun}
+        {Ref, Counts} -> Counts;
+        {'DOWN', Monitor, process, Tracer, _} -> throw(overrun)
     end.
 
 -doc "Ends it.".
@@ -127,13 +127,10 @@ local(Pid) when is_pid(Pid) -> remote;
 local(Port) when is_port(Port) -> port;
 local({Name, Node}) when is_atom(Name), Node =:= node() -> local(Name);
 local({_, _}) -> remote;
-local(Name) when is_atom(Name) -> process(whereis(Name));
+local(undefined) -> undefined;
+local(Name) when is_atom(Name) -> local(whereis(Name));
 %% An alias: the answer to a call.
 local(_Reference) -> undefined.
-
-process(undefined) -> undefined;
-process(Port) when is_port(Port) -> port;
-process(Pid) -> Pid.
 
 update(Pid, Fun, #{seen := Seen} = State) ->
     Empty = #{received => 0, sent => 0, own_ns => 0},
@@ -155,9 +152,7 @@ born({M, F, A}) ->
     {M, F, length(A)}.
 
 of_fun(Fun) ->
-    {module, M} = erlang:fun_info(Fun, module),
-    {name, F} = erlang:fun_info(Fun, name),
-    {arity, A} = erlang:fun_info(Fun, arity),
+    #{module := M, name := F, arity := A} = maps:from_list(erlang:fun_info(Fun)),
     case atom_to_list(M) of
         "dyno_bench_loop" ++ _ -> {M, fun_of_code};
         _ -> {M, F, A}
