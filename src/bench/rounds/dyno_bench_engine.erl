@@ -262,7 +262,7 @@ rounds(Calibrated, StartMs, Prepared) ->
     Metric = maps:get(metric, Options, time),
     Iterations = #{N => Of || N := {Of, _} <- Calibrated},
     RoundMs = lists:sum([Ns || _ := {_, Ns} <- Calibrated]) / 1.0e6,
-    Plan = plan(RoundMs, length(Numbers), Options),
+    {Ending, Least} = ending(RoundMs, length(Numbers), StartMs, Options),
     Heap = dyno_bench_heap:sequence(Options),
     Measure = fun(Number, Round) ->
         N = map_get(Number, Iterations),
@@ -276,7 +276,7 @@ rounds(Calibrated, StartMs, Prepared) ->
         Number <- Numbers
     ],
     {Rounds, Last} = dyno_bench_rounds:measure(
-        Measure, ending(Plan, StartMs, Options), dyno_bench_rounds:new(length(Numbers), Options)
+        Measure, Ending, dyno_bench_rounds:new(length(Numbers), Options)
     ),
     _ = [dyno_bench_rounds:completed(Last) || Rounds =:= []],
     Result = #{
@@ -290,49 +290,43 @@ rounds(Calibrated, StartMs, Prepared) ->
          || N <- Numbers
         ],
         pairs =>
-            case Plan of
-                {until_decided, _, _} -> dyno_bench_rounds:pairs(Last);
+            case Ending of
+                {decided_until_ms, _, _} -> dyno_bench_rounds:pairs(Last);
                 _ -> dyno_bench_rounds:fixed_pairs(Last)
             end,
         fixed => is_map_key(fixed, Options),
         rounds => length(Rounds),
         status => dyno_bench_rounds:status(Last)
     },
+    ElapsedMs = erlang:monotonic_time(millisecond) - StartMs,
     case Options of
         #{fixed := _} ->
             Result;
         #{budget_ms := BudgetMs} ->
-            Result#{
-                timing => #{
-                    least => least(Plan, length(Numbers), Options),
-                    budget_ms => BudgetMs,
-                    elapsed_ms => erlang:monotonic_time(millisecond) - StartMs
-                }
-            }
+            Timing = #{least => Least, budget_ms => BudgetMs, elapsed_ms => ElapsedMs},
+            Result#{timing => Timing}
     end.
 
-plan(_RoundMs, _Codes, #{fixed := #{samples := Samples}}) ->
-    {fixed, Samples};
-plan(RoundMs, Codes, #{budget_ms := BudgetMs, level := Level} = Options) ->
-    case dyno_bench_metric:kind(maps:get(metric, Options, time)) of
-        rounds -> dyno_bench_plan:plan({Codes, Level}, {RoundMs, BudgetMs});
-        _ -> {fixed, max(1, min(?DECIDING_NOTHING, trunc(BudgetMs / RoundMs)))}
+%% When the rounds are over, and how few give every pair an interval.
+ending(_RoundMs, _Codes, _StartMs, #{fixed := #{samples := Samples}}) ->
+    {{rounds, Samples}, Samples};
+ending(RoundMs, Codes, StartMs, #{budget_ms := BudgetMs, level := Level} = Options) ->
+    Plan =
+        case dyno_bench_metric:kind(maps:get(metric, Options, time)) of
+            rounds -> dyno_bench_plan:plan({Codes, Level}, {RoundMs, BudgetMs});
+            _ -> {fixed, max(1, min(?DECIDING_NOTHING, trunc(BudgetMs / RoundMs)))}
+        end,
+    case Plan of
+        {until_decided, BudgetMs, Least} ->
+            {{decided_until_ms, StartMs + BudgetMs, Least}, Least};
+        {fixed, Rounds} ->
+            IsOver = fun(Count) ->
+                ElapsedMs = erlang:monotonic_time(millisecond) - StartMs,
+                dyno_bench_plan:is_over({Count, ElapsedMs}, Rounds, Options)
+            end,
+            Least = dyno_bench_comparison:least_rounds(Codes, Level),
+            {{rounds, Rounds, IsOver}, min(Rounds, Least)}
     end.
-
-least({until_decided, _, Least}, _Codes, _Options) ->
-    Least;
-least({fixed, Rounds}, Codes, #{level := Level}) ->
-    min(Rounds, dyno_bench_comparison:least_rounds(Codes, Level)).
-
-ending({until_decided, BudgetMs, Least}, StartMs, _Options) ->
-    {decided_until_ms, StartMs + BudgetMs, Least};
-ending({fixed, Rounds}, _StartMs, #{fixed := _}) ->
-    {rounds, Rounds};
-ending({fixed, Rounds}, StartMs, Options) ->
-    {rounds, Rounds, fun(Count) ->
-        ElapsedMs = erlang:monotonic_time(millisecond) - StartMs,
-        dyno_bench_plan:is_over({Count, ElapsedMs}, Rounds, Options)
-    end}.
 
 %% What is compared in a round.
 value(Number, Epochs, Prepared) ->
