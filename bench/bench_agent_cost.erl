@@ -7,10 +7,10 @@
 
 -behaviour(bench_program).
 
--export([describe/0, argument/1, measure/2]).
+-export([describe/0, measure/2]).
 
 -define(LEVEL, time).
--define(PATTERN, {bench_leaf, leaf, 1}).
+-define(PATTERN, {bench_calls, leaf, 1}).
 %% The sampler is asked for its samples: none comes by itself in between.
 -define(INTERVAL_MS, 3_600_000).
 
@@ -22,14 +22,11 @@ describe() ->
     time of attaching and detaching together.
     """.
 
-argument(none) -> {ok, none};
-argument(_) -> {error, "there is no argument; there is --quick"}.
-
 measure(none, Effort) ->
     #{rounds := Rounds, samples := Samples} = settings(Effort),
     {ok, Node} = dyno_peer:start(#{name => "bench"}),
     %% The pattern must name something that is loaded.
-    {module, _} = erpc:call(Node, code, ensure_loaded, [bench_leaf]),
+    {module, _} = erpc:call(Node, code, ensure_loaded, [bench_calls]),
     Times = [attach_and_detach(Node) || _ <- lists:seq(0, Rounds)],
     %% The first also loads what OTP itself needs for it.
     [{FirstAttach, FirstDetach} | Later] = [{ms(A), ms(D)} || {A, D} <- Times],
@@ -44,7 +41,7 @@ measure(none, Effort) ->
          || Ms <- [dyno_stats:median(Attach), dyno_stats:median(Detach), FirstAttach, FirstDetach]
         ]
     ]),
-    {Value, Interval} = bench_program:median([A + D || {A, D} <- Later], 0.95),
+    {Value, Interval} = bench_program:median([A + D || {A, D} <- Later]),
     #{name => "agent_cost", value => Value, unit => "ms", interval => Interval}.
 
 settings(full) -> #{rounds => 30, samples => 200};
@@ -98,7 +95,7 @@ samples(Node, Count) ->
     [#{sampler := Sampler}] = Targets = attach(Node),
     Us = [sample_us(Sampler) || _ <- lists:seq(1, Count)],
     ok = dyno_targets:detach(Targets),
-    {Value, Interval} = bench_program:median(Us, 0.95),
+    {Value, Interval} = bench_program:median(Us),
     bench_program:say("a sample  ~ts us, ~ts; ~b samples", [
         bench_program:number(Value), bench_program:interval_text(Interval, "us"), Count
     ]).

@@ -3,9 +3,6 @@
 
 -module(bench_beside_erlperf).
 -moduledoc false.
-%% dyno's continuous mode and erlperf's, side by side: how many iterations a second of nothing, and
-%% how far what each says of a function of some 20 ns is from a loop written by hand. erlperf is not
-%% part of dyno: the program takes one that was built before.
 
 -behaviour(bench_program).
 
@@ -20,44 +17,27 @@ describe() ->
     mode counts as that of erlperf, at one worker and at two; the result is the less of the two. By
     turns, in one VM. Then the time that both report for a call of erlang:phash2/1, some 20
     nanoseconds, by that in a loop of 1,000 calls written by hand. The argument, or else the variable
-    ERLPERF, names a built erlperf: its escript, or the folder of its beam files.
+    ERLPERF, names a built erlperf: the folder of its beam files, which is not part of dyno.
     """.
 
 argument(none) ->
     case os:getenv("ERLPERF", "") of
         "" ->
             {skip,
-                "skipped: there is no erlperf here; build one (rebar3 as prod escriptize, in a clone "
-                "of it) and name its escript or its ebin folder as argument or in the variable ERLPERF"};
+                "skipped: there is no erlperf here; build one (rebar3 as prod compile, in a clone of "
+                "it) and name its ebin folder as argument or in the variable ERLPERF"};
         Path ->
             argument(Path)
     end;
 argument(Path) ->
-    Folders = [Path, filename:join(Path, "ebin")],
-    case [F || F <- Folders, filelib:is_regular(filename:join(F, "erlperf.beam"))] of
-        [Folder | _] -> {ok, {folder, Folder}};
-        [] -> escript(Path)
+    case filelib:is_regular(filename:join(Path, "erlperf.beam")) of
+        true -> {ok, Path};
+        false -> {error, ["there is no erlperf at ", Path, "; give the folder of erlperf.beam"]}
     end.
 
-escript(Path) ->
-    case filelib:is_regular(Path) andalso escript:extract(Path, []) of
-        {ok, Sections} ->
-            case proplists:get_value(archive, Sections) of
-                Archive when is_binary(Archive) -> {ok, {archive, Archive}};
-                _ -> {error, ["there are no modules in ", Path, "; give erlperf's escript"]}
-            end;
-        _ ->
-            {error,
-                [
-                    "there is no erlperf at ",
-                    Path,
-                    "; give its escript, or the folder of erlperf.beam"
-                ]
-            }
-    end.
-
-measure(Where, Effort) ->
-    ok = load(Where),
+measure(Folder, Effort) ->
+    true = code:add_pathz(Folder),
+    {module, erlperf} = code:ensure_loaded(erlperf),
     {Rounds, Ms} = settings(Effort),
     Ratios = [empty(Workers, Rounds, Ms) || Workers <- [1, 2]],
     short(Rounds, Ms),
@@ -67,31 +47,13 @@ measure(Where, Effort) ->
 settings(full) -> {15, 200};
 settings(quick) -> {1, 20}.
 
-load({folder, Folder}) ->
-    true = code:add_pathz(Folder),
-    loaded();
-load({archive, Archive}) ->
-    {ok, Files} = zip:extract(Archive, [memory]),
-    lists:foreach(
-        fun({Name, Beam}) ->
-            Module = list_to_atom(filename:basename(Name, ".beam")),
-            {module, Module} = code:load_binary(Module, Name, Beam)
-        end,
-        [F || {Name, _} = F <- Files, filename:extension(Name) =:= ".beam"]
-    ),
-    loaded().
-
-loaded() ->
-    {module, erlperf} = code:ensure_loaded(erlperf),
-    ok.
-
 %% By turns, so that what disturbs the machine disturbs both.
 empty(Workers, Rounds, Ms) ->
     Pairs = [
         {dyno(["ok."], Workers, Ms), erlperf(#{runner => "ok."}, Workers, Ms)}
      || _ <- lists:seq(1, Rounds)
     ],
-    {Ratio, Interval} = bench_program:median([Ours / Theirs || {Ours, Theirs} <- Pairs], 0.95),
+    {Ratio, Interval} = bench_program:median([Ours / Theirs || {Ours, Theirs} <- Pairs]),
     bench_program:say("workers   ~b", [Workers]),
     bench_program:say("  dyno    ~ts 1/s", [number([O || {O, _} <- Pairs])]),
     bench_program:say("  erlperf ~ts 1/s", [number([T || {_, T} <- Pairs])]),
@@ -135,7 +97,7 @@ short(Rounds, Ms) ->
     [
         begin
             {Ratio, Interval} = bench_program:median(
-                [element(N, V) / element(4, V) || V <- Values], 0.95
+                [element(N, V) / element(4, V) || V <- Values]
             ),
             bench_program:say("  ~ts ~.2f ns, ~.3f times by hand, ~ts", [
                 string:pad(Who, 18),
@@ -173,14 +135,11 @@ by_hand(Ms) ->
 loops(EndMs, Times) ->
     Before = dyno_clock:thread(),
     _ = repeat(100, {a}),
-    Time = own_ns(dyno_clock:difference(Before, dyno_clock:thread())) / 100_000,
+    Time = bench_calls:own_ns(dyno_clock:difference(Before, dyno_clock:thread())) / 100_000,
     case erlang:monotonic_time(millisecond) >= EndMs of
         true -> [Time | Times];
         false -> loops(EndMs, [Time | Times])
     end.
-
-own_ns(#{wall_ns := Wall, wait_ns := undefined}) -> Wall;
-own_ns(#{wall_ns := Wall, wait_ns := Wait}) -> Wall - Wait.
 
 repeat(0, Term) -> Term;
 repeat(N, Term) ->

@@ -3,8 +3,6 @@
 
 -module(bench_birth_storm).
 -moduledoc false.
-%% The memory of the agent, and of the runtime for it, in a node that starts thousands of processes
-%% a second for a minute.
 
 -behaviour(bench_program).
 
@@ -28,13 +26,7 @@ describe() ->
     are told, by which one sees whether it grows.
     """.
 
-argument(none) ->
-    {ok, 20_000};
-argument(Text) ->
-    case string:to_integer(Text) of
-        {Count, ""} when Count > 0 -> {ok, Count};
-        _ -> {error, ["the number of processes a second is a positive integer, not ", Text]}
-    end.
+argument(Text) -> bench_program:whole(Text, 20_000, {1, "processes a second"}).
 
 measure(PerSecond, Effort) ->
     Runs = [run(Level, PerSecond, seconds(Effort)) || Level <- ?LEVELS],
@@ -42,7 +34,6 @@ measure(PerSecond, Effort) ->
         name => "birth_storm_" ++ integer_to_list(PerSecond),
         value => lists:max(Runs),
         unit => "MB",
-        interval => none,
         goal => ?GOAL_MB
     }.
 
@@ -113,22 +104,13 @@ storm(Count, AtMs) ->
         storm(Count, AtMs + ?EVERY_MS)
     end.
 
--doc "What each of them does.".
--spec request() -> ok.
+%% What each of them does.
 request() -> ?MODULE:reply(?MODULE:handle(?MODULE:route(?MODULE:parse(lists:seq(1, 20))))).
 
--doc "A function to measure.".
--spec parse([integer()]) -> [integer()].
 parse(Text) -> lists:reverse(Text).
 
--doc "Another.".
--spec route([integer()]) -> {integer(), [integer()]}.
 route(Path) -> {length(Path), Path}.
 
--doc "Another.".
--spec handle({integer(), [integer()]}) -> integer().
 handle({Length, Path}) -> Length + lists:sum(Path).
 
--doc "Another.".
--spec reply(integer()) -> ok.
 reply(_Sum) -> ok.

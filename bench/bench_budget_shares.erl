@@ -3,8 +3,6 @@
 
 -module(bench_budget_shares).
 -moduledoc false.
-%% Whether the level `budget` gives Cowboy's functions the shares of the processor time that perf
-%% gives them.
 
 -behaviour(bench_program).
 
@@ -80,7 +78,6 @@ measure(none, Effort) ->
         name => budget_shares,
         value => lists:max(Off),
         unit => "points",
-        interval => none,
         goal => ?GOAL
     }.
 

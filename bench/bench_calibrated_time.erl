@@ -16,7 +16,6 @@
 %% the runtime cuts times to.
 -define(ROUND_NS, 500_000).
 -define(PROCESS_NS, 30_000).
--define(LEVEL, 0.95).
 
 %% Calls of each process in a round, where they are asked for, and the measured calls in each of
 %% them.
@@ -55,25 +54,16 @@ argument(Text) ->
             [Alone] -> {Alone, "0"};
             [Before, After] -> {Before, After}
         end,
-    Numbers = [string:to_integer(N) || N <- string:split(Cell, "x", all) ++ [Made]],
-    case lists:all(fun({N, Rest}) -> is_integer(N) andalso N >= 0 andalso Rest =:= "" end, Numbers) of
-        true when length(Numbers) =:= 3 ->
-            [{Ns, _}, {Processes, _}, {Calls, _}] = Numbers,
-            {ok, [{Ns, max(1, Processes), any, Calls}]};
-        true when length(Numbers) =:= 4 ->
-            [{Ns, _}, {Processes, _}, {Calls, _}, {Each, _}] = Numbers,
-            {ok, [{Ns, max(1, Processes), max(1, Calls), Each}]};
-        _ ->
-            {error, ["give NSxPROCESSES, such as 200x64, or nothing for all; not ", Text]}
+    Words = string:split(Cell, "x", all) ++ [Made],
+    Numbers = [N || Word <- Words, {N, ""} <- [string:to_integer(Word)], N >= 0],
+    case {length(Words) - length(Numbers), Numbers} of
+        {0, [Ns, Processes, Each]} -> {ok, [{Ns, max(1, Processes), any, Each}]};
+        {0, [Ns, Processes, Calls, Each]} -> {ok, [{Ns, max(1, Processes), max(1, Calls), Each}]};
+        _ -> {error, ["give NSxPROCESSES, such as 200x64, or nothing for all; not ", Text]}
     end.
 
 measure(Cells, Effort) ->
-    ok = dyno_target_node:ensure_distribution(#{}),
-    {ok, Peer, Node} = peer:start(#{
-        name => peer:random_name(),
-        connection => standard_io,
-        args => ["-setcookie", atom_to_list(erlang:get_cookie()), "-pa" | code:get_path()]
-    }),
+    {ok, Node} = dyno_peer:start(#{name => "bench"}),
     try
         Readings = [
             {Cell, reading(Node, Cell, map_get(Effort, ?ROUNDS))}
@@ -93,7 +83,7 @@ measure(Cells, Effort) ->
             goal => 1
         }
     after
-        peer:stop(Peer)
+        dyno_peer:stop(Node)
     end.
 
 %% How far from nothing: of both signs.
@@ -102,7 +92,7 @@ cell({Ns, Processes, _, _}, Readings) ->
         dyno_stats:median([map_get(Key, R) || R <- Readings])
      || Key <- [true_ns, reported_ns, raw_ns, said]
     ],
-    {Median, Interval} = bench_program:median([map_get(error, R) || R <- Readings], ?LEVEL),
+    {Median, Interval} = bench_program:median([map_get(error, R) || R <- Readings]),
     Text =
         case Interval of
             none -> "too few";
@@ -140,13 +130,8 @@ reading(Node, {Ns, Processes, Given, Made}, Rounds) ->
     ok = dyno_agent:detach(Agent),
     ok = erpc:call(Node, bench_known, stop, [Pids]),
     [True, Off, Raw, Said] = [
-        dyno_stats:median([Value(R) || R <- Read])
-     || Value <- [
-            fun({T, _, _, _}) -> T end,
-            fun({T, Own, _, _}) -> Own - T end,
-            fun({_, _, Raw, _}) -> Raw end,
-            fun({_, _, _, Said}) -> Said end
-        ]
+        dyno_stats:median([element(N, R) || R <- Read])
+     || N <- [1, 2, 3, 4]
     ],
     Allowed = max(20, True / 10),
     #{
@@ -164,4 +149,4 @@ round(Node, Counters, Turns, {Pids, Calls}) ->
     #{functions := Functions} = dyno_agent_calls:read(Counters),
     [Function] = [F || #{mfa := {_, known, _}} = F <- Functions],
     #{own_time_ns := Own, raw_time_ns := Raw, calls := Counted} = Function,
-    {True, Own / Counted, Raw / Counted, map_get(uncertain_ns, Function) / Counted}.
+    {True, Own / Counted - True, Raw / Counted, map_get(uncertain_ns, Function) / Counted}.

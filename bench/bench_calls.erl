@@ -7,8 +7,10 @@ What runs in the measured node of the programs about discovery: processes that c
 """.
 
 %% Called by the programs, in the measured node
--export([start/1, start_calling/2, call_all/0, wait_for/2]).
+-export([start/1, start_calling/2, call_all/0, wait_for/2, own_ns/1]).
 -export([calls_per_epoch/1, epochs/2, epochs_with_breakpoint/2]).
+%% What is traced
+-export([leaf/1]).
 
 -define(CALLERS, {?MODULE, callers}).
 -define(SCHEDULER, 1).
@@ -50,19 +52,21 @@ wait() ->
             wait()
     end.
 
+-doc "Without what other programs took.".
+-spec own_ns(#{wall_ns := integer(), wait_ns := integer() | undefined, _ => _}) -> integer().
 own_ns(#{wall_ns := Wall, wait_ns := undefined}) -> Wall;
 own_ns(#{wall_ns := Wall, wait_ns := Wait}) -> Wall - Wait.
 
 call(0) ->
     ok;
 call(Count) ->
-    _ = bench_leaf:leaf(Count),
+    _ = ?MODULE:leaf(Count),
     call(Count - 1).
 
 call_every(AfterMs, EveryMs) ->
     receive
     after AfterMs ->
-        _ = bench_leaf:leaf(AfterMs),
+        _ = ?MODULE:leaf(AfterMs),
         call_every(EveryMs, EveryMs)
     end.
 
@@ -110,7 +114,7 @@ takes for any breakpoint, whoever set it.
 -spec epochs_with_breakpoint(pos_integer(), pos_integer()) -> [float()].
 epochs_with_breakpoint(Count, Calls) ->
     Session = trace:session_create(?MODULE, self(), []),
-    1 = trace:function(Session, {bench_leaf, leaf, 1}, true, [local]),
+    1 = trace:function(Session, {?MODULE, leaf, 1}, true, [local]),
     Times = epochs(Count, Calls),
     true = trace:session_destroy(Session),
     Times.
@@ -130,3 +134,7 @@ wait_longer(Table, Count) ->
             after ?POLL_MS -> wait_longer(Table, Count)
             end
     end.
+
+-doc "Does nothing, so that only the tracing is seen: gives back what it is given.".
+-spec leaf(Term) -> Term.
+leaf(Term) -> Term.

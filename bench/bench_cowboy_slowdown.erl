@@ -3,24 +3,21 @@
 
 -module(bench_cowboy_slowdown).
 -moduledoc false.
-%% By what factor Cowboy's median response time grows while dyno, or one of OTP's profilers,
-%% measures all its functions and processes.
 
 -behaviour(bench_program).
 
 -export([describe/0, argument/1, measure/2]).
 
-%% A level of dyno's, a profiler of OTP's, or the runtime's own part.
--type tool() ::
-    budget | count | discovery | time | memory | all | sample | eprof | fprof | tprof | call_time.
-
+%% A level of dyno's, `dyno profile`, a profiler of OTP's, or the runtime's own part.
+-define(TOOLS, [
+    budget, count, discovery, time, memory, all, sample, eprof, fprof, tprof, call_time
+]).
 -define(GOAL, 1.1).
 %% At most so many requests to one server, then as many to the other.
 -define(TURN, 250).
 %% As `dyno test` has it by default.
 -define(INTERVAL_MS, 1000).
 -define(WARMUP_MS, 1000).
--define(SIZES, [10, 100, 1000, 10_000]).
 -define(CONNECTIONS, [1, 16]).
 -define(REQUESTS, 3000).
 %% It is stopped before.
@@ -62,9 +59,7 @@ describe() ->
     for all processes, and nobody reads them. Less than that dyno cannot take.
     """.
 
-argument(none) ->
-    {ok, all};
-argument("all") ->
+argument(Text) when Text =:= none; Text =:= "all" ->
     {ok, all};
 argument(Text) ->
     {Tool, Numbers} =
@@ -72,16 +67,12 @@ argument(Text) ->
             [One] -> {"budget", One};
             [Given, Other] -> {Given, Other}
         end,
-    Tools = [
-        "budget", "count", "discovery", "time", "memory", "all", "sample", "eprof", "fprof", "tprof",
-        "call_time"
-    ],
     Read = [string:to_integer(N) || N <- string:split(Numbers, "x")],
-    case {lists:member(Tool, Tools), Read} of
-        {true, [{Connections, ""}]} when Connections > 0 ->
-            {ok, {list_to_atom(Tool), Connections, ?REQUESTS}};
-        {true, [{Connections, ""}, {Requests, ""}]} when Connections > 0, Requests > 0 ->
-            {ok, {list_to_atom(Tool), Connections, Requests}};
+    case {[Of || Of <- ?TOOLS, atom_to_list(Of) =:= Tool], Read} of
+        {[Of], [{Connections, ""}]} when Connections > 0 ->
+            {ok, {Of, Connections, ?REQUESTS}};
+        {[Of], [{Connections, ""}, {Requests, ""}]} when Connections > 0, Requests > 0 ->
+            {ok, {Of, Connections, Requests}};
         _ ->
             {error, [
                 "give all, CONNECTIONS, CONNECTIONSxREQUESTS or one of these after TOOL:, such as "
@@ -111,14 +102,14 @@ measure(all, Effort) ->
 measure(One, Effort) ->
     one(One, Effort).
 
-sizes(full) -> ?SIZES;
+sizes(full) -> [10, 100, 1000, 10_000];
 sizes(quick) -> [10, 100].
 
 one({Tool, Connections, Requests}, Effort) ->
-    Shape = shape(Connections, min(Requests, most(Effort, Tool)), repetitions(Effort)),
+    {Pairs, Most, Repetitions} = settings(Effort, Tool),
+    Shape = shape(Connections, min(Requests, Most), Repetitions),
     #{patterns := Given, name := Suite} = http_demo:suite(),
     {ok, #{patterns := Patterns}} = dyno_suite:options(#{sizes => [1], patterns => Given}),
-    Pairs = pairs(Effort, Tool),
     Measured = [pair(N, Tool, Shape, Patterns) || N <- lists:seq(1, Pairs)],
     Medians = [Pair || {Pair, _} <- Measured],
     {Without, With} = lists:unzip(Medians),
@@ -143,33 +134,22 @@ processor(Pairs, Tool) ->
         {[], []} ->
             ok;
         {Without, With} ->
+            Ratios = lists:sort([B / A || {A, B} <- lists:zip(Without, With)]),
             bench_program:say("processor ~ts us a request, with ~w ~ts us: ~ts times (~ts)", [
                 bench_program:number(dyno_stats:median(Without)),
                 Tool,
                 bench_program:number(dyno_stats:median(With)),
-                bench_program:number(
-                    dyno_stats:median([B / A || {A, B} <- lists:zip(Without, With)])
-                ),
-                lists:join(" ", [
-                    bench_program:number(R)
-                 || R <- lists:sort([B / A || {A, B} <- lists:zip(Without, With)])
-                ])
+                bench_program:number(dyno_stats:median(Ratios)),
+                lists:join(" ", [bench_program:number(R) || R <- Ratios])
             ])
     end.
 
-%% fprof is slow, and what it keeps grows with the requests.
-most(full, fprof) -> 1000;
-most(quick, fprof) -> 500;
-most(full, _) -> 1_000_000;
-most(quick, _) -> 1000.
-
-pairs(quick, fprof) -> 1;
-pairs(quick, _) -> 2;
-pairs(full, fprof) -> 6;
-pairs(full, _) -> 15.
-
-repetitions(full) -> 10;
-repetitions(quick) -> 2.
+%% Pairs, the most requests, the most repetitions. fprof is slow, and what it keeps grows with the
+%% requests.
+settings(full, fprof) -> {6, 1000, 10};
+settings(quick, fprof) -> {1, 500, 2};
+settings(full, _) -> {15, 1_000_000, 10};
+settings(quick, _) -> {2, 1000, 2}.
 
 -spec shape(pos_integer(), pos_integer(), pos_integer()) -> shape().
 shape(Connections, Requests, Most) ->
@@ -294,9 +274,9 @@ turns(0, _Order, _Each, Times) ->
 turns(Left, Order, Each, Times) ->
     Round = [
         begin
-            Before = processor_ns(Os),
+            Before = bench_program:processor_ns(Os),
             Took = requests(Clients, Each),
-            {Node, Took, processor_ns(Os) - Before}
+            {Node, Took, bench_program:processor_ns(Os) - Before}
         end
      || #{node := Node, clients := Clients, os := Os} <- Order
     ],
@@ -308,14 +288,6 @@ median_of(#{node := Node}, Times) ->
 processor_ns(#{node := Node}, Times) ->
     Requests = lists:sum([length(Of) || {N, T, _} <- Times, N =:= Node, Of <- T]),
     lists:sum([Ns || {N, _, Ns} <- Times, N =:= Node]) / Requests.
-
-%% Of all threads so far; 0 where the system does not say so.
-processor_ns(Os) ->
-    lists:sum([
-        binary_to_integer(hd(binary:split(Text, ~" ")))
-     || File <- filelib:wildcard("/proc/" ++ Os ++ "/task/*/schedstat"),
-        {ok, Text} <- [file:read_file(File)]
-    ]).
 
 client(Id, State) ->
     Owner = self(),
@@ -347,11 +319,15 @@ requests(Clients, Count) ->
 
 %% The tools
 
--spec begin_with(tool(), node(), [dyno_agent_patterns:pattern()]) -> term().
 begin_with(Profiler, Node, Patterns) when
     Profiler =:= eprof; Profiler =:= fprof; Profiler =:= tprof; Profiler =:= call_time
 ->
-    ok = erpc:call(Node, bench_profilers, start, [Profiler, Patterns]),
+    What =
+        case Profiler of
+            call_time -> Patterns;
+            _ -> all
+        end,
+    ok = erpc:call(Node, bench_profilers, start, [Profiler, What]),
     {Node, Profiler};
 begin_with(sample, Node, _Patterns) ->
     Self = self(),
@@ -374,7 +350,8 @@ restart(_Level, Targets) -> dyno_targets:restart(Targets).
 
 %% Everything must have been measured, or the comparison means nothing.
 end_with(_Profiler, {Node, Profiler}, _Requests) ->
-    erpc:call(Node, bench_profilers, stop, [Profiler]);
+    _ = erpc:call(Node, bench_profilers, stop, [Profiler]),
+    ok;
 end_with(sample, Pid, _Requests) ->
     Pid ! stop,
     receive

@@ -3,13 +3,12 @@
 
 -module(bench_discovery_call_cost).
 -moduledoc false.
-%% The cost of a call of a process that dyno has already discovered, above an untraced one.
 
 -behaviour(bench_program).
 
 -export([describe/0, argument/1, measure/2]).
 
--define(PATTERN, {bench_leaf, leaf, 1}).
+-define(PATTERN, {bench_calls, leaf, 1}).
 -define(EPOCH_NS, 1_000_000).
 %% The instrument also samples the processes' memory and reductions from time to time; that is
 %% no cost of a call, and would be an epoch's noise.
@@ -27,13 +26,7 @@ describe() ->
     block has a breakpoint on the function but no traced process: what the runtime itself takes.
     """.
 
-argument(none) ->
-    {ok, 64};
-argument(Text) ->
-    case string:to_integer(Text) of
-        {Count, ""} when Count > 0 -> {ok, Count};
-        _ -> {error, ["the number of processes is a positive integer, not ", Text]}
-    end.
+argument(Text) -> bench_program:whole(Text, 64, {1, "processes"}).
 
 measure(Processes, Effort) ->
     #{rounds := Rounds, epochs := Epochs} = settings(Effort),
@@ -87,14 +80,14 @@ report(Times, Processes) ->
         bench_program:number(dyno_stats:median(Ns))
      || Ns <- [Untraced, Breakpoint, Traced]
     ]),
-    {OfRuntime, _} = bench_program:median(differences(Untraced, Breakpoint), 0.95),
-    {OfDyno, Of} = bench_program:median(differences(Breakpoint, Traced), 0.95),
+    {OfRuntime, _} = bench_program:median(differences(Untraced, Breakpoint)),
+    {OfDyno, Of} = bench_program:median(differences(Breakpoint, Traced)),
     bench_program:say("of these  the runtime's breakpoint ~ts ns, discovery ~ts ns, ~ts", [
         bench_program:number(OfRuntime),
         bench_program:number(OfDyno),
         bench_program:interval_text(Of, "ns")
     ]),
-    {Value, Interval} = bench_program:median(differences(Untraced, Traced), 0.95),
+    {Value, Interval} = bench_program:median(differences(Untraced, Traced)),
     #{
         name => "discovery_call_cost_" ++ integer_to_list(Processes),
         value => Value,

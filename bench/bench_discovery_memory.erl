@@ -3,14 +3,12 @@
 
 -module(bench_discovery_memory).
 -moduledoc false.
-%% What the agent keeps in the target for each process that it has discovered, and how that grows
-%% with the samples.
 
 -behaviour(bench_program).
 
 -export([describe/0, argument/1, measure/2]).
 
--define(PATTERN, {bench_leaf, leaf, 1}).
+-define(PATTERN, {bench_calls, leaf, 1}).
 %% PerformERL's, by its paper: 14.8 words a process, and 15 more with each sample.
 -define(GOAL_WORDS, 14.8).
 -define(THEIRS, "theirs, by their paper: 14.8 a process, and 15 more a process and sample").
@@ -31,13 +29,7 @@ describe() ->
     the whole node, which is said as well.
     """.
 
-argument(none) ->
-    {ok, 100_000};
-argument(Text) ->
-    case string:to_integer(Text) of
-        {Count, ""} when Count > 0 -> {ok, Count};
-        _ -> {error, ["the number of processes is a positive integer, not ", Text]}
-    end.
+argument(Text) -> bench_program:whole(Text, 100_000, {1, "processes"}).
 
 measure(Given, Effort) ->
     Processes =
@@ -56,9 +48,10 @@ measure(Given, Effort) ->
     ],
     ok = dyno_peer:stop(Node),
     [#{empty := Empty, known := Known, later := Later, whole := Whole, scans_ms := Scans} | _] = Runs,
-    {Words, Interval} = bench_program:median(
-        [words(K - E, Processes) || #{empty := E, known := K} <- Runs], 0.95
-    ),
+    {Words, Interval} = bench_program:median([
+        words(K - E, Processes)
+     || #{empty := E, known := K} <- Runs
+    ]),
     bench_program:say("processes ~b, all discovered and alive; ~b times", [
         Processes, ?REPETITIONS
     ]),

@@ -3,13 +3,12 @@
 
 -module(bench_discovery_storm).
 -moduledoc false.
-%% How long it takes to discover thousands of processes that live long and call often.
 
 -behaviour(bench_program).
 
 -export([describe/0, argument/1, measure/2]).
 
--define(PATTERN, {bench_leaf, leaf, 1}).
+-define(PATTERN, {bench_calls, leaf, 1}).
 -define(EVERY_MS, 10).
 %% As a test has it where nothing else is said.
 -define(INTERVAL_MS, 1000).
@@ -24,13 +23,7 @@ describe() ->
     between which the agent is taken out.
     """.
 
-argument(none) ->
-    {ok, 4000};
-argument(Text) ->
-    case string:to_integer(Text) of
-        {Count, ""} when Count > 0 -> {ok, Count};
-        _ -> {error, ["the number of processes is a positive integer, not ", Text]}
-    end.
+argument(Text) -> bench_program:whole(Text, 4000, {1, "processes"}).
 
 measure(Processes, Effort) ->
     {ok, Node} = dyno_peer:start(#{name => "bench"}),
@@ -38,7 +31,7 @@ measure(Processes, Effort) ->
     Storms = [storm(Node, Processes) || _ <- lists:seq(1, repetitions(Effort))],
     ok = dyno_peer:stop(Node),
     {Seconds, Attached} = lists:unzip(Storms),
-    {Value, Interval} = bench_program:median(Seconds, 0.95),
+    {Value, Interval} = bench_program:median(Seconds),
     bench_program:say("processes ~b, all discovered in each repetition", [Processes]),
     bench_program:say("repeated  ~b times, slowest ~ts s; of it sending the agent ~ts s", [
         length(Seconds),

@@ -3,11 +3,10 @@
 
 -module(bench_empty_benchmark).
 -moduledoc false.
-%% How many iterations a second of nothing dyno's loop makes.
 
 -behaviour(bench_program).
 
--export([describe/0, argument/1, measure/2]).
+-export([describe/0, measure/2]).
 -export([counted/0]).
 
 describe() ->
@@ -17,14 +16,11 @@ describe() ->
     does; both by turns.
     """.
 
-argument(none) -> {ok, none};
-argument(_) -> {error, "there is no argument; there is --quick"}.
-
 measure(none, Effort) ->
     {Rounds, BudgetMs} = settings(Effort),
     Pairs = [{iterations(BudgetMs), counted(BudgetMs)} || _ <- lists:seq(1, Rounds)],
-    {Value, Interval} = bench_program:median([I || {I, _} <- Pairs], 0.95),
-    {Ratio, _} = bench_program:median([I / C || {I, C} <- Pairs], 0.95),
+    {Value, Interval} = bench_program:median([I || {I, _} <- Pairs]),
+    {Ratio, _} = bench_program:median([I / C || {I, C} <- Pairs]),
     bench_program:say("counted   ~ts 1/s with call_count", [
         bench_program:number(dyno_stats:median([C || {_, C} <- Pairs]))
     ]),

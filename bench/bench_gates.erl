@@ -3,7 +3,6 @@
 
 -module(bench_gates).
 -moduledoc false.
-%% How often a gate between two tests shuts on the same code, and how often it opens on slower code.
 
 -behaviour(bench_program).
 
@@ -21,13 +20,7 @@ describe() ->
     that the repetitions differ too much, here and now, for what the condition asks.
     """.
 
-argument(none) ->
-    {ok, 3};
-argument(Text) ->
-    case string:to_integer(Text) of
-        {N, ""} when N >= 2 -> {ok, N};
-        _ -> {error, ["the argument is a number of repetitions, 2 or more, not ", Text]}
-    end.
+argument(Text) -> bench_program:whole(Text, 3, {2, "repetitions"}).
 
 measure(Repetitions, Effort) ->
     #{same := Same, slower := Slower} = Counts = counts(Effort),
@@ -56,7 +49,6 @@ measure(Repetitions, Effort) ->
         name => "gates_" ++ integer_to_list(Repetitions),
         value => bench_comparison:share(length(False), Same),
         unit => "%",
-        interval => none,
         goal => 5
     }.
 

@@ -3,7 +3,6 @@
 
 -module(bench_heap_lottery).
 -moduledoc false.
-%% Whether times grow with the work, or with the size that a heap happens to have.
 
 -behaviour(bench_program).
 
@@ -19,13 +18,8 @@ describe() ->
     six. With an argument (default, or a number of words) the heap is fixed, as --heap does.
     """.
 
-argument(none) -> {ok, drawn};
 argument("default") -> {ok, default};
-argument(Text) ->
-    case string:to_integer(Text) of
-        {Words, ""} when Words >= 1 -> {ok, Words};
-        _ -> {error, ["the argument is default or a number of words, not ", Text]}
-    end.
+argument(Text) -> bench_program:whole(Text, drawn, {1, "words, or default"}).
 
 measure(Heap, Effort) ->
     Times = times(Heap, Effort),
@@ -41,7 +35,6 @@ measure(Heap, Effort) ->
         name => "heap_lottery",
         value => 100 * lists:max([abs(Ns / Median - 1) || Ns <- PerElement]),
         unit => "%",
-        interval => none,
         goal => 15
     }.
 

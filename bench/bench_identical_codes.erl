@@ -3,7 +3,6 @@
 
 -module(bench_identical_codes).
 -moduledoc false.
-%% How often identical short codes are called different, in each way to measure.
 
 -behaviour(bench_program).
 
@@ -63,29 +62,31 @@ describe() ->
     """
     How often dyno bench calls a short code slower or faster than the same code: 43 everyday ones,
     two of them a module's countdown loop, each against itself in a block, in turn. The argument is
-    the way to measure: compare, concurrent (-c 2), continuous (-d), timed (-l) or isolated (-i);
-    without one, compare. loop:N compares the countdown alone, N times.
+    the way to measure: compare, concurrent (-c 2), continuous (-d) or timed (-l); without one,
+    compare. loop:N compares the countdown alone, N times. (-i: false_verdicts isolated:8.)
     """.
 
 argument(none) -> {ok, {compare, all}};
 argument("loop:" ++ Count) ->
-    case string:to_integer(Count) of
-        {N, ""} when N >= 1 -> {ok, {compare, {loop, N}}};
-        _ -> {error, ["loop: takes a number of trials, not ", Count]}
+    case bench_program:whole(Count, 1, {1, "trials"}) of
+        {ok, N} -> {ok, {compare, {loop, N}}};
+        Error -> Error
     end;
 argument(Way) ->
-    case lists:member(Way, ["compare", "concurrent", "continuous", "timed", "isolated"]) of
+    case lists:member(Way, ["compare", "concurrent", "continuous", "timed"]) of
         true -> {ok, {list_to_atom(Way), all}};
         false ->
-            {error, [
-                "the argument is compare, concurrent, continuous, timed, isolated or loop:N, not ",
-                Way
-            ]}
+            Ways = "compare, concurrent, continuous, timed or loop:N",
+            {error, ["the argument is ", Ways, ", not ", Way]}
     end.
 
 measure({Way, What}, Effort) ->
     Codes = codes(What, Effort),
-    Trials = [{Code, trial(Way, Code, Effort)} || Code <- Codes],
+    Options = options(Way, Effort),
+    Trials = [
+        {Code, bench_comparison:verdict(Code ++ ".", "begin " ++ Code ++ " end.", Options)}
+     || Code <- Codes
+    ],
     Wrong = [
         {Code, Ratio}
      || {Code, {Verdict, Ratio}} <- Trials, Verdict =:= ~"slower" orelse Verdict =:= ~"faster"
@@ -99,7 +100,6 @@ measure({Way, What}, Effort) ->
         name => "identical_codes_" ++ atom_to_list(Way),
         value => bench_comparison:share(length(Wrong), length(Trials)),
         unit => "%",
-        interval => none,
         goal => 5
     }.
 
@@ -110,12 +110,6 @@ codes(all, quick) -> [?LOOP].
 loop(0) -> ok;
 loop(N) -> loop(N - 1).
 
-trial(Way, Code, Effort) ->
-    Options = options(Way, Effort),
-    Run = bench_comparison:run([Code ++ ".", "begin " ++ Code ++ " end."], Options),
-    [#{~"verdict" := Verdict, ~"ratio" := Ratio}] = bench_comparison:rows(~"comparisons", Run),
-    {Verdict, Ratio}.
-
 options(compare, full) ->
     #{budget_ms => 1000};
 options(compare, quick) ->
@@ -125,11 +119,7 @@ options(concurrent, Effort) ->
 options(continuous, Effort) ->
     #{mode => {continuous, #{sample_ms => sample_ms(Effort), samples => 10}}};
 options(timed, Effort) ->
-    #{mode => {timed, #{iterations => 1000 * sample_ms(Effort), samples => 10}}};
-options(isolated, full) ->
-    #{isolated => #{vms => 8}, code_paths => [filename:dirname(code:which(?MODULE))]};
-options(isolated, quick) ->
-    #{isolated => #{vms => 6}, code_paths => [filename:dirname(code:which(?MODULE))]}.
+    #{mode => {timed, #{iterations => 1000 * sample_ms(Effort), samples => 10}}}.
 
 sample_ms(full) -> 50;
 sample_ms(quick) -> 5.

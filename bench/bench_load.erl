@@ -2,25 +2,22 @@
 %% Copyright 2026 The dyno authors
 
 -module(bench_load).
--moduledoc "Gives a load of empty operations with dyno's generator.".
+-moduledoc "Gives a load of operations that do nothing with dyno's generator.".
 
--export([run/2]).
-
--define(WARMUP_MS, 200).
--define(TIMEOUT_MS, 5000).
+-export([run/2, operation/1]).
 
 -doc "What the generator itself measured in a load of so many milliseconds.".
 -spec run(dyno_load_spec:load(), pos_integer()) -> dyno_load_recorder:snapshot().
 run(Load, DurationMs) ->
     {ok, Pid} = dyno_load:start_link(#{
         sink => self(),
-        module => bench_nothing,
+        module => ?MODULE,
         run_state => none,
         load => Load,
         duration_ms => DurationMs,
-        warmup_ms => ?WARMUP_MS,
+        warmup_ms => 200,
         interval_ms => DurationMs,
-        timeout_ms => ?TIMEOUT_MS
+        timeout_ms => 5000
     }),
     ended(Pid).
 
@@ -39,3 +36,7 @@ ended(Pid) ->
         {dyno_load, Pid, _} ->
             ended(Pid)
     end.
+
+-doc "Does nothing.".
+-spec operation(State) -> {ok, State}.
+operation(State) -> {ok, State}.

@@ -3,11 +3,10 @@
 
 -module(bench_load_overhead).
 -moduledoc false.
-%% What the load generator itself costs for each operation.
 
 -behaviour(bench_program).
 
--export([describe/0, argument/1, measure/2]).
+-export([describe/0, measure/2]).
 
 describe() ->
     """
@@ -16,13 +15,10 @@ describe() ->
     readings of the clock and the recording in the histogram are in it.
     """.
 
-argument(none) -> {ok, none};
-argument(_) -> {error, "there is no argument; there is --quick"}.
-
 measure(none, Effort) ->
     {Runs, DurationMs} = settings(Effort),
     Ns = [operation_ns(DurationMs) || _ <- lists:seq(1, Runs)],
-    {Value, Interval} = bench_program:median(Ns, 0.95),
+    {Value, Interval} = bench_program:median(Ns),
     bench_program:say("runs      ~b of ~b ms, fastest ~ts ns", [
         Runs, DurationMs, bench_program:number(lists:min(Ns))
     ]),

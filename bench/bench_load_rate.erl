@@ -3,7 +3,6 @@
 
 -module(bench_load_rate).
 -moduledoc false.
-%% The highest rate that the open load keeps on one core of this machine.
 
 -behaviour(bench_program).
 
@@ -28,19 +27,13 @@ describe() ->
     10 %.
     """.
 
-argument(none) ->
-    {ok, 16};
-argument(Text) ->
-    case string:to_integer(Text) of
-        {Count, ""} when Count > 0 -> {ok, Count};
-        _ -> {error, ["the number of workers is a positive integer, not ", Text]}
-    end.
+argument(Text) -> bench_program:whole(Text, 16, {1, "workers"}).
 
 measure(Workers, Effort) ->
     {Searches, DurationMs} = settings(Effort),
     {ok, Peer, _} = peer:start_link(#{
         connection => standard_io,
-        args => ["+S", "1:1" | lists:append([["-pa", Path] || Path <- own_paths()])]
+        args => ["+S", "1:1" | lists:append([["-pa", Path] || Path <- dyno_code:own_paths()])]
     }),
     %% Something else may have had the processors: a second try.
     Keeps = fun(Rate) ->
@@ -48,7 +41,7 @@ measure(Workers, Effort) ->
     end,
     Rates = [highest(?FIRST_PER_S, Keeps) || _ <- lists:seq(1, Searches)],
     ok = peer:stop(Peer),
-    {Value, Interval} = bench_program:median(Rates, 0.95),
+    {Value, Interval} = bench_program:median(Rates),
     bench_program:say("searches  ~b with ~b workers, each rate tried for ~b ms", [
         Searches, Workers, DurationMs
     ]),
@@ -56,16 +49,6 @@ measure(Workers, Effort) ->
         name => "load_rate", value => Value, unit => "1/s", interval => Interval,
         least => ?GOAL_PER_S
     }.
-
-%% Of dyno and of these programs.
-own_paths() ->
-    [
-        Path
-     || Path <- code:get_path(),
-        is_list(Path),
-        not lists:prefix(code:root_dir(), Path),
-        filelib:is_dir(Path)
-    ].
 
 settings(full) -> {6, 500};
 settings(quick) -> {1, 100}.

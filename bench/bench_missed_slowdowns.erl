@@ -3,7 +3,6 @@
 
 -module(bench_missed_slowdowns).
 -moduledoc false.
-%% How often a real slowdown of 2 % is not found within 2 seconds.
 
 -behaviour(bench_program).
 
@@ -23,8 +22,7 @@ describe() ->
     more programs keep processors busy.
     """.
 
-argument(none) -> {ok, 0};
-argument(Text) -> bench_false_verdicts:argument(Text).
+argument(Text) -> bench_program:whole(Text, 0, {0, "busy loops"}).
 
 measure(Loops, Effort) ->
     Trials = trials(Effort),
@@ -43,7 +41,6 @@ measure(Loops, Effort) ->
         name => "missed_slowdowns",
         value => bench_comparison:share(Trials - Count(~"slower"), Trials),
         unit => "%",
-        interval => none,
         goal => 10
     }.
 

@@ -3,13 +3,10 @@
 
 -module(bench_modes_agree).
 -moduledoc false.
-%% Whether the ways to measure give the same ratio of two codes.
 
 -behaviour(bench_program).
 
 -export([describe/0, argument/1, measure/2]).
-
--define(CODES, ["lists:seq(1, 60).", "lists:seq(1, 100)."]).
 
 describe() ->
     """
@@ -20,13 +17,7 @@ describe() ->
     heap is left to it.
     """.
 
-argument(none) ->
-    {ok, 10_000};
-argument(Text) ->
-    case string:to_integer(Text) of
-        {Words, ""} when Words >= 1 -> {ok, Words};
-        _ -> {error, ["the argument is a number of words, not ", Text]}
-    end.
+argument(Text) -> bench_program:whole(Text, 10_000, {1, "words"}).
 
 measure(Words, Effort) ->
     {Rounds, SampleMs} = settings(Effort),
@@ -53,7 +44,6 @@ measure(Words, Effort) ->
         name => "modes_agree",
         value => 100 * (lists:max(Same) / lists:min(Same) - 1),
         unit => "%",
-        interval => none,
         goal => 10
     }.
 
@@ -68,6 +58,5 @@ ways(SampleMs) ->
     ].
 
 ratio(Options) ->
-    Run = bench_comparison:run(?CODES, Options),
-    [#{~"ratio" := Ratio}] = bench_comparison:rows(~"comparisons", Run),
+    {_, Ratio} = bench_comparison:verdict("lists:seq(1, 60).", "lists:seq(1, 100).", Options),
     Ratio.

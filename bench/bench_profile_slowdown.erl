@@ -3,7 +3,6 @@
 
 -module(bench_profile_slowdown).
 -moduledoc false.
-%% How much the kinds of profiles slow the compiler, and OTP's profilers, by turns.
 
 -behaviour(bench_program).
 
@@ -59,7 +58,6 @@ measure(Module, Effort) ->
         name => "profile_slowdown_" ++ atom_to_list(Module),
         value => map_get(sample, Slowed),
         unit => "times",
-        interval => none,
         goal => ?GOAL_TIMES
     }.
 
@@ -94,44 +92,14 @@ turn(Kind, TurnMs, {Node, _} = Measured) when Kind =:= sample; Kind =:= time; Ki
     receive
         {recorded, Bytes} -> {Us, Bytes}
     end;
-turn(fprof, _TurnMs, {Node, Compiler}) ->
-    File = filename:join(filename:basedir(user_cache, "dyno"), "slowdown.trace"),
-    ok = filelib:ensure_dir(File),
-    {ok, Server} = erpc:call(Node, fun() ->
-        {ok, Of} = fprof:start(),
-        unlink(Of),
-        {ok, Of}
-    end),
-    ok = erpc:call(Node, fprof, trace, [[start, {file, File}, {procs, [Compiler]}]]),
-    Us = compilation(Compiler),
-    ok = erpc:call(Node, fprof, trace, [stop]),
-    _ = erpc:call(Node, fprof, stop, []),
-    false = erpc:call(Node, erlang, is_process_alive, [Server]),
-    Bytes = filelib:file_size(File),
-    ok = file:delete(File),
-    {Us, Bytes};
-turn(eprof, TurnMs, {Node, Compiler} = Measured) ->
-    ok = erpc:call(Node, fun() ->
-        {ok, Of} = eprof:start(),
-        unlink(Of),
-        profiling = eprof:start_profiling([Compiler]),
-        ok
-    end),
-    Us = compilations(TurnMs, Measured),
-    _ = erpc:call(Node, eprof, stop_profiling, []),
-    _ = erpc:call(Node, eprof, stop, []),
-    {Us, 0};
-turn(tprof, TurnMs, {Node, Compiler} = Measured) ->
-    ok = erpc:call(Node, fun() ->
-        {ok, Of} = tprof:start(#{type => call_time}),
-        unlink(Of),
-        _ = tprof:set_pattern('_', '_', '_'),
-        _ = tprof:enable_trace(Compiler),
-        ok
-    end),
-    Us = compilations(TurnMs, Measured),
-    ok = erpc:call(Node, tprof, stop, []),
-    {Us, 0}.
+turn(Profiler, TurnMs, {Node, Compiler} = Measured) ->
+    ok = erpc:call(Node, bench_profilers, start, [Profiler, [Compiler]]),
+    Us =
+        case Profiler of
+            fprof -> compilation(Compiler);
+            _ -> compilations(TurnMs, Measured)
+        end,
+    {Us, erpc:call(Node, bench_profilers, stop, [Profiler])}.
 
 compilations(TurnMs, {_, Compiler}) ->
     compilations_until(erlang:monotonic_time(millisecond) + TurnMs, Compiler, infinity).

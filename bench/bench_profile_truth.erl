@@ -3,7 +3,6 @@
 
 -module(bench_profile_truth).
 -moduledoc false.
-%% How far the shares of a profile are from the true ones: of samples, and of all calls.
 
 -behaviour(bench_program).
 
@@ -39,21 +38,13 @@ measure({Kind, Times}, Effort) ->
             full -> 10_000;
             quick -> 2000
         end,
-    {Truth, Found, Waiting, Off} = truth_and_found(Kind, Times, ForMs),
-    Errors = [
-        begin
-            Share = maps:get(Phase, Found, 0.0),
-            bench_program:say("~-7s truth ~5.1f %, found ~5.1f %", [Phase, True, Share]),
-            abs(Share - True)
-        end
-     || Phase := True <- Truth
-    ],
-    bench_program:say("waiting truth ~5.1f %, found ~5.1f %", [Waiting, Off]),
+    {Truth, Found, Waiting, FoundWaiting} = truth_and_found(Kind, Times, ForMs),
+    Off = bench_program:shares("found", Truth, Found),
+    bench_program:say("waiting truth ~5.1f %, found ~5.1f %", [Waiting, FoundWaiting]),
     #{
         name => lists:append(["profile_truth_", atom_to_list(Kind)] ++ ["_short" || Times =:= 1]),
-        value => lists:max(Errors),
+        value => Off,
         unit => "%",
-        interval => none,
         goal => ?GOAL_POINTS
     }.
 

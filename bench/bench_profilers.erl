@@ -6,11 +6,13 @@
 
 -export([start/2, stop/1]).
 
+-type profiler() :: eprof | fprof | tprof | call_time.
+
 -doc """
-Profiles all processes but the profiler's own. `call_time` is what the runtime itself takes: its
-breakpoints in the functions that match, for all processes, and nobody reads them.
+Profiles these processes, or all but the profiler's own; `call_time` is what the runtime itself
+takes: its breakpoints in the functions that match, for all processes, and nobody reads them.
 """.
--spec start(eprof | fprof | tprof | call_time, [dyno_agent_patterns:pattern()]) -> ok.
+-spec start(profiler(), all | [pid()] | [dyno_agent_patterns:pattern()]) -> ok.
 start(call_time, Given) ->
     Self = self(),
     Holder = spawn(fun() -> hold(Self, dyno_agent_patterns:resolve(Given)) end),
@@ -18,23 +20,18 @@ start(call_time, Given) ->
     receive
         {Holder, measuring} -> ok
     end;
-start(Profiler, _Patterns) ->
-    start(Profiler).
-
-start(eprof) ->
-    {ok, Server} = start_unlinked(fun eprof:start/0, eprof),
-    profiling = eprof:start_profiling(others([Server])),
+start(eprof, Processes) ->
+    Server = unlinked(eprof:start()),
+    profiling = eprof:start_profiling(chosen(Processes, Server)),
     ok;
-start(tprof) ->
-    {ok, _} = start_unlinked(fun() -> tprof:start(#{type => call_time}) end, tprof),
+start(tprof, Processes) ->
+    _ = unlinked(tprof:start(#{type => call_time})),
     _ = tprof:set_pattern('_', '_', '_'),
-    _ = tprof:enable_trace(all),
+    _ = [tprof:enable_trace(P) || P <- lists:flatten([Processes])],
     ok;
-start(fprof) ->
-    {ok, Server} = start_unlinked(fun fprof:start/0, fprof_server),
-    File = trace_file(),
-    ok = fprof:trace([start, {file, File}, {procs, others([Server])}]),
-    ok.
+start(fprof, Processes) ->
+    Server = unlinked(fprof:start()),
+    ok = fprof:trace([start, {file, trace_file()}, {procs, chosen(Processes, Server)}]).
 
 %% The session ends with its owner.
 hold(Starter, Patterns) ->
@@ -50,32 +47,34 @@ hold(Starter, Patterns) ->
     end.
 
 %% The servers are linked to whoever starts them: here the process of a remote call.
-start_unlinked(Start, _Name) ->
-    {ok, Server} = Start(),
+unlinked({ok, Server}) ->
     unlink(Server),
-    {ok, Server}.
+    Server.
 
-others(Servers) ->
-    processes() -- [self() | Servers].
+chosen(all, Server) -> processes() -- [self(), Server];
+chosen(Processes, _Server) -> Processes.
 
--doc "Ends the profiling. What it found is not asked for.".
--spec stop(eprof | fprof | tprof | call_time) -> ok.
+-doc "Ends the profiling. What it found is not asked for; how many bytes it wrote.".
+-spec stop(profiler()) -> non_neg_integer().
 stop(call_time) ->
     Holder = whereis(?MODULE),
     Holder ! {stop, self()},
     receive
-        {Holder, stopped} -> ok
+        {Holder, stopped} -> 0
     end;
 stop(eprof) ->
     _ = eprof:stop_profiling(),
     stopped = eprof:stop(),
-    ok;
+    0;
 stop(tprof) ->
-    ok = tprof:stop();
+    ok = tprof:stop(),
+    0;
 stop(fprof) ->
     ok = fprof:trace(stop),
     _ = fprof:stop(),
-    file:delete(trace_file()).
+    Bytes = filelib:file_size(trace_file()),
+    ok = file:delete(trace_file()),
+    Bytes.
 
 trace_file() ->
     filename:join(filename:basedir(user_cache, "dyno"), "fprof-" ++ os:getpid() ++ ".trace").

@@ -6,9 +6,9 @@
 Runs one of the programs in this folder: says what it does, measures, and prints its result as the
 last line, `name value unit`.
 
-A program is a module with three callbacks and an escript of the same name that starts it:
+A program is a module `bench_NAME` with these callbacks:
 
-    escript bench/NAME.escript [ARGUMENT] [--quick]
+    escript bench/run.escript NAME [ARGUMENT] [--quick]
 
 It measures dyno as it was compiled, in `_build` or in the folder that `DYNO_EBIN` names. `--quick`
 takes seconds and shows that the program works; its result means little.
@@ -21,19 +21,22 @@ skipped; 2 for wrong arguments; 3 where it could not be measured.
 %% Starting
 -export([main/2]).
 %% For the programs
--export([median/2, say/2, interval_text/2, goal/3, number/1, loads/0]).
+-export([whole/3, median/1, say/2, interval_text/2, goal/3, number/1, shares/3]).
+-export([processor_ns/1, processor_ns/0]).
 
--export_type([effort/0, result/0]).
+-export_type([effort/0, result/0, interval/0]).
 
 -doc "As long as a result needs, or as short as the program can be.".
 -type effort() :: full | quick.
+
+-type interval() :: {Low :: number(), High :: number(), Level :: float()} | none.
 
 -type result() :: #{
     name := string(),
     value := number(),
     unit := string(),
-    %% Where the true value lies, and how surely; `none` where there were too few rounds.
-    interval := {Low :: number(), High :: number(), Level :: float()} | none,
+    %% Where the true value lies, and how surely; `none`, as by default, where rounds were too few.
+    interval => interval(),
     %% The most that the value should be, or the least, where there is a goal.
     goal => number(),
     least => number()
@@ -44,7 +47,7 @@ skipped; 2 for wrong arguments; 3 where it could not be measured.
 
 -doc """
 Reads the program's own argument; without one, its default. `skip` where what it needs is not there,
-and need not be.
+and need not be. A program that takes no argument has no such function.
 """.
 -callback argument(none | string()) ->
     {ok, Argument :: term()} | {error, unicode:chardata()} | {skip, unicode:chardata()}.
@@ -52,46 +55,80 @@ and need not be.
 -doc "Measures.".
 -callback measure(Argument :: term(), effort()) -> result().
 
+-optional_callbacks([argument/1]).
+
 -doc "Runs a program with the arguments of its command line, and ends the emulator.".
 -spec main(file:filename(), [string()]) -> no_return().
 main(Folder, Arguments) ->
-    [Name | Words] = Arguments,
-    Program = list_to_atom("bench_" ++ Name),
     ok = io:setopts([{encoding, unicode}]),
     Compiled = filename:join(filename:basedir(user_cache, "dyno"), "bench-" ++ os:getpid()),
     Status =
         maybe
             ok ?= find_dyno(Folder),
             ok ?= compile_all(Folder, Compiled),
+            {ok, Program, Words} ?= program(programs(Folder), Arguments),
             {ok, Argument, Effort} ?= arguments(Program, Words),
             run(Program, Argument, Effort)
         else
             {skip, Text} ->
-                io:format("~ts: ~ts~n", [Name, Text]),
+                say("~ts: ~ts", [hd(Arguments), Text]),
                 0;
             {error, Text} ->
-                io:format(standard_error, "~ts: ~ts~n", [Name, Text]),
+                io:format(standard_error, "~ts~n", [Text]),
                 2
         end,
     _ = file:del_dir_r(Compiled),
     halt(Status).
 
+%% By their names.
+programs(Folder) ->
+    #{
+        Name => Module
+     || File <- sources(Folder),
+        "bench_" ++ Name = Base <- [filename:basename(File, ".erl")],
+        Module <- [list_to_atom(Base)],
+        {module, _} <- [code:ensure_loaded(Module)],
+        erlang:function_exported(Module, describe, 0)
+    }.
+
+program(Programs, [Name | Words]) when is_map_key(Name, Programs) ->
+    {ok, map_get(Name, Programs), Words};
+program(Programs, _Arguments) ->
+    {error, ["the first argument is one of ", lists:join(", ", lists:sort(maps:keys(Programs)))]}.
+
 arguments(Program, Words) ->
-    {Flags, Rest} = lists:partition(fun(G) -> lists:prefix("--", G) end, Words),
-    Effort =
-        case Flags of
-            [] -> full;
-            _ -> quick
-        end,
-    case {[F || F <- Flags, F =/= "--quick"], Rest} of
-        {[], []} -> with_effort(Program:argument(none), Effort);
-        {[], [One]} -> with_effort(Program:argument(One), Effort);
-        {[], _} -> {error, "there is more than one argument; give one, or none"};
-        {[Flag | _], _} -> {error, ["there is no option ", Flag, "; there is --quick"]}
+    {Flags, Rest} = lists:partition(fun(Word) -> lists:prefix("--", Word) end, Words),
+    Takes = erlang:function_exported(Program, argument, 1),
+    case {Flags -- ["--quick"], Rest} of
+        {[Flag | _], _} -> {error, ["there is no option ", Flag, "; there is --quick"]};
+        {[], [_, _ | _]} -> {error, "there is more than one argument; give one, or none"};
+        {[], [One]} when Takes -> with_effort(Program:argument(One), Flags);
+        {[], []} when Takes -> with_effort(Program:argument(none), Flags);
+        {[], [_]} -> {error, "there is no argument; there is --quick"};
+        {[], []} -> with_effort({ok, none}, Flags)
     end.
 
-with_effort({ok, Argument}, Effort) -> {ok, Argument, Effort};
-with_effort(Other, _Effort) -> Other.
+with_effort({ok, Argument}, []) -> {ok, Argument, full};
+with_effort({ok, Argument}, _Quick) -> {ok, Argument, quick};
+with_effort(Other, _Flags) -> Other.
+
+-doc """
+What a number as argument is: `Default` where there is none; else at least so much, of what the
+sentence for a mistake says.
+""".
+-spec whole(none | string(), Default, {Least :: integer(), What :: string()}) ->
+    {ok, integer() | Default} | {error, unicode:chardata()}.
+whole(none, Default, _Accepted) ->
+    {ok, Default};
+whole(Text, _Default, {Least, What}) ->
+    case string:to_integer(Text) of
+        {N, ""} when N >= Least ->
+            {ok, N};
+        _ ->
+            {error, io_lib:format("the argument is the number of ~ts, ~b or more, not ~ts", [
+                What, Least, Text
+            ])}
+    end.
 
 run(Program, Argument, Effort) ->
     io:format("~ts~n~n", [string:trim(Program:describe())]),
@@ -110,7 +147,8 @@ run(Program, Argument, Effort) ->
             3
     end.
 
-show(#{name := Name, value := Value, unit := Unit, interval := Interval} = Result) ->
+show(#{name := Name, value := Value, unit := Unit} = Result) ->
+    Interval = maps:get(interval, Result, none),
     say("result    ~ts ~ts, ~ts", [number(Value), Unit, interval_text(Interval, Unit)]),
     lists:foreach(
         fun({Bound, Goal}) ->
@@ -129,7 +167,7 @@ bound(least) -> "at least".
 Whether a result reaches its goal. A value within it is not enough: the interval must be, too; and
 where only a part of that is, it is not decided.
 """.
--spec goal(number(), {number(), number(), float()} | none, {goal | least, number()}) -> string().
+-spec goal(number(), interval(), {goal | least, number()}) -> string().
 goal(Value, {Low, High, _Level}, {Bound, Goal}) ->
     case {is_within(Low, Bound, Goal), is_within(High, Bound, Goal)} of
         {true, true} -> "reached";
@@ -175,9 +213,7 @@ find_dyno(Folder) ->
 %% each program that runs: others may be running, with another release.
 compile_all(Folder, Out) ->
     Examples = filename:join(filename:dirname(filename:absname(Folder)), "examples"),
-    Sources =
-        filelib:wildcard(filename:join(Folder, "bench_*.erl")) ++
-            [filename:join(Examples, "http_demo.erl")],
+    Sources = [filename:join(Examples, "http_demo.erl") | sources(Folder)],
     ok = filelib:ensure_path(Out),
     true = code:add_patha(Out),
     Problems = [S || S <- Sources, compile:file(S, [report, {outdir, Out}]) =:= error],
@@ -186,11 +222,14 @@ compile_all(Folder, Out) ->
         _ -> {error, ["these do not compile: ", lists:join(", ", Problems)]}
     end.
 
+sources(Folder) -> filelib:wildcard(filename:join(Folder, "bench_*.erl")).
+
 %% Where we are
 
 machine() ->
+    #{~"cpu_model" := Model} = dyno_environment:collect(),
     io_lib:format("~ts, ~b processors online, OTP ~ts (erts ~ts, ~w), clock NIF: ~ts", [
-        processor(),
+        [Model || is_binary(Model)],
         erlang:system_info(logical_processors_available),
         erlang:system_info(otp_release),
         erlang:system_info(version),
@@ -201,33 +240,52 @@ machine() ->
         end
     ]).
 
-processor() ->
-    case file:read_file("/proc/cpuinfo") of
-        {ok, Text} ->
-            case re:run(Text, ~"model name\\s*: (.*)", [{capture, all_but_first, binary}]) of
-                {match, [Name]} -> Name;
-                nomatch -> erlang:system_info(system_architecture)
-            end;
-        {error, _} ->
-            erlang:system_info(system_architecture)
-    end.
-
--doc "The system's load averages over 1, 5 and 15 minutes, where it tells them.".
--spec loads() -> unicode:chardata().
+%% The system's load averages over 1, 5 and 15 minutes, where it tells them.
 loads() ->
     case file:read_file("/proc/loadavg") of
         {ok, Text} -> lists:join(" ", lists:sublist(binary:split(Text, ~" ", [global]), 3));
         {error, _} -> "unknown"
     end.
 
--doc "The median, and its interval where there are enough values for one.".
--spec median([number()], float()) ->
-    {number(), {number(), number(), float()} | none}.
-median(Values, Level) ->
-    case dyno_stats_interval:median(Values, Level) of
+-doc "The processor time of all threads of a process of the system; 0 where the system has none.".
+-spec processor_ns(OsPid :: string()) -> non_neg_integer().
+processor_ns(OsPid) ->
+    lists:sum([
+        binary_to_integer(hd(binary:split(Text, ~" ")))
+     || File <- filelib:wildcard("/proc/" ++ OsPid ++ "/task/*/schedstat"),
+        {ok, Text} <- [file:read_file(File)]
+    ]).
+
+-doc """
+That of this emulator. The runtime's own statistics, which stand in, leave out the time in the
+system, which is most of what it takes to wake a scheduler, and tell whole milliseconds.
+""".
+-spec processor_ns() -> non_neg_integer().
+processor_ns() ->
+    case processor_ns("self") of
+        0 -> 1_000_000 * element(1, statistics(runtime));
+        Ns -> Ns
+    end.
+
+-doc "The median, and its interval of 95 % where there are enough values for one.".
+-spec median([number()]) -> {float(), interval()}.
+median(Values) ->
+    case dyno_stats_interval:median(Values, 0.95) of
         {ok, Interval} -> {dyno_stats:median(Values), Interval};
         {error, too_few} -> {dyno_stats:median(Values), none}
     end.
+
+-doc "Prints the phases' true shares and those that were found; the largest difference, in points.".
+-spec shares(Found :: string(), Truth :: #{atom() => float()}, #{atom() => float()}) -> float().
+shares(Word, Truth, Found) ->
+    lists:max([
+        begin
+            Share = maps:get(Phase, Found, 0.0),
+            say("~-9s truth ~5.1f %, ~ts ~5.1f %", [Phase, True, Word, Share]),
+            abs(Share - True)
+        end
+     || Phase := True <- Truth
+    ]).
 
 -doc "Prints a line.".
 -spec say(io:format(), [term()]) -> ok.
@@ -235,7 +293,7 @@ say(Format, Arguments) ->
     io:format(Format ++ "~n", Arguments).
 
 -doc "An interval in words.".
--spec interval_text({number(), number(), float()} | none, string()) -> unicode:chardata().
+-spec interval_text(interval(), string()) -> unicode:chardata().
 interval_text(none, _Unit) ->
     "too few rounds for an interval";
 interval_text({Low, High, Level}, Unit) ->

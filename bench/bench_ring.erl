@@ -20,7 +20,7 @@ or so many times as long.
 -export([run_loop/1, run_digest/1, run_tiny/1, run_sort/2, run_build/2, run_even/1, run_raise/1]).
 -export_type([ring/0, setup/0]).
 
--compile({no_inline, [one/1, two/1, three/1, even/1, odd/1, deep/1, raised/1, loop/1, wait/2]}).
+-compile({no_inline, [even/1, odd/1, deep/1, raised/1, wait/2]}).
 
 -opaque ring() :: #{first := pid(), counters := counters:counters_ref()}.
 
@@ -85,8 +85,8 @@ shares(#{counters := Counters}) ->
 -spec is_waiting([binary()]) -> boolean().
 is_waiting(Stack) -> lists:member(~"bench_ring:wait/2", Stack).
 
--doc "The phase that a stack, of `{Module, Function, Arity}` or of their texts, is in.".
--spec phase([term()]) -> atom().
+-doc "The phase that a stack is in.".
+-spec phase([binary()]) -> atom().
 phase(Stack) ->
     case [Phase || Frame <- Stack, {Phase, Names} <- functions(), is_one(Frame, Names)] of
         [Phase | _] -> Phase;
@@ -105,12 +105,9 @@ functions() ->
         {raise, ["run_raise/1", "raises/1", "deep/1"]}
     ].
 
-is_one({?MODULE, F, A}, Names) ->
-    lists:member(lists:concat([F, "/", A]), Names);
-is_one(<<"bench_ring:", Name/binary>>, Names) ->
-    lists:member(binary_to_list(Name), Names);
-is_one(_Frame, _Names) ->
-    false.
+is_one(<<"bench_ring:", Name/binary>>, Names) -> lists:member(binary_to_list(Name), Names);
+is_one(<<"bench_phases:", Name/binary>>, Names) -> lists:member(binary_to_list(Name), Names);
+is_one(_Frame, _Names) -> false.
 
 -doc false.
 -spec idle() -> no_return().
@@ -167,39 +164,19 @@ wait(0, By) ->
 wait(_, _By) ->
     ok.
 
--spec run_loop(non_neg_integer()) -> ok.
 run_loop(N) ->
-    ok = loop(N),
+    ok = bench_phases:loop(N),
     ok.
 
-loop(0) -> ok;
-loop(N) -> loop(N - 1).
-
--spec run_digest(non_neg_integer()) -> ok.
 run_digest(N) ->
     Data = binary:copy(~"x", 2000),
-    ok = digest(N, Data),
+    ok = bench_phases:digest(N, Data),
     ok.
 
-digest(0, _Data) ->
-    ok;
-digest(N, Data) ->
-    _ = crypto:hash(sha256, Data),
-    digest(N - 1, Data).
-
--spec run_tiny(non_neg_integer()) -> ok.
 run_tiny(N) ->
-    _ = tiny(N, 0),
+    _ = bench_phases:tiny(N, 0),
     ok.
 
-tiny(0, Sum) -> Sum;
-tiny(N, Sum) -> tiny(N - 1, one(two(Sum))).
-
-one(N) -> three(N) + 1.
-two(N) -> three(N) - 1.
-three(N) -> N bxor 1.
-
--spec run_sort(non_neg_integer(), non_neg_integer()) -> ok.
 run_sort(Times, N) ->
     ok = sorts(Times, N),
     ok.
@@ -207,15 +184,9 @@ run_sort(Times, N) ->
 sorts(0, _N) ->
     ok;
 sorts(Times, N) ->
-    _ = sort([erlang:phash2(I) || I <- lists:seq(1, N)]),
+    _ = bench_phases:sort([erlang:phash2(I) || I <- lists:seq(1, N)]),
     sorts(Times - 1, N).
 
-sort([]) ->
-    [];
-sort([Pivot | Rest]) ->
-    sort([X || X <- Rest, X < Pivot]) ++ [Pivot | sort([X || X <- Rest, X >= Pivot])].
-
--spec run_build(non_neg_integer(), non_neg_integer()) -> ok.
 run_build(Times, N) ->
     ok = builds(Times, N),
     ok.
@@ -223,13 +194,9 @@ run_build(Times, N) ->
 builds(0, _N) ->
     ok;
 builds(Times, N) ->
-    _ = build(N),
+    _ = bench_phases:build(N),
     builds(Times - 1, N).
 
-build(0) -> [];
-build(N) -> [erlang:phash2({N, N * N}) | build(N - 1)].
-
--spec run_even(non_neg_integer()) -> ok.
 run_even(N) ->
     ok = evens(N),
     ok.
@@ -247,7 +214,6 @@ even(N) -> 1 + odd(N - 1).
 odd(0) -> 0;
 odd(N) -> 1 + even(N - 1).
 
--spec run_raise(non_neg_integer()) -> ok.
 run_raise(N) ->
     ok = raises(N),
     ok.

@@ -3,7 +3,6 @@
 
 -module(bench_servers).
 -moduledoc false.
-%% What `dyno servers` costs the servers that it measures.
 
 -behaviour(bench_program).
 -behaviour(gen_server).
@@ -27,7 +26,6 @@
 -define(KINDS, #{"call" => call, "cast" => cast, "info" => info}).
 -define(FLOORS, [hook, clock_hook, flag, call_time, call_memory]).
 -define(IS_OF_DYNO(Level), (Level =:= rate orelse Level =:= time orelse Level =:= distribution)).
--define(LEVEL, 0.95).
 -define(A_SECOND, 80_000).
 
 describe() ->
@@ -98,7 +96,7 @@ measure(flood, Node, Effort) ->
         Kb div 1024 || Kb <- [First, lists:last(Memories), lists:max(Memories)]
     ]),
     #{
-        name => "servers_flood", value => lists:max(Late), unit => "ms", interval => none,
+        name => "servers_flood", value => lists:max(Late), unit => "ms",
         goal => 100
     };
 measure(flow, Node, Effort) ->
@@ -111,7 +109,7 @@ measure(idle, Node, Effort) ->
     Rounds = maps:get(Effort, #{full => 3, quick => 1}),
     Of = [idle(turn(N, [none, rate, time, distribution]), Seconds, Node) || N <- seq(Rounds)],
     Value = dyno_stats:median([Ms || #{distribution := Ms} <- Of]),
-    #{name => "servers_idle", value => Value, unit => "ms", interval => none};
+    #{name => "servers_idle", value => Value, unit => "ms"};
 measure({{pipeline, How, Demand}, Folder}, Node, Effort) ->
     ok = dyno_elixir:start(),
     ok = erpc:call(Node, code, add_pathsz, [[Folder | code:get_path()]]),
@@ -181,7 +179,7 @@ ratios({{Kind, Size, Way} = Load, Messages, Levels}, Node, Rounds) ->
 %% The processor time at one level by that at another.
 ratio({Kind, Level, By}, Goal, Times) ->
     {Value, Interval} = Median = bench_program:median(
-        [map_get(Level, Of) / map_get(By, Of) || Of <- Times], ?LEVEL
+        [map_get(Level, Of) / map_get(By, Of) || Of <- Times]
     ),
     Name =
         case By of
@@ -292,23 +290,9 @@ times(How) when How =:= flood; How =:= pipeline -> 9;
 times(_How) -> 1.
 
 message_ns(How, Kind, Pid, Messages) ->
-    Before = processor_ns(),
+    Before = bench_program:processor_ns(),
     ok = send(How, Kind, Pid, Messages),
-    (processor_ns() - Before) / Messages.
-
-%% The runtime's own statistics leave out the time in the system, which is most of what it takes to
-%% wake a scheduler, and tell whole milliseconds.
-processor_ns() ->
-    case filelib:wildcard("/proc/self/task/*/schedstat") of
-        [] ->
-            {Ms, _} = statistics(runtime),
-            Ms * 1_000_000;
-        Files ->
-            lists:sum([
-                binary_to_integer(hd(binary:split(Text, ~" ")))
-             || File <- Files, {ok, Text} <- [file:read_file(File)]
-            ])
-    end.
+    (bench_program:processor_ns() - Before) / Messages.
 
 %% The first one gets the messages.
 servers(idle, Count) ->

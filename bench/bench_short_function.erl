@@ -3,11 +3,10 @@
 
 -module(bench_short_function).
 -moduledoc false.
-%% How far what dyno says of a function of some 20 ns is from what a loop written by hand takes.
 
 -behaviour(bench_program).
 
--export([describe/0, argument/1, measure/2]).
+-export([describe/0, measure/2]).
 %% What is measured
 -export([repeat/3]).
 
@@ -23,13 +22,10 @@ describe() ->
     without its sign.
     """.
 
-argument(none) -> {ok, none};
-argument(_) -> {error, "there is no argument; there is --quick"}.
-
 measure(none, Effort) ->
     Rounds = lists:append([rounds() || _ <- lists:seq(1, runs(Effort))]),
     Of = fun(N) -> dyno_stats:median([element(N, R) || R <- Rounds]) end,
-    {Ratio, Interval} = bench_program:median([Reported / ByHand || {Reported, ByHand} <- Rounds], 0.95),
+    {Ratio, Interval} = bench_program:median([Reported / ByHand || {Reported, ByHand} <- Rounds]),
     bench_program:say("reported  ~.3f ns (median of ~b rounds)", [Of(1), length(Rounds)]),
     bench_program:say("by hand   ~.3f ns", [Of(2)]),
     bench_program:say("ratio     ~.4f, ~ts", [Ratio, ratio_interval(Interval)]),
@@ -37,7 +33,6 @@ measure(none, Effort) ->
         name => "short_function",
         value => 100 * abs(Ratio - 1),
         unit => "%",
-        interval => none,
         goal => 2
     }.
 

@@ -22,20 +22,18 @@ describe() ->
     often it is called otherwise.
     """.
 
-argument(none) -> {ok, flood};
-argument("flood") -> {ok, flood};
+argument(Text) when Text =:= none; Text =:= "flood" -> {ok, flood};
 argument("time") -> {ok, time};
 argument("throughput") -> {ok, throughput};
 argument(Text) -> {error, ["give flood, time or throughput, not ", Text]}.
 
 measure(What, Effort) ->
-    ok = dyno_target_node:ensure_distribution(#{}),
     {ok, Node} = dyno_peer:start(#{name => "bench_trace"}),
     {module, _} = erpc:call(Node, code, ensure_loaded, [?MODULE]),
     try
         Result = measure(What, Node, Effort),
         [] = [S || {S, _} <- erpc:call(Node, trace, session_info, [all]), S =/= legacy],
-        Result#{interval => none}
+        Result
     after
         ok = dyno_peer:stop(Node)
     end.
@@ -53,8 +51,7 @@ measure(What, Node, Effort) when What =:= flood; What =:= time ->
     end;
 measure(throughput, Node, Effort) ->
     Rounds = [throughput(Node) || _ <- lists:seq(1, maps:get(Effort, #{full => 7, quick => 2}))],
-    Ratios = lists:sort([With / Without || {Without, With} <- Rounds]),
-    Ratio = lists:nth(1 + length(Ratios) div 2, Ratios),
+    Ratio = dyno_stats:median([With / Without || {Without, With} <- Rounds]),
     bench_program:say("calls a second without and with  ~0p", [Rounds]),
     #{name => "trace_throughput", value => Ratio, unit => "ratio", least => 0.95}.
 

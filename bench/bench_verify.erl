@@ -3,8 +3,6 @@
 
 -module(bench_verify).
 -moduledoc false.
-%% What each instrumentation of `dyno verify` costs a synthetic system, against the same system
-%% without monitors, in turns, each in an emulator of its own.
 
 -behaviour(bench_program).
 
@@ -53,7 +51,7 @@ measure({Options, Work}, Effort) ->
         end,
     bench_program:say("rounds    ~b", [length(Results) div length(?WAYS)]),
     Of = fun(Way, Key) ->
-        median([map_get(Key, Result) || {W, Result} <- Results, W =:= Way])
+        dyno_stats:median([map_get(Key, Result) || {W, Result} <- Results, W =:= Way])
     end,
     lists:foreach(
         fun(Way) ->
@@ -79,7 +77,6 @@ measure({Options, Work}, Effort) ->
         name => "response_time_under_partition",
         value => Of(partition, response) / Of(baseline, response),
         unit => "times",
-        interval => none,
         goal => ?GOAL
     }.
 
@@ -94,28 +91,14 @@ rounds(Load, Work, Number, Begun) ->
 
 round(Load, Work) -> [{Way, in_emulator(Way, Load, Work)} || Way <- ?WAYS].
 
-median(Values) ->
-    lists:nth((length(Values) + 1) div 2, lists:sort(Values)) * 1.0.
-
 in_emulator(Way, Load, Work) ->
     {ok, Peer, _} = peer:start_link(#{
         connection => standard_io,
-        args => ["+sbwt", "none" | lists:append([["-pa", P] || P <- code:get_path()])]
+        args => ["+sbwt", "none" | lists:append([["-pa", P] || P <- dyno_code:own_paths()])]
     }),
-    {?MODULE, Beam, File} =
-        case code:get_object_code(?MODULE) of
-            error -> compiled();
-            Found -> Found
-        end,
-    {module, ?MODULE} = peer:call(Peer, code, load_binary, [?MODULE, File, Beam]),
     Result = peer:call(Peer, ?MODULE, once, [Way, {Load, Work}], 300_000),
     ok = peer:stop(Peer),
     Result.
-
-compiled() ->
-    Source = proplists:get_value(source, module_info(compile)),
-    {ok, ?MODULE, Beam} = compile:file(Source, [binary]),
-    {?MODULE, Beam, Source}.
 
 once(Way, {Load, Work}) ->
     persistent_term:put(?MODULE, Work),

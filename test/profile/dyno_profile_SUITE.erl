@@ -211,7 +211,7 @@ calls_have_the_true_shares(Config) ->
         {ok, Module} = compile:file(
             filename:join([dyno_project:root(), "bench", Module]), [{outdir, Folder}]
         )
-     || Module <- [bench_ring, bench_profile_truth]
+     || Module <- [bench_phases, bench_ring, bench_profile_truth]
     ],
     {Truth, Found, _, _} = bench_profile_truth:truth_and_found(calls, 1, 10_000),
     [

@@ -3,10 +3,10 @@
 %% Copyright 2026 The dyno authors
 %%! +sbwt none +sbwtdcpu none +sbwtdio none -kernel logger_level error
 
-%% What it measures is in bench_modes_agree.erl; how to run it, in bench_program.erl.
+%% Runs a program of this folder: bench_program.erl says how.
 main(Arguments) ->
     Folder = filename:dirname(filename:absname(escript:script_name())),
     {ok, Module, Code} =
         compile:file(filename:join(Folder, "bench_program"), [binary, report]),
     {module, Module} = code:load_binary(Module, "bench_program.beam", Code),
-    Module:main(Folder, ["modes_agree" | Arguments]).
+    Module:main(Folder, Arguments).
