@@ -3,7 +3,6 @@
 
 -module(bench_agent_cost).
 -moduledoc false.
-%% What the agent costs a node: its coming and going, its samples, its code and memory.
 
 -behaviour(bench_program).
 
@@ -11,8 +10,9 @@
 
 -define(LEVEL, time).
 -define(PATTERN, {bench_calls, leaf, 1}).
-%% The sampler is asked for its samples: none comes by itself in between.
--define(INTERVAL_MS, 3_600_000).
+%% No sample comes while memory is measured.
+-define(NO_SAMPLE_MS, 3_600_000).
+-define(SAMPLE_MS, 10).
 
 describe() ->
     """
@@ -66,9 +66,9 @@ memory(Node) ->
      || Module <- dyno_agent:modules()
     ]),
     %% OTP's own modules that are loaded for it stay in the node: they are not counted.
-    ok = dyno_targets:detach(attach(Node)),
+    ok = dyno_targets:detach(attach(Node, ?NO_SAMPLE_MS)),
     Before = memory_of_code(Node),
-    Targets = attach(Node),
+    Targets = attach(Node, ?NO_SAMPLE_MS),
     Code = memory_of_code(Node) - Before,
     [#{agent := Agent}] = Targets,
     {Processes, Tables} = erpc:call(Node, bench_agent_memory, of_agent, [dyno_agent:guard(Agent)]),
@@ -79,9 +79,9 @@ memory(Node) ->
     ]),
     bench_program:say("memory    processes ~b kB, tables ~b kB", [kb(Processes), kb(Tables)]).
 
-attach(Node) ->
+attach(Node, IntervalMs) ->
     {ok, Targets} = dyno_targets:attach([Node], #{
-        patterns => [?PATTERN], level => ?LEVEL, interval_ms => ?INTERVAL_MS, without => []
+        patterns => [?PATTERN], level => ?LEVEL, interval_ms => IntervalMs, without => []
     }),
     Targets.
 
@@ -92,16 +92,16 @@ kb(Bytes) ->
     (Bytes + 500) div 1000.
 
 samples(Node, Count) ->
-    [#{sampler := Sampler}] = Targets = attach(Node),
-    Us = [sample_us(Sampler) || _ <- lists:seq(1, Count)],
+    Targets = attach(Node, ?SAMPLE_MS),
+    ok = dyno_targets:restart(Targets),
+    Us = [
+        receive
+            {dyno_sample, _Sampler, _TimeMs, _Values, CostUs} -> CostUs
+        end
+     || _ <- lists:seq(1, Count)
+    ],
     ok = dyno_targets:detach(Targets),
     {Value, Interval} = bench_program:median(Us),
     bench_program:say("a sample  ~ts us, ~ts; ~b samples", [
         bench_program:number(Value), bench_program:interval_text(Interval, "us"), Count
     ]).
-
-sample_us(Sampler) ->
-    ok = dyno_agent_sampler:read(Sampler),
-    receive
-        {dyno_sample, Sampler, _TimeMs, _Figures, CostUs} -> CostUs
-    end.
