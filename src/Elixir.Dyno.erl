@@ -180,10 +180,8 @@ codes(Code) ->
 code(Text) when is_binary(Text) -> {elixir, Text};
 code(Code) -> Code.
 
-given(Options) -> maps:from_list(listed(Options)).
-
-listed(Options) when is_map(Options) -> maps:to_list(Options);
-listed(Options) -> Options.
+given(Options) when is_map(Options) -> Options;
+given(Options) -> maps:from_list(Options).
 
 told({ok, _} = Result) -> Result;
 told({error, Error}) -> {error, dyno:format_error(Error)}.

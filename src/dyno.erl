@@ -27,10 +27,8 @@ install` `ERL_LIBS=/usr/local/lib erl` or, in a shell that runs,
 
 -export_type([recording/0, codes/0, reason/0]).
 
-%% How long servers are measured where nothing else is said.
--define(SERVERS_MS, 10_000).
-%% The same of verifying.
--define(VERIFY_MS, 10_000).
+%% How long servers are measured, and processes verified, where nothing else is said.
+-define(FOR_MS, 10_000).
 
 -doc "A recording, or the file that holds one.".
 -type recording() :: dyno_recording:document() | file:filename_all().
@@ -70,11 +68,7 @@ with the status `failed`, and one that misses a threshold says so in its `verdic
 -spec test(dyno_suite_source:source(), dyno_test:options()) ->
     {ok, dyno_recording:document()} | {error, reason()}.
 test(Suite, Options) ->
-    maybe
-        {ok, Recording} ?= dyno_test:run(Suite, Options),
-        ok ?= report(Recording),
-        {ok, Recording}
-    end.
+    reported(dyno_test:run(Suite, Options)).
 
 -doc "As `bench/2`, with the options' defaults.".
 -spec bench(codes()) -> {ok, dyno_recording:document()} | {error, reason()}.
@@ -101,11 +95,7 @@ Nothing was measured: a code or an option is wrong, or a code failed.
 """.
 -spec bench(codes(), dyno_bench:options()) -> {ok, dyno_recording:document()} | {error, reason()}.
 bench(Codes, Options) ->
-    maybe
-        {ok, Recording} ?= dyno_bench:run(listed(Codes), Options),
-        ok ?= report(Recording),
-        {ok, Recording}
-    end.
+    reported(dyno_bench:run(listed(Codes), Options)).
 
 -doc """
 Measures a call of a function; or, with two maps, looks for the concurrency with the highest
@@ -157,13 +147,9 @@ No node can be reached, or an option is wrong.
 -spec servers(node() | [node(), ...], dyno_servers_run:options()) ->
     {ok, dyno_recording:document()} | {error, reason()}.
 servers(Nodes, Options) ->
-    maybe
-        {ok, Recording} ?= dyno_servers_run:run(
-            lists:flatten([Nodes]), maps:merge(#{for_ms => ?SERVERS_MS}, Options)
-        ),
-        ok ?= report(Recording),
-        {ok, Recording}
-    end.
+    reported(
+        dyno_servers_run:run(lists:flatten([Nodes]), maps:merge(#{for_ms => ?FOR_MS}, Options))
+    ).
 
 -doc "As `record/2`, for half a minute.".
 -spec record(node() | [node(), ...]) -> {ok, dyno_recording:document()} | {error, reason()}.
@@ -187,11 +173,7 @@ A node cannot be reached, or an option is wrong.
 -spec record(node() | [node(), ...], dyno_record:options()) ->
     {ok, dyno_recording:document()} | {error, reason()}.
 record(Nodes, Options) ->
-    maybe
-        {ok, Recording} ?= dyno_record:run(lists:flatten([Nodes]), Options),
-        ok ?= report(Recording),
-        {ok, Recording}
-    end.
+    reported(dyno_record:run(lists:flatten([Nodes]), Options)).
 
 -doc "As `verify/3`, for ten seconds.".
 -spec verify(file:filename_all(), node()) -> {ok, dyno_recording:document()} | {error, reason()}.
@@ -215,15 +197,13 @@ The specification is wrong, or a node cannot be reached.
 -spec verify(file:filename_all(), node() | [node(), ...], dyno_verify:options()) ->
     {ok, dyno_recording:document()} | {error, reason()}.
 verify(Specification, Nodes, Options) ->
-    maybe
-        {ok, Recording} ?= dyno_verify:run(
+    reported(
+        dyno_verify:run(
             [unicode:characters_to_binary(Specification)],
             lists:flatten([Nodes]),
-            maps:merge(#{for_ms => ?VERIFY_MS}, Options)
-        ),
-        ok ?= report(Recording),
-        {ok, Recording}
-    end.
+            maps:merge(#{for_ms => ?FOR_MS}, Options)
+        )
+    ).
 
 -doc "As `profile/2`, for ten seconds.".
 -spec profile(node() | [node(), ...]) -> {ok, dyno_recording:document()} | {error, reason()}.
@@ -247,11 +227,7 @@ A node cannot be reached, or a target means nothing there.
 -spec profile(node() | [node(), ...], dyno_profile:options()) ->
     {ok, dyno_recording:document()} | {error, reason()}.
 profile(Nodes, Options) ->
-    maybe
-        {ok, Recording} ?= dyno_profile:run(lists:flatten([Nodes]), Options),
-        ok ?= report(Recording),
-        {ok, Recording}
-    end.
+    reported(dyno_profile:run(lists:flatten([Nodes]), Options)).
 
 -doc "As `trace/3`, of the next ten calls within 15 seconds.".
 -spec trace(node() | [node(), ...], Pattern | [Pattern]) -> {ok, pid()} | {error, reason()} when
@@ -293,11 +269,7 @@ recording. `m:dyno_workload` has the options.
 """.
 -spec workload(dyno_workload:options()) -> {ok, dyno_recording:document()} | {error, reason()}.
 workload(Options) ->
-    maybe
-        {ok, Recording} ?= dyno_workload:run(Options),
-        ok ?= report(Recording),
-        {ok, Recording}
-    end.
+    reported(dyno_workload:run(Options)).
 
 -doc "As `compare/3`, where both were made under the same conditions.".
 -spec compare(Old :: recording(), New :: recording()) ->
@@ -323,11 +295,17 @@ compare(Old, New, Options) ->
     maybe
         {ok, OldDocument} ?= document(Old),
         {ok, NewDocument} ?= document(New),
-        {ok, Comparison} ?=
-            tagged(dyno_compare, dyno_compare:compare(OldDocument, NewDocument, Options)),
-        ok ?= report(Comparison),
-        {ok, Comparison}
+        Compared = dyno_compare:compare(OldDocument, NewDocument, Options),
+        reported(dyno_error:tagged(dyno_compare, Compared))
     end.
+
+reported({ok, Recording}) ->
+    maybe
+        ok ?= report(Recording),
+        {ok, Recording}
+    end;
+reported(Error) ->
+    Error.
 
 -doc "Prints a recording as text.".
 -spec report(recording()) -> ok | {error, reason()}.
@@ -348,18 +326,15 @@ ok = dyno:report("before.json", "before.html").
 report(Recording, Format) when is_atom(Format) ->
     maybe
         {ok, Document} ?= document(Recording),
-        {ok, Text} ?= tagged(dyno_report, render(Format, Document, look())),
+        {ok, Text} ?= dyno_error:tagged(dyno_report, render(Format, Document, look())),
         io:put_chars(iolist_to_binary(Text))
     end;
 report(Recording, File) ->
     maybe
         {ok, Document} ?= document(Recording),
-        {ok, Format} ?= tagged(dyno_report, dyno_report:format_of_file(File)),
-        {ok, Report} ?= tagged(dyno_report, dyno_report:render(Format, Document, #{})),
-        case dyno_file:write(File, Report) of
-            ok -> ok;
-            {error, Reason} -> {error, {dyno_file, Reason}}
-        end
+        {ok, Format} ?= dyno_error:tagged(dyno_report, dyno_report:format_of_file(File)),
+        {ok, Report} ?= dyno_error:tagged(dyno_report, dyno_report:render(Format, Document, #{})),
+        dyno_error:tagged(dyno_file, dyno_file:write(File, Report))
     end.
 
 -doc "One sentence for a reason, with what to do next.".
@@ -397,8 +372,8 @@ first_sentence(Text) ->
     Sentence.
 
 document(Document) when is_map(Document) ->
-    tagged(dyno_recording, dyno_recording:validate(Document));
-document(File) -> tagged(dyno_recording_file, dyno_recording_file:read(File)).
+    dyno_error:tagged(dyno_recording, dyno_recording:validate(Document));
+document(File) -> dyno_error:tagged(dyno_recording_file, dyno_recording_file:read(File)).
 
 render(Name, Document, Options) ->
     maybe
@@ -408,20 +383,11 @@ render(Name, Document, Options) ->
 
 %% The caller's shell, which may be a remote one.
 look() ->
-    Width =
-        case io:columns() of
-            {ok, Columns} -> #{width => max(40, min(160, Columns))};
-            {error, _} -> #{}
-        end,
-    case io:getopts() of
-        Options when is_list(Options) ->
-            case proplists:get_value(encoding, Options) of
-                latin1 -> Width#{charset => ascii};
-                _ -> Width
-            end;
-        {error, _} ->
-            Width
-    end.
-
-tagged(_Module, {ok, Value}) -> {ok, Value};
-tagged(Module, {error, Reason}) -> {error, {Module, Reason}}.
+    Widths = [{width, max(40, min(160, Columns))} || {ok, Columns} <- [io:columns()]],
+    Charsets = [
+        {charset, ascii}
+     || Options <- [io:getopts()],
+        is_list(Options),
+        proplists:get_value(encoding, Options) =:= latin1
+    ],
+    maps:from_list(Widths ++ Charsets).

@@ -47,16 +47,13 @@ options(Baseline, FailIf) ->
     ].
 
 condition(Text) ->
-    worded(dyno_compare_gate, dyno_compare_gate:parse(Text)).
-
-worded(_Module, {ok, Value}) -> {ok, Value};
-worded(Module, {error, Reason}) -> {error, {Module, Reason}}.
+    dyno_error:tagged(dyno_compare_gate, dyno_compare_gate:parse(Text)).
 
 -doc "Reads the baseline, before anything is measured.".
 -spec read(kind(), dyno_cli_command:values()) -> {ok, gate()} | {error, dyno_error:error()}.
 read(Kind, #{baseline := Path} = Values) ->
     maybe
-        {ok, Baseline} ?= worded(dyno_recording_file, dyno_recording_file:read(Path)),
+        {ok, Baseline} ?= dyno_error:tagged(dyno_recording_file, dyno_recording_file:read(Path)),
         #{conditions := Conditions} = Gate = gate(Kind, Baseline, Values),
         ok ?= checked(Conditions, [Baseline]),
         in_baseline(same_place(Gate))
@@ -72,22 +69,15 @@ read(_Kind, #{fail_if := _}) ->
 read(_Kind, _Values) ->
     {ok, none}.
 
-gate(Kind, Baseline, Values) when Kind =:= test; Kind =:= record ->
+gate(Kind, Baseline, Values) ->
     {ok, NoWorse} = dyno_compare_gate:parse(?NO_WORSE),
-    Conditions = [
-        dyno_compare_gate:of_metric(C, ~"time")
-     || C <- maps:get(fail_if, Values, [NoWorse || Kind =:= test])
-    ],
-    #{kind => Kind, baseline => Baseline, conditions => Conditions, options => #{}};
-gate(bench, Baseline, Values) ->
+    Given = maps:get(fail_if, Values, [NoWorse || Kind =:= test]),
     Metric = atom_to_binary(maps:get(metric, Values, time)),
     #{
-        kind => bench,
+        kind => Kind,
         baseline => Baseline,
-        conditions => [
-            dyno_compare_gate:of_metric(Condition, Metric)
-         || Condition <- maps:get(fail_if, Values, [])
-        ],
+        conditions => [dyno_compare_gate:of_metric(Condition, Metric) || Condition <- Given],
+        %% What a test has by that name are no shares.
         options => maps:filter(fun(_, Value) -> is_float(Value) end, maps:with([threshold], Values))
     }.
 
@@ -155,17 +145,15 @@ changes(#{baseline := first_variant, options := Options}, Document) ->
 changes(#{kind := Kind, baseline := Baseline, conditions := Conditions} = Gate, Document) ->
     #{options := Given} = Gate,
     Options = Given#{names => dyno_compare_gate:names(Conditions)},
-    case dyno_compare:comparable(Baseline, Document, maps:get(metrics, Options, all)) of
-        ok -> common(none_of(Kind), dyno_compare:changes({Baseline, Document}, Options));
-        {error, Reason} -> {error, {dyno_compare, Reason}}
+    Comparable = dyno_compare:comparable(Baseline, Document, maps:get(metrics, Options, all)),
+    maybe
+        ok ?= dyno_error:tagged(dyno_compare, Comparable),
+        case dyno_compare:changes({Baseline, Document}, Options) of
+            [] when Kind =:= bench -> {error, {?MODULE, no_common_label}};
+            [] -> {error, {?MODULE, no_common_size}};
+            Changes -> {ok, Changes}
+        end
     end.
-
-none_of(test) -> no_common_size;
-none_of(record) -> no_common_size;
-none_of(bench) -> no_common_label.
-
-common(Reason, []) -> {error, {?MODULE, Reason}};
-common(_Reason, Changes) -> {ok, Changes}.
 
 confirm(#{conditions := Conditions} = Gate, First, Measure) ->
     dyno_cli_terminal:note(

@@ -93,15 +93,14 @@ run(Job, Values) ->
 -spec plan(job(), dyno_cli_command:values()) -> plan().
 plan(Job, Values) ->
     Outputs = maps:get(output, Values, []),
-    Print = {is_map_key(print, Job), maps:get(quiet, Values, false)},
     Default =
-        case Print of
-            {false, false} -> console;
-            _ -> none
+        case is_map_key(print, Job) orelse is_map_key(quiet, Values) of
+            true -> none;
+            false -> console
         end,
     Plan = #{
         job => Job,
-        format => dyno_cli_output:format(Values, Default),
+        format => maps:get(format, Values, Default),
         outputs => Outputs,
         recording => none,
         path_from => user,
@@ -155,10 +154,7 @@ measured(#{job := #{measure := Measure}, recording := Recording, progress := Mod
     end,
     {Pid, Monitor} = spawn_monitor(fun() ->
         %% What measured code prints must not get into a report on standard output.
-        case whereis(standard_error) of
-            undefined -> ok;
-            Device -> group_leader(Device, self())
-        end,
+        true = group_leader(whereis(standard_error), self()),
         Self ! {finished, self(), Measure(#{progress => Report, recording => Recording})}
     end),
     {Result, Shown} = await(Pid, Monitor, dyno_cli_progress:new(Mode)),

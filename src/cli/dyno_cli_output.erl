@@ -6,7 +6,7 @@
 Brings a recording to where the command line wants it: standard output and files.
 """.
 
--export([options/2, view/0, format/2, deliver/2, deliver/4]).
+-export([options/2, view/0, deliver/2, deliver/4]).
 -export_type([output/0]).
 
 -doc "A file to write, and its format.".
@@ -35,30 +35,21 @@ view() ->
 %% Whether it can be written is known before anything is measured.
 output(Path) ->
     maybe
-        {ok, Format} ?= reason(dyno_report, dyno_report:format_of_file(Path)),
-        ok ?= reason(dyno_file, dyno_file:writable(Path)),
+        {ok, Format} ?= dyno_error:tagged(dyno_report, dyno_report:format_of_file(Path)),
+        ok ?= dyno_error:tagged(dyno_file, dyno_file:writable(Path)),
         {ok, {Format, Path}}
     end.
-
-reason(Module, {error, Reason}) -> {error, {Module, Reason}};
-reason(_Module, Good) -> Good.
-
--doc "The format of standard output, which is `Default` where none is named.".
--spec format(dyno_cli_command:values(), Default) -> dyno_report:format() | Default.
-format(#{format := Format}, _Default) -> Format;
-format(_Values, Default) -> Default.
 
 -doc "To the outputs of a command that shows what there is: on standard output, if to no file.".
 -spec deliver(dyno_report:document(), dyno_cli_command:values()) -> 0 | 3.
 deliver(Document, Values) ->
     Outputs = maps:get(output, Values, []),
     Default =
-        case {Outputs, Values} of
-            {[], #{quiet := true}} -> none;
-            {[], _} -> console;
-            _ -> none
+        case Outputs =:= [] andalso not is_map_key(quiet, Values) of
+            true -> console;
+            false -> none
         end,
-    deliver(Document, format(Values, Default), Outputs, maps:with([view], Values)).
+    deliver(Document, maps:get(format, Values, Default), Outputs, maps:with([view], Values)).
 
 -doc """
 Writes the files, which are always full, then standard output. Every output is tried, whatever

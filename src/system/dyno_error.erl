@@ -13,7 +13,7 @@
 %%   dyno         dyno or the target could not do it; exit status 3
 %%   interrupted  somebody stopped it; exit status 130
 
--export([format/1, format_error/1, fault/1, exit_status/1, each/2, each/3]).
+-export([format/1, format_error/1, fault/1, exit_status/1, each/2, each/3, tagged/2]).
 -export([attempt/1, fail/1, ok/1]).
 -export_type([error/0, fault/0, exit_status/0]).
 
@@ -69,25 +69,8 @@ each(Function, Undo, [Item | Items]) ->
         end
     end.
 
--doc "What a function gives, or the error that it ends with by `fail/1`.".
--spec attempt(fun(() -> Value)) -> {ok, Value} | {error, error()}.
-attempt(Fun) ->
-    try
-        {ok, Fun()}
-    catch
-        throw:{?MODULE, Error} -> {error, Error}
-    end.
-
--doc "Ends what `attempt/1` calls.".
--spec fail(error()) -> no_return().
-fail(Error) ->
-    throw({?MODULE, Error}).
-
--doc "The value of a result; ends what `attempt/1` calls where it is an error.".
--spec ok(ok | {ok, Value} | {error, error()}) -> ok | Value.
-ok(ok) -> ok;
-ok({ok, Value}) -> Value;
-ok({error, Error}) -> fail(Error).
+-export([format/1, format_error/1, fault/1, exit_status/1, each/2, each/3, tagged/2]).
+-export([attempt/1, fail/1, ok/1]).
 
 -doc "The exit status of a command that fails for this reason.".
 -spec exit_status(error()) -> 1 | 2 | 3 | 130.

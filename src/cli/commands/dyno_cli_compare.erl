@@ -74,21 +74,16 @@ run(#{old := OldPath, new := NewPath} = Values) ->
     end.
 
 recording(Path) ->
-    case dyno_recording_file:read(Path) of
-        {ok, Document} -> {ok, Document};
-        {error, Reason} -> {error, {dyno_recording_file, Reason}}
-    end.
+    dyno_error:tagged(dyno_recording_file, dyno_recording_file:read(Path)).
 
 compared(Old, New, Options) ->
     case dyno_compare:compare(Old, New, Options) of
-        {ok, Document} ->
-            {ok, Document};
         {error, {environments, _} = Reason} ->
             dyno_cli_command:contradiction(
                 [dyno_compare:format_error(Reason), ", or compare all the same with --force"]
             );
-        {error, Reason} ->
-            {error, {dyno_compare, Reason}}
+        Other ->
+            dyno_error:tagged(dyno_compare, Other)
     end.
 
 %% What could not be written is worse than a condition that holds: nobody sees the result.

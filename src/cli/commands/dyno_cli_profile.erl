@@ -88,10 +88,7 @@ kinds() ->
     lists:flatten([lists:join("; ", Of), " (default: ", Default, ")"]).
 
 pattern(Text) ->
-    case dyno_agent_patterns:parse(Text) of
-        {ok, Pattern} -> {ok, Pattern};
-        {error, Reason} -> {error, {dyno_agent_patterns, Reason}}
-    end.
+    dyno_error:tagged(dyno_agent_patterns, dyno_agent_patterns:parse(Text)).
 
 function(Text) ->
     maybe

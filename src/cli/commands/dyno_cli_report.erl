@@ -35,9 +35,7 @@ command() ->
 -doc "Shows the recording, and writes it to files.".
 -spec run(dyno_cli_command:values()) -> dyno_error:exit_status().
 run(#{recording := Path} = Values) ->
-    case dyno_recording_file:read(Path) of
-        {ok, Document} ->
-            dyno_cli_output:deliver(Document, Values);
-        {error, Reason} ->
-            dyno_cli_command:refused({error, {dyno_recording_file, Reason}})
+    case dyno_error:tagged(dyno_recording_file, dyno_recording_file:read(Path)) of
+        {ok, Document} -> dyno_cli_output:deliver(Document, Values);
+        Error -> dyno_cli_command:refused(Error)
     end.
