@@ -151,22 +151,8 @@ write(Device, Characters) ->
         io:put_chars(Device, Characters)
     catch
         error:terminated -> gone;
-        error:badarg when Device =:= standard_error ->
-            without_device(whereis(standard_error), Characters)
+        error:badarg when Device =:= standard_error -> gone
     end.
-
-%% A code under test may have ended it. The system's file is still there.
-without_device(undefined, Characters) ->
-    try
-        Port = open_port({fd, 2, 2}, [out, binary]),
-        true = port_command(Port, unicode:characters_to_binary(Characters)),
-        true = port_close(Port),
-        ok
-    catch
-        error:_ -> ok
-    end;
-without_device(Pid, Characters) ->
-    io:put_chars(Pid, Characters).
 
 %% What was asked for by an option; then https://no-color.org and FORCE_COLOR: any value but the
 %% empty one; else a terminal that can.
@@ -182,13 +168,9 @@ colour(Device) ->
 
 %% The first of these that is set decides (POSIX, 8.2 Internationalization Variables).
 charset() ->
-    Values = [os:getenv(Name, "") || Name <- ["LC_ALL", "LC_CTYPE", "LANG"]],
-    case [Value || Value <- Values, Value =/= ""] of
-        [Locale | _] ->
-            case re:run(Locale, "utf-?8", [caseless, {capture, none}]) of
-                match -> unicode;
-                nomatch -> ascii
-            end;
-        [] ->
-            ascii
+    Names = ["LC_ALL", "LC_CTYPE", "LANG"],
+    Values = [Value || Name <- Names, Value <- [os:getenv(Name, "")], Value =/= ""],
+    case re:run(hd(Values ++ [""]), "utf-?8", [caseless, {capture, none}]) of
+        match -> unicode;
+        nomatch -> ascii
     end.

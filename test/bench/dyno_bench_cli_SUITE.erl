@@ -25,7 +25,6 @@ all() ->
         fewer_may_give_more,
         ten_thousand_processes,
         recording_too,
-        without_standard_error,
         help,
         from_the_shell
     ].
@@ -272,14 +271,6 @@ recording_too(Config) ->
     File = filename:join(proplists:get_value(priv_dir, Config), "samples.json"),
     {0, _, _} = dyno(Config, ["rand:uniform().", "-d", "5", "-r", "basic", "-o", File]),
     {ok, #{~"parameters" := #{~"mode" := ~"continuous"}}} = dyno_recording_file:read(File).
-
-%% The sentence is said even where the code has ended who would say it.
-without_standard_error(Config) ->
-    Kill = "exit(whereis(standard_error), kill)",
-    {1, _, Error} = dyno(Config, [Kill]),
-    ?assertMatch(<<"dyno: exit(whereis(standard_error), kill): the code raised", _/binary>>, Error),
-    {0, Out, _} = dyno(Config, ["catch " ++ Kill, "--time", "50ms"]),
-    ?assertMatch({match, _}, re:run(Out, ~"Codes\n")).
 
 help(Config) ->
     {0, Out, ~""} = dyno(Config, ["--help"]),
