@@ -7,7 +7,10 @@ The help texts, made from the same data that the arguments are parsed with.
 """.
 
 -export([overview/1, command/2]).
--export([common_options/0, exit_statuses/0, environment/0, entry/1]).
+-export([common_options/0, exit_statuses/0, environment/0, described/1]).
+
+%% What is written, and what it is for.
+-type entry() :: {binary(), binary()}.
 
 %% The left column is at most this wide; a longer entry has its text on the next line.
 -define(LEFT, 26).
@@ -23,60 +26,42 @@ overview(Look) ->
         {~"man", ~"print the man page"}
     ],
     output([
-        {line, ["dyno ", dyno_version:version(), ": a dynamometer for the BEAM"]},
-        blank,
-        {line, [title("Usage", Look), ": dyno COMMAND ARGUMENTS..."]},
-        blank,
-        {line, title("Commands", Look)},
-        {lines, entries(Entries ++ Others, Look)},
-        blank,
-        {line, title("Options", Look)},
-        {lines, entries(common_options(), Look)},
-        blank,
-        {lines, titled("Exit status", exit_entries(), Look)},
-        blank,
-        {lines, titled("Environment", environment(), Look)},
-        blank,
-        {line, "dyno COMMAND --help says more about a command, with examples."}
+        [["dyno ", dyno_version:version(), ": a dynamometer for the BEAM"], ""],
+        [[title("Usage", Look), ": dyno COMMAND ARGUMENTS..."], ""],
+        titled("Commands", Entries ++ Others, Look),
+        titled("Options", common_options(), Look),
+        titled("Exit status", exit_entries(), Look),
+        titled("Environment", environment(), Look),
+        ["dyno COMMAND --help says more about a command, with examples."]
     ]).
 
 -doc "What `dyno COMMAND --help` says.".
 -spec command({string(), module(), Help :: string()}, dyno_report:options()) -> iolist().
 command({Name, Module, Help}, Look) ->
-    #{operands := Operands, options := Groups, examples := Examples} = Module:command(),
-    Usage = lists:join(" ", ["dyno", Name] ++ [usage(O) || O <- Operands] ++ ["[OPTIONS]"]),
+    #{operands := Operands, options := Titled, examples := Examples} = described(Module:command()),
+    Usage = lists:join(" ", ["dyno", Name] ++ [O || {O, _} <- Operands] ++ ["[OPTIONS]"]),
     Common = {~"-h, --help", ~"this text"},
-    Titled = [
-        {Title, [entry(dyno_cli_option:argument(Row)) || Row <- Rows]}
-     || {Title, Rows} <- Groups
-    ],
     First = lists:append([Entries || {"", Entries} <- Titled]) ++ [Common],
     Grouped = [Group || {[_ | _], _} = Group <- Titled],
     Column = column([Entry || {_, Entries} <- [{"", First} | Grouped], Entry <- Entries]),
     output([
-        {line, ["dyno ", Name, ": ", Help]},
-        blank,
-        {line, [title("Usage", Look), ": ", Usage]},
-        blank,
-        {line, title("Arguments", Look)},
-        {lines, entries([entry(Operand) || Operand <- Operands], Look)},
-        blank,
-        {line, title("Options", Look)},
-        {lines, entries(First, Column, Look)},
-        blank,
-        {lines,
-            lists:append([
-                [title(Title, Look)] ++ entries(Entries, Column, Look) ++ [""]
-             || {Title, Entries} <- Grouped
-            ])},
-        {line, title("Examples", Look)},
-        {lines, lists:append([["  " ++ [Line], "      " ++ [Text]] || {Line, Text} <- Examples])},
-        blank,
-        {lines, titled("Exit status", exit_entries(Name), Look)}
+        [["dyno ", Name, ": ", Help], ""],
+        [[title("Usage", Look), ": ", Usage], ""],
+        titled("Arguments", Operands, Look),
+        titled("Options", First, Column, Look),
+        lists:append([titled(Title, Entries, Column, Look) || {Title, Entries} <- Grouped]),
+        [title("Examples", Look)],
+        lists:append([["  " ++ [Line], "      " ++ [Text]] || {Line, Text} <- Examples]),
+        [""],
+        lists:droplast(titled("Exit status", exit_entries(Name), Look))
     ]).
 
 titled(Title, Entries, Look) ->
-    [title(Title, Look) | entries(Entries, Look)].
+    titled(Title, Entries, column(Entries), Look).
+
+titled(Title, Entries, Column, #{width := Width} = Look) ->
+    Lines = [lines(Entry, Column, min(Width, ?WIDTH)) || Entry <- Entries],
+    [title(Title, Look) | lists:append(Lines)] ++ [""].
 
 exit_entries() ->
     [{integer_to_binary(S), Text} || {S, Text} <- exit_statuses()].
@@ -86,7 +71,7 @@ exit_entries("new") -> [Entry || {S, _} = Entry <- exit_entries(), S =/= ~"1", S
 exit_entries(_Name) -> exit_entries().
 
 -doc "The options that are no command's.".
--spec common_options() -> [{binary(), binary()}, ...].
+-spec common_options() -> [entry(), ...].
 common_options() ->
     [
         {~"-h, --help", ~"this text; after a command, that command's"},
@@ -108,7 +93,7 @@ exit_statuses() ->
     ].
 
 -doc "The variables that are read.".
--spec environment() -> [{binary(), binary()}, ...].
+-spec environment() -> [entry(), ...].
 environment() ->
     [
         {~"NO_COLOR", ~"set to anything: no colours"},
@@ -116,20 +101,20 @@ environment() ->
         {~"DYNO_DEBUG", ~"set to 1: an error of dyno's own is shown in full, with log events"}
     ].
 
--doc "How an argument is written, and what it is for.".
--spec entry(argparse:argument()) -> {binary(), binary()}.
+-doc "What a command takes, in words.".
+-spec described(dyno_cli_command:t()) ->
+    #{operands := [entry()], options := [{string(), [entry()]}], examples := [term()]}.
+described(#{operands := Operands, options := Groups} = Command) ->
+    Command#{
+        operands := [entry(Operand) || Operand <- Operands],
+        options := [
+            {Title, [entry(dyno_cli_option:argument(Row)) || Row <- Rows]}
+         || {Title, Rows} <- Groups
+        ]
+    }.
+
 entry(#{help := {Usage, [Text]}}) ->
     {to_binary(Usage), to_binary(Text)}.
-
-usage(Argument) ->
-    {Usage, _} = entry(Argument),
-    Usage.
-
-entries(Entries, Look) ->
-    entries(Entries, column(Entries), Look).
-
-entries(Entries, Column, #{width := Width}) ->
-    lists:append([lines(Entry, Column, min(Width, ?WIDTH)) || Entry <- Entries]).
 
 column(Entries) ->
     min(lists:max([byte_size(Left) || {Left, _} <- Entries]), ?LEFT) + 4.
@@ -149,11 +134,7 @@ title(Text, #{colour := Colour}) ->
     dyno_report_style:paint(Colour, title, Text).
 
 output(Blocks) ->
-    [[Line, $\n] || Block <- Blocks, Line <- lines(Block)].
-
-lines(blank) -> [""];
-lines({line, Line}) -> [Line];
-lines({lines, Lines}) -> Lines.
+    [[Line, $\n] || Lines <- Blocks, Line <- Lines].
 
 to_binary(Text) ->
     dyno_report_text:encode(Text).

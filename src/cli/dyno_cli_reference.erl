@@ -102,17 +102,10 @@ cell(Text) ->
     string:replace(Text, "|", "\\|", all).
 
 commands() ->
-    [{Name, Help, entries(Module:command())} || {Name, Module, Help} <- dyno_commands:all()].
-
-entries(#{operands := Operands, options := Groups, examples := Examples}) ->
-    #{
-        operands => [dyno_cli_help:entry(Operand) || Operand <- Operands],
-        options => [
-            {Title, [dyno_cli_help:entry(dyno_cli_option:argument(Row)) || Row <- Rows]}
-         || {Title, Rows} <- Groups
-        ],
-        examples => Examples
-    }.
+    [
+        {Name, Help, dyno_cli_help:described(Module:command())}
+     || {Name, Module, Help} <- dyno_commands:all()
+    ].
 
 %% The help has them without capitals and stops.
 sentence(Text) ->
