@@ -9,8 +9,8 @@ The plugins for rebar3 and Mix start it (`m:dyno_plugin_launch`). `test` without
 that are found, one after the other, and `test NAME` the one of that name; the same with `bench`.
 """.
 
--export([main/0, plan/3]).
--export_type([settings/0, finder/0]).
+-export([main/0, plan/2]).
+-export_type([settings/0]).
 
 -doc "What the project's build file says; what it leaves out has a default.".
 -type settings() :: #{
@@ -24,12 +24,6 @@ that are found, one after the other, and `test NAME` the one of that name; the s
     program := string(),
     %% Of source files, where the wildcards are the defaults.
     extensions := [string()]
-}.
-
--doc "The files for a wildcard, and the text of one.".
--type finder() :: #{
-    wildcard := fun((string()) -> [file:filename()]),
-    read := fun((file:filename()) -> binary())
 }.
 
 -doc "Runs what `-dyno_project` and the plain arguments say; never returns.".
@@ -58,8 +52,7 @@ watch_pipe(Port) ->
 run(Arguments, #{program := Program} = Settings) ->
     ok = dyno_cli_terminal:called_as(Program),
     ok = load_configured(),
-    Finder = #{wildcard => fun filelib:wildcard/1, read => fun text/1},
-    case plan(Arguments, Settings, Finder) of
+    case plan(Arguments, Settings) of
         {ok, Lines} ->
             run_each(Lines, 0);
         {error, Sentence} ->
@@ -74,12 +67,6 @@ load_configured() ->
     Names = [Name || File <- Files, {ok, [Terms]} <- [file:consult(File)], {Name, _} <- Terms],
     lists:foreach(fun(Name) -> _ = application:load(Name) end, Names).
 
-text(File) ->
-    case file:read_file(File) of
-        {ok, Text} -> Text;
-        {error, _} -> <<>>
-    end.
-
 %% The worst status is the status of all; an interrupt is meant for all.
 run_each([], Worst) ->
     Worst;
@@ -90,21 +77,16 @@ run_each([Line | Lines], Worst) ->
     end.
 
 -doc "The command lines to run.".
--spec plan([string()], settings(), finder()) -> {ok, [[string()], ...]} | {error, iodata()}.
-plan([Command | Typed] = Arguments, Settings, Finder) ->
+-spec plan([string()], settings()) -> {ok, [[string()], ...]} | {error, iodata()}.
+plan([Command | Typed] = Arguments, Settings) ->
     case {Command, lists:member("--help", Typed) orelse lists:member("-h", Typed)} of
-        {"test", false} -> fill(Command, Typed, Settings, found(suites, Settings, Finder));
+        {"test", false} -> fill(Command, Typed, Settings, found(suites, Settings));
         {"bench", false} ->
-            fill(
-                Command,
-                in_its_language(Typed, Settings),
-                Settings,
-                found(benchmarks, Settings, Finder)
-            );
+            fill(Command, in_its_language(Typed, Settings), Settings, found(benchmarks, Settings));
         {"new", false} -> {ok, [["new" | where_it_is_found(Typed, Settings)]]};
         _ -> {ok, [Arguments]}
     end;
-plan([], _Settings, _Finder) ->
+plan([], _Settings) ->
     {ok, [[]]}.
 
 %% What is typed in a project of Elixir's is Elixir.
@@ -130,13 +112,7 @@ where_it_is_found(Typed, _Settings) ->
     Typed.
 
 fill(Command, Typed, #{program := Program} = Settings, {Files, Wildcards}) ->
-    Defaults =
-        case {Command, Settings} of
-            {"test", #{test := Given}} -> Given;
-            {"bench", #{bench := Given}} -> Given;
-            _ -> []
-        end,
-    Arguments = Defaults ++ Typed,
+    Arguments = maps:get(list_to_existing_atom(Command), Settings, []) ++ Typed,
     case {dyno_cli:operands([Command | Arguments]), Files} of
         {{ok, Operands}, _} ->
             {ok, [[Command | [suite_file(Argument, Operands, Files) || Argument <- Arguments]]]};
@@ -164,12 +140,7 @@ suite_file(Argument, Operands, Files) ->
 
 %% Each would overwrite the file of the one before.
 several(Command, Arguments, Files) ->
-    Outputs = [
-        A
-     || "-" ++ _ = A <- Arguments,
-        lists:prefix("-o", A) orelse lists:prefix("--output", A)
-    ],
-    case Outputs of
+    case [A || A <- Arguments, lists:prefix("-o", A) orelse lists:prefix("--output", A)] of
         [] -> {ok, [[Command, File | Arguments] || File <- Files]};
         [Output | _] ->
             {error, [
@@ -180,14 +151,15 @@ several(Command, Arguments, Files) ->
     end.
 
 %% Among the defaults a file counts where it says that it is one: a folder `perf` may hold more.
-found(Kind, #{extensions := Extensions} = Settings, #{wildcard := Wildcard, read := Read}) ->
-    case Settings of
-        #{Kind := Wildcards} ->
-            {lists:uniq(lists:append([Wildcard(W) || W <- Wildcards])), Wildcards};
-        #{} ->
-            Wildcards = [Base ++ E || Base <- bases(Kind), E <- Extensions],
-            Files = lists:uniq(lists:append([Wildcard(W) || W <- Wildcards])),
-            {[F || F <- Files, binary:match(Read(F), marks(Kind)) =/= nomatch], Wildcards}
+found(Kind, #{extensions := Extensions} = Settings) ->
+    Wildcards = maps:get(Kind, Settings, [Base ++ E || Base <- bases(Kind), E <- Extensions]),
+    Files = lists:uniq(lists:append([filelib:wildcard(W) || W <- Wildcards])),
+    {[F || F <- Files, is_map_key(Kind, Settings) orelse says_so(Kind, F)], Wildcards}.
+
+says_so(Kind, File) ->
+    case file:read_file(File) of
+        {ok, Text} -> binary:match(Text, marks(Kind)) =/= nomatch;
+        {error, _} -> false
     end.
 
 bases(suites) -> ["perf/*", "test/*_perf"];

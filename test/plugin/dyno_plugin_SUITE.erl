@@ -56,14 +56,18 @@ end_per_group(_Group, _Config) ->
 
 %% What is run, without a project
 
-finder(Files) ->
-    #{
-        wildcard => fun(Wildcard) ->
-            Expression = re:replace(Wildcard, "\\*", "[^/]*", [global, {return, list}]),
-            [F || F := _ <- Files, re:run(F, "^" ++ Expression ++ "$") =/= nomatch]
-        end,
-        read => fun(File) -> maps:get(File, Files) end
-    }.
+in_folder(Files, Config, Do) ->
+    Name = integer_to_list(erlang:unique_integer([positive])),
+    Folder = filename:join([proplists:get_value(priv_dir, Config), "plans", Name]),
+    ok = filelib:ensure_path(Folder),
+    ok = write(Folder, Files),
+    {ok, Before} = file:get_cwd(),
+    ok = file:set_cwd(Folder),
+    try
+        Do()
+    after
+        file:set_cwd(Before)
+    end.
 
 rebar3_settings() -> #{program => "rebar3 dyno ", extensions => [".erl"]}.
 
@@ -71,9 +75,7 @@ rebar3_settings() -> #{program => "rebar3 dyno ", extensions => [".erl"]}.
 -define(BENCH_TEXT, ~"-behaviour(dyno_bench_file).").
 
 arguments_are_kept(_Config) ->
-    Plan = fun(Arguments) ->
-        dyno_cli_project:plan(Arguments, rebar3_settings(), finder(#{}))
-    end,
+    Plan = fun(Arguments) -> dyno_cli_project:plan(Arguments, rebar3_settings()) end,
     [
         ?assertEqual({ok, [Arguments]}, Plan(Arguments))
      || Arguments <- [
@@ -88,16 +90,19 @@ arguments_are_kept(_Config) ->
         ]
     ].
 
-suites_are_found(_Config) ->
-    Files = #{
-        "perf/shop.erl" => ?SUITE_TEXT,
-        "perf/sort_bench.erl" => ?BENCH_TEXT,
-        "perf/data.erl" => ~"-module(data).",
-        "test/cart_perf.erl" => ?SUITE_TEXT
-    },
+suites_are_found(Config) ->
+    Files = [
+        {"perf/shop.erl", ?SUITE_TEXT},
+        {"perf/sort_bench.erl", ?BENCH_TEXT},
+        {"perf/data.erl", ~"-module(data)."},
+        {"test/cart_perf.erl", ?SUITE_TEXT}
+    ],
+    in_folder(Files, Config, fun suites_are_found_here/0).
+
+suites_are_found_here() ->
     Settings = rebar3_settings(),
     Plan = fun(Arguments, With) ->
-        dyno_cli_project:plan(Arguments, maps:merge(Settings, With), finder(Files))
+        dyno_cli_project:plan(Arguments, maps:merge(Settings, With))
     end,
     ?assertEqual(
         {ok, [["test", "perf/shop.erl", "-q"], ["test", "test/cart_perf.erl", "-q"]]},
@@ -123,21 +128,24 @@ suites_are_found(_Config) ->
         lists:flatten(io_lib:format("~ts", [Sentence]))
     ).
 
-several_need_no_output(_Config) ->
-    Files = finder(#{"perf/a.erl" => ?SUITE_TEXT, "perf/b.erl" => ?SUITE_TEXT}),
+several_need_no_output(Config) ->
+    Files = [{"perf/a.erl", ?SUITE_TEXT}, {"perf/b.erl", ?SUITE_TEXT}],
+    in_folder(Files, Config, fun several_need_no_output_here/0).
+
+several_need_no_output_here() ->
     [
         begin
-            {error, Sentence} = dyno_cli_project:plan(["test" | Output], rebar3_settings(), Files),
+            {error, Sentence} = dyno_cli_project:plan(["test" | Output], rebar3_settings()),
             ?assertMatch({_, _}, binary:match(iolist_to_binary(Sentence), ~"one file for the 2"))
         end
      || Output <- [["-o", "x.html"], ["--output", "x.html"], ["--output=x.html"]]
     ],
-    {ok, [_]} = dyno_cli_project:plan(["test", "a", "-o", "x.html"], rebar3_settings(), Files).
+    {ok, [_]} = dyno_cli_project:plan(["test", "a", "-o", "x.html"], rebar3_settings()).
 
 new_files_are_found(_Config) ->
     Plan = fun(Arguments, Extensions) ->
         Settings = #{program => "x", extensions => Extensions},
-        {ok, [Line]} = dyno_cli_project:plan(Arguments, Settings, finder(#{})),
+        {ok, [Line]} = dyno_cli_project:plan(Arguments, Settings),
         Line
     end,
     ?assertEqual(["new", "suite", "perf/a"], Plan(["new", "suite", "a"], [".erl"])),
