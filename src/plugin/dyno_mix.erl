@@ -27,7 +27,7 @@ run(Command, Arguments) ->
         {ok, Settings} ->
             Status = dyno_plugin_launch:run(#{
                 arguments => [Command | [unicode:characters_to_list(A) || A <- Arguments]],
-                paths => dyno_plugin_launch:paths(code:get_path()),
+                paths => dyno_plugin_launch:paths([]),
                 settings => Settings,
                 config => config_file()
             }),

@@ -10,7 +10,7 @@ tool's modules and its plugins, and could not be stopped in good order. The new 
 the program `dyno`, the project's code paths, and the terminal: what it prints is not touched.
 """.
 
--export([run/1, arguments/1, paths/1, call/3]).
+-export([run/1, paths/1, call/3]).
 -export_type([job/0]).
 
 -doc "What to run, and for which project.".
@@ -81,8 +81,6 @@ interrupt(Port) ->
         error:badarg -> ok
     end.
 
--doc "erl's arguments for it.".
--spec arguments(job()) -> [string()].
 arguments(#{arguments := Arguments, paths := Paths, settings := Settings, config := Config}) ->
     lists:append([
         ?FLAGS,
@@ -94,19 +92,9 @@ arguments(#{arguments := Arguments, paths := Paths, settings := Settings, config
         ["-s", "dyno_cli_project", "main", "-extra" | Arguments]
     ]).
 
--doc """
-The folders of a code path that an emulator lacks when it starts: without OTP's own, without those
-in archives; each once, dyno's among them.
-""".
+-doc "These folders where they are there, and this emulator's own ones, each once; dyno's among them.".
 -spec paths([file:filename()]) -> [file:filename(), ...].
-paths(CodePath) ->
-    Root = code:root_dir(),
+paths(First) ->
+    Folders = [filename:absname(Folder) || Folder <- First, filelib:is_dir(Folder)],
     Own = filename:dirname(code:which(?MODULE)),
-    Folders = [
-        filename:absname(Folder)
-     || Folder <- CodePath,
-        Folder =/= ".",
-        not lists:prefix(Root, Folder),
-        filelib:is_dir(Folder)
-    ],
-    lists:uniq(Folders ++ [Own]).
+    lists:uniq(Folders ++ dyno_code:own_paths() ++ [Own]).

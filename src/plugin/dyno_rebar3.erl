@@ -94,7 +94,7 @@ is_setting(_) -> false.
 launch(State, Settings) ->
     Status = dyno_plugin_launch:run(#{
         arguments => call(rebar_state, command_args, [State]),
-        paths => dyno_plugin_launch:paths(extra_paths(State) ++ code:get_path()),
+        paths => dyno_plugin_launch:paths(extra_paths(State)),
         settings => (maps:remove(config, Settings))#{
             program => "rebar3 dyno ", extensions => [".erl"]
         },
