@@ -76,20 +76,14 @@ needs that has none.
 operands(Arguments) ->
     case argparse:parse(Arguments, tree(), #{progname => dyno}) of
         {ok, Values, _Path, #{arguments := Specs}} ->
-            Names = [Name || #{name := Name} = Spec <- Specs, is_operand(Spec)],
+            Names = [Name || #{name := Name} = Spec <- Specs, not is_map_key(long, Spec)],
             Given = maps:values(maps:with(Names, Values)),
             {ok, [unicode:characters_to_list(Text) || Text <- lists:flatten(Given)]};
-        {error, {_Path, #{} = Spec, undefined, _Details}} ->
-            case is_operand(Spec) of
-                true -> missing;
-                false -> invalid
-            end;
+        {error, {_Path, #{} = Spec, undefined, _Details}} when not is_map_key(long, Spec) ->
+            missing;
         _ ->
             invalid
     end.
-
-is_operand(Spec) ->
-    not is_map_key(short, Spec) andalso not is_map_key(long, Spec).
 
 dispatch(Name, Rest, Arguments) ->
     {Options, _} = lists:splitwith(fun(Argument) -> Argument =/= "--" end, Rest),
@@ -152,12 +146,8 @@ no_command() ->
     2.
 
 version() ->
+    Release = erlang:system_info(otp_release),
+    Erts = erlang:system_info(version),
     dyno_cli_terminal:print([
-        "dyno ",
-        dyno_version:version(),
-        " (Erlang/OTP ",
-        erlang:system_info(otp_release),
-        ", erts ",
-        erlang:system_info(version),
-        ")\n"
+        "dyno ", dyno_version:version(), " (Erlang/OTP ", Release, ", erts ", Erts, ")\n"
     ]).

@@ -44,12 +44,12 @@ option(Row) ->
     }.
 
 value(Usage, Row) ->
-    case {lists:reverse(string:lexemes(Usage, " ")), Row} of
-        {["-" ++ _ | _], _} -> none;
-        {_, {_, _, {one_of, Words}}} -> {words, Words};
-        {_, {_, _, {list, {one_of, Words}}}} -> {words, Words};
-        {_, {_, _, {one_of, Words}, _}} -> {words, Words};
-        {[Placeholder | _], _} -> {any, Placeholder}
+    Placeholder = lists:last(string:lexemes(Usage, " ")),
+    case lists:sublist(tuple_to_list(Row), 3, 1) of
+        _ when hd(Placeholder) =:= $- -> none;
+        [{one_of, Words}] -> {words, Words};
+        [{list, {one_of, Words}}] -> {words, Words};
+        _ -> {any, Placeholder}
     end.
 
 words(Words) ->

@@ -16,7 +16,9 @@ debugging() ->
 -doc "Says that dyno failed, and where the details are; gives the exit status.".
 -spec report(error | exit | throw, term(), erlang:stacktrace()) -> 3.
 report(Class, Reason, Stack) ->
-    Details = erl_error_text(Class, Reason, Stack),
+    Release = erlang:system_info(otp_release),
+    Where = ["dyno ", dyno_version:version(), ", Erlang/OTP ", Release, $\n],
+    Details = [Where, erl_error:format_exception(Class, Reason, Stack)],
     case debugging() of
         true -> dyno_cli_terminal:complain(["an error of dyno's own\n", Details]);
         false -> dyno_cli_terminal:complain(["an error of dyno's own; ", kept(Details)])
@@ -31,8 +33,3 @@ kept(Details) ->
         ok -> ["the details are in ", Path, "; please report it with them"];
         {error, _} -> "set DYNO_DEBUG=1 to see the details, and please report it with them"
     end.
-
-erl_error_text(Class, Reason, Stack) ->
-    Release = erlang:system_info(otp_release),
-    Where = ["dyno ", dyno_version:version(), ", Erlang/OTP ", Release, $\n],
-    [Where, erl_error:format_exception(Class, Reason, Stack)].

@@ -11,7 +11,7 @@ short or a long one. The cookie is that of `--cookie`, else of the environment's
 of the user's file `.erlang.cookie`.
 """.
 
--export([options/0, rows/0, connection/1, name/1, names/1, is_node/1, read/1]).
+-export([options/0, rows/0, connection/1, name/1, names/1, read/1]).
 
 -doc "The options under the heading of nodes.".
 -spec options() -> {Title :: string(), [dyno_cli_option:row()]}.
@@ -60,17 +60,13 @@ here(Name) ->
         {error, _} -> list_to_atom(Name ++ "@" ++ Host)
     end.
 
--doc "Whether an argument that may be something else names a node: it has an @.".
--spec is_node(binary()) -> boolean().
-is_node(Text) -> binary:match(Text, ~"@") =/= nomatch.
-
--doc "The nodes and the other arguments, where the first one must be a node.".
+-doc "The nodes and the other arguments: the first one must be a node, others are with an @.".
 -spec read([binary(), ...]) -> {ok, [node(), ...], [binary()]} | {error, dyno_error:error()}.
 read([First | Texts]) ->
-    {Others, Rest} = lists:partition(fun is_node/1, Texts),
-    case names([First | Others]) of
-        {ok, Nodes} -> {ok, Nodes, Rest};
-        Error -> Error
+    {Others, Rest} = lists:partition(fun(T) -> binary:match(T, ~"@") =/= nomatch end, Texts),
+    maybe
+        {ok, Nodes} ?= names([First | Others]),
+        {ok, Nodes, Rest}
     end.
 
 -doc "The nodes that operands name, each once.".

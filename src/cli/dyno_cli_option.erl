@@ -169,35 +169,6 @@ value(string, Text) ->
     {ok, unicode:characters_to_list(Text)};
 value(atom, Text) ->
     {ok, binary_to_atom(Text)};
-value(duration_or_zero, Text) ->
-    case dyno_unit:parse(Text) of
-        {ok, {0, Unit}} when Unit =:= ~"ns"; Unit =:= ~"1" -> {ok, 0};
-        _ -> value(duration, Text)
-    end;
-value(duration, Text) ->
-    case dyno_unit:parse(Text) of
-        {ok, {Ns, ~"ns"}} when Ns >= ?LEAST_NS -> {ok, round(Ns / 1_000_000)};
-        _ -> error
-    end;
-value({whole, Least, Most}, Text) ->
-    case dyno_unit:parse(Text) of
-        {ok, {N, ~"1"}} when is_integer(N), N >= Least, N =< Most -> {ok, N};
-        _ -> error
-    end;
-value(size, Text) ->
-    case dyno_unit:parse(Text) of
-        {ok, {Bytes, ~"B"}} when Bytes >= 1 -> {ok, round(Bytes)};
-        _ -> error
-    end;
-value(share, Text) ->
-    case dyno_unit:parse(Text) of
-        {ok, {Share, Unit}} when
-            Share > 0, Share < 1, (Unit =:= ~"ratio" orelse Unit =:= ~"1")
-        ->
-            {ok, float(Share)};
-        _ ->
-            error
-    end;
 value(folder, Text) ->
     Folder = unicode:characters_to_list(Text),
     case filelib:is_dir(Folder) of
@@ -210,7 +181,21 @@ value({one_of, Words}, Text) ->
         [] -> error
     end;
 value({custom, Read, _Accepted}, Text) ->
-    Read(Text).
+    Read(Text);
+value(Reader, Text) ->
+    case dyno_unit:parse(Text) of
+        {ok, Amount} -> amount(Reader, Amount);
+        _ -> error
+    end.
+
+amount(duration, {Ns, ~"ns"}) when Ns >= ?LEAST_NS -> {ok, round(Ns / 1_000_000)};
+amount(duration_or_zero, {0, Unit}) when Unit =:= ~"ns"; Unit =:= ~"1" -> {ok, 0};
+amount(duration_or_zero, Amount) -> amount(duration, Amount);
+amount({whole, Least, Most}, {N, ~"1"}) when is_integer(N), N >= Least, N =< Most -> {ok, N};
+amount(size, {Bytes, ~"B"}) when Bytes >= 1 -> {ok, round(Bytes)};
+amount(share, {Share, ~"ratio"}) when Share > 0, Share < 1 -> {ok, float(Share)};
+amount(share, {Share, ~"1"}) -> amount(share, {Share, ~"ratio"});
+amount(_Reader, _Amount) -> error.
 
 -doc "`--pa` of the commands that run code.".
 -spec code_paths(Usage :: string()) -> row().

@@ -58,22 +58,16 @@ new(Mode) ->
 
 -doc "Shows where the run stands now.".
 -spec show(progress(), t()) -> t().
-show(#{phase := warning, text := Text}, #{mode := Mode} = Progress) ->
-    Cleared = clear(Progress),
-    case Mode of
-        silent -> ok;
-        _ -> dyno_cli_terminal:complain(["warning: ", Text])
-    end,
-    Cleared;
-show(#{phase := finding, text := Text}, #{mode := Mode} = Progress) ->
-    Cleared = clear(Progress),
-    case Mode of
-        silent -> ok;
-        _ -> dyno_cli_terminal:note(string:trim(Text, trailing))
-    end,
-    Cleared;
 show(_Event, #{mode := silent} = Progress) ->
     Progress;
+show(#{phase := warning, text := Text}, Progress) ->
+    Cleared = clear(Progress),
+    dyno_cli_terminal:complain(["warning: ", Text]),
+    Cleared;
+show(#{phase := finding, text := Text}, Progress) ->
+    Cleared = clear(Progress),
+    dyno_cli_terminal:note(string:trim(Text, trailing)),
+    Cleared;
 show(Event, #{mode := seldom, last := LastMs} = Progress) ->
     NowMs = erlang:monotonic_time(millisecond),
     case NowMs - LastMs >= ?SELDOM_MS of

@@ -73,23 +73,15 @@ since_last(_Path, Document) ->
     Document.
 
 remove_old(What, Others) ->
-    Kept =
-        case What of
-            ~"" -> ?KEPT;
-            _ -> ?KEPT_OF_MANY
-        end,
+    Kept = maps:get(What, #{~"" => ?KEPT}, ?KEPT_OF_MANY),
     Old = lists:nthtail(min(Kept - 1, length(Others)), Others),
     lists:foreach(fun(#{path := Path}) -> file:delete(Path) end, Old).
 
 latest_first(Name, Folder, Own) ->
-    Names =
-        case file:list_dir(Folder) of
-            {ok, Found} -> Found;
-            {error, _} -> []
-        end,
     Files = [
         File
-     || Text <- Names,
+     || {ok, Names} <- [file:list_dir(Folder)],
+        Text <- Names,
         Base <- [unicode:characters_to_binary(Text)],
         Base =/= Own,
         #{name := Of, what := _} = File <- [file(filename:join(Folder, Base))],
@@ -139,6 +131,5 @@ compared(Earlier, Document) ->
 title([#{~"started_at" := When}]) ->
     <<"Since the last one, of ", When/binary>>;
 title([#{~"started_at" := When} | _] = Earlier) ->
-    iolist_to_binary([
-        "Since the last ", integer_to_list(length(Earlier)), ", up to that of ", When
-    ]).
+    Many = integer_to_binary(length(Earlier)),
+    <<"Since the last ", Many/binary, ", up to that of ", When/binary>>.

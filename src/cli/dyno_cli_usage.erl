@@ -63,11 +63,10 @@ arguments(Command, #{commands := Commands}) ->
 options(Command, Tree) ->
     ["-" ++ Long || #{long := Long} <- arguments(Command, Tree)] ++ ["--help"].
 
-is_option(Argument) ->
-    maps:is_key(long, Argument) orelse maps:is_key(short, Argument).
+%% Each has a long name.
+is_option(Argument) -> is_map_key(long, Argument).
 
 name(#{long := Long}) -> ["-", Long];
-name(#{short := Short}) -> [$-, Short];
 name(Argument) -> usage(Argument).
 
 usage(#{help := {Usage, _}}) -> Usage.

@@ -110,17 +110,15 @@ write(Kind, Given, Language) ->
 %% The first application of the project in this folder, and what a client may call of it; where it
 %% is not on the code path, as rebar3 and Mix put it, a suite could not start it.
 project() ->
+    Mix = [
+        Name
+     || {ok, Text} <- [file:read_file("mix.exs")],
+        {match, [Name]} <- [re:run(Text, "\\bapp: :([a-z]\\w*)", [{capture, [1], list}])]
+    ],
     Sources = filelib:wildcard("src/*.app.src") ++ filelib:wildcard("apps/*/src/*.app.src"),
-    Mix =
-        case file:read_file("mix.exs") of
-            {ok, Text} -> re:run(Text, "\\bapp: :([a-z]\\w*)", [{capture, [1], list}]);
-            {error, _} -> nomatch
-        end,
-    case {Mix, Sources} of
-        {{match, [Name]}, _} -> with_functions(list_to_atom(Name));
-        {nomatch, [Source | _]} ->
-            with_functions(list_to_atom(filename:basename(Source, ".app.src")));
-        {nomatch, []} -> none
+    case Mix ++ [filename:basename(Source, ".app.src") || Source <- Sources] of
+        [Name | _] -> with_functions(list_to_atom(Name));
+        [] -> none
     end.
 
 with_functions(App) ->
@@ -157,21 +155,16 @@ name_is_free(Name, Language) ->
     Module = list_to_atom(dyno_cli_new_text:module_name(Language, Name)),
     case code:which(Module) of
         non_existing -> ok;
-        Where when is_list(Where) -> {error, {taken_name, Module, Where}};
-        Where -> {error, {taken_name, Module, atom_to_list(Where)}}
+        Where -> {error, {taken_name, Module, lists:concat([Where])}}
     end.
 
 %% `exclusive`: what is there stays, also where two write at once.
 create(File, Text) ->
-    case filelib:ensure_dir(File) of
-        ok ->
-            case file:write_file(File, Text, [exclusive]) of
-                ok -> ok;
-                {error, eexist} -> {error, {exists, File}};
-                {error, Posix} -> {error, {not_written, File, Posix}}
-            end;
-        {error, _} ->
-            {error, {not_written, File, enotdir}}
+    _ = filelib:ensure_dir(File),
+    case file:write_file(File, Text, [exclusive]) of
+        ok -> ok;
+        {error, eexist} -> {error, {exists, File}};
+        {error, Posix} -> {error, {not_written, File, Posix}}
     end.
 
 -doc "One sentence for a mistake.".

@@ -32,32 +32,31 @@ camel(Name) ->
 
 -doc "The file; a suite in a project begins with its application.".
 -spec text(Kind :: binary(), language(), Name :: string(), project()) -> binary().
-text(~"suite", Language, Name, {App, Functions}) ->
-    Text =
+text(Kind, Language, Name, Project) ->
+    Module =
         case Language of
-            erlang -> erlang_suite_of_project();
-            elixir -> elixir_suite_of_project()
+            erlang -> Name;
+            elixir -> camel(Name)
         end,
-    Replaced = lists:foldl(
-        fun({Mark, By}, Acc) -> binary:replace(Acc, Mark, By, [global]) end,
-        Text,
-        [{~"@APP@", App}, {~"@SUCH_AS@", such_as(Functions)}]
-    ),
-    filled(Replaced, Name, called(Language, Name));
-text(~"suite", erlang, Name, none) -> filled(erlang_suite(), Name, Name);
-text(~"suite", elixir, Name, none) -> filled(elixir_suite(), Name, camel(Name));
-text(~"benchmark", erlang, Name, _) -> filled(erlang_benchmark(), Name, Name);
-text(~"benchmark", elixir, Name, _) -> filled(elixir_benchmark(), Name, camel(Name)).
+    Marks = [{~"@NAME@", list_to_binary(Name)}, {~"@MODULE@", list_to_binary(Module)}],
+    lists:foldl(
+        fun({Mark, By}, Text) -> binary:replace(Text, Mark, By, [global]) end,
+        <<(template(Kind, Language, Project))/binary, $\n>>,
+        Marks ++ of_project(Project)
+    ).
 
-called(erlang, Name) -> Name;
-called(elixir, Name) -> camel(Name).
+of_project(none) -> [];
+of_project({App, []}) -> [{~"@APP@", App}, {~"@SUCH_AS@", ~""}];
+of_project({App, Functions}) ->
+    SuchAs = iolist_to_binary([", such as ", lists:join(" or ", Functions)]),
+    [{~"@APP@", App}, {~"@SUCH_AS@", SuchAs}].
 
-such_as([]) -> ~"";
-such_as(Functions) -> iolist_to_binary([", such as ", lists:join(" or ", Functions)]).
-
-filled(Text, Name, Module) ->
-    Named = binary:replace(Text, ~"@NAME@", list_to_binary(Name), [global]),
-    <<(binary:replace(Named, ~"@MODULE@", list_to_binary(Module), [global]))/binary, $\n>>.
+template(~"suite", erlang, none) -> erlang_suite();
+template(~"suite", elixir, none) -> elixir_suite();
+template(~"suite", erlang, _Project) -> erlang_suite_of_project();
+template(~"suite", elixir, _Project) -> elixir_suite_of_project();
+template(~"benchmark", erlang, _Project) -> erlang_benchmark();
+template(~"benchmark", elixir, _Project) -> elixir_benchmark().
 
 erlang_suite_of_project() ->
     ~"""
