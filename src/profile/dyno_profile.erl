@@ -101,7 +101,7 @@ profiled(Nodes, Options) ->
     Kind = dyno_profile_kind:module(kind(Options)),
     maybe
         Environment = dyno_environment:collect(),
-        ok ?= connect(Nodes, maps:with([cookie, name], Options)),
+        ok ?= dyno_target_node:connect(Nodes, maps:with([cookie, name], Options)),
         {ok, Processes} ?= dyno_target_processes:check(maps:get(targets, Options, []), Nodes),
         Checked = Options#{kind => kind(Options), processes => Processes, nodes => Nodes},
         {ok, Instruments} ?= Kind:instruments(Checked),
@@ -120,14 +120,6 @@ warmed_up(WarmupMs, _Options) -> timer:sleep(WarmupMs).
 kind(Options) ->
     maps:get(kind, Options, hd(dyno_profile_kind:names())).
 
-connect([], _Options) ->
-    ok;
-connect([Node | Nodes], Options) ->
-    case dyno_target_node:connect(Node, Options) of
-        ok -> connect(Nodes, Options);
-        Error -> Error
-    end.
-
 attach_options(Instruments, #{processes := Processes} = Options) ->
     All = dyno_agent_instrument:names(dyno_agent_instrument:all()),
     Defaults = #{level => discovery, patterns => [], instruments => []},
@@ -145,8 +137,8 @@ attach_options(Instruments, #{processes := Processes} = Options) ->
 %% The measurement
 
 measured(Targets, Options) ->
-    ForMs = for_ms(Options),
-    ok = (maps:get(show, Options, fun(_) -> ok end))(0),
+    Show = maps:get(show, Options, fun(_) -> ok end),
+    ok = Show(0),
     {ok, Timer} = timer:send_interval(?TICK_MS, {?MODULE, tick}),
     _ = dyno_targets:restart(Targets),
     Started = erlang:monotonic_time(),
@@ -155,8 +147,8 @@ measured(Targets, Options) ->
     #{targets := Present, samples := Samples, peeked := Peeked} = Ended = loop(#{
         targets => Aligned,
         started => Started,
-        ends_ms => erlang:monotonic_time(millisecond) + ForMs,
-        show => maps:get(show, Options, fun(_) -> ok end),
+        ends_ms => erlang:monotonic_time(millisecond) + for_ms(Options),
+        show => Show,
         status => complete,
         command => is_map_key(run, Options),
         samples => [],
@@ -189,10 +181,8 @@ loop(#{ends_ms := EndsMs} = State) ->
             loop(sampled(Sampler, {TimeMs, Values, CostUs}, State));
         {'DOWN', Monitor, process, _, _} ->
             loop(lost(dyno_targets:find(monitor, Monitor, map_get(targets, State)), State));
-        {dyno_agent, Ref, {gave_up, Why}} ->
-            loop(ended(Ref, io_lib:format("the agent gave up: ~0tP", [Why, 10]), State));
-        {dyno_agent, Ref, {without, Instruments, Why}} ->
-            loop(without(Ref, Instruments, Why, State));
+        {dyno_agent, Ref, What} ->
+            loop(told(dyno_targets:find(ref, Ref, map_get(targets, State)), What, State));
         {dyno_profile_subject, started, _, Another} ->
             ok = dyno_profile_subject:go(#{waits => Another}),
             loop(State);
@@ -237,20 +227,14 @@ lost({ok, #{node := Node} = Target}, #{targets := Targets} = State) ->
 lost(error, State) ->
     State.
 
-ended(Ref, Text, #{targets := Targets} = State) ->
-    case dyno_targets:find(ref, Ref, Targets) of
-        {ok, Target} -> warned(~"gave_up", Text, State#{targets := Targets -- [Target]});
-        error -> State
-    end.
-
-without(Ref, Instruments, Why, #{targets := Targets} = State) ->
-    case dyno_targets:find(ref, Ref, Targets) of
-        {ok, #{node := Node}} ->
-            Text = io_lib:format("~ts went on without ~0tp: ~0tP", [Node, Instruments, Why, 10]),
-            warned(~"without", Text, State);
-        error ->
-            State
-    end.
+told({ok, Target}, {gave_up, Why}, #{targets := Targets} = State) ->
+    Text = io_lib:format("the agent gave up: ~0tP", [Why, 10]),
+    warned(~"gave_up", Text, State#{targets := Targets -- [Target]});
+told({ok, #{node := Node}}, {without, Instruments, Why}, State) ->
+    Text = io_lib:format("~ts went on without ~0tp: ~0tP", [Node, Instruments, Why, 10]),
+    warned(~"without", Text, State);
+told(_Found, _What, State) ->
+    State.
 
 warned(Code, Text, #{warnings := Warnings} = State) ->
     State#{warnings := [{Code, dyno_recording_part:text("~ts", [Text])} | Warnings]}.

@@ -50,7 +50,11 @@ items(#{columns := Columns, rows := Rows}) ->
 
 %% The instrument's table, with two more columns.
 profile(#{columns := Columns, rows := Rows} = Table, Items, Kind) ->
-    Key = key(Kind),
+    {Key, Title} = maps:get(Kind, #{
+        time => {~"own_time", ~"Own time: functions"},
+        count => {~"calls", ~"Calls: functions"},
+        memory => {~"words", ~"Allocated words: functions"}
+    }),
     All = lists:sum([map_get(Key, Item) || Item <- Items]),
     Added = [[Cell({Item, Key, All}) || {_, _, _, _, Cell} <- added()] || Item <- Items],
     Sorted = lists:sort(
@@ -60,19 +64,11 @@ profile(#{columns := Columns, rows := Rows} = Table, Items, Kind) ->
     [Function | Others] = Columns,
     Table#{
         name := ~"profile",
-        title := title(Kind),
+        title := Title,
         sort := #{column => ~"own", order => descending},
         columns := [Function | dyno_recording_table:columns(#{columns => added()})] ++ Others,
         rows := [[Name, Own, Bias | Row] || [Own, Bias, Name | Row] <- Sorted]
     }.
-
-key(time) -> ~"own_time";
-key(count) -> ~"calls";
-key(memory) -> ~"words".
-
-title(time) -> ~"Own time: functions";
-title(count) -> ~"Calls: functions";
-title(memory) -> ~"Allocated words: functions".
 
 added() ->
     [

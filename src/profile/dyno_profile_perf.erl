@@ -111,20 +111,21 @@ instruments(#{nodes := [Node | _]}) ->
     {error, {?MODULE, {use_perf, Node, lines(Pid, HasMap)}}}.
 
 lines(Pid, HasMap) ->
-    Start =
+    {Start, Which} =
         case HasMap of
-            true -> "";
+            true ->
+                {"", Pid};
             false ->
-                "start the node anew with ERL_FLAGS=\"+JPperf true\", which names its Erlang functions "
-                "for perf; then "
+                {
+                    "start the node anew with ERL_FLAGS=\"+JPperf true\", which names its Erlang "
+                    "functions for perf; then ",
+                    ["PID (now ", Pid, ")"]
+                }
         end,
     [
-        Start, "run on its machine: perf record -F 999 --call-graph=fp -p ",
-        case HasMap of
-            true -> Pid;
-            false -> "PID (now " ++ binary_to_list(Pid) ++ ")"
-        end,
-        " -- sleep 10 && perf script > perf.txt; then: dyno profile --perf-script perf.txt -o perf.html"
+        Start, "run on its machine: perf record -F 999 --call-graph=fp -p ", Which,
+        " -- sleep 10 && perf script > perf.txt; then: dyno profile --perf-script perf.txt -o "
+        "perf.html"
     ].
 
 -doc "One sentence for a reason.".

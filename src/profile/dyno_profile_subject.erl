@@ -58,8 +58,7 @@ parsed(Text) ->
     Code = string:trim(string:trim(unicode:characters_to_list(Text)), trailing, "."),
     maybe
         {ok, Tokens, _} ?= erl_scan:string(Code ++ " .", {1, 1}),
-        {ok, Expressions} ?= erl_parse:parse_exprs(Tokens),
-        {ok, Expressions}
+        {ok, _} ?= erl_parse:parse_exprs(Tokens)
     else
         {error, {At, Module, Why}, _} -> syntax(At, Module, Why);
         {error, {At, Module, Why}} -> syntax(At, Module, Why)
@@ -126,19 +125,14 @@ named() ->
 %% No spaces and no single quotes: the emulator's launcher splits the text. Who is not answered (this
 %% node is gone) goes on.
 flags() ->
-    Domain =
-        case net_kernel:longnames() of
-            true -> "longnames";
-            _ -> "shortnames"
-        end,
-    Host = lists:last(string:split(atom_to_list(node()), "@")),
-    Name =
-        case Domain of
-            "longnames" -> "\"dyno_run_\"++os:getpid()++\"@" ++ Host ++ "\"";
-            "shortnames" -> "\"dyno_run_\"++os:getpid()"
+    {Domain, At} =
+        case {net_kernel:longnames(), string:split(atom_to_list(node()), "@")} of
+            {true, [_, Host]} -> {"longnames", ["++\"@", Host, "\""]};
+            _ -> {"shortnames", ""}
         end,
     lists:flatten([
-        "-eval 'case(net_kernel:start(list_to_atom(", Name, "),#{name_domain=>", Domain,
+        "-eval 'case(net_kernel:start(list_to_atom(\"dyno_run_\"++os:getpid()", At,
+        "),#{name_domain=>", Domain,
         ",hidden=>true}))of{ok,_}->erlang:set_cookie(list_to_atom(\"",
         atom_to_list(erlang:get_cookie()), "\")),{", atom_to_list(?MODULE), ",list_to_atom(\"",
         atom_to_list(node()), "\")}!{", atom_to_list(?MODULE),
