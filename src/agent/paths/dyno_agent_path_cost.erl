@@ -178,8 +178,7 @@ info({traces, Session}, State) ->
     _ = dyno_agent_path_hands:start_link(Session),
     {ok, State};
 info({dyno_agent_path_hands, pace, Hands}, State) ->
-    {message_queue_len, Waiting} = process_info(self(), message_queue_len),
-    ok = dyno_agent_path_hands:paced(Hands, Waiting),
+    ok = dyno_agent_path_hands:paced(Hands),
     {ok, State};
 info(_Other, State) ->
     {ok, State}.
@@ -244,19 +243,14 @@ probed(_Message, _Probe) ->
 
 -doc "The costs by what was measured before and what the probe has seen.".
 -spec costs(probe() | none, dyno_agent_path_tree:costs()) -> dyno_agent_path_tree:costs().
-costs({_, _, _, Sums}, {CC, CR, RC, RR, FarCC, FarCR, FarRC, FarRR} = Measured) ->
+costs({_, _, _, Sums}, Measured) ->
     case lists:sum([N || {_, N} <- maps:values(Sums)]) of
         All when All > ?ENOUGH ->
-            Mean = fun(Pair) ->
-                {Sum, N} = maps:get(Pair, Sums, {0, 1}),
-                Sum / N
-            end,
-            Pairs = [{A, B} || A <- [call, return], B <- [call, return]],
-            Now = [Mean(Pair) || Pair <- Pairs],
-            Ratios = [Far / max(1, Near) || {Near, Far} <- [
-                {CC, FarCC}, {CR, FarCR}, {RC, FarRC}, {RR, FarRR}
-            ]],
-            list_to_tuple(Now ++ lists:zipwith(fun erlang:'*'/2, Now, Ratios));
+            Now = [Sum / N || Pair <- pairs(), {Sum, N} <- [maps:get(Pair, Sums, {0, 1})]],
+            {Near, Far} = lists:split(length(Now), tuple_to_list(Measured)),
+            %% Far from others as many times as much as before.
+            Scaled = lists:zipwith3(fun(Of, N, F) -> Of * F / max(1, N) end, Now, Near, Far),
+            list_to_tuple(Now ++ Scaled);
         _ ->
             Measured
     end;
@@ -264,6 +258,8 @@ costs(none, Measured) ->
     Measured.
 
 %% Costs
+
+pairs() -> [{A, B} || A <- [call, return], B <- [call, return]].
 
 %% A round has six events; the first far one comes after those of all near rounds.
 measured(Events, Works) ->
@@ -278,9 +274,8 @@ measured(Events, Works) ->
         {Pair, Passed - element(At - FirstFar + 1, OfWork)}
      || {At, Pair, Passed} <- Steps, At >= FirstFar, At < FirstFar + tuple_size(OfWork)
     ]),
-    Pairs = [{A, B} || A <- [call, return], B <- [call, return]],
-    Nears = [map_get(Pair, Near) || Pair <- Pairs],
-    Fars = [max(map_get(Pair, Near), maps:get(Pair, Far, 0)) || Pair <- Pairs],
+    Nears = [map_get(Pair, Near) || Pair <- pairs()],
+    Fars = [max(map_get(Pair, Near), maps:get(Pair, Far, 0)) || Pair <- pairs()],
     Work = erlang:convert_time_unit(?WORK_NS, nanosecond, native),
     {list_to_tuple(Nears ++ Fars), Work div 4 + lists:max(Nears)}.
 

@@ -189,7 +189,9 @@ begins(Pid, MFA, TimeOfDay, #{inside := Inside} = State) ->
     Time = monotonic(TimeOfDay),
     case Inside of
         #{Pid := {Seen, Depth}} -> State#{inside := Inside#{Pid := {Seen, Depth + 1}}};
-        #{} -> entered(Pid, {MFA, Time}, is_wanted(Pid, Time, State), State)
+        #{} ->
+            Next = State#{outside := maps:remove(Pid, map_get(outside, State))},
+            entered(Pid, {MFA, Time}, is_wanted(Pid, Time, State), Next)
     end.
 
 is_wanted(Pid, Time, #{begun := Begun, released := Released, config := #{extents := Most}}) ->
@@ -202,16 +204,12 @@ is_wanted(Pid, Time, #{begun := Begun, released := Released, config := #{extents
 
 entered(Pid, Entry, true, #{inside := Inside, begun := Begun, paths := Paths} = State) ->
     State#{
-        outside := maps:remove(Pid, map_get(outside, State)),
         inside := Inside#{Pid => {seen, 1}},
         begun := Begun + 1,
         paths := dyno_agent_paths:begins(Pid, Entry, Paths)
     };
 entered(Pid, _Entry, false, #{inside := Inside} = State) ->
-    State#{
-        outside := maps:remove(Pid, map_get(outside, State)),
-        inside := Inside#{Pid => {unseen, 1}}
-    }.
+    State#{inside := Inside#{Pid => {unseen, 1}}}.
 
 ends(Pid, TimeOfDay, #{inside := Inside} = State) ->
     case Inside of
@@ -290,28 +288,23 @@ hide(MFA, #{hands := Hands}) -> dyno_agent_path_hands:hide(Hands, MFA).
 %% Those that call others of them less often than they are called; where there is none, all.
 first(Short, Functions) ->
     IsShort = maps:from_keys(Short, true),
-    Made = lists:foldl(
-        fun(MFA, Acc) ->
-            {_, By} = map_get(MFA, Functions),
-            maps:fold(
-                fun
-                    (Caller, N, Sums) when Caller =/= MFA, is_map_key(Caller, IsShort) ->
-                        Sums#{Caller => N + maps:get(Caller, Sums, 0)};
-                    (_Other, _N, Sums) ->
-                        Sums
-                end,
-                Acc,
-                By
-            )
-        end,
-        #{},
-        Short
+    Made = maps:groups_from_list(
+        fun({Caller, _}) -> Caller end,
+        fun({_, N}) -> N end,
+        [
+            {Caller, N}
+         || MFA <- Short,
+            {_, By} <- [map_get(MFA, Functions)],
+            Caller := N <- By,
+            Caller =/= MFA,
+            is_map_key(Caller, IsShort)
+        ]
     ),
     Leaves = [
         MFA
      || MFA <- Short,
         {#{calls := Calls}, _} <- [map_get(MFA, Functions)],
-        2 * maps:get(MFA, Made, 0) < Calls
+        2 * lists:sum(maps:get(MFA, Made, [])) < Calls
     ],
     case Leaves of
         [] -> Short;
@@ -338,8 +331,7 @@ swept(#{paths := Paths, dead := Dead} = State) ->
 -doc false.
 -spec info(term(), state()) -> dyno_agent_event_tracer:answer().
 info({dyno_agent_path_hands, pace, Hands}, State) ->
-    {message_queue_len, Waiting} = process_info(self(), message_queue_len),
-    ok = dyno_agent_path_hands:paced(Hands, Waiting),
+    ok = dyno_agent_path_hands:paced(Hands),
     {ok, released(State)};
 info({traces, Session}, State) ->
     Hands = dyno_agent_path_hands:start_link(Session),

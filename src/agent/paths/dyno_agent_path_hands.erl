@@ -13,7 +13,7 @@
 %% To take a breakpoint away takes up to a millisecond, to take a process's flags away may have to
 %% wait for the process: this process does it, meanwhile.
 
--export([start_link/1, paced/2, hide/2, release/3, echo/2]).
+-export([start_link/1, paced/1, hide/2, release/3, echo/2]).
 -export([init/2]).
 
 -define(SLEEP_MS, 2).
@@ -24,9 +24,11 @@
 -spec start_link(trace:session()) -> pid().
 start_link(Session) -> spawn_opt(?MODULE, init, [self(), Session], [link, {priority, high}]).
 
--doc "The tracer has seen what came before it was woken; so many messages wait.".
--spec paced(pid(), non_neg_integer()) -> ok.
-paced(Hands, Waiting) -> tell(Hands, {paced, Waiting}).
+-doc "The calling tracer has seen what came before it was woken.".
+-spec paced(pid()) -> ok.
+paced(Hands) ->
+    {message_queue_len, Waiting} = process_info(self(), message_queue_len),
+    tell(Hands, {paced, Waiting}).
 
 -doc "No call of a function shall be traced any more.".
 -spec hide(pid(), mfa()) -> ok.

@@ -46,16 +46,12 @@ stacks(Values, Result) ->
     Sorted = lists:reverse(lists:keysort(1, Paths)),
     {Most, Rest} = lists:split(min(?MOST_PATHS, length(Sorted)), Sorted),
     [{Stack, Of, Labels} || {Of, Stack, Labels} <- Most] ++
-        case Rest of
+        case [Of || {Of, _, _} <- Rest] of
             [] -> [];
-            [{First, _, _} | _] -> [{[~"(other paths)"], summed(First, Rest), #{}}]
+            [First | More] -> [{[~"(other paths)"], lists:foldl(fun plus/2, First, More), #{}}]
         end.
 
-summed(First, Paths) ->
-    None = [0 || _ <- First],
-    lists:foldl(
-        fun({Of, _, _}, Sums) -> lists:zipwith(fun erlang:'+'/2, Of, Sums) end, None, Paths
-    ).
+plus(Values, Sums) -> lists:zipwith(fun erlang:'+'/2, Values, Sums).
 
 %% What is left of the own time without what tracing took. Of a function whose calls are much too
 %% short to be timed the rest says nothing, and as long as it was followed there were few of them.
@@ -99,9 +95,7 @@ tables() ->
             sort => {~"own_time", descending},
             items => fun functions/1,
             columns => [
-                {~"function", ~"Function", string, #{role => key}, fun({MFA, _}) ->
-                    dyno_agent_name:mfa(MFA)
-                end},
+                name(~"function", ~"Function", fun({MFA, _}) -> MFA end),
                 {~"calls", ~"Calls", count, of_sums(calls)},
                 {~"own_time", ~"Own time", ns,
                     #{better => lower, help => ~"On a scheduler, without what tracing took."},
@@ -124,12 +118,8 @@ tables() ->
             sort => {~"total_time", descending},
             items => fun callers/1,
             columns => [
-                {~"caller", ~"Caller", string, #{role => key}, fun({{Caller, _}, _}) ->
-                    dyno_agent_name:mfa(Caller)
-                end},
-                {~"function", ~"Calls", string, #{role => key}, fun({{_, MFA}, _}) ->
-                    dyno_agent_name:mfa(MFA)
-                end},
+                name(~"caller", ~"Caller", fun({{Caller, _}, _}) -> Caller end),
+                name(~"function", ~"Calls", fun({{_, MFA}, _}) -> MFA end),
                 {~"calls", ~"How often", count, of_sums(calls)},
                 {~"total_time", ~"Time with callees", ns, #{better => lower}, of_sums(total)}
             ]
@@ -140,9 +130,7 @@ tables() ->
             sort => {~"calls", descending},
             items => fun hidden/1,
             columns => [
-                {~"function", ~"Function", string, #{role => key}, fun({MFA, _}) ->
-                    dyno_agent_name:mfa(MFA)
-                end},
+                name(~"function", ~"Function", fun({MFA, _}) -> MFA end),
                 {~"calls", ~"Calls until then", count,
                     #{role => note, help => ~"From then on its time is its callers'."},
                     fun({_, Calls}) -> Calls end}
@@ -150,49 +138,40 @@ tables() ->
         }
     ].
 
+name(Column, Title, MFA) ->
+    {Column, Title, string, #{role => key}, fun(Item) -> dyno_agent_name:mfa(MFA(Item)) end}.
+
 of_sums(Key) -> fun({_, #{Key := Value}}) -> Value end.
 
 hidden(#{hidden := []}) -> none;
 hidden(#{hidden := Hidden}) -> Hidden.
 
-%% What a function's path has below it is of the function, once.
 functions(Result) ->
-    Paths = paths(Result),
-    Own = lists:foldl(fun add_own/2, #{}, [{lists:last(P), S} || {_, [_ | _] = P, S} <- Paths]),
-    Total = lists:foldl(
-        fun({_, Path, Sums}, Acc) -> add_total(lists:uniq(Path), Sums, Acc) end, Own, Paths
-    ),
-    maps:to_list(Total).
+    sums([{Path, Sums} || {_, [_ | _] = Path, Sums} <- paths(Result)]).
 
 callers(Result) ->
-    Edges = [
+    Edges = sums([
         {lists:zip(lists:droplast(Path), tl(Path)), Sums}
      || {_, [_, _ | _] = Path, Sums} <- paths(Result)
-    ],
-    Own = lists:foldl(fun add_own/2, #{}, [{lists:last(Of), Sums} || {Of, Sums} <- Edges]),
-    Total = lists:foldl(
-        fun({Of, Sums}, Acc) -> add_total(lists:uniq(Of), Sums, Acc) end, Own, Edges
-    ),
+    ]),
     lists:sublist(
-        lists:sort(fun({_, #{total := A}}, {_, #{total := B}}) -> A >= B end, maps:to_list(Total)),
-        ?MOST_CALLERS
+        lists:sort(fun({_, #{total := A}}, {_, #{total := B}}) -> A >= B end, Edges), ?MOST_CALLERS
     ).
 
-none() -> #{calls => 0, own => 0, taken => 0, off => 0, left => 0, total => 0, total_off => 0}.
+%% What a path has is its last key's own, and of all with what comes below them, once.
+sums(Paths) -> maps:to_list(lists:foldl(fun add_path/2, #{}, Paths)).
 
-add_own({Key, Sums}, Acc) ->
-    Before = maps:get(Key, Acc, none()),
-    Acc#{Key => maps:fold(fun(K, V, Of) -> Of#{K := V + map_get(K, Of)} end, Before, Sums)}.
-
-add_total(Keys, #{left := Left, off := Off}, Acc) ->
+add_path({Keys, #{left := Left, off := Off} = Sums}, Acc) ->
     lists:foldl(
-        fun(Key, Of) ->
-            #{total := Total, total_off := TotalOff} = Before = maps:get(Key, Of, none()),
-            Of#{Key => Before#{total := Total + Left, total_off := TotalOff + Off}}
-        end,
-        Acc,
-        Keys
+        fun(Key, Of) -> add(Key, #{total => Left, total_off => Off}, Of) end,
+        add(lists:last(Keys), Sums, Acc),
+        lists:uniq(Keys)
     ).
+
+add(Key, Sums, Acc) ->
+    None = #{calls => 0, own => 0, taken => 0, off => 0, left => 0, total => 0, total_off => 0},
+    Before = maps:get(Key, Acc, None),
+    Acc#{Key => maps:merge_with(fun(_, A, B) -> A + B end, Before, Sums)}.
 
 bias(#{own := Own, left := Left}) when Own > 0 -> max(0, Own - Left) / Own;
 bias(_Sums) -> undefined.
@@ -230,9 +209,7 @@ warnings(Role, #{reason := Reason, full := Full, extents := Extents} = Result) -
          || Full > 0
         ] ++ hidden_warning(Result) ++ biased(functions(Result)).
 
-ended(_Role, stopped) ->
-    [];
-ended(_Role, running) ->
+ended(_Role, Expected) when Expected =:= stopped; Expected =:= running ->
     [];
 ended(_Role, {extents, _}) ->
     [];

@@ -14,7 +14,7 @@
 %% Frames stand for as many calls of a function by itself, and a chain of last calls that comes
 %% around again goes on in the frame that it has: so endless loops stay as they are.
 
--export([new/2, base/2, known/1, call/3, push/4, return/2, node/1]).
+-export([new/2, base/2, known/1, call/3, push/4, return/2, node/2]).
 -export_type([t/0, node_id/0]).
 
 -type node_id() :: pos_integer().
@@ -44,10 +44,10 @@ base(MFA, Node) -> [{MFA, base, Node, plain, 1}].
 -spec known([{mfa(), node_id()}]) -> t().
 known(Frames) -> [{MFA, known, Node, plain, 1} || {MFA, Node} <- Frames].
 
--doc "Where the process is.".
--spec node(t()) -> node_id() | none.
-node([{_, _, Node, _, _} | _]) -> Node;
-node([]) -> none.
+-doc "Where the process is; at its root where it is in no function.".
+-spec node(t(), Root :: node_id()) -> node_id().
+node([{_, _, Node, _, _} | _], _Root) -> Node;
+node([], Root) -> Root.
 
 -doc """
 A function is called, which will return to another: `{base, MFA}` where that one is to be the base

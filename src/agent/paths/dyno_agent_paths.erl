@@ -105,11 +105,7 @@ until_pause(
 ->
     #process{at = At} = Process,
     #paths{tree = Tree} = State,
-    Counter =
-        case How of
-            on -> own;
-            off -> off
-        end,
+    Counter = map_get(How, #{on => own, off => off}),
     ok = dyno_agent_path_tree:add(At, {Counter, Paused - Last}, Tree),
     Process#process{last = Paused};
 until_pause(Process, _State) ->
@@ -170,17 +166,13 @@ at_base(Base, #paths{tree = Tree, process = #process{root = Root} = Process} = S
 
 pushed(MFA, {push, ReturnsTo, How, Stack}, #paths{tree = Tree, process = Process} = State) ->
     #process{root = Root} = Process,
-    Parent =
-        case dyno_agent_path_stack:node(Stack) of
-            none -> Root;
-            Of -> Of
-        end,
+    Parent = dyno_agent_path_stack:node(Stack, Root),
     {Node, Next} = dyno_agent_path_tree:child(Parent, MFA, Tree),
     Pushed = dyno_agent_path_stack:push(MFA, ReturnsTo, How, {Node, Stack}),
     counted(Pushed, State#paths{tree = Next}).
 
-counted(Stack, #paths{tree = Tree, process = Process} = State) ->
-    Node = dyno_agent_path_stack:node(Stack),
+counted(Stack, #paths{tree = Tree, process = #process{root = Root} = Process} = State) ->
+    Node = dyno_agent_path_stack:node(Stack, Root),
     ok = dyno_agent_path_tree:calls(Node, Tree),
     State#paths{process = Process#process{stack = Stack, at = Node}}.
 
@@ -192,10 +184,8 @@ returned(MFA, Time, State) ->
     case dyno_agent_path_stack:return(MFA, Stack) of
         {base, Base} ->
             at_base(Base, Spent);
-        [] ->
-            Spent#paths{process = Process#process{stack = [], at = Root}};
         Next ->
-            At = dyno_agent_path_stack:node(Next),
+            At = dyno_agent_path_stack:node(Next, Root),
             Spent#paths{process = Process#process{stack = Next, at = At}}
     end.
 
