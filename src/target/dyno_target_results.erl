@@ -86,8 +86,8 @@ parts(Targets, All, Results, EndsMs) ->
         warnings => steal(Samples) ++ [
             {Code, text(Format, Arguments)}
          || {Node, M, Result} <- by_node(Instruments, Results),
-            exports(M, warnings, 2),
-            {Code, Format, Arguments} <- M:warnings(Role(Node), Result)
+            Parts <- exporting(M, warnings, 2),
+            {Code, Format, Arguments} <- Parts:warnings(Role(Node), Result)
         ]
     }.
 
@@ -102,11 +102,16 @@ known(Instruments) ->
     }.
 
 data(What, Instruments) ->
-    [{M, Description} || M <- Instruments, exports(M, What, 0), Description <- M:What()].
+    [
+        {M, Description}
+     || M <- Instruments, Parts <- exporting(M, What, 0), Description <- Parts:What()
+    ].
 
-exports(Module, Function, Arity) ->
-    {module, Module} = code:ensure_loaded(Module),
-    erlang:function_exported(Module, Function, Arity).
+%% The module that describes an instrument's results, where it describes these.
+exporting(Instrument, Function, Arity) ->
+    #{parts := Parts} = dyno_agent_instrument:about(Instrument),
+    {module, Parts} = code:ensure_loaded(Parts),
+    [Parts || erlang:function_exported(Parts, Function, Arity)].
 
 all(Module, Results) ->
     [Result || #{results := #{Module := Result}} <- Results].

@@ -36,12 +36,14 @@ The module runs in the target: it may call kernel, stdlib and dyno's modules of 
 * `always`: it runs also where all of its names are switched off; it then measures nothing.
 * `traces`: it slows the functions that it measures, so that a run without instruments is worth
   while.
+* `parts`: another module describes how results are recorded, which need not go to the target.
 """.
 -type about() :: #{
     names := [atom(), ...],
     needs => [module()],
     always => boolean(),
-    traces => boolean()
+    traces => boolean(),
+    parts => module()
 }.
 
 -doc "The options of a test, from which an instrument makes its configuration.".
@@ -187,7 +189,8 @@ all() ->
 -doc "What an instrument says of itself, complete.".
 -spec about(module()) -> about().
 about(Module) ->
-    maps:merge(#{needs => [], always => false, traces => false}, Module:about()).
+    Defaults = #{needs => [], always => false, traces => false, parts => Module},
+    maps:merge(Defaults, Module:about()).
 
 -doc "All that can be switched off by itself.".
 -spec names([module()]) -> [atom()].

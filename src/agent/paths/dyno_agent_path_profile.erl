@@ -24,7 +24,7 @@ asked for, the result stays, and the process `sink` is told `{dyno_profile, enou
 -behaviour(dyno_agent_instrument).
 -behaviour(gen_server).
 
--export([about/0, config/1, profiles/0, tables/0, metrics/0, warnings/2]).
+-export([about/0, config/1]).
 -export([start_link/1, restart/1, read/1, peek/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 -export_type([config/0, result/0]).
@@ -82,7 +82,7 @@ asked for, the result stays, and the process `sink` is told `{dyno_profile, enou
 ]).
 
 -spec about() -> dyno_agent_instrument:about().
-about() -> #{names => [paths], traces => true}.
+about() -> #{names => [paths], traces => true, parts => dyno_agent_path_parts}.
 
 -spec config(dyno_agent_instrument:options()) -> config().
 config(Options) ->
@@ -90,18 +90,6 @@ config(Options) ->
         maps:with([sink, processes, inside, count, short_calls, limits], Options),
         #{without => maps:get(not_traced, Options, [])}
     ).
-
--spec profiles() -> [dyno_agent_instrument:profile()].
-profiles() -> dyno_agent_path_parts:profiles().
-
--spec tables() -> [dyno_agent_instrument:table()].
-tables() -> dyno_agent_path_parts:tables().
-
--spec metrics() -> [dyno_agent_instrument:metric()].
-metrics() -> dyno_agent_path_parts:metrics().
-
--spec warnings(Role :: binary(), result()) -> [dyno_agent_instrument:warning()].
-warnings(Role, Result) -> dyno_agent_path_parts:warnings(Role, Result).
 
 -doc "Measures what tracing takes here.".
 -spec start_link(config()) -> gen_server:start_ret().
