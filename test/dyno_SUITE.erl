@@ -6,9 +6,7 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([each_release/0, all/0, suite/0]).
--export([tests_and_prints/1, reports/1, compares/1, has_each_command/1, servers_of_a_node/1]).
--export([errors/1, version/1]).
+-compile([export_all, nowarn_export_all]).
 
 suite() -> [{timetrap, {minutes, 5}}].
 

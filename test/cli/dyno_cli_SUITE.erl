@@ -11,16 +11,7 @@ real report and read by the real reader.
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([each_release/0, all/0, suite/0, groups/0, init_per_suite/1, end_per_suite/1]).
--export([init_per_testcase/2, end_per_testcase/2]).
--export([help/1, help_is_whole/1, bad_input/1, statuses/1, outputs/1, options/1]).
--export([report_command/1, crash/1]).
--export([compare/1, baseline/1, completion/1, man/1]).
--export([suite_output/1, quiet/1, progress_lines/1, unwritable/1, reader_gone/1]).
--export([disk_full/1, device_full/1]).
--export([ended_by_what_it_ran/1, ended_in_another_vm/1]).
--export([interrupt/1, second_interrupt/1, interrupt_at_boot/1, vm_killed/1, other_shells/1]).
--export([terminal/1, no_colour/1]).
+-compile([export_all, nowarn_export_all]).
 
 suite() -> [{timetrap, {minutes, 5}}].
 
@@ -54,7 +45,7 @@ init_per_suite(Config) ->
         {"DYNO_OTP_PATH", filename:join(code:root_dir(), "bin")}
     ],
     {0, _} = command(
-        Rebar, ["as", "test", "escriptize"], dyno_project:root(), Environment, infinity
+        Rebar, ["as", "test", "escriptize"], dyno_project:root(), Environment
     ),
     %% Spaces and quotes in the path must not matter.
     Home = filename:join(Folder, "it's a folder"),
@@ -476,7 +467,7 @@ reader_gone(Config) ->
     Line = "\"$0\" report long.json --format json 2>err | head -c 10; cat err",
     Arguments = ["-c", Line, proplists:get_value(escript, Config)],
     Work = proplists:get_value(work, Config),
-    {0, Out} = command("/bin/sh", Arguments, Work, environment(Config), 60_000),
+    {0, Out} = command("/bin/sh", Arguments, Work, environment(Config)),
     ?assertEqual(10, byte_size(Out), Out).
 
 %% The report is what a user wants: where it is lost, all was in vain.
@@ -488,7 +479,7 @@ device_full(Config) ->
         begin
             Line = "\"$0\" " ++ Arguments ++ " 2>&1 >/dev/full",
             {Status, Out} = command(
-                "/bin/sh", ["-c", Line, Escript], Work, environment(Config), 60_000
+                "/bin/sh", ["-c", Line, Escript], Work, environment(Config)
             ),
             ?assertEqual({3, ~"dyno: standard output: no space left on device\n"}, {Status, Out})
         end
@@ -536,7 +527,7 @@ interrupt(Config) ->
             Port = start(Config, ["test", "stop", "-v", "-o", "x.json"], []),
             Pid = await_error(Config, Port, ~"waiting for an interrupt"),
             kill(Signal, Pid),
-            {130, Out} = collect(Port, []),
+            {130, Out} = dyno_command:output(Port),
             ?assertMatch({_, _}, binary:match(Out, ~"INTERRUPTED")),
             ?assert(filelib:is_regular(filename:join(proplists:get_value(work, Config), "x.json")))
         end
@@ -556,20 +547,20 @@ interrupt_at_boot(Config) ->
     {os_pid, Pid} = erlang:port_info(Port, os_pid),
     await_child(Pid),
     kill("TERM", Pid),
-    {130, _} = collect(Port, []).
+    {130, _} = dyno_command:output(Port).
 
 vm_killed(Config) ->
     Port = start(Config, ["test", "deaf", "-v"], []),
     Pid = await_error(Config, Port, ~"deaf"),
     kill("KILL", await_child(Pid)),
-    {3, _} = collect(Port, []),
+    {3, _} = dyno_command:output(Port),
     ?assertMatch({_, _}, binary:match(errors(Config), ~"Erlang VM was killed")).
 
 other_shells(Config) ->
     Escript = proplists:get_value(escript, Config),
     [
         begin
-            {Status, Out} = command(Program, Arguments, "/", environment(Config), 60_000),
+            {Status, Out} = command(Program, Arguments, "/", environment(Config)),
             ?assertEqual({Name, 0}, {Name, Status}),
             ?assertMatch(<<"dyno ", _/binary>>, Out),
             ?assertEqual(1, length(binary:matches(Out, ~"\n")), Out)
@@ -633,7 +624,7 @@ dyno(Config, Arguments) -> dyno(Config, Arguments, []).
 
 dyno(Config, Arguments, Environment) ->
     Port = start(Config, Arguments, Environment),
-    {Status, Out} = collect(Port, []),
+    {Status, Out} = dyno_command:output(Port),
     {Status, Out, errors(Config)}.
 
 start(Config, Arguments, Environment) ->
@@ -653,22 +644,13 @@ errors(Config) ->
         {error, enoent} -> ~""
     end.
 
-command(Program, Arguments, Folder, Environment, Timeout) ->
+command(Program, Arguments, Folder, Environment) ->
     Port = open_port({spawn_executable, Program}, [
         {args, Arguments}, {cd, Folder}, {env, Environment}, exit_status, binary, stderr_to_stdout
     ]),
-    {Status, Out} = collect(Port, [], Timeout),
+    {Status, Out} = dyno_command:output(Port),
     Status =:= 0 orelse ct:pal("~ts ~tp: ~b~n~ts", [Program, Arguments, Status, Out]),
     {Status, Out}.
-
-collect(Port, Bytes) -> collect(Port, Bytes, infinity).
-
-collect(Port, Bytes, Timeout) ->
-    receive
-        {Port, {data, More}} -> collect(Port, [Bytes, More], Timeout);
-        {Port, {exit_status, Status}} -> {Status, iolist_to_binary(Bytes)}
-    after Timeout -> error({no_exit, iolist_to_binary(Bytes)})
-    end.
 
 %% Standard error is a file here: no event tells of its growth, so it is read until it has the text.
 await_error(Config, Port, Text) ->
@@ -725,5 +707,5 @@ on_terminal(Config, Arguments, Environment) ->
     All = environment(Config) ++ [{"TERM", "xterm"}, {"LC_ALL", "C.UTF-8"}] ++ Environment,
     Work = proplists:get_value(work, Config),
     Last = maps:to_list(maps:from_list(All)),
-    {0, Out} = command(Script, ["-qec", Line, "/dev/null"], Work, Last, 60_000),
+    {0, Out} = command(Script, ["-qec", Line, "/dev/null"], Work, Last),
     Out.

@@ -11,20 +11,7 @@ the processes of this node. One Erlang runs all of its command lines.
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, suite/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2]).
--export([
-    keeps_the_recording/1,
-    shows_where_it_stands/1,
-    writes_outputs/1,
-    status_of_verdicts/1,
-    status_of_errors/1,
-    crashes/1,
-    interrupted/1,
-    reads_options/1,
-    words_mistakes/1
-]).
-%% The command.
--export([command/0, run/1, format_error/1, fault/1]).
+-compile([export_all, nowarn_export_all]).
 
 suite() ->
     [{timetrap, {minutes, 1}}].

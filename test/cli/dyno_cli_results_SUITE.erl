@@ -6,9 +6,7 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([where_they_go/1, since_last/1, of_another/1, old_ones/1, of_many/1]).
--export([earlier_ones_tell/1, after_a_change/1, benchmarks/1]).
+-compile([export_all, nowarn_export_all]).
 
 all() ->
     [

@@ -11,9 +11,7 @@ one that this program takes, with each option and its value.
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
--export([transcripts/1, commands/1, examples_of_help/1, changes_are_seen/1]).
--export([command_lines_are_taken/1]).
+-compile([export_all, nowarn_export_all]).
 
 suite() -> [{timetrap, {minutes, 5}}].
 

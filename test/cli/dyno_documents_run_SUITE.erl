@@ -11,8 +11,7 @@ with an application `shop`. Times, repetitions and sizes are shortened.
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, suite/0, slow/0, init_per_suite/1, end_per_suite/1]).
--export([first_documents/1, other_documents/1, lines_that_are_not_run_are_there/1]).
+-compile([export_all, nowarn_export_all]).
 
 suite() -> [{timetrap, {minutes, 15}}].
 

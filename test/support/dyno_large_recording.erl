@@ -8,14 +8,13 @@
 %% values like those of `dyno test`. The samples are shared out over the sizes; every size has all
 %% the functions, and its share of the processes.
 
--export([document/0, document/1]).
-
--type options() :: #{
-    functions => pos_integer(), processes => pos_integer(), samples => pos_integer()
-}.
+-export([document/0]).
 
 -define(NODE, ~"target@host").
 -define(SIZES, [10, 100, 1000]).
+-define(FUNCTIONS, 5000).
+-define(GROUPS, 3333).
+-define(SAMPLES, 1200).
 -define(SERIES, [
     {load, ~"throughput", ~"1/s", 4.0e4},
     {load, ~"errors", ~"count/s", 3.0},
@@ -62,14 +61,9 @@
     {os, ~"vm.threads", ~"count", 60}
 ]).
 
+-doc "A recording of 5,000 functions, 10,000 processes and 3,600 samples.".
+-spec document() -> dyno_recording:document().
 document() ->
-    document(#{}).
-
--doc "A recording; of 5,000 functions, 10,000 processes and 3,600 samples by default.".
--spec document(options()) -> dyno_recording:document().
-document(Options) ->
-    #{functions := Functions} =
-        All = maps:merge(#{functions => 5000, processes => 10000, samples => 3600}, Options),
     Runs = lists:enumerate(?SIZES),
     _ = rand:seed(exsss, {1, 2, 3}),
     {ok, Document} = dyno_recording:validate(#{
@@ -82,16 +76,15 @@ document(Options) ->
         ~"environment" => #{~"otp" => ~"29.1", ~"hostname" => ~"large", ~"cores" => 64},
         ~"started_at" => ~"2026-11-21T08:00:12Z",
         ~"duration_ns" => 3_700_000_000_000,
-        ~"runs" => [run(Place, Size, All) || {Place, Size} <- Runs],
-        ~"tables" => [growth(Functions)],
+        ~"runs" => [run(Place, Size) || {Place, Size} <- Runs],
+        ~"tables" => [growth(?FUNCTIONS)],
         ~"verdicts" => [],
         ~"warnings" => [],
         ~"error" => null
     }),
     Document.
 
-run(Place, Size, #{functions := Functions, processes := Processes, samples := Samples}) ->
-    Groups = Processes div length(?SIZES),
+run(Place, Size) ->
     #{
         ~"id" => integer_to_binary(Size),
         ~"size" => Size,
@@ -109,11 +102,11 @@ run(Place, Size, #{functions := Functions, processes := Processes, samples := Sa
             metric(~"latency.p99", ~"ns", 9_000_000 * Place)
         ],
         ~"histograms" => [],
-        ~"series" => [series(Of, Samples div length(?SIZES)) || Of <- ?SERIES],
+        ~"series" => [series(Of, ?SAMPLES) || Of <- ?SERIES],
         ~"tables" => [
-            functions(Functions),
-            callers(Functions, Groups),
-            processes(Place, Groups)
+            functions(?FUNCTIONS),
+            callers(?FUNCTIONS, ?GROUPS),
+            processes(Place, ?GROUPS)
         ],
         ~"warnings" => [],
         ~"error" => null
