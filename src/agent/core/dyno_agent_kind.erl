@@ -5,7 +5,7 @@
 -moduledoc false.
 %% What kind a process is, so that thousands of one kind make one group. Pure.
 
--export([of_process/2, named/1, is_own/1, print/1]).
+-export([of_process/2, by_stack/2, named/1, is_own/1, print/1]).
 -export_type([kind/0]).
 
 -doc "What processes of one kind have in common.".
@@ -25,6 +25,20 @@ of_process(Info, MFA) ->
         {{ok, Kind}, _} -> Kind;
         {none, {_, _, _} = ProcLib} -> {initial_call, ProcLib};
         {none, _} -> initial(proplists:get_value(initial_call, Info), MFA)
+    end.
+
+-doc "The same by its stack, whose outermost function a process that runs a fun is of; or `own`.".
+-spec by_stack([{term(), term()}], [tuple()] | undefined) -> kind() | own.
+by_stack(Info, Frames) ->
+    First =
+        case Frames of
+            [_ | _] -> erlang:delete_element(4, lists:last(Frames));
+            _ -> {erlang, apply, 2}
+        end,
+    Kind = of_process(Info, First),
+    case is_own(Kind) of
+        true -> own;
+        false -> Kind
     end.
 
 %% What every spawned fun has in common says nothing.

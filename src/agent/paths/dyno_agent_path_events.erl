@@ -170,7 +170,6 @@ audible(#{silent := Since, silent_for := Before, session := Session, paths := Pa
             not dyno_agent_patterns:matches(MFA, Without)
         ]}
      || Pid <- lists:sublist(dyno_agent_paths:processes(Paths), ?MOST_STACKS),
-        node(Pid) =:= node(),
         {_, Frames} <- [process_info(Pid, current_stacktrace)]
     ]),
     ok = silent(Session, false),
@@ -313,12 +312,7 @@ first(Short, Functions) ->
 
 %% Events of a process that has ended may still wait: it is forgotten at the next look.
 swept(#{paths := Paths, dead := Dead} = State) ->
-    Gone = [
-        Pid
-     || Pid <- dyno_agent_paths:processes(Paths),
-        node(Pid) =:= node(),
-        not is_process_alive(Pid)
-    ],
+    Gone = [Pid || Pid <- dyno_agent_paths:processes(Paths), not is_process_alive(Pid)],
     {Forgotten, New} = lists:partition(fun(Pid) -> is_map_key(Pid, Dead) end, Gone),
     State#{
         dead := maps:from_keys(New, true),

@@ -311,16 +311,10 @@ functions(#{without := Without}) ->
         ].
 
 group(Pid) ->
-    case node(Pid) =:= node() andalso process_info(Pid, ?WHO) of
-        [_ | _] = Who ->
-            Kind = dyno_agent_kind:of_process(Who, outermost(lists:last(Who))),
-            case dyno_agent_kind:is_own(Kind) of
-                true -> own;
-                false -> Kind
-            end;
-        _ ->
-            other
+    case process_info(Pid, ?WHO) of
+        undefined ->
+            other;
+        Who ->
+            {current_stacktrace, Frames} = lists:last(Who),
+            dyno_agent_kind:by_stack(Who, Frames)
     end.
-
-outermost({current_stacktrace, [_ | _] = Frames}) -> erlang:delete_element(4, lists:last(Frames));
-outermost(_None) -> {erlang, apply, 2}.

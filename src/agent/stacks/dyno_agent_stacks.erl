@@ -523,20 +523,7 @@ new_group(Pid, Who, Frames, #{table := Table}) ->
     case Table =/= none andalso dyno_agent_process_table:group_of(Pid, Table) of
         {ok, Id} -> dyno_agent_process_table:group(Id, Table);
         _ when Who =:= [] -> other;
-        _ -> kind(Who, Frames)
-    end.
-
-%% A process that runs a fun is of the outermost function that its stack shows.
-kind(Who, Frames) ->
-    First =
-        case Frames of
-            [_ | _] -> erlang:delete_element(4, lists:last(Frames));
-            _ -> {erlang, apply, 2}
-        end,
-    Kind = dyno_agent_kind:of_process(Who, First),
-    case dyno_agent_kind:is_own(Kind) of
-        true -> own;
-        false -> Kind
+        _ -> dyno_agent_kind:by_stack(Who, Frames)
     end.
 
 nanoseconds(Native) -> erlang:convert_time_unit(Native, native, nanosecond).
