@@ -50,29 +50,23 @@ settings(quick) -> {1, 20}.
 %% By turns, so that what disturbs the machine disturbs both.
 empty(Workers, Rounds, Ms) ->
     Pairs = [
-        {dyno(["ok."], Workers, Ms), erlperf(#{runner => "ok."}, Workers, Ms)}
+        {dyno("ok.", Workers, Ms), erlperf(#{runner => "ok."}, Workers, Ms)}
      || _ <- lists:seq(1, Rounds)
     ],
-    {Ratio, Interval} = bench_program:median([Ours / Theirs || {Ours, Theirs} <- Pairs]),
+    Ratio = bench_program:median([Ours / Theirs || {Ours, Theirs} <- Pairs]),
     bench_program:say("workers   ~b", [Workers]),
     bench_program:say("  dyno    ~ts 1/s", [number([O || {O, _} <- Pairs])]),
     bench_program:say("  erlperf ~ts 1/s", [number([T || {_, T} <- Pairs])]),
-    bench_program:say("  ratio   ~.2f, ~ts", [
-        float(Ratio), bench_program:interval_text(Interval, "times")
-    ]),
-    {Ratio, Interval}.
+    bench_program:say("  ratio   ~ts", [bench_program:times(Ratio, none)]),
+    Ratio.
 
 number(Values) ->
     bench_program:number(dyno_stats:median(Values)).
 
 %% Iterations a second of all workers.
-dyno([Code], Workers, Ms) ->
-    Run = bench_comparison:run([Code], #{
-        concurrency => Workers,
-        mode => {continuous, #{sample_ms => Ms, samples => 3}}
-    }),
-    [#{~"time_per_call" := Ns}] = bench_comparison:rows(~"codes", Run),
-    Workers * 1.0e9 / Ns.
+dyno(Code, Workers, Ms) ->
+    Mode = {continuous, #{sample_ms => Ms, samples => 3}},
+    Workers * 1.0e9 / bench_comparison:time(Code, #{concurrency => Workers, mode => Mode}).
 
 erlperf(Code, Workers, Ms) ->
     Samples = erlperf:run(Code, #{
@@ -86,8 +80,9 @@ short(Rounds, Ms) ->
     Values = [
         {
             1.0e9 / erlperf(Code, 1, Ms),
-            1.0e9 / dyno([Code], 1, Ms),
-            compared(Code, Ms),
+            1.0e9 / dyno(Code, 1, Ms),
+            %% dyno's own way, which takes out what other programs took.
+            bench_comparison:time(Code, #{budget_ms => 3 * Ms}),
             by_hand(Ms)
         }
      || _ <- lists:seq(1, Rounds)
@@ -109,12 +104,6 @@ short(Rounds, Ms) ->
      || {N, Who} <- [{1, "erlperf"}, {2, "dyno, continuous"}, {3, "dyno"}]
     ],
     ok.
-
-%% dyno's own way, which takes out what other programs took.
-compared(Code, Ms) ->
-    Run = bench_comparison:run([Code], #{budget_ms => 3 * Ms}),
-    [#{~"time_per_call" := Ns}] = bench_comparison:rows(~"codes", Run),
-    Ns.
 
 %% The median of loops in a fresh process, for as long as the others' samples together; what other
 %% programs took is taken out.

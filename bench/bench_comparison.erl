@@ -5,7 +5,7 @@
 -moduledoc false.
 %% What the programs about `dyno bench` have in common.
 
--export([run/2, rows/2, verdict/3, count/2, under_load/2, share/2]).
+-export([run/2, rows/2, time/2, verdict/3, count/2, under_load/2, share/2]).
 
 run(Codes, Options) ->
     {ok, Document} = dyno_bench:run(Codes, Options),
@@ -17,6 +17,11 @@ rows(Name, Run) ->
     {ok, #{~"columns" := Columns, ~"rows" := Rows}} = dyno_recording:table(Run, Name),
     Names = [N || #{~"name" := N} <- Columns],
     [maps:from_list(lists:zip(Names, Row)) || Row <- Rows].
+
+%% Of a call, in nanoseconds.
+time(Code, Options) ->
+    [#{~"time_per_call" := Ns}] = rows(~"codes", run([Code], Options)),
+    Ns.
 
 %% What one code is called by the other, and by what ratio.
 verdict(Code, Other, Options) ->

@@ -86,12 +86,7 @@ measure(all, Effort) ->
         begin
             Figure = one({budget, Connections, Requests}, Effort),
             #{value := Ratio, interval := Interval} = Figure,
-            bench_program:say("ratio     ~ts times, ~ts; at most ~ts: ~ts~n", [
-                bench_program:number(Ratio),
-                bench_program:interval_text(Interval, "times"),
-                bench_program:number(?GOAL),
-                bench_program:goal(Ratio, Interval, {goal, ?GOAL})
-            ]),
+            bench_program:say("ratio     ~ts~n", [bench_program:times({Ratio, Interval}, ?GOAL)]),
             {Ratio, Figure}
         end
      || Requests <- sizes(Effort), Connections <- ?CONNECTIONS

@@ -21,7 +21,7 @@ skipped; 2 for wrong arguments; 3 where it could not be measured.
 %% Starting
 -export([main/2]).
 %% For the programs
--export([whole/3, median/1, say/2, interval_text/2, goal/3, number/1, shares/3]).
+-export([whole/3, median/1, say/2, interval_text/2, goal/3, times/2, number/1, shares/3]).
 -export([processor_ns/1, processor_ns/0]).
 
 -export_type([effort/0, result/0, interval/0]).
@@ -300,6 +300,12 @@ interval_text({Low, High, Level}, Unit) ->
     io_lib:format("between ~ts and ~ts ~ts (~.1f %)", [
         number(Low), number(High), Unit, 100.0 * Level
     ]).
+
+-doc "So many times, and whether that is at most what it should be.".
+-spec times({number(), interval()}, Most :: number() | none) -> unicode:chardata().
+times({Value, Interval}, Most) ->
+    Goal = [["; at most ", number(Most), ": ", goal(Value, Interval, {goal, Most})] || Most =/= none],
+    [number(Value), " times, ", interval_text(Interval, "times"), Goal].
 
 -doc "Three significant digits, never in powers of ten.".
 -spec number(number()) -> unicode:chardata().

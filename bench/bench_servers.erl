@@ -165,7 +165,7 @@ ratios({{Kind, Size, Way} = Load, Messages, Levels}, Node, Rounds) ->
     ]),
     _ = [ratio({Kind, Floor, none}, none, Times) || Floor <- ?FLOORS, lists:member(Floor, Levels)],
     Ratios = [
-        {Goal, ratio({Kind, Level, none}, {goal, Goal}, Times)}
+        {Goal, ratio({Kind, Level, none}, Goal, Times)}
      || Level <- Levels -- ?FLOORS, Goal <- [goal(Kind, Level, How)]
     ],
     _ = [
@@ -178,27 +178,14 @@ ratios({{Kind, Size, Way} = Load, Messages, Levels}, Node, Rounds) ->
 
 %% The processor time at one level by that at another.
 ratio({Kind, Level, By}, Goal, Times) ->
-    {Value, Interval} = Median = bench_program:median(
-        [map_get(Level, Of) / map_get(By, Of) || Of <- Times]
-    ),
+    Median = bench_program:median([map_get(Level, Of) / map_get(By, Of) || Of <- Times]),
     Name =
         case By of
             none -> atom_to_list(Level);
             _ -> lists:concat([Level, " by ", By])
         end,
-    bench_program:say("~-9w ~-26ts ~ts times, ~ts~ts", [
-        Kind, Name, bench_program:number(Value), bench_program:interval_text(Interval, "times"),
-        at_most(Value, Interval, Goal)
-    ]),
+    bench_program:say("~-9w ~-26ts ~ts", [Kind, Name, bench_program:times(Median, Goal)]),
     Median.
-
-at_most(_Value, _Interval, none) ->
-    "";
-at_most(Value, Interval, {goal, Most} = Goal) ->
-    [
-        "; at most ", bench_program:number(Most), ": ",
-        bench_program:goal(Value, Interval, Goal)
-    ].
 
 turn(N, Levels) ->
     {Before, After} = lists:split(N rem length(Levels), Levels),
