@@ -112,7 +112,7 @@ where_it_is_found(Typed, _Settings) ->
     Typed.
 
 fill(Command, Typed, #{program := Program} = Settings, {Files, Wildcards}) ->
-    Arguments = maps:get(list_to_existing_atom(Command), Settings, []) ++ Typed,
+    Arguments = maps:get(list_to_atom(Command), Settings, []) ++ Typed,
     case {dyno_cli:operands([Command | Arguments]), Files} of
         {{ok, Operands}, _} ->
             {ok, [[Command | [suite_file(Argument, Operands, Files) || Argument <- Arguments]]]};
