@@ -68,17 +68,8 @@ wait(Port) ->
         {Port, {data, _}} ->
             wait(Port);
         dyno_interrupt ->
-            ok = interrupt(Port),
+            Port ! {self(), {command, ~"interrupt\n"}},
             wait(Port)
-    end.
-
-%% It may have ended just now.
-interrupt(Port) ->
-    try
-        true = port_command(Port, ~"interrupt\n"),
-        ok
-    catch
-        error:badarg -> ok
     end.
 
 arguments(#{arguments := Arguments, paths := Paths, settings := Settings, config := Config}) ->
