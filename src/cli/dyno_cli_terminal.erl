@@ -110,22 +110,18 @@ lost(Posix) ->
 
 %% The device's process has ended without a word; one more character tells why.
 why_output_fails() ->
-    Self = self(),
-    {Pid, Ref} = spawn_monitor(fun() ->
+    {Pid, Monitor} = spawn_monitor(fun() ->
         _ = process_flag(trap_exit, true),
         Port = open_port({fd, 1, 1}, [out, binary]),
         Port ! {self(), {command, ~"\n"}},
         receive
-            {'EXIT', Port, Reason} -> Self ! {output, self(), Reason}
-        after ?PROBE_MS -> Self ! {output, self(), unknown}
+            {'EXIT', Port, Reason} -> exit({output, Reason})
+        after ?PROBE_MS -> exit({output, unknown})
         end
     end),
     receive
-        {output, Pid, Posix} when is_atom(Posix) ->
-            true = demonitor(Ref, [flush]),
-            Posix;
-        {'DOWN', Ref, process, Pid, _} ->
-            unknown
+        {'DOWN', Monitor, process, Pid, {output, Posix}} when is_atom(Posix) -> Posix;
+        {'DOWN', Monitor, process, Pid, _} -> unknown
     end.
 
 -doc "Says in one sentence on standard error what went wrong.".
