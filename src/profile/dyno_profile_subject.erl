@@ -108,7 +108,7 @@ command(Command) ->
                 {error, {?MODULE, {no_emulator, Command, Status}}};
             dyno_interrupt ->
                 ok = stop(#{os_pid => OsPid}),
-                {error, {?MODULE, {no_emulator, Command, timeout}}}
+                {error, {dyno_error, interrupted}}
         after ?STARTED_MS ->
             ok = stop(#{os_pid => OsPid}),
             {error, {?MODULE, {no_emulator, Command, timeout}}}

@@ -243,6 +243,10 @@ runs_a_command(_Config) ->
     ?assertMatch(
         {error, {dyno_profile_subject, {no_emulator, ~"exit 7", 7}}},
         dyno_profile:run([], #{run => ~"exit 7"})
+    ),
+    self() ! dyno_interrupt,
+    ?assertEqual(
+        {error, {dyno_error, interrupted}}, dyno_profile:run([], #{run => ~"sleep 100"})
     ).
 
 refuses(_Config) ->
