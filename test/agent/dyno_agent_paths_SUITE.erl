@@ -363,7 +363,7 @@ goes_on_after_a_flood(_Config) ->
         fun() -> timer:sleep(3000) end
     ),
     [exit(Pid, kill) || Pid <- Pids, unlink(Pid)],
-    ?assertMatch(#{reason := stopped, dropped := 0}, Result),
+    ?assertMatch(#{reason := stopped}, Result),
     Hidden = [MFA || {MFA, _} <- map_get(hidden, Result)],
     ?assert(lists:member({?MODULE, nothing, 1}, Hidden), Hidden).
 

@@ -50,7 +50,6 @@ whose flags are being taken away when it enters the function again is left out u
     events := non_neg_integer(),
     %% For so long calls came too fast and were not told.
     silent_ns := non_neg_integer(),
-    dropped := non_neg_integer(),
     reason := term()
 }.
 
@@ -339,22 +338,22 @@ info(audible, #{silent := Since} = State) when is_integer(Since) ->
 info({released, Pid, Time}, #{released := Released} = State) ->
     {ok, State#{released := Released#{Pid => Time}}};
 info({peek, From}, #{config := #{sink := Sink}} = State) ->
-    Sink ! {?MODULE, {peeked, From}, result(running, 0, State)},
+    Sink ! {?MODULE, {peeked, From}, result(running, State)},
     {ok, State};
 info(_Other, State) ->
     {ok, State}.
 
 -doc false.
 -spec stopped(dyno_agent_event_tracer:ended(), state()) -> ok.
-stopped(#{reason := Reason, dropped := Dropped}, #{config := #{sink := Sink}} = State) ->
-    Sink ! {?MODULE, result(Reason, Dropped, State)},
+stopped(#{reason := Reason}, #{config := #{sink := Sink}} = State) ->
+    Sink ! {?MODULE, result(Reason, State)},
     ok.
 
-result(Reason, Dropped, #{silent := Since} = State) when is_integer(Since) ->
+result(Reason, #{silent := Since} = State) when is_integer(Since) ->
     #{silent_for := Before} = State,
     Now = erlang:monotonic_time(),
-    result(Reason, Dropped, State#{silent := none, silent_for := Before + Now - Since});
-result(Reason, Dropped, #{paths := Paths, hidden := Hidden, ended := Ended} = State) ->
+    result(Reason, State#{silent := none, silent_for := Before + Now - Since});
+result(Reason, #{paths := Paths, hidden := Hidden, ended := Ended} = State) ->
     Tree = dyno_agent_paths:tree(Paths),
     Costs = costs(State),
     #{
@@ -365,6 +364,5 @@ result(Reason, Dropped, #{paths := Paths, hidden := Hidden, ended := Ended} = St
         extents => Ended,
         events => map_get(events, State),
         silent_ns => erlang:convert_time_unit(map_get(silent_for, State), native, nanosecond),
-        dropped => Dropped,
         reason => Reason
     }.

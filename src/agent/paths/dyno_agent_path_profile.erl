@@ -179,7 +179,6 @@ no_process(#{costs := Costs}) ->
         extents => 0,
         events => 0,
         silent_ns => 0,
-        dropped => 0,
         reason => no_process
     }.
 
@@ -227,19 +226,15 @@ stretch(_Before, _Now) ->
 
 %% Linux tells: nanoseconds on a processor, and nanoseconds ready to run without one.
 threads() ->
-    Folder = "/proc/self/task",
     Times = [
         {binary_to_integer(Run), binary_to_integer(Wait)}
-     || {ok, Threads} <- [file:list_dir_all(Folder)],
-        Thread <- Threads,
-        {ok, <<"erts_sched_", _/binary>>} <- [read(Folder, Thread, "comm")],
-        {ok, Text} <- [read(Folder, Thread, "schedstat")],
+     || Folder <- filelib:wildcard("/proc/self/task/*"),
+        {ok, <<"erts_sched_", _/binary>>} <- [file:read_file(Folder ++ "/comm", [raw])],
+        {ok, Text} <- [file:read_file(Folder ++ "/schedstat", [raw])],
         [Run, Wait | _] <- [binary:split(string:trim(Text), ~" ", [global])]
     ],
-    {lists:sum([Run || {Run, _} <- Times]), lists:sum([Wait || {_, Wait} <- Times])}.
-
-read(Folder, Thread, Name) ->
-    file:read_file(filename:join([Folder, Thread, Name]), [raw]).
+    {Runs, Waits} = lists:unzip(Times),
+    {lists:sum(Runs), lists:sum(Waits)}.
 
 result(#{result := Result, since := Since, ended := Ended, config := Config}) ->
     #{costs := {_, Near, NearNext, _, _, Far, FarNext, _}} = Result,
