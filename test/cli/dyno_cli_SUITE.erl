@@ -156,11 +156,9 @@ help_is_whole(_Config) ->
      || {_, Module, _} <- dyno_commands:all()
     ].
 
-%% Words as a shell finds them, with quotes of both kinds. Files need not be there.
+%% Files need not be there.
 parsed(Line) ->
-    Quoted = "'([^']*)'|\"([^\"]*)\"|(\\S+)",
-    {match, Found} = re:run(Line, Quoted, [global, {capture, all_but_first, list}]),
-    ["dyno", Name | Words] = [lists:append(Parts) || Parts <- Found],
+    ["dyno", Name | Words] = dyno_documents:words(Line),
     {ok, Module} = dyno_commands:module(Name),
     Command = Module:command(),
     Arguments = #{arguments => dyno_cli_command:arguments(Command)},
