@@ -2,7 +2,6 @@
 %% Copyright 2026 The dyno authors
 
 -module(bench_beside_erlperf).
--moduledoc false.
 
 -behaviour(bench_program).
 

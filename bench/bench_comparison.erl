@@ -2,7 +2,6 @@
 %% Copyright 2026 The dyno authors
 
 -module(bench_comparison).
--moduledoc false.
 %% What the programs about `dyno bench` have in common.
 
 -export([run/2, rows/2, time/2, verdict/3, count/2, under_load/2, share/2]).

@@ -2,7 +2,6 @@
 %% Copyright 2026 The dyno authors
 
 -module(bench_empty_benchmark).
--moduledoc false.
 
 -behaviour(bench_program).
 

@@ -2,7 +2,6 @@
 %% Copyright 2026 The dyno authors
 
 -module(bench_gate_suite).
--moduledoc false.
 %% A shop whose one process answers all clients, in a node of its own, and may sort a list for each
 %% of them: what `bench_gates` compares with itself.
 

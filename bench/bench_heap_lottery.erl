@@ -2,7 +2,6 @@
 %% Copyright 2026 The dyno authors
 
 -module(bench_heap_lottery).
--moduledoc false.
 
 -behaviour(bench_program).
 

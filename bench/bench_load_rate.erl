@@ -2,7 +2,6 @@
 %% Copyright 2026 The dyno authors
 
 -module(bench_load_rate).
--moduledoc false.
 
 -behaviour(bench_program).
 

@@ -2,7 +2,6 @@
 %% Copyright 2026 The dyno authors
 
 -module(bench_profile_slowdown).
--moduledoc false.
 
 -behaviour(bench_program).
 
@@ -119,7 +118,6 @@ compilation(Compiler) ->
 
 %% In the measured node
 
--doc false.
 prepared(Module) ->
     {ok, {Module, [{abstract_code, {raw_abstract_v1, Forms}}]}} =
         beam_lib:chunks(code:which(Module), [abstract_code]),
@@ -129,7 +127,6 @@ prepared(Module) ->
     {ok, _, _} = compiled(Forms),
     Forms.
 
--doc false.
 compiler(Forms) ->
     receive
         {compile, From} ->
@@ -139,5 +136,4 @@ compiler(Forms) ->
     end,
     compiler(Forms).
 
--doc false.
 compiled(Forms) -> compile:forms(Forms, [binary, no_spawn_compiler_process]).

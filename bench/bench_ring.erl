@@ -109,14 +109,12 @@ is_one(<<"bench_ring:", Name/binary>>, Names) -> lists:member(binary_to_list(Nam
 is_one(<<"bench_phases:", Name/binary>>, Names) -> lists:member(binary_to_list(Name), Names);
 is_one(_Frame, _Names) -> false.
 
--doc false.
 -spec idle() -> no_return().
 idle() ->
     receive
         never -> idle()
     end.
 
--doc false.
 -spec member(setup(), non_neg_integer()) -> no_return().
 member({Next, _, _} = Setup, N) ->
     receive

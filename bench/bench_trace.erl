@@ -2,7 +2,6 @@
 %% Copyright 2026 The dyno authors
 
 -module(bench_trace).
--moduledoc false.
 -behaviour(bench_program).
 
 -export([describe/0, argument/1, measure/2]).
