@@ -69,8 +69,30 @@ each(Function, Undo, [Item | Items]) ->
         end
     end.
 
--export([format/1, format_error/1, fault/1, exit_status/1, each/2, each/3, tagged/2]).
--export([attempt/1, fail/1, ok/1]).
+-doc "What a module's function has given, with the module to an error.".
+-spec tagged(module(), Good | {error, Reason}) -> Good | {error, {module(), Reason}}.
+tagged(Module, {error, Reason}) -> {error, {Module, Reason}};
+tagged(_Module, Good) -> Good.
+
+-doc "What a function gives, or the error that it ends with by `fail/1`.".
+-spec attempt(fun(() -> Value)) -> {ok, Value} | {error, error()}.
+attempt(Fun) ->
+    try
+        {ok, Fun()}
+    catch
+        throw:{?MODULE, Error} -> {error, Error}
+    end.
+
+-doc "Ends what `attempt/1` calls.".
+-spec fail(error()) -> no_return().
+fail(Error) ->
+    throw({?MODULE, Error}).
+
+-doc "The value of a result; ends what `attempt/1` calls where it is an error.".
+-spec ok(ok | {ok, Value} | {error, error()}) -> ok | Value.
+ok(ok) -> ok;
+ok({ok, Value}) -> Value;
+ok({error, Error}) -> fail(Error).
 
 -doc "The exit status of a command that fails for this reason.".
 -spec exit_status(error()) -> 1 | 2 | 3 | 130.

@@ -21,7 +21,7 @@ whose flags are being taken away when it enters the function again is left out u
 
 -behaviour(dyno_agent_event_tracer).
 
--export([init/1, event/2, info/2, stopped/2]).
+-export([init/1, event/2, info/2, stopped/2, nothing/2]).
 -export_type([config/0, result/0]).
 
 -type config() :: #{
@@ -90,8 +90,11 @@ whose flags are being taken away when it enters the function again is left out u
 
 -doc false.
 -spec init(config()) -> state().
-init(#{paths := Paths, sink := Sink} = Config) ->
+init(#{sink := Sink} = Config) ->
     Sink ! {?MODULE, tracer, self()},
+    initial(Config).
+
+initial(#{paths := Paths} = Config) ->
     #{
         config => Config,
         paths => dyno_agent_paths:new(Paths),
@@ -348,6 +351,10 @@ info(_Other, State) ->
 stopped(#{reason := Reason}, #{config := #{sink := Sink}} = State) ->
     Sink ! {?MODULE, result(Reason, State)},
     ok.
+
+-doc "The result where there was nothing to trace.".
+-spec nothing(config(), Reason :: atom()) -> result().
+nothing(Config, Reason) -> result(Reason, initial(Config)).
 
 result(Reason, #{silent := Since} = State) when is_integer(Since) ->
     #{silent_for := Before} = State,

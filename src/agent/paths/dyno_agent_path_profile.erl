@@ -146,7 +146,8 @@ unknown(#{without := Without} = Config) ->
 -spec handle_call(restart | read | peek, gen_server:from(), state()) ->
     {reply, ok | result(), state()} | {noreply, state()}.
 handle_call(restart, _From, #{config := Config} = State) ->
-    case dyno_agent_event_watchdog:start_link(watchdog(State)) of
+    #{consumer := {_, ForConsumer}} = ForWatchdog = watchdog(State),
+    case dyno_agent_event_watchdog:start_link(ForWatchdog) of
         {ok, Watchdog} ->
             {reply, ok, State#{
                 watchdog := Watchdog,
@@ -157,7 +158,7 @@ handle_call(restart, _From, #{config := Config} = State) ->
         {error, no_process} ->
             #{sink := Sink} = Config,
             Sink ! {dyno_profile, enough},
-            {reply, ok, ended(no_process(State), State)}
+            {reply, ok, ended(dyno_agent_path_events:nothing(ForConsumer, no_process), State)}
     end;
 handle_call(read, _From, #{result := #{} = _Known} = State) ->
     {reply, result(State), State};
@@ -169,18 +170,6 @@ handle_call(peek, _From, #{result := #{}} = State) ->
 handle_call(peek, From, #{tracer := Tracer} = State) ->
     Tracer ! {peek, From},
     {noreply, State}.
-
-no_process(#{costs := Costs}) ->
-    #{
-        nodes => [],
-        costs => Costs,
-        hidden => [],
-        full => 0,
-        extents => 0,
-        events => 0,
-        silent_ns => 0,
-        reason => no_process
-    }.
 
 -doc false.
 -spec handle_cast(term(), state()) -> {noreply, state()}.
