@@ -42,7 +42,7 @@ open(Patterns, Measures) ->
                 session => trace:session_create(?MODULE, Tracer, []),
                 tracer => Tracer,
                 patterns => Patterns,
-                base => maps:from_keys(base(), []),
+                base => maps:from_keys(dyno_agent_patterns:base(), []),
                 set => #{},
                 kept => #{}
             };
@@ -56,15 +56,9 @@ idle() ->
         stop -> ok
     end.
 
-base() ->
-    lists:append([
-        erlang:pre_loaded()
-        | [M || App <- [kernel, stdlib], {ok, M} <- [application:get_key(App, modules)]]
-    ]).
-
 -doc "Sets the breakpoints in a module, where dyno's processes may call it.".
 -spec set(module(), own()) -> own().
-set(Module, #{base := Base, patterns := Patterns, set := Set} = Own) when
+set(Module, #{base := Base, session := Session, patterns := Patterns, set := Set} = Own) when
     is_map_key(Module, Base)
 ->
     Specs = dyno_agent_patterns:specs(Module, Patterns),

@@ -13,6 +13,7 @@ in `*` (`'cowboy_*'`), or `{application, App}` for all modules of an application
 
 -export([parse/1, print/1, validate/1, format_error/1]).
 -export([resolve/1, matches_module/2, matches/2, functions/2, specs/2, unmatched/1, nearest/2]).
+-export([base/0]).
 -export_type([pattern/0, reason/0]).
 
 -doc "What a user writes in a suite.".
@@ -217,6 +218,14 @@ functions(Module, Patterns) ->
                 matches(MFA, Patterns)
             ]
     end.
+
+-doc "The modules of Erlang's base, which dyno's own processes call as well.".
+-spec base() -> [module()].
+base() ->
+    lists:append([
+        erlang:pre_loaded()
+        | [M || App <- [kernel, stdlib], {ok, M} <- [application:get_key(App, modules)]]
+    ]).
 
 means_all(Module, Patterns) ->
     lists:any(

@@ -157,7 +157,7 @@ tables() ->
 waiting(#{waiting := []}) ->
     none;
 waiting(#{waiting := Stacks}) ->
-    Base = maps:from_keys(base(), true),
+    Base = maps:from_keys(dyno_agent_patterns:base(), true),
     Calls = [
         {{Group, lists:last(Stack), caller(lists:reverse(Stack), Base)}, Mean}
      || {Group, Stack, {Mean, _, _}} <- Stacks
@@ -170,14 +170,6 @@ caller([_Call | Outer], Base) ->
         [Nearest | _] -> Nearest;
         [] -> none
     end.
-
-base() ->
-    erlang:pre_loaded() ++
-        lists:append([
-            Modules
-         || Application <- [kernel, stdlib],
-            {ok, Modules} <- [application:get_key(Application, modules)]
-        ]).
 
 -spec metrics() -> [dyno_agent_instrument:metric()].
 metrics() ->
