@@ -46,11 +46,8 @@ parse(Text) ->
         "^((?:[A-Z]\\w*\\.)*(?:[A-Z]\\w*\\*?|\\*)|:\\w+\\*?)"
         "(?:\\.([\\p{Ll}_]\\w*[?!]?\\*?|[-+*/<>=!&|^~.@]+|\"[^\"]+\")(?:/(\\d{1,3}|_))?)?$",
     case re:run(String, Elixir, [unicode, ucp, {capture, all_but_first, list}]) of
-        {match, ["*" | _]} -> parse_erlang(String, Text);
-        {match, [M]} -> from_parts(elixir(M), "_", "_", Text);
-        {match, [M, F]} -> from_parts(elixir(M), F, "_", Text);
-        {match, [M, F, A]} -> from_parts(elixir(M), F, A, Text);
-        nomatch -> parse_erlang(String, Text)
+        {match, [M | FA]} when M =/= "*" -> from_parts([elixir(M) | FA], Text);
+        _ -> parse_erlang(String, Text)
     end.
 
 elixir("Elixir." ++ _ = Module) -> Module;
@@ -63,22 +60,21 @@ parse_erlang(String, Text) ->
     Regexp = "^" ++ Quoted ++ "(?::" ++ Quoted ++ "(?:/(\\d{1,3}|_))?)?$",
     case re:run(String, Regexp, [unicode, {capture, all_but_first, list}]) of
         {match, ["app", App]} -> {ok, {application, list_to_atom(unquote(App))}};
-        {match, [M]} -> from_parts(M, "_", "_", Text);
-        {match, [M, F]} -> from_parts(M, F, "_", Text);
-        {match, [M, F, A]} -> from_parts(M, F, A, Text);
+        {match, Parts} -> from_parts(Parts, Text);
         nomatch -> {error, {bad_pattern, unicode:characters_to_binary(Text)}}
     end.
 
-from_parts(M, F, "_", Text) ->
-    checked({list_to_atom(unquote(M)), list_to_atom(unquote(F)), '_'}, Text);
-from_parts(M, F, A, Text) ->
-    checked({list_to_atom(unquote(M)), list_to_atom(unquote(F)), list_to_integer(A)}, Text).
-
-checked(Pattern, Text) ->
+%% What is not written is any.
+from_parts(Parts, Text) ->
+    [M, F, A] = lists:sublist(Parts ++ ["_", "_"], 3),
+    Pattern = {list_to_atom(unquote(M)), list_to_atom(unquote(F)), arity(A)},
     case validate(Pattern) of
         ok -> {ok, Pattern};
         {error, _} -> {error, {bad_pattern, unicode:characters_to_binary(Text)}}
     end.
+
+arity("_") -> '_';
+arity(Digits) -> list_to_integer(Digits).
 
 unquote([Quote | Rest]) when Quote =:= $'; Quote =:= $" -> lists:droplast(Rest);
 unquote(Text) -> Text.
@@ -120,19 +116,10 @@ is_elixir(M) ->
 %% Stars would be quoted by ~tw, and are plain in the text form.
 atom_text(Atom) ->
     Text = atom_to_list(Atom),
-    case Text of
-        [C | _] when not (C >= $A andalso C =< $Z) ->
-            case lists:all(fun is_plain/1, Text) of
-                true -> Text;
-                false -> io_lib:format("~tw", [Atom])
-            end;
-        _ ->
-            io_lib:format("~tw", [Atom])
+    case re:run(Text, "^[a-z0-9_*@][a-zA-Z0-9_*@]*$", [unicode, dollar_endonly]) of
+        {match, _} -> Text;
+        nomatch -> io_lib:format("~tw", [Atom])
     end.
-
-is_plain(C) ->
-    (C >= $a andalso C =< $z) orelse (C >= $A andalso C =< $Z) orelse
-        (C >= $0 andalso C =< $9) orelse C =:= $_ orelse C =:= $* orelse C =:= $@.
 
 -spec format_error(reason()) -> unicode:chardata().
 format_error({bad_pattern, Pattern}) when is_binary(Pattern) ->
@@ -207,25 +194,13 @@ matches_text(Pattern, Name) ->
 -doc "The functions of a loaded module that the patterns mean.".
 -spec functions(module(), [pattern()]) -> [mfa()].
 functions(Module, Patterns) ->
-    case means_all(Module, Patterns) of
-        true ->
-            all_functions(Module);
-        false ->
-            [
-                MFA
-             || matches_module(Module, Patterns),
-                MFA <- all_functions(Module),
-                matches(MFA, Patterns)
-            ]
-    end.
-
--doc "The modules of Erlang's base, which dyno's own processes call as well.".
--spec base() -> [module()].
-base() ->
-    lists:append([
-        erlang:pre_loaded()
-        | [M || App <- [kernel, stdlib], {ok, M} <- [application:get_key(App, modules)]]
-    ]).
+    IsAll = means_all(Module, Patterns),
+    [
+        MFA
+     || matches_module(Module, Patterns),
+        MFA <- all_functions(Module),
+        IsAll orelse matches(MFA, Patterns)
+    ].
 
 means_all(Module, Patterns) ->
     lists:any(
@@ -243,6 +218,14 @@ specs(Module, Patterns) ->
         true -> [{Module, '_', '_'}];
         false -> functions(Module, Patterns)
     end.
+
+-doc "The modules of Erlang's base, which dyno's own processes call as well.".
+-spec base() -> [module()].
+base() ->
+    lists:append([
+        erlang:pre_loaded()
+        | [M || App <- [kernel, stdlib], {ok, M} <- [application:get_key(App, modules)]]
+    ]).
 
 %% A module can be deleted at any time.
 all_functions(Module) ->
