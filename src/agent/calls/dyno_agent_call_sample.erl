@@ -16,7 +16,7 @@
 %% putting its own there (doc/architecture.md, "Traps of the runtime"). So the sample is taken once,
 %% and not while statistics are measured.
 
--export([open/4, open/5, sample/1, close/1]).
+-export([open/5, sample/1, close/1]).
 -export([per_call/2]).
 %% The pure part
 -export([new/0, called/4, returned/3, counted/1]).
@@ -36,7 +36,6 @@
 }.
 
 -define(FLAGS, [call, arity, return_to]).
--define(ENOUGH, 20_000).
 %% An instrument that is never restarted never needs its sample.
 -define(MOST_MS, 10_000).
 %% To flag more stops the node for too long; then only processes that come are seen.
@@ -45,14 +44,9 @@
 -define(LEAST, 10).
 
 -doc """
-Begins to take a sample of calls of functions, as `trace:function/4` takes them, from all processes
-but some; not of `But`.
+Begins to take a sample of so many calls and returns of functions, as `trace:function/4` takes them,
+from all processes but some; not of `But`.
 """.
--spec open([spec()], But :: [mfa()], [dyno_agent_call_sessions:measure()], [pid()]) -> sampler().
-open(Functions, But, Measures, Without) ->
-    open(Functions, But, Measures, Without, ?ENOUGH).
-
--doc "The same, of so many calls and returns.".
 -spec open(
     [spec()], But :: [mfa()], [dyno_agent_call_sessions:measure()], [pid()], pos_integer()
 ) -> sampler().

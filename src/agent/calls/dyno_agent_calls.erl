@@ -115,6 +115,8 @@ A function's statistics since the last `restart/1`. Words are of 8 bytes. Times 
     sample := dyno_agent_call_sample:sample()
 }.
 
+%% Calls and returns are traced one by one until there are so many.
+-define(CALLS_IN_SAMPLE, 20_000).
 %% The runtime takes some 50 bytes for each: 250 MB.
 -define(MOST_ROWS, 5_000_000).
 -define(ROW_BYTES, 50).
@@ -227,9 +229,9 @@ begun(Patterns, Measures, Config) ->
     Overhead = dyno_agent_overhead:open(Measures),
     Modules = [M || M <- erlang:loaded(), dyno_agent_call_counts:is_measured(M, Patterns)],
     %% Its breakpoints come before those that count.
-    Sampler = dyno_agent_call_sample:open(
-        [F || M <- Modules, F <- dyno_agent_patterns:specs(M, Patterns)], [], Measures, others()
-    ),
+    Specs = [F || M <- Modules, F <- dyno_agent_patterns:specs(M, Patterns)],
+    Others = dyno_agent_process:others(),
+    Sampler = dyno_agent_call_sample:open(Specs, [], Measures, Others, ?CALLS_IN_SAMPLE),
     {Sessions, Counts} = lists:foldl(
         fun measure/2,
         {dyno_agent_call_sessions:open(Patterns, Measures), dyno_agent_call_counts:new(Patterns)},
@@ -271,14 +273,6 @@ subscribed(Processes, Measures) ->
             dyno_agent_processes:subscribe(Processes, by_process)
     end.
 
-%% The guard, and what it has started by now, but for this process.
-others() ->
-    {parent, Guard} = process_info(self(), parent),
-    case process_info(Guard, links) of
-        {links, Links} -> [Guard | [P || P <- Links, is_pid(P), node(P) =:= node()]] -- [self()];
-        undefined -> []
-    end.
-
 -spec handle_call(Request, gen_server:from(), state()) -> {reply, Reply, state()} when
     Request :: restart | read | peek | loads,
     Reply :: ok | result() | non_neg_integer().
@@ -300,7 +294,7 @@ handle_call(read, _From, State) ->
 
 restarted(#{sessions := Before, overhead := Overhead, sampler := Sampler} = State) ->
     Sample = dyno_agent_call_sample:sample(Sampler),
-    Others = others() ++ dyno_agent_overhead:processes(Overhead),
+    Others = dyno_agent_process:others() ++ dyno_agent_overhead:processes(Overhead),
     Without = dyno_agent_call_sessions:leave_out(Others, Before),
     #{sessions := Sessions} =
         Next = event(restarted, restart_sessions(State#{sessions := Without})),

@@ -9,7 +9,7 @@
 
 -export([who/1, work/1, sample_first/2, find_name/1, holds/3, collections_since/2]).
 %% dyno's own
--export([ask/2, unlimited/0, newest/0]).
+-export([ask/2, unlimited/0, newest/0, others/0]).
 -export_type([holds/0]).
 
 -type holds() :: {Bytes :: non_neg_integer(), MinorCollections :: non_neg_integer()}.
@@ -131,6 +131,15 @@ Lets the calling process take the memory it needs, also where the target was sta
 unlimited() ->
     _ = process_flag(max_heap_size, 0),
     ok.
+
+-doc "The guard, and what it has started by now, but for the calling process.".
+-spec others() -> [pid()].
+others() ->
+    {parent, Guard} = process_info(self(), parent),
+    case process_info(Guard, links) of
+        {links, Links} -> [Guard | [P || P <- Links, is_pid(P), node(P) =:= node()]] -- [self()];
+        undefined -> []
+    end.
 
 -doc """
 Starts a process that ends at once, and gives its number: one more than that of the process that was

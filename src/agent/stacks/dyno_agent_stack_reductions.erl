@@ -114,10 +114,7 @@ of_node() ->
     Reductions.
 
 %% The guard and its instruments.
-own() ->
-    {parent, Guard} = process_info(self(), parent),
-    {links, Links} = process_info(Guard, links),
-    of_each([Guard | [Pid || Pid <- Links, is_pid(Pid), node(Pid) =:= node()]]).
+own() -> of_each([self() | dyno_agent_process:others()]).
 
 of_each(Pids) ->
     #{Pid => Of || Pid <- Pids, {reductions, Of} <- [process_info(Pid, reductions)]}.

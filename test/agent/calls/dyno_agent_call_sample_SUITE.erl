@@ -113,7 +113,7 @@ rarely_called_by_all(_Config) ->
     ?assert(abs(Each - 5002 / 101 * 100 / 2) < 0.001).
 
 only_where_times_are_measured(_Config) ->
-    none = dyno_agent_call_sample:open([], [], [call_count], []),
+    none = dyno_agent_call_sample:open([], [], [call_count], [], 20_000),
     ?assertEqual(#{}, dyno_agent_call_sample:sample(none)),
     ?assertEqual(ok, dyno_agent_call_sample:close(none)).
 
@@ -121,7 +121,7 @@ only_where_times_are_measured(_Config) ->
 counts_real_calls(_Config) ->
     {module, _} = code:ensure_loaded(dyno_callers),
     Functions = [{dyno_callers, F, 1} || F <- [loops, leaf, maps, fails]],
-    Sampler = dyno_agent_call_sample:open(Functions, [], [call_time], []),
+    Sampler = dyno_agent_call_sample:open(Functions, [], [call_time], [], 20_000),
     Self = self(),
     spawn_link(fun() ->
         ok = dyno_callers:loops(5),
@@ -174,7 +174,7 @@ ends_when_it_has_enough(_Config) ->
     Sessions = length(trace:session_info(all)),
     {module, _} = code:ensure_loaded(dyno_callers),
     Functions = [{dyno_callers, loops, 1}, {dyno_callers, leaf, 1}],
-    Sampler = dyno_agent_call_sample:open(Functions, [], [call_time], []),
+    Sampler = dyno_agent_call_sample:open(Functions, [], [call_time], [], 20_000),
     ?assertEqual(Sessions + 1, length(trace:session_info(all))),
     Pid = spawn_link(fun Forever() ->
         dyno_callers:loops(100),
@@ -196,7 +196,7 @@ ends_with_its_owner(_Config) ->
     Self = self(),
     Sessions = length(trace:session_info(all)),
     {Owner, Ref} = spawn_monitor(fun() ->
-        Self ! {self(), dyno_agent_call_sample:open([], [], [call_time], [])},
+        Self ! {self(), dyno_agent_call_sample:open([], [], [call_time], [], 20_000)},
         receive stop -> ok end
     end),
     Sampler = receive {Owner, Pid} -> Pid end,
