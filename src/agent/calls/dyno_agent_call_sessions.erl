@@ -37,7 +37,7 @@
 %% processes (dyno_agent_self_calls), and does what these two do.
 
 -export([open/2, flag_processes/2, leave_out/2, close/1]).
--export([set/2, narrow/3, replaced/2, functions/2]).
+-export([set/2, narrow/3, functions/2]).
 -export([restart/1, pause/1, resume/1, switch/2, pause/2, resume/3]).
 -export([work/0, gap/1, gap_factor/1, missed/3, forget_gaps/1]).
 -export([counting/1, idle/1, reading/3, callers/2, self_calls/1]).
@@ -188,7 +188,7 @@ session ends the runtime remembers for ever, and follows also when that code is 
 -spec close(t()) -> ok.
 close(#{sessions := {First, Second}, measures := Measures, self_calls := SelfCalls}) ->
     ok = dyno_agent_self_calls:close(SelfCalls),
-    case [M || M <- Measures, M =/= call_count] of
+    case Measures -- [call_count] of
         [] ->
             ok;
         _ ->
@@ -205,11 +205,11 @@ set(_Module, #{measures := []} = Sessions) ->
 set(Module, Sessions) ->
     case each(Module, counting(Sessions), true, Sessions) of
         0 -> {0, Sessions};
-        N -> {N, self_calls(fun dyno_agent_self_calls:set/2, Module, Sessions)}
+        N -> {N, set_for_self(Module, Sessions)}
     end.
 
-self_calls(Do, Module, #{self_calls := SelfCalls} = Sessions) ->
-    Sessions#{self_calls := Do(Module, SelfCalls)}.
+set_for_self(Module, #{self_calls := SelfCalls} = Sessions) ->
+    Sessions#{self_calls := dyno_agent_self_calls:set(Module, SelfCalls)}.
 
 %% Does one thing to all functions of a module that are meant.
 each(Module, Session, Action, #{patterns := Patterns, measures := Measures}) ->
@@ -240,12 +240,7 @@ narrow(Module, measured, #{measures := Measures} = Sessions) ->
     Others = All -- functions(Module, Sessions),
     lists:foreach(fun(F) -> trace:function(Session, F, false, Measures) end, Others),
     _ = [each(Module, Session, true, Sessions) || not has_breakpoints(Session, Module, Sessions)],
-    self_calls(fun dyno_agent_self_calls:set/2, Module, Sessions).
-
--doc "Takes in what dyno's own processes have called of a module whose code is to be replaced.".
--spec replaced(module(), t()) -> t().
-replaced(Module, Sessions) ->
-    self_calls(fun dyno_agent_self_calls:keep/2, Module, Sessions).
+    set_for_self(Module, Sessions).
 
 has_breakpoints(Session, Module, #{measures := [Measure | _]} = Sessions) ->
     case functions(Module, Sessions) of
@@ -425,15 +420,10 @@ callers(MFA, #{measures := Measures} = Sessions) ->
     [element(1, Row) || Row <- info(Session, MFA, Measure, Measures), element(2, Row) > 0].
 
 info(Session, MFA, Item, Measures) ->
-    case lists:member(Item, Measures) of
-        true ->
-            case trace:info(Session, MFA, Item) of
-                {Item, Value} when is_list(Value); is_integer(Value) -> Value;
-                %% Not measured any more: deleted, or just replaced.
-                _ -> []
-            end;
-        false ->
-            []
+    case lists:member(Item, Measures) andalso trace:info(Session, MFA, Item) of
+        {Item, Value} when is_list(Value); is_integer(Value) -> Value;
+        %% Not measured, or not any more: deleted, or just replaced.
+        _ -> []
     end.
 
 -doc "Calls by dyno's own processes that are among the counted ones.".

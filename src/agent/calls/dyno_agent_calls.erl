@@ -364,16 +364,15 @@ event(Event, #{counts := Counts} = State) ->
 
 effect({read_replaced, Module, Sign, Before}, #{sessions := Sessions0} = State) ->
     EndedBefore = load_has_ended(),
-    Sessions1 = dyno_agent_call_sessions:replaced(Module, Sessions0),
-    Paused = dyno_agent_call_sessions:pause(Module, Sessions1),
-    Session = dyno_agent_call_sessions:counting(Sessions1),
-    Read = read_module(Module, Session, 1.0, lookup(State), State#{sessions := Sessions1}),
-    Sessions2 = dyno_agent_call_sessions:resume(Module, Paused, Sessions1),
+    Paused = dyno_agent_call_sessions:pause(Module, Sessions0),
+    Session = dyno_agent_call_sessions:counting(Sessions0),
+    Read = read_module(Module, Session, 1.0, lookup(State), State),
+    Sessions1 = dyno_agent_call_sessions:resume(Module, Paused, Sessions0),
     Ended = {EndedBefore, load_has_ended()},
     Sessions =
         case Ended of
-            {false, false} -> Sessions2;
-            _ -> dyno_agent_call_sessions:missed(Module, Sessions0, Sessions2)
+            {false, false} -> Sessions1;
+            _ -> dyno_agent_call_sessions:missed(Module, Sessions0, Sessions1)
         end,
     event({was_read, Module, Sign, Ended, Before}, Read#{sessions := Sessions});
 effect({missed, Module}, #{sessions := Sessions} = State) ->

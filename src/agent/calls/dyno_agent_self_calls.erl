@@ -12,7 +12,7 @@
 %%
 %% The session's tracer is a process that does nothing: one that traced could not be counted itself.
 
--export([open/2, set/2, count/2, restart/1, pause/1, keep/1, keep/2, calls/1, close/1]).
+-export([open/2, set/2, count/2, restart/1, pause/1, keep/1, calls/1, close/1]).
 -export([flag/3]).
 -export_type([own/0]).
 
@@ -25,8 +25,8 @@
         base := #{module() => []},
         %% What was set, made ready: what is called between the two sessions' pauses is counted in
         %% one of them only.
-        set := #{module() => {Specs :: [{module(), atom(), arity() | '_'}], [mfa()]}},
-        %% Of code that has been replaced.
+        set := #{module() => [mfa()]},
+        %% Until all was last set to zero.
         kept := #{mfa() => pos_integer()}
     }.
 
@@ -62,16 +62,10 @@ set(Module, #{base := Base, session := Session, patterns := Patterns, set := Set
     is_map_key(Module, Base)
 ->
     Specs = dyno_agent_patterns:specs(Module, Patterns),
-    Functions = dyno_agent_patterns:functions(Module, Patterns),
-    Next = Own#{set := Set#{Module => {Specs, Functions}}},
-    ok = act(Module, true, Next),
-    Next;
+    lists:foreach(fun(F) -> trace:function(Session, F, true, ?MEASURE) end, Specs),
+    Own#{set := Set#{Module => dyno_agent_patterns:functions(Module, Patterns)}};
 set(_Module, Own) ->
     Own.
-
-act(Module, Action, #{session := Session, set := Set}) ->
-    #{Module := {Specs, _}} = Set,
-    lists:foreach(fun(F) -> trace:function(Session, F, Action, ?MEASURE) end, Specs).
 
 -doc "Counts the calls of these processes, which are dyno's.".
 -spec count(own(), [pid()]) -> ok.
@@ -117,37 +111,20 @@ keep(Own) ->
     Taken = calls(Own),
     (restart(Own))#{kept := Taken}.
 
--doc "The same of a module whose code is to be replaced.".
--spec keep(module(), own()) -> own().
-keep(Module, #{set := Set, kept := Kept} = Own) when is_map_key(Module, Set) ->
-    Taken = maps:merge_with(fun(_, A, B) -> A + B end, Kept, counted(Module, Own)),
-    ok = act(Module, restart, Own),
-    Own#{kept := Taken};
-keep(_Module, Own) ->
-    Own.
-
 -doc "How often dyno's processes have called which functions since the restart.".
 -spec calls(own()) -> #{mfa() => pos_integer()}.
 calls(none) ->
     #{};
-calls(#{set := Set, kept := Kept} = Own) ->
-    maps:fold(
-        fun(Module, _, Acc) ->
-            maps:merge_with(fun(_, A, B) -> A + B end, Acc, counted(Module, Own))
-        end,
-        Kept,
-        Set
-    ).
-
-counted(Module, #{session := Session, set := Set}) ->
-    #{Module := {_, Functions}} = Set,
-    #{
+calls(#{session := Session, set := Set, kept := Kept}) ->
+    Counted = #{
         MFA => Calls
-     || MFA <- Functions,
+     || _Module := Functions <- Set,
+        MFA <- Functions,
         {call_memory, [_ | _] = Each} <- [trace:info(Session, MFA, call_memory)],
         Calls <- [lists:sum([N || {_, N, _} <- Each])],
         Calls > 0
-    }.
+    },
+    maps:merge_with(fun(_, A, B) -> A + B end, Kept, Counted).
 
 -doc "Ends the session, and with it its breakpoints.".
 -spec close(own()) -> ok.
