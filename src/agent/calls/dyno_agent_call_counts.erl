@@ -15,7 +15,7 @@
 %%   a function was read                -
 
 -export([new/1, event/2, add/4]).
--export([is_measured/2, modules/1, loads/1, take_discovered/1, estimated/1, result/3, without/2]).
+-export([is_measured/2, modules/1, loads/1, take_discovered/1, estimated/1, result/2, without/2]).
 -export_type([t/0, event/0, effect/0, context/0]).
 
 -opaque t() :: #{
@@ -233,16 +233,12 @@ without(SelfCalls, #{sums := Sums} = Counts) ->
 -spec estimated(t()) -> float().
 estimated(#{sums := Sums}) -> dyno_agent_call_sums:estimated(Sums).
 
--doc "What was counted; groups by their numbers, where they are needed.".
--spec result([atom()], groups | none, t()) -> #{atom() => term()}.
-result(Measures, Groups, #{sums := Sums, reloaded := Reloaded, lost := Lost}) ->
+-doc "What was counted; groups by their numbers, where they were needed.".
+-spec result([atom()], t()) -> #{atom() => term()}.
+result(Measures, #{sums := Sums, reloaded := Reloaded, lost := Lost}) ->
     #{
         functions => dyno_agent_call_sums:functions(Measures, Sums),
-        callers =>
-            case Groups of
-                none -> [];
-                groups -> dyno_agent_call_sums:callers(?CALLER_ROWS, Sums)
-            end,
+        callers => dyno_agent_call_sums:callers(?CALLER_ROWS, Sums),
         reloaded => Reloaded,
         lost => Lost
     }.

@@ -416,7 +416,7 @@ sum(Position, [Row | Rest], Sum) -> sum(Position, Rest, Sum + element(Position, 
 -spec callers(mfa(), t()) -> [pid()].
 callers(MFA, #{measures := Measures} = Sessions) ->
     Session = counting(Sessions),
-    [Measure | _] = [M || M <- Measures, M =/= call_count],
+    [Measure | _] = Measures -- [call_count],
     [element(1, Row) || Row <- info(Session, MFA, Measure, Measures), element(2, Row) > 0].
 
 info(Session, MFA, Item, Measures) ->

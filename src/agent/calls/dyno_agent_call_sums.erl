@@ -64,15 +64,6 @@
 %% Of longer ones what is cut is at most a twentieth.
 -define(SHORT_US, 10).
 
-%% What a reading's rows come to.
--type weight() :: #{
-    calls := non_neg_integer(),
-    %% Of each row's calls.
-    squares := non_neg_integer(),
-    ns := non_neg_integer(),
-    uncertain_ns := non_neg_integer()
-}.
-
 -spec new() -> t().
 new() -> #{}.
 
@@ -116,15 +107,7 @@ total_overhead_ns(_Weight, _Overhead) ->
     0.0.
 
 %% A reading has a row for each function that each of thousands of processes has called: nothing is
-%% made for a row here.
--spec weigh(Rows, Zero, Ns, Uncertain, Calls, Squares, Short) -> weight() when
-    Rows :: [{pid(), non_neg_integer(), non_neg_integer(), non_neg_integer()}],
-    Zero :: {integer(), integer(), integer(), number() | undefined},
-    Ns :: non_neg_integer(),
-    Uncertain :: non_neg_integer(),
-    Calls :: non_neg_integer(),
-    Squares :: non_neg_integer(),
-    Short :: {non_neg_integer(), non_neg_integer(), non_neg_integer()}.
+%% made for a row here. The squares are those of each row's calls.
 weigh([{_, 0, _, _} | Rest], Zero, Ns, Uncertain, Calls, Squares, Short) ->
     weigh(Rest, Zero, Ns, Uncertain, Calls, Squares, Short);
 weigh([{_, C, 0, 0} | Rest], {C, Mean, Off, _} = Zero, Ns, Uncertain, Calls, Squares, Short) ->
@@ -277,26 +260,9 @@ estimated(All) ->
 -doc "The statistics by function.".
 -spec functions([atom()], t()) -> [#{atom() => term()}].
 functions(Measures, All) ->
-    HasTime = lists:member(call_time, Measures),
-    HasWords = lists:member(call_memory, Measures),
-    [
-        maps:merge(
-            #{mfa => MFA, calls => Calls},
-            maps:from_list(
-                [{own_time_ns, Ns} || HasTime] ++
-                    [{uncertain_ns, Uncertain} || HasTime] ++
-                    [{total_overhead_ns, Added} || HasTime] ++
-                    [{words, Words} || HasWords]
-            )
-        )
-     || MFA := #{
-            calls := Calls,
-            words := Words,
-            own_time_ns := Ns,
-            uncertain_ns := Uncertain,
-            total_overhead_ns := Added
-        } <- All
-    ].
+    Keys = #{call_time => [own_time_ns, uncertain_ns, total_overhead_ns], call_memory => [words]},
+    Measured = [calls | lists:append([maps:get(Measure, Keys, []) || Measure <- Measures])],
+    [(maps:with(Measured, Sums))#{mfa => MFA} || MFA := Sums <- All].
 
 -doc "Who called what: the heaviest rows. Calls without a group are those of `other`.".
 -spec callers(pos_integer(), t()) ->

@@ -141,27 +141,18 @@ about() ->
 config(#{patterns := []}) -> off;
 config(#{level := off}) -> off;
 config(#{level := budget, patterns := Patterns} = Options) ->
-    Given = #{patterns => Patterns, budget => maps:get(budget, Options, ?BUDGET)},
-    lists:foldl(
-        fun({Instrument, Key}, Config) ->
-            case Options of
-                #{Instrument := Pid} -> Config#{Key => Pid};
-                #{} -> Config
-            end
-        end,
-        Given,
-        [{dyno_agent_processes, processes}, {dyno_agent_stacks, stacks}]
-    );
+    Budget = maps:get(budget, Options, ?BUDGET),
+    Stacks = #{stacks => Pid || #{dyno_agent_stacks := Pid} <- [Options]},
+    (with_processes(Options, Stacks))#{patterns => Patterns, budget => Budget};
 config(#{patterns := Patterns, level := Level} = Options) ->
-    Config = #{
+    with_processes(Options, #{
         patterns => Patterns,
         measures => measures(Level),
         select => maps:get(processes, Options, [])
-    },
-    case Options of
-        #{dyno_agent_processes := Processes} -> Config#{processes => Processes};
-        #{} -> Config
-    end.
+    }).
+
+with_processes(#{dyno_agent_processes := Processes}, Config) -> Config#{processes => Processes};
+with_processes(_Options, Config) -> Config.
 
 measures(discovery) -> [];
 measures(count) -> [call_count];
@@ -261,15 +252,15 @@ measure(Module, {Before, Counts}) ->
     end.
 
 subscribed(Processes, Measures) ->
-    case [M || M <- Measures, M =/= call_count] of
-        [] when Processes =:= none ->
+    case {Processes, Measures -- [call_count]} of
+        {none, []} ->
             none;
-        _ when Processes =:= none ->
+        {none, _} ->
             _ = erlang:send_after(?ALONE_MS, self(), {alone, ?ALONE_MS}),
             none;
-        [] ->
+        {_, []} ->
             dyno_agent_processes:subscribe(Processes, sums);
-        _ ->
+        {_, _} ->
             dyno_agent_processes:subscribe(Processes, by_process)
     end.
 
@@ -503,13 +494,7 @@ without_self(#{counts := Counts, sessions := Sessions} = State) ->
 
 result(#{measures := Measures, table := Table, overhead := Overhead, sample := Sample} = State) ->
     #{counts := Counts, sessions := Sessions} = without_self(State),
-    Groups =
-        case Table of
-            none -> none;
-            _ -> groups
-        end,
-    #{functions := Functions} = Result =
-        dyno_agent_call_counts:result(Measures, Groups, Counts),
+    #{functions := Functions} = Result = dyno_agent_call_counts:result(Measures, Counts),
     Made = dyno_agent_call_sample:per_call(Functions, Sample),
     Corrected = dyno_agent_overhead:corrected(Result, Made, Overhead),
     Corrected#{

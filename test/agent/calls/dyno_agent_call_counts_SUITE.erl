@@ -39,7 +39,7 @@ add(MFA, Calls, Time, Context, Counts) ->
     Reading = #{calls => Calls, words => 0, time => Time},
     dyno_agent_call_counts:add(MFA, Reading, {Context, #{least_ns => 50}}, Counts).
 
-result(Counts) -> dyno_agent_call_counts:result([call_count], none, Counts).
+result(Counts) -> dyno_agent_call_counts:result([call_count], Counts).
 
 calls(Counts) ->
     #{functions := Functions} = result(Counts),
@@ -121,7 +121,7 @@ callers_of_throttled_functions(_Config) ->
     {Discovered, Told} = dyno_agent_call_counts:take_discovered(Read),
     ?assertEqual([{B, 7}], Discovered),
     ?assertEqual({[], Told}, dyno_agent_call_counts:take_discovered(Told)),
-    #{callers := Callers} = dyno_agent_call_counts:result([call_time], groups, Told),
+    #{callers := Callers} = dyno_agent_call_counts:result([call_time], Told),
     ?assertEqual(
         [{?F, 1, 1, 5500}, {?F, 7, 1, 5500}, {?G, 1, 1, 5500}, {?G, 7, 1, 5500}],
         lists:sort(Callers)
