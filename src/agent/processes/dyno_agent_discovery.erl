@@ -65,7 +65,7 @@
         Ended :: [pid()], Alive :: [{pid(), id(), Reductions :: non_neg_integer()}]}
     | {named, [{pid(), id(), dyno_agent_kind:kind()}]}
     | {monitored, reference(), Since :: integer(), Now :: integer()}
-    | {ended, reference(), term(), Now :: integer(), id() | unknown}
+    | {ended, reference(), term(), Now :: integer(), {ok, id()} | unknown}
     | begin_scan
     | {samples, [dyno_agent_process_table:sample()]}
     | end_scan
@@ -158,14 +158,11 @@ new() ->
 -spec event(event(), t()) -> result().
 event({first_call, Pid, MFA, Time}, #{reader := none, throttle := Throttle} = State) ->
     #{estimate := Estimate} = State,
-    case is_map_key(MFA, dyno_agent_throttle:throttled(Throttle)) of
-        true ->
-            case dyno_agent_first_call_estimate:first_call(MFA, Time, Estimate) of
-                {yes, Next} -> first_call(Pid, MFA, Time, State#{estimate := Next});
-                no -> {State, []}
-            end;
-        false ->
-            first_call(Pid, MFA, Time, State)
+    IsThrottled = is_map_key(MFA, dyno_agent_throttle:throttled(Throttle)),
+    case dyno_agent_first_call_estimate:first_call(MFA, Time, Estimate) of
+        {yes, Next} when IsThrottled -> first_call(Pid, MFA, Time, State#{estimate := Next});
+        no when IsThrottled -> {State, []};
+        _ -> first_call(Pid, MFA, Time, State)
     end;
 event({first_call, Pid, MFA, Time}, State) ->
     first_call(Pid, MFA, Time, State);
@@ -210,25 +207,26 @@ event({named, Processes}, State) ->
     lists:foldl(fun named/2, {State, []}, Processes);
 event({monitored, Ref, Since, Now}, #{lifetimes := Lifetimes} = State) ->
     {State#{lifetimes := dyno_agent_lifetimes:monitored(Ref, Since, Now, Lifetimes)}, []};
-event({ended, Ref, Reason, Now, Id}, #{lifetimes := Lifetimes} = State) ->
-    case dyno_agent_lifetimes:ended(Ref, Reason, Now, Lifetimes) of
-        {ok, Ns, Rest} when is_integer(Id) ->
-            Lived = fun(Group) -> dyno_agent_group:lived(Ns, Group) end,
-            Next = dyno_agent_groups:update(Id, Lived, map_get(groups, State)),
-            {State#{groups := Next, lifetimes := Rest}, []};
-        {ok, _Ns, Rest} ->
+event({ended, Ref, Reason, Now, Group}, #{lifetimes := Lifetimes, groups := Groups} = State) ->
+    case {dyno_agent_lifetimes:ended(Ref, Reason, Now, Lifetimes), Group} of
+        {{ok, Ns, Rest}, {ok, Id}} ->
+            {State#{groups := dyno_agent_groups:lived(Id, Ns, Groups), lifetimes := Rest}, []};
+        {{ok, _Ns, Rest}, unknown} ->
             {State#{lifetimes := Rest}, []};
-        unknown ->
+        {unknown, _} ->
             {State, []}
     end;
-event(begin_scan, #{lifetimes := Lifetimes} = State) ->
-    #{groups := Groups} = State,
+event(begin_scan, #{lifetimes := Lifetimes, groups := Groups} = State) ->
     sample_first(State#{
         lifetimes := dyno_agent_lifetimes:refill(Lifetimes),
         groups := dyno_agent_groups:begin_scan(Groups)
     });
-event({samples, Samples}, State) ->
-    {lists:foldl(fun sampled/2, State, Samples), []};
+event({samples, Samples}, #{groups := Groups, ended := Ended} = State) ->
+    Next = State#{
+        groups := lists:foldl(fun dyno_agent_groups:sampled/2, Groups, Samples),
+        ended := [Pid || {ended, _Id, Pid, _Reductions} <- Samples] ++ Ended
+    },
+    {Next, []};
 event(end_scan, #{groups := Groups} = State) ->
     %% So that the groups' numbers add up to the number of all that were discovered.
     sample_first(State#{groups := dyno_agent_groups:end_scan(Groups)});
@@ -236,13 +234,10 @@ event({limit, PerSecond}, #{throttle := Throttle} = State) ->
     {State#{throttle := dyno_agent_throttle:allow(PerSecond, Throttle)}, []};
 event({subscribed, windows}, #{throttle := Throttle} = State) ->
     {State#{throttle := dyno_agent_throttle:allow(Throttle)}, []};
-event({subscribed, Statistics}, #{throttle := Throttle} = State) ->
-    Next =
-        case Statistics of
-            by_process -> dyno_agent_throttle:allow(Throttle);
-            sums -> Throttle
-        end,
-    {State#{reader := subscribed, throttle := Next}, []};
+event({subscribed, by_process}, #{throttle := Throttle} = State) ->
+    {State#{reader := subscribed, throttle := dyno_agent_throttle:allow(Throttle)}, []};
+event({subscribed, sums}, State) ->
+    {State#{reader := subscribed}, []};
 event({read_due, NowMs}, #{discovers := gave_up, reader := subscribed} = State) ->
     %% Nobody counts the new ones now.
     Due = State#{due := none},
@@ -317,24 +312,15 @@ event({behind, Waiting, _NowMs}, #{reading := {under_way, _}} = State) when
 ->
     %% Who makes its first call while the statistics change sessions is known by its message only.
     {State, []};
-event({behind, _Waiting, _NowMs}, #{throttle := Throttle} = State) ->
+event({behind, _Waiting, _NowMs}, State) ->
     %% That the window is to close is the last of what waits.
-    {State#{silenced := yes}, [
-        {first_calls, {throttle, maps:keys(dyno_agent_throttle:throttled(Throttle))}}
-    ]};
+    {State#{silenced := yes}, [{first_calls, {throttle, throttled(State)}}]};
 event({loaded, _Module}, #{discovers := gave_up} = State) ->
     {State, []};
 event({loaded, Module}, #{throttle := Throttle} = State) ->
-    Next = dyno_agent_throttle:forget(Module, Throttle),
-    {State#{throttle := Next}, [
-        {table, {throttled, dyno_agent_throttle:throttled(Next)}}, {first_calls, {add, Module}}
-    ]};
+    changed({add, Module}, dyno_agent_throttle:forget(Module, Throttle), State);
 event({leave_out, Functions}, #{throttle := Throttle} = State) ->
-    Next = dyno_agent_throttle:leave_out(Functions, Throttle),
-    {State#{throttle := Next}, [
-        {table, {throttled, dyno_agent_throttle:throttled(Next)}},
-        {first_calls, {leave_out, Functions}}
-    ]};
+    changed({leave_out, Functions}, dyno_agent_throttle:leave_out(Functions, Throttle), State);
 event({restart, Alive, JustEnded}, #{groups := Groups, ended := Ended} = State) ->
     {Refs, Lifetimes} = dyno_agent_lifetimes:forget(map_get(lifetimes, State)),
     {
@@ -359,6 +345,11 @@ first_call(Pid, MFA, Time, #{throttle := Throttle} = State) ->
             then(presumed(Pid, Id, Time, State#{throttle := Next}), fun(S) -> throttle(MFA, S) end)
     end.
 
+%% Who reads the calls finds in the table which functions are throttled.
+changed(FirstCalls, Throttle, State) ->
+    Throttled = dyno_agent_throttle:throttled(Throttle),
+    {State#{throttle := Throttle}, [{table, {throttled, Throttled}}, {first_calls, FirstCalls}]}.
+
 then({State, Effects}, Next) ->
     after_effects(Effects, Next(State)).
 
@@ -381,19 +372,13 @@ new(Row, Time, #{lifetimes := Lifetimes} = State) ->
     Insert = {table, {insert, Row}},
     case dyno_agent_lifetimes:choose(element(2, Row), Time, Lifetimes) of
         no ->
-            enough(Time, [Insert], State);
+            after_effects([Insert], enough(Time, State));
         {yes, Next} ->
-            enough(Time, [Insert, {monitor, element(1, Row), Time}], State#{lifetimes := Next})
+            Monitor = {monitor, element(1, Row), Time},
+            after_effects([Insert, Monitor], enough(Time, State#{lifetimes := Next}))
     end.
 
 %% Enough unread processes ask for a reading, enough unsampled ones for a sample.
-enough(_Time, Effects, #{unread := Unread, unsampled := {Count, _}} = State) when
-    Unread < ?READ_AFTER, Count < ?MAX_UNSAMPLED
-->
-    {State, Effects};
-enough(Time, Effects, State) ->
-    then({State, Effects}, fun(S) -> enough(Time, S) end).
-
 enough(_Time, #{unread := Unread} = State) when Unread < ?READ_AFTER ->
     sample_many(State);
 enough(_Time, #{reader := none, ended := Ended} = State) ->
@@ -422,8 +407,8 @@ read(NowMs, #{ended := Ended} = State) ->
 
 %% Meanwhile throttled functions send messages, or a process that makes its first call just between
 %% two readings would be missing.
-with_messages(Request, NowMs, #{throttle := Throttle} = State) ->
-    Throttled = maps:keys(dyno_agent_throttle:throttled(Throttle)),
+with_messages(Request, NowMs, State) ->
+    Throttled = throttled(State),
     Window =
         case Throttled of
             [] -> closed;
@@ -436,16 +421,11 @@ with_messages(Request, NowMs, #{throttle := Throttle} = State) ->
 give_up(_NowMs, #{discovers := gave_up} = State) ->
     {State, []};
 give_up(NowMs, #{throttle := Throttle, reader := Reader} = State) ->
-    Given = State#{
-        discovers := gave_up,
-        window := closed,
-        throttle := dyno_agent_throttle:none(Throttle),
-        read_at_ms := NowMs
-    },
-    Effects = [{first_calls, stop}, {table, {throttled, #{}}}],
+    GivenUp = State#{discovers := gave_up, window := closed, read_at_ms := NowMs},
+    Stopped = changed(stop, dyno_agent_throttle:none(Throttle), GivenUp),
     case Reader of
-        none -> {Given, Effects};
-        subscribed -> then({Given, Effects}, fun(S) -> due_in(?READ_EVERY_MS, S) end)
+        none -> Stopped;
+        subscribed -> then(Stopped, fun(S) -> due_in(?READ_EVERY_MS, S) end)
     end.
 
 throttle(MFA, #{reader := none, window := Window, throttle := Throttle} = State) ->
@@ -464,11 +444,8 @@ throttle(MFA, #{reader := none, window := Window, throttle := Throttle} = State)
             {State, Effects}
     end;
 throttle(MFA, #{throttle := Throttle, reading := idle, window := closed} = State) ->
-    Throttled = dyno_agent_throttle:throttled(Throttle),
-    then(
-        {State, [{table, {throttled, Throttled}}, {first_calls, {throttle, [MFA]}}]},
-        fun(S) -> due_in(?SAMPLE_LIFETIMES_MS, S) end
-    );
+    Changed = changed({throttle, [MFA]}, Throttle, State),
+    then(Changed, fun(S) -> due_in(?SAMPLE_LIFETIMES_MS, S) end);
 throttle(_MFA, #{throttle := Throttle, window := Window} = State) ->
     %% It is when the window closes.
     Next =
@@ -486,7 +463,7 @@ sample_lifetimes(NowMs, #{throttle := Throttle, reader := Reader} = State) ->
             none -> dyno_agent_throttle:window_ms(Throttle);
             subscribed -> ?WINDOW_MS
         end,
-    case maps:keys(dyno_agent_throttle:throttled(Throttle)) of
+    case throttled(State) of
         [] ->
             {State, []};
         Throttled ->
@@ -571,13 +548,6 @@ named({Pid, From, Kind}, {#{discovered := N} = State, Effects}) ->
             {To, {Next, Named}} = id(Kind, State),
             Moved = count(To, 1, 1, count(From, -1, -1, Next)),
             {Moved, Named ++ [{table, {move, Pid, To}} | Effects]}
-    end.
-
-sampled(Sample, #{groups := Groups, ended := Ended} = State) ->
-    Next = State#{groups := dyno_agent_groups:sampled(Sample, Groups)},
-    case Sample of
-        {ended, _Id, Pid, _Reductions} -> Next#{ended := [Pid | Ended]};
-        _ -> Next
     end.
 
 count(Id, More, Sampled, #{groups := Groups} = State) ->

@@ -71,16 +71,11 @@ first_call(MFA, Time, Estimate) ->
 -doc "The window ends at a time; messages of calls before it may still come.".
 -spec closing(counts(), integer(), t()) -> t().
 closing(Counts, Time, Estimate) ->
-    maps:filtermap(
-        fun
-            (MFA, Function) when is_map_key(MFA, Counts) ->
-                {true, Function#{to := {map_get(MFA, Counts), Time}}};
-            %% Its module was loaded again.
-            (_MFA, _Function) ->
-                false
-        end,
-        Estimate
-    ).
+    %% What was loaded again has no count.
+    #{
+        MFA => Function#{to := {Calls, Time}}
+     || MFA := Function <- Estimate, #{MFA := Calls} <- [Counts]
+    }.
 
 -doc "All messages of the window have come: how many were discovered without one before it.".
 -spec closed(t()) -> {#{id() => non_neg_integer()}, t()}.
@@ -102,20 +97,15 @@ silent(Between, #{first := First, calls := Calls}) -> round(Between * min(1, Fir
 -doc "How many were discovered without a message until now.".
 -spec settled(counts(), t()) -> {#{id() => non_neg_integer()}, t()}.
 settled(Counts, Estimate) ->
-    sums(
-        maps:map(
-            fun
-                (_MFA, #{from := {From, _}, last := Last} = Function) ->
-                    {silent(From - Last, Function), Function#{last := From}};
-                (MFA, #{last := Last} = Function) when is_map_key(MFA, Counts) ->
-                    Now = map_get(MFA, Counts),
-                    {silent(Now - Last, Function), Function#{last := Now}};
-                (_MFA, Function) ->
-                    {0, Function}
+    Settle = fun(MFA, #{from := Window, last := Last} = Function) ->
+        Now =
+            case Window of
+                {From, _} -> From;
+                none -> maps:get(MFA, Counts, Last)
             end,
-            Estimate
-        )
-    ).
+        {silent(Now - Last, Function), Function#{last := Now}}
+    end,
+    sums(maps:map(Settle, Estimate)).
 
 sums(Estimated) ->
     ByGroup = maps:groups_from_list(

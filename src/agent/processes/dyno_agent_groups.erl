@@ -3,20 +3,50 @@
 
 -module(dyno_agent_groups).
 -moduledoc false.
-%% All groups of processes, by their numbers: what dyno_agent_discovery knows of processes when it
+%% The processes of each kind together, by the number of their group: sums and maxima, which stay
+%% small however many processes come and go. What dyno_agent_discovery knows of processes when it
 %% has found out of what kind they are. Pure.
 
--export([new/0, id/2, may_have_names/2, update/3, count/2, count/4]).
+-export([new/0, id/2, may_have_names/2, count/2, count/4, lived/3]).
 -export([begin_scan/1, sampled/2, end_scan/1, restart/2, results/2]).
--export_type([t/0]).
+-export_type([t/0, results/0]).
 
 -type id() :: dyno_agent_process_table:id().
 
 -opaque t() :: #{
-    groups := #{id() => dyno_agent_group:t()},
+    groups := #{id() => group()},
     ids := #{dyno_agent_processes:group() => id()},
     %% Memory by group in the scan under way.
     memory := #{id() => non_neg_integer()}
+}.
+
+-type group() :: #{
+    group := dyno_agent_processes:group(),
+    ended_reductions := non_neg_integer(),
+    %% As in the results.
+    discovered | sampled | memory_bytes | memory_max_bytes | message_queue_max | collections :=
+        non_neg_integer(),
+    lives := dyno_agent_lifetimes:lives()
+}.
+
+-type results() :: #{
+    group := dyno_agent_processes:group(),
+    discovered := pos_integer(),
+    %% At the end.
+    alive := non_neg_integer(),
+    %% How many lived until they were sampled: memory, reductions, queue and collections are of
+    %% these only.
+    sampled := non_neg_integer(),
+    memory_bytes := non_neg_integer(),
+    %% The largest sum over the group's processes in one scan.
+    memory_max_bytes := non_neg_integer(),
+    %% Since the restart or, for a later process, since it was discovered.
+    reductions := non_neg_integer(),
+    message_queue_max := non_neg_integer(),
+    %% Garbage collections that the samples show: there were not fewer.
+    collections := non_neg_integer(),
+    %% Of some that have ended, from the call that discovered them.
+    lives := dyno_agent_lifetimes:lives()
 }.
 
 %% Processes of more kinds than that are one group.
@@ -35,10 +65,22 @@ id(Kind, #{ids := Ids, groups := Groups} = All) ->
             id(other, All);
         #{} ->
             Id = map_size(Ids) + 1,
-            {new, Id, All#{
-                ids := Ids#{Kind => Id}, groups := Groups#{Id => dyno_agent_group:new(Kind)}
-            }}
+            {new, Id, All#{ids := Ids#{Kind => Id}, groups := Groups#{Id => group(Kind, 0)}}}
     end.
+
+%% With so many processes that are alive.
+group(Kind, Alive) ->
+    #{
+        group => Kind,
+        discovered => Alive,
+        sampled => Alive,
+        ended_reductions => 0,
+        memory_bytes => 0,
+        memory_max_bytes => 0,
+        message_queue_max => 0,
+        collections => 0,
+        lives => dyno_agent_lifetimes:none()
+    }.
 
 -doc "Those of some processes whose groups say nothing of a name: one may have come since.".
 -spec may_have_names([{pid(), id()}], t()) -> [{pid(), id()}].
@@ -46,23 +88,33 @@ may_have_names(Rows, #{groups := Groups}) ->
     [
         Row
      || {_, Id} = Row <- Rows,
-        {Kind, _} <- [dyno_agent_group:kind(map_get(Id, Groups))],
+        #{Id := #{group := {Kind, _}}} <- [Groups],
         Kind =:= initial_call orelse Kind =:= first_call
     ].
 
--spec update(id(), fun((dyno_agent_group:t()) -> dyno_agent_group:t()), t()) -> t().
 update(Id, Update, #{groups := Groups} = All) ->
     All#{groups := Groups#{Id := Update(map_get(Id, Groups))}}.
 
 -doc "So many more processes of a group, and so many more that were sampled.".
 -spec count(id(), integer(), integer(), t()) -> t().
 count(Id, More, Sampled, All) ->
-    update(Id, fun(Group) -> dyno_agent_group:count(More, Sampled, Group) end, All).
+    Count = fun(#{discovered := N, sampled := S} = Group) ->
+        Group#{discovered := N + More, sampled := S + Sampled}
+    end,
+    update(Id, Count, All).
 
 -doc "So many more processes of groups, none of which was sampled.".
 -spec count(#{id() => non_neg_integer()}, t()) -> t().
 count(More, All) ->
     maps:fold(fun(Id, Count, Acc) -> count(Id, Count, 0, Acc) end, All, More).
+
+-doc "A process of a group that was monitored has ended.".
+-spec lived(id(), Ns :: non_neg_integer(), t()) -> t().
+lived(Id, Ns, All) ->
+    Lived = fun(#{lives := Lives} = Group) ->
+        Group#{lives := dyno_agent_lifetimes:add(Ns, Lives)}
+    end,
+    update(Id, Lived, All).
 
 -spec begin_scan(t()) -> t().
 begin_scan(All) -> All#{memory := #{}}.
@@ -72,30 +124,39 @@ begin_scan(All) -> All#{memory := #{}}.
 sampled({idle, Id, Bytes}, All) ->
     add_bytes(Id, Bytes, All);
 sampled({ran, Id, Bytes, Queue, Collections}, All) ->
-    Ran = fun(Group) -> dyno_agent_group:ran(Queue, Collections, Group) end,
+    Ran = fun(#{message_queue_max := Longest, collections := N} = Group) ->
+        Group#{message_queue_max := max(Longest, Queue), collections := N + Collections}
+    end,
     add_bytes(Id, Bytes, update(Id, Ran, All));
 sampled({ended, Id, _Pid, Reductions}, All) ->
-    update(Id, fun(Group) -> dyno_agent_group:ended(Reductions, Group) end, All).
+    Ended = fun(#{ended_reductions := Sum} = Group) ->
+        Group#{ended_reductions := Sum + Reductions}
+    end,
+    update(Id, Ended, All).
 
 add_bytes(Id, Bytes, #{memory := Memory} = All) ->
     All#{memory := maps:update_with(Id, fun(Sum) -> Sum + Bytes end, Bytes, Memory)}.
 
 -spec end_scan(t()) -> t().
 end_scan(#{groups := Groups, memory := Memory} = All) ->
-    Update = fun(Id, Group) -> dyno_agent_group:memory(maps:get(Id, Memory, 0), Group) end,
+    Update = fun(Id, #{memory_max_bytes := Max} = Group) ->
+        Bytes = maps:get(Id, Memory, 0),
+        Group#{memory_bytes := Bytes, memory_max_bytes := max(Max, Bytes)}
+    end,
     All#{groups := maps:map(Update, Groups), memory := #{}}.
 
 -doc "Counts from now on, with so many of each group that are alive.".
 -spec restart(#{id() => pos_integer()}, t()) -> t().
 restart(Alive, #{groups := Groups} = All) ->
-    Restart = fun(Id, Group) -> dyno_agent_group:restart(maps:get(Id, Alive, 0), Group) end,
+    Restart = fun(Id, #{group := Kind}) -> group(Kind, maps:get(Id, Alive, 0)) end,
     All#{groups := maps:map(Restart, Groups)}.
 
 -doc "What is reported, with how many of each group are alive and their reductions.".
--spec results(#{id() => {non_neg_integer(), non_neg_integer()}}, t()) ->
-    [dyno_agent_group:results()].
+-spec results(#{id() => {non_neg_integer(), non_neg_integer()}}, t()) -> [results()].
 results(Alive, #{groups := Groups}) ->
     [
-        dyno_agent_group:results(maps:get(Id, Alive, {0, 0}), Group)
-     || Id := Group <- Groups, dyno_agent_group:size(Group) > 0
+        (maps:remove(ended_reductions, Group))#{alive => N, reductions => Before + Reductions}
+     || Id := #{discovered := Discovered, ended_reductions := Before} = Group <- Groups,
+        Discovered > 0,
+        {N, Reductions} <- [maps:get(Id, Alive, {0, 0})]
     ].

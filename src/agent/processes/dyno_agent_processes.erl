@@ -35,11 +35,8 @@ are sampled less often. Processes that come and go between two scans are counted
 them it is measured how long they have lived. dyno's own processes are left out.
 
 A function that discovers more than 1,000 processes of one group in a second is throttled, because a
-message costs each of them some 10 us with the waking of this process (dyno_agent_throttle). Its
-first calls are silent then, and the call statistics show the processes: every two seconds they are
-asked, and where 10,000 processes were discovered they are read and reset. Meanwhile, and for 20 ms
-at least, the messages come again, so that no process is missed between two readings, lifetimes go
-on being sampled, and another kind of process is noticed.
+message costs each of them some 10 us with the waking of this process (dyno_agent_throttle). Then
+the call statistics show the processes.
 
 ## The seam to the calls
 The call statistics grow with the processes, so whoever keeps them (dyno_agent_calls) subscribes
@@ -69,7 +66,7 @@ also reports which modules were loaded (`loaded/2`). Nothing here calls it.
 -type group() :: dyno_agent_kind:kind() | other.
 
 -type results() :: #{
-    groups := [dyno_agent_group:results()],
+    groups := [dyno_agent_groups:results()],
     discovered := non_neg_integer(),
     %% Until now, or until there were too many.
     discovers := yes | gave_up
@@ -208,7 +205,7 @@ handle_call(read, From, #{waiting := Waiting} = State) ->
 
 settled(State) -> event(settle, State).
 
--spec handle_cast(term(), state()) -> {noreply, state()}.
+-spec handle_cast(dyno_agent_discovery:event(), state()) -> {noreply, state()}.
 handle_cast({callers, Rows}, #{table := Table} = State) ->
     IsNew = fun({Pid, _}) -> not dyno_agent_process_table:is_known(Pid, Table) end,
     {noreply, event({callers, lists:filter(IsNew, Rows)}, State)};
@@ -217,14 +214,8 @@ handle_cast(was_read, State) ->
     %% Of the thousands that had ended nothing but garbage is left.
     true = garbage_collect(),
     {noreply, Read};
-handle_cast(Event, State) when
-    element(1, Event) =:= loaded;
-    element(1, Event) =:= leave_out;
-    element(1, Event) =:= limit
-->
-    {noreply, event(Event, State)};
-handle_cast(_Request, State) ->
-    {noreply, State}.
+handle_cast(Event, State) ->
+    {noreply, event(Event, State)}.
 
 -spec handle_info(term(), state()) -> {noreply, state()} | {stop, term(), state()}.
 handle_info({trace_ts, Pid, call, MFA, Time}, #{look_in := 0} = State) ->
@@ -262,12 +253,8 @@ not_behind(State) ->
 
 %% It may have got a name since it was discovered, and with that another group.
 ended(Ref, Pid, Reason, #{table := Table} = State) ->
-    Id =
-        case dyno_agent_process_table:group_of(Pid, Table) of
-            {ok, Group} -> Group;
-            unknown -> unknown
-        end,
-    event({ended, Ref, Reason, erlang:monotonic_time(), Id}, State).
+    Group = dyno_agent_process_table:group_of(Pid, Table),
+    event({ended, Ref, Reason, erlang:monotonic_time(), Group}, State).
 
 %% One that is under way begins anew.
 scan(#{table := Table, scan := Scan} = State) ->
@@ -335,13 +322,7 @@ effect({first_calls, Change}, #{first_calls := Calls} = State) ->
 
 %% In place of an earlier one.
 later(Ms, Message, #{timers := Timers} = State) ->
-    case Timers of
-        #{Message := Timer} ->
-            _ = erlang:cancel_timer(Timer),
-            ok;
-        #{} ->
-            ok
-    end,
+    _ = [erlang:cancel_timer(Timer) || #{Message := Timer} <- [Timers]],
     State#{timers := Timers#{Message => erlang:send_after(Ms, self(), Message)}}.
 
 -spec terminate(term(), state()) -> ok.
@@ -455,16 +436,9 @@ total(Results) ->
     end.
 
 summed(Groups) ->
-    maps:values(
-        lists:foldl(
-            fun(#{group := Kind} = Group, Acc) ->
-                Add = fun(Sum) -> maps:merge_with(fun sum/3, Sum, Group) end,
-                maps:update_with(Kind, Add, Group, Acc)
-            end,
-            #{},
-            Groups
-        )
-    ).
+    ByKind = maps:groups_from_list(fun(#{group := Kind}) -> Kind end, Groups),
+    Add = fun(Group, Sum) -> maps:merge_with(fun sum/3, Sum, Group) end,
+    [lists:foldl(Add, First, Others) || _ := [First | Others] <- ByKind].
 
 sum(group, Kind, _) -> Kind;
 sum(message_queue_max, A, B) -> max(A, B);
