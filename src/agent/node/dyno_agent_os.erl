@@ -40,7 +40,7 @@ and 29).
 %% What was read
 -export([difference/2, describe/0, all/0]).
 
--export_type([raw/0, texts/0, values/0, metric/0]).
+-export_type([raw/0, texts/0]).
 
 -doc "One reading. Counters since the machine or process started, and gauges.".
 -opaque raw() :: #{
@@ -55,14 +55,6 @@ and 29).
 
 -doc "The contents of the files that could be read, by path.".
 -type texts() :: #{Path :: binary() => Text :: binary()}.
-
--doc """
-Values by name, in the units of `describe/0`. A value that is not to be had is left out.
-""".
--type values() :: #{Name :: binary() => number()}.
-
--doc "What outputs must know of a value: the fields of a series of doc/recording.md.".
--type metric() :: #{name := binary(), unit := binary(), title := binary(), group := binary()}.
 
 -define(STAT, ~"/proc/stat").
 -define(MEMORY, ~"/proc/meminfo").
@@ -120,7 +112,7 @@ The values of the interval between two readings of the same machine.
 Rates are per second of the interval; sizes and counts are those of the later reading. A counter
 that ran backwards (a disk or interface was taken out) has no value.
 """.
--spec difference(Earlier :: raw(), Later :: raw()) -> values().
+-spec difference(Earlier :: raw(), Later :: raw()) -> dyno_agent_vm:values().
 difference(#{time_ns := Start} = Earlier, #{time_ns := End} = Later) ->
     lists:foldl(fun maps:merge/2, maps:get(gauges, Later), [
         dyno_agent_vm:rates(maps:get(counters, Earlier), maps:get(counters, Later), End - Start),
@@ -129,7 +121,7 @@ difference(#{time_ns := Start} = Earlier, #{time_ns := End} = Later) ->
     ]).
 
 -doc "The values that this machine has, in the order in which to show them.".
--spec describe() -> [metric()].
+-spec describe() -> [dyno_agent_vm:metric()].
 describe() ->
     #{cpu := Cpu, disk := Disk, counters := Counters, gauges := Gauges} = read(),
     Names = [
@@ -138,7 +130,7 @@ describe() ->
     [M || #{name := Name} = M <- all(), lists:member(Name, lists:append(Names))].
 
 -doc "All values that a system may have.".
--spec all() -> [metric(), ...].
+-spec all() -> [dyno_agent_vm:metric(), ...].
 all() ->
     [
         #{name => Name, unit => Unit, title => Title, group => ~"os"}
@@ -180,14 +172,12 @@ cgroup_files(Texts) ->
         File <- [~"memory.max", ~"memory.current", ~"memory.stat", ~"cpu.stat"]
     ].
 
-cgroup_folders(#{?CGROUP := Text}) ->
-    case [Path || <<"0::", Path/binary>> <- lines(Text)] of
+cgroup_folders(Texts) ->
+    case [Path || <<"0::", Path/binary>> <- lines(text(?CGROUP, Texts))] of
         [~"/" | _] -> [?CGROUPS];
         [Path | _] -> [<<?CGROUPS/binary, Path/binary>>, ?CGROUPS];
         [] -> []
-    end;
-cgroup_folders(_Texts) ->
-    [].
+    end.
 
 cgroup_text(File, Texts) ->
     Paths = [<<Folder/binary, $/, File/binary>> || Folder <- cgroup_folders(Texts)],
@@ -197,6 +187,8 @@ cgroup_text(File, Texts) ->
     end.
 
 %% Parsers: each gives what its text holds, and nothing of what it lacks
+
+text(Path, Texts) -> maps:get(Path, Texts, <<>>).
 
 %% The time of virtual machines is part of user and nice already.
 cpu(#{?STAT := <<"cpu ", Rest/binary>>}) ->
@@ -215,10 +207,10 @@ cpu(#{?STAT := <<"cpu ", Rest/binary>>}) ->
 cpu(_Texts) ->
     #{}.
 
-switches(#{?STAT := Text}) -> [{~"os.context_switches", N} || N <- value(~"ctxt", Text)];
-switches(_Texts) -> [].
+switches(Texts) -> [{~"os.context_switches", N} || N <- value(~"ctxt", text(?STAT, Texts))].
 
-memory(#{?MEMORY := Text}, Limit) ->
+memory(Texts, Limit) ->
+    Text = text(?MEMORY, Texts),
     [
         {~"os.memory.available", min(1024 * KiB, left(Limit))}
      || KiB <- value(~"MemAvailable", Text)
@@ -230,9 +222,7 @@ memory(#{?MEMORY := Text}, Limit) ->
         [
             {~"os.swap.used", 1024 * (Total - Free)}
          || Total <- value(~"SwapTotal", Text), Free <- value(~"SwapFree", Text)
-        ];
-memory(_Texts, _Limit) ->
-    [].
+        ].
 
 %% An atom is more than any number.
 left([{_, Limit}, {_, Used}]) -> max(0, Limit - Used);
@@ -253,36 +243,31 @@ throttled(Texts) ->
      || Us <- value(~"throttled_usec", cgroup_text(~"cpu.stat", Texts))
     ].
 
-process_gauges(#{?PROCESS_STATUS := Text}) ->
+process_gauges(Texts) ->
     %% In kB whatever the size of a page is, which stat and statm do not say.
+    Text = text(?PROCESS_STATUS, Texts),
     [{~"os.vm.rss", 1024 * KiB} || KiB <- value(~"VmRSS", Text)] ++
-        [{~"os.vm.threads", Threads} || Threads <- value(~"Threads", Text)];
-process_gauges(_Texts) ->
-    [].
+        [{~"os.vm.threads", Threads} || Threads <- value(~"Threads", Text)].
 
 %% The second field is the program's name, which may hold blanks and parentheses.
-process_cpu(#{?PROCESS_STAT := Text}) ->
-    case fields(lists:last(binary:split(Text, ~")", [global]))) of
+process_cpu(Texts) ->
+    case fields(lists:last(binary:split(text(?PROCESS_STAT, Texts), ~")", [global]))) of
         [_State, _, _, _, _, _, _, _, _, _, _, User, System | _] ->
             [{~"os.vm.cpu", (U + S) / ?TICKS_PER_S} || [U, S] <- [integers([User, System])]];
         _ ->
             []
-    end;
-process_cpu(_Texts) ->
-    [].
+    end.
 
-load(#{?LOAD := Text}) ->
-    case string:to_float(Text) of
+load(Texts) ->
+    case string:to_float(text(?LOAD, Texts)) of
         {Load, _} when is_float(Load) -> [{~"os.load1", Load}];
         {error, _} -> []
-    end;
-load(_Texts) ->
-    [].
+    end.
 
 %% Network
 
-network(#{?NETWORK := Text}) ->
-    All = lists:append([interface(Line) || Line <- lines(Text)]),
+network(Texts) ->
+    All = lists:append([interface(Line) || Line <- lines(text(?NETWORK, Texts))]),
     {Loopback, Outer} = lists:partition(fun({Name, _, _}) -> Name =:= ~"lo" end, All),
     Real =
         case [Interface || {Name, _, _} = Interface <- Outer, not carried_twice(Name)] of
@@ -293,9 +278,7 @@ network(#{?NETWORK := Text}) ->
         [
             {Name, lists:sum([element(Index, Interface) || Interface <- Real])}
          || Real =/= [], {Name, Index} <- [{~"os.network.received", 2}, {~"os.network.sent", 3}]
-        ];
-network(_Texts) ->
-    [].
+        ].
 
 interface(Line) ->
     case binary:split(Line, ~":") of
@@ -311,26 +294,14 @@ interface(Line) ->
 carried_twice(Name) ->
     binary:match(Name, ~".") =/= nomatch orelse
         starts_with(Name, [
-            ~"veth",
-            ~"docker",
-            ~"br-",
-            ~"virbr",
-            ~"cni",
-            ~"flannel",
-            ~"cali",
-            ~"ifb",
-            ~"dummy",
-            ~"bond",
-            ~"team",
-            ~"tun",
-            ~"tap",
-            ~"wg"
+            ~"veth", ~"docker", ~"br-", ~"virbr", ~"cni", ~"flannel", ~"cali", ~"ifb", ~"dummy",
+            ~"bond", ~"team", ~"tun", ~"tap", ~"wg"
         ]).
 
 %% Disks
 
-disks(#{?DISKS := Text}) ->
-    All = lists:append([disk(fields(Line)) || Line <- lines(Text)]),
+disks(Texts) ->
+    All = lists:append([disk(fields(Line)) || Line <- lines(text(?DISKS, Texts))]),
     Names = #{Name => [] || {Name, _, _} <- All},
     case [{Count, Ms} || {Name, Count, Ms} <- All, is_disk(Name, Names)] of
         [] ->
@@ -338,9 +309,7 @@ disks(#{?DISKS := Text}) ->
         Disks ->
             {Counts, Times} = lists:unzip(Disks),
             {lists:sum(Counts), lists:sum(Times)}
-    end;
-disks(_Texts) ->
-    none.
+    end.
 
 %% Reads, writes, and from Linux 4.18 on discards: completed, merged, sectors, milliseconds each.
 disk([_Major, _Minor, Name | Fields]) ->

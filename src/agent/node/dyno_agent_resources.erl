@@ -141,7 +141,7 @@ handle_info(_Other, State) ->
 scan(#{reads := Reads} = State) ->
     Start = erlang:monotonic_time(millisecond),
     Ports = open_ports(Reads, map_get(carried, State)),
-    Scanned = scan_ports(Ports, scan_tables(all_tables(Reads), State)),
+    Scanned = scan_ports(Ports, scan_tables([T || ets <- Reads, T <- ets:all()], State)),
     Scanned#{took_ms => erlang:monotonic_time(millisecond) - Start}.
 
 schedule(#{interval_ms := IntervalMs, took_ms := TookMs} = State) ->
@@ -166,12 +166,6 @@ update(Update, Zero, Found, Before) ->
 
 %% Tables
 
-all_tables(Reads) ->
-    case lists:member(ets, Reads) of
-        true -> ets:all();
-        false -> []
-    end.
-
 scan_tables(Tables, #{ets := Before} = State) ->
     Found = lists:foldl(fun add_table/2, #{}, Tables),
     State#{ets := update(fun table/3, {0, 0, 0}, Found, Before)}.
@@ -182,14 +176,14 @@ add_table(Table, Found) ->
         {Name, Objects, Words} when is_integer(Objects), is_integer(Words) ->
             case lists:prefix("dyno_agent_", atom_to_list(Name)) of
                 true -> Found;
-                false -> add_to(limited(Name, Found), Objects, Words, Found)
+                false -> add_to(limited(Name, Found, ?MAX_NAMES, ?OTHERS), Objects, Words, Found)
             end;
         _ ->
             Found
     end.
 
-limited(Name, Found) when is_map_key(Name, Found); map_size(Found) < ?MAX_NAMES -> Name;
-limited(_Name, _Found) -> ?OTHERS.
+limited(Name, Found, Most, _) when is_map_key(Name, Found); map_size(Found) < Most -> Name;
+limited(_Name, _Found, _Most, Others) -> Others.
 
 add_to(Name, Objects, Words, Found) ->
     Add = fun({T, O, W}) -> {T + 1, O + Objects, W + Words} end,
@@ -220,11 +214,7 @@ carried(Open) -> #{Id => {Kind, In, Out} || {Id, Kind, In, Out, _} <- Open}.
 
 add_port({Id, Of, In, Out, Queue}, Carried, Found) ->
     {_, In0, Out0} = maps:get(Id, Carried, {Of, 0, 0}),
-    Kind =
-        case is_map_key(Of, Found) orelse map_size(Found) < ?MAX_KINDS of
-            true -> Of;
-            false -> ~"(others)"
-        end,
+    Kind = limited(Of, Found, ?MAX_KINDS, ~"(others)"),
     {N, I, O, Q} = maps:get(Kind, Found, {0, 0, 0, 0}),
     Found#{Kind => {N + 1, I + max(0, In - In0), O + max(0, Out - Out0), Q + Queue}}.
 
@@ -239,15 +229,17 @@ port(Kind, {Open, In, Out, Queue}, Before) ->
         queue_max_bytes => max(Queue, Get(queue_max_bytes))
     }.
 
-%% {Id, Kind, BytesIn, BytesOut, BytesQueued}; of ports that were there before the kind is known.
+%% {Id, Kind, BytesIn, BytesOut, BytesQueued}.
 open_ports(Reads, Known) ->
-    case lists:member(ports, Reads) of
-        true ->
-            Distribution = [P || {_Node, P} <- erlang:system_info(dist_ctrl), is_port(P)],
-            lists:append([port_of(P, Distribution, Known) || P <- erlang:ports()]) ++
-                sockets(Known);
-        false ->
-            []
+    Distribution = [P || {_Node, P} <- erlang:system_info(dist_ctrl), is_port(P)],
+    lists:append([port_of(P, Distribution, Known) || ports <- Reads, P <- erlang:ports()]) ++
+        lists:append([sockets(Known) || ports <- Reads]).
+
+%% Of what was there before the kind is known.
+kind_of(Id, Known, Find) ->
+    case Known of
+        #{Id := {Kind, _, _}} -> Kind;
+        #{} -> Find()
     end.
 
 %% A port may be closed at any time.
@@ -255,10 +247,9 @@ port_of(Port, Distribution, Known) ->
     case [erlang:port_info(Port, Item) || Item <- [name, input, output, queue_size]] of
         [{name, Name}, {input, In}, {output, Out}, {queue_size, Queue}] ->
             Kind =
-                case {lists:member(Port, Distribution), Known} of
-                    {true, _} -> ~"distribution";
-                    {false, #{Port := {Before, _, _}}} -> Before;
-                    {false, #{}} -> kind(Name, Port)
+                case lists:member(Port, Distribution) of
+                    true -> ~"distribution";
+                    false -> kind_of(Port, Known, fun() -> kind(Name, Port) end)
                 end,
             {Received, Sent} = octets(Name, Port, {In, Out}),
             [{Port, Kind, Received, Sent, Queue}];
@@ -319,17 +310,13 @@ sockets(Known) ->
 socket_of(Socket, Known) ->
     try socket:info(Socket) of
         #{protocol := Protocol, counters := Counters} ->
-            Kind =
-                case Known of
-                    #{Socket := {Before, _, _}} ->
-                        Before;
-                    #{} ->
-                        at_the_end(
-                            <<"socket, ", (atom_to_binary(Protocol))/binary>>,
-                            address(socket:sockname(Socket)),
-                            address(socket:peername(Socket))
-                        )
-                end,
+            Kind = kind_of(Socket, Known, fun() ->
+                at_the_end(
+                    <<"socket, ", (atom_to_binary(Protocol))/binary>>,
+                    address(socket:sockname(Socket)),
+                    address(socket:peername(Socket))
+                )
+            end),
             In = maps:get(read_byte, Counters, 0),
             [{Socket, Kind, In, maps:get(write_byte, Counters, 0), 0}]
     catch

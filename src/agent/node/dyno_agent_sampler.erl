@@ -133,9 +133,8 @@ handle_call(clock, _From, State) ->
     {reply, {erlang:monotonic_time(nanosecond), erlang:system_time(nanosecond)}, State};
 handle_call(started_ns, _From, #{start := Start} = State) ->
     {reply, erlang:convert_time_unit(Start, native, nanosecond), State};
-handle_call(describe, _From, State) ->
-    Sources = [Source || Source <- [vm, os], is_map_key(Source, map_get(raw, State))],
-    {reply, lists:flatmap(fun describe_one/1, Sources), State};
+handle_call(describe, _From, #{raw := Raw} = State) ->
+    {reply, lists:append([describe_one(S) || S <- [vm, os], is_map_key(S, Raw)]), State};
 handle_call(restart, _From, State) ->
     Raw = read_all(maps:keys(map_get(raw, State))),
     Now = erlang:monotonic_time(),
@@ -168,13 +167,8 @@ last_sample(#{start := Start, last := Last, interval_ms := IntervalMs} = State) 
 sample(#{sink := Sink, start := Start, raw := Earlier} = State) ->
     Before = erlang:monotonic_time(),
     Raw = read_all(maps:keys(Earlier)),
-    Statistics = maps:fold(
-        fun(Source, Read, Acc) ->
-            maps:merge(Acc, difference(Source, Read, map_get(Source, Raw)))
-        end,
-        #{},
-        Earlier
-    ),
+    Differences = [difference(Source, Read, map_get(Source, Raw)) || Source := Read <- Earlier],
+    Statistics = lists:foldl(fun maps:merge/2, #{}, Differences),
     After = erlang:monotonic_time(),
     TimeMs = erlang:convert_time_unit(Before - Start, native, millisecond),
     CostUs = erlang:convert_time_unit(After - Before, native, microsecond),

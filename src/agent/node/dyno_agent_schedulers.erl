@@ -107,23 +107,19 @@ restarted(State) ->
 
 counters() ->
     #{
-        wall => maps:from_list([
-            {Id, {Active, Total}}
-         || {Id, Active, Total} <- erlang:statistics(scheduler_wall_time_all)
-        ]),
-        states => maps:from_list([
-            {{Type, Id}, Counters}
+        wall => #{Id => {A, T} || {Id, A, T} <- erlang:statistics(scheduler_wall_time_all)},
+        states => #{
+            {Type, Id} => Counters
          || #{type := Type, id := Id, counters := Counters} <-
                 erlang:statistics(microstate_accounting)
-        ]),
-        cpu => maps:from_list(lists:append([cpu(Task) || Task <- tasks()]))
+        },
+        cpu => #{
+            Thread => Ns
+         || {ok, Tasks} <- [file:list_dir("/proc/self/task")],
+            Task <- Tasks,
+            {Thread, Ns} <- cpu(Task)
+        }
     }.
-
-tasks() ->
-    case file:list_dir("/proc/self/task") of
-        {ok, Tasks} -> Tasks;
-        {error, _} -> []
-    end.
 
 %% Its name, then after the closing bracket user and system time are the 12th and 13th word.
 cpu(Task) ->

@@ -73,7 +73,7 @@ enable() ->
 -doc "Takes one reading of this node.".
 -spec read() -> raw().
 read() ->
-    {Input, Output} = io_bytes(),
+    {{input, Input}, {output, Output}} = erlang:statistics(io),
     {Reductions, _} = erlang:statistics(reductions),
     {Collections, _, _} = erlang:statistics(garbage_collection),
     {Switches, _} = erlang:statistics(context_switches),
@@ -135,10 +135,6 @@ describe() ->
 
 %% Reading
 
-io_bytes() ->
-    {{input, Input}, {output, Output}} = erlang:statistics(io),
-    {Input, Output}.
-
 gauges() ->
     {Normal, DirtyCpu, DirtyIo} = run_queues(erlang:statistics(run_queue_lengths_all), 0),
     maps:merge(
@@ -166,8 +162,11 @@ scheduler_times() ->
         undefined ->
             #{};
         Times ->
-            Limits = scheduler_limits(),
-            lists:foldl(fun(Time, Sums) -> add_time(Time, Limits, Sums) end, #{}, Times)
+            #{
+                Kind => {lists:sum([A || {_, A, _} <- Of]), lists:sum([T || {_, _, T} <- Of])}
+             || Kind := {First, Last} <- scheduler_limits(),
+                Of <- [[Time || {Id, _, _} = Time <- Times, Id >= First, Id =< Last]]
+            }
     end.
 
 %% Schedulers are numbered: the normal ones, then the dirty CPU ones, then the dirty IO ones. Those
@@ -180,15 +179,6 @@ scheduler_limits() ->
         dirty_cpu => {Normal + 1, Normal + erlang:system_info(dirty_cpu_schedulers_online)},
         dirty_io => {Dirty + 1, Dirty + erlang:system_info(dirty_io_schedulers)}
     }.
-
-add_time({Id, Active, Total}, Limits, Sums) ->
-    case [Kind || Kind := {First, Last} <- Limits, Id >= First, Id =< Last] of
-        [] ->
-            Sums;
-        [Kind] ->
-            {Active0, Total0} = maps:get(Kind, Sums, {0, 0}),
-            Sums#{Kind => {Active0 + Active, Total0 + Total}}
-    end.
 
 %% Differences
 
