@@ -47,43 +47,31 @@
 %% (bench/calibrated_time).
 -define(UNCERTAIN, 0.3).
 
--doc """
-Measures the overhead where times are measured. Runs in trace sessions of its own, about 30 ms.
-""".
--spec overhead(measures()) -> overhead() | undefined.
+-doc "Measures the overhead where times are measured: 30 ms, in trace sessions of its own.".
+-spec overhead(measures()) -> overhead().
 overhead(Measures) ->
-    case open(Measures) of
-        none ->
-            undefined;
-        {Overhead, Caller, _} ->
-            ok = close(Caller),
-            Overhead
-    end.
+    {Overhead, Caller, _} = open(Measures),
+    ok = close(Caller),
+    Overhead.
 
 -doc "The same; with a process that goes on calling, and the rounds in which only that one called.".
--spec open(measures()) -> {overhead(), caller(), [float()]} | none.
+-spec open(measures()) -> {overhead(), caller(), [float()]}.
 open(Measures) ->
-    case lists:member(call_time, Measures) of
-        true ->
-            #{rounds := Rounds, calls := Calls} = ?ALONE,
-            Caller = start(1, Calls, Measures),
-            Alone = rounds(Rounds, Caller),
-            Measured = [{1, Alone} | [{P, measure(P, Plan, Measures)} || {P, Plan} <- ?MORE]],
-            More = quantile(0.5, Alone) - quantile(?QUICK, Alone),
-            Quick = quantile(?QUICK, Alone),
-            Overhead = #{
-                overheads_ns => ascending(0.0, [{P, quantile(?QUICK, Ns)} || {P, Ns} <- Measured]),
-                uncertain_ns => max(Quick * ?UNCERTAIN, More),
-                caller_side => caller_side(?ALONE, Caller)
-            },
-            {Overhead, Caller, Alone};
-        false ->
-            none
-    end.
+    #{rounds := Rounds, calls := Calls} = ?ALONE,
+    Caller = start(1, Calls, Measures),
+    Alone = rounds(Rounds, Caller),
+    Measured = [{1, Alone} | [{P, measure(P, Plan, Measures)} || {P, Plan} <- ?MORE]],
+    Quick = quantile(?QUICK, Alone),
+    Overhead = #{
+        overheads_ns => ascending(0.0, [{P, quantile(?QUICK, Ns)} || {P, Ns} <- Measured]),
+        uncertain_ns => max(Quick * ?UNCERTAIN, quantile(0.5, Alone) - Quick),
+        caller_side => caller_side(Calls, Caller)
+    },
+    {Overhead, Caller, Alone}.
 
 %% By how much longer a loop takes for each call that it makes, when what it calls is measured too,
 %% in parts of the overhead of the call itself in the same round: the machine changes its speed.
-caller_side(#{calls := Calls}, {Session, _Callers, Measures} = Caller) ->
+caller_side(Calls, {Session, _Callers, Measures} = Caller) ->
     _ = trace:function(Session, ?LOOP, true, Measures),
     With = [{loop_ns(Calls, Caller), per_call_ns(Caller)} || _ <- lists:seq(1, ?LOOPS)],
     _ = trace:function(Session, ?LEAF, false, Measures),
@@ -105,8 +93,7 @@ ascending(Before, [{P, Ns} | Rest]) -> [{P, max(Before, Ns)} | ascending(max(Bef
 
 -doc "The overhead of a call of a function that so many processes call.".
 -spec overhead_ns(Processes :: number(), overhead()) -> float().
-overhead_ns(Processes, #{overheads_ns := Overheads}) ->
-    between(Processes, Overheads).
+overhead_ns(Processes, #{overheads_ns := Overheads}) -> between(Processes, Overheads).
 
 between(Processes, [{P, Ns} | _]) when Processes =< P -> Ns;
 between(_Processes, [{_P, Ns}]) -> Ns;

@@ -52,11 +52,9 @@ measure({#{worker := Worker, iterations := Epoch, iterate := Iterate}, Ns}) ->
 
 traced(Worker, N, Iterate) ->
     %% What the trace itself takes for a call.
-    ChargeNs =
-        case dyno_agent_calibration:overhead([call_time]) of
-            undefined -> 0.0;
-            Calibration -> dyno_agent_calibration:overhead_ns(1, Calibration)
-        end,
+    ChargeNs = dyno_agent_calibration:overhead_ns(
+        1, dyno_agent_calibration:overhead([call_time])
+    ),
     Session = trace:session_create(?MODULE, self(), []),
     try
         _ = trace:function(Session, {'_', '_', '_'}, true, [call_time]),
