@@ -290,27 +290,24 @@ probe(Host, Monitor, Config, Before) ->
             ok
     end.
 
-run(open, #{form := sampler, module := Module, config := Config}, _Before) ->
-    case Module:init(Config) of
+run(open, #{form := sampler, module := Module, config := Argument} = Config, _Before) ->
+    case Module:init(Argument) of
         {ok, State} -> {opened, State};
         ignore -> {ignore, undefined};
-        {error, _} = Refused -> refused(Module, "init/1", Refused);
-        Other -> returned(Module, "init/1", Other, "{ok, State}, ignore or {error, Reason}")
+        Other -> {wrong(open, Config, Other, "{ok, State}, ignore or {error, Reason}"), undefined}
     end;
-run(open, #{form := performerl, module := Module, config := Config}, _Before) ->
-    case Module:start(Config) of
+run(open, #{form := performerl, module := Module, config := Argument} = Config, _Before) ->
+    case Module:start(Argument) of
         {ok, Pid} when is_pid(Pid) -> {{opened, Pid}, undefined};
         ignore -> {ignore, undefined};
-        {error, _} = Refused -> refused(Module, "start/1", Refused);
-        Other -> returned(Module, "start/1", Other, "{ok, Pid}, ignore or {error, Reason}")
+        Other -> {wrong(open, Config, Other, "{ok, Pid}, ignore or {error, Reason}"), undefined}
     end;
-run(sample, #{module := Module}, Before) ->
+run(sample, #{module := Module} = Config, Before) ->
     case Module:sample(Before) of
         {ok, Values, After} ->
             {limited(sample, Values, ?MAX_SAMPLE_BYTES, text("~tw:sample/1", [Module])), After};
         Other ->
-            {Error, _} = returned(Module, "sample/1", Other, "{ok, #{Name => Number}, State}"),
-            {Error, Before}
+            {wrong(sample, Config, Other, "{ok, #{Name => Number}, State}"), Before}
     end;
 run(finish, #{form := sampler, module := Module}, Before) ->
     Results =
@@ -323,10 +320,10 @@ run(finish, #{form := sampler, module := Module}, Before) ->
         false -> ok
     end,
     {Results, undefined};
-run(finish, #{form := performerl, module := Module}, _Before) ->
+run(finish, #{form := performerl, module := Module} = Config, _Before) ->
     case Module:get_results_and_stop() of
         {ok, Results} -> {results(Module, Results), undefined};
-        Other -> returned(Module, "get_results_and_stop/0", Other, "{ok, Results}")
+        Other -> {wrong(finish, Config, Other, "{ok, Results}"), undefined}
     end.
 
 results(Module, Results) ->
@@ -351,12 +348,14 @@ raised(Command, #{module := Module} = Config, {Class, Reason, Stack}) ->
     Function = function(Command, #{config => Config}),
     text("~ts raised ~tw:~0tP~ts", [Function, Class, Reason, 12, Where]).
 
-refused(Module, Function, Value) ->
-    {{error, text("~ts returned ~0tP", [named(Module, Function), Value, 12])}, undefined}.
-
-returned(Module, Function, Value, Expected) ->
-    Format = "~ts returned ~0tP; ~ts is expected",
-    {{error, text(Format, [named(Module, Function), Value, 12, Expected])}, undefined}.
+wrong(Command, Config, Value, Expected) ->
+    Hint =
+        case {Command, Value} of
+            {open, {error, _}} -> "";
+            _ -> ["; ", Expected, " is expected"]
+        end,
+    Function = function(Command, #{config => Config}),
+    {error, text("~ts returned ~0tP~ts", [Function, Value, 12, Hint])}.
 
 where(Command, Probe, State) ->
     case process_info(Probe, {dictionary, ?AT}) of
@@ -364,20 +363,16 @@ where(Command, Probe, State) ->
         _ -> function(Command, State)
     end.
 
-function(Command, #{config := #{module := Module, form := Form}}) ->
-    named(Module, map_get({Form, Command}, #{
-        {sampler, open} => "init/1",
-        {sampler, sample} => "sample/1",
-        {sampler, finish} => "results/1",
-        {performerl, open} => "start/1",
-        {performerl, sample} => "start/1",
-        {performerl, finish} => "get_results_and_stop/0"
-    })).
-
 %% As its language writes it, with the arity.
-named(Module, Callback) ->
-    [Name, Arity] = string:split(Callback, "/"),
-    dyno_agent_name:mfa({Module, list_to_atom(Name), list_to_integer(Arity)}).
+function(Command, #{config := #{module := Module, form := Form}}) ->
+    {Name, Arity} = callback(Form, Command),
+    dyno_agent_name:mfa({Module, Name, Arity}).
+
+callback(sampler, open) -> {init, 1};
+callback(sampler, sample) -> {sample, 1};
+callback(sampler, finish) -> {results, 1};
+callback(performerl, finish) -> {get_results_and_stop, 0};
+callback(performerl, _Command) -> {start, 1}.
 
 text(Format, Arguments) ->
     <<_/binary>> = unicode:characters_to_binary(io_lib:format(Format, Arguments)).
