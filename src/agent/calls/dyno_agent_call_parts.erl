@@ -80,15 +80,9 @@ total(Results) ->
     end.
 
 summed(Functions) ->
-    maps:values(
-        lists:foldl(
-            fun(#{mfa := MFA} = F, Acc) ->
-                maps:update_with(MFA, fun(Sum) -> maps:merge_with(fun add/3, Sum, F) end, F, Acc)
-            end,
-            #{},
-            [between(F) || F <- Functions]
-        )
-    ).
+    ByMFA = maps:groups_from_list(fun(#{mfa := MFA}) -> MFA end, fun between/1, Functions),
+    Add = fun(F, Sum) -> maps:merge_with(fun add/3, Sum, F) end,
+    [lists:foldl(Add, First, Others) || _ := [First | Others] <- ByMFA].
 
 between(#{counted := exact, calls := Calls} = F) -> F#{calls_low => Calls, calls_high => Calls};
 between(F) -> F.
@@ -196,7 +190,7 @@ time_columns() ->
                             "calls: the calls in short windows, for processes that run in short "
                             "bursts. both: of some processes the one, of others the other.">>
                 },
-                fun(F) -> time_from(F) end},
+                fun time_from/1},
             {~"note", ~"Note", string,
                 #{
                     help =>
@@ -263,29 +257,25 @@ word_columns() ->
 metrics() ->
     [
         #{
-            name => ~"instrument.overhead",
-            title => ~"What measuring adds to the time of one call, and is taken out",
-            unit => ~"ns/call",
+            name => Name,
+            title => Title,
+            unit => Unit,
             group => ~"instrument",
             value => fun(Results) ->
-                case [Ns || #{least_overhead_ns := Ns} <- Results, is_float(Ns)] of
+                case lists:flatmap(Values, Results) of
                     [] -> none;
-                    Overheads -> {lists:max(Overheads), length(Overheads)}
-                end
-            end
-        },
-        #{
-            name => ~"instrument.spent",
-            title => ~"Share of the processor time that measuring functions took, as reckoned",
-            unit => ~"ratio",
-            group => ~"instrument",
-            value => fun(Results) ->
-                case [Spent || #{budget := #{spent := Spent}} <- Results] of
-                    [] -> none;
-                    Shares -> {lists:max(Shares), length(Shares)}
+                    Found -> {lists:max(Found), length(Found)}
                 end
             end
         }
+     || {Name, Title, Unit, Values} <- [
+            {~"instrument.overhead",
+                ~"What measuring adds to the time of one call, and is taken out", ~"ns/call",
+                fun(Result) -> [Ns || #{least_overhead_ns := Ns} <- [Result], is_float(Ns)] end},
+            {~"instrument.spent",
+                ~"Share of the processor time that measuring functions took, as reckoned", ~"ratio",
+                fun(Result) -> [Spent || #{budget := #{spent := Spent}} <- [Result]] end}
+        ]
     ].
 
 -spec warnings(Role :: binary(), result()) -> [dyno_agent_instrument:warning()].
@@ -294,22 +284,23 @@ warnings(Role, #{functions := Functions} = Result) ->
         not_called(Role, Result),
         counts(Role, Result),
         times(Role, Functions),
-        waited(Role, Result),
-        spent(Role, Result),
-        hardly_told(Role, Result),
-        left_out(Role, Result)
+        waited(Role, Result)
+        | [
+            Of(Role, Functions, Budget)
+         || #{budget := Budget} <- [Result],
+            Of <- [fun spent/3, fun hardly_told/3, fun left_out/3]
+        ]
     ]).
 
 %% Without it, a report without functions would look as if that were the answer.
-not_called(Role, #{functions := [], measured_functions := N}) when N > 0 ->
+not_called(Role, #{functions := Functions, measured_functions := N}) ->
     [
         {~"nothing_called",
             "none of the ~b functions that the patterns mean was called in ~ts: name those that the load "
             "reaches (--pattern)",
             [N, Role]}
-    ];
-not_called(_Role, _Result) ->
-    [].
+     || Functions =:= [], N > 0
+    ].
 
 counts(Role, #{lost := Lost, reloaded := Reloaded, off_by := OffBy}) ->
     [
@@ -385,7 +376,7 @@ named([#{mfa := MFA} | Others]) ->
     end.
 
 %% Their callers would else seem to do the work themselves.
-left_out(Role, #{functions := Functions, budget := #{left_out := LeftOut}}) ->
+left_out(Role, Functions, #{left_out := LeftOut}) ->
     Told = [MFA || #{mfa := MFA, own_time_ns := _} <- Functions],
     [
         {~"left_out",
@@ -393,22 +384,19 @@ left_out(Role, #{functions := Functions, budget := #{left_out := LeftOut}}) ->
             "short, would mostly time dyno",
             [named([#{mfa => MFA} || MFA <- Hidden]), Role]}
      || [_ | _] = Hidden <- [LeftOut -- Told]
-    ];
-left_out(_Role, _Result) ->
-    [].
+    ].
 
-spent(Role, #{budget := #{share := Share, spent := Spent}}) when Spent > ?OVER_BUDGET * Share ->
+spent(Role, _Functions, #{share := Share, spent := Spent}) ->
     [
         {~"over_budget",
             "measuring functions took some ~ts of the processor time of ~ts, and ~ts was the budget; "
             "measure fewer functions (--pattern)",
             [{Spent, ~"ratio"}, Role, {Share, ~"ratio"}]}
-    ];
-spent(_Role, _Result) ->
-    [].
+     || Spent > ?OVER_BUDGET * Share
+    ].
 
 %% Half of the time and more is in functions whose own may as well be none, or twice as much.
-hardly_told(Role, #{functions := Functions, budget := #{windows := Windows}}) ->
+hardly_told(Role, Functions, #{windows := Windows}) ->
     Ns = fun(Of) -> lists:sum([maps:get(own_time_ns, F, 0) || F <- Of]) end,
     Hardly = [
         F
@@ -422,6 +410,4 @@ hardly_told(Role, #{functions := Functions, budget := #{windows := Windows}}) ->
             "(--budget)",
             [Role, Windows, ["s" || Windows =/= 1]]}
      || 2 * Ns(Hardly) > Ns(Functions)
-    ];
-hardly_told(_Role, _Result) ->
-    [].
+    ].

@@ -139,8 +139,7 @@ functions(Patterns) ->
     [
         MFA
      || Module <- erlang:loaded(),
-        dyno_agent_patterns:matches_module(Module, Patterns),
-        not lists:prefix("dyno_agent", atom_to_list(Module)),
+        dyno_agent_call_counts:is_measured(Module, Patterns),
         MFA <- dyno_agent_patterns:functions(Module, Patterns)
     ].
 
@@ -148,15 +147,12 @@ functions(Patterns) ->
 handle_call(restart, _From, State) ->
     {reply, ok, State#{histograms := #{}}};
 handle_call(read, _From, #{functions := Functions, histograms := Histograms} = State) ->
+    None = dyno_agent_event_histogram:new(),
     Statistics = [
-        (result(MFA, Histograms))#{mfa => MFA, state => Is}
+        (dyno_agent_event_histogram:read(maps:get(MFA, Histograms, None)))#{mfa => MFA, state => Is}
      || MFA := Is <- Functions, Is =/= measured orelse is_map_key(MFA, Histograms)
     ],
     {reply, Statistics, State}.
-
-result(MFA, Histograms) ->
-    Histogram = maps:get(MFA, Histograms, dyno_agent_event_histogram:new()),
-    dyno_agent_event_histogram:read(Histogram).
 
 -spec handle_cast(term(), state()) -> {noreply, state()}.
 handle_cast(_Request, State) ->
@@ -298,9 +294,6 @@ leaf() -> ok.
 -doc "Where most of the time went first.".
 -spec tables() -> [dyno_agent_instrument:table()].
 tables() ->
-    Quantile = fun(Q) ->
-        fun(Durations) -> dyno_agent_event_histogram:quantile(Q, Durations) end
-    end,
     [
         #{
             name => ~"durations",
@@ -319,9 +312,9 @@ tables() ->
                 {~"mean", ~"Mean", {number, ~"ns"}, #{better => lower}, fun
                     (#{count := Count, sum_ns := Sum}) -> Sum / max(1, Count)
                 end},
-                {~"p50", ~"p50", {number, ~"ns"}, #{better => lower}, Quantile(0.5)},
-                {~"p90", ~"p90", {number, ~"ns"}, #{better => lower}, Quantile(0.9)},
-                {~"p99", ~"p99", {number, ~"ns"}, #{better => lower}, Quantile(0.99)},
+                {~"p50", ~"p50", {number, ~"ns"}, #{better => lower}, quantile(0.5)},
+                {~"p90", ~"p90", {number, ~"ns"}, #{better => lower}, quantile(0.9)},
+                {~"p99", ~"p99", {number, ~"ns"}, #{better => lower}, quantile(0.99)},
                 {~"max", ~"Max", {number, ~"ns"}, #{better => lower}, fun
                     (#{count := 0}) -> undefined;
                     (#{max_ns := Max}) -> Max
@@ -336,6 +329,8 @@ tables() ->
             ]
         }
     ].
+
+quantile(Q) -> fun(Durations) -> dyno_agent_event_histogram:quantile(Q, Durations) end.
 
 sum_ns(#{sum_ns := Ns}) -> Ns.
 

@@ -71,13 +71,12 @@ is_own(_Kind) ->
 print({registered, Name}) -> {dyno_agent_name:module(Name), ~"registered"};
 print({label, Label}) when is_binary(Label) -> {Label, ~"label"};
 print({label, Label}) when is_atom(Label) -> {dyno_agent_name:module(Label), ~"label"};
-print({label, Label}) -> {binary:replace(text("~0tp", [Label]), ~"'_'", ~"_", [global]), ~"label"};
+print({label, Label}) ->
+    <<Text/binary>> = unicode:characters_to_binary(io_lib:format("~0tp", [Label])),
+    {binary:replace(Text, ~"'_'", ~"_", [global]), ~"label"};
 print({initial_call, MFA}) -> {dyno_agent_name:mfa(MFA), ~"initial_call"};
 print({first_call, MFA}) -> {dyno_agent_name:mfa(MFA), ~"first_call"};
 print(other) -> {~"(others)", ~"other"}.
-
-text(Format, Arguments) ->
-    <<_/binary>> = unicode:characters_to_binary(io_lib:format(Format, Arguments)).
 
 %% {connection, 17} and {connection, 18} are of one kind.
 shape(Label) when is_atom(Label) -> Label;
