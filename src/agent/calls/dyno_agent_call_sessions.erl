@@ -243,15 +243,12 @@ narrow(Module, measured, #{measures := Measures} = Sessions) ->
     set_for_self(Module, Sessions).
 
 has_breakpoints(Session, Module, #{measures := [Measure | _]} = Sessions) ->
-    case functions(Module, Sessions) of
-        [] ->
-            false;
-        [Function | _] ->
-            case trace:info(Session, Function, Measure) of
-                {Measure, Set} -> Set =/= false;
-                undefined -> false
-            end
-    end.
+    [] =/= [
+        Function
+     || Function <- lists:sublist(functions(Module, Sessions), 1),
+        {_, Set} <- [trace:info(Session, Function, Measure)],
+        Set =/= false
+    ].
 
 -doc "The functions of a module that the patterns mean.".
 -spec functions(module(), t()) -> [mfa()].

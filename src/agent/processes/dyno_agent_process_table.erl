@@ -95,19 +95,14 @@ size({Processes, _}) -> ets:info(Processes, size).
 is_known(Pid, {Processes, _}) -> ets:member(Processes, Pid).
 
 -spec write(change(), t()) -> ok.
-write({insert, Rows}, {Processes, _}) ->
-    true = ets:insert(Processes, Rows),
-    ok;
-write({move, Pid, Id}, {Processes, _}) ->
-    true = ets:update_element(Processes, Pid, {2, Id}),
-    ok;
-write({delete, Pids}, {Processes, _}) ->
-    lists:foreach(fun(Pid) -> ets:delete(Processes, Pid) end, Pids);
-write({name, Id, Group}, {_, Groups}) ->
-    true = ets:insert(Groups, {Id, Group}),
-    ok;
-write({throttled, Functions}, {_, Groups}) ->
-    true = ets:insert(Groups, {throttled, Functions}),
+write(Change, {Processes, Groups}) ->
+    case Change of
+        {insert, Rows} -> true = ets:insert(Processes, Rows);
+        {move, Pid, Id} -> true = ets:update_element(Processes, Pid, {2, Id});
+        {delete, Pids} -> lists:foreach(fun(Pid) -> ets:delete(Processes, Pid) end, Pids);
+        {name, Id, Group} -> true = ets:insert(Groups, {Id, Group});
+        {throttled, Functions} -> true = ets:insert(Groups, {throttled, Functions})
+    end,
     ok.
 
 -doc """

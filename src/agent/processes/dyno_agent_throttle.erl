@@ -164,12 +164,11 @@ The call statistics were asked, at a time (milliseconds): functions whose proces
 or are of several groups are no longer throttled. Returns in how many milliseconds to ask again.
 """.
 -spec release_rare(integer(), t()) -> {AfterMs :: pos_integer(), t()}.
-release_rare(NowMs, #{since_ms := Since, counted := Counted, groups := Groups} = Throttle) ->
-    #{limit := Limit} = Throttle,
+release_rare(NowMs, #{since_ms := Since, counted := Counted, limit := Limit} = Throttle) ->
     TookMs = max(1, NowMs - Since),
     IsFrequent = fun(MFA, Id) ->
         maps:get(Id, Counted, 0) * 1000 >= TookMs * Limit div 2 andalso
-            is_of(Id, map_get(MFA, Groups))
+            group(MFA, Throttle) =:= {ok, Id}
     end,
     All = lists:sum(maps:values(Counted)),
     AfterMs = max(?SHORTEST_MS, min(?LONGEST_MS, ?MOST * TookMs div max(1, All))),
@@ -179,9 +178,6 @@ release_rare(NowMs, #{since_ms := Since, counted := Counted, groups := Groups} =
         since_ms := NowMs,
         per_second := All * 1000 / TookMs
     }}.
-
-is_of(Id, {Id, _, _}) -> true;
-is_of(_Id, _Group) -> false.
 
 -doc "A module was loaded anew: all its first calls send messages again.".
 -spec forget(module(), t()) -> t().
