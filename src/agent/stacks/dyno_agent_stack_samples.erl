@@ -8,7 +8,7 @@
 %% Which frames processes wait in is learned on the way, and stays known over a restart. So only the
 %% results tell which of the samples are bursts.
 
--export([new/0, restart/1, ran/4, waits/4, learn/2, asked_waiting/1]).
+-export([new/0, restart/1, add/5, learn/2, asked_waiting/1]).
 -export([groups/1, stacks/1, reductions/1, waiting/1, other/1, running/1]).
 -export_type([waiting/0, weight/0]).
 -export_type([t/0, group/0, frames/0]).
@@ -29,7 +29,6 @@
 
 %% The innermost frame is one line of its function.
 -type leaf() :: {mfa(), Line :: non_neg_integer()}.
--type node_() :: mfa() | deep | leaf() | unseen.
 
 -define(NODES, 20_000).
 -define(WAITING_NODES, 5000).
@@ -53,15 +52,13 @@ restart(#{waits := Waits}) ->
 -doc "For how many a process counts that ran; where reductions are wanted, what is known of these.".
 -type weight() :: number() | dyno_agent_stack_reductions:known().
 
--doc "A process of a group ran.".
--spec ran(group(), frames(), weight(), t()) -> t().
-ran(Group, Frames, Weight, #{running := Tree} = Samples) ->
-    Samples#{running := dyno_agent_stack_tree:add([Group | path(Frames)], Weight, Tree)}.
-
--doc "So many processes of a group wait; they have so many messages, and so many bytes.".
--spec waits(group(), [tuple()], [number()], t()) -> t().
-waits(Group, Frames, Weight, #{waiting := Tree} = Samples) ->
-    Samples#{waiting := dyno_agent_stack_tree:add([Group | path(Frames)], Weight, Tree)}.
+-doc """
+A process of a group ran; or so many of them wait, and have so many messages, and so many bytes.
+""".
+-spec add(running | waiting, group(), frames(), weight(), t()) -> t().
+add(Did, Group, Frames, Weight, Samples) ->
+    Tree = map_get(Did, Samples),
+    Samples#{Did := dyno_agent_stack_tree:add([Group | path(Frames)], Weight, Tree)}.
 
 -doc "Processes wait where this stack ends.".
 -spec learn([tuple(), ...], t()) -> t().
@@ -76,9 +73,7 @@ asked_waiting(#{asked := Asked} = Samples) ->
     Samples#{asked := Asked + 1}.
 
 %% The outermost first.
-path(unseen) ->
-    [unseen];
-path([]) ->
+path(None) when None =:= unseen; None =:= [] ->
     [unseen];
 path([{M, F, A, _} = Innermost | Outer] = Frames) ->
     Path = outer(Outer, {M, F, A}, [leaf(Innermost)]),
@@ -158,7 +153,6 @@ summed(Stacks) ->
     ),
     [{Group, Stack, Weight} || {Group, Stack} := Weight <- Sums].
 
--spec stack([node_(), ...], #{leaf() => true}) -> dyno_agent_stacks:stack().
 stack(Path, Waits) ->
     case lists:last(Path) of
         unseen -> Path;

@@ -25,16 +25,16 @@ for long is seen where it computes. One that runs for some microseconds and wait
 seen in the `receive` that follows, wherever it was at the instant: that it ran is known, but not
 where. Such a sample is a `burst`. It is told by its innermost frame, function and line, being one
 in which processes wait. In a group of processes that compute there are hardly any (`groups` in
-`t:times/0`).
+`t:result/0`).
 """.
 
 -behaviour(dyno_agent_instrument).
 -behaviour(gen_server).
 
 -export([about/0, config/1, profiles/0, tables/0, metrics/0, warnings/2]).
--export([start_link/1, restart/1, read/1, times/1]).
+-export([start_link/1, restart/1, read/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
--export_type([config/0, times/0, group/0, group_times/0, result/0, stack/0]).
+-export_type([config/0, group/0, group_times/0, result/0, stack/0]).
 
 -type config() :: #{
     %% Whether reductions and the stacks of processes that wait are profiles, too; test by default.
@@ -45,20 +45,6 @@ in which processes wait. In a group of processes that compute there are hardly a
     processes => pid(),
     %% Which processes; all by default.
     select => [dyno_agent_process_choice:selector()]
-}.
-
--doc """
-The running time of functions, in samples: a sample of weight 1 at one instant stands for the time
-`duration_ns / instants`. Processes that are ready but do not run count as well; the share of a
-function in the time of the processor is its samples by all running samples, times `cpu_ns`.
-""".
--type times() :: #{
-    instants := non_neg_integer(),
-    duration_ns := non_neg_integer(),
-    %% What the schedulers worked, without this instrument; the dirty ones as well, since the
-    %% processes that run there are sampled like others.
-    cpu_ns := non_neg_integer(),
-    groups := #{group() => group_times()}
 }.
 
 -type group_times() :: #{
@@ -79,9 +65,16 @@ ready to run and had not run on from there yet; `unseen`: it ended before it cou
 """.
 -type stack() :: [mfa() | deep | burst | unseen].
 
+-doc """
+What was seen, in samples: a sample of weight 1 at one instant stands for the time
+`duration_ns / instants`. Processes that are ready but do not run count as well; the share of a
+function in the time of the processor is its samples by all running samples, times `cpu_ns`.
+""".
 -type result() :: #{
     instants := non_neg_integer(),
     duration_ns := non_neg_integer(),
+    %% What the schedulers worked, without this instrument; the dirty ones as well, since the
+    %% processes that run there are sampled like others.
     cpu_ns := non_neg_integer(),
     cost_ns := non_neg_integer(),
     groups := #{group() => group_times()},
@@ -191,11 +184,6 @@ restart(Pid) ->
 read(Pid) ->
     gen_server:call(Pid, read, infinity).
 
--doc "The times of the functions, without the stacks.".
--spec times(pid()) -> times().
-times(Pid) ->
-    gen_server:call(Pid, times, infinity).
-
 -spec init(config()) -> {ok, state()}.
 init(Config) ->
     %% A process that computes must not put off an instant.
@@ -258,17 +246,18 @@ asked_in(Pid) ->
     _ = process_info(Pid, current_stacktrace),
     erlang:monotonic_time() - Start.
 
--spec handle_call(restart | read | times, gen_server:from(), state()) ->
-    {reply, ok | result() | times(), state()}.
+-spec handle_call(restart | read, gen_server:from(), state()) -> {reply, ok | result(), state()}.
 handle_call(restart, _From, State) ->
     {reply, ok, restarted(State)};
-handle_call(times, _From, State) ->
-    {reply, current_times(State), State};
 handle_call(read, _From, #{samples := Samples, started := Started, cost := Cost} = State) ->
-    Times = current_times(State),
+    #{instants := Instants, since := Since, work := Work} = State,
     {reply,
-        Times#{
+        #{
+            instants => Instants,
+            duration_ns => nanoseconds(erlang:monotonic_time() - Since),
+            cpu_ns => nanoseconds(max(0, work() - Work - Cost)),
             cost_ns => nanoseconds(Cost),
+            groups => dyno_agent_stack_samples:groups(Samples),
             stacks => dyno_agent_stack_samples:stacks(Samples),
             reductions => dyno_agent_stack_samples:reductions(Samples),
             all_reductions => all_reductions(State),
@@ -287,15 +276,6 @@ all_reductions(#{reductions := Reductions, choice := Choice}) ->
         true -> dyno_agent_stack_reductions:all(Reductions);
         false -> none
     end.
-
-current_times(#{samples := Samples, instants := Instants, cost := Cost} = State) ->
-    #{since := Since, work := Work} = State,
-    #{
-        instants => Instants,
-        duration_ns => nanoseconds(erlang:monotonic_time() - Since),
-        cpu_ns => nanoseconds(max(0, work() - Work - Cost)),
-        groups => dyno_agent_stack_samples:groups(Samples)
-    }.
 
 -spec handle_cast(term(), state()) -> {noreply, state()}.
 handle_cast(_Request, State) ->
@@ -362,7 +342,7 @@ speed({_, {Pid, _, {ran, Frames, Who}}, At}, State) ->
     Quick = quick(),
     case {Now, process_info(Pid, status)} of
         {{reductions, After}, {status, Status}} when Status =/= waiting, End - Start < Quick ->
-            add({Pid, Who, Frames}, [0, 0, After - Before, End - At], ran, State);
+            add({Pid, Who, Frames}, [0, 0, After - Before, End - At], running, State);
         _ ->
             State
     end.
@@ -449,18 +429,18 @@ ran({Pid, Weight, gone}, #{purpose := Purpose} = State) ->
             profile -> [Weight, 0, 0, 0];
             test -> Weight
         end,
-    add({Pid, [], unseen}, Weights, ran, State);
+    add({Pid, [], unseen}, Weights, running, State);
 ran({Pid, Weight, {ran, Frames, Who}}, #{reductions := none} = State) ->
-    add({Pid, Who, Frames}, Weight, ran, State);
+    add({Pid, Who, Frames}, Weight, running, State);
 ran({Pid, Weight, {ran, Frames, Who}}, #{reductions := Reductions} = State) ->
     {reductions, Now} = lists:last(Who),
     {Since, Next} = dyno_agent_stack_reductions:since(Pid, Now, Reductions),
-    add({Pid, Who, Frames}, [Weight, Since, 0, 0], ran, State#{reductions := Next});
+    add({Pid, Who, Frames}, [Weight, Since, 0, 0], running, State#{reductions := Next});
 ran({Pid, Weight, {waits, Frames, Who}}, State) ->
     learned(Frames, ran({Pid, Weight, {ran, Frames, Who}}, State)).
 
 waits({Pid, Weight, {waits, Frames, Who}}, State) ->
-    learned(Frames, add({Pid, Who, Frames}, held(Pid, Weight), waits, State));
+    learned(Frames, add({Pid, Who, Frames}, held(Pid, Weight), waiting, State));
 waits(_RanMeanwhile, State) ->
     State.
 
@@ -484,12 +464,12 @@ add({Pid, Who, Frames}, Weight, Did, State) ->
     case {group(Pid, Who, Frames, State), Did} of
         {{own, Next}, _} ->
             Next;
-        {{elsewhere, Next}, waits} ->
+        {{elsewhere, Next}, waiting} ->
             Next;
-        {{elsewhere, #{elsewhere := Elsewhere} = Next}, ran} ->
+        {{elsewhere, #{elsewhere := Elsewhere} = Next}, running} ->
             Next#{elsewhere := Elsewhere + dyno_agent_stack_samples:running(Weight)};
         {{Group, #{samples := Samples} = Next}, _} ->
-            Next#{samples := dyno_agent_stack_samples:Did(Group, Frames, Weight, Samples)}
+            Next#{samples := dyno_agent_stack_samples:add(Did, Group, Frames, Weight, Samples)}
     end.
 
 learned(Frames, #{samples := Samples} = State) ->
