@@ -59,7 +59,7 @@ start_link(Config) ->
 -doc "Takes a sample, and counts time from now on.".
 -spec restart(pid()) -> ok.
 restart(Pid) ->
-    gen_server:call(Pid, restart).
+    gen_server:call(Pid, restart, infinity).
 
 -doc "Takes the last sample: the load ends in a moment.".
 -spec last_look(pid()) -> ok.
@@ -72,22 +72,22 @@ sent like the others.
 """.
 -spec read(pid()) -> ok.
 read(Pid) ->
-    gen_server:call(Pid, read).
+    gen_server:call(Pid, read, infinity).
 
 -doc "This node's clocks in nanoseconds: the monotonic one and the time of day.".
 -spec clock(pid()) -> {integer(), integer()}.
 clock(Pid) ->
-    gen_server:call(Pid, clock).
+    gen_server:call(Pid, clock, infinity).
 
 -doc "When the last restart was, by this node's monotonic clock.".
 -spec started_ns(pid()) -> integer().
 started_ns(Pid) ->
-    gen_server:call(Pid, started_ns).
+    gen_server:call(Pid, started_ns, infinity).
 
 -doc "The values that this node has, with their units and titles.".
 -spec describe(pid()) -> [dyno_agent_vm:metric()].
 describe(Pid) ->
-    gen_server:call(Pid, describe).
+    gen_server:call(Pid, describe, infinity).
 
 -spec init(config()) -> {ok, state()}.
 init(#{sink := Sink, interval_ms := IntervalMs} = Config) ->
