@@ -97,16 +97,12 @@ init(#{sink := Sink, interval_ms := IntervalMs} = Config) ->
     %% An urgent reader: on an overloaded node it is the one that must still see.
     process_flag(priority, high),
     _ = [dyno_agent_vm:enable() || lists:member(vm, Reads)],
+    {ok, restarted(Reads, #{sink => Sink, interval_ms => IntervalMs, timer => none})}.
+
+restarted(Reads, State) ->
+    Raw = read_all(Reads),
     Now = erlang:monotonic_time(),
-    State = #{
-        sink => Sink,
-        interval_ms => IntervalMs,
-        start => Now,
-        last => Now,
-        timer => none,
-        raw => read_all(Reads)
-    },
-    {ok, schedule(State)}.
+    schedule(State#{start => Now, last => Now, raw => Raw}).
 
 read_all(Reads) ->
     #{Source => read_one(Source) || Source <- Reads}.
@@ -135,10 +131,8 @@ handle_call(started_ns, _From, #{start := Start} = State) ->
     {reply, erlang:convert_time_unit(Start, native, nanosecond), State};
 handle_call(describe, _From, #{raw := Raw} = State) ->
     {reply, lists:append([describe_one(S) || S <- [vm, os], is_map_key(S, Raw)]), State};
-handle_call(restart, _From, State) ->
-    Raw = read_all(maps:keys(map_get(raw, State))),
-    Now = erlang:monotonic_time(),
-    {reply, ok, schedule(State#{start := Now, last := Now, raw := Raw})};
+handle_call(restart, _From, #{raw := Raw} = State) ->
+    {reply, ok, restarted(maps:keys(Raw), State)};
 handle_call(read, _From, #{timer := none} = State) ->
     {reply, ok, State};
 handle_call(read, _From, State) ->
