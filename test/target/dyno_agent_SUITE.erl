@@ -348,6 +348,13 @@ measures_where_heaps_are_limited(_Config) ->
     #{off_by := OffBy} = Result = dyno_agent_calls:read(Calls),
     ?assert(abs(calls({dyno_work, leaf, 1}, Result) - 30_000) =< 30_000 * OffBy),
     _ = dyno_agent_processes:read(Processes),
+    %% What does the same at the level `budget` may take what it needs, too.
+    {ok, Budget} = dyno_agent:start(Agent, dyno_agent_calls, #{
+        patterns => [{dyno_work, '_', '_'}], budget => 0.05
+    }),
+    ?assertMatch(
+        {max_heap_size, #{size := 0}}, erpc:call(Node, erlang, process_info, [Budget, max_heap_size])
+    ),
     ok = dyno_agent:detach(Agent),
     dyno_peers:stop(Peer).
 

@@ -85,6 +85,7 @@ init(#{patterns := Patterns} = Config) ->
     %% A window must end in time.
     process_flag(priority, high),
     proc_lib:set_label(?MODULE),
+    ok = dyno_agent_process:unlimited(),
     case dyno_agent_patterns:unmatched(Patterns) of
         [] -> {ok, begun(dyno_agent_patterns:resolve(Patterns), Config)};
         Unmatched -> {error, {unmatched, Unmatched}}
@@ -205,7 +206,8 @@ sample(#{plan := Plan, sample := Sample, samplers := Samplers, patterns := Patte
     of
         true ->
             Specs = [F || M <- Modules, F <- dyno_agent_patterns:specs(M, Patterns)],
-            New = dyno_agent_call_sample:open(Specs, Hot, [call_time], own(), 2 * ?ENOUGH),
+            Others = dyno_agent_process:others(),
+            New = dyno_agent_call_sample:open(Specs, Hot, [call_time], Others, 2 * ?ENOUGH),
             State#{samplers := [New | Samplers], sampling := true};
         false ->
             State
@@ -218,14 +220,6 @@ sampled(#{sampling := true, samplers := [Sampler | _], sample := Before} = State
 sampled(State) ->
     State.
 
-%% The guard, and what it has started by now.
-own() ->
-    {parent, Guard} = process_info(self(), parent),
-    case process_info(Guard, links) of
-        {links, Links} -> [Guard | [P || P <- Links, is_pid(P), node(P) =:= node()]] -- [self()];
-        undefined -> []
-    end.
-
 %% A window
 
 window(#{plan := Plan, patterns := Patterns, session := Session, overhead := Before} = State) ->
@@ -235,7 +229,9 @@ window(#{plan := Plan, patterns := Patterns, session := Session, overhead := Bef
     Asked = (maps:with([without, ms], Next))#{specs => Whole ++ Singly},
     Functions = fun(M) -> dyno_agent_patterns:functions(M, Patterns) end,
     Overhead = dyno_agent_overhead:update(Before),
-    Own = maps:from_keys(own() ++ dyno_agent_overhead:processes(Overhead), []),
+    Own = maps:from_keys(
+        dyno_agent_process:others() ++ dyno_agent_overhead:processes(Overhead), []
+    ),
     {Schedulers, Processor} = work(),
     case dyno_agent_call_windows:take(Asked, Functions, Own, Session) of
         none ->

@@ -34,18 +34,12 @@ open(Patterns, Modules) ->
         session => trace:session_create(dyno_budget_counter, self(), []),
         patterns => Patterns,
         modules => #{},
-        base => maps:from_keys(base(), []),
+        base => maps:from_keys(dyno_agent_patterns:base(), []),
         left_out => #{},
         late => #{},
         reloaded => []
     },
     lists:foldl(fun set/2, Counter, Modules).
-
-base() ->
-    lists:append([
-        erlang:pre_loaded()
-        | [M || App <- [kernel, stdlib], {ok, M} <- [application:get_key(App, modules)]]
-    ]).
 
 set(Module, #{base := Base, modules := Modules} = Counter) when is_map_key(Module, Base) ->
     Counter#{modules := Modules#{Module => never}};
