@@ -260,8 +260,13 @@ says_that_a_stopped_target_does_not_answer(Config) ->
         ?assertMatch({match, _}, re:run(dyno_error:format(Error), "is stopped, or processes of"))
     after
         _ = os:cmd("kill -CONT " ++ OsPid),
-        application:unset_env(kernel, net_setuptime)
+        application:unset_env(kernel, net_setuptime),
+        connected(Node)
     end.
+
+%% It has attempts to get through first that were given up meanwhile.
+connected(Node) ->
+    net_kernel:connect_node(Node) orelse connected(Node).
 
 %% Nothing but the system ends such a node.
 says_that_a_target_at_priority_max_does_not_answer(_Config) ->
