@@ -144,7 +144,10 @@ says_where_a_line_is_wrong(Config) ->
     ?assertEqual(~"?}", Found),
     ?assertNotEqual(nomatch, string:find(dyno_recording_file:format_error(Reason), "not JSON at")),
     ok = file:write_file(Path, [First, "{\"later\": 1}\n{\"part\": \"x\", \"run\": \"?\"}\n"]),
-    ?assertMatch({ok, #{~"status" := ~"partial", ~"runs" := []}}, dyno_recording_file:read(Path)).
+    ?assertMatch({ok, #{~"status" := ~"partial", ~"runs" := []}}, dyno_recording_file:read(Path)),
+    %% Of another writer: a run that says nothing of its parts.
+    ok = file:write_file(Path, [First, "{\"run\": {\"id\": \"1\", \"status\": \"complete\"}}\n"]),
+    ?assertMatch({ok, #{~"runs" := [#{~"id" := ~"1"}]}}, dyno_recording_file:read(Path)).
 
 %% Another runtime system appends run after run until it is killed.
 a_killed_writer(Config) ->
