@@ -76,7 +76,9 @@ warnings(Labels, #{heaps := #{words := Words} = Ends}) ->
                 ])}
          || length(Depending) > ?MOST_SENTENCES
         ];
-warnings(Labels, #{heap := runtime, candidates := Candidates} = Result) ->
+warnings(Labels, #{heap := Heap, candidates := Candidates} = Result) when
+    Heap =:= runtime; Heap =:= default
+->
     Collected = [
         {Label, Count}
      || {Label, #{garbage_collections := Count, times_ns := TimesNs}} <-
@@ -88,12 +90,15 @@ warnings(Labels, #{heap := runtime, candidates := Candidates} = Result) ->
     [
         {~"heap",
             text("collections are in the times (~ts a call), as many as the heap that the process "
-                "came to have makes them; without -d, -s, -l, -r and -i it is drawn anew each "
-                "round, with --heap WORDS it is fixed", [lists:join(", ", Counts)])}
+                "came to have makes them; without ~ts it is drawn anew each round, with --heap "
+                "WORDS it is fixed", [lists:join(", ", Counts), left_to_chance(Heap)])}
      || Counts =/= [], IsTime
     ];
 warnings(_Labels, _Result) ->
     [].
+
+left_to_chance(runtime) -> "-d, -s, -l, -r and -i";
+left_to_chance(default) -> "--heap default".
 
 factor(Ratio) -> io_lib:format("~.2f", [Ratio]).
 

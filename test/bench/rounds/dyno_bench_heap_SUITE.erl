@@ -119,7 +119,9 @@ a_heap_left_to_the_runtime_is_said(_Config) ->
     [{~"heap", Text}] = Said(runtime, 500.0, 0.5),
     ?assertMatch({match, _}, re:run(Text, ~"code 0.5 a call.*--heap WORDS")),
     ?assertEqual([], Said(runtime, 5000.0, 0.1)),
-    ?assertEqual([], Said(default, 500.0, 0.5)),
+    [{~"heap", Default}] = Said(default, 500.0, 0.5),
+    ?assertMatch({match, _}, re:run(Default, ~"without --heap default it is drawn")),
+    ?assertEqual([], Said(10_000, 500.0, 0.5)),
     ?assertEqual([], Said(drawn, 500.0, 0.5)).
 
 rows(Name, Document) ->
