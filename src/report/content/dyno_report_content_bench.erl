@@ -257,7 +257,7 @@ best(Best, Rows, Document) ->
                     "). Longer samples (-d) or more of them (-s) would tell."];
             _ when Status =:= ~"interrupted" ->
                 ["It was interrupted. Until then the throughput was highest with ",
-                    workers(Workers), ": ", Rate, "."];
+                    workers(Workers), ": ", Rate, ".", unjudged(Best, Rows)];
             {[], Max} when is_integer(Max), Max > Workers ->
                 ["The throughput is highest with ", workers(Workers), ": ", Rate, "."];
             {[], _} ->
@@ -269,6 +269,17 @@ best(Best, Rows, Document) ->
                     " it was not shown to be higher.", doubt(Rows, Workers)]
         end,
     iolist_to_binary([Text, fewer(Rows, Workers, get(~"throughput", Best))]).
+
+%% The one that was measured when it was interrupted, if it gave more.
+unjudged(#{~"concurrency" := Workers, ~"throughput" := Throughput}, Rows) ->
+    [
+        [" ", measured(C, ~"count"), " gave ", measured(Of, ~"1/s"), ", not compared yet."]
+     || #{~"concurrency" := C, ~"throughput" := Of} = Row <- Rows,
+        C > Workers,
+        get(~"verdict", Row) =:= null,
+        is_number(Of),
+        Of > Throughput
+    ].
 
 %% One that was compared with another than the best, and whose gain over that was not decided.
 fewer(Rows, Workers, Throughput) ->

@@ -36,6 +36,7 @@ all() ->
         cost_of_a_budget,
         words_where_codes_differ,
         sentences_of_many_codes,
+        an_interrupted_squeeze,
         a_gain_that_is_not_sure
     ].
 
@@ -105,6 +106,15 @@ endings(_Config) ->
     ?assertEqual(
         ~"FAILED: 1 of 2 thresholds could not be evaluated, so the test does not pass",
         Ending(#{~"verdicts" => [Pass, Verdict(~"b", ~"unknown")]})
+    ),
+    Change = fun(Name, Result) -> (Verdict(Name, Result))#{~"kind" => ~"change"} end,
+    ?assertEqual(
+        ~"PASSED: nothing changed that must not",
+        Ending(#{~"verdicts" => [Change(~"slower > 5%", ~"pass")]})
+    ),
+    ?assertEqual(
+        ~"FAILED: 1 of 2 changes that must not be happened",
+        Ending(#{~"verdicts" => [Change(~"slower > 5%", ~"fail"), Change(~"gc > 5%", ~"pass")]})
     ),
     Error = #{~"code" => ~"x", ~"text" => ~"the node went away"},
     ?assertEqual(
@@ -378,6 +388,18 @@ sentences_of_many_codes(_Config) ->
         length(binary:matches(codes(lists:duplicate(Codes, 18)), ~"No difference"))
     end,
     ?assertEqual([1, 3, 3, 3], [Sentences(Codes) || Codes <- [2, 4, 5, 20]]).
+
+an_interrupted_squeeze(_Config) ->
+    Names = [~"concurrency", ~"throughput", ~"verdict"],
+    With = fun(OfTwo) ->
+        Rows = [[1, 4.73e6, ~"best"], [2, OfTwo, null]],
+        Document = (bench(#{}, ~"concurrencies", Names, Rows))#{~"status" => ~"interrupted"},
+        Said = text(dyno_report_content_bench:concurrency(Document)),
+        binary:replace(Said, ~"\n", ~" ")
+    end,
+    Least = ~"It was interrupted. Until then the throughput was highest with 1 worker: 4.73 M/s.",
+    ?assertEqual(<<Least/binary, " 2 gave 10.2 M/s, not compared yet.">>, With(10.2e6)),
+    ?assertEqual(Least, With(4.0e6)).
 
 a_gain_that_is_not_sure(_Config) ->
     Names = [~"concurrency", ~"throughput", ~"ratio", ~"ratio_low", ~"ratio_high", ~"verdict"],
