@@ -186,6 +186,8 @@ noun(Verdicts) ->
 
 ending(0, _, _, _) ->
     {good, ~"DONE", ~"no thresholds were set"};
+ending(_, 0, 0, ~"change") ->
+    {good, ~"PASSED", ~"nothing changed that must not"};
 ending(1, 0, 0, Noun) ->
     {good, ~"PASSED", <<"the ", Noun/binary, " holds">>};
 ending(All, 0, 0, Noun) ->
@@ -197,6 +199,12 @@ ending(All, 0, Unknown, ~"property") ->
         " could not be decided; none was broken"
     ],
     {doubtful, ~"UNDECIDED", iolist_to_binary(Text)};
+ending(All, Failed, Unknown, ~"change") when Failed > 0 ->
+    Text = [
+        integer_to_binary(Failed), " of ", plural(All, ~"change"), " that must not be happened",
+        [[", and ", integer_to_binary(Unknown), " could not be evaluated"] || Unknown > 0]
+    ],
+    {bad, ~"FAILED", iolist_to_binary(Text)};
 ending(All, Failed, Unknown, Noun) ->
     Of = [" of ", plural(All, Noun)],
     Text =
