@@ -49,6 +49,8 @@
     iterations := pos_integer(),
     %% Nanoseconds an iteration, by round.
     times_ns := [float()],
+    %% How long the samples took, where samples were taken.
+    durations_ns => [non_neg_integer()],
     %% Where calls are long enough to be timed one by one.
     single_calls => dyno_bench_single_calls:single_calls(),
     %% Of a call, the loop's own subtracted.

@@ -8,7 +8,7 @@
 %% long as they live. It stays on one scheduler, because the clocks that tell what else the machine
 %% did are the thread's. Before an epoch it collects its garbage: an epoch pays for its own only.
 
--export([start_link/1, prepare/3, epoch/3, call/4, reductions/1]).
+-export([start_link/1, prepare/3, epoch/3, call/4, reductions/1, collections/0, grown/2]).
 -export_type([epoch/0, run/0, heap/0]).
 
 -doc "The least size of the heap in words; by default the runtime's own.".
@@ -108,7 +108,7 @@ counted({Module, Constants, Start, 0} = Candidate) ->
 run(#{iterations := N, heap := Heap, place := Place}, {Module, Constants, Start, Overhead}) ->
     _ = process_flag(min_heap_size, words(Heap)),
     true = garbage_collect(),
-    {garbage_collection, Collections0} = process_info(self(), garbage_collection),
+    Collections0 = collections(),
     {reductions, Reductions0} = process_info(self(), reductions),
     Edge0 = dyno_clock:thread(),
     try Module:loop(N, Constants, Start, Place) of
@@ -117,13 +117,13 @@ run(#{iterations := N, heap := Heap, place := Place}, {Module, Constants, Start,
             EndNs = erlang:monotonic_time(nanosecond),
             Edge1 = (dyno_clock:thread())#{wall_ns := EndNs},
             {reductions, Reductions1} = process_info(self(), reductions),
-            {garbage_collection, Collections1} = process_info(self(), garbage_collection),
+            Collections1 = collections(),
             {memory, Memory} = process_info(self(), memory),
             {ok, (dyno_clock:difference(Edge0, Edge1))#{
                 iterations => N,
                 end_ns => EndNs,
                 reductions => max(0, Reductions1 - Reductions0 - Overhead - N),
-                garbage_collections => grown(minor(Collections0), minor(Collections1)),
+                garbage_collections => grown(Collections0, Collections1),
                 memory => Memory
             }}
     catch
@@ -136,9 +136,14 @@ words(default) ->
 words(Words) ->
     Words.
 
-minor(Info) -> proplists:get_value(minor_gcs, Info).
+-doc "The minor collections of this process; they are counted from the last full one on.".
+-spec collections() -> non_neg_integer().
+collections() ->
+    {garbage_collection, Info} = process_info(self(), garbage_collection),
+    proplists:get_value(minor_gcs, Info).
 
-%% They are counted from the last full collection on.
+-doc "How many there were at least between two such numbers.".
+-spec grown(non_neg_integer(), non_neg_integer()) -> non_neg_integer().
 grown(Old, New) when New >= Old -> New - Old;
 grown(_Old, New) -> New.
 

@@ -525,8 +525,8 @@ collected(Missing, What, EndMs, #{ref := Ref, code := Code, timeout_ms := Timeou
 stage(ready) -> init_runner;
 stage(_) -> run.
 
-failure({shutdown, {failed, Label, Stage, Failure}}, _State) ->
-    dyno_bench_failure:error(Label, Stage, Failure);
+failure({shutdown, {dyno_bench_failure, _} = Error}, _State) ->
+    Error;
 failure(Reason, #{code := #{label := Label}}) ->
     dyno_bench_failure:error(Label, run, {died, Reason}).
 

@@ -119,7 +119,7 @@ copy(Row, Version) ->
 -spec total(t()) -> non_neg_integer().
 total(Counters) ->
     Rows = rows(Counters, atomics:get(Counters, ?USED)),
-    lists:foldl(fun(#{iterations := N}, Sum) -> Sum + N end, 0, Rows).
+    round(lists:sum([N || #{iterations := N} <- Rows])).
 
 -doc "The first rows.".
 -spec rows(t(), non_neg_integer()) -> [row()].

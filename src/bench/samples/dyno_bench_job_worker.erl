@@ -33,8 +33,7 @@
 -doc """
 Starts a worker for a row of the counters, linked. It sends `{Ref, Pid, ready}` when its
 `init_runner` is done, waits for `go/2`, sends `{Ref, Pid, started}`, and `{Ref, Pid, paused}` when
-it found the counters closed. Where the code fails it ends with the reason `{shutdown, {failed,
-Label, Stage, Failure}}`.
+it found the counters closed. Where the code fails it ends with the reason `{shutdown, Error}`.
 """.
 -spec start_link(code(), pos_integer(), reference()) -> pid().
 start_link(#{heap := Heap} = Code, Row, Ref) ->
@@ -73,7 +72,7 @@ wait(N, Last, #{code := #{counters := Counters}, row := Row, job := Job, ref := 
             %% All begin before one of them works.
             true = erlang:yield(),
             Now = erlang:monotonic_time(nanosecond),
-            work(N, Last, Now, State#{collections => collections()})
+            work(N, Last, Now, State#{collections => dyno_bench_worker:collections()})
     end.
 
 %% The last result goes on into the next batch: a state goes on for as long as its worker lives.
@@ -83,11 +82,11 @@ work(N, Last, BeforeNs, #{code := Code, row := Row, place := Place} = State) ->
     #{overhead := Overhead} = State,
     ok = dyno_bench_job_counters:set_batch(Counters, Row, N),
     {Next, Reductions} = counted(N, Last, Place, State),
-    Collections = collections(),
+    Collections = dyno_bench_worker:collections(),
     AfterNs = dyno_bench_job_counters:add(Counters, Row, #{
         iterations => N,
         reductions => max(0, Reductions - Overhead - N),
-        collections => grown(map_get(collections, State), Collections)
+        collections => dyno_bench_worker:grown(map_get(collections, State), Collections)
     }),
     NewState = State#{place := Place rem Places + 1, collections := Collections},
     case dyno_bench_job_counters:is_open(Counters) of
@@ -119,18 +118,11 @@ counted(N, Last, Place, #{code := Code, start := Start}) ->
     {reductions, After} = process_info(self(), reductions),
     {Next, After - Before}.
 
-collections() ->
-    {garbage_collection, Info} = process_info(self(), garbage_collection),
-    proplists:get_value(minor_gcs, Info).
-
-%% They are counted from the last full collection on.
-grown(Old, New) when New >= Old -> New - Old;
-grown(_Old, New) -> New.
-
 attempt(Fun, #{label := Label}, Stage) ->
     try
         Fun()
     catch
         Class:Reason:Stack ->
-            exit({shutdown, {failed, Label, Stage, {raised, Class, Reason, Stack}}})
+            Failure = {raised, Class, Reason, Stack},
+            exit({shutdown, dyno_bench_failure:error(Label, Stage, Failure)})
     end.
