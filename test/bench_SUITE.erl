@@ -52,6 +52,7 @@ all() ->
         birth_storm,
         servers,
         trace,
+        search_spread,
         every_program_is_tested,
         wrong_arguments,
         dyno_is_not_compiled
@@ -151,6 +152,9 @@ profile_slowdown(_Config) ->
 heap_lottery(_Config) ->
     measures(["heap_lottery"], "heap_lottery", "%"),
     measures(["heap_lottery", "default"], "heap_lottery", "%").
+
+search_spread(_Config) ->
+    measures(["search_spread"], "search_spread", "ratio").
 
 identical_codes(_Config) ->
     [
