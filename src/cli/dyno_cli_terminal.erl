@@ -110,17 +110,18 @@ lost(Posix) ->
 
 %% The device's process has ended without a word; one more character tells why.
 why_output_fails() ->
+    Asking = self(),
     {Pid, Monitor} = spawn_monitor(fun() ->
         _ = process_flag(trap_exit, true),
         Port = open_port({fd, 1, 1}, [out, binary]),
         Port ! {self(), {command, ~"\n"}},
         receive
-            {'EXIT', Port, Reason} -> exit({output, Reason})
-        after ?PROBE_MS -> exit({output, unknown})
+            {'EXIT', Port, Reason} -> Asking ! {self(), Reason}
+        after ?PROBE_MS -> ok
         end
     end),
     receive
-        {'DOWN', Monitor, process, Pid, {output, Posix}} when is_atom(Posix) -> Posix;
+        {Pid, Posix} when is_atom(Posix) -> Posix;
         {'DOWN', Monitor, process, Pid, _} -> unknown
     end.
 

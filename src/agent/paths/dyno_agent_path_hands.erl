@@ -22,7 +22,7 @@
 
 -doc "Starts it, for the calling tracer and its session.".
 -spec start_link(trace:session()) -> pid().
-start_link(Session) -> spawn_opt(?MODULE, init, [self(), Session], [link, {priority, high}]).
+start_link(Session) -> spawn_link(?MODULE, init, [self(), Session]).
 
 -doc "The calling tracer has seen what came before it was woken.".
 -spec paced(pid()) -> ok.
@@ -49,6 +49,7 @@ tell(Hands, What) ->
 -doc false.
 -spec init(pid(), trace:session()) -> no_return().
 init(Tracer, Session) ->
+    process_flag(priority, high),
     proc_lib:set_label(?MODULE),
     _ = monitor(process, Tracer),
     loop(Tracer, Session, 0).

@@ -104,7 +104,7 @@ made(IsBurst, Stacks) ->
     end.
 
 -doc "What all processes but dyno's own did since the beginning.".
--spec all(t()) -> non_neg_integer().
+-spec all(t()) -> number().
 all(#{node := Before, own := OwnBefore}) ->
     Own = lists:sum([Now - maps:get(Pid, OwnBefore, 0) || Pid := Now <- own()]),
     max(0, of_node() - Before - Own).

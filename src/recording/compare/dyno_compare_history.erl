@@ -73,10 +73,11 @@ judged(Document) ->
      || #{kind := Kind, metric := Name} = Metric <- dyno_compare_metrics:metrics(Document, []),
         Kind =:= time orelse Kind =:= amount,
         not lists:member(Name, ?PARTS_OF_MEMORY),
-        value(Metric) > 0
+        Value <- [value(Metric)],
+        is_float(Value) andalso Value > 0
     ].
 
--spec value(metric()) -> number().
+-spec value(metric()) -> float() | undefined.
 value(#{values := Values}) -> dyno_stats:median(Values).
 
 change(Olds, #{kind := Kind, better := Better} = Metric, Level) ->

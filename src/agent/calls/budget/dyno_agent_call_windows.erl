@@ -130,7 +130,7 @@ timed(Ms, Session) ->
 How much work the node has done so far, by the runtime's own count, without that of the calling
 process. A node whose calls are timed, or that has no processor, does less of it in the same time.
 """.
--spec reductions() -> integer().
+-spec reductions() -> number().
 reductions() ->
     {reductions, Own} = process_info(self(), reductions),
     {All, _} = erlang:statistics(reductions),
