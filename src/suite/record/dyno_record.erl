@@ -32,6 +32,10 @@ there is none, of such modules; `servers` are all.
 -type callbacks() :: dyno_test_callbacks:t().
 
 -define(DURATION_MS, 30_000).
+-define(OPTIONS, [
+    duration_ms, warmup_ms, interval_ms, patterns, servers, thresholds, level, budget, profile,
+    distribution, without, repeat, invariants, instruments, cookie, name, recording, progress, watch
+]).
 %% Not in a folder of OTP's, but of those who made the language.
 -define(ELIXIR, [elixir, eex, ex_unit, iex, logger, mix, hex]).
 -define(TIMEOUT_MS, 10_000).
@@ -47,6 +51,7 @@ A node cannot be reached, or an option is wrong: nothing was measured.
     {ok, dyno_recording:document()} | {error, dyno_error:error()}.
 run(Nodes, Options) ->
     maybe
+        ok ?= dyno_option:known(?OPTIONS, Options),
         ok ?= dyno_target_node:connect(Nodes, maps:with([cookie, name], Options)),
         dyno_test:run({?MODULE, given(Nodes, Options)}, Options)
     end.

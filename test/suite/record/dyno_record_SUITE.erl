@@ -9,7 +9,7 @@
 -export([all/0, suite/0, each_release/0, init_per_suite/1, end_per_suite/1]).
 -export([init_per_testcase/2, end_per_testcase/2]).
 -export([records/1, own_applications/1, own_modules/1, interrupted/1, nothing_called/1]).
--export([cannot_be_reached/1]).
+-export([unknown_option/1, cannot_be_reached/1]).
 -export([suite_without_load/1, compared/1]).
 
 suite() -> [{timetrap, {minutes, 3}}].
@@ -18,8 +18,8 @@ each_release() -> [records].
 
 all() ->
     [
-        records, own_applications, own_modules, interrupted, nothing_called, cannot_be_reached,
-        suite_without_load, compared
+        records, own_applications, own_modules, interrupted, nothing_called, unknown_option,
+        cannot_be_reached, suite_without_load, compared
     ].
 
 %% The shop of the examples runs in a node without dyno.
@@ -135,6 +135,11 @@ nothing_called(Config) ->
     %% Once.
     ?assertEqual([], [Same || #{~"code" := ~"nothing_called"} = Same <- Others]),
     ?assertMatch(<<"no measured function was called", _/binary>>, Text).
+
+%% With a mistyped one it would take half a minute.
+unknown_option(Config) ->
+    {error, Error} = record(Config, #{durration_ms => 200}),
+    ?assertMatch({dyno_option, {unknown, durration_ms, _}}, Error).
 
 %% No file is begun for it.
 cannot_be_reached(Config) ->
