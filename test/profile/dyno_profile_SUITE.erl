@@ -167,18 +167,20 @@ follows_calls(_Config) ->
     on_node([], fun(Node) ->
         ok = busy(Node, one, sort_one),
         ok = busy(Node, other, spin_other),
-        {ok, Recording} = profile(Node, #{
-            kind => calls, targets => [{name, ~"one"}], not_traced => [{lists, '_', '_'}]
-        }),
+        Recording = dyno_tries:hold(3, fun() ->
+            {ok, Found} = profile(Node, #{
+                kind => calls, targets => [{name, ~"one"}], not_traced => [{lists, '_', '_'}]
+            }),
+            %% What is sorted takes most, and is its own time.
+            [#{~"own" := Own}] = [
+                R || #{~"function" := ~"dyno_profile_SUITE:sorted/1"} = R <- rows(~"profile", Found)
+            ],
+            ?assert(Own > 0.5, Own),
+            Found
+        end),
         Functions = [F || #{~"function" := F} <- rows(~"profile", Recording)],
-        ?assert(lists:member(~"dyno_profile_SUITE:sorted/1", Functions), Functions),
         ?assertEqual([], [F || F <- Functions, binary:match(F, ~"lists:") =/= nomatch]),
         ?assertNot(lists:member(~"dyno_profile_SUITE:spin_other/0", Functions), Functions),
-        %% What is sorted takes most, and is its own time.
-        [#{~"own" := Own}] = [
-            R || #{~"function" := ~"dyno_profile_SUITE:sorted/1"} = R <- rows(~"profile", Recording)
-        ],
-        ?assert(Own > 0.5, Own),
         Within = #{kind => calls, inside => {?MODULE, sorted, 1}, count => 5, for_ms => 30_000},
         {ok, Five} = profile(Node, Within),
         ?assertMatch(#{~"status" := ~"complete"}, Five),

@@ -383,7 +383,7 @@ nothing_was_looked_at(_Config) ->
         Calls = #{functions => [], measured_functions => 50, budget => #{windows => Windows}},
         Readings = [#{node => a@h, results => #{dyno_agent_calls => Calls}}],
         #{result := Empty} = run([]),
-        Result = dyno_test_result:read(Readings, Empty),
+        Result = dyno_test_result:add({readings, Readings}, Empty),
         {#{warnings := [#{text := Text}]}, _} = dyno_test_result:run(partial, undefined, Result),
         Text
     end,

@@ -179,10 +179,10 @@ goes_on_calling(_Config) ->
     ?assertEqual([Prober], dyno_agent_overhead:processes(Overhead)),
     {links, Links} = process_info(Prober, links),
     [Caller] = Links -- [self()],
-    ?assertEqual(1.0, dyno_agent_overhead:factor(dyno_agent_overhead:update(Overhead))),
-    dyno_suites:await(fun() ->
-        dyno_agent_overhead:factor(dyno_agent_overhead:update(Overhead)) =/= 1.0
-    end),
+    Nothing = dyno_agent_overhead:update(Overhead),
+    ?assertEqual(1.0, dyno_agent_overhead:factor(Nothing)),
+    %% The factor may be 1.0 again.
+    dyno_suites:await(fun() -> dyno_agent_overhead:update(Overhead) =/= Nothing end),
     Factor = dyno_agent_overhead:factor(dyno_agent_overhead:update(Overhead)),
     ?assert(Factor > 0.1 andalso Factor < 10, Factor),
     ok = dyno_agent_overhead:close(Overhead),
