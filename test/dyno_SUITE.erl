@@ -70,6 +70,8 @@ errors(Config) ->
             {fun() -> dyno:test("missing.erl") end, ~"missing.erl"},
             {fun() -> dyno:test(no_such_suite) end, ~"no_such_suite"},
             {fun() -> dyno:test(example(), #{sizes => [0]}) end, ~"positive integers"},
+            {fun() -> dyno:test(example(), #{duration => 100}) end, ~"duration_ms"},
+            {fun() -> dyno:profile(node(), #{for_s => 1}) end, ~"for_ms"},
             {fun() -> dyno:report("missing.json") end, ~"no such file"},
             {fun() -> dyno:report(#{}) end, ~"no recording of dyno"},
             {fun() -> dyno:report(Empty, pdf) end, ~"console, json, jsonl, html"},

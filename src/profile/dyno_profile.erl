@@ -41,7 +41,7 @@ It ends in good order, with what was measured until then, when its process gets 
     show => fun((PassedMs :: non_neg_integer()) -> ok),
     cookie => atom(),
     name => atom(),
-    %% Of single kinds.
+    %% Added on the way.
     atom() => term()
 }.
 
@@ -62,6 +62,10 @@ It ends in good order, with what was measured until then, when its process gets 
 -define(FOR_MS, 10_000).
 -define(COMMAND_MS, 3_600_000).
 -define(TICK_MS, 1000).
+-define(OPTIONS, [
+    kind, targets, patterns, eval, run, for_ms, inside, count, not_traced, short_calls, thresholds,
+    show, cookie, name
+]).
 
 -doc """
 Profiles; see the module.
@@ -72,14 +76,20 @@ measure what was asked for.
 """.
 -spec run([node(), ...], options()) ->
     {ok, dyno_recording:document()} | {error, dyno_error:error()}.
-run([], #{eval := Text} = Options) ->
+run(Nodes, Options) ->
+    maybe
+        ok ?= dyno_option:known(?OPTIONS, Options),
+        profile(Nodes, Options)
+    end.
+
+profile([], #{eval := Text} = Options) ->
     started(dyno_profile_subject:eval(Text), Options#{named => Text});
-run([], #{run := Command} = Options) ->
+profile([], #{run := Command} = Options) ->
     started(
         dyno_profile_subject:command(Command),
         Options#{named => Command, for_ms => for_ms(Options)}
     );
-run(Nodes, Options) ->
+profile(Nodes, Options) ->
     profiled(Nodes, Options).
 
 -doc "How long it lasts at most.".

@@ -47,6 +47,13 @@ What a caller may set: of a suite's own options (`t:dyno_suite:config/0`) in the
 
 %% How long suite/0 may take, which is to say how long others may.
 -define(SUITE_MS, 60_000).
+%% Keys of a suite whose values count instead of the suite's, or besides.
+-define(INSTEAD, [
+    sizes, duration_ms, warmup_ms, interval_ms, patterns, thresholds, level, budget,
+    profile, distribution, servers, without, repeat, seed, control, timeout_ms, load_nodes
+]).
+-define(MORE, [invariants, agents, instruments]).
+-define(OWN, [load, code_paths, cookie, name, recording, progress, watch]).
 
 -doc """
 Runs a suite, a file or a module. Returns when everything is taken down again.
@@ -105,6 +112,12 @@ interrupt(Pid) ->
     ok.
 
 main(Source, Options) ->
+    maybe
+        ok ?= dyno_option:known(?INSTEAD ++ ?MORE ++ ?OWN, Options),
+        loaded(Source, Options)
+    end.
+
+loaded(Source, Options) ->
     dyno_code:with_paths(maps:get(code_paths, Options, []), fun() ->
         case dyno_suite_source:load(Source) of
             {ok, Loaded} ->
@@ -151,18 +164,14 @@ suite(Form, Callbacks) ->
 
 %% The suite's own first, so that the message names the right place.
 suite_options(Source, Module, Config, Options) ->
-    Keys = [
-        sizes, duration_ms, warmup_ms, interval_ms, patterns, thresholds, level, budget,
-        profile, distribution, servers, without, repeat, seed, control, timeout_ms, load_nodes
-    ],
     WithSizes = maps:merge(maps:with([sizes], Options), Config),
     maybe
         {suite, {ok, _}} ?= {suite, dyno_suite:options(WithSizes)},
         Lists = #{
             Key => maps:get(Key, Config, []) ++ More
-         || Key := More <- maps:with([invariants, agents, instruments], Options)
+         || Key := More <- maps:with(?MORE, Options)
         },
-        Overrides = maps:merge(maps:with(Keys, Options), Lists),
+        Overrides = maps:merge(maps:with(?INSTEAD, Options), Lists),
         Kept = maps:without(one_level(Overrides), Config),
         Named = maps:merge(#{name => dyno_agent_name:module(Module)}, maps:merge(Kept, Overrides)),
         {options, {ok, Read}} ?= {options, dyno_suite:options(Named)},

@@ -229,12 +229,20 @@ others(More) -> ["; and ", integer_to_binary(length(More)), " more"].
 -doc "One sentence with the place, and a caret under it.".
 -spec format_error(reason()) -> binary().
 format_error({_, _, not_utf8}) ->
-    ~"--fail-if is not UTF-8 text; write it as slower > 5%";
+    ~"the condition is not UTF-8 text; write it as slower > 5%";
 format_error({Text, Position, Problem}) ->
     dyno_recording_check:text([
-        "--fail-if \"", Text, "\", column ", integer_to_list(Position + 1), ": ", wording(Problem),
-        "\n  ", Text, "\n  ", lists:duplicate(Position, $\s), "^"
+        "the condition \"", Text, "\", column ", integer_to_list(Position + 1), ": ",
+        wording(Problem), meant(Problem, string:lexemes(Text, " >(")), "\n  ", Text, "\n  ", lists:duplicate(Position, $\s), "^"
     ]).
+
+meant(subject_expected, [Word | _]) ->
+    case dyno_similar:nearest(Word, ?SUBJECTS) of
+        {ok, Subject} -> ["; did you mean ", Subject, "?"];
+        none -> ""
+    end;
+meant(_Problem, _Words) ->
+    "".
 
 wording(subject_expected) ->
     [

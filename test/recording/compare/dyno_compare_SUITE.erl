@@ -241,7 +241,9 @@ bad_conditions(_Config) ->
             {"schnell \x{1F40C} > 5%", 0, subject_expected},
             {<<255>>, 0, not_utf8}
         ]
-    ].
+    ],
+    {error, Slip} = dyno_compare_gate:parse("slowr > 5%"),
+    ?assertMatch({_, _}, binary:match(dyno_compare_gate:format_error(Slip), ~"did you mean slower?")).
 
 gate(_Config) ->
     Old = bench([{~"a", around(100, 0.001), 10}, {~"b", around(100, 0.001), 10}]),
