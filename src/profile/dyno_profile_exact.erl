@@ -88,7 +88,7 @@ bias(_Item) -> undefined.
 -doc "The table's columns.".
 -spec spec() -> #{name := binary(), columns := [tuple()], _ => _}.
 spec() ->
-    [Functions] = [T || #{name := ~"functions"} = T <- dyno_agent_calls:tables()],
+    [Functions] = [T || #{name := ~"functions"} = T <- dyno_agent_call_parts:tables()],
     #{columns := Columns} = Functions,
     Functions#{name := ~"profile", columns := Columns ++ added()}.
 

@@ -34,7 +34,7 @@ In the target, for each call of a measured function: 13 ns for `call_count`, 74 
 -behaviour(dyno_agent_instrument).
 -behaviour(gen_server).
 
--export([about/0, config/1, tables/0, metrics/0, warnings/2]).
+-export([about/0, config/1]).
 -export([start_link/1, restart/1, read/1, peek/1, loads/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 -export_type([config/0, measure/0, result/0, function_result/0]).
@@ -131,6 +131,7 @@ about() ->
     #{
         names => [functions],
         needs => [dyno_agent_processes, dyno_agent_stacks],
+        parts => dyno_agent_call_parts,
         traces => true
     }.
 
@@ -159,15 +160,6 @@ measures(count) -> [call_count];
 measures(time) -> [call_time];
 measures(memory) -> [call_memory];
 measures(all) -> [call_time, call_memory].
-
--spec tables() -> [dyno_agent_instrument:table()].
-tables() -> dyno_agent_call_parts:tables().
-
--spec metrics() -> [dyno_agent_instrument:metric()].
-metrics() -> dyno_agent_call_parts:metrics().
-
--spec warnings(Role :: binary(), result()) -> [dyno_agent_instrument:warning()].
-warnings(Role, Result) -> dyno_agent_call_parts:warnings(Role, Result).
 
 -doc "Starts counting. Fails with `{unmatched, Patterns}` where a pattern means nothing here.".
 -spec start_link(config() | dyno_agent_budget:config()) -> gen_server:start_ret().

@@ -28,7 +28,7 @@ About 300 ns a callback (`probe_ns` says what it is in the node), 35 kB for each
 -behaviour(dyno_agent_instrument).
 -behaviour(gen_server).
 
--export([about/0, config/1, tables/0, metrics/0, histograms/0, warnings/2]).
+-export([about/0, config/1]).
 -export([start_link/1, restart/1, read/1, next/1, change/3]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 -export_type([config/0, selector/0, level/0, behaviour/0, window/0, server/0, callback/0, stage/0]).
@@ -196,23 +196,11 @@ N}` takes the servers that did most in the last window.
 -define(EACH, #{count => 100, per_second => 10, seconds => 60}).
 
 -spec about() -> dyno_agent_instrument:about().
-about() -> #{names => [servers]}.
+about() -> #{names => [servers], parts => dyno_agent_server_parts}.
 
 -spec config(dyno_agent_instrument:options()) -> config() | off.
 config(#{servers := [_ | _] = Selectors, sink := Sink}) -> #{servers => Selectors, sink => Sink};
 config(_Options) -> off.
-
--spec tables() -> [dyno_agent_instrument:table()].
-tables() -> dyno_agent_server_parts:tables().
-
--spec metrics() -> [dyno_agent_instrument:metric()].
-metrics() -> dyno_agent_server_parts:metrics().
-
--spec histograms() -> [dyno_agent_instrument:histogram()].
-histograms() -> dyno_agent_server_parts:histograms().
-
--spec warnings(Role :: binary(), window()) -> [dyno_agent_instrument:warning()].
-warnings(Role, Window) -> dyno_agent_server_parts:warnings(Role, Window).
 
 -doc "Starts measuring.".
 -spec start_link(config()) -> gen_server:start_ret().

@@ -31,7 +31,7 @@ in which processes wait. In a group of processes that compute there are hardly a
 -behaviour(dyno_agent_instrument).
 -behaviour(gen_server).
 
--export([about/0, config/1, profiles/0, tables/0, metrics/0, warnings/2]).
+-export([about/0, config/1]).
 -export([start_link/1, restart/1, read/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 -export_type([config/0, group/0, group_times/0, result/0, stack/0]).
@@ -145,7 +145,8 @@ function in the time of the processor is its samples by all running samples, tim
 -define(WHO, [registered_name, label, initial_call, {dictionary, '$initial_call'}]).
 
 -spec about() -> dyno_agent_instrument:about().
-about() -> #{names => [stacks], needs => [dyno_agent_processes]}.
+about() ->
+    #{names => [stacks], needs => [dyno_agent_processes], parts => dyno_agent_stack_parts}.
 
 -spec config(dyno_agent_instrument:options()) -> config() | off.
 config(#{processes := Selectors}) -> #{purpose => profile, select => Selectors};
@@ -157,18 +158,6 @@ config(Options) -> with_groups(Options, #{share => ?SHARE_OF_TEST}).
 
 with_groups(#{dyno_agent_processes := Processes}, Config) -> Config#{processes => Processes};
 with_groups(_Options, Config) -> Config.
-
--spec profiles() -> [dyno_agent_instrument:profile()].
-profiles() -> dyno_agent_stack_parts:profiles().
-
--spec tables() -> [dyno_agent_instrument:table()].
-tables() -> dyno_agent_stack_parts:tables().
-
--spec metrics() -> [dyno_agent_instrument:metric()].
-metrics() -> dyno_agent_stack_parts:metrics().
-
--spec warnings(Role :: binary(), result()) -> [dyno_agent_instrument:warning()].
-warnings(Role, Result) -> dyno_agent_stack_parts:warnings(Role, Result).
 
 -doc "Starts sampling.".
 -spec start_link(config()) -> gen_server:start_ret().
