@@ -58,11 +58,12 @@ ms(Native) ->
 
 memory(Node) ->
     Sent = lists:sum([
-        begin
-            {Module, Code, _} = code:get_object_code(Module),
-            byte_size(Code)
-        end
-     || Module <- dyno_agent:modules()
+        byte_size(Chunk)
+     || {_, Code, _} <- dyno_code:objects(dyno_agent:modules()),
+        {ok, _, Chunks} <- [beam_lib:all_chunks(Code)],
+        {Id, Chunk} <- Chunks,
+        %% These are left here (dyno_code).
+        not lists:member(Id, ["Dbgi", "Docs"])
     ]),
     %% OTP's own modules that are loaded for it stay in the node: they are not counted.
     ok = dyno_targets:detach(attach(Node, ?NO_SAMPLE_MS)),

@@ -74,7 +74,7 @@ needs that has none.
 """.
 -spec operands([string()]) -> {ok, [string()]} | missing | invalid.
 operands(Arguments) ->
-    case argparse:parse(Arguments, tree(), #{progname => dyno}) of
+    case argparse:parse(Arguments, tree(hd(Arguments)), #{progname => dyno}) of
         {ok, Values, _Path, #{arguments := Specs}} ->
             Names = [Name || #{name := Name} = Spec <- Specs, not is_map_key(long, Spec)],
             Given = maps:values(maps:with(Names, Values)),
@@ -93,8 +93,8 @@ dispatch(Name, Rest, Arguments) ->
         _ -> parse_and_run(Arguments)
     end.
 
-parse_and_run(Arguments) ->
-    Tree = tree(),
+parse_and_run([First | _] = Arguments) ->
+    Tree = tree(First),
     case argparse:parse(Arguments, Tree, #{progname => dyno}) of
         {ok, Given, [_, Name], _Command} ->
             {ok, Module} = dyno_commands:module(Name),
@@ -117,11 +117,18 @@ completion(Shell) ->
             2
     end.
 
-tree() ->
+%% To load the modules of all commands would take a fifth of the start.
+tree(Given) ->
+    case lists:keyfind(Given, 1, dyno_commands:all()) of
+        false -> commands(dyno_commands:all());
+        Command -> commands([Command])
+    end.
+
+commands(Commands) ->
     #{
         commands => #{
             Name => #{help => Help, arguments => dyno_cli_command:arguments(Module:command())}
-         || {Name, Module, Help} <- dyno_commands:all()
+         || {Name, Module, Help} <- Commands
         }
     }.
 
@@ -136,7 +143,7 @@ help([Name | _]) ->
             dyno_cli_terminal:print(dyno_cli_help:command(Command, dyno_cli_terminal:look()));
         false ->
             Error = {["dyno"], undefined, Name, ~""},
-            dyno_cli_terminal:complain(dyno_cli_usage:format_error(Error, tree())),
+            dyno_cli_terminal:complain(dyno_cli_usage:format_error(Error, tree(Name))),
             2
     end.
 
