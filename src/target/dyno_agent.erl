@@ -114,7 +114,7 @@ with_what_they_call(Custom) ->
 Attaches to a node, this one or another.
 
 ## Cost
-Some 30 ms and, in the target, a few processes and 740 kB of code. Nothing is traced yet.
+Some 20 ms and, in the target, a few processes and 690 kB of code. Nothing is traced yet.
 
 ## Errors
 The node is down or refuses the cookie, its OTP is older than 27, or another dyno is attached.
