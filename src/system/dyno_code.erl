@@ -178,24 +178,33 @@ is_same(Node, Module, Binary) ->
     {ok, {Module, Md5}} = beam_lib:md5(Binary),
     call(Node, erlang, get_module_info, [Module, md5]) =:= Md5.
 
--doc "Loads modules in a node, all at once, in place of what has their names.".
+-doc "Loads modules in a node, in place of what has their names.".
 -spec send(node(), [object()]) -> ok | {error, reason()}.
-send(Node, Objects) ->
+send(_Node, []) ->
+    ok;
+%% One by one: where the caller is killed, what it sent would go on to be loaded behind the one who
+%% cleans up.
+send(Node, [{Module, Binary, File} | Rest]) ->
     Sent = remotely(Node, fun() ->
-        ok = call(Node, lists, foreach, [fun code:purge/1, [M || {M, _, _} <- Objects]]),
-        call(Node, code, atomic_load, [[{M, F, for_running(B)} || {M, B, F} <- Objects]])
+        _ = call(Node, code, purge, [Module]),
+        call(Node, code, load_binary, [Module, File, for_running(Binary)])
     end),
     case Sent of
-        {ok, ok} -> ok;
-        {ok, {error, [{Module, Reason} | _]}} -> {error, {failed, Node, {Reason, Module}}};
+        {ok, {module, Module}} -> send(Node, Rest);
+        {ok, {error, Reason}} -> {error, {failed, Node, {Reason, Module}}};
         {error, _} = Error -> Error
     end.
 
 %% Three quarters of a module's file are for debuggers and documentation.
 for_running(Binary) ->
-    {ok, _, Chunks} = beam_lib:all_chunks(Binary),
-    {ok, Small} = beam_lib:build_module([C || {Id, _} = C <- Chunks, Id =/= "Dbgi", Id =/= "Docs"]),
-    Small.
+    case beam_lib:all_chunks(Binary) of
+        {ok, _, Chunks} ->
+            Needed = [Chunk || {Id, _} = Chunk <- Chunks, Id =/= "Dbgi", Id =/= "Docs"],
+            {ok, Small} = beam_lib:build_module(Needed),
+            Small;
+        {error, beam_lib, _} ->
+            Binary
+    end.
 
 call(Node, Module, Function, Arguments) ->
     erpc:call(Node, Module, Function, Arguments, ?TIMEOUT_MS).
