@@ -4,7 +4,7 @@
 -module(bench_load).
 -moduledoc "Gives a load of operations that do nothing with dyno's generator.".
 
--export([run/2, operation/1]).
+-export([run/2, ended/1, operation/1]).
 
 -doc "What the generator itself measured in a load of so many milliseconds.".
 -spec run(dyno_load_spec:load(), pos_integer()) -> dyno_load_recorder:snapshot().
@@ -19,8 +19,11 @@ run(Load, DurationMs) ->
         interval_ms => DurationMs,
         timeout_ms => 5000
     }),
-    ended(Pid).
+    #{total := Total, errors := [], under_way := 0} = ended(Pid),
+    Total.
 
+-doc "Lets a load run until it has ended: what it measured.".
+-spec ended(pid()) -> dyno_load_result:t().
 ended(Pid) ->
     receive
         {dyno_load, Pid, warm} ->
@@ -29,8 +32,8 @@ ended(Pid) ->
         {dyno_load, Pid, {finished, _}} ->
             ok = dyno_load_source:close(Pid),
             ended(Pid);
-        {dyno_load, Pid, {ended, #{total := Total, errors := [], under_way := 0}}} ->
-            Total;
+        {dyno_load, Pid, {ended, Result}} ->
+            Result;
         {dyno_load, Pid, {failed, Reason}} ->
             error({load_failed, Reason});
         {dyno_load, Pid, _} ->

@@ -60,23 +60,9 @@ search() ->
         sink => self(), module => ?MODULE, run_state => Next, load => Load, duration_ms => 1000,
         warmup_ms => 0, interval_ms => 1000, timeout_ms => 5000
     }),
-    #{search := Found} = ended(Pid),
+    #{search := Found} = bench_load:ended(Pid),
     ok = dyno_load_source:stop(Pid),
     Found.
-
-ended(Pid) ->
-    receive
-        {dyno_load, Pid, warm} ->
-            ok = dyno_load_source:measure(Pid),
-            ended(Pid);
-        {dyno_load, Pid, {finished, _}} ->
-            ok = dyno_load_source:close(Pid),
-            ended(Pid);
-        {dyno_load, Pid, {ended, Result}} ->
-            Result;
-        {dyno_load, Pid, _} ->
-            ended(Pid)
-    end.
 
 init_worker(_Id, Next) -> {ok, Next}.
 
