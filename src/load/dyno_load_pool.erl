@@ -6,6 +6,10 @@
 %% The workers of one node: this one, or a load node. A pool prepares its workers, lets them go
 %% through the rounds that its owner asks for, adds workers where an open load needs more, and tells
 %% what they measured. It ends with its owner, which receives `{dyno_load_pool, Pool, event()}`.
+%%
+%% Workers that were added rest when they are needed no more, and in the next round until they are:
+%% thousands of workers that take turns, each with the heap of its last operation, would slow
+%% whatever comes after one moment of overload.
 
 -behaviour(gen_server).
 
@@ -51,7 +55,7 @@
     errors := [dyno_load_recorder:failed()],
     %% How many arrivals with random gaps there were in each part, where it is known.
     arrivals := [non_neg_integer() | undefined],
-    %% The most that there were.
+    %% The most that took part in the round at a time.
     workers := pos_integer(),
     %% Workers that are prepared; whose last operation has not ended; that are in end_worker/1.
     ready := non_neg_integer(),
@@ -70,11 +74,11 @@
     phase := phase(),
     %% What each worker is started with, but for its number.
     job := map(),
-    workers := #{pid() => []},
-    %% Not ready yet.
+    workers := #{pid() => Id :: pos_integer()},
+    %% Each of them is one of these: not ready yet; not through the round yet; neither.
     pending := #{pid() => []},
-    %% Not through the round yet.
     under_way := #{pid() => []},
+    resting := #{pid() => []},
     next_id := pos_integer(),
     %% The round's number, and what its workers do.
     round := non_neg_integer(),
@@ -155,6 +159,7 @@ init(#{owner := Owner, feeds := Feeds} = Options) ->
                     workers => #{},
                     pending => #{},
                     under_way => #{},
+                    resting => #{},
                     next_id => Index + 1,
                     round => 0,
                     works => [],
@@ -172,7 +177,7 @@ init(#{owner := Owner, feeds := Feeds} = Options) ->
 handle_continue(prepare, #{options := Options} = State) ->
     #{workers := All, index := Index, nodes := Nodes} = Options,
     Own = max(0, (All - Index + Nodes - 1) div Nodes),
-    {noreply, all_through(start_workers(Own, State#{most_workers := max(1, Own)}))}.
+    {noreply, all_through(start_workers(Own, State))}.
 
 start_workers(0, State) ->
     State;
@@ -180,7 +185,7 @@ start_workers(Count, #{job := Job, next_id := Id, options := #{nodes := Nodes}} 
     #{workers := Workers, pending := Pending} = State,
     Pid = dyno_load_worker:start_link(Job#{id => Id}),
     start_workers(Count - 1, State#{
-        next_id := Id + Nodes, workers := Workers#{Pid => []}, pending := Pending#{Pid => []}
+        next_id := Id + Nodes, workers := Workers#{Pid => Id}, pending := Pending#{Pid => []}
     }).
 
 -spec handle_call(term(), gen_server:from(), state()) -> {noreply, state()}.
@@ -190,13 +195,18 @@ handle_call(_Request, _From, State) ->
 -spec handle_cast(term(), state()) -> {noreply, state()}.
 handle_cast({round, Number, Round}, #{workers := Workers} = State) ->
     ok = free(State),
-    Works = [work(Part, Start, Finish, State) || {Part, Start, Finish} <- Round],
-    maps:foreach(fun(Pid, _) -> Pid ! {start, Number, Works} end, Workers),
+    Least = lists:max([Count || {#{workers := Count}, _, _} <- Round]),
+    {Begin, Rest} = lists:partition(fun({_, Id}) -> Id =< Least end, maps:to_list(Workers)),
+    Works = [work(Part, Start, Finish, Least, State) || {Part, Start, Finish} <- Round],
+    ok = dyno_load_worker:take_part(length(Begin), Works),
+    lists:foreach(fun({Pid, _}) -> Pid ! {start, Number, Works} end, Begin),
     Begun = (with_cpu(Round, State))#{
         phase := working,
         round := Number,
         works := Works,
-        under_way := Workers,
+        under_way := #{Pid => [] || {Pid, _} <- Begin},
+        resting := #{Pid => [] || {Pid, _} <- Rest},
+        most_workers := max(1, length(Begin)),
         samples := 0,
         run_queue_sum := 0,
         growth := allowed
@@ -218,9 +228,11 @@ handle_info(sample, #{samples := Samples, run_queue_sum := Sum} = State) ->
     Now = erlang:statistics(total_run_queue_lengths),
     {noreply, State#{samples := Samples + 1, run_queue_sum := Sum + Now}};
 handle_info({'EXIT', Pid, Reason}, #{workers := Workers} = State) when is_map_key(Pid, Workers) ->
-    #{under_way := UnderWay, pending := Pending} = State,
+    #{under_way := UnderWay, pending := Pending, resting := Resting} = State,
     Next = State#{
-        workers := maps:remove(Pid, Workers), pending := maps:remove(Pid, Pending)
+        workers := maps:remove(Pid, Workers),
+        pending := maps:remove(Pid, Pending),
+        resting := maps:remove(Pid, Resting)
     },
     case Reason of
         normal ->
@@ -242,8 +254,11 @@ handle_info(_Other, State) ->
 
 worker(ready, Pid, #{pending := Pending} = State) ->
     ready(Pid, State#{pending := maps:remove(Pid, Pending)});
-worker({done, Number}, Pid, #{round := Number, under_way := UnderWay} = State) ->
-    all_through(State#{under_way := maps:remove(Pid, UnderWay)});
+worker({done, Number}, Pid, #{round := Number} = State) ->
+    #{under_way := UnderWay, resting := Resting} = State,
+    all_through(State#{
+        under_way := maps:remove(Pid, UnderWay), resting := Resting#{Pid => []}
+    });
 worker({done, _Earlier}, _Pid, State) ->
     State;
 worker(none_free, _Pid, State) ->
@@ -258,33 +273,51 @@ worker(Event, _Pid, State) ->
     notify(Event, State),
     State.
 
-ready(Pid, #{phase := working, under_way := UnderWay, works := Works, round := Number} = State) ->
-    lists:foreach(fun(Free) -> atomics:add(Free, 1, 1) end, [F || #{free := F} <- Works]),
-    Pid ! {start, Number, Works},
-    State#{under_way := UnderWay#{Pid => []}};
+ready(Pid, #{phase := working} = State) ->
+    join(Pid, State);
 ready(Pid, #{phase := closing} = State) ->
     Pid ! close,
     State;
-ready(_Pid, State) ->
+ready(Pid, #{resting := Resting} = State) ->
     %% Where it is too late for a round it is there for the next one.
-    all_through(State).
+    all_through(State#{resting := Resting#{Pid => []}}).
 
-grow(#{phase := working, growth := allowed, pending := Pending} = State) when
-    map_size(Pending) =:= 0
-->
-    #{workers := Workers, works := Works, most_workers := Most} = State,
-    #{options := #{nodes := Nodes}} = State,
-    Count = map_size(Workers),
-    Now = dyno_load_recorder:time_ns(),
+%% It begins the round's work, or goes on with it.
+join(Pid, #{under_way := UnderWay, works := Works, round := Number} = State) ->
+    #{resting := Resting, most_workers := Most} = State,
+    ok = dyno_load_worker:take_part(1, Works),
+    Pid ! {start, Number, Works},
+    Now = UnderWay#{Pid => []},
+    State#{
+        under_way := Now,
+        resting := maps:remove(Pid, Resting),
+        most_workers := max(Most, map_size(Now))
+    }.
+
+%% Workers that rest are there at once. What a worker said while others already came is late.
+grow(#{phase := working, under_way := UnderWay, works := Works} = State) ->
+    #{resting := Resting, options := #{nodes := Nodes}} = State,
+    Count = map_size(UnderWay),
     Limits = [
         (Max + Nodes - 1) div Nodes
-     || #{free := _, workers := Max, finish := Finish} <- Works, Now < Finish
+     || #{workers := Max} = Work <- Works, dyno_load_worker:is_short(Work)
     ],
     case min(lists:max([0 | Limits]) - Count, max(?GROW_LEAST, Count div ?GROW_SHARE)) of
-        More when More > 0 -> start_workers(More, State#{most_workers := max(Most, Count + More)});
-        _ -> State
+        More when More > 0, map_size(Resting) > 0 ->
+            lists:foldl(fun join/2, State, lists:sublist(maps:keys(Resting), More));
+        More when More > 0 ->
+            prepare_more(More, State);
+        _ ->
+            State
     end;
 grow(State) ->
+    State.
+
+prepare_more(Count, #{growth := allowed, pending := Pending} = State) when
+    map_size(Pending) =:= 0
+->
+    start_workers(Count, State);
+prepare_more(_Count, State) ->
     State.
 
 %% Whether the phase is over.
@@ -305,7 +338,7 @@ notify(Event, #{options := #{owner := Owner}}) ->
     ok.
 
 %% What the workers need of a part.
-work(Part, Start, Finish, #{options := Options, workers := There}) ->
+work(Part, Start, Finish, Least, #{options := Options}) ->
     #{model := Model, operations := Operations, seed := Seed, max_workers := Max} = Part,
     #{index := Index, nodes := Nodes} = Options,
     Kinds = kinds(Operations),
@@ -329,9 +362,7 @@ work(Part, Start, Finish, #{options := Options, workers := There}) ->
             },
             case Max > Workers of
                 true ->
-                    Free = atomics:new(1, []),
-                    ok = atomics:put(Free, 1, map_size(There)),
-                    Open#{free => Free};
+                    Open#{free => atomics:new(2, []), least => Least};
                 false ->
                     Open
             end;

@@ -15,9 +15,10 @@
 %% starts when the worker wakes, and how late that was is the generator's fault, recorded as its
 %% schedule lag. If it lies behind, all workers were busy at that time and the arrival was queued:
 %% its response time counts from when it was due. No process deals out the work, so none can become
-%% the bottleneck. Whoever takes the last free place tells its owner, who may start more workers.
+%% the bottleneck. Whoever is the last free one to begin tells its owner, who may add more workers.
+%% Of these each one ends its part early when more than half of all are free.
 
--export([start_link/1, format_error/1, fault/1]).
+-export([start_link/1, take_part/2, is_short/1, format_error/1, fault/1]).
 -export_type([job/0, work/0, reason/0]).
 
 -type job() :: #{
@@ -44,8 +45,10 @@
     claimed => atomics:atomics_ref(),
     stride => {Offset :: non_neg_integer(), Step :: pos_integer()},
     times => dyno_load_arrival_times:t(),
-    %% How many workers are free, where more may be started.
+    %% Where more may be added: how many workers are free, and how many take part; those with a
+    %% greater id may rest.
     free => atomics:atomics_ref(),
+    least => pos_integer(),
     %% Closed.
     think => dyno_load_spec:think(),
     left => {each, pos_integer()} | {all, atomics:atomics_ref()}
@@ -56,6 +59,8 @@
     | {raised, mfa(), error | exit | throw, term(), erlang:stacktrace()}
     | {end_worker_timeout, module(), Workers :: pos_integer(), TimeoutMs :: pos_integer()}.
 
+-define(FREE, 1).
+-define(TAKE_PART, 2).
 %% Timers have a millisecond's resolution: the last part of a wait is spent yielding.
 -define(EARLY_NS, 1_500_000).
 
@@ -67,6 +72,25 @@ normally when told `close`.
 -spec start_link(job()) -> pid().
 start_link(Job) ->
     spawn_link(fun() -> prepare(Job) end).
+
+-doc "So many more workers take part in these works, or fewer.".
+-spec take_part(integer(), [work()]) -> ok.
+take_part(Count, Works) ->
+    lists:foreach(
+        fun(Free) ->
+            ok = atomics:add(Free, ?TAKE_PART, Count),
+            ok = atomics:add(Free, ?FREE, Count)
+        end,
+        [Free || #{free := Free} <- Works]
+    ).
+
+-doc "Whether this work is under way, and nobody is free to begin what is due next.".
+-spec is_short(work()) -> boolean().
+is_short(#{free := Free, start := Start, finish := Finish}) ->
+    Now = dyno_load_recorder:time_ns(),
+    Now >= Start andalso Now < Finish andalso atomics:get(Free, ?FREE) =< 0;
+is_short(_Work) ->
+    false.
 
 prepare(#{module := Module, id := Id, feeds := Feeds} = Job) ->
     ok = dyno_feed:enter(Id, Feeds),
@@ -96,31 +120,46 @@ serve(Job, State) ->
     receive
         {start, Round, Works} ->
             Last = works(Works, Job, State),
+            ok = tidy(Works, Job),
             tell({done, Round}, Job),
             serve(Job, Last);
         close ->
             end_worker(Job, State)
     end.
 
+%% The heap of a worker that may not be needed again would stay as its last operation left it.
+tidy(Works, #{id := Id}) ->
+    case lists:any(fun(Work) -> Id > maps:get(least, Work, Id) end, Works) of
+        true -> erlang:garbage_collect();
+        false -> true
+    end,
+    ok.
+
 works([], _Job, State) ->
     State;
 works([#{workers := Workers} | Works], #{id := Id} = Job, State) when Id > Workers ->
     works(Works, Job, State);
-works([#{start := Start} = Work | Works], Job, State) ->
+works([#{start := Start} = Work | Works] = Left, Job, State) ->
     wait_until(Start),
-    works(Works, Job, work(Job, Work, State)).
+    case work(Job, Work, State) of
+        {through, Last} ->
+            works(Works, Job, Last);
+        {rest, Last} ->
+            ok = take_part(-1, Left),
+            Last
+    end.
 
 work(Job, Work, stopped) ->
     case renew(Job, any_recorder(Work), Work) of
         {ok, State} -> work(Job, Work, State);
-        stop -> stopped
+        stop -> {through, stopped}
     end;
 work(#{id := Id} = Job, #{seed := Seed} = Work, State) ->
     Random = rand:seed_s(exsss, {Seed, Id, 0}),
     case Work of
         #{model := open} -> open(Job, Work, State, Random);
-        #{left := {each, N}} -> closed(Job, Work, State, Random, N);
-        #{} -> closed(Job, Work, State, Random, infinity)
+        #{left := {each, N}} -> {through, closed(Job, Work, State, Random, N)};
+        #{} -> {through, closed(Job, Work, State, Random, infinity)}
     end.
 
 %% The number taken last is the number of this one where none was taken before: they begin at 0.
@@ -129,12 +168,12 @@ open(Job, #{claimed := Claimed, stride := {Offset, Step}, times := Times} = Work
     Number = (atomics:add_get(Claimed, 1, 1) - 1) * Step + Offset,
     case dyno_load_arrival_times:due(Number, Times) of
         never ->
-            State;
+            {through, State};
         Ns ->
             Due = Start + Ns,
             case dyno_load_recorder:time_ns() of
-                _ when Due >= Finish -> State;
-                Now when Now >= Finish -> State;
+                _ when Due >= Finish -> {through, State};
+                Now when Now >= Finish -> {through, State};
                 Now when Now >= Due -> next(Job, Work, State, Random, queued, Due, Now);
                 _ ->
                     wait_until(Due),
@@ -152,24 +191,29 @@ next(Job, Work, State, Random, How, Intended, Begin) ->
     end,
     taken(Job, Work),
     Done = one(Job, Work, Kind, Recorder, State, Intended, Begin),
-    free_again(Work),
+    IsSpare = free_again(Job, Work),
     case Done of
+        {ok, Later} when IsSpare -> {rest, Later};
         {ok, Later} -> open(Job, Work, Later, Next);
-        {ended, Later} -> Later;
-        stop -> stopped
+        {ended, Later} -> {through, Later};
+        stop -> {through, stopped}
     end.
 
-%% The last free place is taken: whatever is due next would have to wait.
+%% Whatever is due next would have to wait.
 taken(Job, #{free := Free}) ->
-    case atomics:sub_get(Free, 1, 1) of
+    case atomics:sub_get(Free, ?FREE, 1) of
         Left when Left =< 0 -> tell(none_free, Job);
         _ -> ok
     end;
 taken(_Job, _Work) ->
     ok.
 
-free_again(#{free := Free}) -> atomics:add(Free, 1, 1);
-free_again(_Work) -> ok.
+%% Whether it is one too many now.
+free_again(#{id := Id}, #{free := Free, least := Least}) ->
+    Now = atomics:add_get(Free, ?FREE, 1),
+    Id > Least andalso 2 * Now > atomics:get(Free, ?TAKE_PART);
+free_again(_Job, _Work) ->
+    false.
 
 closed(_Job, _Work, State, _Random, 0) ->
     State;

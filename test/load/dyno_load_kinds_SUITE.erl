@@ -33,6 +33,7 @@ groups() ->
             a_kind_returns_nonsense,
             a_stalled_target_stalls_no_arrivals,
             a_pool_grows_no_further,
+            added_workers_rest,
             a_pool_that_cannot_grow,
             search_finds_nothing,
             result_of_a_search_on_the_way,
@@ -369,7 +370,29 @@ a_pool_that_cannot_grow(_Config) ->
     Load = #{model => open, rate_per_s => 500, workers => 3, max_workers => 100},
     #{notes := [{not_grown, Text}], workers := Workers} = run(Load, #{}, #{init => Init}),
     ?assertNotEqual(nomatch, binary:match(Text, ~"too_many_connections")),
-    ?assert(Workers > 3).
+    ?assertEqual(3, Workers).
+
+%% The first 200 operations need 100 workers, and those after them hardly one: so many go on. They
+%% come back for the next time.
+added_workers_rest(_Config) ->
+    dyno_suites:one_of(3, fun() ->
+        Ids = ets:new(ids, [public, duplicate_bag]),
+        Begun = counters:new(1, [atomics]),
+        Operation = fun({Id, _}) ->
+            ok = counters:add(Begun, 1, 1),
+            N = counters:get(Begun, 1),
+            true = ets:insert(Ids, {N div 200, Id}),
+            N div 200 rem 3 =:= 0 andalso pause(100)
+        end,
+        Load = #{model => open, rate_per_s => 1000, workers => 2, max_workers => 500},
+        #{workers := Most} = run(Load, #{duration_ms => 1000}, #{operation => Operation}),
+        [_, _, Resting, Back, _] = [
+            length(lists:usort([Id || {_, Id} <- ets:lookup(Ids, Part)]))
+         || Part <- lists:seq(0, 4)
+        ],
+        ct:pal("~b workers after the first moment, ~b of ~b in the next", [Resting, Back, Most]),
+        Resting < 40 andalso Back > 60
+    end).
 
 %% Search
 

@@ -127,12 +127,23 @@ search_columns() ->
                     ~"-"
             end
         end},
+        {~"held there", number, fun held/1},
         {~"probes", number, fun(Run) ->
             Counts = [get(Key, Row, 0) || Row <- dyno_recording:rows(Run, ~"probes"), Key <- [~"held", ~"failed"]],
             measured(lists:sum(Counts), ~"count")
         end},
         {~"why not more", name, fun why/1}
     ].
+
+%% In how many of the probes at the rate that was found the objective held: near the edge not in all.
+held(Run) ->
+    Found = metric_value(~"load.search.rate", Run),
+    case [Row || #{~"rate" := Rate} = Row <- dyno_recording:rows(Run, ~"probes"), Rate =:= Found] of
+        [#{~"held" := Held, ~"failed" := Failed}] ->
+            <<(measured(Held, ~"count"))/binary, " of ", (measured(Held + Failed, ~"count"))/binary>>;
+        [] ->
+            ~"-"
+    end.
 
 why(Run) ->
     Found = metric_value(~"load.search.rate", Run),
