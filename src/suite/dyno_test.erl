@@ -211,6 +211,8 @@ with_custom(#{source := Source, form := Form, suite := SuiteOptions, options := 
         end
     end.
 
+check_thresholds(#{suite := #{thresholds := []}}, _Custom) ->
+    ok;
 check_thresholds(#{module := Module, suite := SuiteOptions, options := Options}, Custom) ->
     #{thresholds := Thresholds} = SuiteOptions,
     Known = dyno_test_known:known(SuiteOptions, Custom),

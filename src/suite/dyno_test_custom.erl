@@ -99,6 +99,8 @@ load(#{agents := Agents, instruments := Instruments, without := Without}, Suite)
     end.
 
 %% An instrument that there is not cannot be switched off.
+switched_off([], Loaded) ->
+    {ok, Loaded};
 switched_off(Without, #{instruments := Own} = Loaded) ->
     Names = dyno_agent_instrument:names(Own ++ dyno_agent_instrument:all()),
     case Without -- Names of

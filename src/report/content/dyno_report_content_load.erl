@@ -138,7 +138,8 @@ search_columns() ->
 %% In how many of the probes at the rate that was found the objective held: near the edge not in all.
 held(Run) ->
     Found = metric_value(~"load.search.rate", Run),
-    case [Row || #{~"rate" := Rate} = Row <- dyno_recording:rows(Run, ~"probes"), Rate =:= Found] of
+    Rows = dyno_recording:rows(Run, ~"probes"),
+    case [Row || #{~"rate" := Rate} = Row <- Rows, Rate =:= Found] of
         [#{~"held" := Held, ~"failed" := Failed}] ->
             <<(measured(Held, ~"count"))/binary, " of ", (measured(Held + Failed, ~"count"))/binary>>;
         [] ->
