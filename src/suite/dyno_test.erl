@@ -54,6 +54,13 @@ What a caller may set: of a suite's own options (`t:dyno_suite:config/0`) in the
 ]).
 -define(MORE, [invariants, agents, instruments]).
 -define(OWN, [load, code_paths, cookie, name, recording, progress, watch]).
+%% What every test calls before its first operation. What is not here is loaded when it is called.
+-define(NEEDED_SOON, [
+    dyno_test_plan, dyno_test_recording, dyno_load_spec, dyno_recording_run, json, dyno_environment,
+    dyno_recording_check, dyno_recording, dyno_recording_file, dyno_recording_lines,
+    dyno_recording_json, dyno_agent, dyno_test_runner, dyno_targets, dyno_test_result, dyno_test_run,
+    dyno_load, dyno_load_core, dyno_load_recorder, dyno_histogram, dyno_load_pool, dyno_load_worker
+]).
 
 -doc """
 Runs a suite, a file or a module. Returns when everything is taken down again.
@@ -118,6 +125,8 @@ main(Source, Options) ->
     end.
 
 loaded(Source, Options) ->
+    %% While the suite is compiled a second processor has nothing to do.
+    _ = spawn(code, ensure_modules_loaded, [?NEEDED_SOON]),
     dyno_code:with_paths(maps:get(code_paths, Options, []), fun() ->
         case dyno_suite_source:load(Source) of
             {ok, Loaded} ->
