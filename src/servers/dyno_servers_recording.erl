@@ -393,7 +393,10 @@ series({Name, Points}) ->
     ].
 
 histograms(Rows) ->
-    Histograms = [of_sum(Sum) || #{count := Count, sum := Sum} <- Rows, Count > 0],
+    Histograms = [
+        of_sum(Sum)
+     || #{count := Count, sum := Sum} <- Rows, is_number(Count), Count > 0
+    ],
     lists:sublist(lists:append(Histograms), ?MOST_HISTOGRAMS).
 
 of_sum(#{labels := #{name := Name}, callbacks := Callbacks, delay := Delay, queue := Queue}) ->

@@ -39,7 +39,8 @@ row(Sum, DurationNs) ->
     Same = maps:with(
         [processes, wall_ns, cpu_ns, words, crashes, queue_now, queue_max, delay_method, why], Sum
     ),
-    Numbers = callback(dyno_servers_window:all_callbacks(Sum), DurationNs),
+    #{measured := Measured} = Sum,
+    Numbers = known(Measured, callback(dyno_servers_window:all_callbacks(Sum), DurationNs)),
     Row = (maps:merge(Labels, maps:merge(Same, Numbers)))#{
         busy => dyno_servers_window:share(BusyNs, ProcessNs),
         cpu => dyno_servers_window:share(CpuNs, ProcessNs),
@@ -52,9 +53,13 @@ row(Sum, DurationNs) ->
         exceptions => lists:sum([N || #{exceptions := N} <- Callbacks]),
         reasons => joined(map_get(reasons, Sum)),
         arrival_rate => rate(map_get(arrived, Sum), DurationNs),
-        measured => joined(lists:sort([atom_to_binary(M) || M <- map_get(measured, Sum)]))
+        measured => joined(lists:sort([atom_to_binary(M) || M <- Measured]))
     },
     Row#{service_rate => service_rate(Row), saturates_at => saturates_at(Row)}.
+
+%% Nothing was looked at, so that none was seen.
+known([none], Numbers) -> Numbers#{count := undefined, rate := undefined};
+known(_Measured, Numbers) -> Numbers.
 
 -doc "A row for each callback of a sum.".
 -spec callbacks(dyno_servers_window:sum(), DurationNs :: non_neg_integer()) -> [row()].

@@ -11,7 +11,7 @@
 suite() ->
     [{timetrap, {minutes, 5}}].
 
-slow() -> [erlperf_lines, fewer_may_give_more, ten_thousand_processes].
+slow() -> [erlperf_lines, ten_thousand_processes].
 
 all() ->
     [
@@ -22,7 +22,6 @@ all() ->
         monitor_lines,
         code_paths,
         squeeze,
-        fewer_may_give_more,
         ten_thousand_processes,
         recording_too,
         help,
@@ -214,40 +213,6 @@ squeeze(Config) ->
     ?assertMatch(
         {match, _}, re:run(Table, "^Code +\\|\\| +QPS +Time\ntimer:sleep\\(2\\)\\. +2 "), Table
     ).
-
-%% Two processes are twice as fast for most of the time, and else far slower; three are a bit faster
-%% than one for sure.
--define(MOODY, """
--module(moody).
-
--export([join/0, call/1]).
-
-join() ->
-    _ = pg:start(moody),
-    pg:join(moody, all, self()).
-
-call(_) -> timer:sleep(ms(length(pg:get_local_members(moody, all)))).
-
-ms(1) -> 2;
-ms(2) ->
-    case erlang:system_time(millisecond) div 130 rem 8 < 5 of
-        true -> 2;
-        false -> 15
-    end;
-ms(_) -> 6.
-
-""").
-
-fewer_may_give_more(Config) ->
-    Folder = proplists:get_value(priv_dir, Config),
-    ok = dyno_peers:save(Folder, ?MOODY),
-    Line = ["r(S) -> moody:call(S).", "--init_runner", "moody:join().", "-q", "-d", "60"],
-    dyno_tries:hold(3, fun() ->
-        {0, Out, _} = dyno(Config, Line ++ ["--max", "3", "-pa", Folder]),
-        Words = re:replace(Out, "\\s+", " ", [global, {return, binary}]),
-        ?assertMatch({match, _}, re:run(Words, "highest with 3 workers"), Out),
-        ?assertMatch({match, _}, re:run(Words, " 2 may give more, not surely: [0-9.]+ k?/s"), Out)
-    end).
 
 %% Each has its turn, what all did together counts, and two names for one code are no two codes.
 ten_thousand_processes(Config) ->

@@ -19,14 +19,14 @@ each size, and too noisy for a verdict.
 """.
 -spec documents() -> #{binary() => dyno_report:document()}.
 documents() ->
-    {ok, Pair} = dyno_bench:run(["lists:seq(1, 10).", "lists:seq(1, 500)."], #{budget_ms => 300}),
+    {ok, Pair} = dyno_bench:run(["lists:seq(1, 10).", "lists:seq(1, 500)."], #{budget_ms => 1000}),
     {ok, Inputs} = dyno_bench:run([?SEQ, ?SORT], #{
         inputs => [{"10", "10."}, {"100", "100."}, {"1000", "1000."}], budget_ms => 150
     }),
     {ok, Squeeze} = dyno_bench:run(["timer:sleep(1)."], #{
         mode => {squeeze, #{max => 4, sample_ms => 5}}
     }),
-    {ok, Again} = dyno_bench:run(["lists:seq(1, 10).", "lists:seq(1, 500)."], #{budget_ms => 300}),
+    {ok, Again} = dyno_bench:run(["lists:seq(1, 10).", "lists:seq(1, 500)."], #{budget_ms => 1000}),
     {ok, Compared} = dyno_compare:compare(Pair, Again, #{incomparable => warn}),
     Test = dyno_report_html_data:document(),
     Thrice = dyno_repetitions:thrice(Test),

@@ -28,6 +28,7 @@ groups() ->
             says_when_it_saturates,
             blocked_is_what_is_not_on_a_processor,
             without_wall_time_the_processor_tells,
+            what_is_not_looked_at_is_not_none,
             a_long_callback_is_named,
             names_as_the_language_writes_them,
             ranks_and_filters,
@@ -300,6 +301,15 @@ without_wall_time_the_processor_tells(_Config) ->
     ?assert(abs(Cpu - 0.4) < 1.0e-9),
     ?assertEqual(none, dyno_servers_row:forecast(A)),
     ?assertMatch([#{name := ~"a"}, #{name := ~"b"}], dyno_servers_row:ranked(busy, [B, A])).
+
+%% Who does not look at a server has not seen that it does nothing.
+what_is_not_looked_at_is_not_none(_Config) ->
+    Server = (server(~"a", x, []))#{measured := none, busy_ns := undefined, wall_ns := undefined},
+    Idle = server(~"b", x, []),
+    ?assertMatch(
+        [#{rate := undefined, count := undefined}, #{rate := +0.0, count := 0}],
+        rows(process, [Server, Idle])
+    ).
 
 a_long_callback_is_named(_Config) ->
     Running = fun(Ns) ->

@@ -162,7 +162,10 @@ conclusion(Document) ->
             {bad, ~"COULD NOT FINISH", text(~"text", Error, ~"the recording does not say why")};
         ~"interrupted" ->
             {doubtful, ~"INTERRUPTED", iolist_to_binary([
-                "what was measured until then is kept",
+                case dyno_recording:runs(Document) ++ get(~"tables", Document, []) of
+                    [] -> "before there was anything to keep";
+                    _ -> "what was measured until then is kept"
+                end,
                 [["; ", plural(Failed, ~"demand"), " had failed by then"] || Failed > 0]
             ])};
         ~"partial" ->

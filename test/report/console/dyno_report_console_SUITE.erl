@@ -10,6 +10,7 @@
 -export([golden/1, fits_width/1, plain_without_colour/1, colour_changes_no_text/1, ascii/1]).
 -export([hostile_names/1, bare_recordings/1, endings/1, registry/1, write_is_whole/1]).
 -export([words_where_codes_differ/1, sentences_of_many_codes/1, a_gain_that_is_not_sure/1]).
+-export([fewer_may_give_more/1]).
 -export([an_interrupted_squeeze/1]).
 -export([fresh_nodes/1, alike_warnings/1, holding_thresholds/1, clocks/1, places/1]).
 -export([uncertain_functions/1, cost_of_a_budget/1]).
@@ -38,6 +39,7 @@ all() ->
         words_where_codes_differ,
         sentences_of_many_codes,
         an_interrupted_squeeze,
+        fewer_may_give_more,
         a_gain_that_is_not_sure
     ].
 
@@ -401,6 +403,24 @@ an_interrupted_squeeze(_Config) ->
     Least = ~"It was interrupted. Until then the throughput was highest with 1 worker: 4.73 M/s.",
     ?assertEqual(<<Least/binary, " 2 gave 10.2 M/s, not compared yet.">>, With(10.2e6)),
     ?assertEqual(Least, With(4.0e6)).
+
+%% It was compared with another than the best, and may be better than both.
+fewer_may_give_more(_Config) ->
+    Names = [~"concurrency", ~"throughput", ~"ratio", ~"ratio_low", ~"ratio_high", ~"verdict"],
+    Said = fun(OfTwo) ->
+        Rows = [
+            [1, 283.0, null, null, null, null],
+            [2, OfTwo, 1.8, 0.9, 2.5, ~"undecided"],
+            [3, 419.0, 1.48, 1.4, 1.6, ~"best"]
+        ],
+        Document = bench(#{}, ~"concurrencies", Names, Rows),
+        binary:replace(
+            text(dyno_report_content_bench:concurrency(Document)), ~"\n", ~" ", [global]
+        )
+    end,
+    Doubt = ~" 2 may give more, not surely: 520 /s; longer samples (-d) or more of them (-s) would tell.",
+    ?assertMatch({_, _}, binary:match(Said(520.0), Doubt)),
+    ?assertEqual(nomatch, binary:match(Said(277.0), ~"not surely")).
 
 a_gain_that_is_not_sure(_Config) ->
     Names = [~"concurrency", ~"throughput", ~"ratio", ~"ratio_low", ~"ratio_high", ~"verdict"],
