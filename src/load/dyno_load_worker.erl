@@ -28,7 +28,9 @@
     run_state := term(),
     %% Which optional callbacks there are.
     callbacks := [{atom(), arity()}],
-    feeds := dyno_feed:context()
+    feeds := dyno_feed:context(),
+    %% The last round, and how often the worker had come back to it.
+    turn => {pos_integer(), non_neg_integer()}
 }.
 
 -type work() :: #{
@@ -119,13 +121,18 @@ init_worker(#{module := Module, id := Id, run_state := RunState, callbacks := Ca
 serve(Job, State) ->
     receive
         {start, Round, Works} ->
-            Last = works(Works, Job, State),
+            Begun = begun(Round, Job),
+            Last = works(Works, Begun, State),
             ok = tidy(Works, Job),
             tell({done, Round}, Job),
-            serve(Job, Last);
+            serve(Begun, Last);
         close ->
             end_worker(Job, State)
     end.
+
+%% Who comes back draws other random numbers than before.
+begun(Round, #{turn := {Round, Turn}} = Job) -> Job#{turn := {Round, Turn + 1}};
+begun(Round, Job) -> Job#{turn => {Round, 0}}.
 
 %% The heap of a worker that may not be needed again would stay as its last operation left it.
 tidy(Works, #{id := Id}) ->
@@ -154,8 +161,8 @@ work(Job, Work, stopped) ->
         {ok, State} -> work(Job, Work, State);
         stop -> {through, stopped}
     end;
-work(#{id := Id} = Job, #{seed := Seed} = Work, State) ->
-    Random = rand:seed_s(exsss, {Seed, Id, 0}),
+work(#{id := Id, turn := {_, Turn}} = Job, #{seed := Seed} = Work, State) ->
+    Random = rand:seed_s(exsss, {Seed, Id, Turn}),
     case Work of
         #{model := open} -> open(Job, Work, State, Random);
         #{left := {each, N}} -> {through, closed(Job, Work, State, Random, N)};
