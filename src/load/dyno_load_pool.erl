@@ -198,7 +198,7 @@ handle_cast({round, Number, Round}, #{workers := Workers} = State) ->
     Least = lists:max([Count || {#{workers := Count}, _, _} <- Round]),
     {Begin, Rest} = lists:partition(fun({_, Id}) -> Id =< Least end, maps:to_list(Workers)),
     Works = [work(Part, Start, Finish, Least, State) || {Part, Start, Finish} <- Round],
-    ok = dyno_load_worker:take_part(length(Begin), Works),
+    lists:foreach(fun({_, Id}) -> dyno_load_worker:take_part(1, Id, Works) end, Begin),
     lists:foreach(fun({Pid, _}) -> Pid ! {start, Number, Works} end, Begin),
     Begun = (with_cpu(Round, State))#{
         phase := working,
@@ -284,8 +284,8 @@ ready(Pid, #{resting := Resting} = State) ->
 
 %% It begins the round's work, or goes on with it.
 join(Pid, #{under_way := UnderWay, works := Works, round := Number} = State) ->
-    #{resting := Resting, most_workers := Most} = State,
-    ok = dyno_load_worker:take_part(1, Works),
+    #{resting := Resting, most_workers := Most, workers := Workers} = State,
+    ok = dyno_load_worker:take_part(1, map_get(Pid, Workers), Works),
     Pid ! {start, Number, Works},
     Now = UnderWay#{Pid => []},
     State#{
@@ -294,23 +294,27 @@ join(Pid, #{under_way := UnderWay, works := Works, round := Number} = State) ->
         most_workers := max(Most, map_size(Now))
     }.
 
-%% Workers that rest are there at once. What a worker said while others already came is late.
-grow(#{phase := working, under_way := UnderWay, works := Works} = State) ->
-    #{resting := Resting, options := #{nodes := Nodes}} = State,
-    Count = map_size(UnderWay),
-    Limits = [
-        (Max + Nodes - 1) div Nodes
-     || #{workers := Max} = Work <- Works, dyno_load_worker:is_short(Work)
-    ],
-    case min(lists:max([0 | Limits]) - Count, max(?GROW_LEAST, Count div ?GROW_SHARE)) of
-        More when More > 0, map_size(Resting) > 0 ->
-            lists:foldl(fun join/2, State, lists:sublist(maps:keys(Resting), More));
-        More when More > 0 ->
-            prepare_more(More, State);
-        _ ->
+%% What a worker said while others already came is late.
+grow(#{phase := working, works := Works, options := #{nodes := Nodes}} = State) ->
+    case lists:filter(fun dyno_load_worker:is_short/1, Works) of
+        [#{workers := Most} = Short | _] ->
+            Count = dyno_load_worker:taking_part(Short),
+            Limit = (Most + Nodes - 1) div Nodes,
+            More = min(Limit - Count, max(?GROW_LEAST, Count div ?GROW_SHARE)),
+            added(More, Most, State);
+        [] ->
             State
     end;
 grow(State) ->
+    State.
+
+%% Workers that rest are there at once; those with a greater number would have nothing to do.
+added(More, Most, #{resting := Resting, workers := Workers} = State) when More > 0 ->
+    case [Pid || Pid := _ <- Resting, map_get(Pid, Workers) =< Most] of
+        [] -> prepare_more(More, State);
+        Usable -> lists:foldl(fun join/2, State, lists:sublist(Usable, More))
+    end;
+added(_None, _Most, State) ->
     State.
 
 prepare_more(Count, #{growth := allowed, pending := Pending} = State) when

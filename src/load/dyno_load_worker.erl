@@ -18,7 +18,7 @@
 %% the bottleneck. Whoever is the last free one to begin tells its owner, who may add more workers.
 %% Of these each one ends its part early when more than half of all are free.
 
--export([start_link/1, take_part/2, is_short/1, format_error/1, fault/1]).
+-export([start_link/1, take_part/3, taking_part/1, is_short/1, format_error/1, fault/1]).
 -export_type([job/0, work/0, reason/0]).
 
 -type job() :: #{
@@ -75,16 +75,20 @@ normally when told `close`.
 start_link(Job) ->
     spawn_link(fun() -> prepare(Job) end).
 
--doc "So many more workers take part in these works, or fewer.".
--spec take_part(integer(), [work()]) -> ok.
-take_part(Count, Works) ->
+-doc "A worker takes part in those of these works in which it has something to do, or no more.".
+-spec take_part(1 | -1, Id :: pos_integer(), [work()]) -> ok.
+take_part(More, Id, Works) ->
     lists:foreach(
         fun(Free) ->
-            ok = atomics:add(Free, ?TAKE_PART, Count),
-            ok = atomics:add(Free, ?FREE, Count)
+            ok = atomics:add(Free, ?TAKE_PART, More),
+            ok = atomics:add(Free, ?FREE, More)
         end,
-        [Free || #{free := Free} <- Works]
+        [Free || #{free := Free, workers := Workers} <- Works, Id =< Workers]
     ).
+
+-doc "How many workers take part in a work to which more may be added.".
+-spec taking_part(work()) -> non_neg_integer().
+taking_part(#{free := Free}) -> atomics:get(Free, ?TAKE_PART).
 
 -doc "Whether this work is under way, and nobody is free to begin what is due next.".
 -spec is_short(work()) -> boolean().
@@ -146,13 +150,13 @@ works([], _Job, State) ->
     State;
 works([#{workers := Workers} | Works], #{id := Id} = Job, State) when Id > Workers ->
     works(Works, Job, State);
-works([#{start := Start} = Work | Works] = Left, Job, State) ->
+works([#{start := Start} = Work | Works] = Left, #{id := Id} = Job, State) ->
     wait_until(Start),
     case work(Job, Work, State) of
         {through, Last} ->
             works(Works, Job, Last);
         {rest, Last} ->
-            ok = take_part(-1, Left),
+            ok = take_part(-1, Id, Left),
             Last
     end.
 

@@ -34,6 +34,7 @@ groups() ->
             a_stalled_target_stalls_no_arrivals,
             a_pool_grows_no_further,
             added_workers_rest,
+            a_later_phase_grows_to_its_own_limit,
             a_pool_that_cannot_grow,
             search_finds_nothing,
             result_of_a_search_on_the_way,
@@ -393,6 +394,31 @@ added_workers_rest(_Config) ->
         ct:pal("~b workers after the first moment, ~b of ~b in the next", [Resting, Back, Most]),
         Resting < 40 andalso Back > 60
     end).
+
+%% After a phase that added many: those whose number is beyond the limit take no part.
+a_later_phase_grows_to_its_own_limit(_Config) ->
+    Ids = ets:new(ids, [public]),
+    Phase = #{model => open, rate_per_s => 1000, workers => 2},
+    Load = #{
+        model => phases,
+        phases => [
+            Phase#{name => "many", max_workers => 300, operations => #{many => 1}},
+            Phase#{name => "few", max_workers => 20, operations => #{few => 1}}
+        ]
+    },
+    Init = fun(Id) ->
+        Operation = fun
+            (few) ->
+                true = ets:insert(Ids, {Id}),
+                pause(50);
+            (many) ->
+                pause(200)
+        end,
+        {ok, {Id, #{kind => Operation}}}
+    end,
+    #{workers := Most} = run(Load, #{duration_ms => 1200}, #{init => Init}),
+    ?assert(Most > 100, Most),
+    ?assertEqual(lists:seq(1, 20), lists:sort([Id || {Id} <- ets:tab2list(Ids)])).
 
 %% Search
 
