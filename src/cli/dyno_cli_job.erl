@@ -154,7 +154,7 @@ measured(#{job := #{measure := Measure}, recording := Recording, progress := Mod
     end,
     {Pid, Monitor} = spawn_monitor(fun() ->
         %% What measured code prints must not get into a report on standard output.
-        true = group_leader(whereis(standard_error), self()),
+        _ = [group_leader(Error, self()) || Error <- [whereis(standard_error)], is_pid(Error)],
         Self ! {finished, self(), Measure(#{progress => Report, recording => Recording})}
     end),
     {Result, Shown} = await(Pid, Monitor, dyno_cli_progress:new(Mode)),

@@ -195,8 +195,12 @@ handle_call(_Request, _From, State) ->
 -spec handle_cast(term(), state()) -> {noreply, state()}.
 handle_cast({round, Number, Round}, #{workers := Workers} = State) ->
     ok = free(State),
-    Least = lists:max([Count || {#{workers := Count}, _, _} <- Round]),
-    {Begin, Rest} = lists:partition(fun({_, Id}) -> Id =< Least end, maps:to_list(Workers)),
+    #{under_way := UnderWay, pending := Pending, options := #{nodes := Nodes}} = State,
+    %% At least one in each node. Who is still in an operation of the last round comes from there.
+    Least = lists:max([Nodes | [Count || {#{workers := Count}, _, _} <- Round]]),
+    Begins = fun({Pid, Id}) -> Id =< Least orelse is_map_key(Pid, UnderWay) end,
+    Ready = maps:to_list(maps:without(maps:keys(Pending), Workers)),
+    {Begin, Rest} = lists:partition(Begins, Ready),
     Works = [work(Part, Start, Finish, Least, State) || {Part, Start, Finish} <- Round],
     lists:foreach(fun({_, Id}) -> dyno_load_worker:take_part(1, Id, Works) end, Begin),
     lists:foreach(fun({Pid, _}) -> Pid ! {start, Number, Works} end, Begin),
@@ -295,11 +299,12 @@ join(Pid, #{under_way := UnderWay, works := Works, round := Number} = State) ->
     }.
 
 %% What a worker said while others already came is late.
-grow(#{phase := working, works := Works, options := #{nodes := Nodes}} = State) ->
+grow(#{phase := working, works := Works, options := Options} = State) ->
+    #{index := Index, nodes := Nodes} = Options,
     case lists:filter(fun dyno_load_worker:is_short/1, Works) of
         [#{workers := Most} = Short | _] ->
             Count = dyno_load_worker:taking_part(Short),
-            Limit = (Most + Nodes - 1) div Nodes,
+            Limit = (Most - Index + Nodes - 1) div Nodes,
             More = min(Limit - Count, max(?GROW_LEAST, Count div ?GROW_SHARE)),
             added(More, Most, State);
         [] ->
@@ -311,17 +316,18 @@ grow(State) ->
 %% Workers that rest are there at once; those with a greater number would have nothing to do.
 added(More, Most, #{resting := Resting, workers := Workers} = State) when More > 0 ->
     case [Pid || Pid := _ <- Resting, map_get(Pid, Workers) =< Most] of
-        [] -> prepare_more(More, State);
+        [] -> prepare_more(More, Most, State);
         Usable -> lists:foldl(fun join/2, State, lists:sublist(Usable, More))
     end;
 added(_None, _Most, State) ->
     State.
 
-prepare_more(Count, #{growth := allowed, pending := Pending} = State) when
+prepare_more(Count, Most, #{growth := allowed, pending := Pending} = State) when
     map_size(Pending) =:= 0
 ->
-    start_workers(Count, State);
-prepare_more(_Count, State) ->
+    #{next_id := Id, options := #{nodes := Nodes}} = State,
+    start_workers(max(0, min(Count, (Most - Id + Nodes) div Nodes)), State);
+prepare_more(_Count, _Most, State) ->
     State.
 
 %% Whether the phase is over.

@@ -190,7 +190,7 @@ keys() -> [busy, rate, p99, max, queue, delay, cpu, words, exceptions, name].
 ranked(name, Rows) ->
     lists:sort(fun(A, B) -> maps:get(name, A, ~"") =< maps:get(name, B, ~"") end, Rows);
 ranked(Key, Rows) ->
-    Value = fun(Row) -> {value(Key, Row), map_get(rate, Row)} end,
+    Value = fun(Row) -> {value(Key, Row), value(rate, Row)} end,
     Ranked = lists:sort(fun({A, _}, {B, _}) -> A >= B end, [{Value(Row), Row} || Row <- Rows]),
     [Row || {_, Row} <- Ranked].
 

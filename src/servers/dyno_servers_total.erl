@@ -125,7 +125,7 @@ with_points(Sums, TimeNs, DurationNs, #{windows := Windows, each := Each} = Tota
     ByName = dyno_servers_window:group(name, Sums),
     Ranked = dyno_servers_row:ranked(busy, [dyno_servers_row:row(S, DurationNs) || S <- ByName]),
     Most = lists:sublist(Ranked, ?LINES_A_WINDOW),
-    Busiest = [Name || #{name := Name, count := N} <- Most, N > 0],
+    Busiest = [Name || #{name := Name, count := N} <- Most, is_number(N), N > 0],
     Wanted = lists:sublist(lists:uniq(maps:keys(Points) ++ Busiest), ?MOST_LINES),
     New = #{Name => [{TimeNs, maps:with(?POINT, Row)}] || #{name := Name} = Row <- Ranked},
     thinned(Total#{

@@ -19,7 +19,7 @@
     %% When a process that the code is linked to dies: does this one, too? `survive` by default.
     links => survive | die,
     %% Where what the code prints goes; by default where the owner's goes.
-    output => pid(),
+    output => pid() | undefined,
     max_bytes => pos_integer()
 }.
 
@@ -46,7 +46,7 @@ start(Options) ->
 init(Owner, Options) ->
     proc_lib:set_label(?MODULE),
     _ = process_flag(trap_exit, maps:get(links, Options, survive) =:= survive),
-    true = group_leader(maps:get(output, Options, group_leader()), self()),
+    _ = [group_leader(Output, self()) || #{output := Output} <- [Options], is_pid(Output)],
     _ = process_flag(max_heap_size, #{
         size => maps:get(max_bytes, Options, 0) div erlang:system_info(wordsize),
         kill => true,

@@ -35,6 +35,7 @@ groups() ->
             a_pool_grows_no_further,
             added_workers_rest,
             a_later_phase_grows_to_its_own_limit,
+            no_more_are_prepared_than_there_may_be,
             a_pool_that_cannot_grow,
             search_finds_nothing,
             result_of_a_search_on_the_way,
@@ -362,6 +363,18 @@ a_pool_grows_no_further(_Config) ->
     ?assert(successes(Result) =< 30 * 8),
     ?assert(Queued > 0),
     ?assertEqual(saturated, dyno_load_verdict:of_part(Part)).
+
+%% Whom it could not prepare in the warm-up nobody takes the place of: that would be one too many.
+no_more_are_prepared_than_there_may_be(_Config) ->
+    Prepared = counters:new(1, [atomics]),
+    Init = fun(Id) ->
+        ok = counters:add(Prepared, 1, 1),
+        Id =/= 7 orelse error(no_connection),
+        {ok, {Id, #{operation => fun(_) -> pause(20) end}}}
+    end,
+    Load = #{model => open, rate_per_s => 2000, workers => 2, max_workers => 20},
+    #{workers := Workers} = run(Load, #{warmup_ms => 300, duration_ms => 300}, #{init => Init}),
+    ?assertEqual({19, 20}, {Workers, counters:get(Prepared, 1)}).
 
 a_pool_that_cannot_grow(_Config) ->
     Init = fun

@@ -306,10 +306,10 @@ without_wall_time_the_processor_tells(_Config) ->
 what_is_not_looked_at_is_not_none(_Config) ->
     Server = (server(~"a", x, []))#{measured := none, busy_ns := undefined, wall_ns := undefined},
     Idle = server(~"b", x, []),
-    ?assertMatch(
-        [#{rate := undefined, count := undefined}, #{rate := +0.0, count := 0}],
-        rows(process, [Server, Idle])
-    ).
+    [A, B] = rows(process, [Server, Idle]),
+    ?assertMatch({#{rate := undefined, count := undefined}, #{rate := +0.0, count := 0}}, {A, B}),
+    %% And comes last.
+    ?assertEqual([B, A], dyno_servers_row:ranked(exceptions, [A, B])).
 
 a_long_callback_is_named(_Config) ->
     Running = fun(Ns) ->

@@ -156,6 +156,8 @@ recorded(Function, DurationMs, Most) ->
     end,
     case dyno_sandbox:once(Record, infinity) of
         {error, interrupted} -> {error, {dyno_error, interrupted}};
+        %% Arguments of 2 GB, or more than a small +hmax allows.
+        {error, Failure} -> {error, {dyno_sandbox, {{?MODULE, record, 2}, Failure}}};
         {ok, Calls} -> {ok, Calls}
     end.
 

@@ -49,7 +49,7 @@ part(Name, Text, TimeoutMs) ->
 
 compiled(Text) ->
     %% What the compiler prints is in the diagnostics as well.
-    {ok, Nowhere} = file:open("/dev/null", [write]),
+    {ok, Nowhere} = file:open("/dev/null", [write, {encoding, utf8}]),
     true = group_leader(Nowhere, self()),
     Options = [{columns, true}, {file, ~"code"}],
     case apply('Elixir.Code', string_to_quoted, [Text, Options]) of

@@ -134,7 +134,10 @@ sampled(Worker, Epoch, Iterate) ->
         Sampler ! stop,
         receive
             {'DOWN', Ref, process, Sampler, {stacks, Stacks}} ->
-                lists:reverse(lists:keysort(2, maps:to_list(Stacks)))
+                lists:reverse(lists:keysort(2, maps:to_list(Stacks)));
+            %% Killed, by a small +hmax.
+            {'DOWN', Ref, process, Sampler, _} ->
+                []
         end
     after
         _ = demonitor(Ref, [flush]),

@@ -91,14 +91,17 @@ warnings(Labels, #{heap := Heap, candidates := Candidates} = Result) when
         {~"heap",
             text("collections are in the times (~ts a call), as many as the heap that the process "
                 "came to have makes them; without ~ts it is drawn anew each round, with --heap "
-                "WORDS it is fixed", [lists:join(", ", Counts), left_to_chance(Heap)])}
+                "WORDS it is fixed", [lists:join(", ", Counts), left_to_chance(Result)])}
      || Counts =/= [], IsTime
     ];
 warnings(_Labels, _Result) ->
     [].
 
-left_to_chance(runtime) -> "-d, -s, -l, -r and -i";
-left_to_chance(default) -> "--heap default".
+%% Samples and VMs of their own draw no heap.
+left_to_chance(#{heap := runtime}) -> "-d, -s, -l, -r and -i";
+left_to_chance(#{fixed := true}) -> "--heap default and -d, -s, -l and -r";
+left_to_chance(#{vms := _}) -> "--heap default and -i";
+left_to_chance(#{heap := default}) -> "--heap default".
 
 factor(Ratio) -> io_lib:format("~.2f", [Ratio]).
 

@@ -52,9 +52,8 @@ mode(Values) ->
 -doc "Ends it.".
 -spec stop(screen()) -> ok.
 stop({Screen, _}) ->
-    unlink(Screen),
-    %% With who reads what is typed.
-    gen_server:stop(Screen, shutdown, infinity).
+    %% It may be blocked by a terminal that is stopped. Who reads what is typed goes with it.
+    dyno_sandbox:kill(Screen).
 
 -doc "Whether a line of progress has its place: it would stand in a table, or between messages.".
 -spec has_progress(screen()) -> boolean().

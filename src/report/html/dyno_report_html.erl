@@ -28,7 +28,7 @@ holds it. The page's code puts text into the page as text, never as markup.
     {ok, iodata()} | {error, {?MODULE, reason()}}.
 format(Document, _Options) ->
     maybe
-        Folder = filename:join(code:priv_dir(dyno), "report"),
+        Folder = filename:join(priv_folder(), "report"),
         {ok, Js} ?= asset(Folder, "report.js"),
         {ok, Css} ?= asset(Folder, "report.css"),
         {ok, Hashes} ?= asset(Folder, "hashes.json"),
@@ -42,6 +42,16 @@ format_error({missing, File}) ->
     ["a part of the report's page is missing: ", File, " is not there; install dyno again"].
 
 %% Assets
+
+%% The code server knows an application by its folder's name; where that differs, the place of
+%% this module's own code tells.
+priv_folder() ->
+    case code:priv_dir(dyno) of
+        {error, bad_name} ->
+            filename:join(filename:dirname(filename:dirname(code:which(?MODULE))), "priv");
+        Folder ->
+            Folder
+    end.
 
 %% The loader reads files inside archives too, which `file` does not.
 asset(Folder, Name) ->

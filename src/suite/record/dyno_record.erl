@@ -34,7 +34,8 @@ there is none, of such modules; `servers` are all.
 -define(DURATION_MS, 30_000).
 -define(OPTIONS, [
     duration_ms, warmup_ms, interval_ms, patterns, servers, thresholds, level, budget, profile,
-    distribution, without, repeat, invariants, instruments, cookie, name, recording, progress, watch
+    distribution, without, repeat, invariants, instruments, timeout_ms, code_paths, cookie, name,
+    recording, progress, watch
 ]).
 %% Not in a folder of OTP's, but of those who made the language.
 -define(ELIXIR, [elixir, eex, ex_unit, iex, logger, mix, hex]).
