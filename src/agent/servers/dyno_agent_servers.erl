@@ -270,7 +270,7 @@ init(#{servers := Selectors} = Config) ->
         },
         ticks => 0,
         outstanding => #{},
-        second => schedulers(),
+        second => online(schedulers()),
         share => 0.0,
         spent => {0.0, 0}
     },
@@ -407,7 +407,7 @@ ask_for_handlers(_State) ->
     ok.
 
 levelled(#{level := Before, second := Schedulers, share := Share} = State) ->
-    Now = schedulers(),
+    Now = online(schedulers()),
     Observation = #{
         run_queue => erlang:statistics(total_run_queue_lengths) / length(Now),
         busy => dyno_agent_server_window:busy(Schedulers, Now),
@@ -476,7 +476,7 @@ window(How, #{started := Started, config := Config, level := Level, probes := Pr
         rate => Rate,
         servers => Servers,
         unselected => dyno_agent_server_set:unselected(Set),
-        schedulers_busy => dyno_agent_server_window:busy(Before, Schedulers)
+        schedulers_busy => dyno_agent_server_window:busy(online(Before), online(Schedulers))
     },
     {Window, State#{times := Taken, life := Life, outstanding := Outstanding}}.
 
@@ -484,9 +484,13 @@ probe_ns(rate, _Probes) -> 0;
 probe_ns(time, #{flag := Ns}) -> Ns;
 probe_ns(_Hook, #{hook := Ns}) -> Ns.
 
-%% Those that are not online can do no work: with them a full node would be half full.
+%% With the dirty ones, which take processor time, too.
 schedulers() ->
+    lists:sort(erlang:statistics(scheduler_wall_time)).
+
+%% Those that are not online can do no work: with them a full node would be half full.
+online(Schedulers) ->
     Online = erlang:system_info(schedulers_online),
-    lists:sort([Of || {Id, _, _} = Of <- erlang:statistics(scheduler_wall_time), Id =< Online]).
+    [Of || {Id, _, _} = Of <- Schedulers, Id =< Online].
 
 now_ns() -> erlang:monotonic_time(nanosecond).
