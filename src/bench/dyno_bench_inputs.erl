@@ -82,11 +82,10 @@ plan_any(Codes, Inputs) ->
     end.
 
 named({Name, Callable}) when is_integer(Name) -> {ok, {integer_to_binary(Name), Callable}};
-named({Name, Callable}) when is_atom(Name) -> {ok, {atom_to_binary(Name), Callable}};
 named(Input) ->
     maybe
         {Name, Callable} ?= Input,
-        {ok, <<_, _/binary>> = Text} ?= dyno_bench_code:text(Name),
+        {ok, Text} ?= dyno_option:name(Name),
         {ok, {Text, Callable}}
     else
         _ -> {error, {?MODULE, {bad_input, Input}}}

@@ -4,7 +4,7 @@
 -module(dyno_recording_check).
 -moduledoc false.
 %% Checks a value along the format (dyno_recording_schema): one walk, which fills in the defaults of
-%% absent fields, leaves unknown fields alone, and stops at the first value that is wrong, with the
+%% absent fields and the roles of columns that have none, leaves unknown fields alone, and stops at the first value that is wrong, with the
 %% path to it. Most of a large recording is lists of numbers and rows of tables, so those are
 %% checked as a whole first, and walked with a path only where one of them is wrong.
 
@@ -187,7 +187,23 @@ object(Type, Value, Path) ->
     lists:foreach(
         fun(Check) -> require(Check, Object, Path) end, dyno_recording_schema:checks(Type)
     ),
+    completed(Type, Object).
+
+%% Reports find rows by their keys: a table that another program wrote without roles must have one.
+completed(table, #{~"columns" := Columns} = Table) ->
+    IsKey = lists:any(fun(#{~"role" := Role}) -> Role =:= ~"key" end, Columns),
+    Table#{~"columns" := [C#{~"role" := role(C)} || C <- with_key(Columns, IsKey)]};
+completed(_Type, Object) ->
     Object.
+
+with_key([#{~"type" := ~"string", ~"role" := null} = First | Rest], false) ->
+    [First#{~"role" := ~"key"} | Rest];
+with_key(Columns, _IsKey) ->
+    Columns.
+
+role(#{~"role" := null, ~"type" := ~"string"}) -> ~"note";
+role(#{~"role" := null}) -> ~"value";
+role(#{~"role" := Role}) -> Role.
 
 field({Name, Type, Presence, _}, Object, Path) ->
     case {Object, Presence} of

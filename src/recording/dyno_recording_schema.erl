@@ -255,7 +255,8 @@ fields(column) ->
         {~"role", {nullable, {open, [~"key", ~"value", ~"low", ~"high", ~"note"]}},
             {default, null}, <<
                 "`key` tells the rows apart, `value` was measured, `low` and `high` bound a value, "
-                "`note` is what else there is."
+                "`note` is what else there is. Where it is null, a number is a value and a text a "
+                "note; the first column is the key where it is a text and no other is one."
             >>},
         {~"of", {nullable, string}, {default, null},
             ~"The column whose value `low` and `high` bound."},

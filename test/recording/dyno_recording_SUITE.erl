@@ -16,6 +16,7 @@
     refuses_what_is_no_recording/1,
     ignores_unknown_fields/1,
     fills_in_defaults/1,
+    gives_columns_roles/1,
     generated_are_valid/1,
     finds_every_mutation/1,
     finds_every_missing_field/1
@@ -39,6 +40,7 @@ all() ->
         refuses_what_is_no_recording,
         ignores_unknown_fields,
         fills_in_defaults,
+        gives_columns_roles,
         generated_are_valid,
         finds_every_mutation,
         finds_every_missing_field
@@ -233,6 +235,31 @@ fills_in_defaults(_) ->
         },
         Document
     ).
+
+%% Another program need not know what a role is; reports find rows by their keys.
+gives_columns_roles(_) ->
+    Column = fun
+        ({Type, null}) -> #{~"name" => ~"c", ~"type" => Type};
+        ({Type, Role}) -> #{~"name" => ~"c", ~"type" => Type, ~"role" => Role}
+    end,
+    Document = dyno_recording:new(test, ~"echo", #{}, #{}),
+    [
+        begin
+            Columns = [Column(Described) || {Described, _} <- Each],
+            Table = #{~"name" => ~"t", ~"columns" => Columns, ~"rows" => []},
+            {ok, #{~"tables" := [#{~"columns" := Roles}]}} =
+                dyno_recording:validate(Document#{~"tables" => [Table]}),
+            ?assertEqual([Role || {_, Role} <- Each], [Role || #{~"role" := Role} <- Roles])
+        end
+     || Each <- [
+            [{{~"string", null}, ~"key"}, {{~"string", null}, ~"note"}],
+            [{{~"string", null}, ~"key"}, {{~"number", null}, ~"value"}],
+            [{{~"integer", null}, ~"value"}, {{~"string", null}, ~"note"}],
+            [{{~"string", null}, ~"note"}, {{~"integer", ~"key"}, ~"key"}],
+            [{{~"number", ~"low"}, ~"low"}, {{~"duration", null}, ~"value"}],
+            []
+        ]
+    ].
 
 generated_are_valid(_) ->
     Property = ?FORALL(

@@ -176,7 +176,7 @@ column(Type) ->
         {~"unit", nullable(unit())},
         {~"title", nullable(text())},
         {~"help", nullable(text())},
-        {~"role", nullable(oneof([~"key", ~"value", ~"low", ~"high", ~"note", text()]))},
+        {~"role", oneof([~"key", ~"value", ~"low", ~"high", ~"note", text()])},
         {~"of", nullable(text())},
         {~"better", nullable(oneof([~"lower", ~"higher"]))}
     ]).

@@ -24,7 +24,7 @@ the compiler can't leave the work out because nobody wants its result. Where it 
 result out beforehand, `constant` says so.
 """.
 
--export([read/1, read/2, read_value/1, as_map/1, label/1, text/1, takes_argument/1]).
+-export([read/1, read/2, read_value/1, as_map/1, label/1, takes_argument/1]).
 -export([compile/3, compiled/3, source/1]).
 -export([load/3, load_value/3]).
 -export([in_code/2, format_error/1, fault/1]).
@@ -167,8 +167,7 @@ parts(Code) when is_map(Code) ->
 parts(Callable) ->
     parts(#{runner => Callable}).
 
--doc "A text, which may be a list of characters.".
--spec text(term()) -> {ok, binary()} | error.
+%% A text, which may be a list of characters, but no list of calls.
 text(Text) when is_binary(Text) ->
     {ok, Text};
 text([_ | _] = List) ->

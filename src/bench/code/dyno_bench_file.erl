@@ -205,7 +205,7 @@ cases(Cases, File) ->
     end.
 
 one(#{name := Name, codes := Codes} = Case, Number, File) ->
-    case text(Name) of
+    case dyno_option:name(Name) of
         {ok, Group} ->
             maybe
                 [] ?= codes_problems(pairs(Codes)),
@@ -244,7 +244,7 @@ codes_problems([]) ->
 codes_problems(Pairs) when length(Pairs) > ?MAX_CODES ->
     [io_lib:format("~b codes; at most ~b can be compared", [length(Pairs), ?MAX_CODES])];
 codes_problems(Pairs) ->
-    [io_lib:format("the label ~0tp is no text", [L]) || {L, _} <- Pairs, text(L) =:= error].
+    [io_lib:format("the label ~0tp is no text", [L]) || {L, _} <- Pairs, dyno_option:name(L) =:= error].
 
 pairs(Codes) when is_map(Codes) ->
     lists:sort(maps:to_list(Codes));
@@ -255,10 +255,6 @@ pairs(Codes) when is_list(Codes) ->
     end;
 pairs(_Codes) ->
     [].
-
-text(Text) when is_atom(Text) -> {ok, atom_to_binary(Text)};
-text(<<>>) -> error;
-text(Text) -> dyno_bench_code:text(Text).
 
 measurements(Group, #{codes := Pairs} = Case, File) ->
     Codes = [labelled(Label, Code) || {Label, Code} <- pairs(Pairs)],
@@ -276,7 +272,7 @@ measurements(Group, #{codes := Pairs} = Case, File) ->
     end.
 
 labelled(Label, Code) when is_map(Code) ->
-    {ok, Text} = text(Label),
+    {ok, Text} = dyno_option:name(Label),
     Code#{label => Text};
 labelled(Label, Callable) ->
     labelled(Label, #{runner => Callable}).
