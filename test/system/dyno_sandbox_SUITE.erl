@@ -16,6 +16,7 @@
     serves_any_process/1,
     stops_what_is_linked/1,
     limits_memory/1,
+    needs_no_output/1,
     restores_the_caller/1,
     words_failures/1
 ]).
@@ -31,6 +32,7 @@ all() ->
         serves_any_process,
         stops_what_is_linked,
         limits_memory,
+        needs_no_output,
         restores_the_caller,
         words_failures
     ].
@@ -116,6 +118,12 @@ limits_memory(_Config) ->
     Sandbox = dyno_sandbox:start(#{max_bytes => 1_000_000}),
     Allocate = fun() -> length(lists:seq(1, 10_000_000)) end,
     ?assertEqual({error, {died, killed}}, dyno_sandbox:call(Sandbox, Allocate, 10_000)),
+    ok = dyno_sandbox:stop(Sandbox).
+
+%% The process of standard error may have ended.
+needs_no_output(_Config) ->
+    Sandbox = dyno_sandbox:start(#{output => undefined}),
+    ?assertEqual({ok, group_leader()}, dyno_sandbox:call(Sandbox, fun group_leader/0, 1000)),
     ok = dyno_sandbox:stop(Sandbox).
 
 restores_the_caller(_Config) ->

@@ -121,6 +121,15 @@ a_heap_left_to_the_runtime_is_said(_Config) ->
     ?assertEqual([], Said(runtime, 5000.0, 0.1)),
     [{~"heap", Default}] = Said(default, 500.0, 0.5),
     ?assertMatch({match, _}, re:run(Default, ~"without --heap default it is drawn")),
+    %% Samples and VMs of their own would not draw it either.
+    Apart = fun(Way) ->
+        Candidate = #{times_ns => [500.0], garbage_collections => 0.5},
+        Result = Way#{heap => default, candidates => [Candidate]},
+        [{_, Which}] = dyno_bench_heap_result:warnings([~"code"], Result),
+        Which
+    end,
+    ?assertMatch({match, _}, re:run(Apart(#{fixed => true}), ~"--heap default and -d, -s, -l and -r")),
+    ?assertMatch({match, _}, re:run(Apart(#{vms => 8}), ~"--heap default and -i it is drawn")),
     ?assertEqual([], Said(10_000, 500.0, 0.5)),
     ?assertEqual([], Said(drawn, 500.0, 0.5)).
 

@@ -63,6 +63,8 @@ records(Config) ->
     Self = self(),
     {ok, Document} = record(Config, #{
         patterns => ["shop_servers"],
+        code_paths => [],
+        timeout_ms => 20_000,
         level => count,
         thresholds => ["vm.memory.total.max < 10 GB", "vm.processes.min > 100000"],
         watch => fun(Node, Values) -> Self ! {watched, Node, Values} end
