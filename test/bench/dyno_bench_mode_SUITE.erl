@@ -17,6 +17,7 @@ all() ->
     [
         continuous,
         never_two_at_once,
+        samples_of_several_codes_have_new_workers,
         too_few_have_no_verdict,
         samples_carry_their_duration,
         cv_goes_on,
@@ -78,6 +79,23 @@ never_two_at_once(_Config) ->
     ],
     %% One worker each: two of a code would wipe each other's mark out.
     {ok, _} = run(Codes, {continuous, #{sample_ms => 20, samples => 5}}).
+
+%% Where a process's heap lies is in all of its samples. One code alone runs on.
+samples_of_several_codes_have_new_workers(_Config) ->
+    Self = self(),
+    Code = #{runner => "ok.", init_runner => fun() -> Self ! {worker, self()} end},
+    Workers = fun(Codes) ->
+        {ok, _} = run(Codes, {continuous, #{sample_ms => 5, samples => 6}}),
+        length(lists:usort(workers()))
+    end,
+    ?assert(Workers([Code]) =< 2),
+    ?assert(Workers([Code, Code#{label => "again"}]) >= 2 * 6).
+
+workers() ->
+    receive
+        {worker, Pid} -> [Pid | workers()]
+    after 0 -> []
+    end.
 
 %% Nobody asks three samples for a verdict; six may give one, and say so where they do not.
 too_few_have_no_verdict(_Config) ->
