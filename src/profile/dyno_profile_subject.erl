@@ -16,9 +16,9 @@ itself and waits for a word. The first one is profiled; the others go on at once
 -doc "What was started: its node, and how to let it go on and stop it.".
 -type t() :: #{
     node := node(),
-    %% Of a command: who waits there, and its process group.
+    %% Of a command: who waits there, and the program that was started.
     waits => pid(),
-    os_pid => non_neg_integer(),
+    program => {os_pid, non_neg_integer()} | undefined,
     %% Of an expression.
     process => pid()
 }.
@@ -100,17 +100,17 @@ command(Command) ->
             nouse_stdio,
             exit_status
         ]),
-        {os_pid, OsPid} = erlang:port_info(Port, os_pid),
+        Program = erlang:port_info(Port, os_pid),
         receive
             {?MODULE, started, Node, Pid} ->
-                {ok, #{node => Node, waits => Pid, os_pid => OsPid}};
+                {ok, #{node => Node, waits => Pid, program => Program}};
             {Port, {exit_status, Status}} ->
                 {error, {?MODULE, {no_emulator, Command, Status}}};
             dyno_interrupt ->
-                ok = stop(#{os_pid => OsPid}),
+                ok = dyno_program:signal("TERM", Program),
                 {error, {dyno_error, interrupted}}
         after ?STARTED_MS ->
-            ok = stop(#{os_pid => OsPid}),
+            ok = dyno_program:signal("TERM", Program),
             {error, {?MODULE, {no_emulator, Command, timeout}}}
         end
     end.
@@ -149,13 +149,11 @@ go(_Subject) ->
     ok.
 
 -doc "Ends what was started.".
--spec stop(#{node => node(), process => pid(), os_pid => non_neg_integer(), _ => _}) -> ok.
+-spec stop(t()) -> ok.
 stop(#{process := _, node := Node}) ->
     dyno_peer:stop(Node);
-stop(#{os_pid := OsPid}) ->
-    %% All that it has started is of one process group.
-    _ = os:cmd("kill -TERM -- -" ++ integer_to_list(OsPid) ++ " 2>/dev/null"),
-    ok.
+stop(#{program := Program}) ->
+    dyno_program:signal("TERM", Program).
 
 -doc "One sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().

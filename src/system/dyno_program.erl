@@ -8,7 +8,7 @@
 %% is over, the program and all that it has started are killed: a port's program leads a process
 %% group of its own.
 
--export([run/3, output/3, last_words/1]).
+-export([run/3, output/3, last_words/1, signal/2]).
 
 -define(LINES, 15).
 -define(WIDTH, 200).
@@ -54,10 +54,15 @@ runner(Program, Arguments, #{folder := Folder, timeout_ms := TimeoutMs}, CallerM
         stderr_to_stdout,
         hide
     ]),
-    {os_pid, OsPid} = erlang:port_info(Port, os_pid),
     EndMs = erlang:monotonic_time(millisecond) + TimeoutMs,
-    gathered(#{port => Port, os_pid => OsPid, end_ms => EndMs, timeout_ms => TimeoutMs,
-        caller => CallerMonitor}, []).
+    Running = #{
+        port => Port,
+        os_pid => erlang:port_info(Port, os_pid),
+        end_ms => EndMs,
+        timeout_ms => TimeoutMs,
+        caller => CallerMonitor
+    },
+    gathered(Running, []).
 
 %% As if a user had typed it in a fresh terminal: what dyno's own emulator, a git hook or a build
 %% around this one has set would lead the program elsewhere, two builds into one folder.
@@ -88,12 +93,23 @@ gathered(#{port := Port, end_ms := EndMs, caller := Caller} = Running, Parts) ->
         {error, {{timeout, map_get(timeout_ms, Running)}, last_lines(Parts)}}
     end.
 
-kill(#{port := Port, os_pid := OsPid}) ->
-    _ = os:cmd("kill -s KILL -- -" ++ integer_to_list(OsPid) ++ " 2>/dev/null"),
+kill(#{port := Port, os_pid := Known}) ->
+    ok = signal("KILL", Known),
     receive
         {Port, {exit_status, _}} -> ok
     after 5000 -> ok
     end.
+
+-doc """
+Sends a signal to a port's program and all that it has started, by what `erlang:port_info/2` said of
+its `os_pid`: `undefined` where it had ended by then.
+""".
+-spec signal(string(), {os_pid, non_neg_integer()} | undefined) -> ok.
+signal(_Signal, undefined) ->
+    ok;
+signal(Signal, {os_pid, OsPid}) ->
+    _ = os:cmd("kill -s " ++ Signal ++ " -- -" ++ integer_to_list(OsPid) ++ " 2>/dev/null"),
+    ok.
 
 last_lines(Parts) ->
     Text = iolist_to_binary(lists:reverse(Parts)),
