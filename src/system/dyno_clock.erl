@@ -180,12 +180,19 @@ folders() ->
 %% An application of an escript has its priv folder at ESCRIPT/dyno/priv, where ESCRIPT is a file.
 beside_escript(Own) ->
     [
-        filename:join(filename:dirname(Escript), Beside)
+        filename:join(filename:dirname(linked(Escript)), Beside)
      || Folder <- Own,
         Escript <- [filename:dirname(filename:dirname(Folder))],
         filelib:is_regular(Escript),
         Beside <- ["priv", "../lib/dyno/priv"]
     ].
+
+%% A link to the escript, as in a user's own bin folder, has nothing beside it.
+linked(File) ->
+    case file:read_link(File) of
+        {ok, Target} -> linked(filename:absname(Target, filename:dirname(File)));
+        {error, _} -> File
+    end.
 
 thread_nif() ->
     #{thread => undefined, cpu_ns => undefined, wait_ns => undefined}.

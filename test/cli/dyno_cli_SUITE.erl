@@ -23,7 +23,8 @@ all() ->
 groups() ->
     [
         {arguments, [], [
-            help, help_is_whole, completion, man, bad_input, options, report_command, compare, baseline
+            help, help_is_whole, completion, man, bad_input, options, report_command, compare, baseline,
+            linked
         ]},
         {endings, [], [statuses, outputs, crash, suite_output, quiet, progress_lines, unwritable,
             reader_gone, disk_full, device_full, ended_by_what_it_ran, ended_in_another_vm]},
@@ -342,6 +343,24 @@ changed(Config, From, Name, Fun) ->
     Path = filename:join(proplists:get_value(work, Config), Name),
     ok = file:write_file(Path, json:encode(Fun(json:decode(Bytes)))),
     Path.
+
+%% A link to the program has nothing beside it: the clocks' library is beside the program itself.
+linked(Config) ->
+    Escript = proplists:get_value(escript, Config),
+    Library = "nif-" ++ erlang:system_info(nif_version) ++ "/dyno_clock_nif.so",
+    Beside = filename:join([filename:dirname(Escript), "priv", Library]),
+    ok = filelib:ensure_dir(Beside),
+    Link = filename:join(proplists:get_value(work, Config), "dyno"),
+    ok = file:make_symlink(Escript, Link),
+    case file:copy(filename:join(code:priv_dir(dyno), Library), Beside) of
+        {ok, _} ->
+            Arguments = ["bench", "ok.", "--time", "50ms", "-o", "x.json"],
+            {Status, Out, Errors} =
+                dyno([{escript, Link} | proplists:delete(escript, Config)], Arguments),
+            ?assertEqual({0, nomatch}, {Status, binary:match(Out, ~"wall clock")}, Errors);
+        {error, enoent} ->
+            {skip, "the NIF was not built: run make with a C compiler installed"}
+    end.
 
 report_command(Config) ->
     Fixture = fixture(),
