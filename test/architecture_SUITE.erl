@@ -18,6 +18,7 @@
     functions_have_specifications/1,
     modules_are_short/1,
     the_oldest_release_can_load_the_agent/1,
+    nothing_that_crashes_is_called/1,
     violations_are_found/1,
     good_modules_pass/1
 ]).
@@ -40,6 +41,7 @@ all() ->
         functions_have_specifications,
         modules_are_short,
         the_oldest_release_can_load_the_agent,
+        nothing_that_crashes_is_called,
         violations_are_found,
         good_modules_pass
     ].
@@ -86,14 +88,19 @@ modules_are_short(_Config) ->
 the_oldest_release_can_load_the_agent(_Config) ->
     none(too_new(ours())).
 
+%% doc/architecture.md, "Traps of the runtime".
+nothing_that_crashes_is_called(_Config) ->
+    none(crashing_calls(ours())).
+
 %% The checks themselves
 
 violations_are_found(_Config) ->
     Bad = compiled(
         "src/agent/bad_name.erl",
         "-module(bad_name).\n"
-        "-export([run/0]).\n"
+        "-export([run/0, loaded/0]).\n"
         "run() -> {dyno_cli:main([]), ssl:start(), dyno:version()}.\n"
+        "loaded() -> erlang:loaded().\n"
     ),
     Stats = compiled(
         "src/stats/dyno_bad.erl",
@@ -134,6 +141,7 @@ violations_are_found(_Config) ->
         [{bad_name, dyno}, {bad_name, dyno_cli}, {bad_name, ssl}],
         caller_and_callee(foreign_agent_calls([Bad]))
     ),
+    ?assertEqual([{crashes, bad_name, {erlang, loaded, 0}}], crashing_calls([Bad, Stats])),
     %% The module was compiled for the release that runs.
     TooNew = [{not_for_the_oldest_release, bad_name} || erlang:system_info(otp_release) > "27"],
     ?assertEqual(TooNew, too_new([Bad])),
@@ -230,6 +238,13 @@ too_new(Facts) ->
     [
         {not_for_the_oldest_release, Module}
      || #{module := Module, folder := "agent", loadable_from := Release} <- Facts, Release > 27
+    ].
+
+crashing_calls(Facts) ->
+    [
+        {crashes, Module, Called}
+     || #{module := Module, imports := Imports} <- Facts,
+        {erlang, loaded, 0} = Called <- Imports
     ].
 
 wrong_names(Facts) ->

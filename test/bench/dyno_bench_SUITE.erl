@@ -181,7 +181,7 @@ leaves_nothing_behind(_Config) ->
     end,
     Run(),
     Count = fun() ->
-        {erlang:system_info(atom_count), length(erlang:loaded()), length(processes())}
+        {erlang:system_info(atom_count), length(dyno_agent_patterns:loaded()), length(processes())}
     end,
     Before = Count(),
     Loaded = loops(),
@@ -190,7 +190,7 @@ leaves_nothing_behind(_Config) ->
     ?assertEqual(Loaded, loops()).
 
 loops() ->
-    [M || M <- erlang:loaded(), lists:prefix("dyno_bench_loop", atom_to_list(M))].
+    [M || M <- dyno_agent_patterns:loaded(), lists:prefix("dyno_bench_loop", atom_to_list(M))].
 
 %% The processes end a moment later, others' come and go.
 settled(Before, Count, Tries) ->

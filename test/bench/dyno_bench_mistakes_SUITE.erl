@@ -38,7 +38,7 @@ state() ->
     #{
         modules => [
             M
-         || M <- erlang:loaded(), lists:prefix("dyno_bench_", atom_to_list(M)),
+         || M <- dyno_agent_patterns:loaded(), lists:prefix("dyno_bench_", atom_to_list(M)),
             code:is_loaded(M) =/= {file, code:which(M)}
         ],
         sessions => [N || {N, _} <- trace:session_info(all), N =/= default],

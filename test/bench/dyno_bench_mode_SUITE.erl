@@ -287,7 +287,7 @@ leaves_nothing_behind(_Config) ->
         {ok, _} = run(["ok.", "X = 1, X + 1."], {continuous, #{sample_ms => 1}}),
         {error, _} = run(["ok.", "error(boom)."], {continuous, #{sample_ms => 1}}),
         dyno_leftovers:until(fun() ->
-            not lists:any(fun is_job/1, erlang:loaded())
+            not lists:any(fun is_job/1, dyno_agent_patterns:loaded())
         end)
     end,
     %% A name is taken again only when its last allocator has gone: all of the pool may be needed.

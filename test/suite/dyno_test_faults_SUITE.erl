@@ -446,12 +446,12 @@ refuses_old(Config, Erl) ->
         args => ["-setcookie", atom_to_list(erlang:get_cookie())]
     }),
     "25" = erpc:call(Node, erlang, system_info, [otp_release]),
-    Loaded = lists:sort(erpc:call(Node, erlang, loaded, [])),
+    Loaded = lists:sort(erpc:call(Node, code, all_loaded, [])),
     Source = dyno_suites:write(Config, too_old, short(#{}), ordinary(Node)),
     {ok, Document} = dyno_test:run(Source, #{}),
     failed(Document, [atom_to_binary(Node), ~"OTP 25", ~"27"]),
     ?assert(lists:member({end_run, Node}, dyno_suites:marks(Config))),
-    ?assertEqual(Loaded, lists:sort(erpc:call(Node, erlang, loaded, []))),
+    ?assertEqual(Loaded, lists:sort(erpc:call(Node, code, all_loaded, []))),
     ?assertEqual(undefined, erpc:call(Node, erlang, whereis, [dyno_agent])),
     peer:stop(Peer).
 

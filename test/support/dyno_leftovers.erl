@@ -38,7 +38,7 @@ wait(Node, Before, Tries) ->
 -doc "Fails where this node has more atoms, modules or processes after many runs than after one.".
 nothing_after(Run, Times) ->
     Run(),
-    Count = fun() -> {erlang:system_info(atom_count), length(erlang:loaded())} end,
+    Count = fun() -> {erlang:system_info(atom_count), length(dyno_agent_patterns:loaded())} end,
     Before = Count(),
     Processes = length(processes()),
     _ = [Run() || _ <- lists:seq(1, Times)],
@@ -85,7 +85,7 @@ is_ours(_) ->
 modules(Node) ->
     lists:sort([
         M
-     || M <- erpc:call(Node, erlang, loaded, []), lists:prefix("dyno", atom_to_list(M))
+     || {M, _} <- erpc:call(Node, code, all_loaded, []), lists:prefix("dyno", atom_to_list(M))
     ]).
 
 %% By name and owner, so that a failure says whose they are. A table may go while it is looked at.

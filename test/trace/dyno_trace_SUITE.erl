@@ -201,7 +201,7 @@ untouched(Node) ->
 breakpoints(Node) ->
     dyno_peers:eval(
         Node,
-        "[{M, F, A} || M <- erlang:loaded(), {F, A} <- erlang:get_module_info(M, functions), "
+        "[{M, F, A} || {M, _} <- code:all_loaded(), {F, A} <- erlang:get_module_info(M, functions), "
         "trace:session_info({M, F, A}) =/= []]."
     ).
 

@@ -210,7 +210,8 @@ init(#{patterns := Patterns, measures := Measures} = Config) ->
 begun(Patterns, Measures, Config) ->
     Processes = maps:get(processes, Config, none),
     Overhead = dyno_agent_overhead:open(Measures),
-    Modules = [M || M <- erlang:loaded(), dyno_agent_call_counts:is_measured(M, Patterns)],
+    Loaded = dyno_agent_patterns:loaded(),
+    Modules = [M || M <- Loaded, dyno_agent_call_counts:is_measured(M, Patterns)],
     %% Its breakpoints come before those that count.
     Specs = [F || M <- Modules, F <- dyno_agent_patterns:specs(M, Patterns)],
     Others = dyno_agent_process:others(),

@@ -138,7 +138,7 @@ init(#{patterns := Patterns}) ->
 functions(Patterns) ->
     [
         MFA
-     || Module <- erlang:loaded(),
+     || Module <- dyno_agent_patterns:loaded(),
         dyno_agent_call_counts:is_measured(Module, Patterns),
         MFA <- dyno_agent_patterns:functions(Module, Patterns)
     ].

@@ -290,7 +290,7 @@ functions(#{without := Without}) ->
         [
             {Functions, false, [local]}
          || Patterns =/= [],
-            {Module, _} <- code:all_loaded(),
+            Module <- dyno_agent_patterns:loaded(),
             Functions <- dyno_agent_patterns:specs(Module, Patterns)
         ].
 

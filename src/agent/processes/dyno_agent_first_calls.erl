@@ -37,7 +37,8 @@ open(Patterns) ->
     Session = trace:session_create(dyno_first_calls, self(), []),
     _ = trace:process(Session, all, true, [call, arity, monotonic_timestamp]),
     Calls = {Session, dyno_agent_patterns:resolve(Patterns)},
-    lists:foreach(fun(Module) -> change({add, Module}, Calls) end, erlang:loaded()),
+    Add = fun(Module) -> change({add, Module}, Calls) end,
+    lists:foreach(Add, dyno_agent_patterns:loaded()),
     Calls.
 
 -spec change(change(), t()) -> ok.

@@ -40,7 +40,7 @@ check({Module, Function, Arity}) ->
                 {_, false} -> ok
             end;
         {error, _} ->
-            {not_loaded, erlang:loaded()}
+            {not_loaded, dyno_agent_patterns:loaded()}
     end.
 
 is_instruction({erlang, F, A}) ->

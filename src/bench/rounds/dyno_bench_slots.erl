@@ -131,7 +131,7 @@ modules(lock, _Name, _Number) ->
     [];
 modules(runs, _Name, Number) ->
     Pattern = io_lib:format("^dyno_bench_(loop|input)_~b_", [Number]),
-    [M || M <- erlang:loaded(), re:run(atom_to_list(M), Pattern, [unicode]) =/= nomatch].
+    [M || {M, _} <- code:all_loaded(), re:run(atom_to_list(M), Pattern, [unicode]) =/= nomatch].
 
 -spec format_error(reason()) -> unicode:chardata().
 format_error({too_many_jobs, Max}) ->

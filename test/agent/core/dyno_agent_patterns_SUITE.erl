@@ -23,6 +23,7 @@ all() ->
         finds_functions,
         resolves_applications,
         names_what_means_nothing,
+        modules_may_come_and_go,
         suggests,
         names_are_their_languages,
         stars_of_elixir
@@ -159,6 +160,44 @@ names_what_means_nothing(_Config) ->
         dyno_agent_patterns:unmatched(Bad)
     ),
     ?assertEqual([], dyno_agent_patterns:unmatched(Good)).
+
+%% The emulator crashes within a second where erlang:loaded/0 is asked for them meanwhile.
+modules_may_come_and_go(_Config) ->
+    {ok, Peer, _Node} = peer:start(#{
+        connection => standard_io,
+        args => ["-pa", filename:dirname(code:which(?MODULE)) | paths()]
+    }),
+    ?assertEqual(ok, peer:call(Peer, ?MODULE, look_while_they_come_and_go, [2000], 60_000)),
+    peer:stop(Peer).
+
+paths() -> ["-pa", filename:dirname(code:which(dyno_agent_patterns))].
+
+look_while_they_come_and_go(Ms) ->
+    Objects = [
+        begin
+            Forms = [{attribute, 1, module, list_to_atom("come_" ++ integer_to_list(N))}],
+            {ok, Module, Binary} = compile:forms(Forms),
+            {Module, Binary}
+        end
+     || N <- lists:seq(1, 50)
+    ],
+    _ = spawn_link(fun() -> come_and_go(Objects, Objects) end),
+    look(erlang:monotonic_time(millisecond) + Ms).
+
+come_and_go([], Objects) ->
+    come_and_go(Objects, Objects);
+come_and_go([{Module, Binary} | Rest], Objects) ->
+    {module, Module} = code:load_binary(Module, "come", Binary),
+    true = code:delete(Module),
+    _ = code:purge(Module),
+    come_and_go(Rest, Objects).
+
+look(EndMs) ->
+    true = lists:member(lists, dyno_agent_patterns:loaded()),
+    case erlang:monotonic_time(millisecond) < EndMs of
+        true -> look(EndMs);
+        false -> ok
+    end.
 
 suggests(_Config) ->
     ?assertEqual({ok, "cowboy"}, dyno_agent_patterns:nearest("cowbyo", ["cowboy", "ranch"])),

@@ -320,7 +320,7 @@ leaves_nothing_behind(_Config) ->
     %% A name is taken again only when its last allocator has gone: all of the pool may be needed.
     _ = [list_to_atom("dyno_bench_loop_job_" ++ integer_to_list(N)) || N <- lists:seq(1, 64)],
     dyno_leftovers:nothing_after(Run, 30),
-    ?assertEqual([], [M || M <- erlang:loaded(), is_job(M)]).
+    ?assertEqual([], [M || M <- dyno_agent_patterns:loaded(), is_job(M)]).
 
 allocators() ->
     [Name || Name <- registered(), is_job(Name)].

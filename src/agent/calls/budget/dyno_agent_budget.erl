@@ -128,7 +128,8 @@ zero(State) ->
     }.
 
 measured(Patterns) ->
-    [M || M <- erlang:loaded(), dyno_agent_call_counts:is_measured(M, Patterns)].
+    Loaded = dyno_agent_patterns:loaded(),
+    [M || M <- Loaded, dyno_agent_call_counts:is_measured(M, Patterns)].
 
 measured_functions(#{patterns := Patterns}) ->
     [F || M <- measured(Patterns), F <- dyno_agent_patterns:functions(M, Patterns)].
