@@ -688,12 +688,13 @@ await_child(Pid) ->
     end.
 
 programs(Pid) ->
-    {ok, Shell} = file:read_file(io_lib:format("/proc/~b/comm", [Pid])),
     [
         Child
      || {ok, Text} <- [file:read_file(io_lib:format("/proc/~b/task/~b/children", [Pid, Pid]))],
         Child <- [binary_to_integer(C) || C <- string:lexemes(Text, " \n")],
         {ok, Program} <- [file:read_file(io_lib:format("/proc/~b/comm", [Child]))],
+        %% After the child's: the shell that begins the script has another name before.
+        {ok, Shell} <- [file:read_file(io_lib:format("/proc/~b/comm", [Pid]))],
         Program =/= Shell
     ].
 

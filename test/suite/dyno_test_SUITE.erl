@@ -703,7 +703,7 @@ without(Config) ->
     Node = proplists:get_value(node, Config),
     Callbacks = [on_target(Config), dyno_suites:one_call(leaves, 3)],
     Source = dyno_suites:write(
-        Config, without, short(#{patterns => ["target_work"], duration_ms => 200}), Callbacks
+        Config, without, short(#{patterns => ["target_work"], duration_ms => 500}), Callbacks
     ),
     lists:foreach(
         fun({Without, Missing}) ->
