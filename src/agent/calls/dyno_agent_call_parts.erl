@@ -18,6 +18,8 @@
 -define(WAITED, 1.25).
 %% Less is not told apart from the budget.
 -define(OVER_BUDGET, 1.5).
+%% Named in one sentence.
+-define(MODULES, 3).
 
 -spec tables() -> [dyno_agent_instrument:table()].
 tables() ->
@@ -306,8 +308,8 @@ counts(Role, #{lost := Lost, reloaded := Reloaded, off_by := OffBy}) ->
     [
         {~"lost_counts",
             "~ts of ~ts was loaded anew before its counters could be read; some of its calls are missing",
-            [Module, Role]}
-     || Module <- Lost
+            [modules(Lost), Role]}
+     || Lost =/= []
     ] ++
         [
             {~"reloaded",
@@ -315,8 +317,8 @@ counts(Role, #{lost := Lost, reloaded := Reloaded, off_by := OffBy}) ->
                 "around it may be missing or count twice; do not load it once more before the "
                 "processes that ran it have ended: to trace them then can crash the emulator "
                 "(doc/architecture.md, Traps of the runtime)",
-                [Module, Role]}
-         || Module <- Reloaded
+                [modules(Reloaded), Role]}
+         || Reloaded =/= []
         ] ++
         [
             {~"inexact_counts",
@@ -325,6 +327,14 @@ counts(Role, #{lost := Lost, reloaded := Reloaded, off_by := OffBy}) ->
                 [Role, {OffBy, ~"ratio"}]}
          || OffBy > ?INEXACT
         ].
+
+%% As the subject of a sentence about one of them.
+modules([Module]) ->
+    dyno_agent_name:module(Module);
+modules(Modules) ->
+    Names = [dyno_agent_name:module(M) || M <- lists:sublist(lists:sort(Modules), ?MODULES)],
+    Others = [[" and ", integer_to_list(N), " more"] || N <- [length(Modules) - ?MODULES], N > 0],
+    ["each of ", lists:join(", ", Names), Others].
 
 %% Where each call is timed.
 times(Role, Functions) ->

@@ -12,6 +12,7 @@
 -export([called_and_never_counted/1, all_nodes_together/1]).
 -export([each_call_timed/1, mostly_instrument/1, counts_only/1]).
 -export([warns_of_what_cannot_be_told/1, warns_of_a_budget/1, warns_of_waiting/1]).
+-export([warns_of_modules_once/1]).
 
 suite() -> [{timetrap, {minutes, 1}}].
 
@@ -22,7 +23,7 @@ all() ->
         within_a_budget, callers_of_what_is_counted, not_counted, called_and_never_counted,
         all_nodes_together,
         each_call_timed, mostly_instrument, counts_only, warns_of_what_cannot_be_told,
-        warns_of_a_budget, warns_of_waiting
+        warns_of_a_budget, warns_of_waiting, warns_of_modules_once
     ].
 
 %% Samples and short windows: times with intervals, and calls that may be estimated.
@@ -253,6 +254,18 @@ budget(Spent) ->
 
 sampled(MFA, {Ns, LowNs, HighNs}, More) ->
     More#{mfa => MFA, own_time_ns => Ns, own_time_low_ns => LowNs, own_time_high_ns => HighNs}.
+
+%% A release upgrade loads hundreds.
+warns_of_modules_once(_Config) ->
+    ?assertEqual([], warnings(#{})),
+    [{~"reloaded", One}] = warnings(#{reloaded => ['Elixir.Shop']}),
+    ?assertMatch(<<"Shop of shop was loaded again", _/binary>>, One),
+    Modules = [list_to_atom("m" ++ integer_to_list(N)) || N <- lists:seq(1, 9)],
+    [{~"lost_counts", Lost}, {~"reloaded", Many}] = warnings(#{
+        lost => [m1, m2], reloaded => lists:reverse(Modules)
+    }),
+    ?assertMatch(<<"each of m1, m2 of shop was loaded anew", _/binary>>, Lost),
+    ?assertMatch(<<"each of m1, m2, m3 and 6 more of shop was loaded again", _/binary>>, Many).
 
 timed(MFA, Calls, {RawNs, InstrumentNs, OffNs}) ->
     #{
