@@ -17,7 +17,7 @@ command() ->
                 #{nargs => 'maybe', required => false}
             ),
             dyno_cli_command:operand(
-                "TARGET...",
+                "[TARGET...]",
                 "which processes: <0.1.0>, a registered name, a module whose code they run, "
                 "app:NAME, sup:NAME (a supervisor's subtree), label:TERM, gen_server, gen_statem, "
                 "gen_event, supervisor, or new, those that are started meanwhile (default: "

@@ -20,7 +20,7 @@ command() ->
                 "NODE", "a running Erlang node, such as shop@host, or shop for one on this machine"
             ),
             dyno_cli_command:operand(
-                "NODES...", "more nodes, recorded at the same time",
+                "[NODES...]", "more nodes, recorded at the same time",
                 #{nargs => list, required => false, default => []}
             )
         ],

@@ -23,7 +23,7 @@ command() ->
                 "NODE", "a running Erlang node, such as shop@host, or shop for one on this machine"
             ),
             dyno_cli_command:operand(
-                "SELECTOR...",
+                "[SELECTOR...]",
                 "which servers: a callback module, a registered name, <0.1.0>, busiest:20, "
                 "app:NAME, sup:NAME (a supervisor's subtree), label:TERM, gen_server, gen_statem, "
                 "gen_event, supervisor or gen_stage (default: all); what has an @ is one more node",

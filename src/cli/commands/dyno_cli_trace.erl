@@ -17,7 +17,7 @@ command() ->
                 #{nargs => 'maybe', required => false}
             ),
             dyno_cli_command:operand(
-                "PATTERN...",
+                "[PATTERN...]",
                 "what: mod:fun, mod:fun/2, \"mod:fun(_, {key, K}) when K > 5 -> return\", mod:_, "
                 "MyApp.Mod.fun/2, send or receive with a message; behind -> stand return, time, "
                 "caller and stack; what is NAME@HOST is one more node",

@@ -21,7 +21,7 @@ command() ->
                 #{nargs => 'maybe', required => false}
             ),
             dyno_cli_command:operand(
-                "NODES...", "more nodes",
+                "[NODES...]", "more nodes",
                 #{nargs => list, required => false, default => []}
             )
         ],
