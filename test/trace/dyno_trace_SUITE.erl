@@ -135,11 +135,11 @@ added_and_removed(Config) ->
 latency_and_arguments(Config) ->
     Node = proplists:get_value(node, Config),
     Busy = erpc:call(Node, shop, flood, []),
-    Items = items([Node], ["shop:work/1"], #{what => latency, for_ms => 1200}),
-    [#{functions := [Second]}, #{functions := [All]}] = [
-        Item
-     || Of <- [second, all], #{event := latency, of_what := Is} = Item <- Items, Is =:= Of
-    ],
+    Items = items([Node], ["shop:work/1"], #{what => latency, for_ms => 2500}),
+    Latencies = [Item || #{event := latency} = Item <- Items],
+    %% One or two, on a busy machine.
+    [Second | _] = [Of || #{of_what := second, functions := [Of]} <- Latencies],
+    [All] = [Of || #{of_what := all, functions := [Of]} <- Latencies],
     %% Hundreds of thousands of calls a second, of which 500 of each fifth of a second are traced.
     ?assertMatch(#{count := Count} when Count >= 500 andalso Count =< 2600, Second),
     ?assertMatch(#{p50 := P50, p99 := P99} when P50 < 20_000 andalso P50 =< P99, All),
