@@ -10,16 +10,16 @@
 -export([init_per_testcase/2, end_per_testcase/2]).
 -export([records/1, own_applications/1, own_modules/1, interrupted/1, nothing_called/1]).
 -export([unknown_option/1, cannot_be_reached/1]).
--export([suite_without_load/1, compared/1]).
+-export([suite_without_load/1, compared/1, code_that_is_purged/1, called/2]).
 
 suite() -> [{timetrap, {minutes, 3}}].
 
-each_release() -> [records].
+each_release() -> [records, code_that_is_purged].
 
 all() ->
     [
         records, own_applications, own_modules, interrupted, nothing_called, unknown_option,
-        cannot_be_reached, suite_without_load, compared
+        cannot_be_reached, suite_without_load, compared, code_that_is_purged
     ].
 
 %% The shop of the examples runs in a node without dyno.
@@ -191,3 +191,51 @@ compared(Config) ->
 contains(Error, Part) ->
     Text = unicode:characters_to_list(dyno_error:format(Error)),
     ?assertMatch([_ | _], string:find(Text, Part), Text).
+
+-define(PURGER, """
+-module(purger).
+
+-export([start/1, call/2, again/2]).
+
+start(Objects) ->
+    Names = [Name || {Name, _} <- Objects],
+    [code:load_binary(Name, "again", Binary) || {Name, Binary} <- Objects],
+    spawn(purger, again, [Objects, Objects]),
+    [spawn(purger, call, [Names, Names]) || _ <- [1, 2, 3]] =/= [].
+
+call([], Names) -> erlang:yield(), call(Names, Names);
+call([Name | Rest], Names) -> Name:f(3000), call(Rest, Names).
+
+again([], Objects) -> again(Objects, Objects);
+again([{Name, Binary} | Rest], Objects) ->
+    timer:sleep(1),
+    code:soft_purge(Name),
+    code:load_binary(Name, "again", Binary),
+    code:soft_purge(Name),
+    again(Rest, Objects).
+
+""").
+
+%% Code is loaded anew and the old one purged while others call it. Where the runtime went on to
+%% remember a function after it had returned, OTP 27 crashed within seconds.
+code_that_is_purged(_Config) ->
+    {Peer, Node} = dyno_peers:start(),
+    purger = dyno_peers:load(Node, ?PURGER),
+    %% Of many sizes, so that one does not come to lie where another was.
+    Objects = [called(N, Size) || Size <- [1, 30, 7, 60], N <- lists:seq(1, 20)],
+    true = erpc:call(Node, purger, start, [Objects]),
+    {ok, #{~"status" := ~"complete"} = Document} =
+        dyno_record:run([Node], #{patterns => ["again_*"], duration_ms => 6000}),
+    #{~"warnings" := Warnings} = hd(dyno_recording:runs(Document)),
+    ?assert(lists:member(~"reloaded", [Code || #{~"code" := Code} <- Warnings])),
+    dyno_peers:stop({Peer, Node}).
+
+called(N, Size) ->
+    Name = list_to_atom("again_" ++ integer_to_list(N)),
+    Source = lists:concat([
+        "-module(", Name, ").\n\n-export([f/1]).\n\n"
+        "f(N) -> g(N) + length(lists:seq(1, N)).\n\ng(0) -> 0;\n"
+        | [lists:concat(["g(-", I, ") -> ", I, ";\n"]) || I <- lists:seq(1, N * Size)]
+    ] ++ ["g(N) -> 1 + g(N - 1).\n\n"]),
+    {ok, Name, Binary} = compile:forms(dyno_peers:forms(lists:flatten(Source))),
+    {Name, Binary}.

@@ -4,11 +4,17 @@
 -module(dyno_agent_call_windows).
 -moduledoc false.
 %% Short times in which calls are timed: windows. Between two of them no breakpoint is set and no
-%% process is flagged, so that nothing costs anything.
+%% process's calls are traced, so that nothing costs anything.
 %%
-%%   breakpoints   ____________/=============================\________________
-%%   processes     ___________________/=== flagged ===\_______________________
-%%                   set modules      |    window     | pause, read, clear
+%%   breakpoints   ____________/======================\-- paused --\_________
+%%   processes     ___________________/=== flagged ==================\_______
+%%                   set modules      |    window     | read  | clear
+%%
+%% For each process the runtime remembers the function that it is in, and follows that pointer later,
+%% also where the code has been purged meanwhile (doc/architecture.md, "Traps of the runtime"). It is
+%% put right when the function returns, if the session still knows the process then. So processes
+%% keep a flag that does nothing else, and lose the one for calls only after the breakpoints are
+%% gone: what a return after that would add has no place any more.
 %%
 %% A breakpoint costs the calls of a process that is not flagged 6 ns: so breakpoints are set before
 %% and read after. Each change of the code takes a fraction of a millisecond of the processor, and
@@ -48,6 +54,8 @@ long.
     changes := non_neg_integer()
 }.
 
+%% By which the session knows a process whose calls it does not trace.
+-define(KEPT, arity).
 %% Nearly all calls return in that time.
 -define(RETURN_MS, 100).
 %% To pause or clear all functions of the node takes as long as that of so many single ones.
@@ -68,7 +76,7 @@ take(#{specs := Specs, without := Left, ms := Ms}, Functions, Without, Session) 
     Set = [{F, true} || F <- Specs] ++ [{F, false} || F <- Left],
     Window =
         case set(Set, Session) of
-            done -> timed(Ms, Session);
+            done -> flagged(Ms, Session);
             interrupted -> none
         end,
     Changed =
@@ -77,25 +85,34 @@ take(#{specs := Specs, without := Left, ms := Ms}, Functions, Without, Session) 
             false -> [{'_', '_', '_'}]
         end,
     Change = fun(How) -> [trace:function(Session, F, How, [call_time]) || F <- Changed] end,
+    EndNs = erlang:monotonic_time(nanosecond),
     _ = Change(pause),
-    Result =
-        case Window of
-            none ->
-                none;
-            #{ns := Ns} ->
-                Readings = [
-                    {MFA, Reading}
-                 || M <- lists:usort([M || {M, _, _} <- Specs]),
-                    MFA <- Functions(M),
-                    #{} = Reading <- [reading(MFA, Ns div 1000 + ?SLACK_US, Without, Session)]
-                ],
-                Window#{
-                    changes => length(Set) + 2 * min(length(Specs), ?CHANGES_OF_ALL),
-                    readings => Readings
-                }
-        end,
+    PausedNs = erlang:monotonic_time(nanosecond),
+    Readings = [
+        {MFA, Reading}
+     || #{begin_ns := BeginNs} <- [Window],
+        MostUs <- [(PausedNs - BeginNs) div 1000 + ?SLACK_US],
+        M <- lists:usort([M || {M, _, _} <- Specs]),
+        MFA <- Functions(M),
+        #{} = Reading <- [reading(MFA, MostUs, Without, Session)]
+    ],
     _ = Change(false),
-    Result.
+    case Window of
+        none ->
+            none;
+        #{begin_ns := Since, flagged_ns := FlaggedNs, reductions := Reductions} ->
+            ClearNs = erlang:monotonic_time(nanosecond),
+            _ = trace:process(Session, all, false, [call]),
+            ClearedNs = erlang:monotonic_time(nanosecond),
+            #{
+                %% Each takes effect somewhere in its call.
+                ns => max(1, (EndNs + PausedNs - Since - FlaggedNs) div 2),
+                reductions => Reductions,
+                flagging_ns => FlaggedNs - Since + ClearedNs - ClearNs,
+                changes => length(Set) + 2 * min(length(Specs), ?CHANGES_OF_ALL),
+                readings => Readings
+            }
+    end.
 
 %% On a busy node this takes long: whoever waits comes first.
 set([], _Session) ->
@@ -109,22 +126,14 @@ set([{Function, How} | Rest], Session) ->
             set(Rest, Session)
     end.
 
-timed(Ms, Session) ->
-    T0 = erlang:monotonic_time(nanosecond),
-    _ = trace:process(Session, all, true, [call]),
-    T1 = erlang:monotonic_time(nanosecond),
+flagged(Ms, Session) ->
+    BeginNs = erlang:monotonic_time(nanosecond),
+    _ = trace:process(Session, all, true, [call, ?KEPT]),
+    FlaggedNs = erlang:monotonic_time(nanosecond),
     Before = reductions(),
     _ = is_wanted(Ms),
     After = reductions(),
-    T2 = erlang:monotonic_time(nanosecond),
-    _ = trace:process(Session, all, false, [call]),
-    T3 = erlang:monotonic_time(nanosecond),
-    %% Each takes effect somewhere in its call.
-    #{
-        ns => max(1, (T2 + T3 - T0 - T1) div 2),
-        reductions => max(0, After - Before),
-        flagging_ns => T1 - T0 + T3 - T2
-    }.
+    #{begin_ns => BeginNs, flagged_ns => FlaggedNs, reductions => max(0, After - Before)}.
 
 -doc """
 How much work the node has done so far, by the runtime's own count, without that of the calling
