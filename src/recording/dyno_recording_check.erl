@@ -4,9 +4,9 @@
 -module(dyno_recording_check).
 -moduledoc false.
 %% Checks a value along the format (dyno_recording_schema): one walk, which fills in the defaults of
-%% absent fields and the roles of columns that have none, leaves unknown fields alone, and stops at the first value that is wrong, with the
-%% path to it. Most of a large recording is lists of numbers and rows of tables, so those are
-%% checked as a whole first, and walked with a path only where one of them is wrong.
+%% absent fields and the roles of columns, leaves unknown fields alone, and stops at the first value
+%% that is wrong, with the path to it. Most of a large recording is lists of numbers and rows of
+%% tables, so those are checked as a whole first, and walked with a path only where one is wrong.
 
 -export([check/2, path/1, describe/1, text/1, fields/0]).
 
@@ -189,7 +189,8 @@ object(Type, Value, Path) ->
     ),
     completed(Type, Object).
 
-%% Reports find rows by their keys: a table that another program wrote without roles must have one.
+%% Reports find rows by their keys: a table that another program wrote without roles must have one. As
+%% dyno_recording_table does it for descriptions.
 completed(table, #{~"columns" := Columns} = Table) ->
     IsKey = lists:any(fun(#{~"role" := Role}) -> Role =:= ~"key" end, Columns),
     Table#{~"columns" := [C#{~"role" := role(C)} || C <- with_key(Columns, IsKey)]};

@@ -15,7 +15,7 @@
 %%   a function was read                -
 
 -export([new/1, event/2, add/4]).
--export([is_measured/2, modules/1, loads/1, take_discovered/1, estimated/1, result/2, without/2]).
+-export([is_measured/2, measured/1, modules/1, loads/1, take_discovered/1, estimated/1, result/2, without/2]).
 -export_type([t/0, event/0, effect/0, context/0]).
 
 -opaque t() :: #{
@@ -88,6 +88,11 @@ new(Patterns) ->
         reloaded => [],
         lost => []
     }.
+
+-doc "The loaded modules that patterns mean.".
+-spec measured([dyno_agent_patterns:pattern()]) -> [module()].
+measured(Patterns) ->
+    [Module || Module <- dyno_agent_patterns:loaded(), is_measured(Module, Patterns)].
 
 -doc "Whether a module is to be measured: never dyno's own, and neither the tracing itself.".
 -spec is_measured(module(), [dyno_agent_patterns:pattern()]) -> boolean().

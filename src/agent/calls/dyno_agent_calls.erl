@@ -210,8 +210,7 @@ init(#{patterns := Patterns, measures := Measures} = Config) ->
 begun(Patterns, Measures, Config) ->
     Processes = maps:get(processes, Config, none),
     Overhead = dyno_agent_overhead:open(Measures),
-    Loaded = dyno_agent_patterns:loaded(),
-    Modules = [M || M <- Loaded, dyno_agent_call_counts:is_measured(M, Patterns)],
+    Modules = dyno_agent_call_counts:measured(Patterns),
     %% Its breakpoints come before those that count.
     Specs = [F || M <- Modules, F <- dyno_agent_patterns:specs(M, Patterns)],
     Others = dyno_agent_process:others(),

@@ -138,8 +138,7 @@ init(#{patterns := Patterns}) ->
 functions(Patterns) ->
     [
         MFA
-     || Module <- dyno_agent_patterns:loaded(),
-        dyno_agent_call_counts:is_measured(Module, Patterns),
+     || Module <- dyno_agent_call_counts:measured(Patterns),
         MFA <- dyno_agent_patterns:functions(Module, Patterns)
     ].
 

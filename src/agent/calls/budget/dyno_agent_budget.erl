@@ -105,7 +105,9 @@ begun(Patterns, #{budget := Budget} = Config) ->
             end,
         plan => dyno_agent_call_plan:new(Budget),
         session => dyno_agent_call_windows:open(),
-        counter => dyno_agent_budget_counter:open(Patterns, measured(Patterns)),
+        counter => dyno_agent_budget_counter:open(
+            Patterns, dyno_agent_call_counts:measured(Patterns)
+        ),
         overhead => Overhead,
         samplers => [],
         sample => #{},
@@ -127,12 +129,12 @@ zero(State) ->
         worked_since => work()
     }.
 
-measured(Patterns) ->
-    Loaded = dyno_agent_patterns:loaded(),
-    [M || M <- Loaded, dyno_agent_call_counts:is_measured(M, Patterns)].
-
 measured_functions(#{patterns := Patterns}) ->
-    [F || M <- measured(Patterns), F <- dyno_agent_patterns:functions(M, Patterns)].
+    [
+        F
+     || M <- dyno_agent_call_counts:measured(Patterns),
+        F <- dyno_agent_patterns:functions(M, Patterns)
+    ].
 
 work() ->
     Normal = erlang:system_info(schedulers),
@@ -188,7 +190,7 @@ handle_info(_Other, State) ->
 
 %% Modules that have come, or were loaded again, since the last window.
 came(#{counter := Counter, patterns := Patterns, config := Config, loads := Loads} = State) ->
-    case dyno_agent_budget_counter:came(measured(Patterns), Counter) of
+    case dyno_agent_budget_counter:came(dyno_agent_call_counts:measured(Patterns), Counter) of
         {[], Counter} ->
             State;
         {Came, Next} ->
@@ -225,7 +227,7 @@ sampled(State) ->
 
 window(#{plan := Plan, patterns := Patterns, session := Session, overhead := Before} = State) ->
     #{modules := Modules, functions := Singly} =
-        Next = dyno_agent_call_plan:next(measured(Patterns), Plan),
+        Next = dyno_agent_call_plan:next(dyno_agent_call_counts:measured(Patterns), Plan),
     Whole = [F || M <- Modules, F <- dyno_agent_patterns:specs(M, Patterns)],
     Asked = (maps:with([without, ms], Next))#{specs => Whole ++ Singly},
     Functions = fun(M) -> dyno_agent_patterns:functions(M, Patterns) end,
