@@ -340,7 +340,7 @@ report(Recording, File) ->
 -doc "One sentence for a reason, with what to do next.".
 -spec format_error(reason()) -> binary().
 format_error(Error) ->
-    dyno_report_text:encode(dyno_error:format(Error)).
+    dyno_text:lines(dyno_error:format(Error)).
 
 -doc "dyno's version, as in its application file.".
 -spec version() -> binary().

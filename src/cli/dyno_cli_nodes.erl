@@ -78,7 +78,7 @@ names(Texts) ->
             {ok, lists:uniq([Node || {_, {ok, Node}} <- Read])};
         [Text | _] ->
             dyno_cli_command:contradiction([
-                "\"", dyno_report_text:clean(Text), "\" is no name of a node; give one such as "
+                "\"", dyno_text:clean(Text), "\" is no name of a node; give one such as "
                 "shop@host, or shop for one on this machine"
             ])
     end.

@@ -208,7 +208,7 @@ code_paths(Usage) ->
 format_error({in_option, Option, Error}) ->
     [Option, ": ", dyno_error:format(Error)];
 format_error({value, Option, Text, Reader}) ->
-    Given = [$", dyno_report_text:clean(Text), $"],
+    Given = [$", dyno_text:clean(Text), $"],
     [Option, " takes ", accepted(Reader), ", not ", Given, nearest(Reader, Text)].
 
 accepted(Duration) when Duration =:= duration; Duration =:= duration_or_zero ->

@@ -110,7 +110,7 @@ clear(Progress) ->
 -doc "The line's text in at most that many columns: what is least missed goes first.".
 -spec line(progress(), pos_integer()) -> binary().
 line(#{text := Text} = Event, Width) ->
-    Words = dyno_report_text:clean(unicode:characters_to_binary(Text)),
+    Words = dyno_text:clean(unicode:characters_to_binary(Text)),
     Counted = [counted(Event)],
     Timed = [throughput(Event), remaining(Event)],
     Attempts = [

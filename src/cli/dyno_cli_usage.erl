@@ -74,7 +74,7 @@ usage(#{help := {Usage, _}}) -> Usage.
 text(#{help := {_, [Text]}}) -> Text.
 
 quoted(Text) ->
-    [$", dyno_report_text:clean(unicode:characters_to_binary(Text)), $"].
+    [$", dyno_text:clean(unicode:characters_to_binary(Text)), $"].
 
 listed(Names) ->
     lists:join(", ", Names).

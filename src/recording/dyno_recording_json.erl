@@ -73,7 +73,7 @@ layout(Value, Depth, Order) when is_map(Value) ->
         true when Depth > 1; map_size(Value) =:= 0 ->
             line(Value, Order);
         _ ->
-            Lines = [[json:encode(Key), ": ", layout(V, Depth + 1, Order)] || {Key, V} <- Pairs],
+            Lines = [[dyno_text:json(Key), ": ", layout(V, Depth + 1, Order)] || {Key, V} <- Pairs],
             block(${, $}, Lines, Depth)
     end;
 layout(Value, Depth, Order) when is_list(Value) ->
@@ -82,7 +82,7 @@ layout(Value, Depth, Order) when is_list(Value) ->
         false -> block($[, $], [layout(V, Depth + 1, Order) || V <- Value], Depth)
     end;
 layout(Value, _, _) ->
-    json:encode(Value).
+    dyno_text:json(Value).
 
 block(Open, Close, [], _) ->
     [Open, Close];
@@ -92,12 +92,12 @@ block(Open, Close, Lines, Depth) ->
     [Open, Inner, lists:join([$,, Inner], Lines), Outer, Close].
 
 line(Value, Order) when is_map(Value) ->
-    Fields = [[json:encode(Key), ": ", line(V, Order)] || {Key, V} <- sorted(Value, Order)],
+    Fields = [[dyno_text:json(Key), ": ", line(V, Order)] || {Key, V} <- sorted(Value, Order)],
     [${, lists:join(", ", Fields), $}];
 line(Value, Order) when is_list(Value) ->
     [$[, lists:join(", ", [line(V, Order) || V <- Value]), $]];
 line(Value, _) ->
-    json:encode(Value).
+    dyno_text:json(Value).
 
 %% Flat: fits on the line of what holds it.
 is_flat(Value) when is_map(Value) -> lists:all(fun is_scalar/1, maps:values(Value));

@@ -60,11 +60,11 @@ run(#{~"id" := Id, ~"events" := #{~"items" := Events} = Of} = Run) ->
     ].
 
 parts(Key, Run, Items) ->
-    Start = ["{\"part\": \"", Key, "\", \"run\": ", json:encode(Run), ", \"item\": "],
-    [[Start, json:encode(Item), "}\n"] || Item <- Items].
+    Start = ["{\"part\": \"", Key, "\", \"run\": ", dyno_text:json(Run), ", \"item\": "],
+    [[Start, dyno_text:json(Item), "}\n"] || Item <- Items].
 
 line(Key, Value) ->
-    ["{\"", Key, "\": ", json:encode(Value), "}\n"].
+    ["{\"", Key, "\": ", dyno_text:json(Value), "}\n"].
 
 -doc "What a last line, without its end, says is written; none where it says nothing of that.".
 -spec written(binary()) -> {ok, written()} | none.

@@ -110,14 +110,26 @@ ends_so(Name, Ending) ->
     Size = byte_size(Name) - byte_size(Ending),
     Size > 0 andalso binary:part(Name, Size, byte_size(Ending)) =:= Ending.
 
--doc "The document in that format, in UTF-8.".
+-doc """
+The document in that format, in UTF-8. Its texts come from elsewhere: here, and for all formats, what
+would steer a terminal or mislead the reader is escaped (`m:dyno_text`). The formats that are read
+back have it as JSON escapes.
+""".
 -spec render(format(), document(), options()) -> {ok, iodata()} | {error, reason()}.
 render(Format, Document, Options) ->
     {Format, Module, _Extensions} = lists:keyfind(Format, 1, registry()),
     maybe
-        {error, Error} ?= Module:format(Document, Options),
+        {error, Error} ?= Module:format(shown(Format, Document), Options),
         {error, {format, Error}}
     end.
+
+shown(Format, Document) when Format =:= json; Format =:= jsonl -> Document;
+shown(_Format, Document) -> clean(Document).
+
+clean(Text) when is_binary(Text) -> dyno_text:lines(Text);
+clean(List) when is_list(List) -> [clean(Value) || Value <- List];
+clean(Object) when is_map(Object) -> #{clean(Key) => clean(Value) || Key := Value <- Object};
+clean(Value) -> Value.
 
 -spec format_error(reason()) -> unicode:chardata().
 format_error({unknown_format, Name}) ->

@@ -44,7 +44,7 @@ get(Key, Object, Default) ->
 -spec text(binary(), object(), binary()) -> binary().
 text(Key, Object, Default) ->
     case get(Key, Object) of
-        Text when is_binary(Text) -> dyno_report_text:clean(Text);
+        Text when is_binary(Text) -> dyno_text:clean(Text);
         Number when is_integer(Number) -> integer_to_binary(Number);
         _ -> Default
     end.
@@ -57,7 +57,7 @@ name(Key, Object) ->
 -doc "A number with its unit as people read it; `-` where it is not known.".
 -spec measured(json:decode_value() | null, binary()) -> binary().
 measured(Value, Unit) when is_number(Value) ->
-    dyno_report_text:clean(dyno_unit:format(Value, Unit));
+    dyno_text:clean(dyno_unit:format(Value, Unit));
 measured(_, _Unit) ->
     ~"-".
 

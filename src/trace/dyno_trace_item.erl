@@ -111,8 +111,8 @@ power(Low, High) -> power(Low, 2 * High).
 
 -doc "As a line of JSON.".
 -spec encode(t() | header) -> iolist().
-encode(header) -> [json:encode(#{format => ?FORMAT}), $\n];
-encode(Item) -> [json:encode(Item), $\n].
+encode(header) -> [dyno_text:json(#{format => ?FORMAT}), $\n];
+encode(Item) -> [dyno_text:json(Item), $\n].
 
 -doc "Calls the function with each item of a file.".
 -spec fold(file:name_all(), fun((t(), Acc) -> Acc), Acc) ->

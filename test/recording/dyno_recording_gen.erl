@@ -263,12 +263,16 @@ char_in_text() ->
     frequency([
         {8, range($a, $z)},
         {2, oneof("\"\\/\n\t\0 .:'<")},
+        {1, oneof("\e\r\x{7F}\x{9B}\x{61C}\x{200B}\x{200F}\x{2028}\x{202E}\x{2066}\x{FEFF}=+-@")},
         {1, range(16#80, 16#D7FF)},
         {1, range(16#E000, 16#10FFFF)}
     ]).
 
 value() ->
-    oneof([integer(), large(), float()]).
+    frequency([
+        {9, oneof([integer(), large(), float()])},
+        {1, oneof([-1, 1.0, 1.0e100, -1.0e100, 5.0e-324, round(1.0e99), 0.0, -0.0])}
+    ]).
 
 large() ->
     ?LET({N, Shift}, {non_neg_integer(), range(0, 80)}, N bsl Shift).

@@ -12,7 +12,7 @@ code for.
 
 -export([all/0, suite/0, groups/0]).
 -export([console/1, markdown/1, csv/1, folded/1, junit/1, each_format_shows_each_recording/1]).
--export([lines_fit_the_width/1]).
+-export([lines_fit_the_width/1, no_format_misleads/1, csv_has_no_formula/1]).
 
 suite() -> [{timetrap, {minutes, 2}}].
 
@@ -22,7 +22,7 @@ groups() ->
     [
         {together, [parallel], [
             console, markdown, csv, folded, junit, each_format_shows_each_recording,
-            lines_fit_the_width
+            lines_fit_the_width, no_format_misleads, csv_has_no_formula
         ]}
     ].
 
@@ -114,8 +114,67 @@ each_format_shows_each_recording(_Config) ->
             {document(), proper_types:oneof(dyno_report:formats())},
             is_form(Format, dyno_report:render(Format, Document, #{}))
         ),
-        300
+        {200, 3000}
     ).
+
+%% Whatever a recording holds, and a name of any node can come into it.
+no_format_misleads(_Config) ->
+    Steers = <<"=a\e[2J\r\n\x{9B}b\x{202E}c\x{2028}\x{200B}"/utf8>>,
+    Document = hostile(dyno_report_weather:document(), Steers),
+    [
+        begin
+            {ok, Report} = dyno_report:render(Format, Document, #{}),
+            Shown =
+                case Format of
+                    pprof -> re:replace(zlib:gunzip(Report), "[^a-z\\x80-\\xff\e]", "", [global]);
+                    _ -> re:replace(Report, "[\n\t]|\r\n", "", [global])
+                end,
+            ?assertEqual(nomatch, misleads(Format, iolist_to_binary(Shown)), Format)
+        end
+     || Format <- dyno_report:formats(), Format =/= benchstat
+    ].
+
+%% The compressed form of one has numbers of one byte each.
+misleads(pprof, Bytes) ->
+    binary:match(Bytes, [~"\e[2J", <<"\x{202E}"/utf8>>, <<"\x{9B}"/utf8>>]);
+misleads(_Format, Text) ->
+    dyno_text_SUITE:misleading(Text).
+
+%% All texts, but those that a recording is checked by.
+hostile(#{} = Object, Steers) ->
+    Fixed = [
+        ~"format", ~"status", ~"command", ~"type", ~"role", ~"order", ~"result", ~"better",
+        ~"started_at", ~"time", ~"column", ~"of"
+    ],
+    maps:map(
+        fun(Key, Value) ->
+            case lists:member(Key, Fixed) of
+                true -> Value;
+                false -> hostile(Value, Steers)
+            end
+        end,
+        Object
+    );
+hostile(List, Steers) when is_list(List) -> [hostile(Value, Steers) || Value <- List];
+hostile(Text, Steers) when is_binary(Text) -> <<Steers/binary, Text/binary>>;
+hostile(Value, _Steers) -> Value.
+
+%% Excel, LibreOffice and others run what looks like a formula.
+csv_has_no_formula(_Config) ->
+    Names = [~"=1+1", ~"+1+1", ~"-1+1", ~"@SUM(1)", ~"\t=1", <<"\x{FF1D}1"/utf8>>],
+    Numbers = [~"-1", ~"+2.5", ~"-1.0e-5", ~"1"],
+    #{~"runs" := [Run | _]} = Document = dyno_report_weather:document(),
+    Metric = #{~"unit" => ~"1", ~"value" => -1},
+    Metrics = [Metric#{~"name" => Name} || Name <- Names ++ Numbers],
+    {ok, Valid} = dyno_recording:validate(
+        Document#{~"runs" := [Run#{~"metrics" := Metrics}], ~"verdicts" := []}
+    ),
+    Text = render(csv, Valid),
+    [
+        ?assertNotEqual(nomatch, binary:match(Text, [<<",'", N/binary, ",value,-1,1">>]), N)
+     || N <- Names
+    ],
+    [?assertNotEqual(nomatch, binary:match(Text, <<",", N/binary, ",value">>), N) || N <- Numbers].
 
 %% What may be shortened is; other text, such as numbers with long units, needs its room.
 lines_fit_the_width(_Config) ->

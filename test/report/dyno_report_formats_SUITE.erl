@@ -55,7 +55,7 @@ csv_of_bench(_Config) ->
     ).
 
 csv_quotes(_Config) ->
-    Label = ~"f(\"x,y\"),\r\n \"z\".",
+    Label = ~"f(\"x,y\"),\n \"z\".",
     [_ | Rows] = csv(render(csv, bench([Label, ~"b."]))),
     ?assertMatch(
         [~"100.0"], [V || [_, _, _, _, ~"codes", _, L, ~"time_per_call", V, _] <- Rows, L =:= Label]

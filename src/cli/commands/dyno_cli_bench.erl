@@ -216,7 +216,7 @@ shown_or_kept(Measured, Values) ->
 show_loops(#{show_loops := true}, {codes, Codes}, Options) ->
     Loops = [
         [
-            ">>>>>>>>>>>>>>> ", dyno_report_text:clean(dyno_bench_code:label(Code)), "\n",
+            ">>>>>>>>>>>>>>> ", dyno_bench_code:label(Code), "\n",
             string:trim(dyno_bench_code:source(Parsed)), "\n",
             "<<<<<<<<<<<<<<<"
         ]

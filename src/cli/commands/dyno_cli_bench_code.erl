@@ -194,7 +194,7 @@ format_error({file_and_codes, File}) ->
     ["a file of benchmarks is measured alone; give ", File, " without other codes"];
 format_error({no_file, Text}) ->
     [
-        "there is no file \"", dyno_report_text:clean(Text), "\"; give one of recorded calls, or "
+        "there is no file \"", dyno_text:clean(Text), "\"; give one of recorded calls, or "
         "Erlang source"
     ];
 format_error({too_often, Part, N, Codes}) ->

@@ -123,7 +123,7 @@ flags(Text) ->
     end.
 
 flags_label(Text) ->
-    case dyno_report_text:clean(iolist_to_binary(string:trim(Text))) of
+    case dyno_text:clean(iolist_to_binary(string:trim(Text))) of
         ~"" -> ~"no flags";
         Trimmed -> Trimmed
     end.

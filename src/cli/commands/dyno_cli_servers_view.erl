@@ -85,7 +85,7 @@ chosen(Command, What, Name, Atoms, View) ->
 -doc "The lines of the screen; of the first the prompt.".
 -spec screen(view(), dyno_report_table:layout(), Rows :: pos_integer()) -> [iodata(), ...].
 screen(#{window := none, said := Said, lost := Lost}, _Layout, _Rows) ->
-    [prompt(Said) | lost(Lost)] ++ ["waiting for the first window"];
+    clean([prompt(Said) | lost(Lost)]) ++ ["waiting for the first window"];
 screen(#{window := Window, said := Said} = View, #{width := Width} = Layout, Rows) ->
     #{lost := Lost} = View,
     #{servers := Servers, duration_ns := DurationNs} = Window,
@@ -95,8 +95,10 @@ screen(#{window := Window, said := Said} = View, #{width := Width} = Layout, Row
     Pipeline = [~"" || Drawn =/= []] ++ Drawn,
     Room = max(3, Rows - length(Head) - 3 - length(Pipeline)),
     Hidden = length(Chosen) - Room,
-    [prompt(Said) | Head] ++ table(lists:sublist(Chosen, Room), View, Layout) ++
-        [dyno_recording_part:text("... ~b more", [Hidden]) || Hidden > 0] ++ Pipeline.
+    clean([prompt(Said) | Head]) ++ table(lists:sublist(Chosen, Room), View, Layout) ++
+        [dyno_recording_part:text("... ~b more", [Hidden]) || Hidden > 0] ++ clean(Pipeline).
+
+clean(Lines) -> [dyno_text:clean(dyno_report_text:encode(Line)) || Line <- Lines].
 
 prompt(Said) -> [dyno_report_text:encode(Said), " > "].
 
@@ -158,7 +160,7 @@ columns(Group) ->
     end,
     [
         {maps:get(Group, #{process => ~"server"}, atom_to_binary(Group)), left, flexible,
-            fun(#{name := Name}) -> dyno_report_text:clean(Name) end},
+            fun(#{name := Name}) -> Name end},
         Number(~"rate", rate, ~"1/s", fixed),
         {~"busy", right, fixed, fun
             (#{busy := Busy}) when is_number(Busy), Busy >= 0.9 -> {bad, number(Busy, ~"ratio")};
@@ -229,9 +231,9 @@ argument(Message) ->
     From = "\\{<[^>]*>,(?:\\[alias\\|)?#Ref<[^>]*>\\]?\\}",
     Added = ["^\\{'\\$gen_(?:call',", From, "|cast'),(.*)\\}$"],
     Sent = re:replace(Message, Added, "\\1", [{return, binary}, unicode]),
-    dyno_report_text:clean(string:slice(Sent, 0, ?MOST_CHARACTERS)).
+    string:slice(Sent, 0, ?MOST_CHARACTERS).
 
-name(#{name := Name}) -> re:replace(dyno_report_text:clean(Name), " ", "_", [global]).
+name(#{name := Name}) -> re:replace(dyno_text:clean(Name), " ", "_", [global]).
 
 values(Row) ->
     [

@@ -77,7 +77,7 @@ run(#{shape := Text} = Values) ->
         [] ->
             dyno_cli_command:refused(
                 dyno_cli_command:contradiction([
-                    "\"", dyno_report_text:clean(Text),
+                    "\"", dyno_text:clean(Text),
                     "\" is no shape; steady, pulse and burst are"
                 ])
             )

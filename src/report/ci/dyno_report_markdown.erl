@@ -82,7 +82,7 @@ rule(right) -> "--:".
 
 %% `@` and `#` as entities: behind a backslash they would still mention a person or an issue.
 escape(Text) ->
-    Characters = [escaped(C) || C <- unicode:characters_to_list(dyno_report_text:clean(Text))],
+    Characters = [escaped(C) || C <- unicode:characters_to_list(dyno_text:clean(Text))],
     %% What looks like an address would become a link.
     string:replace(unicode:characters_to_binary(Characters), "://", "&#58;//", all).
 

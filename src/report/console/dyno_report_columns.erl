@@ -79,7 +79,7 @@ of_run(Run, Document) ->
 
 code_of(Parameters) ->
     case get(~"codes", Parameters, []) of
-        [Code | _] when is_binary(Code) -> dyno_report_text:clean(Code);
+        [Code | _] when is_binary(Code) -> dyno_text:clean(Code);
         _ -> ~"-"
     end.
 

@@ -168,7 +168,7 @@ failures(Document) ->
         [Row || #{~"stack" := Stack} = Row <- Rows, is_binary(Stack)]
     ),
     dyno_report_section:text(~"Where operations failed", [
-        dyno_report_text:clean(
+        dyno_text:clean(
             iolist_to_binary([
                 Reason, " in ", lists:join(", called from ", string:split(Stack, "\n", all))
             ])
@@ -193,7 +193,7 @@ machines(Document) ->
 
 machine_title(_Node, [_]) -> ~"Virtual machine and machine";
 machine_title(null, _Nodes) -> ~"Machine";
-machine_title(Node, _Nodes) -> <<"Virtual machine of ", (dyno_report_text:clean(Node))/binary>>.
+machine_title(Node, _Nodes) -> <<"Virtual machine of ", (dyno_text:clean(Node))/binary>>.
 
 sampled(Node, Run) ->
     [] =/= [
@@ -297,7 +297,7 @@ clocks(Runs) ->
     Last = maps:from_list([{Role, Of} || {Role, _, _} = Of <- Off]),
     dyno_report_section:text(~"Clocks of the targets, against dyno's", [
         iolist_to_binary([
-            dyno_report_text:clean(Role), ": ", measured(abs(Ns), ~"ns"), ahead(Ns), " (+/- ",
+            dyno_text:clean(Role), ": ", measured(abs(Ns), ~"ns"), ahead(Ns), " (+/- ",
             measured(Error, ~"ns"), ")"
         ])
      || {Role, Ns, Error} <- lists:sort(maps:values(Last))

@@ -355,13 +355,13 @@ cell(#{~"name" := Name, ~"role" := Role} = Column, Row) ->
         null ->
             ~"";
         Other ->
-            dyno_report_text:clean(iolist_to_binary(json:encode(Other)))
+            dyno_text:clean(iolist_to_binary(json:encode(Other)))
     end.
 
 text(Name, Text) ->
     case lists:member(Name, ?JUDGING) of
         true -> dyno_report_section:word(Text);
-        false -> dyno_report_text:clean(Text)
+        false -> dyno_text:clean(Text)
     end.
 
 number(Value, #{~"name" := ~"ratio"}, _Row) ->

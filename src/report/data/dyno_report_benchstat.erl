@@ -122,7 +122,7 @@ exact(Row) ->
 
 line(Name, Count, Measures) ->
     [
-        "Benchmark", benchmark(dyno_report_text:clean(dyno_report_text:encode(Name))), "\t",
+        "Benchmark", benchmark(dyno_text:clean(dyno_report_text:encode(Name))), "\t",
         integer_to_list(Count),
         [["\t", number(Value), " ", Unit] || {Value, Unit} <- Measures], "\n"
     ].

@@ -8,6 +8,9 @@ What was measured as comma-separated values (RFC 4180), for spreadsheets and dat
 One line a value: a metric is one line, a row of a table one line for each of its values and notes,
 with its keys as the item. Numbers are as in the recording, unrounded, with their unit in a column
 of their own. Of a series that is no part of every test, its mean, lowest, highest and last value.
+
+A spreadsheet takes a text that begins with `=`, `+`, `-` or `@` for a formula, and runs it: `'` stands
+before such a text, unless it is a number.
 """.
 
 -behaviour(dyno_report).
@@ -124,9 +127,24 @@ line(Fields) ->
 field(null) ->
     ~"";
 field(Text) when is_binary(Text) ->
+    quoted(guarded(Text));
+field(Value) ->
+    quoted(iolist_to_binary(dyno_text:json(Value))).
+
+quoted(Text) ->
     case binary:match(Text, [~",", ~"\"", ~"\r", ~"\n"]) of
         nomatch -> Text;
         _ -> [$", binary:replace(Text, ~"\"", ~"\"\"", [global]), $"]
+    end.
+
+%% Also the wide forms of the four, and tabs and line ends, which some readers skip.
+guarded(<<First/utf8, _/binary>> = Text) when
+    First =:= $=; First =:= $+; First =:= $-; First =:= $@; First =:= $\t; First =:= $\n;
+    First =:= 16#FF1D; First =:= 16#FF0B; First =:= 16#FF0D; First =:= 16#FF20
+->
+    case re:run(Text, ~"^[-+]?[0-9]+(\\.[0-9]+)?([eE][-+]?[0-9]+)?$", [dollar_endonly, {capture, none}]) of
+        match -> Text;
+        nomatch -> <<"'", Text/binary>>
     end;
-field(Value) ->
-    field(iolist_to_binary(json:encode(Value))).
+guarded(Text) ->
+    Text.

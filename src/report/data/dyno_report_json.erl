@@ -13,4 +13,4 @@ The recording itself, as JSON on one line: for programs, and to keep.
 -doc "The document as JSON, with a line end.".
 -spec format(dyno_report:document(), dyno_report:options()) -> {ok, iodata()}.
 format(Document, _Options) ->
-    {ok, [json:encode(Document), $\n]}.
+    {ok, [dyno_text:json(Document), $\n]}.

@@ -53,7 +53,7 @@ number(_Null) -> 0.
 -doc "The samples of a profile, their values as they are recorded.".
 -spec samples(dyno_report_document:object()) -> [sample(json:decode_value())].
 samples(Profile) ->
-    Frames = list_to_tuple([dyno_report_text:clean(Frame) || Frame <- get(~"frames", Profile, [])]),
+    Frames = list_to_tuple([dyno_text:clean(Frame) || Frame <- get(~"frames", Profile, [])]),
     [
         {labels(Sample), [element(Number + 1, Frames) || Number <- Stack], Values}
      || #{~"stack" := [_ | _] = Stack, ~"values" := [_ | _] = Values} = Sample <-

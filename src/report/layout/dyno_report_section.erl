@@ -81,7 +81,7 @@ word(Usual) when
 word(~"called_too_often") -> ~"given up: called too often";
 word(~"never_returns") -> ~"given up: does not return";
 word(~"reloaded") -> ~"given up: its module was loaded again";
-word(Text) when is_binary(Text) -> dyno_report_text:clean(Text);
+word(Text) when is_binary(Text) -> dyno_text:clean(Text);
 word(_) -> ~"".
 
 -doc "The section's lines on a console.".

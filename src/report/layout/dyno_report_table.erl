@@ -127,8 +127,8 @@ widest(List) ->
     lists:max([dyno_report_text:width(Text) || {_, Text} <- List]).
 
 styled({bar, Share}, #{charset := Charset}) -> {dim, bar(Share, Charset)};
-styled({Style, Text}, _Layout) -> {Style, Text};
-styled(Text, _Layout) -> {plain, Text}.
+styled({Style, Text}, _Layout) -> {Style, dyno_text:clean(Text)};
+styled(Text, _Layout) -> {plain, dyno_text:clean(Text)}.
 
 %% In eighths of a column where the characters are to be had.
 bar(Share, unicode) when Share > 0 ->

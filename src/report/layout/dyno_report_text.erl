@@ -5,11 +5,10 @@
 -moduledoc """
 Text measured and cut in terminal columns rather than in bytes or characters.
 
-A recording holds names that a target chose: they may be wide, combined, or hold control
-characters. `clean/1` makes every name one line that cannot steer a terminal.
+A recording holds names that a target chose, which may be wide or combined.
 """.
 
--export([encode/1, clean/1, width/1, pad/3, shorten/3, wrap/2, wrap_parts/3]).
+-export([encode/1, width/1, pad/3, shorten/3, wrap/2, wrap_parts/3]).
 
 -export_type([charset/0]).
 
@@ -23,11 +22,6 @@ encode(Text) ->
         Binary when is_binary(Binary) -> Binary;
         {_, Good, _} -> <<Good/binary, "?">>
     end.
-
--doc "The text without control characters; bytes that are no UTF-8 become `?`.".
--spec clean(binary()) -> binary().
-clean(Text) ->
-    <<<<(visible(Char))/utf8>> || Char <- characters(Text)>>.
 
 -doc "How many columns the text takes: wide East Asian characters and emoji take two.".
 -spec width(unicode:chardata()) -> non_neg_integer().
@@ -100,19 +94,6 @@ take([], _Width) ->
 ellipsis(_Charset, Width) when Width < 5 -> ~"";
 ellipsis(unicode, _Width) -> ~"…";
 ellipsis(ascii, _Width) -> ~"...".
-
-characters(Text) ->
-    case unicode:characters_to_list(Text) of
-        Characters when is_list(Characters) -> Characters;
-        {_, Good, <<_, Rest/binary>>} -> Good ++ [$? | characters(Rest)];
-        {_, Good, _} -> Good ++ [$?]
-    end.
-
-%% C0, DEL and C1 control characters, and those that end the line or change its direction.
-visible(Char) when Char =:= $\n; Char =:= $\t -> $\s;
-visible(Char) when Char < 16#20; Char >= 16#7F, Char < 16#A0 -> $?;
-visible(Char) when Char >= 16#2028, Char =< 16#202E; Char >= 16#2066, Char =< 16#2069 -> $?;
-visible(Char) -> Char.
 
 grapheme_width([First | _]) -> char_width(First);
 grapheme_width(Char) -> char_width(Char).

@@ -1,0 +1,106 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_text).
+-moduledoc """
+Makes text from elsewhere safe to show: names that a target chose, terms, error texts, files.
+
+Such text can hold characters that steer a terminal, turn the direction of a line around, or cannot
+be seen. They are written as Erlang writes them in a string, such as `\x{1B}`; in JSON as `\u202E`.
+""".
+
+-export([clean/1, lines/1, json/1]).
+
+-doc """
+The text on one line; bytes that are no UTF-8 become `?`.
+
+```erlang
+1> dyno_text:clean(<<"shop\e[2J\nx">>).
+<<"shop\\x{1B}[2J x">>
+```
+""".
+-spec clean(binary()) -> binary().
+clean(Text) ->
+    case is_plain(Text, $\s) of
+        true -> Text;
+        false -> escaped(Text, $\s, fun(_Space) -> ~" " end, <<>>)
+    end.
+
+-doc "The same for text of several lines: line feeds and tabs stay.".
+-spec lines(unicode:chardata()) -> binary().
+lines(Text) ->
+    Binary = binary(Text),
+    case is_plain(Binary, $\n) of
+        true -> Binary;
+        false -> escaped(Binary, $\s, fun(Space) -> <<Space>> end, <<>>)
+    end.
+
+-doc "A value as JSON, which can be shown as it is, and means the same.".
+-spec json(json:encode_value()) -> iodata().
+json(Value) ->
+    json:encode(Value, fun encoder/2).
+
+encoder(Text, _Encoder) when is_binary(Text) ->
+    Json = iolist_to_binary(json:encode_binary(Text)),
+    case is_plain(Json, $\s) of
+        true -> Json;
+        false -> in_json(Json, $\s, <<>>)
+    end;
+encoder(Value, Encoder) ->
+    json:encode_value(Value, Encoder).
+
+is_plain(<<Char, Rest/binary>>, Also) when Char >= $\s, Char < 16#7F; Char =:= Also ->
+    is_plain(Rest, Also);
+is_plain(Rest, _Also) ->
+    Rest =:= <<>>.
+
+%% Lists can hold bytes of UTF-8, too, as arguments do where no locale says so.
+binary(Text) ->
+    case unicode:characters_to_binary(Text) of
+        <<_/binary>> = Whole -> Whole;
+        {_, Good, Rest} -> <<Good/binary, (bytes(Rest))/binary>>
+    end.
+
+bytes(Rest) ->
+    try
+        iolist_to_binary(Rest)
+    catch
+        error:badarg -> ~"?"
+    end.
+
+escaped(<<Char/utf8, Rest/binary>>, Before, Space, Text) ->
+    Shown =
+        case misleads(Char, Before) of
+            _ when Char =:= $\n; Char =:= $\t -> Space(Char);
+            true -> <<"\\x{", (integer_to_binary(Char, 16))/binary, "}">>;
+            false -> <<Char/utf8>>
+        end,
+    escaped(Rest, Char, Space, <<Text/binary, Shown/binary>>);
+escaped(<<_NoCharacter, Rest/binary>>, _Before, Space, Text) ->
+    escaped(Rest, $?, Space, <<Text/binary, "?">>);
+escaped(<<>>, _Before, _Space, Text) ->
+    Text.
+
+in_json(<<Char/utf8, Rest/binary>>, Before, Text) ->
+    Shown =
+        case misleads(Char, Before) of
+            true -> <<<<"\\u", (hex(Unit))/binary>> || <<Unit:16>> <= <<Char/utf16>>>>;
+            false -> <<Char/utf8>>
+        end,
+    in_json(Rest, Char, <<Text/binary, Shown/binary>>);
+in_json(<<>>, _Before, Text) ->
+    Text.
+
+hex(Unit) -> binary:encode_hex(<<Unit:16>>).
+
+%% Control characters, line ends, changes of direction, and what takes no place on the screen. The
+%% two joiners are needed in some scripts and in emoji; behind ASCII they only deceive.
+misleads(Char, _) when Char < $\s; Char >= 16#7F, Char < 16#A0 -> true;
+misleads(Char, _) when Char < 16#AD -> false;
+misleads(Char, _) when Char =:= 16#AD; Char =:= 16#61C; Char =:= 16#180E; Char =:= 16#200B -> true;
+misleads(Char, Before) when Char =:= 16#200C; Char =:= 16#200D -> Before < 16#80;
+misleads(Char, _) when Char =:= 16#200E; Char =:= 16#200F -> true;
+misleads(Char, _) when Char >= 16#2028, Char =< 16#202E -> true;
+misleads(Char, _) when Char >= 16#2060, Char =< 16#206F -> true;
+misleads(Char, _) when Char =:= 16#FEFF; Char >= 16#FFF9, Char =< 16#FFFB -> true;
+misleads(Char, _) -> Char >= 16#E0000 andalso Char =< 16#E0FFF.
