@@ -15,6 +15,7 @@ main(Arguments) when is_list(Arguments) ->
     main(fun() -> run(Arguments) end);
 main(Run) ->
     Mark = dyno_cli_ending:marker(),
+    ok = dyno_cli_crash:no_dump(),
     ok = dyno_cli_terminal:prepare(),
     ok = dyno_cli_interrupt:install(),
     Status =
@@ -33,7 +34,7 @@ main(Run) ->
 run(Arguments) ->
     case [Argument || Argument <- Arguments, not is_list(Argument)] of
         [] ->
-            coloured(Arguments);
+            dyno_cli_terminal:status(coloured(Arguments));
         [NoText | _] ->
             dyno_cli_terminal:complain(dyno_cli_usage:no_text(NoText)),
             2
@@ -62,7 +63,7 @@ run_text(Arguments) ->
         [Flag | _] when Flag =:= "--help"; Flag =:= "-h" -> help([]);
         ["version"] -> version();
         [Flag | _] when Flag =:= "--version"; Flag =:= "-V"; Flag =:= "-v" -> version();
-        ["man"] -> dyno_cli_terminal:print(unicode:characters_to_binary(dyno_cli_reference:man()));
+        ["man"] -> dyno_cli_terminal:print(dyno_cli_reference:man());
         ["completion" | Shell] -> completion(Shell);
         [] -> no_command();
         [Name | Rest] -> dispatch(Name, Rest, Arguments)
@@ -110,7 +111,7 @@ parse_and_run([First | _] = Arguments) ->
 completion(Shell) ->
     case dyno_cli_completion:script(lists:append(Shell)) of
         {ok, Script} ->
-            dyno_cli_terminal:print(unicode:characters_to_binary(Script));
+            dyno_cli_terminal:print(Script);
         error ->
             Shells = lists:join(", ", dyno_cli_completion:shells()),
             dyno_cli_terminal:complain(["dyno completion takes one of ", Shells]),
@@ -133,14 +134,16 @@ commands(Commands) ->
     }.
 
 help([]) ->
-    dyno_cli_terminal:print(dyno_cli_help:overview(dyno_cli_terminal:look()));
+    dyno_cli_terminal:print_report(dyno_cli_help:overview(dyno_cli_terminal:look()));
 %% The overview has what there is to say about these.
 help([Name | _]) when Name =:= "completion"; Name =:= "help"; Name =:= "man"; Name =:= "version" ->
     help([]);
 help([Name | _]) ->
     case lists:keyfind(Name, 1, dyno_commands:all()) of
         {Name, _, _} = Command ->
-            dyno_cli_terminal:print(dyno_cli_help:command(Command, dyno_cli_terminal:look()));
+            dyno_cli_terminal:print_report(
+                dyno_cli_help:command(Command, dyno_cli_terminal:look())
+            );
         false ->
             Error = {["dyno"], undefined, Name, ~""},
             dyno_cli_terminal:complain(dyno_cli_usage:format_error(Error, tree(Name))),

@@ -16,7 +16,7 @@ The exit statuses are the same for all commands:
 | 1 | the measured system failed: a threshold, a regression, a violation |
 | 2 | usage: an argument or a file named by one is not what dyno takes |
 | 3 | dyno or the target could not do it |
-| 130 | interrupted; what was measured until then is kept |
+| 130 | interrupted, or nobody reads standard output any more; what was measured is kept |
 """.
 
 -export([refused/1, contradiction/1, operand/2, operand/3, arguments/1, rows/1, format_error/1]).

@@ -6,12 +6,22 @@
 Reports an error of dyno's own: one sentence for people, the details in a file.
 """.
 
--export([report/3, debugging/0]).
+-export([report/3, debugging/0, no_dump/0]).
 
 -doc "Whether DYNO_DEBUG is set: details are then shown at once.".
 -spec debugging() -> boolean().
 debugging() ->
     not lists:member(os:getenv("DYNO_DEBUG", ""), ["", "0"]).
+
+-doc """
+From now on no crash dump is written to the folder that the user stands in, by this emulator or by
+one that it starts, unless the environment says something about crash dumps.
+""".
+-spec no_dump() -> ok.
+no_dump() ->
+    Said = [os:getenv("ERL_CRASH_DUMP" ++ Of) || Of <- ["", "_BYTES", "_SECONDS"]],
+    _ = [os:putenv("ERL_CRASH_DUMP_BYTES", "0") || Said =:= [false, false, false]],
+    ok.
 
 -doc "Says that dyno failed, and where the details are; gives the exit status.".
 -spec report(error | exit | throw, term(), erlang:stacktrace()) -> 3.

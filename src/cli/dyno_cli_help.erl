@@ -89,7 +89,7 @@ exit_statuses() ->
                 "invariant does not hold or was not evaluated">>},
         {2, ~"an argument, or a file it names, is not what dyno takes"},
         {3, ~"dyno or the target could not do it"},
-        {130, ~"interrupted; what was measured until then is kept"}
+        {130, ~"interrupted, or nobody reads standard output any more; what was measured is kept"}
     ].
 
 -doc "The variables that are read.".

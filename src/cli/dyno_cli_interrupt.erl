@@ -12,7 +12,7 @@ a second one, or one where no command has called it, ends the VM at once with st
 
 -behaviour(gen_event).
 
--export([install/0, subscribe/0]).
+-export([install/0, subscribe/0, unread/0]).
 -export([init/1, handle_event/2, handle_call/2]).
 
 %% One Ctrl-C can arrive as two signals: `timeout` and others signal a whole process group, the
@@ -33,6 +33,11 @@ install() ->
 subscribe() ->
     gen_event:call(erl_signal_server, ?MODULE, {subscribe, self()}).
 
+-doc "Nobody reads standard output: the command that subscribed gets `dyno_interrupt`.".
+-spec unread() -> ok.
+unread() ->
+    gen_event:notify(erl_signal_server, unread).
+
 -doc false.
 -spec init(term()) -> {ok, state()}.
 init(_) ->
@@ -41,6 +46,8 @@ init(_) ->
 -doc false.
 -spec handle_event(atom(), state()) -> {ok, state()}.
 handle_event(Signal, State) when Signal =:= sigusr2; Signal =:= sigterm ->
+    {ok, interrupted(erlang:monotonic_time(millisecond), State)};
+handle_event(unread, #{command := Pid, first_ms := undefined} = State) when is_pid(Pid) ->
     {ok, interrupted(erlang:monotonic_time(millisecond), State)};
 handle_event(_Signal, State) ->
     {ok, State}.

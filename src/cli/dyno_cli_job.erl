@@ -168,7 +168,8 @@ await(Pid, Monitor, Progress) ->
         dyno_interrupt ->
             Pid ! dyno_interrupt,
             Cleared = dyno_cli_progress:clear(Progress),
-            dyno_cli_terminal:note("dyno: stopping; interrupt again to stop at once"),
+            Note = "dyno: stopping; interrupt again to stop at once",
+            _ = [dyno_cli_terminal:note(Note) || not dyno_cli_terminal:unread()],
             await(Pid, Monitor, Cleared);
         {finished, Pid, Result} ->
             true = demonitor(Monitor, [flush]),

@@ -74,7 +74,7 @@ to_stdout(_Document, none, _Look) ->
     0;
 to_stdout(Document, Format, Look) ->
     case dyno_report:render(Format, Document, maps:merge(dyno_cli_terminal:look(), Look)) of
-        {ok, Report} -> dyno_cli_terminal:print(Report);
+        {ok, Report} -> dyno_cli_terminal:print_report(Report);
         Error -> status(Error)
     end.
 

@@ -4,11 +4,15 @@
 -module(dyno_cli_terminal).
 -moduledoc """
 What dyno's standard output and standard error are, and the only place that writes to them.
+
+Text from elsewhere cannot steer the terminal: `print/1`, `complain/1` and `note/1` escape it
+(`m:dyno_text`). What has escape sequences of dyno's own goes through `print_report/1` and
+`write_error/1`, and its parts are escaped by whoever paints them.
 """.
 
 -export([prepare/0, look/0, file_look/0, is_terminal/1, columns/0, rows/0]).
 -export([called_as/0, called_as/1, colour_when/1]).
--export([print/1, complain/1, note/1, write_error/1]).
+-export([print/1, print_report/1, unread/0, status/1, complain/1, note/1, write_error/1]).
 
 %% Beyond this a line is hard to read, and a file has no width.
 -define(WIDEST, 160).
@@ -88,25 +92,48 @@ rows() ->
         {error, _} -> 24
     end.
 
--doc """
-Writes to standard output, and gives the exit status: 3, and a sentence on standard error, where not
-all could be written. A reader that has gone (`| head`) is no error.
-""".
--spec print(iodata()) -> 0 | 3.
+-doc "Writes text to standard output, as `print_report/1`.".
+-spec print(unicode:chardata()) -> dyno_error:exit_status().
 print(Text) ->
-    case write(standard_io, iolist_to_binary(Text)) of
-        ok -> 0;
-        gone -> lost(why_output_fails())
-    end.
+    print_report(dyno_text:lines(Text)).
 
-lost(epipe) ->
-    0;
-lost(unknown) ->
-    complain("standard output: not all could be written"),
-    3;
-lost(Posix) ->
-    complain(["standard output: ", file:format_error(Posix)]),
-    3.
+-doc """
+Writes to standard output as it is, and gives the exit status: 3, and a sentence on standard error,
+the first time that not all could be written. From then on nothing is written, and the command is
+told to end as by an interrupt. A reader that has gone (`| head`) is no error.
+""".
+-spec print_report(iodata()) -> dyno_error:exit_status().
+print_report(Report) ->
+    maybe
+        undefined ?= application:get_env(dyno, unread),
+        gone ?= write(standard_io, iolist_to_binary(Report)),
+        ok = lost(why_output_fails())
+    end,
+    status(0).
+
+-doc "The status of a command, also where what it was to print could not be written.".
+-spec status(dyno_error:exit_status()) -> dyno_error:exit_status().
+status(Status) when Status =:= 0; Status =:= 130 ->
+    case application:get_env(dyno, unread) of
+        {ok, Why} when Why =/= epipe -> 3;
+        _ -> Status
+    end;
+status(Status) ->
+    Status.
+
+-doc "Whether nobody gets what is written to standard output any more, for whatever reason.".
+-spec unread() -> boolean().
+unread() ->
+    application:get_env(dyno, unread) =/= undefined.
+
+lost(Why) ->
+    ok = application:set_env(dyno, unread, Why),
+    case Why of
+        epipe -> ok;
+        unknown -> complain("standard output: not all could be written");
+        _ -> complain(["standard output: ", file:format_error(Why), ""])
+    end,
+    dyno_cli_interrupt:unread().
 
 %% The device's process has ended without a word; one more character tells why.
 why_output_fails() ->
@@ -121,19 +148,22 @@ why_output_fails() ->
         end
     end),
     receive
-        {Pid, Posix} when is_atom(Posix) -> Posix;
-        {'DOWN', Monitor, process, Pid, _} -> unknown
+        {Pid, Posix} when is_atom(Posix) ->
+            true = demonitor(Monitor, [flush]),
+            Posix;
+        {'DOWN', Monitor, process, Pid, _} ->
+            unknown
     end.
 
 -doc "Says in one sentence on standard error what went wrong.".
 -spec complain(unicode:chardata()) -> ok.
 complain(Sentence) ->
-    write_error(["dyno: ", Sentence, "\n"]).
+    note(["dyno: ", Sentence]).
 
 -doc "A line on standard error that is no complaint.".
 -spec note(unicode:chardata()) -> ok.
 note(Line) ->
-    write_error([Line, "\n"]).
+    write_error(dyno_text:lines([Line, $\n])).
 
 -doc "Characters to standard error as they are.".
 -spec write_error(unicode:chardata()) -> ok.
@@ -142,13 +172,25 @@ write_error(Characters) ->
     _ = write(standard_error, Characters),
     ok.
 
-%% The device's process ends with its reader; what is left to do must still be done.
+%% The device's process ends with its reader, and `io` then leaves messages behind: the caller must
+%% not get them, and still does what is left to do.
 write(Device, Characters) ->
-    try
-        io:put_chars(Device, Characters)
-    catch
-        error:terminated -> gone;
-        error:badarg when Device =:= standard_error -> gone
+    Caller = self(),
+    {Pid, Monitor} = spawn_monitor(fun() ->
+        Written =
+            try
+                io:put_chars(Device, Characters)
+            catch
+                error:_ -> gone
+            end,
+        Caller ! {self(), Written}
+    end),
+    receive
+        {Pid, Written} ->
+            true = demonitor(Monitor, [flush]),
+            Written;
+        {'DOWN', Monitor, process, Pid, _} ->
+            gone
     end.
 
 %% What was asked for by an option; then https://no-color.org and FORCE_COLOR: any value but the

@@ -23,7 +23,7 @@ all() ->
 groups() ->
     [
         {arguments, [], [
-            help, help_is_whole, completion, man, bad_input, options, report_command, compare, baseline,
+            help, help_is_whole, completion, man, bad_input, text_from_elsewhere, options, report_command, compare, baseline,
             linked
         ]},
         {endings, [], [statuses, outputs, crash, suite_output, quiet, progress_lines, unwritable,
@@ -124,6 +124,35 @@ completion(Config) ->
     ?assert(lists:member("words", Complete(["dyno", "bench", "--metric", ""]))),
     ?assertEqual(["benchmark"], Complete(["dyno", "new", "b"])),
     ?assertEqual([], Complete(["dyno", "report", "x"])).
+
+%% Whatever is typed, or stands in a file, it does not steer the terminal.
+text_from_elsewhere(Config) ->
+    Text = "a\e[2J\r\x{9B}b\x{202E}c\x{2028}",
+    Trace = filename:join(proplists:get_value(work, Config), "trace.jsonl"),
+    Item = #{
+        ~"event" => ~"call", ~"at" => 1, ~"node" => ~"a@b", ~"pid" => ~"<0.1.0>", ~"depth" => 0,
+        ~"id" => 0, ~"name" => list_to_binary(["\e[2J", <<16#202E/utf8>>]),
+        ~"function" => ~"m:f/1", ~"call" => unicode:characters_to_binary(["m:f(", Text, ")"])
+    },
+    ok = file:write_file(Trace, [json:encode(#{~"format" => ~"dyno trace 1"}), $\n,
+        json:encode(Item), $\n]),
+    [
+        begin
+            {_, Out, Error} = served(Config, Arguments),
+            Shown = re:replace([Out, Error], "[\\n\\t]", "", [global]),
+            ?assertEqual(nomatch, dyno_text_SUITE:misleading(Shown), {Arguments, Out, Error}),
+            hd(Arguments) =/= "report" orelse
+                ?assertNotEqual(nomatch, string:find(Error, ~B"\x{202E}c\x{2028}"), Error)
+        end
+     || Arguments <- [
+            [Text], [Text ++ "@host"], ["report", Text], ["compare", Text, Text], ["bench", Text],
+            ["servers", Text], ["servers", Text ++ "@127.0.0.1"], ["trace", Text],
+            ["trace", "a@b", Text], ["profile", "--eval", Text], ["new", Text, Text],
+            ["verify", Text, "a@b"], ["workload", Text], ["help", Text],
+            ["bench", "1", "--time", Text], ["trace", "--replay", Trace],
+            ["trace", "--replay", Trace, "--format", "json"]
+        ]
+    ].
 
 %% Every option of every command is in it; no line is taken for a request of roff's by mistake.
 man(Config) ->

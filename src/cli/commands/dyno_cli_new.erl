@@ -63,7 +63,7 @@ run(#{kind := Kind, name := Name} = Values) when is_binary(Kind), is_binary(Name
                 File, " is written; run it: ", dyno_cli_terminal:called_as(), Command, " ", File,
                 $\n
             ],
-            dyno_cli_terminal:print(unicode:characters_to_binary(Line));
+            dyno_cli_terminal:print(Line);
         {error, Mistake} ->
             refused(Mistake)
     end;

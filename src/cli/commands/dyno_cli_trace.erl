@@ -190,9 +190,7 @@ printer(#{format := json}, _Nodes) ->
     fun(Item) -> dyno_cli_terminal:print(dyno_trace_item:encode(Item)) end;
 printer(Values, Nodes) ->
     Options = #{tree => is_map_key(tree, Values), nodes => length(Nodes) > 1},
-    dyno_trace_text:printer(Options, fun(Lines) ->
-        dyno_cli_terminal:print(dyno_report_text:encode(Lines))
-    end).
+    dyno_trace_text:printer(Options, fun dyno_cli_terminal:print/1).
 
 finished({Status, Ended}, Nodes) ->
     lists:foreach(
@@ -200,7 +198,7 @@ finished({Status, Ended}, Nodes) ->
             Of = [[Node, ": "] || length(Nodes) > 1],
             dyno_cli_terminal:note(["dyno: ", Of, dyno_trace_text:ending(Stopped)])
         end,
-        Ended
+        [Stopped || Stopped <- Ended, not dyno_cli_terminal:unread()]
     ),
     Status;
 finished(Status, _Nodes) ->
