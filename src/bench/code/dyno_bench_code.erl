@@ -15,6 +15,10 @@ repeats it.
 | a fun of arity 0, 1 or 2 | `fun() -> ok end` |
 | Elixir source, where it is there | `{elixir, ~"Enum.max([3, 1])"}`, `{elixir, ~"fn x -> x end"}` |
 
+A fun that was typed in a shell, `erl` or `iex`, is compiled as well, also one among the values that
+it uses or among the arguments of a call. If that is impossible, the code is refused: the shell's
+interpreter would be measured.
+
 `init` runs once, its value goes to `init_runner` (arity 1) and `done` (arity 1); `init_runner`
 runs once in each worker, its value goes to the runner: to a runner of arity 1 each time, to one of
 arity 2 as its first argument, and as the first state; what that returns is the next state.
@@ -26,7 +30,7 @@ result out beforehand, `constant` says so.
 
 -export([read/1, read/2, read_value/1, as_map/1, label/1, takes_argument/1]).
 -export([compile/3, compiled/3, source/1]).
--export([load/3, load_value/3]).
+-export([load/3, load_value/3, load_parsed/3]).
 -export([in_code/2, format_error/1, fault/1]).
 -export_type([code/0, callable/0, parsed/0, compiled/0, compiler/0, compiling/0, reason/0]).
 
@@ -67,13 +71,14 @@ result out beforehand, `constant` says so.
 
 -doc """
 The loop as a module: `init/1`, `init_runner/2`, `loop/4`, `done/2`; see `compile/3`. `constants`
-hold what can't be written in source: funs and the arguments of calls.
+hold what can't be written in source: funs and the arguments of calls. If the module has a function
+`constants/1`, it makes them, and this is its argument (dyno_bench_evaluated).
 """.
 -type compiled() :: #{
     label := binary(),
     module := module(),
     binary := binary(),
-    constants := #{atom() => term()},
+    constants := #{atom() => term()} | tuple(),
     %% How often the loop is there: see dyno_bench_forms.
     places := pos_integer(),
     %% The compiler could work the result out: an empty loop is measured.
@@ -192,16 +197,22 @@ label(#{runner := Runner}) ->
 label({elixir, Text}) when is_binary(Text) ->
     label(Text);
 label(Callable) ->
-    case text(Callable) of
-        {ok, Text} -> dyno_recording_check:text(string:trim(Text));
-        error -> dyno_recording_check:text(io_lib:format("~0tp", [Callable]))
+    maybe
+        error ?= text(Callable),
+        none ?= dyno_bench_evaluated:text(Callable),
+        dyno_recording_check:text(io_lib:format("~0tp", [Callable]))
+    else
+        {ok, Text} -> dyno_recording_check:text(string:trim(Text))
     end.
 
 part(Name, {elixir, Text}) when is_binary(Text) ->
     text_part(Name, Text, fun(N, T) -> dyno_bench_elixir:part(N, T, ?COMPILE_MS) end);
 part(_Name, Fun) when is_function(Fun) ->
-    {arity, Arity} = erlang:fun_info(Fun, arity),
-    {ok, {function, Arity, Fun}};
+    maybe
+        ok ?= dyno_bench_evaluated:check(Fun),
+        {arity, Arity} = erlang:fun_info(Fun, arity),
+        {ok, {function, Arity, Fun}}
+    end;
 part(Name, Callable) ->
     case text(Callable) of
         {ok, Text} -> text_part(Name, Text, fun dyno_bench_source:read/2);
@@ -219,9 +230,13 @@ calls_part(Name, Callable) ->
             true -> Callable;
             false -> [Callable]
         end,
-    case Calls =/= [] andalso lists:all(fun is_call/1, Calls) of
-        true -> {ok, {calls, Calls}};
-        false -> {error, {?MODULE, {not_code, Name, Callable}}}
+    maybe
+        true ?= Calls =/= [] andalso lists:all(fun is_call/1, Calls),
+        ok ?= dyno_bench_evaluated:check(Calls),
+        {ok, {calls, Calls}}
+    else
+        false -> {error, {?MODULE, {not_code, Name, Callable}}};
+        {error, _} = Error -> Error
     end.
 
 is_call({M, F, A}) -> is_atom(M) andalso is_atom(F) andalso is_list(A);
@@ -303,6 +318,8 @@ compiled(Module, #{runner := Runner, label := Label, texts := Texts} = Parsed, {
                 warnings => diagnostics(Warnings),
                 form => form(Runner)
             }};
+        {ok, {{error, [{"evaluated", _} | _] = Errors, _Warnings}, _}} ->
+            {error, {dyno_bench_evaluated, {not_compiled, diagnostics(Errors)}}};
         {ok, {{error, Errors, _Warnings}, _}} ->
             case dyno_bench_source:place(Errors, ?PARTS, Texts) of
                 {ok, Error} -> {error, Error};
@@ -333,9 +350,21 @@ load_value(Module, Callable, How) ->
 loaded(Module, Read, How) ->
     maybe
         {ok, Parsed} ?= Read,
-        {ok, #{binary := Binary} = Compiled} ?= compile(Module, Parsed, How),
+        load_parsed(Module, Parsed, How)
+    end.
+
+-doc "Compiles and loads a code that is read.".
+-spec load_parsed(module(), parsed(), compiling()) ->
+    {ok, compiled()} | {error, dyno_error:error()}.
+load_parsed(Module, Parsed, How) ->
+    maybe
+        {ok, #{binary := Binary, constants := Constants} = Compiled} ?=
+            compile(Module, Parsed, How),
         ok = dyno_code:load(Module, atom_to_list(Module), Binary),
-        {ok, Compiled}
+        case erlang:function_exported(Module, constants, 1) of
+            true -> {ok, Compiled#{constants := Module:constants(Constants)}};
+            false -> {ok, Compiled}
+        end
     end.
 
 -doc "The error of one of several codes: it says which.".

@@ -45,7 +45,11 @@ gaps(#{runner := Runner}) ->
 -doc "The module, with the loop behind each of these gaps.".
 -spec module(module(), parts(), Gaps :: [non_neg_integer(), ...]) -> [erl_parse:abstract_form()].
 module(Module, #{runner := Runner} = Parts, Gaps) ->
-    Exported = [{init, 1}, {init_runner, 2}, {loop, 3}, {loop, 4}, {resume, 5}, {done, 2}],
+    {_Leaves, Constants} = split(Parts),
+    Exported = [
+        {Name, Arity}
+     || {function, _, Name, Arity, _} <- lists:sublist(Constants, 1)
+    ] ++ [{init, 1}, {init_runner, 2}, {loop, 3}, {loop, 4}, {resume, 5}, {done, 2}],
     %% Or the compiler leaves them out.
     Fillings = [{gap_name(Place), 0} || {Place, Gap} <- lists:enumerate(Gaps), Gap > 0],
     [
@@ -55,7 +59,8 @@ module(Module, #{runner := Runner} = Parts, Gaps) ->
         once(init, "Constants", "undefined", Parts) ++
         once(init_runner, "Constants, Init", "Init", Parts) ++
         once(done, "Constants, Init", "Init", Parts) ++
-        [file(runner) | loop(Runner, Gaps)].
+        [file(runner) | loop(Runner, Gaps)] ++
+        [file(evaluated) | Constants].
 
 %% So that the compiler's errors say which part they are in.
 file(Name) ->
@@ -223,13 +228,20 @@ repeat_name(Place) -> list_to_atom("repeat_" ++ integer_to_list(Place)).
 
 gap_name(Place) -> list_to_atom("gap_" ++ integer_to_list(Place)).
 
--doc "What the module can't have in its source.".
--spec constants(parts()) -> #{atom() => term()}.
+-doc """
+What the module can't have in its source: the constants, or what its function `constants/1`, if it
+has one, makes them of.
+""".
+-spec constants(parts()) -> term().
 constants(Parts) ->
-    #{
+    {Leaves, _Functions} = split(Parts),
+    Leaves.
+
+split(Parts) ->
+    dyno_bench_evaluated:split(constants, #{
         Name => constant_of(Name, Part)
      || Name := Part <- Parts, element(1, Part) =/= forms
-    }.
+    }).
 
 constant_of(_Name, {function, _, Fun}) -> Fun;
 constant_of(runner, {calls, Calls}) when length(Calls) > ?MOST_INLINE -> Calls;
@@ -251,6 +263,11 @@ is_constant(Module, {forms, Arity, Clause}) ->
             lists:all(fun is_trivial/1, Code);
         _ ->
             false
+    end;
+is_constant(Module, {function, _, Fun}) ->
+    case dyno_bench_evaluated:forms(Fun) of
+        none -> false;
+        Forms -> is_constant(Module, Forms)
     end;
 is_constant(_Module, _Runner) ->
     false.

@@ -297,9 +297,8 @@ init(#{parsed := Parsed, counters := Counters, owner := Owner} = Options) ->
     maybe
         {ok, Module} ?= dyno_bench_slots:acquire_job(),
         How = maps:with([compiler, timeout_ms], Options),
-        {ok, #{binary := Binary, constants := Constants, label := Label} = Compiled} ?=
-            in_code(dyno_bench_code:compile(Module, Parsed, How), Options),
-        ok = dyno_code:load(Module, atom_to_list(Module), Binary),
+        {ok, #{constants := Constants, label := Label} = Compiled} ?=
+            in_code(dyno_bench_code:load_parsed(Module, Parsed, How), Options),
         {ok, Init} ?= attempt({Label, init}, fun() -> Module:init(Constants) end),
         Code = (maps:with([module, constants, places, label], Compiled))#{
             heap => map_get(heap, Options), init => Init, counters => Counters
