@@ -27,7 +27,7 @@ main(Run) ->
                 dyno_cli_crash:report(Class, Reason, Stack)
         end,
     ok = dyno_cli_ending:not_stopping(),
-    erlang:halt(Mark(Status), [{flush, true}]).
+    dyno_cli_ending:halt(Mark(Status)).
 
 -doc "Runs the command these arguments name.".
 -spec run([string()]) -> dyno_error:exit_status().

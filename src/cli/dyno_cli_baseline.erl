@@ -32,7 +32,9 @@ with the first of them. Each was measured in many VMs: once is enough.
 
 -type reason() :: nothing_to_compare_with | no_common_label | no_common_size.
 
--type measure() :: fun(() -> {ok, dyno_recording:document()} | {error, term()} | {crashed, term()}).
+-type measure() :: fun(() ->
+    {ok, dyno_recording:document()} | {error, term()} | {crashed, term()} | {interrupted, term()}).
+
 
 %% Five repetitions on a quiet machine can tell it.
 -define(NO_WORSE, ~"slower > 10%").
@@ -121,7 +123,10 @@ is_exact(_Gate) ->
 The recording with the comparison and a verdict for each condition; `Measure` measures once more.
 """.
 -spec judge(gate(), dyno_recording:document(), measure()) ->
-    {ok, dyno_recording:document()} | {error, dyno_error:error()} | {crashed, term()}.
+    {ok, dyno_recording:document()}
+    | {error, dyno_error:error()}
+    | {crashed, term()}
+    | {interrupted, term()}.
 judge(none, Document, _Measure) ->
     {ok, Document};
 judge(_Gate, #{~"status" := Status} = Document, _Measure) when Status =/= ~"complete" ->

@@ -14,13 +14,15 @@
 %% For the starter
 -export([variable/0, status/1]).
 %% For dyno
--export([marker/0, not_stopping/0]).
+-export([marker/0, not_stopping/0, halt/1, at_once/0, cut_off/0]).
 
 -define(VARIABLE, "DYNO_MARKED").
 %% No signal's status, and none of sysexits.h.
 -define(MARK, 208).
 -define(INTERRUPTED, 130).
 -define(LARGEST, 3).
+-define(CUT_OFF_MS, 1000).
+-define(KILL_MS, 300).
 
 -doc "What asks dyno to mark its endings.".
 -spec variable() -> {string(), string()}.
@@ -73,3 +75,35 @@ not_stopping() ->
         _ ->
             ok
     end.
+
+-doc """
+Ends the VM when all output is written. Data for a node that takes none would hold the VM up for
+ever, so the connections are cut first.
+""".
+-spec halt(0..255) -> no_return().
+halt(Status) ->
+    {Pid, Monitor} = spawn_monitor(fun cut_off/0),
+    receive
+        {'DOWN', Monitor, process, Pid, _} -> ok
+    after ?CUT_OFF_MS -> ok
+    end,
+    erlang:halt(Status, [{flush, true}]).
+
+-doc "Ends the VM with the status of an interrupt, and all programs that the VM has started.".
+-spec at_once() -> no_return().
+at_once() ->
+    _ = spawn(fun() ->
+        timer:sleep(?KILL_MS),
+        erlang:halt(?INTERRUPTED, [{flush, false}])
+    end),
+    Programs = [OsPid || P <- erlang:ports(), {os_pid, N} = OsPid <- [erlang:port_info(P, os_pid)],
+        is_integer(N)],
+    lists:foreach(fun(OsPid) -> dyno_program:signal("KILL", OsPid) end, Programs),
+    erlang:halt(?INTERRUPTED, [{flush, false}]).
+
+-doc "Cuts the connections to all other nodes, and lets no new one be made.".
+-spec cut_off() -> ok.
+cut_off() ->
+    %% There is no net_kernel to ask if this is no node.
+    _ = is_alive() andalso net_kernel:allow([node()]),
+    lists:foreach(fun erlang:disconnect_node/1, nodes(connected)).

@@ -82,13 +82,27 @@ run(Job, Values) ->
     Plan = plan(Job, Values),
     maybe
         {ok, Gate} ?= dyno_cli_baseline:read(maps:get(gate, Job, none), Values),
-        ok = dyno_cli_interrupt:subscribe(),
         {ok, Document} ?= measured(Plan),
         Again = fun() -> measured(Plan) end,
         finish(dyno_cli_baseline:judge(Gate, Document, Again), Document, Plan)
     else
+        {interrupted, Result} -> interrupted(Result, Plan);
         Error -> refused(Error)
     end.
+
+%% A target that did not answer was cut off: that looks like a failure, but the interrupt is why.
+interrupted({ok, #{~"status" := ~"failed"} = Document}, Plan) ->
+    Stopped = maps:remove(~"error", Document),
+    finish({ok, dyno_recording:put(Stopped, status, interrupted)}, Document, Plan);
+interrupted({ok, Document}, Plan) ->
+    finish({ok, Document}, Document, Plan);
+interrupted({crashed, _} = Crash, _Plan) ->
+    _ = dyno_cli_crash:debugging() andalso refused(Crash),
+    dyno_cli_terminal:complain("stopped before there was anything to show"),
+    130;
+interrupted(Error, _Plan) ->
+    _ = refused(Error),
+    130.
 
 -spec plan(job(), dyno_cli_command:values()) -> plan().
 plan(Job, Values) ->
@@ -157,7 +171,9 @@ measured(#{job := #{measure := Measure}, recording := Recording, progress := Mod
         _ = [group_leader(Error, self()) || Error <- [whereis(standard_error)], is_pid(Error)],
         Self ! {finished, self(), Measure(#{progress => Report, recording => Recording})}
     end),
+    ok = dyno_cli_interrupt:subscribe(),
     {Result, Shown} = await(Pid, Monitor, dyno_cli_progress:new(Mode)),
+    ok = dyno_cli_interrupt:measured(),
     _ = dyno_cli_progress:clear(Shown),
     Result.
 
@@ -170,7 +186,8 @@ await(Pid, Monitor, Progress) ->
             Cleared = dyno_cli_progress:clear(Progress),
             Note = "dyno: stopping; interrupt again to stop at once",
             _ = [dyno_cli_terminal:note(Note) || not dyno_cli_terminal:unread()],
-            await(Pid, Monitor, Cleared);
+            {Result, Shown} = await(Pid, Monitor, Cleared),
+            {{interrupted, Result}, Shown};
         {finished, Pid, Result} ->
             true = demonitor(Monitor, [flush]),
             {Result, Progress};
@@ -191,6 +208,8 @@ finish({ok, Gated}, Document, Plan) ->
     Judged = since_last(Gated, Plan),
     Kept = keep(Judged, Document, Plan),
     max_status(status(Judged, Plan), max(Kept, show(Judged, Plan)));
+finish({interrupted, Result}, _Document, Plan) ->
+    interrupted(Result, Plan);
 finish(Error, Document, Plan) ->
     _ = keep(Document, Document, Plan),
     _ = show(Document, Plan),

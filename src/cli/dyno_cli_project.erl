@@ -31,23 +31,7 @@ that are found, one after the other, and `test NAME` the one of that name; the s
 main() ->
     {ok, [[Encoded]]} = init:get_argument(dyno_project),
     Settings = binary_to_term(base64:decode(Encoded)),
-    ok = watch_parent(),
     dyno_cli:main(fun() -> run(init:get_plain_arguments(), Settings) end).
-
-%% The pipe to the build tool's emulator (`nouse_stdio`): closed when that one is gone. What comes
-%% through it is an interrupt, too: that one has the terminal, and sees Ctrl-C.
-watch_parent() ->
-    _ = spawn(fun() -> watch_pipe(open_port({fd, 3, 4}, [eof, binary])) end),
-    ok.
-
-watch_pipe(Port) ->
-    receive
-        {Port, {data, _}} ->
-            ok = gen_event:notify(erl_signal_server, sigterm),
-            watch_pipe(Port);
-        {Port, eof} ->
-            gen_event:notify(erl_signal_server, sigterm)
-    end.
 
 run(Arguments, #{program := Program} = Settings) ->
     ok = dyno_cli_terminal:called_as(Program),

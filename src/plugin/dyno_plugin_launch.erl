@@ -48,7 +48,7 @@ run(Job) ->
     Erl = filename:join([code:root_dir(), "bin", "erl"]),
     Port = open_port({spawn_executable, Erl}, [
         {args, arguments(Job)},
-        {env, [dyno_cli_ending:variable()]},
+        {env, [dyno_cli_ending:variable(), dyno_cli_interrupt:starter()]},
         %% Its standard streams are ours; the pipe takes two others.
         nouse_stdio,
         exit_status,

@@ -39,7 +39,7 @@ It ends in good order, with what was measured until then, when its process gets 
 
 -define(OWN, [for_ms, group, thresholds, show]).
 %% A node that is too busy to answer keeps nobody waiting.
--define(LAST_MS, 5000).
+-define(LAST_MS, 2500).
 
 -doc "Measures; see the module.".
 -spec run([node(), ...], options()) ->

@@ -28,32 +28,16 @@ groups() ->
         ]},
         {endings, [], [statuses, outputs, crash, suite_output, quiet, progress_lines, unwritable,
             reader_gone, disk_full, device_full, ended_by_what_it_ran, ended_in_another_vm]},
-        {signals, [], [interrupt, second_interrupt, interrupt_at_boot, vm_killed, other_shells]},
+        {signals, [], [
+            interrupt, hangup_ignored, second_interrupt, interrupt_at_boot, vm_killed, other_shells
+        ]},
         {terminal, [], [terminal, no_colour]}
     ].
 
 init_per_suite(Config) ->
     Folder = proplists:get_value(priv_dir, Config),
-    Rebar = os:find_executable("rebar3"),
-    true = is_list(Rebar),
-    %% The program is made of what was compiled for the tests. The folder is named as it was then:
-    %% with another name rebar3 would compile all again while other tests run.
-    Test = filename:dirname(filename:dirname(code:lib_dir(dyno))),
-    Build = filename:dirname(Test),
-    Environment = [
-        {"REBAR_BASE_DIR", Build},
-        {"REBAR_PROFILE", false},
-        {"DYNO_OTP_PATH", filename:join(code:root_dir(), "bin")}
-    ],
-    {0, _} = command(
-        Rebar, ["as", "test", "escriptize"], dyno_project:root(), Environment
-    ),
     %% Spaces and quotes in the path must not matter.
-    Home = filename:join(Folder, "it's a folder"),
-    Escript = filename:join(Home, "dyno"),
-    ok = filelib:ensure_dir(Escript),
-    {ok, _} = file:copy(filename:join(Build, "test/bin/dyno"), Escript),
-    ok = file:change_mode(Escript, 8#755),
+    Escript = dyno_escript:build(filename:join([Folder, "it's a folder", "dyno"])),
     Built = [{escript, Escript}, {double, double(Folder)} | Config],
     Options = #{folder => Folder, environment => environment(Built)},
     [{server, dyno_command:start(Options)} | Built].
@@ -577,8 +561,16 @@ interrupt(Config) ->
             ?assertMatch({_, _}, binary:match(Out, ~"INTERRUPTED")),
             ?assert(filelib:is_regular(filename:join(proplists:get_value(work, Config), "x.json")))
         end
-     || Signal <- ["TERM" | ["INT" || not ignored(2)]]
+     || Signal <- ["TERM", "HUP" | ["INT" || not ignored(2)]]
     ].
+
+%% What was started with nohup outlives its terminal.
+hangup_ignored(Config) ->
+    Port = start(Config, ["test", "stop", "-v"], [], "trap '' HUP; "),
+    Pid = await_error(Config, Port, ~"waiting for an interrupt"),
+    ?assertEqual([true, true], [ignored(1, P) || P <- [Pid, await_child(Pid)]]),
+    kill("TERM", Pid),
+    {130, _} = dyno_command:output(Port).
 
 second_interrupt(Config) ->
     Port = start(Config, ["test", "deaf", "-v"], []),
@@ -674,11 +666,14 @@ dyno(Config, Arguments, Environment) ->
     {Status, Out, errors(Config)}.
 
 start(Config, Arguments, Environment) ->
+    start(Config, Arguments, Environment, "").
+
+start(Config, Arguments, Environment, Before) ->
     Work = proplists:get_value(work, Config),
     %% What an earlier one said must not be taken for this one's.
     _ = file:delete(filename:join(Work, "../stderr")),
     Escript = proplists:get_value(escript, Config),
-    Shell = ["-c", "exec \"$0\" \"$@\" 2>../stderr", Escript | Arguments],
+    Shell = ["-c", Before ++ "exec \"$0\" \"$@\" 2>../stderr", Escript | Arguments],
     open_port({spawn_executable, "/bin/sh"}, [
         {args, Shell}, {cd, Work}, {env, environment(Config) ++ Environment},
         exit_status, binary, use_stdio
@@ -704,7 +699,7 @@ await_error(Config, Port, Text) ->
     dyno_suites:await(fun() -> binary:match(errors(Config), Text) =/= nomatch end),
     Pid.
 
-%% The shell's child that has become another program: before it, the shell sets its traps.
+%% The shell's child that has become the emulator, or is about to.
 %% Linux may leave a child out of one reading of the list.
 await_child(Pid) ->
     case programs(Pid) of
@@ -722,9 +717,7 @@ programs(Pid) ->
      || {ok, Text} <- [file:read_file(io_lib:format("/proc/~b/task/~b/children", [Pid, Pid]))],
         Child <- [binary_to_integer(C) || C <- string:lexemes(Text, " \n")],
         {ok, Program} <- [file:read_file(io_lib:format("/proc/~b/comm", [Child]))],
-        %% After the child's: the shell that begins the script has another name before.
-        {ok, Shell} <- [file:read_file(io_lib:format("/proc/~b/comm", [Pid]))],
-        Program =/= Shell
+        lists:member(string:trim(Program), [~"escript", ~"erl", ~"erlexec", ~"beam.smp"])
     ].
 
 insist(Port, Pid) ->
@@ -741,8 +734,10 @@ kill(Signal, Pid) ->
     ok.
 
 %% A signal that whoever started us ignores cannot be caught by a shell (POSIX, trap).
-ignored(Signal) ->
-    {ok, Status} = file:read_file("/proc/self/status"),
+ignored(Signal) -> ignored(Signal, "self").
+
+ignored(Signal, Pid) ->
+    {ok, Status} = file:read_file(lists:concat(["/proc/", Pid, "/status"])),
     {match, [Mask]} = re:run(Status, "SigIgn:\\s*([0-9a-f]+)", [{capture, [1], binary}]),
     (binary_to_integer(Mask, 16) bsr (Signal - 1)) band 1 =:= 1.
 

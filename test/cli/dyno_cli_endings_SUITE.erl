@@ -1,0 +1,203 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_cli_endings_SUITE).
+-moduledoc """
+The program is interrupted, or its first process is killed, while it measures real nodes: it ends,
+and so does all that it has started.
+""".
+
+-include_lib("stdlib/include/assert.hrl").
+
+-compile([export_all, nowarn_export_all]).
+
+%% dyno's own limit is 5 s; a machine under all tests at once is late.
+-define(MOST_MS, 8000).
+
+suite() -> [{timetrap, {minutes, 3}}].
+
+all() ->
+    [target_suspended, launcher_killed, programs_of_a_killed_launcher, terminal_closed].
+
+init_per_suite(Config) ->
+    ok = dyno_target_node:ensure_distribution(#{}),
+    Folder = proplists:get_value(priv_dir, Config),
+    [{escript, dyno_escript:build(filename:join(Folder, "dyno"))} | Config].
+
+end_per_suite(_Config) -> ok.
+
+init_per_testcase(Case, Config) ->
+    Work = filename:join(proplists:get_value(priv_dir, Config), atom_to_list(Case)),
+    ok = filelib:ensure_path(Work),
+    ok = file:write_file(filename:join(Work, "asks.erl"), suite_source()),
+    [{work, Work} | Config].
+
+end_per_testcase(_Case, _Config) -> ok.
+
+%% The cases
+
+%% What was measured until then is shown, or kept, also if the node says nothing any more.
+target_suspended(Config) ->
+    with_commands(Config, fun(Runs) ->
+        [dyno_escript:kill("STOP", Target) || #{target_pid := Target} <- Runs],
+        [dyno_escript:kill("TERM", launcher(Run)) || Run <- Runs],
+        Start = erlang:monotonic_time(millisecond),
+        [
+            begin
+                {Status, Out} = dyno_command:output(Port),
+                Ms = erlang:monotonic_time(millisecond) - Start,
+                ct:log("~ts: ~b ms~n~ts", [Command, Ms, Out]),
+                ?assertEqual({Command, 130}, {Command, Status}),
+                ?assert(Ms < ?MOST_MS, {Command, Ms}),
+                ?assert(has_result(Run, Out), {Command, Out})
+            end
+         || #{command := Command, port := Port} = Run <- Runs
+        ],
+        [dyno_escript:kill("CONT", Target) || #{target_pid := Target} <- Runs],
+        ok = all_left(Runs)
+    end).
+
+%% By a supervisor of containers, or for lack of memory: nobody else knows dyno's emulator.
+launcher_killed(Config) ->
+    with_commands(Config, fun(Runs) ->
+        Started = [dyno_escript:descendants(launcher(Run)) || Run <- Runs],
+        [dyno_escript:kill("KILL", launcher(Run)) || Run <- Runs],
+        [dyno_suites:await(fun() -> not dyno_escript:is_running(Pid) end) || Pids <- Started, Pid <- Pids],
+        ok = all_left(Runs)
+    end).
+
+%% VMs and programs that dyno has started end with it.
+programs_of_a_killed_launcher(Config) ->
+    Marks = [
+        begin
+            Mark = filename:join(work(Config), "mark" ++ integer_to_list(N)),
+            {Mark, Arguments ++ [lists:flatten(io_lib:format(Code, [Mark]))]}
+        end
+     || {N, Arguments, Code} <- [
+            {1, ["bench", "-i", "--time", "60s"], "file:write_file(\"~ts.\" ++ os:getpid(), [])."},
+            {2, ["profile", "--eval"], "file:write_file(\"~ts.\" ++ os:getpid(), []), timer:sleep(60000)"}
+        ]
+    ],
+    Ports = [
+        dyno_escript:start(escript(Config), Arguments, #{folder => work(Config)})
+     || {_, Arguments} <- Marks
+    ],
+    Others = [
+        begin
+            dyno_suites:await(fun() -> filelib:wildcard(Mark ++ ".*") =/= [] end),
+            "." ++ Pid = filename:extension(hd(filelib:wildcard(Mark ++ ".*"))),
+            list_to_integer(Pid)
+        end
+     || {Mark, _} <- Marks
+    ],
+    Own = lists:append([dyno_escript:descendants(launcher(#{port => Port})) || Port <- Ports]),
+    [dyno_escript:kill("KILL", launcher(#{port => Port})) || Port <- Ports],
+    [dyno_suites:await(fun() -> not dyno_escript:is_running(Pid) end) || Pid <- Others ++ Own].
+
+%% The window is closed, the line to the machine breaks: the terminal is gone, and SIGHUP comes.
+terminal_closed(Config) ->
+    Script = os:find_executable("script"),
+    true = is_list(Script),
+    {Peer, Node} = dyno_peers:start(),
+    Line = lists:flatten(io_lib:format("'~ts' servers ~ts -o kept.json", [escript(Config), Node])),
+    Port = open_port({spawn_executable, Script}, [
+        {args, ["-qec", Line, "/dev/null"]},
+        {cd, work(Config)},
+        {env, [{"DYNO_COOKIE", atom_to_list(erlang:get_cookie())}, {"TERM", "xterm"}]},
+        exit_status, binary
+    ]),
+    {os_pid, Pid} = erlang:port_info(Port, os_pid),
+    dyno_suites:await(fun() -> is_attached(Node) end),
+    Started = dyno_escript:descendants(Pid),
+    dyno_escript:kill("KILL", Pid),
+    [dyno_suites:await(fun() -> not dyno_escript:is_running(P) end) || P <- Started],
+    dyno_suites:await(fun() -> not is_attached(Node) end),
+    Kept = filename:join(work(Config), "kept.json"),
+    ?assertMatch({ok, #{~"status" := ~"interrupted"}}, dyno_recording_file:read(Kept)),
+    dyno_peers:stop({Peer, Node}).
+
+%% Helpers
+
+%% Each command in a node of its own, all at the same time, once it has put its agent there.
+with_commands(Config, Use) ->
+    Runs = [run(Command, Arguments, Config) || {Command, Arguments} <- commands()],
+    try
+        [dyno_suites:await(fun() -> is_attached(Node) end) || #{peer := {_, Node}} <- Runs],
+        Use(Runs)
+    after
+        [
+            begin
+                dyno_escript:kill("CONT", Target),
+                [dyno_escript:kill("KILL", Pid) || Pid <- [launcher(Run)], is_integer(Pid)],
+                dyno_peers:stop(Peer)
+            end
+         || #{peer := Peer, target_pid := Target} = Run <- Runs
+        ]
+    end.
+
+commands() ->
+    [
+        {"servers", fun(Node) -> ["servers", Node] end},
+        {"record", fun(Node) -> ["record", Node, "--for", "60s"] end},
+        {"trace", fun(Node) -> ["trace", Node, "lists:seq/2", "--for", "60s", "--count", "100000"] end},
+        {"verify", fun(Node) -> ["verify", example("verify/shop_answers.dyno"), Node] end},
+        {"profile", fun(Node) -> ["profile", Node, "--for", "60s"] end},
+        {"test", fun(_Node) -> ["test", "asks.erl"] end}
+    ].
+
+run(Command, Arguments, Config) ->
+    {_, Node} = Peer = dyno_peers:start(),
+    Port = dyno_escript:start(escript(Config), Arguments(atom_to_list(Node)), #{
+        folder => work(Config),
+        environment => [
+            {"DYNO_COOKIE", atom_to_list(erlang:get_cookie())}, {"TARGET", atom_to_list(Node)}
+        ]
+    }),
+    #{
+        command => Command,
+        port => Port,
+        peer => Peer,
+        target_pid => list_to_integer(erpc:call(Node, os, getpid, []))
+    }.
+
+has_result(#{command := "trace"}, _Out) -> true;
+has_result(_Run, Out) -> binary:match(Out, ~"interrupted") =/= nomatch.
+
+all_left(Runs) ->
+    [dyno_suites:await(fun() -> not is_attached(Node) end) || #{peer := {_, Node}} <- Runs],
+    [
+        ?assertMatch([_Default], erpc:call(Node, trace, session_info, [all]))
+     || #{peer := {_, Node}} <- Runs
+    ],
+    ok.
+
+is_attached(Node) ->
+    erpc:call(Node, erlang, whereis, [dyno_agent]) =/= undefined.
+
+launcher(#{port := Port}) ->
+    case erlang:port_info(Port, os_pid) of
+        {os_pid, Pid} -> Pid;
+        undefined -> undefined
+    end.
+
+escript(Config) -> proplists:get_value(escript, Config).
+
+work(Config) -> proplists:get_value(work, Config).
+
+example(Name) -> filename:join([dyno_project:root(), "examples", Name]).
+
+suite_source() ->
+    ~"""
+    -module(asks).
+    -behaviour(dyno_suite).
+    -export([suite/0, init_run/2, init_worker/2, operation/1, end_run/1]).
+    suite() -> #{name => "asks", sizes => [1], duration_ms => 60000, patterns => ["lists"]}.
+    init_run(_, _) ->
+        Node = list_to_atom(os:getenv("TARGET")),
+        {ok, [Node], Node}.
+    init_worker(_Id, Node) -> {ok, Node}.
+    operation(Node) ->
+        _ = erpc:call(Node, lists, seq, [1, 10]),
+        {ok, Node}.
+    end_run(Node) -> erpc:call(Node, erlang, node, []).
+    """.

@@ -1,0 +1,72 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_escript).
+-moduledoc "The program dyno, as rebar3 makes it, for tests; and what processes of the system do.".
+
+-export([build/1, start/3, kill/2, descendants/1, is_running/1]).
+
+-doc "Makes the program of what was compiled for the tests, at this path.".
+build(Path) ->
+    Rebar = os:find_executable("rebar3"),
+    true = is_list(Rebar),
+    %% The folder is named as it was when the tests were compiled: with another name rebar3 would
+    %% compile all again while other tests run.
+    Test = filename:dirname(filename:dirname(code:lib_dir(dyno))),
+    Build = filename:dirname(Test),
+    Made = filename:join(Test, "bin/dyno"),
+    ok = filelib:ensure_dir(Path),
+    %% Suites run side by side: one makes it, the others wait and copy.
+    Line =
+        "exec 9>\"$2.lock\"; flock 9; "
+        "[ -n \"$(find \"$2\" -newer src/cli/launcher.sh -newer rebar.config -newer \"$3\" "
+        "-mmin -60 2>/dev/null)\" ] || \"$1\" as test escriptize; cp \"$2\" \"$4\"",
+    ok = filelib:ensure_dir(Made),
+    Port = open_port({spawn_executable, "/bin/sh"}, [
+        {args, ["-ec", Line, "sh", Rebar, Made, code:which(dyno_cli), Path]},
+        {cd, dyno_project:root()},
+        {env, [
+            {"REBAR_BASE_DIR", Build},
+            {"REBAR_PROFILE", false},
+            {"DYNO_OTP_PATH", filename:join(code:root_dir(), "bin")}
+        ]},
+        exit_status, binary, stderr_to_stdout
+    ]),
+    {0, _} = dyno_command:output(Port),
+    Path.
+
+-doc "Starts it in a folder; its standard error goes to the file `stderr` there.".
+start(Escript, Arguments, Options) ->
+    #{folder := Folder} = Options,
+    open_port({spawn_executable, "/bin/sh"}, [
+        {args, ["-c", "exec \"$0\" \"$@\" 2>stderr </dev/null", Escript | Arguments]},
+        {cd, Folder},
+        {env, maps:get(environment, Options, [])},
+        exit_status, binary
+    ]).
+
+-doc "Sends a signal to a process of the system.".
+kill(Signal, Pid) ->
+    _ = os:cmd("kill -" ++ Signal ++ " " ++ integer_to_list(Pid)),
+    ok.
+
+-doc "The processes that a process of the system has started, and theirs.".
+descendants(Pid) ->
+    Children = [
+        binary_to_integer(Child)
+     || Tasks <- [filelib:wildcard(lists:concat(["/proc/", Pid, "/task/*/children"]))],
+        File <- Tasks,
+        {ok, Text} <- [file:read_file(File)],
+        Child <- string:lexemes(Text, " \n")
+    ],
+    lists:append([[Child | descendants(Child)] || Child <- Children]).
+
+-doc "Whether it runs, and has not only its status left for somebody to ask for.".
+is_running(Pid) ->
+    case file:read_file(lists:concat(["/proc/", Pid, "/stat"])) of
+        {ok, Stat} ->
+            [_, <<State, _/binary>>] = string:split(Stat, ~") ", trailing),
+            not lists:member(State, "ZX");
+        {error, _} ->
+            false
+    end.
