@@ -14,8 +14,9 @@ all:
 
 # Into PREFIX (/usr/local): bin/dyno, lib/dyno, the man page, completion for bash, zsh and fish.
 PREFIX ?= /usr/local
+export PREFIX
 install: all
-	@PREFIX=$(PREFIX) scripts/build $(OTP) install
+	@scripts/build $(OTP) install
 
 demo: all
 	@mkdir -p $(RESULTS)

@@ -46,12 +46,18 @@ coloured(Arguments) ->
     case string:split(lists:last(["--color=auto" | Given]), "=") of
         [_, When] when When =:= "always"; When =:= "never"; When =:= "auto" ->
             ok = dyno_cli_terminal:colour_when(list_to_existing_atom(When)),
-            run_text(Rest);
+            with_otp(dyno_cli_otp:taken(Rest));
         [Option | _] ->
             Sentence = [Option, " takes always, never or auto, such as ", Option, "=always"],
             dyno_cli_terminal:complain(Sentence),
             2
     end.
+
+with_otp({ok, Arguments}) ->
+    run_text(Arguments);
+with_otp({error, Sentence}) ->
+    dyno_cli_terminal:complain(Sentence),
+    2.
 
 is_colour(Argument) ->
     [Option | _] = string:split(Argument, "="),

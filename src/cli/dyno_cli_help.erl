@@ -76,7 +76,10 @@ common_options() ->
     [
         {~"-h, --help", ~"this text; after a command, that command's"},
         {~"-V, --version", ~"the version of dyno and of Erlang/OTP; dyno version says it, too"},
-        {~"--color=WHEN", ~"always, never or auto: colours where a terminal can show them"}
+        {~"--color=WHEN", ~"always, never or auto: colours where a terminal can show them"},
+        {~"--otp PATH",
+            <<"the Erlang/OTP that measures: the program erl, or the folder it is installed in "
+                "(default: the erl on the PATH if it is 27 or later); dyno bench compares several">>}
     ].
 
 -doc "What the exit statuses mean.".

@@ -18,7 +18,7 @@ nearest name where one was probably mistyped.
 format_error({[_], undefined, undefined, _}, Tree) ->
     ["a command is missing; the commands are ", listed(commands(Tree))];
 format_error({[_], undefined, "-" ++ _ = Option, _}, _Tree) ->
-    Before = ["--help", "--version", "--color"],
+    Before = ["--help", "--version", "--color", "--otp"],
     ["there is no option ", Option, " before a command", near(Option, Before, "; see dyno --help")];
 format_error({[_], undefined, Name, _}, Tree) ->
     Names = commands(Tree),

@@ -54,6 +54,7 @@ if [ "$o" ]; then
     */*) ;;
     *) e=./$e;;
     esac
+    export DYNO_OTP="$o"
     serves "$e" || refuse "$o is Erlang/OTP ${r:-of an unknown release}; dyno needs 27 or later" 2
 else
     e=$(command -v erl) || e=

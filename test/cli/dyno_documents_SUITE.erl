@@ -34,7 +34,7 @@ end_per_suite(Config) ->
 
 %% These need a project, a node, another Erlang, files that are not there, or the user's patience.
 -define(ELSEWHERE, [
-    "shop", "--node", "--rev", "--erl", " -i", "--baseline", "...", ".calls", "VM", "--watch"
+    "shop", "--node", "--rev", "--otp", " -i", "--baseline", "...", ".calls", "VM", "--watch"
 ]).
 %% Shown only where the terminal is wide enough.
 -define(OPTIONAL, [
@@ -242,7 +242,9 @@ taken(Line, Check) ->
 known(true) -> ok;
 known(false) -> {error, unknown}.
 
-split(["dyno" | Words]) -> {program, Words};
+split(["dyno" | Words]) ->
+    {ok, Without} = dyno_cli_otp:taken(Words),
+    {program, Without};
 split(["rebar3", "dyno" | Words]) -> {project, Words};
 split(["mix", "dyno." ++ Name | Words]) -> {project, [Name | Words]};
 split(["mix", "dyno"]) -> {project, []}.

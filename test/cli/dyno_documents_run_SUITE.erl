@@ -207,8 +207,8 @@ shorter("-d", _) -> "20";
 shorter("-s", _) -> "2";
 shorter("--cookie", _) -> atom_to_list(erlang:get_cookie());
 %% Both forms that the option takes.
-shorter("--erl", "/opt/otp27") -> code:root_dir();
-shorter("--erl", _) -> filename:join([code:root_dir(), "bin", "erl"]);
+shorter("--otp", "/opt/otp27") -> code:root_dir();
+shorter("--otp", _) -> filename:join([code:root_dir(), "bin", "erl"]);
 shorter(_Option, _Value) -> none.
 
 less("bench", Words) ->

@@ -109,8 +109,26 @@ isolated(Values) ->
 
 %% One alone needs no name.
 erls(#{erl := [One]}) -> [#{erl => unicode:characters_to_list(One)}];
-erls(#{erl := Several}) -> [#{erl => unicode:characters_to_list(E), label => E} || E <- Several];
+erls(#{erl := Several}) ->
+    Paths = [unicode:characters_to_list(Path) || Path <- Several],
+    Versions = lists:append([version(Path) || Path <- Paths]),
+    Labels =
+        case length(lists:uniq(Versions)) =:= length(Paths) of
+            true -> [["OTP ", Version] || Version <- Versions];
+            false -> Several
+        end,
+    [#{erl => P, label => iolist_to_binary(Label)} || {P, Label} <- lists:zip(Paths, Labels)];
 erls(_) -> [#{}].
+
+%% As the installation says it; a program or its folder may be given as well.
+version(Path) ->
+    Above = filename:dirname(filename:absname(Path)),
+    Roots = [Path, Above, filename:dirname(Above)],
+    Files = [filelib:wildcard(filename:join(R, "releases/*/OTP_VERSION")) || R <- Roots],
+    lists:sublist([
+        string:trim(Version)
+     || File <- lists:append(Files), {ok, Version} <- [file:read_file(File)]
+    ], 1).
 
 variants(#{erl_flags := [{Words, _Label}]}) -> [#{flags => Words}];
 variants(#{erl_flags := Several}) -> [#{flags => Words, label => L} || {Words, L} <- Several];
