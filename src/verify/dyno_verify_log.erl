@@ -24,7 +24,8 @@ exit(<0.11.0>, normal)
 `delayed by` counts in milliseconds from the line before; without it no time passes. A process that
 has no `init` begins where its first event or its `fork` stands.
 
-Processes of files are terms like any other: nothing is ever sent to them.
+Processes of files are terms like any other: nothing is ever sent to them. A name that this node does
+not have stays a text: a file makes no atoms (dyno_verify_name).
 """.
 
 -export([recorder/2, fold/3, format_error/1]).
@@ -40,11 +41,13 @@ began; or that something is missing.
     | {gap, TimeNs :: integer()}.
 
 -type reason() ::
-    {File :: binary(), file:posix() | badarg | system_limit | terminated | {line, pos_integer()}}
+    {File :: binary(), file:posix() | badarg | system_limit | terminated}
+    | {File :: binary(), empty | {line, pos_integer()}}
     | {File :: binary(), {bad_frame, Offset :: non_neg_integer()}}.
 
 %% A frame above it is none.
 -define(MOST_BYTES, 1 bsl 30).
+-define(PIECE, 1 bsl 20).
 
 -doc """
 A monitor that writes to a file in its node what these monitors need, and decides nothing. Its
@@ -95,14 +98,28 @@ failed(File, Why) ->
 fold_open(Fd, Fun, Acc) ->
     Header = dyno_agent_recorder:header(),
     case read(Fd, byte_size(Header)) of
+        <<>> ->
+            throw(empty);
         Header ->
             frames(fun own/2, Fd, byte_size(Header), Fun, Acc);
         <<Kind, _/binary>> when Kind =< 1 ->
-            {ok, 0} = file:position(Fd, 0),
+            first(Fd),
             frames(fun of_port/2, Fd, 0, Fun, Acc);
         _ ->
-            {ok, 0} = file:position(Fd, 0),
-            lists:foldl(Fun, Acc, begun(lines(Fd, 1, 0)))
+            first(Fd),
+            Begun = lines(Fd, fun is_beginning/1, fun begun/2, #{}),
+            first(Fd),
+            Every = fun(_Line) -> true end,
+            Step = fun(Item, State) -> with_begin(Item, Fun, State) end,
+            {_, All} = lines(Fd, Every, Step, {Begun, Acc}),
+            All
+    end.
+
+%% A pipe cannot be read twice.
+first(Fd) ->
+    case file:position(Fd, 0) of
+        {ok, 0} -> ok;
+        {error, Why} -> throw(Why)
     end.
 
 read(Fd, Size) ->
@@ -115,8 +132,11 @@ read(Fd, Size) ->
 %% Next gives how many bytes a frame takes, and what is in it.
 frames(Next, Fd, Offset, Fun, Acc) ->
     case Next(Fd, Offset) of
-        {Bytes, Items} -> frames(Next, Fd, Offset + Bytes, Fun, lists:foldl(Fun, Acc, Items));
-        eof -> Acc
+        {Bytes, Items} ->
+            lists:all(fun is_item/1, Items) orelse throw({bad_frame, Offset}),
+            frames(Next, Fd, Offset + Bytes, Fun, lists:foldl(Fun, Acc, Items));
+        eof ->
+            Acc
     end.
 
 %% dyno's own
@@ -131,7 +151,7 @@ of_port(Fd, Offset) ->
     maybe
         <<0, Size:32>> ?= read(Fd, 5),
         {Bytes, [Message]} ?= frame(Fd, 5, Size, Offset),
-        Item = dyno_agent_event:from_trace(in_native_time(Message)),
+        Item = of_trace(Message, Offset),
         {Bytes, [Item || Item =/= other]}
     else
         <<1, _Missing:32>> -> {5, [{gap, 0}]};
@@ -139,20 +159,67 @@ of_port(Fd, Offset) ->
         _ -> eof
     end.
 
-%% Who was killed while it wrote leaves a part of a frame behind.
+of_trace(Message, Offset) ->
+    try
+        dyno_agent_event:from_trace(in_native_time(Message))
+    catch
+        error:_ -> throw({bad_frame, Offset})
+    end.
+
+%% Who was killed while it wrote leaves a part of a frame behind. A frame is read in pieces, so that
+%% one that claims to be large takes no more than there is.
 frame(Fd, Head, Size, Offset) when Size < ?MOST_BYTES ->
-    case read(Fd, Size) of
+    case pieces(Fd, Size, []) of
         <<Frame:Size/binary>> ->
-            try
-                {Head + Size, [binary_to_term(Frame)]}
-            catch
-                error:badarg -> throw({bad_frame, Offset})
+            case dyno_verify_frame:term(Frame) of
+                {ok, Term} -> {Head + Size, [Term]};
+                error -> throw({bad_frame, Offset})
             end;
         _ ->
             eof
     end;
 frame(_Fd, _Head, _Size, Offset) ->
     throw({bad_frame, Offset}).
+
+pieces(Fd, Left, Read) ->
+    case read(Fd, min(Left, ?PIECE)) of
+        Piece when Left > byte_size(Piece), Piece =/= <<>> ->
+            pieces(Fd, Left - byte_size(Piece), [Piece | Read]);
+        Piece ->
+            iolist_to_binary(lists:reverse(Read, [Piece]))
+    end.
+
+%% Anybody can have written it.
+is_item({gap, Time}) ->
+    is_integer(Time);
+is_item({process, #{pid := Pid, initial_call := MFA, partial := Partial} = Process, Time}) ->
+    is_pid(Pid) andalso is_mfa(MFA) andalso is_boolean(Partial) andalso is_integer(Time) andalso
+        is_name(maps:get(name, Process, none));
+is_item({Pid, Event, Time}) when is_pid(Pid), is_integer(Time) ->
+    try
+        _ = [dyno_agent_event:description(Pid, Event) || element(1, Event) =:= spawned],
+        is_event(Event) andalso is_event(dyno_agent_event:normal(Event))
+    catch
+        error:_ -> false
+    end;
+is_item(_) ->
+    false.
+
+is_event({spawned, _Parent, MFA}) -> is_mfa(MFA);
+is_event({spawn, Child, MFA}) -> is_pid(Child) andalso is_mfa(MFA);
+is_event({call, MFA}) -> is_mfa(MFA);
+is_event({return, MFA, _Value}) -> is_mfa(MFA);
+is_event({exception, MFA, {Class, _Reason}}) -> is_mfa(MFA) andalso is_atom(Class);
+is_event({Kind, _What}) -> lists:member(Kind, [exit, 'receive', register]);
+is_event({send, _Message, _To}) -> true;
+is_event(_) -> false.
+
+is_mfa({M, F, Args}) when is_list(Args) -> length(Args) < 256 andalso is_mfa({M, F, length(Args)});
+is_mfa({M, F, Arity}) -> is_name(M) andalso is_name(F) andalso is_integer(Arity) andalso Arity >= 0;
+is_mfa(_) -> false.
+
+is_name({'$dyno', Text}) -> is_binary(Text);
+is_name(Name) -> is_atom(Name).
 
 %% The flag `timestamp` gives erlang:timestamp/0.
 in_native_time(Message) when element(1, Message) =:= trace_ts ->
@@ -167,107 +234,71 @@ in_native_time(Message) when element(1, Message) =:= trace_ts ->
 in_native_time(Message) ->
     Message.
 
-%% Text
+%% Text, which is read twice: whether a process has a beginning shows at the end only.
 
-lines(Fd, Number, Time) ->
+lines(Fd, IsWanted, Fun, Acc) ->
+    lines(Fd, {1, 0}, IsWanted, Fun, Acc).
+
+lines(Fd, {Number, Time}, IsWanted, Fun, Acc) ->
     case file:read_line(Fd) of
         {ok, Line} ->
-            case line(unicode:characters_to_list(Line), Time) of
-                none -> lines(Fd, Number + 1, Time);
-                {_, _, Later} = Item -> [Item | lines(Fd, Number + 1, Later)];
-                error -> throw({line, Number})
+            case IsWanted(Line) andalso line(dyno_verify_line:parse(Line), Time) of
+                error ->
+                    throw({line, Number});
+                {_, _, Later} = Item ->
+                    lines(Fd, {Number + 1, Later}, IsWanted, Fun, Fun(Item, Acc));
+                _ ->
+                    lines(Fd, {Number + 1, Time}, IsWanted, Fun, Acc)
             end;
         eof ->
-            [];
+            Acc;
         {error, Why} ->
             throw(Why)
     end.
 
-line(Line, Before) when is_list(Line) ->
-    Quoted = re:replace(
-        Line, "(#Ref)?<\\d+(\\.\\d+)+>", "'&'", [global, unicode, {return, list}]
-    ),
-    case erl_scan:string(Quoted) of
-        {ok, [], _} ->
-            none;
-        {ok, Tokens, _} ->
-            {Event, DelayMs} = delayed(Tokens),
-            case erl_parse:parse_exprs(Event ++ [{dot, 1}]) of
-                {ok, [{call, _, {atom, _, Kind}, Arguments}]} ->
-                    item(Kind, Arguments, Before + DelayMs * 1_000_000);
-                _ ->
-                    error
-            end;
-        _ ->
-            error
+is_beginning(Line) ->
+    re:run(Line, ~"^\\s*(fork|init)", [{capture, none}]) =:= match.
+
+line({Kind, Terms, DelayMs}, Before) ->
+    Item = item(Kind, Terms, Before + DelayMs * 1_000_000),
+    case is_item(Item) of
+        true -> Item;
+        false -> error
     end;
-line(_NoText, _Before) ->
-    error.
+line(NoEvent, _Before) ->
+    NoEvent.
 
-delayed(Tokens) ->
-    case lists:reverse(Tokens) of
-        [{dot, _} | Rest] -> delayed(lists:reverse(Rest));
-        [{integer, _, Ms}, {atom, _, by}, {atom, _, delayed} | Rest] -> {lists:reverse(Rest), Ms};
-        _ -> {Tokens, 0}
-    end.
+item(~"fork", [P, C, MFA], Time) -> {P, {spawn, C, MFA}, Time};
+item(~"init", [C, P, MFA], Time) -> {C, {spawned, P, MFA}, Time};
+item(~"send", [P, To, Message], Time) -> {P, {send, Message, To}, Time};
+item(~"recv", [P, Message], Time) -> {P, {'receive', Message}, Time};
+item(~"exit", [P, Reason], Time) -> {P, {exit, Reason}, Time};
+item(_Kind, _Terms, _Time) -> none.
 
-item(Kind, Exprs, Time) ->
-    try {Kind, [term(erl_parse:normalise(Expr)) || Expr <- Exprs]} of
-        {fork, [P, C, {_, _, _} = MFA]} when is_pid(P), is_pid(C) -> {P, {spawn, C, MFA}, Time};
-        {init, [C, P, {_, _, _} = MFA]} when is_pid(P), is_pid(C) -> {C, {spawned, P, MFA}, Time};
-        {send, [P, To, Message]} when is_pid(P) -> {P, {send, Message, To}, Time};
-        {recv, [P, Message]} when is_pid(P) -> {P, {'receive', Message}, Time};
-        {exit, [P, Reason]} when is_pid(P) -> {P, {exit, Reason}, Time};
-        _ -> error
-    catch
-        error:_ -> error
-    end.
-
-term(Atom) when is_atom(Atom) ->
-    case atom_to_list(Atom) of
-        "<0." ++ _ = Pid -> list_to_pid(Pid);
-        "<" ++ Numbers -> pid(string:lexemes(Numbers, ".>"), Atom);
-        "#Ref<0." ++ _ = Ref -> list_to_ref(Ref);
-        _ -> Atom
-    end;
-term([Head | Tail]) ->
-    [term(Head) | term(Tail)];
-term(Tuple) when is_tuple(Tuple) ->
-    list_to_tuple([term(Element) || Element <- tuple_to_list(Tuple)]);
-term(Map) when is_map(Map) ->
-    #{term(Key) => term(Value) || Key := Value <- Map};
-term(Term) ->
-    Term.
-
-%% Of another node, of which we know no more than its number there: 88 is NEW_PID_EXT.
-pid([Node, Id, Serial], _Atom) ->
-    <<131, Name/binary>> = term_to_binary(list_to_atom("node" ++ Node ++ "@log")),
-    [I, S] = [list_to_integer(N) || N <- [Id, Serial]],
-    binary_to_term(<<131, 88, Name/binary, I:32, S:32, 1:32>>);
-pid(_Others, Atom) ->
-    Atom.
+%% The beginnings of processes that the file has no `init` of, by their forks; of the others, `init`.
+begun({Parent, {spawn, Child, MFA}, _}, Begun) when not is_map_key(Child, Begun) ->
+    Begun#{Child => {spawned, Parent, MFA}};
+begun({Pid, {spawned, _, _}, _}, Begun) ->
+    Begun#{Pid => init};
+begun(_Item, Begun) ->
+    Begun.
 
 %% In front of a process's first event, or behind its fork, the beginning that the file does not
 %% have.
-begun(Items) ->
-    Forks = #{C => {spawned, P, MFA} || {P, {spawn, C, MFA}, _} <- Items},
-    begun(Items, maps:without([Pid || {Pid, {spawned, _, _}, _} <- Items], Forks)).
+with_begin({Pid, Event, Time} = Item, Fun, State) ->
+    {Left, Acc} = begin_of(Pid, Time, Fun, State),
+    Next = {Left, Fun(Item, Acc)},
+    case Event of
+        {spawn, Child, _} -> begin_of(Child, Time, Fun, Next);
+        _ -> Next
+    end.
 
-begun([{Pid, Event, Time} = Item | Items], Forks) ->
-    {Before, Left} = begin_of(Pid, Time, Forks),
-    {After, Left1} =
-        case Event of
-            {spawn, Child, _} -> begin_of(Child, Time, Left);
-            _ -> {[], Left}
-        end,
-    Before ++ [Item | After ++ begun(Items, Left1)];
-begun([], _Forks) ->
-    [].
-
-begin_of(Pid, Time, Forks) ->
-    case maps:take(Pid, Forks) of
-        {Spawned, Left} -> {[{Pid, Spawned, Time}], Left};
-        error -> {[], Forks}
+begin_of(Pid, Time, Fun, {Begun, Acc}) ->
+    case Begun of
+        #{Pid := {spawned, _, _} = Spawned} ->
+            {maps:remove(Pid, Begun), Fun({Pid, Spawned, Time}, Acc)};
+        #{} ->
+            {Begun, Acc}
     end.
 
 -spec format_error(reason()) -> unicode:chardata().
@@ -283,5 +314,11 @@ format_error({File, {bad_frame, Offset}}) ->
         "~ts is neither a recording of dyno verify nor a file of a trace port: see byte ~b",
         [File, Offset]
     );
+format_error({File, empty}) ->
+    [File, " is empty; give a file that dyno verify --record or a trace port has written"];
+format_error({File, eisdir}) ->
+    [File, " is a folder; give a file that dyno verify --record or a trace port has written"];
+format_error({File, espipe}) ->
+    [File, " is a pipe, which cannot be read twice; give a file"];
 format_error({File, Why}) ->
     io_lib:format("cannot read ~ts: ~ts", [File, file:format_error(Why)]).

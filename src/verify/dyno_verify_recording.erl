@@ -16,7 +16,8 @@
 document(Specs, [First | Others] = Nodes, Options, Environment, Ending) ->
     Parameters = #{
         specifications => Specs,
-        nodes => Nodes,
+        %% Texts: a file that is replayed can be called null.
+        nodes => [atom_to_binary(Node) || Node <- Nodes],
         duration_ms => maps:get(for_ms, Options, undefined),
         instrumentation => maps:get(instrumentation, Options, partition)
     },

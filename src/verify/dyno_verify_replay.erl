@@ -60,7 +60,7 @@ run(Specs, File, Options) ->
         Ending = #{
             status => complete,
             duration_ns => DurationNs,
-            facts => [#{name => Node}],
+            facts => [#{name => atom_to_binary(Node)}],
             summaries => #{Node => Summary},
             lost => [],
             reports => reports(Node, lists:sublist(Broken, ?MOST_REPORTS)),

@@ -58,7 +58,7 @@ property(#{property := Property}) -> text(Property).
 process(#{pid := Pid, initial_call := {M, F, A}} = Process) ->
     text([
         term(Pid),
-        [[", ", atom_to_binary(Name)] || #{name := Name} <- [Process]],
+        [[", ", dyno_agent_name:module(Name)] || #{name := Name} <- [Process]],
         [[" (label ", term(Label), ")"] || #{label := Label} <- [Process]],
         [", which runs ", dyno_agent_name:mfa({M, F, A})]
     ]).
@@ -131,12 +131,19 @@ crash({Module, Process, {Class, Reason, Stack}}) ->
         atom_to_binary(Class), " ", term(Reason), Where
     ]).
 
-%% Processes as their own node names them.
+%% Processes as their own node names them, and texts among the terms as they stand.
 term(Term) ->
     Text = io_lib:format("~0tP", [Term, ?DEPTH]),
-    re:replace(Text, "<[0-9]+(\\.[0-9]+\\.[0-9]+>)", "<0\\1", [
-        global, unicode, {return, list}
-    ]).
+    lists:foldl(
+        fun({Part, Shown}, Of) ->
+            re:replace(Of, Part, Shown, [global, unicode, {return, list}])
+        end,
+        Text,
+        [
+            {"<[0-9]+(\\.[0-9]+\\.[0-9]+>)", "<0\\1"},
+            {"{'\\$dyno',<<\"((?:[^\"\\\\]|\\\\.)*)\"(?:/utf8)?>>}", "\\1"}
+        ]
+    ).
 
 text(Chars) ->
     case unicode:characters_to_binary(Chars) of
