@@ -51,10 +51,17 @@ look() ->
 colour_when(When) ->
     application:set_env(dyno, colour, When).
 
--doc "What a user typed before the name of a command: `dyno `, `rebar3 dyno ` or `mix dyno.`.".
+-doc "What a user types before a command's name: `dyno `, `./dyno `, `rebar3 dyno ` or `mix dyno.`.".
 -spec called_as() -> string().
 called_as() ->
-    application:get_env(dyno, called_as, "dyno ").
+    application:get_env(dyno, called_as, program()).
+
+%% As it was typed; what was found on the PATH has an absolute name.
+program() ->
+    case os:getenv("ESCRIPT_NAME", "") of
+        "./dyno" -> "./dyno ";
+        _ -> "dyno "
+    end.
 
 -doc "Says so, in a project.".
 -spec called_as(string()) -> ok.

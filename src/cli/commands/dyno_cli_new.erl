@@ -107,8 +107,8 @@ write(Kind, Given, Language) ->
         {error, _} = Error -> Error
     end.
 
-%% The first application of the project in this folder, and what a client may call of it; where it
-%% is not on the code path, as rebar3 and Mix put it, a suite could not start it.
+%% The first application of the project in this folder, and what a client may call of it, if the node
+%% of a suite can start it.
 project() ->
     Mix = [
         Name
@@ -117,9 +117,20 @@ project() ->
     ],
     Sources = filelib:wildcard("src/*.app.src") ++ filelib:wildcard("apps/*/src/*.app.src"),
     case Mix ++ [filename:basename(Source, ".app.src") || Source <- Sources] of
-        [Name | _] -> with_functions(list_to_atom(Name));
+        [Name | _] -> if_it_can_start(Name);
         [] -> none
     end.
+
+%% That node has the folders of this one's code path and no archive. dyno's own application is in
+%% the archive `dyno`, which does not make a clone of dyno a project to test.
+if_it_can_start(Name) ->
+    case [Path || Path <- dyno_code:own_paths(), is_in(Path, Name)] of
+        [_ | _] -> with_functions(list_to_atom(Name));
+        [] -> none
+    end.
+
+is_in(Folder, Name) ->
+    filelib:is_regular(filename:join(Folder, Name ++ ".app")).
 
 with_functions(App) ->
     _ = application:load(App),

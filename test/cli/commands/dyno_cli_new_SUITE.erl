@@ -88,7 +88,19 @@ suite_of_project(Config) ->
         %% Where it could not be started, the example is one that runs anywhere.
         {0, _} = new(["suite", "perf/other_perf"]),
         {ok, Other} = file:read_file("perf/other_perf.erl"),
-        contains(Other, ~"logger")
+        contains(Other, ~"logger"),
+        %% So it is in a clone of dyno: the program `dyno` has the application in its archive, which
+        %% no other node has.
+        Beam = filename:join(Ebin, "shop_price.beam"),
+        {ok, Code} = file:read_file(Beam),
+        {ok, Archive} = zip:create("shop.ez", [
+            {"shop/ebin/shop.app", list_to_binary(io_lib:format("~p.~n", [Resource]))},
+            {"shop/ebin/shop_price.beam", Code}
+        ]),
+        InArchive = "-pa " ++ Archive ++ "/shop/ebin",
+        {0, _} = dyno_command:run(["new", "suite", "perf/third_perf"], [{"ERL_FLAGS", InArchive}]),
+        {ok, Third} = file:read_file("perf/third_perf.erl"),
+        contains(Third, ~"logger")
     after
         ok = file:set_cwd(Before)
     end.
