@@ -11,7 +11,7 @@ short or a long one. The cookie is that of `--cookie`, else of the environment's
 of the user's file `.erlang.cookie`.
 """.
 
--export([options/0, rows/0, connection/1, name/1, names/1, read/1]).
+-export([options/0, rows/0, cookie/0, connection/1, name/1, names/1, read/1]).
 
 -doc "The options under the heading of nodes.".
 -spec options() -> {Title :: string(), [dyno_cli_option:row()]}.
@@ -23,9 +23,14 @@ options() ->
 rows() ->
     [
         {"--name NAME", "the name of dyno's own Erlang node (default: dyno-PID)", atom},
-        {"--cookie COOKIE",
-            "the cookie of the Erlang nodes (default: DYNO_COOKIE, else this user's)", atom}
+        cookie()
     ].
+
+-doc "The one with which nodes let each other in.".
+-spec cookie() -> dyno_cli_option:row().
+cookie() ->
+    {"--cookie COOKIE",
+        "the cookie of the Erlang nodes (default: DYNO_COOKIE, else this user's)", atom}.
 
 -doc "What these say, for `m:dyno_target_node`.".
 -spec connection(dyno_cli_command:values()) -> #{name => atom(), cookie => atom()}.

@@ -22,6 +22,7 @@ all() ->
         {"profile", dyno_cli_profile, "find where a running node's time and memory go"},
         {"trace", dyno_cli_trace, "show calls and messages of a running node as they happen"},
         {"workload", dyno_cli_workload, "run a synthetic system of a master and workers"},
+        {"demo", dyno_cli_demo, "start a small shop to try the other commands with"},
         {"new", dyno_cli_new, "write a suite or a benchmark to start from"},
         {"compare", dyno_cli_compare, "compare two recordings: what became slower or faster"},
         {"report", dyno_cli_report, "show a recording as text, HTML, CSV, Markdown and more"}

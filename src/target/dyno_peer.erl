@@ -20,6 +20,8 @@ test, and it ends with it however the test ends, also when dyno itself is killed
 -type options() :: #{
     %% Begins the node's name; the rest makes it unique.
     name => string() | binary(),
+    %% The whole name but for the host, in its place.
+    full_name => string(),
     %% Folders of beam files, after those of this node.
     code_paths => [file:filename()],
     %% More arguments for erl: ["+S", "2"].
@@ -53,7 +55,7 @@ start(Options) ->
     end.
 
 boot(Options) ->
-    Name = peer:random_name(unicode:characters_to_list(maps:get(name, Options, "target"))),
+    Name = name(Options),
     Arguments =
         ["-setcookie", atom_to_list(erlang:get_cookie()), "-connect_all", "false"] ++
             paths(Options) ++ configuration(Options) ++ maps:get(arguments, Options, []),
@@ -74,6 +76,9 @@ boot(Options) ->
     catch
         exit:Reason -> {error, {does_not_boot, Name, Reason, Arguments}}
     end.
+
+name(#{full_name := Name}) -> Name;
+name(Options) -> peer:random_name(unicode:characters_to_list(maps:get(name, Options, "target"))).
 
 %% A machine need not have a name with a domain; this node has one that serves.
 own_host() ->

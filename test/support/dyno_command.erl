@@ -4,7 +4,7 @@
 -module(dyno_command).
 -moduledoc "Runs dyno's command line in an Erlang of its own.".
 
--export([run/1, run/2, program/1, output/1, values/2]).
+-export([run/1, run/2, open/2, program/1, output/1, values/2]).
 -export([start/1, ask/3, stop/1, serve/0]).
 
 -doc "The exit status, and what was printed on both outputs.".
@@ -15,15 +15,19 @@ run(Arguments) ->
 -doc "The same with environment variables.".
 -spec run([string()], [{string(), string()}]) -> {Status :: non_neg_integer(), Output :: binary()}.
 run(Arguments, Environment) ->
+    output(open(Arguments, Environment)).
+
+-doc "The same that is not waited for: a port with `exit_status` and `binary`.".
+-spec open([string()], [{string(), string()}]) -> port().
+open(Arguments, Environment) ->
     {Erl, All} = program(Arguments),
-    Port = open_port({spawn_executable, Erl}, [
+    open_port({spawn_executable, Erl}, [
         {args, All},
         {env, Environment},
         exit_status,
         stderr_to_stdout,
         binary
-    ]),
-    output(Port).
+    ]).
 
 -doc "What runs a command line in an Erlang of its own.".
 -spec program([string()]) -> {file:filename(), [string()]}.

@@ -18,47 +18,18 @@ holds it. The page's code puts text into the page as text, never as markup.
 
 -behaviour(dyno_report).
 
--export([format/2, format_error/1]).
-
--doc "Why the page cannot be made: a part of it is not there.".
--type reason() :: {missing, file:filename_all()}.
+-export([format/2]).
 
 -doc "The page for a recording. The options are those of the other formats; the page needs none.".
 -spec format(dyno_report:document(), dyno_report:options()) ->
-    {ok, iodata()} | {error, {?MODULE, reason()}}.
+    {ok, iodata()} | {error, dyno_error:error()}.
 format(Document, _Options) ->
     maybe
-        Folder = filename:join(priv_folder(), "report"),
-        {ok, Js} ?= asset(Folder, "report.js"),
-        {ok, Css} ?= asset(Folder, "report.css"),
-        {ok, Hashes} ?= asset(Folder, "hashes.json"),
+        {ok, Js} ?= dyno_priv:read("report/report.js"),
+        {ok, Css} ?= dyno_priv:read("report/report.css"),
+        {ok, Hashes} ?= dyno_priv:read("report/hashes.json"),
         {ok, Text} ?= dyno_report_console:format(Document, #{}),
         {ok, page(Document, escape(Text), Js, Css, json:decode(Hashes))}
-    end.
-
--doc "One sentence, with what to do about it.".
--spec format_error(reason()) -> unicode:chardata().
-format_error({missing, File}) ->
-    ["a part of the report's page is missing: ", File, " is not there; install dyno again"].
-
-%% Assets
-
-%% The code server knows an application by its folder's name; where that differs, the place of
-%% this module's own code tells.
-priv_folder() ->
-    case code:priv_dir(dyno) of
-        {error, bad_name} ->
-            filename:join(filename:dirname(filename:dirname(code:which(?MODULE))), "priv");
-        Folder ->
-            Folder
-    end.
-
-%% The loader reads files inside archives too, which `file` does not.
-asset(Folder, Name) ->
-    File = filename:join(Folder, Name),
-    case erl_prim_loader:get_file(File) of
-        {ok, Content, _} -> {ok, Content};
-        error -> {error, {?MODULE, {missing, File}}}
     end.
 
 %% The page

@@ -111,7 +111,7 @@ without_scripts_it_is_the_console(_Config) ->
     ?assertEqual(iolist_to_binary(Text), Plain).
 
 a_missing_part_is_named(_Config) ->
-    Text = dyno_report_html:format_error({missing, "/ü/report.js"}),
+    Text = dyno_priv:format_error({missing, "/ü/report.js"}),
     ?assertNotEqual(nomatch, string:find(Text, "/ü/report.js")),
     ?assertNotEqual(nomatch, string:find(Text, "install dyno again")).
 

@@ -1,0 +1,96 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_cli_demo).
+-moduledoc "`dyno demo`: a small shop to try the other commands with.".
+
+-behaviour(dyno_cli_command).
+
+-export([command/0, run/1, format_error/1, fault/1]).
+
+-type reason() :: {name, string()} | {ended, node()}.
+
+-define(DEFAULT, shop).
+%% The properties of the shop, in a clone.
+-define(PROPERTIES, "examples/verify/shop_answers.dyno").
+
+-spec command() -> dyno_cli_command:t().
+command() ->
+    #{
+        operands => [],
+        options => [
+            {"", [
+                {"--for TIME", "how long the shop stays (default: until Ctrl-C)", duration, for_ms}
+            ]},
+            {"Nodes", [
+                {"--name NAME", "the name of the shop's node (default: shop)", atom},
+                dyno_cli_nodes:cookie()
+            ]}
+        ],
+        examples => [
+            {~"dyno demo", ~"starts the shop in a node of its own, and says what to type next"},
+            {~"dyno demo --name shop2", ~"starts a second one"}
+        ]
+    }.
+
+-doc "Starts it, and waits for Ctrl-C.".
+-spec run(dyno_cli_command:values()) -> dyno_error:exit_status().
+run(Values) ->
+    ok = dyno_cli_interrupt:subscribe(),
+    Name = atom_to_list(maps:get(name, Values, ?DEFAULT)),
+    maybe
+        ok ?= is_short(Name),
+        ok ?= dyno_target_node:ensure_distribution(
+            maps:with([cookie], dyno_cli_nodes:connection(Values))
+        ),
+        {ok, #{node := Node} = Shop} ?= dyno_shop:start(Name),
+        true = monitor_node(Node, true),
+        dyno_cli_terminal:print(unicode:characters_to_binary(opened(Name, Shop))),
+        Ended = wait(Node, maps:get(for_ms, Values, infinity)),
+        ok = dyno_shop:stop(Shop),
+        Ended
+    else
+        {error, _} = Error -> dyno_cli_command:refused(Error)
+    end.
+
+is_short(Name) ->
+    case re:run(Name, "^[A-Za-z0-9_-]+$", [{capture, none}]) of
+        match -> ok;
+        nomatch -> {error, {?MODULE, {name, Name}}}
+    end.
+
+wait(Node, Ms) ->
+    receive
+        dyno_interrupt -> 130;
+        {nodedown, Node} -> dyno_cli_command:refused({error, {?MODULE, {ended, Node}}})
+    after Ms -> 0
+    end.
+
+opened(Name, #{node := Node, port := Port}) ->
+    Program = dyno_cli_terminal:called_as(),
+    Lines = [
+        "servers " ++ Name,
+        "record " ++ Name ++ " --for 10s -o shop.html",
+        "profile " ++ Name ++ " --for 10s",
+        "trace " ++ Name ++ " 'shop:order(_, N) when N > 5 -> return, caller' --count 3"
+        | ["verify " ++ ?PROPERTIES ++ " " ++ Name || filelib:is_regular(?PROPERTIES)]
+    ],
+    [
+        ["A shop with 20 customers is open in the node ", atom_to_list(Node), ", and at http://"],
+        ["127.0.0.1:", integer_to_list(Port), "/order/book/3. Ctrl-C closes it.\n\n"],
+        "In another terminal:\n\n",
+        [["    ", Program, Line, $\n] || Line <- Lines]
+    ].
+
+-spec format_error(reason()) -> unicode:chardata().
+format_error({name, Name}) ->
+    [
+        "--name takes a name without a host, of letters, digits, _ and -, not \"",
+        dyno_report_text:clean(unicode:characters_to_binary(Name)), $"
+    ];
+format_error({ended, Node}) ->
+    ["the node ", atom_to_list(Node), " has ended; start it again: dyno demo"].
+
+-spec fault(reason()) -> dyno_error:fault().
+fault({name, _}) -> caller;
+fault({ended, _}) -> dyno.

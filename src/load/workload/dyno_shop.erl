@@ -1,0 +1,104 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_shop).
+-moduledoc """
+Starts a small shop in a node of its own, to try dyno with: an application `shop` with servers, a
+pipeline, an HTTP port of 127.0.0.1 and customers.
+
+Its source stands in `priv/shop/` and is compiled here, so that no file of dyno's is needed
+elsewhere and the modules have the names that a user would give them.
+""".
+
+-export([start/1, stop/1, format_error/1, fault/1]).
+-export_type([shop/0, reason/0]).
+
+-doc "The node, and the port of its HTTP server.".
+-type shop() :: #{node := node(), port := inet:port_number()}.
+
+-type reason() ::
+    {taken, Name :: string(), node()} | {not_compiled, file:filename()} | {not_started, term()}.
+
+-doc """
+Starts it under a name without a host. It is linked to the calling process, and ends with it.
+""".
+-spec start(Name :: string()) -> {ok, shop()} | {error, dyno_error:error()}.
+start(Name) ->
+    maybe
+        ok ?= dyno_target_node:ensure_distribution(#{}),
+        ok ?= is_free(Name),
+        {ok, Objects} ?= dyno_error:each(fun object/1, dyno_priv:names("shop")),
+        %% A crash is to be seen by dyno, not to fill this terminal. Ctrl-C is for dyno.
+        Arguments = ["-kernel", "logger_level", "none", "+Bi"],
+        {ok, Node} ?= dyno_peer:start(#{full_name => Name, arguments => Arguments}),
+        ok ?= opened(Node, Objects),
+        {ok, #{node => Node, port => erpc:call(Node, shop_http, port, [])}}
+    end.
+
+is_free(Name) ->
+    [_, Host] = string:split(atom_to_list(node()), "@"),
+    case dyno_target_probe:name(Name, Host) of
+        {ok, Node} -> {error, {?MODULE, {taken, Name, Node}}};
+        {error, _} -> ok
+    end.
+
+%% Named in stacks as if it had been compiled where it is.
+object(Name) ->
+    File = filename:join("shop", Name),
+    maybe
+        {ok, Text} ?= dyno_priv:read(File),
+        {ok, Tokens, _} ?= erl_scan:string(unicode:characters_to_list(Text)),
+        Forms = [{attribute, 1, file, {File, 1}} | forms(Tokens)],
+        {ok, Module, Binary} ?= compile:forms(Forms, [debug_info, {source, File}]),
+        {ok, {Module, Binary, File}}
+    else
+        {error, {dyno_priv, _}} = Missing -> Missing;
+        _ -> {error, {?MODULE, {not_compiled, File}}}
+    end.
+
+forms([]) ->
+    [];
+forms(Tokens) ->
+    {Form, [Dot | Rest]} = lists:splitwith(fun(Token) -> element(1, Token) =/= dot end, Tokens),
+    {ok, Parsed} = erl_parse:parse_form(Form ++ [Dot]),
+    [Parsed | forms(Rest)].
+
+opened(Node, Objects) ->
+    Modules = [Module || {Module, _, _} <- Objects],
+    Application = {application, shop, [
+        {description, "A shop to try dyno with"},
+        {vsn, "1"},
+        {modules, Modules},
+        {registered, [shop_sup]},
+        {applications, [kernel, stdlib]},
+        {mod, {shop, []}}
+    ]},
+    maybe
+        ok ?= dyno_code:send(Node, Objects),
+        ok ?= erpc:call(Node, application, load, [Application]),
+        ok ?= erpc:call(Node, application, start, [shop])
+    else
+        {error, Reason} ->
+            ok = dyno_peer:stop(Node),
+            {error, {?MODULE, {not_started, Reason}}}
+    end.
+
+-doc "Ends it.".
+-spec stop(shop()) -> ok.
+stop(#{node := Node}) ->
+    dyno_peer:stop(Node).
+
+-spec format_error(reason()) -> unicode:chardata().
+format_error({taken, Name, Node}) ->
+    io_lib:format(
+        "a node ~ts runs already: ~ts; give the shop another name, such as --name ~ts2",
+        [Name, Node, Name]
+    );
+format_error({not_compiled, File}) ->
+    [File, " cannot be compiled: install Erlang's compiler, or dyno again"];
+format_error({not_started, Reason}) ->
+    io_lib:format("the shop did not start: ~0tP; please report it", [Reason, 12]).
+
+-spec fault(reason()) -> dyno_error:fault().
+fault({taken, _, _}) -> caller;
+fault(_Reason) -> dyno.
