@@ -25,6 +25,7 @@ demo: all
 	if [ -f $(RESULTS)/http.html ]; then \
 	    echo "The report: file://$(abspath $(RESULTS)/http.html)"; \
 	fi; \
+	echo "A system to look into while it runs: ./dyno demo"; \
 	exit $$status
 
 # doc/rabbitmq.md. QUEUES=quorum for the other kind; ARGS="--sizes 1,10" for options of dyno test.

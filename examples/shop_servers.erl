@@ -1,11 +1,7 @@
 %% SPDX-License-Identifier: Apache-2.0
 %% Copyright 2026 The dyno authors
 
-%% A small shop to look into while it runs:
-%%
-%%   erlc examples/shop_servers.erl
-%%   erl -sname shop -eval 'shop_servers:start().'
-%%   ./dyno servers shop@$(hostname -s) --for 10s
+%% Three servers in one module, for the tests; `dyno demo` has a larger shop.
 %%
 %% An order takes 5 ms of a processor, and every fifth one waits 50 ms for the bank instead: so
 %% orders is busy for a third of the time, and for most of that it is blocked. Twenty mails come at

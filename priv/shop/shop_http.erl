@@ -29,10 +29,15 @@ handle_cast(_Message, Listener) ->
 
 accept(Listener) ->
     {ok, Socket} = gen_tcp:accept(Listener),
-    Connection = proc_lib:spawn(fun() -> receive go -> serve(Socket) end end),
+    Connection = proc_lib:spawn(fun() -> receive go -> connected(Socket) end end),
     ok = gen_tcp:controlling_process(Socket, Connection),
     Connection ! go,
     accept(Listener).
+
+connected(Socket) ->
+    {ok, {_Address, Port}} = inet:peername(Socket),
+    ok = proc_lib:set_label({http, Port}),
+    serve(Socket).
 
 serve(Socket) ->
     case request(Socket, none) of
