@@ -3,8 +3,8 @@
 
 -module(dyno_documents_run_SUITE).
 -moduledoc """
-Every command line of README.md and doc/ is run, but for those listed in not_run/0, each with its
-reason. A document has a folder of its own, a project in git, in which its lines are run in their
+Every command line of doc/ is run, but for those listed in not_run/0, each with its reason, and those
+of the documents that dyno_documents_clone_SUITE runs as they are printed. A document has a folder of its own, a project in git, in which its lines are run in their
 order, each in a fresh Erlang; `shop@host` and the other nodes that documents name are real ones,
 with an application `shop`. Times, repetitions and sizes are shortened.
 """.
@@ -20,7 +20,7 @@ all() -> [first_documents, other_documents, lines_that_are_not_run_are_there].
 slow() -> [other_documents].
 
 %% Those that a new user comes to first.
--define(FIRST, ["README.md", "doc/install.md", "doc/record.md"]).
+-define(FIRST, ["doc/install.md"]).
 
 %% Lines that begin so, and why they are not run here.
 not_run() ->
@@ -32,6 +32,7 @@ not_run() ->
             "needs Datadog's socket: dyno_servers_statsd_SUITE has one"},
         {~"dyno servers shop@10.0.0.1 --interval 10s --sink otlp+http:",
             "needs a collector: dyno_servers_otlp_SUITE has one"},
+        {~"dyno demo", "stays until Ctrl-C: dyno_cli_demo_SUITE opens and closes it"},
         {~"dyno verify once.erl ", "needs a monitor in Erlang: dyno_verify_SUITE has some"},
         {~"dyno verify worker.dyno --replay events.log",
             "needs recorded events: dyno_verify_replay_SUITE records some"},
@@ -63,7 +64,7 @@ first_documents(Config) ->
     run(?FIRST, Config).
 
 other_documents(Config) ->
-    run(dyno_documents:all() -- ?FIRST, Config).
+    run(dyno_documents:all() -- (?FIRST ++ dyno_documents:printed()), Config).
 
 lines_that_are_not_run_are_there(_Config) ->
     Lines = lists:append([dyno_documents:commands(File) || File <- dyno_documents:all()]),

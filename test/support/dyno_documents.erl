@@ -4,11 +4,17 @@
 -module(dyno_documents).
 -moduledoc "What the documents show: their code, and the command lines in it.".
 
--export([all/0, read/1, blocks/1, blocks/2, commands/1, commands/2, spans/1, words/1]).
+-export([all/0, printed/0, read/1, blocks/1, blocks/2, commands/1, commands/2, spans/1, words/1]).
 
 -doc "README.md and everything in doc/.".
 all() ->
     ["README.md" | lists:sort(filelib:wildcard("doc/*.md", dyno_project:root()))].
+
+-doc "Those that a new user comes to first, whose lines run as they are printed.".
+printed() ->
+    ["README.md"] ++
+        ["doc/" ++ Name ++ ".md"
+         || Name <- ["start", "examples", "record", "servers", "profile", "trace", "verify"]].
 
 read(File) ->
     {ok, Text} = file:read_file(filename:join(dyno_project:root(), File)),

@@ -85,8 +85,7 @@ opened(Name, #{node := Node, port := Port}) ->
 -spec format_error(reason()) -> unicode:chardata().
 format_error({name, Name}) ->
     [
-        "--name takes a name without a host, of letters, digits, _ and -, not \"",
-        dyno_report_text:clean(unicode:characters_to_binary(Name)), $"
+        "--name takes a name without a host, of letters, digits, _ and -, not \"", Name, $"
     ];
 format_error({ended, Node}) ->
     ["the node ", atom_to_list(Node), " has ended; start it again: dyno demo"].
