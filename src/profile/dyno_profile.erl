@@ -51,8 +51,11 @@ It ends in good order, with what was measured until then, when its process gets 
     ends_ms := integer(),
     show := fun((non_neg_integer()) -> ok),
     status := complete | interrupted | failed,
+    %% None: it ends when it has seen enough, or with its command.
+    asked_ms := pos_integer() | undefined,
     %% Whether it ends with the node.
     command := boolean(),
+    lost := dyno_recording_observed:lost(),
     samples := [dyno_target_results:sample()],
     %% Of nodes that may be lost before they are read.
     peeked := #{node() => dyno_targets:results()},
@@ -160,13 +163,16 @@ measured(Targets, Options) ->
         ends_ms => erlang:monotonic_time(millisecond) + for_ms(Options),
         show => Show,
         status => complete,
+        asked_ms => for_ms(Options),
         command => is_map_key(run, Options),
+        lost => #{},
         samples => [],
         peeked => #{},
         warnings => []
     }),
     DurationNs = erlang:convert_time_unit(erlang:monotonic_time() - Started, native, nanosecond),
     Facts = [Of || #{facts := Of} <- Targets],
+    All = [Node || #{node := Node} <- Targets],
     Read = [Of || #{results := Results} = Of <- dyno_targets:read(Present), Results =/= #{}],
     Nodes = [Node || #{node := Node} <- Read],
     {ok, cancel} = timer:cancel(Timer),
@@ -175,12 +181,17 @@ measured(Targets, Options) ->
         targets := Aligned,
         samples := lists:reverse(Samples),
         duration_ns => DurationNs,
+        ending => ending(All, DurationNs, Ended),
         facts => Facts
     }, Known}.
 
+ending(Nodes, DurationNs, #{status := Status, asked_ms := AskedMs, lost := Lost}) ->
+    Seen = dyno_recording_observed:nodes(Nodes, Lost, DurationNs),
+    dyno_recording_observed:ended(Status, AskedMs, Seen).
+
 -spec loop(state()) -> state().
 loop(#{targets := [], command := true} = State) ->
-    State;
+    State#{asked_ms := undefined};
 loop(#{targets := []} = State) ->
     State#{status := failed};
 loop(#{ends_ms := EndsMs} = State) ->
@@ -197,9 +208,9 @@ loop(#{ends_ms := EndsMs} = State) ->
             ok = dyno_profile_subject:go(#{waits => Another}),
             loop(State);
         {?MODULE, enough} ->
-            State;
+            State#{asked_ms := undefined};
         stop ->
-            State;
+            State#{asked_ms := undefined};
         dyno_interrupt ->
             State#{status := interrupted}
     after max(0, EndsMs - erlang:monotonic_time(millisecond)) ->
@@ -232,17 +243,21 @@ lost({ok, Target}, #{command := true, targets := Targets, peeked := Peeked} = St
         _ -> Ended
     end;
 lost({ok, #{node := Node} = Target}, #{targets := Targets} = State) ->
-    Text = [atom_to_binary(Node), " was lost before the end"],
-    warned(~"node_lost", Text, State#{targets := Targets -- [Target]});
+    unobserved(Node, lost, State#{targets := Targets -- [Target]});
 lost(error, State) ->
     State.
 
-told({ok, Target}, {gave_up, Why}, #{targets := Targets} = State) ->
+unobserved(Node, How, #{lost := Lost, started := Started} = State) ->
+    Ns = erlang:convert_time_unit(erlang:monotonic_time() - Started, native, nanosecond),
+    State#{lost := Lost#{Node => {How, Ns}}}.
+
+told({ok, #{node := Node} = Target}, {gave_up, Why}, #{targets := Targets} = State) ->
     Text = io_lib:format("the agent gave up: ~0tP", [Why, 10]),
-    warned(~"gave_up", Text, State#{targets := Targets -- [Target]});
+    Without = State#{targets := Targets -- [Target]},
+    warned(~"gave_up", Text, unobserved(Node, unobserved, Without));
 told({ok, #{node := Node}}, {without, Instruments, Why}, State) ->
     Text = io_lib:format("~ts went on without ~0tp: ~0tP", [Node, Instruments, Why, 10]),
-    warned(~"without", Text, State);
+    warned(~"without", Text, unobserved(Node, unobserved, State));
 told(_Found, _What, State) ->
     State.
 

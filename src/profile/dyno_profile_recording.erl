@@ -17,7 +17,7 @@ when
     Results :: [dyno_targets:results()].
 document([First | Others], Options, Environment, Kind, Ended, Results) ->
     #{targets := Targets, samples := Samples, duration_ns := DurationNs, facts := Facts} = Ended,
-    #{status := Status, warnings := Warnings} = Ended,
+    #{ending := Ending, warnings := Warnings} = Ended,
     Thresholds = maps:get(thresholds, Options, []),
     Parameters = #{
         nodes => [First | Others],
@@ -41,7 +41,7 @@ document([First | Others], Options, Environment, Kind, Ended, Results) ->
     #{profiles := Profiles, tables := Tables, warnings := Said} =
         Parts = with_parts(Kind, Found, Options),
     Run = (maps:without([warnings], Parts))#{
-        status => Status,
+        status => dyno_recording_observed:of_run(Ending),
         started_at => StartedAt,
         duration_ns => DurationNs,
         nodes => Facts,
@@ -49,12 +49,8 @@ document([First | Others], Options, Environment, Kind, Ended, Results) ->
     },
     With = dyno_recording:add_run(New, Run),
     Warned = dyno_recording:add_warnings(With, Said ++ lists:reverse(Warnings)),
-    Ended1 = dyno_recording:put(
-        dyno_recording:put(Warned, status, Status), duration_ns, DurationNs
-    ),
-    dyno_recording:add_verdicts(
-        Ended1, lists:append([dyno_threshold:evaluate(T, Ended1) || T <- Thresholds])
-    ).
+    Timed = dyno_recording:put(Warned, duration_ns, DurationNs),
+    dyno_threshold:judge(Thresholds, dyno_recording_observed:put(Ending, Timed)).
 
 with_parts(Kind, Found, Options) ->
     case erlang:function_exported(Kind, parts, 2) of

@@ -101,7 +101,7 @@ fields(document) ->
         {~"tables", {list, table}, {default, []}, ~"Over all runs."},
         {~"verdicts", {list, verdict}, {default, []}, ~"Of all runs."},
         {~"warnings", {list, note}, {default, []}, ~"What makes the numbers less believable."},
-        {~"error", {nullable, note}, {default, null}, ~"Why the status is `failed`."},
+        {~"error", {nullable, note}, {default, null}, ~"Why the status is `failed` or `partial`."},
         {~"recordings", any_object, optional,
             ~"Of `compare` only: the recordings `old` and `new`, whole."}
     ];
@@ -164,7 +164,7 @@ fields(run) ->
         {~"events", events, {default, #{}}, ~"What happened."},
         {~"profiles", {list, profile}, {default, []}, ~"Where time or memory went."},
         {~"warnings", {list, note}, {default, []}, ~"Of this run."},
-        {~"error", {nullable, note}, {default, null}, ~"Why the status is `failed`."}
+        {~"error", {nullable, note}, {default, null}, ~"Why the status is `failed` or `partial`."}
     ];
 fields(node) ->
     [

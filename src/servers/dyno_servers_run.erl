@@ -53,22 +53,32 @@ run(Nodes, Options) ->
         {ok, Monitor} ?= dyno_servers:start(Nodes, maps:without(?OWN, Options)),
         ok = dyno_servers:subscribe(Monitor),
         Facts = dyno_target_node:facts_of(Nodes),
-        #{status := Status, total := Total, dropped := Dropped} = loop(#{
+        #{status := Status, total := Total, dropped := Dropped, asked_ms := AskedMs} = loop(#{
             monitor => Monitor,
             ref => monitor(process, Monitor),
             ends_ms => ends_ms(Options),
+            asked_ms => maps:get(for_ms, Options, undefined),
             show => maps:get(show, Options, fun(_) -> ok end),
             status => complete,
             total => dyno_servers_total:new(),
             dropped => 0
         }),
-        About = about(Monitor),
+        #{lost := Lost} = About = about(Monitor),
+        Seen = [seen(Node, Lost, Total) || Node <- Nodes],
         {ok, document(Nodes, Options, Environment, Total, About#{
-            status => Status,
+            ending => dyno_recording_observed:ended(Status, AskedMs, Seen),
             dropped => Dropped,
             facts => Facts,
             group => maps:get(group, Options, process)
         })}
+    end.
+
+seen(Node, Lost, Total) ->
+    OfNodes = dyno_servers_total:nodes(Total),
+    Ns = lists:sum([Ns || #{node := Of, duration_ns := Ns} <- OfNodes, Of =:= Node]),
+    case Lost of
+        #{Node := _} -> {Node, lost, Ns};
+        #{} -> {Node, present, Ns}
     end.
 
 ends_ms(#{for_ms := ForMs}) -> erlang:monotonic_time(millisecond) + ForMs;
@@ -95,7 +105,7 @@ loop(State) ->
         dyno_interrupt when not is_map_key(last, State) ->
             loop(last(State#{status := interrupted}));
         stop when not is_map_key(last, State) ->
-            loop(last(State));
+            loop(last(State#{asked_ms := undefined}));
         {'DOWN', Ref, process, Monitor, _} ->
             State#{status := failed}
     after left_ms(EndsMs) ->
@@ -121,7 +131,7 @@ about(Monitor) ->
         exit:_ -> #{lost => #{}, sinks => []}
     end.
 
-document(Nodes, Options, Environment, Total, #{status := Status, group := Group} = Ending) ->
+document(Nodes, Options, Environment, Total, #{ending := Ended, group := Group} = Ending) ->
     Parameters = #{
         nodes => Nodes,
         servers => [dyno_server_selector:print(S) || S <- maps:get(servers, Options, [all])],
@@ -139,26 +149,11 @@ document(Nodes, Options, Environment, Total, #{status := Status, group := Group}
     Name = iolist_to_binary([atom_to_binary(First), More]),
     New = dyno_recording:new(servers, Name, Parameters, Environment),
     #{~"started_at" := StartedAt} = New,
-    Run = dyno_servers_recording:run(Total, StartedAt, Ending),
+    Status = dyno_recording_observed:of_run(Ended),
+    Run = dyno_servers_recording:run(Total, StartedAt, Ending#{status => Status}),
     With = dyno_recording:add_run(New, maps:remove(warnings, Run)),
     Warned = dyno_recording:add_warnings(With, map_get(warnings, Run)),
-    Ended = dyno_recording:put(Warned, status, ended(Status, Total)),
-    Timed = dyno_recording:put(Ended, duration_ns, dyno_servers_total:duration_ns(Total)),
-    dyno_threshold:judge(maps:get(thresholds, Options, []), explained(Timed)).
-
-%% Who looks on until it is enough ends it so.
-ended(Status, Total) ->
-    case dyno_servers_total:windows(Total) of
-        0 when Status =:= complete -> failed;
-        _ -> Status
-    end.
-
-explained(#{~"status" := ~"failed", ~"warnings" := Warnings} = Document) ->
-    Text =
-        case [Text || #{~"code" := ~"node_lost", ~"text" := Text} <- Warnings] of
-            [Why | _] -> Why;
-            [] -> ~"no window came; give more time (--for)"
-        end,
-    dyno_recording:put(Document, error, #{code => no_window, text => Text});
-explained(Document) ->
-    Document.
+    Timed = dyno_recording:put(Warned, duration_ns, dyno_servers_total:duration_ns(Total)),
+    dyno_threshold:judge(
+        maps:get(thresholds, Options, []), dyno_recording_observed:put(Ended, Timed)
+    ).

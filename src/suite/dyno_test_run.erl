@@ -17,7 +17,7 @@
 %% Whatever ends a run earlier (an interrupt, a target that goes down, a load that fails) has the
 %% instruments read as well, if the measured part has begun, and what the load has measured.
 
--export([new/1, event/3, recorded/2, baseline/2, run_info/1, targets/1, failure/2]).
+-export([new/1, event/3, recorded/2, baseline/2, run_info/1, targets/1, ended/2, failure/2]).
 -export_type([t/0, event/0, effect/0, outcome/0, recorded/0]).
 
 -opaque t() :: #{
@@ -233,8 +233,13 @@ down(#{node := Node} = Target, noconnection, NowMs, #{present := [_, _ | _]} = R
         Node, dyno_unit:format(InRunMs, ~"ms")
     ]),
     {warned(~"node_left", Text, left(Node, InRunMs, Run)), [{detach, Target}]};
-down(#{node := Node}, noconnection, _NowMs, Run) ->
-    fail(~"target_down", "node ~ts went down during the run", [Node], without(Node, Run));
+down(#{node := Node}, noconnection, NowMs, Run) ->
+    After =
+        case in_run_ms(NowMs, Run) of
+            undefined -> "";
+            Ms -> [" after ", dyno_unit:format(Ms, ~"ms")]
+        end,
+    fail(~"target_down", "node ~ts went down during the run~ts", [Node, After], without(Node, Run));
 down(#{node := Node}, Reason, _NowMs, Run) ->
     %% A guard that gives up says so first; that message came before this one.
     fail(~"agent", "the agent in ~ts ended: ~0tP", [Node, Reason, 12], without(Node, Run)).
@@ -345,6 +350,17 @@ run_info(#{run_info := Info}) -> Info.
 -spec targets(t()) -> [dyno_targets:target()].
 targets(#{all := All}) -> All.
 
+-doc "Whether all nodes that it began with were there for as long as was asked for.".
+-spec ended(AskedMs :: pos_integer(), t()) -> dyno_recording_observed:ending().
+ended(AskedMs, #{all := All}) ->
+    Lost = #{
+        Node => {lost, LeftMs * 1_000_000}
+     || #{node := Node, facts := #{left_ms := LeftMs}} <- All
+    },
+    Nodes = [Node || #{node := Node} <- All],
+    Seen = dyno_recording_observed:nodes(Nodes, Lost, AskedMs * 1_000_000),
+    dyno_recording_observed:ended(complete, AskedMs, Seen).
+
 -doc "The run as the recording has it.".
 -spec recorded(partial | failed | outcome(), t()) -> recorded().
 recorded({misuse, _}, Run) ->
@@ -353,4 +369,6 @@ recorded(Status, #{all := All, custom := Custom, place := Place, result := Resul
     #{ends_ms := EndsMs} = Run,
     Parts = dyno_test_custom:parts(Custom, Place#{ends_ms => EndsMs}),
     Told = [{targets, All}, {custom, Parts}],
-    dyno_test_result:run(Status, EndsMs, lists:foldl(fun dyno_test_result:add/2, Result, Told)).
+    Full = lists:foldl(fun dyno_test_result:add/2, Result, Told),
+    {Recorded, Verdicts} = dyno_test_result:run(Status, EndsMs, Full),
+    {Recorded, dyno_recording_observed:verdicts(Status =:= complete, Verdicts)}.

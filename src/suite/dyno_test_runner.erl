@@ -250,13 +250,31 @@ with_targets(Targets, Result, #{which := {Size, _} = Which, context := Context} 
 
 with_load(Run, Targets, #{context := Context, load := {Source, _}, run_state := State} = Job) ->
     #{module := Module} = Context,
+    Standstill = dyno_standstill:start_link(),
     {ok, Load} = Source:start_link(load_options(Job)),
     Joins = dyno_test_joins:start(Module, State, [Node || #{node := Node} <- Targets]),
-    Ended = loop(Run, #{job => Job, load => Load, joins => Joins}),
+    {Outcome, Last} = loop(Run, #{job => Job, load => Load, joins => Joins}),
+    StoodMs = dyno_standstill:stop(Standstill),
     ok = dyno_test_joins:stop(Joins),
     ok = dyno_load_source:stop(Load),
     ok = flush(),
-    Ended.
+    {whole(Outcome, StoodMs, Last, Job), Last}.
+
+%% A run that came to its end may yet lack a part.
+whole(complete, _StoodMs, Run, #{load := {_, #{model := none}}, context := Context}) ->
+    #{form := Form, options := #{duration_ms := AskedMs}} = Context,
+    case {Form:form(), dyno_test_run:ended(AskedMs, Run)} of
+        {#{command := record}, #{error := #{code := Code, text := Text}}} -> {failed, Code, Text};
+        {_, _} -> complete
+    end;
+whole(complete, StoodMs, _Run, #{context := #{options := #{load_nodes := []}}}) when StoodMs > 0 ->
+    {failed, ~"standstill",
+        dyno_recording_part:text(
+            "dyno stood still for ~ts and gave no load; nothing may suspend it during a test",
+            [dyno_unit:format(StoodMs, ~"ms")]
+        )};
+whole(Outcome, _StoodMs, _Run, _Job) ->
+    Outcome.
 
 %% What the instruments still sent before they were stopped.
 flush() ->

@@ -45,13 +45,13 @@ with what was seen until then, when its process gets `dyno_interrupt`, or `stop`
 
 -doc "How it ended, for the recording.".
 -type ending() :: #{
-    status := complete | interrupted | failed,
+    ended := dyno_recording_observed:ending(),
     duration_ns := non_neg_integer(),
     facts := [map()],
     %% What was counted last.
     summaries := #{node() => dyno_agent_verifier:summary()},
     %% Since then.
-    lost := [node()],
+    lost := dyno_recording_observed:lost(),
     %% The first ones, the last one first.
     reports := [{AtNs :: non_neg_integer(), dyno_agent_monitor:report()}],
     faults := [{node(), unicode:chardata()}],
@@ -85,8 +85,9 @@ run(Specs, Nodes, Options) ->
             started => Started,
             show => maps:get(show, Options, fun(_) -> ok end),
             status => complete,
+            asked_ms => maps:get(for_ms, Options, undefined),
             summaries => #{},
-            lost => [],
+            lost => #{},
             reports => [],
             count => 0,
             faults => []
@@ -94,14 +95,20 @@ run(Specs, Nodes, Options) ->
         {ok, cancel} = timer:cancel(Timer),
         lists:foreach(fun erlang:cancel_timer/1, Ends),
         ok = flush(),
-        Ending = maps:with([status, reports, faults, summaries, lost], Ended),
+        DurationNs = erlang:monotonic_time(nanosecond) - Started,
+        Ending = maps:with([reports, faults, summaries, lost], Ended),
         {ok,
             dyno_verify_recording:document(Specs, Nodes, Options, Environment, Ending#{
-                duration_ns => erlang:monotonic_time(nanosecond) - Started,
+                ended => observed(Nodes, DurationNs, Ended),
+                duration_ns => DurationNs,
                 facts => Facts,
                 monitors => [Module || {Module, _, _} <- Objects]
             })}
     end.
+
+observed(Nodes, DurationNs, #{status := Status, asked_ms := AskedMs, lost := Lost}) ->
+    Seen = dyno_recording_observed:nodes(Nodes, Lost, DurationNs),
+    dyno_recording_observed:ended(Status, AskedMs, Seen).
 
 %% One process writes, so one runs the monitors.
 recorded(Objects, #{record := File} = Options) ->
@@ -124,10 +131,10 @@ loop(State) ->
     receive
         {dyno_verify, Node, What} -> loop(told(Node, What, State));
         {?MODULE, tick} -> loop(counted(State));
-        {'DOWN', Ref, process, Pid, _} -> loop(lost(monitor, Ref, down(node(Pid)), State));
-        {dyno_agent, Ref, What} -> loop(lost(ref, Ref, ended(What), State));
+        {'DOWN', Ref, process, Pid, _} -> loop(lost({monitor, Ref}, down(node(Pid)), State));
+        {dyno_agent, Ref, What} -> loop(lost({ref, Ref}, ended(What), State));
         dyno_interrupt -> finish(State#{status := interrupted});
-        stop -> finish(State);
+        stop -> finish(State#{asked_ms := undefined});
         {?MODULE, ends} -> finish(State)
     end.
 
@@ -155,7 +162,7 @@ told(Node, gave_up, #{targets := Targets} = State) ->
     [Target] = [Of || #{node := Where} = Of <- Targets, Where =:= Node],
     Summed = summed(dyno_verify_target:finish(Target), Target, State),
     Text = "monitoring ended, after too many faults; what was counted until then is told",
-    lost(node, Node, Text, Summed).
+    lost({node, Node}, Text, Summed).
 
 fault(Node, Text, #{show := Show, faults := Faults} = State) ->
     ok = Show({fault, Node, Text}),
@@ -178,22 +185,32 @@ summed(gone, _Target, State) ->
     State.
 
 %% The target that has this under that key, if it is not lost already.
-lost(Key, Value, Text, #{targets := Targets, lost := Lost} = State) ->
+lost({Key, Value}, Text, #{targets := Targets} = State) ->
     case [Target || #{Key := Of} = Target <- Targets, Of =:= Value] of
         [#{node := Node} = Target] ->
             ok = dyno_verify_target:detach(Target),
-            fault(Node, Text, State#{targets := Targets -- [Target], lost := [Node | Lost]});
+            How =
+                case Key of
+                    monitor -> lost;
+                    _ -> unobserved
+                end,
+            fault(Node, Text, gone(Node, How, State#{targets := Targets -- [Target]}));
         [] ->
             State
     end.
 
+gone(Node, How, #{lost := Lost, started := Started} = State) ->
+    State#{lost := Lost#{Node => {How, erlang:monotonic_time(nanosecond) - Started}}}.
+
 finish(#{targets := Targets} = State) ->
     Finished = lists:foldl(
-        fun(#{node := Node} = Target, #{lost := Lost} = Acc) ->
+        fun(#{node := Node} = Target, Acc) ->
             Summary = dyno_verify_target:finish(Target),
             ok = dyno_verify_target:detach(Target),
-            Gone = [Node || Summary =:= gone],
-            summed(Summary, Target, Acc#{lost := Gone ++ Lost})
+            case Summary of
+                gone -> gone(Node, lost, Acc);
+                {ok, _} -> summed(Summary, Target, Acc)
+            end
         end,
         State,
         Targets

@@ -25,24 +25,19 @@ document(Specs, [First | Others] = Nodes, Options, Environment, Ending) ->
     Name = iolist_to_binary([filename:basename(hd(Specs)), " in ", atom_to_binary(First), More]),
     New = dyno_recording:new(verify, Name, Parameters, Environment),
     #{~"started_at" := StartedAt} = New,
-    #{status := Status, duration_ns := DurationNs} = Ending,
+    #{ended := #{status := Status} = Ended, duration_ns := DurationNs} = Ending,
     With = dyno_recording:add_run(New, run(StartedAt, Ending)),
     Warned = dyno_recording:add_warnings(With, warnings(Ending)),
-    Ended = dyno_recording:put(
-        dyno_recording:put(Warned, status, Status), duration_ns, DurationNs
-    ),
-    dyno_recording:add_verdicts(failed(Ending, Ended), verdicts(Ending)).
+    Timed = dyno_recording:put(Warned, duration_ns, DurationNs),
+    IsWhole = dyno_recording_observed:is_whole(Status, maps:get(for_ms, Options, undefined)),
+    dyno_recording:add_verdicts(
+        dyno_recording_observed:put(Ended, Timed),
+        dyno_recording_observed:verdicts(IsWhole, verdicts(Ending))
+    ).
 
-failed(#{status := failed, faults := [{_, Text} | _]}, Document) ->
-    dyno_recording:put(Document, error, #{
-        code => nodes_lost, text => dyno_recording_part:text("~ts", [Text])
-    });
-failed(_Ending, Document) ->
-    Document.
-
-run(StartedAt, #{status := Status, duration_ns := DurationNs, facts := Facts} = Ending) ->
+run(StartedAt, #{duration_ns := DurationNs, facts := Facts} = Ending) ->
     #{
-        status => Status,
+        status => dyno_recording_observed:of_run(map_get(ended, Ending)),
         started_at => StartedAt,
         duration_ns => DurationNs,
         nodes => Facts,
@@ -90,7 +85,7 @@ name(Module, #{summaries := Summaries}) ->
 %% Of a node that was lost, what was open has a gap.
 partitions(#{summaries := Summaries, lost := Lost}) ->
     [
-        partitions(Node, Summary, lists:member(Node, Lost))
+        partitions(Node, Summary, is_map_key(Node, Lost))
      || Node := Summary <- maps:iterator(Summaries, ordered)
     ].
 

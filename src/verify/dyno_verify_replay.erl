@@ -58,11 +58,11 @@ run(Specs, File, Options) ->
             verdicts => Counts#{untold := max(0, length(Broken) - ?MOST_REPORTS)}
         },
         Ending = #{
-            status => complete,
+            ended => #{status => complete},
             duration_ns => DurationNs,
             facts => [#{name => atom_to_binary(Node)}],
             summaries => #{Node => Summary},
-            lost => [],
+            lost => #{},
             reports => reports(Node, lists:sublist(Broken, ?MOST_REPORTS)),
             faults => [
                 {Node, dyno_verify_text:crash(Crash)}

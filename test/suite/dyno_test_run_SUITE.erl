@@ -186,7 +186,7 @@ target_goes_down_in_each_phase(_Config) ->
         begin
             {Run, _} = events(Before, run([a@h])),
             {Stopped, Effects} = event({down, {monitor, a@h}, noconnection}, 1250, Run),
-            Outcome = {failed, ~"target_down", ~"node a@h went down during the run"},
+            Outcome = {failed, ~"target_down", ~"node a@h went down during the run after 1.05 s"},
             ?assertEqual(Reads ++ [{stop, Outcome}], names(Effects)),
             %% It is not read any more.
             ?assertEqual([], lists:append([T || {read, T, _} <- Effects])),

@@ -131,21 +131,37 @@ Decides over every run of a recording (or the runs of the threshold's size), or 
 of all runs.
 
 A value that is not in the recording, or of another kind than the limit, gives the result `unknown`
-and a text that says why.
+and a text that says why. So does a value of a run that was cut short, unless the rest could not have
+changed the answer: a count or a maximum that is beyond the limit stays there.
 """.
 -spec evaluate(t(), dyno_recording:document()) -> [verdict()].
 evaluate(#{target := {cell, _, _, undefined} = Target} = Threshold, Document) ->
-    [verdict(Threshold, null, ~"", dyno_threshold_metric:find(Target, undefined, Document))];
+    Found = dyno_threshold_metric:find(Target, undefined, Document),
+    [verdict(Threshold, null, ~"", {Found, missing(Document, Document)})];
 evaluate(#{target := Target, node := Node, size := Size} = Threshold, Document) ->
     Runs = dyno_recording:runs(Document),
     case [Run || #{~"size" := Of} = Run <- Runs, Size =:= undefined orelse Size =:= Of] of
         [] ->
-            [verdict(Threshold, null, ~"", {error, no_run(Size, Runs)})];
+            [verdict(Threshold, null, ~"", {{error, no_run(Size, Runs)}, nothing})];
         Chosen ->
             [
-                verdict(Threshold, Id, place(Run), dyno_threshold_metric:find(Target, Node, Run))
+                verdict(Threshold, Id, place(Run), {
+                    dyno_threshold_metric:find(Target, Node, Run), missing(Run, Document)
+                })
              || #{~"id" := Id} = Run <- Chosen
             ]
+    end.
+
+%% What of a run, or of a recording, was not observed.
+missing(#{~"status" := Status} = Holder, Document) ->
+    AskedMs = dyno_recording_observed:asked_ms(Document),
+    case {dyno_recording_observed:is_whole(Status, AskedMs), Holder} of
+        {true, _} ->
+            nothing;
+        {false, #{~"duration_ns" := Ns}} when is_integer(Ns), Ns < AskedMs * 1_000_000 ->
+            ["only ", dyno_recording_observed:seen(Ns, AskedMs), " were observed"];
+        {false, _} ->
+            "the run was cut short"
     end.
 
 -doc "What is wrong, with the text and a caret under the place, and what is accepted there.".
@@ -260,9 +276,9 @@ unquoted(Word) ->
 
 %% Deciding
 
-verdict(Threshold, RunId, Place, Found) ->
+verdict(Threshold, RunId, Place, {Found, Missing}) ->
     #{target := Target, operator := Operator, limit := Limit, unit := Unit} = Threshold,
-    {Value, Result, Text} = decide(Threshold, Place, Found),
+    {Value, Result, Text} = in_part(Missing, Found, Threshold, decide(Threshold, Place, Found)),
     #{~"name" := _} = Verdict = dyno_recording:document(#{
         kind => threshold,
         name => format(Threshold),
@@ -281,6 +297,27 @@ verdict(Threshold, RunId, Place, Found) ->
         evidence => undefined
     }),
     Verdict.
+
+in_part(Missing, Found, Threshold, {Value, Result, Text} = Decided) ->
+    case Missing =:= nothing orelse Result =:= unknown orelse is_final(Threshold, Found, Result) of
+        true -> Decided;
+        false -> {Value, unknown, [Text, "; not known: ", Missing]}
+    end.
+
+%% Whether the result is that of the whole whatever the rest had shown. What only grows stays above
+%% a limit.
+is_final(#{operator := Operator, target := Target}, Found, Result) ->
+    Above = lists:member({Operator, Result}, [
+        {~"<", fail}, {~"<=", fail}, {~">", pass}, {~">=", pass}
+    ]),
+    Above andalso only_grows(Target, element(3, Found)).
+
+only_grows({metric, Name}, Unit) ->
+    Aggregate = filename:extension(Name),
+    Aggregate =:= ~".max" orelse
+        (Unit =:= ~"count" andalso not lists:member(Aggregate, [~".mean", ~".min", ~".last"]));
+only_grows({cell, _, _, Field}, Unit) ->
+    Unit =:= ~"count" orelse Field =:= ~"max" orelse Field =:= ~"longest".
 
 decide(Threshold, Place, {error, Why}) ->
     {null, unknown, [subject_without_size(Threshold), " is not known", Place, ": ", Why]};

@@ -159,7 +159,10 @@ conclusion(Document) ->
     case get(~"status", Document) of
         ~"failed" ->
             Error = get(~"error", Document, #{}),
-            {bad, ~"COULD NOT FINISH", text(~"text", Error, ~"the recording does not say why")};
+            {bad, ~"COULD NOT FINISH", iolist_to_binary([
+                text(~"text", Error, ~"the recording does not say why"),
+                [["; ", plural(Failed, ~"demand"), " had failed by then"] || Failed > 0]
+            ])};
         ~"interrupted" ->
             {doubtful, ~"INTERRUPTED", iolist_to_binary([
                 case dyno_recording:runs(Document) ++ get(~"tables", Document, []) of
@@ -169,7 +172,11 @@ conclusion(Document) ->
                 [["; ", plural(Failed, ~"demand"), " had failed by then"] || Failed > 0]
             ])};
         ~"partial" ->
-            {doubtful, ~"PARTIAL", ~"it is still being written, or dyno died before its end"};
+            Written = ~"it is still being written, or dyno died before its end",
+            {doubtful, ~"PARTIAL", iolist_to_binary([
+                text(~"text", get(~"error", Document, #{}), Written),
+                [["; ", plural(Failed, ~"demand"), " had failed by then"] || Failed > 0]
+            ])};
         _ ->
             ending(length(Results), Failed, Unknown, noun(Verdicts))
     end.

@@ -66,7 +66,7 @@ all() ->
 %% A recording with two sizes and two nodes
 
 recording() ->
-    New = dyno_recording:new(test, ~"echo", #{}, #{}),
+    New = dyno_recording:put(dyno_recording:new(test, ~"echo", #{}, #{}), status, complete),
     Runs = lists:foldl(fun(R, D) -> dyno_recording:add_run(D, R) end, New, [
         run(~"10", 10, 5_000_000), run(~"100", 100, 13_201_920)
     ]),

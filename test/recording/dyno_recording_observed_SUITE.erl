@@ -1,0 +1,265 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_recording_observed_SUITE).
+-moduledoc "Runs that are cut short: nodes are killed while they are measured, and dyno is suspended.".
+
+-include_lib("common_test/include/ct.hrl").
+-include_lib("stdlib/include/assert.hrl").
+
+-compile([export_all, nowarn_export_all]).
+
+suite() ->
+    [{timetrap, {minutes, 2}}].
+
+all() ->
+    [
+        {group, one_killed},
+        {group, one_of_two_killed},
+        test_killed,
+        dyno_suspended,
+        endings,
+        what_only_grows
+    ].
+
+groups() ->
+    Commands = [servers, profile, record, verify],
+    [
+        {one_killed, [parallel], Commands},
+        {one_of_two_killed, [parallel], Commands}
+    ].
+
+init_per_group(Group, Config) ->
+    ok = dyno_target_node:ensure_distribution(#{}),
+    Count =
+        case Group of
+            one_killed -> 1;
+            one_of_two_killed -> 2
+        end,
+    [{count, Count} | Config].
+
+end_per_group(_, _Config) ->
+    ok.
+
+servers(Config) ->
+    cut_short(Config, fun(Nodes, Started) ->
+        dyno_servers_run:run(Nodes, #{
+            for_ms => 3000,
+            interval_ms => 200,
+            thresholds => thresholds(["servers.processes < 1000000", "servers.processes < 0"]),
+            show => fun(_) -> Started() end
+        })
+    end).
+
+profile(Config) ->
+    cut_short(Config, fun(Nodes, Started) ->
+        dyno_profile:run(Nodes, #{
+            for_ms => 3000,
+            thresholds => thresholds(["vm.processes < 1000000", "vm.processes < 1"]),
+            show => fun
+                (PassedMs) when PassedMs >= 1000 -> Started();
+                (_) -> ok
+            end
+        })
+    end).
+
+record(Config) ->
+    cut_short(Config, fun(Nodes, Started) ->
+        dyno_record:run(Nodes, #{
+            duration_ms => 3000,
+            interval_ms => 200,
+            patterns => ["lists:droplast/1"],
+            thresholds => ["vm.processes < 1000000", "vm.processes < 1"],
+            watch => fun(_, _) -> Started() end
+        })
+    end).
+
+verify(Config) ->
+    File = filename:join(?config(priv_dir, Config), "never.dyno"),
+    ok = file:write_file(File, ~"""
+    property "nothing is sent"
+    of registered logger
+    never receive stop then send _.
+    """),
+    cut_short(Config, fun(Nodes, Started) ->
+        dyno_verify:run([unicode:characters_to_binary(File)], Nodes, #{
+            for_ms => 3000, show => fun(_) -> Started() end
+        })
+    end).
+
+thresholds(Texts) ->
+    [Threshold || Text <- Texts, {ok, Threshold} <- [dyno_threshold:parse(Text)]].
+
+%% The first node is killed as soon as something was measured.
+cut_short(Config, Measure) ->
+    [{_, Killed} | _] = Peers = [dyno_peers:start() || _ <- lists:seq(1, ?config(count, Config))],
+    Self = self(),
+    {Pid, Ref} = spawn_monitor(fun() ->
+        Started = fun() ->
+            Self ! started,
+            ok
+        end,
+        exit({measured, Measure([Node || {_, Node} <- Peers], Started)})
+    end),
+    receive
+        started -> kill(Killed);
+        {'DOWN', Ref, process, Pid, Early} -> error(Early)
+    end,
+    Document =
+        receive
+            {'DOWN', Ref, process, Pid, {measured, {ok, Of}}} -> Of
+        end,
+    lists:foreach(fun dyno_peers:stop/1, Peers),
+    Expected =
+        case Peers of
+            [_] -> ~"failed";
+            _ -> ~"partial"
+        end,
+    #{~"error" := #{~"text" := Text}, ~"verdicts" := Verdicts} = Document,
+    ?assertMatch(#{~"status" := S} when S =:= Expected; S =:= ~"failed", Document),
+    ?assertMatch({_, _}, binary:match(Text, atom_to_binary(Killed))),
+    ?assertMatch(match, re:run(Text, "[0-9] m?s", [{capture, none}]), Text),
+    %% It might hold, or it is broken whatever the rest had shown.
+    Results = [Result || #{~"result" := Result} <- Verdicts],
+    ?assertEqual([], [pass || ~"pass" <- Results], Verdicts),
+    ?assertMatch([_ | _], [unknown || ~"unknown" <- Results]),
+    ?assertEqual(max(0, length(Results) - 1), length([fail || ~"fail" <- Results]), Verdicts),
+    Console = iolist_to_binary(element(2, dyno_report:render(console, Document, #{}))),
+    ?assertMatch({_, _}, binary:match(Console, Text), Console).
+
+kill(Node) ->
+    OsPid = erpc:call(Node, os, getpid, []),
+    [] = os:cmd("kill -KILL " ++ OsPid),
+    ok.
+
+%% At the command line, where the exit status is seen. The suite marks that its load works.
+test_killed(Config) ->
+    {Status, Output} = tested(Config, "erlang:halt(1, [{flush, false}])", fun(_, _) -> ok end),
+    ?assertEqual(3, Status, Output),
+    ?assertMatch({_, _}, binary:match(Output, ~"went down during the run after ")),
+    ?assertMatch({_, _}, binary:match(Output, ~"UNKNOWN")).
+
+dyno_suspended(Config) ->
+    {Status, Output} = tested(Config, "ok", fun(OsPid, Marked) ->
+        Marked(),
+        signal("STOP", OsPid),
+        %% The length of the pause is what is tested.
+        timer:sleep(2600),
+        signal("CONT", OsPid)
+    end),
+    ?assertEqual(3, Status, Output),
+    ?assertMatch({_, _}, binary:match(Output, ~"dyno stood still for ")),
+    ?assertMatch({_, _}, binary:match(Output, ~"UNKNOWN")).
+
+signal(Name, OsPid) ->
+    [] = os:cmd(lists:concat(["kill -", Name, " ", OsPid])).
+
+%% Runs a suite whose hundredth operation marks that it works, and does this in the target.
+tested(Config, InTarget, Meanwhile) ->
+    Folder = ?config(priv_dir, Config),
+    Name = atom_to_list(?config(case_name, Config)),
+    Mark = filename:join(Folder, Name ++ ".mark"),
+    Suite = filename:join(Folder, Name ++ "_perf.erl"),
+    ok = file:write_file(Suite, [
+        "-module(", Name, "_perf).\n"
+        "-export([suite/0, init_run/2, init_worker/2, operation/1]).\n"
+        "suite() -> #{sizes => [1], duration_ms => 3000, warmup_ms => 0, control => false,\n"
+        "    thresholds => [\"latency.p99 < 10 min\"]}.\n"
+        "init_run(_, _) -> {ok, Node} = dyno_peer:start(#{}), {ok, [Node], Node}.\n"
+        "init_worker(_, Node) -> {ok, {Node, 0}}.\n"
+        "operation({Node, 100}) ->\n"
+        "    ok = file:write_file(\"", Mark, "\", \"x\"),\n"
+        "    erpc:cast(Node, fun() -> ", InTarget, " end),\n"
+        "    {ok, {Node, 101}};\n"
+        "operation({Node, N}) -> timer:sleep(5), {ok, {Node, N + 1}}.\n"
+    ]),
+    Erl = filename:join([code:root_dir(), "bin", "erl"]),
+    Port = open_port({spawn_executable, Erl}, [
+        {args, [
+            "-noshell", "-pa", filename:dirname(code:which(dyno)),
+            "-eval", "dyno_cli:main(init:get_plain_arguments()).",
+            "-extra", "test", Suite, "-q", "--format", "console"
+        ]},
+        {cd, Folder},
+        exit_status,
+        stderr_to_stdout,
+        binary
+    ]),
+    {os_pid, OsPid} = erlang:port_info(Port, os_pid),
+    Meanwhile(OsPid, fun() -> marked(Mark) end),
+    dyno_command:output(Port).
+
+marked(Mark) ->
+    case filelib:is_file(Mark) of
+        true ->
+            ok;
+        false ->
+            timer:sleep(20),
+            marked(Mark)
+    end.
+
+init_per_testcase(Case, Config) -> [{case_name, Case} | Config].
+
+end_per_testcase(_Case, _Config) -> ok.
+
+%% The rule itself
+
+endings(_Config) ->
+    Second = 1_000_000_000,
+    Ended = fun(Status, Asked, Nodes) ->
+        maps:get(status, dyno_recording_observed:ended(Status, Asked, Nodes))
+    end,
+    complete = Ended(complete, 12_000, [{a, present, 12 * Second}]),
+    complete = Ended(complete, 12_000, [{a, present, 10 * Second}]),
+    failed = Ended(complete, 12_000, [{a, lost, 4 * Second}]),
+    partial = Ended(complete, 12_000, [{a, lost, 4 * Second}, {b, present, 12 * Second}]),
+    partial = Ended(complete, 12_000, [{a, unobserved, 4 * Second}, {b, present, 12 * Second}]),
+    partial = Ended(complete, 40_000, [{a, present, 3 * Second}]),
+    failed = Ended(complete, 40_000, [{a, present, 0}]),
+    failed = Ended(failed, 40_000, []),
+    complete = Ended(complete, undefined, [{a, present, Second}]),
+    interrupted = Ended(interrupted, 12_000, [{a, lost, 4 * Second}]),
+    #{error := #{text := Text}} =
+        dyno_recording_observed:ended(complete, 12_000, [{a, lost, 4 * Second}]),
+    ~"node a was lost: 4 s of 12 s were observed" = Text,
+    true = dyno_recording_observed:is_whole(~"interrupted", undefined),
+    false = dyno_recording_observed:is_whole(~"interrupted", 12_000).
+
+%% What is beyond a limit already, and cannot come back, is decided in a part of a run, too.
+what_only_grows(_Config) ->
+    New = dyno_recording:new(servers, ~"a", #{duration_ms => 12_000}, #{}),
+    Metric = fun(Name, Unit) ->
+        #{name => Name, title => Name, unit => Unit, value => 10, count => 1, group => ~"x"}
+    end,
+    Run = #{
+        status => partial,
+        duration_ns => 4_000_000_000,
+        metrics => [
+            Metric(~"errors", ~"count"), Metric(~"rate", ~"1/s"), Metric(~"time.max", ~"ms")
+        ]
+    },
+    Document = dyno_recording:put(dyno_recording:add_run(New, Run), status, partial),
+    Results = [
+        {Text, Result}
+     || Text <- [
+            "errors < 5", "errors < 20", "errors > 5", "errors > 20", "errors == 10",
+            "rate < 5/s", "rate < 20/s", "rate > 5/s", "time.max < 5 ms", "time.max < 20 ms"
+        ],
+        {ok, Threshold} <- [dyno_threshold:parse(Text)],
+        #{~"result" := Result} <- dyno_threshold:evaluate(Threshold, Document)
+    ],
+    ?assertEqual(
+        [
+            {"errors < 5", ~"fail"},
+            {"errors < 20", ~"unknown"},
+            {"errors > 5", ~"pass"},
+            {"errors > 20", ~"unknown"},
+            {"errors == 10", ~"unknown"},
+            {"rate < 5/s", ~"unknown"},
+            {"rate < 20/s", ~"unknown"},
+            {"rate > 5/s", ~"unknown"},
+            {"time.max < 5 ms", ~"fail"},
+            {"time.max < 20 ms", ~"unknown"}
+        ],
+        Results
+    ).
