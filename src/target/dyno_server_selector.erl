@@ -78,11 +78,7 @@ process(Text) ->
         nomatch -> error
     end.
 
-%% Elixir's modules begin with an upper-case letter, Erlang's do not.
-module(<<First, _/binary>> = Name) when First >= $A, First =< $Z ->
-    binary_to_atom(<<"Elixir.", Name/binary>>);
-module(Name) ->
-    binary_to_atom(Name).
+module(Name) -> dyno_agent_patterns:module(Name).
 
 label(Text) ->
     maybe

@@ -10,7 +10,8 @@ What is to be traced, as people write it.
 | `shop:order/2`, `shop:order` | calls of a function, with any number of arguments |
 | `shop:_`, `shop` | of all functions of a module; `_:_` of the node |
 | `shop:order(_, {key, K}) when K > 5` | calls with such arguments |
-| `MyApp.Shop.order/2` | in Elixir's spelling; arguments are written as in Erlang |
+| `MyApp.Shop.order/2`, `:shop.order/2` | in Elixir's spelling, or `Elixir.MyApp.Shop:order/2` |
+| `MyApp.Shop.order(_, %{id: n}) when n > 5` | then arguments and guards are Elixir's, too |
 | `send`, `send({request, _})`, `send(To, Message)` | messages that are sent |
 | `receive`, `receive({'$gen_call', _, _})` | messages that arrive |
 
@@ -45,6 +46,7 @@ Patterns become match specifications, so the runtime itself decides what is trac
 
 -define(ACTIONS, [return, time, caller, stack]).
 -define(EXAMPLE, "shop:order(_, {key, K}) when K > 5 -> return").
+-define(ELIXIR_EXAMPLE, "Shop.order(_, %{id: n}) when n > 5 -> return").
 
 -doc "Reads a pattern. It creates the atoms that are named.".
 -spec parse(unicode:chardata()) -> {ok, t()} | {error, {?MODULE, reason()}}.
@@ -59,34 +61,37 @@ parse(Text) ->
 
 pattern(Text) ->
     End = length(Text) + 1,
-    {Head, Rest} = function(Text, End),
-    {Left, Actions} = arrow(Rest),
-    with_arguments(Head, Left, End, actions(Actions, Head)).
-
-%% A module of Elixir with what follows it, or tokens.
-function(Text, End) ->
-    Elixir = "^\\s*([A-Z]\\w*(?:\\.[A-Z]\\w*)*)(?:\\.([a-z_]\\w*[?!]?))?",
-    case re:run(Text, Elixir, [unicode, ucp, {capture, all, index}]) of
-        {match, [{0, Length}, {At, Size} | Function]} ->
-            Module = lists:sublist(Text, At + 1, Size),
-            Rest = tokens(lists:nthtail(Length, Text), Length + 1, End),
-            {{call, elixir(Module), elixir_function(Function, Text)}, elixir_rest(Rest)};
-        nomatch ->
-            erlang(tokens(Text, 1, End), End)
+    case dyno_agent_patterns:elixir(Text) of
+        {ok, Module, Function, Rest} -> elixir({call, Module, Function}, Rest, End);
+        no -> erlang(Text, End)
     end.
 
-elixir("Elixir." ++ _ = Module) -> list_to_atom(Module);
-elixir(Module) -> list_to_atom("Elixir." ++ Module).
+erlang(Text, End) ->
+    {Head, Rest} = function(tokens(Text, 1, End), End),
+    behind(Head, Rest, End).
 
-elixir_function([], _Text) -> '_';
-elixir_function([{At, Size}], Text) -> list_to_atom(lists:sublist(Text, At + 1, Size)).
+%% Nothing, the number of arguments, a guard without any, or actions.
+behind(Head, Tokens, End) ->
+    {Left, Actions} = arrow(Tokens),
+    with_arguments(Head, Left, End, actions(Actions, Head)).
 
-elixir_rest([{':', At} | _]) ->
-    throw(
-        {column(At), "a dot follows a module of Elixir; one of Erlang begins with a small letter"}
-    );
-elixir_rest(Rest) ->
-    Rest.
+%% A module in Elixir's spelling, with what follows it: arguments are in Elixir's, too.
+elixir({call, Module, Function} = Head, Text, End) ->
+    Rest = string:trim(Text, leading),
+    At = End - length(Rest),
+    case Rest of
+        "(" ++ _ when Function =:= '_' ->
+            throw({At, "arguments need the name of a function"});
+        "(" ++ _ ->
+            {Arguments, Guards, Behind, Column} = dyno_trace_elixir:clause(Rest, At, End),
+            {[], Arrow} = arrow(tokens(Behind, Column, End)),
+            Clauses = specification(Arguments, Guards, {1, At}),
+            made({call, Module, Function}, length(Arguments), Clauses, actions(Arrow, Head));
+        ":" ++ _ ->
+            throw({At, "a dot follows a module of Elixir; one of Erlang begins with a small letter"});
+        _ ->
+            behind(Head, tokens(Rest, At, End), End)
+    end.
 
 tokens(Text, Column, End) ->
     case erl_scan:string(Text, {1, Column}) of
@@ -94,19 +99,19 @@ tokens(Text, Column, End) ->
         {error, {At, Module, Why}, _} -> throw({min(End, column(At)), Module:format_error(Why)})
     end.
 
-erlang([{'receive', _} | Rest], _End) ->
+function([{'receive', _} | Rest], _End) ->
     {'receive', Rest};
-erlang([{atom, _, send}, {':', _} = Colon | Rest], End) ->
+function([{atom, _, send}, {':', _} = Colon | Rest], End) ->
     qualified(send, [Colon | Rest], End);
-erlang([{atom, _, send} | Rest], _End) ->
+function([{atom, _, send} | Rest], _End) ->
     {send, Rest};
-erlang([{atom, _, Module} | Rest], End) ->
+function([{atom, _, Module} | Rest], End) ->
     qualified(Module, Rest, End);
-erlang([{var, _, '_'} | Rest], End) ->
+function([{var, _, '_'} | Rest], End) ->
     qualified('_', Rest, End);
-erlang([Token | _], _End) ->
+function([Token | _], _End) ->
     throw({column(element(2, Token)), "a pattern begins with a module, send or receive"});
-erlang([], _End) ->
+function([], _End) ->
     throw({1, "nothing is named here"}).
 
 qualified(Module, [{':', _}, {atom, _, Function} | Rest], _End) ->
@@ -181,9 +186,9 @@ with_arguments({call, _, _}, [{'/', At} | _], _End, _Actions) ->
 with_arguments({call, _, '_'}, [{'(', At} | _], _End, _Actions) ->
     throw({column(At), "arguments need the name of a function"});
 with_arguments(Head, [{'(', _} | _] = Tokens, End, Actions) ->
-    {Arguments, Guards} = clause(Tokens, End),
-    {Arity, Matched} = matched(Head, Arguments),
-    made(Head, Arity, [{Matched, Guards}], Actions);
+    Matched = [{matched(Head, Arguments), Guards} || {Arguments, Guards} <- clause(Tokens, End)],
+    [{{Arity, _}, _} | _] = Matched,
+    made(Head, Arity, [{Arguments, Guards} || {{_, Arguments}, Guards} <- Matched], Actions);
 with_arguments(_Head, [{'when', At} | _], _End, _Actions) ->
     throw({column(At), "a guard needs arguments to speak of, such as (_, K) when K > 5"});
 with_arguments(_Head, [Token | _], _End, _Actions) ->
@@ -211,22 +216,43 @@ clause(Tokens, End) ->
     At = {1, End},
     Fun = [{'fun', {1, 1}}] ++ Tokens ++ [{'->', At}, {atom, At, true}, {'end', At}, {dot, At}],
     case erl_parse:parse_exprs(Fun) of
-        {ok, [{'fun', _, {clauses, [{clause, Anno, Arguments, Guards, Body}]}}]} ->
-            List = lists:foldr(
-                fun(Argument, Tail) -> {cons, Anno, Argument, Tail} end, {nil, Anno}, Arguments
-            ),
-            specification({clause, Anno, [List], Guards, Body});
+        {ok, [{'fun', _, {clauses, [{clause, Anno, Arguments, Guards, _Body}]}}]} ->
+            specification(Arguments, Guards, Anno);
         {ok, _} ->
             throw({column(element(2, hd(Tokens))), "one list of arguments stands here"});
         {error, {Where, Module, Why}} ->
             throw({column(Where), Module:format_error(Why)})
     end.
 
-specification(Clause) ->
+%% A clause for each alternative of the guard.
+specification(Arguments, Guards, Anno) ->
+    _ = [throw({column(At), no_division()}) || At <- divisions(Guards)],
+    List = lists:foldr(
+        fun(Argument, Tail) -> {cons, Anno, Argument, Tail} end, {nil, Anno}, Arguments
+    ),
+    Clause = {clause, Anno, [List], said(Guards), [{atom, Anno, true}]},
     case ms_transform:transform_from_shell(dbg, [Clause], []) of
-        [{Head, Guards, _Body}] -> {Head, Guards};
+        [{_, _, _} | _] = Clauses -> [{Head, Of} || {Head, Of, _Body} <- Clauses];
         {error, [{_, [{At, Module, Why} | _]} | _], _} -> throw({column(At), why(Module, Why)})
     end.
+
+%% Guards that match specifications have by other names.
+said({call, A, {atom, _, tuple_size}, [Tuple]}) ->
+    {call, A, {atom, A, size}, [said(Tuple)]};
+said({call, A, {atom, _, is_boolean}, [X]}) ->
+    [IsTrue, IsFalse] = [{op, A, '=:=', said(X), {atom, A, Is}} || Is <- [true, false]],
+    {op, A, 'orelse', IsTrue, IsFalse};
+said(Form) when is_tuple(Form) -> list_to_tuple(said(tuple_to_list(Form)));
+said([First | Rest]) -> [said(First) | said(Rest)];
+said(Form) -> Form.
+
+%% The runtime takes it, and then no call matches.
+divisions({op, At, '/', _, _}) -> [At];
+divisions(Form) when is_tuple(Form) -> divisions(tuple_to_list(Form));
+divisions(Forms) when is_list(Forms) -> lists:flatmap(fun divisions/1, Forms);
+divisions(_) -> [].
+
+no_division() -> "a match specification can't divide: multiply the other side, or take div".
 
 why(_Module, {7, Record}) ->
     io_lib:format("records are not known here: write the tuple, {~tw, ...}", [Record]);
@@ -286,7 +312,12 @@ messages(Kind, Patterns) ->
 -doc "Where and why a pattern is not understood.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({Text, Column, Why}) ->
+    Example =
+        case dyno_agent_patterns:elixir(unicode:characters_to_list(Text)) of
+            {ok, _, _, _} -> ?ELIXIR_EXAMPLE;
+            no -> ?EXAMPLE
+        end,
     [
         "this pattern is not understood: ", Why, "\n  ", Text, "\n  ",
-        lists:duplicate(Column - 1, $\s), "^\na pattern that is: ", ?EXAMPLE
+        lists:duplicate(Column - 1, $\s), "^\na pattern that is: ", Example
     ].

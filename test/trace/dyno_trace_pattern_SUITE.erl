@@ -8,7 +8,7 @@
 
 -compile([export_all, nowarn_export_all]).
 
-all() -> [functions, arguments, messages, actions, what_is_wrong, breakpoints].
+all() -> [functions, arguments, elixir, elixir_is_matched, several_guards, messages, actions, what_is_wrong, breakpoints].
 
 functions(_Config) ->
     [
@@ -25,7 +25,15 @@ functions(_Config) ->
             {"MyApp.Mod.fun/2", {'Elixir.MyApp.Mod', 'fun', 2}},
             {"MyApp.Mod.ok?(1)", {'Elixir.MyApp.Mod', 'ok?', 1}},
             {"Elixir.MyApp.go!", {'Elixir.MyApp', 'go!', '_'}},
-            {"MyApp", {'Elixir.MyApp', '_', '_'}}
+            {"MyApp", {'Elixir.MyApp', '_', '_'}},
+            {"Elixir.MyApp.Mod:fun/2", {'Elixir.MyApp.Mod', 'fun', 2}},
+            {"Elixir.MyApp.Mod:fun", {'Elixir.MyApp.Mod', 'fun', '_'}},
+            {"Elixir.MyApp:fun(_, n)", {'Elixir.MyApp', 'fun', 2}},
+            {"'Elixir.MyApp':'fun'(_, N)", {'Elixir.MyApp', 'fun', 2}},
+            {":lists.seq/2", {lists, seq, 2}},
+            {":lists.seq(a, _)", {lists, seq, 2}},
+            {"MyApp.+/2", {'Elixir.MyApp', '+', 2}},
+            {"MyApp.\"-go/1-fun-0-\"/1", {'Elixir.MyApp', '-go/1-fun-0-', 1}}
         ]
     ].
 
@@ -38,6 +46,62 @@ arguments(_Config) ->
     ?assertMatch(#{clauses := [{['$1', '$1'], []}]}, parsed("m:f(A, A)")),
     ?assertMatch(#{clauses := [{[#{id := '$1'}], [_]}]}, parsed("m:f(#{id := I}) when is_atom(I)")),
     ?assertMatch(#{clauses := [{["abc", ~"d"], []}]}, parsed("m:f(\"abc\", ~\"d\")")).
+
+%% Small letters are variables, where the module is in Elixir's spelling.
+elixir(_Config) ->
+    [
+        ?assertEqual({Text, Clauses}, {Text, map_get(clauses, parsed(Text))})
+     || {Text, Clauses} <- [
+            {"Shop.order(_, n) when n > 5 -> return", [{['_', '$1'], [{'>', '$1', 5}]}]},
+            {"Shop.f(:n, _x, nil, true, Shop.Cart)", [{[n, '$1', nil, true, 'Elixir.Shop.Cart'], []}]},
+            {"Shop.f(%{\"a\" => x, id: x}, %{})", [{[#{~"a" => '$1', id => '$1'}, #{}], []}]},
+            {"Shop.f(%Cart{id: id}) when id in [1, 2]",
+                [{[#{'__struct__' => 'Elixir.Cart', id => '$1'}],
+                    [{'orelse', {'=:=', '$1', 1}, {'=:=', '$1', 2}}]}]},
+            {"Shop.f([a: 1, b: x], [h | _], {:ok, -1}, 'ab', ?c, 0xF, 1_000.5)",
+                [{[[{a, 1}, {b, '$1'}], ['$2' | '_'], {ok, -1}, "ab", $c, 15, 1000.5], []}]},
+            {"Shop.f(\"a\" <> \"b\")", [{[~"ab"], []}]},
+            {"Shop.f(x) when x == 1 and not is_nil(x) or x != 2",
+                [{['$1'], [{'orelse',
+                    {'andalso', {'==', '$1', 1}, {'not', {'=:=', '$1', nil}}}, {'/=', '$1', 2}}]}]}
+        ]
+    ].
+
+%% As the runtime matches.
+elixir_is_matched(_Config) ->
+    [
+        begin
+            Specs = [{Head, Guards, [true]} || {Head, Guards} <- map_get(clauses, parsed(Text))],
+            {ok, Is, _, _} = erlang:match_spec_test(Arguments, Specs, trace),
+            ?assertEqual({Text, Arguments, Expected}, {Text, Arguments, Is})
+        end
+     || {Text, Yes, No} <- [
+            {"Shop.f(\"ab\" <> _)", [[~"abc"], [~"ab"]], [[~"a"], [~"ba"], [ab]]},
+            {"Shop.f(%{})", [[#{}], [#{a => 1}]], [[5], [[]], [{}]]},
+            {"Shop.f(%{id: 1})", [[#{id => 1}], [#{id => 1, a => 2}]], [[#{id => 2}], [#{}]]},
+            {"Shop.f(%Cart{})", [[#{'__struct__' => 'Elixir.Cart', id => 1}]], [[#{id => 1}]]},
+            {"Shop.f(%name{}) when name == Cart", [[#{'__struct__' => 'Elixir.Cart'}]], [[#{}]]},
+            {"Shop.f(x) when x in 1..3", [[1], [3]], [[0], [4], [1.5], [a]]},
+            {"Shop.f(x) when x not in [1, :a]", [[2]], [[1], [a]]},
+            {"Shop.f(x) when not x in [1]", [[2]], [[1]]},
+            {"Shop.f(x) when x.id > 3 when is_nil(x)", [[#{id => 4}], [nil]], [[#{id => 3}], [4]]},
+            {"Shop.f(t) when elem(t, 1) === 2 and tuple_size(t) == 2", [[{1, 2}]], [[{1, 2, 3}]]},
+            {"Shop.f(x) when is_boolean(x)", [[true], [false]], [[nil]]},
+            {"m:f(T) when tuple_size(T) =:= 1, is_boolean(element(1, T))", [[{true}]], [[{1}]]},
+            {"Shop.f(x) when is_struct(x, Cart)", [[#{'__struct__' => 'Elixir.Cart'}]], [[#{}]]},
+            {"Shop.f(m) when is_map_key(m, :a)", [[#{a => 1}]], [[#{b => 1}]]},
+            {"Shop.f(x) when -x < 3 and (x + 1) * 2 >= 4", [[1], [7]], [[0], [-3]]},
+            {"Shop.f(x) when div(x, 2) == 3 and rem(x, 2) != 0", [[7]], [[6]]}
+        ],
+        {Expected, All} <- [{true, Yes}, {false, No}],
+        Arguments <- All
+    ].
+
+several_guards(_Config) ->
+    ?assertMatch(
+        #{clauses := [{['$1'], [{'>', '$1', 5}]}, {['$1'], [{'<', '$1', 0}]}]},
+        parsed("m:f(A) when A > 5; A < 0")
+    ).
 
 messages(_Config) ->
     ?assertMatch(#{kind := send, clauses := [{'_', []}]}, parsed("send")),
@@ -88,7 +152,24 @@ what_is_wrong(_Config) ->
             {"m:f(#r{a = 1})", 5, "records are not known"},
             {"m:_(a)", 4, "need the name"},
             {"receive(a, b)", 8, "takes one message"},
-            {"send -> return", 6, "nothing stands behind"}
+            {"send -> return", 6, "nothing stands behind"},
+            {"m:f(K) when K / 2 > 1", 15, "can't divide"},
+            {"Shop.f(x) when x / 2 > 1", 18, "can't divide"},
+            {"Shop.f(X) when X > 1", 16, "X is a module here"},
+            {"Shop.f(^x)", 8, "write the value"},
+            {"Shop.f(<<a>>)", 8, "<> _"},
+            {"Shop.f(x = 1)", 10, "one of them"},
+            {"Shop.f(x) when x && y", 18, "and, or, not"},
+            {"Shop.f(x) when foo(x)", 16, "no function of guards"},
+            {"Shop.f(x) when y > 1", 16, "y stands in no argument"},
+            {"Shop.f(n: 1)", 8, "list of keywords"},
+            {"Shop.f(x", 9, "ends too early"},
+            {"Shop.f(x) foo", 11, "when with a guard"},
+            {"Shop.f(\"a", 8, "has no end"},
+            {"Shop.f(\"#{a}\")", 8, "stands as it is"},
+            {"Shop.f(x) when x in y", 18, "1..9"},
+            {"Shop(x)", 5, "need the name"},
+            {"Shop.f(x) -> retrun", 14, "did you mean return?"}
         ]
     ].
 

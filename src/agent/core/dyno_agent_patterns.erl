@@ -8,13 +8,25 @@ Says which functions a pattern means, in text and on a node.
 A pattern is `{Module, Function, Arity}` where each may be `'_'`, and module and function may end
 in `*` (`'cowboy_*'`), or `{application, App}` for all modules of an application. As text:
 `"lists:sort/1"`, `"lists:sort"`, `"lists"`, `"cowboy_*"`, `"app:cowboy"`; in Elixir's way
-`"MyApp.Cache.get/1"`, `"MyApp.Cache"`, `"MyApp.*"` (`MyApp` and all below it), `":lists.sort/1"`.
+`"MyApp.Cache.get/1"`, `"MyApp.Cache"`, `"MyApp.*"` (`MyApp` and all below it), `":lists.sort/1"`; as
+stack traces have it `"Elixir.MyApp.Cache:get/1"`.
 """.
 
--export([parse/1, print/1, validate/1, format_error/1]).
+-export([parse/1, elixir/1, module/1, print/1, validate/1, format_error/1]).
 -export([resolve/1, matches_module/2, matches/2, functions/2, specs/2, unmatched/1, nearest/2]).
 -export([loaded/0, base/0]).
 -export_type([pattern/0, reason/0]).
+
+%% A module, and a function where there is one. No module of Erlang is called so without quotes; a
+%% colon before it makes an atom in Elixir. Stack traces write the whole name of a module, and a colon.
+-define(FUNCTION,
+    "([\\p{Ll}_]\\w*[?!]?\\*?|[-+*/<>=!&|^~.@]+(?=/[\\d_]|[\\s(]|$)|\"[^\"]+\"|'[^']+')"
+).
+-define(ELIXIR,
+    "(?|(Elixir(?:\\.[A-Z]\\w*)+):" ?FUNCTION "|"
+    "((?:[A-Z]\\w*\\.)*(?:[A-Z]\\w*\\*?|\\*)|:\\w+\\*?)(?:\\." ?FUNCTION ")?)"
+).
+-define(LISTS, [unicode, ucp, {capture, all_but_first, list}]).
 
 -doc "What a user writes in a suite.".
 -type pattern() ::
@@ -41,18 +53,39 @@ Creates the atoms it names; use it on a person's input only.
 -spec parse(unicode:chardata()) -> {ok, pattern()} | {error, reason()}.
 parse(Text) ->
     String = string:trim(unicode:characters_to_list(Text)),
-    %% No module of Erlang is called so without quotes; a colon before it makes an atom in Elixir.
-    Elixir =
-        "^((?:[A-Z]\\w*\\.)*(?:[A-Z]\\w*\\*?|\\*)|:\\w+\\*?)"
-        "(?:\\.([\\p{Ll}_]\\w*[?!]?\\*?|[-+*/<>=!&|^~.@]+|\"[^\"]+\")(?:/(\\d{1,3}|_))?)?$",
-    case re:run(String, Elixir, [unicode, ucp, {capture, all_but_first, list}]) of
-        {match, [M | FA]} when M =/= "*" -> from_parts([elixir(M) | FA], Text);
+    case re:run(String, ["^", ?ELIXIR, "(?:/(\\d{1,3}|_))?$"], ?LISTS) of
+        {match, [M]} when M =/= "*" -> from_parts([elixir_name(M)], Text);
+        {match, [M, [_ | _] = F | A]} when M =/= "*" -> from_parts([elixir_name(M), F | A], Text);
         _ -> parse_erlang(String, Text)
     end.
 
-elixir("Elixir." ++ _ = Module) -> Module;
-elixir(":" ++ Module) -> Module;
-elixir(Module) -> "Elixir." ++ Module.
+-doc """
+The module and function that a text in Elixir's spelling begins with, and what follows. The function
+is `_` where none is named.
+""".
+-spec elixir(string()) -> {ok, module(), atom(), string()} | no.
+elixir(Text) ->
+    case re:run(Text, ["^\\s*", ?ELIXIR, "((?s).*)$"], ?LISTS) of
+        {match, ["*" | _]} -> no;
+        {match, [M, F, Rest]} -> {ok, module(M), list_to_atom(unquote(named(F))), Rest};
+        nomatch -> no
+    end.
+
+named("") -> "_";
+named(Function) -> Function.
+
+-doc "The module that a text names, in Erlang's spelling or Elixir's.".
+-spec module(unicode:chardata()) -> module().
+module(Text) ->
+    list_to_atom(unquote(module_name(unicode:characters_to_list(Text)))).
+
+module_name([C | _] = Module) when C >= $A, C =< $Z -> elixir_name(Module);
+module_name([$: | _] = Module) -> elixir_name(Module);
+module_name(Module) -> Module.
+
+elixir_name("Elixir." ++ _ = Module) -> Module;
+elixir_name(":" ++ Module) -> Module;
+elixir_name(Module) -> "Elixir." ++ Module.
 
 parse_erlang(String, Text) ->
     %% Elixir's modules have dots, operators have colons and slashes: quoted atoms take them all.

@@ -19,8 +19,8 @@ command() ->
             dyno_cli_command:operand(
                 "[PATTERN...]",
                 "what: mod:fun, mod:fun/2, \"mod:fun(_, {key, K}) when K > 5 -> return\", mod:_, "
-                "MyApp.Mod.fun/2, send or receive with a message; behind -> stand return, time, "
-                "caller and stack; what is NAME@HOST is one more node",
+                "MyApp.Mod.fun/2, \"MyApp.Mod.fun(_, n) when n > 5\", send or receive with a message; "
+                "behind -> stand return, time, caller and stack; what is NAME@HOST is one more node",
                 #{nargs => list, required => false, default => []}
             )
         ],

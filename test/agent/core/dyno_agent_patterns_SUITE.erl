@@ -52,6 +52,9 @@ reads_text(_Config) ->
         {":lists.sort/1", {lists, sort, 1}},
         {":ets", {ets, '_', '_'}},
         {"'My':get/1", {'My', get, 1}},
+        {"Elixir.My.Mod:get/1", {'Elixir.My.Mod', get, 1}},
+        {"Elixir.My.Mod:get", {'Elixir.My.Mod', get, '_'}},
+        {"Elixir.My:'-get/1-fun-0-'/1", {'Elixir.My', '-get/1-fun-0-', 1}},
         {~"lists:sort/1", {lists, sort, 1}}
     ],
     [
@@ -69,7 +72,7 @@ refuses_text(_Config) ->
         end,
         [
             "", " ", "lists:sort/x", "lists:sort/256", "a b", "lists:sort/1/2", "lists:sort/-1",
-            ":f/1"
+            ":f/1", "My/2"
         ]
     ).
 
