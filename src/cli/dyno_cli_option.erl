@@ -55,6 +55,9 @@ where no other is given.
 
 %% Of a duration, which is a whole number of milliseconds.
 -define(LEAST_NS, 500_000).
+%% The options that say how long is measured, and the variable that limits them (CONTRIBUTING.md).
+-define(HOW_LONG, ["--for", "--time", "--duration"]).
+-define(AT_MOST, "DYNO_AT_MOST").
 
 -doc "The row as argparse takes it.".
 -spec argument(row()) -> argparse:argument().
@@ -111,7 +114,24 @@ key(Row) -> name(Row).
     {ok, dyno_cli_command:values()} | {error, dyno_error:error()}.
 read(Rows, Given) ->
     Operands = maps:without([name(Row) || Row <- Rows], Given),
-    read_each([Row || Row <- Rows, is_map_key(name(Row), Given)], Given, Operands).
+    maybe
+        {ok, Values} ?=
+            read_each([Row || Row <- Rows, is_map_key(name(Row), Given)], Given, Operands),
+        {ok, shortened(Rows, Values)}
+    end.
+
+%% If none is given, the first that the command has is: its default may be long.
+shortened(Rows, Values) ->
+    Keys = [key(Row) || Long <- ?HOW_LONG, Row <- Rows, option(Row) =:= Long],
+    case value(duration, list_to_binary(os:getenv(?AT_MOST, ""))) of
+        {ok, Most} ->
+            case [Key || Key <- Keys, is_map_key(Key, Values)] of
+                [] -> maps:merge(Values, #{Key => Most || Key <- lists:sublist(Keys, 1)});
+                Given -> maps:merge(Values, #{Key => min(Most, map_get(Key, Values)) || Key <- Given})
+            end;
+        error ->
+            Values
+    end.
 
 read_each([], _Given, Values) ->
     {ok, Values};

@@ -4,7 +4,7 @@
 -module(dyno_documents).
 -moduledoc "What the documents show: their code, and the command lines in it.".
 
--export([all/0, printed/0, read/1, blocks/1, blocks/2, commands/1, commands/2, spans/1, words/1]).
+-export([all/0, printed/0, read/1, shell_lines/1, blocks/1, blocks/2, commands/1, commands/2, spans/1, words/1]).
 
 -doc "README.md and everything in doc/.".
 all() ->
@@ -48,6 +48,26 @@ commands(File) ->
         Command
      || Block <- blocks(File), Line <- lines(whole(Block)), {ok, Command} <- [command(Line)]
     ].
+
+-doc """
+What a document has its reader type in a shell, whole: behind `$ ` in a block with output, else each
+line of a block that has a command. `unknown`: such a block has a line that is none.
+""".
+shell_lines(File) ->
+    lists:append([typed(lines(whole(Block))) || Block <- blocks(File, ~"")]).
+
+typed([<<"$ ", _/binary>> | _] = Lines) ->
+    [{command, Line} || <<"$ ", Line/binary>> <- Lines];
+typed(Lines) ->
+    Pattern =
+        "^([A-Z_]+=\\S+ )*(\\./dyno|dyno|make|rebar3|mix|erlc?|iex|git|eval|npm|pip|docker)( |$)",
+    {Commands, Others} = lists:partition(
+        fun(Line) -> re:run(Line, Pattern, [{capture, none}]) =:= match end, Lines
+    ),
+    case Commands of
+        [] -> [];
+        _ -> [{command, Line} || Line <- Commands] ++ [{unknown, Line} || Line <- Others]
+    end.
 
 %% A line that ends with a backslash goes on in the next.
 whole(Block) ->

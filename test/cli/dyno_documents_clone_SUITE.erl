@@ -1,0 +1,216 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_documents_clone_SUITE).
+-moduledoc """
+A newcomer's first hour: what the first documents (dyno_documents:printed/0) have their reader type
+is typed as it is printed, into a shell in a fresh clone, with nothing of Erlang on the PATH.
+
+Each document has a clone, a home folder and a port mapper (epmd) of its own, so that each can open
+its shop. Only the time of measurements is limited, by DYNO_AT_MOST.
+""".
+
+-include_lib("stdlib/include/assert.hrl").
+
+-compile([export_all, nowarn_export_all]).
+
+suite() -> [{timetrap, {minutes, 8}}].
+
+all() -> [each_line_is_run_or_listed, first_documents, builds, long_documents].
+
+slow() -> [builds, long_documents].
+
+%% Those with tests of large systems.
+-define(LONG, ["doc/examples.md"]).
+%% Each with its shop, on few processors.
+-define(AT_ONCE, 3).
+
+%% Lines that begin so, and why they are not run here.
+not_run() ->
+    [
+        {~"make demo", "loads Cowboy for a minute: examples_SUITE runs that suite"},
+        {~"make rabbitmq", "brings a broker: examples_SUITE runs it with one"},
+        {~"rebar3 dyno ", "needs a project of rebar3: dyno_plugin_SUITE runs it in one"},
+        {~"mix ", "needs a project of Mix: dyno_plugin_SUITE runs it in one"},
+        {~"dyno profile pf1@vm", "shows a program of bench/: dyno_profile_SUITE profiles it"},
+        {~"dyno verify answers_in_order.dyno", "needs workers: dyno_verify_SUITE has some"},
+        {~"go tool pprof", "is another tool's"},
+        {~"callgrind_annotate", "is another tool's"}
+    ].
+
+%% What else than 0 is right. Whether thresholds and properties hold is the machine's affair.
+statuses() ->
+    [
+        {~"trace shop \"shop:order(_ 2)\"", [2]},
+        {~"--threshold", [0, 1]},
+        {~"--fail-if", [0, 1]},
+        {~"dyno verify", [0, 1]},
+        {~"dyno test", [0, 1]}
+    ].
+
+init_per_suite(Config) ->
+    Folder = filename:join(proplists:get_value(priv_dir, Config), "clone"),
+    ok = clone(Folder),
+    %% As `make` does, of what is compiled for the tests.
+    _ = dyno_escript:build(filename:join(Folder, "dyno")),
+    [{clone, Folder} | Config].
+
+end_per_suite(_Config) ->
+    ok.
+
+%% A line that is new is run, unless somebody says why not.
+each_line_is_run_or_listed(_Config) ->
+    Lines = [{File, Line} || File <- dyno_documents:printed(), Line <- dyno_documents:shell_lines(File)],
+    ?assert(length(Lines) > 50, length(Lines)),
+    ?assertEqual([], [Unknown || {_, {unknown, _}} = Unknown <- Lines]),
+    ?assertEqual([], [
+        Begin
+     || {Begin, _Why} <- not_run(),
+        not lists:any(fun({_, {_, Line}}) -> begins(Line, Begin) end, Lines)
+    ]).
+
+first_documents(Config) ->
+    run(dyno_documents:printed() -- ?LONG, Config).
+
+long_documents(Config) ->
+    run(?LONG, Config).
+
+%% What all documents begin with.
+builds(Config) ->
+    Folder = copy("builds", Config),
+    ok = file:delete(filename:join(Folder, "dyno")),
+    {0, _} = shell(~"make", Folder, environment(Folder)),
+    {0, Version} = shell(~"./dyno version", Folder, environment(Folder)),
+    ?assertMatch(<<"dyno ", _/binary>>, Version).
+
+run(Documents, Config) ->
+    Case = self(),
+    ok = dyno_parallel:each(
+        fun(File) -> Case ! {wrong, document(File, Config)} end, Documents, ?AT_ONCE
+    ),
+    Wrong = [
+        receive
+            {wrong, Lines} -> Lines
+        end
+     || _ <- Documents
+    ],
+    ?assertEqual([], lists:append(Wrong)).
+
+%% The lines that ended otherwise than they should.
+document(File, Config) ->
+    Folder = copy(filename:basename(File, ".md"), Config),
+    Epmd = integer_to_list(free_port()),
+    Environment = [{"ERL_EPMD_PORT", Epmd} | environment(Folder)],
+    Lines = [
+        Line
+     || {command, Line} <- lists:uniq(dyno_documents:shell_lines(File)),
+        not lists:any(fun({Begin, _}) -> begins(Line, Begin) end, not_run())
+    ],
+    {Shops, Others} = lists:partition(fun(Line) -> begins(Line, ~"./dyno demo") end, Lines),
+    Open = [open_shop(Line, Folder, Environment) || Line <- Shops],
+    try
+        lists:append([line(File, Line, Folder, Environment) || Line <- Others])
+    after
+        lists:foreach(fun close_shop/1, Open),
+        os:cmd(epmd() ++ " -port " ++ Epmd ++ " -kill")
+    end.
+
+line(File, Line, Folder, Environment) ->
+    Begin = erlang:monotonic_time(millisecond),
+    {Status, Output} = shell(Line, Folder, [{"DYNO_AT_MOST", "400ms"} | Environment]),
+    Ms = erlang:monotonic_time(millisecond) - Begin,
+    ct:log("~b ms, status ~b: ~ts: ~ts~n~ts", [Ms, Status, File, Line, Output]),
+    Right = [S || {Part, S} <- statuses(), binary:match(Line, Part) =/= nomatch],
+    case lists:member(Status, hd(Right ++ [[0]])) of
+        true -> [];
+        false -> [{File, Line, Status, Output}]
+    end.
+
+begins(Line, Begin) ->
+    string:prefix(Line, Begin) =/= nomatch.
+
+copy(Name, Config) ->
+    Clone = proplists:get_value(clone, Config),
+    Folder = Clone ++ "-" ++ Name,
+    "" = os:cmd("cp -al '" ++ Clone ++ "' '" ++ Folder ++ "'"),
+    Folder.
+
+%% The shop
+
+open_shop(Line, Folder, Environment) ->
+    Port = typed(<<"exec ", Line/binary>>, Folder, Environment),
+    opened(Port, <<>>).
+
+opened(Port, Before) ->
+    receive
+        {Port, {data, More}} ->
+            Text = <<Before/binary, More/binary>>,
+            case binary:match(Text, ~"In another terminal") of
+                nomatch -> opened(Port, Text);
+                _ -> Port
+            end;
+        {Port, {exit_status, Status}} ->
+            error({shop, Status, Before})
+    end.
+
+close_shop(Port) ->
+    {os_pid, Pid} = erlang:port_info(Port, os_pid),
+    ok = dyno_escript:kill("TERM", Pid),
+    {130, _} = dyno_command:output(Port).
+
+%% The shell
+
+shell(Line, Folder, Environment) ->
+    dyno_command:output(typed(Line, Folder, Environment)).
+
+typed(Line, Folder, Environment) ->
+    Variables = [Name ++ "=" ++ Value || {Name, Value} <- Environment],
+    open_port({spawn_executable, os:find_executable("env")}, [
+        {args, ["-i" | Variables] ++ ["sh", "-c", Line]},
+        {cd, Folder},
+        exit_status,
+        stderr_to_stdout,
+        binary
+    ]).
+
+%% As in a new account. The OTP that `make` has brought for these tests is brought already.
+environment(Folder) ->
+    Home = Folder ++ "-home",
+    ok = filelib:ensure_path(Home),
+    Store = os:getenv("DYNO_OTP_DIR", filename:join(dyno_project:root(), ".otp")),
+    Path =
+        case filelib:wildcard(filename:join(Store, "*/.complete")) of
+            [_ | _] -> "/usr/bin:/bin";
+            [] -> os:getenv("PATH")
+        end,
+    [
+        {"PATH", Path},
+        {"HOME", Home},
+        {"TMPDIR", os:getenv("TMPDIR", "/tmp")},
+        {"LC_ALL", "C.UTF-8"},
+        {"DYNO_OTP_DIR", Store}
+    ].
+
+%% What git has of this checkout or would add to it, as a repository of its own.
+clone(Folder) ->
+    ok = filelib:ensure_path(Folder),
+    Root = dyno_project:root(),
+    Git = "git -c safe.directory='*' -c user.name=a -c user.email=a@b",
+    Line =
+        [Git, " ls-files -z --cached --others --exclude-standard | ",
+            "xargs -0 sh -c 'for f do [ ! -e \"$f\" ] || echo \"$f\"; done' sh | ",
+            "tar cf - -T - | tar xf - -C '", Folder, "' && cd '", Folder, "' && ",
+            Git, " init -q -b main && ", Git, " add -A && ", Git, " commit -qm Clone"],
+    Environment = [{"PATH", os:getenv("PATH")}, {"HOME", Folder}],
+    {0, _} = shell(unicode:characters_to_binary(Line), Root, Environment),
+    ok.
+
+free_port() ->
+    {ok, Socket} = gen_tcp:listen(0, [{ip, {127, 0, 0, 1}}]),
+    {ok, Port} = inet:port(Socket),
+    ok = gen_tcp:close(Socket),
+    Port.
+
+epmd() ->
+    Version = erlang:system_info(version),
+    filename:join([code:root_dir(), "erts-" ++ Version, "bin", "epmd"]).
