@@ -22,7 +22,8 @@ options() ->
 -spec rows() -> [dyno_cli_option:row()].
 rows() ->
     [
-        {"--name NAME", "the name of dyno's own Erlang node (default: dyno-PID)", atom},
+        {"--name NAME", "the name of dyno's own Erlang node (default: dyno1, or the next free one)",
+            atom},
         cookie()
     ].
 
@@ -30,7 +31,8 @@ rows() ->
 -spec cookie() -> dyno_cli_option:row().
 cookie() ->
     {"--cookie COOKIE",
-        "the cookie of the Erlang nodes (default: DYNO_COOKIE, else this user's)", atom}.
+        "the cookie of the Erlang nodes, which ps shows to other users: better DYNO_COOKIE "
+        "(default: that, else this user's)", atom}.
 
 -doc "What these say, for `m:dyno_target_node`.".
 -spec connection(dyno_cli_command:values()) -> #{name => atom(), cookie => atom()}.

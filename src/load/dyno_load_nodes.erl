@@ -8,7 +8,7 @@ here, started over ssh, or running already. Each gets the generator's code and t
 its clock compared with this node's.
 """.
 
--export([read/1, start/2, stop/1, clock/1, format_error/1, fault/1]).
+-export([read/1, named/1, start/2, stop/1, clock/1, format_error/1, fault/1]).
 -export_type([spec/0, started/0, reason/0]).
 
 -doc """
@@ -62,6 +62,24 @@ is_spec(Node) when is_atom(Node) ->
     lists:member($@, atom_to_list(Node));
 is_spec(_) ->
     false.
+
+-doc "Nodes at the hosts of those that may be on other machines.".
+-spec named([spec()]) -> [node()].
+named(Specs) ->
+    [
+        case Spec of
+            {ssh, Host} -> at(Host);
+            {ssh, Host, Options} -> at(maps:get(host, Options, Host));
+            Node -> Node
+        end
+     || Spec <- Specs, not is_peer(Spec)
+    ].
+
+is_peer({peer, _}) -> true;
+is_peer(_Spec) -> false.
+
+at(Host) ->
+    list_to_atom("ssh@" ++ after_user(unicode:characters_to_list(Host))).
 
 -doc "Starts them, linked to the caller, with a suite's module and its code in each.".
 -spec start([spec()], module()) -> {ok, [started()]} | {error, reason()}.

@@ -91,12 +91,13 @@ compiled(Expressions) ->
 -spec command(binary()) -> {ok, t()} | {error, dyno_error:error()}.
 command(Command) ->
     maybe
-        ok ?= dyno_target_node:ensure_distribution(#{}),
+        %% Its emulators come by that name.
+        ok ?= dyno_target_node:ensure_distribution(#{targets => ['run@localhost']}),
         true = named(),
         %% What it prints goes to standard error: standard output is the report's.
         Port = open_port({spawn_executable, "/bin/sh"}, [
             {args, ["-c", <<"(", Command/binary, ") </dev/null >&2">>]},
-            {env, [{"ERL_AFLAGS", flags()}]},
+            {env, [{"ERL_AFLAGS", flags()} | dyno_cookie:environment()]},
             nouse_stdio,
             exit_status
         ]),
@@ -123,7 +124,7 @@ named() ->
     end.
 
 %% No spaces and no single quotes: the emulator's launcher splits the text. Who is not answered (this
-%% node is gone) goes on.
+%% node is gone) goes on. Everybody can read the text: the cookie is in a file.
 flags() ->
     {Domain, At} =
         case {net_kernel:longnames(), string:split(atom_to_list(node()), "@")} of
@@ -132,10 +133,11 @@ flags() ->
         end,
     lists:flatten([
         "-eval 'case(net_kernel:start(list_to_atom(\"dyno_run_\"++os:getpid()", At,
-        "),#{name_domain=>", Domain,
-        ",hidden=>true}))of{ok,_}->erlang:set_cookie(list_to_atom(\"",
-        atom_to_list(erlang:get_cookie()), "\")),{", atom_to_list(?MODULE), ",list_to_atom(\"",
-        atom_to_list(node()), "\")}!{", atom_to_list(?MODULE),
+        "),#{name_domain=>", Domain, ",hidden=>true,dist_listen=>false}))of{ok,_}->",
+        "case(file:read_file(", io_lib:format("~w", [dyno_cookie:file()]),
+        "))of{ok,Cookie}->erlang:set_cookie(binary_to_atom(Cookie,latin1));_->(ok)end,{",
+        atom_to_list(?MODULE), ",list_to_atom(\"", atom_to_list(node()), "\")}!{",
+        atom_to_list(?MODULE),
         ",started,node(),self()},receive(go)->(ok)after(15000)->(ok)end;_->(ok)end.' ",
         os:getenv("ERL_AFLAGS", "")
     ]).

@@ -209,7 +209,9 @@ with_custom(#{source := Source, form := Form, suite := SuiteOptions, options := 
         {ok, Custom} ?= dyno_test_custom:load(SuiteOptions, Source),
         try
             maybe
-                ok ?= Form:connection(maps:with([name, cookie], Options)),
+                #{load_nodes := LoadNodes} = SuiteOptions,
+                Others = dyno_load_nodes:named(LoadNodes),
+                ok ?= Form:connection((maps:with([name, cookie], Options))#{others => Others}),
                 ok ?= check_thresholds(Test, Custom),
                 Document = dyno_test_recording:new(Test),
                 ok ?= dyno_test_recording:begin_file(Document, Options),

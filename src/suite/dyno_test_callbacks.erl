@@ -52,7 +52,7 @@
 -callback warnings(module()) -> [{Code :: binary(), Text :: binary()}].
 
 -doc "Gives this node the name and the cookie that a suite expects.".
--callback connection(#{name => atom(), cookie => atom()}) ->
+-callback connection(dyno_target_node:options()) ->
     ok | {error, dyno_error:error()}.
 
 -doc "The test's description.".

@@ -18,7 +18,7 @@ test, and it ends with it however the test ends, also when dyno itself is killed
 -export_type([options/0, reason/0]).
 
 -type options() :: #{
-    %% Begins the node's name; the rest makes it unique.
+    %% Begins the node's name; the rest is this node's name and a number.
     name => string() | binary(),
     %% The whole name but for the host, in its place.
     full_name => string(),
@@ -55,21 +55,21 @@ start(Options) ->
     end.
 
 boot(Options) ->
-    Name = name(Options),
+    #{name := Name, args := Listening} = Own = own(Options),
     Arguments =
-        ["-setcookie", atom_to_list(erlang:get_cookie()), "-connect_all", "false"] ++
+        ["-connect_all", "false"] ++ Listening ++
             paths(Options) ++ configuration(Options) ++ maps:get(arguments, Options, []),
-    PeerOptions = (maps:merge(own_host(), maps:with([exec, host], Options)))#{
-        name => Name,
+    PeerOptions = (maps:merge(Own, maps:with([exec, host], Options)))#{
         %% Not over the distribution: the node ends when this one does, however that happens.
         connection => standard_io,
         wait_boot => maps:get(timeout_ms, Options, 30_000),
-        longnames => net_kernel:longnames() =:= true,
+        env => environment(Options),
         args => Arguments
     },
     try peer:start_link(PeerOptions) of
         {ok, Peer, Node} ->
             put({?MODULE, Node}, Peer),
+            ok = dyno_cookie:agree(Peer),
             connected(Peer, Node, Arguments, maps:get(applications, Options, []));
         {error, Reason} ->
             {error, {does_not_boot, Name, Reason, Arguments}}
@@ -77,18 +77,14 @@ boot(Options) ->
         exit:Reason -> {error, {does_not_boot, Name, Reason, Arguments}}
     end.
 
-name(#{full_name := Name}) -> Name;
-name(Options) -> peer:random_name(unicode:characters_to_list(maps:get(name, Options, "target"))).
+own(#{full_name := Name}) -> (dyno_own_node:peer("", here))#{name := Name};
+own(#{exec := _} = Options) -> dyno_own_node:peer(base(Options), elsewhere);
+own(Options) -> dyno_own_node:peer(base(Options), here).
 
-%% A machine need not have a name with a domain; this node has one that serves.
-own_host() ->
-    case net_kernel:longnames() of
-        true ->
-            [_, Host] = string:split(atom_to_list(node()), "@"),
-            #{host => Host};
-        _ ->
-            #{}
-    end.
+base(Options) -> unicode:characters_to_list(maps:get(name, Options, "target")).
+
+environment(#{exec := _}) -> [];
+environment(_Options) -> dyno_cookie:environment().
 
 %% This node's paths without OTP's own, which the other has, and without archives.
 paths(#{exec := _} = Options) ->

@@ -22,17 +22,22 @@ measurement does not change the cluster.
     %% This node's name where it has none yet.
     name => atom(),
     %% Whether this node, where it has no name yet, keeps out of the target's nodes/0; true.
-    hidden => boolean()
+    hidden => boolean(),
+    %% Those that this node is to speak with. If all are on this machine, so is this node for all
+    %% others: it listens on the loopback address.
+    targets => [node()],
+    %% Those that will come to nodes that this one starts.
+    others => [node()]
 }.
 
 -type reason() ::
-    {no_distribution, term()}
-    | {unknown_host, node(), Host :: string()}
+    {unknown_host, node(), Host :: string()}
     | {name_form, node(), shortnames | longnames}
     | {node_down, node(), Others :: [string()]}
     | {other_name, node(), Is :: node()}
     | {otp_too_old, node(), Release :: string() | unknown}
     | {no_answer, node(), Ms :: pos_integer()}
+    | {no_cookie, node(), Why :: unicode:chardata()}
     | {no_long_name | host_down | port_closed | refused, node()}
     | {needs_tls | not_over_tls | no_tls, node()}.
 
@@ -49,16 +54,16 @@ none.
 -spec connect(node() | [node()], options()) -> ok | {error, dyno_error:error()}.
 connect([], _Options) ->
     ok;
-connect([Node | Nodes], Options) ->
+connect([Node | Nodes] = All, Options) ->
     maybe
-        ok ?= connect(Node, Options),
+        ok ?= connect(Node, maps:merge(#{targets => All}, Options)),
         connect(Nodes, Options)
     end;
 connect(Node, _Options) when Node =:= node() ->
     ok;
 connect(Node, Options) ->
     maybe
-        ok ?= ensure_distribution(Options#{target => Node}),
+        ok ?= ensure_distribution(maps:merge(#{targets => [Node]}, Options)),
         set_cookie(Node, Options),
         {_, true} ?= timer:tc(fun() -> net_kernel:hidden_connect_node(Node) end, millisecond),
         check_release(Node)
@@ -83,34 +88,31 @@ set_cookie(Node, #{cookie := Cookie}) -> erlang:set_cookie(Node, Cookie);
 set_cookie(_Node, _Options) -> true.
 
 -doc """
-Makes this node a hidden one of the network, with long names where the target has one.
+Makes this node a hidden one of the network, with long names where the first target has one.
 """.
--spec ensure_distribution(#{
-    target => node(), cookie => atom(), name => atom(), hidden => boolean()
-}) ->
-    ok | {error, dyno_error:error()}.
+-spec ensure_distribution(options()) -> ok | {error, dyno_error:error()}.
 ensure_distribution(Options) ->
-    Domain = name_domain(Options),
-    case {is_alive(), net_kernel:longnames()} of
-        {true, true} when Domain =:= shortnames ->
-            {error, {?MODULE, {name_form, map_get(target, Options), longnames}}};
-        {true, false} when Domain =:= longnames ->
-            {error, {?MODULE, {name_form, map_get(target, Options), shortnames}}};
-        {true, _} ->
-            ok;
-        {false, _} ->
-            start(Options, Domain)
+    Targets = maps:get(targets, Options, []),
+    case {is_alive(), net_kernel:longnames(), Targets} of
+        {false, _, _} ->
+            start(Options, Targets);
+        {true, IsLong, [Target | _]} when is_boolean(IsLong) ->
+            case {IsLong, name_domain(Target)} of
+                {true, shortnames} -> {error, {?MODULE, {name_form, Target, longnames}}};
+                {false, longnames} -> {error, {?MODULE, {name_form, Target, shortnames}}};
+                _ -> ok
+            end;
+        {true, _, _} ->
+            ok
     end.
 
 %% A long name's host has a dot in it.
-name_domain(#{target := Target}) ->
-    {_, Host} = parts(Target),
+name_domain(Node) ->
+    {_, Host} = parts(Node),
     case lists:member($., Host) of
         true -> longnames;
         false -> shortnames
-    end;
-name_domain(_Options) ->
-    any.
+    end.
 
 parts(Node) ->
     case string:split(atom_to_list(Node), "@") of
@@ -118,24 +120,44 @@ parts(Node) ->
         [Name] -> {Name, ""}
     end.
 
-start(Options, any) ->
-    start(Options, name_domain(#{target => maps:get(name, Options, '')}));
-start(Options, Domain) ->
-    Default = list_to_atom("dyno-" ++ os:getpid()),
-    Name = with_host(maps:get(name, Options, Default), Options, Domain),
-    start_epmd(),
-    Hidden = maps:get(hidden, Options, true),
-    case net_kernel:start(Name, #{name_domain => Domain, hidden => Hidden, dist_listen => true}) of
-        {ok, _} -> ok;
-        {error, Reason} -> {error, {?MODULE, not_started(Reason, Name, Domain, Options)}}
+start(Options, Targets) ->
+    Target = hd(Targets ++ [maps:get(name, Options, '')]),
+    Domain = name_domain(Target),
+    Named =
+        case Options of
+            #{name := Name} -> #{name => with_host(Name, Target, Domain)};
+            #{} -> host(Target, Domain)
+        end,
+    IsHidden = maps:get(hidden, Options, true),
+    Started = dyno_own_node:start(Named#{
+        domain => Domain, hidden => IsHidden, listens => listens(Options, IsHidden, Named)
+    }),
+    case Started of
+        ok -> ok;
+        {error, {dyno_own_node, {no_distribution, _}} = Why} -> not_started(Why, Target, Domain);
+        {error, _} -> Started
     end.
 
-not_started(Reason, Name, Domain, Options) ->
-    Target = maps:get(target, Options, Name),
-    case {resolved(Target), parts(Name)} of
-        {{error, Host}, _} -> {unknown_host, Target, Host};
-        {ok, {_, ""}} when Domain =:= longnames -> {no_long_name, Target};
-        {ok, _} -> {no_distribution, Reason}
+%% A visible node is one that others come to, by its host's name.
+listens(Options, IsHidden, Named) ->
+    All = maps:get(targets, Options, []) ++ maps:get(others, Options, []),
+    IsFound =
+        case {IsHidden, Named} of
+            {true, _} -> true;
+            {false, #{name := Name}} -> dyno_own_node:loopback(element(2, parts(Name)));
+            {false, _} -> false
+        end,
+    case IsFound andalso lists:all(fun dyno_own_node:is_here/1, All) of
+        true -> loopback;
+        false -> everywhere
+    end.
+
+not_started(Why, Target, Domain) ->
+    case {resolved(Target), host(Target, Domain)} of
+        {{error, Host}, _} -> {error, {?MODULE, {unknown_host, Target, Host}}};
+        {ok, #{host := _}} -> {error, Why};
+        {ok, _} when Domain =:= longnames -> {error, {?MODULE, {no_long_name, Target}}};
+        {ok, _} -> {error, Why}
     end.
 
 resolved(Node) ->
@@ -146,19 +168,26 @@ resolved(Node) ->
         false -> {error, Host}
     end.
 
-%% Few machines have a domain name; the address from which this one reaches the target is a host
-%% with dots as well.
-with_host(Name, #{target := Target}, longnames) ->
-    maybe
-        {_, ""} ?= parts(Name),
-        {_, [_ | _] = Host} ?= parts(Target),
-        {ok, Address} ?= address_towards(Host),
-        list_to_atom(atom_to_list(Name) ++ "@" ++ Address)
-    else
+with_host(Name, Target, Domain) ->
+    case {parts(Name), host(Target, Domain)} of
+        {{Short, ""}, #{host := Host}} -> list_to_atom(Short ++ "@" ++ Host);
         _ -> Name
-    end;
-with_host(Name, _Options, _Domain) ->
-    Name.
+    end.
+
+%% A target that is known by the loopback address knows this node by that, too. Few machines have a
+%% domain name; the address from which this one reaches the target is a host with dots as well.
+host(Target, Domain) ->
+    {_, Host} = parts(Target),
+    maybe
+        [_ | _] ?= Host,
+        false ?= dyno_own_node:loopback(Host),
+        longnames ?= Domain,
+        {ok, Address} ?= address_towards(Host),
+        #{host => Address}
+    else
+        true -> #{host => Host};
+        _ -> #{}
+    end.
 
 %% Nothing is sent: a datagram socket that is connected knows its own address.
 address_towards(Host) ->
@@ -173,26 +202,6 @@ address_towards(Host) ->
         {ok, inet:ntoa(Ours)}
     end.
 
-%% net_kernel starts no port mapper, `erl -sname` does; a second one ends by itself.
-start_epmd() ->
-    Root = code:root_dir(),
-    Version = erlang:system_info(version),
-    Paths = [filename:join([Root, "erts-" ++ Version, "bin"]), filename:join(Root, "bin")],
-    Found = [os:find_executable("epmd", Path) || Path <- Paths],
-    case lists:filter(fun is_list/1, Found) of
-        [Epmd | _] -> run(Epmd, ["-daemon"]);
-        [] -> ok
-    end.
-
-run(Program, Arguments) ->
-    Port = open_port({spawn_executable, Program}, [{args, Arguments}, exit_status, hide]),
-    receive
-        {Port, {exit_status, _}} -> ok
-    after 5000 ->
-        true = port_close(Port),
-        ok
-    end.
-
 %% Who has another cookie says so at once; a node that is stopped says nothing.
 why_not(Node, TookMs) ->
     SetupMs = 1000 * application:get_env(kernel, net_setuptime, ?SETUP_S),
@@ -200,11 +209,11 @@ why_not(Node, TookMs) ->
     case {dyno_target_probe:name(Name, Host), is_tls()} of
         {{ok, Node}, _} when TookMs >= SetupMs -> {no_answer, Node, SetupMs};
         {{ok, Node}, true} -> {no_tls, Node};
-        {{ok, Node}, false} -> {refused, Node};
+        {{ok, Node}, false} -> refused(Node);
         {{ok, Other}, _} -> {other_name, Node, Other};
         {{error, {not_registered, Names}}, _} ->
             %% Those of dyno's own are no targets.
-            {node_down, Node, [Of || Of <- Names, not lists:prefix("dyno-", Of)]};
+            {node_down, Node, [Of || Of <- Names, not dyno_own_node:is_ours(Of)]};
         {{error, no_epmd}, _} ->
             case resolved(Node) of
                 ok -> {host_down, Node};
@@ -216,6 +225,13 @@ why_not(Node, TookMs) ->
         {{error, old}, _} -> {otp_too_old, Node, unknown};
         {{error, silent}, _} -> {no_answer, Node, SetupMs};
         {{error, closed}, _} -> {port_closed, Node}
+    end.
+
+%% A cookie that was given is set for the one node.
+refused(Node) ->
+    case {dyno_cookie:missing(), erlang:get_cookie(Node) =:= erlang:get_cookie()} of
+        {{ok, Why}, true} -> {no_cookie, Node, Why};
+        _ -> {refused, Node}
     end.
 
 is_tls() ->
@@ -249,12 +265,6 @@ facts_of(Nodes) ->
     ].
 
 -spec format_error(reason()) -> unicode:chardata().
-format_error({no_distribution, Reason}) ->
-    io_lib:format(
-        "this node could not start its distribution (~0tP); where another node has its name, "
-        "give it one with --name",
-        [Reason, 8]
-    );
 format_error({unknown_host, Node, Host}) ->
     io_lib:format(
         "no address is known for ~ts, the host of ~ts; look whether its name is right and resolves "
@@ -293,6 +303,12 @@ format_error({otp_too_old, Node, Release}) ->
         "which is where trace sessions came",
         [Node, Release, ?FLOOR]
     );
+format_error({no_cookie, Node, Why}) ->
+    io_lib:format(
+        "node ~ts is running but refuses the connection, and this user has no cookie (~ts); give "
+        "the node's in the environment as DYNO_COOKIE (erlang:get_cookie() in its shell shows it)",
+        [Node, Why]
+    );
 format_error({no_answer, Node, Ms}) ->
     io_lib:format(
         "node ~ts is running but did not answer within ~ts: it is stopped, or processes of "
@@ -320,10 +336,10 @@ sentence(no_tls) ->
 sentence(not_over_tls) ->
     "~ts takes connections by TLS, but not this one: see whether the certificates in "
     "-ssl_dist_optfile are of the same authority, and whether the cookie is the same "
-    "(--cookie)";
+    "(DYNO_COOKIE)";
 sentence(refused) ->
     "node ~ts is running but refuses the connection: its cookie is another one; give it with "
-    "--cookie or DYNO_COOKIE (erlang:get_cookie() in its shell shows it)".
+    "DYNO_COOKIE or --cookie (erlang:get_cookie() in its shell shows it)".
 
 others(_Name, []) ->
     ", nor any other";

@@ -33,6 +33,7 @@ send_name   'N' Flags Creation Name  -->
     no_epmd | {not_registered, [string()]} | closed | tls | old | silent.
 
 -define(TIMEOUT_MS, 3000).
+-define(NAMES, 16).
 -define(ALERT, 21).
 
 -doc "The full name of the node that is registered under a name at a host.".
@@ -66,11 +67,11 @@ at_port(Host, Port) ->
             {error, closed}
     end.
 
-%% A name that no other probe has at the time; the flags are those of this runtime.
+%% A name that hardly another probe has at the time, of a few: the node never forgets it. The flags
+%% are those of this runtime.
 send_name() ->
-    Name = list_to_binary([
-        "dyno-probe-", os:getpid(), $-, integer_to_list(erlang:unique_integer([positive])), "@probe"
-    ]),
+    Number = erlang:phash2({os:getpid(), make_ref()}, ?NAMES),
+    Name = <<"dyno-probe-", (integer_to_binary(Number))/binary, "@probe">>,
     Flags = element(2, erts_internal:get_dflags()),
     Message = <<$N, Flags:64, 0:32, (byte_size(Name)):16, Name/binary>>,
     <<(byte_size(Message)):16, Message/binary>>.

@@ -4,7 +4,7 @@
 -module(dyno_command).
 -moduledoc "Runs dyno's command line in an Erlang of its own.".
 
--export([run/1, run/2, open/2, program/1, output/1, values/2]).
+-export([run/1, run/2, open/2, program/1, flags/0, output/1, values/2]).
 -export([start/1, ask/3, stop/1, serve/0]).
 
 -doc "The exit status, and what was printed on both outputs.".
@@ -40,7 +40,8 @@ program(Arguments) ->
             ["-eval", "dyno_cli:main(init:get_plain_arguments()).", "-extra" | Arguments]
     }.
 
-%% The program's.
+-doc "The emulator flags of the program.".
+-spec flags() -> [string()].
 flags() ->
     {ok, Config} = file:consult(filename:join(dyno_project:root(), "rebar.config")),
     {escript_emu_args, Text} = lists:keyfind(escript_emu_args, 1, Config),

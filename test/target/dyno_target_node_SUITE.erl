@@ -72,7 +72,7 @@ cookie(Config) ->
     Node = get(node, Config),
     true = erlang:disconnect_node(Node),
     Cookie = erlang:get_cookie(),
-    says(Node, #{cookie => another}, ["cookie", "--cookie or DYNO_COOKIE"]),
+    says(Node, #{cookie => another}, ["cookie", "DYNO_COOKIE or --cookie"]),
     ?assertEqual(ok, dyno_target_node:connect(Node, #{cookie => Cookie})).
 
 tls(Config) ->
@@ -129,7 +129,7 @@ port_closed(Config) ->
 %% A machine without a domain has an address by which it reaches a long name.
 own_address(_Config) ->
     Script =
-        "ok = dyno_target_node:ensure_distribution(#{target => 'x@127.0.0.1', name => own}), "
+        "ok = dyno_target_node:ensure_distribution(#{targets => ['x@127.0.0.1'], name => own}), "
         "io:put_chars(atom_to_list(node())), halt().",
     {0, Out} = output_of("erl", [
         "-noshell", "-pa", filename:dirname(code:which(dyno_target_node)), "-eval", Script

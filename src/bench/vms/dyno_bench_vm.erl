@@ -69,18 +69,19 @@ launched([{Spec, Program} | Rest], Vms, Use) ->
 launched(Spec, Program) ->
     Ref = make_ref(),
     Errors = errors_file(),
-    {Name, Flags} = as_node(),
-    Options = Name#{
+    {Node, Flags} = as_node(),
+    Options = Node#{
         exec => {"/bin/sh", ["-c", "exec 2>\"$1\"; shift; exec \"$@\"", "sh", Errors, Program]},
         connection => standard_io,
         wait_boot => {self(), Ref},
         %% Its end closes the connection, and that ends the VM.
         shutdown => close,
-        env => environment(Spec),
+        env => maps:get(env, Node, []) ++ environment(Spec),
         args => arguments(Flags, Spec)
     },
     try peer:start_link(Options) of
         {ok, Peer} -> #{peer => Peer, ref => Ref, errors => Errors};
+        {ok, Peer, _Node} -> #{peer => Peer, ref => Ref, errors => Errors};
         {error, Reason} -> does_not_boot(Spec, Errors, Reason)
     catch
         exit:Reason -> does_not_boot(Spec, Errors, Reason)
@@ -90,10 +91,8 @@ launched(Spec, Program) ->
 as_node() ->
     case is_alive() of
         true ->
-            Name = peer:random_name("dyno_bench"),
-            Cookie = atom_to_list(erlang:get_cookie()),
-            {#{name => Name, longnames => net_kernel:longnames() =:= true},
-                ["-setcookie", Cookie, "-connect_all", "false", "-hidden"]};
+            #{args := Listening} = Options = dyno_own_node:peer("dyno_bench", here),
+            {Options#{env => dyno_cookie:environment()}, ["-connect_all", "false", "-hidden" | Listening]};
         false ->
             {#{}, []}
     end.
@@ -138,13 +137,19 @@ booted(#{peer := Peer, ref := Ref, errors := Errors}, Spec, EndMs) ->
     receive
         {Ref, {started, _Node, Peer}} ->
             _ = file:delete(Errors),
-            ok;
+            agreed(Peer);
         {'EXIT', Peer, Reason} ->
             does_not_boot(Spec, Errors, Reason);
         dyno_interrupt ->
             dyno_error:fail({dyno_error, interrupted})
     after max(0, EndMs - erlang:monotonic_time(millisecond)) ->
         does_not_boot(Spec, Errors, timeout)
+    end.
+
+agreed(Peer) ->
+    case is_alive() of
+        true -> dyno_cookie:agree(Peer);
+        false -> ok
     end.
 
 checked(Vm, #{erl := Erl}) ->

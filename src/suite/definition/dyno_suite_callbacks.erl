@@ -31,7 +31,7 @@ warnings(Module) ->
     ].
 
 -doc "A name for this node, by which targets are reached.".
--spec connection(#{name => atom(), cookie => atom()}) -> ok | {error, dyno_error:error()}.
+-spec connection(dyno_target_node:options()) -> ok | {error, dyno_error:error()}.
 connection(Options) ->
     dyno_target_node:ensure_distribution(Options).
 

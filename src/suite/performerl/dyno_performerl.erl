@@ -63,12 +63,12 @@ Gives this node the name and the cookie that such suites expect, where it has no
 start nodes with `erlang:get_cookie()` or with the cookie `performerl`. It is a visible node, as
 PerformERL's is, because suites wait for their nodes to come up in `nodes()`.
 """.
--spec connection(#{name => atom(), cookie => atom()}) -> ok | {error, dyno_error:error()}.
+-spec connection(dyno_target_node:options()) -> ok | {error, dyno_error:error()}.
 connection(Options) ->
     Name = with_host(maps:get(name, Options, ?NODE)),
     WasAlive = is_alive(),
     ok = programs_on_path(),
-    case dyno_target_node:ensure_distribution(#{target => Name, name => Name, hidden => false}) of
+    case dyno_target_node:ensure_distribution(#{targets => [Name], name => Name, hidden => false}) of
         ok when WasAlive -> set_cookie(Options);
         ok -> set_cookie(maps:merge(#{cookie => ?COOKIE}, Options));
         {error, {dyno_target_node, {name_form, _, _}}} when WasAlive -> set_cookie(Options);

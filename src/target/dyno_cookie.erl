@@ -1,0 +1,221 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_cookie).
+-moduledoc """
+The cookie of this node, and how the nodes that it starts get the same one without showing it.
+
+`erl` reads the user's file `.erlang.cookie`, and makes it if there is none. Without a home folder
+that can be written it ends instead. dyno goes on with a random cookie: that is enough for nodes of
+its own, and for targets whose cookie is given.
+
+Arguments of a program can be read by every user of the machine, so no cookie is ever one. A node on
+this machine reads the user's file as well. If that cannot be read, it finds a file of this node's
+in a private folder, which is its home while it boots. If its cookie is another one then, it is told
+this node's over the pipe by which it is controlled (`agree/1`).
+""".
+
+-export([prepare/0, own/0, environment/0, file/0, agree/1, missing/0, forget/0]).
+-export([format_error/1, fault/1]).
+-export_type([reason/0]).
+
+-type reason() :: {unreadable, unicode:chardata()} | {no_folder, file:filename_all(), file:posix()}.
+
+-define(OWN, {?MODULE, own}).
+-define(FOLDER, {?MODULE, folder}).
+-define(NAME, ".erlang.cookie").
+-define(OTHERS, 8#077).
+
+-doc """
+To be called before this node gets a name. The program dyno is started with `-nocookie`, so that
+`m:dyno_epmd` can set it; in another Erlang, such as that of rebar3, OTP itself reads the file.
+""".
+-spec prepare() -> ok | {error, dyno_error:error()}.
+prepare() ->
+    case {init:get_argument(setcookie), init:get_argument(nocookie), users()} of
+        {error, error, {error, Why}} ->
+            {error, {?MODULE, {unreadable, Why}}};
+        {_, {ok, _}, _} ->
+            _ = own(),
+            ok;
+        _ ->
+            ok
+    end.
+
+-doc "The user's cookie, or a random one, the same at each call.".
+-spec own() -> atom().
+own() ->
+    case persistent_term:get(?OWN, none) of
+        none ->
+            {Cookie, _} = New =
+                case users() of
+                    {ok, Users} -> {Users, users};
+                    {error, Why} -> {random(), Why}
+                end,
+            persistent_term:put(?OWN, New),
+            Cookie;
+        {Cookie, _} ->
+            Cookie
+    end.
+
+-doc "Why this node's cookie is a random one, if it is.".
+-spec missing() -> none | {ok, unicode:chardata()}.
+missing() ->
+    Cookie = erlang:get_cookie(),
+    case persistent_term:get(?OWN, none) of
+        {Cookie, Why} when Why =/= users -> {ok, Why};
+        _ -> none
+    end.
+
+-doc "Environment variables for a node on this machine, by which it finds a cookie as it boots.".
+-spec environment() -> [{string(), string()}].
+environment() ->
+    case users() of
+        {ok, _} -> [];
+        {error, _} -> [{"HOME", filename:dirname(file())}]
+    end.
+
+-doc "A file with this node's cookie that nobody else can read; `forget/0` removes it.".
+-spec file() -> file:filename().
+file() ->
+    case persistent_term:get(?FOLDER, none) of
+        none ->
+            Folder = private_folder(),
+            File = filename:join(Folder, ?NAME),
+            ok = new_file(File, atom_to_binary(erlang:get_cookie(), latin1)),
+            persistent_term:put(?FOLDER, Folder),
+            File;
+        Folder ->
+            filename:join(Folder, ?NAME)
+    end.
+
+private_folder() ->
+    Name = lists:flatten(["dyno-", os:getpid(), $-, atom_to_list(random())]),
+    Folder = filename:join(os:getenv("TMPDIR", "/tmp"), Name),
+    maybe
+        ok ?= file:make_dir(Folder),
+        ok ?= file:change_mode(Folder, 8#700),
+        Folder
+    else
+        {error, Posix} -> dyno_error:fail({?MODULE, {no_folder, Folder, Posix}})
+    end.
+
+-doc "Removes what `file/0` has written.".
+-spec forget() -> ok.
+forget() ->
+    case persistent_term:get(?FOLDER, none) of
+        none ->
+            ok;
+        Folder ->
+            _ = file:del_dir_r(Folder),
+            _ = persistent_term:erase(?FOLDER),
+            ok
+    end.
+
+-doc """
+Makes a node that was started with `environment/0` a node like others: it gets this node's cookie and
+this node's home, over its standard input.
+""".
+-spec agree(Peer :: pid()) -> ok.
+agree(Peer) ->
+    Own = erlang:get_cookie(),
+    _ = [
+        true = peer:call(Peer, erlang, set_cookie, [Own])
+     || peer:call(Peer, erlang, get_cookie, []) =/= Own
+    ],
+    Private = persistent_term:get(?FOLDER, none),
+    case {peer:call(Peer, os, getenv, ["HOME"]), os:getenv("HOME")} of
+        {Private, false} -> true = peer:call(Peer, os, unsetenv, ["HOME"]);
+        {Private, Home} -> true = peer:call(Peer, os, putenv, ["HOME", Home]);
+        _ -> true
+    end,
+    ok.
+
+%% As kernel's module auth does, so that the nodes started here find the same; only that the file is
+%% made at once with all that is in it: of two that begin at the same time one would read half.
+users() ->
+    case places() of
+        [] -> {error, "HOME is not set"};
+        [First | _] = Places -> users(Places, First)
+    end.
+
+places() ->
+    Home =
+        case init:get_argument(home) of
+            {ok, [[Folder]]} -> [filename:join(Folder, ?NAME)];
+            _ -> []
+        end,
+    case Home =/= [] orelse os:getenv("XDG_CONFIG_HOME", "") =/= "" of
+        true -> Home ++ [filename:join(filename:basedir(user_config, "erlang"), ?NAME)];
+        false -> []
+    end.
+
+users([], New) ->
+    Made = new_file(New, atom_to_binary(random())),
+    case {read(New), Made} of
+        {{ok, _} = Read, _} -> Read;
+        {{error, enoent}, {error, Posix}} -> {error, [New, " cannot be made: ", text(Posix)]};
+        {{error, Why}, _} -> {error, Why}
+    end;
+users([Place | Places], New) ->
+    case read(Place) of
+        {error, enoent} -> users(Places, New);
+        {ok, Cookie} -> {ok, Cookie};
+        {error, Why} -> {error, Why}
+    end.
+
+read(File) ->
+    maybe
+        {ok, Info} ?= file:read_file_info(File, [raw]),
+        {regular, _} ?= {element(3, Info), File},
+        0 ?= element(8, Info) band ?OTHERS,
+        {ok, Text} ?= file:read_file(File, [raw]),
+        {match, [Cookie]} ?= re:run(Text, ~"^([ -~]+)\\s*$", [{capture, [1], binary}]),
+        {ok, binary_to_atom(string:trim(Cookie, trailing))}
+    else
+        {error, enoent} -> {error, enoent};
+        {error, Posix} -> {error, [File, " cannot be read: ", text(Posix)]};
+        {_, File} -> {error, [File, " is no regular file"]};
+        nomatch -> {error, [File, " holds no cookie"]};
+        _ -> {error, [File, " can be read by other users"]}
+    end.
+
+text(Posix) -> file:format_error(Posix).
+
+%% A link is made of a whole file, and only if there is none.
+new_file(File, Cookie) ->
+    Whole = lists:flatten([File, $., os:getpid()]),
+    maybe
+        {ok, Device} ?= file:open(Whole, [write, exclusive, raw, binary]),
+        Written =
+            maybe
+                ok ?= file:change_mode(Whole, 8#400),
+                file:write(Device, Cookie)
+            end,
+        Closed = file:close(Device),
+        Linked =
+            maybe
+                ok ?= Written,
+                ok ?= Closed,
+                file:make_link(Whole, File)
+            end,
+        _ = file:delete(Whole),
+        Linked
+    end.
+
+random() ->
+    {ok, Device} = file:open("/dev/urandom", [read, raw, binary]),
+    {ok, Bytes} = file:read(Device, 16),
+    ok = file:close(Device),
+    binary_to_atom(binary:encode_hex(Bytes)).
+
+-spec format_error(reason()) -> unicode:chardata().
+format_error({unreadable, Why}) ->
+    ["this Erlang has no cookie: ", Why, "; set HOME to a folder that you can write to"];
+format_error({no_folder, Folder, Posix}) ->
+    io_lib:format("~ts cannot be made: ~ts; set TMPDIR to a folder that you can write to", [
+        Folder, text(Posix)
+    ]).
+
+-spec fault(reason()) -> dyno_error:fault().
+fault(_Reason) -> dyno.

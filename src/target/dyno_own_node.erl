@@ -1,0 +1,279 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_own_node).
+-moduledoc """
+Gives this Erlang a name, and names to the nodes that it starts.
+
+A node never forgets the name of another, so the names come from a small fixed set: a target that is
+measured a thousand times learns 64 of them at most. The port mapper (epmd) knows which are free.
+
+If all nodes that dyno speaks with are on this machine, it listens on the loopback address only. The
+port mapper is started like `erl -sname` starts it, for the whole machine: later nodes of the user
+may have to be found from other machines. `ERL_EPMD_ADDRESS` says where it listens.
+""".
+
+-export([start/1, is_ours/1, is_here/1, loopback/1, peer/2, format_error/1, fault/1]).
+-export_type([options/0, reason/0]).
+
+-type options() :: #{
+    domain := shortnames | longnames,
+    %% By default one of `dyno1` to `dyno64`, with the host, if one is given.
+    name => atom(),
+    host => string(),
+    hidden := boolean(),
+    listens := loopback | everywhere
+}.
+
+-type reason() ::
+    {name_taken, atom()}
+    | {names_taken, pos_integer()}
+    | {no_epmd, string()}
+    | {no_distribution, term()}.
+
+-define(NAMES, 64).
+%% More than any load has.
+-define(PEERS, 256).
+-define(LOOPBACK, {127, 0, 0, 1}).
+-define(EPMD_MS, 10_000).
+-define(EPMD_PAUSE_MS, 20).
+
+-doc """
+Gives this Erlang a name. If no port mapper answers, it starts one and waits until that does.
+""".
+-spec start(options()) -> ok | {error, dyno_error:error()}.
+start(Options) ->
+    maybe
+        ok ?= dyno_cookie:prepare(),
+        ok = start_epmd(),
+        ok = listen(Options),
+        named(names(Options), Options)
+    end.
+
+names(#{name := Name}) ->
+    [Name];
+names(Options) ->
+    At =
+        case Options of
+            #{host := Host} -> "@" ++ Host;
+            #{} -> ""
+        end,
+    [list_to_atom(Name ++ At) || Name <- free("dyno")].
+
+%% In the order of their numbers, so that the first ones serve over and over.
+free(Prefix) ->
+    All = [Prefix ++ integer_to_list(N) || N <- lists:seq(1, ?NAMES)],
+    All -- registered_names().
+
+registered_names() ->
+    case erl_epmd:names(?LOOPBACK) of
+        {ok, Registered} -> [Name || {Name, _Port} <- Registered];
+        {error, _} -> []
+    end.
+
+named([], _Options) ->
+    {error, {?MODULE, {names_taken, ?NAMES}}};
+named([Name | Names], #{domain := Domain, hidden := Hidden} = Options) ->
+    How = #{name_domain => Domain, hidden => Hidden, dist_listen => true},
+    case quietly(fun() -> net_kernel:start(Name, How) end) of
+        {ok, _} ->
+            ok;
+        {error, Reason} ->
+            case {is_taken(Name), Options} of
+                %% By another dyno, a moment ago.
+                {true, #{name := _}} -> {error, {?MODULE, {name_taken, Name}}};
+                {true, _} -> named(Names, Options);
+                {false, _} -> {error, {?MODULE, {no_distribution, Reason}}};
+                {not_known, _} -> {error, {?MODULE, {no_epmd, epmd_port()}}}
+            end
+    end.
+
+is_taken(Name) ->
+    case erl_epmd:names(?LOOPBACK) of
+        {ok, Registered} -> lists:keymember(short(Name), 1, Registered);
+        {error, _} -> not_known
+    end.
+
+short(Name) -> hd(string:split(atom_to_list(Name), "@")).
+
+epmd_port() ->
+    case init:get_argument(epmd_port) of
+        {ok, [[Port | _] | _]} -> Port;
+        _ -> "4369"
+    end.
+
+%% What OTP's own processes report of it says less than the error.
+quietly(Start) ->
+    Filter = fun(_Event, _) ->
+        case get('$ancestors') of
+            [net_sup | _] -> stop;
+            [kernel_sup | _] -> stop;
+            _ -> ignore
+        end
+    end,
+    _ = logger:add_primary_filter(?MODULE, {Filter, []}),
+    try
+        Start()
+    after
+        logger:remove_primary_filter(?MODULE)
+    end.
+
+%% The user's setting stays. It is read when a node begins to listen.
+listen(#{listens := Where}) ->
+    case {Where, application:get_env(kernel, inet_dist_use_interface), protocol()} of
+        {loopback, undefined, "inet_" ++ _} ->
+            application:set_env(kernel, inet_dist_use_interface, ?LOOPBACK);
+        _ ->
+            ok
+    end.
+
+protocol() ->
+    case init:get_argument(proto_dist) of
+        {ok, [[Protocol | _] | _]} -> Protocol;
+        _ -> "inet_tcp"
+    end.
+
+start_epmd() ->
+    case init:get_argument(start_epmd) of
+        {ok, [["false" | _] | _]} -> ok;
+        _ -> start_epmd(erl_epmd:names(?LOOPBACK))
+    end.
+
+start_epmd({ok, _}) ->
+    ok;
+start_epmd({error, _}) ->
+    Root = code:root_dir(),
+    Version = erlang:system_info(version),
+    Paths = [filename:join([Root, "erts-" ++ Version, "bin"]), filename:join(Root, "bin")],
+    Found = [os:find_executable("epmd", Path) || Path <- Paths],
+    case lists:filter(fun is_list/1, Found) of
+        %% A second one ends by itself.
+        [Epmd | _] -> answers(run(Epmd));
+        [] -> ok
+    end.
+
+run(Epmd) ->
+    Port = open_port({spawn_executable, Epmd}, [{args, ["-daemon"]}, exit_status, hide]),
+    EndMs = erlang:monotonic_time(millisecond) + ?EPMD_MS,
+    receive
+        {Port, {exit_status, _}} -> EndMs
+    after ?EPMD_MS ->
+        true = port_close(Port),
+        EndMs
+    end.
+
+%% The daemon listens some time after the program has ended.
+answers(EndMs) ->
+    case {erl_epmd:names(?LOOPBACK), erlang:monotonic_time(millisecond) < EndMs} of
+        {{error, _}, true} ->
+            receive
+            after ?EPMD_PAUSE_MS -> answers(EndMs)
+            end;
+        _ ->
+            ok
+    end.
+
+-doc "Whether a registered name is one of dyno's own, which are no targets.".
+-spec is_ours(string()) -> boolean().
+is_ours(Name) ->
+    re:run(Name, "^dyno\\d+$", [{capture, none}]) =:= match.
+
+-doc "Whether a node's host is this machine.".
+-spec is_here(node()) -> boolean().
+is_here(Node) ->
+    case {string:split(atom_to_list(Node), "@"), inet:gethostname()} of
+        {[_, Host], {ok, Host}} -> true;
+        {[_, Host], _} -> is_own(inet:getaddr(Host, inet));
+        _ -> true
+    end.
+
+is_own({ok, {127, _, _, _}}) ->
+    true;
+is_own({ok, Address}) ->
+    {ok, Interfaces} = inet:getifaddrs(),
+    lists:member({addr, Address}, lists:append([Options || {_, Options} <- Interfaces]));
+is_own({error, _}) ->
+    false.
+
+-doc "Whether a host's name means the loopback address, by which others on this machine come.".
+-spec loopback(string()) -> boolean().
+loopback(Host) ->
+    case inet:getaddr(Host, inet) of
+        {ok, {127, _, _, _}} -> true;
+        _ -> false
+    end.
+
+-doc """
+For a node to be started, options of `m:peer`: its name, and if it is to run on this machine its
+host and arguments of `erl`, by which it listens where this node does.
+
+Its name has this node's in it, so that no other dyno starts one of the same name.
+""".
+-spec peer(string(), here | elsewhere) ->
+    #{name := string(), longnames := boolean(), args := [string()], host => string()}.
+peer(Base, Where) ->
+    [Own, Host] = string:split(atom_to_list(node()), "@"),
+    IsLong = net_kernel:longnames() =:= true,
+    Options = #{longnames => IsLong, args => []},
+    case {Where, application:get_env(kernel, inet_dist_use_interface)} of
+        {elsewhere, _} ->
+            From = re:replace(Host, "[^0-9A-Za-z]+", "_", [global, {return, list}]),
+            Options#{name => peer_name([Base, $-, Own, $-, From])};
+        {here, {ok, {127, _, _, _}}} ->
+            Options#{
+                name => peer_name([Base, $-, Own]),
+                host => local_host(IsLong),
+                args := ["-kernel", "inet_dist_use_interface", "{127,0,0,1}"]
+            };
+        {here, _} ->
+            Options#{name => peer_name([Base, $-, Own]), host => Host}
+    end.
+
+local_host(true) -> "127.0.0.1";
+local_host(false) -> "localhost".
+
+%% Not the first free number but the next one: a node that has just ended may be registered still.
+peer_name(Prefix) ->
+    Number = 1 + (atomics:add_get(counter(), 1, 1) - 1) rem ?PEERS,
+    Name = lists:flatten([Prefix, $-, integer_to_list(Number)]),
+    case lists:member(Name, registered_names()) of
+        true -> peer_name(Prefix);
+        false -> Name
+    end.
+
+counter() ->
+    case persistent_term:get(?MODULE, none) of
+        none ->
+            persistent_term:put(?MODULE, atomics:new(1, [])),
+            counter();
+        Counter ->
+            Counter
+    end.
+
+-spec format_error(reason()) -> unicode:chardata().
+format_error({name_taken, Name}) ->
+    io_lib:format(
+        "another node of this machine is called ~ts; give this one another name with --name",
+        [short(Name)]
+    );
+format_error({names_taken, Count}) ->
+    io_lib:format(
+        "all ~b names of dyno's nodes (dyno1, dyno2, ...) are taken on this machine; give this one "
+        "another name with --name",
+        [Count]
+    );
+format_error({no_epmd, Port}) ->
+    io_lib:format(
+        "the port mapper of Erlang nodes (epmd) does not answer at port ~ts of this machine; see "
+        "what \"epmd -names\" says, or start it by \"epmd -daemon\"",
+        [Port]
+    );
+format_error({no_distribution, Reason}) ->
+    io_lib:format(
+        "this Erlang could not become a node (~0tP); see whether \"erl -sname dyno\" starts one, "
+        "and give another name with --name",
+        [Reason, 8]
+    ).
+
+-spec fault(reason()) -> dyno_error:fault().
+fault(_Reason) -> dyno.
