@@ -26,10 +26,11 @@ that are found, one after the other, and `test NAME` the one of that name; the s
     extensions := [string()]
 }.
 
--doc "Runs what `-dyno_project` and the plain arguments say; never returns.".
+-doc "Runs what `DYNO_PROJECT` in the environment and the plain arguments say; never returns.".
 -spec main() -> no_return().
 main() ->
-    {ok, [[Encoded]]} = init:get_argument(dyno_project),
+    [_ | _] = Encoded = os:getenv("DYNO_PROJECT"),
+    true = os:unsetenv("DYNO_PROJECT"),
     Settings = binary_to_term(base64:decode(Encoded)),
     dyno_cli:main(fun() -> run(init:get_plain_arguments(), Settings) end).
 

@@ -28,7 +28,7 @@ the program `dyno`, the project's code paths, and the terminal: what it prints i
 %% As in rebar.config (escript_emu_args), which says what each is for.
 -define(FLAGS, [
     "+fnu", "+Bi", "+sbwt", "none", "+sbwtdcpu", "none", "+sbwtdio", "none", "+pc", "unicode",
-    "+W", "w"
+    "+W", "w", "-nocookie", "-epmd_module", "dyno_epmd"
 ]).
 
 -doc "Calls the build tool, whose modules are there in its own emulator only.".
@@ -48,7 +48,12 @@ run(Job) ->
     Erl = filename:join([code:root_dir(), "bin", "erl"]),
     Port = open_port({spawn_executable, Erl}, [
         {args, arguments(Job)},
-        {env, [dyno_cli_ending:variable(), dyno_cli_interrupt:starter()]},
+        %% Not in its arguments, which everybody can read: a build file may name a cookie.
+        {env, [
+            {"DYNO_PROJECT", binary_to_list(base64:encode(term_to_binary(map_get(settings, Job))))},
+            dyno_cli_ending:variable(),
+            dyno_cli_interrupt:starter()
+        ]},
         %% Its standard streams are ours; the pipe takes two others.
         nouse_stdio,
         exit_status,
@@ -72,14 +77,13 @@ wait(Port) ->
             wait(Port)
     end.
 
-arguments(#{arguments := Arguments, paths := Paths, settings := Settings, config := Config}) ->
+arguments(#{arguments := Arguments, paths := Paths, config := Config}) ->
     lists:append([
         ?FLAGS,
         ["-noshell", "-boot", "no_dot_erlang"],
         ["-pa" | Paths],
         lists:append([["-config", filename:rootname(File, ".config")] || File <- [Config],
             File =/= undefined]),
-        ["-dyno_project", binary_to_list(base64:encode(term_to_binary(Settings)))],
         ["-s", "dyno_cli_project", "main", "-extra" | Arguments]
     ]).
 

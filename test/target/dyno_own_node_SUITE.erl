@@ -161,15 +161,17 @@ no_home(Config) ->
     ok = file:make_dir(ReadByAll),
     ok = file:write_file(filename:join(ReadByAll, ".erlang.cookie"), "ABC"),
     ok = file:change_mode(filename:join(ReadByAll, ".erlang.cookie"), 8#644),
+    {Target, Node} = target(Config, "given"),
     [
-        homeless(Config, Home, #{})
+        homeless(Config, Node, Home, #{})
      || Home <- [
             false,
             filename:join(Temporary, "no/home"),
             filename:join(File, "home"),
             ReadByAll
         ]
-    ].
+    ],
+    peer:stop(Target).
 
 %% As in a container that runs as whoever it is told to.
 another_users_home(Config) ->
@@ -182,8 +184,9 @@ another_users_home(Config) ->
             ok = file:change_mode(Roots, 8#700),
             Erl = filename:join([code:root_dir(), "bin", "erl"]),
             As = #{exec => {Program, ["--reuid", "12345", "--clear-groups", Erl]}},
-            [homeless(Config, Home, As) || Home <- ["/", Roots, get(home, Config)]],
-            ok;
+            {Target, Node} = target(Config, "given"),
+            [homeless(Config, Node, Home, As) || Home <- ["/", Roots, get(home, Config)]],
+            peer:stop(Target);
         {_, false} ->
             {skip, "there is no setpriv"};
         _ ->
@@ -191,17 +194,15 @@ another_users_home(Config) ->
     end.
 
 %% Nodes of its own, and a target whose cookie is given.
-homeless(Config, Home, Options) ->
+homeless(Config, Node, Home, Options) ->
     Temporary = get(temporary, Config),
-    {Target, Node} = target(Config, "given"),
     Peer = program(
         Config,
         [{"HOME", Home}, {"XDG_CONFIG_HOME", false}, {"TMPDIR", Temporary}],
         Options
     ),
     ?assertEqual({own, Home, ok}, call(Peer, own_and_given, [Node])),
-    peer:stop(Peer),
-    peer:stop(Target).
+    peer:stop(Peer).
 
 own_and_given(Given) ->
     {ok, Node} = dyno_peer:start(#{}),
