@@ -32,14 +32,17 @@ To be called before this node gets a name. The program dyno is started with `-no
 """.
 -spec prepare() -> ok | {error, dyno_error:error()}.
 prepare() ->
-    case {init:get_argument(setcookie), init:get_argument(nocookie), users()} of
-        {error, error, {error, Why}} ->
-            {error, {?MODULE, {unreadable, Why}}};
-        {_, {ok, _}, _} ->
+    case {init:get_argument(setcookie), init:get_argument(nocookie)} of
+        {{ok, _}, _} ->
+            ok;
+        {error, {ok, _}} ->
             _ = own(),
             ok;
-        _ ->
-            ok
+        {error, error} ->
+            case users() of
+                {ok, _} -> ok;
+                {error, Why} -> {error, {?MODULE, {unreadable, Why}}}
+            end
     end.
 
 -doc "The user's cookie, or a random one, the same at each call.".

@@ -207,27 +207,39 @@ loopback(Host) ->
 For a node to be started, options of `m:peer`: its name, and if it is to run on this machine its
 host and arguments of `erl`, by which it listens where this node does.
 
-Its name has this node's in it, so that no other dyno starts one of the same name.
+Its name has a number in it that stands for this node, so that no other dyno starts one of the same
+name, and then one of its own.
 """.
 -spec peer(string(), here | elsewhere) ->
     #{name := string(), longnames := boolean(), args := [string()], host => string()}.
 peer(Base, Where) ->
     [Own, Host] = string:split(atom_to_list(node()), "@"),
+    Number = number(Own, Where),
     IsLong = net_kernel:longnames() =:= true,
     Options = #{longnames => IsLong, args => []},
     case {Where, application:get_env(kernel, inet_dist_use_interface)} of
         {elsewhere, _} ->
-            From = re:replace(Host, "[^0-9A-Za-z]+", "_", [global, {return, list}]),
-            Options#{name => peer_name([Base, $-, Own, $-, From])};
+            Options#{name => peer_name([Base, $-, Number])};
         {here, {ok, {127, _, _, _}}} ->
             Options#{
-                name => peer_name([Base, $-, Own]),
+                name => peer_name([Base, $-, Number]),
                 host => local_host(IsLong),
                 args := ["-kernel", "inet_dist_use_interface", "{127,0,0,1}"]
             };
         {here, _} ->
-            Options#{name => peer_name([Base, $-, Own]), host => Host}
+            Options#{name => peer_name([Base, $-, Number]), host => Host}
     end.
+
+%% Of dyno7 it is 7; others have a large one. Another machine may have a dyno7, too.
+number("dyno" ++ Number = Own, here) ->
+    case is_ours(Own) of
+        true -> Number;
+        false -> number(node())
+    end;
+number(_Own, _Where) ->
+    number(node()).
+
+number(Node) -> integer_to_list(?NAMES + 1 + erlang:phash2(Node)).
 
 local_host(true) -> "127.0.0.1";
 local_host(false) -> "localhost".

@@ -18,7 +18,7 @@ test, and it ends with it however the test ends, also when dyno itself is killed
 -export_type([options/0, reason/0]).
 
 -type options() :: #{
-    %% Begins the node's name; the rest is this node's name and a number.
+    %% Begins the node's name; the rest is two numbers.
     name => string() | binary(),
     %% The whole name but for the host, in its place.
     full_name => string(),

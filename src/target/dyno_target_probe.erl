@@ -42,19 +42,28 @@ name(Name, Host) ->
     case erl_epmd:names(Host) of
         {ok, Names} ->
             case lists:keyfind(Name, 1, Names) of
-                {Name, Port} -> at_port(Host, Port);
+                {Name, Port} -> at_port(Host, Port, 1);
                 false -> {error, {not_registered, [Of || {Of, _} <- Names]}}
             end;
         {error, _} ->
             {error, no_epmd}
     end.
 
-at_port(Host, Port) ->
+%% The node never forgets the name that a probe gives, so all give the same; the next one of a few
+%% only if another probe is there at the same time.
+at_port(Host, Port, Number) ->
+    case as(Number, Host, Port) of
+        {error, busy} when Number < ?NAMES -> at_port(Host, Port, Number + 1);
+        {error, busy} -> {error, silent};
+        Answer -> Answer
+    end.
+
+as(Number, Host, Port) ->
     %% Raw: what answers may be no distribution, and its first bytes no length.
     case gen_tcp:connect(Host, Port, [binary, {active, false}, {nodelay, true}], ?TIMEOUT_MS) of
         {ok, Socket} ->
             try
-                ok = gen_tcp:send(Socket, send_name()),
+                ok = gen_tcp:send(Socket, send_name(Number)),
                 answer(Socket, <<>>)
             catch
                 error:{badmatch, {error, _}} -> {error, old}
@@ -67,10 +76,8 @@ at_port(Host, Port) ->
             {error, closed}
     end.
 
-%% A name that hardly another probe has at the time, of a few: the node never forgets it. The flags
-%% are those of this runtime.
-send_name() ->
-    Number = erlang:phash2({os:getpid(), make_ref()}, ?NAMES),
+%% The flags are those of this runtime.
+send_name(Number) ->
     Name = <<"dyno-probe-", (integer_to_binary(Number))/binary, "@probe">>,
     Flags = element(2, erts_internal:get_dflags()),
     Message = <<$N, Flags:64, 0:32, (byte_size(Name)):16, Name/binary>>,
@@ -94,6 +101,7 @@ read(<<?ALERT, 3, _/binary>>) ->
 read(<<Size:16, $s, Status:(Size - 1)/binary, Rest/binary>>) ->
     case Status of
         <<"ok", _/binary>> -> challenge(Rest);
+        _ when Status =:= ~"nok"; Status =:= ~"alive" -> {error, busy};
         _ -> {error, old}
     end;
 read(<<_:16, Tag, _/binary>>) when Tag =/= $s ->
