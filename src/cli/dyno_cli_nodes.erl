@@ -61,10 +61,12 @@ name(Text) ->
 
 %% Where there is none, the connection says so.
 here(Name) ->
-    {ok, Host} = inet:gethostname(),
-    case dyno_target_probe:name(Name, Host) of
-        {ok, Node} -> Node;
-        {error, _} -> list_to_atom(Name ++ "@" ++ Host)
+    case dyno_target_probe:name(Name) of
+        {ok, Node} ->
+            Node;
+        {error, _} ->
+            {ok, Host} = inet:gethostname(),
+            list_to_atom(Name ++ "@" ++ Host)
     end.
 
 -doc "The nodes and the other arguments: the first one must be a node, others are with an @.".

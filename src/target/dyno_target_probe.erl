@@ -18,7 +18,7 @@ send_name   'N' Flags Creation Name  -->
 ```
 """.
 
--export([name/2]).
+-export([name/1, name/2]).
 -export_type([problem/0]).
 
 -doc """
@@ -35,6 +35,17 @@ send_name   'N' Flags Creation Name  -->
 -define(TIMEOUT_MS, 3000).
 -define(NAMES, 16).
 -define(ALERT, 21).
+
+-doc "The full name of a node of this machine, which may listen at one of its addresses only.".
+-spec name(string()) -> {ok, node()} | {error, problem()}.
+name(Name) ->
+    case name(Name, "127.0.0.1") of
+        {ok, Node} ->
+            {ok, Node};
+        {error, _} ->
+            {ok, Host} = inet:gethostname(),
+            name(Name, Host)
+    end.
 
 -doc "The full name of the node that is registered under a name at a host.".
 -spec name(string(), inet:hostname()) -> {ok, node()} | {error, problem()}.

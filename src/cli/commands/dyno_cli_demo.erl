@@ -40,9 +40,8 @@ run(Values) ->
     Name = atom_to_list(maps:get(name, Values, ?DEFAULT)),
     maybe
         ok ?= is_short(Name),
-        ok ?= dyno_target_node:ensure_distribution(
-            maps:with([cookie], dyno_cli_nodes:connection(Values))
-        ),
+        ok ?= dyno_target_node:ensure_distribution(#{}),
+        ok = own_cookie(dyno_cli_nodes:connection(Values)),
         {ok, #{node := Node} = Shop} ?= dyno_shop:start(Name),
         true = monitor_node(Node, true),
         dyno_cli_terminal:print(unicode:characters_to_binary(opened(Name, Shop))),
@@ -52,6 +51,13 @@ run(Values) ->
     else
         {error, _} = Error -> dyno_cli_command:refused(Error)
     end.
+
+%% The shop's cookie is that of this node.
+own_cookie(#{cookie := Cookie}) ->
+    true = erlang:set_cookie(Cookie),
+    ok;
+own_cookie(#{}) ->
+    ok.
 
 is_short(Name) ->
     case re:run(Name, "^[A-Za-z0-9_-]+$", [{capture, none}]) of

@@ -36,8 +36,7 @@ start(Name) ->
     end.
 
 is_free(Name) ->
-    [_, Host] = string:split(atom_to_list(node()), "@"),
-    case dyno_target_probe:name(Name, Host) of
+    case dyno_target_probe:name(Name) of
         {ok, Node} -> {error, {?MODULE, {taken, Name, Node}}};
         {error, _} -> ok
     end.
