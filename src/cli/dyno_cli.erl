@@ -97,7 +97,7 @@ dispatch(Name, Rest, Arguments) ->
     WantsHelp = lists:member("--help", Options) orelse lists:member("-h", Options),
     case dyno_commands:module(Name) of
         {ok, _} when WantsHelp -> help([Name]);
-        _ -> parse_and_run(Arguments)
+        _ -> parse_and_run(dyno_cli_code:written(Arguments))
     end.
 
 parse_and_run([First | _] = Arguments) ->
@@ -106,12 +106,19 @@ parse_and_run([First | _] = Arguments) ->
         {ok, Given, [_, Name], _Command} ->
             {ok, Module} = dyno_commands:module(Name),
             case dyno_cli_option:read(dyno_cli_command:rows(Module:command()), Given) of
-                {ok, Values} -> Module:run(Values);
+                {ok, Values} -> run(Module, Values);
                 {error, _} = Error -> dyno_cli_command:refused(Error)
             end;
         {error, Error} ->
             dyno_cli_terminal:complain(dyno_cli_usage:format_error(Error, Tree)),
             2
+    end.
+
+run(Module, Values) ->
+    Rows = dyno_cli_command:rows(Module:command()),
+    case [code_paths || {_, _, _, code_paths} <- Rows] of
+        [code_paths] -> dyno_cli_code:with(Values, fun() -> Module:run(Values) end);
+        [] -> Module:run(Values)
     end.
 
 completion(Shell) ->

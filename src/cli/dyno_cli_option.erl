@@ -13,7 +13,7 @@ key that the value gets. Parsing, conversion, help and the sentences for mistake
 ```
 """.
 
--export([argument/1, read/2, value/2, code_paths/1, format_error/1, fault/1]).
+-export([argument/1, read/2, value/2, code_paths/0, format_error/1, fault/1]).
 -export_type([row/0, reader/0, reason/0]).
 
 -doc """
@@ -218,10 +218,12 @@ amount(share, {Share, ~"1"}) -> amount(share, {Share, ~"ratio"});
 amount(_Reader, _Amount) -> error.
 
 -doc "`--pa` of the commands that run code.".
--spec code_paths(Usage :: string()) -> row().
-code_paths(Usage) ->
-    Help = "a folder for the code path; may be given more than once",
-    {Usage, Help, {many, folder}, code_paths}.
+-spec code_paths() -> row().
+code_paths() ->
+    Help =
+        "a folder for the code path, also written -pa; may be given more than once. What a project "
+        "of rebar3 or Mix around the current folder has built is found without it",
+    {"--pa FOLDER", Help, {many, folder}, code_paths}.
 
 -doc "One sentence that says what is accepted.".
 -spec format_error(reason()) -> unicode:chardata().

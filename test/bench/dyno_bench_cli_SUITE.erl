@@ -241,7 +241,7 @@ help(Config) ->
     {0, Out, ~""} = dyno(Config, ["--help"]),
     [
         ?assertMatch({_, _}, binary:match(Out, Option), Option)
-     || Option <- [~"-q, --squeeze", ~"-pa FOLDER", ~"-l, --loop N", ~"-v, --verbose", ~"--cv X"]
+     || Option <- [~"-q, --squeeze", ~"--pa FOLDER", ~"-l, --loop N", ~"-v, --verbose", ~"--cv X"]
     ].
 
 from_the_shell(_Config) ->

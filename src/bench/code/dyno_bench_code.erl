@@ -415,7 +415,7 @@ format_error({no_runner, Code}) ->
     io_lib:format("~0tP has no runner", [Code, 10]);
 format_error({too_long, Name, Bytes}) ->
     io_lib:format(
-        "~ts~b bytes of source; at most ~b are accepted: put them into a module (-pa) and call "
+        "~ts~b bytes of source; at most ~b are accepted: put them into a module (--pa) and call "
         "it",
         [dyno_bench_source:in_part(Name), Bytes, ?MAX_BYTES]
     );

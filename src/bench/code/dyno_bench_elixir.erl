@@ -77,7 +77,7 @@ one_line(Message) ->
     Plain.
 
 checked({defmodule, Where, _}) ->
-    {error, syntax(Where, "a module is no code; compile it, give -pa, and call it")};
+    {error, syntax(Where, "a module is no code; compile it, give --pa, and call it")};
 checked(Quoted) ->
     compiled(Quoted, free_name(1)).
 
@@ -103,7 +103,7 @@ compiled(Quoted, Name) ->
             Message = apply('Elixir.Exception', message, [Exception]),
             {error, syntax([{line, max(1, maps:get(line, Exception, 1))}], Message)};
         {[], _} ->
-            {error, syntax([], "modules cannot be defined in it; compile them, and give -pa")}
+            {error, syntax([], "modules cannot be defined in it; compile them, and give --pa")}
     end.
 
 %% A function that is not there is only a warning of Elixir's.
@@ -144,7 +144,7 @@ part(Forms) ->
 -doc "One sentence, and the place where there is one.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error(no_elixir) ->
-    "Elixir is not installed here, or not found; install it, or give its ebin folders with -pa";
+    "Elixir is not installed here, or not found; install it, or give its ebin folders with --pa";
 format_error({elixir_raised, Reason}) ->
     io_lib:format("Elixir's compiler failed: ~0tP", [Reason, 10]).
 

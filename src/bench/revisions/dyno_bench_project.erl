@@ -78,33 +78,6 @@ copied(From, To) ->
 -doc "The folders of beam files of a project that was built since then.".
 -spec code_paths(file:filename(), integer()) -> [file:filename()].
 code_paths(Folder, Since) ->
-    Profiles = [
-        {-built(filename:join(Folder, Profile), Since), Profile}
-     || Profile <- filelib:wildcard("_build/*", Folder),
-        filelib:is_dir(filename:join(Folder, Profile))
-    ],
-    Patterns =
-        [
-            filename:join([Profile, Part, "*", Kind])
-         || {Count, Profile} <- lists:sublist(lists:sort(Profiles), 1),
-            Count < 0,
-            Part <- ["checkouts", "lib"],
-            Kind <- ["consolidated", "ebin"]
-        ] ++ ["ebin", "apps/*/ebin", "deps/*/ebin", "lib/*/ebin"],
-    lists:uniq([
-        filename:absname(filename:join(Folder, Path))
-     || Pattern <- Patterns,
-        Path <- filelib:wildcard(Pattern, Folder),
-        filelib:wildcard("*.beam", filename:join(Folder, Path)) =/= []
-    ]).
-
-%% How many beam files of a profile are new.
-built(Profile, Since) ->
-    Beams = filelib:wildcard(filename:join([Profile, "*", "*", "ebin", "*.beam"])),
-    length([B || B <- Beams, modified(B) >= Since]).
-
-modified(File) ->
-    case file:read_file_info(File, [{time, posix}]) of
-        {ok, #file_info{mtime = Seconds}} when is_integer(Seconds) -> Seconds;
-        _ -> 0
-    end.
+    HowManyAreNew = fun(Times) -> length([Time || Time <- Times, Time >= Since]) end,
+    {_Profile, Folders} = dyno_built:folders(Folder, HowManyAreNew),
+    Folders.

@@ -48,7 +48,7 @@ command() ->
                     {flag, elixir}, language},
                 {"--erlang", "all code is Erlang (default elsewhere)", {flag, erlang}, language},
                 %% One dash, as the emulator and erlperf have it.
-                dyno_cli_option:code_paths("-pa FOLDER")
+                dyno_cli_option:code_paths()
             ]},
             {"What runs around a code",
                 dyno_cli_bench_code:options() ++ dyno_cli_bench_code:options_of_all()},

@@ -53,7 +53,8 @@ command() ->
                     "an Erlang expression, over and over, in a node of its own", text},
                 {"--run COMMAND",
                     "a command, to its end: the first Erlang emulator that it starts", text},
-                {"--perf-script FILE", "what perf script wrote (--kind perf says how)", text}
+                {"--perf-script FILE", "what perf script wrote (--kind perf says how)", text},
+                dyno_cli_option:code_paths()
             ]},
             {"What must hold: exit status 1 where it does not", [
                 {"--threshold EXPRESSION",

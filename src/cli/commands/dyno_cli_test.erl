@@ -44,7 +44,7 @@ command() ->
                 )},
             {"Reports", dyno_cli_job:options_of_tests()},
             {"Code and nodes",
-                [dyno_cli_option:code_paths("--pa FOLDER") | dyno_cli_nodes:rows()]}
+                [dyno_cli_option:code_paths() | dyno_cli_nodes:rows()]}
         ],
         examples => examples()
     }.

@@ -54,7 +54,8 @@ command() ->
                     "status 1 also where a property could not be decided: no process came that it "
                     "is for, or its monitor crashed"},
                 {"--events N", "how many of the last events are told (default: 10)",
-                    {whole, 0, 1000}}
+                    {whole, 0, 1000}},
+                dyno_cli_option:code_paths()
             ]},
             {"Reports", dyno_cli_job:options()},
             dyno_cli_nodes:options()

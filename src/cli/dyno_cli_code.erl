@@ -1,0 +1,83 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_cli_code).
+-moduledoc """
+The code path of a command that runs code: what `--pa` names, and what the project of rebar3 or Mix
+around the current folder has built. The plugins give all of that themselves.
+
+A project may be built for several profiles (`_build/default`, `_build/test`, `_build/dev`). The one
+that was built last is taken, because it has what was changed last.
+""".
+
+-export([with/2, written/1, project/1]).
+
+-include_lib("kernel/include/file.hrl").
+
+-doc "Runs the function with all that on the code path.".
+-spec with(dyno_cli_command:values(), fun(() -> Result)) -> Result.
+with(Values, Run) ->
+    dyno_code:with_paths(maps:get(code_paths, Values, []), fun() ->
+        %% Each revision of --rev has code of its own; a plugin has given it.
+        IsGiven = is_map_key(rev, Values) orelse dyno_cli_terminal:called_as() =/= "dyno ",
+        {ok, Current} = file:get_cwd(),
+        case not IsGiven andalso project(Current) of
+            {ok, Root} -> behind(Root, Values, Run);
+            _ -> Run()
+        end
+    end).
+
+%% What is on the code path already comes first.
+behind(Root, Values, Run) ->
+    Latest = fun(Times) -> lists:max([0 | Times]) end,
+    {Profile, Folders} = dyno_built:folders(Root, Latest),
+    _ = [
+        dyno_cli_terminal:note(["dyno: the code is that of ", Profile, ", built last, in ", Root])
+     || Profile =/= none, is_map_key(verbose, Values) orelse is_map_key(show_loops, Values)
+    ],
+    Added = Folders -- code:get_path(),
+    ok = code:add_pathsz([Folder || Folder <- Added, not is_own(Folder)]),
+    _ = filelib:is_regular(filename:join(Root, "mix.exs")) andalso dyno_elixir:folders(),
+    try
+        Run()
+    after
+        code:del_paths(Added)
+    end.
+
+%% Of a project that depends on dyno.
+is_own(Folder) ->
+    filename:basename(filename:dirname(Folder)) =:= "dyno".
+
+-doc """
+The nearest folder from here upwards with a build file and what was built. Code is run that lies
+there: so it must belong to who owns this folder, and not to somebody who may write to one above.
+""".
+-spec project(file:filename()) -> {ok, file:filename()} | none.
+project(Folder) ->
+    project(Folder, owner(Folder)).
+
+project(Folder, Owner) ->
+    HasFile = lists:any(
+        fun(Name) -> owner(filename:join(Folder, Name)) =:= Owner end, ["rebar.config", "mix.exs"]
+    ),
+    case {HasFile andalso owner(filename:join(Folder, "_build")), filename:dirname(Folder)} of
+        {Owner, _} -> {ok, Folder};
+        {_, Folder} -> none;
+        {_, Above} -> project(Above, Owner)
+    end.
+
+owner(Path) ->
+    case file:read_link_info(Path) of
+        {ok, #file_info{uid = Uid}} -> Uid;
+        {error, _} -> none
+    end.
+
+-doc "`-pa` is written as `--pa`, behind the command and before `--`.".
+-spec written([string()]) -> [string()].
+written(Arguments) ->
+    {Options, Rest} = lists:splitwith(fun(Argument) -> Argument =/= "--" end, Arguments),
+    [long(Option) || Option <- Options] ++ Rest.
+
+long("-pa") -> "--pa";
+long("-pa=" ++ Folder) -> "--pa=" ++ Folder;
+long(Other) -> Other.

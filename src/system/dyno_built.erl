@@ -1,0 +1,54 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_built).
+-moduledoc false.
+%% The code that a project has built: by rebar3 or Mix for one or more profiles (_build/default,
+%% _build/test, _build/dev), by other tools into ebin folders.
+
+-export([folders/2, modified/1]).
+
+-include_lib("kernel/include/file.hrl").
+
+-doc """
+The profile that weighs most, by the times of its beam files, and the folders of beam files to put
+on the code path. `none` if no profile weighs more than 0.
+""".
+-spec folders(file:filename(), fun(([Seconds :: integer()]) -> integer())) ->
+    {file:filename() | none, [file:filename()]}.
+folders(Root, Weight) ->
+    Weights = [
+        {-Weight([modified(Beam) || Beam <- beams(filename:join(Root, Profile))]), Profile}
+     || Profile <- filelib:wildcard("_build/*", Root), filelib:is_dir(filename:join(Root, Profile))
+    ],
+    Heaviest =
+        case lists:sort(Weights) of
+            [{Least, Profile} | _] when Least < 0 -> Profile;
+            _ -> none
+        end,
+    Patterns =
+        [
+            filename:join([Heaviest, Part, "*", Kind])
+         || Heaviest =/= none,
+            Part <- ["checkouts", "lib"],
+            %% Protocols of Elixir's with all of their implementations: before the others.
+            Kind <- ["consolidated", "ebin"]
+        ] ++ ["ebin", "apps/*/ebin", "deps/*/ebin", "lib/*/ebin"],
+    {Heaviest,
+        lists:uniq([
+            filename:absname(filename:join(Root, Path))
+         || Pattern <- Patterns,
+            Path <- filelib:wildcard(Pattern, Root),
+            filelib:wildcard("*.beam", filename:join(Root, Path)) =/= []
+        ])}.
+
+beams(Profile) ->
+    filelib:wildcard(filename:join([Profile, "*", "*", "ebin", "*.beam"])).
+
+-doc "When a file was changed, in seconds since 1970; 0 if nothing says it.".
+-spec modified(file:filename()) -> integer().
+modified(File) ->
+    case file:read_file_info(File, [raw, {time, posix}]) of
+        {ok, #file_info{mtime = Seconds}} when is_integer(Seconds) -> Seconds;
+        _ -> 0
+    end.
