@@ -334,7 +334,8 @@ report(Recording, File) ->
         {ok, Document} ?= document(Recording),
         {ok, Format} ?= dyno_error:tagged(dyno_report, dyno_report:format_of_file(File)),
         {ok, Report} ?= dyno_error:tagged(dyno_report, dyno_report:render(Format, Document, #{})),
-        dyno_error:tagged(dyno_file, dyno_file:write(File, Report))
+        Access = dyno_recording_file:access(Document),
+        dyno_error:tagged(dyno_file, dyno_file:write(File, Access, Report))
     end.
 
 -doc "One sentence for a reason, with what to do next.".

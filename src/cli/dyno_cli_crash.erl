@@ -36,10 +36,10 @@ report(Class, Reason, Stack) ->
     3.
 
 kept(Details) ->
-    Folder = os:getenv("TMPDIR", "/tmp"),
-    Path = filename:join(Folder, "dyno-crash-" ++ os:getpid() ++ ".txt"),
+    Name = ["dyno-crash-", dyno_temporary:random(), ".txt"],
+    Path = filename:join(dyno_temporary:folder(), lists:append(Name)),
     Text = unicode:characters_to_binary([Details, $\n]),
-    case dyno_file:write(Path, Text) of
+    case dyno_file:write(Path, private, Text) of
         ok -> ["the details are in ", Path, "; please report it with them"];
         {error, _} -> "set DYNO_DEBUG=1 to see the details, and please report it with them"
     end.

@@ -6,7 +6,7 @@
 Brings a recording to where the command line wants it: standard output and files.
 """.
 
--export([options/2, view/0, deliver/2, deliver/4]).
+-export([options/2, view/0, path/1, deliver/2, deliver/4]).
 -export_type([output/0]).
 
 -doc "A file to write, and its format.".
@@ -36,8 +36,16 @@ view() ->
 output(Path) ->
     maybe
         {ok, Format} ?= dyno_error:tagged(dyno_report, dyno_report:format_of_file(Path)),
-        ok ?= dyno_error:tagged(dyno_file, dyno_file:writable(Path)),
+        {ok, Path} ?= path(Path),
         {ok, {Format, Path}}
+    end.
+
+-doc "The path of a file that can be written.".
+-spec path(binary()) -> {ok, binary()} | {error, dyno_error:error()}.
+path(Path) ->
+    maybe
+        ok ?= dyno_error:tagged(dyno_file, dyno_file:writable(Path)),
+        {ok, Path}
     end.
 
 -doc "To the outputs of a command that shows what there is: on standard output, if to no file.".
@@ -65,7 +73,7 @@ to_file(Document, {Format, Path}, Look) ->
     maybe
         Options = maps:merge(dyno_cli_terminal:file_look(), Look),
         {ok, Report} ?= dyno_report:render(Format, Document, Options),
-        status(dyno_file:write(Path, Report))
+        status(dyno_file:write(Path, dyno_recording_file:access(Document), Report))
     else
         Error -> status(Error)
     end.

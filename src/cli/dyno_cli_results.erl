@@ -55,7 +55,7 @@ prepare(Folder) ->
     maybe
         ok ?= filelib:ensure_dir(Ignore),
         false ?= filelib:is_regular(Ignore),
-        file:write_file(Ignore, "*\n")
+        dyno_file:create(Ignore, ~"*\n")
     end.
 
 -doc """

@@ -81,7 +81,8 @@ config_file() ->
     ],
     Text = io_lib:format("%% coding: utf-8~n~tp.~n", [environment(Applications)]),
     ok = filelib:ensure_dir(File),
-    ok = file:write_file(File, unicode:characters_to_binary(Text)),
+    %% It may hold passwords.
+    ok = dyno_file:write(File, private, unicode:characters_to_binary(Text)),
     File.
 
 -doc "What of applications' environments a file can hold: no local funs, processes, references.".

@@ -11,7 +11,7 @@ and what is in it already is not written again: for what runs for hours. If its 
 be read up to the last whole line.
 """.
 
--export([read/1, write/2, format_error/1]).
+-export([read/1, write/2, access/1, format_error/1]).
 
 -export_type([reason/0]).
 
@@ -65,7 +65,7 @@ write(Path, Document) ->
         {ok, Checked} ?= content(Path, dyno_recording:validate(Document)),
         case dyno_recording_lines:is_name(Path) of
             true -> write_lines(Path, Checked);
-            false -> dyno_file:write(Path, dyno_recording_json:encode(Checked))
+            false -> dyno_file:write(Path, access(Checked), dyno_recording_json:encode(Checked))
         end
     end.
 
@@ -73,8 +73,15 @@ write_lines(Path, Document) ->
     First = iolist_to_binary(dyno_recording_lines:first(Document)),
     case written(Path, First) of
         {ok, Written} -> append(Path, dyno_recording_lines:rest(Document, Written));
-        none -> dyno_file:write(Path, [First, dyno_recording_lines:rest(Document, #{})])
+        none ->
+            Lines = [First, dyno_recording_lines:rest(Document, #{})],
+            dyno_file:write(Path, access(Document), Lines)
     end.
+
+-doc "Who may read a file of this recording: what `dyno verify` saw are arguments and messages.".
+-spec access(dyno_recording:document()) -> dyno_file:access().
+access(#{~"command" := ~"verify"}) -> private;
+access(_Document) -> shared.
 
 %% What the file has of this recording: none where it is of another one, or was not written to the
 %% end of a line that says so.
@@ -99,11 +106,10 @@ last_line(File) ->
     [<<>>, Last | _] = lists:reverse(binary:split(Tail, ~"\n", [global])),
     Last.
 
+append(_Path, []) ->
+    ok;
 append(Path, Bytes) ->
-    case file:write_file(Path, Bytes, [append, raw, sync]) of
-        ok -> ok;
-        {error, Reason} -> {error, {write, Path, Reason}}
-    end.
+    dyno_file:add(Path, Bytes).
 
 -spec format_error(reason()) -> unicode:chardata().
 format_error({read, Path, Reason}) ->

@@ -94,12 +94,12 @@ with_paths(Paths, Fun) ->
         code:del_paths(Added)
     end.
 
--doc "Writes compiled modules to a folder, as a code path needs them.".
--spec write(file:filename_all(), [object()]) -> ok | {error, file:posix()}.
+-doc "Writes compiled modules to a new folder, as a code path needs them.".
+-spec write(file:filename_all(), [object()]) -> ok | {error, dyno_file:reason()}.
 write(_Folder, []) ->
     ok;
 write(Folder, [{Module, Binary, _File} | Rest]) ->
-    case file:write_file(filename:join(Folder, atom_to_list(Module) ++ ".beam"), Binary) of
+    case dyno_file:create(filename:join(Folder, atom_to_list(Module) ++ ".beam"), Binary) of
         ok -> write(Folder, Rest);
         {error, _} = Error -> Error
     end.

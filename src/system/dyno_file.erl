@@ -3,56 +3,222 @@
 
 -module(dyno_file).
 -moduledoc """
-Writes files whole or not at all: recordings and reports.
+Writes files whole or not at all: recordings and reports. `m:dyno_stream` writes those that grow.
 
-`write/2` writes a temporary file beside the target, syncs it and renames it, which POSIX makes
-atomic: whoever reads the file at any time sees a whole one, the former or the new one, and a writer
+`write/3` writes a file in a hidden folder beside the target, syncs the file and renames it. POSIX
+makes a rename atomic: a reader always sees a whole file, the former or the new one, and a writer
 that dies or finds the disk full leaves the former one as it was. `writable/1` tells before a long
 measurement whether that will work.
+
+A file for which `private` is asked gets the mode 0600: it may hold arguments of calls. Through a
+symbolic link its target is written, and the link stays; a link that another user has put into a
+folder for all, such as /tmp, is refused, as Linux does it. All else that is no regular file is
+refused, too: /dev/stdout, a pipe, /dev/null.
 """.
 
--export([write/2, writable/1, format_error/1, fault/1, shown/1]).
+-include_lib("kernel/include/file.hrl").
 
--export_type([reason/0]).
+-export([write/2, write/3, first/2, add/2, create/2, open/2, append/1, writable/1]).
+-export([format_error/1, fault/1, shown/1]).
+
+-export_type([reason/0, access/0]).
 
 -doc "What went wrong with which file.".
 -type reason() ::
-    {write, file:filename_all(), file:posix() | badarg | terminated | system_limit}
-    | {not_a_file, file:filename_all()}.
+    {write, file:filename_all(), posix()}
+    | {not_a_file, file:filename_all()}
+    | {link_of_another, file:filename_all()}
+    %% Of a file that grew, so many of so many entries are kept.
+    | {cut, file:filename_all(), posix(), Kept :: non_neg_integer(), Entries :: pos_integer()}.
 
--doc "Replaces the file by these bytes. After an error the file is as it was.".
+-type posix() :: file:posix() | badarg | terminated | system_limit.
+
+-doc "Who may read a new file: the user alone, or whom the umask lets.".
+-type access() :: private | shared.
+
+-define(MOST_LINKS, 40).
+%% Those that another path mends.
+-define(WRONG_PATH, [
+    enoent, enotdir, eisdir, eacces, eperm, erofs, eexist, eloop, enametoolong, badarg, einval
+]).
+
+-doc "Replaces the file by these bytes; others may read the file. See `write/3`.".
 -spec write(file:filename_all(), iodata()) -> ok | {error, reason()}.
 write(Path, Bytes) ->
-    with_temporary(Path, Bytes, fun(Temporary) -> file:rename(Temporary, Path) end).
+    write(Path, shared, Bytes).
+
+-doc "Replaces the file by these bytes. After an error the file is as it was.".
+-spec write(file:filename_all(), access(), iodata()) -> ok | {error, reason()}.
+write(Path, Access, Bytes) ->
+    written(Path, Access, Bytes, fun file:rename/2).
+
+written(Path, Access, Bytes, Move) ->
+    beside(Path, fun(Temporary, Target) ->
+        maybe
+            {ok, File} ?= new(Temporary, Access),
+            ok ?= closed(File, synced(File, file:write(File, Bytes))),
+            Move(Temporary, Target)
+        end
+    end).
 
 -doc """
-Checks that `write/2` can write there: writes and removes a small file beside it. A folder that is
+Checks that `write/3` can write there: writes and removes a small file beside it. A folder that is
 missing is not created: more often than not its name is mistyped, and the result would be elsewhere.
 """.
 -spec writable(file:filename_all()) -> ok | {error, reason()}.
 writable(Path) ->
-    with_temporary(Path, ~"dyno\n", fun(_Temporary) -> ok end).
+    beside(Path, fun(Temporary, _Target) -> file:write_file(Temporary, ~"dyno\n", [raw]) end).
 
-with_temporary(Path, Bytes, Use) ->
+-doc """
+Makes a file that only the user can read (mode 0400), unless there is one. Of two writers at the same
+time one gets an error, and whoever reads the file sees it whole.
+""".
+-spec first(file:filename_all(), iodata()) -> ok | {error, reason()}.
+first(Path, Bytes) ->
+    written(Path, private, Bytes, fun(Temporary, Target) ->
+        maybe
+            ok ?= file:change_mode(Temporary, 8#400),
+            file:make_link(Temporary, Target)
+        end
+    end).
+
+-doc "Replaces the file by an empty one, which is open then.".
+-spec open(file:filename_all(), access()) -> {ok, file:fd()} | {error, reason()}.
+open(Path, Access) ->
+    beside(Path, fun(Temporary, Target) ->
+        maybe
+            {ok, File} ?= new(Temporary, Access),
+            case file:rename(Temporary, Target) of
+                ok -> {ok, File};
+                Error -> closed(File, Error)
+            end
+        end
+    end).
+
+-doc "Opens the file, to be written at its end.".
+-spec append(file:filename_all()) -> {ok, file:fd()} | {error, reason()}.
+append(Path) ->
     maybe
-        ok ?= regular(Path),
-        Temporary = temporary(Path),
-        Used =
-            maybe
-                ok ?= write_whole(Temporary, Bytes),
-                Use(Temporary)
-            end,
-        %% It is gone where it was renamed.
-        _ = file:delete(Temporary, [raw]),
+        {ok, Target} ?= target(Path),
+        {error, Reason} ?= file:open(Target, [append, raw, binary]),
+        {error, {write, Path, Reason}}
+    end.
+
+-doc "Adds bytes at the end of the file.".
+-spec add(file:filename_all(), iodata()) -> ok | {error, reason()}.
+add(Path, Bytes) ->
+    maybe
+        {ok, File} ?= append(Path),
+        {error, Reason} ?= closed(File, synced(File, file:write(File, Bytes))),
+        {error, {write, Path, Reason}}
+    end.
+
+-doc "Writes a file that must not exist yet; a link of its name is not followed.".
+-spec create(file:filename_all(), iodata()) -> ok | {error, reason()}.
+create(Path, Bytes) ->
+    maybe
+        {ok, File} ?= file:open(Path, [write, raw, binary, exclusive]),
+        {error, Why} ?= closed(File, file:write(File, Bytes)),
+        _ = file:delete(Path, [raw]),
+        {error, {write, Path, Why}}
+    else
+        ok -> ok;
+        {error, Reason} -> {error, {write, Path, Reason}}
+    end.
+
+%% In a folder that nobody else enters the file can get its mode before it gets its content. The
+%% folder is beside the target, because a rename does not cross file systems.
+beside(Path, Use) ->
+    maybe
+        {ok, Target} ?= target(Path),
+        {folder, {ok, Folder}} ?= {folder, dyno_temporary:make(filename:dirname(Target))},
+        Used = Use(filename:join(Folder, "new"), Target),
+        ok = dyno_temporary:remove(Folder),
         case Used of
-            ok -> ok;
-            {error, Reason} -> {error, {write, Path, Reason}}
+            {error, Reason} -> {error, {write, Path, Reason}};
+            _ -> Used
+        end
+    else
+        {folder, {error, {no_folder, _, Posix}}} -> {error, {write, Path, Posix}};
+        {error, _} = Error -> Error
+    end.
+
+new(Temporary, Access) ->
+    maybe
+        {ok, File} ?= file:open(Temporary, [write, raw, binary, exclusive]),
+        case mode(Temporary, Access) of
+            ok -> {ok, File};
+            Error -> closed(File, Error)
         end
     end.
+
+mode(_Temporary, shared) -> ok;
+mode(Temporary, private) -> file:change_mode(Temporary, 8#600).
+
+synced(File, ok) -> file:sync(File);
+synced(_File, Error) -> Error.
+
+%% Closing can be what tells of a full disk or quota.
+closed(File, Result) ->
+    Closed = file:close(File),
+    case Result of
+        ok -> Closed;
+        {error, _} -> Result
+    end.
+
+%% What is to be written
+
+target(Path) -> target(Path, filename:absname(Path), ?MOST_LINKS).
+
+target(Path, _Target, 0) ->
+    {error, {write, Path, eloop}};
+target(Path, Target, Left) ->
+    case file:read_link_info(Target) of
+        {ok, #file_info{type = symlink} = Info} ->
+            maybe
+                {ok, Next} ?= followed(Path, Target, Info),
+                target(Path, Next, Left - 1)
+            end;
+        {ok, #file_info{type = Type}} when Type =/= regular ->
+            {error, {not_a_file, Path}};
+        _ ->
+            {ok, Target}
+    end.
+
+followed(Path, Link, #file_info{uid = Owner}) ->
+    Folder = filename:dirname(Link),
+    maybe
+        ok ?= trusted(Owner, file:read_file_info(Folder), dyno_temporary:user()),
+        {ok, Next} ?= file:read_link_all(Link),
+        %% /dev/stdout leads there, and to something that only looks like a file.
+        nomatch ?= string:prefix(shown(Next), "/proc/"),
+        {ok, filename:join(Folder, Next)}
+    else
+        untrusted -> {error, {link_of_another, Path}};
+        {error, Reason} -> {error, {write, Path, Reason}};
+        _ -> {error, {not_a_file, Path}}
+    end.
+
+%% Where everybody may make files (fs.protected_symlinks).
+trusted(Owner, {ok, #file_info{mode = Mode, uid = OfFolder}}, User) when
+    Mode band 8#1002 =:= 8#1002
+->
+    case Owner =:= OfFolder orelse {ok, Owner} =:= User of
+        true -> ok;
+        false -> untrusted
+    end;
+trusted(_Owner, _Folder, _User) ->
+    ok.
 
 -spec format_error(reason()) -> unicode:chardata().
 format_error({write, Path, Reason}) ->
     [shown(Path), ": ", unwritten(Reason, shown(filename:dirname(Path)))];
+format_error({cut, Path, Reason, Kept, Entries}) ->
+    io_lib:format("~ts: ~ts; it has ~b of ~b entries", [
+        shown(Path), unwritten(Reason, shown(filename:dirname(Path))), Kept, Entries
+    ]);
+format_error({link_of_another, Path}) ->
+    [shown(Path), ": a link of another user's is in the way; give another path"];
 format_error({not_a_file, Path}) ->
     [shown(Path), ": this is not a regular file; give the path of a file to write"].
 
@@ -71,7 +237,12 @@ unwritten(Reason, _Folder) ->
 
 -doc "Who can do something about it: where the disk is full, the path is right.".
 -spec fault(reason()) -> dyno_error:fault().
-fault({write, _Path, Full}) when Full =:= enospc; Full =:= edquot -> dyno;
+fault({write, _Path, Reason}) ->
+    case lists:member(Reason, ?WRONG_PATH) of
+        true -> caller;
+        false -> dyno
+    end;
+fault({cut, _, _, _, _}) -> dyno;
 fault(_Reason) -> caller.
 
 -doc "A path as text that can be shown, also where its bytes are no UTF-8.".
@@ -83,35 +254,3 @@ shown(Path) when is_binary(Path) ->
     end;
 shown(Path) ->
     Path.
-
-%% A rename would replace a link or a pipe by a file, and cannot replace a folder.
-regular(Path) ->
-    case file:read_file_info(Path) of
-        {ok, Info} when element(3, Info) =/= regular -> {error, {not_a_file, Path}};
-        _ -> ok
-    end.
-
-%% `exclusive`: a file that is there already is not ours.
-write_whole(Path, Bytes) ->
-    case file:open(Path, [write, raw, binary, exclusive]) of
-        {ok, File} ->
-            Written =
-                maybe
-                    ok ?= file:write(File, Bytes),
-                    file:sync(File)
-                end,
-            %% Closing can be what tells of a full disk or quota.
-            Closed = file:close(File),
-            case Written of
-                ok -> Closed;
-                {error, _} -> Written
-            end;
-        {error, _} = Error ->
-            Error
-    end.
-
-%% Hidden, in the folder of the target (a rename does not cross file systems), and no other's.
-temporary(Path) ->
-    Unique = integer_to_list(erlang:unique_integer([positive])),
-    Name = ["." ++ os:getpid(), Unique, "dyno.tmp"],
-    filename:join(filename:dirname(Path), lists:flatten(lists:join("-", Name))).

@@ -19,7 +19,7 @@ this node's over the pipe by which it is controlled (`agree/1`).
 -export([format_error/1, fault/1]).
 -export_type([reason/0]).
 
--type reason() :: {unreadable, unicode:chardata()} | {no_folder, file:filename_all(), file:posix()}.
+-type reason() :: {unreadable, unicode:chardata()}.
 
 -define(OWN, {?MODULE, own}).
 -define(FOLDER, {?MODULE, folder}).
@@ -83,24 +83,13 @@ environment() ->
 file() ->
     case persistent_term:get(?FOLDER, none) of
         none ->
-            Folder = private_folder(),
+            Folder = dyno_error:ok(dyno_error:tagged(dyno_temporary, dyno_temporary:make())),
             File = filename:join(Folder, ?NAME),
-            ok = new_file(File, atom_to_binary(erlang:get_cookie(), latin1)),
+            ok = dyno_file:first(File, atom_to_binary(erlang:get_cookie(), latin1)),
             persistent_term:put(?FOLDER, Folder),
             File;
         Folder ->
             filename:join(Folder, ?NAME)
-    end.
-
-private_folder() ->
-    Name = lists:flatten(["dyno-", os:getpid(), $-, atom_to_list(random())]),
-    Folder = filename:join(os:getenv("TMPDIR", "/tmp"), Name),
-    maybe
-        ok ?= file:make_dir(Folder),
-        ok ?= file:change_mode(Folder, 8#700),
-        Folder
-    else
-        {error, Posix} -> dyno_error:fail({?MODULE, {no_folder, Folder, Posix}})
     end.
 
 -doc "Removes what `file/0` has written.".
@@ -110,7 +99,7 @@ forget() ->
         none ->
             ok;
         Folder ->
-            _ = file:del_dir_r(Folder),
+            ok = dyno_temporary:remove(Folder),
             _ = persistent_term:erase(?FOLDER),
             ok
     end.
@@ -154,10 +143,10 @@ places() ->
     end.
 
 users([], New) ->
-    Made = new_file(New, atom_to_binary(random())),
+    Made = dyno_file:first(New, atom_to_binary(random())),
     case {read(New), Made} of
         {{ok, _} = Read, _} -> Read;
-        {{error, enoent}, {error, Posix}} -> {error, [New, " cannot be made: ", text(Posix)]};
+        {{error, enoent}, {error, Reason}} -> {error, dyno_file:format_error(Reason)};
         {{error, Why}, _} -> {error, Why}
     end;
 users([Place | Places], New) ->
@@ -185,27 +174,6 @@ read(File) ->
 
 text(Posix) -> file:format_error(Posix).
 
-%% A link is made of a whole file, and only if there is none.
-new_file(File, Cookie) ->
-    Whole = lists:flatten([File, $., os:getpid()]),
-    maybe
-        {ok, Device} ?= file:open(Whole, [write, exclusive, raw, binary]),
-        Written =
-            maybe
-                ok ?= file:change_mode(Whole, 8#400),
-                file:write(Device, Cookie)
-            end,
-        Closed = file:close(Device),
-        Linked =
-            maybe
-                ok ?= Written,
-                ok ?= Closed,
-                file:make_link(Whole, File)
-            end,
-        _ = file:delete(Whole),
-        Linked
-    end.
-
 random() ->
     {ok, Device} = file:open("/dev/urandom", [read, raw, binary]),
     {ok, Bytes} = file:read(Device, 16),
@@ -214,11 +182,7 @@ random() ->
 
 -spec format_error(reason()) -> unicode:chardata().
 format_error({unreadable, Why}) ->
-    ["this Erlang has no cookie: ", Why, "; set HOME to a folder that you can write to"];
-format_error({no_folder, Folder, Posix}) ->
-    io_lib:format("~ts cannot be made: ~ts; set TMPDIR to a folder that you can write to", [
-        Folder, text(Posix)
-    ]).
+    ["this Erlang has no cookie: ", Why, "; set HOME to a folder that you can write to"].
 
 -spec fault(reason()) -> dyno_error:fault().
 fault(_Reason) -> dyno.

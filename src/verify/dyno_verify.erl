@@ -60,7 +60,7 @@ with what was seen until then, when its process gets `dyno_interrupt`, or `stop`
 
 -define(TICK_MS, 1000).
 -define(MOST_REPORTS, 1000).
--define(OWN, [for_ms, show, record]).
+-define(OWN, [for_ms, show]).
 
 -doc """
 Verifies; `Specs` are files of specifications, or monitors' modules.
@@ -90,7 +90,8 @@ run(Specs, Nodes, Options) ->
             lost => #{},
             reports => [],
             count => 0,
-            faults => []
+            faults => [],
+            unkept => none
         }),
         {ok, cancel} = timer:cancel(Timer),
         lists:foreach(fun erlang:cancel_timer/1, Ends),
@@ -106,9 +107,15 @@ run(Specs, Nodes, Options) ->
             })}
     end.
 
-observed(Nodes, DurationNs, #{status := Status, asked_ms := AskedMs, lost := Lost}) ->
+observed(Nodes, DurationNs, #{status := Status, asked_ms := AskedMs, lost := Lost} = Ended) ->
     Seen = dyno_recording_observed:nodes(Nodes, Lost, DurationNs),
-    dyno_recording_observed:ended(Status, AskedMs, Seen).
+    case {dyno_recording_observed:ended(Status, AskedMs, Seen), Ended} of
+        {#{error := _} = Short, _} -> Short;
+        {Whole, #{unkept := none}} -> Whole;
+        {_, #{unkept := Text}} -> #{
+            status => failed, error => #{code => ~"not_recorded", text => Text}
+        }
+    end.
 
 %% One process writes, so one runs the monitors.
 recorded(Objects, #{record := File} = Options) ->
@@ -188,13 +195,14 @@ summed(gone, _Target, State) ->
 lost({Key, Value}, Text, #{targets := Targets} = State) ->
     case [Target || #{Key := Of} = Target <- Targets, Of =:= Value] of
         [#{node := Node} = Target] ->
+            Recorded = unrecorded(Target, State),
             ok = dyno_verify_target:detach(Target),
             How =
                 case Key of
                     monitor -> lost;
                     _ -> unobserved
                 end,
-            fault(Node, Text, gone(Node, How, State#{targets := Targets -- [Target]}));
+            fault(Node, Text, gone(Node, How, Recorded#{targets := Targets -- [Target]}));
         [] ->
             State
     end.
@@ -206,16 +214,26 @@ finish(#{targets := Targets} = State) ->
     Finished = lists:foldl(
         fun(#{node := Node} = Target, Acc) ->
             Summary = dyno_verify_target:finish(Target),
+            Recorded = unrecorded(Target, Acc),
             ok = dyno_verify_target:detach(Target),
             case Summary of
-                gone -> gone(Node, lost, Acc);
-                {ok, _} -> summed(Summary, Target, Acc)
+                gone -> gone(Node, lost, Recorded);
+                {ok, _} -> summed(Summary, Target, Recorded)
             end
         end,
         State,
         Targets
     ),
     last(Finished).
+
+unrecorded(#{node := Node} = Target, State) ->
+    case dyno_verify_target:recorded(Target) of
+        ok ->
+            State;
+        {error, Error} ->
+            Text = dyno_recording_part:text("~ts", [dyno_error:format(Error)]),
+            fault(Node, Text, State#{unkept := Text})
+    end.
 
 %% What was sent before the end.
 last(State) ->

@@ -64,8 +64,8 @@ recorder(File, Needs) ->
         {"-module(dyno_recorder).", []},
         {"-export([needs/0, init/1, event/3]).", []},
         {"needs() -> ~0tp.", [All]},
-        {"init(Process) -> dyno_agent_recorder:init(~0tp, Process).", [File]},
-        {"event(Event, Ns, State) -> dyno_agent_recorder:event(~0tp, Event, Ns, State).", [File]}
+        {"init(Process) -> dyno_agent_recorder:init(Process).", []},
+        {"event(Event, Ns, State) -> dyno_agent_recorder:event(Event, Ns, State).", []}
     ],
     {ok, Module, Beam} = compile:forms([form(Form) || Form <- Forms], [r27, deterministic]),
     {Module, Beam, "dyno_recorder"}.

@@ -7,7 +7,8 @@
 %% ends with the process that attaches it, which gets {dyno_verify, Node, Message} and, where the
 %% agent ends, the message of the monitor `t:target/0` has.
 
--export([instrumentations/0, attach/3, peek/1, finish/1, detach/1, format_error/1]).
+-export([instrumentations/0, attach/3, peek/1, finish/1, recorded/1, detach/1]).
+-export([format_error/1, fault/1]).
 -export_type([target/0, reason/0]).
 
 -type target() :: #{
@@ -18,10 +19,16 @@
     %% Once it runs.
     verifier => pid(),
     %% Of this node, loaded for as long as it lasts.
-    loaded := [module()]
+    loaded := [module()],
+    records := boolean()
 }.
 
--type reason() :: {other_version, node(), module()}.
+-type reason() ::
+    {other_version, node(), module()}
+    | {record, node(), dyno_file:reason()}
+    | {record_lost, node()}.
+
+-define(RECORD_MS, 120_000).
 
 -doc "How events come to monitors, by name: what is special in the configuration of the verifier.".
 -spec instrumentations() -> [{atom(), #{instrumentation := module(), atom() => term()}}, ...].
@@ -60,19 +67,43 @@ attach(Node, Objects, Options) ->
             agent => Agent,
             monitor => monitor(process, dyno_agent:guard(Agent)),
             ref => dyno_agent:ref(Agent),
-            loaded => Loaded
+            loaded => Loaded,
+            records => is_map_key(record, Options)
         },
         Monitors = [Module || {Module, _, _} <- Objects],
-        start(Target, Config#{monitors => Monitors, sink => self()})
+        maybe
+            ok ?= record(Node, Options),
+            {ok, Pid} ?=
+                dyno_agent:start(Agent, dyno_agent_verifier, Config#{
+                    monitors => Monitors, sink => self()
+                }),
+            {ok, Target#{verifier => Pid}}
+        else
+            Error ->
+                _ = recorded(Target),
+                detach(Target),
+                Error
+        end
     end.
 
-start(#{agent := Agent} = Target, Config) ->
-    case dyno_agent:start(Agent, dyno_agent_verifier, Config) of
-        {ok, Pid} ->
-            {ok, Target#{verifier => Pid}};
-        Error ->
-            detach(Target),
-            Error
+record(Node, #{record := File}) ->
+    case erpc:call(Node, dyno_agent_recorder, open, [File, self()], ?RECORD_MS) of
+        ok -> ok;
+        {error, Reason} -> {error, {?MODULE, {record, Node, Reason}}}
+    end;
+record(_Node, _Options) ->
+    ok.
+
+-doc "Closes the file that is recorded to, if there is one; an error tells what is not kept.".
+-spec recorded(target()) -> ok | {error, dyno_error:error()}.
+recorded(#{records := false}) ->
+    ok;
+recorded(#{node := Node}) ->
+    try erpc:call(Node, dyno_agent_recorder, close, [], ?RECORD_MS) of
+        ok -> ok;
+        {error, Reason} -> {error, {?MODULE, {record, Node, Reason}}}
+    catch
+        _:_ -> {error, {?MODULE, {record_lost, Node}}}
     end.
 
 %% What the node has of the same name and code is its own, and stays.
@@ -124,4 +155,13 @@ format_error({other_version, Node, Module}) ->
     io_lib:format(
         "~ts has another module ~ts already, which is not replaced; give the monitor another name",
         [Node, Module]
-    ).
+    );
+format_error({record, Node, Reason}) ->
+    [atom_to_list(Node), ": ", dyno_file:format_error(Reason)];
+format_error({record_lost, Node}) ->
+    [atom_to_list(Node), ": the file of --record may lack its end: it could not be closed there"].
+
+-spec fault(reason()) -> dyno_error:fault().
+fault({record, _, Reason}) -> dyno_file:fault(Reason);
+fault({record_lost, _}) -> dyno;
+fault({other_version, _, _}) -> caller.

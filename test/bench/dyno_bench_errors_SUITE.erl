@@ -47,7 +47,7 @@ sentences(_Config) ->
         {code, "v1 does not build: make ended with status 2; its last lines:\n  oops", {
             dyno_bench_revision, {build, ~"v1", ~"make", {status, 2}, [~"oops"]}
         }},
-        {dyno, "can't be made: no such file", {dyno_bench_revision, {no_folder, "/x", enoent}}},
+        {dyno, "made in /x: no such file", {dyno_temporary, {no_folder, "/x", enoent}}},
         {dyno, "git could not check the revision out; it said nothing", {
             dyno_bench_checkout, {git, []}
         }},
@@ -141,10 +141,14 @@ options(_Config) ->
 
 %% As on a full disk, where VMs of their own would find no modules; nothing stays there.
 nowhere_to_write(Config) ->
-    {error, Error} = dyno_bench_modules:written("/dev/null", []),
-    check([{dyno, "could not be written to /dev/null/dyno-.*not a directory; set TMPDIR", Error}]),
+    Remembered = dyno_suites:with_temporary([]),
+    true = os:putenv("TMPDIR", "/dev/null"),
+    {error, Error} = dyno_bench_modules:written([]),
+    check([{dyno, "take 2 MB: .* made in /dev/null: not a directory; set TMPDIR", Error}]),
+    true = os:putenv("TMPDIR", proplists:get_value(priv_dir, Config)),
     Object = {m, ~"no code", "m.beam"},
-    {ok, Folder} = dyno_bench_modules:written(proplists:get_value(priv_dir, Config), [Object]),
+    {ok, Folder} = dyno_bench_modules:written([Object]),
+    _ = dyno_suites:without_temporary(Remembered),
     ?assertEqual({ok, ~"no code"}, file:read_file(filename:join(Folder, "m.beam"))),
     ok = dyno_bench_modules:forget(),
     ?assertNot(filelib:is_dir(Folder)).

@@ -26,7 +26,7 @@ groups() ->
             help, help_is_whole, completion, man, bad_input, text_from_elsewhere, options, report_command, compare, baseline,
             linked
         ]},
-        {endings, [], [statuses, outputs, crash, suite_output, quiet, progress_lines, unwritable,
+        {endings, [], [statuses, outputs, planted_files, crash, suite_output, quiet, progress_lines, unwritable,
             reader_gone, disk_full, device_full, ended_by_what_it_ran, ended_in_another_vm]},
         {signals, [], [
             interrupt, hangup_ignored, second_interrupt, interrupt_at_boot, vm_killed, other_shells
@@ -429,6 +429,39 @@ outputs(Config) ->
     {0, WithPage, _} = served(Config, ["test", "pass", "-o", "a.json", "-o", "a.html"]),
     ?assertMatch({_, _}, binary:match(WithPage, ~"The rest: --full")),
     ?assertMatch({_, _}, binary:match(WithPage, ~"or the page a.html\n")).
+
+%% As another user could who foresees the pid: in the folder for the modules of VMs, a link to what
+%% then was overwritten.
+planted_files(Config) ->
+    Work = proplists:get_value(work, Config),
+    Temporary = filename:join(Work, "tmp"),
+    ok = filelib:ensure_path(Temporary),
+    ok = file:write_file(filename:join(Work, "victim"), ~"victim"),
+    Plant =
+        "mkdir tmp/dyno-$$-bench tmp/dyno-2026-results && "
+        "ln -s ../../victim tmp/dyno-$$-bench/dyno_bench_vm_server.beam && "
+        "ln -s ../victim tmp/dyno-$$-vm-1 && echo $$ > pid && exec \"$0\" \"$@\"",
+    Escript = filename:join([code:root_dir(), "bin", "escript"]),
+    Port = open_port({spawn_executable, "/bin/sh"}, [
+        {args, [
+            "-c", Plant, Escript,
+            proplists:get_value(escript, Config), "bench", "-i", "ok", "--samples", "1", "--duration", "10"
+        ]},
+        {cd, Work}, {env, [{"TMPDIR", Temporary} | environment(Config)]},
+        exit_status, binary, stderr_to_stdout
+    ]),
+    ?assertMatch({0, _}, dyno_command:output(Port)),
+    {ok, Pid} = file:read_file(filename:join(Work, "pid")),
+    Folder = "dyno-" ++ string:trim(binary_to_list(Pid)),
+    {ok, Left} = file:list_dir_all(Temporary),
+    ?assertEqual(
+        lists:sort(["dyno-2026-results", Folder ++ "-bench", Folder ++ "-vm-1"]), lists:sort(Left)
+    ),
+    ?assertEqual(
+        {ok, ["dyno_bench_vm_server.beam"]},
+        file:list_dir_all(filename:join(Temporary, Folder ++ "-bench"))
+    ),
+    ?assertEqual({ok, ~"victim"}, file:read_file(filename:join(Work, "victim"))).
 
 crash(Config) ->
     Work = proplists:get_value(work, Config),

@@ -5,6 +5,7 @@
 -moduledoc "dyno trace: what it shows of a node, when it stops, and that nothing is left there.".
 
 -include_lib("stdlib/include/assert.hrl").
+-include_lib("kernel/include/file.hrl").
 
 -compile([export_all, nowarn_export_all]).
 
@@ -36,7 +37,8 @@ each_release() -> [calls_as_lines, limits_stop_it, whoever_goes].
 all() ->
     [
         calls_as_lines, a_tree, messages, functions_that_are_not_there, added_and_removed,
-        latency_and_arguments, two_nodes, limits_stop_it, whoever_goes, a_file, the_command
+        latency_and_arguments, two_nodes, limits_stop_it, whoever_goes, a_file, the_command,
+        a_file_that_is_not_kept
     ].
 
 init_per_testcase(_Case, Config) ->
@@ -46,6 +48,7 @@ init_per_testcase(_Case, Config) ->
     [{peer, {Peer, Node}}, {node, Node} | Config].
 
 end_per_testcase(_Case, Config) ->
+    ok = dyno_disk:unmount(disk(Config)),
     dyno_peers:stop(proplists:get_value(peer, Config)).
 
 calls_as_lines(Config) ->
@@ -274,8 +277,45 @@ the_command(Config) ->
     true = unlink(Caller),
     exit(Caller, kill),
     ?assertMatch({match, [_, _]}, re:run(Output, "shop:order\\(apple, 2\\) -> 6", [global])),
+    %% It has arguments.
+    {ok, #file_info{mode = Mode}} = file:read_file_info(File),
+    ?assertEqual(8#600, Mode band 8#777),
     {0, Again} = dyno_command:run(["trace", "--replay", File]),
     ?assertEqual(Output, Again).
+
+disk(Config) -> filename:join(proplists:get_value(priv_dir, Config), "disk").
+
+%% What fits is there, and can be shown.
+a_file_that_is_not_kept(Config) ->
+    case dyno_disk:mount(disk(Config), 64) of
+        ok ->
+            Node = proplists:get_value(node, Config),
+            File = filename:join(disk(Config), "calls.jsonl"),
+            Caller = spawn_link(fun() -> floods(Node) end),
+            {3, Output} = dyno_command:run([
+                "trace", atom_to_list(Node), "shop:work/1", "--count", "1500", "-o", File,
+                "--cookie", atom_to_list(erlang:get_cookie())
+            ]),
+            true = unlink(Caller),
+            exit(Caller, kill),
+            {match, [Kept, Entries]} = re:run(
+                Output, "calls.jsonl: the disk is full.* it has ([0-9]+) of ([0-9]+) entries",
+                [{capture, all_but_first, binary}]
+            ),
+            %% With the first line and the last one.
+            ?assertEqual(1502, binary_to_integer(Entries)),
+            {ok, Read} = dyno_trace:replay(File, fun(_, Count) -> Count + 1 end, 0),
+            ?assertEqual(binary_to_integer(Kept), Read + 1),
+            ?assert(Read > 100);
+        Skip ->
+            Skip
+    end.
+
+%% Fewer at once than may wait in the node.
+floods(Node) ->
+    {shop, Node} ! {flood, 20},
+    timer:sleep(20),
+    floods(Node).
 
 orders(Node, Test) ->
     order(Node, apple, 2),

@@ -5,6 +5,7 @@
 -moduledoc "dyno verify: from a specification to a recording, in one node and in two.".
 
 -include_lib("stdlib/include/assert.hrl").
+-include_lib("kernel/include/file.hrl").
 
 -compile([export_all, nowarn_export_all]).
 
@@ -56,6 +57,7 @@ all() ->
         deadlines_of_keys,
         the_command,
         recorded_and_replayed,
+        a_recording_that_is_not_kept,
         what_is_wrong_is_said
     ].
 
@@ -71,8 +73,8 @@ init_per_testcase(_Case, Config) ->
     ok = file:write_file(Path, ?SPECIFICATION),
     [{specification, unicode:characters_to_binary(Path)} | Config].
 
-end_per_testcase(_Case, _Config) ->
-    ok.
+end_per_testcase(_Case, Config) ->
+    dyno_disk:unmount(filename:join(proplists:get_value(priv_dir, Config), "disk")).
 
 a_property_that_holds(Config) ->
     in_node(fun(Node) ->
@@ -291,6 +293,14 @@ recorded_and_replayed(Config) ->
         {Count, lists:sort([[Property, Process] || [_, Property, Process | _] <- Rows])}
     end,
     ?assertEqual(Broken(Live), Broken(Again)),
+    %% Both have what processes were sent.
+    [
+        begin
+            {ok, #file_info{mode = Mode}} = file:read_file_info(Path),
+            ?assertEqual({Path, 8#600}, {Path, Mode band 8#777})
+        end
+     || Path <- [Events, Live, Again]
+    ],
     {2, Both} = dyno_command:run(["verify", Spec, "a@b", "--replay", Events]),
     ?assertMatch({_, _}, binary:match(Both, ~"give it no NODE")),
     {2, Neither} = dyno_command:run(["verify", Spec]),
@@ -320,6 +330,35 @@ what_is_wrong_is_said(Config) ->
     ?assertMatch(
         {_, _}, binary:match(Said(specification(Config), ['nobody@127.0.0.1']), ~"nobody@127.0.0.1")
     ).
+
+%% A folder that is missing is told before anything is monitored; a disk that fills, at the end.
+a_recording_that_is_not_kept(Config) ->
+    Disk = filename:join(proplists:get_value(priv_dir, Config), "disk"),
+    in_node(fun(Node) ->
+        _ = erpc:call(Node, erlang, spawn, [fun_forever()]),
+        Record = fun(File) ->
+            dyno_command:run([
+                "verify", unicode:characters_to_list(specification(Config)), atom_to_list(Node),
+                "--cookie", atom_to_list(erlang:get_cookie()), "--for", "2s", "--record", File,
+                "-o", filename:join(proplists:get_value(priv_dir, Config), "disk.json")
+            ])
+        end,
+        {2, Missing} = Record(filename:join(Disk, "none/events")),
+        ?assertMatch({_, _}, binary:match(Missing, ~"there is no folder"), Missing),
+        ok = dyno_leftovers:until(fun() -> dyno_leftovers:in(Node) =:= [] end),
+        case dyno_disk:mount(Disk, 64) of
+            ok ->
+                {3, Full} = Record(filename:join(Disk, "events")),
+                ?assertMatch({match, _}, re:run(Full, "the disk is full.* [0-9]+ of [0-9]+"), Full),
+                ?assertEqual(nomatch, binary:match(Full, ~"PASSED")),
+                {ok, Kept} = dyno_verify_log:fold(
+                    filename:join(Disk, "events"), fun(_, Count) -> Count + 1 end, 0
+                ),
+                ?assert(Kept > 100);
+            Skip ->
+                Skip
+        end
+    end).
 
 %% Verifies while this runs; the recording is one that can be read.
 verified(Config, Nodes, Work) ->

@@ -4,16 +4,14 @@
 -module(dyno_agent_recorder).
 -moduledoc false.
 %% A monitor that decides nothing, and writes down what others are to decide on later: what
-%% `dyno verify --record` adds to them. It writes in the node, in the process that runs it, of which
-%% there must be one; the file is whole when that process has ended. dyno_verify_log reads it.
+%% `dyno verify --record` adds to them. The file is written in the node, by a process of a fixed
+%% name: dyno opens the file before the first event, and closes it after the last one, which tells
+%% whether all is kept. dyno_verify_log reads it.
 
--export([header/0, frame/1, init/2, event/4]).
+-export([header/0, frame/1, open/2, close/0, init/1, event/3]).
 
 -opaque state() :: {first, dyno_agent_event:process()} | pid().
 -export_type([state/0]).
-
--define(DELAY_BYTES, 1 bsl 18).
--define(DELAY_MS, 200).
 
 -doc "What a file begins with.".
 -spec header() -> binary().
@@ -25,32 +23,34 @@ frame(Term) ->
     Binary = term_to_binary(Term),
     [<<(byte_size(Binary)):32>>, Binary].
 
--spec init(file:filename_all(), dyno_agent_event:process()) -> state().
-init(_File, Process) -> {first, Process}.
+-doc "Opens the file; without `close/0` it is closed when this process ends.".
+-spec open(file:filename_all(), pid()) -> ok | {error, dyno_file:reason()}.
+open(File, Owner) ->
+    maybe
+        {ok, _} ?= dyno_stream:open(File, #{owner => Owner, name => ?MODULE}),
+        dyno_stream:write(?MODULE, header())
+    end.
 
--spec event(file:filename_all(), dyno_agent_event:event(), integer(), state()) -> {next, state()}.
-event(File, Event, TimeNs, {first, #{pid := Pid} = Process}) ->
+-doc "Closes the file; an error tells what of it is not kept.".
+-spec close() -> ok | {error, dyno_file:reason()}.
+close() -> dyno_stream:close(?MODULE).
+
+-spec init(dyno_agent_event:process()) -> state().
+init(Process) -> {first, Process}.
+
+-spec event(dyno_agent_event:event(), integer(), state()) -> {next, state()}.
+event(Event, TimeNs, {first, #{pid := Pid} = Process}) ->
     case Event of
         {spawned, _, _} -> ok;
-        _ -> ok = file:write(file(File), frame({process, Process, TimeNs}))
+        _ -> write({process, Process, TimeNs})
     end,
-    event(File, Event, TimeNs, Pid);
-event(File, Event, TimeNs, Pid) ->
-    ok = file:write(file(File), frame({Pid, Event, TimeNs})),
+    event(Event, TimeNs, Pid);
+event(Event, TimeNs, Pid) ->
+    write({Pid, Event, TimeNs}),
     {next, Pid}.
 
-%% Open for as long as this process lives.
-file(File) ->
-    case get({?MODULE, File}) of
-        undefined ->
-            case file:open(File, [write, raw, {delayed_write, ?DELAY_BYTES, ?DELAY_MS}]) of
-                {ok, Fd} ->
-                    ok = file:write(Fd, header()),
-                    undefined = put({?MODULE, File}, Fd),
-                    Fd;
-                {error, Why} ->
-                    error({cannot_record, File, Why})
-            end;
-        Fd ->
-            Fd
+write(Term) ->
+    case dyno_stream:write(?MODULE, frame(Term)) of
+        ok -> ok;
+        {error, Reason} -> error({cannot_record, Reason})
     end.

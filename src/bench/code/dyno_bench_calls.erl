@@ -89,23 +89,19 @@ is_call(_) -> false.
 
 -doc """
 Writes calls as text, which a person can read and change; what has no text (pids) as external term.
+Only this user may read the file: it has arguments.
 """.
 -spec write(file:filename_all(), [call(), ...]) -> ok | {error, dyno_error:error()}.
 write(Path, Calls) ->
     Terms = [io_lib:format("~0tp.~n", [Call]) || Call <- Calls],
     maybe
-        ok ?= written(Path, ["%% coding: utf-8\n", unicode:characters_to_binary(Terms)]),
+        Text = ["%% coding: utf-8\n", unicode:characters_to_binary(Terms)],
+        ok ?= dyno_error:tagged(dyno_file, dyno_file:write(Path, private, Text)),
         false ?= file:consult(Path) =:= {ok, Calls},
-        written(Path, term_to_binary(Calls))
+        dyno_error:tagged(dyno_file, dyno_file:write(Path, private, term_to_binary(Calls)))
     else
         true -> ok;
         {error, _} = Error -> Error
-    end.
-
-written(Path, Content) ->
-    case file:write_file(Path, Content) of
-        ok -> ok;
-        {error, Posix} -> {error, {?MODULE, {no_file, Path, Posix}}}
     end.
 
 -doc """

@@ -62,7 +62,9 @@ overlaid(Git, Top, Tree) ->
     maybe
         {ok, Changed} ?= git(Git, Top, ["diff", "--name-only", "--no-renames", "-z", "HEAD"]),
         {ok, New} ?= git(Git, Top, ["ls-files", "--others", "--exclude-standard", "-z"]),
-        lists:foreach(fun(File) -> overlay(File, Top, Tree) end, parts(Changed) ++ parts(New))
+        Overlay = fun(File) -> overlay(File, Top, Tree) end,
+        {ok, _} ?= dyno_error:each(Overlay, parts(Changed) ++ parts(New)),
+        ok
     end.
 
 parts(Text) ->
@@ -70,16 +72,20 @@ parts(Text) ->
 
 overlay(File, Top, Tree) ->
     [From, To] = [filename:join(unicode:characters_to_binary(F), File) || F <- [Top, Tree]],
-    ok = filelib:ensure_dir(To),
-    case filelib:is_regular(From) of
-        true ->
-            {ok, _} = file:copy(From, To),
-            {ok, Info} = file:read_file_info(From),
-            ok = file:write_file_info(To, Info);
-        false ->
-            %% Not a submodule's folder, which is no file.
-            _ = file:delete(To),
-            ok
+    %% Not a submodule's folder, which is no file. In the revision it may be a link, which leads out
+    %% of the tree.
+    _ = file:delete(To),
+    Copied =
+        maybe
+            true ?= filelib:is_regular(From),
+            ok ?= filelib:ensure_dir(To),
+            {ok, _} ?= file:copy(From, To),
+            {ok, Info} ?= file:read_file_info(From),
+            file:write_file_info(To, Info)
+        end,
+    case Copied of
+        {error, Reason} -> {error, {dyno_file, {write, To, Reason}}};
+        _ -> {ok, To}
     end.
 
 %% Submodules

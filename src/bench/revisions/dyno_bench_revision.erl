@@ -38,8 +38,7 @@ fetched already, so that a build without a network can succeed, and builds them 
     | {no_build, file:filename()}
     | {no_program, binary(), string()}
     | {build, Label :: binary(), Command :: binary(), Ended :: term(), Lines :: [binary()]}
-    | {nothing_built, Label :: binary(), Command :: binary()}
-    | {no_folder, file:filename(), file:posix()}.
+    | {nothing_built, Label :: binary(), Command :: binary()}.
 
 -define(BUILD_MS, 1_800_000).
 -define(WORKING_TREE, ~"working tree").
@@ -96,7 +95,7 @@ open(Settings, Others) ->
         {ok, {Top, Below}} ?= top(Git),
         {ok, Resolved} ?= dyno_error:each(fun(Of) -> resolve(Git, Of) end, Revisions),
         ok ?= different(Resolved),
-        {ok, Folder} ?= temporary(),
+        {ok, Folder} ?= dyno_error:tagged(dyno_temporary, dyno_temporary:make()),
         Cleaner = cleaner(Folder),
         Project = #{
             git => Git, top => Top, below => Below, folder => Folder, options => Options
@@ -118,14 +117,14 @@ cleaner(Folder) ->
         Monitor = monitor(process, Caller),
         receive
             closed -> ok;
-            {'DOWN', Monitor, process, _, _} -> file:del_dir_r(Folder)
+            {'DOWN', Monitor, process, _, _} -> dyno_temporary:remove(Folder)
         end
     end).
 
 -doc "Removes what `open/2` has made.".
 -spec close(#{folder := file:filename(), cleaner := pid(), _ => _}) -> ok.
 close(#{folder := Folder, cleaner := Cleaner}) ->
-    _ = file:del_dir_r(Folder),
+    ok = dyno_temporary:remove(Folder),
     Cleaner ! closed,
     ok.
 
@@ -170,15 +169,6 @@ different(Resolved) ->
     case Same of
         [] -> ok;
         [{A, B} | _] -> {error, {?MODULE, {same_revisions, A, B}}}
-    end.
-
-temporary() ->
-    %% The shell that started dyno removes it where dyno itself was killed.
-    Name = io_lib:format("dyno-~ts-rev-~b", [os:getpid(), erlang:unique_integer([positive])]),
-    Folder = filename:join(os:getenv("TMPDIR", "/tmp"), lists:flatten(Name)),
-    case file:make_dir(Folder) of
-        ok -> {ok, Folder};
-        {error, Posix} -> {error, {?MODULE, {no_folder, Folder, Posix}}}
     end.
 
 %% Building
@@ -272,15 +262,10 @@ format_error({nothing_built, Label, Command}) ->
     io_lib:format(
         "~ts: ~ts left no beam files in ebin or _build; say with --build how it is built",
         [Label, Command]
-    );
-format_error({no_folder, Folder, Posix}) ->
-    io_lib:format("~ts can't be made: ~ts; set TMPDIR to a folder that can be written", [
-        Folder, file:format_error(Posix)
-    ]).
+    ).
 
 -spec fault(reason()) -> dyno_error:fault().
 fault({build, _, _, _, _}) -> code;
-fault({no_folder, _, _}) -> dyno;
 fault(_) -> caller.
 
 ended({status, Status}) -> io_lib:format("ended with status ~b", [Status]);

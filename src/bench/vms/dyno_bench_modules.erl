@@ -5,10 +5,10 @@
 -moduledoc false.
 %% The modules of ours that another VM needs to measure, and where it finds them.
 
--export([to_measure/0, folder/0, written/2, forget/0, format_error/1, fault/1]).
+-export([to_measure/0, folder/0, written/1, forget/0, format_error/1, fault/1]).
 -export_type([reason/0]).
 
--type reason() :: {not_written, file:filename_all(), file:posix()}.
+-type reason() :: {not_written, dyno_error:error()}.
 
 -define(WRITTEN, {?MODULE, folder}).
 
@@ -28,8 +28,8 @@ to_measure() ->
     dyno_code:closure(?ROOTS).
 
 -doc """
-A folder for the code path of a VM on this machine. Where dyno is an escript its modules are written
-there, once; `forget/0` removes them, and the shell that started dyno does where it was killed.
+A folder for the code path of a VM on this machine. If dyno is an escript, its modules are written
+to a temporary folder, once; `forget/0` removes the folder.
 """.
 -spec folder() -> {ok, file:filename_all()} | {error, {?MODULE, reason()}}.
 folder() ->
@@ -37,25 +37,25 @@ folder() ->
     Folder = filename:absname(filename:dirname(File)),
     case {filelib:is_dir(Folder), persistent_term:get(?WRITTEN, none)} of
         {true, _} -> {ok, Folder};
-        {false, none} -> written(os:getenv("TMPDIR", "/tmp"), dyno_code:objects(to_measure()));
+        {false, none} -> written(dyno_code:objects(to_measure()));
         {false, Written} -> {ok, Written}
     end.
 
--doc "Writes modules to a new folder in this one.".
--spec written(file:filename_all(), [dyno_code:object()]) ->
-    {ok, file:filename_all()} | {error, {?MODULE, reason()}}.
-written(Temporary, Objects) ->
-    Name = io_lib:format("dyno-~ts-bench", [os:getpid()]),
-    Folder = filename:join(Temporary, lists:flatten(Name)),
+-doc "Writes modules to a temporary folder.".
+-spec written([dyno_code:object()]) -> {ok, file:filename_all()} | {error, {?MODULE, reason()}}.
+written(Objects) ->
     maybe
-        ok ?= filelib:ensure_path(Folder),
-        ok ?= dyno_code:write(Folder, Objects),
-        persistent_term:put(?WRITTEN, Folder),
-        {ok, Folder}
+        {ok, Folder} ?= dyno_error:tagged(dyno_temporary, dyno_temporary:make()),
+        case dyno_error:tagged(dyno_file, dyno_code:write(Folder, Objects)) of
+            ok ->
+                persistent_term:put(?WRITTEN, Folder),
+                {ok, Folder};
+            {error, Error} ->
+                ok = dyno_temporary:remove(Folder),
+                {error, {?MODULE, {not_written, Error}}}
+        end
     else
-        {error, Posix} ->
-            _ = file:del_dir_r(Folder),
-            {error, {?MODULE, {not_written, Folder, Posix}}}
+        {error, NoFolder} -> {error, {?MODULE, {not_written, NoFolder}}}
     end.
 
 -doc "Removes what `folder/0` has written.".
@@ -65,18 +65,14 @@ forget() ->
         none ->
             ok;
         Folder ->
-            _ = file:del_dir_r(Folder),
+            ok = dyno_temporary:remove(Folder),
             _ = persistent_term:erase(?WRITTEN),
             ok
     end.
 
 -spec format_error(reason()) -> unicode:chardata().
-format_error({not_written, Folder, Posix}) ->
-    io_lib:format(
-        "dyno's modules, which VMs of their own need, could not be written to ~ts: ~ts; set TMPDIR "
-        "to a folder with room for 2 MB",
-        [Folder, file:format_error(Posix)]
-    ).
+format_error({not_written, Error}) ->
+    ["dyno's modules, which VMs of their own need, take 2 MB: ", dyno_error:format(Error)].
 
 -spec fault(reason()) -> dyno_error:fault().
 fault(_Reason) -> dyno.

@@ -13,7 +13,7 @@
 -export([with/3, call/3, format_error/1, fault/1]).
 -export_type([vm/0, reason/0]).
 
--opaque vm() :: #{peer := pid(), ref := reference(), errors := file:filename_all()}.
+-opaque vm() :: #{peer := pid(), ref := reference(), folder := file:filename_all()}.
 
 -type reason() ::
     {no_erl, file:filename()}
@@ -68,10 +68,11 @@ launched([{Spec, Program} | Rest], Vms, Use) ->
 %% the first line is shown; what codes print comes by way of the connection.
 launched(Spec, Program) ->
     Ref = make_ref(),
-    Errors = errors_file(),
+    Folder = dyno_error:ok(dyno_error:tagged(dyno_temporary, dyno_temporary:make())),
     {Node, Flags} = as_node(),
+    Script = "exec 2>\"$1\"; shift; exec \"$@\"",
     Options = Node#{
-        exec => {"/bin/sh", ["-c", "exec 2>\"$1\"; shift; exec \"$@\"", "sh", Errors, Program]},
+        exec => {"/bin/sh", ["-c", Script, "sh", errors(Folder), Program]},
         connection => standard_io,
         wait_boot => {self(), Ref},
         %% Its end closes the connection, and that ends the VM.
@@ -80,11 +81,11 @@ launched(Spec, Program) ->
         args => arguments(Flags, Spec)
     },
     try peer:start_link(Options) of
-        {ok, Peer} -> #{peer => Peer, ref => Ref, errors => Errors};
-        {ok, Peer, _Node} -> #{peer => Peer, ref => Ref, errors => Errors};
-        {error, Reason} -> does_not_boot(Spec, Errors, Reason)
+        {ok, Peer} -> #{peer => Peer, ref => Ref, folder => Folder};
+        {ok, Peer, _Node} -> #{peer => Peer, ref => Ref, folder => Folder};
+        {error, Reason} -> does_not_boot(Spec, Folder, Reason)
     catch
-        exit:Reason -> does_not_boot(Spec, Errors, Reason)
+        exit:Reason -> does_not_boot(Spec, Folder, Reason)
     end.
 
 %% Its name, and flags that let codes reach it.
@@ -97,18 +98,16 @@ as_node() ->
             {#{}, []}
     end.
 
-errors_file() ->
-    Name = io_lib:format("dyno-~ts-vm-~b", [os:getpid(), erlang:unique_integer([positive])]),
-    filename:join(os:getenv("TMPDIR", "/tmp"), lists:flatten(Name)).
+errors(Folder) -> filename:join(Folder, "errors").
 
 -spec does_not_boot(dyno_bench_isolated:variant(), file:filename(), term()) -> no_return().
-does_not_boot(Spec, Errors, Reason) ->
+does_not_boot(Spec, Folder, Reason) ->
     Output =
-        case file:read_file(Errors) of
+        case file:read_file(errors(Folder)) of
             {ok, <<_, _/binary>> = Text} -> hd(binary:split(string:trim(Text), ~"\n"));
             _ -> unicode:characters_to_binary(io_lib:format("~0tP", [Reason, 10]))
         end,
-    _ = file:delete(Errors),
+    ok = dyno_temporary:remove(Folder),
     fail({does_not_boot, Spec, Output}).
 
 -spec fail(reason()) -> no_return().
@@ -133,17 +132,17 @@ arguments(NodeFlags, #{code_paths := Folders} = Spec) ->
         [unicode:characters_to_list(Flag) || Flag <- OwnFlags] ++
         NodeFlags ++ lists:append(Paths) ++ maps:get(flags, Spec, []).
 
-booted(#{peer := Peer, ref := Ref, errors := Errors}, Spec, EndMs) ->
+booted(#{peer := Peer, ref := Ref, folder := Folder}, Spec, EndMs) ->
     receive
         {Ref, {started, _Node, Peer}} ->
-            _ = file:delete(Errors),
+            ok = dyno_temporary:remove(Folder),
             agreed(Peer);
         {'EXIT', Peer, Reason} ->
-            does_not_boot(Spec, Errors, Reason);
+            does_not_boot(Spec, Folder, Reason);
         dyno_interrupt ->
             dyno_error:fail({dyno_error, interrupted})
     after max(0, EndMs - erlang:monotonic_time(millisecond)) ->
-        does_not_boot(Spec, Errors, timeout)
+        does_not_boot(Spec, Folder, timeout)
     end.
 
 agreed(Peer) ->
@@ -177,9 +176,9 @@ called(#{peer := Peer}, {Module, Function, Arguments}, TimeoutMs) ->
         {error, Failure} -> fail({vm_died, Failure})
     end.
 
-stop(#{peer := Peer, ref := Ref, errors := Errors}) ->
+stop(#{peer := Peer, ref := Ref, folder := Folder}) ->
     true = unlink(Peer),
-    _ = file:delete(Errors),
+    ok = dyno_temporary:remove(Folder),
     try
         peer:stop(Peer)
     catch

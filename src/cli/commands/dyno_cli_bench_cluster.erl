@@ -7,8 +7,8 @@
 for each of them and for all, on standard error and in a file where `--log` names one.
 """.
 
--export([run/1, format_error/1]).
--export_type([settings/0, reason/0]).
+-export([run/1]).
+-export_type([settings/0]).
 
 -type settings() :: #{
     nodes := [node(), ...],
@@ -19,8 +19,6 @@ for each of them and for all, on standard error and in a file where `--log` name
     %% A file that the lines are added to.
     log => file:filename_all()
 }.
-
--type reason() :: {log, file:filename_all(), file:posix()}.
 
 -define(INTERVAL_MS, 1000).
 %% The heading is repeated for who scrolls.
@@ -39,26 +37,28 @@ run(#{nodes := Nodes, code := Code, duration_ms := DurationMs} = Settings) ->
     },
     _ = process_flag(trap_exit, true),
     maybe
-        {log, {ok, Log}} ?= {log, log(Settings)},
+        {ok, Log} ?= dyno_error:tagged(dyno_file, log(Settings)),
         {ok, Cluster} ?= dyno_bench_cluster:start_link(Options),
         %% An interval's sample comes half an interval after its end.
         EndMs = erlang:monotonic_time(millisecond) + DurationMs + ?INTERVAL_MS * 3 div 4,
         {Ended, Samples} = collect(Cluster, Log, EndMs, []),
         ok = dyno_bench_cluster:stop(Cluster),
-        ok = close(Log),
-        ended(Ended, Samples, parameters(Nodes, Code, Settings))
-    else
-        {log, {error, Posix}} ->
-            {error, {?MODULE, {log, map_get(log, Settings), Posix}}};
-        {error, _} = Error ->
-            Error
+        logged(close(Log), ended(Ended, Samples, parameters(Nodes, Code, Settings)))
     end.
 
-log(#{log := File}) -> file:open(File, [append, raw]);
+log(#{log := File}) -> dyno_stream:open(File, #{mode => append});
 log(_Settings) -> {ok, none}.
 
 close(none) -> ok;
-close(Log) -> file:close(Log).
+close(Log) -> dyno_stream:close(Log).
+
+%% What was measured is still shown.
+logged({error, Reason}, {ok, Document}) ->
+    Failed = dyno_recording:put(Document, status, failed),
+    Text = dyno_recording_part:text("~ts", [dyno_file:format_error(Reason)]),
+    {ok, dyno_recording:put(Failed, error, #{code => log, text => Text})};
+logged(_Closed, Result) ->
+    Result.
 
 parameters(Nodes, Code, #{concurrency := Concurrency}) ->
     #{
@@ -90,7 +90,7 @@ shown(Lines, Log) ->
             ok;
         _ ->
             %% A disk that is full does not end the measurement.
-            _ = file:write(Log, [[dyno_report_text:encode(Line), $\n] || Line <- Lines]),
+            _ = [dyno_stream:write(Log, [dyno_report_text:encode(Line), $\n]) || Line <- Lines],
             ok
     end.
 
@@ -103,10 +103,6 @@ ended(Status, Samples, Parameters) ->
         Parameters, lists:reverse(Samples), dyno_environment:collect()
     ),
     {ok, dyno_recording:put(Document, status, Status)}.
-
--spec format_error(reason()) -> unicode:chardata().
-format_error({log, File, Posix}) ->
-    ["--log: ", File, " can't be written: ", file:format_error(Posix)].
 
 %% The names of the columns.
 heading() ->

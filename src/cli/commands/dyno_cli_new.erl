@@ -23,7 +23,7 @@ Without a kind it lists what there is.
     | {bad_name, string()}
     | {taken_name, module(), file:filename()}
     | {exists, file:filename()}
-    | {not_written, file:filename(), file:posix()}.
+    | {dyno_file, dyno_file:reason()}.
 
 -spec command() -> dyno_cli_command:t().
 command() ->
@@ -172,10 +172,10 @@ name_is_free(Name, Language) ->
 %% `exclusive`: what is there stays, also where two write at once.
 create(File, Text) ->
     _ = filelib:ensure_dir(File),
-    case file:write_file(File, Text, [exclusive]) of
+    case dyno_file:create(File, Text) of
         ok -> ok;
-        {error, eexist} -> {error, {exists, File}};
-        {error, Posix} -> {error, {not_written, File, Posix}}
+        {error, {write, File, eexist}} -> {error, {exists, File}};
+        {error, Reason} -> {error, {dyno_file, Reason}}
     end.
 
 -doc "One sentence for a mistake.".
@@ -200,9 +200,9 @@ format_error({taken_name, Module, Where}) ->
     ];
 format_error({exists, File}) ->
     [File, " is there already, and is left as it is; give another name"];
-format_error({not_written, File, Posix}) ->
-    [File, " could not be written: ", file:format_error(Posix)].
+format_error({dyno_file, _} = Error) ->
+    dyno_error:format(Error).
 
 -spec fault(mistake()) -> dyno_error:fault().
-fault({not_written, _, _}) -> dyno;
+fault({dyno_file, _} = Error) -> dyno_error:fault(Error);
 fault(_Mistake) -> caller.

@@ -212,7 +212,7 @@ erlang_suite() ->
         file:delete(log_file(Node)).
 
     log_file(Node) ->
-        filename:join(os:getenv("TMPDIR", "/tmp"), atom_to_list(Node) ++ ".log").
+        filename:absname(atom_to_list(Node) ++ ".log").
     """.
 
 elixir_suite() ->
@@ -269,7 +269,7 @@ elixir_suite() ->
       end
 
       defp log_file(node) do
-        Path.join(System.tmp_dir!(), "#{node}.log") |> String.to_charlist()
+        Path.absname("#{node}.log") |> String.to_charlist()
       end
     end
     """.

@@ -52,7 +52,8 @@ command() ->
             {"Output", [
                 {"--format FORMAT", "text, or json, a line each (default: text)",
                     {one_of, [text, json]}},
-                {"-o, --output FILE", "writes lines of JSON, for --replay", text},
+                {"-o, --output FILE", "writes lines of JSON, for --replay",
+                    {custom, fun dyno_cli_output:path/1, "a file's path"}},
                 {"--replay FILE", "shows what -o has written, in place of a node's calls", text}
             ]},
             dyno_cli_nodes:options()
@@ -81,6 +82,8 @@ above(Text) ->
 -spec run(dyno_cli_command:values()) -> dyno_error:exit_status().
 run(#{replay := _, node := _}) ->
     refused("--replay shows what a file has; give it no NODE");
+run(#{replay := File, output := File}) ->
+    refused("-o would replace the file that --replay reads; give it another path");
 run(#{latency := true, args := _}) ->
     refused("--latency and --args are two questions; ask one of them");
 run(#{tree := true} = Values) when is_map_key(latency, Values); is_map_key(args, Values) ->
@@ -160,31 +163,44 @@ replayed(Show, Item, Ended) ->
 %% Each item is shown by the process that has it, so that it waits for a slow terminal.
 shown(Values, Nodes, Run) ->
     case opened(Values) of
-        {ok, Fd} ->
+        {ok, File} ->
             Print = printer(Values, Nodes),
             Result = Run(fun(Item) ->
-                _ = Fd =/= none andalso file:write(Fd, dyno_trace_item:encode(Item)),
+                ok = kept(Item, File),
                 Print(Item)
             end),
-            ok = closed(Fd),
-            finished(Result, Nodes);
-        {error, Why} ->
-            refused(["-o ", map_get(output, Values), ": ", file:format_error(Why)])
+            Status = finished(Result, Nodes),
+            max(Status, closed(File));
+        {error, Reason} ->
+            dyno_cli_command:refused({error, {dyno_file, Reason}})
     end.
 
-opened(#{output := File}) ->
-    case file:open(File, [write, binary, {delayed_write, 65_536, 200}]) of
-        {ok, Fd} ->
-            ok = file:write(Fd, dyno_trace_item:encode(header)),
-            {ok, Fd};
-        Error ->
-            Error
+opened(#{output := Path}) ->
+    maybe
+        {ok, File} ?= dyno_stream:open(Path, #{}),
+        ok ?= dyno_stream:write(File, dyno_trace_item:encode(header)),
+        {ok, File}
     end;
 opened(_Values) ->
     {ok, none}.
 
-closed(none) -> ok;
-closed(Fd) -> file:close(Fd).
+%% An error is told at the end, with how much is kept.
+kept(_Item, none) ->
+    ok;
+kept(Item, File) ->
+    _ = dyno_stream:write(File, dyno_trace_item:encode(Item)),
+    ok.
+
+closed(none) ->
+    0;
+closed(File) ->
+    case dyno_stream:close(File) of
+        ok ->
+            0;
+        {error, Reason} ->
+            dyno_cli_terminal:complain(dyno_file:format_error(Reason)),
+            3
+    end.
 
 printer(#{format := json}, _Nodes) ->
     fun(Item) -> dyno_cli_terminal:print(dyno_trace_item:encode(Item)) end;

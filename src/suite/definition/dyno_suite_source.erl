@@ -45,7 +45,8 @@ that the suite starts find the module as well. `forget/1` takes all of it back.
     | {bad_beam, file:filename(), term()}
     | {taken_name, module()}
     | {missing_callbacks, source(), Behaviour :: module(), [{atom(), arity()}]}
-    | {no_folder, file:posix()}
+    | {dyno_temporary, dyno_temporary:reason()}
+    | {dyno_file, dyno_file:reason()}
     | {elixir, file:filename(), dyno_elixir:reason()}
     | {no_module, file:filename()}
     | {several_suites, file:filename(), [module(), ...]}
@@ -152,18 +153,16 @@ suite_of(Path, Modules) ->
 
 %% With what was compiled with it.
 install(Module, Compiled) ->
-    ok = sweep(),
-    Name = io_lib:format("dyno-~ts-~b", [os:getpid(), erlang:unique_integer([positive])]),
-    Folder = filename:join(temporary(), lists:flatten(Name)),
     maybe
-        ok ?= file:make_dir(Folder),
-        ok ?= dyno_code:write(Folder, [{M, Binary, M} || {M, Binary} <- Compiled]),
-        File = filename:join(Folder, atom_to_list(Module) ++ ".beam"),
-        load_from(Module, File, #{module => Module, path => Folder, folder => Folder})
-    else
-        {error, Posix} ->
-            _ = file:del_dir_r(Folder),
-            {error, {no_folder, Posix}}
+        {ok, Folder} ?= dyno_error:tagged(dyno_temporary, dyno_temporary:make()),
+        Loaded = #{module => Module, path => Folder, folder => Folder},
+        case dyno_code:write(Folder, [{M, Binary, M} || {M, Binary} <- Compiled]) of
+            ok ->
+                load_from(Module, filename:join(Folder, atom_to_list(Module) ++ ".beam"), Loaded);
+            {error, Reason} ->
+                ok = dyno_temporary:remove(Folder),
+                {error, {dyno_file, Reason}}
+        end
     end.
 
 %% This very file, whatever of that name is loaded or comes first on the code path.
@@ -191,27 +190,6 @@ name_is_free(Module) ->
         _Preloaded -> {error, {taken_name, Module}}
     end.
 
-%% What a dyno that was killed outright has left. Its process must be gone; without /proc nobody
-%% knows.
-sweep() ->
-    lists:foreach(
-        fun(Folder) ->
-            [_, OsPid | _] = string:split(filename:basename(Folder), "-", all),
-            Gone = lists:all(fun(C) -> C >= $0 andalso C =< $9 end, OsPid) andalso
-                filelib:is_dir("/proc/self") andalso
-                not filelib:is_dir(filename:join("/proc", OsPid)),
-            _ = [file:del_dir_r(Folder) || Gone],
-            ok
-        end,
-        filelib:wildcard(filename:join(temporary(), "dyno-*-*"))
-    ).
-
-temporary() ->
-    case os:getenv("TMPDIR") of
-        false -> "/tmp";
-        Folder -> Folder
-    end.
-
 load_beam(Path) ->
     case beam_lib:info(Path) of
         {error, beam_lib, Reason} ->
@@ -236,7 +214,7 @@ forget(#{module := Module} = Loaded) ->
 
 remove_folders(#{path := Path, folder := Folder}) ->
     _ = code:del_path(Path),
-    _ = [file:del_dir_r(Folder) || Folder =/= undefined],
+    _ = [dyno_temporary:remove(Folder) || Folder =/= undefined],
     ok.
 
 -spec format_error(reason()) -> unicode:chardata().
@@ -273,11 +251,8 @@ format_error({missing_callbacks, Source, Behaviour, Missing}) ->
     io_lib:format(
         "~ts is not a suite: it lacks ~ts, which ~ts asks for", [Source, Names, Behaviour]
     );
-format_error({no_folder, Posix}) ->
-    io_lib:format(
-        "no temporary folder can be made in ~ts: ~ts; set TMPDIR to a folder that can be written",
-        [temporary(), file:format_error(Posix)]
-    );
+format_error({Module, _} = Error) when Module =:= dyno_temporary; Module =:= dyno_file ->
+    dyno_error:format(Error);
 format_error(no_compiler) ->
     "this Erlang has no compiler; give the suite as a .beam file";
 format_error({Kind, Name}) ->
@@ -296,4 +271,6 @@ sentence(taken_name) ->
 -spec fault(reason()) -> dyno_error:fault().
 fault({elixir, _, no_elixir}) -> dyno;
 fault({elixir, _, {old_elixir, _}}) -> dyno;
+fault({Module, _} = Error) when Module =:= dyno_temporary; Module =:= dyno_file ->
+    dyno_error:fault(Error);
 fault(_) -> caller.

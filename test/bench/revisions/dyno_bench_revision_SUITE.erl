@@ -44,15 +44,22 @@ end_per_suite(_Config) ->
 %% A repository with the tags one and two.
 init_per_testcase(Case, Config) ->
     {ok, Before} = file:get_cwd(),
+    Temporary = filename:join([proplists:get_value(priv_dir, Config), Case, "tmp"]),
+    %% A user's, with a name such as ours once had.
+    ok = filelib:ensure_path(filename:join(Temporary, "dyno-2026-results")),
+    Outside = dyno_temporary:folder(),
+    Remembered = dyno_suites:with_temporary([{outside, Outside} | Config]),
+    true = os:putenv("TMPDIR", Temporary),
     Folder = filename:join([proplists:get_value(priv_dir, Config), Case, "project"]),
     ok = filelib:ensure_path(filename:join(Folder, "src")),
     ok = file:set_cwd(Folder),
     {0, _} = sh("git init -q . && git config user.email a@b && git config user.name a"),
     commit(10, "one"),
     commit(200, "two"),
-    [{before, Before}, {folder, Folder} | Config].
+    [{before, Before}, {folder, Folder} | Remembered].
 
 end_per_testcase(_Case, Config) ->
+    _ = dyno_suites:without_temporary(Config),
     file:set_cwd(proplists:get_value(before, Config)).
 
 commit(Length, Tag) ->
@@ -219,18 +226,15 @@ words_that_pass_the_gate(Config) ->
     nothing_left(Config).
 
 nothing_left(_Config) ->
-    nothing_left_in(filelib:wildcard(folders()), 100).
+    nothing_left_in(file:list_dir(dyno_temporary:folder()), 100).
 
-folders() ->
-    filename:join(os:getenv("TMPDIR", "/tmp"), "dyno-" ++ os:getpid() ++ "-*").
-
-nothing_left_in([], _Tries) ->
+nothing_left_in({ok, ["dyno-2026-results"]}, _Tries) ->
     ok;
 nothing_left_in(Left, 0) ->
     ct:fail({left, Left});
 nothing_left_in(_Left, Tries) ->
     receive
-    after 50 -> nothing_left_in(filelib:wildcard(folders()), Tries - 1)
+    after 50 -> nothing_left_in(file:list_dir(dyno_temporary:folder()), Tries - 1)
     end.
 
 %% What is not committed counts, new files too; what is ignored does not.
@@ -358,7 +362,7 @@ mistakes(Config) ->
     ),
     Check([~"empty..one"], #{}, 2, "neither rebar.config, mix.exs, Makefile nor src"),
     %% Outside of any repository, also of the one that the tests may run in.
-    Outside = filename:join(os:getenv("TMPDIR", "/tmp"), "outside-" ++ os:getpid()),
+    Outside = filename:join(proplists:get_value(outside, Config), "outside-" ++ os:getpid()),
     ok = filelib:ensure_path(Outside),
     ok = file:set_cwd(Outside),
     Check([~"one..two"], #{}, 2, "is in no git repository"),

@@ -55,8 +55,7 @@ runs_once(File, Name) ->
      || Run <- Runs
     ],
     ?assertEqual([], [V || #{~"result" := ~"unknown"} = V <- Verdicts]),
-    Folder = os:getenv("TMPDIR", "/tmp"),
-    ?assertEqual([], filelib:wildcard(filename:join(Folder, binary_to_list(Name) ++ "-*.log"))).
+    ?assertEqual([], filelib:wildcard(binary_to_list(Name) ++ "*.log")).
 
 %% In a project it is of the project's application: it starts it, names its functions and some to
 %% call.
@@ -148,8 +147,8 @@ mistakes(Config) ->
             {["suite", file("lists", Config)], ~"there is a module lists"}
         ]
     ],
-    {3, Output} = new(["suite", "/dev/null/x"]),
-    contains(Output, ~"/dev/null/x.erl could not be written").
+    {2, Output} = new(["suite", "/dev/null/x"]),
+    contains(Output, ~"/dev/null/x.erl: cannot be written: /dev/null is not a folder").
 
 overwrites_nothing(Config) ->
     File = file("kept.erl", Config),

@@ -259,6 +259,12 @@ source_leaves_nothing(Config) ->
     Path = code:get_path(),
     Tmp = proplists:get_value(tmp, Config),
     Source = dyno_suites:write(Config, brought, #{sizes => [1]}, "operation(S) -> {ok, S}.\n"),
+    %% A user's, which is not to be taken for one of a dyno of that pid.
+    Users = filename:join(Tmp, "dyno-4194999-results"),
+    ok = file:make_dir(Users),
+    {ok, Empty} = dyno_suite_source:load(Source),
+    ok = dyno_suite_source:forget(Empty),
+    ok = file:del_dir(Users),
     {ok, #{module := brought} = Loaded} = dyno_suite_source:load(Source),
     %% Where the nodes that the suite starts find it.
     ?assertMatch({ok, [_]}, file:list_dir(Tmp)),

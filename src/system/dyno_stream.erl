@@ -1,0 +1,174 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_stream).
+-moduledoc """
+Files that grow, an entry at a time: traces, events, the lines of a log.
+
+A process holds the file, so that several may write to it, and writes at the latest 200 ms after an
+entry came. An entry is kept whole or not at all. After the first one that could not be written
+(the disk is full) no other is, and `close/1` says how many of how many are in the file. The file is
+written to its end, too, if the process that opened it ends without closing it.
+""".
+
+-behaviour(gen_server).
+
+-export([open/2, write/2, close/1]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
+-export_type([stream/0, options/0]).
+
+-doc "The process, or the name that it was given.".
+-type stream() :: pid() | atom().
+
+-type options() :: #{
+    %% A new file for the user alone, the default; or one that others may read, at its end.
+    mode => private | append,
+    %% Without it, the caller.
+    owner => pid(),
+    name => atom()
+}.
+
+-type state() :: #{
+    path := file:filename_all(),
+    file := file:fd(),
+    owner := reference(),
+    %% Where the last whole entry ends.
+    at := non_neg_integer(),
+    %% Entries that are not written yet, the last one first.
+    waiting := [binary()],
+    bytes := non_neg_integer(),
+    kept := non_neg_integer(),
+    entries := non_neg_integer(),
+    fault := none | {cut | closed, file:posix() | badarg | terminated | system_limit}
+}.
+
+-define(BUFFER_BYTES, 65_536).
+-define(DELAY_MS, 200).
+
+-doc "Opens the file; a new one takes the place of the former one at once.".
+-spec open(file:filename_all(), options()) -> {ok, pid()} | {error, dyno_file:reason()}.
+open(Path, Options) ->
+    Argument = {Path, maps:merge(#{mode => private, owner => self()}, Options)},
+    Started =
+        case Options of
+            #{name := Name} -> gen_server:start({local, Name}, ?MODULE, Argument, []);
+            #{} -> gen_server:start(?MODULE, Argument, [])
+        end,
+    case Started of
+        {ok, Pid} -> {ok, Pid};
+        {error, {shutdown, Reason}} -> {error, Reason}
+    end.
+
+-doc "Adds an entry; an error tells that this entry, or one before it, could not be written.".
+-spec write(stream(), iodata()) -> ok | {error, dyno_file:reason()}.
+write(Stream, Entry) ->
+    gen_server:call(Stream, {write, iolist_to_binary(Entry)}, infinity).
+
+-doc "Writes what is left, and closes the file.".
+-spec close(stream()) -> ok | {error, dyno_file:reason()}.
+close(Stream) ->
+    gen_server:call(Stream, close, infinity).
+
+%% The process
+
+-doc false.
+-spec init({file:filename_all(), options()}) -> {ok, state()} | {stop, {shutdown, term()}}.
+init({Path, #{mode := Mode, owner := Owner}}) ->
+    maybe
+        {ok, File} ?= opened(Mode, Path),
+        {ok, At} = file:position(File, eof),
+        {ok, #{
+            path => Path,
+            file => File,
+            owner => monitor(process, Owner),
+            at => At,
+            waiting => [],
+            bytes => 0,
+            kept => 0,
+            entries => 0,
+            fault => none
+        }}
+    else
+        {error, Reason} -> {stop, {shutdown, Reason}}
+    end.
+
+opened(append, Path) -> dyno_file:append(Path);
+opened(private, Path) -> dyno_file:open(Path, private).
+
+-doc false.
+-spec handle_call({write, binary()} | close, gen_server:from(), state()) ->
+    {reply, ok | {error, dyno_file:reason()}, state()}
+    | {stop, normal, ok | {error, dyno_file:reason()}, state()}.
+handle_call({write, Entry}, _From, #{entries := Entries} = State) ->
+    Added = added(Entry, State#{entries := Entries + 1}),
+    {reply, result(Added), Added};
+handle_call(close, _From, State) ->
+    Closed = closed(State),
+    {stop, normal, result(Closed), Closed}.
+
+-doc false.
+-spec handle_cast(term(), state()) -> {noreply, state()}.
+handle_cast(_Message, State) ->
+    {noreply, State}.
+
+-doc false.
+-spec handle_info(term(), state()) -> {noreply, state()} | {stop, normal, state()}.
+handle_info(flush, State) ->
+    {noreply, flushed(State)};
+handle_info({'DOWN', Owner, process, _, _}, #{owner := Owner} = State) ->
+    {stop, normal, closed(State)};
+handle_info(_Message, State) ->
+    {noreply, State}.
+
+added(_Entry, #{fault := {_, _}} = State) ->
+    State;
+added(Entry, #{waiting := Waiting, bytes := Bytes} = State) ->
+    _ = [erlang:send_after(?DELAY_MS, self(), flush) || Waiting =:= []],
+    Added = State#{waiting := [Entry | Waiting], bytes := Bytes + byte_size(Entry)},
+    case Added of
+        #{bytes := Full} when Full >= ?BUFFER_BYTES -> flushed(Added);
+        #{} -> Added
+    end.
+
+flushed(#{waiting := Waiting, bytes := Bytes, file := File} = State) ->
+    #{at := At, kept := Kept} = State,
+    Emptied = State#{waiting := [], bytes := 0},
+    case file:write(File, lists:reverse(Waiting)) of
+        ok -> Emptied#{at := At + Bytes, kept := Kept + length(Waiting)};
+        {error, Reason} -> as_many_as_fit(lists:reverse(Waiting), Emptied, Reason)
+    end.
+
+%% The file ends with the last entry that is whole.
+as_many_as_fit([Entry | Entries], State, Reason) ->
+    #{file := File, at := At, kept := Kept} = State,
+    maybe
+        {ok, At} ?= file:position(File, At),
+        ok ?= file:truncate(File),
+        ok ?= file:write(File, Entry),
+        as_many_as_fit(Entries, State#{at := At + byte_size(Entry), kept := Kept + 1}, Reason)
+    else
+        _ ->
+            _ = file:position(File, At),
+            _ = file:truncate(File),
+            State#{fault := {cut, Reason}}
+    end;
+as_many_as_fit([], State, _Reason) ->
+    State.
+
+closed(State) ->
+    #{file := File} = Flushed = flushed(State),
+    Synced = file:datasync(File),
+    case {file:close(File), Synced, Flushed} of
+        {ok, ok, _} -> Flushed;
+        {_, _, #{fault := {_, _}}} -> Flushed;
+        {{error, Reason}, _, _} -> Flushed#{fault := {closed, Reason}};
+        {ok, {error, Reason}, _} -> Flushed#{fault := {closed, Reason}}
+    end.
+
+result(#{fault := none}) ->
+    ok;
+result(#{fault := {cut, Reason}, path := Path, kept := Kept, entries := Entries}) ->
+    {error, {cut, Path, Reason, Kept, Entries}};
+%% How much of it is there is not known.
+result(#{fault := {closed, Reason}, path := Path}) ->
+    {error, {write, Path, Reason}}.

@@ -1,0 +1,220 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_temporary).
+-moduledoc """
+Makes temporary folders that no other user can enter, and removes those of a dyno that was killed.
+
+All temporary folders of dyno come from here. A folder has a random name, did not exist before, and
+has the mode 0700. A file `.dyno` in the folder names the process that owns it: its pid and start
+time, and the boot and the namespaces in which these hold. `make/0` first removes the folders whose
+owner is gone. It removes a folder only if all of this is certain: this user owns it, it is no link,
+and its mark is of this boot and of these namespaces. On a system without /proc nothing is certain,
+and all folders stay.
+""".
+
+-export([make/0, make/1, folder/0, random/0, remove/1, user/0, format_error/1, fault/1]).
+-export_type([reason/0]).
+
+-include_lib("kernel/include/file.hrl").
+
+-type reason() :: {no_folder, Parent :: file:filename_all(), file:posix() | badarg | system_limit}.
+
+-define(MARK, ".dyno").
+-define(HEAD, "dyno temporary 1\n").
+%% A mark takes some 150 bytes; a larger file is none.
+-define(MOST_BYTES, 1024).
+-define(NAME, "^\\.?dyno-[0-9a-f]{16}$").
+-define(TRIES, 8).
+
+-doc "The folder for temporary files: TMPDIR, or /tmp.".
+-spec folder() -> file:filename().
+folder() ->
+    case os:getenv("TMPDIR", "") of
+        "" -> "/tmp";
+        Folder -> filename:absname(Folder)
+    end.
+
+-doc "Makes a folder in `folder/0`. The caller removes it with `remove/1`.".
+-spec make() -> {ok, file:filename()} | {error, reason()}.
+make() ->
+    make(folder(), "dyno-", ?TRIES).
+
+-doc "Makes a hidden folder in this one, for files that are to be moved there.".
+-spec make(file:filename_all()) -> {ok, file:filename_all()} | {error, reason()}.
+make(Parent) ->
+    make(Parent, ".dyno-", ?TRIES).
+
+make(Parent, Prefix, Tries) ->
+    Folder = filename:join(Parent, Prefix ++ random()),
+    case made(Folder) of
+        {ok, User} ->
+            ok = sweep(Parent, filename:basename(Folder), User),
+            {ok, Folder};
+        {error, Taken} when Tries > 1, Taken =:= eexist orelse Taken =:= taken ->
+            make(Parent, Prefix, Tries - 1);
+        {error, taken} ->
+            {error, {no_folder, Parent, eexist}};
+        {error, Reason} ->
+            {error, {no_folder, Parent, Reason}}
+    end.
+
+-doc "Sixteen digits that nobody foresees; the random numbers of the process stay as they were.".
+-spec random() -> string().
+random() ->
+    {Bytes, _} = rand:bytes_s(8, rand:seed_s(exsss)),
+    binary_to_list(binary:encode_hex(Bytes, lowercase)).
+
+%% `make_dir` fails if there is anything of that name, a link, too. Erlang cannot give the mode at
+%% once. Whoever put something into the folder before it got its mode is found by its content.
+made(Folder) ->
+    maybe
+        ok ?= file:make_dir(Folder),
+        ok ?= marked(Folder),
+        {ok, #file_info{uid = User}} ?= file:read_link_info(Folder),
+        {ok, User}
+    end.
+
+%% Not recursively: if there is something in the folder, somebody else has put it there.
+marked(Folder) ->
+    maybe
+        ok ?= closed(Folder),
+        Mark = filename:join(Folder, ?MARK),
+        {error, _} = Error ?=
+            file:write_file(Mark, mark(own_place(), own_process()), [exclusive, raw]),
+        _ = file:delete(Mark),
+        _ = file:del_dir(Folder),
+        Error
+    else
+        {error, _} = Other ->
+            _ = file:del_dir(Folder),
+            Other;
+        ok ->
+            ok
+    end.
+
+closed(Folder) ->
+    maybe
+        ok ?= file:change_mode(Folder, 8#700),
+        {ok, #file_info{type = directory, mode = Mode}} ?= file:read_link_info(Folder),
+        8#700 ?= Mode band 8#777,
+        {ok, []} ?= file:list_dir_all(Folder),
+        ok
+    else
+        {error, _} = Error -> Error;
+        _ -> {error, taken}
+    end.
+
+-doc "Removes a folder with all that is in it; links in it are removed, not followed.".
+-spec remove(file:filename_all()) -> ok.
+remove(Folder) ->
+    _ = file:del_dir_r(Folder),
+    ok.
+
+%% The mark
+
+mark({ok, Place}, {ok, Process}) -> [?HEAD, Process, $\n, Place, $\n];
+%% A folder with this mark stays until its owner removes it.
+mark(_, _) -> [?HEAD, "not known\n"].
+
+own_process() ->
+    Pid = os:getpid(),
+    maybe
+        %% Else /proc is of another namespace.
+        {ok, Pid} ?= file:read_link("/proc/self"),
+        {ok, Start} ?= start_time(Pid),
+        {ok, [Pid, " ", Start]}
+    else
+        _ -> unknown
+    end.
+
+%% Pids hold within a boot and a namespace, start times within a namespace, too.
+own_place() ->
+    maybe
+        {ok, Boot} ?= file:read_file("/proc/sys/kernel/random/boot_id"),
+        {ok, Pids} ?= file:read_link("/proc/self/ns/pid"),
+        Times = [Link || {ok, Link} <- [file:read_link("/proc/self/ns/time")]],
+        {ok, lists:join(" ", [string:trim(Boot), Pids | Times])}
+    else
+        _ -> unknown
+    end.
+
+%% The 22nd field of /proc/PID/stat; the second one, a name in parentheses, may have spaces.
+start_time(Pid) ->
+    case file:read_file(["/proc/", Pid, "/stat"]) of
+        {ok, Stat} ->
+            Fields = string:lexemes(lists:last(binary:split(Stat, ~")", [global])), " \n"),
+            case length(Fields) >= 20 of
+                true -> {ok, lists:nth(20, Fields)};
+                false -> unknown
+            end;
+        %% The process has ended, before the file was opened or since.
+        {error, Gone} when Gone =:= enoent; Gone =:= esrch ->
+            gone;
+        {error, _} ->
+            unknown
+    end.
+
+%% Folders of a dyno that was killed
+
+sweep(Parent, Own, User) ->
+    case {own_place(), file:read_file_info(Parent)} of
+        {{ok, Place}, {ok, #file_info{mode = Mode}}} ->
+            Names = [
+                Name
+             || is_safe(Mode), {ok, All} <- [file:list_dir(Parent)], Name <- All,
+                Name =/= Own, re:run(Name, ?NAME, [{capture, none}]) =:= match
+            ],
+            Text = iolist_to_binary([Place, $\n]),
+            lists:foreach(fun(Name) -> sweep_one(filename:join(Parent, Name), Text, User) end, Names);
+        _ ->
+            ok
+    end.
+
+%% Where everybody may rename what is another's, a folder may become a link while it is removed.
+is_safe(Mode) -> Mode band 8#002 =:= 0 orelse Mode band 8#1000 =/= 0.
+
+sweep_one(Folder, Place, User) ->
+    maybe
+        {ok, #file_info{type = directory, uid = User}} ?= file:read_link_info(Folder),
+        {ok, Rest} ?= read_mark(filename:join(Folder, ?MARK), User),
+        [Process, Place] ?= binary:split(Rest, ~"\n"),
+        [Pid, Start] ?= string:lexemes(Process, " "),
+        match ?= re:run(Pid, "^[0-9]+$", [{capture, none}]),
+        gone ?= owner(Start, start_time(binary_to_list(Pid))),
+        remove(Folder)
+    else
+        _ -> ok
+    end.
+
+read_mark(File, User) ->
+    maybe
+        {ok, #file_info{type = regular, uid = User, size = Size}} ?= file:read_link_info(File),
+        true ?= Size =< ?MOST_BYTES,
+        {ok, <<?HEAD, Rest/binary>>} ?= file:read_file(File),
+        {ok, Rest}
+    else
+        _ -> none
+    end.
+
+owner(Start, {ok, Start}) -> alive;
+owner(_Start, {ok, _Other}) -> gone;
+owner(_Start, Other) -> Other.
+
+-doc "The number of the user that this Erlang runs as, if the system says it.".
+-spec user() -> {ok, non_neg_integer()} | unknown.
+user() ->
+    case file:read_file_info("/proc/self") of
+        {ok, #file_info{uid = User}} when is_integer(User) -> {ok, User};
+        _ -> unknown
+    end.
+
+-spec format_error(reason()) -> unicode:chardata().
+format_error({no_folder, Parent, Reason}) ->
+    io_lib:format(
+        "no temporary folder can be made in ~ts: ~ts; set TMPDIR to a folder that can be written",
+        [Parent, file:format_error(Reason)]
+    ).
+
+-spec fault(reason()) -> dyno_error:fault().
+fault(_Reason) -> dyno.
