@@ -26,6 +26,7 @@ main(Run) ->
                 ok = dyno_cli_ending:not_stopping(),
                 dyno_cli_crash:report(Class, Reason, Stack)
         end,
+    ok = dyno_cookie:forget(),
     ok = dyno_cli_ending:not_stopping(),
     dyno_cli_ending:halt(Mark(Status)).
 

@@ -20,7 +20,8 @@ all() ->
         no_secret_in_sight, secret_of_a_command, flags_of_the_environment, no_home,
         another_users_home, no_cookie_for_a_target, not_the_program, a_cookie_from_the_start,
         two_make_one_cookie, names_are_few, thirty_attach, a_name_is_taken, listens_on_loopback,
-        listens_for_other_machines, without_a_port_mapper, no_port_mapper
+        listens_for_other_machines, without_a_port_mapper, no_port_mapper, commands_teach_no_names,
+        commands_without_a_home
     ].
 
 %% An Erlang without a name that has the program's flags, controlled over its standard input; with a
@@ -68,7 +69,7 @@ end_per_testcase(_Case, Config) ->
     epmd(Config, ["-kill"]).
 
 %% Attaching takes a third of a second.
-slow() -> [thirty_attach].
+slow() -> [thirty_attach, commands_teach_no_names, commands_without_a_home].
 
 epmd(Config, Arguments) ->
     _ = dyno_command:output(
@@ -435,3 +436,52 @@ no_port_mapper(Config) ->
     }),
     contains(call(Peer, unnamed, [#{}]), ["epmd", get(port, Config), "does not answer"]),
     peer:stop(Peer).
+
+%% Whole commands
+
+commands_teach_no_names(Config) ->
+    {Target, Node} = target(Config, "given"),
+    Name = atom_to_list(Node),
+    Count = fun(Command) ->
+        Given = [{"DYNO_COOKIE", "given"}],
+        ?assertMatch({0, _}, run(Config, Command, Given), Command),
+        peer:call(Target, erlang, system_info, [atom_count])
+    end,
+    [
+        begin
+            First = Count(Command),
+            ?assertEqual(First, Count(Command), Command)
+        end
+     || Command <- [
+            ["servers", Name, "--for", "300ms"],
+            ["profile", Name, "--for", "300ms"],
+            ["record", Name, "--for", "300ms"],
+            ["bench", "lists:seq(1, 10).", "--node", Name, "--time", "300ms"]
+        ]
+    ],
+    peer:stop(Target).
+
+commands_without_a_home(Config) ->
+    Temporary = get(temporary, Config),
+    ok = file:del_dir(get(home, Config)),
+    Home = filename:join(Temporary, "no/home"),
+    Environment = [{"HOME", Home}, {"XDG_CONFIG_HOME", false}, {"TMPDIR", Temporary}],
+    Erl = filename:join([code:root_dir(), "bin", "erl"]),
+    [
+        begin
+            ?assertMatch({0, _}, run(Config, Command, Environment), Command),
+            %% With the cookie that was written there.
+            ?assertEqual({ok, []}, file:list_dir_all(Temporary), Command)
+        end
+     || Command <- [
+            ["profile", "--eval", "lists:seq(1, 10)", "--for", "300ms"],
+            ["profile", "--run", Erl ++ " -noshell -eval 'timer:sleep(3000), halt().'", "--for", "300ms"],
+            ["bench", "-i", "lists:seq(1, 10).", "--time", "300ms"]
+        ]
+    ].
+
+run(Config, Command, Environment) ->
+    Recording = filename:join(get(priv_dir, Config), "recording.json"),
+    dyno_command:run(
+        Command ++ ["-o", Recording], [{"ERL_EPMD_PORT", get(port, Config)} | Environment]
+    ).
