@@ -93,11 +93,12 @@ command(Command) ->
     maybe
         %% Its emulators come by that name.
         ok ?= dyno_target_node:ensure_distribution(#{targets => ['run@localhost']}),
+        {ok, Environment} ?= dyno_error:attempt(fun environment/0),
         true = named(),
         %% What it prints goes to standard error: standard output is the report's.
         Port = open_port({spawn_executable, "/bin/sh"}, [
             {args, ["-c", <<"(", Command/binary, ") </dev/null >&2">>]},
-            {env, [{"ERL_AFLAGS", flags()} | dyno_cookie:environment()]},
+            {env, Environment},
             nouse_stdio,
             exit_status
         ]),
@@ -122,6 +123,9 @@ named() ->
         undefined -> register(?MODULE, self());
         Pid -> Pid =:= self()
     end.
+
+environment() ->
+    [{"ERL_AFLAGS", flags()} | dyno_cookie:environment()].
 
 %% No spaces and no single quotes: the emulator's launcher splits the text. Who is not answered (this
 %% node is gone) goes on. Everybody can read the text: the cookie is in a file.

@@ -37,7 +37,7 @@ test, and it ends with it however the test ends, also when dyno itself is killed
 }.
 
 -type reason() ::
-    {no_distribution, dyno_error:error()}
+    {no_distribution | no_cookie, dyno_error:error()}
     | {does_not_boot, string(), term(), [string()]}
     | {application, atom(), term()}.
 
@@ -55,6 +55,12 @@ start(Options) ->
     end.
 
 boot(Options) ->
+    case dyno_error:attempt(fun() -> environment(Options) end) of
+        {ok, Environment} -> boot(Options, Environment);
+        {error, Reason} -> {error, {no_cookie, Reason}}
+    end.
+
+boot(Options, Environment) ->
     #{name := Name, args := Listening} = Own = own(Options),
     Arguments =
         ["-connect_all", "false"] ++ Listening ++
@@ -63,7 +69,7 @@ boot(Options) ->
         %% Not over the distribution: the node ends when this one does, however that happens.
         connection => standard_io,
         wait_boot => maps:get(timeout_ms, Options, 30_000),
-        env => environment(Options),
+        env => Environment,
         args => Arguments
     },
     try peer:start_link(PeerOptions) of
@@ -184,7 +190,7 @@ stop_peer(Peer, Node) ->
     end.
 
 -spec format_error(reason()) -> unicode:chardata().
-format_error({no_distribution, Error}) ->
+format_error({Kind, Error}) when Kind =:= no_distribution; Kind =:= no_cookie ->
     dyno_error:format(Error);
 format_error({does_not_boot, Name, Reason, Arguments}) ->
     io_lib:format(

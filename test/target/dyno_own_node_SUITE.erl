@@ -18,7 +18,8 @@ each_release() -> [no_home, no_secret_in_sight, flags_of_the_environment].
 all() ->
     [
         no_secret_in_sight, secret_of_a_command, flags_of_the_environment, no_home,
-        another_users_home, no_cookie_for_a_target, not_the_program, a_cookie_from_the_start,
+        another_users_home, no_cookie_for_a_target, not_the_program, no_temporary_folder,
+        a_cookie_from_the_start,
         two_make_one_cookie, names_are_few, thirty_attach, a_name_is_taken, listens_on_loopback,
         listens_for_other_machines, without_a_port_mapper, no_port_mapper, commands_teach_no_names,
         commands_without_a_home
@@ -214,6 +215,23 @@ own_and_given(Given) ->
     true = dyno_bench_vm:with([#{variant => #{}}], #{}, Vms),
     ok = dyno_cookie:forget(),
     {own, Home, dyno_target_node:connect(Given, #{cookie => given})}.
+
+%% Neither a home nor a folder for its cookie.
+no_temporary_folder(Config) ->
+    Missing = filename:join(get(temporary, Config), "no/folder"),
+    Environment = [{"HOME", Missing}, {"XDG_CONFIG_HOME", false}, {"TMPDIR", Missing}],
+    Peer = program(Config, Environment),
+    [_, _] = [
+        contains(Text, [Missing, "TMPDIR"])
+     || Text <- call(Peer, no_temporary_folder, [])
+    ],
+    peer:stop(Peer).
+
+no_temporary_folder() ->
+    [
+        unicode:characters_to_list(dyno_error:format(Error))
+     || {error, Error} <- [dyno_peer:start(#{}), dyno_profile_subject:command(~"true")]
+    ].
 
 target(Config, Cookie) ->
     {ok, Target, Node} = peer:start(#{
