@@ -10,9 +10,10 @@ say() { printf '%s: %s\n' "$(basename "$0")" "$*" >&2; }
 die() { say "$*"; exit 1; }
 
 # Puts an OTP at the head of PATH, and everything that is built with it into a folder of its own.
-# Sets release, nif_version and otp_root.
+# Sets release, nif_version and otp_root; own_erl is the one that was first on the PATH, or nothing.
 use_otp() { # any | 27 | 29
     local answer
+    own_erl=$(command -v erl) || own_erl=
     DYNO_OTP_PATH=$(scripts/otp path "$1") || return
     export DYNO_OTP_PATH
     export PATH=${DYNO_OTP_PATH:+$DYNO_OTP_PATH:}$PATH
