@@ -50,12 +50,13 @@ init_run(_Clients, _SuiteState) ->
     {ok, [Node], Node}.
 
 init_worker(_Id, Node) ->
-    {ok, {Node, access()}}.
+    {ok, Client} = dyno_client:start(Node),
+    {ok, {Client, access()}}.
 
-operation({Node, Access} = Worker) ->
+operation({Client, Access} = Worker) ->
     From = rand:uniform(?ACCOUNTS),
     To = From rem ?ACCOUNTS + 1,
-    ok = erpc:call(Node, ?MODULE, move, [Access, From, To]),
+    ok = dyno_client:call(Client, ?MODULE, move, [Access, From, To]),
     {ok, Worker}.
 
 end_run(undefined) -> ok;

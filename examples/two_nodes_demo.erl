@@ -54,13 +54,14 @@ init_run(Articles, _SuiteState) ->
 load(_Articles, _System) ->
     #{model => closed, workers => ?CLIENTS}.
 
-init_worker(_Id, System) ->
-    {ok, System}.
+init_worker(_Id, #{shop := Shop} = System) ->
+    {ok, Client} = dyno_client:start(Shop),
+    {ok, System#{client => Client}}.
 
-operation(#{shop := Shop, warehouse := Warehouse, articles := Count} = System) ->
+operation(#{client := Client, warehouse := Warehouse, articles := Count} = Worker) ->
     Articles = [rand:uniform(?ARTICLES) || _ <- lists:seq(1, Count)],
-    ok = erpc:call(Shop, ?MODULE, order, [Warehouse, Articles]),
-    {ok, System}.
+    ok = dyno_client:call(Client, ?MODULE, order, [Warehouse, Articles]),
+    {ok, Worker}.
 
 end_run(undefined) ->
     ok;

@@ -161,6 +161,7 @@ send_code(Node, Suite) ->
         dyno_load_recorder,
         dyno_load_arrival_times,
         dyno_load_schedule,
+        dyno_client,
         dyno_feed,
         dyno_feed_file,
         dyno_feed_zipf,

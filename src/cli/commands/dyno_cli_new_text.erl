@@ -91,16 +91,18 @@ erlang_suite_of_project() ->
         %% The nodes to look into, and what init_worker/2 and end_run/1 are given.
         {ok, [Node], Node}.
 
-    %% Each client, in a process of its own: open its connection here. Clients are as many as the
-    %% size; load/2 can say otherwise, also how many operations a second.
+    %% Each client, in a process of its own: open its connection here. This one is a process in the
+    %% node that makes its calls. Clients are as many as the size; load/2 can say otherwise, also how
+    %% many operations a second.
     init_worker(_Id, Node) ->
-        {ok, Node}.
+        dyno_client:start(Node).
 
     %% One operation, timed: what a client does again and again. Put a call of your own in the
     %% place of this one@SUCH_AS@.
-    operation(Node) ->
-        _ = erpc:call(Node, application, get_all_env, [@APP@]),
-        {ok, Node}.
+    %% To a server it is a request: gen_server:call({my_server, Node}, Request).
+    operation(Client) ->
+        _ = dyno_client:call(Client, application, get_all_env, [@APP@]),
+        {ok, Client}.
 
     %% After each run, also where something failed: undefined where init_run/2 did.
     end_run(undefined) ->
@@ -138,15 +140,17 @@ elixir_suite_of_project() ->
         {:ok, [node], node}
       end
 
-      # Each client, in a process of its own: open its connection here. Clients are as many as the
-      # size; load/2 can say otherwise, also how many operations a second.
-      def init_worker(_id, node), do: {:ok, node}
+      # Each client, in a process of its own: open its connection here. This one is a process in the
+      # node that makes its calls. Clients are as many as the size; load/2 can say otherwise, also
+      # how many operations a second.
+      def init_worker(_id, node), do: :dyno_client.start(node)
 
       # One operation, timed: what a client does again and again. Put a call of your own in the
       # place of this one@SUCH_AS@.
-      def operation(node) do
-        _ = :erpc.call(node, :application, :get_all_env, [:@APP@])
-        {:ok, node}
+      # To a server it is a request: GenServer.call({MyServer, node}, request).
+      def operation(client) do
+        _ = :dyno_client.call(client, :application, :get_all_env, [:@APP@])
+        {:ok, client}
       end
 
       # After each run, also where something failed: :undefined where init_run/2 did.
@@ -194,15 +198,17 @@ erlang_suite() ->
         %% The nodes to look into, and what init_worker/2 and end_run/1 are given.
         {ok, [Node], Node}.
 
-    %% Each client, in a process of its own: open its connection here. Clients are as many as the
-    %% size; load/2 can say otherwise, also how many operations a second.
+    %% Each client, in a process of its own: open its connection here. This one is a process in the
+    %% node that makes its calls. Clients are as many as the size; load/2 can say otherwise, also how
+    %% many operations a second.
     init_worker(Id, Node) ->
-        {ok, {Node, Id}}.
+        {ok, Client} = dyno_client:start(Node),
+        {ok, {Client, Id}}.
 
     %% One operation, timed: what a client does again and again.
-    operation({Node, Id} = Client) ->
-        ok = erpc:call(Node, logger, error, ["client ~b says hello", [Id]]),
-        {ok, Client}.
+    operation({Client, Id} = State) ->
+        ok = dyno_client:call(Client, logger, error, ["client ~b says hello", [Id]]),
+        {ok, State}.
 
     %% After each run, also where something failed: undefined where init_run/2 did.
     end_run(undefined) ->
@@ -250,14 +256,18 @@ elixir_suite() ->
         {:ok, [node], node}
       end
 
-      # Each client, in a process of its own: open its connection here. Clients are as many as the
-      # size; load/2 can say otherwise, also how many operations a second.
-      def init_worker(id, node), do: {:ok, {node, id}}
+      # Each client, in a process of its own: open its connection here. This one is a process in the
+      # node that makes its calls. Clients are as many as the size; load/2 can say otherwise, also
+      # how many operations a second.
+      def init_worker(id, node) do
+        {:ok, client} = :dyno_client.start(node)
+        {:ok, {client, id}}
+      end
 
       # One operation, timed: what a client does again and again.
-      def operation({node, id} = client) do
-        :ok = :erpc.call(node, :logger, :error, [~c"client ~b says hello", [id]])
-        {:ok, client}
+      def operation({client, id} = state) do
+        :ok = :dyno_client.call(client, :logger, :error, [~c"client ~b says hello", [id]])
+        {:ok, state}
       end
 
       # After each run, also where something failed: :undefined where init_run/2 did.

@@ -26,11 +26,11 @@ init_run(_Size, _SuiteState) ->
     {ok, [Node], Node}.
 
 init_worker(_Id, Node) ->
-    {ok, Node}.
+    dyno_client:start(Node).
 
-operation(Node) ->
-    {ok, _} = erpc:call(Node, my_cache, get, [key]),
-    {ok, Node}.
+operation(Client) ->
+    {ok, _} = dyno_client:call(Client, my_cache, get, [key]),
+    {ok, Client}.
 ```
 
 The order of the calls: `init_suite`; then for each size `init_run`, `load`, in each worker
@@ -51,11 +51,11 @@ defmodule Cache do
     {:ok, [node], node}
   end
 
-  def init_worker(_id, node), do: {:ok, node}
+  def init_worker(_id, node), do: :dyno_client.start(node)
 
-  def operation(node) do
-    :erpc.call(node, MyApp.Cache, :get, [:key])
-    {:ok, node}
+  def operation(client) do
+    :dyno_client.call(client, MyApp.Cache, :get, [:key])
+    {:ok, client}
   end
 end
 ```
