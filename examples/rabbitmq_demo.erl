@@ -122,9 +122,7 @@ queue_type() ->
     os:getenv("DYNO_RABBITMQ_QUEUES", "classic").
 
 temporary_folder() ->
-    Name = "dyno-rabbitmq-" ++ os:getpid() ++ integer_to_list(erlang:unique_integer([positive])),
-    Folder = filename:join(os:getenv("TMPDIR", "/tmp"), Name),
-    ok = file:make_dir(Folder),
+    {ok, Folder} = dyno_temporary:make(),
     Folder.
 
 %% A fresh broker for each size: none inherits the queues of another.

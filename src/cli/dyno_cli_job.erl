@@ -254,15 +254,17 @@ show(Document, #{job := Job, format := Format, outputs := Outputs, look := Look}
     max(Delivered, Printed).
 
 %% Where the console report is not shown, standard error says what went wrong; of a benchmark, what
-%% a condition holds for, because its report does not.
+%% a condition holds for, and its error, because its report does not.
 mention(Document, #{format := console, job := #{gate := bench}}) ->
-    complain(verdicts(Document));
+    complain(errors(Document) ++ verdicts(Document));
 mention(_Document, #{format := console}) ->
     ok;
 mention(Document, #{progress := Mode}) ->
     Warnings = [Text || Mode =/= silent, #{~"text" := Text} <- listed(~"warnings", Document)],
-    Errors = [Text || #{~"text" := Text} <- [maps:get(~"error", Document, null)]],
-    complain([["warning: ", Text] || Text <- Warnings] ++ Errors ++ verdicts(Document)).
+    complain([["warning: ", Text] || Text <- Warnings] ++ errors(Document) ++ verdicts(Document)).
+
+errors(Document) ->
+    [Text || #{~"text" := Text} <- [maps:get(~"error", Document, null)]].
 
 complain(Sentences) ->
     lists:foreach(fun dyno_cli_terminal:complain/1, Sentences).

@@ -24,7 +24,8 @@ all() ->
         the_caller_is_killed,
         options,
         recordings,
-        command_line
+        command_line,
+        a_log_on_a_full_disk
     ].
 
 init_per_testcase(Case, Config) when Case =:= options; Case =:= recordings ->
@@ -235,6 +236,30 @@ recordings(_Config) ->
 
 command_line(Config) ->
     dyno_tries:hold(3, fun() -> command_line_once(Config) end).
+
+%% The lines are on standard error, and the measurement is shown; only its status says it.
+a_log_on_a_full_disk(Config) ->
+    Disk = filename:join(proplists:get_value(priv_dir, Config), "disk"),
+    case dyno_disk:mount(Disk, 64) of
+        ok ->
+            try
+                Log = filename:join(Disk, "cluster.log"),
+                ok = file:write_file(Log, ~""),
+                ok = dyno_disk:fill(Disk),
+                [A | _] = [atom_to_list(Node) || Node <- proplists:get_value(nodes, Config)],
+                {3, Out} = dyno_command:run([
+                    "bench", "lists:seq(1, 10).", "--cookie", atom_to_list(erlang:get_cookie()),
+                    "--node", A, "--watch", "--time", "1s", "--log", Log, "-o",
+                    filename:join(proplists:get_value(priv_dir, Config), "full.json")
+                ]),
+                Said = "cluster.log: the disk is full; .* it has 0 of [0-9]+ entries",
+                ?assertMatch({match, _}, re:run(Out, Said), Out)
+            after
+                dyno_disk:unmount(Disk)
+            end;
+        Skip ->
+            Skip
+    end.
 
 command_line_once(Config) ->
     [A, B] = [atom_to_list(Node) || Node <- proplists:get_value(nodes, Config)],
