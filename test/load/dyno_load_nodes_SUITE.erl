@@ -188,6 +188,8 @@ by_a_program_like_ssh(Config) ->
         {0, _},
         binary:match(Arguments, iolist_to_binary(["-o BatchMode=yes someone@", Host, " erl"]))
     ),
+    %% Everybody on both machines can read them.
+    ?assertEqual(nomatch, binary:match(Arguments, atom_to_binary(erlang:get_cookie()))),
     %% Folders of this machine are not named on the other.
     ?assertEqual(nomatch, binary:match(Arguments, ~"-pa")),
     gone([Node]).

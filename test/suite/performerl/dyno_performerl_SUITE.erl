@@ -226,7 +226,7 @@ default_name_and_cookie(Config) ->
         ?assert(lists:member(Seen, dyno_suites:marks(Config))),
         %% While that one has the name, another cannot have it.
         {ok, Second, _} = peer:start(Common#{args => Paths}),
-        {error, {dyno_target_node, _} = Reason} =
+        {error, {dyno_own_node, _} = Reason} =
             peer:call(Second, dyno_test, run, [Source, #{}], 60_000),
         peer:stop(Second),
         says(dyno_error:format(Reason), [~"--name"])
