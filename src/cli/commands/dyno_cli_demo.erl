@@ -84,8 +84,17 @@ opened(Name, #{node := Node, port := Port}) ->
     [
         ["A shop with 20 customers is open in the node ", atom_to_list(Node), ", and at http://"],
         ["127.0.0.1:", integer_to_list(Port), "/order/book/3. Ctrl-C closes it.\n\n"],
+        cookie(dyno_cookie:missing()),
         "In another terminal:\n\n",
         [["    ", Program, Line, $\n] || Line <- Lines]
+    ].
+
+cookie(none) ->
+    "";
+cookie({ok, Why}) ->
+    [
+        "Only this terminal has its cookie: ", Why, ". Close it, and in both terminals type first:\n\n"
+        "    export DYNO_COOKIE=any-word\n\n"
     ].
 
 -spec format_error(reason()) -> unicode:chardata().

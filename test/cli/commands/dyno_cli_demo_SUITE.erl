@@ -14,7 +14,7 @@ What is printed is run in dyno_documents_clone_SUITE.
 suite() -> [{timetrap, {minutes, 2}}].
 
 all() ->
-    [opens_and_closes, ends_by_itself, is_said_to_have_ended, names].
+    [opens_and_closes, ends_by_itself, is_said_to_have_ended, names, cookie_is_given, no_cookie].
 
 init_per_suite(Config) ->
     ok = dyno_target_node:ensure_distribution(#{}),
@@ -36,14 +36,11 @@ opens_and_closes(_Config) ->
     %% A second one of that name is told so.
     {2, Taken} = dyno_command:run(["demo", "--name", Name]),
     ?assertMatch({_, _}, binary:match(Taken, ~" runs already: "), Taken),
-    {os_pid, Pid} = erlang:port_info(Port, os_pid),
-    _ = os:cmd("kill -TERM " ++ integer_to_list(Pid)),
-    {130, _} = dyno_command:output(Port),
+    closed(Port),
     receive
         {nodedown, Node} -> ok
     end,
-    [_, Host] = string:split(atom_to_list(Node), "@"),
-    ?assertMatch({error, {not_registered, _}}, dyno_target_probe:name(Name, Host)).
+    ?assertMatch({error, {not_registered, _}}, dyno_target_probe:name(Name)).
 
 ends_by_itself(_Config) ->
     {Port, _, _, _} = opened(["--for", "1ms"]),
@@ -65,11 +62,35 @@ names(_Config) ->
      || Name <- ["shop@here", "a b", ""]
     ].
 
+cookie_is_given(_Config) ->
+    Other = {"DYNO_COOKIE", "of_the_shop"},
+    {Port, Name, _, _} = opened([], Other),
+    Look = ["trace", Name, "shop:order/2", "--count", "1"],
+    {3, Refused} = dyno_command:run(Look, [{"DYNO_COOKIE", "another"}]),
+    ?assertMatch({_, _}, binary:match(Refused, ~"its cookie is another one"), Refused),
+    {0, _} = dyno_command:run(Look, [Other]),
+    closed(Port).
+
+%% Whoever has no home folder is told how to look in all the same.
+no_cookie(Config) ->
+    File = filename:join(proplists:get_value(priv_dir, Config), "no_folder"),
+    ok = file:write_file(File, ""),
+    {Port, _, _, Text} = opened([], {"HOME", File}),
+    ?assertMatch({_, _}, binary:match(Text, ~"export DYNO_COOKIE="), Text),
+    closed(Port).
+
+closed(Port) ->
+    {os_pid, Pid} = erlang:port_info(Port, os_pid),
+    ok = dyno_escript:kill("TERM", Pid),
+    {130, _} = dyno_command:output(Port).
+
 %% With the name of this run only: other shops may be open.
 opened(Arguments) ->
+    opened(Arguments, {"DYNO_COOKIE", atom_to_list(erlang:get_cookie())}).
+
+opened(Arguments, Variable) ->
     Name = "shop-" ++ os:getpid() ++ integer_to_list(erlang:unique_integer([positive])),
-    Cookie = {"DYNO_COOKIE", atom_to_list(erlang:get_cookie())},
-    Port = dyno_command:open(["demo", "--name", Name | Arguments], [Cookie]),
+    Port = dyno_command:open(["demo", "--name", Name | Arguments], [Variable]),
     Text = printed(Port, <<>>),
     {match, [Node]} = re:run(Text, Name ++ "@[^,]+", [{capture, first, list}]),
     {Port, Name, list_to_atom(Node), Text}.
