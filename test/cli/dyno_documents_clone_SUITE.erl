@@ -16,9 +16,13 @@ its shop. Only the time of measurements is limited, by DYNO_AT_MOST.
 
 suite() -> [{timetrap, {minutes, 8}}].
 
-all() -> [each_line_is_run_or_listed, first_documents, builds, long_documents].
+all() ->
+    [
+        each_line_is_run_or_listed, first_documents, builds, long_documents, project_of_rebar3,
+        project_of_mix
+    ].
 
-slow() -> [builds, long_documents].
+slow() -> [builds, long_documents, project_of_rebar3, project_of_mix].
 
 %% Those with tests of large systems.
 -define(LONG, ["doc/examples.md"]).
@@ -30,8 +34,8 @@ not_run() ->
     [
         {~"make demo", "loads Cowboy for a minute: examples_SUITE runs that suite"},
         {~"make rabbitmq", "brings a broker: examples_SUITE runs it with one"},
-        {~"rebar3 dyno ", "needs a project of rebar3: dyno_plugin_SUITE runs it in one"},
-        {~"mix ", "needs a project of Mix: dyno_plugin_SUITE runs it in one"},
+        {~"rebar3 dyno ", "needs a project of rebar3: project_of_rebar3 runs it in one"},
+        {~"mix ", "needs a project of Mix: project_of_mix runs it in one"},
         {~"dyno profile pf1@vm", "shows a program of bench/: dyno_profile_SUITE profiles it"},
         {~"dyno verify answers_in_order.dyno", "needs workers: dyno_verify_SUITE has some"},
         {~"go tool pprof", "is another tool's"},
@@ -45,7 +49,8 @@ statuses() ->
         {~"--threshold", [0, 1]},
         {~"--fail-if", [0, 1]},
         {~"dyno verify", [0, 1]},
-        {~"dyno test", [0, 1]}
+        {~"dyno test", [0, 1]},
+        {~"dyno.test", [0, 1]}
     ].
 
 init_per_suite(Config) ->
@@ -82,6 +87,64 @@ builds(Config) ->
     {0, _} = shell(~"make", Folder, environment(Folder)),
     {0, Version} = shell(~"./dyno version", Folder, environment(Folder)),
     ?assertMatch(<<"dyno ", _/binary>>, Version).
+
+%% doc/start.md in a project of a reader who has rebar3 or Elixir: its lines, with the suite that they
+%% write and then with the one that it shows.
+project_of_rebar3(Config) ->
+    Files = [
+        {"rebar.config", shown(~"erlang", ~"{plugins,", Config)},
+        {"src/shop.app.src", "{application, shop, [{vsn, \"1\"}, {applications, [kernel, stdlib]}]}.\n"},
+        {"src/shop.erl", "-module(shop).\n-export([price/1]).\nprice(N) -> lists:seq(1, N).\n"}
+    ],
+    project("rebar3", Files, {"perf/shop_perf.erl", shown(~"erlang", ~"-module(shop_perf)", Config)}, Config).
+
+project_of_mix(Config) ->
+    Dependency = shown(~"elixir", ~"defp deps", Config),
+    Files = [
+        {"mix.exs", [
+            "defmodule Shop.MixProject do\n  use Mix.Project\n",
+            "  def project, do: [app: :shop, version: \"1.0.0\", deps: deps()]\n",
+            "  def application, do: []\n", Dependency, "end\n"
+        ]},
+        {"lib/shop.ex", "defmodule Shop do\n  def price(n), do: Enum.to_list(1..n)\nend\n"}
+    ],
+    project("mix", Files, {"perf/shop_perf.exs", shown(~"elixir", ~"defmodule ShopPerf", Config)}, Config).
+
+project(Program, Files, {Suite, Text}, Config) ->
+    case [os:find_executable(Name) || Name <- lists:usort([Program, "rebar3"])] of
+        [_ | _] = Found when hd(Found) =/= false, tl(Found) =/= [false] ->
+            Folder = filename:join(proplists:get_value(priv_dir, Config), Program),
+            [write(Folder, File) || File <- Files],
+            Environment = [
+                {"MIX_REBAR3", os:find_executable("rebar3")}, {"PATH", os:getenv("PATH")}
+                | lists:keydelete("PATH", 1, environment(Folder))
+            ],
+            Lines = [
+                Line
+             || {command, Line} <- dyno_documents:shell_lines("doc/start.md"),
+                begins(Line, iolist_to_binary([Program, $\s]))
+            ],
+            ?assertMatch([_, _, _ | _], Lines),
+            Wrong = [line("doc/start.md", Line, Folder, Environment) || Line <- Lines],
+            ?assertEqual([], lists:append(Wrong)),
+            ok = write(Folder, {Suite, Text}),
+            ?assertEqual([], line("doc/start.md", lists:last(Lines), Folder, Environment));
+        _ ->
+            {skip, "there is no " ++ Program ++ " or no rebar3 on the PATH"}
+    end.
+
+%% A block of doc/start.md, with this clone for dyno's URL.
+shown(Language, Part, Config) ->
+    [Block] = [
+        B || B <- dyno_documents:blocks("doc/start.md", Language), binary:match(B, Part) =/= nomatch
+    ],
+    Clone = unicode:characters_to_binary(proplists:get_value(clone, Config)),
+    <<(binary:replace(Block, ~"/path/to/dyno", Clone))/binary, $\n>>.
+
+write(Folder, {Name, Text}) ->
+    File = filename:join(Folder, Name),
+    ok = filelib:ensure_dir(File),
+    ok = file:write_file(File, Text).
 
 run(Documents, Config) ->
     Case = self(),
