@@ -72,6 +72,7 @@ A specification is wrong, a node cannot be reached or is taken by another dyno.
     {ok, dyno_recording:document()} | {error, dyno_error:error()}.
 run(Specs, Nodes, Options) ->
     maybe
+        ok ?= dyno_verify_target:records_apart(Nodes, Options),
         {ok, Objects} ?= dyno_verify_monitors:read(Specs),
         Environment = dyno_environment:collect(),
         {Run, How} = recorded(Objects, Options),

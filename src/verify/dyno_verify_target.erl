@@ -7,7 +7,8 @@
 %% ends with the process that attaches it, which gets {dyno_verify, Node, Message} and, where the
 %% agent ends, the message of the monitor `t:target/0` has.
 
--export([instrumentations/0, attach/3, peek/1, finish/1, recorded/1, detach/1]).
+-export([instrumentations/0, attach/3, peek/1, finish/1, detach/1]).
+-export([records_apart/2, recorded/1]).
 -export([format_error/1, fault/1]).
 -export_type([target/0, reason/0]).
 
@@ -26,7 +27,8 @@
 -type reason() ::
     {other_version, node(), module()}
     | {record, node(), dyno_file:reason()}
-    | {record_lost, node()}.
+    | {record_lost, node()}
+    | {one_file, node(), node()}.
 
 -define(RECORD_MS, 120_000).
 
@@ -94,6 +96,19 @@ record(Node, #{record := File}) ->
 record(_Node, _Options) ->
     ok.
 
+-doc "Nodes of one machine would write to the same file, and one of them in vain.".
+-spec records_apart([node(), ...], dyno_verify:options()) -> ok | {error, dyno_error:error()}.
+records_apart(Nodes, #{record := _}) ->
+    Hosts = maps:groups_from_list(fun host/1, Nodes),
+    case [{A, B} || _ := [A, B | _] <- Hosts] of
+        [] -> ok;
+        [{A, B} | _] -> {error, {?MODULE, {one_file, A, B}}}
+    end;
+records_apart(_Nodes, _Options) ->
+    ok.
+
+host(Node) -> lists:last(string:split(atom_to_list(Node), "@")).
+
 -doc "Closes the file that is recorded to, if there is one; an error tells what is not kept.".
 -spec recorded(target()) -> ok | {error, dyno_error:error()}.
 recorded(#{records := false}) ->
@@ -158,10 +173,16 @@ format_error({other_version, Node, Module}) ->
     );
 format_error({record, Node, Reason}) ->
     [atom_to_list(Node), ": ", dyno_file:format_error(Reason)];
+format_error({one_file, A, B}) ->
+    io_lib:format(
+        "~ts and ~ts are on one machine, where --record names one file; record one node at a time",
+        [A, B]
+    );
 format_error({record_lost, Node}) ->
     [atom_to_list(Node), ": the file of --record may lack its end: it could not be closed there"].
 
 -spec fault(reason()) -> dyno_error:fault().
 fault({record, _, Reason}) -> dyno_file:fault(Reason);
 fault({record_lost, _}) -> dyno;
+fault({one_file, _, _}) -> caller;
 fault({other_version, _, _}) -> caller.

@@ -301,6 +301,8 @@ recorded_and_replayed(Config) ->
         end
      || Path <- [Events, Live, Again]
     ],
+    {2, Same} = dyno_command:run(["verify", Spec, "a@b", "c@b", "--record", Events]),
+    ?assertMatch({_, _}, binary:match(Same, ~"a@b and c@b are on one machine")),
     {2, Both} = dyno_command:run(["verify", Spec, "a@b", "--replay", Events]),
     ?assertMatch({_, _}, binary:match(Both, ~"give it no NODE")),
     {2, Neither} = dyno_command:run(["verify", Spec]),
