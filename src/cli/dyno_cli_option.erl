@@ -53,8 +53,10 @@ where no other is given.
     {value, Option :: string(), binary(), reader()}
     | {in_option, Option :: string(), dyno_error:error()}.
 
-%% Of a duration, which is a whole number of milliseconds.
+%% Of a duration, which is a whole number of milliseconds. Timers end at 49 days, and a benchmark may
+%% take five times as long as asked for.
 -define(LEAST_NS, 500_000).
+-define(MOST_NS, 720_000_000_000_000).
 %% The options that say how long is measured, and the variable that limits them (CONTRIBUTING.md).
 -define(HOW_LONG, ["--for", "--time", "--duration"]).
 -define(AT_MOST, "DYNO_AT_MOST").
@@ -208,7 +210,7 @@ value(Reader, Text) ->
         _ -> error
     end.
 
-amount(duration, {Ns, ~"ns"}) when Ns >= ?LEAST_NS -> {ok, round(Ns / 1_000_000)};
+amount(duration, {Ns, ~"ns"}) when Ns >= ?LEAST_NS, Ns =< ?MOST_NS -> {ok, round(Ns / 1_000_000)};
 amount(duration_or_zero, {0, Unit}) when Unit =:= ~"ns"; Unit =:= ~"1" -> {ok, 0};
 amount(duration_or_zero, Amount) -> amount(duration, Amount);
 amount({whole, Least, Most}, {N, ~"1"}) when is_integer(N), N >= Least, N =< Most -> {ok, N};
@@ -234,7 +236,7 @@ format_error({value, Option, Text, Reader}) ->
     [Option, " takes ", accepted(Reader), ", not ", Given, nearest(Reader, Text)].
 
 accepted(Duration) when Duration =:= duration; Duration =:= duration_or_zero ->
-    "a duration above 0 with its unit (ms, s, min or h), such as 10s or 500ms";
+    "a duration above 0 and up to 200h with its unit (ms, s, min or h), such as 10s or 500ms";
 accepted({whole, Least, infinity}) ->
     io_lib:format("a whole number from ~b up", [Least]);
 accepted({whole, Least, Most}) ->
@@ -250,6 +252,10 @@ accepted({one_of, Words}) ->
     [lists:join(", ", lists:droplast(Names)), " or ", lists:last(Names)];
 accepted({custom, _, Accepted}) ->
     Accepted;
+accepted({list, {whole, Least, Most}}) when is_integer(Most) ->
+    io_lib:format("whole numbers from ~b to ~b with commas between them, such as 1,10,100", [
+        Least, Most
+    ]);
 accepted({list, {whole, Least, _}}) ->
     io_lib:format("whole numbers from ~b up with commas between them, such as 1,10,100", [Least]);
 accepted({list, Reader}) ->

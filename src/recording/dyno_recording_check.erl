@@ -12,6 +12,10 @@
 
 -export_type([json/0, object/0, path/0, reason/0]).
 
+%% A number of a recording that is larger was not measured: formats and comparisons would calculate
+%% beyond what a float can hold.
+-define(LARGEST, 1.0e100).
+
 -type json() :: null | boolean() | number() | binary() | [json()] | object().
 -type object() :: #{binary() => json()}.
 
@@ -150,19 +154,21 @@ is_object(Type) ->
 %% What needs no path and gets no defaults.
 is(string, Value) -> is_binary(Value) andalso is_utf8(Value);
 is(boolean, Value) -> is_boolean(Value);
-is(integer, Value) -> is_integer(Value);
-is(natural, Value) -> is_integer(Value) andalso Value >= 0;
-is(positive, Value) -> is_integer(Value) andalso Value > 0;
-is(number, Value) -> is_number(Value);
+is(integer, Value) -> is_integer(Value) andalso is_measurable(Value);
+is(natural, Value) -> is(integer, Value) andalso Value >= 0;
+is(positive, Value) -> is(integer, Value) andalso Value > 0;
+is(number, Value) -> is_measurable(Value);
 is(unit, Value) -> is(string, Value);
 is({open, _}, Value) -> is(string, Value);
 is({one_of, Accepted}, Value) -> lists:any(fun(A) -> A =:= Value end, Accepted);
 is({nullable, Type}, Value) -> Value =:= null orelse is(Type, Value);
 is(row, Value) -> is_list(Value);
-is(json, Value) -> is_number(Value) orelse is_boolean(Value) orelse is({nullable, string}, Value);
-is(bucket, [Low, High, Count]) when is_number(Low), is_number(High), Low < High ->
-    is(natural, Count);
+is(json, Value) -> is_measurable(Value) orelse is_boolean(Value) orelse is({nullable, string}, Value);
+is(bucket, [Low, High, Count]) when Low < High ->
+    is_measurable(Low) andalso is_measurable(High) andalso is(natural, Count);
 is(_, _) -> false.
+
+is_measurable(Value) -> is_number(Value) andalso Value =< ?LARGEST andalso Value >= -?LARGEST.
 
 are_all(Type, Values) ->
     not is_object(Type) andalso lists:all(fun(Value) -> is(Type, Value) end, Values).
@@ -176,6 +182,8 @@ unfit(Type, Value, Path) when is_binary(Value) ->
         true -> expected(Type, Value, Path);
         false -> throw({shape, Path, ~"a string in UTF-8", Value})
     end;
+unfit(_Type, Value, Path) when is_number(Value), Value > ?LARGEST orelse Value < -?LARGEST ->
+    throw({shape, Path, ~"a number from -1.0e100 to 1.0e100", Value});
 unfit(Type, Value, Path) ->
     expected(Type, Value, Path).
 

@@ -132,6 +132,11 @@ no_json({unexpected_end, 0}) ->
     "the file is empty; a recording is JSON";
 no_json({unexpected_end, At}) ->
     ["not JSON: the text ends too early, at byte ", integer_to_binary(At), "; was the file cut off?"];
+no_json({too_large, At, Found}) ->
+    [
+        "the number at byte ", integer_to_binary(At), ", ", Found,
+        ", is larger than any that can be measured; give the path of a recording"
+    ];
 no_json({unexpected, At, Found}) ->
     [
         "not JSON at byte ", integer_to_binary(At), ", at ", json:encode(Found),

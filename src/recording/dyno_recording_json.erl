@@ -15,7 +15,7 @@
 -type reason() ::
     {not_utf8, Position :: non_neg_integer()}
     | {unexpected_end, Position :: non_neg_integer()}
-    | {unexpected, Position :: non_neg_integer(), Found :: binary()}.
+    | {unexpected | too_large, Position :: non_neg_integer(), Found :: binary()}.
 
 -define(INDENT, 1).
 
@@ -53,7 +53,11 @@ decode_utf8(Text) ->
 
 unexpected(Text, Position) ->
     <<_:Position/binary, Rest/binary>> = Text,
-    {error, {unexpected, Position, string:slice(whole(Rest), 0, 10)}}.
+    Found = string:slice(whole(Rest), 0, 10),
+    case re:run(Found, ~"^-?[0-9.]+[eE]\\+?[0-9]{3,}", [{capture, first, binary}]) of
+        {match, [Number]} -> {error, {too_large, Position, Number}};
+        nomatch -> {error, {unexpected, Position, Found}}
+    end.
 
 %% A position can be inside of a character.
 whole(<<2#10:2, _:6, Rest/binary>>) -> whole(Rest);

@@ -90,7 +90,7 @@ read(Lines) ->
     Nothing = #{head => #{}, runs => #{}, parts => #{}, 'end' => #{}},
     #{head := Head, runs := Runs, parts := Parts, 'end' := End} =
         lists:foldl(fun take/2, Nothing, Lines),
-    Order = maps:get(~"runs", End, []),
+    Order = [Id || Listed <- [maps:get(~"runs", End, [])], is_list(Listed), Id <- Listed],
     %% Of a run that was being written when the writer died, what there is.
     Ids = Order ++ (lists:sort(maps:keys(Runs)) -- Order),
     maps:merge(

@@ -120,7 +120,7 @@ explains_what_is_not_json(Config) ->
         {~"{\"a\": x}", {unexpected, 6, ~"x}"}, "not JSON at byte 6, at \"x}\""},
         {~"{} {}", {unexpected, 3, ~"{}"}, "not JSON at byte 3"},
         {<<"{\"a\": \"", 255, "\"}">>, {not_utf8, 7}, "not UTF-8 at byte 7"},
-        {<<"{\"\x{b5}\": 1e400}"/utf8>>, {unexpected, 7, ~"1e400}"}, "not JSON at byte 7"}
+        {<<"{\"\x{b5}\": 1e400}"/utf8>>, {too_large, 7, ~"1e400"}, "the number at byte 7, 1e400, is"}
     ],
     [
         begin

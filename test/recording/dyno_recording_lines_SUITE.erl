@@ -145,6 +145,8 @@ says_where_a_line_is_wrong(Config) ->
     ?assertNotEqual(nomatch, string:find(dyno_recording_file:format_error(Reason), "not JSON at")),
     ok = file:write_file(Path, [First, "{\"later\": 1}\n{\"part\": \"x\", \"run\": \"?\"}\n"]),
     ?assertMatch({ok, #{~"status" := ~"partial", ~"runs" := []}}, dyno_recording_file:read(Path)),
+    ok = file:write_file(Path, [First, "{\"end\": {\"runs\": 5}}\n"]),
+    ?assertMatch({ok, #{~"runs" := []}}, dyno_recording_file:read(Path)),
     %% Of another writer: a run that says nothing of its parts.
     ok = file:write_file(Path, [First, "{\"run\": {\"id\": \"1\", \"status\": \"complete\"}}\n"]),
     ?assertMatch({ok, #{~"runs" := [#{~"id" := ~"1"}]}}, dyno_recording_file:read(Path)).

@@ -13,6 +13,7 @@ code for.
 -export([all/0, suite/0, groups/0]).
 -export([console/1, markdown/1, csv/1, folded/1, junit/1, each_format_shows_each_recording/1]).
 -export([lines_fit_the_width/1, no_format_misleads/1, csv_has_no_formula/1]).
+-export([broken_recordings/1]).
 
 suite() -> [{timetrap, {minutes, 2}}].
 
@@ -22,7 +23,7 @@ groups() ->
     [
         {together, [parallel], [
             console, markdown, csv, folded, junit, each_format_shows_each_recording,
-            lines_fit_the_width, no_format_misleads, csv_has_no_formula
+            lines_fit_the_width, no_format_misleads, csv_has_no_formula, broken_recordings
         ]}
     ].
 
@@ -114,7 +115,7 @@ each_format_shows_each_recording(_Config) ->
             {document(), proper_types:oneof(dyno_report:formats())},
             is_form(Format, dyno_report:render(Format, Document, #{}))
         ),
-        {200, 3000}
+        {100, 3000}
     ).
 
 %% Whatever a recording holds, and a name of any node can come into it.
@@ -195,6 +196,63 @@ lines_fit_the_width(_Config) ->
         ),
         100
     ).
+
+%% Any JSON value in any place: it is refused with a sentence, or all formats show it, and it can be
+%% compared.
+broken_recordings(_Config) ->
+    Values = values(),
+    #{~"parameters" := Parameters} = Weather = dyno_report_weather:document(),
+    {ok, Deep} = dyno_recording:validate(Weather#{~"parameters" := Parameters#{~"x" => deep(100_000)}}),
+    [true = shows(Format, Deep) || Format <- [console, html, json, csv]],
+    dyno_property:holds(
+        ?FORALL(
+            {Document, Choices, Nth, Format},
+            {
+                document(),
+                proper_types:non_empty(proper_types:list(proper_types:non_neg_integer())),
+                proper_types:range(1, length(Values)),
+                proper_types:oneof(dyno_report:formats())
+            },
+            case dyno_recording:validate(changed(Document, Choices, lists:nth(Nth, Values))) of
+                {ok, Valid} ->
+                    {ok, Same} = dyno_recording:validate(Document),
+                    _ = [
+                        case dyno_compare:compare(Old, New, #{incomparable => warn}) of
+                            {ok, Compared} -> true = shows(Format, Compared);
+                            {error, Reason} -> _ = text(dyno_compare:format_error(Reason))
+                        end
+                     || {Old, New} <- [{Valid, Same}, {Same, Valid}]
+                    ],
+                    shows(Format, Valid);
+                {error, Reason} ->
+                    is_binary(text(dyno_recording:format_error(Reason)))
+            end
+        ),
+        {40, 3000}
+    ).
+
+values() ->
+    [
+        null, true, -1, 0, 0.0, 1 bsl 2000, -(1 bsl 2000), 1.0e308, 1.0e100, -1.0e100, 5.0e-324, ~"",
+        ~"x", [], #{}, [[]], [1], [~"x"], #{~"a" => 1}, [#{}],
+        deep(1000)
+    ].
+
+deep(Levels) -> lists:foldl(fun(_, Inner) -> [Inner] end, [], lists:seq(1, Levels)).
+
+changed(#{} = Object, [Choice | Choices], Value) when map_size(Object) > 0 ->
+    Keys = lists:sort(maps:keys(Object)),
+    Key = lists:nth(Choice rem length(Keys) + 1, Keys),
+    Object#{Key := changed(map_get(Key, Object), Choices, Value)};
+changed([_ | _] = List, [Choice | Choices], Value) ->
+    {Before, [Element | After]} = lists:split(Choice rem length(List), List),
+    Before ++ [changed(Element, Choices, Value) | After];
+changed(_Leaf, _Choices, Value) ->
+    Value.
+
+shows(Format, Document) -> is_form(Format, dyno_report:render(Format, Document, #{})).
+
+text(Characters) -> unicode:characters_to_binary(Characters).
 
 document() ->
     ?LET(

@@ -51,10 +51,10 @@ samples() ->
         {"-d, --duration MS",
             "takes samples of so many milliseconds, of each code in turn (default: 1000, with -q "
             "100)",
-            Positive, sample_ms},
-        {"-s, --samples N", "how many samples (default: 3, with -q 8)", Positive},
+            {whole, 1, 720_000_000}, sample_ms},
+        {"-s, --samples N", "how many samples (default: 3, with -q 8)", {whole, 1, 1_000_000}},
         {"-w, --warmup N", "how many samples to throw away before (default: 0)",
-            {whole, 0, infinity}},
+            {whole, 0, 1_000_000}},
         {"-l, --loop N", "takes samples of so many iterations: 100, 10K, 2M, 1G",
             {custom, fun iterations/1, "a positive integer, or one with K, M or G, such as 10M"},
             iterations},

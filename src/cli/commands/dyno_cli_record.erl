@@ -44,7 +44,7 @@ command() ->
                 }) ++
                     [
                         {"--repeat N", "how often, one recording after the other (default: once)",
-                            {whole, 1, infinity}}
+                            {whole, 1, 10_000}}
                     ]},
             {"What must hold: exit status 1 where it does not",
                 dyno_cli_test:requirements(

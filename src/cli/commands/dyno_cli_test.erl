@@ -63,7 +63,7 @@ runs() ->
             duration_or_zero, warmup_ms},
         {"--repeat N",
             "how often each size is run, in random order (default: the suite's, or once)",
-            {whole, 1, infinity}},
+            {whole, 1, 10_000}},
         {"--seed N",
             "makes the random choices of an earlier test again, of its order and its load; the "
             "recording has its seed (default: drawn anew)",

@@ -22,7 +22,7 @@ command() ->
         ],
         options => [
             {"", [
-                {"--workers N", "how many workers start (default: 1000)", {whole, 1, 10_000_000}},
+                {"--workers N", "how many workers start (default: 1000)", {whole, 1, 1_000_000}},
                 {"--requests N",
                     "requests of a worker, on average, with a standard deviation of 2 % "
                     "(default: 100)",

@@ -52,8 +52,10 @@ evenly distributed, or exponentially with a mean.
 
 -doc "Reads what a suite gives: a model, which then goes by the size, or a whole load.".
 -spec read(term(), pos_integer()) -> {ok, load()} | {error, reason()}.
-read(closed, Size) ->
+read(closed, Size) when Size =< ?MOST_WORKERS ->
     {ok, #{model => closed, workers => Size}};
+read(closed, Size) ->
+    {error, {bad_load_key, closed, workers, Size, element(2, key(workers, closed))}};
 read(open, Size) ->
     read(#{model => open, rate_per_s => Size}, Size);
 read(#{model := Model} = Load, _Size) when
@@ -94,9 +96,9 @@ value(Key, Model, Term) ->
 
 %% How a term is read (true where it may stay as it is), and what is accepted.
 key(workers, _) ->
-    {fun is_workers/1, "a whole number from 1 up"};
+    {fun is_workers/1, "a whole number from 1 to 1000000"};
 key(max_workers, _) ->
-    {fun is_workers/1, "a whole number, at least workers"};
+    {fun is_workers/1, "a whole number, at least workers and at most 1000000"};
 key(think_time_ms, _) ->
     {fun is_think/1, "a number of milliseconds, {uniform, Low, High} or {exponential, Mean}"};
 key(iterations, _) ->

@@ -66,6 +66,9 @@ end
 -export(['__info__'/1, 'MACRO-__using__'/2]).
 -export_type([config/0, options/0, load/0, model/0, target/0, reason/0]).
 
+%% 200 hours: timers end at 49 days.
+-define(MOST_MS, 720_000_000).
+
 -doc "What `suite/0` returns.".
 -type config() :: #{
     %% Names the test in reports and file names.
@@ -321,9 +324,9 @@ fields(_Config) ->
         {name, ~"test", Text, "text"},
         {sizes, mandatory, list(integer(1)), "a list of positive integers"},
         {size_label, ~"size", Text, "text"},
-        {duration_ms, 5000, integer(1), "a positive integer of milliseconds"},
-        {warmup_ms, 500, integer(0), "an integer of milliseconds, 0 or more"},
-        {interval_ms, 1000, integer(10), "an integer of milliseconds, 10 or more"},
+        {duration_ms, 5000, within(1, ?MOST_MS), "milliseconds from 1 to 720000000 (200 h)"},
+        {warmup_ms, 500, within(0, ?MOST_MS), "milliseconds from 0 to 720000000 (200 h)"},
+        {interval_ms, 1000, within(10, ?MOST_MS), "milliseconds from 10 to 720000000 (200 h)"},
         {patterns, [], fun patterns/1, "a list of patterns"},
         {thresholds, [], fun thresholds/1, "a list of texts such as \"latency.p99 < 20 ms\""},
         {level, by_patterns, one_of(Levels),
@@ -332,7 +335,7 @@ fields(_Config) ->
         {profile, none, one_of(profiles()), "sample or schedulers"},
         {distribution, [], fun patterns/1, "a list of patterns"},
         {without, [], fun names/1, "a list of names of instruments"},
-        {repeat, 1, integer(1), "a positive integer"},
+        {repeat, 1, within(1, 10_000), "a whole number from 1 to 10000"},
         {seed, undefined, integer(0), "an integer, 0 or more"},
         {control, auto, one_of([true, false, auto]), "true, false or auto"},
         {load, closed, fun model/1, "closed, open or none"},
@@ -340,10 +343,11 @@ fields(_Config) ->
             "a map from kinds (atoms) to weights above 0"},
         {feeds, [], by(dyno_feed, fun dyno_feed:read/1), "a map"},
         {load_nodes, [], by(dyno_load_nodes, fun dyno_load_nodes:read/1), "a number or a list"},
-        {timeout_ms, 60_000, integer(1), "a positive integer of milliseconds"},
+        {timeout_ms, 60_000, within(1, ?MOST_MS), "milliseconds from 1 to 720000000 (200 h)"},
         {invariants, [], items(no_character(by(dyno_invariant, fun dyno_invariant:read/1))),
             "a list of {Name, {M, F, A}, Operator, Value}"},
-        {invariant_interval_ms, 100, integer(10), "an integer of milliseconds, 10 or more"},
+        {invariant_interval_ms, 100, within(10, ?MOST_MS),
+            "milliseconds from 10 to 720000000 (200 h)"},
         {metrics, [], items(no_character(by(dyno_custom_metric, fun dyno_custom_metric:metric/1))),
             "a list of {Name, Unit, {M, F, A}}"},
         {agents, [], fun modules/1, "a list of modules or of their files"},
@@ -361,6 +365,8 @@ value(Read, Value) ->
     end.
 
 integer(Least) -> fun(N) -> is_integer(N) andalso N >= Least end.
+
+within(Least, Most) -> fun(N) -> is_integer(N) andalso N >= Least andalso N =< Most end.
 
 share(Share) -> is_float(Share) andalso Share > 0 andalso Share < 1.
 

@@ -132,9 +132,10 @@ options_say_what_is_accepted(_Config) ->
             {sizes, [[], [0], [-1], [1.5], [1, two], 7, {1, 2}, [1 | 2]],
                 [~"sizes", ~"a list of positive integers"]},
             {size_label, [<<>>, none], [~"size_label", ~"text"]},
-            {duration_ms, [0, -5, 1.5, "5s", infinity], [~"duration_ms", ~"milliseconds"]},
-            {warmup_ms, [-1, 0.5, none], [~"warmup_ms", ~"0 or more"]},
-            {interval_ms, [0, 9, 100.0], [~"interval_ms", ~"10 or more"]},
+            {repeat, [0, 999_999_999_999], [~"repeat", ~"from 1 to 10000"]},
+            {duration_ms, [0, -5, 1.5, "5s", infinity, 720_000_001], [~"duration_ms", ~"milliseconds"]},
+            {warmup_ms, [-1, 0.5, none], [~"warmup_ms", ~"from 0 to"]},
+            {interval_ms, [0, 9, 100.0], [~"interval_ms", ~"from 10 to"]},
             {patterns, [lists, #{}], [~"patterns", ~"a list of patterns"]},
             {patterns, [["lists:sort/x"], [{lists, sort}], [17]], [~"pattern"]},
             {patterns, ["lists:sort/1"], [~"patterns", ~"a list of patterns"]},
@@ -143,7 +144,7 @@ options_say_what_is_accepted(_Config) ->
             {budget, [0, 0.0, 1, 1.0, 5, -0.1, "5%"],
                 [~"budget is", ~"a share above 0 and below 1, such as 0.05, is accepted"]},
             {load, [half_open, #{}], [~"load", ~"closed, open or none"]},
-            {timeout_ms, [0, infinity], [~"timeout_ms", ~"positive integer"]}
+            {timeout_ms, [0, infinity], [~"timeout_ms", ~"from 1 to"]}
         ],
         Value <- Values
     ].
