@@ -115,7 +115,7 @@ quietly(Start) ->
     try
         Start()
     after
-        logger:remove_primary_filter(?MODULE)
+        _ = logger:remove_primary_filter(?MODULE)
     end.
 
 %% The user's setting stays. It is read when a node begins to listen.
