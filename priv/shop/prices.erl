@@ -1,8 +1,8 @@
 %% SPDX-License-Identifier: Apache-2.0
 %% Copyright 2026 The dyno authors
 
-%% What each article costs, in an ETS table that everybody reads. Each second a price changes, and the
-%% catalogue is made anew, which takes some 30 ms.
+%% The price of each article, in an ETS table that everybody reads. Each second a price changes, and
+%% the catalogue is made anew, which takes some 30 ms.
 -module(prices).
 -behaviour(gen_server).
 

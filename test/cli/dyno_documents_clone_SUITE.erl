@@ -65,7 +65,10 @@ end_per_suite(_Config) ->
 
 %% A line that is new is run, unless somebody says why not.
 each_line_is_run_or_listed(_Config) ->
-    Lines = [{File, Line} || File <- dyno_documents:printed(), Line <- dyno_documents:shell_lines(File)],
+    Lines = [
+        {File, Line}
+     || File <- dyno_documents:printed(), Line <- dyno_documents:shell_lines(File)
+    ],
     ?assert(length(Lines) > 50, length(Lines)),
     ?assertEqual([], [Unknown || {_, {unknown, _}} = Unknown <- Lines]),
     ?assertEqual([], [
@@ -88,15 +91,17 @@ builds(Config) ->
     {0, Version} = shell(~"./dyno version", Folder, environment(Folder)),
     ?assertMatch(<<"dyno ", _/binary>>, Version).
 
-%% doc/start.md in a project of a reader who has rebar3 or Elixir: its lines, with the suite that they
-%% write and then with the one that it shows.
+%% doc/start.md in a project of a reader who has rebar3 or Elixir: its lines, with the suite that
+%% they write and then with the one that it shows.
 project_of_rebar3(Config) ->
     Files = [
         {"rebar.config", shown(~"erlang", ~"{plugins,", Config)},
-        {"src/shop.app.src", "{application, shop, [{vsn, \"1\"}, {applications, [kernel, stdlib]}]}.\n"},
+        {"src/shop.app.src",
+            "{application, shop, [{vsn, \"1\"}, {applications, [kernel, stdlib]}]}.\n"},
         {"src/shop.erl", "-module(shop).\n-export([price/1]).\nprice(N) -> lists:seq(1, N).\n"}
     ],
-    project("rebar3", Files, {"perf/shop_perf.erl", shown(~"erlang", ~"-module(shop_perf)", Config)}, Config).
+    Suite = shown(~"erlang", ~"-module(shop_perf)", Config),
+    project("rebar3", Files, {"perf/shop_perf.erl", Suite}, Config).
 
 project_of_mix(Config) ->
     Dependency = shown(~"elixir", ~"defp deps", Config),
@@ -108,7 +113,8 @@ project_of_mix(Config) ->
         ]},
         {"lib/shop.ex", "defmodule Shop do\n  def price(n), do: Enum.to_list(1..n)\nend\n"}
     ],
-    project("mix", Files, {"perf/shop_perf.exs", shown(~"elixir", ~"defmodule ShopPerf", Config)}, Config).
+    Suite = shown(~"elixir", ~"defmodule ShopPerf", Config),
+    project("mix", Files, {"perf/shop_perf.exs", Suite}, Config).
 
 project(Program, Files, {Suite, Text}, Config) ->
     case [os:find_executable(Name) || Name <- lists:usort([Program, "rebar3"])] of

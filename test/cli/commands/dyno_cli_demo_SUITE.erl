@@ -3,8 +3,8 @@
 
 -module(dyno_cli_demo_SUITE).
 -moduledoc """
-`dyno demo`: the shop is open until a signal, leaves nothing, and holds what the documents say of it.
-What is printed is run in dyno_documents_clone_SUITE.
+`dyno demo`: the shop is open until a signal and leaves nothing. dyno_documents_clone_SUITE looks
+into it as the documents say.
 """.
 
 -include_lib("stdlib/include/assert.hrl").
