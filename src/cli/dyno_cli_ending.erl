@@ -21,7 +21,6 @@
 -define(MARK, 208).
 -define(INTERRUPTED, 130).
 -define(LARGEST, 3).
--define(CUT_OFF_MS, 1000).
 -define(KILL_MS, 300).
 
 -doc "What asks dyno to mark its endings.".
@@ -77,17 +76,20 @@ not_stopping() ->
     end.
 
 -doc """
-Ends the VM when all output is written. Data for a node that takes none would hold the VM up for
-ever, so the connections are cut first.
+Ends the VM when all output is written. To flush data for a node that takes none, as one that is
+suspended, would never end, even if its connection is cut; then only what is printed has been waited
+for, which `m:dyno_cli_terminal` does.
 """.
 -spec halt(0..255) -> no_return().
 halt(Status) ->
-    {Pid, Monitor} = spawn_monitor(fun cut_off/0),
-    receive
-        {'DOWN', Monitor, process, Pid, _} -> ok
-    after ?CUT_OFF_MS -> ok
-    end,
-    erlang:halt(Status, [{flush, true}]).
+    Waiting = [
+        Port
+     || {_Node, Port} <- erlang:system_info(dist_ctrl),
+        is_port(Port),
+        {queue_size, Bytes} <- [erlang:port_info(Port, queue_size)],
+        Bytes > 0
+    ],
+    erlang:halt(Status, [{flush, Waiting =:= []}]).
 
 -doc "Ends the VM with the status of an interrupt, and all programs that the VM has started.".
 -spec at_once() -> no_return().

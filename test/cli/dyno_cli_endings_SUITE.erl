@@ -17,7 +17,7 @@ and so does all that it has started.
 suite() -> [{timetrap, {minutes, 3}}].
 
 all() ->
-    [target_suspended, launcher_killed, programs_of_a_killed_launcher, terminal_closed].
+    [target_suspended, data_for_a_suspended_target, launcher_killed, programs_of_a_killed_launcher, terminal_closed].
 
 init_per_suite(Config) ->
     ok = dyno_target_node:ensure_distribution(#{}),
@@ -56,6 +56,28 @@ target_suspended(Config) ->
         [dyno_escript:kill("CONT", Target) || #{target_pid := Target} <- Runs],
         ok = all_left(Runs)
     end).
+
+%% The VM would wait for ever until it has sent them.
+data_for_a_suspended_target(Config) ->
+    {_, Node} = Peer = dyno_peers:start(),
+    Target = list_to_integer(erpc:call(Node, os, getpid, [])),
+    Source = io_lib:format(
+        "-module(busy_bench). -export([benchmarks/0]).~n"
+        "benchmarks() ->~n"
+        "    {ok, _} = net_kernel:start(dyno_busy, #{name_domain => shortnames}),~n"
+        "    erlang:set_cookie(~p), pong = net_adm:ping(~p), os:cmd(\"kill -STOP ~b\"),~n"
+        "    Send = fun() -> erlang:send({x, ~p}, <<0:8000000>>, [nosuspend]) end,~n"
+        "    [Send() || _ <- lists:seq(1, 50)], nothing.~n",
+        [erlang:get_cookie(), Node, Target, Node]
+    ),
+    ok = file:write_file(filename:join(work(Config), "busy_bench.erl"), Source),
+    Port = dyno_escript:start(escript(Config), ["bench", "busy_bench.erl"], #{folder => work(Config)}),
+    try
+        {2, _} = dyno_command:output(Port)
+    after
+        dyno_escript:kill("CONT", Target),
+        dyno_peers:stop(Peer)
+    end.
 
 %% By a supervisor of containers, or for lack of memory: nobody else knows dyno's emulator.
 launcher_killed(Config) ->
