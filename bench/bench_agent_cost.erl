@@ -50,7 +50,7 @@ attach_and_detach(Node) ->
     Start = erlang:monotonic_time(),
     {ok, Agent} = dyno_agent:attach(Node, #{}),
     Attached = erlang:monotonic_time(),
-    ok = dyno_agent:detach(Agent),
+    _ = dyno_agent:detach(Agent),
     {Attached - Start, erlang:monotonic_time() - Attached}.
 
 ms(Native) ->
@@ -66,13 +66,13 @@ memory(Node) ->
         not lists:member(Id, ["Dbgi", "Docs"])
     ]),
     %% OTP's own modules that are loaded for it stay in the node: they are not counted.
-    ok = dyno_targets:detach(attach(Node, ?NO_SAMPLE_MS)),
+    _ = dyno_targets:detach(attach(Node, ?NO_SAMPLE_MS)),
     Before = memory_of_code(Node),
     Targets = attach(Node, ?NO_SAMPLE_MS),
     Code = memory_of_code(Node) - Before,
     [#{agent := Agent}] = Targets,
     {Processes, Tables} = erpc:call(Node, bench_agent_memory, of_agent, [dyno_agent:guard(Agent)]),
-    ok = dyno_targets:detach(Targets),
+    _ = dyno_targets:detach(Targets),
     Left = memory_of_code(Node) - Before,
     bench_program:say("code      ~b kB sent, ~b kB in the node, ~b kB after detaching", [
         kb(B) || B <- [Sent, Code, Left]
@@ -100,7 +100,7 @@ samples(Node, Count) ->
         end
      || _ <- lists:seq(1, Count)
     ],
-    ok = dyno_targets:detach(Targets),
+    _ = dyno_targets:detach(Targets),
     {Value, Interval} = bench_program:median(Us),
     bench_program:say("a sample  ~ts us, ~ts; ~b samples", [
         bench_program:number(Value), bench_program:interval_text(Interval, "us"), Count

@@ -126,7 +126,7 @@ reading(Node, {Ns, Processes, Given, Made}, Rounds) ->
     %% As a warm-up: what the function calls is seen then.
     _ = erpc:call(Node, bench_known, round, [Pids, Turns, Calls], infinity),
     Read = [round(Node, Counters, Turns, {Pids, Calls}) || _ <- lists:seq(1, Rounds)],
-    ok = dyno_agent:detach(Agent),
+    _ = dyno_agent:detach(Agent),
     ok = erpc:call(Node, bench_known, stop, [Pids]),
     [True, Off, Raw, Said] = [
         dyno_stats:median([element(N, R) || R <- Read])

@@ -95,7 +95,7 @@ run(Node, Processes, #{interval_ms := IntervalMs} = Extent) ->
     Whole = whole(Node) - Before,
     ScansMs = sample(Extent, Discovery, Processes),
     Later = memory(Agent),
-    ok = dyno_agent:detach(Agent),
+    _ = dyno_agent:detach(Agent),
     #{
         empty => Empty,
         known => Known,

@@ -21,7 +21,7 @@ install` `ERL_LIBS=/usr/local/lib erl` or, in a shell that runs,
 
 -export([test/1, test/2, bench/1, bench/2, bench/3, servers/1, servers/2]).
 -export([verify/2, verify/3, trace/2, trace/3, profile/1, profile/2, workload/1]).
--export([record/1, record/2]).
+-export([record/1, record/2, leave/1, leave/2]).
 -export([compare/2, compare/3, report/1, report/2]).
 -export([format_error/1, version/0, help/0]).
 
@@ -256,6 +256,25 @@ A pattern is not understood, a function is not there, or a node cannot be reache
     {ok, pid()} | {error, reason()} when Pattern :: unicode:chardata().
 trace(Nodes, Patterns, Options) ->
     dyno_trace:start(lists:flatten([Nodes]), listed(Patterns), Options).
+
+-doc "As `leave/2`, with this node's cookie.".
+-spec leave(node()) -> {ok, Removed :: [module()]} | {error, reason()}.
+leave(Node) ->
+    leave(Node, #{}).
+
+-doc """
+Removes the modules that dyno left in a node, because removing them would have cost the node too much.
+
+## Cost
+2 to 5 us of the node's processor for each of its processes and each module.
+""".
+-spec leave(node(), #{cookie => atom(), name => atom()}) ->
+    {ok, Removed :: [module()]} | {error, reason()}.
+leave(Node, Options) ->
+    maybe
+        {ok, #{modules := Modules}} ?= dyno_agent:leave(Node, Options),
+        {ok, Modules}
+    end.
 
 -doc """
 Runs a synthetic system of a master and workers in this node, prints a report, and returns the

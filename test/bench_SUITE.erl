@@ -53,6 +53,7 @@ all() ->
         servers,
         trace,
         search_spread,
+        visit,
         every_program_is_tested,
         wrong_arguments,
         dyno_is_not_compiled
@@ -155,6 +156,9 @@ heap_lottery(_Config) ->
 
 search_spread(_Config) ->
     measures(["search_spread"], "search_spread", "ratio").
+
+visit(_Config) ->
+    measures(["visit", "100"], "visit_100", "ms").
 
 identical_codes(_Config) ->
     [

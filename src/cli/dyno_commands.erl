@@ -21,6 +21,7 @@ all() ->
         {"verify", dyno_cli_verify, "check properties of the processes of a running node"},
         {"profile", dyno_cli_profile, "find where a running node's time and memory go"},
         {"trace", dyno_cli_trace, "show calls and messages of a running node as they happen"},
+        {"leave", dyno_cli_leave, "remove the modules that dyno left in a large or busy node"},
         {"workload", dyno_cli_workload, "run a synthetic system of a master and workers"},
         {"demo", dyno_cli_demo, "start a small shop to try the other commands with"},
         {"new", dyno_cli_new, "write a suite or a benchmark to start from"},

@@ -121,9 +121,10 @@ profiled(Nodes, Options) ->
         {ok, Targets} ?= dyno_targets:attach(Nodes, attach_options(Instruments, Checked)),
         ok = warmed_up(maps:get(warmup_ms, Instruments, 0), Options),
         {Ended, Results} = measured(Targets, Options),
-        ok = dyno_targets:detach(Targets),
+        Visits = dyno_targets:detach(Targets),
         ok = flush(),
-        {ok, dyno_profile_recording:document(Nodes, Checked, Environment, Kind, Ended, Results)}
+        With = Ended#{visits => Visits},
+        {ok, dyno_profile_recording:document(Nodes, Checked, Environment, Kind, With, Results)}
     end.
 
 %% A command waits until it is measured.

@@ -38,17 +38,19 @@ document([First | Others], Options, Environment, Kind, Ended, Results) ->
     New = dyno_recording:new(profile, Name, Parameters, Environment),
     #{~"started_at" := StartedAt} = New,
     Found = dyno_target_results:parts(Targets, Samples, Results, undefined),
-    #{profiles := Profiles, tables := Tables, warnings := Said} =
+    #{profiles := Profiles, tables := Tables, warnings := Said, metrics := Metrics} =
         Parts = with_parts(Kind, Found, Options),
+    #{metrics := Cost, warnings := Left} = dyno_target_visit:parts(maps:get(visits, Ended, [])),
     Run = (maps:without([warnings], Parts))#{
         status => dyno_recording_observed:of_run(Ending),
         started_at => StartedAt,
         duration_ns => DurationNs,
         nodes => Facts,
+        metrics => Metrics ++ Cost,
         tables => dyno_profile_functions:tables(Profiles) ++ Tables
     },
     With = dyno_recording:add_run(New, Run),
-    Warned = dyno_recording:add_warnings(With, Said ++ lists:reverse(Warnings)),
+    Warned = dyno_recording:add_warnings(With, Said ++ lists:reverse(Warnings) ++ Left),
     Timed = dyno_recording:put(Warned, duration_ns, DurationNs),
     dyno_threshold:judge(Thresholds, dyno_recording_observed:put(Ending, Timed)).
 

@@ -171,7 +171,7 @@ subscribe(Monitor) -> subscribe(Monitor, 10).
 -doc """
 The calling process gets `{dyno_servers, Monitor, Window, Dropped}` for each window, with how many
 were dropped before it, and `{dyno_servers, Monitor, What}` at once: `{lost, Node, Error}`, `{back,
-Node}`, and at the level each `{each, Call}`, a map, for each callback within the limits of `each`.
+Node}`, at the monitor's end `{left, Visits}` (`t:dyno_target_visit:t/0`), and at the level each `{each, Call}`, a map, for each callback within the limits of `each`.
 """.
 -spec subscribe(monitor(), Most :: pos_integer()) -> ok.
 subscribe(Monitor, Most) -> gen_server:call(Monitor, {subscribe, Most}, ?TIMEOUT_MS).
@@ -357,7 +357,7 @@ given(_Pid, Subscriber) ->
     Subscriber.
 
 -spec terminate(term(), state()) -> ok.
-terminate(_Reason, #{sinks := Sinks, targets := Targets}) ->
+terminate(_Reason, #{sinks := Sinks, targets := Targets} = State) ->
     lists:foreach(fun dyno_servers_sink:stop/1, Sinks),
     %% Whoever starts the next one finds the nodes free.
-    ok = dyno_servers_target:leave(maps:values(Targets)).
+    tell({left, dyno_servers_target:leave(maps:values(Targets))}, State).

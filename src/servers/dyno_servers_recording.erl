@@ -16,6 +16,7 @@
     lost := dyno_servers:lost(),
     dropped := non_neg_integer(),
     sinks := [{binary(), dyno_servers_sink:failures()}],
+    visits := [dyno_target_visit:t()],
     status := complete | interrupted | failed
 }.
 
@@ -29,6 +30,7 @@
 
 -spec run(dyno_servers_total:t(), StartedAt :: binary(), options()) -> map().
 run(Total, StartedAt, #{group := Group, facts := Facts, status := Status} = Options) ->
+    #{metrics := Cost, warnings := Left} = dyno_target_visit:parts(map_get(visits, Options)),
     Servers = dyno_servers_total:servers(Total),
     DurationNs = dyno_servers_total:duration_ns(Total),
     Sums = named(Group, dyno_servers_window:group(Group, Servers)),
@@ -40,7 +42,7 @@ run(Total, StartedAt, #{group := Group, facts := Facts, status := Status} = Opti
         started_at => StartedAt,
         duration_ns => DurationNs,
         nodes => Facts,
-        metrics => metrics(Total, Servers),
+        metrics => metrics(Total, Servers) ++ Cost,
         series => lists:append([series(Of) || Of <- dyno_servers_total:points(Total)]),
         histograms => histograms(Rows),
         tables => lists:append([
@@ -59,7 +61,7 @@ run(Total, StartedAt, #{group := Group, facts := Facts, status := Status} = Opti
                     [{~"finding", Text} || Text <- findings(Servers, DurationNs)]
             )
         ]),
-        warnings => warnings(Total, Options)
+        warnings => warnings(Total, Options) ++ Left
     }.
 
 row(Sum, DurationNs) -> (dyno_servers_row:row(Sum, DurationNs))#{sum => Sum}.
@@ -100,7 +102,8 @@ made(Tables) ->
 -spec known() -> dyno_threshold:known().
 known() ->
     #{
-        metrics => [#{name => Name, unit => Unit} || {Name, _, Unit, _} <- metric_list()],
+        metrics => [#{name => Name, unit => Unit} || {Name, _, Unit, _} <- metric_list()] ++
+            dyno_target_visit:known(),
         series => [#{name => Name, unit => Unit} || {Name, _, Unit, _} <- series_list()],
         tables => [servers_spec(), modules_spec(), callbacks_spec(), messages_spec(), stages_spec()]
     }.
@@ -421,7 +424,7 @@ histogram(Name, Title, Unit, Snapshot, Labels) ->
 
 warnings(Total, #{lost := Lost, dropped := Dropped, sinks := Sinks}) ->
     Nodes = dyno_servers_total:nodes(Total),
-    Unselected = "~b more servers of ~ts were selected than are measured (--most)",
+    Unselected = "up to ~b more servers of ~ts were selected than are measured (--most)",
     None = "none of the servers that were selected ran in this time",
     Failures = "~ts: ~b failed, ~b windows dropped~ts",
     [

@@ -126,9 +126,15 @@ about(Monitor) ->
     try
         About = maps:with([lost, sinks], dyno_servers:about(Monitor)),
         ok = dyno_servers:stop(Monitor),
-        About
+        About#{visits => visits(Monitor)}
     catch
-        exit:_ -> #{lost => #{}, sinks => []}
+        exit:_ -> #{lost => #{}, sinks => [], visits => []}
+    end.
+
+visits(Monitor) ->
+    receive
+        {dyno_servers, Monitor, {left, Visits}} -> Visits
+    after 0 -> []
     end.
 
 document(Nodes, Options, Environment, Total, #{ending := Ended, group := Group} = Ending) ->

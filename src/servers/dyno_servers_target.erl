@@ -55,11 +55,12 @@ join(Node, Selectors, Options) ->
 -spec change(pid(), add | remove, [dyno_server_selector:selector()]) -> ok.
 change(Pid, How, Selectors) -> gen_server:call(Pid, {How, Selectors}, ?JOIN_MS).
 
--doc "The calling monitor is about to end: returns when the agents that only it used are gone.".
--spec leave([pid()]) -> ok.
+-doc "The calling monitor is about to end: the agents that only it used leave their nodes.".
+-spec leave([pid()]) -> [dyno_target_visit:t()].
 leave(Pids) ->
     Requests = [gen_server:send_request(Pid, leave) || Pid <- Pids],
-    lists:foreach(fun(Id) -> gen_server:receive_response(Id, infinity) end, Requests).
+    Answers = [gen_server:receive_response(Id, infinity) || Id <- Requests],
+    lists:append([Visits || {reply, {left, Visits}} <- Answers]).
 
 -spec all() -> [pid()].
 all() ->
@@ -117,7 +118,7 @@ joined(Monitor, Selectors, #{monitors := Monitors} = State) ->
     State#{monitors := Monitors#{Monitor => {monitor(process, Monitor), Selectors}}}.
 
 -spec handle_call(term(), gen_server:from(), state()) ->
-    {reply, term(), state()} | {stop, normal, left, state()}.
+    {reply, term(), state()} | {stop, normal, {left, [dyno_target_visit:t()]}, state()}.
 handle_call({join, Selectors, Asked}, {Monitor, _}, #{node := Node, options := Options} = State) ->
     Differing = [
         Key
@@ -133,9 +134,12 @@ handle_call(monitors, _From, #{monitors := Monitors} = State) ->
     {reply, maps:keys(Monitors), State};
 handle_call(leave, {Monitor, _}, State) ->
     case without(Monitor, State) of
-        %% The answer comes when the agent is gone.
-        {stop, normal, Last} -> {stop, normal, left, Last};
-        {noreply, Others} -> {reply, left, Others}
+        {stop, normal, #{agent := {Agent, _, _}} = Last} ->
+            {stop, normal, {left, [dyno_agent:detach(Agent)]}, Last#{agent := lost}};
+        {stop, normal, Last} ->
+            {stop, normal, {left, []}, Last};
+        {noreply, Others} ->
+            {reply, {left, []}, Others}
     end;
 handle_call({How, Selectors}, {Monitor, _}, #{monitors := Monitors} = State) ->
     #{Monitor := {Ref, Before}} = Monitors,

@@ -234,13 +234,13 @@ check_thresholds(#{module := Module, suite := SuiteOptions, options := Options},
     end.
 
 %% To remove the agent from a node costs time there. A node that is used again keeps it, idle, until
-%% the test's end; one that ends with its run takes it along.
+%% the last run; one that ends with its run takes it along.
 attached(Test, Document) ->
     Idle = dyno_agent:new_idle(),
     try
         measured(Test#{idle => Idle}, Document)
     after
-        dyno_agent:release(Idle)
+        _ = dyno_agent:release(Idle)
     end.
 
 measured(#{form := Form, callbacks := Callbacks, suite := SuiteOptions} = Test, Document) ->
@@ -270,7 +270,7 @@ runs([], _SuiteState, Document, _Test) ->
     {complete, Document};
 runs([Which | Rest], SuiteState, Document, #{options := Options} = Test) ->
     {Outcome, Recorded} =
-        dyno_test_runner:run(Which, SuiteState, context(Which, Document, Test)),
+        dyno_test_runner:run(Which, SuiteState, context(Which, Rest =/= [], Document, Test)),
     Added = dyno_test_recording:with_run(Recorded, Document),
     case Outcome of
         complete ->
@@ -280,14 +280,14 @@ runs([Which | Rest], SuiteState, Document, #{options := Options} = Test) ->
             {Outcome, Added}
     end.
 
-context(Which, Document, Test) ->
+context(Which, KeepAgents, Document, Test) ->
     #{suite := SuiteOptions, options := Options, idle := Idle, progress := Progress} = Test,
     Done = length(dyno_recording:runs(Document)),
     Id = dyno_test_plan:id(Which),
     (maps:with([form, callbacks, module, custom], Test))#{
         options => SuiteOptions,
         override => maps:get(load, Options, #{}),
-        connection => (maps:with([cookie, name], Options))#{idle => Idle},
+        connection => (maps:with([cookie, name], Options))#{idle => Idle, keep => KeepAgents},
         tell => fun
             ({partial, Recorded}) ->
                 dyno_test_recording:save_so_far(

@@ -17,7 +17,7 @@
 %% Whatever ends a run earlier (an interrupt, a target that goes down, a load that fails) has the
 %% instruments read as well, if the measured part has begun, and what the load has measured.
 
--export([new/1, event/3, recorded/2, baseline/2, run_info/1, targets/1, ended/2, failure/2]).
+-export([new/1, event/3, recorded/2, baseline/2, visits/2, run_info/1, targets/1, ended/2, failure/2]).
 -export_type([t/0, event/0, effect/0, outcome/0, recorded/0]).
 
 -opaque t() :: #{
@@ -341,6 +341,12 @@ failure(Code, Error) ->
 -spec baseline(dyno_test_baseline_run:half(), t()) -> t().
 baseline(Half, Run) ->
     told({baseline, Half}, Run).
+
+-doc "Adds what the agent's visits to the targets cost.".
+-spec visits([dyno_target_visit:t()], t()) -> t().
+visits(Visits, Run) ->
+    #{metrics := Metrics, warnings := Warnings} = dyno_target_visit:parts(Visits),
+    lists:foldl(fun(W, Acc) -> told({warning, W}, Acc) end, told({metrics, Metrics}, Run), Warnings).
 
 -doc "What the load has for the suite's tear-down.".
 -spec run_info(t()) -> none | {info, term()}.

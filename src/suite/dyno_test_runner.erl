@@ -23,7 +23,7 @@
     module := module(),
     %% What the command line says of the load.
     override := dyno_load_spec:override(),
-    connection := #{cookie => atom(), name => atom(), idle => dyno_agent:idle()},
+    connection := #{cookie => atom(), name => atom(), idle => dyno_agent:idle(), keep => boolean()},
     custom := dyno_test_custom:loaded(),
     %% Receives what happens in a run, to save and show it.
     tell := fun((event()) -> ok)
@@ -44,7 +44,9 @@
     nodes := [node()],
     run_state := term(),
     load := {Source :: module(), dyno_suite:load()},
-    attach := dyno_targets:options()
+    attach := dyno_targets:options(),
+    %% Before the run without instruments.
+    visits => [dyno_target_visit:t()]
 }.
 
 -type ended() :: {dyno_test_run:outcome(), dyno_test_run:t() | none}.
@@ -113,8 +115,7 @@ attach_first(#{context := #{options := Options}, load := {_, Load}} = Job) ->
         {ok, {Targets, Warnings}} ->
             case dyno_test_baseline_run:is_wanted(Options, Load, dyno_targets:traces(Targets)) of
                 true ->
-                    ok = dyno_targets:detach(Targets),
-                    with_baseline(Job);
+                    with_baseline(Job#{visits => dyno_targets:detach(Targets)});
                 false ->
                     with_targets(Targets, result(Warnings, Job), Job)
             end;
@@ -245,8 +246,8 @@ with_targets(Targets, Result, #{which := {Size, _} = Which, context := Context} 
             {error, Error} ->
                 {dyno_test_run:failure(~"custom_agent", Error), dyno_test_run:new(New)}
         end,
-    ok = dyno_targets:detach(dyno_test_run:targets(Run)),
-    {Outcome, Run}.
+    Visits = dyno_targets:detach(dyno_test_run:targets(Run)),
+    {Outcome, dyno_test_run:visits(maps:get(visits, Job, []) ++ Visits, Run)}.
 
 with_load(Run, Targets, #{context := Context, load := {Source, _}, run_state := State} = Job) ->
     #{module := Module} = Context,
@@ -346,7 +347,7 @@ effect({attach, {Node, Patterns}, ZeroNs, Custom}, #{job := Job}) ->
             [{not_attached, dyno_error:format(Error)}]
     end;
 effect({detach, Target}, _Shell) ->
-    ok = dyno_targets:detach([Target]),
+    _ = dyno_targets:detach([Target]),
     [];
 effect({last_look, Targets, Custom}, _Shell) ->
     ok = dyno_targets:last_look(Targets),

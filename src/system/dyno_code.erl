@@ -8,7 +8,7 @@
 
 -export([load/3, unload/1, compile_file/2]).
 -export([own_paths/0, with_paths/2, write/2, objects/1, closure/1]).
--export([loaded/2, available/2, missing/2, send/2, format_error/1, fault/1]).
+-export([loaded/2, available/2, missing/2, sent/1, replaced/2, send/2, format_error/1, fault/1]).
 -export_type([object/0, reason/0]).
 
 -doc "A module's compiled code with the path that the code server shall know it by.".
@@ -17,6 +17,8 @@
 -type reason() :: {node_down, node()} | {failed, node(), term()}.
 
 -define(TIMEOUT_MS, 30_000).
+%% How the code server of a node knows the path of a module that dyno sent there.
+-define(SENT, "dyno:").
 
 %% This node
 
@@ -178,6 +180,26 @@ is_same(Node, Module, Binary) ->
     {ok, {Module, Md5}} = beam_lib:md5(Binary),
     call(Node, erlang, get_module_info, [Module, md5]) =:= Md5.
 
+-doc """
+The modules in a node that a dyno sent there: this one, or one that left them behind
+(`m:dyno_agent`).
+""".
+-spec sent(node()) -> {ok, [module()]} | {error, reason()}.
+sent(Node) ->
+    Pattern = [{{'$1', ?SENT ++ '_'}, [], ['$1']}],
+    remotely(Node, fun() -> call(Node, ets, select, [code_server, Pattern]) end).
+
+-doc """
+Those of these modules that `send/2` replaces twice: the node has current and old code of them, so
+that the old code must be purged first, which asks each of the node's processes.
+""".
+-spec replaced(node(), [module()]) -> {ok, [module()]} | {error, reason()}.
+replaced(Node, Modules) ->
+    remotely(Node, fun() ->
+        Answers = call(Node, lists, map, [fun erlang:check_old_code/1, Modules]),
+        loaded_there(Node, [Module || {Module, true} <- lists:zip(Modules, Answers)])
+    end).
+
 -doc "Loads modules in a node, in place of what has their names.".
 -spec send(node(), [object()]) -> ok | {error, reason()}.
 send(_Node, []) ->
@@ -187,7 +209,7 @@ send(_Node, []) ->
 send(Node, [{Module, Binary, File} | Rest]) ->
     Sent = remotely(Node, fun() ->
         _ = call(Node, code, purge, [Module]),
-        call(Node, code, load_binary, [Module, File, for_running(Binary)])
+        call(Node, code, load_binary, [Module, ?SENT ++ File, for_running(Binary)])
     end),
     case Sent of
         {ok, {module, Module}} -> send(Node, Rest);

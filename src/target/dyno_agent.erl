@@ -3,12 +3,12 @@
 
 -module(dyno_agent).
 -moduledoc """
-Puts dyno's agent into a node and takes it out again, leaving nothing behind.
+Puts dyno's agent into a node and takes it out again.
 
 The agent's modules are sent over the distribution, so the target need not have dyno. One process
 there monitors the one that called `attach/2`: when that ends, or its node, or the time or memory
 that was allowed is over, every instrument ends, its trace sessions are destroyed, and the modules
-are removed.
+are removed, or left if removing them would be dear (`detach/1`).
 
 ```
 attach -> cleaner (dyno_target_cleaner: holds the name dyno_agent, removes the modules)
@@ -21,8 +21,8 @@ The caller receives `{dyno_agent, Ref, {gave_up, Reason}}` when the agent stops 
 too much memory or have ended, and may monitor `guard/1`.
 """.
 
--export([attach/2, detach/1, start/3, guard/1, node/1, ref/1, modules/0]).
--export([new_idle/0, release/1]).
+-export([attach/2, detach/1, detach_all/1, start/3, guard/1, node/1, ref/1, modules/0]).
+-export([new_idle/0, release/1, leave/2]).
 -export([format_error/1, fault/1]).
 -export_type([agent/0, idle/0, options/0, reason/0]).
 
@@ -34,7 +34,8 @@ too much memory or have ended, and may monitor `guard/1`.
     cleaner := dyno_target_cleaner:cleaner(),
     %% What the cleaner will remove.
     names := [module()],
-    idle := idle() | none
+    idle := idle() | none,
+    cost := dyno_target_visit:meter()
 }.
 
 -doc """
@@ -57,27 +58,35 @@ next `attach/2` to such a node goes on with its agent; `release/1` removes them 
     more_modules => [dyno_code:object()],
     %% Modules that may come to be there, which are removed at the end as well.
     names => [module()],
+    %% How many processes the node has.
+    processes => pos_integer(),
     %% What limits the agent in place of dyno_agent_guard, and answers as it does.
     guard => module(),
     %% Modules that are not dyno's, loaded here, to be sent as well: instruments of a suite, and
     %% what dyno_agent_custom is to run.
     custom => [module()],
-    %% Has the agent stay idle when it is detached, and goes on with one that is idle.
-    idle => idle()
+    %% Has the agent stay idle when it is detached, unless `keep` is false, and goes on with one that
+    %% is idle.
+    idle => idle(),
+    keep => boolean()
 }.
 
 -type reason() ::
     {node_down, node()}
     | {taken, node()}
     | {other_version, node(), module()}
+    | {left_twice, node(), Modules :: pos_integer()}
     | {failed, node(), term()}.
 
 -define(TIMEOUT_MS, 30_000).
 %% Breakpoints in all functions of a busy target take that long.
 -define(START_MS, 180_000).
-%% To take a module away the runtime asks each process whether it runs it: with 100,000 processes
-%% and all of the agent's modules that takes seconds, on a busy machine a minute.
--define(REMOVAL_MS, 300_000).
+%% How long dyno waits for a node that it leaves; its cleaner needs no caller.
+-define(LEAVING_MS, 2500).
+%% Of all that dyno left there, at any cost.
+-define(REMOVAL_MS, 3_600_000).
+%% Processes times modules to be purged.
+-define(MOST_QUESTIONS, 200_000).
 -define(LIMIT_MS, 86_400_000).
 -define(LIMIT_BYTES, 536_870_912).
 
@@ -123,11 +132,16 @@ The node is down or refuses the cookie, its OTP is older than 27, or another dyn
 attach(Node, Options) ->
     maybe
         ok ?= dyno_target_node:connect(Node, maps:with([cookie, name], Options)),
+        {ok, Processes} ?= dyno_target_room:check(Node),
         {ok, Cleaner, Names} ?= take(Node, Options),
-        {ok, _} ?= bring(Node, {Cleaner, Names}, Options)
+        {ok, _} ?= bring(Node, {Cleaner, Names}, Options#{processes => Processes})
     else
-        {error, {Module, _}} = Error when Module =:= dyno_target_node; Module =:= ?MODULE -> Error;
-        {error, Reason} -> {error, {?MODULE, Reason}}
+        {error, {Module, _}} = Error when
+            Module =:= dyno_target_node; Module =:= dyno_target_room; Module =:= ?MODULE
+        ->
+            Error;
+        {error, Reason} ->
+            {error, {?MODULE, Reason}}
     end.
 
 take(Node, #{idle := Idle} = Options) ->
@@ -148,44 +162,72 @@ take(Node, _Options) ->
 
 bring(Node, {Cleaner, Known}, Options) ->
     Ref = make_ref(),
+    Cost = dyno_target_visit:meter(),
     GuardOptions = #{
         caller => self(),
         ref => Ref,
         limit_ms => maps:get(limit_ms, Options, ?LIMIT_MS),
         limit_bytes => maps:get(limit_bytes, Options, ?LIMIT_BYTES)
     },
+    Bring = fun() ->
+        maybe
+            {ok, Names} ?= load(Node, {Cleaner, Known}, Options),
+            GuardModule = maps:get(guard, Options, dyno_agent_guard),
+            {ok, Guard} ?= start_guard(Node, GuardModule, GuardOptions),
+            ok = dyno_target_cleaner:guard(Cleaner, Guard),
+            {ok, #{
+                node => Node,
+                guard => Guard,
+                ref => Ref,
+                cleaner => Cleaner,
+                names => Names,
+                idle => idle_in(Options),
+                cost => Cost
+            }}
+        end
+    end,
+    case dyno_target_visit:metered(Cleaner, Cost, Bring) of
+        {ok, Agent} ->
+            {ok, Agent};
+        {error, Reason} ->
+            _ = dyno_target_cleaner:release([Cleaner], ?LEAVING_MS),
+            {error, as_reason(Node, Reason)}
+    end.
+
+idle_in(#{keep := false}) -> none;
+idle_in(Options) -> maps:get(idle, Options, none).
+
+load(Node, {Cleaner, Known}, Options) ->
+    Custom = maps:get(custom, Options, []),
+    Modules = lists:uniq(maps:get(modules, Options, modules()) ++ with_what_they_call(Custom)),
     maybe
-        Custom = maps:get(custom, Options, []),
-        Modules = maps:get(modules, Options, modules()) ++ with_what_they_call(Custom),
-        %% A module that is already there in this very version is left alone, also at the end: it is
-        %% the target's own (this node, or one that has dyno installed).
-        {ok, Lacking} ?= dyno_code:missing(Node, lists:uniq(Modules)),
-        ok ?= not_others(Node, [M || {M, _, _} <- Lacking, lists:member(M, Custom)]),
+        %% A module that is already there in this very version is not sent. If dyno did not send it
+        %% it is left alone, also at the end: it is the target's own (this node, or one that has
+        %% dyno installed).
+        {ok, Lacking} ?= dyno_code:missing(Node, Modules),
+        {ok, Sent} ?= dyno_code:sent(Node),
+        ok ?= not_others(Node, [M || {M, _, _} <- Lacking, lists:member(M, Custom -- Sent)]),
         Missing = Lacking ++ [M || Node =/= node(), M <- maps:get(more_modules, Options, [])],
+        ok ?= not_left_twice(Node, [M || {M, _, _} <- Missing], Options),
+        %% What was left before goes, too; but not what a load node was sent (dyno_load_nodes).
+        Before = [
+            M
+         || M <- Sent,
+            lists:member(M, Modules) orelse lists:prefix("dyno_agent_", atom_to_list(M))
+        ],
         Names = lists:uniq(
-            Known ++ [M || {M, _, _} <- Missing] ++ maps:get(names, Options, [])
+            Known ++ Before ++ [M || {M, _, _} <- Missing] ++ maps:get(names, Options, [])
         ),
         %% Named before they are sent, so that nothing is left if we die in between.
         ok ?= dyno_target_cleaner:modules(Cleaner, Names),
         ok ?= dyno_code:send(Node, Missing),
-        GuardModule = maps:get(guard, Options, dyno_agent_guard),
-        {ok, Guard} ?= start_guard(Node, GuardModule, GuardOptions),
-        ok = dyno_target_cleaner:guard(Cleaner, Guard),
-        {ok, #{
-            node => Node,
-            guard => Guard,
-            ref => Ref,
-            cleaner => Cleaner,
-            names => Names,
-            idle => maps:get(idle, Options, none)
-        }}
-    else
-        {error, Reason} ->
-            _ = dyno_target_cleaner:release(Cleaner, ?TIMEOUT_MS),
-            {error, as_reason(Node, Reason)}
+        {ok, Names}
     end.
 
-as_reason(_Node, {Kind, _, _} = Reason) when Kind =:= failed; Kind =:= other_version -> Reason;
+as_reason(_Node, {Kind, _, _} = Reason) when
+    Kind =:= failed; Kind =:= other_version; Kind =:= left_twice
+->
+    Reason;
 as_reason(_Node, {node_down, _} = Reason) -> Reason;
 as_reason(Node, {error, {erpc, timeout}}) -> {failed, Node, timeout};
 as_reason(Node, Reason) -> {failed, Node, Reason}.
@@ -198,6 +240,17 @@ not_others(Node, Modules) ->
         {error, _} = Error -> Error
     end.
 
+%% The first other version that comes after one that was left is loaded beside it.
+not_left_twice(Node, Modules, #{processes := Processes}) ->
+    case dyno_code:replaced(Node, Modules) of
+        {ok, Twice} when length(Twice) * Processes > ?MOST_QUESTIONS ->
+            {error, {left_twice, Node, length(Twice)}};
+        {ok, _Few} ->
+            ok;
+        {error, _} = Error ->
+            Error
+    end.
+
 start_guard(Node, Module, Options) ->
     try
         erpc:call(Node, Module, start, [Options], ?TIMEOUT_MS)
@@ -208,24 +261,40 @@ start_guard(Node, Module, Options) ->
     end.
 
 -doc """
-Ends the agent; returns when its processes, sessions and modules are gone, or, where it is to stay
-idle, its processes and sessions.
+Ends the agent and leaves the node, or, if the agent is to stay idle, ends its processes and
+sessions. Says what the visit cost, and what was left.
+
+Modules are left, as code that nobody runs, if the node has so many processes, or answers so slowly,
+that removing them would cost it more than about a second. The next `attach/2` uses them again, and
+`leave/2` removes them.
 
 ## Cost
-To remove the modules the runtime asks each process, for each of them: seconds where there are
-100,000.
+At most 2.5 s. A node that does not answer within this time finishes by itself.
 """.
--spec detach(agent()) -> ok | {error, dyno_error:error()}.
-detach(#{node := Node, guard := Guard, cleaner := Cleaner, names := Names, idle := Idle}) ->
-    StaysIdle = Idle =/= none andalso dyno_target_cleaner:idle(Cleaner) =:= ok,
+-spec detach(agent()) -> dyno_target_visit:t().
+detach(Agent) ->
+    [Visit] = detach_all([Agent]),
+    Visit.
+
+-doc "As `detach/1`, from several nodes within the same 2.5 s.".
+-spec detach_all([agent()]) -> [dyno_target_visit:t()].
+detach_all(Agents) ->
+    {Idle, Leaving} = lists:partition(fun stays_idle/1, Agents),
+    %% The cleaners wait for the guards' ends.
+    Stops = [gen_server:send_request(Guard, stop) || #{guard := Guard} <- Leaving],
+    Visits = [idle(Agent) || Agent <- Idle] ++
+        release([{Cleaner, Of, Cost} || #{cleaner := Cleaner, node := Of, cost := Cost} <- Leaving]),
+    _ = [gen_server:receive_response(Stop, 0) || Stop <- Stops],
+    Visits.
+
+stays_idle(#{idle := none}) -> false;
+stays_idle(#{cleaner := Cleaner}) -> dyno_target_cleaner:idle(Cleaner) =:= ok.
+
+idle(#{node := Node, guard := Guard, cleaner := Cleaner, names := Names} = Agent) ->
+    #{idle := Idle, cost := Cost} = Agent,
     ok = stop(Guard),
-    case StaysIdle of
-        true ->
-            true = ets:insert(Idle, {Node, Cleaner, Names}),
-            ok;
-        false ->
-            remove(Node, Cleaner)
-    end.
+    true = ets:insert(Idle, {Node, Cleaner, Names}),
+    dyno_target_visit:idle(Node, Cost).
 
 stop(Guard) ->
     try
@@ -240,24 +309,46 @@ stop(Guard) ->
 new_idle() ->
     ets:new(?MODULE, [private]).
 
--doc "Removes the idle agents, where the node is still there; returns when they are gone.".
--spec release(idle()) -> ok.
-release(Idle) ->
+-doc "Leaves the nodes of the idle agents that are still there, as `detach/1` does.".
+-spec release(idle()) -> [dyno_target_visit:t()].
+release(Idle) when not is_list(Idle) ->
     Here = [node() | nodes(connected)],
-    lists:foreach(
-        fun({Node, Cleaner, _Names}) -> remove(Node, Cleaner) end,
-        [Agent || {Node, _, _} = Agent <- ets:tab2list(Idle), lists:member(Node, Here)]
-    ),
+    Left = [
+        {Cleaner, Node, dyno_target_visit:meter()}
+     || {Node, Cleaner, _Names} <- ets:tab2list(Idle), lists:member(Node, Here)
+    ],
     true = ets:delete(Idle),
-    ok.
+    release(Left);
+release(Leaving) ->
+    Began = erlang:monotonic_time(millisecond),
+    Answers = dyno_target_cleaner:release([Cleaner || {Cleaner, _, _} <- Leaving], ?LEAVING_MS),
+    TookMs = erlang:monotonic_time(millisecond) - Began,
+    [
+        dyno_target_visit:ended(Node, Cost, TookMs, Answer)
+     || {{_, Node, Cost}, Answer} <- lists:zip(Leaving, Answers)
+    ].
 
-remove(Node, Cleaner) ->
-    case dyno_target_cleaner:release(Cleaner, ?REMOVAL_MS) of
-        ok -> ok;
-        %% The guard's end was enough for it.
-        {error, Ended} when Ended =:= noproc; Ended =:= normal -> ok;
-        {error, noconnection} -> {error, {?MODULE, {node_down, Node}}};
-        {error, Reason} -> {error, {?MODULE, {failed, Node, Reason}}}
+-doc """
+Removes the modules that `detach/1` left in a node, whatever that costs.
+
+## Cost
+2 to 5 us of the node's processor for each of its processes and each module: 3 minutes for 60
+modules and 1,000,000 processes.
+""".
+-spec leave(node(), #{cookie => atom(), name => atom()}) ->
+    {ok, #{modules := [module()], cpu_ms := dyno_target_cleaner:cpu_ms()}}
+    | {error, dyno_error:error()}.
+leave(Node, Options) ->
+    maybe
+        ok ?= dyno_target_node:connect(Node, maps:with([cookie, name], Options)),
+        {ok, Cleaner, []} ?= take(Node, #{}),
+        {ok, Sent} ?= dyno_code:sent(Node),
+        ok ?= dyno_target_cleaner:modules(Cleaner, Sent),
+        {ok, #{cpu_ms := CpuMs}} ?= dyno_target_cleaner:remove(Cleaner, ?REMOVAL_MS),
+        {ok, #{modules => Sent, cpu_ms => CpuMs}}
+    else
+        {error, {dyno_target_node, _}} = Error -> Error;
+        {error, Reason} -> {error, {?MODULE, as_reason(Node, Reason)}}
     end.
 
 -doc """
@@ -265,7 +356,10 @@ Starts an instrument (`m:dyno_agent_instrument`) or a custom probe (`dyno_agent_
 target, with the configuration that its `config()` type says.
 """.
 -spec start(agent(), module(), map()) -> {ok, pid()} | {error, dyno_error:error()}.
-start(#{node := Node, guard := Guard}, Instrument, Config) ->
+start(#{cleaner := Cleaner, cost := Cost} = Agent, Instrument, Config) ->
+    dyno_target_visit:metered(Cleaner, Cost, fun() -> started(Agent, Instrument, Config) end).
+
+started(#{node := Node, guard := Guard}, Instrument, Config) ->
     try gen_server:call(Guard, {start, Instrument, Config}, ?START_MS) of
         {ok, Pid} -> {ok, Pid};
         {error, Reason} -> {error, {?MODULE, {failed, Node, Reason}}}
@@ -296,6 +390,12 @@ format_error({other_version, Node, Module}) ->
         "~ts has another module ~ts already, which is not replaced; give the custom agent another "
         "name",
         [Node, Module]
+    );
+format_error({left_twice, Node, Modules}) ->
+    io_lib:format(
+        "~b modules of other versions of dyno are in ~ts, and replacing them would cost it much "
+        "processor time; remove them at a quiet hour: dyno leave ~ts",
+        [Modules, Node, Node]
     );
 format_error({failed, Node, timeout}) ->
     io_lib:format(

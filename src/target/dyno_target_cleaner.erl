@@ -7,29 +7,103 @@
 %% two callers never attach at once. It monitors the caller from before the first module is sent,
 %% and removes the modules when the guard has ended. A process can't remove the code that it runs,
 %% so this one runs none of ours: it is an expression that the target's own erl_eval evaluates.
+%%
+%% To purge a module the runtime asks every process whether it runs the module: 2 to 5 us of
+%% processor a question (OTP 27 and 29). So modules are removed only if that is few questions, and
+%% if the processes answer at once. Otherwise the modules stay, as code that nobody runs, and the
+%% next dyno uses them again.
 
--export([start/3, modules/2, guard/2, idle/1, release/2]).
--export_type([cleaner/0]).
+-export([start/3, modules/2, guard/2, idle/1, release/2, remove/2, cpu_ms/1]).
+-export_type([cleaner/0, left/0, cpu_ms/0]).
 
 -type cleaner() :: #{pid := pid(), ref := reference()}.
+
+-doc """
+What became of the modules, and what the node's processors worked meanwhile, all of its own work
+included.
+""".
+-type left() :: #{modules := [module()], cpu_ms := cpu_ms()}.
+
+-doc """
+Processor time, in steps of 10 ms. Read from /proc: the counters of `erlang:statistics/1` are shared
+with whoever else in the node asks for the time since the last call.
+""".
+-type cpu_ms() :: non_neg_integer() | unknown.
 
 -define(NAME, dyno_agent).
 %% How long a guard may take to end its instruments before it is killed.
 -define(PATIENCE_MS, 30_000).
+%% Processes times modules: 0.4 to 1 s of processor.
+-define(MOST_QUESTIONS, 200_000).
+%% How long the processes may take to answer one question.
+-define(ANSWER_MS, 100).
+%% How long the removal may take. The caller does not wait for so long.
+-define(REMOVAL_MS, 10_000).
+%% The name of one that is on its way out, for which the next one waits.
+-define(LEAVING, dyno_agent_leaving).
 
-%% Bindings: Name, Caller, Ref, PatienceMs.
+%% Bindings: Name, Leaving, Caller, Ref, PatienceMs, Most, AnswerMs, RemovalMs.
 -define(SOURCE, """
 try register(Name, self()) of
     true ->
         CallerRef = monitor(process, Caller),
-        Remove = fun(Modules) ->
-            lists:foreach(
-                fun(Module) ->
-                    _ = code:purge(Module),
-                    _ = code:delete(Module),
-                    _ = code:purge(Module)
-                end,
-                Modules)
+        NowMs = fun() -> erlang:monotonic_time(millisecond) end,
+        CpuMs = fun() ->
+            case file:read_file("/proc/self/stat", [raw]) of
+                {ok, Stat} ->
+                    Fields = string:split(lists:last(string:split(Stat, ") ", all)), " ", all),
+                    lists:sum([binary_to_integer(lists:nth(N, Fields)) * 10 || N <- [12, 13]]);
+                {error, _} ->
+                    unknown
+            end
+        end,
+        Spent = fun(unknown) -> unknown; (Before) -> CpuMs() - Before end,
+        Answered = fun Answered(0, _Asked, _EndMs) ->
+                true;
+            Answered(N, Asked, EndMs) ->
+                receive
+                    {check_process_code, Asked, _} -> Answered(N - 1, Asked, EndMs)
+                after max(0, EndMs - NowMs()) ->
+                    false
+                end
+        end,
+        IsCheap = fun(Modules) ->
+            case length(Modules) * erlang:system_info(process_count) =< Most of
+                true ->
+                    Asked = make_ref(),
+                    Pids = processes(),
+                    lists:foreach(
+                        fun(Pid) ->
+                            erlang:check_process_code(Pid, hd(Modules), [{async, Asked}])
+                        end,
+                        Pids),
+                    Answered(length(Pids), Asked, NowMs() + AnswerMs);
+                false ->
+                    false
+            end
+        end,
+        Remove = fun Remove([], _EndMs) ->
+                [];
+            Remove([Module | Rest] = Modules, EndMs) ->
+                case NowMs() < EndMs of
+                    true ->
+                        _ = code:purge(Module),
+                        _ = code:delete(Module),
+                        _ = code:purge(Module),
+                        Remove(Rest, EndMs);
+                    false ->
+                        Modules
+                end
+        end,
+        %% The next one waits below, so that the other name is free.
+        Rename = fun() -> unregister(Name) andalso register(Leaving, self()) end,
+        Leave = fun(Modules) ->
+            Began = CpuMs(),
+            Left = case Modules =:= [] orelse IsCheap(Modules) of
+                true -> Remove(Modules, NowMs() + RemovalMs);
+                false -> Modules
+            end,
+            #{modules => Left, cpu_ms => Spent(Began)}
         end,
         Ended = fun
             (none) -> ok;
@@ -47,50 +121,87 @@ try register(Name, self()) of
                     Caller ! {Ref, done},
                     Loop(Guard, New, AtEnd);
                 {Ref, guard, Pid} ->
-                    Loop({Pid, monitor(process, Pid)}, Modules, remove);
+                    Loop({Pid, monitor(process, Pid)}, Modules, leave);
+                {Ref, cpu, From} ->
+                    From ! {Ref, CpuMs()},
+                    Loop(Guard, Modules, AtEnd);
                 {Ref, idle} ->
                     Caller ! {Ref, done},
                     Loop(Guard, Modules, idle);
                 {Ref, release} ->
+                    Rename(),
                     Ended(Guard),
-                    Remove(Modules),
-                    unregister(Name),
-                    Caller ! {Ref, done};
+                    Caller ! {Ref, Leave(Modules)};
+                {Ref, remove} ->
+                    Began = CpuMs(),
+                    [] = Remove(Modules, infinity),
+                    Caller ! {Ref, #{modules => [], cpu_ms => Spent(Began)}};
                 {'DOWN', CallerRef, process, Caller, _} ->
+                    Rename(),
                     Ended(Guard),
-                    Remove(Modules);
+                    Leave(Modules);
+                {'DOWN', GuardRef, process, Pid, _} when Guard =:= {Pid, GuardRef}, AtEnd =:= idle ->
+                    Loop(none, Modules, idle);
                 {'DOWN', GuardRef, process, Pid, _} when Guard =:= {Pid, GuardRef} ->
-                    case AtEnd of
-                        remove -> Remove(Modules);
-                        idle -> Loop(none, Modules, idle)
+                    Rename(),
+                    Left = Leave(Modules),
+                    unregister(Leaving),
+                    receive
+                        {Ref, release} -> Caller ! {Ref, Left};
+                        {'DOWN', CallerRef, process, Caller, _} -> gone
                     end
             end
         end,
-        Caller ! {Ref, done},
-        Loop(none, [], remove)
+        Former = monitor(process, Leaving),
+        receive
+            {'DOWN', Former, process, _, _} ->
+                Caller ! {Ref, done},
+                Loop(none, [], leave);
+            {'DOWN', CallerRef, process, Caller, _} ->
+                gone
+        end
 catch
     error:badarg ->
         Caller ! {Ref, taken}
 end.
 """).
 
--doc "Takes the name in the target; `{error, taken}` where another agent has it.".
+-doc "Takes the name in the target; `{error, taken}` if another agent has it.".
 -spec start(node(), pid(), timeout()) -> {ok, cleaner()} | {error, taken | term()}.
 start(Node, Caller, TimeoutMs) ->
     Ref = make_ref(),
     {ok, Tokens, _} = erl_scan:string(?SOURCE),
     {ok, Expressions} = erl_parse:parse_exprs(Tokens),
-    Bindings = #{'Name' => ?NAME, 'Caller' => Caller, 'Ref' => Ref, 'PatienceMs' => ?PATIENCE_MS},
+    Bindings = #{
+        'Name' => ?NAME,
+        'Leaving' => ?LEAVING,
+        'Caller' => Caller,
+        'Ref' => Ref,
+        'PatienceMs' => ?PATIENCE_MS,
+        'Most' => ?MOST_QUESTIONS,
+        'AnswerMs' => ?ANSWER_MS,
+        'RemovalMs' => ?REMOVAL_MS
+    },
     Cleaner = #{pid => spawn(Node, erl_eval, exprs, [Expressions, Bindings]), ref => Ref},
     case answer(Cleaner, TimeoutMs) of
-        ok -> {ok, Cleaner};
+        {ok, done} -> {ok, Cleaner};
+        {ok, taken} -> {error, taken};
         {error, _} = Error -> Error
+    end.
+
+-doc "What the node has used of its processors since it began.".
+-spec cpu_ms(cleaner()) -> cpu_ms().
+cpu_ms(#{pid := Pid, ref := Ref} = Cleaner) ->
+    Pid ! {Ref, cpu, self()},
+    case answer(Cleaner, ?PATIENCE_MS) of
+        {ok, Ms} -> Ms;
+        {error, _} -> unknown
     end.
 
 -doc "Sets which modules are removed at the end.".
 -spec modules(cleaner(), [module()]) -> ok | {error, term()}.
 modules(Cleaner, Modules) ->
-    ask(Cleaner, {modules, Modules}, ?PATIENCE_MS).
+    done(ask(Cleaner, {modules, Modules}, ?PATIENCE_MS)).
 
 -doc "Sets which process must have ended before that.".
 -spec guard(cleaner(), pid()) -> ok.
@@ -104,12 +215,25 @@ caller's end.
 """.
 -spec idle(cleaner()) -> ok | {error, term()}.
 idle(Cleaner) ->
-    ask(Cleaner, idle, ?PATIENCE_MS).
+    done(ask(Cleaner, idle, ?PATIENCE_MS)).
 
--doc "Has everything removed; returns when it is.".
--spec release(cleaner(), timeout()) -> ok | {error, term()}.
-release(Cleaner, TimeoutMs) ->
-    ask(Cleaner, release, TimeoutMs).
+-doc """
+Leaves all these nodes at the same time: each as soon as its guard has ended, with the modules
+removed if that is cheap. A cleaner that has not answered by then goes on without the caller.
+""".
+-spec release([cleaner()], WithinMs :: pos_integer()) -> [{ok, left()} | {error, term()}].
+release(Cleaners, WithinMs) ->
+    EndMs = erlang:monotonic_time(millisecond) + WithinMs,
+    _ = [Pid ! {Ref, release} || #{pid := Pid, ref := Ref} <- Cleaners],
+    [answer(Cleaner, max(0, EndMs - erlang:monotonic_time(millisecond))) || Cleaner <- Cleaners].
+
+-doc "Removes the modules at any cost.".
+-spec remove(cleaner(), timeout()) -> {ok, left()} | {error, term()}.
+remove(Cleaner, TimeoutMs) ->
+    ask(Cleaner, remove, TimeoutMs).
+
+done({ok, done}) -> ok;
+done({error, _} = Error) -> Error.
 
 ask(#{pid := Pid, ref := Ref} = Cleaner, Request, TimeoutMs) ->
     Pid ! {Ref, Request},
@@ -119,8 +243,7 @@ answer(#{pid := Pid, ref := Ref}, TimeoutMs) ->
     Monitor = monitor(process, Pid),
     Answer =
         receive
-            {Ref, done} -> ok;
-            {Ref, taken} -> {error, taken};
+            {Ref, Reply} -> {ok, Reply};
             {'DOWN', Monitor, process, Pid, Reason} -> {error, Reason}
         after TimeoutMs -> {error, timeout}
         end,

@@ -96,7 +96,7 @@ parts(Targets, All, Results, EndsMs) ->
 known(Instruments) ->
     Described = fun(What) -> [Description || {_, Description} <- data(What, Instruments)] end,
     #{
-        metrics => [sample_cost() | Described(metrics)],
+        metrics => dyno_target_visit:known() ++ [sample_cost() | Described(metrics)],
         series => dyno_agent_vm:describe() ++ dyno_agent_os:all() ++ Described(series),
         tables => Described(tables)
     }.

@@ -33,6 +33,7 @@
     custom => [module()],
     %% Where agents are idle between two runs.
     idle => dyno_agent:idle(),
+    keep => boolean(),
     cookie => atom(),
     name => atom(),
     %% Which processes a profile is of; what else the instruments' config/1 are to find.
@@ -72,7 +73,7 @@ attach(Nodes, Options) ->
         {ok, Selected} ?= selected(Nodes, Options),
         ForEach = Options#{servers => Selected},
         dyno_error:each(
-            fun(Node) -> attach_one(Node, ForEach) end, fun(Target) -> detach([Target]) end, Nodes
+            fun(Node) -> attach_one(Node, ForEach) end, fun(Target) -> _ = detach([Target]) end, Nodes
         )
     end.
 
@@ -99,7 +100,7 @@ attach_one(Node, #{patterns := ForAll, servers := Selected} = ForEach) ->
         custom => maps:get(custom, ForEach, []) ++ Instruments
     },
     maybe
-        {ok, Agent} ?= dyno_agent:attach(Node, maps:with([cookie, name, custom, idle], Options)),
+        {ok, Agent} ?= dyno_agent:attach(Node, maps:with([cookie, name, custom, idle, keep], Options)),
         try equip(Agent, Options) of
             {ok, Target} ->
                 {ok, Target};
@@ -262,15 +263,10 @@ ask(Ask, #{node := Node, instruments := Instruments}) ->
     end.
 
 -doc "Ends all agents; also of nodes that are gone.".
--spec detach([target()]) -> ok.
+-spec detach([target()]) -> [dyno_target_visit:t()].
 detach(Targets) ->
-    lists:foreach(
-        fun(#{agent := Agent, monitor := Monitor}) ->
-            demonitor(Monitor, [flush]),
-            dyno_agent:detach(Agent)
-        end,
-        Targets
-    ).
+    lists:foreach(fun(#{monitor := Monitor}) -> demonitor(Monitor, [flush]) end, Targets),
+    dyno_agent:detach_all([Agent || #{agent := Agent} <- Targets]).
 
 -doc "The target with this monitor, reference of messages, or sampler.".
 -spec find(monitor | ref | sampler, reference() | pid(), [target()]) -> {ok, target()} | error.

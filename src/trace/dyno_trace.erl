@@ -13,8 +13,8 @@ ok = dyno_trace:remove(Trace, ~"shop:order/2 -> return"),
 ```
 
 Limits are always on: 10 calls, 15 seconds, 10,000 events a second, 2,000 that wait in the node and
-1,000 on their way, 64 MiB. When one of them is reached, tracing ends in the node by itself, and
-nothing is left there; so it is when the process that started it ends, or the node is lost.
+1,000 on their way, 64 MiB. When one of them is reached, tracing ends in the node by itself; so it
+does when the process that started it ends, or the node is lost.
 
 What was traced goes to the function `show`, in a process of its own. Items of several nodes are
 shown in the order of their times. The owner receives `{dyno_trace, Trace, {ended, Ended}}`.
@@ -112,7 +112,7 @@ add(Trace, Pattern) -> call(Trace, {add, Pattern}).
 -spec remove(pid(), unicode:chardata()) -> ok | {error, dyno_error:error()}.
 remove(Trace, Pattern) -> call(Trace, {remove, unicode:characters_to_binary(Pattern)}).
 
--doc "Traces no more; returns when all is shown and nothing is left in the nodes.".
+-doc "Traces no more; returns when all is shown and the nodes are left.".
 -spec stop(pid()) -> {ok, ended()} | {error, dyno_error:error()}.
 stop(Trace) ->
     Result = call(Trace, stop),
@@ -213,7 +213,7 @@ arguments(events, #{arguments := Arguments}) -> Arguments.
 
 attach(Nodes, Patterns, Options) ->
     Attach = fun(Node) -> dyno_trace_target:attach(Node, Patterns, Options) end,
-    dyno_error:each(Attach, fun dyno_trace_target:detach/1, Nodes).
+    dyno_error:each(Attach, fun(Target) -> _ = dyno_trace_target:detach([Target]) end, Nodes).
 
 printer(Nodes, #{tree := Tree}) ->
     dyno_trace_text:printer(#{tree => Tree, nodes => length(Nodes) > 1}, fun io:put_chars/1).
@@ -314,9 +314,9 @@ counts(#{event := Event}) when Event =:= call; Event =:= send; Event =:= 'receiv
 counts(_Item) -> 0.
 
 step(#{targets := []} = State) ->
-    #{show := Show, ended := Ended, all := All} = Last = merged(infinity, State),
+    #{show := Show, ended := Items, all := All} = Last = merged(infinity, State),
+    Ended = with_visits(Items, dyno_trace_target:detach(All)),
     lists:foreach(Show, Ended),
-    lists:foreach(fun dyno_trace_target:detach/1, All),
     #{owner := Owner, callers := Callers} = Last,
     Owner ! {?MODULE, self(), {ended, Ended}},
     lists:foreach(fun(From) -> gen_server:reply(From, {ok, Ended}) end, Callers),
@@ -324,10 +324,22 @@ step(#{targets := []} = State) ->
 step(State) ->
     {noreply, State}.
 
+%% The last item of a node says what attaching and leaving cost, and what stayed.
+with_visits(Items, Visits) ->
+    ByNode = #{atom_to_binary(Node) => Visit || #{node := Node} = Visit <- Visits},
+    [
+        case ByNode of
+            #{Node := Visit} -> Item#{visit => Visit};
+            #{} -> Item
+        end
+     || #{node := Node} = Item <- Items
+    ].
+
 -doc false.
 -spec terminate(term(), state()) -> ok.
 terminate(_Reason, #{all := All}) ->
-    lists:foreach(fun dyno_trace_target:detach/1, All).
+    _ = dyno_trace_target:detach(All),
+    ok.
 
 -spec format_error(reason()) -> unicode:chardata().
 format_error({no_pattern, Text}) ->

@@ -172,7 +172,7 @@ atoms(Key, Text) when Key =:= event; Key =:= of_what; Key =:= class; Key =:= lim
         {ok, Atom} -> Atom;
         error -> Text
     end;
-atoms(reason, Map) ->
+atoms(Key, Map) when Key =:= reason; Key =:= visit ->
     known(Map);
 atoms(functions, Functions) ->
     [known(Function) || Function <- Functions];

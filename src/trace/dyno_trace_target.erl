@@ -89,10 +89,10 @@ started(#{node := Node, agent := Agent} = Target, Patterns, Options) ->
         {ok, Target#{watchdog => Watchdog}}
     else
         {error, {dyno_agent, {failed, Node, no_process}}} ->
-            ok = detach(Target),
+            _ = detach([Target]),
             {error, {?MODULE, {no_process, Node}}};
         Error ->
-            ok = detach(Target),
+            _ = detach([Target]),
             Error
     end.
 
@@ -188,12 +188,11 @@ called(Call) ->
         exit:_ -> ok
     end.
 
--doc "Leaves the node; returns when nothing is left there.".
--spec detach(map()) -> ok.
-detach(#{agent := Agent, monitor := Monitor}) ->
-    true = demonitor(Monitor, [flush]),
-    _ = dyno_agent:detach(Agent),
-    ok.
+-doc "Leaves the nodes.".
+-spec detach([map()]) -> [dyno_target_visit:t()].
+detach(Targets) ->
+    lists:foreach(fun(#{monitor := Monitor}) -> demonitor(Monitor, [flush]) end, Targets),
+    dyno_agent:detach_all([Agent || #{agent := Agent} <- Targets]).
 
 -spec format_error(reason()) -> unicode:chardata().
 format_error({not_loaded, Node, Module, Nearest}) ->

@@ -205,7 +205,8 @@ ending(#{event := stopped, reason := Reason} = Stopped) ->
     Dropped = maps:get(dropped, Stopped, 0) + maps:get(not_shown, Stopped, 0),
     [
         why(Reason, maps:get(count, Stopped, 0)),
-        [io_lib:format("; ~b more events were dropped", [Dropped]) || Dropped > 0]
+        [io_lib:format("; ~b more events were dropped", [Dropped]) || Dropped > 0],
+        [["; ", Text] || Text <- dyno_target_visit:texts(maps:get(visit, Stopped, #{}))]
     ].
 
 why(#{limit := count, value := N}, _) -> io_lib:format("~b shown, as asked for with --count", [N]);

@@ -52,6 +52,7 @@ with what was seen until then, when its process gets `dyno_interrupt`, or `stop`
     summaries := #{node() => dyno_agent_verifier:summary()},
     %% Since then.
     lost := dyno_recording_observed:lost(),
+    visits => [dyno_target_visit:t()],
     %% The first ones, the last one first.
     reports := [{AtNs :: non_neg_integer(), dyno_agent_monitor:report()}],
     faults := [{node(), unicode:chardata()}],
@@ -89,6 +90,7 @@ run(Specs, Nodes, Options) ->
             asked_ms => maps:get(for_ms, Options, undefined),
             summaries => #{},
             lost => #{},
+            visits => [],
             reports => [],
             count => 0,
             faults => [],
@@ -98,7 +100,7 @@ run(Specs, Nodes, Options) ->
         lists:foreach(fun erlang:cancel_timer/1, Ends),
         ok = flush(),
         DurationNs = erlang:monotonic_time(nanosecond) - Started,
-        Ending = maps:with([reports, faults, summaries, lost], Ended),
+        Ending = maps:with([reports, faults, summaries, lost, visits], Ended),
         {ok,
             dyno_verify_recording:document(Specs, Nodes, Options, Environment, Ending#{
                 ended => observed(Nodes, DurationNs, Ended),
@@ -127,8 +129,9 @@ recorded(Objects, Options) ->
 
 attach(Nodes, Objects, Options) ->
     Attach = fun(Node) -> dyno_verify_target:attach(Node, Objects, Options) end,
+    Detach = fun(Target) -> _ = dyno_verify_target:detach([Target]) end,
     maybe
-        {error, _} = Error ?= dyno_error:each(Attach, fun dyno_verify_target:detach/1, Nodes),
+        {error, _} = Error ?= dyno_error:each(Attach, Detach, Nodes),
         ok = flush(),
         Error
     end.
@@ -196,14 +199,13 @@ summed(gone, _Target, State) ->
 lost({Key, Value}, Text, #{targets := Targets} = State) ->
     case [Target || #{Key := Of} = Target <- Targets, Of =:= Value] of
         [#{node := Node} = Target] ->
-            Recorded = unrecorded(Target, State),
-            ok = dyno_verify_target:detach(Target),
+            Left = left([Target], unrecorded(Target, State)),
             How =
                 case Key of
                     monitor -> lost;
                     _ -> unobserved
                 end,
-            fault(Node, Text, gone(Node, How, Recorded#{targets := Targets -- [Target]}));
+            fault(Node, Text, gone(Node, How, Left#{targets := Targets -- [Target]}));
         [] ->
             State
     end.
@@ -216,7 +218,6 @@ finish(#{targets := Targets} = State) ->
         fun(#{node := Node} = Target, Acc) ->
             Summary = dyno_verify_target:finish(Target),
             Recorded = unrecorded(Target, Acc),
-            ok = dyno_verify_target:detach(Target),
             case Summary of
                 gone -> gone(Node, lost, Recorded);
                 {ok, _} -> summed(Summary, Target, Recorded)
@@ -225,7 +226,10 @@ finish(#{targets := Targets} = State) ->
         State,
         Targets
     ),
-    last(Finished).
+    last(left(Targets, Finished)).
+
+left(Targets, #{visits := Visits} = State) ->
+    State#{visits := Visits ++ dyno_verify_target:detach(Targets)}.
 
 unrecorded(#{node := Node} = Target, State) ->
     case dyno_verify_target:recorded(Target) of

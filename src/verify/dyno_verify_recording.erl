@@ -27,7 +27,8 @@ document(Specs, [First | Others] = Nodes, Options, Environment, Ending) ->
     #{~"started_at" := StartedAt} = New,
     #{ended := #{status := Status} = Ended, duration_ns := DurationNs} = Ending,
     With = dyno_recording:add_run(New, run(StartedAt, Ending)),
-    Warned = dyno_recording:add_warnings(With, warnings(Ending)),
+    Left = map_get(warnings, visits(Ending)),
+    Warned = dyno_recording:add_warnings(With, warnings(Ending) ++ Left),
     Timed = dyno_recording:put(Warned, duration_ns, DurationNs),
     IsWhole = dyno_recording_observed:is_whole(Status, maps:get(for_ms, Options, undefined)),
     dyno_recording:add_verdicts(
@@ -41,7 +42,7 @@ run(StartedAt, #{duration_ns := DurationNs, facts := Facts} = Ending) ->
         started_at => StartedAt,
         duration_ns => DurationNs,
         nodes => Facts,
-        metrics => metrics(Ending),
+        metrics => metrics(Ending) ++ map_get(metrics, visits(Ending)),
         tables => [
             Table
          || #{rows := [_ | _]} = Table <- [
@@ -52,6 +53,8 @@ run(StartedAt, #{duration_ns := DurationNs, facts := Facts} = Ending) ->
             ]
         ]
     }.
+
+visits(Ending) -> dyno_target_visit:parts(maps:get(visits, Ending, [])).
 
 metrics(Ending) ->
     Partitions = partitions(Ending),

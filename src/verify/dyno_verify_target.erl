@@ -83,7 +83,7 @@ attach(Node, Objects, Options) ->
         else
             Error ->
                 _ = recorded(Target),
-                detach(Target),
+                _ = detach([Target]),
                 Error
         end
     end.
@@ -121,7 +121,7 @@ recorded(#{node := Node}) ->
         _:_ -> {error, {?MODULE, {record_lost, Node}}}
     end.
 
-%% What the node has of the same name and code is its own, and stays.
+%% What the node has of the same name and code is its own, and stays, unless a dyno sent it.
 missing(_Node, [], Missing) ->
     {ok, lists:reverse(Missing)};
 missing(Node, [{Module, Binary, _} = Object | Objects], Missing) ->
@@ -130,9 +130,16 @@ missing(Node, [{Module, Binary, _} = Object | Objects], Missing) ->
         {ok, []} ->
             missing(Node, Objects, [Object | Missing]);
         {ok, [Module]} ->
-            case erpc:call(Node, erlang, get_module_info, [Module, md5]) of
-                Md5 -> missing(Node, Objects, Missing);
-                _ -> {error, {?MODULE, {other_version, Node, Module}}}
+            case {erpc:call(Node, erlang, get_module_info, [Module, md5]), dyno_code:sent(Node)} of
+                {Md5, _} ->
+                    missing(Node, Objects, Missing);
+                {_, {ok, Sent}} ->
+                    case lists:member(Module, Sent) of
+                        true -> missing(Node, Objects, [Object | Missing]);
+                        false -> {error, {?MODULE, {other_version, Node, Module}}}
+                    end;
+                {_, {error, Reason}} ->
+                    {error, {dyno_code, Reason}}
             end;
         {error, Reason} ->
             {error, {dyno_code, Reason}}
@@ -158,12 +165,13 @@ summary(Call) ->
         exit:_ -> gone
     end.
 
--doc "Leaves the node; returns when nothing is left there.".
--spec detach(target()) -> ok.
-detach(#{agent := Agent, monitor := Monitor, loaded := Loaded}) ->
-    true = demonitor(Monitor, [flush]),
-    _ = dyno_agent:detach(Agent),
-    dyno_code:unload(Loaded).
+-doc "Leaves the nodes.".
+-spec detach([target()]) -> [dyno_target_visit:t()].
+detach(Targets) ->
+    lists:foreach(fun(#{monitor := Monitor}) -> demonitor(Monitor, [flush]) end, Targets),
+    Visits = dyno_agent:detach_all([Agent || #{agent := Agent} <- Targets]),
+    lists:foreach(fun(#{loaded := Loaded}) -> ok = dyno_code:unload(Loaded) end, Targets),
+    Visits.
 
 -spec format_error(reason()) -> unicode:chardata().
 format_error({other_version, Node, Module}) ->

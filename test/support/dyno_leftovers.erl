@@ -62,7 +62,11 @@ in(Node) ->
      || {session, Name} <- sessions(Node), lists:prefix("dyno", atom_to_list(Name))
     ],
     Processes = [{process, P, L} || {P, L} <- labels(Node), is_ours(L)],
-    Names = [{name, N} || N <- erpc:call(Node, erlang, registered, []), N =:= dyno_agent],
+    Names = [
+        {name, N}
+     || N <- erpc:call(Node, erlang, registered, []),
+        N =:= dyno_agent orelse N =:= dyno_agent_leaving
+    ],
     Sessions ++ Processes ++ Names.
 
 %% session_info(all) gives {Name, Id} pairs.

@@ -157,15 +157,15 @@ attach_and_detach(Config) ->
     ?assertEqual(Node, dyno_agent:node(Agent)),
     ?assert(lists:member(dyno_agent, erpc:call(Node, erlang, registered, []))),
     ?assertEqual([], erpc:call(Node, erlang, nodes, [])),
-    ok = dyno_agent:detach(Agent),
+    _ = dyno_agent:detach(Agent),
     ok = dyno_leftovers:check(Node, proplists:get_value(before, Config)),
     %% And again.
-    ok = dyno_agent:detach(attach(Config)).
+    _ = dyno_agent:detach(attach(Config)).
 
 attach_here(_Config) ->
     Loaded = [M || M <- dyno_agent:modules(), code:ensure_loaded(M) =:= {module, M}],
     {ok, Agent} = dyno_agent:attach(node(), #{}),
-    ok = dyno_agent:detach(Agent),
+    _ = dyno_agent:detach(Agent),
     %% Our own modules are not taken away from ourselves.
     ?assertEqual(Loaded, [M || M <- dyno_agent:modules(), erlang:module_loaded(M)]),
     ?assertEqual([], dyno_leftovers:in(node())).
@@ -184,7 +184,7 @@ stays_idle_between_two_uses(Config) ->
     Waiting = Cleaner(),
     Counters = counters(First, [{dyno_work, leaf, 1}], [call_time]),
     Guard = dyno_agent:guard(First),
-    ok = dyno_agent:detach(First),
+    _ = dyno_agent:detach(First),
     Alive = fun(Pid) -> erpc:call(Node, erlang, is_process_alive, [Pid]) end,
     ?assertEqual([false, false, true], [Alive(P) || P <- [Guard, Counters, Waiting]]),
     ?assertEqual([], erpc:call(Node, trace, session_info, [{dyno_work, leaf, 1}])),
@@ -194,10 +194,10 @@ stays_idle_between_two_uses(Config) ->
     ok = dyno_agent_calls:restart(Again),
     ok = erpc:call(Node, dyno_work, call, [10]),
     ?assertEqual(10, calls({dyno_work, leaf, 1}, dyno_agent_calls:read(Again))),
-    ok = dyno_agent:detach(Second),
+    _ = dyno_agent:detach(Second),
     %% Another caller is told that it is there.
     ?assertEqual({error, {dyno_agent, {taken, Node}}}, dyno_agent:attach(Node, #{})),
-    ok = dyno_agent:release(Idle),
+    _ = dyno_agent:release(Idle),
     ok = dyno_leftovers:check(Node, proplists:get_value(before, Config)).
 
 %% A guard that gives up, while the agent is not idle, takes everything along; so does the caller.
@@ -211,9 +211,9 @@ stays_idle_no_longer_than_its_caller(Config) ->
         ok = wait_until(fun() ->
             erpc:call(Node, erlang, whereis, [dyno_agent]) =:= undefined
         end),
-        ok = dyno_agent:detach(First),
+        _ = dyno_agent:detach(First),
         {ok, Second} = dyno_agent:attach(Node, #{idle => Idle}),
-        ok = dyno_agent:detach(Second),
+        _ = dyno_agent:detach(Second),
         Self ! idle,
         receive
             never -> ok
@@ -246,7 +246,7 @@ refuses_a_wrong_cookie(_Config) ->
     {error, {dyno_target_node, {refused, Node}} = Error} = dyno_agent:attach(Node, #{}),
     ?assertMatch({match, _}, re:run(dyno_error:format(Error), "--cookie")),
     {ok, Agent} = dyno_agent:attach(Node, #{cookie => another}),
-    ok = dyno_agent:detach(Agent),
+    _ = dyno_agent:detach(Agent),
     peer:stop(Peer).
 
 says_that_a_stopped_target_does_not_answer(Config) ->
@@ -360,7 +360,7 @@ measures_where_heaps_are_limited(_Config) ->
     ?assertMatch(
         {max_heap_size, #{size := 0}}, erpc:call(Node, erlang, process_info, [Budget, max_heap_size])
     ),
-    ok = dyno_agent:detach(Agent),
+    _ = dyno_agent:detach(Agent),
     dyno_peers:stop(Peer).
 
 refuses_a_second_dyno(Config) ->
@@ -372,7 +372,7 @@ refuses_a_second_dyno(Config) ->
     Counters = counters(Agent, [{dyno_work, leaf, 1}], [call_count]),
     erpc:call(Node, dyno_work, call, [10]),
     ?assertEqual(10, calls({dyno_work, leaf, 1}, dyno_agent_calls:read(Counters))),
-    ok = dyno_agent:detach(Agent),
+    _ = dyno_agent:detach(Agent),
     {error, {_, {taken, _}} = Error} = Other,
     ?assertMatch({match, _}, re:run(dyno_error:format(Error), "another dyno")).
 
@@ -393,7 +393,7 @@ replaces_an_older_agent(Config) ->
         Md5,
         erpc:call(Node, dyno_agent_guard, module_info, [md5])
     ),
-    ok = dyno_agent:detach(Agent).
+    _ = dyno_agent:detach(Agent).
 
 caller_ends(Config) ->
     Node = node_of(Config),
@@ -481,7 +481,7 @@ counts_calls_time_and_memory(Config) ->
     ?assert(OwnNs < SpinNs),
     [#{words := Words}] = [F || #{mfa := {_, list, 1}} = F <- Functions],
     ?assert(Words >= 2000),
-    ok = dyno_agent:detach(Agent).
+    _ = dyno_agent:detach(Agent).
 
 finds_what_a_pattern_means(Config) ->
     Agent = attach(Config),
@@ -492,7 +492,7 @@ finds_what_a_pattern_means(Config) ->
     ?assertMatch(#{measured_functions := 1}, Result),
     ?assertEqual(5, calls({dyno_work, leaf, 1}, Result)),
     ?assertEqual(0, calls({dyno_work, call, 1}, Result)),
-    ok = dyno_agent:detach(Agent).
+    _ = dyno_agent:detach(Agent).
 
 names_patterns_that_match_nothing(Config) ->
     Agent = attach(Config),
@@ -513,7 +513,7 @@ names_patterns_that_match_nothing(Config) ->
         {error, {dyno_agent, {failed, _, {unmatched, [{{application, kernl}, {ok, "kernel"}}]}}}},
         Start({application, kernl})
     ),
-    ok = dyno_agent:detach(Agent).
+    _ = dyno_agent:detach(Agent).
 
 measures_modules_loaded_later(Config) ->
     Agent = attach(Config),
@@ -533,7 +533,7 @@ measures_modules_loaded_later(Config) ->
     %% What was not asked for has no breakpoint.
     ?assertEqual([], erpc:call(Node, trace, session_info, [{dyno_later, g, 0}])),
     ?assertEqual([], erpc:call(Node, trace, session_info, [{other, f, 0}])),
-    ok = dyno_agent:detach(Agent),
+    _ = dyno_agent:detach(Agent),
     _ = [erpc:call(Node, code, Do, [dyno_later]) || Do <- [delete, purge]].
 
 %% On a busy machine a load can be over before it was noticed: then it must be said. That every try
@@ -575,7 +575,7 @@ reload_while_counting(Node, Folder, Config) ->
     _ = dyno_agent_calls:loads(Counters),
     erpc:call(Node, dyno_work, call, [3]),
     Result = dyno_agent_calls:read(Counters),
-    ok = dyno_agent:detach(Agent),
+    _ = dyno_agent:detach(Agent),
     case {calls({dyno_work, leaf, 1}, Result), Result} of
         {160, #{reloaded := [dyno_work]}} -> kept;
         {Calls, #{lost := [dyno_work]}} when Calls < 160 -> lost
@@ -633,7 +633,7 @@ counts_only_the_time_of_what_runs(Config) ->
         lists:seq(1, 9)
     ),
     #{functions := Functions} = dyno_agent_calls:read(Counters),
-    ok = dyno_agent:detach(Agent),
+    _ = dyno_agent:detach(Agent),
     ?assertEqual([9, 9], [C || #{mfa := {M, _, _}, calls := C} <- Functions, M =/= other]),
     %% Of 180 ms that it spun elsewhere.
     [?assert(Ns < 10_000_000, F) || #{raw_time_ns := Ns} = F <- Functions],
@@ -654,7 +654,7 @@ counts_once_where_patterns_overlap(Config) ->
     erpc:call(Node, dyno_work, call, [10]),
     Result = dyno_agent_calls:read(Counters),
     ?assertEqual(10, calls({dyno_work, leaf, 1}, Result)),
-    ok = dyno_agent:detach(Agent).
+    _ = dyno_agent:detach(Agent).
 
 %% A sampler that is told to hurry, and what reads tables and ports, call these modules all the
 %% time.
@@ -689,7 +689,7 @@ counts_no_calls_of_its_own(Config) ->
     ?assert(Server(Read) < 60, Server(Read)),
     %% A reading has all that was counted until then.
     ?assertEqual(Reads, calls({lists, seq, 2}, dyno_agent_calls:read(Counters))),
-    ok = dyno_agent:detach(Agent).
+    _ = dyno_agent:detach(Agent).
 
 %% Or the runtime's statistics would grow with each process that ever was.
 reads_by_itself_where_nobody_discovers(Config) ->
@@ -706,7 +706,7 @@ reads_by_itself_where_nobody_discovers(Config) ->
     end),
     #{off_by := OffBy} = Result = dyno_agent_calls:read(Counters),
     ?assert(abs(calls({dyno_work, leaf, 1}, Result) - 1000) =< 1000 * OffBy),
-    ok = dyno_agent:detach(Agent).
+    _ = dyno_agent:detach(Agent).
 
 discovers_each_process_once(Config) ->
     Agent = attach(Config),
@@ -745,7 +745,7 @@ discovers_each_process_once(Config) ->
     ?assert(Memory > 200 * 1000),
     ?assert(Reductions > 200 * 100),
     _ = [P ! stop || P <- Pids],
-    ok = dyno_agent:detach(Agent).
+    _ = dyno_agent:detach(Agent).
 
 %% Twenty batches of a look, of which all are dead: what knows them shrinks on the way.
 looks_on_while_processes_die(Config) ->
@@ -765,7 +765,7 @@ looks_on_while_processes_die(Config) ->
     [exit(Pid, kill) || Pid <- Pids],
     [receive {'DOWN', Monitor, process, _, _} -> ok end || Monitor <- Monitors],
     #{discovered := 10_000} = dyno_agent_processes:read(Discovery),
-    ok = dyno_agent:detach(Agent).
+    _ = dyno_agent:detach(Agent).
 
 groups_processes(Config) ->
     Agent = attach(Config),
@@ -807,7 +807,7 @@ groups_processes(Config) ->
         [{G, N} || {{dyno_work, leaf, 1}, G, N, _} <- Callers, G =:= {label, {conn, '_'}}]
     ),
     _ = [P ! stop || P <- Pids],
-    ok = dyno_agent:detach(Agent).
+    _ = dyno_agent:detach(Agent).
 
 %% As Cowboy's connections do: the label comes after the first calls.
 asks_again_for_a_label(Config) ->
@@ -838,7 +838,7 @@ asks_again_for_a_label(Config) ->
         dyno_agent_processes:read(Discovery)
     ),
     _ = [P ! stop || P <- Pids],
-    ok = dyno_agent:detach(Agent).
+    _ = dyno_agent:detach(Agent).
 
 hundred_thousand_short_lived_processes(Config) ->
     Agent = attach(Config),
@@ -878,7 +878,7 @@ hundred_thousand_short_lived_processes(Config) ->
     Grown = used(Node) - MemoryBefore,
     ct:pal("~b calls of 300000, off by ~p, memory grown by ~b bytes", [Leaf, OffBy, Grown]),
     ?assert(Grown < 10_000_000),
-    ok = dyno_agent:detach(Agent).
+    _ = dyno_agent:detach(Agent).
 
 %% Without the garbage: of that there may be much on a busy machine.
 used(Node) ->
@@ -914,7 +914,7 @@ works_beside_other_tracers(Config) ->
     %% dbg asks the module for its functions: that is a process, too.
     #{groups := Groups} = dyno_agent_processes:read(Discovery),
     ?assert(lists:member({first_call, {dyno_work, call, 1}}, [G || #{group := G} <- Groups])),
-    ok = dyno_agent:detach(Agent).
+    _ = dyno_agent:detach(Agent).
 
 samples(Config) ->
     Agent = attach(Config),
@@ -937,7 +937,7 @@ samples(Config) ->
     ?assert(Rss > 10_000_000),
     ok = dyno_agent_sampler:restart(Sampler),
     ok = dyno_agent_sampler:read(Sampler),
-    ok = dyno_agent:detach(Agent).
+    _ = dyno_agent:detach(Agent).
 
 %% What comes between the end of the load and the reading is not the load's: but for the bytes that
 %% were carried until then.
@@ -993,7 +993,7 @@ looks_a_last_time(Config) ->
     ok = dyno_agent_sampler:read(Sampler),
     ?assertEqual(1, Samples(0)),
     true = erpc:call(Node, ets, delete, [looked_at]),
-    ok = dyno_agent:detach(Agent).
+    _ = dyno_agent:detach(Agent).
 
 gives_up_at_its_limits(Config) ->
     {ok, Agent} = dyno_agent:attach(node_of(Config), #{limit_ms => 200}),
@@ -1008,7 +1008,7 @@ gives_up_at_its_limits(Config) ->
     receive
         {dyno_agent, SmallRef, {gave_up, {limit_bytes, 1000, _}}} -> ok
     end,
-    ok = dyno_agent:detach(Small).
+    _ = dyno_agent:detach(Small).
 
 %% The others go on, but for those that need it.
 goes_on_without_an_instrument(Config) ->
@@ -1035,7 +1035,7 @@ goes_on_without_an_instrument(Config) ->
     end,
     _ = [receive {'DOWN', M, process, _, _} -> ok end || M <- Monitors],
     ?assertMatch(#{}, dyno_agent_resources:read(Resources)),
-    ok = dyno_agent:detach(Agent).
+    _ = dyno_agent:detach(Agent).
 
 reports_an_instrument_that_dies(Config) ->
     Agent = attach(Config),
@@ -1045,4 +1045,4 @@ reports_an_instrument_that_dies(Config) ->
     receive
         {dyno_agent, Ref, {without, [dyno_agent_calls], killed}} -> ok
     end,
-    ok = dyno_agent:detach(Agent).
+    _ = dyno_agent:detach(Agent).

@@ -129,7 +129,7 @@ less.
 """.
 -spec flag_processes([dyno_agent_process_choice:selector()], t()) -> t().
 flag_processes([], #{sessions := {First, _}} = Sessions) ->
-    _ = trace:process(First, all, true, [call, arity]),
+    _ = dyno_agent_flags:all(First, true, [call, arity]),
     Sessions#{flagged := 1};
 flag_processes(Selectors, #{sessions := {First, _}} = Sessions) ->
     Choice = dyno_agent_process_choice:new(Selectors),
@@ -155,7 +155,7 @@ flag_some(Session, IsChosen) ->
     ).
 
 flag_other(#{select := []}, _First, Second) ->
-    _ = trace:process(Second, all, true, [call, arity]),
+    _ = dyno_agent_flags:all(Second, true, [call, arity]),
     ok;
 flag_other(#{select := Selectors}, First, Second) ->
     ok = flag_new(Second, Selectors),

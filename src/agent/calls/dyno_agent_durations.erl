@@ -117,7 +117,7 @@ init(#{patterns := Patterns}) ->
         [] when length(Functions) =< ?MAX_FUNCTIONS ->
             Overhead = overhead_ns(),
             Session = trace:session_create(dyno_durations, self(), []),
-            _ = trace:process(Session, all, true, [call, arity, monotonic_timestamp]),
+            _ = dyno_agent_flags:all(Session, true, [call, arity, monotonic_timestamp]),
             _ = [trace:function(Session, MFA, true, [call_count]) || MFA <- Functions],
             self() ! open,
             {ok, #{

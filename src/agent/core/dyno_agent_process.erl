@@ -10,6 +10,8 @@
 -export([who/1, work/1, sample_first/2, find_name/1, holds/3, collections_since/2]).
 %% dyno's own
 -export([ask/2, unlimited/0, newest/0, others/0]).
+%% All of the node
+-export([select/1, count/1, is_proc_lib/1]).
 -export_type([holds/0]).
 
 -type holds() :: {Bytes :: non_neg_integer(), MinorCollections :: non_neg_integer()}.
@@ -139,6 +141,48 @@ others() ->
     case process_info(Guard, links) of
         {links, Links} -> [Guard | [P || P <- Links, is_pid(P), node(P) =:= node()]] -- [self()];
         undefined -> []
+    end.
+
+-doc """
+The node's processes for which a function is true, asked in a process of its own: the list of a
+million processes takes 16 MB, and no collection has to copy them there.
+
+## Cost
+36 to 50 ns of processor for each process, and what the function takes.
+""".
+-spec select(fun((pid()) -> boolean())) -> [pid()].
+select(Is) ->
+    beside(fun() -> [Pid || Pid <- processes(), Pid =/= self(), Is(Pid)] end).
+
+-doc "For how many processes it is true. The function may change them.".
+-spec count(fun((pid()) -> boolean())) -> non_neg_integer().
+count(Is) ->
+    beside(fun() -> count(processes(), Is, 0) end).
+
+count([], _Is, Count) -> Count;
+count([Pid | Pids], Is, Count) ->
+    case Pid =/= self() andalso Is(Pid) of
+        true -> count(Pids, Is, Count + 1);
+        false -> count(Pids, Is, Count)
+    end.
+
+beside(Fun) ->
+    Words = 4 * erlang:system_info(process_count) + 10_000,
+    Options = [monitor, {min_heap_size, Words}, {max_heap_size, 0}],
+    {_, Ref} = spawn_opt(fun() -> exit({?MODULE, Fun()}) end, Options),
+    receive
+        {'DOWN', Ref, process, _, {?MODULE, Result}} -> Result
+    end.
+
+-doc """
+Whether it was started by proc_lib, as each gen_server and its like is. No signal: 0.2 us, where the
+dictionary and the label take 1.8.
+""".
+-spec is_proc_lib(pid()) -> boolean().
+is_proc_lib(Pid) ->
+    case process_info(Pid, initial_call) of
+        {initial_call, {proc_lib, init_p, _}} -> true;
+        _ -> false
     end.
 
 -doc """

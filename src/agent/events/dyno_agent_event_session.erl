@@ -113,11 +113,14 @@ follow(Pid, #{flags := Flags} = Session) ->
 
 %% False where the process has ended, or the session was closed.
 switch(Who, How, Flags, #{handle := Session}) ->
-    try trace:process(Session, Who, How, Flags) of
+    try flag(Who, How, Flags, Session) of
         _ -> true
     catch
         error:badarg -> false
     end.
+
+flag(existing, How, Flags, Session) -> dyno_agent_flags:existing(Session, How, Flags);
+flag(Who, How, Flags, Session) -> trace:process(Session, Who, How, Flags).
 
 -doc "The same, and of those that it starts from now on, and so on.".
 -spec follow_tree(pid() | existing, t()) -> boolean().

@@ -111,7 +111,7 @@ destroy(none) ->
 destroy(Session) ->
     %% To take many breakpoints away takes a while, 100 ms where other programs have the processors:
     %% each scheduler must have its turn several times. Nothing shall be sent any more meanwhile.
-    try trace:process(Session, all, false, [all]) of
+    try dyno_agent_flags:all(Session, false, [all]) of
         _ ->
             At = erlang:monotonic_time(),
             _ = trace:session_destroy(Session),

@@ -112,7 +112,7 @@ init(#{owner := Owner, consumer := Consumer, plan := #{processes := Selectors} =
             _ = erlang:send_after(?LOOK_MS, self(), look),
             _ = is_integer(ForMs) andalso erlang:send_after(ForMs, self(), for_ms),
             ok = patterns(Session, Plan),
-            _ = Selectors =/= none andalso trace:process(Session, all, false, [silent]),
+            _ = Selectors =/= none andalso dyno_agent_flags:all(Session, false, [silent]),
             {ok, #{
                 owner => Owner,
                 session => Session,
@@ -133,7 +133,7 @@ processes(Session, #{processes := Selectors, flags := More}) ->
         none ->
             1;
         [] ->
-            N = trace:process(Session, all, true, Flags),
+            N = dyno_agent_flags:all(Session, true, Flags),
             lists:foreach(fun(Pid) -> follow(Session, Pid, false, [all]) end, vital()),
             N;
         _ ->
@@ -162,20 +162,29 @@ follow(Session, Pid, How, Flags) ->
         error:badarg -> 0
     end.
 
-%% Those of the runtime have init as their group leader, those of kernel its application master.
+%% Those of the runtime have init as their group leader, those of kernel its application master; the
+%% agent's have this process's.
 vital() ->
     Leaders = [
         element(2, process_info(whereis(Name), group_leader))
      || Name <- [init, kernel_sup]
     ],
     Named = [whereis(application_controller), self()],
-    [Pid || Pid <- processes(), is_vital(Pid, Leaders) orelse lists:member(Pid, Named)].
+    Own = group_leader(),
+    dyno_agent_process:select(fun(Pid) ->
+        case process_info(Pid, group_leader) of
+            {group_leader, Leader} ->
+                lists:member(Leader, Leaders) orelse lists:member(Pid, Named) orelse
+                    (Leader =:= Own andalso is_own(Pid));
+            undefined ->
+                false
+        end
+    end).
 
-is_vital(Pid, Leaders) ->
-    case process_info(Pid, [group_leader, label, registered_name]) of
-        [{_, Leader}, {_, Label}, {_, Name}] ->
-            lists:member(Leader, Leaders) orelse
-                lists:any(fun(Of) -> dyno_agent_kind:is_own({label, Of}) end, [Label, Name]);
+is_own(Pid) ->
+    case process_info(Pid, [label, registered_name]) of
+        [{_, Label}, {_, Name}] ->
+            lists:any(fun(Of) -> dyno_agent_kind:is_own({label, Of}) end, [Label, Name]);
         undefined ->
             false
     end.

@@ -156,7 +156,7 @@ silenced(#{session := Session, paths := Paths, hands := Hands} = State) ->
 %% The session may be gone.
 silent(Session, How) ->
     try
-        _ = trace:process(Session, all, How, [silent]),
+        _ = dyno_agent_flags:all(Session, How, [silent]),
         ok
     catch
         error:badarg -> ok

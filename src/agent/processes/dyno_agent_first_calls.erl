@@ -35,7 +35,7 @@ Each is a change of the code, some 150 us a function.
 -spec open([dyno_agent_patterns:pattern()]) -> t().
 open(Patterns) ->
     Session = trace:session_create(dyno_first_calls, self(), []),
-    _ = trace:process(Session, all, true, [call, arity, monotonic_timestamp]),
+    _ = dyno_agent_flags:all(Session, true, [call, arity, monotonic_timestamp]),
     Calls = {Session, dyno_agent_patterns:resolve(Patterns)},
     Add = fun(Module) -> change({add, Module}, Calls) end,
     lists:foreach(Add, dyno_agent_patterns:loaded()),
@@ -54,7 +54,7 @@ change({leave_out, Functions}, {Session, _}) ->
     lists:foreach(fun(F) -> _ = trace:function(Session, F, false, [call_count]) end, Functions),
     set(Functions, false, Session);
 change(stop, {Session, _}) ->
-    _ = trace:process(Session, all, false, [all]),
+    _ = dyno_agent_flags:all(Session, false, [all]),
     set([{'_', '_', '_'}], false, Session).
 
 set(Functions, Specification, Session) ->

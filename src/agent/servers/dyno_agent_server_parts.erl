@@ -176,7 +176,7 @@ warnings(Role, #{unselected := Over, stepped_down := Why, servers := Servers} = 
     Unhooked = [Pid || #{pid := Pid, measured := call_time, why := <<_/binary>>} <- Servers],
     Possible = [
         {Over > 0, ~"servers_left_out",
-            "~ts servers of ~ts are more than are measured: nothing is known of them",
+            "up to ~ts more servers of ~ts are not measured: nothing is known of them",
             [{Over, ~"count"}, Role]},
         {is_binary(Why), ~"servers_level",
             "the servers of ~ts were measured at the level ~ts, not ~ts: ~ts",

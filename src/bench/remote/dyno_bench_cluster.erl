@@ -145,7 +145,7 @@ readable(#{code := Code}) ->
 readable(_Options) ->
     ok.
 
--doc "Ends it; returns when nothing is left in the nodes.".
+-doc "Ends it, and leaves the nodes.".
 -spec stop(pid()) -> ok.
 stop(Cluster) ->
     try
@@ -177,7 +177,7 @@ init(#{nodes := Nodes, interval_ms := IntervalMs} = Options) ->
     proc_lib:set_label(?MODULE),
     %% This node must be one of the network before another is told to compile here.
     Attach = fun(Node) -> attached(Node, Options) end,
-    Detach = fun({_, #{agent := Agent}}) -> dyno_agent:detach(Agent) end,
+    Detach = fun({_, #{agent := Agent}}) -> _ = dyno_agent:detach(Agent) end,
     case dyno_error:each(Attach, Detach, Nodes) of
         {ok, Members} ->
             State = #{
@@ -288,10 +288,9 @@ node_of(Ref, Members) ->
 terminate(_Reason, State) ->
     detached(State).
 
-%% At the same time: each may take seconds.
 detached(#{members := Members}) ->
-    Here = [Agent || #{agent := Agent, status := here} <- maps:values(Members)],
-    lists:foreach(fun(Agent) -> _ = dyno_agent:detach(Agent) end, Here).
+    _ = dyno_agent:detach_all([A || #{agent := A, status := here} <- maps:values(Members)]),
+    ok.
 
 sampled(#{members := Members, history := History, options := Options} = State) ->
     #{nodes := Nodes, kept := Kept, handler := Handler} = Options,

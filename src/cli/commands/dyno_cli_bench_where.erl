@@ -42,8 +42,8 @@ options() ->
         {"--build COMMAND",
             "with --rev: how the project is built, such as 'make app' (default: as its files say)"},
         {"--node NAME",
-            "runs the code in this node, which needs no dyno, and leaves nothing there; more than "
-            "once: in all at once, with a line each second for each",
+            "runs the code in this node, which needs no dyno; more than once: in all at once, with a "
+            "line each second for each",
             {many, {custom, fun dyno_cli_nodes:name/1, "a name such as shop@host"}}},
         {"--watch", "with one --node: such lines as well, for --time (default: 10s)"},
         {"--log FILE", "with such lines: adds them to FILE"},

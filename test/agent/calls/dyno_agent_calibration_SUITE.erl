@@ -71,7 +71,7 @@ attached(Node, Turns, Callers, Left, Done0) ->
         patterns => [{bench_known, known, 1}], measures => [call_time]
     }),
     [{True, Reported} | _] = Done = attempts({Node, Counters}, Turns, Callers, ?ATTEMPTS, Done0),
-    ok = dyno_agent:detach(Agent),
+    _ = dyno_agent:detach(Agent),
     case judged(True, Reported) of
         ok -> Done;
         _ -> attached(Node, Turns, Callers, Left - 1, Done)
@@ -234,7 +234,7 @@ beside_durations(Config) ->
      || Read <- [fun dyno_agent_calls:peek/1, fun dyno_agent_calls:read/1]
     ],
     [#{count := Count, state := measured}] = dyno_agent_durations:read(Durations),
-    ok = dyno_agent:detach(Agent),
+    _ = dyno_agent:detach(Agent),
     ct:pal("own time of a call ~p ns, ~b calls were traced", [OwnNs, Count]),
     ?assert(Count > 50),
     lists:foreach(fun(Ns) -> ?assert(Ns < 500_000, Ns) end, OwnNs).
@@ -258,4 +258,4 @@ no_durations_of_new_code(Config) ->
         ok = erpc:call(Node, dyno_callers, works, [600]),
         State() =:= [reloaded]
     end),
-    ok = dyno_agent:detach(Agent).
+    _ = dyno_agent:detach(Agent).

@@ -217,7 +217,7 @@ with_discovery(Patterns, Test) ->
             patterns => Patterns, interval_ms => 60_000
         }),
         Test(Node, Discovery),
-        ok = dyno_agent:detach(Agent)
+        _ = dyno_agent:detach(Agent)
     after
         dyno_peers:stop(Peer)
     end.

@@ -425,7 +425,7 @@ with_instruments(Test) ->
             patterns => Patterns, measures => [call_time], processes => Processes
         }),
         Test(Node, Processes, Calls),
-        ok = dyno_agent:detach(Agent)
+        _ = dyno_agent:detach(Agent)
     after
         dyno_peers:stop(Peer)
     end.

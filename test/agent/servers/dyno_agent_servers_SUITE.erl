@@ -475,7 +475,7 @@ schedulers_that_are_not_online(_Config) ->
         #{schedulers_busy := Busy} = dyno_agent_servers:next(Servers),
         ct:log("~b schedulers, busy ~p", [All, Busy]),
         ?assert(Busy > 0.7),
-        ok = dyno_agent:detach(Agent)
+        _ = dyno_agent:detach(Agent)
     end).
 
 known_times(_Config) ->
@@ -636,7 +636,7 @@ without_hooks(_Config) ->
         ok = until_ended(Servers, 1),
         #{servers := [#{callbacks := Last}]} = dyno_agent_servers:next(Servers),
         #{count := 1, exceptions := 1} = callback(~"handle_call", Last),
-        ok = dyno_agent:detach(Agent)
+        _ = dyno_agent:detach(Agent)
     end).
 
 %% Each window has what ran in it.
@@ -652,7 +652,7 @@ a_callback_over_windows(_Config) ->
         ct:log("~b ~tp", [TrueNs, Times]),
         ?assert(lists:sum(Times) > 0.3 * TrueNs),
         ?assert(lists:sum(Times) < 1.1 * TrueNs),
-        ok = dyno_agent:detach(Agent)
+        _ = dyno_agent:detach(Agent)
     end).
 
 cpu_until(Asked, Servers, Times) ->
@@ -1063,7 +1063,7 @@ choosing(_Config) ->
         ok = dyno_leftovers:until(fun() -> pids(Servers) =:= [Labelled] end),
         #{servers := [#{name := ~"{worker,7}", kind := label, behaviour := gen_server}]} =
             dyno_agent_servers:read(Servers),
-        ok = dyno_agent:detach(Agent),
+        _ = dyno_agent:detach(Agent),
         %% The most.
         {Second, Few} = attach(Node, #{servers => [all], most => 1}),
         #{servers := [#{pid := First}], unselected := 2} = dyno_agent_servers:read(Few),
@@ -1074,7 +1074,7 @@ choosing(_Config) ->
             1 =:= length([Pid || #{pid := Pid, state := crashed} <- Both, Pid =:= First]) andalso
                 1 =:= length([Pid || #{pid := Pid, state := alive} <- Both]) andalso Over =:= 1
         end),
-        ok = dyno_agent:detach(Second)
+        _ = dyno_agent:detach(Second)
     end).
 
 pids(Servers) ->
@@ -1101,7 +1101,7 @@ the_busiest(_Config) ->
             end,
             [hd(Pids), lists:last(Pids)]
         ),
-        ok = dyno_agent:detach(Agent)
+        _ = dyno_agent:detach(Agent)
     end).
 
 single_calls(_Config) ->
@@ -1134,7 +1134,7 @@ single_calls(_Config) ->
         [ok = gen_server:cast(Pid, {small, N}) || N <- lists:seq(1, 30), ok =:= timer:sleep(100)],
         {messages, More} = process_info(self(), messages),
         ?assertEqual([], [One || {dyno_servers, each, One} <- More]),
-        ok = dyno_agent:detach(Agent)
+        _ = dyno_agent:detach(Agent)
     end).
 
 later(Pid) ->
@@ -1159,7 +1159,7 @@ a_busy_server_is_hooked_later(_Config) ->
         ok = gen_server:call(Pid, {sleep, 10}),
         #{servers := [#{callbacks := Callbacks}]} = dyno_agent_servers:next(Servers),
         #{count := 1, wall := #{}} = callback(~"handle_call", Callbacks),
-        ok = dyno_agent:detach(Agent)
+        _ = dyno_agent:detach(Agent)
     end).
 
 kinds_of_messages_are_bounded(_Config) ->
@@ -1187,7 +1187,7 @@ what_costs_too_much_is_left(_Config) ->
         ),
         ?assertEqual([], hooks(Node, Pid)),
         #{servers := [#{measured := none}]} = dyno_agent_servers:next(Servers),
-        ok = dyno_agent:detach(Agent)
+        _ = dyno_agent:detach(Agent)
     end).
 
 levels(Node, Pid, Servers, Seen) ->
@@ -1206,7 +1206,7 @@ nothing_is_left(_Config) ->
         {Agent, Servers} = attach(Node, [{module, known_server}]),
         ok = hooked(Servers, Pid),
         ?assertMatch([_], hooks(Node, Pid)),
-        ok = dyno_agent:detach(Agent),
+        _ = dyno_agent:detach(Agent),
         ?assertEqual([], hooks(Node, Pid)),
         dyno_leftovers:check(Node, Before)
     end).
@@ -1220,7 +1220,7 @@ nothing_is_left_in_a_busy_server(_Config) ->
         {Agent, Servers} = attach(Node, [{module, known_server}]),
         #{servers := [#{measured := call_time, callbacks := []}]} =
             dyno_agent_servers:next(Servers),
-        ok = dyno_agent:detach(Agent),
+        _ = dyno_agent:detach(Agent),
         dyno_leftovers:check(Node, Before),
         Pid ! go,
         ok = gen_server:call(Pid, anything, infinity),
@@ -1276,7 +1276,7 @@ nothing_is_left_of_a_killed_guard(_Config) ->
                     end,
                     Pids
                 ),
-                ok = dyno_agent:detach(Agent),
+                _ = dyno_agent:detach(Agent),
                 dyno_leftovers:check(Node, Before)
             end,
             [fun(Agent, _) -> dyno_agent:guard(Agent) end, fun(_, Servers) -> Servers end]
@@ -1300,7 +1300,7 @@ measuring(Selectors, Do) ->
     in_node(fun(Node) ->
         {Agent, Servers} = attach(Node, Selectors),
         Do(Node, Servers),
-        ok = dyno_agent:detach(Agent)
+        _ = dyno_agent:detach(Agent)
     end).
 
 attach(Node, Selectors) when is_list(Selectors) ->

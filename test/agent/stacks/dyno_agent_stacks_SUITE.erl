@@ -378,7 +378,7 @@ the_depth_is_set_back(_Config) ->
         {ok, Agent} = dyno_agent:attach(Node, #{}),
         {ok, _} = dyno_agent:start(Agent, dyno_agent_stacks, #{}),
         ?assertEqual(dyno_agent_stack_depth:raised(), depth(Node)),
-        ok = dyno_agent:detach(Agent),
+        _ = dyno_agent:detach(Agent),
         ?assertEqual(Usual, depth(Node)),
         ?assertEqual(false, erpc:call(Node, code, is_loaded, [dyno_agent_stack_depth]))
     after
@@ -399,7 +399,7 @@ the_depth_is_set_back_when_killed(_Config) ->
                     sampler -> exit(Sampler, kill);
                     guard -> exit(dyno_agent:guard(Agent), kill)
                 end,
-                ok = dyno_agent:detach(Agent),
+                _ = dyno_agent:detach(Agent),
                 ?assertEqual(Usual, depth(Node))
             end,
             [sampler | lists:duplicate(4, guard)]
@@ -414,7 +414,7 @@ the_depth_of_others_stays(_Config) ->
         {ok, Agent} = dyno_agent:attach(Node, #{}),
         {ok, _} = dyno_agent:start(Agent, dyno_agent_stacks, #{}),
         _ = erpc:call(Node, erlang, system_flag, [backtrace_depth, 30]),
-        ok = dyno_agent:detach(Agent),
+        _ = dyno_agent:detach(Agent),
         ?assertEqual(30, depth(Node))
     after
         dyno_peers:stop(Started)
@@ -434,7 +434,7 @@ in_node(Arguments, Config, Do) ->
         {ok, Agent} = dyno_agent:attach(Node, #{}),
         {ok, Sampler} = dyno_agent:start(Agent, dyno_agent_stacks, Config),
         Do(Node, Sampler),
-        ok = dyno_agent:detach(Agent)
+        _ = dyno_agent:detach(Agent)
     after
         dyno_peers:stop(Started)
     end.

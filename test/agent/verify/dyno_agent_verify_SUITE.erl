@@ -220,7 +220,7 @@ processes_are_chosen(_Config) ->
             {Agent, Pid} = attach(Node, [known_counting], #{select => [Select]}),
             Start(),
             #{verdicts := #{opened := Opened}} = dyno_agent_verifier:finish(Pid),
-            ok = dyno_agent:detach(Agent),
+            _ = dyno_agent:detach(Agent),
             Opened
         end,
         Eval = fun(Text) -> fun() -> dyno_peers:eval(Node, Text) end end,
@@ -298,7 +298,7 @@ a_running_process_is_partial(_Config) ->
             N =:= 1
         end),
         #{verdicts := #{complete := 0, partial := 1, open := 0}} = dyno_agent_verifier:finish(Pid),
-        ok = dyno_agent:detach(Agent)
+        _ = dyno_agent:detach(Agent)
     end).
 
 a_monitor_that_crashes(_Config) ->
@@ -475,7 +475,7 @@ verifying(Sources, Config, Test) ->
     in_node(Sources, fun(Node) ->
         {Agent, Pid} = attach(Node, monitors(Sources), Config),
         Test(Node, Pid),
-        ok = dyno_agent:detach(Agent)
+        _ = dyno_agent:detach(Agent)
     end).
 
 monitors(Sources) ->

@@ -102,7 +102,7 @@ take(#{specs := Specs, without := Left, ms := Ms}, Functions, Without, Session) 
             none;
         #{begin_ns := Since, flagged_ns := FlaggedNs, reductions := Reductions} ->
             ClearNs = erlang:monotonic_time(nanosecond),
-            _ = trace:process(Session, all, false, [call]),
+            _ = dyno_agent_flags:all(Session, false, [call]),
             ClearedNs = erlang:monotonic_time(nanosecond),
             #{
                 %% Each takes effect somewhere in its call.
@@ -128,7 +128,7 @@ set([{Function, How} | Rest], Session) ->
 
 flagged(Ms, Session) ->
     BeginNs = erlang:monotonic_time(nanosecond),
-    _ = trace:process(Session, all, true, [call, ?KEPT]),
+    _ = dyno_agent_flags:all(Session, true, [call, ?KEPT]),
     FlaggedNs = erlang:monotonic_time(nanosecond),
     Before = reductions(),
     _ = is_wanted(Ms),
@@ -178,7 +178,7 @@ reading(MFA, MostUs, Without, Session) ->
 -doc "Ends the session; calls under way get a moment to return (dyno_agent_call_sessions:close/1).".
 -spec close(t()) -> ok.
 close(Session) ->
-    _ = trace:process(Session, all, false, [call]),
+    _ = dyno_agent_flags:all(Session, false, [call]),
     _ = trace:function(Session, {'_', '_', '_'}, false, [call_time]),
     timer:sleep(?RETURN_MS),
     _ = trace:session_destroy(Session),

@@ -1,0 +1,68 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_target_room).
+-moduledoc """
+Whether a node has room for dyno. A node whose atoms, processes or ports run out ends or refuses its
+own work, so dyno stays away from a node that is close to that.
+
+The first attach to a node makes some 1,600 atoms, a later one none. An agent has up to some 40
+processes, and the connection takes a port.
+""".
+
+-export([check/1, format_error/1, fault/1]).
+-export_type([reason/0]).
+
+-type resource() :: atoms | processes | ports.
+
+-type reason() :: {short, node(), resource(), Left :: integer(), Needed :: pos_integer()}.
+
+-define(TIMEOUT_MS, 30_000).
+
+-doc "How many processes the node has. Reads six numbers in the node, in one call.".
+-spec check(node()) -> {ok, Processes :: pos_integer()} | {error, dyno_error:error()}.
+check(Node) ->
+    Items = lists:append([[Count, Limit] || {_, Count, Limit, _} <- resources()]),
+    try erpc:call(Node, lists, map, [fun erlang:system_info/1, Items], ?TIMEOUT_MS) of
+        [_, _, Processes | _] = Values ->
+            case short(resources(), Values) of
+                none -> {ok, Processes};
+                {Resource, Left, Needed} ->
+                    {error, {?MODULE, {short, Node, Resource, Left, Needed}}}
+            end
+    catch
+        error:{erpc, noconnection} -> {error, {dyno_agent, {node_down, Node}}};
+        error:{erpc, timeout} -> {error, {dyno_agent, {failed, Node, timeout}}};
+        Class:Reason -> {error, {dyno_agent, {failed, Node, {Class, Reason}}}}
+    end.
+
+resources() ->
+    [
+        {atoms, atom_count, atom_limit, 10_000},
+        {processes, process_count, process_limit, 50},
+        {ports, port_count, port_limit, 5}
+    ].
+
+short([], []) ->
+    none;
+short([{Resource, _, _, Needed} | Resources], [Count, Limit | Values]) ->
+    case Limit - Count of
+        Left when Left < Needed -> {Resource, Left, Needed};
+        _ -> short(Resources, Values)
+    end.
+
+-spec format_error(reason()) -> unicode:chardata().
+format_error({short, Node, Resource, Left, Needed}) ->
+    io_lib:format(
+        "~ts has room for ~b more ~ts; dyno does not attach to a node that has fewer than ~b left. "
+        "Raise its limit (erl ~ts) and start it again",
+        [Node, Left, Resource, Needed, flag(Resource)]
+    ).
+
+flag(atoms) -> "+t";
+flag(processes) -> "+P";
+flag(ports) -> "+Q".
+
+-doc "The node's.".
+-spec fault(reason()) -> dyno_error:fault().
+fault({short, _, _, _, _}) -> dyno.

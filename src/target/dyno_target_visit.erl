@@ -1,0 +1,130 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_target_visit).
+-moduledoc """
+What a visit of the agent cost a node, and what was left there: measured by `m:dyno_agent`, and
+recorded with the run.
+
+The cost is what the node's processors worked while dyno attached, started its instruments, and
+left. The node's own work meanwhile is in it, so the cost is at most that.
+""".
+
+%% Measuring
+-export([meter/0, metered/3, idle/2, ended/4]).
+%% Recording
+-export([parts/1, known/0, texts/1]).
+-export_type([t/0, meter/0]).
+
+-type t() :: #{
+    node := node(),
+    arriving_ms := non_neg_integer(),
+    leaving_ms := non_neg_integer(),
+    %% Of both.
+    cpu_ms := dyno_target_cleaner:cpu_ms(),
+    %% How many modules stayed.
+    left := non_neg_integer() | unknown,
+    %% Whether the node was still connected.
+    is_here := boolean()
+}.
+
+-doc "Adds up what arriving costs.".
+-opaque meter() :: counters:counters_ref().
+
+-define(WALL, 1).
+-define(CPU, 2).
+-define(UNKNOWN, 3).
+
+-doc "Nothing spent yet.".
+-spec meter() -> meter().
+meter() -> counters:new(3, []).
+
+-doc "Calls a function, which changes the node, and adds its cost.".
+-spec metered(dyno_target_cleaner:cleaner(), meter(), fun(() -> Result)) -> Result.
+metered(Cleaner, Meter, Fun) ->
+    Before = dyno_target_cleaner:cpu_ms(Cleaner),
+    Began = erlang:monotonic_time(millisecond),
+    Result = Fun(),
+    ok = counters:add(Meter, ?WALL, erlang:monotonic_time(millisecond) - Began),
+    case {Before, dyno_target_cleaner:cpu_ms(Cleaner)} of
+        {Ms, Now} when is_integer(Ms), is_integer(Now) -> ok = counters:add(Meter, ?CPU, Now - Ms);
+        _ -> ok = counters:add(Meter, ?UNKNOWN, 1)
+    end,
+    Result.
+
+-doc "A visit whose agent stays idle.".
+-spec idle(node(), meter()) -> t().
+idle(Node, Meter) ->
+    ended(Node, Meter, 0, {ok, #{modules => [], cpu_ms => 0}}).
+
+-doc "A visit that ended with this answer of the cleaner's.".
+-spec ended(
+    node(), meter(), LeavingMs :: non_neg_integer(), {ok, dyno_target_cleaner:left()} | {error, _}
+) -> t().
+ended(Node, Meter, LeavingMs, Answer) ->
+    {Left, CpuMs} =
+        case Answer of
+            {ok, #{modules := Modules, cpu_ms := Ms}} -> {length(Modules), Ms};
+            {error, _} -> {unknown, unknown}
+        end,
+    #{
+        node => Node,
+        arriving_ms => counters:get(Meter, ?WALL),
+        leaving_ms => LeavingMs,
+        cpu_ms => sum(CpuMs, counters:get(Meter, ?CPU), counters:get(Meter, ?UNKNOWN)),
+        left => Left,
+        is_here => Node =:= node() orelse lists:member(Node, nodes(connected))
+    }.
+
+sum(CpuMs, Arriving, 0) when is_integer(CpuMs) -> CpuMs + Arriving;
+sum(_CpuMs, _Arriving, _Unknown) -> unknown.
+
+-doc "As parts of a run: what the visits cost together, and a warning for each node that keeps modules.".
+-spec parts([t()]) -> #{metrics := [map()], warnings := [{binary(), binary()}]}.
+parts(Visits) ->
+    Costs = [Ms || #{cpu_ms := Ms} <- Visits],
+    #{
+        metrics => [
+            dyno_recording_part:metric(
+                Name, Title, lists:sum(Costs) * 1_000_000, Unit, length(Costs), Group
+            )
+         || Costs =/= [],
+            lists:all(fun is_integer/1, Costs),
+            #{name := Name, title := Title, unit := Unit, group := Group} <- known()
+        ],
+        warnings => [{~"modules_left", Text} || Visit <- Visits, Text <- texts(Visit)]
+    }.
+
+-doc "The metrics that `parts/1` can give.".
+-spec known() -> [#{name | title | unit | group := binary()}].
+known() ->
+    [
+        #{
+            name => ~"instrument.visit",
+            title => ~"What attaching and leaving took of the processors, at most",
+            unit => ~"ns",
+            group => ~"instrument"
+        }
+    ].
+
+-doc "A sentence about what stayed in the node, if anything did or could have.".
+-spec texts(t() | #{}) -> [binary()].
+%% A node that has ended keeps nothing, and its loss is told.
+texts(#{node := Node, left := unknown, is_here := true}) ->
+    [
+        dyno_recording_part:text(
+            "~ts did not answer as dyno left; the agent ends by itself. Modules may have stayed "
+            "there: dyno leave ~ts removes them",
+            [Node, Node]
+        )
+    ];
+texts(#{node := Node, left := Left}) when is_integer(Left), Left > 0 ->
+    [
+        dyno_recording_part:text(
+            "left ~b modules in ~ts, because removing them would cost it too much; nothing runs "
+            "there, and the next dyno uses them again. dyno leave ~ts removes them",
+            [Left, Node, Node]
+        )
+    ];
+texts(_Visit) ->
+    [].
