@@ -209,34 +209,19 @@ may_call("target", To) -> lists:member(To, ["agent", "recording", "stats", "syst
 may_call("recording", To) -> lists:member(To, ["stats", "system"]);
 may_call("stats", _To) -> false;
 may_call("system", _To) -> false;
-may_call("agent", To) -> To =:= "system";
+may_call("agent", _To) -> false;
 may_call(_Capability, To) ->
     lists:member(To, ["target", "load", "agent", "recording", "stats", "system"]).
 
-%% What of system the agent calls is sent with it.
 foreign_agent_calls(Facts) ->
     Agent = [Module || #{module := Module, folder := "agent"} <- Facts],
-    Sent = Agent ++ sent(Agent, Facts, []),
     [
         {not_in_a_target, Caller, Callee}
-     || #{module := Caller, imports := Imports} <- Facts,
-        lists:member(Caller, Sent),
+     || #{module := Caller, folder := "agent", imports := Imports} <- Facts,
         {Module, _, _} = Callee <- Imports,
-        not lists:member(Module, Sent),
+        not lists:member(Module, Agent),
         not lists:member(application_of(Module), ["erts", "kernel", "stdlib"])
     ].
-
-sent(Callers, Facts, Found) ->
-    Called = lists:usort([
-        Module
-     || #{module := Caller, imports := Imports} <- Facts,
-        lists:member(Caller, Callers),
-        {Module, _, _} <- Imports
-    ]),
-    case [M || #{module := M, folder := "system"} <- Facts, lists:member(M, Called -- Found)] of
-        [] -> Found;
-        New -> sent(New, Facts, New ++ Found)
-    end.
 
 application_of(Module) ->
     case code:which(Module) of

@@ -53,8 +53,10 @@ attach(Node, Objects, Options) ->
     Name = maps:get(instrumentation, Options, partition),
     {Name, #{instrumentation := By} = Special} = lists:keyfind(Name, 1, instrumentations()),
     Config = maps:merge(maps:with([limits, select, shards, events], Options), Special),
+    Recorder = [dyno_stream || is_map_key(record, Options)],
     Modules = dyno_code:closure(
-        [dyno_agent_guard, dyno_agent_verifier, By | dyno_verify_monitors:runtime(Objects)]
+        [dyno_agent_guard, dyno_agent_verifier, By] ++ Recorder ++
+            dyno_verify_monitors:runtime(Objects)
     ),
     maybe
         ok ?= dyno_target_node:connect(Node, maps:with([cookie, name], Options)),
@@ -89,8 +91,13 @@ attach(Node, Objects, Options) ->
     end.
 
 record(Node, #{record := File}) ->
-    case erpc:call(Node, dyno_agent_recorder, open, [File, self()], ?RECORD_MS) of
-        ok -> ok;
+    Call = fun(Function, Arguments) ->
+        erpc:call(Node, dyno_stream, Function, Arguments, ?RECORD_MS)
+    end,
+    maybe
+        {ok, _} ?= Call(open, [File, #{owner => self(), name => dyno_agent_recorder}]),
+        ok ?= Call(write, [dyno_agent_recorder, dyno_agent_recorder:header()])
+    else
         {error, Reason} -> {error, {?MODULE, {record, Node, Reason}}}
     end;
 record(_Node, _Options) ->
@@ -114,7 +121,7 @@ host(Node) -> lists:last(string:split(atom_to_list(Node), "@")).
 recorded(#{records := false}) ->
     ok;
 recorded(#{node := Node}) ->
-    try erpc:call(Node, dyno_agent_recorder, close, [], ?RECORD_MS) of
+    try erpc:call(Node, dyno_stream, close, [dyno_agent_recorder], ?RECORD_MS) of
         ok -> ok;
         {error, Reason} -> {error, {?MODULE, {record, Node, Reason}}}
     catch

@@ -4,11 +4,11 @@
 -module(dyno_agent_recorder).
 -moduledoc false.
 %% A monitor that decides nothing, and writes down what others are to decide on later: what
-%% `dyno verify --record` adds to them. The file is written in the node, by a process of a fixed
-%% name: dyno opens the file before the first event, and closes it after the last one, which tells
-%% whether all is kept. dyno_verify_log reads it.
+%% `dyno verify --record` adds to them. The file is written in the node, by a process of this module's
+%% name: dyno_verify_target starts it (a dyno_stream) before the first event, and ends it after the
+%% last one, which tells whether all is kept. dyno_verify_log reads the file.
 
--export([header/0, frame/1, open/2, close/0, init/1, event/3]).
+-export([header/0, frame/1, init/1, event/3]).
 
 -opaque state() :: {first, dyno_agent_event:process()} | pid().
 -export_type([state/0]).
@@ -22,18 +22,6 @@ header() -> ~"dyno events 1\n".
 frame(Term) ->
     Binary = term_to_binary(Term),
     [<<(byte_size(Binary)):32>>, Binary].
-
--doc "Opens the file; without `close/0` it is closed when this process ends.".
--spec open(file:filename_all(), pid()) -> ok | {error, dyno_file:reason()}.
-open(File, Owner) ->
-    maybe
-        {ok, _} ?= dyno_stream:open(File, #{owner => Owner, name => ?MODULE}),
-        dyno_stream:write(?MODULE, header())
-    end.
-
--doc "Closes the file; an error tells what of it is not kept.".
--spec close() -> ok | {error, dyno_file:reason()}.
-close() -> dyno_stream:close(?MODULE).
 
 -spec init(dyno_agent_event:process()) -> state().
 init(Process) -> {first, Process}.
@@ -49,8 +37,9 @@ event(Event, TimeNs, Pid) ->
     write({Pid, Event, TimeNs}),
     {next, Pid}.
 
+%% As dyno_stream:write/2, which is above the agent.
 write(Term) ->
-    case dyno_stream:write(?MODULE, frame(Term)) of
+    case gen_server:call(?MODULE, {write, iolist_to_binary(frame(Term))}, infinity) of
         ok -> ok;
         {error, Reason} -> error({cannot_record, Reason})
     end.
