@@ -47,6 +47,13 @@ serves() {
     [ "${r:-0}" -ge 27 ] 2>/dev/null
 }
 
+# Such a node would look for dyno's own modules (dyno_epmd) before it knows where they are.
+case " ${ERL_AFLAGS-} ${ERL_FLAGS-} ${ERL_ZFLAGS-} " in
+*' -sname '*|*' -name '*)
+    refuse 'ERL_AFLAGS, ERL_FLAGS or ERL_ZFLAGS give each Erlang node a name; take -sname and -name '\
+'out of them, and name dyno with --name' 2;;
+esac
+
 if [ "$o" ]; then
     for e in "$o" "$o/erl" "$o/bin/erl" ''; do [ -f "$e" ] && [ -x "$e" ] && break; done
     case $e in

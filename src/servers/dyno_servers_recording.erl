@@ -16,7 +16,7 @@
     lost := dyno_servers:lost(),
     dropped := non_neg_integer(),
     sinks := [{binary(), dyno_servers_sink:failures()}],
-    visits := [dyno_target_visit:t()],
+    visits => [dyno_target_visit:t()],
     status := complete | interrupted | failed
 }.
 
@@ -30,7 +30,7 @@
 
 -spec run(dyno_servers_total:t(), StartedAt :: binary(), options()) -> map().
 run(Total, StartedAt, #{group := Group, facts := Facts, status := Status} = Options) ->
-    #{metrics := Cost, warnings := Left} = dyno_target_visit:parts(map_get(visits, Options)),
+    #{metrics := Cost, warnings := Left} = dyno_target_visit:parts(maps:get(visits, Options, [])),
     Servers = dyno_servers_total:servers(Total),
     DurationNs = dyno_servers_total:duration_ns(Total),
     Sums = named(Group, dyno_servers_window:group(Group, Servers)),

@@ -109,6 +109,8 @@ commands(Config) ->
         {"new", [], [0]},
         {"compare", [Recording, Recording], [0]},
         {"report", [Recording], [0]},
+        {"leave", [Node | Cookie], [0]},
+        {"demo", ["--for", "1s", "--name", "unread"], [0]},
         {"--help", [], [0]},
         {"man", [], [0]}
     ].

@@ -18,8 +18,8 @@ suite() -> [{timetrap, {minutes, 3}}].
 
 all() ->
     [
-        first_on_the_path, behind_links, a_shim_is_asked, too_old, none, named, named_wrongly,
-        several_are_compared, long_folders, no_tools_on_the_path, installed
+        first_on_the_path, behind_links, a_shim_is_asked, too_old, none, flags_that_name_it, named,
+        named_wrongly, several_are_compared, long_folders, no_tools_on_the_path, installed
     ].
 
 init_per_suite(Config) ->
@@ -87,6 +87,15 @@ none(Config) ->
         )
      || Folders <- ["", filename:join(work(Config), "gone")]
     ].
+
+flags_that_name_it(Config) ->
+    true = os:putenv("ERL_AFLAGS", "+fnu -sname somebody"),
+    try
+        {2, Sentence} = dyno(Config, [], ["version"]),
+        ?assertMatch({match, _}, re:run(Sentence, "^dyno: ERL_AFLAGS, .*name dyno with --name\n$"))
+    after
+        os:unsetenv("ERL_AFLAGS")
+    end.
 
 named(Config) ->
     Bin = erlang(Config, "named", "30"),

@@ -161,7 +161,7 @@ conclusion(Document) ->
             Error = get(~"error", Document, #{}),
             {bad, ~"COULD NOT FINISH", iolist_to_binary([
                 text(~"text", Error, ~"the recording does not say why"),
-                [["; ", plural(Failed, ~"demand"), " had failed by then"] || Failed > 0]
+                [["; ", plural(Failed, noun(Verdicts)), " had failed by then"] || Failed > 0]
             ])};
         ~"interrupted" ->
             {doubtful, ~"INTERRUPTED", iolist_to_binary([
@@ -169,13 +169,13 @@ conclusion(Document) ->
                     [] -> "before there was anything to keep";
                     _ -> "what was measured until then is kept"
                 end,
-                [["; ", plural(Failed, ~"demand"), " had failed by then"] || Failed > 0]
+                [["; ", plural(Failed, noun(Verdicts)), " had failed by then"] || Failed > 0]
             ])};
         ~"partial" ->
             Written = ~"it is still being written, or dyno died before its end",
             {doubtful, ~"PARTIAL", iolist_to_binary([
                 text(~"text", get(~"error", Document, #{}), Written),
-                [["; ", plural(Failed, ~"demand"), " had failed by then"] || Failed > 0]
+                [["; ", plural(Failed, noun(Verdicts)), " had failed by then"] || Failed > 0]
             ])};
         _ ->
             ending(length(Results), Failed, Unknown, noun(Verdicts))

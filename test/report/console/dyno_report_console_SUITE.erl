@@ -123,7 +123,13 @@ endings(_Config) ->
     Error = #{~"code" => ~"x", ~"text" => ~"the node went away"},
     ?assertEqual(
         ~"COULD NOT FINISH: the node went away",
-        Ending(#{~"status" => ~"failed", ~"error" => Error})
+        Ending(#{~"status" => ~"failed", ~"error" => Error, ~"verdicts" => [Pass]})
+    ),
+    ?assertEqual(
+        ~"COULD NOT FINISH: the node went away; 1 threshold had failed by then",
+        Ending(#{
+            ~"status" => ~"failed", ~"error" => Error, ~"verdicts" => [Pass, Verdict(~"b", ~"fail")]
+        })
     ),
     ?assertMatch(<<"INTERRUPTED: ", _/binary>>, Ending(#{~"status" => ~"interrupted"})).
 
