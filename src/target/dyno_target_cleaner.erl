@@ -115,6 +115,15 @@ try register(Name, self()) of
                     receive {'DOWN', GuardRef, process, Guard, _} -> ok end
                 end
         end,
+        %% The guard has ended by itself, and the caller will come to know.
+        Gone = fun Gone(Left) ->
+            receive
+                {Ref, release} -> Caller ! {Ref, Left};
+                {Ref, cpu, From} -> From ! {Ref, CpuMs()}, Gone(Left);
+                {Ref, _} -> Caller ! {Ref, gone}, Gone(Left);
+                {'DOWN', CallerRef, process, Caller, _} -> gone
+            end
+        end,
         Loop = fun Loop(Guard, Modules, AtEnd) ->
             receive
                 {Ref, {modules, New}} ->
@@ -146,10 +155,7 @@ try register(Name, self()) of
                     Rename(),
                     Left = Leave(Modules),
                     unregister(Leaving),
-                    receive
-                        {Ref, release} -> Caller ! {Ref, Left};
-                        {'DOWN', CallerRef, process, Caller, _} -> gone
-                    end
+                    Gone(Left)
             end
         end,
         Former = monitor(process, Leaving),
@@ -233,6 +239,7 @@ remove(Cleaner, TimeoutMs) ->
     ask(Cleaner, remove, TimeoutMs).
 
 done({ok, done}) -> ok;
+done({ok, gone}) -> {error, gone};
 done({error, _} = Error) -> Error.
 
 ask(#{pid := Pid, ref := Ref} = Cleaner, Request, TimeoutMs) ->

@@ -13,7 +13,7 @@ It ends by itself, says nothing of its own insides, and leaves no crash dump.
 
 suite() -> [{timetrap, {minutes, 2}}].
 
-each_release() -> all().
+each_release() -> [into_a_full_device, no_dump].
 
 all() -> [into_head, into_a_full_device, closed_outputs, no_dump, a_dump_that_is_wanted].
 

@@ -24,8 +24,8 @@ all() ->
 
 slow() -> [builds, long_documents, project_of_rebar3, project_of_mix].
 
-%% Those with tests of large systems.
--define(LONG, ["doc/examples.md"]).
+%% Those with tests of large systems, and those that one reads second.
+-define(LONG, ["doc/examples.md", "doc/profile.md", "doc/trace.md", "doc/verify.md"]).
 %% Each with its shop, on few processors.
 -define(AT_ONCE, 3).
 

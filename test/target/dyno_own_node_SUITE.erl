@@ -69,6 +69,8 @@ init_per_testcase(_Case, Config) ->
 end_per_testcase(_Case, Config) ->
     epmd(Config, ["-kill"]).
 
+newest_release_only() -> [no_home, another_users_home, names_are_few].
+
 %% Attaching takes a third of a second.
 slow() -> [thirty_attach, commands_teach_no_names, commands_without_a_home].
 

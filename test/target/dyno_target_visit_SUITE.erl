@@ -12,10 +12,10 @@ suite() ->
     [{timetrap, {minutes, 3}}].
 
 slow() ->
-    [a_million_processes].
+    [leaves_a_busy_node, replaces_what_another_version_left, a_million_processes].
 
 newest_release_only() ->
-    [replaces_what_another_version_left, killed_in_a_large_node].
+    [killed_in_a_large_node].
 
 all() ->
     [
@@ -37,7 +37,8 @@ groups() ->
             needs_ports,
             makes_no_atoms_later,
             leaves_several_nodes_together,
-            waits_for_a_stopped_node_shortly
+            waits_for_a_stopped_node_shortly,
+            says_at_once_that_it_is_gone
         ]}
     ].
 
@@ -263,6 +264,21 @@ waits_for_a_stopped_node_shortly(_Config) ->
         after
             os:cmd("kill -CONT " ++ OsPid)
         end
+    end).
+
+%% An agent that was to stay idle, and ended before.
+says_at_once_that_it_is_gone(_Config) ->
+    with_node([], fun(Node) ->
+        {ok, Agent} = dyno_agent:attach(Node, #{idle => dyno_agent:new_idle()}),
+        Guard = dyno_agent:guard(Agent),
+        Monitor = monitor(process, Guard),
+        exit(Guard, kill),
+        receive
+            {'DOWN', Monitor, process, Guard, _} -> ok
+        end,
+        Began = erlang:monotonic_time(millisecond),
+        _ = dyno_agent:detach(Agent),
+        ?assert(erlang:monotonic_time(millisecond) - Began < 6000)
     end).
 
 leaves_several_nodes_together(_Config) ->
