@@ -164,7 +164,7 @@ attach(#{nodes := Nodes, attach := Options, context := #{form := Form}} = Job) -
 attach(Nodes, #{patterns := Patterns} = Options, Unmatched, Warnings) ->
     case dyno_targets:attach(Nodes, Options) of
         {ok, Targets} ->
-            {ok, {Targets, Warnings}};
+            {ok, {Targets, Warnings ++ dyno_targets:warnings(Targets)}};
         {error, {dyno_targets, {unmatched, _, Absent}} = Error} when Unmatched =:= leave_out ->
             Text = dyno_recording_part:text("~ts", [dyno_error:format(Error)]),
             case Patterns -- [Pattern || {Pattern, _} <- Absent] of

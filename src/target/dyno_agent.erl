@@ -22,6 +22,7 @@ too much memory or have ended, and may monitor `guard/1`.
 """.
 
 -export([attach/2, detach/1, detach_all/1, start/3, guard/1, node/1, ref/1, modules/0]).
+-export([processes/1]).
 -export([new_idle/0, release/1, leave/2]).
 -export([format_error/1, fault/1]).
 -export_type([agent/0, idle/0, options/0, reason/0]).
@@ -35,6 +36,7 @@ too much memory or have ended, and may monitor `guard/1`.
     %% What the cleaner will remove.
     names := [module()],
     idle := idle() | none,
+    processes := pos_integer(),
     cost := dyno_target_visit:meter()
 }.
 
@@ -86,7 +88,7 @@ next `attach/2` to such a node goes on with its agent; `release/1` removes them 
 %% Of all that dyno left there, at any cost.
 -define(REMOVAL_MS, 3_600_000).
 %% Processes times modules to be purged.
--define(MOST_QUESTIONS, 200_000).
+-define(MOST_QUESTIONS, 150_000).
 -define(LIMIT_MS, 86_400_000).
 -define(LIMIT_BYTES, 536_870_912).
 
@@ -182,6 +184,7 @@ bring(Node, {Cleaner, Known}, Options) ->
                 cleaner => Cleaner,
                 names => Names,
                 idle => idle_in(Options),
+                processes => map_get(processes, Options),
                 cost => Cost
             }}
         end
@@ -375,6 +378,10 @@ guard(#{guard := Guard}) -> Guard.
 -doc "The node the agent is in.".
 -spec node(agent()) -> node().
 node(#{node := Node}) -> Node.
+
+-doc "How many processes the node had when the agent came.".
+-spec processes(agent()) -> pos_integer().
+processes(#{processes := Count}) -> Count.
 
 -doc "What marks the agent's messages to its caller.".
 -spec ref(agent()) -> reference().

@@ -33,8 +33,8 @@ with whoever else in the node asks for the time since the last call.
 -define(NAME, dyno_agent).
 %% How long a guard may take to end its instruments before it is killed.
 -define(PATIENCE_MS, 30_000).
-%% Processes times modules: 0.4 to 1 s of processor.
--define(MOST_QUESTIONS, 200_000).
+%% Processes times modules: 0.3 to 0.8 s of processor.
+-define(MOST_QUESTIONS, 150_000).
 %% How long the processes may take to answer one question.
 -define(ANSWER_MS, 100).
 %% How long the removal may take. The caller does not wait for so long.

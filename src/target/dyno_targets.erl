@@ -7,7 +7,7 @@
 %% and ends them together. The agents end with the process that attaches them; the samples are sent
 %% to it.
 
--export([attach/2, find/3, traces/1, restart/1, peek/1, last_look/1, read/1, detach/1]).
+-export([attach/2, warnings/1, find/3, traces/1, restart/1, peek/1, last_look/1, read/1, detach/1]).
 %% Their clocks
 -export([aligned/2]).
 -export([format_error/1, fault/1]).
@@ -50,6 +50,8 @@
     %% Those that run, in the order in which they were started.
     instruments := [{module(), pid()}],
     sampler := pid(),
+    %% Names of instruments that cost a node of so many processes too much.
+    left_out := [atom()],
     %% For the recording.
     facts := #{atom() => term()},
     clock := dyno_target_clock:clock(),
@@ -57,6 +59,10 @@
     shift_ms := integer(),
     metrics := [dyno_agent_vm:metric()]
 }.
+
+%% The instruments `functions` and `processes` set flags in each process, six times a run at least: 0.2
+%% to 0.6 us each. What a visit costs a node shall not grow with the node.
+-define(MOST_FLAGGED, 250_000).
 
 -doc "The results of a node's instruments; empty if the node went down.".
 -type results() :: #{
@@ -120,10 +126,12 @@ own_reason({dyno_agent, {failed, Node, {unmatched, Patterns}}}) ->
 own_reason(Error) ->
     Error.
 
-equip(Agent, #{without := Without} = Options) ->
+equip(Agent, #{without := Asked} = Options) ->
+    LeftOut = left_out(Agent, Options),
+    Without = Asked ++ LeftOut,
     Node = dyno_agent:node(Agent),
     Monitor = monitor(process, dyno_agent:guard(Agent)),
-    ForConfig = maps:merge(#{distribution => []}, Options#{sink => self()}),
+    ForConfig = maps:merge(#{distribution => []}, Options#{sink => self(), without := Without}),
     Modules = maps:get(instruments, Options, []) ++ dyno_agent_instrument:all(),
     maybe
         {ok, Started} ?= start(Modules, ForConfig, Without, Agent, []),
@@ -138,10 +146,32 @@ equip(Agent, #{without := Without} = Options) ->
             ref => dyno_agent:ref(Agent),
             instruments => Started,
             sampler => Sampler,
+            left_out => LeftOut,
             facts => facts(Node, Clock),
             metrics => dyno_agent_sampler:describe(Sampler)
         }}
     end.
+
+%% Who asks for a level other than the default gets it.
+left_out(Agent, #{level := budget, patterns := [_ | _], without := Without}) ->
+    case dyno_agent:processes(Agent) > ?MOST_FLAGGED of
+        true -> [functions, processes] -- Without;
+        false -> []
+    end;
+left_out(_Agent, _Options) ->
+    [].
+
+-doc "What the reader must know of how the targets are measured.".
+-spec warnings([target()]) -> [{Code :: binary(), Text :: binary()}].
+warnings(Targets) ->
+    Format =
+        "~ts has ~b processes: to flag each of them for functions and processes would cost it seconds "
+        "of its processor, so both are left out; stacks say where the time goes. --level count "
+        "measures calls all the same",
+    [
+        {~"left_out", dyno_recording_part:text(Format, [Node, dyno_agent:processes(Agent)])}
+     || #{node := Node, agent := Agent, left_out := [_ | _]} <- Targets
+    ].
 
 start([], _Options, _Without, _Agent, Started) ->
     {ok, lists:reverse(Started)};
