@@ -158,6 +158,8 @@ measured(Targets, Options) ->
     Started = erlang:monotonic_time(),
     ok = dyno_profile_subject:go(maps:get(subject, Options, #{})),
     Aligned = dyno_targets:aligned(Targets, erlang:monotonic_time(nanosecond)),
+    All = [Node || #{node := Node} <- Targets],
+    Silence = dyno_target_silence:watch(All, for_ms(Options)),
     #{targets := Present, samples := Samples, peeked := Peeked} = Ended = loop(#{
         targets => Aligned,
         started => Started,
@@ -173,18 +175,25 @@ measured(Targets, Options) ->
     }),
     DurationNs = erlang:convert_time_unit(erlang:monotonic_time() - Started, native, nanosecond),
     Facts = [Of || #{facts := Of} <- Targets],
-    All = [Node || #{node := Node} <- Targets],
     Read = [Of || #{results := Results} = Of <- dyno_targets:read(Present), Results =/= #{}],
     Nodes = [Node || #{node := Node} <- Read],
+    ok = dyno_target_silence:stop(Silence),
     {ok, cancel} = timer:cancel(Timer),
     Known = Read ++ maps:values(maps:without(Nodes, Peeked)),
     {Ended#{
         targets := Aligned,
         samples := lists:reverse(Samples),
         duration_ns => DurationNs,
-        ending => ending(All, DurationNs, Ended),
+        ending => ending(All, DurationNs, unread(Present, Nodes, Ended)),
         facts => Facts
     }, Known}.
+
+%% A node that was there to the end and gave no results has shown nothing.
+unread(Present, Read, #{command := false, lost := Lost} = State) ->
+    Unread = [Node || #{node := Node} <- Present, not lists:member(Node, Read)],
+    State#{lost := maps:merge(#{Node => {lost, seen_ns(Node, State)} || Node <- Unread}, Lost)};
+unread(_Present, _Read, State) ->
+    State.
 
 ending(Nodes, DurationNs, #{status := Status, asked_ms := AskedMs, lost := Lost}) ->
     Seen = dyno_recording_observed:nodes(Nodes, Lost, DurationNs),
@@ -248,9 +257,12 @@ lost({ok, #{node := Node} = Target}, #{targets := Targets} = State) ->
 lost(error, State) ->
     State.
 
-unobserved(Node, How, #{lost := Lost, started := Started} = State) ->
-    Ns = erlang:convert_time_unit(erlang:monotonic_time() - Started, native, nanosecond),
-    State#{lost := Lost#{Node => {How, Ns}}}.
+unobserved(Node, How, #{lost := Lost} = State) ->
+    State#{lost := Lost#{Node => {How, seen_ns(Node, State)}}}.
+
+%% A node may have said nothing for long before it was lost.
+seen_ns(Node, #{samples := Samples}) ->
+    1_000_000 * lists:max([0 | [TimeMs || {Of, TimeMs, _, _} <- Samples, Of =:= Node]]).
 
 told({ok, #{node := Node} = Target}, {gave_up, Why}, #{targets := Targets} = State) ->
     Text = io_lib:format("the agent gave up: ~0tP", [Why, 10]),

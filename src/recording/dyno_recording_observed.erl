@@ -75,6 +75,7 @@ why({Node, present, _}) -> ["node ", atom_to_binary(Node), ", or dyno, stood sti
 -doc "How much was observed: `4 s of 12 s`.".
 -spec seen(ObservedNs :: non_neg_integer(), AskedMs :: pos_integer() | undefined) ->
     unicode:chardata().
+seen(0, AskedMs) when is_integer(AskedMs) -> ["0 s of ", dyno_unit:format(AskedMs, ~"ms")];
 seen(Ns, undefined) -> dyno_unit:format(Ns, ~"ns");
 seen(Ns, AskedMs) -> [dyno_unit:format(Ns, ~"ns"), " of ", dyno_unit:format(AskedMs, ~"ms")].
 

@@ -53,6 +53,7 @@ run(Nodes, Options) ->
         {ok, Monitor} ?= dyno_servers:start(Nodes, maps:without(?OWN, Options)),
         ok = dyno_servers:subscribe(Monitor),
         Facts = dyno_target_node:facts_of(Nodes),
+        Silence = dyno_target_silence:watch(Nodes, maps:get(for_ms, Options, infinity)),
         #{status := Status, total := Total, dropped := Dropped, asked_ms := AskedMs} = loop(#{
             monitor => Monitor,
             ref => monitor(process, Monitor),
@@ -64,6 +65,7 @@ run(Nodes, Options) ->
             dropped => 0
         }),
         #{lost := Lost} = About = about(Monitor),
+        ok = dyno_target_silence:stop(Silence),
         Seen = [seen(Node, Lost, Total) || Node <- Nodes],
         {ok, document(Nodes, Options, Environment, Total, About#{
             ending => dyno_recording_observed:ended(Status, AskedMs, Seen),

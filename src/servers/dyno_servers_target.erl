@@ -24,6 +24,8 @@
     node := node(),
     options := dyno_servers:options(),
     agent := {dyno_agent:agent(), Guard :: reference(), Instrument :: pid()} | lost,
+    %% What finds out whether a lost node is back: a node that is suspended says nothing for seconds.
+    reconnects := {pid(), reference()} | none,
     monitors := #{pid() => {reference(), [dyno_server_selector:selector()]}}
 }.
 
@@ -80,6 +82,7 @@ init({Node, Selectors, Options, Monitor}) ->
         node => Node,
         options => Options,
         agent => lost,
+        reconnects => none,
         monitors => #{}
     }),
     case attached(State) of
@@ -181,6 +184,8 @@ handle_info({read, EndMs}, #{monitors := Monitors} = State) when map_size(Monito
     {noreply, read(EndMs, State)};
 handle_info({'DOWN', Guard, process, _, _}, #{agent := {Agent, Guard, _}, node := Node} = State) ->
     {noreply, lost(Agent, {dyno_agent, {node_down, Node}}, State)};
+handle_info({'DOWN', Ref, process, Pid, Why}, #{reconnects := {Pid, Ref}} = State) ->
+    {noreply, reconnected(Why, State#{reconnects := none})};
 handle_info({'DOWN', _, process, Pid, _}, State) ->
     without(Pid, State);
 handle_info({dyno_servers, each, Call}, #{monitors := Monitors} = State) ->
@@ -216,18 +221,31 @@ next_tick(#{interval_ms := IntervalMs}) ->
     _ = erlang:send_after(EndMs - NowMs, self(), {tick, EndMs}),
     ok.
 
-read(EndMs, #{agent := {_, _, Pid}} = State) ->
-    try ?INSTRUMENT:next(Pid) of
-        Window -> tell_monitors(EndMs, Window, State)
+read(EndMs, #{agent := {_, _, Pid}, node := Node} = State) ->
+    try
+        true = dyno_target_silence:is_connected(Node),
+        tell_monitors(EndMs, ?INSTRUMENT:next(Pid), State)
     catch
-        %% A message says that the node is lost, or it was too busy to answer.
+        %% A message says that the node is lost.
+        error:{badmatch, false} -> tell_all(EndMs, {alive, []}, State);
         exit:_ -> tell_all(EndMs, {alive, []}, State)
     end;
-read(EndMs, #{agent := lost} = State) ->
+read(EndMs, #{reconnects := {_, _}} = State) ->
+    tell_all(EndMs, {alive, []}, State);
+read(EndMs, #{node := Node, options := Options} = State) ->
+    Connection = maps:with([cookie, name], Options),
+    Connect = fun() -> exit({connect, dyno_target_node:connect(Node, Connection)}) end,
+    tell_all(EndMs, {alive, []}, State#{reconnects := spawn_monitor(Connect)}).
+
+reconnected({connect, ok}, State) ->
     case attached(State) of
-        {ok, Attached} -> tell_all(EndMs, {back, []}, Attached);
-        {error, Error} -> tell_all(EndMs, {lost, Error}, State)
-    end.
+        {ok, Attached} -> tell_all(erlang:system_time(millisecond), {back, []}, Attached);
+        Error -> reconnected({connect, Error}, State)
+    end;
+reconnected({connect, {error, Error}}, State) ->
+    tell_all(erlang:system_time(millisecond), {lost, Error}, State);
+reconnected(_Crashed, State) ->
+    State.
 
 tell_monitors(EndMs, #{servers := Servers} = Window, #{monitors := Monitors} = State) ->
     maps:foreach(

@@ -281,7 +281,7 @@ start_one(#{node := Node, agent := Agent}, #{kind := Kind, config := Config} = P
     #{running := Running, histories := Histories} = All,
     maybe
         {ok, Pid} ?= dyno_agent:start(Agent, dyno_agent_custom, Config#{sink => self()}),
-        {opened, ok} ?= {opened, ask(fun() -> dyno_agent_custom:open(Pid) end)},
+        {opened, ok} ?= {opened, ask(Pid, fun dyno_agent_custom:open/1)},
         New = (maps:with([kind, described], Probe))#{node => Node, offset_ms => 0},
         History = #{
             Node => [dyno_invariant:new(I) || I <- Invariants]
@@ -305,10 +305,12 @@ start_one(#{node := Node, agent := Agent}, #{kind := Kind, config := Config} = P
 first_function({agent, _, performerl}) -> "start/1";
 first_function(_) -> "init/1".
 
-ask(Call) ->
+ask(Pid, Call) ->
     try
-        Call()
+        true = dyno_target_silence:is_connected(node(Pid)),
+        Call(Pid)
     catch
+        error:{badmatch, false} -> {error, ~"its node went down"};
         exit:{{nodedown, _}, _} -> {error, ~"its node went down"};
         exit:{noproc, _} -> {error, ~"the agent had ended"};
         exit:{Reason, _} -> {error, text("~0tP", [Reason, 10])}
@@ -340,7 +342,7 @@ left(Node, #{running := Running} = All) ->
 -spec restart(t()) -> ok.
 restart(#{running := Running}) ->
     lists:foreach(
-        fun(Pid) -> ask(fun() -> dyno_agent_custom:restart(Pid) end) end, maps:keys(Running)
+        fun(Pid) -> ask(Pid, fun dyno_agent_custom:restart/1) end, maps:keys(Running)
     ).
 
 -doc "After a restart: what is to be added to their times so that these count from `ZeroNs`.".
@@ -350,7 +352,7 @@ aligned(Targets, ZeroNs, #{running := Running} = All) ->
     All#{running := maps:map(fun(Pid, Probe) -> align(Pid, Probe, Clocks, ZeroNs) end, Running)}.
 
 align(Pid, #{node := Node} = Probe, Clocks, ZeroNs) ->
-    case {Clocks, ask(fun() -> dyno_agent_custom:started_ns(Pid) end)} of
+    case {Clocks, ask(Pid, fun dyno_agent_custom:started_ns/1)} of
         {#{Node := Clock}, StartNs} when is_integer(StartNs) ->
             Probe#{offset_ms := dyno_target_clock:shift_ms(StartNs, ZeroNs, Clock)};
         _ ->
@@ -423,7 +425,7 @@ finish(#{running := Running} = All) ->
     take_last(maps:fold(fun finish/3, All, Running)).
 
 finish(Pid, #{kind := Kind, node := Node}, #{results := Results} = All) ->
-    case {ask(fun() -> dyno_agent_custom:finish(Pid) end), Kind} of
+    case {ask(Pid, fun dyno_agent_custom:finish/1), Kind} of
         {{results, Value}, {agent, Module, _}} ->
             All#{results := [{Node, Module, Value} | Results]};
         {{error, Why}, {agent, Module, _}} ->

@@ -10,7 +10,7 @@ database that fills) would show as a difference between sizes. Each repetition r
 in an order of its own, drawn from a seed that the recording keeps.
 """.
 
--export([runs/1, seed/1, id/1, run_ms/2, sorted/1]).
+-export([runs/1, seed/1, id/1, run_ms/2, load_ms/2, sorted/1]).
 
 -export_type([run/0]).
 
@@ -66,6 +66,9 @@ run_ms(#{warmup_ms := WarmupMs} = Options, Load) ->
     {Bound, LoadMs} = load_ms(Options, Load),
     {Bound, LoadMs + WarmupMs + dyno_test_baseline_run:adds_ms(Options, Load) + ?BESIDES_MS}.
 
+-doc "About how long a run's load lasts.".
+-spec load_ms(dyno_suite:options(), #{model := atom(), _ => _}) ->
+    {exactly | at_most, pos_integer()}.
 load_ms(_Options, #{model := search, limit_ms := LimitMs}) ->
     {at_most, LimitMs};
 load_ms(Options, #{model := Model} = Load) when

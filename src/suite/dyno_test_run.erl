@@ -239,7 +239,8 @@ down(#{node := Node}, noconnection, NowMs, Run) ->
             undefined -> "";
             Ms -> [" after ", dyno_unit:format(Ms, ~"ms")]
         end,
-    fail(~"target_down", "node ~ts went down during the run~ts", [Node, After], without(Node, Run));
+    Format = "node ~ts went down during the run~ts, or went silent",
+    fail(~"target_down", Format, [Node, After], without(Node, Run));
 down(#{node := Node}, Reason, _NowMs, Run) ->
     %% A guard that gives up says so first; that message came before this one.
     fail(~"agent", "the agent in ~ts ended: ~0tP", [Node, Reason, 12], without(Node, Run)).

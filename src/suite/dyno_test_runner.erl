@@ -253,8 +253,12 @@ with_load(Run, Targets, #{context := Context, load := {Source, _}, run_state := 
     #{module := Module} = Context,
     Standstill = dyno_standstill:start_link(),
     {ok, Load} = Source:start_link(load_options(Job)),
-    Joins = dyno_test_joins:start(Module, State, [Node || #{node := Node} <- Targets]),
-    {Outcome, Last} = loop(Run, #{job => Job, load => Load, joins => Joins}),
+    Nodes = [Node || #{node := Node} <- Targets],
+    Joins = dyno_test_joins:start(Module, State, Nodes),
+    Silence = dyno_target_silence:watch(Nodes, infinity),
+    Shell = #{job => Job, load => Load, joins => Joins, silence => Silence},
+    {Outcome, Last} = loop(Run, Shell),
+    ok = dyno_target_silence:stop(Silence),
     StoodMs = dyno_standstill:stop(Standstill),
     ok = dyno_test_joins:stop(Joins),
     ok = dyno_load_source:stop(Load),
@@ -335,7 +339,8 @@ effect({restart, Targets, Custom}, _Shell) ->
 effect({align, ZeroNs, Targets, Custom}, _Shell) ->
     Aligned = dyno_targets:aligned(Targets, ZeroNs),
     [{aligned, Aligned, dyno_test_custom:aligned(Aligned, ZeroNs, Custom)}];
-effect({attach, {Node, Patterns}, ZeroNs, Custom}, #{job := Job}) ->
+effect({attach, {Node, Patterns}, ZeroNs, Custom}, #{job := Job, silence := Silence}) ->
+    ok = dyno_target_silence:add(Silence, Node),
     #{attach := Options, which := {Size, _}, context := Context} = Job,
     Own = own_patterns([{Node, Patterns}]),
     case dyno_targets:attach([Node], Options#{patterns_of => Own}) of
@@ -355,13 +360,18 @@ effect({last_look, Targets, Custom}, _Shell) ->
     [];
 effect({peek, Targets}, _Shell) ->
     [{peeked, dyno_targets:peek(Targets)}];
-effect({read, Targets, Custom}, #{job := #{context := #{callbacks := Callbacks}}}) ->
+effect({read, Targets, Custom}, #{job := Job, silence := Silence}) ->
+    #{context := #{callbacks := Callbacks}} = Job,
+    ok = dyno_target_silence:ends_in(Silence, 0),
     Ended = dyno_test_custom:finish(Custom),
     Readings = dyno_targets:read(Targets),
     %% The last samples were sent before the instruments answered.
     [{read, Readings, dyno_test_custom:process(Ended, Callbacks)} | samples()];
-effect(measure, #{load := Load}) ->
+effect(measure, #{load := Load, job := Job, silence := Silence}) ->
+    #{context := #{options := Options}, load := {_, Spec}} = Job,
     ok = dyno_load_source:measure(Load),
+    {_, LoadMs} = dyno_test_plan:load_ms(Options, Spec),
+    ok = dyno_target_silence:ends_in(Silence, LoadMs),
     [];
 effect(close, #{load := Load}) ->
     ok = dyno_load_source:close(Load),

@@ -282,10 +282,16 @@ detach(Agent) ->
 -doc "As `detach/1`, from several nodes within the same 2.5 s.".
 -spec detach_all([agent()]) -> [dyno_target_visit:t()].
 detach_all(Agents) ->
-    {Idle, Leaving} = lists:partition(fun stays_idle/1, Agents),
+    {Here, Lost} = lists:partition(
+        fun(#{node := Node}) -> dyno_target_silence:is_connected(Node) end, Agents
+    ),
+    {Idle, Leaving} = lists:partition(fun stays_idle/1, Here),
     %% The cleaners wait for the guards' ends.
     Stops = [gen_server:send_request(Guard, stop) || #{guard := Guard} <- Leaving],
-    Visits = [idle(Agent) || Agent <- Idle] ++
+    Visits = [
+        dyno_target_visit:ended(Node, Cost, 0, {error, noconnection})
+     || #{node := Node, cost := Cost} <- Lost
+    ] ++ [idle(Agent) || Agent <- Idle] ++
         release([{Cleaner, Of, Cost} || #{cleaner := Cleaner, node := Of, cost := Cost} <- Leaving]),
     _ = [gen_server:receive_response(Stop, 0) || Stop <- Stops],
     Visits.
@@ -315,10 +321,9 @@ new_idle() ->
 -doc "Leaves the nodes of the idle agents that are still there, as `detach/1` does.".
 -spec release(idle()) -> [dyno_target_visit:t()].
 release(Idle) when not is_list(Idle) ->
-    Here = [node() | nodes(connected)],
     Left = [
         {Cleaner, Node, dyno_target_visit:meter()}
-     || {Node, Cleaner, _Names} <- ets:tab2list(Idle), lists:member(Node, Here)
+     || {Node, Cleaner, _Names} <- ets:tab2list(Idle), dyno_target_silence:is_connected(Node)
     ],
     true = ets:delete(Idle),
     release(Left);

@@ -66,10 +66,18 @@ connect(Node, Options) ->
         ok ?= ensure_distribution(maps:merge(#{targets => [Node]}, Options)),
         set_cookie(Node, Options),
         {_, true} ?= timer:tc(fun() -> net_kernel:hidden_connect_node(Node) end, millisecond),
+        ok ?= answers(Node),
         check_release(Node)
     else
         {error, _} = Error -> Error;
         {TookMs, _} -> {error, {?MODULE, why_not(Node, TookMs)}}
+    end.
+
+%% It may have been connected for long, and be suspended by now.
+answers(Node) ->
+    case timer:tc(fun() -> dyno_target_silence:answers(Node) end, millisecond) of
+        {_, true} -> ok;
+        {Ms, false} -> {error, {?MODULE, {no_answer, Node, Ms}}}
     end.
 
 %% An error of the call is for the first one who calls it in earnest.

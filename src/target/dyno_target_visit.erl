@@ -73,7 +73,7 @@ ended(Node, Meter, LeavingMs, Answer) ->
         leaving_ms => LeavingMs,
         cpu_ms => sum(CpuMs, counters:get(Meter, ?CPU), counters:get(Meter, ?UNKNOWN)),
         left => Left,
-        is_here => Node =:= node() orelse lists:member(Node, nodes(connected))
+        is_here => dyno_target_silence:is_connected(Node)
     }.
 
 sum(CpuMs, Arriving, 0) when is_integer(CpuMs) -> CpuMs + Arriving;

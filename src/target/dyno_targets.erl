@@ -284,10 +284,11 @@ ask(Ask, #{node := Node, instruments := Instruments}) ->
     try
         Results = [
             {Module, Result}
-         || {Module, Pid} <- lists:reverse(Instruments),
+         || dyno_target_silence:is_connected(Node),
+            {Module, Pid} <- lists:reverse(Instruments),
             Result <- still(fun() -> Ask(Module, Pid) end)
         ],
-        [#{node => Node, results => maps:from_list(Results)}]
+        [#{node => Node, results => maps:from_list(Results)} || Results =/= []]
     catch
         exit:{{nodedown, _}, _} -> []
     end.

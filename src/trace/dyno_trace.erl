@@ -158,6 +158,7 @@ init({Owner, Nodes, Texts, Options}) ->
         ok ?= dyno_target_node:connect(Nodes, maps:with([cookie, name], Options)),
         {ok, Selectors} ?= selectors(map_get(processes, Options), Nodes),
         {ok, Targets} ?= attach(Nodes, Patterns, target_options(Selectors, Options)),
+        _ = dyno_target_silence:watch(Nodes, map_get(for_ms, Options)),
         _ = length(Nodes) > 1 andalso erlang:send_after(?MERGE_EACH_MS, self(), merge),
         {ok, #{
             owner => Owner,

@@ -82,6 +82,7 @@ run(Specs, Nodes, Options) ->
         Started = erlang:monotonic_time(nanosecond),
         Facts = dyno_target_node:facts_of(Nodes),
         Ends = [erlang:send_after(Ms, self(), {?MODULE, ends}) || #{for_ms := Ms} <- [Options]],
+        Silence = dyno_target_silence:watch(Nodes, maps:get(for_ms, Options, infinity)),
         Ended = loop(#{
             targets => Targets,
             started => Started,
@@ -89,6 +90,7 @@ run(Specs, Nodes, Options) ->
             status => complete,
             asked_ms => maps:get(for_ms, Options, undefined),
             summaries => #{},
+            counted => #{},
             lost => #{},
             visits => [],
             reports => [],
@@ -96,6 +98,7 @@ run(Specs, Nodes, Options) ->
             faults => [],
             unkept => none
         }),
+        ok = dyno_target_silence:stop(Silence),
         {ok, cancel} = timer:cancel(Timer),
         lists:foreach(fun erlang:cancel_timer/1, Ends),
         ok = flush(),
@@ -190,8 +193,11 @@ counted(#{targets := Targets, show := Show} = State) ->
     New.
 
 %% A node that is gone says so by itself.
-summed({ok, Summary}, #{node := Node}, #{summaries := Summaries} = State) ->
-    State#{summaries := Summaries#{Node => Summary}};
+summed({ok, Summary}, #{node := Node}, #{summaries := Summaries, counted := Counted} = State) ->
+    State#{
+        summaries := Summaries#{Node => Summary},
+        counted := Counted#{Node => erlang:monotonic_time(nanosecond)}
+    };
 summed(gone, _Target, State) ->
     State.
 
@@ -210,8 +216,9 @@ lost({Key, Value}, Text, #{targets := Targets} = State) ->
             State
     end.
 
-gone(Node, How, #{lost := Lost, started := Started} = State) ->
-    State#{lost := Lost#{Node => {How, erlang:monotonic_time(nanosecond) - Started}}}.
+%% What came after the last count is not known.
+gone(Node, How, #{lost := Lost, started := Started, counted := Counted} = State) ->
+    State#{lost := Lost#{Node => {How, maps:get(Node, Counted, Started) - Started}}}.
 
 finish(#{targets := Targets} = State) ->
     Finished = lists:foldl(

@@ -121,7 +121,9 @@ host(Node) -> lists:last(string:split(atom_to_list(Node), "@")).
 recorded(#{records := false}) ->
     ok;
 recorded(#{node := Node}) ->
-    try erpc:call(Node, dyno_stream, close, [dyno_agent_recorder], ?RECORD_MS) of
+    try
+        true = dyno_target_silence:is_connected(Node),
+        erpc:call(Node, dyno_stream, close, [dyno_agent_recorder], ?RECORD_MS) of
         ok -> ok;
         {error, Reason} -> {error, {?MODULE, {record, Node, Reason}}}
     catch
@@ -159,16 +161,18 @@ load(Node, Objects) ->
 
 -doc "What was counted until now.".
 -spec peek(target()) -> {ok, dyno_agent_verifier:summary()} | gone.
-peek(#{verifier := Pid}) -> summary(fun() -> dyno_agent_verifier:peek(Pid) end).
+peek(Target) -> summary(fun dyno_agent_verifier:peek/1, Target).
 
 -doc "Monitors no more; what was counted.".
 -spec finish(target()) -> {ok, dyno_agent_verifier:summary()} | gone.
-finish(#{verifier := Pid}) -> summary(fun() -> dyno_agent_verifier:finish(Pid) end).
+finish(Target) -> summary(fun dyno_agent_verifier:finish/1, Target).
 
-summary(Call) ->
+summary(Call, #{node := Node, verifier := Pid}) ->
     try
-        {ok, Call()}
+        true = dyno_target_silence:is_connected(Node),
+        {ok, Call(Pid)}
     catch
+        error:{badmatch, false} -> gone;
         exit:_ -> gone
     end.
 

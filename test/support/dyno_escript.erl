@@ -19,8 +19,9 @@ build(Path) ->
     %% Suites run side by side: one makes it, the others wait and copy.
     Line =
         "exec 9>\"$2.lock\"; flock 9; "
-        "[ -n \"$(find \"$2\" -newer src/cli/launcher.sh -newer rebar.config -newer \"$3\" "
-        "-mmin -60 2>/dev/null)\" ] || \"$1\" as test escriptize; cp \"$2\" \"$4\"",
+        "[ -n \"$(find \"$2\" -newer src/cli/launcher.sh -newer rebar.config -mmin -60 2>/dev/null)\" ] && "
+        "[ -z \"$(find \"${3%/*}\" -name '*.beam' -newer \"$2\")\" ] || "
+        "\"$1\" as test escriptize; cp \"$2\" \"$4\"",
     ok = filelib:ensure_dir(Made),
     Port = open_port({spawn_executable, "/bin/sh"}, [
         {args, ["-ec", Line, "sh", Rebar, Made, code:which(dyno_cli), Path]},

@@ -7,14 +7,14 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
--export([full_name/1, not_registered/1, no_epmd/1, other_name/1, cookie/1, tls/1, old/1, silent/1]).
+-export([full_name/1, not_registered/1, no_epmd/1, other_name/1, cookie/1, tls/1, old/1, silent/1, suspended/1]).
 -export([port_closed/1, own_address/1]).
 
 suite() -> [{timetrap, {minutes, 2}}].
 
 all() ->
     [
-        full_name, not_registered, no_epmd, other_name, cookie, tls, old, silent, port_closed,
+        full_name, not_registered, no_epmd, other_name, cookie, tls, old, silent, suspended, port_closed,
         own_address
     ].
 
@@ -119,6 +119,18 @@ silent(Config) ->
     ok = application:set_env(kernel, net_setuptime, 1),
     listening(Config, Waits, fun(Node) -> says(Node, #{}, ["did not answer"]) end),
     ok = application:unset_env(kernel, net_setuptime).
+
+%% One that this node has been connected to: its connection goes on for a minute.
+suspended(_Config) ->
+    {Peer, Node} = dyno_peers:start(),
+    OsPid = list_to_integer(erpc:call(Node, os, getpid, [])),
+    ok = dyno_target_node:connect(Node, #{}),
+    dyno_escript:kill("STOP", OsPid),
+    {error, {dyno_target_node, Reason}} = dyno_target_node:connect(Node, #{}),
+    {no_answer, Node, Ms} = Reason,
+    true = Ms < 5000,
+    dyno_escript:kill("CONT", OsPid),
+    dyno_peers:stop({Peer, Node}).
 
 port_closed(Config) ->
     {ok, Listen} = gen_tcp:listen(0, []),
