@@ -8,11 +8,14 @@
 
 -export([load/3, unload/1, compile_file/2]).
 -export([own_paths/0, with_paths/2, write/2, objects/1, closure/1]).
--export([loaded/2, available/2, missing/2, sent/1, replaced/2, send/2, format_error/1, fault/1]).
--export_type([object/0, reason/0]).
+-export([loaded/2, available/2, missing/2, sent/1, replaced/2, packed/1, send/2, format_error/1, fault/1]).
+-export_type([object/0, packed/0, reason/0]).
 
 -doc "A module's compiled code with the path that the code server shall know it by.".
 -type object() :: {module(), binary(), file:filename_all()}.
+
+-doc "As `code:atomic_load/1` takes it.".
+-type packed() :: {module(), file:filename_all(), binary()}.
 
 -type reason() :: {node_down, node()} | {failed, node(), term()}.
 
@@ -168,17 +171,15 @@ missing(Node, Modules) ->
     Objects = objects(Modules),
     remotely(Node, fun() ->
         Loaded = loaded_there(Node, [Module || {Module, _, _} <- Objects]),
-        [
-            Object
-         || {Module, Binary, _} = Object <- Objects,
-            not (lists:member(Module, Loaded) andalso is_same(Node, Module, Binary))
-        ]
+        Infos = call(Node, lists, map, [fun erlang:get_module_info/1, Loaded]),
+        Md5s = #{M => proplists:get_value(md5, Info) || {M, Info} <- lists:zip(Loaded, Infos)},
+        [Object || {Module, Binary, _} = Object <- Objects, md5(Binary) =/= maps:get(Module, Md5s, none)]
     end).
 
-is_same(Node, Module, Binary) ->
-    %% Not Module:module_info(md5): here it may be compiled for coverage.
-    {ok, {Module, Md5}} = beam_lib:md5(Binary),
-    call(Node, erlang, get_module_info, [Module, md5]) =:= Md5.
+%% Not Module:module_info(md5): here it may be compiled for coverage.
+md5(Binary) ->
+    {ok, {_, Md5}} = beam_lib:md5(Binary),
+    Md5.
 
 -doc """
 The modules in a node that a dyno sent there: this one, or one that left them behind
@@ -200,16 +201,22 @@ replaced(Node, Modules) ->
         loaded_there(Node, [Module || {Module, true} <- lists:zip(Modules, Answers)])
     end).
 
+-doc "Modules as dyno sends them: marked as its own, without what only debuggers use.".
+-spec packed([object()]) -> [packed()].
+packed(Objects) ->
+    [{Module, ?SENT ++ File, for_running(Binary)} || {Module, Binary, File} <- Objects].
+
 -doc "Loads modules in a node, in place of what has their names.".
 -spec send(node(), [object()]) -> ok | {error, reason()}.
 send(_Node, []) ->
     ok;
 %% One by one: where the caller is killed, what it sent would go on to be loaded behind the one who
 %% cleans up.
-send(Node, [{Module, Binary, File} | Rest]) ->
+send(Node, [Object | Rest]) ->
+    [{Module, File, Binary}] = packed([Object]),
     Sent = remotely(Node, fun() ->
         _ = call(Node, code, purge, [Module]),
-        call(Node, code, load_binary, [Module, ?SENT ++ File, for_running(Binary)])
+        call(Node, code, load_binary, [Module, File, Binary])
     end),
     case Sent of
         {ok, {module, Module}} -> send(Node, Rest);

@@ -223,8 +223,15 @@ load(Node, {Cleaner, Known}, Options) ->
         ),
         %% Named before they are sent, so that nothing is left if we die in between.
         ok ?= dyno_target_cleaner:modules(Cleaner, Names),
-        ok ?= dyno_code:send(Node, Missing),
+        ok ?= send(Node, Cleaner, Missing),
         {ok, Names}
+    end.
+
+%% All at once: one by one, each would wait for a turn of the code server.
+send(Node, Cleaner, Missing) ->
+    case dyno_target_cleaner:load(Cleaner, dyno_code:packed(Missing)) of
+        ok -> ok;
+        {error, _} -> dyno_code:send(Node, Missing)
     end.
 
 as_reason(_Node, {Kind, _, _} = Reason) when

@@ -13,7 +13,7 @@
 %% if the processes answer at once. Otherwise the modules stay, as code that nobody runs, and the
 %% next dyno uses them again.
 
--export([start/3, modules/2, guard/2, idle/1, release/2, remove/2, cpu_ms/1]).
+-export([start/3, modules/2, load/2, guard/2, idle/1, release/2, remove/2, cpu_ms/1]).
 -export_type([cleaner/0, left/0, cpu_ms/0]).
 
 -type cleaner() :: #{pid := pid(), ref := reference()}.
@@ -44,6 +44,8 @@ with whoever else in the node asks for the time since the last call.
 
 %% Bindings: Name, Leaving, Caller, Ref, PatienceMs, Most, AnswerMs, RemovalMs.
 -define(SOURCE, """
+%% It does little, and has its turn also where thousands of processes wait for theirs.
+process_flag(priority, high),
 try register(Name, self()) of
     true ->
         CallerRef = monitor(process, Caller),
@@ -98,6 +100,7 @@ try register(Name, self()) of
         %% The next one waits below, so that the other name is free.
         Rename = fun() -> unregister(Name) andalso register(Leaving, self()) end,
         Leave = fun(Modules) ->
+            process_flag(priority, normal),
             Began = CpuMs(),
             Left = case Modules =:= [] orelse IsCheap(Modules) of
                 true -> Remove(Modules, NowMs() + RemovalMs);
@@ -129,6 +132,9 @@ try register(Name, self()) of
                 {Ref, {modules, New}} ->
                     Caller ! {Ref, done},
                     Loop(Guard, New, AtEnd);
+                {Ref, {load, Objects}} ->
+                    Caller ! {Ref, code:atomic_load(Objects)},
+                    Loop(Guard, Modules, AtEnd);
                 {Ref, guard, Pid} ->
                     Loop({Pid, monitor(process, Pid)}, Modules, leave);
                 {Ref, cpu, From} ->
@@ -142,6 +148,7 @@ try register(Name, self()) of
                     Ended(Guard),
                     Caller ! {Ref, Leave(Modules)};
                 {Ref, remove} ->
+                    process_flag(priority, normal),
                     Began = CpuMs(),
                     [] = Remove(Modules, infinity),
                     Caller ! {Ref, #{modules => [], cpu_ms => Spent(Began)}};
@@ -208,6 +215,18 @@ cpu_ms(#{pid := Pid, ref := Ref} = Cleaner) ->
 -spec modules(cleaner(), [module()]) -> ok | {error, term()}.
 modules(Cleaner, Modules) ->
     done(ask(Cleaner, {modules, Modules}, ?PATIENCE_MS)).
+
+-doc """
+Loads modules, all or none: there may be old code of one that is not purged yet. Here, since what is
+being loaded when the caller is killed is then removed after that, and not before.
+""".
+-spec load(cleaner(), [dyno_code:packed()]) -> ok | {error, term()}.
+load(Cleaner, Objects) ->
+    case ask(Cleaner, {load, Objects}, ?PATIENCE_MS) of
+        {ok, ok} -> ok;
+        {ok, {error, _} = Error} -> Error;
+        Other -> done(Other)
+    end.
 
 -doc "Sets which process must have ended before that.".
 -spec guard(cleaner(), pid()) -> ok.

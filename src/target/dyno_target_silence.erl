@@ -48,6 +48,7 @@ add(Watch, Node) ->
     Watch ! {add, Node},
     ok.
 
+-doc "Watches no more.".
 -spec stop(watch()) -> ok.
 stop(Watch) ->
     true = exit(Watch, kill),

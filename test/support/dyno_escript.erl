@@ -19,7 +19,8 @@ build(Path) ->
     %% Suites run side by side: one makes it, the others wait and copy.
     Line =
         "exec 9>\"$2.lock\"; flock 9; "
-        "[ -n \"$(find \"$2\" -newer src/cli/launcher.sh -newer rebar.config -mmin -60 2>/dev/null)\" ] && "
+        "[ -n \"$(find \"$2\" -newer src/cli/launcher.sh -newer rebar.config "
+        "-mmin -60 2>/dev/null)\" ] && "
         "[ -z \"$(find \"${3%/*}\" -name '*.beam' -newer \"$2\")\" ] || "
         "\"$1\" as test escriptize; cp \"$2\" \"$4\"",
     ok = filelib:ensure_dir(Made),

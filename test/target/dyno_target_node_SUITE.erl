@@ -7,15 +7,16 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
--export([full_name/1, not_registered/1, no_epmd/1, other_name/1, cookie/1, tls/1, old/1, silent/1, suspended/1]).
+-export([full_name/1, not_registered/1, no_epmd/1, other_name/1, cookie/1, tls/1, old/1]).
+-export([silent/1, suspended/1]).
 -export([port_closed/1, own_address/1]).
 
 suite() -> [{timetrap, {minutes, 2}}].
 
 all() ->
     [
-        full_name, not_registered, no_epmd, other_name, cookie, tls, old, silent, suspended, port_closed,
-        own_address
+        full_name, not_registered, no_epmd, other_name, cookie, tls, old, silent, suspended,
+        port_closed, own_address
     ].
 
 init_per_suite(Config) ->
