@@ -120,7 +120,7 @@ start(Count, Calls, Measures) ->
     %% A process can't be traced by itself; to set the flag of one that exists takes 100 us.
     _ = trace:process(Session, new, true, [call, arity]),
     Callers = [
-        spawn_opt(fun() -> caller(Self, Calls) end, [link, monitor])
+        spawn_opt(fun() -> caller(Self, Calls) end, [link, monitor, {priority, high}])
      || _ <- lists:seq(1, Count)
     ],
     _ = trace:process(Session, new, false, [call, arity]),

@@ -83,6 +83,8 @@ processes(#{prober := Prober}) -> [Prober].
 -spec probe([dyno_agent_call_sessions:measure()]) -> ok.
 probe(Measures) ->
     proc_lib:set_label(?MODULE),
+    %% Hundreds of rounds of some microseconds each, which would wait for a turn each.
+    process_flag(priority, high),
     ok = dyno_agent_process:unlimited(),
     {Overhead, Caller, Rounds} = dyno_agent_calibration:open(Measures),
     _ = later(),

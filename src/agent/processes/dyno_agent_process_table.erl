@@ -52,7 +52,7 @@ has ended.
 -opaque continuation() :: term().
 
 %% So many processes are sampled at once.
--define(BATCH, 500).
+-define(BATCH, 100).
 -define(SAMPLED, {'$1', '$2', '_', '_', '_', '_'}).
 
 -doc "No processes.".

@@ -69,7 +69,9 @@ also reports which modules were loaded (`loaded/2`). Nothing here calls it.
     groups := [dyno_agent_groups:results()],
     discovered := non_neg_integer(),
     %% Until now, or until there were too many.
-    discovers := yes | gave_up
+    discovers := yes | gave_up,
+    %% Whether all could be asked again at the end; else it is as the scan before showed it.
+    read => to_the_end | in_part
 }.
 
 -type state() :: #{
@@ -89,6 +91,8 @@ also reports which modules were loaded (`loaded/2`). Nothing here calls it.
 }.
 
 -define(READER_ENDS_MS, 1000).
+%% The longest that reading may take: each process of a saturated node answers when it has its turn.
+-define(READ_MS, 1000).
 %% After so many first calls it looks how many messages wait, and with so many it is behind.
 -define(LOOK_EVERY, 500).
 -define(BEHIND, 5000).
@@ -201,6 +205,7 @@ handle_call(restart, _From, #{table := Table} = State) ->
     {Alive, Ended} = dyno_agent_process_table:restart(Table),
     {reply, ok, event({restart, Alive, Ended}, Sampled)};
 handle_call(read, From, #{waiting := Waiting} = State) ->
+    process_flag(priority, high),
     {noreply, scan((settled(State))#{waiting := [From | Waiting]})}.
 
 settled(State) -> event(settle, State).
@@ -265,20 +270,30 @@ scan(#{table := Table, scan := Scan} = State) ->
     Begun = event(begin_scan, State#{began_ms := erlang:monotonic_time(millisecond)}),
     scanned(dyno_agent_process_table:scan(Table), Begun).
 
-scanned({Samples, Continuation}, State) ->
-    %% The mailbox has its turn.
-    self() ! scan_on,
-    event({samples, Samples}, State#{scan := Continuation});
-scanned(done, #{table := Table, interval_ms := IntervalMs, began_ms := BeganMs} = State) ->
+scanned({Samples, Continuation}, #{waiting := Waiting, began_ms := BeganMs} = State) ->
+    Next = event({samples, Samples}, State#{scan := Continuation}),
+    case Waiting =/= [] andalso erlang:monotonic_time(millisecond) - BeganMs > ?READ_MS of
+        true ->
+            ended_scan(in_part, Next);
+        false ->
+            %% The mailbox has its turn.
+            self() ! scan_on,
+            Next
+    end;
+scanned(done, State) ->
+    ended_scan(to_the_end, event(end_scan, State)).
+
+ended_scan(Read, #{table := Table, interval_ms := IntervalMs, began_ms := BeganMs} = State) ->
     ok = dyno_agent_process_table:end_scan(Table),
-    #{discovery := Discovery, waiting := Waiting} = Ended = event(end_scan, State#{scan := idle}),
+    #{discovery := Discovery, waiting := Waiting} = Ended = State#{scan := idle},
     case Waiting of
         [] ->
             ok;
         _ ->
             Alive = dyno_agent_process_table:alive(Table),
-            Results = dyno_agent_discovery:results(Alive, Discovery),
-            lists:foreach(fun(From) -> gen_server:reply(From, Results) end, Waiting)
+            Results = (dyno_agent_discovery:results(Alive, Discovery))#{read => Read},
+            lists:foreach(fun(From) -> gen_server:reply(From, Results) end, Waiting),
+            process_flag(priority, normal)
     end,
     TookMs = erlang:monotonic_time(millisecond) - BeganMs,
     NextMs = dyno_agent_instants:next_ms(IntervalMs) - TookMs,
@@ -404,16 +419,21 @@ metrics() ->
 
 -doc "That not all processes are in the results.".
 -spec warnings(Role :: binary(), results()) -> [dyno_agent_instrument:warning()].
-warnings(Role, #{discovers := gave_up, discovered := Discovered}) ->
+warnings(Role, #{discovers := Discovers, discovered := Discovered} = Results) ->
     [
+        {~"processes_not_read",
+            "the processes in ~ts did not answer in time at the end, so their figures are from the "
+            "last time that they did: at least so much",
+            [Role]}
+     || #{read := in_part} <- [Results]
+    ] ++ [
         {~"processes_given_up",
             "after ~ts processes no more were discovered in ~ts: more started than could be "
             "counted one by one, and who called what is not known of those; measure them at the "
             "level time",
             [{Discovered, ~"count"}, Role]}
-    ];
-warnings(_Role, #{discovers := yes}) ->
-    [].
+     || Discovers =:= gave_up
+    ].
 
 field(Key) -> fun(#{Key := Value}) -> Value end.
 
