@@ -171,8 +171,9 @@ missing(Node, Modules) ->
     Objects = objects(Modules),
     remotely(Node, fun() ->
         Loaded = loaded_there(Node, [Module || {Module, _, _} <- Objects]),
-        Infos = call(Node, lists, map, [fun erlang:get_module_info/1, Loaded]),
-        Md5s = #{M => proplists:get_value(md5, Info) || {M, Info} <- lists:zip(Loaded, Infos)},
+        Items = [md5 || _ <- Loaded],
+        Values = call(Node, lists, zipwith, [fun erlang:get_module_info/2, Loaded, Items]),
+        Md5s = maps:from_list(lists:zip(Loaded, Values)),
         [Object || {Module, Binary, _} = Object <- Objects, md5(Binary) =/= maps:get(Module, Md5s, none)]
     end).
 

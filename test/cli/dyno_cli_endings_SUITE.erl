@@ -40,7 +40,7 @@ end_per_testcase(_Case, _Config) -> ok.
 
 %% What was measured until then is shown, or kept, also if the node says nothing any more.
 target_suspended(Config) ->
-    with_commands("60s", Config, fun(Runs) ->
+    with_commands("60s", fun begun/1, Config, fun(Runs) ->
         [dyno_escript:kill("STOP", Target) || #{target_pid := Target} <- Runs],
         [dyno_escript:kill("TERM", launcher(Run)) || Run <- Runs],
         Start = erlang:monotonic_time(millisecond),
@@ -61,10 +61,11 @@ target_suspended(Config) ->
 
 %% Nobody interrupts: the time that was asked for passes, and the node says nothing.
 target_silent(Config) ->
-    with_commands(?FOR, Config, fun(Runs) ->
-        %% The measured part has begun.
-        timer:sleep(1000),
-        [dyno_escript:kill("STOP", Target) || #{target_pid := Target} <- Runs],
+    Suspend = fun(#{target_pid := Target} = Run) ->
+        ok = begun(Run),
+        dyno_escript:kill("STOP", Target)
+    end,
+    with_commands(?FOR, Suspend, Config, fun(Runs) ->
         Start = erlang:monotonic_time(millisecond),
         [
             begin
@@ -175,9 +176,20 @@ terminal_closed(Config) ->
 
 %% Each command in a node of its own, all at the same time, once it has put its agent there.
 with_commands(For, Config, Use) ->
+    with_commands(For, fun(_Run) -> ok end, Config, Use).
+
+%% Each is given to the second argument as soon as it is there.
+with_commands(For, Attached, Config, Use) ->
     Runs = [run(Command, Arguments, Config) || {Command, Arguments} <- commands(For)],
     try
-        [dyno_suites:await(fun() -> is_attached(Node) end) || #{peer := {_, Node}} <- Runs],
+        Waits = [
+            spawn_monitor(fun() ->
+                dyno_suites:await(fun() -> is_attached(Node) end),
+                Attached(Run)
+            end)
+         || #{peer := {_, Node}} = Run <- Runs
+        ],
+        [receive {'DOWN', Ref, process, _, Why} -> ?assertEqual(normal, Why) end || {_, Ref} <- Waits],
         Use(Runs)
     after
         [
@@ -199,6 +211,9 @@ commands(For) ->
         {"profile", fun(Node) -> ["profile", Node, "--for", For] end},
         {"test", fun(_Node) -> ["test", "asks.erl", "--duration", For] end}
     ].
+
+%% Nothing tells when the measured part begins: soon after the agent has come.
+begun(_Run) -> timer:sleep(1500).
 
 run(Command, Arguments, Config) ->
     {_, Node} = Peer = dyno_peers:start(),
