@@ -72,6 +72,7 @@ waits in a queue of a few windows; the oldest is dropped where it is full, and c
     pending := #{integer() => #{node() => map() | none}},
     subscribers := #{pid() => subscriber()},
     sinks := [dyno_servers_sink:sink()],
+    names := dyno_servers_names:t(),
     watch := dyno_servers_watch:state()
 }.
 
@@ -200,6 +201,7 @@ init({Nodes, #{sinks := Sinks, watches := Watches} = Options, Owner}) ->
         pending => #{},
         subscribers => #{},
         sinks => [],
+        names => dyno_servers_names:new(),
         watch => dyno_servers_watch:new(Watches)
     },
     maybe
@@ -328,15 +330,8 @@ deliver(EndMs, Came, #{pending := Pending} = State) ->
         Sent -> published(dyno_servers_window:new(Sent), Delivered)
     end.
 
-published(Window, #{subscribers := Subscribers, sinks := Sinks, watch := Watch} = State) ->
-    case Sinks of
-        [] ->
-            ok;
-        _ ->
-            Sums = dyno_servers_window:for_sinks(Window),
-            lists:foreach(fun(Sink) -> dyno_servers_sink:send(Sink, Sums) end, Sinks)
-    end,
-    State#{
+published(Window, #{subscribers := Subscribers, watch := Watch} = State) ->
+    (sent(Window, State))#{
         watch := dyno_servers_watch:window(Window, Watch),
         subscribers := maps:map(
             fun(Pid, #{waiting := Waiting} = Subscriber) ->
@@ -345,6 +340,13 @@ published(Window, #{subscribers := Subscribers, sinks := Sinks, watch := Watch} 
             Subscribers
         )
     }.
+
+sent(_Window, #{sinks := []} = State) ->
+    State;
+sent(Window, #{sinks := Sinks, names := Before} = State) ->
+    {Sums, Names} = dyno_servers_window:for_sinks(Window, Before),
+    lists:foreach(fun(Sink) -> dyno_servers_sink:send(Sink, Sums) end, Sinks),
+    State#{names := Names}.
 
 given(Pid, #{ready := true, waiting := [Window | Later], dropped := Dropped} = Subscriber) ->
     Pid ! {dyno_servers, self(), Window, Dropped},

@@ -29,9 +29,10 @@
 -spec stages([dyno_servers_window:sum()], DurationNs :: pos_integer()) -> [stage()].
 stages(Servers, DurationNs) ->
     Stages = [Sum || #{stage := #{}} = Sum <- Servers],
+    Known = dyno_servers_names:add(Stages, dyno_servers_names:new()),
     Names = #{
-        Pid => dyno_servers_window:kind(Name)
-     || #{labels := #{pid := Pid, name := Name}} <- Stages
+        Pid => dyno_servers_names:common(Stage, Known)
+     || #{labels := #{pid := Pid, name := _}} = Stage <- Stages
     },
     %% A consumer knows from whom its events came.
     Edges = [
@@ -43,7 +44,7 @@ stages(Servers, DurationNs) ->
 
 stage(#{labels := #{name := Name}, stage := Stage} = Sum, Edges, DurationNs) ->
     #{kind := Kind, events_in := In, events_out := Out} = Stage,
-    #{processes := Processes, busy_ns := BusyNs, process_ns := ProcessNs} = Sum,
+    #{processes := Processes, busy_ns := BusyNs, busy_of_ns := BusyOfNs} = Sum,
     Rate = fun
         (N) when is_number(N) -> N * 1.0e9 / DurationNs;
         (_) -> 0.0
@@ -53,7 +54,7 @@ stage(#{labels := #{name := Name}, stage := Stage} = Sum, Edges, DurationNs) ->
         name => Name,
         kind => Kind,
         processes => Processes,
-        busy => dyno_servers_window:share(BusyNs, ProcessNs),
+        busy => dyno_servers_window:share(BusyNs, BusyOfNs),
         rates => #{in => Rate(In), out => Rate(Out)},
         gives_to => [
             {Of, Rate(lists:sum(Events))}

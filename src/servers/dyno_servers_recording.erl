@@ -25,6 +25,8 @@
 -define(MOST_HISTOGRAMS, 40).
 %% So busy schedulers do some work.
 -define(WORK, 0.2).
+%% So much of the time is nearly all of it.
+-define(MOSTLY, 0.9).
 %% Servers that a sentence is worth.
 -define(MOST_SENTENCES, 5).
 
@@ -57,7 +59,7 @@ run(Total, StartedAt, #{group := Group, facts := Facts, status := Status} = Opti
                 ~"What was seen",
                 %% What the report has above the numbered sentences.
                 [{~"symptom", node_level(Of)} || Of <- dyno_servers_total:nodes(Total)] ++
-                    [{~"finding", Text} || Text <- others(Total, Servers, DurationNs)] ++
+                    [{~"finding", Text} || Text <- others(Total, Servers)] ++
                     [{~"finding", Text} || Text <- findings(Servers, DurationNs)]
             )
         ]),
@@ -178,6 +180,8 @@ servers_spec() ->
             {~"saturates_at", ~"Saturates at", {number, ~"1"}, saturates_at, none,
                 ~"So many times today's rate keeps it busy all of the time."},
             {~"processes", ~"Processes", count, processes, none, ~"Of this name, all together."},
+            {~"missed", ~"Not timed", count, missed, none,
+                ~"Callbacks that ended before they could be timed: busy is at least so much."},
             {~"wall", ~"In callbacks", ns, wall_ns, none, ~"Wall time, all together."},
             {~"cpu_time", ~"On the processor", ns, cpu_ns, none,
                 ~"What callbacks ran of that; the rest they were blocked."},
@@ -276,24 +280,37 @@ lines(Name, Title, Lines) ->
     },
     made([{Spec, lists:enumerate(Lines)}]).
 
-%% Where the work is not done by these servers: as in Cowboy, whose connections are none.
-others(Total, Servers, DurationNs) ->
+%% Where the work is not done by these servers: as in Cowboy, whose connections are none. That is not
+%% known where what they did was not measured for most of the time.
+others(Total, Servers) ->
     [
         dyno_recording_part:text(
             "~ts: its schedulers were busy for ~ts of the time, and these servers for ~ts of one: "
             "other processes do its work, which dyno profile shows",
             [Node, dyno_unit:format(Busy, ~"ratio"), dyno_unit:format(OfServers, ~"ratio")]
         )
-     || #{node := Node, schedulers_busy := Busy} <- dyno_servers_total:nodes(Total),
+     || #{node := Node, schedulers_busy := Busy, duration_ns := Ns} = OfNode <-
+            dyno_servers_total:nodes(Total),
         Busy >= ?WORK,
-        OfServers <- [in_callbacks(atom_to_binary(Node), Servers) / max(1, DurationNs)],
+        Of <- [[S || #{labels := #{node := In}} = S <- Servers, In =:= atom_to_binary(Node)]],
+        is_mostly_counted(Of),
+        unseen(OfNode) =:= 0,
+        OfServers <- [lists:sum([in_callbacks(S) || S <- Of]) / max(1, Ns)],
         OfServers < Busy / 10
     ].
 
-in_callbacks(Node, Servers) ->
-    lists:sum([
-        lists:max([0 | [Ns || Ns <- [WallNs, CpuNs], is_integer(Ns)]])
-     || #{labels := #{node := Of}, wall_ns := WallNs, cpu_ns := CpuNs} <- Servers, Of =:= Node
+is_mostly_counted(Servers) ->
+    Sum = fun(Key) -> lists:sum([map_get(Key, Server) || Server <- Servers]) end,
+    2 * Sum(counted_ns) >= Sum(process_ns).
+
+unseen(OfNode) -> maps:get(calls, maps:get(unseen, OfNode, #{}), 0).
+
+%% Of all of its time, as of that in which it was measured.
+in_callbacks(#{process_ns := ProcessNs} = Sum) ->
+    #{busy_ns := BusyNs, busy_of_ns := BusyOfNs, cpu_ns := CpuNs, cpu_of_ns := CpuOfNs} = Sum,
+    ProcessNs * lists:max([
+        0.0
+        | [Ns / OfNs || {Ns, OfNs} <- [{BusyNs, BusyOfNs}, {CpuNs, CpuOfNs}], is_integer(Ns), OfNs > 0]
     ]).
 
 %% What a person would say after reading the table.
@@ -425,6 +442,16 @@ histogram(Name, Title, Unit, Snapshot, Labels) ->
 warnings(Total, #{lost := Lost, dropped := Dropped, sinks := Sinks}) ->
     Nodes = dyno_servers_total:nodes(Total),
     Unselected = "up to ~b more servers of ~ts were selected than are measured (--most)",
+    Unseen =
+        "~ts: ~b processes ended before dyno could ask what they were; their ~b callbacks are in no "
+        "row",
+    Missed =
+        "~ts: ~b of ~b callbacks ended before they could be timed, in processes that had just "
+        "begun: their busy time is a lower bound",
+    Counted =
+        "~ts: callbacks were counted in ~ts of the time of the servers; rates and shares are of "
+        "that time, sums are lower bounds",
+    Servers = dyno_servers_total:servers(Total),
     None = "none of the servers that were selected ran in this time",
     Failures = "~ts: ~b failed, ~b windows dropped~ts",
     [
@@ -438,8 +465,20 @@ warnings(Total, #{lost := Lost, dropped := Dropped, sinks := Sinks}) ->
                 {~"unselected", Unselected, [N, Node]}
              || #{node := Node, unselected := N} <- Nodes, N > 0
             ],
+            [
+                {~"unseen", Unseen, [Node, N, Calls]}
+             || #{node := Node, unseen := #{processes := N, calls := Calls}} <- Nodes, Calls > 0
+            ],
+            [
+                {~"missed", Missed, [Node, N, All]}
+             || #{node := Node} <- Nodes, {N, All} <- [missed(Node, Servers)], N > 0
+            ],
+            [
+                {~"counted_in_part", Counted, [Node, dyno_unit:format(Share, ~"ratio")]}
+             || #{node := Node} <- Nodes, Share <- [counted(Node, Servers)], Share < ?MOSTLY
+            ],
             [{~"node_lost", "~ts", [dyno_error:format(Error)]} || _Node := Error <- Lost],
-            [{~"no_servers", None, []} || dyno_servers_total:servers(Total) =:= []],
+            [{~"no_servers", None, []} || Servers =:= []],
             [
                 {~"windows_dropped", "~b windows came too fast and were left out", [Dropped]}
              || Dropped > 0
@@ -451,6 +490,19 @@ warnings(Total, #{lost := Lost, dropped := Dropped, sinks := Sinks}) ->
             ]
         ])
     ].
+
+missed(Node, Servers) ->
+    Of = [Sum || #{labels := #{node := In}} = Sum <- Servers, In =:= atom_to_binary(Node)],
+    Count = fun(Sum) -> map_get(count, dyno_servers_window:all_callbacks(Sum)) end,
+    {lists:sum([N || #{missed := N} <- Of]), lists:sum([Count(Sum) || Sum <- Of])}.
+
+counted(Node, Servers) ->
+    Of = [Sum || #{labels := #{node := In}} = Sum <- Servers, In =:= atom_to_binary(Node)],
+    CountedNs = lists:sum([min(Ns, All) || #{counted_ns := Ns, process_ns := All} <- Of]),
+    case lists:sum([Ns || #{process_ns := Ns} <- Of]) of
+        0 -> 1.0;
+        All -> CountedNs / All
+    end.
 
 last(none) -> "";
 last(Why) -> [" (", Why, ")"].

@@ -34,17 +34,20 @@ saturates when it is busy all of the time, so one that is busy for 62 % does at 
 -doc "The numbers of a sum over a time.".
 -spec row(dyno_servers_window:sum(), DurationNs :: non_neg_integer()) -> row().
 row(Sum, DurationNs) ->
-    #{labels := Labels, busy_ns := BusyNs, cpu_ns := CpuNs, process_ns := ProcessNs} = Sum,
+    #{labels := Labels, busy_ns := BusyNs, cpu_ns := CpuNs} = Sum,
+    #{busy_of_ns := BusyOfNs, cpu_of_ns := CpuOfNs} = Sum,
     #{callbacks := Callbacks, queue := Queue, delay := Delay} = Sum,
     Same = maps:with(
-        [processes, wall_ns, cpu_ns, words, crashes, queue_now, queue_max, delay_method, why], Sum
+        [processes, wall_ns, cpu_ns, words, crashes, alive, missed, queue_now, queue_max, delay_method, why],
+        Sum
     ),
     #{measured := Measured} = Sum,
-    Numbers = known(Measured, callback(dyno_servers_window:all_callbacks(Sum), DurationNs)),
+    Counted = counted_ns(Sum, DurationNs),
+    Numbers = known(Measured, callback(dyno_servers_window:all_callbacks(Sum), Counted)),
     Row = (maps:merge(Labels, maps:merge(Same, Numbers)))#{
-        busy => dyno_servers_window:share(BusyNs, ProcessNs),
-        cpu => dyno_servers_window:share(CpuNs, ProcessNs),
-        blocked => blocked(BusyNs, CpuNs, ProcessNs),
+        busy => dyno_servers_window:share(BusyNs, BusyOfNs),
+        cpu => dyno_servers_window:share(CpuNs, CpuOfNs),
+        blocked => blocked({BusyNs, BusyOfNs}, {CpuNs, CpuOfNs}),
         queue_p50 => quantile(0.5, Queue),
         queue_p99 => quantile(0.99, Queue),
         delay_p50 => quantile(0.5, Delay),
@@ -52,10 +55,19 @@ row(Sum, DurationNs) ->
         running => running(map_get(running, Sum)),
         exceptions => lists:sum([N || #{exceptions := N} <- Callbacks]),
         reasons => joined(map_get(reasons, Sum)),
-        arrival_rate => rate(map_get(arrived, Sum), DurationNs),
+        arrival_rate => rate(map_get(arrived, Sum), Counted),
         measured => joined(lists:sort([atom_to_binary(M) || M <- Measured]))
     },
     Row#{service_rate => service_rate(Row), saturates_at => saturates_at(Row)}.
+
+%% The part of the time in which its callbacks were counted: at the level rate none are, and a server
+%% that was busy when dyno came had no hook yet.
+counted_ns(#{counted_ns := CountedNs, process_ns := ProcessNs}, DurationNs) when
+    CountedNs > 0, CountedNs < ProcessNs
+->
+    max(1, round(DurationNs * CountedNs / ProcessNs));
+counted_ns(_Sum, DurationNs) ->
+    DurationNs.
 
 %% Nothing was looked at, so that none was seen.
 known([none], Numbers) -> Numbers#{count := undefined, rate := undefined};
@@ -63,9 +75,9 @@ known(_Measured, Numbers) -> Numbers.
 
 -doc "A row for each callback of a sum.".
 -spec callbacks(dyno_servers_window:sum(), DurationNs :: non_neg_integer()) -> [row()].
-callbacks(#{callbacks := Callbacks, labels := Labels}, DurationNs) ->
+callbacks(#{callbacks := Callbacks, labels := Labels} = Sum, DurationNs) ->
     [
-        (maps:merge(Same, callback(Callback, DurationNs)))#{
+        (maps:merge(Same, callback(Callback, counted_ns(Sum, DurationNs))))#{
             callback => Name, wall_ns => wall(Callback)
         }
      || #{name := Name, count := Count} = Callback <- Callbacks,
@@ -75,9 +87,9 @@ callbacks(#{callbacks := Callbacks, labels := Labels}, DurationNs) ->
 
 -doc "A row for each kind of message of a sum.".
 -spec tags(dyno_servers_window:sum(), DurationNs :: non_neg_integer()) -> [row()].
-tags(#{tags := Tags, labels := Labels}, DurationNs) ->
+tags(#{tags := Tags, labels := Labels} = Sum, DurationNs) ->
     [
-        maps:merge(Labels, Tag#{rate => rate(Count, DurationNs), mean => WallNs / Count})
+        maps:merge(Labels, Tag#{rate => rate(Count, counted_ns(Sum, DurationNs)), mean => WallNs / Count})
      || #{count := Count, wall_ns := WallNs} = Tag <- Tags, Count > 0
     ].
 
@@ -132,9 +144,9 @@ running(_) ->
     undefined.
 
 %% Two clocks: the processor's may be ahead by a little.
-blocked(WallNs, CpuNs, ProcessNs) when is_number(WallNs), is_number(CpuNs) ->
-    max(0, WallNs - CpuNs) / max(1, ProcessNs);
-blocked(_, _, _) ->
+blocked({BusyNs, BusyOfNs}, {CpuNs, CpuOfNs}) when is_number(BusyNs), is_number(CpuNs) ->
+    max(0.0, BusyNs / max(1, BusyOfNs) - CpuNs / max(1, CpuOfNs));
+blocked(_, _) ->
     undefined.
 
 rate(undefined, _DurationNs) -> undefined;
@@ -144,11 +156,16 @@ joined([]) -> undefined;
 joined(Texts) -> iolist_to_binary(lists:join(", ", Texts)).
 
 %% Of all its processes, each busy all of the time.
-service_rate(#{mean := Mean, processes := Processes}) when is_number(Mean), Mean > 0 ->
+service_rate(#{alive := Alive, mean := Mean, processes := Processes}) when
+    is_number(Mean), Mean > 0, Alive > 0
+->
     Processes * 1.0e9 / Mean;
 service_rate(_) ->
     undefined.
 
+%% What has ended saturates no more.
+saturates_at(#{alive := 0}) ->
+    undefined;
 saturates_at(#{busy := Busy, count := Count}) when is_number(Busy), Busy > 0, Count > 0 ->
     max(1.0, 1 / Busy);
 saturates_at(_) ->
@@ -156,6 +173,8 @@ saturates_at(_) ->
 
 -doc "When a server will saturate, in a sentence; `none` where that is not worth one.".
 -spec forecast(row()) -> binary() | none.
+forecast(#{alive := 0}) ->
+    none;
 forecast(#{running := <<Running/binary>>, queue_now := Queue}) ->
     text("still in ~ts, while ~ts messages wait", [Running, number(Queue)]);
 forecast(#{arrival_rate := Arrivals, rate := Rate, queue_now := Queue}) when

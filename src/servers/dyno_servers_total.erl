@@ -10,7 +10,8 @@
 -export([new/0, add/2, servers/1, nodes/1, duration_ns/1, points/1, windows/1]).
 -export_type([t/0, points/0]).
 
--type key() :: {Node :: binary(), Pid :: binary()} | {ended, #{atom() => binary()}}.
+-type key() ::
+    {Node :: binary(), Pid :: binary() | {name, binary()}} | {ended, #{atom() => binary()}}.
 
 -doc """
 A server's numbers over time, the first one first; times in ns since the first window's start.
@@ -26,12 +27,13 @@ A server's numbers over time, the first one first; times in ns since the first w
     %% Their levels and costs over all windows.
     nodes := #{node() => dyno_servers_window:of_node()},
     points := #{binary() => [{integer(), dyno_servers_row:row()}]},
+    names := dyno_servers_names:t(),
     %% Of how many windows one has a point.
     each := pos_integer()
 }.
 
 %% Ended processes that are kept by themselves, the latest.
--define(MOST_ENDED, 500).
+-define(MOST_ENDED, 20).
 -define(MOST_LINES, 40).
 %% Those that are busiest in a window get a line, if there is room.
 -define(LINES_A_WINDOW, 10).
@@ -48,6 +50,7 @@ new() ->
         ended => [],
         nodes => #{},
         points => #{},
+        names => dyno_servers_names:new(),
         each => 1
     }.
 
@@ -67,29 +70,49 @@ add(#{start_ns := StartNs, duration_ns := DurationNs, servers := Sums, nodes := 
         nodes := lists:foldl(fun of_node/2, map_get(nodes, Total), Nodes)
     }).
 
-server(#{labels := #{node := Node, pid := Pid}, ended := Gone} = Sum, Total) ->
-    #{servers := Servers, ended := Ended} = Total,
-    Key = {Node, Pid},
+server(#{alive := Alive} = Sum, #{servers := Servers, ended := Ended} = Total) ->
+    Key = key(Sum),
     Total#{
         servers := maps:update_with(
-            Key, fun(Before) -> dyno_servers_window:add(later, Before, Sum) end, Sum, Servers
+            Key, fun(Before) -> of_later(Before, Sum) end, Sum, Servers
         ),
-        ended := [Key || Gone > 0] ++ Ended
+        ended := [Key || Alive =:= 0] ++ Ended
     }.
+
+%% A registered name stays one when its process is restarted.
+key(#{kind := registered, labels := #{node := Node, name := Name}}) -> {Node, {name, Name}};
+key(#{labels := #{node := Node, pid := Pid}}) -> {Node, Pid}.
+
+of_later(Before, #{labels := #{pid := Printed}, pid := Pid} = Sum) ->
+    #{labels := Labels} = Later = dyno_servers_window:add(later, Before, Sum),
+    Later#{pid := Pid, labels := Labels#{pid => Printed}}.
 
 %% The oldest of those that ended, when there are twice as many as are kept.
 fold(Servers, Ended) when length(Ended) =< 2 * ?MOST_ENDED ->
     {Ended, Servers};
 fold(Servers, Ended) ->
-    {Kept, Old} = lists:split(?MOST_ENDED, Ended),
+    {Kept, Oldest} = lists:split(?MOST_ENDED, Ended),
+    %% A name may live again.
+    Old = [Key || Key <- lists:usort(Oldest) -- Kept, is_ended(Key, Servers)],
     Sums = maps:values(maps:with(Old, Servers)),
     {Kept, lists:foldl(fun with_ended/2, maps:without(Old, Servers), Sums)}.
 
+is_ended(Key, Servers) ->
+    case Servers of
+        #{Key := #{alive := 0}} -> true;
+        #{} -> false
+    end.
+
 with_ended(#{labels := Labels} = Sum, Servers) ->
-    #{name := Name} = Labels,
-    Common = (maps:remove(pid, Labels))#{name := dyno_servers_window:kind(Name)},
+    Common = (maps:without([pid | started_by_one(Labels)], Labels))#{
+        name := dyno_servers_names:common(Sum, dyno_servers_names:new())
+    },
     Add = fun(Before) -> dyno_servers_window:add(process, Before, Sum) end,
     maps:update_with({ended, Common}, Add, Sum#{labels := Common}, Servers).
+
+%% A supervisor that has no name was a process that started this one and no other, maybe.
+started_by_one(#{supervisor := <<"<", _/binary>>}) -> [supervisor];
+started_by_one(_Labels) -> [].
 
 of_node(#{node := Node} = Now, Nodes) ->
     maps:update_with(Node, fun(Before) -> later(Before, Now) end, Now, Nodes).
@@ -105,6 +128,8 @@ later(#{duration_ns := BeforeNs} = Before, #{duration_ns := Ns} = Now) ->
                 A + B;
             (unselected, A, B) ->
                 max(A, B);
+            (unseen, A, B) ->
+                maps:merge_with(fun(_, X, Y) -> X + Y end, A, B);
             (start_ns, Earlier, _) ->
                 Earlier;
             (stepped_down, Earlier, none) ->
@@ -121,14 +146,16 @@ later(#{duration_ns := BeforeNs} = Before, #{duration_ns := Ns} = Now) ->
 with_points(Sums, TimeNs, DurationNs, #{windows := Windows, each := Each} = Total) when
     Windows rem Each =:= 0
 ->
-    #{points := Points} = Total,
-    ByName = dyno_servers_window:group(name, Sums),
+    #{points := Points, names := Before} = Total,
+    Names = dyno_servers_names:add(Sums, Before),
+    ByName = dyno_servers_window:group(name, Sums, Names),
     Ranked = dyno_servers_row:ranked(busy, [dyno_servers_row:row(S, DurationNs) || S <- ByName]),
     Most = lists:sublist(Ranked, ?LINES_A_WINDOW),
     Busiest = [Name || #{name := Name, count := N} <- Most, is_number(N), N > 0],
     Wanted = lists:sublist(lists:uniq(maps:keys(Points) ++ Busiest), ?MOST_LINES),
     New = #{Name => [{TimeNs, maps:with(?POINT, Row)}] || #{name := Name} = Row <- Ranked},
     thinned(Total#{
+        names := Names,
         points := #{
             Name => maps:get(Name, New, []) ++ maps:get(Name, Points, []) || Name <- Wanted
         }

@@ -13,8 +13,8 @@ A window begins and ends at whole multiples of the interval by the clock, so tha
 nodes belong together; `start_ns` and `duration_ns` say when it really began and how long it was.
 """.
 
--export([new/1, sums/2, for_sinks/1, groups/0, group/2, add/3, all_callbacks/1]).
--export([share/2, pid/1, kind/1]).
+-export([new/1, sums/2, for_sinks/2, groups/0, group/2, group/3, add/3, all_callbacks/1]).
+-export([share/2, pid/1]).
 -export_type([window/0, of_node/0, group/0, sum/0, callback/0, stage/0, histogram/0]).
 
 -doc "A window of one or more nodes.".
@@ -42,10 +42,13 @@ has but the servers.
     labels := #{atom() => binary()},
     start_ns := integer(),
     duration_ns := non_neg_integer(),
-    %% The time of the windows, once for each process: 10 s for ten processes in a window of 1 s.
+    %% How long each process lived in the windows, all together: 10 s for ten in a window of 1 s. Of
+    %% that the time in which its callbacks were counted.
     process_ns := non_neg_integer(),
-    %% At once; in a sum over a time the most at once.
+    counted_ns := non_neg_integer(),
+    %% At once; in a sum over a time the most at once. And those that live at its end.
     processes := non_neg_integer(),
+    alive := non_neg_integer(),
     ended := non_neg_integer(),
     crashes := non_neg_integer(),
     reasons := [binary()],
@@ -61,8 +64,8 @@ has but the servers.
 -type stage() :: dyno_agent_servers:stage().
 
 -define(AS_SENT, [
-    pid, callbacks, queue_now, queue_max, queue, delay_method, wall_ns, busy_ns, running, cpu_ns,
-    words, arrived, served, why, tags, stage
+    pid, kind, callbacks, queue_now, queue_max, queue, delay_method, wall_ns, busy_ns, running, cpu_ns,
+    busy_of_ns, cpu_of_ns, missed, words, arrived, served, why, tags, stage
 ]).
 %% Kinds of messages that are kept of a sum, those that took the most time.
 -define(MOST_TAGS, 20).
@@ -84,10 +87,29 @@ new(Sent) ->
         start_ns => lists:min([StartNs || #{start_ns := StartNs} <- Sent]),
         duration_ns => lists:max([DurationNs || #{duration_ns := DurationNs} <- Sent]),
         nodes => [maps:remove(servers, OfNode) || OfNode <- Sent],
-        servers => [
-            of_server(Server, OfNode) || #{servers := Servers} = OfNode <- Sent, Server <- Servers
-        ]
+        servers => lists:append([
+            one_of_each_name([of_server(Server, OfNode) || Server <- Servers])
+         || #{servers := Servers} = OfNode <- Sent
+        ])
     }.
+
+%% A registered name is one server, however often it was restarted: the process that lives is it.
+one_of_each_name(Servers) ->
+    Of = maps:groups_from_list(fun one/1, Servers),
+    [one_of_name(map_get(One, Of)) || One <- lists:uniq([one(Server) || Server <- Servers])].
+
+one(#{kind := registered, labels := #{name := Name}}) -> Name;
+one(#{pid := Pid}) -> Pid.
+
+one_of_name([One]) ->
+    One;
+one_of_name(Servers) ->
+    [Last | Earlier] = lists:sort(
+        fun(#{alive := A, pid := P}, #{alive := B, pid := Q}) -> {A, P} >= {B, Q} end, Servers
+    ),
+    #{pid := Pid, labels := #{pid := Printed}, kind := Kind} = Last,
+    #{labels := Labels} = Sum = lists:foldl(fun(S, All) -> add(process, All, S) end, Last, Earlier),
+    Sum#{pid := Pid, kind := Kind, labels := Labels#{pid => Printed}, processes := 1}.
 
 -doc "The sums of a window.".
 -spec sums(group(), window()) -> [sum()].
@@ -96,25 +118,30 @@ sums(Group, #{servers := Servers}) ->
 
 -doc "Processes summed by what they have in common.".
 -spec group(group() | sink, [sum()]) -> [sum()].
-group(process, Servers) ->
-    Servers;
 group(Group, Servers) ->
+    group(Group, Servers, dyno_servers_names:add(Servers, dyno_servers_names:new())).
+
+-doc "The same, with what is known of their names.".
+-spec group(group() | sink, [sum()], dyno_servers_names:t()) -> [sum()].
+group(process, Servers, _Names) ->
+    Servers;
+group(Group, Servers, Names) ->
     Add = fun(Server, Sum) -> add(process, Sum, Server) end,
-    Keyed = maps:groups_from_list(fun(#{labels := Labels}) -> key(Group, Labels) end, Servers),
+    Keyed = maps:groups_from_list(fun(Server) -> key(Group, Server, Names) end, Servers),
     [
         with_key(Group, Key, lists:foldl(Add, First, Rest))
      || Key := [First | Rest] <- maps:iterator(Keyed, ordered)
     ].
 
-key(cluster, _Labels) ->
+key(cluster, _Server, _Names) ->
     ~"all";
-key(name, #{name := Name}) ->
-    kind(Name);
-key(sink, #{name := Name} = Labels) ->
+key(name, Server, Names) ->
+    dyno_servers_names:common(Server, Names);
+key(sink, #{labels := Labels} = Server, Names) ->
     (maps:with([node, application, module, behaviour], Labels))#{
-        name => kind(Name)
+        name => dyno_servers_names:common(Server, Names)
     };
-key(Group, Labels) ->
+key(Group, #{labels := Labels}, _Names) ->
     maps:get(Group, Labels, ~"none").
 
 %% What it is grouped by is known of a sum in any case.
@@ -123,20 +150,23 @@ with_key(Group, Key, #{labels := Labels} = Sum) -> Sum#{labels := Labels#{Group 
 
 -doc """
 The sums that sinks get: by name and module within a node, without process identifiers, whose number
-has no limit.
+has no limit. And the names as they are known by now.
 """.
--spec for_sinks(window()) -> [map()].
-for_sinks(#{servers := Servers}) ->
-    [
-        Sum#{busy => share(BusyNs, ProcessNs)}
-     || #{busy_ns := BusyNs, process_ns := ProcessNs} = Sum <- group(sink, Servers)
-    ].
+-spec for_sinks(window(), dyno_servers_names:t()) -> {[map()], dyno_servers_names:t()}.
+for_sinks(#{servers := Servers}, Before) ->
+    Names = dyno_servers_names:add(Servers, Before),
+    Sums = [
+        Sum#{busy => share(BusyNs, OfNs)}
+     || #{busy_ns := BusyNs, busy_of_ns := OfNs} = Sum <- group(sink, Servers, Names)
+    ],
+    {Sums, Names}.
 
 %% Sums
 
 of_server(#{pid := Pid, module := Module} = Server, #{node := Node} = Window) ->
     #{start_ns := StartNs, duration_ns := DurationNs} = Window,
-    #{state := State, measured := Measured} = Server,
+    #{state := State, measured := Measured, life_ns := LifeNs} = Server,
+    #{busy_of_ns := BusyOfNs, cpu_of_ns := CpuOfNs} = Server,
     (maps:with(?AS_SENT, Server))#{
         labels => labels(Server, #{
             node => atom_to_binary(Node),
@@ -145,8 +175,10 @@ of_server(#{pid := Pid, module := Module} = Server, #{node := Node} = Window) ->
         }),
         start_ns => StartNs,
         duration_ns => DurationNs,
-        process_ns => DurationNs,
+        process_ns => LifeNs,
+        counted_ns => max(BusyOfNs, CpuOfNs),
         processes => 1,
+        alive => length([State || State =:= alive]),
         ended => length([State || State =/= alive]),
         crashes => length([State || State =:= crashed]),
         reasons => [Reason || State =:= crashed, #{reason := <<Reason/binary>>} <- [Server]],
@@ -181,6 +213,7 @@ add(start_ns, process, A, B) -> min(A, B);
 add(start_ns, later, A, _B) -> A;
 add(duration_ns, process, A, B) -> max(A, B);
 add(processes, later, A, B) -> max(A, B);
+add(alive, later, _A, B) -> B;
 add(queue_now, later, _A, B) -> B;
 add(running, process, A, B) -> longest(A, B);
 add(running, later, _A, B) -> B;
@@ -229,7 +262,7 @@ both(A, B) ->
 -spec all_callbacks(sum()) -> callback().
 all_callbacks(#{callbacks := Callbacks}) ->
     None = #{
-        name => ~"all", count => 0, exceptions => 0, stops => 0,
+        name => ~"all", count => 0, missed => 0, exceptions => 0, stops => 0,
         wall => none, cpu_ns => undefined, words => undefined
     },
     Messages = [C || #{name := Name} = C <- Callbacks, not lists:member(Name, ?NO_MESSAGE)],
@@ -258,11 +291,6 @@ together(Keys, Maps) ->
 -spec pid(pid()) -> binary().
 pid(Pid) ->
     iolist_to_binary(re:replace(pid_to_list(Pid), "^<[0-9]+", "<0")).
-
--doc "What names of one kind have in common, with N for the numbers that tell them apart.".
--spec kind(binary()) -> binary().
-kind(Name) ->
-    iolist_to_binary(re:replace(Name, "[0-9]+", "N", [global, unicode])).
 
 -doc "Of a whole that may be nothing, and that a part of some precision is never more than.".
 -spec share(Part :: integer() | undefined, Whole :: integer()) -> float() | undefined.

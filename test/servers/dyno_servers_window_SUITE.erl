@@ -90,6 +90,10 @@ server(Name, Module, Callbacks) ->
         delay_error_ns => undefined,
         wall_ns => WallNs,
         busy_ns => WallNs,
+        busy_of_ns => ?SECOND,
+        life_ns => ?SECOND,
+        cpu_of_ns => ?SECOND,
+        missed => 0,
         cpu_ns => WallNs div 4,
         words => 100,
         arrived => lists:sum([N || #{count := N} <- Callbacks]),
@@ -102,6 +106,7 @@ callback(Name, TimesNs) ->
     #{
         name => Name,
         count => length(TimesNs),
+        missed => 0,
         exceptions => 0,
         stops => 0,
         wall => snapshot(TimesNs),
@@ -247,7 +252,9 @@ sinks_get_no_pids(_Config) ->
         server(~"worker_1", pool, [callback(~"handle_call", [1000])]),
         server(~"worker_2", pool, [callback(~"handle_call", [3000])])
     ],
-    [Sum] = dyno_servers_window:for_sinks(dyno_servers_window:new([window(Servers)])),
+    {[Sum], _} = dyno_servers_window:for_sinks(
+        dyno_servers_window:new([window(Servers)]), dyno_servers_names:new()
+    ),
     #{labels := Labels, processes := 2, callbacks := [#{count := 2, wall := #{max := 3000}}]} = Sum,
     ?assertEqual(
         #{
@@ -467,7 +474,10 @@ a_recording_is_valid_and_shown(_Config) ->
         ],
         cpu_ns := 1_000_000
     },
-    Twice = [server(~"pool", pool, [callback(~"handle_info", [1000])]) || _ <- [1, 2]],
+    Twice = [
+        (server(~"pool", pool, [callback(~"handle_info", [1000])]))#{kind := module}
+     || _ <- [1, 2]
+    ],
     Window = dyno_servers_window:new([window([Blocked | Twice] ++ pipeline(900_000_000))]),
     Total = dyno_servers_total:add(Window, dyno_servers_total:new()),
     Run = dyno_servers_recording:run(Total, ~"2026-01-01T00:00:00Z", #{

@@ -9,11 +9,13 @@
 %% words allocated (call_time, call_memory). A flag costs its process some 150 ns a message, so only
 %% those are flagged that need it.
 %%
+%% A gen_server that begins flags itself: its figures stay when it has ended, be that soon.
+%%
 %% To read a function's times stops all schedulers for some 0.1 ms, to restart them takes 0.3 ms. So
 %% neither is done where no process is flagged, both measures are read at once, and what has counted
 %% nothing is not restarted.
 
--export([open/0, close/1, flag/3, handlers/2, read/3]).
+-export([open/0, close/1, flag/3, births/2, handlers/2, read/3]).
 -export_type([t/0, rate/0, times/0]).
 
 -opaque t() :: #{
@@ -25,6 +27,8 @@
     before := rate(),
     %% Whether a process was flagged then.
     flagged := boolean(),
+    %% Of what begins, that which flags itself.
+    births := [[term()]],
     handlers := [module()]
 }.
 
@@ -69,6 +73,7 @@ open() ->
         counted => Counted,
         before => #{},
         flagged => true,
+        births => [],
         handlers => []
     }.
 
@@ -94,6 +99,20 @@ flag(Pid, How, #{session := Session}) ->
         %% It has ended.
         error:badarg -> ok
     end.
+
+-doc "Has the gen_servers that begin with these arguments of `gen_server:init_it/6` flag themselves.".
+-spec births([[term()]], t()) -> t().
+births(Heads, #{births := Heads} = Times) ->
+    Times;
+births(Heads, #{session := Session} = Times) ->
+    Body = [{message, false}, {trace, [], [call]}],
+    Spec =
+        case Heads of
+            [] -> false;
+            _ -> [{Head, [], Body} || Head <- Heads]
+        end,
+    _ = trace:function(Session, {gen_server, init_it, 6}, Spec, [meta]),
+    Times#{births := Heads}.
 
 -doc "Event handlers of these modules, each of which is called directly by gen_event.".
 -spec handlers([module()], t()) -> t().
@@ -122,13 +141,13 @@ is flagged now.
 """.
 -spec read(restart | go_on, boolean(), t()) -> {rate(), times(), t()}.
 read(How, Flagged, #{session := Session, functions := Functions} = Breakpoints) ->
-    #{counted := Counted, before := Before, flagged := Was} = Breakpoints,
+    #{counted := Counted, before := Before, flagged := Was, births := Births} = Breakpoints,
     Now = #{Kind => count(trace:info(Session, MFA, call_count)) || {Kind, MFA} <- Counted},
     Rate = #{Kind => Count - maps:get(Kind, Before, 0) || Kind := Count <- Now},
     Timed = [
         {Pid, {Name, {Count, S * 1_000_000_000 + Us * 1000, maps:get(Pid, Words, 0)}}}
      || {Name, MFA} <- Functions,
-        Flagged orelse Was,
+        Flagged orelse Was orelse Births =/= [],
         {Rows, Words} <- [read_one(How, MFA, Session)],
         %% Of a callback that began in an earlier window the count is 0.
         {Pid, Count, S, Us} <- Rows,

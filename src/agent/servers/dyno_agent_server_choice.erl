@@ -6,7 +6,7 @@
 %% Which processes are servers, what they are, and which of them are meant. What the runtime tells
 %% of a process is asked for once, when it is new; the rest is pure.
 
--export([describe/2, is_chosen/2, is_surely/2, is_unknown_stage/1]).
+-export([describe/2, ended/2, births/1, is_chosen/2, is_surely/2, is_unknown_stage/1]).
 -export_type([server/0, applications/0]).
 
 -doc "What a process is, as far as it is known without asking it.".
@@ -55,6 +55,45 @@ describe(Pid, Applications) ->
                 end,
             with_system(server(Pid, Info, Application), Applications#{Leader => Application})
     end.
+
+-doc "What a gen_server of a module was that has ended before it could be asked.".
+-spec ended(pid(), module()) -> server().
+ended(Pid, Module) ->
+    Application =
+        case application:get_application(Module) of
+            {ok, Name} -> Name;
+            undefined -> undefined
+        end,
+    #{
+        pid => Pid,
+        name => dyno_agent_name:module(Module),
+        kind => module,
+        registered => undefined,
+        label => undefined,
+        module => Module,
+        behaviour =>
+            case Module of
+                ?GEN_STAGE -> gen_stage;
+                _ -> gen_server
+            end,
+        application => Application,
+        ancestors => [],
+        system => lists:member(Application, ?SYSTEM) orelse is_own(Module, undefined),
+        queue => queue(Module)
+    }.
+
+-doc """
+The heads of match specifications for `gen_server:init_it/6` that select, of what begins, all that may
+be meant; none where only the process itself tells.
+""".
+-spec births([dyno_agent_servers:selector()]) -> [[term()]].
+births(Selectors) -> lists:usort([Head || Selector <- Selectors, Head <- births_of(Selector)]).
+
+births_of(all) -> [['_', '_', '_', '_', '_', '_']];
+births_of({behaviour, gen_server}) -> births_of(all);
+births_of({module, Module}) -> [['_', '_', '_', Module, '_', '_']];
+births_of({registered, Name}) -> [['_', '_', {local, Name}, '_', '_', '_']];
+births_of(_Other) -> [].
 
 application(Pid) ->
     case application:get_application(Pid) of

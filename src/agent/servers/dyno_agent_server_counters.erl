@@ -16,9 +16,10 @@
 %% windows.
 
 -export([new/0, begin_callback/3, end_callback/3, record/5, add/3, put/3, get/2]).
--export([skip/1, stand_for_skipped/1, scaled/1]).
+-export([skip/1, stand_for_skipped/1, scaled/1, hook_ends/2]).
 %% The instrument's
--export([under_way/1, read/2, histogram/1, lengths/1, index/1, bounds/1]).
+-export([under_way/1, hook_gone/1, hook_begins/1, blocks/1]).
+-export([read/2, histogram/1, lengths/1, index/1, bounds/1]).
 -export_type([t/0, blocks/0, series/0, peer/0, values/0, histogram/0]).
 
 -type t() :: atomics:atomics_ref().
@@ -56,6 +57,7 @@
 
 -define(BEGUN, 1).
 -define(USED, 2).
+-define(GONE, 3).
 -define(PEERS, 20).
 -define(DIRECTORY, 64).
 -define(BLOCKS, 96).
@@ -99,6 +101,36 @@ under_way(Counters) ->
         Word when Word > 0 -> {begun, Word bsr ?SERIES_BITS, Word band ?SERIES_MASK};
         Word -> {ended, -Word bsr ?SERIES_BITS, -Word band ?SERIES_MASK}
     end.
+
+-doc "The process counts no more: its hook has ended, and no callback is seen to end.".
+-spec hook_ends(t(), SinceBase :: pos_integer()) -> ok.
+hook_ends(Counters, SinceBase) ->
+    ok = atomics:put(Counters, ?BEGUN, 0),
+    atomics:put(Counters, ?GONE, SinceBase).
+
+-doc "When the hook has ended by itself.".
+-spec hook_gone(t() | none) -> none | SinceBase :: pos_integer().
+hook_gone(none) ->
+    none;
+hook_gone(Counters) ->
+    case atomics:get(Counters, ?GONE) of
+        0 -> none;
+        SinceBase -> SinceBase
+    end.
+
+-doc "Another hook counts from here on.".
+-spec hook_begins(t()) -> ok.
+hook_begins(Counters) ->
+    ok = atomics:put(Counters, ?BEGUN, 0),
+    atomics:put(Counters, ?GONE, 0).
+
+-doc "Where an earlier hook has put its blocks.".
+-spec blocks(t()) -> blocks().
+blocks(Counters) ->
+    #{
+        atomics:get(Counters, ?DIRECTORY + N) => ?FIRST_BLOCK + N * ?BLOCK_SIZE
+     || N <- lists:seq(0, atomics:get(Counters, ?USED) - 1)
+    }.
 
 -spec add(t(), number_name(), integer()) -> ok.
 add(Counters, Name, Amount) -> atomics:add(Counters, number(Name), Amount).

@@ -16,7 +16,7 @@
 %% end: the begin stays in the counters, where the instrument finds it.
 %%
 %% sys drops a debug function that returns `done`, and one that fails: so a hook is gone with the
-%% next message after its deadline, and also where this module has been removed meanwhile. This is
+%% next message after its deadline, which it leaves in its counters, and also where this module has been removed meanwhile. This is
 %% why the function is an external one: whoever holds a local fun is killed when the module is
 %% purged.
 %%
@@ -30,7 +30,7 @@
 %% slow one that was skipped shows as a gap, with as many messages waiting behind it as a flood
 %% brings. A gap with fewer was a pause, or may have been.
 
--export([debug/2, event/3, id/0]).
+-export([debug/3, event/3, id/0]).
 %% Names of series
 -export([names/2, peers/2, forget/2, buckets/2]).
 -export_type([shared/0, name/0]).
@@ -138,15 +138,38 @@ buckets(What, #{series := Series}) ->
     Ids = #{queue => ?QUEUE, delay => ?DELAY, batch => ?BATCH, answer => ?ANSWER},
     maps:get(map_get(What, Ids), Series, []).
 
--doc "What `sys` is told to install: three, since it takes a pair for something else.".
--spec debug(dyno_agent_server_counters:t(), shared()) -> {term(), fun(), term()}.
-debug(Counters, #{clock := Clock} = Shared) ->
+-doc """
+What `sys` is told to install in a process: three, since it takes a pair for something else. It goes
+on with what an earlier hook of the process has left.
+""".
+-spec debug(pid(), dyno_agent_server_counters:t(), shared()) -> {term(), fun(), term()}.
+debug(Pid, Counters, #{clock := Clock} = Shared) ->
     Now = erlang:monotonic_time(nanosecond),
+    Series = names(Pid, Shared),
+    {Peers, Module, _} = peers(Pid, Shared),
     Hook = #hook{
         counters = Counters,
         shared = Shared,
         clock = Clock,
         looked = Now,
+        names = maps:fold(
+            fun(Number, {Callback, Kind}, Names) ->
+                Names#{Callback => (maps:get(Callback, Names, #{}))#{Kind => Number}}
+            end,
+            #{},
+            Series
+        ),
+        next = map_size(Series) + 1,
+        blocks = dyno_agent_server_counters:blocks(Counters),
+        peers = #{
+            Other => {Number, asked({Pid, Other}), asked({Other, Pid})}
+         || Number := Other <- Peers
+        },
+        stage =
+            case Module of
+                unknown -> unknown;
+                _ -> known
+            end,
         flood = {Now, 0},
         delay = dyno_agent_server_delay:new(Now)
     },
@@ -289,6 +312,7 @@ closely(Message, #hot{begun = Now, received = Received, weight = Weight, hook = 
     #hook{shared = #{control := Control}, clock = Clock, counters = Counters} = Hook,
     case atomics:get(Control, 1) of
         Deadline when Now - Clock > Deadline ->
+            ok = dyno_agent_server_counters:hook_ends(Counters, Now - Clock),
             done;
         _ ->
             {message_queue_len, Left} = process_info(self(), message_queue_len),

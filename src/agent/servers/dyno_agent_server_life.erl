@@ -31,7 +31,7 @@
     session := trace:session() | pos_integer(),
     %% Since the last tick.
     events := non_neg_integer(),
-    begun := #{pid() => integer()},
+    begun := #{pid() => {module(), integer()}},
     endings := #{pid() => ending()},
     %% Whether GenStage is traced; the events that stages threw away in this window.
     stages := none | traced,
@@ -69,7 +69,10 @@ open_session() ->
         ok
     end,
     Set({gen_server, init_it, 6}, [{message, false}, {trace, [], ?EXCEPTION}], [meta]),
-    Set({gen_server, init_it, 2}, [], [local]),
+    %% The module, without which nothing is known of one that ends soon.
+    _ = trace:function(
+        Session, {gen_server, init_it, 2}, [{['$1', '_'], [], [{message, '$1'}]}], [local]
+    ),
     Set({proc_lib, init_ack, 2}, [{message, false}, {trace, ?FLAGS, []}], [local]),
     Set({gen_server, try_terminate, 3}, [], [local]),
     Ends = [{gen_server, F, A} || {F, A} <- gen_server:module_info(functions), F =:= terminate],
@@ -102,8 +105,12 @@ tick(#{begun := Begun, endings := Endings} = Life) ->
 few(Map) when map_size(Map) > ?MOST_KEPT -> #{};
 few(Map) -> Map.
 
--doc "A message of the session; tells of a process that has begun to serve, and what init took.".
--spec event(tuple(), t()) -> {begins, pid(), InitNs :: non_neg_integer(), t()} | {none, t()}.
+-doc """
+A message of the session; tells of a process that has begun to serve, its module, when it began and
+what init took.
+""".
+-spec event(tuple(), t()) ->
+    {begins, {pid(), module(), integer(), InitNs :: non_neg_integer()}, t()} | {none, t()}.
 event(_Message, #{events := ?MOST_EVENTS} = Life) ->
     ok = close(Life),
     {none, Life#{session := ?CLOSED_TICKS, events := 0, stages := none}};
@@ -114,11 +121,11 @@ told({trace_ts, Pid, call, _Function, Count, _At}, #{discarded := Discarded} = L
     is_integer(Count)
 ->
     {none, Life#{discarded := Discarded#{Pid => Count + maps:get(Pid, Discarded, 0)}}};
-told({trace_ts, Pid, call, {gen_server, init_it, 2}, At}, #{begun := Begun} = Life) ->
-    {none, Life#{begun := Begun#{Pid => At}}};
+told({trace_ts, Pid, call, {gen_server, init_it, 2}, Module, At}, #{begun := Begun} = Life) ->
+    {none, Life#{begun := Begun#{Pid => {Module, At}}}};
 told({trace_ts, Pid, return_to, {gen_server, init_it, 6}, End}, #{begun := All} = Life) ->
     case maps:take(Pid, All) of
-        {At, Begun} -> {begins, Pid, End - At, Life#{begun := Begun}};
+        {{Module, At}, Begun} -> {begins, {Pid, Module, At, End - At}, Life#{begun := Begun}};
         error -> {none, Life}
     end;
 told({trace_ts, Pid, call, {gen_server, try_terminate, 3}, At}, #{endings := Endings} = Life) ->

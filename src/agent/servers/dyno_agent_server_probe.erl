@@ -19,7 +19,7 @@
 hook_ns(Shared) ->
     added(fun(Pid) ->
         Counters = dyno_agent_server_counters:new(),
-        ok = sys:install(Pid, dyno_agent_server_hook:debug(Counters, Shared))
+        ok = sys:install(Pid, dyno_agent_server_hook:debug(Pid, Counters, Shared))
     end).
 
 -doc "What call_time and call_memory add.".
@@ -54,6 +54,8 @@ end_server(Pid) ->
 -spec init(none) -> {ok, none}.
 init(none) ->
     proc_lib:set_label(?MODULE),
+    %% On a saturated node each message would take as long as all other processes together.
+    process_flag(priority, high),
     {ok, none}.
 
 -spec handle_call(done, gen_server:from(), none) -> {reply, ok, none}.

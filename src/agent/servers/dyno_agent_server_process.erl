@@ -6,7 +6,8 @@
 %% One measured process: what it is, how it is measured, and what is known of it besides its
 %% counters. Makes of all that its part of a window. Pure.
 
--export([new/3, rename/2, queue/2, observe/4, ended/4, is_ended/1, next/3, part/2]).
+-export([new/3, rename/2, queue/2, observe/4, ended/4, is_ended/1, next/4, part/2]).
+-export([hook/3, flag/3, is_silent/2]).
 -export([merge_buckets/2, callback_name/1]).
 -export_type([t/0, outcome/0, taken/0, measured/0]).
 
@@ -18,6 +19,16 @@
     %% When sys was asked.
     since := integer(),
     flagged := boolean(),
+    %% In this window: from when it is known, when it ended, and how long and since when it has a
+    %% hook, and the runtime times it. By the monotonic clock.
+    from := integer(),
+    until := integer() | none,
+    hook_time := time(),
+    flag_time := time(),
+    %% Whether calls went on in the last window of which the hook counted none.
+    silent := boolean(),
+    %% Whether it has begun in this window, timed by the runtime from its first message on.
+    born := boolean(),
     %% Whether it is measured only since it is one of the busiest.
     busiest := boolean(),
     %% Callbacks a second in the last window, and how long the one at its end had run by then.
@@ -31,6 +42,8 @@
     state := alive | ended | crashed,
     reason := binary() | undefined
 }.
+
+-type time() :: {Ns :: non_neg_integer(), Since :: integer() | none}.
 
 -type outcome() :: returned | exception | stop.
 
@@ -53,8 +66,9 @@ the count, time and words of each callback.
 """.
 -type measured() :: #{
     level := dyno_agent_servers:level(),
-    %% Since the window began.
+    %% Since the window began, and when it is read.
     elapsed_ns := non_neg_integer(),
+    now := integer(),
     values := dyno_agent_server_counters:values(),
     names := #{dyno_agent_server_counters:series() => dyno_agent_server_hook:name()},
     times := #{binary() => {non_neg_integer(), CpuNs :: non_neg_integer(), Words :: integer()}},
@@ -73,16 +87,30 @@ the count, time and words of each callback.
 -define(NOT_YET, ~"it has not answered sys yet").
 -define(MANAGER, ~"event managers tell sys nothing of the end of a callback").
 
--doc "A process, with the length of its queue.".
--spec new(dyno_agent_server_choice:server(), reference(), non_neg_integer()) -> t().
-new(Server, Monitor, Queue) ->
+-doc """
+A process, with the length of its queue, and since when it is known. Of one that was seen to begin
+the runtime has timed all.
+""".
+-spec new(dyno_agent_server_choice:server(), Queue, {found | begun, integer()}) -> t() when
+    Queue :: non_neg_integer().
+new(#{pid := Pid} = Server, Queue, {How, From}) ->
     #{
         server => Server,
-        monitor => Monitor,
+        monitor => monitor(process, Pid),
         counters => none,
         hook => none,
         since => 0,
-        flagged => false,
+        flagged => How =:= begun,
+        from => From,
+        until => none,
+        hook_time => {0, none},
+        flag_time =>
+            case How of
+                begun -> {0, From};
+                found -> {0, none}
+            end,
+        silent => false,
+        born => How =:= begun,
         busiest => false,
         rate => 0,
         ran_ns => 0,
@@ -93,6 +121,26 @@ new(Server, Monitor, Queue) ->
         state => alive,
         reason => undefined
     }.
+
+-doc "It has a hook or none, from now on, or was asked.".
+-spec hook(none | asked | hooked | busy, integer(), t()) -> t().
+hook(hooked, Now, #{hook_time := Time} = Process) ->
+    Process#{hook := hooked, hook_time := runs(Now, Time)};
+hook(Hook, Now, #{hook_time := Time} = Process) ->
+    Process#{hook := Hook, hook_time := stands(Now, Time)}.
+
+-doc "The runtime times it, or does not, from now on.".
+-spec flag(boolean(), integer(), t()) -> t().
+flag(true, Now, #{flag_time := Time} = Process) ->
+    Process#{flagged := true, flag_time := runs(Now, Time)};
+flag(false, Now, #{flag_time := Time} = Process) ->
+    Process#{flagged := false, flag_time := stands(Now, Time)}.
+
+runs(Now, {Ns, none}) -> {Ns, Now};
+runs(_Now, Time) -> Time.
+
+stands(_Now, {_, none} = Time) -> Time;
+stands(Now, {Ns, Since}) -> {Ns + max(0, Now - Since), none}.
 
 -doc "GenStage has told the user's module.".
 -spec rename(module(), t()) -> t().
@@ -126,25 +174,57 @@ outcome(stop, #{stops := Count} = Callback) -> Callback#{stops := Count + 1}.
 -doc "It has ended, with a callback under way or without; its reason is printed shortly.".
 -spec ended(ended | crashed, term(), {binary(), outcome(), taken()} | none, t()) -> t().
 ended(How, Reason, UnderWay, Process) ->
-    Text = io_lib:format("~0tP", [Reason, 12], [{chars_limit, 120}]),
-    Ended = Process#{state := How, reason := unicode:characters_to_binary(Text), queue_now := 0},
+    Now = erlang:monotonic_time(nanosecond),
+    Ended = flag(false, Now, hook(none, Now, Process#{
+        state := How,
+        reason := printed(Reason),
+        queue_now := 0,
+        until := Now
+    })),
     case UnderWay of
         none -> Ended;
         {Name, Outcome, Ns} -> observe(Name, Outcome, Ns, Ended)
     end.
 
+printed(noproc) ->
+    ~"it had ended before dyno could ask why";
+printed(Reason) ->
+    Text = io_lib:format("~0tP", [Reason, 12], [{chars_limit, 120}]),
+    <<_/binary>> = unicode:characters_to_binary(Text).
+
 -spec is_ended(t()) -> boolean().
 is_ended(#{state := State}) -> State =/= alive.
 
 -doc """
-A new window begins; in the last one it had so many callbacks a second, and one ran so long at its
-end.
+A new window begins now; in the last one it had so many callbacks a second, and one ran so long at
+its end.
 """.
--spec next(number(), non_neg_integer(), t()) -> t().
-next(Rate, RanNs, #{queue_now := Queue} = Process) ->
+-spec next(number(), non_neg_integer(), integer(), t()) -> t().
+next(Rate, RanNs, Now, #{queue_now := Queue, hook_time := Hook, flag_time := Flag} = Process) ->
     Process#{
-        rate := Rate, ran_ns := RanNs, queue_before := Queue, queue_max := Queue, observed := #{}
+        rate := Rate,
+        ran_ns := RanNs,
+        queue_before := Queue,
+        queue_max := Queue,
+        observed := #{},
+        from := Now,
+        born := false,
+        hook_time := restarted(Now, Hook),
+        flag_time := restarted(Now, Flag)
     }.
+
+restarted(_Now, {_, none}) -> {0, none};
+restarted(Now, {_, _}) -> {0, Now}.
+
+-doc "Whether calls went on in the window, by the runtime's count, and its hook counted none.".
+-spec is_silent(t(), measured()) -> boolean().
+is_silent(#{hook := hooked, from := From, hook_time := {_, Since}}, #{running := none} = Measured) when
+    Since =< From
+->
+    #{times := Times, values := #{series := Series}} = Measured,
+    map_size(Series) =:= 0 andalso lists:sum([Count || {Count, _, _} <- maps:values(Times)]) > 0;
+is_silent(_Process, _Measured) ->
+    false.
 
 -spec merge_buckets(Buckets, Buckets) -> Buckets when
     Buckets :: [{non_neg_integer(), pos_integer()}].
@@ -161,7 +241,8 @@ part(Process, #{values := #{queue_max := Max} = Values, times := Times} = Measur
     Callbacks = callbacks(Process, Measured),
     Served = lists:sum([Count || #{name := Name, count := Count} <- Callbacks, is_served(Name)]),
     {By, Why} = by(Process, Measured),
-    {WallNs, BusyNs} = busy(By, Callbacks, running_ns(Process, Measured)),
+    WallNs = wall_ns(By, Callbacks),
+    {BusyNs, BusyOfNs} = busy(By, WallNs, Process, Measured),
     {Delay, Method, ErrorNs} = delay(Server, Values),
     Known = [pid, name, kind, module, behaviour, application, state, reason, running, stage],
     (maps:with(Known, maps:merge(Server, maps:merge(Process, Measured))))#{
@@ -177,6 +258,10 @@ part(Process, #{values := #{queue_max := Max} = Values, times := Times} = Measur
         delay_error_ns => ErrorNs,
         wall_ns => WallNs,
         busy_ns => BusyNs,
+        busy_of_ns => BusyOfNs,
+        life_ns => life_ns(Process, Measured),
+        cpu_of_ns => ns(map_get(flag_time, Process), Measured),
+        missed => lists:sum([N || #{missed := N} <- Callbacks]),
         cpu_ns => sum_of(2, Times),
         words => sum_of(3, Times),
         arrived => arrived(By, Served, Process),
@@ -184,22 +269,50 @@ part(Process, #{values := #{queue_max := Max} = Values, times := Times} = Measur
         tags => tags(Measured)
     }.
 
-by(#{hook := hooked}, _Measured) -> {hook, undefined};
-by(_NoHook, #{level := rate}) -> {none, undefined};
-by(#{flagged := true} = Process, _Measured) -> {call_time, why(Process)};
-by(Process, _Measured) -> {none, why(Process)}.
+by(Process, Measured) ->
+    IsSilent = is_silent(Process, Measured),
+    case {ns(map_get(hook_time, Process), Measured), ns(map_get(flag_time, Process), Measured)} of
+        {HookNs, _} when HookNs > 0, not IsSilent -> {hook, undefined};
+        {_, FlagNs} when FlagNs > 0 -> {call_time, why(Process)};
+        {_, _} -> {none, why(Process)}
+    end.
 
+%% In this window.
+ns({Ns, none}, _Measured) -> Ns;
+ns({Ns, Since}, #{now := Now}) -> Ns + max(0, Now - Since).
+
+life_ns(#{from := From, until := none}, #{now := Now}) -> max(1, Now - From);
+life_ns(#{from := From, until := Until}, _Measured) -> max(1, Until - From).
+
+why(#{state := State}) when State =/= alive -> undefined;
 why(#{hook := asked}) -> ?NOT_YET;
 why(#{hook := busy}) -> ?BUSY;
 why(#{server := #{behaviour := gen_event}}) -> ?MANAGER;
 why(_Process) -> undefined.
 
 %% Only the hook knows.
-busy(hook, Callbacks, RunningNs) ->
-    WallNs = lists:sum([Sum || #{wall := #{sum := Sum}} <- Callbacks]),
-    {WallNs, WallNs + RunningNs};
-busy(_By, _Callbacks, _RunningNs) ->
-    {undefined, undefined}.
+wall_ns(hook, Callbacks) -> lists:sum([Sum || #{wall := #{sum := Sum}} <- Callbacks]);
+wall_ns(_By, _Callbacks) -> undefined.
+
+%% And of how much time. What the runtime has timed from its beginning on, before it had a hook, was
+%% busy for as long as it was on the processor at least.
+busy(By, WallNs, Process, #{times := Times} = Measured) ->
+    HookNs = ns(map_get(hook_time, Process), Measured),
+    case {By, is_flagged_longer(Process, Measured)} of
+        {hook, true} ->
+            RunsNs = running_ns(Process, Measured),
+            {max(WallNs + RunsNs, sum_of(2, Times, 0)), life_ns(Process, Measured)};
+        {hook, false} ->
+            {WallNs + running_ns(Process, Measured), HookNs};
+        {call_time, true} when map_get(state, Process) =/= alive ->
+            {sum_of(2, Times, 0), life_ns(Process, Measured)};
+        {_, _} ->
+            {undefined, 0}
+    end.
+
+%% As what has begun in this window, and those that ended before the hook was there.
+is_flagged_longer(#{hook_time := Hook, flag_time := Flag, born := IsBorn}, Measured) ->
+    IsBorn andalso ns(Flag, Measured) > ns(Hook, Measured).
 
 %% A callback is counted when it has ended, with all of its time: a server that is blocked for ten
 %% windows would be idle in nine and busy ten times over in the last. So each gets what ran in it.
@@ -230,24 +343,32 @@ delay(_Server, #{delay_error := ErrorNs} = Values) ->
         #{count := Count} = Histogram -> {Histogram, Method, ErrorNs div Count}
     end.
 
-sum_of(_Position, Times) when map_size(Times) =:= 0 -> undefined;
-sum_of(Position, Times) -> lists:sum([element(Position, Time) || Time <- maps:values(Times)]).
+sum_of(Position, Times) -> sum_of(Position, Times, undefined).
+
+sum_of(_Position, Times, None) when map_size(Times) =:= 0 -> None;
+sum_of(Position, Times, _None) -> lists:sum([element(Position, Time) || Time <- maps:values(Times)]).
 
 %% Callbacks
 
-callbacks(#{observed := Observed}, #{times := All} = Measured) ->
+callbacks(#{observed := Observed} = Process, #{times := All} = Measured) ->
     Hooked = by_callback(Measured),
     Times = times_of(All, Hooked),
+    Longer = is_flagged_longer(Process, Measured),
     Names = lists:usort(maps:keys(Observed) ++ maps:keys(Times) ++ maps:keys(Hooked)),
     [
         callback(
             Name,
             maps:get(Name, Hooked, []),
             maps:get(Name, Observed, ?NOT_OBSERVED),
-            maps:get(Name, Times, {0, undefined, undefined})
+            maps:get(Name, Times, {0, undefined, undefined}),
+            Longer andalso under_way(Name, Measured)
         )
      || Name <- Names
     ].
+
+%% The runtime counts what begins, and the hook what has ended.
+under_way(Name, #{running := #{callback := Name}}) -> 1;
+under_way(_Name, _Measured) -> 0.
 
 %% To gen_server a timeout and the messages of GenStage are all infos, which the hook tells apart:
 %% what they took of the processor together is none's alone. So it is with the events of a state
@@ -277,14 +398,28 @@ callback_name({State, Type}) ->
 callback_name(Name) ->
     atom_to_binary(Name).
 
-callback(Name, Hooked, #{buckets := More, untimed := Untimed} = Observed, {Calls, CpuNs, Words}) ->
+callback(Name, Hooked, Observed, {Calls, CpuNs, Words}, UnderWay) ->
+    #{buckets := More, untimed := Untimed} = Observed,
     Wall = dyno_agent_server_counters:histogram(merge_buckets(Hooked, More)),
+    Ended =
+        case Wall of
+            none -> Untimed;
+            #{count := Timed} -> Timed + Untimed
+        end,
+    Count =
+        case Wall of
+            _ when is_integer(UnderWay) -> max(Calls - UnderWay, Ended);
+            none -> max(Calls, Ended);
+            #{} -> Ended
+        end,
     (maps:with([exceptions, stops], Observed))#{
         name => Name,
-        count =>
-            case Wall of
-                none -> max(Calls, Untimed);
-                #{count := Timed} -> Timed + Untimed
+        count => Count,
+        %% That ended before there was a hook.
+        missed =>
+            case UnderWay of
+                false -> 0;
+                _ -> Count - Ended
             end,
         wall => Wall,
         cpu_ns => CpuNs,

@@ -10,8 +10,8 @@
 %%   hook   none --> asked --> hooked        sys was asked, has answered
 %%                     `--> busy --^         not within two seconds
 
--export([new/4, select/2, unselect/2, scan/1, scan_due/1, busiest/1, begun/4, answered/3, down/4]).
--export([adjust/2, hooked_again/1, sample_queues/2, unhook_all/1, next/3]).
+-export([new/4, select/2, unselect/2, scan/1, scan_due/1, busiest/1, begun/3, answered/3, down/4]).
+-export([adjust/2, births/2, hooked_again/1, sample_queues/2, unhook_all/1, next/4, unknown/2]).
 -export([to_list/1, is_flagged/1, unselected/1, managers/1, stage_modules/1, running/2, call/3]).
 -export([new_table/0]).
 -export_type([t/0]).
@@ -36,7 +36,11 @@
     newest := integer(),
     due := integer(),
     %% Of those that may be the busiest, when they were last chosen.
-    reductions := #{pid() => non_neg_integer()}
+    reductions := #{pid() => non_neg_integer()},
+    %% Whether those that begin are timed by the runtime from their first message on.
+    is_flagging := boolean(),
+    %% What those of a module are that ended before they could be asked.
+    templates := #{module() => dyno_agent_server_choice:server()}
 }.
 
 %% So long may a process take to answer sys.
@@ -77,7 +81,9 @@ new(Selectors, Most, Shared, Flag) ->
         unasked => 0,
         newest => -1,
         due => erlang:monotonic_time(),
-        reductions => #{}
+        reductions => #{},
+        is_flagging => false,
+        templates => #{}
     }.
 
 -doc """
@@ -205,23 +211,46 @@ known_stage(Pid, #{measured := All, shared := Shared, selectors := Selectors} = 
             end
     end.
 
-found(Pid, #{measured := All} = Set) when is_map_key(Pid, All) ->
+found({Pid, _, _, _}, #{measured := All} = Set) when is_map_key(Pid, All) ->
     Set;
-found(Pid, Set) ->
-    {Scanned, _} = describe(Pid, {Set, #{}}),
-    Scanned.
+found({Pid, Module, At, _InitNs}, #{selectors := Selectors, is_flagging := IsFlagging} = Set) ->
+    Since =
+        case IsFlagging of
+            true -> {begun, At};
+            false -> {found, At}
+        end,
+    case dyno_agent_server_choice:describe(Pid, #{}) of
+        {gone, _} when Module =:= supervisor ->
+            Set;
+        {gone, _} ->
+            %% It is measured only where its calls were counted by the runtime.
+            #{templates := Templates} = Known = with_template(Module, Set),
+            Server = (map_get(Module, Templates))#{pid := Pid},
+            case dyno_agent_server_choice:is_chosen(Server, Selectors) of
+                true -> choose(Pid, Server, Since, Known);
+                false -> Known
+            end;
+        {Server, _} ->
+            choose(Pid, Server, Since, Set)
+    end.
+
+with_template(Module, #{templates := Templates} = Set) when is_map_key(Module, Templates) ->
+    Set;
+with_template(Module, #{templates := Templates} = Set) ->
+    Server = dyno_agent_server_choice:ended(self(), Module),
+    Set#{templates := Templates#{Module => Server}}.
 
 describe(Pid, {Set, Applications}) ->
     case dyno_agent_server_choice:describe(Pid, Applications) of
         {gone, Next} -> {Set, Next};
-        {Server, Next} -> {choose(Pid, Server, Set), Next}
+        {Server, Next} -> {choose(Pid, Server, {found, now_ns()}, Set), Next}
     end.
 
-choose(Pid, none, #{other := Other} = Set) ->
+choose(Pid, none, _Since, #{other := Other} = Set) ->
     Set#{other := Other#{Pid => none}};
-choose(Pid, Server, #{selectors := Selectors, other := Other, unselected := Over} = Set) ->
+choose(Pid, Server, Since, #{selectors := Selectors, other := Other, unselected := Over} = Set) ->
     case {dyno_agent_server_choice:is_chosen(Server, Selectors), has_room(Set)} of
-        {true, true} -> measure(Pid, Server, false, Set);
+        {true, true} -> measure(Pid, Server, false, Since, Set);
         {true, false} -> Set#{other := Other#{Pid => none}, unselected := Over#{Pid => []}};
         {false, _} -> Set#{other := Other#{Pid => candidate(Server, Set)}}
     end.
@@ -234,9 +263,9 @@ candidate(Server, #{selectors := Selectors}) ->
         _ -> Server
     end.
 
-measure(Pid, Server, Busiest, #{measured := All, other := Other} = Set) ->
+measure(Pid, Server, Busiest, Since, #{measured := All, other := Other} = Set) ->
     Queue = number(Pid, message_queue_len),
-    New = dyno_agent_server_process:new(Server, monitor(process, Pid), Queue),
+    New = dyno_agent_server_process:new(Server, Queue, Since),
     Set#{
         measured := All#{Pid => New#{busiest := Busiest}}, other := maps:remove(Pid, Other)
     }.
@@ -260,7 +289,7 @@ busiest(Count, #{measured := All, other := Other, reductions := Before} = Set) -
     lists:foldl(
         fun(Pid, Grown) ->
             case {Other, has_room(Grown)} of
-                {#{Pid := #{} = Server}, true} -> measure(Pid, Server, true, Grown);
+                {#{Pid := #{} = Server}, true} -> measure(Pid, Server, true, {found, now_ns()}, Grown);
                 _ -> Grown
             end
         end,
@@ -289,11 +318,18 @@ adjust(Level, #{measured := All, shared := Shared, flag := Flag} = Set) ->
     Flagged = maps:map(
         fun(Pid, #{flagged := Before} = One) ->
             ok = Flag(Pid, not Before),
-            One#{flagged := not Before}
+            dyno_agent_server_process:flag(not Before, now_ns(), One)
         end,
         maps:with(lists:sublist(Wrong, ?FLAGS), Hooked)
     ),
-    Set#{measured := maps:merge(Hooked, Flagged)}.
+    Set#{
+        measured := maps:merge(Hooked, Flagged), is_flagging := births(Level, Set) =/= []
+    }.
+
+-doc "Of what begins, that which the runtime times at this level.".
+-spec births(dyno_agent_servers:level(), t()) -> [[term()]].
+births(rate, _Set) -> [];
+births(_Level, #{selectors := Selectors}) -> dyno_agent_server_choice:births(Selectors).
 
 -spec is_flagged(t()) -> boolean().
 is_flagged(#{measured := All}) -> lists:any(fun(#{flagged := Is}) -> Is end, maps:values(All)).
@@ -313,7 +349,7 @@ adjust_hook(Pid, #{hook := Hook, since := Since} = One, Level, Shared) ->
             unhooked(Pid, One);
         {asked, _} ->
             case now_ns() - Since > ?ANSWER_NS of
-                true -> One#{hook := busy};
+                true -> dyno_agent_server_process:hook(busy, now_ns(), One);
                 false -> One
             end;
         _ ->
@@ -330,37 +366,57 @@ is_flag_due(_Level, #{hook := hooked, rate := Rate}) -> Rate < ?SELDOM;
 is_flag_due(_Level, _NoHook) -> true.
 
 %% The answer comes when the process receives its next message of sys. A hook knows where it counts
-%% to, so that a new one has new counters.
-ask(Pid, One, Shared) ->
-    Counters = dyno_agent_server_counters:new(),
-    Debug = dyno_agent_server_hook:debug(Counters, Shared),
-    ok = dyno_agent_server_hook:forget(Pid, Shared),
+%% to; one that is put back goes on there. Where there is one still, sys keeps that.
+ask(Pid, #{counters := Before} = One, Shared) ->
+    Counters =
+        case Before of
+            none -> dyno_agent_server_counters:new();
+            _ -> Before
+        end,
+    Until =
+        case dyno_agent_server_counters:hook_gone(Before) of
+            none -> now_ns();
+            Gone -> map_get(clock, Shared) + Gone
+        end,
+    ok = dyno_agent_server_counters:hook_begins(Counters),
+    Debug = dyno_agent_server_hook:debug(Pid, Counters, Shared),
     true = ets:insert(map_get(names, Shared), {{Pid, hooked, 1}, asked}),
     _ = Pid ! {system, {self(), {?MODULE, Pid, hooked}}, {debug, {install, Debug}}},
-    One#{counters := Counters, hook := asked, since := now_ns()}.
+    Asked = One#{counters := Counters, since := now_ns(), silent := false},
+    dyno_agent_server_process:hook(asked, Until, Asked).
 
 unhooked(Pid, #{hook := hooked} = One) ->
     Remove = {debug, {remove, dyno_agent_server_hook:id()}},
     _ = Pid ! {system, {self(), {?MODULE, Pid, none}}, Remove},
-    One#{hook := none};
+    dyno_agent_server_process:hook(none, now_ns(), One);
 unhooked(_Pid, One) ->
     One.
 
 -spec answered(pid(), hooked | none, t()) -> t().
 answered(Pid, hooked, #{measured := All} = Set) ->
     case All of
-        #{Pid := #{hook := Before} = One} when Before =/= none ->
-            Set#{measured := All#{Pid := One#{hook := hooked}}};
+        #{Pid := #{hook := Before, state := alive} = One} when Before =/= none ->
+            Hooked = dyno_agent_server_process:hook(hooked, now_ns(), One),
+            Set#{measured := All#{Pid := Hooked}};
         #{} ->
             Set
     end;
 answered(_Pid, none, Set) ->
     Set.
 
--doc "Hooks may have ended, since this process was kept from its work for seconds.".
+-doc """
+Hooks that ended by themselves are put back: their deadline was not put off for seconds. So are
+those that somebody took away, or `sys` did: calls went on there, and the hook counted none.
+""".
 -spec hooked_again(t()) -> t().
 hooked_again(#{measured := All, shared := Shared} = Set) ->
-    Again = #{Pid => ask(Pid, unhooked(Pid, One), Shared) || Pid := #{hook := hooked} = One <- All},
+    Lost = [
+        Pid
+     || Pid := #{hook := hooked, silent := Silent, counters := Counters} = One <- All,
+        not is_ended(One),
+        Silent orelse dyno_agent_server_counters:hook_gone(Counters) =/= none
+    ],
+    Again = maps:map(fun(Pid, One) -> ask(Pid, One, Shared) end, maps:with(Lost, All)),
     Set#{measured := maps:merge(All, Again)}.
 
 -doc "Has all hooks removed: returns when each process was told.".
@@ -398,9 +454,10 @@ sample_queue(Which, Pid, #{hook := Hook} = One) ->
 A process has begun to serve: it is measured from its first message on. What its init took is its
 own and its supervisor's.
 """.
--spec begun(pid(), InitNs :: non_neg_integer(), dyno_agent_servers:level(), t()) -> t().
-begun(Pid, InitNs, Level, #{shared := Shared} = Before) ->
-    #{measured := All} = Set = found(Pid, Before),
+-spec begun({pid(), module(), At, InitNs}, dyno_agent_servers:level(), t()) -> t() when
+    At :: integer(), InitNs :: non_neg_integer().
+begun({Pid, _, _, InitNs} = Birth, Level, #{shared := Shared} = Before) ->
+    #{measured := All} = Set = found(Birth, Before),
     Supervisor =
         case All of
             #{Pid := #{server := #{ancestors := [Name | _]}}} when is_atom(Name) -> whereis(Name);
@@ -411,11 +468,20 @@ begun(Pid, InitNs, Level, #{shared := Shared} = Before) ->
     Observed = change(Supervisor, Took(~"start child"), change(Pid, Took(~"init"), Set)),
     change(Pid, fun(One) -> adjust_hook(Pid, One, Level, Shared) end, Observed).
 
+-doc "Of what was timed, that of processes that are none of those known.".
+-spec unknown(dyno_agent_server_breakpoints:times(), t()) -> dyno_agent_server_breakpoints:times().
+unknown(Times, #{measured := All, other := Other}) ->
+    maps:filter(
+        fun(Pid, _) -> not is_map_key(Pid, All) andalso not is_map_key(Pid, Other) end, Times
+    ).
+
 -doc "The callback that runs, and since when.".
 -spec running(pid(), t()) -> dyno_agent_servers:running() | none.
 running(Pid, #{measured := All, shared := #{clock := Clock} = Shared}) ->
-    #{Pid := #{counters := Counters}} = All,
-    case dyno_agent_server_counters:under_way(Counters) of
+    #{Pid := #{counters := Counters, hook := Hook} = One} = All,
+    %% Without a hook nobody sees its end.
+    IsSeen = not is_ended(One) andalso Hook =:= hooked,
+    case IsSeen andalso dyno_agent_server_counters:under_way(Counters) of
         {begun, Since, Series} ->
             #{callback => name(Pid, Series, Shared), ns => max(0, now_ns() - Clock - Since)};
         _ ->
@@ -453,7 +519,7 @@ down(Pid, Monitor, {Reason, Ending}, #{measured := All, ended := Ended} = Set) -
     end.
 
 ended(Pid, Reason, Ending, #{counters := Counters, server := Server} = One, #{shared := Shared}) ->
-    How = how(Reason),
+    How = how(Reason, Ending),
     UnderWay = dyno_agent_server_counters:under_way(Counters),
     Last =
         case last(UnderWay, Ending, {How, Reason}, Shared) of
@@ -463,10 +529,13 @@ ended(Pid, Reason, Ending, #{counters := Counters, server := Server} = One, #{sh
         end,
     dyno_agent_server_process:ended(How, Reason, Last, terminated(Ending, One)).
 
-how(normal) -> ended;
-how(shutdown) -> ended;
-how({shutdown, _}) -> ended;
-how(_Reason) -> crashed.
+how(normal, _Ending) -> ended;
+how(shutdown, _Ending) -> ended;
+how({shutdown, _}, _Ending) -> ended;
+%% It had ended before it was monitored: nobody knows the reason.
+how(noproc, {exception, _, _}) -> crashed;
+how(noproc, _Ending) -> ended;
+how(_Reason, _Ending) -> crashed.
 
 terminated({_, _, Ns}, #{server := #{module := Module}} = One) when is_integer(Ns) ->
     case erlang:function_exported(Module, terminate, 2) of
@@ -505,21 +574,21 @@ raised(_Reason, _Server, _Taken) ->
     none.
 
 -doc """
-A new window, with how many callbacks each had a second, and how long one has run already: those
-that have ended are gone.
+A new window, with how many callbacks each had a second, and how long one has run already, and those
+whose hooks counted nothing: those that have ended are gone.
 """.
--spec next(#{pid() => number()}, #{pid() => non_neg_integer()}, t()) -> t().
-next(Rates, Running, #{measured := All, shared := Shared} = Set) ->
+-spec next(#{pid() => number()}, #{pid() => non_neg_integer()}, [pid()], t()) -> t().
+next(Rates, Running, Silent, #{measured := All, shared := Shared} = Set) ->
     Ended = [Pid || Pid := One <- All, is_ended(One)],
     lists:foreach(fun(Pid) -> dyno_agent_server_hook:forget(Pid, Shared) end, Ended),
-    Set#{
-        ended := 0,
-        measured := #{
-            Pid => dyno_agent_server_process:next(
-                maps:get(Pid, Rates, 0), maps:get(Pid, Running, 0), One
-            )
-         || Pid := One <- maps:without(Ended, All)
-        }
-    }.
+    Now = now_ns(),
+    Left = #{
+        Pid => dyno_agent_server_process:next(
+            maps:get(Pid, Rates, 0), maps:get(Pid, Running, 0), Now, One
+        )
+     || Pid := One <- maps:without(Ended, All)
+    },
+    Of = maps:map(fun(_, One) -> One#{silent := true} end, maps:with(Silent, Left)),
+    Set#{ended := 0, measured := maps:merge(Left, Of)}.
 
 now_ns() -> erlang:monotonic_time(nanosecond).

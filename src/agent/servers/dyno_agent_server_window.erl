@@ -16,6 +16,7 @@
     times := dyno_agent_server_breakpoints:times(),
     level := dyno_agent_servers:level(),
     elapsed_ns := non_neg_integer(),
+    now := integer(),
     probes := #{hook := non_neg_integer(), flag := non_neg_integer()},
     outstanding := #{pid() => integer()},
     %% Events that stages threw away.
@@ -24,6 +25,8 @@
 
 -type part() :: #{
     servers := [dyno_agent_servers:server()],
+    %% Whose hooks have counted nothing, though they were called.
+    silent := [pid()],
     %% What measuring has added to the callbacks.
     probed_ns := non_neg_integer(),
     %% The demand of each stage that it has not answered.
@@ -41,22 +44,30 @@ make(How, #{shared := Shared, times := Times} = Context, Set) ->
      || {Pid, #{counters := Counters} = One} <- dyno_agent_server_set:to_list(Set)
     ],
     Stages = stages(Read, Context),
-    {Servers, Probed} = lists:unzip([
-        {Server, probed_ns(One, Server, Values, Context)}
+    Parts = [
+        {One, Measured, dyno_agent_server_process:part(One, Measured)}
      || {Pid, One, Values} <- Read,
-        Server <- [
-            dyno_agent_server_process:part(One, Context#{
+        Measured <- [
+            Context#{
                 values => Values,
                 names => dyno_agent_server_hook:names(Pid, Shared),
                 times := maps:get(Pid, Times, #{}),
                 running => dyno_agent_server_set:running(Pid, Set),
                 stage => maps:get(Pid, Stages, none)
-            })
+            }
         ]
-    ]),
+    ],
     #{
-        servers => Servers,
-        probed_ns => lists:sum(Probed),
+        servers => [Server || {_, _, Server} <- Parts],
+        silent => [
+            Pid
+         || {One, Measured, #{pid := Pid}} <- Parts,
+            dyno_agent_server_process:is_silent(One, Measured)
+        ],
+        probed_ns => lists:sum([
+            probed_ns(One, Server, Values, Context)
+         || {One, #{values := Values}, Server} <- Parts
+        ]),
         outstanding => #{Pid => N || Pid := #{outstanding := N} <- Stages, is_integer(N)}
     }.
 

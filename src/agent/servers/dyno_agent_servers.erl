@@ -83,6 +83,8 @@ N}` takes the servers that did most in the last window.
     servers := [server()],
     %% How many are meant but more than the most.
     unselected := non_neg_integer(),
+    %% What ended and is none of the servers: it was gone before it could be asked what it is.
+    unseen := #{processes := non_neg_integer(), calls := non_neg_integer()},
     schedulers_busy := float()
 }.
 
@@ -110,8 +112,16 @@ N}` takes the servers that did most in the last window.
     %% The mean of how wrong a delay may be.
     delay_error_ns := non_neg_integer() | undefined,
     wall_ns := non_neg_integer() | undefined,
-    %% The same, with what runs at the end and without what ran before the beginning.
+    %% The same, with what runs at the end and without what ran before the beginning; and the time
+    %% of which that is a part. More than `wall_ns` where callbacks were missed by the hook: then a
+    %% lower bound.
     busy_ns := integer() | undefined,
+    busy_of_ns := non_neg_integer(),
+    %% In this window; and the time in which that on the processor was taken.
+    life_ns := pos_integer(),
+    cpu_of_ns := non_neg_integer(),
+    %% Callbacks that are counted and were not timed: there was no hook yet.
+    missed := non_neg_integer(),
     cpu_ns := non_neg_integer() | undefined,
     words := integer() | undefined,
     arrived := non_neg_integer() | undefined,
@@ -133,6 +143,7 @@ N}` takes the servers that did most in the last window.
 -type callback() :: #{
     name := binary(),
     count := non_neg_integer(),
+    missed := non_neg_integer(),
     exceptions := non_neg_integer(),
     stops := non_neg_integer(),
     wall := dyno_agent_server_counters:histogram(),
@@ -161,6 +172,8 @@ N}` takes the servers that did most in the last window.
 -type state() :: #{
     config := config(),
     shared := dyno_agent_server_hook:shared(),
+    %% What keeps hooks alive.
+    heart := pid(),
     set := dyno_agent_server_set:t(),
     times := dyno_agent_server_breakpoints:t(),
     life := dyno_agent_server_life:t(),
@@ -170,6 +183,10 @@ N}` takes the servers that did most in the last window.
         left := non_neg_integer(), per_second := pos_integer(), until := integer()
     },
     ticks := non_neg_integer(),
+    %% Whose hooks counted nothing in the last window, though they were called.
+    silent := [pid()],
+    %% What the runtime has timed in it of processes that were not known by its end.
+    unknown := dyno_agent_server_breakpoints:times(),
     %% Demand that stages have not answered.
     outstanding := #{pid() => integer()},
     %% The window: by the monotonic clock and the system's, what this process has worked in it.
@@ -245,6 +262,7 @@ init(#{servers := Selectors} = Config) ->
             end
     },
     ok = prolong(Shared),
+    Heart = spawn_link(fun() -> beat(Shared) end),
     Times = dyno_agent_server_breakpoints:open(),
     Probes = #{
         hook => dyno_agent_server_probe:hook_ns(Shared),
@@ -258,6 +276,7 @@ init(#{servers := Selectors} = Config) ->
     State = #{
         config => Config,
         shared => Shared,
+        heart => Heart,
         set => dyno_agent_server_set:new(Selectors, maps:get(most, Config, ?MOST), Shared, Flag),
         times => Zero,
         life => dyno_agent_server_life:open(),
@@ -269,6 +288,8 @@ init(#{servers := Selectors} = Config) ->
             until => now_ns() + 1_000_000_000 * map_get(seconds, Limits)
         },
         ticks => 0,
+        silent => [],
+        unknown => #{},
         outstanding => #{},
         second => online(schedulers()),
         share => 0.0,
@@ -308,7 +329,7 @@ handle_call(next, _From, State) ->
     #{servers := Servers, duration_ns := DurationNs, cost := Cost} = Window,
     Rates = #{Pid => Served * 1.0e9 / DurationNs || #{pid := Pid, served := Served} <- Servers},
     Running = #{Pid => Ns || #{pid := Pid, running := #{ns := Ns}} <- Servers},
-    Next = dyno_agent_server_set:next(Rates, Running, Set),
+    Next = dyno_agent_server_set:next(Rates, Running, map_get(silent, Read), Set),
     {reply, Window, busiest(begin_window((spent(Cost, DurationNs, Read))#{set := Next}))};
 handle_call({add, More}, _From, #{set := Set} = State) ->
     {reply, ok, busiest(State#{set := dyno_agent_server_set:select(More, Set)})};
@@ -347,10 +368,10 @@ handle_info({'EXIT', _From, Reason}, State) ->
     {stop, Reason, State};
 handle_info(Event, #{life := Before} = State) when element(1, Event) =:= trace_ts ->
     case dyno_agent_server_life:event(Event, Before) of
-        {begins, Pid, InitNs, Life} ->
+        {begins, Birth, Life} ->
             #{set := Set, level := Level} = State,
             Now = dyno_agent_server_level:level(Level),
-            Begun = dyno_agent_server_set:begun(Pid, InitNs, Now, Set),
+            Begun = dyno_agent_server_set:begun(Birth, Now, Set),
             {noreply, State#{set := Begun, life := Life}};
         {none, Life} ->
             {noreply, State#{life := Life}}
@@ -360,27 +381,45 @@ handle_info(_Other, State) ->
 
 %% Hooks end with their deadline; those that answer at once end now.
 -spec terminate(term(), state()) -> ok.
-terminate(_Reason, #{shared := #{control := Control}} = State) ->
+terminate(_Reason, #{shared := #{control := Control}, heart := Heart} = State) ->
     #{set := Set, times := Times, life := Life} = State,
+    ok = stopped(Heart),
     ok = atomics:put(Control, 1, -1),
     ok = dyno_agent_server_breakpoints:close(Times),
     ok = dyno_agent_server_life:close(Life),
     dyno_agent_server_set:unhook_all(Set).
 
+%% A process of its own: the instrument may list and ask thousands of processes meanwhile. It ends
+%% with the instrument.
+beat(Shared) ->
+    process_flag(priority, high),
+    proc_lib:set_label(?MODULE),
+    beats(Shared).
+
+beats(Shared) ->
+    ok = prolong(Shared),
+    timer:sleep(?TICK_MS),
+    beats(Shared).
+
+prolong(#{control := Control, clock := Clock}) ->
+    atomics:put(Control, 1, now_ns() - Clock + ?DEADLINE_NS).
+
+stopped(Heart) ->
+    Ref = monitor(process, Heart),
+    true = unlink(Heart),
+    true = exit(Heart, kill),
+    receive
+        {'DOWN', Ref, process, Heart, _} -> ok
+    end.
+
 %% Each second
 
-tick(#{shared := Shared, life := Life, ticks := Ticks} = State) ->
-    #{control := Control, clock := Clock} = Shared,
-    Late = now_ns() - Clock > atomics:get(Control, 1),
-    ok = prolong(Shared),
+tick(#{life := Life, ticks := Ticks} = State) ->
     Ticked = State#{life := dyno_agent_server_life:tick(Life), ticks := Ticks + 1},
     Scanned = scan_due(unhooked, Ticked),
     ok = ask_for_handlers(Scanned),
     #{set := Set} = Levelled = refilled(levelled(with_stages(Scanned))),
-    case Late of
-        true -> Levelled#{set := dyno_agent_server_set:hooked_again(Set)};
-        false -> Levelled
-    end.
+    Levelled#{set := dyno_agent_server_set:hooked_again(Set)}.
 
 with_stages(#{set := Set, life := Life} = State) ->
     Modules = dyno_agent_server_set:stage_modules(Set),
@@ -391,9 +430,15 @@ scan(#{set := Set} = State) -> adjusted(all, dyno_agent_server_set:scan(Set), St
 scan_due(Queues, #{set := Set} = State) ->
     adjusted(Queues, dyno_agent_server_set:scan_due(Set), State).
 
-adjusted(Queues, Set, #{level := Level} = State) ->
+adjusted(Queues, Set, #{level := Level, times := Times} = State) ->
+    Now = dyno_agent_server_level:level(Level),
     Scanned = dyno_agent_server_set:sample_queues(Queues, Set),
-    State#{set := dyno_agent_server_set:adjust(dyno_agent_server_level:level(Level), Scanned)}.
+    State#{
+        times := dyno_agent_server_breakpoints:births(
+            dyno_agent_server_set:births(Now, Set), Times
+        ),
+        set := dyno_agent_server_set:adjust(Now, Scanned)
+    }.
 
 busiest(#{set := Set} = State) ->
     State#{set := dyno_agent_server_set:busiest(Set)}.
@@ -432,9 +477,6 @@ refilled(#{each := Each, shared := #{control := Control}} = State) ->
     ok = atomics:put(Control, 2, Calls),
     State.
 
-prolong(#{control := Control, clock := Clock}) ->
-    atomics:put(Control, 1, now_ns() - Clock + ?DEADLINE_NS).
-
 %% Windows
 
 window(How, #{started := Started, config := Config, level := Level, probes := Probes} = State) ->
@@ -442,17 +484,24 @@ window(How, #{started := Started, config := Config, level := Level, probes := Pr
     {Discarded, Life} = dyno_agent_server_life:discarded(How, Was),
     Begun = now_ns(),
     Flagged = dyno_agent_server_set:is_flagged(Set),
-    {Rate, TimesOf, Taken} = dyno_agent_server_breakpoints:read(How, Flagged, Times),
+    {Rate, TimesNow, Taken} = dyno_agent_server_breakpoints:read(How, Flagged, Times),
+    %% That a process began may be told after its times were taken.
+    #{unknown := Earlier} = State,
+    TimesOf = maps:merge(Earlier, TimesNow),
+    Unknown = dyno_agent_server_set:unknown(TimesNow, Set),
     Now = dyno_agent_server_level:level(Level),
     Context = maps:with([shared, probes, outstanding], State),
-    #{servers := Servers, probed_ns := ProbedNs, outstanding := Outstanding} =
+    #{
+        servers := Servers, probed_ns := ProbedNs, outstanding := Outstanding, silent := Silent
+    } =
         dyno_agent_server_window:make(
             How,
             Context#{
                 times => TimesOf,
                 level => Now,
                 discarded => Discarded,
-                elapsed_ns => Begun - Started
+                elapsed_ns => Begun - Started,
+                now => Begun
             },
             Set
         ),
@@ -476,9 +525,20 @@ window(How, #{started := Started, config := Config, level := Level, probes := Pr
         rate => Rate,
         servers => Servers,
         unselected => dyno_agent_server_set:unselected(Set),
+        unseen => unseen(dyno_agent_server_set:unknown(Earlier, Set)),
         schedulers_busy => dyno_agent_server_window:busy(online(Before), online(Schedulers))
     },
-    {Window, State#{times := Taken, life := Life, outstanding := Outstanding}}.
+    {Window, State#{
+        times := Taken,
+        life := Life,
+        outstanding := Outstanding,
+        silent := Silent,
+        unknown := Unknown
+    }}.
+
+unseen(Unknown) ->
+    Calls = [Count || Of <- maps:values(Unknown), {Count, _, _} <- maps:values(Of)],
+    #{processes => map_size(Unknown), calls => lists:sum(Calls)}.
 
 probe_ns(rate, _Probes) -> 0;
 probe_ns(time, #{flag := Ns}) -> Ns;

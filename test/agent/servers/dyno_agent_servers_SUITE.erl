@@ -305,6 +305,7 @@ a_long_callback_is_in_each_of_its_windows(_Config) ->
     Idle = #{
         level => distribution,
         elapsed_ns => 1_000_000_000,
+        now => 0,
         values => Nothing,
         names => #{1 => {handle_call, none}},
         times => #{},
@@ -313,13 +314,14 @@ a_long_callback_is_in_each_of_its_windows(_Config) ->
     },
     Runs = fun(Ns) -> Idle#{running := #{callback => ~"handle_call", ns => Ns}} end,
     Index = dyno_agent_server_counters:index(2_500_000_000),
-    New = dyno_agent_server_process:new(description(), make_ref(), 0),
+    New = dyno_agent_server_process:new(description(), 0, {found, 0}),
     {Busy, _} = lists:mapfoldl(
-        fun({Window, RanNs}, One) ->
-            #{busy_ns := Ns} = dyno_agent_server_process:part(One, Window),
-            {Ns, dyno_agent_server_process:next(0, RanNs, One)}
+        fun({Window, RanNs}, {Begun, One}) ->
+            Now = Begun + 1_000_000_000,
+            #{busy_ns := Ns} = dyno_agent_server_process:part(One, Window#{now := Now}),
+            {Ns, {Now, dyno_agent_server_process:next(0, RanNs, Now, One)}}
         end,
-        New#{hook := hooked},
+        {0, dyno_agent_server_process:hook(hooked, 0, New)},
         [
             {Runs(500_000_000), 500_000_000},
             {Runs(1_500_000_000), 1_500_000_000},
@@ -355,7 +357,7 @@ flood() ->
     Control = atomics:new(2, [{signed, true}]),
     ok = atomics:put(Control, 1, 1 bsl 58),
     Counters = dyno_agent_server_counters:new(),
-    {_, _, Hook} = dyno_agent_server_hook:debug(Counters, #{
+    {_, _, Hook} = dyno_agent_server_hook:debug(self(), Counters, #{
         clock => Now - 1,
         control => Control,
         names => ets:new(names, [ordered_set]),
