@@ -126,14 +126,9 @@ checks() ->
         {level, fun(Level) -> lists:member(Level, [auto, rate, time, distribution, each]) end,
             ~"auto, rate, time, distribution or each"},
         {servers, fun(List) -> is_list(List) andalso List =/= [] end, ~"a list of selectors"},
-        {watches, fun(List) -> is_list(List) andalso lists:all(fun is_watch/1, List) end,
-            ~"a list such as [#{of => queue, above => 1000}], of queue, busy, p99 or delay"}
+        {watches, fun(List) -> is_list(List) andalso lists:all(fun dyno_servers_watch:is_watch/1, List) end,
+            ~"a list such as [#{'of' => queue, above => 1000}], of queue, busy, p99 or delay"}
     ].
-
-is_watch(#{'of' := Of, above := Above}) ->
-    lists:member(Of, [queue, busy, p99, delay]) andalso is_number(Above);
-is_watch(_Other) ->
-    false.
 
 -doc "Ends a monitor; the agents end with their last one.".
 -spec stop(monitor()) -> ok.
@@ -172,7 +167,7 @@ subscribe(Monitor) -> subscribe(Monitor, 10).
 -doc """
 The calling process gets `{dyno_servers, Monitor, Window, Dropped}` for each window, with how many
 were dropped before it, and `{dyno_servers, Monitor, What}` at once: `{lost, Node, Error}`, `{back,
-Node}`, at the monitor's end `{left, Visits}` (`t:dyno_target_visit:t/0`), and at the level each `{each, Call}`, a map, for each callback within the limits of `each`.
+Node}`, `{alarm, set | clear, Text}`, at the monitor's end `{left, Visits}` (`t:dyno_target_visit:t/0`), and at the level each `{each, Call}`, a map, for each callback within the limits of `each`.
 """.
 -spec subscribe(monitor(), Most :: pos_integer()) -> ok.
 subscribe(Monitor, Most) -> gen_server:call(Monitor, {subscribe, Most}, ?TIMEOUT_MS).
@@ -330,9 +325,17 @@ deliver(EndMs, Came, #{pending := Pending} = State) ->
         Sent -> published(dyno_servers_window:new(Sent), Delivered)
     end.
 
-published(Window, #{subscribers := Subscribers, watch := Watch} = State) ->
+published(Window, #{subscribers := Subscribers, watch := Before} = State) ->
+    {Events, Watch} = dyno_servers_watch:window(Window, Before),
+    lists:foreach(
+        fun({Is, _, Text} = Event) ->
+            ok = dyno_servers_watch:tell(Event),
+            tell({alarm, Is, Text}, State)
+        end,
+        Events
+    ),
     (sent(Window, State))#{
-        watch := dyno_servers_watch:window(Window, Watch),
+        watch := Watch,
         subscribers := maps:map(
             fun(Pid, #{waiting := Waiting} = Subscriber) ->
                 given(Pid, Subscriber#{waiting := Waiting ++ [Window]})

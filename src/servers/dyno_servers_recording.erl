@@ -15,6 +15,8 @@
     facts := [map()],
     lost := dyno_servers:lost(),
     dropped := non_neg_integer(),
+    %% Sentences.
+    alarms => [binary()],
     sinks := [{binary(), dyno_servers_sink:failures()}],
     visits => [dyno_target_visit:t()],
     status := complete | interrupted | failed
@@ -59,6 +61,7 @@ run(Total, StartedAt, #{group := Group, facts := Facts, status := Status} = Opti
                 ~"What was seen",
                 %% What the report has above the numbered sentences.
                 [{~"symptom", node_level(Of)} || Of <- dyno_servers_total:nodes(Total)] ++
+                    [{~"finding", Text} || Text <- maps:get(alarms, Options, [])] ++
                     [{~"finding", Text} || Text <- others(Total, Servers)] ++
                     [{~"finding", Text} || Text <- findings(Servers, DurationNs)]
             )

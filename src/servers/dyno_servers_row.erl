@@ -176,7 +176,7 @@ saturates_at(_) ->
 forecast(#{alive := 0}) ->
     none;
 forecast(#{running := <<Running/binary>>, queue_now := Queue}) ->
-    text("still in ~ts, while ~ts messages wait", [Running, number(Queue)]);
+    text("still in ~ts, while ~ts", [Running, waiting(Queue)]);
 forecast(#{arrival_rate := Arrivals, rate := Rate, queue_now := Queue}) when
     is_number(Arrivals), Arrivals > Rate * ?GROWS, Queue >= ?GROWS_BY
 ->
@@ -193,6 +193,9 @@ forecast(#{busy := Busy, saturates_at := Times}) when
     ]);
 forecast(_Row) ->
     none.
+
+waiting(1) -> ~"1 message waits";
+waiting(Queue) -> [number(Queue), " messages wait"].
 
 text(Format, Arguments) -> dyno_recording_part:text(Format, Arguments).
 

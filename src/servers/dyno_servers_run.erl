@@ -34,12 +34,14 @@ It ends in good order, with what was measured until then, when its process gets 
     {window, dyno_servers_window:window()}
     | {lost, node(), dyno_error:error()}
     | {back, node()}
+    | {alarm, set | clear, Text :: binary()}
     %% At the level each: a callback.
     | {each, #{atom() => term()}}.
 
 -define(OWN, [for_ms, group, thresholds, show]).
 %% A node that is too busy to answer keeps nobody waiting.
 -define(LAST_MS, 2500).
+-define(MOST_ALARMS, 10).
 
 -doc "Measures; see the module.".
 -spec run([node(), ...], options()) ->
@@ -54,7 +56,13 @@ run(Nodes, Options) ->
         ok = dyno_servers:subscribe(Monitor),
         Facts = dyno_target_node:facts_of(Nodes),
         Silence = dyno_target_silence:watch(Nodes, maps:get(for_ms, Options, infinity)),
-        #{status := Status, total := Total, dropped := Dropped, asked_ms := AskedMs} = loop(#{
+        #{
+            status := Status,
+            total := Total,
+            dropped := Dropped,
+            alarms := Alarms,
+            asked_ms := AskedMs
+        } = loop(#{
             monitor => Monitor,
             ref => monitor(process, Monitor),
             ends_ms => ends_ms(Options),
@@ -62,6 +70,7 @@ run(Nodes, Options) ->
             show => maps:get(show, Options, fun(_) -> ok end),
             status => complete,
             total => dyno_servers_total:new(),
+            alarms => [],
             dropped => 0
         }),
         #{lost := Lost} = About = about(Monitor),
@@ -70,6 +79,7 @@ run(Nodes, Options) ->
         {ok, document(Nodes, Options, Environment, Total, About#{
             ending => dyno_recording_observed:ended(Status, AskedMs, Seen),
             dropped => Dropped,
+            alarms => lists:reverse(Alarms),
             facts => Facts,
             group => maps:get(group, Options, process)
         })}
@@ -103,7 +113,7 @@ loop(State) ->
             end;
         {dyno_servers, Monitor, Event} ->
             ok = Show(Event),
-            loop(State);
+            loop(with_alarm(Event, State));
         dyno_interrupt when not is_map_key(last, State) ->
             loop(last(State#{status := interrupted}));
         stop when not is_map_key(last, State) ->
@@ -116,6 +126,14 @@ loop(State) ->
             #{} -> loop(last(State))
         end
     end.
+
+%% The first ones; the live lines show all.
+with_alarm({alarm, _, Text}, #{alarms := Before} = State) when length(Before) < ?MOST_ALARMS ->
+    AtMs = erlang:system_time(millisecond),
+    At = calendar:system_time_to_rfc3339(AtMs, [{unit, millisecond}, {offset, "Z"}]),
+    State#{alarms := [dyno_recording_part:text("alarm at ~ts: ~ts", [At, Text]) | Before]};
+with_alarm(_Event, State) ->
+    State.
 
 last(#{monitor := Monitor} = State) ->
     ok = dyno_servers:read(Monitor),

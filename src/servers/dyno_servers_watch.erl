@@ -3,96 +3,202 @@
 
 -module(dyno_servers_watch).
 -moduledoc """
-Tells the log, and alarm_handler where sasl runs, when a server's queue, load or time per callback
-goes over a limit, and when it is well below it again.
+Tells the log, alarm_handler where sasl runs, and who subscribed, when a server's queue, load or time
+per callback goes over a limit, and when it is well below it again.
 
 The alarm ends below `below`, by default four fifths of the limit, so that a value at the limit does
-not ring at each window.
+not ring at each window. It stays while the value is not known.
 
 ```erlang
-dyno_servers:start(Node, #{watches => [#{of => queue, above => 1000}]})
+dyno_servers:start(Node, #{watches => [#{'of' => queue, above => 1000}]})
 ```
+
+`read/1` takes the same as a threshold: `queue > 1000`, `servers orders delay > 20 ms`.
 """.
 
--export([new/1, window/2]).
--export_type([watch/0, state/0]).
+-export([new/1, window/2, tell/1, read/1, is_watch/1, format_error/1]).
+-export_type([watch/0, state/0, event/0, reason/0]).
 
 -doc """
-`queue`: messages that wait. `busy`: the share of the time, 0 to 1. `p99` and `delay`: nanoseconds.
+`queue`: messages that wait. `busy`: the share of the time, 0 to 1. `p99` and `delay`: nanoseconds,
+of callbacks and of messages before them. Of all servers, or of those of a name, and a node.
 """.
 -type watch() :: #{
     'of' := queue | busy | p99 | delay,
     above := number(),
-    below => number()
+    below => number(),
+    name => binary(),
+    node => binary()
 }.
 
--doc "The alarms that are set.".
--opaque state() :: #{watches := [watch()], set := #{alarm() => number()}}.
+-doc "The alarms that are set, by their limits, with the server's name.".
+-opaque state() :: #{
+    watches := [watch()], set := #{{alarm(), Above :: number()} => Name :: binary()}
+}.
 
+-doc "A registered name is the process that has it, other processes are their identifiers.".
 -type alarm() :: {dyno_servers, queue | busy | p99 | delay, Node :: binary(), Process :: binary()}.
 
+-doc "What is to be told, in a sentence.".
+-type event() :: {set | clear, alarm(), Text :: binary()}.
+
+-type reason() :: {operator | size, Text :: binary()}.
+
 -define(BELOW, 0.8).
+%% Of each: what people call it, and its unit.
+-define(WATCHED, #{
+    queue => {~"the message queue", ~"count"},
+    busy => {~"the load", ~"ratio"},
+    p99 => {~"the time of callbacks", ~"ns"},
+    delay => {~"the waiting of messages", ~"ns"}
+}).
+
+-doc "Whether it is one that can be watched.".
+-spec is_watch(term()) -> boolean().
+is_watch(#{'of' := Of, above := Above} = Watch) ->
+    is_map_key(Of, ?WATCHED) andalso is_number(Above) andalso
+        is_number(maps:get(below, Watch, Above)) andalso
+        lists:all(fun is_binary/1, maps:values(maps:with([name, node], Watch)));
+is_watch(_Other) ->
+    false.
+
+-doc "Reads an alarm that is written as a threshold.".
+-spec read(unicode:chardata()) -> {ok, watch()} | {error, dyno_error:error()}.
+read(Text) ->
+    maybe
+        {ok, Threshold} ?= dyno_threshold:read(Text, known()),
+        #{target := Target} = Limit = dyno_threshold:limit(Threshold),
+        #{operator := ~">", size := undefined, limit := Above, node := Node} ?= Limit,
+        Of =
+            case Target of
+                {metric, Field} -> #{'of' => binary_to_existing_atom(Field)};
+                {cell, _, Name, Field} -> #{'of' => binary_to_existing_atom(Field), name => Name}
+            end,
+        {ok, maps:merge(Of#{above => Above}, #{node => Node || Node =/= undefined})}
+    else
+        #{operator := ~">"} -> {error, {?MODULE, {size, iolist_to_binary(Text)}}};
+        #{operator := _} -> {error, {?MODULE, {operator, iolist_to_binary(Text)}}};
+        Error -> Error
+    end.
+
+known() ->
+    Columns = [
+        {atom_to_binary(Of), Title, kind(Unit), fun(_) -> undefined end}
+     || Of := {Title, Unit} <- ?WATCHED
+    ],
+    #{
+        metrics => [#{name => atom_to_binary(Of), unit => Unit} || Of := {_, Unit} <- ?WATCHED],
+        tables => [
+            #{
+                name => ~"servers",
+                title => ~"Servers",
+                columns => [
+                    {~"server", ~"Server", string, #{role => key}, fun(_) -> undefined end} | Columns
+                ]
+            }
+        ]
+    }.
+
+kind(~"count") -> count;
+kind(~"ratio") -> ratio;
+kind(~"ns") -> ns.
 
 -doc "No alarm is set.".
 -spec new([watch()]) -> state().
 new(Watches) -> #{watches => Watches, set => #{}}.
 
 -doc "Sets and clears alarms by a window.".
--spec window(dyno_servers_window:window(), state()) -> state().
+-spec window(dyno_servers_window:window(), state()) -> {[event()], state()}.
 window(_Window, #{watches := []} = State) ->
-    State;
-window(#{servers := Servers, duration_ns := DurationNs}, #{watches := Watches, set := Set}) ->
-    Rows = [dyno_servers_row:row(Sum, DurationNs) || Sum <- Servers],
-    Values = #{
-        alarm(Of, Row) => {value(Of, Row), Watch, Row}
-     || #{'of' := Of} = Watch <- Watches, Row <- Rows
-    },
-    Over = #{
-        Alarm => Value
-     || Alarm := {Value, Watch, _} <- Values,
-        is_number(Value),
-        Value > limit(is_map_key(Alarm, Set), Watch)
-    },
-    maps:foreach(
-        fun(Alarm, _) -> raise(Alarm, map_get(Alarm, Values)) end,
-        maps:without(maps:keys(Set), Over)
-    ),
-    %% Of processes that have ended, too.
-    lists:foreach(fun clear/1, maps:keys(maps:without(maps:keys(Over), Set))),
-    #{watches => Watches, set => Over}.
+    {[], State};
+window(#{servers := Servers, duration_ns := DurationNs}, #{watches := Watches} = State) ->
+    #{set := Before} = State,
+    Values = [
+        {{alarm(Of, Sum, Row), map_get(above, Watch)}, value(Of, Sum, Row), Watch, Name}
+     || Sum <- Servers,
+        #{name := Name} = Row <- [dyno_servers_row:row(Sum, DurationNs)],
+        #{'of' := Of} = Watch <- Watches,
+        is_of(Row, Watch)
+    ],
+    {Events, Set} = lists:foldl(fun by_value/2, {[], Before}, Values),
+    %% What has ended, or is measured no more.
+    Gone = maps:without([Key || {Key, _, _, _} <- Values], Set),
+    Ends = [{clear, Alarm, gone(Alarm, Name)} || {Alarm, _} := Name <- Gone],
+    {lists:reverse(Events) ++ Ends, State#{set := maps:without(maps:keys(Gone), Set)}}.
 
-alarm(Of, #{node := Node, pid := Pid}) -> {dyno_servers, Of, Node, Pid}.
+by_value({{Alarm, Above} = Key, Value, #{'of' := Of} = Watch, Name}, {Events, Set}) ->
+    Below = maps:get(below, Watch, ?BELOW * Above),
+    case is_map_key(Key, Set) of
+        _ when not is_number(Value) ->
+            {Events, Set};
+        false when Value > Above ->
+            Text = text(Alarm, Name, " is ~ts, above ~ts", [shown(Value, Of), shown(Above, Of)]),
+            {[{set, Alarm, Text} | Events], Set#{Key => Name}};
+        true when Value =< Below ->
+            Text = text(Alarm, Name, " is ~ts, below its limit again", [shown(Value, Of)]),
+            {[{clear, Alarm, Text} | Events], maps:remove(Key, Set)};
+        _ ->
+            {Events, Set}
+    end.
 
-limit(true, #{above := Above} = Watch) -> maps:get(below, Watch, ?BELOW * Above);
-limit(false, #{above := Above}) -> Above.
+is_of(Row, Watch) ->
+    maps:with([name, node], Watch) =:= maps:with(maps:keys(maps:with([name, node], Watch)), Row).
 
-value(Of, Row) ->
-    {Key, _, _} = watched(Of),
-    map_get(Key, Row).
+alarm(Of, #{kind := registered}, #{node := Node, name := Name}) -> {dyno_servers, Of, Node, Name};
+alarm(Of, _Sum, #{node := Node, pid := Pid}) -> {dyno_servers, Of, Node, Pid}.
 
-raise({_, Of, Node, Pid} = Alarm, {Value, #{above := Above}, #{name := Name}}) ->
-    {_, Unit, What} = watched(Of),
-    Text = dyno_recording_part:text("~ts of ~ts (~ts) on ~ts is ~ts, above ~ts", [
-        What, Name, Pid, Node, dyno_unit:format(Value, Unit), dyno_unit:format(Above, Unit)
-    ]),
-    logger:warning("~ts", [Text], #{domain => [dyno, servers]}),
-    with_alarms(fun() -> alarm_handler:set_alarm({Alarm, Text}) end).
+value(queue, _Sum, #{queue_now := Queue}) ->
+    Queue;
+value(busy, _Sum, #{busy := Busy}) ->
+    Busy;
+%% One that runs still has taken so long already.
+value(p99, #{running := #{ns := Ns}}, #{p99 := P99}) when is_number(P99) -> max(P99, Ns);
+value(p99, #{running := #{ns := Ns}}, _Row) ->
+    Ns;
+value(p99, _Sum, #{p99 := P99}) ->
+    P99;
+%% What dyno itself has sent waits in the same queue.
+value(delay, #{asked_ns := AskedNs}, #{delay_p99 := P99}) when is_number(AskedNs) ->
+    max(AskedNs, known_or_none(P99));
+value(delay, _Sum, #{delay_p99 := P99}) ->
+    P99.
 
-clear({_, Of, Node, Pid} = Alarm) ->
-    {_, _, What} = watched(Of),
-    logger:notice("~ts of ~ts on ~ts is below its limit again", [What, Pid, Node], #{
-        domain => [dyno, servers]
-    }),
+known_or_none(undefined) -> 0;
+known_or_none(Ns) -> Ns.
+
+gone(Alarm, Name) -> text(Alarm, Name, " was above its limit; it is not measured any more", []).
+
+text({_, Of, Node, Process}, Name, Format, Arguments) ->
+    {What, _} = map_get(Of, ?WATCHED),
+    Which =
+        case Process of
+            Name -> Name;
+            _ -> [Name, " ", Process]
+        end,
+    dyno_recording_part:text("~ts of ~ts on ~ts" ++ Format, [What, Which, Node | Arguments]).
+
+shown(Value, Of) ->
+    {_, Unit} = map_get(Of, ?WATCHED),
+    dyno_unit:format(Value, Unit).
+
+-doc "Tells the log, and alarm_handler.".
+-spec tell(event()) -> ok.
+tell({set, Alarm, Text}) ->
+    %% Without a domain: logger's default handler shows those of OTP only.
+    logger:warning("~ts", [Text]),
+    with_alarms(fun() -> alarm_handler:set_alarm({Alarm, Text}) end);
+tell({clear, Alarm, Text}) ->
+    logger:notice("~ts", [Text]),
     with_alarms(fun() -> alarm_handler:clear_alarm(Alarm) end).
-
-%% Its key in a row, its unit, and what people call it.
-watched(queue) -> {queue_now, ~"count", ~"the message queue"};
-watched(busy) -> {busy, ~"ratio", ~"the load"};
-watched(p99) -> {p99, ~"ns", ~"the p99 of the callbacks"};
-watched(delay) -> {delay_p99, ~"ns", ~"the p99 of the waiting of messages"}.
 
 with_alarms(Tell) ->
     case whereis(alarm_handler) of
         undefined -> ok;
         _ -> Tell()
     end.
+
+-spec format_error(reason()) -> unicode:chardata().
+format_error({operator, Text}) ->
+    ["the alarm \"", Text, "\" needs the operator >; write it as queue > 1000"];
+format_error({size, Text}) ->
+    ["the alarm \"", Text, "\" cannot be of a size; leave out at SIZE"].

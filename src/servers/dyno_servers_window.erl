@@ -65,7 +65,7 @@ has but the servers.
 
 -define(AS_SENT, [
     pid, kind, callbacks, queue_now, queue_max, queue, delay_method, wall_ns, busy_ns, running, cpu_ns,
-    busy_of_ns, cpu_of_ns, missed, words, arrived, served, why, tags, stage
+    busy_of_ns, cpu_of_ns, missed, asked_ns, words, arrived, served, why, tags, stage
 ]).
 %% Kinds of messages that are kept of a sum, those that took the most time.
 -define(MOST_TAGS, 20).
@@ -214,6 +214,8 @@ add(start_ns, later, A, _B) -> A;
 add(duration_ns, process, A, B) -> max(A, B);
 add(processes, later, A, B) -> max(A, B);
 add(alive, later, _A, B) -> B;
+add(asked_ns, later, _A, B) -> B;
+add(asked_ns, process, A, B) when is_number(A), is_number(B) -> max(A, B);
 add(queue_now, later, _A, B) -> B;
 add(running, process, A, B) -> longest(A, B);
 add(running, later, _A, B) -> B;

@@ -93,6 +93,7 @@ server(Name, Module, Callbacks) ->
         busy_of_ns => ?SECOND,
         life_ns => ?SECOND,
         cpu_of_ns => ?SECOND,
+        asked_ns => undefined,
         missed => 0,
         cpu_ns => WallNs div 4,
         words => 100,
@@ -576,7 +577,8 @@ an_alarm_rings_once(_Config) ->
         Watch = dyno_servers_watch:new([#{'of' => queue, above => 100}]),
         lists:foldl(
             fun({Queue, Level}, State) ->
-                New = dyno_servers_watch:window(Window(Queue), State),
+                {Events, New} = dyno_servers_watch:window(Window(Queue), State),
+                lists:foreach(fun dyno_servers_watch:tell/1, Events),
                 ?assertEqual({Queue, Level}, {Queue, logged()}),
                 New
             end,
@@ -590,7 +592,9 @@ an_alarm_rings_once(_Config) ->
         logger:remove_handler(Handler)
     end.
 
-log(#{level := Level, meta := #{domain := [dyno, servers]}}, #{config := #{pid := Pid}}) ->
+log(#{level := Level, msg := {"~ts", [<<"the message queue", _/binary>>]}}, #{
+    config := #{pid := Pid}
+}) ->
     Pid ! {logged, Level};
 log(_, _) ->
     ok.

@@ -261,6 +261,7 @@ part(Process, #{values := #{queue_max := Max} = Values, times := Times} = Measur
         busy_of_ns => BusyOfNs,
         life_ns => life_ns(Process, Measured),
         cpu_of_ns => ns(map_get(flag_time, Process), Measured),
+        asked_ns => asked_ns(Process, Measured),
         missed => lists:sum([N || #{missed := N} <- Callbacks]),
         cpu_ns => sum_of(2, Times),
         words => sum_of(3, Times),
@@ -280,6 +281,14 @@ by(Process, Measured) ->
 %% In this window.
 ns({Ns, none}, _Measured) -> Ns;
 ns({Ns, Since}, #{now := Now}) -> Ns + max(0, Now - Since).
+
+%% What it was sent for sys waits with all that others have sent it.
+asked_ns(#{hook := Hook, since := Since, state := alive}, #{now := Now}) when
+    Hook =:= asked; Hook =:= busy
+->
+    max(0, Now - Since);
+asked_ns(_Process, _Measured) ->
+    undefined.
 
 life_ns(#{from := From, until := none}, #{now := Now}) -> max(1, Now - From);
 life_ns(#{from := From, until := Until}, _Measured) -> max(1, Until - From).

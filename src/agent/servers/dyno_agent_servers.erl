@@ -120,6 +120,8 @@ N}` takes the servers that did most in the last window.
     %% In this window; and the time in which that on the processor was taken.
     life_ns := pos_integer(),
     cpu_of_ns := non_neg_integer(),
+    %% How long a message of dyno's own has waited for sys.
+    asked_ns := non_neg_integer() | undefined,
     %% Callbacks that are counted and were not timed: there was no hook yet.
     missed := non_neg_integer(),
     cpu_ns := non_neg_integer() | undefined,

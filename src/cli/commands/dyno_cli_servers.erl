@@ -49,6 +49,13 @@ command() ->
                     "more than once",
                     {many, {custom, fun dyno_servers_sink:parse/1, "a sink's URL"}}, sinks}
             ]},
+            {"What is told of", [
+                {"--alarm EXPRESSION",
+                    "a limit of each window, such as \"queue > 1000\", \"busy > 90 %\", \"p99 > 20 ms\" "
+                    "or \"delay > 1 s\", of all servers, or \"servers orders queue > 1000\" of one; may "
+                    "be given more than once",
+                    {many, {custom, fun dyno_servers_watch:read/1, "an alarm"}}, watches}
+            ]},
             {"What must hold: exit status 1 where it does not", [
                 {"--threshold EXPRESSION",
                     "a limit on the whole time, such as \"servers orders p99 < 20 ms\"; may be "
@@ -100,7 +107,9 @@ examples() ->
         {~"dyno servers shop@host --sink dogstatsd://localhost:8125",
             ~"sends each window to Datadog's agent"},
         {~"dyno servers shop@host --for 1min --threshold \"servers orders queue_max < 100\"",
-            ~"exits with status 1 where more messages waited"}
+            ~"exits with status 1 where more messages waited"},
+        {~"dyno servers shop@host --alarm \"queue > 1000\"",
+            ~"says when more messages wait for a server, and when they are done"}
     ].
 
 -doc "Measures, and shows.".
@@ -109,7 +118,7 @@ run(#{node := First} = Values) ->
     maybe
         {ok, Nodes, Texts} ?= dyno_cli_nodes:read([First | maps:get(selector, Values, [])]),
         {ok, Servers} ?= selectors(Texts),
-        Keys = [for_ms, interval_ms, level, most, group, sinks, thresholds],
+        Keys = [for_ms, interval_ms, level, most, group, sinks, watches, thresholds],
         Measured = each((maps:with(Keys, Values))#{servers => Servers}, Values),
         Options = maps:merge(Measured, dyno_cli_nodes:connection(Values)),
         Screen = dyno_cli_servers_screen:start_link(Values),
@@ -144,7 +153,7 @@ measure(Nodes, Options, Screen, #{progress := Report}) ->
     ok = dyno_cli_servers_screen:quits(Screen, self()),
     Show = fun(Event) ->
         case dyno_cli_servers_screen:has_progress(Screen) of
-            true -> Report(progress(Event));
+            true -> lists:foreach(Report, progress(Event));
             false -> ok
         end,
         dyno_cli_servers_screen:show(Screen, Event)
@@ -154,15 +163,20 @@ measure(Nodes, Options, Screen, #{progress := Report}) ->
     Result.
 
 progress({window, #{servers := Servers}}) ->
-    #{
-        phase => measuring,
-        run => ~"servers",
-        text => io_lib:format("measuring ~b servers", [length(Servers)])
-    };
+    [
+        #{
+            phase => measuring,
+            run => ~"servers",
+            text => io_lib:format("measuring ~b servers", [length(Servers)])
+        }
+    ];
 progress({lost, Node, Error}) ->
-    #{phase => warning, text => [atom_to_binary(Node), ": ", dyno_error:format(Error)]};
+    [#{phase => warning, text => [atom_to_binary(Node), ": ", dyno_error:format(Error)]}];
 progress({back, Node}) ->
-    #{phase => warning, text => [atom_to_binary(Node), " is back"]}.
+    [#{phase => warning, text => [atom_to_binary(Node), " is back"]}];
+%% It is a line of its own.
+progress({alarm, _, _}) ->
+    [].
 
 selectors([]) -> {ok, [all]};
 selectors(Texts) -> dyno_error:each(fun dyno_server_selector:parse/1, Texts).

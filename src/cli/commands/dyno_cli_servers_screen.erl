@@ -119,6 +119,9 @@ drawn({each, Call}, #{mode := each, view := View} = State) ->
         _ ->
             State
     end;
+drawn({alarm, _, Text}, #{mode := lines} = State) ->
+    _ = dyno_cli_terminal:print([dyno_cli_servers_view:alarm(Text), $\n]),
+    State;
 drawn({window, Window}, #{mode := lines, view := View} = State) ->
     Lines = dyno_cli_servers_view:lines(Window, View),
     _ = dyno_cli_terminal:print([[Line, $\n] || Line <- Lines]),

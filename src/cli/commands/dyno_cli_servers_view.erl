@@ -8,7 +8,7 @@
 
 -export([new/1, with_event/2, with_input/2, screen/3, lines/2]).
 %% Single messages
--export([call/1, shown/1, calls/2]).
+-export([call/1, alarm/1, shown/1, calls/2]).
 -export_type([view/0]).
 
 -opaque view() :: #{
@@ -18,6 +18,8 @@
     window := dyno_servers_window:window() | none,
     frozen := boolean(),
     lost := #{node() => dyno_error:error()},
+    %% The latest alarms, the last one first.
+    alarms := [binary()],
     %% Single messages: how many were shown, are to be, and callbacks that ran meanwhile.
     shown := non_neg_integer(),
     most := pos_integer(),
@@ -28,6 +30,7 @@
 
 %% Of a window in a pipe.
 -define(LINES, 5).
+-define(MOST_ALARMS, 3).
 %% Of a message.
 -define(MOST_CHARACTERS, 200).
 -define(SAY, "s KEY sorts, g GROUP sums, /TEXT filters, f freezes, q quits").
@@ -42,6 +45,7 @@ new(Values) ->
         window => none,
         frozen => false,
         lost => #{},
+        alarms => [],
         shown => 0,
         most => maps:get(each, Values, 1),
         ran => 0,
@@ -55,6 +59,8 @@ with_event({window, #{servers := Servers} = Window}, #{ran := Before} = View) ->
     View#{window := Window, ran := Before + lists:sum(Ran)};
 with_event({lost, Node, Error}, #{lost := Lost} = View) -> View#{lost := Lost#{Node => Error}};
 with_event({back, Node}, #{lost := Lost} = View) -> View#{lost := maps:remove(Node, Lost)};
+with_event({alarm, _, Text}, #{alarms := Before} = View) ->
+    View#{alarms := lists:sublist([Text | Before], ?MOST_ALARMS)};
 with_event({each, _}, #{shown := Shown} = View) -> View#{shown := Shown + 1}.
 
 -spec with_input(string(), view()) -> view().
@@ -87,9 +93,9 @@ chosen(Command, What, Name, Atoms, View) ->
 screen(#{window := none, said := Said, lost := Lost}, _Layout, _Rows) ->
     clean([prompt(Said) | lost(Lost)]) ++ ["waiting for the first window"];
 screen(#{window := Window, said := Said} = View, #{width := Width} = Layout, Rows) ->
-    #{lost := Lost} = View,
+    #{lost := Lost, alarms := Alarms} = View,
     #{servers := Servers, duration_ns := DurationNs} = Window,
-    Head = lost(Lost) ++ heading(View, Width),
+    Head = lost(Lost) ++ lists:reverse(Alarms) ++ heading(View, Width),
     Chosen = rows(View),
     Drawn = dyno_servers_pipeline:draw(dyno_servers_pipeline:stages(Servers, DurationNs)),
     Pipeline = [~"" || Drawn =/= []] ++ Drawn,
@@ -200,6 +206,10 @@ lines(#{start_ns := Ns} = Window, View) ->
 
 clock(Ns) ->
     calendar:system_time_to_rfc3339(Ns div 1_000_000, [{unit, millisecond}, {offset, "Z"}]).
+
+-doc "A line for an alarm, with the time.".
+-spec alarm(binary()) -> iodata().
+alarm(Text) -> [clock(erlang:system_time(nanosecond)), " alarm: ", dyno_text:clean(Text)].
 
 -spec call(#{atom() => term()}) -> binary().
 call(#{at_ns := AtNs, name := Name, callback := Callback, tag := Kind} = Call) ->

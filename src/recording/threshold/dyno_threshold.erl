@@ -16,7 +16,7 @@ every run, or with `at SIZE` for the runs of that size; without `of NODE` the fi
 """.
 
 -export([parse/1, check/2, format/1, evaluate/2, format_error/1]).
--export([read/2, check_all/2, judge/2]).
+-export([read/2, check_all/2, judge/2, limit/1]).
 
 -export_type([t/0, known/0, reason/0, verdict/0]).
 
@@ -118,6 +118,17 @@ place_of(Problem, #{target := Target, operator := Operator} = Threshold) ->
 -spec format(t()) -> binary().
 format(#{operator := Operator, written := Written} = Threshold) ->
     iolist_to_binary([subject(Threshold), " ", Operator, " ", Written]).
+
+-doc "What it compares with what: for those that decide over something else than a recording.".
+-spec limit(t()) -> #{
+    target := dyno_threshold_metric:target(),
+    node := binary() | undefined,
+    size := non_neg_integer() | undefined,
+    operator := binary(),
+    %% In the base unit of its kind.
+    limit := number()
+}.
+limit(Threshold) -> maps:with([target, node, size, operator, limit], Threshold).
 
 -doc "The recording with the verdicts of these.".
 -spec judge([t()], dyno_recording:document()) -> dyno_recording:document().

@@ -1,0 +1,397 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_truth_lives_SUITE).
+-moduledoc """
+Servers that begin and end, on nodes that are saturated or not: what dyno servers says of them,
+against what they did.
+""".
+
+-include_lib("common_test/include/ct.hrl").
+-include_lib("stdlib/include/assert.hrl").
+
+-compile([export_all, nowarn_export_all]).
+
+%% Counts in atomics what it really does: calls, nanoseconds in callbacks, crashes, processes.
+-define(SERVER, """
+-module(lives).
+-behaviour(gen_server).
+-export([start/2, start_link/2, boss/1, init/1, handle_call/3, handle_cast/2]).
+-export([calls/3, loop/3, kids/2, compute/0, truth/1]).
+truth(Name) -> [atomics:get(persistent_term:get(Name), N) || N <- [1, 2, 3, 4]].
+add(Name, N, What) -> atomics:add(persistent_term:get(Name), N, What).
+start(Name, Us) ->
+    ok = persistent_term:put(Name, atomics:new(4, [])),
+    gen_server:start({local, Name}, lives, {Name, Us}, []).
+start_link(Name, Us) -> gen_server:start_link({local, Name}, lives, {Name, Us}, []).
+boss(Name) ->
+    ok = persistent_term:put(Name, atomics:new(4, [])),
+    {ok, Boss} = supervisor:start_link(lives, {boss, Name}),
+    unlink(Boss).
+init({boss, Name}) ->
+    Child = #{id => only, start => {lives, start_link, [Name, 1000]}},
+    {ok, {#{intensity => 100000, period => 1}, [Child]}};
+init({Name, Us}) -> {ok, {Name, Us}}.
+handle_call(What, _From, {Name, Us} = State) ->
+    Begun = erlang:monotonic_time(nanosecond),
+    busy(Begun + 1000 * Us),
+    ok = add(Name, 1, 1),
+    ok = add(Name, 2, erlang:monotonic_time(nanosecond) - Begun),
+    case What of
+        crash -> ok = add(Name, 3, 1), error(boom);
+        stop -> {stop, normal, ok, State};
+        _ -> {reply, ok, State}
+    end.
+handle_cast({sleep, Ms}, State) -> timer:sleep(Ms), {noreply, State}.
+busy(End) -> erlang:monotonic_time(nanosecond) < End andalso busy(End).
+calls(Name, EveryMs, Whats) -> spawn(fun() -> loop(Name, EveryMs, Whats) end).
+loop(Name, EveryMs, [What | Whats]) ->
+    try gen_server:call(Name, What, infinity) catch exit:_ -> ok end,
+    timer:sleep(EveryMs),
+    loop(Name, EveryMs, Whats ++ [What]).
+kids(Name, N) -> spawn(fun() -> kids(Name, N, 0) end).
+kids(Name, N, N) -> add(Name, 4, N);
+kids(Name, N, M) ->
+    spawn(fun() ->
+        {ok, Kid} = gen_server:start(lives, {Name, 100}, []),
+        [gen_server:call(Kid, What, infinity) || What <- [go, go, go, stop]]
+    end),
+    M rem 5 =:= 0 andalso timer:sleep(10),
+    kids(Name, N, M + 1).
+compute() -> lists:sum(lists:seq(1, 1000)), compute().
+
+""").
+
+suite() ->
+    [{timetrap, {minutes, 2}}].
+
+all() ->
+    [{group, pure}, {group, in_nodes}, {group, beside_others}].
+
+groups() ->
+    [
+        {pure, [parallel], [
+            hooks_leave_no_callback_behind,
+            names_that_have_no_sibling_keep_their_digits,
+            a_series_keeps_its_name,
+            alarms_are_thresholds,
+            an_alarm_stays_while_nothing_is_known
+        ]},
+        {in_nodes, [parallel], [
+            a_saturated_node, a_lost_hook_is_put_back, a_crash_loop, many_that_end_soon, alarms
+        ]},
+        {beside_others, [parallel], [a_crash_loop, many_that_end_soon]}
+    ].
+
+init_per_suite(Config) ->
+    ok = dyno_target_node:ensure_distribution(#{}),
+    Config.
+
+end_per_suite(_Config) ->
+    ok.
+
+%% Both processors are taken by other programs.
+init_per_group(beside_others, Config) ->
+    Spinner = {spawn_executable, "/bin/sh"},
+    Ports = [
+        open_port(Spinner, [{args, ["-c", "(while :; do :; done) & read x; kill $!"]}])
+     || _ <- [1, 2]
+    ],
+    Holder = spawn(fun() -> receive stop -> [port_close(Port) || Port <- Ports] end end),
+    [port_connect(Port, Holder) || Port <- Ports],
+    [unlink(Port) || Port <- Ports],
+    [{spinners, Holder} | Config];
+init_per_group(_Group, Config) ->
+    Config.
+
+end_per_group(beside_others, Config) ->
+    ?config(spinners, Config) ! stop;
+end_per_group(_Group, _Config) ->
+    ok.
+
+%% Pure
+
+%% One that ends by its deadline is not in a callback for the rest of the time; the next one goes on
+%% where it counted.
+hooks_leave_no_callback_behind(_Config) ->
+    Now = erlang:monotonic_time(nanosecond),
+    Control = atomics:new(2, [{signed, true}]),
+    Shared = #{
+        clock => Now - 1,
+        control => Control,
+        names => ets:new(names, [ordered_set]),
+        asked => atomics:new(1024, [{signed, true}]),
+        each => none
+    },
+    Counters = dyno_agent_server_counters:new(),
+    Called = fun(Hook) ->
+        dyno_agent_server_hook:event(Hook, {in, {'$gen_call', {self(), tag}, get}}, name)
+    end,
+    Replied = fun(Hook) -> dyno_agent_server_hook:event(Hook, {noreply, state}, name) end,
+    New = fun() ->
+        ok = dyno_agent_server_counters:hook_begins(Counters),
+        ok = atomics:put(Control, 1, 1 bsl 58),
+        {_, _, Hook} = dyno_agent_server_hook:debug(self(), Counters, Shared),
+        Hook
+    end,
+    First = Replied(Called(New())),
+    ok = atomics:put(Control, 1, 0),
+    done = Called(First),
+    ?assertEqual(none, dyno_agent_server_counters:under_way(Counters)),
+    ?assert(is_integer(dyno_agent_server_counters:hook_gone(Counters))),
+    _ = Replied(Called(New())),
+    ?assertEqual(none, dyno_agent_server_counters:hook_gone(Counters)),
+    #{series := #{1 := Buckets}} = dyno_agent_server_counters:read(restart, Counters),
+    ?assertEqual(2, lists:sum([Count || {_, Count} <- Buckets])),
+    ?assertEqual(#{1 => {handle_call, get}}, dyno_agent_server_hook:names(self(), Shared)).
+
+names_that_have_no_sibling_keep_their_digits(_Config) ->
+    Sums = [
+        named(registered, ~"s3_uploader", ~"up"),
+        named(registered, ~"s4_uploader", ~"other"),
+        named(registered, ~"worker_1", ~"pool"),
+        named(registered, ~"worker_22", ~"pool"),
+        named(label, ~"{shard,7}", ~"shard"),
+        named(module, ~"MyApp.V2.Cache", ~"MyApp.V2.Cache"),
+        named(module, ~"MyApp.V3.Cache", ~"MyApp.V3.Cache")
+    ],
+    Names = dyno_servers_names:add(Sums, dyno_servers_names:new()),
+    ?assertEqual(
+        [
+            ~"s3_uploader", ~"s4_uploader", ~"worker_N", ~"worker_N", ~"{shard,7}",
+            ~"MyApp.V2.Cache", ~"MyApp.V3.Cache"
+        ],
+        [dyno_servers_names:common(Sum, Names) || Sum <- Sums]
+    ).
+
+%% Of several, the last that lives is none of its own.
+a_series_keeps_its_name(_Config) ->
+    Of = fun(Name) -> named(registered, Name, ~"pool") end,
+    Both = dyno_servers_names:add([Of(~"w1"), Of(~"w2")], dyno_servers_names:new()),
+    ?assertEqual(
+        ~"wN", dyno_servers_names:common(Of(~"w1"), dyno_servers_names:add([Of(~"w1")], Both))
+    ).
+
+named(Kind, Name, Module) ->
+    #{kind => Kind, labels => #{name => Name, module => Module}}.
+
+alarms_are_thresholds(_Config) ->
+    ?assertEqual({ok, #{'of' => queue, above => 1000}}, dyno_servers_watch:read("queue > 1000")),
+    ?assertEqual({ok, #{'of' => busy, above => 0.9}}, dyno_servers_watch:read("busy > 90 %")),
+    ?assertEqual(
+        {ok, #{'of' => delay, above => 20_000_000, name => ~"orders", node => ~"shop@here"}},
+        dyno_servers_watch:read("servers orders delay of shop@here > 20 ms")
+    ),
+    Refused = [
+        dyno_error:format(Error)
+     || Text <- ["queue < 3", "queue > 3 ms", "quee > 3", "servers a words > 3", "queue"],
+        {error, Error} <- [dyno_servers_watch:read(Text)]
+    ],
+    ct:log("~tp", [Refused]),
+    ?assertEqual(5, length(Refused)),
+    %% As the documentation has it.
+    ?assert(dyno_servers_watch:is_watch(#{'of' => queue, above => 1000})),
+    ?assertNot(dyno_servers_watch:is_watch(#{'of' => length, above => 1000})).
+
+an_alarm_stays_while_nothing_is_known(_Config) ->
+    Window = fun(Queue, Busy) ->
+        #{
+            duration_ns => 1_000_000_000,
+            servers => [
+                #{
+                    labels => #{name => ~"a", pid => ~"<0.1.0>", node => ~"n@h", module => ~"a"},
+                    kind => registered, processes => 1, alive => 1, crashes => 0, missed => 0,
+                    measured => [hook], callbacks => [], reasons => [], running => none,
+                    queue_now => Queue, queue_max => Queue, queue => none, delay => none,
+                    delay_method => ~"", why => undefined, arrived => 0, wall_ns => 0,
+                    busy_ns => Busy, busy_of_ns => 1_000_000_000, cpu_ns => undefined,
+                    cpu_of_ns => 0, words => undefined, asked_ns => undefined,
+                    process_ns => 1_000_000_000, counted_ns => 1_000_000_000
+                }
+            ]
+        }
+    end,
+    Watches = [#{'of' => busy, above => 0.5}, #{'of' => queue, above => 10, name => ~"b"}],
+    {Events, _} = lists:mapfoldl(
+        fun dyno_servers_watch:window/2,
+        dyno_servers_watch:new(Watches),
+        [Window(99, 900_000_000), Window(99, undefined), Window(0, 100_000_000)]
+    ),
+    ?assertMatch(
+        [
+            [{set, _, <<"the load of a on n@h is 90 %, above 50 %">>}],
+            [],
+            [{clear, _, <<"the load of a on n@h is 10 %, below its limit again">>}]
+        ],
+        Events
+    ).
+
+%% In nodes
+
+%% Hooks stay, calls are counted, and nobody is said to be in a callback that has long returned.
+a_saturated_node(_Config) ->
+    in_node(fun(Node) ->
+        {ok, _} = erpc:call(Node, lives, start, [stage, 10]),
+        _ = erpc:call(Node, lives, calls, [stage, 20, [go]]),
+        _ = [erpc:cast(Node, lives, compute, []) || _ <- lists:seq(1, 1000)],
+        {Document, Text} = measured(Node, #{for_ms => 5000}),
+        nomatch = string:find(Text, "still in"),
+        #{~"rate" := Rate, ~"count" := Count} = server(~"stage", Document),
+        [Calls | _] = erpc:call(Node, lives, truth, [stage]),
+        ?assert(Count > 20 andalso Count =< Calls, {Count, Calls}),
+        ?assert(Rate > 5, Rate),
+        %% It steps down, and says of how much of the time the figures are.
+        ct:log("~ts", [Text])
+    end).
+
+%% Somebody takes all debug functions away; then calls go on.
+a_lost_hook_is_put_back(_Config) ->
+    in_node(fun(Node) ->
+        {ok, Pid} = erpc:call(Node, lives, start, [often, 100]),
+        _ = erpc:call(Node, lives, calls, [often, 10, [go]]),
+        {ok, Monitor} = dyno_servers:start(Node, #{servers => [{registered, often}]}),
+        ok = dyno_servers:subscribe(Monitor),
+        _ = [next(Monitor) || _ <- [1, 2]],
+        ok = erpc:call(Node, sys, no_debug, [Pid]),
+        Measured = [
+            By
+         || _ <- [1, 2, 3, 4], #{servers := [#{measured := By, running := none}]} <- [next(Monitor)]
+        ],
+        ct:log("~tp", [Measured]),
+        ?assertEqual([hook], lists:last(Measured)),
+        #{servers := [#{served := Served, measured := [hook], wall_ns := WallNs}]} = next(Monitor),
+        ?assert(Served > 10 andalso WallNs > Served * 90_000, {Served, WallNs}),
+        ok = dyno_servers:stop(Monitor)
+    end).
+
+next(Monitor) ->
+    receive
+        {dyno_servers, Monitor, #{servers := _} = Window, _} ->
+            ok = dyno_servers:ready(Monitor),
+            Window
+    end.
+
+%% A call of 1 ms each 5 ms, each tenth crashes.
+a_crash_loop(_Config) ->
+    in_node(fun(Node) ->
+        true = erpc:call(Node, lives, boss, [looping]),
+        _ = erpc:call(Node, lives, calls, [looping, 4, lists:duplicate(9, go) ++ [crash]]),
+        [C0, Ns0, Crashes0, _] = erpc:call(Node, lives, truth, [looping]),
+        Begun = erlang:monotonic_time(nanosecond),
+        {Document, Text} = measured(Node, #{for_ms => 3000}),
+        [C1, Ns1, Crashes1, _] = erpc:call(Node, lives, truth, [looping]),
+        PerNs = 1 / (erlang:monotonic_time(nanosecond) - Begun),
+        ct:log("~ts~n~tp", [Text, {C1 - C0, Crashes1 - Crashes0}]),
+        %% One row, and its supervisor's.
+        ?assertEqual([~"lives", ~"looping"], lists:sort(names(Document))),
+        #{~"rate" := Rate, ~"busy" := Busy, ~"crashes" := Crashes} = server(~"looping", Document),
+        near((C1 - C0) * PerNs * 1.0e9, Rate, 0.2),
+        near((Ns1 - Ns0) * PerNs, Busy, 0.25),
+        near((Crashes1 - Crashes0) * PerNs * duration_ns(Document), Crashes, 0.25),
+        ?assertEqual(nomatch, string:find(Text, "still in")),
+        ?assertEqual(nomatch, string:find(Text, "noproc"))
+    end).
+
+%% Each is called four times, for 100 us, and then ends.
+many_that_end_soon(_Config) ->
+    in_node(fun(Node) ->
+        {ok, _} = erpc:call(Node, lives, start, [kid, 100]),
+        Self = self(),
+        spawn_link(fun() ->
+            receive after 1500 -> erpc:call(Node, lives, kids, [kid, 800]) end,
+            Self ! kids
+        end),
+        {Document, Text} = measured(Node, #{for_ms => 6500}),
+        receive kids -> ok end,
+        ct:log("~ts", [Text]),
+        [Calls, Ns, 0, 800] = erpc:call(Node, lives, truth, [kid]),
+        ?assertEqual(3200, Calls),
+        #{~"count" := Count, ~"crashes" := 0} = Row = module_row(~"lives", Document),
+        Told = Count + unseen(Document),
+        ?assert(Told > 0.99 * Calls andalso Told =< Calls, {Told, Calls}),
+        %% Where not all could be timed, that is said.
+        #{~"wall" := WallNs} = Row,
+        ?assert(WallNs > 0.98 * Ns orelse string:find(Text, "lower bound") =/= nomatch),
+        ?assertEqual(nomatch, string:find(Text, "other processes do its work")),
+        ?assertEqual(nomatch, string:find(Text, "saturates at"))
+    end).
+
+unseen(Document) ->
+    #{~"warnings" := Warnings} = Document,
+    Texts = [Text || #{~"code" := ~"unseen", ~"text" := Text} <- Warnings],
+    lists:sum([
+        binary_to_integer(N)
+     || Text <- Texts, {match, [N]} <- [re:run(Text, "([0-9]+) callbacks", [{capture, [1], binary}])]
+    ]).
+
+%% A server that takes 10 ms for each of 300 messages a second.
+alarms(_Config) ->
+    in_node(fun(Node) ->
+        {ok, _} = erpc:call(Node, lives, start, [over, 10]),
+        Watches = [
+            Watch
+         || Text <- ["queue > 100", "delay > 100 ms", "p99 > 5 ms", "busy > 80 %"],
+            {ok, Watch} <- [dyno_servers_watch:read(Text)]
+        ],
+        {ok, Monitor} = dyno_servers:start(Node, #{
+            servers => [{registered, over}], watches => Watches
+        }),
+        ok = dyno_servers:subscribe(Monitor),
+        _ = next(Monitor),
+        _ = next(Monitor),
+        _ = [gen_server:cast({over, Node}, {sleep, 10}) || _ <- lists:seq(1, 600)],
+        Set = alarms(Monitor, 4, []),
+        ct:log("~ts", [lists:join("\n", Set)]),
+        [true = lists:any(fun(Text) -> string:find(Text, What) =/= nomatch end, Set)
+         || What <- ["the message queue of over", "the waiting of", "the time of", "the load of"]],
+        ok = dyno_servers:stop(Monitor)
+    end).
+
+alarms(_Monitor, 0, Set) ->
+    Set;
+alarms(Monitor, Left, Set) ->
+    receive
+        {dyno_servers, Monitor, {alarm, set, Text}} -> alarms(Monitor, Left - 1, [Text | Set]);
+        {dyno_servers, Monitor, #{servers := _}, _} ->
+            ok = dyno_servers:ready(Monitor),
+            alarms(Monitor, Left, Set)
+    after 8000 -> Set
+    end.
+
+%% What is measured and printed
+
+measured(Node, Options) ->
+    {ok, Document} = dyno_servers_run:run([Node], Options#{servers => [{module, lives}]}),
+    {ok, Text} = dyno_report:render(console, Document, #{width => 100}),
+    {Document, unicode:characters_to_binary(Text)}.
+
+rows(Table, Document) ->
+    [Run] = dyno_recording:runs(Document),
+    dyno_recording:rows(Run, Table).
+
+names(Document) -> [Name || #{~"server" := Name} <- rows(~"servers", Document)].
+
+server(Name, Document) ->
+    [Row] = [R || #{~"server" := Is} = R <- rows(~"servers", Document), Is =:= Name],
+    Row.
+
+module_row(Name, Document) ->
+    [Row] = [R || #{~"server" := Is} = R <- rows(~"server_modules", Document), Is =:= Name],
+    Row.
+
+duration_ns(Document) ->
+    [#{~"duration_ns" := Ns}] = dyno_recording:runs(Document),
+    Ns.
+
+near(True, Told, Share) ->
+    ?assert(abs(Told - True) =< Share * True, {told, Told, true, True}).
+
+in_node(Run) ->
+    {_, Node} = Peer = dyno_peers:start(),
+    try
+        lives = dyno_peers:load(Node, ?SERVER),
+        ok = erpc:call(Node, logger, set_primary_config, [level, none]),
+        Run(Node)
+    after
+        dyno_peers:stop(Peer)
+    end.
