@@ -83,6 +83,8 @@ hold what can't be written in source: funs and the arguments of calls. If the mo
     places := pos_integer(),
     %% The compiler could work the result out: an empty loop is measured.
     constant := boolean(),
+    %% The function that it only calls, and whose result the compiler has worked out.
+    folded => binary(),
     %% What the compiler has to say, in words.
     warnings := [binary()],
     %% How the code is called in the loop.
@@ -304,17 +306,18 @@ compiled(Module, #{runner := Runner, label := Label, texts := Texts} = Parsed, {
         [binary, return, no_spawn_compiler_process, nowarn_unused_vars, {inline_size, 10_000}] ++
             More,
     Compile = fun() ->
-        {compile:forms(Forms, Options), dyno_bench_forms:is_constant(Module, Runner)}
+        {compile:forms(Forms, Options), dyno_bench_forms:constant(Module, Runner)}
     end,
     case dyno_sandbox:once(Compile, TimeoutMs) of
-        {ok, {{ok, Module, Binary, Warnings}, IsConstant}} ->
-            {ok, #{
+        {ok, {{ok, Module, Binary, Warnings}, Constant}} ->
+            Folded = #{folded => dyno_agent_name:mfa(MFA) || {called, MFA} <- [Constant]},
+            {ok, Folded#{
                 label => Label,
                 module => Module,
                 binary => Binary,
                 constants => dyno_bench_forms:constants(Parts),
                 places => length(Gaps),
-                constant => IsConstant,
+                constant => Constant =:= inline,
                 warnings => diagnostics(Warnings),
                 form => form(Runner)
             }};

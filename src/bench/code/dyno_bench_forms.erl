@@ -16,7 +16,7 @@
 %% where its code lies makes a loop up to some tens of per cent faster or slower: an empty one
 %% that begins 56 bytes before the end of a page is 17 % faster than its copies (AMD EPYC).
 
--export([gaps/1, module/3, source/2, constants/1, is_constant/2, joined/3, variables/2]).
+-export([gaps/1, module/3, source/2, constants/1, constant/2, joined/3, variables/2]).
 
 -define(A, erl_anno:new(0)).
 
@@ -247,9 +247,12 @@ constant_of(_Name, {function, _, Fun}) -> Fun;
 constant_of(runner, {calls, Calls}) when length(Calls) > ?MOST_INLINE -> Calls;
 constant_of(_Name, {calls, Calls}) -> list_to_tuple([A || {_, _, A} <- Calls]).
 
--doc "Whether the compiler leaves nothing to do: it works the result out, or takes an argument.".
--spec is_constant(module(), term()) -> boolean().
-is_constant(Module, {forms, Arity, Clause}) ->
+-doc """
+Whether the compiler leaves nothing to do: it works the result out, or takes an argument; or there
+is only a call of a function of which the same is true.
+""".
+-spec constant(module(), term()) -> no | inline | {called, mfa()}.
+constant(Module, {forms, Arity, Clause}) ->
     Forms = [
         {attribute, ?A, module, Module},
         {attribute, ?A, export, [{f, Arity}]},
@@ -260,17 +263,32 @@ is_constant(Module, {forms, Arity, Clause}) ->
             %% The compiler has put more before the functions over the years.
             Functions = element(tuple_size(Assembly) - 1, Assembly),
             [Code] = [Code || {function, f, _, _, Code} <- Functions],
-            lists:all(fun is_trivial/1, Code);
+            case lists:all(fun is_trivial/1, Code) of
+                true -> inline;
+                false -> called(dyno_bench_folded:calls(Code))
+            end;
         _ ->
-            false
+            no
     end;
-is_constant(Module, {function, _, Fun}) ->
+constant(Module, {function, Arity, Fun}) ->
     case dyno_bench_evaluated:forms(Fun) of
-        none -> false;
-        Forms -> is_constant(Module, Forms)
+        none ->
+            Of = maps:from_list([erlang:fun_info(Fun, Key) || Key <- [module, name, env]]),
+            #{module := M, name := F, env := Env} = Of,
+            called([{M, F, Arity + length(Env)}]);
+        Forms ->
+            constant(Module, Forms)
     end;
-is_constant(_Module, _Runner) ->
-    false.
+constant(_Module, {calls, Calls}) ->
+    called(lists:usort([{M, F, length(A)} || {M, F, A} <- Calls])).
+
+called([MFA]) ->
+    case dyno_bench_folded:is_folded(MFA) of
+        true -> {called, MFA};
+        false -> no
+    end;
+called(_NoneOrMore) ->
+    no.
 
 is_trivial({label, _}) -> true;
 is_trivial({line, _}) -> true;

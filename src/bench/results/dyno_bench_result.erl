@@ -164,14 +164,19 @@ sums_ms(PartsNs) ->
     ),
     SumsMs.
 
-%% The fastest first: by what decides, and then by the time.
+%% The fastest first: by what decides, and then by the time. The others are held against the fastest
+%% whose time is that of its work.
 codes(Labelled, Result) ->
     Metric = maps:get(metric, Result, time),
+    Doubts = doubts(Result),
     Ranked = lists:sort([
         {{decisive(Metric, Candidate), time(Candidate)}, Number, Label, Candidate}
      || {Number, {Label, Candidate}} <- lists:enumerate(Labelled)
     ]),
-    [{_, Fastest, _, First} | _] = Ranked,
+    [{_, _, _, First} | _] = Ranked,
+    Fastest = hd(
+        [N || {_, N, _, _} <- Ranked, not is_map_key(N, Doubts)] ++ [N || {_, N, _, _} <- Ranked]
+    ),
     Rows = [
         #{label => Label, candidate => Candidate, pair => against(Fastest, Number, Result)}
      || {_, Number, Label, Candidate} <- Ranked
@@ -179,6 +184,13 @@ codes(Labelled, Result) ->
     dyno_recording_table:make(
         #{name => ~"codes", title => ~"Codes", columns => columns(Metric, First, Result)}, Rows
     ).
+
+%% Only times are doubtful: words and reductions are counted as they are.
+doubts(#{candidates := Candidates} = Result) ->
+    case is_time(Result) of
+        true -> dyno_bench_doubts:doubts(Candidates);
+        false -> #{}
+    end.
 
 columns(Metric, First, Result) ->
     Concurrency = maps:get(concurrency, Result, 1),
@@ -254,9 +266,10 @@ varying(_Candidate) ->
 %% A code against the fastest, from their pair.
 against(Same, Same, Result) ->
     Verdict =
-        case is_time(Result) of
-            true -> ~"fastest";
-            false -> ~"least"
+        case {is_time(Result), doubts(Result)} of
+            {true, #{Same := _}} -> undefined;
+            {true, _} -> ~"fastest";
+            {false, _} -> ~"least"
         end,
     #{ratio => 1.0, low => undefined, high => undefined, verdict => Verdict};
 against(Fastest, Number, #{pairs := Pairs} = Result) ->
@@ -287,7 +300,15 @@ opposite(Other) -> Other.
 
 is_time(Result) -> dyno_bench_metric:is_time(maps:get(metric, Result, time)).
 
-shown(#{ratio := Ratio, low := Low, high := High, verdict := Verdict}, Result) ->
+shown(#{a := A, b := B} = Pair, Result) ->
+    case doubts(Result) of
+        Doubts when is_map_key(A, Doubts); is_map_key(B, Doubts) ->
+            #{ratio => undefined, low => undefined, high => undefined, verdict => ~"unknown"};
+        _ ->
+            judged(Pair, Result)
+    end.
+
+judged(#{ratio := Ratio, low := Low, high := High, verdict := Verdict}, Result) ->
     IsTime = is_time(Result),
     #{
         ratio => finite(Ratio),

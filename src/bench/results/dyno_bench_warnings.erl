@@ -22,6 +22,7 @@
 warnings(Labelled, #{candidates := Candidates} = Result) ->
     lists:append([
         [Warning || {Label, Candidate} <- Labelled, Warning <- described(short(Label), Candidate)],
+        doubtful(Labelled, Result),
         forms(Candidates),
         busy(Candidates),
         clock(Candidates),
@@ -35,13 +36,58 @@ short(Label) -> string:slice(Label, 0, 60).
 -doc "The warnings that come from what is known of a code before it runs.".
 -spec described(binary(), #{constant := boolean(), warnings := [binary()], _ => _}) ->
     [{binary(), binary()}].
-described(Label, #{constant := IsConstant, warnings := Warnings}) ->
+described(Label, #{constant := IsConstant, warnings := Warnings} = Description) ->
     [
+        {~"constant",
+            text("~ts: the compiler has worked out the result of ~ts; the time is that of a call. "
+                "Give it values that the compiler does not know, for example by --init_runner", [
+                    Label, Function
+                ])}
+     || #{folded := Function} <- [Description]
+    ] ++ [
         {~"constant",
             text("~ts: the compiler leaves nothing of it to do; an empty loop was measured. Have "
                 "it use values that --init_runner gives", [Label])}
      || IsConstant
     ] ++ [{~"compiler", text("~ts: ~ts", [Label, Warning])} || Warning <- Warnings].
+
+%% Codes whose time is not that of their work.
+doubtful(Labelled, #{candidates := Candidates} = Result) ->
+    Doubts =
+        case dyno_bench_metric:is_time(maps:get(metric, Result, time)) of
+            true -> dyno_bench_doubts:doubts(Candidates);
+            false -> #{}
+        end,
+    Verdict = [" So there is no verdict." || length(Candidates) > 1],
+    [
+        {Code, text("~ts: ~ts~ts", [short(Label), Text, Verdict])}
+     || {Number, {Label, _}} <- lists:enumerate(Labelled),
+        Doubt <- maps:get(Number, Doubts, []),
+        {Code, Text} <- [doubt(Doubt)]
+    ].
+
+doubt(folded) ->
+    {~"folded", "the compiler has done its work beforehand."};
+doubt({first, FirstNs, LaterNs}) ->
+    {~"first_call",
+        text("the first call took ~ts, the later ones take ~ts: the code keeps something that the "
+            "first call makes, and the time is that of a call that finds it.", [
+                time(FirstNs), time(LaterNs)
+            ])};
+doubt({keeps, Bytes}) ->
+    {~"keeps",
+        text("each call leaves ~ts behind, so later calls work with more than earlier ones, and "
+            "the time depends on how long it is measured. Have each call remove what it adds.", [
+                dyno_unit:format(Bytes, ~"B")
+            ])};
+doubt({drifts, EarlyNs, LateNs}) ->
+    {~"drifts",
+        text("a call took ~ts in the first rounds and ~ts in the last ones, so the time depends on "
+            "how long it is measured. Look for state that changes from call to call.", [
+                time(EarlyNs), time(LateNs)
+            ])}.
+
+time(Ns) -> dyno_unit:format(Ns, ~"ns").
 
 %% Differences of the harness: a fun costs some nanoseconds more than code inline.
 forms(Candidates) ->
@@ -130,8 +176,14 @@ counted(#{rounds := Rounds}) -> text("~b rounds", [Rounds]).
 
 duration(Ms) -> dyno_unit:format(Ms * 1.0e6, ~"ns").
 
-undecided(#{pairs := Pairs} = Result, Candidates) ->
-    Undecided = [Pair || #{verdict := undecided} = Pair <- Pairs],
+undecided(#{pairs := Pairs, candidates := Measured} = Result, Candidates) ->
+    Doubts = dyno_bench_doubts:doubts(Measured),
+    Undecided = [
+        Pair
+     || #{verdict := undecided, a := A, b := B} = Pair <- Pairs,
+        not is_map_key(A, Doubts),
+        not is_map_key(B, Doubts)
+    ],
     Text = text("~b of ~b comparisons are not decided", [length(Undecided), length(Pairs)]),
     [
         {~"undecided", undecided_text(Text, Undecided, Result, Candidates)}

@@ -45,8 +45,13 @@
     label := binary(),
     form := inline | call | apply,
     constant := boolean(),
+    %% The function that it only calls, and whose result the compiler has worked out.
+    folded => binary(),
     warnings := [binary()],
     iterations := pos_integer(),
+    %% What the first call took at least; bytes that each call leaves behind. Both where known.
+    first_ns => pos_integer(),
+    kept => float(),
     %% Nanoseconds an iteration, by round.
     times_ns := [float()],
     %% How long the samples took, where samples were taken.
@@ -105,12 +110,16 @@
     %% The NIF that reads it is missing.
     | {no_metric, dyno_bench_metric:name(), Label :: binary()}
     %% Its messages are too large to be traced.
-    | {overrun, Label :: binary()}.
+    | {overrun, Label :: binary()}
+    %% Those of so many epochs in a row contradict each other.
+    | {clocks, Label :: binary(), Epochs :: pos_integer()}.
 
 -define(MOST_HEAP, 100_000_000).
 %% Of the empty loop.
 -define(LOOP_ITERATIONS, 2_000_000).
 -define(LOOP_EPOCHS, 5).
+%% The share of the time for measuring that each look at what a code leaves behind may take.
+-define(KEPT_SHARE, 0.02).
 %% Where they decide nothing, and only say the times.
 -define(DECIDING_NOTHING, 12).
 %% Of a call, where one run for words and reductions does; a first one comes before.
@@ -150,8 +159,9 @@ run(Codes, Options) ->
 compare(Prepared) ->
     LoopNs = loop_ns(Prepared),
     BeforeMs = erlang:monotonic_time(millisecond),
-    Calibrated = calibrate(Prepared),
-    Timed = (rounds(Calibrated, since(BeforeMs, Prepared), Prepared))#{loop_ns => LoopNs},
+    {Calibrated, FirstNs} = calibrate(Prepared),
+    Rounds = rounds(Calibrated, since(BeforeMs, Prepared), Prepared),
+    Timed = (with_first(FirstNs, Rounds))#{loop_ns => LoopNs},
     Kind = dyno_bench_metric:kind(map_get(metric, Timed)),
     case Timed of
         #{status := complete} ->
@@ -166,19 +176,31 @@ compare(Prepared) ->
             Timed
     end.
 
+with_first(FirstNs, #{candidates := Candidates} = Result) ->
+    Result#{
+        candidates := [
+            case FirstNs of
+                #{Number := Ns} -> Candidate#{first_ns => Ns};
+                #{} -> Candidate
+            end
+         || {Number, Candidate} <- lists:enumerate(Candidates)
+        ]
+    }.
+
 after_rounds(#{candidates := Candidates} = Result, Prepared) ->
     Options = dyno_bench_prepared:options(Prepared),
     Count = length(Candidates),
     Extras = dyno_bench_extras:extras(Options, Count),
     Called = [single_calls(N, Of, Prepared) || {N, Of} <- lists:enumerate(Candidates)],
     Counted = [deterministic(N, Count, Of, Prepared) || {N, Of} <- lists:enumerate(Called)],
-    Complete = [extras(Extras, N, Of, Prepared) || {N, Of} <- lists:enumerate(Counted)],
+    Kept = [kept(N, Of, Prepared) || {N, Of} <- lists:enumerate(Counted)],
+    Complete = [extras(Extras, N, Of, Prepared) || {N, Of} <- lists:enumerate(Kept)],
     dyno_bench_extras:decided(heaps(Result#{candidates := Complete}, Prepared), Options).
 
 -doc "How many iterations an epoch of the only code needs, and how long it takes.".
 -spec iterations(dyno_bench_prepared:t()) -> dyno_bench_calibration:calibrated().
 iterations(Prepared) ->
-    map_get(1, calibrate(Prepared)).
+    map_get(1, element(1, calibrate(Prepared))).
 
 -doc """
 So many iterations of the only code, in each of its workers; the time of one, and the metric that
@@ -238,18 +260,36 @@ calibrate(Prepared) ->
     Numbers = dyno_bench_prepared:numbers(Prepared),
     case dyno_bench_prepared:options(Prepared) of
         #{fixed := #{iterations := Iterations}} ->
-            maps:from_keys(Numbers, {Iterations, 1});
+            {maps:from_keys(Numbers, {Iterations, 1}), #{}};
         Options ->
             _ = [Progress(#{round => 0}) || #{progress := Progress} <- [Options]],
-            Heap = dyno_bench_heap:typical(Options),
-            Epochs = fun(Number) ->
-                fun(N) -> dyno_bench_prepared:epochs(Number, N, Heap, Prepared) end
-            end,
-            dyno_bench_calibration:balance(
-                #{Number => dyno_bench_calibration:iterations(Epochs(Number)) || Number <- Numbers},
-                length(dyno_bench_prepared:workers(Prepared))
-            )
+            Each = #{Number => calibrate(Number, Options, Prepared) || Number <- Numbers},
+            {
+                dyno_bench_calibration:balance(
+                    #{Number => Calibrated || Number := {Calibrated, _} <- Each},
+                    length(dyno_bench_prepared:workers(Prepared))
+                ),
+                #{Number => Ns || Number := {_, Ns} <- Each, is_integer(Ns)}
+            }
     end.
+
+calibrate(Number, Options, Prepared) ->
+    Heap = dyno_bench_heap:typical(Options),
+    Modules = length(code:all_loaded()),
+    {Epochs, First} = dyno_bench_calibration:first(fun(1) ->
+        dyno_bench_prepared:first_epochs(Number, Heap, Prepared)
+    end),
+    %% It is not known what the call took of that which loaded modules, and a check has called it
+    %% before.
+    IsKnown = length(code:all_loaded()) =:= Modules andalso not is_map_key(check, Options),
+    More = fun(N) -> dyno_bench_prepared:epochs(Number, N, Heap, Prepared) end,
+    {
+        dyno_bench_calibration:iterations(More, First),
+        case IsKnown of
+            true -> lists:min([dyno_bench_calibration:least_ns(Epoch) || Epoch <- Epochs]);
+            false -> undefined
+        end
+    }.
 
 %% When the time for measuring begins: thousands of workers take it up by their calibration.
 since(BeforeMs, Prepared) ->
@@ -442,6 +482,22 @@ runs(Candidates, #{times_ns := Times}, #{level := Level, budget_ms := BudgetMs} 
         _ -> dyno_bench_metric:runs(Candidates, Level)
     end.
 
+%% What a code leaves behind is measured with as many calls as have the time for it.
+kept(Number, #{times_ns := TimesNs, iterations := N} = Candidate, Prepared) ->
+    case dyno_bench_prepared:options(Prepared) of
+        #{fixed := _} ->
+            Candidate;
+        #{budget_ms := BudgetMs} ->
+            Affordable = trunc(?KEPT_SHARE * BudgetMs * 1.0e6 / dyno_stats:median(TimesNs)),
+            case min(N, Affordable) of
+                0 ->
+                    Candidate;
+                Calls ->
+                    Run = fun(Of) -> dyno_bench_prepared:kept(Number, Of, Prepared) end,
+                    Candidate#{kept => dyno_bench_kept:measure(Run, Calls)}
+            end
+    end.
+
 %% In one worker as well, and one code after the other: each has its own sessions.
 extras(Extras, Number, #{label := Label, iterations := Iterations} = Candidate, Prepared) ->
     [Worker | Others] = dyno_bench_prepared:workers(Prepared),
@@ -465,6 +521,12 @@ format_error({no_metric, Metric, Label}) ->
     io_lib:format("~ts: ~ts cannot be measured here: ~ts", [
         Label, Metric, dyno_bench_metric:missing()
     ]);
+format_error({clocks, Label, Epochs}) ->
+    io_lib:format(
+        "~ts: its time is not known: in ~b epochs in a row other programs had the processor for "
+        "longer than the epoch took; measure again when the machine is less busy",
+        [Label, Epochs]
+    );
 format_error({overrun, Label}) ->
     io_lib:format("~ts: its messages are too large to be traced; use smaller ones", [Label]);
 format_error({check, Text}) ->

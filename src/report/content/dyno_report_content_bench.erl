@@ -119,12 +119,18 @@ interval(_Show, _Low, _High) ->
 
 %% In words, each against the fastest; of many codes the next ones.
 
-words([Fastest | Others], Metric, Document) ->
+words([First | _] = Rows, Metric, Document) ->
+    %% It is not the first where that one's time is not that of its work.
+    Fastest = hd([Row || Row <- Rows, get(~"verdict", Row) =:= reference(Metric)] ++ [First]),
+    Others = Rows -- [Fastest],
     Threshold = get(~"threshold", get(~"parameters", Document, #{})),
     [
         sentence(Row, {name(~"code", Fastest), Metric}, Threshold)
      || Row <- lists:sublist(Others, ?MOST_SENTENCES)
     ].
+
+reference(Metric) when Metric =:= ~"time"; Metric =:= ~"wall"; Metric =:= ~"cpu" -> ~"fastest";
+reference(_Metric) -> ~"least".
 
 sentence(Row, {Fastest, Metric}, Threshold) ->
     Code = name(~"code", Row),
@@ -138,6 +144,9 @@ sentence(Row, {Fastest, Metric}, Threshold) ->
                 ["No difference ", [["of ", called(Metric), " "] || Metric =/= ~"time"],
                     "that matters (", measured(Threshold, ~"ratio"), ") between ", Code, " and ",
                     Fastest, Shown, "."];
+            ~"unknown" ->
+                ["It is not known whether ", Code, " and ", Fastest,
+                    " differ: the warnings say why."];
             _ when Interval =:= ~"" ->
                 ["Too few samples to say whether ", Code, " and ", Fastest, " differ."];
             _ ->

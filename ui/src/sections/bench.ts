@@ -55,6 +55,8 @@ export function sentence(code: string, than: string, row: Row, by: Column, limit
             return `${code} takes ${ratio(num(row.ratio))} times as long as ${than}${interval}.`;
         case 'same':
             return `No difference that matters (${share(limit)}) between ${code} and ${than}${interval}.`;
+        case 'unknown':
+            return `It is not known whether ${code} and ${than} differ: the warnings say why.`;
         default:
             return interval
                 ? `It is not decided yet whether ${code} and ${than} differ${interval}.`
@@ -67,7 +69,10 @@ export function answers(recording: Recording): Child[] {
     const several = recording.runs.length > 1;
     const items = recording.runs.flatMap((run) => {
         const table = tableNamed(run, 'codes');
-        const [fastest, ...others] = objects(table);
+        const rows = objects(table);
+        const isFastest = (row: Row) => ['fastest', 'least'].includes(String(row.verdict));
+        const fastest = rows.find(isFastest) ?? rows[0];
+        const others = rows.filter((row) => row !== fastest);
         const where = several ? `${runTitle(recording, run)}: ` : '';
         // Of many codes the next ones: the table below has the others' verdicts.
         return others.slice(0, 3).map((row) =>

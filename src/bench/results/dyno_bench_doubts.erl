@@ -1,0 +1,99 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_bench_doubts).
+-moduledoc false.
+%% Codes whose time is not that of their work, so that a comparison with them would tell nothing:
+%% the compiler has done the work, only the first call does it, or the time depends on how long it
+%% is measured. Pure.
+
+-export([doubts/1, trend/1]).
+-export_type([doubt/0]).
+
+-type doubt() ::
+    folded
+    | {first, FirstNs :: number(), LaterNs :: number()}
+    | {keeps, Bytes :: float()}
+    | {drifts, EarlyNs :: number(), LateNs :: number()}.
+
+%% A first call that is longer by so much, as a factor and by its time, is unlike the others: to
+%% seed a generator of random numbers or to grow a heap takes less.
+-define(UNLIKE, 20).
+-define(UNLIKE_NS, 100_000).
+%% A change from the first third of the rounds to the last that no busy machine makes with each code
+%% alone, and the deviate of Kendall's statistic that chance exceeds once in a hundred times.
+-define(DRIFT, 1.3).
+-define(DEVIATE, 2.58).
+-define(FEWEST, 6).
+
+-doc "What is doubtful of each candidate, by its number; what is not has no entry.".
+-spec doubts([dyno_bench_engine:candidate()]) ->
+    #{dyno_bench_comparison:candidate() => [doubt(), ...]}.
+doubts(Candidates) ->
+    IsFolded = fun
+        (#{folded := _}) -> true;
+        (#{constant := IsConstant}) -> IsConstant
+    end,
+    %% If all are, they are compared as what they are.
+    OneSided = not lists:all(IsFolded, Candidates),
+    Numbered = lists:enumerate(Candidates),
+    #{
+        Number => Doubts
+     || {Number, Candidate} <- Numbered,
+        [_ | _] = Doubts <- [
+            [folded || OneSided, IsFolded(Candidate)] ++ first(Candidate) ++ keeps(Candidate) ++
+                drifts(Candidate, [Other || {N, Other} <- Numbered, N =/= Number])
+        ]
+    }.
+
+first(#{first_ns := FirstNs, times_ns := TimesNs}) ->
+    LaterNs = dyno_stats:median(TimesNs),
+    [
+        {first, FirstNs, LaterNs}
+     || FirstNs - LaterNs >= ?UNLIKE_NS, FirstNs >= ?UNLIKE * LaterNs
+    ];
+first(_Candidate) ->
+    [].
+
+keeps(#{kept := Bytes}) when Bytes > 0 -> [{keeps, Bytes}];
+keeps(_Candidate) -> [].
+
+%% Against the others as well, because a machine that gets slower does so for all.
+drifts(#{times_ns := TimesNs}, Others) ->
+    Ratios = [
+        lists:zipwith(fun(A, B) -> A / B end, TimesNs, Of)
+     || #{times_ns := Of} <- Others, length(Of) =:= length(TimesNs)
+    ],
+    case [trend(Values) || Values <- [TimesNs | Ratios]] of
+        [{Direction, EarlyNs, LateNs} | OfRatios] when Direction =/= none ->
+            Alike = [x || {Of, _, _} <- OfRatios, Of =:= Direction],
+            [{drifts, EarlyNs, LateNs} || OfRatios =:= [] orelse Alike =/= []];
+        _ ->
+            []
+    end.
+
+-doc "Whether values that follow one another rise or fall, with the medians of both ends.".
+-spec trend([number()]) -> {up | down | none, Early :: number(), Late :: number()}.
+trend(Values) when length(Values) < ?FEWEST ->
+    {none, 0, 0};
+trend(Values) ->
+    Count = length(Values),
+    Third = Count div 3,
+    Early = dyno_stats:median(lists:sublist(Values, Third)),
+    Late = dyno_stats:median(lists:nthtail(Count - Third, Values)),
+    Deviation = math:sqrt(Count * (Count - 1) * (2 * Count + 5) / 18),
+    Deviate = kendall(Values) / Deviation,
+    if
+        Deviate > ?DEVIATE, Late > ?DRIFT * Early -> {up, Early, Late};
+        Deviate < -?DEVIATE, Early > ?DRIFT * Late -> {down, Early, Late};
+        true -> {none, Early, Late}
+    end.
+
+%% By how many pairs more rise than fall.
+kendall([]) -> 0;
+kendall([First | Rest]) ->
+    lists:sum([sign(Value - First) || Value <- Rest]) + kendall(Rest).
+
+sign(Difference) when Difference > 0 -> 1;
+sign(Difference) when Difference < 0 -> -1;
+sign(_) -> 0.

@@ -1,0 +1,55 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_bench_kept).
+-moduledoc false.
+%% How much more the worker and its node hold after some calls of a code than before: live words of
+%% the worker's heap, tables, large binaries. If each call adds to that, the time of a call depends
+%% on how long dyno measures. The worker's words are exact. Tables and binaries are those of the
+%% whole node, so a few kilobytes may be another process's.
+
+-export([measure/2, run/1]).
+-export_type([kept/0]).
+
+-doc "Bytes by which each grew.".
+-type kept() :: #{heap := integer(), node := integer()}.
+
+-define(TIMES, 3).
+%% That is another process's.
+-define(LEAST_OF_NODE, 16_384).
+
+-doc """
+The bytes that each call leaves behind, 0 where there are none to be seen: the least of several
+runs, because the first call may make a table that stays.
+""".
+-spec measure(fun((pos_integer()) -> kept()), Calls :: pos_integer()) -> float().
+measure(Run, Calls) ->
+    Runs = [Run(Calls) || _ <- lists:seq(1, ?TIMES)],
+    Heap = lists:min([Bytes || #{heap := Bytes} <- Runs]),
+    Node =
+        case lists:min([Bytes || #{node := Bytes} <- Runs]) of
+            Few when Few < ?LEAST_OF_NODE -> 0;
+            Bytes -> Bytes
+        end,
+    Each = (max(0, Heap) + Node) / Calls,
+    case Each >= erlang:system_info(wordsize) of
+        true -> Each;
+        false -> 0.0
+    end.
+
+-doc "What the worker runs.".
+-spec run(fun(() -> term())) -> {ok, kept()} | {error, dyno_sandbox:failure()}.
+run(Calls) ->
+    {HeapBefore, NodeBefore} = held(),
+    maybe
+        {ok, _} ?= dyno_sandbox:attempt(Calls),
+        {HeapAfter, NodeAfter} = held(),
+        {ok, #{heap => HeapAfter - HeapBefore, node => NodeAfter - NodeBefore}}
+    end.
+
+held() ->
+    true = garbage_collect(),
+    {garbage_collection_info, Info} = process_info(self(), garbage_collection_info),
+    [Young, Old] = [proplists:get_value(Key, Info) || Key <- [heap_size, old_heap_size]],
+    Node = lists:sum([Bytes || {_, Bytes} <- erlang:memory([ets, binary])]),
+    {(Young + Old) * erlang:system_info(wordsize), Node}.

@@ -1,0 +1,176 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_truth_bench_SUITE).
+-moduledoc "What dyno bench and dyno trace say of programs whose answer is known.".
+
+-include_lib("stdlib/include/assert.hrl").
+
+-compile([export_all, nowarn_export_all]).
+
+suite() ->
+    [{timetrap, {minutes, 3}}].
+
+all() ->
+    [clocks, trends, {group, traps}, busy].
+
+groups() ->
+    [{traps, [parallel], [folded, first_call, keeps, drifts, well]}].
+
+init_per_suite(Config) ->
+    Folder = filename:join(proplists:get_value(priv_dir, Config), "traps"),
+    File = filename:join(Folder, "dyno_traps.erl"),
+    ok = filelib:ensure_dir(File),
+    ok = file:write_file(File, traps()),
+    {ok, dyno_traps} = compile:file(File, [{outdir, Folder}]),
+    [{traps, Folder} | Config].
+
+end_per_suite(_Config) ->
+    ok.
+
+traps() ->
+    ~"""
+    -module(dyno_traps).
+    -export([folded/0, wrapped/0, real/0, sorted/0, memo/0, insert/0, append/0]).
+    folded() -> [1, 2, 3, 4, 5, 6, 7, 8, 9] -- [9, 8, 7, 6, 5, 4, 3, 2, 1].
+    wrapped() -> folded().
+    real() -> id([1, 2, 3, 4, 5, 6, 7, 8, 9]) -- id([9, 8, 7, 6, 5, 4, 3, 2, 1]).
+    -compile({no_inline, [id/1]}).
+    id(X) -> X.
+    sorted() -> lists:sort(id([3, 1, 2])).
+    memo() ->
+        case persistent_term:get(?MODULE, none) of
+            none -> persistent_term:put(?MODULE, lists:sum(lists:seq(1, 100_000)));
+            Sum -> Sum
+        end.
+    insert() -> ets:insert(table(), {erlang:unique_integer()}).
+    table() ->
+        case ets:whereis(?MODULE) of
+            undefined -> ets:new(?MODULE, [named_table, public, ordered_set]);
+            Table -> Table
+        end.
+    append() ->
+        List = case get(?MODULE) of undefined -> []; Of -> Of end,
+        put(?MODULE, List ++ [x]),
+        ok.
+    """.
+
+bench(Name, Codes, Config) ->
+    Json = filename:join(proplists:get_value(priv_dir, Config), Name ++ ".json"),
+    Arguments = Codes ++ ["--pa", proplists:get_value(traps, Config), "-o", Json],
+    {0, Text} = dyno_command:run(["bench", "--time", "600ms" | Arguments]),
+    {ok, Recording} = dyno_recording_file:read(Json),
+    [Run] = dyno_recording:runs(Recording),
+    {re:replace(Text, "\\s+", " ", [global, {return, binary}]), Run}.
+
+verdicts(Run) ->
+    #{
+        Code => Verdict
+     || #{~"code" := Code, ~"verdict" := Verdict} <- dyno_recording:rows(Run, ~"codes")
+    }.
+
+has(Text, Part) ->
+    ?assertMatch({_, _}, binary:match(Text, Part), Text).
+
+lacks(Text, Part) ->
+    ?assertEqual(nomatch, binary:match(Text, Part), Text).
+
+%% The clocks at an edge are not read at once: another program's time slice between them is waiting,
+%% and no time of the epoch.
+clocks(_Config) ->
+    Epoch = #{wall_ns => 2_000_000, wait_ns => 0, cpu_ns => 2_010_000},
+    Is = fun dyno_bench_calibration:is_believable/1,
+    ?assert(Is(Epoch)),
+    ?assert(Is(Epoch#{wall_ns := 6_000_000, wait_ns := 4_000_000})),
+    ?assert(Is(Epoch#{wait_ns := undefined})),
+    ?assert(Is(#{wall_ns => 40, wait_ns => 0, cpu_ns => 18_000})),
+    %% It slept for most of the time.
+    ?assert(Is(#{wall_ns => 9_000_000, wait_ns => 3_000_000, cpu_ns => 20_000})),
+    ?assertNot(Is(Epoch#{wait_ns := 4_000_000})),
+    ?assertNot(Is(Epoch#{wait_ns := 1_999_999})),
+    ?assertNot(Is(Epoch#{wait_ns := 300_000})),
+    ?assertNot(Is(Epoch#{wait_ns := 2_000_000, cpu_ns := undefined})).
+
+trends(_Config) ->
+    ?assertMatch({up, 1.5, 5.75}, dyno_bench_doubts:trend([1, 2, 3, 4, 5, 5.5, 6])),
+    ?assertMatch({down, _, _}, dyno_bench_doubts:trend([6, 5, 4, 3, 2, 1])),
+    ?assertMatch({none, _, _}, dyno_bench_doubts:trend([1.0, 1.01, 1.02, 1.03, 1.04, 1.05])),
+    ?assertMatch({none, _, _}, dyno_bench_doubts:trend([5, 1, 4, 2, 6, 3])),
+    ?assertMatch({none, _, _}, dyno_bench_doubts:trend([1, 2, 3])),
+    %% A machine that gets slower for both.
+    Code = fun(Times) -> #{times_ns => Times, constant => false} end,
+    Slower = [10.0, 11.0, 13.0, 15.0, 17.0, 20.0, 24.0],
+    Twice = [2 * Time || Time <- Slower],
+    ?assertEqual(#{}, dyno_bench_doubts:doubts([Code(Slower), Code(Twice)])),
+    Steady = [20.0, 20.1, 19.9, 20.0, 20.2, 20.1, 20.0],
+    ?assertMatch(
+        #{1 := [{drifts, _, _}]}, dyno_bench_doubts:doubts([Code(Slower), Code(Steady)])
+    ).
+
+folded(Config) ->
+    {Text, Run} = bench(
+        "folded",
+        ["dyno_traps:folded().", "{dyno_traps, wrapped, []}", "dyno_traps:real().",
+            "dyno_traps:sorted()."],
+        Config
+    ),
+    #{
+        ~"dyno_traps:folded()." := ~"unknown",
+        ~"{dyno_traps,wrapped,[]}" := ~"unknown",
+        %% The others are still compared.
+        ~"dyno_traps:real()." := ~"slower",
+        ~"dyno_traps:sorted()." := ~"fastest"
+    } = verdicts(Run),
+    has(Text, ~"the compiler has worked out the result of dyno_traps:folded/0"),
+    has(Text, ~"dyno_traps:real(). takes "),
+    lacks(Text, ~"times as long as dyno_traps:folded()").
+
+first_call(Config) ->
+    {Text, Run} = bench("first", ["dyno_traps:memo().", "dyno_traps:real()."], Config),
+    #{~"dyno_traps:memo()." := ~"unknown", ~"dyno_traps:real()." := ~"fastest"} = verdicts(Run),
+    has(Text, ~"dyno_traps:memo().: the first call took "),
+    has(Text, ~"So there is no verdict."),
+    lacks(Text, ~"times as long as").
+
+keeps(Config) ->
+    {Text, Run} = bench("keeps", ["dyno_traps:insert().", "dyno_traps:real()."], Config),
+    #{~"dyno_traps:insert()." := ~"unknown"} = verdicts(Run),
+    has(Text, ~"dyno_traps:insert().: each call leaves "),
+    lacks(Text, ~"times as long as").
+
+drifts(Config) ->
+    {Text, Run} = bench("drifts", ["dyno_traps:append().", "dyno_traps:real()."], Config),
+    #{~"dyno_traps:append()." := ~"unknown"} = verdicts(Run),
+    has(Text, ~"dyno_traps:append().: "),
+    has(Text, ~"the time depends on how long it is measured"),
+    lacks(Text, ~"times as long as").
+
+%% What only does something for the first time, as each code does, is nothing to be told.
+well(Config) ->
+    {Text, Run} = bench("well", ["rand:uniform().", "lists:seq(1, 200)."], Config),
+    #{~"rand:uniform()." := ~"fastest", ~"lists:seq(1, 200)." := ~"slower"} = verdicts(Run),
+    lacks(Text, ~"no verdict").
+
+busy(Config) ->
+    Spinning = [spin() || _ <- [1, 2]],
+    try
+        {Text, Run} = bench("busy", ["dyno_traps:sorted().", "dyno_traps:real()."], Config),
+        ?assertEqual(~"slower", map_get(~"dyno_traps:real().", verdicts(Run)), Text),
+        Times = lists:append([Of || #{~"name" := ~"bench.time", ~"values" := Of} <- series(Run)]),
+        ?assertEqual([], [Ns || Ns <- Times, Ns < 1.0]),
+        lacks(Text, ~"no verdict")
+    after
+        lists:foreach(fun port_close/1, Spinning)
+    end.
+
+series(#{~"series" := Series}) -> Series.
+
+%% It ends when its port is closed: the shell reads its input after each turn.
+spin() ->
+    open_port({spawn_executable, "/bin/sh"}, [
+        {args, [
+            "-c",
+            "(while :; do :; done) & spin=$!; trap 'kill $spin' EXIT; read line; kill $spin"
+        ]},
+        binary
+    ]).
