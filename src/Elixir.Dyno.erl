@@ -39,8 +39,17 @@ end
 -type code() :: binary() | fun() | {module(), atom(), [term()]}.
 
 -doc "As `bench/2`, with the options' defaults.".
--spec bench(codes()) -> result().
-bench(Codes) -> bench(Codes, []).
+-spec bench(codes() | [{atom(), term()}]) -> result().
+bench([{Key, Value} | _]) when is_atom(Key) ->
+    Text = "~ts is an option; the code comes first: Dyno.bench(fn -> ... end, ~ts)",
+    Given = unicode:characters_to_binary(io_lib:format("~ts: ~0tp", [Key, Value])),
+    {error, unicode:characters_to_binary(io_lib:format(Text, [Key, meant(Key, Given)]))};
+bench(Codes) ->
+    bench(Codes, []).
+
+%% How long it measures is asked for in milliseconds.
+meant(time, _Given) -> ~"budget_ms: 1000";
+meant(_Key, Given) -> Given.
 
 -doc """
 Measures a code, or compares several: functions, `{module, function, arguments}`, or source of

@@ -271,7 +271,7 @@ isolated(#{isolated := Settings} = Merged, Options) ->
         %% This node's code path without OTP's, which another may have in another version, and
         %% without ours.
         Paths =
-            [filename:absname(P) || P <- maps:get(code_paths, Options, [])] ++
+            [filename:absname(P) || P <- dyno_code:listed(maps:get(code_paths, Options, []))] ++
                 (dyno_code:own_paths() -- [Folder]),
         {ok, Merged#{isolated := Settings#{code_paths => Paths}}}
     end;

@@ -11,7 +11,7 @@
 -export([module/1, given/1, invariants/4]).
 %% For the forms, and for others that call functions of the suite or of its modules
 -export([call/3, call/5, optional/4, optional_of/5, tear_down/3, bad_return/5, wrong/3]).
--export([format_error/1]).
+-export([format_error/1, fault/1]).
 
 -export_type([t/0, form/0, reason/0, result/1, info/0]).
 
@@ -182,6 +182,8 @@ wrong(#{module := Module}, Function, Error) ->
     end.
 
 -spec format_error(reason()) -> unicode:chardata().
+format_error({bad_return, {M, F, A}, {error, _} = Value, _Expected}) ->
+    io_lib:format("~ts returned ~0tP", [dyno_agent_name:mfa({M, F, A}), Value, 12]);
 format_error({bad_return, {M, F, A}, Value, Expected}) ->
     Format = "~ts returned ~0tP; ~ts is expected",
     io_lib:format(Format, [dyno_agent_name:mfa({M, F, A}), Value, 12, Expected]);
@@ -189,3 +191,8 @@ format_error({returned, {M, F, A}, Error}) ->
     ["what ", dyno_agent_name:mfa({M, F, A}), " returned: ", dyno_error:format(Error)];
 format_error({suite, Module, Error}) ->
     ["suite ", dyno_agent_name:module(Module), ": ", dyno_error:format(Error)].
+
+-doc "A callback that says that it could not do its work has failed; what else it returns is wrong.".
+-spec fault(reason()) -> dyno_error:fault().
+fault({bad_return, _, {error, _}, _}) -> dyno;
+fault(_) -> caller.

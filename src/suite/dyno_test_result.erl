@@ -142,10 +142,6 @@ failure(Module, #{load := #{total := #{successes := 0, failures := 0}} = Load} =
         "~b); give it a longer duration_ms",
     Duration = dyno_unit:format(round(DurationNs / 1.0e6), ~"ms"),
     {~"no_operations", text(Text, [operation(Module), Duration, UnderWay])};
-failure(Module, #{load := #{total := #{successes := 0, failures := N}} = Load}) ->
-    #{errors := [{Reason, _, _} | _]} = Load,
-    Text = "all ~b operations failed; what ~ts raised or returned most often is ~ts",
-    {~"no_operations", text(Text, [N, operation(Module), Reason])};
 failure(_Module, _Result) ->
     none.
 

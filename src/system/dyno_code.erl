@@ -7,7 +7,7 @@
 %% a module calls, and to have folders on the code path for a while.
 
 -export([load/3, unload/1, compile_file/2]).
--export([own_paths/0, with_paths/2, write/2, objects/1, closure/1]).
+-export([own_paths/0, with_paths/2, listed/1, write/2, objects/1, closure/1]).
 -export([loaded/2, available/2, missing/2, sent/1, replaced/2, packed/1, send/2, format_error/1, fault/1]).
 -export_type([object/0, packed/0, reason/0]).
 
@@ -88,16 +88,25 @@ own_paths() ->
         filelib:is_dir(Path)
     ].
 
--doc "Evaluates with these folders first on the code path; what was on it before stays.".
--spec with_paths([file:filename_all()], fun(() -> Result)) -> Result.
+-doc """
+Evaluates with these folders, or this one, first on the code path; what was on it before stays.
+""".
+-spec with_paths(file:filename_all() | [file:filename_all()], fun(() -> Result)) -> Result.
 with_paths(Paths, Fun) ->
-    Added = [unicode:characters_to_list(filename:absname(P)) || P <- Paths] -- code:get_path(),
+    Added = [unicode:characters_to_list(filename:absname(P)) || P <- listed(Paths)] --
+        code:get_path(),
     ok = code:add_pathsa(Added),
     try
         Fun()
     after
         code:del_paths(Added)
     end.
+
+-doc "A list of folders, also if one folder is given: as a text or as characters.".
+-spec listed(file:filename_all() | [file:filename_all()]) -> [file:filename_all()].
+listed(Path) when is_binary(Path) -> [Path];
+listed([Character | _] = Path) when is_integer(Character) -> [Path];
+listed(Paths) -> Paths.
 
 -doc "Writes compiled modules to a new folder, as a code path needs them.".
 -spec write(file:filename_all(), [object()]) -> ok | {error, dyno_file:reason()}.

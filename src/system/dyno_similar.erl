@@ -16,6 +16,15 @@
 %% than whoever explains one that fails.
 -define(SLIP, 0.93).
 -define(CLOSEST, 3).
+%% What other tools, or other commands of dyno, call an option; the first that is there is meant.
+-define(OTHER_NAMES, #{
+    "vus" => ["workers", "sizes", "concurrency"],
+    "users" => ["workers", "sizes", "concurrency"],
+    "workers" => ["sizes", "concurrency"],
+    "concurrency" => ["sizes"],
+    "time" => ["budget_ms", "duration_ms", "duration", "for"],
+    "duration" => ["duration_ms", "budget_ms", "time", "for"]
+}).
 
 -doc """
 The name that is most like the one that somebody wrote, where one is near enough to suggest it.
@@ -27,10 +36,19 @@ The name that is most like the one that somebody wrote, where one is near enough
 """.
 -spec nearest(unicode:chardata(), [Name]) -> {ok, Name} | none when Name :: unicode:chardata().
 nearest(Written, Names) ->
-    case ranked(Written, Names) of
-        [{Distance, Name} | _] when Distance =< -?SUGGESTED -> {ok, Name};
+    case {by_other_name(Written, Names), ranked(Written, Names)} of
+        {[Name | _], _} -> {ok, Name};
+        {[], [{Distance, Name} | _]} when Distance =< -?SUGGESTED -> {ok, Name};
         _ -> none
     end.
+
+%% Of options of the command line and of those of a function.
+by_other_name(Written, Names) ->
+    Plain = fun(Name) -> string:trim(unicode:characters_to_list(Name), leading, "-") end,
+    [
+        Name
+     || Meant <- maps:get(Plain(Written), ?OTHER_NAMES, []), Name <- Names, Plain(Name) =:= Meant
+    ].
 
 -doc "The few names that are most like the written one, the nearest first.".
 -spec closest(unicode:chardata(), [Name]) -> [Name] when Name :: unicode:chardata().

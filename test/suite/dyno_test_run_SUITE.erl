@@ -372,9 +372,7 @@ nothing_was_measured(_Config) ->
             ?assertNotEqual(nomatch, binary:match(Text, Part), Text)
         end
      || {Result, Part} <- [
-            {Load(None, []), ~"had not returned after 300 ms (calls under way: 2)"},
-            {Load(None#{failures := 5}, [{~"oops", 5, undefined}]),
-                ~"all 5 operations failed; what dyno_test_run_SUITE:operation/1 raised"}
+            {Load(None, []), ~"had not returned after 300 ms (calls under way: 2)"}
         ]
     ].
 

@@ -12,10 +12,13 @@ suite() ->
     [{timetrap, {minutes, 3}}].
 
 all() ->
-    [clocks, trends, {group, traps}, busy].
+    [clocks, trends, {group, traps}, busy, {group, endings}].
 
 groups() ->
-    [{traps, [parallel], [folded, first_call, keeps, drifts, well]}].
+    [
+        {traps, [parallel], [folded, first_call, keeps, drifts, well]},
+        {endings, [parallel], [all_fail, set_up_fails, elixir]}
+    ].
 
 init_per_suite(Config) ->
     Folder = filename:join(proplists:get_value(priv_dir, Config), "traps"),
@@ -164,6 +167,59 @@ busy(Config) ->
     end.
 
 series(#{~"series" := Series}) -> Series.
+
+suite(Name, Callbacks, Config) ->
+    File = filename:join(proplists:get_value(priv_dir, Config), Name ++ ".erl"),
+    ok = file:write_file(File, [
+        "-module(", Name, ").\n-behaviour(dyno_suite).\n"
+        "-export([suite/0, init_run/2, operation/1]).\n"
+        "suite() -> #{sizes => [1], duration_ms => 200, warmup_ms => 0}.\n",
+        Callbacks
+    ]),
+    Json = filename:join(proplists:get_value(priv_dir, Config), Name ++ ".json"),
+    dyno_command:run(["test", File, "--threshold", "errors.rate < 1%", "-o", Json]).
+
+%% The measured system has failed, not dyno.
+all_fail(Config) ->
+    {Status, Text} = suite(
+        "dyno_all_fail",
+        "init_run(_, _) -> {ok, [], s}. operation(S) -> timer:sleep(2), {error, no_stock, S}.",
+        Config
+    ),
+    ?assertEqual(1, Status, Text),
+    has(Text, ~"no_stock"),
+    has(Text, ~"FAILED: 1 of 1 threshold did not hold"),
+    lacks(Text, ~"COULD NOT FINISH"),
+    lacks(Text, ~"UNKNOWN").
+
+set_up_fails(Config) ->
+    {Status, Text} = suite(
+        "dyno_no_set_up",
+        "init_run(_, _) -> {error, no_database}. operation(S) -> {ok, S}.",
+        Config
+    ),
+    ?assertEqual(3, Status, Text),
+    has(Text, ~"init_run/2 returned {error,no_database}"),
+    ?assertMatch([_], binary:matches(Text, ~"errors.rate < 1%"), Text).
+
+elixir(_Config) ->
+    {error, First} = 'Elixir.Dyno':bench([{time, 1}]),
+    has(First, ~"the code comes first: Dyno.bench(fn -> ... end, budget_ms: 1000)"),
+    Slips = [{time, ~"budget_ms"}, {vus, ~"concurrency"}, {duration, ~"budget_ms"}],
+    [
+        begin
+            {error, Text} = 'Elixir.Dyno':bench(fun() -> ok end, [{Written, 1}]),
+            has(Text, <<"did you mean ", Meant/binary, "?">>)
+        end
+     || {Written, Meant} <- Slips
+    ],
+    %% One folder, as a text or as characters.
+    [
+        ?assert(
+            dyno_code:with_paths(Path, fun() -> lists:member("/tmp", code:get_path()) end)
+        )
+     || Path <- [~"/tmp", "/tmp", ["/tmp"], [~"/tmp"]]
+    ].
 
 %% It ends when its port is closed: the shell reads its input after each turn.
 spin() ->

@@ -253,12 +253,11 @@ unsure(Rows, Workers) ->
 best(Best, Rows, Document) ->
     Workers = get(~"concurrency", Best),
     More = [C || #{~"concurrency" := C} <- Rows, is_integer(C), C > Workers],
-    Settings = get(~"settings", get(~"parameters", Document, #{}), #{}),
     Rate = measured(get(~"throughput", Best), ~"1/s"),
     Unsure = unsure(Rows, Workers),
     Status = get(~"status", Document),
     Text =
-        case {More, get(~"max", Settings)} of
+        case More of
             _ when Unsure =/= none ->
                 [workers(Workers), give(Workers), Rate, " for sure; ",
                     measured(get(~"concurrency", Unsure), ~"count"), " give more, not surely: ",
@@ -267,9 +266,7 @@ best(Best, Rows, Document) ->
             _ when Status =:= ~"interrupted" ->
                 ["It was interrupted. Until then the throughput was highest with ",
                     workers(Workers), ": ", Rate, ".", unjudged(Best, Rows)];
-            {[], Max} when is_integer(Max), Max > Workers ->
-                ["The throughput is highest with ", workers(Workers), ": ", Rate, "."];
-            {[], _} ->
+            [] ->
                 ["The throughput is highest with ", workers(Workers),
                     ", the most that were tried: ", Rate,
                     ". It may rise further; give a higher --max."];

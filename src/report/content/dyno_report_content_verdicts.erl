@@ -43,6 +43,8 @@ section(Kind, Verdicts, Document) ->
         <<(name(~"name", V))/binary, ": ", (text(~"text", V, ~"not evaluated"))/binary>>
      || #{~"result" := Result} = V <- Verdicts,
         threshold(V) =/= #{},
+        %% If there was no run at all, its error is above, and the texts say nothing more.
+        dyno_recording:runs(Document) =/= [],
         Result =:= ~"unknown" orelse (Result =:= ~"fail" andalso Kind =:= ~"change")
     ],
     dyno_report_section:table(title(Kind), Columns, Rows) ++

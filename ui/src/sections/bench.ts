@@ -313,7 +313,6 @@ function saturation(recording: Recording, rows: Row[]): string | null {
     const workers = (n: unknown) => `${n} ${n === 1 ? 'worker' : 'workers'}`;
     const rate = format(num(best.throughput), '1/s');
     const more = rows.filter((r) => Number(r.concurrency) > Number(best.concurrency));
-    const settings = recording.parameters.settings as { max?: unknown } | undefined;
     const unsure = more
         .filter((r) => r.verdict === 'undecided' && (num(r.ratio) ?? 0) > 1.05)
         .sort((a, b) => (num(b.ratio) ?? 0) - (num(a.ratio) ?? 0))[0];
@@ -332,9 +331,7 @@ function saturation(recording: Recording, rows: Row[]): string | null {
         const list = tried.length > 6 ? `${tried[0]} to ${tried.at(-1)}` : tried.join(', ');
         return `It saturates at ${workers(best.concurrency)}: ${rate}. With ${list} it was not shown to be higher.`;
     }
-    return (num(settings?.max) ?? 0) > Number(best.concurrency)
-        ? `The throughput is highest with ${workers(best.concurrency)}: ${rate}.`
-        : `The throughput is highest with ${workers(best.concurrency)}, the most that were tried: ${rate}. It may rise further.`;
+    return `The throughput is highest with ${workers(best.concurrency)}, the most that were tried: ${rate}. It may rise further.`;
 }
 
 export const squeeze: Section = {
