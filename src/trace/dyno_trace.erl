@@ -62,6 +62,8 @@ shown in the order of their times. The owner receives `{dyno_trace, Trace, {ende
 -type state() :: #{
     owner := pid(),
     show := fun((dyno_trace_item:t()) -> term()),
+    started_ms := integer(),
+    for_ms := pos_integer(),
     count := pos_integer() | infinity,
     shown := non_neg_integer(),
     patterns := [{pos_integer(), dyno_trace_pattern:t()}],
@@ -163,6 +165,8 @@ init({Owner, Nodes, Texts, Options}) ->
         {ok, #{
             owner => Owner,
             show => maps:get(show, Options, printer(Nodes, Options)),
+            started_ms => erlang:monotonic_time(millisecond),
+            for_ms => map_get(for_ms, Options),
             count => count(Options),
             shown => 0,
             patterns => Patterns,
@@ -251,9 +255,9 @@ handle_cast(_Message, State) ->
 -doc false.
 -spec handle_info(term(), state()) -> {noreply, state()} | {stop, normal, state()}.
 handle_info({dyno_trace, Node, Sender, Events}, #{all := All} = State) ->
-    case [Ahead || #{node := Of, ahead := Ahead} <- All, Of =:= Node] of
-        [Ahead] ->
-            Items = [dyno_trace_item:of_event(Node, Event, Ahead) || Event <- Events],
+    case [Target || #{node := Of} = Target <- All, Of =:= Node] of
+        [Target] ->
+            Items = [dyno_trace_item:of_event(Node, Event, Target) || Event <- Events],
             step(lists:foldl(fun(Item, Acc) -> came(Item, Sender, Acc) end, State, Items));
         [] ->
             {noreply, State}
@@ -275,7 +279,12 @@ lost([], _Why, State) ->
     {noreply, State};
 lost([#{node := Node}], Why, State) ->
     Reason = #{limit => failed, text => unicode:characters_to_binary(Why)},
-    step(ended(#{event => stopped, node => atom_to_binary(Node), reason => Reason}, State)).
+    Item = #{event => stopped, node => atom_to_binary(Node), reason => Reason},
+    step(ended(with_count(Item, State), State)).
+
+%% How many came of one of several nodes is not counted here.
+with_count(Item, #{all := [_], shown := Shown}) -> Item#{count => Shown};
+with_count(Item, _State) -> Item.
 
 %% What waits is shown before its node's end.
 came(#{event := stopped} = Item, _Sender, State) ->
@@ -285,9 +294,14 @@ came(#{at := At} = Item, Sender, #{all := [_, _ | _], waiting := Waiting} = Stat
 came(Item, Sender, State) ->
     shown(Sender, Item, State).
 
+%% With how much of the time was observed.
 ended(#{node := Node} = Item, #{targets := Targets, ended := Ended} = State) ->
+    #{started_ms := StartedMs, for_ms := ForMs} = State,
     Left = [Target || #{node := Of} = Target <- Targets, atom_to_binary(Of) =/= Node],
-    State#{targets := Left, ended := [Item | Ended]}.
+    Observed = Item#{
+        observed_ms => erlang:monotonic_time(millisecond) - StartedMs, asked_ms => ForMs
+    },
+    State#{targets := Left, ended := [Observed | Ended]}.
 
 merged(Until, #{waiting := Waiting} = State) ->
     {Later, Due} = lists:partition(fun({At, _, _}) -> At > Until end, Waiting),

@@ -20,24 +20,29 @@ longer than it should), `latency` and `argument` (of a second, or of all), `stop
 
 -define(FORMAT, ~"dyno trace 1").
 
--doc "An event of an agent; `Ahead` is what its node's monotonic time is ahead of our time of day.".
--spec of_event(node(), dyno_agent_trace_sender:event(), Ahead :: integer()) -> t().
-of_event(Node, Event, Ahead) ->
-    maps:map(fun(Key, Value) -> value(Key, Value, Ahead) end, Event#{node => atom_to_binary(Node)}).
+-doc """
+An event of an agent. `ahead` is what its node's monotonic time is ahead of our time of day,
+`records` are those that its modules define.
+""".
+-spec of_event(node(), dyno_agent_trace_sender:event(), #{
+    ahead := integer(), records := dyno_trace_term:records(), _ => _
+}) -> t().
+of_event(Node, Event, Of) ->
+    maps:map(fun(Key, Value) -> value(Key, Value, Of) end, Event#{node => atom_to_binary(Node)}).
 
-value(at, Ns, Ahead) -> Ns - Ahead;
+value(at, Ns, #{ahead := Ahead}) -> Ns - Ahead;
 value(function, MFA, _) -> dyno_agent_name:mfa(MFA);
-value(call, {M, F, Args}, _) when is_list(Args) ->
-    text([name(M, F), $(, lists:join(", ", [term(Arg) || Arg <- Args]), $)]);
+value(call, {M, F, Args}, Of) when is_list(Args) ->
+    text([name(M, F), $(, lists:join(", ", [term(Arg, Of) || Arg <- Args]), $)]);
 value(call, none, _) -> null;
 value(call, MFA, _) -> dyno_agent_name:mfa(MFA);
 value(caller, {M, F, A, Where}, _) -> place({M, F, A}, Where);
 value(caller, undefined, _) -> ~"the start of the process";
 value(stack, Frames, _) -> [frame(Frame) || Frame <- Frames];
-value(Key, Term, _) when Key =:= value; Key =:= message; Key =:= to -> text(term(Term));
+value(Key, Term, Of) when Key =:= value; Key =:= message; Key =:= to -> text(term(Term, Of));
 value(functions, Functions, _) -> [latency(MFA, Of) || MFA := Of <- Functions];
-value(values, Values, _) ->
-    lists:reverse(lists:sort([[Count, text(term(Value))] || {Value, Count} <- Values]));
+value(values, Values, Of) ->
+    lists:reverse(lists:sort([[Count, text(term(Value, Of))] || {Value, Count} <- Values]));
 value(reason, {Limit, Value}, _) when is_integer(Value) -> #{limit => Limit, value => Value};
 value(reason, Other, _) when is_atom(Other) -> #{limit => Other};
 value(reason, Other, _) -> #{limit => failed, text => text(io_lib:format("~0tP", [Other, 12]))};
@@ -64,17 +69,7 @@ place(MFA, {File, Line}) when is_list(File) ->
 place(MFA, _) ->
     dyno_agent_name:mfa(MFA).
 
-%% Texts among the terms stand as they are, and so does what was left out.
-term(Term) ->
-    Text = io_lib:format("~0tp", [Term]),
-    case string:find(Text, "{'$dyno',<<\"") of
-        nomatch ->
-            Text;
-        _ ->
-            Plain = "{'\\$dyno',<<\"((?:[^\"\\\\]|\\\\.)*)\">>}",
-            Shown = re:replace(Text, Plain, "\\1", [global, unicode]),
-            re:replace(Shown, "\\.\\.\\. => \\.\\.\\.", "...", [global, unicode])
-    end.
+term(Term, #{records := Records}) -> dyno_trace_term:text(Term, Records).
 
 text(Characters) ->
     case unicode:characters_to_binary(Characters) of
@@ -144,8 +139,9 @@ header(_) ->
 items(Fd, Number, Fun, Acc) ->
     case file:read_line(Fd) of
         {ok, Line} ->
-            #{~"event" := _} = Decoded = decoded(Line, Number),
-            items(Fd, Number + 1, Fun, Fun(known(Decoded), Acc));
+            Item = known(decoded(Line, Number)),
+            _ = is_well_typed(Item) orelse throw({line, Number}),
+            items(Fd, Number + 1, Fun, Fun(Item, Acc));
         eof ->
             Acc;
         {error, Why} ->
@@ -167,17 +163,85 @@ known(Decoded) ->
      || Text := Value <- Decoded, {ok, Key} <- [atom(Text)]
     ]).
 
-atoms(Key, Text) when Key =:= event; Key =:= of_what; Key =:= class; Key =:= limit ->
+atoms(Key, Text) when
+    is_binary(Text), (Key =:= event orelse Key =:= of_what orelse Key =:= class orelse Key =:= limit)
+->
     case atom(Text) of
         {ok, Atom} -> Atom;
         error -> Text
     end;
-atoms(Key, Map) when Key =:= reason; Key =:= visit ->
+atoms(Key, #{} = Map) when Key =:= reason; Key =:= visit ->
     known(Map);
-atoms(functions, Functions) ->
-    [known(Function) || Function <- Functions];
+atoms(functions, [_ | _] = Functions) ->
+    [known(Function) || #{} = Function <- Functions];
 atoms(_Key, Value) ->
     Value.
+
+%% Whether each field is of its kind, and none is missing that the lines of text need. A file may
+%% have been written by hand, or by a later dyno.
+is_well_typed(#{event := Event} = Item) ->
+    lists:all(fun(Key) -> is_map_key(Key, Item) end, needed(Event)) andalso
+        lists:all(fun({Key, Value}) -> is_kind(kind(Key), Value) end, maps:to_list(Item)).
+
+needed(call) -> [at, node, pid, call];
+needed(return) -> [at, node, pid, id, function, duration_ns];
+needed(exception) -> [class | needed(return)];
+needed(send) -> [to | needed('receive')];
+needed('receive') -> [at, node, pid, message];
+needed(slow) -> [at, node, pid, function, duration_ns];
+needed(latency) -> [at, node, of_what, functions];
+needed(argument) -> [at, node, of_what, argument, values, others];
+needed(stopped) -> [node, reason];
+needed(_Other) -> [].
+
+kind(Key) when
+    Key =:= at; Key =:= id; Key =:= depth; Key =:= duration_ns; Key =:= count; Key =:= dropped;
+    Key =:= not_shown; Key =:= argument; Key =:= others; Key =:= observed_ms; Key =:= asked_ms
+->
+    integer;
+kind(Key) when
+    Key =:= node; Key =:= pid; Key =:= name; Key =:= function; Key =:= caller; Key =:= value;
+    Key =:= message; Key =:= to
+->
+    text;
+kind(call) -> text_or_null;
+kind(stack) -> texts;
+kind(values) -> counts;
+kind(functions) -> functions;
+kind(class) -> atom;
+kind(reason) -> reason;
+kind(visit) -> map;
+kind(_Key) -> any.
+
+is_kind(integer, Value) -> is_integer(Value);
+is_kind(text, Value) -> is_binary(Value);
+is_kind(text_or_null, Value) -> is_binary(Value) orelse Value =:= null;
+is_kind(texts, Value) -> is_list(Value) andalso lists:all(fun is_binary/1, Value);
+is_kind(counts, Value) -> is_list(Value) andalso lists:all(fun is_count/1, Value);
+is_kind(functions, Value) -> is_list(Value) andalso lists:all(fun is_function_of/1, Value);
+is_kind(atom, Value) -> is_atom(Value);
+is_kind(map, Value) -> is_map(Value);
+is_kind(reason, #{limit := Limit} = Reason) ->
+    is_atom(Limit) andalso is_integer(maps:get(value, Reason, 0)) andalso
+        is_binary(maps:get(text, Reason, ~"")) andalso
+        (is_map_key(value, Reason) orelse not lists:member(Limit, limits())) andalso
+        (is_map_key(text, Reason) orelse Limit =/= failed);
+is_kind(reason, _Value) -> false;
+is_kind(any, _Value) -> true.
+
+limits() -> [count, for_ms, rate, queue, bytes, open].
+
+is_count([Count, Text]) -> is_integer(Count) andalso is_binary(Text);
+is_count(_Other) -> false.
+
+is_function_of(#{function := Name, bars := Bars} = Of) when is_binary(Name), is_list(Bars) ->
+    lists:all(
+        fun(Key) -> is_integer(maps:get(Key, Of, none)) end, [count, mean, p50, p90, p99, max]
+    ) andalso
+        Bars =/= [] andalso
+        lists:all(fun([A, B]) -> is_integer(A) andalso is_integer(B); (_) -> false end, Bars);
+is_function_of(_Other) ->
+    false.
 
 atom(Text) ->
     try

@@ -18,6 +18,8 @@ with the process that attaches it.
     watchdog := pid(),
     %% What the node's monotonic time is ahead of our time of day.
     ahead := integer(),
+    %% Those of the modules that are named.
+    records := dyno_trace_term:records(),
     ends := ends | as_asked
 }.
 
@@ -41,10 +43,15 @@ with the process that attaches it.
     {not_loaded, node(), Module :: binary(), none | {ok, binary()}}
     | {no_function, node(), Function :: binary(), [binary()], none | {ok, binary()}}
     | {untraceable, Function :: binary()}
-    | {no_process, node()}.
+    | {no_process, node()}
+    | {no_argument, Function :: binary(), Number :: pos_integer(), Arity :: arity()}.
 
 -define(TIMEOUT_MS, 30_000).
 -define(MOST_NAMED, 5).
+%% The names of fields are worth no more: so many modules, so large, so long.
+-define(MOST_MODULES, 10).
+-define(MOST_BYTES, 2_000_000).
+-define(RECORDS_MS, 2_000).
 
 -doc "Attaches to a node, and traces there.".
 -spec attach(node(), [{pos_integer(), dyno_trace_pattern:t()}], options()) ->
@@ -62,6 +69,7 @@ attach(Node, Patterns, #{what := What, ends := Ends} = Options) ->
             monitor => monitor(process, dyno_agent:guard(Agent)),
             ref => dyno_agent:ref(Agent),
             ahead => ahead(Node),
+            records => #{},
             ends => Ends
         },
         started(Target, Patterns, Options)
@@ -84,9 +92,11 @@ ahead(Node) ->
 started(#{node := Node, agent := Agent} = Target, Patterns, Options) ->
     maybe
         ok ?= check(Node, Patterns),
+        ok ?= arguments(Node, Patterns, Options),
+        Records = records(Node, Patterns),
         {ok, Watchdog} ?=
             dyno_agent:start(Agent, dyno_agent_event_watchdog, config(Patterns, Options)),
-        {ok, Target#{watchdog => Watchdog}}
+        {ok, Target#{watchdog => Watchdog, records := Records}}
     else
         {error, {dyno_agent, {failed, Node, no_process}}} ->
             _ = detach([Target]),
@@ -144,6 +154,66 @@ check(Node, [{_, #{function := Function}} | Patterns]) ->
     end;
 check(Node, [_Messages | Patterns]) ->
     check(Node, Patterns).
+
+%% Whether the functions have the argument that is asked for.
+arguments(Node, Patterns, #{what := {argument, Number}}) ->
+    TooFew = [
+        {?MODULE, {no_argument, printed(Function), Number, Arity}}
+     || {_, #{function := Function}} <- Patterns,
+        Arity <- [most_arguments(Node, Function)],
+        Arity < Number
+    ],
+    case TooFew of
+        [] -> ok;
+        [Error | _] -> {error, Error}
+    end;
+arguments(_Node, _Patterns, _Options) ->
+    ok.
+
+%% `infinity` is more than any number.
+most_arguments(_Node, {_, _, Arity}) when is_integer(Arity) ->
+    Arity;
+most_arguments(_Node, {'_', _, _}) ->
+    infinity;
+most_arguments(Node, {Module, Function, '_'}) ->
+    try erpc:call(Node, erlang, get_module_info, [Module, functions], ?TIMEOUT_MS) of
+        Functions ->
+            lists:max([0 | [A || {F, A} <- Functions, Function =:= '_' orelse F =:= Function]])
+    catch
+        error:_ -> infinity
+    end.
+
+%% From the file on this machine, if the node has loaded the same, else from the node.
+records(Node, Patterns) ->
+    Modules = lists:usort([M || {_, #{function := {M, _, _}}} <- Patterns, M =/= '_']),
+    lists:foldl(
+        fun(Module, Known) -> maps:merge(Known, records_of(Node, Module)) end,
+        #{},
+        lists:sublist(Modules, ?MOST_MODULES)
+    ).
+
+records_of(Node, Module) ->
+    try
+        Md5 = erpc:call(Node, erlang, get_module_info, [Module, md5], ?RECORDS_MS),
+        Path = erpc:call(Node, code, which, [Module], ?RECORDS_MS),
+        {ok, Beam} = object(Node, Module, Path, Md5),
+        dyno_trace_term:records(Beam)
+    catch
+        %% Its records are shown as the tuples that they are.
+        _:_ -> #{}
+    end.
+
+object(Node, Module, Path, Md5) ->
+    Bytes = filelib:file_size(Path),
+    case Bytes > 0 andalso Bytes =< ?MOST_BYTES andalso file:read_file(Path) of
+        {ok, Beam} ->
+            {ok, {Module, Md5}} = beam_lib:md5(Beam),
+            {ok, Beam};
+        _ ->
+            {Module, Beam, _} = erpc:call(Node, code, get_object_code, [Module], ?RECORDS_MS),
+            true = byte_size(Beam) =< ?MOST_BYTES,
+            {ok, Beam}
+    end.
 
 reason({not_loaded, Loaded}, {Module, _, _}, Node) ->
     Name = dyno_agent_name:module(Module),
@@ -211,6 +281,10 @@ format_error({untraceable, Function}) ->
         "the function that uses it",
         [Function]
     );
+format_error({no_argument, Function, Number, 0}) ->
+    io_lib:format("~ts has no arguments, so --args ~b shows nothing", [Function, Number]);
+format_error({no_argument, Function, Number, Arity}) ->
+    io_lib:format("~ts has no argument ~b: --args takes 1 to ~b", [Function, Number, Arity]);
 format_error({no_process, Node}) ->
     io_lib:format("no process of ~ts is what --process says", [Node]).
 

@@ -205,9 +205,19 @@ ending(#{event := stopped, reason := Reason} = Stopped) ->
     Dropped = maps:get(dropped, Stopped, 0) + maps:get(not_shown, Stopped, 0),
     [
         why(Reason, maps:get(count, Stopped, 0)),
+        observed(Reason, Stopped),
         [io_lib:format("; ~b more events were dropped", [Dropped]) || Dropped > 0],
         [["; ", Text] || Text <- dyno_target_visit:texts(maps:get(visit, Stopped, #{}))]
     ].
+
+%% What ended before its time saw a part of it.
+observed(#{limit := Limit}, #{observed_ms := ObservedMs, asked_ms := AskedMs} = Stopped) when
+    Limit =/= count, Limit =/= for_ms
+->
+    Shown = [[" ", integer_to_list(N), " shown in"] || #{count := N} <- [Stopped]],
+    [";", Shown, " the first ", time(min(ObservedMs, AskedMs)), " of ", time(AskedMs), " (--for)"];
+observed(_Reason, _Stopped) ->
+    "".
 
 why(#{limit := count, value := N}, _) -> io_lib:format("~b shown, as asked for with --count", [N]);
 why(#{limit := for_ms, value := Ms}, 0) -> ["nothing was called in ", time(Ms), " (--for)"];
@@ -230,7 +240,7 @@ why(#{limit := open, value := N}, _) ->
     io_lib:format("stopped: ~b calls had not returned; trace it without its end", [N]);
 why(#{limit := failed, text := Text}, _) ->
     ["lost: ", Text];
-why(_Stopped, N) ->
-    io_lib:format("stopped after ~b", [N]).
+why(_Stopped, _N) ->
+    "stopped".
 
 time(Ms) -> dyno_unit:format(Ms, ~"ms").

@@ -260,9 +260,23 @@ a_file(Config) ->
     ok = file:write_file(File, [dyno_trace_item:encode(Item) || Item <- [header | Items]]),
     {ok, Read} = dyno_trace:replay(File, fun(Item, Acc) -> [Item | Acc] end, []),
     ?assertEqual(as_lines(Items), as_lines(lists:reverse(Read))),
-    ok = file:write_file(File, [dyno_trace_item:encode(header), "{\"event\": \"call\"}\nx\n"]),
-    {error, Error} = dyno_trace:replay(File, fun(_, Acc) -> Acc end, []),
-    ?assertMatch({_, _}, binary:match(iolist_to_binary(dyno_error:format(Error)), ~"line 3")).
+    [
+        begin
+            ok = file:write_file(File, [dyno_trace_item:encode(header), Lines]),
+            {error, Error} = dyno_trace:replay(File, fun(_, Acc) -> Acc end, []),
+            Text = iolist_to_binary(dyno_error:format(Error)),
+            ?assertMatch({_, _}, binary:match(Text, At), Text)
+        end
+     || {Lines, At} <- [
+            {[~"{\"event\": \"later\"}\n", ~"x\n"], ~"line 3"},
+            %% Something is missing, or of another kind.
+            {~"{\"event\": \"call\"}\n", ~"line 2"},
+            {~"{\"event\":\"send\",\"at\":\"1\",\"node\":\"a\",\"pid\":\"p\",\"message\":\"m\",\"to\":\"t\"}\n",
+                ~"line 2"},
+            {~"{\"event\":\"stopped\",\"node\":\"a\",\"reason\":7}\n", ~"line 2"},
+            {~"{\"event\":\"stopped\",\"node\":\"a\",\"reason\":{\"limit\":\"rate\"}}\n", ~"line 2"}
+        ]
+    ].
 
 the_command(Config) ->
     Node = proplists:get_value(node, Config),

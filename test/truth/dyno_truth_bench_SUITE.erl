@@ -12,12 +12,13 @@ suite() ->
     [{timetrap, {minutes, 3}}].
 
 all() ->
-    [clocks, trends, {group, traps}, busy, {group, endings}].
+    [clocks, trends, terms, {group, traps}, busy, {group, endings}, {group, traced}].
 
 groups() ->
     [
         {traps, [parallel], [folded, first_call, keeps, drifts, well]},
-        {endings, [parallel], [all_fail, set_up_fails, elixir]}
+        {endings, [parallel], [all_fail, set_up_fails, elixir]},
+        {traced, [], [records, arguments, alternatives, counts, big_arguments]}
     ].
 
 init_per_suite(Config) ->
@@ -155,18 +156,130 @@ well(Config) ->
     lacks(Text, ~"no verdict").
 
 busy(Config) ->
+    {Text, Run} = beside_others(fun() ->
+        bench("busy", ["dyno_traps:sorted().", "dyno_traps:real()."], Config)
+    end),
+    ?assertEqual(~"slower", map_get(~"dyno_traps:real().", verdicts(Run)), Text),
+    Times = lists:append([Of || #{~"name" := ~"bench.time", ~"values" := Of} <- series(Run)]),
+    ?assertEqual([], [Ns || Ns <- Times, Ns < 1.0]),
+    lacks(Text, ~"no verdict").
+
+%% Two programs take the processors.
+beside_others(Fun) ->
     Spinning = [spin() || _ <- [1, 2]],
     try
-        {Text, Run} = bench("busy", ["dyno_traps:sorted().", "dyno_traps:real()."], Config),
-        ?assertEqual(~"slower", map_get(~"dyno_traps:real().", verdicts(Run)), Text),
-        Times = lists:append([Of || #{~"name" := ~"bench.time", ~"values" := Of} <- series(Run)]),
-        ?assertEqual([], [Ns || Ns <- Times, Ns < 1.0]),
-        lacks(Text, ~"no verdict")
+        Fun()
     after
         lists:foreach(fun port_close/1, Spinning)
     end.
 
 series(#{~"series" := Series}) -> Series.
+
+%% What stands in a trace is what was there.
+terms(_Config) ->
+    Records = #{{order, 2} => [id, items]},
+    Text = fun(Term) -> unicode:characters_to_binary(dyno_trace_term:text(Term, Records)) end,
+    [
+        ?assertEqual(Expected, Text(Term))
+     || {Term, Expected} <- [
+            {[1597, 1598], ~"[1597,1598]"},
+            {[8, 9, 10], ~"[8,9,10]"},
+            {[200, 201], ~"[200,201]"},
+            {"shop", ~"\"shop\""},
+            {"café au lait", unicode:characters_to_binary("\"café au lait\"")},
+            {{order, 7, ["a"]}, ~"#order{id = 7,items = [\"a\"]}"},
+            {{order, 7}, ~"{order,7}"},
+            {#{'__struct__' => 'Elixir.Shop.Order', id => 7}, ~"%Shop.Order{id: 7}"},
+            {#{b => [], a => {}}, ~"#{a => {},b => []}"},
+            {[1 | {'$dyno', ~"..."}], ~"[1|...]"},
+            {#{{'$dyno', ~"..."} => {'$dyno', ~"..."}, a => {'$dyno', ~"<0.1.0>"}},
+                ~"#{a => <0.1.0>,...}"}
+        ]
+    ].
+
+init_per_group(traced, Config) ->
+    Folder = filename:join(proplists:get_value(priv_dir, Config), "traced"),
+    File = filename:join(Folder, "dyno_traced.erl"),
+    ok = filelib:ensure_dir(File),
+    ok = file:write_file(File, ~"""
+    -module(dyno_traced).
+    -export([start/0, order/2, hot/1, big/2]).
+    -record(order, {id, items :: list()}).
+    start() ->
+        spawn(fun() -> orders(1) end),
+        spawn(fun() -> hot(1) end),
+        spawn(fun() -> bigs(lists:seq(1, 500_000), 1) end).
+    orders(N) ->
+        ?MODULE:order(N, #order{id = N, items = [1597, 1598]}),
+        timer:sleep(2),
+        orders(N + 1).
+    order(_, Order) -> Order.
+    hot(N) -> erlang:phash2(N), ?MODULE:hot(N + 1).
+    bigs(List, N) -> ?MODULE:big(N, List), timer:sleep(1), bigs(List, N + 1).
+    big(N, _) -> N.
+    """),
+    {ok, dyno_traced} = compile:file(File, [debug_info, {outdir, Folder}]),
+    {_, Node} = Peer = dyno_peers:start(["-pa", Folder]),
+    _ = erpc:call(Node, dyno_traced, start, []),
+    [{peer, Peer}, {node, Node} | Config];
+init_per_group(_Group, Config) ->
+    Config.
+
+end_per_group(traced, Config) ->
+    dyno_peers:stop(proplists:get_value(peer, Config));
+end_per_group(_Group, _Config) ->
+    ok.
+
+trace(Arguments, Config) ->
+    dyno_command:run(
+        ["trace", atom_to_list(proplists:get_value(node, Config)), "--cookie",
+            atom_to_list(erlang:get_cookie())
+            | Arguments]
+    ).
+
+records(Config) ->
+    {0, Text} = trace(["dyno_traced:order/2", "--count", "1"], Config),
+    has(Text, ~",items = [1597,1598]})"),
+    has(Text, ~"#order{id = ").
+
+arguments(Config) ->
+    {2, Text} = trace(["dyno_traced:order/2", "--args", "7"], Config),
+    has(Text, ~"dyno_traced:order/2 has no argument 7: --args takes 1 to 2"),
+    {2, Any} = trace(["dyno_traced:order", "--args", "3"], Config),
+    has(Any, ~"dyno_traced:order has no argument 3: --args takes 1 to 2").
+
+alternatives(Config) ->
+    Pattern = "dyno_traced:order(A, _) when A rem 2 == 0 ; A == 7 -> return",
+    {0, Text} = trace([Pattern, "--count", "3"], Config),
+    {match, Found} = re:run(Text, "order\\((\\d+), ", [global, {capture, all_but_first, binary}]),
+    ?assertMatch([_, _, _], Found),
+    ?assertEqual([], [N || [N] <- Found, binary_to_integer(N) rem 2 =:= 1]).
+
+%% What was dropped is none of those that were shown.
+counts(Config) ->
+    {Status, Text} = trace(
+        ["dyno_traced:hot/1", "--count", "1000000", "--rate", "10000000", "--queue", "100000",
+            "--for", "1s"],
+        Config
+    ),
+    {match, Lines} = re:run(Text, "dyno_traced:hot\\(", [global]),
+    {match, [Told]} = re:run(
+        Text, "([0-9]+) (?:in 1 s|shown in)", [{capture, all_but_first, binary}]
+    ),
+    ?assertEqual(length(Lines), binary_to_integer(Told), {Status, string:slice(Text, 0, 500)}).
+
+%% Arguments of 8 MB, which the runtime copies for each call.
+big_arguments(Config) ->
+    Node = proplists:get_value(node, Config),
+    Bytes = fun() -> erpc:call(Node, erlang, memory, [total]) end,
+    Before = Bytes(),
+    {Status, Text} = beside_others(fun() ->
+        trace(["dyno_traced:big/2", "--count", "20", "--for", "3s"], Config)
+    end),
+    has(Text, ~"dyno_traced:big("),
+    %% All are shown, or it says what to leave out.
+    _ = Status =:= 0 orelse has(Text, ~"leave the arguments out with --arity"),
+    ?assert(Bytes() - Before < 64_000_000).
 
 suite(Name, Callbacks, Config) ->
     File = filename:join(proplists:get_value(priv_dir, Config), Name ++ ".erl"),

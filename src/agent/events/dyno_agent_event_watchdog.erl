@@ -70,7 +70,7 @@ can't do without (those of kernel and of the runtime), unless they are named.
 }.
 
 -define(LOOK_MS, 2).
-%% The memory is asked for each so many looks: the tracer must answer that.
+%% While nothing waits the memory is asked for each so many looks: the tracer must answer that.
 -define(MEMORY_LOOKS, 10).
 
 -doc "Starts to trace. `{error, no_process}` where no process is meant.".
@@ -220,7 +220,9 @@ handle_info(look, #{tracer := Tracer, limits := #{queue := Most}, looks := Looks
     _ = erlang:send_after(?LOOK_MS, self(), look),
     case process_info(Tracer, message_queue_len) of
         {_, Waiting} when Waiting > Most -> {noreply, crossed({queue, Most}, State)};
-        _ when Looks rem ?MEMORY_LOOKS =:= 0 -> {noreply, memory(State#{looks := Looks + 1})};
+        %% What waits may have arguments of megabytes.
+        {_, Waiting} when Waiting > 0; Looks rem ?MEMORY_LOOKS =:= 0 ->
+            {noreply, memory(State#{looks := Looks + 1})};
         _ -> {noreply, State#{looks := Looks + 1}}
     end;
 handle_info(for_ms, #{limits := #{for_ms := Ms}} = State) ->

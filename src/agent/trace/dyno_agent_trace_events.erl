@@ -30,7 +30,7 @@ return.
     config := config(),
     sender := dyno_agent_trace_sender:t(),
     open := dyno_agent_event_calls:t(),
-    %% Calls and messages so far.
+    %% Calls and messages so far that were not dropped.
     count := non_neg_integer()
 }.
 
@@ -59,7 +59,8 @@ event(_Message, #{count := Count, config := #{count := Count}} = State) ->
     {ok, State};
 event(Message, #{sender := Sender} = State) ->
     case dyno_agent_trace_sender:is_full(Sender) of
-        true -> counted(State#{sender := dyno_agent_trace_sender:drop(Sender)});
+        %% It is not shown, so it is none of those that were asked for.
+        true -> {ok, State#{sender := dyno_agent_trace_sender:drop(Sender)}};
         false -> new(Message, State)
     end.
 

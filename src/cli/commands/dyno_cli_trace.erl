@@ -52,8 +52,8 @@ command() ->
             {"Output", [
                 {"--format FORMAT", "text, or json, a line each (default: text)",
                     {one_of, [text, json]}},
-                {"-o, --output FILE", "writes lines of JSON, for --replay",
-                    {custom, fun dyno_cli_output:path/1, "a file's path"}},
+                {"-o, --output FILE", "writes FILE.jsonl, lines of JSON, for --replay",
+                    {custom, fun output/1, "a file's path"}},
                 {"--replay FILE", "shows what -o has written, in place of a node's calls", text}
             ]},
             dyno_cli_nodes:options()
@@ -71,6 +71,16 @@ command() ->
                 ~"traces two nodes, and keeps it for dyno trace --replay calls.jsonl"}
         ]
     }.
+
+%% As of every command: the ending says the format, which is one here.
+output(Path) ->
+    case lists:member(filename:extension(Path), [~".jsonl", ~".json"]) of
+        true -> dyno_cli_output:path(Path);
+        false -> dyno_cli_command:contradiction(ending(Path))
+    end.
+
+ending(Path) ->
+    ["trace writes lines of JSON: give a name that ends in .jsonl in place of ", Path].
 
 above(Text) ->
     case dyno_unit:parse(Text) of
@@ -92,8 +102,10 @@ run(#{above_ns := _} = Values) when not is_map_key(latency, Values) ->
     refused("--above says which calls --latency shows; add --latency");
 run(#{replay := File} = Values) ->
     shown(Values, [file], fun(Show) ->
-        case dyno_trace:replay(File, fun(Item, Ended) -> replayed(Show, Item, Ended) end, []) of
-            {ok, Ended} -> {0, Ended};
+        Replay = fun(Item, {Count, Ended}) -> {Count + 1, replayed(Show, Item, Ended)} end,
+        case dyno_trace:replay(File, Replay, {0, []}) of
+            {ok, {Count, []}} -> cut_short(File, Count);
+            {ok, {_, Ended}} -> {0, Ended};
             Error -> dyno_cli_command:refused(Error)
         end
     end);
@@ -155,6 +167,14 @@ status(Ended) ->
         [] -> 0;
         _ -> 3
     end.
+
+%% The last line says why it ended, if it was written.
+cut_short(File, Count) ->
+    dyno_cli_terminal:note([
+        "dyno: ", File, " ends before its trace did, after line ", integer_to_list(Count + 1),
+        ": what came later, and how long it traced, is not known"
+    ]),
+    {0, []}.
 
 replayed(Show, Item, Ended) ->
     _ = Show(Item),

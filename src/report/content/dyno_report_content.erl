@@ -15,7 +15,7 @@ some.
 
 -export_type([weight/0]).
 
--import(dyno_report_document, [get/2, get/3, text/3]).
+-import(dyno_report_document, [get/2, get/3, name/2, text/3]).
 
 -type section() :: dyno_report_section:section().
 
@@ -62,13 +62,23 @@ answer(Document, Options) ->
             _ -> Functions
         end ++ Tables([~"servers"]).
 
--doc "Where and when it was measured, in a few words each.".
+-doc """
+Where and when it was measured, in a few words each. Of nodes the release and the schedulers are
+theirs; dyno's own release stands with its version then.
+""".
 -spec environment(dyno_report:document()) -> [binary()].
 environment(Document) ->
     Environment = get(~"environment", Document, #{}),
-    Facts = [
-        release(Environment),
-        counted(get(~"schedulers_online", Environment), ~"scheduler"),
+    Version = prefixed(~"dyno ", text(~"dyno_version", Environment, ~"")),
+    {First, Last} =
+        case targets(Document) of
+            [] ->
+                Schedulers = counted(get(~"schedulers_online", Environment), ~"scheduler"),
+                {[release(Environment), Schedulers], Version};
+            Targets ->
+                {Targets, <<Version/binary, (prefixed(~" on ", release(Environment)))/binary>>}
+        end,
+    Facts = First ++ [
         iolist_to_binary(
             lists:join(" ", [text(Key, Environment, ~"") || Key <- [~"os", ~"kernel"]])
         ),
@@ -76,9 +86,32 @@ environment(Document) ->
         prefixed(~"host ", text(~"hostname", Environment, ~"")),
         date(text(~"started_at", Document, ~"")),
         revision(get(~"git", Environment)),
-        prefixed(~"dyno ", text(~"dyno_version", Environment, ~""))
+        Last
     ],
     [Fact || Fact <- Facts, string:trim(Fact) =/= ~""].
+
+%% Nodes that are alike are counted.
+targets(Document) ->
+    Nodes = maps:from_list([
+        {name(~"name", Node), {release(Node), get(~"schedulers_online", Node)}}
+     || Run <- dyno_recording:runs(Document),
+        #{~"otp" := Otp} = Node <- get(~"nodes", Run, []),
+        is_binary(Otp)
+    ]),
+    Alike = maps:groups_from_list(
+        fun({_, Of}) -> Of end, fun({Name, _}) -> Name end, maps:to_list(Nodes)
+    ),
+    [
+        iolist_to_binary([
+            case Names of
+                [Name] -> Name;
+                _ -> [integer_to_binary(length(Names)), " nodes"]
+            end,
+            " on ",
+            lists:join(" with ", [Of || Of <- [Release, counted(Count, ~"scheduler")], Of =/= ~""])
+        ])
+     || {Release, Count} := Names <- maps:iterator(Alike, ordered)
+    ].
 
 release(Environment) ->
     Jit = maps:get(get(~"jit", Environment), #{true => ~" (JIT)", false => ~" (no JIT)"}, ~""),

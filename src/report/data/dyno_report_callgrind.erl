@@ -44,12 +44,34 @@ file(Profiles) ->
 
 function(Function, Costs, Calls) ->
     [
-        ["\nfl=", module(Function), "\nfn=", Function, "\n0 ", line(Costs), "\n"],
+        ["\n", named("fl=", "fn=", Function), "0 ", line(Costs), "\n"],
         [
-            ["cfi=", module(Callee), "\ncfn=", Callee, "\ncalls=1 0\n0 ", line(Of), "\n"]
+            [named("cfi=", "cfn=", Callee), "calls=1 0\n0 ", line(Of), "\n"]
          || {Callee, Of} <- Calls
         ]
     ].
+
+%% Readers show the file in front of the function, so the module stands in the place of the file
+%% and not in the function's name.
+named(File, Function, Name) ->
+    {Module, Called} = split(Name),
+    [File, Module, "\n", Function, Called, "\n"].
+
+split(Name) ->
+    Erlang = "^('[^']*'|[a-z][\\w@]*):(.+)$",
+    Elixir = "^((?:[A-Z]\\w*\\.)*[A-Z]\\w*)\\.(.+)$",
+    Found = [
+        Parts
+     || Pattern <- [Erlang, Elixir],
+        {match, Parts} <- [
+            re:run(Name, Pattern, [unicode, {capture, all_but_first, binary}])
+        ]
+    ],
+    case Found of
+        [[Module, Called] | _] -> {Module, Called};
+        %% What is no function, such as a collection.
+        [] -> {~"???", Name}
+    end.
 
 line(Costs) -> lists:join(" ", [integer_to_list(Cost) || Cost <- Costs]).
 
@@ -72,8 +94,5 @@ add_all(#{values := Of, samples := Samples}, Events, Sums) ->
 plus(Key, Costs, Sums) ->
     Add = fun(Before) -> lists:zipwith(fun erlang:'+'/2, Before, Costs) end,
     maps:update_with(Key, Add, Costs, Sums).
-
-%% Stands in the place of the file.
-module(Function) -> hd(binary:split(Function, ~":")).
 
 word(Name) -> binary:replace(Name, ~" ", ~"_", [global]).
