@@ -418,9 +418,8 @@ format_error({left_twice, Node, Modules}) ->
     );
 format_error({failed, Node, timeout}) ->
     io_lib:format(
-        "~ts is too busy to be measured so: it did not answer the agent in time; measure fewer "
-        "functions, give it less to do until the test begins, or see whether processes of priority "
-        "high or max take its schedulers",
+        "~ts did not answer the agent in time; measure fewer functions, or try again when it has "
+        "less to do",
         [Node]
     );
 format_error({failed, Node, Reason}) ->

@@ -36,7 +36,8 @@ measurement does not change the cluster.
     | {node_down, node(), Others :: [string()]}
     | {other_name, node(), Is :: node()}
     | {otp_too_old, node(), Release :: string() | unknown}
-    | {no_answer, node(), Ms :: pos_integer()}
+    %% What answered nothing for so long.
+    | {no_answer, node(), emulator | processes | connection, Ms :: pos_integer()}
     | {no_cookie, node(), Why :: unicode:chardata()}
     | {no_long_name | host_down | port_closed | refused, node()}
     | {needs_tls | not_over_tls | no_tls, node()}.
@@ -77,7 +78,7 @@ connect(Node, Options) ->
 answers(Node) ->
     case timer:tc(fun() -> dyno_target_silence:answers(Node) end, millisecond) of
         {_, true} -> ok;
-        {Ms, false} -> {error, {?MODULE, {no_answer, Node, Ms}}}
+        {Ms, false} -> {error, {?MODULE, {no_answer, Node, emulator, Ms}}}
     end.
 
 %% An error of the call is for the first one who calls it in earnest.
@@ -89,8 +90,17 @@ check_release(Node) ->
             _ -> {error, {?MODULE, {otp_too_old, Node, Release}}}
         end
     catch
-        error:{erpc, _} -> {error, {?MODULE, {no_answer, Node, ?TIMEOUT_MS}}}
+        error:{erpc, _} -> {error, {?MODULE, no_answer(Node)}}
     end.
+
+%% The emulator of a node answers some questions without its processes.
+no_answer(Node) ->
+    What =
+        case dyno_target_silence:is_connected(Node) andalso dyno_target_silence:answers(Node) of
+            true -> processes;
+            false -> emulator
+        end,
+    {no_answer, Node, What, ?TIMEOUT_MS}.
 
 set_cookie(Node, #{cookie := Cookie}) -> erlang:set_cookie(Node, Cookie);
 set_cookie(_Node, _Options) -> true.
@@ -215,7 +225,7 @@ why_not(Node, TookMs) ->
     SetupMs = 1000 * application:get_env(kernel, net_setuptime, ?SETUP_S),
     {Name, Host} = parts(Node),
     case {dyno_target_probe:name(Name, Host), is_tls()} of
-        {{ok, Node}, _} when TookMs >= SetupMs -> {no_answer, Node, SetupMs};
+        {{ok, Node}, _} when TookMs >= SetupMs -> {no_answer, Node, connection, SetupMs};
         {{ok, Node}, true} -> {no_tls, Node};
         {{ok, Node}, false} -> refused(Node);
         {{ok, Other}, _} -> {other_name, Node, Other};
@@ -231,7 +241,7 @@ why_not(Node, TookMs) ->
         {{error, tls}, true} -> {not_over_tls, Node};
         {{error, tls}, false} -> {needs_tls, Node};
         {{error, old}, _} -> {otp_too_old, Node, unknown};
-        {{error, silent}, _} -> {no_answer, Node, SetupMs};
+        {{error, silent}, _} -> {no_answer, Node, connection, SetupMs};
         {{error, closed}, _} -> {port_closed, Node}
     end.
 
@@ -317,14 +327,21 @@ format_error({no_cookie, Node, Why}) ->
         "the node's in the environment as DYNO_COOKIE (erlang:get_cookie() in its shell shows it)",
         [Node, Why]
     );
-format_error({no_answer, Node, Ms}) ->
-    io_lib:format(
-        "node ~ts is running but did not answer within ~ts: it is stopped, or processes of "
-        "priority high or max take all its schedulers; try again when it has a moment",
-        [Node, dyno_unit:format(Ms, ~"ms")]
-    );
+format_error({no_answer, Node, What, Ms}) ->
+    io_lib:format(unanswered(What), [Node, dyno_unit:format(Ms, ~"ms")]);
 format_error({Kind, Node}) ->
     io_lib:format(sentence(Kind), [Node]).
+
+%% From here nobody can tell a node that is stopped from one whose schedulers are taken.
+unanswered(connection) ->
+    "~ts is registered at its host, but did not answer the connection within ~ts; dyno cannot tell "
+    "why from here: see at its host whether its emulator runs or is stopped, then try again";
+unanswered(emulator) ->
+    "~ts is connected, but its emulator did not answer within ~ts; dyno cannot tell why from here: "
+    "see at its host whether the emulator runs or is stopped, and whether the network is whole";
+unanswered(processes) ->
+    "the emulator of ~ts answers, but its processes did not answer a call within ~ts; try again "
+    "when the node has less to do".
 
 sentence(no_long_name) ->
     "~ts has a long name, and this machine has no name with a domain for a node of its own; "

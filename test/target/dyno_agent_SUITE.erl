@@ -256,8 +256,9 @@ says_that_a_stopped_target_does_not_answer(Config) ->
     ok = application:set_env(kernel, net_setuptime, 1),
     try
         _ = os:cmd("kill -STOP " ++ OsPid),
-        {error, {dyno_target_node, {no_answer, Node, 1000}} = Error} = dyno_agent:attach(Node, #{}),
-        ?assertMatch({match, _}, re:run(dyno_error:format(Error), "is stopped, or processes of"))
+        {error, {dyno_target_node, {no_answer, Node, connection, 1000}} = Error} =
+            dyno_agent:attach(Node, #{}),
+        ?assertMatch({match, _}, re:run(dyno_error:format(Error), "dyno cannot tell why from here"))
     after
         _ = os:cmd("kill -CONT " ++ OsPid),
         application:unset_env(kernel, net_setuptime),
@@ -295,9 +296,7 @@ says_that_a_target_at_priority_max_does_not_answer(_Config) ->
                 ok;
             {error, Error} ->
                 Text = dyno_error:format(Error),
-                ?assertMatch(
-                    {match, _}, re:run(Text, "did not answer .* processes of priority")
-                )
+                ?assertMatch({match, _}, re:run(Text, "did not answer"))
         end
     after
         _ = os:cmd("kill -KILL " ++ OsPid),

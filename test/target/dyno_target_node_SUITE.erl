@@ -128,7 +128,7 @@ suspended(_Config) ->
     ok = dyno_target_node:connect(Node, #{}),
     dyno_escript:kill("STOP", OsPid),
     {error, {dyno_target_node, Reason}} = dyno_target_node:connect(Node, #{}),
-    {no_answer, Node, Ms} = Reason,
+    {no_answer, Node, emulator, Ms} = Reason,
     true = Ms < 5000,
     dyno_escript:kill("CONT", OsPid),
     dyno_peers:stop({Peer, Node}).

@@ -64,7 +64,7 @@
     | {sampled_first, #{id() => {All :: pos_integer(), Alive :: non_neg_integer()}},
         Ended :: [pid()], Alive :: [{pid(), id(), Reductions :: non_neg_integer()}]}
     | {named, [{pid(), id(), dyno_agent_kind:kind()}]}
-    | {monitored, reference(), Since :: integer(), Now :: integer()}
+    | {monitored, reference(), id(), Since :: integer(), Now :: integer()}
     | {ended, reference(), term(), Now :: integer(), {ok, id()} | unknown}
     | begin_scan
     | {samples, [dyno_agent_process_table:sample()]}
@@ -98,7 +98,7 @@
     | {ask, pid(), mfa(), integer()}
     | {sample_first, [{pid(), id()}]}
     | {find_names, [{pid(), id()}]}
-    | {monitor, pid(), Since :: integer()}
+    | {monitor, pid(), id(), Since :: integer()}
     | {demonitor, [reference()]}
     | {first_calls, dyno_agent_first_calls:change()}
     %% To whoever reads the calls: find the callers of throttled functions, or read and reset the
@@ -205,8 +205,8 @@ event({sampled_first, Counts, JustEnded, Alive}, #{ended := Ended} = State) ->
     ]};
 event({named, Processes}, State) ->
     lists:foldl(fun named/2, {State, []}, Processes);
-event({monitored, Ref, Since, Now}, #{lifetimes := Lifetimes} = State) ->
-    {State#{lifetimes := dyno_agent_lifetimes:monitored(Ref, Since, Now, Lifetimes)}, []};
+event({monitored, Ref, Id, Since, Now}, #{lifetimes := Lifetimes} = State) ->
+    {State#{lifetimes := dyno_agent_lifetimes:monitored(Ref, Id, Since, Now, Lifetimes)}, []};
 event({ended, Ref, Reason, Now, Group}, #{lifetimes := Lifetimes, groups := Groups} = State) ->
     case {dyno_agent_lifetimes:ended(Ref, Reason, Now, Lifetimes), Group} of
         {{ok, Ns, Rest}, {ok, Id}} ->
@@ -374,7 +374,7 @@ new(Row, Time, #{lifetimes := Lifetimes} = State) ->
         no ->
             after_effects([Insert], enough(Time, State));
         {yes, Next} ->
-            Monitor = {monitor, element(1, Row), Time},
+            Monitor = {monitor, element(1, Row), element(2, Row), Time},
             after_effects([Insert, Monitor], enough(Time, State#{lifetimes := Next}))
     end.
 
@@ -562,9 +562,10 @@ id(Kind, #{groups := Groups} = State) ->
 -doc "The results, with how many of each group are alive and their reductions.".
 -spec results(#{id() => {non_neg_integer(), non_neg_integer()}}, t()) ->
     dyno_agent_processes:results().
-results(Alive, #{groups := Groups, discovered := Discovered, discovers := Discovers}) ->
+results(Alive, #{groups := Groups, discovered := Discovered, discovers := Discovers} = State) ->
+    Followed = dyno_agent_lifetimes:alive(map_get(lifetimes, State)),
     #{
         discovers => Discovers,
-        groups => dyno_agent_groups:results(Alive, Groups),
+        groups => dyno_agent_groups:results(Alive, Followed, Groups),
         discovered => Discovered
     }.

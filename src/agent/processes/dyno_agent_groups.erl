@@ -8,7 +8,7 @@
 %% has found out of what kind they are. Pure.
 
 -export([new/0, id/2, may_have_names/2, count/2, count/4, lived/3]).
--export([begin_scan/1, sampled/2, end_scan/1, restart/2, results/2]).
+-export([begin_scan/1, sampled/2, end_scan/1, restart/2, results/3]).
 -export_type([t/0, results/0]).
 
 -type id() :: dyno_agent_process_table:id().
@@ -24,7 +24,7 @@
     group := dyno_agent_processes:group(),
     ended_reductions := non_neg_integer(),
     %% As in the results.
-    discovered | sampled | memory_bytes | memory_max_bytes | message_queue_max | collections :=
+    discovered | unseen | sampled | memory_bytes | memory_max_bytes | message_queue_max | collections :=
         non_neg_integer(),
     lives := dyno_agent_lifetimes:lives()
 }.
@@ -32,8 +32,8 @@
 -type results() :: #{
     group := dyno_agent_processes:group(),
     discovered := pos_integer(),
-    %% At the end.
-    alive := non_neg_integer(),
+    %% At the end; if not all were followed, estimated from those that were.
+    alive := non_neg_integer() | unknown,
     %% How many lived until they were sampled: memory, reductions, queue and collections are of
     %% these only.
     sampled := non_neg_integer(),
@@ -45,10 +45,13 @@
     message_queue_max := non_neg_integer(),
     %% Garbage collections that the samples show: there were not fewer.
     collections := non_neg_integer(),
-    %% Of some that have ended, from the call that discovered them.
-    lives := dyno_agent_lifetimes:lives()
+    %% Of some that have ended, from the call that discovered them; and how many of these live on.
+    lives := dyno_agent_lifetimes:lives(),
+    live_on := non_neg_integer()
 }.
 
+%% A share of fewer is chance.
+-define(LEAST_FOLLOWED, 10).
 %% Processes of more kinds than that are one group.
 -define(MAX_GROUPS, 2000).
 
@@ -74,6 +77,7 @@ group(Kind, Alive) ->
         group => Kind,
         discovered => Alive,
         sampled => Alive,
+        unseen => 0,
         ended_reductions => 0,
         memory_bytes => 0,
         memory_max_bytes => 0,
@@ -103,10 +107,15 @@ count(Id, More, Sampled, All) ->
     end,
     update(Id, Count, All).
 
--doc "So many more processes of groups, none of which was sampled.".
+-doc "So many more processes of groups, none of which was seen by itself.".
 -spec count(#{id() => non_neg_integer()}, t()) -> t().
 count(More, All) ->
-    maps:fold(fun(Id, Count, Acc) -> count(Id, Count, 0, Acc) end, All, More).
+    Unseen = fun(Count) ->
+        fun(#{discovered := N, unseen := U} = Group) ->
+            Group#{discovered := N + Count, unseen := U + Count}
+        end
+    end,
+    maps:fold(fun(Id, Count, Acc) -> update(Id, Unseen(Count), Acc) end, All, More).
 
 -doc "A process of a group that was monitored has ended.".
 -spec lived(id(), Ns :: non_neg_integer(), t()) -> t().
@@ -151,12 +160,30 @@ restart(Alive, #{groups := Groups} = All) ->
     Restart = fun(Id, #{group := Kind}) -> group(Kind, maps:get(Id, Alive, 0)) end,
     All#{groups := maps:map(Restart, Groups)}.
 
--doc "What is reported, with how many of each group are alive and their reductions.".
--spec results(#{id() => {non_neg_integer(), non_neg_integer()}}, t()) -> [results()].
-results(Alive, #{groups := Groups}) ->
+-doc """
+What is reported, with how many of each group are alive and their reductions; and how many of the
+processes that are followed from their beginning live.
+""".
+-spec results(Alive, Followed, t()) -> [results()] when
+    Alive :: #{id() => {non_neg_integer(), non_neg_integer()}},
+    Followed :: #{id() => pos_integer()}.
+results(Alive, Followed, #{groups := Groups}) ->
     [
-        (maps:remove(ended_reductions, Group))#{alive => N, reductions => Before + Reductions}
+        (maps:without([ended_reductions, unseen], Group))#{
+            alive => alive(N, LiveOn, Group),
+            live_on => LiveOn,
+            reductions => Before + Reductions
+        }
      || Id := #{discovered := Discovered, ended_reductions := Before} = Group <- Groups,
         Discovered > 0,
-        {N, Reductions} <- [maps:get(Id, Alive, {0, 0})]
+        {N, Reductions} <- [maps:get(Id, Alive, {0, 0})],
+        LiveOn <- [maps:get(Id, Followed, 0)]
     ].
+
+alive(N, _LiveOn, #{unseen := 0}) ->
+    N;
+alive(N, LiveOn, #{unseen := Unseen, lives := Lives}) ->
+    case LiveOn + dyno_agent_lifetimes:count(Lives) of
+        Few when Few < ?LEAST_FOLLOWED -> unknown;
+        Followed -> N + round(Unseen * LiveOn / Followed)
+    end.

@@ -13,15 +13,17 @@
 %% magnitude, not as there are processes. Pure.
 
 %% The sample
--export([new/0, refill/1, choose/3, monitored/4, ended/4, forget/1]).
+-export([new/0, refill/1, choose/3, monitored/5, alive/1, ended/4, forget/1]).
 %% A distribution
--export([none/0, add/2, merge/2, count/1, quantile_ns/2]).
+-export([none/0, add/2, merge/2, count/1, quantile_ns/3]).
 -export_type([sample/0, lives/0]).
 
+-type id() :: dyno_agent_process_table:id().
+
 -opaque sample() :: #{
-    monitored := #{reference() => {Since :: integer(), SeenAfter :: integer()}},
+    monitored := #{reference() => {id(), Since :: integer(), SeenAfter :: integer()}},
     %% By group: not before that.
-    next := #{dyno_agent_process_table:id() => integer()},
+    next := #{id() => integer()},
     %% So many more until the next refill.
     left := non_neg_integer()
 }.
@@ -57,19 +59,27 @@ choose(Id, Time, #{next := Next, left := Left} = Sample) ->
     Again = Time + erlang:convert_time_unit(?EVERY_MS, millisecond, native),
     {yes, Sample#{next := Next#{Id => Again}, left := Left - 1}}.
 
--doc "The process that was chosen is monitored, at a time (native).".
--spec monitored(reference(), Since :: integer(), Now :: integer(), sample()) -> sample().
-monitored(Ref, Since, Now, #{monitored := Monitored} = Sample) ->
-    Sample#{monitored := Monitored#{Ref => {Since, Now - Since}}}.
+-doc "The process of a group that was chosen is monitored, at a time (native).".
+-spec monitored(reference(), id(), Since :: integer(), Now :: integer(), sample()) -> sample().
+monitored(Ref, Id, Since, Now, #{monitored := Monitored} = Sample) ->
+    Sample#{monitored := Monitored#{Ref => {Id, Since, Now - Since}}}.
+
+-doc "How many of each group are still monitored: they live.".
+-spec alive(sample()) -> #{id() => pos_integer()}.
+alive(#{monitored := Monitored}) ->
+    maps:map(
+        fun(_Id, Of) -> length(Of) end,
+        maps:groups_from_list(fun({Id, _, _}) -> Id end, maps:values(Monitored))
+    ).
 
 -doc "Adds a `'DOWN'` message with its reason; returns for how long that process has lived.".
 -spec ended(reference(), term(), Now :: integer(), sample()) ->
     {ok, Ns :: non_neg_integer(), sample()} | unknown.
 ended(Ref, Reason, Now, #{monitored := Monitored} = Sample) ->
     case maps:take(Ref, Monitored) of
-        {{_, SeenAfter}, Rest} when Reason =:= noproc ->
+        {{_, _, SeenAfter}, Rest} when Reason =:= noproc ->
             {ok, ns(SeenAfter), Sample#{monitored := Rest}};
-        {{Since, _}, Rest} ->
+        {{_, Since, _}, Rest} ->
             {ok, ns(Now - Since), Sample#{monitored := Rest}};
         error ->
             unknown
@@ -103,13 +113,17 @@ merge(A, B) ->
 count(Lives) ->
     maps:fold(fun(_Bucket, N, Sum) when is_integer(N), is_integer(Sum) -> Sum + N end, 0, Lives).
 
--doc "So much of them lasted no longer: the middle of a bucket, at most 9 % off.".
--spec quantile_ns(float(), lives()) -> pos_integer() | undefined.
-quantile_ns(_Q, Lives) when map_size(Lives) =:= 0 ->
-    undefined;
-quantile_ns(Q, Lives) ->
-    Rank = max(1, ceil(Q * count(Lives))),
-    round(math:pow(2, (at(Rank, lists:sort(maps:to_list(Lives))) + 0.5) / ?PARTS)).
+-doc """
+So much of them lasted no longer: the middle of a bucket, at most 9 % off. So many others live on;
+where it is one of these nobody knows.
+""".
+-spec quantile_ns(float(), lives(), Alive :: non_neg_integer()) -> pos_integer() | undefined.
+quantile_ns(Q, Lives, Alive) ->
+    Ended = count(Lives),
+    case max(1, ceil(Q * (Ended + Alive))) of
+        Rank when Rank > Ended -> undefined;
+        Rank -> round(math:pow(2, (at(Rank, lists:sort(maps:to_list(Lives))) + 0.5) / ?PARTS))
+    end.
 
 at(Rank, [{Bucket, Count} | _]) when Rank =< Count -> Bucket;
 at(Rank, [{_, Count} | Rest]) -> at(Rank - Count, Rest).

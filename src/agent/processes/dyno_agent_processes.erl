@@ -315,9 +315,9 @@ effect({sample_first, Rows}, State) ->
     event({sampled_first, Counts, Ended, Alive}, State);
 effect({find_names, Rows}, State) ->
     event({named, lists:filtermap(fun dyno_agent_process:find_name/1, Rows)}, State);
-effect({monitor, Pid, Since}, State) ->
+effect({monitor, Pid, Id, Since}, State) ->
     Ref = monitor(process, Pid),
-    event({monitored, Ref, Since, erlang:monotonic_time()}, State);
+    event({monitored, Ref, Id, Since, erlang:monotonic_time()}, State);
 effect({demonitor, Refs}, State) ->
     lists:foreach(fun(Ref) -> demonitor(Ref, [flush]) end, Refs),
     State;
@@ -380,9 +380,19 @@ tables() ->
                     element(2, dyno_agent_kind:print(Kind))
                 end},
                 {~"discovered", ~"Discovered", count, field(discovered)},
-                {~"alive", ~"Alive", count, #{help => ~"At the end of the run."}, field(alive)},
-                {~"ended", ~"Ended", count, fun(#{discovered := All, alive := Alive}) ->
-                    All - Alive
+                {~"alive", ~"Alive", count,
+                    #{
+                        help =>
+                            <<"At the end of the run; estimated from those that were followed, if "
+                                "not all were.">>
+                    },
+                    fun
+                        (#{alive := unknown}) -> undefined;
+                        (#{alive := Alive}) -> Alive
+                    end},
+                {~"ended", ~"Ended", count, fun
+                    (#{alive := unknown}) -> undefined;
+                    (#{discovered := All, alive := Alive}) -> max(0, All - Alive)
                 end},
                 {~"lifetime_p50", ~"Lifetime, p50", ns, Lifetime, lifetime(0.5)},
                 {~"lifetime_p90", ~"Lifetime, p90", ns, Lifetime, lifetime(0.9)},
@@ -444,7 +454,10 @@ seen(Key) ->
         (#{Key := Value}) -> Value
     end.
 
-lifetime(Q) -> fun(#{lives := Lives}) -> dyno_agent_lifetimes:quantile_ns(Q, Lives) end.
+lifetime(Q) ->
+    fun(#{lives := Lives} = Group) ->
+        dyno_agent_lifetimes:quantile_ns(Q, Lives, maps:get(live_on, Group, 0))
+    end.
 
 busiest_first(Groups) ->
     lists:sort(fun(#{reductions := A}, #{reductions := B}) -> A >= B end, Groups).
@@ -462,5 +475,6 @@ summed(Groups) ->
 
 sum(group, Kind, _) -> Kind;
 sum(message_queue_max, A, B) -> max(A, B);
+sum(_Key, A, B) when A =:= unknown; B =:= unknown -> unknown;
 sum(lives, A, B) -> dyno_agent_lifetimes:merge(A, B);
 sum(_Key, A, B) -> A + B.

@@ -13,16 +13,17 @@
 %% until the next list.)
 %%
 %% Where there are many processes a part of them is asked at each instant, by turns, and each found
-%% counts for as many as were not asked. Those that were found to run before are asked each time.
+%% counts for as many as were not asked. Those that were found to run before are asked each time, and
+%% those that have made reductions (dyno_agent_stack_seeds).
 
--export([new/0, instant/1, list_cost/1, some/2]).
+-export([new/0, instant/1, list_cost/1, seeded/2, count/1, some/2]).
 -export_type([t/0, found/0]).
 
 -opaque t() :: #{
-    %% All at the time of the last list, how many, and those whose turn is still to come.
-    all := [pid()],
+    %% All at the time of the last list, how many, and after which one the next turn begins.
+    all := tuple(),
     count := non_neg_integer(),
-    left := [pid()],
+    asked := non_neg_integer(),
     %% Found to run where not all are asked; how often they did not since.
     active := #{pid() => non_neg_integer()},
     %% The number that the next process had when the list was made, and has now.
@@ -36,8 +37,9 @@
 -doc "A process, and for how many it counts.".
 -type found() :: {pid(), Weight :: number()}.
 
-%% So many of the list are asked at an instant; all, where there are no more.
--define(PART, 1000).
+%% All are asked at an instant, if there are no more; else so many.
+-define(FEW, 1000).
+-define(PART, 400).
 -define(MOST_ACTIVE, 500).
 -define(FORGET_AFTER, 100).
 %% Of those that were started since: the youngest, and some of the others.
@@ -51,9 +53,9 @@
 -spec new() -> t().
 new() ->
     #{
-        all => [],
+        all => {},
         count => 0,
-        left => [],
+        asked => 0,
         active => #{},
         listed => 0,
         now => 0,
@@ -85,12 +87,12 @@ listed(#{next_list := NextList} = Census) ->
         true ->
             Census#{now := Now, cost := 0};
         false ->
-            All = processes() -- [self(), Newest],
+            All = list_to_tuple(processes() -- [self(), Newest]),
             End = erlang:monotonic_time(),
             Census#{
                 all := All,
-                count := length(All),
-                left := lists:nthtail(rand:uniform(length(All)) - 1, All),
+                count := tuple_size(All),
+                asked := rand:uniform(tuple_size(All)) - 1,
                 listed := Now,
                 now := Now,
                 next_list := End + ?LIST_EVERY * (End - Start),
@@ -102,16 +104,22 @@ pid(Number) ->
     Low = integer_to_list(Number band (1 bsl ?NUMBER_BITS - 1)),
     list_to_pid("<0." ++ Low ++ [$. | integer_to_list(Number bsr ?NUMBER_BITS)] ++ ">").
 
-known(#{all := All, count := Count} = Census, _Young) when Count =< ?PART ->
-    {[{Pid, 1} || Pid <- All, is_ready(Pid)], Census#{active := #{}}};
-known(#{all := All, count := Count, left := Left, active := Active} = Census, Young) ->
-    {Asked, Passive, Rest} = part(Left, All, ?PART, 0, [], Active),
+known(#{all := All, count := Count} = Census, _Young) when Count =< ?FEW ->
+    {[{Pid, 1} || Pid <- tuple_to_list(All), is_ready(Pid)], Census#{active := #{}}};
+known(#{all := All, count := Count, asked := Last, active := Active} = Census, Young) ->
+    {Asked, Passive} = part(Last, All, ?PART, 0, [], Active),
     Weight = max(1, Count - map_size(Active)) / max(1, Passive),
     Again = maps:filtermap(fun still_active/2, Active),
     Still = [{Pid, 1} || Pid := 0 <- Again],
-    More = lists:sublist(Young ++ Asked, max(0, ?MOST_ACTIVE - map_size(Again))),
-    Next = maps:merge(Again, maps:from_keys(More, 1)),
-    {Still ++ [{Pid, Weight} || Pid <- Asked], Census#{left := Rest, active := Next}}.
+    Next = limited(Young ++ Asked, Again),
+    {Still ++ [{Pid, Weight} || Pid <- Asked], Census#{
+        asked := (Last + ?PART) rem Count, active := Next
+    }}.
+
+limited(Pids, Active) ->
+    maps:merge(
+        maps:from_keys(lists:sublist(Pids, max(0, ?MOST_ACTIVE - map_size(Active))), 1), Active
+    ).
 
 still_active(Pid, Since) ->
     case is_ready(Pid) of
@@ -120,16 +128,17 @@ still_active(Pid, Since) ->
         false -> false
     end.
 
-part(Left, _All, 0, Passive, Found, _Active) ->
-    {Found, Passive, Left};
-part([], All, Most, Passive, Found, Active) ->
-    part(All, All, Most, Passive, Found, Active);
-part([Pid | Left], All, Most, Passive, Found, Active) when is_map_key(Pid, Active) ->
-    part(Left, All, Most - 1, Passive, Found, Active);
-part([Pid | Left], All, Most, Passive, Found, Active) ->
-    case is_ready(Pid) of
-        true -> part(Left, All, Most - 1, Passive + 1, [Pid | Found], Active);
-        false -> part(Left, All, Most - 1, Passive + 1, Found, Active)
+part(_Last, _All, 0, Passive, Found, _Active) ->
+    {Found, Passive};
+part(Last, All, Most, Passive, Found, Active) when Last >= tuple_size(All) ->
+    part(0, All, Most, Passive, Found, Active);
+part(Last, All, Most, Passive, Found, Active) ->
+    Pid = element(Last + 1, All),
+    case is_map_key(Pid, Active) of
+        true -> part(Last + 1, All, Most - 1, Passive, Found, Active);
+        false ->
+            More = [Pid || is_ready(Pid)],
+            part(Last + 1, All, Most - 1, Passive + 1, More ++ Found, Active)
     end.
 
 %% Numbers that are used again may be lower.
@@ -167,11 +176,16 @@ is_ready(Pid) ->
 -spec list_cost(t()) -> non_neg_integer().
 list_cost(#{cost := Cost}) -> Cost.
 
--doc "Some of all processes, and for how many each of them counts.".
--spec some(pos_integer(), t()) -> [found()].
-some(Most, #{all := All, count := Count}) when Count =< Most ->
-    [{Pid, 1} || Pid <- All];
+-doc "These are asked each time from now on, if not all are.".
+-spec seeded([pid()], t()) -> t().
+seeded(Pids, #{active := Active} = Census) -> Census#{active := limited(Pids, Active)}.
+
+-doc "How many processes there were at the last list.".
+-spec count(t()) -> non_neg_integer().
+count(#{count := Count}) -> Count.
+
+-doc "Some of all processes, each chosen by chance; all, if there are no more.".
+-spec some(pos_integer(), t()) -> [pid()].
+some(Most, #{all := All, count := Count}) when Count =< Most -> tuple_to_list(All);
 some(Most, #{all := All, count := Count}) ->
-    Start = rand:uniform(Count),
-    Some = lists:sublist(lists:nthtail(Start - 1, All) ++ All, Most),
-    [{Pid, Count / Most} || Pid <- Some].
+    lists:uniq([element(rand:uniform(Count), All) || _ <- lists:seq(1, Most)]).

@@ -15,6 +15,10 @@
 -define(MOST_WAITING, 200).
 %% A part of the samples that is worth a sentence.
 -define(MUCH, 0.05).
+%% Of the processor time so much is seen where all processes are met.
+-define(MOSTLY, 0.7).
+%% Instants at which nothing ran.
+-define(ENOUGH, 100).
 
 -spec profiles() -> [dyno_agent_instrument:profile()].
 profiles() ->
@@ -61,23 +65,50 @@ reductions(#{reductions := Reductions, all_reductions := All}) ->
 waiting_stacks(#{purpose := test}) ->
     [];
 waiting_stacks(#{waiting := Stacks, duration_ns := DurationNs}) ->
-    {Most, _} = most(?MOST_STACKS, 3, Stacks),
+    {Most, _} = most(?MOST_STACKS, 4, Stacks),
     [
         {printed(Stack), [round(Mean * DurationNs), round(Messages), round(Bytes)], #{
             processes => group(Group)
         }}
-     || {Group, Stack, {Mean, Messages, Bytes}} <- Most
+     || {_, Group, Stack, {Mean, Messages, Bytes, _}} <- Most
     ].
 
 %% Each stack's part of the time that the schedulers worked.
-stacks(#{stacks := Stacks, cpu_ns := CpuNs, other := Other, elsewhere := Elsewhere}) ->
-    All = max(1, Other + Elsewhere + weight(Stacks)),
-    Ns = fun(Weight) -> round(Weight / All * CpuNs) end,
-    {Most, Rest} = most(?MOST_STACKS, 3, merged(Stacks)),
+stacks(#{stacks := Stacks, cpu_ns := CpuNs, other := Other, elsewhere := Elsewhere} = Result) ->
+    All = max(1.0e-9, Other + Elsewhere + weight(Stacks)),
+    SeenNs = CpuNs * seen(Result),
+    Ns = fun(Weight) -> round(Weight / All * SeenNs) end,
+    {Most, Rest} = most(?MOST_STACKS, 3, merged([outside_of_waits(Of) || Of <- Stacks])),
     [
         {printed(Stack), [Ns(Weight)], #{processes => group(Group)}}
      || {Group, Stack, Weight} <- Most
-    ] ++ [{[~"(other stacks)"], [Ns(More)], #{}} || More <- [Other + weight(Rest)], More > 0].
+    ] ++ [{[~"(other stacks)"], [Ns(More)], #{}} || More <- [Other + weight(Rest)], More > 0] ++
+        [{[unmet()], [UnseenNs], #{}} || UnseenNs <- [round(CpuNs - SeenNs)], UnseenNs > 0].
+
+%% The share of the processor time in which processes were seen: 1, unless it is clearly less. The
+%% schedulers also work between processes, for ports and timers.
+seen(#{seen := {Share, Instants}}) when is_float(Share), Instants > 0 ->
+    case Share * (1 + 2 / math:sqrt(Instants)) < ?MOSTLY of
+        true -> Share;
+        false -> 1.0
+    end;
+seen(#{seen := {Share, 0}, instants := Instants}) when is_float(Share), Instants > ?ENOUGH -> 0.0;
+seen(_Result) -> 1.0.
+
+%% Who ran shortly before it waits in a function of OTP's ran in what called that.
+outside_of_waits({Group, Stack, Weight} = Of) ->
+    case lists:reverse(Stack) of
+        [burst | Inner] ->
+            case lists:dropwhile(fun is_of_base/1, Inner) of
+                [] -> Of;
+                Own -> {Group, lists:reverse([burst | Own]), Weight}
+            end;
+        _ ->
+            Of
+    end.
+
+is_of_base({M, _, _}) -> lists:member(M, dyno_agent_patterns:base());
+is_of_base(_Word) -> true.
 
 weight(Stacks) -> lists:sum([Weight || {_, _, Weight} <- Stacks]).
 
@@ -123,6 +154,9 @@ frame(unseen) -> ~"(ended before it could be asked)".
 -spec burst() -> binary().
 burst() -> ~"(ready to run, or ran shortly, from here)".
 
+%% Processes worked that were not met.
+unmet() -> ~"(not seen: of processes that were not met)".
+
 %% What ended before it was seen, came after it was seen last, or found no place.
 unseen() -> ~"(made where no stack was seen)".
 
@@ -142,6 +176,8 @@ tables() ->
                 {~"caller", ~"Called by", string,
                     #{role => key, help => ~"The nearest function that is not of OTP's base."}, fun
                         ({{_, _, none}, _}) -> undefined;
+                        ({{_, _, suspended}, _}) -> ~"(suspended)";
+                        ({{_, _, system_call}, _}) -> ~"(a system call)";
                         ({{_, _, Caller}, _}) -> dyno_agent_name:mfa(Caller)
                     end},
                 {~"processes", ~"Processes", string, #{role => key}, fun({{Group, _, _}, _}) ->
@@ -149,7 +185,11 @@ tables() ->
                 end},
                 {~"waiting", ~"Processes waiting", {number, ~"count"},
                     #{help => ~"At one instant, in the mean; estimated from some processes."},
-                    fun({_, Mean}) -> Mean end}
+                    fun({_, {Mean, _, _}}) -> Mean end},
+                {~"waiting_low", ~"Processes waiting, from", {number, ~"count"},
+                    #{role => low, 'of' => ~"waiting"}, fun({_, {_, Low, _}}) -> Low end},
+                {~"waiting_high", ~"Processes waiting, to", {number, ~"count"},
+                    #{role => high, 'of' => ~"waiting"}, fun({_, {_, _, High}}) -> High end}
             ]
         }
     ].
@@ -158,17 +198,42 @@ waiting(#{waiting := []}) ->
     none;
 waiting(#{waiting := Stacks}) ->
     Base = maps:from_keys(dyno_agent_patterns:base(), true),
-    Calls = [
-        {{Group, lists:last(Stack), caller(lists:reverse(Stack), Base)}, Mean}
-     || {Group, Stack, {Mean, _, _}} <- Stacks
-    ],
-    {Most, _} = most(?MOST_WAITING, 2, summed(Calls)),
+    Calls = lists:foldl(
+        fun({How, Group, Stack, {Mean, _, _, Bounds}}, Acc) ->
+            Key = {Group, lists:last(Stack), caller(Stack, How, Base)},
+            Acc#{Key => [{Mean, Bounds} | maps:get(Key, Acc, [])]}
+        end,
+        #{},
+        Stacks
+    ),
+    {Most, _} = most(?MOST_WAITING, 2, [{Key, together(Of)} || Key := Of <- Calls]),
     Most.
 
-caller([_Call | Outer], Base) ->
+%% Of several stacks the bounds add up, as widely as they can.
+together(Means) ->
+    Sum = lists:sum([Mean || {Mean, _} <- Means]),
+    case [x || {_, {_, _}} <- Means] of
+        [] ->
+            {Sum, undefined, undefined};
+        _ ->
+            Bounds = [
+                case Of of
+                    {_, {_, _} = Known} -> Known;
+                    {Mean, none} -> {Mean, Mean}
+                end
+             || Of <- Means
+            ],
+            {Lows, Highs} = lists:unzip(Bounds),
+            {Sum, lists:sum(Lows), lists:sum(Highs)}
+    end.
+
+%% Who waits in a call that was not made for waiting is of interest whoever has called it.
+caller(Stack, How, Base) ->
+    [_Call | Outer] = lists:reverse(Stack),
     case [MFA || {M, _, _} = MFA <- Outer, not is_map_key(M, Base)] of
         [Nearest | _] -> Nearest;
-        [] -> none
+        [] when How =:= receives -> none;
+        [] -> How
     end.
 
 -spec metrics() -> [dyno_agent_instrument:metric()].
@@ -186,12 +251,24 @@ metrics() ->
                 ],
                 {lists:max(Shares), lists:sum([N || #{instants := N} <- Results])}
             end
+        },
+        #{
+            name => ~"stacks.seen",
+            title => ~"Processor time in which the sampled processes were seen to run",
+            unit => ~"ratio",
+            group => ~"instrument",
+            value => fun(Results) ->
+                case [Seen || #{seen := {Share, _} = Seen} <- Results, is_float(Share)] of
+                    [] -> none;
+                    Known -> lists:min(Known)
+                end
+            end
         }
     ].
 
 -spec warnings(Role :: binary(), result()) -> [dyno_agent_instrument:warning()].
-warnings(Role, #{stacks := Stacks, other := Other, started := Started}) ->
-    All = max(1, Other + weight(Stacks)),
+warnings(Role, #{stacks := Stacks, other := Other, started := Started} = Result) ->
+    All = max(1.0e-9, Other + weight(Stacks)),
     Unseen = weight([Of || {_, [unseen], _} = Of <- Stacks]),
     [
         {~"short_processes",
@@ -207,4 +284,19 @@ warnings(Role, #{stacks := Stacks, other := Other, started := Started}) ->
                 "in no function",
                 [{Other / All, ~"ratio"}, Role]}
          || Other > ?MUCH * All
+        ] ++
+        [
+            {~"processor_time_not_seen",
+                "the stacks show ~ts of the processor time of ~ts: the rest was used by processes "
+                "that were not met, of which there are very many; measure longer",
+                [{Seen, ~"ratio"}, Role]}
+         || Seen <- [seen(Result)], Seen < 1
+        ] ++
+        [
+            {~"no_clocks",
+                "how long the threads of ~ts had a processor is not known (Linux says so, if a file "
+                "can be read there): file operations are left out of its processor time, and what "
+                "waits in another system call counts as processor time",
+                [Role]}
+         || #{clocks := unknown} <- [Result]
         ].

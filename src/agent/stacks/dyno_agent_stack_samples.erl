@@ -3,21 +3,18 @@
 
 -module(dyno_agent_stack_samples).
 -moduledoc false.
-%% What was sampled: stacks of processes that ran, and of those that waited, by groups. Pure.
+%% What was sampled: stacks of processes that ran, by groups and by where they ran. Pure.
 %%
 %% Which frames processes wait in is learned on the way, and stays known over a restart. So only the
 %% results tell which of the samples are bursts.
 
--export([new/0, restart/1, add/5, learn/2, asked_waiting/1]).
--export([groups/1, stacks/1, reductions/1, waiting/1, other/1, running/1]).
--export_type([waiting/0, weight/0]).
--export_type([t/0, group/0, frames/0]).
+-export([new/0, restart/1, add/5, learn/2, path/1, class/2, without_line/1]).
+-export([weights/1, groups/2, stacks/2, dirty/2, reductions/1, other/1, running/1]).
+-export_type([weight/0]).
+-export_type([t/0, group/0, frames/0, ran/0]).
 
 -opaque t() :: #{
     running := dyno_agent_stack_tree:t(),
-    waiting := dyno_agent_stack_tree:t(),
-    %% At how many instants those that wait were asked.
-    asked := non_neg_integer(),
     %% In which processes wait.
     waits := #{leaf() => true}
 }.
@@ -31,7 +28,6 @@
 -type leaf() :: {mfa(), Line :: non_neg_integer()}.
 
 -define(NODES, 20_000).
--define(WAITING_NODES, 5000).
 -define(MOST_WAITS, 2000).
 
 -doc "Nothing was sampled.".
@@ -44,21 +40,27 @@ new() ->
 restart(#{waits := Waits}) ->
     #{
         running => dyno_agent_stack_tree:new(?NODES),
-        waiting => dyno_agent_stack_tree:new(?WAITING_NODES),
-        asked => 0,
         waits => Waits
     }.
 
 -doc "For how many a process counts that ran; where reductions are wanted, what is known of these.".
 -type weight() :: number() | dyno_agent_stack_reductions:known().
 
--doc """
-A process of a group ran; or so many of them wait, and have so many messages, and so many bytes.
-""".
--spec add(running | waiting, group(), frames(), weight(), t()) -> t().
-add(Did, Group, Frames, Weight, Samples) ->
-    Tree = map_get(Did, Samples),
-    Samples#{Did := dyno_agent_stack_tree:add([Group | path(Frames)], Weight, Tree)}.
+-doc "In a dirty scheduler, or not.".
+-type ran() :: normal | dirty.
+
+-doc "A process of a group ran.".
+-spec add(ran(), group(), frames(), weight(), t()) -> t().
+add(Ran, Group, Frames, Weight, #{running := Tree} = Samples) ->
+    Path = [{Ran, Group} | path(Frames)],
+    Samples#{running := dyno_agent_stack_tree:add(Path, Weight, Tree)}.
+
+-doc "The class of a sample.".
+-spec class(ran(), frames()) -> dyno_agent_stack_classes:class().
+class(Ran, Frames) -> class_of(Ran, lists:last(path(Frames))).
+
+class_of(Ran, {MFA, _Line}) -> dyno_agent_stack_classes:class(Ran, MFA);
+class_of(Ran, Other) -> dyno_agent_stack_classes:class(Ran, Other).
 
 -doc "Processes wait where this stack ends.".
 -spec learn([tuple(), ...], t()) -> t().
@@ -67,14 +69,12 @@ learn([Innermost | _], #{waits := Waits} = Samples) when map_size(Waits) < ?MOST
 learn(_Frames, Samples) ->
     Samples.
 
--doc "Processes that wait were asked at one more instant.".
--spec asked_waiting(t()) -> t().
-asked_waiting(#{asked := Asked} = Samples) ->
-    Samples#{asked := Asked + 1}.
-
-%% The outermost first.
-path(None) when None =:= unseen; None =:= [] ->
+-doc "The path of a stack, the outermost first. One without frames has not begun.".
+-spec path(frames()) -> [term(), ...].
+path(unseen) ->
     [unseen];
+path([]) ->
+    [burst];
 path([{M, F, A, _} = Innermost | Outer] = Frames) ->
     Path = outer(Outer, {M, F, A}, [leaf(Innermost)]),
     case length(Frames) >= dyno_agent_stack_depth:raised() of
@@ -90,10 +90,25 @@ outer([{M, F, A, _} | Outer], _Inner, Path) -> outer(Outer, {M, F, A}, [{M, F, A
 leaf({M, F, A, Location}) ->
     {{M, F, A}, proplists:get_value(line, Location, 0)}.
 
+-doc "The weights of all samples, by class.".
+-spec weights(t()) -> #{dyno_agent_stack_classes:class() => number()}.
+weights(#{running := Tree}) ->
+    lists:foldl(
+        fun({[{Ran, _Group} | Path], Weight}, Sums) ->
+            Class = class_of(Ran, lists:last(Path)),
+            Sums#{Class => maps:get(Class, Sums, 0) + running(Weight)}
+        end,
+        #{},
+        dyno_agent_stack_tree:paths(Tree)
+    ).
+
+-doc "By what to multiply the weights of each class.".
+-type factors() :: #{dyno_agent_stack_classes:class() => number()}.
+
 -doc "The samples of those that ran, by group and innermost function.".
--spec groups(t()) -> #{group() => dyno_agent_stacks:group_times()}.
-groups(Samples) ->
-    lists:foldl(fun count/2, #{}, stacks(Samples)).
+-spec groups(factors(), t()) -> #{group() => dyno_agent_stacks:group_times()}.
+groups(Factors, Samples) ->
+    lists:foldl(fun count/2, #{}, stacks(Factors, Samples)).
 
 count({Group, Stack, Weight}, Groups) ->
     New = #{running => 0, burst => 0, functions => #{}},
@@ -106,15 +121,24 @@ counted(_BurstOrUnseen, Weight, #{burst := Burst} = Of) ->
     Of#{burst := Burst + Weight}.
 
 -doc "The stacks of those that ran.".
--spec stacks(t()) -> [{group(), dyno_agent_stacks:stack(), number()}].
-stacks(Samples) ->
-    [{Group, Stack, running(Weight)} || {Group, Stack, Weight} <- running_stacks(Samples)].
+-spec stacks(factors(), t()) -> [{group(), dyno_agent_stacks:stack(), number()}].
+stacks(Factors, #{running := Tree, waits := Waits}) ->
+    [
+        {Group, Stack, Weight}
+     || {Group, Stack, Weight} <- summed([
+            {Group, stack(Path, Waits), running(Weight) * factor(Ran, Path, Factors)}
+         || {[{Ran, Group} | Path], Weight} <- dyno_agent_stack_tree:paths(Tree)
+        ]),
+        Weight > 0
+    ].
 
 running_stacks(#{running := Tree, waits := Waits}) ->
     summed([
         {Group, stack(Path, Waits), Weight}
-     || {[Group | Path], Weight} <- dyno_agent_stack_tree:paths(Tree)
+     || {[{_Ran, Group} | Path], Weight} <- dyno_agent_stack_tree:paths(Tree)
     ]).
+
+factor(Ran, Path, Factors) -> maps:get(class_of(Ran, lists:last(Path)), Factors, 1).
 
 -doc "For how many.".
 -spec running(weight()) -> number().
@@ -126,20 +150,15 @@ running(Weight) -> Weight.
 reductions(Samples) ->
     dyno_agent_stack_reductions:by_stack([Of || {_, _, [_ | _]} = Of <- running_stacks(Samples)]).
 
--doc "What waits in a stack: processes, their messages and their bytes; in the mean.".
--type waiting() :: {float(), Messages :: float(), Bytes :: float()}.
-
--doc "The stacks of those that wait.".
--spec waiting(t()) -> [{group(), dyno_agent_stacks:stack(), waiting()}].
-waiting(#{waiting := Tree, asked := Asked}) ->
-    Sums = summed([
-        {Group, stack(Path, #{}), Weights}
-     || {[Group | Path], Weights} <- dyno_agent_stack_tree:paths(Tree)
-    ]),
-    [
-        {Group, Stack, list_to_tuple([Sum / Asked || Sum <- Weights])}
-     || {Group, Stack, Weights} <- Sums
-    ].
+-doc "The stacks of a class that is not the normal one, with their weights.".
+-spec dirty(dyno_agent_stack_classes:class(), t()) ->
+    [{group(), dyno_agent_stacks:stack(), number()}].
+dirty(Class, #{running := Tree}) ->
+    summed([
+        {Group, without_line(Path), running(Weight)}
+     || {[{Ran, Group} | Path], Weight} <- dyno_agent_stack_tree:paths(Tree),
+        class_of(Ran, lists:last(Path)) =:= Class
+    ]).
 
 %% Lines no longer tell stacks apart.
 summed(Stacks) ->
@@ -153,9 +172,13 @@ summed(Stacks) ->
     ),
     [{Group, Stack, Weight} || {Group, Stack} := Weight <- Sums].
 
+-doc "Its innermost frame is a function.".
+-spec without_line([term(), ...]) -> dyno_agent_stacks:stack().
+without_line(Path) -> stack(Path, #{}).
+
 stack(Path, Waits) ->
     case lists:last(Path) of
-        unseen -> Path;
+        Word when Word =:= unseen; Word =:= burst -> Path;
         {MFA, _} = Leaf when is_map_key(Leaf, Waits) -> lists:droplast(Path) ++ [MFA, burst];
         {MFA, _} -> lists:droplast(Path) ++ [MFA]
     end.

@@ -26,6 +26,10 @@ seen in the `receive` that follows, wherever it was at the instant: that it ran 
 where. Such a sample is a `burst`. It is told by its innermost frame, function and line, being one
 in which processes wait. In a group of processes that compute there are hardly any (`groups` in
 `t:result/0`).
+
+For a process in a dirty scheduler another one answers, at once. It may wait there for the system,
+so the clocks of the threads say how much processor time such a sample is
+(dyno_agent_stack_classes).
 """.
 
 -behaviour(dyno_agent_instrument).
@@ -73,9 +77,14 @@ function in the time of the processor is its samples by all running samples, tim
 -type result() :: #{
     instants := non_neg_integer(),
     duration_ns := non_neg_integer(),
-    %% What the schedulers worked, without this instrument; the dirty ones as well, since the
-    %% processes that run there are sampled like others.
+    %% What the schedulers used of the processors, without this instrument; the dirty ones as well,
+    %% since the processes that run there are sampled like others.
     cpu_ns := non_neg_integer(),
+    %% Whether the operating system's clocks of their threads say so.
+    clocks := known | unknown,
+    %% The share of what the schedulers worked in which processes were seen to run, at most 1, and
+    %% at how many instants some were.
+    seen := {float() | none, non_neg_integer()},
     cost_ns := non_neg_integer(),
     groups := #{group() => group_times()},
     stacks := [{group(), stack(), number()}],
@@ -88,7 +97,7 @@ function in the time of the processor is its samples by all running samples, tim
     elsewhere := number(),
     %% Whether the stacks of those that wait are a profile, too.
     purpose := test | profile,
-    waiting := [{group(), stack(), dyno_agent_stack_samples:waiting()}],
+    waiting := [dyno_agent_stack_waits:waiting()],
     %% Processes that were started, this instrument's left out.
     started := non_neg_integer()
 }.
@@ -99,7 +108,12 @@ function in the time of the processor is its samples by all running samples, tim
     choice := dyno_agent_process_choice:t(),
     %% Of processes; `own` of dyno's, `elsewhere` of those that are not selected.
     kinds := #{pid() => group() | own | elsewhere},
-    elsewhere := number(),
+    %% The weights of those that are not selected.
+    elsewhere := #{dyno_agent_stack_classes:class() => number()},
+    %% Known to have messages waiting.
+    queued := [pid()],
+    waits := dyno_agent_stack_waits:t(),
+    threads := dyno_agent_threads:t(),
     purpose := test | profile,
     share := float(),
     samples := dyno_agent_stack_samples:t(),
@@ -112,7 +126,9 @@ function in the time of the processor is its samples by all running samples, tim
     last := {non_neg_integer(), non_neg_integer()},
     question := non_neg_integer(),
     since := integer(),
-    work := integer(),
+    before := dyno_agent_threads:reading(),
+    %% How many processes ran at all instants, at most as many as can, and at how many any did.
+    ran := {number(), non_neg_integer()},
     timer := reference()
 }.
 
@@ -129,9 +145,8 @@ function in the time of the processor is its samples by all running samples, tim
 -define(ASKED_AGAIN, 4).
 %% A later answer has waited for a processor: it does not tell at what time it was given.
 -define(QUICK_US, 1500).
-%% At one instant in so many, and so many of those that wait.
+%% At one instant in so many those that wait are asked, too.
 -define(WAITING_EVERY, 20).
--define(WAITING, 32).
 -define(MANY_MESSAGES, 1000).
 -define(MOST_KINDS, 10_000).
 %% The cost of an instant is the mean of about so many.
@@ -181,6 +196,7 @@ init(Config) ->
     ok = dyno_agent_process:unlimited(),
     _ = erlang:system_flag(scheduler_wall_time, true),
     ok = dyno_agent_stack_depth:raise(),
+    _ = dyno_agent_stack_seeds:start_link(),
     Table =
         case Config of
             #{processes := Processes} -> dyno_agent_processes:table(Processes);
@@ -197,14 +213,17 @@ init(Config) ->
         each => float(First),
         last => {First, First},
         question => question(),
+        queued => [],
+        threads => dyno_agent_threads:find(),
         timer => make_ref()
     },
     {ok, scheduled(restarted(State))}.
 
-restarted(#{samples := Samples} = State) ->
+restarted(#{samples := Samples, threads := Threads} = State) ->
     State#{
         kinds => #{},
-        elsewhere => 0,
+        elsewhere => #{},
+        waits => dyno_agent_stack_waits:new(),
         samples := dyno_agent_stack_samples:restart(Samples),
         reductions =>
             case State of
@@ -215,15 +234,9 @@ restarted(#{samples := Samples} = State) ->
         started => 0,
         cost => 0,
         since => erlang:monotonic_time(),
-        work => work()
+        before => dyno_agent_threads:read(Threads),
+        ran => {0, 0}
     }.
-
-%% What the schedulers have worked, natively.
-work() ->
-    case erlang:statistics(scheduler_wall_time_all) of
-        undefined -> 0;
-        Schedulers -> lists:sum([Active || {_, Active, _} <- Schedulers])
-    end.
 
 %% The quickest answer of a process that does not run.
 question() ->
@@ -239,24 +252,48 @@ asked_in(Pid) ->
 handle_call(restart, _From, State) ->
     {reply, ok, restarted(State)};
 handle_call(read, _From, #{samples := Samples, started := Started, cost := Cost} = State) ->
-    #{instants := Instants, since := Since, work := Work} = State,
+    #{instants := Instants, since := Since, elsewhere := Elsewhere, threads := Threads} = State,
+    Times = dyno_agent_threads:between(map_get(before, State), dyno_agent_threads:read(Threads)),
+    DurationNs = nanoseconds(erlang:monotonic_time() - Since),
+    Weights = maps:merge_with(
+        fun(_, A, B) -> A + B end, dyno_agent_stack_samples:weights(Samples), Elsewhere
+    ),
+    #{cpu_ns := CpuNs, factors := Factors, waits := Waits, clocks := Clocks} =
+        dyno_agent_stack_classes:weigh(Weights, DurationNs / max(1, Instants), Times),
     {reply,
         #{
             instants => Instants,
-            duration_ns => nanoseconds(erlang:monotonic_time() - Since),
-            cpu_ns => nanoseconds(max(0, work() - Work - Cost)),
+            duration_ns => DurationNs,
+            cpu_ns => max(0, CpuNs - nanoseconds(Cost)),
+            clocks => Clocks,
+            seen => seen(DurationNs, Times, State),
             cost_ns => nanoseconds(Cost),
-            groups => dyno_agent_stack_samples:groups(Samples),
-            stacks => dyno_agent_stack_samples:stacks(Samples),
+            groups => dyno_agent_stack_samples:groups(Factors, Samples),
+            stacks => dyno_agent_stack_samples:stacks(Factors, Samples),
             reductions => dyno_agent_stack_samples:reductions(Samples),
             all_reductions => all_reductions(State),
             other => dyno_agent_stack_samples:other(Samples),
-            elsewhere => map_get(elsewhere, State),
+            elsewhere => lists:sum([W * maps:get(C, Factors, 1) || C := W <- Elsewhere]),
             purpose => map_get(purpose, State),
-            waiting => dyno_agent_stack_samples:waiting(Samples),
+            waiting =>
+                dyno_agent_stack_waits:waiting(map_get(waits, State)) ++
+                    [
+                        {system_call, Group, Stack, {Share * Weight / Instants, 0, 0, none}}
+                     || Class := Share <- Waits,
+                        Share > 0,
+                        {Group, Stack, Weight} <- dyno_agent_stack_samples:dirty(Class, Samples)
+                    ],
             started => Started
         },
         State}.
+
+%% What the schedulers have worked but for this instrument, against how many processes ran.
+seen(DurationNs, Times, #{ran := {Ran, Any}, instants := Instants, cost := Cost}) ->
+    Worked = lists:sum([Ns || _ := #{worked_ns := Ns} <- Times]) - nanoseconds(Cost),
+    case Instants > 0 andalso Worked > 0 of
+        true -> {min(1.0, Ran / Instants * DurationNs / Worked), Any};
+        false -> {none, Any}
+    end.
 
 all_reductions(#{reductions := none}) ->
     none;
@@ -273,6 +310,12 @@ handle_cast(_Request, State) ->
 -spec handle_info(term(), state()) -> {noreply, state()}.
 handle_info({timeout, Timer, instant}, #{timer := Timer} = State) ->
     {noreply, scheduled(instant(State))};
+handle_info({seeds, Busy, Queued, Cost}, #{census := Census, cost := Before} = State) ->
+    {noreply, State#{
+        census := dyno_agent_stack_census:seeded(Busy, Census),
+        queued := Queued,
+        cost := Before + Cost
+    }};
 handle_info(_Other, State) ->
     {noreply, State}.
 
@@ -288,10 +331,14 @@ instant(#{census := Census, instants := N, started := StartedBefore} = State) ->
     Begin = erlang:monotonic_time(),
     {Ready, Started, Next} = dyno_agent_stack_census:instant(Census),
     Running = chosen(Ready, State),
+    Ran = ran_by_now(Running, State),
     Asking = erlang:monotonic_time(),
     Answers = [answer(Found, State) || Found <- Running],
     Answered = erlang:monotonic_time(),
-    Seen = lists:foldl(fun ran/2, State#{census := Next}, [Answer || {Answer, _, _} <- Answers]),
+    Seen = lists:foldl(fun ran/2, State#{census := Next, ran := Ran}, [
+        Answer
+     || {Answer, _, _} <- Answers
+    ]),
     End = erlang:monotonic_time(),
     {Again, Timed} = went_on(Answers, Seen),
     Listing = dyno_agent_stack_census:list_cost(Next),
@@ -305,11 +352,33 @@ instant(#{census := Census, instants := N, started := StartedBefore} = State) ->
         end,
     waiting(Spent#{instants := N + 1, started := StartedNow}).
 
+%% Not more than there are schedulers: others are ready only.
+ran_by_now(Running, #{ran := {Sum, Any}}) ->
+    case lists:sum([Weight || {_, Weight} <- Running]) of
+        0 ->
+            {Sum, Any};
+        Weight ->
+            Waits = lists:last(erlang:statistics(active_tasks_all)),
+            {Sum + min(Weight, erlang:system_info(schedulers_online) + Waits), Any + 1}
+    end.
+
 answer({Pid, Weight}, State) ->
+    Before = process_info(Pid, reductions),
     Start = erlang:monotonic_time(),
     Answer = ask(Pid, State),
     Now = erlang:monotonic_time(),
-    {{Pid, Weight, Answer}, Now, Now - Start}.
+    {{Pid, Weight, where(Answer, Pid, Before)}, Now, Now - Start}.
+
+%% To answer takes a reduction, but in a dirty scheduler, where another one answers.
+where({ran, [_ | _] = Frames, Who}, Pid, Before) ->
+    case process_info(Pid, reductions) of
+        Before -> {ran, dirty, Frames, Who};
+        _ -> {ran, normal, Frames, Who}
+    end;
+where({ran, Frames, Who}, _Pid, _Before) ->
+    {ran, normal, Frames, Who};
+where(Other, _Pid, _Before) ->
+    Other.
 
 %% How many reductions some of them make meanwhile: how fast they are where they were seen.
 went_on(_Answers, #{reductions := none} = State) ->
@@ -318,12 +387,12 @@ went_on(Answers, State) ->
     Quick = quick(),
     Ran = [
         {rand:uniform(), Ran, At}
-     || {{_, _, {ran, _, _}} = Ran, At, Took} <- Answers, Took < Quick
+     || {{_, _, {ran, _, _, _}} = Ran, At, Took} <- Answers, Took < Quick
     ],
     Asked = lists:sublist(lists:sort(Ran), ?ASKED_AGAIN),
     {length(Asked), lists:foldl(fun speed/2, State, Asked)}.
 
-speed({_, {Pid, _, {ran, Frames, Who}}, At}, State) ->
+speed({_, {Pid, _, {ran, Ran, Frames, Who}}, At}, State) ->
     {reductions, Before} = lists:last(Who),
     Start = erlang:monotonic_time(),
     Now = process_info(Pid, reductions),
@@ -331,7 +400,7 @@ speed({_, {Pid, _, {ran, Frames, Who}}, At}, State) ->
     Quick = quick(),
     case {Now, process_info(Pid, status)} of
         {{reductions, After}, {status, Status}} when Status =/= waiting, End - Start < Quick ->
-            add({Pid, Who, Frames}, [0, 0, After - Before, End - At], running, State);
+            add({Pid, Who, Frames}, [0, 0, After - Before, End - At], Ran, State);
         _ ->
             State
     end.
@@ -372,16 +441,19 @@ chosen(Ready, #{kinds := Kinds}) ->
 waiting(#{instants := N, census := Census, cost := Before, question := Question} = State) when
     N rem ?WAITING_EVERY =:= 1
 ->
-    Asked = [
-        {Pid, Weight, ask(Pid, State)}
-     || {Pid, Weight} <- dyno_agent_stack_census:some(?WAITING, Census),
-        process_info(Pid, status) =:= {status, waiting}
+    #{queued := Queued, waits := Waits} = State,
+    {Asked, Count} = dyno_agent_stack_waits:choose(Queued, Census),
+    Found = [
+        {Pid, Kind, ask(Pid, State)}
+     || {Pid, Kind} <- Asked,
+        {status, Status} <- [process_info(Pid, status)],
+        Status =:= waiting orelse Status =:= suspended
     ],
-    #{samples := Samples} = Seen = lists:foldl(fun waits/2, State, Asked),
-    Seen#{
-        samples := dyno_agent_stack_samples:asked_waiting(Samples),
-        cost := Before + 3 * length(Asked) * Question
-    };
+    Counted = State#{
+        waits := dyno_agent_stack_waits:asked(Asked, Count, Waits),
+        cost := Before + 3 * length(Found) * Question
+    },
+    lists:foldl(fun waits/2, Counted, Found);
 waiting(State) ->
     State.
 
@@ -408,6 +480,8 @@ answered(Pid, [{current_stacktrace, Frames} | Who]) ->
                 {current_stacktrace, [Same | _]} when Same =:= hd(Frames) -> {waits, Frames, Who};
                 _ -> {ran, Frames, Who}
             end;
+        {status, suspended} ->
+            {suspended, Frames, Who};
         _ ->
             {ran, Frames, Who}
     end.
@@ -418,23 +492,35 @@ ran({Pid, Weight, gone}, #{purpose := Purpose} = State) ->
             profile -> [Weight, 0, 0, 0];
             test -> Weight
         end,
-    add({Pid, [], unseen}, Weights, running, State);
-ran({Pid, Weight, {ran, Frames, Who}}, #{reductions := none} = State) ->
-    add({Pid, Who, Frames}, Weight, running, State);
-ran({Pid, Weight, {ran, Frames, Who}}, #{reductions := Reductions} = State) ->
+    add({Pid, [], unseen}, Weights, normal, State);
+ran({Pid, Weight, {ran, Ran, Frames, Who}}, #{reductions := none} = State) ->
+    add({Pid, Who, Frames}, Weight, Ran, State);
+ran({Pid, Weight, {ran, Ran, Frames, Who}}, #{reductions := Reductions} = State) ->
     {reductions, Now} = lists:last(Who),
     {Since, Next} = dyno_agent_stack_reductions:since(Pid, Now, Reductions),
-    add({Pid, Who, Frames}, [Weight, Since, 0, 0], running, State#{reductions := Next});
+    add({Pid, Who, Frames}, [Weight, Since, 0, 0], Ran, State#{reductions := Next});
+ran({Pid, Weight, {suspended, Frames, Who}}, State) ->
+    ran({Pid, Weight, {ran, normal, Frames, Who}}, State);
 ran({Pid, Weight, {waits, Frames, Who}}, State) ->
-    learned(Frames, ran({Pid, Weight, {ran, Frames, Who}}, State)).
+    learned(Frames, ran({Pid, Weight, {ran, normal, Frames, Who}}, State)).
 
-waits({Pid, Weight, {waits, Frames, Who}}, State) ->
-    learned(Frames, add({Pid, Who, Frames}, held(Pid, Weight), waiting, State));
+waits({Pid, Kind, {waits, Frames, Who}}, State) ->
+    learned(Frames, waits({Pid, Kind, receives, Frames, Who}, State));
+waits({Pid, Kind, {suspended, Frames, Who}}, State) ->
+    waits({Pid, Kind, suspended, Frames, Who}, State);
+waits({Pid, Kind, How, Frames, Who}, State) ->
+    case group(Pid, Who, Frames, State) of
+        {Left, Next} when Left =:= own; Left =:= elsewhere ->
+            Next;
+        {Group, #{waits := Waits} = Next} ->
+            Path = dyno_agent_stack_samples:path(Frames),
+            Next#{waits := dyno_agent_stack_waits:add(Kind, {How, Group}, Path, held(Pid), Waits)}
+    end;
 waits(_RanMeanwhile, State) ->
     State.
 
 %% How much memory a process has takes longer to tell where it has many messages.
-held(Pid, Weight) ->
+held(Pid) ->
     {Messages, Memory} =
         case process_info(Pid, message_queue_len) of
             {_, Few} when Few < ?MANY_MESSAGES -> {Few, process_info(Pid, memory)};
@@ -447,18 +533,18 @@ held(Pid, Weight) ->
             {heap_size, Words} -> Words * erlang:system_info(wordsize);
             undefined -> 0
         end,
-    [Weight, Weight * Messages, Weight * Bytes].
+    {Messages, Bytes}.
 
-add({Pid, Who, Frames}, Weight, Did, State) ->
-    case {group(Pid, Who, Frames, State), Did} of
-        {{own, Next}, _} ->
+add({Pid, Who, Frames}, Weight, Ran, State) ->
+    case group(Pid, Who, Frames, State) of
+        {own, Next} ->
             Next;
-        {{elsewhere, Next}, waiting} ->
-            Next;
-        {{elsewhere, #{elsewhere := Elsewhere} = Next}, running} ->
-            Next#{elsewhere := Elsewhere + dyno_agent_stack_samples:running(Weight)};
-        {{Group, #{samples := Samples} = Next}, _} ->
-            Next#{samples := dyno_agent_stack_samples:add(Did, Group, Frames, Weight, Samples)}
+        {elsewhere, #{elsewhere := Elsewhere} = Next} ->
+            Class = dyno_agent_stack_samples:class(Ran, Frames),
+            Sum = maps:get(Class, Elsewhere, 0) + dyno_agent_stack_samples:running(Weight),
+            Next#{elsewhere := Elsewhere#{Class => Sum}};
+        {Group, #{samples := Samples} = Next} ->
+            Next#{samples := dyno_agent_stack_samples:add(Ran, Group, Frames, Weight, Samples)}
     end.
 
 learned(Frames, #{samples := Samples} = State) ->

@@ -427,7 +427,7 @@ effect({find_names, Rows}, Node) ->
         {ok, Kind} <- [dyno_agent_kind:named(info(Pid, Node))]
     ],
     event({named, Named}, Node);
-effect({monitor, _Pid, _Since}, Node) ->
+effect({monitor, _Pid, _Id, _Since}, Node) ->
     Node;
 effect({demonitor, _Refs}, Node) ->
     Node;

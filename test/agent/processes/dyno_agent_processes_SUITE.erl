@@ -39,20 +39,20 @@ end_per_suite(_Config) ->
 %% Pure
 
 a_distribution_of_lives(_Config) ->
-    ?assertEqual(undefined, dyno_agent_lifetimes:quantile_ns(0.5, dyno_agent_lifetimes:none())),
+    ?assertEqual(undefined, dyno_agent_lifetimes:quantile_ns(0.5, dyno_agent_lifetimes:none(), 0)),
     Lives = lists:foldl(
         fun dyno_agent_lifetimes:add/2, dyno_agent_lifetimes:none(), lists:seq(1000, 100_000, 10)
     ),
     ?assertEqual(9901, dyno_agent_lifetimes:count(Lives)),
     lists:foreach(
         fun({Q, Exact}) ->
-            Found = dyno_agent_lifetimes:quantile_ns(Q, Lives),
+            Found = dyno_agent_lifetimes:quantile_ns(Q, Lives, 0),
             ?assert(abs(Found - Exact) =< 0.1 * Exact, {Q, Found})
         end,
         [{0.1, 10_900}, {0.5, 50_500}, {0.9, 90_100}]
     ),
     %% None lasted no time at all.
-    ?assert(dyno_agent_lifetimes:quantile_ns(1.0, dyno_agent_lifetimes:add(0, #{})) >= 1).
+    ?assert(dyno_agent_lifetimes:quantile_ns(1.0, dyno_agent_lifetimes:add(0, #{}), 0) >= 1).
 
 lives_are_merged(_Config) ->
     Add = fun(List) -> lists:foldl(fun dyno_agent_lifetimes:add/2, #{}, List) end,
@@ -87,7 +87,7 @@ times_no_more_than_it_may(_Config) ->
     Full = lists:foldl(
         fun(Id, Sample) ->
             {yes, Next} = dyno_agent_lifetimes:choose(Id, 0, Sample),
-            dyno_agent_lifetimes:monitored(make_ref(), 0, 1, Next)
+            dyno_agent_lifetimes:monitored(make_ref(), 1, 0, 1, Next)
         end,
         dyno_agent_lifetimes:new(),
         lists:seq(1, 2000)
@@ -103,7 +103,7 @@ times_no_more_than_it_may(_Config) ->
 a_life_ends_when_it_is_noticed(_Config) ->
     Ms = erlang:convert_time_unit(1, millisecond, native),
     Ref = make_ref(),
-    Sample = dyno_agent_lifetimes:monitored(Ref, 0, 2 * Ms, dyno_agent_lifetimes:new()),
+    Sample = dyno_agent_lifetimes:monitored(Ref, 1, 0, 2 * Ms, dyno_agent_lifetimes:new()),
     ?assertMatch({ok, 9_000_000, _}, dyno_agent_lifetimes:ended(Ref, normal, 9 * Ms, Sample)),
     ?assertMatch({ok, 2_000_000, _}, dyno_agent_lifetimes:ended(Ref, noproc, 9 * Ms, Sample)).
 
@@ -135,7 +135,7 @@ how_long_short_lived_processes_live(_Config) ->
         ],
         %% Each of those that ended lived 30 ms at least, and all were born 5 ms apart or more.
         ?assertEqual(10, dyno_agent_lifetimes:count(Lives)),
-        ?assert(dyno_agent_lifetimes:quantile_ns(0.01, Lives) >= 27_000_000),
+        ?assert(dyno_agent_lifetimes:quantile_ns(0.01, Lives, 0) >= 27_000_000),
         ?assert(Sampled >= 2),
         %% What was before does not count.
         ok = dyno_agent_processes:restart(Discovery),

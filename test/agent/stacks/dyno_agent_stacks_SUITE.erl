@@ -326,7 +326,7 @@ leaves_its_own_out(_Config) ->
         #{groups := Groups, waiting := Waiting, stacks := Stacks} = sampled(Sampler, 100, 10_000),
         Own = [
             Kind
-         || Kind <- maps:keys(Groups) ++ [Kind || {Kind, _, _} <- Waiting],
+         || Kind <- maps:keys(Groups) ++ [Kind || {_, Kind, _, _} <- Waiting],
             Kind =/= other,
             dyno_agent_kind:is_own(Kind)
         ],
@@ -335,7 +335,7 @@ leaves_its_own_out(_Config) ->
             [], [S || {_, S, _} <- Stacks, {M, _, _} <- S, lists:prefix("dyno", atom_to_list(M))]
         ),
         %% Those of the node wait somewhere.
-        ?assertMatch([_ | _], [W || {{registered, code_server}, [_ | _], W} <- Waiting])
+        ?assertMatch([_ | _], [W || {_, {registered, code_server}, [_ | _], W} <- Waiting])
     end).
 
 many_idle_processes_cost_no_more(_Config) ->
