@@ -40,6 +40,10 @@
 -define(MORE, [{64, #{rounds => 8, calls => 60}}, {1024, #{rounds => 5, calls => 20}}]).
 %% The runtime cuts times to microseconds.
 -define(CUT_NS, 500).
+%% Where each change of a breakpoint takes long, for a scheduler is taken by a NIF, there are fewer
+%% rounds: after so long no more than so few.
+-define(LONG_MS, 250).
+-define(LEAST_ROUNDS, 3).
 %% The quantile of the rounds that counts: of 40 the tenth, of few the first or second.
 -define(QUICK, 0.25).
 %% Of the overhead. In a loop of nothing else the processor does parts of several calls at once; in
@@ -58,9 +62,13 @@ overhead(Measures) ->
 -spec open(measures()) -> {overhead(), caller(), [float()]}.
 open(Measures) ->
     #{rounds := Rounds, calls := Calls} = ?ALONE,
+    EndMs = ends_ms(),
     Caller = start(1, Calls, Measures),
     Alone = rounds(Rounds, Caller),
-    Measured = [{1, Alone} | [{P, measure(P, Plan, Measures)} || {P, Plan} <- ?MORE]],
+    Measured = [
+        {1, Alone}
+        | [{P, measure(P, Plan, Measures)} || {P, Plan} <- ?MORE, not is_over(EndMs)]
+    ],
     Quick = quantile(?QUICK, Alone),
     Overhead = #{
         overheads_ns => ascending(0.0, [{P, quantile(?QUICK, Ns)} || {P, Ns} <- Measured]),
@@ -73,9 +81,9 @@ open(Measures) ->
 %% in parts of the overhead of the call itself in the same round: the machine changes its speed.
 caller_side(Calls, {Session, _Callers, Measures} = Caller) ->
     _ = trace:function(Session, ?LOOP, true, Measures),
-    With = [{loop_ns(Calls, Caller), per_call_ns(Caller)} || _ <- lists:seq(1, ?LOOPS)],
+    With = repeated(?LOOPS, fun() -> {loop_ns(Calls, Caller), per_call_ns(Caller)} end),
     _ = trace:function(Session, ?LEAF, false, Measures),
-    Without = quantile(?QUICK, [loop_ns(Calls, Caller) || _ <- lists:seq(1, ?LOOPS)]),
+    Without = quantile(?QUICK, repeated(?LOOPS, fun() -> loop_ns(Calls, Caller) end)),
     _ = trace:function(Session, ?LOOP, false, Measures),
     _ = trace:function(Session, ?LEAF, true, Measures),
     max(0.0, quantile(0.5, [(Loop - Without) / Inside || {Loop, Inside} <- With])).
@@ -126,10 +134,26 @@ start(Count, Calls, Measures) ->
     _ = trace:process(Session, new, false, [call, arity]),
     {Session, Callers, Measures}.
 
--doc "The overhead of a call of the empty function now, in so many rounds, in nanoseconds.".
--spec rounds(pos_integer(), caller()) -> [float()].
+-doc """
+The overhead of a call of the empty function now, in so many rounds at most, in nanoseconds.
+""".
+-spec rounds(pos_integer(), caller()) -> [float(), ...].
 rounds(Count, Callers) ->
-    [round_ns(Callers) || _ <- lists:seq(1, Count)].
+    repeated(Count, fun() -> round_ns(Callers) end).
+
+repeated(Count, Measure) -> repeated(Count, Measure, ends_ms(), 0).
+
+repeated(Count, _Measure, _EndMs, Count) ->
+    [];
+repeated(Count, Measure, EndMs, Done) ->
+    case Done >= ?LEAST_ROUNDS andalso is_over(EndMs) of
+        true -> [];
+        false -> [Measure() | repeated(Count, Measure, EndMs, Done + 1)]
+    end.
+
+ends_ms() -> erlang:monotonic_time(millisecond) + ?LONG_MS.
+
+is_over(EndMs) -> erlang:monotonic_time(millisecond) > EndMs.
 
 -doc "Ends the processes and their session.".
 -spec close(caller()) -> ok.

@@ -51,7 +51,8 @@ socket by `socket:info/1`.
     open_max := non_neg_integer(),
     input_bytes := non_neg_integer(),
     output_bytes := non_neg_integer(),
-    queue_max_bytes := non_neg_integer()
+    %% Not known of sockets.
+    queue_max_bytes := non_neg_integer() | unknown
 }.
 
 -type result() :: #{ets => [tables()], ports => [ports()]}.
@@ -216,7 +217,10 @@ add_port({Id, Of, In, Out, Queue}, Carried, Found) ->
     {_, In0, Out0} = maps:get(Id, Carried, {Of, 0, 0}),
     Kind = limited(Of, Found, ?MAX_KINDS, ~"(others)"),
     {N, I, O, Q} = maps:get(Kind, Found, {0, 0, 0, 0}),
-    Found#{Kind => {N + 1, I + max(0, In - In0), O + max(0, Out - Out0), Q + Queue}}.
+    Found#{Kind => {N + 1, I + max(0, In - In0), O + max(0, Out - Out0), plus(Q, Queue)}}.
+
+plus(A, B) when is_integer(A), is_integer(B) -> A + B;
+plus(_A, _B) -> unknown.
 
 port(Kind, {Open, In, Out, Queue}, Before) ->
     Get = fun(Key) -> maps:get(Key, Before, 0) end,
@@ -226,6 +230,7 @@ port(Kind, {Open, In, Out, Queue}, Before) ->
         open_max => max(Open, Get(open_max)),
         input_bytes => In + Get(input_bytes),
         output_bytes => Out + Get(output_bytes),
+        %% An atom is more than any number.
         queue_max_bytes => max(Queue, Get(queue_max_bytes))
     }.
 
@@ -318,7 +323,7 @@ socket_of(Socket, Known) ->
                 )
             end),
             In = maps:get(read_byte, Counters, 0),
-            [{Socket, Kind, In, maps:get(write_byte, Counters, 0), 0}]
+            [{Socket, Kind, In, maps:get(write_byte, Counters, 0), unknown}]
     catch
         error:_ -> []
     end.
@@ -359,8 +364,11 @@ tables() ->
                 {~"open_max", ~"Open, max", count, field(open_max)},
                 {~"input", ~"Input", bytes, field(input_bytes)},
                 {~"output", ~"Output", bytes, field(output_bytes)},
-                {~"queue_max", ~"Waiting to be sent, max", bytes, #{better => lower},
-                    field(queue_max_bytes)}
+                {~"queue_max", ~"Waiting to be sent, max", bytes,
+                    #{better => lower, help => ~"In the runtime; not known of sockets."}, fun
+                        (#{queue_max_bytes := unknown}) -> undefined;
+                        (#{queue_max_bytes := Bytes}) -> Bytes
+                    end}
             ]
         }
     ].
@@ -370,6 +378,11 @@ field(Key) -> fun(#{Key := Value}) -> Value end.
 some([]) -> none;
 some(Items) -> Items.
 
+%% First those for which something waits.
 busiest_first(Ports) ->
-    Bytes = fun(#{input_bytes := In, output_bytes := Out}) -> In + Out end,
-    lists:sort(fun(A, B) -> Bytes(A) >= Bytes(B) end, Ports).
+    Waits = fun
+        (#{queue_max_bytes := unknown}) -> 0;
+        (#{queue_max_bytes := Bytes}) -> Bytes
+    end,
+    Key = fun(#{input_bytes := In, output_bytes := Out} = Of) -> {Waits(Of), In + Out} end,
+    lists:sort(fun(A, B) -> Key(A) >= Key(B) end, Ports).

@@ -46,21 +46,23 @@ sections(Document, Options) ->
 
 -doc """
 What is read first: what changed since the last time, what gets slow first, the load, the functions
-and the servers that take the time. Of nodes without a load how busy they were.
+and the servers that take the time. Of nodes without a load how busy they were, and in which calls
+processes wait.
 """.
 -spec answer(dyno_report:document(), dyno_report:options()) -> [section()].
 answer(Document, Options) ->
     Tables = fun(Names) -> dyno_report_content_tables:named(Names, Document, Options) end,
     Functions = Tables([~"functions"]),
+    Load = dyno_report_content_load:load(Document),
     Tables([~"since_last", ~"saturation"]) ++
-        case dyno_report_content_load:load(Document) of
+        case Load of
             [] -> dyno_report_content_load:machines(Document);
-            Load -> Load
+            _ -> Load
         end ++
         case Functions of
             [] -> dyno_report_content_parts:profiles(Document, Options);
             _ -> Functions
-        end ++ Tables([~"servers"]).
+        end ++ Tables([~"servers" | [~"waiting" || Load =:= []]]).
 
 -doc """
 Where and when it was measured, in a few words each. Of nodes the release and the schedulers are

@@ -167,7 +167,9 @@ target() ->
                 {~"kind", ~"port"}, ~"open", {~"open_max", ~"at most"}, ~"input", ~"output",
                 {~"queue_max", ~"waiting at most"}
             ],
-            only => fun(Row) -> get(~"input", Row, 0) + get(~"output", Row, 0) > 0 end
+            only => fun(Row) ->
+                get(~"queue_max", Row, 0) + get(~"input", Row, 0) + get(~"output", Row, 0) > 0
+            end
         }}
     ].
 
