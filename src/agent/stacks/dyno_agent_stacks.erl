@@ -363,17 +363,21 @@ ran_by_now(Running, #{ran := {Sum, Any}}) ->
     end.
 
 answer({Pid, Weight}, State) ->
-    Before = process_info(Pid, reductions),
+    Before = {process_info(Pid, status), process_info(Pid, reductions)},
     Start = erlang:monotonic_time(),
     Answer = ask(Pid, State),
     Now = erlang:monotonic_time(),
     {{Pid, Weight, where(Answer, Pid, Before)}, Now, Now - Start}.
 
-%% To answer takes a reduction, but in a dirty scheduler, where another one answers.
-where({ran, [_ | _] = Frames, Who}, Pid, Before) ->
-    case process_info(Pid, reductions) of
-        Before -> {ran, dirty, Frames, Who};
-        _ -> {ran, normal, Frames, Who}
+%% For one that is in a dirty scheduler, or waits for one, another one answers: it has made no
+%% reduction meanwhile. One that is ready otherwise may have made none, too.
+where({ran, [_ | _] = Frames, Who}, Pid, {{status, Status}, Reductions}) ->
+    IsDirty =
+        process_info(Pid, reductions) =:= Reductions andalso
+            (Status =:= running orelse dyno_agent_stack_samples:class(dirty, Frames) =:= io),
+    case IsDirty of
+        true -> {ran, dirty, Frames, Who};
+        false -> {ran, normal, Frames, Who}
     end;
 where({ran, Frames, Who}, _Pid, _Before) ->
     {ran, normal, Frames, Who};
