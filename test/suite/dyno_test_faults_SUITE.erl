@@ -511,8 +511,13 @@ classes(_Callback) -> [error].
 raised(_Config, {Callback, _Class}, refused, {error, Reason}) ->
     says(text(Reason), [atom_to_binary(Callback), ~"oops"]),
     ?assertEqual(2, dyno_error:exit_status(Reason));
+%% That no operation succeeds is a failure of what is measured.
 raised(_Config, {operation, _Class}, failed, {ok, Document}) ->
-    failed(Document, [~"operations failed", ~"operation/1", ~"oops"]);
+    #{~"status" := ~"complete", ~"verdicts" := [#{~"result" := ~"fail", ~"text" := Text}]} = Document,
+    says(Text, [~"100 % failed"]),
+    [#{~"warnings" := Warnings}] = dyno_recording:runs(Document),
+    [Why] = [Of || #{~"code" := ~"failing", ~"text" := Of} <- Warnings],
+    says(Why, [~"100 % of the operations failed", ~"oops"]);
 raised(_Config, {Callback, Class}, failed, {ok, Document}) ->
     failed(Document, [
         <<":", (atom_to_binary(Callback))/binary, "/">>, atom_to_binary(Class), ~"oops", ~".erl:"
