@@ -85,7 +85,8 @@ name(Module, #{summaries := Summaries}) ->
         [] -> atom_to_binary(Module)
     end.
 
-%% Of a node that was lost, what was open has a gap.
+%% Processes, each once: one whose partition had a gap and was opened again has a gap. Of a node that
+%% was lost, what was open has one.
 partitions(#{summaries := Summaries, lost := Lost}) ->
     [
         partitions(Node, Summary, is_map_key(Node, Lost))
@@ -94,18 +95,22 @@ partitions(#{summaries := Summaries, lost := Lost}) ->
 
 partitions(Node, #{verdicts := Verdicts, duration_ns := DurationNs}, IsLost) ->
     #{
-        opened := Opened, gap := Gap, cut := Cut, open := Open, events := Events, monitors := Of
+        opened := Opened, gap := Gap, cut := Cut, open := Open, events := Events, monitors := Of,
+        partial := Partial, again := Again
     } = Verdicts,
+    #{opened := Reopened, partial := PartialAgain, gap := GapAgain, open := OpenAgain} = Again,
+    Whole = Open - OpenAgain,
     {Gone, Running} =
         case IsLost of
-            true -> {Open, 0};
-            false -> {0, Open}
+            true -> {Whole, 0};
+            false -> {0, Whole}
         end,
-    (maps:with([complete, partial, events, untold], Verdicts))#{
+    (maps:with([complete, events, untold], Verdicts))#{
         node => Node,
-        gap => Gap + Cut + Gone,
+        partial => Partial - PartialAgain,
+        gap => Gap - GapAgain + Cut + Gone,
         open => Running,
-        opened => Opened + Cut,
+        opened => Opened - Reopened + Cut,
         rate => Events * 1.0e9 / max(1, DurationNs),
         no => lists:sum([No || _ := #{no := No} <- Of])
     }.
@@ -134,19 +139,21 @@ soundness(Partitions) ->
 verdicts(#{monitors := Monitors, summaries := Summaries} = Ending) ->
     [verdict(Module, Summaries, Ending) || Module <- Monitors].
 
+%% Only a property that was seen to be broken fails, and only one of which nothing is missing passes.
 verdict(Module, Summaries, Ending) ->
     Of = [Counts || _ := #{verdicts := #{monitors := #{Module := Counts}}} <- Summaries],
-    [Processes, No, Crashed] = [sum(Key, Of) || Key <- [processes, no, crashed]],
+    Sums = #{
+        Key => sum(Key, Of)
+     || Key <- [processes, seen, no, broken, crashed, cut, inconclusive]
+    },
     {Result, Text} =
-        case {No, Crashed, Processes} of
-            {0, 0, 0} ->
-                {unknown, "no process came that it is for"};
-            {0, 0, _} ->
-                {pass, ["held by ", counted(Processes)]};
-            {0, _, _} ->
-                {unknown, io_lib:format("the monitor crashed ~b times", [Crashed])};
-            _ ->
-                {fail, io_lib:format("broken ~b times, by ~ts in all", [No, counted(Processes)])}
+        case {Sums, unknown(Sums, Ending)} of
+            {#{no := No}, Unknown} when No > 0 ->
+                {fail, lists:join("; ", [broken(Sums) | Unknown])};
+            {_, []} ->
+                {pass, held(Sums)};
+            {_, Unknown} ->
+                {unknown, lists:join("; ", Unknown)}
         end,
     #{
         kind => property,
@@ -155,6 +162,41 @@ verdict(Module, Summaries, Ending) ->
         subject => atom_to_binary(Module),
         text => dyno_recording_part:text("~ts", [Text])
     }.
+
+%% Why nobody knows whether it holds.
+unknown(#{processes := 0}, Ending) ->
+    ["no process came that it is for" | lost(Ending)];
+unknown(#{processes := N, seen := Seen} = Sums, Ending) ->
+    #{crashed := Crashed, cut := Cut, inconclusive := Inconclusive, broken := Broken} = Sums,
+    Whole = Seen =:= 0 andalso Crashed + Inconclusive + Broken =:= 0,
+    [
+        io_lib:format(Format, [Of, counted(N)])
+     || {Format, Of} <- [
+            {"the monitor crashed for ~b of ~ts", Crashed},
+            {"~b of ~ts were cut off", Cut},
+            {"for ~b of ~ts it could not be decided", max(0, Inconclusive - Cut)}
+        ],
+        Of > 0
+    ] ++
+        [["nothing that it is about was seen of ", counted(N)] || Whole] ++
+        lost(Ending).
+
+lost(#{lost := Lost}) ->
+    [["node ", atom_to_binary(Node), " was not observed to the end"] || Node := _ <- Lost].
+
+held(#{processes := N, seen := N}) ->
+    ["held by ", counted(N)];
+held(#{processes := N, seen := Seen}) ->
+    io_lib:format("held by ~b of ~ts; the others did nothing that it is about", [Seen, counted(N)]).
+
+%% Across processes, no process is the one that broke it.
+broken(#{no := No, broken := 0, processes := N}) ->
+    ["broken ", times(No), ", among ", counted(N)];
+broken(#{no := No, broken := Broken, processes := N}) ->
+    io_lib:format("broken ~ts, by ~b of ~ts", [times(No), Broken, counted(N)]).
+
+times(1) -> "once";
+times(N) -> [integer_to_binary(N), " times"].
 
 counted(1) -> "1 process";
 counted(N) -> [integer_to_binary(N), " processes"].
@@ -184,10 +226,14 @@ properties_spec() ->
         columns => [
             text(~"property", ~"Property", key, fun(#{property := Name}) -> Name end),
             name(~"node", ~"Node", key, node),
-            count(~"processes", ~"Processes", ~"That it was checked of.", processes),
+            count(~"processes", ~"Processes", ~"That it is for.", processes),
+            count(~"seen", ~"Seen",
+                ~"Of these, the ones that did something that it is about, or were seen to their end.",
+                seen),
             count(~"violations", ~"Broken", ~"How often it did not hold.", no),
             count(~"met", ~"Met", ~"Processes for which nothing can break it any more.", yes),
-            count(~"inconclusive", ~"Undecided", ~"Processes whose trace was cut off.",
+            count(~"inconclusive", ~"Undecided",
+                ~"Processes whose trace was cut off, or for which the monitor says that it cannot tell.",
                 inconclusive),
             count(~"crashed", ~"Crashes", ~"Of the monitor.", crashed)
         ]

@@ -117,9 +117,11 @@ finish(#{core := Core, effects := Effects, newest := Newest, events := Events}, 
     All = lists:reverse(Effects, More ++ Last),
     Verdicts = dyno_agent_verdicts:new(1, Monitors, self()),
     ok = dyno_agent_verdicts:count(All, Verdicts),
+    Counts = dyno_agent_verdicts:read(Verdicts),
+    ok = dyno_agent_verdicts:delete(Verdicts),
     #{
         verdicts => [Report || {verdict, Report} <- All],
         crashes => [{Module, Process, Why} || {crashed, Module, Process, Why} <- All],
-        counts => (dyno_agent_verdicts:read(Verdicts))#{events := Events},
+        counts => Counts#{events := Events},
         open => lists:sort(dyno_agent_partition:pids(Ended))
     }.

@@ -139,16 +139,16 @@ missing(Node, [{Module, Binary, _} = Object | Objects], Missing) ->
         {ok, []} ->
             missing(Node, Objects, [Object | Missing]);
         {ok, [Module]} ->
-            case {erpc:call(Node, erlang, get_module_info, [Module, md5]), dyno_code:sent(Node)} of
-                {Md5, _} ->
-                    missing(Node, Objects, Missing);
-                {_, {ok, Sent}} ->
-                    case lists:member(Module, Sent) of
-                        true -> missing(Node, Objects, [Object | Missing]);
-                        false -> {error, {?MODULE, {other_version, Node, Module}}}
-                    end;
-                {_, {error, Reason}} ->
-                    {error, {dyno_code, Reason}}
+            maybe
+                {ok, Sent} ?= dyno_code:sent(Node),
+                %% The dyno that sent it may be about to remove it.
+                false ?= lists:member(Module, Sent),
+                Md5 ?= erpc:call(Node, erlang, get_module_info, [Module, md5]),
+                missing(Node, Objects, Missing)
+            else
+                true -> missing(Node, Objects, [Object | Missing]);
+                {error, Reason} -> {error, {dyno_code, Reason}};
+                _Other -> {error, {?MODULE, {other_version, Node, Module}}}
             end;
         {error, Reason} ->
             {error, {dyno_code, Reason}}

@@ -459,8 +459,11 @@ process_from_its_middle(Config) ->
     Process = #{pid => self(), initial_call => {worker, init, 1}, partial => true},
     Items = [{process, Process, 1}, {self(), {send, {reply, 1}, x}, 2}],
     Result = of_items(Config, monitors(Config), Items),
-    ?assertMatch(#{counts := #{opened := 1}, verdicts := [#{trace := partial} | _]}, Result),
-    ?assertEqual(3, decided(no, Result)).
+    %% The request may have been there before.
+    ?assertMatch(#{counts := #{opened := 1}, verdicts := []}, Result),
+    Twice = of_items(Config, monitors(Config), Items ++ [{self(), {send, {reply, 1}, x}, 3}]),
+    ?assertMatch(#{verdicts := [#{trace := partial} | _]}, Twice),
+    ?assertEqual(2, decided(no, Twice)).
 
 %% However the events of several processes are mixed.
 every_order_gives_the_same(Config) ->

@@ -132,6 +132,9 @@ started({proc_lib, init_p, [_Parent, _Ancestors, M, F, Args]}) ->
     started({M, F, Args});
 started({proc_lib, init_p, [_Parent, _Ancestors, Fun]}) when is_function(Fun) ->
     {none, of_fun(Fun, []), none};
+%% Woven (dyno_inline_stub).
+started({_, '-dyno_run-', [_Parent, {_, _, _} = MFA]}) ->
+    started(MFA);
 started({gen, init_it, [Behaviour, _Starter, _Parent, Mod, Args, _Options]}) ->
     behaving(Behaviour, Mod, Args, none);
 started({gen, init_it, [Behaviour, _Starter, _Parent, {local, Name}, Mod, Args, _Options]}) ->

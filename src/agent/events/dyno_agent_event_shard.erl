@@ -255,9 +255,13 @@ cut(Pid, Event, TimeNs, #shard{core = Core, session = Session} = State) ->
 %% Whether it was to have a partition.
 cut_at_start(Pid, {spawned, _, _} = Event, Choice, Index, Verdicts) ->
     Process = dyno_agent_event:description(Pid, Event),
-    IsWanted = dyno_agent_event_choice:of_process(Process, Choice) =/= [],
-    _ = IsWanted andalso dyno_agent_verdicts:cut(Index, Verdicts),
-    IsWanted;
+    case dyno_agent_event_choice:of_process(Process, Choice) of
+        [] ->
+            false;
+        Monitors ->
+            ok = dyno_agent_verdicts:cut(Monitors, Index, Verdicts),
+            true
+    end;
 cut_at_start(_Pid, _Event, _Choice, _Index, _Verdicts) ->
     false.
 

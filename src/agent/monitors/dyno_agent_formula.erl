@@ -18,7 +18,7 @@
 
 -behaviour(dyno_agent_property).
 
--export([start/2, step/4, expire/3, deadline/2, finish/2, explain/2]).
+-export([start/2, unknown/3, reachable/2, step/4, expire/3, deadline/2, finish/2, explain/2]).
 -export_type([code/0, node_of/0]).
 
 -type index() :: pos_integer().
@@ -40,26 +40,129 @@
     %% Nothing follows.
     | stop.
 
+%% Patterns that one event may match together, and states.
+-define(MOST_TOGETHER, 7).
+-define(MOST_REACHED, 100).
+
 -spec start(code(), dyno_agent_property:time()) -> dyno_agent_property:instance().
 start({Root, Nodes}, Time) ->
     enter(Root, [], Time, [], Nodes).
 
+-doc """
+All states that may be reached from the start, of which each group of patterns may match one event
+in any part, `some` in none, too. The values of variables are not known, and time stands still.
+Where these are too many, or there is nothing to see, `true` is one of them: it is then never
+broken.
+""".
+-spec reachable(code(), [{some | one, [Match :: pos_integer()], Always :: [pos_integer()]}]) ->
+    [dyno_agent_property:instance(), ...].
+reachable({_, _} = Code, Groups) ->
+    Sets = lists:usort([
+        {Set, Always}
+     || {Least, Group, Always} <- Groups,
+        Set <- subsets(lists:sublist(Group, ?MOST_TOGETHER)),
+        Set =/= [] orelse Least =:= some
+    ]),
+    IsWide = lists:any(fun({_, Group, _}) -> length(Group) > ?MOST_TOGETHER end, Groups),
+    Start = start(Code, 0),
+    case IsWide orelse explore(Code, Sets, [Start], [Start]) of
+        Reached when is_list(Reached) -> Reached;
+        true -> [Start, {true, []}]
+    end.
+
+subsets([]) -> [[]];
+subsets([Head | Tail]) ->
+    Of = subsets(Tail),
+    Of ++ [[Head | Set] || Set <- Of].
+
+explore(_Code, _Sets, [], Reached) ->
+    Reached;
+explore(_Code, _Sets, _New, Reached) when length(Reached) > ?MOST_REACHED ->
+    true;
+explore({_, Nodes} = Code, Sets, [{Truth, _} | Rest], Reached) when is_boolean(Truth) ->
+    true = tuple_size(Nodes) > 0,
+    explore(Code, Sets, Rest, Reached);
+explore(Code, Sets, [State | Rest], Reached) ->
+    Next = lists:usort([
+        plain(stepped(Code, fun(Pattern, Env, New) ->
+            case lists:member(Pattern, Set ++ Always) of
+                true -> lists:duplicate(New, '$unknown') ++ Env;
+                false -> nomatch
+            end
+        end, 0, State))
+     || {Set, Always} <- Sets
+    ]),
+    New = [Of || Of <- Next, not is_broken(Of), not lists:member(Of, Reached)],
+    explore(Code, Sets, Rest ++ New, Reached ++ New).
+
+plain({true, _}) -> {true, []};
+plain(State) -> State.
+
+is_broken({false, _}) -> true;
+is_broken(_State) -> false.
+
+%% A possibility may have begun right now at the latest; a necessity may be over.
+-spec unknown(code(), [dyno_agent_property:instance()], dyno_agent_property:time()) ->
+    [dyno_agent_property:instance(), ...].
+unknown({_, Nodes}, Reachable, Time) ->
+    [
+        each_clause(
+            fun
+                ({Index, _Env, _} = Clause) when
+                    element(1, element(Index, Nodes)) =:= necessary
+                ->
+                    _ = Clause,
+                    {true, []};
+                ({Index, Env, Within}) ->
+                    {Index, Env, Time + Within};
+                (Clause) ->
+                    Clause
+            end,
+            State
+        )
+     || State <- Reachable
+    ].
+
 -spec step(code(), dyno_agent_property:match(), dyno_agent_property:time(), State) -> State when
     State :: dyno_agent_property:instance().
-step({_, Nodes}, Match, Time, State) ->
+step(Code, Match, Time, State) ->
+    stepped(Code, fun(Pattern, Env, New) -> match(Match, Pattern, Env, New) end, Time, State).
+
+%% With a value that is not known the event may be the one that is meant.
+match(Match, Pattern, Env, New) ->
+    case Match(Pattern, Env) of
+        nomatch ->
+            case lists:member('$unknown', Env) of
+                true -> {maybe_so, lists:duplicate(New, '$unknown') ++ Env};
+                false -> nomatch
+            end;
+        Env1 ->
+            Env1
+    end.
+
+stepped({_, Nodes}, Match, Time, State) ->
     each_clause(
-        fun(Clause) ->
-            Index = element(1, Clause),
-            Env = element(2, Clause),
-            case element(Index, Nodes) of
-                stop ->
-                    {false, [{Index, Env}]};
-                {Kind, Pattern, Next, _Within, _Text, _Names} ->
-                    case Match(Pattern, Env) of
-                        nomatch -> {Kind =:= necessary, [{Index, Env}]};
-                        Env1 -> because(enter(Next, Env1, Time, [], Nodes), {Index, Env1})
-                    end
-            end
+        fun
+            ({true, []}) ->
+                {true, []};
+            (Clause) ->
+                Index = element(1, Clause),
+                Env = element(2, Clause),
+                case element(Index, Nodes) of
+                    stop ->
+                        {false, [{Index, Env}]};
+                    {Kind, Pattern, Next, _Within, _Text, Names} ->
+                        case Match(Pattern, Env, length(Names) - length(Env)) of
+                            nomatch ->
+                                {Kind =:= necessary, [{Index, Env}]};
+                            {maybe_so, _} when Kind =:= necessary ->
+                                {true, [{Index, Env}]};
+                            {maybe_so, Env1} ->
+                                because(enter(Next, Env1, Time, [], Nodes), {Index, Env1});
+                            Env1 ->
+                                because(enter(Next, Env1, Time, [], Nodes), {Index, Env1})
+                        end
+                end
         end,
         State
     ).

@@ -5,11 +5,12 @@
 -moduledoc false.
 %% Runs a formula of past-time temporal logic, which has to hold at every event. Whether a
 %% subformula holds at an event depends on the event and on what held at the one before, so the
-%% state is one value for each subformula.
+%% state is one value for each subformula. Of what was before monitoring began a value may be
+%% `unknown`; only a formula that is false breaks.
 
 -behaviour(dyno_agent_property).
 
--export([start/2, step/4, expire/3, deadline/2, finish/2, explain/2]).
+-export([start/2, unknown/3, step/4, expire/3, deadline/2, finish/2, explain/2]).
 -export_type([code/0]).
 
 -type index() :: pos_integer().
@@ -28,6 +29,9 @@
 start(_Code, _Time) ->
     first.
 
+-spec unknown(code(), [], dyno_agent_property:time()) -> [dyno_agent_property:instance(), ...].
+unknown(_Code, _Reachable, Time) -> [{unknown, Time}].
+
 -spec step(code(), dyno_agent_property:match(), dyno_agent_property:time(), State) -> State when
     State :: dyno_agent_property:instance().
 step({_Text, Subformulas}, Match, Time, Before) ->
@@ -45,31 +49,48 @@ step({_Text, Subformulas}, Match, Time, Before) ->
 
 %% The value that this subformula had, and the ones of all.
 before(first, _Place) -> first;
+before({unknown, Time}, _Place) -> {{unknown, Time}, unknown};
 before({held, Values}, Place) -> {lists:nth(Place + 1, Values), Values}.
 
 %% The values of now are there in reverse order.
 value(Truth, _, _, _, _) when is_boolean(Truth) -> Truth;
 value({event, Pattern}, _, _, Match, _) -> Match(Pattern, []) =/= nomatch;
-value({'not', A}, Now, _, _, _) -> not at(A, Now);
-value({'and', A, B}, Now, _, _, _) -> at(A, Now) andalso at(B, Now);
-value({'or', A, B}, Now, _, _, _) -> at(A, Now) orelse at(B, Now);
-value({implies, A, B}, Now, _, _, _) -> not at(A, Now) orelse at(B, Now);
+value({'not', A}, Now, _, _, _) -> is_not(at(A, Now));
+value({'and', A, B}, Now, _, _, _) -> both(at(A, Now), at(B, Now));
+value({'or', A, B}, Now, _, _, _) -> either(at(A, Now), at(B, Now));
+value({implies, A, B}, Now, _, _, _) -> either(is_not(at(A, Now)), at(B, Now));
 value({previously, _}, _, first, _, _) -> false;
+value({previously, _}, _, {_, unknown}, _, _) -> unknown;
 value({previously, A}, _, {_, Before}, _, _) -> truth(lists:nth(A, Before));
 value({historically, A}, Now, first, _, _) -> at(A, Now);
-value({historically, A}, Now, {Was, _}, _, _) -> Was andalso at(A, Now);
+value({historically, A}, Now, {Was, _}, _, _) -> both(truth(Was), at(A, Now));
 value({since, _, B}, Now, first, _, _) -> at(B, Now);
-value({since, A, B}, Now, {Was, _}, _, _) -> at(B, Now) orelse (Was andalso at(A, Now));
+value({since, A, B}, Now, {Was, _}, _, _) -> either(at(B, Now), both(truth(Was), at(A, Now)));
 value({once, A, infinity}, Now, first, _, _) -> at(A, Now);
-value({once, A, infinity}, Now, {Was, _}, _, _) -> Was orelse at(A, Now);
+value({once, A, infinity}, Now, {Was, _}, _, _) -> either(truth(Was), at(A, Now));
 value({once, A, Within}, Now, Before, _, Time) ->
     case at(A, Now) of
         true -> {true, Time};
+        %% Until now it is not known, and so it may be the last time.
+        unknown -> {unknown, Time};
         false -> since(Before, Within, Time)
     end.
 
+since({{Unknown, Since}, _}, Within, Time) when Unknown =:= unknown, Time - Since =< Within ->
+    {unknown, Since};
+since({{unknown, _}, _}, _Within, _Time) -> {false, never};
 since({{_, Last}, _}, Within, Time) when is_integer(Last) -> {Time - Last =< Within, Last};
 since(_Before, _Within, _Time) -> {false, never}.
+
+is_not(unknown) -> unknown;
+is_not(Truth) -> not Truth.
+
+both(false, _) -> false;
+both(_, false) -> false;
+both(true, true) -> true;
+both(_, _) -> unknown.
+
+either(A, B) -> is_not(both(is_not(A), is_not(B))).
 
 at(Place, Now) -> truth(lists:nth(length(Now) - Place + 1, Now)).
 

@@ -15,10 +15,16 @@
 %% property were broken if all ended here, or an event without keys may break it later: somebody has
 %% to remember these.
 %%
+%% A process that lived before monitoring began may be anywhere in its property. Its instances begin
+%% as worlds: all states that the property can be in, by its code. An event, or a deadline, leaves
+%% those that are possible with it, and only where none is left is the property broken. The same
+%% holds of a key that was broken: whatever comes next, one fault is told once. Which keys are
+%% known to be at their start again, and which were broken, is remembered of the last ones.
+%%
 %% Time is that of the events: a deadline that an event is later than has passed before it, whether
 %% or not a timer said so. So a replay, which has no timers, gives the verdicts of the live run.
 
--export([event/4, ended/2, deadline/1, timeout/3]).
+-export([init/1, event/4, ended/2, deadline/1, timeout/3, names/2]).
 -export_type([program/0, engine/0, time/0, key/0, match/0, instance/0, reasons/0, state/0]).
 
 -type engine() :: dyno_agent_formula | dyno_agent_past | dyno_agent_rate.
@@ -41,35 +47,59 @@
     %% some events are of all keys
     shared := boolean(),
     strict := boolean(),
-    code := term()
+    code := term(),
+    %% The states of a formula, by a time that begins at 0.
+    reachable := [instance()]
 }.
+
+-type known() :: {start | unknown, WasBroken :: boolean()}.
 
 -opaque state() ::
     new
+    %% Of a process that lived before.
+    | {new, partial}
     | {
-        Base :: instance(),
-        #{key() => instance()},
+        Base :: instance() | worlds(),
+        #{key() => instance() | worlds()},
         %% no instance has a deadline before it
-        Deadline :: time() | infinity
+        Deadline :: time() | infinity,
+        %% Of the last keys, and of those before.
+        Memory :: {#{key() => known()}, #{key() => known()}}
     }.
+
+-type worlds() :: {'$worlds', [instance(), ...]}.
+
+%% Keys that are remembered, twice.
+-define(MOST_KEYS, 1000).
 
 -callback start(Code :: term(), time()) -> instance().
 -callback step(Code :: term(), match(), time(), instance()) -> instance().
 -callback expire(Code :: term(), time(), instance()) -> instance().
 -callback deadline(Code :: term(), instance()) -> time() | infinity.
+-doc "All that an instance may be whose past is not known.".
+-callback unknown(Code :: term(), Reachable :: [instance()], time()) -> [instance(), ...].
 -callback finish(Code :: term(), instance()) -> decided().
 -callback explain(Code :: term(), reasons()) -> {Step :: binary(), #{atom() => term()}}.
 
 -type outcome() ::
     {next, state()}
-    | {yes | no, dyno_agent_monitor:explanation(), state()}
+    | {yes | no | inconclusive, dyno_agent_monitor:explanation(), state()}
     | {report, no, dyno_agent_monitor:explanation(), state()}.
+
+-spec init(dyno_agent_event:process()) -> state().
+init(#{partial := true}) -> {new, partial};
+init(_Process) -> new.
 
 -spec event(module(), dyno_agent_event:event(), time(), new | state()) -> outcome().
 event(Module, Event, Time, new) ->
-    #{engine := Engine, code := Code} = Program = Module:program(),
-    Base = Engine:start(Code, Time),
-    event(Module, Event, Time, {Base, #{}, deadline_of(Program, Base)});
+    event(Module, Event, Time, begun(Module:program(), start, Time));
+event(Module, Event, Time, {new, partial} = New) ->
+    Program = Module:program(),
+    case names(Module, Event) orelse map_get(engine, Program) =:= dyno_agent_rate of
+        true -> event(Module, Event, Time, begun(Program, unknown, Time));
+        %% It is not known any better by this.
+        false -> {next, New}
+    end;
 event(Module, Event, Time, State) ->
     Program = Module:program(),
     case expired(Program, Time, State) of
@@ -92,8 +122,37 @@ event(Module, Event, Time, State) ->
             end
     end.
 
+joined(#{again := true, others := A}, #{others := B} = Explanation) ->
+    Explanation#{others := A + B + 1};
 joined(#{others := A} = Explanation, #{others := B}) ->
     Explanation#{others := A + B + 1}.
+
+begun(#{engine := Engine, code := Code} = Program, How, Time) ->
+    Base =
+        case How of
+            start -> Engine:start(Code, Time);
+            unknown -> worlds(Program, Time)
+        end,
+    {Base, #{}, deadline_of(Program, Base), {#{}, #{}}}.
+
+worlds(#{engine := Engine, code := Code} = Program, Time) ->
+    one_of(Engine:unknown(Code, maps:get(reachable, Program, []), Time)).
+
+one_of(Worlds) ->
+    case lists:usort(Worlds) of
+        [World] -> World;
+        Several -> {'$worlds', Several}
+    end.
+
+%% What is possible is left. Where that is nothing, why.
+left(Worlds) ->
+    case [World || World <- Worlds, not is_false(World)] of
+        [] -> {false, lists:uniq(lists:append([Why || {false, Why} <- Worlds]))};
+        Left -> one_of(Left)
+    end.
+
+is_false({false, _}) -> true;
+is_false(_World) -> false.
 
 named(Module, Event, #{strict := Strict}) ->
     case Module:named(Event) of
@@ -101,23 +160,28 @@ named(Module, Event, #{strict := Strict}) ->
         Keys -> Keys
     end.
 
+-doc "Whether the property is about such an event.".
+-spec names(module(), dyno_agent_event:event()) -> boolean().
+names(Module, Event) -> named(Module, Event, Module:program()) =/= [].
+
 -spec timeout(module(), time(), new | state()) -> outcome().
-timeout(_Module, _Time, new) ->
-    {next, new};
+timeout(_Module, _Time, New) when New =:= new; New =:= {new, partial} ->
+    {next, New};
 timeout(Module, Time, State) ->
     Program = Module:program(),
     outcome(Program, deadline, expired(Program, Time, State)).
 
 -doc "A nanosecond after the deadline: what happens right at it is in time.".
 -spec deadline(new | state()) -> time() | infinity.
-deadline({_, _, Deadline}) when is_integer(Deadline) -> Deadline + 1;
+deadline({_, _, Deadline, _}) when is_integer(Deadline) -> Deadline + 1;
 deadline(_) -> infinity.
 
--spec ended(module(), new | state()) -> {yes | no, dyno_agent_monitor:explanation()} | none.
-ended(_Module, new) ->
+-spec ended(module(), new | state()) ->
+    {yes | no | inconclusive, dyno_agent_monitor:explanation()} | none.
+ended(_Module, New) when New =:= new; New =:= {new, partial} ->
     none;
-ended(Module, {Base, Instances, _}) ->
-    #{keys := Names} = Program = Module:program(),
+ended(Module, {Base, Instances, _, _}) ->
+    #{keys := Names, name := Name} = Program = Module:program(),
     All =
         case Names of
             [] -> [{[], Base}];
@@ -125,97 +189,165 @@ ended(Module, {Base, Instances, _}) ->
         end,
     Decided = [{Key, finished(Program, Instance)} || {Key, Instance} <- All],
     case [Broken || {_, {false, _}} = Broken <- Decided] of
-        [] when Names =:= [] -> {yes, explanation(Program, ended, Decided)};
-        [] -> {yes, #{property => map_get(name, Program), because => ended}};
-        Broken -> {no, explanation(Program, ended, Broken)}
+        [] ->
+            case {[x || {_, unknown} <- Decided], Names} of
+                {[], []} -> {yes, explanation(Program, ended, Decided, false)};
+                {[], _} -> {yes, #{property => Name, because => ended}};
+                _ -> {inconclusive, #{property => Name, step => ~"its beginning was not seen"}}
+            end;
+        Broken ->
+            {no, explanation(Program, ended, Broken, false)}
     end.
 
+finished(Program, {'$worlds', Worlds}) ->
+    All = [finished(Program, World) || World <- Worlds],
+    case lists:usort([Truth || {Truth, _} <- All]) of
+        [_] -> hd(All);
+        _ -> unknown
+    end;
 finished(_Program, {Truth, _} = Decided) when is_boolean(Truth) -> Decided;
 finished(#{engine := Engine, code := Code}, Instance) -> Engine:finish(Code, Instance).
 
 %% What decided, and the state after it.
 
-stepped(Module, #{keys := []} = Program, Event, Time, _Keys, {Base, None, Deadline}) ->
+stepped(Module, #{keys := []} = Program, Event, Time, _Keys, {Base, None, Deadline, Memory}) ->
     Base1 = step(Module, Program, Event, Time, [], Base),
-    {decided([], Base1), {Base1, None, min(Deadline, deadline_of(Program, Base1))}};
-stepped(Module, Program, Event, Time, Keys, {Base, Instances, Deadline}) ->
+    {decided([], Base1), {Base1, None, min(Deadline, deadline_of(Program, Base1)), Memory}};
+stepped(Module, Program, Event, Time, Keys, {Base, Instances, Deadline, Memory}) ->
     Step = fun(Key, Instance) -> step(Module, Program, Event, Time, Key, Instance) end,
+    Instance = fun(Key) ->
+        case Instances of
+            #{Key := Of} -> Of;
+            #{} -> remembered(Key, Program, Base, Time, Memory)
+        end
+    end,
     case lists:member(all, Keys) of
         true ->
             %% The base matches no pattern that has a key, whatever its own is.
             Base1 = Step([none || _ <- map_get(keys, Program)], Base),
-            New = #{Key => Base || {key, Key} <- Keys},
-            kept(Program, Base1, maps:map(Step, maps:merge(New, Instances)), #{}, Deadline);
+            New = #{Key => Instance(Key) || {key, Key} <- Keys},
+            Touched = maps:map(Step, maps:merge(New, Instances)),
+            kept(Program, Base1, Touched, #{}, Deadline, Memory, Time);
         false ->
-            Touched = #{Key => Step(Key, maps:get(Key, Instances, Base)) || {key, Key} <- Keys},
-            kept(Program, Base, Touched, Instances, Deadline)
+            Touched = #{Key => Step(Key, Instance(Key)) || {key, Key} <- Keys},
+            kept(Program, Base, Touched, Instances, Deadline, Memory, Time)
     end.
 
-%% Reports the broken ones, which begin anew, and drops those that are as the base; but where an
-%% event of all keys may break them later, which keys there were must be known. Where such an event
-%% has broken the base, nothing can begin anew: each key is told once, and is then as one that
+%% What a key begins with that has no instance.
+remembered(Key, #{engine := Engine, code := Code} = Program, Base, Time, Memory) ->
+    case known(Key, Memory) of
+        {start, _} -> Engine:start(Code, Time);
+        {unknown, _} when Engine =:= dyno_agent_formula -> worlds(Program, Time);
+        _ -> Base
+    end.
+
+known(Key, {Last, Before}) ->
+    case {Last, Before} of
+        {#{Key := Known}, _} -> Known;
+        {_, #{Key := Known}} -> Known;
+        _ -> none
+    end.
+
+was_broken(Key, Memory) -> known(Key, Memory) =/= none andalso element(2, known(Key, Memory)).
+
+remember(Key, Known, {Last, _Before}) when map_size(Last) >= ?MOST_KEYS ->
+    {#{Key => Known}, Last};
+remember(Key, Known, {Last, Before}) ->
+    {Last#{Key => Known}, Before}.
+
+%% Reports the broken ones, which begin anew, and drops those that are as at their start; but where
+%% an event of all keys may break them later, which keys there were must be known. Where such an
+%% event has broken the base, nothing can begin anew: each key is told once, and is then as one that
 %% holds.
-kept(#{shared := Shared} = Program, Base, Touched, Instances, Deadline) ->
+kept(#{shared := Shared} = Program, Base, Touched, Instances, Deadline, Memory0, Time) ->
+    Start = start(Program, Base, Time),
+    IsOver = not Shared andalso true =:= truth(finished(Program, Start)),
     maps:fold(
         fun
-            (Key, {false, _} = Broken, {Broke, {_, Kept, Soonest}}) ->
+            (Key, {false, Why}, {Broke, {_, Kept, Soonest, Memory}}) ->
                 Left =
                     case Base of
                         {false, _} -> Kept#{Key => {true, []}};
                         _ -> maps:remove(Key, Kept)
                     end,
-                {[{Key, Broken} | Broke], {Base, Left, Soonest}};
-            (Key, Instance, {Broke, {_, Kept, Soonest}}) ->
-                case not Shared andalso Instance =:= Base andalso finished(Program, Base) of
-                    {true, _} ->
-                        {Broke, {Base, maps:remove(Key, Kept), Soonest}};
-                    _ ->
-                        Soonest1 = min(Soonest, deadline_of(Program, Instance)),
-                        {Broke, {Base, Kept#{Key => Instance}, Soonest1}}
-                end
+                Broken = {Key, {false, Why}, was_broken(Key, Memory)},
+                {[Broken | Broke], {Base, Left, Soonest, remember(Key, {unknown, true}, Memory)}};
+            (Key, Instance, {Broke, {_, Kept, Soonest, Memory}}) when
+                IsOver, Instance =:= Start
+            ->
+                Left = maps:remove(Key, Kept),
+                {Broke, {Base, Left, Soonest, settled(Key, Start =:= Base, Memory)}};
+            (Key, Instance, {Broke, {_, Kept, Soonest, Memory}}) ->
+                Soonest1 = min(Soonest, deadline_of(Program, Instance)),
+                {Broke, {Base, Kept#{Key => Instance}, Soonest1, Memory}}
         end,
-        {[], {Base, Instances, Deadline}},
+        {[], {Base, Instances, Deadline, Memory0}},
         Touched
     ).
 
+%% The base is where a key begins of which nothing is missing.
+start(#{engine := Engine, code := Code}, {'$worlds', _}, Time) -> Engine:start(Code, Time);
+start(_Program, Base, _Time) -> Base.
+
+truth({Truth, _}) -> Truth;
+truth(unknown) -> unknown.
+
+%% Whoever would begin there anyway need not be remembered, unless it was broken.
+settled(Key, IsBase, Memory) ->
+    case known(Key, Memory) of
+        none when IsBase -> Memory;
+        none -> remember(Key, {start, false}, Memory);
+        {start, _} -> Memory;
+        {unknown, WasBroken} -> remember(Key, {start, WasBroken}, Memory)
+    end.
+
+step(Module, Program, Event, Time, Key, {'$worlds', Worlds}) ->
+    left([step(Module, Program, Event, Time, Key, World) || World <- Worlds]);
 step(_Module, _Program, _Event, _Time, _Key, {Truth, _} = Decided) when is_boolean(Truth) ->
     Decided;
 step(Module, #{engine := Engine, code := Code}, Event, Time, Key, Instance) ->
     Match = fun(Pattern, Env) -> Module:match(Pattern, Event, Key, Env) end,
     Engine:step(Code, Match, Time, Instance).
 
-decided(Key, {Truth, _} = Decided) when is_boolean(Truth) -> [{Key, Decided}];
+decided(Key, {Truth, _} = Decided) when is_boolean(Truth) -> [{Key, Decided, false}];
 decided(_Key, _Instance) -> [].
 
-expired(_Program, Time, {_, _, Deadline} = State) when Time =< Deadline ->
+expired(_Program, Time, {_, _, Deadline, _} = State) when Time =< Deadline ->
     {[], State};
-expired(#{keys := Names} = Program, Time, {Base, Instances, _}) ->
+expired(#{keys := Names} = Program, Time, {Base, Instances, _, Memory}) ->
     Base1 = expire(Program, Time, Base),
     Expired = maps:map(fun(_Key, Instance) -> expire(Program, Time, Instance) end, Instances),
     Deadline = deadline_of(Program, Base1),
     case Names of
-        [] -> {decided([], Base1), {Base1, Expired, Deadline}};
-        _ -> kept(Program, Base1, Expired, #{}, Deadline)
+        [] -> {decided([], Base1), {Base1, Expired, Deadline, Memory}};
+        _ -> kept(Program, Base1, Expired, #{}, Deadline, Memory, Time)
     end.
 
+expire(Program, Time, {'$worlds', Worlds}) ->
+    left([expire(Program, Time, World) || World <- Worlds]);
 expire(_Program, _Time, {Truth, _} = Decided) when is_boolean(Truth) -> Decided;
 expire(#{engine := Engine, code := Code}, Time, Instance) -> Engine:expire(Code, Time, Instance).
 
 %% An atom is greater than any number.
+deadline_of(Program, {'$worlds', Worlds}) ->
+    lists:min([deadline_of(Program, World) || World <- Worlds]);
 deadline_of(_Program, {Truth, _}) when is_boolean(Truth) -> infinity;
 deadline_of(#{engine := Engine, code := Code}, Instance) -> Engine:deadline(Code, Instance).
 
 outcome(_Program, _Because, {[], State}) ->
     {next, State};
-outcome(#{keys := []} = Program, Because, {[{_, {Truth, _}}] = Decided, State}) ->
-    {verdict(Truth), explanation(Program, Because, Decided), State};
+outcome(#{keys := []} = Program, Because, {[{Key, {Truth, _} = Decided, _}], State}) ->
+    {verdict(Truth), explanation(Program, Because, [{Key, Decided}], false), State};
 outcome(Program, Because, {Broken, State}) ->
-    {report, no, explanation(Program, Because, Broken), State}.
+    %% One that was not told before, if there is one.
+    [{_, _, Again} | _] = First = lists:keysort(3, Broken),
+    All = [{Key, Decided} || {Key, Decided, _} <- First],
+    {report, no, explanation(Program, Because, All, Again), State}.
 
 verdict(true) -> yes;
 verdict(false) -> no.
 
-explanation(Program, Because, [{Key, {_, Reasons}} | Others]) ->
+explanation(Program, Because, [{Key, {_, Reasons}} | Others], Again) ->
     #{name := Name, engine := Engine, code := Code, keys := Names} = Program,
     {Step, Bindings} = Engine:explain(Code, Reasons),
     #{
@@ -223,5 +355,6 @@ explanation(Program, Because, [{Key, {_, Reasons}} | Others]) ->
         step => Step,
         bindings => maps:merge(Bindings, maps:from_list(lists:zip(Names, Key))),
         because => Because,
-        others => length(Others)
+        others => length(Others),
+        again => Again
     }.

@@ -9,7 +9,7 @@
 
 -behaviour(dyno_agent_property).
 
--export([start/2, step/4, expire/3, deadline/2, finish/2, explain/2]).
+-export([start/2, unknown/3, step/4, expire/3, deadline/2, finish/2, explain/2]).
 -export_type([code/0]).
 
 -type code() ::
@@ -18,6 +18,10 @@
 -spec start(code(), dyno_agent_property:time()) -> dyno_agent_property:instance().
 start({at_most, _, _, _, _}, _Time) -> {0, queue:new()};
 start({at_least, Count, _, _, _}, Time) -> {Count, queue:from_list(lists:duplicate(Count, Time))}.
+
+%% What was before monitoring began is not counted.
+-spec unknown(code(), [], dyno_agent_property:time()) -> [dyno_agent_property:instance(), ...].
+unknown(Code, _Reachable, Time) -> [start(Code, Time)].
 
 -spec step(code(), dyno_agent_property:match(), dyno_agent_property:time(), State) -> State when
     State :: dyno_agent_property:instance().

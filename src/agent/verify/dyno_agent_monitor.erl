@@ -32,7 +32,8 @@ A monitor with a key (`key => true`) has a state for each key instead, across pr
 says which key an event has, and `c:init/1` gets the process of the first event with it.
 """.
 
--export([needs/1, has_key/1, init/2, step/4, timeout/3, ended/2, deadline/2, key/3, decided/6]).
+-export([needs/1, has_key/1, init/2, step/4, timeout/3, ended/2, deadline/2, key/3, names/2]).
+-export([decided/6]).
 -export_type([process/0, verdict/0, explanation/0, needs/0, selector/0, event_filter/0]).
 -export_type([state/0, decision/0, outcome/0, report/0, trace_state/0]).
 
@@ -139,7 +140,13 @@ before the deadline comes any more.
 -doc "The key of an event; `none` where it has none.".
 -callback key(dyno_agent_event:event(), process()) -> {ok, term()} | none.
 
--optional_callbacks([ended/1, deadline/1, timeout/2, key/2]).
+-doc """
+Whether the property is about such an event. Without it each event is that `c:needs/0` asks for. Of
+a process that did nothing of the kind nothing is known.
+""".
+-callback names(dyno_agent_event:event()) -> boolean().
+
+-optional_callbacks([ended/1, deadline/1, timeout/2, key/2, names/1]).
 
 -doc "What a monitor needs, complete.".
 -spec needs(module()) -> needs().
@@ -221,6 +228,15 @@ key(Module, Event, Process) ->
         Module:key(Event, Process)
     catch
         _:_ -> none
+    end.
+
+-doc "Whether the property is about such an event; of a module that exports it.".
+-spec names(module(), dyno_agent_event:event()) -> boolean().
+names(Module, Event) ->
+    try
+        Module:names(Event)
+    catch
+        _:_ -> false
     end.
 
 -doc """

@@ -41,7 +41,16 @@ may take; `follow`: all of them are, from now on.
 """.
 -type effect() ::
     {opened, dyno_agent_event:process(), [module()]}
+    %% A process that has a partition is for this monitor, too.
+    | {wanted, module()}
     | {closed, dyno_agent_monitor:trace_state(), pid()}
+    %% It will not be opened again.
+    | {ended, pid()}
+    %% The monitor was given the first event of this process that its property is about, or the
+    %% process has ended and nothing of it is missing.
+    | {seen, module()}
+    %% The monitor has decided for this process, or does no more: once for each.
+    | {decided, module(), pid(), broken | held | unknown | cut | crashed}
     | {verdict, dyno_agent_monitor:report()}
     | {crashed, module(), dyno_agent_event:process(), {atom(), term(), list()}}
     | {ignore, pid()}
@@ -51,15 +60,18 @@ may take; `follow`: all of them are, from now on.
 -record(running, {
     module :: module(),
     state :: term(),
-    entry = infinity :: infinity | integer()
+    entry = infinity :: infinity | integer(),
+    seen = false :: boolean(),
+    broken = false :: boolean()
 }).
 
 -record(partition, {
     process :: dyno_agent_event:process(),
     trace :: dyno_agent_monitor:trace_state(),
     running :: [#running{}],
-    %% Monitors with a key that get its events.
+    %% Monitors with a key that get its events, and those of them that have got one.
     keyed :: [module()],
+    keyed_seen = [] :: [module()],
     %% The last ones, the newest first, at most twice as many as a report shows.
     keep :: non_neg_integer(),
     count = 0 :: non_neg_integer(),
@@ -76,7 +88,14 @@ may take; `follow`: all of them are, from now on.
     keyed :: dyno_agent_partition_keyed:t()
 }).
 
--type monitor() :: #{kinds := #{atom() => []}, key := boolean(), deadline := boolean()}.
+%% `own`: the kinds that it asked for, and not those that each gets.
+-type monitor() :: #{
+    kinds := #{atom() => []},
+    own := #{atom() => []},
+    names := boolean(),
+    key := boolean(),
+    deadline := boolean()
+}.
 
 -opaque t() :: #core{}.
 
@@ -108,6 +127,8 @@ about(Module) ->
     Kinds = lists:append([kinds(Event) || Event <- Events]),
     #{
         kinds => #{Kind => [] || Kind <- [spawned, exit | Kinds]},
+        own => #{Kind => [] || Kind <- Kinds},
+        names => erlang:function_exported(Module, names, 1),
         key => Key,
         deadline => erlang:function_exported(Module, deadline, 1)
     }.
@@ -162,7 +183,13 @@ open(#{pid := Pid} = Process, Modules, #core{open = Open, keep = Keep} = Core) -
     Partition = #partition{
         process = Process, trace = Trace, running = Running, keyed = Keyed, keep = Keep
     },
-    {Core#core{open = Open#{Pid => Partition}}, [{opened, Process, Modules} | Crashes]}.
+    New = Core#core{open = Open#{Pid => Partition}},
+    {also_keyed(Trace, Keyed, New), [{opened, Process, Modules} | Crashes]}.
+
+also_keyed(partial, [_ | _], #core{keyed = Keyed} = Core) ->
+    Core#core{keyed = dyno_agent_partition_keyed:partial(Keyed)};
+also_keyed(_Trace, _Keyed, Core) ->
+    Core.
 
 running(Process, Modules, #core{monitors = All}) ->
     {Keyed, Own} = lists:partition(
@@ -173,7 +200,12 @@ running(Process, Modules, #core{monitors = All}) ->
         fun(Module, {Good, Bad}) ->
             case dyno_agent_monitor:init(Module, Process) of
                 {next, State} -> {[#running{module = Module, state = State} | Good], Bad};
-                {crashed, Why} -> {Good, [{crashed, Module, Process, Why} | Bad]}
+                {crashed, Why} ->
+                    Effects = [
+                        {crashed, Module, Process, Why},
+                        {decided, Module, map_get(pid, Process), crashed}
+                    ],
+                    {Good, Effects ++ Bad}
             end
         end,
         {[], []},
@@ -200,7 +232,7 @@ named(_Event) -> none.
 
 %% More monitors, for which the process is partial.
 also(Selector, #partition{process = Process, running = Running} = Partition, Core) ->
-    Has = [Module || #running{module = Module} <- Running],
+    Has = [Module || #running{module = Module} <- Running] ++ Partition#partition.keyed,
     case dyno_agent_event_choice:of_selector(Selector, Core#core.choice) -- Has of
         [] ->
             {Partition, []};
@@ -214,7 +246,7 @@ also(Selector, #partition{process = Process, running = Running} = Partition, Cor
                     running = Running ++ New,
                     keyed = lists:uniq(Partition#partition.keyed ++ Keyed)
                 },
-                Crashes
+                [{wanted, Module} || Module <- More] ++ Crashes
             }
     end.
 
@@ -233,21 +265,44 @@ chosen_late(Pid, Event, #core{choice = Choice} = Core) ->
 
 event_of(Pid, Started, TimeNs, #partition{running = Running} = Partition0, Core) ->
     Event = dyno_agent_event:normal(Started),
-    Partition = remembered(TimeNs, Event, Partition0),
     Kind = element(1, Event),
+    Remembered = remembered(TimeNs, Event, Partition0),
+    {Partition, Seen} = keyed_seen(Kind, Event, Remembered, Core#core.monitors),
     {Left, Effects0} = step_all(Running, Kind, Event, TimeNs, Partition, Core#core.monitors),
-    {Keyed, Effects} = to_keyed(Kind, Event, TimeNs, Partition, Core, Effects0),
+    {Keyed, Effects} = to_keyed(Kind, Event, TimeNs, Partition, Core, Seen ++ Effects0),
     New = Core#core{keyed = Keyed},
     case Kind of
         exit ->
-            Last = [
-                element(2, decided(dyno_agent_monitor:ended(M, S), M, TimeNs, Partition))
-             || #running{module = M, state = S} <- Left
-            ],
-            without(Pid, Partition, Effects ++ lists:append(Last), New);
+            Last = lists:append([ended(One, TimeNs, Partition) || One <- Left]),
+            Kept = [{decided, Module, Pid, held} || Module <- Partition#partition.keyed],
+            All = Effects ++ Last ++ keyed_whole(Partition) ++ Kept,
+            {Closed, Told} = without(Pid, Partition, All, New),
+            {Closed, Told ++ [{ended, Pid}]};
         _ ->
             with(Pid, Left, ?NEVER, Partition, New, Effects)
     end.
+
+ended(#running{module = Module, state = State, seen = Seen} = One, TimeNs, Partition) ->
+    #partition{trace = Trace, process = #{pid := Pid}} = Partition,
+    Outcome = dyno_agent_monitor:ended(Module, State),
+    {Goes, Told} = decided(Outcome, Module, TimeNs, Partition),
+    How =
+        case {Goes, how(Outcome, One)} of
+            {{on, _}, none} when not One#running.broken -> [{decided, Module, Pid, held}];
+            {_, none} -> [];
+            {_, Is} -> [{decided, Module, Pid, Is}]
+        end,
+    [{seen, Module} || not Seen, Trace =:= complete] ++ Told ++ How.
+
+%% What an outcome is for the process, the first time.
+how(_Outcome, #running{broken = true}) -> none;
+how({next, _}, _One) -> none;
+how({crashed, _}, _One) -> crashed;
+how({report, no, _, _}, _One) -> broken;
+how({report, _, _, _}, _One) -> none;
+how({no, _, _}, _One) -> broken;
+how({yes, _, _}, _One) -> held;
+how({inconclusive, _, _}, _One) -> unknown.
 
 %% Where all have decided, nothing of the process is needed any more.
 with(Pid, [], _After, #partition{keyed = []} = Partition, Core, Effects) ->
@@ -272,20 +327,35 @@ step_all([], _Kind, _Event, _TimeNs, _Partition, _Monitors) ->
     {[], []};
 step_all([Running | Rest], Kind, Event, TimeNs, Partition, Monitors) ->
     {Left, Effects} = step_all(Rest, Kind, Event, TimeNs, Partition, Monitors),
-    #running{module = Module, state = State} = Running,
+    #running{module = Module, state = State, seen = Seen} = Running,
     case Monitors of
-        #{Module := #{kinds := #{Kind := _}}} ->
+        #{Module := #{kinds := #{Kind := _}} = About} ->
             Outcome = dyno_agent_monitor:step(Module, Event, TimeNs, State),
-            outcome(Outcome, Running, TimeNs, Partition, Left, Effects);
+            case Seen orelse not is_about(Module, Kind, Event, About) of
+                true ->
+                    outcome(Outcome, Running, TimeNs, Partition, Left, Effects);
+                false ->
+                    First = Running#running{seen = true},
+                    outcome(Outcome, First, TimeNs, Partition, Left, [{seen, Module} | Effects])
+            end;
         #{} ->
             {[Running | Left], Effects}
     end.
 
+is_about(Module, _Kind, Event, #{names := true}) -> dyno_agent_monitor:names(Module, Event);
+is_about(_Module, Kind, _Event, #{own := Own}) -> is_map_key(Kind, Own).
+
 outcome({next, State}, Running, _TimeNs, _Partition, Left, Effects) ->
     {[Running#running{state = State} | Left], Effects};
 outcome(Outcome, #running{module = Module} = Running, TimeNs, Partition, Left, Effects) ->
+    #partition{process = #{pid := Pid}} = Partition,
     {Goes, Told} = decided(Outcome, Module, TimeNs, Partition),
-    {[Running#running{state = State} || {on, State} <- [Goes]] ++ Left, Told ++ Effects}.
+    How = how(Outcome, Running),
+    Next = Running#running{broken = How =:= broken orelse Running#running.broken},
+    {
+        [Next#running{state = State} || {on, State} <- [Goes]] ++ Left,
+        Told ++ [{decided, Module, Pid, How} || How =/= none] ++ Effects
+    }.
 
 decided(Outcome, Module, TimeNs, Partition) ->
     #partition{process = Process, events = Events, keep = Keep, trace = Trace} = Partition,
@@ -297,6 +367,26 @@ without(Pid, #partition{running = Running, trace = Trace}, Effects, #core{open =
     {Core#core{open = maps:remove(Pid, Open), timeouts = Left}, Effects ++ [{closed, Trace, Pid}]}.
 
 %% Monitors with a key
+
+keyed_seen(_Kind, _Event, #partition{keyed = []} = Partition, _Monitors) ->
+    {Partition, []};
+keyed_seen(Kind, Event, #partition{keyed = Modules, keyed_seen = Before} = Partition, Monitors) ->
+    case
+        [
+            Module
+         || Module <- Modules -- Before,
+            #{kinds := #{Kind := _}} = About <- [map_get(Module, Monitors)],
+            is_about(Module, Kind, Event, About)
+        ]
+    of
+        [] -> {Partition, []};
+        New -> {Partition#partition{keyed_seen = New ++ Before}, [{seen, M} || M <- New]}
+    end.
+
+keyed_whole(#partition{trace = complete, keyed = Modules, keyed_seen = Seen}) ->
+    [{seen, Module} || Module <- Modules -- Seen];
+keyed_whole(_Partition) ->
+    [].
 
 to_keyed(_Kind, _Event, _TimeNs, #partition{keyed = []}, #core{keyed = Keyed}, Effects) ->
     {Keyed, Effects};
@@ -384,10 +474,12 @@ gap(Pid, TimeNs, #core{open = Open} = Core) ->
             Outcome = {inconclusive, #{step => ~"the trace was cut off"}, cut_off},
             Cut = Partition#partition{trace = gap},
             Verdicts = [
-                element(2, decided(Outcome, Module, TimeNs, Cut))
-             || #running{module = Module} <- Running
+                element(2, decided(Outcome, Module, TimeNs, Cut)) ++
+                    [{decided, Module, Pid, cut}]
+             || #running{module = Module, broken = false} <- Running
             ],
-            without(Pid, Cut, lists:append(Verdicts), broken(Partition, Core));
+            Keyed = [{decided, Module, Pid, cut} || Module <- Partition#partition.keyed],
+            without(Pid, Cut, lists:append(Verdicts) ++ Keyed, broken(Partition, Core));
         #{} ->
             {Core#core{keyed = dyno_agent_partition_keyed:gap(Core#core.keyed)}, []}
     end.

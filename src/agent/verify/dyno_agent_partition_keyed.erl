@@ -8,7 +8,7 @@
 %% newer has come, and goes on in the order of the times. One that comes later than that is given at
 %% once, and the traces have a gap from there. Pure.
 
--export([new/2, event/5, settle/1, timeouts/2, gap/1]).
+-export([new/2, partial/1, event/5, settle/1, timeouts/2, gap/1]).
 -export_type([t/0]).
 
 -record(instance, {
@@ -26,7 +26,9 @@
     newest = -(1 bsl 62) :: integer(),
     given = -(1 bsl 62) :: integer(),
     instances = #{} :: #{{module(), term()} => #instance{} | decided},
-    trace = complete :: dyno_agent_monitor:trace_state()
+    trace = complete :: dyno_agent_monitor:trace_state(),
+    %% Events of a process are missing for good: nothing is told any more.
+    cut = false :: boolean()
 }).
 
 -opaque t() :: #keyed{}.
@@ -39,14 +41,21 @@
 new(ReorderNs, Keep) ->
     #keyed{reorder_ns = ReorderNs, keep = Keep}.
 
+-doc "One of the processes lived before monitoring began.".
+-spec partial(t()) -> t().
+partial(#keyed{trace = Trace} = Keyed) -> Keyed#keyed{trace = worse(Trace, #{partial => true})}.
+
 -doc "An event for these monitors.".
 -spec event(
     [module()], dyno_agent_event:process(), dyno_agent_event:event(), integer(), t()
 ) -> {t(), [dyno_agent_partition:effect()]}.
 event([], _Process, _Event, _TimeNs, Keyed) ->
     {Keyed, []};
+event(_Modules, _Process, _Event, _TimeNs, #keyed{cut = true} = Keyed) ->
+    {Keyed, []};
+%% What was thought of until now may be wrong.
 event(Modules, Process, Event, TimeNs, #keyed{given = Given} = Keyed) when TimeNs < Given ->
-    give({Modules, Process, Event, TimeNs}, Keyed#keyed{trace = gap});
+    give({Modules, Process, Event, TimeNs}, Keyed#keyed{trace = gap, instances = #{}});
 event(Modules, Process, Event, TimeNs, Keyed) ->
     #keyed{waiting = Waiting, arrived = Arrived, newest = Newest, reorder_ns = Ns} = Keyed,
     Now = max(Newest, TimeNs),
@@ -106,14 +115,14 @@ step({Module, _} = Id, #{pid := Pid} = Process, Event, TimeNs, Keyed) ->
             outcome(dyno_agent_monitor:step(Module, Event, TimeNs, State), Id, Seen, TimeNs, Keyed)
     end.
 
-instance({Module, _} = Id, Process, #keyed{instances = Instances}) ->
+instance({Module, _} = Id, Process, #keyed{instances = Instances, trace = Trace}) ->
     case Instances of
         #{Id := Instance} ->
             Instance;
         #{} when map_size(Instances) >= ?MOST ->
             full;
         #{} ->
-            case dyno_agent_monitor:init(Module, Process) of
+            case dyno_agent_monitor:init(Module, Process#{partial => Trace =/= complete}) of
                 {next, State} -> #instance{state = State, process = Process};
                 Crashed -> Crashed
             end
@@ -167,4 +176,4 @@ is_due(Module, State, TimeNs) ->
 -doc "Events of a process are missing from now on.".
 -spec gap(t()) -> t().
 gap(Keyed) ->
-    Keyed#keyed{trace = gap}.
+    Keyed#keyed{trace = gap, cut = true, instances = #{}, waiting = gb_trees:empty()}.

@@ -81,7 +81,10 @@ stop(#{sessions := Sessions} = State) ->
     Stopped = State#{sessions := []},
     case Sessions =:= [] orelse drained(none, Until, State) of
         true -> Stopped;
-        false -> dyno_agent_verifier:fault(~"not all events were done when time was over", Stopped)
+        false ->
+            #{config := #{shards := Shards}, verdicts := Verdicts} = State,
+            lists:foreach(fun(I) -> dyno_agent_verdicts:lost(I, Verdicts) end, lists:seq(1, Shards)),
+            dyno_agent_verifier:fault(~"not all events were done when time was over", Stopped)
     end.
 
 %% Nothing waits, and nothing was done since the last look.
@@ -107,6 +110,9 @@ tracers(Table) ->
 -spec info(term(), dyno_agent_verifier:state()) -> dyno_agent_verifier:state().
 info({'EXIT', Pid, Reason}, #{collectors := Collectors} = State) when Reason =/= normal ->
     lists:member(Pid, Collectors) andalso exit({shutdown, {collector, Reason}}),
+    #{config := #{shards := Shards}, verdicts := Verdicts} = State,
+    %% Which processes were its own nobody knows any more: none of those that are open is whole.
+    lists:foreach(fun(I) -> dyno_agent_verdicts:lost(I, Verdicts) end, lists:seq(1, Shards)),
     dyno_agent_verifier:fault(~"a tracer was killed: its processes are not monitored", State);
 info(_Other, State) ->
     State.

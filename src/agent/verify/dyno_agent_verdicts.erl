@@ -12,17 +12,27 @@ counted. The receiver gets
 `{dyno_agent_verdicts, {crashed, Module, Process, Why}}`.
 """.
 
--export([new/3, effects/3, count/2, fault/2, cut/2, event/2, events/2, lost/2, tick/1, read/1]).
+-export([new/3, delete/1, effects/3, count/2, fault/2, cut/3, event/2, events/2, lost/2]).
+-export([forget/1, tick/1, read/1]).
 -export_type([t/0, summary/0]).
 
 -opaque t() :: #{
     counters := counters:counters_ref(),
+    %% Processes that have a partition, or had one that was cut off: `{Pid, first | again}`, and
+    %% `{{Pid, Monitor}}` of those that broke a property.
+    known := ets:table(),
     shards := pos_integer(),
     monitors := #{module() => pos_integer()},
     receiver := pid()
 }.
 
--doc "`open` partitions are whole so far; `cut` are those of the gaps that never were opened.".
+-doc """
+Partitions: `open` ones are whole so far; `cut` are those of the gaps that never were opened.
+`again` are those, among the others, of processes whose partition before had a gap.
+
+Of a monitor, processes: each is counted once, whatever it had. The verdicts `no` are events; the
+processes that broke the property are `broken`. Of `inconclusive` those that were cut off are `cut`.
+""".
 -type summary() :: #{
     events := non_neg_integer(),
     opened := non_neg_integer(),
@@ -31,36 +41,53 @@ counted. The receiver gets
     gap := non_neg_integer(),
     cut := non_neg_integer(),
     open := non_neg_integer(),
+    again := #{opened | partial | gap | open => non_neg_integer()},
     %% Verdicts that were only counted.
     untold := non_neg_integer(),
     monitors := #{
         module() => #{
             processes := non_neg_integer(),
+            %% That did something that the property is about, or were seen from start to end.
+            seen := non_neg_integer(),
             yes := non_neg_integer(),
             no := non_neg_integer(),
+            broken := non_neg_integer(),
             inconclusive := non_neg_integer(),
+            cut := non_neg_integer(),
             crashed := non_neg_integer()
         }
     }
 }.
 
 -define(OF_SHARD, [events, opened, complete, partial, gap, cut]).
--define(OF_MONITOR, [processes, yes, no, inconclusive, crashed]).
--define(EACH, 8).
+-define(AGAIN, [{opened, again}, {partial, again_partial}, {gap, again_gap}]).
+-define(OF_MONITOR, [processes, seen, yes, no, broken, inconclusive, cut, crashed]).
+-define(EACH, 9).
+%% Processes that are known, with those that have ended since. Of more, one that comes again is
+%% counted again.
+-define(MOST_KNOWN, 500_000).
+-define(MANY_KNOWN, 50_000).
 %% Verdicts in a second that are told.
 -define(MOST_TOLD, 100).
 %% Crashes of a monitor that are told.
 -define(CRASHES, 3).
 
--doc "Nothing counted, of so many shards.".
+-doc "Nothing counted, of so many shards. It lives as long as the caller.".
 -spec new(pos_integer(), [module()], pid()) -> t().
 new(Shards, Modules, Receiver) ->
     #{
-        counters => counters:new(?EACH * (Shards + length(Modules) + 1), [atomics]),
+        counters => counters:new(?EACH * (Shards + Shards * length(Modules) + 1), [atomics]),
+        known => ets:new(?MODULE, [public, {write_concurrency, true}]),
         shards => Shards,
-        monitors => maps:from_list([{M, Shards + N} || {N, M} <- lists:enumerate(Modules)]),
+        monitors => maps:from_list([{M, N} || {N, M} <- lists:enumerate(Modules)]),
         receiver => Receiver
     }.
+
+-doc "What was read is all.".
+-spec delete(t()) -> ok.
+delete(#{known := Known}) ->
+    true = ets:delete(Known),
+    ok.
 
 -doc "Counts and tells what a shard's partitions gave; the rest is for the session.".
 -spec effects([dyno_agent_partition:effect()], pos_integer(), t()) -> ok.
@@ -78,18 +105,100 @@ effects(Effects, Shard, Verdicts) ->
 count(Effects, Verdicts) ->
     lists:foreach(fun(Effect) -> counted(Effect, 1, Verdicts) end, Effects).
 
-counted({opened, _Process, Modules}, Shard, Verdicts) ->
+counted({opened, #{pid := Pid}, Modules}, Shard, Verdicts) ->
     ok = add(Shard, opened, Verdicts),
-    lists:foreach(fun(Module) -> add_of(Module, processes, Verdicts) end, Modules);
-counted({closed, Trace, _}, Shard, Verdicts) ->
-    add(Shard, Trace, Verdicts);
-counted({verdict, #{verdict := Verdict, monitor := Module}}, _Shard, Verdicts) ->
-    add_of(Module, Verdict, Verdicts);
-counted({crashed, Module, _, _}, _Shard, Verdicts) ->
-    add_of(Module, crashed, Verdicts);
+    case opened(Pid, Verdicts) of
+        first ->
+            lists:foreach(
+                fun(Module) ->
+                    ok = add_of(Module, processes, Shard, Verdicts),
+                    add_of(Module, undecided, Shard, Verdicts)
+                end,
+                Modules
+            );
+        again ->
+            add(Shard, again, Verdicts)
+    end;
+counted({wanted, Module}, Shard, Verdicts) ->
+    ok = add_of(Module, processes, Shard, Verdicts),
+    add_of(Module, undecided, Shard, Verdicts);
+counted({closed, Trace, Pid}, Shard, Verdicts) ->
+    ok = add(Shard, Trace, Verdicts),
+    case {life(Pid, Verdicts), Trace} of
+        {first, _} -> ok;
+        {again, gap} -> add(Shard, again_gap, Verdicts);
+        {again, _} -> add(Shard, again_partial, Verdicts)
+    end;
+counted({ended, Pid}, _Shard, #{known := Known}) ->
+    _ = while_there(fun() -> ets:delete(Known, Pid) end),
+    ok;
+counted({seen, Module}, Shard, Verdicts) ->
+    add_of(Module, seen, Shard, Verdicts);
+counted({decided, Module, Pid, How}, Shard, Verdicts) ->
+    case {is_first(Pid, Verdicts), How} of
+        {IsFirst, broken} ->
+            ok = add_of(Module, undecided, -number(IsFirst), Shard, Verdicts),
+            add_of(Module, broken, number(is_new({Pid, Module}, Verdicts)), Shard, Verdicts);
+        {true, cut} ->
+            ok = add_of(Module, undecided, -1, Shard, Verdicts),
+            add_of(Module, cut, Shard, Verdicts);
+        {true, _} ->
+            add_of(Module, undecided, -1, Shard, Verdicts);
+        {false, _} ->
+            ok
+    end;
+%% A partition that is opened again may be cut off again: that is still one process.
+counted({verdict, #{verdict := inconclusive, trace := gap} = Report}, Shard, Verdicts) ->
+    #{monitor := Module, process := #{pid := Pid}} = Report,
+    add_of(Module, inconclusive, number(is_first(Pid, Verdicts)), Shard, Verdicts);
+counted({verdict, #{verdict := no, monitor := Module} = Report}, Shard, Verdicts) ->
+    add_of(Module, no, faults(Report), Shard, Verdicts);
+counted({verdict, #{verdict := Verdict, monitor := Module}}, Shard, Verdicts) ->
+    add_of(Module, Verdict, Shard, Verdicts);
+counted({crashed, Module, _, _}, Shard, Verdicts) ->
+    add_of(Module, crashed, Shard, Verdicts);
 counted(_Other, _Shard, _Verdicts) ->
     ok.
 
+%% An event may break a property for several keys.
+faults(#{explanation := #{others := Others}}) when is_integer(Others) -> 1 + Others;
+faults(_Report) -> 1.
+
+number(true) -> 1;
+number(false) -> 0.
+
+%% Woven processes count as long as they are there, the table as long as the verifier.
+opened(Pid, #{known := Known}) ->
+    try ets:info(Known, size) < ?MOST_KNOWN andalso ets:insert_new(Known, {Pid, first}) of
+        true ->
+            first;
+        false ->
+            case ets:update_element(Known, Pid, {2, again}) of
+                true -> again;
+                false -> first
+            end
+    catch
+        error:badarg -> first
+    end.
+
+is_first(Pid, Verdicts) -> life(Pid, Verdicts) =:= first.
+
+life(Pid, #{known := Known}) ->
+    while_there(fun() -> ets:lookup_element(Known, Pid, 2, first) end).
+
+is_new(Key, #{known := Known}) ->
+    true =:= while_there(fun() -> ets:insert_new(Known, {Key}) end).
+
+while_there(Call) ->
+    try
+        Call()
+    catch
+        error:badarg -> first
+    end.
+
+%% The first of a key is told, the others are counted.
+told({verdict, #{verdict := no, explanation := #{again := true}} = Report}, Verdicts) ->
+    add(slot(Verdicts), untold, faults(Report), Verdicts);
 told({verdict, #{verdict := no}} = Verdict, Verdicts) ->
     Slot = slot(Verdicts),
     case get(Slot, told, Verdicts) < ?MOST_TOLD of
@@ -99,8 +208,8 @@ told({verdict, #{verdict := no}} = Verdict, Verdicts) ->
         false ->
             add(Slot, untold, Verdicts)
     end;
-told({crashed, Module, _, _} = Crashed, #{monitors := Monitors} = Verdicts) ->
-    case get(map_get(Module, Monitors), crashed, Verdicts) =< ?CRASHES of
+told({crashed, Module, _, _} = Crashed, Verdicts) ->
+    case sum_of(Module, crashed, Verdicts) =< ?CRASHES of
         true -> tell(Crashed, Verdicts);
         false -> ok
     end;
@@ -115,9 +224,16 @@ tell(What, #{receiver := Receiver}) ->
 -spec fault(unicode:chardata(), t()) -> ok.
 fault(Text, Verdicts) -> tell({fault, Text}, Verdicts).
 
--doc "A process that monitors wanted was cut off before it had a partition.".
--spec cut(pos_integer(), t()) -> ok.
-cut(Shard, Verdicts) -> add(Shard, cut, Verdicts).
+-doc "A process that these monitors wanted was cut off before it had a partition.".
+-spec cut([module(), ...], pos_integer(), t()) -> ok.
+cut(Modules, Shard, Verdicts) ->
+    ok = add(Shard, cut, Verdicts),
+    lists:foreach(
+        fun(Module) ->
+            [ok, ok] = [add_of(Module, What, Shard, Verdicts) || What <- [processes, cut]]
+        end,
+        Modules
+    ).
 
 -doc "A shard is done with an event.".
 -spec event(pos_integer(), t()) -> ok.
@@ -127,31 +243,69 @@ event(Shard, Verdicts) -> add(Shard, events, Verdicts).
 -spec events(pos_integer(), t()) -> non_neg_integer().
 events(Shard, Verdicts) -> get(Shard, events, Verdicts).
 
-%% How many partitions of a shard are open.
+%% How many partitions of a shard are open, and how many of these are of processes that come again.
 open(Shard, Verdicts) ->
     get(Shard, opened, Verdicts) -
         lists:sum([get(Shard, Trace, Verdicts) || Trace <- [complete, partial, gap]]).
 
--doc "A shard is gone: its open partitions have a gap. How many these are.".
+open_again(Shard, Verdicts) ->
+    get(Shard, again, Verdicts) - get(Shard, again_partial, Verdicts) -
+        get(Shard, again_gap, Verdicts).
+
+-doc """
+A shard is gone: its open partitions have a gap, and their monitors have not decided. How many
+partitions these are.
+""".
 -spec lost(pos_integer(), t()) -> non_neg_integer().
-lost(Shard, #{counters := Counters} = Verdicts) ->
+lost(Shard, #{monitors := Monitors} = Verdicts) ->
     Open = open(Shard, Verdicts),
-    ok = counters:add(Counters, at(Shard, gap), Open),
+    ok = add(Shard, again_gap, open_again(Shard, Verdicts), Verdicts),
+    ok = add(Shard, gap, Open, Verdicts),
+    lists:foreach(
+        fun(Module) ->
+            Undecided = get(slot(Module, Shard, Verdicts), undecided, Verdicts),
+            ok = add_of(Module, undecided, -Undecided, Shard, Verdicts),
+            ok = add_of(Module, inconclusive, Undecided, Shard, Verdicts),
+            ok = add_of(Module, cut, Undecided, Shard, Verdicts)
+        end,
+        maps:keys(Monitors)
+    ),
     Open.
 
-add(Slot, What, #{counters := Counters}) -> counters:add(Counters, at(Slot, What), 1).
+-doc "Processes that have ended do not come again.".
+-spec forget(t()) -> ok.
+forget(#{known := Known}) ->
+    Ended = [Pid || {Pid} <- ets:select(Known, [{{'$1', '_'}, [], [{{'$1'}}]}]),
+        not is_process_alive(Pid)],
+    lists:foreach(fun(Pid) -> ets:delete(Known, Pid) end, Ended).
+
+add(Slot, What, Verdicts) -> add(Slot, What, 1, Verdicts).
+
+add(Slot, What, N, #{counters := Counters}) -> counters:add(Counters, at(Slot, What), N).
 
 get(Slot, What, #{counters := Counters}) -> counters:get(Counters, at(Slot, What)).
 
-add_of(Module, What, #{monitors := Monitors} = Verdicts) ->
-    add(map_get(Module, Monitors), What, Verdicts).
+add_of(Module, What, Shard, Verdicts) -> add_of(Module, What, 1, Shard, Verdicts).
+
+add_of(Module, What, N, Shard, Verdicts) -> add(slot(Module, Shard, Verdicts), What, N, Verdicts).
+
+sum_of(Module, What, #{shards := Shards} = Verdicts) ->
+    lists:sum([
+        get(slot(Module, Shard, Verdicts), What, Verdicts)
+     || Shard <- lists:seq(1, Shards)
+    ]).
+
+%% A shard's, for a monitor.
+slot(Module, Shard, #{shards := Shards, monitors := Monitors}) ->
+    Shards + (Shard - 1) * map_size(Monitors) + map_get(Module, Monitors).
 
 %% Of all.
-slot(#{shards := Shards, monitors := Monitors}) -> Shards + map_size(Monitors) + 1.
+slot(#{shards := Shards, monitors := Monitors}) -> Shards + Shards * map_size(Monitors) + 1.
 
 -doc "Another second begins.".
 -spec tick(t()) -> ok.
-tick(#{counters := Counters} = Verdicts) ->
+tick(#{counters := Counters, known := Known} = Verdicts) ->
+    _ = ets:info(Known, size) > ?MANY_KNOWN andalso forget(Verdicts),
     counters:put(Counters, at(slot(Verdicts), told), 0).
 
 at(Slot, What) -> (Slot - 1) * ?EACH + place(What).
@@ -161,28 +315,34 @@ place(opened) -> 2;
 place(complete) -> 3;
 place(partial) -> 4;
 place(gap) -> 5;
-place(cut) -> 6;
+place(again) -> 7;
+place(again_partial) -> 8;
+place(again_gap) -> 9;
 place(processes) -> 1;
 place(yes) -> 2;
 place(no) -> 3;
 place(inconclusive) -> 4;
 place(crashed) -> 5;
+%% Of a shard and of a monitor.
+place(cut) -> 6;
+place(seen) -> 7;
+place(broken) -> 8;
+place(undecided) -> 9;
 place(told) -> 1;
 place(untold) -> 2.
 
 -doc "What was counted.".
 -spec read(t()) -> summary().
 read(#{shards := Shards, monitors := Monitors} = Verdicts) ->
-    All = lists:seq(1, Shards),
-    Sums = #{
-        What => lists:sum([get(Shard, What, Verdicts) || Shard <- All])
-     || What <- ?OF_SHARD
-    },
+    Sum = fun(Of) -> lists:sum([Of(Shard) || Shard <- lists:seq(1, Shards)]) end,
+    Sums = #{What => Sum(fun(Shard) -> get(Shard, What, Verdicts) end) || What <- ?OF_SHARD},
+    Again = #{Is => Sum(fun(Shard) -> get(Shard, What, Verdicts) end) || {Is, What} <- ?AGAIN},
     Sums#{
-        open => lists:sum([open(Shard, Verdicts) || Shard <- All]),
+        open => Sum(fun(Shard) -> open(Shard, Verdicts) end),
+        again => Again#{open => Sum(fun(Shard) -> open_again(Shard, Verdicts) end)},
         untold => get(slot(Verdicts), untold, Verdicts),
         monitors => #{
-            Module => #{What => get(Slot, What, Verdicts) || What <- ?OF_MONITOR}
-         || Module := Slot <- Monitors
+            Module => #{What => sum_of(Module, What, Verdicts) || What <- ?OF_MONITOR}
+         || Module := _ <- Monitors
         }
     }.

@@ -62,6 +62,7 @@ shards(#{monitors := Monitors} = Config) ->
 %% All anew: shards, tracer, session.
 -spec start(dyno_agent_verifier:state()) -> state().
 start(#{config := #{shards := N}, choice := Choice, monitors := Monitors} = Before) ->
+    ok = dyno_agent_verdicts:forget(map_get(verdicts, Before)),
     Words = dyno_agent_event_limit:words(),
     Shards = #{Index => shard(Index, Words, Before) || Index <- lists:seq(1, N)},
     Tracer = tracer(Shards, Words, Before),
@@ -254,7 +255,7 @@ all_lost(Text, #{shards := Shards} = State) ->
 
 lost(Indexes, Text, #{verdicts := Verdicts} = State) ->
     Lost = lists:sum([dyno_agent_verdicts:lost(Index, Verdicts) || Index <- Indexes]),
-    Gaps = [Text, "; ", integer_to_binary(Lost), " partitions have a gap"],
+    Gaps = [Text, "; ", integer_to_binary(Lost), " processes were cut off"],
     dyno_agent_verifier:fault(Gaps, State).
 
 %% Its processes.

@@ -122,11 +122,12 @@ progress({fault, Node, Text}) ->
 progress({counted, Summaries}) ->
     Verdicts = [Verdicts || #{verdicts := Verdicts} <- Summaries],
     Sum = fun(Key) -> lists:sum([map_get(Key, Of) || Of <- Verdicts]) end,
+    Again = lists:sum([N || #{again := #{opened := N}} <- Verdicts]),
     Broken = lists:sum([No || #{monitors := All} <- Verdicts, _ := #{no := No} <- All]),
     #{
         phase => measuring,
         run => ~"verify",
         text => io_lib:format("~b processes, ~b events, ~b violations", [
-            Sum(opened), Sum(events), Broken
+            Sum(opened) - Again, Sum(events), Broken
         ])
     }.

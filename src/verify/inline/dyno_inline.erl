@@ -8,11 +8,11 @@ Weaves monitors into a module: `-compile({parse_transform, dyno_inline}).`, in E
 
 Woven are `!` and erlang:send wherever they stand, the clauses and the timeout of each receive, all
 functions of erlang and proc_lib that spawn, and the callbacks of gen_server (GenServer) and
-gen_statem. What they call is in `m:dyno_agent_inline`; the node that runs the module needs dyno's
-agent, or dyno itself.
+gen_statem. What they call is woven into the module, too: the node that runs it needs nothing of dyno,
+and it runs on when dyno leaves.
 
-A woven process is started by `dyno_agent_inline:run/2`: that is its initial call. Its last call is
-no tail call of the runtime's, since its exit is seen. Not woven is what OTP's modules do for the
+A woven process is started by a function of its module, `'-dyno_run-'/2`: that is its initial call.
+Its last call is no tail call of the runtime's, since its exit is seen. Not woven is what OTP's modules do for the
 program: gen_server:call and the like, gen_server:reply, what gen_event does. Replies that a
 callback returns are.
 """.
@@ -47,7 +47,10 @@ weave(Forms) ->
     ],
     Callbacks = lists:append([callbacks(Behaviour, Forms) || Behaviour <- Behaviours]),
     Local = [{Name, Arity} || {function, _, Name, Arity, _} <- Forms],
-    lists:append([form(Form, Module, Callbacks, Local) || Form <- Forms]).
+    {Attributes, Functions} = dyno_inline_stub:forms(Module),
+    {Program, End} = lists:splitwith(fun(Form) -> element(1, Form) =/= eof end, Forms),
+    lists:append([form(Form, Module, Attributes, Callbacks, Local) || Form <- Program]) ++
+        Functions ++ End.
 
 callbacks(Behaviour, _Forms) when Behaviour =:= gen_server; Behaviour =:= 'Elixir.GenServer' ->
     ?CALLBACKS;
@@ -57,15 +60,15 @@ callbacks(gen_statem, Forms) ->
 callbacks(_Behaviour, _Forms) ->
     [].
 
-form({attribute, Line, module, _} = Form, _Module, _Callbacks, _Local) ->
-    [Form, {attribute, Line, ?MODULE, woven}];
-form({function, Line, Name, Arity, Clauses}, Module, Callbacks, Local) ->
+form({attribute, Line, module, _} = Form, _Module, Attributes, _Callbacks, _Local) ->
+    [Form, {attribute, Line, ?MODULE, woven} | Attributes];
+form({function, Line, Name, Arity, Clauses}, Module, _Attributes, Callbacks, Local) ->
     Woven = woven(Clauses, Local),
     case lists:member({Name, Arity}, Callbacks) of
         false -> [{function, Line, Name, Arity, Woven}];
         true -> callback(Line, Module, Name, Arity, Woven)
     end;
-form(Form, _Module, _Callbacks, _Local) ->
+form(Form, _Module, _Attributes, _Callbacks, _Local) ->
     [Form].
 
 %% The callback as it was gets another name.
@@ -137,5 +140,4 @@ received({clause, Line, [Pattern], Guards, Body}, Local) ->
     ]}.
 
 call(Line, Function, Arguments) ->
-    Called = {remote, Line, {atom, Line, dyno_agent_inline}, {atom, Line, Function}},
-    {call, Line, Called, Arguments}.
+    {call, Line, {atom, Line, dyno_inline_stub:name(Function)}, Arguments}.

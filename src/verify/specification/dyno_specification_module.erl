@@ -27,7 +27,8 @@ compile(#{name := Name, location := Location, body := Body} = Property) ->
         keys => Keys,
         shared => Strict orelse lists:any(fun(E) -> Keys -- variables(E) =/= [] end, Events),
         strict => Strict,
-        code => Code
+        code => Code,
+        reachable => reachable(Engine, Code, Matches, Strict)
     },
     Needs = #{
         property => Name,
@@ -51,6 +52,38 @@ compile(#{name := Name, location := Location, body := Body} = Property) ->
         {error, [{_, [{Where, Checker, Description} | _]} | _], _} ->
             Text = unicode:characters_to_list(Checker:format_error(Description)),
             throw({where(Where, Location), {erlang, Text}})
+    end.
+
+%% One event matches patterns of one kind. Where a pattern has a guard, or variables from before, an
+%% event may be named and match none.
+reachable(dyno_agent_formula, Code, Matches, Strict) ->
+    Placed = lists:enumerate(Matches),
+    Always = [Place || {Place, {anything, _, _}} <- Placed],
+    Of = maps:groups_from_list(
+        fun({_, {Event, _, _}}) -> kind(Event) end,
+        [Match || {_, {#{}, _, _}} = Match <- Placed]
+    ),
+    Any = maps:get(any, Of, []),
+    dyno_agent_formula:reachable(Code, [
+        {
+            case Strict orelse lists:any(fun is_unsure/1, Group) of
+                true -> some;
+                false -> one
+            end,
+            [Place || {Place, _} <- lists:uniq(Group ++ Any)],
+            Always
+        }
+     || Kind := Group <- Of, Kind =/= exit, Kind =/= spawned
+    ]);
+reachable(_Engine, _Code, _Matches, _Strict) ->
+    [].
+
+is_unsure({_, {#{guard := Guard}, Scope, _}}) -> Guard =/= [] orelse Scope =/= [].
+
+kind(Event) ->
+    case dyno_specification_event:pattern(Event) of
+        {{tuple, _, [{atom, _, Kind} | _]}, _} -> Kind;
+        {_, _} -> any
     end.
 
 where({_, _} = There, _Location) -> There;
@@ -131,11 +164,12 @@ names(Names) ->
 
 callbacks(Module, Across) ->
     Texts = [
-        "init(_Process) -> new.",
+        "init(Process) -> dyno_agent_property:init(Process).",
         "event(Event, Time, State) -> dyno_agent_property:event(~p, Event, Time, State).",
         "ended(State) -> dyno_agent_property:ended(~p, State).",
         "deadline(State) -> dyno_agent_property:deadline(State).",
-        "timeout(Time, State) -> dyno_agent_property:timeout(~p, Time, State)."
+        "timeout(Time, State) -> dyno_agent_property:timeout(~p, Time, State).",
+        "names(Event) -> dyno_agent_property:names(~p, Event)."
     ] ++ ["key(_Event, _Process) -> {ok, all}." || Across],
     [form(string:replace(Text, "~p", io_lib:format("~tp", [Module]))) || Text <- Texts].
 

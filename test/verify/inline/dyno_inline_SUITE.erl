@@ -261,8 +261,9 @@ forms(#{run := What} = Options) ->
             pushed = gen_statem:call(Machine, push),
             Machine ! stop;
         _ ->
-            {_, Ref} = dyno_agent_inline:spawned(erlang, spawn_monitor, [
-                woven_program, run, [What, self()]
+            %% As woven code starts it.
+            {_, Ref} = spawn_monitor(woven_program, '-dyno_run-', [
+                self(), {woven_program, run, [What, self()]}
             ]),
             receive
                 {'DOWN', Ref, _, _, _} = Down -> self() ! Down

@@ -1,0 +1,351 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_truth_verdicts_SUITE).
+-moduledoc """
+What `dyno verify` says of programs whose answer is known: what was cut off, or not seen, passes in no
+case; what lived before dyno came, and what is slow, is not told as broken; woven code needs no dyno.
+""".
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, groups/0, suite/0, init_per_suite/1, end_per_suite/1]).
+-export([
+    cut_off_is_unknown/1,
+    a_monitor_that_hangs/1,
+    an_idle_server_is_unknown/1,
+    a_call_that_is_out/1,
+    a_late_reply_is_one_fault/1,
+    how_many_processes_broke_it/1,
+    live_and_replay_are_equal/1,
+    woven_code_needs_no_dyno/1
+]).
+
+%% A pump sends itself numbers; a server answers late, or once dyno is there, calls from before; of
+%% the loops some break the property, each once.
+-define(SYSTEM, """
+-module(known).
+-behaviour(gen_server).
+-export([pumps/1, pump/1, server/0, pool/0, loops/2, loop/1]).
+-export([init/1, handle_call/3, handle_cast/2]).
+pumps(N) -> [spawn(known, pump, [0]) || _ <- lists:seq(1, N)].
+pump(N) -> self() ! {n, N}, receive {n, N} -> ok end, timer:sleep(1), pump(N + 1).
+loops(N, Broken) -> [spawn(known, loop, [I =< Broken]) || I <- lists:seq(1, N)].
+loop(IsBroken) ->
+    receive
+        {request, X} ->
+            self() ! {reply, X},
+            IsBroken andalso (self() ! {reply, X}),
+            loop(IsBroken);
+        stop -> ok;
+        _ -> loop(IsBroken)
+    end.
+server() -> gen_server:start({local, known_server}, known, server, []).
+pool() -> gen_server:start({local, known_pool}, known, pool, []).
+init(State) -> {ok, State}.
+handle_call({wait, Ms}, From, State) ->
+    _ = spawn(fun() -> timer:sleep(Ms), gen_server:cast(known_server, {answer, From}) end),
+    {noreply, State};
+handle_call({checkout, W}, _, State) -> {reply, {ok, W}, State};
+handle_call(_, _, State) -> {reply, done, State}.
+handle_cast({answer, From}, State) -> gen_server:reply(From, done), {noreply, State}.
+
+""").
+
+-define(SPINS, """
+-module(known_spins).
+-export([spin/0]).
+spin() -> spin().
+
+""").
+
+-define(WOVEN, """
+-module(known_woven).
+-compile({parse_transform, dyno_inline}).
+-export([start/0, loop/1, request/0]).
+start() -> spawn(known_woven, loop, [0]).
+loop(N) ->
+    receive
+        {ping, From} -> From ! {pong, N}, loop(N + 1);
+        {request, From} -> request(), From ! requested, loop(N)
+    end.
+request() ->
+    Self = self(),
+    Id = spawn_request(fun() -> Self ! hello end, [{reply_tag, mine}, monitor]),
+    Pid = receive {mine, Id, ok, Child} -> Child end,
+    receive hello -> ok end,
+    receive {'DOWN', Id, process, Pid, normal} -> ok end.
+
+""").
+
+-define(HANGS, """
+-module(known_hang).
+-export([needs/0, init/1, event/3]).
+needs() -> #{select => [{module, known}], events => [send]}.
+init(_) -> 0.
+event({send, _, _}, _, 20) -> hang();
+event(_, _, N) -> {next, N + 1}.
+hang() -> hang().
+""").
+
+-define(NUMBERS, "property numbers of module known follows (send {n, N} then receive {n, N})*.").
+
+suite() -> [{timetrap, {minutes, 2}}].
+
+all() -> [{group, cases}].
+
+groups() ->
+    [
+        {cases, [parallel], [
+            cut_off_is_unknown,
+            a_monitor_that_hangs,
+            an_idle_server_is_unknown,
+            a_call_that_is_out,
+            a_late_reply_is_one_fault,
+            how_many_processes_broke_it,
+            woven_code_needs_no_dyno
+        ]}
+    ].
+
+init_per_suite(Config) ->
+    ok = dyno_target_node:ensure_distribution(#{}),
+    Config.
+
+end_per_suite(_Config) -> ok.
+
+%% Beside it two processes spin: both processors are busy.
+cut_off_is_unknown(Config) ->
+    in_node(fun(Node) ->
+        known_spins = dyno_peers:load(Node, ?SPINS),
+        _ = [erpc:call(Node, erlang, spawn, [known_spins, spin, []]) || _ <- [1, 2]],
+        _ = erpc:call(Node, known, pumps, [50]),
+        Arguments = ["--for", "1s", "--limit-rate", "100"],
+        {Status, Output} = verify(Config, ?NUMBERS, Node, Arguments ++ ["--must-decide"]),
+        ?assertEqual(1, Status),
+        says(Output, "UNKNOWN *numbers .* 50 of 50 processes were cut off"),
+        says_not(Output, "PASS"),
+        {0, Undecided} = verify(Config, ?NUMBERS, Node, Arguments),
+        says(Undecided, "UNDECIDED: 1 of 1 property could not be decided")
+    end).
+
+%% Each process is counted once, though it has another partition afterwards.
+a_monitor_that_hangs(Config) ->
+    Path = filename:join(folder(Config), "known_hang.erl"),
+    ok = file:write_file(Path, ?HANGS),
+    in_node(fun(Node) ->
+        _ = erpc:call(Node, known, pumps, [20]),
+        {ok, Document} = dyno_verify:run(
+            [list_to_binary(Path), specification(Config, ?NUMBERS)], [Node], #{for_ms => 5_500}
+        ),
+        [Hang, Numbers] = map_get(~"verdicts", Document),
+        ?assertMatch(
+            #{~"result" := ~"unknown", ~"text" := ~"20 of 20 processes were cut off"}, Hang
+        ),
+        ?assertMatch(
+            #{~"result" := ~"unknown", ~"text" := ~"20 of 20 processes were cut off"}, Numbers
+        ),
+        ?assertMatch([#{~"gap" := 20, ~"open" := 0, ~"partial" := 0}], rows(~"partitions", Document))
+    end).
+
+an_idle_server_is_unknown(Config) ->
+    in_node(fun(Node) ->
+        {ok, _} = erpc:call(Node, known, server, []),
+        Text = "property answers of registered known_server each R "
+            "follows (call _ ref R then reply _ ref R)*.",
+        {1, Output} = verify(Config, Text, Node, ["--for", "500ms", "--must-decide"]),
+        says(Output, "UNKNOWN *answers .* nothing that it is about was seen of 1 process")
+    end).
+
+%% Calls, and what a pool has given away, from before dyno came. What breaks it later is told.
+a_call_that_is_out(Config) ->
+    Text = "property answers of registered known_server each R "
+        "follows (call _ ref R then reply _ ref R)*.\n"
+        "property once of registered known_server each R "
+        "always reply _ ref R implies once call _ ref R.\n"
+        "property requests of module known "
+        "follows (receive {request, N} then receive {reply, N})*.\n"
+        "property owner of registered known_pool each W "
+        "follows (reply {ok, W} then call {checkin, W})*.\n",
+    in_node(fun(Node) ->
+        {ok, Server} = erpc:call(Node, known, server, []),
+        {ok, Pool} = erpc:call(Node, known, pool, []),
+        [Loop] = erpc:call(Node, known, loops, [1, 0]),
+        Checkout = fun(W) -> {ok, W} = gen_server:call(Pool, {checkout, W}) end,
+        Checkin = fun(W) -> done = gen_server:call(Pool, {checkin, W}) end,
+        Checkout(1),
+        Waiting = [gen_server:send_request(Server, {wait, 1500}) || _ <- lists:seq(1, 20)],
+        Document = verified(Config, Text, Node, #{}, fun() ->
+            Checkin(1),
+            [{reply, done} = gen_server:wait_response(Id, 10_000) || Id <- Waiting],
+            Loop ! {reply, before},
+            [Loop ! {request, N} || N <- [1]],
+            done = gen_server:call(Server, now),
+            %% Given back twice.
+            Checkout(2), Checkin(2), Checkin(2),
+            Checkout(1), Checkin(1)
+        end),
+        ?assertEqual(
+            [
+                {~"answers", ~"pass"}, {~"once", ~"pass"}, {~"requests", ~"pass"},
+                {~"owner", ~"fail"}
+            ],
+            results(Document)
+        ),
+        [#{~"text" := Broken}] =
+            [V || #{~"name" := ~"owner"} = V <- map_get(~"verdicts", Document)],
+        ?assertEqual(~"broken once, by 1 of 1 process", Broken)
+    end).
+
+a_late_reply_is_one_fault(Config) ->
+    Text = "property soon of registered known_server each R "
+        "follows (call _ ref R then reply _ ref R within 50 ms)*.",
+    in_node(fun(Node) ->
+        {ok, Server} = erpc:call(Node, known, server, []),
+        Document = verified(Config, Text, Node, #{}, fun() ->
+            [done = gen_server:call(Server, {wait, Ms}) || Ms <- [1, 300, 1, 300]]
+        end),
+        [#{~"text" := Said}] = map_get(~"verdicts", Document),
+        ?assertEqual(~"broken 2 times, by 1 of 1 process", Said),
+        ?assertEqual(2, length(rows(~"violations", Document)))
+    end).
+
+how_many_processes_broke_it(Config) ->
+    Text = "property once of module known each N never receive {reply, N} then receive {reply, N}.",
+    in_node(fun(Node) ->
+        Document = verified(Config, Text, Node, #{}, fun() ->
+            Loops = erpc:call(Node, known, loops, [3, 1]),
+            [Loop ! {request, N} || N <- [1, 2, 3], Loop <- Loops],
+            timer:sleep(300),
+            [Loop ! stop || Loop <- Loops]
+        end),
+        [#{~"result" := ~"fail", ~"text" := Said}] = map_get(~"verdicts", Document),
+        ?assertEqual(~"broken 3 times, by 1 of 3 processes", Said)
+    end).
+
+live_and_replay_are_equal(Config) ->
+    Text = "property soon of registered known_server each R "
+        "follows (call _ ref R then reply _ ref R within 50 ms)*.\n"
+        "property beats of registered known_pool at least 1 call _ within 300 ms.\n"
+        "property answers of registered known_server each R "
+        "always reply _ ref R implies once call _ ref R.",
+    File = filename:join(folder(Config), "equal.rec"),
+    in_node(fun(Node) ->
+        {ok, Server} = erpc:call(Node, known, server, []),
+        {ok, _} = erpc:call(Node, known, pool, []),
+        Live = verified(Config, Text, Node, #{record => list_to_binary(File)}, fun() ->
+            [done = gen_server:call(Server, {wait, Ms}) || Ms <- [1, 300, 1]],
+            _ = gen_server:send_request(Server, {wait, 20_000}),
+            timer:sleep(500)
+        end),
+        {ok, Again} = dyno_verify_replay:run(
+            [specification(Config, Text)], list_to_binary(File), #{}
+        ),
+        ?assertEqual(texts(Live), texts(Again)),
+        ?assertEqual(
+            [
+                {~"soon", ~"broken 2 times, by 1 of 1 process"},
+                {~"beats", ~"broken once, by 1 of 1 process"},
+                {~"answers", ~"held by 1 process"}
+            ],
+            texts(Live)
+        )
+    end).
+
+woven_code_needs_no_dyno(Config) ->
+    Forms = dyno_peers:forms(?WOVEN),
+    {ok, known_woven, Beam} = compile:forms(Forms, [warnings_as_errors]),
+    Spec = "property pongs of module known_woven follows (receive {ping, _} then send {pong, _})*.",
+    in_node(fun(Node) ->
+        {module, _} = erpc:call(Node, code, load_binary, [known_woven, "woven", Beam]),
+        Pings = fun(Pid) ->
+            Pid ! {ping, self()},
+            receive {pong, _} -> ok after 5_000 -> ct:fail(no_pong) end
+        end,
+        Before = erpc:call(Node, known_woven, start, []),
+        ok = Pings(Before),
+        Options = #{instrumentation => inline},
+        Document = verified(Config, Spec, Node, Options, fun() ->
+            During = erpc:call(Node, known_woven, start, []),
+            [ok = Pings(During) || _ <- lists:seq(1, 10)],
+            ok = Pings(Before),
+            During ! {request, self()},
+            receive requested -> ok after 5_000 -> ct:fail(no_request) end,
+            self() ! {during, During}
+        end),
+        ?assertEqual([{~"pongs", ~"pass"}], results(Document)),
+        Lives = receive {during, Of} -> Of end,
+        ?assertEqual([], [M || {M, _} <- erpc:call(Node, code, all_loaded, []),
+            lists:prefix("dyno_", atom_to_list(M))]),
+        ok = Pings(Before),
+        ok = Pings(Lives)
+    end).
+
+%% A node with the system, in which nothing of dyno is left.
+in_node(Test) ->
+    {_, Node} = Peer = dyno_peers:start(["+S", "2"]),
+    try
+        known = dyno_peers:load(Node, ?SYSTEM),
+        Before = dyno_leftovers:snapshot(Node),
+        Test(Node),
+        dyno_leftovers:check(Node, Before)
+    after
+        dyno_peers:stop(Peer)
+    end.
+
+verify(Config, Text, Node, Arguments) ->
+    Spec = specification(Config, Text),
+    {Status, Output} = dyno_command:run([
+        "verify", unicode:characters_to_list(Spec), atom_to_list(Node), "--cookie",
+        atom_to_list(erlang:get_cookie()), "-o", filename:rootname(binary_to_list(Spec)) ++ ".json"
+        | Arguments
+    ]),
+    ct:log("~ts", [Output]),
+    {Status, Output}.
+
+%% The document, of what is done while this runs.
+verified(Config, Text, Node, Options, Work) ->
+    Self = self(),
+    Spec = specification(Config, Text),
+    {Pid, Ref} = spawn_monitor(fun() ->
+        exit({result, dyno_verify:run([Spec], [Node], Options#{
+            show => fun(Event) ->
+                _ = [Self ! {counted, self()} || {counted, _} <- [Event]],
+                ok
+            end
+        })})
+    end),
+    receive
+        {counted, Pid} -> ok;
+        {'DOWN', Ref, process, Pid, Early} -> ct:fail(Early)
+    end,
+    _ = Work(),
+    Pid ! stop,
+    receive
+        {'DOWN', Ref, process, Pid, {result, {ok, Document}}} ->
+            ct:log("~tp", [Document]),
+            Document
+    end.
+
+specification(Config, Text) ->
+    Name = io_lib:format("~b.dyno", [erlang:unique_integer([positive])]),
+    Path = filename:join(folder(Config), Name),
+    ok = file:write_file(Path, Text),
+    unicode:characters_to_binary(Path).
+
+folder(Config) -> proplists:get_value(priv_dir, Config).
+
+rows(Table, Document) ->
+    [Run] = dyno_recording:runs(Document),
+    dyno_recording:rows(Run, Table).
+
+results(Document) ->
+    [{N, R} || #{~"name" := N, ~"result" := R} <- map_get(~"verdicts", Document)].
+
+texts(Document) ->
+    [{N, T} || #{~"name" := N, ~"text" := T} <- map_get(~"verdicts", Document)].
+
+says(Output, Pattern) ->
+    ?assertMatch({match, _}, re:run(Output, Pattern, [unicode]), Output).
+
+says_not(Output, Pattern) ->
+    ?assertEqual(nomatch, re:run(Output, Pattern, [unicode]), Output).
