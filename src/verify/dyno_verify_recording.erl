@@ -30,7 +30,12 @@ document(Specs, [First | Others] = Nodes, Options, Environment, Ending) ->
     Left = map_get(warnings, visits(Ending)),
     Warned = dyno_recording:add_warnings(With, warnings(Ending) ++ Left),
     Timed = dyno_recording:put(Warned, duration_ns, DurationNs),
-    IsWhole = dyno_recording_observed:is_whole(Status, maps:get(for_ms, Options, undefined)),
+    IsWhole =
+        case Ended of
+            %% All was observed; the file lacks something.
+            #{error := #{code := ~"not_recorded"}} -> true;
+            #{} -> dyno_recording_observed:is_whole(Status, maps:get(for_ms, Options, undefined))
+        end,
     dyno_recording:add_verdicts(
         dyno_recording_observed:put(Ended, Timed),
         dyno_recording_observed:verdicts(IsWhole, verdicts(Ending))
@@ -170,10 +175,10 @@ unknown(#{processes := N, seen := Seen} = Sums, Ending) ->
     #{crashed := Crashed, cut := Cut, inconclusive := Inconclusive, broken := Broken} = Sums,
     Whole = Seen =:= 0 andalso Crashed + Inconclusive + Broken =:= 0,
     [
-        io_lib:format(Format, [Of, counted(N)])
+        io_lib:format(lists:flatten(Format), [Of, counted(N)])
      || {Format, Of} <- [
             {"the monitor crashed for ~b of ~ts", Crashed},
-            {"~b of ~ts were cut off", Cut},
+            {["~b of ~ts ", was(N), " cut off"], Cut},
             {"for ~b of ~ts it could not be decided", max(0, Inconclusive - Cut)}
         ],
         Of > 0
@@ -197,6 +202,9 @@ broken(#{no := No, broken := Broken, processes := N}) ->
 
 times(1) -> "once";
 times(N) -> [integer_to_binary(N), " times"].
+
+was(1) -> "was";
+was(_) -> "were".
 
 counted(1) -> "1 process";
 counted(N) -> [integer_to_binary(N), " processes"].

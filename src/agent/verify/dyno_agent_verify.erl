@@ -255,7 +255,12 @@ all_lost(Text, #{shards := Shards} = State) ->
 
 lost(Indexes, Text, #{verdicts := Verdicts} = State) ->
     Lost = lists:sum([dyno_agent_verdicts:lost(Index, Verdicts) || Index <- Indexes]),
-    Gaps = [Text, "; ", integer_to_binary(Lost), " processes were cut off"],
+    Processes =
+        case Lost of
+            1 -> "1 process was";
+            _ -> [integer_to_binary(Lost), " processes were"]
+        end,
+    Gaps = [Text, "; ", Processes, " cut off"],
     dyno_agent_verifier:fault(Gaps, State).
 
 %% Its processes.

@@ -51,8 +51,8 @@ command() ->
                     "processes that run the monitors (default: half of the node's schedulers)",
                     {whole, 1, 1024}},
                 {"--must-decide",
-                    "status 1 also where a property could not be decided: no process came that it "
-                    "is for, or its monitor crashed"},
+                    "status 1 also if a property is UNKNOWN: nothing that it is about was seen, "
+                    "processes were cut off, or its monitor crashed"},
                 {"--events N", "how many of the last events are told (default: 10)",
                     {whole, 0, 1000}},
                 dyno_cli_option:code_paths()
