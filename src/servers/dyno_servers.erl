@@ -126,9 +126,12 @@ checks() ->
         {level, fun(Level) -> lists:member(Level, [auto, rate, time, distribution, each]) end,
             ~"auto, rate, time, distribution or each"},
         {servers, fun(List) -> is_list(List) andalso List =/= [] end, ~"a list of selectors"},
-        {watches, fun(List) -> is_list(List) andalso lists:all(fun dyno_servers_watch:is_watch/1, List) end,
+        {watches, fun are_watches/1,
             ~"a list such as [#{'of' => queue, above => 1000}], of queue, busy, p99 or delay"}
     ].
+
+are_watches(List) ->
+    is_list(List) andalso lists:all(fun dyno_servers_watch:is_watch/1, List).
 
 -doc "Ends a monitor; the agents end with their last one.".
 -spec stop(monitor()) -> ok.
@@ -167,7 +170,9 @@ subscribe(Monitor) -> subscribe(Monitor, 10).
 -doc """
 The calling process gets `{dyno_servers, Monitor, Window, Dropped}` for each window, with how many
 were dropped before it, and `{dyno_servers, Monitor, What}` at once: `{lost, Node, Error}`, `{back,
-Node}`, `{alarm, set | clear, Text}`, at the monitor's end `{left, Visits}` (`t:dyno_target_visit:t/0`), and at the level each `{each, Call}`, a map, for each callback within the limits of `each`.
+Node}`, `{alarm, set | clear, Text}`, at the monitor's end `{left, Visits}`
+(`t:dyno_target_visit:t/0`), and at the level each `{each, Call}`, a map, for each callback within
+the limits of `each`.
 """.
 -spec subscribe(monitor(), Most :: pos_integer()) -> ok.
 subscribe(Monitor, Most) -> gen_server:call(Monitor, {subscribe, Most}, ?TIMEOUT_MS).

@@ -283,8 +283,8 @@ lines(Name, Title, Lines) ->
     },
     made([{Spec, lists:enumerate(Lines)}]).
 
-%% Where the work is not done by these servers: as in Cowboy, whose connections are none. That is not
-%% known where what they did was not measured for most of the time.
+%% Where the work is not done by these servers: as in Cowboy, whose connections are none. That is
+%% not known where what they did was not measured for most of the time.
 others(Total, Servers) ->
     [
         dyno_recording_part:text(
@@ -311,10 +311,9 @@ unseen(OfNode) -> maps:get(calls, maps:get(unseen, OfNode, #{}), 0).
 %% Of all of its time, as of that in which it was measured.
 in_callbacks(#{process_ns := ProcessNs} = Sum) ->
     #{busy_ns := BusyNs, busy_of_ns := BusyOfNs, cpu_ns := CpuNs, cpu_of_ns := CpuOfNs} = Sum,
-    ProcessNs * lists:max([
-        0.0
-        | [Ns / OfNs || {Ns, OfNs} <- [{BusyNs, BusyOfNs}, {CpuNs, CpuOfNs}], is_integer(Ns), OfNs > 0]
-    ]).
+    Pairs = [{BusyNs, BusyOfNs}, {CpuNs, CpuOfNs}],
+    Shares = [Ns / OfNs || {Ns, OfNs} <- Pairs, is_integer(Ns), OfNs > 0],
+    ProcessNs * lists:max([0.0 | Shares]).
 
 %% What a person would say after reading the table.
 findings(Servers, DurationNs) ->
@@ -446,8 +445,8 @@ warnings(Total, #{lost := Lost, dropped := Dropped, sinks := Sinks}) ->
     Nodes = dyno_servers_total:nodes(Total),
     Unselected = "up to ~b more servers of ~ts were selected than are measured (--most)",
     Unseen =
-        "~ts: ~b processes ended before dyno could ask what they were; their ~b callbacks are in no "
-        "row",
+        "~ts: ~b processes with ~b callbacks are in no row: they ended before dyno could ask what "
+        "they were, or before there was room for them (--most)",
     Missed =
         "~ts: ~b of ~b callbacks ended before they could be timed, in processes that had just "
         "begun: their busy time is a lower bound",
@@ -481,7 +480,10 @@ warnings(Total, #{lost := Lost, dropped := Dropped, sinks := Sinks}) ->
              || #{node := Node} <- Nodes, Share <- [counted(Node, Servers)], Share < ?MOSTLY
             ],
             [{~"node_lost", "~ts", [dyno_error:format(Error)]} || _Node := Error <- Lost],
-            [{~"no_servers", None, []} || Servers =:= []],
+            [
+                {~"no_servers", None, []}
+             || Servers =:= [], lists:sum([unseen(OfNode) || OfNode <- Nodes]) =:= 0
+            ],
             [
                 {~"windows_dropped", "~b windows came too fast and were left out", [Dropped]}
              || Dropped > 0

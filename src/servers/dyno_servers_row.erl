@@ -38,7 +38,10 @@ row(Sum, DurationNs) ->
     #{busy_of_ns := BusyOfNs, cpu_of_ns := CpuOfNs} = Sum,
     #{callbacks := Callbacks, queue := Queue, delay := Delay} = Sum,
     Same = maps:with(
-        [processes, wall_ns, cpu_ns, words, crashes, alive, missed, queue_now, queue_max, delay_method, why],
+        [
+            processes, wall_ns, cpu_ns, words, crashes, alive, missed, queue_now, queue_max,
+            delay_method, why
+        ],
         Sum
     ),
     #{measured := Measured} = Sum,
@@ -60,8 +63,8 @@ row(Sum, DurationNs) ->
     },
     Row#{service_rate => service_rate(Row), saturates_at => saturates_at(Row)}.
 
-%% The part of the time in which its callbacks were counted: at the level rate none are, and a server
-%% that was busy when dyno came had no hook yet.
+%% The part of the time in which its callbacks were counted: at the level rate none are, and a
+%% server that was busy when dyno came had no hook yet.
 counted_ns(#{counted_ns := CountedNs, process_ns := ProcessNs}, DurationNs) when
     CountedNs > 0, CountedNs < ProcessNs
 ->
@@ -88,8 +91,9 @@ callbacks(#{callbacks := Callbacks, labels := Labels} = Sum, DurationNs) ->
 -doc "A row for each kind of message of a sum.".
 -spec tags(dyno_servers_window:sum(), DurationNs :: non_neg_integer()) -> [row()].
 tags(#{tags := Tags, labels := Labels} = Sum, DurationNs) ->
+    CountedNs = counted_ns(Sum, DurationNs),
     [
-        maps:merge(Labels, Tag#{rate => rate(Count, counted_ns(Sum, DurationNs)), mean => WallNs / Count})
+        maps:merge(Labels, Tag#{rate => rate(Count, CountedNs), mean => WallNs / Count})
      || #{count := Count, wall_ns := WallNs} = Tag <- Tags, Count > 0
     ].
 

@@ -3,8 +3,8 @@
 
 -module(dyno_servers_watch).
 -moduledoc """
-Tells the log, alarm_handler where sasl runs, and who subscribed, when a server's queue, load or time
-per callback goes over a limit, and when it is well below it again.
+Tells the log, alarm_handler where sasl runs, and who subscribed, when a server's queue, load or
+time per callback goes over a limit, and when it is well below it again.
 
 The alarm ends below `below`, by default four fifths of the limit, so that a value at the limit does
 not ring at each window. It stays while the value is not known.
@@ -93,7 +93,8 @@ known() ->
                 name => ~"servers",
                 title => ~"Servers",
                 columns => [
-                    {~"server", ~"Server", string, #{role => key}, fun(_) -> undefined end} | Columns
+                    {~"server", ~"Server", string, #{role => key}, fun(_) -> undefined end}
+                    | Columns
                 ]
             }
         ]

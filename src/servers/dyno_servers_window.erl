@@ -64,7 +64,8 @@ has but the servers.
 -type stage() :: dyno_agent_servers:stage().
 
 -define(AS_SENT, [
-    pid, kind, callbacks, queue_now, queue_max, queue, delay_method, wall_ns, busy_ns, running, cpu_ns,
+    pid, kind, callbacks, queue_now, queue_max, queue, delay_method, wall_ns, busy_ns, running,
+    cpu_ns,
     busy_of_ns, cpu_of_ns, missed, asked_ns, words, arrived, served, why, tags, stage
 ]).
 %% Kinds of messages that are kept of a sum, those that took the most time.

@@ -9,13 +9,14 @@
 %% words allocated (call_time, call_memory). A flag costs its process some 150 ns a message, so only
 %% those are flagged that need it.
 %%
-%% A gen_server that begins flags itself: its figures stay when it has ended, be that soon.
+%% A gen_server or gen_statem that begins flags itself: its figures stay when it has ended, be that
+%% soon.
 %%
 %% To read a function's times stops all schedulers for some 0.1 ms, to restart them takes 0.3 ms. So
-%% neither is done where no process is flagged, both measures are read at once, and what has counted
-%% nothing is not restarted.
+%% they are not read where no process is flagged, both measures are read at once, and they are seldom
+%% restarted: a window is the difference of two readings.
 
--export([open/0, close/1, flag/3, births/2, handlers/2, read/3]).
+-export([open/0, close/1, flag/3, births/2, handlers/2, read/3, add/2]).
 -export_type([t/0, rate/0, times/0]).
 
 -opaque t() :: #{
@@ -25,10 +26,12 @@
     counted := [{call | cast | info | continue, mfa()}],
     %% The counts when they were last taken.
     before := rate(),
+    %% And the times then.
+    base := #{mfa() => #{pid() => {non_neg_integer(), non_neg_integer(), integer()}}},
     %% Whether a process was flagged then.
     flagged := boolean(),
     %% Of what begins, that which flags itself.
-    births := [[term()]],
+    births := [{gen_server | gen_statem, [term()]}],
     handlers := [module()]
 }.
 
@@ -45,6 +48,7 @@
 -define(MEASURES, [call_time, call_memory]).
 %% Of modules with event handlers.
 -define(MOST_HANDLERS, 50).
+-define(MOST_ROWS, 5000).
 
 -spec open() -> t().
 open() ->
@@ -72,6 +76,7 @@ open() ->
         functions => Served ++ Events,
         counted => Counted,
         before => #{},
+        base => #{},
         flagged => true,
         births => [],
         handlers => []
@@ -100,19 +105,22 @@ flag(Pid, How, #{session := Session}) ->
         error:badarg -> ok
     end.
 
--doc "Has the gen_servers that begin with these arguments of `gen_server:init_it/6` flag themselves.".
--spec births([[term()]], t()) -> t().
-births(Heads, #{births := Heads} = Times) ->
+-doc "Has what begins with these arguments of `init_it/6` of its behaviour flag itself.".
+-spec births([{gen_server | gen_statem, [term()]}], t()) -> t().
+births(Births, #{births := Births} = Times) ->
     Times;
-births(Heads, #{session := Session} = Times) ->
+births(Births, #{session := Session} = Times) ->
     Body = [{message, false}, {trace, [], [call]}],
-    Spec =
-        case Heads of
-            [] -> false;
-            _ -> [{Head, [], Body} || Head <- Heads]
-        end,
-    _ = trace:function(Session, {gen_server, init_it, 6}, Spec, [meta]),
-    Times#{births := Heads}.
+    Flag = fun(Behaviour) ->
+        Spec =
+            case [{Head, [], Body} || {Of, Head} <- Births, Of =:= Behaviour] of
+                [] -> false;
+                Heads -> Heads
+            end,
+        trace:function(Session, {Behaviour, init_it, 6}, Spec, [meta])
+    end,
+    lists:foreach(Flag, [gen_server, gen_statem]),
+    Times#{births := Births}.
 
 -doc "Event handlers of these modules, each of which is called directly by gen_event.".
 -spec handlers([module()], t()) -> t().
@@ -140,31 +148,61 @@ What was counted since it was last taken away; takes it away where it is told to
 is flagged now.
 """.
 -spec read(restart | go_on, boolean(), t()) -> {rate(), times(), t()}.
-read(How, Flagged, #{session := Session, functions := Functions} = Breakpoints) ->
-    #{counted := Counted, before := Before, flagged := Was, births := Births} = Breakpoints,
+read(How, Flagged, #{session := Session} = Breakpoints) ->
+    #{counted := Counted, before := Before, base := Base} = Breakpoints,
     Now = #{Kind => count(trace:info(Session, MFA, call_count)) || {Kind, MFA} <- Counted},
     Rate = #{Kind => Count - maps:get(Kind, Before, 0) || Kind := Count <- Now},
+    Read = [
+        {Name, MFA, read_one(MFA, Session)}
+     || {Name, MFA} <- functions_due(Flagged, Breakpoints)
+    ],
     Timed = [
-        {Pid, {Name, {Count, S * 1_000_000_000 + Us * 1000, maps:get(Pid, Words, 0)}}}
-     || {Name, MFA} <- Functions,
-        Flagged orelse Was orelse Births =/= [],
-        {Rows, Words} <- [read_one(How, MFA, Session)],
-        %% Of a callback that began in an earlier window the count is 0.
-        {Pid, Count, S, Us} <- Rows,
-        Count + S + Us > 0
+        {Pid, {Name, Since}}
+     || {Name, MFA, Rows} <- Read,
+        Pid := Time <- Rows,
+        Since <- since(Time, maps:get(Pid, maps:get(MFA, Base, #{}), none))
     ],
     ByPid = maps:groups_from_list(fun({Pid, _}) -> Pid end, fun({_, Time}) -> Time end, Timed),
     Of = #{Pid => maps:from_list(Times) || Pid := Times <- ByPid},
     case How of
-        restart -> {Rate, Of, Breakpoints#{before := Now, flagged := Flagged}};
-        go_on -> {Rate, Of, Breakpoints}
+        restart ->
+            Kept = maps:merge(Base, #{MFA => kept(MFA, Rows, Session) || {_, MFA, Rows} <- Read}),
+            {Rate, Of, Breakpoints#{before := Now, flagged := Flagged, base := Kept}};
+        go_on ->
+            {Rate, Of, Breakpoints}
     end.
 
-read_one(How, MFA, Session) ->
+functions_due(Flagged, #{functions := Functions, flagged := Was, births := Births}) ->
+    [Function || Function <- Functions, Flagged orelse Was orelse Births =/= []].
+
+%% Of a callback that began in an earlier window the count is 0.
+since({Count, Ns, Words}, {Count0, Ns0, Words0}) when Count >= Count0, Ns >= Ns0 ->
+    [{Count - Count0, Ns - Ns0, Words - Words0} || Count + Ns > Count0 + Ns0];
+%% New, or its code was loaded anew.
+since({Count, Ns, _} = Now, _Before) ->
+    [Now || Count + Ns > 0].
+
+%% What is called between the reading and a restart is lost, so that is done only where the rows of
+%% those that have ended are many.
+kept(MFA, Rows, Session) when map_size(Rows) > ?MOST_ROWS ->
+    _ = trace:function(Session, MFA, restart, ?MEASURES),
+    #{};
+kept(_MFA, Rows, _Session) ->
+    Rows.
+
+-doc "Of two windows.".
+-spec add(times(), times()) -> times().
+add(Times, More) ->
+    Add = fun(_, {N, Ns, Words}, {M, Ns2, Words2}) -> {N + M, Ns + Ns2, Words + Words2} end,
+    maps:merge_with(fun(_, A, B) -> maps:merge_with(Add, A, B) end, Times, More).
+
+read_one(MFA, Session) ->
     {all, Info} = trace:info(Session, MFA, all),
-    Rows = rows(call_time, Info),
-    _ = [trace:function(Session, MFA, restart, ?MEASURES) || How =:= restart, Rows =/= []],
-    {Rows, #{Pid => Words || {Pid, _, Words} <- rows(call_memory, Info)}}.
+    Words = #{Pid => Of || {Pid, _, Of} <- rows(call_memory, Info)},
+    #{
+        Pid => {Count, S * 1_000_000_000 + Us * 1000, maps:get(Pid, Words, 0)}
+     || {Pid, Count, S, Us} <- rows(call_time, Info)
+    }.
 
 count({call_count, Count}) when is_integer(Count) -> Count;
 count(_None) -> 0.

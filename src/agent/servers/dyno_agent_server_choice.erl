@@ -56,9 +56,9 @@ describe(Pid, Applications) ->
             with_system(server(Pid, Info, Application), Applications#{Leader => Application})
     end.
 
--doc "What a gen_server of a module was that has ended before it could be asked.".
--spec ended(pid(), module()) -> server().
-ended(Pid, Module) ->
+-doc "What a server of a module was that has ended before it could be asked.".
+-spec ended(pid(), {gen_server | gen_statem, module()}) -> server().
+ended(Pid, {Behaviour, Module}) ->
     Application =
         case application:get_application(Module) of
             {ok, Name} -> Name;
@@ -74,7 +74,7 @@ ended(Pid, Module) ->
         behaviour =>
             case Module of
                 ?GEN_STAGE -> gen_stage;
-                _ -> gen_server
+                _ -> Behaviour
             end,
         application => Application,
         ancestors => [],
@@ -83,16 +83,24 @@ ended(Pid, Module) ->
     }.
 
 -doc """
-The heads of match specifications for `gen_server:init_it/6` that select, of what begins, all that may
-be meant; none where only the process itself tells.
+What begins and may be meant, by the arguments of `init_it/6` of its behaviour: heads of match
+specifications. None where only the process itself tells.
 """.
--spec births([dyno_agent_servers:selector()]) -> [[term()]].
-births(Selectors) -> lists:usort([Head || Selector <- Selectors, Head <- births_of(Selector)]).
+-spec births([dyno_agent_servers:selector()]) -> [{gen_server | gen_statem, Head :: [term()]}].
+births(Selectors) ->
+    lists:usort([
+        {Behaviour, Head}
+     || Selector <- Selectors,
+        {Behaviours, Head} <- births_of(Selector),
+        Behaviour <- Behaviours
+    ]).
 
-births_of(all) -> [['_', '_', '_', '_', '_', '_']];
-births_of({behaviour, gen_server}) -> births_of(all);
-births_of({module, Module}) -> [['_', '_', '_', Module, '_', '_']];
-births_of({registered, Name}) -> [['_', '_', {local, Name}, '_', '_', '_']];
+births_of(all) -> [{[gen_server, gen_statem], ['_', '_', '_', '_', '_', '_']}];
+births_of({behaviour, gen_server}) -> [{[gen_server], ['_', '_', '_', '_', '_', '_']}];
+births_of({behaviour, gen_statem}) -> [{[gen_statem], ['_', '_', '_', '_', '_', '_']}];
+births_of({module, Of}) -> [{[gen_server, gen_statem], ['_', '_', '_', Of, '_', '_']}];
+births_of({registered, Name}) ->
+    [{[gen_server, gen_statem], ['_', '_', {local, Name}, '_', '_', '_']}];
 births_of(_Other) -> [].
 
 application(Pid) ->

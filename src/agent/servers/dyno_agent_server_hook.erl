@@ -15,10 +15,10 @@
 %% gen_event tells of the begin only, so it gets no hook. A callback that raises an exception has no
 %% end: the begin stays in the counters, where the instrument finds it.
 %%
-%% sys drops a debug function that returns `done`, and one that fails: so a hook is gone with the
-%% next message after its deadline, which it leaves in its counters, and also where this module has been removed meanwhile. This is
-%% why the function is an external one: whoever holds a local fun is killed when the module is
-%% purged.
+%% sys drops a debug function that returns `done`, and one that fails: so a hook is gone with a
+%% message after its deadline, which it leaves in its counters, and also where this module has been
+%% removed meanwhile. This is why the function is an external one: whoever holds a local fun is
+%% killed when the module is purged.
 %%
 %% Of the messages only random ones, one in `rarity` + 1, are looked at closely: the length of the
 %% queue, how long it waited, the deadline. How rarely depends on how many there are; each stands

@@ -3,12 +3,14 @@
 
 -module(dyno_agent_server_life).
 -moduledoc false.
-%% How gen_servers begin and end: what init and terminate take, and when and how a callback ended
-%% that the hook cannot see the end of. No process is flagged while it serves:
+%% How gen_servers begin and end, and gen_statems begin: what init and terminate take, and when and
+%% how a callback ended that the hook cannot see the end of. No process is flagged while it serves:
 %%
 %%   gen_server:init_it/6     meta breakpoint: the process flags itself
 %%   gen_server:init_it/2     call, return      the time of init
 %%   proc_lib:init_ack/2                        it takes the flags off
+%%   gen_statem:init_it/6     meta breakpoint: the process flags itself
+%%   gen_statem:init_result/8 call              it takes the flag off
 %%   gen_server:terminate     meta breakpoint: the process flags itself, and ends soon
 %%   gen_server:try_terminate call, return      the time of terminate
 %%
@@ -21,10 +23,10 @@
 %%
 %% Which terminate it was, after an exception or after a stop, is told by the kind of timestamp that
 %% the process is flagged with. The messages hold no state and no argument; where there are more
-%% than some thousands a second, this is closed for a while.
+%% than some ten thousand a second, this is closed for a while.
 
 -export([open/0, close/1, event/2, tick/1, ending/2, stages/2, discarded/2]).
--export_type([t/0, ending/0]).
+-export_type([t/0, ending/0, birth/0]).
 
 -opaque t() :: #{
     %% Or so many ticks until it is opened again.
@@ -41,12 +43,23 @@
 -doc "How a process came to terminate, when, and how long terminate took.".
 -type ending() :: {exception | stop, At :: integer(), Ns :: non_neg_integer() | unknown}.
 
+-doc "What began, when, and what init took.".
+-type birth() :: {
+    pid(),
+    {gen_server | gen_statem, module()},
+    At :: integer(),
+    InitNs :: non_neg_integer() | unknown
+}.
+
 -define(FLAGS, [call, arity, return_to, monotonic_timestamp, strict_monotonic_timestamp]).
 -define(EXCEPTION, [call, arity, return_to, monotonic_timestamp]).
+-define(BIRTH, [call, arity, monotonic_timestamp]).
+%% The message is made with the flags that are left: without arity it would hold the arguments.
+-define(FLAG_OFF, {trace, [call], []}).
 -define(DISCARDS, [call, arity, monotonic_timestamp]).
 -define(STOP, [call, arity, return_to, strict_monotonic_timestamp]).
 -define(GEN_STAGE, 'Elixir.GenStage').
--define(MOST_EVENTS, 5000).
+-define(MOST_EVENTS, 20_000).
 -define(CLOSED_TICKS, 10).
 -define(MOST_KEPT, 5000).
 
@@ -73,6 +86,10 @@ open_session() ->
     _ = trace:function(
         Session, {gen_server, init_it, 2}, [{['$1', '_'], [], [{message, '$1'}]}], [local]
     ),
+    %% Of a gen_statem what init takes is not known.
+    Set({gen_statem, init_it, 6}, [{message, false}, {trace, [], ?BIRTH}], [meta]),
+    Module = [{['_', '_', '_', '$1', '_', '_', '_', '_'], [], [{message, '$1'}, ?FLAG_OFF]}],
+    _ = trace:function(Session, {gen_statem, init_result, 8}, Module, [local]),
     Set({proc_lib, init_ack, 2}, [{message, false}, {trace, ?FLAGS, []}], [local]),
     Set({gen_server, try_terminate, 3}, [], [local]),
     Ends = [{gen_server, F, A} || {F, A} <- gen_server:module_info(functions), F =:= terminate],
@@ -106,11 +123,10 @@ few(Map) when map_size(Map) > ?MOST_KEPT -> #{};
 few(Map) -> Map.
 
 -doc """
-A message of the session; tells of a process that has begun to serve, its module, when it began and
-what init took.
+A message of the session; tells of a process that has begun to serve.
 """.
 -spec event(tuple(), t()) ->
-    {begins, {pid(), module(), integer(), InitNs :: non_neg_integer()}, t()} | {none, t()}.
+    {begins, birth(), t()} | {none, t()}.
 event(_Message, #{events := ?MOST_EVENTS} = Life) ->
     ok = close(Life),
     {none, Life#{session := ?CLOSED_TICKS, events := 0, stages := none}};
@@ -123,9 +139,12 @@ told({trace_ts, Pid, call, _Function, Count, _At}, #{discarded := Discarded} = L
     {none, Life#{discarded := Discarded#{Pid => Count + maps:get(Pid, Discarded, 0)}}};
 told({trace_ts, Pid, call, {gen_server, init_it, 2}, Module, At}, #{begun := Begun} = Life) ->
     {none, Life#{begun := Begun#{Pid => {Module, At}}}};
+told({trace_ts, Pid, call, {gen_statem, init_result, 8}, Module, At}, Life) ->
+    {begins, {Pid, {gen_statem, Module}, At, unknown}, Life};
 told({trace_ts, Pid, return_to, {gen_server, init_it, 6}, End}, #{begun := All} = Life) ->
     case maps:take(Pid, All) of
-        {{Module, At}, Begun} -> {begins, {Pid, Module, At, End - At}, Life#{begun := Begun}};
+        {{Module, At}, Begun} ->
+            {begins, {Pid, {gen_server, Module}, At, End - At}, Life#{begun := Begun}};
         error -> {none, Life}
     end;
 told({trace_ts, Pid, call, {gen_server, try_terminate, 3}, At}, #{endings := Endings} = Life) ->
@@ -177,8 +196,7 @@ stages(Modules, #{session := Session} = Life) ->
     Life.
 
 counts(Function, Arguments, Session) ->
-    %% The message is made with the flags that are left: without arity it would hold the state.
-    Body = [{message, '$1'}, {trace, [call], []}],
+    Body = [{message, '$1'}, ?FLAG_OFF],
     _ = trace:function(Session, Function, [{Arguments, [], Body}], [local]),
     ok.
 

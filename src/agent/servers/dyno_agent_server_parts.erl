@@ -69,7 +69,7 @@ servers(#{servers := Servers, duration_ns := DurationNs}) ->
         #{
             name => Name,
             module => dyno_agent_name:module(Module),
-            processes => length(Of),
+            processes => at_once(Of),
             served => sum(served, Of),
             busy => share([Ns || #{wall_ns := Ns} <- Of, is_integer(Ns)], DurationNs),
             cpu_ns => sum(cpu_ns, Of),
@@ -79,6 +79,10 @@ servers(#{servers := Servers, duration_ns := DurationNs}) ->
         }
      || {Name, Module} := Of <- by([name, module], Servers)
     ].
+
+%% A registered name is one, however often it was restarted.
+at_once([#{kind := registered} | _]) -> 1;
+at_once(Of) -> length(Of).
 
 %% Ordered by these keys.
 by(Keys, Maps) ->

@@ -27,8 +27,6 @@
     flag_time := time(),
     %% Whether calls went on in the last window of which the hook counted none.
     silent := boolean(),
-    %% Whether it has begun in this window, timed by the runtime from its first message on.
-    born := boolean(),
     %% Whether it is measured only since it is one of the busiest.
     busiest := boolean(),
     %% Callbacks a second in the last window, and how long the one at its end had run by then.
@@ -82,6 +80,8 @@ the count, time and words of each callback.
     ~"timeout", ~"handle_events", ~"handle_demand", ~"handle_subscribe", ~"handle_cancel",
     ~"(no callback)"
 ]).
+%% A flag is set a moment after the process is found.
+-define(SOON_NS, 1_000_000).
 -define(NOT_OBSERVED, #{buckets => [], untimed => 0, exceptions => 0, stops => 0}).
 -define(BUSY, ~"it has not answered sys for two seconds").
 -define(NOT_YET, ~"it has not answered sys yet").
@@ -110,7 +110,6 @@ new(#{pid := Pid} = Server, Queue, {How, From}) ->
                 found -> {0, none}
             end,
         silent => false,
-        born => How =:= begun,
         busiest => false,
         rate => 0,
         ran_ns => 0,
@@ -208,7 +207,6 @@ next(Rate, RanNs, Now, #{queue_now := Queue, hook_time := Hook, flag_time := Fla
         queue_max := Queue,
         observed := #{},
         from := Now,
-        born := false,
         hook_time := restarted(Now, Hook),
         flag_time := restarted(Now, Flag)
     }.
@@ -218,8 +216,8 @@ restarted(Now, {_, _}) -> {0, Now}.
 
 -doc "Whether calls went on in the window, by the runtime's count, and its hook counted none.".
 -spec is_silent(t(), measured()) -> boolean().
-is_silent(#{hook := hooked, from := From, hook_time := {_, Since}}, #{running := none} = Measured) when
-    Since =< From
+is_silent(#{hook := hooked, from := From, hook_time := {_, Since}}, Measured) when
+    Since =< From, map_get(running, Measured) =:= none
 ->
     #{times := Times, values := #{series := Series}} = Measured,
     map_size(Series) =:= 0 andalso lists:sum([Count || {Count, _, _} <- maps:values(Times)]) > 0;
@@ -303,25 +301,26 @@ why(_Process) -> undefined.
 wall_ns(hook, Callbacks) -> lists:sum([Sum || #{wall := #{sum := Sum}} <- Callbacks]);
 wall_ns(_By, _Callbacks) -> undefined.
 
-%% And of how much time. What the runtime has timed from its beginning on, before it had a hook, was
-%% busy for as long as it was on the processor at least.
-busy(By, WallNs, Process, #{times := Times} = Measured) ->
+%% And of how much time. What the runtime has timed all the while, and the hook hardly, was busy for
+%% as long as it was on the processor at least.
+busy(By, WallNs, #{state := State} = Process, #{times := Times} = Measured) ->
     HookNs = ns(map_get(hook_time, Process), Measured),
+    LifeNs = life_ns(Process, Measured),
     case {By, is_flagged_longer(Process, Measured)} of
-        {hook, true} ->
-            RunsNs = running_ns(Process, Measured),
-            {max(WallNs + RunsNs, sum_of(2, Times, 0)), life_ns(Process, Measured)};
-        {hook, false} ->
+        {hook, true} when 2 * HookNs < LifeNs ->
+            {max(WallNs + running_ns(Process, Measured), sum_of(2, Times, 0)), LifeNs};
+        {hook, _} ->
             {WallNs + running_ns(Process, Measured), HookNs};
-        {call_time, true} when map_get(state, Process) =/= alive ->
-            {sum_of(2, Times, 0), life_ns(Process, Measured)};
+        {call_time, true} when State =/= alive ->
+            {sum_of(2, Times, 0), LifeNs};
         {_, _} ->
             {undefined, 0}
     end.
 
-%% As what has begun in this window, and those that ended before the hook was there.
-is_flagged_longer(#{hook_time := Hook, flag_time := Flag, born := IsBorn}, Measured) ->
-    IsBorn andalso ns(Flag, Measured) > ns(Hook, Measured).
+%% As of what has begun in this window, and those that ended before the hook was there.
+is_flagged_longer(#{hook_time := Hook, flag_time := Flag} = Process, Measured) ->
+    FlagNs = ns(Flag, Measured),
+    FlagNs > ns(Hook, Measured) andalso FlagNs + ?SOON_NS >= life_ns(Process, Measured).
 
 %% A callback is counted when it has ended, with all of its time: a server that is blocked for ten
 %% windows would be idle in nine and busy ten times over in the last. So each gets what ran in it.
@@ -355,7 +354,8 @@ delay(_Server, #{delay_error := ErrorNs} = Values) ->
 sum_of(Position, Times) -> sum_of(Position, Times, undefined).
 
 sum_of(_Position, Times, None) when map_size(Times) =:= 0 -> None;
-sum_of(Position, Times, _None) -> lists:sum([element(Position, Time) || Time <- maps:values(Times)]).
+sum_of(Position, Times, _None) ->
+    lists:sum([element(Position, Time) || Time <- maps:values(Times)]).
 
 %% Callbacks
 

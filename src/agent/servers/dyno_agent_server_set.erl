@@ -40,7 +40,7 @@
     %% Whether those that begin are timed by the runtime from their first message on.
     is_flagging := boolean(),
     %% What those of a module are that ended before they could be asked.
-    templates := #{module() => dyno_agent_server_choice:server()}
+    templates := #{{gen_server | gen_statem, module()} => dyno_agent_server_choice:server()}
 }.
 
 %% So long may a process take to answer sys.
@@ -213,19 +213,19 @@ known_stage(Pid, #{measured := All, shared := Shared, selectors := Selectors} = 
 
 found({Pid, _, _, _}, #{measured := All} = Set) when is_map_key(Pid, All) ->
     Set;
-found({Pid, Module, At, _InitNs}, #{selectors := Selectors, is_flagging := IsFlagging} = Set) ->
+found({Pid, Of, At, _InitNs}, #{selectors := Selectors, is_flagging := IsFlagging} = Set) ->
     Since =
         case IsFlagging of
             true -> {begun, At};
             false -> {found, At}
         end,
     case dyno_agent_server_choice:describe(Pid, #{}) of
-        {gone, _} when Module =:= supervisor ->
+        {gone, _} when Of =:= {gen_server, supervisor} ->
             Set;
         {gone, _} ->
             %% It is measured only where its calls were counted by the runtime.
-            #{templates := Templates} = Known = with_template(Module, Set),
-            Server = (map_get(Module, Templates))#{pid := Pid},
+            #{templates := Templates} = Known = with_template(Of, Set),
+            Server = (map_get(Of, Templates))#{pid := Pid},
             case dyno_agent_server_choice:is_chosen(Server, Selectors) of
                 true -> choose(Pid, Server, Since, Known);
                 false -> Known
@@ -234,11 +234,11 @@ found({Pid, Module, At, _InitNs}, #{selectors := Selectors, is_flagging := IsFla
             choose(Pid, Server, Since, Set)
     end.
 
-with_template(Module, #{templates := Templates} = Set) when is_map_key(Module, Templates) ->
+with_template(Of, #{templates := Templates} = Set) when is_map_key(Of, Templates) ->
     Set;
-with_template(Module, #{templates := Templates} = Set) ->
-    Server = dyno_agent_server_choice:ended(self(), Module),
-    Set#{templates := Templates#{Module => Server}}.
+with_template(Of, #{templates := Templates} = Set) ->
+    Server = dyno_agent_server_choice:ended(self(), Of),
+    Set#{templates := Templates#{Of => Server}}.
 
 describe(Pid, {Set, Applications}) ->
     case dyno_agent_server_choice:describe(Pid, Applications) of
@@ -289,7 +289,8 @@ busiest(Count, #{measured := All, other := Other, reductions := Before} = Set) -
     lists:foldl(
         fun(Pid, Grown) ->
             case {Other, has_room(Grown)} of
-                {#{Pid := #{} = Server}, true} -> measure(Pid, Server, true, {found, now_ns()}, Grown);
+                {#{Pid := #{} = Server}, true} ->
+                    measure(Pid, Server, true, {found, now_ns()}, Grown);
                 _ -> Grown
             end
         end,
@@ -327,7 +328,7 @@ adjust(Level, #{measured := All, shared := Shared, flag := Flag} = Set) ->
     }.
 
 -doc "Of what begins, that which the runtime times at this level.".
--spec births(dyno_agent_servers:level(), t()) -> [[term()]].
+-spec births(dyno_agent_servers:level(), t()) -> [{gen_server | gen_statem, [term()]}].
 births(rate, _Set) -> [];
 births(_Level, #{selectors := Selectors}) -> dyno_agent_server_choice:births(Selectors).
 
@@ -454,10 +455,14 @@ sample_queue(Which, Pid, #{hook := Hook} = One) ->
 A process has begun to serve: it is measured from its first message on. What its init took is its
 own and its supervisor's.
 """.
--spec begun({pid(), module(), At, InitNs}, dyno_agent_servers:level(), t()) -> t() when
-    At :: integer(), InitNs :: non_neg_integer().
+-spec begun(dyno_agent_server_life:birth(), dyno_agent_servers:level(), t()) -> t().
 begun({Pid, _, _, InitNs} = Birth, Level, #{shared := Shared} = Before) ->
-    #{measured := All} = Set = found(Birth, Before),
+    Set = took(InitNs, Pid, found(Birth, Before)),
+    change(Pid, fun(One) -> adjust_hook(Pid, One, Level, Shared) end, Set).
+
+took(unknown, _Pid, Set) ->
+    Set;
+took(InitNs, Pid, #{measured := All} = Set) ->
     Supervisor =
         case All of
             #{Pid := #{server := #{ancestors := [Name | _]}}} when is_atom(Name) -> whereis(Name);
@@ -465,14 +470,20 @@ begun({Pid, _, _, InitNs} = Birth, Level, #{shared := Shared} = Before) ->
             #{} -> none
         end,
     Took = fun(What) -> fun(One) -> observe(What, returned, InitNs, One) end end,
-    Observed = change(Supervisor, Took(~"start child"), change(Pid, Took(~"init"), Set)),
-    change(Pid, fun(One) -> adjust_hook(Pid, One, Level, Shared) end, Observed).
+    change(Supervisor, Took(~"start child"), change(Pid, Took(~"init"), Set)).
 
--doc "Of what was timed, that of processes that are none of those known.".
+-doc """
+Of what was timed, that of processes that are not measured: they are none of those known, or there
+was no room for them.
+""".
 -spec unknown(dyno_agent_server_breakpoints:times(), t()) -> dyno_agent_server_breakpoints:times().
-unknown(Times, #{measured := All, other := Other}) ->
+unknown(Times, #{measured := All, other := Other, unselected := Unselected}) ->
     maps:filter(
-        fun(Pid, _) -> not is_map_key(Pid, All) andalso not is_map_key(Pid, Other) end, Times
+        fun(Pid, _) ->
+            not is_map_key(Pid, All) andalso
+                (is_map_key(Pid, Unselected) orelse not is_map_key(Pid, Other))
+        end,
+        Times
     ).
 
 -doc "The callback that runs, and since when.".
@@ -483,7 +494,10 @@ running(Pid, #{measured := All, shared := #{clock := Clock} = Shared}) ->
     IsSeen = not is_ended(One) andalso Hook =:= hooked,
     case IsSeen andalso dyno_agent_server_counters:under_way(Counters) of
         {begun, Since, Series} ->
-            #{callback => name(Pid, Series, Shared), ns => max(0, now_ns() - Clock - Since)};
+            #{
+                callback => dyno_agent_server_end:name(Pid, Series, Shared),
+                ns => max(0, now_ns() - Clock - Since)
+            };
         _ ->
             none
     end.
@@ -501,77 +515,17 @@ call(Pid, Series, #{measured := All, shared := Shared}) ->
         #{Series := {Callback, Kind}} <- [dyno_agent_server_hook:names(Pid, Shared)]
     ].
 
-name(Pid, Series, Shared) ->
-    Names = dyno_agent_server_hook:names(Pid, Shared),
-    {Callback, _} = maps:get(Series, Names, {'(other)', none}),
-    dyno_agent_server_process:callback_name(Callback).
-
 -doc "A process has ended: says so with the callback that it ended in.".
 -spec down(pid(), reference(), {Reason, dyno_agent_server_life:ending() | none}, t()) -> t() when
     Reason :: term().
-down(Pid, Monitor, {Reason, Ending}, #{measured := All, ended := Ended} = Set) ->
+down(Pid, Monitor, {Reason, Ending}, #{measured := All, ended := Ended, shared := Shared} = Set) ->
     case All of
         #{Pid := #{monitor := Monitor} = One} ->
-            Last = ended(Pid, Reason, Ending, One, Set),
+            Last = dyno_agent_server_end:ended(Reason, Ending, One, Shared),
             Set#{measured := All#{Pid := Last}, ended := Ended + 1};
         #{} ->
             Set
     end.
-
-ended(Pid, Reason, Ending, #{counters := Counters, server := Server} = One, #{shared := Shared}) ->
-    How = how(Reason, Ending),
-    UnderWay = dyno_agent_server_counters:under_way(Counters),
-    Last =
-        case last(UnderWay, Ending, {How, Reason}, Shared) of
-            {Series, Outcome, Taken} -> {name(Pid, Series, Shared), Outcome, Taken};
-            {raised, Taken} -> raised(Reason, Server, Taken);
-            none -> none
-        end,
-    dyno_agent_server_process:ended(How, Reason, Last, terminated(Ending, One)).
-
-how(normal, _Ending) -> ended;
-how(shutdown, _Ending) -> ended;
-how({shutdown, _}, _Ending) -> ended;
-%% It had ended before it was monitored: nobody knows the reason.
-how(noproc, {exception, _, _}) -> crashed;
-how(noproc, _Ending) -> ended;
-how(_Reason, _Ending) -> crashed.
-
-terminated({_, _, Ns}, #{server := #{module := Module}} = One) when is_integer(Ns) ->
-    case erlang:function_exported(Module, terminate, 2) of
-        true -> observe(~"terminate", returned, Ns, One);
-        false -> One
-    end;
-terminated(_Unknown, One) ->
-    One.
-
-%% In the callback that had begun and not ended, at the moment that terminate was called, or now.
-last({begun, Since, Series}, {How, At, _}, _Reason, #{clock := Clock}) ->
-    {Series, How, max(0, At - Clock - Since)};
-%% A reply is sent after terminate.
-last({ended, End, Series}, {stop, At, _}, _Reason, #{clock := Clock}) when End >= At - Clock ->
-    {Series, stop, counted};
-last({begun, _Since, _Series}, none, {_How, killed}, _Shared) ->
-    none;
-last({begun, Since, Series}, none, {How, _Reason}, #{clock := Clock}) ->
-    Outcome = map_get(How, #{crashed => exception, ended => stop}),
-    {Series, Outcome, max(0, now_ns() - Clock - Since)};
-last(none, _Ending, {crashed, _Reason}, _Shared) ->
-    {raised, counted};
-last({ended, _, _}, _Ending, {crashed, _Reason}, _Shared) ->
-    {raised, unknown};
-last(_NoCallback, _Ending, _Reason, _Shared) ->
-    none.
-
-%% The callback that the stack of the exception shows.
-raised({_Exception, [_ | _] = Stack}, #{module := Module}, Taken) ->
-    Callbacks = [handle_call, handle_cast, handle_info, handle_continue],
-    case [F || {M, F, _, _} <- Stack, M =:= Module, lists:member(F, Callbacks)] of
-        [] -> none;
-        Functions -> {atom_to_binary(lists:last(Functions)), exception, Taken}
-    end;
-raised(_Reason, _Server, _Taken) ->
-    none.
 
 -doc """
 A new window, with how many callbacks each had a second, and how long one has run already, and those

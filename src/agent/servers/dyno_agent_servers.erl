@@ -10,7 +10,7 @@ and GenStage, Erlang's and Elixir's.
 dyno_agent_server_choice       which processes?      dyno_agent_server_life   init, end, crashes
 dyno_agent_server_set          those measured        dyno_agent_server_level  how much of it?
 dyno_agent_server_breakpoints  call_time, call_count dyno_agent_server_probe  what does it cost?
-dyno_agent_server_hook         in each of them
+dyno_agent_server_hook         in each of them      dyno_agent_server_end    how did it end?
    | dyno_agent_server_delay
    v counts into
 dyno_agent_server_counters     --- next/1 ------->   dyno_agent_server_process, _window
@@ -83,7 +83,8 @@ N}` takes the servers that did most in the last window.
     servers := [server()],
     %% How many are meant but more than the most.
     unselected := non_neg_integer(),
-    %% What ended and is none of the servers: it was gone before it could be asked what it is.
+    %% What ended and is none of the servers: it was gone before it could be asked what it is, or
+    %% there was no room for it.
     unseen := #{processes := non_neg_integer(), calls := non_neg_integer()},
     schedulers_busy := float()
 }.
@@ -489,7 +490,7 @@ window(How, #{started := Started, config := Config, level := Level, probes := Pr
     {Rate, TimesNow, Taken} = dyno_agent_server_breakpoints:read(How, Flagged, Times),
     %% That a process began may be told after its times were taken.
     #{unknown := Earlier} = State,
-    TimesOf = maps:merge(Earlier, TimesNow),
+    TimesOf = dyno_agent_server_breakpoints:add(Earlier, TimesNow),
     Unknown = dyno_agent_server_set:unknown(TimesNow, Set),
     Now = dyno_agent_server_level:level(Level),
     Context = maps:with([shared, probes, outstanding], State),
@@ -539,8 +540,9 @@ window(How, #{started := Started, config := Config, level := Level, probes := Pr
     }}.
 
 unseen(Unknown) ->
-    Calls = [Count || Of <- maps:values(Unknown), {Count, _, _} <- maps:values(Of)],
-    #{processes => map_size(Unknown), calls => lists:sum(Calls)}.
+    Ended = maps:filter(fun(Pid, _) -> not is_process_alive(Pid) end, Unknown),
+    Calls = [Count || Of <- maps:values(Ended), {Count, _, _} <- maps:values(Of)],
+    #{processes => map_size(Ended), calls => lists:sum(Calls)}.
 
 probe_ns(rate, _Probes) -> 0;
 probe_ns(time, #{flag := Ns}) -> Ns;

@@ -51,9 +51,9 @@ command() ->
             ]},
             {"What is told of", [
                 {"--alarm EXPRESSION",
-                    "a limit of each window, such as \"queue > 1000\", \"busy > 90 %\", \"p99 > 20 ms\" "
-                    "or \"delay > 1 s\", of all servers, or \"servers orders queue > 1000\" of one; may "
-                    "be given more than once",
+                    "a limit of each window, such as \"queue > 1000\", \"busy > 90 %\", "
+                    "\"p99 > 20 ms\" or \"delay > 1 s\", of all servers, or "
+                    "\"servers orders queue > 1000\" of one; may be given more than once",
                     {many, {custom, fun dyno_servers_watch:read/1, "an alarm"}}, watches}
             ]},
             {"What must hold: exit status 1 where it does not", [

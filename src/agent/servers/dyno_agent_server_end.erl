@@ -1,0 +1,77 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_server_end).
+-moduledoc false.
+%% How a measured process ended: the callback that was under way, or that the exception's stack shows,
+%% gets the exception or the stop, and its time where it is known.
+
+-export([ended/4, name/3]).
+
+-doc "A process has ended for this reason, and came to it as was seen, or not.".
+-spec ended(Reason, dyno_agent_server_life:ending() | none, One, Shared) -> One when
+    Reason :: term(),
+    One :: dyno_agent_server_process:t(),
+    Shared :: dyno_agent_server_hook:shared().
+ended(Reason, Ending, #{counters := Counters, server := Server} = One, Shared) ->
+    #{pid := Pid} = Server,
+    How = how(Reason, Ending),
+    UnderWay = dyno_agent_server_counters:under_way(Counters),
+    Last =
+        case last(UnderWay, Ending, {How, Reason}, Shared) of
+            {Series, Outcome, Taken} -> {name(Pid, Series, Shared), Outcome, Taken};
+            {raised, Taken} -> raised(Reason, Server, Taken);
+            none -> none
+        end,
+    dyno_agent_server_process:ended(How, Reason, Last, terminated(Ending, One)).
+
+how(normal, _Ending) -> ended;
+how(shutdown, _Ending) -> ended;
+how({shutdown, _}, _Ending) -> ended;
+%% It had ended before it was monitored: nobody knows the reason.
+how(noproc, {exception, _, _}) -> crashed;
+how(noproc, _Ending) -> ended;
+how(_Reason, _Ending) -> crashed.
+
+terminated({_, _, Ns}, #{server := #{module := Module}} = One) when is_integer(Ns) ->
+    case erlang:function_exported(Module, terminate, 2) of
+        true -> dyno_agent_server_process:observe(~"terminate", returned, Ns, One);
+        false -> One
+    end;
+terminated(_Unknown, One) ->
+    One.
+
+%% In the callback that had begun and not ended, at the moment that terminate was called, or now.
+last({begun, Since, Series}, {How, At, _}, _Reason, #{clock := Clock}) ->
+    {Series, How, max(0, At - Clock - Since)};
+%% A reply is sent after terminate.
+last({ended, End, Series}, {stop, At, _}, _Reason, #{clock := Clock}) when End >= At - Clock ->
+    {Series, stop, counted};
+last({begun, _Since, _Series}, none, {_How, killed}, _Shared) ->
+    none;
+last({begun, Since, Series}, none, {How, _Reason}, #{clock := Clock}) ->
+    Outcome = map_get(How, #{crashed => exception, ended => stop}),
+    {Series, Outcome, max(0, erlang:monotonic_time(nanosecond) - Clock - Since)};
+last(none, _Ending, {crashed, _Reason}, _Shared) ->
+    {raised, counted};
+last({ended, _, _}, _Ending, {crashed, _Reason}, _Shared) ->
+    {raised, unknown};
+last(_NoCallback, _Ending, _Reason, _Shared) ->
+    none.
+
+%% The callback that the stack of the exception shows.
+raised({_Exception, [_ | _] = Stack}, #{module := Module}, Taken) ->
+    Callbacks = [handle_call, handle_cast, handle_info, handle_continue],
+    case [F || {M, F, _, _} <- Stack, M =:= Module, lists:member(F, Callbacks)] of
+        [] -> none;
+        Functions -> {atom_to_binary(lists:last(Functions)), exception, Taken}
+    end;
+raised(_Reason, _Server, _Taken) ->
+    none.
+
+-doc "What a series of a process is called.".
+-spec name(pid(), dyno_agent_server_counters:series(), dyno_agent_server_hook:shared()) -> binary().
+name(Pid, Series, Shared) ->
+    Names = dyno_agent_server_hook:names(Pid, Shared),
+    {Callback, _} = maps:get(Series, Names, {'(other)', none}),
+    dyno_agent_server_process:callback_name(Callback).
