@@ -91,7 +91,8 @@ callbacks(#{callbacks := Callbacks, labels := Labels} = Sum, DurationNs) ->
 -doc "A row for each kind of message of a sum.".
 -spec tags(dyno_servers_window:sum(), DurationNs :: non_neg_integer()) -> [row()].
 tags(#{tags := Tags, labels := Labels} = Sum, DurationNs) ->
-    CountedNs = counted_ns(Sum, DurationNs),
+    %% Only the hook tells them apart.
+    CountedNs = counted_ns(Sum#{counted_ns := map_get(busy_of_ns, Sum)}, DurationNs),
     [
         maps:merge(Labels, Tag#{rate => rate(Count, CountedNs), mean => WallNs / Count})
      || #{count := Count, wall_ns := WallNs} = Tag <- Tags, Count > 0
