@@ -38,7 +38,9 @@ began; or that something is missing.
 -type item() ::
     {pid(), dyno_agent_event:event(), TimeNs :: integer()}
     | {process, dyno_agent_event:process(), TimeNs :: integer()}
-    | {gap, TimeNs :: integer()}.
+    | {gap, TimeNs :: integer()}
+    %% It was recorded, and deadlines were looked at, until then.
+    | {time, TimeNs :: integer()}.
 
 -type reason() ::
     {File :: binary(), file:posix() | badarg | system_limit | terminated}
@@ -190,11 +192,12 @@ pieces(Fd, Left, Read) ->
     end.
 
 %% Anybody can have written it.
-is_item({gap, Time}) ->
+is_item({Kind, Time}) when Kind =:= gap; Kind =:= time ->
     is_integer(Time);
 is_item({process, #{pid := Pid, initial_call := MFA, partial := Partial} = Process, Time}) ->
     is_pid(Pid) andalso is_mfa(MFA) andalso is_boolean(Partial) andalso is_integer(Time) andalso
-        is_name(maps:get(name, Process, none));
+        is_name(maps:get(name, Process, none)) andalso
+        is_integer(maps:get(since_ns, Process, 0));
 is_item({Pid, Event, Time}) when is_pid(Pid), is_integer(Time) ->
     try
         _ = [dyno_agent_event:description(Pid, Event) || element(1, Event) =:= spawned],

@@ -104,6 +104,8 @@ item({process, Process, Time}, #{core := Core} = Replay) ->
     done(dyno_agent_partition:attach(Process, Core), Time, Replay);
 item({gap, Time}, #{core := Core} = Replay) ->
     done(dyno_agent_partition:gap_all(Time, Core), Time, Replay);
+item({time, Time}, #{core := Core} = Replay) ->
+    done({Core, []}, Time, Replay);
 item({Pid, Event, Time}, #{core := Core, events := Events} = Replay) ->
     Done = done(dyno_agent_partition:event(Pid, Event, Time, Core), Time, Replay),
     Done#{events := Events + 1}.

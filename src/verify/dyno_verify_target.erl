@@ -123,6 +123,7 @@ recorded(#{records := false}) ->
 recorded(#{node := Node}) ->
     try
         true = dyno_target_silence:is_connected(Node),
+        _ = erpc:call(Node, dyno_agent_recorder, ended, [], ?RECORD_MS),
         erpc:call(Node, dyno_stream, close, [dyno_agent_recorder], ?RECORD_MS) of
         ok -> ok;
         {error, Reason} -> {error, {?MODULE, {record, Node, Reason}}}

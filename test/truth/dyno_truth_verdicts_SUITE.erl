@@ -103,6 +103,7 @@ groups() ->
             a_call_that_is_out,
             a_late_reply_is_one_fault,
             how_many_processes_broke_it,
+            live_and_replay_are_equal,
             woven_code_needs_no_dyno
         ]}
     ].

@@ -46,7 +46,9 @@ written in.
     label => term(),
     parent => pid(),
     %% It ran already when monitoring began: it is monitored from its middle.
-    partial := boolean()
+    partial := boolean(),
+    %% Of such a process.
+    since_ns => integer()
 }.
 
 -doc "A message by what OTP means with it.".

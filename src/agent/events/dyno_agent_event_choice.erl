@@ -94,7 +94,12 @@ describe(Pid) ->
         [{_, Call}, {_, Initial}, {_, Name}, {_, Label}, {_, Parent}] ->
             {Behaviour, MFA} = initial(Initial, Call),
             maps:from_list(
-                [{pid, Pid}, {initial_call, MFA}, {partial, true}] ++
+                [
+                    {pid, Pid},
+                    {initial_call, MFA},
+                    {partial, true},
+                    {since_ns, erlang:monotonic_time(nanosecond)}
+                ] ++
                     [{behaviour, Behaviour} || Behaviour =/= none] ++
                     [{name, Name} || is_atom(Name)] ++
                     [{label, Label} || Label =/= undefined] ++

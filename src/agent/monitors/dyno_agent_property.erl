@@ -24,7 +24,7 @@
 %% Time is that of the events: a deadline that an event is later than has passed before it, whether
 %% or not a timer said so. So a replay, which has no timers, gives the verdicts of the live run.
 
--export([init/1, event/4, ended/2, deadline/1, timeout/3, names/2]).
+-export([init/2, event/4, ended/2, deadline/1, timeout/3, names/2]).
 -export_type([program/0, engine/0, time/0, key/0, match/0, instance/0, reasons/0, state/0]).
 
 -type engine() :: dyno_agent_formula | dyno_agent_past | dyno_agent_rate.
@@ -86,9 +86,17 @@
     | {yes | no | inconclusive, dyno_agent_monitor:explanation(), state()}
     | {report, no, dyno_agent_monitor:explanation(), state()}.
 
--spec init(dyno_agent_event:process()) -> state().
-init(#{partial := true}) -> {new, partial};
-init(_Process) -> new.
+-spec init(module(), dyno_agent_event:process()) -> state().
+init(Module, #{partial := true} = Process) ->
+    case {Module:program(), Process} of
+        %% Of one that does nothing the time is over, too.
+        {#{engine := dyno_agent_rate} = Program, #{since_ns := SinceNs}} ->
+            begun(Program, unknown, SinceNs);
+        _ ->
+            {new, partial}
+    end;
+init(_Module, _Process) ->
+    new.
 
 -spec event(module(), dyno_agent_event:event(), time(), new | state()) -> outcome().
 event(Module, Event, Time, new) ->

@@ -8,10 +8,13 @@
 %% name: dyno_verify_target starts it (a dyno_stream) before the first event, and ends it after the
 %% last one, which tells whether all is kept. dyno_verify_log reads the file.
 
--export([header/0, frame/1, init/1, event/3]).
+-export([header/0, frame/1, init/1, event/3, ended/0]).
 
--opaque state() :: {first, dyno_agent_event:process()} | pid().
+-opaque state() :: pid().
 -export_type([state/0]).
+
+%% Deadlines are told so much later (dyno_agent_event_shard).
+-define(GRACE_NS, 20_000_000).
 
 -doc "What a file begins with.".
 -spec header() -> binary().
@@ -24,22 +27,29 @@ frame(Term) ->
     [<<(byte_size(Binary)):32>>, Binary].
 
 -spec init(dyno_agent_event:process()) -> state().
-init(Process) -> {first, Process}.
+init(#{pid := Pid, partial := true} = Process) ->
+    ok = write({process, Process, maps:get(since_ns, Process, erlang:monotonic_time(nanosecond))}),
+    Pid;
+init(#{pid := Pid}) ->
+    Pid.
 
 -spec event(dyno_agent_event:event(), integer(), state()) -> {next, state()}.
-event(Event, TimeNs, {first, #{pid := Pid} = Process}) ->
-    case Event of
-        {spawned, _, _} -> ok;
-        _ -> write({process, Process, TimeNs})
-    end,
-    event(Event, TimeNs, Pid);
 event(Event, TimeNs, Pid) ->
-    write({Pid, Event, TimeNs}),
+    ok = write({Pid, Event, TimeNs}),
     {next, Pid}.
 
-%% As dyno_stream:write/2, which is above the agent.
+-doc "Until when deadlines were looked at. Whether it is kept the end of the file says.".
+-spec ended() -> ok.
+ended() ->
+    _ = written({time, erlang:monotonic_time(nanosecond) - ?GRACE_NS}),
+    ok.
+
 write(Term) ->
-    case gen_server:call(?MODULE, {write, iolist_to_binary(frame(Term))}, infinity) of
+    case written(Term) of
         ok -> ok;
         {error, Reason} -> error({cannot_record, Reason})
     end.
+
+%% As dyno_stream:write/2, which is above the agent.
+written(Term) ->
+    gen_server:call(?MODULE, {write, iolist_to_binary(frame(Term))}, infinity).

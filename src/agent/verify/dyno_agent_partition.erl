@@ -180,10 +180,11 @@ open(#{pid := Pid} = Process, Modules, #core{open = Open, keep = Keep} = Core) -
             #{partial := true} -> partial;
             #{} -> complete
         end,
+    {Entered, Timeouts} = entered(Pid, Running, ?NEVER, Core),
     Partition = #partition{
-        process = Process, trace = Trace, running = Running, keyed = Keyed, keep = Keep
+        process = Process, trace = Trace, running = Entered, keyed = Keyed, keep = Keep
     },
-    New = Core#core{open = Open#{Pid => Partition}},
+    New = Core#core{open = Open#{Pid => Partition}, timeouts = Timeouts},
     {also_keyed(Trace, Keyed, New), [{opened, Process, Modules} | Crashes]}.
 
 also_keyed(partial, [_ | _], #core{keyed = Keyed} = Core) ->

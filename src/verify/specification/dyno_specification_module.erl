@@ -164,7 +164,7 @@ names(Names) ->
 
 callbacks(Module, Across) ->
     Texts = [
-        "init(Process) -> dyno_agent_property:init(Process).",
+        "init(Process) -> dyno_agent_property:init(~p, Process).",
         "event(Event, Time, State) -> dyno_agent_property:event(~p, Event, Time, State).",
         "ended(State) -> dyno_agent_property:ended(~p, State).",
         "deadline(State) -> dyno_agent_property:deadline(State).",
