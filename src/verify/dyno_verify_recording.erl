@@ -90,8 +90,8 @@ name(Module, #{summaries := Summaries}) ->
         [] -> atom_to_binary(Module)
     end.
 
-%% Processes, each once: one whose partition had a gap and was opened again has a gap. Of a node that
-%% was lost, what was open has one.
+%% Processes, each once: one whose partition had a gap and was opened again has a gap. Of a node
+%% that was lost, what was open has one.
 partitions(#{summaries := Summaries, lost := Lost}) ->
     [
         partitions(Node, Summary, is_map_key(Node, Lost))
@@ -144,7 +144,7 @@ soundness(Partitions) ->
 verdicts(#{monitors := Monitors, summaries := Summaries} = Ending) ->
     [verdict(Module, Summaries, Ending) || Module <- Monitors].
 
-%% Only a property that was seen to be broken fails, and only one of which nothing is missing passes.
+%% A property fails if it was seen to be broken, and passes if nothing is missing.
 verdict(Module, Summaries, Ending) ->
     Of = [Counts || _ := #{verdicts := #{monitors := #{Module := Counts}}} <- Summaries],
     Sums = #{
@@ -236,12 +236,12 @@ properties_spec() ->
             name(~"node", ~"Node", key, node),
             count(~"processes", ~"Processes", ~"That it is for.", processes),
             count(~"seen", ~"Seen",
-                ~"Of these, the ones that did something that it is about, or were seen to their end.",
+                ~"That did something that it is about, or were seen to their end.",
                 seen),
             count(~"violations", ~"Broken", ~"How often it did not hold.", no),
             count(~"met", ~"Met", ~"Processes for which nothing can break it any more.", yes),
             count(~"inconclusive", ~"Undecided",
-                ~"Processes whose trace was cut off, or for which the monitor says that it cannot tell.",
+                ~"Processes that were cut off, or for which the monitor cannot tell.",
                 inconclusive),
             count(~"crashed", ~"Crashes", ~"Of the monitor.", crashed)
         ]

@@ -3,8 +3,9 @@
 
 -module(dyno_truth_verdicts_SUITE).
 -moduledoc """
-What `dyno verify` says of programs whose answer is known: what was cut off, or not seen, passes in no
-case; what lived before dyno came, and what is slow, is not told as broken; woven code needs no dyno.
+What `dyno verify` says of programs whose answer is known: what was cut off, or not seen, does not
+pass; what lived before dyno came is not told as broken, a late reply once; woven code needs no
+dyno.
 """.
 
 -include_lib("stdlib/include/assert.hrl").
@@ -145,7 +146,9 @@ a_monitor_that_hangs(Config) ->
         ?assertMatch(
             #{~"result" := ~"unknown", ~"text" := ~"20 of 20 processes were cut off"}, Numbers
         ),
-        ?assertMatch([#{~"gap" := 20, ~"open" := 0, ~"partial" := 0}], rows(~"partitions", Document))
+        ?assertMatch(
+            [#{~"gap" := 20, ~"open" := 0, ~"partial" := 0}], rows(~"partitions", Document)
+        )
     end).
 
 an_idle_server_is_unknown(Config) ->

@@ -6,7 +6,7 @@
 What woven code calls (`m:dyno_inline`) while dyno monitors: the monitors run in the process that
 they monitor, before it does what they are told of.
 
-Woven code finds this module by a persistent term, and needs nothing of it otherwise. Where `stop` is
+Woven code finds this module by a persistent term, and needs nothing of it else. If `stop` is
 configured, a process that is about to break a property exits with `{dyno_verify, Report}` instead,
 before the message is sent.
 

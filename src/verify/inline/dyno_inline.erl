@@ -8,11 +8,12 @@ Weaves monitors into a module: `-compile({parse_transform, dyno_inline}).`, in E
 
 Woven are `!` and erlang:send wherever they stand, the clauses and the timeout of each receive, all
 functions of erlang and proc_lib that spawn, and the callbacks of gen_server (GenServer) and
-gen_statem. What they call is woven into the module, too: the node that runs it needs nothing of dyno,
-and it runs on when dyno leaves.
+gen_statem. What they call is woven into the module, too: the node that runs it needs nothing
+of dyno, and it runs on when dyno leaves.
 
 A woven process is started by a function of its module, `'-dyno_run-'/2`: that is its initial call.
-Its last call is no tail call of the runtime's, since its exit is seen. Not woven is what OTP's modules do for the
+Its last call is no tail call of the runtime's, since its exit is seen. Not woven is what OTP's
+modules do for the
 program: gen_server:call and the like, gen_server:reply, what gen_event does. Replies that a
 callback returns are.
 """.

@@ -3,9 +3,9 @@
 
 -module(dyno_inline_stub).
 -moduledoc false.
-%% What is woven into a module, as its own functions: nothing of dyno need be there when it runs, and
-%% nothing of dyno stays on a process's stack. Each event is a look-up of one persistent term, which
-%% is a function while dyno monitors (dyno_agent_inline).
+%% What is woven into a module, as its own functions: nothing of dyno need be there when it runs,
+%% and nothing of dyno stays on a process's stack. Each event is a look-up of one persistent term,
+%% which is a function while dyno monitors (dyno_agent_inline).
 
 -export([name/1, forms/1]).
 
