@@ -356,7 +356,10 @@ work(Part, Start, Finish, Least, #{options := Options}) ->
         model => Model,
         workers => Max,
         kinds => Kinds,
-        recorders => #{Kind => dyno_load_recorder:new(Model, Finish) || {_, Kind} <- Kinds},
+        recorders => #{
+            Kind => dyno_load_recorder:new(Model, Start, Finish)
+         || {_, Kind} <- Kinds
+        },
         seed => Seed,
         start => Start,
         finish => Finish

@@ -13,15 +13,17 @@ the errors by reason, with one stack trace each.
 One operation: two clock reads and two or three counters, well below a microsecond.
 """.
 
--export([new/2, time_ns/0, success/4, failure/3, schedule_lag/2, queued/1, started/1]).
+-export([new/3, time_ns/0, success/4, failure/3, schedule_lag/2, queued/1, started/1]).
 -export([withdrawn/1]).
 -export([snapshot/1, errors/1, delete/1]).
--export([empty/0, merge/2, merge_errors/1]).
+-export([empty/0, merge/2, merge_errors/1, per_s/2, is_growing/2]).
 -export_type([t/0, snapshot/0, failed/0]).
 
 -opaque t() :: #{
     %% What ends later has its time recorded, and is no throughput of the part that is measured.
     until := integer(),
+    %% Arrivals of an open load until then are early ones.
+    half := integer() | undefined,
     response := dyno_histogram:t(),
     service := dyno_histogram:t() | undefined,
     schedule_lag := dyno_histogram:t() | undefined,
@@ -42,31 +44,47 @@ One operation: two clock reads and two or three counters, well below a microseco
     %% Arrivals that the generator itself began more than a millisecond late.
     lagged := non_neg_integer(),
     %% Arrivals that were due while every worker was busy.
-    queued := non_neg_integer()
+    queued := non_neg_integer(),
+    %% Of an open load: successes that arrived in the first half of the part, and the sum of their
+    %% response times.
+    early := non_neg_integer(),
+    early_ns := non_neg_integer()
 }.
 
 -doc "A reason, how many operations failed for it, and where one was raised, a call a line.".
 -type failed() :: {Reason :: binary(), Count :: pos_integer(), Stack :: binary() | undefined}.
 
 %% The counters, by their numbers.
--define(COUNTS, [successes, failures, started, in_time, lagged, queued]).
+-define(COUNTS, [successes, failures, started, in_time, lagged, queued, early, early_ns]).
 -define(SUCCESSES, 1).
 -define(FAILURES, 2).
 -define(STARTED, 3).
 -define(IN_TIME, 4).
 -define(LAGGED, 5).
 -define(QUEUED, 6).
+-define(EARLY, 7).
+-define(EARLY_NS, 8).
+%% Operations under way beyond what early response times explain: chance, and a queue that grows.
+-define(MUCH_MORE, 1.5).
+-define(FEW_MORE, 2).
+%% Response times up to this share of the part leave enough of it.
+-define(MOST_OF_PART, 0.75).
 -define(LAG_NS, 1_000_000).
 %% More kinds of errors than that are counted as one.
 -define(MAX_REASONS, 100).
 -define(OTHER, ~"(other reasons)").
 -define(MOST_FRAMES, 8).
 
--doc "A recorder with nothing in it, for a part of a load that ends at a time.".
--spec new(closed | open, Until :: integer()) -> t().
-new(Model, Until) ->
+-doc "A recorder with nothing in it, for a part of a load between two times.".
+-spec new(closed | open, Start :: integer(), Until :: integer()) -> t().
+new(Model, Start, Until) ->
     #{
         until => Until,
+        half =>
+            case Model of
+                open -> Start + (Until - Start) div 2;
+                closed -> undefined
+            end,
         response => dyno_histogram:new(),
         service => only_open(Model),
         schedule_lag => only_open(Model),
@@ -101,8 +119,15 @@ success(#{until := Until, counts := Counts} = Recorder, Intended, Start, End) ->
         true -> counters:add(Counts, ?IN_TIME, 1);
         false -> ok
     end,
+    ok = early(Intended, End, Recorder),
     ok = dyno_histogram:record(Response, max(0, End - Intended)),
     record(Service, End - Start).
+
+early(Intended, End, #{half := Half, counts := Counts}) when is_integer(Half), Intended < Half ->
+    counters:add(Counts, ?EARLY, 1),
+    counters:add(Counts, ?EARLY_NS, max(0, End - Intended));
+early(_Intended, _End, _Recorder) ->
+    ok.
 
 record(undefined, _Ns) -> ok;
 record(Histogram, Ns) -> dyno_histogram:record(Histogram, max(0, Ns)).
@@ -201,6 +226,36 @@ merge_values(_Key, undefined, Of) -> Of;
 merge_values(_Key, Of, undefined) -> Of;
 merge_values(_Key, A, B) when is_integer(A) -> A + B;
 merge_values(_Key, A, B) -> dyno_histogram:merge(A, B).
+
+-doc """
+Successes a second of a part that took so long. Of an open load each counts by its arrival, since at
+the part's begin nothing was under way: those that ended late make up for the time in which nothing
+could have ended. If more were under way at the end than arrivals and early response times explain,
+a queue grew, and what ended late counts for nothing.
+""".
+-spec per_s(snapshot(), Ns :: number()) -> float().
+per_s(#{in_time := InTime} = Snapshot, Ns) ->
+    #{successes := Ok, failures := Failed, started := Started, early := Early} = Snapshot,
+    ResponseNs = map_get(early_ns, Snapshot) / max(1, Early),
+    HasAll = Started =< Ok + Failed,
+    case Early > 0 andalso not is_growing(Snapshot, Ns) of
+        true when HasAll -> Ok * 1.0e9 / max(1, Ns);
+        %% What never ended is no success; the time in which some could end is known.
+        true when ResponseNs < ?MOST_OF_PART * Ns -> InTime * 1.0e9 / (Ns - ResponseNs);
+        _ -> InTime * 1.0e9 / max(1, Ns)
+    end.
+
+-doc """
+Whether more operations of an open load were under way at the end of a part that took so long than
+its early response times explain: the target does less than what arrives.
+""".
+-spec is_growing(snapshot(), Ns :: number()) -> boolean().
+is_growing(#{early := 0}, _Ns) ->
+    false;
+is_growing(#{in_time := InTime, early := Early, early_ns := EarlyNs} = Snapshot, Ns) ->
+    #{failures := Failed, started := Started} = Snapshot,
+    Usual = Started / max(1, Ns) * EarlyNs / Early,
+    max(0, Started - Failed - InTime) > ?MUCH_MORE * Usual + ?FEW_MORE.
 
 -doc "The errors of several, the most frequent first.".
 -spec merge_errors([[failed()]]) -> [failed()].

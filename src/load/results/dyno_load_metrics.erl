@@ -86,8 +86,8 @@ of_operations(Prefix, Suffix) ->
 -spec operations() -> [description()].
 operations() ->
     [
-        {~"throughput", ~"Throughput", ~"1/s", fun({Ns, #{in_time := N}}) ->
-            {N * 1.0e9 / max(Ns, 1), N}
+        {~"throughput", ~"Throughput", ~"1/s", fun({Ns, #{successes := Ok} = Of}) ->
+            {dyno_load_recorder:per_s(Of, Ns), Ok}
         end},
         {~"operations.count", ~"Operations", ~"count", fun({_, #{successes := Ok}}) ->
             {Ok, Ok}
@@ -286,7 +286,10 @@ outcome(Objective, #{duration_ns := LengthNs, total := Total} = Part) ->
     Document = dyno_recording:document(#{runs => [Probe], tables => []}),
     Verdicts = lists:append([dyno_threshold:evaluate(T, Document) || T <- Objective]),
     Holds = lists:all(fun(#{~"result" := Result}) -> Result =:= ~"pass" end, Verdicts),
+    %% A probe is too short for a queue that grows slowly to break the objective.
+    IsGrowing = dyno_load_recorder:is_growing(Total, LengthNs),
     case {dyno_load_verdict:is_kept(Part) andalso Holds, dyno_load_verdict:of_part(Part)} of
+        {true, _} when IsGrowing -> saturated;
         {true, _} -> held;
         {false, kept} -> objective;
         {false, Why} -> Why

@@ -89,8 +89,8 @@ measured(Of) ->
         end}
      || {Name, Title, Kind, Better, Value} <- [
             {~"count", ~"Operations", count, higher, fun(_, #{successes := Ok}) -> Ok end},
-            {~"throughput", ~"Throughput", {number, ~"1/s"}, higher, fun(Ns, #{in_time := N}) ->
-                N * 1.0e9 / max(1, Ns)
+            {~"throughput", ~"Throughput", {number, ~"1/s"}, higher, fun(Ns, Snapshot) ->
+                dyno_load_recorder:per_s(Snapshot, Ns)
             end},
             {~"errors", ~"Errors", count, lower, fun(_, #{failures := Failed}) -> Failed end},
             {~"errors_rate", ~"Share of errors", ratio, lower, fun error_rate/2},

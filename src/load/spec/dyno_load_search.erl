@@ -16,7 +16,7 @@ the next ones there (M. Horstein, "Sequential transmission using noiseless feedb
 
 No rate is tried that is more than twice the highest one that held: from the first rate on they are
 doubled until one fails. The search ends where the interval that has the limit, at the confidence
-asked for, is no wider than the precision.
+asked for, is no wider than the precision, and a rate there held more often than it did not.
 """.
 
 -export([new/1, next/1, so_far/1, record/4]).
@@ -43,8 +43,8 @@ asked for, is no wider than the precision.
 }.
 
 -doc """
-`rate_per_s` is the highest rate that was tried, held, and is as likely to be below the limit as
-above it, or likelier; 0 where there is none. The limit lies between `low_per_s` and `high_per_s` at
+`rate_per_s` is the highest rate that was tried, held more often than it did not, and is as likely to
+be below the limit as above it, or likelier; 0 if there is none. The limit lies between `low_per_s` and `high_per_s` at
 the confidence. `disturbed` says how many probes did not hold at rates that surely do. `stopped`
 says why it was no higher: the objective did not hold, the target was saturated, the generator was
 at its own limit, the highest rate allowed holds, not even the lowest one does, the time was over,
@@ -123,7 +123,10 @@ next(#{rates := Rates, tried := Tried} = Search) ->
         {0, High} when High =< 1 ->
             {done, result(lowest, Search)};
         {Low, High} when High - Low =< 1 ->
-            {done, result(why(Search), Search)};
+            case found(Search) >= Low of
+                true -> {done, result(why(Search), Search)};
+                false -> {probe, element(Low, Rates)}
+            end;
         _ ->
             {probe, element(most_telling(Search), Rates)}
     end.
@@ -195,8 +198,7 @@ so_far(Search) ->
 result(Stopped, #{rates := Rates, tried := Tried, likely := Likely} = Search) ->
     #{options := #{confidence := Confidence}} = Search,
     {Low, High} = bounds(Search),
-    Middle = quantile(0.5, Likely),
-    Found = lists:max([0 | [N || N := #{held := Held} <- Tried, N =< Middle, Held > 0]]),
+    Found = found(Search),
     #{
         rate_per_s => rate(Found, Rates),
         low_per_s => rate(min(Found, Low), Rates),
@@ -213,6 +215,17 @@ result(Stopped, #{rates := Rates, tried := Tried, likely := Likely} = Search) ->
          || {N, Of} <- lists:sort(maps:to_list(Tried))
         ]
     }.
+
+%% One that holds may fail now and then, but not as often as it holds.
+found(#{tried := Tried, likely := Likely}) ->
+    Middle = quantile(0.5, Likely),
+    lists:max([
+        0
+        | [
+            N
+         || N := #{held := Held, failed := Failed} <- Tried, N =< Middle, Held > Failed
+        ]
+    ]).
 
 rate(0, _Rates) -> 0;
 rate(N, Rates) -> element(N, Rates).

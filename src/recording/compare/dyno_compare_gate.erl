@@ -6,9 +6,11 @@
 Conditions on which a comparison fails: `slower > 5%`, `words > 0.1%`, `worse > 5%`. Pure.
 doc/comparing.md says when each of them holds.
 
-A gate that could not be evaluated does not open: where the condition does not hold, but the
-estimate of something is beyond the share and is not decided, or nothing is known of its chance, the
-verdict is `unknown`.
+A gate never opens on what is not known. It passes only if the whole interval of each thing that it
+asks is within the share; if an interval reaches beyond the share, or there is none, the verdict is
+`unknown`. Of tests `slower` and `faster` ask what few runs can tell: throughput and the median
+response time. Other response times fail the gate if they are judged beyond the share, and else
+count for nothing, which the verdict says.
 """.
 
 -export([parse/1, check/2, of_metric/2, is_exact/1, names/1]).
@@ -40,6 +42,9 @@ verdict is `unknown`.
     ~"slower", ~"faster", ~"worse", ~"reductions", ~"words", ~"messages", ~"whole", ~"gc",
     ~"memory", ~"cpu", ~"wall"
 ]).
+
+%% Times are not judged below that (dyno_compare).
+-define(FLOOR, 1.03).
 
 -doc "Reads a condition.".
 -spec parse(unicode:chardata()) -> {ok, t()} | {error, reason()}.
@@ -108,26 +113,32 @@ greatest_first(Changes) ->
 
 %% In the direction that the condition is about. Twice as slow is by 100 %, for times and for
 %% throughput, in either direction.
-is_beyond(#{subject := Subject, share := Share}, #{better := Better} = Change) ->
-    #{old := Old, new := New} = Change,
-    case (Subject =:= ~"faster") =:= (Better =:= higher) of
+is_beyond(#{share := Share} = Condition, #{old := Old, new := New} = Change) ->
+    case is_upwards(Condition, Change) of
         true -> New > Old * (1 + Share);
         false -> Old > New * (1 + Share)
     end.
+
+is_upwards(#{subject := Subject}, #{better := Better}) ->
+    (Subject =:= ~"faster") =:= (Better =:= higher).
 
 %% Exact metrics have no chance to take into account.
 is_judged(#{kind := exact}) -> true;
 is_judged(#{verdict := Verdict}) -> not lists:member(Verdict, [same, undecided, one_run]).
 
 %% What keeps a gate shut on which nothing fails.
-is_open(_Condition, #{verdict := one_run}) ->
-    true;
-is_open(_Condition, #{verdict := undecided, low := undefined, of_each := round}) ->
-    true;
-is_open(Condition, #{verdict := undecided} = Change) ->
-    is_beyond(Condition, Change);
-is_open(_Condition, _Change) ->
-    false.
+is_open(_Condition, #{kind := exact}) -> false;
+is_open(_Condition, #{verdict := one_run}) -> true;
+is_open(Condition, #{low := undefined, verdict := Verdict} = Change) ->
+    Verdict =:= undecided orelse (Verdict =/= same andalso is_beyond(Condition, Change));
+is_open(#{share := Share} = Condition, Change) -> reach(Condition, Change) > 1 + Share.
+
+%% How many times as bad it may be at most: the end of the interval on which the condition looks.
+reach(Condition, #{low := Low, high := High} = Change) ->
+    case is_upwards(Condition, Change) of
+        true -> High;
+        false -> 1 / max(Low, 1.0e-300)
+    end.
 
 -doc "The names in conditions that speak of what is only compared if a condition names it.".
 -spec names([t()]) -> dyno_compare_metrics:names().
@@ -149,13 +160,15 @@ is_exact(#{subject := Subject}) -> lists:member(Subject, [~"reductions", ~"words
     #{atom() => term()}.
 verdict(#{subject := Subject, share := Share, text := Name} = Condition, Changes, Failing) ->
     Relevant = relevant(Subject, Changes),
-    Open = greatest_first([Change || Change <- Relevant, is_open(Condition, Change)]),
+    {Asked, Others} = lists:partition(fun(C) -> is_asked(Subject, C) end, Relevant),
+    Open = furthest_first(Condition, [Change || Change <- Asked, is_open(Condition, Change)]),
     {Value, Result, Text} =
-        case {Failing, Open, Relevant} of
+        case {Failing, Open, Asked} of
             {[Worst | More], _, _} -> {by(Worst), fail, [sentence(Worst), others(More)]};
-            {[], [Worst | More], _} -> {undefined, unknown, [doubt(Worst), others(More)]};
+            {[], [Worst | More], _} ->
+                {undefined, unknown, [doubt(Condition, Worst), others(More)]};
             {[], [], []} -> {undefined, unknown, ["there is nothing to compare in the recordings"]};
-            {[], [], _} -> {undefined, pass, [passed(Relevant)]}
+            {[], [], _} -> {undefined, pass, [passed(Condition, Asked), not_asked(Others)]}
         end,
     #{
         kind => change,
@@ -172,6 +185,20 @@ verdict(#{subject := Subject, share := Share, text := Name} = Condition, Changes
         }
     }.
 
+%% A condition that names a metric asks that one.
+is_asked(Subject, Change) when Subject =:= ~"slower"; Subject =:= ~"faster" ->
+    dyno_compare_metrics:is_asked(Change);
+is_asked(_Subject, _Change) ->
+    true.
+
+%% What has no interval comes first: nothing is known of it.
+furthest_first(Condition, Changes) ->
+    Reach = fun
+        (#{low := undefined}) -> infinity;
+        (Change) -> reach(Condition, Change)
+    end,
+    [C || {_, C} <- lists:reverse(lists:keysort(1, [{Reach(C), C} || C <- Changes]))].
+
 relevant(Subject, Changes) when Subject =:= ~"slower"; Subject =:= ~"faster" ->
     [C || #{kind := time} = C <- Changes];
 relevant(Subject, Changes) ->
@@ -183,36 +210,73 @@ relevant(Subject, Changes) ->
             (Subject =:= ~"memory" andalso Metric =:= dyno_compare_metrics:memory())
     ].
 
-passed(Relevant) ->
-    case length([x || #{verdict := undecided} <- Relevant]) of
-        0 -> "nothing is beyond it";
-        1 -> "nothing is beyond it; 1 is not decided";
-        N -> ["nothing is beyond it; ", integer_to_binary(N), " are not decided"]
+%% What passed, and which difference would not have.
+passed(Condition, Asked) ->
+    case [Seen || Change <- Asked, {ok, Seen} <- [seen(Condition, Change)]] of
+        [] ->
+            "nothing is beyond it";
+        Seen ->
+            [
+                "nothing is beyond it in ", names_of(Asked), "; a difference of ",
+                share(lists:max(Seen)), " would have been seen"
+            ]
     end.
+
+%% The factor from which on it is judged so in all but one of twenty cases. The interval reaches
+%% from the estimate so far that it excludes no difference; another estimate is at most as far off.
+seen(_Condition, #{low := undefined}) ->
+    none;
+seen(#{share := Share}, #{low := Low, high := High}) ->
+    {ok, max(1 + Share, ?FLOOR) * math:sqrt(High / max(Low, 1.0e-300))}.
+
+names_of(Changes) ->
+    listed(lists:uniq([Metric || #{metric := Metric} <- Changes])).
+
+listed([Name]) -> Name;
+listed(Names) -> [lists:join(", ", lists:droplast(Names)), " and ", lists:last(Names)].
+
+not_asked(Others) ->
+    case lists:uniq([Metric || #{metric := Metric, verdict := V} <- Others, is_unsure(V)]) of
+        [] ->
+            "";
+        Names ->
+            [
+                "; ", listed(Names), " cannot be told from so few runs and did not count",
+                " (a condition that names one asks it)"
+            ]
+    end.
+
+is_unsure(Verdict) -> Verdict =:= undecided orelse Verdict =:= one_run.
 
 by(#{old := Old, new := New}) when min(Old, New) > 0 -> max(Old, New) / min(Old, New) - 1;
 by(#{old := Old, new := New}) -> abs(New - Old).
 
 %% Why nobody can tell, and what to do.
-doubt(#{item := Item, metric := Metric, verdict := one_run}) ->
+doubt(_Condition, #{item := Item, metric := Metric, verdict := one_run}) ->
     [
         "not enough data for ", Metric, " of ", Item, ": a verdict needs two runs of a size or "
         "more in both recordings; measure both with --repeat 5"
     ];
-doubt(#{low := undefined, of_each := round} = Change) ->
+doubt(_Condition, #{low := undefined, of_each := round} = Change) ->
     [sentence(Change), ", in too few rounds for a verdict; measure longer (--time)"];
-doubt(#{low := undefined} = Change) ->
+doubt(_Condition, #{low := undefined} = Change) ->
     [sentence(Change), ", which is not decided; measure both with more repetitions (--repeat)"];
-doubt(#{low := Low, ratio := Ratio, of_each := Of} = Change) ->
+doubt(Condition, #{of_each := Of} = Change) ->
+    {ok, Seen} = seen(Condition, Change),
     More =
         case Of of
             round -> "measure longer (--time)";
             run -> "measure both with more repetitions (--repeat)"
         end,
     [
-        sentence(Change), ", which is not decided: chance alone makes up to ",
-        share(Ratio / Low), " here; ", More, ", or allow more"
+        sentence(Change), ", and may be ", share(reach(Condition, Change)), worse(Condition),
+        ": only a difference of ", share(Seen), " could have been seen; ", More, ", or allow more"
     ].
+
+worse(#{subject := Subject}) when Subject =:= ~"slower"; Subject =:= ~"faster" ->
+    [" ", Subject];
+worse(_Condition) ->
+    " worse".
 
 share(Factor) when Factor >= 3 -> [dyno_unit:format(Factor, ~"1"), " times"];
 share(Factor) -> dyno_unit:format(Factor - 1, ~"ratio").

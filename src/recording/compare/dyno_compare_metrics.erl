@@ -9,7 +9,7 @@
 %% whatever a threshold may name, and each cell of a table in a column that says which values are
 %% better. Of any other command the metrics of its runs and these cells. Pure.
 
--export([metrics/2, change/4, code/3, functions/1, memory/0, nearest/2]).
+-export([metrics/2, change/4, code/3, functions/1, memory/0, nearest/2, is_asked/1]).
 -export_type([metric/0, names/0]).
 
 -type metric() :: #{
@@ -22,7 +22,9 @@
     of_each := round | run,
     %% Which is better.
     better := lower | higher,
-    values := [number(), ...]
+    values := [number(), ...],
+    %% How well each value is known by its run's course; of what is asked only.
+    errors => [dyno_stats_runs:error(), ...]
 }.
 
 -type value() :: number() | undefined.
@@ -36,6 +38,13 @@
     {~"messages", ~"messages_per_call"},
     {~"whole", ~"whole_reductions_per_call"}
 ]).
+
+%% What three runs can tell: a run's high percentiles are a few of its operations, and its mean is
+%% that of the highest. Their courses are in the recording.
+-define(ASKED, #{
+    ~"throughput" => ~"load.throughput",
+    ~"latency.p50" => ~"load.latency.p50"
+}).
 
 %% Those on which conditions on all times decide come first.
 -define(OF_TESTS, [
@@ -65,7 +74,7 @@ metrics(#{~"command" := Command} = Document, Names) when
 ->
     lists:append([
         [
-            Metric#{kind := Kind, better := Better}
+            with_errors(Metric#{kind := Kind, better := Better}, Runs)
          || {Name, Kind, Better} <- ?OF_TESTS,
             Metric <- named(Name, Place, Runs)
         ] ++ lists:append([named(Name, Place, Runs) || Name <- ?OF_NODES]) ++
@@ -74,6 +83,30 @@ metrics(#{~"command" := Command} = Document, Names) when
     ]) ++ by_name((Names -- [Name || {Name, _, _} <- ?OF_TESTS]) -- ?OF_NODES, Document);
 metrics(Document, _Names) ->
     lists:append([all(Place, Runs) || {Place, Runs} <- places(Document)]).
+
+with_errors(#{metric := Name, values := Values} = Metric, Runs) ->
+    Errors = [
+        error_of(Series, Run)
+     || #{Name := Series} <- [?ASKED], #{~"metrics" := Of} = Run <- Runs, #{~"name" := N} <- Of,
+        N =:= Name
+    ],
+    case length(Errors) =:= length(Values) andalso Errors =/= [] of
+        true -> Metric#{errors => Errors};
+        false -> Metric
+    end.
+
+error_of(Name, Run) ->
+    case dyno_recording:series(Run, Name) of
+        [#{~"values" := Values}] ->
+            dyno_stats_runs:error_of([Value || Value <- Values, is_number(Value)]);
+        _ ->
+            none
+    end.
+
+-doc "Whether few runs can tell by how much it differs, so that conditions on all times ask it.".
+-spec is_asked(#{of_each := round | run, metric := binary(), _ => _}) -> boolean().
+is_asked(#{of_each := round}) -> true;
+is_asked(#{metric := Metric}) -> is_map_key(Metric, ?ASKED).
 
 by_name([], _Document) ->
     [];
@@ -88,7 +121,7 @@ by_name(Names, Document) ->
 -spec change(metric(), {value(), value()}, {value(), value(), value()}, dyno_compare:verdict()) ->
     dyno_compare:change().
 change(Metric, {Old, New}, {Ratio, Low, High}, Verdict) ->
-    (maps:remove(values, Metric))#{
+    (maps:without([values, errors], Metric))#{
         old => Old, new => New, ratio => Ratio, low => Low, high => High, verdict => Verdict
     }.
 

@@ -6,12 +6,16 @@
 Judges what was measured once in each run: the repetitions of a size on one side against those on
 the other. Pure.
 
-The unit of replication is the run, however many operations it had. The ratio of the geometric means
-has Welch's interval (dyno_stats_welch), which two repetitions a side give, five make narrow. A test
-has many metrics, and one of twenty intervals at 95 % misses: those on which one condition decides
-(response times and throughput of all sizes, or the memory of all sizes and nodes) hold all together
-at 95 % (Bonferroni), those of the functions each by itself. Where a side has one run there is no
-interval and no verdict.
+The unit of replication is the run, however many operations it had. Throughput and median response
+time are what few runs can tell, and what conditions on all times ask: their ratio has an interval
+of which each end holds at 95 % for all sizes together (`m:dyno_stats_runs`, which uses the courses
+of the runs). Both ask the same question, whether the code became slower, and so share that level.
+
+All else has Welch's interval (dyno_stats_welch), which two repetitions a side give, five make
+narrow. One of twenty intervals at 95 % misses: those on which one condition decides (high
+percentiles of all sizes, or the memory of all sizes and nodes) hold all together at 95 %
+(Bonferroni), those of the functions each by itself. If a side has one run there is no interval and
+no verdict.
 """.
 
 -export([changes/2, in_words/3, ratio/2]).
@@ -26,23 +30,32 @@ interval and no verdict.
 changes(Pairs, Threshold) ->
     Families = [family(Old) || {Old, _} <- Pairs],
     Groups = maps:groups_from_list(fun(Family) -> Family end, Families),
-    Levels = #{Family => 1 - (1 - ?LEVEL) / length(Of) || Family := Of <- Groups},
+    Levels = #{Family => level(Family, length(Of)) || Family := Of <- Groups},
     [
         change(Pair, Threshold, map_get(Family, Levels))
      || {Family, Pair} <- lists:zip(Families, Pairs)
     ].
 
+%% On an end of the interval of what is asked another error may be made than on the other one. Each
+%% size has two that are asked.
+level(asked, Count) -> 1 - 2 * (1 - ?LEVEL) / max(1, Count / 2);
+level(_Family, Count) -> 1 - (1 - ?LEVEL) / Count.
+
 %% On which one condition decides.
-family(#{kind := time}) -> time;
+family(#{kind := time} = Metric) ->
+    case dyno_compare_metrics:is_asked(Metric) of
+        true -> asked;
+        false -> time
+    end;
 family(#{kind := other_time, item := Item, metric := ~"time per call"}) -> Item;
 family(#{metric := Metric}) -> Metric.
 
-change({#{values := Olds} = Metric, #{values := News}}, Threshold, Level) ->
+change({#{values := Olds} = Metric, #{values := News} = NewMetric}, Threshold, Level) ->
     #{kind := Kind, better := Better} = Metric,
     {Old, New} = {middle(Olds), middle(News)},
     Alone = {ratio(Old, New), undefined, undefined},
     {Ratio, Verdict} =
-        case dyno_stats_welch:ratio(Olds, News, Level) of
+        case interval(Metric, NewMetric, Level) of
             {ok, #{ratio := R, low := Low, high := High}} ->
                 Judged = dyno_stats_verdict:ratio({Low, High}, Threshold),
                 {{R, Low, High}, in_words(Judged, Kind, Better)};
@@ -52,6 +65,11 @@ change({#{values := Olds} = Metric, #{values := News}}, Threshold, Level) ->
                 {Alone, in_words(in_order(Olds, News, Level), Kind, Better)}
         end,
     dyno_compare_metrics:change(Metric, {Old, New}, Ratio, Verdict).
+
+interval(#{values := Olds, errors := OfOlds}, #{values := News, errors := OfNews}, Level) ->
+    dyno_stats_runs:ratio(lists:zip(Olds, OfOlds), lists:zip(News, OfNews), Level);
+interval(#{values := Olds}, #{values := News}, Level) ->
+    dyno_stats_welch:ratio(Olds, News, Level).
 
 %% Of what has no logarithm, the median.
 middle(Values) ->

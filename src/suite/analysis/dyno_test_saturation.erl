@@ -14,7 +14,7 @@ which resource is saturated first. Pure.
 | server process | messages wait, at the p99, for 1 ms and more and 30 % of the response time; or it is busy 90 % of the time |
 | function | a call takes 1.5 times what it takes at the smallest size, and it 5 % of the time |
 | memory of processes, tables, binaries | a step of the size takes twice what the first step took |
-| response time | the median is 1.5 times that at the smallest size |
+| response time | the median is 1.5 times that at the smallest size; or the p99 is 10 ms or more and 20 times the median, at any size (`m:dyno_test_tail`) |
 | throughput | less than 80 % of what is in proportion to the workers; of an open load, than 95 % of the offered |
 
 Of a function whose calls are not counted it is the time in an operation, and times that are not
@@ -71,7 +71,8 @@ tables(Document) ->
     Label = label(Document),
     case [Sized || {Size, _} = Sized <- dyno_test_sizes:runs(Document), Size > 0] of
         [_, _ | _] = Sizes ->
-            Symptoms = response_time(Label, Sizes) ++ throughput(Label, Sizes),
+            Symptoms =
+                response_time(Label, Sizes) ++ tail(Label, Sizes) ++ throughput(Label, Sizes),
             Resources =
                 capacities(Label, Sizes) ++ run_queues(Label, Sizes) ++
                     message_queues(Label, Sizes) ++ servers(Label, Sizes) ++
@@ -79,8 +80,8 @@ tables(Document) ->
             [dyno_recording_table:make(spec(), order(Symptoms) ++ order(Resources))];
         %% What makes messages wait needs no other size to compare with.
         OneOrNone ->
-            Servers = servers(Label, OneOrNone),
-            [dyno_recording_table:make(spec(), order(Servers)) || Servers =/= []]
+            Found = tail(Label, OneOrNone) ++ order(servers(Label, OneOrNone)),
+            [dyno_recording_table:make(spec(), Found) || Found =/= []]
     end.
 
 -doc "What that table is.".
@@ -149,6 +150,27 @@ response_time(Label, Sizes) ->
                 ])
             end
         )
+    ].
+
+%% Slow only now and then: at each size by itself.
+tail(Label, Sizes) ->
+    [
+        #{
+            about => {~"symptom", ~"latency.p99", ~"ns"},
+            size => Size,
+            from => P50,
+            value => P99,
+            beyond => P99 / P50,
+            is_first => Size =:= element(1, hd(Sizes)),
+            text => sentence("~ts the slowest 1 % of responses take ~ts or more, ~ts times the " ++
+                "median: ~ts", [
+                with(Size, Label), dyno_unit:format(P99, ~"ns"), number(round(P99 / P50)),
+                dyno_test_tail:cause(Run)
+            ])
+        }
+     || {Size, Runs} <- Sizes,
+        Run <- [lists:last(Runs)],
+        {true, P50, P99} <- [dyno_test_tail:is_far(Run)]
     ].
 
 %% By what is offered; of a closed load, by the workers.

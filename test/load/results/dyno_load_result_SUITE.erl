@@ -44,7 +44,7 @@ groups() ->
 snapshot(Model, TimesMs) -> snapshot(Model, TimesMs, #{}).
 
 snapshot(Model, TimesMs, Options) ->
-    Recorder = dyno_load_recorder:new(Model, 1 bsl 60),
+    Recorder = dyno_load_recorder:new(Model, 0, 1 bsl 60),
     [
         begin
             ok = dyno_load_recorder:started(Recorder),

@@ -1,0 +1,92 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_stats_runs).
+-moduledoc """
+The ratio of two sides of which each is a few runs, and each run a course of many blocks of time.
+
+The unit of replication is the run: the interval follows from how much the runs of a side differ.
+With three runs that difference is itself known badly, and by luck three runs agree far better than
+they should. The blocks within the runs say how much runs must differ at least. If the runs differ
+by more than that, the interval is Student's over the runs alone. If they differ by no more, nothing
+but the blocks' noise is seen in them, and the blocks, of which there are many, say how large it is.
+
+Sides of equal length share one variance (Student). Sides of unequal length have Welch's degrees of
+freedom, since there a shared variance is not robust. Values are compared by their logarithms.
+
+## Examples
+
+```erlang
+1> Run = fun(V) -> {V, none} end,
+   {ok, #{ratio := Ratio}} =
+       dyno_stats_runs:ratio(lists:map(Run, [1.0, 1.1, 0.9]), lists:map(Run, [2.0, 2.2, 1.8]), 0.9).
+2> round(Ratio).
+2
+```
+""".
+
+-export([error_of/1, ratio/3]).
+-export_type([run/0, error/0]).
+
+-doc "The squared relative standard error of a run's value, and its degrees of freedom.".
+-type error() :: {Squared :: float(), Freedom :: pos_integer()} | none.
+
+-type run() :: {Value :: number(), error()}.
+
+%% Fewer blocks say nothing of a run.
+-define(LEAST_BLOCKS, 4).
+
+-doc "How well the mean over a run's blocks is known by how much these differ.".
+-spec error_of(Blocks :: [number()]) -> error().
+error_of(Blocks) when length(Blocks) < ?LEAST_BLOCKS ->
+    none;
+error_of(Blocks) ->
+    Count = length(Blocks),
+    case lists:sum(Blocks) / Count of
+        Mean when Mean > 0 ->
+            Squares = lists:sum([(B - Mean) * (B - Mean) || B <- Blocks]),
+            {Squares / (Mean * Mean * (Count - 1) * Count), Count - 1};
+        _ ->
+            none
+    end.
+
+-doc "The ratio B / A of the geometric means of the runs, and its interval.".
+-spec ratio(As :: [run()], Bs :: [run()], Level :: float()) ->
+    {ok, dyno_stats_welch:ratio()} | {error, dyno_stats_welch:reason()}.
+ratio(As, Bs, Level) ->
+    Values = fun(Runs) -> [Value || {Value, _} <- Runs] end,
+    case dyno_stats_welch:ratio(Values(As), Values(Bs), Level) of
+        {ok, #{ratio := Ratio}} when length(As) =:= length(Bs) ->
+            {ok, around(Ratio, half(As, Bs, Level))};
+        Other ->
+            Other
+    end.
+
+around(Ratio, Half) ->
+    #{ratio => Ratio, low => Ratio * math:exp(-Half), high => Ratio * math:exp(Half)}.
+
+half(As, Bs, Level) ->
+    Count = length(As),
+    Freedom = 2 * Count - 2,
+    Between = (squares(As) + squares(Bs)) / Freedom,
+    {Squared, Of} =
+        case within([Error || {_, Error} <- As ++ Bs]) of
+            {Within, More} when Within >= Between -> {Within, Freedom + More};
+            _ -> {Between, Freedom}
+        end,
+    dyno_stats_welch:t_quantile((1 + Level) / 2, Of) * math:sqrt(2 * Squared / Count).
+
+squares(Runs) ->
+    Logs = [math:log(Value) || {Value, _} <- Runs],
+    Mean = lists:sum(Logs) / length(Logs),
+    lists:sum([(Log - Mean) * (Log - Mean) || Log <- Logs]).
+
+%% By how much runs differ at least: the mean over all of them.
+within(Errors) ->
+    case lists:member(none, Errors) of
+        true ->
+            none;
+        false ->
+            {Squares, Freedoms} = lists:unzip(Errors),
+            {lists:sum(Squares) / length(Squares), lists:sum(Freedoms)}
+    end.

@@ -1,0 +1,318 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_truth_loads_SUITE).
+-moduledoc """
+What dyno test says of loads whose answer is known: throughput of slow operations, the cause of a
+stall, the highest rate, and how often a gate is right.
+""".
+
+-include_lib("common_test/include/ct.hrl").
+-include_lib("stdlib/include/assert.hrl").
+
+-compile([export_all, nowarn_export_all]).
+
+-define(MS, 1_000_000).
+
+%% A server that stands still for 300 ms of each 1.2 s; operations of 500 ms.
+-define(STALLS, """
+-module(stalls).
+-behaviour(gen_server).
+-export([start/0, init/1, handle_call/3, handle_cast/2, handle_info/2]).
+start() -> {ok, _} = gen_server:start({local, stalls}, stalls, [], []), ok.
+init([]) -> {ok, 0}.
+handle_call(work, _From, N) -> {reply, N, N + 1}.
+handle_cast(_, N) -> {noreply, N}.
+handle_info(stall, N) -> timer:sleep(300), erlang:send_after(900, self(), stall), {noreply, N}.
+
+""").
+-define(STALLS_SUITE, """
+-module(stalls_suite).
+-behaviour(dyno_suite).
+-export([suite/0, init_run/2, init_worker/2, operation/1, end_run/1]).
+suite() ->
+    #{sizes => [100], duration_ms => 4000, warmup_ms => 300, load => open, control => false,
+      patterns => ["stalls"]}.
+init_run(_, _) ->
+    Here = filename:dirname(code:which(?MODULE)),
+    {ok, Node} = dyno_peer:start(#{name => "truth_stalls", code_paths => [Here]}),
+    ok = erpc:call(Node, stalls, start, []),
+    _ = erpc:call(Node, erlang, send_after, [500, stalls, stall]),
+    {ok, [Node], Node}.
+init_worker(_, Node) -> {ok, {stalls, Node}}.
+operation(Server) -> _ = gen_server:call(Server, work), {ok, Server}.
+end_run(undefined) -> ok;
+end_run(Node) -> dyno_peer:stop(Node).
+
+""").
+-define(SLOW_SUITE, """
+-module(slow_suite).
+-behaviour(dyno_suite).
+-export([suite/0, operation/1, load/2]).
+suite() -> #{sizes => [10, 20], duration_ms => 2000, warmup_ms => 200}.
+load(Size, _) -> #{model => open, rate_per_s => Size}.
+operation(S) -> timer:sleep(500), {ok, S}.
+
+""").
+
+suite() ->
+    [{timetrap, {minutes, 2}}].
+
+all() ->
+    [{group, pure}, {group, real}, {group, beside_others}].
+
+groups() ->
+    [
+        {pure, [parallel], [
+            gates_are_right,
+            intervals_hold,
+            throughput_by_arrival,
+            throughput_of_a_queue_that_grows,
+            probes_of_a_queue_that_grows,
+            a_search_has_the_capacity
+        ]},
+        {real, [parallel], [slow_operations, a_stall_has_a_cause]},
+        {beside_others, [parallel], [slow_operations, a_stall_has_a_cause]}
+    ].
+
+%% Both processors are taken by other programs.
+init_per_group(beside_others, Config) ->
+    Spinner = {spawn_executable, "/bin/sh"},
+    Arguments = ["-c", "(while :; do :; done) & read x; kill $!"],
+    Holder = spawn(fun() -> receive stop -> ok end end),
+    [
+        begin
+            Port = open_port(Spinner, [{args, Arguments}]),
+            true = port_connect(Port, Holder),
+            unlink(Port)
+        end
+     || _ <- [1, 2]
+    ],
+    [{spinners, Holder} | Config];
+init_per_group(_Group, Config) ->
+    Config.
+
+end_per_group(beside_others, Config) ->
+    ?config(spinners, Config) ! stop;
+end_per_group(_Group, _Config) ->
+    ok.
+
+%% Gates
+
+%% Three runs a side of 16 blocks, as noisy as on a calm machine.
+gates_are_right(_Config) ->
+    _ = rand:seed(exsss, {27, 1, 1}),
+    Judged = fun(Factor) ->
+        [gate(sides(Factor, 0.015, 0.05)) || _ <- lists:seq(1, 200)]
+    end,
+    ?assert(count(pass, Judged(1.0)) >= 190),
+    ?assert(count(fail, Judged(1.3)) >= 180),
+    ?assert(count(pass, Judged(1.12)) =< 20),
+    %% However noisy it is.
+    Noisy = [gate(sides(1.3, 0.3, 0.5)) || _ <- lists:seq(1, 200)],
+    ?assert(count(pass, Noisy) =< 10).
+
+%% With and without a difference between runs that the blocks do not show, each end of the interval
+%% holds at about 95 %.
+intervals_hold(_Config) ->
+    _ = rand:seed(exsss, {27, 1, 2}),
+    [
+        begin
+            Intervals = [
+                begin
+                    {Olds, News} = sides(1.0, Between, Within),
+                    {ok, Interval} = dyno_stats_runs:ratio(known(Olds), known(News), 0.9),
+                    Interval
+                end
+             || _ <- lists:seq(1, 1000)
+            ],
+            Missed = length([x || #{low := Low, high := High} <- Intervals, Low > 1 orelse High < 1]),
+            ?assert(Missed < 140, {Between, Within, Missed})
+        end
+     || {Between, Within} <- [{0.0, 0.1}, {0.02, 0.08}, {0.1, 0.1}]
+    ].
+
+sides(Factor, Between, Within) ->
+    {[a_run(1.0, Between, Within) || _ <- [1, 2, 3]],
+        [a_run(Factor, Between, Within) || _ <- [1, 2, 3]]}.
+
+a_run(Mean, Between, Within) ->
+    Of = Mean * math:exp(Between * rand:normal()),
+    Blocks = [max(0.01, Of * (1 + Within * rand:normal())) || _ <- lists:seq(1, 16)],
+    {lists:sum(Blocks) / 16, Blocks}.
+
+known(Runs) -> [{Value, dyno_stats_runs:error_of(Blocks)} || {Value, Blocks} <- Runs].
+
+%% By the whole way: recordings, changes, the condition.
+gate({Olds, News}) ->
+    Changes = dyno_compare:changes({document(Olds), document(News)}, #{}),
+    {ok, Condition} = dyno_compare_gate:parse("slower > 10%"),
+    Failing = dyno_compare_gate:failing(Condition, Changes),
+    #{result := Result} = dyno_compare_gate:verdict(Condition, Changes, Failing),
+    [#{high := High}] = Changes,
+    ?assert(Result =/= pass orelse High =< 1.1),
+    Result.
+
+document(Runs) ->
+    Empty = dyno_recording:new(test, ~"test", #{}, #{}),
+    lists:foldl(
+        fun({N, {Value, Blocks}}, Document) ->
+            Times = [60 * T || T <- lists:seq(1, length(Blocks))],
+            dyno_recording:add_run(Document, #{
+                id => integer_to_binary(N),
+                size => 2,
+                repetition => N,
+                status => complete,
+                metrics => [#{name => ~"latency.p50", value => Value * ?MS, unit => ns}],
+                series => [
+                    #{name => ~"load.latency.p50", unit => ns, times_ms => Times,
+                        values => [B * ?MS || B <- Blocks]}
+                ]
+            })
+        end,
+        dyno_recording:put(Empty, status, complete),
+        lists:enumerate(Runs)
+    ).
+
+count(What, Results) -> length([Result || Result <- Results, Result =:= What]).
+
+%% Throughput
+
+%% Ten a second of 500 ms are ten a second, in 3 s from a standing start.
+throughput_by_arrival(_Config) ->
+    Steady = recorded(3000, [{At, At + 500} || At <- lists:seq(0, 2900, 100)]),
+    ?assertEqual(10.0, dyno_load_recorder:per_s(Steady, 3000 * ?MS)),
+    %% Those of 2 s do not all end while anybody looks: what could end did.
+    Slow = recorded(3000, [
+        {At, case At + 2000 =< 3900 of true -> At + 2000; false -> never end}
+     || At <- lists:seq(0, 2900, 100)
+    ]),
+    PerS = dyno_load_recorder:per_s(Slow, 3000 * ?MS),
+    ?assert(PerS > 9.5 andalso PerS < 11.5, PerS).
+
+%% 2,200 and 3,000 a second for a server that does 2,000.
+throughput_of_a_queue_that_grows(_Config) ->
+    [
+        begin
+            PerS = dyno_load_recorder:per_s(queue(Offered, 2000, 3000), 3000 * ?MS),
+            ?assert(abs(PerS - min(Offered, 2000)) < 20, {Offered, PerS})
+        end
+     || Offered <- [1000, 1900, 2020, 2200, 3000]
+    ].
+
+%% A probe of one second is too short for 2,100 a second to take 100 ms.
+probes_of_a_queue_that_grows(_Config) ->
+    [
+        ?assertEqual(
+            Grows, dyno_load_recorder:is_growing(queue(Offered, 2000, 1000), 1000 * ?MS), Offered
+        )
+     || {Offered, Grows} <- [{1000, false}, {1900, false}, {2040, true}, {2100, true}, {2300, true}]
+    ].
+
+%% Operations that arrive evenly and are served one after the other.
+queue(Offered, Capacity, LengthMs) ->
+    {Operations, _} = lists:mapfoldl(
+        fun(N, Free) ->
+            At = N * 1000 / Offered,
+            End = max(At, Free) + 1000 / Capacity,
+            {{At, case End < LengthMs + 1000 of true -> End; false -> never end}, End}
+        end,
+        0,
+        lists:seq(0, round(Offered * LengthMs / 1000) - 1)
+    ),
+    recorded(LengthMs, Operations).
+
+recorded(LengthMs, Operations) ->
+    Recorder = dyno_load_recorder:new(open, 0, LengthMs * ?MS),
+    [
+        begin
+            ok = dyno_load_recorder:started(Recorder),
+            End =:= never orelse
+                dyno_load_recorder:success(
+                    Recorder, round(At * ?MS), round(At * ?MS), round(End * ?MS)
+                )
+        end
+     || {At, End} <- Operations
+    ],
+    Snapshot = dyno_load_recorder:snapshot(Recorder),
+    ok = dyno_load_recorder:delete(Recorder),
+    Snapshot.
+
+%% Searches
+
+%% Probes hold at rates below 2,000 four times of five, and above it one time of fifty.
+a_search_has_the_capacity(_Config) ->
+    _ = rand:seed(exsss, {27, 1, 3}),
+    Found = [searched(dyno_load_search:new(#{
+        from_per_s => 100, to_per_s => 100_000, confidence => 0.9, precision => 0.1,
+        limit_ns => 1_000_000_000 * ?MS
+    })) || _ <- lists:seq(1, 100)],
+    Has = [x || #{low_per_s := Low, high_per_s := High} <- Found, Low =< 2000, High >= 2000],
+    ?assert(length(Has) >= 85, length(Has)),
+    [
+        ?assertMatch([{Held, Failed}] when Held > Failed, [
+            {Held, Failed}
+         || #{rate_per_s := R, held := Held, failed := Failed} <- Tried, R == Rate
+        ])
+     || #{rate_per_s := Rate, tried := Tried} <- Found
+    ].
+
+searched(Search) ->
+    case dyno_load_search:next(Search) of
+        {done, Result} ->
+            Result;
+        {probe, Rate} ->
+            Chance =
+                case Rate =< 2000 of
+                    true -> 0.8;
+                    false -> 0.02
+                end,
+            Outcome =
+                case rand:uniform() < Chance of
+                    true -> held;
+                    false -> saturated
+                end,
+            searched(dyno_load_search:record(Rate, Outcome, ?MS, Search))
+    end.
+
+%% Real runs
+
+slow_operations(Config) ->
+    Arguments = ["--threshold", "throughput > 9.9 /s", "--level", "off"],
+    {0, Output} = tested(Config, slow_suite, [{slow_suite, ?SLOW_SUITE}], Arguments),
+    ?assertEqual(nomatch, string:find(Output, "were offered")),
+    ?assertEqual(nomatch, string:find(Output, "FAIL")),
+    ?assertMatch({match, _}, re:run(Output, "10 +10 /s +10 /s")),
+    ?assertMatch({match, _}, re:run(Output, "20 +20 /s +20 /s")).
+
+a_stall_has_a_cause(Config) ->
+    Sources = [{stalls, ?STALLS}, {stalls_suite, ?STALLS_SUITE}],
+    {0, Output} = tested(Config, stalls_suite, Sources, []),
+    Plain = re:replace(Output, "\\s+", " ", [global, {return, list}]),
+    ?assertMatch({match, _}, re:run(Plain, "slowest 1 % of responses take [0-9.]+ ms or more")),
+    Cause = "stalls waits in timer:sleep/1, called by stalls:handle_info/2",
+    ?assertNotEqual(nomatch, string:find(Plain, Cause), Plain).
+
+tested(Config, Suite, Sources, Arguments) ->
+    Unique = integer_to_list(erlang:unique_integer([positive])),
+    Folder = filename:join(?config(priv_dir, Config), Unique),
+    ok = file:make_dir(Folder),
+    [
+        begin
+            File = filename:join(Folder, atom_to_list(Module) ++ ".erl"),
+            Named = string:replace(Source, "truth_stalls", "truth_stalls_" ++ Unique),
+            ok = file:write_file(File, Named)
+        end
+     || {Module, Source} <- Sources
+    ],
+    [
+        {ok, Module} = compile:file(
+            filename:join(Folder, atom_to_list(Module)), [{outdir, Folder}]
+        )
+     || {Module, _} <- Sources, Module =/= Suite
+    ],
+    Result = {_, Output} = dyno_command:run(
+        ["test", filename:join(Folder, atom_to_list(Suite) ++ ".erl") | Arguments]
+    ),
+    ct:log("~ts", [Output]),
+    Result.
