@@ -24,6 +24,9 @@ One operation: two clock reads and two or three counters, well below a microseco
     until := integer(),
     %% Arrivals of an open load until then are early ones.
     half := integer() | undefined,
+    start := integer(),
+    %% Of a closed load.
+    slow := ets:table() | undefined,
     response := dyno_histogram:t(),
     service := dyno_histogram:t() | undefined,
     schedule_lag := dyno_histogram:t() | undefined,
@@ -48,7 +51,9 @@ One operation: two clock reads and two or three counters, well below a microseco
     %% Of an open load: successes that arrived in the first half of the part, and the sum of their
     %% response times.
     early := non_neg_integer(),
-    early_ns := non_neg_integer()
+    early_ns := non_neg_integer(),
+    %% Of a closed load: successes that took long, from the part's begin; or that they were too many.
+    slow := [{BeginNs :: integer(), EndNs :: integer()}] | too_many
 }.
 
 -doc "A reason, how many operations failed for it, and where one was raised, a call a line.".
@@ -64,6 +69,9 @@ One operation: two clock reads and two or three counters, well below a microseco
 -define(QUEUED, 6).
 -define(EARLY, 7).
 -define(EARLY_NS, 8).
+%% Operations that took so long may have met a target that stood still.
+-define(SLOW_NS, 100_000_000).
+-define(MOST_SLOW, 2000).
 %% Operations under way beyond what early response times explain: chance, and a queue that grows.
 -define(MUCH_MORE, 1.5).
 -define(FEW_MORE, 2).
@@ -84,6 +92,12 @@ new(Model, Start, Until) ->
             case Model of
                 open -> Start + (Until - Start) div 2;
                 closed -> undefined
+            end,
+        start => Start,
+        slow =>
+            case Model of
+                open -> undefined;
+                closed -> ets:new(?MODULE, [public, duplicate_bag, {write_concurrency, true}])
             end,
         response => dyno_histogram:new(),
         service => only_open(Model),
@@ -120,6 +134,7 @@ success(#{until := Until, counts := Counts} = Recorder, Intended, Start, End) ->
         false -> ok
     end,
     ok = early(Intended, End, Recorder),
+    ok = slow(Start, End, Recorder),
     ok = dyno_histogram:record(Response, max(0, End - Intended)),
     record(Service, End - Start).
 
@@ -127,6 +142,17 @@ early(Intended, End, #{half := Half, counts := Counts}) when is_integer(Half), I
     counters:add(Counts, ?EARLY, 1),
     counters:add(Counts, ?EARLY_NS, max(0, End - Intended));
 early(_Intended, _End, _Recorder) ->
+    ok.
+
+%% One more than is kept says that there were more.
+slow(Begin, End, #{slow := Slow, start := Start}) when
+    Slow =/= undefined, End - Begin >= ?SLOW_NS
+->
+    _ =
+        ets:info(Slow, size) =< ?MOST_SLOW andalso
+            ets:insert(Slow, {Begin - Start, End - Start}),
+    ok;
+slow(_Begin, _End, _Recorder) ->
     ok.
 
 record(undefined, _Ns) -> ok;
@@ -188,13 +214,20 @@ queued(#{counts := Counts}) ->
 
 -doc "Everything so far, but the errors' reasons.".
 -spec snapshot(t()) -> snapshot().
-snapshot(#{response := Response, service := Service, schedule_lag := Lag, counts := Counts}) ->
+snapshot(#{response := Response, service := Service, schedule_lag := Lag, counts := Counts} = Of) ->
     Counted = #{Key => counters:get(Counts, N) || {N, Key} <- lists:enumerate(?COUNTS)},
     Counted#{
         response => dyno_histogram:snapshot(Response),
         service => optional(Service),
-        schedule_lag => optional(Lag)
+        schedule_lag => optional(Lag),
+        slow => slow_ones(Of)
     }.
+
+slow_ones(#{slow := undefined}) -> [];
+slow_ones(#{slow := Slow}) -> kept(ets:tab2list(Slow)).
+
+kept(Slow) when length(Slow) > ?MOST_SLOW -> too_many;
+kept(Slow) -> Slow.
 
 optional(undefined) -> undefined;
 optional(Histogram) -> dyno_histogram:snapshot(Histogram).
@@ -204,9 +237,10 @@ optional(Histogram) -> dyno_histogram:snapshot(Histogram).
 errors(#{errors := Errors}) ->
     lists:reverse(lists:keysort(2, ets:tab2list(Errors))).
 
--doc "Frees the table of errors.".
+-doc "Frees its tables.".
 -spec delete(t()) -> ok.
-delete(#{errors := Errors}) ->
+delete(#{errors := Errors, slow := Slow}) ->
+    _ = Slow =:= undefined orelse ets:delete(Slow),
     true = ets:delete(Errors),
     ok.
 
@@ -214,7 +248,8 @@ delete(#{errors := Errors}) ->
 -spec empty() -> snapshot().
 empty() ->
     (maps:from_keys(?COUNTS, 0))#{
-        response => dyno_histogram:empty(), service => undefined, schedule_lag => undefined
+        response => dyno_histogram:empty(), service => undefined, schedule_lag => undefined,
+        slow => []
     }.
 
 -doc "The sum of both: what one recorder would have. Nothing is lost.".
@@ -222,6 +257,8 @@ empty() ->
 merge(A, B) ->
     maps:merge_with(fun merge_values/3, A, B).
 
+merge_values(slow, A, B) when A =:= too_many; B =:= too_many -> too_many;
+merge_values(slow, A, B) -> kept(A ++ B);
 merge_values(_Key, undefined, Of) -> Of;
 merge_values(_Key, Of, undefined) -> Of;
 merge_values(_Key, A, B) when is_integer(A) -> A + B;

@@ -181,7 +181,27 @@ of_parts(
             Busy = dyno_unit:format(busy(Part), ~"ratio"),
             [{~"generator_limited", text(Text, [Where, round(Arrivals) - Started, Busy])}];
         {true, _} ->
-            lag(Part, Where)
+            lag(Part, Where) ++ standstill(Part, Where)
+    end.
+
+standstill(Part, Where) ->
+    case dyno_load_standstill:of_part(Part) of
+        none ->
+            [];
+        {ok, LongestNs, Times, Seen} ->
+            Text =
+                "~tsno operation ended for ~ts~ts: all workers waited, so that few operations met "
+                "it~ts; measure with an open load (--rate)",
+            Often = [[" (the longest of ", integer_to_list(Times), " times)"] || Times > 1],
+            P99 = [
+                [", and p99 says little of it: operations that arrive at a rate would have had "
+                "a p99 of about ", dyno_unit:format(Ns, ~"ns")]
+             || {ok, Ns} <- [Seen]
+            ],
+            [
+                {~"standstill",
+                    text(Text, [Where, dyno_unit:format(LongestNs, ~"ns"), Often, P99])}
+            ]
     end.
 
 lag(#{total := #{schedule_lag := Lag}} = Part, Where) ->

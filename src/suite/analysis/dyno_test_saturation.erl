@@ -152,8 +152,14 @@ response_time(Label, Sizes) ->
         )
     ].
 
-%% Slow only now and then: at each size by itself.
+%% Slow only now and then: at each size by itself. A server whose messages wait is named below.
 tail(Label, Sizes) ->
+    case servers(Label, Sizes) of
+        [] -> tails(Label, Sizes);
+        _ -> []
+    end.
+
+tails(Label, Sizes) ->
     [
         #{
             about => {~"symptom", ~"latency.p99", ~"ns"},
