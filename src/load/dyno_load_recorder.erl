@@ -75,6 +75,8 @@ One operation: two clock reads and two or three counters, well below a microseco
 %% Operations under way beyond what early response times explain: chance, and a queue that grows.
 -define(MUCH_MORE, 1.5).
 -define(FEW_MORE, 2).
+%% What a quarter of the operations meet of the queue at the end.
+-define(MET, 0.5).
 %% Response times up to this share of the part leave enough of it.
 -define(MOST_OF_PART, 0.75).
 -define(LAG_NS, 1_000_000).
@@ -291,8 +293,13 @@ is_growing(#{early := 0}, _Ns) ->
     false;
 is_growing(#{in_time := InTime, early := Early, early_ns := EarlyNs} = Snapshot, Ns) ->
     #{failures := Failed, started := Started} = Snapshot,
-    Usual = Started / max(1, Ns) * EarlyNs / Early,
-    max(0, Started - Failed - InTime) > ?MUCH_MORE * Usual + ?FEW_MORE.
+    PerNs = Started / max(1, Ns),
+    UnderWay = max(0, Started - Failed - InTime),
+    %% Of a queue that grows evenly three of four operations meet less than three quarters; of one
+    %% that stood still at the end hardly any meets something.
+    Met = dyno_histogram:quantile(map_get(response, Snapshot), 0.75) * PerNs,
+    UnderWay > ?MUCH_MORE * PerNs * EarlyNs / Early + ?FEW_MORE andalso
+        Met > ?MET * UnderWay.
 
 -doc "The errors of several, the most frequent first.".
 -spec merge_errors([[failed()]]) -> [failed()].

@@ -200,7 +200,9 @@ a_server(_Config) ->
         ],
         Said(290_000_000)
     ),
-    ?assertEqual([], Said(50_000_000)).
+    %% Where that explains little, the longest callback is still named.
+    [Tail] = Said(50_000_000),
+    ?assertMatch({_, _}, binary:match(Tail, ~"the longest callback is handle_info of store: 500 ms")).
 
 a_full_server(_Config) ->
     Saturations = saturations(fun(Size) ->
