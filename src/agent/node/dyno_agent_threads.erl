@@ -130,6 +130,9 @@ clocks(N, Before, Now) ->
 
 %% A thread that looks for work uses its processor, too: more than it worked is no work.
 add({Worked, {Ran, Ready}}, #{worked_ns := W, cpu_ns := C, ready_ns := R} = Times) ->
-    Times#{worked_ns := W + Worked, cpu_ns := C + min(Ran, Worked), ready_ns := R + Ready};
+    Used = min(Ran, Worked),
+    Times#{
+        worked_ns := W + Worked, cpu_ns := C + Used, ready_ns := R + min(Ready, Worked - Used)
+    };
 add({Worked, _Clock}, #{worked_ns := W}) ->
     #{worked_ns => W + Worked}.

@@ -31,7 +31,7 @@ for as much processor time. `waits`: the share of its samples in which a process
 -define(IO, [prim_file, prim_tty, prim_net, prim_socket]).
 %% Of other functions it is not known in which dirty schedulers they ran: less waiting than that may
 %% be chance.
--define(MUCH, 0.5).
+-define(MUCH, 0.2).
 
 -doc "The class of a sample by its innermost function.".
 -spec class(Ran :: normal | dirty, mfa() | unseen | burst) -> class().
@@ -90,10 +90,12 @@ used(_Class, #{cpu_ns := Ns}) -> Ns;
 used(io, _Times) -> 0;
 used(_Class, #{worked_ns := Ns}) -> Ns.
 
-%% Neither on a processor nor ready for one.
+%% Of the time that the threads worked, what they had no processor for and were not ready for one.
 waits(Class, SeenNs, Parts) ->
-    Ready = fun(Times) -> used(Class, Times) + maps:get(ready_ns, Times, 0) end,
-    case max(0.0, 1 - sum(Ready, Parts) / max(1, SeenNs)) of
+    Waited = fun(#{worked_ns := Worked} = Times) ->
+        Worked - used(Class, Times) - maps:get(ready_ns, Times, 0)
+    end,
+    case max(0.0, min(1.0, sum(Waited, Parts) / max(1, SeenNs))) of
         Share when Class =:= io; Share > ?MUCH -> Share;
         _ -> 0.0
     end.

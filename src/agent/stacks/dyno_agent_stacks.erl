@@ -148,6 +148,8 @@ function in the time of the processor is its samples by all running samples, tim
 %% At one instant in so many those that wait are asked, too.
 -define(WAITING_EVERY, 20).
 -define(MANY_MESSAGES, 1000).
+%% The schedulers had a processor for so much of the time that they worked.
+-define(UNDISTURBED, 0.8).
 -define(MOST_KINDS, 10_000).
 %% The cost of an instant is the mean of about so many.
 -define(MEAN_OF, 20).
@@ -264,7 +266,7 @@ handle_call(read, _From, #{samples := Samples, started := Started, cost := Cost}
         #{
             instants => Instants,
             duration_ns => DurationNs,
-            cpu_ns => max(0, CpuNs - nanoseconds(Cost)),
+            cpu_ns => max(0, CpuNs - processor_ns(nanoseconds(Cost), Times)),
             clocks => Clocks,
             seen => seen(DurationNs, Times, State),
             cost_ns => nanoseconds(Cost),
@@ -287,12 +289,23 @@ handle_call(read, _From, #{samples := Samples, started := Started, cost := Cost}
         },
         State}.
 
-%% What the schedulers have worked but for this instrument, against how many processes ran.
+%% The cost is time that passed; where others take the processors it is less processor time.
+processor_ns(CostNs, #{normal := #{cpu_ns := CpuNs, worked_ns := WorkedNs}}) when WorkedNs > 0 ->
+    round(CostNs * CpuNs / WorkedNs);
+processor_ns(CostNs, _Times) ->
+    CostNs.
+
+%% What the schedulers have worked but for this instrument, against how many processes ran. Not known
+%% where others take the processors: then work lasts longer by chance.
 seen(DurationNs, Times, #{ran := {Ran, Any}, instants := Instants, cost := Cost}) ->
     Worked = lists:sum([Ns || _ := #{worked_ns := Ns} <- Times]) - nanoseconds(Cost),
-    case Instants > 0 andalso Worked > 0 of
-        true -> {min(1.0, Ran / Instants * DurationNs / Worked), Any};
-        false -> {none, Any}
+    case Times of
+        #{normal := #{cpu_ns := CpuNs, worked_ns := WorkedNs}} when
+            CpuNs > ?UNDISTURBED * WorkedNs, Instants > 0, Worked > 0
+        ->
+            {min(1.0, Ran / Instants * DurationNs / Worked), Any};
+        #{} ->
+            {none, Any}
     end.
 
 all_reductions(#{reductions := none}) ->
