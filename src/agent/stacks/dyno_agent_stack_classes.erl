@@ -11,7 +11,7 @@
 %% `io`: in a dirty scheduler, in a function of OTP's that is known to wait for the system there.
 %% `dirty`: in a dirty scheduler, in another one. `normal`: all others.
 
--export([class/2, weigh/3]).
+-export([class/2, weigh/3, used_ns/2]).
 -export_type([class/0, weighed/0]).
 
 -type class() :: normal | dirty | io.
@@ -99,3 +99,11 @@ waits(Class, SeenNs, Parts) ->
         Share when Class =:= io; Share > ?MUCH -> Share;
         _ -> 0.0
     end.
+
+-doc "The processor time of what has taken so long: less, where others take the processors.".
+-spec used_ns(non_neg_integer(), #{dyno_agent_threads:kind() => dyno_agent_threads:times()}) ->
+    non_neg_integer().
+used_ns(TookNs, #{normal := #{cpu_ns := CpuNs, worked_ns := WorkedNs}}) when WorkedNs > 0 ->
+    round(TookNs * CpuNs / WorkedNs);
+used_ns(TookNs, _Times) ->
+    TookNs.

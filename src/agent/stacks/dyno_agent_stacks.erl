@@ -266,7 +266,7 @@ handle_call(read, _From, #{samples := Samples, started := Started, cost := Cost}
         #{
             instants => Instants,
             duration_ns => DurationNs,
-            cpu_ns => max(0, CpuNs - processor_ns(nanoseconds(Cost), Times)),
+            cpu_ns => max(0, CpuNs - dyno_agent_stack_classes:used_ns(nanoseconds(Cost), Times)),
             clocks => Clocks,
             seen => seen(DurationNs, Times, State),
             cost_ns => nanoseconds(Cost),
@@ -288,12 +288,6 @@ handle_call(read, _From, #{samples := Samples, started := Started, cost := Cost}
             started => Started
         },
         State}.
-
-%% The cost is time that passed; where others take the processors it is less processor time.
-processor_ns(CostNs, #{normal := #{cpu_ns := CpuNs, worked_ns := WorkedNs}}) when WorkedNs > 0 ->
-    round(CostNs * CpuNs / WorkedNs);
-processor_ns(CostNs, _Times) ->
-    CostNs.
 
 %% What the schedulers have worked but for this instrument, against how many processes ran. Not known
 %% where others take the processors: then work lasts longer by chance.
