@@ -38,7 +38,7 @@ processes it is. The bounds are not known where nothing was left to chance but t
 
 -define(NODES, 5000).
 %% So many are asked at an instant.
--define(NAMES, 16).
+-define(NAMES, 64).
 -define(QUEUED, 8).
 -define(OTHERS, 32).
 %% Of a normal distribution, for 95 %.
