@@ -79,9 +79,10 @@ sum(Key, Rows) -> lists:sum([map_get(Key, Row) || Row <- Rows]).
 
 properties(#{summaries := Summaries} = Ending) ->
     [
-        Counts#{node => Node, property => name(Module, Ending)}
+        %% One whose partition was opened again may be seen again.
+        Counts#{node => Node, property => name(Module, Ending), seen := min(Seen, Processes)}
      || Node := #{verdicts := #{monitors := Monitors}} <- Summaries,
-        Module := Counts <- Monitors
+        Module := #{seen := Seen, processes := Processes} = Counts <- Monitors
     ].
 
 name(Module, #{summaries := Summaries}) ->
