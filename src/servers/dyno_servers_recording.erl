@@ -158,7 +158,7 @@ times() ->
 
 servers_spec() ->
     PerSecond = {number, ~"1/s"},
-    Waited = ~"A message before its callback.",
+    Waited = ~"A message before its callback; a lower bound if \"Waiting told by\" says so.",
     table(~"servers", ~"Servers by load", ~"busy",
         [
             {key, ~"server", ~"Server", name},
@@ -173,6 +173,7 @@ servers_spec() ->
             {~"queue_p50", ~"Queue p50", count, queue_p50, none, ~"When a message was taken."},
             {~"queue_p99", ~"Queue p99", count, queue_p99, none, ~"When a message was taken."},
             {~"delay_p50", ~"Waited p50", ns, delay_p50, none, Waited},
+            {~"delay_p90", ~"Waited p90", ns, delay_p90, none, Waited},
             {~"delay_p99", ~"Waited p99", ns, delay_p99, lower, Waited},
             {~"exceptions", ~"Exceptions", count, exceptions, lower, ~"Callbacks that failed."},
             {~"crashes", ~"Crashes", count, crashes, lower, ~"Processes that failed."},
@@ -339,7 +340,7 @@ details(#{sum := #{tags := Tags}} = Row) ->
             {busy, 0.0, "busy ", ~"ratio", ""},
             {blocked, 0.2, "blocked ", ~"ratio", ""},
             {queue_max, 2, "longest queue ", ~"count", ""},
-            {delay_p99, 1000, "messages wait ", ~"ns", " at the p99"}
+            {delay_p99, 1000, at_least(Row, "messages wait "), ~"ns", " at the p99"}
         ],
         #{Key := Value} <- [Row],
         is_number(Value),
@@ -349,6 +350,10 @@ details(#{sum := #{tags := Tags}} = Row) ->
         [] -> "";
         _ -> [" (", lists:join(", ", Parts), ")"]
     end.
+
+%% Where windows are missing from it.
+at_least(#{delay_unknown := Unknown}, Text) when Unknown > 0 -> [Text, "at least "];
+at_least(_Row, Text) -> Text.
 
 %% The kind of message that takes at least half of the time, where there are several.
 most([_, _ | _] = Tags) ->
@@ -421,7 +426,8 @@ histograms(Rows) ->
     ],
     lists:sublist(lists:append(Histograms), ?MOST_HISTOGRAMS).
 
-of_sum(#{labels := #{name := Name}, callbacks := Callbacks, delay := Delay, queue := Queue}) ->
+of_sum(#{callbacks := Callbacks, delay := Delay, queue := Queue} = Sum) ->
+    #{labels := #{name := Name}} = Sum,
     [
         histogram(~"servers.callback", <<Name/binary, " ", Callback/binary>>, ~"ns", Wall, #{
             server => Name, callback => Callback
@@ -431,10 +437,13 @@ of_sum(#{labels := #{name := Name}, callbacks := Callbacks, delay := Delay, queu
         [
             histogram(Of, Title, Unit, Histogram, #{server => Name})
          || {Of, Title, Unit, #{} = Histogram} <- [
-                {~"servers.delay", <<"waiting for ", Name/binary>>, ~"ns", Delay},
+                {~"servers.delay", waiting(Sum), ~"ns", Delay},
                 {~"servers.queue_length", <<"queue of ", Name/binary>>, ~"count", Queue}
             ]
         ].
+
+waiting(#{labels := #{name := Name}} = Sum) ->
+    dyno_recording_part:text("~tswaiting for ~ts", [at_least(Sum, ""), Name]).
 
 histogram(Name, Title, Unit, Snapshot, Labels) ->
     dyno_recording_part:histogram(Name, Unit, ?GROUP, Title, Labels, Snapshot).

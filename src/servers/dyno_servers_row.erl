@@ -36,11 +36,11 @@ saturates when it is busy all of the time, so one that is busy for 62 % does at 
 row(Sum, DurationNs) ->
     #{labels := Labels, busy_ns := BusyNs, cpu_ns := CpuNs} = Sum,
     #{busy_of_ns := BusyOfNs, cpu_of_ns := CpuOfNs} = Sum,
-    #{callbacks := Callbacks, queue := Queue, delay := Delay} = Sum,
+    #{callbacks := Callbacks, queue := Queue} = Sum,
     Same = maps:with(
         [
             processes, wall_ns, cpu_ns, words, crashes, alive, missed, queue_now, queue_max,
-            delay_method, why
+            delay_unknown, why
         ],
         Sum
     ),
@@ -53,8 +53,10 @@ row(Sum, DurationNs) ->
         blocked => blocked({BusyNs, BusyOfNs}, {CpuNs, CpuOfNs}),
         queue_p50 => quantile(0.5, Queue),
         queue_p99 => quantile(0.99, Queue),
-        delay_p50 => quantile(0.5, Delay),
-        delay_p99 => quantile(0.99, Delay),
+        delay_p50 => waited(0.5, Sum),
+        delay_p90 => waited(0.9, Sum),
+        delay_p99 => waited(0.99, Sum),
+        delay_method => delay_method(Sum),
         running => running(map_get(running, Sum)),
         exceptions => lists:sum([N || #{exceptions := N} <- Callbacks]),
         reasons => joined(map_get(reasons, Sum)),
@@ -62,6 +64,20 @@ row(Sum, DurationNs) ->
         measured => joined(lists:sort([atom_to_binary(M) || M <- Measured]))
     },
     Row#{service_rate => service_rate(Row), saturates_at => saturates_at(Row)}.
+
+%% A lower bound of nothing says nothing.
+waited(Share, #{delay := Delay, delay_unknown := Unknown}) ->
+    case quantile(Share, Delay) of
+        0 when Unknown > 0 -> undefined;
+        Ns -> Ns
+    end.
+
+delay_method(#{delay := #{count := Count}, delay_unknown := Unknown} = Sum) when Unknown > 0 ->
+    text("at least: the waiting of ~b of ~b messages is not known; ~ts", [
+        Unknown, Count, map_get(delay_method, Sum)
+    ]);
+delay_method(#{delay_method := Method}) ->
+    Method.
 
 %% The part of the time in which its callbacks were counted: at the level rate none are, and a
 %% server that was busy when dyno came had no hook yet.

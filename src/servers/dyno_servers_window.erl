@@ -157,10 +157,14 @@ has no limit. And the names as they are known by now.
 for_sinks(#{servers := Servers}, Before) ->
     Names = dyno_servers_names:add(Servers, Before),
     Sums = [
-        Sum#{busy => share(BusyNs, OfNs)}
+        Sum#{busy => share(BusyNs, OfNs), delay := told_delay(Sum)}
      || #{busy_ns := BusyNs, busy_of_ns := OfNs} = Sum <- group(sink, Servers, Names)
     ],
     {Sums, Names}.
+
+%% A sink cannot say that it is a lower bound.
+told_delay(#{delay := Delay, delay_unknown := 0}) -> Delay;
+told_delay(_InPart) -> none.
 
 %% Sums
 
@@ -184,6 +188,7 @@ of_server(#{pid := Pid, module := Module} = Server, #{node := Node} = Window) ->
         crashes => length([State || State =:= crashed]),
         reasons => [Reason || State =:= crashed, #{reason := <<Reason/binary>>} <- [Server]],
         delay => known_delay(Server),
+        delay_unknown => delay_unknown(Server),
         measured => [Measured]
     }.
 
@@ -196,13 +201,20 @@ labels(Server, Labels) ->
 label(Value) when is_atom(Value) -> dyno_agent_name:module(Value);
 label(Value) when is_binary(Value) -> Value.
 
-%% Where messages come seldom and many at once, the queue's samples do not tell when they came.
-known_delay(#{delay := #{count := Count, sum := SumNs}, delay_error_ns := ErrorNs}) when
+%% Where messages come seldom, the queue's samples do not tell when they came: they have waited for
+%% no time at least. A sum in which they count so is a lower bound.
+known_delay(#{delay := Delay} = Server) ->
+    case delay_unknown(Server) of
+        0 -> Delay;
+        Count -> #{count => Count, buckets => [{0, Count}], sum => 0, min => 0, max => 0}
+    end.
+
+delay_unknown(#{delay := #{count := Count, sum := SumNs}, delay_error_ns := ErrorNs}) when
     is_number(ErrorNs), ErrorNs > ?FINE_NS, ErrorNs > SumNs / Count / 2
 ->
-    none;
-known_delay(#{delay := Delay}) ->
-    Delay.
+    Count;
+delay_unknown(_Server) ->
+    0.
 
 -doc "Of another process in the same time, or of a later time.".
 -spec add(process | later, sum(), sum()) -> sum().

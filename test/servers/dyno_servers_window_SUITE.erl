@@ -161,18 +161,30 @@ percentiles_of_a_sum_are_those_of_all(_Config) ->
     ?assert(abs(map_get(busy, Row) - (90_000 + 10_000_000) / 2 / ?SECOND) < 1.0e-9).
 
 waiting_that_is_not_known_is_not_said(_Config) ->
-    Said = fun(Values, ErrorNs) ->
+    Sum = fun(Values, ErrorNs) ->
         Server = server(~"a", x, []),
-        [#{delay_p99 := P99}] = rows(process, [
-            Server#{delay := snapshot(Values), delay_error_ns := ErrorNs}
-        ]),
-        P99
+        Known = Server#{delay := snapshot(Values), delay_error_ns := ErrorNs},
+        #{servers := [Of]} = dyno_servers_window:new([window(0, [Known])]),
+        Of
     end,
-    ?assertEqual(10_000_000, Said([10_000_000], 4_000_000)),
-    ?assertEqual(undefined, Said([10_000_000], 6_000_000)),
+    Said = fun(Of) ->
+        #{delay_p99 := P99, delay_method := Method} = dyno_servers_row:row(Of, ?SECOND),
+        {P99, Method}
+    end,
+    ?assertEqual({10_000_000, ~"exact"}, Said(Sum([10_000_000], 4_000_000))),
+    ?assertMatch({undefined, <<"at least: ", _/binary>>}, Said(Sum([10_000_000], 6_000_000))),
     %% Nobody asks whether it was 20 us or 60 us.
-    ?assertEqual(20_000, Said([20_000], 40_000)),
-    ?assertEqual(10_000_000, Said([10_000_000], undefined)).
+    ?assertEqual({20_000, ~"exact"}, Said(Sum([20_000], 40_000))),
+    ?assertEqual({10_000_000, ~"exact"}, Said(Sum([10_000_000], undefined))),
+    %% With such a window the sum of all is a lower bound.
+    All = dyno_servers_window:add(
+        later, Sum([20_000, 10_000_000], 4000), Sum([10_000_000], 6_000_000)
+    ),
+    ?assertEqual(
+        {10_000_000, ~"at least: the waiting of 1 of 3 messages is not known; exact"}, Said(All)
+    ),
+    #{delay_p50 := P50} = dyno_servers_row:row(All, ?SECOND),
+    ?assert(abs(P50 - 20_000) =< 160).
 
 sums_by_what_servers_have_in_common(_Config) ->
     Of = fun(Name, Module) -> server(Name, Module, [callback(~"handle_call", [1000])]) end,

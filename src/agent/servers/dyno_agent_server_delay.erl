@@ -7,14 +7,16 @@
 %%
 %% Messages are numbered as they are received. When message 7 is received and 3 are left, messages
 %% 8 to 10 are there, and 11 is not. So of a message that is looked at when it is received it is
-%% known between which two looks it came: it waited from somewhere in between. The middle is taken;
-%% half the time between the two looks is the error. A message that the process waited for has
-%% waited not at all. The messages that are looked at are random ones, so their delays stand for
+%% known between which two looks it came, and as which of those that came in between. They are
+%% spread evenly over that time: the second of four came after three eighths of it. The error is
+%% the standard deviation of that if each came at any time. A message that the process waited for
+%% has waited not at all. The messages that are looked at are random ones, so their delays stand for
 %% all.
 %%
 %% After a pause the first message is looked at besides, and not for its own sake: its process had
 %% none, so those that are left have come since it woke, and not at any time of the pause. This is
-%% what tells of bursts. What a woken process waits for a processor is not seen.
+%% what tells of bursts. What a woken process waits for a processor is not seen. A pause in which
+%% the process was kept from its messages, as by a collection, is none: they came at any time of it.
 %%
 %%   looks       7, 3 left       9, 4 left
 %%   known     |  .. 10 there  |  11, 12, 13 came in between  |
@@ -22,7 +24,7 @@
 %% At most 16 looks are kept. Messages that a callback receives by itself make a number wrong until
 %% the queue is empty.
 
--export([new/1, received/3, woken/2]).
+-export([new/1, received/3, woken/2, kept/2]).
 -export_type([t/0]).
 
 -doc """
@@ -51,8 +53,8 @@ wrong.
     Ns :: non_neg_integer(),
     ErrorNs :: non_neg_integer().
 received({Number, Now, Left}, Before, {Looks, Count}) ->
-    {[{_, _, NotBefore} | Later] = Current, Kept} = over(Number, Looks, Count),
-    {Ns, ErrorNs} = waited(Later, Before, NotBefore, Now),
+    {Current, Kept} = over(Number, Looks, Count),
+    {Ns, ErrorNs} = waited(Current, Before, {Number, Now, Left}),
     {Ns, ErrorNs, add(Number + Left, Now, Current, Kept)}.
 
 -doc "The first message after a pause is received: its number, when, how many are left.".
@@ -64,18 +66,38 @@ woken({Number, Now, Left}, {Looks, Count}) ->
         Current -> Current
     end.
 
+-doc """
+The first message after a time in which the process was kept from its messages is received: its
+number, when, how many are left.
+""".
+-spec kept({pos_integer(), integer(), non_neg_integer()}, t()) -> t().
+kept({Number, Now, Left}, {Looks, Count}) ->
+    {Current, Kept} = over(Number, Looks, Count),
+    add(Number + Left, Now, Current, Kept).
+
 %% The looks that say nothing of this message and later ones, but the last of them.
 over(Number, [_, {UpTo, _, _} = Next | Looks], Count) when UpTo < Number ->
     over(Number, [Next | Looks], Count - 1);
 over(_Number, Looks, Count) ->
     {Looks, Count}.
 
-waited([{_, First, _} | _], _Before, NotBefore, Now) -> middle(NotBefore, First, Now);
-waited([], waited, _NotBefore, _Now) -> {0, 0};
-waited([], Before, NotBefore, Now) -> middle(NotBefore, Before, Now).
+waited([{UpTo, _, Early}, {At, Late, _} | _], _Before, {Number, Now, _}) ->
+    spread(Number - UpTo, At - UpTo, {Early, Late}, Now);
+waited([_], waited, _Message) ->
+    {0, 0};
+waited([{UpTo, _, Early}], Before, {Number, Now, Left}) ->
+    %% Those that are left came until now, this one before it was taken.
+    {Ns, ErrorNs} = spread(Number - UpTo, Number + Left - UpTo, {Early, Now}, Now),
+    {max(Ns, Now - max(Early, Before)), ErrorNs}.
 
-middle(Early, Late, Now) when Late > Early -> {Now - (Early + Late) div 2, (Late - Early) div 2};
-middle(_Early, Late, Now) -> {Now - Late, 0}.
+%% The one of this number of so many that came between two times.
+spread(Number, Count, {Early, Late}, Now) when Late > Early ->
+    Share = (2 * Number - 1) / (2 * Count),
+    Between = Late - Early,
+    ErrorNs = round(Between * math:sqrt(Share * (1 - Share) / (Count + 2))),
+    {Now - Early - round(Between * Share), ErrorNs};
+spread(_Number, _Count, {_Early, Late}, Now) ->
+    {Now - Late, 0}.
 
 %% Messages that are not there yet at the last of them come after it.
 add(UpTo, Now, [Over], Count) ->

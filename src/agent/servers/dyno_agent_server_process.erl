@@ -370,12 +370,17 @@ callbacks(#{observed := Observed} = Process, #{times := All} = Measured) ->
             maps:get(Name, Hooked, []),
             maps:get(Name, Observed, ?NOT_OBSERVED),
             maps:get(Name, Times, {0, undefined, undefined}),
-            Longer andalso under_way(Name, Measured)
+            counted_by(Longer, Name, Process, Measured)
         )
      || Name <- Names
     ].
 
-%% The runtime counts what begins, and the hook what has ended.
+%% The runtime counts what begins, and the hook what has ended: with both, a callback that is under
+%% way at the end of a window would count in this one and in the next.
+counted_by(true, Name, _Process, Measured) -> under_way(Name, Measured);
+counted_by(false, _Name, #{hook := hooked}, _Measured) -> hook;
+counted_by(false, _Name, _Process, _Measured) -> any.
+
 under_way(Name, #{running := #{callback := Name}}) -> 1;
 under_way(_Name, _Measured) -> 0.
 
@@ -418,7 +423,8 @@ callback(Name, Hooked, Observed, {Calls, CpuNs, Words}, UnderWay) ->
     Count =
         case Wall of
             _ when is_integer(UnderWay) -> max(Calls - UnderWay, Ended);
-            none -> max(Calls, Ended);
+            none when UnderWay =:= any -> max(Calls, Ended);
+            none -> Ended;
             #{} -> Ended
         end,
     (maps:with([exceptions, stops], Observed))#{
@@ -427,8 +433,8 @@ callback(Name, Hooked, Observed, {Calls, CpuNs, Words}, UnderWay) ->
         %% That ended before there was a hook.
         missed =>
             case UnderWay of
-                false -> 0;
-                _ -> Count - Ended
+                _ when is_integer(UnderWay) -> Count - Ended;
+                _ -> 0
             end,
         wall => Wall,
         cpu_ns => CpuNs,
