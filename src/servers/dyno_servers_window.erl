@@ -280,8 +280,21 @@ all_callbacks(#{callbacks := Callbacks}) ->
         name => ~"all", count => 0, missed => 0, exceptions => 0, stops => 0,
         wall => none, cpu_ns => undefined, words => undefined
     },
-    Messages = [C || #{name := Name} = C <- Callbacks, not lists:member(Name, ?NO_MESSAGE)],
+    OfManager = lists:any(fun(#{name := Name}) -> Name =:= ~"(message)" end, Callbacks),
+    Messages = [
+        message(C, OfManager)
+     || #{name := Name} = C <- Callbacks, not lists:member(Name, ?NO_MESSAGE)
+    ],
     lists:foldl(fun(Callback, Sum) -> both(Sum, Callback) end, None, Messages).
+
+%% A message of an event manager is counted once, and not with each of its handlers as well.
+message(#{name := Name} = Callback, true) ->
+    case binary:match(Name, ~": ") of
+        nomatch -> Callback;
+        _ -> Callback#{count := 0}
+    end;
+message(Callback, false) ->
+    Callback.
 
 tags(As, []) ->
     As;

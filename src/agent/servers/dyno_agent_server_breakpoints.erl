@@ -69,11 +69,13 @@ open() ->
         {~"(event)", MFA}
      || MFA <- lists:sublist(lists:reverse(local(gen_statem, loop_state_callback)), 1)
     ],
+    %% Of an event manager each message, however many handlers it has, known or not.
+    Messages = [{~"(message)", MFA} || MFA <- local(gen_event, handle_msg)],
     lists:foreach(fun({_, MFA}) -> trace:function(Session, MFA, true, [call_count]) end, Counted),
-    lists:foreach(fun({_, MFA}) -> measure(Session, MFA) end, Served ++ Events),
+    lists:foreach(fun({_, MFA}) -> measure(Session, MFA) end, Served ++ Events ++ Messages),
     #{
         session => Session,
-        functions => Served ++ Events,
+        functions => Served ++ Events ++ Messages,
         counted => Counted,
         before => #{},
         base => #{},

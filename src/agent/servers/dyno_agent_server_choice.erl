@@ -109,7 +109,10 @@ application(Pid) ->
         undefined -> undefined
     end.
 
-%% The first processes of the node are of no application, but their modules are.
+%% The first processes of the node are of no application, but their modules are. Of event managers
+%% all have the same, which tells nothing.
+with_system(#{module := gen_event} = Server, Applications) ->
+    {Server, Applications};
 with_system(#{application := undefined, module := Module, system := Own} = Server, Applications) ->
     Is =
         case Applications of

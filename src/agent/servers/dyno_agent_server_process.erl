@@ -237,7 +237,10 @@ part(Process, #{values := #{queue_max := Max} = Values, times := Times} = Measur
     #{server := Server, queue_now := Now, queue_max := Seen} = Process,
     #{ancestors := Ancestors} = Server,
     Callbacks = callbacks(Process, Measured),
-    Served = lists:sum([Count || #{name := Name, count := Count} <- Callbacks, is_served(Name)]),
+    Served = lists:sum([
+        Count
+     || #{name := Name, count := Count} <- Callbacks, is_served(Name, map_get(behaviour, Server))
+    ]),
     {By, Why} = by(Process, Measured),
     WallNs = wall_ns(By, Callbacks),
     {BusyNs, BusyOfNs} = busy(By, WallNs, Process, Measured),
@@ -330,8 +333,10 @@ running_ns(#{state := alive, ran_ns := Before}, #{running := #{ns := Ns}} = Meas
 running_ns(#{ran_ns := Before}, _NoneRuns) ->
     -Before.
 
-%% What comes from a message.
-is_served(Name) ->
+%% What comes from a message. An event manager may call several handlers for one, or none.
+is_served(Name, gen_event) ->
+    Name =:= ~"(message)";
+is_served(Name, _Behaviour) ->
     not lists:member(Name, [~"init", ~"terminate", ~"handle_continue", ~"start child"]).
 
 arrived(none, _Served, _Process) -> undefined;

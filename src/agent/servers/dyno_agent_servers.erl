@@ -30,7 +30,7 @@ About 300 ns a callback (`probe_ns` says what it is in the node), 35 kB for each
 
 -export([about/0, config/1]).
 -export([start_link/1, restart/1, read/1, next/1, change/3]).
--export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2, ask_stacks/2]).
 -export_type([config/0, selector/0, level/0, behaviour/0, window/0, server/0, callback/0, stage/0]).
 -export_type([running/0]).
 
@@ -213,6 +213,9 @@ N}` takes the servers that did most in the last window.
 -define(DEADLINE_NS, 5_000_000_000).
 %% Event managers are asked for their handlers once in so many seconds.
 -define(HANDLERS_TICKS, 10).
+%% Of a manager's stack.
+-define(LOOKS, 10).
+-define(LOOK_MS, 25).
 -define(EACH, #{count => 100, per_second => 10, seconds => 60}).
 
 -spec about() -> dyno_agent_instrument:about().
@@ -450,9 +453,36 @@ ask_for_handlers(#{ticks := Ticks, set := Set}) when Ticks rem ?HANDLERS_TICKS =
     lists:foreach(
         fun(Pid) -> Pid ! {self(), {self(), {?MODULE, handlers}}, get_modules} end,
         dyno_agent_server_set:managers(Set)
-    );
+    ),
+    %% One that is busy does not answer, but its stack shows a handler. Nothing here waits for it.
+    _ = [spawn(?MODULE, ask_stacks, [self(), Pid]) || Pid <- dyno_agent_server_set:managers(Set)],
+    ok;
 ask_for_handlers(_State) ->
     ok.
+
+-doc false.
+-spec ask_stacks(pid(), pid()) -> ok.
+ask_stacks(Agent, Pid) ->
+    lists:foreach(
+        fun(_) ->
+            _ =
+                case process_info(Pid, current_stacktrace) of
+                    {current_stacktrace, Stack} -> Agent ! {{?MODULE, handlers}, handlers(Stack)};
+                    undefined -> gone
+                end,
+            timer:sleep(?LOOK_MS)
+        end,
+        lists:seq(1, ?LOOKS)
+    ).
+
+handlers([{Module, Function, 2, _}, {gen_event, server_update, _, _} | _]) when
+    Function =:= handle_event; Function =:= handle_info
+->
+    [Module];
+handlers([_ | Stack]) ->
+    handlers(Stack);
+handlers([]) ->
+    [].
 
 levelled(#{level := Before, second := Schedulers, share := Share} = State) ->
     Now = online(schedulers()),
