@@ -210,6 +210,7 @@ an_alarm_stays_while_nothing_is_known(_Config) ->
                     kind => registered, processes => 1, alive => 1, crashes => 0, missed => 0,
                     measured => [hook], callbacks => [], reasons => [], running => none,
                     queue_now => Queue, queue_max => Queue, queue => none, delay => none,
+                    delay_unknown => 0,
                     delay_method => ~"", why => undefined, arrived => 0, wall_ns => 0,
                     busy_ns => Busy, busy_of_ns => 1_000_000_000, cpu_ns => undefined,
                     cpu_of_ns => 0, words => undefined, asked_ns => undefined,

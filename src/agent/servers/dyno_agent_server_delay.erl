@@ -15,8 +15,8 @@
 %%
 %% After a pause the first message is looked at besides, and not for its own sake: its process had
 %% none, so those that are left have come since it woke, and not at any time of the pause. This is
-%% what tells of bursts. What a woken process waits for a processor is not seen. A pause in which
-%% the process was kept from its messages, as by a collection, is none: they came at any time of it.
+%% what tells of bursts. What a woken process waits for a processor is not seen, and neither is that
+%% it was kept from its messages, as by a collection.
 %%
 %%   looks       7, 3 left       9, 4 left
 %%   known     |  .. 10 there  |  11, 12, 13 came in between  |
@@ -24,7 +24,7 @@
 %% At most 16 looks are kept. Messages that a callback receives by itself make a number wrong until
 %% the queue is empty.
 
--export([new/1, received/3, woken/2, kept/2]).
+-export([new/1, received/3, woken/2]).
 -export_type([t/0]).
 
 -doc """
@@ -65,15 +65,6 @@ woken({Number, Now, Left}, {Looks, Count}) ->
         %% It was there before: what looked like a pause was none.
         Current -> Current
     end.
-
--doc """
-The first message after a time in which the process was kept from its messages is received: its
-number, when, how many are left.
-""".
--spec kept({pos_integer(), integer(), non_neg_integer()}, t()) -> t().
-kept({Number, Now, Left}, {Looks, Count}) ->
-    {Current, Kept} = over(Number, Looks, Count),
-    add(Number + Left, Now, Current, Kept).
 
 %% The looks that say nothing of this message and later ones, but the last of them.
 over(Number, [_, {UpTo, _, _} = Next | Looks], Count) when UpTo < Number ->

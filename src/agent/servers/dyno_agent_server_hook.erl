@@ -110,9 +110,6 @@ atomics whose first number is the deadline, and the second how many single calls
 -define(IDLE_NS, 3000).
 %% One that was merely kept from a processor seldom was so for so long.
 -define(PAUSE_NS, 2_000_000).
-%% A heap that was just collected has fewer new words, and each took no longer to collect.
--define(FRESH_WORDS, 10_000).
--define(COLLECTED_NS, 100).
 -define(CLOSE_NS, 250_000).
 -define(MOST_RARITY, 63).
 %% So long from one message to the next, for so long, is a flood.
@@ -300,27 +297,16 @@ begins(Series, Message, Now, Hot) ->
 
 woken(#hot{hook = Hook} = Hot) ->
     {message_queue_len, Left} = process_info(self(), message_queue_len),
-    Delay = since_pause(stood_still(Hot), Left, Hot),
+    Delay = since_pause(Left, Hot),
     %% What this took is not the callback's.
     Hot#hot{begun = erlang:monotonic_time(nanosecond), hook = Hook#hook{delay = Delay}}.
 
-since_pause(true, Left, #hot{begun = Now, received = Received, hook = Hook}) ->
-    dyno_agent_server_delay:kept({Received, Now, Left}, Hook#hook.delay);
-since_pause(false, Left, #hot{begun = Now, ended = Ended, received = Received, hook = Hook}) when
+since_pause(Left, #hot{begun = Now, ended = Ended, received = Received, hook = Hook}) when
     Now - Ended > ?PAUSE_NS
 ->
     dyno_agent_server_delay:woken({Received, Now, Left}, Hook#hook.delay);
-since_pause(false, _Left, #hot{hook = #hook{delay = Delay}}) ->
+since_pause(_Left, #hot{hook = #hook{delay = Delay}}) ->
     Delay.
-
-%% In a pause it was not idle, but its heap was collected: hardly anything is on the heap that has
-%% come since the last collection, and the heap is large enough for such a pause.
-stood_still(#hot{begun = Now, ended = Ended}) when Now - Ended > ?PAUSE_NS ->
-    {garbage_collection_info, Info} = process_info(self(), garbage_collection_info),
-    #{heap_size := Heap, old_heap_size := Old, recent_size := Collected} = maps:from_list(Info),
-    Heap - Collected < ?FRESH_WORDS andalso Now - Ended < (Heap + Old) * ?COLLECTED_NS;
-stood_still(_Hot) ->
-    false.
 
 closely(Message, #hot{begun = Now, received = Received, weight = Weight, hook = Hook} = Hot) ->
     #hook{shared = #{control := Control}, clock = Clock, counters = Counters} = Hook,
@@ -332,12 +318,9 @@ closely(Message, #hot{begun = Now, received = Received, weight = Weight, hook = 
             {message_queue_len, Left} = process_info(self(), message_queue_len),
             ok = raise(Left, Counters),
             #hook{rarity = Rarity, looked = Looked} = Hook,
-            StoodStill = stood_still(Hot),
-            Before = [before(Left, Hot) || not StoodStill] ++ [Now],
-            {Ns, ErrorNs, Delay} =
-                dyno_agent_server_delay:received(
-                    {Received, Now, Left}, hd(Before), since_pause(StoodStill, Left, Hot)
-                ),
+            {Ns, ErrorNs, Delay} = dyno_agent_server_delay:received(
+                {Received, Now, Left}, before(Left, Hot), since_pause(Left, Hot)
+            ),
             Count = Weight * (Rarity + 1),
             Scaled = dyno_agent_server_counters:scaled(Left),
             Counted = record(?DELAY, Ns, Count, record(?QUEUE, Scaled, Count, Hook)),

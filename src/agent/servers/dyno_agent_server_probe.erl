@@ -4,15 +4,17 @@
 -module(dyno_agent_server_probe).
 -moduledoc false.
 %% What measuring adds to a callback in this node: a server that does nothing gets as many messages
-%% with it as without, and the quickest rounds are compared.
+%% with it as without, and the quickest rounds are compared. These come one right after the other.
+%% A server with few messages looks at each of them closely: this is measured in the hook itself.
 
 -behaviour(gen_server).
 
--export([hook_ns/1, flag_ns/1]).
+-export([hook_ns/1, look_ns/1, flag_ns/1]).
 -export([init/1, handle_call/3, handle_cast/2]).
 
 -define(ROUNDS, 60).
 -define(MESSAGES, 100).
+-define(LOOKS, 200).
 
 -doc "What the hook adds. Takes some 20 ms.".
 -spec hook_ns(dyno_agent_server_hook:shared()) -> non_neg_integer().
@@ -21,6 +23,29 @@ hook_ns(Shared) ->
         Counters = dyno_agent_server_counters:new(),
         ok = sys:install(Pid, dyno_agent_server_hook:debug(Pid, Counters, Shared))
     end).
+
+-doc "What a message takes besides that is looked at closely, as each of a server with few messages is.".
+-spec look_ns(dyno_agent_server_hook:shared()) -> non_neg_integer().
+look_ns(Shared) ->
+    Counters = dyno_agent_server_counters:new(),
+    {_, _, Hook} = dyno_agent_server_hook:debug(self(), Counters, Shared),
+    _ = timed(Hook),
+    %% A new one, to which nothing is new, looks at its first message.
+    {_, _, New} = dyno_agent_server_hook:debug(self(), Counters, Shared),
+    Numbers = lists:seq(1, ?LOOKS),
+    Closely = [Ns || _ <- Numbers, {Ns, _} <- [timed(New)]],
+    {_, Rare} = lists:mapfoldl(fun(_, Before) -> timed(Before) end, New, Numbers),
+    {Rarely, _} = lists:mapfoldl(fun(_, Before) -> timed(Before) end, Rare, Numbers),
+    ok = dyno_agent_server_hook:forget(self(), Shared),
+    max(0, median(Closely) - median(Rarely)).
+
+timed(Hook) ->
+    Before = erlang:monotonic_time(nanosecond),
+    Begun = dyno_agent_server_hook:event(Hook, {in, {'$gen_cast', message}}, name),
+    Ended = dyno_agent_server_hook:event(Begun, {noreply, none}, name),
+    {erlang:monotonic_time(nanosecond) - Before, Ended}.
+
+median(Times) -> lists:nth((length(Times) + 1) div 2, lists:sort(Times)).
 
 -doc "What call_time and call_memory add.".
 -spec flag_ns(dyno_agent_server_breakpoints:t()) -> non_neg_integer().

@@ -375,17 +375,13 @@ callbacks(#{observed := Observed} = Process, #{times := All} = Measured) ->
             maps:get(Name, Hooked, []),
             maps:get(Name, Observed, ?NOT_OBSERVED),
             maps:get(Name, Times, {0, undefined, undefined}),
-            counted_by(Longer, Name, Process, Measured)
+            {Longer, under_way(Name, Measured)}
         )
      || Name <- Names
     ].
 
-%% The runtime counts what begins, and the hook what has ended: with both, a callback that is under
-%% way at the end of a window would count in this one and in the next.
-counted_by(true, Name, _Process, Measured) -> under_way(Name, Measured);
-counted_by(false, _Name, #{hook := hooked}, _Measured) -> hook;
-counted_by(false, _Name, _Process, _Measured) -> any.
-
+%% The runtime counts what begins, and the hook what has ended: one that is under way at the end of a
+%% window would count in this one and in the next.
 under_way(Name, #{running := #{callback := Name}}) -> 1;
 under_way(_Name, _Measured) -> 0.
 
@@ -417,7 +413,7 @@ callback_name({State, Type}) ->
 callback_name(Name) ->
     atom_to_binary(Name).
 
-callback(Name, Hooked, Observed, {Calls, CpuNs, Words}, UnderWay) ->
+callback(Name, Hooked, Observed, {Calls, CpuNs, Words}, {Longer, UnderWay}) ->
     #{buckets := More, untimed := Untimed} = Observed,
     Wall = dyno_agent_server_counters:histogram(merge_buckets(Hooked, More)),
     Ended =
@@ -427,9 +423,8 @@ callback(Name, Hooked, Observed, {Calls, CpuNs, Words}, UnderWay) ->
         end,
     Count =
         case Wall of
-            _ when is_integer(UnderWay) -> max(Calls - UnderWay, Ended);
-            none when UnderWay =:= any -> max(Calls, Ended);
-            none -> Ended;
+            _ when Longer -> max(Calls - UnderWay, Ended);
+            none -> max(Calls - UnderWay, Ended);
             #{} -> Ended
         end,
     (maps:with([exceptions, stops], Observed))#{
@@ -437,9 +432,9 @@ callback(Name, Hooked, Observed, {Calls, CpuNs, Words}, UnderWay) ->
         count => Count,
         %% That ended before there was a hook.
         missed =>
-            case UnderWay of
-                _ when is_integer(UnderWay) -> Count - Ended;
-                _ -> 0
+            case Longer of
+                true -> Count - Ended;
+                false -> 0
             end,
         wall => Wall,
         cpu_ns => CpuNs,

@@ -8,7 +8,7 @@
 %% received is what another has sent.
 
 -export([make/3, busy/2, on_processor/3]).
--export_type([context/0, part/0]).
+-export_type([context/0, part/0, probes/0]).
 
 -type context() :: #{
     shared := dyno_agent_server_hook:shared(),
@@ -17,10 +17,15 @@
     level := dyno_agent_servers:level(),
     elapsed_ns := non_neg_integer(),
     now := integer(),
-    probes := #{hook := non_neg_integer(), flag := non_neg_integer()},
+    probes := probes(),
     outstanding := #{pid() => integer()},
     %% Events that stages threw away.
     discarded := #{pid() => non_neg_integer()} | unknown
+}.
+
+-doc "What a callback takes more with the hook, with a close look, and timed by the runtime.".
+-type probes() :: #{
+    hook := non_neg_integer(), look := non_neg_integer(), flag := non_neg_integer()
 }.
 
 -type part() :: #{
@@ -33,6 +38,8 @@
     outstanding := #{pid() => integer()}
 }.
 
+%% A second.
+-define(LOOKS, 2000).
 %% Of the processor time of the node.
 -define(PRECISION_NS, 10_000_000).
 
@@ -71,12 +78,14 @@ make(How, #{shared := Shared, times := Times} = Context, Set) ->
         outstanding => #{Pid => N || Pid := #{outstanding := N} <- Stages, is_integer(N)}
     }.
 
-%% A message that is not timed takes the hook a third of what another takes.
-probed_ns(One, #{served := Served}, #{untimed := Untimed}, #{probes := Probes}) ->
-    #{hook := HookNs, flag := FlagNs} = Probes,
+%% A message that is not timed takes the hook a third of what another takes. Some 2,000 a second are
+%% looked at closely.
+probed_ns(One, #{served := Served}, #{untimed := Untimed}, Context) ->
+    #{probes := #{hook := HookNs, look := LookNs, flag := FlagNs}, elapsed_ns := Ns} = Context,
     #{hook := Hook, flagged := Flagged} = One,
     Timed = max(0, Served - Untimed),
-    lists:sum([(Timed + Untimed div 3) * HookNs || Hook =:= hooked]) +
+    Looks = min(Served, ?LOOKS * Ns div 1_000_000_000),
+    lists:sum([(Timed + Untimed div 3) * HookNs + Looks * LookNs || Hook =:= hooked]) +
         lists:sum([Served * FlagNs || Flagged]).
 
 %% Stages

@@ -181,7 +181,7 @@ N}` takes the servers that did most in the last window.
     times := dyno_agent_server_breakpoints:t(),
     life := dyno_agent_server_life:t(),
     level := dyno_agent_server_level:t(),
-    probes := #{hook := non_neg_integer(), flag := non_neg_integer()},
+    probes := dyno_agent_server_window:probes(),
     each := #{
         left := non_neg_integer(), per_second := pos_integer(), until := integer()
     },
@@ -272,6 +272,7 @@ init(#{servers := Selectors} = Config) ->
     Times = dyno_agent_server_breakpoints:open(),
     Probes = #{
         hook => dyno_agent_server_probe:hook_ns(Shared),
+        look => dyno_agent_server_probe:look_ns(Shared),
         flag => dyno_agent_server_probe:flag_ns(Times)
     },
     %% What the probes did does not count.
@@ -553,7 +554,7 @@ window(How, #{started := Started, config := Config, level := Level, probes := Pr
         level => Now,
         asked => maps:get(level, Config, auto),
         stepped_down => dyno_agent_server_level:why(Level),
-        probe_ns => probe_ns(Now, Probes),
+        probe_ns => probe_ns(Now, Probes, {ProbedNs, Servers}),
         cost => (ProbedNs + Own) / Duration,
         rate => Rate,
         servers => Servers,
@@ -574,9 +575,14 @@ unseen(Unknown) ->
     Calls = [Count || Of <- maps:values(Ended), {Count, _, _} <- maps:values(Of)],
     #{processes => map_size(Ended), calls => lists:sum(Calls)}.
 
-probe_ns(rate, _Probes) -> 0;
-probe_ns(time, #{flag := Ns}) -> Ns;
-probe_ns(_Hook, #{hook := Ns}) -> Ns.
+%% As it was in the mean, or as it would be with few messages.
+probe_ns(Level, Probes, {ProbedNs, Servers}) ->
+    case {Level, lists:sum([Served || #{served := Served} <- Servers]), Probes} of
+        {rate, _, _} -> 0;
+        {_, Served, _} when Served > 0 -> ProbedNs div Served;
+        {time, 0, #{flag := FlagNs}} -> FlagNs;
+        {_, 0, #{hook := HookNs, look := LookNs, flag := FlagNs}} -> HookNs + LookNs + FlagNs
+    end.
 
 %% With the dirty ones, which take processor time, too.
 schedulers() ->
