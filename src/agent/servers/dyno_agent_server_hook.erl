@@ -128,10 +128,7 @@ atomics whose first number is the deadline, and the second how many single calls
 -spec id() -> term().
 id() -> {?MODULE, hook}.
 
--doc """
-What was counted of the queue's length, of the time that messages waited, of the number of events in
-a message of GenStage, and of the time from demand to events.
-""".
+-doc "Lengths of the queue, waiting of messages, events in those of GenStage, demand to events.".
 -spec buckets(queue | delay | batch | answer, dyno_agent_server_counters:values()) ->
     [{Index :: non_neg_integer(), Count :: pos_integer()}].
 buckets(What, #{series := Series}) ->
@@ -269,6 +266,9 @@ flood(_Now, #hot{distance = Distance, hook = #hook{flood = Flood}}) ->
     {Distance, Flood}.
 
 %% More than 1; 16 in the mean.
+distance(1, _Now) -> 1;
+distance(_Distance, Now) -> distance(Now).
+
 distance(Now) -> 2 + erlang:phash2(Now, 2 * ?DISTANCE - 3).
 
 %% The beginning of a callback
@@ -380,11 +380,7 @@ ends(#hot{begun = Begun, series = Series, hook = Hook, distance = Distance} = Ho
     Weight = weight(Now - Begun, Hot),
     Blocks = dyno_agent_server_counters:record(Counters, Series, Now - Begun, Weight, Before),
     ok = dyno_agent_server_counters:end_callback(Counters, Now - Clock, Series),
-    Next =
-        case Distance of
-            1 -> 1;
-            _ -> distance(Now)
-        end,
+    Next = distance(Distance, Now),
     case Hook of
         #hook{told = none} when map_size(Blocks) =:= map_size(Before) ->
             Hot#hot{begun = 0, ended = Now, weight = 1, distance = Next};
