@@ -142,8 +142,8 @@ a_blocked_server(_Config) ->
         True = fun(Share) -> lists:nth(ceil(Share * length(Waited)), Waited) end,
         #{~"delay_p90" := P90, ~"delay_p99" := P99} = server(~"waits", Document),
         ct:log("~ts~n~tp", [Text, {{True(0.5), True(0.9), True(0.99)}, {P90, P99}}]),
-        %% The first and last moments are not the same ones: the truth has as many periods.
-        near(True(0.9), P90, 0.2),
+        %% The truth is of a time that is longer by attaching and leaving: the p90 moves with it.
+        near(True(0.9), P90, 0.35),
         near(True(0.99), P99, 0.15),
         ?assertNotEqual(nomatch, re:run(Text, "messages wait (at least )?(2|3)[0-9.]+ ms"))
     end).
