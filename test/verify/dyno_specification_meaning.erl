@@ -40,21 +40,28 @@ regexp(Size, Values) ->
     frequency([
         {1, pattern(Values)},
         {4, {then, Half, Half}},
+        {2, {later, Half, pattern(Values)}},
         {2, {'|', Half, Half}},
         {2, {elements([star, plus, optional]), regexp(Size - 2, Values)}}
     ]).
 
-formula() -> proper_types:sized(fun(Size) -> formula(min(Size, 9), []) end).
+formula() -> proper_types:sized(fun(Size) -> formula(min(Size, 9), [], []) end).
 
-formula(Size, Names) when Size =< 1 ->
-    elements([true, false | [{name, Name} || Name <- Names]]);
-formula(Size, Names) ->
+%% A name stands behind an event only: `Usable` are those that have one between.
+formula(Size, Usable, _Names) when Size =< 1 ->
+    elements([true, false | [{name, Name} || Name <- Usable]]);
+formula(Size, Usable, Names) ->
     Name = list_to_atom([$X, $0 + length(Names)]),
+    Half = formula(Size div 2, Usable, Names),
     frequency([
-        {1, elements([true, false | [{name, N} || N <- Names]])},
-        {6, {elements([box, diamond]), pattern([1, 'N', 'M', '_', 'N']), formula(Size - 1, Names)}},
-        {3, {elements(['and', 'or']), formula(Size div 2, Names), formula(Size div 2, Names)}},
-        {2, {elements([max, min]), Name, formula(Size - 1, [Name | Names])}}
+        {1, elements([true, false | [{name, N} || N <- Usable]])},
+        {6, {
+            elements([box, diamond]),
+            pattern([1, 'N', 'M', '_', 'N']),
+            formula(Size - 1, Names, Names)
+        }},
+        {3, {elements(['and', 'or']), Half, Half}},
+        {2, {elements([max, min]), Name, formula(Size - 1, Usable, [Name | Names])}}
     ]).
 
 past() -> proper_types:sized(fun(Size) -> past(min(Size, 10)) end).
@@ -74,6 +81,7 @@ past(Size) ->
 text({pattern, Kind, Tag, Value}) ->
     io_lib:format("~ts {~ts, ~ts}", [Kind, Tag, shown(Value)]);
 text({then, A, B}) -> ["(", text(A), " then ", text(B), ")"];
+text({later, A, B}) -> ["(", text(A), " then eventually ", text(B), ")"];
 text({'|', A, B}) -> ["(", text(A), " | ", text(B), ")"];
 text({star, A}) -> ["(", text(A), ")*"];
 text({plus, A}) -> ["(", text(A), ")+"];
@@ -155,6 +163,13 @@ matches({pattern, _, _, _}, [], _Env) ->
     [];
 matches({then, A, B}, Trace, Env) ->
     lists:usort([M || {Rest, Bound} <- matches(A, Trace, Env), M <- matches(B, Rest, Bound)]);
+matches({later, A, B}, Trace, Env) ->
+    lists:usort([
+        M
+     || {Rest, Bound} <- matches(A, Trace, Env),
+        From <- suffixes(Rest),
+        M <- matches(B, From, Bound)
+    ]);
 matches({'|', A, B}, Trace, Env) ->
     Common = maps:keys(Env) ++ [V || V <- binds(A), lists:member(V, binds(B))],
     lists:usort([
@@ -176,12 +191,13 @@ repeats(A, Trace, Env) ->
 %% What is bound behind it.
 binds({pattern, _, _, Value}) when is_atom(Value), Value =/= '_' -> [Value];
 binds({pattern, _, _, _}) -> [];
-binds({then, A, B}) -> lists:usort(binds(A) ++ binds(B));
+binds({Then, A, B}) when Then =:= then; Then =:= later -> lists:usort(binds(A) ++ binds(B));
 binds({'|', A, B}) -> [V || V <- binds(A), lists:member(V, binds(B))];
 binds({_, _}) -> [].
 
 nullable({pattern, _, _, _}) -> false;
 nullable({then, A, B}) -> nullable(A) andalso nullable(B);
+nullable({later, _, _}) -> false;
 nullable({'|', A, B}) -> nullable(A) orelse nullable(B);
 nullable({plus, A}) -> nullable(A);
 nullable({_, _}) -> true.

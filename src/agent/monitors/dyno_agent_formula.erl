@@ -32,6 +32,9 @@
     | {'and' | 'or', index(), index()}
     | {possible | necessary, Match :: index(), index(), Within :: integer() | infinity, Text ::
         binary(), Names :: [atom()]}
+    %% The same at any event from there on, with the deadline of the first.
+    | {possible | necessary, Match :: index(), index(), Within :: integer() | infinity, Text ::
+        binary(), Names :: [atom()], later}
     | {max | min, index()}
     %% Back to a fixed point, without the variables that were bound since.
     | {again, index(), Forget :: non_neg_integer()}
@@ -161,11 +164,28 @@ stepped({_, Nodes}, Match, Time, State) ->
                                 because(enter(Next, Env1, Time, [], Nodes), {Index, Env1});
                             Env1 ->
                                 because(enter(Next, Env1, Time, [], Nodes), {Index, Env1})
+                        end;
+                    {Kind, Pattern, Next, _Within, _Text, Names, later} ->
+                        case Match(Pattern, Env, length(Names) - length(Env)) of
+                            nomatch ->
+                                Clause;
+                            {maybe_so, _} when Kind =:= necessary ->
+                                Clause;
+                            Matched ->
+                                Env1 = bound(Matched),
+                                Now = because(enter(Next, Env1, Time, [], Nodes), {Index, Env1}),
+                                joined(choice(Kind), Now, Clause)
                         end
                 end
         end,
         State
     ).
+
+bound({maybe_so, Env}) -> Env;
+bound(Env) -> Env.
+
+choice(possible) -> 'or';
+choice(necessary) -> 'and'.
 
 because({Truth, []}, Reason) when is_boolean(Truth) -> {Truth, [Reason]};
 because(State, _Reason) -> State.
@@ -211,6 +231,8 @@ explain({_, Nodes}, Reasons) ->
 %% The clause may have bound its own variables or not; those from before come last.
 explained({_, _, _, _, Text, Names}, Env) ->
     {Text, lists:zip(lists:nthtail(length(Names) - length(Env), Names), Env)};
+explained({Kind, Match, Next, Within, Text, Names, later}, Env) ->
+    explained({Kind, Match, Next, Within, Text, Names}, Env);
 explained(stop, _Env) ->
     {~"nothing more", []}.
 
@@ -233,10 +255,11 @@ enter(Index, Env, Time, Seen, Nodes) ->
             end;
         {keep, Places, Next} ->
             enter(Next, [lists:nth(Place, Env) || Place <- Places], Time, Seen, Nodes);
-        {_Kind, _Match, _Next, infinity, _Text, _Names} ->
-            {Index, Env};
-        {_Kind, _Match, _Next, Within, _Text, _Names} ->
-            {Index, Env, Time + Within}
+        Modal ->
+            case element(4, Modal) of
+                infinity -> {Index, Env};
+                Within -> {Index, Env, Time + Within}
+            end
     end.
 
 each_clause(Fun, {Of, Parts}) when is_atom(Of) -> each_of(Fun, Of, Parts, {Of =:= 'and', []});

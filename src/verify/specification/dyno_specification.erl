@@ -33,6 +33,8 @@ The language is described in `doc/verify-specifications.md`.
     | function_expected
     | {not_of_this_event, atom(), Allowed :: [atom()]}
     | matches_nothing
+    | eventually_repeats
+    | {unguarded, max | min, atom()}
     | {no_fixed_point | not_a_key | key_in_no_event | key_missing, atom()}.
 
 -doc "A monitor's module, its object code, and what it needs.".
@@ -99,6 +101,15 @@ problem({not_of_this_event, Word, Allowed}) ->
 problem(matches_nothing) ->
     "this matches where nothing happens, so it would always be broken; "
     "at least one event must stand outside of '*' and '?'";
+problem(eventually_repeats) ->
+    "'eventually' stands in front of an event, or of a bracket that begins with one; "
+    "'*', '+' and '?' do not fit there";
+problem({unguarded, Fixed, Name}) ->
+    io_lib:format(
+        "~ts comes back to '~ts ~ts.' without an event between, so it says nothing; put an event "
+        "in front of it, as in '[any] ~ts'",
+        [Name, Fixed, Name, Name]
+    );
 problem({no_fixed_point, Name}) ->
     io_lib:format("~ts is no variable of a 'max' or 'min' around it", [Name]);
 problem({not_a_key, Name}) ->

@@ -56,6 +56,10 @@ formula_code({Root, #code{nodes = Nodes, matches = Matches}}) ->
 
 regexp({step, Event, Within, Text}, Scope, Kind, Next, Code) ->
     modal(Kind, {Event, Within, Text}, Scope, Next, Code);
+regexp({later, Event, Within, Text}, Scope, Kind, Next, Code) ->
+    {Index, Modal} = modal(Kind, {Event, Within, Text}, Scope, Next, Code),
+    #code{nodes = #{Index := Node}} = Modal,
+    {Index, set(Index, erlang:append_element(Node, later), Modal)};
 regexp({then, A, B}, Scope, Kind, Next, Code) ->
     {Then, Code1} = regexp(B, scope(A, Scope, Code), Kind, Next, Code),
     regexp(A, Scope, Kind, Then, Code1);
@@ -89,7 +93,7 @@ keep(Scope, After, Next, Code) ->
     node({keep, [map_get(Name, Places) || Name <- After], Next}, Code).
 
 %% After alternatives, what both bind is in scope; what a repetition binds is its own.
-scope({step, Event, _, _}, Scope, #code{keys = Keys}) -> (new(Event, Keys) -- Scope) ++ Scope;
+scope({_Step, Event, _, _}, Scope, #code{keys = Keys}) -> (new(Event, Keys) -- Scope) ++ Scope;
 scope({then, A, B}, Scope, Code) -> scope(B, scope(A, Scope, Code), Code);
 scope({'or', A, B}, Scope, Code) ->
     Right = scope(B, Scope, Code),
@@ -102,13 +106,13 @@ choice(necessary, A, B) -> {'and', A, B}.
 fixed_point(possible) -> min;
 fixed_point(necessary) -> max.
 
-nullable({step, _, _, _}) -> false;
+nullable({_Step, _, _, _}) -> false;
 nullable({then, A, B}) -> nullable(A) andalso nullable(B);
 nullable({'or', A, B}) -> nullable(A) orelse nullable(B);
 nullable({plus, A}) -> nullable(A);
 nullable({_, _}) -> true.
 
-location({step, #{location := Location}, _, _}) -> Location;
+location({_Step, #{location := Location}, _, _}) -> Location;
 location(Regexp) -> location(element(2, Regexp)).
 
 %% Formulas
@@ -131,9 +135,21 @@ formula({variable, Location, Name}, Scope, Fixed, Code) ->
         #{} -> throw({Location, {no_fixed_point, Name}})
     end;
 formula({Kind, Name, Body}, Scope, Fixed, Code) ->
+    ok = guarded(Name, Body, Kind),
     {Index, Code1} = reserve(Code),
     {Inside, Code2} = formula(Body, Scope, Fixed#{Name => {Index, length(Scope)}}, Code1),
     {Index, set(Index, {Kind, Inside}, Code2)}.
+
+%% A fixed point that comes back to itself without an event between says nothing of the trace.
+guarded(Name, {variable, Location, Name}, Fixed) ->
+    throw({Location, {unguarded, Fixed, Name}});
+guarded(Name, {Of, A, B}, Fixed) when Of =:= 'and'; Of =:= 'or' ->
+    ok = guarded(Name, A, Fixed),
+    guarded(Name, B, Fixed);
+guarded(Name, {Kind, Other, Body}, Fixed) when (Kind =:= max orelse Kind =:= min), Other =/= Name ->
+    guarded(Name, Body, Fixed);
+guarded(_Name, _Formula, _Fixed) ->
+    ok.
 
 bracket(necessary, Text) -> <<"[", Text/binary, "]">>;
 bracket(possible, Text) -> <<"<", Text/binary, ">">>.

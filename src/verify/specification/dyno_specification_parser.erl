@@ -40,7 +40,11 @@
 
 -type step() :: {step, event(), WithinNs :: integer() | infinity, Text :: binary()}.
 -type regexp() ::
-    step() | {then | 'or', regexp(), regexp()} | {star | plus | optional, regexp()}.
+    step()
+    %% `then eventually`: at any event from there on.
+    | {later, event(), WithinNs :: integer() | infinity, Text :: binary()}
+    | {then | 'or', regexp(), regexp()}
+    | {star | plus | optional, regexp()}.
 -type formula() ::
     boolean()
     | {necessary | possible, step(), formula()}
@@ -186,7 +190,24 @@ body(Tokens) ->
 
 alternatives(Tokens) -> joined(fun sequence/1, '|', 'or', Tokens).
 
-sequence(Tokens) -> joined(fun repeated/1, then, then, Tokens).
+sequence(Tokens) ->
+    {First, Rest} = repeated(Tokens),
+    sequence(First, Rest).
+
+sequence(Left, [{atom, _, then}, {atom, Anno, eventually} | Tokens]) ->
+    {Regexp, Rest} = repeated(Tokens),
+    sequence({then, Left, later(Regexp, erl_anno:location(Anno))}, Rest);
+sequence(Left, [{atom, _, then} | Tokens]) ->
+    {Right, Rest} = repeated(Tokens),
+    sequence({then, Left, Right}, Rest);
+sequence(Regexp, Rest) ->
+    {Regexp, Rest}.
+
+%% What begins it may come later.
+later({step, Event, Within, Text}, _) -> {later, Event, Within, <<"eventually ", Text/binary>>};
+later({then, A, B}, Location) -> {then, later(A, Location), B};
+later({'or', A, B}, Location) -> {'or', later(A, Location), later(B, Location)};
+later(_Repeated, Location) -> throw({Location, eventually_repeats}).
 
 repeated([{'(', _} | Tokens]) ->
     {Regexp, Rest} = alternatives(Tokens),

@@ -10,6 +10,7 @@
 -export([suite/0, all/0]).
 -export([
     regular_expressions/1,
+    eventually/1,
     formulas/1,
     past/1,
     traffic_of_otp/1,
@@ -40,6 +41,7 @@ suite() -> [{timetrap, {minutes, 2}}].
 all() ->
     [
         regular_expressions,
+        eventually,
         formulas,
         past,
         traffic_of_otp,
@@ -110,6 +112,38 @@ regular_expressions(_) ->
         {[s(any), r(1), s(2), s(last)], yes}, {[s(any), s(last), r(1)], no}
     ]).
 
+%% `then` means the next event that is named, `then eventually` any later one.
+eventually(_) ->
+    Miss = "never receive {pay, N} then send {refund, N}",
+    Later = "never receive {pay, N} then eventually send {refund, N}",
+    Between = [r({pay, 1}), r({pay, 2}), s({refund, 1})],
+    table(Miss, [{Between, yes}, {[r({pay, 1}), s({refund, 1})], no}]),
+    table(Later, [
+        {Between, no},
+        {[r({pay, 1}), s({refund, 1})], no},
+        {[s({refund, 1}), r({pay, 1}), s({refund, 2})], yes}
+    ]),
+    %% The time counts from what is before, not from the last event that was let by.
+    table("never receive a then eventually send b within 5 ms", [
+        {[r(a), {3, s(b)}], no},
+        {[r(a), {3, r(a)}, {7, s(b)}], no},
+        {[r(a), {7, s(b)}], yes}
+    ]),
+    table("never receive a then eventually (send b then send c | exit bad)", [
+        {[r(a), s(c), s(b), s(c)], no},
+        {[r(a), s(b), r(a), s(c)], yes},
+        {[r(a), s(b), {exit, bad}], no}
+    ]),
+    table("follows receive a then eventually send b", [
+        {[r(a), r(a), s(b)], yes}, {[r(a), r(a)], no}, {[r(a), s(b), r(a), s(b)], yes},
+        {[r(a), s(b), r(a)], no}
+    ]),
+    {Module, _} = compiled(Later),
+    {[], {no, Why}} = run(Module, Between),
+    ?assertMatch(
+        #{step := ~"eventually send {refund, N}", bindings := #{'N' := 1}, because := event}, Why
+    ).
+
 formulas(_) ->
     Answers =
         "satisfies max X. [receive {request, N}] ([send {reply, N}] X "
@@ -130,8 +164,8 @@ formulas(_) ->
         {[s({a, 2}), {6, r(2)}], yes},
         {[s({a, 1})], no}
     ]),
-    table("satisfies max X. X", [{[s(a)], yes}]),
-    table("satisfies min X. X", [{[], no}]).
+    table("satisfies max X. [any] X", [{[s(a)], yes}]),
+    table("satisfies min X. <any> X", [{[], no}]).
 
 past(_) ->
     table("always send data implies once receive hello", [
@@ -400,6 +434,12 @@ mistakes(_) ->
                 "expected 'when', 'within' or ']', found 'X'"},
             {"property a of m:f satisfies [send a] X.", 1, 38,
                 "X is no variable of a 'max' or 'min' around it"},
+            {"property a of m:f satisfies max X. ([send a] X and X).", 1, 52,
+                "X comes back to 'max X.' without an event between, so it says nothing; put an "
+                "event in front of it, as in '[any] X'"},
+            {"property a of m:f never send x then eventually (send y)*.", 1, 37,
+                "'eventually' stands in front of an event, or of a bracket that begins with one; "
+                "'*', '+' and '?' do not fit there"},
             {"property a of m:f satisfies max x. [send a] x.", 1, 33,
                 "expected a variable and '.', found 'x'"},
             {"property a of m:f always send {a, N} implies once send {b, N}.", 1, 51,
