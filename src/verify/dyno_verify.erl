@@ -41,6 +41,9 @@ with what was seen until then, when its process gets `dyno_interrupt`, or `stop`
     {verdict, dyno_agent_monitor:report()}
     | {crashed, {module(), dyno_agent_event:process(), {atom(), term(), list()}}}
     | {fault, node(), unicode:chardata()}
+    %% Of a specification.
+    | {warning, unicode:chardata()}
+    | {began, [node(), ...]}
     | {counted, [dyno_agent_verifier:summary()]}.
 
 -doc "How it ended, for the recording.".
@@ -56,6 +59,8 @@ with what was seen until then, when its process gets `dyno_interrupt`, or `stop`
     %% The first ones, the last one first.
     reports := [{AtNs :: non_neg_integer(), dyno_agent_monitor:report()}],
     faults := [{node(), unicode:chardata()}],
+    %% Of the specifications.
+    warnings := [unicode:chardata()],
     monitors := [module()]
 }.
 
@@ -76,17 +81,21 @@ run(Specs, Nodes, Options) ->
         ok ?= dyno_verify_target:records_apart(Nodes, Options),
         {ok, Objects} ?= dyno_verify_monitors:read(Specs),
         Environment = dyno_environment:collect(),
+        Show = maps:get(show, Options, fun(_) -> ok end),
+        Warnings = dyno_verify_monitors:warnings(Objects),
+        lists:foreach(fun(Text) -> ok = Show({warning, Text}) end, Warnings),
         {Run, How} = recorded(Objects, Options),
         {ok, Targets} ?= attach(Nodes, Run, maps:without(?OWN, How)),
         {ok, Timer} = timer:send_interval(?TICK_MS, {?MODULE, tick}),
         Started = erlang:monotonic_time(nanosecond),
+        ok = Show({began, Nodes}),
         Facts = dyno_target_node:facts_of(Nodes),
         Ends = [erlang:send_after(Ms, self(), {?MODULE, ends}) || #{for_ms := Ms} <- [Options]],
         Silence = dyno_target_silence:watch(Nodes, maps:get(for_ms, Options, infinity)),
         Ended = loop(#{
             targets => Targets,
             started => Started,
-            show => maps:get(show, Options, fun(_) -> ok end),
+            show => Show,
             status => complete,
             asked_ms => maps:get(for_ms, Options, undefined),
             summaries => #{},
@@ -109,6 +118,7 @@ run(Specs, Nodes, Options) ->
                 ended => observed(Nodes, DurationNs, Ended),
                 duration_ns => DurationNs,
                 facts => Facts,
+                warnings => Warnings,
                 monitors => [Module || {Module, _, _} <- Objects]
             })}
     end.

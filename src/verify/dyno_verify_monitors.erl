@@ -6,7 +6,7 @@
 %% The monitors that a user names: a specification, or a module of dyno_agent_monitor as source, as
 %% compiled file, or by its name on the code path. Their code, ready to be sent to a target.
 
--export([read/1, needs/1, runtime/1, format_error/1]).
+-export([read/1, needs/1, warnings/1, runtime/1, format_error/1]).
 -export_type([reason/0]).
 
 %% What a property means is one of these, which dyno_agent_property calls by its name.
@@ -34,7 +34,8 @@ read(Specs) ->
     end.
 
 one(Path, ~".erl") ->
-    case dyno_code:compile_file(text(Path), []) of
+    %% A target may run the oldest release that dyno runs on.
+    case dyno_code:compile_file(text(Path), [r27]) of
         {ok, Module, Binary} -> checked(Path, {Module, Binary, text(Path)});
         {error, {does_not_compile, [Text | _]}} -> {error, {wrong, Path, Text}};
         {error, no_compiler} -> {error, {wrong, Path, ~"this Erlang has no compiler"}}
@@ -88,6 +89,11 @@ needs({Module, Binary, File}) ->
     Needs = dyno_agent_monitor:needs(Module),
     ok = dyno_code:unload([Module]),
     Needs.
+
+-doc "What they have to say about themselves.".
+-spec warnings([dyno_code:object()]) -> [unicode:chardata()].
+warnings(Objects) ->
+    lists:append([map_get(warnings, needs(Object)) || Object <- Objects]).
 
 -doc "The modules of dyno's agent that they call.".
 -spec runtime([dyno_code:object()]) -> [module()].

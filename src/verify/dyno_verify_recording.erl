@@ -210,7 +210,7 @@ was(_) -> "were".
 counted(1) -> "1 process";
 counted(N) -> [integer_to_binary(N), " processes"].
 
-warnings(#{faults := Faults} = Ending) ->
+warnings(#{faults := Faults, warnings := OfSpecifications} = Ending) ->
     Partitions = partitions(Ending),
     Gap =
         "~ts: ~b processes were not seen to their end; more events came than may wait (--limit), "
@@ -218,6 +218,7 @@ warnings(#{faults := Faults} = Ending) ->
     [
         {Code, dyno_recording_part:text(Format, Arguments)}
      || {Code, Format, All} <- [
+            {~"verify_adjacent", "~ts", [[Text] || Text <- OfSpecifications]},
             {~"verify_fault", "~ts: ~ts", [[Node, Text] || {Node, Text} <- lists:reverse(Faults)]},
             {~"verify_gap", Gap, [[Node, N] || #{node := Node, gap := N} <- Partitions, N > 0]},
             {~"verify_untold", "~ts: ~b violations were only counted",

@@ -39,13 +39,15 @@ run(Specs, File, Options) ->
     maybe
         {ok, Objects} ?= dyno_verify_monitors:read(Specs),
         Monitors = [Module || {Module, _, _} <- Objects],
+        Show = maps:get(show, Options, fun(_) -> ok end),
+        Warnings = dyno_verify_monitors:warnings(Objects),
+        lists:foreach(fun(Text) -> ok = Show({warning, Text}) end, Warnings),
         _ = [ok = dyno_code:load(Module, Path, Beam) || {Module, Beam, Path} <- Objects],
         Replayed = file(File, Monitors, maps:with([events], Options)),
         Names = #{M => map_get(property, dyno_agent_monitor:needs(M)) || M <- Monitors},
         ok = dyno_code:unload(Monitors),
         {ok, #{verdicts := Verdicts, crashes := Crashes, counts := Counts}} ?= Replayed,
         Broken = [Report || #{verdict := no} = Report <- Verdicts],
-        Show = maps:get(show, Options, fun(_) -> ok end),
         lists:foreach(fun(Report) -> ok = Show({verdict, Report}) end, Broken),
         %% Where a node stands otherwise.
         Node = binary_to_atom(filename:basename(File)),
@@ -68,6 +70,7 @@ run(Specs, File, Options) ->
                 {Node, dyno_verify_text:crash(Crash)}
              || Crash <- lists:sublist(Crashes, ?MOST_CRASHES)
             ],
+            warnings => Warnings,
             monitors => Monitors
         },
         {ok,

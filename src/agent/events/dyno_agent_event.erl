@@ -19,6 +19,7 @@ written in.
 """.
 
 -export([from_trace/1, normal/1, description/2, mfa/1, traffic/1, time_ns/1, written_in/3]).
+-export([is_waiting_task/1, task_starts/0]).
 -export_type([event/0, mfargs/0, process/0, traffic/0]).
 
 -doc "A function and its arguments; of a fun, the function that it was written in with its arity.".
@@ -124,6 +125,19 @@ description(Pid, {spawned, Parent, Started}) ->
 
 with(_Key, none, Known) -> Known;
 with(Key, Value, Known) -> Known#{Key => Value}.
+
+-doc "Whether this process is a task of Elixir that gets by a message what it is to run.".
+-spec is_waiting_task(event()) -> boolean().
+is_waiting_task({spawned, _, {proc_lib, init_p, [_, _, M, F, Args]}}) -> is_reply(M, F, Args);
+is_waiting_task({spawned, _, {M, F, Args}}) -> is_reply(M, F, Args);
+is_waiting_task(_Event) -> false.
+
+is_reply('Elixir.Task.Supervised', reply, Args) -> is_list(Args);
+is_reply(_M, _F, _Args) -> false.
+
+-doc "The function that it calls then; what it is to run is the last argument.".
+-spec task_starts() -> {module(), atom(), '_'}.
+task_starts() -> {'Elixir.Task.Supervised', invoke_mfa, '_'}.
 
 -doc "A function with its arity in place of the arguments.".
 -spec mfa(mfargs()) -> mfa().

@@ -9,7 +9,7 @@ Which monitors a process has, by what it runs, and by its name and label.
 the node is asked about.
 """.
 
--export([new/2, of_process/2, of_selector/2, is_late/1, wants_new/1, labels/1]).
+-export([new/2, of_process/2, of_selector/2, is_late/1, wants_new/1, labels/1, functions/1]).
 -export([describe/1]).
 -export_type([t/0]).
 
@@ -70,6 +70,10 @@ is_late(Choice) -> has([registered, label], Choice).
 -doc "Whether a label may choose a process.".
 -spec labels(t()) -> boolean().
 labels(Choice) -> has([label], Choice).
+
+-doc "Whether what it runs may choose a process.".
+-spec functions(t()) -> boolean().
+functions(Choice) -> has([function, module], Choice).
 
 -doc "Whether a process that is yet to come may be chosen.".
 -spec wants_new(t()) -> boolean().

@@ -30,7 +30,12 @@ open(Tracer, Needs, Choice) ->
     Session = trace:session_create(?MODULE, Tracer, []),
     Filters = lists:append([Events || #{events := Events} <- Needs]),
     Labels = dyno_agent_event_choice:labels(Choice),
-    Calls = functions(Filters) ++ [{{proc_lib, set_label, 1}, []} || Labels],
+    Calls =
+        functions(Filters) ++ [{{proc_lib, set_label, 1}, []} || Labels] ++
+            [
+                {dyno_agent_event:task_starts(), []}
+             || dyno_agent_event_choice:functions(Choice), erlang:module_loaded('Elixir.Kernel')
+            ],
     lists:foreach(fun({MFA, Spec}) -> calls(Session, MFA, Spec) end, Calls),
     ok = messages(Session, send, Filters),
     ok = messages(Session, 'receive', Filters),

@@ -85,7 +85,9 @@ Which events. `{send, Heads}` and `{'receive', Heads}` filter at the source: eac
     select := [selector()],
     events := [event_filter()],
     %% One state for each key, over several processes; default: false.
-    key => boolean()
+    key => boolean(),
+    %% What whoever gives this monitor should know; none by default.
+    warnings => [unicode:chardata()]
 }.
 
 -doc "What a monitor returns.".
@@ -151,7 +153,8 @@ a process that did nothing of the kind nothing is known.
 -doc "What a monitor needs, complete.".
 -spec needs(module()) -> needs().
 needs(Module) ->
-    maps:merge(#{property => atom_to_binary(Module), key => false}, Module:needs()).
+    Defaults = #{property => atom_to_binary(Module), key => false, warnings => []},
+    maps:merge(Defaults, Module:needs()).
 
 -doc "Whether a monitor has a state for each key, over several processes.".
 -spec has_key(module()) -> boolean().

@@ -84,6 +84,8 @@ may take; `follow`: all of them are, from now on.
     monitors :: #{module() => monitor()},
     keep :: non_neg_integer(),
     open = #{} :: #{pid() => #partition{}},
+    %% Tasks of Elixir that have not been told yet what to run.
+    tasks = #{} :: #{pid() => Parent :: pid()},
     timeouts = gb_sets:new() :: gb_sets:set({integer(), pid(), module()}),
     keyed :: dyno_agent_partition_keyed:t()
 }).
@@ -146,15 +148,30 @@ event(Pid, {spawned, _, _} = Event, TimeNs, Core0) ->
             false -> {Core0, []}
         end,
     Process = dyno_agent_event:description(Pid, Event),
-    case dyno_agent_event_choice:of_process(Process, Core#core.choice) of
+    #core{choice = Choice, tasks = Tasks} = Core,
+    case dyno_agent_event_choice:of_process(Process, Choice) of
         [] ->
-            {Core, Before ++ [{ignore, Pid}]};
+            case dyno_agent_event:is_waiting_task(Event) of
+                true -> {Core#core{tasks = Tasks#{Pid => element(2, Event)}}, Before};
+                false -> {Core, Before ++ [{ignore, Pid}]}
+            end;
         Modules ->
             {Opened, Effects} = open(Process, Modules, Core),
             #core{open = #{Pid := Partition}} = Opened,
             {Stepped, More} = event_of(Pid, Event, TimeNs, Partition, Opened),
             {Stepped, Before ++ Effects ++ More}
     end;
+%% What a task runs is known now: it begins here.
+event(Pid, {call, {'Elixir.Task.Supervised', _, Arguments}}, TimeNs, #core{tasks = Tasks} = Core) ->
+    case maps:take(Pid, Tasks) of
+        {Parent, Rest} ->
+            Started = {spawned, Parent, {'Elixir.Task.Supervised', noreply, Arguments}},
+            event(Pid, Started, TimeNs, Core#core{tasks = Rest});
+        error ->
+            {Core, []}
+    end;
+event(Pid, {exit, _}, _TimeNs, #core{tasks = Tasks} = Core) when is_map_key(Pid, Tasks) ->
+    {Core#core{tasks = maps:remove(Pid, Tasks)}, []};
 event(Pid, Event, TimeNs, #core{open = Open, late = Late} = Core) ->
     case Open of
         #{Pid := Partition} when Late -> renamed(Pid, Event, TimeNs, Partition, Core);

@@ -119,6 +119,11 @@ progress({crashed, Crash}) ->
     #{phase => warning, text => dyno_verify_text:crash(Crash)};
 progress({fault, Node, Text}) ->
     #{phase => warning, text => [atom_to_binary(Node), ": ", Text]};
+progress({warning, Text}) ->
+    #{phase => warning, text => Text};
+progress({began, Nodes}) ->
+    Names = lists:join(", ", [atom_to_binary(Node) || Node <- Nodes]),
+    #{phase => finding, text => ["dyno: monitoring has begun in ", Names]};
 progress({counted, Summaries}) ->
     Verdicts = [Verdicts || #{verdicts := Verdicts} <- Summaries],
     Sum = fun(Key) -> lists:sum([map_get(Key, Of) || Of <- Verdicts]) end,

@@ -7,7 +7,7 @@
 %% it binds, and what has to be traced for it. Traffic of OTP is written by its name, so the forms
 %% of its messages stand here and nowhere else.
 
--export([pattern/1, variables/1, shape/2, needs/2]).
+-export([pattern/1, variables/1, mentioned/1, shape/2, needs/2]).
 -export_type([head/0]).
 
 -type expr() :: erl_parse:abstract_expr().
@@ -150,6 +150,12 @@ arity(Arity) -> Arity.
 variables(Event) ->
     {Pattern, _} = pattern(Event),
     lists:uniq(variables_of(Pattern)) -- [?TAG, ?MESSAGE, ?ARGUMENTS].
+
+-doc "The variables of its pattern and its guard.".
+-spec mentioned(dyno_specification_parser:event()) -> [atom()].
+mentioned(Event) ->
+    {Pattern, Guard} = pattern(Event),
+    lists:uniq(variables_of([Pattern, Guard])) -- [?TAG, ?MESSAGE, ?ARGUMENTS].
 
 variables_of({var, _, '_'}) -> [];
 variables_of({var, _, Name}) -> [Name];

@@ -34,7 +34,8 @@ compile(#{name := Name, location := Location, body := Body} = Property) ->
         property => Name,
         select => Select,
         events => dyno_specification_event:needs(Events, Strict),
-        key => Across
+        key => Across,
+        warnings => dyno_specification_warning:of_property(Property)
     },
     Module = module(Name),
     Forms =

@@ -67,11 +67,12 @@
 -doc "All properties of a text, or throws `{Location, Reason}` at the first mistake.".
 -spec parse(string()) -> [property(), ...].
 parse(Text) ->
-    case erl_scan:string(Text, {1, 1}, [text]) of
+    case erl_scan:string(dyno_specification_elixir:marked(Text), {1, 1}, [text]) of
         {ok, [], _} ->
             throw({{1, 1}, no_property});
         {ok, Tokens, End} ->
-            properties(Tokens ++ [{'end of file', erl_anno:new(End)}]);
+            Erlang = dyno_specification_elixir:tokens(Tokens),
+            properties(Erlang ++ [{'end of file', erl_anno:new(End)}]);
         {error, {Location, Module, Description}, _} ->
             throw({Location, {erlang, lists:flatten(Module:format_error(Description))}})
     end.

@@ -11,6 +11,8 @@
 -export([
     regular_expressions/1,
     eventually/1,
+    elixir/1,
+    warnings/1,
     formulas/1,
     past/1,
     traffic_of_otp/1,
@@ -42,6 +44,8 @@ all() ->
     [
         regular_expressions,
         eventually,
+        elixir,
+        warnings,
         formulas,
         past,
         traffic_of_otp,
@@ -142,6 +146,61 @@ eventually(_) ->
     {[], {no, Why}} = run(Module, Between),
     ?assertMatch(
         #{step := ~"eventually send {refund, N}", bindings := #{'N' := 1}, because := event}, Why
+    ).
+
+%% Maps and structs as Elixir writes them.
+elixir(_) ->
+    table("follows send %{id: N, \"name\" => \"bo\", end: :ok} then send {%{at: %{n: N}}, N}", [
+        {[s(#{id => 1, ~"name" => ~"bo", 'end' => ok}), s({#{at => #{n => 1}, more => 2}, 1})], yes},
+        {[s(#{id => 1, ~"name" => ~"bo", 'end' => ok}), s({#{at => #{n => 2}}, 1})], no},
+        {[s(#{id => 1, "name" => "bo", 'end' => ok})], no}
+    ]),
+    User = fun(Id, M) -> s(#{'__struct__' => M, id => Id}) end,
+    table("never send %My.App.User{id: 7, kind: Shop.Kind} | send %User{}", [
+        {[s(#{'__struct__' => 'Elixir.My.App.User', id => 7, kind => 'Elixir.Shop.Kind'})], no},
+        {[User(7, 'Elixir.My.App.User')], yes},
+        {[User(8, 'Elixir.User')], no},
+        {[s(#{id => 7})], yes}
+    ]),
+    %% A comment is one as before.
+    table("% %{\n always send \"%{\" implies true %% %A{\n", [{[s("%{")], yes}]),
+    {Module, _} = compiled("never send %My.User{id: N, to: \"é\"}"),
+    {[], {no, #{step := Step}}} = run(
+        Module, [s(#{'__struct__' => 'Elixir.My.User', id => 1, to => ~"é"})]
+    ),
+    ?assertEqual(~"send %My.User{id: N, to: \"é\"}", Step).
+
+%% A warning only if something can come between.
+warnings(_) ->
+    Warned = fun(Property) ->
+        {_, #{warnings := Warnings}} = compiled(Property),
+        length(Warnings)
+    end,
+    [
+        ?assertEqual({Expected, Property}, {Warned(Property), Property})
+     || {Expected, Property} <- [
+            {0, "never receive stop then send _"},
+            {0, "never (receive stop | receive halt) then (send _ | exit _)"},
+            {0, "each N never receive {pay, N} then send {refund, N}"},
+            {0, "never receive {pay, N} then eventually send {refund, N}"},
+            {0, "follows receive {pay, N} then send {refund, N}"},
+            {0, "never send a"},
+            {1, "never receive {pay, N} then send {refund, N}"},
+            {1, "never receive {pay, N} then send {refund, M} when M > N"},
+            {1, "never receive a then send b then send c"},
+            {1, "never receive a then eventually send b then send c"},
+            {1, "never (receive a then send b) | (receive c then send d)"},
+            {1, "strict never receive stop then send _"}
+        ]
+    ],
+    {_, #{warnings := [Text]}} = compiled("never receive {pay, N} then send {refund, N}"),
+    ?assertEqual(
+        <<
+            "line 1: \"it\": 'never A then B' is broken only if B is the next event after A, of the "
+            "events that the property names; a later B does not break it. For any later B write "
+            "'never A then eventually B'."
+        >>,
+        Text
     ).
 
 formulas(_) ->
