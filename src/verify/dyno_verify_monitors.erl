@@ -106,7 +106,10 @@ runtime(Objects) ->
         Called =/= Module,
         lists:prefix("dyno_agent_", atom_to_list(Called))
     ]),
-    case lists:member(dyno_agent_property, Calls) of
+    IsProperty = fun(Module) ->
+        Module =:= dyno_agent_property orelse Module =:= dyno_agent_key_events
+    end,
+    case lists:any(IsProperty, Calls) of
         true -> lists:usort(?ENGINES ++ Calls);
         false -> Calls
     end.

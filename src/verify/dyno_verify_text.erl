@@ -106,12 +106,15 @@ event({register, Name}) ->
 
 message(Message) ->
     case dyno_agent_event:traffic(Message) of
-        {call, Request, _From} -> ["call ", term(Request)];
+        {call, Request, From} -> ["call ", term(Request), caller(From)];
         {cast, Request} -> ["cast ", term(Request)];
         {reply, _Tag, Reply} -> ["reply ", term(Reply)];
         {info, Info} -> term(Info);
         timeout -> "timeout"
     end.
+
+caller({Pid, _Tag}) when is_pid(Pid) -> [" from ", term(Pid)];
+caller(_Other) -> [].
 
 mfargs({M, F, Args}) when is_list(Args) ->
     [dyno_agent_name:call(M, F), $(, lists:join(", ", [term(Arg) || Arg <- Args]), $)];

@@ -25,6 +25,7 @@
 %% or not a timer said so. So a replay, which has no timers, gives the verdicts of the live run.
 
 -export([init/2, event/4, ended/2, deadline/1, timeout/3, names/2]).
+-export([instances/1]).
 -export_type([program/0, engine/0, time/0, key/0, match/0, instance/0, reasons/0, state/0]).
 
 -type engine() :: dyno_agent_formula | dyno_agent_past | dyno_agent_rate.
@@ -366,3 +367,8 @@ explanation(Program, Because, [{Key, {_, Reasons}} | Others], Again) ->
         others => length(Others),
         again => Again
     }.
+
+-doc "The keys that have an instance.".
+-spec instances(new | state()) -> #{key() => instance()}.
+instances(State) when is_tuple(State), is_map(element(2, State)) -> element(2, State);
+instances(_New) -> #{}.

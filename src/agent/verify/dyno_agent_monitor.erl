@@ -33,7 +33,7 @@ says which key an event has, and `c:init/1` gets the process of the first event 
 """.
 
 -export([needs/1, has_key/1, init/2, step/4, timeout/3, ended/2, deadline/2, key/3, names/2]).
--export([decided/6]).
+-export([step/5, decided/6]).
 -export_type([process/0, verdict/0, explanation/0, needs/0, selector/0, event_filter/0]).
 -export_type([state/0, decision/0, outcome/0, report/0, trace_state/0]).
 
@@ -128,6 +128,8 @@ it was cut off because of a limit or a fault.
 
 -callback needs() -> needs().
 -callback init(process()) -> state().
+-doc "The same with who did it, for a monitor with a key, in place of `c:event/3`.".
+-callback event(dyno_agent_event:event(), TimeNs :: integer(), pid(), state()) -> decision().
 -doc "After `report` the verdict is told, and the monitor goes on.".
 -callback event(dyno_agent_event:event(), TimeNs :: integer(), state()) -> decision().
 -doc "The process has ended, after its event `exit`, and the monitor had not decided.".
@@ -148,7 +150,7 @@ a process that did nothing of the kind nothing is known.
 """.
 -callback names(dyno_agent_event:event()) -> boolean().
 
--optional_callbacks([ended/1, deadline/1, timeout/2, key/2, names/1]).
+-optional_callbacks([event/4, ended/1, deadline/1, timeout/2, key/2, names/1]).
 
 -doc "What a monitor needs, complete.".
 -spec needs(module()) -> needs().
@@ -180,6 +182,14 @@ step(Module, Event, TimeNs, State) ->
         Decision -> checked(Decision)
     catch
         Class:Reason:Stack -> {crashed, {Class, Reason, Stack}}
+    end.
+
+-doc "Gives an event of this process to a monitor with a key, which gets those of several.".
+-spec step(module(), pid(), dyno_agent_event:event(), integer(), state()) -> outcome().
+step(Module, Pid, Event, TimeNs, State) ->
+    case erlang:function_exported(Module, event, 4) of
+        true -> safely(fun() -> checked(Module:event(Event, TimeNs, Pid, State)) end);
+        false -> step(Module, Event, TimeNs, State)
     end.
 
 checked({next, _} = Next) ->
@@ -257,7 +267,8 @@ decided({crashed, Why}, Module, Process, _TimeNs, _Events, _Trace) ->
 decided({report, Verdict, Explanation, State}, Module, Process, TimeNs, Events, Trace) ->
     {off, Told} = decided({Verdict, Explanation, State}, Module, Process, TimeNs, Events, Trace),
     {{on, State}, Told};
-decided({Verdict, Explanation, _State}, Module, Process, TimeNs, Events, Trace) ->
+decided({Verdict, Explained, _State}, Module, Process, TimeNs, Last, Trace) ->
+    {Explanation, Events} = dyno_agent_key_events:of_report(Module, Explained, Last),
     Report = #{
         property => map_get(property, maps:merge(needs(Module), Explanation)),
         monitor => Module,

@@ -112,7 +112,8 @@ step({Module, _} = Id, #{pid := Pid} = Process, Event, TimeNs, Keyed) ->
                 events = lists:sublist([{TimeNs, Pid, Event} | Events], Keyed#keyed.keep),
                 process = Process
             },
-            outcome(dyno_agent_monitor:step(Module, Event, TimeNs, State), Id, Seen, TimeNs, Keyed)
+            Outcome = dyno_agent_monitor:step(Module, Pid, Event, TimeNs, State),
+            outcome(Outcome, Id, Seen, TimeNs, Keyed)
     end.
 
 instance({Module, _} = Id, Process, #keyed{instances = Instances, trace = Trace}) ->

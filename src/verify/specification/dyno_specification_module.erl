@@ -46,7 +46,7 @@ compile(#{name := Name, location := Location, body := Body} = Property) ->
             {function, ?NONE, needs, 0, [clause([], erl_parse:abstract(Needs))]},
             named(Events, Keys),
             {function, ?NONE, match, 4, matching(Matches, Keys)}
-        ] ++ callbacks(Module, Across),
+        ] ++ callbacks(Module, Keys, Across),
     Options = [r27, deterministic, return, nowarn_export_all, {location, column}],
     case compile:forms(Forms, Options) of
         {ok, Module, Beam, _Warnings} -> {Module, Beam, Needs};
@@ -163,15 +163,31 @@ names(Names) ->
     Cons = fun(Name, Tail) -> {cons, ?NONE, {var, ?NONE, Name}, Tail} end,
     lists:foldr(Cons, {nil, ?NONE}, Names).
 
-callbacks(Module, Across) ->
+%% With keys the events of each key are kept, too.
+callbacks(Module, Keys, Across) ->
+    Event =
+        case Keys of
+            [] ->
+                ["event(Event, Time, State) -> dyno_agent_property:event(~p, Event, Time, State)."];
+            _ ->
+                [
+                    "event(Event, Time, State) -> event(Event, Time, none, State).",
+                    "event(Event, Time, Pid, State) -> "
+                    "dyno_agent_key_events:event(~p, Event, Time, Pid, State)."
+                ]
+        end,
+    By =
+        case Keys of
+            [] -> "dyno_agent_property";
+            _ -> "dyno_agent_key_events"
+        end,
     Texts = [
         "init(Process) -> dyno_agent_property:init(~p, Process).",
-        "event(Event, Time, State) -> dyno_agent_property:event(~p, Event, Time, State).",
-        "ended(State) -> dyno_agent_property:ended(~p, State).",
-        "deadline(State) -> dyno_agent_property:deadline(State).",
-        "timeout(Time, State) -> dyno_agent_property:timeout(~p, Time, State).",
-        "names(Event) -> dyno_agent_property:names(~p, Event)."
-    ] ++ ["key(_Event, _Process) -> {ok, all}." || Across],
+        "names(Event) -> dyno_agent_property:names(~p, Event).",
+        "ended(State) -> " ++ By ++ ":ended(~p, State).",
+        "deadline(State) -> " ++ By ++ ":deadline(State).",
+        "timeout(Time, State) -> " ++ By ++ ":timeout(~p, Time, State)."
+    ] ++ Event ++ ["key(_Event, _Process) -> {ok, all}." || Across],
     [form(string:replace(Text, "~p", io_lib:format("~tp", [Module]))) || Text <- Texts].
 
 form(Text) ->
