@@ -19,9 +19,12 @@
 
 describe() ->
     "Response time, CPU time, memory and duration of a synthetic system under each instrumentation,\n"
-    "over those of the same system without monitors. Argument: steady2500, steady10000, burst10000 or\n"
-    "messages250, with the suffix +5us for monitors that take 5 us an event. The median of three rounds,\n"
-    "or of as many as there is time for in six minutes.".
+    "over those of the same system without monitors, with the coefficient of variation of each over\n"
+    "the rounds, and the peak use of the schedulers: near 100 % the mean response time is only the\n"
+    "length of a queue. Argument: steady, pulse or burst with one or several numbers of workers, as in\n"
+    "steady2500 or pulse500,1000,2000; or messages250, of 10,000 requests each. The suffix +5us gives\n"
+    "monitors that take 5 us an event. Three rounds each, or as many as there is time for in six\n"
+    "minutes.".
 
 argument(none) -> argument("steady2500");
 argument(Text) ->
@@ -31,40 +34,68 @@ argument(Text) ->
             [Before, "5us"] -> {Before, 5000};
             _ -> {Text, 0}
         end,
-    Loads = #{
-        "steady2500" => #{workers => 2500},
-        "steady10000" => #{workers => 10_000},
-        "burst10000" => #{workers => 10_000, shape => burst},
-        "messages250" => #{workers => 250, requests => 10_000}
-    },
-    case Loads of
-        #{Load := Options} -> {ok, {Options, Work}};
-        #{} -> {error, ["no such load: ", Text]}
+    Shapes = [
+        {"steady", #{shape => steady}},
+        {"pulse", #{shape => pulse}},
+        {"burst", #{shape => burst}},
+        {"messages", #{shape => steady, requests => 10_000}}
+    ],
+    maybe
+        [{Numbers, Options}] ?=
+            [
+                {Rest, Of}
+             || {Name, Of} <- Shapes, Rest <- [string:prefix(Load, Name)], is_list(Rest)
+            ],
+        Workers = [string:to_integer(Number) || Number <- string:split(Numbers, ",", all)],
+        true ?= lists:all(fun({N, Rest}) -> is_integer(N) andalso N > 0 andalso Rest =:= [] end,
+            Workers),
+        {ok, {[Options#{workers => N} || {N, _} <- Workers], Work}}
+    else
+        _ -> {error, ["no such load: ", Text]}
     end.
 
-measure({Options, Work}, Effort) ->
-    Results =
+measure({Loads, Work}, Effort) ->
+    Each = [point(Load, Work, Effort, length(Loads)) || Load <- Loads],
+    #{
+        name => "response_time_under_partition",
+        value => lists:last(Each),
+        unit => "times",
+        goal => ?GOAL
+    }.
+
+%% Of one number of workers.
+point(Asked, Work, Effort, Points) ->
+    {Load, Results} =
         case Effort of
-            full -> rounds(Options, Work, 1, erlang:monotonic_time(millisecond));
-            quick -> round(Options#{workers => 100, requests => 20, time_ms => 300}, Work)
+            full ->
+                Begun = erlang:monotonic_time(millisecond),
+                {Asked, rounds(Asked, Work, 1, Begun, ?MOST_MS div Points)};
+            quick ->
+                Small = Asked#{workers => 100, requests => 20, time_ms => 300},
+                {Small, round(Small, Work)}
         end,
-    bench_program:say("rounds    ~b", [length(Results) div length(?WAYS)]),
-    Of = fun(Way, Key) ->
-        dyno_stats:median([map_get(Key, Result) || {W, Result} <- Results, W =:= Way])
-    end,
+    bench_program:say("workers ~b, rounds ~b", [
+        map_get(workers, Load), length(Results) div length(?WAYS)
+    ]),
+    All = fun(Way, Key) -> [map_get(Key, Result) || {W, Result} <- Results, W =:= Way] end,
+    Of = fun(Way, Key) -> dyno_stats:median(All(Way, Key)) end,
     lists:foreach(
         fun(Way) ->
-            bench_program:say("~-12s ~s; checked ~b whole, ~b broken, ~b cut", [
+            bench_program:say("~-12s ~s; peak use ~b %; checked ~b whole, ~b broken, ~b cut", [
                 Way,
                 lists:join(", ", [
-                    io_lib:format("~s ~.3g (~.2fx)", [
-                        Title, Of(Way, Key) / Unit, Of(Way, Key) / max(1, Of(baseline, Key))
+                    io_lib:format("~s ~.3g (~.2fx, CV ~s)", [
+                        Title,
+                        Of(Way, Key) / Unit,
+                        Of(Way, Key) / max(1, Of(baseline, Key)),
+                        variation(All(Way, Key))
                     ])
                  || {Title, Key, Unit} <- [
                         {"response us", response, 1.0e3}, {"cpu s", cpu, 1.0e3},
                         {"peak MB", peak, 1.0e6}, {"run s", duration, 1.0e9}
                     ]
                 ]),
+                trunc(100 * Of(Way, use)),
                 trunc(Of(Way, yes)),
                 trunc(Of(Way, no)),
                 trunc(Of(Way, gap))
@@ -72,19 +103,23 @@ measure({Options, Work}, Effort) ->
         end,
         ?WAYS
     ),
-    #{
-        name => "response_time_under_partition",
-        value => Of(partition, response) / Of(baseline, response),
-        unit => "times",
-        goal => ?GOAL
-    }.
+    Of(partition, response) / Of(baseline, response).
+
+%% One round says nothing of it.
+variation([_]) ->
+    "-";
+variation(Values) ->
+    Mean = lists:sum(Values) / length(Values),
+    Squares = [(Value - Mean) * (Value - Mean) || Value <- Values],
+    Deviation = math:sqrt(lists:sum(Squares) / (length(Values) - 1)),
+    io_lib:format("~.1f %", [100 * Deviation / max(1.0e-9, Mean)]).
 
 %% Three, or as many as there is time for; at least one.
-rounds(Load, Work, Number, Begun) ->
+rounds(Load, Work, Number, Begun, MostMs) ->
     Results = round(Load, Work),
     TookMs = erlang:monotonic_time(millisecond) - Begun,
-    case Number < ?ROUNDS andalso TookMs * (Number + 1) div Number < ?MOST_MS of
-        true -> Results ++ rounds(Load, Work, Number + 1, Begun);
+    case Number < ?ROUNDS andalso TookMs * (Number + 1) div Number < MostMs of
+        true -> Results ++ rounds(Load, Work, Number + 1, Begun, MostMs);
         false -> Results
     end.
 
@@ -103,12 +138,16 @@ once(Way, {Load, Work}) ->
     persistent_term:put(?MODULE, Work),
     Stop = started(Way),
     {_, _} = erlang:statistics(runtime),
-    #{responses := Responses, memory_peak := Peak, duration_ns := Duration} =
+    #{responses := Responses, memory_peak := Peak, duration_ns := Duration, samples := Samples} =
         dyno_workload:once(Load),
     Verdicts = Stop(),
     {_, Cpu} = erlang:statistics(runtime),
     Verdicts#{
-        response => dyno_histogram:mean(Responses), peak => Peak, duration => Duration, cpu => Cpu
+        response => dyno_histogram:mean(Responses),
+        peak => Peak,
+        duration => Duration,
+        cpu => Cpu,
+        use => lists:max([0.0 | [Use || #{utilisation := Use} <- Samples]])
     }.
 
 started(baseline) ->

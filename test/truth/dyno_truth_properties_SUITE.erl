@@ -164,7 +164,7 @@ tasks_of_elixir(Config) ->
     {Reports, _} = verified(Specification, Config, fun(Node) ->
         erpc:call(Node, 'Elixir.Shop', run, [10])
     end),
-    Of = fun(Name) -> [Report || #{property := Property} = Report <- Reports, Property =:= Name] end,
+    Of = fun(Name) -> [Report || #{property := Of} = Report <- Reports, Of =:= Name] end,
     ?assertEqual({20, 10}, {length(Of(~"price")), length(Of(~"in_fun"))}),
     ?assertEqual([complete], lists:usort([map_get(trace, Report) || Report <- Reports])),
     #{events := [{_, First} | _]} = hd(Of(~"price")),

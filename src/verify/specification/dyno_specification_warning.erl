@@ -24,9 +24,9 @@ of_property(_Property) ->
 text(Line, Name) ->
     unicode:characters_to_binary(
         io_lib:format(
-            "line ~b: \"~ts\": 'never A then B' is broken only if B is the next event after A, of the "
-            "events that the property names; a later B does not break it. For any later B write "
-            "'never A then eventually B'.",
+            "line ~b: \"~ts\": 'never A then B' is broken only if B is the next event after A, of "
+            "the events that the property names; a later B does not break it. For any later B "
+            "write 'never A then eventually B'.",
             [Line, Name]
         )
     ).
