@@ -234,10 +234,10 @@ finish(#{targets := Targets} = State) ->
     Finished = lists:foldl(
         fun(#{node := Node} = Target, Acc) ->
             Summary = dyno_verify_target:finish(Target),
-            Recorded = unrecorded(Target, Acc),
+            Summed = unrecorded(Target, summed(Summary, Target, Acc)),
             case Summary of
-                gone -> gone(Node, lost, Recorded);
-                {ok, _} -> summed(Summary, Target, Recorded)
+                gone -> gone(Node, lost, Summed);
+                {ok, _} -> Summed
             end
         end,
         State,
@@ -248,8 +248,13 @@ finish(#{targets := Targets} = State) ->
 left(Targets, #{visits := Visits} = State) ->
     State#{visits := Visits ++ dyno_verify_target:detach(Targets)}.
 
-unrecorded(#{node := Node} = Target, State) ->
-    case dyno_verify_target:recorded(Target) of
+unrecorded(#{node := Node} = Target, #{summaries := Summaries} = State) ->
+    Whole =
+        case Summaries of
+            #{Node := #{faults := [], verdicts := #{gap := 0, cut := 0}}} -> whole;
+            #{} -> cut_off
+        end,
+    case dyno_verify_target:recorded(Target, Whole) of
         ok ->
             State;
         {error, Error} ->

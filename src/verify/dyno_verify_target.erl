@@ -8,7 +8,7 @@
 %% agent ends, the message of the monitor `t:target/0` has.
 
 -export([instrumentations/0, attach/3, peek/1, finish/1, detach/1]).
--export([records_apart/2, recorded/1]).
+-export([records_apart/2, recorded/2]).
 -export([format_error/1, fault/1]).
 -export_type([target/0, reason/0]).
 
@@ -84,7 +84,7 @@ attach(Node, Objects, Options) ->
             {ok, Target#{verifier => Pid}}
         else
             Error ->
-                _ = recorded(Target),
+                _ = recorded(Target, whole),
                 _ = detach([Target]),
                 Error
         end
@@ -116,14 +116,17 @@ records_apart(_Nodes, _Options) ->
 
 host(Node) -> lists:last(string:split(atom_to_list(Node), "@")).
 
--doc "Closes the file that is recorded to, if there is one; an error tells what is not kept.".
--spec recorded(target()) -> ok | {error, dyno_error:error()}.
-recorded(#{records := false}) ->
+-doc """
+Closes the file that is recorded to, if there is one, and says in it whether processes were cut off;
+an error tells what is not kept.
+""".
+-spec recorded(target(), whole | cut_off) -> ok | {error, dyno_error:error()}.
+recorded(#{records := false}, _Whole) ->
     ok;
-recorded(#{node := Node}) ->
+recorded(#{node := Node}, Whole) ->
     try
         true = dyno_target_silence:is_connected(Node),
-        _ = erpc:call(Node, dyno_agent_recorder, ended, [], ?RECORD_MS),
+        _ = erpc:call(Node, dyno_agent_recorder, ended, [Whole], ?RECORD_MS),
         erpc:call(Node, dyno_stream, close, [dyno_agent_recorder], ?RECORD_MS) of
         ok -> ok;
         {error, Reason} -> {error, {?MODULE, {record, Node, Reason}}}

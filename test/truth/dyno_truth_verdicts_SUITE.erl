@@ -127,7 +127,14 @@ cut_off_is_unknown(Config) ->
         says(Output, "UNKNOWN *numbers .* 50 of 50 processes were cut off"),
         says_not(Output, "PASS"),
         {0, Undecided} = verify(Config, ?NUMBERS, Node, Arguments),
-        says(Undecided, "UNDECIDED: 1 of 1 property could not be decided")
+        says(Undecided, "UNDECIDED: 1 of 1 property could not be decided"),
+        %% Its recording says so, too.
+        File = filename:join(folder(Config), "cut.rec"),
+        {0, _} = verify(Config, ?NUMBERS, Node, Arguments ++ ["--record", File]),
+        {ok, Again} = dyno_verify_replay:run(
+            [specification(Config, ?NUMBERS)], list_to_binary(File), #{}
+        ),
+        ?assertMatch([#{~"result" := ~"unknown"}], map_get(~"verdicts", Again))
     end).
 
 %% Each process is counted once, though it has another partition afterwards.

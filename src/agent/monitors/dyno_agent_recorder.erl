@@ -8,7 +8,7 @@
 %% name: dyno_verify_target starts it (a dyno_stream) before the first event, and ends it after the
 %% last one, which tells whether all is kept. dyno_verify_log reads the file.
 
--export([header/0, frame/1, init/1, event/3, ended/0]).
+-export([header/0, frame/1, init/1, event/3, ended/1]).
 
 -opaque state() :: pid().
 -export_type([state/0]).
@@ -38,10 +38,15 @@ event(Event, TimeNs, Pid) ->
     ok = write({Pid, Event, TimeNs}),
     {next, Pid}.
 
--doc "Until when deadlines were looked at. Whether it is kept the end of the file says.".
--spec ended() -> ok.
-ended() ->
-    _ = written({time, erlang:monotonic_time(nanosecond) - ?GRACE_NS}),
+-doc """
+Until when deadlines were looked at, and whether processes were cut off: then those that have not
+ended in the file show nothing. Whether it is kept the end of the file says.
+""".
+-spec ended(whole | cut_off) -> ok.
+ended(Whole) ->
+    TimeNs = erlang:monotonic_time(nanosecond) - ?GRACE_NS,
+    _ = [written({gap, TimeNs}) || Whole =:= cut_off],
+    _ = written({time, TimeNs}),
     ok.
 
 write(Term) ->
