@@ -255,7 +255,8 @@ with_load(Run, Targets, #{context := Context, load := {Source, _}, run_state := 
     {ok, Load} = Source:start_link(load_options(Job)),
     Nodes = [Node || #{node := Node} <- Targets],
     Joins = dyno_test_joins:start(Module, State, Nodes),
-    Silence = dyno_target_silence:watch(Nodes, infinity),
+    %% But for the measured part, in which a node may be silent for long.
+    Silence = dyno_target_silence:watch(Nodes, 0),
     Shell = #{job => Job, load => Load, joins => Joins, silence => Silence},
     {Outcome, Last} = loop(Run, Shell),
     ok = dyno_target_silence:stop(Silence),

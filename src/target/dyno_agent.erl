@@ -132,6 +132,9 @@ The node is down or refuses the cookie, its OTP is older than 27, or another dyn
 """.
 -spec attach(node(), options()) -> {ok, agent()} | {error, dyno_error:error()}.
 attach(Node, Options) ->
+    dyno_target_silence:during(Node, fun() -> attach_to(Node, Options) end).
+
+attach_to(Node, Options) ->
     maybe
         ok ?= dyno_target_node:connect(Node, maps:with([cookie, name], Options)),
         {ok, Processes} ?= dyno_target_room:check(Node),
@@ -372,7 +375,9 @@ target, with the configuration that its `config()` type says.
 """.
 -spec start(agent(), module(), map()) -> {ok, pid()} | {error, dyno_error:error()}.
 start(#{cleaner := Cleaner, cost := Cost} = Agent, Instrument, Config) ->
-    dyno_target_visit:metered(Cleaner, Cost, fun() -> started(Agent, Instrument, Config) end).
+    dyno_target_silence:during(?MODULE:node(Agent), fun() ->
+        dyno_target_visit:metered(Cleaner, Cost, fun() -> started(Agent, Instrument, Config) end)
+    end).
 
 started(#{node := Node, guard := Guard}, Instrument, Config) ->
     try gen_server:call(Guard, {start, Instrument, Config}, ?START_MS) of

@@ -12,7 +12,7 @@ there is no answer within two seconds the connection is cut. Every call that wai
 fails at once, and the agent there ends when the node goes on.
 """.
 
--export([watch/2, ends_in/2, add/2, stop/1, is_connected/1, answers/1]).
+-export([watch/2, during/2, ends_in/2, add/2, stop/1, is_connected/1, answers/1]).
 -export_type([watch/0]).
 
 -opaque watch() :: pid().
@@ -35,6 +35,16 @@ watch(Nodes, AfterMs) ->
 
 ends_ms(infinity) -> infinity;
 ends_ms(AfterMs) -> erlang:monotonic_time(millisecond) + AfterMs.
+
+-doc "Calls a function, which asks a node many things, and gives the node up if it is silent.".
+-spec during(node(), fun(() -> Result)) -> Result.
+during(Node, Fun) ->
+    Watch = watch([Node], 0),
+    try
+        Fun()
+    after
+        stop(Watch)
+    end.
 
 -doc "Sets the time anew.".
 -spec ends_in(watch(), AfterMs :: non_neg_integer()) -> ok.

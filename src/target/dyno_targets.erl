@@ -107,7 +107,7 @@ attach_one(Node, #{patterns := ForAll, servers := Selected} = ForEach) ->
     },
     maybe
         {ok, Agent} ?= dyno_agent:attach(Node, maps:with([cookie, name, custom, idle, keep], Options)),
-        try equip(Agent, Options) of
+        try dyno_target_silence:during(Node, fun() -> equip(Agent, Options) end) of
             {ok, Target} ->
                 {ok, Target};
             {error, Reason} ->
