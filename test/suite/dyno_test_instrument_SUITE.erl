@@ -171,12 +171,12 @@ stacks_are_recorded_once(Config) ->
         ],
         ?assert(Turns > 0.5 * All, {Turns, All}),
         %% Of two seconds of one scheduler, which may have to share its processor.
-        ?assert(Turns > 0.3e9, Turns),
+        ?assert(Turns > 0.15e9, Turns),
         ?assert(Turns < 3.0e9, Turns),
         ?assertMatch([#{~"value" := Share}] when Share < 0.1, metrics(Run, ~"instrument.stacks")),
         [#{~"rows" := Waiting}] = dyno_recording:tables(Run, ~"waiting"),
         ?assertMatch(
-            [[~"gen:do_call/4", null, ~"gen_server:call/3", Mean]] when Mean > 0.2,
+            [[~"gen:do_call/4", null, ~"gen_server:call/3", Mean, _, _]] when Mean > 0.2,
             [Row || [~"gen:do_call/4" | _] = Row <- Waiting]
         ),
         %% What people read
