@@ -256,8 +256,18 @@ peer_name(Prefix) ->
 counter() ->
     case persistent_term:get(?MODULE, none) of
         none ->
-            persistent_term:put(?MODULE, atomics:new(1, [])),
-            counter();
+            %% Of two that come at the same time one makes it.
+            global:trans({?MODULE, self()}, fun make_counter/0, [node()]);
+        Counter ->
+            Counter
+    end.
+
+make_counter() ->
+    case persistent_term:get(?MODULE, none) of
+        none ->
+            Counter = atomics:new(1, []),
+            ok = persistent_term:put(?MODULE, Counter),
+            Counter;
         Counter ->
             Counter
     end.

@@ -20,7 +20,7 @@ all() ->
         no_secret_in_sight, secret_of_a_command, flags_of_the_environment, no_home,
         another_users_home, no_cookie_for_a_target, not_the_program, no_temporary_folder,
         a_cookie_from_the_start,
-        two_make_one_cookie, names_are_few, thirty_attach, a_name_is_taken, listens_on_loopback,
+        two_make_one_cookie, many_start_at_once, names_are_few, thirty_attach, a_name_is_taken, listens_on_loopback,
         listens_for_other_machines, without_a_port_mapper, no_port_mapper, commands_teach_no_names,
         commands_without_a_home
     ].
@@ -324,6 +324,24 @@ at_once(Peers, Call) ->
 %% Names
 
 %% Each Erlang has the name that the one before it had.
+%% Each node has its own name, though nobody has started one before.
+many_start_at_once(_Config) ->
+    {Peer, Node} = dyno_peers:start(),
+    ok = erpc:call(Node, code, add_paths, [paths_of_dyno()]),
+    Name = fun() -> map_get(name, dyno_own_node:peer("many", here)) end,
+    [
+        begin
+            _ = erpc:call(Node, persistent_term, erase, [dyno_own_node]),
+            Asked = [erpc:send_request(Node, Name) || _ <- lists:seq(1, 20)],
+            Names = [erpc:receive_response(Id) || Id <- Asked],
+            ?assertEqual(Names, lists:uniq(Names))
+        end
+     || _ <- lists:seq(1, 20)
+    ],
+    dyno_peers:stop({Peer, Node}).
+
+paths_of_dyno() -> [filename:dirname(code:which(dyno)), filename:dirname(code:which(?MODULE))].
+
 names_are_few(Config) -> few_names(Config, [1, 1]).
 
 thirty_attach(Config) -> few_names(Config, [7, 7, 7, 7]).
