@@ -108,4 +108,21 @@ at_once() ->
 cut_off() ->
     %% There is no net_kernel to ask if this is no node.
     _ = is_alive() andalso net_kernel:allow([node()]),
-    lists:foreach(fun erlang:disconnect_node/1, nodes(connected)).
+    lists:foreach(fun erlang:disconnect_node/1, nodes(connected)),
+    lists:foreach(fun(Owner) -> exit(Owner, kill) end, being_made()).
+
+%% The processes that are making a connection, which takes 7 s if the other node is suspended.
+%% net_kernel has no function that ends them; it keeps them in a table of records.
+being_made() ->
+    case ets:whereis(sys_dist) of
+        undefined ->
+            [];
+        Table ->
+            [
+                element(5, Connection)
+             || Connection <- ets:tab2list(Table),
+                tuple_size(Connection) > 5,
+                element(4, Connection) =:= pending,
+                is_pid(element(5, Connection))
+            ]
+    end.
