@@ -37,12 +37,14 @@ with whoever else in the node asks for the time since the last call.
 -define(MOST_QUESTIONS, 150_000).
 %% How long the processes may take to answer one question.
 -define(ANSWER_MS, 100).
-%% How long the removal may take. The caller does not wait for so long.
--define(REMOVAL_MS, 10_000).
+%% How long the removal may take.
+-define(REMOVAL_MS, 1000).
+%% How often the cleaner, the code server and its purger wait for their turn in removing a module.
+-define(TURNS, 6).
 %% The name of one that is on its way out, for which the next one waits.
 -define(LEAVING, dyno_agent_leaving).
 
-%% Bindings: Name, Leaving, Caller, Ref, PatienceMs, Most, AnswerMs, RemovalMs.
+%% Bindings: Name, Leaving, Caller, Ref, PatienceMs, Most, AnswerMs, RemovalMs, Turns.
 -define(SOURCE, """
 %% It does little, and has its turn also where thousands of processes wait for theirs.
 process_flag(priority, high),
@@ -69,17 +71,27 @@ try register(Name, self()) of
                     false
                 end
         end,
+        %% How long the code server waits, too, each time that it has something to do.
+        TurnMs = fun() ->
+            Began = NowMs(),
+            process_flag(priority, normal),
+            erlang:yield(),
+            process_flag(priority, high),
+            NowMs() - Began
+        end,
         IsCheap = fun(Modules) ->
             case length(Modules) * erlang:system_info(process_count) =< Most of
                 true ->
                     Asked = make_ref(),
                     Pids = processes(),
+                    EndMs = NowMs() + AnswerMs,
                     lists:foreach(
                         fun(Pid) ->
                             erlang:check_process_code(Pid, hd(Modules), [{async, Asked}])
                         end,
                         Pids),
-                    Answered(length(Pids), Asked, NowMs() + AnswerMs);
+                    Answered(length(Pids), Asked, EndMs) andalso
+                        TurnMs() * Turns * length(Modules) =< RemovalMs;
                 false ->
                     false
             end
@@ -89,7 +101,7 @@ try register(Name, self()) of
             Remove([Module | Rest] = Modules, EndMs) ->
                 case NowMs() < EndMs of
                     true ->
-                        _ = code:purge(Module),
+                        _ = erlang:check_old_code(Module) andalso code:purge(Module),
                         _ = code:delete(Module),
                         _ = code:purge(Module),
                         Remove(Rest, EndMs);
@@ -100,10 +112,11 @@ try register(Name, self()) of
         %% The next one waits below, so that the other name is free.
         Rename = fun() -> unregister(Name) andalso register(Leaving, self()) end,
         Leave = fun(Modules) ->
-            process_flag(priority, normal),
             Began = CpuMs(),
             Left = case Modules =:= [] orelse IsCheap(Modules) of
-                true -> Remove(Modules, NowMs() + RemovalMs);
+                true ->
+                    process_flag(priority, normal),
+                    Remove(Modules, NowMs() + RemovalMs);
                 false -> Modules
             end,
             #{modules => Left, cpu_ms => Spent(Began)}
@@ -193,7 +206,8 @@ start(Node, Caller, TimeoutMs) ->
         'PatienceMs' => ?PATIENCE_MS,
         'Most' => ?MOST_QUESTIONS,
         'AnswerMs' => ?ANSWER_MS,
-        'RemovalMs' => ?REMOVAL_MS
+        'RemovalMs' => ?REMOVAL_MS,
+        'Turns' => ?TURNS
     },
     Cleaner = #{pid => spawn(Node, erl_eval, exprs, [Expressions, Bindings]), ref => Ref},
     case answer(Cleaner, TimeoutMs) of

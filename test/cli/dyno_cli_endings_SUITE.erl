@@ -19,7 +19,10 @@ and so does all that it has started.
 suite() -> [{timetrap, {minutes, 3}}].
 
 all() ->
-    [target_suspended, target_silent, data_for_a_suspended_target, launcher_killed, programs_of_a_killed_launcher, terminal_closed].
+    [
+        target_suspended, target_silent, data_for_a_suspended_target, launcher_killed,
+        programs_of_a_killed_launcher, terminal_closed, disk_fills
+    ].
 
 init_per_suite(Config) ->
     ok = dyno_target_node:ensure_distribution(#{}),
@@ -34,7 +37,8 @@ init_per_testcase(Case, Config) ->
     ok = file:write_file(filename:join(Work, "asks.erl"), suite_source()),
     [{work, Work} | Config].
 
-end_per_testcase(_Case, _Config) -> ok.
+end_per_testcase(_Case, Config) ->
+    dyno_disk:unmount(filename:join(work(Config), "disk")).
 
 %% The cases
 
@@ -117,10 +121,15 @@ data_for_a_suspended_target(Config) ->
 launcher_killed(Config) ->
     with_commands("60s", Config, fun(Runs) ->
         Started = [dyno_escript:descendants(launcher(Run)) || Run <- Runs],
+        [no_cookie_in_arguments(Pid) || Run <- Runs, Pid <- dyno_escript:descendants(launcher(Run))],
         [dyno_escript:kill("KILL", launcher(Run)) || Run <- Runs],
         [dyno_suites:await(fun() -> not dyno_escript:is_running(Pid) end) || Pids <- Started, Pid <- Pids],
         ok = all_left(Runs)
     end).
+
+no_cookie_in_arguments(Pid) ->
+    {ok, Arguments} = file:read_file(lists:concat(["/proc/", Pid, "/cmdline"])),
+    ?assertEqual(nomatch, binary:match(Arguments, atom_to_binary(erlang:get_cookie())), Arguments).
 
 %% VMs and programs that dyno has started end with it.
 programs_of_a_killed_launcher(Config) ->
@@ -171,6 +180,54 @@ terminal_closed(Config) ->
     Kept = filename:join(work(Config), "kept.json"),
     ?assertMatch({ok, #{~"status" := ~"interrupted"}}, dyno_recording_file:read(Kept)),
     dyno_peers:stop({Peer, Node}).
+
+%% While they measure: the result is shown, and that it could not be kept.
+disk_fills(Config) ->
+    Disk = filename:join(work(Config), "disk"),
+    case dyno_disk:mount(Disk, 512) of
+        ok -> disk_fills(Disk, Config);
+        Skip -> Skip
+    end.
+
+disk_fills(Disk, Config) ->
+    For = ["--for", ?FOR],
+    Runs = [
+        begin
+            {_, Node} = Peer = dyno_peers:start(),
+            Folder = filename:join(work(Config), Command),
+            ok = filelib:ensure_path(Folder),
+            File = filename:join(Disk, Command ++ ".json"),
+            Port = dyno_escript:start(
+                escript(Config), [Command | Arguments(atom_to_list(Node))] ++ ["-o", File], #{
+                    folder => Folder,
+                    environment => [{"DYNO_COOKIE", atom_to_list(erlang:get_cookie())}]
+                }
+            ),
+            {Peer, Folder, Port}
+        end
+     || {Command, Arguments} <- [
+            {"servers", fun(Node) -> [Node | For] end},
+            {"record", fun(Node) -> [Node | For] end},
+            {"profile", fun(Node) -> [Node | For] end},
+            {"bench", fun(_Node) -> ["lists:seq(1, 10).", "--time", ?FOR] end}
+        ]
+    ],
+    timer:sleep(2500),
+    ok = dyno_disk:fill(Disk),
+    [
+        begin
+            {Status, Out} = dyno_command:output(Port),
+            {ok, Error} = file:read_file(filename:join(Folder, "stderr")),
+            ct:log("~ts~n~ts~n~ts", [Folder, Out, Error]),
+            ?assertEqual({Folder, 3}, {Folder, Status}),
+            %% record keeps each part as it comes, and ends with what it has.
+            Said = re:run([Error, Out], "\\.json:\\s+the disk is full"),
+            ?assertMatch({match, _}, Said, {Error, Out}),
+            ?assertMatch({_, _}, binary:match(Out, [~"Metrics", ~"utilisation", ~"complete, 1 run"]), Out)
+        end
+     || {_, Folder, Port} <- Runs
+    ],
+    [dyno_peers:stop(Peer) || {Peer, _, _} <- Runs].
 
 %% Helpers
 

@@ -12,7 +12,7 @@ suite() ->
     [{timetrap, {minutes, 3}}].
 
 slow() ->
-    [leaves_a_busy_node, replaces_what_another_version_left, a_million_processes].
+    [replaces_what_another_version_left, a_million_processes].
 
 newest_release_only() ->
     [killed_in_a_large_node].
@@ -160,7 +160,7 @@ killed_in_a_large_node(_Config) ->
         _ = dyno_agent:detach(Agent)
     end).
 
-%% A process that waits for its turn answers late.
+%% The code server waits for its turn a dozen times for each module, so they stay.
 leaves_a_busy_node(_Config) ->
     with_node([], fun(Node) ->
         ok = dyno_peers:eval(
@@ -169,9 +169,16 @@ leaves_a_busy_node(_Config) ->
             "lists:foreach(fun(_) -> spawn(fun() -> Busy(0) end) end, lists:seq(1, 1000))."
         ),
         {ok, Agent} = dyno_agent:attach(Node, #{}),
+        ?assertMatch(
+            #{left := Left, leaving_ms := Ms} when Left > 0 andalso Ms < 2000,
+            dyno_agent:detach(Agent)
+        ),
+        %% The next one does not wait for what the last one still does.
         Began = erlang:monotonic_time(millisecond),
-        _ = dyno_agent:detach(Agent),
-        ?assert(erlang:monotonic_time(millisecond) - Began < 3000)
+        {ok, Again} = dyno_agent:attach(Node, #{}),
+        AttachedMs = erlang:monotonic_time(millisecond) - Began,
+        ?assert(AttachedMs < 4000, AttachedMs),
+        _ = dyno_agent:detach(Again)
     end).
 
 %% The same processes have the flag as with `all`, also those that start later, and no other.
