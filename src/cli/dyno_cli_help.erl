@@ -88,8 +88,8 @@ exit_statuses() ->
     [
         {0, ~"done"},
         {1,
-            <<"the measured system failed; a condition of --fail-if holds; a threshold or an "
-                "invariant does not hold or was not evaluated">>},
+            <<"the measured system failed; a condition of --fail-if holds; a threshold, an "
+                "invariant or a property does not hold or could not be decided">>},
         {2, ~"an argument, or a file it names, is not what dyno takes"},
         {3, ~"dyno or the target could not do it"},
         {130, ~"interrupted, or nobody reads standard output any more; what was measured is kept"}

@@ -31,8 +31,6 @@ run(#{node := Node} = Values) ->
     writer => measurement,
     %% How it is compared with a baseline.
     gate => dyno_cli_baseline:kind(),
-    %% Whether what could not be decided counts as not passed; it does.
-    undecided => passes | fails,
     %% Prints the recording in the place of a format.
     print => fun((dyno_recording:document()) -> 0 | 3)
 }.
@@ -207,7 +205,7 @@ refused({crashed, Reason}) ->
 finish({ok, Gated}, Document, Plan) ->
     Judged = since_last(Gated, Plan),
     Kept = keep(Judged, Document, Plan),
-    max_status(status(Judged, Plan), max(Kept, show(Judged, Plan)));
+    max_status(status(Judged), max(Kept, show(Judged, Plan)));
 finish({interrupted, Result}, _Document, Plan) ->
     interrupted(Result, Plan);
 finish(Error, Document, Plan) ->
@@ -272,17 +270,15 @@ complain(Sentences) ->
 verdicts(Document) ->
     [[Name, ": ", Text] || #{~"name" := Name, ~"text" := Text} <- not_passed(Document)].
 
-%% A gate that could not be evaluated must not pass.
-status(#{~"status" := ~"interrupted"}, _Plan) ->
+%% One rule for all commands: a gate that could not be evaluated must not pass.
+status(#{~"status" := ~"interrupted"}) ->
     130;
-status(#{~"status" := ~"complete"} = Document, #{job := Job}) ->
-    Passing = [~"unknown" || #{undecided := passes} <- [Job]],
-    Results = [Result || #{~"result" := Result} <- not_passed(Document)],
-    case [Result || Result <- Results, not lists:member(Result, Passing)] of
+status(#{~"status" := ~"complete"} = Document) ->
+    case not_passed(Document) of
         [] -> 0;
-        _ -> 1
+        [_ | _] -> 1
     end;
-status(_, _Plan) ->
+status(_) ->
     3.
 
 %% An output that failed is dyno's failure, unless the measured system has a worse word to say.

@@ -95,7 +95,7 @@ show(#{phase := Phase} = Event, #{mode := redrawn, last := Last} = Progress) ->
 
 redraw(Event, Progress) ->
     %% One column stays free: some terminals go to the next line behind the last one.
-    Line = line(Event, dyno_cli_terminal:columns() - 1),
+    Line = line(Event, dyno_cli_terminal:width() - 1),
     dyno_cli_terminal:write_error([erased(), Line]),
     Progress#{drawn := true}.
 
@@ -162,6 +162,6 @@ clock(S) -> iolist_to_binary(io_lib:format("~b:~2..0b h", [S div 3600, S rem 360
 %% A dumb terminal cannot erase; blanks do there.
 erased() ->
     case os:getenv("TERM", "dumb") of
-        "dumb" -> [$\r, lists:duplicate(dyno_cli_terminal:columns() - 1, $\s), $\r];
+        "dumb" -> [$\r, lists:duplicate(dyno_cli_terminal:width() - 1, $\s), $\r];
         _ -> "\r\e[K"
     end.

@@ -10,7 +10,7 @@ Text from elsewhere cannot steer the terminal: `print/1`, `complain/1` and `note
 `write_error/1`, and its parts are escaped by whoever paints them.
 """.
 
--export([prepare/0, look/0, file_look/0, is_terminal/1, columns/0, rows/0]).
+-export([prepare/0, look/0, file_look/0, is_terminal/1, columns/0, width/0, rows/0]).
 -export([called_as/0, called_as/1, colour_when/1]).
 -export([print/1, print_report/1, unread/0, status/1, complain/1, note/1, write_error/1]).
 
@@ -18,6 +18,9 @@ Text from elsewhere cannot steer the terminal: `print/1`, `complain/1` and `note
 -define(WIDEST, 160).
 -define(NARROWEST, 40).
 -define(FILE_WIDTH, 100).
+%% How long a write to standard error is waited for, and between two looks.
+-define(WRITTEN_MS, 1000).
+-define(LOOK_MS, 2).
 %% A write that fails does so at once.
 -define(PROBE_MS, 1000).
 
@@ -86,8 +89,13 @@ is_terminal(Device) ->
 -doc "The terminal's columns, within what is readable.".
 -spec columns() -> pos_integer().
 columns() ->
+    max(?NARROWEST, min(?WIDEST, width())).
+
+-doc "The terminal's columns, however few: for a line that must not be broken.".
+-spec width() -> pos_integer().
+width() ->
     case io:columns(standard_io) of
-        {ok, Columns} -> max(?NARROWEST, min(?WIDEST, Columns));
+        {ok, Columns} -> max(2, Columns);
         {error, _} -> 80
     end.
 
@@ -172,12 +180,34 @@ complain(Sentence) ->
 note(Line) ->
     write_error(dyno_text:lines([Line, $\n])).
 
--doc "Characters to standard error as they are.".
+-doc "Characters to standard error as they are. They are there before anything else is written.".
 -spec write_error(unicode:chardata()) -> ok.
 write_error(Characters) ->
     %% Nobody is left to tell where this fails.
     _ = write(standard_error, Characters),
-    ok.
+    written(erlang:monotonic_time(millisecond) + ?WRITTEN_MS).
+
+%% Up to OTP 27 standard error is a port, whose writes are done by a thread: what goes to standard
+%% output meanwhile would come first, and be erased with a progress line.
+written(EndMs) ->
+    Waiting = [
+        Port
+     || Pid <- [whereis(standard_error)],
+        is_pid(Pid),
+        {links, Links} <- [process_info(Pid, links)],
+        Port <- Links,
+        is_port(Port),
+        {queue_size, Bytes} <- [erlang:port_info(Port, queue_size)],
+        Bytes > 0
+    ],
+    case Waiting =/= [] andalso erlang:monotonic_time(millisecond) < EndMs of
+        true ->
+            receive
+            after ?LOOK_MS -> written(EndMs)
+            end;
+        false ->
+            ok
+    end.
 
 %% The device's process ends with its reader, and `io` then leaves messages behind: the caller must
 %% not get them, and still does what is left to do.

@@ -6,7 +6,8 @@
 Files that grow, an entry at a time: traces, events, the lines of a log.
 
 A process holds the file, so that several may write to it, and writes at the latest 200 ms after an
-entry came. An entry is kept whole or not at all. After the first one that could not be written
+entry came. Until the first entry there is no new file, and a former one stays as it is: a
+measurement that fails at its beginning leaves nothing. An entry is kept whole or not at all. After the first one that could not be written
 (the disk is full) no other is, and `close/1` says how many of how many are in the file. The file is
 written to its end, too, if the process that opened it ends without closing it.
 """.
@@ -23,6 +24,8 @@ written to its end, too, if the process that opened it ends without closing it.
 -type options() :: #{
     %% A new file for the user alone, the default; or one that others may read, at its end.
     mode => private | append,
+    %% The file's first entry.
+    header => iodata(),
     %% Without it, the caller.
     owner => pid(),
     name => atom()
@@ -30,7 +33,9 @@ written to its end, too, if the process that opened it ends without closing it.
 
 -type state() :: #{
     path := file:filename_all(),
-    file := file:fd(),
+    mode := private | append,
+    %% Opened by the first entry.
+    file := file:fd() | none,
     owner := reference(),
     %% Where the last whole entry ends.
     at := non_neg_integer(),
@@ -39,13 +44,16 @@ written to its end, too, if the process that opened it ends without closing it.
     bytes := non_neg_integer(),
     kept := non_neg_integer(),
     entries := non_neg_integer(),
-    fault := none | {cut | closed, file:posix() | badarg | terminated | system_limit}
+    fault :=
+        none
+        | {cut | closed, file:posix() | badarg | terminated | system_limit}
+        | {not_open, dyno_file:reason()}
 }.
 
 -define(BUFFER_BYTES, 65_536).
 -define(DELAY_MS, 200).
 
--doc "Opens the file; a new one takes the place of the former one at once.".
+-doc "Opens the file; a new one takes the place of the former one with the first entry.".
 -spec open(file:filename_all(), options()) -> {ok, pid()} | {error, dyno_file:reason()}.
 open(Path, Options) ->
     Argument = {Path, maps:merge(#{mode => private, owner => self()}, Options)},
@@ -73,24 +81,39 @@ close(Stream) ->
 
 -doc false.
 -spec init({file:filename_all(), options()}) -> {ok, state()} | {stop, {shutdown, term()}}.
-init({Path, #{mode := Mode, owner := Owner}}) ->
-    maybe
-        {ok, File} ?= opened(Mode, Path),
-        {ok, At} = file:position(File, eof),
-        {ok, #{
-            path => Path,
-            file => File,
-            owner => monitor(process, Owner),
-            at => At,
-            waiting => [],
-            bytes => 0,
-            kept => 0,
-            entries => 0,
-            fault => none
-        }}
-    else
-        {error, Reason} -> {stop, {shutdown, Reason}}
+init({Path, #{mode := Mode, owner := Owner} = Options}) ->
+    case writable(Mode, Path) of
+        ok ->
+            Waiting = [iolist_to_binary(Header) || #{header := Header} <- [Options]],
+            {ok, #{
+                path => Path,
+                mode => Mode,
+                file => none,
+                owner => monitor(process, Owner),
+                at => 0,
+                waiting => Waiting,
+                bytes => 0,
+                kept => 0,
+                entries => length(Waiting),
+                fault => none
+            }};
+        {error, Reason} ->
+            {stop, {shutdown, Reason}}
     end.
+
+%% A file that is there may be writable if its folder is not.
+writable(append, Path) ->
+    case filelib:is_file(Path) of
+        true ->
+            maybe
+                {ok, File} ?= dyno_file:append(Path),
+                file:close(File)
+            end;
+        false ->
+            dyno_file:writable(Path)
+    end;
+writable(private, Path) ->
+    dyno_file:writable(Path).
 
 opened(append, Path) -> dyno_file:append(Path);
 opened(private, Path) -> dyno_file:open(Path, private).
@@ -100,7 +123,7 @@ opened(private, Path) -> dyno_file:open(Path, private).
     {reply, ok | {error, dyno_file:reason()}, state()}
     | {stop, normal, ok | {error, dyno_file:reason()}, state()}.
 handle_call({write, Entry}, _From, #{entries := Entries} = State) ->
-    Added = added(Entry, State#{entries := Entries + 1}),
+    Added = added(Entry, open(State#{entries := Entries + 1})),
     {reply, result(Added), Added};
 handle_call(close, _From, State) ->
     Closed = closed(State),
@@ -119,6 +142,18 @@ handle_info({'DOWN', Owner, process, _, _}, #{owner := Owner} = State) ->
     {stop, normal, closed(State)};
 handle_info(_Message, State) ->
     {noreply, State}.
+
+open(#{file := none, fault := none, mode := Mode, path := Path, waiting := Header} = State) ->
+    maybe
+        {ok, File} ?= opened(Mode, Path),
+        {ok, At} = file:position(File, eof),
+        _ = [erlang:send_after(?DELAY_MS, self(), flush) || Header =/= []],
+        State#{file := File, at := At, bytes := iolist_size(Header)}
+    else
+        {error, Reason} -> State#{fault := {not_open, Reason}}
+    end;
+open(State) ->
+    State.
 
 added(_Entry, #{fault := {_, _}} = State) ->
     State;
@@ -155,6 +190,8 @@ as_many_as_fit([Entry | Entries], State, Reason) ->
 as_many_as_fit([], State, _Reason) ->
     State.
 
+closed(#{file := none} = State) ->
+    State;
 closed(State) ->
     #{file := File} = Flushed = flushed(State),
     Synced = file:datasync(File),
@@ -171,4 +208,6 @@ result(#{fault := {cut, Reason}, path := Path, kept := Kept, entries := Entries}
     {error, {cut, Path, Reason, Kept, Entries}};
 %% How much of it is there is not known.
 result(#{fault := {closed, Reason}, path := Path}) ->
-    {error, {write, Path, Reason}}.
+    {error, {write, Path, Reason}};
+result(#{fault := {not_open, Reason}}) ->
+    {error, Reason}.

@@ -96,22 +96,19 @@ next `attach/2` to such a node goes on with its agent; `release/1` removes them 
 -spec modules() -> [module()].
 modules() ->
     %% Reading what each module calls takes milliseconds, and a test attaches many times.
-    case persistent_term:get(?MODULE, undefined) of
-        undefined ->
-            Instruments = dyno_agent_instrument:all(),
-            All = dyno_code:closure([
-                dyno_agent_guard, dyno_agent_custom, dyno_agent_polls | Instruments
-            ]),
-            %% How results are recorded is said on this side.
-            Modules = All -- [
-                Parts
-             || I <- Instruments, #{parts := Parts} <- [dyno_agent_instrument:about(I)], Parts =/= I
-            ],
-            ok = persistent_term:put(?MODULE, Modules),
-            Modules;
-        Modules ->
-            Modules
-    end.
+    {ok, Modules} = dyno_once:value(?MODULE, fun() ->
+        Instruments = dyno_agent_instrument:all(),
+        All = dyno_code:closure([
+            dyno_agent_guard, dyno_agent_custom, dyno_agent_polls | Instruments
+        ]),
+        %% How results are recorded is said on this side.
+        OurParts = [
+            Parts
+         || I <- Instruments, #{parts := Parts} <- [dyno_agent_instrument:about(I)], Parts =/= I
+        ],
+        {ok, All -- OurParts}
+    end),
+    Modules.
 
 %% What it calls of dyno's outside of the agent it calls on this side.
 with_what_they_call(Custom) ->

@@ -48,25 +48,20 @@ prepare() ->
 -doc "The user's cookie, or a random one, the same at each call.".
 -spec own() -> atom().
 own() ->
-    case persistent_term:get(?OWN, none) of
-        none ->
-            {Cookie, _} = New =
-                case users() of
-                    {ok, Users} -> {Users, users};
-                    {error, Why} -> {random(), Why}
-                end,
-            persistent_term:put(?OWN, New),
-            Cookie;
-        {Cookie, _} ->
-            Cookie
-    end.
+    {ok, {Cookie, _}} = dyno_once:value(?OWN, fun() ->
+        case users() of
+            {ok, Users} -> {ok, {Users, users}};
+            {error, Why} -> {ok, {random(), Why}}
+        end
+    end),
+    Cookie.
 
 -doc "Why this node's cookie is a random one, if it is.".
 -spec missing() -> none | {ok, unicode:chardata()}.
 missing() ->
     Cookie = erlang:get_cookie(),
-    case persistent_term:get(?OWN, none) of
-        {Cookie, Why} when Why =/= users -> {ok, Why};
+    case dyno_once:made(?OWN) of
+        {ok, {Cookie, Why}} when Why =/= users -> {ok, Why};
         _ -> none
     end.
 
@@ -81,27 +76,25 @@ environment() ->
 -doc "A file with this node's cookie that nobody else can read; `forget/0` removes it.".
 -spec file() -> file:filename().
 file() ->
-    case persistent_term:get(?FOLDER, none) of
-        none ->
-            Folder = dyno_error:ok(dyno_error:tagged(dyno_temporary, dyno_temporary:make())),
+    Made = dyno_once:value(?FOLDER, fun() ->
+        maybe
+            {ok, Folder} ?= dyno_error:tagged(dyno_temporary, dyno_temporary:make()),
             File = filename:join(Folder, ?NAME),
             ok = dyno_file:first(File, atom_to_binary(erlang:get_cookie(), latin1)),
-            persistent_term:put(?FOLDER, Folder),
-            File;
-        Folder ->
-            filename:join(Folder, ?NAME)
-    end.
+            {ok, Folder}
+        end
+    end),
+    filename:join(dyno_error:ok(Made), ?NAME).
 
 -doc "Removes what `file/0` has written.".
 -spec forget() -> ok.
 forget() ->
-    case persistent_term:get(?FOLDER, none) of
+    case dyno_once:made(?FOLDER) of
         none ->
             ok;
-        Folder ->
+        {ok, Folder} ->
             ok = dyno_temporary:remove(Folder),
-            _ = persistent_term:erase(?FOLDER),
-            ok
+            dyno_once:forget(?FOLDER)
     end.
 
 -doc """
@@ -115,8 +108,8 @@ agree(Peer) ->
         true = peer:call(Peer, erlang, set_cookie, [Own])
      || peer:call(Peer, erlang, get_cookie, []) =/= Own
     ],
-    Private = persistent_term:get(?FOLDER, none),
-    case {peer:call(Peer, os, getenv, ["HOME"]), os:getenv("HOME")} of
+    Private = dyno_once:made(?FOLDER),
+    case {{ok, peer:call(Peer, os, getenv, ["HOME"])}, os:getenv("HOME")} of
         {Private, false} -> true = peer:call(Peer, os, unsetenv, ["HOME"]);
         {Private, Home} -> true = peer:call(Peer, os, putenv, ["HOME", Home]);
         _ -> true

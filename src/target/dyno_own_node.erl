@@ -246,30 +246,12 @@ local_host(false) -> "localhost".
 
 %% Not the first free number but the next one: a node that has just ended may be registered still.
 peer_name(Prefix) ->
-    Number = 1 + (atomics:add_get(counter(), 1, 1) - 1) rem ?PEERS,
+    {ok, Counter} = dyno_once:value(?MODULE, fun() -> {ok, atomics:new(1, [])} end),
+    Number = 1 + (atomics:add_get(Counter, 1, 1) - 1) rem ?PEERS,
     Name = lists:flatten([Prefix, $-, integer_to_list(Number)]),
     case lists:member(Name, registered_names()) of
         true -> peer_name(Prefix);
         false -> Name
-    end.
-
-counter() ->
-    case persistent_term:get(?MODULE, none) of
-        none ->
-            %% Of two that come at the same time one makes it.
-            global:trans({?MODULE, self()}, fun make_counter/0, [node()]);
-        Counter ->
-            Counter
-    end.
-
-make_counter() ->
-    case persistent_term:get(?MODULE, none) of
-        none ->
-            Counter = atomics:new(1, []),
-            ok = persistent_term:put(?MODULE, Counter),
-            Counter;
-        Counter ->
-            Counter
     end.
 
 -spec format_error(reason()) -> unicode:chardata().

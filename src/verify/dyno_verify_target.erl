@@ -84,20 +84,19 @@ attach(Node, Objects, Options) ->
             {ok, Target#{verifier => Pid}}
         else
             Error ->
-                _ = recorded(Target, whole),
+                %% Without an entry: a former file stays as it is.
+                _ = is_map_key(record, Options) andalso closed(Node),
                 _ = detach([Target]),
                 Error
         end
     end.
 
 record(Node, #{record := File}) ->
-    Call = fun(Function, Arguments) ->
-        erpc:call(Node, dyno_stream, Function, Arguments, ?RECORD_MS)
-    end,
-    maybe
-        {ok, _} ?= Call(open, [File, #{owner => self(), name => dyno_agent_recorder}]),
-        ok ?= Call(write, [dyno_agent_recorder, dyno_agent_recorder:header()])
-    else
+    Options = #{
+        owner => self(), name => dyno_agent_recorder, header => dyno_agent_recorder:header()
+    },
+    case erpc:call(Node, dyno_stream, open, [File, Options], ?RECORD_MS) of
+        {ok, _} -> ok;
         {error, Reason} -> {error, {?MODULE, {record, Node, Reason}}}
     end;
 record(_Node, _Options) ->
@@ -127,11 +126,19 @@ recorded(#{node := Node}, Whole) ->
     try
         true = dyno_target_silence:is_connected(Node),
         _ = erpc:call(Node, dyno_agent_recorder, ended, [Whole], ?RECORD_MS),
-        erpc:call(Node, dyno_stream, close, [dyno_agent_recorder], ?RECORD_MS) of
+        closed(Node)
+    of
         ok -> ok;
         {error, Reason} -> {error, {?MODULE, {record, Node, Reason}}}
     catch
         _:_ -> {error, {?MODULE, {record_lost, Node}}}
+    end.
+
+closed(Node) ->
+    try
+        erpc:call(Node, dyno_stream, close, [dyno_agent_recorder], ?RECORD_MS)
+    catch
+        exit:{exception, {noproc, _}} -> ok
     end.
 
 %% What the node has of the same name and code is its own, and stays, unless a dyno sent it.

@@ -143,11 +143,11 @@ options(_Config) ->
 nowhere_to_write(Config) ->
     Remembered = dyno_suites:with_temporary([]),
     true = os:putenv("TMPDIR", "/dev/null"),
-    {error, Error} = dyno_bench_modules:written([]),
+    {error, Error} = dyno_bench_modules:written(fun() -> [] end),
     check([{dyno, "take 2 MB: .* made in /dev/null: not a directory; set TMPDIR", Error}]),
     true = os:putenv("TMPDIR", proplists:get_value(priv_dir, Config)),
     Object = {m, ~"no code", "m.beam"},
-    {ok, Folder} = dyno_bench_modules:written([Object]),
+    {ok, Folder} = dyno_bench_modules:written(fun() -> [Object] end),
     _ = dyno_suites:without_temporary(Remembered),
     ?assertEqual({ok, ~"no code"}, file:read_file(filename:join(Folder, "m.beam"))),
     ok = dyno_bench_modules:forget(),

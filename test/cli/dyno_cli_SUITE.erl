@@ -15,7 +15,7 @@ real report and read by the real reader.
 
 suite() -> [{timetrap, {minutes, 5}}].
 
-each_release() -> [statuses, interrupt, interrupt_at_boot, vm_killed, terminal].
+each_release() -> [statuses, interrupt, interrupt_at_boot, vm_killed, terminal, errors_come_first].
 
 all() ->
     [{group, arguments}, {group, endings}, {group, signals}, {group, terminal}].
@@ -31,7 +31,7 @@ groups() ->
         {signals, [], [
             interrupt, hangup_ignored, second_interrupt, interrupt_at_boot, vm_killed, other_shells
         ]},
-        {terminal, [], [terminal, no_colour]}
+        {terminal, [], [terminal, narrow, errors_come_first, no_colour]}
     ].
 
 init_per_suite(Config) ->
@@ -661,6 +661,25 @@ terminal(Config) ->
     Lines = binary:split(Plain, [~"\r", ~"\n"], [global]),
     ?assertEqual([], [Line || Line <- Lines, dyno_report_text:width(Line) > 70]).
 
+%% A line that is broken cannot be erased.
+narrow(Config) ->
+    Out = on_terminal(Config, "test progress -o x.json", [], 27),
+    [Progress | _] = binary:split(Out, ~"dyno: warning"),
+    Lines = binary:split(Progress, [~"\r\e[K", ~"\n"], [global]),
+    ?assertEqual([], [Line || Line <- Lines, dyno_report_text:width(Line) > 26]).
+
+%% What is written to standard error is there before standard output goes on, also if it is read
+%% late: else a progress line is erased with the result behind it.
+errors_come_first(_Config) ->
+    Code =
+        "dyno_cli_terminal:write_error(lists:duplicate(100000, $x)), "
+        "dyno_cli_terminal:print(\"result\n\"), halt()",
+    Line = [
+        "(erl -noshell -pa '", filename:dirname(code:which(dyno_cli_terminal)), "' -eval '", Code,
+        "' 2>&1 >&3 | (sleep 0.5; echo read >&3; cat >/dev/null)) 3>&1"
+    ],
+    ?assertEqual("read\nresult\n", os:cmd(lists:flatten(Line))).
+
 no_colour(Config) ->
     [
         begin
@@ -782,10 +801,13 @@ ignored(Signal, Pid) ->
     (binary_to_integer(Mask, 16) bsr (Signal - 1)) band 1 =:= 1.
 
 on_terminal(Config, Arguments, Environment) ->
+    on_terminal(Config, Arguments, Environment, 70).
+
+on_terminal(Config, Arguments, Environment, Columns) ->
     Script = os:find_executable("script"),
     true = is_list(Script),
     Quoted = string:replace(proplists:get_value(escript, Config), "'", "'\\''", all),
-    Line = lists:flatten(["stty cols 70; '", Quoted, "' ", Arguments]),
+    Line = lists:flatten(["stty cols ", integer_to_list(Columns), "; '", Quoted, "' ", Arguments]),
     All = environment(Config) ++ [{"TERM", "xterm"}, {"LC_ALL", "C.UTF-8"}] ++ Environment,
     Work = proplists:get_value(work, Config),
     Last = maps:to_list(maps:from_list(All)),

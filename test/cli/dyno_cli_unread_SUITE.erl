@@ -102,7 +102,8 @@ commands(Config) ->
         {"test", [Suite, "-v"], [0]},
         {"record", [Node, "--for", "500ms" | Cookie], [0]},
         {"servers", [Node, "kernel_safe_sup" | Cookie], [130]},
-        {"verify", [Verify, Node, "--for", "300ms" | Cookie], [0]},
+        %% Nothing that it is about is seen.
+        {"verify", [Verify, Node, "--for", "300ms" | Cookie], [1]},
         {"profile", [Node, "--for", "500ms" | Cookie], [0]},
         {"trace", [Node, "lists:seq/2", "--count", "1000000", "--for", "1min" | Cookie], [130]},
         {"workload", ["pulse", "--workers", "50", "--time", "100ms"], [0]},

@@ -19,6 +19,7 @@ all() ->
         what_is_no_file,
         new_files,
         a_stream,
+        a_stream_without_entries,
         a_stream_on_a_disk_that_fills,
         a_stream_whose_owner_ends,
         a_log
@@ -152,6 +153,24 @@ a_stream(Config) ->
     ?assertEqual({ok, "real"}, file:read_link(Path)),
     ?assertEqual(8#600, mode(in(Config, "real"))),
     ?assertEqual(["lines", "real"], listed(Config)).
+
+%% What fails at its beginning leaves the files as they were.
+a_stream_without_entries(Config) ->
+    Former = in(Config, "former"),
+    ok = file:write_file(Former, ~"former\n"),
+    [
+        begin
+            {ok, Stream} = dyno_stream:open(Path, #{mode => Mode, header => ~"header\n"}),
+            ?assertEqual(ok, dyno_stream:close(Stream))
+        end
+     || Path <- [Former, in(Config, "new")], Mode <- [private, append]
+    ],
+    ?assertEqual({ok, ~"former\n"}, file:read_file(Former)),
+    ?assertEqual(["former"], listed(Config)),
+    {ok, Stream} = dyno_stream:open(Former, #{header => ~"header\n"}),
+    ok = dyno_stream:write(Stream, ~"one\n"),
+    ok = dyno_stream:close(Stream),
+    ?assertEqual({ok, ~"header\none\n"}, file:read_file(Former)).
 
 a_stream_on_a_disk_that_fills(Config) ->
     Disk = in(Config, "disk"),

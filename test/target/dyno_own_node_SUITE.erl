@@ -323,21 +323,37 @@ at_once(Peers, Call) ->
 
 %% Names
 
-%% Each Erlang has the name that the one before it had.
 %% Each node has its own name, though nobody has started one before.
 many_start_at_once(_Config) ->
     {Peer, Node} = dyno_peers:start(),
     ok = erpc:call(Node, code, add_paths, [paths_of_dyno()]),
-    Name = fun() -> map_get(name, dyno_own_node:peer("many", here)) end,
-    [
-        begin
-            _ = erpc:call(Node, persistent_term, erase, [dyno_own_node]),
-            Asked = [erpc:send_request(Node, Name) || _ <- lists:seq(1, 20)],
-            Names = [erpc:receive_response(Id) || Id <- Asked],
-            ?assertEqual(Names, lists:uniq(Names))
-        end
-     || _ <- lists:seq(1, 20)
-    ],
+    Asked = fun(Ask) ->
+        Requests = [erpc:send_request(Node, Ask) || _ <- lists:seq(1, 20)],
+        [erpc:receive_response(Request) || Request <- Requests]
+    end,
+    lists:foreach(
+        fun(_) ->
+            ok = erpc:call(Node, dyno_once, forget, [dyno_own_node]),
+            Names = Asked(fun() -> map_get(name, dyno_own_node:peer("many", here)) end),
+            ?assertEqual(Names, lists:uniq(Names)),
+            %% What is made once is there, and one.
+            Object = {m, ~"code", "m.beam"},
+            Files = [
+                [_] = lists:usort(Asked(Ask))
+             || Ask <- [
+                    fun dyno_cookie:file/0,
+                    fun() ->
+                        {ok, Of} = dyno_bench_modules:written(fun() -> [Object] end),
+                        filename:join(Of, "m.beam")
+                    end
+                ]
+            ],
+            [?assert(filelib:is_regular(File)) || [File] <- Files],
+            [ok, ok] = [erpc:call(Node, M, forget, []) || M <- [dyno_cookie, dyno_bench_modules]],
+            [?assertNot(filelib:is_file(filename:dirname(File))) || [File] <- Files]
+        end,
+        lists:seq(1, 5)
+    ),
     dyno_peers:stop({Peer, Node}).
 
 paths_of_dyno() -> [filename:dirname(code:which(dyno)), filename:dirname(code:which(?MODULE))].

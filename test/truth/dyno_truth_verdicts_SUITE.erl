@@ -119,22 +119,24 @@ end_per_suite(_Config) -> ok.
 cut_off_is_unknown(Config) ->
     in_node(fun(Node) ->
         known_spins = dyno_peers:load(Node, ?SPINS),
-        _ = [erpc:call(Node, erlang, spawn, [known_spins, spin, []]) || _ <- [1, 2]],
+        Spin = [erpc:call(Node, erlang, spawn, [known_spins, spin, []]) || _ <- [1, 2]],
         _ = erpc:call(Node, known, pumps, [50]),
         Arguments = ["--for", "1s", "--limit-rate", "100"],
-        {Status, Output} = verify(Config, ?NUMBERS, Node, Arguments ++ ["--must-decide"]),
-        ?assertEqual(1, Status),
-        says(Output, "UNKNOWN *numbers .* 50 of 50 processes were cut off"),
-        says_not(Output, "PASS"),
-        {0, Undecided} = verify(Config, ?NUMBERS, Node, Arguments),
-        says(Undecided, "UNDECIDED: 1 of 1 property could not be decided"),
         %% Its recording says so, too.
         File = filename:join(folder(Config), "cut.rec"),
-        {0, _} = verify(Config, ?NUMBERS, Node, Arguments ++ ["--record", File]),
+        {Status, Output} = verify(Config, ?NUMBERS, Node, Arguments ++ ["--record", File]),
+        %% As an undecided threshold of dyno test.
+        ?assertEqual(1, Status),
+        says(Output, "UNKNOWN *numbers .* 50 of 50 processes were cut off"),
+        says(Output, "UNDECIDED: 1 of 1 property could not be decided"),
+        says_not(Output, "PASS"),
         {ok, Again} = dyno_verify_replay:run(
             [specification(Config, ?NUMBERS)], list_to_binary(File), #{}
         ),
-        ?assertMatch([#{~"result" := ~"unknown"}], map_get(~"verdicts", Again))
+        ?assertMatch([#{~"result" := ~"unknown"}], map_get(~"verdicts", Again)),
+        %% What dyno may leave in a node that has no turn for it.
+        [exit(Pid, kill) || Pid <- Spin],
+        {ok, _} = dyno_agent:leave(Node, #{})
     end).
 
 %% Each process is counted once, though it has another partition afterwards.
@@ -163,7 +165,7 @@ an_idle_server_is_unknown(Config) ->
         {ok, _} = erpc:call(Node, known, server, []),
         Text = "property answers of registered known_server each R "
             "follows (call _ ref R then reply _ ref R)*.",
-        {1, Output} = verify(Config, Text, Node, ["--for", "500ms", "--must-decide"]),
+        {1, Output} = verify(Config, Text, Node, ["--for", "500ms"]),
         says(Output, "UNKNOWN *answers .* nothing that it is about was seen of 1 process")
     end).
 

@@ -10,8 +10,6 @@
 
 -type reason() :: {not_written, dyno_error:error()}.
 
--define(WRITTEN, {?MODULE, folder}).
-
 %% Where calls begin. The plan that a benchmark file gives has funs of the module that reads it.
 -define(ROOTS, [
     dyno_bench_vm_server,
@@ -35,39 +33,39 @@ to a temporary folder, once; `forget/0` removes the folder.
 folder() ->
     {_, _, File} = code:get_object_code(?MODULE),
     Folder = filename:absname(filename:dirname(File)),
-    case {filelib:is_dir(Folder), persistent_term:get(?WRITTEN, none)} of
-        {true, _} -> {ok, Folder};
-        {false, none} -> written(dyno_code:objects(to_measure()));
-        {false, Written} -> {ok, Written}
+    case filelib:is_dir(Folder) of
+        true -> {ok, Folder};
+        false -> written(fun() -> dyno_code:objects(to_measure()) end)
     end.
 
--doc "Writes modules to a temporary folder.".
--spec written([dyno_code:object()]) -> {ok, file:filename_all()} | {error, {?MODULE, reason()}}.
+-doc "Writes modules to a temporary folder, if that was not done.".
+-spec written(fun(() -> [dyno_code:object()])) ->
+    {ok, file:filename_all()} | {error, {?MODULE, reason()}}.
 written(Objects) ->
-    maybe
-        {ok, Folder} ?= dyno_error:tagged(dyno_temporary, dyno_temporary:make()),
-        case dyno_error:tagged(dyno_file, dyno_code:write(Folder, Objects)) of
-            ok ->
-                persistent_term:put(?WRITTEN, Folder),
-                {ok, Folder};
-            {error, Error} ->
-                ok = dyno_temporary:remove(Folder),
-                {error, {?MODULE, {not_written, Error}}}
+    dyno_once:value(?MODULE, fun() ->
+        maybe
+            {ok, Folder} ?= dyno_error:tagged(dyno_temporary, dyno_temporary:make()),
+            case dyno_error:tagged(dyno_file, dyno_code:write(Folder, Objects())) of
+                ok ->
+                    {ok, Folder};
+                {error, Error} ->
+                    ok = dyno_temporary:remove(Folder),
+                    {error, {?MODULE, {not_written, Error}}}
+            end
+        else
+            {error, NoFolder} -> {error, {?MODULE, {not_written, NoFolder}}}
         end
-    else
-        {error, NoFolder} -> {error, {?MODULE, {not_written, NoFolder}}}
-    end.
+    end).
 
 -doc "Removes what `folder/0` has written.".
 -spec forget() -> ok.
 forget() ->
-    case persistent_term:get(?WRITTEN, none) of
+    case dyno_once:made(?MODULE) of
         none ->
             ok;
-        Folder ->
+        {ok, Folder} ->
             ok = dyno_temporary:remove(Folder),
-            _ = persistent_term:erase(?WRITTEN),
-            ok
+            dyno_once:forget(?MODULE)
     end.
 
 -spec format_error(reason()) -> unicode:chardata().

@@ -196,11 +196,7 @@ shown(Values, Nodes, Run) ->
     end.
 
 opened(#{output := Path}) ->
-    maybe
-        {ok, File} ?= dyno_stream:open(Path, #{}),
-        ok ?= dyno_stream:write(File, dyno_trace_item:encode(header)),
-        {ok, File}
-    end;
+    dyno_stream:open(Path, #{header => dyno_trace_item:encode(header)});
 opened(_Values) ->
     {ok, none}.
 

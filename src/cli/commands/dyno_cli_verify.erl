@@ -51,8 +51,7 @@ command() ->
                     "processes that run the monitors (default: half of the node's schedulers)",
                     {whole, 1, 1024}},
                 {"--must-decide",
-                    "status 1 also if a property is UNKNOWN: nothing that it is about was seen, "
-                    "processes were cut off, or its monitor crashed"},
+                    "has no effect any more: the exit status is 1 if a property is UNKNOWN"},
                 {"--events N", "how many of the last events are told (default: 10)",
                     {whole, 0, 1000}},
                 dyno_cli_option:code_paths()
@@ -100,11 +99,6 @@ run(_Values) ->
 job(Keep, Values, Run) ->
     Job = #{
         keep => Keep,
-        undecided =>
-            case Values of
-                #{must_decide := true} -> fails;
-                #{} -> passes
-            end,
         measure => fun(#{progress := Report}) -> Run(fun(Event) -> Report(progress(Event)) end) end
     },
     dyno_cli_job:run(Job, Values).

@@ -1,0 +1,41 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_once).
+-moduledoc false.
+%% Values that this emulator makes once and then keeps in a persistent term: of processes that come
+%% at the same time one makes the value, and the others wait for it. (Since OTP 28 persistent_term
+%% has put_new/2, but that alone would make a folder or a cookie twice.)
+
+-export([value/2, made/1, forget/1]).
+
+-doc "The value of a key; made by the function if nobody has made it. An error is not kept.".
+-spec value(Key :: term(), fun(() -> {ok, Value} | {error, Error})) ->
+    {ok, Value} | {error, Error}.
+value(Key, Make) ->
+    maybe
+        none ?= made(Key),
+        global:trans({{?MODULE, Key}, self()}, fun() -> first(Key, Make) end, [node()])
+    end.
+
+first(Key, Make) ->
+    maybe
+        none ?= made(Key),
+        {ok, Value} ?= Make(),
+        ok = persistent_term:put({?MODULE, Key}, Value),
+        {ok, Value}
+    end.
+
+-doc "The value, if it was made.".
+-spec made(Key :: term()) -> {ok, Value :: term()} | none.
+made(Key) ->
+    case persistent_term:get({?MODULE, Key}, none) of
+        none -> none;
+        Value -> {ok, Value}
+    end.
+
+-doc "The next one who asks makes a new value.".
+-spec forget(Key :: term()) -> ok.
+forget(Key) ->
+    _ = persistent_term:erase({?MODULE, Key}),
+    ok.
