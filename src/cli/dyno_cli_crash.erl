@@ -28,12 +28,19 @@ no_dump() ->
 report(Class, Reason, Stack) ->
     Release = erlang:system_info(otp_release),
     Where = ["dyno ", dyno_version:version(), ", Erlang/OTP ", Release, $\n],
-    Details = [Where, erl_error:format_exception(Class, Reason, Stack)],
+    Details = without_cookies([Where, erl_error:format_exception(Class, Reason, Stack)]),
     case debugging() of
         true -> dyno_cli_terminal:complain(["an error of dyno's own\n", Details]);
         false -> dyno_cli_terminal:complain(["an error of dyno's own; ", kept(Details)])
     end,
     3.
+
+%% They can be among the arguments of a call; shorter ones are no secret.
+without_cookies(Details) ->
+    Known = [atom_to_list(erlang:get_cookie(Node)) || Node <- [node() | nodes(known)]],
+    Secrets = [Text || Text <- [os:getenv("DYNO_COOKIE", "") | Known], length(Text) >= 5],
+    Without = fun(Secret, Text) -> string:replace(Text, Secret, "COOKIE", all) end,
+    lists:foldl(Without, unicode:characters_to_binary(Details), Secrets).
 
 kept(Details) ->
     Name = ["dyno-crash-", dyno_temporary:random(), ".txt"],

@@ -11,7 +11,7 @@ short or a long one. The cookie is that of `--cookie`, else of the environment's
 of the user's file `.erlang.cookie`.
 """.
 
--export([options/0, rows/0, cookie/0, connection/1, name/1, names/1, read/1]).
+-export([options/0, rows/0, cookie/0, connection/1, name/1, names/1, read/1, format_error/1]).
 
 -doc "The options under the heading of nodes.".
 -spec options() -> {Title :: string(), [dyno_cli_option:row()]}.
@@ -32,17 +32,24 @@ rows() ->
 cookie() ->
     {"--cookie COOKIE",
         "the cookie of the Erlang nodes, which ps shows to other users: better DYNO_COOKIE "
-        "(default: that, else this user's)", atom}.
+        "(default: that, else this user's)",
+        {custom, fun secret/1, ""}}.
+
+%% Nothing repeats the text: what is said may end up in a log.
+secret(Text) ->
+    case unicode:characters_to_binary(Text, utf8, latin1) of
+        <<_, _/binary>> = Cookie when byte_size(Cookie) < 256 -> {ok, binary_to_atom(Text)};
+        _ -> {error, {?MODULE, cookie}}
+    end.
+
+-spec format_error(cookie) -> unicode:chardata().
+format_error(cookie) ->
+    "a cookie (also that of DYNO_COOKIE) has 1 to 255 characters of Latin-1".
 
 -doc "What these say, for `m:dyno_target_node`.".
 -spec connection(dyno_cli_command:values()) -> #{name => atom(), cookie => atom()}.
-connection(#{cookie := _} = Values) ->
-    maps:with([name, cookie], Values);
 connection(Values) ->
-    case os:getenv("DYNO_COOKIE", "") of
-        "" -> maps:with([name], Values);
-        Cookie -> (maps:with([name], Values))#{cookie => list_to_atom(Cookie)}
-    end.
+    maps:with([name, cookie], Values).
 
 -doc "The node that a text names; for options that take one.".
 -spec name(binary()) -> {ok, node()} | error.

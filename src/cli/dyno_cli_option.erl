@@ -60,6 +60,8 @@ where no other is given.
 %% The options that say how long is measured, and the variable that limits them (CONTRIBUTING.md).
 -define(HOW_LONG, ["--for", "--time", "--duration"]).
 -define(AT_MOST, "DYNO_AT_MOST").
+%% An option that a variable gives in its place: what is typed can be seen with ps.
+-define(IN_ENVIRONMENT, {"--cookie", "DYNO_COOKIE"}).
 
 -doc "The row as argparse takes it.".
 -spec argument(row()) -> argparse:argument().
@@ -114,13 +116,21 @@ key(Row) -> name(Row).
 -doc "What argparse found, converted; operands stay as they are.".
 -spec read([row()], argparse:arg_map()) ->
     {ok, dyno_cli_command:values()} | {error, dyno_error:error()}.
-read(Rows, Given) ->
+read(Rows, Typed) ->
+    Given = maps:merge(in_environment(Rows), Typed),
     Operands = maps:without([name(Row) || Row <- Rows], Given),
     maybe
         {ok, Values} ?=
             read_each([Row || Row <- Rows, is_map_key(name(Row), Given)], Given, Operands),
         {ok, shortened(Rows, Values)}
     end.
+
+in_environment(Rows) ->
+    {Option, Variable} = ?IN_ENVIRONMENT,
+    #{
+        name(Row) => unicode:characters_to_binary(Value)
+     || Row <- Rows, option(Row) =:= Option, Value <- [os:getenv(Variable, "")], Value =/= ""
+    }.
 
 %% If none is given, the first that the command has is: its default may be long.
 shortened(Rows, Values) ->
@@ -189,8 +199,10 @@ value(text, Text) ->
     {ok, Text};
 value(string, Text) ->
     {ok, unicode:characters_to_list(Text)};
-value(atom, Text) ->
+value(atom, Text) when byte_size(Text) < 256 ->
     {ok, binary_to_atom(Text)};
+value(atom, _Text) ->
+    error;
 value(folder, Text) ->
     Folder = unicode:characters_to_list(Text),
     case filelib:is_dir(Folder) of
@@ -241,6 +253,8 @@ accepted({whole, Least, infinity}) ->
     io_lib:format("a whole number from ~b up", [Least]);
 accepted({whole, Least, Most}) ->
     io_lib:format("a whole number from ~b to ~b", [Least, Most]);
+accepted(atom) ->
+    "a name of up to 255 bytes";
 accepted(size) ->
     "a size with its unit, such as 512MB or 2GiB";
 accepted(share) ->

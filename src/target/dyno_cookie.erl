@@ -155,7 +155,7 @@ read(File) ->
         {regular, _} ?= {element(3, Info), File},
         0 ?= element(8, Info) band ?OTHERS,
         {ok, Text} ?= file:read_file(File, [raw]),
-        {match, [Cookie]} ?= re:run(Text, ~"^([ -~]+)\\s*$", [{capture, [1], binary}]),
+        {match, [Cookie]} ?= re:run(Text, ~"^([ -~]{1,255})\\s*$", [{capture, [1], binary}]),
         {ok, binary_to_atom(string:trim(Cookie, trailing))}
     else
         {error, enoent} -> {error, enoent};

@@ -145,10 +145,16 @@ crash_report(Config) ->
     true = os:putenv("TMPDIR", Folder),
     Planted = filename:join(Folder, "dyno-crash-" ++ os:getpid() ++ ".txt"),
     ok = file:make_symlink("../theirs", Planted),
-    3 = dyno_cli_crash:report(error, reason, []),
+    true = os:putenv("DYNO_COOKIE", "a secret"),
+    3 = dyno_cli_crash:report(error, #{cookie => 'a secret', reason => why}, []),
+    true = os:unsetenv("DYNO_COOKIE"),
     _ = dyno_suites:without_temporary(Remembered),
     [Path] = filelib:wildcard("dyno-crash-*.txt", Folder) -- [filename:basename(Planted)],
     {ok, #file_info{mode = Mode}} = file:read_link_info(filename:join(Folder, Path)),
     ?assertEqual(8#600, Mode band 8#777),
+    {ok, Details} = file:read_file(filename:join(Folder, Path)),
+    ?assertEqual({nomatch, match}, {has(Details, ~"secret"), has(Details, ~"reason => why")}, Details),
     ?assertEqual({ok, "../theirs"}, file:read_link(Planted)),
     ?assertEqual({ok, ~"theirs"}, file:read_file(in(Config, "theirs"))).
+
+has(Text, Part) -> re:run(Text, Part, [{capture, none}]).
