@@ -37,6 +37,7 @@ refused, too: /dev/stdout, a pipe, /dev/null.
 -type access() :: private | shared.
 
 -define(MOST_LINKS, 40).
+-define(NEW, "new").
 %% Those that another path mends.
 -define(WRONG_PATH, [
     enoent, enotdir, eisdir, eacces, eperm, erofs, eexist, eloop, enametoolong, badarg, einval
@@ -132,8 +133,8 @@ beside(Path, Use) ->
     maybe
         {ok, Target} ?= target(Path),
         {folder, {ok, Folder}} ?= {folder, dyno_temporary:make(filename:dirname(Target))},
-        Used = Use(filename:join(Folder, "new"), Target),
-        ok = dyno_temporary:remove(Folder),
+        Used = Use(filename:join(Folder, ?NEW), Target),
+        ok = dyno_temporary:remove(Folder, ?NEW),
         case Used of
             {error, Reason} -> {error, {write, Path, Reason}};
             _ -> Used

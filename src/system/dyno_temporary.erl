@@ -13,7 +13,7 @@ and its mark is of this boot and of these namespaces. On a system without /proc 
 and all folders stay.
 """.
 
--export([make/0, make/1, folder/0, random/0, remove/1, user/0, format_error/1, fault/1]).
+-export([make/0, make/1, folder/0, random/0, remove/1, remove/2, user/0, format_error/1, fault/1]).
 -export_type([reason/0]).
 
 -include_lib("kernel/include/file.hrl").
@@ -24,7 +24,9 @@ and all folders stay.
 -define(HEAD, "dyno temporary 1\n").
 %% A mark takes some 150 bytes; a larger file is none.
 -define(MOST_BYTES, 1024).
--define(NAME, "^\\.?dyno-[0-9a-f]{16}$").
+-define(NAME, "^(\\.?)dyno-[0-9a-f]{16}$").
+%% What `make/1` is for: one file of this name.
+-define(NEW, "new").
 -define(TRIES, 8).
 
 -doc "The folder for temporary files: TMPDIR, or /tmp.".
@@ -40,7 +42,10 @@ folder() ->
 make() ->
     make(folder(), "dyno-", ?TRIES).
 
--doc "Makes a hidden folder in this one, for files that are to be moved there.".
+-doc """
+Makes a hidden folder in this one, for a file `new` that is to be moved there. The caller removes it
+with `remove/2`.
+""".
 -spec make(file:filename_all()) -> {ok, file:filename_all()} | {error, reason()}.
 make(Parent) ->
     make(Parent, ".dyno-", ?TRIES).
@@ -111,6 +116,16 @@ remove(Folder) ->
     _ = file:del_dir_r(Folder),
     ok.
 
+-doc """
+Removes a folder of `make/1` with the file of this name that may be in it, and nothing else: others
+may have exchanged the folder for a link, where they can write to its parent.
+""".
+-spec remove(file:filename_all(), file:filename_all()) -> ok.
+remove(Folder, Name) ->
+    _ = [file:delete(filename:join(Folder, Of), [raw]) || Of <- [Name, ?MARK]],
+    _ = file:del_dir(Folder),
+    ok.
+
 %% The mark
 
 mark({ok, Place}, {ok, Process}) -> [?HEAD, Process, $\n, Place, $\n];
@@ -158,33 +173,40 @@ start_time(Pid) ->
 %% Folders of a dyno that was killed
 
 sweep(Parent, Own, User) ->
-    case {own_place(), file:read_file_info(Parent)} of
-        {{ok, Place}, {ok, #file_info{mode = Mode}}} ->
-            Names = [
-                Name
-             || is_safe(Mode), {ok, All} <- [file:list_dir(Parent)], Name <- All,
-                Name =/= Own, re:run(Name, ?NAME, [{capture, none}]) =:= match
-            ],
+    case {own_place(), file:read_file_info(Parent), file:list_dir(Parent)} of
+        {{ok, Place}, {ok, Info}, {ok, Names}} ->
             Text = iolist_to_binary([Place, $\n]),
-            lists:foreach(fun(Name) -> sweep_one(filename:join(Parent, Name), Text, User) end, Names);
+            _ = [
+                Remove(Folder)
+             || Name <- Names,
+                Name =/= Own,
+                Remove <- remover(re:run(Name, ?NAME, [{capture, [1], list}]), Info, User),
+                Folder <- [filename:join(Parent, Name)],
+                is_left(Folder, Text, User)
+            ],
+            ok;
         _ ->
             ok
     end.
 
-%% Where everybody may rename what is another's, a folder may become a link while it is removed.
-is_safe(Mode) -> Mode band 8#002 =:= 0 orelse Mode band 8#1000 =/= 0.
+remover({match, ["."]}, _Parent, _User) -> [fun(Folder) -> remove(Folder, ?NEW) end];
+remover({match, [""]}, Parent, User) -> [fun remove/1 || is_safe(Parent, User)];
+remover(nomatch, _Parent, _User) -> [].
 
-sweep_one(Folder, Place, User) ->
+%% Whoever may rename what is another's can make a folder a link while it is removed.
+is_safe(#file_info{mode = Mode, uid = Owner}, User) ->
+    (Mode band 8#022 =:= 0 orelse Mode band 8#1000 =/= 0) andalso lists:member(Owner, [0, User]).
+
+is_left(Folder, Place, User) ->
     maybe
         {ok, #file_info{type = directory, uid = User}} ?= file:read_link_info(Folder),
         {ok, Rest} ?= read_mark(filename:join(Folder, ?MARK), User),
         [Process, Place] ?= binary:split(Rest, ~"\n"),
         [Pid, Start] ?= string:lexemes(Process, " "),
         match ?= re:run(Pid, "^[0-9]+$", [{capture, none}]),
-        gone ?= owner(Start, start_time(binary_to_list(Pid))),
-        remove(Folder)
+        gone =:= owner(Start, start_time(binary_to_list(Pid)))
     else
-        _ -> ok
+        _ -> false
     end.
 
 read_mark(File, User) ->

@@ -117,8 +117,11 @@ what_is_not_ours_stays(Config) ->
 
 planted(Folder, Mark) ->
     ok = file:make_dir(Folder),
-    ok = file:write_file(filename:join(Folder, "theirs"), ~"1"),
+    ok = file:write_file(filename:join(Folder, in_it(filename:basename(Folder))), ~"1"),
     _ = [ok = file:write_file(filename:join(Folder, ".dyno"), Mark) || Mark =/= none].
+
+in_it("." ++ _) -> "new";
+in_it(_) -> "theirs".
 
 %% As this emulator writes them.
 place() -> lists:nth(3, mark()) ++ "\n".
@@ -145,16 +148,31 @@ of_another_user(Config) ->
 
 %% Somebody else may exchange what is looked at for a link before it is removed.
 in_a_folder_without_a_sticky_bit(Config) ->
+    Gone = [?HEAD, "1 x\n", place()],
     Kept = in(Config, "dyno-0000000000000001"),
-    planted(Kept, [?HEAD, "1 x\n", place()]),
-    ok = file:change_mode(proplists:get_value(folder, Config), 8#777),
-    {ok, First} = dyno_temporary:make(),
-    ?assert(filelib:is_dir(Kept)),
-    "" = os:cmd("chmod 1777 '" ++ proplists:get_value(folder, Config) ++ "'"),
-    {ok, Second} = dyno_temporary:make(),
+    planted(Kept, Gone),
+    %% Of a hidden one only what dyno has put there is removed.
+    Hidden = in(Config, ".dyno-0000000000000002"),
+    planted(Hidden, Gone),
+    Changed = in(Config, ".dyno-0000000000000003"),
+    planted(Changed, Gone),
+    ok = file:write_file(filename:join(Changed, "theirs"), ~"1"),
+    Folder = proplists:get_value(folder, Config),
+    [
+        begin
+            ok = file:change_mode(Folder, Mode),
+            {ok, Made} = dyno_temporary:make(),
+            ?assert(filelib:is_dir(Kept)),
+            ok = dyno_temporary:remove(Made)
+        end
+     || Mode <- [8#777, 8#775]
+    ],
+    ?assertNot(filelib:is_dir(Hidden)),
+    ?assert(filelib:is_regular(filename:join(Changed, "theirs"))),
+    "" = os:cmd("chmod 1777 '" ++ Folder ++ "'"),
+    {ok, Last} = dyno_temporary:make(),
     ?assertNot(filelib:is_dir(Kept)),
-    ok = dyno_temporary:remove(First),
-    ok = dyno_temporary:remove(Second).
+    ok = dyno_temporary:remove(Last).
 
 %% Nothing else in src/ asks for the folder of temporary files, makes a folder by itself, removes
 %% one, or writes a file.
