@@ -23,7 +23,8 @@ Without a kind it lists what there is.
     | {bad_name, string()}
     | {taken_name, module(), file:filename()}
     | {exists, file:filename()}
-    | {dyno_file, dyno_file:reason()}.
+    | {dyno_file, dyno_file:reason()}
+    | {dyno_priv, dyno_priv:reason()}.
 
 -spec command() -> dyno_cli_command:t().
 command() ->
@@ -99,7 +100,8 @@ write(Kind, Given, Language) ->
         {Kind, _, Command} ?= lists:keyfind(Kind, 1, dyno_cli_new_text:kinds()),
         match ?= re:run(Name, "^[a-z][a-z0-9_]*$", [{capture, none}]),
         ok ?= name_is_free(Name, Language),
-        ok ?= create(File, dyno_cli_new_text:text(Kind, Language, Name, project())),
+        {ok, Text} ?= dyno_cli_new_text:text(Kind, Language, Name, project()),
+        ok ?= create(File, Text),
         {ok, Command, File}
     else
         false -> {error, {unknown_kind, Kind}};
@@ -200,9 +202,9 @@ format_error({taken_name, Module, Where}) ->
     ];
 format_error({exists, File}) ->
     [File, " is there already, and is left as it is; give another name"];
-format_error({dyno_file, _} = Error) ->
+format_error({Module, _} = Error) when Module =:= dyno_file; Module =:= dyno_priv ->
     dyno_error:format(Error).
 
 -spec fault(mistake()) -> dyno_error:fault().
-fault({dyno_file, _} = Error) -> dyno_error:fault(Error);
+fault({Module, _} = Error) when Module =:= dyno_file; Module =:= dyno_priv -> dyno_error:fault(Error);
 fault(_Mistake) -> caller.
