@@ -143,23 +143,20 @@ start_epmd({ok, _}) ->
     ok;
 start_epmd({error, _}) ->
     Root = code:root_dir(),
-    Version = erlang:system_info(version),
-    Paths = [filename:join([Root, "erts-" ++ Version, "bin"]), filename:join(Root, "bin")],
-    Found = [os:find_executable("epmd", Path) || Path <- Paths],
-    case lists:filter(fun is_list/1, Found) of
+    Erts = "erts-" ++ erlang:system_info(version),
+    Path = lists:join(":", [filename:join([Root, Erts, "bin"]), filename:join(Root, "bin")]),
+    case os:find_executable("epmd", lists:append(Path)) of
+        false ->
+            ok;
         %% A second one ends by itself.
-        [Epmd | _] -> answers(run(Epmd));
-        [] -> ok
-    end.
-
-run(Epmd) ->
-    Port = open_port({spawn_executable, Epmd}, [{args, ["-daemon"]}, exit_status, hide]),
-    EndMs = erlang:monotonic_time(millisecond) + ?EPMD_MS,
-    receive
-        {Port, {exit_status, _}} -> EndMs
-    after ?EPMD_MS ->
-        true = port_close(Port),
-        EndMs
+        Epmd ->
+            Port = open_port({spawn_executable, Epmd}, [{args, ["-daemon"]}, exit_status, hide]),
+            EndMs = erlang:monotonic_time(millisecond) + ?EPMD_MS,
+            receive
+                {Port, {exit_status, _}} -> ok
+            after ?EPMD_MS -> port_close(Port)
+            end,
+            answers(EndMs)
     end.
 
 %% The daemon listens some time after the program has ended.

@@ -13,8 +13,6 @@ their names, where they listen, and the port mapper that they find or not.
 
 suite() -> [{timetrap, {minutes, 2}}].
 
-each_release() -> [no_home, no_secret_in_sight, flags_of_the_environment].
-
 all() ->
     [
         no_secret_in_sight, secret_of_a_command, flags_of_the_environment, no_home,
@@ -69,7 +67,12 @@ init_per_testcase(_Case, Config) ->
 end_per_testcase(_Case, Config) ->
     epmd(Config, ["-kill"]).
 
-newest_release_only() -> [no_home, another_users_home, names_are_few].
+newest_release_only() ->
+    [
+        no_home, another_users_home, names_are_few, many_start_at_once, a_name_is_taken,
+        no_cookie_for_a_target, not_the_program, no_temporary_folder, secret_of_a_command,
+        listens_for_other_machines, no_port_mapper
+    ].
 
 %% Attaching takes a third of a second.
 slow() -> [thirty_attach, commands_teach_no_names, commands_without_a_home].
@@ -358,6 +361,7 @@ many_start_at_once(_Config) ->
 
 paths_of_dyno() -> [filename:dirname(code:which(dyno)), filename:dirname(code:which(?MODULE))].
 
+%% Each Erlang has the name that the one before it had.
 names_are_few(Config) -> few_names(Config, [1, 1]).
 
 thirty_attach(Config) -> few_names(Config, [7, 7, 7, 7]).
@@ -372,7 +376,8 @@ few_names(Config, Times) ->
     end,
     _ = Attached(1),
     Before = Attached(1),
-    ?assertMatch({dyno1@localhost, 'dyno_load-1-1@localhost', _}, Before),
+    ?assertMatch({dyno1@localhost, _, _}, Before),
+    ?assertMatch("dyno_load-1-" ++ _, atom_to_list(element(2, Before))),
     ?assertEqual([Before], lists:usort([Attached(N) || N <- Times])),
     peer:stop(Target).
 

@@ -8,14 +8,14 @@
 
 -export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
 -export([full_name/1, not_registered/1, no_epmd/1, other_name/1, cookie/1, tls/1, old/1]).
--export([silent/1, suspended/1]).
+-export([suspended/1]).
 -export([port_closed/1, own_address/1]).
 
 suite() -> [{timetrap, {minutes, 2}}].
 
 all() ->
     [
-        full_name, not_registered, no_epmd, other_name, cookie, tls, old, silent, suspended,
+        full_name, not_registered, no_epmd, other_name, cookie, tls, old, suspended,
         port_closed, own_address
     ].
 
@@ -114,12 +114,6 @@ old(Config) ->
     contains(
         dyno_target_node:format_error({otp_too_old, shop@host, "26"}), ["shop@host", "26", "27"]
     ).
-
-silent(Config) ->
-    Waits = fun(_Socket) -> receive after infinity -> ok end end,
-    ok = application:set_env(kernel, net_setuptime, 1),
-    listening(Config, Waits, fun(Node) -> says(Node, #{}, ["did not answer"]) end),
-    ok = application:unset_env(kernel, net_setuptime).
 
 %% One that this node has been connected to: its connection goes on for a minute.
 suspended(_Config) ->

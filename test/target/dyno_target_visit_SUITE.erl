@@ -15,7 +15,10 @@ slow() ->
     [replaces_what_another_version_left, a_million_processes].
 
 newest_release_only() ->
-    [killed_in_a_large_node].
+    [
+        killed_in_a_large_node, leaves_several_nodes_together, waits_for_a_stopped_node_shortly,
+        says_at_once_that_it_is_gone, makes_no_atoms_later, needs_atoms, needs_processes, needs_ports
+    ].
 
 all() ->
     [
