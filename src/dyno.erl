@@ -21,7 +21,7 @@ install` `ERL_LIBS=/usr/local/lib erl` or, in a shell that runs,
 
 -export([test/1, test/2, bench/1, bench/2, bench/3, servers/1, servers/2]).
 -export([verify/2, verify/3, trace/2, trace/3, profile/1, profile/2, workload/1]).
--export([record/1, record/2, leave/1, leave/2]).
+-export([doctor/1, doctor/2, record/1, record/2, leave/1, leave/2]).
 -export([compare/2, compare/3, report/1, report/2]).
 -export([format_error/1, version/0, help/0]).
 
@@ -150,6 +150,30 @@ servers(Nodes, Options) ->
     reported(
         dyno_servers_run:run(lists:flatten([Nodes]), maps:merge(#{for_ms => ?FOR_MS}, Options))
     ).
+
+-doc "As `doctor/2`, within ten seconds.".
+-spec doctor(node() | [node(), ...]) -> {ok, dyno_recording:document()} | {error, reason()}.
+doctor(Nodes) ->
+    doctor(Nodes, #{}).
+
+-doc """
+Says what is wrong with running nodes, the worst first, and what to do, and returns the recording.
+`m:dyno_doctor` has the options.
+
+## Examples
+
+```
+{ok, _} = dyno:doctor('shop@host', #{for_ms => 10_000}).
+```
+
+## Errors
+
+A node cannot be reached.
+""".
+-spec doctor(node() | [node(), ...], dyno_doctor:options()) ->
+    {ok, dyno_recording:document()} | {error, reason()}.
+doctor(Nodes, Options) ->
+    reported(dyno_doctor:run(lists:flatten([Nodes]), Options)).
 
 -doc "As `record/2`, for half a minute.".
 -spec record(node() | [node(), ...]) -> {ok, dyno_recording:document()} | {error, reason()}.

@@ -16,6 +16,7 @@ all() ->
     [
         {"bench", dyno_cli_bench, "measure codes: which is faster, by how much, how sure is that"},
         {"test", dyno_cli_test, "run a performance test of a system at growing sizes"},
+        {"doctor", dyno_cli_doctor, "say what is wrong with a running node, and what to do"},
         {"record", dyno_cli_record, "record all that running nodes do for a while, without a load"},
         {"servers", dyno_cli_servers, "watch the server processes of a running node"},
         {"verify", dyno_cli_verify, "check properties of the processes of a running node"},

@@ -23,6 +23,7 @@ socket by `socket:info/1`.
 -behaviour(gen_server).
 
 -export([about/0, config/1, start_link/1, restart/1, last_look/1, read/1, tables/0]).
+-export([sums/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 -export_type([config/0, result/0, tables/0, ports/0]).
 
@@ -170,6 +171,10 @@ update(Update, Zero, Found, Before) ->
 scan_tables(Tables, #{ets := Before} = State) ->
     Found = lists:foldl(fun add_table/2, #{}, Tables),
     State#{ets := update(fun table/3, {0, 0, 0}, Found, Before)}.
+
+-doc "All tables of each name together now: how many, their objects, their words.".
+-spec sums() -> #{atom() => {pos_integer(), non_neg_integer(), non_neg_integer()}}.
+sums() -> lists:foldl(fun add_table/2, #{}, ets:all()).
 
 %% A table may be deleted at any time.
 add_table(Table, Found) ->

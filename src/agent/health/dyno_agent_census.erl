@@ -1,0 +1,263 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_census).
+-moduledoc """
+Looks at all processes of a node by cheap keys: queue, reductions, status; and of each new process
+once by what started it, which is its group.
+
+No process gets a message, no mailbox is copied. Processes are read in slices with a pause between
+them. In a node of more than 50,000 processes groups are of every Nth process, always the same ones;
+queues and statuses are of all.
+
+## Cost
+2 us for each process and look, 2 us more for each new one.
+""".
+
+-export([new/0, take/2, of_group/2]).
+-export([group/1, name/1, pid/1]).
+-export_type([census/0, seen/0, group/0]).
+
+-doc "What is known of the processes at the look before.".
+-opaque seen() :: #{pid() => {Group :: binary(), Reductions :: non_neg_integer()}}.
+
+-type group() :: #{
+    group := binary(),
+    count := non_neg_integer(),
+    %% Since the look before.
+    started := non_neg_integer(),
+    ended := non_neg_integer(),
+    queue := non_neg_integer(),
+    reductions := non_neg_integer(),
+    newest := pid() | none
+}.
+
+-type process() :: #{
+    pid := pid(),
+    queue := non_neg_integer(),
+    status := atom(),
+    %% Since the look before; unknown of a new one.
+    reductions := non_neg_integer() | unknown
+}.
+
+-type census() :: #{
+    count := non_neg_integer(),
+    %% Groups are of each Nth process.
+    every := pos_integer(),
+    groups := [group()],
+    queues := [process()],
+    busiest := [process()],
+    suspended := [process()],
+    suspended_count := non_neg_integer(),
+    %% Of those that wait, a part.
+    waiting := [pid()]
+}.
+
+-define(SLICE, 500).
+%% A pause is so many times what its slice took.
+-define(PAUSE_FACTOR, 3).
+-define(MOST_KNOWN, 50_000).
+-define(MOST, 12).
+-define(MOST_GROUPS, 300).
+-define(MOST_WAITING, 1000).
+
+-doc "No look yet.".
+-spec new() -> seen().
+new() -> #{}.
+
+-doc "Looks at all processes but these.".
+-spec take([pid()], seen()) -> {census(), seen()}.
+take(Own, Seen) ->
+    Pids = erlang:processes() -- Own,
+    Count = length(Pids),
+    Every = 1 + Count div ?MOST_KNOWN,
+    Acc = #{
+        seen => #{}, groups => #{}, queues => [], busiest => [], suspended => [], waiting => []
+    },
+    Taken = slices(Pids, {Seen, Every}, Acc),
+    #{seen := Now, groups := Groups, queues := Queues, busiest := Busiest} = Taken,
+    #{suspended := Suspended, waiting := Waiting} = Taken,
+    {
+        #{
+            count => Count,
+            every => Every,
+            groups => groups(Groups, Seen, Now),
+            queues => top(queue, Queues),
+            busiest => top(reductions, Busiest),
+            suspended => lists:sublist(Suspended, ?MOST),
+            suspended_count => length(Suspended),
+            waiting => spread(Waiting, ?MOST_WAITING)
+        },
+        Now
+    }.
+
+slices([], _With, Acc) ->
+    Acc;
+slices(Pids, With, Acc) ->
+    {Slice, Rest} = split(Pids),
+    Start = erlang:monotonic_time(microsecond),
+    Next = lists:foldl(fun(Pid, A) -> one(Pid, With, A) end, Acc, Slice),
+    TookUs = erlang:monotonic_time(microsecond) - Start,
+    _ = [timer:sleep(1 + min(20_000, ?PAUSE_FACTOR * TookUs) div 1000) || Rest =/= []],
+    slices(Rest, With, Next).
+
+split(Pids) ->
+    try
+        lists:split(?SLICE, Pids)
+    catch
+        error:badarg -> {Pids, []}
+    end.
+
+one(Pid, With, Acc) ->
+    case process_info(Pid, [message_queue_len, reductions, status]) of
+        undefined -> Acc;
+        [{_, Queue}, {_, Reductions}, {_, Status}] -> add(Pid, {Queue, Reductions, Status}, With, Acc)
+    end.
+
+add(Pid, {Queue, Reductions, Status}, {Seen, Every}, Acc) ->
+    Known = maps:get(Pid, Seen, none),
+    Group = fun() -> group_of(Known, Pid) end,
+    Since =
+        case Known of
+            {_, Before} -> Reductions - Before;
+            none -> unknown
+        end,
+    Process = #{pid => Pid, queue => Queue, status => Status, reductions => Since},
+    Sampled =
+        case Every =:= 1 orelse erlang:phash2(Pid, Every) =:= 0 of
+            true -> in_group(Group(), Pid, Known, Process, Reductions, Acc);
+            false -> Acc
+        end,
+    lists:foldl(
+        fun({Key, Is}, A) ->
+            case Is of
+                true -> kept(Key, Process, A);
+                false -> A
+            end
+        end,
+        Sampled,
+        [
+            {queues, Queue > 0},
+            {busiest, is_integer(Since) andalso Since > 0},
+            {suspended, Status =:= suspended},
+            {waiting, Status =:= waiting}
+        ]
+    ).
+
+%% Own processes are not the node's.
+in_group(<<"dyno_agent_", _/binary>>, _Pid, _Known, _Process, _Reductions, Acc) ->
+    Acc;
+in_group(Name, Pid, Known, Process, Reductions, #{seen := Now, groups := Groups} = Acc) ->
+    #{queue := Queue, reductions := Since} = Process,
+    Worked =
+        case Since of
+            unknown -> 0;
+            _ -> Since
+        end,
+    {Count, Started, Queued, Work, Newest} = maps:get(Name, Groups, {0, 0, 0, 0, none}),
+    Group =
+        case Known of
+            none -> {Count + 1, Started + 1, Queued + Queue, Work, Pid};
+            _ -> {Count + 1, Started, Queued + Queue, Work + Worked, Newest}
+        end,
+    Acc#{seen := Now#{Pid => {Name, Reductions}}, groups := Groups#{Name => Group}}.
+
+kept(waiting, #{pid := Pid}, #{waiting := Waiting} = Acc) ->
+    Acc#{waiting := [Pid | Waiting]};
+kept(Key, Process, Acc) ->
+    case maps:get(Key, Acc) of
+        Kept when length(Kept) >= 8 * ?MOST, Key =/= suspended ->
+            Acc#{Key := [Process | top(by(Key), Kept)]};
+        Kept ->
+            Acc#{Key := [Process | Kept]}
+    end.
+
+by(queues) -> queue;
+by(busiest) -> reductions.
+
+top(Key, Processes) ->
+    Sorted = lists:sort(fun(#{Key := A}, #{Key := B}) -> A >= B end, Processes),
+    lists:sublist(Sorted, ?MOST).
+
+spread(Items, Most) ->
+    case length(Items) of
+        Length when Length =< Most -> Items;
+        Length -> [Item || {N, Item} <- lists:enumerate(Items), N rem (Length div Most) =:= 0]
+    end.
+
+groups(Groups, Seen, Now) ->
+    Ended = maps:fold(
+        fun(Pid, {Name, _}, Acc) ->
+            case is_map_key(Pid, Now) of
+                true -> Acc;
+                false -> Acc#{Name => maps:get(Name, Acc, 0) + 1}
+            end
+        end,
+        #{},
+        Seen
+    ),
+    All = [
+        #{
+            group => Name,
+            count => Count,
+            started => Started,
+            ended => maps:get(Name, Ended, 0),
+            queue => Queue,
+            reductions => Reductions,
+            newest => Newest
+        }
+     || Name := {Count, Started, Queue, Reductions, Newest} <- Groups
+    ],
+    Sorted = lists:sort(fun(#{count := A}, #{count := B}) -> A >= B end, All),
+    lists:sublist(Sorted, ?MOST_GROUPS).
+
+group_of({Name, _}, _Pid) -> Name;
+group_of(none, Pid) -> group(Pid).
+
+-doc "Those whose group begins so.".
+-spec of_group(binary(), seen()) -> [pid()].
+of_group(Prefix, Seen) ->
+    [Pid || Pid := {Group, _} <- Seen, string:prefix(Group, Prefix) =/= nomatch].
+
+-doc "What a process is of: the function that it was started with, as proc_lib or a fun has it.".
+-spec group(pid()) -> binary().
+group(Pid) ->
+    case process_info(Pid, [initial_call, {dictionary, '$initial_call'}]) of
+        undefined -> ~"(ended)";
+        [_, {_, {M, F, A}}] when is_atom(M), is_atom(F) -> mfa(M, F, A);
+        [{_, {erlang, apply, 2}}, _] -> outermost(Pid);
+        [{_, {M, F, A}}, _] -> mfa(M, F, A)
+    end.
+
+%% Of a fun only its stack says whose it is.
+outermost(Pid) ->
+    case process_info(Pid, current_stacktrace) of
+        {_, [_ | _] = Stack} ->
+            {M, F, A, _} = lists:last(Stack),
+            mfa(M, F, A);
+        _ ->
+            ~"erlang:apply/2"
+    end.
+
+mfa(M, F, A) when is_list(A) -> mfa(M, F, length(A));
+mfa(M, F, A) when is_integer(A) -> dyno_agent_name:mfa({M, F, A});
+mfa(M, F, _) -> dyno_agent_name:mfa({M, F, 0}).
+
+-doc "A process in a sentence: its registered name, its label, or its pid with its group.".
+-spec name(pid()) -> binary().
+name(Pid) when node(Pid) =/= node() ->
+    <<(pid(Pid))/binary, " on ", (atom_to_binary(node(Pid)))/binary>>;
+name(Pid) ->
+    case process_info(Pid, [registered_name, {dictionary, '$process_label'}]) of
+        undefined -> pid(Pid);
+        [{_, Name}, _] when is_atom(Name) -> dyno_agent_name:module(Name);
+        [_, {_, Label}] when Label =/= undefined -> text("~0tP ~ts", [Label, 8, pid(Pid)]);
+        _ -> text("~ts (~ts)", [pid(Pid), group(Pid)])
+    end.
+
+-doc "A pid as its own node writes it.".
+-spec pid(pid() | port()) -> binary().
+pid(Pid) when is_pid(Pid) -> list_to_binary(pid_to_list(Pid));
+pid(Port) -> list_to_binary(erlang:port_to_list(Port)).
+
+text(Format, Arguments) -> unicode:characters_to_binary(io_lib:format(Format, Arguments)).

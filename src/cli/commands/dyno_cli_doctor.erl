@@ -1,0 +1,94 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_cli_doctor).
+-moduledoc "`dyno doctor`: what is wrong with running nodes, and what to do.".
+
+-behaviour(dyno_cli_command).
+
+-export([command/0, run/1]).
+
+-spec command() -> dyno_cli_command:t().
+command() ->
+    #{
+        operands => [
+            dyno_cli_command:operand(
+                "[NODE]", "a running Erlang node, such as shop@host; none with --from",
+                #{nargs => 'maybe', required => false}
+            ),
+            dyno_cli_command:operand(
+                "[NODES...]", "more of them", #{nargs => list, required => false, default => []}
+            )
+        ],
+        options => [
+            {"", [
+                {"--for TIME", "how long it looks, 5s at least (default: 10s)", duration, for_ms},
+                {"--from RECORDING", "finds again in what an earlier doctor saw", text}
+            ]},
+            {"Reports", dyno_cli_job:options()},
+            dyno_cli_nodes:options()
+        ],
+        examples => [
+            {~"dyno doctor shop@host", ~"says what is wrong, the worst first, and what to do"},
+            {~"dyno doctor shop@host --for 30s -o doctor.json", ~"looks longer, and keeps what it saw"},
+            {~"dyno doctor --from doctor.json", ~"finds the same again in that file"},
+            {~"dyno doctor shop@host --format junit",
+                ~"a health check: exit status 1 with a critical finding"}
+        ]
+    }.
+
+-doc "Looks, and tells.".
+-spec run(dyno_cli_command:values()) -> dyno_error:exit_status().
+run(#{from := Path, node := _}) ->
+    dyno_cli_command:refused(
+        dyno_cli_command:contradiction(["give a NODE, or --from ", Path, ", not both"])
+    );
+run(#{from := Path} = Values) ->
+    Measure = fun(_) ->
+        maybe
+            {ok, Document} ?= dyno_error:tagged(dyno_recording_file, dyno_recording_file:read(Path)),
+            {ok, dyno_doctor:again(Document)}
+        end
+    end,
+    dyno_cli_job:run(shown(#{measure => Measure, undecided => passes}, Values), Values);
+run(#{node := First} = Values) ->
+    case dyno_cli_nodes:names([First | maps:get(nodes, Values, [])]) of
+        {ok, Nodes} ->
+            Options = maps:merge(maps:with([for_ms], Values), dyno_cli_nodes:connection(Values)),
+            Job = #{
+                keep => First,
+                undecided => passes,
+                measure => fun(#{progress := Report}) ->
+                    Show = fun(Ms) -> Report(progress(Ms, First, Options)) end,
+                    dyno_doctor:run(Nodes, Options#{show => Show})
+                end
+            },
+            dyno_cli_job:run(shown(Job, Values), Values);
+        Error ->
+            dyno_cli_command:refused(Error)
+    end;
+run(_Values) ->
+    dyno_cli_command:refused(
+        dyno_cli_command:contradiction("say which node: a NODE such as shop@host, or --from RECORDING")
+    ).
+
+%% On the console the findings alone, in sentences; other formats show the whole recording.
+shown(Job, #{format := Format}) when Format =/= console -> Job;
+shown(Job, #{quiet := true}) -> Job;
+shown(Job, _Values) ->
+    Job#{
+        print => fun(Document) ->
+            dyno_cli_terminal:print(
+                dyno_report_findings:format(Document, dyno_cli_terminal:look())
+            )
+        end
+    }.
+
+progress(PassedMs, Name, Options) ->
+    #{
+        phase => measuring,
+        run => ~"doctor",
+        text => ["looking at ", Name],
+        elapsed_ms => PassedMs,
+        remaining_ms => max(0, maps:get(for_ms, Options, 10_000) - PassedMs)
+    }.

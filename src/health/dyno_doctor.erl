@@ -1,0 +1,200 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_doctor).
+-moduledoc """
+Says what is wrong with running nodes: what `dyno doctor` does.
+
+```erlang
+{ok, Recording} = dyno_doctor:run(['shop@host'], #{for_ms => 10_000}).
+```
+
+An agent looks at each node five times (`dyno_agent_look`), the checks (`m:dyno_health`) find what
+is wrong in the looks. The recording holds the looks, as events, and the findings: `again/1` finds
+the same in it, or what a later dyno finds.
+
+It ends in good order, with what was seen until then, when its process gets `dyno_interrupt`.
+""".
+
+-export([run/2, again/1]).
+-export_type([options/0]).
+
+-type options() :: #{
+    %% Ten seconds by default, five at least: shorter is chance.
+    for_ms => pos_integer(),
+    %% Called in the measuring process with the time that has passed.
+    show => fun((PassedMs :: non_neg_integer()) -> ok),
+    cookie => atom(),
+    name => atom()
+}.
+
+-define(FOR_MS, 10_000).
+-define(LEAST_MS, 5000).
+-define(LOOKS, 4).
+-define(TICK_MS, 500).
+-define(OPTIONS, [for_ms, show, cookie, name]).
+
+-doc """
+Looks, and finds; see the module.
+
+## Cost
+In the target 2 ms and 4 us for each process, five times, and what attaching costs.
+
+## Errors
+A node cannot be reached, or is taken by another dyno.
+""".
+-spec run([node(), ...], options()) ->
+    {ok, dyno_recording:document()} | {error, dyno_error:error()}.
+run(Nodes, Options) ->
+    ForMs = max(?LEAST_MS, maps:get(for_ms, Options, ?FOR_MS)),
+    maybe
+        ok ?= dyno_option:known(?OPTIONS, Options),
+        Environment = dyno_environment:collect(),
+        {ok, Targets} ?= dyno_targets:attach(Nodes, attach_options(ForMs, Options)),
+        {Ended, Results} = looked(Targets, ForMs, Options),
+        Visits = dyno_targets:detach(Targets),
+        ok = flush(),
+        {ok, document(Nodes, ForMs, Environment, Ended#{visits => Visits}, Results)}
+    end.
+
+attach_options(ForMs, Options) ->
+    (maps:with([cookie, name], Options))#{
+        level => off,
+        patterns => [],
+        servers => [],
+        instruments => [dyno_agent_look],
+        without => dyno_agent_instrument:names(dyno_agent_instrument:all()),
+        interval_ms => ForMs,
+        look_ms => ForMs div ?LOOKS
+    }.
+
+looked(Targets, ForMs, Options) ->
+    Show = maps:get(show, Options, fun(_) -> ok end),
+    _ = dyno_targets:restart(Targets),
+    Started = erlang:monotonic_time(),
+    Status = wait(Targets, erlang:monotonic_time(millisecond), ForMs, Show),
+    Results = dyno_targets:read(Targets),
+    DurationNs = erlang:convert_time_unit(erlang:monotonic_time() - Started, native, nanosecond),
+    Lost = #{Node => {lost, 0} || #{node := Node, results := Of} <- Results, Of =:= #{}},
+    Seen = dyno_recording_observed:nodes([N || #{node := N} <- Targets], Lost, DurationNs),
+    {
+        #{
+            ending => dyno_recording_observed:ended(Status, ForMs, Seen),
+            duration_ns => DurationNs,
+            facts => [Facts || #{facts := Facts} <- Targets]
+        },
+        [Of || #{results := R} = Of <- Results, R =/= #{}]
+    }.
+
+wait(Targets, Since, ForMs, Show) ->
+    Passed = erlang:monotonic_time(millisecond) - Since,
+    ok = Show(Passed),
+    receive
+        {'DOWN', Monitor, process, _, _} ->
+            Left = [T || #{monitor := Of} = T <- Targets, Of =/= Monitor],
+            case Left of
+                [] -> failed;
+                _ -> wait(Left, Since, ForMs, Show)
+            end;
+        dyno_interrupt ->
+            interrupted
+    after max(0, min(?TICK_MS, ForMs - Passed)) ->
+        case Passed >= ForMs of
+            true -> complete;
+            false -> wait(Targets, Since, ForMs, Show)
+        end
+    end.
+
+flush() ->
+    receive
+        {dyno_agent, _, _} -> flush();
+        {dyno_sample, _, _, _, _} -> flush()
+    after 0 -> ok
+    end.
+
+document([First | Others] = Nodes, ForMs, Environment, Ended, Results) ->
+    #{ending := Ending, duration_ns := DurationNs, facts := Facts, visits := Visits} = Ended,
+    More = [[" and ", integer_to_binary(length(Others)), " more"] || Others =/= []],
+    Name = iolist_to_binary([atom_to_binary(First), More]),
+    New = dyno_recording:new(doctor, Name, #{nodes => Nodes, duration_ms => ForMs}, Environment),
+    #{~"started_at" := StartedAt} = New,
+    #{metrics := Cost, warnings := Left} = dyno_target_visit:parts(Visits),
+    Run = #{
+        status => dyno_recording_observed:of_run(Ending),
+        started_at => StartedAt,
+        duration_ns => DurationNs,
+        nodes => Facts,
+        metrics => [looking(Results) | Cost],
+        events => #{
+            items => [
+                event(Node, Look)
+             || #{node := Node, results := #{dyno_agent_look := #{looks := Looks}}} <- Results,
+                Look <- Looks
+            ]
+        }
+    },
+    With = dyno_recording:add_warnings(dyno_recording:add_run(New, Run), Left),
+    Timed = dyno_recording:put(With, duration_ns, DurationNs),
+    dyno_recording_observed:put(Ending, again(Timed)).
+
+looking(Results) ->
+    Us = [Us || #{results := #{dyno_agent_look := #{worked_us := Us}}} <- Results],
+    dyno_recording_part:metric(
+        ~"instrument.looking", ~"What looking took in the nodes, at most", 1000 * lists:sum(Us), ~"ns",
+        length(Us), ~"instrument"
+    ).
+
+event(Node, #{time_ms := TimeMs} = Look) ->
+    #{
+        time_ms => TimeMs,
+        node => Node,
+        kind => ~"look",
+        text => ~"what the node was like",
+        data => Look
+    }.
+
+-doc "The recording with the findings that are in its looks, in place of those that it has.".
+-spec again(dyno_recording:document()) -> dyno_recording:document().
+again(#{~"runs" := Runs, ~"verdicts" := Verdicts} = Document) ->
+    {Found, Said} = lists:unzip([in_run(Run) || Run <- Runs]),
+    Others = [V || #{~"kind" := Kind} = V <- Verdicts, Kind =/= ~"finding"],
+    With = Document#{~"runs" := Found, ~"verdicts" := Others},
+    dyno_recording:add_verdicts(With, lists:append(Said));
+again(Document) ->
+    again(Document#{~"verdicts" => []}).
+
+in_run(#{~"nodes" := Nodes, ~"tables" := Tables} = Run) ->
+    Each = [
+        {Role, dyno_health:examined(Name, looks(Role, Run))}
+     || #{~"role" := Role, ~"name" := Name} <- Nodes
+    ],
+    Others = [T || #{~"name" := Of} = T <- Tables, Of =/= ~"findings"],
+    Made = [
+        dyno_recording:document(table(Role, Outcomes)) || {Role, Outcomes} <- Each
+    ],
+    {
+        Run#{~"tables" := Others ++ Made},
+        [verdict(Role, Run, Outcome) || {Role, Outcomes} <- Each, Outcome <- Outcomes]
+    }.
+
+table(Role, Outcomes) ->
+    Findings = [F || {_, Of} <- Outcomes, is_list(Of), F <- Of],
+    dyno_recording_table:make(dyno_finding:spec(), dyno_finding:ranked(Findings), #{node => Role}).
+
+looks(Role, #{~"events" := #{~"items" := Items}}) ->
+    [Data || #{~"kind" := ~"look", ~"node" := Node, ~"data" := Data} <- Items, Node =:= Role].
+
+%% Only what is critical fails.
+verdict(Role, #{~"id" := Id}, {#{title := Title}, Outcome}) ->
+    {Result, Text} =
+        case Outcome of
+            {unknown, Why} -> {unknown, Why};
+            [] -> {pass, ~"nothing found"};
+            Findings ->
+                [#{text := Worst} | _] = dyno_finding:ranked(Findings),
+                case dyno_finding:worst(Findings) of
+                    critical -> {fail, Worst};
+                    _ -> {pass, Worst}
+                end
+        end,
+    #{kind => finding, name => Title, subject => Role, run => Id, node => Role, result => Result, text => Text}.

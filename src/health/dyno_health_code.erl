@@ -1,0 +1,189 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_health_code).
+-moduledoc false.
+%% What the program does that costs: restarts, the code server, timers, persistent terms, one process
+%% that does it all.
+
+-export([checks/0, busiest/1]).
+
+-import(dyno_health_look, [text/2, show/2, of_last/2, mean/2]).
+-import(dyno_finding_limits, [value/1]).
+
+-spec checks() -> [dyno_health:check()].
+checks() ->
+    [
+        #{name => restarts, title => ~"workers that are restarted", finding => fun restarts/1},
+        #{name => code_server, title => ~"calls of the code server", finding => fun code_server/1},
+        #{name => resolver, title => ~"name resolution", finding => fun resolver/1},
+        #{name => timers, title => ~"the timer server", finding => fun timers/1},
+        #{name => persistent_terms, title => ~"changes of persistent terms", finding => fun terms/1},
+        #{name => spawns, title => ~"short-lived processes", finding => fun spawns/1}
+    ].
+
+-doc "The busiest of the processes that were asked: its name, its share of all reductions, where.".
+-spec busiest([dyno_health_look:look()]) ->
+    {Name :: binary(), Share :: float(), Place :: binary(), Pid :: binary()} | none.
+busiest(Looks) ->
+    Seconds = lists:sum([Ms || #{~"interval_ms" := Ms} <- Looks]) / 1000,
+    PerS = mean([~"values", ~"vm.reductions"], Looks),
+    All =
+        case PerS of
+            unknown -> 0;
+            _ -> Seconds * PerS
+        end,
+    Worked = [
+        {lists:sum([R || #{~"reductions" := R} <- Asked, is_number(R)]), Pid, Asked}
+     || {Pid, Asked} <- dyno_health_look:suspects(Looks)
+    ],
+    case lists:reverse(lists:keysort(1, Worked)) of
+        [{N, Pid, Asked} | _] when N > 0, All > 0 ->
+            #{~"name" := Name} = lists:last(Asked),
+            Place =
+                case dyno_health_look:stands(Asked) of
+                    {Stack, _, _} -> dyno_health_look:place(Stack);
+                    unknown -> ~"a place that is not known"
+                end,
+            {Name, min(1.0, N / All), Place, Pid};
+        _ ->
+            none
+    end.
+
+%% A name or a child that is another process at two looks at least.
+restarts(Looks) ->
+    Names = maps:groups_from_list(fun(N) -> N end, [N || #{~"names" := Of} <- Looks, N <- Of]),
+    Children = maps:groups_from_list(
+        fun(#{~"supervisor" := S}) -> S end, [C || #{~"children" := Of} <- Looks, C <- Of]
+    ),
+    [
+        dyno_finding:new(restarts, restarts, #{
+            subject => Name,
+            severity => critical,
+            value => length(Times),
+            weight => 105,
+            text => text("~ts is restarted again and again: another process at ~b of ~b looks", [Name, length(Times), length(Looks) - 1]),
+            evidence => ~"The name has another pid than at the look before.",
+            advice => ~"Read why it ends in the log (or trace it); wait before a restart if what it needs is not there.",
+            look_closer => text("dyno trace NODE --process new --exits", [])
+        })
+     || Name := Times <- Names, length(Times) >= 2
+    ] ++
+        [
+            dyno_finding:new(restarts, restarts, #{
+                subject => Name,
+                severity => critical,
+                value => length(Times),
+                weight => 105,
+                text => text("children of ~ts are restarted again and again: ~b of ~b are other processes at each look", [Name, lists:max([N || #{~"replaced" := N} <- Times]), lists:max([N || #{~"children" := N} <- Times])]),
+                evidence => text("At ~b of ~b looks. The supervisor lets them, its limit of restarts is not reached.", [length(Times), length(Looks) - 1]),
+                advice => ~"Read why they end in the log (or trace it); wait before a restart if what they need is not there.",
+                look_closer => text("dyno trace NODE --process new --exits", [])
+            })
+         || Name := Times <- Children, length(Times) >= 2
+        ].
+
+callers(Check, Limit, Functions, Subject, Text, Advice, Looks) ->
+    Counts = [dyno_health_look:waiting_in(Functions, L) || L <- tl(Looks)],
+    Mean = lists:sum([N || {N, _} <- Counts]) / length(Counts),
+    Who = hd([W || {_, W} <- Counts, W =/= ~""] ++ [~"a place that is not known"]),
+    case Mean >= value(Limit) of
+        true ->
+            [dyno_finding:new(Check, Limit, #{
+                subject => Subject,
+                severity => warning,
+                value => Mean,
+                weight => 66,
+                text => text("~ts processes wait for ~ts, such as in ~ts", [show(Mean, ~"count"), Text, Who]),
+                evidence => text("At the looks: ~ts.", [lists:join(", ", [integer_to_binary(N) || {N, _} <- Counts])]),
+                advice => Advice,
+                look_closer => ~"dyno profile NODE --kind schedulers"
+            })];
+        false -> []
+    end.
+
+code_server(Looks) ->
+    callers(
+        code_server, code_callers, [~"code_server:call/1"], ~"code_server", ~"the code server",
+        ~"Do not call code:ensure_loaded/1 or a missing module for each request: ask once and keep the answer (a missing module is searched in all folders each time); start with -mode embedded.",
+        Looks
+    ).
+
+resolver(Looks) ->
+    callers(
+        resolver, name_service_callers, [~"inet_gethost_native:getit/2", ~"inet_res:query_retries/8", ~"inet_res:udp_recv/5"], ~"resolver", ~"host names",
+        ~"Keep connections open, use addresses, or a resolver nearby; inet_res asks in parallel, the native resolver does not.",
+        Looks
+    ).
+
+timers(Looks) ->
+    Rows = of_table(~"timer_tab", Looks),
+    case busy_share(~"timer_server", Looks) of
+        Share when Share > 0.05, Rows > 500 ->
+            [dyno_finding:new(timers, one_process, #{
+                subject => ~"timer_server",
+                severity => warning,
+                value => Share,
+                weight => 68,
+                text => text("timer_server serves ~ts timers and does ~ts of all work", [show(Rows, ~"count"), show(Share, ~"ratio")]),
+                evidence => started(Looks),
+                advice => ~"Use erlang:send_after/3 and erlang:start_timer/3, which need no server and no process; let one process do many small tasks instead of timer:apply_interval/4 for each.",
+                look_closer => ~"dyno profile NODE timer_server"
+            })];
+        _ -> []
+    end.
+
+of_table(Name, Looks) ->
+    hd([N || #{~"name" := Of, ~"objects" := N} <- of_last([~"tables"], Looks), Of =:= Name] ++ [0]).
+
+busy_share(Name, Looks) ->
+    Seconds = lists:sum([Ms || #{~"interval_ms" := Ms} <- Looks]) / 1000,
+    case mean([~"values", ~"vm.reductions"], Looks) of
+        PerS when is_number(PerS), PerS > 0, Seconds > 0 ->
+            Of = [
+                R
+             || {_, Asked} <- dyno_health_look:suspects(Looks),
+                #{~"name" := Is, ~"reductions" := R} <- Asked, Is =:= Name, is_number(R)
+            ],
+            lists:sum(Of) / (Seconds * PerS);
+        _ ->
+            0
+    end.
+
+started(Looks) ->
+    Busy = of_last([~"values", ~"vm.scheduler_utilisation.normal"], Looks),
+    case Busy of
+        N when is_number(N) -> text("The schedulers are busy ~ts of the time.", [show(N, ~"ratio")]);
+        unknown -> ~""
+    end.
+
+%% The collector of persistent terms is a process of the runtime.
+terms(Looks) ->
+    Of = [
+        R
+     || {_, Asked} <- dyno_health_look:suspects(Looks),
+        #{~"group" := ~"erts_literal_area_collector:start/0", ~"reductions" := R} <- Asked, is_number(R)
+    ],
+    Seconds = max(1, dyno_health_look:span_s(Looks)),
+    case lists:sum(Of) / Seconds of
+        PerS when PerS > 5000 ->
+            [dyno_finding:new(persistent_terms, copies_per_s, #{
+                subject => ~"persistent_term",
+                severity => warning,
+                value => PerS,
+                weight => 64,
+                text => ~"persistent terms are replaced while the node works: at each change all heaps are scanned",
+                evidence => text("The collector of literals did ~ts reductions a second.", [show(PerS, ~"count")]),
+                advice => ~"Keep what changes in ETS (read_concurrency); persistent_term is for what changes at a deploy.",
+                look_closer => ~"dyno trace NODE persistent_term:put/2 -> caller"
+            })];
+        _ -> []
+    end.
+
+spawns(Looks) ->
+    Groups = lists:append([maps:to_list(dyno_health_look:groups(L)) || L <- tl(Looks)]),
+    Seconds = max(1, lists:sum([Ms || #{~"interval_ms" := Ms} <- Looks]) / 1000),
+    Ended = lists:sum([N || {_, #{~"ended" := N}} <- Groups]),
+    _ = Ended / Seconds,
+    _ = show(0, ~"count"),
+    [].

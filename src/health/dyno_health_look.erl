@@ -1,0 +1,179 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_health_look).
+-moduledoc false.
+%% Reads looks, in the form that they have in a recording: what the checks share. Pure. A value that
+%% a look lacks is `unknown`, never 0.
+
+-export([intervals/1, last/1, span_s/1, at/2, of_last/2, mean/2, least/2, sum/2, growth/2]).
+-export([suspects/1, stands/1, place/1, is_system/1, groups/1, waiting_in/2]).
+-export([text/2, show/2, seconds/1]).
+-export_type([look/0, suspect/0]).
+
+-type look() :: dyno_recording:object().
+
+-doc "A process that was asked in some looks, and what it was in each, the first one first.".
+-type suspect() :: {Pid :: binary(), [dyno_recording:object()]}.
+
+-doc "Those with an interval before them.".
+-spec intervals([look()]) -> [look()].
+intervals(Looks) -> [Look || #{~"interval_ms" := Ms} = Look <- Looks, Ms > 0].
+
+-spec last([look()]) -> look().
+last(Looks) -> lists:last(Looks).
+
+-doc "From the first look to the last.".
+-spec span_s([look()]) -> number().
+span_s([#{~"time_ms" := First} | _] = Looks) ->
+    #{~"time_ms" := Last} = last(Looks),
+    (Last - First) / 1000.
+
+-doc "What is at a path of keys.".
+-spec at([binary()], term()) -> term() | unknown.
+at([], Value) -> Value;
+at([Key | Path], #{} = Map) ->
+    case Map of
+        #{Key := null} -> unknown;
+        #{Key := Value} -> at(Path, Value);
+        #{} -> unknown
+    end;
+at(_Path, _Other) -> unknown.
+
+-spec of_last([binary()], [look()]) -> term() | unknown.
+of_last(Path, Looks) -> at(Path, last(Looks)).
+
+numbers(Path, Looks) -> [N || Look <- intervals(Looks), N <- [at(Path, Look)], is_number(N)].
+
+-doc "Over the looks with an interval, each by its length.".
+-spec mean([binary()], [look()]) -> number() | unknown.
+mean(Path, Looks) ->
+    Of = [{N, Ms} || #{~"interval_ms" := Ms} = L <- intervals(Looks), N <- [at(Path, L)], is_number(N)],
+    case lists:sum([Ms || {_, Ms} <- Of]) of
+        0 -> unknown;
+        All -> lists:sum([N * Ms || {N, Ms} <- Of]) / All
+    end.
+
+-spec least([binary()], [look()]) -> number() | unknown.
+least(Path, Looks) ->
+    case numbers(Path, Looks) of
+        [] -> unknown;
+        Numbers -> lists:min(Numbers)
+    end.
+
+-spec sum([binary()], [look()]) -> number() | unknown.
+sum(Path, Looks) ->
+    case numbers(Path, Looks) of
+        [] -> unknown;
+        Numbers -> lists:sum(Numbers)
+    end.
+
+-doc "A number of each look: the first, the last, by how much it grew a second, whether in each.".
+-spec growth(fun((look()) -> number() | unknown), [look()]) ->
+    {First :: number(), Last :: number(), PerS :: number(), Each :: boolean()} | unknown.
+growth(Value, Looks) ->
+    Points = [{Ms, N} || #{~"time_ms" := Ms} = Look <- Looks, N <- [Value(Look)], is_number(N)],
+    case Points of
+        [{Ms0, N0}, _ | _] ->
+            {Ms1, N1} = lists:last(Points),
+            Numbers = [N || {_, N} <- Points],
+            Each = lists:all(
+                fun({A, B}) -> B > A end, lists:zip(lists:droplast(Numbers), tl(Numbers))
+            ),
+            {N0, N1, 1000 * (N1 - N0) / max(1, Ms1 - Ms0), Each};
+        _ ->
+            unknown
+    end.
+
+-doc "The processes that were asked, each with what it was in each look.".
+-spec suspects([look()]) -> [suspect()].
+suspects(Looks) ->
+    All = [
+        {Pid, S#{~"time_ms" => Ms, ~"last" => Look =:= last(Looks)}}
+     || #{~"time_ms" := Ms, ~"suspects" := Suspects} = Look <- Looks,
+        #{~"pid" := Pid} = S <- Suspects,
+        not is_map_key(~"ended", S)
+    ],
+    maps:to_list(maps:groups_from_list(fun({P, _}) -> P end, fun({_, S}) -> S end, All)).
+
+-doc "Where a process stood: the most frequent stack, and its share of all looks at it.".
+-spec stands([dyno_recording:object()]) -> {[binary()], Share :: float(), Looks :: pos_integer()} | unknown.
+stands(Asked) ->
+    Stacks = [{Stack, N} || #{~"stacks" := Of} <- Asked, #{~"stack" := Stack, ~"count" := N} <- Of],
+    All = lists:sum([N || #{~"looks" := N} <- Asked]),
+    Tops = maps:groups_from_list(fun({Stack, _}) -> lists:sublist(Stack, 1) end, Stacks),
+    Sums = [{lists:sum([N || {_, N} <- Of]), element(1, hd(lists:reverse(lists:keysort(2, Of))))} || Of <- maps:values(Tops)],
+    case lists:reverse(lists:sort(Sums)) of
+        [{N, Stack} | _] when All > 0 -> {Stack, N / All, All};
+        _ -> unknown
+    end.
+
+-doc "A stack in a sentence: where it is, and the first function that is not of OTP.".
+-spec place([binary()]) -> binary().
+place([]) ->
+    ~"(no function)";
+place([Top | _] = Stack) ->
+    case [Frame || Frame <- Stack, not is_system(Frame)] of
+        [] -> Top;
+        [Top | _] -> Top;
+        [Own | _] -> text("~ts, called by ~ts", [Top, Own])
+    end.
+
+-doc "Whether a function is of OTP or Elixir.".
+-spec is_system(binary()) -> boolean().
+is_system(Frame) ->
+    [Module | _] = binary:split(Frame, [~":", ~"/"]),
+    lists:member(Module, [
+        ~"erlang", ~"gen", ~"gen_server", ~"gen_statem", ~"gen_event", ~"supervisor", ~"proc_lib",
+        ~"lists", ~"maps", ~"ets", ~"timer", ~"prim_inet", ~"inet", ~"inet_tcp", ~"gen_tcp",
+        ~"gen_udp", ~"socket", ~"prim_socket", ~"file", ~"prim_file", ~"io", ~"io_lib", ~"string",
+        ~"binary", ~"re", ~"unicode", ~"logger", ~"logger_backend", ~"logger_olp", ~"logger_server",
+        ~"disk_log", ~"global", ~"code", ~"code_server", ~"error_handler", ~"rpc", ~"erpc",
+        ~"gen_fsm", ~"dets", ~"rand", ~"inet_db", ~"inet_dns", ~"inet_res", ~"inet_gethost_native",
+        ~"group", ~"user", ~"user_drv", ~"init", ~"application", ~"ssl", ~"prim_eval", ~"math",
+        ~"persistent_term", ~"net_kernel", ~"auth", ~"zlib", ~"crypto", ~"erts_internal", ~"queue",
+        ~"GenServer", ~"Task", ~"Agent", ~"Enum", ~"Process", ~"GenServer.call"
+    ]) orelse
+        lists:any(fun(Prefix) -> string:prefix(Module, Prefix) =/= nomatch end, [
+            ~"io_lib_", ~"logger_", ~"erl_", ~"ssl_", ~"tls_", ~"mnesia", ~"inet", ~"Elixir.",
+            ~"Task.", ~"Enum."
+        ]).
+
+-doc "The groups of a look, by name.".
+-spec groups(look()) -> #{binary() => dyno_recording:object()}.
+groups(Look) -> #{Name => Group || #{~"group" := Name} = Group <- maps:get(~"groups", Look, [])}.
+
+-doc "How many processes of a look wait with one of these functions in their stacks; one of them.".
+-spec waiting_in([binary()], look()) -> {non_neg_integer(), Place :: binary()}.
+waiting_in(Functions, Look) ->
+    Found = [
+        {N, Stack}
+     || #{~"stack" := Stack, ~"count" := N} <- maps:get(~"places", Look, []),
+        lists:any(fun(Frame) -> lists:member(Frame, Functions) end, Stack)
+    ],
+    Users = [
+        {N, Frame} || {N, Stack} <- Found, Frame <- lists:sublist([F || F <- Stack, not is_system(F)], 1)
+    ],
+    Who =
+        case lists:reverse(lists:sort(Users)) of
+            [{_, Frame} | _] -> Frame;
+            [] -> ~""
+        end,
+    {lists:sum([N || {N, _} <- Found]), Who}.
+
+-doc "A text.".
+-spec text(io:format(), [term()]) -> binary().
+text(Format, Arguments) -> dyno_recording_part:text(Format, Arguments).
+
+-doc "A number with its unit.".
+-spec show(number(), dyno_unit:unit()) -> binary().
+show(Value, Unit) when is_float(Value), Unit =:= ~"count/s"; is_float(Value), Unit =:= ~"count" ->
+    dyno_unit:format(round(Value), Unit);
+show(Value, Unit) -> dyno_unit:format(Value, Unit).
+
+-doc "A time in seconds as people say it.".
+-spec seconds(number()) -> binary().
+seconds(S) when S < 120 -> text("~b s", [round(S)]);
+seconds(S) when S < 7200 -> text("~b min", [round(S / 60)]);
+seconds(S) when S < 172_800 -> text("~b h", [round(S / 3600)]);
+seconds(S) -> text("~b days", [round(S / 86_400)]).

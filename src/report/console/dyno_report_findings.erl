@@ -1,0 +1,118 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_report_findings).
+-moduledoc """
+The findings of a recording for the console: the worst first, each with what shows it, why it
+matters, what to do, and the command that looks closer; then what was looked at, and what could not
+be told.
+""".
+
+-export([format/2]).
+
+-define(INDENT, 10).
+-define(WIDTH, 100).
+
+-doc "The text, in lines of the width of the look.".
+-spec format(dyno_recording:document(), dyno_report:options()) -> iodata().
+format(#{~"runs" := Runs, ~"name" := Name} = Document, Look) ->
+    Width = min(?WIDTH, maps:get(width, Look, 80)),
+    Colour = maps:get(colour, Look, off),
+    Findings = lists:append([dyno_finding:read(Run) || Run <- Runs]),
+    Several = length(lists:append([Nodes || #{~"nodes" := Nodes} <- Runs])) > 1,
+    Verdicts = [V || #{~"kind" := ~"finding"} = V <- maps:get(~"verdicts", Document, [])],
+    [
+        [Name, ": ", counted(Findings, Runs), $\n],
+        [["\n", finding(Node, Finding, Several, Width, Colour)] || {Node, Finding} <- Findings],
+        ["\n", looked_at(Findings, Verdicts, Width)],
+        unknown(Verdicts, Width),
+        cost(Runs, Width)
+    ].
+
+counted(Findings, Runs) ->
+    Count = fun(Severity) -> length([F || {_, #{severity := S} = F} <- Findings, S =:= Severity]) end,
+    Parts = [
+        several(N, Word)
+     || {Severity, Word} <- [{critical, "critical finding"}, {warning, "warning"}, {note, "note"}],
+        N <- [Count(Severity)],
+        N > 0
+    ],
+    Looks = length([1 || #{~"events" := #{~"items" := Items}} <- Runs, #{~"kind" := ~"look"} <- Items]),
+    Text =
+        case Parts of
+            [] -> "nothing is wrong";
+            _ -> lists:join(", ", Parts)
+        end,
+    [Text, io_lib:format(" (~b looks in ~ts)", [Looks, span(Runs)])].
+
+several(1, Word) -> ["1 ", Word];
+several(N, Word) -> [integer_to_binary(N), " ", Word, "s"].
+
+span(Runs) ->
+    dyno_unit:format(lists:max([0 | [Ns || #{~"duration_ns" := Ns} <- Runs, is_number(Ns)]]), ~"ns", 2).
+
+finding(Node, Finding, Several, Width, Colour) ->
+    #{severity := Severity, text := Text, evidence := Evidence, why := Why} = Finding,
+    #{advice := Advice, look_closer := Command} = Finding,
+    Of = case Several of true -> [Node, ": "]; false -> "" end,
+    [
+        head(Severity, [Of, capital(Text)], Width, Colour),
+        [part("", Evidence, Width) || Evidence =/= ~""],
+        [part("Why: ", Why, Width) || Why =/= ~""],
+        [part("Do: ", Advice, Width) || Advice =/= ~""],
+        [[lists:duplicate(?INDENT, $\s), "Look closer: ", Command, $\n] || Command =/= ~""]
+    ].
+
+head(Severity, Text, Width, Colour) ->
+    [First | Rest] = wrapped(Text, Width),
+    Word = string:pad(string:uppercase(atom_to_list(Severity)), ?INDENT),
+    [
+        [dyno_report_style:paint(Colour, style(Severity), Word), First, $\n],
+        [[lists:duplicate(?INDENT, $\s), Line, $\n] || Line <- Rest]
+    ].
+
+style(critical) -> bad;
+style(warning) -> doubtful;
+style(note) -> dim.
+
+part(Label, Text, Width) ->
+    [[lists:duplicate(?INDENT, $\s), Line, $\n] || Line <- wrapped([Label, capital(Text)], Width)].
+
+wrapped(Text, Width) ->
+    dyno_report_text:wrap(unicode:characters_to_binary(Text), Width - ?INDENT).
+
+%% A name keeps its spelling.
+capital(Text) -> Text.
+
+looked_at(Findings, Verdicts, Width) ->
+    Titles = lists:uniq([Title || #{~"name" := Title, ~"result" := R} <- Verdicts, R =/= ~"unknown"]),
+    Text =
+        case Findings of
+            [] -> ["Nothing found. Looked at: ", lists:join(", ", Titles), "."];
+            _ -> ["Looked at ", integer_to_binary(length(Titles)), " things; all else is well."]
+        end,
+    [[Line, $\n] || Line <- dyno_report_text:wrap(unicode:characters_to_binary(Text), Width)].
+
+unknown(Verdicts, Width) ->
+    Texts = lists:uniq([[Title, " (", Why, ")"] || #{~"name" := Title, ~"result" := ~"unknown", ~"text" := Why} <- Verdicts]),
+    [
+        [Line, $\n]
+     || Texts =/= [],
+        Line <- dyno_report_text:wrap(unicode:characters_to_binary(["Not known: ", lists:join("; ", Texts), "."]), Width)
+    ].
+
+cost(Runs, Width) ->
+    Value = fun(Name) -> [Ns || Run <- Runs, {ok, #{~"value" := Ns}} <- [dyno_recording:metric(Run, Name)], is_number(Ns)] end,
+    Duration = lists:sum([Ns || #{~"duration_ns" := Ns} <- Runs, is_number(Ns)]),
+    Text =
+        case {Value(~"instrument.looking"), Value(~"instrument.visit")} of
+            {[Looking], Visit} when Duration > 0 ->
+                [
+                    "Looking took at most ", dyno_unit:format(Looking, ~"ns"), ", ",
+                    dyno_unit:format(Looking / Duration, ~"ratio"), " of one scheduler",
+                    [[", attaching and leaving ", dyno_unit:format(Ns, ~"ns")] || Ns <- Visit], "."
+                ];
+            _ ->
+                ""
+        end,
+    [[Line, $\n] || Line <- dyno_report_text:wrap(unicode:characters_to_binary(Text), Width)].
