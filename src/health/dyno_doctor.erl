@@ -140,8 +140,12 @@ document([First | Others] = Nodes, ForMs, Environment, Ended, Results) ->
 looking(Results) ->
     Us = [Us || #{results := #{dyno_agent_look := #{worked_us := Us}}} <- Results],
     dyno_recording_part:metric(
-        ~"instrument.looking", ~"What looking took in the nodes, at most", 1000 * lists:sum(Us), ~"ns",
-        length(Us), ~"instrument"
+        ~"instrument.looking",
+        ~"What looking took in the nodes, at most",
+        1000 * lists:sum(Us),
+        ~"ns",
+        length(Us),
+        ~"instrument"
     ).
 
 event(Node, #{time_ms := TimeMs} = Look) ->
@@ -169,9 +173,7 @@ in_run(#{~"nodes" := Nodes, ~"tables" := Tables} = Run) ->
      || #{~"role" := Role, ~"name" := Name} <- Nodes
     ],
     Others = [T || #{~"name" := Of} = T <- Tables, Of =/= ~"findings"],
-    Made = [
-        dyno_recording:document(table(Role, Outcomes)) || {Role, Outcomes} <- Each
-    ],
+    Made = [dyno_recording:document(table(Role, Outcomes)) || {Role, Outcomes} <- Each],
     {
         Run#{~"tables" := Others ++ Made},
         [verdict(Role, Run, Outcome) || {Role, Outcomes} <- Each, Outcome <- Outcomes]
@@ -188,8 +190,10 @@ looks(Role, #{~"events" := #{~"items" := Items}}) ->
 verdict(Role, #{~"id" := Id}, {#{title := Title}, Outcome}) ->
     {Result, Text} =
         case Outcome of
-            {unknown, Why} -> {unknown, Why};
-            [] -> {pass, ~"nothing found"};
+            {unknown, Why} ->
+                {unknown, Why};
+            [] ->
+                {pass, ~"nothing found"};
             Findings ->
                 [#{text := Worst} | _] = dyno_finding:ranked(Findings),
                 case dyno_finding:worst(Findings) of
@@ -197,4 +201,12 @@ verdict(Role, #{~"id" := Id}, {#{title := Title}, Outcome}) ->
                     _ -> {pass, Worst}
                 end
         end,
-    #{kind => finding, name => Title, subject => Role, run => Id, node => Role, result => Result, text => Text}.
+    #{
+        kind => finding,
+        name => Title,
+        subject => Role,
+        run => Id,
+        node => Role,
+        result => Result,
+        text => Text
+    }.

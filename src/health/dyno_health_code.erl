@@ -3,8 +3,7 @@
 
 -module(dyno_health_code).
 -moduledoc false.
-%% What the program does that costs: restarts, the code server, timers, persistent terms, one process
-%% that does it all.
+%% What the program does that costs: restarts, the code server, timers, persistent terms.
 
 -export([checks/0, busiest/1]).
 
@@ -18,8 +17,12 @@ checks() ->
         #{name => code_server, title => ~"calls of the code server", finding => fun code_server/1},
         #{name => resolver, title => ~"name resolution", finding => fun resolver/1},
         #{name => timers, title => ~"the timer server", finding => fun timers/1},
-        #{name => persistent_terms, title => ~"changes of persistent terms", finding => fun terms/1},
-        #{name => spawns, title => ~"short-lived processes", finding => fun spawns/1}
+        #{
+            name => persistent_terms,
+            title => ~"changes of persistent terms",
+            finding => fun terms/1
+        },
+        #{name => spawns, title => ~"processes that are started", finding => fun spawns/1}
     ].
 
 -doc "The busiest of the processes that were asked: its name, its share of all reductions, where.".
@@ -62,9 +65,15 @@ restarts(Looks) ->
             severity => critical,
             value => length(Times),
             weight => 105,
-            text => text("~ts is restarted again and again: another process at ~b of ~b looks", [Name, length(Times), length(Looks) - 1]),
+            text => text("~ts is restarted again and again: another process at ~b of ~b looks", [
+                Name, length(Times), length(Looks) - 1
+            ]),
             evidence => ~"The name has another pid than at the look before.",
-            advice => ~"Read why it ends in the log (or trace it); wait before a restart if what it needs is not there.",
+            advice =>
+                <<
+                    "Read why it ends in the log (or trace it); wait before a restart if what it "
+                    "needs is not there."
+                >>,
             look_closer => text("dyno trace NODE --process new --exits", [])
         })
      || Name := Times <- Names, length(Times) >= 2
@@ -75,9 +84,25 @@ restarts(Looks) ->
                 severity => critical,
                 value => length(Times),
                 weight => 105,
-                text => text("children of ~ts are restarted again and again: ~b of ~b are other processes at each look", [Name, lists:max([N || #{~"replaced" := N} <- Times]), lists:max([N || #{~"children" := N} <- Times])]),
-                evidence => text("At ~b of ~b looks. The supervisor lets them, its limit of restarts is not reached.", [length(Times), length(Looks) - 1]),
-                advice => ~"Read why they end in the log (or trace it); wait before a restart if what they need is not there.",
+                text => text(
+                    "children of ~ts are restarted again and again: ~b of ~b are other "
+                    "processes at each look",
+                    [
+                        Name,
+                        lists:max([N || #{~"replaced" := N} <- Times]),
+                        lists:max([N || #{~"children" := N} <- Times])
+                    ]
+                ),
+                evidence => text(
+                    "At ~b of ~b looks. The supervisor lets them, its limit of restarts is "
+                    "not reached.",
+                    [length(Times), length(Looks) - 1]
+                ),
+                advice =>
+                    <<
+                        "Read why they end in the log (or trace it); wait before a restart if "
+                        "what they need is not there."
+                    >>,
                 look_closer => text("dyno trace NODE --process new --exits", [])
             })
          || Name := Times <- Children, length(Times) >= 2
@@ -89,48 +114,117 @@ callers(Check, Limit, Functions, Subject, Text, Advice, Looks) ->
     Who = hd([W || {_, W} <- Counts, W =/= ~""] ++ [~"a place that is not known"]),
     case Mean >= value(Limit) of
         true ->
-            [dyno_finding:new(Check, Limit, #{
-                subject => Subject,
-                severity => warning,
-                value => Mean,
-                weight => 66,
-                text => text("~ts processes wait for ~ts, such as in ~ts", [show(Mean, ~"count"), Text, Who]),
-                evidence => text("At the looks: ~ts.", [lists:join(", ", [integer_to_binary(N) || {N, _} <- Counts])]),
-                advice => Advice,
-                look_closer => ~"dyno profile NODE --kind schedulers"
-            })];
-        false -> []
+            [
+                dyno_finding:new(Check, Limit, #{
+                    subject => Subject,
+                    severity => warning,
+                    value => Mean,
+                    weight => 66,
+                    text => text("~ts processes wait for ~ts, such as in ~ts", [
+                        show(Mean, ~"count"), Text, Who
+                    ]),
+                    evidence => text("At the looks: ~ts.", [
+                        lists:join(", ", [integer_to_binary(N) || {N, _} <- Counts])
+                    ]),
+                    advice => Advice,
+                    look_closer => ~"dyno profile NODE --kind schedulers"
+                })
+            ];
+        false ->
+            []
     end.
 
 code_server(Looks) ->
     callers(
-        code_server, code_callers, [~"code_server:call/1"], ~"code_server", ~"the code server",
-        ~"Do not call code:ensure_loaded/1 or a missing module for each request: ask once and keep the answer (a missing module is searched in all folders each time); start with -mode embedded.",
+        code_server,
+        code_callers,
+        [~"code_server:call/1"],
+        ~"code_server",
+        ~"the code server",
+        <<
+            "Do not call code:ensure_loaded/1 or a missing module for each request: ask once and "
+            "keep the answer (a missing module is searched in all folders each time); start with "
+            "-mode embedded."
+        >>,
         Looks
     ).
 
 resolver(Looks) ->
     callers(
-        resolver, name_service_callers, [~"inet_gethost_native:getit/2", ~"inet_res:query_retries/8", ~"inet_res:udp_recv/5"], ~"resolver", ~"host names",
-        ~"Keep connections open, use addresses, or a resolver nearby; inet_res asks in parallel, the native resolver does not.",
+        resolver,
+        name_service_callers,
+        [~"inet_gethost_native:getit/2", ~"inet_res:query_retries/8", ~"inet_res:udp_recv/5"],
+        ~"resolver",
+        ~"host names",
+        <<
+            "Keep connections open, use addresses, or a resolver nearby; inet_res asks in "
+            "parallel, the native resolver does not."
+        >>,
         Looks
     ).
 
+%% Since OTP 25 each interval that starts a process has a loop of its own.
 timers(Looks) ->
     Rows = of_table(~"timer_tab", Looks),
-    case busy_share(~"timer_server", Looks) of
-        Share when Share > 0.05, Rows > 500 ->
-            [dyno_finding:new(timers, one_process, #{
-                subject => ~"timer_server",
-                severity => warning,
-                value => Share,
-                weight => 68,
-                text => text("timer_server serves ~ts timers and does ~ts of all work", [show(Rows, ~"count"), show(Share, ~"ratio")]),
-                evidence => started(Looks),
-                advice => ~"Use erlang:send_after/3 and erlang:start_timer/3, which need no server and no process; let one process do many small tasks instead of timer:apply_interval/4 for each.",
-                look_closer => ~"dyno profile NODE timer_server"
-            })];
-        _ -> []
+    Share = busy_share(~"timer_server", Looks),
+    Loops = lists:sum([
+        N
+     || {Name, #{~"count" := N}} <- maps:to_list(
+            dyno_health_look:groups(dyno_health_look:last(Looks))
+        ),
+        string:prefix(Name, ~"timer:interval_loop") =/= nomatch
+    ]),
+    PerS = mean_per_s(~"spawned", Looks),
+    if
+        Loops > 500 -> [timer(Loops, Share, PerS, Looks)];
+        Rows > 500, Share > 0.05 -> [timer(Rows, Share, PerS, Looks)];
+        true -> []
+    end.
+
+timer(Count, Share, PerS, Looks) ->
+    dyno_finding:new(timers, intervals, #{
+        subject => ~"timer",
+        severity => warning,
+        value => Count,
+        weight => 130,
+        text => text(
+            "~ts intervals of timer:apply_interval run; ~ts processes a second are started", [
+                show(Count, ~"count"), show(PerS, ~"count")
+            ]
+        ),
+        evidence => text("timer_server does ~ts of all work. ~ts", [
+            show(min(1.0, Share), ~"ratio"), started(Looks)
+        ]),
+        advice =>
+            <<
+                "Use erlang:send_after/3 or erlang:start_timer/3, which need no process, or let "
+                "one process do many small tasks at each tick."
+            >>,
+        look_closer => ~"dyno profile NODE"
+    }).
+
+mean_per_s(Key, Looks) ->
+    Ms = lists:sum([N || #{~"interval_ms" := N} <- Looks]),
+    1000 * lists:sum([N || #{Key := N} <- Looks]) / max(1, Ms).
+
+spawns(Looks) ->
+    PerS = mean_per_s(~"spawned", Looks),
+    case PerS > value(spawns_per_s) of
+        true ->
+            [
+                dyno_finding:new(spawns, spawns_per_s, #{
+                    subject => ~"processes",
+                    severity => note,
+                    value => PerS,
+                    weight => 35,
+                    text => text("~ts processes are started a second", [show(PerS, ~"count")]),
+                    evidence => started(Looks),
+                    advice => ~"Let a process do several tasks, if one takes less than 10 us.",
+                    look_closer => ~"dyno record NODE"
+                })
+            ];
+        false ->
+            []
     end.
 
 of_table(Name, Looks) ->
@@ -143,7 +237,9 @@ busy_share(Name, Looks) ->
             Of = [
                 R
              || {_, Asked} <- dyno_health_look:suspects(Looks),
-                #{~"name" := Is, ~"reductions" := R} <- Asked, Is =:= Name, is_number(R)
+                #{~"name" := Is, ~"reductions" := R} <- Asked,
+                Is =:= Name,
+                is_number(R)
             ],
             lists:sum(Of) / (Seconds * PerS);
         _ ->
@@ -153,8 +249,10 @@ busy_share(Name, Looks) ->
 started(Looks) ->
     Busy = of_last([~"values", ~"vm.scheduler_utilisation.normal"], Looks),
     case Busy of
-        N when is_number(N) -> text("The schedulers are busy ~ts of the time.", [show(N, ~"ratio")]);
-        unknown -> ~""
+        N when is_number(N) ->
+            text("The schedulers are busy ~ts of the time.", [show(N, ~"ratio")]);
+        unknown ->
+            ~""
     end.
 
 %% The collector of persistent terms is a process of the runtime.
@@ -162,28 +260,34 @@ terms(Looks) ->
     Of = [
         R
      || {_, Asked} <- dyno_health_look:suspects(Looks),
-        #{~"group" := ~"erts_literal_area_collector:start/0", ~"reductions" := R} <- Asked, is_number(R)
+        #{~"group" := ~"erts_literal_area_collector:start/0", ~"reductions" := R} <- Asked,
+        is_number(R)
     ],
     Seconds = max(1, dyno_health_look:span_s(Looks)),
     case lists:sum(Of) / Seconds of
         PerS when PerS > 5000 ->
-            [dyno_finding:new(persistent_terms, copies_per_s, #{
-                subject => ~"persistent_term",
-                severity => warning,
-                value => PerS,
-                weight => 64,
-                text => ~"persistent terms are replaced while the node works: at each change all heaps are scanned",
-                evidence => text("The collector of literals did ~ts reductions a second.", [show(PerS, ~"count")]),
-                advice => ~"Keep what changes in ETS (read_concurrency); persistent_term is for what changes at a deploy.",
-                look_closer => ~"dyno trace NODE persistent_term:put/2 -> caller"
-            })];
-        _ -> []
+            [
+                dyno_finding:new(persistent_terms, copies_per_s, #{
+                    subject => ~"persistent_term",
+                    severity => warning,
+                    value => PerS,
+                    weight => 64,
+                    text =>
+                        <<
+                            "persistent terms are replaced while the node works: at each change "
+                            "all heaps are scanned"
+                        >>,
+                    evidence => text("The collector of literals did ~ts reductions a second.", [
+                        show(PerS, ~"count")
+                    ]),
+                    advice =>
+                        <<
+                            "Keep what changes in ETS (read_concurrency); persistent_term is for "
+                            "what changes at a deploy."
+                        >>,
+                    look_closer => ~"dyno trace NODE persistent_term:put/2 -> caller"
+                })
+            ];
+        _ ->
+            []
     end.
-
-spawns(Looks) ->
-    Groups = lists:append([maps:to_list(dyno_health_look:groups(L)) || L <- tl(Looks)]),
-    Seconds = max(1, lists:sum([Ms || #{~"interval_ms" := Ms} <- Looks]) / 1000),
-    Ended = lists:sum([N || {_, #{~"ended" := N}} <- Groups]),
-    _ = Ended / Seconds,
-    _ = show(0, ~"count"),
-    [].

@@ -17,9 +17,17 @@
 -spec checks() -> [dyno_health:check()].
 checks() ->
     [
-        #{name => processes_grow, title => ~"processes that do not end", finding => fun processes/1},
+        #{
+            name => processes_grow,
+            title => ~"processes that do not end",
+            finding => fun processes/1
+        },
         #{name => atoms_grow, title => ~"new atoms", finding => fun atoms/1},
-        #{name => near_limit, title => ~"limits of processes, ports, atoms, tables and descriptors", finding => fun near/1}
+        #{
+            name => near_limit,
+            title => ~"limits of processes, ports, atoms, tables and descriptors",
+            finding => fun near/1
+        }
     ].
 
 %% A group that grows at each look, and of which few end.
@@ -51,42 +59,88 @@ grows(Name, PerS, Count, Limit, Looks) ->
     Newest = [
         dyno_health_look:place(Stack)
      || {_, Asked} <- dyno_health_look:suspects(Looks),
-        #{~"group" := Of} <- [lists:last(Asked)], Of =:= Name,
+        #{~"group" := Of} <- [lists:last(Asked)],
+        Of =:= Name,
         {Stack, _, _} <- [dyno_health_look:stands(Asked)]
     ],
-    Where = case Newest of [Place | _] -> text(" One of the newest waits in ~ts.", [Place]); [] -> ~"" end,
+    Where =
+        case Newest of
+            [Place | _] -> text(" One of the newest waits in ~ts.", [Place]);
+            [] -> ~""
+        end,
     dyno_finding:new(processes_grow, processes_per_s, #{
         subject => Name,
-        severity => if LeftS < ?DAY_S -> critical; true -> warning end,
+        severity =>
+            if
+                LeftS < ?DAY_S -> critical;
+                true -> warning
+            end,
         value => PerS,
         weight => 75,
-        text => text("~ts more processes of ~ts each second, and none or few end: the limit of ~ts is reached in ~ts", [show(PerS, ~"count"), Name, show(Limit, ~"count"), seconds(LeftS)]),
-        evidence => text("~ts of them now, more at each of ~b looks.~ts", [show(Count, ~"count"), length(Looks), Where]),
-        advice => ~"Give what they wait for a time limit (receive ... after), or monitor who is to answer. If users come at this rate just now, it is no fault.",
+        text => text(
+            "~ts more processes of ~ts each second, and none or few end: the limit of ~ts is "
+            "reached in ~ts",
+            [show(PerS, ~"count"), Name, show(Limit, ~"count"), seconds(LeftS)]
+        ),
+        evidence => text("~ts of them now, more at each of ~b looks.~ts", [
+            show(Count, ~"count"), length(Looks), Where
+        ]),
+        advice =>
+            <<
+                "Give what they wait for a time limit (receive ... after), or monitor who is to "
+                "answer. If users come at this rate just now, it is no fault."
+            >>,
         look_closer => ~"dyno profile NODE --kind schedulers"
     }).
 
 %% Loading code makes atoms.
 atoms(Looks) ->
-    case dyno_health_look:growth(fun(L) -> hd(dyno_health_look:at([~"counts", ~"atoms"], L)) end, Looks) of
+    case
+        dyno_health_look:growth(
+            fun(L) -> hd(dyno_health_look:at([~"counts", ~"atoms"], L)) end, Looks
+        )
+    of
         {_, Last, PerS, _} ->
             [_, Limit] = of_last([~"counts", ~"atoms"], Looks),
             LeftS = (Limit - Last) / max(0.001, PerS),
             case PerS > value(atoms_per_s) andalso not is_loading(Looks) of
                 true ->
-                    [dyno_finding:new(atoms_grow, atoms_per_s, #{
-                        subject => ~"atoms",
-                        severity => if LeftS < ?DAY_S -> critical; true -> warning end,
-                        value => PerS,
-                        weight => 70,
-                        text => text("~ts new atoms a second: the table of ~ts is full in ~ts, and the node ends", [show(PerS, ~"count"), show(Limit, ~"count"), seconds(LeftS)]),
-                        evidence => text("~ts now; no module was loaded meanwhile.~ts", [show(Last, ~"count"), maker(Looks)]),
-                        advice => ~"Use binary_to_existing_atom/1 and list_to_existing_atom/1, or keep what comes from outside as a binary; xmerl and binary_to_term/1 make atoms, too (option safe).",
-                        look_closer => ~"dyno trace NODE erlang:list_to_atom/1 erlang:binary_to_atom/2 -> caller"
-                    })];
-                false -> []
+                    [
+                        dyno_finding:new(atoms_grow, atoms_per_s, #{
+                            subject => ~"atoms",
+                            severity =>
+                                if
+                                    LeftS < ?DAY_S -> critical;
+                                    true -> warning
+                                end,
+                            value => PerS,
+                            weight => 70,
+                            text => text(
+                                "~ts new atoms a second: the table of ~ts is full in ~ts, and"
+                                " the node ends",
+                                [show(PerS, ~"count"), show(Limit, ~"count"), seconds(LeftS)]
+                            ),
+                            evidence => text("~ts now; no module was loaded meanwhile.~ts", [
+                                show(Last, ~"count"), maker(Looks)
+                            ]),
+                            advice =>
+                                <<
+                                    "Use binary_to_existing_atom/1 and list_to_existing_atom/1, "
+                                    "or keep what comes from outside as a binary; xmerl and "
+                                    "binary_to_term/1 make atoms, too (option safe)."
+                                >>,
+                            look_closer =>
+                                <<
+                                    "dyno trace NODE erlang:list_to_atom/1 "
+                                    "erlang:binary_to_atom/2 -> caller"
+                                >>
+                        })
+                    ];
+                false ->
+                    []
             end;
-        unknown -> {unknown, ~"atoms were not counted"}
+        unknown ->
+            {unknown, ~"atoms were not counted"}
     end.
 
 maker(Looks) ->
@@ -101,17 +155,23 @@ is_loading(Looks) ->
 
 near(Looks) ->
     Descriptors =
-        case {of_last([~"machine_now", ~"fds"], Looks), of_last([~"machine_now", ~"fds_limit"], Looks)} of
+        case
+            {
+                of_last([~"machine_now", ~"fds"], Looks),
+                of_last([~"machine_now", ~"fds_limit"], Looks)
+            }
+        of
             {N, L} when is_number(N), is_number(L) -> [{~"descriptors", N, L}];
             _ -> []
         end,
     [
         near(Of, N, Limit)
-     || {Of, N, Limit} <- [
-            {Of, N, Limit}
-         || Of <- [~"processes", ~"ports", ~"atoms", ~"tables"],
-            [N, Limit] <- [of_last([~"counts", Of], Looks)]
-        ] ++ Descriptors,
+     || {Of, N, Limit} <-
+            [
+                {Of, N, Limit}
+             || Of <- [~"processes", ~"ports", ~"atoms", ~"tables"],
+                [N, Limit] <- [of_last([~"counts", Of], Looks)]
+            ] ++ Descriptors,
         N > value(table_full) * Limit
     ].
 
@@ -127,8 +187,16 @@ near(Of, N, Limit) ->
         look_closer => ~"dyno record NODE"
     }).
 
-raise(~"processes") -> ~"See which group of processes is the largest; +P raises the limit.";
-raise(~"ports") -> ~"Close connections that nobody uses; +Q raises the limit.";
-raise(~"atoms") -> ~"Find what makes atoms; a restart frees them, +t raises the limit.";
-raise(~"tables") -> ~"Find who makes tables and leaves them; +e raises the limit.";
-raise(_) -> ~"Close files and connections that nobody uses; ulimit -n raises the limit. With none left no connection is accepted, and no file is read.".
+raise(~"processes") ->
+    ~"See which group of processes is the largest; +P raises the limit.";
+raise(~"ports") ->
+    ~"Close connections that nobody uses; +Q raises the limit.";
+raise(~"atoms") ->
+    ~"Find what makes atoms; a restart frees them, +t raises the limit.";
+raise(~"tables") ->
+    ~"Find who makes tables and leaves them; +e raises the limit.";
+raise(_) ->
+    <<
+        "Close files and connections that nobody uses; ulimit -n raises the limit. With none left"
+        " no connection is accepted, and no file is read."
+    >>.

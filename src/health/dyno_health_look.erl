@@ -6,7 +6,8 @@
 %% Reads looks, in the form that they have in a recording: what the checks share. Pure. A value that
 %% a look lacks is `unknown`, never 0.
 
--export([intervals/1, last/1, span_s/1, at/2, of_last/2, mean/2, least/2, sum/2, growth/2]).
+-export([intervals/1, last/1, latest/2, span_s/1]).
+-export([at/2, of_last/2, mean/2, least/2, sum/2, growth/2]).
 -export([suspects/1, stands/1, place/1, is_system/1, groups/1, waiting_in/2]).
 -export([text/2, show/2, seconds/1]).
 -export_type([look/0, suspect/0]).
@@ -23,6 +24,9 @@ intervals(Looks) -> [Look || #{~"interval_ms" := Ms} = Look <- Looks, Ms > 0].
 -spec last([look()]) -> look().
 last(Looks) -> lists:last(Looks).
 
+-spec latest(pos_integer(), [look()]) -> [look()].
+latest(N, Looks) -> lists:nthtail(max(0, length(Looks) - N), Looks).
+
 -doc "From the first look to the last.".
 -spec span_s([look()]) -> number().
 span_s([#{~"time_ms" := First} | _] = Looks) ->
@@ -31,14 +35,16 @@ span_s([#{~"time_ms" := First} | _] = Looks) ->
 
 -doc "What is at a path of keys.".
 -spec at([binary()], term()) -> term() | unknown.
-at([], Value) -> Value;
+at([], Value) ->
+    Value;
 at([Key | Path], #{} = Map) ->
     case Map of
         #{Key := null} -> unknown;
         #{Key := Value} -> at(Path, Value);
         #{} -> unknown
     end;
-at(_Path, _Other) -> unknown.
+at(_Path, _Other) ->
+    unknown.
 
 -spec of_last([binary()], [look()]) -> term() | unknown.
 of_last(Path, Looks) -> at(Path, last(Looks)).
@@ -48,7 +54,10 @@ numbers(Path, Looks) -> [N || Look <- intervals(Looks), N <- [at(Path, Look)], i
 -doc "Over the looks with an interval, each by its length.".
 -spec mean([binary()], [look()]) -> number() | unknown.
 mean(Path, Looks) ->
-    Of = [{N, Ms} || #{~"interval_ms" := Ms} = L <- intervals(Looks), N <- [at(Path, L)], is_number(N)],
+    Of = [
+        {N, Ms}
+     || #{~"interval_ms" := Ms} = L <- intervals(Looks), N <- [at(Path, L)], is_number(N)
+    ],
     case lists:sum([Ms || {_, Ms} <- Of]) of
         0 -> unknown;
         All -> lists:sum([N * Ms || {N, Ms} <- Of]) / All
@@ -97,12 +106,16 @@ suspects(Looks) ->
     maps:to_list(maps:groups_from_list(fun({P, _}) -> P end, fun({_, S}) -> S end, All)).
 
 -doc "Where a process stood: the most frequent stack, and its share of all looks at it.".
--spec stands([dyno_recording:object()]) -> {[binary()], Share :: float(), Looks :: pos_integer()} | unknown.
+-spec stands([dyno_recording:object()]) ->
+    {[binary()], Share :: float(), Looks :: pos_integer()} | unknown.
 stands(Asked) ->
     Stacks = [{Stack, N} || #{~"stacks" := Of} <- Asked, #{~"stack" := Stack, ~"count" := N} <- Of],
     All = lists:sum([N || #{~"looks" := N} <- Asked]),
     Tops = maps:groups_from_list(fun({Stack, _}) -> lists:sublist(Stack, 1) end, Stacks),
-    Sums = [{lists:sum([N || {_, N} <- Of]), element(1, hd(lists:reverse(lists:keysort(2, Of))))} || Of <- maps:values(Tops)],
+    Sums = [
+        {lists:sum([N || {_, N} <- Of]), element(1, hd(lists:reverse(lists:keysort(2, Of))))}
+     || Of <- maps:values(Tops)
+    ],
     case lists:reverse(lists:sort(Sums)) of
         [{N, Stack} | _] when All > 0 -> {Stack, N / All, All};
         _ -> unknown
@@ -124,19 +137,83 @@ place([Top | _] = Stack) ->
 is_system(Frame) ->
     [Module | _] = binary:split(Frame, [~":", ~"/"]),
     lists:member(Module, [
-        ~"erlang", ~"gen", ~"gen_server", ~"gen_statem", ~"gen_event", ~"supervisor", ~"proc_lib",
-        ~"lists", ~"maps", ~"ets", ~"timer", ~"prim_inet", ~"inet", ~"inet_tcp", ~"gen_tcp",
-        ~"gen_udp", ~"socket", ~"prim_socket", ~"file", ~"prim_file", ~"io", ~"io_lib", ~"string",
-        ~"binary", ~"re", ~"unicode", ~"logger", ~"logger_backend", ~"logger_olp", ~"logger_server",
-        ~"disk_log", ~"global", ~"code", ~"code_server", ~"error_handler", ~"rpc", ~"erpc",
-        ~"gen_fsm", ~"dets", ~"rand", ~"inet_db", ~"inet_dns", ~"inet_res", ~"inet_gethost_native",
-        ~"group", ~"user", ~"user_drv", ~"init", ~"application", ~"ssl", ~"prim_eval", ~"math",
-        ~"persistent_term", ~"net_kernel", ~"auth", ~"zlib", ~"crypto", ~"erts_internal", ~"queue",
-        ~"GenServer", ~"Task", ~"Agent", ~"Enum", ~"Process", ~"GenServer.call"
+        ~"erlang",
+        ~"gen",
+        ~"gen_server",
+        ~"gen_statem",
+        ~"gen_event",
+        ~"supervisor",
+        ~"proc_lib",
+        ~"lists",
+        ~"maps",
+        ~"ets",
+        ~"timer",
+        ~"prim_inet",
+        ~"inet",
+        ~"inet_tcp",
+        ~"gen_tcp",
+        ~"gen_udp",
+        ~"socket",
+        ~"prim_socket",
+        ~"file",
+        ~"prim_file",
+        ~"io",
+        ~"io_lib",
+        ~"string",
+        ~"binary",
+        ~"re",
+        ~"unicode",
+        ~"logger",
+        ~"logger_backend",
+        ~"logger_olp",
+        ~"logger_server",
+        ~"disk_log",
+        ~"global",
+        ~"code",
+        ~"code_server",
+        ~"error_handler",
+        ~"rpc",
+        ~"erpc",
+        ~"gen_fsm",
+        ~"dets",
+        ~"rand",
+        ~"inet_db",
+        ~"inet_dns",
+        ~"inet_res",
+        ~"inet_gethost_native",
+        ~"group",
+        ~"user",
+        ~"user_drv",
+        ~"init",
+        ~"application",
+        ~"ssl",
+        ~"prim_eval",
+        ~"math",
+        ~"persistent_term",
+        ~"net_kernel",
+        ~"auth",
+        ~"zlib",
+        ~"crypto",
+        ~"erts_internal",
+        ~"queue",
+        ~"GenServer",
+        ~"Task",
+        ~"Agent",
+        ~"Enum",
+        ~"Process",
+        ~"GenServer.call"
     ]) orelse
         lists:any(fun(Prefix) -> string:prefix(Module, Prefix) =/= nomatch end, [
-            ~"io_lib_", ~"logger_", ~"erl_", ~"ssl_", ~"tls_", ~"mnesia", ~"inet", ~"Elixir.",
-            ~"Task.", ~"Enum."
+            ~"io_lib_",
+            ~"logger_",
+            ~"erl_",
+            ~"ssl_",
+            ~"tls_",
+            ~"mnesia",
+            ~"inet",
+            ~"Elixir.",
+            ~"Task.",
+            ~"Enum."
         ]).
 
 -doc "The groups of a look, by name.".
@@ -152,7 +229,8 @@ waiting_in(Functions, Look) ->
         lists:any(fun(Frame) -> lists:member(Frame, Functions) end, Stack)
     ],
     Users = [
-        {N, Frame} || {N, Stack} <- Found, Frame <- lists:sublist([F || F <- Stack, not is_system(F)], 1)
+        {N, Frame}
+     || {N, Stack} <- Found, Frame <- lists:sublist([F || F <- Stack, not is_system(F)], 1)
     ],
     Who =
         case lists:reverse(lists:sort(Users)) of
@@ -169,7 +247,8 @@ text(Format, Arguments) -> dyno_recording_part:text(Format, Arguments).
 -spec show(number(), dyno_unit:unit()) -> binary().
 show(Value, Unit) when is_float(Value), Unit =:= ~"count/s"; is_float(Value), Unit =:= ~"count" ->
     dyno_unit:format(round(Value), Unit);
-show(Value, Unit) -> dyno_unit:format(Value, Unit).
+show(Value, Unit) ->
+    dyno_unit:format(Value, Unit).
 
 -doc "A time in seconds as people say it.".
 -spec seconds(number()) -> binary().

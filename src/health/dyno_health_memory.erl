@@ -25,7 +25,9 @@ tables(Looks) ->
     [
         table(Name, Growth, Looks)
      || Name <- Names,
-        {_, _, PerS, true} = Growth <- [dyno_health_look:growth(fun(L) -> rows(Name, L) end, Looks)],
+        {_, _, PerS, true} = Growth <- [
+            dyno_health_look:growth(fun(L) -> rows(Name, L) end, Looks)
+        ],
         length(Looks) >= 3,
         PerS > dyno_finding_limits:value(rows_per_s)
     ].
@@ -38,55 +40,91 @@ rows(Name, #{~"tables" := Tables}) ->
 
 table(Name, {First, Last, PerS, _}, Looks) ->
     Bytes = dyno_health_look:growth(
-        fun(#{~"tables" := Of}) -> hd([B || #{~"name" := N, ~"bytes" := B} <- Of, N =:= Name] ++ [unknown]) end,
+        fun(#{~"tables" := Of}) ->
+            hd([B || #{~"name" := N, ~"bytes" := B} <- Of, N =:= Name] ++ [unknown])
+        end,
         Looks
     ),
     Memory =
         case Bytes of
-            {_, B, BytesPerS, _} -> text(", ~ts, ~ts more each second", [show(B, ~"B"), show(round(BytesPerS), ~"B")]);
-            unknown -> ~""
+            {_, B, BytesPerS, _} ->
+                text(", ~ts, ~ts more each second", [show(B, ~"B"), show(round(BytesPerS), ~"B")]);
+            unknown ->
+                ~""
         end,
     dyno_finding:new(table_grows, rows_per_s, #{
         subject => Name,
         severity => warning,
         value => PerS,
         weight => 60,
-        text => text("table ~ts grows by ~ts rows a second~ts", [Name, show(PerS, ~"count"), Memory]),
+        text => text(
+            "table ~ts grows by ~ts rows a second~ts", [Name, show(PerS, ~"count"), Memory]
+        ),
         evidence => text("From ~ts to ~ts rows in ~ts, more at each of ~b looks.", [
-            show(First, ~"count"), show(Last, ~"count"), seconds(dyno_health_look:span_s(Looks)), length(Looks)
+            show(First, ~"count"),
+            show(Last, ~"count"),
+            seconds(dyno_health_look:span_s(Looks)),
+            length(Looks)
         ]),
-        advice => ~"Delete rows when what they are of ends (monitor the process), or by age. If users come at this rate just now, it is no fault.",
+        advice =>
+            <<
+                "Delete rows when what they are of ends (monitor the process), or by age. If "
+                "users come at this rate just now, it is no fault."
+            >>,
         look_closer => text("dyno trace NODE ets:insert/2 -> caller", [])
     }).
 
 grows(Looks) ->
-    case dyno_health_look:growth(fun(L) -> dyno_health_look:at([~"values", ~"vm.memory.total"], L) end, Looks) of
+    case
+        dyno_health_look:growth(
+            fun(L) -> dyno_health_look:at([~"values", ~"vm.memory.total"], L) end, Looks
+        )
+    of
         {First, Last, PerS, true} when length(Looks) >= 4 ->
             case PerS > dyno_finding_limits:value(memory_per_s) of
                 true ->
-                    [dyno_finding:new(memory_grows, memory_per_s, #{
-                        subject => ~"memory",
-                        severity => warning,
-                        value => PerS,
-                        weight => 30,
-                        text => text("memory grows by ~ts a second, most of it ~ts", [show(round(PerS), ~"B"), kind(Looks)]),
-                        evidence => text("From ~ts to ~ts in ~ts, more at each look.~ts", [
-                            show(First, ~"B"), show(Last, ~"B"), seconds(dyno_health_look:span_s(tl(Looks))), until_full(Last, PerS, Looks)
-                        ]),
-                        advice => ~"See which of the other findings grows with it; of processes dyno top and of tables dyno record name the largest.",
-                        look_closer => ~"dyno record NODE"
-                    })];
-                false -> []
+                    [
+                        dyno_finding:new(memory_grows, memory_per_s, #{
+                            subject => ~"memory",
+                            severity => warning,
+                            value => PerS,
+                            weight => 30,
+                            text => text("memory grows by ~ts a second, most of it ~ts", [
+                                show(round(PerS), ~"B"), kind(Looks)
+                            ]),
+                            evidence => text("From ~ts to ~ts in ~ts, more at each look.~ts", [
+                                show(First, ~"B"),
+                                show(Last, ~"B"),
+                                seconds(dyno_health_look:span_s(tl(Looks))),
+                                until_full(Last, PerS, Looks)
+                            ]),
+                            advice =>
+                                <<
+                                    "See which of the other findings grows with it; of processes "
+                                    "dyno top and of tables dyno record name the largest."
+                                >>,
+                            look_closer => ~"dyno record NODE"
+                        })
+                    ];
+                false ->
+                    []
             end;
-        unknown -> {unknown, ~"memory was not read"};
-        _ -> []
+        unknown ->
+            {unknown, ~"memory was not read"};
+        _ ->
+            []
     end.
 
 kind(Looks) ->
     Kinds = [
         {PerS, Kind}
      || Kind <- [~"processes", ~"binary", ~"ets", ~"code", ~"atom"],
-        {_, _, PerS, _} <- [dyno_health_look:growth(fun(L) -> dyno_health_look:at([~"values", <<"vm.memory.", Kind/binary>>], L) end, Looks)]
+        {_, _, PerS, _} <- [
+            dyno_health_look:growth(
+                fun(L) -> dyno_health_look:at([~"values", <<"vm.memory.", Kind/binary>>], L) end,
+                Looks
+            )
+        ]
     ],
     case lists:reverse(lists:sort(Kinds)) of
         [{_, Kind} | _] -> Kind;
@@ -95,41 +133,62 @@ kind(Looks) ->
 
 until_full(_Last, PerS, Looks) ->
     case of_last([~"values", ~"os.memory.available"], Looks) of
-        Bytes when is_number(Bytes), PerS > 0 -> text(" ~ts are left: ~ts.", [show(Bytes, ~"B"), seconds(Bytes / PerS)]);
-        _ -> ~""
+        Bytes when is_number(Bytes), PerS > 0 ->
+            text(" ~ts are left: ~ts.", [show(Bytes, ~"B"), seconds(Bytes / PerS)]);
+        _ ->
+            ~""
     end.
 
 held(Looks) ->
     Rss = of_last([~"values", ~"os.vm.rss"], Looks),
     Total = of_last([~"values", ~"vm.memory.total"], Looks),
     case is_number(Rss) andalso is_number(Total) of
-        false -> {unknown, ~"resident memory was not read"};
+        false ->
+            {unknown, ~"resident memory was not read"};
         true ->
             Share = Rss / max(1, Total),
-            case Share > dyno_finding_limits:value(held_share) andalso Rss - Total > dyno_finding_limits:value(held_bytes) of
+            case
+                Share > dyno_finding_limits:value(held_share) andalso
+                    Rss - Total > dyno_finding_limits:value(held_bytes)
+            of
                 true -> [held(Rss, Total, Looks)];
                 false -> []
             end
     end.
 
 held(Rss, Total, Looks) ->
-    Worst = lists:reverse(lists:sort([
-        {Held - Used, Name, Held, Used}
-     || #{~"name" := Name, ~"held_bytes" := Held, ~"used_bytes" := Used} <- dyno_health_look:at([~"allocators"], dyno_health_look:last(Looks))
-    ])),
+    Worst = lists:reverse(
+        lists:sort([
+            {Held - Used, Name, Held, Used}
+         || #{~"name" := Name, ~"held_bytes" := Held, ~"used_bytes" := Used} <- dyno_health_look:at(
+                [~"allocators"], dyno_health_look:last(Looks)
+            )
+        ])
+    ),
     Evidence =
         case Worst of
-            [{_, Name, Held, Used} | _] -> text("Allocator ~ts holds ~ts and uses ~ts of it (~b %).", [Name, show(Held, ~"B"), show(Used, ~"B"), round(100 * Used / Held)]);
-            [] -> ~""
+            [{_, Name, Held, Used} | _] ->
+                text("Allocator ~ts holds ~ts and uses ~ts of it (~b %).", [
+                    Name, show(Held, ~"B"), show(Used, ~"B"), round(100 * Used / Held)
+                ]);
+            [] ->
+                ~""
         end,
     dyno_finding:new(held, held_share, #{
         subject => ~"memory",
         severity => warning,
         value => Rss / Total,
         weight => 55,
-        text => text("the node holds ~ts of the machine's memory and uses ~ts", [show(Rss, ~"B"), show(Total, ~"B")]),
+        text => text("the node holds ~ts of the machine's memory and uses ~ts", [
+            show(Rss, ~"B"), show(Total, ~"B")
+        ]),
         evidence => Evidence,
-        advice => ~"It is left of a peak, in carriers that a few blocks keep. A restart frees it; against the next one: lower the peak, or try +MHacul de and +MHas aoffcbf for the allocator named.",
+        advice =>
+            <<
+                "It is left of a peak, in carriers that a few blocks keep. A restart frees it; "
+                "against the next one: lower the peak, or try +MHacul de and +MHas aoffcbf for "
+                "the allocator named."
+            >>,
         look_closer => ~"dyno record NODE"
     }).
 
@@ -138,15 +197,24 @@ heaps(Looks) ->
     [
         dyno_finding:new(big_heap, heap_bytes, #{
             subject => Name,
-            severity => case Bytes > 10 * Limit of true -> warning; false -> note end,
+            severity =>
+                case Bytes > 10 * Limit of
+                    true -> warning;
+                    false -> note
+                end,
             value => Bytes,
             weight => 20,
             text => text("~ts has a heap of ~ts", [Name, show(Bytes, ~"B")]),
-            evidence => case dyno_health_look:stands(Asked) of
-                {Stack, _, _} -> text("It stands in ~ts.", [dyno_health_look:place(Stack)]);
-                unknown -> ~""
-            end,
-            advice => ~"If most of it is garbage: hibernate the process, or set fullsweep_after. If it is state: keep it in ETS, or share it among processes.",
+            evidence =>
+                case dyno_health_look:stands(Asked) of
+                    {Stack, _, _} -> text("It stands in ~ts.", [dyno_health_look:place(Stack)]);
+                    unknown -> ~""
+                end,
+            advice =>
+                <<
+                    "If most of it is garbage: hibernate the process, or set fullsweep_after. If "
+                    "it is state: keep it in ETS, or share it among processes."
+                >>,
             look_closer => text("dyno profile NODE \"~ts\"", [Pid])
         })
      || {Pid, Asked} <- dyno_health_look:suspects(Looks),
@@ -158,28 +226,40 @@ binaries(Looks) ->
     Binary = of_last([~"values", ~"vm.memory.binary"], Looks),
     Total = of_last([~"values", ~"vm.memory.total"], Looks),
     case is_number(Binary) andalso is_number(Total) of
-        false -> {unknown, ~"memory was not read"};
+        false ->
+            {unknown, ~"memory was not read"};
         true ->
             case Binary > dyno_finding_limits:value(binary_bytes) andalso Binary > 0.3 * Total of
                 true ->
-                    [dyno_finding:new(binaries, binary_bytes, #{
-                        subject => ~"binaries",
-                        severity => note,
-                        value => Binary,
-                        weight => 40,
-                        text => text("binaries take ~ts of ~ts", [show(Binary, ~"B"), show(Total, ~"B")]),
-                        evidence => ~"",
-                        advice => ~"If nobody needs them: they are held by processes that collect seldom (hibernate, fullsweep_after) or by small parts of large ones (binary:copy/1 before keeping a part).",
-                        look_closer => ~"dyno record NODE"
-                    })];
-                false -> []
+                    [
+                        dyno_finding:new(binaries, binary_bytes, #{
+                            subject => ~"binaries",
+                            severity => note,
+                            value => Binary,
+                            weight => 40,
+                            text => text("binaries take ~ts of ~ts", [
+                                show(Binary, ~"B"), show(Total, ~"B")
+                            ]),
+                            evidence => ~"",
+                            advice =>
+                                <<
+                                    "If nobody needs them: they are held by processes that "
+                                    "collect seldom (hibernate, fullsweep_after) or by small "
+                                    "parts of large ones (binary:copy/1 before keeping a part)."
+                                >>,
+                            look_closer => ~"dyno record NODE"
+                        })
+                    ];
+                false ->
+                    []
             end
     end.
 
 %% Much garbage, and who may make it: large objects that are looked up, or the busiest process.
 garbage(Looks) ->
     case mean([~"values", ~"reclaimed"], Looks) of
-        unknown -> {unknown, ~"collections were not read"};
+        unknown ->
+            {unknown, ~"collections were not read"};
         PerS ->
             case PerS > dyno_finding_limits:value(garbage_bytes_per_s) of
                 true -> [garbage(PerS, Looks)];
@@ -188,26 +268,45 @@ garbage(Looks) ->
     end.
 
 garbage(PerS, Looks) ->
-    Tables = lists:reverse(lists:sort([
-        {Bytes div Objects, Name, Objects}
-     || #{~"name" := Name, ~"objects" := Objects, ~"bytes" := Bytes} <- dyno_health_look:at([~"tables"], dyno_health_look:last(Looks)),
-        Objects > 0, Bytes div Objects > dyno_finding_limits:value(object_bytes),
-        not lists:member(Name, [~"logger", ~"code", ~"code_names", ~"ac_tab"])
-    ])),
+    Tables = lists:reverse(
+        lists:sort([
+            {Bytes div Objects, Name, Objects}
+         || #{~"name" := Name, ~"objects" := Objects, ~"bytes" := Bytes} <- dyno_health_look:at(
+                [~"tables"], dyno_health_look:last(Looks)
+            ),
+            Objects > 0,
+            Bytes div Objects > dyno_finding_limits:value(object_bytes),
+            not lists:member(Name, [~"logger", ~"code", ~"code_names", ~"ac_tab"])
+        ])
+    ),
     Busy = dyno_health_code:busiest(Looks),
     {Subject, Evidence, Advice, Closer} =
         case {Tables, Busy} of
             {[{Each, Name, Objects} | _], _} ->
                 {Name,
-                    text("Table ~ts has ~ts of ~ts each: each lookup copies one. ~ts", [Name, objects(Objects), show(Each, ~"B"), who(Busy)]),
-                    ~"Keep a large term that seldom changes in persistent_term, or cut it into rows and look up the one that is needed.",
+                    text("Table ~ts has ~ts of ~ts each: each lookup copies one. ~ts", [
+                        Name, objects(Objects), show(Each, ~"B"), who(Busy)
+                    ]),
+                    <<
+                        "Keep a large term that seldom changes in persistent_term, or cut it into"
+                        " rows and look up the one that is needed."
+                    >>,
                     ~"dyno trace NODE ets:lookup/2 -> caller"};
             {[], {Who, _, _, _}} ->
                 {Who, who(Busy),
-                    ~"See what it copies: large terms in messages (send once to one process of each node, or keep them in ETS or persistent_term), or terms that are built and dropped.",
+                    <<
+                        "See what it copies: large terms in messages (send once to one process of"
+                        " each node, or keep them in ETS or persistent_term), or terms that are "
+                        "built and dropped."
+                    >>,
                     ~"dyno profile NODE --kind memory"};
             {[], none} ->
-                {~"garbage", ~"", ~"See which functions make it.", ~"dyno profile NODE --kind memory"}
+                {
+                    ~"garbage",
+                    ~"",
+                    ~"See which functions make it.",
+                    ~"dyno profile NODE --kind memory"
+                }
         end,
     dyno_finding:new(garbage, garbage_bytes_per_s, #{
         subject => Subject,
@@ -223,6 +322,9 @@ garbage(PerS, Looks) ->
 objects(1) -> ~"1 object";
 objects(N) -> text("~ts objects", [show(N, ~"count")]).
 
-who(none) -> ~"";
+who(none) ->
+    ~"";
 who({Name, Share, Place, _}) ->
-    text("Of the processes that were asked ~ts works most (~b % of all reductions), in ~ts.", [Name, round(100 * Share), Place]).
+    text("Of the processes that were asked ~ts works most (~b % of all reductions), in ~ts.", [
+        Name, round(100 * Share), Place
+    ]).

@@ -15,12 +15,24 @@ checks() ->
     [
         #{name => dirty_io, title => ~"dirty I/O schedulers", finding => fun dirty_io/1},
         #{name => dirty_cpu, title => ~"dirty CPU schedulers", finding => fun dirty_cpu/1},
-        #{name => schedulers_full, title => ~"normal schedulers and run queues", finding => fun full/1},
+        #{
+            name => schedulers_full,
+            title => ~"normal schedulers and run queues",
+            finding => fun full/1
+        },
         #{name => long_schedule, title => ~"long native calls", finding => fun long_schedules/1},
         #{name => long_gc, title => ~"long collections", finding => fun long_gcs/1},
-        #{name => stands_still, title => ~"a node that stands still", finding => fun stands_still/1},
+        #{
+            name => stands_still,
+            title => ~"a node that stands still",
+            finding => fun stands_still/1
+        },
         #{name => busy_wait, title => ~"busy waiting", finding => fun busy_wait/1},
-        #{name => more_schedulers, title => ~"schedulers against processors", finding => fun processors/1}
+        #{
+            name => more_schedulers,
+            title => ~"schedulers against processors",
+            finding => fun processors/1
+        }
     ].
 
 busy(Kind) -> [~"values", <<"vm.scheduler_utilisation.", Kind/binary>>].
@@ -32,7 +44,8 @@ dirty_io(Looks) ->
     Cpu = sum([~"threads", ~"dirty_io", ~"cpu_ns"], Looks),
     Worked = sum([~"threads", ~"dirty_io", ~"worked_ns"], Looks),
     case is_number(Busy) andalso is_number(Count) of
-        false -> {unknown, ~"the schedulers were not read"};
+        false ->
+            {unknown, ~"the schedulers were not read"};
         true ->
             Waits = Cpu =:= unknown orelse Cpu < 0.2 * Worked,
             case Busy > value(dirty_io_stuck) andalso Waits of
@@ -42,7 +55,16 @@ dirty_io(Looks) ->
     end.
 
 dirty_io(Busy, Count, Looks) ->
-    {Waiting, Who} = dyno_health_look:waiting_in([~"prim_file:open_nif/2", ~"prim_file:open/2", ~"prim_file:read_nif/2", ~"prim_file:write_nif/2", ~"prim_file:sync_nif/2"], dyno_health_look:last(Looks)),
+    {Waiting, Who} = dyno_health_look:waiting_in(
+        [
+            ~"prim_file:open_nif/2",
+            ~"prim_file:open/2",
+            ~"prim_file:read_nif/2",
+            ~"prim_file:write_nif/2",
+            ~"prim_file:sync_nif/2"
+        ],
+        dyno_health_look:last(Looks)
+    ),
     Running = running_in(~"prim_file:", Looks),
     Evidence =
         case {Running, Waiting} of
@@ -55,9 +77,18 @@ dirty_io(Busy, Count, Looks) ->
         severity => critical,
         value => Busy,
         weight => 170,
-        text => text("~b of ~b dirty I/O schedulers sit in a system call that does not return", [round(Busy * Count), Count]),
-        evidence => text("They were busy ~b % of the time and hardly used a processor.~ts", [round(100 * Busy), Evidence]),
-        advice => ~"Find the file that does not answer (a FIFO without a reader or writer, NFS, a full disk) and unblock or unmount it; more of these schedulers (+SDio) only put it off.",
+        text => text("~b of ~b dirty I/O schedulers sit in a system call that does not return", [
+            round(Busy * Count), Count
+        ]),
+        evidence => text("They were busy ~b % of the time and hardly used a processor.~ts", [
+            round(100 * Busy), Evidence
+        ]),
+        advice =>
+            <<
+                "Find the file that does not answer (a FIFO without a reader or writer, NFS, a "
+                "full disk) and unblock or unmount it; more of these schedulers (+SDio) only put "
+                "it off."
+            >>,
         look_closer => ~"dyno profile NODE --kind schedulers"
     }).
 
@@ -73,29 +104,46 @@ running_in(Prefix, Looks) ->
 dirty_cpu(Looks) ->
     Queue = mean([~"values", ~"vm.run_queue.dirty_cpu"], Looks),
     case mean(busy(~"dirty_cpu"), Looks) of
-        unknown -> {unknown, ~"the schedulers were not read"};
+        unknown ->
+            {unknown, ~"the schedulers were not read"};
         Busy ->
             case Busy > value(dirty_cpu_full) andalso is_number(Queue) andalso Queue >= 1 of
                 true ->
                     Count = of_last([~"counts", ~"dirty_cpu"], Looks),
-                    [dyno_finding:new(dirty_cpu, dirty_cpu_full, #{
-                        subject => ~"dirty CPU schedulers",
-                        severity => warning,
-                        value => Busy,
-                        weight => 85,
-                        text => text("all ~b dirty CPU schedulers are busy (~b %), and ~ts processes wait for one", [Count, round(100 * Busy), show(Queue, ~"count")]),
-                        evidence => busiest(Looks),
-                        advice => ~"Limit how many such calls (hashes, compression, images) run at a time, with a pool of the size of +SDcpu; collections of large heaps wait for the same schedulers.",
-                        look_closer => ~"dyno profile NODE"
-                    })];
-                false -> []
+                    [
+                        dyno_finding:new(dirty_cpu, dirty_cpu_full, #{
+                            subject => ~"dirty CPU schedulers",
+                            severity => warning,
+                            value => Busy,
+                            weight => 85,
+                            text => text(
+                                "all ~b dirty CPU schedulers are busy (~b %), and ~ts "
+                                "processes wait for one",
+                                [Count, round(100 * Busy), show(Queue, ~"count")]
+                            ),
+                            evidence => busiest(Looks),
+                            advice =>
+                                <<
+                                    "Limit how many such calls (hashes, compression, images) run "
+                                    "at a time, with a pool of the size of +SDcpu; collections of"
+                                    " large heaps wait for the same schedulers."
+                                >>,
+                            look_closer => ~"dyno profile NODE"
+                        })
+                    ];
+                false ->
+                    []
             end
     end.
 
 busiest(Looks) ->
     case dyno_health_code:busiest(Looks) of
-        {Name, Share, Place, _} when Share > 0.02 -> text("Busiest of those asked: ~ts, ~b % of all reductions, in ~ts.", [Name, round(100 * Share), Place]);
-        _ -> ~""
+        {Name, Share, Place, _} when Share > 0.02 ->
+            text("Busiest of those asked: ~ts, ~b % of all reductions, in ~ts.", [
+                Name, round(100 * Share), Place
+            ]);
+        _ ->
+            ~""
     end.
 
 full(Looks) ->
@@ -103,25 +151,37 @@ full(Looks) ->
     Queue = mean([~"values", ~"vm.run_queue.normal"], Looks),
     Count = of_last([~"counts", ~"schedulers"], Looks),
     case is_number(Busy) andalso is_number(Queue) andalso is_number(Count) of
-        false -> {unknown, ~"the schedulers were not read"};
+        false ->
+            {unknown, ~"the schedulers were not read"};
         true ->
             case Busy > value(scheduler_full) andalso Queue > Count of
                 true ->
-                    [dyno_finding:new(schedulers_full, scheduler_full, #{
-                        subject => ~"schedulers",
-                        severity => warning,
-                        value => Busy,
-                        weight => 45,
-                        text => text("all ~b schedulers are busy (~b %), and ~ts processes are ready and wait", [Count, round(100 * Busy), show(Queue, ~"count")]),
-                        evidence => busiest(Looks),
-                        advice => ~"See which functions take the time; if the work is wanted, give the node more processors, or less of it.",
-                        look_closer => ~"dyno profile NODE"
-                    })];
-                false -> []
+                    [
+                        dyno_finding:new(schedulers_full, scheduler_full, #{
+                            subject => ~"schedulers",
+                            severity => warning,
+                            value => Busy,
+                            weight => 45,
+                            text => text(
+                                "all ~b schedulers are busy (~b %), and ~ts processes are "
+                                "ready and wait",
+                                [Count, round(100 * Busy), show(Queue, ~"count")]
+                            ),
+                            evidence => busiest(Looks),
+                            advice =>
+                                <<
+                                    "See which functions take the time; if the work is wanted, "
+                                    "give the node more processors, or less of it."
+                                >>,
+                            look_closer => ~"dyno profile NODE"
+                        })
+                    ];
+                false ->
+                    []
             end
     end.
 
-%% What the machine did to the threads: the share of the time in which they were ready and did not run.
+%% How long the threads were ready and did not run, against how long they worked.
 taken(Looks) ->
     Ready = sum([~"threads", ~"normal", ~"ready_ns"], Looks),
     Worked = sum([~"threads", ~"normal", ~"worked_ns"], Looks),
@@ -131,36 +191,68 @@ taken(Looks) ->
     end.
 
 long(Kind, Looks) ->
-    maps:to_list(maps:groups_from_list(
-        fun(#{~"where" := Where, ~"process" := Name}) ->
-            case Where of ~"" -> Name; _ -> Where end
-        end,
-        [L || #{~"long" := All} <- Looks, #{~"kind" := Of} = L <- All, Of =:= Kind]
-    )).
+    maps:to_list(
+        maps:groups_from_list(
+            fun(#{~"group" := Group}) -> Group end,
+            [L || #{~"long" := All} <- Looks, #{~"kind" := Of} = L <- All, Of =:= Kind]
+        )
+    ).
 
 long_schedules(Looks) ->
     Found = [
-        {lists:sum([N || #{~"count" := N} <- Of]), lists:max([Ms || #{~"most_ms" := Ms} <- Of]), Where, Of}
+        {
+            lists:sum([N || #{~"count" := N} <- Of]),
+            lists:max([Ms || #{~"most_ms" := Ms} <- Of]),
+            Where,
+            Of
+        }
      || {Where, Of} <- long(~"long_schedule", Looks),
         string:prefix(Where, ~"dyno_agent_") =:= nomatch
     ],
     Taken = taken(Looks),
-    case {dyno_health_look:at([~"counts", ~"reports"], dyno_health_look:last(Looks)), lists:reverse(lists:sort(Found))} of
-        {false, _} -> late(Looks);
+    case
+        {
+            dyno_health_look:at([~"counts", ~"reports"], dyno_health_look:last(Looks)),
+            lists:reverse(lists:sort(Found))
+        }
+    of
+        {false, _} ->
+            late(Looks);
         {_, [{N, Ms, Where, [#{~"process" := Name} | _]} | _]} when N >= 3 ->
             %% On a machine that others use, threads are slow without a fault of the node.
-            Severity = if Taken > 0.2; N < 5 -> note; true -> warning end,
-            [dyno_finding:new(long_schedule, long_schedule, #{
-                subject => Where,
-                severity => Severity,
-                value => Ms,
-                weight => 95,
-                text => text("~ts keeps a normal scheduler for up to ~ts, ~b times", [Where, show(Ms, ~"ms"), N]),
-                evidence => text("The runtime reports it of process ~ts; other processes of that scheduler were late by up to ~ts.", [Name, show(lists:max([M || #{~"lateness" := #{~"most_ms" := M}} <- Looks]), ~"ms")]),
-                advice => ~"If it is a native function: let it run on a dirty scheduler (ERL_NIF_DIRTY_JOB_CPU_BOUND), or in pieces of 1 ms.",
-                look_closer => ~"dyno profile NODE"
-            })];
-        _ -> []
+            Others = lists:sum([M || {M, _, _, _} <- Found]) - N,
+            Severity =
+                if
+                    N >= 10, Others * 4 < N -> warning;
+                    Taken > 0.2; N < 5 -> note;
+                    true -> warning
+                end,
+            [
+                dyno_finding:new(long_schedule, long_schedule, #{
+                    subject => Where,
+                    severity => Severity,
+                    value => Ms,
+                    weight => 95,
+                    text => text(
+                        "a process of ~ts keeps a normal scheduler for up to ~ts, ~b times: a"
+                        " native function that does not yield",
+                        [Where, show(Ms, ~"ms"), N]
+                    ),
+                    evidence => text(
+                        "The runtime reports it, such as of ~ts; ~ts of the time no scheduler"
+                        " was free for others.",
+                        [Name, show(together(Looks), ~"ratio")]
+                    ),
+                    advice =>
+                        <<
+                            "If it is a native function: let it run on a dirty scheduler "
+                            "(ERL_NIF_DIRTY_JOB_CPU_BOUND), or in pieces of 1 ms."
+                        >>,
+                    look_closer => ~"dyno profile NODE"
+                })
+            ];
+        _ ->
+            []
     end.
 
 %% Before OTP 28 only the lateness of other processes tells.
@@ -170,7 +262,10 @@ late(Looks) ->
     Most = lists:max([0 | [M || #{~"most_ms" := M} <- Late]]),
     Sum = lists:sum([S || #{~"sum_ms" := S} <- Late]),
     Together = lists:sum([T || #{~"together_ms" := T} <- Late]),
-    case Count >= 5 andalso Most >= value(late_ms) andalso Together * 4 < Sum andalso taken(Looks) < 0.2 of
+    case
+        Count >= 5 andalso Most >= value(late_ms) andalso Together * 4 < Sum andalso
+            taken(Looks) < 0.2
+    of
         true ->
             Running = [
                 {Name, Frame}
@@ -178,33 +273,65 @@ late(Looks) ->
                 #{~"name" := Name, ~"answered" := false} <- [lists:last(Asked)],
                 Frame <- [~"a native function"]
             ],
-            Who = case Running of [{Name, _} | _] when Name =/= ~"" -> Name; _ -> ~"a process" end,
-            [dyno_finding:new(long_schedule, late_ms, #{
-                subject => Who,
-                severity => warning,
-                value => Most,
-                weight => 95,
-                text => text("~ts keeps a normal scheduler for up to ~ts: probably a native function", [Who, show(Most, ~"ms")]),
-                evidence => text("Probes were late ~b times, on one scheduler at a time. ~ts", [Count, busiest(Looks)]),
-                advice => ~"Look for a native function (NIF) that takes long; let it run on a dirty scheduler. On OTP 28 and later this says which.",
-                look_closer => ~"dyno profile NODE"
-            })];
-        false -> []
+            Who =
+                case Running of
+                    [{Name, _} | _] when Name =/= ~"" -> Name;
+                    _ -> ~"a process"
+                end,
+            [
+                dyno_finding:new(long_schedule, late_ms, #{
+                    subject => Who,
+                    severity => warning,
+                    value => Most,
+                    weight => 95,
+                    text => text(
+                        "~ts keeps a normal scheduler for up to ~ts: probably a native function", [
+                            Who, show(Most, ~"ms")
+                        ]
+                    ),
+                    evidence => text(
+                        "Probes were late ~b times, on one scheduler at a time. ~ts", [
+                            Count, busiest(Looks)
+                        ]
+                    ),
+                    advice =>
+                        <<
+                            "Look for a native function (NIF) that takes long; let it run on a "
+                            "dirty scheduler. On OTP 28 and later this says which."
+                        >>,
+                    look_closer => ~"dyno profile NODE"
+                })
+            ];
+        false ->
+            []
     end.
 
 long_gcs(Looks) ->
     case dyno_health_look:at([~"counts", ~"reports"], dyno_health_look:last(Looks)) of
-        false -> {unknown, ~"before OTP 28 the runtime does not report it to dyno alone"};
+        false ->
+            {unknown, ~"before OTP 28 the runtime does not report it to dyno alone"};
         _ ->
             [
                 dyno_finding:new(long_gc, long_gc, #{
                     subject => Name,
-                    severity => if Most < 500 -> note; true -> warning end,
+                    severity =>
+                        if
+                            Most < 500 -> note;
+                            true -> warning
+                        end,
                     value => Most,
                     weight => 65,
-                    text => text("~ts stands still for up to ~ts while its heap is collected, ~b times", [Name, show(Most, ~"ms"), N]),
+                    text => text(
+                        "~ts stands still for up to ~ts while its heap is collected, ~b times", [
+                            Name, show(Most, ~"ms"), N
+                        ]
+                    ),
                     evidence => ~"",
-                    advice => ~"Keep large state in ETS, or share it among processes; messages that are large terms count, too.",
+                    advice =>
+                        <<
+                            "Keep large state in ETS, or share it among processes; messages that "
+                            "are large terms count, too."
+                        >>,
                     look_closer => ~"dyno profile NODE --kind memory"
                 })
              || {Name, Of} <- long(~"long_gc", Looks),
@@ -215,35 +342,71 @@ long_gcs(Looks) ->
             ]
     end.
 
+%% The share of the time in which a scheduler's thread was ready for a processor and had none.
+delay(Looks) ->
+    Ms = lists:sum([N || #{~"interval_ms" := N} <- Looks]),
+    case {sum([~"machine", ~"delay_ns"], Looks), of_last([~"counts", ~"schedulers"], Looks)} of
+        {Ns, Count} when is_number(Ns), is_number(Count), Ms > 0 -> Ns / Count / (Ms * 1_000_000);
+        _ -> unknown
+    end.
+
+together(Looks) ->
+    Ms = lists:sum([N || #{~"interval_ms" := N} <- Looks]),
+    lists:sum([N || #{~"lateness" := #{~"together_ms" := N}} <- tl(Looks)]) / max(1, Ms).
+
+delayed(unknown) -> ~"for an unknown part";
+delayed(Share) -> show(Share, ~"ratio").
+
 %% All schedulers at the same moments: from outside.
 stands_still(Looks) ->
-    Ms = lists:sum([N || #{~"interval_ms" := N} <- Looks]),
-    Together = lists:sum([N || #{~"lateness" := #{~"together_ms" := N}} <- tl(Looks)]),
     Most = lists:max([0 | [N || #{~"lateness" := #{~"most_ms" := N}} <- tl(Looks)]]),
     Count = lists:sum([N || #{~"lateness" := #{~"count" := N}} <- tl(Looks)]),
-    Share = Together / max(1, Ms),
-    Taken = taken(Looks),
+    Share = together(Looks),
+    Delay = delay(Looks),
     Busy = mean(busy(~"normal"), Looks),
     case Share > value(stands_still) of
         true ->
             {Severity, Why} =
                 if
                     %% Its own work fills the schedulers: they are late of that.
-                    is_number(Busy), Busy > 0.9 -> {note, ~"The schedulers are full."};
-                    Taken > 1 -> {note, text("Its threads were ready for a processor ~ts times as long as they worked: other programs have it.", [show(Taken, ~"1")])};
-                    true -> {critical, ~"Its threads did not wait for a processor: it was stopped (a processor quota, SIGSTOP, a debugger, a virtual machine that is paused)."}
+                    is_number(Busy), Busy > Share ->
+                        {note, ~"Its own work keeps the schedulers."};
+                    Delay =:= unknown; Delay > Share / 2 ->
+                        {note,
+                            text(
+                                "Its threads were ready for a processor and had none ~ts of "
+                                "the time: other programs have it.",
+                                [delayed(Delay)]
+                            )};
+                    true ->
+                        {critical, <<
+                            "Its threads did not wait for a processor: it was stopped (a "
+                            "processor quota, SIGSTOP, a debugger, a virtual machine that is "
+                            "paused)."
+                        >>}
                 end,
-            [dyno_finding:new(stands_still, stands_still, #{
-                subject => ~"node",
-                severity => Severity,
-                value => Share,
-                weight => 140,
-                text => text("the whole node stands still ~b % of the time, for up to ~ts", [round(100 * Share), show(Most, ~"ms")]),
-                evidence => text("All schedulers at the same moments, ~b times. ~ts", [Count, Why]),
-                advice => ~"Raise the container's processor quota, or start the node with fewer schedulers (+S) and +sbwt none; see who stops it.",
-                look_closer => ~"dyno record NODE"
-            })];
-        false -> []
+            [
+                dyno_finding:new(stands_still, stands_still, #{
+                    subject => ~"node",
+                    severity => Severity,
+                    value => Share,
+                    weight => 140,
+                    text => text("the whole node stands still ~b % of the time, for up to ~ts", [
+                        round(100 * Share), show(Most, ~"ms")
+                    ]),
+                    evidence => text("All schedulers at the same moments, ~b times. ~ts", [
+                        Count, Why
+                    ]),
+                    advice =>
+                        <<
+                            "Raise the container's processor quota, or start the node with fewer "
+                            "schedulers (+S) and +sbwt none; see who stops it."
+                        >>,
+                    look_closer => ~"dyno record NODE"
+                })
+            ];
+        false ->
+            []
     end.
 
 busy_wait(Looks) ->
@@ -251,45 +414,80 @@ busy_wait(Looks) ->
     Busy = mean(busy(~"normal"), Looks),
     case {mean([~"values", ~"os.vm.cpu"], Looks), is_number(Busy) andalso is_number(Count)} of
         {Cpu, true} when is_number(Cpu) ->
-            Dirty = [N * C || {K, C0} <- [{~"dirty_cpu", ~"dirty_cpu"}, {~"dirty_io", ~"dirty_io"}], N <- [mean(busy(K), Looks)], is_number(N), C <- [of_last([~"counts", C0], Looks)], is_number(C)],
+            Dirty = [
+                N * C
+             || {K, C0} <- [{~"dirty_cpu", ~"dirty_cpu"}, {~"dirty_io", ~"dirty_io"}],
+                N <- [mean(busy(K), Looks)],
+                is_number(N),
+                C <- [of_last([~"counts", C0], Looks)],
+                is_number(C)
+            ],
             Work = max(0.001, Busy * Count + lists:sum(Dirty)),
-            case Cpu > 0.3 andalso Cpu > value(busy_wait) * Work of
+            case Cpu > 0.12 andalso Cpu > value(busy_wait) * Work of
                 true ->
-                    [dyno_finding:new(busy_wait, busy_wait, #{
-                        subject => ~"schedulers",
-                        severity => warning,
-                        value => Cpu / Work,
-                        weight => 35,
-                        text => text("the schedulers use ~ts processors and work for ~ts: they wait actively", [show(Cpu, ~"1"), show(Work, ~"1")]),
-                        evidence => text("Of the time of ~b schedulers ~ts is work.", [Count, show(Busy, ~"ratio")]),
-                        advice => ~"Start the node with +sbwt none +sbwtdcpu none +sbwtdio none; it costs some latency after idle moments only.",
-                        look_closer => ~"dyno profile NODE --kind schedulers"
-                    })];
-                false -> []
+                    [
+                        dyno_finding:new(busy_wait, busy_wait, #{
+                            subject => ~"schedulers",
+                            severity => warning,
+                            value => Cpu / Work,
+                            weight => 35,
+                            text => text(
+                                "the schedulers use ~ts processors and work for ~ts: they "
+                                "wait actively",
+                                [show(Cpu, ~"1"), show(Work, ~"1")]
+                            ),
+                            evidence => text("Of the time of ~b schedulers ~ts is work.", [
+                                Count, show(Busy, ~"ratio")
+                            ]),
+                            advice =>
+                                <<
+                                    "Start the node with +sbwt none +sbwtdcpu none +sbwtdio none;"
+                                    " it costs some latency after idle moments only."
+                                >>,
+                            look_closer => ~"dyno profile NODE --kind schedulers"
+                        })
+                    ];
+                false ->
+                    []
             end;
-        _ -> {unknown, ~"the processor time of the node was not read"}
+        _ ->
+            {unknown, ~"the processor time of the node was not read"}
     end.
 
 processors(Looks) ->
     Schedulers = of_last([~"counts", ~"schedulers"], Looks),
     Quota = of_last([~"machine_now", ~"cpu_quota"], Looks),
     Available = of_last([~"counts", ~"processors"], Looks),
-    Has = case [N || N <- [Quota, Available], is_number(N)] of [] -> unknown; Some -> lists:min(Some) end,
+    Has =
+        case [N || N <- [Quota, Available], is_number(N)] of
+            [] -> unknown;
+            Some -> lists:min(Some)
+        end,
     case is_number(Schedulers) andalso is_number(Has) of
-        false -> {unknown, ~"how many processors it may use is not known"};
+        false ->
+            {unknown, ~"how many processors it may use is not known"};
         true ->
             case Schedulers > Has + 0.5 of
                 true ->
-                    [dyno_finding:new(more_schedulers, processors, #{
-                        subject => ~"schedulers",
-                        severity => if Schedulers >= 2 * Has -> warning; true -> note end,
-                        value => Schedulers / Has,
-                        weight => 25,
-                        text => text("~b schedulers share ~ts processors", [Schedulers, show(Has, ~"1")]),
-                        evidence => ~"",
-                        advice => text("Start the node with +S ~b.", [max(1, round(Has))]),
-                        look_closer => ~"dyno profile NODE --kind schedulers"
-                    })];
-                false -> []
+                    [
+                        dyno_finding:new(more_schedulers, processors, #{
+                            subject => ~"schedulers",
+                            severity =>
+                                if
+                                    Schedulers >= 2 * Has -> warning;
+                                    true -> note
+                                end,
+                            value => Schedulers / Has,
+                            weight => 25,
+                            text => text("~b schedulers share ~ts processors", [
+                                Schedulers, show(Has, ~"1")
+                            ]),
+                            evidence => ~"",
+                            advice => text("Start the node with +S ~b.", [max(1, round(Has))]),
+                            look_closer => ~"dyno profile NODE --kind schedulers"
+                        })
+                    ];
+                false ->
+                    []
             end
     end.

@@ -100,6 +100,7 @@ commands(Config) ->
     [
         {"bench", ["lists:seq(1, 9)", "--time", "20ms"], [0]},
         {"test", [Suite, "-v"], [0]},
+        {"doctor", [Node, "--for", "5s" | Cookie], [0]},
         {"record", [Node, "--for", "500ms" | Cookie], [0]},
         {"servers", [Node, "kernel_safe_sup" | Cookie], [130]},
         %% Nothing that it is about is seen.

@@ -16,6 +16,7 @@ queues and statuses are of all.
 
 -export([new/0, take/2, of_group/2]).
 -export([group/1, name/1, pid/1]).
+-export([pause/1, paused_us/0]).
 -export_type([census/0, seen/0, group/0]).
 
 -doc "What is known of the processes at the look before.".
@@ -98,7 +99,7 @@ slices(Pids, With, Acc) ->
     Start = erlang:monotonic_time(microsecond),
     Next = lists:foldl(fun(Pid, A) -> one(Pid, With, A) end, Acc, Slice),
     TookUs = erlang:monotonic_time(microsecond) - Start,
-    _ = [timer:sleep(1 + min(20_000, ?PAUSE_FACTOR * TookUs) div 1000) || Rest =/= []],
+    _ = [pause(1 + min(20_000, ?PAUSE_FACTOR * TookUs) div 1000) || Rest =/= []],
     slices(Rest, With, Next).
 
 split(Pids) ->
@@ -110,8 +111,10 @@ split(Pids) ->
 
 one(Pid, With, Acc) ->
     case process_info(Pid, [message_queue_len, reductions, status]) of
-        undefined -> Acc;
-        [{_, Queue}, {_, Reductions}, {_, Status}] -> add(Pid, {Queue, Reductions, Status}, With, Acc)
+        undefined ->
+            Acc;
+        [{_, Queue}, {_, Reductions}, {_, Status}] ->
+            add(Pid, {Queue, Reductions, Status}, With, Acc)
     end.
 
 add(Pid, {Queue, Reductions, Status}, {Seen, Every}, Acc) ->
@@ -213,6 +216,22 @@ groups(Groups, Seen, Now) ->
 
 group_of({Name, _}, _Pid) -> Name;
 group_of(none, Pid) -> group(Pid).
+
+-doc "Sleeps, which is no work.".
+-spec pause(pos_integer()) -> ok.
+pause(Ms) ->
+    Start = erlang:monotonic_time(microsecond),
+    ok = timer:sleep(Ms),
+    _ = put(paused_us, paused_us() + erlang:monotonic_time(microsecond) - Start),
+    ok.
+
+-doc "How long the calling process has slept so.".
+-spec paused_us() -> non_neg_integer().
+paused_us() ->
+    case get(paused_us) of
+        undefined -> 0;
+        Us -> Us
+    end.
 
 -doc "Those whose group begins so.".
 -spec of_group(binary(), seen()) -> [pid()].

@@ -64,7 +64,8 @@ answer(Ref) ->
         [{Now - 1000, Now}]
     end.
 
-together([]) -> 0;
+together([]) ->
+    0;
 together([First | Others]) ->
     lists:sum([End - Start || {Start, End} <- lists:foldl(fun common/2, First, Others)]).
 

@@ -55,6 +55,7 @@ two looks the stacks of suspects are read 12 times, 1 us each.
 -define(LONG_MS, 100).
 -define(MOST_TABLES, 40).
 -define(MOST_NAMES, 2000).
+-define(LONG_QUEUE, 5000).
 -define(MOST_SUPERVISORS, 100).
 -define(SUPERVISOR_WORDS, 100_000).
 
@@ -158,8 +159,9 @@ handle_info({timeout, Timer, {stacks, N}}, #{timer := Timer} = State) ->
 handle_info({monitor, Who, Kind, Info}, #{long := Long} = State) when
     map_size(Long) < ?MOST_LONG
 ->
-    {Key, Ms} = long(Who, Kind, Info),
+    Key = {Who, Kind, where(Info)},
     {Count, Most} = maps:get(Key, Long, {0, 0}),
+    Ms = proplists:get_value(timeout, Info, 0),
     {noreply, State#{long := Long#{Key => {Count + 1, max(Most, Ms)}}}};
 handle_info(_Other, State) ->
     {noreply, State}.
@@ -168,18 +170,33 @@ scheduled(N, #{interval_ms := IntervalMs} = State) ->
     Ms = IntervalMs div (?STACKS + 1),
     State#{timer := erlang:start_timer(max(1, Ms), self(), {stacks, N})}.
 
-long(Who, Kind, Info) ->
-    Where =
-        case lists:keyfind(out, 1, Info) of
-            {out, {M, F, A}} -> dyno_agent_name:mfa({M, F, A});
-            _ -> ~""
+where(Info) ->
+    case lists:keyfind(out, 1, Info) of
+        {out, {M, F, A}} -> dyno_agent_name:mfa({M, F, A});
+        _ -> ~""
+    end.
+
+%% What the runtime reported, in a form for JSON. Who it was of may be in a long call just now.
+long(Long) ->
+    dyno_agent_suspect:within(
+        fun() ->
+            [
+                #{
+                    kind => Kind,
+                    process => named(fun dyno_agent_census:name/1, Who),
+                    group => named(fun dyno_agent_census:group/1, Who),
+                    where => Where,
+                    count => N,
+                    most_ms => Ms
+                }
+             || {Who, Kind, Where} := {N, Ms} <- Long
+            ]
         end,
-    Name =
-        case is_pid(Who) of
-            true -> dyno_agent_suspect:within(fun() -> dyno_agent_census:name(Who) end, ~"");
-            false -> dyno_agent_census:pid(Who)
-        end,
-    {{Kind, Name, Where}, proplists:get_value(timeout, Info, 0)}.
+        []
+    ).
+
+named(Name, Who) when is_pid(Who) -> Name(Who);
+named(_Name, Who) -> dyno_agent_census:pid(Who).
 
 worked(Fun, #{worked := Worked} = State) ->
     Start = erlang:monotonic_time(microsecond),
@@ -198,13 +215,20 @@ count({Pid, Stack}, Stacks) ->
 look(#{start := Start, looks := Looks, before := Before, seen := Seen} = State) ->
     #{probes := Probes, threads := Threads, worked := Worked} = State,
     BeganUs = erlang:monotonic_time(microsecond),
+    PausedUs = dyno_agent_census:paused_us(),
     Read = readings(Threads),
     {Census, SeenNow} = dyno_agent_census:take([self() | Probes], Seen),
     Now = Read#{children => supervised(SeenNow)},
-    Chosen = suspects(Census),
+    Chosen = suspects(Census, [Pid || {Pid, _, _} := _ <- maps:get(long, State), is_pid(Pid)]),
     Told = burst(?BURST, State#{suspects := Chosen}),
     #{stacks := Stacks} = Told,
     Waiting = maps:get(waiting, Census),
+    Inspected = dyno_agent_suspect:inspections([
+        Pid
+     || #{pid := Pid, queue := Queue, status := Status} <- maps:get(queues, Census),
+        Queue > ?LONG_QUEUE,
+        Status =/= waiting
+    ]),
     Look = #{
         time_ms => BeganUs div 1000 - Start,
         interval_ms => interval(Before, Now),
@@ -217,10 +241,7 @@ look(#{start := Start, looks := Looks, before := Before, seen := Seen} = State) 
         tables => maps:get(tables, Now),
         names => replaced(Before, Now),
         children => children(Before, Now),
-        long => [
-            #{kind => Kind, process => Name, where => Where, count => N, most_ms => Ms}
-         || {Kind, Name, Where} := {N, Ms} <- maps:get(long, State)
-        ],
+        long => long(maps:get(long, State)),
         lateness => dyno_agent_lateness:read(Probes),
         locks => locks(),
         processes => (maps:with([count, every, suspended_count], Census))#{
@@ -229,11 +250,16 @@ look(#{start := Start, looks := Looks, before := Before, seen := Seen} = State) 
         groups => [in_json(Group) || Group <- maps:get(groups, Census)],
         places => dyno_agent_suspect:places(Waiting),
         calls => dyno_agent_suspect:calls(lists:uniq(Chosen ++ Waiting)),
-        suspects => [suspect(Pid, Census, Stacks) || Pid <- Chosen]
+        spawned => spawned(Before, Now),
+        suspects => [
+            maps:merge(suspect(Pid, Census, Stacks), inspection(Pid, Inspected))
+         || Pid <- Chosen
+        ]
     },
-    TookUs = erlang:monotonic_time(microsecond) - BeganUs,
+    AllUs = erlang:monotonic_time(microsecond) - BeganUs,
+    TookUs = max(0, AllUs - (dyno_agent_census:paused_us() - PausedUs)),
     State#{
-        looks := [Look#{took_ms => TookUs div 1000} | Looks],
+        looks := [Look#{took_ms => AllUs div 1000} | Looks],
         before := Now,
         seen := SeenNow,
         suspects := Chosen,
@@ -242,17 +268,27 @@ look(#{start := Start, looks := Looks, before := Before, seen := Seen} = State) 
         worked := Worked + TookUs
     }.
 
+inspection(Pid, Inspected) ->
+    case Inspected of
+        #{Pid := Of} -> #{inspects => Of};
+        #{} -> #{}
+    end.
+
+%% How many processes were started since the look before.
+spawned(none, _Now) -> 0;
+spawned(#{newest := A}, #{newest := B}) -> max(0, B - A).
+
 burst(0, State) ->
     State;
 burst(N, State) ->
-    timer:sleep(?BURST_MS),
+    ok = dyno_agent_census:pause(?BURST_MS),
     burst(N - 1, stacks(State)).
 
 in_json(#{newest := none} = Group) -> Group#{newest := ~""};
 in_json(#{newest := Pid} = Group) -> Group#{newest := dyno_agent_census:pid(Pid)}.
 
 %% The longest queues, the busiest, those that were suspended, and the newest of what grows.
-suspects(#{queues := Queues, busiest := Busiest, suspended := Suspended, groups := Groups}) ->
+suspects(#{queues := Queues, busiest := Busiest, suspended := Suspended, groups := Groups}, Long) ->
     Of = fun(Processes, Most) -> [Pid || #{pid := Pid} <- lists:sublist(Processes, Most)] end,
     Growing = lists:sort(
         fun(#{started := A, ended := B}, #{started := C, ended := D}) -> A - B >= C - D end,
@@ -260,7 +296,10 @@ suspects(#{queues := Queues, busiest := Busiest, suspended := Suspended, groups 
     ),
     Newest = [Pid || #{newest := Pid} <- lists:sublist(Growing, 3), is_pid(Pid)],
     lists:sublist(
-        lists:uniq(Of(Queues, 8) ++ Of(Suspended, 4) ++ Of(Busiest, 6) ++ Newest), ?MOST_SUSPECTS
+        lists:uniq(
+            Of(Queues, 8) ++ Of(Suspended, 4) ++ lists:sublist(Long, 3) ++ Of(Busiest, 6) ++ Newest
+        ),
+        ?MOST_SUSPECTS
     ).
 
 suspect(Pid, #{queues := Queues, busiest := Busiest, suspended := Suspended}, Stacks) ->
@@ -287,13 +326,16 @@ readings(Threads) ->
             #{
                 os => dyno_agent_os:read(),
                 threads => dyno_agent_threads:read(Threads),
-                machine => dyno_agent_machine:read()
+                machine => (dyno_agent_machine:read())#{
+                    ~"delay_ns" => dyno_agent_threads:delay_ns(Threads)
+                }
             }
         end,
         #{machine => #{}}
     ),
     Files#{
         time_ms => erlang:monotonic_time(millisecond),
+        newest => element(2, dyno_agent_process:newest()),
         vm => dyno_agent_vm:read(),
         gc => erlang:statistics(garbage_collection),
         tables => tables(),
@@ -322,8 +364,12 @@ difference(_Key, none, _Now) ->
     #{};
 difference(Key, Before, Now) ->
     A = maps:get(Key, Before, #{}),
-    #{Name => V - V0 || Name := V <- maps:get(Key, Now), V0 <- [maps:get(Name, A, none)],
-        is_number(V0)}.
+    #{
+        Name => V - V0
+     || Name := V <- maps:get(Key, Now),
+        V0 <- [maps:get(Name, A, none)],
+        is_number(V0)
+    }.
 
 counts() ->
     #{count := Terms, memory := TermBytes} = persistent_term:info(),
@@ -363,13 +409,18 @@ allocators() ->
 sizes(Instances) ->
     Kinds = [
         Values
-     || {instance, _, Of} <- Instances, {Kind, Values} <- Of, Kind =:= mbcs orelse Kind =:= sbcs
+     || {instance, _, Of} <- Instances,
+        {Kind, Values} <- Of,
+        lists:member(Kind, [mbcs, mbcs_pool, sbcs])
     ],
     {
         lists:sum([Size || Values <- Kinds, {carriers_size, Size} <- simple(Values)]),
         lists:sum([
             Size
-         || Values <- Kinds, {blocks, Blocks} <- Values, {_, Of} <- Blocks, {size, Size} <- simple(Of)
+         || Values <- Kinds,
+            {blocks, Blocks} <- Values,
+            {_, Of} <- Blocks,
+            {size, Size} <- simple(Of)
         ])
     }.
 
@@ -379,7 +430,12 @@ simple(Values) -> [{element(1, V), element(2, V)} || V <- Values, is_integer(ele
 tables() ->
     Word = erlang:system_info(wordsize),
     All = [
-        #{name => dyno_agent_name:module(Name), tables => N, objects => Objects, bytes => Word * Words}
+        #{
+            name => dyno_agent_name:module(Name),
+            tables => N,
+            objects => Objects,
+            bytes => Word * Words
+        }
      || Name := {N, Objects, Words} <- dyno_agent_resources:sums()
     ],
     Sorted = lists:sort(fun(#{bytes := A}, #{bytes := B}) -> A >= B end, All),
@@ -437,8 +493,13 @@ locks() ->
                     #{
                         pid => dyno_agent_census:pid(Pid),
                         name => dyno_agent_census:name(Pid),
-                        stack => [F || Is <- [Pid], node(Is) =:= node(),
-                            {_, Stack} <- dyno_agent_suspect:stacks([Is]), F <- Stack]
+                        stack => [
+                            F
+                         || Is <- [Pid],
+                            node(Is) =:= node(),
+                            {_, Stack} <- dyno_agent_suspect:stacks([Is]),
+                            F <- Stack
+                        ]
                     }
                  || {Pid, _} <- Holders
                 ]

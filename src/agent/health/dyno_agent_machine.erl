@@ -47,10 +47,14 @@ parse(Texts) ->
         lists:append([of_file(Key, Text) || Key := Text <- Texts])
     ).
 
-of_file(pressure_cpu, Text) -> pressure(~"cpu", Text);
-of_file(pressure_memory, Text) -> pressure(~"memory", Text);
-of_file(pressure_io, Text) -> pressure(~"io", Text);
-of_file(vmstat, Text) -> words(Text, [~"pswpin", ~"pswpout", ~"pgmajfault"], 1);
+of_file(pressure_cpu, Text) ->
+    pressure(~"cpu", Text);
+of_file(pressure_memory, Text) ->
+    pressure(~"memory", Text);
+of_file(pressure_io, Text) ->
+    pressure(~"io", Text);
+of_file(vmstat, Text) ->
+    words(Text, [~"pswpin", ~"pswpout", ~"pgmajfault"], 1);
 of_file(meminfo, Text) ->
     [
         {Name, 1024 * KiB}
@@ -59,13 +63,16 @@ of_file(meminfo, Text) ->
 of_file(buddy, Text) ->
     %% Free blocks of 64 KiB and more, in all zones.
     [
-        {~"large_pages", lists:sum([
-            Count
-         || Line <- lines(Text),
-            {Order, Word} <- lists:enumerate(0, lists:nthtail(4, fields(Line))),
-            Order >= 4,
-            Count <- number(Word)
-        ])}
+        {
+            ~"large_pages",
+            lists:sum([
+                Count
+             || Line <- lines(Text),
+                {Order, Word} <- lists:enumerate(0, lists:nthtail(4, fields(Line))),
+                Order >= 4,
+                Count <- number(Word)
+            ])
+        }
     ];
 of_file(limits, Text) ->
     [
@@ -79,7 +86,8 @@ of_file(netstat, Text) ->
     paired(Text, [~"ListenOverflows", ~"ListenDrops", ~"TCPTimeouts", ~"TCPAbortOnMemory"]);
 of_file(snmp, Text) ->
     paired(Text, [~"RetransSegs", ~"OutSegs"]);
-of_file(io, Text) -> words(Text, [~"rchar:", ~"wchar:"], 1);
+of_file(io, Text) ->
+    words(Text, [~"rchar:", ~"wchar:"], 1);
 of_file(cpu_max, Text) ->
     case fields(Text) of
         [Quota, Period | _] ->
@@ -87,7 +95,8 @@ of_file(cpu_max, Text) ->
         _ ->
             []
     end;
-of_file(cpu_stat, Text) -> words(Text, [~"nr_periods", ~"nr_throttled", ~"throttled_usec"], 1).
+of_file(cpu_stat, Text) ->
+    words(Text, [~"nr_periods", ~"nr_throttled", ~"throttled_usec"], 1).
 
 %% "some avg10=0.00 avg60=0.00 avg300=0.00 total=12": microseconds.
 pressure(Of, Text) ->

@@ -10,7 +10,7 @@ They are asked by a helper process with a time limit: a process in a long native
 No mailbox is copied.
 """.
 
--export([stacks/1, places/1, detail/1, calls/1, within/2]).
+-export([stacks/1, places/1, detail/1, calls/1, inspections/1, within/2]).
 -export_type([stack/0]).
 
 -type stack() :: [binary()].
@@ -20,6 +20,8 @@ No mailbox is copied.
 -define(MOST_PLACES, 30).
 -define(MOST_PORTS, 200).
 -define(MOST_CALLS, 200).
+-define(INSPECTED_MS, 400).
+-define(MOST_INSPECTIONS, 20).
 
 -doc "What a function gives, in a helper process; the other value if that takes too long.".
 -spec within(fun(() -> Value), Value) -> Value.
@@ -127,6 +129,47 @@ detail(Pid) ->
         end,
         Base
     ).
+
+-doc """
+Which of its own keys each of these processes reads by `process_info/2`, and how often a second:
+some keys take time in proportion to the queue. Calls are traced for 0.4 s, 20 at most.
+""".
+-spec inspections([pid()]) -> #{pid() => #{item := binary(), per_s := number()}}.
+inspections([]) ->
+    #{};
+inspections(Pids) ->
+    within(fun() -> inspected(Pids) end, #{}).
+
+inspected(Pids) ->
+    Session = trace:session_create(?MODULE, self(), []),
+    try
+        _ = trace:function(Session, {erlang, process_info, 2}, true, [local]),
+        _ = [trace:process(Session, Pid, true, [call]) || Pid <- Pids, is_process_alive(Pid)],
+        Start = erlang:monotonic_time(millisecond),
+        Seen = asked(Start + ?INSPECTED_MS, ?MOST_INSPECTIONS, []),
+        Ms = max(1, erlang:monotonic_time(millisecond) - Start),
+        Groups = maps:groups_from_list(fun({P, _}) -> P end, fun({_, I}) -> I end, Seen),
+        #{
+            Pid => #{item => text("~0tP", [hd(Items), 6]), per_s => 1000 * length(Items) / Ms}
+         || Pid := Items <- Groups
+        }
+    after
+        trace:session_destroy(Session)
+    end.
+
+asked(_EndsMs, 0, Seen) ->
+    Seen;
+asked(EndsMs, Left, Seen) ->
+    receive
+        {trace, Pid, call, {erlang, process_info, [Pid, Item]}} ->
+            asked(EndsMs, Left - 1, [{Pid, Item} | Seen]);
+        {trace, _, _, _} ->
+            asked(EndsMs, Left, Seen)
+    after max(0, EndsMs - erlang:monotonic_time(millisecond)) ->
+        Seen
+    end.
+
+text(Format, Arguments) -> unicode:characters_to_binary(io_lib:format(Format, Arguments)).
 
 %% Those in which something waits to be written.
 ports(Ports) ->

@@ -11,7 +11,7 @@
 %% Cost: 0.1 to 0.2 ms a scheduler to read, in dirty I/O schedulers. Where each of these is taken
 %% nobody could read a file, so the clocks are left out.
 
--export([find/0, read/1, between/2]).
+-export([find/0, read/1, between/2, delay_ns/1]).
 -export_type([t/0, reading/0, times/0, kind/0]).
 
 -type kind() :: normal | dirty_cpu | dirty_io.
@@ -95,6 +95,14 @@ clock(File) ->
         [Ran, Ready | _] ?= string:lexemes(string:trim(Text), " "),
         {ok, {binary_to_integer(Ran), binary_to_integer(Ready)}}
     end.
+
+-doc """
+How long all threads of normal schedulers were ready for a processor and had none, since they began.
+""".
+-spec delay_ns(t()) -> non_neg_integer().
+delay_ns(Threads) ->
+    Normal = normal(),
+    lists:sum([Ready || N := File <- Threads, N =< Normal, {ok, {_, Ready}} <- [clock(File)]]).
 
 -doc "What they did between two readings, by kind.".
 -spec between(reading(), reading()) -> #{kind() => times()}.

@@ -13,7 +13,8 @@ command() ->
     #{
         operands => [
             dyno_cli_command:operand(
-                "[NODE]", "a running Erlang node, such as shop@host; none with --from",
+                "[NODE]",
+                "a running Erlang node, such as shop@host; none with --from",
                 #{nargs => 'maybe', required => false}
             ),
             dyno_cli_command:operand(
@@ -30,10 +31,15 @@ command() ->
         ],
         examples => [
             {~"dyno doctor shop@host", ~"says what is wrong, the worst first, and what to do"},
-            {~"dyno doctor shop@host --for 30s -o doctor.json", ~"looks longer, and keeps what it saw"},
+            {
+                ~"dyno doctor shop@host --for 30s -o doctor.json",
+                ~"looks longer, and keeps what it saw"
+            },
             {~"dyno doctor --from doctor.json", ~"finds the same again in that file"},
-            {~"dyno doctor shop@host --format junit",
-                ~"a health check: exit status 1 with a critical finding"}
+            {
+                ~"dyno doctor shop@host --format junit",
+                ~"a health check: exit status 1 with a critical finding"
+            }
         ]
     }.
 
@@ -46,11 +52,12 @@ run(#{from := Path, node := _}) ->
 run(#{from := Path} = Values) ->
     Measure = fun(_) ->
         maybe
-            {ok, Document} ?= dyno_error:tagged(dyno_recording_file, dyno_recording_file:read(Path)),
+            {ok, Document} ?=
+                dyno_error:tagged(dyno_recording_file, dyno_recording_file:read(Path)),
             {ok, dyno_doctor:again(Document)}
         end
     end,
-    dyno_cli_job:run(shown(#{measure => Measure, undecided => passes}, Values), Values);
+    dyno_cli_job:run(#{measure => Measure, undecided => passes}, Values);
 run(#{node := First} = Values) ->
     case dyno_cli_nodes:names([First | maps:get(nodes, Values, [])]) of
         {ok, Nodes} ->
@@ -63,26 +70,16 @@ run(#{node := First} = Values) ->
                     dyno_doctor:run(Nodes, Options#{show => Show})
                 end
             },
-            dyno_cli_job:run(shown(Job, Values), Values);
+            dyno_cli_job:run(Job, Values);
         Error ->
             dyno_cli_command:refused(Error)
     end;
 run(_Values) ->
     dyno_cli_command:refused(
-        dyno_cli_command:contradiction("say which node: a NODE such as shop@host, or --from RECORDING")
+        dyno_cli_command:contradiction(
+            "say which node: a NODE such as shop@host, or --from RECORDING"
+        )
     ).
-
-%% On the console the findings alone, in sentences; other formats show the whole recording.
-shown(Job, #{format := Format}) when Format =/= console -> Job;
-shown(Job, #{quiet := true}) -> Job;
-shown(Job, _Values) ->
-    Job#{
-        print => fun(Document) ->
-            dyno_cli_terminal:print(
-                dyno_report_findings:format(Document, dyno_cli_terminal:look())
-            )
-        end
-    }.
 
 progress(PassedMs, Name, Options) ->
     #{

@@ -43,8 +43,8 @@ knowing, no harm yet.
 }.
 
 -doc """
-A finding of a check. Of its fields `text`, `advice` and `severity` must be given; `value` is compared with the
-limit of that name, if there is one.
+A finding of a check. The fields `text`, `advice` and `severity` must be given; `value` is compared
+with the limit of that name, if there is one.
 """.
 -spec new(atom(), dyno_finding_limits:name() | none, #{atom() => term()}) -> t().
 new(Check, Name, Fields) ->
@@ -131,13 +131,16 @@ read(Run) ->
     [{Node, maps:remove(node, Finding)} || #{node := Node} = Finding <- Ranked].
 
 from_row(#{~"severity" := Severity, ~"check" := Check} = Row) ->
-    Texts = #{
-        Key => map_get(atom_to_binary(Key), Row)
-     || Key <- [subject, text, evidence, why, advice, look_closer, unit]
-    },
-    Numbers = #{
-        Key => number(map_get(atom_to_binary(Key), Row)) || Key <- [value, limit, beyond, weight]
-    },
+    Texts =
+        #{
+            Key => map_get(atom_to_binary(Key), Row)
+         || Key <- [subject, text, evidence, why, advice, look_closer, unit]
+        },
+    Numbers =
+        #{
+            Key => number(map_get(atom_to_binary(Key), Row))
+         || Key <- [value, limit, beyond, weight]
+        },
     maps:merge(maps:merge(Texts, Numbers), #{
         severity => severity(Severity), check => binary_to_atom(Check)
     }).

@@ -30,10 +30,14 @@ value(Name) ->
 -spec all() -> [{name(), number(), dyno_unit:unit(), Why :: binary()}].
 all() ->
     [
-        {queue, 1000, ~"count",
-            ~"Each message waits for all before it, and the queue takes memory until the node ends."},
-        {queue_drains_s, 60, ~"s",
-            ~"A queue that takes longer than callers wait (5 s) does work that nobody wants any more."},
+        {queue, 1000, ~"count", <<
+            "Each message waits for all before it, and the queue takes memory until the node "
+            "ends."
+        >>},
+        {queue_drains_s, 60, ~"s", <<
+            "A queue that takes longer than callers wait (5 s) does work that nobody wants "
+            "any more."
+        >>},
         {queue_stuck, 1, ~"count", ~"Messages wait, and the process does nothing."},
         {waiting_callers, 5, ~"count", ~"Callers hang, and with them whoever calls these."},
         {cycle, 1, ~"count", ~"No process of a cycle can go on: it lasts until a call times out."},
@@ -44,7 +48,8 @@ all() ->
         {code_callers, 3, ~"count",
             ~"One process serves all of them, and searches the file system each time."},
         {name_service_callers, 3, ~"count", ~"Connecting waits for the resolver."},
-        {processes_per_s, 20, ~"count/s", ~"At the limit no process can be started: the node is lost."},
+        {processes_per_s, 20, ~"count/s",
+            ~"At the limit no process can be started: the node is lost."},
         {atoms_per_s, 2, ~"count/s", ~"Atoms are never freed: with a full table the VM ends."},
         {table_full, 0.85, ~"ratio", ~"At the limit no more can be made."},
         {rows_per_s, 30, ~"count/s", ~"A table without an end takes all memory."},
@@ -53,15 +58,18 @@ all() ->
         {held_bytes, 200_000_000, ~"B", ~"The machine lacks what the node holds and does not use."},
         {heap_bytes, 100_000_000, ~"B",
             ~"A collection of that heap stops its process for long, and copies all that lives."},
-        {binary_bytes, 100_000_000, ~"B", ~"Binaries live as long as any process refers to a part."},
+        {binary_bytes, 100_000_000, ~"B",
+            ~"Binaries live as long as any process refers to a part."},
         {garbage_bytes_per_s, 50_000_000, ~"B/s",
             ~"Copying and collecting take the processors and the memory's speed."},
         {object_bytes, 100_000, ~"B", ~"Each lookup copies the whole object."},
         {scheduler_full, 0.95, ~"ratio", ~"Whatever is ready waits for a scheduler."},
         {dirty_cpu_full, 0.95, ~"ratio",
             ~"Long native calls, and collections of large heaps, wait for one another."},
-        {dirty_io_stuck, 0.45, ~"ratio",
-            ~"Each file operation takes a dirty I/O scheduler; with none left no file can be read, and no connection be made."},
+        {dirty_io_stuck, 0.45, ~"ratio", <<
+            "Each file operation takes a dirty I/O scheduler; with none left no file can be "
+            "read, and no connection be made."
+        >>},
         {busy_wait, 3, ~"1", ~"A container pays for it, and its neighbours lack it."},
         {processors, 1, ~"1", ~"More schedulers than processors take these from one another."},
         {throttled, 0.01, ~"ratio", ~"The whole node stands still meanwhile."},
@@ -71,14 +79,20 @@ all() ->
         {long_schedule, 100, ~"ms", ~"Other processes of that scheduler wait meanwhile."},
         {long_gc, 100, ~"ms", ~"The process handles no message meanwhile."},
         {copies_per_s, 5000, ~"count/s", ~"Each change has all processes scanned."},
-        {restarts, 1, ~"count", ~"A worker that ends again and again does no work, and loses its state."},
+        {restarts, 1, ~"count",
+            ~"A worker that ends again and again does no work, and loses its state."},
         {spawns_per_s, 5000, ~"count/s", ~"Starting and ending takes more than the work."},
+        {intervals, 500, ~"count",
+            ~"Each interval starts a process each time, which costs more than most tasks."},
         {one_process, 0.2, ~"ratio", ~"One process can use one scheduler at most."},
         {pressure, 0.1, ~"ratio", ~"Work stands still until the machine has it."},
-        {disk_await_ms, 50, ~"ms", ~"File operations take that long, each in a dirty I/O scheduler."},
+        {disk_await_ms, 50, ~"ms",
+            ~"File operations take that long, each in a dirty I/O scheduler."},
         {retransmits, 0.01, ~"ratio", ~"Each lost segment delays a connection by 200 ms and more."},
-        {overflows, 1, ~"count", ~"Clients' connections were refused or delayed by a second and more."},
+        {overflows, 1, ~"count",
+            ~"Clients' connections were refused or delayed by a second and more."},
         {swapped_in, 1, ~"count", ~"A collection touches the whole heap: it waits for the disk."},
-        {large_pages, 1, ~"count", ~"An allocation of a large block has the kernel move pages first."},
+        {large_pages, 1, ~"count",
+            ~"An allocation of a large block has the kernel move pages first."},
         {near_memory_limit, 0.9, ~"ratio", ~"At the limit the kernel ends the node."}
     ].

@@ -25,6 +25,9 @@ without rows is not shown.
 
 -doc "The report's lines in UTF-8.".
 -spec format(dyno_report:document(), dyno_report:options()) -> {ok, iodata()}.
+format(#{~"command" := ~"doctor"} = Document, Given) ->
+    Options = maps:merge(?DEFAULTS, Given),
+    {ok, encoded(dyno_report_text:encode(dyno_report_findings:format(Document, Options)), Options)};
 format(Document, Given) ->
     Options = maps:merge(?DEFAULTS, Given),
     Blocks =

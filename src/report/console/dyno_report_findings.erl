@@ -30,14 +30,19 @@ format(#{~"runs" := Runs, ~"name" := Name} = Document, Look) ->
     ].
 
 counted(Findings, Runs) ->
-    Count = fun(Severity) -> length([F || {_, #{severity := S} = F} <- Findings, S =:= Severity]) end,
+    Count = fun(Severity) ->
+        length([F || {_, #{severity := S} = F} <- Findings, S =:= Severity])
+    end,
     Parts = [
         several(N, Word)
      || {Severity, Word} <- [{critical, "critical finding"}, {warning, "warning"}, {note, "note"}],
         N <- [Count(Severity)],
         N > 0
     ],
-    Looks = length([1 || #{~"events" := #{~"items" := Items}} <- Runs, #{~"kind" := ~"look"} <- Items]),
+    Looks = length([
+        1
+     || #{~"events" := #{~"items" := Items}} <- Runs, #{~"kind" := ~"look"} <- Items
+    ]),
     Text =
         case Parts of
             [] -> "nothing is wrong";
@@ -49,12 +54,18 @@ several(1, Word) -> ["1 ", Word];
 several(N, Word) -> [integer_to_binary(N), " ", Word, "s"].
 
 span(Runs) ->
-    dyno_unit:format(lists:max([0 | [Ns || #{~"duration_ns" := Ns} <- Runs, is_number(Ns)]]), ~"ns", 2).
+    dyno_unit:format(
+        lists:max([0 | [Ns || #{~"duration_ns" := Ns} <- Runs, is_number(Ns)]]), ~"ns", 2
+    ).
 
 finding(Node, Finding, Several, Width, Colour) ->
     #{severity := Severity, text := Text, evidence := Evidence, why := Why} = Finding,
     #{advice := Advice, look_closer := Command} = Finding,
-    Of = case Several of true -> [Node, ": "]; false -> "" end,
+    Of =
+        case Several of
+            true -> [Node, ": "];
+            false -> ""
+        end,
     [
         head(Severity, [Of, capital(Text)], Width, Colour),
         [part("", Evidence, Width) || Evidence =/= ~""],
@@ -85,7 +96,8 @@ wrapped(Text, Width) ->
 capital(Text) -> Text.
 
 looked_at(Findings, Verdicts, Width) ->
-    Titles = lists:uniq([Title || #{~"name" := Title, ~"result" := R} <- Verdicts, R =/= ~"unknown"]),
+    Known = [Title || #{~"name" := Title, ~"result" := Is} <- Verdicts, Is =/= ~"unknown"],
+    Titles = lists:uniq(Known),
     Text =
         case Findings of
             [] -> ["Nothing found. Looked at: ", lists:join(", ", Titles), "."];
@@ -94,23 +106,39 @@ looked_at(Findings, Verdicts, Width) ->
     [[Line, $\n] || Line <- dyno_report_text:wrap(unicode:characters_to_binary(Text), Width)].
 
 unknown(Verdicts, Width) ->
-    Texts = lists:uniq([[Title, " (", Why, ")"] || #{~"name" := Title, ~"result" := ~"unknown", ~"text" := Why} <- Verdicts]),
+    Texts = lists:uniq([
+        [Title, " (", Why, ")"]
+     || #{~"name" := Title, ~"result" := ~"unknown", ~"text" := Why} <- Verdicts
+    ]),
     [
         [Line, $\n]
      || Texts =/= [],
-        Line <- dyno_report_text:wrap(unicode:characters_to_binary(["Not known: ", lists:join("; ", Texts), "."]), Width)
+        Line <- dyno_report_text:wrap(
+            unicode:characters_to_binary(["Not known: ", lists:join("; ", Texts), "."]), Width
+        )
     ].
 
 cost(Runs, Width) ->
-    Value = fun(Name) -> [Ns || Run <- Runs, {ok, #{~"value" := Ns}} <- [dyno_recording:metric(Run, Name)], is_number(Ns)] end,
+    Value = fun(Name) ->
+        [
+            Ns
+         || Run <- Runs,
+            {ok, #{~"value" := Ns}} <- [dyno_recording:metric(Run, Name)],
+            is_number(Ns)
+        ]
+    end,
     Duration = lists:sum([Ns || #{~"duration_ns" := Ns} <- Runs, is_number(Ns)]),
     Text =
         case {Value(~"instrument.looking"), Value(~"instrument.visit")} of
             {[Looking], Visit} when Duration > 0 ->
                 [
-                    "Looking took at most ", dyno_unit:format(Looking, ~"ns"), ", ",
-                    dyno_unit:format(Looking / Duration, ~"ratio"), " of one scheduler",
-                    [[", attaching and leaving ", dyno_unit:format(Ns, ~"ns")] || Ns <- Visit], "."
+                    "Looking took at most ",
+                    dyno_unit:format(Looking, ~"ns"),
+                    ", ",
+                    dyno_unit:format(Looking / Duration, ~"ratio"),
+                    " of one scheduler",
+                    [[", attaching and leaving ", dyno_unit:format(Ns, ~"ns")] || Ns <- Visit],
+                    "."
                 ];
             _ ->
                 ""

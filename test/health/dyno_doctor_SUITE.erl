@@ -1,0 +1,115 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_doctor_SUITE).
+-moduledoc """
+Sick nodes, each with a known illness, and a healthy one: which finding comes first, and what it
+says. All are looked at at the same time.
+""".
+
+-include_lib("stdlib/include/assert.hrl").
+
+-compile([export_all, nowarn_export_all]).
+
+suite() -> [{timetrap, {minutes, 2}}].
+
+each_release() -> [names_the_illness].
+
+all() -> [names_the_illness].
+
+init_per_suite(Config) ->
+    ok = dyno_target_node:ensure_distribution(#{}),
+    Config.
+
+end_per_suite(_Config) -> ok.
+
+names_the_illness(_Config) ->
+    Cases = cases(),
+    Peers = [dyno_peers:start() || _ <- Cases],
+    try
+        Nodes = [Node || {_, Node} <- Peers],
+        _ = [ill(Node, Source) || {Node, {Source, _, _}} <- lists:zip(Nodes, Cases)],
+        {ok, #{~"runs" := [Run]} = Document} = dyno_doctor:run(Nodes, #{for_ms => 5000}),
+        Findings = dyno_finding:read(Run),
+        Roles =
+            #{
+                binary_to_atom(Name) => Role
+             || #{~"nodes" := Of} <- [Run], #{~"name" := Name, ~"role" := Role} <- Of
+            },
+        Lines = iolist_to_binary(dyno_report_findings:format(Document, #{})),
+        Text = re:replace(Lines, "\\s+", " ", [global, unicode, {return, binary}]),
+        [
+            begin
+                Of = [F || {Role, F} <- Findings, Role =:= map_get(Node, Roles)],
+                found(Check, Part, Of, Text)
+            end
+         || {Node, {_, Check, Part}} <- lists:zip(Nodes, Cases)
+        ],
+        %% The same again from what was recorded.
+        Decoded = json:decode(iolist_to_binary(json:encode(Document))),
+        ?assertEqual(Document, dyno_doctor:again(Document)),
+        ?assertEqual(maps:get(~"runs", Document), maps:get(~"runs", dyno_doctor:again(Decoded)))
+    after
+        lists:foreach(fun dyno_peers:stop/1, Peers)
+    end.
+
+%% A busy machine is worth a note.
+found(none, _Part, Findings, _Text) ->
+    ?assertEqual([], [F || #{severity := Severity} = F <- Findings, Severity =/= note]);
+found(Check, Part, Findings, Text) ->
+    First = [F || #{check := Of} = F <- lists:sublist(Findings, 2), Of =:= Check],
+    ?assertMatch([#{severity := critical}], First, {Check, Findings}),
+    [#{text := Sentence}] = First,
+    ?assertMatch({_, _}, binary:match(Sentence, Part), Sentence),
+    ?assertMatch({_, _}, binary:match(Text, Sentence), Text).
+
+ill(Node, Source) ->
+    sick = dyno_peers:load(
+        Node, "-module(sick). -compile([export_all, nowarn_export_all]). " ++ Source
+    ),
+    _ = erpc:call(Node, erlang, spawn, [sick, start, []]),
+    ok.
+
+cases() ->
+    [
+        {
+            "start() -> [spawn(sick, idle, []) || _ <- lists:seq(1, 500)], register(web, "
+            "self()), web(0). "
+            "idle() -> timer:sleep(infinity). "
+            "web(N) -> _ = lists:seq(1, 1000), timer:sleep(5), web(N + 1). ",
+            none,
+            ~""
+        },
+        {
+            "start() -> spawn(sick, server, [a, b]), spawn(sick, server, [b, a]), "
+            "timer:sleep(300), "
+            "  gen:call(a, '$gen_call', {ask, 1}, infinity). "
+            "server(Name, Other) -> register(Name, self()), serve(Other). "
+            "serve(Other) -> receive {'$gen_call', _, _} -> gen:call(Other, '$gen_call', "
+            "{ask, 2}, infinity) end. ",
+            call_cycle,
+            ~"waits for"
+        },
+        {
+            "start() -> {ok, L} = gen_tcp:listen(0, [binary, {active, false}, {packet, 4}]), "
+            "{ok, P} = inet:port(L), "
+            "  spawn(fun() -> {ok, S} = gen_tcp:accept(L), echo(S) end), "
+            "  spawn(fun() -> register(client, self()), {ok, S} = "
+            "gen_tcp:connect(\"127.0.0.1\", P, [binary, {active, false}, {packet, 4}]), "
+            "client(S) end), "
+            "  timer:sleep(500), [client ! {set, I} || I <- lists:seq(1, 150000)], feed(). "
+            "feed() -> [client ! {set, I} || I <- lists:seq(1, 100)], timer:sleep(10), feed(). "
+            "echo(S) -> {ok, _} = gen_tcp:recv(S, 0), ok = gen_tcp:send(S, <<\"OK\">>), echo(S). "
+            "client(S) -> receive {set, _} -> ok = gen_tcp:send(S, <<\"SET\">>), {ok, _} = "
+            "gen_tcp:recv(S, 0), client(S) end. ",
+            queue,
+            ~"messages wait for client"
+        },
+        {
+            "start() -> [spawn(sick, request, []) || _ <- lists:seq(1, 20)], "
+            "timer:sleep(100), start(). "
+            "request() -> receive answer -> ok end. ",
+            processes_grow,
+            ~"more processes of sick:request/0"
+        }
+    ].

@@ -1,0 +1,344 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_health_SUITE).
+-moduledoc """
+Each check on looks that were made up: what it finds, how bad that is, and that no other check finds
+anything.
+""".
+
+-include_lib("stdlib/include/assert.hrl").
+
+-compile([export_all, nowarn_export_all]).
+
+suite() -> [{timetrap, {minutes, 1}}].
+
+all() -> [a_healthy_node, each_check, too_few_looks, what_is_missing_is_unknown, reads_the_machine].
+
+%% Nothing, and each check could tell.
+a_healthy_node(_Config) ->
+    Outcomes = dyno_health:examined(~"shop@host", looks(#{})),
+    ?assertEqual([], [{Name, Of} || {#{name := Name}, Of} <- Outcomes, Of =/= []]).
+
+%% What is wrong in the looks, which checks find it (the worst one first), and how bad that is.
+each_check(_Config) ->
+    [
+        begin
+            Outcomes = dyno_health:examined(~"shop@host", looks(Changes)),
+            Findings = [F || {_, Of} <- Outcomes, is_list(Of), F <- Of],
+            ?assertEqual(
+                {Checks, Severity},
+                {
+                    [Check || #{check := Check} <- dyno_finding:ranked(Findings)],
+                    dyno_finding:worst(Findings)
+                },
+                Changes
+            ),
+            [#{text := Text, advice := Advice} | _] = dyno_finding:ranked(Findings),
+            ?assertMatch({_, _}, binary:match(Text, Part), Text),
+            ?assertNotEqual(~"", Advice)
+        end
+     || {Checks, Severity, Part, Changes} <- cases()
+    ].
+
+cases() ->
+    [
+        {[queue], critical, ~"it never drains", #{
+            suspects => [suspect(#{queue => fun(N) -> 2000 + 100 * N end})]
+        }},
+        {[queue], critical, ~"drained in 17 min", #{
+            suspects => [suspect(#{queue => fun(N) -> 100_000 - 250 * N end})]
+        }},
+        %% A burst that falls is healthy.
+        {[queue], note, ~"drained in", #{
+            suspects => [suspect(#{queue => fun(N) -> 60_000 - 10_000 * N end})]
+        }},
+        {[call_cycle], critical, ~"orders waits for stock, stock waits for orders", #{
+            calls => [
+                call(~"<0.1.0>", ~"<0.2.0>", ~"orders", ~"stock"),
+                call(~"<0.2.0>", ~"<0.1.0>", ~"stock", ~"orders")
+            ]
+        }},
+        {[waited_for], warning, ~"6 processes wait in a call to db", #{
+            calls => [
+                call(<<"<0.", (integer_to_binary(N))/binary, ".0>">>, ~"<0.9.0>", ~"web", ~"db")
+             || N <- lists:seq(20, 25)
+            ]
+        }},
+        {[stuck], warning, ~"3 of its messages wait", #{
+            suspects => [
+                suspect(#{queue => fun(_) -> 3 end, status => ~"waiting", reductions => 100})
+            ]
+        }},
+        {[suspended], critical, ~"the program sleep does not read", #{
+            suspects => [
+                suspect(#{
+                    queue => fun(N) -> 200 * N end,
+                    status => ~"suspended",
+                    ports => [port(~"sleep", ~"")]
+                })
+            ]
+        }},
+        {[full_socket], critical, ~"10.0.0.9:4000", #{
+            suspects => [
+                suspect(#{
+                    queue => fun(N) -> 200 * N end,
+                    stack => [~"prim_inet:send/4", ~"shop:publish/2"],
+                    ports => [port(~"tcp_inet", ~"10.0.0.9:4000")]
+                })
+            ]
+        }},
+        {[global_lock], critical, ~"20 processes wait for it", #{
+            locks => [
+                #{
+                    resource => ~"global",
+                    holders => [
+                        #{pid => ~"<0.3.0>", name => ~"<0.3.0>", stack => [~"timer:sleep/1"]}
+                    ]
+                }
+            ],
+            places => [place(20, [~"gen:do_call/4", ~"gen:register_name/1"])]
+        }},
+        {[logger], critical, ~"50 processes wait to log", #{
+            places => [place(50, [~"logger_olp:call/2", ~"shop:order/1"])]
+        }},
+        {[table_grows], warning, ~"table sessions grows by 1000 rows", #{
+            tables => fun(N) -> [table(~"sessions", 2500 * N)] end
+        }},
+        {[held], warning, ~"holds 1.2 GB", #{values => #{~"os.vm.rss" => 1.2e9}}},
+        {[garbage], warning, ~"100 MB a second", #{values => #{~"reclaimed" => 1.0e8}}},
+        {[dirty_io], critical, ~"9 of 10 dirty I/O", #{
+            values => #{~"vm.scheduler_utilisation.dirty_io" => 0.9},
+            threads => #{dirty_io => #{worked_ns => 9_000_000_000, cpu_ns => 1000, ready_ns => 0}}
+        }},
+        {[dirty_cpu], warning, ~"18 processes wait", #{
+            values => #{
+                ~"vm.scheduler_utilisation.dirty_cpu" => 1.0, ~"vm.run_queue.dirty_cpu" => 18
+            }
+        }},
+        {[schedulers_full], warning, ~"28 processes are ready", #{
+            values => #{
+                ~"vm.scheduler_utilisation.normal" => 1.0, ~"vm.run_queue.normal" => 28
+            }
+        }},
+        {[long_schedule], warning, ~"up to 151 ms", #{
+            long => [
+                #{
+                    kind => ~"long_schedule",
+                    process => ~"<0.4.0>",
+                    group => ~"shop:spin/1",
+                    where => ~"timer:sleep/1",
+                    count => 10,
+                    most_ms => 151
+                }
+            ]
+        }},
+        {[long_gc], warning, ~"up to 869 ms", #{
+            long => [
+                #{
+                    kind => ~"long_gc",
+                    process => ~"index",
+                    group => ~"index:init/1",
+                    where => ~"",
+                    count => 1,
+                    most_ms => 869
+                }
+            ]
+        }},
+        {[stands_still], critical, ~"stands still 60 %", #{
+            lateness => #{count => 30, sum_ms => 3000, most_ms => 70, together_ms => 1500}
+        }},
+        %% Others have the processors: that is not the node's fault.
+        {[stands_still], note, ~"stands still 60 %", #{
+            lateness => #{count => 30, sum_ms => 3000, most_ms => 70, together_ms => 1500},
+            machine => #{~"delay_ns" => 3_000_000_000}
+        }},
+        {[busy_wait], warning, ~"they wait actively", #{values => #{~"os.vm.cpu" => 1.9}}},
+        {[more_schedulers], warning, ~"2 schedulers share 1 processors", #{
+            counts => fun(_) -> #{processors => 1} end
+        }},
+        {[processes_grow], critical, ~"300 more processes of shop:request/1", #{
+            groups => fun(N) -> [group(~"shop:request/1", 750 * N, 750)] end
+        }},
+        {[atoms_grow], critical, ~"400 new atoms", #{
+            counts => fun(N) -> #{atoms => [10_000 + 1000 * N, 1_048_576]} end
+        }},
+        {[near_limit], critical, ~"62 of 64 descriptors", #{
+            machine_now => #{~"fds" => 62, ~"fds_limit" => 64}
+        }},
+        {[throttled], warning, ~"50 %", #{values => #{~"os.cgroup.throttled" => 0.5}}},
+        {[steal], warning, ~"the hypervisor", #{values => #{~"os.cpu.steal" => 0.3}}},
+        {[memory_limit], critical, ~"950 MB of 1 GB", #{
+            values => #{~"os.cgroup.memory.used" => 9.5e8, ~"os.cgroup.memory.limit" => 1.0e9}
+        }},
+        {[swap], warning, ~"read back from swap", #{machine => #{~"pswpin" => 5000}}},
+        {[fragmented], warning, ~"in 0 pieces", #{
+            machine_now => #{~"large_pages" => 0}, values => #{~"os.swap.used" => 1.0e8}
+        }},
+        {[pressure], warning, ~"wait for disks", #{machine => #{~"pressure_io_full" => 1_000_000}}},
+        {[network], warning, ~"accept queue was full", #{machine => #{~"ListenOverflows" => 78}}},
+        {[restarts], critical, ~"children of shop_sup", #{
+            children => [#{supervisor => ~"shop_sup", children => 2, replaced => 2}]
+        }},
+        {[code_server], warning, ~"27 processes wait for the code server", #{
+            places => [place(27, [~"code_server:call/1", ~"shop:plugin/1"])]
+        }},
+        {[timers], warning, ~"4000 intervals", #{
+            groups => fun(_) -> [group(~"timer:interval_loop/5", 4000, 0)] end
+        }}
+    ].
+
+too_few_looks(_Config) ->
+    Outcomes = dyno_health:examined(~"shop@host", [hd(looks(#{}))]),
+    ?assert(lists:all(fun({_, {unknown, _}}) -> true end, Outcomes)).
+
+%% Where /proc cannot be read there is no false "all is well".
+what_is_missing_is_unknown(_Config) ->
+    Looks = [
+        Look#{~"values" := #{}, ~"threads" := #{}, ~"machine" := #{}, ~"machine_now" := #{}}
+     || Look <- looks(#{})
+    ],
+    Unknown = [
+        Name
+     || {#{name := Name}, {unknown, _}} <- dyno_health:examined(~"shop@host", Looks)
+    ],
+    ?assertEqual([], [held, dirty_io, schedulers_full, busy_wait, swap, steal, garbage] -- Unknown).
+
+reads_the_machine(_Config) ->
+    ?assertEqual(
+        #{
+            ~"pressure_cpu_some" => 12,
+            ~"pswpin" => 3,
+            ~"large_pages" => 6,
+            ~"fds_limit" => 64,
+            ~"ListenOverflows" => 7,
+            ~"cpu_quota" => 2.0
+        },
+        dyno_agent_machine:parse(#{
+            pressure_cpu => ~"some avg10=0.00 avg60=0.00 avg300=0.00 total=12\n",
+            vmstat => ~"nr_free 1\npswpin 3\n",
+            buddy => ~"Node 0, zone   Normal   9   9   9   9   1   2   3\n",
+            limits => ~"Limit  Soft  Hard  Units\nMax open files            64     128    files\n",
+            netstat => ~"TcpExt: A ListenOverflows\nTcpExt: 1 7\n",
+            cpu_max => ~"200000 100000\n"
+        })
+    ).
+
+%% Looks, 2.5 s apart, that differ from those at a healthy node as the changes say.
+
+looks(Changes) ->
+    [dyno_recording:document(look(N, Changes)) || N <- lists:seq(0, 4)].
+
+look(N, Changes) ->
+    Of = fun(Key, Default) ->
+        case maps:get(Key, Changes, Default) of
+            Value when is_function(Value) -> Value(N);
+            Value -> Value
+        end
+    end,
+    Merged = fun(Key, Default) -> maps:merge(Default, Of(Key, #{})) end,
+    #{
+        time_ms => 2500 * N,
+        interval_ms =>
+            case N of
+                0 -> 0;
+                _ -> 2500
+            end,
+        values => Merged(values, values()),
+        threads => Merged(threads, #{
+            normal => #{worked_ns => 1_000_000_000, cpu_ns => 1_000_000_000, ready_ns => 0},
+            dirty_io => #{worked_ns => 0, cpu_ns => 0, ready_ns => 0}
+        }),
+        machine => Merged(machine, #{~"pswpin" => 0, ~"delay_ns" => 0}),
+        machine_now => Merged(machine_now, #{~"MemFree" => 2.0e9, ~"large_pages" => 9000}),
+        counts => Merged(counts, #{
+            processes => [100, 1_048_576],
+            ports => [9, 65536],
+            atoms => [10_000, 1_048_576],
+            tables => [20, 8192],
+            modules => 100,
+            schedulers => 2,
+            dirty_cpu => 2,
+            dirty_io => 10,
+            processors => 2,
+            reports => true
+        }),
+        allocators => [#{name => ~"eheap_alloc", held_bytes => 9000, used_bytes => 8000}],
+        tables => Of(tables, [table(~"cache", 1000)]),
+        names => Of(names, []),
+        children => Of(children, []),
+        long => Of(long, []),
+        lateness => Merged(lateness, #{count => 0, sum_ms => 0, most_ms => 0, together_ms => 0}),
+        locks => Of(locks, []),
+        processes => #{count => 100, every => 1},
+        groups => Of(groups, [group(~"shop:init/1", 5, 0)]),
+        places => Of(places, []),
+        calls => Of(calls, []),
+        spawned => 10,
+        suspects => [
+            maps:map(
+                fun
+                    (_, F) when is_function(F) -> F(N);
+                    (_, V) -> V
+                end,
+                S
+            )
+         || S <- Of(suspects, [])
+        ]
+    }.
+
+values() ->
+    #{
+        ~"vm.memory.total" => 1.0e8,
+        ~"vm.memory.binary" => 1.0e6,
+        ~"os.vm.rss" => 1.1e8,
+        ~"reclaimed" => 1.0e5,
+        ~"vm.reductions" => 1.0e6,
+        ~"os.vm.cpu" => 0.5,
+        ~"vm.scheduler_utilisation.normal" => 0.2,
+        ~"vm.scheduler_utilisation.dirty_cpu" => 0.0,
+        ~"vm.scheduler_utilisation.dirty_io" => 0.01,
+        ~"vm.run_queue.normal" => 0,
+        ~"vm.run_queue.dirty_cpu" => 0,
+        ~"os.cpu.steal" => 0.0,
+        ~"os.swap.used" => 0
+    }.
+
+suspect(Of) ->
+    Stack = maps:get(stack, Of, [~"shop:handle_cast/2", ~"gen_server:loop/5"]),
+    maps:merge(
+        #{
+            pid => ~"<0.7.0>",
+            name => ~"orders",
+            group => ~"orders:init/1",
+            answered => true,
+            status => ~"running",
+            reductions => 5000,
+            heap_bytes => 10_000,
+            ports => [],
+            looks => 10,
+            stacks => [#{stack => Stack, count => 10}]
+        },
+        maps:remove(stack, Of)
+    ).
+
+call(From, To, FromName, ToName) ->
+    #{from => From, to => To, from_name => FromName, to_name => ToName}.
+
+port(Name, Peer) ->
+    #{port => ~"#Port<0.5>", name => Name, peer => Peer, queue_bytes => 15_900, output_bytes => 1}.
+
+place(Count, Stack) -> #{count => Count, stack => Stack, pid => ~"<0.8.0>"}.
+
+table(Name, Objects) -> #{name => Name, tables => 1, objects => Objects, bytes => 100 * Objects}.
+
+group(Name, Count, Started) ->
+    #{
+        group => Name,
+        count => Count,
+        started => Started,
+        ended => 0,
+        queue => 0,
+        reductions => 0,
+        newest => ~""
+    }.
