@@ -27,6 +27,7 @@ needs.
 -spec checks() -> [check()].
 checks() ->
     lists:append([
+        dyno_health_waits:checks(),
         dyno_health_queues:checks(),
         dyno_health_memory:checks(),
         dyno_health_schedulers:checks(),

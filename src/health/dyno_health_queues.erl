@@ -3,10 +3,11 @@
 
 -module(dyno_health_queues).
 -moduledoc false.
-%% Queues, and who waits for whom.
+%% Queues that do not drain, and processes that are kept from their queues.
 
 -export([checks/0]).
 
+-import(dyno_health_waits, [edges/1, names/1, cycle/1, short/2]).
 -import(dyno_health_look, [text/2, show/2, seconds/1]).
 
 %% Receives that search the mailbox: the reference or pid that they wait for was made before.
@@ -38,13 +39,10 @@
     ~"socket:send/4",
     ~"prim_socket:send/4"
 ]).
--define(IN_CALL, [~"gen:do_call/4"]).
--define(MOST_NAMED, 3).
 
 -spec checks() -> [dyno_health:check()].
 checks() ->
     [
-        #{name => call_cycle, title => ~"calls that wait for each other", finding => fun cycles/1},
         #{name => queue, title => ~"queues that do not drain", finding => fun queues/1},
         #{
             name => stuck,
@@ -52,14 +50,7 @@ checks() ->
             finding => fun stuck/1
         },
         #{name => suspended, title => ~"suspended senders", finding => fun suspended/1},
-        #{name => full_socket, title => ~"sockets that are not read", finding => fun sockets/1},
-        #{
-            name => waited_for,
-            title => ~"one server that all wait for",
-            finding => fun waited_for/1
-        },
-        #{name => global_lock, title => ~"global's locks", finding => fun locks/1},
-        #{name => logger, title => ~"processes that wait to log", finding => fun logger_callers/1}
+        #{name => full_socket, title => ~"sockets that are not read", finding => fun sockets/1}
     ].
 
 %% A queue of each process that is long at the end, or grows in each look with its owner not free.
@@ -220,13 +211,6 @@ name(Asked) ->
         _ -> Name
     end.
 
-%% A name that a command takes.
-short(Pid, Name) ->
-    case binary:match(Name, ~" ") of
-        nomatch -> Name;
-        _ -> Pid
-    end.
-
 %% Messages wait, and the process neither runs nor takes one: it waits for something else.
 stuck(Looks) ->
     Calls = edges(dyno_health_look:last(Looks)),
@@ -284,151 +268,6 @@ stuck_at(Pid, Asked, Stack, For) ->
                     >>
             end,
         look_closer => text("dyno trace NODE --process \"~ts\"", [short(Pid, Name)])
-    }).
-
-%% Calls
-
-edges(#{~"calls" := Calls}) ->
-    lists:uniq([
-        {From, To}
-     || #{~"from" := From, ~"to" := To} <- Calls, From =/= To
-    ]);
-edges(_) ->
-    [].
-
-names(Looks) ->
-    maps:from_list([
-        Pair
-     || #{~"calls" := Calls} <- Looks,
-        #{~"from" := F, ~"from_name" := FN, ~"to" := T, ~"to_name" := TN} <- Calls,
-        Pair <- [{F, FN}, {T, TN}]
-    ]).
-
-%% The same cycle at two looks, one after the other.
-cycles(Looks) ->
-    Each = [cycle(edges(Look)) || Look <- Looks],
-    case lists:reverse([C || {C, C} <- lists:zip(lists:droplast(Each), tl(Each)), C =/= []]) of
-        [] ->
-            [];
-        [Cycle | _] ->
-            Names = names(Looks),
-            Named = [maps:get(Pid, Names, Pid) || Pid <- Cycle],
-            Waiting = length([
-                F
-             || {F, T} <- edges(dyno_health_look:last(Looks)),
-                lists:member(T, Cycle),
-                not lists:member(F, Cycle)
-            ]),
-            Chain = lists:join(", ", [
-                text("~ts waits for ~ts", [A, B])
-             || {A, B} <- lists:zip(Named, tl(Named) ++ [hd(Named)])
-            ]),
-            [
-                dyno_finding:new(call_cycle, cycle, #{
-                    subject => hd(Named),
-                    severity => critical,
-                    value => length(Cycle),
-                    weight => 200,
-                    text => text("calls wait for each other: ~ts", [Chain]),
-                    evidence => text("Seen in ~b of ~b looks; ~b more processes wait for these.", [
-                        length([C || C <- Each, C =:= Cycle]), length(Each), Waiting
-                    ]),
-                    advice =>
-                        <<
-                            "Make one of the two calls a cast, or ask from a third process; give "
-                            "calls a time limit. To free them now, end one of the processes."
-                        >>,
-                    look_closer => text("dyno profile NODE \"~ts\" --kind schedulers", [
-                        short(hd(Cycle), hd(Named))
-                    ])
-                })
-            ]
-    end.
-
-%% Follows the edges from each; a caller waits for one process only.
-cycle(Edges) ->
-    Next = maps:from_list(Edges),
-    Found = [C || {From, _} <- Edges, C <- [follow(From, Next, [])], C =/= []],
-    case lists:sort(Found) of
-        [First | _] -> First;
-        [] -> []
-    end.
-
-follow(Pid, Next, Path) ->
-    case lists:member(Pid, Path) of
-        true ->
-            Cycle = lists:reverse(Path),
-            case hd(Cycle) of
-                Pid -> Cycle;
-                _ -> []
-            end;
-        false ->
-            case Next of
-                #{Pid := To} -> follow(To, Next, [Pid | Path]);
-                #{} -> []
-            end
-    end.
-
-%% The same callers in two looks wait for one.
-waited_for(Looks) ->
-    case lists:reverse(Looks) of
-        [Last, Before | _] ->
-            Same = [E || E <- edges(Last), lists:member(E, edges(Before))],
-            Groups = maps:groups_from_list(
-                fun({_, To}) -> To end, fun({From, _}) -> From end, Same
-            ),
-            InCycle = lists:append([cycle(edges(L)) || L <- [Last, Before]]),
-            Limit = dyno_finding_limits:value(waiting_callers),
-            Names = names(Looks),
-            [
-                waited(maps:get(To, Names, To), To, length(From), Last, Looks)
-             || To := From <- Groups,
-                length(From) >= Limit,
-                not lists:member(To, InCycle),
-                has_worked_little(To, Looks)
-            ];
-        _ ->
-            []
-    end.
-
-%% One that answers has other callers at each look, or the same again: it works.
-has_worked_little(Pid, Looks) ->
-    Worked = [
-        R
-     || {Of, Asked} <- dyno_health_look:suspects(Looks),
-        Of =:= Pid,
-        #{~"reductions" := R} <- Asked,
-        is_integer(R),
-        R > 20_000
-    ],
-    Worked =:= [].
-
-waited(Name, Pid, Count, _Last, Looks) ->
-    Where =
-        case [A || {Of, A} <- dyno_health_look:suspects(Looks), Of =:= Pid] of
-            [Asked | _] ->
-                case dyno_health_look:stands(Asked) of
-                    {Stack, _, _} -> text("It stands in ~ts.", [dyno_health_look:place(Stack)]);
-                    unknown -> ~""
-                end;
-            [] ->
-                ~""
-        end,
-    dyno_finding:new(waited_for, waiting_callers, #{
-        subject => Name,
-        severity => warning,
-        value => Count,
-        weight => 90,
-        text => text("~b processes wait in a call to ~ts, the same as one look before", [
-            Count, Name
-        ]),
-        evidence => Where,
-        advice =>
-            <<
-                "See what it waits for itself, or what its callback does so long; give calls a "
-                "time limit."
-            >>,
-        look_closer => text("dyno servers NODE \"~ts\"", [short(Pid, Name)])
     }).
 
 %% Suspended
@@ -538,95 +377,3 @@ socket_at(Asked, Stack, Share, N, Full) ->
             >>,
         look_closer => ~"dyno record NODE"
     }).
-
-locks(Looks) ->
-    Waiting = [element(1, waits_for_global(Look)) || Look <- Looks],
-    Holders = [
-        {Resource, Holder}
-     || #{~"resource" := Resource, ~"holders" := Of} <- at(~"locks", dyno_health_look:last(Looks)),
-        #{~"pid" := Holder} <- Of
-    ],
-    Before = [
-        {Resource, Holder}
-     || #{~"resource" := Resource, ~"holders" := Of} <- at(~"locks", hd(Looks)),
-        #{~"pid" := Holder} <- Of
-    ],
-    [
-        lock(Resource, Holder, lists:min(Waiting), dyno_health_look:last(Looks), Looks)
-     || {Resource, Holder} = Held <- Holders, lists:member(Held, Before), lists:max(Waiting) > 0
-    ].
-
-at(Key, Look) -> maps:get(Key, Look, []).
-
-waits_for_global(Look) ->
-    dyno_health_look:waiting_in(
-        [
-            ~"gen:register_name/1",
-            ~"global:random_sleep/1",
-            ~"global:trans/4",
-            ~"global:set_lock/3",
-            ~"global:register_name/3",
-            ~"global:re_register_name/3",
-            ~"global:set_lock1/3"
-        ],
-        Look
-    ).
-
-lock(Resource, Holder, Waiting, Last, Looks) ->
-    [#{~"name" := Name, ~"stack" := Stack} | _] = [
-        H
-     || #{~"holders" := Of} <- at(~"locks", Last), #{~"pid" := Pid} = H <- Of, Pid =:= Holder
-    ],
-    dyno_finding:new(global_lock, lock_waiters, #{
-        subject => Resource,
-        severity => critical,
-        value => Waiting,
-        weight => 160,
-        text => text(
-            "global's lock ~ts is held by ~ts, which stands in ~ts; ~b processes wait for it", [
-                Resource, Name, dyno_health_look:place(Stack), Waiting
-            ]
-        ),
-        evidence => text("The same holder for at least ~ts.", [
-            seconds(dyno_health_look:span_s(Looks))
-        ]),
-        advice => text(
-            "End ~ts if it does not come back; hold such locks for a moment only. For many "
-            "names use pg or a registry of one node.",
-            [Name]
-        ),
-        look_closer => ~"dyno profile NODE --kind schedulers"
-    }).
-
-logger_callers(Looks) ->
-    Counts = [
-        dyno_health_look:waiting_in([~"logger_olp:call/2", ~"logger_olp:do_load/3"], L)
-     || L <- tl(Looks)
-    ],
-    Least = lists:min([N || {N, _} <- Counts]),
-    {_, Who} = lists:last(Counts),
-    case Least >= dyno_finding_limits:value(log_callers) of
-        true ->
-            [
-                dyno_finding:new(logger, log_callers, #{
-                    subject => ~"logger",
-                    severity => critical,
-                    value => Least,
-                    weight => 120,
-                    text => text("~b processes wait to log, such as in ~ts", [Least, Who]),
-                    evidence =>
-                        <<
-                            "The handler makes its callers wait (mode sync): it writes more "
-                            "slowly than the node logs."
-                        >>,
-                    advice =>
-                        <<
-                            "Log less; let the handler drop (drop_mode_qlen, burst_limit_enable);"
-                            " write to a file, not to a pipe that is read slowly."
-                        >>,
-                    look_closer => ~"dyno trace NODE logger_olp:call/2 -> caller"
-                })
-            ];
-        false ->
-            []
-    end.
