@@ -159,21 +159,12 @@ not_called_warnings(Readings) ->
         0 ->
             [{~"not_called", text(none_loaded(), [])} || is_none_loaded(Readings)];
         Count ->
-            [{~"not_called", text(never_seen(Readings), [Count])}]
+            [{~"not_called", text(never_seen(), [Count])}]
     end.
 
-%% A busy target that gives the agent no turn shows none either.
-never_seen(Readings) ->
-    Budgets = [Of || #{results := #{dyno_agent_calls := #{budget := Of}}} <- Readings],
-    case lists:sum([Windows || #{windows := Windows} <- Budgets]) of
-        0 when Budgets =/= [] ->
-            "of ~b functions that the patterns name no call was seen, but dyno had no chance to "
-            "look: its agent came to no turn in the target, which is too busy for so many; measure "
-            "longer, or name fewer functions (--pattern)";
-        _ ->
-            "no measured function was called: of ~b functions that the patterns name none was "
-            "seen; see whether they name the code that does the work"
-    end.
+never_seen() ->
+    "no measured function was called: of ~b functions that the patterns name none was seen; see whether "
+    "they name the code that does the work".
 
 %% A module is loaded when it is called first.
 is_none_loaded(Readings) ->

@@ -14,7 +14,7 @@ test, and it ends with it however the test ends, also when dyno itself is killed
 ```
 """.
 
--export([start/1, stop/1, format_error/1]).
+-export([start/1, stop/1, is_started/1, format_error/1]).
 -export_type([options/0, reason/0]).
 
 -type options() :: #{
@@ -75,6 +75,7 @@ boot(Options, Environment) ->
     try peer:start_link(PeerOptions) of
         {ok, Peer, Node} ->
             put({?MODULE, Node}, Peer),
+            persistent_term:put({?MODULE, Node}, started),
             ok = dyno_cookie:agree(Peer),
             connected(Peer, Node, Arguments, maps:get(applications, Options, []));
         {error, Reason} ->
@@ -188,6 +189,11 @@ stop_peer(Peer, Node) ->
         %% It is gone already.
         exit:_ -> ok
     end.
+
+-doc "Whether a node is, or was, one that this dyno has started: nobody else counts on it.".
+-spec is_started(node()) -> boolean().
+is_started(Node) ->
+    Node =:= node() orelse persistent_term:get({?MODULE, Node}, unknown) =:= started.
 
 -spec format_error(reason()) -> unicode:chardata().
 format_error({Kind, Error}) when Kind =:= no_distribution; Kind =:= no_cookie ->

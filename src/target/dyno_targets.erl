@@ -131,7 +131,9 @@ equip(Agent, #{without := Asked} = Options) ->
     Without = Asked ++ LeftOut,
     Node = dyno_agent:node(Agent),
     Monitor = monitor(process, dyno_agent:guard(Agent)),
-    ForConfig = maps:merge(#{distribution => []}, Options#{sink => self(), without := Without}),
+    ForConfig = maps:merge(#{distribution => []}, Options#{
+        sink => self(), without := Without, own_node => dyno_peer:is_started(Node)
+    }),
     Modules = maps:get(instruments, Options, []) ++ dyno_agent_instrument:all(),
     maybe
         {ok, Started} ?= start(Modules, ForConfig, Without, Agent, []),

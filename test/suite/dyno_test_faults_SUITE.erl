@@ -378,25 +378,17 @@ target_reloads_a_module(Config) ->
     Warnings = #{C => T || #{~"code" := C, ~"text" := T} <- maps:get(~"warnings", Run)},
     ct:pal("~b operations, ~b reloads, ~b calls, ~tp", [Operations, Reloads, Calls, Warnings]),
     ?assert(is_map_key(~"reloaded", Warnings)),
-    %% Calls within a few milliseconds of a reload may be missing. If these are more, because the
-    %% machine is busy, the run says how many.
-    ?assert(abs(Calls / (5 * Operations) - 1) =< told(Warnings), {Calls, Operations}),
+    %% What the old code counted may be missing: at least so many.
+    ?assert(Calls =< 5 * Operations, {Calls, Operations}),
+    ?assertMatch([#{~"counted" := ~"at least"}], called(Run, ~"target_work:leaf/1")),
     _ = erpc:call(Node, code, purge, [target_work]).
-
-%% By what share the run says that counts are off.
-told(#{~"inexact_counts" := Text}) ->
-    {match, [Percent]} = re:run(Text, "may be off by ([0-9.]+) %", [{capture, [1], list}]),
-    {Number, _} = string:to_float(Percent ++ ".0"),
-    Number / 100;
-told(#{}) ->
-    0.01.
 
 hundred_thousand_short_lived_processes(Config) ->
     Node = node_of(Config),
     Source = dyno_suites:write(
         Config,
         crowded,
-        short(#{patterns => ["target_work:leaf/1", "target_work:leaves/1"]}),
+        short(#{level => time, patterns => ["target_work:leaf/1", "target_work:leaves/1"]}),
         [dyno_suites:on_target(Node), dyno_suites:one_call(crowd, 10)]
     ),
     crowded(Source, 3000).
@@ -413,10 +405,9 @@ crowded(Source, DurationMs) ->
     ct:pal("~b processes, ~b discovered, ~b calls of ~b~n~tp", [
         Processes, Discovered, Calls, 3 * Processes, Warnings
     ]),
-    ?assertEqual(Processes, Discovered),
-    %% Counts that are read while calls go on are not exact, and the run says so.
-    OffBy = abs(Calls / (3 * Processes) - 1),
-    ?assert(OffBy =< told(Warnings), {OffBy, Warnings}),
+    %% How many send no message is estimated.
+    ?assert(abs(Discovered / Processes - 1) < 0.2, {Processes, Discovered}),
+    ?assertEqual(3 * Processes, Calls),
     case Processes >= 100_000 of
         true -> ok;
         false when DurationMs < 30_000 -> crowded(Source, DurationMs * 3)

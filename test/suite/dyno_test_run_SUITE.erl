@@ -33,8 +33,7 @@ groups() ->
             samples_of_the_warm_up_are_dropped,
             samples_after_the_load_are_dropped,
             nothing_was_measured,
-            nothing_was_looked_at,
-            information_for_the_tear_down,
+                information_for_the_tear_down,
             whatever_happens
         ]}
     ].
@@ -375,19 +374,6 @@ nothing_was_measured(_Config) ->
             {Load(None, []), ~"had not returned after 300 ms (calls under way: 2)"}
         ]
     ].
-
-%% A busy target may give the agent no turn: that no call was seen says nothing of its calls then.
-nothing_was_looked_at(_Config) ->
-    Said = fun(Windows) ->
-        Calls = #{functions => [], measured_functions => 50, budget => #{windows => Windows}},
-        Readings = [#{node => a@h, results => #{dyno_agent_calls => Calls}}],
-        #{result := Empty} = run([]),
-        Result = dyno_test_result:add({readings, Readings}, Empty),
-        {#{warnings := [#{text := Text}]}, _} = dyno_test_result:run(partial, undefined, Result),
-        Text
-    end,
-    ?assertMatch(<<"no measured function was called: of 50", _/binary>>, Said(1)),
-    ?assertNotEqual(nomatch, binary:match(Said(0), ~"its agent came to no turn")).
 
 information_for_the_tear_down(_Config) ->
     ?assertEqual(none, dyno_test_run:run_info(run([]))),

@@ -40,8 +40,7 @@ all() ->
         caller_node_ends,
         caller_ends_while_attaching,
         counts_calls_time_and_memory,
-        keeps_counts_over_a_reload,
-        counts_only_the_time_of_what_runs,
+        counts_after_a_reload,
         lets_calls_return_before_it_goes,
         counts_no_calls_of_its_own,
         {group, stopped},
@@ -349,8 +348,7 @@ measures_where_heaps_are_limited(_Config) ->
         "Start = fun Start(0) -> ok; Start(N) -> spawn(dyno_work, call, [1]), Start(N - 1) end,"
         "Start(30_000).",
     ok = dyno_peers:eval(Node, Script),
-    #{off_by := OffBy} = Result = dyno_agent_calls:read(Calls),
-    ?assert(abs(calls({dyno_work, leaf, 1}, Result) - 30_000) =< 30_000 * OffBy),
+    ?assertEqual(30_000, calls({dyno_work, leaf, 1}, dyno_agent_calls:read(Calls))),
     _ = dyno_agent_processes:read(Processes),
     %% What does the same at the level `budget` may take what it needs, too.
     {ok, Budget} = dyno_agent:start(Agent, dyno_agent_calls, #{
@@ -529,62 +527,32 @@ measures_modules_loaded_later(Config) ->
     ?assertEqual(3, calls({dyno_later, f, 0}, Result)),
     ?assertEqual(0, calls({dyno_later, g, 0}, Result)),
     ?assertEqual(0, calls({other, f, 0}, Result)),
-    %% What was not asked for has no breakpoint.
-    ?assertEqual([], erpc:call(Node, trace, session_info, [{dyno_later, g, 0}])),
-    ?assertEqual([], erpc:call(Node, trace, session_info, [{other, f, 0}])),
+    %% What was not asked for has no breakpoint for long.
+    Sessions = fun(MFA) -> erpc:call(Node, trace, session_info, [MFA]) end,
+    dyno_leftovers:until(fun() ->
+        timer:sleep(50),
+        Sessions({dyno_later, g, 0}) =:= [] andalso Sessions({other, f, 0}) =:= []
+    end),
     _ = dyno_agent:detach(Agent),
     _ = [erpc:call(Node, code, Do, [dyno_later]) || Do <- [delete, purge]].
 
-%% On a busy machine a load can be over before it was noticed: then it must be said. That every try
-%% of twenty is too late, where the loader has much to read, would be a defect.
-keeps_counts_over_a_reload(Config) ->
+%% What the old code has counted is gone, and that is said.
+counts_after_a_reload(Config) ->
     Node = node_of(Config),
-    Folder = proplists:get_value(priv_dir, Config),
-    true = erpc:call(Node, code, add_patha, [Folder]),
-    kept = until_kept(fun() -> reload_while_counting(Node, Folder, Config) end, 20),
-    erpc:call(Node, code, purge, [dyno_work]).
-
-until_kept(Try, Tries) ->
-    case Try() of
-        kept -> kept;
-        Other when Tries =:= 1 -> Other;
-        _ -> until_kept(Try, Tries - 1)
-    end.
-
-reload_while_counting(Node, Folder, Config) ->
     Agent = attach(Config),
     Counters = counters(Agent, [{dyno_work, '_', '_'}], [call_time]),
-    Reload = fun(Version) ->
-        Loads = dyno_agent_calls:loads(Counters),
-        ok = dyno_peers:save(Folder, work_source(Version)),
-        ok = lengthen(filename:join(Folder, "dyno_work.beam")),
-        erpc:call(Node, code, purge, [dyno_work]),
-        {module, _} = erpc:call(Node, code, load_file, [dyno_work]),
-        %% Its calls in the very milliseconds of the load may count wrongly: not tried here.
-        ok = wait_until(fun() -> dyno_agent_calls:loads(Counters) > Loads end),
-        list_to_integer(Version) =:= erpc:call(Node, dyno_work, version, [])
-    end,
     erpc:call(Node, dyno_work, call, [100]),
-    true = Reload("2"),
-    erpc:call(Node, dyno_work, call, [50]),
-    true = Reload("3"),
+    dyno_work = dyno_peers:load(Node, work_source("2")),
     erpc:call(Node, dyno_work, call, [7]),
-    %% A load that fails leaves the old code, which goes on.
-    {error, badfile} = erpc:call(Node, code, load_binary, [dyno_work, "x", <<"nonsense">>]),
-    _ = dyno_agent_calls:loads(Counters),
+    timer:sleep(700),
     erpc:call(Node, dyno_work, call, [3]),
-    Result = dyno_agent_calls:read(Counters),
+    #{functions := Functions} = dyno_agent_calls:read(Counters),
+    [#{calls := Calls, counted := at_least}] =
+        [F || #{mfa := {dyno_work, leaf, 1}} = F <- Functions],
+    %% Those before are there, if they were read in time.
+    ?assert(Calls =:= 110 orelse Calls =:= 10, Calls),
     _ = dyno_agent:detach(Agent),
-    case {calls({dyno_work, leaf, 1}, Result), Result} of
-        {160, #{reloaded := [dyno_work]}} -> kept;
-        {Calls, #{lost := [dyno_work]}} when Calls < 160 -> lost
-    end.
-
-%% By a chunk that says nothing, 16 MB.
-lengthen(File) ->
-    {ok, _, Chunks} = beam_lib:all_chunks(File),
-    {ok, Beam} = beam_lib:build_module([{"Long", binary:copy(<<0>>, 1 bsl 24)} | Chunks]),
-    file:write_file(File, Beam).
+    erpc:call(Node, code, purge, [dyno_work]).
 
 %% Did the sessions end while processes are in a measured function, the emulator would crash here.
 lets_calls_return_before_it_goes(_Config) ->
@@ -598,46 +566,6 @@ lets_calls_return_before_it_goes(_Config) ->
     after
         dyno_peers:stop({Peer, Node})
     end.
-
-%% If a module counted in two sessions at once, even for a moment, all that a process that called it
-%% then does elsewhere would be in its time.
-counts_only_the_time_of_what_runs(Config) ->
-    Agent = attach(Config),
-    Node = node_of(Config),
-    Folder = proplists:get_value(priv_dir, Config),
-    true = erpc:call(Node, code, add_patha, [Folder]),
-    ok = dyno_peers:save(Folder, later_source()),
-    Counters = counters(Agent, [{dyno_later, f, 0}, {dyno_work, leaf, 1}], [call_time]),
-    P = dyno_peers:eval(
-        Node,
-        "spawn(fun() -> Serve = fun Serve() -> receive"
-        "  {call, From} -> dyno_work:leaf(1), dyno_later:f(), From ! done, Serve();"
-        "  {spin, Us, From} -> dyno_work:spin(Us), From ! done, Serve() end end, Serve() end)."
-    ),
-    Ask = fun(What) ->
-        P ! What,
-        receive
-            done -> ok
-        end
-    end,
-    %% The first call loads a module. Each sign of loading switches the sessions.
-    lists:foreach(
-        fun(N) ->
-            Ask({call, self()}),
-            Ask({spin, 20_000, self()}),
-            Modules = [M || M <- [dyno_work, dyno_later], N rem 2 =:= 1],
-            _ = [erpc:call(Node, code, soft_purge, [M]) || M <- Modules],
-            _ = dyno_agent_calls:loads(Counters)
-        end,
-        lists:seq(1, 9)
-    ),
-    #{functions := Functions} = dyno_agent_calls:read(Counters),
-    _ = dyno_agent:detach(Agent),
-    ?assertEqual([9, 9], [C || #{mfa := {M, _, _}, calls := C} <- Functions, M =/= other]),
-    %% Of 180 ms that it spun elsewhere.
-    [?assert(Ns < 10_000_000, F) || #{raw_time_ns := Ns} = F <- Functions],
-    exit(P, kill),
-    _ = [erpc:call(Node, code, Do, [dyno_later]) || Do <- [delete, purge]].
 
 wait_until(Condition) ->
     case Condition() of
@@ -680,7 +608,8 @@ counts_no_calls_of_its_own(Config) ->
     %% The runtime system itself may call it, once in a while.
     Peeks = calls({lists, seq, 2}, Peeked),
     ?assert(Peeks >= 100 andalso Peeks < 105, Peeks),
-    ?assert(Server(Peeked) < 30, Server(Peeked)),
+    %% Counting goes on meanwhile.
+    ?assert(Server(Peeked) < 100, Server(Peeked)),
     _ = Work(),
     Read = dyno_agent_calls:read(Counters),
     Reads = calls({lists, seq, 2}, Read),
@@ -696,15 +625,13 @@ reads_by_itself_where_nobody_discovers(Config) ->
     Node = node_of(Config),
     Counters = counters(Agent, [{dyno_work, '_', '_'}], [call_time]),
     ok = dyno_peers:eval(
-        Node, "[spawn(dyno_work, call, [1]) || _ <- lists:seq(1, 1000)], timer:sleep(100)."
+        Node, "[spawn(dyno_work, call, [1]) || _ <- lists:seq(1, 11_000)], timer:sleep(100)."
     ),
-    #{rows := 0} = sys:get_state(Counters),
     dyno_leftovers:until(fun() ->
         timer:sleep(100),
-        map_get(rows, sys:get_state(Counters)) >= 1000
+        map_get(rows, sys:get_state(Counters)) >= 11_000
     end),
-    #{off_by := OffBy} = Result = dyno_agent_calls:read(Counters),
-    ?assert(abs(calls({dyno_work, leaf, 1}, Result) - 1000) =< 1000 * OffBy),
+    ?assertEqual(11_000, calls({dyno_work, leaf, 1}, dyno_agent_calls:read(Counters))),
     _ = dyno_agent:detach(Agent).
 
 discovers_each_process_once(Config) ->
@@ -866,12 +793,12 @@ hundred_thousand_short_lived_processes(Config) ->
         N
      || #{group := {_, {dyno_work, call, 1}}, discovered := N} <- Groups
     ],
-    ?assertEqual(100_000, lists:sum(Ours)),
+    %% How many send no message is estimated.
+    ?assert(abs(lists:sum(Ours) - 100_000) < 10_000, Ours),
     Leaf = calls({dyno_work, leaf, 1}, Result),
-    %% When sessions are switched some calls are lost.
+    ?assertEqual(300_000, Leaf),
+    %% While the rows are read nothing is timed.
     #{off_by := OffBy} = Result,
-    ?assert(abs(Leaf - 300_000) =< 300_000 * OffBy, {Leaf, OffBy}),
-    %% On a busy machine a switch takes long; that all is lost would be a defect.
     ?assert(OffBy < 0.5),
     %% By process it would be some 30 MB.
     Grown = used(Node) - MemoryBefore,

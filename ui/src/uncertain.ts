@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The dyno authors
 //
-// The functions' table as people read it: what a time may be off by stands behind it, what was not met
-// at all, or cannot be told, is less than the end of its interval, and calls say whether they are counted.
+// The functions' table as people read it: what a time may be off by stands behind it, what was hardly met,
+// or cannot be told, is less than the end of its interval, and calls say whether they are counted.
 
 import { objects, type Cell, type Table } from './recording';
 import { reordered } from './shape';
 import { format } from './units';
+
+/** A value whose interval is wider than so much of it is shown as less than the interval's end. */
+const WIDE = 0.5;
 
 type Show = (value: number, row: Cell[]) => string;
 
@@ -32,9 +35,12 @@ export function withBounds(table: Table): { table: Table; show: Record<string, S
             const of = whole.get(row) ?? {};
             const [from, to] = [of[low], of[high]];
             const told = format(value, unit);
-            if (name === 'calls') return of.counted === 'estimated' ? `~${told}` : told;
+            if (name === 'calls') {
+                const sign = { estimated: '~', 'at least': '>= ' }[String(of.counted)] ?? '';
+                return sign + told;
+            }
             if (typeof from !== 'number' || typeof to !== 'number') return told;
-            if (to > 0 && (value === 0 || of.note)) return `< ${format(to, unit)}`;
+            if (to > 0 && (of.note || to - from > WIDE * value)) return `< ${format(to, unit)}`;
             const off = Math.ceil((100 * (to - from)) / 2 / value);
             return name === 'own_time' && to > from ? `${told} ± ${off} %` : told;
         };

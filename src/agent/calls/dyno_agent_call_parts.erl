@@ -10,9 +10,9 @@
 
 -type result() :: dyno_agent_calls:result().
 
-%% Counts that may be off by more than this share cause a warning.
--define(INEXACT, 0.002).
-%% So do times of functions that are off by more than this share of all.
+%% If times are missing of more than this share of the run, the reader is told.
+-define(MISSING, 0.05).
+%% So are times of functions that are off by more than this share of all.
 -define(UNCERTAIN, 0.1).
 %% So many times as much as the processors worked is mostly not theirs.
 -define(WAITED, 1.25).
@@ -53,27 +53,7 @@ functions(#{measured_functions := 0}) -> none;
 functions(#{functions := Functions}) -> heaviest_first(Functions).
 
 callers(#{callers := []}) -> none;
-callers(#{callers := Callers, functions := Functions, budget := _}) -> shared(Callers, Functions);
 callers(#{callers := Callers}) -> Callers.
-
-%% Whose calls are counted, is counted for all processes together: they have parts of that as in the
-%% windows.
-shared(Callers, Functions) ->
-    Counted = #{MFA => calls(F) || #{mfa := MFA, counted := exact} = F <- Functions},
-    NotCounted = #{MFA => [] || #{mfa := MFA, counted := no} <- Functions},
-    Seen = maps:groups_from_list(
-        fun({MFA, _, _, _}) -> MFA end, fun({_, _, Calls, _}) -> Calls end, Callers
-    ),
-    [
-        {MFA, Group,
-            case {Counted, lists:sum(map_get(MFA, Seen))} of
-                _ when is_map_key(MFA, NotCounted) -> undefined;
-                {#{MFA := All}, Sum} when Sum > 0 -> round(All * Calls / Sum);
-                _ -> Calls
-            end,
-            Ns}
-     || {MFA, Group, Calls, Ns} <- Callers
-    ].
 
 total(Results) ->
     case [Functions || #{functions := [_ | _] = Functions} <- Results] of
@@ -92,6 +72,7 @@ between(F) -> F.
 add(mfa, MFA, _) -> MFA;
 add(counted, A, A) -> A;
 add(counted, A, B) when A =:= no; B =:= no -> no;
+add(counted, A, B) when A =:= at_least; B =:= at_least -> at_least;
 add(counted, _, _) -> estimated;
 add(time_from, A, A) -> A;
 add(time_from, _, _) -> both;
@@ -146,11 +127,12 @@ call_columns() ->
         {~"counted", ~"Counted", string,
             #{
                 help =>
-                    <<"estimated: from the calls in short windows, because to count all of them "
-                        "would cost more than the budget.">>
+                    <<"estimated: by its calls while it was counted; to count all of them would cost "
+                        "more than the budget. at least: its module was loaded again.">>
             },
             fun
                 (#{counted := no}) -> ~"not counted";
+                (#{counted := at_least}) -> ~"at least";
                 (#{counted := Counted}) -> atom_to_binary(Counted);
                 (_) -> undefined
             end}
@@ -171,14 +153,25 @@ time_columns() ->
                         "cost. What it called of functions that are not measured is in it.">>,
                 better => lower
             }},
+            own_time_ns,
+            fun(Ns, _) -> Ns end
+        ),
+        of_time(
+            {~"total_time", ~"Total time", ns, #{
+                help => ~"With all functions that it called, from samples.",
+                better => lower
+            }},
+            total_time_ns,
             fun(Ns, _) -> Ns end
         ),
         of_time(
             {~"time_per_call", ~"Time per call", {number, ~"ns/call"}, #{better => lower}},
+            own_time_ns,
             fun per_call/2
         ),
         of_time(
             {~"share", ~"Share", ratio, #{help => ~"Of the own time of all measured functions."}},
+            own_time_ns,
             fun share/2
         ),
         [
@@ -188,9 +181,8 @@ time_columns() ->
             {~"time_from", ~"Time from", string,
                 #{
                     help =>
-                        <<"samples: the stacks of running processes at random instants. timed "
-                            "calls: the calls in short windows, for processes that run in short "
-                            "bursts. both: of some processes the one, of others the other.">>
+                        <<"samples: the stacks of running processes at random instants. calls: each "
+                            "call was timed.">>
                 },
                 fun time_from/1},
             {~"note", ~"Note", string,
@@ -204,7 +196,8 @@ time_columns() ->
     ]).
 
 %% A value made of the own time, and what it lies between.
-of_time({Name, Title, Kind, Properties}, Made) ->
+of_time({Name, Title, Kind, Properties}, Key, Made) ->
+    {Least, Most} = bounds(Key),
     Cell = fun(Bound) ->
         fun(F) ->
             case F of
@@ -214,10 +207,13 @@ of_time({Name, Title, Kind, Properties}, Made) ->
         end
     end,
     [
-        {Name, Title, Kind, Properties, Cell(own_time_ns)},
-        bound(Name, Title, Kind, low, Cell(own_time_low_ns)),
-        bound(Name, Title, Kind, high, Cell(own_time_high_ns))
+        {Name, Title, Kind, Properties, Cell(Key)},
+        bound(Name, Title, Kind, low, Cell(Least)),
+        bound(Name, Title, Kind, high, Cell(Most))
     ].
+
+bounds(own_time_ns) -> {own_time_low_ns, own_time_high_ns};
+bounds(total_time_ns) -> {total_time_low_ns, total_time_high_ns}.
 
 %% The least time belongs to the most calls. Where there may have been none, nothing is known.
 per_call(_Ns, #{counted := estimated, calls_low := 0}) ->
@@ -236,8 +232,6 @@ share(Ns, #{own_time_ns := OwnNs, total_ns := TotalNs}) ->
         AllNs -> Ns / AllNs
     end.
 
-time_from(#{time_from := stacks}) -> ~"samples";
-time_from(#{time_from := windows}) -> ~"timed calls";
 time_from(#{time_from := From}) -> atom_to_binary(From);
 time_from(_) -> undefined.
 
@@ -276,7 +270,11 @@ metrics() ->
                 fun(Result) -> [Ns || #{least_overhead_ns := Ns} <- [Result], is_float(Ns)] end},
             {~"instrument.spent",
                 ~"Share of the processor time that measuring functions took, as reckoned", ~"ratio",
-                fun(Result) -> [Spent || #{budget := #{spent := Spent}} <- [Result]] end}
+                fun(Result) -> [Spent || #{budget := #{spent := Spent}} <- [Result]] end},
+            {~"instrument.timed", ~"Share of the run in which calls were timed", ~"ratio", fun
+                (#{timed := Timed, measured_functions := N}) when N > 0 -> [Timed];
+                (_) -> []
+            end}
         ]
     ].
 
@@ -290,7 +288,7 @@ warnings(Role, #{functions := Functions} = Result) ->
         | [
             Of(Role, Functions, Budget)
          || #{budget := Budget} <- [Result],
-            Of <- [fun spent/3, fun hardly_told/3, fun left_out/3]
+            Of <- [fun spent/3, fun left_out/3]
         ]
     ]).
 
@@ -304,28 +302,21 @@ not_called(Role, #{functions := Functions, measured_functions := N}) ->
      || Functions =:= [], N > 0
     ].
 
-counts(Role, #{lost := Lost, reloaded := Reloaded, off_by := OffBy}) ->
+counts(Role, #{reloaded := Reloaded, off_by := OffBy}) ->
     [
-        {~"lost_counts",
-            "~ts of ~ts was loaded anew before its counters could be read; some of its calls are missing",
-            [modules(Lost), Role]}
-     || Lost =/= []
+        {~"reloaded",
+            "~ts of ~ts was loaded again during the run: calls before that are missing. Do not load it "
+            "once more before the processes that ran it have ended: to trace them then can crash the "
+            "emulator (doc/architecture.md, Traps of the runtime)",
+            [modules(Reloaded), Role]}
+     || Reloaded =/= []
     ] ++
         [
-            {~"reloaded",
-                "~ts of ~ts was loaded again during the run; its calls within the milliseconds "
-                "around it may be missing or count twice; do not load it once more before the "
-                "processes that ran it have ended: to trace them then can crash the emulator "
-                "(doc/architecture.md, Traps of the runtime)",
-                [modules(Reloaded), Role]}
-         || Reloaded =/= []
-        ] ++
-        [
-            {~"inexact_counts",
-                "calls in ~ts may be off by ~ts: so many processes start there, or modules were "
-                "loaded again, that counters had to be read while the load went on",
+            {~"times_missing",
+                "times in ~ts leave out ~ts of the run: so many processes start there that the times "
+                "had to be read while the load went on",
                 [Role, {OffBy, ~"ratio"}]}
-         || OffBy > ?INEXACT
+         || OffBy > ?MISSING
         ].
 
 %% As the subject of a sentence about one of them.
@@ -393,7 +384,7 @@ left_out(Role, Functions, #{left_out := LeftOut}) ->
             "the time of ~ts in ~ts is in that of the callers: timing what is called so often, for so "
             "short, would mostly time dyno",
             [named([#{mfa => MFA} || MFA <- Hidden]), Role]}
-     || [_ | _] = Hidden <- [LeftOut -- Told]
+     || [_ | _] = Hidden <- [LeftOut -- Told], [] =/= [F || #{time_from := calls} = F <- Functions]
     ].
 
 spent(Role, _Functions, #{share := Share, spent := Spent}) ->
@@ -403,21 +394,4 @@ spent(Role, _Functions, #{share := Share, spent := Spent}) ->
             "measure fewer functions (--pattern)",
             [{Spent, ~"ratio"}, Role, {Share, ~"ratio"}]}
      || Spent > ?OVER_BUDGET * Share
-    ].
-
-%% Half of the time and more is in functions whose own may as well be none, or twice as much.
-hardly_told(Role, Functions, #{windows := Windows}) ->
-    Ns = fun(Of) -> lists:sum([maps:get(own_time_ns, F, 0) || F <- Of]) end,
-    Hardly = [
-        F
-     || #{own_time_ns := Own, own_time_low_ns := Low, own_time_high_ns := High} = F <- Functions,
-        High - Low > 2 * Own
-    ],
-    [
-        {~"hardly_told",
-            "the times of functions in ~ts are hardly told: calls were timed in ~b short window~ts "
-            "only, or few processes were met while they ran; measure longer, or give it more "
-            "(--budget)",
-            [Role, Windows, ["s" || Windows =/= 1]]}
-     || 2 * Ns(Hardly) > Ns(Functions)
     ].

@@ -16,7 +16,7 @@
 %% putting its own there (doc/architecture.md, "Traps of the runtime"). So the sample is taken once,
 %% and not while statistics are measured.
 
--export([open/5, sample/1, close/1]).
+-export([open/4, sample/1, close/1]).
 -export([per_call/2]).
 %% The pure part
 -export([new/0, called/4, returned/3, counted/1]).
@@ -45,16 +45,14 @@
 
 -doc """
 Begins to take a sample of so many calls and returns of functions, as `trace:function/4` takes them,
-from all processes but some; not of `But`.
+from all processes but some.
 """.
--spec open(
-    [spec()], But :: [mfa()], [dyno_agent_call_sessions:measure()], [pid()], pos_integer()
-) -> sampler().
-open(Functions, But, Measures, Without, Most) ->
+-spec open([spec()], [dyno_agent_call_sessions:measure()], [pid()], pos_integer()) -> sampler().
+open(Functions, Measures, Without, Most) ->
     case lists:member(call_time, Measures) of
         true ->
             Owner = self(),
-            Sampler = spawn_link(fun() -> begin_sample(Owner, {Functions, But}, Without, Most) end),
+            Sampler = spawn_link(fun() -> begin_sample(Owner, Functions, Without, Most) end),
             receive
                 {Sampler, sampling} -> Sampler
             end;
@@ -78,15 +76,14 @@ close(Sampler) ->
     exit(Sampler, kill),
     ok.
 
--spec begin_sample(pid(), {[spec()], [mfa()]}, [pid()], pos_integer()) -> no_return().
-begin_sample(Owner, {Functions, But}, Without, Most) ->
+-spec begin_sample(pid(), [spec()], [pid()], pos_integer()) -> no_return().
+begin_sample(Owner, Functions, Without, Most) ->
     proc_lib:set_label(?MODULE),
     ok = dyno_agent_process:unlimited(),
     process_flag(priority, high),
     Session = trace:session_create(dyno_outgoing, self(), []),
     Set = fun(How) -> [trace:function(Session, F, How, [local]) || F <- Functions] end,
     _ = Set([{'_', [], [{message, {caller}}]}]),
-    _ = [trace:function(Session, F, false, [local]) || F <- But],
     Which =
         case erlang:system_info(process_count) > ?MOST_PROCESSES of
             true -> new;

@@ -13,7 +13,7 @@
 %% and 1 us; it counts as the mean of the log-uniform distribution between them. What either may be
 %% off by is kept.
 
--export([new/0, add/3, without/2, resolve/2, settle/1, estimated/1, functions/2, callers/2]).
+-export([new/0, add/3, resolve/2, settle/1, functions/2, callers/2]).
 -export_type([t/0, reading/0, group_of/0, overhead/0]).
 
 -doc "What the runtime knows of one function.".
@@ -33,16 +33,11 @@
     %% What one call of an empty function is reported to take.
     least_ns := number() | undefined,
     %% The same of a function that so many processes call.
-    call_ns => fun((Callers :: number()) -> number()),
-    %% The sums are multiplied by it: there were calls that were not counted. Groups are left as
-    %% they were: to a process that called once nothing can be added.
-    gap_factor => float()
+    call_ns => fun((Callers :: number()) -> number())
 }.
 
 -type sums() :: #{
     calls := non_neg_integer(),
-    %% How many of these were not counted, but added for the gaps.
-    estimated := non_neg_integer(),
     words := non_neg_integer(),
     own_time_ns := non_neg_integer(),
     %% What the own time may be off by.
@@ -87,16 +82,13 @@ add_one({MFA, #{calls := Counted, words := Words, time := Time}}, Overhead, All)
     end.
 
 added(#{calls := Calls, words := Words, ns := Ns} = Weight, Overhead, Sums) ->
-    GapFactor = maps:get(gap_factor, Overhead, 1.0),
-    Add = fun(Key, More) -> map_get(Key, Sums) + round(More * GapFactor) end,
+    Add = fun(Key, More) -> map_get(Key, Sums) + More end,
     Sums#{
         calls := Add(calls, Calls),
-        estimated := map_get(estimated, Sums) + round(Calls * GapFactor) - Calls,
         words := Add(words, Words),
         own_time_ns := Add(own_time_ns, Ns),
         uncertain_ns := Add(uncertain_ns, map_get(uncertain_ns, Weight)),
-        total_overhead_ns :=
-            map_get(total_overhead_ns, Sums) + GapFactor * total_overhead_ns(Weight, Overhead)
+        total_overhead_ns := Add(total_overhead_ns, total_overhead_ns(Weight, Overhead))
     }.
 
 %% By how many processes call: each counts as much as it calls (the inverse of Simpson's index). One
@@ -191,7 +183,6 @@ least(Calls, LeastNs) ->
 zero() ->
     #{
         calls => 0,
-        estimated => 0,
         words => 0,
         own_time_ns => 0,
         uncertain_ns => 0,
@@ -199,20 +190,6 @@ zero() ->
         groups => #{},
         unresolved => []
     }.
-
--doc "Takes calls out that are not the target's; a function that nobody else called is not there.".
--spec without(#{mfa() => pos_integer()}, t()) -> t().
-without(Own, All) ->
-    maps:filtermap(
-        fun(MFA, #{calls := Calls} = Sums) ->
-            case Own of
-                #{MFA := Ours} when Ours >= Calls -> false;
-                #{MFA := Ours} -> {true, Sums#{calls := Calls - Ours}};
-                #{} -> true
-            end
-        end,
-        All
-    ).
 
 -doc "Adds unresolved calls to their groups, where these have been found since.".
 -spec resolve(group_of(), t()) -> t().
@@ -241,21 +218,6 @@ group({Pid, Calls, Ns} = Entry, GroupOf, {Groups, Unresolved}) ->
         {ok, Group} -> {add_to_group({Group, Calls, Ns}, Groups), Unresolved};
         unknown -> {Groups, [Entry | Unresolved]}
     end.
-
--doc """
-By what share the calls of a function are too many at most: if none was lost. Of those that have a
-hundredth of all calls; of a few calls a share says nothing.
-""".
--spec estimated(t()) -> float().
-estimated(All) ->
-    Sum = lists:sum([Calls || _ := #{calls := Calls} <- All]),
-    lists:max([
-        0.0
-        | [
-            Estimated / max(1, Calls - Estimated)
-         || _ := #{calls := Calls, estimated := Estimated} <- All, Calls * 100 >= Sum
-        ]
-    ]).
 
 -doc "The statistics by function.".
 -spec functions([atom()], t()) -> [#{atom() => term()}].

@@ -138,7 +138,7 @@ init(#{patterns := Patterns}) ->
 functions(Patterns) ->
     [
         MFA
-     || Module <- dyno_agent_call_counts:measured(Patterns),
+     || Module <- dyno_agent_patterns:measured(Patterns),
         MFA <- dyno_agent_patterns:functions(Module, Patterns)
     ].
 

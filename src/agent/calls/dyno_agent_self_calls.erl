@@ -12,7 +12,7 @@
 %%
 %% The session's tracer is a process that does nothing: one that traced could not be counted itself.
 
--export([open/2, set/2, count/2, restart/1, pause/1, keep/1, calls/1, close/1]).
+-export([open/2, set/2, count/2, restart/1, pause/1, calls/1, close/1]).
 -export([flag/3]).
 -export_type([own/0]).
 
@@ -23,32 +23,24 @@
         tracer := pid(),
         patterns := [dyno_agent_patterns:pattern()],
         base := #{module() => []},
-        %% What was set, made ready: what is called between the two sessions' pauses is counted in
-        %% one of them only.
-        set := #{module() => [mfa()]},
-        %% Until all was last set to zero.
-        kept := #{mfa() => pos_integer()}
+        set := #{module() => [mfa()]}
     }.
 
 -define(MEASURE, [call_memory]).
 
--doc "Counts nothing yet, and never where the measures tell the processes apart.".
--spec open([dyno_agent_patterns:pattern()], [dyno_agent_call_sessions:measure()]) -> own().
-open(Patterns, Measures) ->
-    case lists:member(call_count, Measures) of
-        true ->
-            Tracer = spawn_link(fun idle/0),
-            #{
-                session => trace:session_create(?MODULE, Tracer, []),
-                tracer => Tracer,
-                patterns => Patterns,
-                base => maps:from_keys(dyno_agent_patterns:base(), []),
-                set => #{},
-                kept => #{}
-            };
-        false ->
-            none
-    end.
+-doc "Counts nothing yet, and never if `none` is wanted.".
+-spec open([dyno_agent_patterns:pattern()], Wanted :: boolean()) -> own().
+open(_Patterns, false) ->
+    none;
+open(Patterns, true) ->
+    Tracer = spawn_link(fun idle/0),
+    #{
+        session => trace:session_create(?MODULE, Tracer, []),
+        tracer => Tracer,
+        patterns => Patterns,
+        base => maps:from_keys(dyno_agent_patterns:base(), []),
+        set => #{}
+    }.
 
 idle() ->
     proc_lib:set_label(?MODULE),
@@ -93,7 +85,7 @@ restart(none) ->
     none;
 restart(#{session := Session} = Own) ->
     _ = trace:function(Session, {'_', '_', '_'}, restart, ?MEASURE),
-    Own#{kept := #{}}.
+    Own.
 
 -doc "Stops counting.".
 -spec pause(own()) -> ok.
@@ -103,28 +95,19 @@ pause(#{session := Session}) ->
     _ = trace:function(Session, {'_', '_', '_'}, pause, ?MEASURE),
     ok.
 
--doc "Counts on from zero, and takes in what was counted before.".
--spec keep(own()) -> own().
-keep(none) ->
-    none;
-keep(Own) ->
-    Taken = calls(Own),
-    (restart(Own))#{kept := Taken}.
-
 -doc "How often dyno's processes have called which functions since the restart.".
 -spec calls(own()) -> #{mfa() => pos_integer()}.
 calls(none) ->
     #{};
-calls(#{session := Session, set := Set, kept := Kept}) ->
-    Counted = #{
+calls(#{session := Session, set := Set}) ->
+    #{
         MFA => Calls
      || _Module := Functions <- Set,
         MFA <- Functions,
         {call_memory, [_ | _] = Each} <- [trace:info(Session, MFA, call_memory)],
         Calls <- [lists:sum([N || {_, N, _} <- Each])],
         Calls > 0
-    },
-    maps:merge_with(fun(_, A, B) -> A + B end, Kept, Counted).
+    }.
 
 -doc "Ends the session, and with it its breakpoints.".
 -spec close(own()) -> ok.

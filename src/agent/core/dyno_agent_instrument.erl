@@ -52,6 +52,8 @@ The module runs in the target: it may call kernel, stdlib and dyno's modules of 
     level := level(),
     %% Of the level budget: the share of the target's processor time that measuring may take.
     budget => float(),
+    %% Whether dyno started the node: only then calls are timed where that was not asked for.
+    own_node => boolean(),
     %% Functions whose single calls are timed.
     distribution := [dyno_agent_patterns:pattern()],
     interval_ms := pos_integer(),

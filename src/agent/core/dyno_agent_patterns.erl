@@ -14,7 +14,7 @@ stack traces have it `"Elixir.MyApp.Cache:get/1"`.
 
 -export([parse/1, elixir/1, module/1, print/1, validate/1, format_error/1]).
 -export([resolve/1, matches_module/2, matches/2, functions/2, specs/2, unmatched/1, nearest/2]).
--export([loaded/0, base/0]).
+-export([loaded/0, base/0, measured/1]).
 -export_type([pattern/0, reason/0]).
 
 %% A module, and a function where there is one. No module of Erlang is called so without quotes; a
@@ -283,6 +283,17 @@ all_functions(Module) ->
     catch
         error:badarg -> []
     end.
+
+-doc """
+The loaded modules that patterns mean and that may be measured: none of the agent's own, and no tracing.
+""".
+-spec measured([pattern()]) -> [module()].
+measured(Patterns) -> [M || M <- loaded(), is_measured(M, Patterns)].
+
+is_measured(Module, Patterns) ->
+    not lists:prefix("dyno_agent", atom_to_list(Module)) andalso
+        not lists:member(Module, [trace, erts_internal, erl_tracer]) andalso
+        matches_module(Module, Patterns).
 
 -doc """
 The patterns that mean nothing on this node, neither a loaded function nor a module that could be

@@ -12,17 +12,17 @@ are (doc/measurements.md).
 ```
           a process's first call of a measured function
                  |                          |
-      a message, |                          | no message,
-    tracing off  |                          | tracing off: the function is throttled
+      a message, |                          | no message, tracing off:
+    tracing off  |                          | the function is throttled
                  v                          v
-          dyno_agent_processes     call statistics of the runtime, by process
-            |  event   ^               |
-            v          | effects       v
-   dyno_agent_discovery, pure  <---  dyno_agent_calls: reads and resets them on request,
-            |                          ^   and tells who has called throttled functions
-            | rows                     | the group of each caller
-            v                          |
-          dyno_agent_process_table  ---+
+          dyno_agent_processes        counted, and estimated by how many of its calls
+            |  event   ^              are first ones while messages come for a moment
+            v          | effects        (dyno_agent_first_call_estimate)
+   dyno_agent_discovery, pure
+            |
+            | rows
+            v
+          dyno_agent_process_table  <-- dyno_agent_calls: the group of each caller
             ^
             | samples of the processes that are alive, at each interval
 ```
@@ -35,16 +35,11 @@ are sampled less often. Processes that come and go between two scans are counted
 them it is measured how long they have lived. dyno's own processes are left out.
 
 A function that discovers more than 1,000 processes of one group in a second is throttled, because a
-message costs each of them some 10 us with the waking of this process (dyno_agent_throttle). Then
-the call statistics show the processes.
+message costs each of them some 10 us with the waking of this process (dyno_agent_throttle): how many it
+discovers is estimated then.
 
-## The seam to the calls
-The call statistics grow with the processes, so whoever keeps them (dyno_agent_calls) subscribes
-here with `subscribe/2` and gets the message `{read_and_reset, Processes}` when to read and reset
-them, and `{find_callers, Processes}` when only to look who has called throttled functions. It finds
-the groups in the table that `subscribe/2` returns. After each it reports with `callers/2` which
-callers of throttled functions are not in that table, and with `was_read/1` that this was done. It
-also reports which modules were loaded (`loaded/2`). Nothing here calls it.
+Whoever times calls finds the groups in the table (`table/1`), and reports which modules were loaded
+(`loaded/2`) and which functions are called too often to discover processes by them (`leave_out/2`).
 """.
 
 -behaviour(dyno_agent_instrument).
@@ -52,7 +47,7 @@ also reports which modules were loaded (`loaded/2`). Nothing here calls it.
 
 -export([about/0, config/1, tables/0, metrics/0, warnings/2]).
 -export([start_link/1, restart/1, read/1, table/1]).
--export([subscribe/2, callers/2, was_read/1, loaded/2, leave_out/2, limit/2]).
+-export([loaded/2, leave_out/2, limit/2]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 -export_type([config/0, group/0, results/0]).
 
@@ -78,8 +73,6 @@ also reports which modules were loaded (`loaded/2`). Nothing here calls it.
     discovery := dyno_agent_discovery:t(),
     table := dyno_agent_process_table:t(),
     first_calls := dyno_agent_first_calls:t(),
-    %% Who reads the calls.
-    reader := pid() | none,
     timers := #{atom() => reference()},
     interval_ms := pos_integer(),
     scan := idle | dyno_agent_process_table:continuation(),
@@ -90,7 +83,6 @@ also reports which modules were loaded (`loaded/2`). Nothing here calls it.
     waiting := [gen_server:from()]
 }.
 
--define(READER_ENDS_MS, 1000).
 %% The longest that reading may take: each process of a saturated node answers when it has its turn.
 -define(READ_MS, 1000).
 %% After so many first calls it looks how many messages wait, and with so many it is behind.
@@ -137,25 +129,6 @@ read(Pid) ->
 table(Pid) ->
     gen_server:call(Pid, table, infinity).
 
--doc """
-Names the calling process as the one that reads the calls of these processes; `by_process` where its
-statistics tell which process has called what, `windows` where it keeps none and nothing is to be
-asked of it.
-""".
--spec subscribe(pid(), by_process | sums | windows) -> dyno_agent_process_table:t().
-subscribe(Pid, Statistics) ->
-    gen_server:call(Pid, {subscribe, Statistics}, infinity).
-
--doc "Reports the callers of throttled functions that a reading has found, and their groups.".
--spec callers(pid(), [{pid(), dyno_agent_process_table:id()}]) -> ok.
-callers(Pid, Rows) ->
-    gen_server:cast(Pid, {callers, Rows}).
-
--doc "Reports that what was asked for was done.".
--spec was_read(pid()) -> ok.
-was_read(Pid) ->
-    gen_server:cast(Pid, was_read).
-
 -doc "Reports that a module was loaded.".
 -spec loaded(pid(), module()) -> ok.
 loaded(Pid, Module) ->
@@ -182,7 +155,6 @@ init(#{patterns := Patterns, interval_ms := IntervalMs}) ->
         discovery => dyno_agent_discovery:new(),
         table => dyno_agent_process_table:new(),
         first_calls => dyno_agent_first_calls:open(Patterns),
-        reader => none,
         timers => #{},
         interval_ms => IntervalMs,
         scan => idle,
@@ -195,11 +167,9 @@ init(#{patterns := Patterns, interval_ms := IntervalMs}) ->
 -spec handle_call(Request, gen_server:from(), state()) ->
     {reply, ok | dyno_agent_process_table:t(), state()} | {noreply, state()}
 when
-    Request :: restart | read | table | {subscribe, by_process | sums | windows}.
+    Request :: restart | read | table.
 handle_call(table, _From, #{table := Table} = State) ->
     {reply, Table, State};
-handle_call({subscribe, Statistics}, {Reader, _}, #{table := Table} = State) ->
-    {reply, Table, event({subscribed, Statistics}, State#{reader := Reader})};
 handle_call(restart, _From, #{table := Table} = State) ->
     Sampled = event(begin_scan, settled(State)),
     {Alive, Ended} = dyno_agent_process_table:restart(Table),
@@ -211,14 +181,6 @@ handle_call(read, From, #{waiting := Waiting} = State) ->
 settled(State) -> event(settle, State).
 
 -spec handle_cast(dyno_agent_discovery:event(), state()) -> {noreply, state()}.
-handle_cast({callers, Rows}, #{table := Table} = State) ->
-    IsNew = fun({Pid, _}) -> not dyno_agent_process_table:is_known(Pid, Table) end,
-    {noreply, event({callers, lists:filter(IsNew, Rows)}, State)};
-handle_cast(was_read, State) ->
-    Read = event(was_read, State),
-    %% Of the thousands that had ended nothing but garbage is left.
-    true = garbage_collect(),
-    {noreply, Read};
 handle_cast(Event, State) ->
     {noreply, event(Event, State)}.
 
@@ -251,7 +213,7 @@ first_call(Pid, MFA, Time, #{table := Table} = State) ->
 not_behind(State) ->
     case process_info(self(), message_queue_len) of
         {message_queue_len, Waiting} when Waiting >= ?BEHIND ->
-            event({behind, Waiting, erlang:monotonic_time(millisecond)}, State);
+            event({behind, Waiting}, State);
         _ ->
             State
     end.
@@ -321,11 +283,6 @@ effect({monitor, Pid, Id, Since}, State) ->
 effect({demonitor, Refs}, State) ->
     lists:foreach(fun(Ref) -> demonitor(Ref, [flush]) end, Refs),
     State;
-effect(Request, #{reader := Reader} = State) when
-    Request =:= find_callers; Request =:= read_and_reset
-->
-    Reader ! {Request, self()},
-    State;
 effect({count_calls, Functions, What}, #{first_calls := Calls} = State) ->
     Counts = dyno_agent_first_calls:counts(Functions, Calls),
     event({What, Counts, erlang:monotonic_time()}, State);
@@ -341,20 +298,8 @@ later(Ms, Message, #{timers := Timers} = State) ->
     State#{timers := Timers#{Message => erlang:send_after(Ms, self(), Message)}}.
 
 -spec terminate(term(), state()) -> ok.
-terminate(Reason, #{first_calls := Calls, reader := Reader}) ->
-    ok = dyno_agent_first_calls:close(Calls),
-    case {Reason, Reader} of
-        {shutdown, Pid} when is_pid(Pid) -> wait_for(Pid);
-        _ -> ok
-    end.
-
-%% It reads the table until it ends; both are shut down at the same time.
-wait_for(Reader) ->
-    Ref = monitor(process, Reader),
-    receive
-        {'DOWN', Ref, process, Reader, _} -> ok
-    after ?READER_ENDS_MS -> ok
-    end.
+terminate(_Reason, #{first_calls := Calls}) ->
+    dyno_agent_first_calls:close(Calls).
 
 %% In the recording, on the caller's side
 

@@ -7,14 +7,13 @@
 %% that a message for each costs too much. Pure.
 %%
 %% A function that has discovered processes of one group only is presumed to go on so: of the next
-%% processes one in twenty is identified. When such a function discovers more than 1,000 processes
-%% in a second it is throttled: its first calls send no message any more, and the call statistics,
-%% which the runtime keeps by process anyway, show from time to time who has made them. Each time
-%% the messages are on for a moment, so that another kind of process is noticed. When its
+%% processes one in twenty is identified. When such a function discovers more than so many processes
+%% in a second it is throttled: its first calls send no message any more, but for a moment twice a
+%% second, so that how many there are is estimated and another kind is noticed. When its
 %% processes have become rare or are of several groups it is no longer throttled.
 
--export([new/0, allow/1, allow/2, none/1, first_call/3, learn/4, group/2]).
--export([throttled/1, count/2, counted/2, expected/2, window_ms/1, release_rare/2]).
+-export([new/0, limit/2, none/1, first_call/3, learn/4, group/2]).
+-export([throttled/1, count/2, counted/2, window_ms/1, release_rare/2]).
 -export([forget/2, leave_out/2]).
 -export_type([t/0]).
 
@@ -39,18 +38,12 @@
 -define(MAX_FUNCTIONS, 2000).
 -define(PRESUMED_AFTER, 20).
 -define(IDENTIFY_EVERY, 20).
--define(LIMIT, 1000).
-%% The call statistics are asked so often, and sooner where so many processes would be new in them:
-%% the runtime takes 50 bytes for each process and function.
--define(LONGEST_MS, 2000).
--define(SHORTEST_MS, 250).
--define(MOST, 40_000).
 %% For an estimate messages come until so many processes are to be expected.
 -define(SEEN, 20).
 -define(WINDOW_MS, 20).
 -define(SHORT_WINDOW_MS, 5).
 
--doc "No functions; none is throttled until `allow/1`.".
+-doc "No functions; none is throttled until there is a limit.".
 -spec new() -> t().
 new() ->
     #{
@@ -58,13 +51,9 @@ new() ->
         throttled => #{}, counted => #{}, since_ms => 0, per_second => 0
     }.
 
--doc "Lets functions be throttled: the call statistics by process are read from now on.".
--spec allow(t()) -> t().
-allow(Throttle) -> allow(?LIMIT, Throttle).
-
--doc "The same, where so many in a second are too many.".
--spec allow(pos_integer(), t()) -> t().
-allow(PerSecond, Throttle) -> Throttle#{limit := PerSecond}.
+-doc "So many processes in a second are too many.".
+-spec limit(pos_integer(), t()) -> t().
+limit(PerSecond, Throttle) -> Throttle#{limit := PerSecond}.
 
 -doc "No function is throttled, now or later.".
 -spec none(t()) -> t().
@@ -144,11 +133,6 @@ count(Ids, #{counted := Counted} = Throttle) ->
     Count = fun(Id, Acc) -> maps:update_with(Id, fun(N) -> N + 1 end, 1, Acc) end,
     Throttle#{counted := lists:foldl(Count, Counted, Ids)}.
 
--doc "About how many processes throttled functions have discovered since they were last counted.".
--spec expected(integer(), t()) -> non_neg_integer().
-expected(NowMs, #{per_second := PerSecond, since_ms := Since}) ->
-    round(PerSecond * max(0, NowMs - Since) / 1000).
-
 -doc "So many more processes of groups were discovered by throttled functions.".
 -spec counted(#{id() => non_neg_integer()}, t()) -> t().
 counted(More, #{counted := Counted} = Throttle) ->
@@ -160,24 +144,22 @@ window_ms(#{per_second := PerSecond}) ->
     round(max(?SHORT_WINDOW_MS, min(?WINDOW_MS, 1000 * ?SEEN / max(1, PerSecond)))).
 
 -doc """
-The call statistics were asked, at a time (milliseconds): functions whose processes have become rare
-or are of several groups are no longer throttled. Returns in how many milliseconds to ask again.
+Processes were counted until a time (milliseconds): functions whose processes have become rare or are
+of several groups are no longer throttled.
 """.
--spec release_rare(integer(), t()) -> {AfterMs :: pos_integer(), t()}.
+-spec release_rare(integer(), t()) -> t().
 release_rare(NowMs, #{since_ms := Since, counted := Counted, limit := Limit} = Throttle) ->
     TookMs = max(1, NowMs - Since),
     IsFrequent = fun(MFA, Id) ->
         maps:get(Id, Counted, 0) * 1000 >= TookMs * Limit div 2 andalso
             group(MFA, Throttle) =:= {ok, Id}
     end,
-    All = lists:sum(maps:values(Counted)),
-    AfterMs = max(?SHORTEST_MS, min(?LONGEST_MS, ?MOST * TookMs div max(1, All))),
-    {AfterMs, Throttle#{
+    Throttle#{
         throttled := maps:filter(IsFrequent, map_get(throttled, Throttle)),
         counted := #{},
         since_ms := NowMs,
-        per_second := All * 1000 / TookMs
-    }}.
+        per_second := lists:sum(maps:values(Counted)) * 1000 / TookMs
+    }.
 
 -doc "A module was loaded anew: all its first calls send messages again.".
 -spec forget(module(), t()) -> t().

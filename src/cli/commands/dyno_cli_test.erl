@@ -81,7 +81,7 @@ measurements(#{patterns := Patterns, servers := Servers}) ->
         {"--level LEVEL",
             "what of them: budget (calls, own time, at a limited cost), off, count (calls), "
             "discovery (who calls them), time (each call timed), memory (calls, words) or all "
-            "(default: the suite's, or budget; time where each pattern names one function)",
+            "(default: the suite's, or budget)",
             {one_of, ?LEVELS}},
         {"--budget SHARE",
             "the share of the target's processor time that measuring functions may take at the "

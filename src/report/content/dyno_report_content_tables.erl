@@ -21,6 +21,8 @@ notes. Numbers without a unit have that of their row, where the table has a colu
 
 %% Counts that should be none.
 -define(ALARMING, [~"errors", ~"dropped", ~"violations", ~"lost_at", ~"exceptions", ~"crashes"]).
+%% A value whose interval is wider than so much of it is shown as less than the interval's end.
+-define(WIDE, 0.5).
 %% Columns of words that say how something ended.
 -define(JUDGING, [~"result", ~"verdict", ~"state"]).
 
@@ -150,7 +152,7 @@ section(View, [{_, Table} | _] = Found, Place, #{top := Top} = Options) ->
     First =
         case View of
             #{rows := all} -> Rows;
-            #{} -> lists:sublist(Rows, Top)
+            #{} -> lists:sublist(ranked(View, Table, Rows), Top)
         end,
     Columns =
         [{T, number, fun({Run, _}) -> name(~"id", Run) end} || #{run_title := T} <- [Options]] ++
@@ -162,6 +164,35 @@ section(View, [{_, Table} | _] = Found, Place, #{top := Top} = Options) ->
     Labels = [[", ", Label] || Label <- dyno_report_stacks:labels(Table)],
     Title = [maps:get(title, View, title(Table)), Labels, node(Table, Options), Place],
     dyno_report_section:table(iolist_to_binary(Title), Columns, First, length(Rows) + Truncated).
+
+%% What is hardly known has no rank: it comes last, the most that it may be first.
+ranked(#{off_by := Name} = View, #{~"columns" := Columns}, Rows) ->
+    case bounds(#{~"name" => Name}, Columns) of
+        none ->
+            Rows;
+        Bounds ->
+            IsWide = is_wide(Name, Columns, View),
+            {Wide, Known} = lists:partition(fun({_, Row}) -> IsWide(Row) end, Rows),
+            Most = fun({_, A}, {_, B}) -> element(2, Bounds(A)) >= element(2, Bounds(B)) end,
+            Known ++ lists:sort(Most, Wide)
+    end;
+ranked(_View, _Table, Rows) ->
+    Rows.
+
+%% By the column that the view names, or else by the value's own.
+is_wide(Name, Columns, View) ->
+    Named = maps:get(off_by, View, none),
+    {Of, Bounds} =
+        case bounds(#{~"name" => Named}, Columns) of
+            none -> {Name, bounds(#{~"name" => Name}, Columns)};
+            Found -> {Named, Found}
+        end,
+    fun(Row) ->
+        case Bounds =/= none andalso Named =/= none andalso {get(Of, Row), Bounds(Row)} of
+            {Value, {From, To}} when is_number(Value) -> To - From > ?WIDE * Value;
+            _ -> false
+        end
+    end.
 
 node(Table, #{many := several}) ->
     [[" of ", name(~"node", Table)] || get(~"node", Table) =/= null];
@@ -243,9 +274,10 @@ column(#{~"role" := ~"value"} = Column, Title, Look, {Fixed, _, Columns, Table, 
             false -> optional
         end,
     Bounds = bounds(Column, Columns),
-    [{Title, Stays, shown(Column, Bounds, View)}] ++
-        interval(Column, Bounds, View) ++
-        [{~"", note, bar(Column, Table)} || Look =:= bar];
+    IsWide = is_wide(get(~"name", Column), Columns, View),
+    [{Title, Stays, shown(Column, Bounds, IsWide)}] ++
+        interval(Column, Bounds, IsWide, View) ++
+        [{~"", note, bar(Column, IsWide, Table)} || Look =:= bar];
 column(#{~"role" := ~"note", ~"name" := Name} = Column, Title, _Look, {_, Notes, _, _, _}) ->
     Stays =
         case lists:member(Name, ?JUDGING) of
@@ -275,25 +307,26 @@ bounds(#{~"name" := Name}, Columns) ->
             none
     end.
 
-%% Of what was not met at all, or cannot be told, the other end of the interval is known.
-shown(#{~"name" := Name} = Column, Bounds, #{off_by := _}) when is_function(Bounds) ->
+%% Of what was hardly met, or cannot be told, the other end of the interval is known.
+shown(Column, none, _IsWide) ->
+    fun(Row) -> cell(Column, Row) end;
+shown(Column, Bounds, IsWide) ->
     fun(Row) ->
-        case {get(Name, Row), get(~"note", Row), Bounds(Row)} of
-            {Value, Note, {_, To}} when To > 0, Value == 0 orelse is_binary(Note) ->
-                <<"< ", (number(To, Column, Row))/binary>>;
-            _ ->
-                cell(Column, Row)
+        case IsWide(Row) orelse is_binary(get(~"note", Row)) of
+            true -> most(Column, Bounds(Row), Row);
+            false -> cell(Column, Row)
         end
-    end;
-shown(Column, _Bounds, _View) ->
-    fun(Row) -> cell(Column, Row) end.
+    end.
 
-interval(_Column, none, _View) ->
+most(Column, {_, To}, Row) when To > 0 -> <<"< ", (number(To, Column, Row))/binary>>;
+most(Column, _Bounds, Row) -> cell(Column, Row).
+
+interval(_Column, none, _IsWide, _View) ->
     [];
-interval(#{~"name" := Name}, Bounds, #{off_by := Name}) ->
+interval(#{~"name" := Name}, Bounds, IsWide, #{off_by := Name}) ->
     Off = fun(Row) ->
-        case {get(Name, Row), get(~"note", Row), Bounds(Row)} of
-            {Value, null, {From, To}} when Value > 0, To > From ->
+        case {get(Name, Row), IsWide(Row) orelse is_binary(get(~"note", Row)), Bounds(Row)} of
+            {Value, false, {From, To}} when To > From ->
                 Share = (To - From) / 2 / Value,
                 <<"+/- ", (integer_to_binary(ceil(100 * Share)))/binary, " %">>;
             _ ->
@@ -301,9 +334,9 @@ interval(#{~"name" := Name}, Bounds, #{off_by := Name}) ->
         end
     end,
     [{~"", optional, Off}];
-interval(_Column, _Bounds, #{off_by := _}) ->
+interval(_Column, _Bounds, _IsWide, #{off_by := _}) ->
     [];
-interval(Column, Bounds, _View) ->
+interval(Column, Bounds, _IsWide, _View) ->
     Show = fun(Row) ->
         case Bounds(Row) of
             {From, To} ->
@@ -314,7 +347,7 @@ interval(Column, Bounds, _View) ->
     end,
     [{~"interval", optional, Show}].
 
-bar(#{~"name" := Name, ~"unit" := Unit}, Table) ->
+bar(#{~"name" := Name, ~"unit" := Unit}, IsWide, Table) ->
     Rows = dyno_recording:rows(Table),
     Longest =
         case Unit of
@@ -323,7 +356,7 @@ bar(#{~"name" := Name, ~"unit" := Unit}, Table) ->
             _ -> lists:max([0 | [Value || #{Name := Value} <- Rows, is_number(Value)]])
         end,
     fun(Row) ->
-        case get(Name, Row) of
+        case not IsWide(Row) andalso get(Name, Row) of
             Value when is_number(Value), Longest > 0 -> {bar, Value / Longest};
             _ -> ~""
         end
@@ -338,6 +371,10 @@ cell(#{~"name" := ~"calls"} = Column, #{~"counted" := ~"estimated", ~"calls" := 
     is_number(Calls)
 ->
     <<"~", (number(Calls, Column, Row))/binary>>;
+cell(#{~"name" := ~"calls"} = Column, #{~"counted" := ~"at least", ~"calls" := Calls} = Row) when
+    is_number(Calls)
+->
+    <<">= ", (number(Calls, Column, Row))/binary>>;
 cell(#{~"name" := Name, ~"role" := Role} = Column, Row) ->
     case get(Name, Row) of
         Text when is_binary(Text) ->

@@ -127,8 +127,8 @@ target() ->
         {~"functions", #{
             title => ~"Functions by own time",
             columns => [
-                ~"function", ~"calls", ~"own_time", {~"time_per_call", ~"per call"},
-                {~"share", ~"share", bar}, {~"note", ~""}
+                ~"function", ~"calls", {~"own_time", ~"own"}, {~"total_time", ~"total"},
+                {~"time_per_call", ~"per call"}, {~"share", ~"share", bar}, {~"note", ~""}
             ],
             off_by => ~"own_time"
         }},

@@ -87,7 +87,7 @@ end
     patterns => [dyno_agent_patterns:pattern() | string() | binary()],
     %% What must hold; see dyno_threshold. [].
     thresholds => [string() | binary()],
-    %% What to measure in the targets; budget, or time where each pattern names one function.
+    %% What to measure in the targets; by default budget.
     level => dyno_agent_instrument:level(),
     %% Of the level budget: the share of a target's processor time that measuring may take; 0.05.
     budget => float(),
@@ -296,14 +296,6 @@ option({Key, Default, Read, Accepted}, Config) ->
             {ok, {Key, Default}}
     end.
 
-%% Who names functions one by one has few of them, and wants all of their calls timed.
-with_level(#{level := by_patterns, patterns := Patterns} = Options, Config) ->
-    OneByOne = fun({_, F, A}) -> F =/= '_' andalso A =/= '_'; (_) -> false end,
-    IsTimed = Patterns =/= [] andalso lists:all(OneByOne, Patterns),
-    case IsTimed andalso not is_map_key(budget, Config) of
-        true -> {ok, Options#{level := time}};
-        false -> {ok, Options#{level := budget}}
-    end;
 with_level(#{level := Level}, #{budget := _}) when Level =/= budget ->
     {error, {budget_without_level, Level}};
 with_level(Options, _Config) ->
@@ -329,7 +321,7 @@ fields(_Config) ->
         {interval_ms, 1000, within(10, ?MOST_MS), "milliseconds from 10 to 720000000 (200 h)"},
         {patterns, [], fun patterns/1, "a list of patterns"},
         {thresholds, [], fun thresholds/1, "a list of texts such as \"latency.p99 < 20 ms\""},
-        {level, by_patterns, one_of(Levels),
+        {level, budget, one_of(Levels),
             "budget, off, count, discovery, time, memory or all"},
         {budget, 0.05, fun share/1, "a share above 0 and below 1, such as 0.05,"},
         {profile, none, one_of(profiles()), "sample or schedulers"},

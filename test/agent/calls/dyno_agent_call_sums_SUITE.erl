@@ -20,7 +20,6 @@ all() ->
         adds_calls_times_and_words,
         groups_by_process,
         is_unresolved_until_the_group_is_known,
-        says_how_many_calls_it_has_added,
         cut_times_are_right_in_the_mean,
         a_time_of_zero_is_between_its_bounds,
         short_times_that_are_alike_are_uncertain,
@@ -85,16 +84,6 @@ is_unresolved_until_the_group_is_known(_Config) ->
     Settled = dyno_agent_call_sums:settle(Sums1),
     ?assertEqual(Settled, dyno_agent_call_sums:resolve(fun(_) -> {ok, y} end, Settled)).
 
-says_how_many_calls_it_has_added(_Config) ->
-    [A] = pids(1),
-    Unknown = fun(_) -> unknown end,
-    With = #{group_of => Unknown, least_ns => 50, gap_factor => 1.5},
-    Reading = reading(100, 0, [{A, 100, 0, 5}]),
-    Sums = dyno_agent_call_sums:add([{?MFA, Reading}], With, dyno_agent_call_sums:new()),
-    ?assertMatch(#{calls := 150}, sums_of_one(Sums)),
-    ?assertEqual(0.5, dyno_agent_call_sums:estimated(Sums)),
-    ?assertEqual(0.0, dyno_agent_call_sums:estimated(dyno_agent_call_sums:new())).
-
 %% 20,000 processes with times between 0.2 and 40 us, cut as the runtime cuts them.
 cut_times_are_right_in_the_mean(_Config) ->
     _ = rand:seed(exsss, {1, 2, 3}),
@@ -145,19 +134,16 @@ short_times_that_are_alike_are_uncertain(_Config) ->
     ?assertMatch(#{uncertain_ns := 0}, sums_of_one(Long)).
 
 overhead_by_how_many_call(_Config) ->
-    Overhead = fun(Each, GapFactor) ->
-        With = #{
-            group_of => none, least_ns => 50, call_ns => fun(N) -> N end, gap_factor => GapFactor
-        },
+    Overhead = fun(Each) ->
+        With = #{group_of => none, least_ns => 50, call_ns => fun(N) -> N end},
         Reading = reading(0, 0, [{self(), N, 0, 30} || N <- Each]),
         Sums = dyno_agent_call_sums:add([{?MFA, Reading}], With, dyno_agent_call_sums:new()),
         #{calls := Calls, total_overhead_ns := Ns} = sums_of_one(Sums),
         {Calls, Ns / Calls}
     end,
-    ?assertEqual({7, 1.0}, Overhead([7], 1.0)),
-    ?assertEqual({15, 3.0}, Overhead([5, 0, 5, 5], 1.0)),
-    ?assertEqual({30, 3.0}, Overhead([5, 5, 5], 2.0)),
-    {1_001_000, Nearly} = Overhead([1_000_000 | lists:duplicate(1000, 1)], 1.0),
+    ?assertEqual({7, 1.0}, Overhead([7])),
+    ?assertEqual({15, 3.0}, Overhead([5, 0, 5, 5])),
+    {1_001_000, Nearly} = Overhead([1_000_000 | lists:duplicate(1000, 1)]),
     ?assert(Nearly < 1.01).
 
 keeps_the_heaviest_callers(_Config) ->

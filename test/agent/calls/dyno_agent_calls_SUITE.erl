@@ -17,7 +17,10 @@ all() ->
     [
         shares_of_what_never_returns,
         births_leave_no_garbage,
-        a_reload_is_noticed_where_all_is_measured
+        a_server_that_does_little,
+        what_does_not_fit_is_left_to_samples,
+        nothing_is_timed_where_it_may_not_be,
+        nothing_is_left_when_killed
     ].
 
 init_per_suite(Config) ->
@@ -130,38 +133,132 @@ counting(Node, Patterns) ->
     {ok, Calls} = dyno_agent:start(Agent, dyno_agent_calls, Config),
     {Agent, Calls}.
 
-%% What tells of a load is itself measured, and everything is paused and reset at once.
-a_reload_is_noticed_where_all_is_measured(_Config) ->
-    dyno_tries:hold(3, fun a_reload_is_noticed_once/0).
+%% Two functions of 70 and 30 us, and one that is called so often in both that it can't be timed.
+-define(BURSTS, """
+-module(bursts).
 
-a_reload_is_noticed_once() ->
+-export([start/1, serve/1, client/1, one/1, two/1, spin/2, tiny/1]).
+
+start(How) ->
+    Server = spawn(bursts, serve, [How]),
+    spawn(bursts, client, [Server]).
+
+client(Server) ->
+    Server ! {work, self()},
+    receive done -> ok end,
+    timer:sleep(20),
+    client(Server).
+
+serve(How) ->
+    receive {work, From} ->
+        one(How),
+        two(How),
+        From ! done,
+        serve(How)
+    end.
+
+one(How) -> spin(How, erlang:monotonic_time(nanosecond) + 700000), ok.
+
+two(How) -> spin(How, erlang:monotonic_time(nanosecond) + 300000), ok.
+
+spin(How, Until) ->
+    case erlang:monotonic_time(nanosecond) > Until of
+        true -> ok;
+        false when How =:= often -> tiny(How), spin(How, Until);
+        false -> spin(How, Until)
+    end.
+
+tiny(N) -> N.
+
+""").
+
+%% Fifty requests a second: each call is timed at the default, and says so.
+a_server_that_does_little(_Config) ->
+    dyno_tries:hold(3, fun a_server_that_does_little_once/0).
+
+a_server_that_does_little_once() ->
+    Patterns = [{bursts, F, '_'} || F <- [one, two, serve, client]],
+    within_budget(seldom, Patterns, #{}, fun(_Node, Calls) ->
+        #{functions := Functions, timed := Timed, budget := #{spent := Spent}} =
+            dyno_agent_calls:read(Calls),
+        ct:log("~p ~tp", [Timed, Functions]),
+        #{one := #{own_time_ns := OneNs, calls := Count} = One, two := #{own_time_ns := TwoNs}} =
+            #{F => Of || #{mfa := {_, F, _}} = Of <- Functions},
+        ?assertMatch(#{counted := exact, time_from := calls}, One),
+        %% On a busy machine its interval is wider.
+        #{own_time_low_ns := Low, own_time_high_ns := High} = One,
+        Off = (High - Low) / 2 / OneNs,
+        ?assert(abs(OneNs / (OneNs + TwoNs) - 0.7) < 0.03 + 0.7 * Off, {OneNs, TwoNs, Off}),
+        ?assert(abs(OneNs / Count / 700_000 - 1) < 0.1 + Off, {OneNs / Count, Off}),
+        ?assert(Timed > 0.5, Timed),
+        ?assert(Spent < 0.02, Spent)
+    end).
+
+%% A function that is called a million times a second is neither counted nor timed for long.
+what_does_not_fit_is_left_to_samples(_Config) ->
+    within_budget(often, [{bursts, '_', '_'}], #{}, fun(Node, Calls) ->
+        #{functions := Functions, budget := #{left_out := LeftOut}} = dyno_agent_calls:read(Calls),
+        ?assertEqual([], [{bursts, tiny, 1}, {bursts, spin, 2}] -- LeftOut),
+        [Tiny] = [F || #{mfa := {_, tiny, _}} = F <- Functions],
+        ?assertNot(maps:get(counted, Tiny) =:= exact),
+        Sessions = erpc:call(Node, trace, session_info, [{bursts, tiny, 1}]),
+        ?assertEqual([], [Name || {Name, _} <- Sessions, Name =:= dyno_calls])
+    end).
+
+%% A node that dyno did not start.
+nothing_is_timed_where_it_may_not_be(_Config) ->
+    within_budget(seldom, [{bursts, '_', '_'}], #{may_time => false}, fun(Node, Calls) ->
+        #{timed := Timed} = dyno_agent_calls:read(Calls),
+        ?assertEqual(0.0, Timed),
+        %% No process is known to the session that would time.
+        Pids = erpc:call(Node, erlang, processes, []),
+        Known = [Of || P <- Pids, Of <- [erpc:call(Node, trace, session_info, [P])], is_list(Of)],
+        ?assertEqual([], [Name || {Name, _} <- lists:append(Known), Name =:= dyno_calls])
+    end).
+
+nothing_is_left_when_killed(_Config) ->
     {_, Node} = Started = dyno_peers:start(),
     try
-        Source = "-module(again).\n -export([f/0]).\n f() -> ok.\n",
-        again = dyno_peers:load(Node, Source),
-        {Agent, Calls} = counting(Node, [{'_', '_', '_'}]),
-        ok = dyno_agent_calls:restart(Calls),
-        _ = dyno_agent_calls:peek(Calls),
-        _ = erpc:call(Node, code, purge, [again]),
-        again = dyno_peers:load(Node, Source),
-        %% Calls within the milliseconds of a load may count wrongly.
-        ok = await_load(Calls, 5000),
-        ok = erpc:call(Node, again, f, []),
-        #{reloaded := Reloaded, functions := Functions} = dyno_agent_calls:read(Calls),
+        bursts = dyno_peers:load(Node, ?BURSTS),
+        Pid = erpc:call(Node, bursts, start, [seldom]),
+        Before = length(erpc:call(Node, trace, session_info, [all])),
+        {ok, Agent} = dyno_agent:attach(Node, #{}),
+        {ok, Calls} = dyno_agent:start(Agent, dyno_agent_calls, #{
+            patterns => [{bursts, '_', '_'}], budget => 0.05
+        }),
+        timer:sleep(800),
+        ?assert(length(erpc:call(Node, trace, session_info, [all])) > Before),
+        exit(Calls, kill),
         _ = dyno_agent:detach(Agent),
-        ?assertEqual([again], Reloaded),
-        ?assertEqual([1], [C || #{mfa := {again, f, 0}, calls := C} <- Functions])
+        ?assertEqual(Before, length(erpc:call(Node, trace, session_info, [all]))),
+        ?assertEqual([], erpc:call(Node, trace, session_info, [{bursts, one, 1}])),
+        ?assertEqual(false, erpc:call(Node, code, is_loaded, [dyno_agent_call_budget])),
+        ?assert(erpc:call(Node, erlang, is_process_alive, [Pid]))
     after
         dyno_peers:stop(Started)
     end.
 
-await_load(Calls, LeftMs) when LeftMs > 0 ->
-    case dyno_agent_calls:loads(Calls) of
-        0 ->
-            timer:sleep(20),
-            await_load(Calls, LeftMs - 20);
-        _ ->
-            ok
+within_budget(How, Patterns, More, Test) ->
+    {_, Node} = Started = dyno_peers:start(),
+    try
+        bursts = dyno_peers:load(Node, ?BURSTS),
+        {ok, Agent} = dyno_agent:attach(Node, #{}),
+        {ok, Processes} = dyno_agent:start(Agent, dyno_agent_processes, #{
+            patterns => Patterns, interval_ms => 1000
+        }),
+        {ok, Stacks} = dyno_agent:start(Agent, dyno_agent_stacks, #{processes => Processes}),
+        {ok, Calls} = dyno_agent:start(Agent, dyno_agent_calls, More#{
+            patterns => Patterns, budget => 0.05, processes => Processes, stacks => Stacks
+        }),
+        _ = erpc:call(Node, bursts, start, [How]),
+        timer:sleep(1200),
+        ok = dyno_agent_calls:restart(Calls),
+        ok = dyno_agent_stacks:restart(Stacks),
+        timer:sleep(2000),
+        Test(Node, Calls),
+        _ = dyno_agent:detach(Agent)
+    after
+        dyno_peers:stop(Started)
     end.
 
 %% Thousands of processes a second begin and end, and each of their rows was on a heap once.

@@ -10,14 +10,14 @@ its effects are carried out there.
 -include_lib("stdlib/include/assert.hrl").
 -include("../../support/dyno_proper.hrl").
 
--compile([export_all, nowarn_export_all, {no_auto_import, [node/0, node/1]}]).
+-compile([export_all, nowarn_export_all, {no_auto_import, [node/0]}]).
 
 suite() ->
     [{timetrap, {minutes, 2}}].
 
 newest_release_only() -> all.
 
-slow() -> [estimates_where_nobody_reads].
+slow() -> [estimates_a_storm].
 
 all() ->
     [{group, all}].
@@ -26,15 +26,10 @@ groups() ->
     [
         {all, [parallel], [
             counts_each_process_once,
-            throttles_a_storm,
-            estimates_where_nobody_reads,
+            estimates_a_storm,
             leaves_functions_out,
             forgets_who_has_ended,
-            reads_after_many,
-            asks_without_a_reset_for_few,
-            closes_a_window_when_it_is_behind,
             gives_up_when_it_is_far_behind,
-            never_reads_twice_at_once,
             groups_by_a_name_that_comes_late,
             leaves_its_own_out,
             puts_too_many_kinds_together,
@@ -58,8 +53,8 @@ counts_each_process_once(_Config) ->
                 Discovered =:= map_size(Ours) andalso
                     sum(discovered, Groups) =:= Discovered andalso
                     sum(alive, Groups) =:= map_size(Living) andalso
-                    %% What is kept is of those that live, and of 10,000 that have ended.
-                    map_size(map_get(table, Node)) < map_size(Living) + 12_000 andalso
+                    %% What is kept is of those that live, and of 20,000 that have ended.
+                    map_size(map_get(table, Node)) < map_size(Living) + 22_000 andalso
                     erts_debug:flat_size(Core) < 60_000
             )
         end
@@ -71,33 +66,16 @@ command() ->
     Kind = proper_types:elements([plain, other, named, late, own]),
     proper_types:frequency([
         {10, {start, Function, Kind, proper_types:range(1, 60)}},
-        %% 1,500 in 0.3 s.
-        {3, {start, Function, plain, 1500}},
         {6, {finish, proper_types:range(1, 2000)}},
         {4, deliver},
         {4, {wait, proper_types:range(1, 900)}},
-        {3, read},
         {2, scan}
     ]).
 
-%% A kind that always comes by the same function sends few messages.
-throttles_a_storm(_Config) ->
-    Storm = lists:append(
-        lists:duplicate(20, [{start, f, plain, 1000}, deliver, {finish, 1000}, {wait, 50}, read])
-    ),
-    #{sent := Sent} = Node = until_idle(run(Storm, node())),
-    ?assertMatch(
-        #{discovered := 20_000, groups := [#{discovered := 20_000, alive := 0}]}, results(Node)
-    ),
-    ?assert(Sent < 5000, Sent),
-    %% Without anybody who reads, each sends one.
-    #{sent := All} = run(Storm, node(nobody)),
-    ?assertEqual(20_000, All).
-
 %% 2,500 a second for six seconds: in a short window twice a second they send messages, and at any
 %% other time as many of the calls are taken to be first ones: here all.
-estimates_where_nobody_reads(_Config) ->
-    Node = event({limit, 200}, node(windows)),
+estimates_a_storm(_Config) ->
+    Node = event({limit, 200}, node()),
     Moments = lists:append(
         lists:duplicate(3000, [{start, f, plain, 5}, deliver, {finish, 5}, {wait, 1}])
     ),
@@ -113,7 +91,7 @@ estimates_where_nobody_reads(_Config) ->
         ])
     ),
     #{discovered := More} = results(
-        run([settle, scan], run(Thrice, event({limit, 200}, node(windows))))
+        run([settle, scan], run(Thrice, event({limit, 200}, node())))
     ),
     ?assert(abs(More - 7500) < 300, More),
     %% Rare ones are counted each.
@@ -127,7 +105,7 @@ estimates_where_nobody_reads(_Config) ->
 
 leaves_functions_out(_Config) ->
     Storm = [{start, f, plain, 3000}, deliver, {finish, 3000}],
-    #{throttled := Throttled} = Node = run(Storm, node(windows)),
+    #{throttled := Throttled} = Node = run(Storm, node()),
     ?assertEqual([{target, f, 0}], maps:keys(Throttled)),
     Left = event({leave_out, [{target, f, 0}]}, Node),
     ?assertMatch(#{throttled := None} when map_size(None) =:= 0, Left),
@@ -135,66 +113,22 @@ leaves_functions_out(_Config) ->
     #{sent := Sent} = Before = run([{wait, 3000}, {wait, 3000}], Left),
     ?assertMatch(#{sent := Sent}, run([{start, f, plain, 100}, deliver], Before)).
 
-%% Also where nobody reads the calls.
 forgets_who_has_ended(_Config) ->
     Storm = lists:append(
-        lists:duplicate(40, [{start, f, plain, 500}, deliver, {finish, 500}, scan, read])
+        lists:duplicate(80, [{start, f, named, 500}, deliver, {finish, 500}, scan])
     ),
-    lists:foreach(
-        fun(Reader) ->
-            #{table := Table, core := Core} = run(Storm, node(Reader)),
-            ?assert(map_size(Table) < 15_000, {Reader, map_size(Table)}),
-            ?assert(erts_debug:flat_size(Core) < 200_000, {Reader, erts_debug:flat_size(Core)})
-        end,
-        [nobody, sums, by_process, windows]
-    ).
+    #{table := Table, core := Core} = run(Storm, node()),
+    ?assert(map_size(Table) < 25_000, map_size(Table)),
+    ?assert(erts_debug:flat_size(Core) < 200_000, erts_debug:flat_size(Core)).
 
-reads_after_many(_Config) ->
-    Few = run([{start, f, named, 9000}, deliver], node(sums)),
-    ?assertMatch(#{reading := none}, Few),
-    ?assertMatch(#{reading := read_and_reset}, run([{wait, 2000}, {start, f, named, 1100}, deliver], Few)).
-
-%% 3,000 a second for three seconds: throttled, and still no call may be lost to a reset.
-asks_without_a_reset_for_few(_Config) ->
-    Storm = [{start, f, plain, 300}, deliver, {finish, 300}, {wait, 100}, read],
-    Few = run(lists:append(lists:duplicate(30, Storm)), node()),
-    ?assertMatch(#{resets := 0, asked := Asked} when Asked > 1, Few),
-    #{sent := Sent} = Few,
-    ?assert(Sent < 3000, Sent),
-    %% A restart sets all to zero.
-    Again = run([restart | lists:append(lists:duplicate(30, Storm))], Few),
-    ?assertMatch(#{resets := 0}, Again),
-    ?assertMatch(#{resets := 1}, run(lists:append(lists:duplicate(20, Storm)), Again)).
-
-%% What would close it is the last of the messages that wait.
-closes_a_window_when_it_is_behind(_Config) ->
-    #{silent := [_]} = Throttled = run([{start, f, plain, 3000}, deliver], node()),
-    #{silent := []} = Reading = run([{wait, 300}], Throttled),
-    %% While the calls are read, each message is worth it.
-    ?assertMatch(#{silent := []}, event({behind, 5000, now_ms(Reading)}, Reading)),
-    ?assertMatch(#{silent := [_]}, event({behind, 50_000, now_ms(Reading)}, Reading)),
-    #{silent := []} = Open = run([read], Reading),
-    #{silent := [_]} = Silenced = event({behind, 5000, now_ms(Open)}, Open),
-    %% The next one is open as ever.
-    Closed = run([{wait, 30}], Silenced),
-    ?assertMatch(#{silent := []}, run([{start, f, plain, 3000}, deliver, {wait, 300}], Closed)).
-
-%% No process sends a message any more, and who has called is still read and reset.
+%% No process sends a message any more.
 gives_up_when_it_is_far_behind(_Config) ->
     Before = run([{start, f, named, 1000}, deliver], node()),
-    #{silent := all} = Given = event({behind, 100_000, now_ms(Before)}, Before),
-    #{resets := Resets} = Later =
-        run(lists:append(lists:duplicate(5, [{start, f, named, 9000}, {wait, 2100}, read])), Given),
-    ?assert(Resets >= 4, Resets),
+    #{silent := all} = Given = event({behind, 100_000}, Before),
+    Later = run(lists:append(lists:duplicate(5, [{start, f, named, 9000}, {wait, 2100}])), Given),
     ?assertMatch(#{discovers := gave_up, discovered := 1000}, results(Later)),
-    %% Where nobody reads, nobody is asked to.
-    Alone = run([{start, f, plain, 3000}, deliver], node(windows)),
-    Ended = run([{wait, 9000}], event({behind, 100_000, now_ms(Alone)}, Alone)),
-    ?assertMatch(#{asked := 0, silent := all}, Ended).
-
-never_reads_twice_at_once(_Config) ->
-    Many = run([{start, f, plain, 50_000}, deliver, {wait, 5000}], node()),
-    ?assertMatch(#{reading := read_and_reset, asked := 1}, Many).
+    Throttled = run([{start, f, plain, 3000}, deliver], node()),
+    ?assertMatch(#{silent := all}, run([{wait, 9000}], event({behind, 100_000}, Throttled))).
 
 groups_by_a_name_that_comes_late(_Config) ->
     Node = run([{start, f, late, 3}, deliver, scan], node()),
@@ -225,38 +159,26 @@ sum(Key, Groups) -> lists:sum([map_get(Key, Group) || Group <- Groups]).
 
 %% A node. Processes and functions are known by their names here.
 
-node() -> node(by_process).
-
-node(Reader) ->
-    Node = #{
-        core => dyno_agent_discovery:new(),
+node() ->
+    {Core, []} = dyno_agent_discovery:event({limit, 1000}, dyno_agent_discovery:new()),
+    #{
+        core => Core,
         processes => #{},
         table => #{},
-        %% First calls that have sent a message, the functions that send none, and who has called.
+        %% First calls that have sent a message, and the functions that send none.
         messages => [],
         silent => [],
-        callers => #{},
         calls => #{},
         throttled => #{},
-        reading => none,
-        asked => 0,
-        resets => 0,
         sent => 0,
         timers => #{},
         now_us => 0
-    },
-    case Reader of
-        nobody -> Node;
-        _ -> event({subscribed, Reader}, Node)
-    end.
+    }.
 
 run(Commands, Node) -> lists:foldl(fun command/2, Node, Commands).
 
 %% All that is under way comes to its end.
-until_idle(Node) ->
-    Settled = run([deliver, {wait, 3000}, read, {wait, 3000}, read, scan], Node),
-    Due = event({read_due, now_ms(Settled) + 3000}, Settled),
-    run([read, scan], Due).
+until_idle(Node) -> run([deliver, {wait, 3000}, {wait, 3000}, scan], Node).
 
 command({start, _, _, 0}, Node) ->
     Node;
@@ -282,20 +204,13 @@ command(settle, Node) ->
 %% By processes that have called before.
 command({call_again, Function, Count}, #{calls := Calls} = Node) ->
     Node#{calls := maps:update_with({target, Function, 0}, fun(N) -> N + Count end, Calls)};
-command(read, Node) ->
-    %% What was sent before has come when the reading is made.
-    case command(deliver, Node) of
-        #{reading := none} = Delivered -> Delivered;
-        Delivered -> read(Delivered)
-    end;
 command(scan, Node) ->
     #{table := Table} = Begun = event(begin_scan, Node),
     {Samples, Sampled} = lists:mapfoldl(
         fun sample/2, Begun, [{Pid, Id} || Pid := {Id, sampled} <- Table]
     ),
     event(end_scan, event({samples, Samples}, Sampled));
-command(restart, Before) ->
-    Node = event({callers, callers(Before)}, Before#{callers := #{}}),
+command(restart, Node) ->
     #{table := Table} = Sampled = event(begin_scan, Node),
     Rows = [{Pid, Id, is_alive(Pid, Node)} || Pid := {Id, sampled} <- Table],
     Count = fun({_, Id, _}, Acc) -> maps:update_with(Id, fun(N) -> N + 1 end, 1, Acc) end,
@@ -304,13 +219,10 @@ command(restart, Before) ->
     Marked = maps:merge(Table, #{Pid => {Id, unsampled} || {Pid, Id, _} <- Ended}),
     event({restart, Alive, [Pid || {Pid, _, _} <- Ended]}, Sampled#{table := Marked}).
 
-call(Pid, Function, #{silent := Silent, callers := Callers} = Node) ->
+call(Pid, Function, #{silent := Silent} = Node) ->
     MFA = {target, Function, 0},
     #{calls := Calls} = Node,
-    Called = Node#{
-        callers := Callers#{MFA => [Pid | maps:get(MFA, Callers, [])]},
-        calls := maps:update_with(MFA, fun(N) -> N + 1 end, 1, Calls)
-    },
+    Called = Node#{calls := maps:update_with(MFA, fun(N) -> N + 1 end, 1, Calls)},
     #{messages := Messages, sent := Sent, now_us := NowUs} = Called,
     Time = erlang:convert_time_unit(NowUs, microsecond, native),
     case Silent =:= all orelse lists:member(MFA, Silent) of
@@ -332,19 +244,6 @@ label_late(Pid, #{processes := Processes} = Node) ->
         #{} ->
             Node
     end.
-
-%% As dyno_agent_calls does, which resets who has called, or does not.
-read(#{callers := Callers, reading := Request} = Node) ->
-    Left = maps:filter(fun(_, _) -> Request =:= find_callers end, Callers),
-    Told = event({callers, callers(Node)}, Node#{callers := Left, reading := none}),
-    event(was_read, Told).
-
-%% The callers of throttled functions that the table does not know.
-callers(#{throttled := Throttled, callers := Callers, table := Table}) ->
-    maps:to_list(#{
-        Pid => Id
-     || MFA := Id <- Throttled, Pid <- maps:get(MFA, Callers, []), not is_map_key(Pid, Table)
-    }).
 
 due(#{timers := Timers} = Node) ->
     NowMs = now_ms(Node),
@@ -433,10 +332,6 @@ effect({demonitor, _Refs}, Node) ->
     Node;
 effect({table, {name, _Id, _Kind}}, Node) ->
     Node;
-effect(find_callers, #{reading := none, asked := Asked} = Node) ->
-    Node#{reading := find_callers, asked := Asked + 1};
-effect(read_and_reset, #{reading := none, asked := Asked, resets := Resets} = Node) ->
-    Node#{reading := read_and_reset, asked := Asked + 1, resets := Resets + 1};
 effect({count_calls, Functions, What}, #{calls := Calls, now_us := NowUs} = Node) ->
     Time = erlang:convert_time_unit(NowUs, microsecond, native),
     event({What, maps:with(Functions, Calls), Time}, Node);

@@ -13,16 +13,8 @@
 suite() ->
     [{timetrap, {minutes, 2}}].
 
-%% It keeps the machine busy.
-slow() -> [says_how_inexact_it_is_on_a_busy_machine].
-
-newest_release_only() ->
-    [
-        counts_exactly_where_they_are_few, knows_throttled_processes_after_a_restart
-    ].
-
 all() ->
-    [{group, pure}, {group, node}, says_how_inexact_it_is_on_a_busy_machine].
+    [{group, pure}, {group, node}].
 
 init_per_suite(Config) ->
     ok = dyno_target_node:ensure_distribution(#{}),
@@ -39,19 +31,14 @@ groups() ->
             presumes_nothing_of_several_groups,
             asks_one_of_twenty,
             throttles_a_thousand_in_a_second,
-            throttles_only_where_calls_are_read,
             subscribes_again_where_processes_are_rare,
             subscribes_again_where_groups_are_several,
-            reads_sooner_where_more_come,
             counts_what_sent_no_message,
             throttles_earlier_where_messages_cost_too_much,
             subscribes_again_to_a_new_module
         ]},
         {node, [parallel], [
             discovers_all_without_their_messages,
-            counts_exactly_where_they_are_few,
-            knows_throttled_processes_after_a_restart,
-            counts_what_was_not_called_before,
             notices_another_kind
         ]}
     ].
@@ -115,60 +102,40 @@ throttled_at(TimesMs) ->
                 {throttle, 7, T} -> {[Ms | Acc], T}
             end
         end,
-        {[], dyno_agent_throttle:allow(learned(50))},
+        {[], dyno_agent_throttle:limit(1000, learned(50))},
         TimesMs
     ),
     lists:reverse(Found).
 
-throttles_only_where_calls_are_read(_Config) ->
-    Many = times(
-        3000,
-        fun(T) ->
-            case first_call(1, T) of
-                {ask, Next} -> dyno_agent_throttle:learn(?MFA, gone, 7, Next);
-                {presume, 7, Next} -> Next
-            end
-        end,
-        learned(21)
-    ),
-    ?assertEqual(#{}, dyno_agent_throttle:throttled(Many)).
-
 subscribes_again_where_processes_are_rare(_Config) ->
     Throttle = throttled(),
     ?assertEqual(#{?MFA => 7}, dyno_agent_throttle:throttled(Throttle)),
-    {_, Still} = dyno_agent_throttle:release_rare(2000, callers(1000, Throttle)),
+    Still = dyno_agent_throttle:release_rare(2000, callers(1000, Throttle)),
     ?assertEqual(#{?MFA => 7}, dyno_agent_throttle:throttled(Still)),
     %% Those before do not count again.
-    {_, Rare} = dyno_agent_throttle:release_rare(4000, callers(900, Still)),
+    Rare = dyno_agent_throttle:release_rare(4000, callers(900, Still)),
     ?assertEqual(#{}, dyno_agent_throttle:throttled(Rare)).
 
 subscribes_again_where_groups_are_several(_Config) ->
     Several = dyno_agent_throttle:learn(?MFA, {label, other}, 8, throttled()),
-    {_, Settled} = dyno_agent_throttle:release_rare(2000, callers(9000, Several)),
+    Settled = dyno_agent_throttle:release_rare(2000, callers(9000, Several)),
     ?assertEqual(#{}, dyno_agent_throttle:throttled(Settled)).
-
-%% At least four times a second, and before there are 40,000.
-reads_sooner_where_more_come(_Config) ->
-    After = fun(Count) -> dyno_agent_throttle:release_rare(1000, callers(Count, throttled())) end,
-    ?assertMatch(
-        [{2000, _}, {1000, _}, {250, _}], [After(N) || N <- [1000, 40_000, 1_000_000]]
-    ).
 
 %% They decide whether it stays throttled, and how long messages come the next time.
 counts_what_sent_no_message(_Config) ->
     Counted = dyno_agent_throttle:counted(#{7 => 480}, callers(20, throttled())),
-    {_, Released} = dyno_agent_throttle:release_rare(500, Counted),
+    Released = dyno_agent_throttle:release_rare(500, Counted),
     ?assertEqual(#{?MFA => 7}, dyno_agent_throttle:throttled(Released)),
     ?assertEqual(20, dyno_agent_throttle:window_ms(Released)),
     Many = dyno_agent_throttle:counted(#{7 => 19_600}, callers(400, Released)),
-    {_, Often} = dyno_agent_throttle:release_rare(1000, Many),
+    Often = dyno_agent_throttle:release_rare(1000, Many),
     ?assertEqual(5, dyno_agent_throttle:window_ms(Often)).
 
 throttles_earlier_where_messages_cost_too_much(_Config) ->
-    Throttle = throttled(dyno_agent_throttle:allow(10, learned(21))),
-    {_, Still} = dyno_agent_throttle:release_rare(2000, callers(11, Throttle)),
+    Throttle = throttled(dyno_agent_throttle:limit(10, learned(21))),
+    Still = dyno_agent_throttle:release_rare(2000, callers(11, Throttle)),
     ?assertEqual(#{?MFA => 7}, dyno_agent_throttle:throttled(Still)),
-    {_, Rare} = dyno_agent_throttle:release_rare(4000, callers(9, Still)),
+    Rare = dyno_agent_throttle:release_rare(4000, callers(9, Still)),
     ?assertEqual(#{}, dyno_agent_throttle:throttled(Rare)).
 
 subscribes_again_to_a_new_module(_Config) ->
@@ -192,7 +159,7 @@ first_call(Ms, Throttle) ->
     Time = erlang:convert_time_unit(Ms, millisecond, native),
     dyno_agent_throttle:first_call(?MFA, Time, Throttle).
 
-throttled() -> throttled(dyno_agent_throttle:allow(learned(21))).
+throttled() -> throttled(dyno_agent_throttle:limit(1000, learned(21))).
 
 throttled(Throttle) ->
     case first_call(0, Throttle) of
@@ -207,7 +174,7 @@ callers(Count, Throttle) ->
 %% In a node
 
 %% Each makes two calls and ends, some 10,000 a second. Subscribed, each is a message; half of them
-%% is allowed here: the messages come during a reading, which takes longer on a busy machine.
+%% is allowed here: a window takes longer on a busy machine.
 discovers_all_without_their_messages(_Config) ->
     with_instruments(fun(Node, Processes, Calls) ->
         ok = until_throttled(Node, Processes),
@@ -217,107 +184,15 @@ discovers_all_without_their_messages(_Config) ->
         Messages = counted(Node, Processes),
         ct:pal("~b messages of 20,000 processes", [Messages]),
         ?assert(Messages < 10_000, Messages),
-        #{callers := Callers, functions := Functions, off_by := OffBy} =
-            dyno_agent_calls:read(Calls),
+        #{callers := Callers, functions := Functions} = dyno_agent_calls:read(Calls),
         #{groups := Groups, discovered := Discovered} = dyno_agent_processes:read(Processes),
-        ?assertEqual(20_000, Discovered),
-        ?assertEqual(20_000, lists:sum([N || #{group := {_, ?MFA}, discovered := N} <- Groups])),
+        %% How many there are is an estimate then.
+        ?assert(abs(Discovered - 20_000) < 2000, Discovered),
+        OfGroup = lists:sum([N || #{group := {_, ?MFA}, discovered := N} <- Groups]),
+        ?assertEqual(Discovered, OfGroup),
         %% Also of those that sent no message it is known who called the second function.
-        [Count] = [N || #{mfa := {dyno_quick, ended, 0}, calls := N} <- Functions],
-        ?assert(abs(Count - 20_000) =< 20_000 * (OffBy + 0.002), {Count, OffBy}),
+        ?assertEqual([20_000], [N || #{mfa := {_, ended, 0}, calls := N} <- Functions]),
         ?assertEqual([], [C || {{dyno_quick, _, _}, other, _, _} = C <- Callers])
-    end).
-
-%% Below 10,000 new processes nothing is reset: no call is lost, though their messages are few.
-counts_exactly_where_they_are_few(_Config) ->
-    with_instruments(fun(Node, Processes, Calls) ->
-        ok = until_throttled(Node, Processes),
-        restart(Processes, Calls),
-        ready = start_counting(Node),
-        ok = dyno_peers:eval(Node, twenties("live", "", 9000, 1)),
-        Messages = counted(Node, Processes),
-        #{functions := Functions, off_by := OffBy} = dyno_agent_calls:read(Calls),
-        ?assertEqual([9000, 9000], [N || #{calls := N} <- Functions]),
-        ?assertEqual(0.0, OffBy),
-        ?assertMatch(#{discovered := 9000}, dyno_agent_processes:read(Processes)),
-        ?assert(Messages < 9000, Messages)
-    end).
-
-%% The calls are read and reset four times a second, which is as often as it gets, while other
-%% programs take the processors and calls come in bursts.
-says_how_inexact_it_is_on_a_busy_machine(_Config) ->
-    Loops = [busy_loop() || _ <- lists:seq(1, 2)],
-    try
-        with_instruments(fun(Node, Processes, Calls) ->
-            lists:foreach(
-                fun(PauseMs) -> inexact(PauseMs, Node, Processes, Calls) end,
-                [0, 1, 0, 1, 0]
-            )
-        end)
-    after
-        lists:foreach(fun stop_loop/1, Loops)
-    end.
-
-inexact(PauseMs, Node, Processes, Calls) ->
-    restart(Processes, Calls),
-    Resets = spawn_link(fun() -> reset_every(250, Calls, Processes) end),
-    ok = dyno_peers:eval(Node, twenties("live", "", 40_000, PauseMs)),
-    unlink(Resets),
-    exit(Resets, kill),
-    #{functions := Functions, off_by := OffBy} = dyno_agent_calls:read(Calls),
-    Counts = [N || #{calls := N} <- Functions],
-    ct:pal("~p of 40,000, off by ~p", [Counts, OffBy]),
-    [?assert(abs(N - 40_000) =< 40_000 * OffBy, {N, OffBy}) || N <- Counts],
-    %% Where the target takes all it gets, so does what is lost.
-    ?assert(OffBy < 0.1 orelse PauseMs =:= 0, OffBy).
-
-reset_every(Ms, Calls, Processes) ->
-    timer:sleep(Ms),
-    Calls ! {read_and_reset, Processes},
-    _ = dyno_agent_calls:loads(Calls),
-    reset_every(Ms, Calls, Processes).
-
-busy_loop() ->
-    Loop = "while kill -0 $PPID; do :; done",
-    open_port({spawn_executable, "/bin/sh"}, [{args, ["-c", Loop]}, exit_status]).
-
-stop_loop(Port) ->
-    {os_pid, Pid} = erlang:port_info(Port, os_pid),
-    _ = os:cmd("kill " ++ integer_to_list(Pid)),
-    receive
-        {Port, {exit_status, _}} -> ok
-    end.
-
-%% They make their first call between two readings, and live on: at the restart they are there.
-knows_throttled_processes_after_a_restart(_Config) ->
-    with_instruments(fun(Node, Processes, Calls) ->
-        ok = until_throttled(Node, Processes),
-        Script = "[spawn(dyno_quick, stay, []) || _ <- lists:seq(1, 100)].",
-        Pids = dyno_peers:eval(Node, Script),
-        _ = [P ! {self(), here} || P <- Pids],
-        _ = [receive {P, here} -> ok end || P <- Pids],
-        restart(Processes, Calls),
-        #{groups := Groups, discovered := Discovered} = dyno_agent_processes:read(Processes),
-        ?assertEqual({100, 100}, {lists:sum([N || #{alive := N} <- Groups]), Discovered}),
-        _ = [P ! stop || P <- Pids]
-    end).
-
-%% A reading resets a whole module, also those of its functions that no reading has seen called yet.
-counts_what_was_not_called_before(_Config) ->
-    with_instruments(fun(Node, Processes, Calls) ->
-        restart(Processes, Calls),
-        Reset = fun() ->
-            Calls ! {read_and_reset, Processes},
-            dyno_agent_calls:loads(Calls)
-        end,
-        _ = dyno_peers:eval(Node, "[dyno_quick:begun(1) || _ <- lists:seq(1, 100)]."),
-        _ = Reset(),
-        _ = dyno_peers:eval(Node, "[dyno_quick:ended() || _ <- lists:seq(1, 100)]."),
-        _ = Reset(),
-        #{functions := Functions} = dyno_agent_calls:read(Calls),
-        %% What the gap of a reading may have lost is made good for: by a fifth at most.
-        [Count] = [N || #{mfa := {dyno_quick, ended, 0}, calls := N} <- Functions],
-        ?assert(Count >= 100 andalso Count =< 120, Count)
     end).
 
 %% The function is the same, but these have a label. When the next reading shows it, the function is

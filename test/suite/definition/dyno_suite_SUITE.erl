@@ -149,7 +149,7 @@ options_say_what_is_accepted(_Config) ->
         Value <- Values
     ].
 
-%% By default the times of functions are told within a budget, unless each is named.
+%% By default the times of functions are told within a budget.
 levels_by_default(_Config) ->
     Level = fun(Config) ->
         case dyno_suite:options(Config#{sizes => [1]}) of
@@ -167,8 +167,7 @@ levels_by_default(_Config) ->
             {#{patterns => ["lists"]}, {budget, 0.05}},
             {#{patterns => [One, "lists:sort"]}, {budget, 0.05}},
             {#{patterns => [One, "app:kernel"]}, {budget, 0.05}},
-            {#{patterns => [One]}, {time, 0.05}},
-            {#{patterns => [One, {maps, get, 2}]}, {time, 0.05}},
+            {#{patterns => [One]}, {budget, 0.05}},
             {#{patterns => [One], level => budget}, {budget, 0.05}},
             {#{patterns => [One], budget => 0.01}, {budget, 0.01}},
             {#{level => budget, budget => 0.01}, {budget, 0.01}},

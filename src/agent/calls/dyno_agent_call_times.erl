@@ -1,0 +1,261 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_call_times).
+-moduledoc false.
+%% Puts together what counts, timed calls and samples say of functions within a budget. Pure.
+%%
+%%   all calls are timed               own time of each function from its calls
+%%   samples tell where time goes      own and total time from samples: their share of the processor time
+%%   all but a few are timed           own time from calls, those of the few in that of their callers
+%%   none of these                     own time from the samples that tell: at least so much
+%%
+%% Samples tell if no more than a tenth of them show a process that had run shortly and waits again.
+
+-export([without_waiting/2, each_call/2, combine/1]).
+-export_type([input/0, function_result/0]).
+
+-type kind() :: dyno_agent_processes:group().
+-type row() :: {mfa(), kind(), Calls :: non_neg_integer() | undefined, Ns :: non_neg_integer()}.
+
+-type input() :: #{
+    %% Of the functions that were counted all the time.
+    calls := #{mfa() => non_neg_integer()},
+    %% Of the others, with a 95 % interval.
+    estimates := #{mfa() => {number(), Low :: number(), High :: number()} | unknown},
+    timed :=
+        none
+        | #{
+            functions := [#{mfa := mfa(), calls := pos_integer(), atom() => term()}],
+            callers := [row()]
+        },
+    stacks :=
+        none
+        | #{
+            cpu_ns := non_neg_integer(),
+            stacks := [{kind(), [term()], number()}],
+            other := number(),
+            _ => _
+        },
+    measured := fun((mfa()) -> boolean())
+}.
+
+-doc "Of a function. Words are of 8 bytes.".
+-type function_result() :: #{
+    mfa := mfa(),
+    %% How the calls are known, and the 95 % interval of an estimate. `at_least`: the module was
+    %% loaded again.
+    counted => exact | estimated | at_least | no,
+    calls => non_neg_integer(),
+    calls_low => non_neg_integer(),
+    calls_high => non_neg_integer(),
+    %% If each call is timed: as the runtime has it, and without what measuring has added; what that
+    %% may be off by, and what measuring has added to each call, in the mean.
+    raw_time_ns => non_neg_integer(),
+    own_time_ns => non_neg_integer(),
+    uncertain_ns => non_neg_integer(),
+    overhead_ns => float(),
+    words => non_neg_integer(),
+    %% Within a budget, with 95 % intervals.
+    own_time_low_ns => non_neg_integer(),
+    own_time_high_ns => non_neg_integer(),
+    total_time_ns => non_neg_integer(),
+    total_time_low_ns => non_neg_integer(),
+    total_time_high_ns => non_neg_integer(),
+    time_from => samples | calls
+}.
+
+%% Of samples that do not tell where a process was.
+-define(TELLS, 0.1).
+-define(LEAST_SAMPLES, 30).
+%% The normal distribution's 97.5 %.
+-define(WIDTH, 1.96).
+
+-doc """
+The runtime times calls by the clock, which goes on while a scheduler is ready to run and another program
+has the processor. Which functions were interrupted is not known: all by the same share, and the times
+are uncertain by that.
+""".
+-spec without_waiting(#{normal => dyno_agent_threads:times(), atom() => term()}, Rows) -> Rows when
+    Rows :: #{functions := [#{mfa := mfa(), atom() => term()}], callers := [row()]}.
+without_waiting(#{normal := #{worked_ns := WorkedNs, ready_ns := ReadyNs}}, Rows) when
+    ReadyNs > 0, WorkedNs > 0
+->
+    Share = min(1.0, ReadyNs / WorkedNs),
+    #{functions := Functions, callers := Callers} = Rows,
+    Had = fun(Ns) -> round(Ns * (1 - Share)) end,
+    Rows#{
+        functions := [
+            case F of
+                #{own_time_ns := Ns, uncertain_ns := OffNs} ->
+                    F#{own_time_ns := Had(Ns), uncertain_ns := OffNs + round(Share * Ns)};
+                #{} ->
+                    F
+            end
+         || F <- Functions
+        ],
+        callers := [{MFA, Group, Calls, Had(Ns)} || {MFA, Group, Calls, Ns} <- Callers]
+    };
+without_waiting(_Times, Rows) ->
+    Rows.
+
+-doc """
+Each call is timed: with the calls that were counted while rows were read, which took as long as the
+others.
+""".
+-spec each_call(#{mfa() => non_neg_integer()}, Rows) -> Rows when
+    Rows :: #{functions := [#{mfa := mfa(), atom() => term()}], callers := [row()]}.
+each_call(Counted, #{functions := Functions} = Rows) ->
+    Seen = #{MFA => [] || #{mfa := MFA} <- Functions},
+    Rows#{
+        functions := [scaled(F, Counted) || F <- Functions] ++
+            [
+                #{mfa => MFA, calls => N}
+             || MFA := N <- Counted, N > 0, not is_map_key(MFA, Seen)
+            ]
+    }.
+
+scaled(#{mfa := MFA, calls := Calls} = F, Counted) ->
+    case Counted of
+        #{MFA := All} when All > Calls, Calls > 0 ->
+            Scale = fun(_, Value) -> round(Value * All / Calls) end,
+            Keys = [own_time_ns, raw_time_ns, uncertain_ns, words],
+            (maps:merge(F, maps:map(Scale, maps:with(Keys, F))))#{calls := All};
+        #{} ->
+            F
+    end.
+
+-doc "The functions, and by which processes their time was spent.".
+-spec combine(input()) -> {[function_result()], [row()]}.
+combine(#{calls := Calls, estimates := Estimates, timed := Timed, stacks := Stacks} = Input) ->
+    Sampled = sampled(Stacks, map_get(measured, Input)),
+    From =
+        case {Timed, Sampled} of
+            {#{}, _} when map_size(Estimates) =:= 0 -> calls;
+            {_, #{tells := true}} -> samples;
+            {#{}, _} -> calls;
+            {none, _} -> samples
+        end,
+    {OwnTime, Rows} =
+        case From of
+            calls -> {of_calls(Timed, Calls), map_get(callers, Timed)};
+            samples -> {of_samples(Sampled), rows(Sampled)}
+        end,
+    Called = #{MFA => #{} || MFA := N <- Calls, N > 0},
+    Times = maps:merge(maps:merge(Called, maps:map(fun(_, _) -> #{} end, Estimates)), OwnTime),
+    {
+        [
+            maps:merge(called(MFA, Calls, Estimates), unmet(Time, From, Sampled))
+         || MFA := Time <- Times
+        ],
+        Rows
+    }.
+
+called(MFA, Calls, Estimates) ->
+    case {Calls, Estimates} of
+        {#{MFA := N}, _} ->
+            #{mfa => MFA, counted => exact, calls => N};
+        {_, #{MFA := {N, Low, High}}} ->
+            #{
+                mfa => MFA,
+                counted => estimated,
+                calls => round(N),
+                calls_low => floor(Low),
+                calls_high => ceil(High)
+            };
+        _ ->
+            #{mfa => MFA, counted => no}
+    end.
+
+%% From calls
+
+%% Calls that were not timed, before the window opened or after it closed, took as long as the others.
+of_calls(#{functions := Functions}, Calls) ->
+    #{
+        MFA => of_call(Function, max(1.0, maps:get(MFA, Calls, Timed) / Timed))
+     || #{mfa := MFA, calls := Timed} = Function <- Functions, Timed > 0
+    }.
+
+of_call(#{own_time_ns := Ns, uncertain_ns := OffNs, calls := Timed}, Scale) ->
+    Own = Ns * Scale,
+    Missing = ?WIDTH * Own * math:sqrt((1 - 1 / Scale) / Timed),
+    Off = OffNs * Scale + Missing,
+    #{
+        own_time_ns => round(Own),
+        own_time_low_ns => floor(max(0, Own - Off)),
+        own_time_high_ns => ceil(Own + Off),
+        time_from => calls
+    }.
+
+%% From samples
+
+sampled(none, _IsMeasured) ->
+    #{all => 0, untold => 0, cpu_ns => 0, tells => false, own => #{}, total => #{}, rows => #{}};
+sampled(#{stacks := Stacks, cpu_ns := CpuNs, other := Other}, IsMeasured) ->
+    None = #{all => Other, untold => Other, own => #{}, total => #{}, rows => #{}},
+    #{all := All, untold := Untold} =
+        Sums = lists:foldl(fun(Of, Acc) -> add(Of, IsMeasured, Acc) end, None, Stacks),
+    Sums#{
+        cpu_ns => CpuNs, tells => All >= ?LEAST_SAMPLES andalso Untold =< ?TELLS * All
+    }.
+
+add({Kind, Path, Weight}, IsMeasured, #{all := All, untold := Untold} = Sums) ->
+    #{own := Own, total := Total, rows := Rows} = Sums,
+    Inner = lists:reverse(Path),
+    case [MFA || {_, _, _} = MFA <- Inner, IsMeasured(MFA)] of
+        _ when hd(Inner) =:= burst; hd(Inner) =:= unseen ->
+            Sums#{all := All + Weight, untold := Untold + Weight};
+        [] ->
+            Sums#{all := All + Weight};
+        [MFA | _] = Measured ->
+            More = fun(Key, Of) -> maps:update_with(Key, fun(W) -> W + Weight end, Weight, Of) end,
+            Sums#{
+                all := All + Weight,
+                own := More(MFA, Own),
+                rows := More({MFA, Kind}, Rows),
+                total := lists:foldl(More, Total, lists:usort(Measured))
+            }
+    end.
+
+of_samples(#{own := Own, total := Total} = Sampled) ->
+    #{
+        MFA => maps:merge(
+            interval(own_time_ns, maps:get(MFA, Own, 0), Sampled),
+            interval(total_time_ns, map_get(MFA, Total), Sampled)
+        )
+     || MFA := _ <- Total
+    }.
+
+%% A function that was called and met in no sample.
+unmet(Time, samples, #{all := All} = Sampled) when map_size(Time) =:= 0, All >= ?LEAST_SAMPLES ->
+    interval(own_time_ns, 0, Sampled);
+unmet(Time, _From, _Sampled) ->
+    Time.
+
+%% Wilson's interval. Samples that do not tell where are as the others, if they are few; else all of
+%% them may be of any function.
+interval(Key, Weight, #{all := All, untold := Untold, cpu_ns := CpuNs, tells := Tells}) ->
+    {Known, MoreNs} =
+        case Tells of
+            true -> {All - Untold, 0};
+            false -> {All, CpuNs * Untold / All}
+        end,
+    Share = min(1.0, Weight / Known),
+    Z2 = ?WIDTH * ?WIDTH,
+    Middle = (Share + Z2 / (2 * Known)) / (1 + Z2 / Known),
+    Off =
+        ?WIDTH * math:sqrt(Share * (1 - Share) / Known + Z2 / (4 * Known * Known)) /
+            (1 + Z2 / Known),
+    {Low, High} = bounds(Key),
+    #{
+        Key => round(CpuNs * Share),
+        Low => floor(max(0, CpuNs * min(Share, Middle - Off))),
+        High => ceil(CpuNs * max(Share, Middle + Off) + MoreNs),
+        time_from => samples
+    }.
+
+bounds(own_time_ns) -> {own_time_low_ns, own_time_high_ns};
+bounds(total_time_ns) -> {total_time_low_ns, total_time_high_ns}.
+
+rows(#{rows := Rows, all := All, cpu_ns := CpuNs}) ->
+    [{MFA, Kind, undefined, round(CpuNs * Weight / All)} || {MFA, Kind} := Weight <- Rows].
