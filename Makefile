@@ -57,10 +57,10 @@ format: all
 
 # What was brought (.otp) and what was measured (dyno-results) stays.
 clean:
-	rm -rf _build dyno priv/nif-* ui/node_modules
+	rm -rf _build dyno priv/nif-* priv/cpu ui/node_modules
 
 help:
-	@echo 'make          the C part, the report page and the program ./dyno'
+	@echo 'make          the C parts, the report page and the program ./dyno'
 	@echo 'make install  put it into PREFIX, which is /usr/local'
 	@echo 'make demo     load and measure Cowboy, and write a report to $(RESULTS)/'
 	@echo 'make rabbitmq load and measure a RabbitMQ broker, brought privately'

@@ -13,11 +13,11 @@ It ends in good order, with what was measured until then, when its process gets 
 `stop`. Of a node that is lost it has what was read last.
 """.
 
--export([run/2, for_ms/1]).
+-export([run/2, for_ms/1, kind/1]).
 -export_type([options/0]).
 
 -type options() :: #{
-    %% Of dyno_profile_kind; sample by default.
+    %% Of dyno_profile_kind; sample by default, and cpu of what is started for it.
     kind => atom(),
     %% Which processes; everything by default.
     targets => [dyno_target_processes:text()],
@@ -112,11 +112,14 @@ started(Error, _Options) ->
 
 profiled(Nodes, Options) ->
     Kind = dyno_profile_kind:module(kind(Options)),
+    Default = #{default_kind => not is_map_key(kind, Options)},
     maybe
         Environment = dyno_environment:collect(),
         ok ?= dyno_target_node:connect(Nodes, maps:with([cookie, name], Options)),
         {ok, Processes} ?= dyno_target_processes:check(maps:get(targets, Options, []), Nodes),
-        Checked = Options#{kind => kind(Options), processes => Processes, nodes => Nodes},
+        Checked = maps:merge(Default, Options#{
+            kind => kind(Options), processes => Processes, nodes => Nodes
+        }),
         {ok, Instruments} ?= Kind:instruments(Checked),
         {ok, Targets} ?= dyno_targets:attach(Nodes, attach_options(Instruments, Checked)),
         ok = warmed_up(maps:get(warmup_ms, Instruments, 0), Options),
@@ -131,8 +134,12 @@ profiled(Nodes, Options) ->
 warmed_up(_WarmupMs, #{subject := #{waits := _}}) -> ok;
 warmed_up(WarmupMs, _Options) -> timer:sleep(WarmupMs).
 
-kind(Options) ->
-    maps:get(kind, Options, hd(dyno_profile_kind:names())).
+-doc "The kind of profile: of what is started for it the default is another.".
+-spec kind(options()) -> atom().
+kind(#{kind := Kind}) -> Kind;
+kind(#{eval := _}) -> cpu;
+kind(#{run := _}) -> cpu;
+kind(_Options) -> hd(dyno_profile_kind:names()).
 
 attach_options(Instruments, #{processes := Processes} = Options) ->
     All = dyno_agent_instrument:names(dyno_agent_instrument:all()),

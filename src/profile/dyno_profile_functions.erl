@@ -5,7 +5,7 @@
 -moduledoc false.
 %% The functions of stacks, each with what was spent in it alone and in it with what it calls. Pure.
 
--export([tables/1, table/1, spec/0]).
+-export([tables/1, table/1, warnings/1, spec/0]).
 
 %% The smallest ones are in no row.
 -define(MOST, 500).
@@ -29,11 +29,13 @@ table(Profile) -> table(Profile, []).
 
 table(#{values := [#{name := Value} | _]} = Profile, Others) ->
     {Own, Total} = shares(Profile),
+    Observations = maps:get(observations, Profile, undefined),
     Reductions = [element(1, shares(Other)) || Other <- Others],
     Rows = [
         #{
             function => Name,
-            own => maps:get(Name, Own, 0.0),
+            own => own(Name, Own),
+            observations => Observations,
             total => Share,
             reductions => [maps:get(Name, Of, 0.0) || Of <- Reductions]
         }
@@ -46,24 +48,79 @@ table(#{values := [#{name := Value} | _]} = Profile, Others) ->
         maps:with([node], Profile)
     ).
 
-title(#{title := Title}, _Value) -> <<Title/binary, ": functions">>;
+title(#{title := Title} = Profile, _Value) ->
+    unicode:characters_to_binary([Title, ": functions", observed(Profile)]);
 title(_Profile, Value) -> <<"Functions by ", Value/binary>>.
 
+%% C code is not a function: it counts for the function that runs it.
+own(<<"[", _/binary>> = Name, Own) -> maps:get(Name, Own, undefined);
+own(Name, Own) -> maps:get(Name, Own, 0.0).
+
+%% Shares are believed by what they are made of.
+observed(#{observations := Count} = Profile) when is_integer(Count) ->
+    [
+        ", ",
+        dyno_unit:format(Count, ~"count"),
+        " samples",
+        [
+            [", ", dyno_unit:format(Seen, ~"ratio"), " of it seen"]
+         || #{seen := Seen} <- [Profile], is_number(Seen)
+        ],
+        [
+            [", (scheduler) ", dyno_unit:format(Share, ~"ratio")]
+         || #{scheduler := Share} <- [Profile], Share > 0
+        ]
+    ];
+observed(_Profile) ->
+    "".
+
+-doc "What helps if the samples are so few that no share can be told.".
+-spec warnings([map()]) -> [{Code :: binary(), Text :: binary()}].
+warnings(Tables) ->
+    [
+        {~"few_samples",
+            ~"there are too few samples to tell any function's share of the time: measure longer (--for)"}
+     || #{columns := Columns, rows := [_ | _] = Rows} <- Tables,
+        lists:any(fun(#{name := Name}) -> Name =:= ~"own_high" end, Columns),
+        Values <- [
+            [
+                maps:from_list(lists:zip([Name || #{name := Name} <- Columns], Row))
+             || Row <- Rows
+            ]
+        ],
+        not lists:any(fun is_told/1, Values)
+    ].
+
+is_told(#{~"own" := Own, ~"own_low" := Low, ~"own_high" := High}) when is_number(High) ->
+    High - Low =< Own / 2;
+is_told(_Row) ->
+    false.
+
+weight(#{own := undefined, total := Total}) -> {-1, Total};
 weight(#{own := Own, total := Total}) -> {Own, Total}.
 
 shares(#{frames := Frames, samples := Samples}) ->
     All = max(1, lists:sum([V || #{values := [V | _]} <- Samples])),
     Names = list_to_tuple(Frames),
-    {Own, Total} = lists:foldl(fun add/2, {#{}, #{}}, Samples),
+    Add = fun(Sample, Sums) -> add(Sample, Names, Sums) end,
+    {Own, Total} = lists:foldl(Add, {#{}, #{}}, Samples),
     Shares = fun(Sums) -> #{element(N + 1, Names) => Of / All || N := Of <- Sums} end,
     {Shares(Own), Shares(Total)}.
 
 %% A function that is in a stack twice counts once.
-add(#{stack := Stack, values := [Value | _]}, {Own, Total}) ->
+add(#{stack := Stack, values := [Value | _]}, Names, {Own, Total}) ->
     {
-        sum(lists:last(Stack), Value, Own),
+        sum(innermost(lists:reverse(Stack), Names), Value, Own),
         lists:foldl(fun(Frame, Acc) -> sum(Frame, Value, Acc) end, Total, lists:uniq(Stack))
     }.
+
+innermost([Frame, Outer | Rest], Names) ->
+    case element(Frame + 1, Names) of
+        <<"[", _/binary>> -> innermost([Outer | Rest], Names);
+        _ -> Frame
+    end;
+innermost([Frame], _Names) ->
+    Frame.
 
 sum(Key, Value, Sums) -> Sums#{Key => maps:get(Key, Sums, 0) + Value}.
 
@@ -79,6 +136,8 @@ spec() ->
             {~"own", ~"Own", ratio,
                 #{role => value, better => lower, help => ~"The share that was spent in it alone."},
                 fun(#{own := Own}) -> Own end},
+            bound(low, ~"Own, from", fun({Low, _}) -> Low end),
+            bound(high, ~"Own, to", fun({_, High}) -> High end),
             {~"total", ~"With callees", ratio,
                 #{better => lower, help => ~"The share that was spent in it and what it calls."},
                 fun(#{total := Total}) -> Total end},
@@ -95,3 +154,14 @@ spec() ->
                 end}
         ]
     }.
+
+bound(Role, Title, Of) ->
+    {<<"own_", (atom_to_binary(Role))/binary>>, Title, ratio,
+        #{role => Role, 'of' => ~"own", optional => true}, fun
+            (#{own := Own, observations := Count}) when
+                is_number(Own), is_integer(Count), Count > 0
+            ->
+                Of(dyno_stats_interval:share(min(1.0, float(Own)), Count));
+            (_) ->
+                undefined
+        end}.

@@ -41,16 +41,18 @@ document([First | Others], Options, Environment, Kind, Ended, Results) ->
     #{profiles := Profiles, tables := Tables, warnings := Said, metrics := Metrics} =
         Parts = with_parts(Kind, Found, Options),
     #{metrics := Cost, warnings := Left} = dyno_target_visit:parts(maps:get(visits, Ended, [])),
+    Functions = dyno_profile_functions:tables(Profiles),
     Run = (maps:without([warnings], Parts))#{
         status => dyno_recording_observed:of_run(Ending),
         started_at => StartedAt,
         duration_ns => DurationNs,
         nodes => Facts,
         metrics => Metrics ++ Cost,
-        tables => dyno_profile_functions:tables(Profiles) ++ Tables
+        tables => Functions ++ Tables
     },
     With = dyno_recording:add_run(New, Run),
-    Warned = dyno_recording:add_warnings(With, Said ++ lists:reverse(Warnings) ++ Left),
+    Few = dyno_profile_functions:warnings(Functions),
+    Warned = dyno_recording:add_warnings(With, Few ++ Said ++ lists:reverse(Warnings) ++ Left),
     Timed = dyno_recording:put(Warned, duration_ns, DurationNs),
     dyno_threshold:judge(Thresholds, dyno_recording_observed:put(Ending, Timed)).
 

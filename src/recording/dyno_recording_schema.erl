@@ -284,6 +284,11 @@ fields(profile) ->
         {~"title", {nullable, string}, {default, null}, ~"For people."},
         {~"node", {nullable, string}, {default, null}, ~"The role of the node it is of."},
         {~"labels", labels, {default, #{}}, ~"What tells it from others of its name."},
+        {~"observations", {nullable, natural}, optional,
+            ~"How many samples it is made of, where shares of it have an interval by that."},
+        {~"seen", {nullable, number}, optional, ~"The share of the processor time that these are of."},
+        {~"scheduler", {nullable, number}, optional,
+            ~"The share of it that schedulers took which ran no process, and that is in no stack."},
         {~"values", {list, profile_value}, required, ~"What each sample has a value of."},
         {~"frames", {list, string}, required, ~"The functions, each once."},
         {~"samples", {list, profile_sample}, required, ~"Each stack once."}

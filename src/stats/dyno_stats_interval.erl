@@ -3,12 +3,14 @@
 
 -module(dyno_stats_interval).
 -moduledoc """
-Say between which two measured values the true median lies.
+Say between which two measured values the true median lies, and between which two shares the true one.
 
 The bounds are order statistics: of `n` values the number below the true median is binomial with
 probability 1/2, whatever their distribution, so that the chance of each pair of ranks is known
 exactly (W. R. Thompson, 1936; Conover, "Practical nonparametric statistics", section 3.2). Nothing
 is assumed but independence: no normal distribution, no symmetry. Equal values only raise the level.
+
+The interval of a share is E. B. Wilson's score interval (1927), which holds for few samples, too.
 
 The levels are those of a look at a number of values chosen beforehand. Whoever looks after every
 value and stops when it pleases needs `m:dyno_stats_sequence`.
@@ -23,8 +25,10 @@ value and stops when it pleases needs `m:dyno_stats_sequence`.
 ```
 """.
 
--export([median/2, median_rank/2]).
+-export([median/2, median_rank/2, share/2]).
 
+%% Of a normal distribution, for 95 %.
+-define(Z, 1.96).
 %% A level that is reached but for the rounding of floating-point numbers is reached.
 -define(ROUNDING, 1.0e-12).
 
@@ -68,3 +72,18 @@ median_rank(Count, Level) when Level > 0, Level < 1 ->
 %% The chance of missing the median on one side.
 tail(Level) ->
     (1 - Level) / 2 * (1 + ?ROUNDING) + ?ROUNDING * ?ROUNDING.
+
+-doc """
+The bounds of a share of which this was seen in so many samples, with a probability of 95 %.
+
+```erlang
+1> {Low, High} = dyno_stats_interval:share(0.5, 100), {round(100 * Low), round(100 * High)}.
+{40,60}
+```
+""".
+-spec share(Share :: float(), Samples :: pos_integer()) -> {Low :: float(), High :: float()}.
+share(Share, Samples) ->
+    Z2 = ?Z * ?Z / Samples,
+    Middle = (Share + Z2 / 2) / (1 + Z2),
+    Off = ?Z * math:sqrt(Share * (1 - Share) / Samples + Z2 / Samples / 4) / (1 + Z2),
+    {max(0.0, Middle - Off), min(1.0, Middle + Off)}.

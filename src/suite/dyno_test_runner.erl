@@ -96,7 +96,7 @@ set_up({Size, _} = Which, Targets, RunState, Context) ->
                 nodes => [Node || {Node, _} <- Targets],
                 run_state => RunState,
                 load => Sourced,
-                attach => maps:merge(Instruments, Connection#{
+                attach => maps:merge(cpu(Instruments), Connection#{
                     custom => dyno_test_custom:modules(Custom),
                     instruments => dyno_test_known:instruments(Options, Custom),
                     patterns_of => own_patterns(Targets)
@@ -105,6 +105,10 @@ set_up({Size, _} = Which, Targets, RunState, Context) ->
         {error, Error} ->
             {dyno_test_run:failure(~"callback", Error), none}
     end.
+
+%% The processor is sampled where that was asked for, and in nodes that dyno has started.
+cpu(#{profile := cpu} = Options) -> Options#{cpu => dyno_target_cpu:option(required)};
+cpu(Options) -> Options#{own_cpu => true}.
 
 own_patterns(Targets) ->
     #{Node => Patterns || {Node, Patterns} <- Targets, Patterns =/= default}.

@@ -106,9 +106,12 @@ modules() ->
             Parts
          || I <- Instruments, #{parts := Parts} <- [dyno_agent_instrument:about(I)], Parts =/= I
         ],
-        {ok, All -- OurParts}
+        {ok, [M || M <- All -- OurParts, not is_of_cpu(M)]}
     end),
     Modules.
+
+%% Sent only if the processor is to be sampled.
+is_of_cpu(Module) -> lists:prefix("dyno_agent_cpu", atom_to_list(Module)).
 
 %% What it calls of dyno's outside of the agent it calls on this side.
 with_what_they_call(Custom) ->

@@ -81,7 +81,7 @@ parts(Targets, All, Results, EndsMs) ->
             Profile
          || {Node, M, Result} <- by_node(Instruments, Results),
             {_, #{stacks := Stacks} = Description} <- data(profiles, [M]),
-            Profile <- profile(Description, Stacks(Result), Node)
+            Profile <- profile(Description, Stacks(Result), Result, Node)
         ],
         warnings => steal(Samples) ++ [
             {Code, text(Format, Arguments)}
@@ -155,11 +155,12 @@ table(_Description, none, _Node) ->
 table(Description, Items, Node) ->
     [dyno_recording_table:make(Description, Items, #{node => Node})].
 
-profile(_Description, [], _Node) ->
+profile(_Description, [], _Result, _Node) ->
     [];
-profile(Description, Stacks, Node) ->
-    About = maps:without([stacks], Description),
-    [dyno_recording_part:profile(About#{node => Node}, Stacks)].
+profile(Description, Stacks, Result, Node) ->
+    About = maps:without([stacks, observed], Description),
+    Observed = maps:get(observed, Description, fun(_) -> #{} end),
+    [dyno_recording_part:profile(maps:merge(About#{node => Node}, Observed(Result)), Stacks)].
 
 text(Format, Arguments) ->
     dyno_recording_part:text(Format, [

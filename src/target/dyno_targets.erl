@@ -34,6 +34,9 @@
     %% Where agents are idle between two runs.
     idle => dyno_agent:idle(),
     keep => boolean(),
+    %% That the processor is sampled: of all nodes, or of those that dyno has started itself.
+    cpu => dyno_agent_stacks:cpu(),
+    own_cpu => boolean(),
     cookie => atom(),
     name => atom(),
     %% Which processes a profile is of; what else the instruments' config/1 are to find.
@@ -99,11 +102,14 @@ attach_one(Node, #{patterns := ForAll, servers := Selected} = ForEach) ->
     Servers = maps:get(Node, Selected, []),
     %% Its modules are many: sent only where it measures something.
     Instruments = [dyno_agent_servers || Servers =/= []] ++ maps:get(instruments, ForEach, []),
-    Options = ForEach#{
+    Cpu = dyno_target_cpu:of_node(Node, ForEach),
+    Options = Cpu#{
         patterns := Patterns,
         servers := Servers,
         instruments => Instruments,
-        custom => maps:get(custom, ForEach, []) ++ Instruments
+        custom =>
+            maps:get(custom, ForEach, []) ++ Instruments ++
+                [dyno_agent_cpu || is_map_key(cpu, Cpu)]
     },
     maybe
         {ok, Agent} ?= dyno_agent:attach(Node, maps:with([cookie, name, custom, idle, keep], Options)),
@@ -123,6 +129,8 @@ attach_one(Node, #{patterns := ForAll, servers := Selected} = ForEach) ->
 
 own_reason({dyno_agent, {failed, Node, {unmatched, Patterns}}}) ->
     {?MODULE, {unmatched, Node, Patterns}};
+own_reason({dyno_agent, {failed, Node, {dyno_agent_cpu, Reason}}}) ->
+    {dyno_target_cpu, {refused, Node, Reason}};
 own_reason(Error) ->
     Error.
 

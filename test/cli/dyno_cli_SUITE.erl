@@ -212,7 +212,6 @@ bad_input(Config) ->
             {["profile", "sh op"], [~"shop@host"]},
             {["profile", "a@b", "busiest:3"], [~"names no processes"]},
             {["profile", "--eval", "lists:sort(["], [~"at column"]},
-            {["profile", "--perf-script", "/nowhere/x"], [~"cannot be read"]},
             {["help", "tset"], [~"did you mean test?"]},
             {["test"], [~"SUITE"]},
             {["test", "x", "--sises", "1"], [~"--sises", ~"did you mean --sizes?"]},

@@ -21,7 +21,6 @@ slow() -> [calls_have_the_true_shares].
 all() ->
     [
         functions_of_stacks,
-        reads_perf_script,
         samples_chosen_processes,
         says_what_samples_leave_open,
         times_chosen_processes,
@@ -58,29 +57,6 @@ functions_of_stacks(_Config) ->
     ]),
     ?assertEqual([[~"b", 0.6, 0.9, 0.25], [~"a", 0.3, 0.9, 0.0], [~"c", 0.1, 0.1, 0.75]], With),
     ?assertEqual(Rows, Without).
-
-reads_perf_script(_Config) ->
-    Text =
-        ~"""
-        # ========
-        erts_sched_1  2164 [000] 10.1:     1001001 cpu-clock:
-        \t      7f01 $lists:reverse/1+0x1f (/tmp/jitted-1.so)
-        \t      7f02 $my_mod:'a b'/2+0x20 (/tmp/jitted-1.so)
-        \t      5501 process_main+0x3 (/usr/lib/erlang/erts-17.1/bin/beam.smp)
-        \t      5502 [unknown] ([unknown])
-
-        1_dirty io  2164/2170 [001] 10.2:     1001001 cpu-clock:
-        \t  ffffffff81 do_syscall_64 ([kernel.kallsyms])
-
-        """,
-    ?assertEqual(
-        [
-            {~"erts_sched_1", [~"process_main", ~"my_mod:'a b'/2", ~"lists:reverse/1"]},
-            {~"1_dirty io", [~"do_syscall_64"]}
-        ],
-        dyno_profile_perf:parse(binary:replace(Text, ~"\\t", ~"\t", [global]))
-    ),
-    ?assertEqual([], dyno_profile_perf:parse(~"a text\nof something else\n")).
 
 samples_chosen_processes(_Config) ->
     on_node([], fun(Node) ->
@@ -255,10 +231,7 @@ refuses(_Config) ->
     on_node([], fun(Node) ->
         ?assertMatch(
             {error, {dyno_target_processes, _}}, profile(Node, #{targets => [{name, ~"nobody"}]})
-        ),
-        {error, Error} = profile(Node, #{kind => perf}),
-        Text = unicode:characters_to_binary(dyno_error:format(Error)),
-        ?assertMatch({_, _}, binary:match(Text, ~"+JPperf true"))
+        )
     end).
 
 %% What the node runs

@@ -42,6 +42,8 @@ export function withBounds(table: Table): { table: Table; show: Record<string, S
             if (typeof from !== 'number' || typeof to !== 'number') return told;
             if (to > 0 && (of.note || to - from > WIDE * value)) return `< ${format(to, unit)}`;
             const off = Math.ceil((100 * (to - from)) / 2 / value);
+            // Of a share in points.
+            if (name === 'own') return `${told} ± ${(Math.ceil(500 * (to - from)) / 10).toFixed(1)}`;
             return name === 'own_time' && to > from ? `${told} ± ${off} %` : told;
         };
     };

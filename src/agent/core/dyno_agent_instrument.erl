@@ -121,12 +121,18 @@ table. `total` gives the items of several nodes together.
 
 -doc """
 Call stacks of each node, the outermost function first, each once with the same labels; and what was
-spent in each, in the order of `values`.
+spent in each, in the order of `values`. `observed`: of how many samples, and of which share of the
+processor time, if that is known.
 """.
 -type profile() :: #{
     name := binary(),
     title := binary(),
     values := [#{name := binary(), unit := binary()}, ...],
+    observed => fun(
+        (result()) -> #{
+            observations => non_neg_integer(), seen => float(), scheduler => float()
+        }
+    ),
     stacks := fun((result()) -> [{[binary(), ...], [number(), ...], #{atom() => binary()}}])
 }.
 

@@ -11,7 +11,7 @@
 %% Cost: 0.1 to 0.2 ms a scheduler to read, in dirty I/O schedulers. Where each of these is taken
 %% nobody could read a file, so the clocks are left out.
 
--export([find/0, read/1, between/2, delay_ns/1]).
+-export([find/0, numbers/0, read/1, between/2, delay_ns/1]).
 -export_type([t/0, reading/0, times/0, kind/0]).
 
 -type kind() :: normal | dirty_cpu | dirty_io.
@@ -39,15 +39,28 @@
 -doc "Finds the threads; none on another system than Linux.".
 -spec find() -> t().
 find() ->
-    case is_readable(?TRIES) andalso file:list_dir(?TASKS) of
+    case is_readable(?TRIES) of
+        true ->
+            #{
+                Number => filename:join([?TASKS, integer_to_list(Tid), "schedstat"])
+             || Number := Tid <- numbers()
+            };
+        false ->
+            #{}
+    end.
+
+-doc "The system's numbers of the threads; none on another system than Linux.".
+-spec numbers() -> #{Scheduler :: pos_integer() => Tid :: pos_integer()}.
+numbers() ->
+    case file:list_dir(?TASKS) of
         {ok, Tasks} ->
             #{
-                Number => filename:join([?TASKS, Task, "schedstat"])
+                Number => list_to_integer(Task)
              || Task <- Tasks,
                 {ok, Name} <- [file:read_file(filename:join([?TASKS, Task, "comm"]), [raw])],
                 {ok, Number} <- [number(string:trim(Name))]
             };
-        _ ->
+        {error, _} ->
             #{}
     end.
 

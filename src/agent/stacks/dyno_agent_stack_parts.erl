@@ -6,7 +6,7 @@
 %% Sampled stacks in the recording: the profile that flame graphs are drawn of, the calls in which
 %% processes wait, and warnings. Pure, and needed on the caller's side only.
 
--export([profiles/0, tables/0, metrics/0, warnings/2, burst/0]).
+-export([profiles/0, tables/0, metrics/0, warnings/2, is_seen/1]).
 
 -type result() :: dyno_agent_stacks:result().
 
@@ -27,6 +27,7 @@ profiles() ->
             name => ~"stacks",
             title => ~"Processor time",
             values => [#{name => ~"time", unit => ~"ns"}],
+            observed => fun observed/1,
             stacks => fun stacks/1
         },
         #{
@@ -46,6 +47,14 @@ profiles() ->
             stacks => fun waiting_stacks/1
         }
     ].
+
+%% Samples of one instant are of the same moment.
+observed(#{cpu := #{samples := Count, scheduler := Scheduler}, seen := {Share, _}}) ->
+    #{observations => Count, seen => Share, scheduler => Scheduler};
+observed(#{seen := {Share, Instants}}) when is_float(Share) ->
+    #{observations => Instants, seen => Share};
+observed(#{seen := {none, Instants}}) ->
+    #{observations => Instants}.
 
 reductions(#{reductions := Reductions, all_reductions := All}) ->
     Stacks = merged([{Group, Stack, Made} || {Group, Stack} := Made <- Reductions, Made > 0]),
@@ -147,11 +156,19 @@ printed(Stack) -> [frame(Frame) || Frame <- Stack].
 
 frame({_, _, _} = MFA) -> dyno_agent_name:mfa(MFA);
 frame(deep) -> ~"(further out than the runtime shows)";
+frame({library, Name}) -> Name;
+frame(scheduler) -> ~"(scheduler)";
+frame(nameless) -> ~"(code without a name)";
 frame(burst) -> burst();
-frame(unseen) -> ~"(ended before it could be asked)".
+frame(unseen) -> ended().
 
--doc "The innermost frame of a process that its stack shows where it waited.".
--spec burst() -> binary().
+-doc "Whether a stack that ends with this frame says where the time went.".
+-spec is_seen(binary()) -> boolean().
+is_seen(Frame) -> not lists:member(Frame, [burst(), ended(), unmet()]).
+
+ended() -> ~"(ended before it could be asked)".
+
+%% Of a process that its stack shows where it waited.
 burst() -> ~"(ready to run, or ran shortly, from here)".
 
 %% Processes worked that were not met.
@@ -277,7 +294,7 @@ warnings(Role, #{stacks := Stacks, other := Other, started := Started} = Result)
             "times do, where they are measured",
             [{Unseen / All, ~"ratio"}, Role, {Started, ~"count"}]}
      || Unseen > ?MUCH * All
-    ] ++
+    ] ++ refused(Role, Result) ++
         [
             {~"many_stacks",
                 "~ts of the processor time of ~ts is in more different stacks than are kept: it is "
@@ -300,3 +317,13 @@ warnings(Role, #{stacks := Stacks, other := Other, started := Started} = Result)
                 [Role]}
          || #{clocks := unknown} <- [Result]
         ].
+
+refused(Role, #{cpu := {refused, Reason}}) ->
+    [
+        {~"cpu_refused",
+            "the processor of ~ts could not be sampled, so that its stacks are those that processes "
+            "told: ~ts",
+            [Role, dyno_agent_cpu:format_error(Reason)]}
+    ];
+refused(_Role, _Result) ->
+    [].

@@ -30,6 +30,10 @@ in which processes wait. In a group of processes that compute there are hardly a
 For a process in a dirty scheduler another one answers, at once. It may wait there for the system,
 so the clocks of the threads say how much processor time such a sample is
 (dyno_agent_stack_classes).
+
+## Samples of the processor
+If the options bring the library of `m:dyno_agent_cpu`, that sees those that run, and instants are
+for those that wait only. If it refuses and is not required, the result says why.
 """.
 
 -behaviour(dyno_agent_instrument).
@@ -38,7 +42,7 @@ so the clocks of the threads say how much processor time such a sample is
 -export([about/0, config/1]).
 -export([start_link/1, restart/1, read/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
--export_type([config/0, group/0, group_times/0, result/0, stack/0]).
+-export_type([config/0, cpu/0, group/0, group_times/0, result/0, stack/0]).
 
 -type config() :: #{
     %% Whether reductions and the stacks of processes that wait are profiles, too; test by default.
@@ -48,8 +52,13 @@ so the clocks of the threads say how much processor time such a sample is
     %% Knows the groups of the processes that it has discovered.
     processes => pid(),
     %% Which processes; all by default.
-    select => [dyno_agent_process_choice:selector()]
+    select => [dyno_agent_process_choice:selector()],
+    %% Sample the processor, if possible or at any rate.
+    cpu => cpu()
 }.
+
+-doc "The library of the sampler of the processor, and whether it has to work.".
+-type cpu() :: #{library := binary() | none, use := required | preferred}.
 
 -type group_times() :: #{
     %% All samples, and those of them that do not tell where.
@@ -67,7 +76,7 @@ The functions from the outermost to the innermost, without repetitions; `deep` f
 out than the runtime shows. `burst`: the process ran shortly and waited in the last one, or was
 ready to run and had not run on from there yet; `unseen`: it ended before it could answer.
 """.
--type stack() :: [mfa() | deep | burst | unseen].
+-type stack() :: [dyno_agent_cpu_frames:frame() | burst | unseen].
 
 -doc """
 What was seen, in samples: a sample of weight 1 at one instant stands for the time
@@ -99,11 +108,13 @@ function in the time of the processor is its samples by all running samples, tim
     purpose := test | profile,
     waiting := [dyno_agent_stack_waits:waiting()],
     %% Processes that were started, this instrument's left out.
-    started := non_neg_integer()
+    started := non_neg_integer(),
+    cpu := none | dyno_agent_cpu:sampled() | {refused, dyno_agent_cpu:reason()}
 }.
 
 -type state() :: #{
     table := dyno_agent_process_table:t() | none,
+    cpu := none | pid() | {refused, dyno_agent_cpu:reason()},
     census := dyno_agent_stack_census:t(),
     choice := dyno_agent_process_choice:t(),
     %% Of processes; `own` of dyno's, `elsewhere` of those that are not selected.
@@ -147,7 +158,6 @@ function in the time of the processor is its samples by all running samples, tim
 -define(QUICK_US, 1500).
 %% At one instant in so many those that wait are asked, too.
 -define(WAITING_EVERY, 20).
--define(MANY_MESSAGES, 1000).
 %% The schedulers had a processor for so much of the time that they worked.
 -define(UNDISTURBED, 0.8).
 -define(MOST_KINDS, 10_000).
@@ -166,12 +176,23 @@ about() ->
     #{names => [stacks], needs => [dyno_agent_processes], parts => dyno_agent_stack_parts}.
 
 -spec config(dyno_agent_instrument:options()) -> config() | off.
-config(#{processes := Selectors}) -> #{purpose => profile, select => Selectors};
-config(#{profile := sample} = Options) -> with_groups(Options, #{purpose => profile});
-config(#{level := off}) -> off;
-config(#{level := budget, budget := Budget} = Options) ->
+config(Options) ->
+    case {config_of(Options), Options} of
+        {off, _} -> off;
+        {Config, #{cpu := Cpu}} -> Config#{cpu => Cpu};
+        {Config, #{}} -> Config
+    end.
+
+config_of(#{processes := Selectors}) ->
+    #{purpose => profile, select => Selectors};
+config_of(#{profile := Profile} = Options) when Profile =:= sample; Profile =:= cpu ->
+    with_groups(Options, #{purpose => profile});
+config_of(#{level := off}) ->
+    off;
+config_of(#{level := budget, budget := Budget} = Options) ->
     with_groups(Options, #{share => Budget * ?SHARE_OF_BUDGET});
-config(Options) -> with_groups(Options, #{share => ?SHARE_OF_TEST}).
+config_of(Options) ->
+    with_groups(Options, #{share => ?SHARE_OF_TEST}).
 
 with_groups(#{dyno_agent_processes := Processes}, Config) -> Config#{processes => Processes};
 with_groups(_Options, Config) -> Config.
@@ -190,8 +211,24 @@ restart(Pid) ->
 read(Pid) ->
     gen_server:call(Pid, read, infinity).
 
--spec init(config()) -> {ok, state()}.
+-spec init(config()) -> {ok, state()} | {error, {dyno_agent_cpu, dyno_agent_cpu:reason()}}.
 init(Config) ->
+    Table =
+        case Config of
+            #{processes := Processes} -> dyno_agent_processes:table(Processes);
+            #{} -> none
+        end,
+    maybe
+        {ok, Cpu} ?= cpu(Table, Config),
+        {ok, started(Table, Cpu, Config)}
+    end.
+
+cpu(Table, #{cpu := Cpu} = Config) ->
+    Choice = dyno_agent_process_choice:new(maps:get(select, Config, [])),
+    dyno_agent_cpu:start_link(Cpu, Table, Choice);
+cpu(_Table, _Config) -> {ok, none}.
+
+started(Table, Cpu, Config) ->
     %% A process that computes must not put off an instant.
     process_flag(priority, high),
     proc_lib:set_label(?MODULE),
@@ -199,14 +236,10 @@ init(Config) ->
     _ = erlang:system_flag(scheduler_wall_time, true),
     ok = dyno_agent_stack_depth:raise(),
     _ = dyno_agent_stack_seeds:start_link(),
-    Table =
-        case Config of
-            #{processes := Processes} -> dyno_agent_processes:table(Processes);
-            #{} -> none
-        end,
     First = erlang:convert_time_unit(?FIRST_NS, nanosecond, native),
     State = #{
         table => Table,
+        cpu => Cpu,
         purpose => maps:get(purpose, Config, test),
         share => maps:get(share, Config, ?SHARE),
         choice => dyno_agent_process_choice:new(maps:get(select, Config, [])),
@@ -219,9 +252,10 @@ init(Config) ->
         threads => dyno_agent_threads:find(),
         timer => make_ref()
     },
-    {ok, scheduled(restarted(State))}.
+    scheduled(restarted(State)).
 
-restarted(#{samples := Samples, threads := Threads} = State) ->
+restarted(#{samples := Samples, threads := Threads, cpu := Cpu} = State) ->
+    _ = [ok = dyno_agent_cpu:restart(Cpu) || is_pid(Cpu)],
     State#{
         kinds => #{},
         elsewhere => #{},
@@ -229,8 +263,8 @@ restarted(#{samples := Samples, threads := Threads} = State) ->
         samples := dyno_agent_stack_samples:restart(Samples),
         reductions =>
             case State of
-                #{purpose := profile} -> dyno_agent_stack_reductions:new();
-                #{purpose := test} -> none
+                #{purpose := profile} when not is_pid(Cpu) -> dyno_agent_stack_reductions:new();
+                #{} -> none
             end,
         instants => 0,
         started => 0,
@@ -263,7 +297,7 @@ handle_call(read, _From, #{samples := Samples, started := Started, cost := Cost}
     #{cpu_ns := CpuNs, factors := Factors, waits := Waits, clocks := Clocks} =
         dyno_agent_stack_classes:weigh(Weights, DurationNs / max(1, Instants), Times),
     {reply,
-        #{
+        with_cpu(map_get(cpu, State), #{
             instants => Instants,
             duration_ns => DurationNs,
             cpu_ns => max(0, CpuNs - dyno_agent_stack_classes:used_ns(nanoseconds(Cost), Times)),
@@ -285,9 +319,14 @@ handle_call(read, _From, #{samples := Samples, started := Started, cost := Cost}
                         Share > 0,
                         {Group, Stack, Weight} <- dyno_agent_stack_samples:dirty(Class, Samples)
                     ],
-            started => Started
-        },
+            started => Started,
+            cpu => none
+        }),
         State}.
+
+with_cpu(none, Result) -> Result;
+with_cpu(Cpu, Result) when is_pid(Cpu) -> dyno_agent_cpu:merged(dyno_agent_cpu:read(Cpu), Result);
+with_cpu(Refused, Result) -> Result#{cpu := Refused}.
 
 %% What the schedulers have worked but for this instrument, against how many processes ran. Not known
 %% where others take the processors: then work lasts longer by chance.
@@ -328,8 +367,13 @@ handle_info(_Other, State) ->
 
 %% At random, so that nothing that happens at an interval is always met, or never.
 scheduled(#{each := Each, share := Share} = State) ->
-    Ms = max(?LEAST_MS, ceil(nanoseconds(round(Each)) / Share / 1.0e6)),
+    EachMs = max(?LEAST_MS, ceil(nanoseconds(round(Each)) / Share / 1.0e6)),
+    Ms = EachMs * ?WAITING_EVERY div waiting_every(State),
     State#{timer := erlang:start_timer(rand:uniform(2 * Ms - 1), self(), instant)}.
+
+%% Those that run are asked at each instant, unless others see them.
+waiting_every(#{cpu := Cpu}) when is_pid(Cpu) -> 1;
+waiting_every(_State) -> ?WAITING_EVERY.
 
 %% An instant. What is waited for an answer is no cost, so the time is taken around it.
 
@@ -374,22 +418,7 @@ answer({Pid, Weight}, State) ->
     Start = erlang:monotonic_time(),
     Answer = ask(Pid, State),
     Now = erlang:monotonic_time(),
-    {{Pid, Weight, where(Answer, Pid, Before)}, Now, Now - Start}.
-
-%% For one that is in a dirty scheduler, or waits for one, another one answers: it has made no
-%% reduction meanwhile. One that is ready otherwise may have made none, too.
-where({ran, [_ | _] = Frames, Who}, Pid, {{status, Status}, Reductions}) ->
-    IsDirty =
-        process_info(Pid, reductions) =:= Reductions andalso
-            (Status =:= running orelse dyno_agent_stack_samples:class(dirty, Frames) =:= io),
-    case IsDirty of
-        true -> {ran, dirty, Frames, Who};
-        false -> {ran, normal, Frames, Who}
-    end;
-where({ran, Frames, Who}, _Pid, _Before) ->
-    {ran, normal, Frames, Who};
-where(Other, _Pid, _Before) ->
-    Other.
+    {{Pid, Weight, dyno_agent_stack_question:where(Answer, Pid, Before)}, Now, Now - Start}.
 
 %% How many reductions some of them make meanwhile: how fast they are where they were seen.
 went_on(_Answers, #{reductions := none} = State) ->
@@ -436,6 +465,8 @@ spent(Took, Questions, Listing, #{last := {A, B}, question := Question} = State)
         each := Each + (Cost - Each) / ?MEAN_OF
     }.
 
+chosen(_Ready, #{cpu := Cpu}) when is_pid(Cpu) ->
+    [];
 chosen(Ready, #{kinds := Kinds}) ->
     Others = [Found || {Pid, _} = Found <- Ready, maps:get(Pid, Kinds, unknown) =/= own],
     case length(Others) of
@@ -449,9 +480,13 @@ chosen(Ready, #{kinds := Kinds}) ->
             ]
     end.
 
-waiting(#{instants := N, census := Census, cost := Before, question := Question} = State) when
-    N rem ?WAITING_EVERY =:= 1
-->
+waiting(#{instants := N} = State) ->
+    case N rem waiting_every(State) =:= 1 rem waiting_every(State) of
+        true -> waiting_now(State);
+        false -> State
+    end.
+
+waiting_now(#{census := Census, cost := Before, question := Question} = State) ->
     #{queued := Queued, waits := Waits} = State,
     {Asked, Count} = dyno_agent_stack_waits:choose(Queued, Census),
     Found = [
@@ -464,9 +499,7 @@ waiting(#{instants := N, census := Census, cost := Before, question := Question}
         waits := dyno_agent_stack_waits:asked(Asked, Count, Waits),
         cost := Before + 3 * length(Found) * Question
     },
-    lists:foldl(fun waits/2, Counted, Found);
-waiting(State) ->
-    State.
+    lists:foldl(fun waits/2, Counted, Found).
 
 %% The stack, then whether it waits where that ends, and what kind of process it is.
 ask(Pid, #{kinds := Kinds, purpose := Purpose}) ->
@@ -480,22 +513,7 @@ ask(Pid, #{kinds := Kinds, purpose := Purpose}) ->
             profile -> Who ++ [reductions];
             test -> Who
         end,
-    answered(Pid, process_info(Pid, [current_stacktrace | Items])).
-
-answered(_Pid, undefined) ->
-    gone;
-answered(Pid, [{current_stacktrace, Frames} | Who]) ->
-    case process_info(Pid, status) of
-        {status, waiting} ->
-            case process_info(Pid, current_stacktrace) of
-                {current_stacktrace, [Same | _]} when Same =:= hd(Frames) -> {waits, Frames, Who};
-                _ -> {ran, Frames, Who}
-            end;
-        {status, suspended} ->
-            {suspended, Frames, Who};
-        _ ->
-            {ran, Frames, Who}
-    end.
+    dyno_agent_stack_question:ask(Pid, Items).
 
 ran({Pid, Weight, gone}, #{purpose := Purpose} = State) ->
     Weights =
@@ -525,26 +543,12 @@ waits({Pid, Kind, How, Frames, Who}, State) ->
             Next;
         {Group, #{waits := Waits} = Next} ->
             Path = dyno_agent_stack_samples:path(Frames),
-            Next#{waits := dyno_agent_stack_waits:add(Kind, {How, Group}, Path, held(Pid), Waits)}
+            Next#{waits := dyno_agent_stack_waits:add(
+                Kind, {How, Group}, Path, dyno_agent_stack_question:held(Pid), Waits
+            )}
     end;
 waits(_RanMeanwhile, State) ->
     State.
-
-%% How much memory a process has takes longer to tell where it has many messages.
-held(Pid) ->
-    {Messages, Memory} =
-        case process_info(Pid, message_queue_len) of
-            {_, Few} when Few < ?MANY_MESSAGES -> {Few, process_info(Pid, memory)};
-            {_, Many} -> {Many, process_info(Pid, heap_size)};
-            undefined -> {0, undefined}
-        end,
-    Bytes =
-        case Memory of
-            {memory, Size} -> Size;
-            {heap_size, Words} -> Words * erlang:system_info(wordsize);
-            undefined -> 0
-        end,
-    {Messages, Bytes}.
 
 add({Pid, Who, Frames}, Weight, Ran, State) ->
     case group(Pid, Who, Frames, State) of

@@ -53,7 +53,6 @@ command() ->
                     "an Erlang expression, over and over, in a node of its own", text},
                 {"--run COMMAND",
                     "a command, to its end: the first Erlang emulator that it starts", text},
-                {"--perf-script FILE", "what perf script wrote (--kind perf says how)", text},
                 dyno_cli_option:code_paths()
             ]},
             {"What must hold: exit status 1 where it does not", [
@@ -67,6 +66,8 @@ command() ->
         ],
         examples => [
             {~"dyno profile shop@host", ~"shows where the processor time of a node goes"},
+            {~"dyno profile shop@host --kind cpu",
+                ~"shows that also of short-lived processes and of BIFs, by native code"},
             {~"dyno profile shop@host app:shop --for 30s -o shop.html",
                 ~"profiles the processes of an application, and makes a page with a flame graph"},
             {~"dyno profile shop@host orders --kind time --function orders",
@@ -86,7 +87,9 @@ command() ->
 kinds() ->
     Of = [[atom_to_list(Name), ", ", Help] || {Name, _, Help} <- dyno_profile_kind:all()],
     Default = atom_to_list(hd(dyno_profile_kind:names())),
-    lists:flatten([lists:join("; ", Of), " (default: ", Default, ")"]).
+    lists:flatten([
+        lists:join("; ", Of), " (default: ", Default, "; cpu with --eval and --run)"
+    ]).
 
 pattern(Text) ->
     dyno_error:tagged(dyno_agent_patterns, dyno_agent_patterns:parse(Text)).
@@ -106,23 +109,18 @@ threshold(Text) -> dyno_threshold:read(Text, dyno_profile_recording:known()).
 -doc "Profiles, and shows.".
 -spec run(dyno_cli_command:values()) -> dyno_error:exit_status().
 run(Values) ->
-    case maps:keys(maps:with([node, eval, run, perf_script], Values)) of
+    case maps:keys(maps:with([node, eval, run], Values)) of
         [Which] ->
             of_one(Which, Values);
         _ ->
             dyno_cli_command:refused(
                 dyno_cli_command:contradiction(
                     "say what to profile: a NODE such as shop@host, or --eval EXPRESSION, or --run "
-                    "COMMAND, or --perf-script FILE; one of them"
+                    "COMMAND; one of them"
                 )
             )
     end.
 
-of_one(perf_script, #{perf_script := Path} = Values) ->
-    Job = #{
-        keep => filename:basename(Path), measure => fun(_) -> dyno_profile_perf:read(Path) end
-    },
-    dyno_cli_job:run(Job, Values);
 of_one(Which, Values) when Which =:= eval; Which =:= run ->
     profile(atom_to_binary(Which), [], maps:with([Which], Values), Values);
 of_one(node, #{node := First} = Values) ->
@@ -151,7 +149,7 @@ profile(Name, Nodes, Subject, Values) ->
 
 %% A command ends when it likes; so do calls that are counted.
 progress(PassedMs, Name, Options) ->
-    Kind = maps:get(kind, Options, hd(dyno_profile_kind:names())),
+    Kind = dyno_profile:kind(Options),
     ForMs = dyno_profile:for_ms(Options),
     #{
         phase => measuring,

@@ -89,7 +89,8 @@ measurements(#{patterns := Patterns, servers := Servers}) ->
             share},
         {"--profile KIND",
             "also a profile, with a flame graph on the page: sample, where the time goes and where "
-            "processes wait; schedulers, how many processes are ready to run (calls, own time and "
+            "processes wait; cpu, the same by samples of the processor, with a library that is loaded "
+            "into the node; schedulers, how many processes are ready to run (calls, own time and "
             "words of each function: --level)",
             {one_of, dyno_suite:profiles()}},
         {"--distribution PATTERN",

@@ -127,6 +127,10 @@ many(Run, Found) ->
 
 %% One section
 
+section(#{off_by := [_ | _] = Names} = View, [{_, Table} | _] = Found, Place, Options) ->
+    Columns = get(~"columns", Table),
+    Bounded = [Name || Name <- Names, bounds(#{~"name" => Name}, Columns) =/= none],
+    section(View#{off_by := hd(Bounded ++ Names)}, Found, Place, Options);
 section(#{each := Column} = View, [{_, Table} = Of], Place, Options) ->
     case lists:uniq([name(Column, Row) || Row <- dyno_recording:rows(Table)]) of
         [~"-" | _] ->
@@ -323,12 +327,11 @@ most(Column, _Bounds, Row) -> cell(Column, Row).
 
 interval(_Column, none, _IsWide, _View) ->
     [];
-interval(#{~"name" := Name}, Bounds, IsWide, #{off_by := Name}) ->
+interval(#{~"name" := Name} = Column, Bounds, IsWide, #{off_by := Name}) ->
     Off = fun(Row) ->
         case {get(Name, Row), IsWide(Row) orelse is_binary(get(~"note", Row)), Bounds(Row)} of
             {Value, false, {From, To}} when To > From ->
-                Share = (To - From) / 2 / Value,
-                <<"+/- ", (integer_to_binary(ceil(100 * Share)))/binary, " %">>;
+                <<"+/- ", (off_by(Value, Column, (To - From) / 2))/binary>>;
             _ ->
                 ~""
         end
@@ -346,6 +349,12 @@ interval(Column, Bounds, _IsWide, _View) ->
         end
     end,
     [{~"interval", optional, Show}].
+
+%% Of a share in points, of another value as a part of it.
+off_by(_Value, #{~"unit" := ~"ratio"}, Off) ->
+    float_to_binary(ceil(1000 * Off) / 10, [{decimals, 1}]);
+off_by(Value, _Column, Off) ->
+    <<(integer_to_binary(ceil(100 * Off / Value)))/binary, " %">>.
 
 bar(#{~"name" := Name, ~"unit" := Unit}, IsWide, Table) ->
     Rows = dyno_recording:rows(Table),

@@ -34,9 +34,9 @@ that way.
     rows => all,
     %% The column with a section for each of its values.
     each => binary(),
-    %% The column whose interval is shown, as what it may be off by; that of no other. Default: all
-    %% intervals, with both ends.
-    off_by => binary(),
+    %% The column whose interval is shown, as what it may be off by, the first of these that has one;
+    %% that of no other. Default: all intervals, with both ends.
+    off_by => binary() | [binary()],
     %% The column whose sentences are shown instead of columns, and what is said without a row.
     text => binary(),
     without => binary(),
@@ -200,7 +200,7 @@ bench() ->
         }},
         {~"profile", #{
             each => ~"code",
-            off_by => ~"own_time",
+            off_by => [~"own_time", ~"own"],
             columns => [
                 ~"function", {~"own", ~"own", bar}, {~"total", ~"with callees"},
                 {~"reductions", ~"of the reductions"},

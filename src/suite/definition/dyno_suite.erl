@@ -91,8 +91,9 @@ end
     level => dyno_agent_instrument:level(),
     %% Of the level budget: the share of a target's processor time that measuring may take; 0.05.
     budget => float(),
-    %% A profile besides: sample, of stacks, also of processes that wait, or schedulers; none.
-    profile => sample | schedulers,
+    %% A profile besides: sample, of stacks, also of processes that wait; cpu, the same by samples
+    %% of the processor; or schedulers; none.
+    profile => sample | cpu | schedulers,
     %% Functions whose single calls are timed, for the distribution of the times; [].
     distribution => [dyno_agent_patterns:pattern() | string() | binary()],
     %% Instruments that are switched off whatever the level, by name: functions, processes, stacks,
@@ -152,7 +153,7 @@ doc/suites.md has all keys.
     patterns := [dyno_agent_patterns:pattern()],
     distribution := [dyno_agent_patterns:pattern()],
     thresholds := [dyno_threshold:t()],
-    profile := none | sample | schedulers,
+    profile := none | sample | cpu | schedulers,
     seed := non_neg_integer() | undefined,
     operations := dyno_load_spec:operations() | undefined,
     feeds := [dyno_feed:feed()],
@@ -302,8 +303,8 @@ with_level(Options, _Config) ->
     {ok, Options}.
 
 -doc "The kinds of profiles that a test may have; the other kinds are levels.".
--spec profiles() -> [sample | schedulers, ...].
-profiles() -> [sample, schedulers].
+-spec profiles() -> [sample | cpu | schedulers, ...].
+profiles() -> [sample, cpu, schedulers].
 
 %% Key, default, how a value is read, and what is accepted. PerformERL allows a size of 0.
 fields(#{load := performerl}) ->
@@ -324,7 +325,7 @@ fields(_Config) ->
         {level, budget, one_of(Levels),
             "budget, off, count, discovery, time, memory or all"},
         {budget, 0.05, fun share/1, "a share above 0 and below 1, such as 0.05,"},
-        {profile, none, one_of(profiles()), "sample or schedulers"},
+        {profile, none, one_of(profiles()), "sample, cpu or schedulers"},
         {distribution, [], fun patterns/1, "a list of patterns"},
         {without, [], fun names/1, "a list of names of instruments"},
         {repeat, 1, within(1, 10_000), "a whole number from 1 to 10000"},

@@ -10,6 +10,7 @@ import { h, type Child } from '../dom';
 import { ofNode, sameRuns, tableNamed, type Cell, type Profile, type Recording } from '../recording';
 import { anyTable, columnOf } from '../shape';
 import { tableView } from '../table';
+import { withBounds } from '../uncertain';
 import { format } from '../units';
 import type { Section, View } from '../view';
 
@@ -81,17 +82,22 @@ export const profile: Section = {
         if (recording.compared) return compared(recording);
         if (!run) return [];
         const known = graphs(run.profiles.filter((p) => ofNode(p, node)));
-        const table = tableNamed(run, 'profile');
+        const found = tableNamed(run, 'profile');
+        const { table, show } = found ? withBounds(found) : { table: undefined, show: {} };
         const tables = run.tables.filter((t) => t.name === 'waiting' && ofNode(t, node));
         return [
             known.length > 0 ? h('p', { class: 'note' }, reading.one) : null,
             known.length > 0
                 ? flames(known, (graph, stacks, look) => [
                       table
-                          ? anyTable(table, { empty: '', open: { function: (name) => () => look(name) } })
+                          ? anyTable(table, {
+                                show,
+                                empty: '',
+                                open: { function: (name) => () => look(name) },
+                            })
                           : functionTable(graph, stacks, look),
                   ])
-                : table && anyTable(table, { empty: 'No function was seen.' }),
+                : table && anyTable(table, { show, empty: 'No function was seen.' }),
             recording.command === 'bench' && table
                 ? h(
                       'p',

@@ -1,0 +1,126 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_cpu_kinds).
+-moduledoc false.
+%% Of which group sampled processes are, also of those that have ended by the time they are asked:
+%% these are of the kind that living ones were of whose stacks began with the same function; where
+%% there was none, that function tells.
+
+-export([new/3, group/3]).
+-export_type([t/0, group/0]).
+
+-doc "`own`: of dyno's own processes. `elsewhere`: of those that are not selected.".
+-type group() :: dyno_agent_stacks:group() | own | elsewhere.
+
+-opaque t() :: #{
+    table := dyno_agent_process_table:t() | none,
+    choice := dyno_agent_process_choice:t(),
+    kinds := #{pid() => group()},
+    %% By the function that stacks begin with; `several` where living ones differ.
+    learned := #{mfa() => dyno_agent_kind:kind() | own | several}
+}.
+
+-define(MOST_KINDS, 10_000).
+-define(MOST_LEARNED, 2000).
+-define(WHO, [registered_name, label, initial_call, {dictionary, '$initial_call'}]).
+%% In which stacks of OTP's processes begin.
+-define(OTP, [proc_lib, gen_server, gen_statem, gen_event, gen, supervisor, erl_eval]).
+-define(BEHAVIOURS, [gen_server, gen_statem]).
+
+-doc "No process is known.".
+-spec new(dyno_agent_process_table:t() | none, dyno_agent_process_choice:t(), [pid()]) -> t().
+new(Table, Choice, Own) ->
+    #{table => Table, choice => Choice, kinds => maps:from_keys(Own, own), learned => #{}}.
+
+-doc """
+The group of a process that was seen with this stack.
+
+## Cost
+A signal to a process that is seen for the first time.
+""".
+-spec group(pid(), dyno_agent_cpu_frames:stack(), t()) -> {group(), t()}.
+group(Pid, Stack, #{kinds := Kinds} = State) ->
+    case Kinds of
+        #{Pid := Group} ->
+            {Group, State};
+        #{} ->
+            {Found, Next} = new_group(Pid, functions(Stack), State),
+            Group = chosen(Pid, Found, State),
+            Kept =
+                case map_size(Kinds) < ?MOST_KINDS of
+                    true -> Kinds;
+                    false -> maps:filter(fun(_, Of) -> Of =:= own end, Kinds)
+                end,
+            {Group, Next#{kinds := Kept#{Pid => Group}}}
+    end.
+
+functions(Stack) -> [MFA || {_, _, _} = MFA <- Stack].
+
+chosen(_Pid, own, _State) ->
+    own;
+chosen(Pid, Group, #{choice := Choice}) ->
+    case dyno_agent_process_choice:is_chosen(Pid, Choice) of
+        true -> Group;
+        false -> elsewhere
+    end.
+
+new_group(Pid, Functions, #{table := Table} = State) ->
+    case Table =/= none andalso dyno_agent_process_table:group_of(Pid, Table) of
+        {ok, Id} ->
+            {dyno_agent_process_table:group(Id, Table), State};
+        _ ->
+            case process_info(Pid, ?WHO) of
+                undefined -> {ended(Functions, State), State};
+                Who -> living(Who, Functions, State)
+            end
+    end.
+
+living(Who, Functions, State) ->
+    Frames = [{M, F, A, []} || {M, F, A} <- lists:reverse(Functions)],
+    Kind = dyno_agent_kind:by_stack(Who, Frames),
+    {Kind, learned(first(Functions), Kind, State)}.
+
+%% Names are of one process each.
+learned(none, _Kind, State) ->
+    State;
+learned(_First, {registered, _}, State) ->
+    State;
+learned(First, Kind, #{learned := Learned} = State) ->
+    case Learned of
+        #{First := Kind} -> State;
+        #{First := _} -> State#{learned := Learned#{First := several}};
+        #{} when map_size(Learned) < ?MOST_LEARNED -> State#{learned := Learned#{First => Kind}};
+        #{} -> State
+    end.
+
+ended(Functions, #{learned := Learned}) ->
+    First = first(Functions),
+    case Learned of
+        #{First := Kind} when Kind =/= several -> Kind;
+        #{} -> by_first(First, Functions)
+    end.
+
+by_first(none, _Functions) ->
+    other;
+by_first({M, F, _} = First, Functions) ->
+    Kind =
+        case [x || {Of, _, _} <- Functions, lists:member(Of, ?BEHAVIOURS)] of
+            [_ | _] -> {initial_call, {M, init, 1}};
+            [] -> {initial(atom_to_list(F)), First}
+        end,
+    case dyno_agent_kind:is_own(Kind) of
+        true -> own;
+        false -> Kind
+    end.
+
+%% A fun that was spawned is told by its function.
+initial([$- | _]) -> first_call;
+initial(_Name) -> initial_call.
+
+%% The first function that is not of OTP's behaviours.
+first(Functions) ->
+    case [MFA || {M, _, _} = MFA <- Functions, not lists:member(M, ?OTP)] of
+        [First | _] -> First;
+        [] -> none
+    end.

@@ -1,0 +1,155 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_cpu_layout).
+-moduledoc false.
+%% Where an emulator keeps what the sampler of processor time reads. No version is asked: each place
+%% is found by what it must hold, in several states of a process and on a dirty scheduler, and only
+%% a place that is the only one left is believed. Pure but for `supported/0`.
+%%
+%% * The thread's data: of all thread-specific values the one that has the process's address at a
+%%   place; that is where the running process is (`Current`). A normal scheduler has it at another
+%%   place, too, which still has it while a match specification runs (`Other`).
+%% * `Stop`: the word of the process that points to a return address into Erlang code, the innermost.
+%% * `Heap` and `Hend`: two words as far apart as the process's heap is large, with `Stop` between
+%%   them, and as far before `Hend` as the stack is large.
+
+-export([supported/0, supported/3, find/2, format_error/1]).
+-export_type([reason/0, seen/0]).
+
+-type reason() ::
+    {not_supported, emulator | system | machine | libc}
+    | not_the_process
+    | no_alternate_stack
+    | {not_found | several, running_process | stack}.
+
+-doc "A snapshot, and what the process said of itself just before.".
+-type seen() :: {
+    dyno_agent_cpu_nif:snapshot(), HeapWords :: pos_integer(), StackWords :: non_neg_integer()
+}.
+
+-define(WORD, 8).
+%% The call of the snapshot itself, and what a debug emulator keeps free at the end.
+-define(LESS, 8).
+-define(MORE, 256).
+%% What the processor's registers take of the alternate stack, and the handler.
+-define(STACK_BYTES, 8192).
+
+-doc "Whether the sampler is written for this emulator and system; nothing else was tried.".
+-spec supported() -> ok | {error, reason()}.
+supported() ->
+    supported(
+        erlang:system_info(emu_flavor), os:type(), erlang:system_info(system_architecture)
+    ).
+
+-doc "The same of an emulator's flavour, a system and a machine.".
+-spec supported(atom(), {atom(), atom()}, string()) -> ok | {error, reason()}.
+supported(Flavour, System, Machine) ->
+    case {Flavour, System, hd(string:lexemes(Machine, "-"))} of
+        {jit, {unix, linux}, "x86_64"} ->
+            case string:find(Machine, "musl") of
+                nomatch -> ok;
+                _ -> {error, {not_supported, libc}}
+            end;
+        {jit, {unix, linux}, _} -> {error, {not_supported, machine}};
+        {jit, _, _} -> {error, {not_supported, system}};
+        {_, _, _} -> {error, {not_supported, emulator}}
+    end.
+
+-doc """
+The layout: from what was seen of a process in several states, each with its address on a dirty
+scheduler, and where Erlang code is.
+""".
+-spec find([{seen(), Dirty :: dyno_agent_cpu_nif:snapshot()}, ...], [dyno_agent_cpu_nif:range()]) ->
+    {ok, dyno_agent_cpu_nif:layout()} | {error, reason()}.
+find(All, Code) ->
+    Snapshots = [Snapshot || {{Snapshot, _, _}, _} <- All],
+    maybe
+        true ?= lists:all(fun({_, IsCaller, _, _, _, _}) -> IsCaller =:= 1 end, Snapshots) orelse
+            {error, not_the_process},
+        true ?= lists:all(fun has_stack/1, Snapshots) orelse {error, no_alternate_stack},
+        {ok, {Key, Current}} ?= only(running_process, [places(Seen) || Seen <- All]),
+        {ok, {Heap, Stop, Hend}} ?= only(stack, [stacks(Seen, Code) || {Seen, _} <- All]),
+        {OtherKey, Other} = other({Key, Current}, All),
+        {ok, {Key, Current, Heap, Stop, Hend, OtherKey, Other}}
+    end.
+
+has_stack({_, _, _, _, Bytes, _}) -> Bytes >= ?STACK_BYTES.
+
+%% What all of them have.
+only(What, [First | Others]) ->
+    case lists:foldl(fun ordsets:intersection/2, First, Others) of
+        [Found] -> {ok, Found};
+        [] -> {error, {not_found, What}};
+        [_ | _] -> {error, {several, What}}
+    end.
+
+places({{{Process, _, _, _, _, Keys}, _, _}, {_, _, _, _, _, Dirty}}) ->
+    ordsets:intersection(with(Process, Keys), with(Process, Dirty)).
+
+%% Not needed where it is not the only one.
+other(First, All) ->
+    Normal = [with(Process, Keys) || {{{Process, _, _, _, _, Keys}, _, _}, _} <- All],
+    case ordsets:intersection(Normal) -- [First] of
+        [Other] -> Other;
+        _ -> {0, -1}
+    end.
+
+with(Process, Keys) ->
+    lists:usort([
+        {Key, Place} || {Key, Words} <- Keys, {Place, Word} <- words(Words), Word =:= Process
+    ]).
+
+words(Words) ->
+    lists:zip(
+        lists:seq(0, byte_size(Words) - ?WORD, ?WORD), [Word || <<Word:64/native>> <= Words]
+    ).
+
+stacks({{_, _, Words, Targets, _, _}, HeapWords, StackWords}, Code) ->
+    Of = words(Words),
+    Stops = [
+        {Stop, At}
+     || {{Stop, At}, {_, Target}} <- lists:zip(Of, words(Targets)), is_return(Target, Code)
+    ],
+    lists:usort([
+        {Heap, Stop, Hend}
+     || {Stop, At} <- Stops,
+        {Hend, End} <- Of,
+        (End - At) rem ?WORD =:= 0,
+        (End - At) div ?WORD >= StackWords - ?LESS,
+        (End - At) div ?WORD =< StackWords + ?MORE,
+        {Heap, Begin} <- Of,
+        Begin < At,
+        End - Begin =:= HeapWords * ?WORD
+    ]).
+
+is_return(Target, Code) ->
+    Target band 3 =:= 0 andalso
+        lists:any(fun({Low, High}) -> Target >= Low andalso Target < High end, Code).
+
+-spec format_error(reason()) -> unicode:chardata().
+format_error({not_supported, What}) ->
+    Text =
+        case What of
+            emulator -> "an emulator without the JIT compiler";
+            system -> "a system other than Linux";
+            machine -> "a processor other than x86-64";
+            libc -> "musl"
+        end,
+    ["sampling processor time is not supported on ", Text, ", which is untried"];
+format_error(not_the_process) ->
+    "this emulator's process is not where the sampler expects it";
+format_error(no_alternate_stack) ->
+    "this emulator's schedulers have no stack of their own for signals";
+format_error({How, What}) ->
+    Name =
+        case What of
+            running_process -> "the process that a scheduler runs";
+            stack -> "a process's stack"
+        end,
+    Found =
+        case How of
+            not_found -> " was not found in this emulator's memory";
+            several -> " was found at several places in this emulator's memory"
+        end,
+    [Name, Found].

@@ -1,0 +1,168 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_cpu_nif).
+-moduledoc false.
+%% The sampler of processor time (c_src/dyno_cpu_nif.c) as Erlang functions, and how its library gets
+%% into the emulator: as bytes, by a file in a folder that only this user can enter. The file is
+%% removed as soon as it is loaded.
+%%
+%% The library is unloaded with this module. A session that is still there is ended then.
+
+-nifs([
+    loaded/0, snapshot/0, snapshot_dirty/0, compute_dirty/1, start/5, stop/1, code/2, drain/2,
+    clocks/1, names/3, callees/3
+]).
+
+-export([load/1, loaded/0]).
+-export([snapshot/0, snapshot_dirty/0, compute_dirty/1]).
+-export([start/5, stop/1, code/2, drain/2, clocks/1, names/3, callees/3]).
+-export_type([session/0, snapshot/0, layout/0, range/0, sample/0, address/0]).
+
+-opaque session() :: reference().
+
+-type address() :: non_neg_integer().
+-type range() :: {Low :: address(), High :: address()}.
+
+-doc """
+The key of the thread's data, and places in that and in a process, in bytes. A normal scheduler has
+its process at another place, too, if that is not -1.
+""".
+-type layout() :: {
+    Key :: non_neg_integer(),
+    Current :: non_neg_integer(),
+    Heap :: non_neg_integer(),
+    Stop :: non_neg_integer(),
+    Hend :: non_neg_integer(),
+    OtherKey :: non_neg_integer(),
+    Other :: integer()
+}.
+
+-doc "What the layout is found from; words are in the machine's order.".
+-type snapshot() :: {
+    Process :: address(),
+    %% 1 if its first word is the caller's pid.
+    IsCaller :: 0 | 1,
+    Words :: binary(),
+    %% What each of these points to; 0 if that is no address.
+    Targets :: binary(),
+    AlternateStackBytes :: non_neg_integer(),
+    [{Key :: non_neg_integer(), Words :: binary()}]
+}.
+
+-doc "Of the frames of each end the innermost comes first.".
+-type sample() :: {
+    Thread :: non_neg_integer(),
+    pid() | none,
+    jit | native,
+    Pc :: address(),
+    %% For so many intervals.
+    Weight :: pos_integer(),
+    Inner :: [address()],
+    Outer :: [address()],
+    %% Whether frames between both ends are left out.
+    HasGap :: boolean()
+}.
+
+%% Folders are tried in this order: from some of them nothing may be executed.
+-define(FOLDERS, ["/tmp", "/var/tmp", "/dev/shm"]).
+-define(NAME, "dyno_cpu_nif").
+
+-doc "Loads the library if it is not loaded yet; nothing is left in the file system.".
+-spec load(binary()) -> ok | {error, {not_loaded, binary()}}.
+load(Library) ->
+    try
+        true = loaded(),
+        ok
+    catch
+        error:nif_not_loaded -> load(folders(), Library, ~"no folder for it can be written")
+    end.
+
+folders() ->
+    lists:uniq([Folder || Folder <- [os:getenv("TMPDIR", "")], Folder =/= ""] ++ ?FOLDERS).
+
+load([], _Library, Why) ->
+    {error, {not_loaded, Why}};
+load([Folder | Folders], Library, Before) ->
+    case load_from(Folder, Library) of
+        ok -> ok;
+        {error, {_Kind, Text}} -> load(Folders, Library, unicode:characters_to_binary(Text));
+        {error, _Posix} -> load(Folders, Library, Before)
+    end.
+
+load_from(Parent, Library) ->
+    {Random, _} = rand:bytes_s(8, rand:seed_s(exsss)),
+    Folder = filename:join(Parent, "dyno-" ++ binary_to_list(binary:encode_hex(Random, lowercase))),
+    File = filename:join(Folder, ?NAME ++ ".so"),
+    maybe
+        %% Fails if there is anything of this name, a link, too.
+        ok ?= file:make_dir(Folder),
+        Loaded =
+            maybe
+                ok ?= file:change_mode(Folder, 8#700),
+                %% Nobody has put anything there before that.
+                {ok, []} ?= file:list_dir_all(Folder),
+                ok ?= file:write_file(File, Library, [exclusive, raw]),
+                erlang:load_nif(filename:rootname(File, ".so"), [])
+            else
+                {ok, _} -> {error, eexist};
+                {error, _} = Error -> Error
+            end,
+        _ = file:delete(File),
+        _ = file:del_dir(Folder),
+        Loaded
+    end.
+
+-doc "Fails with `nif_not_loaded` if the library is not loaded.".
+-spec loaded() -> true.
+loaded() -> missing().
+
+-doc "Of the calling process and its thread.".
+-spec snapshot() -> snapshot().
+snapshot() -> missing().
+
+-doc "The same in a dirty scheduler; the process is a stand-in of the caller there.".
+-spec snapshot_dirty() -> snapshot().
+snapshot_dirty() -> missing().
+
+-doc "Uses so much processor time of a dirty scheduler.".
+-spec compute_dirty(Ns :: non_neg_integer()) -> ok.
+compute_dirty(_Ns) -> missing().
+
+-doc """
+Samples these threads, each after so much processor time, until the deadline, `stop/1`, or the end of
+the calling process. `Timers` is how many of them have a timer.
+""".
+-spec start(layout(), [range()], [Tid :: pos_integer(), ...], IntervalNs, DeadlineMs) ->
+    {ok, session(), Timers :: non_neg_integer()} | {error, signal_in_use}
+when
+    IntervalNs :: pos_integer(), DeadlineMs :: pos_integer().
+start(_Layout, _Code, _Threads, _IntervalNs, _DeadlineMs) -> missing().
+
+-doc "Ends a session; `false` if a thread stayed in a system call, and the library stays for it.".
+-spec stop(session()) -> boolean().
+stop(_Session) -> missing().
+
+-doc "Where Erlang code is by now, in order. Not twice within a second.".
+-spec code(session(), [range()]) -> ok.
+code(_Session, _Code) -> missing().
+
+-doc "At most so many of the samples that have come.".
+-spec drain(session(), pos_integer()) -> [sample()].
+drain(_Session, _Most) -> missing().
+
+-doc "Processor time of the emulator and of each thread, and for how many intervals it has no sample.".
+-spec clocks(session()) ->
+    {ProcessNs :: non_neg_integer(), [{ThreadNs :: non_neg_integer(), Lost :: non_neg_integer()}]}.
+clocks(_Session) -> missing().
+
+-doc "The functions that these addresses are in. Atoms: how many there are.".
+-spec names(session(), [address()], Atoms :: pos_integer()) -> [mfa() | unknown].
+names(_Session, _Addresses, _Atoms) -> missing().
+
+-doc "The functions from which calls return to these addresses, as the code before them says.".
+-spec callees(session(), [address()], Atoms :: pos_integer()) -> [mfa() | unknown].
+callees(_Session, _Addresses, _Atoms) -> missing().
+
+-spec missing() -> no_return().
+missing() -> erlang:nif_error(nif_not_loaded).

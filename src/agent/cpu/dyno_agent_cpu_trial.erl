@@ -1,0 +1,143 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_cpu_trial).
+-moduledoc false.
+%% Tries the sampler of processor time before it is believed: finds the emulator's layout, and then
+%% samples functions of this module, on a normal and on a dirty scheduler, which must be found with
+%% their callers and in the right process.
+%%
+%% Both are done in processes of their own, whose heaps are small and whose stacks are known.
+
+-export([layout/1, test/2, format_error/1]).
+%% Runs in the processes, and is what is sampled
+-export([look/1, normal/1, dirty/1]).
+-export_type([reason/0]).
+
+-type reason() ::
+    dyno_agent_cpu_layout:reason()
+    | {not_seen, normal | dirty, Right :: non_neg_integer(), All :: non_neg_integer()}
+    | {trial_failed, term()}.
+
+%% So long it computes at once, and how often at most.
+-define(NS, 24_000_000).
+-define(ROUNDS, 25).
+%% Samples of it that there must be, and the part of them that must be right.
+-define(LEAST, 3).
+-define(RIGHT, 0.8).
+-define(MOST_SAMPLES, 10_000).
+-define(TRIES, 20).
+-define(TURNS, 20_000).
+-define(DEEP, 60).
+
+-doc "The emulator's layout.".
+-spec layout([dyno_agent_cpu_nif:range()]) ->
+    {ok, dyno_agent_cpu_nif:layout()} | {error, reason()}.
+layout(Code) ->
+    maybe
+        {ok, Seen} ?= beside(look, []),
+        dyno_agent_cpu_layout:find(Seen, Code)
+    end.
+
+-doc "Whether a session finds what is known. Takes 50 ms of processor time, and up to 20 times more.".
+-spec test(dyno_agent_cpu_nif:session(), dyno_agent_cpu_frames:t()) ->
+    {ok, dyno_agent_cpu_frames:t()} | {error, reason()}.
+test(Session, Frames) ->
+    maybe
+        {ok, Next} ?= tried(normal, Session, Frames, 0, 0, ?ROUNDS),
+        tried(dirty, Session, Next, 0, 0, ?ROUNDS)
+    end.
+
+tried(Which, _Session, _Frames, Right, All, 0) ->
+    {error, {not_seen, Which, Right, All}};
+tried(Which, Session, Frames, Right, All, Rounds) ->
+    maybe
+        _ = dyno_agent_cpu_nif:drain(Session, ?MOST_SAMPLES),
+        {ok, Pid} ?= beside(Which, ?NS),
+        Samples = dyno_agent_cpu_nif:drain(Session, ?MOST_SAMPLES),
+        {Decoded, Next} = dyno_agent_cpu_frames:decode(Session, Samples, Frames),
+        Stacks = [Stack || {Of, Stack, _} <- Decoded, Of =:= Pid],
+        NowRight = Right + length([x || Stack <- Stacks, is_right(Which, Stack)]),
+        NowAll = All + length(Stacks),
+        case NowRight >= ?LEAST of
+            true when NowRight >= ?RIGHT * NowAll -> {ok, Next};
+            _ -> tried(Which, Session, Next, NowRight, NowAll, Rounds - 1)
+        end
+    end.
+
+is_right(normal, Stack) ->
+    lists:suffix([{?MODULE, normal, 1}, {?MODULE, spin, 2}, {?MODULE, turns, 1}], Stack);
+is_right(dirty, Stack) ->
+    case lists:reverse(Stack) of
+        [{library, _}, {dyno_agent_cpu_nif, compute_dirty, 1}, {?MODULE, dirty, 1} | _] -> true;
+        _ -> false
+    end.
+
+%% In a process that lives no longer than a moment; of it `Pid` is told where it returns `pid`.
+beside(Function, Argument) ->
+    {Pid, Monitor} = spawn_opt(
+        fun() -> exit({?MODULE, ?MODULE:Function(Argument)}) end, [monitor]
+    ),
+    receive
+        {'DOWN', Monitor, process, Pid, {?MODULE, pid}} -> {ok, Pid};
+        {'DOWN', Monitor, process, Pid, {?MODULE, Result}} -> {ok, Result};
+        {'DOWN', Monitor, process, Pid, Reason} -> {error, {trial_failed, Reason}}
+    end.
+
+-doc "What the layout is found from: with a small stack, with a large one, and after a collection.".
+-spec look([]) -> [{dyno_agent_cpu_layout:seen(), dyno_agent_cpu_nif:snapshot()}, ...].
+look([]) ->
+    Shallow = seen(?TRIES),
+    Deep = deep(?DEEP, lists:seq(1, ?DEEP)),
+    true = erlang:garbage_collect(),
+    Collected = deep(2 * ?DEEP, [Shallow, Deep]),
+    [Shallow, Deep, Collected].
+
+deep(0, _Kept) ->
+    seen(?TRIES);
+deep(N, Kept) ->
+    Seen = deep(N - 1, [N | Kept]),
+    true = is_list(Kept),
+    Seen.
+
+seen(Tries) ->
+    [{_, Heap}, {_, Stack}] = process_info(self(), [heap_size, stack_size]),
+    Snapshot = dyno_agent_cpu_nif:snapshot(),
+    case process_info(self(), heap_size) of
+        %% It was collected in between.
+        {heap_size, Other} when Other =/= Heap, Tries > 0 -> seen(Tries - 1);
+        _ -> {{Snapshot, Heap, Stack}, dyno_agent_cpu_nif:snapshot_dirty()}
+    end.
+
+-doc "Computes for so long.".
+-spec normal(non_neg_integer()) -> pid.
+normal(Ns) ->
+    ok = spin(Ns, erlang:monotonic_time(nanosecond)),
+    pid.
+
+spin(Ns, Start) ->
+    0 = turns(?TURNS),
+    case erlang:monotonic_time(nanosecond) - Start < Ns of
+        true -> spin(Ns, Start);
+        false -> ok
+    end.
+
+turns(0) -> 0;
+turns(N) -> turns(N - 1).
+
+-doc "The same in a dirty scheduler.".
+-spec dirty(non_neg_integer()) -> pid.
+dirty(Ns) ->
+    ok = dyno_agent_cpu_nif:compute_dirty(Ns),
+    pid.
+
+-spec format_error(reason()) -> unicode:chardata().
+format_error({not_seen, Which, Right, All}) ->
+    io_lib:format(
+        "sampling a known function in a ~ts scheduler gave ~b samples, of which ~b were right",
+        [Which, All, Right]
+    );
+format_error({trial_failed, Reason}) ->
+    io_lib:format("trying the sampler failed: ~0tP", [Reason, 10]);
+format_error(Reason) ->
+    dyno_agent_cpu_layout:format_error(Reason).

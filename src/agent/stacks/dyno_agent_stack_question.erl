@@ -1,0 +1,72 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_stack_question).
+-moduledoc false.
+%% What one process answers that is asked for its stack, and whether that says where it ran.
+
+-export([ask/2, where/3, held/1]).
+-export_type([answer/0]).
+
+-type frames() :: [tuple()].
+
+-doc "`Who`: the other items.".
+-type answer() :: gone | {ran | waits | suspended, frames(), Who :: [{term(), term()}]}.
+
+-define(MANY_MESSAGES, 1000).
+
+-doc "Its stack and other items of `process_info/2`, and whether it waits where the stack ends.".
+-spec ask(pid(), [term()]) -> answer().
+ask(Pid, Items) ->
+    answered(Pid, process_info(Pid, [current_stacktrace | Items])).
+
+answered(_Pid, undefined) ->
+    gone;
+answered(Pid, [{current_stacktrace, Frames} | Who]) ->
+    case process_info(Pid, status) of
+        {status, waiting} ->
+            case process_info(Pid, current_stacktrace) of
+                {current_stacktrace, [Same | _]} when Same =:= hd(Frames) -> {waits, Frames, Who};
+                _ -> {ran, Frames, Who}
+            end;
+        {status, suspended} ->
+            {suspended, Frames, Who};
+        _ ->
+            {ran, Frames, Who}
+    end.
+
+%% For one that is in a dirty scheduler, or waits for one, another one answers: it has made no
+%% reduction meanwhile. One that is ready otherwise may have made none, too.
+-doc "Whether it was in a dirty scheduler: by its status and reductions before it was asked.".
+-spec where(answer(), pid(), {Status :: term(), Reductions :: term()}) ->
+    answer() | {ran, normal | dirty, frames(), Who :: [{term(), term()}]}.
+where({ran, [_ | _] = Frames, Who}, Pid, {{status, Status}, Reductions}) ->
+    IsDirty =
+        process_info(Pid, reductions) =:= Reductions andalso
+            (Status =:= running orelse dyno_agent_stack_samples:class(dirty, Frames) =:= io),
+    case IsDirty of
+        true -> {ran, dirty, Frames, Who};
+        false -> {ran, normal, Frames, Who}
+    end;
+where({ran, Frames, Who}, _Pid, _Before) ->
+    {ran, normal, Frames, Who};
+where(Other, _Pid, _Before) ->
+    Other.
+
+%% How much memory a process has takes longer to tell where it has many messages.
+-doc "How many messages and bytes a process has.".
+-spec held(pid()) -> {Messages :: non_neg_integer(), Bytes :: non_neg_integer()}.
+held(Pid) ->
+    {Messages, Memory} =
+        case process_info(Pid, message_queue_len) of
+            {_, Few} when Few < ?MANY_MESSAGES -> {Few, process_info(Pid, memory)};
+            {_, Many} -> {Many, process_info(Pid, heap_size)};
+            undefined -> {0, undefined}
+        end,
+    Bytes =
+        case Memory of
+            {memory, Size} -> Size;
+            {heap_size, Words} -> Words * erlang:system_info(wordsize);
+            undefined -> 0
+        end,
+    {Messages, Bytes}.

@@ -1,0 +1,20 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_profile_cpu).
+-moduledoc false.
+%% The kind `cpu`: samples of the processor (dyno_agent_cpu). Of a node that dyno has started itself
+%% it is the default, and asks processes for their stacks if that is not possible.
+
+-behaviour(dyno_profile_kind).
+
+-export([instruments/1, parts/2]).
+
+-spec instruments(dyno_profile:options()) -> {ok, dyno_profile_kind:instruments()}.
+instruments(#{default_kind := true}) -> {ok, with_cpu(preferred)};
+instruments(_Options) -> {ok, with_cpu(required)}.
+
+with_cpu(Use) -> #{on => [stacks, vm, os], cpu => dyno_target_cpu:option(Use)}.
+
+-spec parts(dyno_target_results:parts(), dyno_profile:options()) -> dyno_target_results:parts().
+parts(Parts, Options) -> dyno_profile_sample:parts(Parts, Options).

@@ -1,0 +1,323 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_cpu_SUITE).
+-moduledoc """
+Samples of the processor: the shares are right, the sampler refuses with a reason rather than
+guesses, and nothing is left in a node, however it ends.
+""".
+
+-include_lib("stdlib/include/assert.hrl").
+
+-compile([export_all, nowarn_export_all]).
+
+-define(WORD, 8).
+
+suite() ->
+    [{timetrap, {minutes, 2}}].
+
+all() ->
+    [{group, pure}, {group, in_a_node}].
+
+groups() ->
+    [
+        {pure, [parallel], [
+            a_place_that_is_the_only_one_is_found,
+            several_places_are_refused,
+            other_emulators_are_refused,
+            code_is_what_is_of_no_file,
+            stacks_keep_both_ends
+        ]},
+        {in_a_node, [], [
+            shares_are_those_of_the_clock,
+            short_processes_and_bifs_are_named,
+            a_second_sampler_is_refused,
+            without_a_library_processes_are_asked,
+            a_library_that_does_not_load_is_refused,
+            a_profile_says_what_its_shares_may_be_off_by,
+            nothing_is_left,
+            nothing_is_left_when_it_is_killed
+        ]}
+    ].
+
+init_per_suite(Config) ->
+    ok = dyno_target_node:ensure_distribution(#{}),
+    case {dyno_agent_cpu_layout:supported(), dyno_target_cpu:option(required)} of
+        {ok, #{library := <<_/binary>>}} ->
+            bench_cases = dyno_peers:load_bench(node(), bench_cases),
+            Config;
+        Other -> {skip, Other}
+    end.
+
+end_per_suite(_Config) ->
+    ok.
+
+%% The layout
+
+%% A process at 1000 with four words; its heap of 40 words at 8000, its stack of 10 words.
+a_place_that_is_the_only_one_is_found(_Config) ->
+    Seen = seen([1, 8000, 8240, 8320], [0, 0, 501, 0], [{3, [0, 1000]}, {5, [7, 7]}]),
+    ?assertEqual({error, {not_found, stack}}, dyno_agent_cpu_layout:find([Seen], [{500, 600}])),
+    Right = seen([1, 8000, 8240, 8320], [0, 0, 504, 0], [{3, [0, 1000]}, {5, [7, 7]}]),
+    ?assertEqual(
+        {ok, {3, 8, 8, 16, 24, 0, -1}}, dyno_agent_cpu_layout:find([Right, Right], [{500, 600}])
+    ).
+
+several_places_are_refused(_Config) ->
+    Words = [1, 8000, 8240, 8320],
+    Targets = [0, 0, 504, 0],
+    Find = fun(Seen) -> dyno_agent_cpu_layout:find(Seen, [{500, 600}]) end,
+    Twice = seen(Words, Targets, [{3, [0, 1000]}, {5, [1000]}]),
+    ?assertEqual({error, {several, running_process}}, Find([Twice])),
+    %% One of them is wrong in another state.
+    Once = seen(Words, Targets, [{3, [0, 1000]}, {5, [7]}]),
+    ?assertMatch({ok, {3, 8, _, _, _, 0, -1}}, Find([Twice, Once])),
+    None = seen(Words, Targets, [{5, [7]}]),
+    ?assertEqual({error, {not_found, running_process}}, Find([Once, None])),
+    {{{P, 1, W, T, Bytes, Keys}, Heap, Stack}, Dirty} = Once,
+    ?assertEqual({error, not_the_process}, Find([{{{P, 0, W, T, Bytes, Keys}, Heap, Stack}, Dirty}])),
+    ?assertEqual({error, no_alternate_stack}, Find([{{{P, 1, W, T, 0, Keys}, Heap, Stack}, Dirty}])).
+
+seen(Words, Targets, Keys) ->
+    Snapshot = {1000, 1, words(Words), words(Targets), 13_504, [{K, words(W)} || {K, W} <- Keys]},
+    {{Snapshot, 40, 10}, Snapshot}.
+
+words(Words) -> <<<<Word:64/native>> || Word <- Words>>.
+
+other_emulators_are_refused(_Config) ->
+    Supported = fun dyno_agent_cpu_layout:supported/3,
+    Linux = {unix, linux},
+    ?assertEqual(ok, Supported(jit, Linux, "x86_64-pc-linux-gnu")),
+    lists:foreach(
+        fun({What, Answer}) ->
+            ?assertEqual({error, {not_supported, What}}, Answer),
+            Text = unicode:characters_to_list(dyno_agent_cpu:format_error({not_supported, What})),
+            ?assertMatch({match, _}, re:run(Text, "not supported on"), Text)
+        end,
+        [
+            {emulator, Supported(emu, Linux, "x86_64-pc-linux-gnu")},
+            {machine, Supported(jit, Linux, "aarch64-unknown-linux-gnu")},
+            {libc, Supported(jit, Linux, "x86_64-alpine-linux-musl")},
+            {system, Supported(jit, {unix, darwin}, "x86_64-apple-darwin23")}
+        ]
+    ).
+
+code_is_what_is_of_no_file(_Config) ->
+    Text =
+        ~"""
+        1000-2000 r-xp 00000000 fd:00 12   /usr/lib/erlang/beam.smp
+        2000-3000 r--p 00000000 fd:00 12   /usr/lib/erlang/beam.smp
+        4000-5000 r-xp 00000000 00:00 0
+        5000-6000 rwxp 00000000 00:00 0
+        7000-8000 r-xs 00000000 00:01 9    /memfd:vmem (deleted)
+        9000-a000 r-xp 00000000 00:00 0    [vdso]
+        """,
+    #{code := Code} = Maps = dyno_agent_cpu_maps:parse(Text),
+    ?assertEqual([{16#4000, 16#6000}, {16#7000, 16#8000}], Code),
+    ?assertEqual(~"[beam.smp]", dyno_agent_cpu_maps:library(16#1fff, Maps)),
+    ?assertEqual(~"[vdso]", dyno_agent_cpu_maps:library(16#9000, Maps)),
+    ?assertEqual(~"[unknown]", dyno_agent_cpu_maps:library(16#2000, Maps)).
+
+stacks_keep_both_ends(_Config) ->
+    Name = fun
+        (0) -> unknown;
+        (Address) -> {m, list_to_atom("f" ++ integer_to_list((Address + 1) div 10)), 0}
+    end,
+    F = fun(Number) -> {m, list_to_atom("f" ++ integer_to_list(Number)), 0} end,
+    Leaf = fun(_Return, _Pc) -> [{library, ~"[libx.so]"}] end,
+    Path = fun(Where, Pc, Inner, Outer, HasGap) ->
+        dyno_agent_cpu_frames:path({0, self(), Where, Pc, 1, Inner, Outer, HasGap}, Name, Leaf)
+    end,
+    ?assertEqual([F(1), F(2), F(3)], Path(jit, 30, [20, 10], [], false)),
+    ?assertEqual([F(1), deep, F(2), F(3)], Path(jit, 30, [20], [10], true)),
+    ?assertEqual([F(1), F(2)], Path(jit, 20, [20, 20], [20, 10], true)),
+    ?assertEqual([F(1), {library, ~"[libx.so]"}], Path(native, 99, [10], [], false)),
+    ?assertEqual([nameless], Path(jit, 0, [], [], false)),
+    ?assertEqual(
+        [scheduler],
+        dyno_agent_cpu_frames:path({0, none, native, 99, 1, [], [], false}, Name, Leaf)
+    ).
+
+%% In a node
+
+shares_are_those_of_the_clock(_Config) ->
+    on_node(required, fun(Node, Sampler, _Agent) ->
+        Pid = erpc:call(Node, bench_cases, start, [mixed]),
+        timer:sleep(300),
+        ok = dyno_agent_stacks:restart(Sampler),
+        _ = erpc:call(Node, bench_cases, times, []),
+        #{stacks := Stacks} = Result = sampled(Sampler, 500, 12_000),
+        Times = erpc:call(Node, bench_cases, times, []),
+        true = exit(Pid, kill),
+        {Worst, Shares} = bench_cases:differences(Times, Stacks),
+        ct:log("~p~n~p", [Shares, maps:without([stacks, groups, waiting], Result)]),
+        %% Chance alone: 4 points of 500 samples.
+        ?assert(Worst < 8, {Worst, Shares})
+    end).
+
+short_processes_and_bifs_are_named(_Config) ->
+    on_node(required, fun(Node, Sampler, _Agent) ->
+        Pid = erpc:call(Node, bench_cases, start, [short]),
+        timer:sleep(300),
+        ok = dyno_agent_stacks:restart(Sampler),
+        #{stacks := Stacks, groups := Groups} = sampled(Sampler, 200, 10_000),
+        true = exit(Pid, kill),
+        Frames = lists:usort(lists:append([Stack || {_, Stack, _} <- Stacks])),
+        ?assert(lists:member({crypto, hash_nif, 2}, Frames), Frames),
+        ?assertMatch([_ | _], [N || {library, <<"[libcrypto", N/binary>>} <- Frames], Frames),
+        %% They have ended by the time they are asked.
+        Requests = [Of || {_, {bench_cases, _, _}} := Of <- Groups],
+        Sum = fun(All) -> lists:sum([Running || #{running := Running} <- All]) end,
+        ?assert(Sum(Requests) > 0.7 * Sum(maps:values(Groups)), Groups)
+    end).
+
+a_second_sampler_is_refused(_Config) ->
+    on_node(required, fun(Node, _Sampler, Agent) ->
+        ?assertEqual(
+            {error, {dyno_agent, {failed, Node, {dyno_agent_cpu, signal_in_use}}}},
+            dyno_agent:start(Agent, dyno_agent_stacks, config(required))
+        ),
+        %% And the first one goes on.
+        ?assertMatch([_ | _], timers(Node))
+    end).
+
+without_a_library_processes_are_asked(_Config) ->
+    Without = #{cpu => #{library => none, use => preferred}},
+    on_node(Without, fun(Node, Sampler, _Agent) ->
+        #{cpu := Cpu} = Result = dyno_agent_stacks:read(Sampler),
+        ?assertEqual({refused, no_library}, Cpu),
+        ?assertMatch(
+            [_], [x || {~"cpu_refused", _, _} <- dyno_agent_stack_parts:warnings(~"n", Result)]
+        ),
+        ?assertEqual([], timers(Node))
+    end).
+
+a_library_that_does_not_load_is_refused(_Config) ->
+    {_, Node} = Started = dyno_peers:start([]),
+    Options = #{
+        patterns => [],
+        level => discovery,
+        servers => [],
+        without => [functions, processes],
+        interval_ms => 1000,
+        cpu => #{library => ~"no library", use => required}
+    },
+    {error, {dyno_target_cpu, {refused, Node, {not_loaded, _}}} = Error} =
+        dyno_targets:attach([Node], Options),
+    Text = unicode:characters_to_list(dyno_error:format(Error)),
+    ?assertMatch({match, _}, re:run(Text, "cannot be sampled: .* cannot be loaded"), Text),
+    ?assertEqual(untouched(), traces(Node)),
+    dyno_peers:stop(Started).
+
+a_profile_says_what_its_shares_may_be_off_by(_Config) ->
+    {ok, Recording} = dyno_profile:run([], #{eval => ~"lists:seq(1, 100_000)", for_ms => 1500}),
+    #{~"parameters" := #{~"kind" := ~"cpu"}} = Recording,
+    [#{~"profiles" := [Profile | _], ~"tables" := [Table | _]}] = dyno_recording:runs(Recording),
+    #{~"observations" := Count, ~"seen" := Seen, ~"scheduler" := _} = Profile,
+    ?assert(Count > 20, Count),
+    ?assert(Seen > 0.5, Seen),
+    [#{~"own" := Own, ~"own_low" := Low, ~"own_high" := High} | _] = dyno_recording:rows(Table),
+    ?assertEqual({Low, High}, dyno_stats_interval:share(Own, Count)),
+    {ok, Console} = dyno_report_console:format(Recording, #{charset => ascii}),
+    Text = unicode:characters_to_binary(Console),
+    ?assertMatch({match, _}, re:run(Text, "functions, [0-9]+ samples, .* of it seen"), Text),
+    ?assertMatch({match, _}, re:run(Text, "% +\\+/- [0-9.]+ "), Text).
+
+nothing_is_left(_Config) ->
+    {_, Node} = Started = dyno_peers:start([]),
+    Before = traces(Node),
+    ?assertEqual(untouched(), Before),
+    {ok, Agent} = attach(Node),
+    {ok, _} = dyno_agent:start(Agent, dyno_agent_stacks, config(required)),
+    ?assertMatch(#{signal := caught, timers := [_ | _], folders := []}, traces(Node)),
+    _ = dyno_agent:detach(Agent),
+    ?assertEqual(Before, traces(Node)),
+    ?assertEqual([], [M || {M, _} <- erpc:call(Node, code, all_loaded, []), is_ours(M)]),
+    dyno_peers:stop(Started).
+
+nothing_is_left_when_it_is_killed(_Config) ->
+    on_node(required, fun(Node, Sampler, _Agent) ->
+        {links, Links} = erpc:call(Node, erlang, process_info, [Sampler, links]),
+        [Cpu] = [
+            Pid
+         || Pid <- Links,
+            {label, dyno_agent_cpu} <- [erpc:call(Node, erlang, process_info, [Pid, label])]
+        ],
+        Monitor = monitor(process, Cpu),
+        true = exit(Cpu, kill),
+        receive
+            {'DOWN', Monitor, process, Cpu, killed} -> ok
+        end,
+        ok = until(fun() ->
+            #{signal := Signal, timers := Timers} = traces(Node),
+            {Signal, Timers} =:= {default, []}
+        end)
+    end).
+
+on_node(Use, Do) ->
+    {_, Node} = Started = dyno_peers:start([]),
+    try
+        bench_cases = dyno_peers:load_bench(Node, bench_cases),
+        {ok, _} = erpc:call(Node, application, ensure_all_started, [crypto]),
+        {ok, Agent} = attach(Node),
+        {ok, Sampler} = dyno_agent:start(Agent, dyno_agent_stacks, config(Use)),
+        Do(Node, Sampler, Agent),
+        _ = dyno_agent:detach(Agent)
+    after
+        dyno_peers:stop(Started)
+    end.
+
+attach(Node) -> dyno_agent:attach(Node, #{custom => [dyno_agent_cpu]}).
+
+config(Use) when is_atom(Use) -> #{cpu => dyno_target_cpu:option(Use)};
+config(Config) -> Config.
+
+is_ours(Module) -> lists:prefix("dyno_agent", atom_to_list(Module)).
+
+untouched() -> #{signal => default, timers => [], folders => [], library => []}.
+
+%% What it may leave in a node.
+traces(Node) ->
+    {ok, Status} = erpc:call(Node, file, read_file, ["/proc/self/status"]),
+    {ok, Maps} = erpc:call(Node, file, read_file, ["/proc/self/maps"]),
+    Mask = fun(Name) ->
+        {match, [Digits]} = re:run(Status, Name ++ ":\\s+([0-9a-f]+)", [{capture, [1], binary}]),
+        %% SIGPROF is 27.
+        (binary_to_integer(Digits, 16) bsr 26) band 1
+    end,
+    #{
+        signal =>
+            case {Mask("SigCgt"), Mask("SigIgn")} of
+                {1, 0} -> caught;
+                {0, 1} -> ignored;
+                {0, 0} -> default
+            end,
+        timers => timers(Node),
+        folders => [
+            Folder
+         || Parent <- ["/tmp", "/var/tmp", "/dev/shm", erpc:call(Node, os, getenv, ["TMPDIR", "/tmp"])],
+            Folder <- filelib:wildcard(Parent ++ "/dyno-*/dyno_cpu_nif*")
+        ],
+        library => [x || re:run(Maps, "dyno_cpu_nif") =/= nomatch]
+    }.
+
+timers(Node) ->
+    {ok, Text} = erpc:call(Node, file, read_file, ["/proc/self/timers"]),
+    [Line || <<"ID:", Line/binary>> <- binary:split(Text, ~"\n", [global])].
+
+until(Is) ->
+    case Is() of
+        true ->
+            ok;
+        false ->
+            timer:sleep(20),
+            until(Is)
+    end.
+
+%% So many samples: a busy machine gives fewer in the same time.
+sampled(Sampler, Least, LongestMs) ->
+    timer:sleep(250),
+    case dyno_agent_stacks:read(Sampler) of
+        #{cpu := #{samples := Count}} = Result when Count >= Least; LongestMs =< 0 -> Result;
+        _ -> sampled(Sampler, Least, LongestMs - 250)
+    end.
