@@ -95,7 +95,7 @@ run(mixed) ->
     phase(loop, fun() -> ?MODULE:loop(2_000_000) end),
     phase(hash, fun() -> ?MODULE:hash(40) end),
     phase(sort, fun() -> ?MODULE:sort(500) end),
-    phase(derive, fun() -> ?MODULE:derive(8000) end),
+    phase(render, fun() -> ?MODULE:render(5000) end),
     run(mixed);
 run(short) ->
     short(0);

@@ -144,15 +144,18 @@ shares_are_those_of_the_clock(_Config) ->
     on_node(required, fun(Node, Sampler, _Agent) ->
         Pid = erpc:call(Node, bench_cases, start, [mixed]),
         timer:sleep(300),
-        ok = dyno_agent_stacks:restart(Sampler),
-        _ = erpc:call(Node, bench_cases, times, []),
-        #{stacks := Stacks} = Result = sampled(Sampler, 500, 12_000),
-        Times = erpc:call(Node, bench_cases, times, []),
-        true = exit(Pid, kill),
-        {Worst, Shares} = bench_cases:differences(Times, Stacks),
-        ct:log("~p~n~p", [Shares, maps:without([stacks, groups, waiting], Result)]),
-        %% Chance alone: 4 points of 500 samples.
-        ?assert(Worst < 8, {Worst, Shares})
+        %% The truth is by a clock that also passes while others have the processor.
+        dyno_tries:hold(3, fun() ->
+            ok = dyno_agent_stacks:restart(Sampler),
+            _ = erpc:call(Node, bench_cases, times, []),
+            #{stacks := Stacks} = Result = sampled(Sampler, 500, 12_000),
+            Times = erpc:call(Node, bench_cases, times, []),
+            {Worst, Shares} = bench_cases:differences(Times, Stacks),
+            ct:log("~p~n~p", [Shares, maps:without([stacks, groups, waiting], Result)]),
+            %% Chance alone: 4 points of 500 samples.
+            ?assert(Worst < 8, {Worst, Shares})
+        end),
+        true = exit(Pid, kill)
     end).
 
 short_processes_and_bifs_are_named(_Config) ->
