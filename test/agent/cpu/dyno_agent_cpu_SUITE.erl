@@ -233,8 +233,9 @@ nothing_is_left(_Config) ->
     {ok, Agent} = attach(Node),
     {ok, _} = dyno_agent:start(Agent, dyno_agent_stacks, config(required)),
     ?assertMatch(#{signal := caught, timers := [_ | _], folders := []}, traces(Node)),
-    _ = dyno_agent:detach(Agent),
-    ?assertEqual(Before, traces(Node)),
+    %% A machine that is very busy has modules left.
+    _ = [dyno_agent:leave(Node, #{}) || #{left := Left} <- [dyno_agent:detach(Agent)], Left =/= 0],
+    ok = until(fun() -> traces(Node) =:= Before end),
     ?assertEqual([], [M || {M, _} <- erpc:call(Node, code, all_loaded, []), is_ours(M)]),
     dyno_peers:stop(Started).
 
