@@ -8,7 +8,7 @@
 
 -export([load/3, unload/1, compile_file/2]).
 -export([own_paths/0, with_paths/2, listed/1, write/2, objects/1, closure/1]).
--export([loaded/2, available/2, missing/2, sent/1, replaced/2, packed/1, send/2, format_error/1, fault/1]).
+-export([loaded/2, available/2, missing/2, sent/1, replaced/2, packed/1, send/2, not_loaded/1, format_error/1, fault/1]).
 -export_type([object/0, packed/0, reason/0]).
 
 -doc "A module's compiled code with the path that the code server shall know it by.".
@@ -17,7 +17,11 @@
 -doc "As `code:atomic_load/1` takes it.".
 -type packed() :: {module(), file:filename_all(), binary()}.
 
--type reason() :: {node_down, node()} | {failed, node(), term()}.
+-type reason() ::
+    {node_down, node()}
+    | {failed, node(), term()}
+    %% Compiled by a later release than the node's.
+    | {failed, node(), {later_release, file:filename_all(), By :: binary(), Release :: string()}}.
 
 -define(TIMEOUT_MS, 30_000).
 %% How the code server of a node knows the path of a module that dyno sent there.
@@ -230,9 +234,37 @@ send(Node, [Object | Rest]) ->
     end),
     case Sent of
         {ok, {module, Module}} -> send(Node, Rest);
+        {ok, {error, badfile}} -> {error, {failed, Node, bad_file(Node, Object)}};
         {ok, {error, Reason}} -> {error, {failed, Node, {Reason, Module}}};
         {error, _} = Error -> Error
     end.
+
+%% The file is whole: it was read here.
+bad_file(Node, {Module, Binary, File}) ->
+    case remotely(Node, fun() -> call(Node, erlang, system_info, [otp_release]) end) of
+        {ok, Release} -> {later_release, File, compiled_by(Binary), Release};
+        {error, _} -> {badfile, Module}
+    end.
+
+%% The file names the compiler's version only.
+compiled_by(Binary) ->
+    _ = application:load(compiler),
+    case {beam_lib:chunks(Binary, [compile_info]), application:get_key(compiler, vsn)} of
+        {{ok, {_, [{compile_info, Info}]}}, {ok, Own}} ->
+            case proplists:get_value(version, Info, "") of
+                Own -> iolist_to_binary(["Erlang/OTP ", erlang:system_info(otp_release)]);
+                "" -> ~"a later Erlang/OTP";
+                Other -> iolist_to_binary(["version ", Other, " of Erlang's compiler"])
+            end;
+        _ ->
+            ~"a later Erlang/OTP"
+    end.
+
+-doc "A sentence about compiled code that this node cannot load.".
+-spec not_loaded(object()) -> unicode:chardata().
+not_loaded({_, Binary, File}) ->
+    Reason = {later_release, File, compiled_by(Binary), erlang:system_info(otp_release)},
+    format_error({failed, node(), Reason}).
 
 %% Three quarters of a module's file are for debuggers and documentation.
 for_running(Binary) ->
@@ -259,6 +291,12 @@ remotely(Node, Fun) ->
 -spec format_error(reason()) -> unicode:chardata().
 format_error({node_down, Node}) ->
     io_lib:format("the connection to ~ts was lost while modules were sent there", [Node]);
+format_error({failed, Node, {later_release, File, By, Release}}) ->
+    io_lib:format(
+        "~ts was compiled by ~ts and cannot be loaded in ~ts, which runs Erlang/OTP ~ts; give "
+        "its source (.erl), or compile it with OTP ~ts (erlc +r~ts does that with a later one)",
+        [File, By, Node, Release, Release, Release]
+    );
 format_error({failed, Node, {Reason, Module}}) when is_atom(Module) ->
     io_lib:format("~ts did not take the module ~ts: ~0tP", [Node, Module, Reason, 12]);
 format_error({failed, Node, Reason}) ->
@@ -266,4 +304,5 @@ format_error({failed, Node, Reason}) ->
 
 -doc "The other node's, or the way's to it.".
 -spec fault(reason()) -> dyno_error:fault().
+fault({failed, _, {later_release, _, _, _}}) -> caller;
 fault(_Reason) -> dyno.

@@ -76,6 +76,8 @@ next `attach/2` to such a node goes on with its agent; `release/1` removes them 
 -type reason() ::
     {node_down, node()}
     | {taken, node()}
+    %% A process runs what was to be removed.
+    | {inside, node()}
     | {other_version, node(), module()}
     | {left_twice, node(), Modules :: pos_integer()}
     | {failed, node(), term()}.
@@ -362,9 +364,12 @@ leave(Node, Options) ->
         {ok, Cleaner, []} ?= take(Node, #{}),
         {ok, Sent} ?= dyno_code:sent(Node),
         ok ?= dyno_target_cleaner:modules(Cleaner, Sent),
-        {ok, #{cpu_ms := CpuMs}} ?= dyno_target_cleaner:remove(Cleaner, ?REMOVAL_MS),
+        {ok, #{cpu_ms := CpuMs, inside := Inside}} ?=
+            dyno_target_cleaner:remove(Cleaner, ?REMOVAL_MS),
+        false ?= Inside,
         {ok, #{modules => Sent, cpu_ms => CpuMs}}
     else
+        true -> {error, {?MODULE, {inside, Node}}};
         {error, {dyno_target_node, _}} = Error -> Error;
         {error, Reason} -> {error, {?MODULE, as_reason(Node, Reason)}}
     end.
@@ -407,6 +412,12 @@ ref(#{ref := Ref}) -> Ref.
 -spec format_error(reason()) -> unicode:chardata().
 format_error({node_down, Node}) ->
     io_lib:format("node ~ts is not running any more, or the connection to it was lost", [Node]);
+format_error({inside, Node}) ->
+    io_lib:format(
+        "a process of ~ts is still in a monitor that is woven into it, and would be killed; try "
+        "again when it has returned",
+        [Node]
+    );
 format_error({taken, Node}) ->
     io_lib:format("another dyno is attached to ~ts; wait until it has ended", [Node]);
 format_error({other_version, Node, Module}) ->
@@ -427,10 +438,13 @@ format_error({failed, Node, timeout}) ->
         "less to do",
         [Node]
     );
+format_error({failed, _, {later_release, _, _, _}} = Reason) ->
+    dyno_code:format_error(Reason);
 format_error({failed, Node, Reason}) ->
     io_lib:format("the agent could not work in ~ts: ~0tP", [Node, Reason, 15]).
 
 -doc "A module's name is the caller's choice.".
 -spec fault(reason()) -> dyno_error:fault().
 fault({other_version, _, _}) -> caller;
+fault({failed, _, {later_release, _, _, _}}) -> caller;
 fault(_Reason) -> dyno.

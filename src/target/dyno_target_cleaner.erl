@@ -11,7 +11,8 @@
 %% To purge a module the runtime asks every process whether it runs the module: 2 to 5 us of
 %% processor a question (OTP 27 and 29). So modules are removed only if that is few questions, and
 %% if the processes answer at once. Otherwise the modules stay, as code that nobody runs, and the
-%% next dyno uses them again.
+%% next dyno uses them again. They stay, too, while a process of the system's is in a monitor that
+%% is woven into it (dyno_agent_inline): the purge would kill the process.
 
 -export([start/3, modules/2, load/2, guard/2, idle/1, release/2, remove/2, cpu_ms/1]).
 -export_type([cleaner/0, left/0, cpu_ms/0]).
@@ -22,7 +23,12 @@
 What became of the modules, and what the node's processors worked meanwhile, all of its own work
 included.
 """.
--type left() :: #{modules := [module()], cpu_ms := cpu_ms()}.
+-type left() :: #{
+    modules := [module()],
+    cpu_ms := cpu_ms(),
+    %% Whether a process runs them.
+    inside := boolean()
+}.
 
 -doc """
 Processor time, in steps of 10 ms. Read from /proc: the counters of `erlang:statistics/1` are shared
@@ -44,7 +50,7 @@ with whoever else in the node asks for the time since the last call.
 %% The name of one that is on its way out, for which the next one waits.
 -define(LEAVING, dyno_agent_leaving).
 
-%% Bindings: Name, Leaving, Caller, Ref, PatienceMs, Most, AnswerMs, RemovalMs, Turns.
+%% Bindings: Inline, Name, Leaving, Caller, Ref, PatienceMs, Most, AnswerMs, RemovalMs, Turns.
 -define(SOURCE, """
 %% It does little, and has its turn also where thousands of processes wait for theirs.
 process_flag(priority, high),
@@ -109,17 +115,34 @@ try register(Name, self()) of
                         Modules
                 end
         end,
+        %% One that was killed in there is still counted.
+        IsInside = fun() ->
+            case persistent_term:get(Inline, none) of
+                #{inside := Inside} ->
+                    Text = atom_to_binary(Inline),
+                    counters:get(Inside, 1) > 0 andalso
+                        [] =/= [
+                            Pid
+                         || Pid <- processes(),
+                            {_, Stack} <- [process_info(Pid, backtrace)],
+                            binary:match(Stack, Text) =/= nomatch
+                        ];
+                none ->
+                    false
+            end
+        end,
         %% The next one waits below, so that the other name is free.
         Rename = fun() -> unregister(Name) andalso register(Leaving, self()) end,
         Leave = fun(Modules) ->
             Began = CpuMs(),
-            Left = case Modules =:= [] orelse IsCheap(Modules) of
+            Inside = IsInside(),
+            Left = case Modules =:= [] orelse (not Inside andalso IsCheap(Modules)) of
                 true ->
                     process_flag(priority, normal),
                     Remove(Modules, NowMs() + RemovalMs);
                 false -> Modules
             end,
-            #{modules => Left, cpu_ms => Spent(Began)}
+            #{modules => Left, cpu_ms => Spent(Began), inside => Inside}
         end,
         Ended = fun
             (none) -> ok;
@@ -163,8 +186,12 @@ try register(Name, self()) of
                 {Ref, remove} ->
                     process_flag(priority, normal),
                     Began = CpuMs(),
-                    [] = Remove(Modules, infinity),
-                    Caller ! {Ref, #{modules => [], cpu_ms => Spent(Began)}};
+                    Inside = IsInside(),
+                    Left = case Inside of
+                        true -> Modules;
+                        false -> Remove(Modules, infinity)
+                    end,
+                    Caller ! {Ref, #{modules => Left, cpu_ms => Spent(Began), inside => Inside}};
                 {'DOWN', CallerRef, process, Caller, _} ->
                     Rename(),
                     Ended(Guard),
@@ -199,6 +226,7 @@ start(Node, Caller, TimeoutMs) ->
     {ok, Tokens, _} = erl_scan:string(?SOURCE),
     {ok, Expressions} = erl_parse:parse_exprs(Tokens),
     Bindings = #{
+        'Inline' => dyno_agent_inline,
         'Name' => ?NAME,
         'Leaving' => ?LEAVING,
         'Caller' => Caller,
@@ -266,7 +294,7 @@ release(Cleaners, WithinMs) ->
     _ = [Pid ! {Ref, release} || #{pid := Pid, ref := Ref} <- Cleaners],
     [answer(Cleaner, max(0, EndMs - erlang:monotonic_time(millisecond))) || Cleaner <- Cleaners].
 
--doc "Removes the modules at any cost.".
+-doc "Removes the modules at any cost but that of a process.".
 -spec remove(cleaner(), timeout()) -> {ok, left()} | {error, term()}.
 remove(Cleaner, TimeoutMs) ->
     ask(Cleaner, remove, TimeoutMs).

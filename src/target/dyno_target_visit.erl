@@ -24,6 +24,8 @@ left. The node's own work meanwhile is in it, so the cost is at most that.
     cpu_ms := dyno_target_cleaner:cpu_ms(),
     %% How many modules stayed.
     left := non_neg_integer() | unknown,
+    %% Whether they stayed since a process runs them.
+    inside := boolean(),
     %% Whether the node was still connected.
     is_here := boolean()
 }.
@@ -55,17 +57,17 @@ metered(Cleaner, Meter, Fun) ->
 -doc "A visit whose agent stays idle.".
 -spec idle(node(), meter()) -> t().
 idle(Node, Meter) ->
-    ended(Node, Meter, 0, {ok, #{modules => [], cpu_ms => 0}}).
+    ended(Node, Meter, 0, {ok, #{modules => [], cpu_ms => 0, inside => false}}).
 
 -doc "A visit that ended with this answer of the cleaner's.".
 -spec ended(
     node(), meter(), LeavingMs :: non_neg_integer(), {ok, dyno_target_cleaner:left()} | {error, _}
 ) -> t().
 ended(Node, Meter, LeavingMs, Answer) ->
-    {Left, CpuMs} =
+    {Left, CpuMs, IsInside} =
         case Answer of
-            {ok, #{modules := Modules, cpu_ms := Ms}} -> {length(Modules), Ms};
-            {error, _} -> {unknown, unknown}
+            {ok, #{modules := Modules, cpu_ms := Ms, inside := Is}} -> {length(Modules), Ms, Is};
+            {error, _} -> {unknown, unknown, false}
         end,
     #{
         node => Node,
@@ -73,6 +75,7 @@ ended(Node, Meter, LeavingMs, Answer) ->
         leaving_ms => LeavingMs,
         cpu_ms => sum(CpuMs, counters:get(Meter, ?CPU), counters:get(Meter, ?UNKNOWN)),
         left => Left,
+        inside => IsInside,
         is_here => dyno_target_silence:is_connected(Node)
     }.
 
@@ -116,6 +119,14 @@ texts(#{node := Node, left := unknown, is_here := true}) ->
             "~ts did not answer as dyno left; the agent ends by itself. Modules may have stayed "
             "there: dyno leave ~ts removes them",
             [Node, Node]
+        )
+    ];
+texts(#{node := Node, left := Left, inside := true}) when is_integer(Left), Left > 0 ->
+    [
+        dyno_recording_part:text(
+            "left ~b modules in ~ts, because a process is still in a monitor that is woven into "
+            "it, and removing them would kill it; dyno leave ~ts removes them when it has returned",
+            [Left, Node, Node]
         )
     ];
 texts(#{node := Node, left := Left}) when is_integer(Left), Left > 0 ->

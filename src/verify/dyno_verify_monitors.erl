@@ -16,6 +16,7 @@
     {not_found, binary()}
     | {wrong, file:filename_all(), unicode:chardata()}
     | {no_monitor, binary(), atom(), arity()}
+    | {not_loaded, unicode:chardata()}
     | {same_name, module()}.
 
 -doc "The monitors of all that is named.".
@@ -44,8 +45,15 @@ one(Path, ~".beam") ->
     maybe
         {ok, Binary} ?= file:read_file(Path),
         {ok, {Module, _}} ?= beam_lib:md5(Binary),
-        checked(Path, {Module, Binary, text(Path)})
+        Object = {Module, Binary, text(Path)},
+        {ok, _} ?= checked(Path, Object),
+        %% A later release's may not be loaded here.
+        {loads, ok, _} ?= {loads, dyno_code:load(Module, text(Path), Binary), Object},
+        ok = dyno_code:unload([Module]),
+        {ok, [Object]}
     else
+        {loads, {error, _}, Bad} -> {error, {not_loaded, dyno_code:not_loaded(Bad)}};
+        {error, {no_monitor, _, _, _}} = Error -> Error;
         {error, enoent} -> {error, {not_found, Path}};
         {error, Posix} when is_atom(Posix) -> {error, {wrong, Path, file:format_error(Posix)}};
         {error, beam_lib, _} -> {error, {wrong, Path, ~"it is no compiled module"}}
@@ -125,5 +133,7 @@ format_error({wrong, Path, Text}) ->
     io_lib:format("~ts: ~ts", [Path, Text]);
 format_error({no_monitor, Name, F, A}) ->
     io_lib:format("~ts is no monitor: it exports no ~ts/~b (dyno_agent_monitor)", [Name, F, A]);
+format_error({not_loaded, Sentence}) ->
+    Sentence;
 format_error({same_name, Module}) ->
     io_lib:format("there are two monitors of the name ~ts", [Module]).

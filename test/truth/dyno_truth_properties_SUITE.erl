@@ -71,7 +71,7 @@ all() ->
 groups() ->
     Cases = [keys_have_their_events, across_says_who, later_than_next, tasks_of_elixir],
     [
-        {in_nodes, [], Cases ++ [the_command, a_monitor_for_the_oldest_release]},
+        {in_nodes, [], Cases ++ [the_command, a_monitor_for_the_oldest_release, a_monitor_of_a_later_release]},
         {beside_others, [], [keys_have_their_events, tasks_of_elixir]}
     ].
 
@@ -204,6 +204,45 @@ a_monitor_for_the_oldest_release(Config) ->
         [Chunk || {Id, _} = Chunk <- All, Id =/= "CInf", Id =/= "Dbgi"]
     end,
     ?assertEqual(Chunks(ForOldest), Chunks(Beam)).
+
+%% The sentence says which release compiled the file, and what to do; here the file asks for an
+%% instruction of a release to come.
+a_monitor_of_a_later_release(Config) ->
+    Source =
+        "-module(dyno_truth_later).\n-export([needs/0, init/1, event/3]).\n"
+        "needs() -> #{select => [{module, m}], events => [send]}.\n"
+        "init(_) -> 0.\nevent(_, _, S) -> {next, S}.\n",
+    {ok, Module, Beam} = dyno_code:compile_file(file("dyno_truth_later.erl", Source, Config), []),
+    {ok, _, Chunks} = beam_lib:all_chunks(Beam),
+    {ok, Later} = beam_lib:build_module([
+        case Chunk of
+            {"Code", <<Size:32, Set:32, _MaxOpcode:32, Rest/binary>>} ->
+                {"Code", <<Size:32, Set:32, 250:32, Rest/binary>>};
+            _ ->
+                Chunk
+        end
+     || Chunk <- Chunks
+    ]),
+    File = file("dyno_truth_later.beam", "", Config),
+    ok = file:write_file(File, Later),
+    Node = ?config(target, Config),
+    {error, Here} = dyno_verify:run([list_to_binary(File)], [Node], #{}),
+    {error, There} = dyno_code:send(Node, [{Module, Later, File}]),
+    [
+        ?assertMatch(
+            {match, _},
+            re:run(
+                unicode:characters_to_binary(dyno_error:format(Error)),
+                [
+                    "^.*dyno_truth_later.beam was compiled by Erlang/OTP ",
+                    erlang:system_info(otp_release), " and cannot be loaded in ",
+                    atom_to_list(In), ", .* give its source"
+                ]
+            )
+        )
+     || {In, Error} <- [{node(), Here}, {Node, {dyno_code, There}}]
+    ],
+    ?assertEqual(caller, dyno_error:fault(Here)).
 
 %% What is told while the function runs, and what that returns.
 verified(Specification, Config, Run) ->

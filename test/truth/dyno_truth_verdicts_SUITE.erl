@@ -13,13 +13,17 @@ dyno.
 -export([all/0, groups/0, suite/0, init_per_suite/1, end_per_suite/1]).
 -export([
     cut_off_is_unknown/1,
+    late_across_is_unknown/1,
     a_monitor_that_hangs/1,
     an_idle_server_is_unknown/1,
     a_call_that_is_out/1,
     a_late_reply_is_one_fault/1,
     how_many_processes_broke_it/1,
     live_and_replay_are_equal/1,
-    woven_code_needs_no_dyno/1
+    woven_code_needs_no_dyno/1,
+    who_is_in_a_monitor_lives/1,
+    deadlines_under_each_instrumentation/1,
+    started_by_another_node/1
 ]).
 
 %% A pump sends itself numbers; a server answers late, or once dyno is there, calls from before; of
@@ -67,6 +71,8 @@ spin() -> spin().
 start() -> spawn(known_woven, loop, [0]).
 loop(N) ->
     receive
+        {ping, nobody} -> loop(N);
+        {answer, From} -> From ! {pong, N}, loop(N);
         {ping, From} -> From ! {pong, N}, loop(N + 1);
         {request, From} -> request(), From ! requested, loop(N)
     end.
@@ -79,6 +85,15 @@ request() ->
 
 """).
 
+-define(SLOW, """
+-module(known_slow).
+-export([needs/0, init/1, event/3]).
+needs() -> #{select => [{module, known_woven}], events => ['receive']}.
+init(_) -> 0.
+event({'receive', {ping, _}}, _, N) -> timer:sleep(4000), {next, N + 1};
+event(_, _, N) -> {next, N}.
+""").
+
 -define(HANGS, """
 -module(known_hang).
 -export([needs/0, init/1, event/3]).
@@ -87,6 +102,17 @@ init(_) -> 0.
 event({send, _, _}, _, 20) -> hang();
 event(_, _, N) -> {next, N + 1}.
 hang() -> hang().
+""").
+
+-define(KEYS, """
+-module(known_keys).
+-export([needs/0, init/1, key/2, event/3]).
+needs() -> #{property => ~"held", select => [{module, m}], events => [send], key => true}.
+init(_) -> free.
+key({send, {a, L}, _}, _) -> {ok, L};
+key(_, _) -> none.
+event(_, _, free) -> {next, held};
+event(_, _, held) -> {no, #{}, held}.
 """).
 
 -define(NUMBERS, "property numbers of module known follows (send {n, N} then receive {n, N})*.").
@@ -99,13 +125,17 @@ groups() ->
     [
         {cases, [parallel], [
             cut_off_is_unknown,
+            late_across_is_unknown,
             a_monitor_that_hangs,
             an_idle_server_is_unknown,
             a_call_that_is_out,
             a_late_reply_is_one_fault,
             how_many_processes_broke_it,
             live_and_replay_are_equal,
-            woven_code_needs_no_dyno
+            woven_code_needs_no_dyno,
+            who_is_in_a_monitor_lives,
+            deadlines_under_each_instrumentation,
+            started_by_another_node
         ]}
     ].
 
@@ -124,20 +154,66 @@ cut_off_is_unknown(Config) ->
         Arguments = ["--for", "1s", "--limit-rate", "100"],
         %% Its recording says so, too.
         File = filename:join(folder(Config), "cut.rec"),
-        {Status, Output} = verify(Config, ?NUMBERS, Node, Arguments ++ ["--record", File]),
+        Text = ?NUMBERS "\nproperty shared of module known across N "
+            "never send {n, N} then send {m, N}.",
+        {Status, Output} = verify(Config, Text, Node, Arguments ++ ["--record", File]),
         %% As an undecided threshold of dyno test.
         ?assertEqual(1, Status),
         says(Output, "UNKNOWN *numbers .* 50 of 50 processes were cut off"),
-        says(Output, "UNDECIDED: 1 of 1 property could not be decided"),
+        says(Output, "UNKNOWN *shared .* 50 of 50 processes were cut off"),
+        says(Output, "UNDECIDED: 2 of 2 properties could not be decided"),
         says_not(Output, "PASS"),
         {ok, Again} = dyno_verify_replay:run(
-            [specification(Config, ?NUMBERS)], list_to_binary(File), #{}
+            [specification(Config, Text)], list_to_binary(File), #{}
         ),
-        ?assertMatch([#{~"result" := ~"unknown"}], map_get(~"verdicts", Again)),
+        ?assertMatch(
+            [#{~"result" := ~"unknown"}, #{~"result" := ~"unknown"}], map_get(~"verdicts", Again)
+        ),
         %% What dyno may leave in a node that has no turn for it.
         [exit(Pid, kill) || Pid <- Spin],
         {ok, _} = dyno_agent:leave(Node, #{})
     end).
+
+%% What was seen until an event came too late may be in the wrong order; too many keys are as bad.
+late_across_is_unknown(Config) ->
+    Path = filename:join(folder(Config), "known_keys.erl"),
+    ok = file:write_file(Path, ?KEYS),
+    {ok, [{Module, Beam, File}]} = dyno_verify_monitors:read([list_to_binary(Path)]),
+    ok = dyno_code:load(Module, File, Beam),
+    [A, B] = [list_to_pid("<0." ++ N ++ ".0>") || N <- ["1000", "1001"]],
+    Seen = fun(Events) ->
+        Verdicts = dyno_agent_verdicts:new(1, [Module], self()),
+        Started = [{Pid, {spawned, self(), {m, f, []}}, 0} || Pid <- [A, B]],
+        _ = lists:foldl(
+            fun({Pid, Event, Ms}, Core) ->
+                {Next, Effects} = dyno_agent_partition:event(Pid, Event, Ms * 1_000_000, Core),
+                ok = dyno_agent_verdicts:effects(Effects, 1, Verdicts),
+                Next
+            end,
+            dyno_agent_partition:new([Module], #{}),
+            Started ++ Events
+        ),
+        #{monitors := #{Module := #{no := No, inconclusive := Unsure}}} =
+            dyno_agent_verdicts:read(Verdicts),
+        {No, Unsure}
+    end,
+    Send = fun(Pid, L, Ms) -> {Pid, {send, {a, L}, self()}, Ms} end,
+    InTime = [Send(A, 1, 1), Send(B, 2, 100), Send(B, 3, 200)],
+    ?assertEqual({0, 0}, Seen(InTime)),
+    ?assertEqual({0, 1}, Seen(InTime ++ [Send(A, 2, 50), Send(A, 4, 60)])),
+    ?assertEqual({1, 0}, Seen(InTime ++ [Send(A, 2, 210), Send(A, 5, 300)])),
+    ?assertEqual({0, 1}, Seen([Send(A, L, L) || L <- lists:seq(1, 100_050)])),
+    ok = dyno_code:unload([Module]),
+    Told = fun Told() ->
+        receive
+            {dyno_agent_verdicts, {fault, Text}} -> [iolist_to_binary(Text) | Told()];
+            {dyno_agent_verdicts, _} -> Told()
+        after 0 -> []
+        end
+    end,
+    [Late, Full] = Told(),
+    says(Late, "^held: an event came later than it may"),
+    says(Full, "^held: there are more keys than are looked at").
 
 %% Each process is counted once, though it has another partition afterwards.
 a_monitor_that_hangs(Config) ->
@@ -265,11 +341,9 @@ live_and_replay_are_equal(Config) ->
     end).
 
 woven_code_needs_no_dyno(Config) ->
-    Forms = dyno_peers:forms(?WOVEN),
-    {ok, known_woven, Beam} = compile:forms(Forms, [warnings_as_errors]),
     Spec = "property pongs of module known_woven follows (receive {ping, _} then send {pong, _})*.",
     in_node(fun(Node) ->
-        {module, _} = erpc:call(Node, code, load_binary, [known_woven, "woven", Beam]),
+        ok = weave(Node),
         Pings = fun(Pid) ->
             Pid ! {ping, self()},
             receive {pong, _} -> ok after 5_000 -> ct:fail(no_pong) end
@@ -292,6 +366,92 @@ woven_code_needs_no_dyno(Config) ->
         ok = Pings(Before),
         ok = Pings(Lives)
     end).
+
+%% A purge would kill it: the modules stay as long as it is there.
+who_is_in_a_monitor_lives(Config) ->
+    Path = filename:join(folder(Config), "known_slow.erl"),
+    ok = file:write_file(Path, ?SLOW),
+    in_node(fun(Node) ->
+        ok = weave(Node),
+        Self = self(),
+        Pinged = spawn_link(fun() ->
+            dyno_suites:await(fun() ->
+                erpc:call(Node, persistent_term, get, [dyno_inline, none]) =/= none
+            end),
+            Pid = erpc:call(Node, known_woven, start, []),
+            Pid ! {ping, Self},
+            Self ! {pinged, self(), Pid}
+        end),
+        {ok, Document} = dyno_verify:run(
+            [list_to_binary(Path)], [Node], #{for_ms => 1000, instrumentation => inline}
+        ),
+        Pid = receive {pinged, Pinged, Of} -> Of end,
+        [Left] = [T || #{~"code" := ~"modules_left", ~"text" := T} <- warned(Document)],
+        says(Left, "a process is still in a monitor that is woven into it"),
+        {error, {dyno_agent, {inside, Node}}} = dyno_agent:leave(Node, #{}),
+        receive {pong, 0} -> ok after 10_000 -> ct:fail(no_pong) end,
+        Pid ! {ping, self()},
+        receive {pong, 1} -> ok after 5_000 -> ct:fail(no_pong) end,
+        {ok, _} = dyno_agent:leave(Node, #{})
+    end).
+
+%% A process that waits breaks a deadline, too; what it does later is no second fault.
+deadlines_under_each_instrumentation(Config) ->
+    Spec = "property soon of module known_woven "
+        "follows (receive {ping, _} then send {pong, _} within 100 ms)*.",
+    in_node(fun(Node) ->
+        ok = weave(Node),
+        [
+            begin
+                Document = verified(Config, Spec, Node, #{instrumentation => By}, fun() ->
+                    [Silent, Late, Good] = [
+                        erpc:call(Node, known_woven, start, [])
+                     || _ <- [1, 2, 3]
+                    ],
+                    Silent ! {ping, nobody},
+                    Late ! {ping, nobody},
+                    Good ! {ping, self()},
+                    receive {pong, _} -> ok end,
+                    timer:sleep(500),
+                    Late ! {answer, self()},
+                    receive {pong, _} -> ok end
+                end),
+                ?assertEqual({By, [{~"soon", ~"broken 2 times, by 2 of 3 processes"}]},
+                    {By, texts(Document)})
+            end
+         || By <- [partition, riarc, inline]
+        ]
+    end).
+
+%% With erpc, and what that starts: their parents are not seen.
+started_by_another_node(Config) ->
+    Text = "property once of module known each N never receive {reply, N} then receive {reply, N}.",
+    in_node(fun(Node) ->
+        [
+            begin
+                Document = verified(Config, Text, Node, #{instrumentation => By}, fun() ->
+                    Loops = [spawn(Node, known, loop, [IsBroken]) || IsBroken <- [true, false]] ++
+                        erpc:call(Node, known, loops, [2, 1]),
+                    [Loop ! {request, 1} || Loop <- Loops],
+                    timer:sleep(300),
+                    [Loop ! stop || Loop <- Loops],
+                    timer:sleep(100)
+                end),
+                ?assertEqual({By, [{~"once", ~"broken 2 times, by 2 of 4 processes"}]},
+                    {By, texts(Document)}),
+                ?assertMatch([#{~"complete" := 4, ~"gap" := 0}], rows(~"partitions", Document))
+            end
+         || By <- [partition, riarc]
+        ]
+    end).
+
+weave(Node) ->
+    {ok, known_woven, Beam} = compile:forms(dyno_peers:forms(?WOVEN), [warnings_as_errors]),
+    {module, _} = erpc:call(Node, code, load_binary, [known_woven, "woven", Beam]),
+    ok.
+
+warned(Document) ->
+    [Warning || #{~"code" := _} = Warning <- maps:get(~"warnings", Document, [])].
 
 %% A node with the system, in which nothing of dyno is left.
 in_node(Test) ->

@@ -11,42 +11,64 @@ configured, a process that is about to break a property exits with `{dyno_verify
 before the message is sent.
 
 Unlike under tracing, `receive` is a message that a clause took, not one that arrived.
+
+A process that waits looks at no deadline. Where its monitors have one, it leaves an entry in a
+table, from which somebody else (`late/1`) finds it when its time is over, asks it for what it
+knows, and tells what that gives. The process itself catches up with the next event:
+
+    {Pid, DeadlineNs, Number}  -- late/1, if the number still is the process's -->  {Pid, told, NowNs}
 """.
 
 -export([event/1]).
--export([start/1, stop/0]).
+-export([start/1, late/1, stop/0]).
 
 -doc "What runs in each process: the partitions, yet without any, and where its effects go.".
 -type config() :: #{
-    partitions := dyno_agent_partition:t(), verdicts := dyno_agent_verdicts:t(), stop := boolean()
+    partitions := dyno_agent_partition:t(),
+    verdicts := dyno_agent_verdicts:t(),
+    stop := boolean(),
+    %% Of the deadlines; public.
+    due := ets:table() | none
 }.
 
 -define(KEY, ?MODULE).
 %% What woven modules look up.
 -define(HOOK, dyno_inline).
-%% How long a monitor may take to return when dyno leaves.
--define(LEAVE_MS, 5000).
+%% How long dyno waits for monitors to return when it leaves.
+-define(LEAVE_MS, 1000).
 -define(LOOK_MS, 10).
+%% So much later than the deadline it is told: the process may be about to do what is due.
+-define(GRACE_NS, 20_000_000).
 
 -doc "Monitors run from now on, in processes that start from now on.".
 -spec start(config()) -> ok.
 start(Config) ->
-    ok = persistent_term:put(?KEY, Config#{id => make_ref(), inside => counters:new(1, [])}),
+    %% Whoever is still in here since the last time.
+    Inside =
+        case persistent_term:get(?KEY, none) of
+            #{inside := Before} -> Before;
+            none -> counters:new(1, [])
+        end,
+    ok = persistent_term:put(?KEY, Config#{id => make_ref(), inside => Inside}),
     persistent_term:put(?HOOK, fun ?MODULE:event/1).
 
 -doc """
-They run no more. Returns when no process is in here: the module is removed next, and whoever ran it
-would be killed.
+They run no more. Returns when no process is in here, or after a second: as long as a process is,
+the term says so, and the cleaner (dyno_target_cleaner) removes no module, since it would kill the
+process with it.
 """.
 -spec stop() -> ok.
 stop() ->
     _ = persistent_term:erase(?HOOK),
     case persistent_term:get(?KEY, none) of
-        none ->
+        #{inside := Inside, partitions := _} ->
+            _ =
+                case left(Inside, ?LEAVE_MS) of
+                    true -> persistent_term:erase(?KEY);
+                    false -> persistent_term:put(?KEY, #{inside => Inside})
+                end,
             ok;
-        #{inside := Inside} ->
-            ok = left(Inside, ?LEAVE_MS),
-            _ = persistent_term:erase(?KEY),
+        _ ->
             ok
     end.
 
@@ -54,32 +76,34 @@ stop() ->
 left(Inside, LeftMs) ->
     timer:sleep(?LOOK_MS),
     case counters:get(Inside, 1) of
-        0 -> timer:sleep(?LOOK_MS);
-        _ when LeftMs > 0 -> left(Inside, LeftMs - ?LOOK_MS);
-        _ -> ok
+        0 ->
+            timer:sleep(?LOOK_MS),
+            counters:get(Inside, 1) =:= 0;
+        _ ->
+            LeftMs > 0 andalso left(Inside, LeftMs - ?LOOK_MS)
     end.
 
 -doc "An event of the calling process.".
 -spec event(dyno_agent_event:event()) -> ok.
 event(Event) ->
     case persistent_term:get(?KEY, none) of
-        none ->
-            ok;
-        #{inside := Inside} = Config ->
+        #{inside := Inside, partitions := _} = Config ->
             ok = counters:add(Inside, 1, 1),
             try
                 event(Event, Config)
             after
                 counters:sub(Inside, 1, 1)
-            end
+            end;
+        _ ->
+            ok
     end.
 
 %% A process has partitions from `spawned` on, while monitors want it, and while this dyno is there.
 event(Event, #{verdicts := Verdicts, partitions := None, id := Id} = Config) ->
     case {get(?KEY), Event} of
-        {{Id, Partitions}, _} ->
+        {{Id, _, Partitions}, _} ->
             ok = dyno_agent_verdicts:event(1, Verdicts),
-            event(Event, Partitions, Config);
+            event(Event, caught_up(Partitions, Config), Config);
         {_, {spawned, _, _}} ->
             event(Event, None, Config);
         {undefined, _} ->
@@ -89,16 +113,69 @@ event(Event, #{verdicts := Verdicts, partitions := None, id := Id} = Config) ->
             ok
     end.
 
-event(Event, Partitions, #{verdicts := Verdicts, stop := Stop, id := Id}) ->
+event(Event, Partitions, #{verdicts := Verdicts, stop := Stop, id := Id} = Config) ->
     TimeNs = erlang:monotonic_time(nanosecond),
     {Next, Effects} = dyno_agent_partition:event(self(), Event, TimeNs, Partitions),
     _ =
         case dyno_agent_partition:is_open(self(), Next) of
-            true -> put(?KEY, {Id, Next});
+            true -> keep(Id, Next, Config);
             false -> erase(?KEY)
         end,
     ok = dyno_agent_verdicts:effects(Effects, 1, Verdicts),
     case [Report || {verdict, #{verdict := no} = Report} <- Effects] of
         [Report | _] when Stop -> exit({dyno_verify, Report});
         _ -> ok
+    end.
+
+%% Before the entry is there the process has what it stands for.
+keep(Id, Partitions, #{due := none}) ->
+    put(?KEY, {Id, 0, Partitions});
+keep(Id, Partitions, #{due := Due}) ->
+    Number = erlang:unique_integer(),
+    _ = put(?KEY, {Id, Number, Partitions}),
+    case dyno_agent_partition:next(Partitions) of
+        infinity -> true;
+        DeadlineNs -> of_table(fun() -> ets:insert(Due, {self(), DeadlineNs, Number}) end)
+    end.
+
+%% What was told meanwhile is not told again.
+caught_up(Partitions, #{due := none}) ->
+    Partitions;
+caught_up(Partitions, #{due := Due}) ->
+    case of_table(fun() -> ets:take(Due, self()) end) of
+        [{_, told, NowNs}] -> element(1, dyno_agent_partition:timeouts(NowNs, Partitions));
+        _ -> Partitions
+    end.
+
+%% It is gone when dyno is about to be.
+of_table(Use) ->
+    try
+        Use()
+    catch
+        error:badarg -> gone
+    end.
+
+-doc "Tells what the processes say whose deadlines are over. One that does not answer is waited for.".
+-spec late(config()) -> ok.
+late(#{due := Due, verdicts := Verdicts}) ->
+    NowNs = erlang:monotonic_time(nanosecond) - ?GRACE_NS,
+    Late = ets:select(Due, [
+        {{'_', '$1', '_'}, [{is_integer, '$1'}, {'=<', '$1', NowNs}], ['$_']}
+    ]),
+    lists:foreach(fun(Entry) -> late(Entry, NowNs, Due, Verdicts) end, Late).
+
+late({Pid, _, Number} = Entry, NowNs, Due, Verdicts) ->
+    case process_info(Pid, {dictionary, ?KEY}) of
+        {_, {_, Number, Partitions}} ->
+            {_, Effects} = dyno_agent_partition:timeouts(NowNs, Partitions),
+            Told = [{Entry, [], [{const, {Pid, told, NowNs}}]}],
+            case ets:select_replace(Due, Told) of
+                1 -> dyno_agent_verdicts:effects(Effects, 1, Verdicts);
+                0 -> ok
+            end;
+        undefined ->
+            true = ets:delete(Due, Pid),
+            ok;
+        _ ->
+            ok
     end.

@@ -7,12 +7,16 @@ Runs monitors in the processes themselves, where their modules were woven with `
 `stop => true` a process that is about to break a property exits instead.
 
 Nothing is traced and nothing waits. A monitor that is slow slows its process, one that never
-returns stops it; a process that is killed has no `exit`. Deadlines are not watched.
+returns stops it; a process that is killed has no `exit`. Deadlines are looked at by another
+process: whoever breaks one is told of, but does not exit.
 """.
 
 -behaviour(dyno_agent_verifier).
 
 -export([shards/1, start/1, stop/1, info/2, terminate/1]).
+-export([watch/1]).
+
+-define(WATCH_MS, 20).
 
 -spec shards(dyno_agent_verifier:config()) -> 1.
 shards(_Config) -> 1.
@@ -20,24 +24,44 @@ shards(_Config) -> 1.
 -spec start(dyno_agent_verifier:state()) -> dyno_agent_verifier:state().
 start(#{config := Config, monitors := Monitors, choice := Choice} = State) ->
     Options = maps:with([events], Config),
-    ok = dyno_agent_inline:start(#{
+    HasTime = lists:any(fun(M) -> erlang:function_exported(M, deadline, 1) end, Monitors),
+    Inline = #{
         partitions => dyno_agent_partition:new(Monitors, Options#{choice => Choice}),
         verdicts => map_get(verdicts, State),
-        stop => maps:get(stop, Config, false)
-    }),
+        stop => maps:get(stop, Config, false),
+        due =>
+            case HasTime of
+                true -> ets:new(?MODULE, [public, {write_concurrency, true}]);
+                false -> none
+            end
+    },
+    ok = dyno_agent_inline:start(Inline),
+    Watch = [proc_lib:spawn_link(?MODULE, watch, [Inline]) || HasTime],
+    New = State#{inline => Inline, watch => Watch},
     Keyed = ~"inline has no monitors with keys; use partition",
     case lists:any(fun dyno_agent_monitor:has_key/1, Monitors) of
-        true -> dyno_agent_verifier:fault(Keyed, State);
-        false -> State
+        true -> dyno_agent_verifier:fault(Keyed, New);
+        false -> New
     end.
 
+-doc false.
+-spec watch(map()) -> no_return().
+watch(Inline) ->
+    timer:sleep(?WATCH_MS),
+    ok = dyno_agent_inline:late(Inline),
+    watch(Inline).
+
 -spec stop(dyno_agent_verifier:state()) -> dyno_agent_verifier:state().
-stop(State) ->
+stop(#{inline := #{due := Due} = Inline} = State) ->
     ok = dyno_agent_inline:stop(),
-    State.
+    _ = Due =/= none andalso dyno_agent_inline:late(Inline),
+    %% Nothing waits any more.
+    State#{inline := Inline#{due := none}}.
 
 -spec info(term(), dyno_agent_verifier:state()) -> dyno_agent_verifier:state().
 info(_Message, State) -> State.
 
 -spec terminate(dyno_agent_verifier:state()) -> ok.
-terminate(_State) -> dyno_agent_inline:stop().
+terminate(#{watch := Watch}) ->
+    ok = dyno_agent_inline:stop(),
+    lists:foreach(fun(Pid) -> exit(Pid, kill) end, Watch).

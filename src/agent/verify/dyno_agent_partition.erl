@@ -22,7 +22,7 @@ Monitors with a key are in dyno_agent_partition_keyed: their events are of sever
 wait a moment until they are in the order of their times.
 """.
 
--export([new/2, event/4, attach/2, gap/3, gap_all/2, timeouts/2, settle/1]).
+-export([new/2, event/4, attach/2, gap/3, gap_all/2, timeouts/2, next/1, settle/1]).
 -export([is_open/2, pids/1]).
 -export_type([t/0, options/0, effect/0]).
 
@@ -51,6 +51,9 @@ may take; `follow`: all of them are, from now on.
     | {seen, module()}
     %% The monitor has decided for this process, or does no more: once for each.
     | {decided, module(), pid(), broken | held | unknown | cut | crashed}
+    %% Of a monitor with a key nobody knows any more what was seen: an event came too late, there
+    %% are too many keys, or a process was cut off. Once for each.
+    | {unsure, module(), late | full | cut}
     | {verdict, dyno_agent_monitor:report()}
     | {crashed, module(), dyno_agent_event:process(), {atom(), term(), list()}}
     | {ignore, pid()}
@@ -452,6 +455,14 @@ timeouts(TimeNs, #core{keyed = Keyed} = Core) ->
     {New, Effects} = dyno_agent_partition_keyed:timeouts(TimeNs, Keyed),
     due(TimeNs, Core#core{keyed = New}, Effects).
 
+-doc "When a monitor of a process is to be told the time.".
+-spec next(t()) -> infinity | integer().
+next(#core{timeouts = Timeouts}) ->
+    case gb_sets:is_empty(Timeouts) of
+        true -> infinity;
+        false -> element(1, gb_sets:smallest(Timeouts))
+    end.
+
 due(TimeNs, #core{timeouts = Timeouts} = Core, Effects) ->
     case gb_sets:is_empty(Timeouts) orelse gb_sets:smallest(Timeouts) of
         {Entry, Pid, Module} when Entry =< TimeNs ->
@@ -497,14 +508,18 @@ gap(Pid, TimeNs, #core{open = Open} = Core) ->
              || #running{module = Module, broken = false} <- Running
             ],
             Keyed = [{decided, Module, Pid, cut} || Module <- Partition#partition.keyed],
-            without(Pid, Cut, lists:append(Verdicts) ++ Keyed, broken(Partition, Core));
+            {Broken, Unsure} = broken(Partition, Core),
+            without(Pid, Cut, lists:append(Verdicts) ++ Keyed ++ Unsure, Broken);
         #{} ->
-            {Core#core{keyed = dyno_agent_partition_keyed:gap(Core#core.keyed)}, []}
+            keyed_gap(Core)
     end.
 
-broken(#partition{keyed = []}, Core) -> Core;
-broken(_Partition, #core{keyed = Keyed} = Core) ->
-    Core#core{keyed = dyno_agent_partition_keyed:gap(Keyed)}.
+broken(#partition{keyed = []}, Core) -> {Core, []};
+broken(_Partition, Core) -> keyed_gap(Core).
+
+keyed_gap(#core{keyed = Keyed} = Core) ->
+    {New, Effects} = dyno_agent_partition_keyed:gap(Keyed),
+    {Core#core{keyed = New}, Effects}.
 
 -doc "The same for all.".
 -spec gap_all(TimeNs :: integer(), t()) -> {t(), [effect()]}.

@@ -6,7 +6,8 @@
 %% Monitors with a key: a state for each key, fed by several processes. Nothing guarantees the order
 %% in which events of different processes arrive, so each waits until one that is some milliseconds
 %% newer has come, and goes on in the order of the times. One that comes later than that is given at
-%% once, and the traces have a gap from there. Pure.
+%% once, and the traces have a gap from there: what was thought of until then may be wrong, and
+%% nobody knows any more whether the property holds (`unsure`). Pure.
 
 -export([new/2, partial/1, event/5, settle/1, timeouts/2, gap/1]).
 -export_type([t/0]).
@@ -27,6 +28,8 @@
     given = -(1 bsl 62) :: integer(),
     instances = #{} :: #{{module(), term()} => #instance{} | decided},
     trace = complete :: dyno_agent_monitor:trace_state(),
+    %% Monitors whose instances, or events, were lost.
+    unsure = #{} :: #{module() => []},
     %% Events of a process are missing for good: nothing is told any more.
     cut = false :: boolean()
 }).
@@ -51,11 +54,14 @@ partial(#keyed{trace = Trace} = Keyed) -> Keyed#keyed{trace = worse(Trace, #{par
 ) -> {t(), [dyno_agent_partition:effect()]}.
 event([], _Process, _Event, _TimeNs, Keyed) ->
     {Keyed, []};
-event(_Modules, _Process, _Event, _TimeNs, #keyed{cut = true} = Keyed) ->
-    {Keyed, []};
-%% What was thought of until now may be wrong.
+event(Modules, _Process, _Event, _TimeNs, #keyed{cut = true} = Keyed) ->
+    unsure(Modules, cut, Keyed);
 event(Modules, Process, Event, TimeNs, #keyed{given = Given} = Keyed) when TimeNs < Given ->
-    give({Modules, Process, Event, TimeNs}, Keyed#keyed{trace = gap, instances = #{}});
+    {Unsure, Effects} = unsure(Modules ++ known(Keyed), late, Keyed),
+    {New, More} = give(
+        {Modules, Process, Event, TimeNs}, Unsure#keyed{trace = gap, instances = #{}}
+    ),
+    {New, Effects ++ More};
 event(Modules, Process, Event, TimeNs, Keyed) ->
     #keyed{waiting = Waiting, arrived = Arrived, newest = Newest, reorder_ns = Ns} = Keyed,
     Now = max(Newest, TimeNs),
@@ -66,6 +72,16 @@ event(Modules, Process, Event, TimeNs, Keyed) ->
         trace = worse(Keyed#keyed.trace, Process)
     },
     release(Now - Ns, Added, []).
+
+%% Once for each.
+unsure(Modules, Why, #keyed{unsure = Before} = Keyed) ->
+    New = [Module || Module <- lists:uniq(Modules), not is_map_key(Module, Before)],
+    Now = maps:merge(Before, maps:from_keys(New, [])),
+    {Keyed#keyed{unsure = Now}, [{unsure, Module, Why} || Module <- New]}.
+
+known(#keyed{instances = Instances, waiting = Waiting}) ->
+    [Module || {Module, _} <- maps:keys(Instances)] ++
+        lists:append([Modules || {Modules, _, _, _} <- gb_trees:values(Waiting)]).
 
 worse(complete, #{partial := true}) -> partial;
 worse(Trace, _Process) -> Trace.
@@ -104,7 +120,7 @@ step({Module, _} = Id, #{pid := Pid} = Process, Event, TimeNs, Keyed) ->
         decided ->
             {Keyed, []};
         full ->
-            {Keyed#keyed{trace = gap}, []};
+            unsure([Module], full, Keyed#keyed{trace = gap});
         {crashed, _} = Crashed ->
             outcome(Crashed, Id, #instance{process = Process}, TimeNs, Keyed);
         #instance{events = Events, state = State} = Instance ->
@@ -175,6 +191,10 @@ is_due(Module, State, TimeNs) ->
         end.
 
 -doc "Events of a process are missing from now on.".
--spec gap(t()) -> t().
+-spec gap(t()) -> {t(), [dyno_agent_partition:effect()]}.
 gap(Keyed) ->
-    Keyed#keyed{trace = gap, cut = true, instances = #{}, waiting = gb_trees:empty()}.
+    {Unsure, Effects} = unsure(known(Keyed), cut, Keyed),
+    {
+        Unsure#keyed{trace = gap, cut = true, instances = #{}, waiting = gb_trees:empty()},
+        Effects
+    }.

@@ -30,7 +30,7 @@
 %% broken one is counted and told, and the tracer goes on. I1 to I12: choreography, I13 to I24:
 %% routing, in the paper's order.
 
--export([root/2, tracer/4, handle/2, broken/1]).
+-export([root/2, tracer/4, handle/2, is_direct/1, broken/1]).
 -export_type([t/0, tracer/0, message/0, effect/0, invariant/0, select/0]).
 
 -type process() :: term().
@@ -108,6 +108,10 @@ tracer(Name, Process, From, Select) ->
 -doc "How often each invariant was broken.".
 -spec broken(t()) -> #{invariant() => pos_integer()}.
 broken(#{broken := Broken}) -> Broken.
+
+-doc "Whether no events are held that are older than those that come.".
+-spec is_direct(t()) -> boolean().
+is_direct(#{mode := Mode}) -> Mode =:= direct.
 
 -doc "Takes a message.".
 -spec handle(message(), t()) -> {t(), [effect()]}.

@@ -18,8 +18,13 @@
 %% Children that are spawned in between are traced by both sessions. Whose they are is decided in
 %% each session by the place of their parent's spawn event before or after the mark: so the events
 %% of a new process wait until that one has come.
+%%
+%% One session traces each new process of the node, since those that other nodes start (erpc) have no
+%% parent that is traced: they are children of `outside`, which is the root tracer's. All others
+%% there whose parent is not this session's are foreign. That is known when what came before is
+%% done, if the parent has a place by then or has ended; else its own first event is on its way.
 
--export([new/1, handle/2]).
+-export([new/1, new/3, handle/2]).
 -export_type([t/0, tracer/0, message/0, effect/0]).
 
 -type process() :: term().
@@ -43,26 +48,57 @@
     | {leave, process(), New :: tracer(), Former :: tracer(), Helper :: term()}
     %% Taken over from another session; it is traced by this one, too, from now on.
     | {arrive, process(), New :: tracer(), Helper :: term()}
-    | {ended, process()}.
+    | {ended, process()}
+    %% Another node started it; before its first event.
+    | {from_outside, process(), Signature :: term(), TimeNs :: integer()}
+    | {settle, process(), Parent :: process(), IsAlive :: boolean()}.
 
 -type effect() ::
     {tell, tracer(), dyno_agent_riarc:message()}
+    %% Come with `settle` when all that waits now is done.
+    | {settle, process(), Parent :: process(), now | later}
     %% Trace it no longer in this session, and say when it has ended.
     | {off, process()}.
 
--opaque t() :: #{places := #{process() => place()}, waiting := #{process() => [tuple()]}}.
+-opaque t() :: #{
+    places := #{process() => place()},
+    waiting := #{process() => [tuple()]},
+    %% Who gathers what other nodes start; `none` in a session that does not trace all new ones.
+    outside := tracer() | none
+}.
 
 -doc "The processes that are gathered from the beginning, and for whom.".
 -spec new(#{process() => tracer()}) -> t().
 new(Tracers) ->
-    #{places => #{Process => {mine, T} || Process := T <- Tracers}, waiting => #{}}.
+    new(Tracers, [], none).
+
+-doc "The same of a session that traces all new processes, and which others are dyno's own.".
+-spec new(#{process() => tracer()}, [process()], tracer() | none) -> t().
+new(Tracers, Own, Outside) ->
+    Mine = #{Process => {mine, T} || Process := T <- Tracers},
+    #{
+        places => maps:merge(Mine, maps:from_keys(Own, foreign)),
+        waiting => #{},
+        outside => Outside
+    }.
 
 -doc "Takes a message.".
 -spec handle(message(), t()) -> {t(), [effect()]}.
 handle({event, Process, _, _} = Event, #{places := Places} = State) ->
     case Places of
         #{Process := Place} -> placed(Place, Event, State);
-        #{} -> {wait(Event, State), []}
+        #{} -> {wait(Event, State), unsettled(Event, State)}
+    end;
+handle({from_outside, Process, Signature, TimeNs}, #{outside := Tracer} = State) ->
+    told(Tracer, none, {event, outside, {spawn, Process, Signature}, TimeNs}, State);
+handle({settle, Process, _, _}, #{places := Places} = State) when is_map_key(Process, Places) ->
+    {State, []};
+handle({settle, Process, Parent, IsAlive}, #{places := Places} = State) ->
+    case Places of
+        #{Parent := foreign} -> strange(Process, State);
+        #{Parent := _} -> {State, []};
+        #{} when IsAlive -> {State, [{settle, Process, Parent, later}]};
+        #{} -> strange(Process, State)
     end;
 handle({mark, Process, Helper} = Mark, #{places := Places} = State) ->
     case Places of
@@ -103,6 +139,20 @@ handle({ended, Process}, #{places := Places, waiting := Waiting} = State) ->
             {State, []}
     end.
 
+unsettled({event, _, {spawned, _, _}, _}, #{outside := none}) ->
+    [];
+unsettled({event, Process, {spawned, Parent, _}, _}, #{places := Places}) ->
+    case Places of
+        #{Parent := Place} when Place =/= foreign -> [];
+        #{} -> [{settle, Process, Parent, now}]
+    end;
+unsettled(_Event, _State) ->
+    [].
+
+strange(Process, State) ->
+    {Next, Effects} = settled(Process, foreign, State),
+    {Next, [{off, Process} | Effects]}.
+
 detach(Process, Former, {New, _}) ->
     {tell, Former, {detach, New, Process}}.
 
@@ -129,8 +179,7 @@ placed(_NotMine, {event, Process, {exit, _}, _}, #{places := Places} = State) ->
 placed(_NotMine, {event, _, {spawn, Child, _}, _}, #{places := Places} = State) when
     not is_map_key(Child, Places)
 ->
-    {Next, Effects} = settled(Child, foreign, State),
-    {Next, [{off, Child} | Effects]};
+    strange(Child, State);
 placed(_NotMine, _Event, State) ->
     {State, []}.
 

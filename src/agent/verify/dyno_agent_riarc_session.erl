@@ -8,9 +8,13 @@
 
 -export([start_link/0, traces/3, take_over/5, init/0]).
 
+%% Between two looks whether a parent's first event has come.
+-define(LATER_MS, 10).
+
 -record(session, {
     handle :: dyno_agent_event_session:t(),
-    core :: dyno_agent_riarc_collector:t()
+    core :: dyno_agent_riarc_collector:t(),
+    outside :: boolean()
 }).
 
 -doc "Waits for its session.".
@@ -22,11 +26,15 @@ start_link() ->
     true = is_pid(Pid),
     Pid.
 
--doc "Its session, and the tracers of the processes that are in it from the beginning.".
--spec traces(pid(), dyno_agent_event_session:t(), Tracers) -> ok when
-    Tracers :: #{pid() => dyno_agent_riarc_collector:tracer()}.
-traces(Pid, Session, Tracers) ->
-    Pid ! {session, Session, Tracers},
+-doc """
+Its session, and the tracers of the processes that are in it from the beginning; if it traces all
+new processes, also dyno's own, and who gathers those that other nodes start.
+""".
+-spec traces(pid(), dyno_agent_event_session:t(), {Tracers, Own :: [pid()], Outside}) -> ok when
+    Tracers :: #{pid() => dyno_agent_riarc_collector:tracer()},
+    Outside :: dyno_agent_riarc_collector:tracer() | none.
+traces(Pid, Session, Begin) ->
+    Pid ! {session, Session, Begin},
     ok.
 
 -doc "A tracer whose home this is takes a process from one whose home may be another.".
@@ -42,8 +50,12 @@ init() ->
     proc_lib:set_label(?MODULE),
     ok = dyno_agent_process:unlimited(),
     receive
-        {session, Session, Tracers} ->
-            loop(#session{handle = Session, core = dyno_agent_riarc_collector:new(Tracers)})
+        {session, Session, {Tracers, Own, Outside}} ->
+            loop(#session{
+                handle = Session,
+                core = dyno_agent_riarc_collector:new(Tracers, Own, Outside),
+                outside = Outside =/= none
+            })
     end.
 
 loop(Session) ->
@@ -55,9 +67,18 @@ message({trace_ts, Process, getting_linked, Helper, _}, Session) ->
     core({mark, Process, Helper}, Session);
 message(Message, Session) when element(1, Message) =:= trace_ts ->
     case dyno_agent_event:from_trace(Message) of
-        {Process, Event, TimeNs} -> core({event, Process, Event, TimeNs}, Session);
-        other -> Session
+        {Process, {spawned, Parent, MFArgs} = Event, TimeNs} when
+            Session#session.outside, node(Parent) =/= node()
+        ->
+            Known = core({from_outside, Process, MFArgs, TimeNs}, Session),
+            core({event, Process, Event, TimeNs}, Known);
+        {Process, Event, TimeNs} ->
+            core({event, Process, Event, TimeNs}, Session);
+        other ->
+            Session
     end;
+message({settle, Process, Parent}, Session) ->
+    core({settle, Process, Parent, is_process_alive(Parent)}, Session);
 message({take_over, Process, New, Former, Home}, Session) when Home =:= self() ->
     core({preempt, Process, New, Former}, Session);
 message({take_over, Process, New, Former, Home}, #session{handle = Handle} = Session) ->
@@ -106,6 +127,12 @@ core(Message, #session{core = Core} = Session) ->
 
 effect({tell, {_, Tracer}, Message}, _Session) ->
     Tracer ! Message,
+    ok;
+effect({settle, Process, Parent, now}, _Session) ->
+    self() ! {settle, Process, Parent},
+    ok;
+effect({settle, Process, Parent, later}, _Session) ->
+    _ = erlang:send_after(?LATER_MS, self(), {settle, Process, Parent}),
     ok;
 effect({off, Process}, #session{handle = Handle}) ->
     ok = dyno_agent_event_session:ignore(Process, Handle),

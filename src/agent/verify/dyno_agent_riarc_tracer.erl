@@ -30,10 +30,14 @@
     config :: config()
 }).
 
+%% Events of other processes that are as old as this may still come.
+-define(GRACE_NS, 20_000_000).
+-define(LOOK_MS, 20).
+
 -doc "The tracer of the system, which has these processes from the beginning.".
 -spec start_root([pid()], config()) -> pid().
 start_root(Processes, Config) ->
-    start(root, 1, Config, fun() -> {dyno_agent_riarc:root(Processes, select(Config)), []} end).
+    start(root, 1, Config, fun() -> {dyno_agent_riarc:root([outside | Processes], select(Config)), []} end).
 
 %% In the table before anybody can name it.
 start(Name, Index, #{table := Table, homes := Homes} = Config, Core) ->
@@ -74,12 +78,38 @@ loop(#tracer{core = Core} = Tracer) ->
         Message ->
             {Next, Effects} = dyno_agent_riarc:handle(Message, Core),
             loop(effects(Effects, Tracer#tracer{core = Next}))
+    after wait_ms(Tracer) -> loop(idle(Tracer))
     end.
+
+%% Deadlines are looked at by the time of the events, and by the clock if none is on its way.
+wait_ms(#tracer{partitions = Partitions}) ->
+    case dyno_agent_partition:next(Partitions) of
+        infinity ->
+            infinity;
+        DeadlineNs ->
+            Ns = DeadlineNs + ?GRACE_NS - erlang:monotonic_time(nanosecond),
+            max(?LOOK_MS, Ns div 1_000_000 + 1)
+    end.
+
+idle(#tracer{core = Core, index = Index, config = #{homes := Homes}} = Tracer) ->
+    Waiting = process_info(element(Index, Homes), message_queue_len),
+    case dyno_agent_riarc:is_direct(Core) andalso Waiting =:= {message_queue_len, 0} of
+        true -> timeouts(erlang:monotonic_time(nanosecond), Tracer);
+        false -> Tracer
+    end.
+
+timeouts(NowNs, #tracer{partitions = Partitions, index = Index, config = Config} = Tracer) ->
+    {Next, Effects} = dyno_agent_partition:timeouts(NowNs - ?GRACE_NS, Partitions),
+    ok = dyno_agent_verdicts:effects(Effects, Index, map_get(verdicts, Config)),
+    Tracer#tracer{partitions = Next}.
 
 effects(Effects, Tracer) ->
     lists:foldl(fun effect/2, Tracer, Effects).
 
-effect({analyse, Process, Event, TimeNs}, Tracer) ->
+effect({analyse, outside, _Event, _TimeNs}, Tracer) ->
+    Tracer;
+effect({analyse, Process, Event, TimeNs}, Earlier) ->
+    Tracer = timeouts(TimeNs, Earlier),
     #tracer{partitions = Partitions, index = Index, config = #{verdicts := Verdicts}} = Tracer,
     {Next, Effects} = dyno_agent_partition:event(Process, Event, TimeNs, Partitions),
     ok = dyno_agent_verdicts:effects(Effects, Index, Verdicts),

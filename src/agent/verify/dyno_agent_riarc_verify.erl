@@ -13,6 +13,7 @@ session 2 --> collector 2 --> T(Q), T(R), ...
 ```
 
 All processes of the node are traced, because whoever is spawned is traced by who traces its parent.
+What other nodes start (with erpc, say) is the root's: its session traces all that is new.
 Processes are chosen by what they run: names and labels are not known when they are spawned, and
 what runs already has no tracer of its own. Monitors with keys or deadlines need the partitions of
 dyno_agent_verify. What waits is not bounded.
@@ -37,7 +38,11 @@ start(#{config := Config, monitors := Monitors, choice := Choice} = State) ->
      || _ <- lists:seq(1, map_get(shards, Config))
     ],
     Sessions = [dyno_agent_event_session:open(Pid, Needs, Choice) || Pid <- Collectors],
-    Existing = existing(hd(Sessions), [self() | Collectors], []),
+    Own = [self() | Collectors],
+    Before = existing(hd(Sessions), Own, []),
+    ok = dyno_agent_event_session:new(hd(Sessions)),
+    %% What another node has started meanwhile.
+    Existing = existing(hd(Sessions), Own, Before),
     Root = dyno_agent_riarc_tracer:start_root(Existing, #{
         table => Table,
         homes => list_to_tuple(Collectors),
@@ -47,10 +52,11 @@ start(#{config := Config, monitors := Monitors, choice := Choice} = State) ->
         options => maps:with([events], Config),
         verdicts => map_get(verdicts, State)
     }),
-    Roots = #{Pid => {root, Root} || Pid <- Existing},
+    Outside = {root, Root},
+    First = {#{Pid => Outside || Pid <- [outside | Existing]}, [Root | Own], Outside},
     lists:foreach(
-        fun({Pid, Session, Tracers}) -> dyno_agent_riarc_session:traces(Pid, Session, Tracers) end,
-        lists:zip3(Collectors, Sessions, [Roots | [#{} || _ <- tl(Collectors)]])
+        fun({Pid, Session, Begin}) -> dyno_agent_riarc_session:traces(Pid, Session, Begin) end,
+        lists:zip3(Collectors, Sessions, [First | [{#{}, [], none} || _ <- tl(Collectors)]])
     ),
     Started = State#{table => Table, collectors => Collectors, sessions => Sessions},
     lists:foldl(fun dyno_agent_verifier:fault/2, Started, unsupported(Monitors, Choice)).

@@ -147,6 +147,8 @@ counted({decided, Module, Pid, How}, Shard, Verdicts) ->
         {false, _} ->
             ok
     end;
+counted({unsure, Module, _}, Shard, Verdicts) ->
+    add_of(Module, inconclusive, Shard, Verdicts);
 %% A partition that is opened again may be cut off again: that is still one process.
 counted({verdict, #{verdict := inconclusive, trace := gap} = Report}, Shard, Verdicts) ->
     #{monitor := Module, process := #{pid := Pid}} = Report,
@@ -213,8 +215,15 @@ told({crashed, Module, _, _} = Crashed, Verdicts) ->
         true -> tell(Crashed, Verdicts);
         false -> ok
     end;
+%% Whoever is cut off is told of already.
+told({unsure, Module, Why}, Verdicts) when Why =/= cut ->
+    #{property := Property} = dyno_agent_monitor:needs(Module),
+    fault([Property, unsure(Why)], Verdicts);
 told(_Other, _Verdicts) ->
     ok.
+
+unsure(late) -> ": an event came later than it may after those of other processes (20 ms)";
+unsure(full) -> ": there are more keys than are looked at (100,000)".
 
 tell(What, #{receiver := Receiver}) ->
     Receiver ! {?MODULE, What},
