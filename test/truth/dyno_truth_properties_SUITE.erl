@@ -178,7 +178,8 @@ the_command(Config) ->
         Config
     ),
     Target = atom_to_list(?config(target, Config)),
-    {0, Output} = dyno_command:run([
+    %% Nothing is seen.
+    {1, Output} = dyno_command:run([
         "verify", File, Target, "--cookie", atom_to_list(erlang:get_cookie()), "--for", "1s",
         "-o", filename:join(?config(priv_dir, Config), "command.json")
     ]),

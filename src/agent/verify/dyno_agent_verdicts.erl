@@ -147,8 +147,10 @@ counted({decided, Module, Pid, How}, Shard, Verdicts) ->
         {false, _} ->
             ok
     end;
-counted({unsure, Module, _}, Shard, Verdicts) ->
-    add_of(Module, inconclusive, Shard, Verdicts);
+%% Processes of its own that were cut off say so already.
+counted({unsure, Module, Why}, Shard, Verdicts) ->
+    IsSaid = Why =:= cut andalso sum_of(Module, cut, Verdicts) > 0,
+    add_of(Module, inconclusive, number(not IsSaid), Shard, Verdicts);
 %% A partition that is opened again may be cut off again: that is still one process.
 counted({verdict, #{verdict := inconclusive, trace := gap} = Report}, Shard, Verdicts) ->
     #{monitor := Module, process := #{pid := Pid}} = Report,

@@ -206,13 +206,14 @@ collector_mutants() ->
     [
         {no_mark, "settled(Process, {arriving, New, Helper}, State);",
             "settled(Process, {mine, New}, State);"},
-        {not_waited_for, "#{} -> {wait(Event, State), []}\n    end;\nhandle({mark",
-            "#{} -> {State, []}\n    end;\nhandle({mark"},
+        {not_waited_for, "#{} -> {wait(Event, State), unsettled(Event, State)}",
+            "#{} -> {State, []}"},
         {exit_is_no_mark, "Detach = [detach(Process, Tracer, New) || New =/= none],", "Detach = [],"},
         {former_goes_on, "{put_place(Process, foreign, State), [detach(Process, Former, New), {off",
             "{put_place(Process, {mine, Former}, State), [detach(Process, Former, New), {off"},
-        {child_of_both, "{Next, Effects} = settled(Child, foreign, State),",
-            "{Next, Effects} = settled(Child, {mine, {root, 1}}, State),"},
+        {child_of_both, "    strange(Child, State);",
+            "    {Next, Effects} = settled(Child, {mine, {root, 1}}, State),"
+            "    {Next, [{off, Child} | Effects]};"},
         {children_of_before_wait, "settled(Process, {arriving, New, Helper}, State);",
             "{put_place(Process, {arriving, New, Helper}, "
             "State#{waiting := maps:remove(Process, maps:get(waiting, State))}), []};"}
