@@ -32,6 +32,7 @@ It ends in good order, with what was seen until then, when its process gets `dyn
 -define(LEAST_MS, 5000).
 -define(LOOKS, 4).
 -define(TICK_MS, 500).
+-define(PROCESSES_PER_MS, 50).
 -define(OPTIONS, [for_ms, show, cookie, name]).
 
 -doc """
@@ -50,11 +51,59 @@ run(Nodes, Options) ->
     maybe
         ok ?= dyno_option:known(?OPTIONS, Options),
         Environment = dyno_environment:collect(),
-        {ok, Targets} ?= dyno_targets:attach(Nodes, attach_options(ForMs, Options)),
-        {Ended, Results} = looked(Targets, ForMs, Options),
+        {ok, Targets} ?= attached(Nodes, Environment, ForMs, Options),
+        {Ended, Results} = looked(Targets, max(ForMs, longest_ms(Targets)), Options),
         Visits = dyno_targets:detach(Targets),
         ok = flush(),
         {ok, document(Nodes, ForMs, Environment, Ended#{visits => Visits}, Results)}
+    else
+        {outside, Document} -> {ok, Document};
+        Error -> Error
+    end.
+
+%% Two looks at a large node take longer: they leave it most of the time.
+longest_ms(Targets) ->
+    lists:max([dyno_agent:processes(Agent) || #{agent := Agent} <- Targets]) div ?PROCESSES_PER_MS.
+
+%% A node that is there and does not answer is looked at from outside.
+attached(Nodes, Environment, ForMs, Options) ->
+    case dyno_targets:attach(Nodes, attach_options(ForMs, Options)) of
+        {error, {dyno_target_node, {Reason, Node}}} when Reason =:= port_closed ->
+            outside(Node, Environment, {dyno_target_node, {Reason, Node}});
+        {error, {dyno_target_node, {no_answer, Node, _, _}} = Error} ->
+            outside(Node, Environment, Error);
+        {error, {dyno_agent, {failed, Node, timeout}} = Error} ->
+            outside(Node, Environment, Error);
+        Other ->
+            Other
+    end.
+
+outside(Node, Environment, Error) ->
+    case dyno_health_outside:findings(Node) of
+        {ok, [_ | _] = Findings} ->
+            New = dyno_recording:new(doctor, Node, #{nodes => [Node]}, Environment),
+            Run = #{
+                status => complete,
+                nodes => [#{name => Node}],
+                tables => [dyno_finding:table(Node, Findings)]
+            },
+            #{~"runs" := [#{~"id" := Id}]} = With = dyno_recording:add_run(New, Run),
+            Verdicts = [
+                #{
+                    kind => finding,
+                    name => ~"the node from outside",
+                    run => Id,
+                    result => fail,
+                    text => Text
+                }
+             || #{text := Text} <- Findings
+            ],
+            Judged = dyno_recording:add_verdicts(With, Verdicts),
+            {outside, dyno_recording:put(Judged, status, complete)};
+        {ok, []} ->
+            {error, Error};
+        {unseen, _} ->
+            {error, Error}
     end.
 
 attach_options(ForMs, Options) ->

@@ -74,7 +74,7 @@ restarts(Looks) ->
                     "Read why it ends in the log (or trace it); wait before a restart if what it "
                     "needs is not there."
                 >>,
-            look_closer => text("dyno trace NODE --process new --exits", [])
+            look_closer => ~"dyno trace NODE proc_lib:crash_report/4"
         })
      || Name := Times <- Names, length(Times) >= 2
     ] ++
@@ -103,7 +103,7 @@ restarts(Looks) ->
                         "Read why they end in the log (or trace it); wait before a restart if "
                         "what they need is not there."
                     >>,
-                look_closer => text("dyno trace NODE --process new --exits", [])
+                look_closer => ~"dyno trace NODE proc_lib:crash_report/4"
             })
          || Name := Times <- Children, length(Times) >= 2
         ].
@@ -209,7 +209,7 @@ mean_per_s(Key, Looks) ->
 
 spawns(Looks) ->
     PerS = mean_per_s(~"spawned", Looks),
-    case PerS > value(spawns_per_s) of
+    case PerS > value(spawns_per_s) andalso timers(Looks) =:= [] of
         true ->
             [
                 dyno_finding:new(spawns, spawns_per_s, #{
@@ -285,7 +285,7 @@ terms(Looks) ->
                             "Keep what changes in ETS (read_concurrency); persistent_term is for "
                             "what changes at a deploy."
                         >>,
-                    look_closer => ~"dyno trace NODE persistent_term:put/2 -> caller"
+                    look_closer => ~"dyno trace NODE \"persistent_term:put/2 -> caller\""
                 })
             ];
         _ ->

@@ -129,11 +129,7 @@ atoms(Looks) ->
                                     "or keep what comes from outside as a binary; xmerl and "
                                     "binary_to_term/1 make atoms, too (option safe)."
                                 >>,
-                            look_closer =>
-                                <<
-                                    "dyno trace NODE erlang:list_to_atom/1 "
-                                    "erlang:binary_to_atom/2 -> caller"
-                                >>
+                            look_closer => ~"dyno trace NODE \"erlang:binary_to_atom/2 -> caller\""
                         })
                     ];
                 false ->

@@ -71,13 +71,13 @@ table(Name, {First, Last, PerS, _}, Looks) ->
                 "Delete rows when what they are of ends (monitor the process), or by age. If "
                 "users come at this rate just now, it is no fault."
             >>,
-        look_closer => text("dyno trace NODE ets:insert/2 -> caller", [])
+        look_closer => ~"dyno trace NODE \"ets:insert/2 -> caller\""
     }).
 
 grows(Looks) ->
     case
         dyno_health_look:growth(
-            fun(L) -> dyno_health_look:at([~"values", ~"vm.memory.total"], L) end, Looks
+            fun node_bytes/1, Looks
         )
     of
         {First, Last, PerS, true} when length(Looks) >= 4 ->
@@ -100,8 +100,8 @@ grows(Looks) ->
                             ]),
                             advice =>
                                 <<
-                                    "See which of the other findings grows with it; of processes "
-                                    "dyno top and of tables dyno record name the largest."
+                                    "See which of the other findings grows with it; dyno record "
+                                    "names the processes and tables that take most."
                                 >>,
                             look_closer => ~"dyno record NODE"
                         })
@@ -113,6 +113,13 @@ grows(Looks) ->
             {unknown, ~"memory was not read"};
         _ ->
             []
+    end.
+
+%% Without what looking takes.
+node_bytes(Look) ->
+    case dyno_health_look:at([~"values", ~"vm.memory.total"], Look) of
+        Bytes when is_number(Bytes) -> Bytes - maps:get(~"own_bytes", Look, 0);
+        unknown -> unknown
     end.
 
 kind(Looks) ->
@@ -291,7 +298,7 @@ garbage(PerS, Looks) ->
                         "Keep a large term that seldom changes in persistent_term, or cut it into"
                         " rows and look up the one that is needed."
                     >>,
-                    ~"dyno trace NODE ets:lookup/2 -> caller"};
+                    ~"dyno trace NODE \"ets:lookup/2 -> caller\""};
             {[], {Who, _, _, _}} ->
                 {Who, who(Busy),
                     <<

@@ -221,12 +221,14 @@ stuck(Looks) ->
         ])
      || {Pid, Asked} <- dyno_health_look:suspects(Looks),
         length(Asked) >= 2,
-        #{~"last" := true} <- [lists:last(Asked)],
+        #{~"last" := true, ~"queue" := Queue} <- [lists:last(Asked)],
         lists:all(fun is_stuck/1, Asked),
         {Stack, Share, _} <- [dyno_health_look:stands(Asked)],
         Share > 0.9,
         not is_sending(Asked),
         not lists:member(Pid, cycle(Calls)),
+        %% Some processes of OTP keep a message for later.
+        Queue > 5 orelse not lists:all(fun dyno_health_look:is_system/1, Stack),
         %% The process of global's that takes its lock.
         not lists:member(~"global:loop_the_registrar/0", Stack)
     ].
@@ -267,7 +269,7 @@ stuck_at(Pid, Asked, Stack, For) ->
                         "that drops them. If it waits for an answer: give the wait a time limit."
                     >>
             end,
-        look_closer => text("dyno trace NODE --process \"~ts\"", [short(Pid, Name)])
+        look_closer => text("dyno profile NODE \"~ts\" --kind schedulers", [short(Pid, Name)])
     }).
 
 %% Suspended

@@ -354,9 +354,6 @@ together(Looks) ->
     Ms = lists:sum([N || #{~"interval_ms" := N} <- Looks]),
     lists:sum([N || #{~"lateness" := #{~"together_ms" := N}} <- tl(Looks)]) / max(1, Ms).
 
-delayed(unknown) -> ~"for an unknown part";
-delayed(Share) -> show(Share, ~"ratio").
-
 %% All schedulers at the same moments: from outside.
 stands_still(Looks) ->
     Most = lists:max([0 | [N || #{~"lateness" := #{~"most_ms" := N}} <- tl(Looks)]]),
@@ -365,38 +362,26 @@ stands_still(Looks) ->
     Delay = delay(Looks),
     Busy = mean(busy(~"normal"), Looks),
     case Share > value(stands_still) of
+        %% Its own work keeps the schedulers, or others have the processors: these have findings.
+        true when is_number(Busy), Busy > Share -> [];
+        true when is_number(Delay), Delay > Share / 2 -> [];
+        true when Delay =:= unknown -> {unknown, ~"why it stands still cannot be told"};
         true ->
-            {Severity, Why} =
-                if
-                    %% Its own work fills the schedulers: they are late of that.
-                    is_number(Busy), Busy > Share ->
-                        {note, ~"Its own work keeps the schedulers."};
-                    Delay =:= unknown; Delay > Share / 2 ->
-                        {note,
-                            text(
-                                "Its threads were ready for a processor and had none ~ts of "
-                                "the time: other programs have it.",
-                                [delayed(Delay)]
-                            )};
-                    true ->
-                        {critical, <<
-                            "Its threads did not wait for a processor: it was stopped (a "
-                            "processor quota, SIGSTOP, a debugger, a virtual machine that is "
-                            "paused)."
-                        >>}
-                end,
             [
                 dyno_finding:new(stands_still, stands_still, #{
                     subject => ~"node",
-                    severity => Severity,
+                    severity => critical,
                     value => Share,
                     weight => 140,
                     text => text("the whole node stands still ~b % of the time, for up to ~ts", [
                         round(100 * Share), show(Most, ~"ms")
                     ]),
-                    evidence => text("All schedulers at the same moments, ~b times. ~ts", [
-                        Count, Why
-                    ]),
+                    evidence => text(
+                        "All schedulers at the same moments, ~b times, and its threads did "
+                        "not wait for a processor: it was stopped (a processor quota, "
+                        "SIGSTOP, a debugger, a paused virtual machine).",
+                        [Count]
+                    ),
                     advice =>
                         <<
                             "Raise the container's processor quota, or start the node with fewer "

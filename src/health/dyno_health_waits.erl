@@ -265,7 +265,7 @@ logger_callers(Looks) ->
                             "Log less; let the handler drop (drop_mode_qlen, burst_limit_enable);"
                             " write to a file, not to a pipe that is read slowly."
                         >>,
-                    look_closer => ~"dyno trace NODE logger_olp:call/2 -> caller"
+                    look_closer => ~"dyno trace NODE \"logger_olp:call/2 -> caller\""
                 })
             ];
         false ->

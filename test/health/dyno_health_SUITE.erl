@@ -13,7 +13,16 @@ anything.
 
 suite() -> [{timetrap, {minutes, 1}}].
 
-all() -> [a_healthy_node, each_check, too_few_looks, what_is_missing_is_unknown, reads_the_machine].
+all() ->
+    [
+        a_healthy_node,
+        each_check,
+        too_few_looks,
+        from_outside,
+        standing_still_has_causes,
+        what_is_missing_is_unknown,
+        reads_the_machine
+    ].
 
 %% Nothing, and each check could tell.
 a_healthy_node(_Config) ->
@@ -148,11 +157,6 @@ cases() ->
         {[stands_still], critical, ~"stands still 60 %", #{
             lateness => #{count => 30, sum_ms => 3000, most_ms => 70, together_ms => 1500}
         }},
-        %% Others have the processors: that is not the node's fault.
-        {[stands_still], note, ~"stands still 60 %", #{
-            lateness => #{count => 30, sum_ms => 3000, most_ms => 70, together_ms => 1500},
-            machine => #{~"delay_ns" => 3_000_000_000}
-        }},
         {[busy_wait], warning, ~"they wait actively", #{values => #{~"os.vm.cpu" => 1.9}}},
         {[more_schedulers], warning, ~"2 schedulers share 1 processors", #{
             counts => fun(_) -> #{processors => 1} end
@@ -191,6 +195,45 @@ cases() ->
 too_few_looks(_Config) ->
     Outcomes = dyno_health:examined(~"shop@host", [hd(looks(#{}))]),
     ?assert(lists:all(fun({_, {unknown, _}}) -> true end, Outcomes)).
+
+%% A node that does not answer, by what its process does.
+from_outside(_Config) ->
+    Thread = fun(Name, State, Call, Cpu) ->
+        #{name => Name, state => State, call => Call, cpu => Cpu}
+    end,
+    Dirty = [Thread(~"erts_dios_1", ~"S", 257, 0.0), Thread(~"erts_dios_2", ~"S", 257, 0.0)],
+    Normal = [Thread(~"erts_sched_1", ~"S", 232, 0.0), Thread(~"erts_sched_2", ~"R", none, 0.9)],
+    Seen = #{pid => ~"42", threads => Normal, fds => 10, fds_limit => 1024, throttled => 0.0},
+    [
+        ?assertEqual(Checks, [C || #{check := C} <- dyno_health_outside:judged(shop@host, Of)])
+     || {Checks, Of} <- [
+            {[], Seen},
+            {[stopped], Seen#{threads := [Thread(~"erts_sched_1", ~"T", none, 0.0)]}},
+            {[dirty_io], Seen#{threads := Normal ++ Dirty}},
+            {[near_limit], Seen#{fds := 1020}},
+            {[schedulers_full], Seen#{threads := [Thread(~"erts_sched_1", ~"R", none, 1.0)]}},
+            {[throttled], Seen#{throttled := 0.7}}
+        ]
+    ],
+    %% This emulator itself, and one that is not of this machine.
+    ?assertMatch(
+        {ok, #{threads := [_ | _]}}, dyno_health_outside:read(list_to_binary(os:getpid()))
+    ),
+    ?assertMatch({unseen, _}, dyno_health_outside:findings(shop@elsewhere)).
+
+%% Others have the processors, or its own work keeps the schedulers: other findings say so.
+standing_still_has_causes(_Config) ->
+    Late = #{lateness => #{count => 30, sum_ms => 3000, most_ms => 70, together_ms => 1500}},
+    [
+        begin
+            Outcomes = dyno_health:examined(~"shop@host", looks(maps:merge(Late, Cause))),
+            ?assertEqual([[]], [Of || {#{name := stands_still}, Of} <- Outcomes])
+        end
+     || Cause <- [
+            #{machine => #{~"delay_ns" => 3_000_000_000}},
+            #{values => #{~"vm.scheduler_utilisation.normal" => 0.8}}
+        ]
+    ].
 
 %% Where /proc cannot be read there is no false "all is well".
 what_is_missing_is_unknown(_Config) ->

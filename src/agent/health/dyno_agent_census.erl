@@ -109,7 +109,16 @@ split(Pids) ->
         error:badarg -> {Pids, []}
     end.
 
-one(Pid, With, Acc) ->
+%% Of those that are not sampled the queue alone: it takes a third of the time.
+one(Pid, {Seen, Every} = With, Acc) ->
+    IsSampled = Every =:= 1 orelse erlang:phash2(Pid, Every) =:= 0,
+    case IsSampled orelse process_info(Pid, message_queue_len) of
+        true -> looked(Pid, With, Acc);
+        {_, Queue} when Queue > 0 -> looked(Pid, {Seen, none}, Acc);
+        _ -> Acc
+    end.
+
+looked(Pid, With, Acc) ->
     case process_info(Pid, [message_queue_len, reductions, status]) of
         undefined ->
             Acc;
@@ -127,9 +136,9 @@ add(Pid, {Queue, Reductions, Status}, {Seen, Every}, Acc) ->
         end,
     Process = #{pid => Pid, queue => Queue, status => Status, reductions => Since},
     Sampled =
-        case Every =:= 1 orelse erlang:phash2(Pid, Every) =:= 0 of
-            true -> in_group(Group(), Pid, Known, Process, Reductions, Acc);
-            false -> Acc
+        case Every of
+            none -> Acc;
+            _ -> in_group(Group(), Pid, Known, Process, Reductions, Acc)
         end,
     lists:foldl(
         fun({Key, Is}, A) ->

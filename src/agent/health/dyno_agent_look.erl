@@ -43,11 +43,14 @@ two looks the stacks of suspects are read 12 times, 1 us each.
     %% What the runtime reported since the last look.
     long := #{term() => {pos_integer(), non_neg_integer()}},
     worked := non_neg_integer(),
+    %% The last look.
+    took_us := non_neg_integer(),
     timer := reference()
 }.
 
 -define(INTERVAL_MS, 2500).
 -define(STACKS, 12).
+-define(SHARE, 20).
 -define(BURST, 8).
 -define(BURST_MS, 3).
 -define(MOST_SUSPECTS, 20).
@@ -94,6 +97,7 @@ init(#{interval_ms := IntervalMs}) ->
         threads => dyno_agent_suspect:within(fun dyno_agent_threads:find/0, #{}),
         long => #{},
         worked => 0,
+        took_us => 0,
         timer => make_ref()
     }}.
 
@@ -166,8 +170,9 @@ handle_info({monitor, Who, Kind, Info}, #{long := Long} = State) when
 handle_info(_Other, State) ->
     {noreply, State}.
 
-scheduled(N, #{interval_ms := IntervalMs} = State) ->
-    Ms = IntervalMs div (?STACKS + 1),
+%% Looking takes a twentieth of the time at most.
+scheduled(N, #{interval_ms := IntervalMs, took_us := TookUs} = State) ->
+    Ms = max(IntervalMs, ?SHARE * TookUs div 1000) div (?STACKS + 1),
     State#{timer := erlang:start_timer(max(1, Ms), self(), {stacks, N})}.
 
 where(Info) ->
@@ -251,6 +256,7 @@ look(#{start := Start, looks := Looks, before := Before, seen := Seen} = State) 
         places => dyno_agent_suspect:places(Waiting),
         calls => dyno_agent_suspect:calls(lists:uniq(Chosen ++ Waiting)),
         spawned => spawned(Before, Now),
+        own_bytes => element(2, process_info(self(), memory)),
         suspects => [
             maps:merge(suspect(Pid, Census, Stacks), inspection(Pid, Inspected))
          || Pid <- Chosen
@@ -265,7 +271,8 @@ look(#{start := Start, looks := Looks, before := Before, seen := Seen} = State) 
         suspects := Chosen,
         stacks := #{},
         long := #{},
-        worked := Worked + TookUs
+        worked := Worked + TookUs,
+        took_us := TookUs
     }.
 
 inspection(Pid, Inspected) ->
@@ -345,8 +352,8 @@ readings(Threads) ->
 interval(none, _Now) -> 0;
 interval(#{time_ms := A}, #{time_ms := B}) -> B - A.
 
-values(none, _Now) ->
-    #{};
+values(none, #{vm := Vm}) ->
+    dyno_agent_vm:difference(Vm, Vm);
 values(#{vm := Vm0, gc := {_, Words0, _}} = Before, #{vm := Vm1, gc := {_, Words1, _}} = Now) ->
     Os =
         case {Before, Now} of

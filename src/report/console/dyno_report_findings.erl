@@ -45,10 +45,14 @@ counted(Findings, Runs) ->
     ]),
     Text =
         case Parts of
+            [] when Looks < 2 -> "nothing is known";
             [] -> "nothing is wrong";
             _ -> lists:join(", ", Parts)
         end,
-    [Text, io_lib:format(" (~b looks in ~ts)", [Looks, span(Runs)])].
+    case Looks of
+        0 -> [Text, ", seen from outside"];
+        _ -> [Text, io_lib:format(" (~b looks in ~ts)", [Looks, span(Runs)])]
+    end.
 
 several(1, Word) -> ["1 ", Word];
 several(N, Word) -> [integer_to_binary(N), " ", Word, "s"].
@@ -99,8 +103,10 @@ looked_at(Findings, Verdicts, Width) ->
     Known = [Title || #{~"name" := Title, ~"result" := Is} <- Verdicts, Is =/= ~"unknown"],
     Titles = lists:uniq(Known),
     Text =
-        case Findings of
-            [] -> ["Nothing found. Looked at: ", lists:join(", ", Titles), "."];
+        case {Findings, Titles} of
+            {_, []} -> [];
+            {[], _} -> ["Nothing found. Looked at: ", lists:join(", ", Titles), "."];
+            {_, [_]} -> "What goes on inside the node could not be looked at.";
             _ -> ["Looked at ", integer_to_binary(length(Titles)), " things; all else is well."]
         end,
     [[Line, $\n] || Line <- dyno_report_text:wrap(unicode:characters_to_binary(Text), Width)].
