@@ -87,19 +87,8 @@ outside(Node, Environment, Error) ->
                 nodes => [#{name => Node}],
                 tables => [dyno_finding:table(Node, Findings)]
             },
-            #{~"runs" := [#{~"id" := Id}]} = With = dyno_recording:add_run(New, Run),
-            Verdicts = [
-                #{
-                    kind => finding,
-                    name => ~"the node from outside",
-                    run => Id,
-                    result => fail,
-                    text => Text
-                }
-             || #{text := Text} <- Findings
-            ],
-            Judged = dyno_recording:add_verdicts(With, Verdicts),
-            {outside, dyno_recording:put(Judged, status, complete)};
+            With = dyno_recording:add_run(New, Run),
+            {outside, dyno_recording:put(again(With), status, complete)};
         {ok, []} ->
             {error, Error};
         {unseen, _} ->
@@ -186,16 +175,28 @@ document([First | Others] = Nodes, ForMs, Environment, Ended, Results) ->
     Timed = dyno_recording:put(With, duration_ns, DurationNs),
     dyno_recording_observed:put(Ending, again(Timed)).
 
+%% Of the wall time as much as the threads had a processor while they wanted one.
 looking(Results) ->
-    Us = [Us || #{results := #{dyno_agent_look := #{worked_us := Us}}} <- Results],
+    Ns = [
+        1000 * Us * had_processor(Looks)
+     || #{results := #{dyno_agent_look := #{worked_us := Us, looks := Looks}}} <- Results
+    ],
     dyno_recording_part:metric(
         ~"instrument.looking",
-        ~"What looking took in the nodes, at most",
-        1000 * lists:sum(Us),
+        ~"What looking took in the nodes",
+        lists:sum(Ns),
         ~"ns",
-        length(Us),
+        length(Ns),
         ~"instrument"
     ).
+
+had_processor(Looks) ->
+    Cpu = lists:sum([Ns || #{threads := #{normal := #{cpu_ns := Ns}}} <- Looks]),
+    Delay = lists:sum([Ns || #{machine := #{~"delay_ns" := Ns}} <- Looks]),
+    case Cpu + Delay of
+        0 -> 1;
+        All -> Cpu / All
+    end.
 
 event(Node, #{time_ms := TimeMs} = Look) ->
     #{
@@ -216,16 +217,30 @@ again(#{~"runs" := Runs, ~"verdicts" := Verdicts} = Document) ->
 again(Document) ->
     again(Document#{~"verdicts" => []}).
 
-in_run(#{~"nodes" := Nodes, ~"tables" := Tables} = Run) ->
+%% One that was seen from outside stays as it is.
+in_run(#{~"events" := #{~"items" := []}, ~"tables" := [_ | _]} = Run) ->
+    {Run, [verdict(F, Run) || {_, F} <- dyno_finding:read(Run)]};
+in_run(#{~"nodes" := Nodes, ~"tables" := Tables, ~"warnings" := Warnings} = Run) ->
     Each = [
         {Role, dyno_health:examined(Name, looks(Role, Run))}
      || #{~"role" := Role, ~"name" := Name} <- Nodes
     ],
     Others = [T || #{~"name" := Of} = T <- Tables, Of =/= ~"findings"],
     Made = [dyno_recording:document(table(Role, Outcomes)) || {Role, Outcomes} <- Each],
+    Known = [W || #{~"code" := Code} = W <- Warnings, Code =/= ~"not_known"],
     {
-        Run#{~"tables" := Others ++ Made},
-        [verdict(Role, Run, Outcome) || {Role, Outcomes} <- Each, Outcome <- Outcomes]
+        Run#{
+            ~"tables" := Others ++ Made,
+            ~"warnings" := Known ++
+                lists:uniq([
+                    #{~"code" => ~"not_known", ~"text" => <<Title/binary, " (", Why/binary, ")">>}
+                 || {_, Outcomes} <- Each, {#{title := Title}, {unknown, Why}} <- Outcomes
+                ])
+        },
+        [
+            Verdict
+         || {Role, Outcomes} <- Each, Outcome <- Outcomes, Verdict <- verdict(Role, Run, Outcome)
+        ]
     }.
 
 table(Role, Outcomes) ->
@@ -235,27 +250,28 @@ table(Role, Outcomes) ->
 looks(Role, #{~"events" := #{~"items" := Items}}) ->
     [Data || #{~"kind" := ~"look", ~"node" := Node, ~"data" := Data} <- Items, Node =:= Role].
 
-%% Only what is critical fails.
-verdict(Role, #{~"id" := Id}, {#{title := Title}, Outcome}) ->
+verdict(#{text := Text}, #{~"id" := Id}) ->
+    #{kind => finding, name => ~"the node from outside", run => Id, result => fail, text => Text}.
+
+%% Only what is critical fails. A check to which this release or system has no answer is a warning of
+%% the run.
+verdict(_Role, _Run, {_Check, {unknown, _Why}}) ->
+    [];
+verdict(Role, #{~"id" := Id}, {#{title := Title}, Findings}) ->
     {Result, Text} =
-        case Outcome of
-            {unknown, Why} ->
-                {unknown, Why};
-            [] ->
-                {pass, ~"nothing found"};
-            Findings ->
-                [#{text := Worst} | _] = dyno_finding:ranked(Findings),
-                case dyno_finding:worst(Findings) of
-                    critical -> {fail, Worst};
-                    _ -> {pass, Worst}
-                end
+        case {dyno_finding:worst(Findings), dyno_finding:ranked(Findings)} of
+            {none, []} -> {pass, ~"nothing found"};
+            {critical, [#{text := Worst} | _]} -> {fail, Worst};
+            {_, [#{text := Worst} | _]} -> {pass, Worst}
         end,
-    #{
-        kind => finding,
-        name => Title,
-        subject => Role,
-        run => Id,
-        node => Role,
-        result => Result,
-        text => Text
-    }.
+    [
+        #{
+            kind => finding,
+            name => Title,
+            subject => Role,
+            run => Id,
+            node => Role,
+            result => Result,
+            text => Text
+        }
+    ].

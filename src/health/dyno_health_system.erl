@@ -268,7 +268,7 @@ network(Looks) ->
     [
         dyno_finding:new(network, overflows, #{
             subject => ~"network",
-            severity => warning,
+            severity => note,
             value => Overflows,
             weight => 62,
             text => text("an accept queue was full ~b times", [Overflows]),

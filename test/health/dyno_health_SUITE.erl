@@ -180,7 +180,7 @@ cases() ->
             machine_now => #{~"large_pages" => 0}, values => #{~"os.swap.used" => 1.0e8}
         }},
         {[pressure], warning, ~"wait for disks", #{machine => #{~"pressure_io_full" => 1_000_000}}},
-        {[network], warning, ~"accept queue was full", #{machine => #{~"ListenOverflows" => 78}}},
+        {[network], note, ~"accept queue was full", #{machine => #{~"ListenOverflows" => 78}}},
         {[restarts], critical, ~"children of shop_sup", #{
             children => [#{supervisor => ~"shop_sup", children => 2, replaced => 2}]
         }},

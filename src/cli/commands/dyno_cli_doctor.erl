@@ -57,14 +57,13 @@ run(#{from := Path} = Values) ->
             {ok, dyno_doctor:again(Document)}
         end
     end,
-    dyno_cli_job:run(#{measure => Measure, undecided => passes}, Values);
+    dyno_cli_job:run(#{measure => Measure}, Values);
 run(#{node := First} = Values) ->
     case dyno_cli_nodes:names([First | maps:get(nodes, Values, [])]) of
         {ok, Nodes} ->
             Options = maps:merge(maps:with([for_ms], Values), dyno_cli_nodes:connection(Values)),
             Job = #{
                 keep => First,
-                undecided => passes,
                 measure => fun(#{progress := Report}) ->
                     Show = fun(Ms) -> Report(progress(Ms, First, Options)) end,
                     dyno_doctor:run(Nodes, Options#{show => Show})

@@ -25,7 +25,8 @@ format(#{~"runs" := Runs, ~"name" := Name} = Document, Look) ->
         [Name, ": ", counted(Findings, Runs), $\n],
         [["\n", finding(Node, Finding, Several, Width, Colour)] || {Node, Finding} <- Findings],
         ["\n", looked_at(Findings, Verdicts, Width)],
-        unknown(Verdicts, Width),
+        unknown(Runs, Width),
+        [lines([Kind, Text], Width) || {Kind, Text} <- said(Document)],
         cost(Runs, Width)
     ].
 
@@ -50,6 +51,7 @@ counted(Findings, Runs) ->
             _ -> lists:join(", ", Parts)
         end,
     case Looks of
+        0 when Parts =:= [] -> Text;
         0 -> [Text, ", seen from outside"];
         _ -> [Text, io_lib:format(" (~b looks in ~ts)", [Looks, span(Runs)])]
     end.
@@ -109,20 +111,22 @@ looked_at(Findings, Verdicts, Width) ->
             {_, [_]} -> "What goes on inside the node could not be looked at.";
             _ -> ["Looked at ", integer_to_binary(length(Titles)), " things; all else is well."]
         end,
+    lines(Text, Width).
+
+%% Why it is not complete, and what stayed in the node.
+said(Document) ->
+    [{"Error: ", Text} || #{~"text" := Text} <- [maps:get(~"error", Document, null)]] ++
+        [{"Warning: ", Text} || #{~"text" := Text} <- maps:get(~"warnings", Document, [])].
+
+lines(Text, Width) ->
     [[Line, $\n] || Line <- dyno_report_text:wrap(unicode:characters_to_binary(Text), Width)].
 
-unknown(Verdicts, Width) ->
+unknown(Runs, Width) ->
     Texts = lists:uniq([
-        [Title, " (", Why, ")"]
-     || #{~"name" := Title, ~"result" := ~"unknown", ~"text" := Why} <- Verdicts
+        Text
+     || #{~"warnings" := Of} <- Runs, #{~"code" := ~"not_known", ~"text" := Text} <- Of
     ]),
-    [
-        [Line, $\n]
-     || Texts =/= [],
-        Line <- dyno_report_text:wrap(
-            unicode:characters_to_binary(["Not known: ", lists:join("; ", Texts), "."]), Width
-        )
-    ].
+    [lines(["Not known: ", lists:join("; ", Texts), "."], Width) || Texts =/= []].
 
 cost(Runs, Width) ->
     Value = fun(Name) ->
@@ -138,7 +142,7 @@ cost(Runs, Width) ->
         case {Value(~"instrument.looking"), Value(~"instrument.visit")} of
             {[Looking], Visit} when Duration > 0 ->
                 [
-                    "Looking took at most ",
+                    "Looking took about ",
                     dyno_unit:format(Looking, ~"ns"),
                     ", ",
                     dyno_unit:format(Looking / Duration, ~"ratio"),
@@ -149,4 +153,4 @@ cost(Runs, Width) ->
             _ ->
                 ""
         end,
-    [[Line, $\n] || Line <- dyno_report_text:wrap(unicode:characters_to_binary(Text), Width)].
+    lines(Text, Width).
