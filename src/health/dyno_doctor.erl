@@ -253,8 +253,7 @@ looks(Role, #{~"events" := #{~"items" := Items}}) ->
 verdict(#{text := Text}, #{~"id" := Id}) ->
     #{kind => finding, name => ~"the node from outside", run => Id, result => fail, text => Text}.
 
-%% Only what is critical fails. A check to which this release or system has no answer is a warning of
-%% the run.
+%% Only what is critical fails. Where this release or system has no answer, the run has a warning.
 verdict(_Role, _Run, {_Check, {unknown, _Why}}) ->
     [];
 verdict(Role, #{~"id" := Id}, {#{title := Title}, Findings}) ->
