@@ -10,7 +10,7 @@
 
 suite() -> [{timetrap, {minutes, 2}}].
 
-each_release() -> [counts_each_call, only_within_a_function, goes_on_after_a_flood].
+newest_release_only() -> [leaves_out_what_is_not_wanted, leaves_nothing_when_killed, costs_are_measured].
 
 all() -> [{group, pure}, {group, in_a_node}].
 

@@ -11,7 +11,7 @@ A hook of Common Test that leaves out what a run does not ask for, by the variab
 * `slow`: only the slow cases;
 * anything else, or not set: all, as when one suite is run by hand and in `make check`.
 
-A suite names its slow cases with `slow() -> [Case] | all`: those that are no more than belt and
+A suite names its slow cases with `slow() -> [Case | {group, Group}] | all`: those that are no more than belt and
 braces, or need minutes. Of these, `only_in_check() -> [Case]` are left out of `slow`, too: the
 programs of bench/ measure for minutes. In the folders below, `newest_release_only() -> [Case] |
 all` names what says nothing of the release.
@@ -29,10 +29,19 @@ init(_Id, _Options) ->
     {ok, none}.
 
 post_groups(Suite, Groups) ->
+    Slow = named(Suite, slow),
     [
-        {Name, Properties, chosen(Suite, Cases)}
+        {Name, Properties, chosen(Suite, lists:member({group, Name}, Slow), Cases)}
      || {Name, Properties, Cases} <- Groups
     ].
+
+chosen(_Suite, true, Cases) ->
+    case lists:member(os:getenv("DYNO_TESTS"), ["quick", "older"]) of
+        true -> [];
+        false -> Cases
+    end;
+chosen(Suite, false, Cases) ->
+    chosen(Suite, Cases).
 
 %% Each run has at least one case, or Common Test would call the suite broken.
 post_all(Suite, Cases, Groups) when is_list(Cases) ->

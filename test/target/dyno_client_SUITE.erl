@@ -12,8 +12,6 @@
 suite() ->
     [{timetrap, {minutes, 2}}].
 
-each_release() -> all.
-
 all() ->
     [one_process, errors, ends_with_its_owner, node_goes_down, templates].
 

@@ -65,6 +65,9 @@ compute() -> lists:sum(lists:seq(1, 1000)), compute().
 suite() ->
     [{timetrap, {minutes, 2}}].
 
+%% In a run of all tests the processors are taken anyway, and these take them from all others.
+slow() -> [{group, beside_others}].
+
 all() ->
     [{group, pure}, {group, in_nodes}, {group, beside_others}].
 

@@ -53,6 +53,9 @@ operation(S) -> timer:sleep(500), {ok, S}.
 suite() ->
     [{timetrap, {minutes, 2}}].
 
+%% In a run of all tests the processors are taken anyway, and these take them from all others.
+slow() -> [{group, beside_others}].
+
 all() ->
     [{group, pure}, {group, real}, {group, beside_others}].
 

@@ -65,6 +65,9 @@ other(_) -> other.
 suite() ->
     [{timetrap, {seconds, 30}}].
 
+%% In a run of all tests the processors are taken anyway, and these take them from all others.
+slow() -> [{group, beside_others}].
+
 all() ->
     [{group, in_nodes}, {group, beside_others}].
 

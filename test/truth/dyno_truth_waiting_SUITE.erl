@@ -68,6 +68,9 @@ done() -> [counters:get(persistent_term:get(waits), N) || N <- [1, 2, 3]].
 suite() ->
     [{timetrap, {minutes, 2}}].
 
+%% In a run of all tests the processors are taken anyway, and these take them from all others.
+slow() -> [{group, beside_others}].
+
 all() ->
     [{group, pure}, {group, in_nodes}, {group, beside_others}].
 
