@@ -9,6 +9,8 @@
 
 -import(dyno_health_look, [text/2, show/2, seconds/1, of_last/2, mean/2]).
 
+-define(SOON_S, 3600).
+
 -spec checks() -> [dyno_health:check()].
 checks() ->
     [
@@ -88,7 +90,7 @@ grows(Looks) ->
                     [
                         dyno_finding:new(memory_grows, memory_per_s, #{
                             subject => ~"memory",
-                            severity => warning,
+                            severity => full_soon(PerS, Looks),
                             value => PerS,
                             weight => 30,
                             text => text("memory grows by ~ts a second, most of it ~ts", [
@@ -138,6 +140,13 @@ kind(Looks) ->
     case lists:reverse(lists:sort(Kinds)) of
         [{_, Kind} | _] -> Kind;
         [] -> ~"of a kind that is not known"
+    end.
+
+%% Ten seconds of growth may be users who come.
+full_soon(PerS, Looks) ->
+    case of_last([~"values", ~"os.memory.available"], Looks) of
+        Bytes when is_number(Bytes), Bytes / PerS < ?SOON_S -> warning;
+        _ -> note
     end.
 
 until_full(_Last, PerS, Looks) ->
@@ -305,8 +314,7 @@ garbage(Looks) ->
         false ->
             {unknown, ~"collections were not read"};
         true ->
-            %% Erlang code makes 2 to 15 bytes of garbage for each reduction; who copies makes 100 and
-            %% more.
+            %% Erlang code makes 2 to 15 bytes of garbage for each reduction, copying 100 and more.
             Each = PerS / max(1, Reductions),
             case
                 PerS > dyno_finding_limits:value(garbage_bytes_per_s) andalso

@@ -301,10 +301,15 @@ stuck_at(Pid, Asked, Stack, For) ->
         ]),
         evidence => text("It did nothing else for the last ~ts.", [seconds((Last - First) / 1000)]),
         advice =>
-            case Own of
-                [] ->
+            case {[F || F <- Stack, string:prefix(F, ~"logger_std_h:") =/= nomatch], Own} of
+                {[_ | _], _} ->
+                    <<
+                        "The logger cannot write: standard output is a pipe or terminal that "
+                        "nobody reads. Read it, or log to a file."
+                    >>;
+                {[], []} ->
                     ~"See for which answer it waits; give the call a time limit.";
-                _ ->
+                {[], _} ->
                     <<
                         "If it is a receive of its own: no clause takes these messages; add one "
                         "that drops them. If it waits for an answer: give the wait a time limit."
@@ -365,13 +370,15 @@ is_sending(Asked) ->
 
 suspended(Looks) ->
     [
-        suspended_at(Asked, lists:append([P || #{~"ports" := P} <- Asked]))
+        suspended_at(Asked, lists:append([P || #{~"ports" := P} <- Asked]), full_links(Looks))
      || {_, Asked} <- dyno_health_look:suspects(Looks),
         #{~"last" := true} <- [lists:last(Asked)],
         is_suspended(Asked, Looks)
     ].
 
-suspended_at(Asked, Ports) ->
+full_links(Looks) -> lists:uniq(lists:append([Of || #{~"full_links" := Of} <- Looks])).
+
+suspended_at(Asked, Ports, Links) ->
     Name = name(Asked),
     #{~"queue" := Queue} = lists:last(Asked),
     {Stack, _, _} =
@@ -393,6 +400,16 @@ suspended_at(Asked, Ports) ->
                     <<
                         "Have the other side read, or end it and close the port; write to it from"
                         " a process of its own, or with nosuspend, and drop above a limit."
+                    >>
+                };
+            [] when Links =/= [] ->
+                {
+                    text("the link to ~ts is full, that node does not read", [
+                        lists:join(" and ", Links)
+                    ]),
+                    <<
+                        "See whether that node is stopped or overloaded (dyno doctor on it), and "
+                        "the network between; +zdbbl lets more wait before senders are suspended."
                     >>
                 };
             [] ->

@@ -224,8 +224,8 @@ long_schedules(Looks) ->
             ])
     end.
 
-%% A native function hardly counts reductions. What counts them is Erlang code or a built-in function,
-%% and may be late only because other programs have the processor.
+%% A native function hardly counts reductions. What counts them is Erlang code or a built-in
+%% function, and may be late only because other programs have the processor.
 long_schedule({N, Ms, Group, [#{~"process" := Name} | _]}, Looks) ->
     Worked = lists:sum([
         R

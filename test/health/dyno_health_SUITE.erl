@@ -88,6 +88,10 @@ cases() ->
                 })
             ]
         }},
+        {[suspended], critical, ~"the link to b@host is full", #{
+            suspects => [suspect(#{queue => fun(_) -> 0 end, status => ~"suspended"})],
+            full_links => [~"b@host"]
+        }},
         {[full_socket], critical, ~"10.0.0.9:4000", #{
             suspects => [
                 suspect(#{
@@ -118,7 +122,9 @@ cases() ->
         {[garbage], warning, ~"100 MB a second", #{values => #{~"reclaimed" => 1.0e8}}},
         {[queue], critical, ~"messages wait for pool", #{
             suspects => [
-                suspect(#{name => ~"pool", queue => fun(N) -> 2000 + 100 * N end, monitored_by => 9})
+                suspect(#{
+                    name => ~"pool", queue => fun(N) -> 2000 + 100 * N end, monitored_by => 9
+                })
             ]
         }},
         {[bottleneck], warning, ~"works all the time", #{
@@ -349,6 +355,7 @@ look(N, Changes) ->
         places => Of(places, []),
         calls => Of(calls, []),
         spawned => 10,
+        full_links => Of(full_links, []),
         binaries => Of(binaries, #{}),
         transactions => Of(transactions, #{}),
         code_server => 0,

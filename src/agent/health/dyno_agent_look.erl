@@ -253,6 +253,7 @@ look(#{start := Start, looks := Looks, before := Before, seen := Seen} = State) 
         names => replaced(Before, Now),
         children => children(Before, Now),
         long => long(maps:get(long, State)),
+        full_links => full_links(Census),
         binaries => binaries(Waiting),
         transactions => difference(transactions, Before, Now),
         code_server => code_server(Before, Now),
@@ -289,6 +290,16 @@ inspection(Pid, Inspected) ->
         #{Pid := Of} -> #{inspects => Of};
         #{} -> #{}
     end.
+
+%% To which nodes a sender would be suspended; asked only if one is. Nobody has that name.
+full_links(#{suspended_count := 0}) ->
+    [];
+full_links(_Census) ->
+    [
+        atom_to_binary(Node)
+     || Node <- nodes(connected),
+        nosuspend =:= erlang:send({?MODULE, Node}, [], [nosuspend, noconnect])
+    ].
 
 %% Only if they take much: who holds them.
 binaries(Waiting) ->

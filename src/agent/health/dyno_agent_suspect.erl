@@ -181,8 +181,8 @@ asked(EndsMs, Left, Seen) ->
 
 text(Format, Arguments) -> unicode:characters_to_binary(io_lib:format(Format, Arguments)).
 
-%% Who waits for an answer of one with a queue: a call monitors its server. What one monitors, if its
-%% memory is more than its heap; of one with a queue the messages are in that.
+%% Who waits for an answer of one with a queue: a call monitors its server. What one monitors, if
+%% its memory is more than its heap; of one with a queue the messages are in that.
 relations(Pid, Queue, _Words) when Queue > ?SOME ->
     case process_info(Pid, monitored_by) of
         {_, Pids} -> #{monitored_by => length([P || P <- Pids, is_pid(P)])};
