@@ -78,9 +78,12 @@ write_lines(Path, Document) ->
             dyno_file:write(Path, access(Document), Lines)
     end.
 
--doc "Who may read a file of this recording: what `dyno verify` saw are arguments and messages.".
+-doc """
+Who may read a file of this recording: what `dyno verify` saw are arguments and messages, and the
+reasons of crashes that `dyno servers` saw hold some.
+""".
 -spec access(dyno_recording:document()) -> dyno_file:access().
-access(#{~"command" := ~"verify"}) ->
+access(#{~"command" := Command}) when Command =:= ~"verify"; Command =:= ~"servers" ->
     private;
 %% A comparison has both in it.
 access(#{~"recordings" := #{} = Compared}) ->
