@@ -21,7 +21,7 @@ install` `ERL_LIBS=/usr/local/lib erl` or, in a shell that runs,
 
 -export([test/1, test/2, bench/1, bench/2, bench/3, servers/1, servers/2]).
 -export([verify/2, verify/3, trace/2, trace/3, profile/1, profile/2, workload/1]).
--export([doctor/1, doctor/2, record/1, record/2, leave/1, leave/2]).
+-export([doctor/1, doctor/2, record/1, record/2, top/1, top/2, leave/1, leave/2]).
 -export([compare/2, compare/3, report/1, report/2]).
 -export([format_error/1, version/0, help/0]).
 
@@ -280,6 +280,23 @@ A pattern is not understood, a function is not there, or a node cannot be reache
     {ok, pid()} | {error, reason()} when Pattern :: unicode:chardata().
 trace(Nodes, Patterns, Options) ->
     dyno_trace:start(lists:flatten([Nodes]), listed(Patterns), Options).
+
+-doc "As `top/2`, with this node's cookie.".
+-spec top(node()) -> {ok, #{binary() => term()}} | {error, reason()}.
+top(Node) ->
+    top(Node, #{}).
+
+-doc """
+What a node and its processes do now, in a reading of a second: what `dyno top NODE --format json` prints
+for a node. Another dyno may measure meanwhile.
+
+## Cost
+5 us of the node's processor for each of its processes, 20,000 of them at most.
+""".
+-spec top(node(), #{cookie => atom(), name => atom()}) ->
+    {ok, #{binary() => term()}} | {error, reason()}.
+top(Node, Options) ->
+    dyno_top:once(Node, Options).
 
 -doc "As `leave/2`, with this node's cookie.".
 -spec leave(node()) -> {ok, Removed :: [module()]} | {error, reason()}.

@@ -18,6 +18,7 @@ all() ->
         {"test", dyno_cli_test, "run a performance test of a system at growing sizes"},
         {"doctor", dyno_cli_doctor, "say what is wrong with a running node, and what to do"},
         {"record", dyno_cli_record, "record all that running nodes do for a while, without a load"},
+        {"top", dyno_cli_top, "look at running nodes, as htop does at a machine"},
         {"servers", dyno_cli_servers, "watch the server processes of a running node"},
         {"verify", dyno_cli_verify, "check properties of the processes of a running node"},
         {"profile", dyno_cli_profile, "find where a running node's time and memory go"},

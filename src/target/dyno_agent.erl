@@ -70,12 +70,14 @@ next `attach/2` to such a node goes on with its agent; `release/1` removes them 
     %% Has the agent stay idle when it is detached, unless `keep` is false, and goes on with one that
     %% is idle.
     idle => idle(),
-    keep => boolean()
+    keep => boolean(),
+    %% Looks on while another dyno may measure: for what asks little, and sets no breakpoint.
+    beside => boolean()
 }.
 
 -type reason() ::
     {node_down, node()}
-    | {taken, node()}
+    | {taken, node(), measuring | beside}
     %% A process runs what was to be removed.
     | {inside, node()}
     | {other_version, node(), module()}
@@ -160,10 +162,15 @@ take(Node, #{idle := Idle} = Options) ->
     else
         _ -> take(Node, maps:remove(idle, Options))
     end;
-take(Node, _Options) ->
-    case dyno_target_cleaner:start(Node, self(), ?TIMEOUT_MS) of
+take(Node, Options) ->
+    Place =
+        case Options of
+            #{beside := true} -> beside;
+            #{} -> measuring
+        end,
+    case dyno_target_cleaner:start(Node, self(), Place, ?TIMEOUT_MS) of
         {ok, Cleaner} -> {ok, Cleaner, []};
-        {error, taken} -> {error, {taken, Node}};
+        {error, taken} -> {error, {taken, Node, Place}};
         {error, Reason} -> {error, {failed, Node, Reason}}
     end.
 
@@ -240,7 +247,7 @@ send(Node, Cleaner, Missing) ->
     end.
 
 as_reason(_Node, {Kind, _, _} = Reason) when
-    Kind =:= failed; Kind =:= other_version; Kind =:= left_twice
+    Kind =:= failed; Kind =:= other_version; Kind =:= left_twice; Kind =:= taken
 ->
     Reason;
 as_reason(_Node, {node_down, _} = Reason) -> Reason;
@@ -362,11 +369,14 @@ leave(Node, Options) ->
     maybe
         ok ?= dyno_target_node:connect(Node, maps:with([cookie, name], Options)),
         {ok, Cleaner, []} ?= take(Node, #{}),
+        %% Nobody may look on meanwhile.
+        {ok, Beside, []} ?= take(Node, #{beside => true}),
         {ok, Sent} ?= dyno_code:sent(Node),
         ok ?= dyno_target_cleaner:modules(Cleaner, Sent),
         {ok, #{cpu_ms := CpuMs, inside := Inside}} ?=
             dyno_target_cleaner:remove(Cleaner, ?REMOVAL_MS),
         false ?= Inside,
+        _ = dyno_target_cleaner:release([Beside], ?LEAVING_MS),
         {ok, #{modules => Sent, cpu_ms => CpuMs}}
     else
         true -> {error, {?MODULE, {inside, Node}}};
@@ -418,8 +428,10 @@ format_error({inside, Node}) ->
         "again when it has returned",
         [Node]
     );
-format_error({taken, Node}) ->
+format_error({taken, Node, measuring}) ->
     io_lib:format("another dyno is attached to ~ts; wait until it has ended", [Node]);
+format_error({taken, Node, beside}) ->
+    io_lib:format("another dyno looks at ~ts; wait until it has ended", [Node]);
 format_error({other_version, Node, Module}) ->
     io_lib:format(
         "~ts has another module ~ts already, which is not replaced; give the custom agent another "

@@ -14,7 +14,7 @@
 %% next dyno uses them again. They stay, too, while a process of the system's is in a monitor that
 %% is woven into it (dyno_agent_inline): the purge would kill the process.
 
--export([start/3, modules/2, load/2, guard/2, idle/1, release/2, remove/2, cpu_ms/1]).
+-export([start/4, modules/2, load/2, guard/2, idle/1, release/2, remove/2, cpu_ms/1]).
 -export_type([cleaner/0, left/0, cpu_ms/0]).
 
 -type cleaner() :: #{pid := pid(), ref := reference()}.
@@ -37,6 +37,8 @@ with whoever else in the node asks for the time since the last call.
 -type cpu_ms() :: non_neg_integer() | unknown.
 
 -define(NAME, dyno_agent).
+%% Of one that looks on while another may measure.
+-define(BESIDE, dyno_agent_beside).
 %% How long a guard may take to end its instruments before it is killed.
 -define(PATIENCE_MS, 30_000).
 %% Processes times modules: 0.3 to 0.8 s of processor.
@@ -49,10 +51,11 @@ with whoever else in the node asks for the time since the last call.
 %% how long all that may take.
 -define(TURNS, 6).
 -define(TURNS_MS, 2000).
-%% The name of one that is on its way out, for which the next one waits.
+%% The names of those that are on their way out, for which the next one waits.
 -define(LEAVING, dyno_agent_leaving).
+-define(BESIDE_LEAVING, dyno_agent_beside_leaving).
 
-%% Bindings: Inline, Name, Leaving, Caller, Ref, PatienceMs, Most, AnswerMs, RemovalMs, Turns, TurnsMs.
+%% Bindings: Inline, Name, Other, Leaving, Caller, Ref, PatienceMs, Most, AnswerMs, RemovalMs, Turns, TurnsMs.
 -define(SOURCE, """
 %% It does little, and has its turn also where thousands of processes wait for theirs.
 process_flag(priority, high),
@@ -84,8 +87,10 @@ try register(Name, self()) of
         Waiting = fun() ->
             erlang:statistics(total_run_queue_lengths) / erlang:system_info(schedulers_online)
         end,
+        %% The other place may use the same modules.
+        IsFree = fun() -> Other =:= none orelse whereis(Other) =:= undefined end,
         IsCheap = fun(Modules) ->
-            case length(Modules) * erlang:system_info(process_count) =< Most of
+            case IsFree() andalso length(Modules) * erlang:system_info(process_count) =< Most of
                 true ->
                     Asked = make_ref(),
                     Pids = processes(),
@@ -218,16 +223,26 @@ catch
 end.
 """).
 
--doc "Takes the name in the target; `{error, taken}` if another agent has it.".
--spec start(node(), pid(), timeout()) -> {ok, cleaner()} | {error, taken | term()}.
-start(Node, Caller, TimeoutMs) ->
+-doc """
+Takes a place in the target, which is a registered name; `{error, taken}` if another agent has it. One
+dyno at a time can measure, and one can look on.
+""".
+-spec start(node(), pid(), measuring | beside, timeout()) ->
+    {ok, cleaner()} | {error, taken | term()}.
+start(Node, Caller, Place, TimeoutMs) ->
+    {Name, Leaving, Other} =
+        case Place of
+            measuring -> {?NAME, ?LEAVING, ?BESIDE};
+            beside -> {?BESIDE, ?BESIDE_LEAVING, ?NAME}
+        end,
     Ref = make_ref(),
     {ok, Tokens, _} = erl_scan:string(?SOURCE),
     {ok, Expressions} = erl_parse:parse_exprs(Tokens),
     Bindings = #{
         'Inline' => dyno_agent_inline,
-        'Name' => ?NAME,
-        'Leaving' => ?LEAVING,
+        'Name' => Name,
+        'Other' => Other,
+        'Leaving' => Leaving,
         'Caller' => Caller,
         'Ref' => Ref,
         'PatienceMs' => ?PATIENCE_MS,

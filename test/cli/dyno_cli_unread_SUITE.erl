@@ -112,6 +112,7 @@ commands(Config) ->
         {"compare", [Recording, Recording], [0]},
         {"report", [Recording], [0]},
         {"leave", [Node | Cookie], [0]},
+        {"top", [Node, "--interval", "200ms", "--count", "2" | Cookie], [0]},
         {"demo", ["--for", "1s", "--name", "unread"], [0]},
         {"--help", [], [0]},
         {"man", [], [0]}

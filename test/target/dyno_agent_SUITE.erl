@@ -195,7 +195,7 @@ stays_idle_between_two_uses(Config) ->
     ?assertEqual(10, calls({dyno_work, leaf, 1}, dyno_agent_calls:read(Again))),
     _ = dyno_agent:detach(Second),
     %% Another caller is told that it is there.
-    ?assertEqual({error, {dyno_agent, {taken, Node}}}, dyno_agent:attach(Node, #{})),
+    ?assertEqual({error, {dyno_agent, {taken, Node, measuring}}}, dyno_agent:attach(Node, #{})),
     _ = dyno_agent:release(Idle),
     ok = dyno_leftovers:check(Node, proplists:get_value(before, Config)).
 
@@ -364,13 +364,13 @@ refuses_a_second_dyno(Config) ->
     Agent = attach(Config),
     Node = node_of(Config),
     Other = in_process(fun() -> dyno_agent:attach(Node, #{}) end),
-    ?assertEqual({error, {dyno_agent, {taken, Node}}}, Other),
+    ?assertEqual({error, {dyno_agent, {taken, Node, measuring}}}, Other),
     %% The first one is none the worse.
     Counters = counters(Agent, [{dyno_work, leaf, 1}], [call_count]),
     erpc:call(Node, dyno_work, call, [10]),
     ?assertEqual(10, calls({dyno_work, leaf, 1}, dyno_agent_calls:read(Counters))),
     _ = dyno_agent:detach(Agent),
-    {error, {_, {taken, _}} = Error} = Other,
+    {error, {_, {taken, _, _}} = Error} = Other,
     ?assertMatch({match, _}, re:run(dyno_error:format(Error), "another dyno")).
 
 in_process(Fun) ->

@@ -76,12 +76,23 @@ groups() ->
 
 %% Both processors are taken by other programs.
 init_per_group(beside_others, Config) ->
-    [{spinning, dyno_truth:spin()} | Config];
+    Spinner = {spawn_executable, "/bin/sh"},
+    Arguments = ["-c", "(while :; do :; done) & read x; kill $!"],
+    Holder = spawn(fun() -> receive stop -> ok end end),
+    [
+        begin
+            Port = open_port(Spinner, [{args, Arguments}]),
+            true = port_connect(Port, Holder),
+            unlink(Port)
+        end
+     || _ <- [1, 2]
+    ],
+    [{spinners, Holder} | Config];
 init_per_group(_Group, Config) ->
     Config.
 
 end_per_group(beside_others, Config) ->
-    dyno_truth:calm(?config(spinning, Config));
+    ?config(spinners, Config) ! stop;
 end_per_group(_Group, _Config) ->
     ok.
 

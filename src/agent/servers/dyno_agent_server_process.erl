@@ -82,8 +82,6 @@ the count, time and words of each callback.
 ]).
 %% A flag is set a moment after the process is found.
 -define(SOON_NS, 1_000_000).
-%% An error of a message's waiting that bothers nobody: less is not told apart.
--define(FINE_NS, 500_000).
 -define(NOT_OBSERVED, #{buckets => [], untimed => 0, exceptions => 0, stops => 0}).
 -define(BUSY, ~"it has not answered sys for two seconds").
 -define(NOT_YET, ~"it has not answered sys yet").
@@ -246,7 +244,7 @@ part(Process, #{values := #{queue_max := Max} = Values, times := Times} = Measur
     {By, Why} = by(Process, Measured),
     WallNs = wall_ns(By, Callbacks),
     {BusyNs, BusyOfNs} = busy(By, WallNs, Process, Measured),
-    {Delay, Unknown, Method} = delay(Server, Values),
+    {Delay, Method, ErrorNs} = delay(Server, Values),
     Known = [pid, name, kind, module, behaviour, application, state, reason, running, stage],
     (maps:with(Known, maps:merge(Server, maps:merge(Process, Measured))))#{
         supervisor => supervisor(Ancestors),
@@ -258,7 +256,7 @@ part(Process, #{values := #{queue_max := Max} = Values, times := Times} = Measur
         queue => dyno_agent_server_counters:lengths(dyno_agent_server_hook:buckets(queue, Values)),
         delay => Delay,
         delay_method => Method,
-        delay_unknown => Unknown,
+        delay_error_ns => ErrorNs,
         wall_ns => WallNs,
         busy_ns => BusyNs,
         busy_of_ns => BusyOfNs,
@@ -350,16 +348,12 @@ supervisor([Pid | _]) -> list_to_binary(pid_to_list(Pid));
 supervisor([]) -> undefined.
 
 delay(#{queue := own}, _Values) ->
-    {none, 0, ~"not known: it keeps a queue of its own"};
+    {none, ~"not known: it keeps a queue of its own", undefined};
 delay(_Server, #{delay_error := ErrorNs} = Values) ->
     Method = ~"arrival between two samples of the queue's length",
     case dyno_agent_server_counters:histogram(dyno_agent_server_hook:buckets(delay, Values)) of
-        %% Where messages come seldom, the samples do not tell when they came: they have waited for
-        %% no time at least.
-        #{count := Count, sum := SumNs} when ErrorNs > ?FINE_NS * Count, 2 * ErrorNs > SumNs ->
-            {dyno_agent_server_counters:histogram([{0, Count}]), Count, Method};
-        Histogram ->
-            {Histogram, 0, Method}
+        none -> {none, Method, undefined};
+        #{count := Count} = Histogram -> {Histogram, Method, ErrorNs div Count}
     end.
 
 sum_of(Position, Times) -> sum_of(Position, Times, undefined).

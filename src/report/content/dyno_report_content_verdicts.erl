@@ -101,12 +101,7 @@ row(Verdict) ->
     #{
         result => dyno_report_section:word(get(~"result", Verdict, ~"unknown")),
         name => name(~"name", Verdict),
-        measured => <<
-            (map_get(get(~"bound", Threshold), #{
-                null => ~"", ~"at_least" => ~"> ", ~"at_most" => ~"< "
-            }))/binary,
-            (measured(get(~"value", Threshold), text(~"unit", Threshold, ~"1")))/binary
-        >>,
+        measured => measured(get(~"value", Threshold), text(~"unit", Threshold, ~"1")),
         run => text(~"run", Verdict, ~"all"),
         text => Text
     }.

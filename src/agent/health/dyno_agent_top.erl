@@ -1,0 +1,378 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_top).
+-moduledoc """
+Readings for `dyno top`: of the whole node, of the processes that stand out, and of their groups.
+Each reading is of the time since the one before.
+
+No process gets a message, no mailbox is copied. A process of more than 1,000 messages is not asked
+for its memory, since that takes as long as its queue is. In a node of more than 20,000 processes
+each reading is of another part of them, and of those that stood out before; groups are then
+estimated from that part.
+
+## Cost
+2 us for each process that is read, 20,000 at most; 2 us more for each new one; 1 ms besides.
+""".
+
+-behaviour(gen_server).
+
+-export([start_link/1, take/3, detail/2]).
+-export([init/1, handle_call/3, handle_cast/2]).
+-export_type([ask/0, reading/0, row/0, group/0, key/0]).
+
+-type key() :: reductions | queue | growth | memory.
+
+-doc "What to read: the rows are sorted by the key; those without the text are left out.".
+-type ask() :: #{sort := key(), most := pos_integer(), filter := binary()}.
+
+-type reading() :: #{
+    interval_ns := pos_integer(),
+    %% The values of dyno_agent_vm and dyno_agent_os.
+    values := #{binary() => number()},
+    %% Processor time of the schedulers' threads.
+    threads := #{dyno_agent_threads:kind() => dyno_agent_threads:times()},
+    limits := #{processes | ports | atoms | ets => {non_neg_integer(), pos_integer()}},
+    facts := #{atom() => term()},
+    processes := non_neg_integer(),
+    %% The part of them that was read.
+    share := float(),
+    rows := [row()],
+    groups := [group()],
+    %% What this reading took of a scheduler.
+    took_us := non_neg_integer()
+}.
+
+-type row() :: #{
+    pid := pid(),
+    name := binary(),
+    group := binary(),
+    %% Of the interval; unknown of what was not read before.
+    reductions := non_neg_integer() | unknown,
+    queue := non_neg_integer(),
+    growth := integer() | unknown,
+    memory := non_neg_integer() | unknown,
+    status := atom(),
+    %% The innermost function that is not OTP's machinery, and whom it waits for.
+    at := binary(),
+    waits_for := binary()
+}.
+
+-type group() :: #{
+    group := binary(),
+    count := non_neg_integer(),
+    reductions := non_neg_integer(),
+    queue := non_neg_integer(),
+    growth := integer(),
+    memory := non_neg_integer()
+}.
+
+-type seen() :: #{pid() => {binary(), non_neg_integer(), non_neg_integer()}}.
+
+-type state() :: #{
+    vm := dyno_agent_vm:raw(),
+    os := dyno_agent_os:raw(),
+    threads := dyno_agent_threads:t(),
+    clocks := dyno_agent_threads:reading(),
+    at_ns := integer(),
+    seen := seen(),
+    %% Of many processes: those that were read for the first time at the last reading, those to be
+    %% read later, and those that stood out.
+    fresh := [pid()],
+    later := [pid()],
+    kept := [pid()]
+}.
+
+-define(PART, 20_000).
+-define(MOST_KEPT, 200).
+-define(MOST_GROUPS, 100).
+-define(LONG_QUEUE, 1000).
+-define(TIMEOUT_MS, 5000).
+
+-doc "Starts it, linked; the first reading is of the time from here on.".
+-spec start_link(#{}) -> gen_server:start_ret().
+start_link(Config) -> gen_server:start_link(?MODULE, Config, []).
+
+-doc "One reading; `timeout` is of a node that is saturated or stands still.".
+-spec take(pid(), ask(), timeout()) -> {ok, reading()} | {error, timeout | gone}.
+take(Pid, Ask, TimeoutMs) -> asked(Pid, {take, Ask}, TimeoutMs).
+
+-doc "All that is told of one process: its stack, links, monitors, memory.".
+-spec detail(pid(), pid()) -> {ok, #{atom() => term()}} | {error, timeout | gone}.
+detail(Pid, Of) -> asked(Pid, {detail, Of}, ?TIMEOUT_MS).
+
+asked(Pid, Request, TimeoutMs) ->
+    try
+        {ok, gen_server:call(Pid, Request, TimeoutMs)}
+    catch
+        exit:{timeout, _} -> {error, timeout};
+        exit:_ -> {error, gone}
+    end.
+
+-spec init(#{}) -> {ok, state()}.
+init(#{}) ->
+    proc_lib:set_label(?MODULE),
+    ok = dyno_agent_process:unlimited(),
+    ok = dyno_agent_vm:enable(),
+    Threads = dyno_agent_threads:find(),
+    {ok, #{
+        vm => dyno_agent_vm:read(),
+        os => dyno_agent_os:read(),
+        threads => Threads,
+        clocks => dyno_agent_threads:read(Threads),
+        at_ns => erlang:monotonic_time(nanosecond),
+        seen => #{},
+        fresh => [],
+        later => [],
+        kept => []
+    }}.
+
+-spec handle_call({take, ask()} | {detail, pid()}, gen_server:from(), state()) ->
+    {reply, reading() | #{atom() => term()}, state()}.
+handle_call({take, Ask}, _From, State) ->
+    {Reading, Next} = reading(Ask, State),
+    {reply, Reading, Next};
+handle_call({detail, Of}, _From, State) ->
+    {reply, dyno_agent_suspect:within(fun() -> of_process(Of) end, #{answered => false}), State}.
+
+-spec handle_cast(term(), state()) -> {noreply, state()}.
+handle_cast(_Request, State) -> {noreply, State}.
+
+reading(Ask, #{vm := Vm0, os := Os0, threads := Threads, clocks := Clocks0, at_ns := At0} = State) ->
+    {Vm, Os, Clocks} = {dyno_agent_vm:read(), dyno_agent_os:read(), dyno_agent_threads:read(Threads)},
+    At = erlang:monotonic_time(nanosecond),
+    {Processes, Next} = processes(Ask, State),
+    Reading = Processes#{
+        interval_ns => max(1, At - At0),
+        values => maps:merge(
+            dyno_agent_vm:difference(Vm0, Vm), dyno_agent_os:difference(Os0, Os)
+        ),
+        threads => dyno_agent_threads:between(Clocks0, Clocks),
+        limits => #{
+            processes => limit(process_count, process_limit),
+            ports => limit(port_count, port_limit),
+            atoms => limit(atom_count, atom_limit),
+            ets => limit(ets_count, ets_limit)
+        },
+        facts => #{
+            release => list_to_binary(erlang:system_info(otp_release)),
+            schedulers => erlang:system_info(schedulers_online),
+            dirty_cpu => erlang:system_info(dirty_cpu_schedulers_online),
+            dirty_io => erlang:system_info(dirty_io_schedulers),
+            up_ms => up_ms(),
+            time_ms => erlang:system_time(millisecond)
+        },
+        took_us => (erlang:monotonic_time(nanosecond) - At) div 1000
+    },
+    {Reading, Next#{vm := Vm, os := Os, clocks := Clocks, at_ns := At}}.
+
+limit(Count, Limit) -> {erlang:system_info(Count), erlang:system_info(Limit)}.
+
+up_ms() ->
+    Native = erlang:monotonic_time() - erlang:system_info(start_time),
+    erlang:convert_time_unit(Native, native, millisecond).
+
+%% The processes
+
+processes(#{sort := Sort, most := Most, filter := Filter}, #{seen := Seen, kept := Kept} = State) ->
+    {Pids, Fresh, Later, Count} = part(State),
+    Read = read(lists:uniq(Kept ++ Pids) -- [self()], Seen),
+    Rows = [Row || Row <- Read, is_like(Filter, Row)],
+    Standing = top(Sort, ?MOST_KEPT, Rows),
+    Shown = located(lists:sublist(Standing, Most)),
+    Share = length(Pids) / max(1, Count),
+    {
+        #{
+            processes => Count,
+            share => min(1.0, Share),
+            rows => Shown,
+            groups => groups(Sort, min(1.0, Share), Read)
+        },
+        State#{
+            seen := #{
+                Pid => {Group, Reductions, Queue}
+             || #{pid := Pid, group := Group, total := Reductions, queue := Queue} <- Read
+            },
+            fresh := Fresh,
+            later := Later,
+            %% Of a part the busiest are read again, whatever is shown.
+            kept := case Fresh of
+                [] -> [];
+                _ -> [P || Key <- [Sort, reductions, queue], #{pid := P} <- top(Key, 50, Read)]
+            end
+        }
+    }.
+
+%% Of many processes half of a reading is of those that were read just before, so that there is a
+%% difference, and half is new.
+part(#{later := [], fresh := Fresh}) ->
+    Pids = erlang:processes(),
+    case length(Pids) of
+        Count when Count =< ?PART -> {Pids, [], [], Count};
+        Count -> next_part(Pids, Fresh, Count)
+    end;
+part(#{later := Later, fresh := Fresh}) ->
+    next_part(Later, Fresh, erlang:system_info(process_count)).
+
+next_part(Pids, Before, Count) ->
+    {New, Later} = split(?PART div 2, Pids),
+    {lists:uniq(Before ++ New), New, Later, Count}.
+
+split(N, Items) ->
+    case length(Items) =< N of
+        true -> {Items, []};
+        false -> lists:split(N, Items)
+    end.
+
+%% What dyno itself does is in the last line.
+read(Pids, Seen) ->
+    [
+        Row
+     || Pid <- Pids,
+        #{group := Group} = Row <- one(Pid, maps:get(Pid, Seen, new)),
+        not is_own(Group)
+    ].
+
+is_own(<<"dyno_agent_", _/binary>>) -> true;
+is_own(_) -> false.
+
+one(Pid, Before) ->
+    case process_info(Pid, [message_queue_len, reductions, status]) of
+        undefined ->
+            [];
+        [{_, Queue}, {_, Reductions}, {_, Status}] ->
+            Row = #{pid => Pid, queue => Queue, total => Reductions, status => Status},
+            [since(Before, Row#{memory => memory(Pid, Queue)})]
+    end.
+
+memory(_Pid, Queue) when Queue > ?LONG_QUEUE -> unknown;
+memory(Pid, _Queue) ->
+    case process_info(Pid, memory) of
+        {memory, Bytes} -> Bytes;
+        undefined -> unknown
+    end.
+
+since(new, #{pid := Pid} = Row) ->
+    Row#{group => dyno_agent_census:group(Pid), reductions => unknown, growth => unknown};
+since({Group, Reductions, Queue}, #{total := Total, queue := Now} = Row) ->
+    Row#{group => Group, reductions => Total - Reductions, growth => Now - Queue}.
+
+is_like(~"", _Row) -> true;
+is_like(Filter, #{group := Group, pid := Pid}) ->
+    string:find(Group, Filter) =/= nomatch orelse
+        case process_info(Pid, registered_name) of
+            {registered_name, Name} -> string:find(atom_to_binary(Name), Filter) =/= nomatch;
+            _ -> false
+        end.
+
+top(Key, Most, Rows) ->
+    Valued = [{Value, Row} || #{Key := Value} = Row <- Rows, is_integer(Value)],
+    Ordered = lists:sort(fun({A, _}, {B, _}) -> A >= B end, Valued),
+    [Row || {_, Row} <- lists:sublist(Ordered, Most)].
+
+%% Where the shown ones stand: dearer, and asked with a time limit.
+located(Rows) ->
+    Pids = [Pid || #{pid := Pid} <- Rows],
+    Stacks = maps:from_list(dyno_agent_suspect:stacks(Pids)),
+    Callers = [P || P := [~"gen:do_call/4" | _] <- Stacks],
+    Calls = maps:from_list([
+        {From, Name}
+     || #{from := From, to_name := Name} <- dyno_agent_suspect:calls(Callers)
+    ]),
+    [
+        maps:remove(total, Row#{
+            name => title(Row),
+            at => place(maps:get(Pid, Stacks, [])),
+            waits_for => maps:get(dyno_agent_census:pid(Pid), Calls, ~"")
+        })
+     || #{pid := Pid} = Row <- Rows
+    ].
+
+title(#{pid := Pid, group := Group}) ->
+    case process_info(Pid, [registered_name, {dictionary, '$process_label'}]) of
+        [{_, Name}, _] when is_atom(Name) -> atom_to_binary(Name);
+        [_, {_, Label}] when Label =/= undefined -> named(Label);
+        _ -> Group
+    end.
+
+place([]) ->
+    ~"";
+place([Top | _] = Stack) ->
+    hd([Frame || Frame <- Stack, not is_machinery(Frame)] ++ [Top]).
+
+is_machinery(Frame) ->
+    [Module | _] = binary:split(Frame, ~":"),
+    lists:member(Module, [
+        ~"gen", ~"gen_server", ~"gen_statem", ~"gen_event", ~"proc_lib", ~"erlang", ~"timer", ~"lists"
+    ]).
+
+groups(Sort, Share, Rows) ->
+    Sums = lists:foldl(fun add/2, #{}, Rows),
+    Scale = fun(N) -> round(N / max(1.0e-9, Share)) end,
+    Groups = [
+        #{
+            group => Name,
+            count => Scale(Count),
+            reductions => Scale(Reductions),
+            queue => Scale(Queue),
+            growth => Scale(Growth),
+            memory => Scale(Memory)
+        }
+     || Name := {Count, Reductions, Queue, Growth, Memory} <- Sums
+    ],
+    top(Sort, ?MOST_GROUPS, Groups).
+
+add(#{group := Name, queue := Queue} = Row, Sums) ->
+    {Count, R, Q, G, M} = maps:get(Name, Sums, {0, 0, 0, 0, 0}),
+    Known = fun(Key) ->
+        case Row of
+            #{Key := N} when is_integer(N) -> N;
+            #{} -> 0
+        end
+    end,
+    Sums#{
+        Name => {Count + 1, R + Known(reductions), Q + Queue, G + Known(growth), M + Known(memory)}
+    }.
+
+%% One process
+
+of_process(Pid) ->
+    Keys = [
+        message_queue_len, status, reductions, heap_size, links, monitors, priority, trap_exit,
+        current_stacktrace, parent
+    ],
+    case process_info(Pid, Keys) of
+        undefined ->
+            #{answered => true, ended => true};
+        Info ->
+            #{links := Links, monitors := Monitors, current_stacktrace := Stack} =
+                All = maps:from_list(Info),
+            (maps:with([message_queue_len, status, reductions, priority, trap_exit], All))#{
+                answered => true,
+                ended => false,
+                name => dyno_agent_census:name(Pid),
+                group => dyno_agent_census:group(Pid),
+                parent => named(map_get(parent, All)),
+                heap_bytes => map_get(heap_size, All) * erlang:system_info(wordsize),
+                links => [named(Link) || Link <- lists:sublist(Links, ?MOST_KEPT)],
+                link_count => length(Links),
+                monitors => [named(Of) || {_, Of} <- lists:sublist(Monitors, ?MOST_KEPT)],
+                stack => [frame(Frame) || Frame <- Stack]
+            }
+    end.
+
+named(Pid) when is_pid(Pid) -> dyno_agent_census:name(Pid);
+named(Port) when is_port(Port) -> dyno_agent_census:pid(Port);
+named(Other) -> unicode:characters_to_binary(io_lib:format("~0tp", [Other])).
+
+frame({M, F, A, Location}) ->
+    Arity = if is_list(A) -> length(A); true -> A end,
+    Name = dyno_agent_name:mfa({M, F, Arity}),
+    case {proplists:get_value(file, Location), proplists:get_value(line, Location)} of
+        {File, Line} when is_list(File), is_integer(Line) ->
+            unicode:characters_to_binary(
+                io_lib:format("~ts (~ts:~b)", [Name, filename:basename(File), Line])
+            );
+        _ ->
+            Name
+    end.

@@ -1,0 +1,73 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_cli_top).
+-moduledoc "`dyno top`: what running nodes and their processes do now, in a terminal.".
+
+-behaviour(dyno_cli_command).
+
+-export([command/0, run/1]).
+
+-define(SORTS, [reductions, queue, growth, memory]).
+-define(INTERVAL_MS, 2000).
+
+-spec command() -> dyno_cli_command:t().
+command() ->
+    #{
+        operands => [
+            dyno_cli_command:operand(
+                "NODE...", "running Erlang nodes, such as shop@host", #{nargs => nonempty_list}
+            )
+        ],
+        options => [
+            {"", [
+                {"--interval TIME", "how long a reading is (default: 2s)",
+                    {custom, fun interval/1, "a duration from 200ms up, such as 2s"}, interval_ms},
+                {"--count N", "ends after so many readings (default: never)", {whole, 1, infinity}},
+                {"--sort KEY",
+                    "what comes first: reductions, queue, growth (of the queue) or memory "
+                    "(default: reductions)",
+                    {one_of, ?SORTS}},
+                {"--group", "one row for all processes that were started with the same function"},
+                {"--filter TEXT", "only processes with this in their name or group"},
+                {"--format FORMAT", "json: a line for each reading, on standard output",
+                    {one_of, [json]}}
+            ]},
+            dyno_cli_nodes:options()
+        ],
+        examples => [
+            {~"dyno top shop@host", ~"shows what the node does; h lists the keys"},
+            {~"dyno top a@host b@host --sort queue", ~"the longest queues of two nodes; n changes"},
+            {~"dyno top shop@host --count 1 --format json", ~"one reading of two seconds, as data"}
+        ]
+    }.
+
+interval(Text) ->
+    case dyno_cli_option:value(duration, Text) of
+        {ok, Ms} when Ms >= 200 -> {ok, Ms};
+        _ -> error
+    end.
+
+-doc "Looks until `q`, Ctrl-C, or the last reading.".
+-spec run(dyno_cli_command:values()) -> dyno_error:exit_status().
+run(#{node := Texts} = Values) ->
+    maybe
+        {ok, Nodes} ?= dyno_cli_nodes:names(Texts),
+        ok = dyno_cli_interrupt:subscribe(),
+        {ok, Looking} ?= dyno_top:open(Nodes, dyno_cli_nodes:connection(Values)),
+        View = dyno_cli_top_view:new((maps:with([sort], Values))#{
+            nodes => Nodes,
+            grouped => is_map_key(group, Values),
+            filter => dyno_report_text:encode(maps:get(filter, Values, ~""))
+        }),
+        {Status, Last} = dyno_cli_top_screen:run(View, Looking, #{
+            interval_ms => maps:get(interval_ms, Values, ?INTERVAL_MS),
+            count => maps:get(count, Values, infinity),
+            format => maps:get(format, Values, none)
+        }),
+        _ = [dyno_cli_terminal:note(["dyno: ", Text]) || Text <- dyno_top:close(Last)],
+        ok = dyno_cli_interrupt:measured(),
+        dyno_cli_terminal:status(Status)
+    else
+        Error -> dyno_cli_command:refused(Error)
+    end.

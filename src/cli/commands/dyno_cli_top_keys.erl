@@ -1,0 +1,44 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_cli_top_keys).
+-moduledoc "The keys in what a terminal sends, as `m:dyno_cli_top_view` takes them. Pure.".
+
+-export([decode/1, line/1]).
+
+-define(SEQUENCES, [
+    {"\e[A", up}, {"\e[B", down}, {"\eOA", up}, {"\eOB", down},
+    {"\e[5~", page_up}, {"\e[6~", page_down}, {"\e[H", page_up}
+]).
+
+-doc "Of a terminal in raw mode. A sequence that is not known is left out.".
+-spec decode(string()) -> [dyno_cli_top_view:key()].
+decode([]) ->
+    [];
+decode([$\e | Rest] = Text) ->
+    Known = [
+        {Key, lists:nthtail(length(Sequence), Text)}
+     || {Sequence, Key} <- ?SEQUENCES, lists:prefix(Sequence, Text)
+    ],
+    case Known of
+        [{Key, After} | _] -> [Key | decode(After)];
+        [] when Rest =:= []; hd(Rest) =/= $[, hd(Rest) =/= $O -> [escape | decode(Rest)];
+        [] -> decode(after_sequence(Rest))
+    end;
+decode([Character | Rest]) when Character =:= $\r; Character =:= $\n ->
+    [enter | decode(Rest)];
+decode([Character | Rest]) when Character =:= 127; Character =:= 8 ->
+    [backspace | decode(Rest)];
+decode([Character | Rest]) ->
+    [Character | decode(Rest)].
+
+after_sequence([_ | Rest]) ->
+    case lists:dropwhile(fun(C) -> C < $@ end, Rest) of
+        [_Final | After] -> After;
+        [] -> []
+    end.
+
+-doc "Of a line: its keys, and after `/` a whole filter.".
+-spec line(string()) -> [dyno_cli_top_view:key()].
+line([$/ | Filter]) -> [$/ | Filter] ++ [enter];
+line(Text) -> decode(Text).

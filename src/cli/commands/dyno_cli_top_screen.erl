@@ -1,0 +1,168 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_cli_top_screen).
+-moduledoc """
+Draws `dyno top`: on a terminal a screen that takes keys; elsewhere a line for each node and reading.
+
+Single keys can be read from OTP 28 on. Before, a key counts when Enter follows it.
+""".
+
+-export([run/3]).
+
+-type options() :: #{
+    interval_ms := pos_integer(), count := pos_integer() | infinity, format := json | none
+}.
+
+-type state() :: #{
+    view := dyno_cli_top_view:view(),
+    looking := dyno_top:looking(),
+    mode := screen | lines | json,
+    keys := raw | lines,
+    left := non_neg_integer() | infinity,
+    interval_ms := pos_integer(),
+    due_ms := integer()
+}.
+
+-define(ALTERNATE, "\e[?1049h\e[?25l").
+-define(NORMAL, "\e[?25h\e[?1049l").
+
+-doc "Looks and draws until the end; the exit status, and the nodes to be left.".
+-spec run(dyno_cli_top_view:view(), dyno_top:looking(), options()) ->
+    {dyno_error:exit_status(), dyno_top:looking()}.
+run(View, Looking, #{interval_ms := IntervalMs, count := Count, format := Format}) ->
+    Mode = mode(Format),
+    Keys = keys(Mode),
+    _ = [dyno_cli_terminal:write_error(?ALTERNATE) || Mode =:= screen],
+    State = #{
+        view => if Keys =:= raw -> View; true -> dyno_cli_top_view:with_enter(View) end,
+        looking => Looking,
+        mode => Mode,
+        keys => Keys,
+        left => Count,
+        interval_ms => IntervalMs,
+        due_ms => now_ms() + IntervalMs
+    },
+    Ended = loop(drawn(State)),
+    _ = [dyno_cli_terminal:write_error(?NORMAL) || Mode =:= screen],
+    Ended.
+
+mode(json) ->
+    json;
+mode(none) ->
+    Outputs = [dyno_cli_terminal:is_terminal(Of) || Of <- [standard_error, standard_io]],
+    case {Outputs, os:getenv("TERM", "dumb")} of
+        {[true, true], Terminal} when Terminal =/= "dumb" -> screen;
+        _ -> lines
+    end.
+
+keys(screen) ->
+    Self = self(),
+    Keys =
+        case raw() of
+            ok -> raw;
+            error -> lines
+        end,
+    _ = spawn_link(fun() -> read(Keys, Self) end),
+    Keys;
+keys(_Mode) ->
+    lines.
+
+%% From OTP 28 on; before, the argument is refused.
+raw() ->
+    try apply(shell, start_interactive, [{noshell, raw}]) of
+        ok -> ok;
+        {error, _} -> error
+    catch
+        error:_ -> error
+    end.
+
+read(Keys, Reader) ->
+    Read =
+        case Keys of
+            raw -> io:get_chars("", 1024);
+            lines -> io:get_line("")
+        end,
+    case Read of
+        Text when is_list(Text); is_binary(Text) ->
+            Reader ! {keys, decoded(Keys, unicode:characters_to_list(Text))},
+            read(Keys, Reader);
+        _ ->
+            ok
+    end.
+
+decoded(raw, Text) -> dyno_cli_top_keys:decode(Text);
+decoded(lines, "\n") -> [enter];
+decoded(lines, Text) -> dyno_cli_top_keys:line(string:trim(Text, trailing, "\n")).
+
+-spec loop(state()) -> {dyno_error:exit_status(), dyno_top:looking()}.
+loop(#{left := 0, looking := Looking}) ->
+    {0, Looking};
+loop(#{due_ms := DueMs, looking := Looking} = State) ->
+    receive
+        {keys, Keys} ->
+            case lists:foldl(fun key/2, {draw, State}, Keys) of
+                {quit, #{looking := Last}} -> {0, Last};
+                {_, Next} -> loop(drawn(Next))
+            end;
+        dyno_interrupt ->
+            {0, Looking};
+        _Other ->
+            loop(State)
+    after max(0, DueMs - now_ms()) ->
+        loop(drawn(looked(State)))
+    end.
+
+key(_Key, {quit, State}) ->
+    {quit, State};
+key(Key, {_, #{view := View, looking := Looking} = State}) ->
+    case dyno_cli_top_view:with_key(Key, View) of
+        {detail, Next} ->
+            Detail =
+                case dyno_cli_top_view:selected(Next) of
+                    {Node, Pid} -> dyno_top:detail(Node, Pid, Looking);
+                    none -> none
+                end,
+            {draw, State#{view := dyno_cli_top_view:with_detail(Detail, Next)}};
+        {Do, Next} ->
+            {Do, State#{view := Next}}
+    end.
+
+%% All nodes at the same interval; the next one counts from here if this one took long.
+looked(#{view := View, looking := Looking, interval_ms := IntervalMs, left := Left} = State) ->
+    Ask = dyno_cli_top_view:ask(View),
+    {Next, Last} = lists:foldl(
+        fun(Node, {V, L}) ->
+            {Reading, After} = dyno_top:reading(Node, Ask, L),
+            {dyno_cli_top_view:with_reading(Node, Reading, V), After}
+        end,
+        {View, Looking},
+        dyno_top:nodes(Looking)
+    ),
+    _ = [written(Mode, Next) || #{mode := Mode} <- [State]],
+    State#{
+        view := Next,
+        looking := Last,
+        left := if Left =:= infinity -> Left; true -> Left - 1 end,
+        due_ms := max(maps:get(due_ms, State), now_ms() - IntervalMs) + IntervalMs
+    }.
+
+written(lines, View) ->
+    [dyno_cli_terminal:print([Line, $\n]) || Line <- dyno_cli_top_view:plain(View)];
+written(json, View) ->
+    dyno_cli_terminal:print([json:encode(dyno_cli_top_view:json(View)), $\n]);
+written(screen, _View) ->
+    [].
+
+drawn(#{mode := screen, view := View} = State) ->
+    Look = maps:with([colour, charset], dyno_cli_terminal:look()),
+    Layout = Look#{width => dyno_cli_terminal:columns(), indent => 0},
+    Lines = dyno_cli_top_view:screen(View, Layout, dyno_cli_terminal:rows()),
+    dyno_cli_terminal:write_error([
+        "\e[H", lists:join("\r\n", [[Line, "\e[K"] || Line <- Lines]), "\e[J"
+    ]),
+    State;
+drawn(State) ->
+    State.
+
+now_ms() -> erlang:monotonic_time(millisecond).

@@ -1,0 +1,139 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_top).
+-moduledoc """
+Looks at running nodes while somebody else may measure them: attaches `m:dyno_agent_top`, takes
+readings, leaves.
+
+A node that is lost or does not answer is told so, and attached to again.
+""".
+
+-export([once/2, as_json/2]).
+-export([open/2, nodes/1, reading/3, detail/3, close/1]).
+-export_type([looking/0]).
+
+-opaque looking() :: #{
+    connection := #{name => atom(), cookie => atom()},
+    agents := #{node() => {dyno_agent:agent(), pid()} | {lost, dyno_error:error()}}
+}.
+
+%% A saturated node answers late.
+-define(ANSWER_MS, 10_000).
+-define(ONCE_MS, 1000).
+
+-doc "One reading of a second, as data.".
+-spec once(node(), #{name => atom(), cookie => atom()}) ->
+    {ok, #{binary() => term()}} | {error, dyno_error:error()}.
+once(Node, Connection) ->
+    maybe
+        {ok, Looking} ?= open([Node], Connection),
+        timer:sleep(?ONCE_MS),
+        {Reading, Last} = reading(Node, #{sort => reductions, most => 60, filter => ~""}, Looking),
+        _ = close(Last),
+        case Reading of
+            {lost, _} -> {error, {dyno_agent, {node_down, Node}}};
+            #{} -> {ok, as_json(Node, Reading)}
+        end
+    end.
+
+-doc "A reading of a node as `--format json` writes it.".
+-spec as_json(node(), dyno_agent_top:reading() | {lost, unicode:chardata()}) ->
+    #{binary() => term()}.
+as_json(Node, {lost, Why}) ->
+    #{~"name" => atom_to_binary(Node), ~"error" => unicode:characters_to_binary(Why)};
+as_json(Node, #{values := Values, limits := Limits, interval_ns := Ns} = Reading) ->
+    #{rows := Rows, groups := Groups, processes := Count, share := Share, facts := Facts} = Reading,
+    #{
+        ~"name" => atom_to_binary(Node),
+        ~"at_ms" => map_get(time_ms, Facts),
+        ~"otp" => map_get(release, Facts),
+        ~"interval_ns" => Ns,
+        ~"values" => Values,
+        ~"limits" => #{
+            atom_to_binary(Name) => #{~"used" => Used, ~"limit" => Limit}
+         || Name := {Used, Limit} <- Limits
+        },
+        ~"processes" => Count,
+        ~"share_read" => Share,
+        ~"top" => [plain_row(Row) || Row <- Rows],
+        ~"groups" => [plain_row(Group) || Group <- Groups]
+    }.
+
+plain_row(Row) ->
+    #{
+        atom_to_binary(Key) =>
+            case Value of
+                unknown -> null;
+                _ when is_pid(Value) -> list_to_binary(pid_to_list(Value));
+                _ when is_atom(Value) -> atom_to_binary(Value);
+                _ -> Value
+            end
+     || Key := Value <- Row
+    }.
+
+-doc "Attaches to all; an error is of the first node that cannot be attached to.".
+-spec open([node(), ...], #{name => atom(), cookie => atom()}) ->
+    {ok, looking()} | {error, dyno_error:error()}.
+open(Nodes, Connection) ->
+    maybe
+        ok ?= dyno_target_node:ensure_distribution(Connection#{targets => Nodes}),
+        {ok, Agents} ?= dyno_error:each(
+            fun(Node) -> attached(Node, Connection) end,
+            fun({Agent, _}) -> dyno_agent:detach(Agent) end,
+            Nodes
+        ),
+        {ok, #{connection => Connection, agents => maps:from_list(lists:zip(Nodes, Agents))}}
+    end.
+
+attached(Node, Connection) ->
+    Modules = dyno_code:closure([dyno_agent_guard, dyno_agent_top]),
+    maybe
+        {ok, Agent} ?= dyno_agent:attach(Node, Connection#{modules => Modules, beside => true}),
+        {ok, Pid} ?= dyno_agent:start(Agent, dyno_agent_top, #{}),
+        {ok, {Agent, Pid}}
+    end.
+
+-doc "The nodes, in no order.".
+-spec nodes(looking()) -> [node()].
+nodes(#{agents := Agents}) -> maps:keys(Agents).
+
+-doc "The next reading of a node, or why there is none.".
+-spec reading(node(), dyno_agent_top:ask(), looking()) ->
+    {dyno_agent_top:reading() | {lost, unicode:chardata()}, looking()}.
+reading(Node, Ask, #{agents := Agents, connection := Connection} = Looking) ->
+    case maps:get(Node, Agents) of
+        {lost, _} ->
+            case attached(Node, Connection) of
+                {ok, Again} -> reading(Node, Ask, Looking#{agents := Agents#{Node := Again}});
+                {error, Error} -> lost(Node, Error, Looking)
+            end;
+        {_Agent, Pid} ->
+            case dyno_agent_top:take(Pid, Ask, ?ANSWER_MS) of
+                {ok, Reading} -> {Reading, Looking};
+                {error, timeout} -> {{lost, "does not answer within 10 s"}, Looking};
+                {error, gone} -> lost(Node, {dyno_agent, {node_down, Node}}, Looking)
+            end
+    end.
+
+lost(Node, Error, #{agents := Agents} = Looking) ->
+    {{lost, dyno_error:format(Error)}, Looking#{agents := Agents#{Node := {lost, Error}}}}.
+
+-doc "All that is told of a process of a node.".
+-spec detail(node(), pid(), looking()) -> #{atom() => term()}.
+detail(Node, Pid, #{agents := Agents}) ->
+    case Agents of
+        #{Node := {Agent, Top}} when is_map(Agent) ->
+            case dyno_agent_top:detail(Top, Pid) of
+                {ok, Detail} -> Detail;
+                {error, _} -> #{answered => false}
+            end;
+        #{} ->
+            #{answered => false}
+    end.
+
+-doc "Leaves all nodes; what was left in them, in sentences.".
+-spec close(looking()) -> [unicode:chardata()].
+close(#{agents := Agents}) ->
+    Here = [Agent || {#{} = Agent, _} <- maps:values(Agents)],
+    lists:append([dyno_target_visit:texts(Visit) || Visit <- dyno_agent:detach_all(Here)]).

@@ -1,0 +1,189 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_top_SUITE).
+-moduledoc "`dyno top` on real nodes: who stands out is seen; it may look while another measures.".
+
+-include_lib("stdlib/include/assert.hrl").
+
+-compile([export_all, nowarn_export_all]).
+
+suite() -> [{timetrap, {minutes, 2}}].
+
+all() -> [{group, nodes}].
+
+groups() ->
+    [{nodes, [parallel], [sees_who_stands_out, many_processes, beside_another, lines_and_data, keys_of_a_terminal]}].
+
+init_per_suite(Config) ->
+    ok = dyno_target_node:ensure_distribution(#{}),
+    Config.
+
+end_per_suite(_Config) -> ok.
+
+with_node(Test) ->
+    {_, Node} = Peer = dyno_peers:start(),
+    try
+        Test(Node)
+    after
+        dyno_peers:stop(Peer)
+    end.
+
+%% Works, is full, waits for another.
+-define(SYSTEM,
+    "Start = fun(Name, Fun) -> register(Name, spawn(Fun)) end,"
+    "Start(hog, fun() -> (fun Busy(N) -> Busy(N + 1) end)(0) end),"
+    "Start(full, fun() -> receive never -> ok end end),"
+    "[full ! N || N <- lists:seq(1, 1500)],"
+    "Start(asker, fun() -> gen_server:call(full, question, infinity) end),"
+    "[spawn(fun() -> receive never -> ok end end) || _ <- lists:seq(1, 300)], ok."
+).
+
+looked(Nodes, Asks) ->
+    {ok, Looking} = dyno_top:open(Nodes, #{}),
+    {Readings, Last} = lists:mapfoldl(
+        fun(Ask, L) ->
+            timer:sleep(300),
+            dyno_top:reading(hd(Nodes), maps:merge(#{most => 60, filter => ~"", sort => reductions}, Ask), L)
+        end,
+        Looking,
+        Asks
+    ),
+    {Readings, Last}.
+
+sees_who_stands_out(_Config) ->
+    with_node(fun(Node) ->
+        ok = dyno_peers:eval(Node, ?SYSTEM),
+        Asks = [#{}, #{}, #{sort => queue}, #{filter => ~"full"}, #{filter => ~"ask", sort => memory}],
+        {[_First, Busy, Queues, Full, Asker], Looking} = looked([Node], Asks),
+        ?assertMatch(#{rows := [#{name := ~"hog", reductions := R} | _]} when R > 100_000, Busy),
+        ?assertMatch(
+            #{rows := [#{name := ~"full", queue := 1501, memory := unknown, growth := 0} | _]}, Queues
+        ),
+        ?assertMatch(#{rows := [#{name := ~"full"}]}, Full),
+        ?assertMatch(#{rows := [#{name := ~"asker", at := ~"gen:do_call/4", waits_for := ~"full"}]}, Asker),
+        #{groups := Groups, processes := Count, share := 1.0, values := Values} = Busy,
+        ?assertMatch([_], [G || #{count := N} = G <- Groups, N >= 300]),
+        ?assert(Count > 300),
+        ?assert(map_get(~"vm.scheduler_utilisation.normal", Values) > 0.3),
+        %% dyno's own are not the node's.
+        ?assertEqual([], [N || #{name := <<"dyno_", _/binary>> = N} <- maps:get(rows, Busy)]),
+        Pid = erpc:call(Node, erlang, whereis, [asker]),
+        #{answered := true, name := ~"asker", stack := [_ | _], monitors := [~"full"]} =
+            dyno_top:detail(Node, Pid, Looking),
+        true = exit(Pid, kill),
+        ?assertMatch(#{ended := true}, dyno_top:detail(Node, Pid, Looking)),
+        _ = dyno_top:close(Looking),
+        ok = dyno_leftovers:until(fun() -> dyno_leftovers:in(Node) =:= [] end)
+    end).
+
+%% Parts are read in turn, and who stood out stays.
+many_processes(_Config) ->
+    with_node(fun(Node) ->
+        ok = dyno_peers:eval(
+            Node,
+            "[spawn(fun() -> receive never -> ok end end) || _ <- lists:seq(1, 45000)],"
+            "register(hog, spawn(fun() -> (fun Busy(N) -> Busy(N + 1) end)(0) end)), ok."
+        ),
+        {Readings, Looking} = looked([Node], lists:duplicate(12, #{})),
+        _ = dyno_top:close(Looking),
+        #{share := Share} = lists:last(Readings),
+        ?assert(Share < 0.6, Share),
+        Seen = [N || {N, #{rows := [#{name := ~"hog"} | _]}} <- lists:enumerate(Readings)],
+        ?assertMatch([_, _ | _], Seen),
+        %% From when it was met on.
+        ?assertEqual(lists:seq(hd(Seen), length(Readings)), Seen),
+        [#{count := Estimate} | _] = [
+            G || #{groups := Groups} <- [lists:last(Readings)], #{count := C} = G <- Groups, C > 20_000
+        ],
+        ?assert(abs(Estimate - 45_000) < 5000, Estimate)
+    end).
+
+beside_another(_Config) ->
+    with_node(fun(Node) ->
+        {ok, Measuring} = dyno_agent:attach(Node, #{}),
+        {[_, Reading], Looking} = looked([Node], [#{}, #{}]),
+        ?assertMatch(#{rows := [_ | _]}, Reading),
+        {error, Taken} = dyno_top:open([Node], #{}),
+        ?assertMatch({_, _}, binary:match(dyno_report_text:encode(dyno_error:format(Taken)), ~"another dyno looks at")),
+        %% Whoever leaves first takes nothing from the other.
+        #{left := Left} = dyno_agent:detach(Measuring),
+        ?assert(Left > 20),
+        {Again, Last} = dyno_top:reading(Node, #{most => 5, filter => ~"", sort => queue}, Looking),
+        ?assertMatch(#{rows := [_ | _]}, Again),
+        _ = dyno_top:close(Last),
+        {ok, Next} = dyno_agent:attach(Node, #{}),
+        _ = dyno_agent:detach(Next),
+        ok = dyno_leftovers:until(fun() -> dyno_leftovers:in(Node) =:= [] end)
+    end).
+
+lines_and_data(Config) ->
+    with_node(fun(Node) ->
+        Folder = proplists:get_value(priv_dir, Config),
+        Server = dyno_command:start(#{folder => Folder, environment => []}),
+        Arguments = [
+            "top", atom_to_list(Node), "--interval", "300ms", "--count", "2", "--cookie",
+            atom_to_list(erlang:get_cookie())
+        ],
+        {0, Lines, _} = dyno_command:ask(Server, Folder, Arguments),
+        ?assertMatch([<<_, _/binary>>, <<_, _/binary>>, ~""], binary:split(Lines, ~"\n", [global])),
+        {0, Data, _} = dyno_command:ask(Server, Folder, Arguments ++ ["--format", "json"]),
+        [_First, Second, ~""] = binary:split(Data, ~"\n", [global]),
+        #{~"nodes" := [#{~"top" := [_ | _], ~"limits" := #{~"atoms" := _}}]} = json:decode(Second),
+        dyno_command:stop(Server)
+    end).
+
+%% A real terminal, 24 lines of 80 characters. Before OTP 28 a key needs Enter.
+keys_of_a_terminal(Config) ->
+    with_node(fun(Node) ->
+        ok = dyno_peers:eval(Node, ?SYSTEM),
+        Work = proplists:get_value(priv_dir, Config),
+        Escript = dyno_escript:build(filename:join(Work, "dyno")),
+        Line = lists:flatten(
+            io_lib:format("stty rows 24 cols 80; exec '~ts' top ~ts --interval 300ms", [Escript, Node])
+        ),
+        Port = open_port({spawn_executable, os:find_executable("script")}, [
+            {args, ["-qec", Line, "/dev/null"]},
+            {cd, Work},
+            {env, [{"DYNO_COOKIE", atom_to_list(erlang:get_cookie())}, {"TERM", "xterm"}]},
+            exit_status, binary
+        ]),
+        {os_pid, Script} = erlang:port_info(Port, os_pid),
+        try
+            keys_in(Port)
+        after
+            [dyno_escript:kill("KILL", P) || P <- dyno_escript:descendants(Script) ++ [Script]]
+        end
+    end).
+
+keys_in(Port) ->
+    _ = until(Port, ~"hog"),
+    Enter =
+        case list_to_integer(erlang:system_info(otp_release)) of
+            Release when Release >= 28 -> "";
+            _ -> "\n"
+        end,
+    port_command(Port, "u" ++ Enter),
+    _ = until(Port, ~"queue*"),
+    port_command(Port, "g" ++ Enter),
+    _ = until(Port, ~"processes started with"),
+    port_command(Port, "q" ++ Enter),
+    Rest = until(Port, exit),
+    %% The terminal is as before.
+    ?assertMatch({_, _}, binary:match(Rest, ~"\e[?1049l")).
+
+until(Port, What) -> until(Port, What, ~"").
+
+until(Port, What, Before) ->
+    receive
+        {Port, {data, Data}} ->
+            Text = <<Before/binary, Data/binary>>,
+            case What =/= exit andalso binary:match(Text, What) =/= nomatch of
+                true -> Text;
+                false -> until(Port, What, Text)
+            end;
+        {Port, {exit_status, 0}} when What =:= exit ->
+            Before
+    after 30_000 ->
+        ct:fail({What, Before})
+    end.
