@@ -10,7 +10,7 @@ schedulers.
 """.
 
 %% Called in the measured node
--export([kinds/0, start/1, times/0]).
+-export([kinds/0, start/1, times/0, idle/1]).
 %% Of what was measured
 -export([differences/2]).
 %% The phases
@@ -51,6 +51,20 @@ times() ->
         end
      || {Number, Phase} <- lists:enumerate(?PHASES)
     ]).
+
+-doc "Starts so many processes that wait.".
+-spec idle(pos_integer()) -> ok.
+idle(Count) ->
+    lists:foreach(
+        fun(_) ->
+            spawn(fun() ->
+                receive
+                    stop -> ok
+                end
+            end)
+        end,
+        lists:seq(1, Count)
+    ).
 
 phase(Phase, Do) ->
     Start = erlang:monotonic_time(nanosecond),

@@ -126,6 +126,8 @@ struct session {
     struct thread *threads;
     struct sigaction before;
     atomic_int state;
+    // Its handle is gone: nobody else will end it.
+    atomic_int is_left_over;
 };
 
 // In Erlang's hands. The session is not in it: one that a thread may still come to is never freed.
@@ -445,12 +447,30 @@ static int leave(struct session *session, int patience_ms) {
 }
 
 
+static void end(struct session *session, int patience_ms) {
+    if (leave(session, patience_ms)) {
+        free(session->threads);
+        free(session);
+    } else {
+        atomic_store(&session->is_left_over, 1);
+    }
+}
+
+// A session whose handle is gone, and that a thread might still have come to then.
+static void end_stuck(void) {
+    int stuck = STUCK;
+    struct session *session = atomic_load(&active);
+    if (session != NULL && atomic_load(&session->is_left_over) &&
+        atomic_compare_exchange_strong(&session->state, &stuck, DISARMED)) {
+        end(session, 100);
+    }
+}
+
 static void handle_gone(ErlNifEnv *env, void *object) {
     struct handle *handle = object;
     (void)env;
-    if (handle->session != NULL && leave(handle->session, 100)) {
-        free(handle->session->threads);
-        free(handle->session);
+    if (handle->session != NULL) {
+        end(handle->session, 300);
     }
 }
 
@@ -645,6 +665,7 @@ static ERL_NIF_TERM start(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
     handle->session = NULL;
     ERL_NIF_TERM term = enif_make_resource(env, handle);
     enif_release_resource(handle);
+    end_stuck();
     if (atomic_flag_test_and_set(&taken)) {
         free(session->threads);
         free(session);

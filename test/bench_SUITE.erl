@@ -42,6 +42,7 @@ all() ->
         empty_benchmark,
         calibrated_time,
         known_shares,
+        cpu_shares,
         profile_truth,
         profile_slowdown,
         beside_erlperf,
@@ -143,6 +144,9 @@ known_shares(_Config) ->
         end
      || What <- ["1", "budget"]
     ].
+
+cpu_shares(_Config) ->
+    [measures(["cpu_shares", "dirty"], "cpu_shares_dirty", "points") || erlang:system_info(emu_flavor) =:= jit].
 
 profile_truth(_Config) ->
     measures(["profile_truth", "calls"], "profile_truth_calls", "%").

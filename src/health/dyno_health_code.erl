@@ -22,6 +22,8 @@ checks() ->
             title => ~"changes of persistent terms",
             finding => fun terms/1
         },
+        #{name => monitors, title => ~"monitors", finding => fun monitors/1},
+        #{name => transactions, title => ~"Mnesia's transactions", finding => fun transactions/1},
         #{name => spawns, title => ~"processes that are started", finding => fun spawns/1}
     ].
 
@@ -207,6 +209,62 @@ mean_per_s(Key, Looks) ->
     Ms = lists:sum([N || #{~"interval_ms" := N} <- Looks]),
     1000 * lists:sum([N || #{Key := N} <- Looks]) / max(1, Ms).
 
+%% Many, more than at the look before, and of few processes.
+monitors(Looks) ->
+    [
+        dyno_finding:new(monitors, monitors, #{
+            subject => Name,
+            severity => warning,
+            value => Last,
+            weight => 63,
+            text => text("~ts has ~ts monitors of ~ts processes, and more at each look", [
+                Name, show(Last, ~"count"), show(Of, ~"count")
+            ]),
+            evidence => text("~ts of them at the first look.", [show(First, ~"count")]),
+            advice =>
+                <<
+                    "Monitor each process once, and demonitor it (option flush) when it is not "
+                    "needed any more."
+                >>,
+            look_closer => ~"dyno trace NODE \"erlang:monitor/2 -> caller\""
+        })
+     || {_, Asked} <- dyno_health_look:suspects(Looks),
+        [First, _ | _] = Counts <- [[N || #{~"monitors" := N} <- Asked]],
+        Last <- [lists:last(Counts)],
+        Last > value(monitors),
+        Last > First,
+        #{~"name" := Name, ~"monitored" := Of} <- [lists:last(Asked)],
+        Of * 10 < Last
+    ].
+
+transactions(Looks) ->
+    Sum = fun(Key) -> dyno_health_look:sum([~"transactions", Key], Looks) end,
+    case {Sum(~"trans_restarts"), Sum(~"trans_commits")} of
+        {Restarts, Commits} when
+            is_integer(Restarts), is_integer(Commits), Restarts > Commits, Restarts > 100
+        ->
+            [
+                dyno_finding:new(transactions, transaction_restarts, #{
+                    subject => ~"mnesia",
+                    severity => warning,
+                    value => Restarts / max(1, Commits),
+                    weight => 67,
+                    text => text("Mnesia's transactions were restarted ~ts times, ~ts ended", [
+                        show(Restarts, ~"count"), show(Commits, ~"count")
+                    ]),
+                    evidence => ~"They want locks on the same records.",
+                    advice =>
+                        <<
+                            "Make one process the writer of these records, or use dirty "
+                            "operations (mnesia:dirty_update_counter/3) where that is safe."
+                        >>,
+                    look_closer => ~"dyno trace NODE \"mnesia:transaction/1 -> caller\""
+                })
+            ];
+        _ ->
+            []
+    end.
+
 spawns(Looks) ->
     PerS = mean_per_s(~"spawned", Looks),
     case PerS > value(spawns_per_s) andalso timers(Looks) =:= [] of
@@ -264,8 +322,10 @@ terms(Looks) ->
         is_number(R)
     ],
     Seconds = max(1, dyno_health_look:span_s(Looks)),
+    %% Modules that are loaded again take literals with them.
+    Loading = lists:sum([R || #{~"code_server" := R} <- Looks]) / Seconds,
     case lists:sum(Of) / Seconds of
-        PerS when PerS > 5000 ->
+        PerS when PerS > 5000, Loading < 5000 ->
             [
                 dyno_finding:new(persistent_terms, copies_per_s, #{
                     subject => ~"persistent_term",

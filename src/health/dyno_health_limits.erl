@@ -24,6 +24,11 @@ checks() ->
         },
         #{name => atoms_grow, title => ~"new atoms", finding => fun atoms/1},
         #{
+            name => counts_grow,
+            title => ~"ports, tables and descriptors that are not closed",
+            finding => fun counts/1
+        },
+        #{
             name => near_limit,
             title => ~"limits of processes, ports, atoms, tables and descriptors",
             finding => fun near/1
@@ -148,6 +153,70 @@ maker(Looks) ->
 is_loading(Looks) ->
     Counts = [N || L <- Looks, N <- [dyno_health_look:at([~"counts", ~"modules"], L)]],
     length(lists:usort(Counts)) > 1.
+
+%% More at each look; the limit within a day.
+counts(Looks) ->
+    Of = fun(Key) ->
+        fun(L) ->
+            case dyno_health_look:at([~"counts", Key], L) of
+                [N, _] -> N;
+                unknown -> unknown
+            end
+        end
+    end,
+    Limit = fun(Key) ->
+        case of_last([~"counts", Key], Looks) of
+            [_, Most] -> Most;
+            unknown -> unknown
+        end
+    end,
+    Fds = fun(L) -> dyno_health_look:at([~"machine_now", ~"fds"], L) end,
+    [
+        count_grows(Name, Last, PerS, Most, (Most - Last) / PerS, Looks)
+     || {Name, Value, Most} <- [
+            {~"ports", Of(~"ports"), Limit(~"ports")},
+            {~"ETS tables", Of(~"tables"), Limit(~"tables")},
+            {~"descriptors", Fds, of_last([~"machine_now", ~"fds_limit"], Looks)}
+        ],
+        length(Looks) >= 4,
+        is_number(Most),
+        {_, Last, PerS, true} <- [dyno_health_look:growth(Value, Looks)],
+        PerS > value(grows_per_s),
+        (Most - Last) / PerS < ?DAY_S
+    ].
+
+count_grows(Name, Last, PerS, Most, LeftS, Looks) ->
+    dyno_finding:new(counts_grow, grows_per_s, #{
+        subject => Name,
+        severity =>
+            if
+                LeftS < ?SOON_S -> critical;
+                true -> warning
+            end,
+        value => PerS,
+        weight => 74,
+        text => text(
+            "~ts more ~ts each second, and none are closed: the limit of ~ts is reached in ~ts", [
+                show(PerS, ~"count"), Name, show(Most, ~"count"), seconds(max(0, LeftS))
+            ]
+        ),
+        evidence => text("~ts of them now, more at each of ~b looks.", [
+            show(Last, ~"count"), length(Looks)
+        ]),
+        advice => closing(Name),
+        look_closer => opening(Name)
+    }).
+
+closing(~"ETS tables") ->
+    ~"See who makes tables and does not delete them (a table ends with its owner only).";
+closing(_) ->
+    <<
+        "See who opens connections or files and does not close them; set time limits. If users "
+        "come at this rate just now, it is no fault."
+    >>.
+
+opening(~"ETS tables") -> ~"dyno trace NODE \"ets:new/2 -> caller\"";
+opening(_) -> ~"dyno record NODE".
 
 near(Looks) ->
     Descriptors =

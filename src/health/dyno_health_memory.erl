@@ -9,6 +9,8 @@
 
 -import(dyno_health_look, [text/2, show/2, seconds/1, of_last/2, mean/2]).
 
+-define(SOON_S, 3600).
+
 -spec checks() -> [dyno_health:check()].
 checks() ->
     [
@@ -25,6 +27,8 @@ tables(Looks) ->
     [
         table(Name, Growth, Looks)
      || Name <- Names,
+        %% Mnesia's own come and go with its transactions.
+        string:prefix(Name, ~"mnesia_") =:= nomatch,
         {_, _, PerS, true} = Growth <- [
             dyno_health_look:growth(fun(L) -> rows(Name, L) end, Looks)
         ],
@@ -86,7 +90,7 @@ grows(Looks) ->
                     [
                         dyno_finding:new(memory_grows, memory_per_s, #{
                             subject => ~"memory",
-                            severity => warning,
+                            severity => full_soon(PerS, Looks),
                             value => PerS,
                             weight => 30,
                             text => text("memory grows by ~ts a second, most of it ~ts", [
@@ -136,6 +140,13 @@ kind(Looks) ->
     case lists:reverse(lists:sort(Kinds)) of
         [{_, Kind} | _] -> Kind;
         [] -> ~"of a kind that is not known"
+    end.
+
+%% Ten seconds of growth may be users who come.
+full_soon(PerS, Looks) ->
+    case of_last([~"values", ~"os.memory.available"], Looks) of
+        Bytes when is_number(Bytes), Bytes / PerS < ?SOON_S -> warning;
+        _ -> note
     end.
 
 until_full(_Last, PerS, Looks) ->
@@ -238,14 +249,15 @@ binaries(Looks) ->
         true ->
             case Binary > dyno_finding_limits:value(binary_bytes) andalso Binary > 0.3 * Total of
                 true ->
+                    Holders = holders(Binary, dyno_health_look:last(Looks)),
                     [
                         dyno_finding:new(binaries, binary_bytes, #{
                             subject => ~"binaries",
-                            severity => note,
+                            severity => severity(Holders),
                             value => Binary,
                             weight => 40,
-                            text => text("binaries take ~ts of ~ts", [
-                                show(Binary, ~"B"), show(Total, ~"B")
+                            text => text("binaries take ~ts of ~ts~ts", [
+                                show(Binary, ~"B"), show(Total, ~"B"), Holders
                             ]),
                             evidence => ~"",
                             advice =>
@@ -262,19 +274,58 @@ binaries(Looks) ->
             end
     end.
 
+severity(~"") -> note;
+severity(_) -> warning.
+
+%% Rows that are parts of larger binaries; else the group of processes that refers to most.
+holders(Binary, #{~"binaries" := #{~"groups" := Groups, ~"tables" := Tables} = Of}) ->
+    Parts = [
+        {Kept / Own, Name}
+     || #{~"name" := Name, ~"own_bytes" := Own, ~"kept_bytes" := Kept} <- Tables,
+        Own > 0,
+        Kept > 8 * Own
+    ],
+    Asked = lists:sum([N || #{~"processes" := N} <- Groups]),
+    #{~"waiting" := All} = Of,
+    Held = [
+        {Bytes * All / max(1, Asked), Group}
+     || #{~"group" := Group, ~"bytes" := Bytes} <- Groups
+    ],
+    case {lists:reverse(lists:sort(Parts)), lists:reverse(lists:sort(Held))} of
+        {[{Times, Name} | _], _} ->
+            text(
+                ": rows of table ~ts are parts of binaries ~b times their size, which they keep", [
+                    Name, round(Times)
+                ]
+            );
+        {[], [{Bytes, Group} | _]} when Bytes > 0.3 * Binary ->
+            text(": processes of ~ts, which wait, refer to most", [Group]);
+        _ ->
+            ~""
+    end;
+holders(_Binary, _Look) ->
+    ~"".
+
 %% Much garbage, and who may make it: large objects that are looked up, or the busiest process.
 garbage(Looks) ->
-    case mean([~"values", ~"reclaimed"], Looks) of
-        unknown ->
+    PerS = mean([~"values", ~"reclaimed"], Looks),
+    Reductions = mean([~"values", ~"vm.reductions"], Looks),
+    case is_number(PerS) andalso is_number(Reductions) of
+        false ->
             {unknown, ~"collections were not read"};
-        PerS ->
-            case PerS > dyno_finding_limits:value(garbage_bytes_per_s) of
-                true -> [garbage(PerS, Looks)];
+        true ->
+            %% Erlang code makes 2 to 15 bytes of garbage for each reduction, copying 100 and more.
+            Each = PerS / max(1, Reductions),
+            case
+                PerS > dyno_finding_limits:value(garbage_bytes_per_s) andalso
+                    Each > dyno_finding_limits:value(garbage_bytes_each)
+            of
+                true -> [garbage(PerS, Each, Looks)];
                 false -> []
             end
     end.
 
-garbage(PerS, Looks) ->
+garbage(PerS, Each, Looks) ->
     Tables = lists:reverse(
         lists:sort([
             {Bytes div Objects, Name, Objects}
@@ -289,10 +340,10 @@ garbage(PerS, Looks) ->
     Busy = dyno_health_code:busiest(Looks),
     {Subject, Evidence, Advice, Closer} =
         case {Tables, Busy} of
-            {[{Each, Name, Objects} | _], _} ->
+            {[{Size, Name, Objects} | _], _} ->
                 {Name,
                     text("Table ~ts has ~ts of ~ts each: each lookup copies one. ~ts", [
-                        Name, objects(Objects), show(Each, ~"B"), who(Busy)
+                        Name, objects(Objects), show(Size, ~"B"), who(Busy)
                     ]),
                     <<
                         "Keep a large term that seldom changes in persistent_term, or cut it into"
@@ -302,9 +353,8 @@ garbage(PerS, Looks) ->
             {[], {Who, _, _, _}} ->
                 {Who, who(Busy),
                     <<
-                        "See what it copies: large terms in messages (send once to one process of"
-                        " each node, or keep them in ETS or persistent_term), or terms that are "
-                        "built and dropped."
+                        "See what it sends or looks up: large terms in messages are copied to each"
+                        " receiver (send a key, or keep them in ETS or persistent_term)."
                     >>,
                     ~"dyno profile NODE --kind memory"};
             {[], none} ->
@@ -320,7 +370,13 @@ garbage(PerS, Looks) ->
         severity => warning,
         value => PerS,
         weight => 50,
-        text => text("~ts a second are copied and collected again", [show(round(PerS), ~"B")]),
+        text => text(
+            "terms of ~ts a second are copied and collected again: ~ts for each reduction, "
+            "usual are 2 to 15",
+            [
+                show(round(PerS), ~"B"), show(round(Each), ~"B")
+            ]
+        ),
         evidence => Evidence,
         advice => Advice,
         look_closer => Closer

@@ -49,6 +49,7 @@ checks() ->
             title => ~"processes that wait while messages wait",
             finding => fun stuck/1
         },
+        #{name => bottleneck, title => ~"one busy server", finding => fun bottlenecks/1},
         #{name => suspended, title => ~"suspended senders", finding => fun suspended/1},
         #{name => full_socket, title => ~"sockets that are not read", finding => fun sockets/1}
     ].
@@ -170,11 +171,51 @@ cause(Asked) ->
                         >>
                     };
                 false ->
-                    {text("~ts.", [Stands]), general()}
+                    others(Top, Stands, Asked)
             end;
         _ ->
             {~"It is not known where it stands.", general()}
     end.
+
+%% A receive of its own that takes none of them; callers that have given up; or there is too much.
+others(Top, Stands, Asked) ->
+    #{~"queue" := Queue} = Last = lists:last(Asked),
+    Waits = [S || #{~"status" := ~"waiting"} = S <- Asked],
+    case maps:get(~"monitored_by", Last, 0) of
+        _ when length(Waits) * 2 > length(Asked) ->
+            case dyno_health_look:is_system(Top) of
+                false ->
+                    {
+                        text("~ts, waiting: this receive does not take them.", [Stands]),
+                        <<
+                            "Add a clause that takes and drops what is not expected; late answers"
+                            " of calls stay away if they are made with an alias."
+                        >>
+                    };
+                true ->
+                    stale(maps:get(~"monitored_by", Last, 0), Queue, Stands)
+            end;
+        Callers ->
+            stale(Callers, Queue, Stands)
+    end.
+
+stale(Callers, Queue, Stands) when Callers > 0, Queue > 3 * Callers ->
+    {
+        text(
+            "~ts. Only ~ts processes wait for an answer: if these are calls, nobody waits for"
+            " ~b % of them any more.",
+            [
+                Stands, show(Callers, ~"count"), round(100 * (Queue - Callers) / Queue)
+            ]
+        ),
+        <<
+            "Put a deadline into each request and drop those that are late; serve the newest "
+            "first, or refuse above a limit. Longer time limits of callers, and tries again, make"
+            " it worse."
+        >>
+    };
+stale(_Callers, _Queue, Stands) ->
+    {text("~ts.", [Stands]), general()}.
 
 %% The share of the looks in which it made text of terms.
 formats(Asked) ->
@@ -260,16 +301,59 @@ stuck_at(Pid, Asked, Stack, For) ->
         ]),
         evidence => text("It did nothing else for the last ~ts.", [seconds((Last - First) / 1000)]),
         advice =>
-            case Own of
-                [] ->
+            case {[F || F <- Stack, string:prefix(F, ~"logger_std_h:") =/= nomatch], Own} of
+                {[_ | _], _} ->
+                    <<
+                        "The logger cannot write: standard output is a pipe or terminal that "
+                        "nobody reads. Read it, or log to a file."
+                    >>;
+                {[], []} ->
                     ~"See for which answer it waits; give the call a time limit.";
-                _ ->
+                {[], _} ->
                     <<
                         "If it is a receive of its own: no clause takes these messages; add one "
                         "that drops them. If it waits for an answer: give the wait a time limit."
                     >>
             end,
         look_closer => text("dyno profile NODE \"~ts\" --kind schedulers", [short(Pid, Name)])
+    }).
+
+%% A queue at each look, and the owner at work: not yet long, but it cannot do more.
+bottlenecks(Looks) ->
+    [
+        bottleneck(Pid, Asked, lists:min(Queues), Stack)
+     || {Pid, Asked} <- dyno_health_look:suspects(Looks),
+        length(Asked) >= length(Looks) - 1,
+        length(Asked) >= 3,
+        Queues <- [[Q || #{~"queue" := Q} <- Asked]],
+        lists:min(Queues) >= dyno_finding_limits:value(bottleneck),
+        lists:max(Queues) =< dyno_finding_limits:value(queue),
+        [] =:= [S || #{~"status" := ~"waiting"} = S <- Asked],
+        not is_suspended(Asked, Looks),
+        {Stack, _, _} <- [dyno_health_look:stands(Asked)]
+    ].
+
+bottleneck(Pid, Asked, Least, Stack) ->
+    Name = name(Asked),
+    dyno_finding:new(bottleneck, bottleneck, #{
+        subject => Name,
+        severity => warning,
+        value => Least,
+        weight => 72,
+        text => text(
+            "~ts works all the time, and ~ts messages and more wait for it at each look", [
+                Name, show(Least, ~"count")
+            ]
+        ),
+        evidence => text("~ts It stood most often in ~ts.", [
+            queues_seen(Asked), dyno_health_look:place(Stack)
+        ]),
+        advice =>
+            <<
+                "Let readers read from ETS without it, share its work among several processes, or"
+                " make its callback shorter."
+            >>,
+        look_closer => text("dyno servers NODE \"~ts\"", [short(Pid, Name)])
     }).
 
 %% Suspended
@@ -286,13 +370,15 @@ is_sending(Asked) ->
 
 suspended(Looks) ->
     [
-        suspended_at(Asked, lists:append([P || #{~"ports" := P} <- Asked]))
+        suspended_at(Asked, lists:append([P || #{~"ports" := P} <- Asked]), full_links(Looks))
      || {_, Asked} <- dyno_health_look:suspects(Looks),
         #{~"last" := true} <- [lists:last(Asked)],
         is_suspended(Asked, Looks)
     ].
 
-suspended_at(Asked, Ports) ->
+full_links(Looks) -> lists:uniq(lists:append([Of || #{~"full_links" := Of} <- Looks])).
+
+suspended_at(Asked, Ports, Links) ->
     Name = name(Asked),
     #{~"queue" := Queue} = lists:last(Asked),
     {Stack, _, _} =
@@ -314,6 +400,16 @@ suspended_at(Asked, Ports) ->
                     <<
                         "Have the other side read, or end it and close the port; write to it from"
                         " a process of its own, or with nosuspend, and drop above a limit."
+                    >>
+                };
+            [] when Links =/= [] ->
+                {
+                    text("the link to ~ts is full, that node does not read", [
+                        lists:join(" and ", Links)
+                    ]),
+                    <<
+                        "See whether that node is stopped or overloaded (dyno doctor on it), and "
+                        "the network between; +zdbbl lets more wait before senders are suspended."
                     >>
                 };
             [] ->

@@ -10,6 +10,9 @@
 -import(dyno_health_look, [text/2, show/2, mean/2, least/2, of_last/2, sum/2]).
 -import(dyno_finding_limits, [value/1]).
 
+%% Of a process within a long call of native code; a tenth of what Erlang code does in 1 ms.
+-define(NATIVE_REDUCTIONS, 20_000).
+
 -spec checks() -> [dyno_health:check()].
 checks() ->
     [
@@ -199,61 +202,77 @@ long(Kind, Looks) ->
     ).
 
 long_schedules(Looks) ->
-    Found = [
-        {
-            lists:sum([N || #{~"count" := N} <- Of]),
-            lists:max([Ms || #{~"most_ms" := Ms} <- Of]),
-            Where,
-            Of
-        }
-     || {Where, Of} <- long(~"long_schedule", Looks),
-        string:prefix(Where, ~"dyno_agent_") =:= nomatch
-    ],
-    Taken = taken(Looks),
-    case
-        {
-            dyno_health_look:at([~"counts", ~"reports"], dyno_health_look:last(Looks)),
-            lists:reverse(lists:sort(Found))
-        }
-    of
-        {false, _} ->
+    Found = lists:reverse(
+        lists:sort([
+            {
+                lists:sum([N || #{~"count" := N} <- Of]),
+                lists:max([Ms || #{~"most_ms" := Ms} <- Of]),
+                Group,
+                Of
+            }
+         || {Group, Of} <- long(~"long_schedule", Looks),
+            string:prefix(Group, ~"dyno_agent_") =:= nomatch
+        ])
+    ),
+    case dyno_health_look:at([~"counts", ~"reports"], dyno_health_look:last(Looks)) of
+        false ->
             late(Looks);
-        {_, [{N, Ms, Where, [#{~"process" := Name} | _]} | _]} when N >= 3 ->
-            %% On a machine that others use, threads are slow without a fault of the node.
-            Others = lists:sum([M || {M, _, _, _} <- Found]) - N,
-            Severity =
-                if
-                    N >= 10, Others * 4 < N -> warning;
-                    Taken > 0.2; N < 5 -> note;
-                    true -> warning
-                end,
-            [
-                dyno_finding:new(long_schedule, long_schedule, #{
-                    subject => Where,
-                    severity => Severity,
-                    value => Ms,
-                    weight => 95,
-                    text => text(
-                        "a process of ~ts keeps a normal scheduler for up to ~ts, ~b times: a"
-                        " native function that does not yield",
-                        [Where, show(Ms, ~"ms"), N]
-                    ),
-                    evidence => text(
-                        "The runtime reports it, such as of ~ts; ~ts of the time no scheduler"
-                        " was free for others.",
-                        [Name, show(together(Looks), ~"ratio")]
-                    ),
-                    advice =>
-                        <<
-                            "If it is a native function: let it run on a dirty scheduler "
-                            "(ERL_NIF_DIRTY_JOB_CPU_BOUND), or in pieces of 1 ms."
-                        >>,
-                    look_closer => ~"dyno profile NODE"
-                })
-            ];
         _ ->
-            []
+            lists:append([
+                long_schedule(F, Looks)
+             || {N, _, _, _} = F <- lists:sublist(Found, 2), N >= 3
+            ])
     end.
+
+%% A native function hardly counts reductions. What counts them is Erlang code or a built-in
+%% function, and may be late only because other programs have the processor.
+long_schedule({N, Ms, Group, [#{~"process" := Name} | _]}, Looks) ->
+    Worked = lists:sum([
+        R
+     || L <- tl(Looks), #{Group := #{~"reductions" := R}} <- [dyno_health_look:groups(L)]
+    ]),
+    Native = Worked < ?NATIVE_REDUCTIONS * N,
+    Delay = delay(Looks),
+    IsTaken = Delay =:= unknown orelse Delay > 0.05,
+    {What, Advice} =
+        case Native of
+            true ->
+                {
+                    ~"a native function that does not yield",
+                    <<
+                        "Let the native function (NIF) run on a dirty scheduler "
+                        "(ERL_NIF_DIRTY_JOB_CPU_BOUND), or in pieces of 1 ms."
+                    >>
+                };
+            false ->
+                {
+                    ~"a built-in function with much to do",
+                    <<
+                        "See which function takes long; give it less at a time (a large term, "
+                        "table or message queue)."
+                    >>
+                }
+        end,
+    [
+        dyno_finding:new(long_schedule, long_schedule, #{
+            subject => Group,
+            severity => warning,
+            value => Ms,
+            weight => 95,
+            text => text(
+                "a process of ~ts keeps a normal scheduler for up to ~ts, ~b times: ~ts", [
+                    Group, show(Ms, ~"ms"), N, What
+                ]
+            ),
+            evidence => text(
+                "The runtime reports it, such as of ~ts, which did ~ts reductions meanwhile.",
+                [Name, show(Worked, ~"count")]
+            ),
+            advice => Advice,
+            look_closer => ~"dyno profile NODE"
+        })
+     || Native orelse not IsTaken
+    ].
 
 %% Before OTP 28 only the lateness of other processes tells.
 late(Looks) ->

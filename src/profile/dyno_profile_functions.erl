@@ -57,22 +57,9 @@ own(<<"[", _/binary>> = Name, Own) -> maps:get(Name, Own, undefined);
 own(Name, Own) -> maps:get(Name, Own, 0.0).
 
 %% Shares are believed by what they are made of.
-observed(#{observations := Count} = Profile) when is_integer(Count) ->
-    [
-        ", ",
-        dyno_unit:format(Count, ~"count"),
-        " samples",
-        [
-            [", ", dyno_unit:format(Seen, ~"ratio"), " of it seen"]
-         || #{seen := Seen} <- [Profile], is_number(Seen)
-        ],
-        [
-            [", (scheduler) ", dyno_unit:format(Share, ~"ratio")]
-         || #{scheduler := Share} <- [Profile], Share > 0
-        ]
-    ];
-observed(_Profile) ->
-    "".
+observed(Profile) ->
+    Of = fun(Key) -> maps:get(Key, Profile, undefined) end,
+    dyno_recording_part:observed(Of(observations), Of(seen), Of(scheduler)).
 
 -doc "What helps if the samples are so few that no share can be told.".
 -spec warnings([map()]) -> [{Code :: binary(), Text :: binary()}].
@@ -104,23 +91,16 @@ shares(#{frames := Frames, samples := Samples}) ->
     Names = list_to_tuple(Frames),
     Add = fun(Sample, Sums) -> add(Sample, Names, Sums) end,
     {Own, Total} = lists:foldl(Add, {#{}, #{}}, Samples),
-    Shares = fun(Sums) -> #{element(N + 1, Names) => Of / All || N := Of <- Sums} end,
+    Shares = fun(Sums) -> #{Name => Of / All || Name := Of <- Sums} end,
     {Shares(Own), Shares(Total)}.
 
 %% A function that is in a stack twice counts once.
-add(#{stack := Stack, values := [Value | _]}, Names, {Own, Total}) ->
+add(#{stack := Numbers, values := [Value | _]}, Names, {Own, Total}) ->
+    Stack = [element(Number + 1, Names) || Number <- Numbers],
     {
-        sum(innermost(lists:reverse(Stack), Names), Value, Own),
+        sum(dyno_recording_part:innermost(Stack), Value, Own),
         lists:foldl(fun(Frame, Acc) -> sum(Frame, Value, Acc) end, Total, lists:uniq(Stack))
     }.
-
-innermost([Frame, Outer | Rest], Names) ->
-    case element(Frame + 1, Names) of
-        <<"[", _/binary>> -> innermost([Outer | Rest], Names);
-        _ -> Frame
-    end;
-innermost([Frame], _Names) ->
-    Frame.
 
 sum(Key, Value, Sums) -> Sums#{Key => maps:get(Key, Sums, 0) + Value}.
 

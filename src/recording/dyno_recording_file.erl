@@ -78,10 +78,21 @@ write_lines(Path, Document) ->
             dyno_file:write(Path, access(Document), Lines)
     end.
 
--doc "Who may read a file of this recording: what `dyno verify` saw are arguments and messages.".
+-doc """
+Who may read a file of this recording: what `dyno verify` saw are arguments and messages, and the
+reasons of crashes that `dyno servers` saw hold some.
+""".
 -spec access(dyno_recording:document()) -> dyno_file:access().
-access(#{~"command" := ~"verify"}) -> private;
-access(_Document) -> shared.
+access(#{~"command" := Command}) when Command =:= ~"verify"; Command =:= ~"servers" ->
+    private;
+%% A comparison has both in it.
+access(#{~"recordings" := #{} = Compared}) ->
+    case lists:member(private, [access(Of) || Of <- maps:values(Compared)]) of
+        true -> private;
+        false -> shared
+    end;
+access(_Document) ->
+    shared.
 
 %% What the file has of this recording: none where it is of another one, or was not written to the
 %% end of a line that says so.

@@ -6,7 +6,8 @@
 %% Pieces that a run is made of: metrics, series, profiles, text. Tables are made by
 %% dyno_recording_table.
 
--export([metric/6, series/7, histogram/6, profile/2, until/3, text/2]).
+-export([metric/6, series/7, histogram/6, profile/2, innermost/1, observed/3]).
+-export([until/3, text/2]).
 
 -type part() :: #{atom() => term()}.
 
@@ -59,6 +60,31 @@ profile(Description, Stacks) ->
          || {Stack, Values, Labels} <- Stacks
         ]
     }.
+
+-doc "The function that a stack counts for: C code counts for the one that runs it.".
+-spec innermost([binary(), ...]) -> binary().
+innermost(Stack) ->
+    case lists:dropwhile(fun(Frame) -> binary:first(Frame) =:= $[ end, lists:reverse(Stack)) of
+        [Function | _] -> Function;
+        [] -> lists:last(Stack)
+    end.
+
+-doc "What shares of samples are believed by, as it stands behind the title of a table.".
+-spec observed(Samples, Seen, Scheduler) -> unicode:chardata() when
+    Samples :: non_neg_integer() | undefined | null,
+    Seen :: number() | undefined | null,
+    Scheduler :: number() | undefined | null.
+observed(Count, Seen, Scheduler) when is_integer(Count) ->
+    [
+        [", ", dyno_unit:format(Count, ~"count"), " samples"],
+        [[", ", dyno_unit:format(Seen, ~"ratio"), " of it seen"] || is_number(Seen)],
+        [
+            [", (scheduler) ", dyno_unit:format(Scheduler, ~"ratio")]
+         || is_number(Scheduler), Scheduler > 0
+        ]
+    ];
+observed(_Count, _Seen, _Scheduler) ->
+    "".
 
 -doc """
 The points whose time, an element of each, is not after the end of a load. Where all are, the first

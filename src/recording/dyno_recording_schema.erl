@@ -326,7 +326,9 @@ fields(threshold) ->
             ~"Stands between the value and the limit."},
         {~"limit", number, required, ~"In the base unit of its kind, however it was written."},
         {~"unit", unit, required, ~"Of the limit and of the value."},
-        {~"value", {nullable, number}, {default, null}, ~"Null where it is not known."}
+        {~"value", {nullable, number}, {default, null}, ~"Null where it is not known."},
+        {~"bound", {nullable, {open, [~"at_least", ~"at_most"]}}, {default, null},
+            ~"Of a value of which only that end is known, which stands for it."}
     ];
 fields(note) ->
     [

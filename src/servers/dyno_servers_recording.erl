@@ -120,8 +120,18 @@ table(Name, Title, Sort, Columns) ->
         name => Name,
         title => Title,
         sort => {Sort, descending},
-        columns => [column(Column, Sort) || Column <- Columns]
+        columns => lists:append([columns(Column, Sort) || Column <- Columns])
     }.
+
+columns({waited, Name, Title, Key, Properties}, _Sort) ->
+    dyno_agent_server_parts:waited_columns(Name, Title, Key, Properties);
+columns({at_least, Of, Key}, _Sort) ->
+    [{<<Of/binary, "_low">>, ~"At least", number, #{role => low, 'of' => Of, optional => true}, fun
+        (#{missed := N, Key := Value}) when N > 0 -> Value;
+        (_) -> undefined
+    end}];
+columns(Column, Sort) ->
+    [column(Column, Sort)].
 
 column({key, Name, Title, Key}, _Sort) ->
     {Name, Title, string, #{role => key}, fun(Row) -> map_get(Key, Row) end};
@@ -158,13 +168,13 @@ times() ->
 
 servers_spec() ->
     PerSecond = {number, ~"1/s"},
-    Waited = ~"A message before its callback; a lower bound if \"Waiting told by\" says so.",
     table(~"servers", ~"Servers by load", ~"busy",
         [
             {key, ~"server", ~"Server", name},
             {~"rate", ~"Callbacks", PerSecond, rate, none, ~"Messages handled a second."},
             {~"busy", ~"Busy", ratio, busy, lower,
-                ~"The share of the time that a callback ran; at 100 % it is saturated."}
+                ~"The share of the time that a callback ran; at 100 % it is saturated."},
+            {at_least, ~"busy", busy}
         ] ++ times() ++ [
             {~"cpu", ~"CPU", ratio, cpu, none, ~"The share of the time on a processor."},
             {~"blocked", ~"Blocked", ratio, blocked, none,
@@ -172,9 +182,9 @@ servers_spec() ->
             {~"queue_max", ~"Longest queue", count, queue_max, lower, ~"Messages that waited."},
             {~"queue_p50", ~"Queue p50", count, queue_p50, none, ~"When a message was taken."},
             {~"queue_p99", ~"Queue p99", count, queue_p99, none, ~"When a message was taken."},
-            {~"delay_p50", ~"Waited p50", ns, delay_p50, none, Waited},
-            {~"delay_p90", ~"Waited p90", ns, delay_p90, none, Waited},
-            {~"delay_p99", ~"Waited p99", ns, delay_p99, lower, Waited},
+            {waited, ~"delay_p50", ~"Waited p50", waited_p50, #{}},
+            {waited, ~"delay_p90", ~"Waited p90", waited_p90, #{}},
+            {waited, ~"delay_p99", ~"Waited p99", waited_p99, #{better => lower}},
             {~"exceptions", ~"Exceptions", count, exceptions, lower, ~"Callbacks that failed."},
             {~"crashes", ~"Crashes", count, crashes, lower, ~"Processes that failed."},
             {~"count", ~"Handled", count, count, none, ~"Messages handled."},
@@ -187,6 +197,7 @@ servers_spec() ->
             {~"missed", ~"Not timed", count, missed, none,
                 ~"Callbacks that ended before they could be timed: busy is at least so much."},
             {~"wall", ~"In callbacks", ns, wall_ns, none, ~"Wall time, all together."},
+            {at_least, ~"wall", wall_ns},
             {~"cpu_time", ~"On the processor", ns, cpu_ns, none,
                 ~"What callbacks ran of that; the rest they were blocked."},
             {~"words", ~"Words", {integer, ~"words"}, words, none, ~"Allocated on the heap."},
@@ -339,21 +350,22 @@ details(#{sum := #{tags := Tags}} = Row) ->
      || {Key, Least, Before, Unit, After} <- [
             {busy, 0.0, "busy ", ~"ratio", ""},
             {blocked, 0.2, "blocked ", ~"ratio", ""},
-            {queue_max, 2, "longest queue ", ~"count", ""},
-            {delay_p99, 1000, at_least(Row, "messages wait "), ~"ns", " at the p99"}
+            {queue_max, 2, "longest queue ", ~"count", ""}
         ],
         #{Key := Value} <- [Row],
         is_number(Value),
         Value >= Least
-    ] ++ most(Tags),
+    ] ++ waits(Row) ++ most(Tags),
     case Parts of
         [] -> "";
         _ -> [" (", lists:join(", ", Parts), ")"]
     end.
 
-%% Where windows are missing from it.
-at_least(#{delay_unknown := Unknown}, Text) when Unknown > 0 -> [Text, "at least "];
-at_least(_Row, Text) -> Text.
+waits(#{waited_p99 := {Ns, _, HighNs}}) when is_number(Ns) ->
+    AtLeast = [~"at least " || HighNs =:= undefined],
+    [["messages wait ", AtLeast, dyno_unit:format(Ns, ~"ns"), " at the p99"]];
+waits(_Row) ->
+    [].
 
 %% The kind of message that takes at least half of the time, where there are several.
 most([_, _ | _] = Tags) ->
@@ -442,8 +454,10 @@ of_sum(#{callbacks := Callbacks, delay := Delay, queue := Queue} = Sum) ->
             ]
         ].
 
-waiting(#{labels := #{name := Name}} = Sum) ->
-    dyno_recording_part:text("~tswaiting for ~ts", [at_least(Sum, ""), Name]).
+waiting(#{labels := #{name := Name}, delay_unknown := Unknown}) ->
+    dyno_recording_part:text("~tswaiting for ~ts, 0 if it was idle", [
+        [~"at least " || Unknown > 0], Name
+    ]).
 
 histogram(Name, Title, Unit, Snapshot, Labels) ->
     dyno_recording_part:histogram(Name, Unit, ?GROUP, Title, Labels, Snapshot).
@@ -457,8 +471,8 @@ warnings(Total, #{lost := Lost, dropped := Dropped, sinks := Sinks}) ->
         "~ts: ~b processes with ~b callbacks are in no row: they ended before dyno could ask what "
         "they were, or before there was room for them (--most)",
     Missed =
-        "~ts: ~b of ~b callbacks ended before they could be timed, in processes that had just "
-        "begun: their busy time is a lower bound",
+        "~ts: ~b of ~b callbacks ended before they could be timed, in processes that had just begun "
+        "or answered sys late: their busy time is a lower bound",
     Counted =
         "~ts: callbacks were counted in ~ts of the time of the servers; rates and shares are of "
         "that time, sums are lower bounds",

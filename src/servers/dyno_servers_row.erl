@@ -53,9 +53,9 @@ row(Sum, DurationNs) ->
         blocked => blocked({BusyNs, BusyOfNs}, {CpuNs, CpuOfNs}),
         queue_p50 => quantile(0.5, Queue),
         queue_p99 => quantile(0.99, Queue),
-        delay_p50 => waited(0.5, Sum),
-        delay_p90 => waited(0.9, Sum),
-        delay_p99 => waited(0.99, Sum),
+        waited_p50 => dyno_agent_server_parts:waited(0.5, Sum),
+        waited_p90 => dyno_agent_server_parts:waited(0.9, Sum),
+        waited_p99 => dyno_agent_server_parts:waited(0.99, Sum),
         delay_method => delay_method(Sum),
         running => running(map_get(running, Sum)),
         exceptions => lists:sum([N || #{exceptions := N} <- Callbacks]),
@@ -64,13 +64,6 @@ row(Sum, DurationNs) ->
         measured => joined(lists:sort([atom_to_binary(M) || M <- Measured]))
     },
     Row#{service_rate => service_rate(Row), saturates_at => saturates_at(Row)}.
-
-%% A lower bound of nothing says nothing.
-waited(Share, #{delay := Delay, delay_unknown := Unknown}) ->
-    case quantile(Share, Delay) of
-        0 when Unknown > 0 -> undefined;
-        Ns -> Ns
-    end.
 
 delay_method(#{delay := #{count := Count}, delay_unknown := Unknown} = Sum) when Unknown > 0 ->
     text("at least: the waiting of ~b of ~b messages is not known; ~ts", [
@@ -238,8 +231,9 @@ ranked(Key, Rows) ->
     [Row || {_, Row} <- Ranked].
 
 value(Key, Row) ->
-    Columns = #{queue => queue_now, delay => delay_p99, cpu => cpu},
+    Columns = #{queue => queue_now, delay => waited_p99, cpu => cpu},
     case maps:get(maps:get(Key, Columns, Key), Row, undefined) of
+        {_, LowNs, _} when is_number(LowNs) -> LowNs;
         Number when is_number(Number) -> Number;
         %% Without wall time, the processor's is the best that is known of it.
         _ when Key =:= busy -> value(cpu, Row);

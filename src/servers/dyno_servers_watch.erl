@@ -127,16 +127,17 @@ window(#{servers := Servers, duration_ns := DurationNs}, #{watches := Watches} =
     Ends = [{clear, Alarm, gone(Alarm, Name)} || {Alarm, _} := Name <- Gone],
     {lists:reverse(Events) ++ Ends, State#{set := maps:without(maps:keys(Gone), Set)}}.
 
-by_value({{Alarm, Above} = Key, Value, #{'of' := Of} = Watch, Name}, {Events, Set}) ->
+%% Of a value that is known between two ends, the lower one sets an alarm and the upper one ends it.
+by_value({Key, Value, Watch, Name}, Events) when not is_tuple(Value) ->
+    by_value({Key, {Value, Value}, Watch, Name}, Events);
+by_value({{Alarm, Above} = Key, {Low, High}, #{'of' := Of} = Watch, Name}, {Events, Set}) ->
     Below = maps:get(below, Watch, ?BELOW * Above),
     case is_map_key(Key, Set) of
-        _ when not is_number(Value) ->
-            {Events, Set};
-        false when Value > Above ->
-            Text = text(Alarm, Name, " is ~ts, above ~ts", [shown(Value, Of), shown(Above, Of)]),
+        false when is_number(Low), Low > Above ->
+            Text = text(Alarm, Name, " is ~ts, above ~ts", [shown(Low, Of), shown(Above, Of)]),
             {[{set, Alarm, Text} | Events], Set#{Key => Name}};
-        true when Value =< Below ->
-            Text = text(Alarm, Name, " is ~ts, below its limit again", [shown(Value, Of)]),
+        true when is_number(High), High =< Below ->
+            Text = text(Alarm, Name, " is ~ts, below its limit again", [shown(High, Of)]),
             {[{clear, Alarm, Text} | Events], maps:remove(Key, Set)};
         _ ->
             {Events, Set}
@@ -159,13 +160,10 @@ value(p99, #{running := #{ns := Ns}}, _Row) ->
 value(p99, _Sum, #{p99 := P99}) ->
     P99;
 %% What dyno itself has sent waits in the same queue.
-value(delay, #{asked_ns := AskedNs}, #{delay_p99 := P99}) when is_number(AskedNs) ->
-    max(AskedNs, known_or_none(P99));
-value(delay, _Sum, #{delay_p99 := P99}) ->
-    P99.
-
-known_or_none(undefined) -> 0;
-known_or_none(Ns) -> Ns.
+value(delay, #{asked_ns := AskedNs}, #{waited_p99 := {_, LowNs, _}}) when is_number(AskedNs) ->
+    {lists:max([AskedNs | [LowNs || is_number(LowNs)]]), undefined};
+value(delay, _Sum, #{waited_p99 := {_, LowNs, HighNs}}) ->
+    {LowNs, HighNs}.
 
 gone(Alarm, Name) -> text(Alarm, Name, " was above its limit; it is not measured any more", []).
 

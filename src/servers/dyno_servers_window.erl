@@ -64,15 +64,12 @@ has but the servers.
 -type stage() :: dyno_agent_servers:stage().
 
 -define(AS_SENT, [
-    pid, kind, callbacks, queue_now, queue_max, queue, delay_method, wall_ns, busy_ns, running,
-    cpu_ns,
-    busy_of_ns, cpu_of_ns, missed, asked_ns, words, arrived, served, why, tags, stage
+    pid, kind, callbacks, queue_now, queue_max, queue, delay, delay_unknown, delay_method, wall_ns,
+    busy_ns, running, cpu_ns, busy_of_ns, cpu_of_ns, missed, asked_ns, words, arrived, served, why, tags, stage
 ]).
 %% Kinds of messages that are kept of a sum, those that took the most time.
 -define(MOST_TAGS, 20).
 -define(MOST_REASONS, 3).
-%% An error that bothers nobody.
--define(FINE_NS, 50_000).
 %% A server's own beginning and end are no messages that it was sent, and with the last one a stage
 %% ran no callback.
 -define(NO_MESSAGE, [~"init", ~"terminate", ~"(no callback)"]).
@@ -187,8 +184,7 @@ of_server(#{pid := Pid, module := Module} = Server, #{node := Node} = Window) ->
         ended => length([State || State =/= alive]),
         crashes => length([State || State =:= crashed]),
         reasons => [Reason || State =:= crashed, #{reason := <<Reason/binary>>} <- [Server]],
-        delay => known_delay(Server),
-        delay_unknown => delay_unknown(Server),
+        looks_apart_ns => map_get(looks_apart_ns, Window),
         measured => [Measured]
     }.
 
@@ -200,21 +196,6 @@ labels(Server, Labels) ->
 
 label(Value) when is_atom(Value) -> dyno_agent_name:module(Value);
 label(Value) when is_binary(Value) -> Value.
-
-%% Where messages come seldom, the queue's samples do not tell when they came: they have waited for
-%% no time at least. A sum in which they count so is a lower bound.
-known_delay(#{delay := Delay} = Server) ->
-    case delay_unknown(Server) of
-        0 -> Delay;
-        Count -> #{count => Count, buckets => [{0, Count}], sum => 0, min => 0, max => 0}
-    end.
-
-delay_unknown(#{delay := #{count := Count, sum := SumNs}, delay_error_ns := ErrorNs}) when
-    is_number(ErrorNs), ErrorNs > ?FINE_NS, ErrorNs > SumNs / Count / 2
-->
-    Count;
-delay_unknown(_Server) ->
-    0.
 
 -doc "Of another process in the same time, or of a later time.".
 -spec add(process | later, sum(), sum()) -> sum().
@@ -240,7 +221,7 @@ add(Key, later, _A, B) when Key =:= outstanding; Key =:= buffered -> B;
 %% And what is the same whether another process or a later time comes.
 add(labels, _How, A, B) -> maps:filter(fun(Key, Value) -> maps:find(Key, B) =:= {ok, Value} end, A);
 add(pid, _How, A, _B) -> A;
-add(queue_max, _How, A, B) -> max(A, B);
+add(Key, _How, A, B) when Key =:= queue_max; Key =:= looks_apart_ns -> max(A, B);
 add(reasons, _How, A, B) -> lists:sublist(lists:uniq(A ++ B), ?MOST_REASONS);
 add(measured, _How, A, B) -> lists:usort(A ++ B);
 add(callbacks, _How, A, B) -> callbacks(A, B);

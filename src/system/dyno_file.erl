@@ -33,7 +33,7 @@ refused, too: /dev/stdout, a pipe, /dev/null.
 
 -type posix() :: file:posix() | badarg | terminated | system_limit.
 
--doc "Who may read a new file: the user alone, or whom the umask lets.".
+-doc "Who may read a file: the user alone; or as before, and of a new one whom the umask lets.".
 -type access() :: private | shared.
 
 -define(MOST_LINKS, 40).
@@ -56,7 +56,7 @@ write(Path, Access, Bytes) ->
 written(Path, Access, Bytes, Move) ->
     beside(Path, fun(Temporary, Target) ->
         maybe
-            {ok, File} ?= new(Temporary, Access),
+            {ok, File} ?= new(Temporary, Access, Target),
             ok ?= closed(File, synced(File, file:write(File, Bytes))),
             Move(Temporary, Target)
         end
@@ -88,7 +88,7 @@ first(Path, Bytes) ->
 open(Path, Access) ->
     beside(Path, fun(Temporary, Target) ->
         maybe
-            {ok, File} ?= new(Temporary, Access),
+            {ok, File} ?= new(Temporary, Access, Target),
             case file:rename(Temporary, Target) of
                 ok -> {ok, File};
                 Error -> closed(File, Error)
@@ -144,17 +144,18 @@ beside(Path, Use) ->
         {error, _} = Error -> Error
     end.
 
-new(Temporary, Access) ->
+new(Temporary, Access, Target) ->
     maybe
         {ok, File} ?= file:open(Temporary, [write, raw, binary, exclusive]),
-        case mode(Temporary, Access) of
+        case mode(Temporary, Access, file:read_file_info(Target)) of
             ok -> {ok, File};
             Error -> closed(File, Error)
         end
     end.
 
-mode(_Temporary, shared) -> ok;
-mode(Temporary, private) -> file:change_mode(Temporary, 8#600).
+mode(Temporary, private, _Former) -> file:change_mode(Temporary, 8#600);
+mode(Temporary, shared, {ok, #file_info{mode = M}}) -> file:change_mode(Temporary, M band 8#777);
+mode(_Temporary, shared, {error, _}) -> ok.
 
 synced(File, ok) -> file:sync(File);
 synced(_File, Error) -> Error.

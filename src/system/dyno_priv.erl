@@ -29,14 +29,19 @@ names(Name) ->
         error -> []
     end.
 
-%% The code server knows an application by its folder's name; where that differs, the place of
-%% this module's own code tells.
+%% Beside this module's own code: the code server may know another folder by the application's name,
+%% such as the one in which a test has put dyno's modules for the nodes that it starts.
 folder() ->
-    case code:priv_dir(dyno) of
-        {error, bad_name} ->
-            filename:join(filename:dirname(filename:dirname(code:which(?MODULE))), "priv");
-        Folder ->
-            Folder
+    Own =
+        case code:which(?MODULE) of
+            File when is_list(File) ->
+                filename:join(filename:dirname(filename:dirname(File)), "priv");
+            _ ->
+                "priv"
+        end,
+    case {erl_prim_loader:list_dir(Own), code:priv_dir(dyno)} of
+        {error, Folder} when is_list(Folder) -> Folder;
+        _ -> Own
     end.
 
 -spec format_error(reason()) -> unicode:chardata().

@@ -88,6 +88,10 @@ cases() ->
                 })
             ]
         }},
+        {[suspended], critical, ~"the link to b@host is full", #{
+            suspects => [suspect(#{queue => fun(_) -> 0 end, status => ~"suspended"})],
+            full_links => [~"b@host"]
+        }},
         {[full_socket], critical, ~"10.0.0.9:4000", #{
             suspects => [
                 suspect(#{
@@ -116,6 +120,39 @@ cases() ->
         }},
         {[held], warning, ~"holds 1.2 GB", #{values => #{~"os.vm.rss" => 1.2e9}}},
         {[garbage], warning, ~"100 MB a second", #{values => #{~"reclaimed" => 1.0e8}}},
+        {[queue], critical, ~"messages wait for pool", #{
+            suspects => [
+                suspect(#{
+                    name => ~"pool", queue => fun(N) -> 2000 + 100 * N end, monitored_by => 9
+                })
+            ]
+        }},
+        {[bottleneck], warning, ~"works all the time", #{
+            suspects => [suspect(#{queue => fun(_) -> 59 end})]
+        }},
+        {[monitors], warning, ~"monitors of 20 processes", #{
+            suspects => [
+                suspect(#{
+                    queue => fun(_) -> 0 end, monitors => fun(N) -> 20_000 + N end, monitored => 20
+                })
+            ]
+        }},
+        {[transactions], warning, ~"restarted 3600 times", #{
+            transactions => #{~"trans_restarts" => 900, ~"trans_commits" => 100}
+        }},
+        {[binaries], warning, ~"rows of table cache are parts of binaries 648 times", #{
+            values => #{
+                ~"vm.memory.binary" => 6.0e8, ~"vm.memory.total" => 7.0e8, ~"os.vm.rss" => 8.0e8
+            },
+            binaries => #{
+                waiting => 10,
+                groups => [],
+                tables => [#{name => ~"cache", own_bytes => 1000, kept_bytes => 648_000}]
+            }
+        }},
+        {[counts_grow], critical, ~"400 more ETS tables", #{
+            counts => fun(N) -> #{tables => [20 + 1000 * N, 8192]} end
+        }},
         {[dirty_io], critical, ~"9 of 10 dirty I/O", #{
             values => #{~"vm.scheduler_utilisation.dirty_io" => 0.9},
             threads => #{dirty_io => #{worked_ns => 9_000_000_000, cpu_ns => 1000, ready_ns => 0}}
@@ -318,6 +355,10 @@ look(N, Changes) ->
         places => Of(places, []),
         calls => Of(calls, []),
         spawned => 10,
+        full_links => Of(full_links, []),
+        binaries => Of(binaries, #{}),
+        transactions => Of(transactions, #{}),
+        code_server => 0,
         suspects => [
             maps:map(
                 fun

@@ -17,7 +17,8 @@
     a_killed_writer_leaves_a_whole_file/1,
     full_disk/1,
     folder_not_writable/1,
-    a_missing_folder_is_a_mistake/1
+    a_missing_folder_is_a_mistake/1,
+    who_may_read_it/1
 ]).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -38,7 +39,8 @@ all() ->
         a_killed_writer_leaves_a_whole_file,
         full_disk,
         folder_not_writable,
-        a_missing_folder_is_a_mistake
+        a_missing_folder_is_a_mistake,
+        who_may_read_it
     ].
 
 init_per_testcase(full_disk, Config) ->
@@ -277,4 +279,19 @@ a_missing_folder_is_a_mistake(Config) ->
             ?assertNot(filelib:is_dir(filename:dirname(Path)))
         end
      || Name <- ["new/r.json", "a/b/r.json"]
+    ].
+
+%% Arguments of calls, messages and reasons of crashes are this user's; so is what compares them.
+who_may_read_it(_Config) ->
+    Of = fun(Command) -> #{~"command" => Command} end,
+    Compared = fun(Command) ->
+        #{~"command" => ~"compare", ~"recordings" => #{~"old" => Of(Command), ~"new" => Of(Command)}}
+    end,
+    [
+        ?assertEqual({Command, [Access, Access]}, {Command, [
+            dyno_recording_file:access(Document) || Document <- [Of(Command), Compared(Command)]
+        ]})
+     || {Command, Access} <- [
+            {~"verify", private}, {~"servers", private}, {~"test", shared}, {~"bench", shared}
+        ]
     ].

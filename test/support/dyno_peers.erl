@@ -4,7 +4,7 @@
 -module(dyno_peers).
 -moduledoc "Real nodes without dyno, for tests.".
 
--export([start/0, start/1, stop/1, load/2, load_bench/2, save/2, eval/2, needs_own_funs/1, forms/1]).
+-export([start/0, start/1, stop/1, send/2, load/2, load_bench/2, save/2, eval/2, needs_own_funs/1, forms/1]).
 
 -doc "A fresh node, not linked to the caller, controlled over its standard input.".
 start() ->
@@ -32,6 +32,11 @@ load(Node, Source) ->
     {ok, Module, Binary} = compile:forms(forms(Source), [debug_info]),
     {module, Module} = erpc:call(Node, code, load_binary, [Module, "test", Binary]),
     Module.
+
+-doc "Loads a module of this node in another.".
+send(Node, Module) ->
+    {Module, Binary, File} = code:get_object_code(Module),
+    erpc:call(Node, code, load_binary, [Module, File, Binary]).
 
 -doc "Compiles a module of the folder bench and loads it in a node.".
 load_bench(Node, Module) ->

@@ -51,7 +51,9 @@ private_files(Config) ->
     ok = dyno_file:write(Path, private, ~"arguments"),
     ?assertEqual({ok, ~"arguments"}, file:read_file(Path)),
     ?assertEqual(8#600, mode(Path)),
-    %% Others are as the umask wants it.
+    %% Others are as they were, and new ones as the umask wants it.
+    ok = dyno_file:write(Path, ~"report"),
+    ?assertEqual({{ok, ~"report"}, 8#600}, {file:read_file(Path), mode(Path)}),
     ok = dyno_file:write(in(Config, "report"), ~"report"),
     ok = file:write_file(in(Config, "usual"), ~""),
     ?assertEqual(mode(in(Config, "usual")), mode(in(Config, "report"))),

@@ -166,11 +166,11 @@ busy(Config) ->
 
 %% Two programs take the processors.
 beside_others(Fun) ->
-    Spinning = [spin() || _ <- [1, 2]],
+    Spinning = dyno_truth:spin(),
     try
         Fun()
     after
-        lists:foreach(fun port_close/1, Spinning)
+        dyno_truth:calm(Spinning)
     end.
 
 series(#{~"series" := Series}) -> Series.
@@ -333,13 +333,3 @@ elixir(_Config) ->
         )
      || Path <- [~"/tmp", "/tmp", ["/tmp"], [~"/tmp"]]
     ].
-
-%% It ends when its port is closed: the shell reads its input after each turn.
-spin() ->
-    open_port({spawn_executable, "/bin/sh"}, [
-        {args, [
-            "-c",
-            "(while :; do :; done) & spin=$!; trap 'kill $spin' EXIT; read line; kill $spin"
-        ]},
-        binary
-    ]).

@@ -12,6 +12,8 @@ against what they did.
 
 -compile([export_all, nowarn_export_all]).
 
+-import(dyno_truth, [rows/2, row/3, near/3, next/1]).
+
 %% Counts in atomics what it really does: calls, nanoseconds in callbacks, crashes, processes.
 -define(SERVER, """
 -module(lives).
@@ -95,20 +97,12 @@ end_per_suite(_Config) ->
 
 %% Both processors are taken by other programs.
 init_per_group(beside_others, Config) ->
-    Spinner = {spawn_executable, "/bin/sh"},
-    Ports = [
-        open_port(Spinner, [{args, ["-c", "(while :; do :; done) & read x; kill $!"]}])
-     || _ <- [1, 2]
-    ],
-    Holder = spawn(fun() -> receive stop -> [port_close(Port) || Port <- Ports] end end),
-    [port_connect(Port, Holder) || Port <- Ports],
-    [unlink(Port) || Port <- Ports],
-    [{spinners, Holder} | Config];
+    [{spinning, dyno_truth:spin()} | Config];
 init_per_group(_Group, Config) ->
     Config.
 
 end_per_group(beside_others, Config) ->
-    ?config(spinners, Config) ! stop;
+    dyno_truth:calm(?config(spinning, Config));
 end_per_group(_Group, _Config) ->
     ok.
 
@@ -153,7 +147,7 @@ hooks_leave_no_callback_behind(_Config) ->
     ?assertEqual(none, dyno_agent_server_counters:hook_gone(Counters)),
     #{series := #{1 := Buckets}} = dyno_agent_server_counters:read(restart, Counters),
     ?assertEqual(2 + Ran, lists:sum([Count || {_, Count} <- Buckets])),
-    ?assertEqual(#{1 => {handle_call, get}}, dyno_agent_server_hook:names(self(), Shared)).
+    ?assertEqual(#{1 => {handle_call, get}}, dyno_agent_server_names:names(self(), Shared)).
 
 names_that_have_no_sibling_keep_their_digits(_Config) ->
     Sums = [
@@ -247,7 +241,7 @@ a_saturated_node(_Config) ->
         _ = [erpc:cast(Node, lives, compute, []) || _ <- lists:seq(1, 1000)],
         {Document, Text} = measured(Node, #{for_ms => 5000}),
         nomatch = string:find(Text, "still in"),
-        #{~"rate" := Rate, ~"count" := Count} = server(~"stage", Document),
+        #{~"rate" := Rate, ~"count" := Count} = row(~"servers", ~"stage", Document),
         [Calls | _] = erpc:call(Node, lives, truth, [stage]),
         ?assert(Count > 4 andalso Count =< Calls, {Count, Calls}),
         ?assert(Rate > 2, Rate),
@@ -275,13 +269,6 @@ a_lost_hook_is_put_back(_Config) ->
         ok = dyno_servers:stop(Monitor)
     end).
 
-next(Monitor) ->
-    receive
-        {dyno_servers, Monitor, #{servers := _} = Window, _} ->
-            ok = dyno_servers:ready(Monitor),
-            Window
-    end.
-
 %% A call of 1 ms each 5 ms, each tenth crashes.
 a_crash_loop(_Config) ->
     in_node(fun(Node) ->
@@ -292,7 +279,7 @@ a_crash_loop(_Config) ->
         ct:log("~ts~n~tp", [Text, {Calls, Ns, Crashed}]),
         %% One row.
         ?assertMatch([_], [Name || ~"looping" = Name <- names(Document)]),
-        #{~"rate" := Rate, ~"busy" := Busy} = Row = server(~"looping", Document),
+        #{~"rate" := Rate, ~"busy" := Busy} = Row = row(~"servers", ~"looping", Document),
         #{~"crashes" := Crashes, ~"count" := Count} = Row,
         ?assert(Count > 30 andalso Count =< Calls, {Count, Calls}),
         near(Rate * Ns / Calls / 1.0e9, Busy, 0.2),
@@ -318,7 +305,7 @@ many_that_end_soon(_Config) ->
         %% By the last window.
         Least = get(by_then),
         ?assert(Least > 800, Least),
-        #{~"count" := Count, ~"crashes" := 0} = Row = module_row(~"lives", Document),
+        #{~"count" := Count, ~"crashes" := 0} = Row = row(~"server_modules", ~"lives", Document),
         Told = Count + unseen(Document),
         %% The runtime's counts and the hook's are read one after the other.
         ?assert(Told > 0.99 * Least andalso Told < 1.01 * Calls, {Told, Least, Calls}),
@@ -377,33 +364,9 @@ alarms(Monitor, Left, Set) ->
 %% What is measured and printed
 
 measured(Node, Options) ->
-    {ok, Document} = dyno_servers_run:run([Node], Options#{servers => [{module, lives}]}),
-    {ok, Text} = dyno_report:render(console, Document, #{width => 100}),
-    {Document, unicode:characters_to_binary(Text)}.
-
-rows(Table, Document) ->
-    [Run] = dyno_recording:runs(Document),
-    dyno_recording:rows(Run, Table).
+    {Document, Text, _} = dyno_truth:servers(Node, [{module, lives}], Options),
+    {Document, Text}.
 
 names(Document) -> [Name || #{~"server" := Name} <- rows(~"servers", Document)].
 
-server(Name, Document) ->
-    [Row] = [R || #{~"server" := Is} = R <- rows(~"servers", Document), Is =:= Name],
-    Row.
-
-module_row(Name, Document) ->
-    [Row] = [R || #{~"server" := Is} = R <- rows(~"server_modules", Document), Is =:= Name],
-    Row.
-
-near(True, Told, Share) ->
-    ?assert(abs(Told - True) =< Share * True, {told, Told, true, True}).
-
-in_node(Run) ->
-    {_, Node} = Peer = dyno_peers:start(),
-    try
-        lives = dyno_peers:load(Node, ?SERVER),
-        ok = erpc:call(Node, logger, set_primary_config, [level, none]),
-        Run(Node)
-    after
-        dyno_peers:stop(Peer)
-    end.
+in_node(Run) -> dyno_truth:in_node(?SERVER, Run).

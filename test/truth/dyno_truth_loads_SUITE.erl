@@ -76,23 +76,12 @@ groups() ->
 
 %% Both processors are taken by other programs.
 init_per_group(beside_others, Config) ->
-    Spinner = {spawn_executable, "/bin/sh"},
-    Arguments = ["-c", "(while :; do :; done) & read x; kill $!"],
-    Holder = spawn(fun() -> receive stop -> ok end end),
-    [
-        begin
-            Port = open_port(Spinner, [{args, Arguments}]),
-            true = port_connect(Port, Holder),
-            unlink(Port)
-        end
-     || _ <- [1, 2]
-    ],
-    [{spinners, Holder} | Config];
+    [{spinning, dyno_truth:spin()} | Config];
 init_per_group(_Group, Config) ->
     Config.
 
 end_per_group(beside_others, Config) ->
-    ?config(spinners, Config) ! stop;
+    dyno_truth:calm(?config(spinning, Config));
 end_per_group(_Group, _Config) ->
     ok.
 

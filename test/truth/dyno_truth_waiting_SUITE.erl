@@ -12,22 +12,24 @@ are event managers: what dyno servers says of them, against what they did.
 
 -compile([export_all, nowarn_export_all]).
 
+-import(dyno_truth, [rows/2, row/3, near/3, next/1]).
+
 %% A server that keeps how long each message waited, by the clock of who sent it; and an event manager
 %% with two handlers that count.
 -define(SERVER, """
 -module(waits).
--export([start/1, stop/1, init/1, handle_call/3, handle_cast/2, handle_event/2]).
--export([blocked/2, every/3, manager/2, done/0]).
+-export([start/1, collects/2, init/1, handle_call/3, handle_cast/2, handle_event/2]).
+-export([blocked/2, sends/1, every/3, manager/2, done/0]).
 start(State) -> gen_server:start({local, waits}, waits, {server, State}, []).
-stop(Load) -> exit(Load, kill).
+collects(Pid, EveryMs) ->
+    spawn(fun() -> every(EveryMs, 1, fun() -> erlang:garbage_collect(Pid) end) end).
 init({server, State}) -> {ok, {State, []}};
 init(Handler) -> {ok, Handler}.
-handle_call(waited, _From, {State, Waited}) -> {reply, lists:sort(Waited), {State, []}};
-handle_call({sleep, Ms}, _From, State) -> timer:sleep(Ms), {reply, ok, State};
-handle_call(forget, _From, {State, _}) -> {reply, ok, {State, []}}.
+handle_call(waited, _From, {_, Waited} = State) -> {reply, Waited, State}.
 handle_cast({sleep, Ms}, State) -> timer:sleep(Ms), {noreply, State};
 handle_cast({sent, At}, {State, Waited}) ->
-    {noreply, {State, [erlang:monotonic_time(nanosecond) - At | Waited]}}.
+    Now = erlang:monotonic_time(nanosecond),
+    {noreply, {State, [{Now + erlang:time_offset(nanosecond), Now - At} | Waited]}}.
 handle_event(_, {N, Us} = Handler) ->
     busy(erlang:monotonic_time(microsecond) + Us),
     counters:add(persistent_term:get(waits), N, 1),
@@ -78,7 +80,7 @@ groups() ->
     [
         {pure, [parallel], [messages_are_spread_between_looks, after_a_pause_they_have_just_come]},
         {in_nodes, [parallel], [
-            a_blocked_server, a_callback_at_the_end_of_windows, an_event_manager, a_full_event_manager
+            a_blocked_server, a_server_in_a_collection, a_callback_at_the_end_of_windows, an_event_manager, a_full_event_manager
         ]},
         {beside_others, [parallel], [a_blocked_server]}
     ].
@@ -92,20 +94,12 @@ end_per_suite(_Config) ->
 
 %% Both processors are taken by other programs.
 init_per_group(beside_others, Config) ->
-    Spinner = {spawn_executable, "/bin/sh"},
-    Ports = [
-        open_port(Spinner, [{args, ["-c", "(while :; do :; done) & read x; kill $!"]}])
-     || _ <- [1, 2]
-    ],
-    Holder = spawn(fun() -> receive stop -> [port_close(Port) || Port <- Ports] end end),
-    [port_connect(Port, Holder) || Port <- Ports],
-    [unlink(Port) || Port <- Ports],
-    [{spinners, Holder} | Config];
+    [{spinning, dyno_truth:spin()} | Config];
 init_per_group(_Group, Config) ->
     Config.
 
 end_per_group(beside_others, Config) ->
-    ?config(spinners, Config) ! stop;
+    dyno_truth:calm(?config(spinning, Config));
 end_per_group(_Group, _Config) ->
     ok.
 
@@ -139,17 +133,46 @@ a_blocked_server(_Config) ->
     in_node(fun(Node) ->
         {ok, Pid} = erpc:call(Node, waits, start, [[]]),
         _ = erpc:call(Node, waits, blocked, [300, 1200]),
-        ok = gen_server:call(Pid, forget),
-        {Document, Text} = measured(Node, [{module, waits}], 5000),
-        Waited = gen_server:call(Pid, waited),
-        True = fun(Share) -> lists:nth(ceil(Share * length(Waited)), Waited) end,
-        #{~"delay_p90" := P90, ~"delay_p99" := P99} = server(~"waits", Document),
-        ct:log("~ts~n~tp", [Text, {{True(0.5), True(0.9), True(0.99)}, {P90, P99}}]),
-        %% The truth is of a time that is longer by attaching and leaving: the p90 moves with it.
-        near(True(0.9), P90, 0.35),
-        near(True(0.99), P99, 0.15),
-        ?assertNotEqual(nomatch, re:run(Text, "messages wait (at least )?(2|3)[0-9.]+ ms"))
+        {Row, Text, True} = waited(Node, Pid, #{
+            for_ms => 5000, thresholds => thresholds(["p50 < 1 s", "p99 < 100 ms"])
+        }),
+        #{~"delay_p50" := null, ~"delay_p50_low" := Low, ~"delay_p50_high" := High} = Row,
+        ?assert(Low =< True(0.5) andalso True(0.5) =< High),
+        near(True(0.9), map_get(~"delay_p90", Row), 0.2),
+        near(True(0.99), map_get(~"delay_p99", Row), 0.1),
+        ?assertNotEqual(nomatch, re:run(Text, "messages wait (at least )?(2|3)[0-9.]+ ms")),
+        ?assertNotEqual(nomatch, re:run(Text, "PASS servers waits delay_p50 < 1 s < [0-9]")),
+        ?assertNotEqual(nomatch, re:run(Text, "FAIL servers waits delay_p99 < 100 ms"))
     end).
+
+%% It does nothing, and is made to collect a large heap over and over: no callback runs meanwhile.
+a_server_in_a_collection(_Config) ->
+    in_node(fun(Node) ->
+        {ok, Pid} = erpc:call(Node, waits, start, [lists:seq(1, 4_000_000)]),
+        _ = erpc:call(Node, waits, sends, [5]),
+        _ = erpc:call(Node, waits, collects, [Pid, 700]),
+        {#{~"delay_p99" := P99}, _, True} = waited(Node, Pid, #{for_ms => 4000}),
+        near(True(0.99), P99, 0.2)
+    end).
+
+thresholds(Texts) ->
+    [
+        Threshold
+     || Text <- Texts,
+        {ok, Threshold} <- [dyno_threshold:parse("servers waits delay_" ++ Text)]
+    ].
+
+%% The row, the text, and how long its messages have waited in the time that was measured.
+waited(Node, Pid, Options) ->
+    {Document, Text, {From, Until}} = dyno_truth:servers(Node, [{module, waits}], Options),
+    Waited = lists:sort([
+        Ns || {At, Ns} <- gen_server:call(Pid, waited, infinity), At >= From, At =< Until
+    ]),
+    True = fun(Share) -> lists:nth(ceil(Share * length(Waited)), Waited) end,
+    Row = row(~"servers", ~"waits", Document),
+    Told = maps:filter(fun(Key, _) -> string:prefix(Key, "delay") =/= nomatch end, Row),
+    ct:log("~ts~n~tp", [Text, {[True(Share) || Share <- [0.5, 0.9, 0.99]], Told}]),
+    {Row, Text, True}.
 
 %% Each takes 700 ms: one is under way at the end of most windows.
 a_callback_at_the_end_of_windows(_Config) ->
@@ -170,24 +193,17 @@ a_callback_at_the_end_of_windows(_Config) ->
         ok = dyno_servers:stop(Monitor)
     end).
 
-next(Monitor) ->
-    receive
-        {dyno_servers, Monitor, #{servers := _} = Window, _} ->
-            ok = dyno_servers:ready(Monitor),
-            Window
-    end.
-
 %% 100 events a second for two handlers: 100 messages a second.
 an_event_manager(_Config) ->
     in_node(fun(Node) ->
         ok = erpc:call(Node, waits, manager, [100, 10]),
         Begun = erlang:monotonic_time(nanosecond),
         [A0, _, _] = erpc:call(Node, waits, done, []),
-        {Document, Text} = measured(Node, [all], 4000),
+        {Document, Text, _} = dyno_truth:servers(Node, [all], #{for_ms => 4000}),
         [A1, _, _] = erpc:call(Node, waits, done, []),
         PerS = 1.0e9 / (erlang:monotonic_time(nanosecond) - Begun),
         ct:log("~ts", [Text]),
-        #{~"rate" := Rate} = server(~"manager", Document),
+        #{~"rate" := Rate} = row(~"servers", ~"manager", Document),
         near((A1 - A0) * PerS, Rate, 0.15),
         ?assertEqual(nomatch, string:find(Text, "other processes do its work"))
     end).
@@ -199,11 +215,11 @@ a_full_event_manager(_Config) ->
         timer:sleep(300),
         Begun = erlang:monotonic_time(nanosecond),
         [A0, _, C0] = erpc:call(Node, waits, done, []),
-        {Document, Text} = measured(Node, [all], 5000),
+        {Document, Text, _} = dyno_truth:servers(Node, [all], #{for_ms => 5000}),
         [A1, _, C1] = erpc:call(Node, waits, done, []),
         PerS = 1.0e9 / (erlang:monotonic_time(nanosecond) - Begun),
         ct:log("~ts~n~tp", [Text, {(A1 - A0) * PerS, (C1 - C0) * PerS}]),
-        #{~"rate" := Rate, ~"arrival_rate" := Arrivals} = server(~"manager", Document),
+        #{~"rate" := Rate, ~"arrival_rate" := Arrivals} = row(~"servers", ~"manager", Document),
         near((A1 - A0) * PerS, Rate, 0.25),
         near((C1 - C0) * PerS, Arrivals, 0.25),
         [_ | _] = [Row || #{~"callback" := ~"waits: handle_event"} = Row <- rows(~"callbacks", Document)],
@@ -211,31 +227,4 @@ a_full_event_manager(_Config) ->
         ?assertEqual(nomatch, string:find(Text, "other processes do its work"))
     end).
 
-%% What is measured and printed
-
-measured(Node, Selectors, ForMs) ->
-    {ok, Document} = dyno_servers_run:run([Node], #{servers => Selectors, for_ms => ForMs}),
-    {ok, Text} = dyno_report:render(console, Document, #{width => 100}),
-    Flat = re:replace(unicode:characters_to_binary(Text), "\\s+", " ", [global, {return, binary}]),
-    {Document, Flat}.
-
-rows(Table, Document) ->
-    [Run] = dyno_recording:runs(Document),
-    dyno_recording:rows(Run, Table).
-
-server(Name, Document) ->
-    [Row] = [R || #{~"server" := Is} = R <- rows(~"servers", Document), Is =:= Name],
-    Row.
-
-near(True, Told, Share) ->
-    ?assert(abs(Told - True) =< Share * True, {told, Told, true, True}).
-
-in_node(Run) ->
-    {_, Node} = Peer = dyno_peers:start(),
-    try
-        waits = dyno_peers:load(Node, ?SERVER),
-        ok = erpc:call(Node, logger, set_primary_config, [level, none]),
-        Run(Node)
-    after
-        dyno_peers:stop(Peer)
-    end.
+in_node(Run) -> dyno_truth:in_node(?SERVER, Run).

@@ -293,13 +293,15 @@ recorded_and_replayed(Config) ->
         {Count, lists:sort([[Property, Process] || [_, Property, Process | _] <- Rows])}
     end,
     ?assertEqual(Broken(Live), Broken(Again)),
-    %% Both have what processes were sent.
+    %% All have what processes were sent.
+    Compared = filename:rootname(Again) ++ "-compared.json",
+    _ = dyno_command:run(["compare", Live, Again, "--force", "-o", Compared]),
     [
         begin
             {ok, #file_info{mode = Mode}} = file:read_file_info(Path),
             ?assertEqual({Path, 8#600}, {Path, Mode band 8#777})
         end
-     || Path <- [Events, Live, Again]
+     || Path <- [Events, Live, Again, Compared]
     ],
     {2, Same} = dyno_command:run(["verify", Spec, "a@b", "c@b", "--record", Events]),
     ?assertMatch({_, _}, binary:match(Same, ~"a@b and c@b are on one machine")),

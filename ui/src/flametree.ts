@@ -151,10 +151,12 @@ interface Spent {
 export function functionsOf(stacks: Stack[]): Spent[] {
     const found = new Map<string, Spent>();
     for (const { frames, value, change } of stacks) {
+        // C code counts for the function that runs it.
+        const inmost = [...frames].reverse().find((name) => !name.startsWith('[')) ?? frames.at(-1);
         for (const name of new Set(frames)) {
             const of = found.get(name) ?? { name, own: 0, all: 0, change: 0 };
             of.all += value;
-            if (name === frames[frames.length - 1]) {
+            if (name === inmost) {
                 of.own += value;
                 of.change += change;
             }

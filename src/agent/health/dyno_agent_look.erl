@@ -58,6 +58,10 @@ two looks the stacks of suspects are read 12 times, 1 us each.
 -define(LONG_MS, 100).
 -define(MOST_TABLES, 40).
 -define(MOST_NAMES, 2000).
+-define(FILES_MS, 4000).
+-define(BINARY_BYTES, 100_000_000).
+-define(MOST_HOLDERS, 300).
+-define(MOST_READ, 5).
 -define(LONG_QUEUE, 5000).
 -define(MOST_SUPERVISORS, 100).
 -define(SUPERVISOR_WORDS, 100_000).
@@ -83,6 +87,8 @@ read(Pid) -> gen_server:call(Pid, read, infinity).
 init(#{interval_ms := IntervalMs}) ->
     proc_lib:set_label(?MODULE),
     ok = dyno_agent_process:unlimited(),
+    %% An urgent reader: on an overloaded node it is the one that must still see.
+    process_flag(priority, high),
     ok = dyno_agent_vm:enable(),
     ok = reports(),
     {ok, #{
@@ -247,6 +253,10 @@ look(#{start := Start, looks := Looks, before := Before, seen := Seen} = State) 
         names => replaced(Before, Now),
         children => children(Before, Now),
         long => long(maps:get(long, State)),
+        full_links => full_links(Census),
+        binaries => binaries(Waiting),
+        transactions => difference(transactions, Before, Now),
+        code_server => code_server(Before, Now),
         lateness => dyno_agent_lateness:read(Probes),
         locks => locks(),
         processes => (maps:with([count, every, suspended_count], Census))#{
@@ -280,6 +290,55 @@ inspection(Pid, Inspected) ->
         #{Pid := Of} -> #{inspects => Of};
         #{} -> #{}
     end.
+
+%% To which nodes a sender would be suspended; asked only if one is. Nobody has that name.
+full_links(#{suspended_count := 0}) ->
+    [];
+full_links(_Census) ->
+    [
+        atom_to_binary(Node)
+     || Node <- nodes(connected),
+        nosuspend =:= erlang:send({?MODULE, Node}, [], [nosuspend, noconnect])
+    ].
+
+%% Only if they take much: who holds them.
+binaries(Waiting) ->
+    case erlang:memory(binary) > ?BINARY_BYTES of
+        true ->
+            Largest = lists:reverse(
+                lists:sort([
+                    {N, T}
+                 || T <- ets:all(), N <- [ets:info(T, size)], is_integer(N), N > 0
+                ])
+            ),
+            #{
+                waiting => length(Waiting),
+                groups => dyno_agent_suspect:holders(lists:sublist(Waiting, ?MOST_HOLDERS)),
+                tables => dyno_agent_suspect:kept([
+                    T
+                 || {_, T} <- lists:sublist(Largest, ?MOST_READ)
+                ])
+            };
+        false ->
+            #{}
+    end.
+
+%% Of Mnesia, where it runs.
+transactions() ->
+    try
+        maps:from_list(ets:tab2list(mnesia_stats))
+    catch
+        error:badarg -> #{}
+    end.
+
+reductions(Name) ->
+    case process_info(whereis(Name), reductions) of
+        {_, N} -> N;
+        undefined -> 0
+    end.
+
+code_server(none, _Now) -> 0;
+code_server(#{code_server := A}, #{code_server := B}) -> max(0, B - A).
 
 %% How many processes were started since the look before.
 spawned(none, _Now) -> 0;
@@ -338,7 +397,8 @@ readings(Threads) ->
                 }
             }
         end,
-        #{machine => #{}}
+        #{machine => #{}},
+        ?FILES_MS
     ),
     Files#{
         time_ms => erlang:monotonic_time(millisecond),
@@ -346,6 +406,8 @@ readings(Threads) ->
         vm => dyno_agent_vm:read(),
         gc => erlang:statistics(garbage_collection),
         tables => tables(),
+        transactions => transactions(),
+        code_server => reductions(code_server),
         names => names()
     }.
 

@@ -10,7 +10,8 @@ They are asked by a helper process with a time limit: a process in a long native
 No mailbox is copied.
 """.
 
--export([stacks/1, places/1, detail/1, calls/1, inspections/1, within/2]).
+-export([stacks/1, places/1, detail/1, calls/1, inspections/1, holders/1, kept/1]).
+-export([within/2, within/3]).
 -export_type([stack/0]).
 
 -type stack() :: [binary()].
@@ -21,16 +22,25 @@ No mailbox is copied.
 -define(MOST_PORTS, 200).
 -define(MOST_CALLS, 200).
 -define(INSPECTED_MS, 400).
+-define(SOME, 100).
+-define(RELATION_BYTES, 500_000).
+-define(ROWS, 10).
 -define(MOST_INSPECTIONS, 20).
 
 -doc "What a function gives, in a helper process; the other value if that takes too long.".
 -spec within(fun(() -> Value), Value) -> Value.
-within(Ask, Otherwise) ->
-    {Pid, Ref} = spawn_monitor(fun() -> exit({value, Ask()}) end),
+within(Ask, Otherwise) -> within(Ask, Otherwise, ?TIMEOUT_MS).
+
+-doc "The same within a time.".
+-spec within(fun(() -> Value), Value, pos_integer()) -> Value.
+within(Ask, Otherwise, TimeoutMs) ->
+    %% As urgent as who asks: on a saturated node somebody must still see.
+    {_, Priority} = process_info(self(), priority),
+    {Pid, Ref} = spawn_opt(fun() -> exit({value, Ask()}) end, [monitor, {priority, Priority}]),
     receive
         {'DOWN', Ref, process, Pid, {value, Value}} -> Value;
         {'DOWN', Ref, process, Pid, _} -> Otherwise
-    after ?TIMEOUT_MS ->
+    after TimeoutMs ->
         true = demonitor(Ref, [flush]),
         true = exit(Pid, kill),
         Otherwise
@@ -116,7 +126,7 @@ detail(Pid) ->
                 undefined ->
                     Base#{ended => true};
                 [{_, Queue}, {_, Status}, {_, Words}, {_, Links}] ->
-                    Base#{
+                    (maps:merge(Base, relations(Pid, Queue, Words)))#{
                         answered => true,
                         name => dyno_agent_census:name(Pid),
                         group => dyno_agent_census:group(Pid),
@@ -170,6 +180,93 @@ asked(EndsMs, Left, Seen) ->
     end.
 
 text(Format, Arguments) -> unicode:characters_to_binary(io_lib:format(Format, Arguments)).
+
+%% Who waits for an answer of one with a queue: a call monitors its server. What one monitors, if
+%% its memory is more than its heap; of one with a queue the messages are in that.
+relations(Pid, Queue, _Words) when Queue > ?SOME ->
+    case process_info(Pid, monitored_by) of
+        {_, Pids} -> #{monitored_by => length([P || P <- Pids, is_pid(P)])};
+        undefined -> #{}
+    end;
+relations(Pid, _Queue, Words) ->
+    case process_info(Pid, memory) of
+        {_, Bytes} ->
+            case Bytes - Words * erlang:system_info(wordsize) > ?RELATION_BYTES of
+                true -> monitors(process_info(Pid, monitors));
+                false -> #{}
+            end;
+        undefined ->
+            #{}
+    end.
+
+monitors({_, Monitors}) ->
+    #{monitors => length(Monitors), monitored => length(lists:uniq(Monitors))};
+monitors(undefined) ->
+    #{}.
+
+-doc """
+How large the binaries are that each group of these processes refers to, by what collections count.
+""".
+-spec holders([pid()]) ->
+    [#{group := binary(), processes := pos_integer(), bytes := non_neg_integer()}].
+holders(Pids) ->
+    within(
+        fun() ->
+            Each = [
+                {dyno_agent_census:group(Pid), Words * erlang:system_info(wordsize)}
+             || Pid <- Pids,
+                {_, Info} <- [process_info(Pid, garbage_collection_info)],
+                Words <- [
+                    proplists:get_value(bin_vheap_size, Info, 0) +
+                        proplists:get_value(bin_old_vheap_size, Info, 0)
+                ]
+            ],
+            Groups = maps:groups_from_list(fun({G, _}) -> G end, fun({_, B}) -> B end, Each),
+            [
+                #{group => Group, processes => length(Of), bytes => lists:sum(Of)}
+             || Group := Of <- Groups
+            ]
+        end,
+        []
+    ).
+
+-doc """
+Of ten rows of each table that can be read: how large the binaries in them are, and those of which
+they are parts.
+""".
+-spec kept([ets:table()]) ->
+    [#{name := binary(), own_bytes := non_neg_integer(), kept_bytes := non_neg_integer()}].
+kept(Tables) ->
+    within(
+        fun() ->
+            [
+                #{
+                    name => dyno_agent_name:module(ets:info(Table, name)),
+                    own_bytes => lists:sum([byte_size(B) || B <- Binaries]),
+                    kept_bytes => lists:sum([binary:referenced_byte_size(B) || B <- Binaries])
+                }
+             || Table <- Tables,
+                Binaries <- [lists:append([binaries(Row) || Row <- rows(Table)])],
+                Binaries =/= []
+            ]
+        end,
+        []
+    ).
+
+rows(Table) ->
+    try ets:match_object(Table, '$1', ?ROWS) of
+        {Rows, _} -> Rows;
+        '$end_of_table' -> []
+    catch
+        %% It is private, or gone.
+        error:_ -> []
+    end.
+
+binaries(Binary) when is_binary(Binary) -> [Binary];
+binaries([Head | Tail]) -> binaries(Head) ++ binaries(Tail);
+binaries(Tuple) when is_tuple(Tuple) -> binaries(tuple_to_list(Tuple));
+binaries(Map) when is_map(Map), map_size(Map) < 100 -> binaries(maps:values(Map));
+binaries(_) -> [].
 
 %% Those in which something waits to be written.
 ports(Ports) ->

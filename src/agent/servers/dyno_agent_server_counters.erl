@@ -16,9 +16,9 @@
 %% windows.
 
 -export([new/0, begin_callback/3, end_callback/3, record/5, add/3, put/3, get/2]).
--export([skip/1, stand_for_skipped/1, scaled/1, hook_ends/2]).
+-export([skip/1, stand_for_skipped/1, scaled/1, hook_ends/2, seen_idle/2]).
 %% The instrument's
--export([under_way/1, hook_gone/1, hook_begins/1, blocks/1]).
+-export([under_way/1, hook_gone/1, hook_begins/1, blocks/1, ask_idle/3, see_idle/3]).
 -export([read/2, histogram/1, lengths/1, index/1, bounds/1]).
 -export_type([t/0, blocks/0, series/0, peer/0, values/0, histogram/0]).
 
@@ -58,6 +58,14 @@
 -define(BEGUN, 1).
 -define(USED, 2).
 -define(GONE, 3).
+%% What was seen between two callbacks, and since when no callback ran.
+-define(IDLE, 50).
+-define(EMPTY, 51).
+-define(FIRST, 52).
+-define(LAST, 53).
+-define(ASKED, 54).
+-define(QUEUE_BITS, 20).
+-define(QUEUE_MASK, (1 bsl ?QUEUE_BITS - 1)).
 -define(PEERS, 20).
 -define(DIRECTORY, 64).
 -define(BLOCKS, 96).
@@ -123,6 +131,66 @@ hook_gone(Counters) ->
 hook_begins(Counters) ->
     ok = atomics:put(Counters, ?BEGUN, 0),
     atomics:put(Counters, ?GONE, 0).
+
+-doc """
+The instrument asks an idle process, in which no callback has run since one ended, for its queue;
+`asked` where somebody waits for its answer already.
+""".
+-spec ask_idle(t(), EndedSinceBase :: pos_integer(), SinceBase :: pos_integer()) -> ok | asked.
+ask_idle(Counters, Ended, At) ->
+    case atomics:compare_exchange(Counters, ?ASKED, 0, At) of
+        ok ->
+            _ = [
+                ok = atomics:put(Counters, Position, 0)
+             || atomics:get(Counters, ?IDLE) =/= Ended, Position <- [?IDLE, ?EMPTY, ?FIRST, ?LAST]
+            ],
+            atomics:put(Counters, ?IDLE, Ended);
+        _ ->
+            asked
+    end.
+
+-doc "It has answered: so many messages wait now.".
+-spec see_idle(t(), EndedSinceBase :: pos_integer(), {SinceBase :: pos_integer(), Queue}) -> ok when
+    Queue :: non_neg_integer().
+see_idle(Counters, Ended, {At, Queue}) ->
+    Position =
+        case atomics:get(Counters, ?FIRST) of
+            _ when Queue =:= 0 -> ?EMPTY;
+            0 -> ?FIRST;
+            _ -> ?LAST
+        end,
+    Seen = (At div 1000) bsl ?QUEUE_BITS bor min(Queue, ?QUEUE_MASK),
+    _ = [
+        ok = atomics:put(Counters, Position, Seen)
+     || {ended, Since, _} <- [under_way(Counters)], Since =:= Ended
+    ],
+    atomics:put(Counters, ?ASKED, 0).
+
+-doc """
+What was seen so since a callback ended: when it was asked, if it has not answered; and the lengths
+of its queue: when it was empty for the last time, and the first and the last time that it was not.
+""".
+-spec seen_idle(t(), EndedSinceBase :: pos_integer()) -> {Asked, [{At, Queue}]} when
+    Asked :: none | pos_integer(),
+    At :: pos_integer(),
+    Queue :: non_neg_integer().
+seen_idle(Counters, Ended) ->
+    case atomics:get(Counters, ?IDLE) of
+        Ended ->
+            Asked =
+                case atomics:get(Counters, ?ASKED) of
+                    0 -> none;
+                    At -> At
+                end,
+            {Asked, [
+                {(Seen bsr ?QUEUE_BITS) * 1000, Seen band ?QUEUE_MASK}
+             || Position <- [?EMPTY, ?FIRST, ?LAST],
+                Seen <- [atomics:get(Counters, Position)],
+                Seen > 0
+            ]};
+        _ ->
+            {none, []}
+    end.
 
 -doc "Where an earlier hook has put its blocks.".
 -spec blocks(t()) -> blocks().

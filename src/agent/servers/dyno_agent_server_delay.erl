@@ -15,8 +15,9 @@
 %%
 %% After a pause the first message is looked at besides, and not for its own sake: its process had
 %% none, so those that are left have come since it woke, and not at any time of the pause. This is
-%% what tells of bursts. What a woken process waits for a processor is not seen, and neither is that
-%% it was kept from its messages, as by a collection.
+%% what tells of bursts. What a woken process waits for a processor is not seen.
+%% A pause in which messages waited, as in a collection or for a processor, is seen from outside
+%% (dyno_agent_server_heart): these looks count as the process's own.
 %%
 %%   looks       7, 3 left       9, 4 left
 %%   known     |  .. 10 there  |  11, 12, 13 came in between  |
@@ -24,7 +25,7 @@
 %% At most 16 looks are kept. Messages that a callback receives by itself make a number wrong until
 %% the queue is empty.
 
--export([new/1, received/3, woken/2]).
+-export([new/1, received/3, woken/2, stood/3]).
 -export_type([t/0]).
 
 -doc """
@@ -65,6 +66,18 @@ woken({Number, Now, Left}, {Looks, Count}) ->
         %% It was there before: what looked like a pause was none.
         Current -> Current
     end.
+
+-doc """
+The message of this number is received after a pause in which so many were seen to wait at these
+times: none at first, maybe, and then some.
+""".
+-spec stood(pos_integer(), [{At :: integer(), Queue :: non_neg_integer()}], t()) -> t().
+stood(Number, Seen, {Looks, Count}) ->
+    See = fun({At, Queue}, {Known, N}) ->
+        {Current, Kept} = over(Number, Known, N),
+        add(Number - 1 + Queue, At, Current, Kept)
+    end,
+    lists:foldl(See, {Looks, Count}, Seen).
 
 %% The looks that say nothing of this message and later ones, but the last of them.
 over(Number, [_, {UpTo, _, _} = Next | Looks], Count) when UpTo < Number ->

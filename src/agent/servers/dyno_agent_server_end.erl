@@ -72,6 +72,6 @@ raised(_Reason, _Server, _Taken) ->
 -doc "What a series of a process is called.".
 -spec name(pid(), dyno_agent_server_counters:series(), dyno_agent_server_hook:shared()) -> binary().
 name(Pid, Series, Shared) ->
-    Names = dyno_agent_server_hook:names(Pid, Shared),
+    Names = dyno_agent_server_names:names(Pid, Shared),
     {Callback, _} = maps:get(Series, Names, {'(other)', none}),
     dyno_agent_server_process:callback_name(Callback).

@@ -31,15 +31,14 @@
 %% brings. A gap with fewer was a pause, or may have been.
 
 -export([debug/3, event/3, id/0]).
-%% Names of series
--export([names/2, peers/2, forget/2, buckets/2]).
+-export([buckets/2]).
 -export_type([shared/0, name/0]).
 
 -doc """
 What all hooks share. `clock`: the time to which others are relative, in nanoseconds; `control`: an
-atomics whose first number is the deadline, and the second how many single calls may yet be told of;
-`names`: what their series are called; `asked`: when demand was last sent, by who asked whom;
-`each`: the process that is told of single calls.
+atomics whose first number is the deadline, the second how many single calls may yet be told of, and
+the others are dyno_agent_server_heart's; `names`: dyno_agent_server_names; `asked`: when demand was
+last sent, by who asked whom; `each`: the process that is told of single calls.
 """.
 -type shared() :: #{
     clock := integer(),
@@ -52,12 +51,18 @@ atomics whose first number is the deadline, and the second how many single calls
 -doc "The callback, or the state and type of a state machine; and the kind of the message.".
 -type name() :: {atom() | {State :: atom(), Type :: atom()}, Kind :: atom()}.
 
+%% A look for each of these, and so much of them at most for a burst.
+-define(LOOK_NS, 500_000).
+-define(MOST_CREDIT_NS, 500_000_000).
+
 -record(hook, {
     counters :: dyno_agent_server_counters:t(),
     shared :: shared(),
     clock :: integer(),
     rarity = 0 :: non_neg_integer(),
     looked :: integer(),
+    %% So much of the time is left for looks.
+    credit = ?MOST_CREDIT_NS :: non_neg_integer(),
     names = #{} :: #{atom() | tuple() => #{atom() => non_neg_integer()}},
     next = 1 :: pos_integer(),
     blocks = #{} :: dyno_agent_server_counters:blocks(),
@@ -110,6 +115,8 @@ atomics whose first number is the deadline, and the second how many single calls
 -define(IDLE_NS, 3000).
 %% One that was merely kept from a processor seldom was so for so long.
 -define(PAUSE_NS, 2_000_000).
+%% One that waits for a message answers at once.
+-define(ANSWER_NS, 2_000_000).
 -define(CLOSE_NS, 250_000).
 -define(MOST_RARITY, 63).
 %% So long from one message to the next, for so long, is a flood.
@@ -142,8 +149,8 @@ on with what an earlier hook of the process has left.
 -spec debug(pid(), dyno_agent_server_counters:t(), shared()) -> {term(), fun(), term()}.
 debug(Pid, Counters, #{clock := Clock} = Shared) ->
     Now = erlang:monotonic_time(nanosecond),
-    Series = names(Pid, Shared),
-    {Peers, Module, _} = peers(Pid, Shared),
+    Series = dyno_agent_server_names:names(Pid, Shared),
+    {Peers, Module, _} = dyno_agent_server_names:peers(Pid, Shared),
     Hook = #hook{
         counters = Counters,
         shared = Shared,
@@ -297,16 +304,26 @@ begins(Series, Message, Now, Hot) ->
 
 woken(#hot{hook = Hook} = Hot) ->
     {message_queue_len, Left} = process_info(self(), message_queue_len),
-    Delay = since_pause(Left, Hot),
+    {_, Delay} = since_pause(Left, Hot),
     %% What this took is not the callback's.
     Hot#hot{begun = erlang:monotonic_time(nanosecond), hook = Hook#hook{delay = Delay}}.
 
-since_pause(Left, #hot{begun = Now, ended = Ended, received = Received, hook = Hook}) when
+since_pause(Left, #hot{begun = Now, ended = Ended, received = Received} = Hot) when
     Now - Ended > ?PAUSE_NS
 ->
-    dyno_agent_server_delay:woken({Received, Now, Left}, Hook#hook.delay);
-since_pause(_Left, #hot{hook = #hook{delay = Delay}}) ->
-    Delay.
+    #hot{hook = #hook{counters = Counters, clock = Clock, delay = Delay}} = Hot,
+    {Asked, Looks} = dyno_agent_server_counters:seen_idle(Counters, Ended - Clock),
+    Seen = [{At + Clock, Queue} || {At, Queue} <- Looks],
+    %% Where messages were seen to wait meanwhile it did not wait for them, and neither did it where
+    %% it gave no answer.
+    case [waits || {_, Queue} <- Seen, Queue > 0] of
+        [] when Asked =:= none; Now - Clock - Asked < ?ANSWER_NS ->
+            {before(Left, Hot), dyno_agent_server_delay:woken({Received, Now, Left}, Delay)};
+        _ ->
+            {Now, dyno_agent_server_delay:stood(Received, Seen, Delay)}
+    end;
+since_pause(Left, #hot{hook = #hook{delay = Delay}} = Hot) ->
+    {before(Left, Hot), Delay}.
 
 closely(Message, #hot{begun = Now, received = Received, weight = Weight, hook = Hook} = Hot) ->
     #hook{shared = #{control := Control}, clock = Clock, counters = Counters} = Hook,
@@ -317,17 +334,19 @@ closely(Message, #hot{begun = Now, received = Received, weight = Weight, hook = 
         _ ->
             {message_queue_len, Left} = process_info(self(), message_queue_len),
             ok = raise(Left, Counters),
-            #hook{rarity = Rarity, looked = Looked} = Hook,
+            #hook{rarity = Rarity, looked = Looked, credit = Credit} = Hook,
+            {Before, Known} = since_pause(Left, Hot),
             {Ns, ErrorNs, Delay} = dyno_agent_server_delay:received(
-                {Received, Now, Left}, before(Left, Hot), since_pause(Left, Hot)
+                {Received, Now, Left}, Before, Known
             ),
             Count = Weight * (Rarity + 1),
             Scaled = dyno_agent_server_counters:scaled(Left),
             Counted = record(?DELAY, Ns, Count, record(?QUEUE, Scaled, Count, Hook)),
             ok = dyno_agent_server_counters:add(Counters, delay_error, Count * ErrorNs),
             {Distance, Flood} = flood(Now, Hot),
+            {Rarer, Rest} = rarity(Now - Looked, Rarity, Credit),
             Told = told(Message, Control, Counted#hook{
-                rarity = rarity(Now - Looked, Rarity), looked = Now, delay = Delay, flood = Flood
+                rarity = Rarer, credit = Rest, looked = Now, delay = Delay, flood = Flood
             }),
             %% What this took is not the callback's.
             Hot#hot{
@@ -341,7 +360,14 @@ before(_Left, #hot{begun = Now, distance = Distance}) when Distance > 1 -> Now;
 before(_Left, #hot{begun = Now, ended = Ended}) when Now - Ended > ?IDLE_NS -> waited;
 before(_Left, #hot{ended = Ended}) -> Ended.
 
-%% Some 2,000 looks a second: with fewer messages each of them, with many one in 64.
+%% Some 2,000 looks a second: with fewer messages each of them, with many one in 64. A burst of a
+%% thousand is looked at as a whole.
+rarity(SinceNs, Rarity, Credit) ->
+    case min(?MOST_CREDIT_NS, Credit + SinceNs) - ?LOOK_NS of
+        Left when Left > 0 -> {0, Left};
+        _ -> {rarity(SinceNs, Rarity), 0}
+    end.
+
 rarity(SinceNs, Rarity) when SinceNs < ?CLOSE_NS -> min(?MOST_RARITY, 2 * Rarity + 1);
 rarity(SinceNs, Rarity) when SinceNs < 8 * ?CLOSE_NS -> Rarity;
 rarity(SinceNs, Rarity) when SinceNs < 64 * ?CLOSE_NS -> Rarity bsr 1;
@@ -447,24 +473,6 @@ named(Callback, Kind, #hook{names = Names, next = Next, shared = #{names := Tabl
     true = ets:insert(Table, {{self(), series, Next}, {Callback, Kind}}),
     Of = maps:get(Callback, Names, #{}),
     {Next, Hook#hook{names = Names#{Callback => Of#{Kind => Next}}, next = Next + 1}}.
-
--doc "What the series of a process are called.".
--spec names(pid(), shared()) -> #{dyno_agent_server_counters:series() => name()}.
-names(Pid, #{names := Table}) ->
-    #{Series => Name || [Series, Name] <- ets:match(Table, {{Pid, series, '$1'}, '$2'})}.
-
--doc "The other stages, and the user's module and the type of the stage, where they are known.".
--spec peers(pid(), shared()) ->
-    {#{dyno_agent_server_counters:peer() => pid()}, module() | unknown, Type :: atom()}.
-peers(Pid, #{names := Table}) ->
-    Peers = #{Peer => Of || [Peer, Of] <- ets:match(Table, {{Pid, peer, '$1'}, '$2'})},
-    {Module, Type} = ets:lookup_element(Table, {Pid, stage, 1}, 2, {unknown, unknown}),
-    {Peers, Module, Type}.
-
--spec forget(pid(), shared()) -> ok.
-forget(Pid, #{names := Table}) ->
-    true = ets:match_delete(Table, {{Pid, '_', '_'}, '_'}),
-    ok.
 
 %% GenStage
 

@@ -8,12 +8,23 @@
 %% are one row. Pure, and needed on the caller's side only.
 
 -export([tables/0, metrics/0, histograms/0, warnings/2]).
+-export([waited/2, waited_columns/4]).
+-export_type([waited/0]).
 
 -type window() :: dyno_agent_servers:window().
 -type row() :: #{atom() => term()}.
 
+-doc "What a message waited, and between which ends that is; `undefined` what is not known.".
+-type waited() :: {
+    Ns :: non_neg_integer() | undefined,
+    LowNs :: non_neg_integer() | undefined,
+    HighNs :: non_neg_integer() | undefined
+}.
+
 %% Of which histograms are recorded: those of the callbacks that took most.
 -define(MOST_HISTOGRAMS, 50).
+%% Of less, waking a process may be more than a tenth.
+-define(LEAST_NS, 500_000).
 
 -spec tables() -> [dyno_agent_instrument:table()].
 tables() ->
@@ -31,11 +42,10 @@ tables() ->
                     better => lower,
                     help => ~"The share of the time in callbacks; the sum of several processes."
                 }),
-                column(~"cpu", ~"On the processor", ns, cpu_ns, #{better => lower}),
-                column(~"delay", ~"Wait for service, p99", ns, delay, #{
-                    better => lower,
-                    help => ~"From a message's arrival to the start of its callback."
-                }),
+                column(~"cpu", ~"On the processor", ns, cpu_ns, #{better => lower})
+            ] ++ waited_columns(~"delay_p50", ~"Waited p50", delay_p50, #{}) ++
+                waited_columns(~"delay_p90", ~"Waited p90", delay_p90, #{}) ++
+                waited_columns(~"delay", ~"Waited p99", delay, #{better => lower}) ++ [
                 column(~"queue_max", ~"Longest queue", count, queue_max, #{better => lower}),
                 column(~"crashes", ~"Crashes", count, crashes, #{better => lower})
             ],
@@ -64,7 +74,7 @@ column(Name, Title, Kind, Key, Properties) ->
 some([]) -> none;
 some(Rows) -> Rows.
 
-servers(#{servers := Servers, duration_ns := DurationNs}) ->
+servers(#{servers := Servers, duration_ns := DurationNs, looks_apart_ns := ApartNs}) ->
     [
         #{
             name => Name,
@@ -73,12 +83,64 @@ servers(#{servers := Servers, duration_ns := DurationNs}) ->
             served => sum(served, Of),
             busy => share([Ns || #{wall_ns := Ns} <- Of, is_integer(Ns)], DurationNs),
             cpu_ns => sum(cpu_ns, Of),
-            delay => quantile(0.99, merged([H || #{delay := H} <- Of])),
+            delay_p50 => waited(0.5, Waited),
+            delay_p90 => waited(0.9, Waited),
+            delay => waited(0.99, Waited),
             queue_max => lists:max([Max || #{queue_max := Max} <- Of]),
             crashes => length([crashed || #{state := crashed} <- Of])
         }
-     || {Name, Module} := Of <- by([name, module], Servers)
+     || {Name, Module} := Of <- by([name, module], Servers),
+        Waited <- [
+            #{
+                delay => #{buckets => merged([H || #{delay := H} <- Of])},
+                delay_unknown => sum(delay_unknown, Of),
+                looks_apart_ns => ApartNs
+            }
+        ]
     ].
+
+-doc """
+The columns of what messages waited: its value, or its upper end where it is less than is told apart,
+and its ends.
+""".
+-spec waited_columns(binary(), binary(), atom(), dyno_recording_table:properties()) ->
+    [dyno_recording_table:column()].
+waited_columns(Name, Title, Key, Properties) ->
+    Help = ~"From a message's arrival to its callback.",
+    Of = fun(Position) -> fun(#{Key := Waited}) -> element(Position, Waited) end end,
+    [
+        {Name, Title, ns, Properties#{help => Help}, Of(1)},
+        {<<Name/binary, "_low">>, <<Title/binary, ", at least">>, ns,
+            #{role => low, 'of' => Name, optional => true}, Of(2)},
+        {<<Name/binary, "_high">>, <<Title/binary, ", at most">>, ns,
+            #{role => high, 'of' => Name, optional => true}, Of(3)}
+    ].
+
+-doc """
+How long this share of the messages waited at most. What messages waited for a process to be woken is
+not in it, nor that it was kept from them for less than the time between two looks from outside. Of
+messages whose wait is not known only the lower end is.
+""".
+-spec waited(float(), #{
+    delay := none | #{buckets := [{non_neg_integer(), pos_integer()}], _ => _},
+    delay_unknown := non_neg_integer(),
+    looks_apart_ns := non_neg_integer(),
+    _ => _
+}) ->
+    waited().
+waited(_Share, #{delay := Delay}) when Delay =:= none; map_get(buckets, Delay) =:= [] ->
+    {undefined, undefined, undefined};
+waited(Share, #{delay := #{buckets := Buckets}, delay_unknown := Unknown, looks_apart_ns := ApartNs}) ->
+    LowNs = quantile(Share, Buckets),
+    Ns =
+        case LowNs >= ?LEAST_NS of
+            true -> LowNs;
+            false -> undefined
+        end,
+    case Unknown > 0 orelse ApartNs =:= 0 of
+        true -> {Ns, LowNs, undefined};
+        false -> {Ns, LowNs, LowNs + ApartNs}
+    end.
 
 %% A registered name is one, however often it was restarted.
 at_once([#{kind := registered} | _]) -> 1;
@@ -123,10 +185,10 @@ merged(Histograms) ->
     Counted = [Buckets || #{buckets := Buckets} <- Histograms],
     lists:foldl(fun dyno_agent_server_process:merge_buckets/2, [], Counted).
 
-quantile(_Q, []) ->
+quantile(_Share, []) ->
     undefined;
-quantile(Q, Buckets) ->
-    Rank = max(1, ceil(Q * lists:sum([Count || {_, Count} <- Buckets]))),
+quantile(Share, Buckets) ->
+    Rank = max(1, ceil(Share * lists:sum([Count || {_, Count} <- Buckets]))),
     {Low, High} = dyno_agent_server_counters:bounds(at(Rank, Buckets)),
     (Low + High - 1) div 2.
 

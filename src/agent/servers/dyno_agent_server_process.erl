@@ -82,6 +82,8 @@ the count, time and words of each callback.
 ]).
 %% A flag is set a moment after the process is found.
 -define(SOON_NS, 1_000_000).
+%% An error of a message's waiting that bothers nobody: less is not told apart.
+-define(FINE_NS, 500_000).
 -define(NOT_OBSERVED, #{buckets => [], untimed => 0, exceptions => 0, stops => 0}).
 -define(BUSY, ~"it has not answered sys for two seconds").
 -define(NOT_YET, ~"it has not answered sys yet").
@@ -244,7 +246,7 @@ part(Process, #{values := #{queue_max := Max} = Values, times := Times} = Measur
     {By, Why} = by(Process, Measured),
     WallNs = wall_ns(By, Callbacks),
     {BusyNs, BusyOfNs} = busy(By, WallNs, Process, Measured),
-    {Delay, Method, ErrorNs} = delay(Server, Values),
+    {Delay, Unknown, Method} = delay(Server, Values),
     Known = [pid, name, kind, module, behaviour, application, state, reason, running, stage],
     (maps:with(Known, maps:merge(Server, maps:merge(Process, Measured))))#{
         supervisor => supervisor(Ancestors),
@@ -256,7 +258,7 @@ part(Process, #{values := #{queue_max := Max} = Values, times := Times} = Measur
         queue => dyno_agent_server_counters:lengths(dyno_agent_server_hook:buckets(queue, Values)),
         delay => Delay,
         delay_method => Method,
-        delay_error_ns => ErrorNs,
+        delay_unknown => Unknown,
         wall_ns => WallNs,
         busy_ns => BusyNs,
         busy_of_ns => BusyOfNs,
@@ -348,12 +350,16 @@ supervisor([Pid | _]) -> list_to_binary(pid_to_list(Pid));
 supervisor([]) -> undefined.
 
 delay(#{queue := own}, _Values) ->
-    {none, ~"not known: it keeps a queue of its own", undefined};
+    {none, 0, ~"not known: it keeps a queue of its own"};
 delay(_Server, #{delay_error := ErrorNs} = Values) ->
     Method = ~"arrival between two samples of the queue's length",
     case dyno_agent_server_counters:histogram(dyno_agent_server_hook:buckets(delay, Values)) of
-        none -> {none, Method, undefined};
-        #{count := Count} = Histogram -> {Histogram, Method, ErrorNs div Count}
+        %% Where messages come seldom, the samples do not tell when they came: they have waited for
+        %% no time at least.
+        #{count := Count, sum := SumNs} when ErrorNs > ?FINE_NS * Count, 2 * ErrorNs > SumNs ->
+            {dyno_agent_server_counters:histogram([{0, Count}]), Count, Method};
+        Histogram ->
+            {Histogram, 0, Method}
     end.
 
 sum_of(Position, Times) -> sum_of(Position, Times, undefined).

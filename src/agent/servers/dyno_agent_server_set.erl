@@ -11,9 +11,8 @@
 %%                     `--> busy --^         not within two seconds
 
 -export([new/4, select/2, unselect/2, scan/1, scan_due/1, busiest/1, begun/3, answered/3, down/4]).
--export([adjust/2, births/2, hooked_again/1, sample_queues/2, unhook_all/1, next/4, unknown/2]).
+-export([adjust/2, births/2, hooked_again/1, sample_queues/2, next/4, unknown/2]).
 -export([to_list/1, is_flagged/1, unselected/1, managers/1, stage_modules/1, running/2, call/3]).
--export([new_table/0]).
 -export_type([t/0]).
 
 -import(dyno_agent_server_process, [is_ended/1, observe/4]).
@@ -54,16 +53,6 @@
 %% A process with so many callbacks a second has its time on the processor measured besides the
 %% hook.
 -define(SELDOM, 2000).
--define(UNHOOK, """
-Ref = monitor(process, Owner),
-receive
-    {'ETS-TRANSFER', Table, Owner, none} ->
-        [Pid ! {system, {self(), Ref}, {debug, {remove, Id}}}
-         || [Pid] <- ets:match(Table, {{'$1', hooked, 1}, '_'})];
-    {'DOWN', Ref, process, Owner, _} ->
-        ok
-end.
-""").
 
 -spec new([dyno_agent_servers:selector()], pos_integer(), Shared, Flag) -> t() when
     Shared :: dyno_agent_server_hook:shared(),
@@ -85,19 +74,6 @@ new(Selectors, Most, Shared, Flag) ->
         is_flagging => false,
         templates => #{}
     }.
-
--doc """
-Where hooks keep names, and this module the processes that have one. It outlives the instrument: a
-process that runs none of the agent's code then has the hooks removed, also those of processes that
-would not receive a message for long.
-""".
--spec new_table() -> ets:table().
-new_table() ->
-    {ok, Tokens, _} = erl_scan:string(?UNHOOK),
-    {ok, Expressions} = erl_parse:parse_exprs(Tokens),
-    Bindings = #{'Owner' => self(), 'Id' => dyno_agent_server_hook:id()},
-    Heir = spawn(erl_eval, exprs, [Expressions, Bindings]),
-    ets:new(?MODULE, [ordered_set, public, {heir, Heir, none}]).
 
 -doc "Those measured, but for stages that may turn out to be others than those selected.".
 -spec to_list(t()) -> [{pid(), dyno_agent_server_process:t()}].
@@ -136,7 +112,7 @@ drop(Pid, #{measured := All, shared := Shared, flag := Flag, ended := Ended} = S
     {#{monitor := Monitor, flagged := Flagged} = One, Rest} = maps:take(Pid, All),
     true = demonitor(Monitor, [flush]),
     _ = unhooked(Pid, One),
-    ok = dyno_agent_server_hook:forget(Pid, Shared),
+    ok = dyno_agent_server_names:forget(Pid, Shared),
     _ = [ok = Flag(Pid, false) || Flagged],
     Set#{measured := Rest, ended := Ended - length([Pid || is_ended(One)])}.
 
@@ -195,7 +171,7 @@ has_room(#{measured := All, ended := Ended, most := Most}) ->
 
 %% A stage tells its module with its first callback; until then it may be one that is selected.
 known_stage(Pid, #{measured := All, shared := Shared, selectors := Selectors} = Set) ->
-    case dyno_agent_server_hook:peers(Pid, Shared) of
+    case dyno_agent_server_names:peers(Pid, Shared) of
         {_Peers, unknown, unknown} ->
             Set;
         {_Peers, Module, _Kind} ->
@@ -381,7 +357,7 @@ ask(Pid, #{counters := Before} = One, Shared) ->
         end,
     ok = dyno_agent_server_counters:hook_begins(Counters),
     Debug = dyno_agent_server_hook:debug(Pid, Counters, Shared),
-    true = ets:insert(map_get(names, Shared), {{Pid, hooked, 1}, asked}),
+    ok = dyno_agent_server_names:hooks(Pid, Counters, Shared),
     _ = Pid ! {system, {self(), {?MODULE, Pid, hooked}}, {debug, {install, Debug}}},
     Asked = One#{counters := Counters, since := now_ns(), silent := false},
     dyno_agent_server_process:hook(asked, Until, Asked).
@@ -419,16 +395,6 @@ hooked_again(#{measured := All, shared := Shared} = Set) ->
     ],
     Again = maps:map(fun(Pid, One) -> ask(Pid, One, Shared) end, maps:with(Lost, All)),
     Set#{measured := maps:merge(All, Again)}.
-
--doc "Has all hooks removed: returns when each process was told.".
--spec unhook_all(t()) -> ok.
-unhook_all(#{shared := #{names := Table}}) ->
-    Heir = ets:info(Table, heir),
-    Ref = monitor(process, Heir),
-    true = ets:give_away(Table, Heir, none),
-    receive
-        {'DOWN', Ref, process, Heir, _} -> ok
-    end.
 
 -spec managers(t()) -> [pid()].
 managers(#{measured := All}) ->
@@ -512,7 +478,7 @@ call(Pid, Series, #{measured := All, shared := Shared}) ->
             tag => atom_to_binary(Kind)
         }
      || #{Pid := #{server := Server}} <- [All],
-        #{Series := {Callback, Kind}} <- [dyno_agent_server_hook:names(Pid, Shared)]
+        #{Series := {Callback, Kind}} <- [dyno_agent_server_names:names(Pid, Shared)]
     ].
 
 -doc "A process has ended: says so with the callback that it ended in.".
@@ -534,7 +500,7 @@ whose hooks counted nothing: those that have ended are gone.
 -spec next(#{pid() => number()}, #{pid() => non_neg_integer()}, [pid()], t()) -> t().
 next(Rates, Running, Silent, #{measured := All, shared := Shared} = Set) ->
     Ended = [Pid || Pid := One <- All, is_ended(One)],
-    lists:foreach(fun(Pid) -> dyno_agent_server_hook:forget(Pid, Shared) end, Ended),
+    lists:foreach(fun(Pid) -> dyno_agent_server_names:forget(Pid, Shared) end, Ended),
     Now = now_ns(),
     Left = #{
         Pid => dyno_agent_server_process:next(

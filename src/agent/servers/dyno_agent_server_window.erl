@@ -57,7 +57,7 @@ make(How, #{shared := Shared, times := Times} = Context, Set) ->
         Measured <- [
             Context#{
                 values => Values,
-                names => dyno_agent_server_hook:names(Pid, Shared),
+                names => dyno_agent_server_names:names(Pid, Shared),
                 times := maps:get(Pid, Times, #{}),
                 running => dyno_agent_server_set:running(Pid, Set),
                 stage => maps:get(Pid, Stages, none)
@@ -92,7 +92,7 @@ probed_ns(One, #{served := Served}, #{untimed := Untimed}, Context) ->
 
 stages(Read, #{shared := Shared} = Context) ->
     Seen = #{
-        Pid => {Values, Counters, dyno_agent_server_hook:peers(Pid, Shared)}
+        Pid => {Values, Counters, dyno_agent_server_names:peers(Pid, Shared)}
      || {Pid, #{server := #{behaviour := gen_stage}, counters := Counters}, Values} <- Read,
         Counters =/= none
     },

@@ -78,6 +78,8 @@ N}` takes the servers that did most in the last window.
     %% took, as a share of one scheduler's time.
     probe_ns := non_neg_integer(),
     cost := float(),
+    %% How long two looks at idle processes were apart at most; 0 if there were none.
+    looks_apart_ns := non_neg_integer(),
     %% Of all gen_servers of the node.
     rate := #{call | cast | info | continue => non_neg_integer()},
     servers := [server()],
@@ -108,10 +110,11 @@ N}` takes the servers that did most in the last window.
     queue_max := non_neg_integer(),
     %% When a callback begins.
     queue := dyno_agent_server_counters:histogram(),
+    %% How long messages waited behind others, with those that found it idle as 0; and how
+    %% many of them are in it as 0 since it is not known.
     delay := dyno_agent_server_counters:histogram(),
+    delay_unknown := non_neg_integer(),
     delay_method := binary(),
-    %% The mean of how wrong a delay may be.
-    delay_error_ns := non_neg_integer() | undefined,
     wall_ns := non_neg_integer() | undefined,
     %% The same, with what runs at the end and without what ran before the beginning; and the time
     %% of which that is a part. More than `wall_ns` where callbacks were missed by the hook: then a
@@ -209,8 +212,6 @@ N}` takes the servers that did most in the last window.
 -define(SHARE, 0.1).
 -define(SHORT_NS, 100_000_000).
 -define(TICK_MS, 1000).
-%% Hooks end so long after this process has.
--define(DEADLINE_NS, 5_000_000_000).
 %% Event managers are asked for their handlers once in so many seconds.
 -define(HANDLERS_TICKS, 10).
 %% Of a manager's stack.
@@ -258,8 +259,8 @@ init(#{servers := Selectors} = Config) ->
     Asked = maps:get(level, Config, auto),
     Shared = #{
         clock => now_ns() - 1,
-        control => atomics:new(2, [{signed, true}]),
-        names => dyno_agent_server_set:new_table(),
+        control => atomics:new(7, [{signed, true}]),
+        names => dyno_agent_server_names:new(),
         asked => atomics:new(1024, [{signed, true}]),
         each =>
             case Config of
@@ -267,8 +268,7 @@ init(#{servers := Selectors} = Config) ->
                 #{} -> none
             end
     },
-    ok = prolong(Shared),
-    Heart = spawn_link(fun() -> beat(Shared) end),
+    Heart = dyno_agent_server_heart:start(Shared),
     Times = dyno_agent_server_breakpoints:open(),
     Probes = #{
         hook => dyno_agent_server_probe:hook_ns(Shared),
@@ -352,7 +352,8 @@ handle_info(tick, State) ->
     Before = now_ns(),
     _ = erlang:send_after(?TICK_MS, self(), tick),
     #{own_ns := OwnNs} = Ticked = tick(State),
-    {noreply, Ticked#{own_ns := OwnNs + now_ns() - Before}};
+    HeartNs = dyno_agent_server_heart:took_ns(map_get(shared, State)),
+    {noreply, Ticked#{own_ns := OwnNs + now_ns() - Before + HeartNs}};
 handle_info({{dyno_agent_server_set, Pid, Hook}, ok}, #{set := Set} = State) ->
     {noreply, State#{set := dyno_agent_server_set:answered(Pid, Hook, Set)}};
 handle_info({{?MODULE, handlers}, Modules}, #{times := Times} = State) when is_list(Modules) ->
@@ -388,36 +389,13 @@ handle_info(_Other, State) ->
 
 %% Hooks end with their deadline; those that answer at once end now.
 -spec terminate(term(), state()) -> ok.
-terminate(_Reason, #{shared := #{control := Control}, heart := Heart} = State) ->
-    #{set := Set, times := Times, life := Life} = State,
-    ok = stopped(Heart),
+terminate(_Reason, #{shared := #{control := Control} = Shared, heart := Heart} = State) ->
+    #{times := Times, life := Life} = State,
+    ok = dyno_agent_server_heart:stop(Heart),
     ok = atomics:put(Control, 1, -1),
     ok = dyno_agent_server_breakpoints:close(Times),
     ok = dyno_agent_server_life:close(Life),
-    dyno_agent_server_set:unhook_all(Set).
-
-%% A process of its own: the instrument may list and ask thousands of processes meanwhile. It ends
-%% with the instrument.
-beat(Shared) ->
-    process_flag(priority, high),
-    proc_lib:set_label(?MODULE),
-    beats(Shared).
-
-beats(Shared) ->
-    ok = prolong(Shared),
-    timer:sleep(?TICK_MS),
-    beats(Shared).
-
-prolong(#{control := Control, clock := Clock}) ->
-    atomics:put(Control, 1, now_ns() - Clock + ?DEADLINE_NS).
-
-stopped(Heart) ->
-    Ref = monitor(process, Heart),
-    true = unlink(Heart),
-    true = exit(Heart, kill),
-    receive
-        {'DOWN', Ref, process, Heart, _} -> ok
-    end.
+    dyno_agent_server_names:unhook_all(Shared).
 
 %% Each second
 
@@ -556,6 +534,7 @@ window(How, #{started := Started, config := Config, level := Level, probes := Pr
         stepped_down => dyno_agent_server_level:why(Level),
         probe_ns => probe_ns(Now, Probes, {ProbedNs, Servers}),
         cost => (ProbedNs + Own) / Duration,
+        looks_apart_ns => dyno_agent_server_heart:apart_ns(How, map_get(shared, State)),
         rate => Rate,
         servers => Servers,
         unselected => dyno_agent_server_set:unselected(Set),

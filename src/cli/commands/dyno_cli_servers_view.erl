@@ -175,7 +175,7 @@ columns(Group) ->
         Number(~"p50", p50, ~"ns", fixed),
         Number(~"p99", p99, ~"ns", fixed),
         Number(~"queue", queue_now, ~"count", fixed),
-        Number(~"waited", delay_p99, ~"ns", optional),
+        Number(~"waited", waited_p99, ~"ns", optional),
         {~"now in", left, optional, fun
             (#{running := <<Running/binary>>}) -> Running;
             (_) -> ~""
@@ -193,6 +193,9 @@ columns(Group) ->
     ].
 
 number(undefined, _Unit) -> ~"-";
+number({Ns, _, undefined}, Unit) when is_number(Ns) -> <<"> ", (number(Ns, Unit))/binary>>;
+number({undefined, _, High}, Unit) when is_number(High) -> <<"< ", (number(High, Unit))/binary>>;
+number({Ns, _, _}, Unit) -> number(Ns, Unit);
 number(Value, ~"ratio") -> dyno_unit:format(round(Value * 1000) / 1000, ~"ratio");
 number(Value, Unit) -> dyno_unit:format(Value, Unit).
 
@@ -247,7 +250,7 @@ name(#{name := Name}) -> re:replace(dyno_text:clean(Name), " ", "_", [global]).
 
 values(Row) ->
     [
-        io_lib:format(" ~ts=~ts", [Title, re:replace(dyno_unit:format(Value, Unit), " ", "")])
+        io_lib:format(" ~ts=~ts", [Title, re:replace(Shown, " ", "", [global])])
      || {Title, Key, Unit} <- [
             {"rate", rate, ~"1/s"},
             {"busy", busy, ~"ratio"},
@@ -256,9 +259,12 @@ values(Row) ->
             {"max", max, ~"ns"},
             {"cpu", cpu, ~"ratio"},
             {"queue", queue_now, ~"count"},
-            {"waited_p99", delay_p99, ~"ns"},
+            {"waited_p99", waited_p99, ~"ns"},
             {"exceptions", exceptions, ~"count"}
         ],
-        Value <- [maps:get(Key, Row, undefined)],
-        is_number(Value)
+        Shown <- [value(maps:get(Key, Row, undefined), Unit)],
+        Shown =/= ~"-"
     ].
+
+value(Value, Unit) when is_number(Value) -> dyno_unit:format(Value, Unit);
+value(Value, Unit) -> number(Value, Unit).

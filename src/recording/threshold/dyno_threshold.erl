@@ -303,7 +303,8 @@ verdict(Threshold, RunId, Place, {Found, Missing}) ->
             operator => Operator,
             limit => Limit,
             unit => Unit,
-            value => Value
+            value => Value,
+            bound => bound(Found)
         },
         evidence => undefined
     }),
@@ -332,14 +333,30 @@ only_grows({cell, _, _, Field}, Unit) ->
 
 decide(Threshold, Place, {error, Why}) ->
     {null, unknown, [subject_without_size(Threshold), " is not known", Place, ": ", Why]};
-decide(Threshold, Place, {ok, Raw, Unit, {Low, High}}) ->
+decide(Threshold, Place, {ok, _, Unit, {Low, High}} = Found) ->
+    case bound(Found) of
+        at_least -> one_sided(Threshold, Place, {Low, " is at least ", {Low, High}}, Unit);
+        at_most -> one_sided(Threshold, Place, {High, " is at most ", {Low, High}}, Unit);
+        undefined -> in_interval(Threshold, Place, Found)
+    end;
+decide(Threshold, Place, {ok, Raw, RawUnit}) ->
+    compared(Threshold, Place, {Raw, RawUnit}, " is ").
+
+%% Of which only one end is known, or both and no value.
+bound({ok, _, _, {_, unknown}}) -> at_least;
+bound({ok, _, _, {unknown, _}}) -> at_most;
+bound({ok, unknown, _, _}) -> at_most;
+bound(_) -> undefined.
+
+in_interval(Threshold, Place, {ok, Raw, Unit, {Low, High}}) ->
     case decide(Threshold, Place, {ok, Raw, Unit}) of
         {Value, Result, Text} when Result =/= unknown ->
             doubted(Value, Result, Text, interval(Threshold, Low, High, Unit));
         Unknown ->
             Unknown
-    end;
-decide(Threshold, Place, {ok, Raw, RawUnit}) ->
+    end.
+
+compared(Threshold, Place, {Raw, RawUnit}, Is) ->
     #{operator := Operator, limit := Limit, unit := Unit, written := Written} = Threshold,
     {Kind, Value, Base} = in_base(Raw, RawUnit),
     {ok, LimitKind} = dyno_unit:kind(Unit),
@@ -348,7 +365,7 @@ decide(Threshold, Place, {ok, Raw, RawUnit}) ->
         true ->
             Shown = shown(Value, Base, Limit, 3),
             {Value, result(Operator, Value, Limit), [
-                Subject, " is ", Shown, Place, ", limit ", Operator, " ", Written
+                Subject, Is, Shown, Place, ", limit ", Operator, " ", Written
             ]};
         false ->
             {Value, unknown, [
@@ -356,6 +373,32 @@ decide(Threshold, Place, {ok, Raw, RawUnit}) ->
                 ", which cannot be compared with ", Written, ": the limit needs ",
                 dyno_unit:usual(Kind)
             ]}
+    end.
+
+one_sided(Threshold, Place, {Bound, Is, {Low, High}}, Unit) ->
+    #{operator := Operator, limit := Limit} = Threshold,
+    case compared(Threshold, Place, {Bound, Unit}, Is) of
+        {Value, Result, Text} when Result =/= unknown ->
+            {Value, by_ends(Operator, Limit, based(Low, Unit), based(High, Unit)), Text};
+        Unknown ->
+            Unknown
+    end.
+
+based(unknown, _Unit) -> unknown;
+based(End, Unit) -> element(2, in_base(End, Unit)).
+
+%% An atom is more than any number.
+by_ends(~"==", Limit, Low, High) when is_number(Low), Low > Limit; High < Limit -> fail;
+by_ends(~"==", _Limit, _Low, _High) -> unknown;
+by_ends(<<"<", _/binary>> = Operator, Limit, Low, High) -> by_end(Operator, Limit, Low, High);
+by_ends(Operator, Limit, Low, High) -> by_end(Operator, Limit, High, Low).
+
+by_end(Operator, Limit, Best, Worst) ->
+    Holds = fun(End) -> is_number(End) andalso holds(Operator, End, Limit) end,
+    case {Holds(Worst), Holds(Best)} of
+        {true, _} -> pass;
+        {_, false} when is_number(Best) -> fail;
+        {_, _} -> unknown
     end.
 
 %% A limit in the interval of a value: nobody knows on which side of it the value is, and where the

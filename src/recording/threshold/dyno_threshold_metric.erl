@@ -27,7 +27,7 @@ role `key`: by one of them, or by all of them with a space in between.
 -export([find/3, value/3, comparable/3, kind/1]).
 -export([lookups/1, names/2, is_table/2]).
 
--export_type([target/0, found/0, lookup/0]).
+-export_type([target/0, found/0, bound/0, lookup/0]).
 
 -doc """
 What is compared: a metric or series, or the cell of a table. Without a field it is the first value
@@ -38,12 +38,15 @@ of a row of a table over all runs, such as the exponent in `growth`.
     | {cell, Table :: binary(), Row :: binary(), Field :: binary() | undefined}.
 
 -doc """
-A value in the unit it was recorded in, with its interval if it has one, or why there is none.
+A value in the unit it was recorded in, with its interval if it has one, or why there is none. If one
+end of the interval is not known it is `unknown`; then the value may be, too.
 """.
 -type found() ::
     {ok, number(), dyno_unit:unit()}
-    | {ok, number(), dyno_unit:unit(), {Low :: number(), High :: number()}}
+    | {ok, number() | unknown, dyno_unit:unit(), {Low :: bound(), High :: bound()}}
     | {error, unicode:chardata()}.
+
+-type bound() :: number() | unknown.
 
 -doc "Where a value may be.".
 -type lookup() ::
@@ -274,7 +277,7 @@ cell(#{~"columns" := Columns}, Cells, Field) ->
     ],
     case [Value || {Name, _, _} = Value <- Values, Field =:= undefined orelse Field =:= Name] of
         [{Name, Unit, Cell} | _] ->
-            bounded(number(Cell, unit(Unit), why_not(Name, Pairs)), Name, Pairs);
+            bounded(number(Cell, unit(Unit), why_not(Name, Pairs)), unit(Unit), Name, Pairs);
         [] ->
             Names = [Name || {Name, _, _} <- Values],
             {error, [Field, " was not measured for it", closest(Field, Names)]}
@@ -290,17 +293,19 @@ why_not(Name, Pairs) ->
 
 %% With the interval that its row has for it. That of an exponent is about its law, and not about
 %% what was measured.
-bounded({ok, Value, Unit}, Name, Pairs) when Unit =/= ~"1" ->
+bounded(Found, ~"1", _Name, _Pairs) ->
+    Found;
+bounded(Found, Unit, Name, Pairs) ->
     Bounds = #{
         Role => Cell
      || {#{~"role" := Role, ~"of" := Of}, Cell} <- Pairs, Of =:= Name, is_number(Cell)
     },
-    case Bounds of
-        #{~"low" := Low, ~"high" := High} -> {ok, Value, Unit, {Low, High}};
-        #{} -> {ok, Value, Unit}
-    end;
-bounded(Found, _Name, _Pairs) ->
-    Found.
+    Ends = {maps:get(~"low", Bounds, unknown), maps:get(~"high", Bounds, unknown)},
+    case Found of
+        _ when map_size(Bounds) =:= 0 -> Found;
+        {ok, Value, Unit} -> {ok, Value, Unit, Ends};
+        {error, _} -> {ok, unknown, Unit, Ends}
+    end.
 
 is_value(_, #{~"type" := ~"string"}) -> false;
 is_value(undefined, #{~"role" := ~"key"}) -> false;

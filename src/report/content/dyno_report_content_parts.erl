@@ -27,6 +27,8 @@ What tests and benchmarks measure always has sections of its own (`dyno_report_c
     ~"profile" => [~"instrument", ~"vm", ~"os"],
     ~"compare" => []
 }).
+%% A share whose interval is wider than so much of it is shown as less than the interval's end.
+-define(WIDE, 0.5).
 -define(TOP_OF_LARGEST, 5).
 -define(LINES_OF_TREE, 30).
 -define(QUANTILES, [{~"p50", 0.5}, {~"p90", 0.9}, {~"p99", 0.99}]).
@@ -196,13 +198,15 @@ shown(#{~"values" := [Value | _]} = Profile, Title, _Top, #{view := View}) when 
 shown(#{~"values" := [First | Others]} = Profile, Title, Top, _Options) ->
     Samples = dyno_report_stacks:samples(Profile),
     {Own, All, Whole} = sums(1, Samples),
+    Count = get(~"observations", Profile),
     Unit = get(~"unit", First, ~"1"),
     Functions = lists:reverse(lists:keysort(2, maps:to_list(Own))),
     Columns =
         [
             {~"function", name, fun({Function, _}) -> Function end},
             {name(~"name", First), number, fun({_, Value}) -> measured(Value, Unit) end},
-            {~"share", number, fun({_, Value}) -> share(Value, Whole) end},
+            {~"share", number, fun({_, Value}) -> told(Value, Whole, Count) end},
+            {~"", optional, fun({_, Value}) -> off_by(Value, Whole, Count) end},
             {~"with callees", number, fun({Function, _}) -> share(map_get(Function, All), Whole) end}
         ] ++
             [
@@ -211,8 +215,8 @@ shown(#{~"values" := [First | Others]} = Profile, Title, Top, _Options) ->
                 end}
              || {Index, Value} <- lists:enumerate(2, Others), {Of, _, _} <- [sums(Index, Samples)]
             ] ++
-            [{~"", note, fun({_, Value}) -> {bar, Value / max(Whole, 1)} end}],
-    dyno_report_section:table(Title, Columns, lists:sublist(Functions, Top), length(Functions)).
+            [{~"", note, fun({_, Value}) -> bar(Value, Whole, Count) end}],
+    dyno_report_section:table(with_count(Title, Profile), Columns, lists:sublist(Functions, Top), length(Functions)).
 
 %% Of the value with this number: of each function itself, with what it called, and of all.
 sums(Index, Samples) ->
@@ -224,11 +228,43 @@ sums(Index, Samples) ->
         fun({Stack, Value}, {Own, All, Whole}) ->
             Add = fun(Function, Sums) -> Sums#{Function => Value + maps:get(Function, Sums, 0)} end,
             %% A function that calls itself counts once.
-            {Add(lists:last(Stack), Own), lists:foldl(Add, All, lists:usort(Stack)), Whole + Value}
+            Inmost = dyno_recording_part:innermost(Stack),
+            {Add(Inmost, Own), lists:foldl(Add, All, lists:usort(Stack)), Whole + Value}
         end,
         {#{}, #{}, 0},
         Measured
     ).
+
+with_count(Title, Profile) ->
+    Of = fun(Key) -> get(Key, Profile) end,
+    Observed = dyno_recording_part:observed(Of(~"observations"), Of(~"seen"), Of(~"scheduler")),
+    iolist_to_binary([Title, Observed]).
+
+%% Of samples: what the share may be off by, or that it is only known not to be greater.
+bounds(Value, Whole, Count) when is_integer(Count), Count > 0, Whole > 0 ->
+    Share = min(1.0, Value / Whole),
+    {Low, High} = dyno_stats_interval:share(Share, Count),
+    {High - Low =< ?WIDE * Share, (High - Low) / 2, High};
+bounds(_Value, _Whole, _Count) ->
+    none.
+
+told(Value, Whole, Count) ->
+    case bounds(Value, Whole, Count) of
+        {false, _, High} -> <<"< ", (measured(High, ~"ratio"))/binary>>;
+        _ -> share(Value, Whole)
+    end.
+
+off_by(Value, Whole, Count) ->
+    case bounds(Value, Whole, Count) of
+        {true, Off, _} -> <<"+/- ", (float_to_binary(ceil(1000 * Off) / 10, [{decimals, 1}]))/binary>>;
+        _ -> ~""
+    end.
+
+bar(Value, Whole, Count) ->
+    case bounds(Value, Whole, Count) of
+        {false, _, _} -> ~"";
+        _ -> {bar, Value / max(Whole, 1)}
+    end.
 
 share(Part, Whole) when Whole > 0 -> measured(Part / Whole, ~"ratio");
 share(_Part, _Whole) -> ~"-".

@@ -193,7 +193,8 @@ is_wide(Name, Columns, View) ->
         end,
     fun(Row) ->
         case Bounds =/= none andalso Named =/= none andalso {get(Of, Row), Bounds(Row)} of
-            {Value, {From, To}} when is_number(Value) -> To - From > ?WIDE * Value;
+            {Value, {From, To}} when is_number(Value), is_number(From), is_number(To) ->
+                To - From > ?WIDE * Value;
             _ -> false
         end
     end.
@@ -299,30 +300,32 @@ bounds(#{~"name" := Name}, Columns) ->
         Role => Bound
      || #{~"role" := Role, ~"of" := Of, ~"name" := Bound} <- Columns, Of =:= Name
     },
-    case Bounds of
-        #{~"low" := Low, ~"high" := High} ->
-            fun(Row) ->
-                case {get(Low, Row), get(High, Row)} of
-                    {From, To} when is_number(From), is_number(To) -> {From, To};
-                    _ -> none
-                end
-            end;
-        #{} ->
-            none
+    Bound = fun(Role) -> maps:get(Role, Bounds, none) end,
+    case map_size(Bounds) of
+        0 -> none;
+        _ -> fun(Row) -> {get(Bound(~"low"), Row), get(Bound(~"high"), Row)} end
     end.
 
-%% Of what was hardly met, or cannot be told, the other end of the interval is known.
+%% Of what was hardly met, or cannot be told, the other end of the interval is known; of a lower bound
+%% there is none.
 shown(Column, none, _IsWide) ->
     fun(Row) -> cell(Column, Row) end;
-shown(Column, Bounds, IsWide) ->
+shown(#{~"name" := Name} = Column, Bounds, IsWide) ->
     fun(Row) ->
-        case IsWide(Row) orelse is_binary(get(~"note", Row)) of
-            true -> most(Column, Bounds(Row), Row);
-            false -> cell(Column, Row)
+        case {get(Name, Row), Bounds(Row)} of
+            {null, Ends} ->
+                most(Column, Ends, Row);
+            {_, {From, null}} when is_number(From) ->
+                <<"> ", (number(From, Column, Row))/binary>>;
+            {_, Ends} ->
+                case IsWide(Row) orelse is_binary(get(~"note", Row)) of
+                    true -> most(Column, Ends, Row);
+                    false -> cell(Column, Row)
+                end
         end
     end.
 
-most(Column, {_, To}, Row) when To > 0 -> <<"< ", (number(To, Column, Row))/binary>>;
+most(Column, {_, To}, Row) when is_number(To), To > 0 -> <<"< ", (number(To, Column, Row))/binary>>;
 most(Column, _Bounds, Row) -> cell(Column, Row).
 
 interval(_Column, none, _IsWide, _View) ->
@@ -330,7 +333,7 @@ interval(_Column, none, _IsWide, _View) ->
 interval(#{~"name" := Name} = Column, Bounds, IsWide, #{off_by := Name}) ->
     Off = fun(Row) ->
         case {get(Name, Row), IsWide(Row) orelse is_binary(get(~"note", Row)), Bounds(Row)} of
-            {Value, false, {From, To}} when To > From ->
+            {Value, false, {From, To}} when is_number(From), is_number(To), To > From ->
                 <<"+/- ", (off_by(Value, Column, (To - From) / 2))/binary>>;
             _ ->
                 ~""
@@ -342,9 +345,9 @@ interval(_Column, _Bounds, _IsWide, #{off_by := _}) ->
 interval(Column, Bounds, _IsWide, _View) ->
     Show = fun(Row) ->
         case Bounds(Row) of
-            {From, To} ->
+            {From, To} when is_number(From), is_number(To) ->
                 iolist_to_binary([number(From, Column, Row), " .. ", number(To, Column, Row)]);
-            none ->
+            _ ->
                 ~""
         end
     end,

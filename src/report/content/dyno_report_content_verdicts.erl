@@ -101,7 +101,12 @@ row(Verdict) ->
     #{
         result => dyno_report_section:word(get(~"result", Verdict, ~"unknown")),
         name => name(~"name", Verdict),
-        measured => measured(get(~"value", Threshold), text(~"unit", Threshold, ~"1")),
+        measured => <<
+            (map_get(get(~"bound", Threshold), #{
+                null => ~"", ~"at_least" => ~"> ", ~"at_most" => ~"< "
+            }))/binary,
+            (measured(get(~"value", Threshold), text(~"unit", Threshold, ~"1")))/binary
+        >>,
         run => text(~"run", Verdict, ~"all"),
         text => Text
     }.

@@ -110,8 +110,8 @@ servers() ->
     [
         {~"server_findings", #{text => ~"text"}},
         {~"pipeline", #{columns => [{~"text", ~""}], rows => all}},
-        {~"servers", #{columns => Servers}},
-        {~"server_modules", #{columns => Servers}},
+        {~"servers", #{columns => Servers, off_by => []}},
+        {~"server_modules", #{columns => Servers, off_by => []}},
         {~"callbacks", #{
             columns => [
                 ~"server", ~"callback", ~"rate", {~"calls", ~"calls"}, {~"wall", ~"in it"},

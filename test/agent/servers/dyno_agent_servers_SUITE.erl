@@ -678,12 +678,11 @@ backlog() ->
         Delays = gen_server:call(Pid, delays, infinity),
         #{servers := [Server]} = dyno_agent_servers:next(Servers),
         ct:log("~tp ~tp", [Delays, Server]),
-        #{delay := Histogram, delay_error_ns := ErrorNs} = Server,
+        #{delay := Histogram, delay_unknown := 0} = Server,
         True = lists:sum(Delays) / 100,
         within(True, dyno_histogram:mean(Histogram), 0.2),
         within(lists:nth(50, Delays), dyno_histogram:quantile(Histogram, 0.5), 0.2),
         within(lists:nth(95, Delays), dyno_histogram:quantile(Histogram, 0.95), 0.2),
-        ?assert(ErrorNs < 0.1 * True),
         #{queue_max := Max, queue := Lengths} = Server,
         ?assert(Max >= 90 andalso Max =< 101),
         within(50, dyno_histogram:mean(Lengths), 0.2)
@@ -699,13 +698,12 @@ bursts() ->
         ok = hooked(Servers, Pid),
         [burst(Node, Pid) || _ <- lists:seq(1, 5)],
         Delays = gen_server:call(Pid, delays, infinity),
-        #{servers := [#{delay := Histogram, delay_error_ns := ErrorNs}]} =
+        #{servers := [#{delay := Histogram, delay_unknown := 0}]} =
             dyno_agent_servers:next(Servers),
         True = fun(Share) -> lists:nth(round(Share * 5000), Delays) end,
         Told = fun(Share) -> dyno_histogram:quantile(Histogram, Share) end,
-        ct:log("~tp ~tp", [[{Of, True(Of), Told(Of)} || Of <- [0.5, 0.9, 0.99]], ErrorNs]),
-        [within(True(Of), Told(Of), 0.2) || Of <- [0.5, 0.9, 0.99]],
-        ?assert(ErrorNs < True(0.5) / 10)
+        ct:log("~tp", [[{Of, True(Of), Told(Of)} || Of <- [0.5, 0.9, 0.99]]]),
+        [within(True(Of), Told(Of), 0.2) || Of <- [0.5, 0.9, 0.99]]
     end).
 
 %% As RabbitMQ's: what waits in the mailbox says nothing.
@@ -725,7 +723,7 @@ a_queue_of_its_own(_Config) ->
         ok = gen_server:call(Pid, anything),
         #{servers := [#{served := Served} = Server]} = dyno_agent_servers:next(Servers),
         ?assert(Served >= 1),
-        ?assertMatch(#{delay := none, delay_error_ns := undefined}, Server)
+        ?assertMatch(#{delay := none, delay_unknown := 0}, Server)
     end).
 
 burst(Node, Pid) ->

@@ -156,7 +156,10 @@ run(Id, Size, P99) ->
                 rows => [
                     [~"m:sure/0", 5, ~"exact", 0.1, 0.08, 0.13],
                     [~"m:guessed/0", null, ~"not counted", 0.1, 0, 0.3],
-                    [~"m:plain/0", 5, ~"exact", 0.1, null, null]
+                    [~"m:plain/0", 5, ~"exact", 0.1, null, null],
+                    [~"m:least/0", 5, ~"exact", 0.1, 0.1, null],
+                    [~"m:most/0", 5, ~"exact", null, null, 0.1],
+                    [~"m:between/0", 5, ~"exact", null, 0.05, 0.1]
                 ]
             }
         ]
@@ -427,8 +430,27 @@ values_with_intervals(_) ->
         {"sampled m:guessed/0 share at 10 < 12 %", ~"unknown", 0.1},
         {"sampled m:guessed/0 share at 10 < 5 %", ~"unknown", 0.1},
         {"sampled m:guessed/0 share at 10 < 40 %", ~"pass", 0.1},
-        {"sampled m:guessed/0 calls at 10 < 5", ~"unknown", null}
+        {"sampled m:guessed/0 calls at 10 < 5", ~"unknown", null},
+        %% Of which one end is known, or no value.
+        {"sampled m:least/0 share at 10 < 12 %", ~"unknown", 0.1},
+        {"sampled m:least/0 share at 10 < 9 %", ~"fail", 0.1},
+        {"sampled m:least/0 share at 10 <= 10 %", ~"unknown", 0.1},
+        {"sampled m:least/0 share at 10 > 9 %", ~"pass", 0.1},
+        {"sampled m:least/0 share at 10 > 12 %", ~"unknown", 0.1},
+        {"sampled m:least/0 share at 10 == 9 %", ~"fail", 0.1},
+        {"sampled m:least/0 share at 10 == 10 %", ~"unknown", 0.1},
+        {"sampled m:most/0 share at 10 < 12 %", ~"pass", 0.1},
+        {"sampled m:most/0 share at 10 < 10 %", ~"unknown", 0.1},
+        {"sampled m:most/0 share at 10 > 12 %", ~"fail", 0.1},
+        {"sampled m:most/0 share at 10 == 12 %", ~"fail", 0.1},
+        {"sampled m:between/0 share at 10 < 4 %", ~"fail", 0.1},
+        {"sampled m:between/0 share at 10 < 7 %", ~"unknown", 0.1},
+        {"sampled m:between/0 share at 10 > 4 %", ~"pass", 0.1}
     ]),
+    ?assertEqual(
+        {~"unknown", ~"sampled m:least/0 share is at least 10 % at size 10, limit < 12 %"},
+        Text("sampled m:least/0 share")
+    ),
     ?assertEqual(
         {~"pass",
             <<"sampled m:sure/0 share is 10 % at size 10, limit < 12 %; 8 % to 13 % is "

@@ -1,0 +1,108 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(bench_cpu_shares).
+
+-behaviour(bench_program).
+
+-export([describe/0, argument/1, measure/2]).
+
+-define(GOAL_POINTS, 3).
+-define(IDLE, 10_000).
+
+describe() ->
+    """
+    A node runs a program of which the shares of the time are known: five, long phases; short, a
+    process for each request; bif, built-in functions; ping, a server and four clients; dirty, dirty
+    schedulers (bench_cases). dyno samples the processor for 8 s. The result is by how many points a
+    phase is off, at most, beyond what its own interval allows for. With the argument idle it is what
+    sampling takes of one processor on a node of 10,000 idle processes, in percent.
+    """.
+
+argument(none) ->
+    argument("five");
+argument("idle") ->
+    {ok, idle};
+argument(Text) ->
+    case [Kind || Kind <- bench_cases:kinds(), atom_to_list(Kind) =:= Text] of
+        [Kind] -> {ok, Kind};
+        [] -> {error, "five, short, bif, ping, dirty or idle?"}
+    end.
+
+measure(idle, Effort) ->
+    {ok, Node} = dyno_peer:start(#{name => "bench"}),
+    ok = erpc:call(Node, bench_cases, idle, [?IDLE]),
+    Ms = ms(Effort),
+    Without = spent_ms(Node, Ms),
+    {Targets, _} = attached(Node),
+    With = spent_ms(Node, Ms),
+    _ = dyno_targets:detach(Targets),
+    ok = dyno_peer:stop(Node),
+    bench_program:say("without ~b ms of processor in ~b, with ~b", [Without, Ms, With]),
+    #{
+        name => "cpu_shares_idle",
+        value => max(0.0, 100 * (With - Without) / Ms),
+        unit => "%",
+        goal => 0.1
+    };
+measure(Kind, Effort) ->
+    {ok, Node} = dyno_peer:start(#{name => "bench"}),
+    {ok, _} = erpc:call(Node, application, ensure_all_started, [crypto]),
+    _ = erpc:call(Node, bench_cases, start, [Kind]),
+    {Targets, Stacks} = attached(Node),
+    timer:sleep(1000),
+    ok = dyno_agent_stacks:restart(Stacks),
+    _ = erpc:call(Node, bench_cases, times, []),
+    timer:sleep(ms(Effort)),
+    Times = erpc:call(Node, bench_cases, times, []),
+    #{stacks := Found, cpu := Cpu, seen := {Seen, _}, cost_ns := CostNs} =
+        dyno_agent_stacks:read(Stacks),
+    _ = dyno_targets:detach(Targets),
+    ok = dyno_peer:stop(Node),
+    #{samples := Count, scheduler := Scheduler} = Cpu,
+    {Worst, Shares} = bench_cases:differences(Times, Found),
+    bench_program:say("~b samples of ~.1f % of the processor time, (scheduler) ~.1f %, cost ~.2f %", [
+        Count, 100 * Seen, 100 * Scheduler, 100 * CostNs / 1.0e6 / ms(Effort)
+    ]),
+    Beyond = [beyond(Of, Count) || Of <- Shares],
+    bench_program:say("worst     ~.1f points", [Worst]),
+    #{
+        name => lists:concat(["cpu_shares_", Kind]),
+        value => lists:max(Beyond),
+        unit => "points",
+        goal => ?GOAL_POINTS
+    }.
+
+ms(full) -> 8000;
+ms(quick) -> 1000.
+
+%% By how many points a phase is off; none within its own interval.
+beyond({Phase, Truth, Told}, Count) ->
+    {Low, High} = dyno_stats_interval:share(Told / 100, Count),
+    bench_program:say("~-9ts ~5.1f % by the clock, ~5.1f told (~.1f to ~.1f)", [
+        Phase, Truth, Told, 100 * Low, 100 * High
+    ]),
+    case Truth >= 100 * Low andalso Truth =< 100 * High of
+        true -> 0.0;
+        false -> abs(Truth - Told)
+    end.
+
+attached(Node) ->
+    All = dyno_agent_instrument:names(dyno_agent_instrument:all()),
+    {ok, [#{instruments := Instruments}] = Targets} = dyno_targets:attach([Node], #{
+        patterns => [],
+        level => discovery,
+        servers => [],
+        without => All -- [stacks],
+        interval_ms => 1000,
+        cpu => dyno_target_cpu:option(required)
+    }),
+    {dyno_agent_stacks, Stacks} = lists:keyfind(dyno_agent_stacks, 1, Instruments),
+    {Targets, Stacks}.
+
+spent_ms(Node, Ms) ->
+    timer:sleep(1000),
+    {Before, _} = erpc:call(Node, erlang, statistics, [runtime]),
+    timer:sleep(Ms),
+    {After, _} = erpc:call(Node, erlang, statistics, [runtime]),
+    After - Before.

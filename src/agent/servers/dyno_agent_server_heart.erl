@@ -1,0 +1,145 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_server_heart).
+-moduledoc false.
+%% Keeps hooks alive, and looks at their processes from outside: in processes of its own, since the
+%% instrument may list and ask thousands of processes meanwhile. They end with the instrument.
+%%
+%% A process in which no callback runs though messages wait is kept from them: it waits for a
+%% processor, or is in a collection. Its hook takes that for a pause, so what is seen of it is left in
+%% its counters: when its queue was empty, and when it was not. A process in a collection does not
+%% answer; that it was asked is left there as well. Whoever asked it waits with it, and another one
+%% looks on.
+%%
+%% What comes between two looks, and is over before the second, is not seen: how long these are apart
+%% at most is told with each window.
+
+-export([start/1, stop/1, beats/1, looks/2]).
+-export([took_ns/1, apart_ns/2]).
+
+%% Numbers in `control` of the hooks.
+-define(TOOK, 3).
+-define(LAST, 4).
+-define(APART, 5).
+-define(DUE, 6).
+-define(TURN, 7).
+-define(TICK_NS, 1_000_000_000).
+%% Hooks end so long after this process has.
+-define(DEADLINE_NS, 5_000_000_000).
+-define(LOOK_MS, 5).
+%% Looking takes at most one part of so many of a scheduler's time.
+-define(SHARE, 100).
+%% One that has not looked for so long waits for an answer.
+-define(LATE_MS, 40).
+%% What a hook takes for a pause.
+-define(PAUSE_NS, 2_000_000).
+
+-spec start(dyno_agent_server_hook:shared()) -> pid().
+start(Shared) ->
+    ok = prolong(Shared),
+    spawn_link(?MODULE, beats, [Shared]).
+
+-spec stop(pid()) -> ok.
+stop(Heart) ->
+    Ref = monitor(process, Heart),
+    true = unlink(Heart),
+    true = exit(Heart, kill),
+    receive
+        {'DOWN', Ref, process, Heart, _} -> ok
+    end.
+
+-doc "What the looks took since this was last asked.".
+-spec took_ns(dyno_agent_server_hook:shared()) -> non_neg_integer().
+took_ns(#{control := Control}) -> atomics:exchange(Control, ?TOOK, 0).
+
+-doc "How long two looks were apart at most since it was last restarted; 0 if there was none.".
+-spec apart_ns(restart | go_on, dyno_agent_server_hook:shared()) -> non_neg_integer().
+apart_ns(go_on, #{control := Control}) -> atomics:get(Control, ?APART);
+apart_ns(restart, #{control := Control}) -> atomics:exchange(Control, ?APART, 0).
+
+-doc false.
+-spec beats(dyno_agent_server_hook:shared()) -> no_return().
+beats(Shared) ->
+    ok = begin_turn(Shared),
+    beats(now_ns(), Shared).
+
+beats(DueNs, #{control := Control} = Shared) ->
+    timer:sleep(?LATE_MS),
+    Now = now_ns(),
+    IsLate = since_clock(Shared) > atomics:get(Control, ?DUE) + 1_000_000 * ?LATE_MS,
+    _ = [ok = begin_turn(Shared) || IsLate],
+    case Now >= DueNs of
+        true ->
+            ok = prolong(Shared),
+            beats(Now + ?TICK_NS, Shared);
+        false ->
+            beats(DueNs, Shared)
+    end.
+
+prolong(#{control := Control} = Shared) ->
+    atomics:put(Control, 1, since_clock(Shared) + ?DEADLINE_NS).
+
+%% Looking
+
+begin_turn(#{control := Control} = Shared) ->
+    ok = atomics:put(Control, ?DUE, since_clock(Shared)),
+    _ = spawn_link(?MODULE, looks, [atomics:add_get(Control, ?TURN, 1), Shared]),
+    ok.
+
+-doc false.
+-spec looks(Turn :: pos_integer(), dyno_agent_server_hook:shared()) -> ok.
+looks(Turn, Shared) ->
+    process_flag(priority, high),
+    looks(Turn, now_ns(), [], Shared).
+
+looks(Turn, AgainNs, Before, #{control := Control} = Shared) ->
+    Begun = now_ns(),
+    {Hooked, Next} =
+        case Begun >= AgainNs of
+            true -> {dyno_agent_server_names:hooked(Shared), Begun + ?TICK_NS};
+            false -> {Before, AgainNs}
+        end,
+    ok = apart(atomics:exchange(Control, ?LAST, since_clock(Shared)), Shared),
+    lists:foreach(fun(One) -> look(One, Shared) end, Hooked),
+    %% Where it had to wait another one may look by now.
+    case atomics:get(Control, ?TURN) of
+        Turn ->
+            TookNs = now_ns() - Begun,
+            ok = atomics:add(Control, ?TOOK, TookNs),
+            PauseMs = max(?LOOK_MS, ?SHARE * TookNs div 1_000_000),
+            ok = atomics:put(Control, ?DUE, since_clock(Shared) + 1_000_000 * PauseMs),
+            timer:sleep(PauseMs),
+            looks(Turn, Next, Hooked, Shared);
+        _Later ->
+            ok
+    end.
+
+apart(0, _Shared) ->
+    ok;
+apart(Last, #{control := Control} = Shared) ->
+    Ns = since_clock(Shared) - Last,
+    case atomics:get(Control, ?APART) of
+        Most when Ns > Most -> atomics:put(Control, ?APART, Ns);
+        _ -> ok
+    end.
+
+look({Pid, Counters}, #{clock := Clock} = Shared) ->
+    maybe
+        {ended, Ended, _} ?= dyno_agent_server_counters:under_way(Counters),
+        Now = now_ns() - Clock,
+        true ?= Now - Ended > ?PAUSE_NS,
+        ok ?= dyno_agent_server_counters:ask_idle(Counters, Ended, Now),
+        {message_queue_len, Queue} ?= process_info(Pid, message_queue_len),
+        dyno_agent_server_counters:see_idle(Counters, Ended, seen(Queue, Now, Shared))
+    else
+        _ -> ok
+    end.
+
+%% It was empty when it was asked, and is that long when it has answered.
+seen(0, Asked, _Shared) -> {Asked, 0};
+seen(Queue, _Asked, Shared) -> {since_clock(Shared), Queue}.
+
+since_clock(#{clock := Clock}) -> now_ns() - Clock.
+
+now_ns() -> erlang:monotonic_time(nanosecond).

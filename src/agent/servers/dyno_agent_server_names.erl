@@ -1,0 +1,70 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_server_names).
+-moduledoc false.
+%% What hooks tell but numbers: what their series are called, the other stages that they have met;
+%% and which processes have one. A table that outlives the instrument: a process that runs none of the
+%% agent's code then has the hooks removed, also those of processes that would not receive a message
+%% for long.
+
+-export([new/0, names/2, peers/2, hooks/3, hooked/1, forget/2, unhook_all/1]).
+
+-define(UNHOOK, """
+Ref = monitor(process, Owner),
+receive
+    {'ETS-TRANSFER', Table, Owner, none} ->
+        [Pid ! {system, {self(), Ref}, {debug, {remove, Id}}}
+         || [Pid] <- ets:match(Table, {{'$1', hooked, 1}, '_'})];
+    {'DOWN', Ref, process, Owner, _} ->
+        ok
+end.
+""").
+
+-spec new() -> ets:table().
+new() ->
+    {ok, Tokens, _} = erl_scan:string(?UNHOOK),
+    {ok, Expressions} = erl_parse:parse_exprs(Tokens),
+    Bindings = #{'Owner' => self(), 'Id' => dyno_agent_server_hook:id()},
+    Heir = spawn(erl_eval, exprs, [Expressions, Bindings]),
+    ets:new(?MODULE, [ordered_set, public, {heir, Heir, none}]).
+
+-doc "What the series of a process are called.".
+-spec names(pid(), dyno_agent_server_hook:shared()) ->
+    #{dyno_agent_server_counters:series() => dyno_agent_server_hook:name()}.
+names(Pid, #{names := Table}) ->
+    #{Series => Name || [Series, Name] <- ets:match(Table, {{Pid, series, '$1'}, '$2'})}.
+
+-doc "The other stages, and the user's module and the type of the stage, where they are known.".
+-spec peers(pid(), dyno_agent_server_hook:shared()) ->
+    {#{dyno_agent_server_counters:peer() => pid()}, module() | unknown, Type :: atom()}.
+peers(Pid, #{names := Table}) ->
+    Peers = #{Peer => Of || [Peer, Of] <- ets:match(Table, {{Pid, peer, '$1'}, '$2'})},
+    {Module, Type} = ets:lookup_element(Table, {Pid, stage, 1}, 2, {unknown, unknown}),
+    {Peers, Module, Type}.
+
+-doc "A process is given a hook that counts there.".
+-spec hooks(pid(), dyno_agent_server_counters:t(), dyno_agent_server_hook:shared()) -> ok.
+hooks(Pid, Counters, #{names := Table}) ->
+    true = ets:insert(Table, {{Pid, hooked, 1}, Counters}),
+    ok.
+
+-doc "Those that were given one, and what they count into.".
+-spec hooked(dyno_agent_server_hook:shared()) -> [{pid(), dyno_agent_server_counters:t()}].
+hooked(#{names := Table}) ->
+    ets:select(Table, [{{{'$1', hooked, 1}, '$2'}, [], [{{'$1', '$2'}}]}]).
+
+-spec forget(pid(), dyno_agent_server_hook:shared()) -> ok.
+forget(Pid, #{names := Table}) ->
+    true = ets:match_delete(Table, {{Pid, '_', '_'}, '_'}),
+    ok.
+
+-doc "Has all hooks removed: returns when each process was told.".
+-spec unhook_all(dyno_agent_server_hook:shared()) -> ok.
+unhook_all(#{names := Table}) ->
+    Heir = ets:info(Table, heir),
+    Ref = monitor(process, Heir),
+    true = ets:give_away(Table, Heir, none),
+    receive
+        {'DOWN', Ref, process, Heir, _} -> ok
+    end.
