@@ -48,7 +48,7 @@ items(#{columns := Columns, rows := Rows}) ->
     Names = [Name || #{name := Name} <- Columns],
     [maps:from_list(lists:zip(Names, Row)) || Row <- Rows].
 
-%% The instrument's table, with two more columns.
+%% The instrument's table, with more columns.
 profile(#{columns := Columns, rows := Rows} = Table, Items, Kind) ->
     {Key, Title} = maps:get(Kind, #{
         time => {~"own_time", ~"Own time: functions"},
@@ -58,8 +58,7 @@ profile(#{columns := Columns, rows := Rows} = Table, Items, Kind) ->
     All = lists:sum([map_get(Key, Item) || Item <- Items]),
     Added = [[Cell({Item, Key, All}) || {_, _, _, _, Cell} <- added()] || Item <- Items],
     Sorted = lists:sort(
-        fun([A | _], [B | _]) -> A >= B end,
-        lists:zipwith(fun(More, Row) -> More ++ Row end, Added, Rows)
+        fun({[A | _], _}, {[B | _], _}) -> A >= B end, lists:zip(Added, Rows)
     ),
     [Function | Others] = Columns,
     Table#{
@@ -67,13 +66,19 @@ profile(#{columns := Columns, rows := Rows} = Table, Items, Kind) ->
         title := Title,
         sort := #{column => ~"own", order => descending},
         columns := [Function | dyno_recording_table:columns(#{columns => added()})] ++ Others,
-        rows := [[Name, Own, Bias | Row] || [Own, Bias, Name | Row] <- Sorted]
+        rows := [[Name | More ++ Row] || {More, [Name | Row]} <- Sorted]
     }.
 
 added() ->
     [
         {~"own", ~"Own", ratio, #{better => lower, help => ~"The share of the function itself."},
             fun({Item, Key, All}) -> map_get(Key, Item) / max(1, All) end},
+        {~"own_low", ~"Own, from", ratio, #{role => low, 'of' => ~"own"}, fun({Item, _, _}) ->
+            maps:get(~"share_low", Item, undefined)
+        end},
+        {~"own_high", ~"Own, to", ratio, #{role => high, 'of' => ~"own"}, fun({Item, _, _}) ->
+            maps:get(~"share_high", Item, undefined)
+        end},
         {~"bias", ~"Of its time counting took", ratio,
             #{
                 role => note,

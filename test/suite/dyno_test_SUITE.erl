@@ -379,7 +379,7 @@ within_a_budget(Config) ->
     ?assertMatch([_ | _], dyno_suites:table(Run, ~"processes", Node)),
     {ok, Text} = dyno_report:render(console, Document, #{}),
     ?assertMatch({match, _}, re:run(Text, "target_work:spin.*(\\+/- [0-9]+ %|< )")),
-    ?assertMatch({match, _}, re:run(Text, "What measuring cost\n.*to time calls")).
+    ?assertMatch({match, _}, re:run(Text, "What measuring cost\n.*to measure calls")).
 
 %% The calls come when the counters certainly count: not in the first half second, and none is under
 %% way at the end.

@@ -94,7 +94,7 @@ bounded(#{own_time_low_ns := _} = F) ->
 bounded(#{own_time_ns := Ns, raw_time_ns := RawNs, uncertain_ns := OffNs} = F) ->
     case is_told(F) of
         true -> F#{own_time_low_ns => max(0, Ns - OffNs), own_time_high_ns => Ns + OffNs};
-        false -> F#{own_time_low_ns => 0, own_time_high_ns => max(RawNs, Ns + OffNs)}
+        false -> F#{own_time_low_ns => 0, own_time_high_ns => RawNs + OffNs}
     end;
 bounded(F) ->
     F.

@@ -136,17 +136,18 @@ new() -> #{of_process => #{}, counts => #{}}.
 
 -doc """
 A process has called a function. A chain of tail calls has one caller and returns once, from its
-last function.
+last function; each of the others has made the next call.
 """.
 -spec called(pid(), mfa(), mfa() | undefined, stacks()) -> stacks().
 called(Pid, MFA, Caller, #{of_process := All, counts := Counts} = Stacks) ->
-    Next =
+    {Next, Made} =
         case All of
-            #{Pid := [{_, Caller} | Below]} -> [{MFA, Caller} | Below];
-            #{Pid := Below} -> [{MFA, Caller} | Below];
-            #{} -> [{MFA, Caller}]
+            %% It has not returned: a tail call, such as each turn of a loop is.
+            #{Pid := [{By, Caller} | Below]} -> {[{MFA, Caller} | Below], count(By, 0, 1, Counts)};
+            #{Pid := Below} -> {[{MFA, Caller} | Below], Counts};
+            #{} -> {[{MFA, Caller}], Counts}
         end,
-    Stacks#{of_process := All#{Pid => Next}, counts := count(MFA, 1, 0, Counts)}.
+    Stacks#{of_process := All#{Pid => Next}, counts := count(MFA, 1, 0, Made)}.
 
 -doc "A process has returned to a function from a measured one.".
 -spec returned(pid(), mfa() | undefined, stacks()) -> stacks().

@@ -49,8 +49,9 @@
     calls => non_neg_integer(),
     calls_low => non_neg_integer(),
     calls_high => non_neg_integer(),
-    %% If each call is timed: as the runtime has it, and without what measuring has added; what that
-    %% may be off by, and what measuring has added to each call, in the mean.
+    %% If each call is timed: as the runtime has it but for the time in which others had the processor,
+    %% and without what measuring has added; what that may be off by, and what measuring has added to
+    %% each call, in the mean.
     raw_time_ns => non_neg_integer(),
     own_time_ns => non_neg_integer(),
     uncertain_ns => non_neg_integer(),
@@ -87,8 +88,12 @@ without_waiting(#{normal := #{worked_ns := WorkedNs, ready_ns := ReadyNs}}, Rows
     Rows#{
         functions := [
             case F of
-                #{own_time_ns := Ns, uncertain_ns := OffNs} ->
-                    F#{own_time_ns := Had(Ns), uncertain_ns := OffNs + round(Share * Ns)};
+                #{own_time_ns := Ns, raw_time_ns := RawNs, uncertain_ns := OffNs} ->
+                    F#{
+                        own_time_ns := Had(Ns),
+                        raw_time_ns := Had(RawNs),
+                        uncertain_ns := OffNs + round(Share * Ns)
+                    };
                 #{} ->
                     F
             end

@@ -52,7 +52,8 @@ find() ->
 -doc "The system's numbers of the threads; none on another system than Linux.".
 -spec numbers() -> #{Scheduler :: pos_integer() => Tid :: pos_integer()}.
 numbers() ->
-    case file:list_dir(?TASKS) of
+    %% Not over the server of files, which waits for its turn on a busy node.
+    case prim_file:list_dir(?TASKS) of
         {ok, Tasks} ->
             #{
                 Number => list_to_integer(Task)

@@ -37,7 +37,7 @@
     %% still come.
     window := open | closing | closed,
     %% Whether processes are discovered, or there were too many.
-    discovers := yes | gave_up
+    discovers := yes | in_part | gave_up
 }.
 
 -doc "What the runtime knows of a process; `gone` where it had ended.".
@@ -226,8 +226,14 @@ event({loaded, _Module}, #{discovers := gave_up} = State) ->
     {State, []};
 event({loaded, Module}, #{throttle := Throttle} = State) ->
     changed({add, Module}, dyno_agent_throttle:forget(Module, Throttle), State);
-event({leave_out, Functions}, #{throttle := Throttle} = State) ->
-    changed({leave_out, Functions}, dyno_agent_throttle:leave_out(Functions, Throttle), State);
+event({leave_out, Functions}, #{throttle := Throttle, discovers := Before} = State) ->
+    Discovers =
+        case Before of
+            gave_up -> gave_up;
+            _ -> in_part
+        end,
+    Left = dyno_agent_throttle:leave_out(Functions, Throttle),
+    changed({leave_out, Functions}, Left, State#{discovers := Discovers});
 event({restart, Alive, JustEnded}, #{groups := Groups, ended := Ended} = State) ->
     {Refs, Lifetimes} = dyno_agent_lifetimes:forget(map_get(lifetimes, State)),
     {

@@ -63,8 +63,10 @@ Whoever times calls finds the groups in the table (`table/1`), and reports which
 -type results() :: #{
     groups := [dyno_agent_groups:results()],
     discovered := non_neg_integer(),
-    %% Until now, or until there were too many.
-    discovers := yes | gave_up,
+    %% Until now; but not by functions that are called too often; or until there were too many.
+    discovers := yes | in_part | gave_up,
+    %% All that were started in the node.
+    started := non_neg_integer(),
     %% Whether all could be asked again at the end; else it is as the scan before showed it.
     read => to_the_end | in_part
 }.
@@ -74,6 +76,8 @@ Whoever times calls finds the groups in the table (`table/1`), and reports which
     table := dyno_agent_process_table:t(),
     first_calls := dyno_agent_first_calls:t(),
     timers := #{atom() => reference()},
+    %% The number of the process that was started last at the restart.
+    newest := non_neg_integer(),
     interval_ms := pos_integer(),
     scan := idle | dyno_agent_process_table:continuation(),
     began_ms := integer(),
@@ -90,6 +94,8 @@ Whoever times calls finds the groups in the table (`table/1`), and reports which
 -define(BEHIND, 5000).
 %% After a scan of hundreds of thousands the scanner rests for so many times as long.
 -define(REST, 9).
+%% If more were started than so many times those that were discovered, some may be missing.
+-define(MANY_MORE, 2).
 
 -spec about() -> dyno_agent_instrument:about().
 about() -> #{names => [processes], traces => true}.
@@ -151,11 +157,16 @@ init(#{patterns := Patterns, interval_ms := IntervalMs}) ->
     process_flag(message_queue_data, off_heap),
     proc_lib:set_label(?MODULE),
     ok = dyno_agent_process:unlimited(),
+    %% Each change of the code waits for a turn: on a node of 1,000 that compute half a second.
+    process_flag(priority, high),
+    FirstCalls = dyno_agent_first_calls:open(Patterns),
+    process_flag(priority, normal),
     State = #{
         discovery => dyno_agent_discovery:new(),
         table => dyno_agent_process_table:new(),
-        first_calls => dyno_agent_first_calls:open(Patterns),
+        first_calls => FirstCalls,
         timers => #{},
+        newest => newest(),
         interval_ms => IntervalMs,
         scan => idle,
         began_ms => 0,
@@ -173,12 +184,14 @@ handle_call(table, _From, #{table := Table} = State) ->
 handle_call(restart, _From, #{table := Table} = State) ->
     Sampled = event(begin_scan, settled(State)),
     {Alive, Ended} = dyno_agent_process_table:restart(Table),
-    {reply, ok, event({restart, Alive, Ended}, Sampled)};
+    {reply, ok, event({restart, Alive, Ended}, Sampled#{newest := newest()})};
 handle_call(read, From, #{waiting := Waiting} = State) ->
     process_flag(priority, high),
     {noreply, scan((settled(State))#{waiting := [From | Waiting]})}.
 
 settled(State) -> event(settle, State).
+
+newest() -> element(2, dyno_agent_process:newest()).
 
 -spec handle_cast(dyno_agent_discovery:event(), state()) -> {noreply, state()}.
 handle_cast(Event, State) ->
@@ -253,7 +266,9 @@ ended_scan(Read, #{table := Table, interval_ms := IntervalMs, began_ms := BeganM
             ok;
         _ ->
             Alive = dyno_agent_process_table:alive(Table),
-            Results = (dyno_agent_discovery:results(Alive, Discovery))#{read => Read},
+            Results = (dyno_agent_discovery:results(Alive, Discovery))#{
+                read => Read, started => max(0, newest() - map_get(newest, State))
+            },
             lists:foreach(fun(From) -> gen_server:reply(From, Results) end, Waiting),
             process_flag(priority, normal)
     end,
@@ -388,6 +403,13 @@ warnings(Role, #{discovers := Discovers, discovered := Discovered} = Results) ->
             "level time",
             [{Discovered, ~"count"}, Role]}
      || Discovers =:= gave_up
+    ] ++ [
+        {~"processes_at_least",
+            "~ts of the ~ts processes that were started in ~ts are in the table, at least so many "
+            "called a measured function: those that call only functions which are called too often "
+            "are missing; --level time has them",
+            [{Discovered, ~"count"}, {Started, ~"count"}, Role]}
+     || Discovers =:= in_part, #{started := Started} <- [Results], Started > ?MANY_MORE * Discovered
     ].
 
 field(Key) -> fun(#{Key := Value}) -> Value end.

@@ -258,7 +258,8 @@ cost_columns() ->
         {Title, optional, fun(Run) -> times(metric(Name, Run)) end}
      || {Title, Name} <- lists:zip([~"response time", ~"throughput"], ratios())
     ] ++ [
-        {~"to time calls, reckoned", optional, of_metric(~"instrument.spent", ~"ratio")},
+        {~"to measure calls, reckoned", optional, of_metric(~"instrument.spent", ~"ratio")},
+        {~"calls were timed for", optional, of_metric(~"instrument.timed", ~"ratio")},
         {~"to sample stacks", optional, of_metric(~"instrument.stacks", ~"ratio")},
         {~"operations without it", optional, of_metric(~"uninstrumented.operations", ~"count")},
         {~"per call", optional, fun(Run) ->

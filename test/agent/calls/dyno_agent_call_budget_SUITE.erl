@@ -113,7 +113,10 @@ combined(More) ->
     {Functions, Rows} = dyno_agent_call_times:combine(input(More)),
     {#{MFA => F || #{mfa := MFA} = F <- Functions}, Rows}.
 
-timed(MFA, Calls, Ns) -> #{mfa => MFA, calls => Calls, own_time_ns => Ns, uncertain_ns => Ns div 100}.
+timed(MFA, Calls, Ns) ->
+    #{
+        mfa => MFA, calls => Calls, own_time_ns => Ns, raw_time_ns => Ns, uncertain_ns => Ns div 100
+    }.
 
 stacks(Stacks) -> #{cpu_ns => 1_000_000_000, stacks => Stacks, other => 0}.
 

@@ -340,8 +340,8 @@ cost_of_a_budget(_Config) ->
     ],
     ?assertEqual(
         [
-            ~"  size  to time calls, reckoned  to sample stacks",
-            ~"     4                    3.1 %             1.2 %"
+            ~"  size  to measure calls, reckoned  to sample stacks",
+            ~"     4                       3.1 %             1.2 %"
         ],
         section(~"What measuring cost", of_run(#{metrics => Spent}))
     ).
