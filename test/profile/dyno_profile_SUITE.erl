@@ -106,7 +106,9 @@ times_chosen_processes(_Config) ->
         ?assert(Calls > 100),
         ?assert(Bias >= 0 andalso Bias =< 1),
         ?assertEqual([], [x || #{~"function" := ~"dyno_profile_SUITE:spin_other/0"} <- Rows]),
-        ?assertMatch([#{~"result" := ~"pass"}], map_get(~"verdicts", Recording)),
+        %% Where other programs take the processor all the time it may be unknown.
+        [#{~"result" := Result}] = map_get(~"verdicts", Recording),
+        ?assert(lists:member(Result, [~"pass", ~"unknown"])),
         ?assertMatch(
             {error, {dyno_profile_exact, no_processes_of_counts}},
             profile(Node, #{kind => count, targets => [{name, ~"one"}]})

@@ -92,7 +92,7 @@ without_waiting(#{normal := #{worked_ns := WorkedNs, ready_ns := ReadyNs}}, Rows
                     F#{
                         own_time_ns := Had(Ns),
                         raw_time_ns := Had(RawNs),
-                        uncertain_ns := OffNs + round(Share * Ns)
+                        uncertain_ns := OffNs + round(Share * Had(Ns))
                     };
                 #{} ->
                     F

@@ -183,21 +183,23 @@ ranked(#{off_by := Name} = View, #{~"columns" := Columns}, Rows) ->
 ranked(_View, _Table, Rows) ->
     Rows.
 
-%% By the column that the view names, or else by the value's own.
-is_wide(Name, Columns, View) ->
-    Named = maps:get(off_by, View, none),
-    {Of, Bounds} =
-        case bounds(#{~"name" => Named}, Columns) of
-            none -> {Name, bounds(#{~"name" => Name}, Columns)};
-            Found -> {Named, Found}
+%% A share of the column that the view names is as wide as that.
+is_wide(Name, Columns, #{off_by := Named}) ->
+    Of =
+        case Name of
+            ~"share" -> Named;
+            _ -> Name
         end,
+    Bounds = bounds(#{~"name" => Of}, Columns),
     fun(Row) ->
-        case Bounds =/= none andalso Named =/= none andalso {get(Of, Row), Bounds(Row)} of
+        case Bounds =/= none andalso {get(Of, Row), Bounds(Row)} of
             {Value, {From, To}} when is_number(Value), is_number(From), is_number(To) ->
                 To - From > ?WIDE * Value;
             _ -> false
         end
-    end.
+    end;
+is_wide(_Name, _Columns, _View) ->
+    fun(_Row) -> false end.
 
 node(Table, #{many := several}) ->
     [[" of ", name(~"node", Table)] || get(~"node", Table) =/= null];

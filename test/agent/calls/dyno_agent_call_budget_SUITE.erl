@@ -173,7 +173,7 @@ takes_waiting_out(_Config) ->
     Rows = #{functions => [timed(f(1), 10, 1000)], callers => [{f(1), a, 10, 1000}]},
     Times = fun(ReadyNs) -> #{normal => #{worked_ns => 1000, cpu_ns => 0, ready_ns => ReadyNs}} end,
     ?assertMatch(
-        #{functions := [#{own_time_ns := 700, uncertain_ns := 310}], callers := [{_, a, 10, 700}]},
+        #{functions := [#{own_time_ns := 700, uncertain_ns := 220}], callers := [{_, a, 10, 700}]},
         dyno_agent_call_times:without_waiting(Times(300), Rows)
     ),
     ?assertEqual(Rows, dyno_agent_call_times:without_waiting(Times(0), Rows)),
