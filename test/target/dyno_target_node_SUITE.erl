@@ -46,7 +46,9 @@ not_registered(Config) ->
 
 %% A node that looks for the port mapper where there is none.
 no_epmd(_Config) ->
-    {0, Out} = output_of("erl", [
+    %% The variable would overrule the argument.
+    {0, Out} = output_of("env", [
+        "-u", "ERL_EPMD_PORT", "erl",
         "-noshell", "-sname", "dyno-no-epmd", "-dist_listen", "false", "-epmd_port", "1", "-pa",
         filename:dirname(code:which(dyno_target_node)), "-eval",
         "{ok, H} = inet:gethostname(), N = list_to_atom(\"shop@\" ++ H), "
@@ -182,7 +184,9 @@ accept(Listen, Serve) ->
 %% The name stays registered as long as the process that registers it, by its own connection.
 registered(Config, Port, Check) ->
     Name = "dyno-fake-" ++ integer_to_list(erlang:unique_integer([positive])),
-    {ok, Epmd} = gen_tcp:connect("localhost", 4369, [binary, {active, false}, {packet, 2}]),
+    {ok, Epmd} = gen_tcp:connect("localhost", epmd_port(), [
+        binary, {active, false}, {packet, 2}
+    ]),
     Size = length(Name),
     ok = gen_tcp:send(
         Epmd, <<120, Port:16, 77, 0, 6:16, 5:16, Size:16, (list_to_binary(Name))/binary, 0:16>>
@@ -193,6 +197,13 @@ registered(Config, Port, Check) ->
         Check(list_to_atom(Name ++ "@" ++ get(host, Config)))
     after
         gen_tcp:close(Epmd)
+    end.
+
+%% It may come from the environment.
+epmd_port() ->
+    case init:get_argument(epmd_port) of
+        {ok, [[Port | _] | _]} -> list_to_integer(Port);
+        error -> 4369
     end.
 
 says(Node, Options, Parts) ->

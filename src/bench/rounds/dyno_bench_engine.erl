@@ -20,7 +20,7 @@
     %% The time for the rounds, and how long they may take to come to a verdict: see
     %% dyno_bench_plan.
     budget_ms := pos_integer(),
-    limit_ms := pos_integer() | infinity,
+    limit_ms := number() | infinity,
     threshold := float(),
     level := float(),
     %% The longest that one epoch may take.
@@ -125,6 +125,8 @@
 %% Of a call, where one run for words and reductions does; a first one comes before.
 -define(SLOW_MS, 50).
 -define(FEWEST_RUNS, 2).
+%% So many times the time for measuring, or that of the rounds that were planned.
+-define(LONGER, 5).
 
 -doc "What is accepted for each option that users give.".
 -spec checks() -> [dyno_option:check()].
@@ -333,7 +335,7 @@ rounds(Calibrated, StartMs, Prepared) ->
         ],
         pairs =>
             case Ending of
-                {decided_until_ms, _, _} -> dyno_bench_rounds:pairs(Last);
+                {decided_until_ms, _, _, _} -> dyno_bench_rounds:pairs(Last);
                 _ -> dyno_bench_rounds:fixed_pairs(Last)
             end,
         fixed => is_map_key(fixed, Options),
@@ -360,15 +362,23 @@ ending(RoundMs, Codes, StartMs, #{budget_ms := BudgetMs, level := Level} = Optio
         end,
     case Plan of
         {until_decided, BudgetMs, Least} ->
-            {{decided_until_ms, StartMs + BudgetMs, Least}, Least};
+            LatestMs = StartMs + ?LONGER * BudgetMs,
+            {{decided_until_ms, StartMs + BudgetMs, Least, LatestMs}, Least};
         {fixed, Rounds} ->
+            Limited = Options#{limit_ms := limit_ms(Rounds * RoundMs, Options)},
             IsOver = fun(Count) ->
                 ElapsedMs = erlang:monotonic_time(millisecond) - StartMs,
-                dyno_bench_plan:is_over({Count, ElapsedMs}, Rounds, Options)
+                dyno_bench_plan:is_over({Count, ElapsedMs}, Rounds, Limited)
             end,
             Least = dyno_bench_comparison:least_rounds(Codes, Level),
             {{rounds, Rounds, IsOver}, min(Rounds, Least)}
     end.
+
+%% Rounds that take longer and longer would never end, if nobody has said for how long.
+limit_ms(PlannedMs, #{limit_ms := infinity, budget_ms := BudgetMs}) ->
+    ?LONGER * max(BudgetMs, PlannedMs);
+limit_ms(_PlannedMs, #{limit_ms := LimitMs}) ->
+    LimitMs.
 
 %% What is compared in a round.
 value(Number, Epochs, Prepared) ->

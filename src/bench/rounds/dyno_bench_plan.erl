@@ -18,7 +18,7 @@
     %% For measuring.
     budget_ms := pos_integer(),
     %% It may be so long to come to a verdict.
-    limit_ms := pos_integer() | infinity,
+    limit_ms := number() | infinity,
     _ => _
 }.
 

@@ -31,12 +31,12 @@ look after every round and stop when all pairs are decided.
 
 -doc """
 After so many rounds; the same, unless this says that it is over after fewer; or when all pairs are
-decided, or at this time, after so many rounds at least.
+decided, or at this time, after so many rounds at least, but at the latest time in any case.
 """.
 -type ending() ::
     {rounds, non_neg_integer()}
     | {rounds, non_neg_integer(), IsOver :: fun((Rounds :: non_neg_integer()) -> boolean())}
-    | {decided_until_ms, integer(), Least :: pos_integer()}.
+    | {decided_until_ms, integer(), Least :: pos_integer(), LatestMs :: integer()}.
 
 -doc """
 The round that begins, of how many, and for how long it goes on at most; where that is known. Round
@@ -150,7 +150,7 @@ tell(Ending, ToldMs, #{options := #{progress := Progress}, rounds := Rounds}) ->
                 case Ending of
                     {rounds, Count} -> #{rounds => Count};
                     {rounds, Count, _} -> #{rounds => Count};
-                    {decided_until_ms, EndMs, _} -> #{remaining_ms => max(0, EndMs - NowMs)}
+                    {decided_until_ms, EndMs, _, _} -> #{remaining_ms => max(0, EndMs - NowMs)}
                 end,
             _ = Progress(Of#{round => Rounds + 1}),
             NowMs
@@ -173,9 +173,9 @@ is_over({rounds, Count}, #{rounds := Rounds}) ->
     Rounds >= Count;
 is_over({rounds, Count, IsOver}, #{rounds := Rounds}) ->
     Rounds >= Count orelse IsOver(Rounds);
-is_over({decided_until_ms, _, Least}, #{rounds := Rounds}) when Rounds < Least ->
-    false;
-is_over({decided_until_ms, EndMs, _}, #{values := Values} = State) ->
+is_over({decided_until_ms, _, Least, LatestMs}, #{rounds := Rounds}) when Rounds < Least ->
+    Rounds > 0 andalso erlang:monotonic_time(millisecond) >= LatestMs;
+is_over({decided_until_ms, EndMs, _, _}, #{values := Values} = State) ->
     %% One candidate alone has nothing to be decided: it gets all of the time.
     erlang:monotonic_time(millisecond) >= EndMs orelse
         (map_size(Values) > 1 andalso is_decided(State)).

@@ -26,6 +26,7 @@ all() ->
         epochs_are_long_enough_and_not_much_longer,
         slow_codes_have_few_iterations,
         as_many_rounds_as_a_verdict_needs,
+        what_drifts_comes_to_an_end,
         no_group_short_of_a_verdict,
         what_came_before_an_interrupt
     ].
@@ -288,6 +289,21 @@ no_group_short_of_a_verdict(_Config) ->
         ]
     ],
     ?assertNot(dyno_bench_plan:is_over({7, 90_000}, 8, Options#{limit_ms := infinity})).
+
+%% A code whose calls take longer and longer does not go on until it has its rounds.
+what_drifts_comes_to_an_end(_Config) ->
+    NowMs = fun() -> erlang:monotonic_time(millisecond) end,
+    StartMs = NowMs(),
+    Measure = fun(_Number, Round) ->
+        timer:sleep(10 * Round),
+        {float(Round), Round}
+    end,
+    New = dyno_bench_rounds:new(2, #{threshold => 0.03, level => 0.95}),
+    {Rounds, State} = dyno_bench_rounds:measure(
+        Measure, {decided_until_ms, StartMs + 20, 100, StartMs + 200}, New
+    ),
+    ?assert(length(Rounds) < 20),
+    ?assertMatch([#{verdict := undecided}], dyno_bench_rounds:pairs(State)).
 
 what_came_before_an_interrupt(_Config) ->
     Self = self(),
