@@ -29,6 +29,7 @@ install` `ERL_LIBS=/usr/local/lib erl` or, in a shell that runs,
 
 %% How long servers are measured, and processes verified, where nothing else is said.
 -define(FOR_MS, 10_000).
+-define(LOOK_MS, 1000).
 
 -doc "A recording, or the file that holds one.".
 -type recording() :: dyno_recording:document() | file:filename_all().
@@ -442,13 +443,23 @@ render(Name, Document, Options) ->
         dyno_report:render(Format, Document, Options)
     end.
 
-%% The caller's shell, which may be a remote one.
+%% The caller's shell, which may be a remote one. It may answer no such questions, as the leader of a
+%% test that passes them on to somebody who has ended.
 look() ->
-    Widths = [{width, max(40, min(160, Columns))} || {ok, Columns} <- [io:columns()]],
+    {Pid, Ref} = spawn_monitor(fun() -> exit({look, io:columns(), io:getopts()}) end),
+    receive
+        {'DOWN', Ref, process, Pid, {look, Columns, Options}} -> look(Columns, Options);
+        {'DOWN', Ref, process, Pid, _} -> #{}
+    after ?LOOK_MS ->
+        true = exit(Pid, kill),
+        true = demonitor(Ref, [flush]),
+        #{}
+    end.
+
+look(Columns, Options) ->
+    Widths = [{width, max(40, min(160, Of))} || {ok, Of} <- [Columns]],
     Charsets = [
         {charset, ascii}
-     || Options <- [io:getopts()],
-        is_list(Options),
-        proplists:get_value(encoding, Options) =:= latin1
+     || is_list(Options), proplists:get_value(encoding, Options) =:= latin1
     ],
     maps:from_list(Widths ++ Charsets).

@@ -13,7 +13,10 @@ suite() -> [{timetrap, {minutes, 5}}].
 each_release() -> all.
 
 all() ->
-    [tests_and_prints, reports, compares, has_each_command, servers_of_a_node, errors, version].
+    [
+        tests_and_prints, reports, reports_to_a_leader_that_is_silent, compares, has_each_command,
+        servers_of_a_node, errors, version
+    ].
 
 tests_and_prints(Config) ->
     Kept = in(Config, "kept.json"),
@@ -37,6 +40,27 @@ reports(Config) ->
     {ok, ~""} = captured(Config, fun() -> dyno:report(Recording, in(Config, "small.json")) end),
     {ok, Text} = captured(Config, fun() -> dyno:report(in(Config, "small.json")) end),
     ?assertMatch(<<"small: ", _/binary>>, Text).
+
+%% Whoever prints for the caller may answer nothing else.
+reports_to_a_leader_that_is_silent(_Config) ->
+    Self = self(),
+    Leader = spawn_link(fun Prints() ->
+        receive
+            {io_request, From, As, {put_chars, unicode, Text}} ->
+                Self ! {printed, iolist_to_binary(Text)},
+                From ! {io_reply, As, ok},
+                Prints();
+            {io_request, _, _, _} ->
+                Prints()
+        end
+    end),
+    Own = group_leader(),
+    true = group_leader(Leader, self()),
+    ok = dyno:report(dyno_recording:new(test, ~"small", #{}, #{})),
+    true = group_leader(Own, self()),
+    receive
+        {printed, Text} -> ?assertMatch(<<"small: ", _/binary>>, Text)
+    end.
 
 compares(Config) ->
     Bench = fun() -> dyno:bench("lists:seq(1, 9).", #{budget_ms => 50}) end,
