@@ -59,8 +59,8 @@ typedef uintptr_t word;
 #define MOST_WORDS 4096
 #define CHUNK 128
 #define OUTER_WORDS 256
-// Samples that a thread's ring holds: those of a second.
-#define RING 256
+// Samples that a thread's ring holds: those of two seconds.
+#define RING 512
 #define MOST_THREADS 1024
 #define MOST_RANGES 256
 // Of the emulator's structures: how much is searched.

@@ -8,13 +8,10 @@
 
 -behaviour(dyno_profile_kind).
 
--export([instruments/1, parts/2]).
+-export([instruments/1]).
 
 -spec instruments(dyno_profile:options()) -> {ok, dyno_profile_kind:instruments()}.
 instruments(#{default_kind := true}) -> {ok, with_cpu(preferred)};
 instruments(_Options) -> {ok, with_cpu(required)}.
 
 with_cpu(Use) -> #{on => [stacks, vm, os], cpu => dyno_target_cpu:option(Use)}.
-
--spec parts(dyno_target_results:parts(), dyno_profile:options()) -> dyno_target_results:parts().
-parts(Parts, Options) -> dyno_profile_sample:parts(Parts, Options).

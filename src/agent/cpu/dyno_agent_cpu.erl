@@ -80,8 +80,8 @@ they look for work for a while before they sleep, free memory, and poll.
 %% 250 samples a second of a thread, which is the kernel's tick on most systems, and so many of all.
 -define(INTERVAL_NS, 4_000_000).
 -define(MOST_A_SECOND, 4000).
-%% A ring holds the samples of a second.
--define(EVERY_MS, 200).
+%% A ring holds the samples of two seconds. Each time wakes a dirty scheduler that sleeps.
+-define(EVERY_MS, 1000).
 -define(AT_ONCE, 2000).
 -define(NODES, 20_000).
 -define(DEADLINE_MS, 86_400_000).

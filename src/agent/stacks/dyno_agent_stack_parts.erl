@@ -6,7 +6,7 @@
 %% Sampled stacks in the recording: the profile that flame graphs are drawn of, the calls in which
 %% processes wait, and warnings. Pure, and needed on the caller's side only.
 
--export([profiles/0, tables/0, metrics/0, warnings/2, is_seen/1]).
+-export([profiles/0, tables/0, metrics/0, warnings/2]).
 
 -type result() :: dyno_agent_stacks:result().
 
@@ -160,13 +160,7 @@ frame({library, Name}) -> Name;
 frame(scheduler) -> ~"(scheduler)";
 frame(nameless) -> ~"(code without a name)";
 frame(burst) -> burst();
-frame(unseen) -> ended().
-
--doc "Whether a stack that ends with this frame says where the time went.".
--spec is_seen(binary()) -> boolean().
-is_seen(Frame) -> not lists:member(Frame, [burst(), ended(), unmet()]).
-
-ended() -> ~"(ended before it could be asked)".
+frame(unseen) -> ~"(ended before it could be asked)".
 
 %% Of a process that its stack shows where it waited.
 burst() -> ~"(ready to run, or ran shortly, from here)".
@@ -284,30 +278,15 @@ metrics() ->
     ].
 
 -spec warnings(Role :: binary(), result()) -> [dyno_agent_instrument:warning()].
-warnings(Role, #{stacks := Stacks, other := Other, started := Started} = Result) ->
+warnings(Role, #{stacks := Stacks, other := Other} = Result) ->
     All = max(1.0e-9, Other + weight(Stacks)),
-    Unseen = weight([Of || {_, [unseen], _} = Of <- Stacks]),
-    [
-        {~"short_processes",
-            "~ts of the processor time of ~ts went to processes that ended before they could be "
-            "asked for their stacks (~ts were started): no stack shows what they did; the functions' own "
-            "times do, where they are measured",
-            [{Unseen / All, ~"ratio"}, Role, {Started, ~"count"}]}
-     || Unseen > ?MUCH * All
-    ] ++ refused(Role, Result) ++
+    unseen(Role, All, Result) ++ refused(Role, Result) ++
         [
             {~"many_stacks",
                 "~ts of the processor time of ~ts is in more different stacks than are kept: it is "
                 "in no function",
                 [{Other / All, ~"ratio"}, Role]}
          || Other > ?MUCH * All
-        ] ++
-        [
-            {~"processor_time_not_seen",
-                "the stacks show ~ts of the processor time of ~ts: the rest was used by processes "
-                "that were not met, of which there are very many; measure longer",
-                [{Seen, ~"ratio"}, Role]}
-         || Seen <- [seen(Result)], Seen < 1
         ] ++
         [
             {~"no_clocks",
@@ -317,6 +296,32 @@ warnings(Role, #{stacks := Stacks, other := Other, started := Started} = Result)
                 [Role]}
          || #{clocks := unknown} <- [Result]
         ].
+
+%% What went to processes that were not met, had ended, or had run on by the time they answered.
+unseen(Role, All, #{stacks := Stacks, started := Started, cpu := Cpu} = Result) ->
+    Weight = fun(Last) -> weight([Of || {_, Stack, _} = Of <- Stacks, lists:last(Stack) =:= Last]) end,
+    Ended = Weight(unseen) / All,
+    Share = seen(Result) * (1 - Ended - Weight(burst) / All),
+    if
+        Share < ?MOSTLY, Cpu =:= none ->
+            [
+                {~"bursts",
+                    "the stacks show what ~ts of the processor time of ~ts went to; the rest went to "
+                    "processes that ran too shortly to be asked. dyno profile ~ts --kind cpu sees it, as "
+                    "does dyno record with --profile cpu, by native code that is loaded into the node",
+                    [{Share, ~"ratio"}, Role, Role]}
+            ];
+        Ended > ?MUCH ->
+            [
+                {~"short_processes",
+                    "~ts of the processor time of ~ts went to processes that ended before they could be "
+                    "asked for their stacks (~ts were started): no stack shows what they did; the "
+                    "functions' own times do, where they are measured",
+                    [{Ended, ~"ratio"}, Role, {Started, ~"count"}]}
+            ];
+        true ->
+            []
+    end.
 
 refused(Role, #{cpu := {refused, Reason}}) ->
     [

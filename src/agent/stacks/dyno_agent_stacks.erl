@@ -147,6 +147,7 @@ function in the time of the processor is its samples by all running samples, tim
 %% less where others measure beside.
 -define(LEAST_MS, 3).
 -define(SHARE, 0.015).
+-define(SHARE_OF_WAITS, 0.0003).
 -define(SHARE_OF_TEST, 0.01).
 %% Of a budget; what is left of a third also pays for lists and for those that wait.
 -define(SHARE_OF_BUDGET, 0.2).
@@ -162,7 +163,7 @@ function in the time of the processor is its samples by all running samples, tim
 -define(UNDISTURBED, 0.8).
 -define(MOST_KINDS, 10_000).
 %% The cost of an instant is the mean of about so many.
--define(MEAN_OF, 20).
+-define(MEAN_OF, 10).
 -define(FIRST_NS, 30_000).
 %% What the runtime takes to wake a process by a timer; and, where a scheduler has nothing to do and
 %% sleeps, to wake that, which then spins for a while before it sleeps again.
@@ -213,15 +214,14 @@ read(Pid) ->
 
 -spec init(config()) -> {ok, state()} | {error, {dyno_agent_cpu, dyno_agent_cpu:reason()}}.
 init(Config) ->
-    Table =
-        case Config of
-            #{processes := Processes} -> dyno_agent_processes:table(Processes);
-            #{} -> none
-        end,
+    Table = table(Config),
     maybe
         {ok, Cpu} ?= cpu(Table, Config),
         {ok, started(Table, Cpu, Config)}
     end.
+
+table(#{processes := Processes}) -> dyno_agent_processes:table(Processes);
+table(_Config) -> none.
 
 cpu(Table, #{cpu := Cpu} = Config) ->
     Choice = dyno_agent_process_choice:new(maps:get(select, Config, [])),
@@ -366,12 +366,14 @@ handle_info(_Other, State) ->
     {noreply, State}.
 
 %% At random, so that nothing that happens at an interval is always met, or never.
-scheduled(#{each := Each, share := Share} = State) ->
-    EachMs = max(?LEAST_MS, ceil(nanoseconds(round(Each)) / Share / 1.0e6)),
-    Ms = EachMs * ?WAITING_EVERY div waiting_every(State),
+scheduled(#{each := Each} = State) ->
+    Ms = max(?LEAST_MS, ceil(nanoseconds(round(Each)) / share(State) / 1.0e6)),
     State#{timer := erlang:start_timer(rand:uniform(2 * Ms - 1), self(), instant)}.
 
-%% Those that run are asked at each instant, unless others see them.
+%% Instants that are for those that wait only take less.
+share(#{cpu := Cpu}) when is_pid(Cpu) -> ?SHARE_OF_WAITS;
+share(#{share := Share}) -> Share.
+
 waiting_every(#{cpu := Cpu}) when is_pid(Cpu) -> 1;
 waiting_every(_State) -> ?WAITING_EVERY.
 
