@@ -32,8 +32,7 @@ so the clocks of the threads say how much processor time such a sample is
 (dyno_agent_stack_classes).
 
 ## Samples of the processor
-If the options bring the library of `m:dyno_agent_cpu`, that sees those that run, and instants are
-for those that wait only. If it refuses and is not required, the result says why.
+With the library of `m:dyno_agent_cpu` that sees those that run, and instants are for those that wait.
 """.
 
 -behaviour(dyno_agent_instrument).
