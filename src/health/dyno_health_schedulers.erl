@@ -12,6 +12,8 @@
 
 %% Of a process within a long call of native code; a tenth of what Erlang code does in 1 ms.
 -define(NATIVE_REDUCTIONS, 20_000).
+%% Of a busy scheduler: Erlang code makes 2 million and more, also if others take the processor.
+-define(REDUCTIONS_PER_S, 300_000).
 
 -spec checks() -> [dyno_health:check()].
 checks() ->
@@ -184,15 +186,6 @@ full(Looks) ->
             end
     end.
 
-%% How long the threads were ready and did not run, against how long they worked.
-taken(Looks) ->
-    Ready = sum([~"threads", ~"normal", ~"ready_ns"], Looks),
-    Worked = sum([~"threads", ~"normal", ~"worked_ns"], Looks),
-    case is_number(Ready) andalso is_number(Worked) andalso Worked > 0 of
-        true -> Ready / Worked;
-        false -> 0.0
-    end.
-
 long(Kind, Looks) ->
     maps:to_list(
         maps:groups_from_list(
@@ -216,7 +209,7 @@ long_schedules(Looks) ->
     ),
     case dyno_health_look:at([~"counts", ~"reports"], dyno_health_look:last(Looks)) of
         false ->
-            late(Looks);
+            native(Looks);
         _ ->
             lists:append([
                 long_schedule(F, Looks)
@@ -274,54 +267,49 @@ long_schedule({N, Ms, Group, [#{~"process" := Name} | _]}, Looks) ->
      || Native orelse not IsTaken
     ].
 
-%% Before OTP 28 only the lateness of other processes tells.
-late(Looks) ->
-    Late = [L || #{~"lateness" := L} <- tl(Looks)],
-    Count = lists:sum([N || #{~"count" := N} <- Late]),
-    Most = lists:max([0 | [M || #{~"most_ms" := M} <- Late]]),
-    Sum = lists:sum([S || #{~"sum_ms" := S} <- Late]),
-    Together = lists:sum([T || #{~"together_ms" := T} <- Late]),
-    case
-        Count >= 5 andalso Most >= value(late_ms) andalso Together * 4 < Sum andalso
-            taken(Looks) < 0.2
-    of
-        true ->
-            Running = [
-                {Name, Frame}
-             || {_, Asked} <- dyno_health_look:suspects(Looks),
-                #{~"name" := Name, ~"answered" := false} <- [lists:last(Asked)],
-                Frame <- [~"a native function"]
-            ],
-            Who =
-                case Running of
-                    [{Name, _} | _] when Name =/= ~"" -> Name;
-                    _ -> ~"a process"
+%% Before OTP 28 nobody reports it: schedulers are busy, and hardly a reduction is counted.
+native(Looks) ->
+    Busy = mean(busy(~"normal"), Looks),
+    PerS = mean([~"values", ~"vm.reductions"], Looks),
+    Count = of_last([~"counts", ~"schedulers"], Looks),
+    case is_number(Busy) andalso is_number(PerS) andalso is_number(Count) of
+        false ->
+            {unknown, ~"the schedulers were not read"};
+        true when Busy > 0.1, PerS < ?REDUCTIONS_PER_S * Busy * Count ->
+            Most = lists:max([0 | [Ms || #{~"lateness" := #{~"most_ms" := Ms}} <- tl(Looks)]]),
+            Who = lists:uniq([
+                Group
+             || #{~"suspects" := Suspects} <- Looks,
+                #{~"native" := true, ~"group" := Group} <- Suspects
+            ]),
+            Named =
+                case Who of
+                    [Group | _] -> [", such as a process of ", Group];
+                    [] -> ""
                 end,
             [
                 dyno_finding:new(long_schedule, late_ms, #{
-                    subject => Who,
+                    subject => hd(Who ++ [~"schedulers"]),
                     severity => warning,
                     value => Most,
                     weight => 95,
-                    text => text(
-                        "~ts keeps a normal scheduler for up to ~ts: probably a native function", [
-                            Who, show(Most, ~"ms")
-                        ]
-                    ),
+                    text => text("native functions keep the normal schedulers for up to ~ts~ts", [
+                        show(Most, ~"ms"), Named
+                    ]),
                     evidence => text(
-                        "Probes were late ~b times, on one scheduler at a time. ~ts", [
-                            Count, busiest(Looks)
-                        ]
+                        "The schedulers are busy ~ts of the time with ~ts reductions a "
+                        "second; Erlang code makes millions.",
+                        [show(Busy, ~"ratio"), show(PerS, ~"count")]
                     ),
                     advice =>
                         <<
-                            "Look for a native function (NIF) that takes long; let it run on a "
-                            "dirty scheduler. On OTP 28 and later this says which."
+                            "Let the native function (NIF) run on a dirty scheduler "
+                            "(ERL_NIF_DIRTY_JOB_CPU_BOUND), or in pieces of 1 ms."
                         >>,
                     look_closer => ~"dyno profile NODE"
                 })
             ];
-        false ->
+        true ->
             []
     end.
 

@@ -179,6 +179,14 @@ cases() ->
                 }
             ]
         }},
+        {[long_schedule], warning, ~"such as a process of shop:spin/1", #{
+            counts => fun(_) -> #{reports => false} end,
+            values => #{~"vm.scheduler_utilisation.normal" => 0.6, ~"vm.reductions" => 100_000},
+            lateness => #{count => 30, sum_ms => 3000, most_ms => 150, together_ms => 0},
+            suspects => [
+                suspect(#{queue => fun(_) -> 0 end, native => true, group => ~"shop:spin/1"})
+            ]
+        }},
         {[long_gc], warning, ~"up to 869 ms", #{
             long => [
                 #{

@@ -14,7 +14,7 @@ queues and statuses are of all.
 2 us for each process and look, 2 us more for each new one.
 """.
 
--export([new/0, take/2, of_group/2]).
+-export([new/0, take/2, of_group/2, known_group/2]).
 -export([group/1, name/1, pid/1]).
 -export([pause/1, paused_us/0]).
 -export_type([census/0, seen/0, group/0]).
@@ -49,6 +49,8 @@ queues and statuses are of all.
     queues := [process()],
     busiest := [process()],
     suspended := [process()],
+    %% That run and have hardly worked by reductions: native functions do that.
+    native := [process()],
     suspended_count := non_neg_integer(),
     %% Of those that wait, a part.
     waiting := [pid()]
@@ -59,6 +61,7 @@ queues and statuses are of all.
 -define(PAUSE_FACTOR, 3).
 -define(MOST_KNOWN, 50_000).
 -define(MOST, 12).
+-define(FEW, 50_000).
 -define(MOST_GROUPS, 300).
 -define(MOST_WAITING, 1000).
 
@@ -73,7 +76,13 @@ take(Own, Seen) ->
     Count = length(Pids),
     Every = 1 + Count div ?MOST_KNOWN,
     Acc = #{
-        seen => #{}, groups => #{}, queues => [], busiest => [], suspended => [], waiting => []
+        seen => #{},
+        groups => #{},
+        queues => [],
+        busiest => [],
+        suspended => [],
+        native => [],
+        waiting => []
     },
     Taken = slices(Pids, {Seen, Every}, Acc),
     #{seen := Now, groups := Groups, queues := Queues, busiest := Busiest} = Taken,
@@ -86,6 +95,7 @@ take(Own, Seen) ->
             queues => top(queue, Queues),
             busiest => top(reductions, Busiest),
             suspended => lists:sublist(Suspended, ?MOST),
+            native => lists:sublist(maps:get(native, Taken), ?MOST),
             suspended_count => length(Suspended),
             waiting => spread(Waiting, ?MOST_WAITING)
         },
@@ -152,6 +162,7 @@ add(Pid, {Queue, Reductions, Status}, {Seen, Every}, Acc) ->
             {queues, Queue > 0},
             {busiest, is_integer(Since) andalso Since > 0},
             {suspended, Status =:= suspended},
+            {native, Status =:= running andalso is_integer(Since) andalso Since < ?FEW},
             {waiting, Status =:= waiting}
         ]
     ).
@@ -178,7 +189,7 @@ kept(waiting, #{pid := Pid}, #{waiting := Waiting} = Acc) ->
     Acc#{waiting := [Pid | Waiting]};
 kept(Key, Process, Acc) ->
     case maps:get(Key, Acc) of
-        Kept when length(Kept) >= 8 * ?MOST, Key =/= suspended ->
+        Kept when length(Kept) >= 8 * ?MOST, Key =/= suspended, Key =/= native ->
             Acc#{Key := [Process | top(by(Key), Kept)]};
         Kept ->
             Acc#{Key := [Process | Kept]}
@@ -240,6 +251,14 @@ paused_us() ->
     case get(paused_us) of
         undefined -> 0;
         Us -> Us
+    end.
+
+-doc "The group that a process had.".
+-spec known_group(pid(), seen()) -> binary().
+known_group(Pid, Seen) ->
+    case Seen of
+        #{Pid := {Group, _}} -> Group;
+        #{} -> ~""
     end.
 
 -doc "Those whose group begins so.".

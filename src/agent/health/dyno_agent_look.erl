@@ -43,7 +43,7 @@ two looks the stacks of suspects are read 12 times, 1 us each.
     %% What the runtime reported since the last look.
     long := #{term() => {pos_integer(), non_neg_integer()}},
     worked := non_neg_integer(),
-    %% The last look.
+    %% The last look at a large node.
     took_us := non_neg_integer(),
     timer := reference()
 }.
@@ -51,6 +51,7 @@ two looks the stacks of suspects are read 12 times, 1 us each.
 -define(INTERVAL_MS, 2500).
 -define(STACKS, 12).
 -define(SHARE, 20).
+-define(LARGE, 50_000).
 -define(BURST, 8).
 -define(BURST_MS, 3).
 -define(MOST_SUSPECTS, 20).
@@ -176,7 +177,7 @@ handle_info({monitor, Who, Kind, Info}, #{long := Long} = State) when
 handle_info(_Other, State) ->
     {noreply, State}.
 
-%% Looking takes a twentieth of the time at most.
+%% Looking at a large node takes a twentieth of the time at most.
 scheduled(N, #{interval_ms := IntervalMs, took_us := TookUs} = State) ->
     Ms = max(IntervalMs, ?SHARE * TookUs div 1000) div (?STACKS + 1),
     State#{timer := erlang:start_timer(max(1, Ms), self(), {stacks, N})}.
@@ -268,7 +269,7 @@ look(#{start := Start, looks := Looks, before := Before, seen := Seen} = State) 
         spawned => spawned(Before, Now),
         own_bytes => element(2, process_info(self(), memory)),
         suspects => [
-            maps:merge(suspect(Pid, Census, Stacks), inspection(Pid, Inspected))
+            maps:merge(suspect(Pid, Census, Stacks, SeenNow), inspection(Pid, Inspected))
          || Pid <- Chosen
         ]
     },
@@ -282,7 +283,11 @@ look(#{start := Start, looks := Looks, before := Before, seen := Seen} = State) 
         stacks := #{},
         long := #{},
         worked := Worked + TookUs,
-        took_us := TookUs
+        took_us :=
+            case Census of
+                #{count := Count} when Count > ?LARGE -> TookUs;
+                #{} -> 0
+            end
     }.
 
 inspection(Pid, Inspected) ->
@@ -354,35 +359,46 @@ in_json(#{newest := none} = Group) -> Group#{newest := ~""};
 in_json(#{newest := Pid} = Group) -> Group#{newest := dyno_agent_census:pid(Pid)}.
 
 %% The longest queues, the busiest, those that were suspended, and the newest of what grows.
-suspects(#{queues := Queues, busiest := Busiest, suspended := Suspended, groups := Groups}, Long) ->
+suspects(#{queues := Queues, busiest := Busiest, groups := Groups} = Census, Long) ->
+    #{suspended := Suspended, native := Native} = Census,
     Of = fun(Processes, Most) -> [Pid || #{pid := Pid} <- lists:sublist(Processes, Most)] end,
     Growing = lists:sort(
         fun(#{started := A, ended := B}, #{started := C, ended := D}) -> A - B >= C - D end,
         Groups
     ),
     Newest = [Pid || #{newest := Pid} <- lists:sublist(Growing, 3), is_pid(Pid)],
-    lists:sublist(
-        lists:uniq(
-            Of(Queues, 8) ++ Of(Suspended, 4) ++ lists:sublist(Long, 3) ++ Of(Busiest, 6) ++ Newest
-        ),
-        ?MOST_SUSPECTS
-    ).
+    All =
+        Of(Queues, 8) ++ Of(Suspended, 4) ++ Of(Native, 2) ++ lists:sublist(Long, 2) ++
+            Of(Busiest, 6) ++ Newest,
+    lists:sublist(lists:uniq(All), ?MOST_SUSPECTS).
 
-suspect(Pid, #{queues := Queues, busiest := Busiest, suspended := Suspended}, Stacks) ->
-    Cheap = [P || #{pid := Of} = P <- Queues ++ Busiest ++ Suspended, Of =:= Pid],
-    Seen = maps:to_list(maps:get(Pid, Stacks, #{})),
+suspect(Pid, #{queues := Queues, busiest := Busiest} = Census, Stacks, Seen) ->
+    #{suspended := Suspended, native := Native} = Census,
+    Seldom = [P || #{pid := Of} = P <- Native, Of =:= Pid],
+    Cheap = [P || #{pid := Of} = P <- Queues ++ Busiest ++ Suspended ++ Native, Of =:= Pid],
+    Found = maps:to_list(maps:get(Pid, Stacks, #{})),
     Known =
         case Cheap of
             [#{reductions := Reductions} | _] -> #{reductions => Reductions};
             [] -> #{}
         end,
-    maps:merge(dyno_agent_suspect:detail(Pid), Known#{
-        looks => lists:sum([N || {_, N} <- Seen]),
+    maps:merge(named_by(Seen, Pid, dyno_agent_suspect:detail(Pid)), Known#{
+        native => Seldom =/= [],
+        looks => lists:sum([N || {_, N} <- Found]),
         stacks => [
             #{stack => Stack, count => N}
-         || {Stack, N} <- lists:sublist(lists:reverse(lists:keysort(2, Seen)), 5)
+         || {Stack, N} <- lists:sublist(lists:reverse(lists:keysort(2, Found)), 5)
         ]
     }).
+
+%% One that could not answer is known by what started it.
+named_by(Seen, Pid, #{answered := false} = Detail) ->
+    Group = dyno_agent_census:known_group(Pid, Seen),
+    Detail#{
+        group := Group, name := <<(dyno_agent_census:pid(Pid))/binary, " (", Group/binary, ")">>
+    };
+named_by(_Seen, _Pid, Detail) ->
+    Detail.
 
 %% Readings
 
