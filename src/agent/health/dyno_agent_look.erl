@@ -57,15 +57,7 @@ two looks the stacks of suspects are read 12 times, 1 us each.
 -define(MOST_SUSPECTS, 20).
 -define(MOST_LONG, 200).
 -define(LONG_MS, 100).
--define(MOST_TABLES, 40).
--define(MOST_NAMES, 2000).
--define(FILES_MS, 4000).
--define(BINARY_BYTES, 100_000_000).
--define(MOST_HOLDERS, 300).
--define(MOST_READ, 5).
 -define(LONG_QUEUE, 5000).
--define(MOST_SUPERVISORS, 100).
--define(SUPERVISOR_WORDS, 100_000).
 
 -spec about() -> dyno_agent_instrument:about().
 about() -> #{names => [health]}.
@@ -228,9 +220,11 @@ look(#{start := Start, looks := Looks, before := Before, seen := Seen} = State) 
     #{probes := Probes, threads := Threads, worked := Worked} = State,
     BeganUs = erlang:monotonic_time(microsecond),
     PausedUs = dyno_agent_census:paused_us(),
-    Read = readings(Threads),
+    Read = dyno_agent_condition:read(Threads),
     {Census, SeenNow} = dyno_agent_census:take([self() | Probes], Seen),
-    Now = Read#{children => supervised(SeenNow)},
+    Now = Read#{
+        children => dyno_agent_condition:supervised(SeenNow), reports => get(session) =/= undefined
+    },
     Chosen = suspects(Census, [Pid || {Pid, _, _} := _ <- maps:get(long, State), is_pid(Pid)]),
     Told = burst(?BURST, State#{suspects := Chosen}),
     #{stacks := Stacks} = Told,
@@ -241,32 +235,18 @@ look(#{start := Start, looks := Looks, before := Before, seen := Seen} = State) 
         Queue > ?LONG_QUEUE,
         Status =/= waiting
     ]),
-    Look = #{
+    Look = (dyno_agent_condition:between(Before, Now))#{
         time_ms => BeganUs div 1000 - Start,
-        interval_ms => interval(Before, Now),
-        values => values(Before, Now),
-        threads => threads(Before, Now),
-        machine => difference(machine, Before, Now),
-        machine_now => maps:get(machine, Now),
-        counts => counts(),
-        allocators => allocators(),
-        tables => maps:get(tables, Now),
-        names => replaced(Before, Now),
-        children => children(Before, Now),
         long => long(maps:get(long, State)),
-        full_links => full_links(Census),
-        binaries => binaries(Waiting),
-        transactions => difference(transactions, Before, Now),
-        code_server => code_server(Before, Now),
+        full_links => dyno_agent_condition:full_links(maps:get(suspended_count, Census)),
+        binaries => dyno_agent_condition:binaries(Waiting),
         lateness => dyno_agent_lateness:read(Probes),
-        locks => locks(),
         processes => (maps:with([count, every, suspended_count], Census))#{
             waiting => length(Waiting)
         },
         groups => [in_json(Group) || Group <- maps:get(groups, Census)],
         places => dyno_agent_suspect:places(Waiting),
         calls => dyno_agent_suspect:calls(lists:uniq(Chosen ++ Waiting)),
-        spawned => spawned(Before, Now),
         own_bytes => element(2, process_info(self(), memory)),
         suspects => [
             maps:merge(suspect(Pid, Census, Stacks, SeenNow), inspection(Pid, Inspected))
@@ -295,59 +275,6 @@ inspection(Pid, Inspected) ->
         #{Pid := Of} -> #{inspects => Of};
         #{} -> #{}
     end.
-
-%% To which nodes a sender would be suspended; asked only if one is. Nobody has that name.
-full_links(#{suspended_count := 0}) ->
-    [];
-full_links(_Census) ->
-    [
-        atom_to_binary(Node)
-     || Node <- nodes(connected),
-        nosuspend =:= erlang:send({?MODULE, Node}, [], [nosuspend, noconnect])
-    ].
-
-%% Only if they take much: who holds them.
-binaries(Waiting) ->
-    case erlang:memory(binary) > ?BINARY_BYTES of
-        true ->
-            Largest = lists:reverse(
-                lists:sort([
-                    {N, T}
-                 || T <- ets:all(), N <- [ets:info(T, size)], is_integer(N), N > 0
-                ])
-            ),
-            #{
-                waiting => length(Waiting),
-                groups => dyno_agent_suspect:holders(lists:sublist(Waiting, ?MOST_HOLDERS)),
-                tables => dyno_agent_suspect:kept([
-                    T
-                 || {_, T} <- lists:sublist(Largest, ?MOST_READ)
-                ])
-            };
-        false ->
-            #{}
-    end.
-
-%% Of Mnesia, where it runs.
-transactions() ->
-    try
-        maps:from_list(ets:tab2list(mnesia_stats))
-    catch
-        error:badarg -> #{}
-    end.
-
-reductions(Name) ->
-    case process_info(whereis(Name), reductions) of
-        {_, N} -> N;
-        undefined -> 0
-    end.
-
-code_server(none, _Now) -> 0;
-code_server(#{code_server := A}, #{code_server := B}) -> max(0, B - A).
-
-%% How many processes were started since the look before.
-spawned(none, _Now) -> 0;
-spawned(#{newest := A}, #{newest := B}) -> max(0, B - A).
 
 burst(0, State) ->
     State;
@@ -399,200 +326,3 @@ named_by(Seen, Pid, #{answered := false} = Detail) ->
     };
 named_by(_Seen, _Pid, Detail) ->
     Detail.
-
-%% Readings
-
-readings(Threads) ->
-    Files = dyno_agent_suspect:within(
-        fun() ->
-            #{
-                os => dyno_agent_os:read(),
-                threads => dyno_agent_threads:read(Threads),
-                machine => (dyno_agent_machine:read())#{
-                    ~"delay_ns" => dyno_agent_threads:delay_ns(Threads)
-                }
-            }
-        end,
-        #{machine => #{}},
-        ?FILES_MS
-    ),
-    Files#{
-        time_ms => erlang:monotonic_time(millisecond),
-        newest => element(2, dyno_agent_process:newest()),
-        vm => dyno_agent_vm:read(),
-        gc => erlang:statistics(garbage_collection),
-        tables => tables(),
-        transactions => transactions(),
-        code_server => reductions(code_server),
-        names => names()
-    }.
-
-interval(none, _Now) -> 0;
-interval(#{time_ms := A}, #{time_ms := B}) -> B - A.
-
-values(none, #{vm := Vm}) ->
-    dyno_agent_vm:difference(Vm, Vm);
-values(#{vm := Vm0, gc := {_, Words0, _}} = Before, #{vm := Vm1, gc := {_, Words1, _}} = Now) ->
-    Os =
-        case {Before, Now} of
-            {#{os := Os0}, #{os := Os1}} -> dyno_agent_os:difference(Os0, Os1);
-            _ -> #{}
-        end,
-    Bytes = (Words1 - Words0) * erlang:system_info(wordsize),
-    Ms = max(1, interval(Before, Now)),
-    maps:merge(Os, (dyno_agent_vm:difference(Vm0, Vm1))#{~"reclaimed" => 1000 * Bytes / Ms}).
-
-threads(#{threads := A}, #{threads := B}) -> dyno_agent_threads:between(A, B);
-threads(_, _) -> #{}.
-
-difference(_Key, none, _Now) ->
-    #{};
-difference(Key, Before, Now) ->
-    A = maps:get(Key, Before, #{}),
-    #{
-        Name => V - V0
-     || Name := V <- maps:get(Key, Now),
-        V0 <- [maps:get(Name, A, none)],
-        is_number(V0)
-    }.
-
-counts() ->
-    #{count := Terms, memory := TermBytes} = persistent_term:info(),
-    #{
-        processes => [erlang:system_info(process_count), erlang:system_info(process_limit)],
-        ports => [erlang:system_info(port_count), erlang:system_info(port_limit)],
-        atoms => [erlang:system_info(atom_count), erlang:system_info(atom_limit)],
-        tables => [erlang:system_info(ets_count), erlang:system_info(ets_limit)],
-        modules => length(code:all_loaded()),
-        persistent_terms => Terms,
-        persistent_bytes => TermBytes,
-        schedulers => erlang:system_info(schedulers_online),
-        dirty_cpu => erlang:system_info(dirty_cpu_schedulers_online),
-        dirty_io => erlang:system_info(dirty_io_schedulers),
-        processors =>
-            case erlang:system_info(logical_processors_available) of
-                N when is_integer(N) -> N;
-                unknown -> null
-            end,
-        release => list_to_binary(erlang:system_info(otp_release)),
-        uptime_ms => element(1, erlang:statistics(wall_clock)),
-        nodes => length(nodes(connected)),
-        reports => get(session) =/= undefined
-    }.
-
-%% Carriers against the blocks in them, of each allocator.
-allocators() ->
-    [
-        #{name => Name, held_bytes => Held, used_bytes => Used}
-     || Name <- erlang:system_info(alloc_util_allocators),
-        Instances <- [erlang:system_info({allocator_sizes, Name})],
-        is_list(Instances),
-        {Held, Used} <- [sizes(Instances)],
-        Held > 0
-    ].
-
-sizes(Instances) ->
-    Kinds = [
-        Values
-     || {instance, _, Of} <- Instances,
-        {Kind, Values} <- Of,
-        lists:member(Kind, [mbcs, mbcs_pool, sbcs])
-    ],
-    {
-        lists:sum([Size || Values <- Kinds, {carriers_size, Size} <- simple(Values)]),
-        lists:sum([
-            Size
-         || Values <- Kinds,
-            {blocks, Blocks} <- Values,
-            {_, Of} <- Blocks,
-            {size, Size} <- simple(Of)
-        ])
-    }.
-
-%% The present value, the others are the most.
-simple(Values) -> [{element(1, V), element(2, V)} || V <- Values, is_integer(element(2, V))].
-
-tables() ->
-    Word = erlang:system_info(wordsize),
-    All = [
-        #{
-            name => dyno_agent_name:module(Name),
-            tables => N,
-            objects => Objects,
-            bytes => Word * Words
-        }
-     || Name := {N, Objects, Words} <- dyno_agent_resources:sums()
-    ],
-    Sorted = lists:sort(fun(#{bytes := A}, #{bytes := B}) -> A >= B end, All),
-    lists:sublist(Sorted, ?MOST_TABLES).
-
-%% Names whose process is another one: it was restarted.
-names() ->
-    case registered() of
-        Names when length(Names) =< ?MOST_NAMES ->
-            #{Name => Pid || Name <- Names, Pid <- [whereis(Name)], is_pid(Pid)};
-        _ ->
-            #{}
-    end.
-
-replaced(none, _Now) ->
-    [];
-replaced(#{names := Before}, #{names := Now}) ->
-    [
-        dyno_agent_name:module(Name)
-     || Name := Pid <- Before, maps:get(Name, Now, Pid) =/= Pid
-    ].
-
-%% Children of each supervisor that has few: which are other processes than before.
-supervised(Seen) ->
-    maps:from_list([
-        {Pid, Links}
-     || Pid <- lists:sublist(dyno_agent_census:of_group(~"supervisor:", Seen), ?MOST_SUPERVISORS),
-        [{_, Words}, {_, Links}] <- [process_info(Pid, [total_heap_size, links])],
-        Words < ?SUPERVISOR_WORDS
-    ]).
-
-children(none, _Now) ->
-    [];
-children(#{children := Before}, #{children := Now}) ->
-    [
-        #{
-            supervisor => dyno_agent_census:name(Pid),
-            children => length(Links),
-            replaced => length(New)
-        }
-     || Pid := Links <- Now,
-        {ok, Old} <- [maps:find(Pid, Before)],
-        New <- [Links -- Old],
-        New =/= [],
-        length(Links) =:= length(Old)
-    ].
-
-%% Who holds global's locks, in this node.
-locks() ->
-    try
-        [
-            #{
-                resource => text("~0tP", [Resource, 10]),
-                holders => [
-                    #{
-                        pid => dyno_agent_census:pid(Pid),
-                        name => dyno_agent_census:name(Pid),
-                        stack => [
-                            F
-                         || Is <- [Pid],
-                            node(Is) =:= node(),
-                            {_, Stack} <- dyno_agent_suspect:stacks([Is]),
-                            F <- Stack
-                        ]
-                    }
-                 || {Pid, _} <- Holders
-                ]
-            }
-         || {Resource, _Id, Holders} <- ets:tab2list(global_locks)
-        ]
-    catch
-        error:badarg -> []
-    end.
-
-text(Format, Arguments) -> unicode:characters_to_binary(io_lib:format(Format, Arguments)).

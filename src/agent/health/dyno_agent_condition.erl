@@ -1,0 +1,299 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_condition).
+-moduledoc """
+What a look reads of the node as a whole and of its machine: the VM, the operating system, threads,
+limits, allocators, tables, names, supervisors, global's locks, Mnesia's counters.
+
+`/proc` is read in dirty I/O schedulers, which may be stuck: a helper with a time limit does it.
+Values that could not be read are left out.
+""".
+
+-export([read/1, between/2, supervised/1, binaries/1, full_links/1]).
+-export_type([reading/0]).
+
+-doc "One reading, for `between/2`.".
+-type reading() :: #{atom() => term()}.
+
+-define(MOST_TABLES, 40).
+-define(MOST_NAMES, 2000).
+-define(FILES_MS, 4000).
+-define(BINARY_BYTES, 100_000_000).
+-define(MOST_HOLDERS, 300).
+-define(MOST_READ, 5).
+-define(MOST_SUPERVISORS, 100).
+-define(SUPERVISOR_WORDS, 100_000).
+
+-doc "The part of a look that two readings give; without one before it has no differences.".
+-spec between(reading() | none, reading()) -> #{atom() => term()}.
+between(Before, Now) ->
+    #{
+        interval_ms => interval(Before, Now),
+        values => values(Before, Now),
+        threads => threads(Before, Now),
+        machine => difference(machine, Before, Now),
+        machine_now => maps:get(machine, Now),
+        transactions => difference(transactions, Before, Now),
+        code_server => code_server(Before, Now),
+        spawned => spawned(Before, Now),
+        counts => counts(maps:get(reports, Now)),
+        allocators => allocators(),
+        tables => maps:get(tables, Now),
+        names => replaced(Before, Now),
+        children => children(Before, Now),
+        locks => locks()
+    }.
+
+-doc "Reads all; the threads are those of `dyno_agent_threads`.".
+-spec read(dyno_agent_threads:t()) -> reading().
+read(Threads) ->
+    Files = dyno_agent_suspect:within(
+        fun() ->
+            #{
+                os => dyno_agent_os:read(),
+                threads => dyno_agent_threads:read(Threads),
+                machine => (dyno_agent_machine:read())#{
+                    ~"delay_ns" => dyno_agent_threads:delay_ns(Threads)
+                }
+            }
+        end,
+        #{machine => #{}},
+        ?FILES_MS
+    ),
+    Files#{
+        time_ms => erlang:monotonic_time(millisecond),
+        newest => element(2, dyno_agent_process:newest()),
+        vm => dyno_agent_vm:read(),
+        gc => erlang:statistics(garbage_collection),
+        tables => tables(),
+        transactions => transactions(),
+        code_server => reductions(code_server),
+        names => names()
+    }.
+
+interval(none, _Now) -> 0;
+interval(#{time_ms := A}, #{time_ms := B}) -> B - A.
+
+values(none, #{vm := Vm}) ->
+    dyno_agent_vm:difference(Vm, Vm);
+values(#{vm := Vm0, gc := {_, Words0, _}} = Before, #{vm := Vm1, gc := {_, Words1, _}} = Now) ->
+    Os =
+        case {Before, Now} of
+            {#{os := Os0}, #{os := Os1}} -> dyno_agent_os:difference(Os0, Os1);
+            _ -> #{}
+        end,
+    Bytes = (Words1 - Words0) * erlang:system_info(wordsize),
+    Ms = max(1, interval(Before, Now)),
+    maps:merge(Os, (dyno_agent_vm:difference(Vm0, Vm1))#{~"reclaimed" => 1000 * Bytes / Ms}).
+
+threads(#{threads := A}, #{threads := B}) -> dyno_agent_threads:between(A, B);
+threads(_, _) -> #{}.
+
+difference(_Key, none, _Now) ->
+    #{};
+difference(Key, Before, Now) ->
+    A = maps:get(Key, Before, #{}),
+    #{
+        Name => V - V0
+     || Name := V <- maps:get(Key, Now),
+        V0 <- [maps:get(Name, A, none)],
+        is_number(V0)
+    }.
+
+counts(Reports) ->
+    #{count := Terms, memory := TermBytes} = persistent_term:info(),
+    #{
+        processes => [erlang:system_info(process_count), erlang:system_info(process_limit)],
+        ports => [erlang:system_info(port_count), erlang:system_info(port_limit)],
+        atoms => [erlang:system_info(atom_count), erlang:system_info(atom_limit)],
+        tables => [erlang:system_info(ets_count), erlang:system_info(ets_limit)],
+        modules => length(code:all_loaded()),
+        persistent_terms => Terms,
+        persistent_bytes => TermBytes,
+        schedulers => erlang:system_info(schedulers_online),
+        dirty_cpu => erlang:system_info(dirty_cpu_schedulers_online),
+        dirty_io => erlang:system_info(dirty_io_schedulers),
+        processors =>
+            case erlang:system_info(logical_processors_available) of
+                N when is_integer(N) -> N;
+                unknown -> null
+            end,
+        release => list_to_binary(erlang:system_info(otp_release)),
+        uptime_ms => element(1, erlang:statistics(wall_clock)),
+        nodes => length(nodes(connected)),
+        reports => Reports
+    }.
+
+%% Carriers against the blocks in them, of each allocator.
+allocators() ->
+    [
+        #{name => Name, held_bytes => Held, used_bytes => Used}
+     || Name <- erlang:system_info(alloc_util_allocators),
+        Instances <- [erlang:system_info({allocator_sizes, Name})],
+        is_list(Instances),
+        {Held, Used} <- [sizes(Instances)],
+        Held > 0
+    ].
+
+sizes(Instances) ->
+    Kinds = [
+        Values
+     || {instance, _, Of} <- Instances,
+        {Kind, Values} <- Of,
+        lists:member(Kind, [mbcs, mbcs_pool, sbcs])
+    ],
+    {
+        lists:sum([Size || Values <- Kinds, {carriers_size, Size} <- simple(Values)]),
+        lists:sum([
+            Size
+         || Values <- Kinds,
+            {blocks, Blocks} <- Values,
+            {_, Of} <- Blocks,
+            {size, Size} <- simple(Of)
+        ])
+    }.
+
+%% The present value, the others are the most.
+simple(Values) -> [{element(1, V), element(2, V)} || V <- Values, is_integer(element(2, V))].
+
+tables() ->
+    Word = erlang:system_info(wordsize),
+    All = [
+        #{
+            name => dyno_agent_name:module(Name),
+            tables => N,
+            objects => Objects,
+            bytes => Word * Words
+        }
+     || Name := {N, Objects, Words} <- dyno_agent_resources:sums()
+    ],
+    Sorted = lists:sort(fun(#{bytes := A}, #{bytes := B}) -> A >= B end, All),
+    lists:sublist(Sorted, ?MOST_TABLES).
+
+%% Names whose process is another one: it was restarted.
+names() ->
+    case registered() of
+        Names when length(Names) =< ?MOST_NAMES ->
+            #{Name => Pid || Name <- Names, Pid <- [whereis(Name)], is_pid(Pid)};
+        _ ->
+            #{}
+    end.
+
+replaced(none, _Now) ->
+    [];
+replaced(#{names := Before}, #{names := Now}) ->
+    [
+        dyno_agent_name:module(Name)
+     || Name := Pid <- Before, maps:get(Name, Now, Pid) =/= Pid
+    ].
+
+-doc "The children of each supervisor that has few.".
+-spec supervised(dyno_agent_census:seen()) -> #{pid() => [pid() | port()]}.
+supervised(Seen) ->
+    maps:from_list([
+        {Pid, Links}
+     || Pid <- lists:sublist(dyno_agent_census:of_group(~"supervisor:", Seen), ?MOST_SUPERVISORS),
+        [{_, Words}, {_, Links}] <- [process_info(Pid, [total_heap_size, links])],
+        Words < ?SUPERVISOR_WORDS
+    ]).
+
+children(none, _Now) ->
+    [];
+children(#{children := Before}, #{children := Now}) ->
+    [
+        #{
+            supervisor => dyno_agent_census:name(Pid),
+            children => length(Links),
+            replaced => length(New)
+        }
+     || Pid := Links <- Now,
+        {ok, Old} <- [maps:find(Pid, Before)],
+        New <- [Links -- Old],
+        New =/= [],
+        length(Links) =:= length(Old)
+    ].
+
+%% Who holds global's locks, in this node.
+locks() ->
+    try
+        [
+            #{
+                resource => text("~0tP", [Resource, 10]),
+                holders => [
+                    #{
+                        pid => dyno_agent_census:pid(Pid),
+                        name => dyno_agent_census:name(Pid),
+                        stack => [
+                            F
+                         || Is <- [Pid],
+                            node(Is) =:= node(),
+                            {_, Stack} <- dyno_agent_suspect:stacks([Is]),
+                            F <- Stack
+                        ]
+                    }
+                 || {Pid, _} <- Holders
+                ]
+            }
+         || {Resource, _Id, Holders} <- ets:tab2list(global_locks)
+        ]
+    catch
+        error:badarg -> []
+    end.
+
+text(Format, Arguments) -> unicode:characters_to_binary(io_lib:format(Format, Arguments)).
+
+-doc "To which nodes a sender would be suspended; asked only if one is. Nobody has that name.".
+-spec full_links(Suspended :: non_neg_integer()) -> [binary()].
+full_links(0) ->
+    [];
+full_links(_Suspended) ->
+    [
+        atom_to_binary(Node)
+     || Node <- nodes(connected),
+        nosuspend =:= erlang:send({?MODULE, Node}, [], [nosuspend, noconnect])
+    ].
+
+-doc "Who holds binaries, of these processes and of the largest tables; only if they take much.".
+-spec binaries([pid()]) -> #{atom() => term()}.
+binaries(Waiting) ->
+    case erlang:memory(binary) > ?BINARY_BYTES of
+        true ->
+            Largest = lists:reverse(
+                lists:sort([
+                    {N, T}
+                 || T <- ets:all(), N <- [ets:info(T, size)], is_integer(N), N > 0
+                ])
+            ),
+            #{
+                waiting => length(Waiting),
+                groups => dyno_agent_suspect:holders(lists:sublist(Waiting, ?MOST_HOLDERS)),
+                tables => dyno_agent_suspect:kept([
+                    T
+                 || {_, T} <- lists:sublist(Largest, ?MOST_READ)
+                ])
+            };
+        false ->
+            #{}
+    end.
+
+%% Of Mnesia, where it runs.
+transactions() ->
+    try
+        maps:from_list(ets:tab2list(mnesia_stats))
+    catch
+        error:badarg -> #{}
+    end.
+
+reductions(Name) ->
+    case process_info(whereis(Name), reductions) of
+        {_, N} -> N;
+        undefined -> 0
+    end.
+
+code_server(none, _Now) -> 0;
+code_server(#{code_server := A}, #{code_server := B}) -> max(0, B - A).
+
+%% How many processes were started since the look before.
+spawned(none, _Now) -> 0;
+spawned(#{newest := A}, #{newest := B}) -> max(0, B - A).
