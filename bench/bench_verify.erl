@@ -22,17 +22,22 @@ describe() ->
     "over those of the same system without monitors, with the coefficient of variation of each over\n"
     "the rounds, and the peak use of the schedulers: near 100 % the mean response time is only the\n"
     "length of a queue. Argument: steady, pulse or burst with one or several numbers of workers, as in\n"
-    "steady2500 or pulse500,1000,2000; or messages250, of 10,000 requests each. The suffix +5us gives\n"
-    "monitors that take 5 us an event. Three rounds each, or as many as there is time for in six\n"
-    "minutes.".
+    "steady2500 or pulse500,1000,2000; or messages250, of 10,000 requests each. x1,2,4 behind it has\n"
+    "each worker checked by so many monitors, and +5us gives monitors that take 5 us an event. Three\n"
+    "rounds each, or as many as there is time for in six minutes.".
 
 argument(none) -> argument("steady2500");
 argument(Text) ->
-    {Load, Work} =
+    {Whole, Work} =
         case string:split(Text, "+") of
             [Only] -> {Only, 0};
             [Before, "5us"] -> {Before, 5000};
             _ -> {Text, 0}
+        end,
+    {Load, Checks} =
+        case string:split(Whole, "x") of
+            [Of, Many] -> {Of, numbers(Many)};
+            [Of] -> {Of, [1]}
         end,
     Shapes = [
         {"steady", #{shape => steady}},
@@ -43,16 +48,24 @@ argument(Text) ->
     maybe
         [{Numbers, Options}] ?=
             [
-                {Rest, Of}
-             || {Name, Of} <- Shapes, Rest <- [string:prefix(Load, Name)], is_list(Rest)
+                {Rest, Shape}
+             || {Name, Shape} <- Shapes, Rest <- [string:prefix(Load, Name)], is_list(Rest)
             ],
-        Workers = [string:to_integer(Number) || Number <- string:split(Numbers, ",", all)],
-        true ?= lists:all(fun({N, Rest}) -> is_integer(N) andalso N > 0 andalso Rest =:= [] end,
-            Workers),
-        {ok, {[Options#{workers => N} || {N, _} <- Workers], Work}}
+        Workers = numbers(Numbers),
+        false ?= lists:member(error, Workers ++ Checks),
+        {ok, {[Options#{workers => N, checks => K} || N <- Workers, K <- Checks], Work}}
     else
         _ -> {error, ["no such load: ", Text]}
     end.
+
+numbers(Text) ->
+    [
+        case string:to_integer(Number) of
+            {N, []} when is_integer(N), N > 0 -> N;
+            _ -> error
+        end
+     || Number <- string:split(Text, ",", all)
+    ].
 
 measure({Loads, Work}, Effort) ->
     Each = [point(Load, Work, Effort, length(Loads)) || Load <- Loads],
@@ -74,8 +87,8 @@ point(Asked, Work, Effort, Points) ->
                 Small = Asked#{workers => 100, requests => 20, time_ms => 300},
                 {Small, round(Small, Work)}
         end,
-    bench_program:say("workers ~b, rounds ~b", [
-        map_get(workers, Load), length(Results) div length(?WAYS)
+    bench_program:say("workers ~b, monitors of each ~b, rounds ~b", [
+        map_get(workers, Load), map_get(checks, Load), length(Results) div length(?WAYS)
     ]),
     All = fun(Way, Key) -> [map_get(Key, Result) || {W, Result} <- Results, W =:= Way] end,
     Of = fun(Way, Key) -> dyno_stats:median(All(Way, Key)) end,
@@ -134,12 +147,12 @@ in_emulator(Way, Load, Work) ->
     ok = peer:stop(Peer),
     Result.
 
-once(Way, {Load, Work}) ->
+once(Way, {#{checks := Checks} = Load, Work}) ->
     persistent_term:put(?MODULE, Work),
-    Stop = started(Way),
+    Stop = started(Way, Checks),
     {_, _} = erlang:statistics(runtime),
     #{responses := Responses, memory_peak := Peak, duration_ns := Duration, samples := Samples} =
-        dyno_workload:once(Load),
+        dyno_workload:once(maps:remove(checks, Load)),
     Verdicts = Stop(),
     {_, Cpu} = erlang:statistics(runtime),
     Verdicts#{
@@ -150,18 +163,43 @@ once(Way, {Load, Work}) ->
         use => lists:max([0.0 | [Use || #{utilisation := Use} <- Samples]])
     }.
 
-started(baseline) ->
+started(baseline, _Checks) ->
     fun() -> #{yes => 0, no => 0, gap => 0} end;
-started(Way) ->
+started(Way, Checks) ->
     Way =:= inline andalso weave(),
     {Way, Config} = lists:keyfind(Way, 1, dyno_verify_target:instrumentations()),
-    {ok, Pid} = dyno_agent_verifier:start_link(Config#{monitors => [?MODULE], sink => self()}),
+    Monitors = [?MODULE | [another(N) || N <- lists:seq(2, Checks)]],
+    {ok, Pid} = dyno_agent_verifier:start_link(Config#{monitors => Monitors, sink => self()}),
     fun() ->
         timer:sleep(100),
-        #{verdicts := #{monitors := #{?MODULE := Of}, gap := Gap, cut := Cut}} =
+        #{verdicts := #{monitors := Of, gap := Gap, cut := Cut}} =
             dyno_agent_verifier:finish(Pid),
-        (maps:with([yes, no], Of))#{gap => Gap + Cut}
+        %% By all of them.
+        Least = fun(Key) -> lists:min([map_get(Key, Counts) || _ := Counts <- Of]) end,
+        #{yes => Least(yes), no => Least(no), gap => Gap + Cut}
     end.
+
+%% The same monitor by another name.
+another(Number) ->
+    Module = list_to_atom("bench_verify_" ++ integer_to_list(Number)),
+    Forms = [
+        begin
+            {ok, Tokens, _} = erl_scan:string(Form),
+            {ok, Parsed} = erl_parse:parse_form(Tokens),
+            Parsed
+        end
+     || Form <- [
+            "-module(" ++ atom_to_list(Module) ++ ").",
+            "-export([needs/0, init/1, event/3, ended/1]).",
+            "needs() -> bench_verify:needs().",
+            "init(Process) -> bench_verify:init(Process).",
+            "event(Event, TimeNs, State) -> bench_verify:event(Event, TimeNs, State).",
+            "ended(State) -> bench_verify:ended(State)."
+        ]
+    ],
+    {ok, Module, Beam} = compile:forms(Forms),
+    {module, Module} = code:load_binary(Module, "", Beam),
+    Module.
 
 weave() ->
     lists:foreach(

@@ -8,7 +8,19 @@ What dyno has left in a node: trace sessions, processes, names, modules, links t
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([snapshot/1, check/2, in/1, nothing_after/2, until/1]).
+-export([in_node/2, snapshot/1, check/2, in/1, nothing_after/2, until/1]).
+
+-doc "Runs a test in a node of its own with these modules, in which nothing of dyno is left then.".
+in_node(Sources, Test) ->
+    {_, Node} = Peer = dyno_peers:start(["+S", "2"]),
+    try
+        _ = [dyno_peers:load(Node, Source) || Source <- Sources],
+        Before = snapshot(Node),
+        Test(Node),
+        check(Node, Before)
+    after
+        dyno_peers:stop(Peer)
+    end.
 
 -doc "The state of a node before dyno comes to it.".
 snapshot(Node) ->

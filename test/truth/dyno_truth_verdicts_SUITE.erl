@@ -453,17 +453,7 @@ weave(Node) ->
 warned(Document) ->
     [Warning || #{~"code" := _} = Warning <- maps:get(~"warnings", Document, [])].
 
-%% A node with the system, in which nothing of dyno is left.
-in_node(Test) ->
-    {_, Node} = Peer = dyno_peers:start(["+S", "2"]),
-    try
-        known = dyno_peers:load(Node, ?SYSTEM),
-        Before = dyno_leftovers:snapshot(Node),
-        Test(Node),
-        dyno_leftovers:check(Node, Before)
-    after
-        dyno_peers:stop(Peer)
-    end.
+in_node(Test) -> dyno_leftovers:in_node([?SYSTEM], Test).
 
 verify(Config, Text, Node, Arguments) ->
     Spec = specification(Config, Text),

@@ -413,12 +413,4 @@ started() ->
     worker = dyno_peers:load(Node, ?WORKER),
     Peer.
 
-in_node(Test) ->
-    {_, Node} = Peer = started(),
-    try
-        Before = dyno_leftovers:snapshot(Node),
-        Test(Node),
-        dyno_leftovers:check(Node, Before)
-    after
-        dyno_peers:stop(Peer)
-    end.
+in_node(Test) -> dyno_leftovers:in_node([?WORKER], Test).

@@ -481,16 +481,7 @@ verifying(Sources, Config, Test) ->
 monitors(Sources) ->
     [Module || Source <- Sources, {attribute, _, module, Module} <- dyno_peers:forms(Source)].
 
-in_node(Sources, Test) ->
-    {_, Node} = Peer = dyno_peers:start(["+S", "2"]),
-    try
-        _ = [dyno_peers:load(Node, Source) || Source <- [?SYSTEM | Sources]],
-        Before = dyno_leftovers:snapshot(Node),
-        Test(Node),
-        dyno_leftovers:check(Node, Before)
-    after
-        dyno_peers:stop(Peer)
-    end.
+in_node(Sources, Test) -> dyno_leftovers:in_node([?SYSTEM | Sources], Test).
 
 attach(Node, Monitors, Config) ->
     Modules = dyno_code:closure([dyno_agent_guard, dyno_agent_verifier, dyno_agent_verify]),
