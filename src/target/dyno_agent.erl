@@ -250,7 +250,7 @@ as_reason(_Node, {Kind, _, _} = Reason) when
     Kind =:= failed; Kind =:= other_version; Kind =:= left_twice; Kind =:= taken
 ->
     Reason;
-as_reason(_Node, {node_down, _} = Reason) -> Reason;
+as_reason(_Node, {Kind, _} = Reason) when Kind =:= node_down; Kind =:= inside -> Reason;
 as_reason(Node, {error, {erpc, timeout}}) -> {failed, Node, timeout};
 as_reason(Node, Reason) -> {failed, Node, Reason}.
 
@@ -370,18 +370,33 @@ leave(Node, Options) ->
         ok ?= dyno_target_node:connect(Node, maps:with([cookie, name], Options)),
         {ok, Cleaner, []} ?= take(Node, #{}),
         %% Nobody may look on meanwhile.
-        {ok, Beside, []} ?= take(Node, #{beside => true}),
+        Removed =
+            case take(Node, #{beside => true}) of
+                {ok, Beside, []} ->
+                    Done = removed(Node, Cleaner),
+                    _ = dyno_target_cleaner:release([Beside], ?LEAVING_MS),
+                    Done;
+                Error ->
+                    Error
+            end,
+        %% One that has removed the modules has ended.
+        _ = element(1, Removed) =:= error andalso
+            dyno_target_cleaner:release([Cleaner], ?LEAVING_MS),
+        {ok, _} ?= Removed
+    else
+        {error, {dyno_target_node, _}} = NoNode -> NoNode;
+        {error, Reason} -> {error, {?MODULE, as_reason(Node, Reason)}}
+    end.
+
+removed(Node, Cleaner) ->
+    maybe
         {ok, Sent} ?= dyno_code:sent(Node),
         ok ?= dyno_target_cleaner:modules(Cleaner, Sent),
-        {ok, #{cpu_ms := CpuMs, inside := Inside}} ?=
-            dyno_target_cleaner:remove(Cleaner, ?REMOVAL_MS),
-        false ?= Inside,
-        _ = dyno_target_cleaner:release([Beside], ?LEAVING_MS),
-        {ok, #{modules => Sent, cpu_ms => CpuMs}}
-    else
-        true -> {error, {?MODULE, {inside, Node}}};
-        {error, {dyno_target_node, _}} = Error -> Error;
-        {error, Reason} -> {error, {?MODULE, as_reason(Node, Reason)}}
+        case dyno_target_cleaner:remove(Cleaner, ?REMOVAL_MS) of
+            {ok, #{inside := true}} -> {error, {inside, Node}};
+            {ok, #{cpu_ms := CpuMs}} -> {ok, #{modules => Sent, cpu_ms => CpuMs}};
+            Other -> Other
+        end
     end.
 
 -doc """
