@@ -205,12 +205,10 @@ repeat(N) ->
     repeat(N - 1).
 
 %% Its last call is no tail call.
--doc false.
 -spec loop(non_neg_integer()) -> ok.
 loop(Calls) ->
     ok = repeat(Calls),
     ok.
 
--doc false.
 -spec leaf() -> ok.
 leaf() -> ok.

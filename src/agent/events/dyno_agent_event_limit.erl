@@ -52,7 +52,6 @@ words() ->
     ok = atomics:put(Words, 1, dyno_agent_event_flow:words(dyno_agent_event_flow:new(#{}))),
     Words.
 
--doc false.
 -spec init(config()) -> no_return().
 init(Config) ->
     proc_lib:set_label(?MODULE),

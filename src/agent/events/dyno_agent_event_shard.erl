@@ -167,7 +167,6 @@ drained(Left, Alias, Timer) ->
 
 %% A shard
 
--doc false.
 -spec init_shard(config()) -> no_return().
 init_shard(#{index := Index, monitors := Monitors, choice := Choice} = Config) ->
     proc_lib:set_label({?MODULE, Index}),
@@ -332,7 +331,6 @@ other(_Message, State) ->
 
 %% The router
 
--doc false.
 -spec init_router(config()) -> no_return().
 init_router(Config) ->
     #{shards := Shards, verdicts := Verdicts, limits := Limits, choice := Choice} = Config,

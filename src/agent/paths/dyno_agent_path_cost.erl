@@ -90,7 +90,6 @@ measure() ->
     ok = gen_server:stop(Watchdog),
     measured(Events, Works).
 
--doc false.
 -spec program(pid()) -> ok.
 program(Parent) ->
     receive
@@ -112,21 +111,18 @@ rounds(N, Work) ->
 
 -compile({no_inline, [outer/1, inner/1, leaf/1, worked/1]}).
 
--doc false.
 -spec outer(non_neg_integer()) -> ok.
 outer(Work) ->
     ok = worked(Work),
     _ = inner(Work),
     worked(Work).
 
--doc false.
 -spec inner(non_neg_integer()) -> ok.
 inner(Work) ->
     ok = worked(Work),
     _ = leaf(Work),
     worked(Work).
 
--doc false.
 -spec leaf(non_neg_integer()) -> ok.
 leaf(Work) ->
     worked(Work).
@@ -148,7 +144,6 @@ until(Time) ->
 
 %% The consumer does what it does otherwise, and keeps the times.
 
--doc false.
 -spec init(pid()) -> state().
 init(Parent) ->
     #{
@@ -159,7 +154,6 @@ init(Parent) ->
         })
     }.
 
--doc false.
 -spec event(tuple(), state()) -> dyno_agent_event_tracer:answer().
 event(Message, #{paths := Paths, events := Events} = State) ->
     Kind = kind(element(3, Message)),
@@ -172,7 +166,6 @@ kind(call) -> call;
 kind(return_to) -> return;
 kind(_InOrOut) -> run.
 
--doc false.
 -spec info(term(), state()) -> dyno_agent_event_tracer:answer().
 info({traces, Session}, State) ->
     _ = dyno_agent_path_hands:start_link(Session),
@@ -183,7 +176,6 @@ info({dyno_agent_path_hands, pace, Hands}, State) ->
 info(_Other, State) ->
     {ok, State}.
 
--doc false.
 -spec stopped(dyno_agent_event_tracer:ended(), state()) -> ok.
 stopped(_Ended, #{parent := Parent, events := Events}) ->
     Parent ! {?MODULE, events, lists:reverse(Events)},
@@ -202,7 +194,6 @@ probe(Session) ->
 -spec functions() -> [mfa()].
 functions() -> [{?MODULE, Name, 1} || Name <- [outer, inner, leaf]].
 
--doc false.
 -spec bursts(pid()) -> no_return().
 bursts(Tracer) ->
     proc_lib:set_label(?MODULE),

@@ -46,7 +46,6 @@ tell(Hands, What) ->
     Hands ! {?MODULE, What},
     ok.
 
--doc false.
 -spec init(pid(), trace:session()) -> no_return().
 init(Tracer, Session) ->
     process_flag(priority, high),

@@ -58,7 +58,6 @@ took_ns(#{control := Control}) -> atomics:exchange(Control, ?TOOK, 0).
 apart_ns(go_on, #{control := Control}) -> atomics:get(Control, ?APART);
 apart_ns(restart, #{control := Control}) -> atomics:exchange(Control, ?APART, 0).
 
--doc false.
 -spec beats(dyno_agent_server_hook:shared()) -> no_return().
 beats(Shared) ->
     ok = begin_turn(Shared),
@@ -87,7 +86,6 @@ begin_turn(#{control := Control} = Shared) ->
     _ = spawn_link(?MODULE, looks, [atomics:add_get(Control, ?TURN, 1), Shared]),
     ok.
 
--doc false.
 -spec looks(Turn :: pos_integer(), dyno_agent_server_hook:shared()) -> ok.
 looks(Turn, Shared) ->
     process_flag(priority, high),
