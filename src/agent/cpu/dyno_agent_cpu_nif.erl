@@ -9,6 +9,8 @@
 %%
 %% The library is unloaded with this module. A session that is still there is ended then.
 
+-include_lib("kernel/include/file.hrl").
+
 -nifs([
     loaded/0, snapshot/0, snapshot_dirty/0, compute_dirty/1, start/5, stop/1, code/2, drain/2,
     clocks/1, names/3, callees/3
@@ -95,6 +97,7 @@ load_from(Parent, Library) ->
     Folder = filename:join(Parent, "dyno-" ++ binary_to_list(binary:encode_hex(Random, lowercase))),
     File = filename:join(Folder, ?NAME ++ ".so"),
     maybe
+        ok ?= others_cannot_rename(Parent),
         %% Fails if there is anything of this name, a link, too.
         ok ?= file:make_dir(Folder),
         Loaded =
@@ -111,6 +114,19 @@ load_from(Parent, Library) ->
         _ = file:delete(File),
         _ = file:del_dir(Folder),
         Loaded
+    end.
+
+%% They could put another library in the place of this one before it is loaded.
+others_cannot_rename(Parent) ->
+    maybe
+        {ok, #file_info{uid = Own}} ?= file:read_file_info("/proc/self"),
+        {ok, #file_info{uid = Owner, mode = Mode}} ?= file:read_file_info(Parent),
+        true ?= lists:member(Owner, [0, Own]),
+        true ?= Mode band 8#022 =:= 0 orelse Mode band 8#1000 =/= 0,
+        ok
+    else
+        {error, Posix} -> {error, Posix};
+        false -> {error, eperm}
     end.
 
 -doc "Fails with `nif_not_loaded` if the library is not loaded.".

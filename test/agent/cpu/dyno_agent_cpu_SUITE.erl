@@ -37,6 +37,7 @@ groups() ->
             a_second_sampler_is_refused,
             without_a_library_processes_are_asked,
             a_library_that_does_not_load_is_refused,
+            a_folder_that_others_can_change_is_left_alone,
             a_profile_says_what_its_shares_may_be_off_by,
             nothing_is_left,
             nothing_is_left_when_it_is_killed,
@@ -311,6 +312,21 @@ started_and_ended(Agent, EndMs, Starts, Samples) ->
             end,
             started_and_ended(Agent, EndMs, Starts + 1, Samples + Count)
     end.
+
+%% Somebody could put another library there before it is loaded.
+a_folder_that_others_can_change_is_left_alone(Config) ->
+    Folder = filename:join(proplists:get_value(priv_dir, Config), "open"),
+    ok = file:make_dir(Folder),
+    ok = file:change_mode(Folder, 8#777),
+    ok = file:change_time(Folder, {{2020, 1, 1}, {0, 0, 0}}),
+    {_, Node} = Started = dyno_peers:start([]),
+    true = erpc:call(Node, os, putenv, ["TMPDIR", Folder]),
+    {ok, Agent} = attach(Node),
+    Sampled = dyno_agent:start(Agent, dyno_agent_stacks, config(required)),
+    ?assertMatch({ok, _}, Sampled),
+    ?assertEqual({{2020, 1, 1}, {0, 0, 0}}, filelib:last_modified(Folder)),
+    _ = dyno_agent:detach(Agent),
+    dyno_peers:stop(Started).
 
 on_node(Use, Do) ->
     {_, Node} = Started = dyno_peers:start([]),
