@@ -89,18 +89,26 @@ measures(Module, #{counts := Counts, base := Base, rows := Rows, window := Windo
 
 -doc "Sets the breakpoints that the patterns ask for in a module.".
 -spec set(module(), t()) -> t().
-set(Module, #{session := Session, patterns := Patterns, without := Without} = Sessions) ->
-    Specs = dyno_agent_patterns:specs(Module, Patterns),
-    #{self_calls := SelfCalls, rows := Rows} = Sessions,
-    Left = [MFA || {M, _, _} = MFA := _ <- Without, M =:= Module],
+set(Module, #{self_calls := SelfCalls} = Sessions) ->
     case measures(Module, Sessions) of
         [] ->
             Sessions;
         Measures ->
-            _ = [trace:function(Session, F, true, Measures) || F <- Specs],
-            _ = [trace:function(Session, F, false, [call_count | Rows]) || F <- Left],
+            ok = set(Module, Measures, Sessions),
             Sessions#{self_calls := dyno_agent_self_calls:set(Module, SelfCalls)}
     end.
+
+%% What is set already begins from zero.
+set(Module, Measures, #{session := Session, patterns := Patterns, without := Without}) ->
+    _ = [
+        trace:function(Session, F, true, Measures)
+     || F <- dyno_agent_patterns:specs(Module, Patterns)
+    ],
+    _ = [
+        trace:function(Session, MFA, false, Measures)
+     || {M, _, _} = MFA := _ <- Without, M =:= Module
+    ],
+    ok.
 
 -doc """
 A module has come with breakpoints in all of its functions: takes those away that the patterns do not
@@ -160,7 +168,8 @@ selector says less.
 open_window(_Modules, _Select, #{rows := []} = Sessions) ->
     Sessions;
 open_window(Modules, Select, #{session := Session, left_out := LeftOut} = Sessions) ->
-    Open = lists:foldl(fun set/2, on_load(Sessions#{window := open}), Modules),
+    #{rows := Rows} = Open = on_load(Sessions#{window := open}),
+    lists:foreach(fun(Module) -> set(Module, Rows, Open) end, Modules),
     ok = flag(Session, Select),
     ok = dyno_agent_self_calls:flag(Session, LeftOut -- [self()], off),
     Open.

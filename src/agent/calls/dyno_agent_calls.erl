@@ -211,15 +211,14 @@ begun(Patterns, Config) ->
     Specs = [F || M <- Modules, F <- dyno_agent_patterns:specs(M, Patterns)],
     Others = dyno_agent_process:others(),
     Sampler = dyno_agent_call_sample:open(Specs, Measures, Others, ?CALLS_IN_SAMPLE),
-    Closed = lists:foldl(
-        fun dyno_agent_call_sessions:set/2, sessions(Patterns, Measures, Config), Modules
-    ),
+    Closed = sessions(Patterns, Measures, Config),
     Select = maps:get(select, Config, []),
-    Sessions =
+    Open =
         case Config of
             #{budget := _} -> Closed;
-            #{} -> dyno_agent_call_sessions:open_window(Modules, Select, Closed)
+            #{} -> dyno_agent_call_sessions:open_window([], Select, Closed)
         end,
+    Sessions = lists:foldl(fun dyno_agent_call_sessions:set/2, Open, Modules),
     _ = erlang:system_flag(scheduler_wall_time, true),
     _ = [dyno_agent_processes:limit(P, ?FIRST_CALLS) || #{processes := P} <- [Config]],
     _ = erlang:send_after(?FIRST_LOOK_MS, self(), look),

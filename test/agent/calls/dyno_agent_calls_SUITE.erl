@@ -18,6 +18,7 @@ all() ->
         shares_of_what_never_returns,
         births_leave_no_garbage,
         a_server_that_does_little,
+        counts_what_was_not_timed,
         what_does_not_fit_is_left_to_samples,
         nothing_is_timed_where_it_may_not_be,
         nothing_is_left_when_killed
@@ -193,6 +194,26 @@ a_server_that_does_little_once() ->
         ?assert(Timed > 0.5, Timed),
         ?assert(Spent < 0.02, Spent)
     end).
+
+%% Also those before the window opened are counted.
+counts_what_was_not_timed(_Config) ->
+    {_, Node} = Started = dyno_peers:start(),
+    try
+        bursts = dyno_peers:load(Node, ?BURSTS),
+        {ok, Agent} = dyno_agent:attach(Node, #{}),
+        {ok, Calls} = dyno_agent:start(Agent, dyno_agent_calls, #{
+            patterns => [{bursts, tiny, 1}], budget => 0.05
+        }),
+        ok = dyno_agent_calls:restart(Calls),
+        Call = fun() -> [erpc:call(Node, bursts, tiny, [1]) || _ <- lists:seq(1, 50)] end,
+        _ = Call(),
+        dyno_suites:await(fun() -> map_get(timed, dyno_agent_calls:peek(Calls)) > 0 end),
+        _ = Call(),
+        ?assertMatch(#{functions := [#{calls := 100}]}, dyno_agent_calls:read(Calls)),
+        _ = dyno_agent:detach(Agent)
+    after
+        dyno_peers:stop(Started)
+    end.
 
 %% A function that is called a million times a second is neither counted nor timed for long.
 what_does_not_fit_is_left_to_samples(_Config) ->
