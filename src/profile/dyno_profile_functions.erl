@@ -66,7 +66,7 @@ observed(Profile) ->
 warnings(Tables) ->
     [
         {~"few_samples",
-            ~"there are too few samples to tell any function's share of the time: measure longer (--for)"}
+            ~"there are too few samples to tell the share of any function; measure longer (--for)"}
      || #{columns := Columns, rows := [_ | _] = Rows} <- Tables,
         lists:any(fun(#{name := Name}) -> Name =:= ~"own_high" end, Columns),
         Values <- [

@@ -19,6 +19,7 @@
 
 -type reason() ::
     {not_supported, emulator | system | machine | libc}
+    | no_reading
     | not_the_process
     | no_alternate_stack
     | {not_found | several, running_process | stack}.
@@ -65,6 +66,8 @@ scheduler, and where Erlang code is.
 find(All, Code) ->
     Snapshots = [Snapshot || {{Snapshot, _, _}, _} <- All],
     maybe
+        true ?= lists:all(fun({_, _, Words, _, _, _}) -> Words =/= <<>> end, Snapshots) orelse
+            {error, no_reading},
         true ?= lists:all(fun({_, IsCaller, _, _, _, _}) -> IsCaller =:= 1 end, Snapshots) orelse
             {error, not_the_process},
         true ?= lists:all(fun has_stack/1, Snapshots) orelse {error, no_alternate_stack},
@@ -137,6 +140,8 @@ format_error({not_supported, What}) ->
             libc -> "musl"
         end,
     ["sampling processor time is not supported on ", Text, ", which is untried"];
+format_error(no_reading) ->
+    "the system does not let the emulator read its own memory (process_vm_readv)";
 format_error(not_the_process) ->
     "this emulator's process is not where the sampler expects it";
 format_error(no_alternate_stack) ->

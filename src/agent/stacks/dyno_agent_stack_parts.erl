@@ -299,24 +299,27 @@ warnings(Role, #{stacks := Stacks, other := Other} = Result) ->
 
 %% What went to processes that were not met, had ended, or had run on by the time they answered.
 unseen(Role, All, #{stacks := Stacks, started := Started, cpu := Cpu} = Result) ->
-    Weight = fun(Last) -> weight([Of || {_, Stack, _} = Of <- Stacks, lists:last(Stack) =:= Last]) end,
+    Weight = fun(Last) ->
+        weight([Of || {_, Stack, _} = Of <- Stacks, lists:last(Stack) =:= Last])
+    end,
     Ended = Weight(unseen) / All,
     Share = seen(Result) * (1 - Ended - Weight(burst) / All),
     if
         Share < ?MOSTLY, Cpu =:= none ->
             [
                 {~"bursts",
-                    "the stacks show what ~ts of the processor time of ~ts went to; the rest went to "
-                    "processes that ran too shortly to be asked. dyno profile ~ts --kind cpu sees it, as "
-                    "does dyno record with --profile cpu, by native code that is loaded into the node",
+                    "the stacks show what ~ts of the processor time of ~ts went to; the rest went "
+                    "to processes that ran too shortly to be asked. dyno profile ~ts --kind cpu "
+                    "sees it, as does dyno record with --profile cpu, by native code that is loaded "
+                    "into the node",
                     [{Share, ~"ratio"}, Role, Role]}
             ];
         Ended > ?MUCH ->
             [
                 {~"short_processes",
-                    "~ts of the processor time of ~ts went to processes that ended before they could be "
-                    "asked for their stacks (~ts were started): no stack shows what they did; the "
-                    "functions' own times do, where they are measured",
+                    "~ts of the processor time of ~ts went to processes that ended before they "
+                    "could be asked for their stacks (~ts were started): no stack shows what they "
+                    "did; the functions' own times do, if they are measured",
                     [{Ended, ~"ratio"}, Role, {Started, ~"count"}]}
             ];
         true ->

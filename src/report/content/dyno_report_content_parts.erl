@@ -256,7 +256,8 @@ told(Value, Whole, Count) ->
 
 off_by(Value, Whole, Count) ->
     case bounds(Value, Whole, Count) of
-        {true, Off, _} -> <<"+/- ", (float_to_binary(ceil(1000 * Off) / 10, [{decimals, 1}]))/binary>>;
+        {true, Off, _} ->
+            <<"+/- ", (float_to_binary(ceil(1000 * Off) / 10, [{decimals, 1}]))/binary>>;
         _ -> ~""
     end.
 

@@ -81,6 +81,7 @@ several_places_are_refused(_Config) ->
     ?assertEqual({error, {not_found, running_process}}, Find([Once, None])),
     {{{P, 1, W, T, Bytes, Keys}, Heap, Stack}, Dirty} = Once,
     ?assertEqual({error, not_the_process}, Find([{{{P, 0, W, T, Bytes, Keys}, Heap, Stack}, Dirty}])),
+    ?assertEqual({error, no_reading}, Find([{{{P, 0, <<>>, <<>>, Bytes, Keys}, Heap, Stack}, Dirty}])),
     ?assertEqual({error, no_alternate_stack}, Find([{{{P, 1, W, T, 0, Keys}, Heap, Stack}, Dirty}])).
 
 seen(Words, Targets, Keys) ->
