@@ -466,7 +466,9 @@ histogram(Name, Title, Unit, Snapshot, Labels) ->
 
 warnings(Total, #{lost := Lost, dropped := Dropped, sinks := Sinks}) ->
     Nodes = dyno_servers_total:nodes(Total),
-    Unselected = "up to ~b more servers of ~ts were selected than are measured (--most)",
+    Unselected =
+        "up to ~b more servers of ~ts are not measured: they are more than --most, or have not said "
+        "what they are",
     Unseen =
         "~ts: ~b processes with ~b callbacks are in no row: they ended before dyno could ask what "
         "they were, or before there was room for them (--most)",

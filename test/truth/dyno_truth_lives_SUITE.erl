@@ -80,7 +80,8 @@ groups() ->
             names_that_have_no_sibling_keep_their_digits,
             a_series_keeps_its_name,
             alarms_are_thresholds,
-            an_alarm_stays_while_nothing_is_known
+            an_alarm_stays_while_nothing_is_known,
+            nobody_waits_for_one_that_does_not_answer
         ]},
         {in_nodes, [parallel], [
             a_saturated_node, a_lost_hook_is_put_back, a_crash_loop, many_that_end_soon, alarms
@@ -230,6 +231,23 @@ an_alarm_stays_while_nothing_is_known(_Config) ->
         ],
         Events
     ).
+
+%% As one in a long call of native code.
+nobody_waits_for_one_that_does_not_answer(_Config) ->
+    [Silent | Others] = [
+        spawn(fun() -> receive stop -> ok end end) || _ <- lists:seq(1, 1000)
+    ],
+    Ask = fun
+        (Pid, Before) when Pid =:= Silent -> receive answer -> {late, Before} end;
+        (_Pid, Before) -> {soon, Before + 1}
+    end,
+    ok = dyno_agent_process:each_beside([Silent | Others], asked, {Ask, 0}),
+    %% Those that the same one asks wait with it.
+    Answers = [receive {asked, _, soon} -> ok after 5000 -> none end || _ <- lists:seq(1, 995)],
+    ?assertEqual([ok], lists:usort(Answers)),
+    ?assertEqual(later, dyno_agent_process:within(10, fun() -> timer:sleep(500) end)),
+    ?assertEqual(done, dyno_agent_process:within(5000, fun() -> error(badarg) end)),
+    [exit(Pid, kill) || Pid <- [Silent | Others]].
 
 %% In nodes
 

@@ -9,7 +9,7 @@
 
 -export([who/1, work/1, sample_first/2, find_name/1, holds/3, collections_since/2]).
 %% dyno's own
--export([ask/2, unlimited/0, newest/0, others/0]).
+-export([ask/2, unlimited/0, newest/0, others/0, within/2, each_beside/3]).
 %% All of the node
 -export([select/1, count/1, is_proc_lib/1]).
 -export_type([holds/0]).
@@ -19,6 +19,8 @@
 %% The `memory` item costs time in proportion to the queue; a longer queue is estimated.
 -define(LONG_QUEUE, 10_000).
 -define(NUMBER_BITS, 28).
+%% So many ask at once.
+-define(BESIDE, 200).
 
 -doc "What `dyno_agent_kind` needs, its reductions and collections. One signal.".
 -spec who(pid()) ->
@@ -168,11 +170,58 @@ count([Pid | Pids], Is, Count) ->
 
 beside(Fun) ->
     Words = 4 * erlang:system_info(process_count) + 10_000,
-    Options = [monitor, {min_heap_size, Words}, {max_heap_size, 0}],
+    %% On a saturated node a process of less priority waits for a turn of all others.
+    Priority = process_info(self(), priority),
+    Options = [monitor, Priority, {min_heap_size, Words}, {max_heap_size, 0}],
     {_, Ref} = spawn_opt(fun() -> exit({?MODULE, Fun()}) end, Options),
     receive
         {'DOWN', Ref, process, _, {?MODULE, Result}} -> Result
     end.
+
+-doc """
+Does something beside, and waits so long at most that it is done; that it fails later, since what it
+works on is gone, does not matter. To set a breakpoint waits for each scheduler.
+""".
+-spec within(timeout(), fun(() -> term())) -> done | later.
+within(Ms, Fun) ->
+    Done = fun() ->
+        try
+            Fun()
+        catch
+            error:badarg -> ok
+        end
+    end,
+    {_, Ref} = spawn_opt(Done, [monitor, process_info(self(), priority)]),
+    receive
+        {'DOWN', Ref, process, _, _} -> done
+    after Ms ->
+        true = demonitor(Ref, [flush]),
+        later
+    end.
+
+-doc """
+Asks each process by a function that keeps a state, in some hundred processes beside each other, so
+that none waits for all others. The caller gets `{Tag, Pid, Answer}` for each, when it has answered.
+""".
+-spec each_beside([pid()], term(), {fun((pid(), State) -> {Answer :: term(), State}), State}) -> ok.
+each_beside(Pids, Tag, {Ask, State}) ->
+    Owner = self(),
+    Asked = fun(Some) ->
+        lists:foldl(
+            fun(Pid, Before) ->
+                {Answer, Next} = Ask(Pid, Before),
+                Owner ! {Tag, Pid, Answer},
+                Next
+            end,
+            State,
+            Some
+        )
+    end,
+    Priority = process_info(self(), priority),
+    Shares = maps:groups_from_list(
+        fun({N, _}) -> N rem ?BESIDE end, fun({_, Pid}) -> Pid end, lists:enumerate(Pids)
+    ),
+    maps:foreach(fun(_, Some) -> spawn_opt(fun() -> Asked(Some) end, [Priority]) end, Shares).
 
 -doc """
 Whether it was started by proc_lib, as each gen_server and its like is. No signal: 0.2 us, where the

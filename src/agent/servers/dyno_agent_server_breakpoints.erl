@@ -9,6 +9,9 @@
 %% words allocated (call_time, call_memory). A flag costs its process some 150 ns a message, so only
 %% those are flagged that need it.
 %%
+%% All of these are of stdlib, which no node purges: a timed function whose module is purged later can
+%% crash a node. Handlers of event managers are the user's: they are timed only at the level time.
+%%
 %% A gen_server or gen_statem that begins flags itself: its figures stay when it has ended, be that
 %% soon.
 %%
@@ -16,11 +19,13 @@
 %% they are not read where no process is flagged, both measures are read at once, and they are seldom
 %% restarted: a window is the difference of two readings.
 
--export([open/0, close/1, flag/3, births/2, handlers/2, read/3, add/2]).
+-export([open/0, is_set/1, close/1, flag/3, births/2, handlers/2, read/3, add/2]).
 -export_type([t/0, rate/0, times/0]).
 
 -opaque t() :: #{
     session := trace:session(),
+    %% Whether the breakpoints were there at once.
+    is_set := done | later,
     %% By the names of the callbacks; those of gen_server, which are counted; the handlers' modules.
     functions := [{binary(), mfa()}],
     counted := [{call | cast | info | continue, mfa()}],
@@ -49,6 +54,8 @@
 %% Of modules with event handlers.
 -define(MOST_HANDLERS, 50).
 -define(MOST_ROWS, 5000).
+%% To set a breakpoint waits for each scheduler: where one is in a long call, for tens of them.
+-define(SET_MS, 100).
 
 -spec open() -> t().
 open() ->
@@ -71,15 +78,21 @@ open() ->
     ],
     %% Of an event manager each message, however many handlers it has, known or not.
     Messages = [{~"(message)", MFA} || MFA <- local(gen_event, handle_msg)],
-    lists:foreach(fun({_, MFA}) -> trace:function(Session, MFA, true, [call_count]) end, Counted),
-    lists:foreach(fun({_, MFA}) -> measure(Session, MFA) end, Served ++ Events ++ Messages),
+    Set = fun() ->
+        lists:foreach(
+            fun({_, MFA}) -> trace:function(Session, MFA, true, [call_count | ?MEASURES]) end,
+            Served
+        ),
+        lists:foreach(fun({_, MFA}) -> measure(Session, MFA) end, Events ++ Messages)
+    end,
     #{
+        is_set => dyno_agent_process:within(?SET_MS, Set),
         session => Session,
         functions => Served ++ Events ++ Messages,
         counted => Counted,
         before => #{},
         base => #{},
-        flagged => true,
+        flagged => false,
         births => [],
         handlers => []
     }.
@@ -90,6 +103,10 @@ local(Module, Name) ->
 measure(Session, MFA) ->
     _ = trace:function(Session, MFA, true, ?MEASURES),
     ok.
+
+-doc "Whether all is counted from the beginning on.".
+-spec is_set(t()) -> boolean().
+is_set(#{is_set := IsSet}) -> IsSet =:= done.
 
 -spec close(t()) -> ok.
 close(#{session := Session}) ->
@@ -121,7 +138,8 @@ births(Births, #{session := Session} = Times) ->
             end,
         trace:function(Session, {Behaviour, init_it, 6}, Spec, [meta])
     end,
-    lists:foreach(Flag, [gen_server, gen_statem]),
+    Set = fun() -> lists:foreach(Flag, [gen_server, gen_statem]) end,
+    _ = dyno_agent_process:within(?SET_MS, Set),
     Times#{births := Births}.
 
 -doc "Event handlers of these modules, each of which is called directly by gen_event.".
@@ -174,8 +192,9 @@ read(How, Flagged, #{session := Session} = Breakpoints) ->
             {Rate, Of, Breakpoints}
     end.
 
-functions_due(Flagged, #{functions := Functions, flagged := Was, births := Births}) ->
-    [Function || Function <- Functions, Flagged orelse Was orelse Births =/= []].
+%% To read one stops all schedulers, which waits for the longest call that one of them is in.
+functions_due(Flagged, #{functions := Functions, flagged := Was}) ->
+    [Function || Function <- Functions, Flagged orelse Was].
 
 %% Of a callback that began in an earlier window the count is 0.
 since({Count, Ns, Words}, {Count0, Ns0, Words0}) when Count >= Count0, Ns >= Ns0 ->

@@ -25,7 +25,7 @@
 %% the process is flagged with. The messages hold no state and no argument; where there are more
 %% than some ten thousand a second, this is closed for a while.
 
--export([open/0, close/1, event/2, tick/1, ending/2, stages/2, discarded/2]).
+-export([open/0, close/1, is_open/1, event/2, tick/1, ending/2, stages/2, discarded/2]).
 -export_type([t/0, ending/0, birth/0]).
 
 -opaque t() :: #{
@@ -59,6 +59,7 @@
 -define(DISCARDS, [call, arity, monotonic_timestamp]).
 -define(STOP, [call, arity, return_to, strict_monotonic_timestamp]).
 -define(GEN_STAGE, 'Elixir.GenStage').
+-define(SET_MS, 100).
 -define(MOST_EVENTS, 20_000).
 -define(CLOSED_TICKS, 10).
 -define(MOST_KEPT, 5000).
@@ -77,6 +78,10 @@ open() ->
 
 open_session() ->
     Session = trace:session_create(dyno_server_life, self(), []),
+    _ = dyno_agent_process:within(?SET_MS, fun() -> set(Session) end),
+    Session.
+
+set(Session) ->
     Set = fun(Function, Body, Options) ->
         _ = trace:function(Session, Function, [{'_', [], Body}], Options),
         ok
@@ -100,8 +105,7 @@ open_session() ->
             Set(Exception, [{message, false}, {trace, [], ?EXCEPTION}], [meta]);
         _Unknown ->
             ok
-    end,
-    Session.
+    end.
 
 -spec close(t()) -> ok.
 close(#{session := Ticks}) when is_integer(Ticks) ->
@@ -109,6 +113,10 @@ close(#{session := Ticks}) when is_integer(Ticks) ->
 close(#{session := Session}) ->
     _ = trace:session_destroy(Session),
     ok.
+
+-doc "Whether it tells what begins.".
+-spec is_open(t()) -> boolean().
+is_open(#{session := Session}) -> not is_integer(Session).
 
 -spec tick(t()) -> t().
 tick(#{session := 1} = Life) ->

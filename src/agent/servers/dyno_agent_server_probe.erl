@@ -55,8 +55,10 @@ flag_ns(Times) ->
     added(fun(Pid) -> dyno_agent_server_breakpoints:flag(Pid, true, Times) end).
 
 added(Measure) ->
-    {ok, Plain} = gen_server:start_link(?MODULE, none, []),
-    {ok, Measured} = gen_server:start_link(?MODULE, none, []),
+    %% On a saturated node each message would take as long as all other processes together.
+    Options = [{spawn_opt, [{priority, high}]}],
+    {ok, Plain} = gen_server:start_link(?MODULE, none, Options),
+    {ok, Measured} = gen_server:start_link(?MODULE, none, Options),
     ok = Measure(Measured),
     Rounds = [{round_ns(Plain), round_ns(Measured)} || _ <- lists:seq(1, ?ROUNDS)],
     lists:foreach(fun end_server/1, [Plain, Measured]),
@@ -81,8 +83,6 @@ end_server(Pid) ->
 -spec init(none) -> {ok, none}.
 init(none) ->
     proc_lib:set_label(?MODULE),
-    %% On a saturated node each message would take as long as all other processes together.
-    process_flag(priority, high),
     {ok, none}.
 
 -spec handle_call(done, gen_server:from(), none) -> {reply, ok, none}.

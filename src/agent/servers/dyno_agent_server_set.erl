@@ -10,7 +10,8 @@
 %%   hook   none --> asked --> hooked        sys was asked, has answered
 %%                     `--> busy --^         not within two seconds
 
--export([new/4, select/2, unselect/2, scan/1, scan_due/1, busiest/1, begun/3, answered/3, down/4]).
+-export([new/4, select/2, unselect/2, scan/1, scan_due/1, described/3, busiest/1, begun/3]).
+-export([answered/3, down/4]).
 -export([adjust/2, births/2, hooked_again/1, sample_queues/2, next/4, unknown/2]).
 -export([to_list/1, is_flagged/1, unselected/1, managers/1, stage_modules/1, running/2, call/3]).
 -export_type([t/0]).
@@ -29,8 +30,9 @@
     %% Those that are not; servers where the busiest are looked for.
     other := #{pid() => none | dyno_agent_server_choice:server()},
     unselected := #{pid() => []},
-    %% How many were not asked yet what they are.
+    %% How many were not asked yet what they are; and those that were, and have not answered.
     unasked := non_neg_integer(),
+    asked := #{pid() => []},
     %% The number of the newest process when all were last listed, and when that is due again.
     newest := integer(),
     due := integer(),
@@ -48,6 +50,8 @@
 -define(SCAN_EVERY, 100).
 %% To ask a process what it is takes 3 us.
 -define(ASKED_AT_ONCE, 50_000).
+%% So long is waited for the answers.
+-define(DESCRIBED_MS, 200).
 %% A flag takes 0.2 ms: so many are changed at once.
 -define(FLAGS, 100).
 %% A process with so many callbacks a second has its time on the processor measured besides the
@@ -68,6 +72,7 @@ new(Selectors, Most, Shared, Flag) ->
         other => #{},
         unselected => #{},
         unasked => 0,
+        asked => #{},
         newest => -1,
         due => erlang:monotonic_time(),
         reductions => #{},
@@ -86,7 +91,8 @@ to_list(#{measured := All, selectors := Selectors}) ->
 
 -doc "How many are meant and not measured, at most.".
 -spec unselected(t()) -> non_neg_integer().
-unselected(#{unselected := Unselected, unasked := Unasked}) -> map_size(Unselected) + Unasked.
+unselected(#{unselected := Unselected, unasked := Unasked, asked := Asked}) ->
+    map_size(Unselected) + Unasked + map_size(Asked).
 
 %% Choosing
 
@@ -143,11 +149,36 @@ scan(Before) ->
     {_, Newest} = dyno_agent_process:newest(),
     Set = Before#{newest := Newest},
     Pids = dyno_agent_process:select(fun dyno_agent_process:is_proc_lib/1),
-    #{measured := All, other := Other} = Current = current(Pids, Set),
-    New = [Pid || Pid <- Pids, not is_map_key(Pid, All), not is_map_key(Pid, Other)],
+    #{measured := All, other := Other, asked := Waiting} = Current = current(Pids, Set),
+    Known = maps:merge(maps:merge(All, Other), Waiting),
+    New = [Pid || Pid <- Pids, not is_map_key(Pid, Known)],
     {Asked, Later} = lists:split(min(?ASKED_AT_ONCE, length(New)), New),
-    {Scanned, _Applications} = lists:foldl(fun describe/2, {Current, #{}}, Asked),
-    known_stages(Scanned#{unasked := length(Later)}).
+    ok = dyno_agent_process:each_beside(
+        Asked, {?MODULE, described}, {fun dyno_agent_server_choice:describe/2, #{}}
+    ),
+    Scanned = Current#{asked := maps:merge(Waiting, maps:from_keys(Asked, []))},
+    Deadline = erlang:monotonic_time(millisecond) + ?DESCRIBED_MS,
+    known_stages((described_until(Deadline, Scanned))#{unasked := length(Later)}).
+
+%% Those that are busy for longer tell later.
+described_until(_Deadline, #{asked := Asked} = Set) when map_size(Asked) =:= 0 ->
+    Set;
+described_until(Deadline, Set) ->
+    receive
+        {{?MODULE, described}, Pid, Server} ->
+            described_until(Deadline, described(Pid, Server, Set))
+    after max(0, Deadline - erlang:monotonic_time(millisecond)) -> Set
+    end.
+
+-doc "A process has told what it is.".
+-spec described(pid(), dyno_agent_server_choice:server() | none | gone, t()) -> t().
+described(Pid, Server, #{asked := Asked, measured := All} = Before) ->
+    Set = Before#{asked := maps:remove(Pid, Asked)},
+    case Server of
+        gone -> Set;
+        #{} when is_map_key(Pid, All) -> Set;
+        _ -> choose(Pid, Server, {found, now_ns()}, Set)
+    end.
 
 known_stages(#{measured := All} = Set) ->
     lists:foldl(fun known_stage/2, Set, [
@@ -215,12 +246,6 @@ with_template(Of, #{templates := Templates} = Set) when is_map_key(Of, Templates
 with_template(Of, #{templates := Templates} = Set) ->
     Server = dyno_agent_server_choice:ended(self(), Of),
     Set#{templates := Templates#{Of => Server}}.
-
-describe(Pid, {Set, Applications}) ->
-    case dyno_agent_server_choice:describe(Pid, Applications) of
-        {gone, Next} -> {Set, Next};
-        {Server, Next} -> {choose(Pid, Server, {found, now_ns()}, Set), Next}
-    end.
 
 choose(Pid, none, _Since, #{other := Other} = Set) ->
     Set#{other := Other#{Pid => none}};

@@ -189,6 +189,8 @@ N}` takes the servers that did most in the last window.
         left := non_neg_integer(), per_second := pos_integer(), until := integer()
     },
     ticks := non_neg_integer(),
+    %% Whether something has begun in this window, which the runtime times from its first call on.
+    begun := boolean(),
     %% Whose hooks counted nothing in the last window, though they were called.
     silent := [pid()],
     %% What the runtime has timed in it of processes that were not known by its end.
@@ -211,6 +213,8 @@ N}` takes the servers that did most in the last window.
 -define(MOST, 1000).
 -define(SHARE, 0.1).
 -define(SHORT_NS, 100_000_000).
+%% What a flag adds where that could not be measured.
+-define(FLAG_NS, 150).
 -define(TICK_MS, 1000).
 %% Event managers are asked for their handlers once in so many seconds.
 -define(HANDLERS_TICKS, 10).
@@ -273,10 +277,16 @@ init(#{servers := Selectors} = Config) ->
     Probes = #{
         hook => dyno_agent_server_probe:hook_ns(Shared),
         look => dyno_agent_server_probe:look_ns(Shared),
-        flag => dyno_agent_server_probe:flag_ns(Times)
+        flag =>
+            case dyno_agent_server_breakpoints:is_set(Times) of
+                true -> dyno_agent_server_probe:flag_ns(Times);
+                false -> ?FLAG_NS
+            end
     },
     %% What the probes did does not count.
-    {_, _, Zero} = dyno_agent_server_breakpoints:read(restart, true, Times),
+    {_, _, Zero} = dyno_agent_server_breakpoints:read(
+        restart, dyno_agent_server_breakpoints:is_set(Times), Times
+    ),
     _ = erlang:send_after(?TICK_MS, self(), tick),
     Limits = maps:merge(?EACH, maps:get(each, Config, #{})),
     Flag = fun(Pid, How) -> dyno_agent_server_breakpoints:flag(Pid, How, Times) end,
@@ -295,6 +305,7 @@ init(#{servers := Selectors} = Config) ->
             until => now_ns() + 1_000_000_000 * map_get(seconds, Limits)
         },
         ticks => 0,
+        begun => false,
         silent => [],
         unknown => #{},
         outstanding => #{},
@@ -354,6 +365,11 @@ handle_info(tick, State) ->
     #{own_ns := OwnNs} = Ticked = tick(State),
     HeartNs = dyno_agent_server_heart:took_ns(map_get(shared, State)),
     {noreply, Ticked#{own_ns := OwnNs + now_ns() - Before + HeartNs}};
+handle_info({{dyno_agent_server_set, described}, Pid, Server}, #{set := Set} = State) ->
+    #{level := Level} = State,
+    Described = dyno_agent_server_set:described(Pid, Server, Set),
+    Now = dyno_agent_server_level:level(Level),
+    {noreply, State#{set := dyno_agent_server_set:adjust(Now, Described)}};
 handle_info({{dyno_agent_server_set, Pid, Hook}, ok}, #{set := Set} = State) ->
     {noreply, State#{set := dyno_agent_server_set:answered(Pid, Hook, Set)}};
 handle_info({{?MODULE, handlers}, Modules}, #{times := Times} = State) when is_list(Modules) ->
@@ -380,7 +396,7 @@ handle_info(Event, #{life := Before} = State) when element(1, Event) =:= trace_t
             #{set := Set, level := Level} = State,
             Now = dyno_agent_server_level:level(Level),
             Begun = dyno_agent_server_set:begun(Birth, Now, Set),
-            {noreply, State#{set := Begun, life := Life}};
+            {noreply, State#{set := Begun, life := Life, begun := true}};
         {none, Life} ->
             {noreply, State#{life := Life}}
     end;
@@ -428,7 +444,10 @@ adjusted(Queues, Set, #{level := Level, times := Times} = State) ->
 busiest(#{set := Set} = State) ->
     State#{set := dyno_agent_server_set:busiest(Set)}.
 
-ask_for_handlers(#{ticks := Ticks, set := Set}) when Ticks rem ?HANDLERS_TICKS =:= 1 ->
+%% Handlers are code of users, which may be loaded anew later: only if that is asked for.
+ask_for_handlers(#{config := #{level := time}, ticks := Ticks, set := Set}) when
+    Ticks rem ?HANDLERS_TICKS =:= 1
+->
     lists:foreach(
         fun(Pid) -> Pid ! {self(), {self(), {?MODULE, handlers}}, get_modules} end,
         dyno_agent_server_set:managers(Set)
@@ -495,7 +514,10 @@ window(How, #{started := Started, config := Config, level := Level, probes := Pr
     #{set := Set, times := Times, life := Was, schedulers := Before} = State,
     {Discarded, Life} = dyno_agent_server_life:discarded(How, Was),
     Begun = now_ns(),
-    Flagged = dyno_agent_server_set:is_flagged(Set),
+    #{begun := HasBegun} = State,
+    Flagged =
+        HasBegun orelse dyno_agent_server_set:is_flagged(Set) orelse
+            not dyno_agent_server_life:is_open(Life),
     {Rate, TimesNow, Taken} = dyno_agent_server_breakpoints:read(How, Flagged, Times),
     %% That a process began may be told after its times were taken.
     #{unknown := Earlier} = State,
@@ -543,6 +565,7 @@ window(How, #{started := Started, config := Config, level := Level, probes := Pr
     },
     {Window, State#{
         times := Taken,
+        begun := false,
         life := Life,
         outstanding := Outstanding,
         silent := Silent,

@@ -814,8 +814,9 @@ push(Pid) ->
         State =:= locked
     end).
 
-handlers_of_an_event_manager(_Config) ->
-    measuring([{registered, known_manager}], fun(Node, Servers) ->
+handlers_of_an_event_manager(_) ->
+    Config = #{servers => [{registered, known_manager}], level => time},
+    measuring(Config, fun(Node, Servers) ->
         Load = fun(Name) ->
             dyno_peers:load(Node, "-module(" ++ Name ++ ").\n" ++ """
             -behaviour(gen_event).
