@@ -48,8 +48,7 @@ one(Path, ~".beam") ->
         Object = {Module, Binary, text(Path)},
         {ok, _} ?= checked(Path, Object),
         %% A later release's may not be loaded here.
-        {loads, ok, _} ?= {loads, dyno_code:load(Module, text(Path), Binary), Object},
-        ok = dyno_code:unload([Module]),
+        {loads, ok, _} ?= {loads, loaded(Object, fun() -> ok end), Object},
         {ok, [Object]}
     else
         {loads, {error, _}, Bad} -> {error, {not_loaded, dyno_code:not_loaded(Bad)}};
@@ -92,11 +91,23 @@ checked(Name, {Module, Binary, _} = Object) ->
 
 -doc "What a monitor needs, asked in this node.".
 -spec needs(dyno_code:object()) -> dyno_agent_monitor:needs().
-needs({Module, Binary, File}) ->
-    ok = dyno_code:load(Module, File, Binary),
-    Needs = dyno_agent_monitor:needs(Module),
-    ok = dyno_code:unload([Module]),
-    Needs.
+needs({Module, _, _} = Object) ->
+    loaded(Object, fun() -> dyno_agent_monitor:needs(Module) end).
+
+%% One at a time: another verification of this node may have a monitor of the same name.
+loaded({Module, Binary, File}, Use) ->
+    global:trans(
+        {{?MODULE, Module}, self()},
+        fun() ->
+            maybe
+                ok ?= dyno_code:load(Module, File, Binary),
+                Used = Use(),
+                ok = dyno_code:unload([Module]),
+                Used
+            end
+        end,
+        [node()]
+    ).
 
 -doc "What they have to say about themselves.".
 -spec warnings([dyno_code:object()]) -> [unicode:chardata()].

@@ -397,7 +397,7 @@ who_is_in_a_monitor_lives(Config) ->
 
 %% A process that waits breaks a deadline, too; what it does later is no second fault.
 deadlines_under_each_instrumentation(Config) ->
-    Spec = "property soon of module known_woven "
+    Spec = "property in_time of module known_woven "
         "follows (receive {ping, _} then send {pong, _} within 100 ms)*.",
     in_node(fun(Node) ->
         ok = weave(Node),
@@ -416,7 +416,7 @@ deadlines_under_each_instrumentation(Config) ->
                     Late ! {answer, self()},
                     receive {pong, _} -> ok end
                 end),
-                ?assertEqual({By, [{~"soon", ~"broken 2 times, by 2 of 3 processes"}]},
+                ?assertEqual({By, [{~"in_time", ~"broken 2 times, by 2 of 3 processes"}]},
                     {By, texts(Document)})
             end
          || By <- [partition, riarc, inline]
@@ -425,7 +425,7 @@ deadlines_under_each_instrumentation(Config) ->
 
 %% With erpc, and what that starts: their parents are not seen.
 started_by_another_node(Config) ->
-    Text = "property once of module known each N never receive {reply, N} then receive {reply, N}.",
+    Text = "property unique of module known each N never receive {reply, N} then receive {reply, N}.",
     in_node(fun(Node) ->
         [
             begin
@@ -437,7 +437,7 @@ started_by_another_node(Config) ->
                     [Loop ! stop || Loop <- Loops],
                     timer:sleep(100)
                 end),
-                ?assertEqual({By, [{~"once", ~"broken 2 times, by 2 of 4 processes"}]},
+                ?assertEqual({By, [{~"unique", ~"broken 2 times, by 2 of 4 processes"}]},
                     {By, texts(Document)}),
                 ?assertMatch([#{~"complete" := 4, ~"gap" := 0}], rows(~"partitions", Document))
             end
