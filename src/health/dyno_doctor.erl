@@ -16,7 +16,7 @@ the same in it, or what a later dyno finds.
 It ends in good order, with what was seen until then, when its process gets `dyno_interrupt`.
 """.
 
--export([run/2, again/1]).
+-export([run/2, again/1, with_findings/1]).
 -export_type([options/0]).
 
 -type options() :: #{
@@ -165,9 +165,9 @@ document([First | Others] = Nodes, ForMs, Environment, Ended, Results) ->
         metrics => [looking(Results) | Cost],
         events => #{
             items => [
-                event(Node, Look)
-             || #{node := Node, results := #{dyno_agent_look := #{looks := Looks}}} <- Results,
-                Look <- Looks
+                Event#{node => Node}
+             || #{node := Node, results := #{dyno_agent_look := Result}} <- Results,
+                Event <- dyno_agent_look:events(Result)
             ]
         }
     },
@@ -198,15 +198,6 @@ had_processor(Looks) ->
         All -> Cpu / All
     end.
 
-event(Node, #{time_ms := TimeMs} = Look) ->
-    #{
-        time_ms => TimeMs,
-        node => Node,
-        kind => ~"look",
-        text => ~"what the node was like",
-        data => Look
-    }.
-
 -doc "The recording with the findings that are in its looks, in place of those that it has.".
 -spec again(dyno_recording:document()) -> dyno_recording:document().
 again(#{~"runs" := Runs, ~"verdicts" := Verdicts} = Document) ->
@@ -216,6 +207,19 @@ again(#{~"runs" := Runs, ~"verdicts" := Verdicts} = Document) ->
     dyno_recording:add_verdicts(With, lists:append(Said));
 again(Document) ->
     again(Document#{~"verdicts" => []}).
+
+-doc """
+The recording with the findings that are in its looks, if there are looks, without verdicts: for
+recordings that were made to see more than what is wrong.
+""".
+-spec with_findings(dyno_recording:document()) -> dyno_recording:document().
+with_findings(#{~"runs" := Runs, ~"command" := Command} = Document) when Command =/= ~"doctor" ->
+    Document#{~"runs" := [without_unknown(element(1, in_run(Run))) || Run <- Runs]};
+with_findings(Document) ->
+    Document.
+
+without_unknown(#{~"warnings" := Warnings} = Run) ->
+    Run#{~"warnings" := [W || #{~"code" := Code} = W <- Warnings, Code =/= ~"not_known"]}.
 
 %% One that was seen from outside stays as it is.
 in_run(#{~"events" := #{~"items" := []}, ~"tables" := [_ | _]} = Run) ->

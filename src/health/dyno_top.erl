@@ -50,10 +50,11 @@ as_json(Node, #{values := Values, limits := Limits, interval_ns := Ns} = Reading
         ~"otp" => map_get(release, Facts),
         ~"interval_ns" => Ns,
         ~"values" => Values,
-        ~"limits" => #{
-            atom_to_binary(Name) => #{~"used" => Used, ~"limit" => Limit}
-         || Name := {Used, Limit} <- Limits
-        },
+        ~"limits" =>
+            #{
+                atom_to_binary(Name) => #{~"used" => Used, ~"limit" => Limit}
+             || Name := {Used, Limit} <- Limits
+            },
         ~"processes" => Count,
         ~"share_read" => Share,
         ~"top" => [plain_row(Row) || Row <- Rows],
@@ -78,11 +79,12 @@ plain_row(Row) ->
 open(Nodes, Connection) ->
     maybe
         ok ?= dyno_target_node:ensure_distribution(Connection#{targets => Nodes}),
-        {ok, Agents} ?= dyno_error:each(
-            fun(Node) -> attached(Node, Connection) end,
-            fun({Agent, _}) -> dyno_agent:detach(Agent) end,
-            Nodes
-        ),
+        {ok, Agents} ?=
+            dyno_error:each(
+                fun(Node) -> attached(Node, Connection) end,
+                fun({Agent, _}) -> dyno_agent:detach(Agent) end,
+                Nodes
+            ),
         {ok, #{connection => Connection, agents => maps:from_list(lists:zip(Nodes, Agents))}}
     end.
 

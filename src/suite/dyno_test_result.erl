@@ -218,7 +218,8 @@ run(Status, EndsMs, #{about := About, parts := Parts, verdicts := Verdicts} = Re
             duration_ns => map_get(duration_ns, Result),
             nodes => [Facts || #{facts := Facts} <- Targets],
             histograms => map_get(histograms, Load) ++ map_get(histograms, Seen),
-            profiles => map_get(profiles, Seen)
+            profiles => map_get(profiles, Seen),
+            events => map_get(events, Seen)
         },
         Verdicts
     }.

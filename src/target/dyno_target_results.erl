@@ -18,6 +18,7 @@
     series := [part()],
     tables := [part()],
     profiles := [part()],
+    events := #{items := [part()]},
     warnings := [{Code :: binary(), Text :: binary()}]
 }.
 
@@ -83,6 +84,14 @@ parts(Targets, All, Results, EndsMs) ->
             {_, #{stacks := Stacks} = Description} <- data(profiles, [M]),
             Profile <- profile(Description, Stacks(Result), Result, Node)
         ],
+        events => #{
+            items => [
+                Event#{node => Role(Node), time_ms := TimeMs + map_get(Node, Shifts)}
+             || {Node, M, Result} <- by_node(Instruments, Results),
+                Parts <- exporting(M, events, 1),
+                #{time_ms := TimeMs} = Event <- Parts:events(Result)
+            ]
+        },
         warnings => steal(Samples) ++ [
             {Code, text(Format, Arguments)}
          || {Node, M, Result} <- by_node(Instruments, Results),

@@ -13,7 +13,11 @@ suite() -> [{timetrap, {minutes, 2}}].
 all() -> [{group, nodes}].
 
 groups() ->
-    [{nodes, [parallel], [sees_who_stands_out, many_processes, beside_another, lines_and_data, keys_of_a_terminal]}].
+    [
+        {nodes, [parallel], [
+            sees_who_stands_out, many_processes, beside_another, lines_and_data, keys_of_a_terminal
+        ]}
+    ].
 
 init_per_suite(Config) ->
     ok = dyno_target_node:ensure_distribution(#{}),
@@ -44,7 +48,9 @@ looked(Nodes, Asks) ->
     {Readings, Last} = lists:mapfoldl(
         fun(Ask, L) ->
             timer:sleep(300),
-            dyno_top:reading(hd(Nodes), maps:merge(#{most => 60, filter => ~"", sort => reductions}, Ask), L)
+            dyno_top:reading(
+                hd(Nodes), maps:merge(#{most => 60, filter => ~"", sort => reductions}, Ask), L
+            )
         end,
         Looking,
         Asks
@@ -54,14 +60,19 @@ looked(Nodes, Asks) ->
 sees_who_stands_out(_Config) ->
     with_node(fun(Node) ->
         ok = dyno_peers:eval(Node, ?SYSTEM),
-        Asks = [#{}, #{}, #{sort => queue}, #{filter => ~"full"}, #{filter => ~"ask", sort => memory}],
+        Asks = [
+            #{}, #{}, #{sort => queue}, #{filter => ~"full"}, #{filter => ~"ask", sort => memory}
+        ],
         {[_First, Busy, Queues, Full, Asker], Looking} = looked([Node], Asks),
         ?assertMatch(#{rows := [#{name := ~"hog", reductions := R} | _]} when R > 100_000, Busy),
         ?assertMatch(
-            #{rows := [#{name := ~"full", queue := 1501, memory := unknown, growth := 0} | _]}, Queues
+            #{rows := [#{name := ~"full", queue := 1501, memory := unknown, growth := 0} | _]},
+            Queues
         ),
         ?assertMatch(#{rows := [#{name := ~"full"}]}, Full),
-        ?assertMatch(#{rows := [#{name := ~"asker", at := ~"gen:do_call/4", waits_for := ~"full"}]}, Asker),
+        ?assertMatch(
+            #{rows := [#{name := ~"asker", at := ~"gen:do_call/4", waits_for := ~"full"}]}, Asker
+        ),
         #{groups := Groups, processes := Count, share := 1.0, values := Values} = Busy,
         ?assertMatch([_], [G || #{count := N} = G <- Groups, N >= 300]),
         ?assert(Count > 300),
@@ -94,7 +105,8 @@ many_processes(_Config) ->
         %% From when it was met on.
         ?assertEqual(lists:seq(hd(Seen), length(Readings)), Seen),
         [#{count := Estimate} | _] = [
-            G || #{groups := Groups} <- [lists:last(Readings)], #{count := C} = G <- Groups, C > 20_000
+            G
+         || #{groups := Groups} <- [lists:last(Readings)], #{count := C} = G <- Groups, C > 20_000
         ],
         ?assert(abs(Estimate - 45_000) < 5000, Estimate)
     end).
@@ -105,7 +117,12 @@ beside_another(_Config) ->
         {[_, Reading], Looking} = looked([Node], [#{}, #{}]),
         ?assertMatch(#{rows := [_ | _]}, Reading),
         {error, Taken} = dyno_top:open([Node], #{}),
-        ?assertMatch({_, _}, binary:match(dyno_report_text:encode(dyno_error:format(Taken)), ~"another dyno looks at")),
+        ?assertMatch(
+            {_, _},
+            binary:match(
+                dyno_report_text:encode(dyno_error:format(Taken)), ~"another dyno looks at"
+            )
+        ),
         %% Whoever leaves first takes nothing from the other.
         #{left := Left} = dyno_agent:detach(Measuring),
         ?assert(Left > 20),
@@ -122,7 +139,13 @@ lines_and_data(Config) ->
         Folder = proplists:get_value(priv_dir, Config),
         Server = dyno_command:start(#{folder => Folder, environment => []}),
         Arguments = [
-            "top", atom_to_list(Node), "--interval", "300ms", "--count", "2", "--cookie",
+            "top",
+            atom_to_list(Node),
+            "--interval",
+            "300ms",
+            "--count",
+            "2",
+            "--cookie",
             atom_to_list(erlang:get_cookie())
         ],
         {0, Lines, _} = dyno_command:ask(Server, Folder, Arguments),
@@ -140,13 +163,16 @@ keys_of_a_terminal(Config) ->
         Work = proplists:get_value(priv_dir, Config),
         Escript = dyno_escript:build(filename:join(Work, "dyno")),
         Line = lists:flatten(
-            io_lib:format("stty rows 24 cols 80; exec '~ts' top ~ts --interval 300ms", [Escript, Node])
+            io_lib:format("stty rows 24 cols 80; exec '~ts' top ~ts --interval 300ms", [
+                Escript, Node
+            ])
         ),
         Port = open_port({spawn_executable, os:find_executable("script")}, [
             {args, ["-qec", Line, "/dev/null"]},
             {cd, Work},
             {env, [{"DYNO_COOKIE", atom_to_list(erlang:get_cookie())}, {"TERM", "xterm"}]},
-            exit_status, binary
+            exit_status,
+            binary
         ]),
         {os_pid, Script} = erlang:port_info(Port, os_pid),
         try

@@ -27,7 +27,7 @@ The module runs in the target: it may call kernel, stdlib and dyno's modules of 
 
 -export([all/0, about/1, names/1, missing/1]).
 -export_type([about/0, options/0, level/0, result/0, table/0, column/0, metric/0, series/0]).
--export_type([histogram/0, profile/0, warning/0]).
+-export_type([histogram/0, profile/0, event/0, warning/0]).
 
 -doc """
 * `names`: what `--without` calls it. One that measures several things has several names.
@@ -136,6 +136,12 @@ processor time, if that is known.
     stacks := fun((result()) -> [{[binary(), ...], [number(), ...], #{atom() => binary()}}])
 }.
 
+-doc """
+What happened, or was looked at, at a time of the run; `data` has a form in JSON, for programs that
+know the kind.
+""".
+-type event() :: #{time_ms := number(), kind := binary(), text := binary(), data => term()}.
+
 -doc "What makes the numbers less believable; of the arguments `{Value, Unit}` is a quantity.".
 -type warning() :: {Code :: binary(), io:format(), [term() | {number(), Unit :: binary()}]}.
 
@@ -170,11 +176,13 @@ Not called where a load ends earlier than it was to.
 -callback series() -> [series()].
 -callback histograms() -> [histogram()].
 -callback profiles() -> [profile()].
+-callback events(result()) -> [event()].
 -doc "Of a target, which sentences name by its role.".
 -callback warnings(Role :: binary(), result()) -> [warning()].
 
 -optional_callbacks([
-    last_look/1, peek/1, tables/0, metrics/0, series/0, histograms/0, profiles/0, warnings/2
+    last_look/1, peek/1, tables/0, metrics/0, series/0, histograms/0, profiles/0, events/1,
+    warnings/2
 ]).
 
 -doc """

@@ -18,7 +18,7 @@ two looks the stacks of suspects are read 12 times, 1 us each.
 -behaviour(dyno_agent_instrument).
 -behaviour(gen_server).
 
--export([about/0, config/1, start_link/1, restart/1, read/1]).
+-export([about/0, config/1, start_link/1, restart/1, read/1, events/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 -export_type([result/0, look/0]).
 
@@ -75,6 +75,14 @@ restart(Pid) -> gen_server:call(Pid, restart, infinity).
 -doc "Looks once more, if the last look is old, and gives all looks.".
 -spec read(pid()) -> result().
 read(Pid) -> gen_server:call(Pid, read, infinity).
+
+-doc "Each look as an event.".
+-spec events(result()) -> [dyno_agent_instrument:event()].
+events(#{looks := Looks}) ->
+    [
+        #{time_ms => TimeMs, kind => ~"look", text => ~"what the node was like", data => Look}
+     || #{time_ms := TimeMs} = Look <- Looks
+    ].
 
 -spec init(config()) -> {ok, state()}.
 init(#{interval_ms := IntervalMs}) ->

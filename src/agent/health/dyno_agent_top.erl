@@ -139,7 +139,9 @@ handle_call({detail, Of}, _From, State) ->
 handle_cast(_Request, State) -> {noreply, State}.
 
 reading(Ask, #{vm := Vm0, os := Os0, threads := Threads, clocks := Clocks0, at_ns := At0} = State) ->
-    {Vm, Os, Clocks} = {dyno_agent_vm:read(), dyno_agent_os:read(), dyno_agent_threads:read(Threads)},
+    {Vm, Os, Clocks} = {
+        dyno_agent_vm:read(), dyno_agent_os:read(), dyno_agent_threads:read(Threads)
+    },
     At = erlang:monotonic_time(nanosecond),
     {Processes, Next} = processes(Ask, State),
     Reading = Processes#{
@@ -189,17 +191,19 @@ processes(#{sort := Sort, most := Most, filter := Filter}, #{seen := Seen, kept 
             groups => groups(Sort, min(1.0, Share), Read)
         },
         State#{
-            seen := #{
-                Pid => {Group, Reductions, Queue}
-             || #{pid := Pid, group := Group, total := Reductions, queue := Queue} <- Read
-            },
+            seen :=
+                #{
+                    Pid => {Group, Reductions, Queue}
+                 || #{pid := Pid, group := Group, total := Reductions, queue := Queue} <- Read
+                },
             fresh := Fresh,
             later := Later,
             %% Of a part the busiest are read again, whatever is shown.
-            kept := case Fresh of
-                [] -> [];
-                _ -> [P || Key <- [Sort, reductions, queue], #{pid := P} <- top(Key, 50, Read)]
-            end
+            kept :=
+                case Fresh of
+                    [] -> [];
+                    _ -> [P || Key <- [Sort, reductions, queue], #{pid := P} <- top(Key, 50, Read)]
+                end
         }
     }.
 
@@ -257,7 +261,8 @@ since(new, #{pid := Pid} = Row) ->
 since({Group, Reductions, Queue}, #{total := Total, queue := Now} = Row) ->
     Row#{group => Group, reductions => Total - Reductions, growth => Now - Queue}.
 
-is_like(~"", _Row) -> true;
+is_like(~"", _Row) ->
+    true;
 is_like(Filter, #{group := Group, pid := Pid}) ->
     string:find(Group, Filter) =/= nomatch orelse
         case process_info(Pid, registered_name) of
@@ -303,7 +308,14 @@ place([Top | _] = Stack) ->
 is_machinery(Frame) ->
     [Module | _] = binary:split(Frame, ~":"),
     lists:member(Module, [
-        ~"gen", ~"gen_server", ~"gen_statem", ~"gen_event", ~"proc_lib", ~"erlang", ~"timer", ~"lists"
+        ~"gen",
+        ~"gen_server",
+        ~"gen_statem",
+        ~"gen_event",
+        ~"proc_lib",
+        ~"erlang",
+        ~"timer",
+        ~"lists"
     ]).
 
 groups(Sort, Share, Rows) ->
@@ -338,8 +350,16 @@ add(#{group := Name, queue := Queue} = Row, Sums) ->
 
 of_process(Pid) ->
     Keys = [
-        message_queue_len, status, reductions, heap_size, links, monitors, priority, trap_exit,
-        current_stacktrace, parent
+        message_queue_len,
+        status,
+        reductions,
+        heap_size,
+        links,
+        monitors,
+        priority,
+        trap_exit,
+        current_stacktrace,
+        parent
     ],
     case process_info(Pid, Keys) of
         undefined ->
@@ -366,7 +386,11 @@ named(Port) when is_port(Port) -> dyno_agent_census:pid(Port);
 named(Other) -> unicode:characters_to_binary(io_lib:format("~0tp", [Other])).
 
 frame({M, F, A, Location}) ->
-    Arity = if is_list(A) -> length(A); true -> A end,
+    Arity =
+        if
+            is_list(A) -> length(A);
+            true -> A
+        end,
     Name = dyno_agent_name:mfa({M, F, Arity}),
     case {proplists:get_value(file, Location), proplists:get_value(line, Location)} of
         {File, Line} when is_list(File), is_integer(Line) ->

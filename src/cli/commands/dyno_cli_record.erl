@@ -87,13 +87,21 @@ run(#{node := First} = Values) ->
                      || is_map_key(watch, Values)
                     ],
                     Given = maps:merge(Connected, maps:from_list(Watch)),
-                    dyno_record:run(Nodes, maps:merge(Given, Context))
+                    with_findings(dyno_record:run(Nodes, maps:merge(Given, Context)), Context)
                 end
             },
             dyno_cli_job:run(Job, Values);
         Error ->
             dyno_cli_command:refused(Error)
     end.
+
+%% The measurement has written the recording without them.
+with_findings({ok, Document}, #{recording := Path}) ->
+    Found = dyno_doctor:with_findings(Document),
+    _ = [dyno_recording_file:write(Path, Found) || Path =/= none, Found =/= Document],
+    {ok, Found};
+with_findings(Error, _Context) ->
+    Error.
 
 %% A line of --watch.
 line(Node, Sample) ->

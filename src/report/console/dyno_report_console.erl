@@ -44,7 +44,11 @@ full(Document, Options) ->
             dyno_report_content_verdicts:sections(Document) ++
             dyno_report_content_verdicts:warnings(Document),
     [[title(Document, Options) | environment(Document, Options)]] ++
-        [dyno_report_section:lines(Section, Options) || Section <- Sections] ++
+        dyno_report_findings:lines_of(Document, Options) ++
+        [
+            dyno_report_section:lines(Section, Options)
+         || Section <- Sections, maps:get(title, Section, none) =/= ~"Findings, the worst first"
+        ] ++
         [conclusion(Document, Options)].
 
 answer(Document, Options) ->
@@ -57,6 +61,7 @@ answer(Document, Options) ->
             ] ++
             dyno_report_content_verdicts:sections(Document),
     [[title(Document, Options) | conclusion(Document, Options)]] ++
+        dyno_report_findings:lines_of(Document, Options) ++
         [dyno_report_section:lines(Section, Options) || Section <- Sections] ++
         [[dyno_report_style:paint(map_get(colour, Options), dim, rest(Options))]].
 

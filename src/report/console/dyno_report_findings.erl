@@ -8,10 +8,12 @@ matters, what to do, and the command that looks closer; then what was looked at,
 be told.
 """.
 
--export([format/2]).
+-export([format/2, lines_of/2]).
 
 -define(INDENT, 10).
 -define(WIDTH, 100).
+%% Of a recording that shows more.
+-define(MOST, 5).
 
 -doc "The text, in lines of the width of the look.".
 -spec format(dyno_recording:document(), dyno_report:options()) -> iodata().
@@ -28,6 +30,25 @@ format(#{~"runs" := Runs, ~"name" := Name} = Document, Look) ->
         unknown(Runs, Width),
         [lines([Kind, Text], Width) || {Kind, Text} <- said(Document)],
         cost(Runs, Width)
+    ].
+
+-doc "The critical findings and the warnings of a recording that has more to show, each in lines.".
+-spec lines_of(dyno_recording:document(), dyno_report:options()) -> [[binary()]].
+lines_of(Document, #{width := Given, colour := Colour}) ->
+    Width = min(?WIDTH, Given),
+    Runs = dyno_recording:runs(Document),
+    Findings = [
+        F
+     || Run <- Runs, {_, #{severity := Severity}} = F <- dyno_finding:read(Run), Severity =/= note
+    ],
+    Several = length(lists:append([Nodes || #{~"nodes" := Nodes} <- Runs])) > 1,
+    [
+        binary:split(
+            unicode:characters_to_binary(finding(Node, Finding, Several, Width, Colour)),
+            ~"\n",
+            [global, trim_all]
+        )
+     || {Node, Finding} <- lists:sublist(Findings, ?MOST)
     ].
 
 counted(Findings, Runs) ->

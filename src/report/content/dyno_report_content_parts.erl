@@ -147,7 +147,8 @@ histograms(Document, Runs, #{top := Top}) ->
 
 events(Run, Document, #{top := Top}) ->
     Events = get(~"events", Run, #{}),
-    Items = get(~"items", Events, []),
+    %% Looks are for programs: what they show is in the findings.
+    Items = [Item || #{~"kind" := Kind} = Item <- get(~"items", Events, []), Kind =/= ~"look"],
     Columns = [
         {~"after", number, fun(Event) -> measured(get(~"time_ms", Event), ~"ms") end},
         {~"node", note, fun(Event) -> name(~"node", Event) end},

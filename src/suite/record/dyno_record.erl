@@ -54,7 +54,9 @@ run(Nodes, Options) ->
     maybe
         ok ?= dyno_option:known(?OPTIONS, Options),
         ok ?= dyno_target_node:connect(Nodes, maps:with([cookie, name], Options)),
-        dyno_test:run({?MODULE, given(Nodes, Options)}, Options)
+        %% Looks at the node's health, in which dyno_doctor finds what is wrong.
+        Instruments = maps:get(instruments, Options, []) ++ [dyno_agent_look],
+        dyno_test:run({?MODULE, given(Nodes, Options)}, Options#{instruments => Instruments})
     end.
 
 given(Nodes, #{patterns := _}) ->
