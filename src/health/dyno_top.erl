@@ -6,7 +6,9 @@
 Looks at running nodes while somebody else may measure them: attaches `m:dyno_agent_top`, takes
 readings, leaves.
 
-A node that is lost or does not answer is told so, and attached to again.
+A node that is lost or does not answer is told so, and attached to again. In a node of at most 20,000
+processes `m:dyno_agent_look` looks as for `dyno doctor`, and the process that opened gets
+`{findings, Node, Findings}` after five seconds, and then every ten seconds, the worst finding first.
 """.
 
 -export([once/2, as_json/2]).
@@ -21,6 +23,9 @@ A node that is lost or does not answer is told so, and attached to again.
 %% A saturated node answers late.
 -define(ANSWER_MS, 10_000).
 -define(ONCE_MS, 1000).
+-define(LOOK_MS, 2500).
+%% A look at more of them costs more than 2 % of a scheduler.
+-define(MOST_PROCESSES, 20_000).
 
 -doc "One reading of a second, as data.".
 -spec once(node(), #{name => atom(), cookie => atom()}) ->
@@ -89,11 +94,43 @@ open(Nodes, Connection) ->
     end.
 
 attached(Node, Connection) ->
-    Modules = dyno_code:closure([dyno_agent_guard, dyno_agent_top]),
+    Modules = dyno_code:closure([dyno_agent_guard, dyno_agent_look, dyno_agent_top]),
     maybe
         {ok, Agent} ?= dyno_agent:attach(Node, Connection#{modules => Modules, beside => true}),
         {ok, Pid} ?= dyno_agent:start(Agent, dyno_agent_top, #{}),
+        ok ?= examined(Agent),
         {ok, {Agent, Pid}}
+    end.
+
+examined(Agent) ->
+    case dyno_agent:processes(Agent) =< ?MOST_PROCESSES of
+        true ->
+            maybe
+                {ok, Look} ?=
+                    dyno_agent:start(Agent, dyno_agent_look, #{interval_ms => ?LOOK_MS}),
+                Opener = self(),
+                _ = spawn(fun() ->
+                    _ = monitor(process, Opener),
+                    _ = monitor(process, Look),
+                    examine(dyno_agent:node(Agent), Look, Opener, 2 * ?LOOK_MS)
+                end),
+                ok
+            end;
+        false ->
+            ok
+    end.
+
+examine(Node, Look, Opener, AfterMs) ->
+    ok = dyno_agent_look:restart(Look),
+    receive
+        {'DOWN', _, process, _, _} -> ok
+    after AfterMs ->
+        #{looks := Looks} = dyno_agent_look:read(Look),
+        Name = atom_to_binary(Node),
+        Outcomes = dyno_health:examined(Name, [dyno_recording:document(L) || L <- Looks]),
+        Found = dyno_finding:ranked(lists:append([F || {_, F} <- Outcomes, is_list(F)])),
+        Opener ! {findings, Node, Found},
+        examine(Node, Look, Opener, 4 * ?LOOK_MS)
     end.
 
 -doc "The nodes, in no order.".

@@ -13,7 +13,7 @@ newest_release_only() -> all().
 all() ->
     [
         fits_each_size, shows_what_matters, keys_sort, groups_and_opens, filters, freezes,
-        selects_and_opens, lost_nodes, several_nodes, hostile_names, keys_are_decoded, is_json
+        selects_and_opens, shows_the_worst_findings, lost_nodes, several_nodes, hostile_names, keys_are_decoded, is_json
     ].
 
 layout(Width) -> #{width => Width, indent => 0, colour => off, charset => unicode}.
@@ -151,6 +151,21 @@ selects_and_opens(_Config) ->
     has(~"has ended", dyno_cli_top_view:with_detail(#{answered => true, ended => true}, View)),
     {draw, Closed} = keys([escape], dyno_cli_top_view:with_detail(Detail, View)),
     lacks(~"shop.erl:12", Closed).
+
+shows_the_worst_findings(_Config) ->
+    View = view([row(~"orders", 1, 1)]),
+    lacks(~"nothing found", View),
+    has(~"nothing found by ", dyno_cli_top_view:with_findings(a@b, [], View)),
+    Finding = fun(N) ->
+        dyno_finding:new(some_check, none, #{
+            severity => critical, text => <<"fault ", (integer_to_binary(N))/binary>>, advice => ~"x"
+        })
+    end,
+    Found = dyno_cli_top_view:with_findings(a@b, [Finding(N) || N <- lists:seq(1, 5)], View),
+    has(~"critical    fault 1", Found),
+    has(~"fault 3", Found),
+    lacks(~"fault 4", Found),
+    ?assertEqual(24, length(lines(Found, 80, 24))).
 
 lost_nodes(_Config) ->
     Lost = dyno_cli_top_view:with_reading(a@b, {lost, "a@b is not running"}, view([])),

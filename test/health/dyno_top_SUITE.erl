@@ -79,6 +79,12 @@ sees_who_stands_out(_Config) ->
         ?assert(map_get(~"vm.scheduler_utilisation.normal", Values) > 0.3),
         %% dyno's own are not the node's.
         ?assertEqual([], [N || #{name := <<"dyno_", _/binary>> = N} <- maps:get(rows, Busy)]),
+        receive
+            {findings, Node, Found} ->
+                %% Its queue does not grow: of the checks that find something, one is of the processor.
+                ?assert(is_list(Found))
+        after 20_000 -> ct:fail(no_findings)
+        end,
         Pid = erpc:call(Node, erlang, whereis, [asker]),
         #{answered := true, name := ~"asker", stack := [_ | _], monitors := [~"full"]} =
             dyno_top:detail(Node, Pid, Looking),

@@ -105,6 +105,9 @@ loop(#{due_ms := DueMs, looking := Looking} = State) ->
                 {quit, #{looking := Last}} -> {0, Last};
                 {_, Next} -> loop(drawn(Next))
             end;
+        {findings, Node, Findings} ->
+            #{view := View} = State,
+            loop(drawn(State#{view := dyno_cli_top_view:with_findings(Node, Findings, View)}));
         dyno_interrupt ->
             {0, Looking};
         _Other ->

@@ -9,7 +9,7 @@ The screen of `dyno top`, as lines of text, and what keys change of it. Pure.
 a terminal of that size, with the selected row.
 """.
 
--export([new/1, with_enter/1, with_reading/3, with_key/2, with_detail/2, screen/3, plain/1, json/1]).
+-export([new/1, with_enter/1, with_reading/3, with_findings/3, with_key/2, with_detail/2, screen/3, plain/1, json/1]).
 -export([ask/1, selected/1]).
 -export_type([view/0, key/0]).
 
@@ -27,6 +27,8 @@ a terminal of that size, with the selected row.
     frozen := boolean(),
     helping := boolean(),
     readings := #{node() => dyno_agent_top:reading() | {lost, unicode:chardata()}},
+    %% The worst first.
+    findings := #{node() => [dyno_finding:t()]},
     %% The latest first.
     history := #{node() => [{Busy :: number(), Queue :: number(), Memory :: number()}]},
     row := non_neg_integer(),
@@ -41,6 +43,7 @@ a terminal of that size, with the selected row.
 -define(NEAR, 0.85).
 -define(MOST_ROWS, 60).
 -define(NARROW, 72).
+-define(MOST_FINDINGS, 3).
 
 -doc "The first screen, of these nodes, as the command's values say.".
 -spec new(#{nodes := [node(), ...], atom() => term()}) -> view().
@@ -55,6 +58,7 @@ new(#{nodes := [First | _] = Nodes} = Values) ->
         frozen => false,
         helping => false,
         readings => #{},
+        findings => #{},
         history => #{},
         row => 0,
         detail => none,
@@ -79,6 +83,11 @@ with_reading(Node, Reading, #{readings := Readings, history := History} = View) 
         readings := Readings#{Node => Reading},
         history := History#{Node => remembered(Reading, maps:get(Node, History, []))}
     }.
+
+-doc "What is wrong with a node, as `m:dyno_health` says it.".
+-spec with_findings(node(), [dyno_finding:t()], view()) -> view().
+with_findings(Node, Found, #{findings := Findings} = View) ->
+    View#{findings := Findings#{Node => Found}}.
 
 remembered(#{values := Values}, Before) ->
     Of = fun(Name) -> maps:get(Name, Values, 0) end,
@@ -169,7 +178,7 @@ screen(#{helping := true}, Layout, Rows) ->
 screen(#{node := Node, readings := Readings, detail := Detail} = View, Layout, Rows) ->
     case Readings of
         #{Node := #{} = Reading} ->
-            Head = head(Reading, View, Layout),
+            Head = head(Reading, View, Layout) ++ findings(View, Layout),
             Body =
                 case Detail of
                     none -> table(Reading, View, Layout, Rows - length(Head) - 1);
@@ -259,12 +268,34 @@ limits(Limits) ->
     All = [{-Used / Limit, limit(Name, Of)} || Name := {Used, Limit} = Of <- Limits],
     [Text || {_, Text} <- lists:keysort(1, All)].
 
+findings(#{node := Node, findings := Findings}, #{width := Width}) ->
+    case Findings of
+        #{Node := []} ->
+            Checks = number(length(dyno_health:checks())),
+            [[string:pad("doctor", 10), "  nothing found by ", Checks, " checks"]];
+        #{Node := Found} ->
+            lists:append([
+                told(Severity, Text, Width)
+             || #{severity := Severity, text := Text} <- lists:sublist(Found, ?MOST_FINDINGS)
+            ]);
+        #{} ->
+            []
+    end.
+
+told(Severity, Text, Width) ->
+    Lines = lists:sublist(dyno_report_text:wrap(Text, Width - 12), 2),
+    Titles = [atom_to_binary(Severity), ~""],
+    [
+        [string:pad(Title, 10), "  ", Line]
+     || {Title, Line} <- lists:zip(lists:sublist(Titles, length(Lines)), Lines)
+    ].
+
 position(Node, Nodes) ->
     {Before, _} = lists:splitwith(fun(N) -> N =/= Node end, Nodes),
     io_lib:format("~b of ~b", [length(Before) + 1, length(Nodes)]).
 
 %% A scheduler that waits in a system call is active, and uses no processor.
-io(#{dirty_io := #{worked_ns := Worked, cpu_ns := Cpu}}, Of) when Worked > 2 * Cpu, Worked > 1_000_000 ->
+io(#{dirty_io := #{worked_ns := Worked, cpu_ns := Cpu}}, Of) when Worked > 2 * Cpu, Worked > 50_000_000 ->
     ["dirty I/O ", Of(~"vm.scheduler_utilisation.dirty_io", ~"ratio"), " (waits)"];
 io(_, Of) ->
     ["dirty I/O ", Of(~"vm.scheduler_utilisation.dirty_io", ~"ratio")].
@@ -477,7 +508,12 @@ line(Node, #{values := Values, facts := #{time_ms := TimeMs}, rows := Rows, proc
 -doc "The same as data.".
 -spec json(view()) -> #{binary() => term()}.
 json(#{nodes := Nodes, readings := Readings}) ->
-    #{~"nodes" => [dyno_top:as_json(Node, maps:get(Node, Readings)) || Node <- Nodes, is_map_key(Node, Readings)]}.
+    #{
+        ~"nodes" => [
+            dyno_top:as_json(Node, maps:get(Node, Readings))
+         || Node <- Nodes, is_map_key(Node, Readings)
+        ]
+    }.
 
 %% Words
 
