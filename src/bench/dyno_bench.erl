@@ -256,7 +256,8 @@ checked(Count, Options) ->
         isolated(Merged#{level => ?LEVEL}, Options)
     end.
 
-%% Codes of which nobody has said how long they may take get a verdict, however long that takes.
+%% Codes of which nobody has said how long they may take get a verdict, however long that takes, if
+%% they take as long as it seemed at first.
 limit_ms(_Count, #{budget_ms := BudgetMs}) when is_integer(BudgetMs) -> ?LONGER * BudgetMs;
 limit_ms(1, Options) -> ?LONGER * budget_ms(1, Options);
 limit_ms(_Count, _Options) -> infinity.

@@ -125,8 +125,9 @@
 %% Of a call, where one run for words and reductions does; a first one comes before.
 -define(SLOW_MS, 50).
 -define(FEWEST_RUNS, 2).
-%% So many times the time for measuring, or that of the rounds that were planned.
+%% So many times the time for measuring, and that of the rounds that were planned.
 -define(LONGER, 5).
+-define(LONGER_THAN_PLANNED, 3).
 
 -doc "What is accepted for each option that users give.".
 -spec checks() -> [dyno_option:check()].
@@ -376,7 +377,7 @@ ending(RoundMs, Codes, StartMs, #{budget_ms := BudgetMs, level := Level} = Optio
 
 %% Rounds that take longer and longer would never end, if nobody has said for how long.
 limit_ms(PlannedMs, #{limit_ms := infinity, budget_ms := BudgetMs}) ->
-    ?LONGER * max(BudgetMs, PlannedMs);
+    max(?LONGER * BudgetMs, ?LONGER_THAN_PLANNED * PlannedMs);
 limit_ms(_PlannedMs, #{limit_ms := LimitMs}) ->
     LimitMs.
 
