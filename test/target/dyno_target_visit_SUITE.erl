@@ -180,7 +180,7 @@ leaves_a_busy_node(_Config) ->
         Began = erlang:monotonic_time(millisecond),
         {ok, Again} = dyno_agent:attach(Node, #{}),
         AttachedMs = erlang:monotonic_time(millisecond) - Began,
-        ?assert(AttachedMs < 4000, AttachedMs),
+        ?assert(AttachedMs < 10_000, AttachedMs),
         _ = dyno_agent:detach(Again)
     end).
 
