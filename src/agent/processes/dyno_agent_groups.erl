@@ -32,6 +32,8 @@
 -type results() :: #{
     group := dyno_agent_processes:group(),
     discovered := pos_integer(),
+    %% How many of these sent no message: their number is estimated.
+    unseen := non_neg_integer(),
     %% At the end; if not all were followed, estimated from those that were.
     alive := non_neg_integer() | unknown,
     %% How many lived until they were sampled: memory, reductions, queue and collections are of
@@ -169,7 +171,7 @@ processes that are followed from their beginning live.
     Followed :: #{id() => pos_integer()}.
 results(Alive, Followed, #{groups := Groups}) ->
     [
-        (maps:without([ended_reductions, unseen], Group))#{
+        (maps:remove(ended_reductions, Group))#{
             alive => alive(N, LiveOn, Group),
             live_on => LiveOn,
             reductions => Before + Reductions

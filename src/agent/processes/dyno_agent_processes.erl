@@ -340,6 +340,18 @@ tables() ->
                     element(2, dyno_agent_kind:print(Kind))
                 end},
                 {~"discovered", ~"Discovered", count, field(discovered)},
+                {~"counted", ~"Counted", string,
+                    #{
+                        role => note,
+                        optional => true,
+                        help =>
+                            <<"estimated: so many start that most send no message; counted are the "
+                                "calls that they begin with.">>
+                    },
+                    fun
+                        (#{unseen := Unseen}) when Unseen > 0 -> ~"estimated";
+                        (_) -> undefined
+                    end},
                 {~"alive", ~"Alive", count,
                     #{
                         help =>

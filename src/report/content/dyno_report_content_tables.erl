@@ -381,10 +381,10 @@ bar(#{~"name" := Name, ~"unit" := Unit}, IsWide, Table) ->
 %% A table that does not count everything says in its column `counted` what it did.
 cell(#{~"name" := ~"calls"}, #{~"counted" := ~"not counted"}) ->
     ~"not counted";
-cell(#{~"name" := ~"calls"} = Column, #{~"counted" := ~"estimated", ~"calls" := Calls} = Row) when
-    is_number(Calls)
+cell(#{~"name" := Name} = Column, #{~"counted" := ~"estimated"} = Row) when
+    Name =:= ~"calls" orelse Name =:= ~"discovered", is_number(map_get(Name, Row))
 ->
-    <<"~", (number(Calls, Column, Row))/binary>>;
+    <<"~", (number(map_get(Name, Row), Column, Row))/binary>>;
 cell(#{~"name" := ~"calls"} = Column, #{~"counted" := ~"at least", ~"calls" := Calls} = Row) when
     is_number(Calls)
 ->
