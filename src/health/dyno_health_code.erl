@@ -194,9 +194,12 @@ timer(Count, Share, PerS, Looks) ->
                 show(Count, ~"count"), show(PerS, ~"count")
             ]
         ),
-        evidence => text("timer_server does ~ts of all work. ~ts", [
-            show(min(1.0, Share), ~"ratio"), started(Looks)
-        ]),
+        evidence => iolist_to_binary(
+            [
+                text("timer_server does ~ts of all work. ", [show(min(1.0, Share), ~"ratio")])
+             || Share > 0.01
+            ] ++ [started(Looks)]
+        ),
         advice =>
             <<
                 "Use erlang:send_after/3 or erlang:start_timer/3, which need no process, or let "
