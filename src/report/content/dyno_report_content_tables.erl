@@ -184,7 +184,7 @@ ranked(_View, _Table, Rows) ->
     Rows.
 
 %% A share of the column that the view names is as wide as that.
-is_wide(Name, Columns, #{off_by := Named}) ->
+is_wide(Name, Columns, #{off_by := Named}) when Named =/= none ->
     Of =
         case Name of
             ~"share" -> Named;

@@ -102,14 +102,16 @@ row(Verdict) ->
         result => dyno_report_section:word(get(~"result", Verdict, ~"unknown")),
         name => name(~"name", Verdict),
         measured => <<
-            (map_get(get(~"bound", Threshold), #{
-                null => ~"", ~"at_least" => ~"> ", ~"at_most" => ~"< "
-            }))/binary,
+            (bound(get(~"bound", Threshold)))/binary,
             (measured(get(~"value", Threshold), text(~"unit", Threshold, ~"1")))/binary
         >>,
         run => text(~"run", Verdict, ~"all"),
         text => Text
     }.
+
+bound(~"at_least") -> ~"> ";
+bound(~"at_most") -> ~"< ";
+bound(_) -> ~"".
 
 -doc "What makes the numbers less believable; the same warning of many runs is one.".
 -spec warnings(dyno_report:document()) -> [section()].

@@ -36,7 +36,7 @@ that way.
     each => binary(),
     %% The column whose interval is shown, as what it may be off by, the first of these that has one;
     %% that of no other. Default: all intervals, with both ends.
-    off_by => binary() | [binary()],
+    off_by => binary() | [binary()] | none,
     %% The column whose sentences are shown instead of columns, and what is said without a row.
     text => binary(),
     without => binary(),
@@ -110,8 +110,8 @@ servers() ->
     [
         {~"server_findings", #{text => ~"text"}},
         {~"pipeline", #{columns => [{~"text", ~""}], rows => all}},
-        {~"servers", #{columns => Servers, off_by => []}},
-        {~"server_modules", #{columns => Servers, off_by => []}},
+        {~"servers", #{columns => Servers, off_by => none}},
+        {~"server_modules", #{columns => Servers, off_by => none}},
         {~"callbacks", #{
             columns => [
                 ~"server", ~"callback", ~"rate", {~"calls", ~"calls"}, {~"wall", ~"in it"},
