@@ -6,9 +6,9 @@
 Looks at running nodes while somebody else may measure them: attaches `m:dyno_agent_top`, takes
 readings, leaves.
 
-A node that is lost or does not answer is told so, and attached to again. In a node of at most 20,000
-processes `m:dyno_agent_look` looks as for `dyno doctor`, and the process that opened gets
-`{findings, Node, Findings}` after five seconds, and then every ten seconds, the worst finding first.
+A node that is lost or does not answer is told so, and attached to again. In a node of at most
+20,000 processes `m:dyno_agent_look` looks as for `dyno doctor`, and the process that opened gets
+`{findings, Node, Findings}` after five seconds, and then every ten, the worst finding first.
 """.
 
 -export([once/2, as_json/2]).

@@ -64,10 +64,13 @@ profile(Description, Stacks) ->
 -doc "The function that a stack counts for: C code counts for the one that runs it.".
 -spec innermost([binary(), ...]) -> binary().
 innermost(Stack) ->
-    case lists:dropwhile(fun(Frame) -> binary:first(Frame) =:= $[ end, lists:reverse(Stack)) of
+    case lists:dropwhile(fun is_native/1, lists:reverse(Stack)) of
         [Function | _] -> Function;
         [] -> lists:last(Stack)
     end.
+
+is_native(<<$[, _/binary>>) -> true;
+is_native(_Frame) -> false.
 
 -doc "What shares of samples are believed by, as it stands behind the title of a table.".
 -spec observed(Samples, Seen, Scheduler) -> unicode:chardata() when

@@ -3,7 +3,8 @@
 
 -module(dyno_cli_top_screen).
 -moduledoc """
-Draws `dyno top`: on a terminal a screen that takes keys; elsewhere a line for each node and reading.
+Draws `dyno top`: on a terminal a screen that takes keys; elsewhere a line for each node and
+reading.
 
 Single keys can be read from OTP 28 on. Before, a key counts when Enter follows it.
 """.

@@ -5,11 +5,12 @@
 -moduledoc """
 The screen of `dyno top`, as lines of text, and what keys change of it. Pure.
 
-`with_reading/3` takes a node's latest reading, `with_key/2` a key, and `screen/3` gives the lines of
-a terminal of that size, with the selected row.
+`with_reading/3` takes a node's latest reading, `with_key/2` a key, and `screen/3` gives the lines
+of a terminal of that size, with the selected row.
 """.
 
--export([new/1, with_enter/1, with_reading/3, with_findings/3, with_key/2, with_detail/2, screen/3, plain/1, json/1]).
+-export([new/1, with_enter/1, with_reading/3, with_findings/3, with_key/2, with_detail/2]).
+-export([screen/3, plain/1, json/1]).
 -export([ask/1, selected/1]).
 -export_type([view/0, key/0]).
 
@@ -205,7 +206,8 @@ cut_line(Line, Width, Charset) ->
 
 %% The head
 
-head(#{facts := Facts, values := Values, threads := Threads, limits := Limits} = Reading, View, Layout) ->
+head(#{values := Values, limits := Limits} = Reading, View, Layout) ->
+    #{facts := Facts, threads := Threads} = Reading,
     #{node := Node, nodes := Nodes, history := History} = View,
     Past = maps:get(Node, History, []),
     Of = fun(Name, Unit) -> value(maps:get(Name, Values, unknown), Unit) end,
@@ -220,7 +222,10 @@ head(#{facts := Facts, values := Values, threads := Threads, limits := Limits} =
             fitting(Title, Parts, Layout)
          || {Title, Parts} <- [
                 {"schedulers", [
-                    [Of(~"vm.scheduler_utilisation.normal", ~"ratio"), " of ", number(Schedulers), Sparks(1)],
+                    [
+                        Of(~"vm.scheduler_utilisation.normal", ~"ratio"), " of ",
+                        number(Schedulers), Sparks(1)
+                    ],
                     ["run queue ", Of(~"vm.run_queue.normal", ~"count"), Sparks(2)],
                     ["dirty CPU ", Of(~"vm.scheduler_utilisation.dirty_cpu", ~"ratio")],
                     io(Threads, Of)
@@ -295,7 +300,9 @@ position(Node, Nodes) ->
     io_lib:format("~b of ~b", [length(Before) + 1, length(Nodes)]).
 
 %% A scheduler that waits in a system call is active, and uses no processor.
-io(#{dirty_io := #{worked_ns := Worked, cpu_ns := Cpu}}, Of) when Worked > 2 * Cpu, Worked > 50_000_000 ->
+io(#{dirty_io := #{worked_ns := Worked, cpu_ns := Cpu}}, Of) when
+    Worked > 2 * Cpu, Worked > 50_000_000
+->
     ["dirty I/O ", Of(~"vm.scheduler_utilisation.dirty_io", ~"ratio"), " (waits)"];
 io(_, Of) ->
     ["dirty I/O ", Of(~"vm.scheduler_utilisation.dirty_io", ~"ratio")].
@@ -305,7 +312,8 @@ cpu(#{~"os.cpu.idle" := Idle} = Values) ->
 cpu(_) ->
     ~"-".
 
-throttled(#{~"os.cgroup.throttled" := Share}) when Share > 0 -> ["throttled ", value(Share, ~"ratio")];
+throttled(#{~"os.cgroup.throttled" := Share}) when Share > 0 ->
+    ["throttled ", value(Share, ~"ratio")];
 throttled(_) -> "".
 
 change([{_, _, Now}, {_, _, Before} | _], #{interval_ns := Ns}) ->
@@ -331,7 +339,8 @@ spark(Past, _Layout) ->
 
 table(#{rows := []}, #{grouped := false, filter := Filter}, _Layout, _Room) when Filter =/= ~"" ->
     [~"", ["no process has \"", Filter, "\" in its name or group; / changes it"]];
-table(#{interval_ns := Ns} = Reading, #{grouped := Grouped, row := Selected} = View, Layout, Room) ->
+table(#{interval_ns := Ns} = Reading, View, Layout, Room) ->
+    #{grouped := Grouped, row := Selected} = View,
     Items = maps:get(if Grouped -> groups; true -> rows end, Reading),
     Columns = columns(Grouped, Ns, View, map_get(width, Layout)),
     %% The selected row is always in sight.
@@ -460,7 +469,11 @@ help() ->
 %% A process
 
 detail(#{answered := false}) ->
-    [~"", ~"The process did not answer in a second: it runs native code, or the node is saturated.", ~"Esc closes this."];
+    [
+        ~"",
+        ~"The process did not answer in a second: it runs native code, or the node is saturated.",
+        ~"Esc closes this."
+    ];
 detail(#{ended := true}) ->
     [~"", ~"The process has ended. Esc closes this."];
 detail(#{name := Name, group := Group, stack := Stack} = Detail) ->
@@ -496,7 +509,8 @@ line(Node, #{values := Values, facts := #{time_ms := TimeMs}, rows := Rows, proc
     end,
     Longest = lists:max([0 | [Queue || #{queue := Queue} <- Rows]]),
     dyno_recording_part:text(
-        "~ts ~ts utilisation=~ts run_queue=~ts memory=~ts rss=~ts processes=~b longest_queue=~b top=~ts",
+        "~ts ~ts utilisation=~ts run_queue=~ts memory=~ts rss=~ts processes=~b "
+        "longest_queue=~b top=~ts",
         [
             stamp(TimeMs), Node, Of(~"vm.scheduler_utilisation.normal", ~"ratio"),
             Of(~"vm.run_queue.normal", ~"count"), Of(~"vm.memory.total", ~"B"),
