@@ -239,11 +239,14 @@ send(Node, [Object | Rest]) ->
         {error, _} = Error -> Error
     end.
 
-%% The file is whole: it was read here.
 bad_file(Node, {Module, Binary, File}) ->
-    case remotely(Node, fun() -> call(Node, erlang, system_info, [otp_release]) end) of
-        {ok, Release} -> {later_release, File, compiled_by(Binary), Release};
-        {error, _} -> {badfile, Module}
+    maybe
+        %% A file that is not whole is of no release.
+        {ok, _} ?= beam_lib:chunks(Binary, []),
+        {ok, Release} ?= remotely(Node, fun() -> call(Node, erlang, system_info, [otp_release]) end),
+        {later_release, File, compiled_by(Binary), Release}
+    else
+        _ -> {badfile, Module}
     end.
 
 %% The file names the compiler's version only.

@@ -193,7 +193,7 @@ bad_input(Config) ->
             {["tset", "x"], [~"\"tset\"", ~"did you mean test?"]},
             {["servers", "a@b", "--cookie", lists:duplicate(256, $c)], [~"--cookie: a cookie (also"]},
             {["servers", "a@b", "--name", lists:duplicate(256, $n)], [~"up to 255 bytes"]},
-            {["xyzzy"], [~"\"xyzzy\"", ~"record, report, servers, test, trace, verify, workload, help"]},
+            {["xyzzy"], [~"\"xyzzy\"", ~"record, report, servers, test, top, trace, verify, workload, help"]},
             {["--foo"], [~"--foo"]},
             {["--verison"], [~"did you mean --version?"]},
             {["bench", "ok", "--color"], [~"always, never or auto"]},

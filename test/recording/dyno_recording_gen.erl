@@ -244,7 +244,8 @@ threshold() ->
         {~"operator", oneof([~"<", ~"<=", ~">", ~">=", ~"==", text()])},
         {~"limit", value()},
         {~"unit", unit()},
-        {~"value", nullable(value())}
+        {~"value", nullable(value())},
+        {~"bound", nullable(oneof([~"at_least", ~"at_most", text()]))}
     ]).
 
 note() ->

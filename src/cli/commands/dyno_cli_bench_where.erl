@@ -77,8 +77,6 @@ cluster(Values) ->
 
 -doc "Where codes run, as options of m:dyno_bench.".
 -spec place(dyno_cli_command:values()) -> {ok, dyno_bench:options()} | {error, dyno_error:error()}.
-place(#{cookie := _} = Values) when not is_map_key(node, Values) ->
-    contradiction("--cookie is for --node, which is not given");
 place(#{build := _} = Values) when not is_map_key(rev, Values) ->
     contradiction("--build says how revisions are built, but there is no --rev; give both or none");
 place(Values) ->
