@@ -523,8 +523,9 @@ warnings(Total, #{lost := Lost, dropped := Dropped, sinks := Sinks}) ->
 
 missed(Node, Servers) ->
     Of = [Sum || #{labels := #{node := In}} = Sum <- Servers, In =:= atom_to_binary(Node)],
-    Count = fun(Sum) -> map_get(count, dyno_servers_window:all_callbacks(Sum)) end,
-    {lists:sum([N || #{missed := N} <- Of]), lists:sum([Count(Sum) || Sum <- Of])}.
+    %% Of an event manager a message and what each handler did of it: both are counted and missed.
+    All = [Count || #{callbacks := Callbacks} <- Of, #{count := Count} <- Callbacks],
+    {lists:sum([N || #{missed := N} <- Of]), lists:sum(All)}.
 
 counted(Node, Servers) ->
     Of = [Sum || #{labels := #{node := In}} = Sum <- Servers, In =:= atom_to_binary(Node)],

@@ -37,6 +37,7 @@ groups() ->
             names_the_bottleneck_or_none,
             a_total_is_bounded,
             a_recording_is_valid_and_shown,
+            no_more_are_missed_than_there_were,
             reads_selectors,
             reads_selectors_in_a_fresh_node,
             an_alarm_rings_once
@@ -481,6 +482,25 @@ a_total_is_bounded(_Config) ->
     ?assert(length(Points) =< 600 andalso length(Points) >= 300, length(Points)),
     ?assert(element(1, lists:last(Points)) > 1990 * ?SECOND),
     ok.
+
+%% Of an event manager both messages and what each handler does of them.
+no_more_are_missed_than_there_were(_Config) ->
+    Of = fun(Name, Count) ->
+        (callback(Name, [1000]))#{wall := none, count := Count, missed := Count}
+    end,
+    Callbacks = [Of(~"(message)", 100), Of(~"a: handle_event", 100), Of(~"b: handle_event", 100)],
+    Manager = (server(~"events", gen_event, Callbacks))#{missed := 300},
+    Window = dyno_servers_window:new([window([Manager])]),
+    #{warnings := Warnings} = dyno_servers_recording:run(
+        dyno_servers_total:add(Window, dyno_servers_total:new()),
+        ~"2026-01-01T00:00:00Z",
+        #{
+            group => process, facts => [#{name => 'shop@here'}], lost => #{}, dropped => 0,
+            sinks => [], status => complete
+        }
+    ),
+    [Text] = [T || {~"missed", T} <- Warnings],
+    ?assertMatch({_, _}, binary:match(Text, ~": 300 of 300 callbacks"), Text).
 
 a_recording_is_valid_and_shown(_Config) ->
     Blocked = (server(~"blocked", blocker, [callback(~"handle_call", [800_000_000])]))#{
