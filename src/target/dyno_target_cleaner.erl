@@ -43,14 +43,14 @@ with whoever else in the node asks for the time since the last call.
 -define(PATIENCE_MS, 30_000).
 %% Processes times modules: 0.3 to 0.8 s of processor.
 -define(MOST_QUESTIONS, 150_000).
-%% How long the processes may take to answer one question.
--define(ANSWER_MS, 100).
+%% How long the processes may take to answer one question; other programs have the processors, too.
+-define(ANSWER_MS, 300).
 %% How long the removal may take. The caller does not wait for so long.
 -define(REMOVAL_MS, 10_000).
 %% How often the cleaner, the code server and its purger wait for their turn in removing a module, and
 %% how long all that may take.
 -define(TURNS, 6).
--define(TURNS_MS, 2000).
+-define(TURNS_MS, 10_000).
 %% The names of those that are on their way out, for which the next one waits.
 -define(LEAVING, dyno_agent_leaving).
 -define(BESIDE_LEAVING, dyno_agent_beside_leaving).

@@ -360,6 +360,8 @@ options(_Config) ->
     %% A name without a host is of this machine.
     {ok, #{node := _}} = Parse(#{node => [~"a"]}),
     {ok, #{node := 'a@b', cookie := c}} = Parse(#{node => [~"a@b"], cookie => ~"c"}),
+    %% Whoever has DYNO_COOKIE set need not have a node to measure in.
+    ?assertEqual({ok, #{}}, Parse(#{cookie => ~"c"})),
     [
         begin
             {error, Reason} = Parse(Values),
@@ -370,7 +372,7 @@ options(_Config) ->
      || Values <- [
             #{vms => ~"0"}, #{vms => ~"x"}, #{vms => ~"1001"}, #{erl_flags => [~"a 'b"]},
             #{erl_flags => [~"", ~""]}, #{erl => [~"/a", ~"/a"]}, #{build => ~"make"},
-            #{rev => [~"a...b"]}, #{rev => [~""]}, #{rev => [~"-x"]}, #{cookie => ~"c"},
+            #{rev => [~"a...b"]}, #{rev => [~""]}, #{rev => [~"-x"]},
             #{node => [~"@b"]}, #{node => [~"a@b"], isolated => true}
         ]
     ].
