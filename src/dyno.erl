@@ -292,7 +292,7 @@ What a node and its processes do now, in a reading of a second: what `dyno top N
 for a node. Another dyno may measure meanwhile.
 
 ## Cost
-5 us of the node's processor for each of its processes, 20,000 of them at most.
+5 us of the node's processor for each of its processes, 10,000 of them at most.
 """.
 -spec top(node(), #{cookie => atom(), name => atom()}) ->
     {ok, #{binary() => term()}} | {error, reason()}.

@@ -66,6 +66,8 @@
 %% The instruments `functions` and `processes` set flags in each process, six times a run at least: 0.2
 %% to 0.6 us each. What a visit costs a node shall not grow with the node.
 -define(MOST_FLAGGED, 250_000).
+%% A look at more of them would prolong the run by seconds.
+-define(MOST_LOOKED_AT, 100_000).
 
 -doc "The results of a node's instruments; empty if the node went down.".
 -type results() :: #{
@@ -164,23 +166,28 @@ equip(Agent, #{without := Asked} = Options) ->
 
 %% Who asks for a level other than the default gets it.
 left_out(Agent, #{level := budget, patterns := [_ | _], without := Without}) ->
-    case dyno_agent:processes(Agent) > ?MOST_FLAGGED of
-        true -> [functions, processes] -- Without;
-        false -> []
-    end;
+    Processes = dyno_agent:processes(Agent),
+    Most = [
+        {functions, ?MOST_FLAGGED}, {processes, ?MOST_FLAGGED}, {health, ?MOST_LOOKED_AT}
+    ],
+    [Name || {Name, N} <- Most, Processes > N] -- Without;
 left_out(_Agent, _Options) ->
     [].
 
 -doc "What the reader must know of how the targets are measured.".
 -spec warnings([target()]) -> [{Code :: binary(), Text :: binary()}].
 warnings(Targets) ->
-    Format =
+    Flagged =
         "~ts has ~b processes: to flag each of them for functions and processes would cost it seconds "
         "of its processor, so both are left out; stacks say where the time goes. --level count "
         "measures calls all the same",
+    LookedAt =
+        "~ts has ~b processes, so it is not looked at for findings; dyno doctor ~ts does that",
     [
-        {~"left_out", dyno_recording_part:text(Format, [Node, dyno_agent:processes(Agent)])}
-     || #{node := Node, agent := Agent, left_out := [_ | _]} <- Targets
+        {~"left_out", dyno_recording_part:text(Format, [Node, dyno_agent:processes(Agent) | More])}
+     || #{node := Node, agent := Agent, left_out := Out} <- Targets,
+        {Name, Format, More} <- [{functions, Flagged, []}, {health, LookedAt, [Node]}],
+        lists:member(Name, Out)
     ].
 
 start([], _Options, _Without, _Agent, Started) ->

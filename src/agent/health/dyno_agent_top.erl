@@ -7,12 +7,12 @@ Readings for `dyno top`: of the whole node, of the processes that stand out, and
 Each reading is of the time since the one before.
 
 No process gets a message, no mailbox is copied. A process of more than 1,000 messages is not asked
-for its memory, since that takes as long as its queue is. In a node of more than 20,000 processes
+for its memory, since that takes as long as its queue is. In a node of more than 10,000 processes
 each reading is of another part of them, and of those that stood out before; groups are then
 estimated from that part.
 
 ## Cost
-2 us for each process that is read, 20,000 at most; 2 us more for each new one; 1 ms besides.
+4 us for each process that is read, 10,000 at most; 8 us more for each new one; 1 ms besides.
 """.
 
 -behaviour(gen_server).
@@ -83,7 +83,7 @@ estimated from that part.
     kept := [pid()]
 }.
 
--define(PART, 20_000).
+-define(PART, 10_000).
 -define(MOST_KEPT, 200).
 -define(MOST_GROUPS, 100).
 -define(LONG_QUEUE, 1000).
