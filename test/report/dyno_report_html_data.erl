@@ -512,8 +512,8 @@ verdicts(Size) ->
     [
         verdict(Size, ~"latency.p99 < 20 ms", ~"latency.p99", 20_000_000, ~"ns", P99),
         verdict(Size, ~"errors.rate < 0.1 %", ~"errors.rate", 0.001, ~"ratio", Rate),
-        verdict(Size, ~"memory.total < 512 MB", ~"memory.total", 512_000_000, ~"B",
-            memory(total, Size, ?SECONDS)),
+        at_least(verdict(Size, ~"memory.total < 512 MB", ~"memory.total", 512_000_000, ~"B",
+            memory(total, Size, ?SECONDS))),
         verdict(Size, ~"os.swap.used < 1 MB", ~"os.swap.used.max", 1_000_000, ~"B", null)
     ].
 
@@ -530,6 +530,9 @@ verdict(Size, Name, Metric, Limit, Unit, Value) ->
         ~"result" => result(Value, Limit),
         ~"text" => <<Name/binary, " at ", (integer_to_binary(Size))/binary>>
     }.
+
+at_least(#{~"threshold" := Threshold} = Verdict) ->
+    Verdict#{~"threshold" := Threshold#{~"bound" => ~"at_least"}}.
 
 result(null, _) -> ~"unknown";
 result(Value, Limit) when Value < Limit -> ~"pass";

@@ -124,7 +124,8 @@ export interface Verdict {
     run: string | null;
     result: string;
     text: string;
-    threshold: { operator: string; unit: string; value: number | null } | null;
+    /** `bound`: of a value of which only that end is known, `at_least` or `at_most`. */
+    threshold: { operator: string; unit: string; value: number | null; bound: string | null } | null;
 }
 
 export interface Recording {

@@ -120,6 +120,10 @@ see('says the verdict first, with the failed thresholds', async () => {
     assert.equal(await page.locator('#summary .verdict.fail').count(), 2);
     assert.equal(await page.locator('#summary .verdict.unknown').count(), 3);
     assert.match(await page.locator('#summary').innerText(), /Warning at 10,000 connections/);
+    // Of a value of which only one end is known.
+    const bounded = await page.locator('#summary .verdict:not(.unknown)', { hasText: '> ' }).allInnerTexts();
+    assert.equal(bounded.length, 3);
+    for (const text of bounded) assert.match(text, /> [\d.]+\sMB/);
 });
 
 see('says what measuring cost, or that it cannot be told', async () => {

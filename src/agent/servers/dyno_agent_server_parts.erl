@@ -23,6 +23,8 @@
 
 %% Of which histograms are recorded: those of the callbacks that took most.
 -define(MOST_HISTOGRAMS, 50).
+%% Counted for less of its life, what a server did is known in part.
+-define(WHOLE, 0.99).
 %% Of less, waking a process may be more than a tenth.
 -define(LEAST_NS, 500_000).
 
@@ -38,11 +40,14 @@ tables() ->
                 column(~"module", ~"Module", string, module, #{role => key}),
                 column(~"processes", ~"Processes", count, processes, #{}),
                 column(~"served", ~"Messages", count, served, #{}),
+                at_least(~"served", count, served, in_part),
                 column(~"busy", ~"Busy", {number, ~"ratio"}, busy, #{
                     better => lower,
                     help => ~"The share of the time in callbacks; the sum of several processes."
                 }),
-                column(~"cpu", ~"On the processor", ns, cpu_ns, #{better => lower})
+                at_least(~"busy", {number, ~"ratio"}, busy, untimed),
+                column(~"cpu", ~"On the processor", ns, cpu_ns, #{better => lower}),
+                at_least(~"cpu", ns, cpu_ns, in_part)
             ] ++ waited_columns(~"delay_p50", ~"Waited p50", delay_p50, #{}) ++
                 waited_columns(~"delay_p90", ~"Waited p90", delay_p90, #{}) ++
                 waited_columns(~"delay", ~"Waited p99", delay, #{better => lower}) ++ [
@@ -59,8 +64,10 @@ tables() ->
                 column(~"server", ~"Server", string, name, #{role => key}),
                 column(~"callback", ~"Callback", string, callback, #{role => key}),
                 column(~"calls", ~"Calls", count, count, #{}),
+                at_least(~"calls", count, count, in_part),
                 column(~"exceptions", ~"Exceptions", count, exceptions, #{better => lower}),
                 column(~"time", ~"Time", ns, sum_ns, #{better => lower}),
+                at_least(~"time", ns, sum_ns, untimed),
                 column(~"p50", ~"p50", ns, p50, #{better => lower}),
                 column(~"p99", ~"p99", ns, p99, #{better => lower})
             ],
@@ -71,6 +78,14 @@ tables() ->
 column(Name, Title, Kind, Key, Properties) ->
     {Name, Title, Kind, Properties, fun(Row) -> map_get(Key, Row) end}.
 
+%% The lower end of what was counted in a part of the time (`in_part`), or of which not all was timed
+%% (`untimed`). The upper end is not known.
+at_least(Name, Kind, Key, If) ->
+    {<<Name/binary, "_low">>, ~"At least", Kind, #{role => low, 'of' => Name, optional => true}, fun
+        (#{If := true, Key := Value}) -> Value;
+        (_) -> undefined
+    end}.
+
 some([]) -> none;
 some(Rows) -> Rows.
 
@@ -80,6 +95,8 @@ servers(#{servers := Servers, duration_ns := DurationNs, looks_apart_ns := Apart
             name => Name,
             module => dyno_agent_name:module(Module),
             processes => at_once(Of),
+            in_part => lists:any(fun is_in_part/1, Of),
+            untimed => lists:any(fun is_in_part/1, Of) orelse sum(missed, Of) > 0,
             served => sum(served, Of),
             busy => share([Ns || #{wall_ns := Ns} <- Of, is_integer(Ns)], DurationNs),
             cpu_ns => sum(cpu_ns, Of),
@@ -142,6 +159,12 @@ waited(Share, #{delay := #{buckets := Buckets}, delay_unknown := Unknown, looks_
         false -> {Ns, LowNs, LowNs + ApartNs}
     end.
 
+%% A server that was busy when dyno came had no hook yet, and its calls were counted by turns.
+is_in_part(#{life_ns := LifeNs} = Server) -> counted_ns(Server) < ?WHOLE * LifeNs.
+
+counted_ns(#{busy_of_ns := BusyOfNs, cpu_of_ns := CpuOfNs, life_ns := LifeNs}) ->
+    min(LifeNs, max(BusyOfNs, CpuOfNs)).
+
 %% A registered name is one, however often it was restarted.
 at_once([#{kind := registered} | _]) -> 1;
 at_once(Of) -> length(Of).
@@ -163,6 +186,8 @@ callbacks(#{servers := Servers}) ->
         #{
             name => Name,
             callback => Callback,
+            in_part => lists:any(fun is_in_part/1, Of),
+            untimed => lists:any(fun is_in_part/1, Of) orelse lists:any(fun is_untimed/1, Calls),
             count => sum(count, Calls),
             exceptions => sum(exceptions, Calls),
             sum_ns => lists:sum([time(Call) || Call <- Calls]),
@@ -176,7 +201,10 @@ callbacks(#{servers := Servers}) ->
     ],
     lists:sort(fun(A, B) -> map_get(sum_ns, A) >= map_get(sum_ns, B) end, Rows).
 
-%% Where the wall time is not known, that of the processor stands for it.
+%% A call takes as long as it is on the processor, at least.
+is_untimed(#{wall := Wall, missed := Missed}) -> Wall =:= none orelse Missed > 0.
+
+%% If the wall time is not known, that of the processor stands for it.
 time(#{wall := #{sum := Ns}}) -> Ns;
 time(#{cpu_ns := undefined}) -> 0;
 time(#{cpu_ns := Ns}) -> Ns.
@@ -239,6 +267,9 @@ histogram(#{name := Name, callback := Callback, buckets := Buckets}) ->
 -spec warnings(Role :: binary(), window()) -> [dyno_agent_instrument:warning()].
 warnings(Role, #{unselected := Over, stepped_down := Why, servers := Servers} = Window) ->
     #{asked := Asked, level := Level} = Window,
+    Partly = [Server || #{measured := By} = Server <- Servers, By =/= none, is_in_part(Server)],
+    Missed = sum(missed, Servers),
+    Counted = lists:sum([sum(count, Callbacks) || #{callbacks := Callbacks} <- Servers]),
     Unhooked = [Pid || #{pid := Pid, measured := call_time, why := <<_/binary>>} <- Servers],
     Possible = [
         {Over > 0, ~"servers_left_out",
@@ -250,6 +281,18 @@ warnings(Role, #{unselected := Over, stepped_down := Why, servers := Servers} = 
         {Unhooked =/= [], ~"servers_without_hook",
             "~ts servers of ~ts could not measure themselves: of their callbacks only the time on "
             "the processor is known",
-            [{length(Unhooked), ~"count"}, Role]}
+            [{length(Unhooked), ~"count"}, Role]},
+        {Missed > 0, ~"servers_untimed",
+            "~ts of ~ts callbacks of ~ts were counted and not timed, in processes that had just begun "
+            "or answered sys late: times in callbacks are lower bounds (>)",
+            [{Missed, ~"count"}, {Counted, ~"count"}, Role]},
+        {Partly =/= [], ~"servers_in_part",
+            "callbacks of ~ts servers of ~ts were counted in ~ts of their time: what they handled is "
+            "a lower bound (>)",
+            [{length(Partly), ~"count"}, Role, {share_counted(Partly), ~"ratio"}]}
     ],
     [{Code, Format, Arguments} || {true, Code, Format, Arguments} <- Possible].
+
+share_counted(Servers) ->
+    lists:sum([counted_ns(Server) || Server <- Servers]) /
+        max(1, lists:sum([Ns || #{life_ns := Ns} <- Servers])).

@@ -223,8 +223,9 @@ function verdictCell(verdicts: Verdict[]): HTMLElement {
     if (!verdict) return h('td', { class: 'number' });
     const [mark, word] = marks[verdict.result] ?? marks.unknown!;
     const others = verdicts.length > 1 ? `The worst of ${verdicts.length}.` : '';
-    const { value, unit } = verdict.threshold ?? { value: null, unit: '1' };
-    const measured = verdict.threshold ? `Measured: ${raw(value, unit)}.` : '';
+    const { value, unit, bound } = verdict.threshold ?? { value: null, unit: '1', bound: null };
+    const sign = { at_least: '> ', at_most: '< ' }[bound ?? ''] ?? '';
+    const measured = verdict.threshold ? `Measured: ${sign}${raw(value, unit)}.` : '';
     const title = [verdict.text, measured, others]
         .filter(Boolean)
         .join('\n');
@@ -232,7 +233,7 @@ function verdictCell(verdicts: Verdict[]): HTMLElement {
         'td',
         { class: `number verdict ${verdict.result}`, title },
         h('span', { class: 'mark', role: 'img', 'aria-label': word }, mark),
-        verdict.threshold ? format(value, unit) : word,
+        verdict.threshold ? sign + format(value, unit) : word,
     );
 }
 
