@@ -20,6 +20,7 @@ this process, looks twice a second
   +- dyno_agent_call_sessions: the breakpoints
   +- dyno_agent_call_budget, pure: what is counted, discovered and timed at the level `budget`
   +- dyno_agent_call_rows, dyno_agent_call_sums (pure): the rows are read and summed
+  +- dyno_agent_tail_calls: functions that are on no stack, for they end in a call
   +- dyno_agent_call_times, pure: what counts, timed calls and samples say together
   +- dyno_agent_overhead: what measuring adds to a call; goes on measuring it
   +- dyno_agent_call_sample: how many measured calls a function makes
@@ -112,6 +113,8 @@ In the target, for each call of a measured function: 13 ns for `call_count`, 74 
     threads := dyno_agent_threads:t(),
     clocks := dyno_agent_threads:reading(),
     overhead := dyno_agent_overhead:t(),
+    %% What functions call as their last act, of modules that was asked for.
+    code := dyno_agent_tail_calls:t(),
     sampler := dyno_agent_call_sample:sampler(),
     sample := dyno_agent_call_sample:sample()
 }.
@@ -243,6 +246,7 @@ begun(Patterns, Config) ->
         modules => Modules,
         threads => dyno_agent_threads:find(),
         overhead => Overhead,
+        code => dyno_agent_tail_calls:new(),
         sampler => Sampler,
         sample => #{}
     }).
@@ -296,13 +300,12 @@ worked(_State) ->
 handle_call(restart, _From, State) ->
     {reply, ok, restarted(State)};
 handle_call(peek, _From, State) ->
-    Read = read_and_reset(came(State)),
-    {reply, result(Read), Read};
+    {Result, Read} = result(read_and_reset(came(State))),
+    {reply, Result, Read};
 handle_call(read, _From, Before) ->
     #{sessions := Sessions, overhead := Overhead} = State = came(Before),
     ok = dyno_agent_call_sessions:stop(Sessions),
-    Read = read_rows(State#{overhead := dyno_agent_overhead:at_end(Overhead)}),
-    Result = result(Read),
+    {Result, Read} = result(read_rows(State#{overhead := dyno_agent_overhead:at_end(Overhead)})),
     %% What was read is in the sums now: a second reading must not add it twice.
     ok = dyno_agent_call_sessions:resume(Sessions),
     ok = dyno_agent_call_sessions:stop(Sessions),
@@ -489,19 +492,18 @@ few(Rows) -> exit({shutdown, {limit_bytes, ?MOST_ROWS * ?ROW_BYTES, Rows * ?ROW_
 
 %% The result
 
-result(#{plan := Plan, table := Table, overhead := Overhead, reloaded := Reloaded} = State) ->
-    #{sessions := Sessions, modules := Modules, since := Since} = State,
+result(#{plan := Plan, table := Table, overhead := Overhead, reloaded := Reloaded} = Before) ->
+    #{sessions := Sessions, modules := Modules, since := Since} = Before,
     Ns = max(1, erlang:monotonic_time(nanosecond) - Since),
-    Counted = counted(State),
-    Rows = rows(State),
-    #{functions := Functions, callers := Callers} =
+    Counted = counted(Before),
+    Rows = rows(Before),
+    {#{functions := Functions, callers := Callers}, State} =
         case Plan of
-            none -> dyno_agent_call_times:each_call(Counted, Rows);
-            _ -> within_budget(Counted, Rows, State)
+            none -> {dyno_agent_call_times:each_call(Counted, Rows), Before};
+            _ -> within_budget(Counted, Rows, Before)
         end,
     #{open_ns := OpenNs, gaps_ns := GapsNs, processor_since := ProcessorSince} = State,
-    maps:merge(
-        #{
+    Result = #{
             functions => [at_least(F, Reloaded) || F <- Functions],
             callers => lists:sublist(
                 lists:reverse(lists:keysort(4, [named(Row, Table) || Row <- Callers])), ?CALLER_ROWS
@@ -516,8 +518,7 @@ result(#{plan := Plan, table := Table, overhead := Overhead, reloaded := Reloade
             least_overhead_ns => dyno_agent_overhead:least_ns(Overhead),
             processor_ns => dyno_agent_os:processor_ns() - ProcessorSince
         },
-        budget(State)
-    ).
+    {maps:merge(Result, budget(State)), State}.
 
 at_least(#{mfa := {M, _, _}} = F, Reloaded) ->
     case lists:member(M, Reloaded) of
@@ -565,23 +566,30 @@ rows(#{sums := Unresolved, overhead := Overhead, sample := Sample, table := Tabl
     ).
 
 within_budget(Counted, #{functions := Timed, callers := Callers}, State) ->
-    #{plan := Plan, patterns := Patterns, config := Config} = State,
+    #{plan := Plan, patterns := Patterns} = State,
+    IsMeasured = fun(MFA) -> dyno_agent_patterns:matches(MFA, Patterns) end,
+    Estimates = dyno_agent_call_budget:estimates(Counted, Plan),
+    Called = [MFA || MFA := N <- Counted, N > 0] ++ maps:keys(Estimates),
+    {Stacks, Next} = stacks(#{measured => IsMeasured, called => Called}, State),
     {Functions, Rows} = dyno_agent_call_times:combine(#{
         calls => Counted,
-        estimates => dyno_agent_call_budget:estimates(Counted, Plan),
+        estimates => Estimates,
         timed =>
             case dyno_agent_call_budget:is_timed(Plan) of
                 true -> #{functions => Timed, callers => Callers};
                 false -> none
             end,
-        stacks =>
-            case Config of
-                #{stacks := Stacks} -> dyno_agent_stacks:read(Stacks);
-                #{} -> none
-            end,
-        measured => fun(MFA) -> dyno_agent_patterns:matches(MFA, Patterns) end
+        stacks => Stacks,
+        measured => IsMeasured
     }),
-    #{functions => Functions, callers => Rows}.
+    {#{functions => Functions, callers => Rows}, Next}.
+
+stacks(What, #{config := #{stacks := Pid}, code := Code} = State) ->
+    #{stacks := Stacks} = Read = dyno_agent_stacks:read(Pid),
+    {Whole, Next} = dyno_agent_tail_calls:inserted(Stacks, What, Code),
+    {Read#{stacks := Whole}, State#{code := Next}};
+stacks(_What, State) ->
+    {none, State}.
 
 -spec terminate(term(), state()) -> ok.
 terminate(_Reason, #{overhead := Overhead, sessions := Sessions, sampler := Sampler}) ->

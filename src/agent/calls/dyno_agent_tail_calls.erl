@@ -1,0 +1,168 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_tail_calls).
+-moduledoc false.
+%% A function that calls another one as its last act is on no stack meanwhile: time in gen_tcp:send/2
+%% would count for who called ranch_tcp:send/2. So of a measured function and the frame above it the
+%% code is asked who was between: which measured functions the first one may have called, and which of
+%% these lead to the frame by tail calls alone. One that is found is put into the stack. If several may
+%% have been there, or the first function calls what leads there itself, nobody is.
+%%
+%% If a function calls one by its name, in a module that only the run tells (Transport:send/2), a
+%% measured function of that name that was called is taken for it.
+
+-export([new/0, inserted/3]).
+-export_type([t/0, what/0]).
+
+%% What was read of modules.
+-opaque t() :: #{module() => dyno_agent_code_calls:functions() | unknown}.
+
+-type what() :: #{
+    measured := fun((mfa()) -> boolean()),
+    %% Measured functions that were called.
+    called := [mfa()]
+}.
+
+-type stack() :: {Group :: term(), [term()], Weight :: number()}.
+
+%% Functions that tail calls may lead to from one, modules that may have a function of a name, and
+%% modules that are read.
+-define(MOST_FUNCTIONS, 200).
+-define(MOST_NAMESAKES, 40).
+-define(MOST_MODULES, 150).
+
+-spec new() -> t().
+new() -> #{}.
+
+-doc "The stacks, with the measured functions that their code shows to have been there.".
+-spec inserted([stack()], what(), t()) -> {[stack()], t()}.
+inserted(Stacks, What, Code) ->
+    {Inserted, {_, Read}} = lists:mapfoldl(
+        fun({Group, Path, Weight}, Acc) ->
+            {Whole, Next} = path(Path, What, Acc),
+            {{Group, Whole, Weight}, Next}
+        end,
+        {#{}, Code},
+        Stacks
+    ),
+    {Inserted, Read}.
+
+path([{_, _, _} = Outer, {_, _, _} = Inner | Rest], #{measured := IsMeasured} = What, Acc) ->
+    {Between, Next} =
+        case IsMeasured(Outer) of
+            true -> known_between(Outer, Inner, What, Acc);
+            false -> {[], Acc}
+        end,
+    {Path, Last} = path([Inner | Rest], What, Next),
+    {[Outer | Between ++ Path], Last};
+path([Frame | Rest], What, Acc) ->
+    {Path, Next} = path(Rest, What, Acc),
+    {[Frame | Path], Next};
+path([], _What, Acc) ->
+    {[], Acc}.
+
+known_between(Outer, Inner, What, {Known, Code}) ->
+    case Known of
+        #{{Outer, Inner} := Between} ->
+            {Between, {Known, Code}};
+        #{} ->
+            {Between, Read} = between(Outer, Inner, What, Code),
+            {Between, {Known#{{Outer, Inner} => Between}, Read}}
+    end.
+
+between(Outer, Inner, #{called := Called, measured := IsMeasured} = What, Before) ->
+    {#{calls := Calls}, Code} = of_function(Outer, Before),
+    Named = [MFA || {M, _, _} = MFA <- Calls, M =/= '_'],
+    Guessed = [MFA || {'_', F, A} <- Calls, {_, Of, Arity} = MFA <- Called, Of =:= F, Arity =:= A],
+    case lists:member(Inner, Named) of
+        true ->
+            {[], Code};
+        false ->
+            %% Where measured functions lead to among themselves, then each of these alone.
+            {{There, _}, Read} = reach(Named ++ Guessed, fun(_) -> false end, What, Code),
+            Candidates = [MFA || MFA <- There, lists:member(MFA, Called), MFA =/= Inner],
+            Others = [MFA || MFA <- Named, not IsMeasured(MFA)],
+            {Itself, Next} = leads(Others, Inner, What, Read),
+            {Lead, Last} = lists:mapfoldl(
+                fun(MFA, Acc) ->
+                    {How, More} = leads([MFA], Inner, What, Acc),
+                    {{How, MFA}, More}
+                end,
+                Next,
+                Candidates
+            ),
+            case [Of || {How, _} = Of <- Lead, How =/= no] of
+                [{yes, MFA}] when Itself =/= yes -> {[MFA], Last};
+                _ -> {[], Last}
+            end
+    end.
+
+%% Whether tail calls lead from functions to a frame, by functions that are not measured.
+leads(From, Inner, #{measured := IsMeasured} = What, Code) ->
+    Ends = fun(MFA) -> IsMeasured(MFA) andalso not lists:member(MFA, From) end,
+    {{There, IsWhole}, Read} = reach(From, Ends, What, Code),
+    {M, _, _} = Inner,
+    How =
+        case lists:member(Inner, There) orelse is_opaque(M, There, Read) of
+            true -> yes;
+            false when IsWhole -> no;
+            false -> maybe_so
+        end,
+    {How, Read}.
+
+%% A module that cannot be read may do anything within.
+is_opaque(M, There, Code) ->
+    maps:get(M, Code, not_read) =:= unknown andalso lists:keymember(M, 1, There).
+
+%% What tail calls lead to, and whether that is all.
+reach(From, Ends, What, Code) -> reach(From, Ends, What, #{}, true, Code).
+
+reach([], _Ends, _What, There, IsWhole, Code) ->
+    {{maps:keys(There), IsWhole}, Code};
+reach(_From, _Ends, _What, There, _IsWhole, Code) when map_size(There) > ?MOST_FUNCTIONS ->
+    {{maps:keys(There), false}, Code};
+reach([MFA | Rest], Ends, What, There, IsWhole, Code) when is_map_key(MFA, There) ->
+    reach(Rest, Ends, What, There, IsWhole, Code);
+reach([MFA | Rest], Ends, What, There, IsWhole, Before) ->
+    Next = There#{MFA => []},
+    case Ends(MFA) of
+        true ->
+            reach(Rest, Ends, What, Next, IsWhole, Before);
+        false ->
+            {#{tail_calls := Tails}, Code} = of_function(MFA, Before),
+            Targets = [targets(Tail, What) || Tail <- Tails],
+            More = lists:append([Of || Of <- Targets, is_list(Of)]),
+            Still = IsWhole andalso lists:all(fun is_list/1, Targets),
+            reach(More ++ Rest, Ends, What, Next, Still, Code)
+    end.
+
+targets(unknown, _What) ->
+    unknown;
+targets({'_', F, A}, #{called := Called, measured := IsMeasured}) ->
+    Namesakes = [{M, F, A} || {M, _} <- code:all_loaded(), erlang:function_exported(M, F, A)],
+    case [MFA || MFA <- Namesakes, not IsMeasured(MFA) orelse lists:member(MFA, Called)] of
+        Few when length(Few) =< ?MOST_NAMESAKES -> Few;
+        _ -> unknown
+    end;
+targets(MFA, _What) ->
+    [MFA].
+
+%% The functions of the module `erlang` are the runtime's.
+of_function({erlang, _, _}, Code) ->
+    {#{calls => [], tail_calls => []}, Code};
+of_function({M, _, _} = MFA, Before) ->
+    Code =
+        case Before of
+            #{M := _} ->
+                Before;
+            #{} when map_size(Before) < ?MOST_MODULES ->
+                Before#{M => dyno_agent_code_calls:read(M)};
+            #{} ->
+                Before#{M => unknown}
+        end,
+    case Code of
+        #{M := #{MFA := Function}} -> {Function, Code};
+        #{M := unknown} -> {#{calls => [], tail_calls => [unknown]}, Code};
+        #{} -> {#{calls => [], tail_calls => []}, Code}
+    end.
