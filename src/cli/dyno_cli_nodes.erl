@@ -11,7 +11,9 @@ short or a long one. The cookie is that of `--cookie`, else of the environment's
 of the user's file `.erlang.cookie`.
 """.
 
--export([options/0, rows/0, cookie/0, connection/1, name/1, names/1, read/1, format_error/1]).
+-export([options/0, rows/0, cookie/0, connection/1, name/1, names/1, is_node/1, format_error/1]).
+%% And which processes there
+-export([processes/3, read/2]).
 
 -doc "The options under the heading of nodes.".
 -spec options() -> {Title :: string(), [dyno_cli_option:row()]}.
@@ -76,13 +78,31 @@ here(Name) ->
             list_to_atom(Name ++ "@" ++ Host)
     end.
 
--doc "The nodes and the other arguments: the first one must be a node, others are with an @.".
--spec read([binary(), ...]) -> {ok, [node(), ...], [binary()]} | {error, dyno_error:error()}.
-read([First | Texts]) ->
-    {Others, Rest} = lists:partition(fun(T) -> binary:match(T, ~"@") =/= nomatch end, Texts),
+-doc "Whether an argument after the first is one more node: NAME@HOST.".
+-spec is_node(binary()) -> boolean().
+is_node(Text) -> re:run(Text, "^[^\\s:(/]*@[^\\s:(/]*$", [{capture, none}]) =:= match.
+
+-doc "The operand after NODE: which processes, and more nodes.".
+-spec processes(dyno_process_filter:things(), For :: string(), Default :: string()) ->
+    argparse:argument().
+processes(Things, For, Default) ->
+    Text = [
+        For, ": ", dyno_process_filter:forms(Things), " (default: ", Default, "); NAME@HOST is one "
+        "more node"
+    ],
+    dyno_cli_command:operand("[PROCESS...]", lists:flatten(Text), #{
+        nargs => list, required => false, default => []
+    }).
+
+-doc "The nodes of NODE and `processes/3`, and which processes there.".
+-spec read([binary(), ...], dyno_process_filter:things()) ->
+    {ok, [node(), ...], [dyno_process_filter:t()]} | {error, dyno_error:error()}.
+read([First | Texts], Things) ->
+    {Others, Filters} = lists:partition(fun is_node/1, Texts),
     maybe
         {ok, Nodes} ?= names([First | Others]),
-        {ok, Nodes, Rest}
+        {ok, Read} ?= dyno_error:each(fun(T) -> dyno_process_filter:parse(T, Things) end, Filters),
+        {ok, Nodes, Read}
     end.
 
 -doc "The nodes that operands name, each once.".

@@ -19,10 +19,10 @@ It ends in good order, with what was measured until then, when its process gets 
 -type options() :: #{
     %% Of dyno_profile_kind; sample by default, and cpu of what is started for it.
     kind => atom(),
-    %% Which processes; everything by default.
-    targets => [dyno_target_processes:text()],
+    %% Which processes; all by default.
+    targets => [dyno_process_filter:t()],
     %% The same as the agents take them, once they are checked.
-    processes => [dyno_agent_process_choice:selector()],
+    processes => [dyno_agent_process_filter:selector()],
     %% Of the kinds time, count and memory: which functions; all by default.
     patterns => [dyno_agent_patterns:pattern()],
     %% What is started for it, in place of nodes: an expression, or a command.
@@ -116,7 +116,8 @@ profiled(Nodes, Options) ->
     maybe
         Environment = dyno_environment:collect(),
         ok ?= dyno_target_node:connect(Nodes, maps:with([cookie, name], Options)),
-        {ok, Processes} ?= dyno_target_processes:check(maps:get(targets, Options, []), Nodes),
+        {ok, Processes} ?=
+            dyno_process_filter:check(maps:get(targets, Options, []), Nodes, processes),
         Checked = maps:merge(Default, Options#{
             kind => kind(Options), processes => Processes, nodes => Nodes
         }),

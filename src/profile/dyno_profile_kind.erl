@@ -12,7 +12,7 @@ these measure in the target and describe, as data, their profiles, tables, metri
 
 ```
 dyno profile NODE TARGET --kind sample
-  dyno_target_processes      which processes: selectors, checked in the node
+  dyno_process_filter        which processes: selectors, checked in the node
   dyno_profile_kind          instruments/1: which instruments, with which options
   dyno_targets               attach, restart, ... read
   dyno_target_results        their profiles and tables
@@ -20,7 +20,7 @@ dyno profile NODE TARGET --kind sample
 ```
 
 An instrument finds the options of the profile in those of its `c:dyno_agent_instrument:config/1`: of
-interest is `processes`, the selectors of dyno_agent_process_choice. One that has seen enough sends
+interest is `processes`, the selectors of dyno_agent_process_filter. One that has seen enough sends
 `{dyno_profile, enough}` to the process in the option `sink`: the profile ends then.
 """.
 

@@ -22,7 +22,7 @@ document([First | Others], Options, Environment, Kind, Ended, Results) ->
     Parameters = #{
         nodes => [First | Others],
         kind => maps:get(kind, Options, sample),
-        targets => [dyno_target_processes:print(T) || T <- maps:get(targets, Options, [all])],
+        targets => [dyno_process_filter:format(T) || T <- maps:get(targets, Options, [all])],
         duration_ms => maps:get(for_ms, Options, undefined),
         inside =>
             case Options of

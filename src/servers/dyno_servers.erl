@@ -41,7 +41,7 @@ waits in a queue of a few windows; the oldest is dropped where it is full, and c
 
 -type options() :: #{
     %% Default: all.
-    servers => [dyno_server_selector:text()],
+    servers => [dyno_process_filter:t()],
     %% How long a window is; 1000.
     interval_ms => pos_integer(),
     %% auto, rate, time, distribution or each; auto.
@@ -99,7 +99,7 @@ Begins to watch servers of these nodes, until `stop/1` or the caller's end.
 The window says what it took: `probe_ns` for each callback, and `cost`, the share of a scheduler.
 
 ## Errors
-A node cannot be reached or is taken by another dyno, a selector selects nothing, a sink's port is
+A node cannot be reached or is taken by another dyno, a filter means nothing there, a sink's port is
 in use: `dyno_error` says it in one sentence.
 """.
 -spec start(node() | [node(), ...], options()) -> {ok, monitor()} | {error, dyno_error:error()}.
@@ -125,7 +125,7 @@ checks() ->
         {most, IsWhole, ~"a whole number from 1 up"},
         {level, fun(Level) -> lists:member(Level, [auto, rate, time, distribution, each]) end,
             ~"auto, rate, time, distribution or each"},
-        {servers, fun(List) -> is_list(List) andalso List =/= [] end, ~"a list of selectors"},
+        {servers, fun(List) -> is_list(List) andalso List =/= [] end, ~"a list of filters"},
         {watches, fun are_watches/1,
             ~"a list such as [#{'of' => queue, above => 1000}], of queue, busy, p99 or delay"}
     ].
@@ -156,11 +156,11 @@ list() ->
 about(Monitor) -> gen_server:call(Monitor, about, ?TIMEOUT_MS).
 
 -doc "Selects more servers.".
--spec add(monitor(), [dyno_server_selector:text()]) -> ok | {error, dyno_error:error()}.
+-spec add(monitor(), [dyno_process_filter:t()]) -> ok | {error, dyno_error:error()}.
 add(Monitor, Servers) -> gen_server:call(Monitor, {add, Servers}, ?TIMEOUT_MS).
 
 -doc "Selects fewer servers.".
--spec remove(monitor(), [dyno_server_selector:text()]) -> ok | {error, dyno_error:error()}.
+-spec remove(monitor(), [dyno_process_filter:t()]) -> ok | {error, dyno_error:error()}.
 remove(Monitor, Servers) -> gen_server:call(Monitor, {remove, Servers}, ?TIMEOUT_MS).
 
 -doc "As `subscribe/2`, with a queue of ten windows.".
@@ -207,7 +207,7 @@ init({Nodes, #{sinks := Sinks, watches := Watches} = Options, Owner}) ->
     maybe
         {ok, Started} ?= dyno_error:each(fun dyno_servers_sink:start_link/1, Sinks),
         ok ?= dyno_target_node:connect(Nodes, maps:with([cookie, name], Options)),
-        {ok, Selected} ?= dyno_server_selector:check(map_get(servers, Options), Nodes),
+        {ok, Selected} ?= dyno_process_filter:check(map_get(servers, Options), Nodes, servers),
         {ok, Targets} ?= dyno_error:each(fun(Node) -> join(Node, Selected, Options) end, Nodes),
         {ok, State#{targets := maps:from_list(Targets), sinks := Started}}
     else
@@ -217,7 +217,7 @@ init({Nodes, #{sinks := Sinks, watches := Watches} = Options, Owner}) ->
 join(Node, Selected, Options) ->
     ForTarget = maps:with([interval_ms, level, most, each, cookie, name], Options),
     maybe
-        {ok, Pid} ?= dyno_servers_target:join(Node, map_get(Node, Selected), ForTarget),
+        {ok, Pid} ?= dyno_servers_target:join(Node, Selected, ForTarget),
         _ = monitor(process, Pid),
         {ok, {Node, Pid}}
     end.
@@ -227,7 +227,7 @@ handle_call(about, _From, #{options := Options, targets := Targets} = State) ->
     #{lost := Lost, sinks := Sinks} = State,
     About = #{
         nodes => maps:keys(Targets),
-        servers => [dyno_server_selector:print(S) || S <- map_get(servers, Options)],
+        servers => [dyno_process_filter:format(S) || S <- map_get(servers, Options)],
         lost => Lost,
         sinks => [{dyno_servers_sink:address(S), dyno_servers_sink:failures(S)} || S <- Sinks]
     },
@@ -242,13 +242,10 @@ handle_call({subscribe, Most}, {Pid, _}, #{subscribers := Subscribers} = State) 
     {reply, ok, State#{subscribers := Subscribers#{Pid => Subscriber}}}.
 
 change(How, Servers, All, #{targets := Targets, options := Options} = State) ->
-    case dyno_server_selector:check(Servers, maps:keys(Targets)) of
+    case dyno_process_filter:check(Servers, maps:keys(Targets), servers) of
         {ok, Selected} ->
             maps:foreach(
-                fun(Node, Pid) ->
-                    dyno_servers_target:change(Pid, How, map_get(Node, Selected))
-                end,
-                Targets
+                fun(_, Pid) -> dyno_servers_target:change(Pid, How, Selected) end, Targets
             ),
             {reply, ok, State#{options := Options#{servers := All}}};
         Error ->

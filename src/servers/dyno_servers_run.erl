@@ -160,7 +160,7 @@ visits(Monitor) ->
 document(Nodes, Options, Environment, Total, #{ending := Ended, group := Group} = Ending) ->
     Parameters = #{
         nodes => Nodes,
-        servers => [dyno_server_selector:print(S) || S <- maps:get(servers, Options, [all])],
+        servers => [dyno_process_filter:format(S) || S <- maps:get(servers, Options, [all])],
         interval_ms => maps:get(interval_ms, Options, 1000),
         duration_ms => maps:get(for_ms, Options, undefined),
         level => maps:get(level, Options, auto),

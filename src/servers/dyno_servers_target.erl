@@ -26,7 +26,7 @@
     agent := {dyno_agent:agent(), Guard :: reference(), Instrument :: pid()} | lost,
     %% What finds out whether a lost node is back: a node that is suspended says nothing for seconds.
     reconnects := {pid(), reference()} | none,
-    monitors := #{pid() => {reference(), [dyno_server_selector:selector()]}}
+    monitors := #{pid() => {reference(), [dyno_agent_process_filter:selector()]}}
 }.
 
 -define(INSTRUMENT, dyno_agent_servers).
@@ -35,7 +35,7 @@
 -define(JOIN_MS, 240_000).
 
 -doc "The calling process gets the windows of these servers of a node until it ends.".
--spec join(node(), [dyno_server_selector:selector()], dyno_servers:options()) ->
+-spec join(node(), [dyno_agent_process_filter:selector()], dyno_servers:options()) ->
     {ok, pid()} | {error, dyno_error:error()}.
 join(Node, Selectors, Options) ->
     Name = list_to_atom(?PREFIX ++ atom_to_list(Node)),
@@ -54,7 +54,7 @@ join(Node, Selectors, Options) ->
             {error, Error}
     end.
 
--spec change(pid(), add | remove, [dyno_server_selector:selector()]) -> ok.
+-spec change(pid(), add | remove, [dyno_agent_process_filter:selector()]) -> ok.
 change(Pid, How, Selectors) -> gen_server:call(Pid, {How, Selectors}, ?JOIN_MS).
 
 -doc "The calling monitor is about to end: the agents that only it used leave their nodes.".
@@ -73,7 +73,7 @@ all() ->
         ])
     ).
 
--spec init({node(), [dyno_server_selector:selector()], dyno_servers:options(), pid()}) ->
+-spec init({node(), [dyno_agent_process_filter:selector()], dyno_servers:options(), pid()}) ->
     {ok, state()} | {stop, {?MODULE, refused, dyno_error:error()}}.
 init({Node, Selectors, Options, Monitor}) ->
     process_flag(trap_exit, true),
@@ -250,7 +250,7 @@ reconnected(_Crashed, State) ->
 tell_monitors(EndMs, #{servers := Servers} = Window, #{monitors := Monitors} = State) ->
     maps:foreach(
         fun(Monitor, {_, Selectors}) ->
-            Of = [Server || Server <- Servers, dyno_server_selector:is_of(Server, Selectors)],
+            Of = [Server || Server <- Servers, dyno_process_filter:is_of(Server, Selectors)],
             send([Monitor], EndMs, {window, Window#{servers := Of}}, State)
         end,
         Monitors

@@ -28,7 +28,7 @@ new(#{source := Source, module := Module, form := Form, suite := SuiteOptions}) 
     As = #{
         patterns => fun dyno_agent_patterns:print/1,
         distribution => fun dyno_agent_patterns:print/1,
-        servers => fun dyno_server_selector:print/1,
+        servers => fun dyno_process_filter:format/1,
         thresholds => fun dyno_threshold:format/1,
         invariants => fun dyno_invariant:print/1
     },

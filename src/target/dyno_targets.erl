@@ -23,7 +23,7 @@
     %% Functions whose single calls are timed.
     distribution => [dyno_agent_patterns:pattern()],
     %% Server processes whose callbacks are measured.
-    servers => [dyno_server_selector:text()],
+    servers => [dyno_process_filter:t()],
     %% Names of instruments that are switched off.
     without := [atom()],
     %% Instruments besides dyno's own.
@@ -40,7 +40,7 @@
     cookie => atom(),
     name => atom(),
     %% Which processes a profile is of; what else the instruments' config/1 are to find.
-    processes => [dyno_agent_process_choice:selector()],
+    processes => [dyno_agent_process_filter:selector()],
     atom() => term()
 }.
 
@@ -88,26 +88,21 @@ attach(Nodes, Options) ->
         )
     end.
 
-%% By nodes: a process's name is looked up in each.
-selected(_Nodes, #{servers := []}) ->
-    {ok, #{}};
-selected([_ | _] = Nodes, #{servers := Servers} = Options) ->
+selected([_ | _] = Nodes, #{servers := [_ | _] = Servers} = Options) ->
     maybe
         ok ?= dyno_target_node:connect(Nodes, maps:with([cookie, name], Options)),
-        dyno_server_selector:check(Servers, Nodes)
+        dyno_process_filter:check(Servers, Nodes, servers)
     end;
 selected(_Nodes, _Options) ->
-    {ok, #{}}.
+    {ok, []}.
 
-attach_one(Node, #{patterns := ForAll, servers := Selected} = ForEach) ->
+attach_one(Node, #{patterns := ForAll, servers := Servers} = ForEach) ->
     Patterns = maps:get(Node, maps:get(patterns_of, ForEach, #{}), ForAll),
-    Servers = maps:get(Node, Selected, []),
     %% Its modules are many: sent only where it measures something.
     Instruments = [dyno_agent_servers || Servers =/= []] ++ maps:get(instruments, ForEach, []),
     Cpu = dyno_target_cpu:of_node(Node, ForEach),
     Options = Cpu#{
         patterns := Patterns,
-        servers := Servers,
         instruments => Instruments,
         custom =>
             maps:get(custom, ForEach, []) ++ Instruments ++

@@ -37,7 +37,7 @@ shown in the order of their times. The owner receives `{dyno_trace, Trace, {ende
     queue => pos_integer(),
     bytes => pos_integer(),
     %% Which processes; all but those that a node can't do without.
-    processes => [binary()],
+    processes => [dyno_process_filter:t() | binary()],
     %% `events` by default; how long functions take; the values of an argument.
     what => events | latency | {argument, pos_integer()},
     %% Calls that take longer are shown one by one where functions are timed.
@@ -158,7 +158,8 @@ init({Owner, Nodes, Texts, Options}) ->
         {ok, Parsed} ?= dyno_error:each(fun dyno_trace_pattern:parse/1, Texts),
         Patterns = lists:enumerate(Parsed),
         ok ?= dyno_target_node:connect(Nodes, maps:with([cookie, name], Options)),
-        {ok, Selectors} ?= selectors(map_get(processes, Options), Nodes),
+        {ok, Selectors} ?=
+            dyno_process_filter:check(map_get(processes, Options), Nodes, processes),
         {ok, Targets} ?= attach(Nodes, Patterns, target_options(Selectors, Options)),
         _ = dyno_target_silence:watch(Nodes, map_get(for_ms, Options)),
         _ = length(Nodes) > 1 andalso erlang:send_after(?MERGE_EACH_MS, self(), merge),
@@ -183,14 +184,6 @@ init({Owner, Nodes, Texts, Options}) ->
 
 count(#{what := events, count := Count}) -> Count;
 count(_Options) -> infinity.
-
-selectors([], _Nodes) ->
-    {ok, []};
-selectors(Texts, Nodes) ->
-    maybe
-        {ok, Selectors} ?= dyno_error:each(fun dyno_target_processes:parse/1, Texts),
-        dyno_target_processes:check(Selectors, Nodes)
-    end.
 
 target_options(Selectors, #{what := What, tree := Tree, depth := Depth, size := Size} = Options) ->
     Limits = maps:with([for_ms, rate, queue, bytes], Options),

@@ -25,7 +25,7 @@ with the process that attaches it.
 
 -type options() :: #{
     %% Checked.
-    processes := [dyno_agent_process_choice:selector()],
+    processes := [dyno_agent_process_filter:selector()],
     what := events | latency | {argument, pos_integer()},
     %% Whether each call's end is traced, for a tree.
     ends := ends | as_asked,

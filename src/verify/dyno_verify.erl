@@ -23,7 +23,9 @@ with what was seen until then, when its process gets `dyno_interrupt`, or `stop`
     instrumentation => atom(),
     %% The most that may wait in a node: events, and their memory; the most events a second.
     limits => dyno_agent_event_flow:limits(),
-    %% Processes, in place of what the properties say.
+    %% In place of those that the properties name; `[]` for these.
+    processes => [dyno_process_filter:t()],
+    %% The same as the agents take them, once they are checked.
     select => [dyno_agent_monitor:selector()],
     shards => pos_integer(),
     %% So many of the last events are told with a verdict; 10.
@@ -66,7 +68,7 @@ with what was seen until then, when its process gets `dyno_interrupt`, or `stop`
 
 -define(TICK_MS, 1000).
 -define(MOST_REPORTS, 1000).
--define(OWN, [for_ms, show]).
+-define(OWN, [for_ms, show, processes]).
 
 -doc """
 Verifies; `Specs` are files of specifications, or monitors' modules.
@@ -85,7 +87,8 @@ run(Specs, Nodes, Options) ->
         Warnings = dyno_verify_monitors:warnings(Objects),
         lists:foreach(fun(Text) -> ok = Show({warning, Text}) end, Warnings),
         {Run, How} = recorded(Objects, Options),
-        {ok, Targets} ?= attach(Nodes, Run, maps:without(?OWN, How)),
+        {ok, Selected} ?= selected(Nodes, How),
+        {ok, Targets} ?= attach(Nodes, Run, maps:without(?OWN, Selected)),
         {ok, Timer} = timer:send_interval(?TICK_MS, {?MODULE, tick}),
         Started = erlang:monotonic_time(nanosecond),
         ok = Show({began, Nodes}),
@@ -122,6 +125,15 @@ run(Specs, Nodes, Options) ->
                 monitors => [Module || {Module, _, _} <- Objects]
             })}
     end.
+
+selected(Nodes, #{processes := [_ | _] = Filters} = Options) ->
+    maybe
+        ok ?= dyno_target_node:connect(Nodes, maps:with([cookie, name], Options)),
+        {ok, Selectors} ?= dyno_process_filter:check(Filters, Nodes, monitored),
+        {ok, Options#{select => Selectors}}
+    end;
+selected(_Nodes, Options) ->
+    {ok, Options}.
 
 observed(Nodes, DurationNs, #{status := Status, asked_ms := AskedMs, lost := Lost} = Ended) ->
     Seen = dyno_recording_observed:nodes(Nodes, Lost, DurationNs),

@@ -19,6 +19,7 @@ document(Specs, [First | Others] = Nodes, Options, Environment, Ending) ->
         %% Texts: a file that is replayed can be called null.
         nodes => [atom_to_binary(Node) || Node <- Nodes],
         duration_ms => maps:get(for_ms, Options, undefined),
+        processes => [dyno_process_filter:format(P) || P <- maps:get(processes, Options, [])],
         instrumentation => maps:get(instrumentation, Options, partition)
     },
     More = [[" and ", integer_to_binary(length(Others)), " more"] || Others =/= []],

@@ -210,7 +210,7 @@ bad_input(Config) ->
             {["profile", "a@b", "--eval", "1"], [~"one of them"]},
             {["profile", "a@b", "--kind", "smaple"], [~"did you mean sample?"]},
             {["profile", "sh op"], [~"shop@host"]},
-            {["profile", "a@b", "busiest:3"], [~"names no processes"]},
+            {["profile", "a@b", "busiest:3"], [~"names none of the processes"]},
             {["profile", "--eval", "lists:sort(["], [~"at column"]},
             {["help", "tset"], [~"did you mean test?"]},
             {["test"], [~"SUITE"]},

@@ -232,7 +232,7 @@ runs_a_command(_Config) ->
 refuses(_Config) ->
     on_node([], fun(Node) ->
         ?assertMatch(
-            {error, {dyno_target_processes, _}}, profile(Node, #{targets => [{name, ~"nobody"}]})
+            {error, {dyno_process_filter, _}}, profile(Node, #{targets => [{name, ~"nobody"}]})
         )
     end).
 

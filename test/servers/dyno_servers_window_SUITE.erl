@@ -38,8 +38,6 @@ groups() ->
             a_total_is_bounded,
             a_recording_is_valid_and_shown,
             no_more_are_missed_than_there_were,
-            reads_selectors,
-            reads_selectors_in_a_fresh_node,
             an_alarm_rings_once
         ]}
     ].
@@ -565,39 +563,6 @@ a_recording_is_valid_and_shown(_Config) ->
             {"servers.busy.max < 2", ~"pass"}
         ]
     ).
-
-reads_selectors(_Config) ->
-    lists:foreach(
-        fun({Text, Selector}) ->
-            ?assertEqual({Text, {ok, Selector}}, {Text, dyno_server_selector:parse(Text)})
-        end,
-        [
-            {~"all", all},
-            {~"busiest:20", {busiest, 20}},
-            {~"orders", {name, ~"orders"}},
-            {~"Shop.Orders", {name, ~"Shop.Orders"}},
-            {~"module:Shop.Orders", {module, 'Elixir.Shop.Orders'}},
-            {~"name:orders", {registered, orders}},
-            {~"app:shop", {application, shop}},
-            {~"sup:shop_sup", {supervisor, shop_sup}},
-            {~"gen_statem", {behaviour, gen_statem}},
-            {~"label:{worker,1}", {label, {worker, 1}}},
-            {~"<0.12.3>", {process, "<0.12.3>"}}
-        ]
-    ),
-    [
-        ?assertMatch({Text, {error, _}}, {Text, dyno_server_selector:parse(Text)})
-     || Text <- [~"", ~"busiest:0", ~"busiest:many", ~"color:red", ~"<0.1>", ~"app:"]
-    ].
-
-%% Where no code that knows their atoms is loaded.
-reads_selectors_in_a_fresh_node(_Config) ->
-    {ok, Peer, _} = peer:start_link(#{
-        connection => standard_io, args => lists:append([["-pa", P] || P <- code:get_path()])
-    }),
-    Read = peer:call(Peer, dyno_server_selector, parse, [~"gen_stage"]),
-    ok = peer:stop(Peer),
-    ?assertEqual({ok, {behaviour, gen_stage}}, Read).
 
 %% It ends well below the limit only.
 an_alarm_rings_once(_Config) ->

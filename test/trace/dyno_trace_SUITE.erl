@@ -110,7 +110,7 @@ functions_that_are_not_there(Config) ->
         ]
     ],
     ?assertMatch(
-        {error, {dyno_target_processes, _}},
+        {error, {dyno_process_filter, _}},
         dyno_trace:start([Node], ["shop:order"], #{processes => [~"nobody"]})
     ),
     ok = dyno_leftovers:until(fun() -> dyno_leftovers:in(Node) =:= [] end).

@@ -49,6 +49,7 @@ all() ->
     [
         a_property_that_holds,
         a_property_that_is_broken,
+        of_other_processes,
         under_riarc,
         a_module_of_ones_own,
         two_nodes,
@@ -112,6 +113,27 @@ a_property_that_is_broken(Config) ->
         #{~"bindings" := ~"N = 2", ~"trace" := ~"complete", ~"events" := Events} = hd(Rows),
         ?assertMatch({_, _}, binary:match(Events, ~"receives {request,2}")),
         ?assertMatch({_, _}, binary:match(Events, ~"sends {reply,7} to <0."))
+    end).
+
+%% Named by the caller, in place of the property's.
+of_other_processes(Config) ->
+    in_node(fun(Node) ->
+        Verified = fun(Filter) ->
+            Work = fun() -> work(Node, 20, 2) end,
+            Document = verified(Config, [Node], Work, #{processes => [Filter]}),
+            [#{~"result" := Result}] = map_get(~"verdicts", Document),
+            [#{~"processes" := Processes}] = rows(~"properties", Document),
+            #{~"processes" := Shown} = map_get(~"parameters", Document),
+            {Result, Processes, Shown, told(0)}
+        end,
+        ?assertEqual({~"fail", 20, [~"module:worker"], 2}, Verified({module, worker})),
+        ?assertEqual({~"unknown", 1, [~"name:init"], 0}, Verified({registered, init})),
+        lists:foreach(
+            fun(Text) ->
+                {error, {dyno_process_filter, _}} = dyno_process_filter:parse(Text, monitored)
+            end,
+            [~"all", ~"new", ~"sup:kernel_sup", ~"gen_server", ~"busiest:3"]
+        )
     end).
 
 %% Properties have their names, and what is not possible there is said.

@@ -164,7 +164,7 @@ leave_out(Pids, #{session := Session, self_calls := SelfCalls, window := Window}
 Times the calls of modules, by the processes that are selected and what they start; by all if no
 selector says less.
 """.
--spec open_window([module()], [dyno_agent_process_choice:selector()], t()) -> t().
+-spec open_window([module()], [dyno_agent_process_filter:selector()], t()) -> t().
 open_window(_Modules, _Select, #{rows := []} = Sessions) ->
     Sessions;
 open_window(Modules, Select, #{session := Session, left_out := LeftOut} = Sessions) ->
@@ -178,7 +178,7 @@ flag(Session, []) ->
     _ = dyno_agent_flags:all(Session, true, [call, ?KEPT]),
     ok;
 flag(Session, Selectors) ->
-    Choice = dyno_agent_process_choice:new(Selectors),
+    Filter = dyno_agent_process_filter:new(Selectors),
     _ = [trace:process(Session, new, true, [call, ?KEPT]) || new <- Selectors],
     lists:foreach(
         fun(Pid) ->
@@ -189,7 +189,7 @@ flag(Session, Selectors) ->
                 error:badarg -> 0
             end
         end,
-        [P || P <- processes(), P =/= self(), dyno_agent_process_choice:is_chosen(P, Choice)]
+        dyno_agent_process_filter:running(Filter)
     ).
 
 -doc "Times nothing any more; what was not read is gone.".

@@ -52,7 +52,7 @@ In the target, for each call of a measured function: 13 ns for `call_count`, 74 
     processes => pid(),
     stacks => pid(),
     %% Whose calls are counted: all by default.
-    select => [dyno_agent_process_choice:selector()]
+    select => [dyno_agent_process_filter:selector()]
 }.
 
 -doc "A function's statistics since the last `restart/1`.".

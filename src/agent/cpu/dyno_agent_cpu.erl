@@ -29,7 +29,7 @@ system call of foreign code that does not go on after a signal may return EINTR.
     %% The bytes of the NIF's library; none where dyno was built without.
     library := binary() | none,
     table := dyno_agent_process_table:t() | none,
-    choice := dyno_agent_process_choice:t(),
+    choice := dyno_agent_process_filter:t(),
     %% Dyno's own processes.
     own := [pid()],
     guard := pid()
@@ -91,7 +91,7 @@ Starts sampling for an instrument, the calling process; or says why this emulato
 be sampled, as an error if that is required.
 """.
 -spec start_link(
-    dyno_agent_stacks:cpu(), dyno_agent_process_table:t() | none, dyno_agent_process_choice:t()
+    dyno_agent_stacks:cpu(), dyno_agent_process_table:t() | none, dyno_agent_process_filter:t()
 ) -> {ok, pid() | {refused, reason()}} | {error, {?MODULE, reason()}}.
 start_link(#{library := Library, use := Use}, Table, Choice) ->
     {parent, Guard} = process_info(self(), parent),

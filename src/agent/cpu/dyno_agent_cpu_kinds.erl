@@ -15,7 +15,7 @@
 
 -opaque t() :: #{
     table := dyno_agent_process_table:t() | none,
-    choice := dyno_agent_process_choice:t(),
+    choice := dyno_agent_process_filter:t(),
     kinds := #{pid() => group()},
     %% By the function that stacks begin with; `several` where living ones differ.
     learned := #{mfa() => dyno_agent_kind:kind() | own | several}
@@ -29,7 +29,7 @@
 -define(BEHAVIOURS, [gen_server, gen_statem]).
 
 -doc "No process is known.".
--spec new(dyno_agent_process_table:t() | none, dyno_agent_process_choice:t(), [pid()]) -> t().
+-spec new(dyno_agent_process_table:t() | none, dyno_agent_process_filter:t(), [pid()]) -> t().
 new(Table, Choice, Own) ->
     #{table => Table, choice => Choice, kinds => maps:from_keys(Own, own), learned => #{}}.
 
@@ -60,7 +60,7 @@ functions(Stack) -> [MFA || {_, _, _} = MFA <- Stack].
 chosen(_Pid, own, _State) ->
     own;
 chosen(Pid, Group, #{choice := Choice}) ->
-    case dyno_agent_process_choice:is_chosen(Pid, Choice) of
+    case dyno_agent_process_filter:is_chosen(Pid, Choice) of
         true -> Group;
         false -> elsewhere
     end.

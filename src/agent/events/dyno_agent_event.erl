@@ -18,7 +18,7 @@ gen_server of the module `shop` is `{shop, init, [Args]}`, and a fun is the func
 written in.
 """.
 
--export([from_trace/1, normal/1, description/2, mfa/1, traffic/1, time_ns/1, written_in/3]).
+-export([from_trace/1, normal/1, description/2, describe/1, mfa/1, traffic/1, time_ns/1, written_in/3]).
 -export([is_waiting_task/1, task_starts/0]).
 -export_type([event/0, mfargs/0, process/0, traffic/0]).
 
@@ -125,6 +125,43 @@ description(Pid, {spawned, Parent, Started}) ->
 
 with(_Key, none, Known) -> Known;
 with(Key, Value, Known) -> Known#{Key => Value}.
+
+-doc """
+What is known of a process that runs already; `gone` if it has ended. The runtime doesn't say
+which fun a process was spawned with: without proc_lib it is `{erlang, apply, 2}`.
+
+## Cost
+One signal, which wakes the process.
+""".
+-spec describe(pid()) -> process() | gone.
+describe(Pid) ->
+    Items = [initial_call, {dictionary, '$initial_call'}, registered_name, label, parent],
+    case process_info(Pid, Items) of
+        undefined ->
+            gone;
+        [{_, Call}, {_, Initial}, {_, Name}, {_, Label}, {_, Parent}] ->
+            {Behaviour, MFA} = initial(Initial, Call),
+            maps:from_list(
+                [
+                    {pid, Pid},
+                    {initial_call, MFA},
+                    {partial, true},
+                    {since_ns, erlang:monotonic_time(nanosecond)}
+                ] ++
+                    [{behaviour, Behaviour} || Behaviour =/= none] ++
+                    [{name, Name} || is_atom(Name)] ++
+                    [{label, Label} || Label =/= undefined] ++
+                    [{parent, Parent} || is_pid(Parent)]
+            )
+    end.
+
+%% A supervisor's is {supervisor, Module, 1}.
+initial({supervisor, Module, 1}, _Call) -> {supervisor, {Module, init, 1}};
+initial({M, F, A}, _Call) when is_atom(M), is_atom(F) -> {none, fun_or_function({M, F, A})};
+initial(_None, Call) -> {none, Call}.
+
+fun_or_function({M, F, A}) ->
+    mfa(written_in(M, F, lists:duplicate(A, '_'))).
 
 -doc "Whether this process is a task of Elixir that gets by a message what it is to run.".
 -spec is_waiting_task(event()) -> boolean().

@@ -25,16 +25,16 @@ What the session holds lives no longer than the processes that hold it.
 }.
 
 -doc "A session with this tracer; nothing is traced yet.".
--spec open(pid(), [dyno_agent_monitor:needs()], dyno_agent_event_choice:t()) -> t().
+-spec open(pid(), [dyno_agent_monitor:needs()], dyno_agent_process_filter:table(module())) -> t().
 open(Tracer, Needs, Choice) ->
     Session = trace:session_create(?MODULE, Tracer, []),
     Filters = lists:append([Events || #{events := Events} <- Needs]),
-    Labels = dyno_agent_event_choice:labels(Choice),
+    Labels = dyno_agent_process_filter:has([label], Choice),
     Calls =
         functions(Filters) ++ [{{proc_lib, set_label, 1}, []} || Labels] ++
             [
                 {dyno_agent_event:task_starts(), []}
-             || dyno_agent_event_choice:functions(Choice), erlang:module_loaded('Elixir.Kernel')
+             || dyno_agent_process_filter:has([function, module], Choice), erlang:module_loaded('Elixir.Kernel')
             ],
     lists:foreach(fun({MFA, Spec}) -> calls(Session, MFA, Spec) end, Calls),
     ok = messages(Session, send, Filters),
@@ -46,7 +46,7 @@ open(Tracer, Needs, Choice) ->
             [Kind || Kind <- [send, 'receive'], lists:any(fun(F) -> is_of(Kind, F) end, Filters)] ++
             [call || Calls =/= []],
         late =>
-            case dyno_agent_event_choice:is_late(Choice) of
+            case dyno_agent_process_filter:has([registered, label], Choice) of
                 true -> [procs, monotonic_timestamp] ++ [call || Labels];
                 false -> []
             end

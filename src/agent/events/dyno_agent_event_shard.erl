@@ -29,7 +29,7 @@
     index := pos_integer(),
     monitors := [module()],
     options := dyno_agent_partition:options(),
-    choice := dyno_agent_event_choice:t(),
+    choice := dyno_agent_process_filter:table(module()),
     verdicts := dyno_agent_verdicts:t(),
     limits := dyno_agent_event_flow:limits(),
     words := dyno_agent_event_limit:words(),
@@ -50,7 +50,7 @@
     index :: pos_integer(),
     core :: dyno_agent_partition:t(),
     verdicts :: dyno_agent_verdicts:t(),
-    choice :: dyno_agent_event_choice:t(),
+    choice :: dyno_agent_process_filter:table(module()),
     %% Before the first event.
     session = none :: dyno_agent_event_session:t() | none,
     %% Only where it is the tracer.
@@ -72,7 +72,7 @@
     flow :: tuple(),
     words :: dyno_agent_event_limit:words(),
     verdicts :: dyno_agent_verdicts:t(),
-    choice :: dyno_agent_event_choice:t(),
+    choice :: dyno_agent_process_filter:table(module()),
     session = none :: dyno_agent_event_session:t() | none,
     %% Processes whose shard knows that they are cut off.
     cut = #{} :: #{pid() => []},
@@ -254,7 +254,7 @@ cut(Pid, Event, TimeNs, #shard{core = Core, session = Session} = State) ->
 %% Whether it was to have a partition.
 cut_at_start(Pid, {spawned, _, _} = Event, Choice, Index, Verdicts) ->
     Process = dyno_agent_event:description(Pid, Event),
-    case dyno_agent_event_choice:of_process(Process, Choice) of
+    case dyno_agent_process_filter:of_process(Process, Choice) of
         [] ->
             false;
         Monitors ->

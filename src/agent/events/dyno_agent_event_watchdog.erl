@@ -34,7 +34,7 @@ can't do without (those of kernel and of the runtime), unless they are named.
 -type plan() :: #{
     %% All but the vital ones where it is empty; none where a function's meta trace flags those that
     %% call it.
-    processes := [dyno_agent_process_choice:selector()] | none,
+    processes := [dyno_agent_process_filter:selector()] | none,
     %% Of processes, such as `call`.
     flags := [atom()],
     functions := [dyno_agent_event_tracer:breakpoint()],
@@ -141,13 +141,13 @@ processes(Session, #{processes := Selectors, flags := More}) ->
     end.
 
 chosen(Session, Flags, Selectors) ->
-    Choice = dyno_agent_process_choice:new(Selectors),
+    Filter = dyno_agent_process_filter:new(Selectors),
     New = [1 + trace:process(Session, new, true, Flags) || new <- Selectors],
     %% What an application or a supervisor starts from now on is of it.
     Also = [set_on_spawn || lists:any(fun has_children/1, Selectors)],
     Running = [
         follow(Session, Pid, true, Also ++ Flags)
-     || Pid <- processes(), dyno_agent_process_choice:is_chosen(Pid, Choice)
+     || Pid <- dyno_agent_process_filter:running(Filter)
     ],
     lists:sum(New ++ Running).
 

@@ -31,7 +31,7 @@ asked for, the result stays, and the process `sink` is told `{dyno_profile, enou
 
 -type config() :: #{
     sink := pid(),
-    processes := [dyno_agent_process_choice:selector()],
+    processes := [dyno_agent_process_filter:selector()],
     %% The calls of one function, so many of them.
     inside => mfa(),
     count => pos_integer(),

@@ -12,7 +12,7 @@
 -export_type([t/0, outcome/0, taken/0, measured/0]).
 
 -type t() :: #{
-    server := dyno_agent_server_choice:server(),
+    server := dyno_agent_process_filter:process(),
     monitor := reference(),
     counters := dyno_agent_server_counters:t() | none,
     hook := none | asked | hooked | busy,
@@ -93,7 +93,7 @@ the count, time and words of each callback.
 A process, with the length of its queue, and since when it is known. Of one that was seen to begin
 the runtime has timed all.
 """.
--spec new(dyno_agent_server_choice:server(), Queue, {found | begun, integer()}) -> t() when
+-spec new(dyno_agent_process_filter:process(), Queue, {found | begun, integer()}) -> t() when
     Queue :: non_neg_integer().
 new(#{pid := Pid} = Server, Queue, {How, From}) ->
     #{

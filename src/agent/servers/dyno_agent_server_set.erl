@@ -19,7 +19,7 @@
 -import(dyno_agent_server_process, [is_ended/1, observe/4]).
 
 -opaque t() :: #{
-    selectors := [dyno_agent_servers:selector()],
+    filter := dyno_agent_process_filter:t(),
     most := pos_integer(),
     shared := dyno_agent_server_hook:shared(),
     %% Has a process timed by the runtime, or not any more.
@@ -28,7 +28,7 @@
     %% Of them, those that have ended in this window.
     ended := non_neg_integer(),
     %% Those that are not; servers where the busiest are looked for.
-    other := #{pid() => none | dyno_agent_server_choice:server()},
+    other := #{pid() => none | dyno_agent_process_filter:process()},
     unselected := #{pid() => []},
     %% How many were not asked yet what they are; and those that were, and have not answered.
     unasked := non_neg_integer(),
@@ -41,7 +41,7 @@
     %% Whether those that begin are timed by the runtime from their first message on.
     is_flagging := boolean(),
     %% What those of a module are that ended before they could be asked.
-    templates := #{{gen_server | gen_statem, module()} => dyno_agent_server_choice:server()}
+    templates := #{{gen_server | gen_statem, module()} => dyno_agent_process_filter:process()}
 }.
 
 %% So long may a process take to answer sys.
@@ -58,12 +58,12 @@
 %% hook.
 -define(SELDOM, 2000).
 
--spec new([dyno_agent_servers:selector()], pos_integer(), Shared, Flag) -> t() when
+-spec new([dyno_agent_process_filter:selector()], pos_integer(), Shared, Flag) -> t() when
     Shared :: dyno_agent_server_hook:shared(),
     Flag :: fun((pid(), boolean()) -> ok).
 new(Selectors, Most, Shared, Flag) ->
     #{
-        selectors => Selectors,
+        filter => dyno_agent_process_filter:add(Selectors, dyno_agent_process_filter:none()),
         most => Most,
         shared => Shared,
         flag => Flag,
@@ -82,11 +82,11 @@ new(Selectors, Most, Shared, Flag) ->
 
 -doc "Those measured, but for stages that may turn out to be others than those selected.".
 -spec to_list(t()) -> [{pid(), dyno_agent_server_process:t()}].
-to_list(#{measured := All, selectors := Selectors}) ->
+to_list(#{measured := All, filter := Filter}) ->
     [
         {Pid, One}
      || Pid := #{server := Server, busiest := Busiest} = One <- All,
-        Busiest orelse dyno_agent_server_choice:is_surely(Server, Selectors)
+        Busiest orelse dyno_agent_process_filter:is_surely(Server, Filter)
     ].
 
 -doc "How many are meant and not measured, at most.".
@@ -96,21 +96,22 @@ unselected(#{unselected := Unselected, unasked := Unasked, asked := Asked}) ->
 
 %% Choosing
 
--spec select([dyno_agent_servers:selector()], t()) -> t().
-select(More, #{selectors := Selectors} = Set) ->
-    scan(Set#{selectors := lists:uniq(Selectors ++ More), other := #{}, unselected := #{}}).
+-spec select([dyno_agent_process_filter:selector()], t()) -> t().
+select(More, #{filter := Filter} = Set) ->
+    Wider = dyno_agent_process_filter:add(More, Filter),
+    scan(Set#{filter := Wider, other := #{}, unselected := #{}}).
 
 -doc "Fewer; the processes that no other one means are let go.".
--spec unselect([dyno_agent_servers:selector()], t()) -> t().
-unselect(Less, #{selectors := Selectors, measured := All} = Set) ->
-    Left = Selectors -- Less,
+-spec unselect([dyno_agent_process_filter:selector()], t()) -> t().
+unselect(Less, #{filter := Filter, measured := All} = Set) ->
+    Left = dyno_agent_process_filter:remove(Less, Filter),
     Unmeant = [
         Pid
      || Pid := #{server := Server, busiest := Busiest} <- All,
-        not (Busiest andalso busiest_meant(Left) > 0),
-        not dyno_agent_server_choice:is_chosen(Server, Left)
+        not (Busiest andalso dyno_agent_process_filter:busiest(Left) > 0),
+        not dyno_agent_process_filter:is_chosen(Server, Left)
     ],
-    Smaller = lists:foldl(fun drop/2, Set#{selectors := Left}, Unmeant),
+    Smaller = lists:foldl(fun drop/2, Set#{filter := Left}, Unmeant),
     %% Those that were too many may find room.
     scan(Smaller#{other := #{}, unselected := #{}}).
 
@@ -121,8 +122,6 @@ drop(Pid, #{measured := All, shared := Shared, flag := Flag, ended := Ended} = S
     ok = dyno_agent_server_names:forget(Pid, Shared),
     _ = [ok = Flag(Pid, false) || Flagged],
     Set#{measured := Rest, ended := Ended - length([Pid || is_ended(One)])}.
-
-busiest_meant(Selectors) -> lists:max([0 | [N || {busiest, N} <- Selectors]]).
 
 -doc """
 The same where processes were started since the last time, but not so often that it takes more than
@@ -154,7 +153,7 @@ scan(Before) ->
     New = [Pid || Pid <- Pids, not is_map_key(Pid, Known)],
     {Asked, Later} = lists:split(min(?ASKED_AT_ONCE, length(New)), New),
     ok = dyno_agent_process:each_beside(
-        Asked, {?MODULE, described}, {fun dyno_agent_server_choice:describe/2, #{}}
+        Asked, {?MODULE, described}, {fun dyno_agent_process_filter:describe/2, #{}}
     ),
     Scanned = Current#{asked := maps:merge(Waiting, maps:from_keys(Asked, []))},
     Deadline = erlang:monotonic_time(millisecond) + ?DESCRIBED_MS,
@@ -171,18 +170,18 @@ described_until(Deadline, Set) ->
     end.
 
 -doc "A process has told what it is.".
--spec described(pid(), dyno_agent_server_choice:server() | none | gone, t()) -> t().
+-spec described(pid(), dyno_agent_process_filter:process() | gone, t()) -> t().
 described(Pid, Server, #{asked := Asked, measured := All} = Before) ->
     Set = Before#{asked := maps:remove(Pid, Asked)},
     case Server of
         gone -> Set;
-        #{} when is_map_key(Pid, All) -> Set;
+        _ when is_map_key(Pid, All) -> Set;
         _ -> choose(Pid, Server, {found, now_ns()}, Set)
     end.
 
 known_stages(#{measured := All} = Set) ->
     lists:foldl(fun known_stage/2, Set, [
-        Pid || Pid := #{server := Server} <- All, dyno_agent_server_choice:is_unknown_stage(Server)
+        Pid || Pid := #{server := Server} <- All, dyno_agent_process_filter:is_unknown_stage(Server)
     ]).
 
 current(Pids, #{other := Other, unselected := Unselected} = Set) ->
@@ -201,7 +200,7 @@ has_room(#{measured := All, ended := Ended, most := Most}) ->
     map_size(All) - Ended < Most andalso Ended =< Most.
 
 %% A stage tells its module with its first callback; until then it may be one that is selected.
-known_stage(Pid, #{measured := All, shared := Shared, selectors := Selectors} = Set) ->
+known_stage(Pid, #{measured := All, shared := Shared, filter := Filter} = Set) ->
     case dyno_agent_server_names:peers(Pid, Shared) of
         {_Peers, unknown, unknown} ->
             Set;
@@ -209,7 +208,7 @@ known_stage(Pid, #{measured := All, shared := Shared, selectors := Selectors} = 
             #{Pid := #{busiest := Busiest} = One} = All,
             #{server := Server} = Renamed = dyno_agent_server_process:rename(Module, One),
             Known = Set#{measured := All#{Pid := Renamed}},
-            case Busiest orelse dyno_agent_server_choice:is_chosen(Server, Selectors) of
+            case Busiest orelse dyno_agent_process_filter:is_chosen(Server, Filter) of
                 true ->
                     Known;
                 false ->
@@ -220,20 +219,20 @@ known_stage(Pid, #{measured := All, shared := Shared, selectors := Selectors} = 
 
 found({Pid, _, _, _}, #{measured := All} = Set) when is_map_key(Pid, All) ->
     Set;
-found({Pid, Of, At, _InitNs}, #{selectors := Selectors, is_flagging := IsFlagging} = Set) ->
+found({Pid, Of, At, _InitNs}, #{filter := Filter, is_flagging := IsFlagging} = Set) ->
     Since =
         case IsFlagging of
             true -> {begun, At};
             false -> {found, At}
         end,
-    case dyno_agent_server_choice:describe(Pid, #{}) of
+    case dyno_agent_process_filter:describe(Pid, #{}) of
         {gone, _} when Of =:= {gen_server, supervisor} ->
             Set;
         {gone, _} ->
             %% It is measured only where its calls were counted by the runtime.
             #{templates := Templates} = Known = with_template(Of, Set),
             Server = (map_get(Of, Templates))#{pid := Pid},
-            case dyno_agent_server_choice:is_chosen(Server, Selectors) of
+            case dyno_agent_process_filter:is_chosen(Server, Filter) of
                 true -> choose(Pid, Server, Since, Known);
                 false -> Known
             end;
@@ -244,13 +243,13 @@ found({Pid, Of, At, _InitNs}, #{selectors := Selectors, is_flagging := IsFlaggin
 with_template(Of, #{templates := Templates} = Set) when is_map_key(Of, Templates) ->
     Set;
 with_template(Of, #{templates := Templates} = Set) ->
-    Server = dyno_agent_server_choice:ended(self(), Of),
+    Server = dyno_agent_process_filter:ended(self(), Of),
     Set#{templates := Templates#{Of => Server}}.
 
-choose(Pid, none, _Since, #{other := Other} = Set) ->
+choose(Pid, #{behaviour := none}, _Since, #{other := Other} = Set) ->
     Set#{other := Other#{Pid => none}};
-choose(Pid, Server, Since, #{selectors := Selectors, other := Other, unselected := Over} = Set) ->
-    case {dyno_agent_server_choice:is_chosen(Server, Selectors), has_room(Set)} of
+choose(Pid, Server, Since, #{filter := Filter, other := Other, unselected := Over} = Set) ->
+    case {dyno_agent_process_filter:is_chosen(Server, Filter), has_room(Set)} of
         {true, true} -> measure(Pid, Server, false, Since, Set);
         {true, false} -> Set#{other := Other#{Pid => none}, unselected := Over#{Pid => []}};
         {false, _} -> Set#{other := Other#{Pid => candidate(Server, Set)}}
@@ -258,8 +257,8 @@ choose(Pid, Server, Since, #{selectors := Selectors, other := Other, unselected 
 
 candidate(#{system := true}, _Set) ->
     none;
-candidate(Server, #{selectors := Selectors}) ->
-    case busiest_meant(Selectors) of
+candidate(Server, #{filter := Filter}) ->
+    case dyno_agent_process_filter:busiest(Filter) of
         0 -> none;
         _ -> Server
     end.
@@ -273,7 +272,7 @@ measure(Pid, Server, Busiest, Since, #{measured := All, other := Other} = Set) -
 
 -doc "Chooses the busiest anew, by their reductions since the last time.".
 -spec busiest(t()) -> t().
-busiest(#{selectors := Selectors} = Set) -> busiest(busiest_meant(Selectors), Set).
+busiest(#{filter := Filter} = Set) -> busiest(dyno_agent_process_filter:busiest(Filter), Set).
 
 busiest(0, Set) ->
     Set;
@@ -331,7 +330,7 @@ adjust(Level, #{measured := All, shared := Shared, flag := Flag} = Set) ->
 -doc "Of what begins, that which the runtime times at this level.".
 -spec births(dyno_agent_servers:level(), t()) -> [{gen_server | gen_statem, [term()]}].
 births(rate, _Set) -> [];
-births(_Level, #{selectors := Selectors}) -> dyno_agent_server_choice:births(Selectors).
+births(_Level, #{filter := Filter}) -> dyno_agent_process_filter:births(Filter).
 
 -spec is_flagged(t()) -> boolean().
 is_flagged(#{measured := All}) -> lists:any(fun(#{flagged := Is}) -> Is end, maps:values(All)).

@@ -7,7 +7,7 @@ Measures what server processes do: each callback of gen_server, gen_statem, gen_
 and GenStage, Erlang's and Elixir's.
 
 ```
-dyno_agent_server_choice       which processes?      dyno_agent_server_life   init, end, crashes
+dyno_agent_process_filter      which processes?      dyno_agent_server_life   init, end, crashes
 dyno_agent_server_set          those measured        dyno_agent_server_level  how much of it?
 dyno_agent_server_breakpoints  call_time, call_count dyno_agent_server_probe  what does it cost?
 dyno_agent_server_hook         in each of them      dyno_agent_server_end    how did it end?
@@ -31,29 +31,13 @@ About 300 ns a callback (`probe_ns` says what it is in the node), 35 kB for each
 -export([about/0, config/1]).
 -export([start_link/1, restart/1, read/1, next/1, change/3]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2, ask_stacks/2]).
--export_type([config/0, selector/0, level/0, behaviour/0, window/0, server/0, callback/0, stage/0]).
+-export_type([config/0, level/0, window/0, server/0, callback/0, stage/0]).
 -export_type([running/0]).
 
--doc """
-Which processes. `all` and `{behaviour, _}` leave those of kernel, stdlib and dyno out; `{busiest,
-N}` takes the servers that did most in the last window.
-""".
--type selector() ::
-    all
-    | {busiest, pos_integer()}
-    | {module, module()}
-    | {behaviour, gen_server | gen_statem | gen_event | supervisor | gen_stage}
-    | {application, atom()}
-    | {supervisor, atom() | pid()}
-    | {registered, atom()}
-    | {label, term()}
-    | {pid, pid()}.
-
 -type level() :: auto | rate | time | distribution | each.
--type behaviour() :: gen_server | gen_statem | gen_event | supervisor | gen_stage.
 
 -type config() :: #{
-    servers := [selector()],
+    servers := [dyno_agent_process_filter:selector()],
     level => level(),
     %% The most processes that are measured; 1,000.
     most => pos_integer(),
@@ -96,7 +80,7 @@ N}` takes the servers that did most in the last window.
     name := binary(),
     kind := registered | label | module,
     module := module(),
-    behaviour := behaviour(),
+    behaviour := dyno_agent_process_filter:behaviour(),
     application := atom(),
     supervisor := binary() | undefined,
     state := alive | ended | crashed,
@@ -249,7 +233,7 @@ read(Pid) -> gen_server:call(Pid, read, infinity).
 next(Pid) -> gen_server:call(Pid, next, infinity).
 
 -doc "Selects more processes, or fewer.".
--spec change(pid(), add | remove, [selector()]) -> ok.
+-spec change(pid(), add | remove, [dyno_agent_process_filter:selector()]) -> ok.
 change(Pid, How, Selectors) -> gen_server:call(Pid, {How, Selectors}, infinity).
 
 -spec init(config()) -> {ok, state()}.
@@ -335,7 +319,11 @@ begin_window(State) ->
         own_ns => 0
     }.
 
--spec handle_call(read | next | {add | remove, [selector()]}, gen_server:from(), state()) ->
+-spec handle_call(
+    read | next | {add | remove, [dyno_agent_process_filter:selector()]},
+    gen_server:from(),
+    state()
+) ->
     {reply, term(), state()}.
 handle_call(read, _From, State) ->
     Scanned = scan(State),

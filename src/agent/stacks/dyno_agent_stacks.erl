@@ -51,7 +51,7 @@ With the library of `m:dyno_agent_cpu` that sees those that run, and instants ar
     %% Knows the groups of the processes that it has discovered.
     processes => pid(),
     %% Which processes; all by default.
-    select => [dyno_agent_process_choice:selector()],
+    select => [dyno_agent_process_filter:selector()],
     %% Sample the processor, if possible or at any rate.
     cpu => cpu()
 }.
@@ -115,7 +115,7 @@ function in the time of the processor is its samples by all running samples, tim
     table := dyno_agent_process_table:t() | none,
     cpu := none | pid() | {refused, dyno_agent_cpu:reason()},
     census := dyno_agent_stack_census:t(),
-    choice := dyno_agent_process_choice:t(),
+    choice := dyno_agent_process_filter:t(),
     %% Of processes; `own` of dyno's, `elsewhere` of those that are not selected.
     kinds := #{pid() => group() | own | elsewhere},
     %% The weights of those that are not selected.
@@ -223,7 +223,7 @@ table(#{processes := Processes}) -> dyno_agent_processes:table(Processes);
 table(_Config) -> none.
 
 cpu(Table, #{cpu := Cpu} = Config) ->
-    Choice = dyno_agent_process_choice:new(maps:get(select, Config, [])),
+    Choice = dyno_agent_process_filter:new(maps:get(select, Config, [])),
     dyno_agent_cpu:start_link(Cpu, Table, Choice);
 cpu(_Table, _Config) -> {ok, none}.
 
@@ -241,7 +241,7 @@ started(Table, Cpu, Config) ->
         cpu => Cpu,
         purpose => maps:get(purpose, Config, test),
         share => maps:get(share, Config, ?SHARE),
-        choice => dyno_agent_process_choice:new(maps:get(select, Config, [])),
+        choice => dyno_agent_process_filter:new(maps:get(select, Config, [])),
         census => dyno_agent_stack_census:new(),
         samples => dyno_agent_stack_samples:new(),
         each => float(First),
@@ -343,7 +343,7 @@ seen(DurationNs, Times, #{ran := {Ran, Any}, instants := Instants, cost := Cost}
 all_reductions(#{reductions := none}) ->
     none;
 all_reductions(#{reductions := Reductions, choice := Choice}) ->
-    case dyno_agent_process_choice:is_everything(Choice) of
+    case dyno_agent_process_filter:is_everything(Choice) of
         true -> dyno_agent_stack_reductions:all(Reductions);
         false -> none
     end.
@@ -585,7 +585,7 @@ group(Pid, Who, Frames, #{kinds := Kinds} = State) ->
 chosen_group(_Pid, own, _State) ->
     own;
 chosen_group(Pid, Group, #{choice := Choice}) ->
-    case dyno_agent_process_choice:is_chosen(Pid, Choice) of
+    case dyno_agent_process_filter:is_chosen(Pid, Choice) of
         true -> Group;
         false -> elsewhere
     end.

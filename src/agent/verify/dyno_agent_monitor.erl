@@ -32,7 +32,7 @@ A monitor with a key (`key => true`) has a state for each key instead, across pr
 says which key an event has, and `c:init/1` gets the process of the first event with it.
 """.
 
--export([needs/1, has_key/1, init/2, step/4, timeout/3, ended/2, deadline/2, key/3, names/2]).
+-export([needs/1, table/2, has_key/1, init/2, step/4, timeout/3, ended/2, deadline/2, key/3, names/2]).
 -export([step/5, decided/6]).
 -export_type([process/0, verdict/0, explanation/0, needs/0, selector/0, event_filter/0]).
 -export_type([state/0, decision/0, outcome/0, report/0, trace_state/0]).
@@ -157,6 +157,30 @@ a process that did nothing of the kind nothing is known.
 needs(Module) ->
     Defaults = #{property => atom_to_binary(Module), key => false, warnings => []},
     maps:merge(Defaults, Module:needs()).
+
+-doc """
+Which processes monitors are for: by themselves, or by the configuration. The modules of applications
+are those of this node.
+""".
+-spec table([module()], #{select => [selector()], atom() => term()}) ->
+    dyno_agent_process_filter:table(module()).
+table(Monitors, Config) ->
+    dyno_agent_process_filter:table([
+        {Resolved, Monitor}
+     || Monitor <- Monitors,
+        #{select := Own} <- [needs(Monitor)],
+        Selector <- maps:get(select, Config, Own),
+        Resolved <- resolved(Selector)
+    ]).
+
+resolved({application, App}) ->
+    _ = application:load(App),
+    case application:get_key(App, modules) of
+        {ok, Modules} -> [{module, Module} || Module <- Modules];
+        undefined -> []
+    end;
+resolved(Selector) ->
+    [Selector].
 
 -doc "Whether a monitor has a state for each key, over several processes.".
 -spec has_key(module()) -> boolean().

@@ -30,7 +30,7 @@ wait a moment until they are in the order of their times.
     %% How many events a report shows; 10.
     events => non_neg_integer(),
     %% What becomes of a process, by its name and so on, instead of the monitors' own selectors.
-    choice => dyno_agent_event_choice:t(),
+    choice => dyno_agent_process_filter:table(module()),
     %% How long an event waits for those before it, for monitors with a key; 20 ms.
     reorder_ns => non_neg_integer()
 }.
@@ -82,7 +82,7 @@ may take; `follow`: all of them are, from now on.
 }).
 
 -record(core, {
-    choice :: dyno_agent_event_choice:t(),
+    choice :: dyno_agent_process_filter:table(module()),
     late :: boolean(),
     monitors :: #{module() => monitor()},
     keep :: non_neg_integer(),
@@ -115,13 +115,13 @@ new(Modules, Options) ->
     Choice =
         case Options of
             #{choice := Given} -> Given;
-            #{} -> dyno_agent_event_choice:new(Modules, #{})
+            #{} -> dyno_agent_monitor:table(Modules, #{})
         end,
     Keep = maps:get(events, Options, ?EVENTS),
     ReorderNs = maps:get(reorder_ns, Options, ?REORDER_NS),
     #core{
         choice = Choice,
-        late = dyno_agent_event_choice:is_late(Choice),
+        late = dyno_agent_process_filter:has([registered, label], Choice),
         monitors = #{Module => about(Module) || Module <- Modules},
         keep = Keep,
         keyed = dyno_agent_partition_keyed:new(ReorderNs, Keep)
@@ -152,7 +152,7 @@ event(Pid, {spawned, _, _} = Event, TimeNs, Core0) ->
         end,
     Process = dyno_agent_event:description(Pid, Event),
     #core{choice = Choice, tasks = Tasks} = Core,
-    case dyno_agent_event_choice:of_process(Process, Choice) of
+    case dyno_agent_process_filter:of_process(Process, Choice) of
         [] ->
             case dyno_agent_event:is_waiting_task(Event) of
                 true -> {Core#core{tasks = Tasks#{Pid => element(2, Event)}}, Before};
@@ -188,7 +188,7 @@ event(Pid, Event, TimeNs, #core{open = Open, late = Late} = Core) ->
 attach(#{pid := Pid}, #core{open = Open} = Core) when is_map_key(Pid, Open) ->
     {Core, []};
 attach(Process, #core{choice = Choice} = Core) ->
-    case dyno_agent_event_choice:of_process(Process, Choice) of
+    case dyno_agent_process_filter:of_process(Process, Choice) of
         [] -> {Core, []};
         Modules -> open(Process, Modules, Core)
     end.
@@ -254,7 +254,7 @@ named(_Event) -> none.
 %% More monitors, for which the process is partial.
 also(Selector, #partition{process = Process, running = Running} = Partition, Core) ->
     Has = [Module || #running{module = Module} <- Running] ++ Partition#partition.keyed,
-    case dyno_agent_event_choice:of_selector(Selector, Core#core.choice) -- Has of
+    case dyno_agent_process_filter:of_selector(Selector, Core#core.choice) -- Has of
         [] ->
             {Partition, []};
         More ->
@@ -274,7 +274,7 @@ also(Selector, #partition{process = Process, running = Running} = Partition, Cor
 chosen_late(Pid, Event, #core{choice = Choice} = Core) ->
     maybe
         {Key, Value, Selector} ?= named(Event),
-        [_ | _] = Modules ?= dyno_agent_event_choice:of_selector(Selector, Choice),
+        [_ | _] = Modules ?= dyno_agent_process_filter:of_selector(Selector, Choice),
         Process = #{pid => Pid, initial_call => {erlang, apply, 2}, partial => true, Key => Value},
         {Opened, Effects} = open(Process, Modules, Core),
         {Opened, [{follow, Pid} | Effects]}

@@ -16,7 +16,7 @@
     homes := tuple(),
     %% To whom tracers are linked.
     owner := pid(),
-    choice := dyno_agent_event_choice:t(),
+    choice := dyno_agent_process_filter:table(module()),
     monitors := [module()],
     options := dyno_agent_partition:options(),
     verdicts := dyno_agent_verdicts:t()
@@ -52,7 +52,7 @@ start(Name, Index, #{table := Table, homes := Homes} = Config, Core) ->
 select(#{choice := Choice}) ->
     fun(MFArgs) ->
         Process = dyno_agent_event:description(self(), {spawned, self(), MFArgs}),
-        dyno_agent_event_choice:of_process(Process, Choice) =/= []
+        dyno_agent_process_filter:of_process(Process, Choice) =/= []
     end.
 
 -spec init(dyno_agent_riarc:tracer(), pos_integer(), config(), fun(() -> term())) -> ok.

@@ -77,7 +77,7 @@ unsupported(Monitors, Choice) ->
     ] ++
         [
             ~"riarc chooses no processes by name or label; use partition"
-         || dyno_agent_event_choice:is_late(Choice)
+         || dyno_agent_process_filter:has([registered, label], Choice)
         ].
 
 -spec stop(dyno_agent_verifier:state()) -> dyno_agent_verifier:state().

@@ -39,7 +39,7 @@ all events of until then are done.
     %% With the number of shards.
     config := config(),
     monitors := [module()],
-    choice := dyno_agent_event_choice:t(),
+    choice := dyno_agent_process_filter:table(module()),
     verdicts := dyno_agent_verdicts:t(),
     %% The last one first.
     faults := [unicode:chardata()],
@@ -100,7 +100,7 @@ init(#{instrumentation := By, monitors := Monitors} = Config) ->
         By:start(#{
             config => Config#{shards => Shards},
             monitors => Monitors,
-            choice => dyno_agent_event_choice:new(Monitors, Config),
+            choice => dyno_agent_monitor:table(Monitors, Config),
             verdicts => dyno_agent_verdicts:new(Shards, Monitors, self()),
             faults => [],
             started => erlang:monotonic_time(nanosecond)
@@ -161,7 +161,7 @@ told({fault, Text}, State) ->
 
 %% While it lives: the runtime forgets the name of a process that has ended.
 named(#{pid := Pid} = Process) ->
-    case dyno_agent_event_choice:describe(Pid) of
+    case dyno_agent_event:describe(Pid) of
         gone -> Process;
         Known -> maps:merge(maps:with([name, label], Known), Process)
     end.

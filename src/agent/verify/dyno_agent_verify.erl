@@ -87,7 +87,7 @@ start(#{config := #{shards := N}, choice := Choice, monitors := Monitors} = Befo
         done => #{}
     },
     Running = processes(),
-    case dyno_agent_event_choice:wants_new(Choice) of
+    case dyno_agent_process_filter:has([function, module, registered, label], Choice) of
         true -> dyno_agent_event_session:new(Session);
         false -> ok
     end,
@@ -127,8 +127,8 @@ attach(Pids, #{shards := Shards, choice := Choice, session := Session} = State) 
         Process
      || Pid <- Pids,
         not is_map_key(Pid, Own),
-        #{} = Process <- [dyno_agent_event_choice:describe(Pid)],
-        dyno_agent_event_choice:of_process(Process, Choice) =/= []
+        #{} = Process <- [dyno_agent_event:describe(Pid)],
+        dyno_agent_process_filter:of_process(Process, Choice) =/= []
     ],
     BySize = maps:groups_from_list(
         fun(#{pid := Pid}) -> dyno_agent_event_shard:of_pid(Pid, map_size(Shards)) end, Chosen
@@ -217,7 +217,7 @@ stuck(Index, #{shards := Shards, monitors := Monitors, config := Config} = State
         end,
     Left = Monitors -- Bad,
     dyno_agent_verifier:fault(Text, State#{
-        monitors := Left, choice := dyno_agent_event_choice:new(Left, Config)
+        monitors := Left, choice := dyno_agent_monitor:table(Left, Config)
     }).
 
 shard_lost(Index, Text, #{tracer := Tracer, limit := Limit, words := Words} = State) ->

@@ -16,14 +16,7 @@ command() ->
                 "[NODE]", "a running Erlang node, such as shop@host; none with --eval or --run",
                 #{nargs => 'maybe', required => false}
             ),
-            dyno_cli_command:operand(
-                "[TARGET...]",
-                "which processes: <0.1.0>, a registered name, a module whose code they run, "
-                "app:NAME, sup:NAME (a supervisor's subtree), label:TERM, gen_server, gen_statem, "
-                "gen_event, supervisor, or new, those that are started meanwhile (default: "
-                "everything); what has an @ is one more node",
-                #{nargs => list, required => false, default => []}
-            )
+            dyno_cli_nodes:processes(processes, "which processes", "all")
         ],
         options => [
             {"", [
@@ -125,9 +118,9 @@ of_one(Which, Values) when Which =:= eval; Which =:= run ->
     profile(atom_to_binary(Which), [], maps:with([Which], Values), Values);
 of_one(node, #{node := First} = Values) ->
     maybe
-        {ok, Nodes, Texts} ?= dyno_cli_nodes:read([First | maps:get(target, Values, [])]),
-        {ok, Targets} ?= targets(Texts),
-        profile(First, Nodes, #{targets => Targets}, Values)
+        {ok, Nodes, Filters} ?=
+            dyno_cli_nodes:read([First | maps:get(process, Values, [])], processes),
+        profile(First, Nodes, #{targets => targets(Filters)}, Values)
     else
         Error -> dyno_cli_command:refused(Error)
     end.
@@ -160,5 +153,5 @@ progress(PassedMs, Name, Options) ->
         at_most => is_map_key(run, Options) orelse is_map_key(count, Options)
     }.
 
-targets([]) -> {ok, [all]};
-targets(Texts) -> dyno_error:each(fun dyno_target_processes:parse/1, Texts).
+targets([]) -> [all];
+targets(Filters) -> Filters.

@@ -19,9 +19,8 @@ command() ->
             dyno_cli_command:operand(
                 "NODE", "a running Erlang node, such as shop@host, or shop for one on this machine"
             ),
-            dyno_cli_command:operand(
-                "[NODES...]", "more nodes, recorded at the same time",
-                #{nargs => list, required => false, default => []}
+            dyno_cli_nodes:processes(
+                servers, "of which servers callbacks are measured", "all"
             )
         ],
         options => [
@@ -38,9 +37,7 @@ command() ->
                         "applications, or else modules, that are neither of OTP nor of Elixir); "
                         "may be given more than once",
                     servers =>
-                        "server processes whose callbacks are measured: a callback module, a "
-                        "registered name, app:NAME, sup:NAME and others (dyno servers --help; "
-                        "default: all); may be given more than once"
+                        "the same as PROCESS; may be given more than once"
                 }) ++
                     [
                         {"--repeat N", "how often, one recording after the other (default: once)",
@@ -62,7 +59,8 @@ command() ->
                 ~"measures the functions of one application, and makes a report"},
             {~"dyno record shop --watch --for 5min",
                 ~"looks at a node of this machine, with a line each second"},
-            {~"dyno record a@host b@host --for 1min", ~"records two nodes at the same time"},
+            {~"dyno record a@host b@host app:shop --for 1min",
+                ~"records two nodes at the same time, and the callbacks of an application's servers"},
             {~"dyno record shop@host --threshold \"vm.memory.total.max < 500 MB\"",
                 ~"exits with status 1 where it had more memory"},
             {~"dyno record shop@host --repeat 5 --for 10s -o before.json",
@@ -73,10 +71,11 @@ command() ->
 -doc "Records, and shows.".
 -spec run(dyno_cli_command:values()) -> dyno_error:exit_status().
 run(#{node := First} = Values) ->
-    case dyno_cli_nodes:names([First | maps:get(nodes, Values, [])]) of
-        {ok, Nodes} ->
-            Options = maps:without([node, nodes | ?REPORTS], Values),
-            Connected = maps:merge(Options, dyno_cli_nodes:connection(Values)),
+    case dyno_cli_nodes:read([First | maps:get(process, Values, [])], servers) of
+        {ok, Nodes, Filters} ->
+            Options = maps:without([node, process | ?REPORTS], Values),
+            Only = #{servers => Filters || Filters =/= []},
+            Connected = maps:merge(maps:merge(Options, Only), dyno_cli_nodes:connection(Values)),
             Job = #{
                 keep => First,
                 writer => measurement,

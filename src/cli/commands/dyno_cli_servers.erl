@@ -22,13 +22,7 @@ command() ->
             dyno_cli_command:operand(
                 "NODE", "a running Erlang node, such as shop@host, or shop for one on this machine"
             ),
-            dyno_cli_command:operand(
-                "[SELECTOR...]",
-                "which servers: a callback module, a registered name, <0.1.0>, busiest:20, "
-                "app:NAME, sup:NAME (a supervisor's subtree), label:TERM, gen_server, gen_statem, "
-                "gen_event, supervisor or gen_stage (default: all); what has an @ is one more node",
-                #{nargs => list, required => false, default => []}
-            )
+            dyno_cli_nodes:processes(servers, "which servers", "all")
         ],
         options => [
             {"", measuring()},
@@ -116,10 +110,10 @@ examples() ->
 -spec run(dyno_cli_command:values()) -> dyno_error:exit_status().
 run(#{node := First} = Values) ->
     maybe
-        {ok, Nodes, Texts} ?= dyno_cli_nodes:read([First | maps:get(selector, Values, [])]),
-        {ok, Servers} ?= selectors(Texts),
+        {ok, Nodes, Filters} ?=
+            dyno_cli_nodes:read([First | maps:get(process, Values, [])], servers),
         Keys = [for_ms, interval_ms, level, most, group, sinks, watches, thresholds],
-        Measured = each((maps:with(Keys, Values))#{servers => Servers}, Values),
+        Measured = each((maps:with(Keys, Values))#{servers => servers(Filters)}, Values),
         Options = maps:merge(Measured, dyno_cli_nodes:connection(Values)),
         Screen = dyno_cli_servers_screen:start_link(Values),
         Job = #{
@@ -178,5 +172,5 @@ progress({back, Node}) ->
 progress({alarm, _, _}) ->
     [].
 
-selectors([]) -> {ok, [all]};
-selectors(Texts) -> dyno_error:each(fun dyno_server_selector:parse/1, Texts).
+servers([]) -> [all];
+servers(Filters) -> Filters.

@@ -97,7 +97,7 @@ measurements(#{patterns := Patterns, servers := Servers}) ->
             "functions of which single calls are timed, a sample of them (default: the "
             "suite's, or none); may be given more than once",
             {many, string}},
-        {"--servers SELECTOR", Servers, {many, string}, servers},
+        {"--servers PROCESS", Servers, {many, string}, servers},
         {"--interval TIME",
             "time from one sample of the VM, the system and the processes to the next (default: "
             "the suite's, or 1s)",

@@ -27,10 +27,9 @@ command() ->
         options => [
             {"", [
                 {"--process PROCESS",
-                    "only of this process: <0.1.0>, a registered name, a module, app:NAME, "
-                    "sup:NAME, label:TERM, or new; may be given more than once (default: all but "
-                    "those of kernel)",
-                    {many, text}, processes},
+                    "only of these processes: " ++ dyno_process_filter:forms(processes) ++
+                        "; may be given more than once (default: all but those of kernel)",
+                    {many, {custom, fun filter/1, "processes"}}, processes},
                 {"--tree", "the calls of each process as a tree, with what they returned"},
                 {"--latency", "how long the calls take: each second, and as a histogram at the "
                     "end"},
@@ -82,6 +81,8 @@ output(Path) ->
 ending(Path) ->
     ["trace writes lines of JSON: give a name that ends in .jsonl in place of ", Path].
 
+filter(Text) -> dyno_process_filter:parse(Text, processes).
+
 above(Text) ->
     case dyno_unit:parse(Text) of
         {ok, {Ns, ~"ns"}} when Ns > 0 -> {ok, round(Ns)};
@@ -110,7 +111,7 @@ run(#{replay := File} = Values) ->
         end
     end);
 run(#{node := First} = Values) ->
-    {Others, Patterns} = lists:partition(fun is_node/1, maps:get(pattern, Values, [])),
+    {Others, Patterns} = lists:partition(fun dyno_cli_nodes:is_node/1, maps:get(pattern, Values, [])),
     case {dyno_cli_nodes:names([First | Others]), Patterns} of
         {{ok, _}, []} ->
             refused("say what to trace: a PATTERN such as my_mod:my_fun/2");
@@ -124,9 +125,6 @@ run(_Values) ->
 
 refused(Sentence) ->
     dyno_cli_command:refused(dyno_cli_command:contradiction(Sentence)).
-
-%% Patterns may have an @, too.
-is_node(Text) -> re:run(Text, "^[^\\s:(/@]+@[^\\s:(/@]+$", [{capture, none}]) =:= match.
 
 traced(Nodes, Patterns, Values, Show) ->
     Keys = [processes, tree, above_ns, count, for_ms, rate, queue, depth, size],

@@ -20,9 +20,8 @@ command() ->
                 "[NODE]", "a running Erlang node, such as shop@host; none with --replay",
                 #{nargs => 'maybe', required => false}
             ),
-            dyno_cli_command:operand(
-                "[NODES...]", "more nodes",
-                #{nargs => list, required => false, default => []}
+            dyno_cli_nodes:processes(
+                monitored, "which processes", "those that the properties name"
             )
         ],
         options => [
@@ -63,6 +62,8 @@ command() ->
             {~"dyno verify worker.dyno shop@host", ~"watches a node until Ctrl-C"},
             {~"dyno verify once.erl shop@host --for 30s -o once.html",
                 ~"runs a monitor of yours for half a minute, and makes a report"},
+            {~"dyno verify worker.dyno shop@host app:shop",
+                ~"watches an application's processes in place of those that the properties name"},
             {~"dyno verify worker.dyno --replay events.log",
                 ~"checks what a file says that happened"},
             {~"dyno verify worker.dyno a@host b@host --for 1min --limit 100000",
@@ -81,10 +82,11 @@ run(#{spec := Spec, replay := File} = Values) ->
         dyno_verify_replay:run([Spec], File, (maps:with([events], Values))#{show => Show})
     end);
 run(#{spec := Spec, node := First} = Values) ->
-    case dyno_cli_nodes:names([First | maps:get(nodes, Values, [])]) of
-        {ok, Nodes} ->
+    case dyno_cli_nodes:read([First | maps:get(process, Values, [])], monitored) of
+        {ok, Nodes, Filters} ->
             Own = maps:with([for_ms, instrumentation, shards, events, record], Values),
-            Options = maps:merge(Own, dyno_cli_nodes:connection(Values)),
+            Given = Own#{processes => Filters},
+            Options = maps:merge(Given, dyno_cli_nodes:connection(Values)),
             job(First, Values, fun(Show) ->
                 dyno_verify:run([Spec], Nodes, Options#{limits => limits(Values), show => Show})
             end);

@@ -128,7 +128,7 @@ end
     %% Modules, or their files, that run in the targets; see dyno_suite_agent. [].
     agents => [module() | string() | binary()],
     %% Server processes whose callbacks are measured, such as "orders", "app:shop" or "all"; [].
-    servers => [dyno_server_selector:text() | string() | binary()],
+    servers => [dyno_process_filter:t() | string() | binary()],
     %% Modules, or their files, of instruments besides dyno's; see dyno_agent_instrument. [].
     instruments => [module() | string() | binary()]
 }.
@@ -408,10 +408,10 @@ pattern(Pattern) ->
 
 %% One that is a term already has been read.
 server(Text) when is_list(Text); is_binary(Text) ->
-    parsed(Text, by(dyno_server_selector, fun dyno_server_selector:parse/1));
+    parsed(Text, fun(Chars) -> dyno_process_filter:parse(Chars, servers) end);
 server(Selector) ->
     try
-        is_binary(dyno_server_selector:print(Selector))
+        is_binary(dyno_process_filter:format(Selector))
     catch
         error:_ -> false
     end.

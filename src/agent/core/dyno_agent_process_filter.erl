@@ -1,0 +1,406 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_process_filter).
+-moduledoc """
+Which processes of this node are meant: by their name, module, application and so on, or those that
+are started from now on. `m:dyno_process_filter` reads it from a text.
+""".
+
+-export([new/1, none/0, add/2, remove/2, is_everything/1, is_chosen/2, running/1]).
+%% Of servers
+-export([describe/2, ended/2, busiest/1, births/1, is_surely/2, is_unknown_stage/1]).
+%% Several filters at once
+-export([table/1, of_process/2, of_selector/2, has/2]).
+-export_type([t/0, selector/0, process/0, behaviour/0, applications/0, table/1]).
+
+-type behaviour() :: gen_server | gen_statem | gen_event | supervisor | gen_stage.
+
+-doc """
+Of servers `all` and `{behaviour, _}` leave those of kernel, stdlib and dyno out; `{busiest, N}` are
+the servers that did most in the last window.
+""".
+-type selector() ::
+    all
+    | new
+    | {busiest, pos_integer()}
+    | {module, module()}
+    | {behaviour, behaviour()}
+    | {application, atom()}
+    | {supervisor, atom() | pid()}
+    | {registered, atom()}
+    | {label, term()}
+    | {pid, pid()}.
+
+-opaque t() ::
+    everything
+    %% The processes of before `new` was asked for.
+    | #{selectors := [selector()], before := #{pid() => true} | none}.
+
+-doc "What a process is; the optional keys are of servers.".
+-type process() :: #{
+    pid := pid(),
+    registered := atom(),
+    label := term(),
+    module := module(),
+    behaviour := behaviour() | none,
+    application := atom(),
+    ancestors := [atom() | pid()],
+    %% Whether it is of kernel, stdlib or dyno.
+    system := boolean(),
+    name => binary(),
+    kind => registered | label | module,
+    %% Where its messages wait.
+    queue => mailbox | own
+}.
+
+-doc """
+What was found out in one scan: the application of a group leader, and of modules whether they are
+of OTP's base. Each takes a search.
+""".
+-type applications() :: #{pid() => atom(), module() => boolean()}.
+
+-define(SYSTEM, [kernel, stdlib]).
+-define(LABEL_CHARACTERS, 80).
+%% The callback module of a stage until the stage has told its own.
+-define(GEN_STAGE, 'Elixir.GenStage').
+
+-doc "The processes that one of the selectors means; all if there is none.".
+-spec new([selector()]) -> t().
+new([]) -> everything;
+new(Selectors) -> add(Selectors, none()).
+
+-doc "No process.".
+-spec none() -> t().
+none() -> #{selectors => [], before => none}.
+
+-doc "Also those that these selectors mean.".
+-spec add([selector()], t()) -> t().
+add(More, #{selectors := Selectors, before := Before} = Filter) ->
+    Filter#{
+        selectors := lists:uniq(Selectors ++ More),
+        before :=
+            case Before =:= none andalso lists:member(new, More) of
+                true -> maps:from_keys(processes(), true);
+                false -> Before
+            end
+    }.
+
+-doc "Without those that only these selectors mean.".
+-spec remove([selector()], t()) -> t().
+remove(Less, #{selectors := Selectors} = Filter) -> Filter#{selectors := Selectors -- Less}.
+
+-doc "Whether all are meant.".
+-spec is_everything(t()) -> boolean().
+is_everything(Filter) -> Filter =:= everything.
+
+-doc """
+Whether a process is meant; false if it has ended. Of a described one nothing more is asked; a stage
+whose module is not known may be meant.
+
+## Cost
+None for a pid or a name, 0.2 us and a search for an application. All else is a signal, which the
+process answers at the end of its time slice.
+""".
+-spec is_chosen(pid() | process(), t()) -> boolean().
+is_chosen(_Process, everything) ->
+    true;
+is_chosen(Pid, #{selectors := Selectors, before := Before}) when is_pid(Pid) ->
+    {Cheap, Dear} = lists:partition(fun is_cheap/1, Selectors),
+    lists:any(fun(Selector) -> is_it(Selector, Pid, Before) end, Cheap) orelse
+        (Dear =/= [] andalso is_described(Pid, Dear));
+is_chosen(Process, #{selectors := Selectors, before := Before}) ->
+    lists:any(
+        fun
+            (new) -> is_it(new, map_get(pid, Process), Before);
+            (Selector) -> is_meant(Selector, Process)
+        end,
+        Selectors
+    ).
+
+is_cheap(new) -> true;
+is_cheap({Kind, _}) -> Kind =:= pid orelse Kind =:= registered orelse Kind =:= application;
+is_cheap(_All) -> false.
+
+is_it(new, Pid, Before) -> not is_map_key(Pid, Before);
+is_it({pid, Of}, Pid, _Before) -> Of =:= Pid;
+is_it({registered, Name}, Pid, _Before) -> whereis(Name) =:= Pid;
+is_it({application, Name}, Pid, _Before) -> application(Pid) =:= Name.
+
+is_described(Pid, Selectors) ->
+    case describe(Pid, #{}) of
+        {gone, _} -> false;
+        {Process, _} -> lists:any(fun(Selector) -> is_meant(Selector, Process) end, Selectors)
+    end.
+
+-doc "Those that run, but for the calling process.".
+-spec running(t()) -> [pid()].
+running(Filter) -> [Pid || Pid <- processes(), Pid =/= self(), is_chosen(Pid, Filter)].
+
+%% What a process is
+
+-doc "What a process is. One signal.".
+-spec describe(pid(), applications()) -> {process() | gone, applications()}.
+describe(Pid, Applications) ->
+    Items = [
+        registered_name, label, group_leader, initial_call, current_stacktrace,
+        {dictionary, '$initial_call'}, {dictionary, '$ancestors'}
+    ],
+    case process_info(Pid, Items) of
+        undefined ->
+            {gone, Applications};
+        [_, _, {group_leader, Leader} | _] = Info ->
+            Application =
+                case Applications of
+                    #{Leader := Known} -> Known;
+                    #{} -> application(Pid)
+                end,
+            with_system(process(Pid, Info, Application), Applications#{Leader => Application})
+    end.
+
+-doc "What a server of a module was that has ended before it could be asked.".
+-spec ended(pid(), {gen_server | gen_statem, module()}) -> process().
+ended(Pid, {Behaviour, Module}) ->
+    served(#{
+        pid => Pid,
+        registered => undefined,
+        label => undefined,
+        module => Module,
+        behaviour =>
+            case Module of
+                ?GEN_STAGE -> gen_stage;
+                _ -> Behaviour
+            end,
+        application => application(Module),
+        ancestors => [],
+        system => false
+    }).
+
+application(PidOrModule) ->
+    case application:get_application(PidOrModule) of
+        {ok, Name} -> Name;
+        undefined -> undefined
+    end.
+
+%% The first processes of the node are of no application, but their modules are. Of event managers
+%% all have the same, which tells nothing.
+with_system(#{behaviour := none} = Process, Applications) ->
+    {Process, Applications};
+with_system(#{module := gen_event} = Server, Applications) ->
+    {Server, Applications};
+with_system(#{application := undefined, module := Module, system := Own} = Server, Applications) ->
+    Is =
+        case Applications of
+            #{Module := Known} -> Known;
+            #{} -> lists:member(application(Module), ?SYSTEM)
+        end,
+    {Server#{system := Own orelse Is}, Applications#{Module => Is}};
+with_system(Server, Applications) ->
+    {Server, Applications}.
+
+process(Pid, Info, Application) ->
+    [{_, Name}, {_, Label}, _, {_, Call}, {_, Stack}, {_, Initial}, {_, Ancestors}] = Info,
+    {Behaviour, Module} =
+        case behaviour(Initial, Stack) of
+            none -> {none, runs(Initial, Call, Stack)};
+            Serves -> Serves
+        end,
+    served(#{
+        pid => Pid,
+        registered =>
+            case Name of
+                [] -> undefined;
+                _ -> Name
+            end,
+        label => Label,
+        module => Module,
+        behaviour => Behaviour,
+        application => Application,
+        ancestors => [Of || is_list(Ancestors), Of <- Ancestors],
+        system => false
+    }).
+
+%% A process that runs a fun is of the outermost function that its stack shows.
+runs({Module, _, _}, _Call, _Stack) -> Module;
+runs(_None, {erlang, apply, 2}, [_ | _] = Stack) -> element(1, lists:last(Stack));
+runs(_None, {Module, _, _}, _Stack) -> Module.
+
+served(#{behaviour := none} = Process) ->
+    Process;
+served(#{registered := Name, label := Label, module := Module, application := Of} = Process) ->
+    {Kind, Printed} = name(Name, Label, Module),
+    Process#{
+        name => Printed,
+        kind => Kind,
+        system := lists:member(Of, ?SYSTEM) orelse is_own(Module, Label),
+        queue => queue(Module)
+    }.
+
+%% RabbitMQ's gen_server2 takes all messages out of the mailbox before it serves one.
+queue(Module) ->
+    Attributes =
+        case exports(Module, module_info, 1) of
+            true -> Module:module_info(attributes);
+            false -> []
+        end,
+    case [gen_server2 || {behaviour, Of} <- Attributes, lists:member(gen_server2, Of)] of
+        [] -> mailbox;
+        [_ | _] -> own
+    end.
+
+%% proc_lib keeps the callback module's init, and of a supervisor and of gen_event itself that.
+behaviour({supervisor, Module, _}, _Stack) -> {supervisor, Module};
+behaviour({gen_event, init_it, _}, _Stack) -> {gen_event, gen_event};
+behaviour({?GEN_STAGE, init, 1}, _Stack) -> {gen_stage, ?GEN_STAGE};
+behaviour({Module, init, 1}, Stack) -> of_module(Module, by_stack(Stack));
+behaviour({Module, _, _}, Stack) -> in_loop(Module, by_stack(Stack));
+behaviour(_Undefined, _Stack) -> none.
+
+%% Seen in the loop of a behaviour, or not, since it is busy: then what the module exports counts.
+of_module(Module, none) ->
+    Served = [{handle_call, 3}, {handle_cast, 2}, {handle_info, 2}],
+    case {exports(Module, callback_mode, 0), [F || {F, A} <- Served, exports(Module, F, A)]} of
+        {true, _} -> {gen_statem, Module};
+        {false, [_ | _]} -> {gen_server, Module};
+        {false, []} -> none
+    end;
+of_module(Module, Behaviour) ->
+    {Behaviour, Module}.
+
+%% A process that entered the loop by itself.
+in_loop(_Module, none) -> none;
+in_loop(Module, Behaviour) -> {Behaviour, Module}.
+
+by_stack(Stack) ->
+    Behaviours = [gen_server, gen_statem, gen_event],
+    case [Module || {Module, _, _, _} <- Stack, lists:member(Module, Behaviours)] of
+        [] -> none;
+        Modules -> lists:last(Modules)
+    end.
+
+exports(Module, Function, Arity) ->
+    erlang:function_exported(Module, Function, Arity).
+
+name(undefined, undefined, Module) -> {module, dyno_agent_name:module(Module)};
+name(undefined, Label, _Module) when is_binary(Label) -> {label, text("~ts", [Label])};
+name(undefined, Label, _Module) -> {label, text("~0tp", [Label])};
+name(Registered, _Label, _Module) -> {registered, dyno_agent_name:module(Registered)}.
+
+text(Format, Arguments) ->
+    Text = io_lib:format(Format, Arguments, [{chars_limit, ?LABEL_CHARACTERS}]),
+    case unicode:characters_to_binary(Text) of
+        <<Printed/binary>> -> Printed;
+        %% Bytes that are no characters.
+        _ -> iolist_to_binary(io_lib:format("~0p", [Arguments]))
+    end.
+
+is_own(Module, Label) ->
+    Names = [atom_to_list(Name) || Name <- [Module, Label], is_atom(Name)],
+    lists:any(fun(Name) -> lists:prefix("dyno_", Name) end, Names).
+
+is_meant(all, #{system := System}) -> not System;
+is_meant({busiest, _}, _Process) -> false;
+is_meant({module, Module}, #{module := ?GEN_STAGE}) ->
+    exports(Module, handle_events, 3) orelse exports(Module, handle_demand, 2);
+is_meant({module, Module}, #{module := Of}) ->
+    Module =:= Of;
+is_meant({behaviour, Behaviour}, #{behaviour := Of, system := System}) ->
+    Behaviour =:= Of andalso not System;
+is_meant({application, Name}, #{application := Of}) -> Name =:= Of;
+is_meant({registered, Name}, #{registered := Of}) -> Name =:= Of;
+is_meant({label, Label}, #{label := Of}) -> Label =:= Of;
+is_meant({pid, Pid}, #{pid := Of}) -> Pid =:= Of;
+is_meant({supervisor, Supervisor}, #{pid := Pid, ancestors := Ancestors}) ->
+    Names = [Supervisor | other_name(Supervisor)],
+    lists:any(fun(Name) -> Name =:= Pid orelse lists:member(Name, Ancestors) end, Names).
+
+%% Ancestors are named if they are registered.
+other_name(Name) when is_atom(Name) ->
+    [Pid || Pid <- [whereis(Name)], is_pid(Pid)];
+other_name(Pid) when node(Pid) =:= node() ->
+    case process_info(Pid, registered_name) of
+        {registered_name, Name} -> [Name];
+        _ -> []
+    end;
+other_name(_Remote) ->
+    [].
+
+%% Servers
+
+-doc "How many of the busiest servers are meant.".
+-spec busiest(t()) -> non_neg_integer().
+busiest(#{selectors := Selectors}) -> lists:max([0 | [N || {busiest, N} <- Selectors]]).
+
+-doc """
+What begins and may be meant, by the arguments of `init_it/6` of its behaviour: heads of match
+specifications. None if only the process itself tells.
+""".
+-spec births(t()) -> [{gen_server | gen_statem, Head :: [term()]}].
+births(#{selectors := Selectors}) ->
+    lists:usort([
+        {Behaviour, Head}
+     || Selector <- Selectors,
+        {Behaviours, Head} <- births_of(Selector),
+        Behaviour <- Behaviours
+    ]).
+
+births_of({behaviour, gen_server}) -> [{[gen_server], ['_', '_', '_', '_', '_', '_']}];
+births_of({behaviour, gen_statem}) -> [{[gen_statem], ['_', '_', '_', '_', '_', '_']}];
+births_of({module, Of}) -> [{[gen_server, gen_statem], ['_', '_', '_', Of, '_', '_']}];
+births_of({registered, Name}) ->
+    [{[gen_server, gen_statem], ['_', '_', {local, Name}, '_', '_', '_']}];
+births_of(Any) when Any =:= all; Any =:= new ->
+    [{[gen_server, gen_statem], ['_', '_', '_', '_', '_', '_']}];
+births_of(_Other) -> [].
+
+-doc "Whether it is a stage whose module is not known yet.".
+-spec is_unknown_stage(process()) -> boolean().
+is_unknown_stage(#{module := Module}) -> Module =:= ?GEN_STAGE.
+
+-doc "Whether a server that is chosen is meant whatever module it turns out to have.".
+-spec is_surely(process(), t()) -> boolean().
+is_surely(#{module := ?GEN_STAGE} = Server, #{selectors := Selectors} = Filter) ->
+    is_chosen(Server, Filter#{selectors := [S || S <- Selectors, not is_module(S)]});
+is_surely(_Server, _Filter) ->
+    true.
+
+is_module({Kind, _}) -> Kind =:= module;
+is_module(_Any) -> false.
+
+%% Several filters at once
+
+-doc "What each selector is for.".
+-opaque table(For) :: #{dyno_agent_monitor:selector() => [For, ...]}.
+
+-doc "Of many filters what each is for, so that a new process is asked about by a few lookups.".
+-spec table([{dyno_agent_monitor:selector(), For}]) -> table(For).
+table(Selectors) ->
+    maps:groups_from_list(
+        fun({Selector, _}) -> Selector end, fun({_, For}) -> For end, lists:uniq(Selectors)
+    ).
+
+-doc "All that a process is meant for.".
+-spec of_process(dyno_agent_event:process(), table(For)) -> [For].
+of_process(#{pid := Pid, initial_call := {M, F, A}} = Process, Table) ->
+    Keys = [
+        {function, M, F, A},
+        {function, M, F, '_'},
+        {module, M},
+        {pid, Pid}
+        | [{registered, Name} || #{name := Name} <- [Process]] ++
+            [{label, Label} || #{label := Label} <- [Process]]
+    ],
+    case [For || Key <- Keys, #{Key := For} <- [Table]] of
+        [] -> [];
+        [For] -> For;
+        Several -> lists:uniq(lists:append(Several))
+    end.
+
+-doc "All that is for this selector.".
+-spec of_selector(dyno_agent_monitor:selector(), table(For)) -> [For].
+of_selector(Selector, Table) -> maps:get(Selector, Table, []).
+
+-doc "Whether there is a selector of one of these kinds.".
+-spec has([function | module | registered | label | pid, ...], table(term())) -> boolean().
+has(Kinds, Table) ->
+    lists:any(fun(Selector) -> lists:member(element(1, Selector), Kinds) end, maps:keys(Table)).
