@@ -146,30 +146,35 @@ others() ->
     end.
 
 -doc """
-The node's processes for which a function is true, asked in a process of its own: the list of a
-million processes takes 16 MB, and no collection has to copy them there.
+The node's processes for which a function is true, without the calling one.
 
 ## Cost
-36 to 50 ns of processor for each process, and what the function takes.
+50 to 70 ns of processor for each process, and what the function takes.
 """.
 -spec select(fun((pid()) -> boolean())) -> [pid()].
 select(Is) ->
-    beside(fun() -> [Pid || Pid <- processes(), Pid =/= self(), Is(Pid)] end).
+    chosen(Is, fun(Pid, Chosen) -> [Pid | Chosen] end, []).
 
 -doc "For how many processes it is true. The function may change them.".
 -spec count(fun((pid()) -> boolean())) -> non_neg_integer().
 count(Is) ->
-    beside(fun() -> count(processes(), Is, 0) end).
+    chosen(Is, fun(_Pid, Count) -> Count + 1 end, 0).
 
-count([], _Is, Count) -> Count;
-count([Pid | Pids], Is, Count) ->
-    case Pid =/= self() andalso Is(Pid) of
-        true -> count(Pids, Is, Count + 1);
-        false -> count(Pids, Is, Count)
-    end.
+chosen(Is, Add, None) ->
+    beside(fun() ->
+        dyno_agent_process_list:fold(
+            fun(Pid, Acc) ->
+                case Pid =/= self() andalso Is(Pid) of
+                    true -> Add(Pid, Acc);
+                    false -> Acc
+                end
+            end,
+            None
+        )
+    end).
 
 beside(Fun) ->
-    Words = 4 * erlang:system_info(process_count) + 10_000,
+    Words = dyno_agent_process_list:heap_words(),
     %% On a saturated node a process of less priority waits for a turn of all others.
     Priority = process_info(self(), priority),
     Options = [monitor, Priority, {min_heap_size, Words}, {max_heap_size, 0}],

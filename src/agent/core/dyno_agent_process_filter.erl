@@ -135,7 +135,7 @@ is_described(Pid, Selectors) ->
 
 -doc "Those that run, but for the calling process.".
 -spec running(t()) -> [pid()].
-running(Filter) -> [Pid || Pid <- processes(), Pid =/= self(), is_chosen(Pid, Filter)].
+running(Filter) -> dyno_agent_process:select(fun(Pid) -> is_chosen(Pid, Filter) end) -- [self()].
 
 %% What a process is
 

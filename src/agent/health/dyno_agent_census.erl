@@ -72,8 +72,7 @@ new() -> #{}.
 -doc "Looks at all processes but these.".
 -spec take([pid()], seen()) -> {census(), seen()}.
 take(Own, Seen) ->
-    Pids = erlang:processes() -- Own,
-    Count = length(Pids),
+    Count = max(1, erlang:system_info(process_count) - length(Own)),
     Every = 1 + Count div ?MOST_KNOWN,
     Acc = #{
         seen => #{},
@@ -84,7 +83,7 @@ take(Own, Seen) ->
         native => [],
         waiting => []
     },
-    Taken = slices(Pids, {Seen, Every}, Acc),
+    Taken = slices(dyno_agent_process_list:first(), Own, {Seen, Every}, Acc),
     #{seen := Now, groups := Groups, queues := Queues, busiest := Busiest} = Taken,
     #{suspended := Suspended, waiting := Waiting} = Taken,
     {
@@ -102,22 +101,15 @@ take(Own, Seen) ->
         Now
     }.
 
-slices([], _With, Acc) ->
+slices(none, _Own, _With, Acc) ->
     Acc;
-slices(Pids, With, Acc) ->
-    {Slice, Rest} = split(Pids),
+slices(Place, Own, With, Acc) ->
+    {Slice, Next} = dyno_agent_process_list:next(?SLICE, Place),
     Start = erlang:monotonic_time(microsecond),
-    Next = lists:foldl(fun(Pid, A) -> one(Pid, With, A) end, Acc, Slice),
+    Looked = lists:foldl(fun(Pid, A) -> one(Pid, With, A) end, Acc, Slice -- Own),
     TookUs = erlang:monotonic_time(microsecond) - Start,
-    _ = [pause(1 + min(20_000, ?PAUSE_FACTOR * TookUs) div 1000) || Rest =/= []],
-    slices(Rest, With, Next).
-
-split(Pids) ->
-    try
-        lists:split(?SLICE, Pids)
-    catch
-        error:badarg -> {Pids, []}
-    end.
+    _ = [pause(1 + min(20_000, ?PAUSE_FACTOR * TookUs) div 1000) || Next =/= none],
+    slices(Next, Own, With, Looked).
 
 %% Of those that are not sampled the queue alone: it takes a third of the time.
 one(Pid, {Seen, Every} = With, Acc) ->

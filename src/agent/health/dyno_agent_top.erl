@@ -79,7 +79,7 @@ estimated from that part.
     %% Of many processes: those that were read for the first time at the last reading, those to be
     %% read later, and those that stood out.
     fresh := [pid()],
-    later := [pid()],
+    later := dyno_agent_process_list:t() | none,
     kept := [pid()]
 }.
 
@@ -123,7 +123,7 @@ init(#{}) ->
         at_ns => erlang:monotonic_time(nanosecond),
         seen => #{},
         fresh => [],
-        later => [],
+        later => none,
         kept => []
     }}.
 
@@ -209,24 +209,18 @@ processes(#{sort := Sort, most := Most, filter := Filter}, #{seen := Seen, kept 
 
 %% Of many processes half of a reading is of those that were read just before, so that there is a
 %% difference, and half is new.
-part(#{later := [], fresh := Fresh}) ->
-    Pids = erlang:processes(),
-    case length(Pids) of
-        Count when Count =< ?PART -> {Pids, [], [], Count};
-        Count -> next_part(Pids, Fresh, Count)
-    end;
 part(#{later := Later, fresh := Fresh}) ->
-    next_part(Later, Fresh, erlang:system_info(process_count)).
-
-next_part(Pids, Before, Count) ->
-    {New, Later} = split(?PART div 2, Pids),
-    {lists:uniq(Before ++ New), New, Later, Count}.
-
-split(N, Items) ->
-    case length(Items) =< N of
-        true -> {Items, []};
-        false -> lists:split(N, Items)
+    case erlang:system_info(process_count) of
+        Count when Count =< ?PART ->
+            {All, _} = dyno_agent_process_list:next(2 * ?PART, dyno_agent_process_list:first()),
+            {All, [], none, length(All)};
+        Count ->
+            {New, Next} = dyno_agent_process_list:next(?PART div 2, continued(Later)),
+            {lists:uniq(Fresh ++ New), New, Next, Count}
     end.
+
+continued(none) -> dyno_agent_process_list:first();
+continued(Later) -> Later.
 
 %% What dyno itself does is in the last line.
 read(Pids, Seen) ->

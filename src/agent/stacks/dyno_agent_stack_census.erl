@@ -6,21 +6,23 @@
 %% Which processes of the node run or are ready to, at an instant.
 %%
 %% To ask one costs 0.1 us. To list all costs 0.6 ms and more, for the runtime goes through its
-%% whole table, also where few places in it are taken. So the list is made anew only every few
+%% whole table, even if few places in it are taken. So the list is made anew only every few
 %% hundred milliseconds, and between two lists the processes that were started since are found by
 %% their numbers: a process that is started now has the next one. (After a million processes numbers
 %% are used again, in the order in which they became free; then some of the youngest are missed
 %% until the next list.)
 %%
-%% Where there are many processes a part of them is asked at each instant, by turns, and each found
-%% counts for as many as were not asked. Those that were found to run before are asked each time, and
-%% those that have made reductions (dyno_agent_stack_seeds).
+%% Of many processes a part is asked at each instant, by turns, and each found counts for as many as
+%% were not asked. Those that were found to run before are asked each time, and those that have made
+%% reductions (dyno_agent_stack_seeds). The list holds a part of very many, another one each time:
+%% a collection of a longer one would stop its scheduler for longer than 1 ms.
 
 -export([new/0, instant/1, list_cost/1, seeded/2, count/1, some/2]).
 -export_type([t/0, found/0]).
 
 -opaque t() :: #{
-    %% All at the time of the last list, how many, and after which one the next turn begins.
+    %% All or a part at the time of the last list, how many all were, and after which one of the list
+    %% the next turn begins.
     all := tuple(),
     count := non_neg_integer(),
     asked := non_neg_integer(),
@@ -40,6 +42,8 @@
 %% All are asked at an instant, if there are no more; else so many.
 -define(FEW, 1000).
 -define(PART, 400).
+%% So long is a list.
+-define(MOST, 50_000).
 -define(MOST_ACTIVE, 500).
 -define(FORGET_AFTER, 100).
 %% Of those that were started since: the youngest, and some of the others.
@@ -87,11 +91,11 @@ listed(#{next_list := NextList} = Census) ->
         true ->
             Census#{now := Now, cost := 0};
         false ->
-            All = list_to_tuple(processes() -- [self(), Newest]),
+            All = list_to_tuple(dyno_agent_process_list:some(?MOST) -- [self(), Newest]),
             End = erlang:monotonic_time(),
             Census#{
                 all := All,
-                count := tuple_size(All),
+                count := max(tuple_size(All), erlang:system_info(process_count) - 2),
                 asked := rand:uniform(tuple_size(All)) - 1,
                 listed := Now,
                 now := Now,
@@ -113,7 +117,7 @@ known(#{all := All, count := Count, asked := Last, active := Active} = Census, Y
     Still = [{Pid, 1} || Pid := 0 <- Again],
     Next = limited(Young ++ Asked, Again),
     {Still ++ [{Pid, Weight} || Pid <- Asked], Census#{
-        asked := (Last + ?PART) rem Count, active := Next
+        asked := (Last + ?PART) rem tuple_size(All), active := Next
     }}.
 
 limited(Pids, Active) ->
@@ -187,5 +191,5 @@ count(#{count := Count}) -> Count.
 -doc "Some of all processes, each chosen by chance; all, if there are no more.".
 -spec some(pos_integer(), t()) -> [pid()].
 some(Most, #{all := All, count := Count}) when Count =< Most -> tuple_to_list(All);
-some(Most, #{all := All, count := Count}) ->
-    lists:uniq([element(rand:uniform(Count), All) || _ <- lists:seq(1, Most)]).
+some(Most, #{all := All}) ->
+    lists:uniq([element(rand:uniform(tuple_size(All)), All) || _ <- lists:seq(1, Most)]).

@@ -3,8 +3,9 @@
 
 -module(dyno_agent_stack_seeds).
 -moduledoc false.
-%% Which of very many processes work, and which have messages waiting: all are asked twice for their
-%% reductions and their queues, which sends them no signal, and whoever made many meanwhile works.
+%% The processes among very many that work, and those that have messages waiting: all are asked twice
+%% for their reductions and their queues, which sends them no signal; those that made many meanwhile
+%% work.
 %% Among 200,000 processes one that works a tenth of the time would be met by chance after minutes.
 %%
 %% A process of its own, of normal priority: it sends `{seeds, Busy, Queued, CostNative}` to the one
@@ -14,7 +15,7 @@
 %% Runs in the process
 -export([init/2]).
 
-%% So many are asked, from a place that is chosen by chance.
+%% So many are asked in a pass, from a place that is chosen by chance.
 -define(MOST, 300_000).
 -define(CHUNK, 1000).
 -define(FIRST_MS, 300).
@@ -37,51 +38,82 @@ init(Owner, Guard) ->
     ok = dyno_agent_process:unlimited(),
     %% Its code is not removed before it has ended.
     true = link(Guard),
-    {Before, _, _} = pass(),
-    timer:sleep(?FIRST_MS),
-    loop(Owner, Before).
+    loop(Owner, {none, table()}).
 
-loop(Owner, Before) ->
-    {Now, Queued, Cost} = pass(),
-    Made = [{Reductions - maps:get(Pid, Before, 0), Pid} || Pid := Reductions <- Now],
-    Owner ! {seeds, most(?BUSY, ?LEAST_REDUCTIONS, Made), most(?QUEUED, 1, Queued), Cost},
-    true = garbage_collect(),
+%% Reductions since the last pass are known of the processes that it asked: of very many, each second
+%% pass begins anew, elsewhere.
+loop(Owner, {Known, Before}) ->
+    Start = start(),
+    First =
+        case Start of
+            Known ->
+                Before;
+            _ ->
+                true = ets:delete(Before),
+                {_, Table} = pass(Start, table()),
+                timer:sleep(?FIRST_MS),
+                Table
+        end,
+    {#{busy := Busy, queued := Queued, cost := Cost}, Last} = pass(Start, First),
+    Owner ! {seeds, [Pid || {_, Pid} <- Busy], [Pid || {_, Pid} <- Queued], Cost},
     CostMs = erlang:convert_time_unit(Cost, native, millisecond),
     timer:sleep(max(?AGAIN_MS, ?REST * CostMs)),
-    loop(Owner, Now).
+    loop(Owner, {Start, Last}).
 
-most(Most, Least, Items) ->
-    Enough = [Item || {Value, _} = Item <- Items, Value >= Least],
-    [Pid || {_, Pid} <- lists:sublist(lists:reverse(lists:sort(Enough)), Most)].
+%% Outside of the heap: a collection of 300,000 pids takes a scheduler for 20 ms and more.
+table() -> ets:new(?MODULE, [private]).
 
-%% What it has cost by its quickest part: others may run in between.
-pass() ->
-    All = lists:delete(self(), processes()),
-    Some =
-        case length(All) of
-            Count when Count =< ?MOST ->
-                All;
-            Count ->
-                Start = rand:uniform(Count) - 1,
-                lists:sublist(lists:nthtail(Start, All) ++ All, ?MOST)
-        end,
-    pass(Some, #{}, [], infinity, 0).
+start() -> ?MOST * (rand:uniform(1 + (erlang:system_info(process_count) - 1) div ?MOST) - 1).
 
-pass([], Reductions, Queued, Quickest, Chunks) ->
-    {Reductions, Queued, Chunks * max(0, Quickest)};
-pass(Pids, Reductions, Queued, Quickest, Chunks) ->
-    {Chunk, Rest} = lists:split(length_to(?CHUNK, Pids, 0), Pids),
+%% Its cost by the quickest of its parts: others may run in between.
+pass(Start, Before) ->
+    Place = skip(Start, dyno_agent_process_list:first()),
+    Now = table(),
+    Sums = #{busy => [], queued => [], asked => 0, quickest => infinity, parts => 0},
+    #{quickest := Quickest, parts := Parts} = Passed = parts(Place, {Before, Now}, Sums),
+    true = ets:delete(Before),
+    {Passed#{cost => Parts * max(0, Quickest)}, Now}.
+
+skip(0, Place) ->
+    Place;
+skip(Left, Place) ->
+    case dyno_agent_process_list:next(min(?CHUNK, Left), Place) of
+        {_, none} -> dyno_agent_process_list:first();
+        {Pids, Next} -> skip(Left - length(Pids), Next)
+    end.
+
+parts(none, _Tables, Sums) ->
+    Sums;
+parts(_Place, _Tables, #{asked := Asked} = Sums) when Asked >= ?MOST -> Sums;
+parts(Place, Tables, Sums) ->
+    {Pids, Next} = dyno_agent_process_list:next(?CHUNK, Place),
+    Passed = part(lists:delete(self(), Pids), Tables, Sums),
+    true = erlang:yield(),
+    parts(Next, Tables, Passed).
+
+part(Pids, {Before, Now}, Sums) ->
+    #{busy := Busy, queued := Queued, asked := Asked, quickest := Quickest, parts := Parts} = Sums,
     Start = erlang:monotonic_time(),
-    Asked = [
-        {Pid, Made, Queue}
-     || Pid <- Chunk,
-        [{reductions, Made}, {message_queue_len, Queue}] <-
+    Found = [
+        {Pid, Reductions, Queue}
+     || Pid <- Pids,
+        [{reductions, Reductions}, {message_queue_len, Queue}] <-
             [process_info(Pid, [reductions, message_queue_len])]
     ],
     Took = erlang:monotonic_time() - Start,
-    Next = maps:merge(Reductions, #{Pid => Made || {Pid, Made, _} <- Asked}),
-    More = [{Queue, Pid} || {Pid, _, Queue} <- Asked, Queue > 0],
-    pass(Rest, Next, More ++ Queued, min(Took, Quickest), Chunks + 1).
+    Made = [
+        {Reductions - ets:lookup_element(Before, Pid, 2, 0), Pid}
+     || {Pid, Reductions, _} <- Found
+    ],
+    true = ets:insert(Now, [{Pid, Reductions} || {Pid, Reductions, _} <- Found]),
+    Sums#{
+        busy := most(?BUSY, ?LEAST_REDUCTIONS, Made, Busy),
+        queued := most(?QUEUED, 1, [{Queue, Pid} || {Pid, _, Queue} <- Found], Queued),
+        asked := Asked + length(Pids),
+        quickest := min(Took, Quickest),
+        parts := Parts + 1
+    }.
 
-length_to(Most, [_ | Rest], N) when N < Most -> length_to(Most, Rest, N + 1);
-length_to(_Most, _Rest, N) -> N.
+most(Most, Least, Items, Before) ->
+    Enough = [Item || {Value, _} = Item <- Items, Value >= Least],
+    lists:sublist(lists:reverse(lists:sort(Enough ++ Before)), Most).

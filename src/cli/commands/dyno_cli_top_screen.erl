@@ -62,20 +62,18 @@ keys(screen) ->
     Keys =
         case raw() of
             ok -> raw;
-            error -> lines
+            {error, _} -> lines
         end,
     _ = spawn_link(fun() -> read(Keys, Self) end),
     Keys;
 keys(_Mode) ->
     lines.
 
-%% From OTP 28 on; before, the argument is refused.
+%% From OTP 28 on; releases of 27 take the argument, too, and start a shell that takes the keys.
 raw() ->
-    try apply(shell, start_interactive, [{noshell, raw}]) of
-        ok -> ok;
-        {error, _} -> error
-    catch
-        error:_ -> error
+    case list_to_integer(erlang:system_info(otp_release)) of
+        Release when Release >= 28 -> shell:start_interactive({noshell, raw});
+        _ -> {error, not_supported}
     end.
 
 read(Keys, Reader) ->
