@@ -9,7 +9,7 @@
 
 -export([who/1, work/1, sample_first/2, find_name/1, holds/3, collections_since/2]).
 %% dyno's own
--export([ask/2, unlimited/0, newest/0, others/0, within/2, each_beside/3]).
+-export([ask/2, unlimited/0, newest/0, number/1, others/0, within/2, each_beside/3]).
 %% All of the node
 -export([select/1, count/1, is_proc_lib/1]).
 -export_type([holds/0]).
@@ -249,7 +249,9 @@ newest() ->
     Newest = spawn_opt(erlang, yield, [], [{priority, high}]),
     {Newest, number(Newest)}.
 
-%% As it is printed: `<0.Number.Serial>`, the serial counting on where the number has no more bits.
+%% As it is printed: `<0.Number.Serial>`, the serial counting on if the number has no more bits.
+-doc "The number of a process; one that is started later has a greater one.".
+-spec number(pid()) -> non_neg_integer().
 number(Pid) ->
     "<0." ++ Text = pid_to_list(Pid),
     {Number, "." ++ Rest} = string:to_integer(Text),

@@ -7,7 +7,7 @@
 %% `{trace_ts, Pid, call, {M, F, Arity}, Time}`, Time native and monotonic, of each process's first
 %% call of a function that the patterns mean.
 
--export([open/1, change/2, counts/2, close/1]).
+-export([open/1, change/2, close/1]).
 -export_type([t/0, change/0]).
 
 -opaque t() :: {trace:session(), [dyno_agent_patterns:pattern()]}.
@@ -17,13 +17,12 @@ Each is a change of the code, some 150 us a function.
 * `add`: first calls of the functions of a module that was loaded send messages.
 * `subscribe`: those of these functions do so again.
 * `throttle`: they send none.
-* `count`: their calls are counted from now on, whoever makes them.
 * `leave_out`: their calls do nothing at all.
 * `stop`: none sends any, ever.
 """.
 -type change() ::
     {add, module()}
-    | {subscribe | throttle | count | leave_out, [mfa()]}
+    | {subscribe | throttle | leave_out, [mfa()]}
     | stop.
 
 %% A call switches the process's `call` flag off in this session, so that it is the last one traced;
@@ -48,10 +47,7 @@ change({subscribe, Functions}, {Session, _}) ->
     set(Functions, ?SUBSCRIBED, Session);
 change({throttle, Functions}, {Session, _}) ->
     set(Functions, ?THROTTLED, Session);
-change({count, Functions}, {Session, _}) ->
-    lists:foreach(fun(F) -> _ = trace:function(Session, F, true, [call_count]) end, Functions);
 change({leave_out, Functions}, {Session, _}) ->
-    lists:foreach(fun(F) -> _ = trace:function(Session, F, false, [call_count]) end, Functions),
     set(Functions, false, Session);
 change(stop, {Session, _}) ->
     _ = dyno_agent_flags:all(Session, false, [all]),
@@ -61,16 +57,6 @@ set(Functions, Specification, Session) ->
     lists:foreach(
         fun(F) -> _ = trace:function(Session, F, Specification, [local]) end, Functions
     ).
-
--doc "The calls of those of some functions that are counted: a microsecond for each.".
--spec counts([mfa()], t()) -> #{mfa() => non_neg_integer()}.
-counts(Functions, {Session, _}) ->
-    #{
-        MFA => Calls
-     || MFA <- Functions,
-        {call_count, Calls} <- [trace:info(Session, MFA, call_count)],
-        is_integer(Calls)
-    }.
 
 -doc "Discovers nothing any more.".
 -spec close(t()) -> ok.

@@ -15,10 +15,10 @@ are (doc/measurements.md).
       a message, |                          | no message, tracing off:
     tracing off  |                          | the function is throttled
                  v                          v
-          dyno_agent_processes        counted, and estimated by how many of its calls
-            |  event   ^              are first ones while messages come for a moment
-            v          | effects        (dyno_agent_first_call_estimate)
-   dyno_agent_discovery, pure
+          dyno_agent_processes        in short windows they send messages, and their number is
+            |                         estimated while no message comes (dyno_agent_throttle)
+            v
+   dyno_agent_discovery
             |
             | rows
             v
@@ -73,13 +73,12 @@ Whoever times calls finds the groups in the table (`table/1`), and reports which
 
 -type state() :: #{
     discovery := dyno_agent_discovery:t(),
-    table := dyno_agent_process_table:t(),
     first_calls := dyno_agent_first_calls:t(),
-    timers := #{atom() => reference()},
     %% The number of the process that was started last at the restart.
     newest := non_neg_integer(),
     interval_ms := pos_integer(),
     scan := idle | dyno_agent_process_table:continuation(),
+    timer := reference(),
     began_ms := integer(),
     %% First calls until the next look at how many messages wait.
     look_in := non_neg_integer(),
@@ -89,9 +88,8 @@ Whoever times calls finds the groups in the table (`table/1`), and reports which
 
 %% The longest that reading may take: each process of a saturated node answers when it has its turn.
 -define(READ_MS, 1000).
-%% After so many first calls it looks how many messages wait, and with so many it is behind.
+%% After so many first calls it looks how many messages wait.
 -define(LOOK_EVERY, 500).
--define(BEHIND, 5000).
 %% After a scan of hundreds of thousands the scanner rests for so many times as long.
 -define(REST, 9).
 %% If more were started than so many times those that were discovered, some may be missing.
@@ -161,92 +159,80 @@ init(#{patterns := Patterns, interval_ms := IntervalMs}) ->
     process_flag(priority, high),
     FirstCalls = dyno_agent_first_calls:open(Patterns),
     process_flag(priority, normal),
-    State = #{
-        discovery => dyno_agent_discovery:new(),
-        table => dyno_agent_process_table:new(),
+    {ok, #{
+        discovery => dyno_agent_discovery:new(FirstCalls),
         first_calls => FirstCalls,
-        timers => #{},
         newest => newest(),
         interval_ms => IntervalMs,
         scan => idle,
+        timer => erlang:send_after(IntervalMs, self(), scan),
         began_ms => 0,
         look_in => ?LOOK_EVERY,
         waiting => []
-    },
-    {ok, later(IntervalMs, scan, State)}.
+    }}.
+
+newest() -> element(2, dyno_agent_process:newest()).
 
 -spec handle_call(Request, gen_server:from(), state()) ->
     {reply, ok | dyno_agent_process_table:t(), state()} | {noreply, state()}
 when
     Request :: restart | read | table.
-handle_call(table, _From, #{table := Table} = State) ->
-    {reply, Table, State};
-handle_call(restart, _From, #{table := Table} = State) ->
-    Sampled = event(begin_scan, settled(State)),
-    {Alive, Ended} = dyno_agent_process_table:restart(Table),
-    {reply, ok, event({restart, Alive, Ended}, Sampled#{newest := newest()})};
-handle_call(read, From, #{waiting := Waiting} = State) ->
+handle_call(table, _From, #{discovery := Discovery} = State) ->
+    {reply, dyno_agent_discovery:table(Discovery), State};
+handle_call(restart, _From, #{discovery := Discovery} = State) ->
+    {reply, ok, State#{discovery := dyno_agent_discovery:restart(Discovery), newest := newest()}};
+handle_call(read, From, #{waiting := Waiting, discovery := Discovery} = State) ->
     process_flag(priority, high),
-    {noreply, scan((settled(State))#{waiting := [From | Waiting]})}.
+    Settled = dyno_agent_discovery:settle(Discovery),
+    {noreply, scan(State#{waiting := [From | Waiting], discovery := Settled})}.
 
-settled(State) -> event(settle, State).
-
-newest() -> element(2, dyno_agent_process:newest()).
-
--spec handle_cast(dyno_agent_discovery:event(), state()) -> {noreply, state()}.
-handle_cast(Event, State) ->
-    {noreply, event(Event, State)}.
+-spec handle_cast({loaded | leave_out | limit, term()}, state()) -> {noreply, state()}.
+handle_cast({What, Of}, #{discovery := Discovery} = State) ->
+    {noreply, State#{discovery := dyno_agent_discovery:What(Of, Discovery)}}.
 
 -spec handle_info(term(), state()) -> {noreply, state()} | {stop, term(), state()}.
-handle_info({trace_ts, Pid, call, MFA, Time}, #{look_in := 0} = State) ->
-    {noreply, first_call(Pid, MFA, Time, not_behind(State#{look_in := ?LOOK_EVERY}))};
-handle_info({trace_ts, Pid, call, MFA, Time}, #{look_in := Left} = State) ->
-    {noreply, first_call(Pid, MFA, Time, State#{look_in := Left - 1})};
-handle_info({'DOWN', Ref, process, Pid, Reason}, State) ->
-    {noreply, ended(Ref, Pid, Reason, State)};
+handle_info({trace_ts, Pid, call, MFA, Time}, #{look_in := 0, discovery := Discovery} = State) ->
+    {message_queue_len, Waiting} = process_info(self(), message_queue_len),
+    Looked = State#{
+        look_in := ?LOOK_EVERY, discovery := dyno_agent_discovery:behind(Waiting, Discovery)
+    },
+    handle_info({trace_ts, Pid, call, MFA, Time}, Looked);
+handle_info({trace_ts, Pid, call, MFA, Time}, #{look_in := Left, discovery := Discovery} = State) ->
+    Next = dyno_agent_discovery:first_call(Pid, MFA, Time, Discovery),
+    {noreply, State#{look_in := Left - 1, discovery := Next}};
+handle_info({'DOWN', Ref, process, Pid, Reason}, #{discovery := Discovery} = State) ->
+    {noreply, State#{discovery := dyno_agent_discovery:ended(Ref, Pid, Reason, Discovery)}};
 handle_info(scan, #{scan := idle} = State) ->
     {noreply, scan(State)};
 handle_info(scan_on, #{scan := idle} = State) ->
     {noreply, State};
-handle_info(scan_on, #{scan := Continuation, table := Table} = State) ->
+handle_info(scan_on, #{scan := Continuation, discovery := Discovery} = State) ->
+    Table = dyno_agent_discovery:table(Discovery),
     {noreply, scanned(dyno_agent_process_table:scan_on(Continuation, Table), State)};
-handle_info(Due, State) when Due =:= read_due; Due =:= close_window; Due =:= closed ->
-    {noreply, event({Due, erlang:monotonic_time(millisecond)}, State)};
+handle_info(Due, #{discovery := Discovery} = State) when
+    Due =:= open_window; Due =:= close_window; Due =:= closed
+->
+    {noreply, State#{discovery := dyno_agent_discovery:due(Due, Discovery)}};
 handle_info({'EXIT', _Parent, Reason}, State) ->
     {stop, Reason, State};
 handle_info(_Other, State) ->
     {noreply, State}.
 
-first_call(Pid, MFA, Time, #{table := Table} = State) ->
-    case dyno_agent_process_table:is_known(Pid, Table) of
-        true -> State;
-        false -> event({first_call, Pid, MFA, Time}, State)
-    end.
-
-not_behind(State) ->
-    case process_info(self(), message_queue_len) of
-        {message_queue_len, Waiting} when Waiting >= ?BEHIND ->
-            event({behind, Waiting}, State);
-        _ ->
-            State
-    end.
-
-%% It may have got a name since it was discovered, and with that another group.
-ended(Ref, Pid, Reason, #{table := Table} = State) ->
-    Group = dyno_agent_process_table:group_of(Pid, Table),
-    event({ended, Ref, Reason, erlang:monotonic_time(), Group}, State).
-
 %% One that is under way begins anew.
-scan(#{table := Table, scan := Scan} = State) ->
-    case Scan of
-        idle -> ok;
-        _ -> dyno_agent_process_table:end_scan(Table)
-    end,
-    Begun = event(begin_scan, State#{began_ms := erlang:monotonic_time(millisecond)}),
+scan(#{discovery := Discovery, scan := Scan} = State) ->
+    Table = dyno_agent_discovery:table(Discovery),
+    _ = [ok = dyno_agent_process_table:end_scan(Table) || Scan =/= idle],
+    Begun = State#{
+        began_ms := erlang:monotonic_time(millisecond),
+        discovery := dyno_agent_discovery:begin_scan(Discovery)
+    },
     scanned(dyno_agent_process_table:scan(Table), Begun).
 
 scanned({Samples, Continuation}, #{waiting := Waiting, began_ms := BeganMs} = State) ->
-    Next = event({samples, Samples}, State#{scan := Continuation}),
+    #{discovery := Discovery} = State,
+    Next = State#{
+        scan := Continuation, discovery := dyno_agent_discovery:samples(Samples, Discovery)
+    },
     case Waiting =/= [] andalso erlang:monotonic_time(millisecond) - BeganMs > ?READ_MS of
         true ->
             ended_scan(in_part, Next);
@@ -255,62 +241,26 @@ scanned({Samples, Continuation}, #{waiting := Waiting, began_ms := BeganMs} = St
             self() ! scan_on,
             Next
     end;
-scanned(done, State) ->
-    ended_scan(to_the_end, event(end_scan, State)).
+scanned(done, #{discovery := Discovery} = State) ->
+    ended_scan(to_the_end, State#{discovery := dyno_agent_discovery:end_scan(Discovery)}).
 
-ended_scan(Read, #{table := Table, interval_ms := IntervalMs, began_ms := BeganMs} = State) ->
-    ok = dyno_agent_process_table:end_scan(Table),
-    #{discovery := Discovery, waiting := Waiting} = Ended = State#{scan := idle},
+ended_scan(Read, #{discovery := Discovery, waiting := Waiting, newest := Newest} = State) ->
+    #{interval_ms := IntervalMs, began_ms := BeganMs, timer := Timer} = State,
+    ok = dyno_agent_process_table:end_scan(dyno_agent_discovery:table(Discovery)),
     case Waiting of
         [] ->
             ok;
         _ ->
-            Alive = dyno_agent_process_table:alive(Table),
-            Results = (dyno_agent_discovery:results(Alive, Discovery))#{
-                read => Read, started => max(0, newest() - map_get(newest, State))
+            Results = (dyno_agent_discovery:results(Discovery))#{
+                read => Read, started => max(0, newest() - Newest)
             },
             lists:foreach(fun(From) -> gen_server:reply(From, Results) end, Waiting),
             process_flag(priority, normal)
     end,
     TookMs = erlang:monotonic_time(millisecond) - BeganMs,
-    NextMs = dyno_agent_instants:next_ms(IntervalMs) - TookMs,
-    later(max(NextMs, ?REST * TookMs), scan, Ended#{waiting := []}).
-
-event(Event, #{discovery := Discovery} = State) ->
-    {Next, Effects} = dyno_agent_discovery:event(Event, Discovery),
-    lists:foldl(fun effect/2, State#{discovery := Next}, Effects).
-
-effect({table, Change}, #{table := Table} = State) ->
-    ok = dyno_agent_process_table:write(Change, Table),
-    State;
-effect({ask, Pid, MFA, Time}, State) ->
-    event({answer, Pid, MFA, Time, dyno_agent_process:who(Pid)}, State);
-effect({sample_first, Rows}, State) ->
-    {Counts, Ended, Alive} = lists:foldl(
-        fun dyno_agent_process:sample_first/2, {#{}, [], []}, Rows
-    ),
-    event({sampled_first, Counts, Ended, Alive}, State);
-effect({find_names, Rows}, State) ->
-    event({named, lists:filtermap(fun dyno_agent_process:find_name/1, Rows)}, State);
-effect({monitor, Pid, Id, Since}, State) ->
-    Ref = monitor(process, Pid),
-    event({monitored, Ref, Id, Since, erlang:monotonic_time()}, State);
-effect({demonitor, Refs}, State) ->
-    lists:foreach(fun(Ref) -> demonitor(Ref, [flush]) end, Refs),
-    State;
-effect({count_calls, Functions, What}, #{first_calls := Calls} = State) ->
-    Counts = dyno_agent_first_calls:counts(Functions, Calls),
-    event({What, Counts, erlang:monotonic_time()}, State);
-effect({later, Ms, Message}, State) ->
-    later(Ms, Message, State);
-effect({first_calls, Change}, #{first_calls := Calls} = State) ->
-    ok = dyno_agent_first_calls:change(Change, Calls),
-    State.
-
-%% In place of an earlier one.
-later(Ms, Message, #{timers := Timers} = State) ->
-    _ = [erlang:cancel_timer(Timer) || #{Message := Timer} <- [Timers]],
-    State#{timers := Timers#{Message => erlang:send_after(Ms, self(), Message)}}.
+    NextMs = max(dyno_agent_instants:next_ms(IntervalMs) - TookMs, ?REST * TookMs),
+    _ = erlang:cancel_timer(Timer),
+    State#{scan := idle, waiting := [], timer := erlang:send_after(NextMs, self(), scan)}.
 
 -spec terminate(term(), state()) -> ok.
 terminate(_Reason, #{first_calls := Calls}) ->

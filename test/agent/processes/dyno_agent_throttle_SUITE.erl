@@ -33,7 +33,7 @@ groups() ->
             throttles_a_thousand_in_a_second,
             subscribes_again_where_processes_are_rare,
             subscribes_again_where_groups_are_several,
-            counts_what_sent_no_message,
+            estimates_by_numbers,
             throttles_earlier_where_messages_cost_too_much,
             subscribes_again_to_a_new_module
         ]},
@@ -110,32 +110,41 @@ throttled_at(TimesMs) ->
 subscribes_again_where_processes_are_rare(_Config) ->
     Throttle = throttled(),
     ?assertEqual(#{?MFA => 7}, dyno_agent_throttle:throttled(Throttle)),
-    Still = dyno_agent_throttle:release_rare(2000, callers(1000, Throttle)),
+    %% Five in a window of ten that is a second after the last one, by numbers that are 1,000 further.
+    {#{7 := 1000}, Still} = window(1000, 2001, 5, Throttle),
     ?assertEqual(#{?MFA => 7}, dyno_agent_throttle:throttled(Still)),
-    %% Those before do not count again.
-    Rare = dyno_agent_throttle:release_rare(4000, callers(900, Still)),
-    ?assertEqual(#{}, dyno_agent_throttle:throttled(Rare)).
+    {#{7 := 95}, Rare} = window(2000, 2101, 5, Still),
+    ?assertEqual(#{}, dyno_agent_throttle:throttled(Rare)),
+    %% None came: so many had come before that.
+    {#{7 := 300}, Ended} = dyno_agent_throttle:closed(native(2000), 2305, opened(Still)),
+    ?assertEqual(#{}, dyno_agent_throttle:throttled(Ended)).
 
 subscribes_again_where_groups_are_several(_Config) ->
     Several = dyno_agent_throttle:learn(?MFA, {label, other}, 8, throttled()),
-    Settled = dyno_agent_throttle:release_rare(2000, callers(9000, Several)),
+    {_, Settled} = window(1000, 9000, 20, Several),
     ?assertEqual(#{}, dyno_agent_throttle:throttled(Settled)).
 
-%% They decide whether it stays throttled, and how long messages come the next time.
-counts_what_sent_no_message(_Config) ->
-    Counted = dyno_agent_throttle:counted(#{7 => 480}, callers(20, throttled())),
-    Released = dyno_agent_throttle:release_rare(500, Counted),
-    ?assertEqual(#{?MFA => 7}, dyno_agent_throttle:throttled(Released)),
-    ?assertEqual(20, dyno_agent_throttle:window_ms(Released)),
-    Many = dyno_agent_throttle:counted(#{7 => 19_600}, callers(400, Released)),
-    Often = dyno_agent_throttle:release_rare(1000, Many),
-    ?assertEqual(5, dyno_agent_throttle:window_ms(Often)).
+%% One of three numbers is of its processes, as the windows show.
+estimates_by_numbers(_Config) ->
+    First = lists:foldl(fun(N, T) -> seen(1000 + 3 * N, T) end, throttled(), lists:seq(1, 40)),
+    {Begun, Closed} = dyno_agent_throttle:closed(native(10), 1200, First),
+    ?assertEqual(#{7 => 1}, Begun),
+    Second = lists:foldl(fun(N, T) -> seen(4120 + 3 * N, T) end, opened(Closed), lists:seq(1, 40)),
+    {#{7 := Silent}, Next} = dyno_agent_throttle:closed(native(500), 4300, Second),
+    ?assert(abs(Silent - 1000) =< 2, Silent),
+    {#{7 := Rest}, Settled} = dyno_agent_throttle:settled(native(600), 4240 + 300, Next),
+    ?assert(abs(Rest - 100) =< 1, Rest),
+    ?assertMatch({#{7 := 0}, _}, dyno_agent_throttle:settled(native(600), 4240 + 300, Settled)),
+    %% Those of a window that is open are known, and who is older than it says nothing.
+    Open = seen(17, lists:foldl(fun(N, T) -> seen(4840 + 3 * N, T) end, opened(Settled), [1, 2, 3])),
+    {#{7 := InWindow}, _} = dyno_agent_throttle:settled(native(700), 4849 + 30, Open),
+    ?assert(abs(InWindow - 110) =< 2, InWindow).
 
 throttles_earlier_where_messages_cost_too_much(_Config) ->
     Throttle = throttled(dyno_agent_throttle:limit(10, learned(21))),
-    Still = dyno_agent_throttle:release_rare(2000, callers(11, Throttle)),
+    {_, Still} = window(1000, 1006, 5, Throttle),
     ?assertEqual(#{?MFA => 7}, dyno_agent_throttle:throttled(Still)),
-    Rare = dyno_agent_throttle:release_rare(4000, callers(9, Still)),
+    {_, Rare} = window(3000, 1012, 2, Still),
     ?assertEqual(#{}, dyno_agent_throttle:throttled(Rare)).
 
 subscribes_again_to_a_new_module(_Config) ->
@@ -155,21 +164,35 @@ learned(Times) ->
     Learn = fun(T) -> dyno_agent_throttle:learn(?MFA, {initial_call, {m, f, 0}}, 7, T) end,
     times(Times, Learn, new()).
 
-first_call(Ms, Throttle) ->
-    Time = erlang:convert_time_unit(Ms, millisecond, native),
-    dyno_agent_throttle:first_call(?MFA, Time, Throttle).
+first_call(Ms, Throttle) -> first_call(Ms, Ms, Throttle).
+
+first_call(Ms, Number, Throttle) ->
+    dyno_agent_throttle:first_call(?MFA, Number, native(Ms), Throttle).
+
+native(Ms) -> erlang:convert_time_unit(Ms, millisecond, native).
 
 throttled() -> throttled(dyno_agent_throttle:limit(1000, learned(21))).
 
+%% By a process with the number 1000.
 throttled(Throttle) ->
-    case first_call(0, Throttle) of
+    case first_call(0, 1000, Throttle) of
         {ask, Next} -> throttled(dyno_agent_throttle:learn(?MFA, gone, 7, Next));
         {presume, 7, Next} -> throttled(Next);
         {throttle, 7, Next} -> Next
     end.
 
-callers(Count, Throttle) ->
-    dyno_agent_throttle:count(lists:duplicate(Count, 7), Throttle).
+seen(Number, Throttle) ->
+    case first_call(0, Number, Throttle) of
+        {ask, Next} -> dyno_agent_throttle:learn(?MFA, gone, 7, Next);
+        {presume, 7, Next} -> Next
+    end.
+
+opened(Throttle) -> dyno_agent_throttle:opened(Throttle).
+
+%% So many with the numbers from one on.
+window(Ms, From, Count, Throttle) ->
+    Seen = lists:foldl(fun seen/2, opened(Throttle), lists:seq(From, From + Count - 1)),
+    dyno_agent_throttle:closed(native(Ms), From + Count, Seen).
 
 %% In a node
 
