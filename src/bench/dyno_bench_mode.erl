@@ -89,11 +89,10 @@ check_options({squeeze, _}, #{metric := Metric}) when Metric =/= time ->
 check_options({squeeze, _}, #{extras := [_ | _] = Extras}) ->
     Accepted = ~"nothing, because the mode looks for the highest throughput,",
     dyno_option:error(extras, Extras, Accepted);
-check_options({Name, _}, #{metric := Metric} = Options) when
-    Metric =:= wall orelse Metric =:= cpu orelse Metric =:= gc orelse Metric =:= memory,
-    Name =:= continuous orelse is_map_key(isolated, Options)
+check_options({_, _}, #{metric := Metric, isolated := _}) when
+    Metric =:= wall; Metric =:= cpu; Metric =:= gc; Metric =:= memory
 ->
-    Accepted = ~"time, reductions, words, messages or whole, because samples are of time,",
+    Accepted = ~"time, reductions, words, messages or whole, because samples in VMs are of time,",
     dyno_option:error(metric, Metric, Accepted);
 check_options(_Mode, _Options) ->
     ok.
@@ -210,12 +209,10 @@ only({_, #{samples := Count}} = Mode, Codes, #{isolated := _} = Options) ->
     dyno_bench_isolated:samples(Mode, Codes, Count, Options);
 only(compare, Codes, Options) ->
     dyno_bench_engine:run(Codes, Options);
-only({timed, Fixed}, Codes, Options) ->
-    dyno_bench_engine:run(Codes, Options#{fixed => Fixed});
-only({continuous, Settings}, Codes, Options) ->
-    dyno_bench_sampling:run(Codes, Settings, Options);
 only({squeeze, Settings}, [Code], Options) ->
-    dyno_bench_concurrency:run(Code, Settings, Options).
+    dyno_bench_concurrency:run(Code, Settings, Options);
+only({_, Fixed}, Codes, Options) ->
+    dyno_bench_engine:run(Codes, Options#{fixed => Fixed}).
 
 -doc "The recording of what was measured in a mode.".
 -spec document(

@@ -17,7 +17,7 @@ all() ->
     [
         continuous,
         never_two_at_once,
-        samples_of_several_codes_have_new_workers,
+        state_goes_on,
         too_few_have_no_verdict,
         samples_carry_their_duration,
         cv_goes_on,
@@ -59,7 +59,9 @@ continuous(_Config) ->
     ?assert(Ratio > 2),
     ?assertMatch([#{~"verdict" := ~"slower"}], rows(~"comparisons", Document)),
     ?assertEqual([20, 20], [length(V) || V <- series(~"bench.time", Document)]),
-    #{~"parameters" := #{~"mode" := ~"continuous", ~"settings" := #{~"samples" := 20}}} = Document.
+    #{~"parameters" := #{~"mode" := ~"continuous", ~"settings" := #{~"samples" := 20}}} = Document,
+    {ok, Walls} = run(["lists:seq(1, 5)."], Mode, #{metric => wall}),
+    ?assertMatch([[_ | _]], series(~"bench.value", Walls)).
 
 %% Both codes mark when they run; who finds the other's mark has seen it running.
 never_two_at_once(_Config) ->
@@ -80,22 +82,23 @@ never_two_at_once(_Config) ->
     %% One worker each: two of a code would wipe each other's mark out.
     {ok, _} = run(Codes, {continuous, #{sample_ms => 20, samples => 5}}).
 
-%% Where a process's heap lies is in all of its samples. One code alone runs on.
-samples_of_several_codes_have_new_workers(_Config) ->
-    Self = self(),
-    Code = #{runner => "ok.", init_runner => fun() -> Self ! {worker, self()} end},
-    Workers = fun(Codes) ->
-        {ok, _} = run(Codes, {continuous, #{sample_ms => 5, samples => 6}}),
-        length(lists:usort(workers()))
+%% A state lives as long as its worker, from sample to sample.
+state_goes_on(_Config) ->
+    Newest = counters:new(2, []),
+    Code = fun(Number) ->
+        #{
+            runner => fun(_, N) -> counters:put(Newest, Number, N + 1), N + 1 end,
+            init_runner => fun() -> 0 end,
+            label => integer_to_list(Number)
+        }
     end,
-    ?assert(Workers([Code]) =< 2),
-    ?assert(Workers([Code, Code#{label => "again"}]) >= 2 * 6).
-
-workers() ->
-    receive
-        {worker, Pid} -> [Pid | workers()]
-    after 0 -> []
-    end.
+    {ok, Document} = run([Code(1), Code(2)], {continuous, #{sample_ms => 5, samples => 6}}),
+    [
+        %% Those of each sample.
+        ?assert(counters:get(Newest, N) >= 5 * Iterations)
+     || #{~"code" := Label, ~"iterations" := Iterations} <- rows(~"codes", Document),
+        N <- [binary_to_integer(Label)]
+    ].
 
 %% Nobody asks three samples for a verdict; six may give one, and say so where they do not.
 too_few_have_no_verdict(_Config) ->
@@ -122,8 +125,9 @@ samples_carry_their_duration(_Config) ->
     [Durations] = series(~"bench.sample", Document),
     ?assertEqual(2, length(Durations)),
     ?assert(lists:all(fun(Ns) -> Ns >= 30_000_000 end, Durations), Durations),
+    %% Other programs may have had the processor for some of it.
     [Times] = series(~"bench.time", Document),
-    ?assert(lists:all(fun(Ns) -> Ns >= 30_000_000 end, Times), Times).
+    ?assert(lists:all(fun(Ns) -> Ns >= 15_000_000 end, Times), Times).
 
 %% Slow at first: samples are taken until the slow ones are out of the last four.
 cv_goes_on(_Config) ->
@@ -286,13 +290,18 @@ leaves_nothing_behind(_Config) ->
     Run = fun() ->
         {ok, _} = run(["ok.", "X = 1, X + 1."], {continuous, #{sample_ms => 1}}),
         {error, _} = run(["ok.", "error(boom)."], {continuous, #{sample_ms => 1}}),
+        {ok, _} = run(["ok."], {squeeze, #{sample_ms => 1, max => 3}}),
         dyno_leftovers:until(fun() ->
-            not lists:any(fun is_job/1, dyno_agent_patterns:loaded())
+            not lists:any(fun is_loop/1, dyno_agent_patterns:loaded())
         end)
     end,
-    %% A name is taken again only when its last allocator has gone: all of the pool may be needed.
-    _ = [list_to_atom("dyno_bench_loop_job_" ++ integer_to_list(N)) || N <- lists:seq(1, 64)],
+    %% A number is taken again only when its last allocator has gone: all of them may be needed.
+    _ = [
+        list_to_atom("dyno_bench_" ++ Kind ++ integer_to_list(N) ++ End)
+     || {Kind, End} <- [{"run_", ""}, {"loop_", "_1"}, {"loop_", "_2"}, {"loop_", "_empty"}],
+        N <- lists:seq(1, 64)
+    ],
     dyno_leftovers:nothing_after(Run, 5).
 
-is_job(Module) ->
-    lists:prefix("dyno_bench_loop_job_", atom_to_list(Module)).
+is_loop(Module) ->
+    lists:prefix("dyno_bench_loop_", atom_to_list(Module)).

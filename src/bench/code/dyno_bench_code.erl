@@ -30,7 +30,7 @@ result out beforehand, `constant` says so.
 
 -export([read/1, read/2, read_value/1, as_map/1, label/1, takes_argument/1]).
 -export([compile/3, compiled/3, source/1]).
--export([load/3, load_value/3, load_parsed/3]).
+-export([load/3, load_value/3]).
 -export([in_code/2, format_error/1, fault/1]).
 -export_type([code/0, callable/0, parsed/0, compiled/0, compiler/0, compiling/0, reason/0]).
 

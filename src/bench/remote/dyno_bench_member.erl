@@ -44,20 +44,21 @@ run(Order, Sink) ->
     end.
 
 job(#{code := _} = Order) ->
-    dyno_bench_job:start(
-        (maps:with([code, concurrency, timeout_ms, compiler], Order))#{state => paused}
-    );
+    dyno_bench_job:start((maps:with([code, timeout_ms, compiler], Order))#{concurrency => 0});
 job(_Order) ->
     {ok, none}.
 
 %% The job works from when it is monitored: why it ended must not be missed.
-reporting_of(Job, #{interval_ms := IntervalMs}, Sink) ->
-    {Monitor, Resumed} =
+reporting_of(Job, #{interval_ms := IntervalMs} = Order, Sink) ->
+    {Monitor, Begun} =
         case Job of
-            none -> {make_ref(), ok};
-            _ -> {dyno_bench_job:monitor(Job), dyno_bench_job:resume(Job)}
+            none ->
+                {make_ref(), ok};
+            _ ->
+                Workers = maps:get(concurrency, Order, 1),
+                {dyno_bench_job:monitor(Job), dyno_bench_job:set_concurrency(Job, Workers)}
         end,
-    _ = [Sink ! {?MODULE, node(), {started, self()}} || Resumed =:= ok],
+    _ = [Sink ! {?MODULE, node(), {started, self()}} || Begun =:= ok],
     State = #{job => Job, monitor => Monitor, sink => Sink, interval_ms => IntervalMs},
     reporting(State, read(Job), erlang:monotonic_time(millisecond) + IntervalMs).
 
@@ -78,7 +79,7 @@ reporting(#{job := Job, monitor := Monitor, interval_ms := IntervalMs} = State, 
             From ! {Ref, changed(Job, Count)},
             reporting(State, Before, DueMs);
         {'DOWN', Monitor, process, _, Reason} ->
-            {error, dyno_bench_sample:end_of(Reason)}
+            {error, dyno_bench_job:end_of(Reason)}
     after max(0, DueMs - erlang:monotonic_time(millisecond)) ->
         Now = read(Job),
         map_get(sink, State) ! {?MODULE, node(), {report, report(Job, Before, Now)}},

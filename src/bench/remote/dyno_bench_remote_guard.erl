@@ -125,7 +125,7 @@ workers(Pid) ->
         undefined -> []
     end.
 
-%% A job's module is unloaded by its slot's allocator, a moment after the job's end.
+%% A job's modules are unloaded by its slot's allocator, a moment after the job's end.
 without_jobs(Before, Tries) ->
     case jobs() -- Before of
         [_ | _] when Tries > 0 ->
@@ -137,7 +137,7 @@ without_jobs(Before, Tries) ->
     end.
 
 jobs() ->
-    [Name || Name <- registered(), lists:prefix("dyno_bench_loop_job_", atom_to_list(Name))].
+    [Name || Name <- registered(), lists:prefix("dyno_bench_run_", atom_to_list(Name))].
 
 bytes(#{measurers := Measurers}) ->
     lists:sum([

@@ -136,19 +136,6 @@ ending(#{rounds := Rounds, timing := #{least := Least} = Timing} = Result, Candi
                     duration(Least * ElapsedMs / Rounds)
                 ])}
     ];
-ending(#{samples := #{asked := Asked} = Samples, rounds := Rounds} = Result, _Candidates) when
-    Rounds < Asked
-->
-    #{concurrency := Concurrency, candidates := Measured} = Result,
-    LongestNs = lists:max([Ns || #{durations_ns := Durations} <- Measured, Ns <- Durations]),
-    [
-        {~"time",
-            text("a sample of ~ts took up to ~ts, until each of ~b processes had had its turn; "
-                "there was time for ~b of ~b samples; use fewer processes (-c)", [
-                    duration(map_get(sample_ms, Samples)), duration(LongestNs / 1.0e6),
-                    Concurrency, Rounds, Asked
-                ])}
-    ];
 ending(Result, Candidates) ->
     longer(Result, Candidates) ++ undecided(Result, Candidates).
 

@@ -26,7 +26,7 @@
     %% The longest that one epoch may take.
     timeout_ms := pos_integer(),
     check => check(),
-    %% So many iterations and rounds, instead of as many as are needed.
+    %% So many rounds, of so many iterations or of a time, instead of as many as are needed.
     fixed => dyno_bench_mode:settings(),
     %% In the names of its modules.
     run => pos_integer(),
@@ -54,7 +54,7 @@
     kept => float(),
     %% Nanoseconds an iteration, by round.
     times_ns := [float()],
-    %% How long the samples took, where samples were taken.
+    %% How long the samples took, where they were measured by time.
     durations_ns => [non_neg_integer()],
     %% Where calls are long enough to be timed one by one.
     single_calls => dyno_bench_single_calls:single_calls(),
@@ -91,8 +91,6 @@
     vms => pos_integer(),
     %% Of samples: whether they came to agree as --cv asks.
     agreed => boolean(),
-    %% How many there were to be, and how long each.
-    samples => #{asked := pos_integer(), sample_ms := pos_integer()},
     %% Whether the user has fixed the number of rounds.
     fixed => boolean(),
     status => complete | interrupted,
@@ -128,6 +126,8 @@
 %% So many times the time for measuring, and that of the rounds that were planned.
 -define(LONGER, 5).
 -define(LONGER_THAN_PLANNED, 3).
+%% A machine can be too noisy for any --cv: so many times the samples that were asked for.
+-define(MOST_DISAGREEING, 10).
 
 -doc "What is accepted for each option that users give.".
 -spec checks() -> [dyno_option:check()].
@@ -245,15 +245,18 @@ candidate({Iterations, Epochs}, Extras, Prepared) ->
 %% may be done before another begins: then it is the time that all have taken together, and what
 %% other programs took of it is not known. That has the starts and ends of thousands of workers in
 %% it, so where each was done within its turn, it is the sum of these.
-time_ns([#{iterations := N} | _] = Epochs) ->
+time_ns(Epochs) ->
+    Sum = fun(Of) -> lists:sum([Of(Epoch) || Epoch <- Epochs]) end,
+    Iterations = Sum(fun(#{iterations := N}) -> N end),
     case share_schedulers(Epochs) of
         true ->
             BeginNs = lists:min([End - Wall || #{end_ns := End, wall_ns := Wall} <- Epochs]),
             EndNs = lists:max([End || #{end_ns := End} <- Epochs]),
-            SumNs = lists:sum([Wall || #{wall_ns := Wall} <- Epochs]),
-            max(1, min(EndNs - BeginNs, SumNs / erlang:system_info(schedulers_online))) / N;
+            SumNs = Sum(fun(#{wall_ns := Wall}) -> Wall end),
+            OwnNs = max(1, min(EndNs - BeginNs, SumNs / erlang:system_info(schedulers_online))),
+            length(Epochs) * OwnNs / Iterations;
         false ->
-            dyno_stats:mean([dyno_bench_calibration:net_ns(Epoch) / N || Epoch <- Epochs])
+            Sum(fun dyno_bench_calibration:net_ns/1) / Iterations
     end.
 
 share_schedulers(Epochs) ->
@@ -264,6 +267,8 @@ calibrate(Prepared) ->
     case dyno_bench_prepared:options(Prepared) of
         #{fixed := #{iterations := Iterations}} ->
             {maps:from_keys(Numbers, {Iterations, 1}), #{}};
+        #{fixed := #{sample_ms := Ms}} ->
+            {maps:from_keys(Numbers, {{ms, Ms}, 1}), #{}};
         Options ->
             _ = [Progress(#{round => 0}) || #{progress := Progress} <- [Options]],
             Each = #{Number => calibrate(Number, Options, Prepared) || Number <- Numbers},
@@ -305,13 +310,13 @@ rounds(Calibrated, StartMs, Prepared) ->
     Options = dyno_bench_prepared:options(Prepared),
     Numbers = dyno_bench_prepared:numbers(Prepared),
     Metric = maps:get(metric, Options, time),
-    Iterations = #{N => Of || N := {Of, _} <- Calibrated},
+    Amounts = #{N => Of || N := {Of, _} <- Calibrated},
     RoundMs = lists:sum([Ns || _ := {_, Ns} <- Calibrated]) / 1.0e6,
     {Ending, Least} = ending(RoundMs, length(Numbers), StartMs, Options),
     Heap = dyno_bench_heap:sequence(Options),
     Measure = fun(Number, Round) ->
-        N = map_get(Number, Iterations),
-        Epochs = dyno_bench_prepared:epochs(Number, N, Heap(Round), Prepared),
+        Amount = map_get(Number, Amounts),
+        Epochs = dyno_bench_prepared:epochs(Number, Amount, Heap(Round), Prepared),
         {value(Number, Epochs, Prepared), Epochs}
     end,
     _ = [
@@ -320,16 +325,17 @@ rounds(Calibrated, StartMs, Prepared) ->
         Round <- lists:seq(1, Warmup),
         Number <- Numbers
     ],
-    {Rounds, Last} = dyno_bench_rounds:measure(
+    {All, Ended} = dyno_bench_rounds:measure(
         Measure, Ending, dyno_bench_rounds:new(length(Numbers), Options)
     ),
-    _ = [dyno_bench_rounds:completed(Last) || Rounds =:= []],
+    _ = [dyno_bench_rounds:completed(Ended) || All =:= []],
+    {Rounds, Last} = agreeing(Ending, All, Ended),
     Result = #{
         metric => Metric,
         heap => dyno_bench_heap:of_options(Options),
         concurrency => map_get(concurrency, Options),
         candidates => [
-            (measured(N, map_get(N, Iterations), [map_get(N, R) || R <- Rounds], Prepared))#{
+            (measured(N, map_get(N, Amounts), [map_get(N, R) || R <- Rounds], Prepared))#{
                 values => dyno_bench_rounds:values(N, Last)
             }
          || N <- Numbers
@@ -345,6 +351,8 @@ rounds(Calibrated, StartMs, Prepared) ->
     },
     ElapsedMs = erlang:monotonic_time(millisecond) - StartMs,
     case Options of
+        #{fixed := #{cv := Cv}} ->
+            Result#{agreed => dyno_bench_rounds:agree(Cv, Last)};
         #{fixed := _} ->
             Result;
         #{budget_ms := BudgetMs} ->
@@ -352,7 +360,18 @@ rounds(Calibrated, StartMs, Prepared) ->
             Result#{timing => Timing}
     end.
 
+%% Each new sample takes the place of the oldest until they agree.
+agreeing({agreed, Count, _Cv, _Most}, Rounds, State) ->
+    {
+        lists:nthtail(max(0, length(Rounds) - Count), Rounds),
+        dyno_bench_rounds:newest(Count, State)
+    };
+agreeing(_Ending, Rounds, State) ->
+    {Rounds, State}.
+
 %% When the rounds are over, and how few give every pair an interval.
+ending(_RoundMs, _Codes, _StartMs, #{fixed := #{samples := Samples, cv := Cv}}) ->
+    {{agreed, Samples, Cv, (1 + ?MOST_DISAGREEING) * Samples}, Samples};
 ending(_RoundMs, _Codes, _StartMs, #{fixed := #{samples := Samples}}) ->
     {{rounds, Samples}, Samples};
 ending(RoundMs, Codes, StartMs, #{budget_ms := BudgetMs, level := Level} = Options) ->
@@ -395,6 +414,12 @@ value(Number, Epochs, Prepared) ->
             Value
     end.
 
+measured(Number, {ms, _}, Rounds, Prepared) ->
+    Epochs = lists:append(Rounds),
+    Mean = round(lists:sum([N || #{iterations := N} <- Epochs]) / length(Epochs)),
+    (measured(Number, Mean, Rounds, Prepared))#{
+        durations_ns => [lists:max([Wall || #{wall_ns := Wall} <- Of]) || Of <- Rounds]
+    };
 measured(Number, Iterations, Rounds, Prepared) ->
     Epochs = lists:append(Rounds),
     Total = lists:sum([map_get(iterations, E) || E <- Epochs]),

@@ -9,9 +9,10 @@
 %%
 %% What goes wrong ends what `with/3` calls.
 
--export([with/3, checked/2, options/1, workers/1, one_worker/1, numbers/1, description/2]).
+-export([with/3, with_workers/3, resized/2]).
+-export([checked/2, options/1, workers/1, one_worker/1, numbers/1, description/2]).
 -export([epochs/3, epochs/4, first_epochs/3, result/2, single_calls/2, kept/3, loop/2]).
--export_type([t/0]).
+-export_type([t/0, description/0, amount/0]).
 
 %% So often an epoch is done whose clocks contradict each other: with two other programs on two
 %% processors that is one in ten to twenty.
@@ -20,8 +21,22 @@
 -opaque t() :: #{
     workers := [pid(), ...],
     compiled := #{non_neg_integer() => dyno_bench_code:compiled()},
+    %% The values of their `init`, from number 0 on.
+    inits := [term(), ...],
     options := dyno_bench_engine:options()
 }.
+
+-doc "What is known of a code before it runs; see dyno_bench_code.".
+-type description() :: #{
+    label := binary(),
+    form := inline | call | apply,
+    constant := boolean(),
+    folded => binary(),
+    warnings := [binary()]
+}.
+
+-doc "So many iterations, or as many as are done in a time.".
+-type amount() :: pos_integer() | {ms, pos_integer()}.
 
 -doc "Makes codes ready, calls a function with them, and takes them away again.".
 -spec with([dyno_bench_code:code()], dyno_bench_engine:options(), fun((t()) -> Value)) ->
@@ -31,7 +46,7 @@ with(Codes, Options, Use) ->
         {ok, Loaded} ?= load(lists:enumerate(maps:get(number, Options, 1), Codes), Options),
         Trapping = process_flag(trap_exit, true),
         try
-            dyno_error:attempt(fun() -> with_workers(Loaded, Options, Use) end)
+            dyno_error:attempt(fun() -> with_codes(Loaded, Options, Use) end)
         after
             process_flag(trap_exit, Trapping),
             lists:foreach(fun unload/1, Loaded)
@@ -60,27 +75,23 @@ load_called(#{module := Module, binary := Binary}) ->
 unload(#{module := Module}) ->
     dyno_code:unload(Module).
 
-with_workers(Loaded, #{concurrency := Concurrency} = Options, Use) ->
+with_codes(Loaded, #{concurrency := Concurrency} = Options, Use) ->
     LoopModule = dyno_bench_slots:module(loop, empty, Options),
     {ok, Loop} = dyno_bench_code:load(LoopModule, "ok.", maps:with([compiler], Options)),
-    Schedulers = erlang:system_info(schedulers_online),
-    Workers = [
-        dyno_bench_worker:start_link((N - 1) rem Schedulers + 1)
-     || N <- lists:seq(1, Concurrency)
-    ],
     Sandbox = dyno_sandbox:start(#{}),
-    Prepared = #{
-        workers => Workers,
-        compiled => maps:from_list([{0, Loop} | lists:enumerate(Loaded)]),
-        options => Options
-    },
     try
         Inits = [undefined | [init(Sandbox, Compiled, Options) || Compiled <- Loaded]],
-        _ = [init_runners(Number, Init, Prepared) || {Number, Init} <- lists:enumerate(0, Inits)],
-        check(Prepared),
-        Use(Prepared)
+        Prepared = #{
+            workers => [],
+            compiled => maps:from_list([{0, Loop} | lists:enumerate(Loaded)]),
+            inits => Inits,
+            options => Options
+        },
+        with_workers(Concurrency, Prepared, fun(Ready) ->
+            check(Ready),
+            Use(Ready)
+        end)
     after
-        lists:foreach(fun dyno_sandbox:kill/1, Workers),
         lists:foreach(fun(Compiled) -> done(Sandbox, Compiled, Options) end, Loaded),
         dyno_sandbox:stop(Sandbox),
         unload(Loop)
@@ -105,15 +116,41 @@ done(Sandbox, #{module := Module, constants := Constants}, #{timeout_ms := Timeo
     end,
     dyno_sandbox:call(Sandbox, Done, TimeoutMs).
 
-init_runners(Number, Init, #{workers := Workers, compiled := Compiled} = Prepared) ->
+-doc "Gives a function so many workers; those that there are not are its own.".
+-spec with_workers(non_neg_integer(), t(), fun((t()) -> Value)) -> Value.
+with_workers(Count, #{workers := Workers} = Prepared, Use) ->
+    Resized = resized(Count, Prepared),
+    try
+        Use(Resized)
+    after
+        resized(length(Workers), Resized)
+    end.
+
+-doc "The same with so many workers: some more are started, or those that came last are killed.".
+-spec resized(non_neg_integer(), t()) -> t().
+resized(Count, #{workers := Workers} = Prepared) when Count =< length(Workers) ->
+    {Kept, Surplus} = lists:split(Count, Workers),
+    lists:foreach(fun dyno_sandbox:kill/1, Surplus),
+    Prepared#{workers := Kept};
+resized(Count, #{workers := Workers, inits := Inits} = Prepared) ->
+    Schedulers = erlang:system_info(schedulers_online),
+    Added = [
+        dyno_bench_worker:start_link((N - 1) rem Schedulers + 1)
+     || N <- lists:seq(length(Workers) + 1, Count)
+    ],
+    try
+        _ = [init_runners(Number, Init, Added, Prepared) || {Number, Init} <- lists:enumerate(0, Inits)],
+        Prepared#{workers := Workers ++ Added}
+    catch
+        throw:Error ->
+            lists:foreach(fun dyno_sandbox:kill/1, Added),
+            throw(Error)
+    end.
+
+init_runners(Number, Init, Workers, #{compiled := Compiled} = Prepared) ->
     #{Number := #{label := Label} = Code} = Compiled,
-    lists:foreach(
-        fun(Worker) ->
-            Order = {Number, Code, Init},
-            ok(Label, init_runner, dyno_bench_worker:prepare(Worker, Order, timeout_ms(Prepared)))
-        end,
-        Workers
-    ).
+    Order = {Number, Code, Init},
+    ok(Label, init_runner, dyno_bench_worker:prepare(Workers, Order, timeout_ms(Prepared))).
 
 check(#{options := #{check := Check}} = Prepared) ->
     Numbers = numbers(Prepared),
@@ -156,27 +193,31 @@ one_worker(#{workers := [Worker | _]} = Prepared) -> Prepared#{workers := [Worke
 numbers(#{compiled := Compiled}) -> lists:seq(1, map_size(Compiled) - 1).
 
 -doc "What is known of a code before it runs.".
--spec description(pos_integer(), t()) -> dyno_bench_job:description().
+-spec description(pos_integer(), t()) -> description().
 description(Number, #{compiled := Compiled}) ->
     maps:with([label, form, constant, folded, warnings], map_get(Number, Compiled)).
 
 -doc """
-Runs so many iterations of a code in each worker at the same time, with the heap that is given for
-all, or else the runtime's own.
+Runs a code in each worker at the same time, with the heap that is given for all, or else the
+runtime's own.
 """.
--spec epochs(non_neg_integer(), pos_integer(), t()) -> [dyno_bench_worker:epoch(), ...].
-epochs(Number, Iterations, #{options := Options} = Prepared) ->
-    epochs(Number, Iterations, maps:get(heap, Options, default), Prepared).
+-spec epochs(non_neg_integer(), amount(), t()) -> [dyno_bench_worker:epoch(), ...].
+epochs(Number, Amount, #{options := Options} = Prepared) ->
+    epochs(Number, Amount, maps:get(heap, Options, default), Prepared).
 
 -doc "The same with this heap. The place of the loop is drawn anew each time.".
--spec epochs(non_neg_integer(), pos_integer(), dyno_bench_worker:heap(), t()) ->
+-spec epochs(non_neg_integer(), amount(), dyno_bench_worker:heap(), t()) ->
     [dyno_bench_worker:epoch(), ...].
-epochs(Number, Iterations, Heap, #{workers := Workers} = Prepared) ->
+epochs(Number, Amount, Heap, #{workers := Workers} = Prepared) ->
     receive
         dyno_interrupt -> dyno_error:fail({dyno_error, interrupted})
     after 0 -> ok
     end,
-    Run = #{number => Number, iterations => Iterations, heap => Heap},
+    Run =
+        case Amount of
+            {ms, Ms} -> #{number => Number, ms => Ms, heap => Heap};
+            Iterations -> #{number => Number, iterations => Iterations, heap => Heap}
+        end,
     believable(?TRIES, Workers, Run, Prepared).
 
 %% An epoch whose clocks contradict each other has no time: it is done again. If workers share

@@ -16,7 +16,7 @@ look after every round and stop when all pairs are decided.
 """.
 
 -export([new/2, order/1, add/2, is_decided/1, pairs/1, fixed_pairs/1, values/2]).
--export([measure/3, status/1, completed/1]).
+-export([measure/3, agree/2, newest/2, status/1, completed/1]).
 -export_type([t/0, options/0, ending/0, progress/0]).
 
 -type options() :: #{
@@ -30,12 +30,14 @@ look after every round and stop when all pairs are decided.
 }.
 
 -doc """
-After so many rounds; the same, unless this says that it is over after fewer; or when all pairs are
-decided, or at this time, after so many rounds at least, but at the latest time in any case.
+After so many rounds; the same, unless this says that it is over after fewer; when so many agree,
+or after the most; or when all pairs are decided, or at this time, after so many rounds at least,
+but at the latest time in any case.
 """.
 -type ending() ::
     {rounds, non_neg_integer()}
     | {rounds, non_neg_integer(), IsOver :: fun((Rounds :: non_neg_integer()) -> boolean())}
+    | {agreed, Rounds :: pos_integer(), Cv :: float(), Most :: pos_integer()}
     | {decided_until_ms, integer(), Least :: pos_integer(), LatestMs :: integer()}.
 
 -doc """
@@ -150,6 +152,7 @@ tell(Ending, ToldMs, #{options := #{progress := Progress}, rounds := Rounds}) ->
                 case Ending of
                     {rounds, Count} -> #{rounds => Count};
                     {rounds, Count, _} -> #{rounds => Count};
+                    {agreed, Count, _, _} -> #{rounds => max(Count, Rounds + 1)};
                     {decided_until_ms, EndMs, _, _} -> #{remaining_ms => max(0, EndMs - NowMs)}
                 end,
             _ = Progress(Of#{round => Rounds + 1}),
@@ -173,12 +176,34 @@ is_over({rounds, Count}, #{rounds := Rounds}) ->
     Rounds >= Count;
 is_over({rounds, Count, IsOver}, #{rounds := Rounds}) ->
     Rounds >= Count orelse IsOver(Rounds);
+is_over({agreed, Count, _, _}, #{rounds := Rounds}) when Rounds < Count ->
+    false;
+is_over({agreed, Count, Cv, Most}, #{rounds := Rounds} = State) ->
+    Rounds >= Most orelse agree(Cv, newest(Count, State));
 is_over({decided_until_ms, _, Least, LatestMs}, #{rounds := Rounds}) when Rounds < Least ->
     Rounds > 0 andalso erlang:monotonic_time(millisecond) >= LatestMs;
 is_over({decided_until_ms, EndMs, _, _}, #{values := Values} = State) ->
     %% One candidate alone has nothing to be decided: it gets all of the time.
     erlang:monotonic_time(millisecond) >= EndMs orelse
         (map_size(Values) > 1 andalso is_decided(State)).
+
+-doc "The same with the newest rounds only, at most so many.".
+-spec newest(pos_integer(), t()) -> t().
+newest(Count, #{values := Values} = State) ->
+    State#{values := #{N => lists:sublist(Of, Count) || N := Of <- Values}}.
+
+-doc "Whether the coefficient of variation of each candidate's rates is below this.".
+-spec agree(Cv :: float(), t()) -> boolean().
+agree(Cv, #{values := Values}) ->
+    lists:all(fun(Of) -> variation([1 / Value || Value <- Of]) < Cv end, maps:values(Values)).
+
+%% One alone says nothing.
+variation([_]) ->
+    infinity;
+variation(Rates) ->
+    Mean = dyno_stats:mean(Rates),
+    Squares = lists:sum([(Rate - Mean) * (Rate - Mean) || Rate <- Rates]),
+    math:sqrt(Squares / (length(Rates) - 1)) / Mean.
 
 -doc "The values of a candidate, in the order of the rounds.".
 -spec values(dyno_bench_comparison:candidate(), t()) -> [float()].

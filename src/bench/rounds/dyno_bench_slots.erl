@@ -4,40 +4,31 @@
 -module(dyno_bench_slots).
 -moduledoc false.
 %% Allocates what a node has only so many of, and takes it back when its owner releases it or ends,
-%% in whichever way: the name of a job's module, the number in the names of all modules that a run
-%% loads, and the exclusive lock of measurements that look at the whole node. Runs in one node at
+%% in whichever way: the number in the names of all modules that a run loads, and the exclusive lock
+%% of measurements that look at the whole node. Runs in one node at
 %% the same time thus do not unload each other's code, and a node that runs thousands gets no more
 %% atoms or modules by them.
 %%
 %% Each slot has an allocator process, which is registered by the slot's name, monitors the owner,
 %% and unloads the slot's modules in the end.
 
--export([acquire_job/0, acquire_run/0, run_number/1, release/1, module/3, exclusively/1]).
+-export([acquire_run/0, run_number/1, release/1, module/3, exclusively/1]).
 -export([format_error/1, fault/1]).
 -export_type([slot/0, reason/0]).
 
 -doc "The slot of a run: its allocator and its number.".
 -opaque slot() :: {pid(), pos_integer()}.
 
--type reason() :: {too_many_jobs | too_many_runs, pos_integer()}.
+-type reason() :: {too_many_runs, pos_integer()}.
 
--define(JOBS, 64).
--define(RUNS, 16).
+-define(RUNS, 64).
 -define(LOCK, dyno_bench_exclusive).
-
--doc "A name for a module of the calling process, until that process ends.".
--spec acquire_job() -> {ok, module()} | {error, {?MODULE, reason()}}.
-acquire_job() ->
-    case acquire(jobs) of
-        {ok, _Slot, Name} -> {ok, Name};
-        none -> {error, {?MODULE, {too_many_jobs, ?JOBS}}}
-    end.
 
 -doc "A number for the modules of a run, until it is released or the calling process ends.".
 -spec acquire_run() -> {ok, slot()} | {error, {?MODULE, reason()}}.
 acquire_run() ->
     case acquire(runs) of
-        {ok, Slot, _Name} -> {ok, Slot};
+        {ok, Slot} -> {ok, Slot};
         none -> {error, {?MODULE, {too_many_runs, ?RUNS}}}
     end.
 
@@ -61,7 +52,7 @@ waiting for the lock.
 -spec exclusively(fun(() -> Value)) -> Value.
 exclusively(Fun) ->
     case acquire(lock) of
-        {ok, Slot, _Name} ->
+        {ok, Slot} ->
             try
                 Fun()
             after
@@ -89,9 +80,9 @@ acquire(Kind) ->
     Owner = self(),
     {Allocator, Ref} = spawn_monitor(fun() -> allocate(Kind, Owner) end),
     receive
-        {Allocator, acquired, Name, Number} ->
+        {Allocator, acquired, Number} ->
             true = demonitor(Ref, [flush]),
-            {ok, {Allocator, Number}, Name};
+            {ok, {Allocator, Number}};
         {'DOWN', Ref, process, Allocator, _} ->
             none
     end.
@@ -100,14 +91,14 @@ allocate(Kind, Owner) ->
     proc_lib:set_label(?MODULE),
     Ref = monitor(process, Owner),
     case register_free(names(Kind), 1) of
-        {ok, Name, Number} ->
-            Owner ! {self(), acquired, Name, Number},
+        {ok, Number} ->
+            Owner ! {self(), acquired, Number},
             receive
                 {'DOWN', Ref, process, Owner, _} -> ok;
                 {release, Owner} -> ok
             end,
             %% Whoever still runs them is a process that the code has started: it ends with them.
-            dyno_code:unload(modules(Kind, Name, Number));
+            dyno_code:unload(modules(Kind, Number));
         none ->
             ok
     end.
@@ -116,30 +107,26 @@ register_free({_Name, Most}, N) when N > Most ->
     none;
 register_free({Name, _} = Names, N) ->
     try register(Name(N), self()) of
-        true -> {ok, Name(N), N}
+        true -> {ok, N}
     catch
         error:badarg -> register_free(Names, N + 1)
     end.
 
-names(jobs) -> {fun(N) -> list_to_atom("dyno_bench_loop_job_" ++ integer_to_list(N)) end, ?JOBS};
 names(runs) -> {fun(N) -> list_to_atom("dyno_bench_run_" ++ integer_to_list(N)) end, ?RUNS};
 names(lock) -> {fun(1) -> ?LOCK end, 1}.
 
-modules(jobs, Name, _Number) ->
-    [Name];
-modules(lock, _Name, _Number) ->
+modules(lock, _Number) ->
     [];
-modules(runs, _Name, Number) ->
+modules(runs, Number) ->
     Pattern = io_lib:format("^dyno_bench_(loop|input)_~b_", [Number]),
     [M || {M, _} <- code:all_loaded(), re:run(atom_to_list(M), Pattern, [unicode]) =/= nomatch].
 
 -spec format_error(reason()) -> unicode:chardata().
-format_error({too_many_jobs, Max}) ->
-    io_lib:format("~b jobs run already, which is the most; stop one of them", [Max]);
 format_error({too_many_runs, Max}) ->
-    io_lib:format("~b comparisons run in this node already; wait until one of them has ended", [
-        Max
-    ]).
+    io_lib:format(
+        "~b measurements and jobs run in this node already; wait until one has ended, or stop one",
+        [Max]
+    ).
 
 -spec fault(reason()) -> dyno.
 fault(_) -> dyno.

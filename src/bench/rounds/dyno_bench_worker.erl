@@ -8,16 +8,22 @@
 %% long as they live. It stays on one scheduler, because the clocks that tell what else the machine
 %% did are the thread's. Before an epoch it collects its garbage: an epoch pays for its own only.
 
--export([start_link/1, prepare/3, epoch/3, call/4, reductions/1, collections/0, grown/2]).
+-export([start_link/1, prepare/3, epoch/3, run_on/2, call/4, reductions/1, failure/1]).
 -export_type([epoch/0, run/0, heap/0]).
 
 -doc "The least size of the heap in words; by default the runtime's own.".
 -type heap() :: default | pos_integer().
 
--doc "An epoch of a code, with the copy of its loop in one of its places.".
+-doc """
+An epoch of a code, with the copy of its loop in one of its places: so many iterations, or as many
+as are done in a time.
+""".
 -type run() :: #{
     number => non_neg_integer(),
-    iterations := non_neg_integer(),
+    iterations => non_neg_integer(),
+    ms => pos_integer() | infinity,
+    %% Where iterations are counted while they go on.
+    counter => counters:counters_ref(),
     heap := heap(),
     place := pos_integer()
 }.
@@ -38,10 +44,29 @@
     memory := non_neg_integer()
 }.
 
--type result(Value) :: {ok, Value} | {error, dyno_sandbox:failure()}.
+-type result(Value) :: {ok, Value} | {error, dyno_bench_failure:failure()}.
+
+-type candidate() :: #{
+    module := module(),
+    constants := #{atom() => term()},
+    places := pos_integer(),
+    start := term(),
+    %% The reductions of what is done around an epoch.
+    overhead := non_neg_integer(),
+    %% Of what is measured by time: the last result, the iterations of the next batch, and about how
+    %% long one takes.
+    batch := {Last :: term(), pos_integer(), Ns :: number()}
+}.
 
 %% 8 MB; see dyno_bench_deterministic.
 -define(UNCOLLECTED_WORDS, 1_000_000).
+%% To look at the clock and to count takes 2 us.
+-define(BATCH_NS, 1_000_000).
+-define(MOST_IN_BATCH, 1_000_000_000).
+%% Workers of a scheduler.
+-define(CROWD, 20).
+%% More than any iteration takes.
+-define(UNKNOWN_NS, 1.0e15).
 
 -doc "Starts a worker on a scheduler, linked; the caller must trap exits.".
 -spec start_link(pos_integer()) -> pid().
@@ -54,32 +79,36 @@ start_link(Scheduler) ->
     %% `scheduler` is an option that the documentation, and so dialyzer, does not know.
     apply(erlang, spawn_opt, [Serve, [link, {scheduler, Scheduler}]]).
 
--doc "Has a worker run a code's `init_runner`; `Number` names the code from then on.".
+-doc "Has workers run a code's `init_runner`; `Number` names the code from then on.".
 -spec prepare(
-    pid(),
+    [pid()],
     {Number :: non_neg_integer(), dyno_bench_code:compiled(), Init :: term()},
     TimeoutMs :: pos_integer()
-) -> result(prepared).
-prepare(Pid, {Number, #{module := Module, constants := Constants}, Init}, TimeoutMs) ->
-    one(Pid, {prepare, Number, Module, Constants, Init}, TimeoutMs).
+) -> result([prepared]).
+prepare(Workers, {Number, Compiled, Init}, TimeoutMs) ->
+    Code = maps:with([module, constants, places], Compiled),
+    request(Workers, {prepare, Number, Code, Init}, TimeoutMs).
 
+-spec serve(pid(), #{non_neg_integer() => candidate()}) -> no_return().
 serve(Parent, Candidates) ->
     receive
-        {Parent, Ref, {prepare, Number, Module, Constants, Init}} ->
+        {Parent, Ref, {prepare, Number, #{module := Module, constants := Constants} = Code, Init}} ->
             try Module:init_runner(Constants, Init) of
                 Start ->
                     Parent ! {Ref, self(), {ok, prepared}},
-                    serve(Parent, Candidates#{Number => counted({Module, Constants, Start, 0})})
+                    serve(Parent, Candidates#{Number => counted(Start, Code)})
             catch
                 Class:Reason:Stack ->
                     Parent ! {Ref, self(), {error, {raised, Class, Reason, Stack}}},
                     serve(Parent, Candidates)
             end;
         {Parent, Ref, {run, #{number := Number} = Run}} ->
-            Parent ! {Ref, self(), run(Run, map_get(Number, Candidates))},
-            serve(Parent, Candidates);
+            {Result, Next} = run(Run, map_get(Number, Candidates)),
+            Parent ! {Ref, self(), Result},
+            serve(Parent, Candidates#{Number := Next});
         {Parent, Ref, {call, Function, Number, N}} ->
-            {Module, Constants, Start, _} = map_get(Number, Candidates),
+            #{module := Module, constants := Constants, start := Start} =
+                map_get(Number, Candidates),
             Parent ! {Ref, self(), Function(fun() -> Module:loop(N, Constants, Start) end)},
             serve(Parent, Candidates)
     end.
@@ -100,35 +129,113 @@ reductions(Fun) ->
     end.
 
 %% With the reductions of what is done around an epoch: those of one without iterations.
-counted({Module, Constants, Start, 0} = Candidate) ->
-    Nothing = #{iterations => 0, heap => default, place => 1},
-    {ok, #{reductions := Overhead}} = run(Nothing, Candidate),
-    {Module, Constants, Start, Overhead}.
+counted(Start, Code) ->
+    New = Code#{start => Start, overhead => 0, batch => {Start, 1, ?UNKNOWN_NS}},
+    {{ok, #{reductions := Overhead}}, _} = run(#{iterations => 0, heap => default, place => 1}, New),
+    New#{overhead := Overhead}.
 
-run(#{iterations := N, heap := Heap, place := Place}, {Module, Constants, Start, Overhead}) ->
+run(#{heap := Heap} = Run, Candidate) ->
     _ = process_flag(min_heap_size, words(Heap)),
     true = garbage_collect(),
     Collections0 = collections(),
     {reductions, Reductions0} = process_info(self(), reductions),
     Edge0 = dyno_clock:thread(),
-    try Module:loop(N, Constants, Start, Place) of
-        _Last ->
+    try iterated(Run, Candidate) of
+        {Counted, Next} ->
             %% First of all: to read the thread's clocks takes 9 us, which are not the code's.
             EndNs = erlang:monotonic_time(nanosecond),
             Edge1 = (dyno_clock:thread())#{wall_ns := EndNs},
             {reductions, Reductions1} = process_info(self(), reductions),
             Collections1 = collections(),
             {memory, Memory} = process_info(self(), memory),
-            {ok, (dyno_clock:difference(Edge0, Edge1))#{
-                iterations => N,
-                end_ns => EndNs,
-                reductions => max(0, Reductions1 - Reductions0 - Overhead - N),
-                garbage_collections => grown(Collections0, Collections1),
-                memory => Memory
-            }}
+            Around = #{
+                reductions => Reductions1 - Reductions0 - map_get(overhead, Candidate),
+                garbage_collections => grown(Collections0, Collections1)
+            },
+            Epoch = (dyno_clock:difference(Edge0, Edge1))#{end_ns => EndNs, memory => Memory},
+            {{ok, maps:merge(Epoch, own(maps:merge(Around, Counted)))}, Next}
     catch
-        Class:Reason:Stack -> {error, {raised, Class, Reason, Stack}}
+        Class:Reason:Stack -> {{error, {raised, Class, Reason, Stack}}, Candidate}
     end.
+
+%% The loop takes a reduction an iteration.
+own(#{iterations := N, reductions := Reductions} = Counted) ->
+    Counted#{reductions := max(0, Reductions - N)}.
+
+iterated(#{iterations := N, place := Place}, Candidate) ->
+    #{module := Module, constants := Constants, start := Start} = Candidate,
+    _Last = Module:loop(N, Constants, Start, Place),
+    {#{iterations => N}, Candidate};
+iterated(Run, #{batch := {Last, _, _}} = Candidate) ->
+    {_, Overhead} = batch(0, Last, 1, Candidate),
+    Counting = Run#{overhead => Overhead},
+    Ready = together(Counting, Candidate),
+    BeginNs = erlang:monotonic_time(nanosecond),
+    {Counted, Next} = counted_until(ending(BeginNs, Run), BeginNs, Counting, Ready),
+    Own = #{
+        wall_ns => erlang:monotonic_time(nanosecond) - BeginNs, wait_ns => undefined
+     || #{all_begun := _} <- [Run]
+    },
+    {maps:merge(Counted, Own), Next}.
+
+ending(_BeginNs, #{ms := infinity}) -> infinity;
+ending(BeginNs, #{ms := Ms}) -> BeginNs + Ms * 1_000_000.
+
+%% It takes long until the last of a crowd has begun: the first ones work meanwhile, uncounted.
+together(#{all_begun := {Begun, All}} = Run, Candidate) ->
+    ok = counters:add(Begun, 1, 1),
+    crowded(Begun, All, Run, Candidate);
+together(_Run, Candidate) ->
+    Candidate.
+
+crowded(Begun, All, Run, Candidate) ->
+    case counters:get(Begun, 1) of
+        All ->
+            Candidate;
+        _ ->
+            NowNs = erlang:monotonic_time(nanosecond),
+            {_, Next} = counted_until(NowNs, NowNs, Run, Candidate),
+            crowded(Begun, All, Run, Next)
+    end.
+
+counted_until(UntilNs, NowNs, Run, Candidate) ->
+    None = #{iterations => 0, reductions => 0, garbage_collections => 0},
+    batches(Run#{until_ns => UntilNs}, {NowNs, collections()}, None, Candidate).
+
+%% Batch after batch of about a millisecond until the time is over. The last result goes on into the
+%% next batch, and into the next epoch: a state lives as long as its worker. Each batch has the loop
+%% in another place.
+batches(Run, {BeforeNs, Collections0}, Counted, Candidate) ->
+    #{until_ns := UntilNs, place := Place, overhead := Overhead} = Run,
+    #{batch := {Last, N, Ns}, places := Places} = Candidate,
+    #{iterations := Sum, reductions := Reductions, garbage_collections := Collections} = Counted,
+    {Next, Taken} = batch(N, Last, Place, Candidate),
+    _ = [counters:add(Counter, 1, N) || #{counter := Counter} <- [Run]],
+    Collections1 = collections(),
+    NowNs = erlang:monotonic_time(nanosecond),
+    %% Others may have had the processor for most of the batch, or the code has become slow.
+    OneNs = min(10 * Ns, max(1, NowNs - BeforeNs) / N),
+    NextN = max(1, min(trunc(?BATCH_NS / OneNs), min(10 * N, ?MOST_IN_BATCH))),
+    NewCandidate = Candidate#{batch := {Next, NextN, OneNs}},
+    NewCounted = #{
+        iterations => Sum + N,
+        reductions => Reductions + max(0, Taken - Overhead),
+        garbage_collections => Collections + grown(Collections0, Collections1)
+    },
+    %% `infinity` is more than any number.
+    case NowNs < UntilNs of
+        true ->
+            Onwards = Run#{place := Place rem Places + 1},
+            batches(Onwards, {NowNs, Collections1}, NewCounted, NewCandidate);
+        false ->
+            {NewCounted, NewCandidate}
+    end.
+
+batch(N, Last, Place, #{module := Module, constants := Constants, start := Start}) ->
+    {reductions, Before} = process_info(self(), reductions),
+    Next = Module:resume(N, Constants, Start, Last, Place),
+    {reductions, After} = process_info(self(), reductions),
+    {Next, After - Before}.
 
 words(default) ->
     {min_heap_size, Words} = erlang:system_info(min_heap_size),
@@ -136,21 +243,36 @@ words(default) ->
 words(Words) ->
     Words.
 
--doc "The minor collections of this process; they are counted from the last full one on.".
--spec collections() -> non_neg_integer().
+%% The minor ones of this process, which are counted from the last full one on.
 collections() ->
     {garbage_collection, Info} = process_info(self(), garbage_collection),
     proplists:get_value(minor_gcs, Info).
 
--doc "How many there were at least between two such numbers.".
--spec grown(non_neg_integer(), non_neg_integer()) -> non_neg_integer().
+%% How many there were at least between two such numbers.
 grown(Old, New) when New >= Old -> New - Old;
 grown(_Old, New) -> New.
 
--doc "Runs an epoch of a code in each worker at the same time.".
+-doc """
+Runs an epoch of a code in each worker at the same time. One that is measured by time may take as
+much longer as the call that it is in.
+""".
 -spec epoch([pid()], run(), TimeoutMs :: pos_integer()) -> result([epoch()]).
+epoch(Workers, #{ms := Ms} = Run, TimeoutMs) ->
+    All = length(Workers),
+    Together = #{
+        all_begun => {counters:new(1, []), All}
+     || All > ?CROWD * erlang:system_info(schedulers_online)
+    },
+    request(Workers, {run, maps:merge(Run, Together)}, TimeoutMs, Ms);
 epoch(Workers, Run, TimeoutMs) ->
     request(Workers, {run, Run}, TimeoutMs).
+
+-doc """
+Has workers run a code until they are killed. `{Ref, Pid, {error, Failure}}` says that it failed.
+""".
+-spec run_on([pid()], run()) -> reference().
+run_on(Workers, Run) ->
+    ordered(Workers, {run, Run#{ms => infinity}}).
 
 -doc "What a function gives in a worker that gets one which makes N iterations of a code.".
 -spec call(
@@ -160,22 +282,27 @@ epoch(Workers, Run, TimeoutMs) ->
     TimeoutMs :: pos_integer()
 ) -> result(Value).
 call(Pid, {Number, N}, Function, TimeoutMs) ->
-    one(Pid, {call, Function, Number, N}, TimeoutMs).
-
-one(Pid, Request, TimeoutMs) ->
     maybe
-        {ok, [Result]} ?= request([Pid], Request, TimeoutMs),
+        {ok, [Result]} ?= request([Pid], {call, Function, Number, N}, TimeoutMs),
         {ok, Result}
     end.
 
 request(Workers, Request, TimeoutMs) ->
-    Ref = make_ref(),
-    EndMs = erlang:monotonic_time(millisecond) + TimeoutMs,
-    lists:foreach(fun(Pid) -> Pid ! {self(), Ref, Request} end, Workers),
+    request(Workers, Request, TimeoutMs, 0).
+
+%% Waits for so much longer.
+request(Workers, Request, TimeoutMs, Ms) ->
+    EndMs = erlang:monotonic_time(millisecond) + Ms + TimeoutMs,
+    Ref = ordered(Workers, Request),
     case collect(maps:from_keys(Workers, running), Ref, EndMs, []) of
-        timeout -> {error, {timeout, TimeoutMs}};
+        {late, Late} -> {error, {late, Late, length(Workers), TimeoutMs}};
         Collected -> Collected
     end.
+
+ordered(Workers, Request) ->
+    Ref = make_ref(),
+    lists:foreach(fun(Pid) -> Pid ! {self(), Ref, Request} end, Workers),
+    Ref.
 
 %% In the order in which they end: to look for each of thousands in turn takes longer than they do.
 collect(Pending, _Ref, _EndMs, Results) when map_size(Pending) =:= 0 ->
@@ -190,9 +317,11 @@ collect(Pending, Ref, EndMs, Results) ->
             {error, failure(Reason)};
         dyno_interrupt ->
             {error, interrupted}
-    after max(0, EndMs - erlang:monotonic_time(millisecond)) -> timeout
+    after max(0, EndMs - erlang:monotonic_time(millisecond)) -> {late, map_size(Pending)}
     end.
 
+-doc "Why a worker ended, from its exit reason.".
+-spec failure(term()) -> dyno_sandbox:failure().
 failure({Reason, [{_, _, _, _} | _] = Stack}) -> {raised, error, Reason, Stack};
 failure({{nocatch, Reason}, Stack}) -> {raised, throw, Reason, Stack};
 failure(Reason) -> {died, Reason}.

@@ -3,15 +3,14 @@
 
 -module(dyno_bench_concurrency).
 -moduledoc false.
-%% Measures a code at one concurrency after the other, as dyno_bench_concurrency_search says: one
-%% job, whose workers are added and taken away while it runs.
+%% Measures a code at one concurrency after the other, as dyno_bench_concurrency_search says.
 
 -export([run/3]).
 -export_type([result/0]).
 
 -type result() :: #{
     status := complete | interrupted,
-    candidates := [dyno_bench_job:description()],
+    candidates := [dyno_bench_prepared:description()],
     outcome := dyno_bench_concurrency_search:outcome(),
     %% When each sample ended, since the start.
     ends_ms := #{pos_integer() => [non_neg_integer()]},
@@ -24,25 +23,19 @@
 -doc "Searches; see dyno_bench_concurrency_search.".
 -spec run(dyno_bench_code:code(), dyno_bench_mode:settings(), dyno_bench_engine:options()) ->
     {ok, result()} | {error, dyno_error:error()}.
-run(Code, #{min := Min, max := Max} = Settings, Options) ->
-    dyno_bench_sample:promptly(fun() ->
-        StartMs = erlang:monotonic_time(millisecond),
-        Own = Options#{concurrency := Min, max_concurrency => Max},
-        Monitored = dyno_bench_sample:start(Code, 1, Own),
-        try
-            searched(Monitored, Settings, Options, StartMs)
-        after
-            dyno_bench_sample:stop(Monitored)
-        end
+run(Code, #{min := Min} = Settings, Options) ->
+    StartMs = erlang:monotonic_time(millisecond),
+    dyno_bench_prepared:with([Code], Options#{concurrency := Min}, fun(Prepared) ->
+        searched(Prepared, Settings, Options, StartMs)
     end).
 
-searched({Job, _} = Monitored, Settings, #{timeout_ms := TimeoutMs, level := Level}, StartMs) ->
+searched(Prepared, Settings, #{level := Level}, StartMs) ->
     #{min := Min, samples := Samples, warmup := Warmup, sample_ms := Ms} = Settings,
     Now = fun() -> erlang:monotonic_time(millisecond) - StartMs end,
     Measure = fun(Concurrency) ->
-        Set = fun(Of) -> dyno_bench_job:set_concurrency(Of, Concurrency) end,
-        ok = dyno_bench_sample:call(Set, Monitored),
-        #{per_second := PerSecond} = dyno_bench_sample:measure(Monitored, Ms, TimeoutMs),
+        PerSecond = dyno_bench_prepared:with_workers(Concurrency, Prepared, fun(Workers) ->
+            per_second(dyno_bench_prepared:epochs(1, {ms, Ms}, Workers))
+        end),
         {PerSecond, Now()}
     end,
     Search = dyno_bench_concurrency_search:new(
@@ -50,16 +43,22 @@ searched({Job, _} = Monitored, Settings, #{timeout_ms := TimeoutMs, level := Lev
             samples => max(?MIN_SAMPLES, Samples), level => Level
         }
     ),
-    ok = dyno_bench_sample:call(fun dyno_bench_job:resume/1, Monitored),
     _ = [Measure(Min) || _ <- lists:seq(1, Warmup)],
     {Done, Status, EndsMs} = rounds(Search, Measure, #{}),
     #{
         status => Status,
-        candidates => [dyno_bench_job:description(Job)],
+        candidates => [dyno_bench_prepared:description(1, Prepared)],
         outcome => dyno_bench_concurrency_search:outcome(Done),
         ends_ms => EndsMs,
         duration_ms => Now()
     }.
+
+%% Of all workers, from the first one's begin to the last one's end. What other programs took is in:
+%% it is not known of workers that share a scheduler, and they are compared with those that do not.
+per_second(Epochs) ->
+    BeginNs = lists:min([End - Wall || #{end_ns := End, wall_ns := Wall} <- Epochs]),
+    EndNs = lists:max([End || #{end_ns := End} <- Epochs]),
+    lists:sum([N || #{iterations := N} <- Epochs]) * 1.0e9 / max(1, EndNs - BeginNs).
 
 rounds(Search, Measure, EndsMs) ->
     case dyno_bench_concurrency_search:next(Search) of
@@ -73,7 +72,7 @@ rounds(Search, Measure, EndsMs) ->
                     Next = dyno_bench_concurrency_search:add(Values, Search),
                     rounds(Next, Measure, maps:merge(EndsMs, Ends))
             catch
-                throw:{dyno_error, {dyno_error, interrupted}} when EndsMs =/= #{} ->
+                throw:{_Module, {dyno_error, interrupted}} when EndsMs =/= #{} ->
                     {Search, interrupted, EndsMs}
             end
     end.

@@ -174,10 +174,6 @@ fits(Name, Values, Codes) ->
             {Name =:= squeeze andalso Has([whole, profile]),
                 "-q looks for the highest throughput; for --whole and --profile leave it out, and "
                 "give -c N"},
-            {Name =:= continuous andalso lists:member(Metric, [wall, cpu, gc, memory]), [
-                "samples of a time (-d, -s, -w, --cv, -r) don't tell --metric ",
-                atom_to_list(Metric), "; leave them out, or take samples of calls (-l N)"
-            ]},
             {Has([report]) andalso not Has([output]) andalso Has([metric, whole, profile]),
                 "--report has erlperf's columns, which have none for --metric, --whole and "
                 "--profile; leave it out, or add -o FILE"},

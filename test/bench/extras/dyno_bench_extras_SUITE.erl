@@ -402,10 +402,9 @@ refused(_Config) ->
      || {Pattern, Options} <- [
             {"metric is size; time, wall, cpu", #{metric => size}},
             {"extras is \\[all\\]", #{extras => [all]}},
-            {"messages or whole, because samples", #{metric => cpu, mode => {continuous, #{}}}},
             {"the highest throughput", #{metric => words, mode => {squeeze, #{}}}},
             {"the highest throughput", #{extras => [side_effects], mode => {squeeze, #{}}}},
-            {"because samples are of time", #{
+            {"because samples in VMs are of time", #{
                 metric => gc, isolated => #{}, mode => {timed, #{iterations => 1}}
             }}
         ]
@@ -422,7 +421,6 @@ refused(_Config) ->
         end
      || {Pattern, Values} <- [
             {"did you mean words", #{metric => ~"word"}},
-            {"take samples of calls", #{metric => ~"cpu", duration => ~"5"}},
             {"leave it out, and give -c N", #{whole => true, squeeze => true}},
             {"leave it out, and give -c N", #{metric => ~"words", squeeze => true}},
             {"or add -o FILE", #{profile => true, report => ~"full"}},

@@ -17,10 +17,8 @@ all() ->
     [
         counts_exactly,
         changes_live,
-        pauses,
         passes_values_on,
         state_goes_on_between_batches,
-        becomes_much_slower,
         fails,
         wrong_options,
         ends_with_its_owner,
@@ -28,67 +26,20 @@ all() ->
         only_so_many,
         measures_on_demand,
         tells_its_source,
-        is_linked_or_told_to_end,
-        the_counters_are_consistent
+        is_linked_or_told_to_end
     ].
 
 start(Options) ->
     dyno_bench_job:start(Options).
 
-%% A batch of as many calls as took a millisecond would go on for hours.
-becomes_much_slower(_Config) ->
-    Sleep = atomics:new(1, []),
-    {ok, Job} = start(#{
-        code => #{
-            runner => "r(A) -> case atomics:get(A, 1) of 0 -> ok; Ms -> timer:sleep(Ms) end.",
-            init_runner => fun() -> Sleep end
-        },
-        concurrency => 2
-    }),
-    ok = counted(Job, 100_000),
-    ok = atomics:put(Sleep, 1, 5),
-    %% The last batches that were fast, and then some that are slow.
-    Until = erlang:monotonic_time(millisecond) + 60_000,
-    ok = stands_still(Job, dyno_bench_job:sample(Job), 5),
-    ok = counted(Job, dyno_bench_job:sample(Job) + 50),
-    ?assert(erlang:monotonic_time(millisecond) < Until),
-    ?assertEqual({ok, 2}, dyno_bench_job:concurrency(Job)),
-    ok = dyno_bench_job:stop(Job).
-
-stands_still(_Job, _Before, 0) ->
-    ok;
-stands_still(Job, Before, Tries) ->
-    receive
-    after 200 -> ok
-    end,
-    case dyno_bench_job:sample(Job) of
-        Before -> ok;
-        More -> stands_still(Job, More, Tries - 1)
-    end.
-
-counted(Job, Count) ->
-    case dyno_bench_job:sample(Job) of
-        Sample when Sample >= Count -> ok;
-        _ ->
-            receive
-            after 20 -> counted(Job, Count)
-            end
-    end.
-
 measures_on_demand(_Config) ->
     {ok, Job} = start(#{code => "timer:sleep(2).", concurrency => 1}),
     {ok, Ns} = dyno_bench_job:measure(Job, 5),
     ?assert(Ns >= 10_000_000, Ns),
-    %% One at a time.
+    %% One after the other.
     Self = self(),
-    {Pid, Ref} = spawn_monitor(fun() -> exit({measured, insisting(Job)}) end),
-    _ = spawn_link(fun() -> Self ! {answer, busy(Job)} end),
-    receive
-        {answer, {error, busy}} -> ok
-    end,
-    receive
-        {'DOWN', Ref, process, Pid, {measured, {ok, _}}} -> ok
-    end,
+    _ = [spawn_link(fun() -> Self ! {answer, dyno_bench_job:measure(Job, 10)} end) || _ <- [1, 2]],
+    [?assertMatch({ok, Of} when Of >= 20_000_000, receive {answer, A} -> A end) || _ <- [1, 2]],
     {ok, _} = dyno_bench_job:measure(Job, 1),
     ok = dyno_bench_job:stop(Job),
     {error, {_, ended}} = dyno_bench_job:measure(Job, 1),
@@ -97,19 +48,6 @@ measures_on_demand(_Config) ->
         dyno_bench_job:measure(Failing, 1),
     {ok, 0} = dyno_bench_job:concurrency(Failing),
     ok = dyno_bench_job:stop(Failing).
-
-%% The other one may be first.
-insisting(Job) ->
-    case dyno_bench_job:measure(Job, 100) of
-        {error, busy} -> insisting(Job);
-        Other -> Other
-    end.
-
-busy(Job) ->
-    case dyno_bench_job:measure(Job, 1) of
-        {ok, _} -> busy(Job);
-        {error, _} = Error -> Error
-    end.
 
 tells_its_source(_Config) ->
     {ok, Job} = start(#{code => "rand:uniform()."}),
@@ -140,24 +78,22 @@ is_linked_or_told_to_end(_Config) ->
     end,
     process_flag(trap_exit, Trapping).
 
-%% Paused, no batch is under way: what was counted is what the code itself counted.
+%% What was counted is what the code itself counted, but for the batches that were under way.
 counts_exactly(_Config) ->
     Own = counters:new(1, []),
     {ok, Job} = start(#{
         code => #{
-            runner => fun(C) -> counters:add(C, 1, 1) end,
+            runner => fun(C) -> counters:add(C, 1, 1), timer:sleep(1) end,
             init_runner => fun() -> Own end
         },
         concurrency => 2
     }),
-    dyno_leftovers:until(fun() -> dyno_bench_job:sample(Job) > 1000 end),
-    ok = dyno_bench_job:pause(Job),
+    dyno_leftovers:until(fun() -> dyno_bench_job:sample(Job) > 100 end),
+    ok = dyno_bench_job:set_concurrency(Job, 0),
     Count = dyno_bench_job:sample(Job),
-    ?assertEqual(counters:get(Own, 1), Count),
-    {ok, Rows} = dyno_bench_job:rows(Job),
-    ?assertEqual(Count, lists:sum([N || #{iterations := N} <- Rows])),
-    ?assertEqual(Count, dyno_bench_job:sample(Job)),
-    ok = dyno_bench_job:resume(Job),
+    Under = counters:get(Own, 1) - Count,
+    ?assert(Under >= 0 andalso Under =< 2, Under),
+    ok = dyno_bench_job:set_concurrency(Job, 1),
     dyno_leftovers:until(fun() -> dyno_bench_job:sample(Job) > Count end),
     ok = dyno_bench_job:stop(Job),
     ?assert(dyno_bench_job:sample(Job) > Count).
@@ -171,10 +107,7 @@ changes_live(_Config) ->
     ok = dyno_bench_job:set_concurrency(Job, 3),
     ?assertEqual({ok, 3}, dyno_bench_job:concurrency(Job)),
     [First, Second, Third] = [receive {worker, Pid} -> Pid end || _ <- lists:seq(1, 3)],
-    dyno_leftovers:until(fun() ->
-        {ok, Rows} = dyno_bench_job:rows(Job),
-        lists:all(fun(#{iterations := N}) -> N > 0 end, Rows)
-    end),
+    dyno_leftovers:until(fun() -> dyno_bench_job:sample(Job) > 0 end),
     Before = dyno_bench_job:sample(Job),
     ok = dyno_bench_job:set_concurrency(Job, 1),
     ?assertEqual({ok, 1}, dyno_bench_job:concurrency(Job)),
@@ -192,17 +125,6 @@ changes_live(_Config) ->
     ok = dyno_bench_job:stop(Job),
     ?assertEqual({error, {dyno_bench_job, ended}}, dyno_bench_job:concurrency(Job)),
     ?assertEqual({error, {dyno_bench_job, ended}}, dyno_bench_job:set_concurrency(Job, 1)),
-    ok = dyno_bench_job:stop(Job).
-
-pauses(_Config) ->
-    {ok, Job} = start(#{code => "ok.", state => paused, concurrency => 2}),
-    ?assertEqual(0, dyno_bench_job:sample(Job)),
-    ok = dyno_bench_job:pause(Job),
-    ok = dyno_bench_job:set_concurrency(Job, 3),
-    {ok, [_, _, _]} = dyno_bench_job:rows(Job),
-    ?assertEqual(0, dyno_bench_job:sample(Job)),
-    ok = dyno_bench_job:resume(Job),
-    dyno_leftovers:until(fun() -> dyno_bench_job:sample(Job) > 0 end),
     ok = dyno_bench_job:stop(Job).
 
 passes_values_on(_Config) ->
@@ -242,10 +164,10 @@ fails(_Config) ->
     lists:foreach(
         fun({Code, Stage, Expected}) ->
             Reason =
-                case start(#{code => Code, state => paused}) of
+                case start(#{code => Code, concurrency => 0}) of
                     {ok, Job} ->
                         Ref = dyno_bench_job:monitor(Job),
-                        _ = dyno_bench_job:resume(Job),
+                        _ = dyno_bench_job:set_concurrency(Job, 1),
                         receive
                             {'DOWN', Ref, process, _, {shutdown, Why}} -> Why
                         end;
@@ -271,10 +193,7 @@ fails(_Config) ->
     %% Long enough to be compiled on a busy machine.
     ?assertMatch({error, {_, {failed, _, init_runner, {timeout, 500}}}},
         start(#{code => #{runner => "ok.", init_runner => "receive never -> ok end."},
-            timeout_ms => 500})),
-    {ok, Endless} = start(#{code => "receive never -> ok end.", timeout_ms => 500}),
-    {error, {_, {failed, _, run, {timeout, 500}}} = Why} = dyno_bench_job:pause(Endless),
-    ?assert(string:length(dyno_error:format(Why)) > 10).
+            timeout_ms => 500})).
 
 wrong_options(_Config) ->
     [
@@ -287,9 +206,7 @@ wrong_options(_Config) ->
             #{concurrency => -1},
             #{concurrency => 10_001},
             #{concurrency => two},
-            #{timeout_ms => 0},
-            #{state => asleep},
-            #{max_concurrency => 0}
+            #{timeout_ms => 0}
         ]
     ].
 
@@ -318,50 +235,30 @@ leaves_nothing_behind(_Config) ->
         dyno_leftovers:until(fun() -> allocators() =:= [] end)
     end,
     %% A name is taken again only when its last allocator has gone: all of the pool may be needed.
-    _ = [list_to_atom("dyno_bench_loop_job_" ++ integer_to_list(N)) || N <- lists:seq(1, 64)],
+    _ = [
+        list_to_atom("dyno_bench_" ++ Kind ++ integer_to_list(N) ++ End)
+     || {Kind, End} <- [{"run_", ""}, {"loop_", "_1"}, {"loop_", "_empty"}], N <- lists:seq(1, 64)
+    ],
     dyno_leftovers:nothing_after(Run, 30),
-    ?assertEqual([], [M || M <- dyno_agent_patterns:loaded(), is_job(M)]).
+    ?assertEqual([], [M || M <- dyno_agent_patterns:loaded(), is_loop(M)]).
 
 allocators() ->
     [Name || Name <- registered(), is_job(Name)].
 
 is_job(Name) ->
-    lists:prefix("dyno_bench_loop_job_", atom_to_list(Name)).
+    lists:prefix("dyno_bench_run_", atom_to_list(Name)).
+
+is_loop(Name) ->
+    lists:prefix("dyno_bench_loop_", atom_to_list(Name)).
 
 only_so_many(_Config) ->
     Jobs = [
         begin
-            {ok, Job} = start(#{code => "ok.", state => paused}),
+            {ok, Job} = start(#{code => "ok.", concurrency => 0}),
             Job
         end
      || _ <- lists:seq(1, 64)
     ],
-    {error, {_, {too_many_jobs, 64}} = Reason} = start(#{code => "ok.", state => paused}),
+    {error, {_, {too_many_runs, 64}} = Reason} = start(#{code => "ok.", concurrency => 0}),
     ?assert(string:length(dyno_error:format(Reason)) > 10),
     lists:foreach(fun dyno_bench_job:stop/1, Jobs).
-
-%% One writes, one reads: so many iterations belong to so many reductions.
-the_counters_are_consistent(_Config) ->
-    Counters = dyno_bench_job_counters:new(3),
-    ok = dyno_bench_job_counters:use(Counters, 3),
-    {Writer, Ref} = spawn_monitor(fun() ->
-        [
-            dyno_bench_job_counters:add(Counters, 2, #{
-                iterations => 1, reductions => 7, collections => 3
-            })
-         || _ <- lists:seq(1, 300_000)
-        ]
-    end),
-    Seen = reads(Counters, Writer, Ref, []),
-    ?assertEqual(300_000, dyno_bench_job_counters:total(Counters)),
-    ?assert(length(lists:uniq(Seen)) >= 1).
-
-reads(Counters, Writer, Ref, Seen) ->
-    receive
-        {'DOWN', Ref, process, Writer, _} -> Seen
-    after 0 ->
-        [#{iterations := 0}, #{iterations := N, reductions := R, collections := C}] =
-            dyno_bench_job_counters:rows(Counters, 2),
-        ?assertEqual({7 * N, 3 * N}, {R, C}),
-        reads(Counters, Writer, Ref, [N | Seen])
-    end.
