@@ -172,11 +172,13 @@ iterated(Run, #{batch := {Last, _, _}} = Candidate) ->
     Ready = together(Counting, Candidate),
     BeginNs = erlang:monotonic_time(nanosecond),
     {Counted, Next} = counted_until(ending(BeginNs, Run), BeginNs, Counting, Ready),
-    Own = #{
-        wall_ns => erlang:monotonic_time(nanosecond) - BeginNs, wait_ns => undefined
-     || #{all_begun := _} <- [Run]
-    },
-    {maps:merge(Counted, Own), Next}.
+    case Run of
+        #{all_begun := _} ->
+            WallNs = erlang:monotonic_time(nanosecond) - BeginNs,
+            {Counted#{wall_ns => WallNs, wait_ns => undefined}, Next};
+        #{} ->
+            {Counted, Next}
+    end.
 
 ending(_BeginNs, #{ms := infinity}) -> infinity;
 ending(BeginNs, #{ms := Ms}) -> BeginNs + Ms * 1_000_000.
