@@ -248,8 +248,7 @@ in_run(#{~"nodes" := Nodes, ~"tables" := Tables, ~"warnings" := Warnings} = Run)
     }.
 
 table(Role, Outcomes) ->
-    Findings = [F || {_, Of} <- Outcomes, is_list(Of), F <- Of],
-    dyno_recording_table:make(dyno_finding:spec(), dyno_finding:ranked(Findings), #{node => Role}).
+    dyno_finding:table(Role, [F || {_, Of} <- Outcomes, is_list(Of), F <- Of]).
 
 looks(Role, #{~"events" := #{~"items" := Items}}) ->
     [Data || #{~"kind" := ~"look", ~"node" := Node, ~"data" := Data} <- Items, Node =:= Role].
@@ -257,24 +256,8 @@ looks(Role, #{~"events" := #{~"items" := Items}}) ->
 verdict(#{text := Text}, #{~"id" := Id}) ->
     #{kind => finding, name => ~"the node from outside", run => Id, result => fail, text => Text}.
 
-%% Only what is critical fails. Where this release or system has no answer, the run has a warning.
+%% Where this release or system has no answer, the run has a warning.
 verdict(_Role, _Run, {_Check, {unknown, _Why}}) ->
     [];
 verdict(Role, #{~"id" := Id}, {#{title := Title}, Findings}) ->
-    {Result, Text} =
-        case {dyno_finding:worst(Findings), dyno_finding:ranked(Findings)} of
-            {none, []} -> {pass, ~"nothing found"};
-            {critical, [#{text := Worst} | _]} -> {fail, Worst};
-            {_, [#{text := Worst} | _]} -> {pass, Worst}
-        end,
-    [
-        #{
-            kind => finding,
-            name => Title,
-            subject => Role,
-            run => Id,
-            node => Role,
-            result => Result,
-            text => Text
-        }
-    ].
+    [dyno_finding:verdict(Title, Findings, #{subject => Role, run => Id, node => Role})].

@@ -307,7 +307,7 @@ fields(profile_sample) ->
     ];
 fields(verdict) ->
     [
-        {~"kind", {open, [~"threshold", ~"invariant", ~"change", ~"property"]}, required,
+        {~"kind", {open, [~"threshold", ~"invariant", ~"change", ~"property", ~"finding"]}, required,
             ~"What sort of demand it was."},
         {~"name", string, required, ~"The demand as it was written, or its name."},
         {~"result", {one_of, [~"pass", ~"fail", ~"unknown"]}, required,
@@ -333,7 +333,17 @@ fields(threshold) ->
 fields(note) ->
     [
         {~"code", string, required, ~"For programs."},
-        {~"text", string, required, ~"For people."}
+        {~"text", string, required, ~"For people."},
+        {~"severity", {open, [~"critical", ~"warning", ~"doubt", ~"note"]}, optional,
+            ~"A doubt if it is absent; this and what follows as in the table `findings`."},
+        {~"subject", string, optional, ~"What it is about."},
+        {~"value", number, optional, ~"What was measured."},
+        {~"limit", number, optional, ~"In the same unit."},
+        {~"unit", unit, optional, ~"Of both."},
+        {~"evidence", string, optional, ~"What shows it."},
+        {~"why", string, optional, ~"Why it matters."},
+        {~"advice", string, optional, ~"What to do."},
+        {~"look_closer", string, optional, ~"The command of dyno that shows more."}
     ];
 fields(_) ->
     [].

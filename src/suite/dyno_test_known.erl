@@ -28,7 +28,7 @@ known(#{metrics := Metrics, servers := Servers} = Options, Custom) ->
         #{
             tables => [dyno_invariant:spec()],
             summaries => [
-                dyno_test_growth:spec(), dyno_test_repetitions:spec(), dyno_test_saturation:spec()
+                dyno_sizes_growth:spec(), dyno_sizes_repetitions:spec(), dyno_finding:spec()
             ]
         }
     ],

@@ -93,15 +93,18 @@ finish({misuse, Error}, Document, #{options := Options}) ->
     {error, Error};
 finish(Outcome, Document, #{suite := SuiteOptions, options := Options}) ->
     Sorted = sorted(with_status(Outcome, Document), SuiteOptions),
+    #{thresholds := Thresholds} = SuiteOptions,
+    Failing = [F || {_, F} <- dyno_finding_failing:findings(Thresholds, Sorted)],
+    Findings = Failing ++ dyno_finding_saturation:findings(Sorted),
+    Sizes = length(dyno_sizes:runs(Sorted)),
     Analysed = dyno_recording:add_tables(
         Sorted,
-        dyno_test_saturation:tables(Sorted) ++ dyno_test_repetitions:tables(Sorted) ++
-            dyno_test_growth:tables(Sorted)
+        [dyno_finding:table(undefined, Findings) || Findings =/= [] orelse Sizes > 1] ++
+            dyno_sizes_repetitions:tables(Sorted) ++ dyno_sizes_growth:tables(Sorted)
     ),
-    #{thresholds := Thresholds} = SuiteOptions,
     Final = dyno_recording:add_verdicts(
         dyno_threshold:judge(Thresholds, Analysed),
-        dyno_test_failing:verdicts(Thresholds, Analysed)
+        dyno_finding_failing:verdicts(Thresholds, Analysed)
     ),
     case save(Final, Options) of
         ok ->

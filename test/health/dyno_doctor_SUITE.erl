@@ -41,7 +41,8 @@ named(Cases) ->
                 binary_to_atom(Name) => Role
              || #{~"nodes" := Of} <- [Run], #{~"name" := Name, ~"role" := Role} <- Of
             },
-        Lines = iolist_to_binary(dyno_report_findings:format(Document, #{})),
+        {ok, Report} = dyno_report:render(console, Document, #{}),
+        Lines = iolist_to_binary(Report),
         Text = re:replace(Lines, "\\s+", " ", [global, unicode, {return, binary}]),
         [
             begin

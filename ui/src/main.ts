@@ -16,11 +16,12 @@ import { startTheme } from './theme';
 
 function start(): void {
     const data = document.getElementById('recording');
+    const findings = document.getElementById('findings');
     const root = document.getElementById('page');
     if (!data || !root) return;
     startTheme();
     try {
-        root.replaceChildren(...page(read(data.textContent ?? '')));
+        root.replaceChildren(...page(read(data.textContent ?? '', findings?.textContent ?? '[]')));
     } catch (error) {
         // Better a sentence than an empty page; the error still reaches the console.
         root.textContent =

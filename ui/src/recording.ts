@@ -114,7 +114,6 @@ export interface Run {
     tables: Table[];
     events: { dropped: number; items: Event[] };
     profiles: Profile[];
-    warnings: Text[];
     error: Text | null;
 }
 
@@ -140,10 +139,18 @@ export interface Recording {
     runs: Run[];
     tables: Table[];
     verdicts: Verdict[];
-    warnings: Text[];
     error: Text | null;
+    findings: Finding[];
     /** What a comparison compares. */
     compared: { old: Recording; new: Recording } | null;
+}
+
+/** What is wrong, doubtful or worth knowing, as all reports say it (dyno_report_findings). */
+export interface Finding {
+    severity: 'critical' | 'warning' | 'doubt' | 'note';
+    text: string;
+    /** What each line is, and the line. */
+    lines: [label: string, text: string][];
 }
 
 type Raw = Record<string, any>;
@@ -175,16 +182,18 @@ const run = (raw: Raw) => ({
     profiles: raw.profiles.map(profile),
 });
 
-export function read(json: string): Recording {
-    return recording(JSON.parse(json));
+/** A recording, and its findings. */
+export function read(json: string, findings: string): Recording {
+    return recording(JSON.parse(json), JSON.parse(findings));
 }
 
-function recording(raw: Raw): Recording {
+function recording(raw: Raw, findings: Finding[] = []): Recording {
     const both = raw.recordings;
     return {
         ...(raw as Recording),
         runs: raw.runs.map(run),
         tables: raw.tables.map(table),
+        findings,
         compared: both ? { old: recording(both.old), new: recording(both.new) } : null,
     };
 }

@@ -119,7 +119,7 @@ see('says the verdict first, with the failed thresholds', async () => {
     assert.match(await page.locator('#verdict').innerText(), /Failed\. \d of \d (checks|thresholds) do(es)? not hold/);
     assert.equal(await page.locator('#summary .verdict.fail').count(), 2);
     assert.equal(await page.locator('#summary .verdict.unknown').count(), 3);
-    assert.match(await page.locator('#summary').innerText(), /Warning at 10,000 connections/);
+    assert.match(await page.locator('#summary').innerText(), /Doubt at 10000 Connections/);
     // Of a value of which only one end is known.
     const bounded = await page.locator('#summary .verdict:not(.unknown)', { hasText: '> ' }).allInnerTexts();
     assert.equal(bounded.length, 3);

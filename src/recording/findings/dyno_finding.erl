@@ -5,23 +5,27 @@
 -moduledoc """
 A finding: one thing that is wrong, what shows it, and what to do. Pure.
 
-A recording holds findings in the table `findings`, the worst first (`table/2`); `read/1` gives them
-back. The limits are in `m:dyno_finding_limits`, each with its reason.
+A recording holds findings in the table `findings` of a run or of all runs, the worst first
+(`table/2`). What makes the numbers less believable are its warnings, which have the same fields
+(`note/1`). `read/1` gives both back, also those of recordings that have no table `findings` yet. The
+limits are in `m:dyno_finding_limits`, each with its reason.
 """.
 
--export([new/3, ranked/1, spec/0, table/2, read/1, worst/1]).
+-export([new/3, ranked/1, in_order/1, worst/1, verdict/3]).
+-export([spec/0, table/2, note/1, read/1]).
 -export_type([t/0, severity/0]).
 
 -doc """
-`critical`: the node is lost, or stops serving. `warning`: it serves late, or wastes. `note`: worth
-knowing, no harm yet.
+`critical`: the node is lost, or stops serving. `warning`: it serves late, or wastes. `doubt`: a
+number is less believable than it looks. `note`: worth knowing, no harm yet.
 """.
--type severity() :: critical | warning | note.
+-type severity() :: critical | warning | doubt | note.
 
 -doc """
 * `check`: which check found it, for programs.
 * `subject`: the process, table, function or resource.
-* `value`, `limit`, `unit`: both numbers; `beyond`: how many times the limit the value is.
+* `value`, `limit`, `unit`: both numbers; `beyond`: how many times the limit the value is, or of a
+  value below its limit how many times the value the limit is.
 * `text`: one sentence, what is wrong. `evidence`: what shows it. `why`: why it matters.
 * `advice`: what to do. `look_closer`: the command of dyno that shows more, without the node.
 * `weight`: of two of one severity the one with more comes first.
@@ -43,8 +47,8 @@ knowing, no harm yet.
 }.
 
 -doc """
-A finding of a check. The fields `text`, `advice` and `severity` must be given; `value` is compared
-with the limit of that name, if there is one.
+A finding of a check. The fields `text` and `severity` must be given; `value` is compared with the
+limit of that name, if there is one.
 """.
 -spec new(atom(), dyno_finding_limits:name() | none, #{atom() => term()}) -> t().
 new(Check, Name, Fields) ->
@@ -57,11 +61,12 @@ new(Check, Name, Fields) ->
         unit => Unit,
         why => Why,
         evidence => ~"",
+        advice => ~"",
         look_closer => ~"",
-        weight => 0
+        weight => 0,
+        beyond => beyond(maps:get(value, Fields, undefined), Limit)
     },
-    #{value := Value} = Given = maps:merge(Defaults, Fields),
-    Given#{beyond => beyond(Value, Limit)}.
+    maps:merge(Defaults, Fields).
 
 beyond(Value, Limit) when is_number(Value), is_number(Limit), Limit > 0 -> Value / Limit;
 beyond(_Value, _Limit) -> 1.
@@ -76,7 +81,13 @@ ranked(Findings) ->
 
 rank(critical) -> 1;
 rank(warning) -> 2;
-rank(note) -> 3.
+rank(doubt) -> 3;
+rank(note) -> 4.
+
+-doc "With weights, so that those of one severity keep this order.".
+-spec in_order([t()]) -> [t()].
+in_order(Findings) ->
+    [F#{weight := Weight} || {Weight, F} <- lists:enumerate(length(Findings), -1, Findings)].
 
 -doc "The worst severity; none without a finding.".
 -spec worst([t()]) -> severity() | none.
@@ -85,6 +96,20 @@ worst([]) ->
 worst(Findings) ->
     #{severity := Worst} = hd(ranked(Findings)),
     Worst.
+
+-doc """
+What findings say of something that was looked at, for the exit status: only what is critical fails.
+The verdict has these fields besides.
+""".
+-spec verdict(Name :: binary(), [t()], #{atom() => term()}) -> #{atom() => term()}.
+verdict(Name, Findings, Fields) ->
+    {Result, Text} =
+        case ranked(Findings) of
+            [] -> {pass, ~"nothing found"};
+            [#{severity := critical, text := Worst} | _] -> {fail, Worst};
+            [#{text := Worst} | _] -> {pass, Worst}
+        end,
+    Fields#{kind => finding, name => Name, result => Result, text => Text}.
 
 -doc "The table of a recording.".
 -spec spec() -> dyno_recording_table:spec().
@@ -101,7 +126,7 @@ spec() ->
             {~"why", ~"Why it matters", string, field(why)},
             {~"advice", ~"What to do", string, field(advice)},
             {~"look_closer", ~"Look closer", string, field(look_closer)},
-            {~"value", ~"Value", number, #{role => note}, field(value)},
+            {~"value", ~"Value", number, field(value)},
             {~"limit", ~"Limit", number, #{role => note}, field(limit)},
             {~"unit", ~"Unit", string, field(unit)},
             {~"beyond", ~"Times the limit", number, #{role => note}, field(beyond)},
@@ -114,40 +139,83 @@ spec() ->
 
 field(Key) -> fun(#{Key := Value}) -> Value end.
 
--doc "The findings of a node as a table.".
--spec table(node(), [t()]) -> dyno_recording_table:table().
+-doc "The findings of a node, or of all, as a table.".
+-spec table(node() | binary() | undefined, [t()]) -> dyno_recording_table:table().
 table(Node, Findings) ->
     dyno_recording_table:make(spec(), ranked(Findings), #{node => Node}).
 
--doc "The findings in a run, each with the role of its node, the worst first.".
--spec read(dyno_recording:run()) -> [{Node :: binary(), t()}].
-read(Run) ->
-    All = [
-        {Node, from_row(Row)}
-     || #{~"node" := Node} = Table <- dyno_recording:tables(Run, ~"findings"),
-        Row <- dyno_recording:rows(Table)
-    ],
-    Ranked = ranked([Finding#{node => Node} || {Node, Finding} <- All]),
-    [{Node, maps:remove(node, Finding)} || #{node := Node} = Finding <- Ranked].
+-doc "A finding in the warnings of a recording: its check is the code.".
+-spec note(t()) -> #{atom() => term()}.
+note(#{check := Check} = Finding) ->
+    Known = maps:filter(
+        fun(Key, Value) ->
+            not lists:member(Key, [check, beyond, weight]) andalso Value =/= ~"" andalso
+                Value =/= undefined
+        end,
+        Finding
+    ),
+    Known#{code => Check}.
 
-from_row(#{~"severity" := Severity, ~"check" := Check} = Row) ->
-    Texts =
-        #{
-            Key => map_get(atom_to_binary(Key), Row)
-         || Key <- [subject, text, evidence, why, advice, look_closer, unit]
-        },
-    Numbers =
-        #{
-            Key => number(map_get(atom_to_binary(Key), Row))
-         || Key <- [value, limit, beyond, weight]
-        },
-    maps:merge(maps:merge(Texts, Numbers), #{
-        severity => severity(Severity), check => binary_to_atom(Check)
-    }).
+-doc """
+The findings in a recording or a run, without those of its runs: each with the role of its node, the
+worst first.
+""".
+-spec read(dyno_recording:document() | dyno_recording:run()) -> [{Node :: binary() | null, t()}].
+read(Of) ->
+    All =
+        [
+            (from_row(Row))#{node => Node}
+         || #{~"node" := Node} = Table <- dyno_recording:tables(Of, ~"findings"),
+            Row <- dyno_recording:rows(Table)
+        ] ++
+            [
+                (from_note(Note))#{node => null}
+             || #{~"warnings" := [_ | _] = Notes} <- [Of],
+                #{~"code" := Code} = Note <- Notes,
+                Code =/= ~"not_known"
+            ] ++ of_before(Of),
+    [{Node, maps:remove(node, Finding)} || #{node := Node} = Finding <- ranked(All)].
 
-number(null) -> undefined;
-number(Number) -> Number.
+from_row(Row) ->
+    maps:merge(from_note(Row), known([beyond, weight], Row)).
+
+%% Another program may have written it.
+from_note(Row) ->
+    Texts = known([subject, text, evidence, why, advice, look_closer, unit], Row),
+    Fields = maps:merge(#{text => ~""}, maps:merge(Texts, known([value, limit], Row))),
+    Check = check(maps:get(~"check", Row, maps:get(~"code", Row, ~""))),
+    new(Check, none, Fields#{severity => severity(maps:get(~"severity", Row, Check))}).
+
+known(Keys, Row) ->
+    #{
+        Key => Value
+     || Key <- Keys,
+        Value <- [maps:get(atom_to_binary(Key), Row, null)],
+        is_binary(Value) orelse is_number(Value)
+    }.
+
+%% A recording may be of a later dyno.
+check(Name) ->
+    try
+        binary_to_existing_atom(Name)
+    catch
+        error:badarg -> unknown
+    end.
 
 severity(~"critical") -> critical;
 severity(~"warning") -> warning;
-severity(_) -> note.
+severity(~"note") -> note;
+%% Of a warning that does not say: nothing was measured; what stays in a node is no doubt.
+severity(not_called) -> warning;
+severity(modules_left) -> note;
+severity(_) -> doubt.
+
+%% Sentences of tables that recordings of before have, in their order.
+of_before(Of) ->
+    Read = fun(Name, Severity) ->
+        in_order([
+            (new(binary_to_atom(Name), none, #{severity => Severity, text => Text}))#{node => null}
+         || #{~"text" := Text} <- dyno_recording:rows(Of, Name)
+        ])
+    end,
+    Read(~"saturation", warning) ++ Read(~"server_findings", note).

@@ -3,7 +3,7 @@
 
 -module(dyno_finding_limits).
 -moduledoc """
-From where on something is a finding: one table, each limit with its unit and with why it matters.
+The limits beyond which something is a finding: one table, each with its unit and with why it matters.
 """.
 
 -export([of_name/1, value/1, all/0]).
@@ -103,5 +103,17 @@ all() ->
         {swapped_in, 1, ~"count", ~"A collection touches the whole heap: it waits for the disk."},
         {large_pages, 1, ~"count",
             ~"An allocation of a large block has the kernel move pages first."},
+        %% Of a test, over its sizes: means of runs.
+        {slower, 1.5, ~"1", ~"Users wait, and whatever waits for an answer holds memory meanwhile."},
+        {far_tail, 20, ~"1",
+            ~"A user who sends several requests meets one of the slow ones almost every time."},
+        {linear, 0.8, ~"ratio", ~"More load brings less: something is shared, or used up."},
+        {of_offered, 0.95, ~"ratio", ~"Requests that are not served in time pile up or are refused."},
+        {busy_mean, 0.9, ~"ratio", ~"Load is uneven: at its peaks work waits already."},
+        {runnable, 1, ~"1", ~"Each process waits for its turn before it runs."},
+        {queue_grows, 3, ~"count", ~"Each message waits for all before it."},
+        {wait_share, 0.3, ~"ratio", ~"So much of the response time is waiting for one process."},
+        {memory_step, 2, ~"1", ~"The node needs more memory than its load lets expect."},
+        {failing, 0.5, ~"ratio", ~"All times are about the few operations that did not fail."},
         {near_memory_limit, 0.9, ~"ratio", ~"At the limit the kernel ends the node."}
     ].

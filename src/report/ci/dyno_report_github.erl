@@ -6,14 +6,14 @@
 What a recording decides as GitHub's workflow commands: printed in a step, they become annotations.
 
 An error for what does not hold or could not be decided, and for a recording that is not complete; a
-warning for each of the recording's; a notice that sums up.
+warning for each finding and each doubt; a notice that sums up.
 """.
 
 -behaviour(dyno_report).
 
 -export([format/2]).
 
--import(dyno_report_document, [get/3, name/2]).
+-import(dyno_report_document, [name/2]).
 
 %% GitHub shows ten of each kind for a step.
 -define(MOST, 10).
@@ -27,8 +27,9 @@ format(Document, _Options) ->
      || {Title, Result, Text} <- dyno_report_document:verdicts(Document), Result =/= pass
     ],
     Warnings = [
-        {Name, Text}
-     || #{~"text" := Text} <- get(~"warnings", Document, []), is_binary(Text)
+        {Name, dyno_report_findings:sentence(Finding)}
+     || #{severity := Severity} = Finding <- dyno_report_findings:shown(Document),
+        Severity =/= note
     ],
     %% As the console says it.
     {_Style, _Word, Summary} = dyno_report_content_verdicts:conclusion(Document),

@@ -38,8 +38,8 @@ format(Document, _Options) ->
             ["  <testsuite", attributes([{"name", Suite} | Counts ++ Started]), ">\n"],
             [testcase(Class, Case) || Case <- Cases],
             [
-                ["    <system-out>", lists:map(fun escape/1, Failures), "</system-out>\n"]
-             || [_ | _] = Failures <- [failures(Document)]
+                ["    <system-out>", lists:map(fun escape/1, Said), "</system-out>\n"]
+             || [_ | _] = Said <- [findings(Document) ++ failures(Document)]
             ],
             "  </testsuite>\n</testsuites>\n"
         ])}.
@@ -52,6 +52,12 @@ seconds(Document) ->
         Ns when is_number(Ns) -> float_to_list(Ns / 1.0e9, [{decimals, 3}]);
         _ -> "0"
     end.
+
+findings(Document) ->
+    [
+        [string:uppercase(atom_to_list(Severity)), " ", dyno_report_findings:sentence(Finding), " "]
+     || #{severity := Severity} = Finding <- dyno_report_findings:shown(Document)
+    ].
 
 %% Why operations of the load failed, with a stack trace of each reason.
 failures(Document) ->

@@ -3,8 +3,8 @@
 
 -module(dyno_report_markdown).
 -moduledoc """
-The recording as Markdown for a pull request: what was demanded first, then the answer, then what
-makes the numbers less believable. All else that the console shows is folded away.
+The recording as Markdown for a pull request: what was demanded first, then what is wrong, the answer,
+and what makes the numbers less believable. All else that the console shows is folded away.
 
 Names are escaped, so that they neither format nor mention anybody nor link.
 """.
@@ -23,8 +23,9 @@ format(Document, Options) ->
     Blocks =
         [heading(Document), failure(Document)] ++
             sections(dyno_report_content_verdicts:sections(Document)) ++
+            sections(dyno_report_findings:first(Document, #{})) ++
             sections([Section || {_, Section} <- Summary]) ++
-            sections(dyno_report_content_verdicts:warnings(Document)) ++
+            sections(dyno_report_findings:others(Document, #{})) ++
             details(sections([Section || {_, Section} <- Details]), Summary),
     {ok, dyno_report_text:encode(lists:join("\n", [Block || Block <- Blocks, Block =/= []]))}.
 
@@ -50,6 +51,16 @@ details(Details, _Summary) ->
 sections(Sections) ->
     lists:map(fun section/1, Sections).
 
+section(#{title := Title, findings := Findings, hidden := Hidden}) ->
+    [
+        ["**", escape(Title), "**\n\n"],
+        [
+            ["- ", string:uppercase(atom_to_list(Severity)), " ",
+                escape(dyno_report_findings:sentence(Finding)), "\n"]
+         || #{severity := Severity} = Finding <- Findings
+        ],
+        more(Hidden)
+    ];
 section(#{title := none, paragraphs := Paragraphs}) ->
     lists:join("\n", [[escape(Text), "\n"] || Text <- Paragraphs]);
 section(#{title := Title, paragraphs := Paragraphs}) ->
@@ -67,8 +78,11 @@ section(#{title := Title, columns := Columns, rows := Rows, hidden := Hidden}) -
         line([escape(map_get(title, Column)) || Column <- Kept(Columns)]),
         line([rule(map_get(align, Column)) || Column <- Kept(Columns)]),
         [line([escape(Text) || Text <- Kept(Row)]) || Row <- Texts],
-        [["\nand ", integer_to_binary(Hidden), " more in the recording\n"] || Hidden > 0]
+        more(Hidden)
     ].
+
+more(0) -> [];
+more(Hidden) -> ["\nand ", integer_to_binary(Hidden), " more in the recording\n"].
 
 text({bar, _}) -> ~"";
 text({_Style, Text}) -> Text;

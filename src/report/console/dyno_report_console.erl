@@ -4,8 +4,8 @@
 -module(dyno_report_console).
 -moduledoc """
 The recording as text that people read: what was run, what `m:dyno_report_content` shows of it, and
-the verdict as the last line. Without `full` it is the answer only: the verdict first, then what
-gets slow first, the load, five functions and servers, the warnings.
+the verdict as the last line. Without `full` it is the answer only: the verdict first, then what is
+wrong, the load, five functions and servers, and what is doubtful.
 
 Whatever a recording lacks (a partial one lacks much) is left out or shown as `-`; a section
 without rows is not shown.
@@ -18,16 +18,15 @@ without rows is not shown.
 -import(dyno_report_document, [get/2, text/3]).
 
 -define(DEFAULTS, #{colour => off, width => 100, charset => unicode, top => 10, full => true}).
-%% Of the answer: rows of a table, and warnings.
+%% Of the answer: rows of a table.
 -define(FEW, 5).
 -define(FEW_RUNS, 8).
--define(FEW_WARNINGS, 3).
 
 -doc "The report's lines in UTF-8.".
 -spec format(dyno_report:document(), dyno_report:options()) -> {ok, iodata()}.
 format(#{~"command" := ~"doctor"} = Document, Given) ->
     Options = maps:merge(?DEFAULTS, Given),
-    {ok, encoded(dyno_report_text:encode(dyno_report_findings:format(Document, Options)), Options)};
+    {ok, encoded(dyno_report_text:encode(dyno_report_doctor:format(Document, Options)), Options)};
 format(Document, Given) ->
     Options = maps:merge(?DEFAULTS, Given),
     Blocks =
@@ -40,28 +39,21 @@ format(Document, Given) ->
 
 full(Document, Options) ->
     Sections =
-        [Section || {_, Section} <- dyno_report_content:sections(Document, Options)] ++
+        dyno_report_findings:first(Document, Options) ++
+            [Section || {_, Section} <- dyno_report_content:sections(Document, Options)] ++
             dyno_report_content_verdicts:sections(Document) ++
-            dyno_report_content_verdicts:warnings(Document),
+            dyno_report_findings:others(Document, Options),
     [[title(Document, Options) | environment(Document, Options)]] ++
-        dyno_report_findings:lines_of(Document, Options) ++
-        [
-            dyno_report_section:lines(Section, Options)
-         || Section <- Sections, maps:get(title, Section, none) =/= ~"Findings, the worst first"
-        ] ++
+        [dyno_report_section:lines(Section, Options) || Section <- Sections] ++
         [conclusion(Document, Options)].
 
 answer(Document, Options) ->
-    {First, Others} = dyno_report_content_verdicts:first_warnings(Document),
     Sections =
-        First ++
-            [
-                few(S)
-             || S <- dyno_report_content:answer(Document, Options#{top := ?FEW}) ++ Others
-            ] ++
+        dyno_report_findings:first(Document, Options) ++
+            [few(S) || S <- dyno_report_content:answer(Document, Options#{top := ?FEW})] ++
+            dyno_report_findings:others(Document, Options) ++
             dyno_report_content_verdicts:sections(Document),
     [[title(Document, Options) | conclusion(Document, Options)]] ++
-        dyno_report_findings:lines_of(Document, Options) ++
         [dyno_report_section:lines(Section, Options) || Section <- Sections] ++
         [[dyno_report_style:paint(map_get(colour, Options), dim, rest(Options))]].
 
@@ -73,13 +65,8 @@ rest(_Options) ->
 few(#{rows := Rows, hidden := Hidden} = Section) ->
     First = lists:sublist(Rows, ?FEW_RUNS),
     Section#{rows := First, hidden := Hidden + length(Rows) - length(First)};
-few(#{paragraphs := Texts} = Section) ->
-    case lists:split(min(?FEW_WARNINGS, length(Texts)), Texts) of
-        {_, []} -> Section;
-        {First, Others} ->
-            More = <<"and ", (integer_to_binary(length(Others)))/binary, " more">>,
-            Section#{paragraphs := First ++ [More]}
-    end.
+few(Section) ->
+    Section.
 
 encoded(Text, #{charset := unicode}) -> Text;
 encoded(Text, #{charset := ascii}) -> <<<<(ascii(Char))>> || <<Char/utf8>> <= Text>>.

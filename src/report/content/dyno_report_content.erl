@@ -45,8 +45,8 @@ sections(Document, Options) ->
     ].
 
 -doc """
-What is read first: what changed since the last time, what gets slow first, the load, the functions
-and the servers that take the time. Of nodes without a load how busy they were, and in which calls
+What is read first, below what is wrong: what changed since the last time, the load, the functions and
+the servers that take the time. Of nodes without a load how busy they were, and in which calls
 processes wait.
 """.
 -spec answer(dyno_report:document(), dyno_report:options()) -> [section()].
@@ -54,7 +54,7 @@ answer(Document, Options) ->
     Tables = fun(Names) -> dyno_report_content_tables:named(Names, Document, Options) end,
     Functions = Tables([~"functions"]),
     Load = dyno_report_content_load:load(Document),
-    Tables([~"since_last", ~"saturation"]) ++
+    Tables([~"since_last"]) ++
         case Load of
             [] -> dyno_report_content_load:machines(Document);
             _ -> Load

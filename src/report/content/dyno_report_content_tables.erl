@@ -76,12 +76,6 @@ shown(_View, [], _Document, _Options) ->
     [];
 shown(#{hidden := true}, _Found, _Document, _Options) ->
     [];
-shown(#{text := Column} = View, Found, _Document, #{top := Top}) ->
-    Rows = lists:append([dyno_recording:rows(Table) || {_, Table} <- Found]),
-    Texts = [name(Column, Row) || Row <- lists:sublist(Rows, Top)],
-    [{_, First} | _] = Found,
-    Title = maps:get(title, View, title(First)),
-    dyno_report_section:text(Title, numbered(Texts, Rows, maps:get(without, View, ~"nothing")));
 shown(View, Found, Document, Options) ->
     {OfDocument, OfRuns} = lists:partition(fun({Run, _}) -> Run =:= none end, Found),
     lists:append([section(View, [Of], ~"", Options) || Of <- OfDocument]) ++
@@ -205,19 +199,6 @@ node(Table, #{many := several}) ->
     [[" of ", name(~"node", Table)] || get(~"node", Table) =/= null];
 node(_Table, _Options) ->
     [].
-
-%% What is noticed first, then its causes with their numbers.
-numbered(_Texts, [], Without) ->
-    [Without];
-numbered(Texts, Rows, _Without) ->
-    {Noticed, Causes} = lists:partition(
-        fun({_, Row}) -> get(~"kind", Row) =:= ~"symptom" end, lists:zip(Texts, Rows, trim)
-    ),
-    [Text || {Text, _} <- Noticed] ++
-        [
-            <<(integer_to_binary(Number))/binary, ". ", Text/binary>>
-         || {Number, {Text, _}} <- lists:enumerate(Causes)
-        ].
 
 %% Columns
 

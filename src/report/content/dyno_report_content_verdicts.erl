@@ -3,11 +3,11 @@
 
 -module(dyno_report_content_verdicts).
 -moduledoc """
-What was demanded and how that ended: a table for each kind of verdict, the warnings, and the one
-sentence that sums up.
+What was demanded and how that ended: a table for each kind of verdict, and the one sentence that sums
+up.
 """.
 
--export([sections/1, warnings/1, first_warnings/1, conclusion/1]).
+-export([sections/1, conclusion/1]).
 
 -import(dyno_report_document, [get/2, get/3, measured/2, name/2, text/3, threshold/1]).
 
@@ -22,8 +22,12 @@ sections(Document) ->
      || Kind <- lists:uniq([kind(Verdict) || Verdict <- Verdicts])
     ]).
 
+%% What was looked at for findings, people call a check.
 kind(Verdict) ->
-    text(~"kind", Verdict, ~"threshold").
+    case text(~"kind", Verdict, ~"threshold") of
+        ~"finding" -> ~"check";
+        Kind -> Kind
+    end.
 
 section(Kind, Verdicts, Document) ->
     Columns = [
@@ -112,51 +116,6 @@ row(Verdict) ->
 bound(~"at_least") -> ~"> ";
 bound(~"at_most") -> ~"< ";
 bound(_) -> ~"".
-
--doc "What makes the numbers less believable; the same warning of many runs is one.".
--spec warnings(dyno_report:document()) -> [section()].
-warnings(Document) ->
-    {First, Others} = told(Document),
-    dyno_report_section:text(~"Warnings", First ++ Others).
-
--doc "Those without which all else is misread, and the others.".
--spec first_warnings(dyno_report:document()) -> {[section()], [section()]}.
-first_warnings(Document) ->
-    {First, Others} = told(Document),
-    {dyno_report_section:text(~"Warning", First), dyno_report_section:text(~"Warnings", Others)}.
-
-told(Document) ->
-    OfDocument = [{~"", Warning} || Warning <- get(~"warnings", Document, [])],
-    OfRuns =
-        case dyno_recording:runs(Document) of
-            %% Of a recording that has no sizes there is nothing to tell apart.
-            [#{~"size" := null} = Run] -> [{~"", Warning} || Warning <- get(~"warnings", Run, [])];
-            Runs ->
-                alike([
-                    {get(~"code", Warning), name(~"id", Run), Warning}
-                 || Run <- Runs, Warning <- get(~"warnings", Run, [])
-                ])
-        end,
-    {First, Others} = lists:partition(
-        fun({_, Warning}) -> get(~"code", Warning) =:= ~"not_called" end, OfDocument ++ OfRuns
-    ),
-    Texts = fun(Warnings) ->
-        [<<Prefix/binary, (text(~"text", Warning, ~""))/binary>> || {Prefix, Warning} <- Warnings]
-    end,
-    {Texts(First), Texts(Others)}.
-
-%% With the text of the last.
-alike(Warnings) ->
-    [
-        {<<"at ", (lists:last(Ids))/binary, (and_at(lists:droplast(Ids)))/binary, ": ">>, Last}
-     || Code <- lists:uniq([Code || {Code, _, _} <- Warnings]),
-        Same <- [[{Id, Warning} || {C, Id, Warning} <- Warnings, C =:= Code]],
-        Ids <- [lists:uniq([Id || {Id, _} <- Same])],
-        {_, Last} <- [lists:last(Same)]
-    ].
-
-and_at([]) -> ~"";
-and_at(Ids) -> iolist_to_binary([" (and much the same at ", lists:join(", ", Ids), ")"]).
 
 -doc "How it ended: a word with its style, and a sentence.".
 -spec conclusion(dyno_report:document()) -> {dyno_report_style:style(), binary(), binary()}.

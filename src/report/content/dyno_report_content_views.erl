@@ -37,9 +37,6 @@ that way.
     %% The column whose interval is shown, as what it may be off by, the first of these that has one;
     %% that of no other. Default: all intervals, with both ends.
     off_by => binary() | [binary()] | none,
-    %% The column whose sentences are shown instead of columns, and what is said without a row.
-    text => binary(),
-    without => binary(),
     %% The page has it.
     hidden => true
 }.
@@ -108,7 +105,6 @@ servers() ->
         ~"cpu", ~"exceptions", ~"crashes", ~"processes", {~"why", ~""}
     ],
     [
-        {~"server_findings", #{text => ~"text"}},
         {~"pipeline", #{columns => [{~"text", ~""}], rows => all}},
         {~"servers", #{columns => Servers, off_by => none}},
         {~"server_modules", #{columns => Servers, off_by => none}},
@@ -224,10 +220,10 @@ analyses() ->
                 lists:member(Name, [~"throughput", ~"latency.p50", ~"latency.p99"])
             end
         }},
-        {~"saturation", #{
-            text => ~"text",
-            without => ~"Nothing: responses take hardly longer, and nothing is at its limit."
-        }},
+        %% Shown as findings.
+        {~"findings", #{hidden => true}},
+        {~"saturation", #{hidden => true}},
+        {~"server_findings", #{hidden => true}},
         {~"growth", #{
             title => ~"Growth with size",
             columns => [

@@ -47,6 +47,11 @@ page(Document, Text, Js, Css, #{~"js" := JsHash, ~"css" := CssHash}) ->
         ~"</head>\n<body>\n<div id=\"page\"></div>\n",
         [~"<noscript><pre>\n", Text, ~"</pre></noscript>\n"],
         [~"<script type=\"application/json\" id=\"recording\">", data(Document), ~"</script>\n"],
+        [
+            ~"<script type=\"application/json\" id=\"findings\">",
+            data(dyno_report_findings:json(Document)),
+            ~"</script>\n"
+        ],
         [~"<script>", Js, ~"</script>\n"],
         ~"</body>\n</html>\n"
     ].
@@ -54,8 +59,8 @@ page(Document, Text, Js, Css, #{~"js" := JsHash, ~"css" := CssHash}) ->
 title(Document) ->
     escape([dyno_report_document:name(~"name", Document), " – dyno"]).
 
-data(Document) ->
-    Json = iolist_to_binary(json:encode(Document)),
+data(Value) ->
+    Json = iolist_to_binary(json:encode(Value)),
     binary:replace(Json, ~"<", ~"\\u003c", [global]).
 
 %% Text that means itself inside an element.

@@ -3,17 +3,20 @@
 
 -module(dyno_report_section).
 -moduledoc """
-A section of a report: a title with a table, or with paragraphs.
+A section of a report: a title with a table, with paragraphs, or with findings.
 
 What a report shows is worked out once, as sections (`m:dyno_report_content`); the console and
 Markdown differ only in how they write them.
 """.
 
--export([table/3, table/4, text/2, word/1, lines/2]).
+-export([table/3, table/4, text/2, findings/3, word/1, lines/2]).
 
--export_type([section/0, table/0, text/0, column/1, look/0]).
+-export_type([section/0, table/0, text/0, findings/0, column/1, look/0]).
 
--type section() :: table() | text().
+%% Before a finding: how severe it is.
+-define(MARGIN, 10).
+
+-type section() :: table() | text() | findings().
 
 -doc "A table, with how many more rows the recording has.".
 -type table() :: #{
@@ -25,6 +28,13 @@ Markdown differ only in how they write them.
 
 -doc "Paragraphs; the title of those that belong to the section before is `none`.".
 -type text() :: #{title := binary() | none, paragraphs := [binary(), ...]}.
+
+-doc "Findings, with how many more the recording has.".
+-type findings() :: #{
+    title := binary() | none,
+    findings := [dyno_report_findings:shown(), ...],
+    hidden := non_neg_integer()
+}.
 
 -doc "A column: its title, how it stands, and what its cell is for an item.".
 -type column(Item) :: {Title :: binary(), look(), fun((Item) -> dyno_report_table:cell())}.
@@ -65,6 +75,12 @@ look(optional) -> #{align => right, fit => optional}.
 text(_Title, []) -> [];
 text(Title, Paragraphs) -> [#{title => Title, paragraphs => Paragraphs}].
 
+-doc "A section of findings, the first of so many; none if there are none.".
+-spec findings(binary() | none, [dyno_report_findings:shown()], non_neg_integer()) -> [findings()].
+findings(_Title, [], _Total) -> [];
+findings(Title, Findings, Total) ->
+    [#{title => Title, findings => Findings, hidden => Total - length(Findings)}].
+
 -doc "A word that says how something ended, as people read it.".
 -spec word(json:decode_value()) -> dyno_report_table:cell().
 word(~"pass") -> {good, ~"PASS"};
@@ -91,10 +107,41 @@ lines(#{columns := Columns, rows := Rows, hidden := Hidden} = Section, Options) 
     heading(Section, Options) ++
         dyno_report_table:lines(Columns, Rows, Layout) ++
         more(Hidden, Options);
+lines(#{title := Title, findings := Findings, hidden := Hidden} = Section, Options) ->
+    %% Findings of several lines stand apart.
+    Apart = [~"" || Title =:= none],
+    Lines = lists:append(lists:join(Apart, [finding(Finding, Options) || Finding <- Findings])),
+    case Title of
+        none -> Lines;
+        _ -> heading(Section, Options) ++ [["  ", Line] || Line <- Lines] ++ more(Hidden, Options)
+    end;
 lines(#{title := none, paragraphs := Paragraphs}, #{width := Width}) ->
     lists:append([dyno_report_text:wrap(Text, Width) || Text <- Paragraphs]);
 lines(#{paragraphs := Paragraphs} = Section, Options) ->
     heading(Section, Options) ++ lists:append([paragraph(Text, Options) || Text <- Paragraphs]).
+
+finding(#{severity := Severity, text := Text, lines := Lines}, #{colour := Colour} = Options) ->
+    Width = map_get(width, Options) - ?MARGIN - 2,
+    Word = string:pad(string:uppercase(atom_to_list(Severity)), ?MARGIN),
+    {First, Rest} =
+        case dyno_report_text:wrap(Text, Width) of
+            [] -> {~"", []};
+            [Begin | More] -> {Begin, More}
+        end,
+    Behind = Rest ++ lists:append([wrapped(Label, Of, Width) || {Label, Of} <- Lines]),
+    [
+        [dyno_report_style:paint(Colour, style(Severity), Word), First]
+        | [[lists:duplicate(?MARGIN, $\s), Line] || Line <- Behind]
+    ].
+
+%% Commands are not broken.
+wrapped(~"Look closer", Command, _Width) -> [[~"Look closer: ", Command]];
+wrapped(~"", Text, Width) -> dyno_report_text:wrap(Text, Width);
+wrapped(Label, Text, Width) -> dyno_report_text:wrap(<<Label/binary, ": ", Text/binary>>, Width).
+
+style(critical) -> bad;
+style(note) -> dim;
+style(_) -> doubtful.
 
 heading(#{title := Title}, #{width := Width, charset := Charset, colour := Colour}) ->
     [dyno_report_style:paint(Colour, title, dyno_report_text:shorten(Title, Width, Charset))].

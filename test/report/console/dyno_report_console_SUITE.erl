@@ -181,7 +181,7 @@ alike_warnings(_Config) ->
     Warned = [Run#{~"warnings" := [Warning(<<"off by ", Id/binary>>)]}
         || #{~"id" := Id} = Run <- Runs],
     Text = render(Document#{~"runs" := Warned, ~"warnings" := []}, #{}),
-    ?assertMatch({_, _}, binary:match(Text, ~"at 100 (and much the same at 1, 10): off by 100\n")),
+    ?assertMatch({_, _}, binary:match(Text, ~"at 100 workers (and much the same at 1, 10): off by 100\n")),
     ?assertEqual(1, length(binary:matches(Text, ~"off by"))).
 
 places(_Config) ->

@@ -94,8 +94,8 @@ hostile_names_stay_text(_Config) ->
     Title = ~"</title><script>\"'&</noscript>",
     Page = page((dyno_report_html_data:document())#{~"name" := Title}),
     ?assertEqual(nomatch, re:run(Page, "<img|<!--", [caseless])),
-    %% The recording, and the code.
-    ?assertEqual(2, count(~"</script>", Page)),
+    %% The recording, its findings, and the code.
+    ?assertEqual(3, count(~"</script>", Page)),
     ?assertEqual(1, count(~"</title>", Page)),
     ?assertEqual(1, count(~"</noscript>", Page)),
     ?assertEqual(1, count(~"<title>&lt;/title&gt;&lt;script&gt;\"'&amp;", Page)).

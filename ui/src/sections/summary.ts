@@ -11,10 +11,10 @@ import { environment } from './environment';
 import {
     findMetric,
     mostOf,
-    objects,
     runPlace,
     runTitle,
     sizeLabel,
+    type Finding,
     type Recording,
     type Run,
     type Text,
@@ -23,6 +23,9 @@ import {
 import { breakable } from '../tablecells';
 import { date, format, raw } from '../units';
 import type { Section, View } from '../view';
+
+/** More are shown when they are asked for. */
+const fewFindings = 8;
 
 /** The metrics of the first table, in its order; all others are in the second. */
 const keyMetrics = [
@@ -51,9 +54,10 @@ export const summary: Section = {
         banner(recording),
         ...(recording.command === 'bench' ? answers(recording) : []),
         outcome(recording),
-        ...slowFirst(recording),
+        ...findings(recording, 'Findings', ['critical', 'warning']),
         ...thresholds(recording),
-        ...messages(recording),
+        ...findings(recording, 'Doubts and notes', ['doubt', 'note']),
+        ...errors(recording),
         ...(recording.compared ? [] : [...metrics(recording), cost(recording)]),
         environment(recording),
     ],
@@ -79,15 +83,34 @@ export function facts(recording: Recording): string {
         .join(' · ');
 }
 
-/** What gets slow first as the size grows, in the recording's own words. */
-function slowFirst(recording: Recording): Child[] {
-    const texts = objects(recording.tables.find((t) => t.name === 'saturation')).map((r) => r.text);
-    const all = texts.filter((t): t is string => typeof t === 'string');
+/** Each with what shows it and what to do. */
+function findings(recording: Recording, title: string, severities: Finding['severity'][]): Child[] {
+    const all = recording.findings.filter((f) => severities.includes(f.severity));
     if (all.length === 0) return [];
     return [
-        h('h3', {}, 'What gets slow first'),
-        h('ul', { class: 'sentences', id: 'saturation' }, ...all.map((t) => h('li', {}, t))),
+        h('h3', {}, title),
+        h('ul', { class: 'findings' }, ...all.slice(0, fewFindings).map(finding)),
+        all.length > fewFindings
+            ? h(
+                  'details',
+                  {},
+                  h('summary', {}, `${all.length - fewFindings} more`),
+                  h('ul', { class: 'findings' }, ...all.slice(fewFindings).map(finding)),
+              )
+            : null,
     ];
+}
+
+function finding({ severity, text, lines }: Finding): HTMLElement {
+    return h(
+        'li',
+        { class: severity },
+        h('strong', {}, severity.charAt(0).toUpperCase() + severity.slice(1)),
+        ` ${text}`,
+        ...lines.map(([label, line]) =>
+            h('p', {}, label === '' ? line : `${label}: `, label === '' ? null : label === 'Look closer' ? h('code', {}, line) : line),
+        ),
+    );
 }
 
 function unfinished(recording: Recording): Child {
@@ -237,41 +260,23 @@ function verdictCell(verdicts: Verdict[]): HTMLElement {
     );
 }
 
-function messages(recording: Recording): Child[] {
+function errors(recording: Recording): Child[] {
     const ofAll = recording.status === 'complete' && recording.error ? [recording.error] : [];
     const items = [
-        ...ofAll.map((e) => message('error', '', e)),
-        ...recording.warnings.map((w) => message('warning', '', w)),
+        ...ofAll.map((e) => message('', e)),
         ...recording.runs.flatMap((r) =>
-            r.error ? [message('error', recording.runs.length > 1 ? runPlace(recording, r) : '', r.error)] : [],
+            r.error ? [message(recording.runs.length > 1 ? runPlace(recording, r) : '', r.error)] : [],
         ),
-        ...alike(recording).map(({ runs, last }) => {
-            const others = runs.slice(0, -1).map((r) => runTitle(recording, r)).join(', ');
-            const place = recording.runs.length > 1 ? runPlace(recording, runs.at(-1)!) : '';
-            return message('warning', `${place}${others && `, and much the same at ${others}`}`, last);
-        }),
     ];
     if (items.length === 0) return [];
-    return [h('h3', {}, 'Warnings and errors'), h('ul', { class: 'messages' }, ...items)];
+    return [h('h3', {}, 'Errors'), h('ul', { class: 'messages' }, ...items)];
 }
 
-/** The same warning at many sizes is one, with the text of the last. */
-function alike(recording: Recording): { runs: Run[]; last: Text }[] {
-    const found = new Map<string, { runs: Run[]; last: Text }>();
-    for (const run of recording.runs) {
-        for (const warning of run.warnings) {
-            const { runs } = found.get(warning.code) ?? { runs: [] };
-            found.set(warning.code, { runs: [...runs.filter((r) => r !== run), run], last: warning });
-        }
-    }
-    return [...found.values()];
-}
-
-function message(kind: 'error' | 'warning', where: string, { code, text }: Text): HTMLElement {
+function message(where: string, { code, text }: Text): HTMLElement {
     return h(
         'li',
-        { class: kind, title: code },
-        h('strong', {}, kind === 'error' ? 'Error' : 'Warning', where ? ` at ${where}` : ''),
+        { class: 'error', title: code },
+        h('strong', {}, 'Error', where ? ` at ${where}` : ''),
         ': ',
         text,
     );

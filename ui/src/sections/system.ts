@@ -14,8 +14,10 @@ import { tableView } from '../table';
 import type { Section, View } from '../view';
 
 const knownGroups = ['load', 'vm', 'os', 'processes', 'custom'];
+const shownAsFindings = ['findings', 'saturation', 'server_findings'];
 const knownTables = [
-    ...['functions', 'callers', 'processes', 'errors', 'growth', 'saturation', 'repetitions'],
+    ...['functions', 'callers', 'processes', 'errors', 'growth', 'repetitions'],
+    ...shownAsFindings,
     ...['invariants', 'custom_agents', 'changes', 'ets', 'ports', 'profile', 'waiting', ...loadTables],
 ];
 /** Groups of metrics that are shown elsewhere. */
@@ -142,7 +144,7 @@ export const otherOfBenchmarks = rest(
 );
 export const otherOfComparisons = rest('More results', isIn([], ['changes']));
 /** Of a command that this page does not know all is there. */
-export const everything = rest('Results', isIn([], ['profile', 'waiting']));
+export const everything = rest('Results', isIn([], ['profile', 'waiting', ...shownAsFindings]));
 
 interface Elsewhere {
     groups: string[];

@@ -1,7 +1,7 @@
 %% SPDX-License-Identifier: Apache-2.0
 %% Copyright 2026 The dyno authors
 
--module(dyno_test_tail).
+-module(dyno_finding_tail).
 -moduledoc """
 Where to look if the slowest responses of a run take far longer than the median: processes of the
 targets that wait inside a call, and the longest callback of a server. Pure.
@@ -11,12 +11,11 @@ its other waits: it also waits in its loop, which no function of the application
 that waits for a reply is named, too. A process that only sleeps waits for no message.
 """.
 
--export([is_far/1, cause/1]).
+-export([is_far/1, cause/1, longest/2]).
 
 -import(dyno_recording_part, [text/2]).
 
-%% So many times the median, and so long.
--define(FAR, 20).
+%% Less is not long, however short the median is.
 -define(LONG_NS, 10_000_000).
 %% Of fewer operations the 99th percentile is one of them.
 -define(LEAST_OPERATIONS, 100).
@@ -27,24 +26,35 @@ that waits for a reply is named, too. A process that only sleeps waits for no me
 -doc "By what factor the p99 of the response time is above the median, if that is far.".
 -spec is_far(dyno_recording:run()) -> {true, P50 :: number(), P99 :: number()} | false.
 is_far(Run) ->
-    Value = fun(Name) -> [V || {V, _Unit} <- dyno_test_sizes:metric(Name, Run)] end,
+    Far = dyno_finding_limits:value(far_tail),
+    Value = fun(Name) -> dyno_sizes:values(Name, Run) end,
     case {Value(~"latency.p50"), Value(~"latency.p99"), Value(~"operations.count")} of
         {[P50], [P99], [Count]} when
-            P50 > 0, P99 >= ?FAR * P50, P99 >= ?LONG_NS, Count >= ?LEAST_OPERATIONS
+            P50 > 0, P99 >= Far * P50, P99 >= ?LONG_NS, Count >= ?LEAST_OPERATIONS
         ->
             {true, P50, P99};
         _ ->
             false
     end.
 
--doc "A sentence's second part: what is seen to wait, or that nothing is.".
--spec cause(dyno_recording:run()) -> binary().
+-doc "What is seen to wait, or that nothing is; and what to do.".
+-spec cause(dyno_recording:run()) -> {Evidence :: binary(), Advice :: binary()}.
 cause(Run) ->
-    case waits(Run) ++ callback(Run) of
+    Callback = [
+        text("the longest callback is ~ts of ~ts: ~ts (p99)", [
+            Name, Server, dyno_unit:format(P99, ~"ns")
+        ])
+     || {P99, Server, Name} <- longest(all, Run)
+    ],
+    case waits(Run) ++ Callback of
         [] ->
-            ~"no process of the targets is seen to wait in a call; measure its servers (--servers)";
+            {~"No process of the targets is seen to wait in a call.",
+                ~"Measure the servers of the targets (--servers): the longest callbacks are named."};
         Parts ->
-            dyno_recording_check:text(lists:join("; ", Parts))
+            {text("~ts.", [lists:join("; ", Parts)]), <<
+                "Shorten what is waited for, or have it done by a process of its own: all messages "
+                "behind it wait as long."
+            >>}
     end.
 
 waits(Run) ->
@@ -80,16 +90,15 @@ mean(N, Group, Run) ->
 
 processes(Run) -> dyno_recording:rows(Run, ~"processes").
 
-callback(Run) ->
+-doc "The callback with the highest p99, of these servers or of all.".
+-spec longest([binary()] | all, dyno_recording:run()) ->
+    [{P99 :: number(), Server :: binary(), Callback :: binary()}].
+longest(Servers, Run) ->
     Callbacks = [
         {P99, Server, Name}
      || #{~"server" := Server, ~"callback" := Name, ~"p99" := P99} <-
             dyno_recording:rows(Run, ~"callbacks"),
-        is_number(P99)
+        is_number(P99),
+        Servers =:= all orelse lists:member(Server, Servers)
     ],
-    [
-        text("the longest callback is ~ts of ~ts: ~ts (p99)", [
-            Name, Server, dyno_unit:format(P99, ~"ns")
-        ])
-     || Callbacks =/= [], {P99, Server, Name} <- [lists:max(Callbacks)]
-    ].
+    [lists:max(Callbacks) || Callbacks =/= []].

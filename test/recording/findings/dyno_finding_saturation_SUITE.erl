@@ -1,7 +1,7 @@
 %% SPDX-License-Identifier: Apache-2.0
 %% Copyright 2026 The dyno authors
 
--module(dyno_test_saturation_SUITE).
+-module(dyno_finding_saturation_SUITE).
 -moduledoc "What gets slow first, in systems made so that one resource does.".
 
 -include_lib("stdlib/include/assert.hrl").
@@ -30,9 +30,18 @@ all() ->
         a_server_in_a_test
     ].
 
-%% Twice the workers, twice the throughput, the same response times.
+%% Twice the workers, twice the throughput, the same response times; the report says so.
 nothing(_Config) ->
-    ?assertEqual([], saturations(fun(_Size) -> #{} end)).
+    ?assertEqual([], saturations(fun(_Size) -> #{} end)),
+    Document = document([run(S, 1, #{}) || S <- [1, 2]]),
+    Said = fun(Of) ->
+        {ok, Text} = dyno_report:render(console, Of, #{}),
+        binary:match(iolist_to_binary(Text), ~"None: responses take hardly longer")
+    end,
+    ?assertEqual(nomatch, Said(Document)),
+    ?assertMatch(
+        {_, _}, Said(dyno_recording:add_tables(Document, [dyno_finding:table(undefined, [])]))
+    ).
 
 %% One process that all wait for: its queue grows first, then the schedulers are full as well.
 a_queue(_Config) ->
@@ -46,10 +55,10 @@ a_queue(_Config) ->
     end),
     ?assertMatch(
         [
-            {~"symptom", ~"throughput", 8},
-            {~"symptom", ~"latency.p50", 8},
-            {~"process", ~"db message_queue_max", 8},
-            {~"resource", ~"vm.scheduler_utilisation.normal of shop", 16}
+            {throughput, ~"throughput", 8},
+            {response_time, ~"latency.p50", 8},
+            {message_queue, ~"db", 8},
+            {schedulers_busy, ~"shop", 16}
         ],
         Saturations
     ).
@@ -64,15 +73,15 @@ schedulers(_Config) ->
         }
     end),
     ?assertEqual(
-        [~"vm.scheduler_utilisation.normal of shop", ~"vm.run_queue.normal of shop"],
-        [Name || {~"resource", Name, _} <- Saturations]
+        [schedulers_busy, run_queue],
+        [Check || {Check, ~"shop", _} <- Saturations]
     ).
 
 %% Only where it takes some of the time.
 a_function(_Config) ->
     Slower = fun(Size) -> 100 * Size end,
     ?assertMatch(
-        [{~"function", ~"shop:find/1", 2}],
+        [{function_slower, ~"shop:find/1", 2}],
         saturations(fun(Size) -> #{time_per_call => Slower(Size), share => 0.3} end)
     ),
     ?assertMatch([], saturations(fun(Size) -> #{time_per_call => Slower(Size), share => 0.01} end)),
@@ -85,18 +94,19 @@ a_function(_Config) ->
     ?assertEqual([], Off(unknown)),
     %% Whose calls are too many to count, by the time that it takes of an operation.
     NotCounted = fun(Size) -> #{time_per_call => Slower(Size), share => 0.3, calls => null} end,
-    ?assertMatch([{~"function", ~"shop:find/1", 2}], saturations(NotCounted)),
+    ?assertMatch([{function_slower, ~"shop:find/1", 2}], saturations(NotCounted)),
     Document = document([run(S, 1, NotCounted(S)) || S <- [1, 2, 4]]),
-    [#{rows := [Row]}] = dyno_test_saturation:tables(Document),
+    [#{text := Text, evidence := Evidence}] = dyno_finding_saturation:findings(Document),
     ?assertEqual(
-        <<"Of an operation shop:find/1 takes 200 ns at size 2, 2.0 times that at 1, and 30 % of "
-            "the time.">>,
-        lists:last(Row)
-    ).
+        <<"of an operation shop:find/1 takes 200 ns at size 2, 2.0 times as long as at 1, and 30 % "
+            "of the time">>,
+        Text
+    ),
+    ?assertEqual(~"100 ns at 1, 200 ns at 2, 400 ns at 4.", Evidence).
 
 open_load(_Config) ->
     ?assertMatch(
-        [{~"symptom", ~"throughput", 8}],
+        [{throughput, ~"throughput", 8}],
         saturations(fun(Size) ->
             #{offered => 1000 * Size, throughput => min(1000 * Size, 7000)}
         end)
@@ -110,7 +120,7 @@ the_load_does_not_grow(_Config) ->
         [], saturations(fun(Size) -> #{workers => 4 * Size, throughput => 900 * Size} end)
     ),
     ?assertMatch(
-        [{~"symptom", ~"throughput", 8}],
+        [{throughput, ~"throughput", 8}],
         saturations(fun(Size) -> #{workers => 4 * Size, throughput => 1000 * min(4, Size)} end)
     ).
 
@@ -121,49 +131,67 @@ medians(_Config) ->
         (_, _) -> #{}
     end,
     Document = document([run(S, R, Values(S, R)) || S <- [1, 2, 4, 8], R <- [1, 2, 3]]),
-    ?assertMatch([#{rows := []}], dyno_test_saturation:tables(Document)).
+    ?assertEqual([], dyno_finding_saturation:findings(Document)).
 
-%% In sentences, in every report that shows the recording as text.
+%% In sentences with their limits and with what to do, in every report that shows the recording.
 shown(_Config) ->
     Runs = [
         run(S, 1, #{p50 => 1_000_000 * S, queue => 10 * S, throughput => 1000}) || S <- [1, 2, 4]
     ],
     Document0 = document(Runs),
-    Document = dyno_recording:add_tables(Document0, dyno_test_saturation:tables(Document0)),
-    {ok, Report} = dyno_report:render(console, Document, #{}),
-    Text = iolist_to_binary(Report),
+    Findings = dyno_finding_saturation:findings(Document0),
+    Document = dyno_recording:add_tables(Document0, [dyno_finding:table(undefined, Findings)]),
+    ?assertEqual(Findings, [Finding || {null, Finding} <- dyno_finding:read(Document)]),
     lists:foreach(
-        fun(Said) -> ?assertMatch({_, _}, binary:match(Text, Said)) end,
+        fun({Format, Options, Said}) ->
+            {ok, Report} = dyno_report:render(Format, Document, Options),
+            Text = re:replace(iolist_to_binary(Report), ~"\\s+", ~" ", [global, {return, binary}]),
+            ?assertMatch({_, _}, binary:match(Text, Said), {Format, Said, Text})
+        end,
         [
-            ~"What gets slow first",
-            ~"At size 2 responses take 2.0 times as long as at 1: 2 ms (p50).",
-            ~"With 2 workers throughput is 1000 /s, no more than that with 1.",
-            ~"1. The message queue of db holds 40 messages at size 4, 10 at 1."
-        ]
+            {console, #{}, Said}
+         || Said <- [
+                ~"Findings WARNING with 2 workers throughput is 1000 /s, no more than with 1 1000 /s",
+                ~"WARNING at size 2 responses take 2.0 times as long as at 1: 2 ms (p50) 1 ms at 1, 2",
+                ~"Limit 1.5 times: Users wait",
+                ~"Do: See what is saturated then, in the findings that follow.",
+                ~"Limit 80 %: More load brings less",
+                ~"WARNING the message queue of db holds 40 messages at size 4 10 at 1, 20 at 2, 40",
+                ~"Limit 3: Each message waits for all before it. Do: Make its callbacks shorter"
+            ]
+        ] ++
+            [
+                {console, #{full => false}, ~"holds 40 messages at size 4 Do: Make its callbacks"},
+                {md, #{}, ~"WARNING the message queue of db holds 40 messages at size 4. Make its"},
+                {junit, #{}, ~"WARNING the message queue of db holds 40 messages at size 4. Make"},
+                {github, #{}, ~"::warning title=saturation::the message queue of db holds 40"},
+                {html, #{}, ~"\"text\":\"the message queue of db holds 40 messages at size 4\""}
+            ]
     ).
 
 sentences(_Config) ->
     Said = fun(Label, Values) ->
         Document = dyno_recording:new(test, ~"saturation", #{size_label => Label}, #{}),
         Runs = [run(S, 1, Values(S)) || S <- [1, 4]],
-        [#{rows := Rows}] = dyno_test_saturation:tables(
+        Findings = dyno_finding_saturation:findings(
             lists:foldl(fun(Run, Acc) -> dyno_recording:add_run(Acc, Run) end, Document, Runs)
         ),
-        [lists:last(Row) || Row <- Rows]
+        [{Text, Value} || #{text := Text, value := Value} <- Findings]
     end,
-    ?assertEqual(
+    ?assertMatch(
         [
-            ~"With 4 connections throughput is 12.6 k/s, half of 4 times that with 1.",
-            ~"The schedulers of shop are already 97.5 % busy with 1 connection."
+            {~"with 4 connections throughput is 12.6 k/s, 50 % of linear scaling from that with 1",
+                0.5},
+            {~"the schedulers of shop are already 97.5 % busy with 1 connection", 0.975}
         ],
         Said(~"connections", fun(Size) ->
             #{throughput => map_get(Size, #{1 => 6300, 4 => 12_600}), utilisation => 0.975}
         end)
     ),
-    ?assertEqual(
+    ?assertMatch(
         [
-            ~"With 16 workers (4 keys) throughput is 2000 /s, less than that with 4.",
-            ~"With 4 keys 66.4 processes wait for the 4 schedulers of shop on average."
+            {~"with 16 workers (4 keys) throughput is 2000 /s, less than with 4", _},
+            {~"with 4 keys 66.4 processes wait for the 4 schedulers of shop on average", 16.6}
         ],
         Said(~"keys", fun(Size) ->
             #{
@@ -172,43 +200,38 @@ sentences(_Config) ->
             }
         end)
     ),
-    ?assertEqual(
-        [~"At 4 requests/s throughput is 3 /s, 75 % of the 4 /s that were offered."],
+    ?assertMatch(
+        [{~"at 4 requests/s throughput is 3 /s, 75 % of the 4 /s that were offered", 0.75}],
         Said(~"requests/s", fun(Size) ->
             #{offered => Size, throughput => min(Size, 3)}
         end)
     ).
 
 one_size(_Config) ->
-    ?assertEqual([], dyno_test_saturation:tables(document([run(1, 1, #{})]))).
+    ?assertEqual([], dyno_finding_saturation:findings(document([run(1, 1, #{})]))).
 
 %% Of one size, too: messages wait for longer than a third of the response time.
 a_server(_Config) ->
     Said = fun(DelayNs) ->
         Given = #{p99 => 306_000_000, delay => DelayNs, busy => 0.25, processes => 1},
-        case dyno_test_saturation:tables(document([run(1000, 1, Given)])) of
-            [#{rows := Rows}] -> [lists:last(Row) || Row <- Rows];
-            [] -> []
-        end
+        dyno_finding_saturation:findings(document([run(1000, 1, Given)]))
     end,
+    [#{text := Waits, evidence := Doing}] = Said(290_000_000),
+    ?assertEqual(~"messages to store wait 290 ms at size 1000 until they are handled (p99)", Waits),
     ?assertEqual(
-        [
-            <<
-                "Messages to store wait 290 ms at size 1000 until they are handled (p99): its "
-                "handle_info takes 500 ms, its queue holds up to 498, it is busy 25 % of the time."
-            >>
-        ],
-        Said(290_000_000)
+        <<"handle_info takes 500 ms (p99), the queue holds up to 498, the process is busy 25 % of "
+            "the time.">>,
+        Doing
     ),
-    %% Where that explains little, the longest callback is still named.
-    [Tail] = Said(50_000_000),
+    %% If that explains little, the longest callback is still named.
+    [#{check := far_tail, evidence := Tail}] = Said(50_000_000),
     ?assertMatch({_, _}, binary:match(Tail, ~"the longest callback is handle_info of store: 500 ms")).
 
 a_full_server(_Config) ->
     Saturations = saturations(fun(Size) ->
         #{p99 => 1_000_000, delay => 0, busy => min(2.0, Size / 4), processes => 2}
     end),
-    ?assertEqual([{~"server", ~"store busy", 8}], Saturations).
+    ?assertEqual([{server_busy, ~"store", 8}], Saturations).
 
 %% A thousand a second to one that blocks for half a second every two: it is named.
 a_server_in_a_test(_Config) ->
@@ -251,14 +274,15 @@ handle_info(block, S) ->
         dyno_recording:rows(Run, ~"servers"),
     ?assert(Queue >= 20, Queue),
     ?assert(Busy > 0.05 andalso Busy < 0.9, Busy),
-    [Text | _] = [
-        Words
-     || #{~"kind" := ~"server", ~"text" := Words} <- dyno_recording:rows(Document, ~"saturation")
+    [{Waits, Text} | _] = [
+        {Words, Evidence}
+     || {null, #{check := server_waits, text := Words, evidence := Evidence}} <-
+            dyno_finding:read(Document)
     ],
-    ?assertMatch({_, _}, binary:match(Text, ~"Messages to store wait"), Text),
+    ?assertMatch({_, _}, binary:match(Waits, ~"messages to store wait"), Waits),
     %% Half a second, and what the machine does meanwhile.
     {match, [TakesMs]} = re:run(
-        Text, "its handle_info takes ([0-9]+) ms", [{capture, all_but_first, list}]
+        Text, "handle_info takes ([0-9]+) ms", [{capture, all_but_first, list}]
     ),
     ?assert(list_to_integer(TakesMs) >= 490, Text),
     {error, Error} = dyno_test:run(Module, #{servers => [~"busiest:none"]}),
@@ -268,8 +292,20 @@ handle_info(block, S) ->
 
 saturations(Values) ->
     Document = document([run(S, 1, Values(S)) || S <- [1, 2, 4, 8, 16]]),
-    [#{rows := Rows}] = dyno_test_saturation:tables(Document),
-    [{Kind, Name, Size} || [Kind, Name, Size | _] <- Rows].
+    [
+        {Check, Subject, from(Text)}
+     || #{check := Check, subject := Subject, text := Text} <-
+            dyno_finding_saturation:findings(Document)
+    ].
+
+%% At size 8; with 8 workers; with 32 workers (size 8).
+from(Text) ->
+    [Size | _] = [
+        Size
+     || Words <- ["size ([0-9]+)", "with ([0-9]+)"],
+        {match, [Size]} <- [re:run(Text, Words, [{capture, all_but_first, binary}])]
+    ],
+    binary_to_integer(Size).
 
 document(Runs) ->
     Empty = dyno_recording:new(test, ~"saturation", #{}, #{}),

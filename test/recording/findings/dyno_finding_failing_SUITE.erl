@@ -1,7 +1,7 @@
 %% SPDX-License-Identifier: Apache-2.0
 %% Copyright 2026 The dyno authors
 
--module(dyno_test_failing_SUITE).
+-module(dyno_finding_failing_SUITE).
 -moduledoc "Tests whose operations fail: what decides, and where it is shown.".
 
 -include_lib("stdlib/include/assert.hrl").
@@ -36,12 +36,15 @@ document(Rates) ->
 
 verdicts(Thresholds, Rates) ->
     Read = [T || Text <- Thresholds, {ok, T} <- [dyno_threshold:parse(Text)]],
-    dyno_test_failing:verdicts(Read, document(Rates)).
+    dyno_finding_failing:verdicts(Read, document(Rates)).
 
 more_than_half(_Config) ->
     ?assertEqual([], verdicts([], [0.0, 0.5])),
     [#{run := ~"2", result := fail, text := Text}] = verdicts(["latency.p99 < 1 s"], [0.1, 0.51]),
-    ?assertEqual(~"51 % failed; allow it with a threshold on errors.rate", Text).
+    ?assertEqual(~"51 % of the operations failed", Text),
+    [{~"2", #{severity := critical, limit := 0.5, advice := Advice}}] =
+        dyno_finding_failing:findings([], document([0.1, 0.51])),
+    ?assertMatch({_, _}, binary:match(Advice, ~"a threshold on errors.rate")).
 
 %% Who says how many may fail has decided.
 thresholds_on_errors(_Config) ->
@@ -82,7 +85,7 @@ is_shown_everywhere_once(Config) ->
     ?assertMatch([null], [S || #{~"reason" := ~"busy", ~"stack" := S} <- Rows]),
     ?assertMatch([_], [W || #{~"code" := ~"failing"} = W <- maps:get(~"warnings", Run)]),
     ?assertMatch(
-        [#{~"kind" := ~"demand", ~"result" := ~"fail"}], maps:get(~"verdicts", Document)
+        [#{~"kind" := ~"finding", ~"result" := ~"fail"}], maps:get(~"verdicts", Document)
     ),
     [
         begin
@@ -93,7 +96,8 @@ is_shown_everywhere_once(Config) ->
      || {Format, Said} <- [
             {console, ~"in erlang:'div'/2, called from broken:divided/1 (broken.erl:"},
             {console, ~"FAIL most operations succeed 1 66"},
-            {console, ~"FAILED: 1 of 1 demand did not hold"},
+            {console, ~"FAILED: 1 of 1 check did not hold"},
+            {console, ~"CRITICAL 66"},
             {md, ~"divided/1 (broken.erl:"},
             {junit, ~"<failure message="},
             {junit, ~"badarith} ("},

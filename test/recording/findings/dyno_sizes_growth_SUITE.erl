@@ -1,7 +1,7 @@
 %% SPDX-License-Identifier: Apache-2.0
 %% Copyright 2026 The dyno authors
 
--module(dyno_test_growth_SUITE).
+-module(dyno_sizes_growth_SUITE).
 -moduledoc "Growth over the runs of a document: which rows there are, and which come first.".
 
 -include_lib("stdlib/include/assert.hrl").
@@ -21,7 +21,7 @@ all() ->
 %% `big` grows in proportion and takes the time; `steep` grows faster but takes next to nothing;
 %% `flat` takes most and does not grow.
 what_matters_comes_first(_Config) ->
-    [Table] = dyno_test_growth:tables(document([1, 2, 4, 8, 16, 32])),
+    [Table] = dyno_sizes_growth:tables(document([1, 2, 4, 8, 16, 32])),
     ?assertEqual(
         [~"m:big/0", ~"throughput", ~"m:flat/0", ~"m:steep/0"],
         [Name || [_Kind, Name | _] <- map_get(rows, Table)]
@@ -33,11 +33,11 @@ what_matters_comes_first(_Config) ->
 
 %% No interval, so nothing surely grows.
 two_sizes(_Config) ->
-    [Table] = dyno_test_growth:tables(document([1, 10])),
+    [Table] = dyno_sizes_growth:tables(document([1, 10])),
     ?assertMatch([[_, ~"throughput" | _] | _], map_get(rows, Table)).
 
 one_size(_Config) ->
-    ?assertEqual([], dyno_test_growth:tables(document([5]))).
+    ?assertEqual([], dyno_sizes_growth:tables(document([5]))).
 
 %% For each of 10 operations `often` is called as often as the size says, `late` only from
 %% size 4 on, `flat` once; none of them takes longer.
@@ -53,7 +53,7 @@ called_more_often(_Config) ->
          || F := N <- maps:merge(Calls, Late)
         ]
     end,
-    [Table] = dyno_test_growth:tables(document([1, 2, 4, 8, 16, 32], Rows)),
+    [Table] = dyno_sizes_growth:tables(document([1, 2, 4, 8, 16, 32], Rows)),
     Operation = [Row || [_, Name | _] = Row <- map_get(rows, Table),
         string:find(Name, ~" calls/op") =/= nomatch],
     ?assertMatch(
@@ -74,7 +74,7 @@ uncertain_times(_Config) ->
         Rows = fun(Size) ->
             [timed(~"m:linear/0", {100, 100, 100}, 1.0e3 * math:pow(Size, Grows), Off, 1.0)]
         end,
-        [Table] = dyno_test_growth:tables(document([1, 2, 4, 8, 16, 32], Rows)),
+        [Table] = dyno_sizes_growth:tables(document([1, 2, 4, 8, 16, 32], Rows)),
         [
             {round(100 * E) / 100, round(100 * L) / 100, round(100 * H) / 100}
          || [~"function", _, ~"ns/call", E, L, H | _] <- map_get(rows, Table)
@@ -97,7 +97,7 @@ estimated_calls(_Config) ->
                 Of -> [timed(~"m:f/0", Of, 1.0e6, 0, 1.0)]
             end
         end,
-        [Table] = dyno_test_growth:tables(document([1, 2, 4, 8, 16, 32], Rows)),
+        [Table] = dyno_sizes_growth:tables(document([1, 2, 4, 8, 16, 32], Rows)),
         [round(10 * E) / 10 || [_, ~"m:f/0 calls/op", _, E | _] <- map_get(rows, Table)]
     end,
     ?assertEqual([1.0], Grows(fun(Size) -> {100 * Size, 100 * Size, 100 * Size} end)),
@@ -113,7 +113,7 @@ estimated_calls(_Config) ->
         Own = 100 * Size * Size,
         [[~"m:hot/0", null, null, null, Own, Own * 0.9, Own * 1.2, null, null, null, 1.0]]
     end,
-    [#{rows := Hot}] = dyno_test_growth:tables(document([1, 2, 4, 8, 16, 32], Rows)),
+    [#{rows := Hot}] = dyno_sizes_growth:tables(document([1, 2, 4, 8, 16, 32], Rows)),
     [[_, _, ~"ns", 2.0, Low, High, 6, 10.0, 10240.0 | _]] =
         [Row || [_, ~"m:hot/0 time/op" | _] = Row <- Hot],
     ?assert(Low < 1.95 andalso High > 2.05),

@@ -1,7 +1,7 @@
 %% SPDX-License-Identifier: Apache-2.0
 %% Copyright 2026 The dyno authors
 
--module(dyno_test_repetitions).
+-module(dyno_sizes_repetitions).
 -moduledoc """
 Sums up the repetitions of each size: the mean of a metric with its interval. Pure.
 
@@ -27,7 +27,7 @@ node got, what else the machine did) does not show within one.
 -doc "The table `repetitions` of a document; none where no size was repeated.".
 -spec tables(dyno_recording:document()) -> [dyno_recording_table:table()].
 tables(Document) ->
-    case [Repeated || {_, [_, _ | _]} = Repeated <- dyno_test_sizes:runs(Document)] of
+    case [Repeated || {_, [_, _ | _]} = Repeated <- dyno_sizes:runs(Document)] of
         [] ->
             [];
         Sizes ->
@@ -37,7 +37,7 @@ tables(Document) ->
                  || {Size, Runs} <- Sizes,
                     Name <- ?METRICS,
                     [_ | _] = Values <- [
-                        [Value || Run <- Runs, Value <- dyno_test_sizes:metric(Name, Run)]
+                        [Value || Run <- Runs, Value <- dyno_sizes:metric(Name, Run)]
                     ]
                 ])
             ]

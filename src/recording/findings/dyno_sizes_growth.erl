@@ -1,7 +1,7 @@
 %% SPDX-License-Identifier: Apache-2.0
 %% Copyright 2026 The dyno authors
 
--module(dyno_test_growth).
+-module(dyno_sizes_growth).
 -moduledoc """
 Says how what a test measures grows with the size: the functions' time per call, how often they are
 called for an operation (`calls/op`, where that grows; of calls that are not counted `time/op`),
@@ -68,7 +68,7 @@ law.
 -doc "The table `growth` of a document; none where fewer than two sizes are complete.".
 -spec tables(dyno_recording:document()) -> [dyno_recording_table:table()].
 tables(Document) ->
-    case dyno_test_sizes:runs(Document) of
+    case dyno_sizes:runs(Document) of
         [_, _ | _] = Sizes ->
             {Largest, AtLargest} = lists:last(Sizes),
             Shares = #{
@@ -140,7 +140,7 @@ metrics(Sizes) ->
     [
         Growth
      || Name <- ?METRICS,
-        Growth <- grown(Name, fun(Run) -> dyno_test_sizes:metric(Name, Run) end, Sizes)
+        Growth <- grown(Name, fun(Run) -> dyno_sizes:metric(Name, Run) end, Sizes)
     ] ++
         [
             Growth
@@ -148,7 +148,7 @@ metrics(Sizes) ->
             Growth <- grown(
                 <<Name/binary, ".", (atom_to_binary(Of))/binary>>,
                 fun(Run) ->
-                    First = lists:sublist(dyno_test_sizes:series(Of, Name, Run), 1),
+                    First = lists:sublist(dyno_sizes:series(Of, Name, Run), 1),
                     [{Value, Unit} || {_Node, Value, Unit} <- First]
                 end,
                 Sizes
@@ -239,7 +239,7 @@ per_operation({Of, Suffix, Unit}, Shares, Sizes) ->
         {Size, Operations, Of(Run)}
      || {Size, Runs} <- Sizes,
         Run <- Runs,
-        {Operations, _Unit} <- dyno_test_sizes:metric(~"operations.count", Run),
+        {Operations, _Unit} <- dyno_sizes:metric(~"operations.count", Run),
         Operations > 0
     ],
     Functions = lists:usort(lists:append([maps:keys(Values) || {_, _, {_, Values}} <- Measured])),

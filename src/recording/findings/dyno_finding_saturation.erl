@@ -1,0 +1,561 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_finding_saturation).
+-moduledoc """
+What gets slow first, and why: from which size on the response time or the throughput suffers, and
+which resource is saturated first. Pure.
+
+| what | is saturated where |
+| --- | --- |
+| schedulers, dirty schedulers, processors of the machine | busy 90 % of the time and more |
+| run queue | on average as many processes wait as there are schedulers |
+| message queue of a kind of process | 3 messages and more, and 3 times those at the smallest size |
+| server process | messages wait, at the p99, for 1 ms and more and 30 % of the response time; or it is busy 90 % of the time |
+| function | a call takes 1.5 times what it takes at the smallest size, and it 5 % of the time |
+| memory of processes, tables, binaries | a step of the size takes twice what the first step took |
+| response time | the median is 1.5 times that at the smallest size; or the p99 is 10 ms or more and 20 times the median, at any size (`m:dyno_finding_tail`) |
+| throughput | less than 80 % of what is in proportion to the workers; of an open load, than 95 % of the offered |
+
+Of a function whose calls are not counted it is the time in an operation, and times that are not
+known well enough count for nothing. If the workers of a closed load do not become more with the
+size, nothing is said of the throughput. With repetitions the medians of each size count.
+
+The symptoms come first, then what is saturated, by the size from which on it is; at the same size, by
+how far beyond its limit it is. A resource that is beyond its limit at the smallest size already comes
+last: it does not grow with the size, but may well be what limits the system. That one resource is
+saturated before another is no proof that it is the cause, but it is where to look first.
+""".
+
+-export([findings/1]).
+
+-import(dyno_recording_part, [text/2]).
+-import(dyno_sizes, [of_metric/2, of_rows/4, means/3, names/3, points/2, roles/1, values/2]).
+
+%% A size, what was measured there, and how far that is beyond the limit: 1 is the limit.
+-type measured() :: {Size :: number(), Value :: number(), Beyond :: number()}.
+
+%% The check, what it is about, its limit, and the unit of what was measured.
+-type about() ::
+    {Check :: atom(), Subject :: binary(), dyno_finding_limits:name(), dyno_unit:unit()}.
+
+%% A finding, and from which size on it is; `always` from the smallest.
+-type found() :: {From :: number() | always, dyno_finding:t()}.
+
+%% What sizes are called, and the sizes.
+-type test() :: {Label :: binary(), dyno_sizes:sizes()}.
+
+-define(LEAST_QUEUE, 3).
+%% Less waiting bothers nobody.
+-define(LONG_WAIT_NS, 1_000_000).
+-define(REAL_SHARE, 0.05).
+-define(MIN_CALLS, 30).
+%% Less memory than that bothers nobody.
+-define(REAL_BYTES, 10_000_000).
+%% Sizes of which the evidence has the values.
+-define(MOST_SIZES, 6).
+
+-define(SEE_BELOW, ~"See what is saturated then, in the findings that follow.").
+-define(NOT_SEEN, <<
+    "Nothing that was measured is at its limit: measure more functions (--pattern) and servers "
+    "(--servers)."
+>>).
+-define(DIVIDE, ~"Make its callbacks shorter, or divide its work among several processes.").
+
+-doc """
+The findings over the sizes of a test; of one size alone only of its slowest responses and of server
+processes.
+""".
+-spec findings(dyno_recording:document()) -> [dyno_finding:t()].
+findings(Document) ->
+    Sizes = [Sized || {Size, _} = Sized <- dyno_sizes:runs(Document), Size > 0],
+    Test = {label(Document), Sizes},
+    Servers = servers(Test),
+    Tail = [F || Servers =:= [], F <- tails(Test)],
+    {Symptoms, Resources} =
+        case Sizes of
+            [_, _ | _] ->
+                {
+                    response_time(Test) ++ Tail ++ throughput(Test),
+                    capacities(Test) ++ run_queues(Test) ++ message_queues(Test) ++ Servers ++
+                        functions(Test) ++ memories(Test)
+                };
+            %% What makes messages wait needs no other size to compare with.
+            _ ->
+                {Tail, Servers}
+        end,
+    Advised = [{From, advised(F, Resources)} || {From, F} <- Symptoms],
+    dyno_finding:in_order(by_size(Advised) ++ by_size(Resources)).
+
+advised(#{advice := ~""} = Symptom, []) -> Symptom#{advice := ?NOT_SEEN};
+advised(#{advice := ~""} = Symptom, _Resources) -> Symptom#{advice := ?SEE_BELOW};
+advised(Symptom, _Resources) -> Symptom.
+
+%% `always` is greater than any number.
+-spec by_size([found()]) -> [dyno_finding:t()].
+by_size(Found) ->
+    [F || {_, F} <- lists:keysort(1, [{{From, -B}, F} || {From, #{beyond := B} = F} <- Found])].
+
+%% A finding from the size on from which all values are beyond the limit.
+-spec saturated(about(), [measured()], test(), Say) -> [found()] when
+    Say :: fun((Size :: number(), Value :: number()) -> #{atom() => term()}).
+saturated({Check, Subject, Limit, Unit}, Measured, {Label, _}, Say) ->
+    IsBeyond = fun({_, _, Beyond}) -> Beyond >= 1 end,
+    case lists:reverse(lists:takewhile(IsBeyond, lists:reverse(Measured))) of
+        [{Size, Value, Beyond} | _] = Last ->
+            From =
+                case Last of
+                    Measured -> always;
+                    _ -> Size
+                end,
+            Fields = #{
+                severity => warning,
+                subject => Subject,
+                beyond => Beyond,
+                value => against(Limit, Beyond),
+                evidence => evidence(Measured, Unit, Label)
+            },
+            #{text := Text} = Said = maps:merge(Fields, Say(Size, Value)),
+            [{From, dyno_finding:new(Check, Limit, Said#{text := text("~ts", [Text])})}];
+        [] ->
+            []
+    end.
+
+%% In the unit of the limit. Of these it is a lower one.
+against(Limit, Beyond) when Limit =:= linear; Limit =:= of_offered ->
+    dyno_finding_limits:value(Limit) / Beyond;
+against(Limit, Beyond) ->
+    dyno_finding_limits:value(Limit) * Beyond.
+
+limit(Name) -> dyno_finding_limits:value(Name).
+
+evidence([_], _Unit, _Label) ->
+    ~"";
+evidence(Measured, Unit, Label) ->
+    Last = lists:nthtail(max(0, length(Measured) - ?MOST_SIZES), Measured),
+    Values = [
+        [dyno_unit:format(Value, Unit), " ", preposition(Label), " ", number(Size)]
+     || {Size, Value, _} <- Last
+    ],
+    text("~ts.", [lists:join(", ", Values)]).
+
+%% Symptoms
+
+response_time({Label, Sizes} = Test) ->
+    [
+        Found
+     || [{First, Least} | _] = Points <- [of_metric(~"latency.p50", Sizes)],
+        Least > 0,
+        Found <- saturated(
+            {response_time, ~"latency.p50", slower, ~"ns"},
+            [{Size, V, V / Least / limit(slower)} || {Size, V} <- Points],
+            Test,
+            fun(Size, V) ->
+                #{
+                    text => [
+                        with(Size, Label), " responses take ", times(V / Least),
+                        " times as long as ", preposition(Label), " ", number(First), ": ",
+                        dyno_unit:format(V, ~"ns"), " (p50)"
+                    ]
+                }
+            end
+        )
+    ].
+
+%% Slow only now and then: of the size at which that is worst. Not if a server whose messages wait is
+%% named.
+tails(Test) ->
+    lists:sublist(lists:sort(fun is_worse/2, far(Test)), 1).
+
+is_worse({_, #{beyond := A}}, {_, #{beyond := B}}) -> A >= B.
+
+far({Label, Sizes}) ->
+    [
+        {Size,
+            dyno_finding:new(far_tail, far_tail, #{
+                severity => warning,
+                subject => ~"latency.p99",
+                value => P99 / P50,
+                text => text("~ts", [[
+                    with(Size, Label), " the slowest 1 % of responses take ",
+                    dyno_unit:format(P99, ~"ns"), " or more, ", number(round(P99 / P50)),
+                    " times the median"
+                ]]),
+                evidence => Evidence,
+                advice => Advice
+            })}
+     || {Size, Runs} <- Sizes,
+        Run <- [lists:last(Runs)],
+        {true, P50, P99} <- [dyno_finding_tail:is_far(Run)],
+        {Evidence, Advice} <- [dyno_finding_tail:cause(Run)]
+    ].
+
+%% By what is offered; of a closed load, by the workers.
+throughput({_, Sizes} = Test) ->
+    Throughputs = of_metric(~"throughput", Sizes),
+    case of_metric(~"load.offered", Sizes) of
+        [_ | _] = Offered -> offered(Throughputs, maps:from_list(Offered), Test);
+        [] -> in_proportion(Throughputs, maps:from_list(of_metric(~"workers.max", Sizes)), Test)
+    end.
+
+offered(Throughputs, Offered, {Label, _} = Test) ->
+    saturated(
+        {throughput, ~"throughput", of_offered, ~"1/s"},
+        [
+            {Size, V, map_get(Size, Offered) * limit(of_offered) / max(V, 1.0e-9)}
+         || {Size, V} <- Throughputs, is_map_key(Size, Offered)
+        ],
+        Test,
+        fun(Size, V) ->
+            Rate = map_get(Size, Offered),
+            #{
+                text => [
+                    with(Size, Label), " throughput is ", rate(V), ", ",
+                    dyno_unit:format(V / Rate, ~"ratio"), " of the ", rate(Rate),
+                    " that were offered"
+                ]
+            }
+        end
+    ).
+
+in_proportion([{First, Least} | _] = Throughputs, Workers, {Label, _} = Test) when
+    Least > 0, is_map_key(First, Workers)
+->
+    Before = map_get(First, Workers),
+    saturated(
+        {throughput, ~"throughput", linear, ~"1/s"},
+        [
+            {Size, V, expected(Least, map_get(Size, Workers) / Before) / max(V, 1.0e-9)}
+         || {Size, V} <- Throughputs, is_map_key(Size, Workers)
+        ],
+        Test,
+        fun(Size, V) ->
+            #{Size := Now} = Workers,
+            {With, Counted} = with_workers(Now, Size, Label),
+            #{
+                text => [
+                    With, " throughput is ", rate(V), ", ", by(V / Least, Now / Before), " ",
+                    preposition(Counted), " ", number(Before)
+                ]
+            }
+        end
+    );
+in_proportion(_Throughputs, _Workers, _Test) ->
+    [].
+
+%% The least that may be expected of so many times the workers.
+expected(Least, Factor) when Factor > 1 -> Least * Factor * limit(linear);
+expected(_Least, _Factor) -> 0.
+
+by(Ratio, _Workers) when Ratio < 0.95 ->
+    "less than";
+by(Ratio, _Workers) when Ratio < 1.05 ->
+    "no more than";
+by(Ratio, Workers) ->
+    [dyno_unit:format(round(100 * Ratio / Workers) / 100, ~"ratio"), " of linear scaling from that"].
+
+rate(Value) -> dyno_unit:format(Value, ~"1/s").
+
+%% Resources
+
+capacities({_, Sizes} = Test) ->
+    [
+        Found
+     || Node <- roles(Sizes),
+        {Check, Names, Resource, Advice} <- [
+            {schedulers_busy, [~"vm.scheduler_utilisation.normal"], "the schedulers of ", <<
+                "Make the functions that take most of the time cheaper, or give the node more "
+                "processors."
+            >>},
+            {dirty_cpu_busy, [~"vm.scheduler_utilisation.dirty_cpu"],
+                "the dirty CPU schedulers of ", <<
+                    "Long native calls and collections of large heaps fill them: have fewer at "
+                    "once, or start the node with more (+SDcpu)."
+                >>},
+            {dirty_io_busy, [~"vm.scheduler_utilisation.dirty_io"], "the dirty IO schedulers of ",
+                ~"Have fewer file operations at once, or start the node with more (+SDio)."},
+            {machine_busy, [~"os.cpu.user", ~"os.cpu.system"], "the machine that runs ", <<
+                "Give the load a machine of its own (--load-nodes) if it runs there, too; else "
+                "make the work cheaper, or take a larger machine."
+            >>}
+        ],
+        Found <- saturated(
+            {Check, Node, busy_mean, ~"ratio"},
+            [{Size, V, V / limit(busy_mean)} || {Size, V} <- means(Names, Node, Sizes)],
+            Test,
+            fun(Size, V) ->
+                #{text => [Resource, Node, is(Resource), busy(Size, V, Test)], advice => Advice}
+            end
+        )
+    ].
+
+is("the machine" ++ _) -> " is ";
+is(_Schedulers) -> " are ".
+
+busy(Size, Value, {Label, Sizes}) ->
+    [already(Size, Sizes), dyno_unit:format(Value, ~"ratio"), " busy ", with(Size, Label)].
+
+run_queues({Label, Sizes} = Test) ->
+    [
+        Found
+     || Node <- roles(Sizes),
+        Schedulers <- [schedulers(Node, Sizes)],
+        Found <- saturated(
+            {run_queue, Node, runnable, ~"count"},
+            [
+                {Size, V, V / Schedulers / limit(runnable)}
+             || {Size, V} <- means([~"vm.run_queue.normal"], Node, Sizes)
+            ],
+            Test,
+            fun(Size, V) ->
+                #{
+                    text => text("~ts ~ts~.1f processes wait for the ~ts of ~ts on average", [
+                        with(Size, Label), already(Size, Sizes), V * 1.0,
+                        dyno_recording_run:place(~"schedulers", integer_to_binary(Schedulers)), Node
+                    ]),
+                    advice => ~"Have fewer processes work at once, or give the node more processors."
+                }
+            end
+        )
+    ].
+
+schedulers(Node, Sizes) ->
+    Counts = [
+        Count
+     || {_, Runs} <- Sizes,
+        #{~"nodes" := Nodes} <- Runs,
+        #{~"role" := Role, ~"schedulers_online" := Count} <- Nodes,
+        Role =:= Node,
+        is_integer(Count)
+    ],
+    lists:max([1 | Counts]).
+
+message_queues({Label, Sizes} = Test) ->
+    [
+        Found
+     || Group <- names(~"processes", ~"group", Sizes),
+        [{_, Least} | _] = Points <- [
+            of_rows(~"processes", {~"group", Group}, ~"message_queue_max", Sizes)
+        ],
+        Found <- saturated(
+            {message_queue, Group, queue_grows, ~"count"},
+            [
+                {Size, V, V / max(?LEAST_QUEUE, limit(queue_grows) * Least)}
+             || {Size, V} <- Points
+            ],
+            Test,
+            fun(Size, V) ->
+                #{
+                    text => [
+                        "the message queue of ", Group, " holds ", number(V), " messages ",
+                        with(Size, Label)
+                    ],
+                    value => V,
+                    advice => ?DIVIDE
+                }
+            end
+        )
+    ].
+
+%% If callbacks of servers are measured (dyno_agent_servers).
+servers({_, Sizes} = Test) ->
+    Responses = maps:from_list(of_metric(~"latency.p99", Sizes)),
+    lists:append([
+        waiting(Server, Responses, Test) ++ full(Server, Test)
+     || Server <- names(~"servers", ~"server", Sizes)
+    ]).
+
+waiting(Server, Responses, {Label, Sizes} = Test) ->
+    saturated(
+        {server_waits, Server, wait_share, ~"ns"},
+        [
+            {Size, V, V / max(?LONG_WAIT_NS, limit(wait_share) * map_get(Size, Responses))}
+         || {Size, V} <- of_rows(~"servers", {~"server", Server}, ~"delay", Sizes),
+            is_map_key(Size, Responses)
+        ],
+        Test,
+        fun(Size, V) ->
+            {_, Runs} = lists:keyfind(Size, 1, Sizes),
+            #{
+                text => [
+                    "messages to ", Server, " wait ", dyno_unit:format(V, ~"ns"), " ",
+                    with(Size, Label), " until they are handled (p99)"
+                ],
+                value => V / max(1, map_get(Size, Responses)),
+                evidence => text("~ts.", [doing(Server, lists:last(Runs))]),
+                advice => ?DIVIDE
+            }
+        end
+    ).
+
+doing(Server, Run) ->
+    [Row | _] = [R || #{~"server" := Of} = R <- dyno_recording:rows(Run, ~"servers"), Of =:= Server],
+    Queue = [["the queue holds up to ", number(N)] || #{~"queue_max" := N} <- [Row], is_number(N)],
+    Busy = [
+        ["the process is busy ", dyno_unit:format(round(Share * 100) / 100, ~"ratio"), " of the time"]
+     || Share <- busy_share(Row)
+    ],
+    Longest = [
+        [Name, " takes ", dyno_unit:format(P99, ~"ns"), " (p99)"]
+     || {P99, _, Name} <- dyno_finding_tail:longest([Server], Run)
+    ],
+    lists:join(", ", Longest ++ Queue ++ Busy).
+
+full(Server, Test) ->
+    Shares = fun(Run) ->
+        lists:append([
+            busy_share(Row)
+         || #{~"server" := Of} = Row <- dyno_recording:rows(Run, ~"servers"), Of =:= Server
+        ])
+    end,
+    {_, Sizes} = Test,
+    saturated(
+        {server_busy, Server, busy_mean, ~"ratio"},
+        [{Size, V, V / limit(busy_mean)} || {Size, V} <- points(Shares, Sizes)],
+        Test,
+        fun(Size, V) ->
+            #{text => [Server, " is ", busy(Size, V, Test)], advice => ?DIVIDE}
+        end
+    ).
+
+%% Of each of its processes.
+busy_share(#{~"busy" := Busy, ~"processes" := N}) when is_number(Busy), N > 0 -> [Busy / N];
+busy_share(_Row) -> [].
+
+functions({Label, Sizes} = Test) ->
+    [
+        {From, Finding}
+     || Name <- names(~"functions", ~"function", Sizes),
+        {Times, Unit, Words} <- [times_of(Name, Sizes)],
+        [{_, Least} | _] = Points <- [points(Times, Sizes)],
+        Least > 0,
+        Shares <- [maps:from_list(of_rows(~"functions", {~"function", Name}, ~"share", Sizes))],
+        {From, Finding} <- saturated(
+            {function_slower, Name, slower, Unit},
+            [{Size, V, V / Least / limit(slower)} || {Size, V} <- Points],
+            Test,
+            fun(Size, V) ->
+                #{
+                    text => [
+                        Words, Name, " takes ", dyno_unit:format(V, ~"ns"), " ", with(Size, Label),
+                        ", ", times(V / Least), " times as long as ", preposition(Label), " ",
+                        number(element(1, hd(Points))), ", and ",
+                        dyno_unit:format(maps:get(Size, Shares, 0), ~"ratio"), " of the time"
+                    ],
+                    advice => <<
+                        "Look for work in it that grows with the size: lists, copies, tables; "
+                        "--distribution shows how long single calls take."
+                    >>
+                }
+            end
+        ),
+        maps:get(From, Shares, 0) >= ?REAL_SHARE
+    ].
+
+%% The time of a call; if calls are not counted at all sizes, that for an operation.
+times_of(Name, Sizes) ->
+    Rows = fun(Run) ->
+        [Row || #{~"function" := Of} = Row <- dyno_recording:rows(Run, ~"functions"), Of =:= Name]
+    end,
+    case [x || {_, Runs} <- Sizes, Run <- Runs, #{~"calls" := null} <- Rows(Run)] of
+        [] ->
+            {fun(Run) -> times_per_call(Rows(Run)) end, ~"ns/call", "a call of "};
+        _ ->
+            {fun(Run) -> times_per_operation(Rows(Run), Run) end, ~"ns", "of an operation "}
+    end.
+
+times_per_call(Rows) ->
+    [
+        Time
+     || #{~"time_per_call" := Time, ~"calls" := Calls} = Row <- Rows,
+        Calls >= ?MIN_CALLS,
+        is_number(Time),
+        is_sure(~"time_per_call", Row)
+    ].
+
+times_per_operation(Rows, Run) ->
+    [
+        Time / Operations
+     || #{~"own_time" := Time} = Row <- Rows,
+        is_number(Time),
+        is_sure(~"own_time", Row),
+        Operations <- values(~"operations.count", Run),
+        Operations > 0
+    ].
+
+%% Twice as uncertain, and times of which one is 1.5 times the other may be the same.
+is_sure(Name, Row) ->
+    case {maps:find(<<Name/binary, "_low">>, Row), maps:find(<<Name/binary, "_high">>, Row)} of
+        {{ok, Low}, {ok, High}} when is_number(Low), is_number(High) ->
+            High - Low < 0.4 * map_get(Name, Row);
+        {error, error} ->
+            true;
+        _ ->
+            false
+    end.
+
+%% What a step of the size takes, by what the first step took.
+memories({_, Sizes} = Test) ->
+    [
+        Found
+     || {Table, Key} <- [{~"processes", ~"group"}, {~"ets", ~"table"}],
+        Name <- names(Table, Key, Sizes),
+        Found <- memory(Name, of_rows(Table, {Key, Name}, ~"memory_max", Sizes), Test)
+    ].
+
+memory(Name, [{S0, V0}, {S1, V1} | _] = Points, {Label, _} = Test) when V1 > V0 ->
+    First = (V1 - V0) / (S1 - S0),
+    Steps = [
+        {Size, V, max(0, V - Before) / (Size - SizeBefore) / First / limit(memory_step)}
+     || {{SizeBefore, Before}, {Size, V}} <- lists:zip(lists:droplast(Points), tl(Points)),
+        V > ?REAL_BYTES
+    ],
+    Measured = [{S0, V0, 0} | Steps],
+    saturated(
+        {memory_step, Name, memory_step, ~"B"},
+        Measured,
+        Test,
+        fun(Size, V) ->
+            {_, _, Beyond} = lists:keyfind(Size, 1, Measured),
+            #{
+                text => [
+                    "the memory of ", Name, ", ", dyno_unit:format(V, ~"B"), " ", with(Size, Label),
+                    ", grows ", times(Beyond * limit(memory_step)), " times as fast as at first"
+                ],
+                advice => ~"Look for what is kept for longer, or copied more often, at that size."
+            }
+        end
+    );
+memory(_Name, _Points, _Test) ->
+    [].
+
+%% Words
+
+label(#{~"parameters" := #{~"size_label" := Label}}) when is_binary(Label) -> Label;
+label(_Document) -> ~"size".
+
+%% With 4 connections; at 4 requests/s; at size 4.
+with(Size, Label) ->
+    [preposition(Label), " ", dyno_recording_run:place(Label, number(Size))].
+
+preposition(Label) ->
+    case Label =:= ~"size" orelse binary:match(Label, ~"/") =/= nomatch of
+        true -> "at";
+        false -> "with"
+    end.
+
+%% As a rule the workers are what the size counts.
+with_workers(Workers, Size, Label) when Workers == Size, Label =/= ~"size" ->
+    {with(Size, Label), Label};
+with_workers(Workers, Size, _Label) when Workers == Size ->
+    {with(Workers, ~"workers"), ~"workers"};
+with_workers(Workers, Size, Label) ->
+    Place = dyno_recording_run:place(Label, number(Size)),
+    {[with(Workers, ~"workers"), " (", Place, ")"], ~"workers"}.
+
+already(Size, [{Size, _} | _]) -> "already ";
+already(_Size, _Sizes) -> "".
+
+times(Factor) -> float_to_binary(float(Factor), [{decimals, 1}]).
+
+number(Value) -> dyno_unit:format(Value, ~"count").

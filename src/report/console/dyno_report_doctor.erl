@@ -1,0 +1,116 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_report_doctor).
+-moduledoc """
+A recording of `dyno doctor` for the console: the findings, then what was looked at, what could not
+be told, and what looking took.
+""".
+
+-export([format/2]).
+
+-define(WIDTH, 100).
+
+-doc "The text, in lines of the width of the look.".
+-spec format(dyno_recording:document(), dyno_report:options()) -> iodata().
+format(#{~"runs" := Runs, ~"name" := Name} = Document, #{width := Given} = Look) ->
+    Width = min(?WIDTH, Given),
+    Findings = dyno_report_findings:shown(Document),
+    Verdicts = [V || #{~"kind" := ~"finding"} = V <- maps:get(~"verdicts", Document, [])],
+    Shown = [
+        dyno_report_section:lines(Section, Look#{width := Width})
+     || Section <- dyno_report_section:findings(none, Findings, length(Findings))
+    ],
+    [
+        [Name, ": ", counted(Findings, Runs), $\n],
+        [["\n", [[Line, $\n] || Line <- Lines]] || Lines <- Shown],
+        ["\n", looked_at(Findings, Verdicts, Width)],
+        unknown(Runs, Width),
+        [lines(["Error: ", Text], Width) || #{~"text" := Text} <- [maps:get(~"error", Document, null)]],
+        cost(Runs, Width)
+    ].
+
+counted(Findings, Runs) ->
+    Count = fun(Severity) ->
+        length([F || #{severity := S} = F <- Findings, S =:= Severity])
+    end,
+    Parts = [
+        several(N, Word)
+     || {Severity, Word} <- [
+            {critical, "critical finding"}, {warning, "warning"}, {doubt, "doubt"}, {note, "note"}
+        ],
+        N <- [Count(Severity)],
+        N > 0
+    ],
+    Looks = length([
+        1
+     || #{~"events" := #{~"items" := Items}} <- Runs, #{~"kind" := ~"look"} <- Items
+    ]),
+    Text =
+        case Parts of
+            [] when Looks < 2 -> "nothing is known";
+            [] -> "nothing is wrong";
+            _ -> lists:join(", ", Parts)
+        end,
+    case Looks of
+        0 when Parts =:= [] -> Text;
+        0 -> [Text, ", seen from outside"];
+        _ -> [Text, io_lib:format(" (~b looks in ~ts)", [Looks, span(Runs)])]
+    end.
+
+several(1, Word) -> ["1 ", Word];
+several(N, Word) -> [integer_to_binary(N), " ", Word, "s"].
+
+span(Runs) ->
+    dyno_unit:format(
+        lists:max([0 | [Ns || #{~"duration_ns" := Ns} <- Runs, is_number(Ns)]]), ~"ns", 2
+    ).
+
+looked_at(Findings, Verdicts, Width) ->
+    Known = [Title || #{~"name" := Title, ~"result" := Is} <- Verdicts, Is =/= ~"unknown"],
+    Titles = lists:uniq(Known),
+    Text =
+        case {Findings, Titles} of
+            {_, []} -> [];
+            {[], _} -> ["Nothing found. Looked at: ", lists:join(", ", Titles), "."];
+            {_, [_]} -> "What goes on inside the node could not be looked at.";
+            _ -> ["Looked at ", integer_to_binary(length(Titles)), " things; all else is well."]
+        end,
+    lines(Text, Width).
+
+lines(Text, Width) ->
+    [[Line, $\n] || Line <- dyno_report_text:wrap(unicode:characters_to_binary(Text), Width)].
+
+unknown(Runs, Width) ->
+    Texts = lists:uniq([
+        Text
+     || #{~"warnings" := Of} <- Runs, #{~"code" := ~"not_known", ~"text" := Text} <- Of
+    ]),
+    [lines(["Not known: ", lists:join("; ", Texts), "."], Width) || Texts =/= []].
+
+cost(Runs, Width) ->
+    Value = fun(Name) ->
+        [
+            Ns
+         || Run <- Runs,
+            {ok, #{~"value" := Ns}} <- [dyno_recording:metric(Run, Name)],
+            is_number(Ns)
+        ]
+    end,
+    Duration = lists:sum([Ns || #{~"duration_ns" := Ns} <- Runs, is_number(Ns)]),
+    Text =
+        case {Value(~"instrument.looking"), Value(~"instrument.visit")} of
+            {[Looking], Visit} when Duration > 0 ->
+                [
+                    "Looking took about ",
+                    dyno_unit:format(Looking, ~"ns"),
+                    ", ",
+                    dyno_unit:format(Looking / Duration, ~"ratio"),
+                    " of one scheduler",
+                    [[", attaching and leaving ", dyno_unit:format(Ns, ~"ns")] || Ns <- Visit],
+                    "."
+                ];
+            _ ->
+                ""
+        end,
+    lines(Text, Width).

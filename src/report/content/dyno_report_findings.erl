@@ -1,0 +1,149 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_report_findings).
+-moduledoc """
+The findings of a recording as every report shows them: which, in which order, and in which words.
+
+Console and Markdown write them as sections, the page has them as JSON (`json/1`), JUnit and GitHub
+as sentences. What is wrong stands first; doubts and notes come after what was measured.
+""".
+
+-export([shown/1, first/2, others/2, sentence/1, json/1]).
+-export_type([shown/0]).
+
+-import(dyno_report_document, [get/3, name/2, place/2]).
+
+-doc "A finding in words: the lines behind the sentence, each with what it is.".
+-type shown() :: #{
+    severity := dyno_finding:severity(),
+    text := binary(),
+    lines := [{Label :: binary(), binary()}]
+}.
+
+%% Of the answer.
+-define(FEW, 5).
+-define(FEW_OTHERS, 3).
+
+-doc "All findings, the worst first; the same one of many runs is one.".
+-spec shown(dyno_report:document()) -> [shown()].
+shown(Document) ->
+    Told = of_document(Document) ++ of_runs(dyno_recording:runs(Document), Document),
+    Ranked = dyno_finding:ranked([Finding#{place => Place} || {Place, Finding} <- Told]),
+    %% What is known for sure is no doubt any more.
+    Sure = [Check || #{severity := critical, check := Check} <- Ranked],
+    [
+        in_words(Place, Finding)
+     || #{place := Place, severity := Severity, check := Check} = Finding <- Ranked,
+        Severity =/= doubt orelse not lists:member(Check, Sure)
+    ].
+
+of_document(Document) ->
+    [{~"", Finding} || {_, Finding} <- dyno_finding:read(Document)].
+
+%% Of a recording that has no sizes there is nothing to tell apart but its nodes.
+of_runs([#{~"size" := null} = Run], _Document) ->
+    Several = length(get(~"nodes", Run, [])) > 1,
+    [
+        {iolist_to_binary([[Node, ": "] || Several, is_binary(Node)]), Finding}
+     || {Node, Finding} <- dyno_finding:read(Run)
+    ];
+of_runs(Runs, Document) ->
+    All = [
+        {{Check, Subject, Node}, Run, Finding}
+     || Run <- Runs,
+        {Node, #{check := Check, subject := Subject} = Finding} <- dyno_finding:read(Run)
+    ],
+    [
+        {<<"at ", (place(Last, Document))/binary, (and_at(lists:droplast(Of)))/binary, ": ">>, Finding}
+     || Key <- lists:uniq([Key || {Key, _, _} <- All]),
+        Same <- [[{Run, Finding} || {K, Run, Finding} <- All, K =:= Key]],
+        Of <- [lists:uniq([Run || {Run, _} <- Same])],
+        %% With the text of the last.
+        {Last, Finding} <- [lists:last(Same)]
+    ].
+
+and_at([]) -> ~"";
+and_at(Runs) ->
+    iolist_to_binary([
+        " (and much the same at ", lists:join(", ", [name(~"id", Run) || Run <- Runs]), ")"
+    ]).
+
+in_words(Place, #{severity := Severity, text := Text} = Finding) ->
+    #{evidence := Evidence, why := Why, advice := Advice, look_closer := Command} = Finding,
+    Lines = [
+        {~"", Evidence}, {limit(Finding), Why}, {~"Do", Advice}, {~"Look closer", Command}
+    ],
+    #{
+        severity => Severity,
+        text => <<Place/binary, Text/binary>>,
+        lines => [Line || {_, Words} = Line <- Lines, Words =/= ~""]
+    }.
+
+%% If once is too often the number says nothing.
+limit(#{limit := Limit, unit := ~"1"}) when is_number(Limit), Limit > 1 ->
+    <<"Limit ", (dyno_unit:format(Limit, ~"1"))/binary, " times">>;
+limit(#{limit := Limit, unit := Unit}) when is_number(Limit), Limit =/= 1 ->
+    <<"Limit ", (dyno_unit:format(Limit, Unit))/binary>>;
+limit(_Finding) ->
+    ~"Why".
+
+-doc "What is wrong, as a section.".
+-spec first(dyno_report:document(), dyno_report:options()) -> [dyno_report_section:section()].
+first(Document, Options) ->
+    case of_severities([critical, warning], Document) of
+        [] -> none(Document);
+        Findings -> section(~"Findings", Findings, ?FEW, Options)
+    end.
+
+-doc "Doubts and notes, as a section.".
+-spec others(dyno_report:document(), dyno_report:options()) -> [dyno_report_section:section()].
+others(Document, Options) ->
+    section(~"Doubts and notes", of_severities([doubt, note], Document), ?FEW_OTHERS, Options).
+
+of_severities(Severities, Document) ->
+    [F || #{severity := Severity} = F <- shown(Document), lists:member(Severity, Severities)].
+
+section(Title, Findings, _Few, #{full := true}) ->
+    dyno_report_section:findings(Title, Findings, length(Findings));
+section(Title, Findings, Few, _Answer) ->
+    Brief = brief(lists:sublist(Findings, Few), []),
+    dyno_report_section:findings(Title, Brief, length(Findings)).
+
+%% What to do, once.
+brief([#{lines := Lines} = Finding | Rest], Said) ->
+    Do = [Line || {~"Do", _} = Line <- Lines] -- Said,
+    [Finding#{lines := Do} | brief(Rest, Do ++ Said)];
+brief([], _Said) ->
+    [].
+
+%% Several sizes were compared, and nothing was found; before, the table had another name.
+none(Document) ->
+    Text = ~"None: responses take hardly longer with the size, and nothing is at its limit.",
+    Looked = [
+        Name
+     || Name <- [~"findings", ~"saturation"], _ <- dyno_recording:tables(Document, Name)
+    ],
+    case dyno_sizes:runs(Document) of
+        [_, _ | _] when Looked =/= [] -> dyno_report_section:text(~"Findings", [Text]);
+        _ -> []
+    end.
+
+-doc "A finding in one line, with what to do.".
+-spec sentence(shown()) -> binary().
+sentence(#{text := Text, lines := Lines}) ->
+    iolist_to_binary([stopped(Text), [[" ", Advice] || {~"Do", Advice} <- Lines]]).
+
+stopped(Text) ->
+    case binary:last(<<".", Text/binary>>) of
+        $. -> Text;
+        _ -> <<Text/binary, ".">>
+    end.
+
+-doc "The findings for the page.".
+-spec json(dyno_report:document()) -> json:encode_value().
+json(Document) ->
+    [
+        F#{lines := [[Label, Text] || {Label, Text} <- Lines]}
+     || #{lines := Lines} = F <- shown(Document)
+    ].
