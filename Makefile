@@ -38,9 +38,9 @@ rabbitmq: all
 	./dyno test examples/rabbitmq_demo.erl -o $(RESULTS)/rabbitmq-$(QUEUES).json \
 	    -o $(RESULTS)/rabbitmq-$(QUEUES).html $(ARGS)
 
-# `make test OTP=27` tests with that release only.
+# `make test OTP=27` tests with that release only, `make test SUITE=dyno_clock` one suite on 29.
 test:
-	@scripts/test $(if $(filter any,$(OTP)),27 29,$(OTP))
+	@scripts/test $(if $(SUITE),--suite $(SUITE) )$(if $(filter any,$(OTP)),$(if $(SUITE),29,27 29),$(OTP))
 
 check:
 	@scripts/check $(if $(filter any,$(OTP)),29,$(OTP))
@@ -52,7 +52,7 @@ bench:
 # doc/recording.schema.json and the tables of doc/recording.md, from dyno_recording_schema; doc/options.md
 # from the commands.
 format: all
-	@scripts/otp run $(OTP) escript scripts/recording_format.escript write \
+	@scripts/otp run $(OTP) escript scripts/written.escript write \
 	    $$(ls -td _build/*/default/lib/dyno/ebin _build/default/lib/dyno/ebin 2>/dev/null | head -1)
 
 # What was brought (.otp) and what was measured (dyno-results) stays.

@@ -36,7 +36,7 @@
 #include <unistd.h>
 
 #if !defined(__linux__) || !defined(__x86_64__)
-#error "not written for this system: rebar.config.script does not build it here"
+#error "not written for this system: build.sh does not build it here"
 #endif
 
 // One library for all releases from 27 on: it says the oldest version of the interface, of which it

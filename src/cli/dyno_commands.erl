@@ -5,7 +5,7 @@
 -moduledoc """
 The one list of dyno's commands. A line here, with a module of the behaviour `m:dyno_cli_command`,
 makes a command of the program (`dyno NAME`), of the plugin for rebar3 (`rebar3 dyno NAME`) and of
-Mix (`mix dyno.NAME`: rebar.config.script reads this list and writes the module that Mix looks for).
+Mix (`mix dyno.NAME`: `make format` writes the module that Mix looks for, src/plugin/tasks).
 """.
 
 -export([all/0, module/1]).

@@ -208,7 +208,7 @@ rebar3_project(Config) ->
 packaged(To) ->
     Root = dyno_project:root(),
     Packed = [
-        "src/**", "c_src/**", "include/**", "rebar.config.script", "priv/**", "rebar.config",
+        "src/**", "c_src/**", "include/**", "priv/**", "rebar.config",
         "rebar.lock", "CHANGELOG*", "README*", "LICENSE*", "NOTICE"
     ],
     lists:foreach(
@@ -222,9 +222,7 @@ packaged(To) ->
          || Wildcard <- Packed,
             Name <- filelib:wildcard(Wildcard, Root),
             filelib:is_regular(filename:join(Root, Name)),
-            not lists:member(filename:extension(Name), [".so", ".o"]),
-            %% Written when it is built.
-            not lists:prefix("src/plugin/tasks", Name)
+            not lists:member(filename:extension(Name), [".so", ".o"])
         ]
     ).
 
@@ -236,7 +234,7 @@ rebar3_help(Config) ->
     ],
     contains(Output, [~"perf/*.erl" | Commands]).
 
-%% Mix finds the command by the module that rebar.config.script has written.
+%% Mix finds the command by the module that `make format` has written.
 tasks_of_mix(_Config) ->
     [
         begin

@@ -17,7 +17,7 @@ all() -> [documents_are_up_to_date, each_field_is_described, another_validator_a
 
 documents_are_up_to_date(_) ->
     Escript = filename:join([code:root_dir(), "bin", "escript"]),
-    Arguments = ["scripts/recording_format.escript", "check", filename:dirname(
+    Arguments = ["scripts/written.escript", "check", filename:dirname(
         code:which(dyno_recording_schema)
     )],
     ?assertEqual({0, ~""}, run(Escript, Arguments)).

@@ -21,7 +21,7 @@ folder(Module) ->
     filename:dirname(proplists:get_value(source, Module:module_info(compile))).
 
 root(Folder) ->
-    case filelib:is_regular(filename:join(Folder, "rebar.config.script")) of
+    case filelib:is_regular(filename:join(Folder, "CHANGELOG.md")) of
         true -> Folder;
         false when Folder =/= "/" -> root(filename:dirname(Folder))
     end.

@@ -2,13 +2,13 @@
 %% SPDX-License-Identifier: Apache-2.0
 %% Copyright 2026 The dyno authors
 %%
-%% Writes what dyno_recording_schema says about recordings for people and for validators:
-%% doc/recording.schema.json, and in doc/recording.md what stands between the two comments. And what the
-%% commands say about their options: doc/options.md.
+%% Writes the files that follow from modules: doc/recording.schema.json and, in doc/recording.md, the
+%% tables between two comments, from dyno_recording_schema; doc/options.md, from the commands'
+%% options; and the tasks of Mix, from dyno_commands.
 %%
-%%   escript scripts/recording_format.escript write|check EBIN
+%%   escript scripts/written.escript write|check EBIN
 %%
-%% `check` writes nothing, and ends with status 1 where a file is not what would be written. EBIN is
+%% `check` writes nothing, and ends with status 1 if a file is not what would be written. EBIN is
 %% the folder with dyno's compiled modules.
 
 -mode(compile).
@@ -26,10 +26,11 @@ main([Mode, Ebin]) when Mode =:= "write"; Mode =:= "check" ->
         {?SCHEMA, iolist_to_binary(dyno_recording_json:encode(json_schema()))},
         {?DOCUMENT, with_tables(Before)},
         {?OPTIONS, unicode:characters_to_binary(dyno_cli_reference:markdown())}
+        | [task(Name, Help) || {Name, _, Help} <- dyno_commands:all()]
     ],
     lists:foreach(fun({Path, Text}) -> file(Mode, Path, Text) end, Files);
 main(_) ->
-    io:put_chars(standard_error, "recording_format: write or check, and the folder of modules\n"),
+    io:put_chars(standard_error, "written: write or check, and the folder of modules\n"),
     halt(2).
 
 file("write", Path, Text) ->
@@ -42,6 +43,24 @@ file("check", Path, Text) ->
             io:put_chars(standard_error, [Path, " is not what make format writes\n"]),
             halt(1)
     end.
+
+%% Mix finds a task by the name of its module. In Erlang, so that dyno needs no Elixir to be built.
+task(Name, Help) ->
+    Module = "Elixir.Mix.Tasks.Dyno." ++ string:titlecase(Name),
+    Text = [
+        "%% SPDX-License-Identifier: Apache-2.0\n%% Copyright 2026 The dyno authors\n\n"
+        "%% Written by make format.\n\n"
+        "-module('", Module, "').\n"
+        "-moduledoc \"mix dyno.", Name, ": ", Help, ". Its options are those of dyno ", Name,
+        "; mix dyno.", Name, " --help lists them, with examples.\".\n"
+        "-shortdoc(<<\"dyno: ", Help, "\">>).\n\n"
+        "-export([run/1, '__info__'/1]).\n\n"
+        "-doc \"Called by Mix.\".\n-spec run([binary()]) -> ok.\n"
+        "run(Arguments) -> dyno_mix:run(\"", Name, "\", Arguments).\n\n"
+        "-doc false.\n-spec '__info__'(atom()) -> term().\n"
+        "'__info__'(Kind) -> dyno_mix:info(?MODULE, Kind).\n"
+    ],
+    {filename:join("src/plugin/tasks", Module ++ ".erl"), unicode:characters_to_binary(Text)}.
 
 %% JSON Schema 2020-12
 

@@ -1,0 +1,18 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+%% Written by make format.
+
+-module('Elixir.Mix.Tasks.Dyno.New').
+-moduledoc "mix dyno.new: write a suite or a benchmark to start from. Its options are those of dyno new; mix dyno.new --help lists them, with examples.".
+-shortdoc(<<"dyno: write a suite or a benchmark to start from">>).
+
+-export([run/1, '__info__'/1]).
+
+-doc "Called by Mix.".
+-spec run([binary()]) -> ok.
+run(Arguments) -> dyno_mix:run("new", Arguments).
+
+-doc false.
+-spec '__info__'(atom()) -> term().
+'__info__'(Kind) -> dyno_mix:info(?MODULE, Kind).

@@ -1,0 +1,18 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+%% Written by make format.
+
+-module('Elixir.Mix.Tasks.Dyno.Report').
+-moduledoc "mix dyno.report: show a recording as text, HTML, CSV, Markdown and more. Its options are those of dyno report; mix dyno.report --help lists them, with examples.".
+-shortdoc(<<"dyno: show a recording as text, HTML, CSV, Markdown and more">>).
+
+-export([run/1, '__info__'/1]).
+
+-doc "Called by Mix.".
+-spec run([binary()]) -> ok.
+run(Arguments) -> dyno_mix:run("report", Arguments).
+
+-doc false.
+-spec '__info__'(atom()) -> term().
+'__info__'(Kind) -> dyno_mix:info(?MODULE, Kind).
