@@ -60,7 +60,7 @@ Measures codes and compares them: which is faster, by how much, and how sure is 
 ]).
 %% Each pair has its interval: with many codes none would ever be decided.
 -define(MAX_CODES, 20).
--define(LEVEL, 0.95).
+-define(LEVEL, (dyno_stats_interval:level())).
 -define(TIMEOUT_MS, 30_000).
 %% So much longer than the time that was given may a comparison take to come to a verdict.
 -define(LONGER, 5).

@@ -30,7 +30,7 @@ Proportional to the square of the number of points; about 10 us for 5 of them.
 
 -export([fit/1, describe/1]).
 
--define(LEVEL, 0.95).
+-define(LEVEL, (dyno_stats_interval:level())).
 %% Ten times the size, and less than a quarter more: nobody would call that growth.
 -define(PRACTICALLY_FLAT, 0.1).
 %% An interval needs slopes that could contradict each other.

@@ -25,7 +25,7 @@ value and stops when it pleases needs `m:dyno_stats_sequence`.
 ```
 """.
 
--export([median/2, median_rank/2, share/2]).
+-export([median/2, median_rank/2, share/2, level/0]).
 
 %% Of a normal distribution, for 95 %.
 -define(Z, 1.96).
@@ -42,6 +42,10 @@ value and stops when it pleases needs `m:dyno_stats_sequence`.
 -type reason() :: too_few.
 
 -export_type([level/0, interval/0, reason/0]).
+
+-doc "The level of all of dyno's intervals and verdicts that name no other one.".
+-spec level() -> level().
+level() -> 0.95.
 
 -doc """
 The narrowest symmetric interval of order statistics that holds the true median with at least the

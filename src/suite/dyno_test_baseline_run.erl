@@ -37,7 +37,7 @@ that gives its load itself.
 %% So many slices give an interval in which one that was disturbed does not count.
 -define(SLICES, 16).
 -define(LEAST_SLICE_MS, 20).
--define(LEVEL, 0.95).
+-define(LEVEL, (dyno_stats_interval:level())).
 %% From here on response times and throughput tell more of dyno than of the target.
 -define(HEAVY, 1.5).
 %% An interval tells nothing where its ends are further apart than that.

@@ -8,7 +8,7 @@
 
 -export([document/3]).
 
--define(LEVEL, 0.95).
+-define(LEVEL, (dyno_stats_interval:level())).
 
 -doc "The recording of a result.".
 -spec document(#{atom() => term()}, dyno_bench_concurrency:result(), Environment :: term()) ->

@@ -17,7 +17,7 @@
     result := dyno_bench_engine:result()
 }.
 
--define(LEVEL, 0.95).
+-define(LEVEL, (dyno_stats_interval:level())).
 %% A ratio beyond it is one to none.
 -define(LARGEST_RATIO, 1.0e6).
 

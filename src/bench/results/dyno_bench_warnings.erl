@@ -8,7 +8,7 @@
 
 -export([warnings/2, described/2, waiting/1]).
 
--define(LEVEL, 0.95).
+-define(LEVEL, (dyno_stats_interval:level())).
 %% That of times, by default.
 -define(THRESHOLD, 0.03).
 %% A machine that other programs have so much of the time is a busy one.

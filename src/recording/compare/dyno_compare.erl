@@ -76,7 +76,7 @@ What is in one of the two only comes first (`m:dyno_compare_presence`).
 %% What two runs of the VM differ by: benchmarking, E4.
 -define(FLOOR, 0.03).
 -define(EXACT, 0.001).
--define(LEVEL, 0.95).
+-define(LEVEL, (dyno_stats_interval:level())).
 %% What words and reductions depend on.
 -define(DECISIVE_OF_EXACT, [~"otp", ~"jit"]).
 %% Fields of the environment that change what a time means.

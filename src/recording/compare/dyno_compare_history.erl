@@ -23,7 +23,7 @@ than three earlier ones, the repetitions of a test are compared, if it has any.
 %% So many recordings say how far values are apart.
 -define(LEAST, 3).
 -define(MOST, 10).
--define(LEVEL, 0.95).
+-define(LEVEL, (dyno_stats_interval:level())).
 -define(PARTS_OF_MEMORY, [~"vm.memory.processes.max", ~"vm.memory.binary.max"]).
 %% As of all comparisons of times.
 -define(THRESHOLD, 0.03).

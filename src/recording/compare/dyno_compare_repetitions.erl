@@ -22,7 +22,7 @@ no verdict.
 
 -type metric() :: dyno_compare_metrics:metric().
 
--define(LEVEL, 0.95).
+-define(LEVEL, (dyno_stats_interval:level())).
 
 -doc "The change of each pair; a ratio within `Threshold` of 1 does not matter.".
 -spec changes([{Old :: metric(), New :: metric()}], Threshold :: float()) ->

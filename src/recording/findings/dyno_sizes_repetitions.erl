@@ -11,7 +11,7 @@ node got, what else the machine did) does not show within one.
 
 -export([tables/1, spec/0]).
 
--define(LEVEL, 0.95).
+-define(LEVEL, (dyno_stats_interval:level())).
 -define(METRICS, [
     ~"throughput",
     ~"latency.p50",
