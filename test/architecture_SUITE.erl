@@ -204,6 +204,7 @@ may_call("plugin", _To) -> true;
 may_call("", To) -> To =/= "plugin";
 may_call("cli", To) -> not lists:member(To, ["", "plugin"]);
 may_call("report", To) -> lists:member(To, ["recording", "stats", "system"]);
+may_call("observe", To) -> lists:member(To, ["target", "agent", "recording", "stats", "system"]);
 may_call("load", To) -> lists:member(To, ["target", "agent", "recording", "stats", "system"]);
 may_call("target", To) -> lists:member(To, ["agent", "recording", "stats", "system"]);
 may_call("recording", To) -> lists:member(To, ["stats", "system"]);
@@ -211,7 +212,7 @@ may_call("stats", _To) -> false;
 may_call("system", _To) -> false;
 may_call("agent", _To) -> false;
 may_call(_Capability, To) ->
-    lists:member(To, ["target", "load", "agent", "recording", "stats", "system"]).
+    lists:member(To, ["observe", "target", "load", "agent", "recording", "stats", "system"]).
 
 foreign_agent_calls(Facts) ->
     Agent = [Module || #{module := Module, folder := "agent"} <- Facts],

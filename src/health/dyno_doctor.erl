@@ -16,7 +16,10 @@ the same in it, or what a later dyno finds.
 It ends in good order, with what was seen until then, when its process gets `dyno_interrupt`.
 """.
 
+-behaviour(dyno_observer).
+
 -export([run/2, again/1, with_findings/1]).
+-export([attach/2, handle/3, made/2]).
 -export_type([options/0]).
 
 -type options() :: #{
@@ -27,6 +30,8 @@ It ends in good order, with what was seen until then, when its process gets `dyn
     cookie => atom(),
     name => atom()
 }.
+
+-type state() :: #{for_ms := pos_integer(), results := [dyno_targets:results()], atom() => term()}.
 
 -define(FOR_MS, 10_000).
 -define(LEAST_MS, 5000).
@@ -50,15 +55,22 @@ run(Nodes, Options) ->
     ForMs = max(?LEAST_MS, maps:get(for_ms, Options, ?FOR_MS)),
     maybe
         ok ?= dyno_option:known(?OPTIONS, Options),
-        Environment = dyno_environment:collect(),
-        {ok, Targets} ?= attached(Nodes, Environment, ForMs, Options),
-        {Ended, Results} = looked(Targets, max(ForMs, longest_ms(Targets)), Options),
-        Visits = dyno_targets:detach(Targets),
-        ok = flush(),
-        {ok, document(Nodes, ForMs, Environment, Ended#{visits => Visits}, Results)}
-    else
-        {outside, Document} -> {ok, Document};
-        Error -> Error
+        {ok, Document} ?= dyno_observer:run(?MODULE, Nodes, Options#{for_ms => ForMs}),
+        {ok, again(Document)}
+    end.
+
+-doc false.
+-spec attach([node(), ...], options()) ->
+    {ok, dyno_observer:plan(), state()}
+    | {ok, dyno_recording:document()}
+    | {error, dyno_error:error()}.
+attach(Nodes, #{for_ms := ForMs} = Options) ->
+    maybe
+        {ok, Targets} ?= attached(Nodes, ForMs, Options),
+        LongestMs = max(ForMs, longest_ms(Targets)),
+        {ok,
+            #{nodes => Nodes, targets => Targets, for_ms => LongestMs, tick_ms => ?TICK_MS},
+            Options#{nodes => Nodes, results => []}}
     end.
 
 %% Two looks at a large node take longer: they leave it most of the time.
@@ -66,29 +78,31 @@ longest_ms(Targets) ->
     lists:max([dyno_agent:processes(Agent) || #{agent := Agent} <- Targets]) div ?PROCESSES_PER_MS.
 
 %% A node that is there and does not answer is looked at from outside.
-attached(Nodes, Environment, ForMs, Options) ->
+attached(Nodes, ForMs, Options) ->
     case dyno_targets:attach(Nodes, attach_options(ForMs, Options)) of
         {error, {dyno_target_node, {Reason, Node}}} when Reason =:= port_closed ->
-            outside(Node, Environment, {dyno_target_node, {Reason, Node}});
+            outside(Node, {dyno_target_node, {Reason, Node}});
         {error, {dyno_target_node, {no_answer, Node, _, _}} = Error} ->
-            outside(Node, Environment, Error);
+            outside(Node, Error);
         {error, {dyno_agent, {failed, Node, timeout}} = Error} ->
-            outside(Node, Environment, Error);
+            outside(Node, Error);
         Other ->
             Other
     end.
 
-outside(Node, Environment, Error) ->
+outside(Node, Error) ->
     case dyno_health_outside:findings(Node) of
         {ok, [_ | _] = Findings} ->
-            New = dyno_recording:new(doctor, Node, #{nodes => [Node]}, Environment),
+            New = dyno_recording:new(
+                doctor, Node, #{nodes => [Node]}, dyno_environment:collect()
+            ),
             Run = #{
                 status => complete,
                 nodes => [#{name => Node}],
                 tables => [dyno_finding:table(Node, Findings)]
             },
             With = dyno_recording:add_run(New, Run),
-            {outside, dyno_recording:put(again(With), status, complete)};
+            {ok, dyno_recording:put(With, status, complete)};
         {ok, []} ->
             {error, Error};
         {unseen, _} ->
@@ -98,82 +112,44 @@ outside(Node, Environment, Error) ->
 attach_options(ForMs, Options) ->
     (maps:with([cookie, name], Options))#{
         level => off,
-        patterns => [],
-        servers => [],
+        on => [],
         instruments => [dyno_agent_look],
-        without => dyno_agent_instrument:names(dyno_agent_instrument:all()),
         interval_ms => ForMs,
         look_ms => ForMs div ?LOOKS
     }.
 
-looked(Targets, ForMs, Options) ->
-    Show = maps:get(show, Options, fun(_) -> ok end),
+-doc false.
+-spec handle(term(), [dyno_target:t()], state()) -> {[dyno_observation:event()], state()}.
+handle(begun, Targets, State) ->
     _ = dyno_targets:restart(Targets),
-    Started = erlang:monotonic_time(),
-    Status = wait(Targets, erlang:monotonic_time(millisecond), ForMs, Show),
-    Results = dyno_targets:read(Targets),
-    DurationNs = erlang:convert_time_unit(erlang:monotonic_time() - Started, native, nanosecond),
-    Lost = #{Node => {lost, 0} || #{node := Node, results := Of} <- Results, Of =:= #{}},
-    Seen = dyno_recording_observed:nodes([N || #{node := N} <- Targets], Lost, DurationNs),
-    {
-        #{
-            ending => dyno_recording_observed:ended(Status, ForMs, Seen),
-            duration_ns => DurationNs,
-            facts => [Facts || #{facts := Facts} <- Targets]
+    handle({tick, 0}, Targets, State);
+handle({tick, PassedMs}, _Targets, State) ->
+    _ = [ok = Show(PassedMs) || #{show := Show} <- [State]],
+    {[], State};
+handle(finish, Targets, State) ->
+    {Lost, Results} = dyno_targets:results(Targets),
+    {Lost, State#{results := Results}};
+handle(_What, _Targets, State) ->
+    {[], State}.
+
+-doc false.
+-spec made(dyno_observation:ended(), state()) -> dyno_observed:parts().
+made(_Ended, #{nodes := Nodes, for_ms := ForMs, results := Results}) ->
+    #{
+        command => doctor,
+        parameters => #{nodes => Nodes, duration_ms => ForMs},
+        run => #{
+            metrics => [looking(Results)],
+            events => #{
+                items => [
+                    Event#{node => Node}
+                 || #{node := Node, results := #{dyno_agent_look := Result}} <- Results,
+                    Event <- dyno_agent_look:events(Result)
+                ]
+            }
         },
-        [Of || #{results := R} = Of <- Results, R =/= #{}]
+        warnings => []
     }.
-
-wait(Targets, Since, ForMs, Show) ->
-    Passed = erlang:monotonic_time(millisecond) - Since,
-    ok = Show(Passed),
-    receive
-        {'DOWN', Monitor, process, _, _} ->
-            Left = [T || #{monitor := Of} = T <- Targets, Of =/= Monitor],
-            case Left of
-                [] -> failed;
-                _ -> wait(Left, Since, ForMs, Show)
-            end;
-        dyno_interrupt ->
-            interrupted
-    after max(0, min(?TICK_MS, ForMs - Passed)) ->
-        case Passed >= ForMs of
-            true -> complete;
-            false -> wait(Targets, Since, ForMs, Show)
-        end
-    end.
-
-flush() ->
-    receive
-        {dyno_agent, _, _} -> flush();
-        {dyno_sample, _, _, _, _} -> flush()
-    after 0 -> ok
-    end.
-
-document([First | Others] = Nodes, ForMs, Environment, Ended, Results) ->
-    #{ending := Ending, duration_ns := DurationNs, facts := Facts, visits := Visits} = Ended,
-    More = [[" and ", integer_to_binary(length(Others)), " more"] || Others =/= []],
-    Name = iolist_to_binary([atom_to_binary(First), More]),
-    New = dyno_recording:new(doctor, Name, #{nodes => Nodes, duration_ms => ForMs}, Environment),
-    #{~"started_at" := StartedAt} = New,
-    #{metrics := Cost, warnings := Left} = dyno_target_visit:parts(Visits),
-    Run = #{
-        status => dyno_recording_observed:of_run(Ending),
-        started_at => StartedAt,
-        duration_ns => DurationNs,
-        nodes => Facts,
-        metrics => [looking(Results) | Cost],
-        events => #{
-            items => [
-                Event#{node => Node}
-             || #{node := Node, results := #{dyno_agent_look := Result}} <- Results,
-                Event <- dyno_agent_look:events(Result)
-            ]
-        }
-    },
-    With = dyno_recording:add_warnings(dyno_recording:add_run(New, Run), Left),
-    Timed = dyno_recording:put(With, duration_ns, DurationNs),
-    dyno_recording_observed:put(Ending, again(Timed)).
 
 %% Of the wall time as much as the threads had a processor while they wanted one.
 looking(Results) ->

@@ -119,7 +119,7 @@ attach_first(#{context := #{options := Options}, load := {_, Load}} = Job) ->
         {ok, {Targets, Warnings}} ->
             case dyno_test_baseline_run:is_wanted(Options, Load, dyno_targets:traces(Targets)) of
                 true ->
-                    with_baseline(Job#{visits => dyno_targets:detach(Targets)});
+                    with_baseline(Job#{visits => dyno_target:leave(Targets)});
                 false ->
                     with_targets(Targets, result(Warnings, Job), Job)
             end;
@@ -250,7 +250,7 @@ with_targets(Targets, Result, #{which := {Size, _} = Which, context := Context} 
             {error, Error} ->
                 {dyno_test_run:failure(~"custom_agent", Error), dyno_test_run:new(New)}
         end,
-    Visits = dyno_targets:detach(dyno_test_run:targets(Run)),
+    Visits = dyno_target:leave(dyno_test_run:targets(Run)),
     {Outcome, dyno_test_run:visits(maps:get(visits, Job, []) ++ Visits, Run)}.
 
 with_load(Run, Targets, #{context := Context, load := {Source, _}, run_state := State} = Job) ->
@@ -357,7 +357,7 @@ effect({attach, {Node, Patterns}, ZeroNs, Custom}, #{job := Job, silence := Sile
             [{not_attached, dyno_error:format(Error)}]
     end;
 effect({detach, Target}, _Shell) ->
-    _ = dyno_targets:detach([Target]),
+    _ = dyno_target:leave([Target]),
     [];
 effect({last_look, Targets, Custom}, _Shell) ->
     ok = dyno_targets:last_look(Targets),

@@ -3,32 +3,32 @@
 
 -module(dyno_targets).
 -moduledoc false.
-%% The target nodes of a run: attaches an agent to each, starts the instruments, and restarts, reads
-%% and ends them together. The agents end with the process that attaches them; the samples are sent
-%% to it.
+%% The target nodes of a run: holds each (dyno_target), starts the instruments, restarts and reads
+%% them together. The samples are sent to the process that attaches them.
 
--export([attach/2, warnings/1, find/3, traces/1, restart/1, peek/1, last_look/1, read/1, detach/1]).
+-export([attach/2, warnings/1, find/3, traces/1, restart/1, peek/1, last_look/1, read/1, results/1]).
 %% Their clocks
 -export([aligned/2]).
 -export([format_error/1, fault/1]).
 -export_type([target/0, options/0, results/0, reason/0]).
 
 -type options() :: #{
-    patterns := [dyno_agent_patterns:pattern()],
+    patterns => [dyno_agent_patterns:pattern()],
     %% Of nodes that have their own.
     patterns_of => #{node() => [dyno_agent_patterns:pattern()]},
-    level := dyno_agent_instrument:level(),
+    level => dyno_agent_instrument:level(),
     %% What the level budget may take of the target's processor time.
     budget => float(),
     %% Functions whose single calls are timed.
     distribution => [dyno_agent_patterns:pattern()],
     %% Server processes whose callbacks are measured.
     servers => [dyno_process_filter:t()],
-    %% Names of instruments that are switched off.
-    without := [atom()],
+    %% Names of instruments that are switched off, or of all of dyno's that are not.
+    without => [atom()],
+    on => [atom()],
     %% Instruments besides dyno's own.
     instruments => [module()],
-    interval_ms := pos_integer(),
+    interval_ms => pos_integer(),
     %% Modules of custom agents.
     custom => [module()],
     %% Where agents are idle between two runs.
@@ -68,6 +68,7 @@
 -define(MOST_FLAGGED, 250_000).
 %% A look at more of them would prolong the run by seconds.
 -define(MOST_LOOKED_AT, 100_000).
+-define(INTERVAL_MS, 1000).
 
 -doc "The results of a node's instruments; empty if the node went down.".
 -type results() :: #{
@@ -79,13 +80,14 @@
 
 -doc "Attaches to all nodes, or to none.".
 -spec attach([node()], options()) -> {ok, [target()]} | {error, dyno_error:error()}.
-attach(Nodes, Options) ->
+attach(Nodes, Given) ->
+    All = dyno_agent_instrument:names(dyno_agent_instrument:all()),
+    Defaults = #{level => discovery, patterns => [], servers => [], interval_ms => ?INTERVAL_MS},
+    Options = maps:merge(Defaults#{without => All -- maps:get(on, Given, All)}, Given),
     maybe
         {ok, Selected} ?= selected(Nodes, Options),
         ForEach = Options#{servers => Selected},
-        dyno_error:each(
-            fun(Node) -> attach_one(Node, ForEach) end, fun(Target) -> _ = detach([Target]) end, Nodes
-        )
+        dyno_target:all(Nodes, fun(Node) -> attach_one(Node, ForEach) end)
     end.
 
 selected([_ | _] = Nodes, #{servers := [_ | _] = Servers} = Options) ->
@@ -108,20 +110,10 @@ attach_one(Node, #{patterns := ForAll, servers := Servers} = ForEach) ->
             maps:get(custom, ForEach, []) ++ Instruments ++
                 [dyno_agent_cpu || is_map_key(cpu, Cpu)]
     },
+    ForAgent = maps:with([cookie, name, custom, idle, keep], Options),
     maybe
-        {ok, Agent} ?= dyno_agent:attach(Node, maps:with([cookie, name, custom, idle, keep], Options)),
-        try dyno_target_silence:during(Node, fun() -> equip(Agent, Options) end) of
-            {ok, Target} ->
-                {ok, Target};
-            {error, Reason} ->
-                _ = dyno_agent:detach(Agent),
-                {error, own_reason(Reason)}
-        catch
-            %% It went down in the middle.
-            Class:Reason when Class =:= exit; Reason =:= {erpc, noconnection} ->
-                _ = dyno_agent:detach(Agent),
-                {error, {dyno_agent, {node_down, Node}}}
-        end
+        {error, Reason} ?= dyno_target:hold(Node, ForAgent, fun(Bare) -> equip(Bare, Options) end),
+        {error, own_reason(Reason)}
     end.
 
 own_reason({dyno_agent, {failed, Node, {unmatched, Patterns}}}) ->
@@ -131,11 +123,9 @@ own_reason({dyno_agent, {failed, Node, {dyno_agent_cpu, Reason}}}) ->
 own_reason(Error) ->
     Error.
 
-equip(Agent, #{without := Asked} = Options) ->
+equip(#{node := Node, agent := Agent} = Bare, #{without := Asked} = Options) ->
     LeftOut = left_out(Agent, Options),
     Without = Asked ++ LeftOut,
-    Node = dyno_agent:node(Agent),
-    Monitor = monitor(process, dyno_agent:guard(Agent)),
     ForConfig = maps:merge(#{distribution => []}, Options#{
         sink => self(), without := Without, own_node => dyno_peer:is_started(Node)
     }),
@@ -144,13 +134,9 @@ equip(Agent, #{without := Asked} = Options) ->
         {ok, Started} ?= start(Modules, ForConfig, Without, Agent, []),
         #{dyno_agent_sampler := Sampler} = maps:from_list(Started),
         Clock = dyno_target_clock:measure(fun() -> dyno_agent_sampler:clock(Sampler) end),
-        {ok, #{
-            node => Node,
+        {ok, Bare#{
             clock => Clock,
             shift_ms => 0,
-            agent => Agent,
-            monitor => Monitor,
-            ref => dyno_agent:ref(Agent),
             instruments => Started,
             sampler => Sampler,
             left_out => LeftOut,
@@ -291,6 +277,12 @@ read(Targets) ->
      || #{node := Node} = Target <- Targets
     ]).
 
+-doc "Reads all results; a node that gives none is lost, and has shown nothing.".
+-spec results([target()]) -> {[{lost, node()}], [results()]}.
+results(Targets) ->
+    {Lost, Results} = lists:partition(fun(#{results := Of}) -> Of =:= #{} end, read(Targets)),
+    {[{lost, Node} || #{node := Node} <- Lost], Results}.
+
 %% The last one that was started first: what comes after the end of the load does not belong to it.
 ask(Ask, #{node := Node, instruments := Instruments}) ->
     try
@@ -304,12 +296,6 @@ ask(Ask, #{node := Node, instruments := Instruments}) ->
     catch
         exit:{{nodedown, _}, _} -> []
     end.
-
--doc "Ends all agents; also of nodes that are gone.".
--spec detach([target()]) -> [dyno_target_visit:t()].
-detach(Targets) ->
-    lists:foreach(fun(#{monitor := Monitor}) -> demonitor(Monitor, [flush]) end, Targets),
-    dyno_agent:detach_all([Agent || #{agent := Agent} <- Targets]).
 
 -doc "The target with this monitor, reference of messages, or sampler.".
 -spec find(monitor | ref | sampler, reference() | pid(), [target()]) -> {ok, target()} | error.

@@ -2,7 +2,7 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_recording_observed_SUITE).
--moduledoc "Runs that are cut short: nodes are killed while they are measured, and dyno is suspended.".
+-moduledoc "Runs that are cut short at the command line, and the rule by which they are.".
 
 -include_lib("common_test/include/ct.hrl").
 -include_lib("stdlib/include/assert.hrl").
@@ -14,123 +14,11 @@ suite() ->
 
 all() ->
     [
-        {group, one_killed},
-        {group, one_of_two_killed},
         test_killed,
         dyno_suspended,
         endings,
         what_only_grows
     ].
-
-groups() ->
-    Commands = [servers, profile, record, verify],
-    [
-        {one_killed, [parallel], Commands},
-        {one_of_two_killed, [parallel], Commands}
-    ].
-
-init_per_group(Group, Config) ->
-    ok = dyno_target_node:ensure_distribution(#{}),
-    Count =
-        case Group of
-            one_killed -> 1;
-            one_of_two_killed -> 2
-        end,
-    [{count, Count} | Config].
-
-end_per_group(_, _Config) ->
-    ok.
-
-servers(Config) ->
-    cut_short(Config, fun(Nodes, Started) ->
-        dyno_servers_run:run(Nodes, #{
-            for_ms => 3000,
-            interval_ms => 200,
-            thresholds => thresholds(["servers.processes < 1000000", "servers.processes < 0"]),
-            show => fun(_) -> Started() end
-        })
-    end).
-
-profile(Config) ->
-    cut_short(Config, fun(Nodes, Started) ->
-        dyno_profile:run(Nodes, #{
-            for_ms => 3000,
-            thresholds => thresholds(["vm.processes < 1000000", "vm.processes < 1"]),
-            show => fun
-                (PassedMs) when PassedMs >= 1000 -> Started();
-                (_) -> ok
-            end
-        })
-    end).
-
-record(Config) ->
-    cut_short(Config, fun(Nodes, Started) ->
-        dyno_record:run(Nodes, #{
-            duration_ms => 3000,
-            interval_ms => 200,
-            patterns => ["lists:droplast/1"],
-            thresholds => ["vm.processes < 1000000", "vm.processes < 1"],
-            watch => fun(_, _) -> Started() end
-        })
-    end).
-
-verify(Config) ->
-    File = filename:join(?config(priv_dir, Config), "never.dyno"),
-    ok = file:write_file(File, ~"""
-    property "nothing is sent"
-    of registered logger
-    never receive stop then send _.
-    """),
-    cut_short(Config, fun(Nodes, Started) ->
-        dyno_verify:run([unicode:characters_to_binary(File)], Nodes, #{
-            for_ms => 3000, show => fun(_) -> Started() end
-        })
-    end).
-
-thresholds(Texts) ->
-    [Threshold || Text <- Texts, {ok, Threshold} <- [dyno_threshold:parse(Text)]].
-
-%% The first node is killed as soon as something was measured.
-cut_short(Config, Measure) ->
-    [{_, Killed} | _] = Peers = [dyno_peers:start() || _ <- lists:seq(1, ?config(count, Config))],
-    Self = self(),
-    {Pid, Ref} = spawn_monitor(fun() ->
-        Started = fun() ->
-            Self ! started,
-            ok
-        end,
-        exit({measured, Measure([Node || {_, Node} <- Peers], Started)})
-    end),
-    receive
-        started -> kill(Killed);
-        {'DOWN', Ref, process, Pid, Early} -> error(Early)
-    end,
-    Document =
-        receive
-            {'DOWN', Ref, process, Pid, {measured, {ok, Of}}} -> Of
-        end,
-    lists:foreach(fun dyno_peers:stop/1, Peers),
-    Expected =
-        case Peers of
-            [_] -> ~"failed";
-            _ -> ~"partial"
-        end,
-    #{~"error" := #{~"text" := Text}, ~"verdicts" := Verdicts} = Document,
-    ?assertMatch(#{~"status" := S} when S =:= Expected; S =:= ~"failed", Document),
-    ?assertMatch({_, _}, binary:match(Text, atom_to_binary(Killed))),
-    ?assertMatch(match, re:run(Text, "[0-9] m?s", [{capture, none}]), Text),
-    %% It might hold, or it is broken whatever the rest had shown.
-    Results = [Result || #{~"result" := Result} <- Verdicts],
-    ?assertEqual([], [pass || ~"pass" <- Results], Verdicts),
-    ?assertMatch([_ | _], [unknown || ~"unknown" <- Results]),
-    ?assertEqual(max(0, length(Results) - 1), length([fail || ~"fail" <- Results]), Verdicts),
-    Console = iolist_to_binary(element(2, dyno_report:render(console, Document, #{}))),
-    ?assertMatch({_, _}, binary:match(Console, Text), Console).
-
-kill(Node) ->
-    OsPid = erpc:call(Node, os, getpid, []),
-    [] = os:cmd("kill -KILL " ++ OsPid),
-    ok.
 
 %% At the command line, where the exit status is seen. The suite marks that its load works.
 test_killed(Config) ->

@@ -322,7 +322,7 @@ a_million_processes(_Config) ->
         }),
         ?assertMatch([{~"left_out", _}], dyno_targets:warnings(Targets)),
         ok = dyno_targets:restart(Targets),
-        [#{left := Left, cpu_ms := CpuMs, leaving_ms := LeavingMs}] = dyno_targets:detach(Targets),
+        [#{left := Left, cpu_ms := CpuMs, leaving_ms := LeavingMs}] = dyno_target:leave(Targets),
         ct:pal("left ~b modules in ~b ms, for ~b ms of processor", [Left, LeavingMs, CpuMs]),
         ?assert(Left > 0),
         ?assert(LeavingMs < 3000),

@@ -123,10 +123,9 @@ connection(_Options) -> ok.
 
 -spec suite(callbacks()) -> {ok, dyno_suite:config()}.
 suite(Callbacks) ->
-    #{nodes := [First | Others], patterns := Patterns} = dyno_test_callbacks:given(Callbacks),
-    More = [[" and ", integer_to_binary(length(Others)), " more"] || Others =/= []],
+    #{nodes := Nodes, patterns := Patterns} = dyno_test_callbacks:given(Callbacks),
     {ok, #{
-        name => iolist_to_binary([atom_to_binary(First), More]),
+        name => dyno_observed:name(Nodes),
         sizes => [1],
         load => none,
         control => false,

@@ -1,0 +1,120 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_observation).
+-moduledoc false.
+%% What happens to nodes while they are observed, and what is to be done about it, whatever is
+%% measured there. Pure: dyno_observer carries the effects out.
+%%
+%%   lost, gave_up             -> leave the node; if it was the last one, finish
+%%   time, stop, interrupted   -> finish
+%%
+%% A node was observed until something of it was seen last, however late its loss is noticed.
+
+-export([new/2, event/2, ended/2]).
+-export_type([t/0, event/0, effect/0, ended/0]).
+
+-opaque t() :: #{
+    nodes := [node()],
+    %% Of nodes that are not as they should be, or that were observed for another time.
+    known := #{node() => {present | lost | unobserved, ObservedNs :: non_neg_integer()}},
+    asked_ms := pos_integer() | undefined,
+    status := observing | complete | interrupted | failed,
+    seen := #{node() => non_neg_integer()},
+    warnings := [{Code :: binary(), Text :: binary()}]
+}.
+
+-type event() ::
+    {seen, node(), AtNs :: non_neg_integer()}
+    | {lost, node()}
+    | {gave_up, node(), Why :: unicode:chardata()}
+    | {without, node(), [module()], Why :: unicode:chardata()}
+    %% In the end it was so, and was observed for so long.
+    | {present | lost, node(), ObservedNs :: non_neg_integer()}
+    %% A node was left; these are not.
+    | {left, [node()]}
+    | {warning, Code :: binary(), unicode:chardata()}
+    %% The time is over, enough was seen, or what is needed to observe has ended.
+    | time
+    | stop
+    | interrupted
+    | failed.
+
+-type effect() :: {leave, node(), lost | unobserved, Why :: unicode:chardata()} | finish.
+
+-doc "How it ended, for the recording.".
+-type ended() :: #{
+    ending := dyno_recording_observed:ending(),
+    duration_ns := non_neg_integer(),
+    lost := dyno_recording_observed:lost(),
+    warnings := [{Code :: binary(), Text :: binary()}]
+}.
+
+-doc "Nothing has happened yet. Without a time it goes on until it is interrupted.".
+-spec new([node()], AskedMs :: pos_integer() | undefined) -> t().
+new(Nodes, AskedMs) ->
+    #{
+        nodes => Nodes, known => #{}, asked_ms => AskedMs, status => observing, seen => #{},
+        warnings => []
+    }.
+
+-doc "What an event changes, and what is to be done.".
+-spec event(event(), t()) -> {t(), [effect()]}.
+event({seen, Node, AtNs}, #{seen := Seen} = State) ->
+    {State#{seen := Seen#{Node => AtNs}}, []};
+event({lost, Node}, State) ->
+    Why = ["node ", atom_to_binary(Node), " was lost"],
+    {unobserved(Node, lost, State), [{leave, Node, lost, Why}]};
+event({gave_up, Node, Why}, State) ->
+    Text = ["what measured node ", atom_to_binary(Node), " gave up: ", Why],
+    {unobserved(Node, unobserved, warned(~"gave_up", Text, State)), [{leave, Node, unobserved, Text}]};
+event({without, Node, Instruments, Why}, State) ->
+    Text = io_lib:format("~ts went on without ~0tp: ~ts", [Node, Instruments, Why]),
+    {unobserved(Node, unobserved, warned(~"without", Text, State)), []};
+event({How, Node, Ns}, #{known := Known} = State) when How =:= present; How =:= lost ->
+    {State#{known := Known#{Node => {How, Ns}}}, []};
+event({left, []}, State) ->
+    finish(failed, State);
+event({left, _Others}, State) ->
+    {State, []};
+event({warning, Code, Text}, State) ->
+    {warned(Code, Text, State), []};
+event(time, State) ->
+    finish(complete, State);
+event(stop, #{status := observing} = State) ->
+    finish(complete, State#{asked_ms := undefined});
+event(stop, State) ->
+    {State, []};
+event(Status, State) ->
+    finish(Status, State).
+
+unobserved(Node, How, #{known := Known, seen := Seen} = State) ->
+    State#{known := Known#{Node => {How, maps:get(Node, Seen, 0)}}}.
+
+warned(Code, Text, #{warnings := Warnings} = State) ->
+    State#{warnings := [{Code, dyno_recording_part:text("~ts", [Text])} | Warnings]}.
+
+%% It ends once, for the first reason.
+finish(Status, #{status := observing} = State) -> {State#{status := Status}, [finish]};
+finish(_Status, State) -> {State, []}.
+
+-doc "How it ended after this time.".
+-spec ended(DurationNs :: non_neg_integer(), t()) -> ended().
+ended(DurationNs, #{nodes := Nodes, known := Known, asked_ms := AskedMs} = State) ->
+    #{status := Status, warnings := Warnings} = State,
+    Seen = dyno_recording_observed:nodes(Nodes, Known, DurationNs),
+    Ending = dyno_recording_observed:ended(Status, AskedMs, Seen),
+    %% Of one that is interrupted the error does not say it.
+    Lost = [
+        {~"node_lost",
+            dyno_recording_part:text("node ~ts was lost after ~ts", [
+                Node, dyno_unit:format(Ns, ~"ns")
+            ])}
+     || not is_map_key(error, Ending), Node := {lost, Ns} <- Known
+    ],
+    #{
+        ending => Ending,
+        duration_ns => DurationNs,
+        lost => #{Node => Of || Node := {How, _} = Of <- Known, How =/= present},
+        warnings => lists:reverse(Warnings, Lost)
+    }.

@@ -1,0 +1,199 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_observer).
+-moduledoc """
+Observes running nodes for a while: the one process in which `dyno profile`, `servers`, `verify` and
+`doctor` wait, lose nodes, are interrupted, and leave.
+
+What differs is a module of this behaviour, a consumer. All its functions are called in the
+observer's process, which gets the messages of the agents, too. What comes after the end goes with
+that process.
+
+```
+dyno_observation    decides, without a side effect
+  dyno_observer     messages to events, effects carried out, time
+    a consumer      what to start in the nodes, what to do with what comes, what to make of it
+```
+""".
+
+-export([run/3]).
+-export_type([plan/0]).
+
+-doc """
+Which nodes, and for how long: until an interrupt if that is not said. The observer watches and
+leaves `targets`; a tick is a second if that is not said.
+""".
+-type plan() :: #{
+    nodes := [node()],
+    targets := [dyno_target:t()],
+    for_ms => pos_integer(),
+    tick_ms => pos_integer()
+}.
+
+-doc "Attaches to the nodes. Anything but `ok` is the result of `run/3`.".
+-callback attach([node()], Options :: map()) ->
+    {ok, plan(), State :: term()} | {error, dyno_error:error()} | term().
+
+-doc """
+What happened:
+
+* `begun`: the time begins when this returns.
+* `{tick, Ms}`: so much of it has passed.
+* `{leave, Target, lost | unobserved, Why}`: the node is lost, or nothing measures it any more. The
+  observer leaves it when this returns.
+* `finish`: it has ended, and what was measured is to be read.
+* `{message, Message}`: another message came.
+""".
+-callback handle(What, [dyno_target:t()], State) -> {[dyno_observation:event()], State} when
+    What ::
+        begun
+        | {tick, non_neg_integer()}
+        | {leave, dyno_target:t(), lost | unobserved, unicode:chardata()}
+        | finish
+        | {message, term()},
+    State :: term().
+
+-doc "What is recorded, after the nodes are left.".
+-callback made(dyno_observation:ended(), State :: term()) -> dyno_observed:parts().
+
+-type state() :: #{
+    module := module(),
+    consumer := term(),
+    targets := [dyno_target:t()],
+    observation := dyno_observation:t(),
+    tick_ms := pos_integer(),
+    started_ns := integer(),
+    visits := [dyno_target_visit:t()],
+    finished := boolean()
+}.
+
+-define(TICK_MS, 1000).
+
+-doc """
+Observes, and records what the consumer makes of it. When the calling process gets `dyno_interrupt`,
+or `stop` from somebody who has seen enough, it ends with what was measured until then.
+""".
+-spec run(module(), [node()], Options :: map()) ->
+    {ok, dyno_recording:document()} | {error, dyno_error:error()} | term().
+run(Module, Nodes, Options) ->
+    Self = self(),
+    {Pid, Ref} = spawn_opt(
+        fun() ->
+            proc_lib:set_label({?MODULE, Module}),
+            Self ! {?MODULE, self(), observed(Module, Nodes, Options)}
+        end,
+        [link, monitor]
+    ),
+    wait(Pid, Ref).
+
+wait(Pid, Ref) ->
+    receive
+        Signal when Signal =:= dyno_interrupt; Signal =:= stop ->
+            Pid ! Signal,
+            wait(Pid, Ref);
+        {?MODULE, Pid, Result} ->
+            %% Whoever attaches next finds this one gone.
+            receive
+                {'DOWN', Ref, process, Pid, _} -> Result
+            end;
+        {'DOWN', Ref, process, Pid, Reason} ->
+            exit(Reason)
+    end.
+
+observed(Module, Asked, Options) ->
+    Environment = dyno_environment:collect(),
+    maybe
+        {ok, #{nodes := Nodes, targets := Targets} = Plan, Consumer} ?=
+            Module:attach(Asked, Options),
+        Silence = dyno_target_silence:watch(Nodes, 0),
+        Facts = facts(Nodes, Targets),
+        Begun = handle(begun, #{
+            module => Module,
+            consumer => Consumer,
+            targets => Targets,
+            observation => dyno_observation:new(Nodes, maps:get(for_ms, Plan, undefined)),
+            tick_ms => maps:get(tick_ms, Plan, ?TICK_MS),
+            started_ns => 0,
+            visits => [],
+            finished => false
+        }),
+        ok = dyno_target_silence:ends_in(Silence, maps:get(for_ms, Plan, infinity)),
+        _ = [erlang:send_after(Ms, self(), {?MODULE, time}) || #{for_ms := Ms} <- [Plan]],
+        #{started_ns := StartedNs} = Started = Begun#{started_ns := now_ns()},
+        Ended = loop(next_tick(Started)),
+        DurationNs = now_ns() - StartedNs,
+        #{consumer := Last, visits := Before, targets := Rest, observation := Observation} =
+            handle(finish, Ended),
+        ok = dyno_target_silence:stop(Silence),
+        Visits = Before ++ dyno_target:leave(Rest),
+        How = dyno_observation:ended(DurationNs, Observation),
+        Parts = #{nodes => Nodes, environment => Environment, facts => Facts, visits => Visits},
+        {ok, dyno_observed:document(How, maps:merge(Parts, Module:made(How, Last)))}
+    end.
+
+facts(Nodes, Targets) ->
+    case [Facts || #{facts := Facts} <- Targets] of
+        [] -> dyno_target_node:facts_of(Nodes);
+        Facts -> Facts
+    end.
+
+now_ns() -> erlang:monotonic_time(nanosecond).
+
+next_tick(#{tick_ms := TickMs} = State) ->
+    _ = erlang:send_after(TickMs, self(), {?MODULE, tick}),
+    State.
+
+-spec loop(state()) -> state().
+loop(#{finished := true} = State) ->
+    State;
+loop(#{targets := Targets, started_ns := StartedNs} = State) ->
+    receive
+        {?MODULE, tick} ->
+            PassedMs = (now_ns() - StartedNs) div 1_000_000,
+            loop(next_tick(handle({tick, PassedMs}, State)));
+        {?MODULE, time} ->
+            loop(happened([time], State));
+        stop ->
+            loop(happened([stop], State));
+        dyno_interrupt ->
+            loop(happened([interrupted], State));
+        Message ->
+            case dyno_target:event(Message, Targets) of
+                none -> loop(handle({message, Message}, State));
+                Event -> loop(happened([of_node(Event)], State))
+            end
+    end.
+
+of_node({lost, #{node := Node}, _Reason}) -> {lost, Node};
+of_node({gave_up, #{node := Node}, Reason}) -> {gave_up, Node, printed(Reason)};
+of_node({without, #{node := Node}, Is, Reason}) -> {without, Node, Is, printed(Reason)}.
+
+printed(Reason) -> io_lib:format("~0tP", [Reason, 10]).
+
+handle(What, #{module := Module, targets := Targets, consumer := Consumer} = State) ->
+    {Events, Next} = Module:handle(What, Targets, Consumer),
+    happened(Events, State#{consumer := Next}).
+
+happened(Events, State) ->
+    lists:foldl(
+        fun(Event, #{observation := Observation} = Before) ->
+            {Next, Effects} = dyno_observation:event(Event, Observation),
+            lists:foldl(fun effect/2, Before#{observation := Next}, Effects)
+        end,
+        State,
+        Events
+    ).
+
+effect(finish, State) ->
+    State#{finished := true};
+effect({leave, Node, How, Why}, #{targets := Targets} = State) ->
+    case lists:partition(fun(#{node := Of}) -> Of =:= Node end, Targets) of
+        {[Target], Others} ->
+            Without = State#{targets := Others},
+            #{visits := Visits} = Told = handle({leave, Target, How, Why}, Without),
+            Left = Told#{visits := Visits ++ dyno_target:leave([Target])},
+            happened([{left, [Of || #{node := Of} <- Others]}], Left);
+        {[], _} ->
+            State
+    end.

@@ -1,0 +1,86 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_target).
+-moduledoc """
+A node that is held: the agent there, and what it says of itself.
+
+The agent leaves the node at `leave/1`, or when the process that holds the node ends.
+""".
+
+-export([hold/3, all/2, event/2, leave/1]).
+-export_type([t/0, event/0]).
+
+-doc "Who holds the node adds what runs in it.".
+-type t() :: #{
+    node := node(),
+    agent := dyno_agent:agent(),
+    %% The monitor of its guard, and what marks its messages.
+    monitor := reference(),
+    ref := reference(),
+    %% What is to be done here when it is left.
+    undo => fun(() -> ok),
+    atom() => term()
+}.
+
+-doc """
+`gave_up` and `lost`: nothing in the node measures any more. `without`: the agent goes on without
+these instruments.
+""".
+-type event() ::
+    {lost, t(), Reason :: term()}
+    | {gave_up, t(), Reason :: term()}
+    | {without, t(), [module()], Reason :: term()}.
+
+-doc "Attaches to a node, and starts there what is to run; leaves the node if that fails.".
+-spec hold(node(), dyno_agent:options(), fun((t()) -> {ok, t()} | {error, dyno_error:error()})) ->
+    {ok, t()} | {error, dyno_error:error()}.
+hold(Node, Options, Equip) ->
+    maybe
+        {ok, Agent} ?= dyno_agent:attach(Node, Options),
+        Bare = #{
+            node => Node,
+            agent => Agent,
+            monitor => monitor(process, dyno_agent:guard(Agent)),
+            ref => dyno_agent:ref(Agent)
+        },
+        {error, _} = Error ?= equipped(Bare, Equip),
+        _ = leave([Bare]),
+        Error
+    end.
+
+equipped(#{node := Node} = Bare, Equip) ->
+    try
+        dyno_target_silence:during(Node, fun() -> Equip(Bare) end)
+    catch
+        %% The node went down in the middle.
+        Class:Reason when Class =:= exit; Reason =:= {erpc, noconnection} ->
+            {error, {dyno_agent, {node_down, Node}}}
+    end.
+
+-doc "Holds all nodes, or none.".
+-spec all([node()], fun((node()) -> {ok, t()} | Error)) -> {ok, [t()]} | Error.
+all(Nodes, Hold) ->
+    dyno_error:each(Hold, fun(Target) -> _ = leave([Target]) end, Nodes).
+
+-doc "What a message says of one of the nodes.".
+-spec event(Message :: term(), [t()]) -> event() | none.
+event({'DOWN', Monitor, process, _, Reason}, Targets) ->
+    of_target([{lost, T, Reason} || #{monitor := Of} = T <- Targets, Of =:= Monitor]);
+event({dyno_agent, Ref, {gave_up, Reason}}, Targets) ->
+    of_target([{gave_up, T, Reason} || #{ref := Of} = T <- Targets, Of =:= Ref]);
+event({dyno_agent, Ref, {without, Instruments, Reason}}, Targets) ->
+    of_target([{without, T, Instruments, Reason} || #{ref := Of} = T <- Targets, Of =:= Ref]);
+event(_Message, _Targets) ->
+    none.
+
+of_target([Event]) -> Event;
+of_target([]) -> none.
+
+-doc "Ends all agents; also those of nodes that are lost.".
+-spec leave([t()]) -> [dyno_target_visit:t()].
+leave(Targets) ->
+    lists:foreach(fun(#{monitor := Monitor}) -> demonitor(Monitor, [flush]) end, Targets),
+    Visits = dyno_agent:detach_all([Agent || #{agent := Agent} <- Targets]),
+    lists:foreach(fun(Undo) -> ok = Undo() end, [Undo || #{undo := Undo} <- Targets]),
+    Visits.
