@@ -23,7 +23,8 @@
 -type state() :: #{
     node := node(),
     options := dyno_servers:options(),
-    agent := {dyno_agent:agent(), Guard :: reference(), Instrument :: pid()} | lost,
+    %% With the instrument's process.
+    target := dyno_target:t() | lost,
     %% What finds out whether a lost node is back: a node that is suspended says nothing for seconds.
     reconnects := {pid(), reference()} | none,
     monitors := #{pid() => {reference(), [dyno_agent_process_filter:selector()]}}
@@ -81,7 +82,7 @@ init({Node, Selectors, Options, Monitor}) ->
     State = joined(Monitor, Selectors, #{
         node => Node,
         options => Options,
-        agent => lost,
+        target => lost,
         reconnects => none,
         monitors => #{}
     }),
@@ -98,20 +99,16 @@ attached(#{node := Node, options := Options} = State) ->
     Modules = dyno_code:closure([dyno_agent_guard, ?INSTRUMENT]),
     Connection = maps:with([cookie, name], Options),
     Config = maps:with([level, most, each], Options),
+    Servers = Config#{servers => selectors(State), sink => self()},
     maybe
-        {ok, Agent} ?= dyno_agent:attach(Node, Connection#{modules => Modules}),
-        {ok, Pid} ?= started(Agent, Config#{servers => selectors(State), sink => self()}),
-        Guard = monitor(process, dyno_agent:guard(Agent)),
-        {ok, State#{agent := {Agent, Guard, Pid}}}
-    end.
-
-started(Agent, Config) ->
-    case dyno_agent:start(Agent, ?INSTRUMENT, Config) of
-        {ok, Pid} ->
-            {ok, Pid};
-        Error ->
-            _ = dyno_agent:detach(Agent),
-            Error
+        {ok, Target} ?=
+            dyno_target:hold(Node, Connection#{modules => Modules}, fun(#{agent := Agent} = Bare) ->
+                maybe
+                    {ok, Pid} ?= dyno_agent:start(Agent, ?INSTRUMENT, Servers),
+                    {ok, Bare#{instrument => Pid}}
+                end
+            end),
+        {ok, State#{target := Target}}
     end.
 
 selectors(#{monitors := Monitors}) ->
@@ -137,10 +134,8 @@ handle_call(monitors, _From, #{monitors := Monitors} = State) ->
     {reply, maps:keys(Monitors), State};
 handle_call(leave, {Monitor, _}, State) ->
     case without(Monitor, State) of
-        {stop, normal, #{agent := {Agent, _, _}} = Last} ->
-            {stop, normal, {left, [dyno_agent:detach(Agent)]}, Last#{agent := lost}};
         {stop, normal, Last} ->
-            {stop, normal, {left, []}, Last};
+            {stop, normal, {left, left(Last)}, Last#{target := lost}};
         {noreply, Others} ->
             {reply, {left, []}, Others}
     end;
@@ -154,7 +149,7 @@ handle_call({How, Selectors}, {Monitor, _}, #{monitors := Monitors} = State) ->
     {reply, ok, changed(State, State#{monitors := Monitors#{Monitor := {Ref, Selected}}})}.
 
 %% The agent is told the difference of what all monitors select.
-changed(Before, #{agent := {_, _, Pid}} = After) ->
+changed(Before, #{target := #{instrument := Pid}} = After) ->
     tell(Pid, add, selectors(After) -- selectors(Before)),
     tell(Pid, remove, selectors(Before) -- selectors(After)),
     After;
@@ -182,26 +177,19 @@ handle_info({tick, EndMs}, #{options := Options} = State) ->
     {noreply, New};
 handle_info({read, EndMs}, #{monitors := Monitors} = State) when map_size(Monitors) =:= 1 ->
     {noreply, read(EndMs, State)};
-handle_info({'DOWN', Guard, process, _, _}, #{agent := {Agent, Guard, _}, node := Node} = State) ->
-    {noreply, lost(Agent, {dyno_agent, {node_down, Node}}, State)};
 handle_info({'DOWN', Ref, process, Pid, Why}, #{reconnects := {Pid, Ref}} = State) ->
     {noreply, reconnected(Why, State#{reconnects := none})};
-handle_info({'DOWN', _, process, Pid, _}, State) ->
-    without(Pid, State);
 handle_info({dyno_servers, each, Call}, #{monitors := Monitors} = State) ->
     lists:foreach(fun(Pid) -> Pid ! {?MODULE, each, Call} end, maps:keys(Monitors)),
     {noreply, State};
-handle_info({dyno_agent, Ref, What}, #{agent := {Agent, _, _}, node := Node} = State) ->
-    case {dyno_agent:ref(Agent), What} of
-        {Ref, {gave_up, Reason}} ->
-            {noreply, lost(Agent, {dyno_agent, {failed, Node, Reason}}, State)};
-        {Ref, {without, _Instruments, Reason}} ->
-            {noreply, lost(Agent, {dyno_agent, {failed, Node, Reason}}, State)};
-        _ ->
-            {noreply, State}
-    end;
-handle_info(_Other, State) ->
-    {noreply, State}.
+handle_info(Message, #{target := Target, node := Node} = State) ->
+    case {dyno_target:event(Message, [Target || Target =/= lost]), Message} of
+        {none, {'DOWN', _, process, Pid, _}} -> without(Pid, State);
+        {none, _} -> {noreply, State};
+        {{lost, _, _}, _} -> {noreply, lost({dyno_agent, {node_down, Node}}, State)};
+        {{gave_up, _, Why}, _} -> {noreply, lost({dyno_agent, {failed, Node, Why}}, State)};
+        {{without, _, _, Why}, _} -> {noreply, lost({dyno_agent, {failed, Node, Why}}, State)}
+    end.
 
 without(Pid, #{monitors := Monitors} = State) ->
     case Monitors of
@@ -221,7 +209,7 @@ next_tick(#{interval_ms := IntervalMs}) ->
     _ = erlang:send_after(EndMs - NowMs, self(), {tick, EndMs}),
     ok.
 
-read(EndMs, #{agent := {_, _, Pid}, node := Node} = State) ->
+read(EndMs, #{target := #{instrument := Pid}, node := Node} = State) ->
     try
         true = dyno_target_silence:is_connected(Node),
         tell_monitors(EndMs, ?INSTRUMENT:next(Pid), State)
@@ -264,16 +252,15 @@ tell_all(EndMs, Message, #{monitors := Monitors} = State) ->
 send(Pids, EndMs, Message, #{node := Node}) ->
     lists:foreach(fun(Pid) -> Pid ! {?MODULE, Node, EndMs, Message} end, Pids).
 
-lost(Agent, Error, #{agent := {_, Guard, _}} = State) ->
-    true = demonitor(Guard, [flush]),
-    _ = dyno_agent:detach(Agent),
-    tell_all(erlang:system_time(millisecond), {lost, Error}, State#{agent := lost}).
+lost(Error, State) ->
+    _ = left(State),
+    tell_all(erlang:system_time(millisecond), {lost, Error}, State#{target := lost}).
+
+left(#{target := Target}) -> dyno_target:leave([Target || Target =/= lost]).
 
 -spec terminate(term(), state()) -> ok.
-terminate(_Reason, #{agent := {Agent, _, _}}) ->
-    _ = dyno_agent:detach(Agent),
-    ok;
-terminate(_Reason, _State) ->
+terminate(_Reason, State) ->
+    _ = left(State),
     ok.
 
 -spec format_error(reason()) -> unicode:chardata().

@@ -160,7 +160,9 @@ init({Owner, Nodes, Texts, Options}) ->
         ok ?= dyno_target_node:connect(Nodes, maps:with([cookie, name], Options)),
         {ok, Selectors} ?=
             dyno_process_filter:check(map_get(processes, Options), Nodes, processes),
-        {ok, Targets} ?= attach(Nodes, Patterns, target_options(Selectors, Options)),
+        ForTarget = target_options(Selectors, Options),
+        Hold = fun(Node) -> dyno_trace_target:hold(Node, Patterns, ForTarget) end,
+        {ok, Targets} ?= dyno_target:all(Nodes, Hold),
         _ = dyno_target_silence:watch(Nodes, map_get(for_ms, Options)),
         _ = length(Nodes) > 1 andalso erlang:send_after(?MERGE_EACH_MS, self(), merge),
         {ok, #{
@@ -209,10 +211,6 @@ arguments({argument, _}, _Options) -> true;
 arguments(latency, Options) -> is_map_key(above_ns, Options);
 arguments(events, #{arguments := Arguments}) -> Arguments.
 
-attach(Nodes, Patterns, Options) ->
-    Attach = fun(Node) -> dyno_trace_target:attach(Node, Patterns, Options) end,
-    dyno_error:each(Attach, fun(Target) -> _ = dyno_trace_target:detach([Target]) end, Nodes).
-
 printer(Nodes, #{tree := Tree}) ->
     dyno_trace_text:printer(#{tree => Tree, nodes => length(Nodes) > 1}, fun io:put_chars/1).
 
@@ -260,17 +258,15 @@ handle_info(merge, State) ->
     step(merged(erlang:system_time(nanosecond) - ?MERGE_MS * 1_000_000, State));
 handle_info({'DOWN', _, process, Owner, _}, #{owner := Owner} = State) ->
     {stop, normal, State};
-handle_info({'DOWN', Ref, process, _, _}, #{targets := Targets} = State) ->
-    lost([Target || #{monitor := Of} = Target <- Targets, Of =:= Ref], "the node was lost", State);
-handle_info({dyno_agent, Ref, What}, #{targets := Targets} = State) ->
-    Why = io_lib:format("~0tP", [element(tuple_size(What), What), 12]),
-    lost([Target || #{ref := Of} = Target <- Targets, Of =:= Ref], Why, State);
-handle_info(_Other, State) ->
-    {noreply, State}.
+handle_info(Message, #{targets := Targets} = State) ->
+    case dyno_target:event(Message, Targets) of
+        none -> {noreply, State};
+        {lost, Target, _} -> lost(Target, "the node was lost", State);
+        {gave_up, Target, Why} -> lost(Target, io_lib:format("~0tP", [Why, 12]), State);
+        {without, Target, _, Why} -> lost(Target, io_lib:format("~0tP", [Why, 12]), State)
+    end.
 
-lost([], _Why, State) ->
-    {noreply, State};
-lost([#{node := Node}], Why, State) ->
+lost(#{node := Node}, Why, State) ->
     Reason = #{limit => failed, text => unicode:characters_to_binary(Why)},
     Item = #{event => stopped, node => atom_to_binary(Node), reason => Reason},
     step(ended(with_count(Item, State), State)).
@@ -323,7 +319,7 @@ counts(_Item) -> 0.
 
 step(#{targets := []} = State) ->
     #{show := Show, ended := Items, all := All} = Last = merged(infinity, State),
-    Ended = with_visits(Items, dyno_trace_target:detach(All)),
+    Ended = with_visits(Items, dyno_target:leave(All)),
     lists:foreach(Show, Ended),
     #{owner := Owner, callers := Callers} = Last,
     Owner ! {?MODULE, self(), {ended, Ended}},
@@ -346,7 +342,7 @@ with_visits(Items, Visits) ->
 -doc false.
 -spec terminate(term(), state()) -> ok.
 terminate(_Reason, #{all := All}) ->
-    _ = dyno_trace_target:detach(All),
+    _ = dyno_target:leave(All),
     ok.
 
 -spec format_error(reason()) -> unicode:chardata().

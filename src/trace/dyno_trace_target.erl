@@ -3,24 +3,22 @@
 
 -module(dyno_trace_target).
 -moduledoc """
-A node in which something is traced: the agent there, with the watchdog and one consumer. It ends
-with the process that attaches it.
+A node in which something is traced: the watchdog there, with one consumer.
 """.
 
--export([attach/3, change/2, stop/1, detach/1, format_error/1]).
+-export([hold/3, change/2, stop/1, format_error/1]).
 -export_type([t/0, options/0, reason/0]).
 
+-doc "A target that is held, and this.".
 -type t() :: #{
     node := node(),
-    agent := dyno_agent:agent(),
-    monitor := reference(),
-    ref := reference(),
     watchdog := pid(),
     %% What the node's monotonic time is ahead of our time of day.
     ahead := integer(),
     %% Those of the modules that are named.
     records := dyno_trace_term:records(),
-    ends := ends | as_asked
+    ends := ends | as_asked,
+    atom() => term()
 }.
 
 -type options() :: #{
@@ -54,26 +52,15 @@ with the process that attaches it.
 -define(RECORDS_MS, 2_000).
 
 -doc "Attaches to a node, and traces there.".
--spec attach(node(), [{pos_integer(), dyno_trace_pattern:t()}], options()) ->
+-spec hold(node(), [{pos_integer(), dyno_trace_pattern:t()}], options()) ->
     {ok, t()} | {error, dyno_error:error()}.
-attach(Node, Patterns, #{what := What, ends := Ends} = Options) ->
+hold(Node, Patterns, #{what := What} = Options) ->
     Modules = dyno_code:closure([
         dyno_agent_guard, dyno_agent_event_watchdog, dyno_agent_trace_functions, consumer(What)
     ]),
-    maybe
-        {ok, Agent} ?=
-            dyno_agent:attach(Node, (maps:with([cookie, name], Options))#{modules => Modules}),
-        Target = #{
-            node => Node,
-            agent => Agent,
-            monitor => monitor(process, dyno_agent:guard(Agent)),
-            ref => dyno_agent:ref(Agent),
-            ahead => ahead(Node),
-            records => #{},
-            ends => Ends
-        },
-        started(Target, Patterns, Options)
-    end.
+    dyno_target:hold(Node, (maps:with([cookie, name], Options))#{modules => Modules}, fun(Bare) ->
+        traced(Bare, Patterns, Options)
+    end).
 
 consumer(events) -> dyno_agent_trace_events;
 consumer(_Sums) -> dyno_agent_trace_sums.
@@ -89,21 +76,18 @@ ahead(Node) ->
     #{monotonic_ns := Ahead} = dyno_target_clock:measure(Read),
     Ahead - erlang:time_offset(nanosecond).
 
-started(#{node := Node, agent := Agent} = Target, Patterns, Options) ->
+traced(#{node := Node, agent := Agent} = Bare, Patterns, #{ends := Ends} = Options) ->
     maybe
+        Ahead = ahead(Node),
         ok ?= check(Node, Patterns),
         ok ?= arguments(Node, Patterns, Options),
         Records = records(Node, Patterns),
         {ok, Watchdog} ?=
             dyno_agent:start(Agent, dyno_agent_event_watchdog, config(Patterns, Options)),
-        {ok, Target#{watchdog => Watchdog, records := Records}}
+        {ok, Bare#{watchdog => Watchdog, ahead => Ahead, records => Records, ends => Ends}}
     else
-        {error, {dyno_agent, {failed, Node, no_process}}} ->
-            _ = detach([Target]),
-            {error, {?MODULE, {no_process, Node}}};
-        Error ->
-            _ = detach([Target]),
-            Error
+        {error, {dyno_agent, {failed, Node, no_process}}} -> {error, {?MODULE, {no_process, Node}}};
+        Error -> Error
     end.
 
 config(Patterns, Options) ->
@@ -257,12 +241,6 @@ called(Call) ->
     catch
         exit:_ -> ok
     end.
-
--doc "Leaves the nodes.".
--spec detach([map()]) -> [dyno_target_visit:t()].
-detach(Targets) ->
-    lists:foreach(fun(#{monitor := Monitor}) -> demonitor(Monitor, [flush]) end, Targets),
-    dyno_agent:detach_all([Agent || #{agent := Agent} <- Targets]).
 
 -spec format_error(reason()) -> unicode:chardata().
 format_error({not_loaded, Node, Module, Nearest}) ->

@@ -76,14 +76,14 @@ which the newest 3600 are kept.
     | {no_node, node()}
     | {died, term()}.
 
+-doc "A target that is held, and this.".
 -type member() :: #{
-    agent := dyno_agent:agent(),
-    monitor := reference(),
     status := here | lost,
     %% Set when it has started, so that its job can be changed.
     pid := pid() | undefined,
     %% Since the last sample, newest first.
-    reports := [dyno_bench_member:report()]
+    reports := [dyno_bench_member:report()],
+    atom() => term()
 }.
 
 -type state() :: #{
@@ -176,13 +176,10 @@ init(#{nodes := Nodes, interval_ms := IntervalMs} = Options) ->
     _ = process_flag(trap_exit, true),
     proc_lib:set_label(?MODULE),
     %% This node must be one of the network before another is told to compile here.
-    Attach = fun(Node) -> attached(Node, Options) end,
-    Detach = fun({_, #{agent := Agent}}) -> _ = dyno_agent:detach(Agent) end,
-    case dyno_error:each(Attach, Detach, Nodes) of
-        {ok, Members} ->
-            State = #{
-                options => Options, members => maps:from_list(Members), history => [], due_ms => 0
-            },
+    case dyno_target:all(Nodes, fun(Node) -> attached(Node, Options) end) of
+        {ok, Targets} ->
+            Members = #{Node => Target || #{node := Node} = Target <- Targets},
+            State = #{options => Options, members => Members, history => [], due_ms => 0},
             case started(State) of
                 {ok, Started} ->
                     %% Half an interval after the nodes' own reports are due: each interval has one.
@@ -198,12 +195,8 @@ init(#{nodes := Nodes, interval_ms := IntervalMs} = Options) ->
 
 attached(Node, Options) ->
     maybe
-        {ok, Agent} ?= dyno_bench_remote:attach(Node, [], maps:with([cookie, limit_ms], Options)),
-        Monitor = monitor(process, dyno_agent:guard(Agent)),
-        {ok,
-            {Node, #{
-                agent => Agent, monitor => Monitor, status => here, pid => undefined, reports => []
-            }}}
+        {ok, Target} ?= dyno_bench_remote:attach(Node, [], maps:with([cookie, limit_ms], Options)),
+        {ok, Target#{status => here, pid => undefined, reports => []}}
     end.
 
 %% All are told before the first answer is awaited, so that they begin at about the same time.
@@ -217,8 +210,7 @@ started(#{options := Options, members := Members} = State) ->
 ready([], State) ->
     {ok, State};
 ready([Node | Rest], #{members := Members, options := #{timeout_ms := TimeoutMs}} = State) ->
-    #{Node := #{agent := Agent, monitor := Monitor} = Member} = Members,
-    Ref = dyno_agent:ref(Agent),
+    #{Node := #{ref := Ref, monitor := Monitor} = Member} = Members,
     receive
         {dyno_bench_member, Node, {started, Pid}} ->
             ready(Rest, State#{members := Members#{Node := Member#{pid := Pid}}});
@@ -263,33 +255,30 @@ handle_info({dyno_bench_member, Node, {report, Report}}, #{members := Members} =
     #{Node := #{reports := Reports} = Member} = Members,
     {noreply, State#{members := Members#{Node := Member#{reports := [Report | Reports]}}}};
 handle_info({dyno_bench_remote_guard, Ref, {error, Reason}}, #{members := Members} = State) ->
-    {stop, {shutdown, {?MODULE, {in_node, node_of(Ref, Members), Reason}}}, State};
-handle_info({dyno_agent, Ref, {gave_up, Reason}}, #{members := Members} = State) ->
-    {stop, {shutdown, {dyno_bench_remote, {gave_up, node_of(Ref, Members), Reason}}}, State};
-handle_info({'DOWN', Monitor, process, _, _}, #{members := Members} = State) ->
-    Lost = #{Node => M#{status := lost} || Node := #{monitor := Of} = M <- Members, Of =:= Monitor},
-    Changed = maps:merge(Members, Lost),
-    case [here || #{status := here} <- maps:values(Changed)] of
-        [] ->
-            [Node | _] = maps:keys(Members),
-            {stop, {shutdown, {dyno_bench_remote, {node_lost, Node}}}, State#{members := Changed}};
-        [_ | _] ->
-            {noreply, State#{members := Changed}}
-    end;
-%% Also the exit of a port that started the port mapper; the parent's end is gen_server's affair.
-handle_info(_Other, State) ->
-    {noreply, State}.
-
-node_of(Ref, Members) ->
-    [Node | _] = [N || N := #{agent := Agent} <- Members, dyno_agent:ref(Agent) =:= Ref],
-    Node.
+    [Node] = [Node || Node := #{ref := Of} <- Members, Of =:= Ref],
+    {stop, {shutdown, {?MODULE, {in_node, Node, Reason}}}, State};
+handle_info(Message, #{members := Members} = State) ->
+    case dyno_target:event(Message, maps:values(Members)) of
+        {gave_up, #{node := Node}, Reason} ->
+            {stop, {shutdown, {dyno_bench_remote, {gave_up, Node, Reason}}}, State};
+        {lost, #{node := Lost} = Member, _} ->
+            Changed = State#{members := Members#{Lost := Member#{status := lost}}},
+            case [here || Node := #{status := here} <- Members, Node =/= Lost] of
+                [] -> {stop, {shutdown, {dyno_bench_remote, {node_lost, Lost}}}, Changed};
+                [_ | _] -> {noreply, Changed}
+            end;
+        %% Also the exit of a port that started the port mapper; the parent's end is gen_server's
+        %% affair.
+        _ ->
+            {noreply, State}
+    end.
 
 -spec terminate(term(), state()) -> ok.
 terminate(_Reason, State) ->
     detached(State).
 
 detached(#{members := Members}) ->
-    _ = dyno_agent:detach_all([A || #{agent := A, status := here} <- maps:values(Members)]),
+    _ = dyno_target:leave([Member || #{status := here} = Member <- maps:values(Members)]),
     ok.
 
 sampled(#{members := Members, history := History, options := Options} = State) ->

@@ -48,33 +48,34 @@ its process receives `dyno_interrupt`, as this one does.
     {ok, {term(), description()}} | {error, dyno_error:error()}.
 run(Node, Call, Files, Options) ->
     maybe
-        {ok, Agent} ?= attach(Node, Files, Options),
+        {ok, Target} ?= attach(Node, Files, Options),
         try
             _ = erpc:call(Node, dyno_clock, load_from, [dyno_clock:folders()], ?CALL_MS),
             Description = description(Node),
             maybe
-                {ok, Result} ?= called(Agent, Call()),
+                {ok, Result} ?= called(Target, Call()),
                 {ok, {Result, Description}}
             end
         after
-            _ = dyno_agent:detach(Agent)
+            _ = dyno_target:leave([Target])
         end
     end.
 
 -doc "Starts a guard in a node, with all modules that measure.".
 -spec attach(node(), [file_module()], options()) ->
-    {ok, dyno_agent:agent()} | {error, dyno_error:error()}.
+    {ok, dyno_target:t()} | {error, dyno_error:error()}.
 attach(Node, Files, Options) ->
     AgentOptions = maps:merge(#{limit_ms => ?LIMIT_MS}, maps:remove(inputs, Options)),
     maybe
         ok ?= dyno_target_node:connect(Node, maps:with([cookie], Options)),
         {ok, More} ?= more_modules(Node, Files),
-        dyno_agent:attach(Node, AgentOptions#{
+        ForAgent = AgentOptions#{
             guard => dyno_bench_remote_guard,
             modules => dyno_bench_modules:to_measure(),
             more_modules => More,
             names => names(maps:get(inputs, Options, 0))
-        })
+        },
+        dyno_target:hold(Node, ForAgent, fun(Bare) -> {ok, Bare} end)
     end.
 
 %% What a run loads and unloads itself, as long as it is not killed.
@@ -93,29 +94,23 @@ more_modules(Node, Files) ->
         {error, Reason} -> {error, {dyno_code, Reason}}
     end.
 
-called(Agent, Call) ->
+called(#{agent := Agent} = Target, Call) ->
     Guard = dyno_agent:guard(Agent),
-    Monitor = monitor(process, Guard),
     ok = gen_server:cast(Guard, {run, Call}),
-    try
-        await(Agent, Guard, Monitor)
-    after
-        true = demonitor(Monitor, [flush])
-    end.
+    await(Target, Guard).
 
 %% The guard says why it ends, if it can.
-await(Agent, Guard, Monitor) ->
-    Ref = dyno_agent:ref(Agent),
+await(#{node := Node, ref := Ref, monitor := Monitor} = Target, Guard) ->
     receive
         {dyno_bench_remote_guard, Ref, Result} ->
             {ok, Result};
         {dyno_agent, Ref, {gave_up, Reason}} ->
-            {error, {?MODULE, {gave_up, dyno_agent:node(Agent), Reason}}};
+            {error, {?MODULE, {gave_up, Node, Reason}}};
         dyno_interrupt ->
             Guard ! dyno_interrupt,
-            await(Agent, Guard, Monitor);
+            await(Target, Guard);
         {'DOWN', Monitor, process, Guard, _} ->
-            {error, {?MODULE, {node_lost, dyno_agent:node(Agent)}}}
+            {error, {?MODULE, {node_lost, Node}}}
     end.
 
 description(Node) ->

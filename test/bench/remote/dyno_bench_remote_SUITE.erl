@@ -114,10 +114,10 @@ the_clocks_of_this_machine(Config) ->
 %% Here they are not: the folders are those of a machine that has no dyno.
 the_wall_clock_of_others(Config) ->
     Node = proplists:get_value(node, Config),
-    {ok, Agent} = dyno_bench_remote:attach(Node, [], #{}),
+    {ok, Target} = dyno_bench_remote:attach(Node, [], #{}),
     ?assertNot(erpc:call(Node, dyno_clock, load_from, [["/no/such/folder"]])),
     ?assertMatch(#{cpu_ns := undefined}, erpc:call(Node, dyno_clock, thread, [])),
-    _ = dyno_agent:detach(Agent),
+    _ = dyno_target:leave([Target]),
     as_before(Config).
 
 all_modes(Config) ->
