@@ -13,8 +13,11 @@ Monitors run in each node; their verdicts come together here, in one stream. It 
 with what was seen until then, when its process gets `dyno_interrupt`, or `stop`.
 """.
 
+-behaviour(dyno_observer).
+
 -export([run/3]).
--export_type([options/0, event/0, ending/0]).
+-export([attach/2, handle/3, made/2]).
+-export_type([options/0, event/0, seen/0]).
 
 -type options() :: #{
     %% Until it is interrupted where this is left out.
@@ -35,7 +38,9 @@ with what was seen until then, when its process gets `dyno_interrupt`, or `stop`
     %% Called in the calling process.
     show => fun((event()) -> ok),
     cookie => atom(),
-    name => atom()
+    name => atom(),
+    %% Added on the way.
+    atom() => term()
 }.
 
 -doc "What there is to show.".
@@ -48,27 +53,24 @@ with what was seen until then, when its process gets `dyno_interrupt`, or `stop`
     | {began, [node(), ...]}
     | {counted, [dyno_agent_verifier:summary()]}.
 
--doc "How it ended, for the recording.".
--type ending() :: #{
-    ended := dyno_recording_observed:ending(),
-    duration_ns := non_neg_integer(),
-    facts := [map()],
+-doc "What was seen, for the recording.".
+-type seen() :: #{
+    specs := [binary(), ...],
+    nodes := [node(), ...],
+    options := options(),
+    %% Of the specifications.
+    warnings := [unicode:chardata()],
+    monitors := [module()],
     %% What was counted last.
     summaries := #{node() => dyno_agent_verifier:summary()},
-    %% Since then.
-    lost := dyno_recording_observed:lost(),
-    visits => [dyno_target_visit:t()],
     %% The first ones, the last one first.
     reports := [{AtNs :: non_neg_integer(), dyno_agent_monitor:report()}],
     faults := [{node(), unicode:chardata()}],
-    %% Of the specifications.
-    warnings := [unicode:chardata()],
-    monitors := [module()]
+    atom() => term()
 }.
 
--define(TICK_MS, 1000).
 -define(MOST_REPORTS, 1000).
--define(OWN, [for_ms, show, processes]).
+-define(OWN, [for_ms, show, processes, specs]).
 
 -doc """
 Verifies; `Specs` are files of specifications, or monitors' modules.
@@ -79,51 +81,37 @@ A specification is wrong, a node cannot be reached or is taken by another dyno.
 -spec run([binary(), ...], [node(), ...], options()) ->
     {ok, dyno_recording:document()} | {error, dyno_error:error()}.
 run(Specs, Nodes, Options) ->
+    dyno_observer:run(?MODULE, Nodes, Options#{specs => Specs}).
+
+-doc false.
+-spec attach([node(), ...], options()) ->
+    {ok, dyno_observer:plan(), seen()} | {error, dyno_error:error()}.
+attach(Nodes, #{specs := Specs} = Options) ->
     maybe
         ok ?= dyno_verify_target:records_apart(Nodes, Options),
         {ok, Objects} ?= dyno_verify_monitors:read(Specs),
-        Environment = dyno_environment:collect(),
         Show = maps:get(show, Options, fun(_) -> ok end),
         Warnings = dyno_verify_monitors:warnings(Objects),
         lists:foreach(fun(Text) -> ok = Show({warning, Text}) end, Warnings),
         {Run, How} = recorded(Objects, Options),
         {ok, Selected} ?= selected(Nodes, How),
-        {ok, Targets} ?= attach(Nodes, Run, maps:without(?OWN, Selected)),
-        {ok, Timer} = timer:send_interval(?TICK_MS, {?MODULE, tick}),
-        Started = erlang:monotonic_time(nanosecond),
-        ok = Show({began, Nodes}),
-        Facts = dyno_target_node:facts_of(Nodes),
-        Ends = [erlang:send_after(Ms, self(), {?MODULE, ends}) || #{for_ms := Ms} <- [Options]],
-        Silence = dyno_target_silence:watch(Nodes, maps:get(for_ms, Options, infinity)),
-        Ended = loop(#{
-            targets => Targets,
-            started => Started,
+        Hold = fun(Node) -> dyno_verify_target:hold(Node, Run, maps:without(?OWN, Selected)) end,
+        {ok, Targets} ?= dyno_target:all(Nodes, Hold),
+        Plan = (maps:with([for_ms], Options))#{nodes => Nodes, targets => Targets},
+        {ok, Plan, #{
+            specs => Specs,
+            nodes => Nodes,
+            options => Options,
+            warnings => Warnings,
+            monitors => [Module || {Module, _, _} <- Objects],
+            started => erlang:monotonic_time(nanosecond),
             show => Show,
-            status => complete,
-            asked_ms => maps:get(for_ms, Options, undefined),
             summaries => #{},
-            counted => #{},
-            lost => #{},
-            visits => [],
             reports => [],
             count => 0,
             faults => [],
             unkept => none
-        }),
-        ok = dyno_target_silence:stop(Silence),
-        {ok, cancel} = timer:cancel(Timer),
-        lists:foreach(fun erlang:cancel_timer/1, Ends),
-        ok = flush(),
-        DurationNs = erlang:monotonic_time(nanosecond) - Started,
-        Ending = maps:with([reports, faults, summaries, lost, visits], Ended),
-        {ok,
-            dyno_verify_recording:document(Specs, Nodes, Options, Environment, Ending#{
-                ended => observed(Nodes, DurationNs, Ended),
-                duration_ns => DurationNs,
-                facts => Facts,
-                warnings => Warnings,
-                monitors => [Module || {Module, _, _} <- Objects]
-            })}
+        }}
     end.
 
 selected(Nodes, #{processes := [_ | _] = Filters} = Options) ->
@@ -135,16 +123,6 @@ selected(Nodes, #{processes := [_ | _] = Filters} = Options) ->
 selected(_Nodes, Options) ->
     {ok, Options}.
 
-observed(Nodes, DurationNs, #{status := Status, asked_ms := AskedMs, lost := Lost} = Ended) ->
-    Seen = dyno_recording_observed:nodes(Nodes, Lost, DurationNs),
-    case {dyno_recording_observed:ended(Status, AskedMs, Seen), Ended} of
-        {#{error := _} = Short, _} -> Short;
-        {Whole, #{unkept := none}} -> Whole;
-        {_, #{unkept := Text}} -> #{
-            status => failed, error => #{code => ~"not_recorded", text => Text}
-        }
-    end.
-
 %% One process writes, so one runs the monitors.
 recorded(Objects, #{record := File} = Options) ->
     Needs = [dyno_verify_monitors:needs(Object) || Object <- Objects],
@@ -152,31 +130,45 @@ recorded(Objects, #{record := File} = Options) ->
 recorded(Objects, Options) ->
     {Objects, Options}.
 
-attach(Nodes, Objects, Options) ->
-    Attach = fun(Node) -> dyno_verify_target:attach(Node, Objects, Options) end,
-    Detach = fun(Target) -> _ = dyno_verify_target:detach([Target]) end,
-    maybe
-        {error, _} = Error ?= dyno_error:each(Attach, Detach, Nodes),
-        ok = flush(),
-        Error
+-doc false.
+-spec handle(term(), [dyno_target:t()], seen()) -> {[dyno_observation:event()], seen()}.
+handle(begun, _Targets, #{show := Show, nodes := Nodes} = State) ->
+    ok = Show({began, Nodes}),
+    {[], State#{started := erlang:monotonic_time(nanosecond)}};
+handle({tick, _}, Targets, #{show := Show} = State) ->
+    Counted = lists:foldl(
+        fun(Target, Acc) -> summed(dyno_verify_target:peek(Target), Target, Acc) end,
+        {[], State},
+        Targets
+    ),
+    {_, #{summaries := Summaries}} = Counted,
+    ok = Show({counted, maps:values(Summaries)}),
+    Counted;
+handle({message, {dyno_verify, Node, gave_up}}, Targets, State) ->
+    Why = "too many faults; what was counted until then is told",
+    [Target] = [Of || #{node := Where} = Of <- Targets, Where =:= Node],
+    {Events, Summed} = summed(dyno_verify_target:finish(Target), Target, {[], State}),
+    {Events ++ [{gave_up, Node, Why}], Summed};
+handle({message, {dyno_verify, Node, What}}, _Targets, State) ->
+    {[], told(Node, What, State)};
+handle({leave, #{node := Node} = Target, _How, Why}, _Targets, #{show := Show} = State) ->
+    ok = Show({fault, Node, Why}),
+    {[], unrecorded(Target, State)};
+handle(finish, Targets, State) ->
+    {Events, Finished} = lists:foldl(fun finished/2, {[], State}, Targets),
+    {Events, last(Finished)};
+handle(_What, _Targets, State) ->
+    {[], State}.
+
+finished(#{node := Node} = Target, Acc) ->
+    case dyno_verify_target:finish(Target) of
+        gone ->
+            {Events, State} = Acc,
+            {[{lost, Node} | Events], State};
+        Summary ->
+            {Events, Summed} = summed(Summary, Target, Acc),
+            {Events, unrecorded(Target, Summed)}
     end.
-
-loop(#{targets := []} = State) ->
-    State#{status := failed};
-loop(State) ->
-    receive
-        {dyno_verify, Node, What} -> loop(told(Node, What, State));
-        {?MODULE, tick} -> loop(counted(State));
-        {'DOWN', Ref, process, Pid, _} -> loop(lost({monitor, Ref}, down(node(Pid)), State));
-        {dyno_agent, Ref, What} -> loop(lost({ref, Ref}, ended(What), State));
-        dyno_interrupt -> finish(State#{status := interrupted});
-        stop -> finish(State#{asked_ms := undefined});
-        {?MODULE, ends} -> finish(State)
-    end.
-
-down(Node) -> ["the node ", atom_to_binary(Node), " was lost"].
-
-ended(What) -> io_lib:format("monitoring ended: ~0tP", [element(tuple_size(What), What), 10]).
 
 told(_Node, {verdict, Report}, #{started := Started, count := Count, show := Show} = State) ->
     ok = Show({verdict, Report}),
@@ -193,72 +185,19 @@ told(Node, {crashed, Module, Process, Why}, #{show := Show, faults := Faults} = 
     ok = Show({crashed, Crash}),
     State#{faults := [{Node, dyno_verify_text:crash(Crash)} | Faults]};
 told(Node, {fault, Text}, State) ->
-    fault(Node, Text, State);
-told(Node, gave_up, #{targets := Targets} = State) ->
-    [Target] = [Of || #{node := Where} = Of <- Targets, Where =:= Node],
-    Summed = summed(dyno_verify_target:finish(Target), Target, State),
-    Text = "monitoring ended, after too many faults; what was counted until then is told",
-    lost({node, Node}, Text, Summed).
+    fault(Node, Text, State).
 
 fault(Node, Text, #{show := Show, faults := Faults} = State) ->
     ok = Show({fault, Node, Text}),
     State#{faults := [{Node, Text} | Faults]}.
 
-counted(#{targets := Targets, show := Show} = State) ->
-    #{summaries := Summaries} =
-        New = lists:foldl(
-            fun(Target, Acc) -> summed(dyno_verify_target:peek(Target), Target, Acc) end,
-            State,
-            Targets
-        ),
-    ok = Show({counted, maps:values(Summaries)}),
-    New.
-
-%% A node that is gone says so by itself.
-summed({ok, Summary}, #{node := Node}, #{summaries := Summaries, counted := Counted} = State) ->
-    State#{
-        summaries := Summaries#{Node => Summary},
-        counted := Counted#{Node => erlang:monotonic_time(nanosecond)}
-    };
-summed(gone, _Target, State) ->
-    State.
-
-%% The target that has this under that key, if it is not lost already.
-lost({Key, Value}, Text, #{targets := Targets} = State) ->
-    case [Target || #{Key := Of} = Target <- Targets, Of =:= Value] of
-        [#{node := Node} = Target] ->
-            Left = left([Target], unrecorded(Target, State)),
-            How =
-                case Key of
-                    monitor -> lost;
-                    _ -> unobserved
-                end,
-            fault(Node, Text, gone(Node, How, Left#{targets := Targets -- [Target]}));
-        [] ->
-            State
-    end.
-
-%% What came after the last count is not known.
-gone(Node, How, #{lost := Lost, started := Started, counted := Counted} = State) ->
-    State#{lost := Lost#{Node => {How, maps:get(Node, Counted, Started) - Started}}}.
-
-finish(#{targets := Targets} = State) ->
-    Finished = lists:foldl(
-        fun(#{node := Node} = Target, Acc) ->
-            Summary = dyno_verify_target:finish(Target),
-            Summed = unrecorded(Target, summed(Summary, Target, Acc)),
-            case Summary of
-                gone -> gone(Node, lost, Summed);
-                {ok, _} -> Summed
-            end
-        end,
-        State,
-        Targets
-    ),
-    last(left(Targets, Finished)).
-
-left(Targets, #{visits := Visits} = State) ->
-    State#{visits := Visits ++ dyno_verify_target:detach(Targets)}.
+%% A node that is gone says so by itself. What comes after the last count is not known.
+summed({ok, Summary}, #{node := Node}, {Events, #{summaries := Summaries} = State}) ->
+    #{started := Started} = State,
+    AtNs = erlang:monotonic_time(nanosecond) - Started,
+    {[{seen, Node, AtNs} | Events], State#{summaries := Summaries#{Node => Summary}}};
+summed(gone, _Target, Counted) ->
+    Counted.
 
 unrecorded(#{node := Node} = Target, #{summaries := Summaries} = State) ->
     Whole =
@@ -282,10 +221,13 @@ last(State) ->
     after 0 -> State
     end.
 
-flush() ->
-    receive
-        {dyno_verify, _, _} -> flush();
-        {dyno_agent, _, _} -> flush();
-        {?MODULE, _} -> flush()
-    after 0 -> ok
-    end.
+-doc false.
+-spec made(dyno_observation:ended(), seen()) -> dyno_observed:parts().
+made(Ended, State) ->
+    dyno_verify_recording:parts(kept(Ended, State), State).
+
+%% A file that lacks something fails what is whole otherwise.
+kept(#{ending := Ending} = Ended, #{unkept := <<Text/binary>>}) when not is_map_key(error, Ending) ->
+    Ended#{ending := #{status => failed, error => #{code => ~"not_recorded", text => Text}}};
+kept(Ended, _State) ->
+    Ended.

@@ -6,61 +6,48 @@
 %% What monitors saw, as a recording: a verdict and a row for each property, the violations with
 %% what led to them, and how whole the traces were. Pure.
 
--export([document/5]).
+-export([parts/2]).
 
 -define(GROUP, ~"verify").
 
--doc "The recording of properties in nodes.".
--spec document([binary()], [node()], dyno_verify:options(), term(), dyno_verify:ending()) ->
-    dyno_recording:document().
-document(Specs, [First | Others] = Nodes, Options, Environment, Ending) ->
-    Parameters = #{
-        specifications => Specs,
-        %% Texts: a file that is replayed can be called null.
-        nodes => [atom_to_binary(Node) || Node <- Nodes],
-        duration_ms => maps:get(for_ms, Options, undefined),
-        processes => [dyno_process_filter:format(P) || P <- maps:get(processes, Options, [])],
-        instrumentation => maps:get(instrumentation, Options, partition)
-    },
-    More = [[" and ", integer_to_binary(length(Others)), " more"] || Others =/= []],
-    Name = iolist_to_binary([filename:basename(hd(Specs)), " in ", atom_to_binary(First), More]),
-    New = dyno_recording:new(verify, Name, Parameters, Environment),
-    #{~"started_at" := StartedAt} = New,
-    #{ended := #{status := Status} = Ended, duration_ns := DurationNs} = Ending,
-    With = dyno_recording:add_run(New, run(StartedAt, Ending)),
-    Left = map_get(warnings, visits(Ending)),
-    Warned = dyno_recording:add_warnings(With, warnings(Ending) ++ Left),
-    Timed = dyno_recording:put(Warned, duration_ns, DurationNs),
+-doc "What is recorded of properties in nodes.".
+-spec parts(dyno_observation:ended(), dyno_verify:seen()) -> dyno_observed:parts().
+parts(#{ending := #{status := Status} = Ended, lost := Lost} = How, Seen) ->
+    #{specs := Specs, nodes := Nodes, options := Options} = Seen,
+    Ending = Seen#{lost => Lost},
     IsWhole =
         case Ended of
             %% All was observed; the file lacks something.
             #{error := #{code := ~"not_recorded"}} -> true;
             #{} -> dyno_recording_observed:is_whole(Status, maps:get(for_ms, Options, undefined))
         end,
-    dyno_recording:add_verdicts(
-        dyno_recording_observed:put(Ended, Timed),
-        dyno_recording_observed:verdicts(IsWhole, verdicts(Ending))
-    ).
-
-run(StartedAt, #{duration_ns := DurationNs, facts := Facts} = Ending) ->
     #{
-        status => dyno_recording_observed:of_run(map_get(ended, Ending)),
-        started_at => StartedAt,
-        duration_ns => DurationNs,
-        nodes => Facts,
-        metrics => metrics(Ending) ++ map_get(metrics, visits(Ending)),
-        tables => [
-            Table
-         || #{rows := [_ | _]} = Table <- [
-                dyno_recording_table:make(properties_spec(), properties(Ending)),
-                dyno_recording_table:make(violations_spec(), violations(Ending)),
-                dyno_recording_table:make(partitions_spec(), partitions(Ending)),
-                dyno_recording_table:make(soundness_spec(), [soundness(partitions(Ending))])
+        command => verify,
+        name => iolist_to_binary([filename:basename(hd(Specs)), " in ", dyno_observed:name(Nodes)]),
+        parameters => #{
+            specifications => Specs,
+            %% Texts: a file that is replayed can be called null.
+            nodes => [atom_to_binary(Node) || Node <- Nodes],
+            duration_ms => maps:get(for_ms, Options, undefined),
+            processes => [dyno_process_filter:format(P) || P <- maps:get(processes, Options, [])],
+            instrumentation => maps:get(instrumentation, Options, partition)
+        },
+        ended => How,
+        run => #{
+            metrics => metrics(Ending),
+            tables => [
+                Table
+             || #{rows := [_ | _]} = Table <- [
+                    dyno_recording_table:make(properties_spec(), properties(Ending)),
+                    dyno_recording_table:make(violations_spec(), violations(Ending)),
+                    dyno_recording_table:make(partitions_spec(), partitions(Ending)),
+                    dyno_recording_table:make(soundness_spec(), [soundness(partitions(Ending))])
+                ]
             ]
-        ]
+        },
+        warnings => warnings(Ending),
+        verdicts => dyno_recording_observed:verdicts(IsWhole, verdicts(Ending))
     }.
-
-visits(Ending) -> dyno_target_visit:parts(maps:get(visits, Ending, [])).
 
 metrics(Ending) ->
     Partitions = partitions(Ending),

@@ -59,28 +59,29 @@ run(Specs, File, Options) ->
             properties => Names,
             verdicts => Counts#{untold := max(0, length(Broken) - ?MOST_REPORTS)}
         },
-        Ending = #{
-            ended => #{status => complete},
-            duration_ns => DurationNs,
-            facts => [#{name => atom_to_binary(Node)}],
+        Ended = #{
+            ending => #{status => complete}, duration_ns => DurationNs, lost => #{}, warnings => []
+        },
+        Parts = dyno_verify_recording:parts(Ended, #{
+            specs => Specs,
+            nodes => [Node],
+            options => Options#{instrumentation => replay},
+            warnings => Warnings,
+            monitors => Monitors,
             summaries => #{Node => Summary},
-            lost => #{},
             reports => reports(Node, lists:sublist(Broken, ?MOST_REPORTS)),
             faults => [
                 {Node, dyno_verify_text:crash(Crash)}
              || Crash <- lists:sublist(Crashes, ?MOST_CRASHES)
-            ],
-            warnings => Warnings,
-            monitors => Monitors
-        },
+            ]
+        }),
         {ok,
-            dyno_verify_recording:document(
-                Specs,
-                [Node],
-                Options#{instrumentation => replay},
-                dyno_environment:collect(),
-                Ending
-            )}
+            dyno_observed:document(Ended, Parts#{
+                nodes => [Node],
+                environment => dyno_environment:collect(),
+                facts => [#{name => atom_to_binary(Node)}],
+                visits => []
+            })}
     end.
 
 %% The last one first, by the time since the first one.

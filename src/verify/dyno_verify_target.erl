@@ -3,26 +3,13 @@
 
 -module(dyno_verify_target).
 -moduledoc false.
-%% A node whose processes are monitored: the agent there, the monitors' code, and what runs them. It
-%% ends with the process that attaches it, which gets {dyno_verify, Node, Message} and, where the
-%% agent ends, the message of the monitor `t:target/0` has.
+%% A node whose processes are monitored: the monitors' code there, and what runs them. Who holds it
+%% gets {dyno_verify, Node, Message}.
 
--export([instrumentations/0, attach/3, peek/1, finish/1, detach/1]).
+-export([instrumentations/0, hold/3, peek/1, finish/1]).
 -export([records_apart/2, recorded/2]).
 -export([format_error/1, fault/1]).
--export_type([target/0, reason/0]).
-
--type target() :: #{
-    node := node(),
-    agent := dyno_agent:agent(),
-    monitor := reference(),
-    ref := reference(),
-    %% Once it runs.
-    verifier => pid(),
-    %% Of this node, loaded for as long as it lasts.
-    loaded := [module()],
-    records := boolean()
-}.
+-export_type([reason/0]).
 
 -type reason() ::
     {other_version, node(), module()}
@@ -47,48 +34,47 @@ instrumentations() ->
     ].
 
 -doc "Attaches to a node, and monitors.".
--spec attach(node(), [dyno_code:object(), ...], dyno_verify:options()) ->
-    {ok, target()} | {error, dyno_error:error()}.
-attach(Node, Objects, Options) ->
+-spec hold(node(), [dyno_code:object(), ...], dyno_verify:options()) ->
+    {ok, dyno_target:t()} | {error, dyno_error:error()}.
+hold(Node, Objects, Options) ->
     Name = maps:get(instrumentation, Options, partition),
     {Name, #{instrumentation := By} = Special} = lists:keyfind(Name, 1, instrumentations()),
-    Config = maps:merge(maps:with([limits, select, shards, events], Options), Special),
     Recorder = [dyno_stream || is_map_key(record, Options)],
     Modules = dyno_code:closure(
         [dyno_agent_guard, dyno_agent_verifier, By] ++ Recorder ++
             dyno_verify_monitors:runtime(Objects)
     ),
+    Connection = maps:with([cookie, name], Options),
     maybe
-        ok ?= dyno_target_node:connect(Node, maps:with([cookie, name], Options)),
+        ok ?= dyno_target_node:connect(Node, Connection),
         {ok, Missing} ?= missing(Node, Objects, []),
-        {ok, Agent} ?=
-            dyno_agent:attach(Node, (maps:with([cookie, name], Options))#{
-                modules => Modules, more_modules => Missing
-            }),
-        Loaded = load(Node, Missing),
-        Target = #{
-            node => Node,
-            agent => Agent,
-            monitor => monitor(process, dyno_agent:guard(Agent)),
-            ref => dyno_agent:ref(Agent),
-            loaded => Loaded,
-            records => is_map_key(record, Options)
-        },
-        Monitors = [Module || {Module, _, _} <- Objects],
-        maybe
-            ok ?= record(Node, Options),
-            {ok, Pid} ?=
-                dyno_agent:start(Agent, dyno_agent_verifier, Config#{
-                    monitors => Monitors, sink => self()
-                }),
-            {ok, Target#{verifier => Pid}}
-        else
-            Error ->
-                %% Without an entry: a former file stays as it is.
-                _ = is_map_key(record, Options) andalso closed(Node),
-                _ = detach([Target]),
-                Error
-        end
+        dyno_target:hold(
+            Node, Connection#{modules => Modules, more_modules => Missing}, fun(Bare) ->
+                Config = maps:merge(maps:with([limits, select, shards, events], Options), Special),
+                monitored(Bare, Missing, Options, Config#{
+                    monitors => [Module || {Module, _, _} <- Objects], sink => self()
+                })
+            end
+        )
+    end.
+
+monitored(#{node := Node, agent := Agent} = Bare, Missing, Options, Config) ->
+    %% Of this node, loaded for as long as it lasts.
+    Loaded = load(Node, Missing),
+    maybe
+        ok ?= record(Node, Options),
+        {ok, Pid} ?= dyno_agent:start(Agent, dyno_agent_verifier, Config),
+        {ok, Bare#{
+            verifier => Pid,
+            records => is_map_key(record, Options),
+            undo => fun() -> dyno_code:unload(Loaded) end
+        }}
+    else
+        Error ->
+            %% Without an entry: a former file stays as it is.
+            _ = is_map_key(record, Options) andalso closed(Node),
+            ok = dyno_code:unload(Loaded),
+            Error
     end.
 
 record(Node, #{record := File}) ->
@@ -119,7 +105,7 @@ host(Node) -> lists:last(string:split(atom_to_list(Node), "@")).
 Closes the file that is recorded to, if there is one, and says in it whether processes were cut off;
 an error tells what is not kept.
 """.
--spec recorded(target(), whole | cut_off) -> ok | {error, dyno_error:error()}.
+-spec recorded(dyno_target:t(), whole | cut_off) -> ok | {error, dyno_error:error()}.
 recorded(#{records := false}, _Whole) ->
     ok;
 recorded(#{node := Node}, Whole) ->
@@ -171,11 +157,11 @@ load(Node, Objects) ->
     [Module || {Module, _, _} <- Own].
 
 -doc "What was counted until now.".
--spec peek(target()) -> {ok, dyno_agent_verifier:summary()} | gone.
+-spec peek(dyno_target:t()) -> {ok, dyno_agent_verifier:summary()} | gone.
 peek(Target) -> summary(fun dyno_agent_verifier:peek/1, Target).
 
 -doc "Monitors no more; what was counted.".
--spec finish(target()) -> {ok, dyno_agent_verifier:summary()} | gone.
+-spec finish(dyno_target:t()) -> {ok, dyno_agent_verifier:summary()} | gone.
 finish(Target) -> summary(fun dyno_agent_verifier:finish/1, Target).
 
 summary(Call, #{node := Node, verifier := Pid}) ->
@@ -186,14 +172,6 @@ summary(Call, #{node := Node, verifier := Pid}) ->
         error:{badmatch, false} -> gone;
         exit:_ -> gone
     end.
-
--doc "Leaves the nodes.".
--spec detach([target()]) -> [dyno_target_visit:t()].
-detach(Targets) ->
-    lists:foreach(fun(#{monitor := Monitor}) -> demonitor(Monitor, [flush]) end, Targets),
-    Visits = dyno_agent:detach_all([Agent || #{agent := Agent} <- Targets]),
-    lists:foreach(fun(#{loaded := Loaded}) -> ok = dyno_code:unload(Loaded) end, Targets),
-    Visits.
 
 -spec format_error(reason()) -> unicode:chardata().
 format_error({other_version, Node, Module}) ->
