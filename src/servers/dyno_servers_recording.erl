@@ -6,20 +6,17 @@
 %% What was measured of servers, as one run of a recording: tables over the whole time, series over
 %% the windows, distributions, and sentences that say what is worth to know. Pure.
 
--export([run/3, known/0, level/1, callback_rate/1]).
+-export([run/2, known/0, level/1, callback_rate/1]).
 -export_type([options/0]).
 
 -type options() :: #{
     group := dyno_servers_window:group(),
-    %% What the nodes say of themselves.
-    facts := [map()],
     lost := dyno_servers:lost(),
     dropped := non_neg_integer(),
     %% Sentences.
     alarms => [binary()],
     sinks := [{binary(), dyno_servers_sink:failures()}],
-    visits => [dyno_target_visit:t()],
-    status := complete | interrupted | failed
+    atom() => term()
 }.
 
 -define(GROUP, ~"servers").
@@ -32,9 +29,8 @@
 %% Servers that a sentence is worth.
 -define(MOST_SENTENCES, 5).
 
--spec run(dyno_servers_total:t(), StartedAt :: binary(), options()) -> map().
-run(Total, StartedAt, #{group := Group, facts := Facts, status := Status} = Options) ->
-    #{metrics := Cost, warnings := Left} = dyno_target_visit:parts(maps:get(visits, Options, [])),
+-spec run(dyno_servers_total:t(), options()) -> map().
+run(Total, #{group := Group} = Options) ->
     Servers = dyno_servers_total:servers(Total),
     DurationNs = dyno_servers_total:duration_ns(Total),
     Sums = named(Group, dyno_servers_window:group(Group, Servers)),
@@ -42,11 +38,7 @@ run(Total, StartedAt, #{group := Group, facts := Facts, status := Status} = Opti
     Rows = dyno_servers_row:ranked(busy, [row(Sum, DurationNs) || Sum <- Sums]),
     Stages = dyno_servers_pipeline:stages(Servers, max(1, DurationNs)),
     #{
-        status => Status,
-        started_at => StartedAt,
-        duration_ns => DurationNs,
-        nodes => Facts,
-        metrics => metrics(Total, Servers) ++ Cost,
+        metrics => metrics(Total, Servers),
         series => lists:append([series(Of) || Of <- dyno_servers_total:points(Total)]),
         histograms => histograms(Rows),
         tables => lists:append([
@@ -66,7 +58,7 @@ run(Total, StartedAt, #{group := Group, facts := Facts, status := Status} = Opti
                     [{~"finding", Text} || Text <- findings(Servers, DurationNs)]
             )
         ]),
-        warnings => warnings(Total, Options) ++ Left
+        warnings => warnings(Total, Options)
     }.
 
 row(Sum, DurationNs) -> (dyno_servers_row:row(Sum, DurationNs))#{sum => Sum}.

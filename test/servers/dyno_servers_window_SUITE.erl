@@ -491,11 +491,7 @@ no_more_are_missed_than_there_were(_Config) ->
     Window = dyno_servers_window:new([window([Manager])]),
     #{warnings := Warnings} = dyno_servers_recording:run(
         dyno_servers_total:add(Window, dyno_servers_total:new()),
-        ~"2026-01-01T00:00:00Z",
-        #{
-            group => process, facts => [#{name => 'shop@here'}], lost => #{}, dropped => 0,
-            sinks => [], status => complete
-        }
+        #{group => process, lost => #{}, dropped => 0, sinks => []}
     ),
     [Text] = [T || {~"missed", T} <- Warnings],
     ?assertMatch({_, _}, binary:match(Text, ~": 300 of 300 callbacks"), Text).
@@ -514,21 +510,27 @@ a_recording_is_valid_and_shown(_Config) ->
     ],
     Window = dyno_servers_window:new([window([Blocked | Twice] ++ pipeline(900_000_000))]),
     Total = dyno_servers_total:add(Window, dyno_servers_total:new()),
-    Run = dyno_servers_recording:run(Total, ~"2026-01-01T00:00:00Z", #{
+    Run = dyno_servers_recording:run(Total, #{
         group => process,
-        facts => [#{name => 'shop@here'}],
         lost => #{},
         dropped => 2,
-        sinks => [{~"statsd://x:1", #{failed => 1, dropped => 0, last => ~"no route"}}],
-        status => complete
+        sinks => [{~"statsd://x:1", #{failed => 1, dropped => 0, last => ~"no route"}}]
     }),
     Warnings = map_get(warnings, Run),
     ?assertEqual([~"sink", ~"windows_dropped"], lists:sort([Code || {Code, _} <- Warnings])),
-    New = dyno_recording:new(servers, ~"shop", #{}, dyno_environment:collect()),
-    Added = dyno_recording:add_run(New, maps:remove(warnings, Run)),
-    Document = dyno_recording:put(
-        dyno_recording:add_warnings(Added, Warnings), status, complete
-    ),
+    Ended = #{
+        ending => #{status => complete}, duration_ns => 1_000_000_000, lost => #{}, warnings => []
+    },
+    Document = dyno_observed:document(Ended, #{
+        command => servers,
+        nodes => ['shop@here'],
+        parameters => #{},
+        environment => dyno_environment:collect(),
+        facts => [#{name => 'shop@here'}],
+        visits => [],
+        run => maps:remove(warnings, Run),
+        warnings => Warnings
+    }),
     {ok, _} = dyno_recording:validate(json:decode(iolist_to_binary(json:encode(Document)))),
     [#{} = Recorded] = dyno_recording:runs(Document),
     Servers = [Name || #{~"server" := Name} <- dyno_recording:rows(Recorded, ~"servers")],
