@@ -283,42 +283,18 @@ isolated(Merged, _Options) ->
 %% is not the one whose flags and messages change.
 in_process(Measure, Options) ->
     dyno_code:with_paths(maps:get(code_paths, Options, []), fun() ->
-        Caller = self(),
-        {Pid, Ref} = spawn_monitor(fun() ->
+        Measured = dyno_interruptible:call(kill, fun() ->
             proc_lib:set_label(?MODULE),
             %% What runs the code is linked, and may be killed by it.
             _ = process_flag(trap_exit, true),
-            watch(Caller),
-            Caller ! {?MODULE, self(), Measure()}
+            Measure()
         end),
-        Result = wait(Pid, Ref),
         ok = dyno_bench_modules:forget(),
-        Result
-    end).
-
-watch(Caller) ->
-    Self = self(),
-    _ = spawn(fun() ->
-        CallerRef = monitor(process, Caller),
-        SelfRef = monitor(process, Self),
-        receive
-            {'DOWN', CallerRef, process, Caller, _} -> exit(Self, kill);
-            {'DOWN', SelfRef, process, Self, _} -> ok
+        case Measured of
+            {ok, Result} -> Result;
+            {crashed, _} = Crashed -> {error, {?MODULE, Crashed}}
         end
-    end),
-    ok.
-
-wait(Pid, Ref) ->
-    receive
-        dyno_interrupt ->
-            Pid ! dyno_interrupt,
-            wait(Pid, Ref);
-        {?MODULE, Pid, Result} ->
-            true = demonitor(Ref, [flush]),
-            Result;
-        {'DOWN', Ref, process, Pid, Reason} ->
-            {error, {?MODULE, {crashed, Reason}}}
-    end.
+    end).
 
 candidates(Outcomes) ->
     lists:append([Candidates || #{result := #{candidates := Candidates}} <- Outcomes]).

@@ -77,28 +77,13 @@ or `stop` from somebody who has seen enough, it ends with what was measured unti
 -spec run(module(), [node()], Options :: map()) ->
     {ok, dyno_recording:document()} | {error, dyno_error:error()} | term().
 run(Module, Nodes, Options) ->
-    Self = self(),
-    {Pid, Ref} = spawn_opt(
-        fun() ->
-            proc_lib:set_label({?MODULE, Module}),
-            Self ! {?MODULE, self(), observed(Module, Nodes, Options)}
-        end,
-        [link, monitor]
-    ),
-    wait(Pid, Ref).
-
-wait(Pid, Ref) ->
-    receive
-        Signal when Signal =:= dyno_interrupt; Signal =:= stop ->
-            Pid ! Signal,
-            wait(Pid, Ref);
-        {?MODULE, Pid, Result} ->
-            %% Whoever attaches next finds this one gone.
-            receive
-                {'DOWN', Ref, process, Pid, _} -> Result
-            end;
-        {'DOWN', Ref, process, Pid, Reason} ->
-            exit(Reason)
+    Observe = fun() ->
+        proc_lib:set_label({?MODULE, Module}),
+        observed(Module, Nodes, Options)
+    end,
+    case dyno_interruptible:call(kill, Observe) of
+        {ok, Result} -> Result;
+        {crashed, Reason} -> exit(Reason)
     end.
 
 observed(Module, Asked, Options) ->

@@ -75,42 +75,16 @@ Nothing was measured, because the suite, an option, or the place of the recordin
 -spec run(dyno_suite_source:source(), options()) ->
     {ok, dyno_recording:document()} | {error, dyno_error:error()}.
 run(Source, Options) ->
-    Caller = self(),
-    Tag = make_ref(),
-    {Pid, Ref} = spawn_monitor(fun() ->
+    Measure = fun() ->
         process_flag(trap_exit, true),
         proc_lib:set_label(?MODULE),
-        watch_caller(Caller),
-        Caller ! {Tag, main(Source, Options)}
-    end),
-    wait(Tag, Pid, Ref).
-
-wait(Tag, Pid, Ref) ->
-    receive
-        dyno_interrupt ->
-            Pid ! dyno_interrupt,
-            wait(Tag, Pid, Ref);
-        {Tag, Result} ->
-            %% Whoever runs the next test finds this one gone.
-            receive
-                {'DOWN', Ref, process, Pid, _} -> Result
-            end;
-        {'DOWN', Ref, process, Pid, Reason} ->
-            {error, {?MODULE, {crashed, Reason}}}
+        main(Source, Options)
+    end,
+    %% If nobody waits for the result any more, it ends in good order.
+    case dyno_interruptible:call(interrupt, Measure) of
+        {ok, Result} -> Result;
+        {crashed, _} = Crashed -> {error, {?MODULE, Crashed}}
     end.
-
-%% Nobody waits for the result any more: end in good order.
-watch_caller(Caller) ->
-    Self = self(),
-    _ = spawn(fun() ->
-        CallerRef = monitor(process, Caller),
-        SelfRef = monitor(process, Self),
-        receive
-            {'DOWN', CallerRef, process, Caller, _} -> Self ! dyno_interrupt;
-            {'DOWN', SelfRef, process, Self, _} -> ok
-        end
-    end),
-    ok.
 
 -doc "Ends the test that a process runs: it takes down, and returns what was measured until now.".
 -spec interrupt(pid()) -> ok.
