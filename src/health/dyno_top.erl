@@ -17,7 +17,8 @@ A node that is lost or does not answer is told so, and attached to again. In a n
 
 -opaque looking() :: #{
     connection := #{name => atom(), cookie => atom()},
-    agents := #{node() => {dyno_agent:agent(), pid()} | {lost, dyno_error:error()}}
+    %% With the process that takes readings, or why there is none.
+    targets := #{node() => dyno_target:t() | {lost, dyno_error:error()}}
 }.
 
 %% A saturated node answers late.
@@ -84,23 +85,23 @@ plain_row(Row) ->
 open(Nodes, Connection) ->
     maybe
         ok ?= dyno_target_node:ensure_distribution(Connection#{targets => Nodes}),
-        {ok, Agents} ?=
-            dyno_error:each(
-                fun(Node) -> attached(Node, Connection) end,
-                fun({Agent, _}) -> dyno_agent:detach(Agent) end,
-                Nodes
-            ),
-        {ok, #{connection => Connection, agents => maps:from_list(lists:zip(Nodes, Agents))}}
+        {ok, Targets} ?= dyno_target:all(Nodes, fun(Node) -> attached(Node, Connection) end),
+        {ok, #{
+            connection => Connection,
+            targets => #{Node => Target || #{node := Node} = Target <- Targets}
+        }}
     end.
 
 attached(Node, Connection) ->
     Modules = dyno_code:closure([dyno_agent_guard, dyno_agent_look, dyno_agent_top]),
-    maybe
-        {ok, Agent} ?= dyno_agent:attach(Node, Connection#{modules => Modules, beside => true}),
-        {ok, Pid} ?= dyno_agent:start(Agent, dyno_agent_top, #{}),
-        ok ?= examined(Agent),
-        {ok, {Agent, Pid}}
-    end.
+    Options = Connection#{modules => Modules, beside => true},
+    dyno_target:hold(Node, Options, fun(#{agent := Agent} = Bare) ->
+        maybe
+            {ok, Pid} ?= dyno_agent:start(Agent, dyno_agent_top, #{}),
+            ok ?= examined(Agent),
+            {ok, Bare#{top => Pid}}
+        end
+    end).
 
 examined(Agent) ->
     case dyno_agent:processes(Agent) =< ?MOST_PROCESSES of
@@ -135,19 +136,19 @@ examine(Node, Look, Opener, AfterMs) ->
 
 -doc "The nodes, in no order.".
 -spec nodes(looking()) -> [node()].
-nodes(#{agents := Agents}) -> maps:keys(Agents).
+nodes(#{targets := Targets}) -> maps:keys(Targets).
 
 -doc "The next reading of a node, or why there is none.".
 -spec reading(node(), dyno_agent_top:ask(), looking()) ->
     {dyno_agent_top:reading() | {lost, unicode:chardata()}, looking()}.
-reading(Node, Ask, #{agents := Agents, connection := Connection} = Looking) ->
-    case maps:get(Node, Agents) of
+reading(Node, Ask, #{targets := Targets, connection := Connection} = Looking) ->
+    case maps:get(Node, Targets) of
         {lost, _} ->
             case attached(Node, Connection) of
-                {ok, Again} -> reading(Node, Ask, Looking#{agents := Agents#{Node := Again}});
+                {ok, Again} -> reading(Node, Ask, Looking#{targets := Targets#{Node := Again}});
                 {error, Error} -> lost(Node, Error, Looking)
             end;
-        {_Agent, Pid} ->
+        #{top := Pid} ->
             case dyno_agent_top:take(Pid, Ask, ?ANSWER_MS) of
                 {ok, Reading} -> {Reading, Looking};
                 {error, timeout} -> {{lost, "does not answer within 10 s"}, Looking};
@@ -155,14 +156,14 @@ reading(Node, Ask, #{agents := Agents, connection := Connection} = Looking) ->
             end
     end.
 
-lost(Node, Error, #{agents := Agents} = Looking) ->
-    {{lost, dyno_error:format(Error)}, Looking#{agents := Agents#{Node := {lost, Error}}}}.
+lost(Node, Error, #{targets := Targets} = Looking) ->
+    {{lost, dyno_error:format(Error)}, Looking#{targets := Targets#{Node := {lost, Error}}}}.
 
 -doc "All that is told of a process of a node.".
 -spec detail(node(), pid(), looking()) -> #{atom() => term()}.
-detail(Node, Pid, #{agents := Agents}) ->
-    case Agents of
-        #{Node := {Agent, Top}} when is_map(Agent) ->
+detail(Node, Pid, #{targets := Targets}) ->
+    case Targets of
+        #{Node := #{top := Top}} ->
             case dyno_agent_top:detail(Top, Pid) of
                 {ok, Detail} -> Detail;
                 {error, _} -> #{answered => false}
@@ -173,6 +174,6 @@ detail(Node, Pid, #{agents := Agents}) ->
 
 -doc "Leaves all nodes; what was left in them, in sentences.".
 -spec close(looking()) -> [unicode:chardata()].
-close(#{agents := Agents}) ->
-    Here = [Agent || {#{} = Agent, _} <- maps:values(Agents)],
-    lists:append([dyno_target_visit:texts(Visit) || Visit <- dyno_agent:detach_all(Here)]).
+close(#{targets := Targets}) ->
+    Here = [Target || #{} = Target <- maps:values(Targets)],
+    lists:append([dyno_target_visit:texts(Visit) || Visit <- dyno_target:leave(Here)]).

@@ -108,6 +108,7 @@ observed(Module, Asked, Options) ->
         #{started_ns := StartedNs} = Started = Begun#{started_ns := now_ns()},
         Ended = loop(next_tick(Started)),
         DurationNs = now_ns() - StartedNs,
+        ok = dyno_target_silence:ends_in(Silence, 0),
         #{consumer := Last, visits := Before, targets := Rest, observation := Observation} =
             handle(finish, Ended),
         ok = dyno_target_silence:stop(Silence),
