@@ -19,7 +19,7 @@ all() ->
     [{group, killed}, {group, one_of_two_killed}, {group, interrupted}, nobody_waits, a_crash_is_told].
 
 groups() ->
-    Commands = [servers, profile, record, verify, doctor],
+    Commands = [servers, profile, record, verify, doctor, trace],
     [{Group, [parallel], Commands} || Group <- [killed, one_of_two_killed, interrupted]].
 
 init_per_group(Group, Config) ->
@@ -80,18 +80,51 @@ doctor(Config) ->
         })
     end).
 
+%% Has no recording: items, and why each node ended.
+trace(Config) ->
+    How = ?config(how, Config),
+    Peers = [{_, First} | Others] = peers(How),
+    Self = self(),
+    [
+        {ok, _} = erpc:call(Node, timer, apply_interval, [20, lists, seq, [1, 3]])
+     || {_, Node} <- Peers
+    ],
+    {ok, Trace} = dyno_trace:start([Node || {_, Node} <- Peers], ["lists:seq/2"], #{
+        for_ms => 5000, count => 100_000, show => fun(Item) -> Self ! {item, Item} end
+    }),
+    receive
+        {item, #{event := call}} -> ok
+    end,
+    {ok, Ended} =
+        case How of
+            interrupted ->
+                dyno_trace:stop(Trace);
+            _ ->
+                ok = kill(First),
+                dyno_trace:await(Trace)
+        end,
+    Ends = #{interrupted => stopped, killed => failed, one_of_two_killed => failed},
+    Why = #{
+        binary_to_atom(Node) => Limit
+     || #{node := Node, reason := #{limit := Limit}, observed_ms := Ms, asked_ms := 5000} <- Ended,
+        Ms > 0
+    },
+    ?assertEqual(
+        maps:from_list(
+            [{Node, for_ms} || {_, Node} <- Others] ++
+                [{First, map_get(How, Ends)}]
+        ),
+        Why
+    ),
+    lists:foreach(fun dyno_peers:stop/1, Peers).
+
 thresholds(Texts) ->
     [Threshold || Text <- Texts, {ok, Threshold} <- [dyno_threshold:parse(Text)]].
 
 %% It happens as soon as something was measured.
 cut_short(Config, Measure) ->
     How = ?config(how, Config),
-    Count =
-        case How of
-            one_of_two_killed -> 2;
-            _ -> 1
-        end,
-    [{_, First} | _] = Peers = [dyno_peers:start() || _ <- lists:seq(1, Count)],
+    [{_, First} | _] = Peers = peers(How),
     Self = self(),
     {Pid, Ref} = spawn_monitor(fun() ->
         Measured = fun() ->
@@ -116,6 +149,9 @@ cut_short(Config, Measure) ->
      || {_, Node} <- Peers, How =:= interrupted orelse Node =/= First
     ],
     lists:foreach(fun dyno_peers:stop/1, Peers).
+
+peers(one_of_two_killed) -> [dyno_peers:start(), dyno_peers:start()];
+peers(_How) -> [dyno_peers:start()].
 
 is_ours(Name) -> lists:prefix("dyno_agent", atom_to_list(Name)).
 
