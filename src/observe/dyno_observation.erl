@@ -3,8 +3,8 @@
 
 -module(dyno_observation).
 -moduledoc false.
-%% What happens to nodes while they are observed, and what is to be done about it, whatever is
-%% measured there. Pure: dyno_observer carries the effects out.
+%% Decides what happens to nodes while they are observed, for all that observe nodes. Pure:
+%% dyno_observer carries the effects out.
 %%
 %%   lost, gave_up             -> leave the node; if it was the last one, finish
 %%   time, stop, interrupted   -> finish
@@ -42,7 +42,7 @@
 
 -type effect() :: {leave, node(), lost | unobserved, Why :: unicode:chardata()} | finish.
 
--doc "How it ended, for the recording.".
+-doc "The end, for the recording.".
 -type ended() :: #{
     ending := dyno_recording_observed:ending(),
     duration_ns := non_neg_integer(),
@@ -58,7 +58,7 @@ new(Nodes, AskedMs) ->
         warnings => []
     }.
 
--doc "What an event changes, and what is to be done.".
+-doc "Changes the state by an event, and says what is to be done.".
 -spec event(event(), t()) -> {t(), [effect()]}.
 event({seen, Node, AtNs}, #{seen := Seen} = State) ->
     {State#{seen := Seen#{Node => AtNs}}, []};
@@ -98,7 +98,7 @@ warned(Code, Text, #{warnings := Warnings} = State) ->
 finish(Status, #{status := observing} = State) -> {State#{status := Status}, [finish]};
 finish(_Status, State) -> {State, []}.
 
--doc "How it ended after this time.".
+-doc "The end, after this time.".
 -spec ended(DurationNs :: non_neg_integer(), t()) -> ended().
 ended(DurationNs, #{nodes := Nodes, known := Known, asked_ms := AskedMs} = State) ->
     #{status := Status, warnings := Warnings} = State,

@@ -6,9 +6,8 @@
 Observes running nodes for a while: the one process in which `dyno profile`, `servers`, `verify` and
 `doctor` wait, lose nodes, are interrupted, and leave.
 
-What differs is a module of this behaviour, a consumer. All its functions are called in the
-observer's process, which gets the messages of the agents, too. What comes after the end goes with
-that process.
+Commands differ in their consumer, a module of this behaviour. The observer's process calls all its
+functions, and gets the messages of the agents. Messages after the end go with that process.
 
 ```
 dyno_observation    decides, without a side effect
@@ -36,7 +35,7 @@ leaves `targets`; a tick is a second if that is not said.
     {ok, plan(), State :: term()} | {error, dyno_error:error()} | term().
 
 -doc """
-What happened:
+Handles one of these:
 
 * `begun`: the time begins when this returns.
 * `{tick, Ms}`: so much of it has passed.
@@ -54,7 +53,7 @@ What happened:
         | {message, term()},
     State :: term().
 
--doc "What is recorded, after the nodes are left.".
+-doc "Makes the parts of the recording, after the nodes are left.".
 -callback made(dyno_observation:ended(), State :: term()) -> dyno_observed:parts().
 
 -type state() :: #{
@@ -71,7 +70,7 @@ What happened:
 -define(TICK_MS, 1000).
 
 -doc """
-Observes, and records what the consumer makes of it. When the calling process gets `dyno_interrupt`,
+Observes, and records what the consumer has seen. When the calling process gets `dyno_interrupt`,
 or `stop` from somebody who has seen enough, it ends with what was measured until then.
 """.
 -spec run(module(), [node()], Options :: map()) ->

@@ -8,7 +8,7 @@
 
 -export([parts/1, known/0]).
 
--doc "What is recorded of it.".
+-doc "The parts of its recording.".
 -spec parts(dyno_profile:state()) -> dyno_observed:parts().
 parts(#{targets := Targets, samples := Samples, results := Results} = State) ->
     #{options := #{nodes := Nodes} = Options, kind := Kind} = State,

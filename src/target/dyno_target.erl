@@ -11,14 +11,14 @@ The agent leaves the node at `leave/1`, or when the process that holds the node 
 -export([hold/3, all/2, event/2, leave/1]).
 -export_type([t/0, event/0]).
 
--doc "Who holds the node adds what runs in it.".
+-doc "The holder adds the processes that run in the node.".
 -type t() :: #{
     node := node(),
     agent := dyno_agent:agent(),
     %% The monitor of its guard, and what marks its messages.
     monitor := reference(),
     ref := reference(),
-    %% What is to be done here when it is left.
+    %% Called here when it is left.
     undo => fun(() -> ok),
     atom() => term()
 }.
@@ -63,7 +63,7 @@ equipped(#{node := Node} = Bare, Equip) ->
 all(Nodes, Hold) ->
     dyno_error:each(Hold, fun(Target) -> _ = leave([Target]) end, Nodes).
 
--doc "What a message says of one of the nodes.".
+-doc "Reads a message of an agent, or of the end of one.".
 -spec event(Message :: term(), [t()]) -> event() | none.
 event({'DOWN', Monitor, process, _, Reason}, Targets) ->
     of_target([{lost, T, Reason} || #{monitor := Of} = T <- Targets, Of =:= Monitor]);

@@ -9,7 +9,7 @@ A node in which something is traced: the watchdog there, with one consumer.
 -export([hold/3, change/2, stop/1, format_error/1]).
 -export_type([t/0, options/0, reason/0]).
 
--doc "A target that is held, and this.".
+-doc "A node that is held, with this.".
 -type t() :: #{
     node := node(),
     watchdog := pid(),

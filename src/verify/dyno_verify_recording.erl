@@ -10,7 +10,7 @@
 
 -define(GROUP, ~"verify").
 
--doc "What is recorded of properties in nodes.".
+-doc "The parts of the recording of properties in nodes.".
 -spec parts(dyno_observation:ended(), dyno_verify:seen()) -> dyno_observed:parts().
 parts(#{ending := #{status := Status} = Ended, lost := Lost} = How, Seen) ->
     #{specs := Specs, nodes := Nodes, options := Options} = Seen,

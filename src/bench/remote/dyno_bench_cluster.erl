@@ -76,7 +76,7 @@ which the newest 3600 are kept.
     | {no_node, node()}
     | {died, term()}.
 
--doc "A target that is held, and this.".
+-doc "A node that is held, with this.".
 -type member() :: #{
     status := here | lost,
     %% Set when it has started, so that its job can be changed.
