@@ -85,10 +85,9 @@ trace(Config) ->
     How = ?config(how, Config),
     Peers = [{_, First} | Others] = peers(How),
     Self = self(),
-    [
-        {ok, _} = erpc:call(Node, timer, apply_interval, [20, lists, seq, [1, 3]])
-     || {_, Node} <- Peers
-    ],
+    {ok, Tokens, _} = erl_scan:string("(fun F() -> lists:seq(1, 3), timer:sleep(20), F() end)()."),
+    {ok, Calls} = erl_parse:parse_exprs(Tokens),
+    [spawn(Node, erl_eval, exprs, [Calls, []]) || {_, Node} <- Peers],
     {ok, Trace} = dyno_trace:start([Node || {_, Node} <- Peers], ["lists:seq/2"], #{
         for_ms => 5000, count => 100_000, show => fun(Item) -> Self ! {item, Item} end
     }),
