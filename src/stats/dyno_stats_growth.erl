@@ -155,8 +155,8 @@ range(#{low := undefined}) ->
 range(#{low := Low, high := High, level := Level}) ->
     [" (", decimal(Low), " to ", decimal(High), at_level(Level), ")"].
 
-at_level(Level) when Level >= ?LEVEL -> [];
-at_level(Level) -> [", ", integer_to_list(round(100 * Level)), " % sure"].
+at_level(Level) ->
+    [[", ", integer_to_list(round(100 * Level)), " % sure"] || Level < ?LEVEL].
 
 %% One decimal, and no minus before a zero.
 decimal(Number) ->
