@@ -49,7 +49,7 @@ options(Baseline, FailIf) ->
     ].
 
 condition(Text) ->
-    dyno_error:tagged(dyno_compare_gate, dyno_compare_gate:parse(Text)).
+    dyno_error:tagged(dyno_threshold, dyno_compare_gate:parse(Text)).
 
 -doc "Reads the baseline, before anything is measured.".
 -spec read(kind(), dyno_cli_command:values()) -> {ok, gate()} | {error, dyno_error:error()}.
@@ -89,7 +89,7 @@ gate(Kind, Baseline, Values) ->
 checked(Conditions, Documents) ->
     case [Reason || C <- Conditions, {error, Reason} <- [dyno_compare_gate:check(C, Documents)]] of
         [] -> ok;
-        [Reason | _] -> {error, {dyno_compare_gate, Reason}}
+        [Reason | _] -> {error, {dyno_threshold, Reason}}
     end.
 
 in_baseline({error, Error}) -> {error, {dyno_cli_option, {in_option, "--baseline", Error}}};

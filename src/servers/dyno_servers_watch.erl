@@ -16,8 +16,8 @@ dyno_servers:start(Node, #{watches => [#{'of' => queue, above => 1000}]})
 `read/1` takes the same as a threshold: `queue > 1000`, `servers orders delay > 20 ms`.
 """.
 
--export([new/1, window/2, tell/1, read/1, is_watch/1, format_error/1]).
--export_type([watch/0, state/0, event/0, reason/0]).
+-export([new/1, window/2, tell/1, read/1, is_watch/1]).
+-export_type([watch/0, state/0, event/0]).
 
 -doc """
 `queue`: messages that wait. `busy`: the share of the time, 0 to 1. `p99` and `delay`: nanoseconds,
@@ -42,8 +42,6 @@ of callbacks and of messages before them. Of all servers, or of those of a name,
 -doc "What is to be told, in a sentence.".
 -type event() :: {set | clear, alarm(), Text :: binary()}.
 
--type reason() :: {operator | size, Text :: binary()}.
-
 -define(BELOW, 0.8).
 %% Of each: what people call it, and its unit.
 -define(WATCHED, #{
@@ -66,9 +64,8 @@ is_watch(_Other) ->
 -spec read(unicode:chardata()) -> {ok, watch()} | {error, dyno_error:error()}.
 read(Text) ->
     maybe
-        {ok, Threshold} ?= dyno_threshold:read(Text, known()),
-        #{target := Target} = Limit = dyno_threshold:limit(Threshold),
-        #{operator := ~">", size := undefined, limit := Above, node := Node} ?= Limit,
+        {ok, Threshold} ?= dyno_threshold:above(Text, fun(_) -> known() end),
+        #{target := Target, limit := Above, node := Node} = dyno_threshold:limit(Threshold),
         Of =
             case Target of
                 {metric, Field} -> #{'of' => binary_to_existing_atom(Field)};
@@ -76,9 +73,7 @@ read(Text) ->
             end,
         {ok, maps:merge(Of#{above => Above}, #{node => Node || Node =/= undefined})}
     else
-        #{operator := ~">"} -> {error, {?MODULE, {size, iolist_to_binary(Text)}}};
-        #{operator := _} -> {error, {?MODULE, {operator, iolist_to_binary(Text)}}};
-        Error -> Error
+        {error, Reason} -> {error, {dyno_threshold, Reason}}
     end.
 
 known() ->
@@ -131,12 +126,16 @@ window(#{servers := Servers, duration_ns := DurationNs}, #{watches := Watches} =
 by_value({Key, Value, Watch, Name}, Events) when not is_tuple(Value) ->
     by_value({Key, {Value, Value}, Watch, Name}, Events);
 by_value({{Alarm, Above} = Key, {Low, High}, #{'of' := Of} = Watch, Name}, {Events, Set}) ->
-    Below = maps:get(below, Watch, ?BELOW * Above),
-    case is_map_key(Key, Set) of
-        false when is_number(Low), Low > Above ->
+    {IsSet, Limit} =
+        case Set of
+            #{Key := _} -> {true, maps:get(below, Watch, ?BELOW * Above)};
+            #{} -> {false, Above}
+        end,
+    case {IsSet, dyno_threshold:decide(~">", Limit, Low, High)} of
+        {false, pass} ->
             Text = text(Alarm, Name, " is ~ts, above ~ts", [shown(Low, Of), shown(Above, Of)]),
             {[{set, Alarm, Text} | Events], Set#{Key => Name}};
-        true when is_number(High), High =< Below ->
+        {true, fail} ->
             Text = text(Alarm, Name, " is ~ts, below its limit again", [shown(High, Of)]),
             {[{clear, Alarm, Text} | Events], maps:remove(Key, Set)};
         _ ->
@@ -195,9 +194,3 @@ with_alarms(Tell) ->
         undefined -> ok;
         _ -> Tell()
     end.
-
--spec format_error(reason()) -> unicode:chardata().
-format_error({operator, Text}) ->
-    ["the alarm \"", Text, "\" needs the operator >; write it as queue > 1000"];
-format_error({size, Text}) ->
-    ["the alarm \"", Text, "\" cannot be of a size; leave out at SIZE"].

@@ -14,9 +14,9 @@ count for nothing, which the verdict says.
 """.
 
 -export([parse/1, check/2, of_metric/2, is_exact/1, names/1]).
--export([failing/2, verdict/3, format_error/1]).
+-export([failing/2, verdict/3]).
 
--export_type([t/0, reason/0]).
+-export_type([t/0]).
 
 -doc "A condition.".
 -opaque t() :: #{
@@ -24,18 +24,6 @@ count for nothing, which the verdict says.
     subject := binary(),
     share := float(),
     text := binary()
-}.
-
--doc "What is wrong, and where: characters from 0.".
--type reason() :: {
-    Text :: binary(),
-    Position :: non_neg_integer(),
-    subject_expected
-    | operator_expected
-    | share_expected
-    | not_utf8
-    | {percentile_in_brackets, Written :: binary()}
-    | {unknown_name, binary(), Closest :: [binary()]}
 }.
 
 -define(SUBJECTS, [
@@ -46,44 +34,34 @@ count for nothing, which the verdict says.
 %% Times are not judged below that (dyno_compare).
 -define(FLOOR, 1.03).
 
--doc "Reads a condition.".
--spec parse(unicode:chardata()) -> {ok, t()} | {error, reason()}.
+-doc "Reads a condition: an expression as of a threshold, with a share.".
+-spec parse(unicode:chardata()) -> {ok, t()} | {error, dyno_threshold:reason()}.
 parse(Chars) ->
-    case unicode:characters_to_binary(Chars) of
-        Text when is_binary(Text) -> parsed(Text);
-        _ -> {error, {~"", 0, not_utf8}}
+    maybe
+        {ok, Read} ?= dyno_threshold:above(Chars, fun known/1),
+        #{target := {metric, Subject}, limit := Share} = Limit = dyno_threshold:limit(Read),
+        case Limit of
+            #{node := undefined, unit := ~"ratio"} when Share >= 0 ->
+                Text = dyno_threshold:format(Read),
+                {ok, #{subject => Subject, share => float(Share), text => Text}};
+            #{node := undefined} ->
+                dyno_threshold:refused({limit, share}, Read);
+            #{} ->
+                dyno_threshold:refused({not_here, of_node}, Read)
+        end
     end.
 
-parsed(Text) ->
-    Pattern = "^ *([\\w.]*)(?:\\(([0-9.]+)\\))? *(>(?!=))? *(.*)$",
-    {match, [{WordAt, _} = Word, Percent, Operator, {ShareAt, _} = Share]} = re:run(
-        Text, Pattern, [unicode, dotall, {capture, all_but_first, index}]
-    ),
-    Wrong = fun(Byte, Problem) ->
-        {error, {Text, string:length(binary:part(Text, 0, Byte)), Problem}}
-    end,
-    Written = binary:replace(binary:part(Text, Share), ~" ", ~"", [global]),
-    Subject = binary:part(Text, Word),
-    IsKnown = lists:member(Subject, ?SUBJECTS),
-    case {is_name(Subject), Percent, Operator, dyno_unit:parse(Written)} of
-        {true, {At, Length}, _, _} when At >= 0 ->
-            Plain = <<Subject/binary, (binary:part(Text, At, Length))/binary>>,
-            Wrong(WordAt, {percentile_in_brackets, Plain});
-        {false, {At, _}, _, _} when not IsKnown; At >= 0 ->
-            Wrong(WordAt, subject_expected);
-        {_, _, {-1, 0}, _} ->
-            Wrong(ShareAt, operator_expected);
-        {_, _, _, {ok, {Of, ~"ratio"}}} when Of >= 0 ->
-            Condition = <<Subject/binary, " > ", Written/binary>>,
-            {ok, #{subject => Subject, share => float(Of), text => Condition}};
-        _ ->
-            Wrong(ShareAt, share_expected)
-    end.
+%% Whether there is a metric of another name turns out with the recordings: `check/2`.
+known({metric, Name}) ->
+    Names = [Name || is_name(Name)] ++ ?SUBJECTS,
+    #{metrics => [#{name => Known, unit => ~"ratio"} || Known <- Names]};
+known(_Cell) ->
+    #{}.
 
 is_name(Subject) -> binary:match(Subject, ~".") =/= nomatch.
 
 -doc "Whether one of these recordings has what the condition names.".
--spec check(t(), [dyno_recording:document(), ...]) -> ok | {error, reason()}.
+-spec check(t(), [dyno_recording:document(), ...]) -> ok | {error, dyno_threshold:reason()}.
 check(#{subject := Name, text := Text}, [Document | _] = Documents) ->
     Named = [
         x
@@ -93,7 +71,7 @@ check(#{subject := Name, text := Text}, [Document | _] = Documents) ->
         N =:= Name
     ],
     case is_name(Name) andalso Named =:= [] of
-        true -> {error, {Text, 0, {unknown_name, Name, dyno_compare_metrics:nearest(Name, Document)}}};
+        true -> {error, {Text, 0, {unknown_metric, Name, dyno_compare_metrics:nearest(Name, Document)}}};
         false -> ok
     end.
 
@@ -289,33 +267,3 @@ sentence(#{item := Item, metric := Metric, unit := Unit, old := Old, new := New}
 
 others([]) -> "";
 others(More) -> ["; and ", integer_to_binary(length(More)), " more"].
-
--doc "One sentence with the place, and a caret under it.".
--spec format_error(reason()) -> binary().
-format_error({_, _, not_utf8}) ->
-    ~"the condition is not UTF-8 text; write it as slower > 5%";
-format_error({Text, Position, Problem}) ->
-    dyno_recording_check:text([
-        "the condition \"", Text, "\", column ", integer_to_list(Position + 1), ": ",
-        wording(Problem), meant(Problem, string:lexemes(Text, " >(")), "\n  ", Text, "\n  ", lists:duplicate(Position, $\s), "^"
-    ]).
-
-meant(subject_expected, [Word | _]) ->
-    case dyno_similar:nearest(Word, ?SUBJECTS) of
-        {ok, Subject} -> ["; did you mean ", Subject, "?"];
-        none -> ""
-    end;
-meant(_Problem, _Words) ->
-    "".
-
-wording(subject_expected) ->
-    [
-        lists:join(", ", lists:droplast(?SUBJECTS)), " or ", lists:last(?SUBJECTS),
-        ", or the name of a metric with a dot is expected, such as slower > 5%"
-    ];
-wording({percentile_in_brackets, Written}) ->
-    ["a percentile is written without brackets: ", Written];
-wording({unknown_name, Name, Closest}) ->
-    ["there is no ", Name, " in the recording", dyno_similar:closest_are(Closest)];
-wording(operator_expected) -> "> is expected, such as slower > 5%";
-wording(share_expected) -> "a share in percent is expected, such as 5%".

@@ -16,7 +16,9 @@ every run, or with `at SIZE` for the runs of that size; without `of NODE` the fi
 """.
 
 -export([parse/1, check/2, format/1, evaluate/2, format_error/1]).
--export([read/2, check_all/2, judge/2, limit/1]).
+-export([read/2, check_all/2, judge/2]).
+%% For those that decide over something else than a recording
+-export([above/2, limit/1, decide/4, refused/2]).
 
 -export_type([t/0, known/0, reason/0, verdict/0]).
 
@@ -45,6 +47,9 @@ every run, or with `at SIZE` for the runs of that size; without `of NODE` the fi
     | {over_all_runs, Table :: binary()}
     | size_expected
     | operator_expected
+    | {operator, binary()}
+    | {limit, share}
+    | {not_here, of_node | at_size}
     | number_expected
     | number_out_of_range
     | {unknown_unit, binary()}
@@ -80,8 +85,13 @@ metric, table or field, and that its unit is of the limit's kind.
 check(#{target := Target, limit := Limit, unit := Unit} = Threshold, Known) ->
     case dyno_threshold_check:problem(Target, {Limit, Unit}, Known) of
         none -> ok;
-        Problem -> {error, {format(Threshold), place_of(Problem, Threshold), Problem}}
+        Problem -> refused(Problem, Threshold)
     end.
+
+-doc "The error of a threshold that cannot be used for this reason.".
+-spec refused(problem(), t()) -> {error, reason()}.
+refused(Problem, Threshold) ->
+    {error, {format(Threshold), place_of(Problem, Threshold), Problem}}.
 
 -doc "Reads a threshold and checks it.".
 -spec read(unicode:chardata(), known()) -> {ok, t()} | {error, dyno_error:error()}.
@@ -92,6 +102,21 @@ read(Text, Known) ->
         {ok, Threshold}
     else
         {error, Reason} -> {error, {?MODULE, Reason}}
+    end.
+
+-doc "Reads what must not be, `SUBJECT > LIMIT` of no size, and checks it by its subject.".
+-spec above(unicode:chardata(), fun((dyno_threshold_metric:target()) -> known())) ->
+    {ok, t()} | {error, reason()}.
+above(Text, Known) ->
+    maybe
+        {ok, #{target := Target} = Threshold} ?= parse(Text),
+        #{operator := ~">", size := undefined} ?= Threshold,
+        ok ?= check(Threshold, Known(Target)),
+        {ok, Threshold}
+    else
+        #{operator := ~">"} = OfSize -> refused({not_here, at_size}, OfSize);
+        #{} = Other -> refused({operator, ~">"}, Other);
+        Error -> Error
     end.
 
 -doc "Checks several.".
@@ -105,8 +130,11 @@ check_all(Thresholds, Known) ->
 %% In the text that format/1 gives.
 place_of(Problem, #{target := Target, operator := Operator} = Threshold) ->
     case {element(1, Problem), Target} of
-        {wrong_kind, _} -> string:length([subject(Threshold), " ", Operator, " "]);
-        {field_expected, _} -> string:length([target_text(Target), " "]);
+        {Of, _} when Of =:= wrong_kind; Of =:= limit ->
+            string:length([subject(Threshold), " ", Operator, " "]);
+        {operator, _} -> string:length([subject(Threshold), " "]);
+        {Of, _} when Of =:= field_expected; Of =:= not_here ->
+            string:length([target_text(Target), " "]);
         {_, {cell, Table, Row, Field}} when
             is_binary(Field), element(1, Problem) =/= unknown_table
         ->
@@ -126,9 +154,10 @@ format(#{operator := Operator, written := Written} = Threshold) ->
     size := non_neg_integer() | undefined,
     operator := binary(),
     %% In the base unit of its kind.
-    limit := number()
+    limit := number(),
+    unit := dyno_unit:unit()
 }.
-limit(Threshold) -> maps:with([target, node, size, operator, limit], Threshold).
+limit(Threshold) -> maps:with([target, node, size, operator, limit, unit], Threshold).
 
 -doc "The recording with the verdicts of these.".
 -spec judge([t()], dyno_recording:document()) -> dyno_recording:document().
@@ -178,11 +207,11 @@ missing(#{~"status" := Status} = Holder, Document) ->
 -doc "What is wrong, with the text and a caret under the place, and what is accepted there.".
 -spec format_error(reason()) -> binary().
 format_error({_, _, not_utf8}) ->
-    ~"the threshold is not UTF-8 text; write it as NAME < NUMBER UNIT";
+    ~"the limit is not UTF-8 text; write it as NAME < NUMBER UNIT";
 format_error({Text, Position, Problem}) ->
     Caret = [lists:duplicate(Position, $\s), $^],
     dyno_recording_check:text([
-        "threshold \"", Text, "\", column ", integer_to_list(Position + 1), ": ",
+        "\"", Text, "\", column ", integer_to_list(Position + 1), ": ",
         dyno_threshold_problem:wording(Problem), "\n  ", Text, "\n  ", Caret
     ]).
 
@@ -379,7 +408,7 @@ one_sided(Threshold, Place, {Bound, Is, {Low, High}}, Unit) ->
     #{operator := Operator, limit := Limit} = Threshold,
     case compared(Threshold, Place, {Bound, Unit}, Is) of
         {Value, Result, Text} when Result =/= unknown ->
-            {Value, by_ends(Operator, Limit, based(Low, Unit), based(High, Unit)), Text};
+            {Value, decide(Operator, Limit, based(Low, Unit), based(High, Unit)), Text};
         Unknown ->
             Unknown
     end.
@@ -387,11 +416,17 @@ one_sided(Threshold, Place, {Bound, Is, {Low, High}}, Unit) ->
 based(unknown, _Unit) -> unknown;
 based(End, Unit) -> element(2, in_base(End, Unit)).
 
+-doc """
+Whether a value between two ends keeps to a limit; an end that is not known is an atom. Unknown if the
+limit lies between them.
+""".
+-spec decide(Operator :: binary(), Limit :: number(), Low, High) -> pass | fail | unknown when
+    Low :: number() | atom(), High :: number() | atom().
 %% An atom is more than any number.
-by_ends(~"==", Limit, Low, High) when is_number(Low), Low > Limit; High < Limit -> fail;
-by_ends(~"==", _Limit, _Low, _High) -> unknown;
-by_ends(<<"<", _/binary>> = Operator, Limit, Low, High) -> by_end(Operator, Limit, Low, High);
-by_ends(Operator, Limit, Low, High) -> by_end(Operator, Limit, High, Low).
+decide(~"==", Limit, Low, High) when is_number(Low), Low > Limit; High < Limit -> fail;
+decide(~"==", _Limit, _Low, _High) -> unknown;
+decide(<<"<", _/binary>> = Operator, Limit, Low, High) -> by_end(Operator, Limit, Low, High);
+decide(Operator, Limit, Low, High) -> by_end(Operator, Limit, High, Low).
 
 by_end(Operator, Limit, Best, Worst) ->
     Holds = fun(End) -> is_number(End) andalso holds(Operator, End, Limit) end,

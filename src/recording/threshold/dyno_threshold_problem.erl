@@ -25,6 +25,14 @@ wording(size_expected) ->
     "a size is expected, a whole number such as 100";
 wording(operator_expected) ->
     "an operator is expected, one of < <= > >= ==";
+wording({operator, Operator}) ->
+    [Operator, " is expected here"];
+wording({limit, share}) ->
+    "a share in percent is expected, such as 5%";
+wording({not_here, of_node}) ->
+    "no node can be named here";
+wording({not_here, at_size}) ->
+    "no size can be named here";
 wording(number_expected) ->
     "a number is expected, with its unit, such as 20 ms or 0.1 %";
 wording(number_out_of_range) ->

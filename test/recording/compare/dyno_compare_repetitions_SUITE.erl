@@ -192,7 +192,7 @@ known_names(_Config) ->
         {ok, Condition} = dyno_compare_gate:parse(Text),
         case dyno_compare_gate:check(Condition, [Old]) of
             ok -> ok;
-            {error, Reason} -> dyno_compare_gate:format_error(Reason)
+            {error, Reason} -> dyno_threshold:format_error(Reason)
         end
     end,
     [
@@ -200,7 +200,7 @@ known_names(_Config) ->
      || Text <- ["latency.p99 > 5%", "memory.total > 5%", "vm.memory.total.last > 5%", "memory > 1%"]
     ],
     Words = Checked("latncy.p99 > 5%"),
-    ?assertMatch({match, _}, re:run(Words, "there is no latncy.p99 in .* closest are latency.p99")),
+    ?assertMatch({match, _}, re:run(Words, "there is no metric latncy.p99; the closest are latency.p99")),
     {error, {_, 0, Hint}} = dyno_compare_gate:parse("latency.p(95) > 5%"),
     ?assertEqual({percentile_in_brackets, ~"latency.p95"}, Hint).
 
