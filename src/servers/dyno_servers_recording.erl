@@ -4,7 +4,7 @@
 -module(dyno_servers_recording).
 -moduledoc false.
 %% What was measured of servers, as one run of a recording: tables over the whole time, series over
-%% the windows, distributions, and sentences that say what is worth to know. Pure.
+%% the windows, distributions, and findings. Pure.
 
 -export([run/2, known/0, level/1, callback_rate/1]).
 -export_type([options/0]).
@@ -22,12 +22,8 @@
 -define(GROUP, ~"servers").
 %% Distributions that are kept, those of the busiest.
 -define(MOST_HISTOGRAMS, 40).
-%% So busy schedulers do some work.
--define(WORK, 0.2).
 %% So much of the time is nearly all of it.
 -define(MOSTLY, 0.9).
-%% Servers that a sentence is worth.
--define(MOST_SENTENCES, 5).
 
 -spec run(dyno_servers_total:t(), options()) -> map().
 run(Total, #{group := Group} = Options) ->
@@ -44,18 +40,11 @@ run(Total, #{group := Group} = Options) ->
         tables => lists:append([
             tables(Rows, by_module(Group, Servers, DurationNs), DurationNs),
             made([{stages_spec(), [stage_row(Stage) || Stage <- Stages]}]),
-            lines(~"pipeline", ~"Pipeline", [
-                {~"drawing", Line}
-             || Line <- dyno_servers_pipeline:draw(Stages)
-            ]),
-            lines(
-                ~"server_findings",
-                ~"What was seen",
-                %% What the report has above the numbered sentences.
-                [{~"symptom", node_level(Of)} || Of <- dyno_servers_total:nodes(Total)] ++
-                    [{~"finding", Text} || Text <- maps:get(alarms, Options, [])] ++
-                    [{~"finding", Text} || Text <- others(Total, Servers)] ++
-                    [{~"finding", Text} || Text <- findings(Servers, DurationNs)]
+            drawing(dyno_servers_pipeline:draw(Stages)),
+            dyno_servers_findings:tables(
+                Total,
+                [row(Sum, DurationNs) || Sum <- named(process, Servers)],
+                maps:get(alarms, Options, [])
             )
         ]),
         warnings => warnings(Total, Options)
@@ -270,107 +259,17 @@ stage_row(#{kind := Kind, sum := Sum, rates := Rates, gives_to := To, bottleneck
         note => iolist_to_binary([~"bottleneck" || Is])
     }).
 
-node_level(#{node := Node} = OfNode) ->
-    dyno_recording_part:text("~ts: ~ts", [Node, level(OfNode)]).
-
-%% Sentences, in the order in which they are said.
-lines(Name, Title, Lines) ->
+drawing(Lines) ->
     Spec = #{
-        name => Name,
-        title => Title,
+        name => ~"pipeline",
+        title => ~"Pipeline",
         derived => true,
         columns => [
             {~"line", ~"Line", integer, #{role => key}, fun({Index, _}) -> Index end},
-            {~"kind", ~"Kind", string, fun({_, {Kind, _}}) -> Kind end},
-            {~"text", ~"Text", string, fun({_, {_, Text}}) -> Text end}
+            {~"text", ~"Text", string, fun({_, Text}) -> Text end}
         ]
     },
     made([{Spec, lists:enumerate(Lines)}]).
-
-%% Where the work is not done by these servers: as in Cowboy, whose connections are none. That is
-%% not known where what they did was not measured for most of the time.
-others(Total, Servers) ->
-    [
-        dyno_recording_part:text(
-            "~ts: its schedulers were busy for ~ts of the time, and these servers for ~ts of one: "
-            "other processes do its work, which dyno profile shows",
-            [Node, dyno_unit:format(Busy, ~"ratio"), dyno_unit:format(OfServers, ~"ratio")]
-        )
-     || #{node := Node, schedulers_busy := Busy, duration_ns := Ns} = OfNode <-
-            dyno_servers_total:nodes(Total),
-        Busy >= ?WORK,
-        Of <- [[S || #{labels := #{node := In}} = S <- Servers, In =:= atom_to_binary(Node)]],
-        is_mostly_counted(Of),
-        unseen(OfNode) =:= 0,
-        OfServers <- [lists:sum([in_callbacks(S) || S <- Of]) / max(1, Ns)],
-        OfServers < Busy / 10
-    ].
-
-is_mostly_counted(Servers) ->
-    Sum = fun(Key) -> lists:sum([map_get(Key, Server) || Server <- Servers]) end,
-    2 * Sum(counted_ns) >= Sum(process_ns).
-
-unseen(OfNode) -> maps:get(calls, maps:get(unseen, OfNode, #{}), 0).
-
-%% Of all of its time, as of that in which it was measured.
-in_callbacks(#{process_ns := ProcessNs} = Sum) ->
-    #{busy_ns := BusyNs, busy_of_ns := BusyOfNs, cpu_ns := CpuNs, cpu_of_ns := CpuOfNs} = Sum,
-    Pairs = [{BusyNs, BusyOfNs}, {CpuNs, CpuOfNs}],
-    Shares = [Ns / OfNs || {Ns, OfNs} <- Pairs, is_integer(Ns), OfNs > 0],
-    ProcessNs * lists:max([0.0 | Shares]).
-
-%% What a person would say after reading the table.
-findings(Servers, DurationNs) ->
-    Rows = [row(Sum, DurationNs) || Sum <- named(process, Servers)],
-    Sentences = [
-        dyno_recording_part:text("~ts: ~ts~ts", [Name, Forecast, details(Row)])
-     || #{name := Name} = Row <- dyno_servers_row:ranked(busy, Rows),
-        Forecast <- [dyno_servers_row:forecast(Row)],
-        Forecast =/= none
-    ],
-    Crashed = [
-        dyno_recording_part:text("~ts crashed ~ts: ~ts", [
-            Name, times(N), maps:get(reasons, Row, ~"")
-        ])
-     || #{name := Name, crashes := N} = Row <- dyno_servers_row:ranked(exceptions, Rows), N > 0
-    ],
-    lists:sublist(Sentences, ?MOST_SENTENCES) ++ lists:sublist(Crashed, ?MOST_SENTENCES).
-
-details(#{sum := #{tags := Tags}} = Row) ->
-    Parts = [
-        [Before, dyno_unit:format(Value, Unit), After]
-     || {Key, Least, Before, Unit, After} <- [
-            {busy, 0.0, "busy ", ~"ratio", ""},
-            {blocked, 0.2, "blocked ", ~"ratio", ""},
-            {queue_max, 2, "longest queue ", ~"count", ""}
-        ],
-        #{Key := Value} <- [Row],
-        is_number(Value),
-        Value >= Least
-    ] ++ waits(Row) ++ most(Tags),
-    case Parts of
-        [] -> "";
-        _ -> [" (", lists:join(", ", Parts), ")"]
-    end.
-
-waits(#{waited_p99 := {Ns, _, HighNs}}) when is_number(Ns) ->
-    AtLeast = [~"at least " || HighNs =:= undefined],
-    [["messages wait ", AtLeast, dyno_unit:format(Ns, ~"ns"), " at the p99"]];
-waits(_Row) ->
-    [].
-
-%% The kind of message that takes at least half of the time, where there are several.
-most([_, _ | _] = Tags) ->
-    All = lists:sum([Ns || #{wall_ns := Ns} <- Tags]),
-    [
-        ["most of it in ", Kind, ", ", dyno_unit:format(Ns / Count, ~"ns"), " each"]
-     || #{wall_ns := Ns, count := Count, tag := Kind} <- Tags, Count > 0, 2 * Ns > All
-    ];
-most(_OneKind) ->
-    [].
-
-times(1) -> "once";
-times(N) -> [integer_to_binary(N), " times"].
 
 %% Metrics, series, distributions
 
@@ -499,7 +398,7 @@ warnings(Total, #{lost := Lost, dropped := Dropped, sinks := Sinks}) ->
             [{~"node_lost", "~ts", [dyno_error:format(Error)]} || _Node := Error <- Lost],
             [
                 {~"no_servers", None, []}
-             || Servers =:= [], lists:sum([unseen(OfNode) || OfNode <- Nodes]) =:= 0
+             || Servers =:= [], lists:sum([dyno_servers_findings:unseen(OfNode) || OfNode <- Nodes]) =:= 0
             ],
             [
                 {~"windows_dropped", "~b windows came too fast and were left out", [Dropped]}

@@ -11,7 +11,7 @@ in calls to others, in `timer:sleep/1`, or preempted. A server is busy while a c
 saturates when it is busy all of the time, so one that is busy for 62 % does at 1.6 times its rate.
 """.
 
--export([row/2, callbacks/2, tags/2, forecast/1, ranked/2, keys/0, is_like/2]).
+-export([row/2, callbacks/2, tags/2, ranked/2, keys/0, is_like/2]).
 -export([quantile/2]).
 -export_type([row/0, key/0]).
 
@@ -20,16 +20,6 @@ saturates when it is busy all of the time, so one that is busy for 62 % does at 
 
 -doc "What rows are ordered by.".
 -type key() :: busy | rate | p99 | max | queue | delay | cpu | words | exceptions | name.
-
-%% From here on its queue only grows.
--define(SATURATED, 0.95).
-%% Below it nobody asks for the rate at which a server saturates.
--define(WORTH_SAYING, 0.1).
-%% So many more messages come than are done, and at least so many in a window.
--define(GROWS, 1.05).
--define(GROWS_BY, 10).
-%% A callback that runs so long and has not ended is worth a word.
--define(LONG_NS, 200_000_000).
 
 -doc "The numbers of a sum over a time.".
 -spec row(dyno_servers_window:sum(), DurationNs :: non_neg_integer()) -> row().
@@ -152,9 +142,12 @@ mean(_Sum, 0) -> undefined;
 mean(Sum, Count) -> Sum / Count.
 
 %% Of one that runs for long only, because each is running in most of its windows.
-running(#{callback := Name, ns := Ns}) when Ns >= ?LONG_NS ->
-    text("~ts, for ~ts", [Name, dyno_unit:format(Ns, ~"ns")]);
-running(_) ->
+running(#{callback := Name, ns := Ns}) ->
+    case Ns >= dyno_finding_limits:value(long_callback) of
+        true -> text("~ts, for ~ts", [Name, dyno_unit:format(Ns, ~"ns")]);
+        false -> undefined
+    end;
+running(none) ->
     undefined.
 
 %% Two clocks: the processor's may be ahead by a little.
@@ -185,37 +178,7 @@ saturates_at(#{busy := Busy, count := Count}) when is_number(Busy), Busy > 0, Co
 saturates_at(_) ->
     undefined.
 
--doc "When a server will saturate, in a sentence; `none` where that is not worth one.".
--spec forecast(row()) -> binary() | none.
-forecast(#{alive := 0}) ->
-    none;
-forecast(#{running := <<Running/binary>>, queue_now := Queue}) ->
-    text("still in ~ts, while ~ts", [Running, waiting(Queue)]);
-forecast(#{arrival_rate := Arrivals, rate := Rate, queue_now := Queue}) when
-    is_number(Arrivals), Arrivals > Rate * ?GROWS, Queue >= ?GROWS_BY
-->
-    text("~ts come, ~ts are done: its queue of ~ts grows", [
-        per_second(Arrivals), per_second(Rate), number(Queue)
-    ]);
-forecast(#{busy := Busy, rate := Rate}) when is_number(Busy), Busy >= ?SATURATED ->
-    text("saturated: busy all of the time, at ~ts", [per_second(Rate)]);
-forecast(#{busy := Busy, saturates_at := Times}) when
-    is_number(Busy), Busy >= ?WORTH_SAYING, is_number(Times)
-->
-    text("saturates at ~ts times today's rate", [
-        float_to_binary(floor(Times * 10) / 10, [{decimals, 1}])
-    ]);
-forecast(_Row) ->
-    none.
-
-waiting(1) -> ~"1 message waits";
-waiting(Queue) -> [number(Queue), " messages wait"].
-
 text(Format, Arguments) -> dyno_recording_part:text(Format, Arguments).
-
-per_second(Rate) -> dyno_unit:format(Rate, ~"1/s").
-
-number(N) -> dyno_unit:format(N, ~"count").
 
 -doc "All keys.".
 -spec keys() -> [key(), ...].

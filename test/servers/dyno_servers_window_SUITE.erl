@@ -287,18 +287,31 @@ says_when_it_saturates(_Config) ->
     At = fun(BusyNs, Change) ->
         Server = server(~"a", x, [callback(~"handle_call", lists:duplicate(10, BusyNs div 10))]),
         [Row] = rows(process, [Change(Server)]),
-        dyno_servers_row:forecast(Row)
+        said(Row)
     end,
     Same = fun(Server) -> Server end,
-    ?assertEqual(~"saturates at 1.6 times today's rate", At(620_000_000, Same)),
-    ?assertEqual(~"saturated: busy all of the time, at 10 /s", At(999_999_990, Same)),
+    ?assertEqual(~"a: saturates at 1.6 times today's rate", At(620_000_000, Same)),
+    ?assertEqual(~"a: saturated: busy all of the time, at 10 /s", At(999_999_990, Same)),
     ?assertEqual(none, At(1_000_000, Same)),
     %% Times are those of buckets: their sum may be more than there was.
     [#{busy := 1.0}] = rows(process, [server(~"a", x, [callback(~"handle_call", [1_016_000_000])])]),
     Grows = fun(Server) ->
         Server#{arrived := 30, queue_now := 20, queue_max := 20}
     end,
-    ?assertEqual(~"30 /s come, 10 /s are done: its queue of 20 grows", At(620_000_000, Grows)).
+    ?assertEqual(~"a: 30 /s come, 10 /s are done: its queue of 20 grows", At(620_000_000, Grows)).
+
+%% With what to do, and with the limit if it is beyond that.
+said(Row) ->
+    case dyno_servers_findings:of_row(Row) of
+        [] ->
+            none;
+        [#{severity := warning, limit := Limit, advice := <<_, _/binary>>, text := Text}] when
+            is_number(Limit)
+        ->
+            Text;
+        [#{severity := note, text := Text}] ->
+            Text
+    end.
 
 blocked_is_what_is_not_on_a_processor(_Config) ->
     Server = server(~"a", x, [callback(~"handle_call", [500_000_000])]),
@@ -321,7 +334,7 @@ without_wall_time_the_processor_tells(_Config) ->
     [A, B] = rows(process, [Server, Hooked]),
     #{busy := undefined, p99 := undefined, why := ~"it was busy", cpu := Cpu} = A,
     ?assert(abs(Cpu - 0.4) < 1.0e-9),
-    ?assertEqual(none, dyno_servers_row:forecast(A)),
+    ?assertEqual(none, said(A)),
     ?assertMatch([#{name := ~"a"}, #{name := ~"b"}], dyno_servers_row:ranked(busy, [B, A])).
 
 %% Who does not look at a server has not seen that it does nothing.
@@ -337,10 +350,10 @@ a_long_callback_is_named(_Config) ->
     Running = fun(Ns) ->
         Server = server(~"a", x, []),
         [Row] = rows(process, [Server#{running := #{callback => ~"handle_call", ns => Ns}}]),
-        {map_get(running, Row), dyno_servers_row:forecast(Row)}
+        {map_get(running, Row), said(Row)}
     end,
     ?assertEqual(
-        {~"handle_call, for 1.5 s", ~"still in handle_call, for 1.5 s, while 0 messages wait"},
+        {~"handle_call, for 1.5 s", ~"a: still in handle_call, for 1.5 s, while 0 messages wait"},
         Running(1_500_000_000)
     ),
     ?assertEqual({undefined, none}, Running(100_000_000)).
@@ -542,7 +555,7 @@ a_recording_is_valid_and_shown(_Config) ->
     lists:foreach(
         fun(Part) -> ?assertNotEqual({Part, nomatch}, {Part, string:find(Unwrapped, Part)}) end,
         [
-            "blocked: saturates at 1.2 times today's rate", "blocked 79.9 %",
+            "NOTE blocked: saturates at 1.2 times today's rate", "blocked 79.9 %",
             "most of it in get, 700 ms each",
             "doubler_N holds the pipeline up", "handle_info", "statsd://x:1"
         ]

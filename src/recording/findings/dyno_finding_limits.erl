@@ -115,5 +115,9 @@ all() ->
         {wait_share, 0.3, ~"ratio", ~"So much of the response time is waiting for one process."},
         {memory_step, 2, ~"1", ~"The node needs more memory than its load lets expect."},
         {failing, 0.5, ~"ratio", ~"All times are about the few operations that did not fail."},
+        %% Of servers, over the time that they were measured.
+        {server_full, 0.95, ~"ratio", ~"With any more messages its queue only grows."},
+        {server_behind, 1.05, ~"1", ~"Each message waits longer than the one before it."},
+        {long_callback, 200_000_000, ~"ns", ~"All other messages wait meanwhile, also those of sys."},
         {near_memory_limit, 0.9, ~"ratio", ~"At the limit the kernel ends the node."}
     ].

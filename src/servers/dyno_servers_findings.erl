@@ -1,0 +1,188 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_servers_findings).
+-moduledoc false.
+%% What a person would say after reading the tables of servers: which one is saturated, or when it
+%% will be, which crashed, and that the work is not done by servers at all. Pure.
+
+-export([tables/3, of_row/1, unseen/1]).
+
+-import(dyno_recording_part, [text/2]).
+
+%% So busy schedulers do some work.
+-define(WORK, 0.2).
+%% Below it nobody asks for the rate at which a server saturates.
+-define(WORTH_SAYING, 0.1).
+%% So many messages wait at least if a queue grows.
+-define(GROWS_BY, 10).
+%% Of each node, of each kind.
+-define(MOST, 5).
+
+-define(DIVIDE, ~"Make its callbacks shorter, or divide its work among several processes.").
+
+-doc "The findings of each node; the rows are of single processes.".
+-spec tables(dyno_servers_total:t(), [dyno_servers_row:row()], Alarms :: [binary()]) ->
+    [dyno_recording_table:table()].
+tables(Total, Rows, Alarms) ->
+    Servers = dyno_servers_total:servers(Total),
+    Set = [dyno_finding:new(alarm, none, #{severity => warning, text => T}) || T <- Alarms],
+    [dyno_finding:table(undefined, dyno_finding:in_order(Set)) || Set =/= []] ++
+        [
+            dyno_finding:table(Name, dyno_finding:in_order(of_node(OfNode, Of, ItsRows)))
+         || #{node := Node} = OfNode <- dyno_servers_total:nodes(Total),
+            Name <- [atom_to_binary(Node)],
+            Of <- [[S || #{labels := #{node := In}} = S <- Servers, In =:= Name]],
+            ItsRows <- [[Row || #{node := In} = Row <- Rows, In =:= Name]]
+        ].
+
+of_node(OfNode, Servers, Rows) ->
+    Busy = lists:flatmap(fun of_row/1, dyno_servers_row:ranked(busy, Rows)),
+    Crashed = [crashed(Row) || #{crashes := N} = Row <- Rows, N > 0],
+    lists:sublist(Busy, ?MOST) ++ lists:sublist(Crashed, ?MOST) ++ others(OfNode, Servers) ++
+        [
+            dyno_finding:new(level, none, #{
+                severity => note,
+                text => text("measured at ~ts", [dyno_servers_recording:level(OfNode)])
+            })
+        ].
+
+-doc "That a server is saturated, or when it will be; nothing if that is not worth a word.".
+-spec of_row(dyno_servers_row:row()) -> [dyno_finding:t()].
+of_row(#{alive := 0}) ->
+    [];
+of_row(#{running := <<Running/binary>>, queue_now := Queue} = Row) ->
+    Text = text("still in ~ts, while ~ts", [Running, waiting(Queue)]),
+    [finding(long_callback, long_callback, warning, Text, #{}, Row)];
+of_row(#{arrival_rate := Arrivals, rate := Rate, queue_now := Queue} = Row) when
+    is_number(Arrivals), Queue >= ?GROWS_BY
+->
+    Behind = Arrivals / max(Rate, 1.0e-9),
+    case Behind > dyno_finding_limits:value(server_behind) of
+        true ->
+            Text = text("~ts come, ~ts are done: its queue of ~ts grows", [
+                dyno_unit:format(Arrivals, ~"1/s"), dyno_unit:format(Rate, ~"1/s"), number(Queue)
+            ]),
+            [finding(behind, server_behind, warning, Text, #{value => Behind}, Row)];
+        false ->
+            busy(Row)
+    end;
+of_row(Row) ->
+    busy(Row).
+
+busy(#{busy := Busy, rate := Rate, saturates_at := Times} = Row) when
+    is_number(Busy), Busy >= ?WORTH_SAYING
+->
+    case Busy >= dyno_finding_limits:value(server_full) of
+        true ->
+            Text = text("saturated: busy all of the time, at ~ts", [dyno_unit:format(Rate, ~"1/s")]),
+            [finding(saturated, server_full, warning, Text, #{value => Busy}, Row)];
+        false when is_number(Times) ->
+            Text = text("saturates at ~ts times today's rate", [
+                float_to_binary(floor(Times * 10) / 10, [{decimals, 1}])
+            ]),
+            [finding(saturates, server_full, note, Text, #{value => Busy, advice => ~""}, Row)];
+        false ->
+            []
+    end;
+busy(_Row) ->
+    [].
+
+crashed(#{crashes := Crashes} = Row) ->
+    Text = text("crashed ~ts: ~ts", [times(Crashes), maps:get(reasons, Row, ~"")]),
+    Advice = ~"Read its crash reports in the log of the node; what calls it fails, too.",
+    finding(crashes, restarts, warning, Text, #{value => Crashes, advice => Advice}, Row).
+
+finding(Check, Limit, Severity, Text, Fields, #{name := Name, node := Node} = Row) ->
+    Given = #{
+        severity => Severity,
+        subject => Name,
+        text => text("~ts: ~ts", [Name, Text]),
+        evidence => details(Row),
+        advice => ?DIVIDE,
+        look_closer => text("dyno profile ~ts \"~ts\"", [Node, operand(Name, Row)])
+    },
+    dyno_finding:new(Check, Limit, maps:merge(Given, Fields)).
+
+%% A name that others have, too, is not one that a command takes.
+operand(Name, Row) ->
+    case binary:match(Name, ~" ") of
+        nomatch -> Name;
+        _ -> maps:get(pid, Row, Name)
+    end.
+
+waiting(1) -> ~"1 message waits";
+waiting(Queue) -> [number(Queue), " messages wait"].
+
+times(1) -> "once";
+times(N) -> [number(N), " times"].
+
+number(N) -> dyno_unit:format(N, ~"count").
+
+details(Row) ->
+    Parts = [
+        [Before, dyno_unit:format(Value, Unit)]
+     || {Key, Least, Before, Unit} <- [
+            {busy, 0.0, "busy ", ~"ratio"},
+            {blocked, 0.2, "blocked ", ~"ratio"},
+            {queue_max, 2, "longest queue ", ~"count"}
+        ],
+        #{Key := Value} <- [Row],
+        is_number(Value),
+        Value >= Least
+    ] ++ waits(Row) ++ most(maps:get(tags, maps:get(sum, Row, #{}), [])),
+    text("~ts", [[[string:titlecase(text("~ts.", [lists:join(", ", Parts)]))] || Parts =/= []]]).
+
+waits(#{waited_p99 := {Ns, _, HighNs}}) when is_number(Ns) ->
+    AtLeast = [~"at least " || HighNs =:= undefined],
+    [["messages wait ", AtLeast, dyno_unit:format(Ns, ~"ns"), " at the p99"]];
+waits(_Row) ->
+    [].
+
+%% The kind of message that takes at least half of the time, if there are several.
+most([_, _ | _] = Tags) ->
+    All = lists:sum([Ns || #{wall_ns := Ns} <- Tags]),
+    [
+        ["most of it in ", Kind, ", ", dyno_unit:format(Ns / Count, ~"ns"), " each"]
+     || #{wall_ns := Ns, count := Count, tag := Kind} <- Tags, Count > 0, 2 * Ns > All
+    ];
+most(_OneKind) ->
+    [].
+
+%% The work is not done by these servers: as in Cowboy, whose connections are none. That is not known
+%% if what they did was not measured for most of the time.
+others(#{node := Node, schedulers_busy := Busy, duration_ns := Ns} = OfNode, Servers) ->
+    [
+        dyno_finding:new(others, none, #{
+            severity => note,
+            value => Busy,
+            unit => ~"ratio",
+            text => text(
+                "its schedulers were busy for ~ts of the time, and these servers for ~ts of one: "
+                "other processes do its work",
+                [dyno_unit:format(Busy, ~"ratio"), dyno_unit:format(OfServers, ~"ratio")]
+            ),
+            advice => ~"See with a profile which processes and functions do it.",
+            look_closer => text("dyno profile ~ts", [Node])
+        })
+     || Busy >= ?WORK,
+        is_mostly_counted(Servers),
+        unseen(OfNode) =:= 0,
+        OfServers <- [lists:sum([in_callbacks(S) || S <- Servers]) / max(1, Ns)],
+        OfServers < Busy / 10
+    ].
+
+is_mostly_counted(Servers) ->
+    Sum = fun(Key) -> lists:sum([map_get(Key, Server) || Server <- Servers]) end,
+    2 * Sum(counted_ns) >= Sum(process_ns).
+
+-doc "Callbacks of processes that are in no row.".
+-spec unseen(dyno_servers_window:of_node()) -> non_neg_integer().
+unseen(OfNode) -> maps:get(calls, maps:get(unseen, OfNode, #{}), 0).
+
+%% Of all of its time, as of that in which it was measured.
+in_callbacks(#{process_ns := ProcessNs} = Sum) ->
+    #{busy_ns := BusyNs, busy_of_ns := BusyOfNs, cpu_ns := CpuNs, cpu_of_ns := CpuOfNs} = Sum,
+    Pairs = [{BusyNs, BusyOfNs}, {CpuNs, CpuOfNs}],
+    Shares = [Ns / OfNs || {Ns, OfNs} <- Pairs, is_integer(Ns), OfNs > 0],
+    ProcessNs * lists:max([0.0 | Shares]).
