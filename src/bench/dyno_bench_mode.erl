@@ -228,9 +228,13 @@ document(Mode, Parameters, Result, Environment) ->
         undefined, with_mode(Mode, Parameters), [#{result => Result}], Environment
     ),
     dyno_recording:add_warnings(Document, [
-        {~"cv",
-            <<"the samples still differ more than --cv allows; the machine is too busy, or it is "
-                "too small">>}
+        dyno_finding:note(
+            dyno_bench_findings:doubt(
+                cv,
+                ~"the samples still differ more than --cv allows",
+                ~"Measure on a quiet machine, or allow more (--cv)."
+            )
+        )
      || #{agreed := false} <- [Result]
     ]).
 

@@ -133,7 +133,7 @@ first_call(Config) ->
     {Text, Run} = bench("first", ["dyno_traps:memo().", "dyno_traps:real()."], Config),
     #{~"dyno_traps:memo()." := ~"unknown", ~"dyno_traps:real()." := ~"fastest"} = verdicts(Run),
     has(Text, ~"dyno_traps:memo().: the first call took "),
-    has(Text, ~"So there is no verdict."),
+    has(Text, ~"so there is no verdict"),
     lacks(Text, ~"times as long as").
 
 keeps(Config) ->

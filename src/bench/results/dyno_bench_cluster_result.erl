@@ -37,7 +37,7 @@ document(#{codes := [Label]} = Parameters, Samples, Environment) ->
         dyno_recording:new(bench, Label, Parameters, Environment),
         [Run],
         DurationNs,
-        lists:append([warnings(Node) || Node <- Nodes])
+        lists:append([findings(Node) || Node <- Nodes])
     ).
 
 %% Since the start, an interval before the first.
@@ -112,14 +112,19 @@ spec() ->
         ]
     }.
 
-warnings({Name, Samples}) ->
+findings({Name, Samples}) ->
     case {[x || #{status := lost} <- Samples], [x || #{status := late} <- Samples]} of
         {[_ | _] = Lost, _} ->
             Text = "the connection to ~ts was lost; the last ~b samples are without it",
-            [{~"lost", dyno_recording_part:text(Text, [Name, length(Lost)])}];
+            [doubt(lost, Text, [Name, length(Lost)])];
         {[], [_ | _] = Late} ->
             Text = "~ts reported nothing in ~b of ~b intervals",
-            [{~"late", dyno_recording_part:text(Text, [Name, length(Late), length(Samples)])}];
+            [doubt(late, Text, [Name, length(Late), length(Samples)])];
         {[], []} ->
             []
     end.
+
+doubt(Check, Format, Arguments) ->
+    dyno_bench_findings:doubt(Check, dyno_recording_part:text(Format, Arguments), <<
+        "Look at the node and the way to it; the throughput of all is without it."
+    >>).

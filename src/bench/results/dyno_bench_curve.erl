@@ -21,7 +21,7 @@ document(Parameters, #{candidates := [Candidate]} = Result, Environment) ->
         dyno_recording:new(bench, Name, Parameters, Environment),
         [run(Label, Result)],
         DurationMs * 1_000_000,
-        dyno_bench_warnings:described(Name, Candidate)
+        dyno_bench_findings:described(Name, Candidate)
     ).
 
 run(Label, #{status := Status, outcome := Outcome, duration_ms := DurationMs} = Result) ->

@@ -16,13 +16,10 @@
     | {keeps, Bytes :: float()}
     | {drifts, EarlyNs :: number(), LateNs :: number()}.
 
-%% A first call that is longer by so much, as a factor and by its time, is unlike the others: to
-%% seed a generator of random numbers or to grow a heap takes less.
--define(UNLIKE, 20).
+%% A first call that is longer by so much time is unlike the others: to seed a generator of random
+%% numbers or to grow a heap takes less.
 -define(UNLIKE_NS, 100_000).
-%% A change from the first third of the rounds to the last that no busy machine makes with each code
-%% alone, and the deviate of Kendall's statistic that chance exceeds once in a hundred times.
--define(DRIFT, 1.3).
+%% The deviate of Kendall's statistic that chance exceeds once in a hundred times.
 -define(DEVIATE, 2.58).
 -define(FEWEST, 6).
 
@@ -50,7 +47,8 @@ first(#{first_ns := FirstNs, times_ns := TimesNs}) ->
     LaterNs = dyno_stats:median(TimesNs),
     [
         {first, FirstNs, LaterNs}
-     || FirstNs - LaterNs >= ?UNLIKE_NS, FirstNs >= ?UNLIKE * LaterNs
+     || FirstNs - LaterNs >= ?UNLIKE_NS,
+        FirstNs >= dyno_finding_limits:value(first_call) * LaterNs
     ];
 first(_Candidate) ->
     [].
@@ -83,9 +81,10 @@ trend(Values) ->
     Late = dyno_stats:median(lists:nthtail(Count - Third, Values)),
     Deviation = math:sqrt(Count * (Count - 1) * (2 * Count + 5) / 18),
     Deviate = kendall(Values) / Deviation,
+    Drift = dyno_finding_limits:value(drift),
     if
-        Deviate > ?DEVIATE, Late > ?DRIFT * Early -> {up, Early, Late};
-        Deviate < -?DEVIATE, Early > ?DRIFT * Late -> {down, Early, Late};
+        Deviate > ?DEVIATE, Late > Drift * Early -> {up, Early, Late};
+        Deviate < -?DEVIATE, Early > Drift * Late -> {down, Early, Late};
         true -> {none, Early, Late}
     end.
 

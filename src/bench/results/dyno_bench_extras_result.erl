@@ -7,7 +7,7 @@
 %% single calls take; the table `side_effects`, the processes that the codes make work; the table
 %% `profile`, the functions that take the time; and the sampled stacks as profiles. Pure.
 
--export([tables/1, profiles/1, columns/1, warnings/1]).
+-export([tables/1, profiles/1, columns/1, findings/1]).
 
 -type labelled() :: {Label :: binary(), dyno_bench_engine:candidate()}.
 
@@ -145,11 +145,11 @@ columns(_Candidate) ->
     [].
 
 -doc "What makes the side effects less than they seem.".
--spec warnings([labelled()]) -> [{binary(), binary()}].
-warnings(Codes) ->
+-spec findings([labelled()]) -> [dyno_finding:t()].
+findings(Codes) ->
     Overrun = ~"its messages are too large to be traced; use smaller ones",
     [
-        {~"side_effects", <<Label/binary, ": ", Note/binary>>}
+        dyno_bench_findings:doubt(side_effects, <<Label/binary, ": ", Note/binary>>, ~"")
      || {Label, #{side_effects := SideEffects}} <- Codes,
         Note <-
             case SideEffects of

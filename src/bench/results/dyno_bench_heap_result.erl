@@ -6,7 +6,7 @@
 %% What a recording says of the heap: the table `heaps`, with the time of a call taken apart, and
 %% warnings where a verdict depends on the heap or where a mode leaves it to chance. Pure.
 
--export([tables/2, warnings/2]).
+-export([tables/2, findings/2]).
 
 %% What a minor collection takes at least, about: enough to tell whether collections matter where
 %% that was not measured.
@@ -57,26 +57,30 @@ heaps() ->
     }.
 
 -doc "The verdicts that depend on the heap; times that do, where a mode leaves it to the runtime.".
--spec warnings([binary()], dyno_bench_engine:result()) -> [{binary(), binary()}].
-warnings(Labels, #{heaps := #{words := Words} = Ends}) ->
+-spec findings([binary()], dyno_bench_engine:result()) -> [dyno_finding:t()].
+findings(Labels, #{heaps := #{words := Words} = Ends}) ->
     Depending = dyno_bench_heap:depends(Ends, ?THRESHOLD),
     [
-        {~"heap",
+        dyno_bench_findings:doubt(
+            heap,
             text("the verdict depends on the heap: ~ts takes ~ts times as long as ~ts with room "
                 "(~b words), ~ts times in a fresh process", [
                 lists:nth(B, Labels), factor(Room), lists:nth(A, Labels), Words, factor(Fresh)
-            ])}
+            ]),
+            ~"Fix the heap as your processes have it (--heap WORDS)."
+        )
      || {#{a := A, b := B, ratio := Fresh}, #{ratio := Room}} <-
             lists:sublist(Depending, ?MOST_SENTENCES)
     ] ++
         [
-            {~"heap",
-                text("so do ~b other verdicts; the table of the heap has the times", [
-                    length(Depending) - ?MOST_SENTENCES
-                ])}
+            dyno_bench_findings:doubt(
+                heap,
+                text("so do ~b other verdicts", [length(Depending) - ?MOST_SENTENCES]),
+                ~"See their times in the table of the heap."
+            )
          || length(Depending) > ?MOST_SENTENCES
         ];
-warnings(Labels, #{heap := Heap, candidates := Candidates} = Result) when
+findings(Labels, #{heap := Heap, candidates := Candidates} = Result) when
     Heap =:= runtime; Heap =:= default
 ->
     Collected = [
@@ -88,13 +92,17 @@ warnings(Labels, #{heap := Heap, candidates := Candidates} = Result) when
     Counts = [[Label, " ", dyno_unit:format(Count, ~"1")] || {Label, Count} <- Collected],
     IsTime = dyno_bench_metric:is_time(maps:get(metric, Result, time)),
     [
-        {~"heap",
+        dyno_bench_findings:doubt(
+            heap,
             text("collections are in the times (~ts a call), as many as the heap that the process "
-                "came to have makes them; without ~ts it is drawn anew each round, with --heap "
-                "WORDS it is fixed", [lists:join(", ", Counts), left_to_chance(Result)])}
+                "came to have makes them", [lists:join(", ", Counts)]),
+            text("Leave ~ts out, and it is drawn anew each round; --heap WORDS fixes it.", [
+                left_to_chance(Result)
+            ])
+        )
      || Counts =/= [], IsTime
     ];
-warnings(_Labels, _Result) ->
+findings(_Labels, _Result) ->
     [].
 
 %% Samples and VMs of their own draw no heap.

@@ -31,8 +31,8 @@ document(Name, Parameters, [#{result := #{candidates := First}} | _] = Runs, Env
         Document,
         [run(Run) || Run <- Runs],
         lists:sum([Ms || #{result := #{duration_ms := Ms}} <- Runs]) * 1_000_000,
-        all_warnings([
-            {id(Run), dyno_bench_warnings:warnings(labelled(Result), Result)}
+        all_findings([
+            {id(Run), dyno_bench_findings:findings(labelled(Result), Result)}
          || #{result := Result} = Run <- Runs
         ])
     ).
@@ -40,13 +40,14 @@ document(Name, Parameters, [#{result := #{candidates := First}} | _] = Runs, Env
 -doc "Adds what was measured to a new recording; it was interrupted where one of the runs was.".
 -spec ended(
     dyno_recording:document(), [#{status := complete | interrupted, atom() => term()}],
-    DurationNs :: non_neg_integer(), [{binary(), binary()}]
+    DurationNs :: non_neg_integer(), [dyno_finding:t()]
 ) -> dyno_recording:document().
-ended(Document, Runs, DurationNs, Warnings) ->
+ended(Document, Runs, DurationNs, Findings) ->
     WithRuns = lists:foldl(fun(Run, D) -> dyno_recording:add_run(D, Run) end, Document, Runs),
     Timed = dyno_recording:put(WithRuns, duration_ns, DurationNs),
     Status = lists:max([Status || #{status := Status} <- Runs]),
-    dyno_recording:put(dyno_recording:add_warnings(Timed, Warnings), status, Status).
+    Notes = [dyno_finding:note(Finding) || Finding <- Findings],
+    dyno_recording:put(dyno_recording:add_warnings(Timed, Notes), status, Status).
 
 name(undefined, [#{label := Label}]) -> string:slice(Label, 0, 60);
 name(undefined, Candidates) -> text("~b codes", [length(Candidates)]);
@@ -55,10 +56,10 @@ name(Name, _Candidates) -> Name.
 id(Run) -> dyno_recording_run:id(maps:get(labels, Run, #{}), 1).
 
 %% What holds for all runs is said once, without a run's id.
-all_warnings([{_, First} | _] = Each) ->
-    Common = [W || W <- First, lists:all(fun({_, Of}) -> lists:member(W, Of) end, Each)],
-    Own = [{Id, Warning} || {Id, Of} <- Each, Warning <- Of -- Common],
-    Common ++ [{Code, text("~ts: ~ts", [Id, Text])} || {Id, {Code, Text}} <- Own].
+all_findings([{_, First} | _] = Each) ->
+    Common = [F || F <- First, lists:all(fun({_, Of}) -> lists:member(F, Of) end, Each)],
+    Own = [{Id, Finding} || {Id, Of} <- Each, Finding <- Of -- Common],
+    Common ++ [F#{text := text("~ts: ~ts", [Id, Text])} || {Id, #{text := Text} = F} <- Own].
 
 run(#{result := #{status := Status, duration_ms := DurationMs} = Result} = Run) ->
     Labelled = labelled(Result),
@@ -95,7 +96,7 @@ metrics(#{candidates := Candidates, rounds := Rounds, loop_ns := LoopNs} = Resul
             {~"bench.rounds", ~"Rounds", Rounds, ~"count"},
             {~"bench.loop", ~"The empty loop, an iteration", LoopNs, ~"ns/call"},
             {~"bench.waiting", ~"Time that other programs took",
-                dyno_bench_warnings:waiting(Candidates), ~"ratio"},
+                dyno_bench_findings:waiting(Candidates), ~"ratio"},
             {~"bench.vms", ~"VMs that each code was measured in",
                 maps:get(vms, Result, undefined), ~"count"}
         ],

@@ -3,7 +3,7 @@
 
 -module(dyno_finding_limits).
 -moduledoc """
-The limits beyond which something is a finding: one table, each with its unit and with why it matters.
+The limits beyond which something is a finding: one table, each with its unit and its reason.
 """.
 
 -export([of_name/1, value/1, all/0]).
@@ -119,5 +119,10 @@ all() ->
         {server_full, 0.95, ~"ratio", ~"With any more messages its queue only grows."},
         {server_behind, 1.05, ~"1", ~"Each message waits longer than the one before it."},
         {long_callback, 200_000_000, ~"ns", ~"All other messages wait meanwhile, also those of sys."},
+        %% Of a benchmark.
+        {first_call, 20, ~"1", ~"What later calls find is not part of their time."},
+        {drift, 1.3, ~"1", ~"No busy machine slows one code alone by so much: its work changes."},
+        {others_busy, 0.1, ~"ratio", ~"Caches and the processor's speed depend on others, too."},
+        {over_time, 1.5, ~"1", ~"It takes longer than was asked for."},
         {near_memory_limit, 0.9, ~"ratio", ~"At the limit the kernel ends the node."}
     ].

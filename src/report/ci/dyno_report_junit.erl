@@ -102,7 +102,7 @@ decided(Name, Row, Text) ->
     Verdict = name(~"verdict", Row),
     case Verdict of
         ~"undecided" -> {Name, skipped, ["not decided yet: ", Text]};
-        ~"unknown" -> {Name, skipped, ["not known, the warnings say why: ", Text]};
+        ~"unknown" -> {Name, skipped, ["not known, the doubts say why: ", Text]};
         ~"one_run" -> {Name, skipped, ["no verdict, there is one run: ", Text]};
         _ -> {Name, pass, [Verdict, ": ", Text]}
     end.

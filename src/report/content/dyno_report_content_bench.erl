@@ -146,7 +146,7 @@ sentence(Row, {Fastest, Metric}, Threshold) ->
                     Fastest, Shown, "."];
             ~"unknown" ->
                 ["It is not known whether ", Code, " and ", Fastest,
-                    " differ: the warnings say why."];
+                    " differ: the doubts say why."];
             _ when Interval =:= ~"" ->
                 ["Too few samples to say whether ", Code, " and ", Fastest, " differ."];
             _ ->

@@ -56,7 +56,7 @@ export function sentence(code: string, than: string, row: Row, by: Column, limit
         case 'same':
             return `No difference that matters (${share(limit)}) between ${code} and ${than}${interval}.`;
         case 'unknown':
-            return `It is not known whether ${code} and ${than} differ: the warnings say why.`;
+            return `It is not known whether ${code} and ${than} differ: the doubts say why.`;
         default:
             return interval
                 ? `It is not decided yet whether ${code} and ${than} differ${interval}.`

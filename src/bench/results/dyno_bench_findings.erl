@@ -1,0 +1,246 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_bench_findings).
+-moduledoc false.
+%% Findings: what makes the numbers of a comparison less believable, why it took as long as it did,
+%% and what to do. Pure.
+
+-export([findings/2, described/2, waiting/1, doubt/3]).
+
+-import(dyno_recording_part, [text/2]).
+
+-define(LEVEL, (dyno_stats_interval:level())).
+%% That of times, by default.
+-define(THRESHOLD, 0.03).
+
+-doc "The findings in a result, whose candidates have these labels.".
+-spec findings([{binary(), dyno_bench_engine:candidate()}], dyno_bench_engine:result()) ->
+    [dyno_finding:t()].
+findings(Labelled, #{candidates := Candidates} = Result) ->
+    lists:append([
+        [F || {Label, Candidate} <- Labelled, F <- described(short(Label), Candidate)],
+        doubtful(Labelled, Result),
+        forms(Candidates),
+        busy(Candidates),
+        clock(Candidates),
+        ending(Result, length(Candidates)),
+        dyno_bench_heap_result:findings([short(Label) || {Label, _} <- Labelled], Result),
+        dyno_bench_extras_result:findings(Labelled)
+    ]).
+
+short(Label) -> string:slice(Label, 0, 60).
+
+-doc "A doubt without a limit.".
+-spec doubt(Check :: atom(), Text :: binary(), Advice :: binary()) -> dyno_finding:t().
+doubt(Check, Text, Advice) ->
+    dyno_finding:new(Check, none, #{severity => doubt, text => Text, advice => Advice}).
+
+beyond(Check, Limit, Value, Text, Advice) ->
+    dyno_finding:new(Check, Limit, #{
+        severity => doubt, value => Value, text => Text, advice => Advice
+    }).
+
+-doc "The findings that come from what is known of a code before it runs.".
+-spec described(binary(), #{constant := boolean(), warnings := [binary()], _ => _}) ->
+    [dyno_finding:t()].
+described(Label, #{constant := IsConstant, warnings := Warnings} = Description) ->
+    [
+        doubt(
+            constant,
+            text("~ts: the compiler has worked out the result of ~ts; the time is that of a call", [
+                Label, Function
+            ]),
+            <<"Give it values that the compiler does not know, for example by --init_runner.">>
+        )
+     || #{folded := Function} <- [Description]
+    ] ++
+        [
+            doubt(
+                constant,
+                text("~ts: the compiler leaves nothing of it to do; an empty loop was measured", [
+                    Label
+                ]),
+                ~"Have it use values that --init_runner gives."
+            )
+         || IsConstant
+        ] ++ [doubt(compiler, text("~ts: ~ts", [Label, Warning]), ~"") || Warning <- Warnings].
+
+%% Codes whose time is not that of their work.
+doubtful(Labelled, #{candidates := Candidates} = Result) ->
+    Doubts =
+        case dyno_bench_metric:is_time(maps:get(metric, Result, time)) of
+            true -> dyno_bench_doubts:doubts(Candidates);
+            false -> #{}
+        end,
+    Verdict = ["; so there is no verdict" || length(Candidates) > 1],
+    [
+        (of_doubt(Doubt, short(Label), Verdict))#{subject := Label}
+     || {Number, {Label, _}} <- lists:enumerate(Labelled), Doubt <- maps:get(Number, Doubts, [])
+    ].
+
+of_doubt(folded, Label, Verdict) ->
+    Text = text("~ts: the compiler has done its work beforehand~ts", [Label, Verdict]),
+    doubt(folded, Text, ~"Give it values that the compiler does not know: --init_runner.");
+of_doubt({first, FirstNs, LaterNs}, Label, Verdict) ->
+    Text = text(
+        "~ts: the first call took ~ts, the later ones take ~ts: the time is that of a call that "
+        "finds what the first one made~ts",
+        [Label, time(FirstNs), time(LaterNs), Verdict]
+    ),
+    beyond(first_call, first_call, FirstNs / LaterNs, Text, <<
+        "Measure what makes it, or have each call make it anew."
+    >>);
+of_doubt({keeps, Bytes}, Label, Verdict) ->
+    Text = text(
+        "~ts: each call leaves ~ts behind, so the time depends on how long it is measured~ts",
+        [Label, dyno_unit:format(Bytes, ~"B"), Verdict]
+    ),
+    doubt(keeps, Text, ~"Have each call remove what it adds.");
+of_doubt({drifts, EarlyNs, LateNs}, Label, Verdict) ->
+    Text = text(
+        "~ts: a call took ~ts in the first rounds and ~ts in the last ones, so the time depends on "
+        "how long it is measured~ts",
+        [Label, time(EarlyNs), time(LateNs), Verdict]
+    ),
+    Drift = max(EarlyNs, LateNs) / max(1.0e-9, min(EarlyNs, LateNs)),
+    beyond(drifts, drift, Drift, Text, ~"Look for state that changes from call to call.").
+
+time(Ns) -> dyno_unit:format(Ns, ~"ns").
+
+%% Differences of the harness: a fun costs some nanoseconds more than code inline.
+forms(Candidates) ->
+    Forms = lists:usort([Form || #{form := Form} <- Candidates]),
+    [
+        doubt(
+            forms,
+            <<"the codes are called in different ways (inline, call, apply), which differ by up to "
+                "8 ns">>,
+            ~"Give all in the same form."
+        )
+     || length(Forms) > 1
+    ].
+
+busy(Candidates) ->
+    [
+        beyond(
+            busy,
+            others_busy,
+            Share,
+            text(
+                "other programs had the processor for ~ts of the time; that is taken out of the "
+                "times, what it did to the caches is not",
+                [dyno_unit:format(Share, ~"ratio")]
+            ),
+            ~"Measure on a quiet machine, or for longer (--time)."
+        )
+     || Share <- [waiting(Candidates)],
+        is_number(Share),
+        Share > dyno_finding_limits:value(others_busy)
+    ].
+
+-doc "The share of the time that other programs took.".
+-spec waiting([dyno_bench_engine:candidate()]) -> float() | undefined.
+waiting(Candidates) ->
+    case [W || #{waiting := W} <- Candidates, is_number(W)] of
+        [] -> undefined;
+        Shares -> dyno_stats:mean(Shares)
+    end.
+
+clock(Candidates) ->
+    case [x || #{waiting := undefined} <- Candidates] =/= [] andalso dyno_clock:missing() of
+        {missing, Text} -> [doubt(clock, unicode:characters_to_binary(Text), ~"")];
+        _ -> []
+    end.
+
+%% Why it ended before all was decided, or later than it was to.
+ending(#{status := interrupted} = Result, _Candidates) ->
+    Text = text("it was interrupted; this is what ~ts gave", [counted(Result)]),
+    [doubt(interrupted, Text, ~"")];
+ending(#{rounds := Rounds, timing := #{least := Least} = Timing} = Result, Candidates) when
+    Rounds < Least
+->
+    #{budget_ms := BudgetMs, elapsed_ms := ElapsedMs} = Timing,
+    Text = text("the time for measuring, ~ts, was over after ~ts; ~ts needs ~b", [
+        duration(BudgetMs), counted(Result), outcome(Candidates), Least
+    ]),
+    Needed = duration(Least * ElapsedMs / Rounds),
+    [doubt(time, Text, text("Give it more: ~b take about ~ts (--time).", [Least, Needed]))];
+ending(#{samples := #{asked := Asked} = Samples, rounds := Rounds} = Result, _Candidates) when
+    Rounds < Asked
+->
+    #{concurrency := Concurrency, candidates := Measured} = Result,
+    LongestNs = lists:max([Ns || #{durations_ns := Durations} <- Measured, Ns <- Durations]),
+    Text = text(
+        "a sample of ~ts took up to ~ts, until each of ~b processes had had its turn; there was "
+        "time for ~b of ~b samples",
+        [
+            duration(map_get(sample_ms, Samples)), duration(LongestNs / 1.0e6), Concurrency,
+            Rounds, Asked
+        ]
+    ),
+    [doubt(time, Text, ~"Use fewer processes (-c).")];
+ending(Result, Candidates) ->
+    longer(Result, Candidates) ++ undecided(Result, Candidates).
+
+longer(#{timing := Timing, rounds := Rounds} = Result, Candidates) ->
+    #{budget_ms := BudgetMs, elapsed_ms := ElapsedMs} = Timing,
+    Text = text(
+        "it took ~ts, more than ~ts, the time for measuring: ~ts needs ~ts, and one takes ~ts",
+        [
+            duration(ElapsedMs), duration(BudgetMs), outcome(Candidates), counted(Result),
+            duration(ElapsedMs / Rounds)
+        ]
+    ),
+    [
+        (doubt(time, Text, ~""))#{severity := note}
+     || ElapsedMs > dyno_finding_limits:value(over_time) * BudgetMs
+    ];
+longer(_Result, _Candidates) ->
+    [].
+
+outcome(1) -> ~"an interval";
+outcome(_) -> ~"a verdict".
+
+counted(#{vms := 1}) -> ~"1 VM";
+counted(#{vms := Vms}) -> text("~b VMs for each code", [Vms]);
+counted(#{rounds := 1}) -> ~"1 round";
+counted(#{rounds := Rounds}) -> text("~b rounds", [Rounds]).
+
+duration(Ms) -> dyno_unit:format(Ms * 1.0e6, ~"ns").
+
+undecided(#{pairs := Pairs, candidates := Measured} = Result, Candidates) ->
+    Doubts = dyno_bench_doubts:doubts(Measured),
+    Undecided = [
+        Pair
+     || #{verdict := undecided, a := A, b := B} = Pair <- Pairs,
+        not is_map_key(A, Doubts),
+        not is_map_key(B, Doubts)
+    ],
+    [
+        doubt(
+            undecided,
+            text("~b of ~b comparisons are not decided", [length(Undecided), length(Pairs)]),
+            more(Undecided, Result, Candidates)
+        )
+     || Undecided =/= []
+    ].
+
+more(Undecided, #{fixed := true, rounds := Rounds} = Result, Candidates) when
+    not is_map_key(vms, Result)
+->
+    Instead = "or leave -d, -s, -l and -r out, and it ends when it is decided",
+    case dyno_bench_comparison:least_rounds(Candidates, ?LEVEL) of
+        Least when Rounds < Least ->
+            text("Take at least ~b samples (-s ~b): ~b cannot tell a difference from chance; ~ts.", [
+                Least, Least, Rounds, Instead
+            ]);
+        _ ->
+            Factors = [dyno_bench_comparison:more_rounds(Pair, ?THRESHOLD) || Pair <- Undecided],
+            Enough = ceil(Rounds * lists:max([1.5 | [F || F <- Factors, is_number(F)]])),
+            text("Take more samples, about ~b may do (-s ~b), ~ts.", [Enough, Enough, Instead])
+    end;
+more(_Undecided, #{vms := Vms}, _Candidates) ->
+    text("Take more than ~b VMs for each code, or more time (--vms, --time).", [Vms]);
+more(_Undecided, _Result, _Candidates) ->
+    ~"Give it more time (--time).".
