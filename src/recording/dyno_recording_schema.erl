@@ -57,50 +57,50 @@ objects() ->
         column, events, event, profile, profile_value, profile_sample, verdict, threshold, note
     ].
 
--doc "What an object is.".
+-doc "The meaning of an object.".
 -spec meaning(object_name()) -> binary().
 meaning(document) -> ~"The whole recording.";
 meaning(parameters) ->
-    ~"What the command was asked for. Each command has fields of its own besides these.";
-meaning(environment) -> ~"Where it was measured. What a system does not tell is null.";
+    ~"The options of the command. Each command adds fields of its own.";
+meaning(environment) -> ~"The machine and the runtime. Unknown values are null.";
 meaning(git) -> ~"The current folder's checkout.";
-meaning(run) -> ~"One measurement: of a size, of an input, of a specification.";
+meaning(run) -> ~"One measurement, of a size, an input or a specification.";
 meaning(node) -> ~"An Erlang node that was measured.";
 meaning(metric) -> ~"A single number.";
-meaning(histogram) -> ~"How often which values came.";
+meaning(histogram) -> ~"A distribution of values.";
 meaning(series) -> ~"A value over time.";
 meaning(table) ->
-    ~"Rows of which programs and people know what they mean by the descriptions of the columns.";
-meaning(sort) -> ~"By what the rows of a table are ordered.";
-meaning(column) -> ~"What the cells of a column are.";
-meaning(events) -> ~"What happened at which time, a bounded number.";
-meaning(event) -> ~"One of the things that happened.";
-meaning(profile) -> ~"Call stacks and what was spent in them.";
-meaning(profile_value) -> ~"What one of the values of each sample is.";
+    ~"Rows that the columns describe, for programs and people.";
+meaning(sort) -> ~"The order of the rows of a table.";
+meaning(column) -> ~"A column of a table.";
+meaning(events) -> ~"Events with their times, at most a fixed number.";
+meaning(event) -> ~"One event.";
+meaning(profile) -> ~"Call stacks with their costs.";
+meaning(profile_value) -> ~"A value that each sample has.";
 meaning(profile_sample) -> ~"A call stack and its values.";
-meaning(verdict) -> ~"Whether something that was demanded holds.";
-meaning(threshold) -> ~"The limit of a verdict, and what was compared with it, in the same unit.";
+meaning(verdict) -> ~"The result of a check.";
+meaning(threshold) -> ~"The limit of a verdict and the compared value, in the same unit.";
 meaning(note) -> ~"A warning or an error.".
 
 -doc "The fields of an object; of a type that is none, none.".
 -spec fields(type()) -> [field()].
 fields(document) ->
     [
-        {~"format", {one_of, [~"dyno-recording"]}, required, ~"Tells that it is a recording."},
+        {~"format", {one_of, [~"dyno-recording"]}, required, ~"Marks a recording."},
         {~"version", {one_of, [?VERSION]}, required, ~"Of the format."},
         {~"status", {one_of, [~"partial", ~"complete", ~"failed", ~"interrupted"]}, required,
-            ~"`partial` while it is written, or where its writer died."},
+            ~"`partial` during the run, or if dyno died."},
         {~"command", {open, [~"bench", ~"test", ~"record", ~"servers", ~"compare"]}, required,
-            ~"What made it."},
-        {~"name", string, required, ~"Of the suite, or of what else was measured."},
-        {~"parameters", parameters, {default, #{}}, ~"What was asked for."},
-        {~"environment", environment, {default, #{}}, ~"Where it was measured."},
+            ~"The command that wrote the recording."},
+        {~"name", string, required, ~"Of the suite, or of the measured thing."},
+        {~"parameters", parameters, {default, #{}}, ~"The options."},
+        {~"environment", environment, {default, #{}}, ~"The machine."},
         {~"started_at", string, required, ~"ISO 8601, UTC."},
         {~"duration_ns", {nullable, natural}, {default, null}, ~"From the start to the end."},
-        {~"runs", {list, run}, required, ~"In the order in which people read them."},
+        {~"runs", {list, run}, required, ~"In reading order."},
         {~"tables", {list, table}, {default, []}, ~"Over all runs."},
         {~"verdicts", {list, verdict}, {default, []}, ~"Of all runs."},
-        {~"warnings", {list, note}, {default, []}, ~"What makes the numbers less believable."},
+        {~"warnings", {list, note}, {default, []}, ~"Doubts about the numbers."},
         {~"error", {nullable, note}, {default, null}, ~"Why the status is `failed` or `partial`."},
         {~"recordings", any_object, optional,
             ~"Of `compare` only: the recordings `old` and `new`, whole."}
@@ -109,7 +109,7 @@ fields(parameters) ->
     [
         {~"suite", {nullable, string}, optional, ~"Its file or module."},
         {~"sizes", {nullable, {list, natural}}, optional, ~"Of the runs."},
-        {~"size_label", {nullable, string}, optional, ~"What a size is, such as Connections."},
+        {~"size_label", {nullable, string}, optional, ~"The meaning of sizes: Connections."},
         {~"duration_ms", {nullable, number}, optional, ~"The measured part of a run."},
         {~"warmup_ms", {nullable, number}, optional, ~"Before it."},
         {~"interval_ms", {nullable, number}, optional, ~"Between two samples of the series."},
@@ -122,7 +122,7 @@ fields(environment) ->
         {~"dyno_version", {nullable, string}, {default, null}, ~"Of dyno."},
         {~"otp", {nullable, string}, {default, null}, ~"Erlang/OTP, such as 29.1."},
         {~"erts", {nullable, string}, {default, null}, ~"The runtime system."},
-        {~"jit", {nullable, boolean}, {default, null}, ~"Whether it compiles to machine code."},
+        {~"jit", {nullable, boolean}, {default, null}, ~"True if it compiles to machine code."},
         {~"emulator_flags", {nullable, {list, string}}, {default, null}, ~"Of the emulator."},
         {~"schedulers_online", {nullable, natural}, {default, null}, ~"In use."},
         {~"schedulers", {nullable, natural}, {default, null}, ~"Of the emulator."},
@@ -140,15 +140,15 @@ fields(environment) ->
 fields(git) ->
     [
         {~"revision", string, required, ~"The commit."},
-        {~"dirty", boolean, required, ~"Whether tracked files were changed."}
+        {~"dirty", boolean, required, ~"True if tracked files were changed."}
     ];
 fields(run) ->
     [
         {~"id", string, required,
             ~"Unique in the recording, made of the labels: `100`, `sort/large`, `100#2`."},
         {~"labels", labels, {default, #{}},
-            ~"What tells the run from the others: `size`, `input`, `case`, `variant` and others."},
-        {~"size", {nullable, natural}, {default, null}, ~"Of the problem, where it has one."},
+            ~"Distinguishes runs: `size`, `input`, `case`, `variant` and others."},
+        {~"size", {nullable, natural}, {default, null}, ~"Of the problem, if there is one."},
         {~"repetition", positive, {default, 1}, ~"Of the runs with the same labels."},
         {~"status", {one_of, [~"complete", ~"failed", ~"interrupted", ~"partial"]}, required,
             ~"As the recording's."},
@@ -161,8 +161,8 @@ fields(run) ->
         {~"histograms", {list, histogram}, {default, []}, ~"Distributions."},
         {~"series", {list, series}, {default, []}, ~"Values over time."},
         {~"tables", {list, table}, {default, []}, ~"Of this run."},
-        {~"events", events, {default, #{}}, ~"What happened."},
-        {~"profiles", {list, profile}, {default, []}, ~"Where time or memory went."},
+        {~"events", events, {default, #{}}, ~"Of the run."},
+        {~"profiles", {list, profile}, {default, []}, ~"Time and memory by stack."},
         {~"warnings", {list, note}, {default, []}, ~"Of this run."},
         {~"error", {nullable, note}, {default, null}, ~"Why the status is `failed` or `partial`."}
     ];
@@ -171,28 +171,28 @@ fields(node) ->
         {~"name", string, required, ~"Of the node."},
         {~"role", string, required,
             <<
-                "The same in every run, and of one node in each: the name without what makes it "
-                "unique. Series, tables, events and verdicts name the node by it."
+                "The same in every run, and of one node in each: the name without its unique "
+                "part. Series, tables, events and verdicts name the node by its role."
             >>},
         {~"otp", {nullable, string}, {default, null}, ~"As in the environment."},
         {~"erts", {nullable, string}, {default, null}, ~"As in the environment."},
         {~"schedulers_online", {nullable, natural}, {default, null}, ~"As in the environment."},
         {~"os_pid", {nullable, {either, string, natural}}, {default, null}, ~"Of the emulator."},
         {~"clock_offset_ns", {nullable, number}, optional,
-            ~"By how much its clock was ahead of that of dyno's node; the series are corrected."},
-        {~"clock_error_ns", {nullable, number}, optional, ~"What the offset may be off by."},
-        {~"joined_ms", {nullable, number}, optional, ~"When it came, if that was during the run."},
-        {~"left_ms", {nullable, number}, optional, ~"When it went, if that was during the run."}
+            ~"The lead of its clock over that of dyno's node; the series are corrected."},
+        {~"clock_error_ns", {nullable, number}, optional, ~"The error of the offset."},
+        {~"joined_ms", {nullable, number}, optional, ~"The time of joining, if during the run."},
+        {~"left_ms", {nullable, number}, optional, ~"The time of leaving, if during the run."}
     ];
 fields(metric) ->
     [
         {~"name", string, required, ~"For programs."},
-        {~"value", {nullable, number}, required, ~"Null where it could not be told."},
+        {~"value", {nullable, number}, required, ~"Null if unknown."},
         {~"low", {nullable, number}, optional, ~"Its 95 % interval begins here."},
         {~"high", {nullable, number}, optional, ~"And ends here."},
         {~"unit", unit, required, ~"Of these three."},
-        {~"count", {nullable, natural}, {default, null}, ~"How many values it rests on."},
-        {~"group", {nullable, string}, {default, null}, ~"What belongs together."},
+        {~"count", {nullable, natural}, {default, null}, ~"The number of values behind it."},
+        {~"group", {nullable, string}, {default, null}, ~"Groups related values."},
         {~"title", {nullable, string}, {default, null}, ~"For people."}
     ];
 fields(histogram) ->
@@ -200,8 +200,8 @@ fields(histogram) ->
         {~"name", string, required, ~"For programs."},
         {~"unit", unit, required, ~"Of the values."},
         {~"title", {nullable, string}, {default, null}, ~"For people."},
-        {~"group", {nullable, string}, {default, null}, ~"What belongs together."},
-        {~"labels", labels, {default, #{}}, ~"What tells it from others of its name."},
+        {~"group", {nullable, string}, {default, null}, ~"Groups related values."},
+        {~"labels", labels, {default, #{}}, ~"Distinguishes entries of one name."},
         {~"count", natural, required, ~"Of the values."},
         {~"sum", {nullable, number}, {default, null}, ~"Of the values."},
         {~"min", {nullable, number}, {default, null}, ~"The smallest value."},
@@ -209,8 +209,8 @@ fields(histogram) ->
         {~"scheme", {nullable, string}, {default, null}, ~"How the buckets are cut."},
         {~"buckets", {list, bucket}, required,
             <<
-                "Ascending, those that are not empty: from `low` on and below `high`. A value's "
-                "relative error is at most 1 %."
+                "Ascending, without empty ones: from `low` on and below `high`. A value's relative "
+                "error is at most 1 %."
             >>}
     ];
 fields(series) ->
@@ -218,9 +218,9 @@ fields(series) ->
         {~"name", string, required, ~"For programs."},
         {~"unit", unit, required, ~"Of the values."},
         {~"title", {nullable, string}, {default, null}, ~"For people."},
-        {~"group", {nullable, string}, {default, null}, ~"What belongs together."},
-        {~"node", {nullable, string}, {default, null}, ~"The role of the node it is of."},
-        {~"labels", labels, {default, #{}}, ~"What tells it from others of its name."},
+        {~"group", {nullable, string}, {default, null}, ~"Groups related values."},
+        {~"node", {nullable, string}, {default, null}, ~"The role of the node."},
+        {~"labels", labels, {default, #{}}, ~"Distinguishes entries of one name."},
         {~"times_ms", {list, number}, required,
             ~"Since the start of the measured part of the run; below 0 in the warm-up."},
         {~"values", {list, {nullable, number}}, required, ~"One for each time, or null."}
@@ -230,15 +230,15 @@ fields(table) ->
         {~"name", string, required, ~"For programs."},
         {~"title", {nullable, string}, {default, null}, ~"For people."},
         {~"node", {nullable, string}, {default, null},
-            ~"The role of the node it is of; null for none, and for all together."},
-        {~"labels", labels, {default, #{}}, ~"What tells it from others of its name."},
+            ~"The role of the node; null for none, or for all together."},
+        {~"labels", labels, {default, #{}}, ~"Distinguishes entries of one name."},
         {~"derived", boolean, {default, false},
-            ~"Whether it is an analysis of other parts of the recording."},
-        {~"sort", {nullable, sort}, {default, null}, ~"By what the rows are ordered."},
+            ~"True if computed from other parts of the recording."},
+        {~"sort", {nullable, sort}, {default, null}, ~"The order of the rows."},
         {~"columns", {list, column}, required, ~"In their order."},
         {~"rows", {list, row}, required,
-            ~"Each with a cell for each column, null where it is not known."},
-        {~"truncated", natural, {default, 0}, ~"How many rows were left out."}
+            ~"A cell for each column, null if unknown."},
+        {~"truncated", natural, {default, 0}, ~"The number of rows left out."}
     ];
 fields(sort) ->
     [
@@ -255,17 +255,17 @@ fields(column) ->
         {~"role", {nullable, {open, [~"key", ~"value", ~"low", ~"high", ~"note"]}},
             {default, null}, <<
                 "`key` tells the rows apart, `value` was measured, `low` and `high` bound a value, "
-                "`note` is what else there is. Where it is null, a number is a value and a text a "
-                "note; the first column is the key where it is a text and no other is one."
+                "`note` is the rest. If null, a number is a value and a text a note; the first "
+                "column is the key if it is a text and no other column is a key."
             >>},
         {~"of", {nullable, string}, {default, null},
             ~"The column whose value `low` and `high` bound."},
         {~"better", {nullable, {one_of, [~"lower", ~"higher"]}}, {default, null},
-            ~"Which values are, where that can be said."}
+            ~"The better direction, if there is one."}
     ];
 fields(events) ->
     [
-        {~"dropped", natural, {default, 0}, ~"How many were not kept."},
+        {~"dropped", natural, {default, 0}, ~"The number of events not kept."},
         {~"items", {list, event}, {default, []}, ~"By time."}
     ];
 fields(event) ->
@@ -274,7 +274,7 @@ fields(event) ->
         {~"node", {nullable, string}, {default, null}, ~"The role of the node."},
         {~"process", {nullable, string}, {default, null}, ~"Which process of the node."},
         {~"kind", string, required, ~"For programs."},
-        {~"labels", labels, {default, #{}}, ~"What tells it from others of its kind."},
+        {~"labels", labels, {default, #{}}, ~"Distinguishes events of one kind."},
         {~"text", string, required, ~"For people."},
         {~"data", json, {default, null}, ~"For programs that know the kind."}
     ];
@@ -282,14 +282,14 @@ fields(profile) ->
     [
         {~"name", string, required, ~"For programs."},
         {~"title", {nullable, string}, {default, null}, ~"For people."},
-        {~"node", {nullable, string}, {default, null}, ~"The role of the node it is of."},
-        {~"labels", labels, {default, #{}}, ~"What tells it from others of its name."},
+        {~"node", {nullable, string}, {default, null}, ~"The role of the node."},
+        {~"labels", labels, {default, #{}}, ~"Distinguishes entries of one name."},
         {~"observations", {nullable, natural}, optional,
-            ~"How many samples it is made of, where shares of it have an interval by that."},
-        {~"seen", {nullable, number}, optional, ~"The share of the processor time that these are of."},
+            ~"The number of samples, if the shares have an interval."},
+        {~"seen", {nullable, number}, optional, ~"Their share of the processor time."},
         {~"scheduler", {nullable, number}, optional,
-            ~"The share of it that schedulers took which ran no process, and that is in no stack."},
-        {~"values", {list, profile_value}, required, ~"What each sample has a value of."},
+            ~"The share of schedulers that ran no process, in no stack."},
+        {~"values", {list, profile_value}, required, ~"The values of each sample."},
         {~"frames", {list, string}, required, ~"The functions, each once."},
         {~"samples", {list, profile_sample}, required, ~"Each stack once."}
     ];
@@ -308,41 +308,41 @@ fields(profile_sample) ->
 fields(verdict) ->
     [
         {~"kind", {open, [~"threshold", ~"invariant", ~"change", ~"property", ~"finding"]}, required,
-            ~"What sort of demand it was."},
-        {~"name", string, required, ~"The demand as it was written, or its name."},
+            ~"The sort of check."},
+        {~"name", string, required, ~"The check as written, or its name."},
         {~"result", {one_of, [~"pass", ~"fail", ~"unknown"]}, required,
-            ~"`unknown` where what was measured does not tell; then `text` says why."},
-        {~"subject", {nullable, string}, {default, null}, ~"What it is about."},
+            ~"If `unknown`, `text` says why."},
+        {~"subject", {nullable, string}, {default, null}, ~"The checked thing."},
         {~"run", {nullable, string}, {default, null}, ~"The id of the run; null for all."},
         {~"node", {nullable, string}, {default, null}, ~"The role of the node."},
         {~"text", string, required, ~"One sentence for people."},
-        {~"threshold", {nullable, threshold}, {default, null}, ~"Of demands on one number."},
-        {~"evidence", {nullable, any_object}, {default, null}, ~"What the result rests on."}
+        {~"threshold", {nullable, threshold}, {default, null}, ~"If one number is checked."},
+        {~"evidence", {nullable, any_object}, {default, null}, ~"The measurements behind it."}
     ];
 fields(threshold) ->
     [
-        {~"metric", string, required, ~"What is compared."},
+        {~"metric", string, required, ~"The compared number."},
         {~"operator", {open, [~"<", ~"<=", ~">", ~">=", ~"=="]}, required,
             ~"Stands between the value and the limit."},
-        {~"limit", number, required, ~"In the base unit of its kind, however it was written."},
+        {~"limit", number, required, ~"In the base unit."},
         {~"unit", unit, required, ~"Of the limit and of the value."},
-        {~"value", {nullable, number}, {default, null}, ~"Null where it is not known."},
+        {~"value", {nullable, number}, {default, null}, ~"Null if unknown."},
         {~"bound", {nullable, {open, [~"at_least", ~"at_most"]}}, {default, null},
-            ~"Of a value of which only that end is known, which stands for it."}
+            ~"If only this end of the value is known."}
     ];
 fields(note) ->
     [
         {~"code", string, required, ~"For programs."},
         {~"text", string, required, ~"For people."},
         {~"severity", {open, [~"critical", ~"warning", ~"doubt", ~"note"]}, optional,
-            ~"A doubt if it is absent; this and what follows as in the table `findings`."},
-        {~"subject", string, optional, ~"What it is about."},
-        {~"value", number, optional, ~"What was measured."},
+            ~"A doubt if absent; this and the following fields as in `findings`."},
+        {~"subject", string, optional, ~"The checked thing."},
+        {~"value", number, optional, ~"The measured value."},
         {~"limit", number, optional, ~"In the same unit."},
         {~"unit", unit, optional, ~"Of both."},
-        {~"evidence", string, optional, ~"What shows it."},
-        {~"why", string, optional, ~"Why it matters."},
-        {~"advice", string, optional, ~"What to do."},
+        {~"evidence", string, optional, ~"The evidence."},
+        {~"why", string, optional, ~"The consequence."},
+        {~"advice", string, optional, ~"The advice."},
         {~"look_closer", string, optional, ~"The command of dyno that shows more."}
     ];
 fields(_) ->
