@@ -33,9 +33,8 @@ Measures codes and compares them: which is faster, by how much, and how sure is 
     code_paths => [file:filename()],
     %% What decides, where it is not the time: see dyno_bench_metric.
     metric => dyno_bench_metric:name(),
-    %% `side_effects`: also what the codes make other processes do; `profile`: which functions take
-    %% the time.
-    extras => [side_effects | profile],
+    %% Also what the codes make other processes do.
+    extras => [side_effects],
     %% The codes, functions of arity 1, are compared with each of these.
     inputs => [dyno_bench_inputs:input()],
     %% Measures in this node; see m:dyno_bench_remote.

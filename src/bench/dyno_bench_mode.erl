@@ -8,7 +8,7 @@ mode); samples of a time, which is erlperf's way, or of so many iterations; or w
 gives the highest throughput.
 
 No two codes are measured at the same time in any of them. What samples do not tell, deterministic
-metrics, side effects and the profile, is measured after them; a squeeze has only its throughput.
+metrics and side effects, is measured after them; a squeeze has only its throughput.
 """.
 
 -export([check/2, check_options/2, run/3, document/4, format_error/1]).
@@ -165,7 +165,7 @@ with_extras(Sampled, _Interrupted, Options) ->
 %% What decides, where it is not the time, is deterministic, and has its own intervals.
 joined(#{duration_ms := Ms, candidates := Sampled} = Result, #{duration_ms := MoreMs} = Other) ->
     #{candidates := Measured, metric := Metric} = Other,
-    Keys = [deterministic, side_effects, profile] ++ [values || Metric =/= time],
+    Keys = [deterministic, side_effects] ++ [values || Metric =/= time],
     Joined = Result#{
         duration_ms := Ms + MoreMs,
         candidates := [

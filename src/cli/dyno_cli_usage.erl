@@ -13,6 +13,11 @@ nearest name where one was probably mistyped.
     [string()], argparse:argument() | undefined, string() | [] | undefined, unicode:chardata()
 }.
 
+%% Options that there were, and what does the same.
+-define(REPLACED, [
+    {{"bench", "--profile"}, "dyno profile --eval CODE tells which functions take the time"}
+]).
+
 -doc "The sentence for an error of `argparse:parse/3` on this tree of commands.".
 -spec format_error(error(), argparse:command()) -> unicode:chardata().
 format_error({[_], undefined, undefined, _}, Tree) ->
@@ -27,7 +32,12 @@ format_error({[_], undefined, Name, _}, Tree) ->
 format_error({[_, Command], undefined, "-" ++ _ = Given, _}, Tree) ->
     [Option | _] = string:split(Given, "="),
     See = ["; see dyno ", Command, " --help"],
-    ["dyno ", Command, " has no option ", Option, near(Option, options(Command, Tree), See)];
+    Instead =
+        case lists:keyfind({Command, Option}, 1, ?REPLACED) of
+            {_, Text} -> ["; ", Text];
+            false -> near(Option, options(Command, Tree), See)
+        end,
+    ["dyno ", Command, " has no option ", Option, Instead];
 format_error({[_, Command], undefined, Extra, _}, Tree) ->
     Taken = [usage(Argument) || Argument <- arguments(Command, Tree), not is_option(Argument)],
     One = lists:join(" ", Taken),

@@ -33,11 +33,8 @@ documents() ->
     {ok, Tests} = dyno_compare:compare(Thrice, slower(Thrice), #{incomparable => warn}),
     {ok, Once} = dyno_compare:compare(Test, Test, #{}),
     {ok, Noisy} = dyno_compare:compare(Thrice, noisy(Thrice), #{}),
-    {ok, Profiled} = dyno_bench:run(["lists:sort(lists:seq(500, 1, -1))."], #{
-        budget_ms => 100, extras => [profile]
-    }),
     #{
-        ~"profiled" => Profiled,
+        ~"profiled" => profiled(),
         ~"profiles" => profiles(),
         ~"pair" => Pair,
         ~"inputs" => Inputs,
@@ -54,7 +51,32 @@ profiles() ->
     {ok, Both} = dyno_compare:compare(profile(~"old:code/0", 30), profile(~"new:code/0", 60), #{}),
     Both.
 
+profiled() ->
+    Stacks = [{[~"shop:sell/1", ~"lists:sort/1"], 60}, {[~"shop:sell/1"], 30}, {[~"shop:list/0"], 10}],
+    of_profile(
+        dyno_recording_part:profile(
+            #{
+                name => ~"stacks",
+                title => ~"Sampled stacks",
+                values => [#{name => ~"samples", unit => ~"count"}]
+            },
+            [{Stack, [Count], #{}} || {Stack, Count} <- Stacks]
+        )
+    ).
+
 profile(Function, Value) ->
+    of_profile(#{
+        name => ~"stacks",
+        title => ~"Processor time",
+        values => [#{name => ~"time", unit => ~"ns"}],
+        frames => [~"both:run/0", Function],
+        samples => [
+            #{stack => [0, 1], values => [Value], labels => #{processes => ~"web"}},
+            #{stack => [0], values => [100 - Value], labels => #{processes => ~"db"}}
+        ]
+    }).
+
+of_profile(Profile) ->
     New = dyno_recording:new(profile, ~"shop@host", #{}, #{}),
     dyno_recording:add_run(dyno_recording:put(New, status, complete), #{
         id => ~"1",
@@ -63,18 +85,7 @@ profile(Function, Value) ->
         metrics => [
             #{name => ~"vm.run_queue", title => ~"Run queue", unit => ~"count", group => ~"vm", value => 1}
         ],
-        profiles => [
-            #{
-                name => ~"stacks",
-                title => ~"Processor time",
-                values => [#{name => ~"time", unit => ~"ns"}],
-                frames => [~"both:run/0", Function],
-                samples => [
-                    #{stack => [0, 1], values => [Value], labels => #{processes => ~"web"}},
-                    #{stack => [0], values => [100 - Value], labels => #{processes => ~"db"}}
-                ]
-            }
-        ]
+        profiles => [Profile]
     }).
 
 %% The same test where all response times are doubled, on another release.

@@ -8,7 +8,7 @@
 
 -export([extras/2, measure/3, decided/2, values/2]).
 
--type extra() :: {side_effects, Runs :: pos_integer()} | profile.
+-type extra() :: {side_effects, Runs :: pos_integer()}.
 
 -doc "What else is to be measured; some metrics need it.".
 -spec extras(dyno_bench_engine:options(), Candidates :: pos_integer()) -> [extra()].
@@ -19,27 +19,20 @@ extras(#{level := Level} = Options, Candidates) ->
     SideEffects =
         lists:member(side_effects, Requested) orelse
             dyno_bench_metric:kind(maps:get(metric, Options, time)) =:= side_effects,
-    [{side_effects, dyno_bench_metric:runs(Candidates, Level)} || SideEffects] ++
-        [profile || lists:member(profile, Requested)].
+    [{side_effects, dyno_bench_metric:runs(Candidates, Level)} || SideEffects].
 
 -doc """
 Measures extras, and adds them to a candidate. Only one code of a node at a time: extras look at all
-processes, set breakpoints in all functions, and set how deep the node's stacks are shown.
+processes.
 """.
 -spec measure([extra()], dyno_bench_side_effects:subject(), dyno_bench_engine:candidate()) ->
     dyno_bench_engine:candidate().
 measure([], _Subject, Candidate) ->
     Candidate;
-measure(Extras, Subject, Candidate) ->
+measure([{side_effects, Runs}], Subject, Candidate) ->
     dyno_bench_slots:exclusively(fun() ->
-        lists:foldl(fun(Extra, Of) -> extra(Extra, Subject, Of) end, Candidate, Extras)
+        Candidate#{side_effects => dyno_bench_side_effects:measure(Subject, Runs)}
     end).
-
-extra({side_effects, Runs}, Subject, Candidate) ->
-    Candidate#{side_effects => dyno_bench_side_effects:measure(Subject, Runs)};
-extra(profile, Subject, #{times_ns := Times, iterations := Iterations} = Candidate) ->
-    Ns = max(1, round(dyno_stats:median(Times) * Iterations)),
-    Candidate#{profile => dyno_bench_profile:measure({Subject, Ns})}.
 
 -doc "The result with the verdicts by the metric.".
 -spec decided(dyno_bench_engine:result(), dyno_bench_engine:options()) ->

@@ -4,17 +4,14 @@
 -module(dyno_bench_extras_result).
 -moduledoc false.
 %% What a recording has of what is measured besides the rounds: the table `single_calls`, how long
-%% single calls take; the table `side_effects`, the processes that the codes make work; the table
-%% `profile`, the functions that take the time; and the sampled stacks as profiles. Pure.
+%% single calls take; the table `side_effects`, the processes that the codes make work. Pure.
 
--export([tables/1, profiles/1, columns/1, findings/1]).
+-export([tables/1, columns/1, findings/1]).
 
 -type labelled() :: {Label :: binary(), dyno_bench_engine:candidate()}.
 
 %% The longest tails are left out, and counted.
 -define(MAX_PARTS, 200).
--define(MAX_FUNCTIONS, 300).
--define(MAX_STACKS, 1000).
 
 -doc "The tables, of those codes of which it was measured.".
 -spec tables([labelled()]) -> [dyno_recording_table:table()].
@@ -23,20 +20,11 @@ tables(Codes) ->
         Part#{code => Label}
      || {Label, #{side_effects := #{parts := Parts}}} <- Codes, Part <- Parts
     ],
-    Functions = [
-        Function#{code => Label, sampled => share_of_samples(Name, Profile)}
-     || {Label, #{profile := #{functions := Of} = Profile}} <- Codes,
-        #{function := Name} = Function <- lists:sublist(Of, ?MAX_FUNCTIONS)
-    ],
     Calls = [Of#{code => Label} || {Label, #{single_calls := Of}} <- Codes],
     [dyno_recording_table:make(single_calls(), Calls) || Calls =/= []] ++
         [
             dyno_recording_table:make(side_effects(), Parts, #{most => ?MAX_PARTS})
          || [x || {_, #{side_effects := #{}}} <- Codes] =/= []
-        ] ++
-        [
-            dyno_recording_table:make(functions(), Functions)
-         || [x || {_, #{profile := _}} <- Codes] =/= []
         ].
 
 single_calls() ->
@@ -76,48 +64,9 @@ side_effects() ->
         ]
     }.
 
-functions() ->
-    #{
-        name => ~"profile",
-        title => ~"Functions in a call",
-        columns => [
-            {~"code", ~"Code", string, #{role => key}, field(code)},
-            {~"function", ~"Function", string, #{role => key}, field(function)},
-            {~"calls_per_call", ~"Calls per call of the code", {number, ~"1"}, lower(),
-                field(calls)},
-            {~"own_time_per_call", ~"Own time per call of the code, traced", {number, ~"ns/call"},
-                lower(), field(own_ns)},
-            {~"share", ~"Share of the own time", ratio, field(share)},
-            {~"sampled", ~"Share of the samples", ratio, field(sampled)}
-        ]
-    }.
-
-%% As `profiles`, for the page, which draws flame graphs of this table.
 field(Key) -> fun(Item) -> map_get(Key, Item) end.
 
 lower() -> #{better => lower}.
-
-%% In which the function is the innermost.
-share_of_samples(_Function, #{samples := 0}) ->
-    undefined;
-share_of_samples(Function, #{samples := All, stacks := Stacks}) ->
-    lists:sum([N || {Stack, N} <- Stacks, lists:last(Stack) =:= Function]) / All.
-
--doc "The sampled stacks of each code.".
--spec profiles([labelled()]) -> [#{atom() => term()}].
-profiles(Codes) ->
-    [
-        dyno_recording_part:profile(
-            #{
-                name => ~"stacks",
-                title => ~"Sampled stacks",
-                labels => #{code => Label},
-                values => [#{name => ~"samples", unit => ~"count"}]
-            },
-            [{Stack, [Count], #{}} || {Stack, Count} <- lists:sublist(Stacks, ?MAX_STACKS)]
-        )
-     || {Label, #{profile := #{stacks := Stacks}}} <- Codes
-    ].
 
 -doc "Further columns of a code's row: name, title, cell.".
 -spec columns(dyno_bench_engine:candidate()) ->

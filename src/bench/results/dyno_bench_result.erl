@@ -74,8 +74,7 @@ run(#{result := #{status := Status, duration_ms := DurationMs} = Result} = Run) 
         tables =>
             [codes(Labelled, Result), comparisons(Labels, Result)] ++
                 dyno_bench_heap_result:tables(Labels, Result) ++
-                dyno_bench_extras_result:tables(Labelled),
-        profiles => dyno_bench_extras_result:profiles(Labelled)
+                dyno_bench_extras_result:tables(Labelled)
     }.
 
 %% The same code twice is told apart.

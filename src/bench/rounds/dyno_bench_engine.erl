@@ -61,7 +61,6 @@
     %% Of a call, the loop's own subtracted.
     deterministic => dyno_bench_deterministic:deterministic(),
     side_effects => dyno_bench_side_effects:t() | overrun,
-    profile => dyno_bench_profile:profile(),
     %% By round or run, of what decides where that is not the time.
     values => [float()],
     %% With those of the collections.
@@ -142,8 +141,8 @@ checks() ->
             ~"a number between 0 and 1"},
         {metric, fun(Metric) -> lists:member(Metric, Metrics) end,
             iolist_to_binary(lists:join(~", ", [atom_to_binary(Metric) || Metric <- Metrics]))},
-        {extras, fun(E) -> is_list(E) andalso E -- [side_effects, profile] =:= [] end,
-            ~"a list of side_effects and profile"},
+        {extras, fun(E) -> is_list(E) andalso E -- [side_effects] =:= [] end,
+            ~"[side_effects] (dyno:profile([], #{eval => Code}) is for functions)"},
         {heap, fun(H) -> H =:= default orelse (IsPositive(H) andalso H =< ?MOST_HEAP) end,
             ~"default, or a number of words from 1 to 100000000"},
         {timeout_ms, IsPositive, ~"a positive integer"}
@@ -227,7 +226,7 @@ loop_ns(Prepared) ->
 -doc "What was measured of the only code in all its epochs, with these extras.".
 -spec candidate(
     {Iterations :: pos_integer(), [dyno_bench_worker:epoch(), ...]},
-    [deterministic | side_effects | profile],
+    [deterministic | side_effects],
     dyno_bench_prepared:t()
 ) -> candidate().
 candidate({Iterations, Epochs}, Extras, Prepared) ->

@@ -33,7 +33,7 @@ these extras, after which the server ends.
     iterations
     | {epoch, Iterations :: pos_integer()}
     | result
-    | {finish, [deterministic | side_effects | profile]}.
+    | {finish, [deterministic | side_effects]}.
 
 -type reason() :: {server_died, term()} | no_compiler.
 

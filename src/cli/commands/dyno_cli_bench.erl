@@ -84,8 +84,6 @@ examples() ->
             ~"fails where it allocates more than it did, on any machine"},
         {~"dyno bench 'gen_server:call(kernel_sup, which_children)' --whole",
             ~"shows what other processes do for the code"},
-        {~"dyno bench 'lists:sort([3, 1, 2])' --profile",
-            ~"shows which functions take the time"},
         {~"dyno bench --elixir 'Enum.sort([3, 1, 2])' ':lists.sort([3, 1, 2])'",
             ~"compares Elixir source"},
         {~"dyno bench examples/sorting_bench.erl", ~"runs the comparisons of a file"},
@@ -110,7 +108,6 @@ run(Values) ->
         {ok, Nodes} ?= dyno_cli_bench_where:cluster(Values),
         {ok, Measured} ?= dyno_cli_bench_code:read(Values),
         {ok, Measure} ?= measurement(Nodes, Measured, Values),
-        ok ?= stacks(Values),
         Job = #{gate => bench, measure => Measure},
         dyno_cli_job:run(maps:merge(Job, shown_or_kept(Measured, Values)), Values)
     else
@@ -146,15 +143,6 @@ measurement(_Nodes, _Measured, _Values) ->
 
 measure({codes, Codes}, Options) -> dyno_bench:run(Codes, Options);
 measure({file, File}, Options) -> dyno_bench:run_file(File, Options).
-
-%% Rather than after the measurement.
-stacks(Values) ->
-    Formats = [Format || {Format, _} <- maps:get(output, Values, [])],
-    Folded = lists:member(folded, [maps:get(format, Values, none) | Formats]),
-    case Folded andalso not is_map_key(profile, Values) of
-        true -> contradiction("folded stacks come from --profile, which is not given");
-        false -> ok
-    end.
 
 %% What takes long tells how far it is.
 reporting(#{progress := Report}, #{isolated := Isolated} = Options) ->

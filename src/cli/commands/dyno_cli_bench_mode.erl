@@ -38,9 +38,7 @@ decisions() ->
             "the runtime's own)",
             {custom, fun heap/1, "default, or a number of words, such as 10000"}},
         {"--whole", "also what the codes make other processes do: servers, spawned ones",
-            {flag, side_effects}},
-        {"--profile", "also which functions take the time, and the stacks (-o FILE.folded)",
-            {flag, profile}}
+            {flag, side_effects}}
     ].
 
 -doc "erlperf's options.".
@@ -119,7 +117,7 @@ patience(Values) ->
 
 common(Values) ->
     Common = maps:with([concurrency, heap, threshold, metric], Values),
-    case maps:values(maps:with([whole, profile], Values)) of
+    case maps:values(maps:with([whole], Values)) of
         [] -> Common;
         Extras -> Common#{extras => Extras}
     end.
@@ -171,12 +169,11 @@ fits(Name, Values, Codes) ->
                 "-t is for -q, which is not given; the share of a difference is --threshold 3%"},
             {Name =:= squeeze andalso Metric =/= time,
                 "-q looks for the highest throughput; for --metric leave it out, and give -c N"},
-            {Name =:= squeeze andalso Has([whole, profile]),
-                "-q looks for the highest throughput; for --whole and --profile leave it out, and "
-                "give -c N"},
-            {Has([report]) andalso not Has([output]) andalso Has([metric, whole, profile]),
-                "--report has erlperf's columns, which have none for --metric, --whole and "
-                "--profile; leave it out, or add -o FILE"},
+            {Name =:= squeeze andalso Has([whole]),
+                "-q looks for the highest throughput; for --whole leave it out, and give -c N"},
+            {Has([report]) andalso not Has([output]) andalso Has([metric, whole]),
+                "--report has erlperf's columns, which have none for --metric and --whole; leave "
+                "it out, or add -o FILE"},
             {Name =/= compare andalso Has([budget_ms]),
                 "--time is for a comparison that ends by itself; samples take as long as they say"},
             {Has([format]) andalso Has([report]),

@@ -2,7 +2,7 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_bench_extras_SUITE).
--moduledoc "Other metrics than the time, what codes make other processes do, and profiles.".
+-moduledoc "Other metrics than the time, and what codes make other processes do.".
 
 -include_lib("stdlib/include/assert.hrl").
 
@@ -24,7 +24,7 @@ all() ->
         alone_nobody_works,
         an_idle_server_does_not_count,
         large_messages,
-        profile,
+        profile_is_another_command,
         after_samples,
         after_samples_in_fresh_vms,
         samples_of_calls_by_metric,
@@ -214,32 +214,9 @@ large_messages(_Config) ->
         exit(Sink, kill)
     end.
 
-profile(Config) ->
-    Code = "lists:sort(lists:map(fun(X) -> -X end, lists:seq(1, 50))).",
-    Document = run([Code], #{extras => [profile]}),
-    Rows = rows(~"profile", Document),
-    Calls = #{F => C || #{~"function" := F, ~"calls_per_call" := C} <- Rows},
-    ?assertMatch(
-        #{~"lists:sort/1" := 1.0, ~"lists:seq/2" := 1.0, ~"(the code itself)" := _}, Calls
-    ),
-    ?assertEqual(50.0, map_get(~"(a fun of the code)", Calls)),
-    ?assert(abs(lists:sum([S || #{~"share" := S} <- Rows]) - 1) < 1.0e-6),
-    ?assertEqual([], [F || #{~"function" := <<"dyno_", _/binary>> = F} <- Rows]),
-    [#{~"profiles" := [#{~"frames" := Frames, ~"samples" := [#{~"stack" := [First | _]} | _]}]}] =
-        dyno_recording:runs(Document),
-    ?assertEqual(~"(the code itself)", lists:nth(First + 1, Frames)),
-    {ok, Folded} = dyno_report:render(folded, Document, #{}),
-    [
-        ?assertMatch({match, _}, re:run(Line, ~"^\\S.*;\\(the code itself\\).* [0-9]+$"), Line)
-     || Line <- binary:split(iolist_to_binary(Folded), ~"\n", [global, trim])
-    ],
-    File = filename:join(proplists:get_value(priv_dir, Config), "p.folded"),
-    {0, _} = dyno_command:run(
-        ["bench", "lists:seq(1, 9).", "--profile", "--time", "50ms", "-o", File]
-    ),
-    {ok, <<"lists:seq(1, 9).;", _/binary>>} = file:read_file(File),
-    {2, Refused} = dyno_command:run(["bench", "ok.", "-o", File]),
-    ?assertMatch({_, _}, binary:match(Refused, ~"--profile")).
+profile_is_another_command(_Config) ->
+    {2, Refused} = dyno_command:run(["bench", "ok.", "--profile"]),
+    ?assertMatch({_, _}, binary:match(Refused, ~"dyno profile --eval CODE")).
 
 %% There are as many samples as the mode says; what they do not tell comes after them.
 after_samples(_Config) ->
@@ -252,11 +229,11 @@ after_samples(_Config) ->
     ],
     %% The time decides if there is no other metric.
     Timed = run(["lists:seq(1, 9).", "lists:seq(1, 900)."], #{
-        mode => {continuous, #{sample_ms => 5, samples => 6}}, extras => [profile]
+        mode => {continuous, #{sample_ms => 5, samples => 6}}, extras => [side_effects]
     }),
     ?assertMatch([#{~"verdict" := ~"fastest"}, #{~"verdict" := ~"slower"}], rows(~"codes", Timed)),
     {0, _} = dyno_command:run([
-        "bench", "lists:seq(1, 9)", "-d", "5", "--whole", "--profile", "--metric", "reductions"
+        "bench", "lists:seq(1, 9)", "-d", "5", "--whole", "--metric", "reductions"
     ]).
 
 after_samples_in_fresh_vms(_Config) ->
@@ -265,7 +242,7 @@ after_samples_in_fresh_vms(_Config) ->
 measured_after(Samples, Mode, Where) ->
     Codes = ["lists:reverse(lists:seq(1, 9)).", "lists:seq(9, 1, -1)."],
     Document = run(Codes, Where#{
-        mode => Mode, metric => words, extras => [profile, side_effects]
+        mode => Mode, metric => words, extras => [side_effects]
     }),
     ?assertMatch(
         [
@@ -280,7 +257,6 @@ measured_after(Samples, Mode, Where) ->
         ],
         rows(~"codes", Document)
     ),
-    ?assertMatch([_ | _], rows(~"profile", Document)),
     [Run] = dyno_recording:runs(Document),
     [
         ?assertEqual(Samples, length(Times))
@@ -297,40 +273,37 @@ samples_of_calls_by_metric(_Config) ->
         rows(~"codes", Document)
     ).
 
-%% Who wants to profile waits for who does; an interrupt ends the waiting.
+%% Who looks at the whole node waits for who does; an interrupt ends the waiting.
 one_at_a_time_in_a_node(_Config) ->
     Self = self(),
-    Profiling = fun() ->
+    Measuring = fun() ->
         {Pid, _} = spawn_monitor(fun() ->
-            Self ! {profiled, dyno_bench:run(["lists:seq(1, 9)."], #{
-                budget_ms => 1, extras => [profile]
+            Self ! {measured, dyno_bench:run(["lists:seq(1, 9)."], #{
+                budget_ms => 1, extras => [side_effects]
             })}
         end),
         Pid
     end,
-    Depth = backtrace_depth(),
     dyno_bench_slots:exclusively(
         fun() ->
-            First = Profiling(),
+            First = Measuring(),
             waits_for(dyno_bench_exclusive, 1),
             dyno_bench:interrupt(First),
             receive
                 %% With what the rounds had given.
-                {profiled, Result} -> ?assertMatch({ok, #{~"status" := ~"interrupted"}}, Result)
+                {measured, Result} -> ?assertMatch({ok, #{~"status" := ~"interrupted"}}, Result)
             end,
-            _ = Profiling(),
-            _ = Profiling(),
-            waits_for(dyno_bench_exclusive, 2),
-            ?assertEqual(Depth, backtrace_depth())
+            _ = Measuring(),
+            _ = Measuring(),
+            waits_for(dyno_bench_exclusive, 2)
         end
     ),
     [
         receive
-            {profiled, {ok, Document}} -> ?assertMatch([_ | _], rows(~"profile", Document))
+            {measured, {ok, _Document}} -> ok
         end
      || _ <- [1, 2]
-    ],
-    ?assertEqual(Depth, backtrace_depth()).
+    ].
 
 %% The allocator of the lock has its owner's monitor; so many others wait.
 waits_for(Name, Count) ->
@@ -344,19 +317,11 @@ waits_for(Name, Count) ->
             end
     end.
 
-backtrace_depth() ->
-    Depth = erlang:system_flag(backtrace_depth, 8),
-    _ = erlang:system_flag(backtrace_depth, Depth),
-    Depth.
-
 nothing_is_left(_Config) ->
     Before = trace:session_info(all),
-    Depth = erlang:system_flag(backtrace_depth, 8),
-    _ = erlang:system_flag(backtrace_depth, Depth),
-    _ = run(["lists:seq(1, 9)."], #{extras => [side_effects, profile]}),
+    _ = run(["lists:seq(1, 9)."], #{extras => [side_effects]}),
     ?assertEqual(Before, trace:session_info(all)),
-    ?assertEqual(Depth, erlang:system_flag(backtrace_depth, Depth)),
-    {error, _} = dyno_bench:run(["error(boom)."], #{extras => [side_effects, profile]}),
+    {error, _} = dyno_bench:run(["error(boom)."], #{extras => [side_effects]}),
     ?assertEqual(Before, trace:session_info(all)).
 
 %% The counting alone, with a trace as it can come.
@@ -402,6 +367,7 @@ refused(_Config) ->
      || {Pattern, Options} <- [
             {"metric is size; time, wall, cpu", #{metric => size}},
             {"extras is \\[all\\]", #{extras => [all]}},
+            {"dyno:profile\\(\\[\\]", #{extras => [profile]}},
             {"the highest throughput", #{metric => words, mode => {squeeze, #{}}}},
             {"the highest throughput", #{extras => [side_effects], mode => {squeeze, #{}}}},
             {"because samples in VMs are of time", #{
@@ -423,7 +389,7 @@ refused(_Config) ->
             {"did you mean words", #{metric => ~"word"}},
             {"leave it out, and give -c N", #{whole => true, squeeze => true}},
             {"leave it out, and give -c N", #{metric => ~"words", squeeze => true}},
-            {"or add -o FILE", #{profile => true, report => ~"full"}},
+            {"or add -o FILE", #{whole => true, report => ~"full"}},
             {"-t is for -q", #{patience => ~"3"}}
         ]
     ].
