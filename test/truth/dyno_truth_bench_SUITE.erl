@@ -16,7 +16,7 @@ all() ->
 
 groups() ->
     [
-        {traps, [parallel], [folded, first_call, keeps, drifts, well]},
+        {traps, [parallel], [folded, first_call, keeps, drifts, in_vms_of_their_own, well]},
         {endings, [parallel], [all_fail, set_up_fails, elixir]},
         {traced, [], [records, arguments, alternatives, counts, big_arguments]}
     ].
@@ -107,6 +107,11 @@ trends(_Config) ->
     Twice = [2 * Time || Time <- Slower],
     ?assertEqual(#{}, dyno_bench_doubts:doubts([Code(Slower), Code(Twice)])),
     Steady = [20.0, 20.1, 19.9, 20.0, 20.2, 20.1, 20.0],
+    %% Within each VM.
+    OfVms = fun(Rounds) -> (Code([20.0, 20.1, 19.9]))#{rounds_ns => Rounds} end,
+    ?assertMatch(
+        #{1 := [{drifts, _, _}]}, dyno_bench_doubts:doubts([OfVms(Slower), OfVms(Steady)])
+    ),
     ?assertMatch(
         #{1 := [{drifts, _, _}]}, dyno_bench_doubts:doubts([Code(Slower), Code(Steady)])
     ).
@@ -147,6 +152,17 @@ drifts(Config) ->
     #{~"dyno_traps:append()." := ~"unknown"} = verdicts(Run),
     has(Text, ~"dyno_traps:append().: "),
     has(Text, ~"the time depends on how long it is measured"),
+    lacks(Text, ~"times as long as").
+
+%% Each VM begins anew, so what one VM shows counts.
+in_vms_of_their_own(Config) ->
+    Traps = ["dyno_traps:memo().", "dyno_traps:insert()."],
+    {Text, Run} = bench("vms", ["dyno_traps:real().", "-i", "--vms", "8" | Traps], Config),
+    Verdicts = verdicts(Run),
+    [?assertMatch(#{Code := ~"unknown"}, Verdicts) || Trap <- Traps, Code <- [list_to_binary(Trap)]],
+    #{~"dyno_traps:real()." := ~"fastest"} = Verdicts,
+    has(Text, ~"dyno_traps:memo().: the first call took "),
+    has(Text, ~"dyno_traps:insert().: each call leaves "),
     lacks(Text, ~"times as long as").
 
 %% What only does something for the first time, as each code does, is nothing to be told.

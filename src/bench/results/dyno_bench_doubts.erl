@@ -57,10 +57,11 @@ keeps(#{kept := Bytes}) when Bytes > 0 -> [{keeps, Bytes}];
 keeps(_Candidate) -> [].
 
 %% Against the others as well, because a machine that gets slower does so for all.
-drifts(#{times_ns := TimesNs}, Others) ->
+drifts(Candidate, Others) ->
+    TimesNs = in_order(Candidate),
     Ratios = [
         lists:zipwith(fun(A, B) -> A / B end, TimesNs, Of)
-     || #{times_ns := Of} <- Others, length(Of) =:= length(TimesNs)
+     || Other <- Others, Of <- [in_order(Other)], length(Of) =:= length(TimesNs)
     ],
     case [trend(Values) || Values <- [TimesNs | Ratios]] of
         [{Direction, EarlyNs, LateNs} | OfRatios] when Direction =/= none ->
@@ -69,6 +70,10 @@ drifts(#{times_ns := TimesNs}, Others) ->
         _ ->
             []
     end.
+
+%% Of VMs those of the rounds in one: each VM begins anew.
+in_order(#{rounds_ns := RoundsNs}) -> RoundsNs;
+in_order(#{times_ns := TimesNs}) -> TimesNs.
 
 -doc "Whether values that follow one another rise or fall, with the medians of both ends.".
 -spec trend([number()]) -> {up | down | none, Early :: number(), Late :: number()}.

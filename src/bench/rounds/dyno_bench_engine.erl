@@ -52,8 +52,9 @@
     %% What the first call took at least; bytes that each call leaves behind. Both where known.
     first_ns => pos_integer(),
     kept => float(),
-    %% Nanoseconds an iteration, by round.
+    %% Nanoseconds an iteration, by round, or by VM; then also by round, in the middle of the VMs.
     times_ns := [float()],
+    rounds_ns => [float()],
     %% How long the samples took, where they were measured by time.
     durations_ns => [non_neg_integer()],
     %% Where calls are long enough to be timed one by one.
@@ -199,10 +200,15 @@ after_rounds(#{candidates := Candidates} = Result, Prepared) ->
     Complete = [extras(Extras, N, Of, Prepared) || {N, Of} <- lists:enumerate(Kept)],
     dyno_bench_extras:decided(heaps(Result#{candidates := Complete}, Prepared), Options).
 
--doc "How many iterations an epoch of the only code needs, and how long it takes.".
--spec iterations(dyno_bench_prepared:t()) -> dyno_bench_calibration:calibrated().
+-doc """
+How many iterations an epoch of the only code needs, and how long it takes; and what its first call
+took, where that is known.
+""".
+-spec iterations(dyno_bench_prepared:t()) ->
+    {dyno_bench_calibration:calibrated(), #{first_ns => pos_integer()}}.
 iterations(Prepared) ->
-    map_get(1, element(1, calibrate(Prepared))).
+    {#{1 := Calibrated}, First} = calibrate(Prepared),
+    {Calibrated, #{first_ns => Ns || 1 := Ns <- First}}.
 
 -doc """
 So many iterations of the only code, in each of its workers; the time of one, and the metric that
@@ -233,7 +239,7 @@ candidate({Iterations, Epochs}, Extras, Prepared) ->
     Measured = measured(1, Iterations, [Epochs], Prepared),
     Candidate =
         case lists:member(deterministic, Extras) of
-            true -> deterministic(1, 1, Measured, Prepared);
+            true -> kept(1, deterministic(1, 1, Measured, Prepared), Prepared);
             false -> Measured
         end,
     Options = (dyno_bench_prepared:options(Prepared))#{extras => Extras, metric => time},

@@ -28,8 +28,8 @@
 }.
 
 -type group() :: #{
-    %% In their order: the median time, that of what decides, and all else.
-    candidates := [#{time_ns := float(), value := float(), _ => _}, ...],
+    %% In their order: the times of the epochs, the median of what decides, and all else.
+    candidates := [#{epochs_ns := [float(), ...], value := float(), _ => _}, ...],
     duration_ms := non_neg_integer()
 }.
 
@@ -210,7 +210,7 @@ with_values(Epochs, Measured, Options) ->
                 Runs = dyno_bench_extras:values(map_get(metric, Options), Measured),
                 dyno_bench_metric:at_least(dyno_stats:median(Runs))
         end,
-    Measured#{time_ns => dyno_stats:median(Times), value => Value}.
+    Measured#{epochs_ns => Times, value => Value}.
 
 %% What the groups say, with `Looks` at the verdicts at most; without the empty loop's time.
 result(Looks, Options, [#{candidates := First} | _] = Groups) ->
@@ -236,10 +236,16 @@ result(Looks, Options, [#{candidates := First} | _] = Groups) ->
     }.
 
 joined([First | _] = Each, DurationsNs) ->
+    EpochsNs = [Of || #{epochs_ns := Of} <- Each],
+    Rounds = lists:min([length(Of) || Of <- EpochsNs]),
     Mean = fun(Key) -> dyno_stats:mean([V || #{Key := V} <- Each, is_number(V)]) end,
-    (maps:without([time_ns, value], First))#{
+    (maps:without([epochs_ns, value], First))#{
         deterministic => dyno_bench_deterministic:join([D || #{deterministic := D} <- Each]),
-        times_ns := [Ns || #{time_ns := Ns} <- Each],
+        times_ns := [dyno_stats:median(Of) || Of <- EpochsNs],
+        rounds_ns => [
+            dyno_stats:median([lists:nth(Round, Of) || Of <- EpochsNs])
+         || Round <- lists:seq(1, Rounds)
+        ],
         durations_ns => DurationsNs,
         reductions := Mean(reductions),
         garbage_collections := Mean(garbage_collections),

@@ -77,27 +77,29 @@ init(#{measurement := Measurement, number := Number, options := Options}, Caller
     process_flag(trap_exit, true),
     Serve = fun(Prepared, Size) ->
         Caller ! {Ref, #{size => Size, loop_ns => dyno_bench_engine:loop_ns(Prepared)}},
-        serve(Prepared, 0, [])
+        serve(Prepared, #{}, {0, []})
     end,
     case dyno_bench_inputs:serve(Measurement, Number, Options, Serve) of
         ok -> ok;
         {error, Error} -> exit({failed, Error})
     end.
 
-serve(Prepared, Iterations, Epochs) ->
+serve(Prepared, First, {_Iterations, Epochs} = Measured) ->
     receive
         {Ref, From, iterations} ->
-            From ! {Ref, dyno_bench_engine:iterations(Prepared)},
-            serve(Prepared, Iterations, Epochs);
+            {Calibrated, Known} = dyno_bench_engine:iterations(Prepared),
+            From ! {Ref, Calibrated},
+            serve(Prepared, Known, Measured);
         {Ref, From, {epoch, N}} ->
             {Times, New} = dyno_bench_engine:epochs(N, Prepared),
             From ! {Ref, Times},
-            serve(Prepared, N, New ++ Epochs);
+            serve(Prepared, First, {N, New ++ Epochs});
         {Ref, From, result} ->
             From ! {Ref, dyno_bench_prepared:result(1, Prepared)},
-            serve(Prepared, Iterations, Epochs);
+            serve(Prepared, First, Measured);
         {Ref, From, {finish, Extras}} ->
-            From ! {Ref, dyno_bench_engine:candidate({Iterations, Epochs}, Extras, Prepared)},
+            Candidate = dyno_bench_engine:candidate(Measured, Extras, Prepared),
+            From ! {Ref, maps:merge(Candidate, First)},
             ok
     end.
 
