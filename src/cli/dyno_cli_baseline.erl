@@ -44,7 +44,7 @@ with the first of them. Each was measured in many VMs: once is enough.
 options(Baseline, FailIf) ->
     [
         {"--baseline FILE", Baseline},
-        {"--fail-if CONDITION", FailIf ++ "; may be given more than once",
+        {"--fail-if CONDITION", FailIf ++ "; repeatable",
             {many, {custom, fun condition/1, "a condition"}}}
     ].
 

@@ -32,7 +32,7 @@ overview(Look) ->
         titled("Options", common_options(), Look),
         titled("Exit status", exit_entries(), Look),
         titled("Environment", environment(), Look),
-        ["dyno COMMAND --help says more about a command, with examples."]
+        ["dyno COMMAND --help explains a command, with examples."]
     ]).
 
 -doc "What `dyno COMMAND --help` says.".
@@ -74,12 +74,12 @@ exit_entries(_Name) -> exit_entries().
 -spec common_options() -> [entry(), ...].
 common_options() ->
     [
-        {~"-h, --help", ~"this text; after a command, that command's"},
-        {~"-V, --version", ~"the version of dyno and of Erlang/OTP; dyno version says it, too"},
-        {~"--color=WHEN", ~"always, never or auto: colours where a terminal can show them"},
+        {~"-h, --help", ~"this text, or that of a command"},
+        {~"-V, --version", ~"the version of dyno and of Erlang/OTP, like dyno version"},
+        {~"--color=WHEN", ~"always, never or auto: colours if the terminal has them"},
         {~"--otp PATH",
-            <<"the Erlang/OTP that measures: the program erl, or the folder it is installed in "
-                "(default: the erl on the PATH if it is 27 or later); dyno bench compares several">>}
+            <<"the Erlang/OTP that measures, its program erl or its folder (default: the erl on "
+                "the PATH if 27 or later); dyno bench compares several">>}
     ].
 
 -doc "What the exit statuses mean.".
@@ -89,10 +89,10 @@ exit_statuses() ->
         {0, ~"done"},
         {1,
             <<"the measured system failed; a condition of --fail-if holds; a threshold, an "
-                "invariant or a property does not hold or could not be decided">>},
-        {2, ~"an argument, or a file it names, is not what dyno takes"},
-        {3, ~"dyno or the target could not do it"},
-        {130, ~"interrupted, or nobody reads standard output any more; what was measured is kept"}
+                "invariant or a property does not hold or is unknown">>},
+        {2, ~"an argument, or the file it names, is wrong"},
+        {3, ~"dyno or the target could not do the work"},
+        {130, ~"interrupted, or standard output was closed; the measurements are kept"}
     ].
 
 -doc "The variables that are read.".
@@ -100,8 +100,8 @@ exit_statuses() ->
 environment() ->
     [
         {~"NO_COLOR", ~"set to anything: no colours"},
-        {~"FORCE_COLOR", ~"set to anything: colours also where there is no terminal"},
-        {~"DYNO_DEBUG", ~"set to 1: an error of dyno's own is shown in full, with log events"}
+        {~"FORCE_COLOR", ~"set to anything: colours also without a terminal"},
+        {~"DYNO_DEBUG", ~"set to 1: shows errors of dyno in full, with log events"}
     ].
 
 -doc "What a command takes, in words.".

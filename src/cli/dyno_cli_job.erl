@@ -57,22 +57,21 @@ run(#{node := Node} = Values) ->
 options() ->
     dyno_cli_output:options(" (default: console)", kept()) ++
         [
-            {"-q, --quiet", "no progress, and no report but what is asked for"},
+            {"-q, --quiet", "quiet: only the requested report"},
             {"-v, --verbose",
-                "where there is no terminal: a line for each phase, not only every ten seconds"}
+                "without a terminal: a line for each phase, not only every ten seconds"}
         ].
 
 -doc "Where a recording goes without a file for it, as the help says it.".
 -spec kept() -> string().
 kept() ->
-    ". Without a .json or .jsonl the recording goes to NAME-TIME.json in _build/dyno (in a "
-    "project of rebar3 or Mix) or dyno-results".
+    ". Without a .json or .jsonl the recording goes to _build/dyno (in a project) or dyno-results".
 
 -doc "The same of what has more to show than is read at once.".
 -spec options_of_tests() -> [dyno_cli_option:row()].
 options_of_tests() ->
     options() ++
-        [{"--full", "the whole report on standard output, not only the answer in about 30 lines"}].
+        [{"--full", "the whole report on standard output, not only 30 lines"}].
 
 -doc "Measures, compares, shows; the exit status.".
 -spec run(job(), dyno_cli_command:values()) -> dyno_error:exit_status().

@@ -33,8 +33,8 @@ rows() ->
 -spec cookie() -> dyno_cli_option:row().
 cookie() ->
     {"--cookie COOKIE",
-        "the cookie of the Erlang nodes, which ps shows to other users: better DYNO_COOKIE "
-        "(default: that, else this user's)",
+        "the cookie of the Erlang nodes; ps shows the option to other users, so prefer DYNO_COOKIE "
+        "(default: DYNO_COOKIE, else this user's)",
         {custom, fun secret/1, ""}}.
 
 %% Nothing repeats the text: what is said may end up in a log.

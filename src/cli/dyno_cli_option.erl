@@ -235,8 +235,8 @@ amount(_Reader, _Amount) -> error.
 -spec code_paths() -> row().
 code_paths() ->
     Help =
-        "a folder for the code path, also written -pa; may be given more than once. What a project "
-        "of rebar3 or Mix around the current folder has built is found without it",
+        "a folder for the code path, also written -pa; repeatable. The code of the project around "
+        "the current folder is found without this option",
     {"--pa FOLDER", Help, {many, folder}, code_paths}.
 
 -doc "One sentence that says what is accepted.".

@@ -17,11 +17,11 @@ Brings a recording to where the command line wants it: standard output and files
 options(Format, Output) ->
     [
         {"--format FORMAT",
-            "what standard output gets: " ++ dyno_report:format_names() ++ Format,
+            "the format of standard output: " ++ dyno_report:format_names() ++ Format,
             {one_of, dyno_report:formats()}},
         {"-o, --output FILE",
-            "write FILE, in the format that its ending says: " ++ dyno_report:file_endings() ++
-                "; may be given more than once" ++ Output,
+            "writes FILE, in the format of its ending: " ++ dyno_report:file_endings() ++
+                "; repeatable" ++ Output,
             {many, {custom, fun output/1, "a file's path"}}}
     ].
 
@@ -29,8 +29,8 @@ options(Format, Output) ->
 -spec view() -> dyno_cli_option:row().
 view() ->
     {"--view VIEW",
-        "of profiles: top, the functions that took most; down, what processes call; up, who calls "
-        "what took most (default: top)", {one_of, [top, down, up]}}.
+        "of profiles: top, the costly functions; down, from processes to functions; up, from "
+        "costly functions to callers (default: top)", {one_of, [top, down, up]}}.
 
 %% Whether it can be written is known before anything is measured.
 output(Path) ->

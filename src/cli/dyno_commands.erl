@@ -14,20 +14,20 @@ Mix (`mix dyno.NAME`: `make format` writes the module that Mix looks for, src/pl
 -spec all() -> [{Name :: string(), module(), Help :: string()}, ...].
 all() ->
     [
-        {"bench", dyno_cli_bench, "measure codes: which is faster, by how much, how sure is that"},
+        {"bench", dyno_cli_bench, "compare codes: which is faster, by how much, and how sure"},
         {"test", dyno_cli_test, "run a performance test of a system at growing sizes"},
-        {"doctor", dyno_cli_doctor, "say what is wrong with a running node, and what to do"},
-        {"record", dyno_cli_record, "record all that running nodes do for a while, without a load"},
-        {"top", dyno_cli_top, "look at running nodes, as htop does at a machine"},
-        {"servers", dyno_cli_servers, "watch the server processes of a running node"},
+        {"doctor", dyno_cli_doctor, "find faults of a running node, with advice"},
+        {"record", dyno_cli_record, "record running nodes with every instrument, without a load"},
+        {"top", dyno_cli_top, "show running nodes and their processes live, like htop"},
+        {"servers", dyno_cli_servers, "show the server processes of a running node live"},
         {"verify", dyno_cli_verify, "check properties of the processes of a running node"},
-        {"profile", dyno_cli_profile, "find where a running node's time and memory go"},
+        {"profile", dyno_cli_profile, "find the functions that take a node's time or memory"},
         {"trace", dyno_cli_trace, "show calls and messages of a running node as they happen"},
         {"leave", dyno_cli_leave, "remove the modules that dyno left in a large or busy node"},
         {"workload", dyno_cli_workload, "run a synthetic system of a master and workers"},
         {"demo", dyno_cli_demo, "start a small shop to try the other commands with"},
         {"new", dyno_cli_new, "write a suite or a benchmark to start from"},
-        {"compare", dyno_cli_compare, "compare two recordings: what became slower or faster"},
+        {"compare", dyno_cli_compare, "compare two recordings: slower or faster"},
         {"report", dyno_cli_report, "show a recording as text, HTML, CSV, Markdown and more"}
     ].
 

@@ -74,7 +74,7 @@ forms(Things) ->
         {behaviour, "gen_server, gen_statem, gen_event, supervisor, gen_stage"},
         {busiest, "busiest:20"},
         {all, "all"},
-        {new, "new (those that are started from now on)"}
+        {new, "new (processes started from now on)"}
     ],
     lists:append(lists:join(", ", [F || {K, F} <- Forms, not lists:member(K, kinds_not(Things))])).
 

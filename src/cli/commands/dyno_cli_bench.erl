@@ -23,49 +23,46 @@ command() ->
         operands => [
             dyno_cli_command:operand(
                 "CODE...",
-                "each an Erlang expression, a fun of arity 0, 1 or 2, or {Module, Function, "
-                "[Argument]}; or a file of calls (FILE.calls); or one FILE.erl or FILE.exs with "
-                "benchmarks/0",
+                "Erlang expressions, funs of arity 0, 1 or 2, or {Module, Function, [Argument]}; "
+                "or a file of calls (FILE.calls), or of benchmarks (FILE.erl, FILE.exs)",
                 #{nargs => nonempty_list, action => extend}
             )
         ],
         options => [
             {"", [
                 {"--time TIME",
-                    "how long to measure: 500ms, 5s, 1min; less where the question is answered, "
-                    "and up to five times as long where a verdict needs it: 6 rounds of two codes, "
-                    "8 VMs of each with -i (default: 1s for each code, with -i 30s; then as long "
-                    "as it needs)",
+                    "measuring time: 500ms, 5s, 1min; shorter if the answer is clear, up to five "
+                    "times as long if a verdict needs more rounds or VMs (default: 1s for each "
+                    "code, with -i 30s)",
                     duration, budget_ms},
                 {"--timeout TIME",
-                    "the longest that one part of a code may take, or with --rev a build (default: "
-                    "30s, with --loop 5min, a build 30min)",
+                    "the limit for one part of a code, or for a build of --rev (default: 30s, with "
+                    "--loop 5min, a build 30min)",
                     duration, timeout_ms},
                 dyno_cli_bench_code:input(),
                 {"--elixir",
-                    "all code is Elixir: an expression, or fn x -> ... end; needs Elixir here "
-                    "(default in a project of Mix)",
+                    "all code is Elixir; needs Elixir here (default in a project of Mix)",
                     {flag, elixir}, language},
                 {"--erlang", "all code is Erlang (default elsewhere)", {flag, erlang}, language},
                 %% One dash, as the emulator and erlperf have it.
                 dyno_cli_option:code_paths()
             ]},
-            {"What runs around a code",
+            {"Set-up of codes",
                 dyno_cli_bench_code:options() ++ dyno_cli_bench_code:options_of_all()},
-            {"What is measured, and what decides", dyno_cli_bench_mode:decisions()},
+            {"Metrics and verdicts", dyno_cli_bench_mode:decisions()},
             {"Reports and gates",
                 dyno_cli_output:options(" (default: console)", dyno_cli_job:kept()) ++ [
                     {"-v, --verbose",
-                        "prints the compiled loops, and a line about the VM each second, to "
+                        "prints the compiled loops, and each second a line about the VM, to "
                         "standard error",
                         {flag, true}, show_loops}
                     | dyno_cli_baseline:options(
-                        "an earlier recording (.json), made at the same place, to compare with",
-                        "with --baseline or --rev: exit with 1 where it holds: slower > 5%, faster "
-                        "> 5%, words > 0.1%, or worse > 5% of what --metric says"
+                        "compares with an earlier recording (.json) from the same machine",
+                        "with --baseline or --rev: exits with 1 if the condition holds: slower > "
+                        "5%, faster > 5%, words > 0.1%, or worse > 5% of the --metric"
                     )
                 ]},
-            {"Where codes run", dyno_cli_bench_where:options()},
+            {"VMs, revisions and nodes", dyno_cli_bench_where:options()},
             {"erlperf's samples, columns and squeeze", dyno_cli_bench_mode:samples()}
         ],
         examples => examples()
@@ -75,15 +72,15 @@ examples() ->
     [
         {~"dyno bench 'rand:uniform()' 'crypto:strong_rand_bytes(2)'", ~"compares two codes"},
         {~"dyno bench 'r(L) -> lists:sort(L)' --init_runner 'lists:seq(1, 100)'",
-            ~"gives a code an argument that is made once"},
+            ~"gives a code an argument"},
         {~"dyno bench 'r(N) -> lists:seq(1, N)' --input 10=10 --input 1000=1000",
-            ~"calls a code with several inputs, and says how it grows"},
+            ~"calls a code with several inputs, and shows its growth"},
         {~"dyno bench 'lists:seq(1, 9)' --metric words -o main.json",
-            ~"counts the words it allocates, exactly, and keeps the recording"},
+            ~"counts the allocated words exactly, and keeps the recording"},
         {~"dyno bench 'lists:seq(1, 9)' --baseline main.json --fail-if 'words > 0.1%'",
-            ~"fails where it allocates more than it did, on any machine"},
+            ~"fails if the code allocates more than before, on any machine"},
         {~"dyno bench 'gen_server:call(kernel_sup, which_children)' --whole",
-            ~"shows what other processes do for the code"},
+            ~"shows the work of other processes for the code"},
         {~"dyno bench --elixir 'Enum.sort([3, 1, 2])' ':lists.sort([3, 1, 2])'",
             ~"compares Elixir source"},
         {~"dyno bench examples/sorting_bench.erl", ~"runs the comparisons of a file"},
@@ -92,12 +89,13 @@ examples() ->
         {~"dyno bench 'shop:total()' --rev v1.2..main",
             ~"builds two revisions of the project and compares them"},
         {~"dyno bench 'shop:total()' --rev main --metric words --fail-if 'worse > 0.1%'",
-            ~"fails a build where the working tree's code allocates more than main's"},
+            ~"fails a build if the working tree allocates more than main"},
         {~"dyno bench 'lists:seq(1, 100)' --erl-flags '' --erl-flags '+hms 10000'",
             ~"compares emulator flags, each in VMs of its own"},
         {~"dyno bench 'global:registered_names()' --node a@host --node b@host --time 1min",
             ~"runs a code in two nodes at once, with a line each second"},
-        {~"dyno bench 'rand:uniform()' -q", ~"finds how many processes give the most"},
+        {~"dyno bench 'rand:uniform()' -q",
+            ~"finds the number of processes with the highest throughput"},
         {~"dyno bench 'rand:uniform()' -d 100 -s 20 -r extended", ~"erlperf's samples and columns"}
     ].
 

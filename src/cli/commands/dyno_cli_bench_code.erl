@@ -27,8 +27,8 @@ What `dyno bench` measures: codes, with what runs around them, or a file of benc
 options() ->
     [
         {"--init CODE",
-            "runs once before; its value goes to init_runner and done. Of these four options "
-            "the n-th one given is the n-th code's",
+            "runs once before; its value goes to init_runner and done. The n-th --init, "
+            "--init_runner, --done or --label belongs to the n-th code",
             {many, text}},
         {"--init_runner CODE", "runs once in each process; its value is the code's argument",
             {many, text}},
@@ -41,7 +41,7 @@ options() ->
 options_of_all() ->
     [
         {"--" ++ atom_to_list(OfAll) ++ " CODE",
-            "as --" ++ atom_to_list(Part) ++ ", for all codes that have none of their own"}
+            "as --" ++ atom_to_list(Part) ++ ", for all codes without their own"}
      || {Part, OfAll} <- lists:sort(maps:to_list(?PARTS_OF_ALL))
     ].
 
@@ -49,7 +49,7 @@ options_of_all() ->
 -spec input() -> dyno_cli_option:row().
 input() ->
     {"--input NAME=CODE",
-        "what functions of arity 1 are called with; more than once to compare by input",
+        "an input for functions of arity 1; repeat to compare inputs",
         {many, {custom, fun input/1, "NAME=CODE, such as n=100"}}}.
 
 input(Text) ->

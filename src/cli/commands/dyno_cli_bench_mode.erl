@@ -24,20 +24,20 @@ written, which of them go together, and the mode they mean.
 -spec decisions() -> [dyno_cli_option:row()].
 decisions() ->
     [
-        {"-c, --concurrency N", "how many processes run a code at once (default: 1)",
+        {"-c, --concurrency N", "the number of processes that run a code at once (default: 1)",
             {whole, 1, 10_000}},
         {"--threshold SHARE",
-            "smaller differences do not matter (default: 3%, of exact metrics 0.1%)",
+            "ignores smaller differences (default: 3%, of exact metrics 0.1%)",
             {custom, fun threshold/1, "a share above 0 % and below 100 %, such as 3%"}},
         {"--metric NAME",
-            "what decides: time, wall, cpu, gc, memory, reductions, words, messages or whole "
-            "(default: time)",
+            "the deciding metric: time, wall, cpu, gc, memory, reductions, words, messages or "
+            "whole (default: time)",
             {one_of, dyno_bench_metric:names()}},
         {"--heap default|WORDS",
-            "the least heap of what runs a code (default: drawn each round of a comparison, else "
-            "the runtime's own)",
+            "the smallest heap for a code (default: drawn in each round of a comparison, else the "
+            "runtime's own)",
             {custom, fun heap/1, "default, or a number of words, such as 10000"}},
-        {"--whole", "also what the codes make other processes do: servers, spawned ones",
+        {"--whole", "also measures other processes that work for the code",
             {flag, side_effects}}
     ].
 
@@ -47,27 +47,27 @@ samples() ->
     Positive = {whole, 1, infinity},
     [
         {"-d, --duration MS",
-            "takes samples of so many milliseconds, of each code in turn (default: 1000, with -q "
-            "100)",
+            "takes samples of MS milliseconds, of each code in turn (default: 1000, with -q 100)",
             {whole, 1, 720_000_000}, sample_ms},
-        {"-s, --samples N", "how many samples (default: 3, with -q 8)", {whole, 1, 1_000_000}},
-        {"-w, --warmup N", "how many samples to throw away before (default: 0)",
+        {"-s, --samples N", "the number of samples (default: 3, with -q 8)", {whole, 1, 1_000_000}},
+        {"-w, --warmup N", "throws the first N samples away (default: 0)",
             {whole, 0, 1_000_000}},
-        {"-l, --loop N", "takes samples of so many iterations: 100, 10K, 2M, 1G",
+        {"-l, --loop N", "takes samples of N iterations: 100, 10K, 2M, 1G",
             {custom, fun iterations/1, "a positive integer, or one with K, M or G, such as 10M"},
             iterations},
         {"--cv X",
-            "goes on until the samples' standard deviation, divided by their mean, is below X, "
+            "continues until the samples' standard deviation, divided by their mean, is below X, "
             "such as 0.05",
             {custom, fun above_zero/1, "a number above 0, such as 0.05"}},
         {"-r, --report basic|extended|full", "shows erlperf's columns",
             {one_of, dyno_report_columns:kinds()}},
         {"-q, --squeeze", "finds the number of processes with the highest throughput"},
         {"--min N", "with -q: the first number of processes (default: 1)", {whole, 1, 10_000}},
-        {"--step N", "with -q: how many more each time (default: 1)", {whole, 1, 10_000}},
+        {"--step N",
+            "with -q: the step from one number to the next (default: 1)", {whole, 1, 10_000}},
         {"--max N", "with -q: the last number of processes (default: 10000)", {whole, 1, 10_000}},
         {"-t, --patience N",
-            "with -q: ends after so many numbers of processes without a gain (default: 3)",
+            "with -q: ends after N numbers without a gain (default: 3)",
             Positive}
     ].
 

@@ -24,29 +24,27 @@ Erlang or another revision of the project, or in other nodes.
 -spec options() -> [dyno_cli_option:row()].
 options() ->
     [
-        {"-i, --isolated", "runs each code in VMs of its own, and in fresh ones again and again"},
+        {"-i, --isolated", "runs each code in fresh VMs of its own, again and again"},
         {"--vms N",
-            "how many VMs for each code (default: 8, up to 32 where it is not decided); implies -i",
+            "the number of VMs for each code (default: 8, up to 32 if not decided); implies -i",
             {whole, 1, 1000}},
         {"--erl-flags FLAGS",
-            "starts these VMs with these flags of erl; more than once to compare them; implies -i",
+            "starts these VMs with flags of erl; repeat to compare; implies -i",
             {many, {custom, fun flags/1, "flags, each quote of which is closed"}}},
         {"--erl PATH",
-            "starts them from this program or folder of an Erlang; more than once to compare; "
-            "implies -i",
+            "starts these VMs with this Erlang, a program or folder; repeat to compare; implies -i",
             {many, text}},
         {"--rev REV1..REV2",
-            "builds two git revisions of the project and compares them; REV1 alone: with the "
-            "working tree",
+            "builds and compares two git revisions of the project, or REV1 with the working tree",
             {many, text}},
         {"--build COMMAND",
-            "with --rev: how the project is built, such as 'make app' (default: as its files say)"},
+            "with --rev: the build command, such as 'make app' (default: by the project's files)"},
         {"--node NAME",
-            "runs the code in this node, which needs no dyno; more than once: in all at once, with a "
-            "line each second for each",
+            "runs the code in this node, which needs no dyno; repeat to run in several nodes at "
+            "once, with a line each second for each",
             {many, {custom, fun dyno_cli_nodes:name/1, "a name such as shop@host"}}},
-        {"--watch", "with one --node: such lines as well, for --time (default: 10s)"},
-        {"--log FILE", "with such lines: adds them to FILE"},
+        {"--watch", "with one --node: also prints a line each second, for --time (default: 10s)"},
+        {"--log FILE", "appends these lines to FILE"},
         lists:keyfind("--cookie COOKIE", 1, dyno_cli_nodes:rows())
     ].
 

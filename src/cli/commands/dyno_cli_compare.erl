@@ -16,33 +16,33 @@
 command() ->
     [_Baseline, FailIf] = dyno_cli_baseline:options(
         "",
-        "exit with 1 where it holds, or nobody can tell: slower > 5%, faster > 5%, memory > 5%, "
-        "words > 0.1%, or worse > 5% of what decided (--metric)"
+        "exits with 1 if the condition holds or is unknown: slower > 5%, faster > 5%, memory > 5%, "
+        "words > 0.1%, or worse > 5% of the --metric"
     ),
     #{
         operands => [
-            operand("OLD", "the .json file of the earlier one"),
-            operand("NEW", "the .json file of the later one")
+            operand("OLD", "the earlier recording (.json)"),
+            operand("NEW", "the later recording (.json)")
         ],
         options => [
             {"", [
-                {"--threshold SHARE", "smaller differences do not matter (default: 3%)", share},
+                {"--threshold SHARE", "ignores smaller differences (default: 3%)", share},
                 FailIf,
-                {"--force", "compare also what was measured under other conditions", {flag, warn},
+                {"--force", "also compares recordings made under other conditions", {flag, warn},
                     incomparable}
                 | dyno_cli_output:options(" (default: console, with -o nothing)", "")
             ] ++ [
-                {"-q, --quiet", "no report but what is asked for: the exit status tells"}
+                {"-q, --quiet", "quiet: only the requested report; see the exit status"}
             ]}
         ],
         examples => [
             {~"dyno bench 'lists:seq(1, 9)' -o before.json",
-                ~"makes a recording; later after.json"},
+                ~"makes a recording; repeat later for after.json"},
             {~"dyno compare before.json after.json", ~"shows the differences"},
             {~"dyno compare before.json after.json --fail-if 'slower > 5%' -o pr.md",
-                ~"exits with 1 on a regression, and writes what a pull request shows"},
+                ~"exits with 1 on a regression, and writes Markdown for a pull request"},
             {~"dyno compare before.json after.json -o both.html",
-                ~"makes a report with both in the same charts"}
+                ~"writes a page with both in the same charts"}
         ]
     }.
 

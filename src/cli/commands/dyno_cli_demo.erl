@@ -28,7 +28,7 @@ command() ->
             ]}
         ],
         examples => [
-            {~"dyno demo", ~"starts the shop in a node of its own, and says what to type next"},
+            {~"dyno demo", ~"starts the shop in a node of its own, and suggests commands"},
             {~"dyno demo --name shop2", ~"starts a second one"}
         ]
     }.

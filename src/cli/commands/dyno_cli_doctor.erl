@@ -18,24 +18,24 @@ command() ->
                 #{nargs => 'maybe', required => false}
             ),
             dyno_cli_command:operand(
-                "[NODES...]", "more of them", #{nargs => list, required => false, default => []}
+                "[NODES...]", "more nodes", #{nargs => list, required => false, default => []}
             )
         ],
         options => [
             {"", [
-                {"--for TIME", "how long it looks, 5s at least (default: 10s)", duration, for_ms},
-                {"--from RECORDING", "finds again in what an earlier doctor saw", text}
+                {"--for TIME", "how long to look, at least 5s (default: 10s)", duration, for_ms},
+                {"--from RECORDING", "repeats the findings of an earlier recording", text}
             ]},
             {"Reports", dyno_cli_job:options()},
             dyno_cli_nodes:options()
         ],
         examples => [
-            {~"dyno doctor shop@host", ~"says what is wrong, the worst first, and what to do"},
+            {~"dyno doctor shop@host", ~"lists faults, the worst first, with advice"},
             {
                 ~"dyno doctor shop@host --for 30s -o doctor.json",
-                ~"looks longer, and keeps what it saw"
+                ~"looks longer, and keeps the recording"
             },
-            {~"dyno doctor --from doctor.json", ~"finds the same again in that file"},
+            {~"dyno doctor --from doctor.json", ~"repeats the findings of that file"},
             {
                 ~"dyno doctor shop@host --format junit",
                 ~"a health check: exit status 1 with a critical finding"

@@ -19,7 +19,7 @@ command() ->
         options => [dyno_cli_nodes:options()],
         examples => [
             {~"dyno leave shop@host",
-                ~"removes the modules; with 1,000,000 processes it takes 3 minutes of the processor"}
+                ~"removes the modules; 1,000,000 processes take 3 minutes of the processor"}
         ]
     }.
 

@@ -32,23 +32,23 @@ command() ->
     #{
         operands => [
             dyno_cli_command:operand(
-                "[KIND]", "suite or benchmark; without it: says what there is", Optional
+                "[KIND]", "suite or benchmark; without KIND: lists both", Optional
             ),
             dyno_cli_command:operand(
                 "[NAME]",
-                "the file to write, with its folder but without its ending: perf/shop_perf",
+                "the file to write, without its ending: perf/shop_perf",
                 Optional
             )
         ],
         options => [
             {"", [
                 {"--elixir",
-                    "writes it in Elixir, NAME.exs (default: Erlang, NAME.erl; under Mix: Elixir)",
+                    "writes Elixir, NAME.exs (default: Erlang, NAME.erl; under Mix: Elixir)",
                     {flag, elixir}, language}
             ]}
         ],
         examples => [
-            {~"dyno new", ~"lists what can be written"},
+            {~"dyno new", ~"lists the templates"},
             {~"dyno new suite perf/shop_perf", ~"writes perf/shop_perf.erl"},
             {~"dyno new suite shop_perf --elixir", ~"writes shop_perf.exs"},
             {~"dyno new benchmark reverse_bench", ~"writes reverse_bench.erl, for dyno bench"}

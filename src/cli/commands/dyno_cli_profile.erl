@@ -24,56 +24,57 @@ command() ->
                 {"--for TIME", "how long: 30s, 10min (default: 10s)", duration, for_ms},
                 {"--function PATTERN",
                     "of time, count and memory: only these functions, such as \"my_mod\", "
-                    "\"my_mod:f/2\", \"app:shop\" or \"cowboy_*\"; may be given more than once",
+                    "\"my_mod:f/2\", \"app:shop\" or \"cowboy_*\"; repeatable",
                     {many, {custom, fun pattern/1, "a pattern of functions"}}, patterns}
             ]},
             {"Of --kind calls", [
                 {"--inside FUNCTION",
-                    "only within calls of this function, such as \"my_mod:handle_call/3\", in "
-                    "whichever process",
+                    "only within calls of this function, such as \"my_mod:handle_call/3\", in any "
+                    "process",
                     {custom, fun function/1, "a function with its module"}},
-                {"--count N", "so many of these calls (default: all until the end)",
+                {"--count N", "the number of these calls (default: all until the end)",
                     {whole, 1, infinity}},
                 {"--without PATTERN",
-                    "functions that are not traced: their time is in their callers'; may be given "
-                    "more than once",
+                    "does not trace these functions: their time belongs to their callers; "
+                    "repeatable",
                     {many, {custom, fun pattern/1, "a pattern of functions"}}, not_traced},
                 {"--short-calls",
-                    "follows also functions whose calls are too short to be timed"}
+                    "also follows functions with calls too short to time"}
             ]},
-            {"What is profiled in place of a NODE", [
+            {"Instead of a NODE", [
                 {"--eval EXPRESSION",
-                    "an Erlang expression, over and over, in a node of its own", text},
+                    "profiles an Erlang expression, again and again, in a node of its own", text},
                 {"--run COMMAND",
-                    "a command, to its end: the first Erlang emulator that it starts", text},
+                    "profiles the first Erlang emulator that a command starts, to the end of the "
+                    "command", text},
                 dyno_cli_option:code_paths()
             ]},
-            {"What must hold: exit status 1 where it does not", [
+            {"Limits; the exit status is 1 if one does not hold", [
                 {"--threshold EXPRESSION",
-                    "a limit, such as \"profile my_mod:f/2 total < 5 %\"; may be given more than "
-                    "once",
+                    "a limit, such as \"profile my_mod:f/2 total < 5 %\"; repeatable",
                     {many, {custom, fun threshold/1, "a threshold"}}, thresholds}
             ]},
             {"Reports", [dyno_cli_output:view() | dyno_cli_job:options()]},
             dyno_cli_nodes:options()
         ],
         examples => [
-            {~"dyno profile shop@host", ~"shows where the processor time of a node goes"},
+            {~"dyno profile shop@host",
+                ~"shows the functions that take the processor time of a node"},
             {~"dyno profile shop@host --kind cpu",
-                ~"shows that also of short-lived processes and of BIFs, by native code"},
+                ~"includes short-lived processes and BIFs, by native code"},
             {~"dyno profile shop@host app:shop --for 30s -o shop.html",
-                ~"profiles the processes of an application, and makes a page with a flame graph"},
+                ~"profiles an application's processes, and writes a page with a flame graph"},
             {~"dyno profile shop@host orders --kind time --function orders",
-                ~"times each call of a module's functions in one process and those that it starts"},
+                ~"times each call of a module's functions in one process and its children"},
             {~"dyno profile shop@host --kind calls --inside orders:handle_call/3 --count 100",
-                ~"shows what the next hundred calls of a function do, each call exactly"},
-            {~"dyno profile shop@host --view up", ~"shows who calls what takes the time"},
+                ~"shows the tree of the next hundred calls of a function, exactly"},
+            {~"dyno profile shop@host --view up", ~"shows the callers of the costly functions"},
             {~"dyno profile --eval 'lists:sort([rand:uniform() || _ <- lists:seq(1, 1000)])'",
                 ~"profiles an expression"},
             {~"dyno profile --run 'rebar3 compile' -o compile.speedscope.json",
                 ~"profiles a command, for speedscope"},
             {~"dyno profile shop@host --threshold \"profile my_mod:f/2 total < 5 %\"",
-                ~"exits with status 1 where a function takes more"}
+                ~"exits with status 1 if a function takes more"}
         ]
     }.
 

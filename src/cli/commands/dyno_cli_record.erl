@@ -20,51 +20,51 @@ command() ->
                 "NODE", "a running Erlang node, such as shop@host, or shop for one on this machine"
             ),
             dyno_cli_nodes:processes(
-                servers, "of which servers callbacks are measured", "all"
+                servers, "measures the callbacks of these servers", "all"
             )
         ],
         options => [
             {"", [
-                {"--for TIME", "how long: 30s, 10min (default: 30s; Ctrl-C ends it earlier)",
+                {"--for TIME", "how long: 30s, 10min (default: 30s, or until Ctrl-C)",
                     duration,
                     duration_ms},
-                {"--watch", "a line each second: how busy each node is, its memory, its processes"}
+                {"--watch", "prints a line each second: load, memory and processes of each node"}
             ]},
-            {"What is measured",
+            {"Measurements",
                 dyno_cli_test:measurements(#{
                     patterns =>
-                        "functions: my_mod, my_mod:f/1, my_* or app:my_app (default: those of all "
-                        "applications, or else modules, that are neither of OTP nor of Elixir); "
-                        "may be given more than once",
+                        "measures these functions: my_mod, my_mod:f/1, my_* or app:my_app "
+                        "(default: all applications, or else modules, outside OTP and Elixir); "
+                        "repeatable",
                     servers =>
-                        "the same as PROCESS; may be given more than once"
+                        "the same as PROCESS; repeatable"
                 }) ++
                     [
-                        {"--repeat N", "how often, one recording after the other (default: once)",
+                        {"--repeat N", "makes N recordings, one after the other (default: 1)",
                             {whole, 1, 10_000}}
                     ]},
-            {"What must hold: exit status 1 where it does not",
+            {"Limits; the exit status is 1 if one does not hold",
                 dyno_cli_test:requirements(
-                    "an earlier recording (.json), made in the same way: what changed is shown; "
+                    "shows the changes since an earlier recording (.json), made in the same way; "
                     "both need --repeat",
-                    "with --baseline, what must not be: memory > 5%, vm.run_queue.normal.mean > "
-                    "20% (default: nothing)"
+                    "with --baseline: fails if the condition holds: memory > 5%, "
+                    "vm.run_queue.normal.mean > 20% (default: none)"
                 )},
             {"Reports", dyno_cli_job:options_of_tests()},
             dyno_cli_nodes:options()
         ],
         examples => [
-            {~"dyno record shop@host", ~"looks at all that a node does for half a minute"},
+            {~"dyno record shop@host", ~"records a node for half a minute"},
             {~"dyno record shop@host --for 10s --pattern app:shop -o shop.html",
-                ~"measures the functions of one application, and makes a report"},
+                ~"measures the functions of one application, and writes a page"},
             {~"dyno record shop --watch --for 5min",
-                ~"looks at a node of this machine, with a line each second"},
+                ~"records a node of this machine, with a line each second"},
             {~"dyno record a@host b@host app:shop --for 1min",
-                ~"records two nodes at the same time, and the callbacks of an application's servers"},
+                ~"records two nodes at once, with the callbacks of an application's servers"},
             {~"dyno record shop@host --threshold \"vm.memory.total.max < 500 MB\"",
-                ~"exits with status 1 where it had more memory"},
+                ~"exits with status 1 if the node had more memory"},
             {~"dyno record shop@host --repeat 5 --for 10s -o before.json",
-                ~"keeps five recordings, to compare later ones with (dyno compare)"}
+                ~"keeps five recordings for dyno compare"}
         ]
     }.
 

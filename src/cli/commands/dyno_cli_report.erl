@@ -15,7 +15,7 @@ command() ->
     #{
         operands => [
             dyno_cli_command:operand(
-                "RECORDING", "the .json file that dyno test or dyno bench wrote"
+                "RECORDING", "the .json file of an earlier command"
             )
         ],
         options => [
@@ -25,10 +25,10 @@ command() ->
         ],
         examples => [
             {~"dyno bench 'lists:seq(1, 9)' -o before.json",
-                ~"makes a recording, as dyno test does"},
-            {~"dyno report before.json", ~"shows it as text"},
-            {~"dyno report before.json -o before.html", ~"makes a report to open in a browser"},
-            {~"dyno report before.json --format csv", ~"prints its metrics for a spreadsheet"}
+                ~"makes a recording"},
+            {~"dyno report before.json", ~"shows the recording as text"},
+            {~"dyno report before.json -o before.html", ~"writes a page"},
+            {~"dyno report before.json --format csv", ~"prints the metrics for a spreadsheet"}
         ]
     }.
 

@@ -26,34 +26,34 @@ command() ->
         ],
         options => [
             {"", measuring()},
-            {"What is shown", [
-                {"--sort KEY", "what comes first: busy, rate, p99, max, queue, delay, cpu, words, "
-                    "exceptions or name (default: busy)", {one_of, dyno_servers_row:keys()}},
+            {"Display", [
+                {"--sort KEY",
+                    "sorts by busy, rate, p99, max, queue, delay, cpu, words, exceptions or name "
+                    "(default: busy)", {one_of, dyno_servers_row:keys()}},
                 {"--filter TEXT",
-                    "only servers with this in their name, module, application or supervisor"},
+                    "only servers with TEXT in their name, module, application or supervisor"},
                 {"--group GROUP",
-                    "rows by process, name, module, supervisor, application, behaviour, node or "
-                    "cluster, which is all together (default: process)",
+                    "one row for each process, name, module, supervisor, application, behaviour, "
+                    "node or cluster, which is all together (default: process)",
                     {one_of, dyno_servers_window:groups()}}
             ]},
-            {"Where each window goes", [
+            {"Sinks", [
                 {"--sink URL",
-                    "statsd://HOST:PORT, dogstatsd://HOST:PORT, statsd+unix:/PATH, "
-                    "prometheus://127.0.0.1:9464, otlp+http://HOST:4318 or telemetry; may be given "
-                    "more than once",
+                    "sends each table to statsd://HOST:PORT, dogstatsd://HOST:PORT, "
+                    "statsd+unix:/PATH, prometheus://127.0.0.1:9464, otlp+http://HOST:4318 or "
+                    "telemetry; repeatable",
                     {many, {custom, fun dyno_servers_sink:parse/1, "a sink's URL"}}, sinks}
             ]},
-            {"What is told of", [
+            {"Alarms", [
                 {"--alarm EXPRESSION",
-                    "a limit of each window, such as \"queue > 1000\", \"busy > 90 %\", "
-                    "\"p99 > 20 ms\" or \"delay > 1 s\", of all servers, or "
-                    "\"servers orders queue > 1000\" of one; may be given more than once",
+                    "reports a server beyond a limit: \"queue > 1000\", \"busy > 90 %\", \"p99 > "
+                    "20 ms\" or \"delay > 1 s\" of all servers, \"servers orders queue > 1000\" of "
+                    "one; repeatable",
                     {many, {custom, fun dyno_servers_watch:read/1, "an alarm"}}, watches}
             ]},
-            {"What must hold: exit status 1 where it does not", [
+            {"Limits; the exit status is 1 if one does not hold", [
                 {"--threshold EXPRESSION",
-                    "a limit on the whole time, such as \"servers orders p99 < 20 ms\"; may be "
-                    "given more than once",
+                    "a limit on the whole time, such as \"servers orders p99 < 20 ms\"; repeatable",
                     {many, {custom, fun threshold/1, "a threshold"}}, thresholds}
             ]},
             {"Reports", dyno_cli_job:options()},
@@ -65,18 +65,18 @@ command() ->
 measuring() ->
     [
         {"--for TIME", "how long: 30s, 10min (default: until Ctrl-C)", duration, for_ms},
-        {"--interval TIME", "how long a window is (default: 1s)",
+        {"--interval TIME", "the time between two tables (default: 1s)",
             {custom, fun interval/1, "a duration from 100ms up, such as 1s"}, interval_ms},
         {"--level LEVEL",
-            "how deep: rate (counts only), time (calls, time on the processor and words), "
-            "distribution (each callback's wall time, message kinds, queue and waiting), or auto, "
-            "the deepest that the node has room for (default: auto)",
+            "rate (counts only), time (calls, processor time and words), distribution (each "
+            "callback's wall time, message kinds, queue and waiting), or auto, the deepest that "
+            "the node can afford (default: auto)",
             {one_of, ?LEVELS}},
         {"--each N",
-            "a line for each callback, with its message: N of them, 10 a second or a tenth of N, "
-            "for a minute at most",
+            "prints N callbacks with their messages, 10 a second or a tenth of N, for a minute at "
+            "most",
             {whole, 1, infinity}},
-        {"--most N", "the most processes that are measured in a node (default: 1000)",
+        {"--most N", "measures at most N processes in a node (default: 1000)",
             {whole, 1, infinity}}
     ].
 
@@ -92,18 +92,18 @@ examples() ->
     [
         {~"dyno servers shop@host", ~"shows all servers of a node until Ctrl-C"},
         {~"dyno servers shop@host orders --for 30s -o orders.html",
-            ~"measures one server, or those of one module, and makes a report"},
+            ~"measures one server, or those of one module, and writes a page"},
         {~"dyno servers shop@host sup:shop_sup --sort queue --filter cache",
-            ~"shows those below a supervisor with cache in their name, the longest queue first"},
+            ~"shows a supervisor's servers with cache in their name, the longest queue first"},
         {~"dyno servers a@host b@host app:shop --group module",
-            ~"sums the servers of an application in two nodes by module"},
+            ~"adds up the servers of an application in two nodes by module"},
         {~"dyno servers shop@host orders --each 20", ~"shows the next 20 messages of a server"},
         {~"dyno servers shop@host --sink dogstatsd://localhost:8125",
-            ~"sends each window to Datadog's agent"},
+            ~"sends each table to Datadog's agent"},
         {~"dyno servers shop@host --for 1min --threshold \"servers orders queue_max < 100\"",
-            ~"exits with status 1 where more messages waited"},
+            ~"exits with status 1 if more messages waited"},
         {~"dyno servers shop@host --alarm \"queue > 1000\"",
-            ~"says when more messages wait for a server, and when they are done"}
+            ~"reports servers with more messages, and their recovery"}
     ].
 
 -doc "Measures, and shows.".

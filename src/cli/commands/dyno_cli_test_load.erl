@@ -16,8 +16,8 @@ The options of `dyno test` that say what the load is, in the place of the suite'
 options() ->
     [
         {"--load MODEL",
-            "closed: each worker begins its next operation when the last has ended; open: "
-            "operations begin at a rate (default: the suite's, or closed)",
+            "closed: each worker starts an operation when its last one has ended; open: operations "
+            "start at a rate (default: the suite's, or closed)",
             {custom, fun model/1, "closed or open (and --search EXPRESSION for the highest rate)"},
             model},
         {"--rate RATE",
@@ -27,27 +27,27 @@ options() ->
                 "operations a second above 0: 500, 10..1000 for a ramp, or 100,200,400 for steps"},
             rate_per_s},
         {"--arrivals HOW",
-            "how those of an open load begin: even, poisson, times:FILE with milliseconds, or "
-            "counts:1s:FILE with how many begin in each second (default: even)",
+            "the arrivals of an open load: even, poisson, times:FILE with milliseconds, or "
+            "counts:1s:FILE with a number for each second (default: even)",
             {custom, fun arrivals/1,
                 "even, poisson, times:FILE, or counts:INTERVAL:FILE such as counts:1s:day.csv"}},
         {"--workers N",
-            "how many workers; of an open load, at most (default: the size; open: 10000)",
+            "the number of workers; of an open load the most (default: the size; open: 10000)",
             {whole, 1, infinity}},
         {"--think TIME",
-            "how long a worker of a closed load waits after each operation, such as 20ms, or "
-            "10ms..30ms at random (default: not at all)",
+            "the pause of a worker of a closed load after each operation, such as 20ms, or "
+            "10ms..30ms at random (default: none)",
             {custom, fun think/1, "a time such as 20ms, or two such as 10ms..30ms"}, think_time_ms},
         {"--iterations N",
-            "ends a closed load after so many operations in all (default: after --duration)",
+            "ends a closed load after N operations in all (default: after --duration)",
             {whole, 1, infinity}},
         {"--search EXPRESSION",
-            "an open load: finds the highest rate at which this holds, such as \"latency.p99 < "
-            "50 ms\"; may be given more than once",
+            "finds the highest rate of an open load at which a limit holds, such as \"latency.p99 "
+            "< 50 ms\"; repeatable",
             {many, text}, objective},
         {"--load-nodes LIST",
-            "nodes that make the load, with commas between: 2 for two on this machine, ssh:HOST, "
-            "NAME@HOST for one that runs (default: dyno's own node)",
+            "nodes that generate the load, separated by commas: 2 for two on this machine, "
+            "ssh:HOST, NAME@HOST for a running one (default: dyno's own node)",
             {list,
                 {custom, fun load_node/1,
                     "a number of nodes to start here (1 to 100), ssh:HOST, or NAME@HOST"}}}

@@ -21,24 +21,26 @@ command() ->
         ],
         options => [
             {"", [
-                {"--interval TIME", "how long a reading is (default: 2s)",
+                {"--interval TIME", "the time of a reading (default: 2s)",
                     {custom, fun interval/1, "a duration from 200ms up, such as 2s"}, interval_ms},
-                {"--count N", "ends after so many readings (default: never)", {whole, 1, infinity}},
+                {"--count N", "ends after N readings (default: never)", {whole, 1, infinity}},
                 {"--sort KEY",
-                    "what comes first: reductions, queue, growth (of the queue) or memory "
-                    "(default: reductions)",
+                    "sorts by reductions, queue, growth (of the queue) or memory (default: "
+                    "reductions)",
                     {one_of, ?SORTS}},
-                {"--group", "one row for all processes that were started with the same function"},
-                {"--filter TEXT", "only processes with this in their name or group"},
+                {"--group", "one row for all processes with the same first function"},
+                {"--filter TEXT", "only processes with TEXT in their name or group"},
                 {"--format FORMAT", "json: a line for each reading, on standard output",
                     {one_of, [json]}}
             ]},
             dyno_cli_nodes:options()
         ],
         examples => [
-            {~"dyno top shop@host", ~"shows what the node does; h lists the keys"},
-            {~"dyno top a@host b@host --sort queue", ~"the longest queues of two nodes; n changes"},
-            {~"dyno top shop@host --count 1 --format json", ~"one reading of two seconds, as data"}
+            {~"dyno top shop@host", ~"shows the node; h lists the keys"},
+            {~"dyno top a@host b@host --sort queue",
+                ~"shows the longest queues of two nodes; n changes the node"},
+            {~"dyno top shop@host --count 1 --format json",
+                ~"prints one reading of two seconds as data"}
         ]
     }.
 

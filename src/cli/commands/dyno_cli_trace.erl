@@ -18,9 +18,9 @@ command() ->
             ),
             dyno_cli_command:operand(
                 "[PATTERN...]",
-                "what: mod:fun, mod:fun/2, \"mod:fun(_, {key, K}) when K > 5 -> return\", mod:_, "
-                "MyApp.Mod.fun/2, \"MyApp.Mod.fun(_, n) when n > 5\", send or receive with a message; "
-                "behind -> stand return, time, caller and stack; what is NAME@HOST is one more node",
+                "mod:fun, mod:fun/2, \"mod:fun(_, {key, K}) when K > 5 -> return\", mod:_, "
+                "MyApp.Mod.fun/2, \"MyApp.Mod.fun(_, n) when n > 5\", send or receive with a "
+                "message; after -> return, time, caller, stack; NAME@HOST is one more node",
                 #{nargs => list, required => false, default => []}
             )
         ],
@@ -28,24 +28,24 @@ command() ->
             {"", [
                 {"--process PROCESS",
                     "only of these processes: " ++ dyno_process_filter:forms(processes) ++
-                        "; may be given more than once (default: all but those of kernel)",
+                        "; repeatable (default: all but those of kernel)",
                     {many, {custom, fun filter/1, "processes"}}, processes},
-                {"--tree", "the calls of each process as a tree, with what they returned"},
-                {"--latency", "how long the calls take: each second, and as a histogram at the "
-                    "end"},
-                {"--above TIME", "with --latency: the calls that take longer, with their arguments",
+                {"--tree", "shows the calls of each process as a tree, with their results"},
+                {"--latency", "shows durations of calls, each second, and a histogram at the end"},
+                {"--above TIME", "with --latency: shows longer calls, with their arguments",
                     {custom, fun above/1, "a duration, such as 10ms or 50us"}, above_ns},
-                {"--args N", "how often which value is the Nth argument", {whole, 1, 255}, args}
+                {"--args N", "counts the values of the Nth argument", {whole, 1, 255}, args}
             ]},
             {"Limits", [
-                {"--count N", "calls and messages (default: 10)", {whole, 1, infinity}},
+                {"--count N",
+                    "ends after N calls and messages (default: 10)", {whole, 1, infinity}},
                 {"--for TIME", "how long (default: 15s)", duration, for_ms},
                 {"--rate N", "the most events a second (default: 10000)", {whole, 1, infinity}},
-                {"--queue N", "the most events that wait in the node (default: 2000)",
+                {"--queue N", "the most waiting events in the node (default: 2000)",
                     {whole, 1, 100_000}},
-                {"--arity", "the number of arguments in place of the arguments"},
-                {"--depth N", "how deep terms are shown (default: 8)", {whole, 1, 1000}},
-                {"--size N", "how many elements of a term are shown (default: 80)",
+                {"--arity", "shows the number of arguments, not the arguments"},
+                {"--depth N", "shows N levels of a term (default: 8)", {whole, 1, 1000}},
+                {"--size N", "shows N elements of a term (default: 80)",
                     {whole, 1, 100_000}}
             ]},
             {"Output", [
@@ -53,21 +53,21 @@ command() ->
                     {one_of, [text, json]}},
                 {"-o, --output FILE", "writes FILE.jsonl, lines of JSON, for --replay",
                     {custom, fun output/1, "a file's path"}},
-                {"--replay FILE", "shows what -o has written, in place of a node's calls", text}
+                {"--replay FILE", "shows a file of -o instead of a node's calls", text}
             ]},
             dyno_cli_nodes:options()
         ],
         examples => [
             {~"dyno trace shop@host \"shop:order/2 -> return\"",
-                ~"shows the next ten calls, what they return and how long they take"},
+                ~"shows the next ten calls, with results and durations"},
             {~"dyno trace shop@host \"shop:order(_, N) when N > 100 -> return, caller\" --count 3",
-                ~"only those with such arguments, and who called"},
+                ~"shows only calls with such arguments, and the callers"},
             {~"dyno trace shop@host shop:_ --tree --process orders",
-                ~"shows how one process's calls call one another"},
+                ~"shows the tree of calls of one process"},
             {~"dyno trace shop@host shop:order/2 --latency --above 10ms --for 1min",
-                ~"shows how long a function takes, and with what it takes long"},
+                ~"shows the durations of a function, and the arguments of its long calls"},
             {~"dyno trace a@host b@host MyApp.Orders.create/1 -o calls.jsonl",
-                ~"traces two nodes, and keeps it for dyno trace --replay calls.jsonl"}
+                ~"traces two nodes, and keeps the calls for dyno trace --replay calls.jsonl"}
         ]
     }.
 

@@ -21,28 +21,27 @@ command() ->
                 #{nargs => 'maybe', required => false}
             ),
             dyno_cli_nodes:processes(
-                monitored, "which processes", "those that the properties name"
+                monitored, "which processes", "those of the properties"
             )
         ],
         options => [
             {"", [
                 {"--for TIME", "how long: 30s, 10min (default: until Ctrl-C)", duration, for_ms},
                 {"--record FILE",
-                    "writes the events that the properties need to a file in the node, for "
-                    "--replay",
+                    "writes the needed events to a file in the node, for --replay",
                     text},
                 {"--replay FILE",
-                    "events of a file in place of nodes: of --record, of OTP's trace port, or as "
-                    "text",
+                    "reads events from a file of --record, of OTP's trace port, or of text, "
+                    "instead of nodes",
                     text},
                 {"--instrumentation NAME",
-                    "how events come to the monitors (default: partition)",
+                    "the way of events to the monitors (default: partition)",
                     {one_of, [Name || {Name, _} <- dyno_verify_target:instrumentations()]}},
                 {"--limit N",
-                    "the most events that wait in a node; beyond it processes are cut off as a "
-                    "whole (default: 1000000)",
+                    "the most waiting events in a node; beyond, whole processes are given up "
+                    "(default: 1000000)",
                     {whole, 1000, infinity}},
-                {"--limit-memory SIZE", "the most memory that these may take (default: 512MiB)",
+                {"--limit-memory SIZE", "the most memory for waiting events (default: 512MiB)",
                     size},
                 {"--limit-rate N", "the most events a second (default: none)",
                     {whole, 1, infinity}},
@@ -51,7 +50,7 @@ command() ->
                     {whole, 1, 1024}},
                 {"--must-decide",
                     "has no effect any more: the exit status is 1 if a property is UNKNOWN"},
-                {"--events N", "how many of the last events are told (default: 10)",
+                {"--events N", "shows the last N events before a verdict (default: 10)",
                     {whole, 0, 1000}},
                 dyno_cli_option:code_paths()
             ]},
@@ -59,15 +58,15 @@ command() ->
             dyno_cli_nodes:options()
         ],
         examples => [
-            {~"dyno verify worker.dyno shop@host", ~"watches a node until Ctrl-C"},
+            {~"dyno verify worker.dyno shop@host", ~"checks a node until Ctrl-C"},
             {~"dyno verify once.erl shop@host --for 30s -o once.html",
-                ~"runs a monitor of yours for half a minute, and makes a report"},
+                ~"runs a monitor of yours for half a minute, and writes a page"},
             {~"dyno verify worker.dyno shop@host app:shop",
-                ~"watches an application's processes in place of those that the properties name"},
+                ~"checks an application's processes instead of those of the properties"},
             {~"dyno verify worker.dyno --replay events.log",
-                ~"checks what a file says that happened"},
+                ~"checks the events of a file"},
             {~"dyno verify worker.dyno a@host b@host --for 1min --limit 100000",
-                ~"watches two nodes, in each of which at most 100,000 events wait"}
+                ~"checks two nodes, with at most 100,000 waiting events in each"}
         ]
     }.
 

@@ -15,42 +15,46 @@ command() ->
         operands => [
             dyno_cli_command:operand(
                 "SHAPE",
-                "how workers start over the time: steady (Poisson), pulse (normal) or burst "
+                "how workers start over time: steady (Poisson), pulse (normal) or burst "
                 "(log-normal; default: steady)",
                 #{nargs => 'maybe', default => ~"steady"}
             )
         ],
         options => [
             {"", [
-                {"--workers N", "how many workers start (default: 1000)", {whole, 1, 1_000_000}},
+                {"--workers N", "the number of workers (default: 1000)", {whole, 1, 1_000_000}},
                 {"--requests N",
-                    "requests of a worker, on average, with a standard deviation of 2 % "
+                    "the mean number of requests of a worker, with a standard deviation of 2 % "
                     "(default: 100)",
                     {whole, 1, 100_000_000}},
-                {"--time TIME", "in which all workers start (default: 10s)", duration, time_ms},
+                {"--time TIME",
+                    "the time in which all workers start (default: 10s)", duration, time_ms},
                 {"--spread TIME",
                     "the standard deviation of a pulse (default: a quarter of --time)",
                     duration, spread_ms},
-                {"--pinch TIME", "the standard deviation of a burst before it is cut to --time "
-                    "(default: --time); more is steeper",
+                {"--pinch TIME",
+                    "the standard deviation of a burst before the cut to --time (default: --time); "
+                    "more is steeper",
                     duration, pinch_ms},
-                {"--send P", "the probability that the master sends one more before it takes "
-                    "answers (default: 0.9)", Probability},
+                {"--send P",
+                    "the probability that the master sends one more request before taking answers "
+                    "(default: 0.9)", Probability},
                 {"--recv P",
-                    "the probability that it takes one more answer (default: 0.9)", Probability},
-                {"--seed N", "the random numbers (default: 1)", {whole, 0, infinity}},
+                    "the probability that the master takes one more answer "
+                    "(default: 0.9)", Probability},
+                {"--seed N", "the seed of the random numbers (default: 1)", {whole, 0, infinity}},
                 {"--repetitions N",
-                    "the most repetitions; from the third on it ends when the coefficient of "
-                    "variation of the mean response time settles (default: 1)",
+                    "at most N repetitions; from the third on, ends if the coefficient of "
+                    "variation of the mean response time is stable (default: 1)",
                     {whole, 1, 1000}}
             ]},
             {"Reports", dyno_cli_job:options()}
         ],
         examples => [
             {~"dyno workload burst --workers 10000",
-                ~"starts 10,000 workers within 10 seconds, most of them early"},
+                ~"starts 10,000 workers within 10 seconds, most at the start"},
             {~"dyno workload steady --workers 250 --requests 10000 --repetitions 10 -o before.json",
-                ~"repeats few workers with many requests, and keeps the recording to compare with"}
+                ~"repeats few workers with many requests, and keeps the recording"}
         ]
     }.
 

@@ -4,8 +4,8 @@
 %% Written by make format.
 
 -module('Elixir.Mix.Tasks.Dyno.Bench').
--moduledoc "mix dyno.bench: measure codes: which is faster, by how much, how sure is that. Its options are those of dyno bench; mix dyno.bench --help lists them, with examples.".
--shortdoc(<<"dyno: measure codes: which is faster, by how much, how sure is that">>).
+-moduledoc "mix dyno.bench: compare codes: which is faster, by how much, and how sure. Its options are those of dyno bench; mix dyno.bench --help lists them, with examples.".
+-shortdoc(<<"dyno: compare codes: which is faster, by how much, and how sure">>).
 
 -export([run/1, '__info__'/1]).
 

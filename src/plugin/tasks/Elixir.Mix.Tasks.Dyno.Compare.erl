@@ -4,8 +4,8 @@
 %% Written by make format.
 
 -module('Elixir.Mix.Tasks.Dyno.Compare').
--moduledoc "mix dyno.compare: compare two recordings: what became slower or faster. Its options are those of dyno compare; mix dyno.compare --help lists them, with examples.".
--shortdoc(<<"dyno: compare two recordings: what became slower or faster">>).
+-moduledoc "mix dyno.compare: compare two recordings: slower or faster. Its options are those of dyno compare; mix dyno.compare --help lists them, with examples.".
+-shortdoc(<<"dyno: compare two recordings: slower or faster">>).
 
 -export([run/1, '__info__'/1]).
 

@@ -4,8 +4,8 @@
 %% Written by make format.
 
 -module('Elixir.Mix.Tasks.Dyno.Doctor').
--moduledoc "mix dyno.doctor: say what is wrong with a running node, and what to do. Its options are those of dyno doctor; mix dyno.doctor --help lists them, with examples.".
--shortdoc(<<"dyno: say what is wrong with a running node, and what to do">>).
+-moduledoc "mix dyno.doctor: find faults of a running node, with advice. Its options are those of dyno doctor; mix dyno.doctor --help lists them, with examples.".
+-shortdoc(<<"dyno: find faults of a running node, with advice">>).
 
 -export([run/1, '__info__'/1]).
 

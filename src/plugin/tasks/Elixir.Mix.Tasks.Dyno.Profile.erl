@@ -4,8 +4,8 @@
 %% Written by make format.
 
 -module('Elixir.Mix.Tasks.Dyno.Profile').
--moduledoc "mix dyno.profile: find where a running node's time and memory go. Its options are those of dyno profile; mix dyno.profile --help lists them, with examples.".
--shortdoc(<<"dyno: find where a running node's time and memory go">>).
+-moduledoc "mix dyno.profile: find the functions that take a node's time or memory. Its options are those of dyno profile; mix dyno.profile --help lists them, with examples.".
+-shortdoc(<<"dyno: find the functions that take a node's time or memory">>).
 
 -export([run/1, '__info__'/1]).
 

@@ -4,8 +4,8 @@
 %% Written by make format.
 
 -module('Elixir.Mix.Tasks.Dyno.Record').
--moduledoc "mix dyno.record: record all that running nodes do for a while, without a load. Its options are those of dyno record; mix dyno.record --help lists them, with examples.".
--shortdoc(<<"dyno: record all that running nodes do for a while, without a load">>).
+-moduledoc "mix dyno.record: record running nodes with every instrument, without a load. Its options are those of dyno record; mix dyno.record --help lists them, with examples.".
+-shortdoc(<<"dyno: record running nodes with every instrument, without a load">>).
 
 -export([run/1, '__info__'/1]).
 

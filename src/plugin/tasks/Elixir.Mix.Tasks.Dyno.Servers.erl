@@ -4,8 +4,8 @@
 %% Written by make format.
 
 -module('Elixir.Mix.Tasks.Dyno.Servers').
--moduledoc "mix dyno.servers: watch the server processes of a running node. Its options are those of dyno servers; mix dyno.servers --help lists them, with examples.".
--shortdoc(<<"dyno: watch the server processes of a running node">>).
+-moduledoc "mix dyno.servers: show the server processes of a running node live. Its options are those of dyno servers; mix dyno.servers --help lists them, with examples.".
+-shortdoc(<<"dyno: show the server processes of a running node live">>).
 
 -export([run/1, '__info__'/1]).
 

@@ -4,8 +4,8 @@
 %% Written by make format.
 
 -module('Elixir.Mix.Tasks.Dyno.Top').
--moduledoc "mix dyno.top: look at running nodes, as htop does at a machine. Its options are those of dyno top; mix dyno.top --help lists them, with examples.".
--shortdoc(<<"dyno: look at running nodes, as htop does at a machine">>).
+-moduledoc "mix dyno.top: show running nodes and their processes live, like htop. Its options are those of dyno top; mix dyno.top --help lists them, with examples.".
+-shortdoc(<<"dyno: show running nodes and their processes live, like htop">>).
 
 -export([run/1, '__info__'/1]).
 
