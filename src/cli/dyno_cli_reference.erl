@@ -65,11 +65,12 @@ roff(Text) ->
 -doc "doc/options.md.".
 -spec markdown() -> iolist().
 markdown() ->
+    {Texts, _} = lists:mapfoldl(fun markdown_command/2, #{}, commands()),
     [
         "# Commands and their options\n\n"
         "Made from the program by `make format`; `dyno COMMAND --help` says the same in a "
         "terminal,\n`man dyno` after `make install`.\n",
-        [markdown_command(Command) || Command <- commands()],
+        Texts,
         "\n## Before or after a command\n",
         rows({"option", "meaning"}, dyno_cli_help:common_options()),
         "\n## Exit status\n",
@@ -81,16 +82,40 @@ markdown() ->
         rows({"variable", "meaning"}, dyno_cli_help:environment())
     ].
 
-markdown_command({Name, Help, #{operands := Operands, options := Groups, examples := Examples}}) ->
-    [
+%% An option that means the same in several commands is described once, with the first.
+markdown_command({Name, Help, Command}, Known) ->
+    #{operands := Operands, options := Groups, examples := Examples} = Command,
+    {Options, Now} = lists:mapfoldl(
+        fun(Group, Before) -> markdown_options(Name, Group, Before) end, Known, Groups
+    ),
+    Text = [
         "\n## dyno ", Name, "\n\n", sentence(Help), "\n",
         [rows({"argument", "meaning"}, Operands) || Operands =/= []],
+        Options,
+        "\n```\n", [[Line, "\n    ", Means, "\n"] || {Line, Means} <- Examples], "```\n"
+    ],
+    {Text, Now}.
+
+markdown_options(_Name, {_Title, []}, Known) ->
+    {"", Known};
+markdown_options(Name, {Title, Options}, Known) ->
+    New = [Option || Option <- Options, not is_map_key(Option, Known)],
+    Others = [{map_get(Option, Known), Usage} || {Usage, _} = Option <- Options -- New],
+    Text = [
+        [["\n", Title, ":\n"] || Title =/= ""],
+        [rows({"option", "meaning"}, New) || New =/= []],
         [
-            [[["\n", Title, ":\n"] || Title =/= ""], rows({"option", "meaning"}, Options)]
-         || {Title, [_ | _] = Options} <- Groups
-        ],
-        "\n```\n", [[Line, "\n    ", Text, "\n"] || {Line, Text} <- Examples], "```\n"
-    ].
+            ["\n", spans([Usage || {At, Usage} <- Others, At =:= Command]), ": see ", section(Command)]
+         || Command <- lists:uniq([At || {At, _} <- Others])
+        ]
+    ],
+    {Text, maps:merge(Known, #{Option => Name || Option <- New})}.
+
+spans(Usages) ->
+    lists:join(", ", [["`", Usage, "`"] || Usage <- Usages]).
+
+section(Command) ->
+    ["[dyno ", Command, "](#dyno-", Command, ").\n"].
 
 rows({Left, Right}, Entries) ->
     [

@@ -62,15 +62,15 @@ parts stay as they are; either way each profile gets its table of functions afte
 -spec all() -> [{atom(), module(), Help :: string()}, ...].
 all() ->
     [
-        {sample, dyno_profile_sample, "stacks at random instants, which costs hardly anything"},
+        {sample, dyno_profile_sample, "stacks at random instants, at little cost"},
         {cpu, dyno_profile_cpu,
-            "stacks by processor time, by a library that is loaded into the node and removed again: "
-            "sees also short-lived processes, BIFs and NIFs"},
+            "stacks by processor time, also of short-lived processes, BIFs and NIFs; loads a library "
+            "into the node, and removes it"},
         {time, dyno_profile_exact, "own time and calls of each function"},
         {count, dyno_profile_exact, "calls of each function"},
         {memory, dyno_profile_exact, "words that each function allocates"},
         {calls, dyno_profile_calls, "a tree of all calls of some processes, or within one function"},
-        {schedulers, dyno_profile_schedulers, "how many processes are ready to run, on how many schedulers"}
+        {schedulers, dyno_profile_schedulers, "the numbers of ready processes and of busy schedulers"}
     ].
 
 -doc "The kinds' names.".
