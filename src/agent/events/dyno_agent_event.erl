@@ -3,42 +3,41 @@
 
 -module(dyno_agent_event).
 -moduledoc """
-What processes do, as data: the events of a process, made from trace messages.
+Events of processes as data, made from trace messages.
 
-The runtime keeps the order of what one process does, and of nothing else: a child's first event can
-arrive before its parent's `spawn`. The first event of a process that was started under tracing is
-always `spawned`.
+The runtime keeps the order of the events of one process only: a child's first event can arrive
+before its parent's `spawn`. The first event of a process that starts under tracing is always
+`spawned`.
 
-`receive` is seen when a message arrives, not when a clause takes it: a process that was sent `a` and
-`b` and takes `b` first shows `a` first. A message that is dropped because its receiver has ended is
-seen as sent. What a process does inside of drivers and NIFs is not seen.
+`receive` is seen when a message arrives, not when a clause takes the message. A message that is
+dropped because its receiver has ended still counts as sent. Actions inside drivers and NIFs are
+not seen.
 
-Monitors are given functions as what the process runs, not as how OTP starts it (`normal/1`): a
-gen_server of the module `shop` is `{shop, init, [Args]}`, and a fun is the function that it was
-written in.
+`normal/1` shows monitors the function that a process runs instead of OTP's start function: a
+gen_server of the module `shop` is `{shop, init, [Args]}`, and a fun is the function that contains
+it.
 """.
 
 -export([from_trace/1, normal/1, description/2, describe/1, mfa/1, traffic/1, time_ns/1, written_in/3]).
 -export([is_waiting_task/1, task_starts/0]).
 -export_type([event/0, mfargs/0, process/0, traffic/0]).
 
--doc "A function and its arguments; of a fun, the function that it was written in with its arity.".
+-doc "A function and its arguments; for a fun, the function that contains it, with its arity.".
 -type mfargs() :: {module(), atom(), [term()] | arity()}.
 
 -type event() ::
-    %% Always the first one of a process that was started while it was traced.
+    %% Always the first event of a process that starts under tracing.
     {spawned, Parent :: pid(), mfargs()}
     | {spawn, Child :: pid(), mfargs()}
     | {exit, Reason :: term()}
     | {send, Message :: term(), To :: term()}
-    %% `timeout` where a receive waited too long.
+    %% `timeout` if a receive timed out.
     | {'receive', Message :: term()}
     | {call, {module(), atom(), Arguments :: [term()]}}
     | {return, mfa(), Value :: term()}
     | {exception, mfa(), {Class :: atom(), Reason :: term()}}
     | {register, Name :: atom()}.
 
--doc "What is known of a process that is monitored.".
 -type process() :: #{
     pid := pid(),
     initial_call := mfa(),
@@ -46,13 +45,13 @@ written in.
     name => atom(),
     label => term(),
     parent => pid(),
-    %% It ran already when monitoring began: it is monitored from its middle.
+    %% The process ran before monitoring began.
     partial := boolean(),
-    %% Of such a process.
+    %% Of a partial process.
     since_ns => integer()
 }.
 
--doc "A message by what OTP means with it.".
+-doc "A message by its meaning in OTP.".
 -type traffic() ::
     {call, Request :: term(), From :: term()}
     | {cast, Request :: term()}
@@ -61,9 +60,10 @@ written in.
     | timeout.
 
 -doc """
-The process and its event of a trace message, with the monotonic time in nanoseconds; 0 where the
-message has no time. Other messages, and events of other kinds, are `other`. What is spawned is as
-the runtime tells it, for `description/2` and `normal/1`.
+The process, event and monotonic time in nanoseconds of a trace message; the time is 0 if the
+message
+has none. Other messages and events are `other`. Spawned functions stay as the runtime gives them,
+for `description/2` and `normal/1`.
 """.
 -spec from_trace(term()) -> {pid(), event(), TimeNs :: integer()} | other.
 from_trace({trace_ts, Pid, 'receive', Message, Time}) ->
@@ -98,12 +98,12 @@ event(return_from, MFA, Value) -> {return, MFA, Value};
 event(exception_from, MFA, Exception) -> {exception, MFA, Exception};
 event(_Kind, _A, _B) -> other.
 
--doc "The nanoseconds of a trace message's monotonic or strictly monotonic time.".
+-doc "Nanoseconds of a trace message's time, monotonic or strictly monotonic.".
 -spec time_ns(integer() | {integer(), integer()}) -> integer().
 time_ns({Time, _Unique}) -> erlang:convert_time_unit(Time, native, nanosecond);
 time_ns(Time) -> erlang:convert_time_unit(Time, native, nanosecond).
 
--doc "An event as monitors get it; one that is normal remains as it is.".
+-doc "An event in the form for monitors; idempotent.".
 -spec normal(event()) -> event().
 normal({spawned, Parent, MFArgs}) -> {spawned, Parent, mfargs(MFArgs)};
 normal({spawn, Child, MFArgs}) -> {spawn, Child, mfargs(MFArgs)};
@@ -111,7 +111,7 @@ normal(Event) -> Event.
 
 mfargs(Started) -> element(2, started(Started)).
 
--doc "What is known of a new process, by how it was started.".
+-doc "A new process, described by its start function.".
 -spec description(pid(), event()) -> process().
 description(Pid, {spawned, Parent, Started}) ->
     {Behaviour, MFArgs, Name} = started(Started),
@@ -127,8 +127,8 @@ with(_Key, none, Known) -> Known;
 with(Key, Value, Known) -> Known#{Key => Value}.
 
 -doc """
-What is known of a process that runs already; `gone` if it has ended. The runtime doesn't say
-which fun a process was spawned with: without proc_lib it is `{erlang, apply, 2}`.
+Describes a running process; `gone` if the process has ended. The runtime does not keep the fun that
+a process was spawned with: without proc_lib the function is `{erlang, apply, 2}`.
 
 ## Cost
 One signal, which wakes the process.
@@ -163,7 +163,7 @@ initial(_None, Call) -> {none, Call}.
 fun_or_function({M, F, A}) ->
     mfa(written_in(M, F, lists:duplicate(A, '_'))).
 
--doc "Whether this process is a task of Elixir that gets by a message what it is to run.".
+-doc "Whether this process is an Elixir task that gets its function by a message.".
 -spec is_waiting_task(event()) -> boolean().
 is_waiting_task({spawned, _, {proc_lib, init_p, [_, _, M, F, Args]}}) -> is_reply(M, F, Args);
 is_waiting_task({spawned, _, {M, F, Args}}) -> is_reply(M, F, Args);
@@ -172,7 +172,7 @@ is_waiting_task(_Event) -> false.
 is_reply('Elixir.Task.Supervised', reply, Args) -> is_list(Args);
 is_reply(_M, _F, _Args) -> false.
 
--doc "The function that it calls then; what it is to run is the last argument.".
+-doc "The function that such a task calls then; the last argument is the task's function.".
 -spec task_starts() -> {module(), atom(), '_'}.
 task_starts() -> {'Elixir.Task.Supervised', invoke_mfa, '_'}.
 
@@ -231,7 +231,7 @@ of_fun(Fun, Args) ->
         {type, local} -> written_in(Module, Name, Args)
     end.
 
--doc "Of a fun's name, '-start/2-fun-0-', the function that it was written in: start/2.".
+-doc "The function that contains a fun, from the fun's name: start/2 for '-start/2-fun-0-'.".
 -spec written_in(module(), atom(), [term()]) -> mfargs().
 written_in(Module, Name, Args) ->
     maybe
@@ -245,7 +245,7 @@ written_in(Module, Name, Args) ->
         _ -> {Module, Name, Args}
     end.
 
-%% Of a fun within a fun or a comprehension.
+%% A fun within a fun or a comprehension.
 outermost(Head) ->
     [Outer | _] = string:split(Head, "-", leading),
     case lists:member($/, Outer) of
@@ -254,8 +254,8 @@ outermost(Head) ->
     end.
 
 -doc """
-A message by what OTP means with it: calls and casts of gen_server and gen_statem, notifications of
-gen_event, replies.
+Classifies a message: calls and casts of gen_server and gen_statem, gen_event notifications,
+replies.
 """.
 -spec traffic(term()) -> traffic().
 traffic(timeout) -> timeout;

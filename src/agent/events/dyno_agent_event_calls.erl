@@ -3,10 +3,10 @@
 
 -module(dyno_agent_event_calls).
 -moduledoc """
-Calls that have not returned yet, of each process: finds the call that a return belongs to. Pure.
+Open calls of each process: finds the call that a return belongs to. Pure.
 
-With `return_trace` a call returns after those that it made, also where it makes the last one in its
-own place. What a call made and what has not returned before it was left by an exception.
+With `return_trace` a call returns after the calls that it made, also after a tail call. If an
+exception leaves a call, its unreturned inner calls are dropped.
 """.
 
 -export([new/0, call/5, return/3, size/1, depth/2, same/3]).
@@ -17,18 +17,18 @@ own place. What a call made and what has not returned before it was left by an e
     size := non_neg_integer()
 }.
 
--doc "None.".
+-doc "No open calls.".
 -spec new() -> t().
 new() -> #{calls => #{}, size => 0}.
 
--doc "A process calls a function; the tag comes back with its return.".
+-doc "Opens a call; the tag comes back with the return.".
 -spec call(pid(), mfa(), Start :: integer(), Tag :: term(), t()) -> t().
 call(Pid, MFA, Start, Tag, #{calls := Calls, size := Size} = Open) ->
     Open#{
         calls := Calls#{Pid => [{MFA, Start, Tag} | maps:get(Pid, Calls, [])]}, size := Size + 1
     }.
 
--doc "The call that returns, by any way; `none` where it is not known.".
+-doc "Closes the call that returns or fails; `none` if the call is not known.".
 -spec return(pid(), mfa(), t()) -> {{Start :: integer(), Tag :: term()}, t()} | none.
 return(Pid, MFA, #{calls := Calls, size := Size} = Open) ->
     Stack = maps:get(Pid, Calls, []),
@@ -45,15 +45,15 @@ return(Pid, MFA, #{calls := Calls, size := Size} = Open) ->
             {{Start, Tag}, Open#{calls := Left, size := Size - Gone}}
     end.
 
--doc "How many there are.".
+-doc "Open calls of all processes.".
 -spec size(t()) -> non_neg_integer().
 size(#{size := Size}) -> Size.
 
--doc "How many a process has.".
+-doc "Open calls of a process.".
 -spec depth(pid(), t()) -> non_neg_integer().
 depth(Pid, #{calls := Calls}) -> length(maps:get(Pid, Calls, [])).
 
--doc "How many of the last `Most` calls of a process are of this function.".
+-doc "The number of calls of this function among the last `Most` calls of a process.".
 -spec same({pid(), mfa()}, Most :: pos_integer(), t()) -> non_neg_integer().
 same({Pid, MFA}, Most, #{calls := Calls}) ->
     length([x || {Of, _, _} <- lists:sublist(maps:get(Pid, Calls, []), Most), Of =:= MFA]).

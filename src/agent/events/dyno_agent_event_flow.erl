@@ -3,19 +3,20 @@
 
 -module(dyno_agent_event_flow).
 -moduledoc """
-How many processes are cut off, so that events never wait in larger numbers than allowed. Pure.
+Chooses the processes to cut off, so that waiting events stay within a limit. Pure.
 
-A tracer can't slow the processes that it traces: what it does not keep up with waits in its mailbox.
-From half of a limit on, a share of the processes is cut off, chosen by their identifiers, so that it is
-the same ones as long as the load lasts; at the limit it is all of them. Their partitions end with a
-gap, and nothing is traced of them any more: the others stay whole.
+A tracer cannot slow traced processes: its backlog waits in its mailbox. From half of the limit on,
+a
+share of the processes is cut off, chosen by identifier, so that the choice is stable while the load
+lasts. At the limit all processes are cut off. Partitions of cut processes end with a gap and are
+traced no more; the other partitions stay whole.
 """.
 
 -export([new/1, sample/4, fill/3, words/1, is_cut/2, defaults/0]).
 -export_type([t/0, limits/0]).
 
 -type limits() :: #{
-    %% Events that wait, and how much memory they may take.
+    %% Waiting events, and their memory.
     queue => pos_integer(),
     bytes => pos_integer(),
     %% Events a second.
@@ -24,11 +25,11 @@ gap, and nothing is traced of them any more: the others stay whole.
 
 -record(flow, {
     limits :: limits(),
-    %% The mean of an event, by samples.
+    %% The mean size of an event, by samples.
     words = 40.0 :: float(),
-    %% Of 1,024 processes so many are cut off.
+    %% Processes cut off, of 1,024.
     cut = 0 :: 0..1024,
-    %% Since when how many events came.
+    %% Events since this time.
     since :: integer() | undefined,
     events = 0 :: non_neg_integer()
 }).
@@ -36,20 +37,23 @@ gap, and nothing is traced of them any more: the others stay whole.
 -opaque t() :: #flow{}.
 
 -define(RATE_NS, 100_000_000).
-%% What a message takes besides its term.
+%% The overhead of a message beside its term.
 -define(MESSAGE_WORDS, 12).
 
--doc "A million events and 512 MiB wait at most.".
+-doc "At most a million events and 512 MiB wait.".
 -spec defaults() -> limits().
 defaults() ->
     #{queue => 1_000_000, bytes => 536_870_912, rate => infinity}.
 
--doc "Nobody is cut off.".
+-doc "No process is cut off.".
 -spec new(limits()) -> t().
 new(Limits) ->
     #flow{limits = maps:merge(defaults(), Limits)}.
 
--doc "So many events wait, one of them is this, and so many came since the last sample.".
+-doc """
+Updates the state with the number of waiting events, one of them, and the events since the last
+sample.
+""".
 -spec sample(Waiting :: non_neg_integer(), term(), pos_integer(), t()) -> t().
 sample(Waiting, Event, Came, #flow{limits = Limits, words = Before} = Flow) ->
     Words = 0.9 * Before + 0.1 * (erts_debug:flat_size(Event) + ?MESSAGE_WORDS),
@@ -57,12 +61,12 @@ sample(Waiting, Event, Came, #flow{limits = Limits, words = Before} = Flow) ->
     Cut = cut(max(Events, Memory)),
     rated(map_get(rate, Limits), Came, Flow#flow{words = Words, cut = Cut}).
 
--doc "What share of what may wait so many events of this mean size are, by number and by memory.".
+-doc "The filled share of the limits, by number and by memory, for events of this mean size.".
 -spec fill(non_neg_integer(), number(), limits()) -> {Events :: float(), Memory :: float()}.
 fill(Waiting, Words, #{queue := Queue, bytes := Bytes}) ->
     {Waiting / Queue, Waiting * Words * erlang:system_info(wordsize) / Bytes}.
 
--doc "The mean size of an event.".
+-doc "The mean size of an event in words.".
 -spec words(t()) -> pos_integer().
 words(#flow{words = Words}) -> ceil(Words).
 

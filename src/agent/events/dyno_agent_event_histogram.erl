@@ -3,8 +3,8 @@
 
 -module(dyno_agent_event_histogram).
 -moduledoc """
-A histogram of times in nanoseconds, as a term: seven bits behind the first, as in dyno_histogram,
-so that a bucket is at most 1 % of its values wide. Pure.
+A histogram of times in nanoseconds, as a term. A bucket is at most 1 % of its values wide: seven
+bits behind the first, as in dyno_histogram. Pure.
 """.
 
 -export([new/0, record/2, read/1, quantile/2]).
@@ -18,7 +18,7 @@ so that a bucket is at most 1 % of its values wide. Pure.
     buckets := #{non_neg_integer() => pos_integer()}
 }.
 
--doc "Buckets: from, to (exclusive), how many; they ascend.".
+-doc "Ascending buckets: from, to (exclusive), count.".
 -type result() :: #{
     count := non_neg_integer(),
     sum_ns := non_neg_integer(),
@@ -29,12 +29,12 @@ so that a bucket is at most 1 % of its values wide. Pure.
 
 -define(BITS, 8).
 
--doc "With nothing in it.".
+-doc "An empty histogram.".
 -spec new() -> t().
 new() ->
     #{count => 0, sum_ns => 0, min_ns => infinity, max_ns => 0, buckets => #{}}.
 
--doc "With one more time.".
+-doc "Adds a time.".
 -spec record(non_neg_integer(), t()) -> t().
 record(Ns, #{count := Count, sum_ns := Sum, min_ns := Min, max_ns := Max, buckets := Buckets}) ->
     Width = width(Ns),
@@ -54,7 +54,7 @@ width(Ns) -> 1 bsl (bits(Ns, 0) - ?BITS).
 bits(0, Bits) -> Bits;
 bits(N, Bits) -> bits(N bsr 1, Bits + 1).
 
--doc "What is in it.".
+-doc "The contents.".
 -spec read(t()) -> result().
 read(#{min_ns := Min, max_ns := Max, buckets := Buckets} = Histogram) ->
     Sorted = lists:sort(maps:to_list(Buckets)),
@@ -62,7 +62,7 @@ read(#{min_ns := Min, max_ns := Max, buckets := Buckets} = Histogram) ->
         min_ns := min(Min, Max), buckets := [{Low, Low + width(Low), N} || {Low, N} <- Sorted]
     }.
 
--doc "The middle of the bucket that a quantile falls into, as far as a value was there.".
+-doc "The middle of the quantile's bucket, within the recorded range.".
 -spec quantile(float(), result()) -> number() | undefined.
 quantile(_Q, #{count := 0}) -> undefined;
 quantile(Q, #{count := Count, min_ns := Min, max_ns := Max, buckets := Buckets}) ->

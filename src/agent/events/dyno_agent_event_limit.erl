@@ -3,27 +3,27 @@
 
 -module(dyno_agent_event_limit).
 -moduledoc false.
-%% Looks each 2 ms, with priority max, at how much waits for a tracer and its shards. Those cut
-%% processes off by themselves (dyno_agent_event_flow), but only when they have a turn: behind
-%% hundreds of busy processes, or in a slow monitor, that is too late, and whoever is cut off sends
-%% on until then.
+%% Checks the backlog of a tracer and its shards each 2 ms, with priority max. Tracer and shards cut
+%% processes off themselves (dyno_agent_event_flow), but only when scheduled: behind hundreds of
+%% busy
+%% processes, or in a slow monitor, that is too late.
 %%
-%%   at the limit      all processes that run are traced no more; {gap_all, TimeNs} behind what waits
-%%   a quarter more    the same for those that were started since
-%%   twice the memory  the session is closed, and the parent is told {dyno_agent_event_limit, Pid}
+%%   at the limit      tracing of all running processes ends; {gap_all, TimeNs} follows the backlog
+%%   a quarter more    the same for processes started since
+%%   twice the memory  the session is closed; the parent gets {dyno_agent_event_limit, Pid}
 
 -export([start_link/1, watch/2, words/0]).
 -export([init/1]).
 -export_type([config/0, words/0]).
 
--doc "The mean size of an event, in words: the tracer says it.".
+-doc "The mean size of an event in words, set by the tracer.".
 -type words() :: atomics:atomics_ref().
 
 -type config() :: #{
     parent := pid(),
     tracer := pid(),
     session := dyno_agent_event_session:t(),
-    %% With the tracer.
+    %% Including the tracer.
     pids := [pid()],
     words := words(),
     limits := dyno_agent_event_flow:limits()
@@ -32,20 +32,19 @@
 -define(LOOK_MS, 2).
 -define(MORE, 0.25).
 
--doc "Looks from now on, linked to the caller.".
 -spec start_link(config()) -> pid().
 start_link(Config) ->
     Pid = proc_lib:spawn_opt(?MODULE, init, [Config], [link, {priority, max}]),
     true = is_pid(Pid),
     Pid.
 
--doc "Other processes are looked at, since one was replaced.".
+-doc "Replaces the watched processes, after a restart of one of them.".
 -spec watch(pid(), [pid()]) -> ok.
 watch(Limit, Pids) ->
     Limit ! {pids, Pids},
     ok.
 
--doc "As long as no event has come.".
+-doc "The initial size, before the first event.".
 -spec words() -> words().
 words() ->
     Words = atomics:new(1, []),
@@ -58,7 +57,7 @@ init(Config) ->
     ok = dyno_agent_process:unlimited(),
     look(Config, 1.0).
 
-%% `Next`: from so much on, in limits, processes are cut off.
+%% `Next`: the filled share of the limits at which processes are cut off next.
 look(#{pids := Pids, words := Words, limits := Limits} = Config, Next) ->
     receive
         {pids, Others} -> look(Config#{pids := Others}, Next)

@@ -3,14 +3,14 @@
 
 -module(dyno_agent_event_session).
 -moduledoc """
-A trace session for events of processes: only what monitors ask for is traced, and filtered before it
-is sent.
+A trace session for events of processes: traces only the events that monitors need, and filters
+them before they are sent.
 
-`new/1` traces the processes that are started from then on, each from its first event. Who turns out to
-be nobody's is told `ignore/2`: it costs two or three messages, and nothing afterwards. No process is
-ever suspended, and nothing relies on `trace:delivered/2`, which is no barrier for a process that runs.
+`new/1` traces processes that start later, each from its first event. `ignore/2` stops events of a
+process that no monitor wants; such a process costs two or three messages. No process is ever
+suspended. Nothing relies on `trace:delivered/2`, which is no barrier for a running process.
 
-What the session holds lives no longer than the processes that hold it.
+The session's resources end with the processes that hold them.
 """.
 
 -export([open/3, close/1, new/1, names/1, follow/2, follow_tree/2, ignore/2]).
@@ -19,12 +19,12 @@ What the session holds lives no longer than the processes that hold it.
 
 -opaque t() :: #{
     handle := trace:session(),
-    %% Of a process that has monitors, and of one that may be chosen later.
+    %% For processes with monitors, and for processes that may be chosen later.
     flags := [atom()],
     late := [atom()]
 }.
 
--doc "A session with this tracer; nothing is traced yet.".
+-doc "Opens a session with this tracer; nothing is traced yet.".
 -spec open(pid(), [dyno_agent_monitor:needs()], dyno_agent_process_filter:table(module())) -> t().
 open(Tracer, Needs, Choice) ->
     Session = trace:session_create(?MODULE, Tracer, []),
@@ -55,7 +55,7 @@ open(Tracer, Needs, Choice) ->
 is_of(Kind, {Kind, _Heads}) -> true;
 is_of(Kind, Filter) -> Filter =:= Kind.
 
-%% All messages where one monitor asks for all.
+%% All messages, if one monitor needs all.
 messages(Session, Kind, Filters) ->
     Heads = [Heads || {Of, Heads} <- Filters, Of =:= Kind],
     Spec = [{Arguments, Guards, []} || {Arguments, Guards} <- lists:append(Heads)],
@@ -67,7 +67,7 @@ messages(Session, Kind, Filters) ->
         end,
     ok.
 
-%% A function has one match specification, for all who want calls of it.
+%% A function has one match specification for all monitors.
 functions(Filters) ->
     Wanted = maps:groups_from_list(
         fun({MFA, _}) -> MFA end,
@@ -89,7 +89,7 @@ calls(Session, {Module, _, _} = MFA, Spec) ->
     _ = trace:function(Session, MFA, Spec, [local]),
     ok.
 
--doc "Ends the session; what was traced has arrived, or arrives in a moment.".
+-doc "Ends the session; the last traced events may still be on their way.".
 -spec close(t() | none) -> ok.
 close(none) ->
     ok;
@@ -97,13 +97,13 @@ close(#{handle := Session}) ->
     _ = trace:session_destroy(Session),
     ok.
 
--doc "Traces the processes that are started from now on.".
+-doc "Traces processes that start from now on.".
 -spec new(t()) -> ok.
 new(#{flags := Flags} = Session) ->
     _ = switch(new, true, Flags, Session),
     ok.
 
--doc "Where a name or label may choose them, hears of those that the running processes take.".
+-doc "Traces names and labels that running processes take, if these may choose a process.".
 -spec names(t()) -> ok.
 names(#{late := []}) ->
     ok;
@@ -111,12 +111,12 @@ names(#{late := Flags} = Session) ->
     _ = switch(existing, true, Flags, Session),
     ok.
 
--doc "All events of a process that are asked for; whether it was still there.".
+-doc "Traces all needed events of a process; false if the process has ended.".
 -spec follow(pid() | existing, t()) -> boolean().
 follow(Pid, #{flags := Flags} = Session) ->
     switch(Pid, true, Flags, Session).
 
-%% False where the process has ended, or the session was closed.
+%% False if the process has ended or the session is closed.
 switch(Who, How, Flags, #{handle := Session}) ->
     try flag(Who, How, Flags, Session) of
         _ -> true
@@ -127,12 +127,12 @@ switch(Who, How, Flags, #{handle := Session}) ->
 flag(existing, How, Flags, Session) -> dyno_agent_flags:existing(Session, How, Flags);
 flag(Who, How, Flags, Session) -> trace:process(Session, Who, How, Flags).
 
--doc "The same, and of those that it starts from now on, and so on.".
+-doc "Like `follow/2`, for the process and its later descendants.".
 -spec follow_tree(pid() | existing, t()) -> boolean().
 follow_tree(Pid, #{flags := Flags} = Session) ->
     follow(Pid, Session#{flags := [set_on_spawn | Flags]}).
 
--doc "No events of a process; but for names and labels that it may take.".
+-doc "Stops the events of a process, except new names and labels.".
 -spec ignore(pid() | existing, t()) -> ok.
 ignore(Pid, #{late := Late} = Session) ->
     Off =

@@ -3,19 +3,22 @@
 
 -module(dyno_agent_event_shard).
 -moduledoc false.
-%% A process that runs the monitors of its share of the processes, and the router before several of
-%% them. With one shard there is no router: the shard is the tracer itself.
+%% Runs the monitors of a share of the processes. With several shards, a router comes first. A
+%% single
+%% shard is the tracer itself.
 %%
 %%   session -> router -- hash of the pid --> shard 1..K        session -> shard
 %%
-%% Both are plain loops, since each event costs: the mailbox is off the heap, so that collections don't
-%% walk through what waits. Both cut processes off where more waits than may
-%% (dyno_agent_event_flow): the router by what it has sent and the shards have not done yet.
+%% Both are plain loops, since each event costs. The mailbox is off the heap, so that collections do
+%% not walk through the backlog. Both cut processes off at the limits (dyno_agent_event_flow): the
+%% router counts the events that it has sent and that the shards have not handled yet.
 %%
-%% Among thousands of processes that are ready to run, one has its turn seldom, and the more waits,
-%% the dearer each event is, until it never catches up. So where thousands of events wait, and the
-%% system has schedulers left, it runs with priority; not where that does not help, since its
-%% monitors are slow: then the system goes before.
+%% Among thousands of ready processes a shard runs seldom, and a larger backlog makes each event
+%% dearer, so that the shard never catches up. So with thousands of waiting events, and schedulers
+%% to
+%% spare, the shard runs with priority. If the priority does not help, the monitors are too slow,
+%% and
+%% the system goes first.
 %%
 %%   turn   usual -- more than 2,000 wait --> urgent -- more than 100,000 --> hopeless
 %%            ^------- fewer than 200 ----------'------------------------------'
@@ -33,17 +36,17 @@
     verdicts := dyno_agent_verdicts:t(),
     limits := dyno_agent_event_flow:limits(),
     words := dyno_agent_event_limit:words(),
-    %% Of the router, the shards.
+    %% The router's shards.
     shards => tuple(),
     alone => boolean(),
-    %% Whether the system has schedulers left.
+    %% Whether the system has schedulers to spare.
     urgent => boolean()
 }.
 
-%% `never`: it has no priority in any case.
+%% `never`: the system has no scheduler to spare.
 -type turn() :: usual | urgent | hopeless | never.
 
-%% Before all times.
+%% Earlier than all times.
 -define(NEVER, -(1 bsl 62)).
 
 -record(shard, {
@@ -51,14 +54,14 @@
     core :: dyno_agent_partition:t(),
     verdicts :: dyno_agent_verdicts:t(),
     choice :: dyno_agent_process_filter:table(module()),
-    %% Before the first event.
+    %% `none` before the first event.
     session = none :: dyno_agent_event_session:t() | none,
-    %% Only where it is the tracer.
+    %% `none` behind a router.
     flow = none :: dyno_agent_event_flow:t() | none,
     words :: dyno_agent_event_limit:words(),
-    %% Whoever was started before is cut off.
+    %% Processes that started before this time are cut off.
     since = ?NEVER :: integer(),
-    %% How often the monitors are told the time where no events come.
+    %% The interval at which idle monitors get the time.
     idle = infinity :: timeout(),
     turn :: turn(),
     left = 0 :: non_neg_integer()
@@ -68,34 +71,33 @@
     shards :: tuple(),
     size :: pos_integer(),
     sent :: counters:counters_ref(),
-    %% What a shard had done when it became one.
+    %% Events handled by a shard when it joined.
     flow :: tuple(),
     words :: dyno_agent_event_limit:words(),
     verdicts :: dyno_agent_verdicts:t(),
     choice :: dyno_agent_process_filter:table(module()),
     session = none :: dyno_agent_event_session:t() | none,
-    %% Processes whose shard knows that they are cut off.
+    %% Cut processes that their shards know of.
     cut = #{} :: #{pid() => []},
     turn :: turn(),
     left = 0 :: non_neg_integer()
 }).
 
-%% Between two looks at what waits.
+%% Events between two checks of the backlog.
 -define(SAMPLE, 64).
 -define(FEW, 200).
 -define(MANY, 2000).
 -define(TOO_MANY, 100_000).
 -define(IDLE_MS, 20).
-%% Events of other processes that are as old as this may still come.
+%% Events of other processes may arrive this late.
 -define(GRACE_NS, 20_000_000).
 -define(MOST_CUT, 100_000).
-%% A shard that does not answer in this time has a monitor that does not return.
+%% A shard that does not answer in time has a monitor that does not return.
 -define(ANSWER_MS, 5000).
 -define(SPAWN_OPTIONS, [
     link, {message_queue_data, off_heap}, {min_heap_size, 10_000}, {fullsweep_after, 100}
 ]).
 
--doc "Starts a shard, or the router of those that are configured, linked to the caller.".
 -spec start_link(config()) -> pid().
 start_link(Config) ->
     Function =
@@ -107,27 +109,27 @@ start_link(Config) ->
     true = is_pid(Pid),
     Pid.
 
--doc "Which of so many shards a process has.".
+-doc "The shard of a process.".
 -spec of_pid(pid(), pos_integer()) -> pos_integer().
 of_pid(Pid, Shards) -> erlang:phash2(Pid, Shards) + 1.
 
--doc "Opens partitions of running processes; `late` where the shard does not answer in time.".
+-doc "Opens partitions of running processes; `late` if the shard does not answer in time.".
 -spec attach(pid(), [dyno_agent_event:process()]) -> ok | late.
 attach(Shard, Processes) ->
     ask(Shard, {attach, Processes}).
 
--doc "Ends a partition, whose process can't be traced.".
+-doc "Ends the partition of a process that cannot be traced.".
 -spec cut(pid(), pid()) -> ok.
 cut(Shard, Pid) ->
     Shard ! {gap, Pid},
     ok.
 
--doc "Tells who may turn events off the session that does.".
+-doc "Gives the shards the session, to stop events.".
 -spec traces(pid(), dyno_agent_event_session:t()) -> ok | late.
 traces(Pid, Session) ->
     ask(Pid, {session, Session}).
 
--doc "Tells the router of a shard in place of another.".
+-doc "Replaces a shard of the router.".
 -spec replace(pid(), pos_integer(), pid()) -> ok | late.
 replace(Router, Index, Shard) ->
     ask(Router, {shard, Index, Shard}).
@@ -146,7 +148,7 @@ ask(Pid, What) ->
         end
     end.
 
--doc "Waits until all that the tracer has got so far is done, by so many shards.".
+-doc "Waits until the tracer's shards have handled all earlier events.".
 -spec drain(pid(), pos_integer(), timeout()) -> ok | late.
 drain(Tracer, Shards, TimeoutMs) ->
     Alias = alias(),
@@ -251,7 +253,7 @@ cut(Pid, Event, TimeNs, #shard{core = Core, session = Session} = State) ->
         false -> State
     end.
 
-%% Whether it was to have a partition.
+%% Whether the cut process would have had a partition.
 cut_at_start(Pid, {spawned, _, _} = Event, Choice, Index, Verdicts) ->
     Process = dyno_agent_event:description(Pid, Event),
     case dyno_agent_process_filter:of_process(Process, Choice) of
@@ -264,7 +266,7 @@ cut_at_start(Pid, {spawned, _, _} = Event, Choice, Index, Verdicts) ->
 cut_at_start(_Pid, _Event, _Choice, _Index, _Verdicts) ->
     false.
 
-%% The size of an event is meant: the next message, then.
+%% The size counts for events only: sample the next message instead.
 sample(Message, State) when element(1, Message) =/= trace_ts ->
     State#shard{left = 0};
 sample(Message, #shard{flow = Flow, turn = Turn} = State) ->
@@ -292,7 +294,7 @@ prior(Priority, Turn) ->
     _ = process_flag(priority, Priority),
     Turn.
 
-%% Where it never is idle, the time is that of the events.
+%% Without idle time, events give the time.
 time(_Message, #shard{idle = infinity} = State) ->
     State;
 time(Message, #shard{core = Core} = State) ->
@@ -370,13 +372,13 @@ route({{session, Session}, From, Ref}, State) ->
     From ! {Ref, ok},
     State#router{session = Session};
 route({{shard, Index, Pid}, From, Ref}, #router{shards = Shards, sent = Sent} = State) ->
-    %% What was sent to the one before is lost.
+    %% Events sent to the previous shard are lost.
     Done = dyno_agent_verdicts:events(Index, State#router.verdicts),
     ok = counters:put(Sent, Index, Done),
     From ! {Ref, ok},
     State#router{shards = setelement(Index, Shards, Pid)};
 route({drain, Alias, _}, #router{shards = Shards} = State) ->
-    %% It has come behind all events: so it does in each shard.
+    %% The drain follows all events, in each shard too.
     lists:foreach(
         fun({Index, Shard}) -> Shard ! {drain, Alias, Index} end,
         lists:enumerate(tuple_to_list(Shards))
@@ -400,7 +402,7 @@ cut_off(Pid, Index, Message, #router{cut = Cut, shards = Shards} = State) ->
             _ ->
                 element(Index, Shards) ! {gap, Pid}
         end,
-    %% Whoever is forgotten is told of again, which does nothing.
+    %% A forgotten process is cut again, which has no effect.
     case map_size(Cut) >= ?MOST_CUT of
         true -> State#router{cut = #{Pid => []}};
         false -> State#router{cut = Cut#{Pid => []}}

@@ -3,10 +3,10 @@
 
 -module(dyno_agent_event_term).
 -moduledoc """
-Copies of terms that are small enough to be sent: limited in depth and in size. Pure.
+Copies terms within a depth and a size, so that they can be sent. Pure.
 
-What is left out is `{'$dyno', <<"...">>}`. Pids, ports, references and funs are such texts, too, as
-their node prints them: they would have other names elsewhere, and funs bring all that they hold.
+An omitted part is `{'$dyno', <<"...">>}`. Pids, ports, references and funs become such texts, as
+their node prints them: identifiers change between nodes, and funs carry their environment.
 """.
 
 -export([bounded/2, call/2]).
@@ -14,7 +14,7 @@ their node prints them: they would have other names elsewhere, and funs bring al
 
 -type limits() :: #{
     depth := pos_integer(),
-    %% Elements of lists, tuples and maps, characters, and eight bytes each of binaries.
+    %% Elements of lists, tuples and maps; characters; units of eight bytes of binaries.
     size := pos_integer()
 }.
 
@@ -24,7 +24,7 @@ their node prints them: they would have other names elsewhere, and funs bring al
 -define(MOST_BITS, 1024).
 
 -doc """
-The copy.
+Copies a term.
 
 ```erlang
 1> dyno_agent_event_term:bounded({[1, 2, 3], "abc"}, #{depth => 3, size => 3}).
@@ -36,7 +36,7 @@ bounded(Term, #{depth := Depth, size := Size}) ->
     {Copy, _Left} = copy(Term, Depth, Size),
     Copy.
 
--doc "A call with copies of its arguments, where it has them and not their number.".
+-doc "Copies the arguments of a call, if known.".
 -spec call(dyno_agent_event:mfargs(), limits()) -> dyno_agent_event:mfargs().
 call({M, F, Args}, Limits) when is_list(Args) -> {M, F, [bounded(Arg, Limits) || Arg <- Args]};
 call(MFA, _Limits) -> MFA.

@@ -3,32 +3,34 @@
 
 -module(dyno_agent_event_tracer).
 -moduledoc """
-The process that trace messages go to, and the behaviour of what is made of them.
+Receives trace messages, and defines the behaviour of their consumers.
 
-A consumer is a pure core with a state: it gets each trace message in `c:event/2`, any other message
-in `c:info/2`, and says with its answer what becomes of tracing. The loop keeps to the rate, and
-drops what waits where the watchdog (dyno_agent_event_watchdog) has stopped tracing for a limit.
+A consumer is a pure core with a state: `c:event/2` gets each trace message, `c:info/2` each other
+message, and the answer controls tracing. The loop enforces the rate, and drops the backlog if the
+watchdog (dyno_agent_event_watchdog) has stopped tracing at a limit.
 
-Nothing is filtered here that would come again and again: to see fewer calls, a consumer pauses,
-which takes the breakpoints away, or stops, which destroys the session.
+The tracer filters no calls, because they would still be sent. To see fewer calls, a consumer
+pauses,
+which removes the breakpoints, or stops, which destroys the session.
 """.
 
 -export([spawn_link/1, go/2, change/3, stop/3, destroy/1]).
 -export([init/1]).
 -export_type([config/0, consumer/0, answer/0, breakpoint/0, match_spec/0, ended/0]).
 
--doc "A consumer's module, and what its `c:init/1` gets.".
+-doc "A consumer's module, and the argument of its `c:init/1`.".
 -type consumer() :: {module(), term()}.
 
 -type state() :: term().
 
 -doc """
-`pause` takes the breakpoints of the functions away, `resume` sets them again: calls under way are
-still seen to return.
+`pause` removes the breakpoints of the functions, `resume` sets them again. Returns of open calls
+are
+still seen.
 """.
 -type answer() :: {ok | pause | resume | {stop, Reason :: term()}, state()}.
 
--doc "As in `trace:function/4`, which does not export its own type.".
+-doc "As in `trace:function/4`, which exports no type.".
 -type match_spec() :: [{'_' | [term()], [term()], [term()]}].
 
 -doc "Functions, as `trace:function/4` takes them.".
@@ -37,11 +39,11 @@ still seen to return.
 
 -type config() :: #{
     consumer := consumer(),
-    %% The most messages a second.
+    %% At most, a second.
     rate := pos_integer() | infinity,
-    %% The watchdog, which is told why tracing ended.
+    %% Gets the reason when tracing ends.
     watchdog := pid(),
-    %% Set by the watchdog when a limit is crossed.
+    %% Set by the watchdog at a limit.
     stopped := atomics:atomics_ref()
 }.
 
@@ -60,8 +62,7 @@ still seen to return.
 }).
 
 -doc """
-Why nothing is traced any more, since when (native), and how many messages that had come by then were
-dropped.
+The reason and the native time of the end, and the number of earlier messages that were dropped.
 """.
 -type ended() :: #{reason := term(), at := integer(), dropped := non_neg_integer()}.
 
@@ -73,44 +74,42 @@ dropped.
 
 -define(SECOND_NS, 1_000_000_000).
 
--doc "Starts the process, with its messages off the heap and a high priority.".
+-doc "Starts the tracer with high priority and messages off the heap.".
 -spec spawn_link(config()) -> pid().
 spawn_link(Config) ->
-    %% The consumer is ready before the first message comes.
+    %% The consumer is ready before the first message.
     {ok, Pid} = proc_lib:start_link(?MODULE, init, [Config], infinity, [
         {priority, high}, {message_queue_data, off_heap}, {min_heap_size, 10_000},
         {fullsweep_after, 100}
     ]),
     Pid.
 
--doc "Gives it the session that traces to it, and the functions that have breakpoints there.".
+-doc "Gives the tracer its session and the functions with breakpoints.".
 -spec go(pid(), {trace:session(), [breakpoint()]}) -> ok.
 go(Pid, Traced) ->
     Pid ! {?MODULE, go, Traced},
     ok.
 
--doc "Has it trace other functions, tells the consumer about them, and answers the caller.".
+-doc "Traces other functions, informs the consumer, and answers the caller.".
 -spec change(pid(), {[breakpoint()], term()}, gen_server:from()) -> ok.
 change(Pid, Change, From) ->
     Pid ! {?MODULE, change, Change, From},
     ok.
 
--doc "Tells it that the session is gone: what came before is still done, or dropped after a limit.".
+-doc "Reports the end of the session: the tracer handles the backlog, or drops it after a limit.".
 -spec stop(pid(), Reason :: term(), At :: integer()) -> ok.
 stop(Pid, Reason, At) ->
     Pid ! {?MODULE, stop, Reason, At},
     ok.
 
--doc """
-Ends a session, and says when it sent nothing any more; nothing happens where that was done by somebody
-else.
-""".
+-doc "Destroys a session, if it still exists, and returns the time of its last message.".
 -spec destroy(trace:session() | none) -> integer().
 destroy(none) ->
     erlang:monotonic_time();
 destroy(Session) ->
-    %% To take many breakpoints away takes a while, 100 ms where other programs have the processors:
-    %% each scheduler must have its turn several times. Nothing shall be sent any more meanwhile.
+    %% Removing many breakpoints takes up to 100 ms on a busy machine: each scheduler must run
+    %% several
+    %% times. Removing the flags first stops the messages.
     try dyno_agent_flags:all(Session, false, [all]) of
         _ ->
             At = erlang:monotonic_time(),
@@ -161,7 +160,7 @@ traced(Message, #tracer{stopped = Stopped} = Tracer) ->
         _ -> crossed(Tracer)
     end.
 
-%% What waits is not taken one by one: the watchdog's word comes behind it.
+%% The backlog is skipped: the watchdog's message comes behind it.
 crossed(Tracer) ->
     receive
         {?MODULE, stop, Reason, At} ->
@@ -191,7 +190,7 @@ answer({{stop, Reason}, State}, Tracer) ->
 answer({_AsItIs, State}, Tracer) ->
     loop(Tracer#tracer{state = State}).
 
-%% There may be no session yet, and the watchdog may have destroyed it by now.
+%% No session yet, or the watchdog has destroyed it.
 breakpoints(Turn, #tracer{session = Session, functions = Functions}) ->
     Set = fun
         ({MFA, Spec, Flags}) when Turn =:= on -> trace:function(Session, MFA, Spec, Flags);
@@ -203,7 +202,7 @@ breakpoints(Turn, #tracer{session = Session, functions = Functions}) ->
         error:badarg -> ok
     end.
 
-%% Without asking the watchdog, which may have to wait for a scheduler.
+%% Not through the watchdog, which may have to wait for a scheduler.
 stop_here(Reason, #tracer{session = Session, watchdog = Watchdog} = Tracer) ->
     At = destroy(Session),
     {message_queue_len, Waiting} = process_info(self(), message_queue_len),

@@ -3,13 +3,12 @@
 
 -module(dyno_agent_event_watchdog).
 -moduledoc """
-Traces within limits: a session of its own, the process that its messages go to
-(`m:dyno_agent_event_tracer`), and this process, which watches both.
+Traces within limits: owns a session, starts its tracer (`m:dyno_agent_event_tracer`), and watches
+both.
 
-It has the priority max and looks at the tracer's queue each 2 ms. When one of the limits is
-crossed, when the process `owner` ends or its node is lost, or when the tracer ends, it destroys the
-session at once, and with it every breakpoint: whoever calls a function that was traced pays nothing
-any more.
+The watchdog has priority max and checks the tracer's queue each 2 ms. At a limit, or when the
+`owner`, its node or the tracer ends, the watchdog destroys the session and all its breakpoints at
+once: traced functions then cost nothing more.
 
 ```
 session -> tracer (consumer's events) -> ...
@@ -17,11 +16,11 @@ session -> tracer (consumer's events) -> ...
    +-- this process -- monitors the owner
 ```
 
-Other sessions are not touched. Nothing is traced in dyno's own processes and in those that a node
-can't do without (those of kernel and of the runtime), unless they are named.
+Other sessions are not touched. Processes of dyno, of kernel and of the runtime are traced only if
+they are named.
 
 ## Cost
-500 looks a second of a few microseconds each while it traces.
+500 checks a second of a few microseconds each while tracing.
 """.
 
 -behaviour(gen_server).
@@ -30,12 +29,13 @@ can't do without (those of kernel and of the runtime), unless they are named.
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 -export_type([config/0, plan/0, limits/0]).
 
--doc "What is traced. The time is monotonic, in native units, in every message.".
+-doc "What to trace. Every message has the monotonic time in native units.".
 -type plan() :: #{
-    %% All but the vital ones where it is empty; none where a function's meta trace flags those that
-    %% call it.
+    %% Empty: all but the vital processes. `none`: the meta trace of a function sets the flags of
+    %% its
+    %% callers.
     processes := [dyno_agent_process_filter:selector()] | none,
-    %% Of processes, such as `call`.
+    %% Flags of processes, such as `call`.
     flags := [atom()],
     functions := [dyno_agent_event_tracer:breakpoint()],
     %% Match specifications of messages.
@@ -53,7 +53,7 @@ can't do without (those of kernel and of the runtime), unless they are named.
 }.
 
 -type config() :: #{
-    %% Who is traced for.
+    %% The process that tracing is for.
     owner := pid(),
     consumer := dyno_agent_event_tracer:consumer(),
     plan := plan(),
@@ -70,20 +70,21 @@ can't do without (those of kernel and of the runtime), unless they are named.
 }.
 
 -define(LOOK_MS, 2).
-%% While nothing waits the memory is asked for each so many looks: the tracer must answer that.
+%% With an empty queue, memory is checked only once in this number of checks: the tracer must
+%% answer.
 -define(MEMORY_LOOKS, 10).
 
--doc "Starts to trace. `{error, no_process}` where no process is meant.".
+-doc "Starts to trace. `{error, no_process}` if no process matches.".
 -spec start_link(config()) -> gen_server:start_ret().
 start_link(Config) ->
     gen_server:start_link(?MODULE, Config, [{spawn_opt, [{priority, max}]}]).
 
--doc "Traces other functions from now on; the consumer's `info/2` gets what it is told.".
+-doc "Traces other functions; the consumer's `info/2` gets the term.".
 -spec change(pid(), [dyno_agent_event_tracer:breakpoint()], term()) -> ok.
 change(Pid, Functions, Told) ->
     gen_server:call(Pid, {change, Functions, Told}).
 
--doc "Traces no more; what was traced until now is still done.".
+-doc "Stops tracing; earlier messages are still handled.".
 -spec stop(pid()) -> ok.
 stop(Pid) ->
     gen_server:call(Pid, stop).
@@ -123,8 +124,9 @@ init(#{owner := Owner, consumer := Consumer, plan := #{processes := Selectors} =
             }}
     end.
 
-%% No message is meant until all processes are chosen, and no call is told until all breakpoints are
-%% set: that takes a while, in which this process does not look at the queue.
+%% Messages and calls stay silent until all processes are chosen and all breakpoints set. Meanwhile
+%% this
+%% process does not check the queue.
 processes(Session, #{processes := Selectors, flags := More}) ->
     Flags = [silent, monotonic_timestamp | More],
     _ = trace:send(Session, false, []),
@@ -143,7 +145,7 @@ processes(Session, #{processes := Selectors, flags := More}) ->
 chosen(Session, Flags, Selectors) ->
     Filter = dyno_agent_process_filter:new(Selectors),
     New = [1 + trace:process(Session, new, true, Flags) || new <- Selectors],
-    %% What an application or a supervisor starts from now on is of it.
+    %% Later children belong to the application or supervisor, too.
     Also = [set_on_spawn || lists:any(fun has_children/1, Selectors)],
     Running = [
         follow(Session, Pid, true, Also ++ Flags)
@@ -154,7 +156,7 @@ chosen(Session, Flags, Selectors) ->
 has_children({Kind, _}) -> Kind =/= pid andalso Kind =/= registered;
 has_children(_All) -> false.
 
-%% 0 where the process has ended or is the tracer itself.
+%% 0 if the process has ended or is the tracer itself.
 follow(Session, Pid, How, Flags) ->
     try
         trace:process(Session, Pid, How, Flags)
@@ -162,8 +164,8 @@ follow(Session, Pid, How, Flags) ->
         error:badarg -> 0
     end.
 
-%% Those of the runtime have init as their group leader, those of kernel its application master; the
-%% agent's have this process's.
+%% The group leader of the runtime's processes is init; of kernel's, its application master; of the
+%% agent's, that of this process.
 vital() ->
     Leaders = [
         element(2, process_info(whereis(Name), group_leader))
@@ -220,7 +222,7 @@ handle_info(look, #{tracer := Tracer, limits := #{queue := Most}, looks := Looks
     _ = erlang:send_after(?LOOK_MS, self(), look),
     case process_info(Tracer, message_queue_len) of
         {_, Waiting} when Waiting > Most -> {noreply, crossed({queue, Most}, State)};
-        %% What waits may have arguments of megabytes.
+        %% Waiting messages may have arguments of megabytes.
         {_, Waiting} when Waiting > 0; Looks rem ?MEMORY_LOOKS =:= 0 ->
             {noreply, memory(State#{looks := Looks + 1})};
         _ -> {noreply, State#{looks := Looks + 1}}
@@ -246,7 +248,7 @@ memory(#{tracer := Tracer, limits := #{bytes := Most}} = State) ->
         _ -> State
     end.
 
-%% What waits is not worth the time that it would take.
+%% The backlog is not worth its time.
 crossed(Reason, #{stopped := Stopped} = State) ->
     ok = atomics:put(Stopped, 1, 1),
     stop_for(Reason, State).
