@@ -3,35 +3,37 @@
 
 -module(dyno_agent_os).
 -moduledoc """
-Reads what the operating system knows: CPU, memory, disks, network, and the VM's own process.
+Reads operating system statistics: CPU, memory, disks, network, and the VM's own process.
 
-A reading is taken with `read/0`, in the node it is about; two readings give the values of the
-interval between them with `difference/2`, and `describe/0` lists the values that this system has.
+`read/0` takes a reading in the target node, `difference/2` gives the values of the interval between
+two readings, and `describe/0` lists the values that this system has.
 
-All of it comes from the text files of Linux in `/proc` (`man 5 proc`) and, for the limits of a
-container, from the process's own cgroup (version 2). Where a file or a field is missing, its values
-are missing, and nothing else; on a system without `/proc` there are none.
+The sources are Linux's text files in `/proc` (`man 5 proc`) and, for container limits, the
+process's
+own cgroup (version 2). A missing file or field only removes its own values. A system without
+`/proc`
+has no values.
 
-## What the values mean
+## Meaning of the values
 
-* `os.cpu.*`: shares of the time of all cores, adding up to 1. `user` holds niced work, `system`
-  holds interrupts, and `steal` is time in which the hypervisor ran somebody else.
-* `os.memory.available`: what programs can still get before the machine swaps. In a container with a
-  memory limit it is at most what is left below the limit.
-* `os.memory.page_cache`: cached file contents, with those of tmpfs.
-* `os.disk.await`: the mean time a completed request spent in the queue and in the device. Disks are
-  counted once: partitions, and what is built upon disks (device mapper, RAID, loop), are left out.
-  An interval without a completed request has no such value.
-* `os.network.*`: bytes over the interfaces to the outside. What carries the same bytes a second
-  time (bridges, bonds, VLANs, ends of containers) is left out, `lo` is `os.network.loopback`.
-* `os.vm.cpu`: processor time of this VM, 1.0 being one core. The kernel counts in steps of 10 ms.
-* `os.cgroup.throttled`: time in which the container's CPU quota kept it from running, as a share of
-  the interval and summed over the cores.
+* `os.cpu.*`: shares of the time of all cores, with the sum 1. `user` includes niced work, `system`
+  includes interrupts, and `steal` is time that the hypervisor gave to other machines.
+* `os.memory.available`: memory that programs can get before the machine swaps; in a container, at
+  most the rest of the memory limit.
+* `os.memory.page_cache`: cached file contents, including tmpfs.
+* `os.disk.await`: the mean time of a completed request, in the queue and in the device; no value
+  without a completed request. Disks are counted once: partitions and devices built upon disks
+  (device mapper, RAID, loop) are left out.
+* `os.network.*`: bytes over external interfaces. Interfaces that carry the same bytes again
+  (bridges, bonds, VLANs, ends of containers) are left out; `lo` is `os.network.loopback`.
+* `os.vm.cpu`: processor time of this VM; 1.0 is one core. The kernel counts in steps of 10 ms.
+* `os.cgroup.throttled`: time that the CPU quota kept the container from running, as a share of the
+  interval and summed over the cores.
 
 ## Cost
 
-One `read/0` reads 8 small files (12 in a container), without the file server and in dirty IO
-schedulers, and takes 0.4 to 0.7 ms, 0.1 ms of it in a normal scheduler (2 cores, 9 disks, OTP 27
+`read/0` reads 8 small files (12 in a container), without the file server and in dirty I/O
+schedulers. It takes 0.4 to 0.7 ms, of which 0.1 ms in a normal scheduler (2 cores, 9 disks, OTP 27
 and 29).
 """.
 
@@ -42,18 +44,18 @@ and 29).
 
 -export_type([raw/0, texts/0]).
 
--doc "One reading. Counters since the machine or process started, and gauges.".
+-doc "Counters since the start of the machine or process, and gauges.".
 -opaque raw() :: #{
     time_ns := integer(),
     %% Clock ticks by kind.
     cpu := #{binary() => non_neg_integer()},
-    %% Completed requests, and the milliseconds they took.
+    %% Completed requests, and their milliseconds.
     disk := {non_neg_integer(), non_neg_integer()} | none,
     counters := #{binary() => number()},
     gauges := #{binary() => number()}
 }.
 
--doc "The contents of the files that could be read, by path.".
+-doc "Contents of the readable files, by path.".
 -type texts() :: #{Path :: binary() => Text :: binary()}.
 
 -define(STAT, ~"/proc/stat").
@@ -66,10 +68,10 @@ and 29).
 -define(CGROUP, ~"/proc/self/cgroup").
 -define(CGROUPS, ~"/sys/fs/cgroup").
 
-%% USER_HZ, which the kernel promises to programs on every architecture OTP has a JIT for.
+%% USER_HZ: 100 for programs on every architecture for which OTP has a JIT.
 -define(TICKS_PER_S, 100).
 
--doc "Takes one reading of this machine and of this VM's process.".
+-doc "Reads this machine and this VM's process.".
 -spec read() -> raw().
 read() ->
     TimeNs = erlang:monotonic_time(nanosecond),
@@ -78,7 +80,7 @@ read() ->
     ]),
     parse(maps:merge(Texts, read_files(cgroup_files(Texts))), TimeNs).
 
--doc "What `read/0` makes of files that were read at a time of the monotonic clock.".
+-doc "Makes a reading of file contents and of their monotonic time.".
 -spec parse(texts(), TimeNs :: integer()) -> raw().
 parse(Texts, TimeNs) ->
     Limit = cgroup_limit(Texts),
@@ -93,8 +95,8 @@ parse(Texts, TimeNs) ->
     }.
 
 -doc """
-The processor time of the node's process in the operating system, within 10 ms. The runtime's own
-statistics leave out what it spends in the system: in one that writes to sockets that may be most.
+Processor time of the node's process, within 10 ms. The runtime's own statistics leave out system
+time: in a node that writes to sockets that may be most.
 """.
 -spec processor_ns() -> non_neg_integer().
 processor_ns() ->
@@ -109,8 +111,8 @@ processor_ns() ->
 -doc """
 The values of the interval between two readings of the same machine.
 
-Rates are per second of the interval; sizes and counts are those of the later reading. A counter
-that ran backwards (a disk or interface was taken out) has no value.
+Rates are per second of the interval; sizes and counts are of the later reading. A counter that ran
+backwards (a disk or interface was removed) has no value.
 """.
 -spec difference(Earlier :: raw(), Later :: raw()) -> dyno_agent_vm:values().
 difference(#{time_ns := Start} = Earlier, #{time_ns := End} = Later) ->
@@ -120,7 +122,7 @@ difference(#{time_ns := Start} = Earlier, #{time_ns := End} = Later) ->
         await(Earlier, Later)
     ]).
 
--doc "The values that this machine has, in the order in which to show them.".
+-doc "The values of this machine, in display order.".
 -spec describe() -> [dyno_agent_vm:metric()].
 describe() ->
     #{cpu := Cpu, disk := Disk, counters := Counters, gauges := Gauges} = read(),
@@ -163,8 +165,9 @@ all() ->
 read_files(Paths) ->
     #{Path => Text || Path <- Paths, {ok, Text} <- [file:read_file(Path, [raw])]}.
 
-%% Without a cgroup namespace a container may see its group's path in the host, but the files of the
-%% group at the root: so both are tried, the first that answers counts.
+%% Without a cgroup namespace a container may see its group's path on the host, but the group's
+%% files at
+%% the root. So both are tried; the first that exists counts.
 cgroup_files(Texts) ->
     [
         <<Folder/binary, $/, File/binary>>
@@ -186,11 +189,11 @@ cgroup_text(File, Texts) ->
         [] -> <<>>
     end.
 
-%% Parsers: each gives what its text holds, and nothing of what it lacks
+%% Parsers: each returns the values that its text has
 
 text(Path, Texts) -> maps:get(Path, Texts, <<>>).
 
-%% The time of virtual machines is part of user and nice already.
+%% user and nice already include the time of virtual machines.
 cpu(#{?STAT := <<"cpu ", Rest/binary>>}) ->
     case integers(fields(hd(binary:split(Rest, ~"\n")))) of
         [User, Nice, System, Idle, Wait, Irq, SoftIrq, Steal | _] ->
@@ -228,7 +231,7 @@ memory(Texts, Limit) ->
 left([{_, Limit}, {_, Used}]) -> max(0, Limit - Used);
 left([]) -> unlimited.
 
-%% The kernel drops inactive file pages before an allocation fails, so they don't count as used.
+%% The kernel drops inactive file pages before an allocation fails: they do not count as used.
 cgroup_limit(Texts) ->
     Inactive = lists:sum(value(~"inactive_file", cgroup_text(~"memory.stat", Texts))),
     lists:append([
@@ -244,12 +247,12 @@ throttled(Texts) ->
     ].
 
 process_gauges(Texts) ->
-    %% In kB whatever the size of a page is, which stat and statm do not say.
+    %% In kB for any page size; stat and statm count pages.
     Text = text(?PROCESS_STATUS, Texts),
     [{~"os.vm.rss", 1024 * KiB} || KiB <- value(~"VmRSS", Text)] ++
         [{~"os.vm.threads", Threads} || Threads <- value(~"Threads", Text)].
 
-%% The second field is the program's name, which may hold blanks and parentheses.
+%% The second field, the program's name, may contain blanks and parentheses.
 process_cpu(Texts) ->
     case fields(lists:last(binary:split(text(?PROCESS_STAT, Texts), ~")", [global]))) of
         [_State, _, _, _, _, _, _, _, _, _, _, User, System | _] ->
@@ -311,7 +314,7 @@ disks(Texts) ->
             {lists:sum(Counts), lists:sum(Times)}
     end.
 
-%% Reads, writes, and from Linux 4.18 on discards: completed, merged, sectors, milliseconds each.
+%% Reads, writes, and from Linux 4.18 discards: completed, merged, sectors, milliseconds each.
 disk([_Major, _Minor, Name | Fields]) ->
     case integers(Fields) of
         [Reads, _, _, ReadMs, Writes, _, _, WriteMs, _, _, _, Discards, _, _, DiscardMs | _] ->
@@ -328,8 +331,7 @@ is_disk(Name, Names) ->
     not starts_with(Name, [~"loop", ~"ram", ~"zram", ~"dm-", ~"md", ~"sr", ~"fd"]) andalso
         not is_map_key(partitioned(Name), Names).
 
-%% The disk of which this would be a partition: sda of sda1; nvme0n1 of nvme0n1p2, while nvme0n12 is
-%% a disk of its own.
+%% The disk of a possible partition: sda for sda1; nvme0n1 for nvme0n1p2, but nvme0n12 is a disk.
 partitioned(Name) ->
     Stem = string:trim(Name, trailing, "0123456789"),
     Size = byte_size(Stem) - 2,
@@ -341,7 +343,7 @@ partitioned(Name) ->
 
 %% Differences
 
-%% The kernel admits that iowait can run backwards; such a step counts as none.
+%% The kernel documents that iowait can run backwards; a backward step counts as none.
 shares(Earlier, Later) ->
     Ticks = #{
         Name => max(0, Ticks1 - Ticks0)
@@ -370,14 +372,14 @@ starts_with(Name, Prefixes) ->
 integers(Fields) ->
     lists:append(lists:takewhile(fun(N) -> N =/= [] end, [number(Field) || Field <- Fields])).
 
-%% The number of the line that starts with this word, if there is one.
+%% The number on the line that starts with this word, if any.
 value(Key, Text) ->
     case binary:split(<<"\n", Text/binary>>, [<<"\n", Key/binary, E>> || E <- ":\s"]) of
         [_Before, Rest] -> number(Rest);
         [_] -> []
     end.
 
-%% The number that a text begins with, after blanks; "max" and the like are none.
+%% The number at the start of a text, after blanks; none for "max" and the like.
 number(<<Blank, Rest/binary>>) when Blank =:= $\s; Blank =:= $\t -> number(Rest);
 number(<<Digit, _/binary>> = Text) when Digit >= $0, Digit =< $9 -> [digits(Text, 0)];
 number(_Text) -> [].

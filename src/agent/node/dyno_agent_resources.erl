@@ -3,20 +3,20 @@
 
 -module(dyno_agent_resources).
 -moduledoc """
-Follows the ETS tables, ports and sockets of a node: tables by their name, ports by what is at their
-other end: `tcp accepted on 8080`, `tcp to 10.0.0.5:5432`, a program's name.
+Follows the ETS tables, ports and sockets of a node. Tables are grouped by name, ports by their
+other
+end: `tcp accepted on 8080`, `tcp to 10.0.0.5:5432`, a program's name.
 
-They are scanned when counting begins, at every interval, which has a random part, and at the end.
-Between two scans is a pause of at least 50 times what a scan takes, so that a node with 100,000
-tables is not slowed down by more than 2 % of one scheduler; the first and the last scan are made in
-any case. After the last look, which comes just before the load ends, only bytes are counted.
+Scans run at the start, at random intervals, and at the end. A pause lasts at least 50 times its
+scan, so that a node with 100,000 tables loses at most 2 % of one scheduler; the first and the last
+scan always run. After the last look, just before the end of the load, only bytes are counted.
 
-Bytes are those of ports and sockets that were open at a scan: a connection that is opened and
-closed between two scans is not seen.
+Bytes are of ports and sockets that were open at a scan: a connection that opens and closes between
+two scans is not seen.
 
 ## Cost
-A scan takes about 1 us for each table, port and socket. A port that is busy is asked by a signal, a
-socket by `socket:info/1`.
+A scan takes about 1 us for each table, port and socket. A busy port is asked by a signal, a socket
+by `socket:info/1`.
 """.
 
 -behaviour(dyno_agent_instrument).
@@ -34,7 +34,7 @@ socket by `socket:info/1`.
     reads := [source(), ...]
 }.
 
--doc "All tables of a name together. First: at the restart.".
+-doc "All tables of a name. First: at the restart.".
 -type tables() :: #{
     name := atom(),
     tables := non_neg_integer(),
@@ -45,14 +45,14 @@ socket by `socket:info/1`.
     memory_max_bytes := non_neg_integer()
 }.
 
--doc "All ports or sockets of a kind together; bytes since the restart.".
+-doc "All ports or sockets of a kind; bytes since the restart.".
 -type ports() :: #{
     kind := binary(),
     open := non_neg_integer(),
     open_max := non_neg_integer(),
     input_bytes := non_neg_integer(),
     output_bytes := non_neg_integer(),
-    %% Not known of sockets.
+    %% Unknown for sockets.
     queue_max_bytes := non_neg_integer() | unknown
 }.
 
@@ -63,24 +63,24 @@ socket by `socket:info/1`.
 -type state() :: #{
     interval_ms := pos_integer(),
     reads := [source()],
-    %% None from the last look on.
+    %% None after the last look.
     timer := reference() | none,
     ets := #{atom() => tables()},
     ports := #{binary() => ports()},
-    %% How long the last scan took.
+    %% The duration of the last scan.
     took_ms => non_neg_integer(),
-    %% The kind of each port at the last scan, and the bytes that it had carried.
+    %% The kind and bytes of each port at the last scan.
     carried := #{term() => carried()}
 }.
 
-%% By how much the pause is longer than the scan.
+%% The ratio of pause to scan.
 -define(PAUSE_FACTOR, 50).
-%% So many names are kept; the tables of later ones are put together.
+%% The most names; tables of later names are summed.
 -define(MAX_NAMES, 1000).
 -define(OTHERS, '(others)').
-%% So many kinds of ports are told apart.
+%% The most kinds of ports.
 -define(MAX_KINDS, 200).
-%% From here on the system chooses the numbers of ports, anew each time: they are no names.
+%% The system chooses port numbers from here on, which change each time: not part of a name.
 -define(CHOSEN, 32768).
 
 -spec about() -> dyno_agent_instrument:about().
@@ -99,12 +99,12 @@ start_link(Config) ->
 restart(Pid) ->
     gen_server:call(Pid, restart, infinity).
 
--doc "The load ends in a moment: scans now.".
+-doc "Scans now, just before the end of the load.".
 -spec last_look(pid()) -> ok.
 last_look(Pid) ->
     gen_server:cast(Pid, last_look).
 
--doc "Scans once more and gives the statistics.".
+-doc "Scans once more and returns the statistics.".
 -spec read(pid()) -> result().
 read(Pid) ->
     gen_server:call(Pid, read, infinity).
@@ -115,7 +115,7 @@ init(Config) ->
     ok = dyno_agent_process:unlimited(),
     {ok, restarted(Config#{timer => none})}.
 
-%% Bytes that were carried before do not count.
+%% Earlier bytes do not count.
 restarted(#{reads := Reads} = State) ->
     Carried = carried(open_ports(Reads, #{})),
     schedule(scan(State#{ets => #{}, ports => #{}, carried => Carried})).
@@ -152,8 +152,7 @@ schedule(#{interval_ms := IntervalMs, took_ms := TookMs} = State) ->
 
 unscheduled(#{timer := Timer} = State) -> State#{timer := dyno_agent_instants:cancel(Timer)}.
 
-%% What is open and held after the load has ended says nothing of it; what was carried until then is
-%% known only now.
+%% After the load, open and held resources say nothing about the load; the bytes are final only now.
 last(#{timer := none, ports := Looked, reads := Reads, carried := Carried} = State) ->
     #{ports := Ports} = Last = scan_ports(open_ports(Reads, Carried), State),
     Kept = maps:map(fun(_, Of) -> maps:without([input_bytes, output_bytes], Of) end, Looked),
@@ -161,7 +160,7 @@ last(#{timer := none, ports := Looked, reads := Reads, carried := Carried} = Sta
 last(State) ->
     schedule(scan(State)).
 
-%% A name that had tables or ports before and has none any more goes on with zeros.
+%% A name that lost its tables or ports goes on with zeros.
 update(Update, Zero, Found, Before) ->
     All = maps:merge(maps:map(fun(_, _) -> Zero end, Before), Found),
     maps:map(fun(Name, Sums) -> Update(Name, Sums, maps:get(Name, Before, #{})) end, All).
@@ -172,7 +171,7 @@ scan_tables(Tables, #{ets := Before} = State) ->
     Found = lists:foldl(fun add_table/2, #{}, Tables),
     State#{ets := update(fun table/3, {0, 0, 0}, Found, Before)}.
 
--doc "All tables of each name together now: how many, their objects, their words.".
+-doc "Sums of all tables of each name now: count, objects, words.".
 -spec sums() -> #{atom() => {pos_integer(), non_neg_integer(), non_neg_integer()}}.
 sums() -> lists:foldl(fun add_table/2, #{}, ets:all()).
 
@@ -245,7 +244,7 @@ open_ports(Reads, Known) ->
     lists:append([port_of(P, Distribution, Known) || ports <- Reads, P <- erlang:ports()]) ++
         lists:append([sockets(Known) || ports <- Reads]).
 
-%% Of what was there before the kind is known.
+%% The kinds of earlier ports are known.
 kind_of(Id, Known, Find) ->
     case Known of
         #{Id := {Kind, _, _}} -> Kind;
@@ -267,7 +266,7 @@ port_of(Port, Distribution, Known) ->
             []
     end.
 
-%% The runtime does not count as input what an inet port has received; its driver does.
+%% Received bytes of inet ports are in the driver's statistics, not in the runtime's.
 octets(Name, Port, Otherwise) when Name =:= "tcp_inet"; Name =:= "udp_inet"; Name =:= "sctp_inet" ->
     case inet:getstat(Port, [recv_oct, send_oct]) of
         {ok, Stats} -> {proplists:get_value(recv_oct, Stats), proplists:get_value(send_oct, Stats)};
@@ -276,7 +275,7 @@ octets(Name, Port, Otherwise) when Name =:= "tcp_inet"; Name =:= "udp_inet"; Nam
 octets(_Name, _Port, Otherwise) ->
     Otherwise.
 
-%% What a driver is for, or the program of a port, without its arguments and its folder.
+%% The driver's purpose, or a port's program without arguments and folder.
 kind("forker", _Port) -> ~"forker, which starts programs";
 kind("0/1", _Port) -> ~"standard input and output";
 kind("2/2", _Port) -> ~"standard error";
@@ -290,8 +289,8 @@ kind(Name, _Port) ->
         nomatch -> unicode:characters_to_binary(filename:basename(Program))
     end.
 
-%% Who connected has a port that the system chose. Where both have one (a server in a test), nobody
-%% can tell, and the number would be another one the next time.
+%% The connecting end has a port number chosen by the system. If both ends have one (a server in a
+%% test), the direction is unknown, and the number changes with each run.
 at_the_end(Protocol, Own, Peer) ->
     Text =
         case {Own, Peer} of
@@ -310,7 +309,7 @@ at_the_end(Protocol, Own, Peer) ->
         end,
     iolist_to_binary(Text).
 
-%% Those of the module socket; a socket of gen_tcp is a port as a rule.
+%% Sockets of the module socket; a socket of gen_tcp is usually a port.
 sockets(Known) ->
     case erlang:module_loaded(socket_registry) of
         true -> lists:append([socket_of(S, Known) || S <- socket:which_sockets()]);
@@ -383,7 +382,7 @@ field(Key) -> fun(#{Key := Value}) -> Value end.
 some([]) -> none;
 some(Items) -> Items.
 
-%% First those for which something waits.
+%% First those with a queue.
 busiest_first(Ports) ->
     Waits = fun
         (#{queue_max_bytes := unknown}) -> 0;

@@ -3,13 +3,13 @@
 
 -module(dyno_agent_sampler).
 -moduledoc """
-Reads the VM and the operating system at an interval and sends the statistics to the caller. The
-interval has a random part (dyno_agent_instants): what the target does at an interval of its own
-is met in all of its states.
+Samples the VM and the operating system at random intervals (dyno_agent_instants), and sends the
+statistics to the caller.
 
-Sends `{dyno_sample, Sampler, TimeMs, Statistics, CostUs}` where `TimeMs` counts from the last
-`restart/1` by the target's own clock, `Statistics` is what happened since the sample before, and
-`CostUs` is what taking it cost.
+Sends `{dyno_sample, Sampler, TimeMs, Statistics, CostUs}`: `TimeMs` counts from the last
+`restart/1`
+by the target's clock, `Statistics` are of the time since the previous sample, and `CostUs` is the
+cost of the sample.
 """.
 
 -behaviour(dyno_agent_instrument).
@@ -20,13 +20,13 @@ Sends `{dyno_sample, Sampler, TimeMs, Statistics, CostUs}` where `TimeMs` counts
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 -export_type([config/0]).
 
-%% The last sample is of a quarter of an interval at least.
+%% The last sample covers at least a quarter of an interval.
 -define(LEAST_PARTS, 4).
 
 -type config() :: #{
     sink := pid(),
     interval_ms := pos_integer(),
-    %% What is read; both.
+    %% Default: both.
     reads => [source()]
 }.
 
@@ -36,14 +36,14 @@ Sends `{dyno_sample, Sampler, TimeMs, Statistics, CostUs}` where `TimeMs` counts
     sink := pid(),
     interval_ms := pos_integer(),
     start := integer(),
-    %% The sample before, or the start.
+    %% The previous sample, or the start.
     last := integer(),
-    %% None from the last look on.
+    %% None after the last look.
     timer := reference() | none,
     raw := #{vm => dyno_agent_vm:raw(), os => dyno_agent_os:raw()}
 }.
 
--doc "It runs also where it has nothing to read, because it has the target's clock.".
+-doc "Also runs without sources, because it has the target's clock.".
 -spec about() -> dyno_agent_instrument:about().
 about() -> #{names => [vm, os], always => true}.
 
@@ -61,30 +61,27 @@ start_link(Config) ->
 restart(Pid) ->
     gen_server:call(Pid, restart, infinity).
 
--doc "Takes the last sample: the load ends in a moment.".
+-doc "Takes the last sample, just before the end of the load.".
 -spec last_look(pid()) -> ok.
 last_look(Pid) ->
     gen_server:cast(Pid, last_look).
 
--doc """
-Takes a last sample, so that the last moments are covered, where nobody asked for a last look; it is
-sent like the others.
-""".
+-doc "Takes and sends a last sample that covers the last moments, unless `last_look/1` did.".
 -spec read(pid()) -> ok.
 read(Pid) ->
     gen_server:call(Pid, read, infinity).
 
--doc "This node's clocks in nanoseconds: the monotonic one and the time of day.".
+-doc "This node's clocks in nanoseconds: monotonic time and system time.".
 -spec clock(pid()) -> {integer(), integer()}.
 clock(Pid) ->
     gen_server:call(Pid, clock, infinity).
 
--doc "When the last restart was, by this node's monotonic clock.".
+-doc "The monotonic time of the last restart.".
 -spec started_ns(pid()) -> integer().
 started_ns(Pid) ->
     gen_server:call(Pid, started_ns, infinity).
 
--doc "The values that this node has, with their units and titles.".
+-doc "The values of this node, with units and titles.".
 -spec describe(pid()) -> [dyno_agent_vm:metric()].
 describe(Pid) ->
     gen_server:call(Pid, describe, infinity).
@@ -94,7 +91,7 @@ init(#{sink := Sink, interval_ms := IntervalMs} = Config) ->
     Reads = maps:get(reads, Config, [vm, os]),
     proc_lib:set_label(?MODULE),
     ok = dyno_agent_process:unlimited(),
-    %% An urgent reader: on an overloaded node it is the one that must still see.
+    %% High priority: an overloaded node must still be observed.
     process_flag(priority, high),
     _ = [dyno_agent_vm:enable() || lists:member(vm, Reads)],
     {ok, restarted(Reads, #{sink => Sink, interval_ms => IntervalMs, timer => none})}.
@@ -107,7 +104,7 @@ restarted(Reads, State) ->
 read_all(Reads) ->
     #{Source => read_one(Source) || Source <- Reads}.
 
-%% The modules stand in calls, where what sends the agent finds them.
+%% Written as calls, so that the agent's transfer finds these modules.
 read_one(vm) -> dyno_agent_vm:read();
 read_one(os) -> dyno_agent_os:read().
 
@@ -150,7 +147,7 @@ handle_info({timeout, Timer, sample}, #{timer := Timer} = State) ->
 handle_info(_Other, State) ->
     {noreply, State}.
 
-%% Rates over a moment are chance: soon after another sample there is none.
+%% Rates over a moment are random: no sample soon after another.
 last_sample(#{start := Start, last := Last, interval_ms := IntervalMs} = State) ->
     Ms = erlang:convert_time_unit(erlang:monotonic_time() - Last, native, millisecond),
     case Last > Start andalso ?LEAST_PARTS * Ms < IntervalMs of
@@ -166,6 +163,6 @@ sample(#{sink := Sink, start := Start, raw := Earlier} = State) ->
     After = erlang:monotonic_time(),
     TimeMs = erlang:convert_time_unit(Before - Start, native, millisecond),
     CostUs = erlang:convert_time_unit(After - Before, native, microsecond),
-    %% Never opens a connection: the network would be searched for a caller whose node is gone.
+    %% Opens no connection: it would search the network for a caller whose node is gone.
     _ = erlang:send(Sink, {dyno_sample, self(), TimeMs, Statistics, CostUs}, [noconnect]),
     State#{raw := Raw, last := Before}.

@@ -3,13 +3,12 @@
 
 -module(dyno_agent_schedulers).
 -moduledoc """
-How many processes run or are ready to at a time, and what each scheduler does: what keeps
-processors idle, or processes waiting for one.
+Counts running and ready processes, and measures each scheduler: shows idle processors and processes
+that wait for one.
 
-At random instants some 3 ms apart it reads how many tasks the normal schedulers have, which takes a
-microsecond and stops nobody. No process is traced. Of each scheduler it has the share of the time
-that the runtime calls busy, what the runtime did in it (microstate accounting), and the processor
-time that the operating system gave its thread.
+At random instants some 3 ms apart it reads the tasks of the normal schedulers. A reading takes a
+microsecond, stops no scheduler and traces no process. For each scheduler it gives the busy share of
+the time, the runtime's activities (microstate accounting), and the processor time of the thread.
 """.
 
 -behaviour(dyno_agent_instrument).
@@ -23,9 +22,9 @@ time that the operating system gave its thread.
 -type result() :: #{
     duration_ns := pos_integer(),
     schedulers := pos_integer(),
-    %% At how many instants so many ran or were ready to.
+    %% The number of instants by the number of running or ready processes.
     runnable := #{non_neg_integer() => pos_integer()},
-    %% The mean and the most of intervals, which begin so long after the restart.
+    %% The mean and maximum of intervals, by their start after the restart.
     points := [{Ms :: non_neg_integer(), Mean :: float(), Most :: non_neg_integer()}],
     threads := [thread()],
     cost_ns := non_neg_integer()
@@ -45,7 +44,7 @@ time that the operating system gave its thread.
     since := integer(),
     before := #{atom() => term()},
     runnable := #{non_neg_integer() => pos_integer()},
-    %% The last one first, and the one under way: since when, the sum, how many, the most.
+    %% Newest first, and the current one: start, sum, count, maximum.
     points := [{non_neg_integer(), float(), non_neg_integer()}],
     point := {integer(), non_neg_integer(), non_neg_integer(), non_neg_integer()},
     point_ms := pos_integer(),
@@ -54,9 +53,9 @@ time that the operating system gave its thread.
 
 -define(EVERY_MS, 3).
 -define(POINT_MS, 100).
-%% With twice as many, two become one.
+%% At twice as many, pairs are merged.
 -define(POINTS, 600).
-%% Of the operating system: a clock tick on Linux.
+%% A clock tick of Linux.
 -define(TICK_NS, 10_000_000).
 -define(TYPES, [
     {scheduler, "erts_sched_"},
@@ -77,14 +76,14 @@ start_link(Config) -> gen_server:start_link(?MODULE, Config, []).
 -spec restart(pid()) -> ok.
 restart(Pid) -> gen_server:call(Pid, restart, infinity).
 
--doc "What was counted since the last restart.".
+-doc "The counts since the last restart.".
 -spec read(pid()) -> result().
 read(Pid) -> gen_server:call(Pid, read, infinity).
 
 -spec init(#{}) -> {ok, state()}.
 init(_Config) ->
     process_flag(trap_exit, true),
-    %% What waits for a scheduler must not put off that it is seen.
+    %% High priority: the reader must not wait for a scheduler.
     process_flag(priority, high),
     proc_lib:set_label(?MODULE),
     ok = dyno_agent_process:unlimited(),
@@ -121,7 +120,7 @@ counters() ->
         }
     }.
 
-%% Its name, then after the closing bracket user and system time are the 12th and 13th word.
+%% The name in brackets, then user and system time as 12th and 13th word.
 cpu(Task) ->
     case file:read_file("/proc/self/task/" ++ Task ++ "/stat", [raw]) of
         {ok, Text} ->
@@ -179,7 +178,7 @@ threads(#{wall := Wall, states := States, cpu := Cpu}, After, DurationNs) ->
         lists:keymember(Type, 1, ?TYPES)
     ].
 
-%% scheduler_wall_time counts on from the normal ones over the dirty ones.
+%% scheduler_wall_time numbers the dirty schedulers after the normal ones.
 number(scheduler, Id) -> Id;
 number(dirty_cpu_scheduler, Id) -> erlang:system_info(schedulers) + Id;
 number(dirty_io_scheduler, Id) ->
@@ -204,7 +203,7 @@ handle_info(instant, #{runnable := Runnable, cost := Cost} = State) ->
     Start = erlang:monotonic_time(),
     Normal = erlang:system_info(schedulers),
     Tasks = lists:sum(lists:sublist(erlang:statistics(active_tasks_all), Normal)),
-    %% This process is one of them.
+    %% Without this process.
     N = max(0, Tasks - 1),
     Counted = State#{runnable := Runnable#{N => maps:get(N, Runnable, 0) + 1}},
     Next = in_point(N, Start, Counted),

@@ -3,20 +3,22 @@
 
 -module(dyno_agent_threads).
 -moduledoc false.
-%% What the threads of the schedulers did: how long each worked, as the runtime has it, and how long
-%% it had a processor or was ready for one, as Linux has it (`schedstat` in `/proc/self/task`). The
-%% runtime's time also passes while a thread waits in a system call, or for a processor; the
-%% processor's clock does not.
+%% Times of the scheduler threads: working time by the runtime, and time on a processor or ready for
+%% one
+%% by Linux (`schedstat` in `/proc/self/task`). The runtime's time also passes while a thread is in
+%% a
+%% system call or waits for a processor; the processor's clock does not.
 %%
-%% Cost: 0.1 to 0.2 ms a scheduler to read, in dirty I/O schedulers. Where each of these is taken
-%% nobody could read a file, so the clocks are left out.
+%% Cost: 0.1 to 0.2 ms a scheduler, in dirty I/O schedulers. If all of these are busy, no file can
+%% be
+%% read: the clocks are left out.
 
 -export([find/0, numbers/0, read/1, between/2, delay_ns/1]).
 -export_type([t/0, reading/0, times/0, kind/0]).
 
 -type kind() :: normal | dirty_cpu | dirty_io.
 
--doc "The schedulers' threads: the number of each, and its file.".
+-doc "The file of each scheduler's thread.".
 -type t() :: #{Scheduler :: pos_integer() => file:filename()}.
 
 -type clock() :: {OnProcessorNs :: non_neg_integer(), ReadyNs :: non_neg_integer()}.
@@ -26,17 +28,17 @@
     clocks := #{pos_integer() => clock()}
 }.
 
--doc "Of all schedulers of a kind; without `cpu_ns` and `ready_ns` where no clock is known.".
+-doc "Sums of all schedulers of a kind; no `cpu_ns` and `ready_ns` without a clock.".
 -type times() :: #{
     worked_ns := non_neg_integer(), cpu_ns => non_neg_integer(), ready_ns => non_neg_integer()
 }.
 
 -define(TASKS, "/proc/self/task").
-%% Most calls there are short.
+%% Most calls in dirty I/O schedulers are short.
 -define(TRIES, 20).
 -define(AGAIN_MS, 5).
 
--doc "Finds the threads; none on another system than Linux.".
+-doc "Finds the threads; none except on Linux.".
 -spec find() -> t().
 find() ->
     case is_readable(?TRIES) of
@@ -49,10 +51,10 @@ find() ->
             #{}
     end.
 
--doc "The system's numbers of the threads; none on another system than Linux.".
+-doc "The system's thread numbers; none except on Linux.".
 -spec numbers() -> #{Scheduler :: pos_integer() => Tid :: pos_integer()}.
 numbers() ->
-    %% Not over the server of files, which waits for its turn on a busy node.
+    %% Not by the file server, which runs late on a busy node.
     case prim_file:list_dir(?TASKS) of
         {ok, Tasks} ->
             #{
@@ -65,7 +67,7 @@ numbers() ->
             #{}
     end.
 
-%% As `scheduler_wall_time_all` numbers them.
+%% As in `scheduler_wall_time_all`.
 number(<<"erts_sched_", N/binary>>) -> {ok, binary_to_integer(N)};
 number(<<"erts_dcpus_", N/binary>>) -> {ok, normal() + binary_to_integer(N)};
 number(<<"erts_dios_", N/binary>>) -> {ok, normal() + dirty_cpu() + binary_to_integer(N)};
@@ -75,7 +77,7 @@ normal() -> erlang:system_info(schedulers).
 
 dirty_cpu() -> erlang:system_info(dirty_cpu_schedulers).
 
-%% The last number is of the dirty I/O schedulers: what they run and what waits for them.
+%% The last number is of dirty I/O schedulers: running and waiting tasks.
 is_readable(0) ->
     false;
 is_readable(Tries) ->
@@ -88,7 +90,7 @@ is_readable(Tries) ->
             is_readable(Tries - 1)
     end.
 
--doc "The times until now. The calling process must have enabled `scheduler_wall_time`.".
+-doc "Reads the times. The calling process must have enabled `scheduler_wall_time`.".
 -spec read(t()) -> reading().
 read(Threads) ->
     Clocks =
@@ -110,15 +112,12 @@ clock(File) ->
         {ok, {binary_to_integer(Ran), binary_to_integer(Ready)}}
     end.
 
--doc """
-How long all threads of normal schedulers were ready for a processor and had none, since they began.
-""".
+-doc "Total time that normal schedulers' threads were ready for a processor and had none.".
 -spec delay_ns(t()) -> non_neg_integer().
 delay_ns(Threads) ->
     Normal = normal(),
     lists:sum([Ready || N := File <- Threads, N =< Normal, {ok, {_, Ready}} <- [clock(File)]]).
 
--doc "What they did between two readings, by kind.".
 -spec between(reading(), reading()) -> #{kind() => times()}.
 between(#{worked := Worked0, clocks := Clocks0}, #{worked := Worked1, clocks := Clocks1}) ->
     Ns = fun(Native) -> erlang:convert_time_unit(Native, native, nanosecond) end,
@@ -150,7 +149,8 @@ clocks(N, Before, Now) ->
         _ -> unknown
     end.
 
-%% A thread that looks for work uses its processor, too: more than it worked is no work.
+%% A thread that looks for work uses its processor: processor time beyond the working time is no
+%% work.
 add({Worked, {Ran, Ready}}, #{worked_ns := W, cpu_ns := C, ready_ns := R} = Times) ->
     Used = min(Ran, Worked),
     Times#{

@@ -3,11 +3,10 @@
 
 -module(dyno_agent_vm).
 -moduledoc """
-Reads what the Erlang VM knows about itself: schedulers, run queues, memory, collections.
+Reads statistics of the Erlang VM: schedulers, run queues, memory, collections.
 
-A reading is taken with `read/0`, in the node it is about; two readings give the values of the
-interval between them with `difference/2`. `describe/0` lists every value with its unit and
-title, so that outputs need not know them.
+`read/0` takes a reading in the node itself, and `difference/2` gives the values of the interval
+between two readings. `describe/0` lists every value with unit and title, for outputs.
 
 ```
 ok = dyno_agent_vm:enable(),
@@ -18,18 +17,16 @@ Before = dyno_agent_vm:read(),
 
 ## Cost
 
-One `read/0` takes 90 to 150 microseconds (2 schedulers, OTP 27 and 29), most of it in four calls
-that ask every scheduler: `erlang:memory/0` (30-40 us whichever kinds are asked for, and not
-growing with the processes or tables of the node), `scheduler_wall_time_all` (10-40 us),
-`garbage_collection` (6-26 us) and `io` (5-29 us). All others together take 2 us. Nothing walks
-over processes, ports or tables.
+`read/0` takes 90 to 150 us (2 schedulers, OTP 27 and 29), most of it in four calls that ask every
+scheduler: `erlang:memory/0` (30-40 us for any kinds, independent of the number of processes or
+tables), `scheduler_wall_time_all` (10-40 us), `garbage_collection` (6-26 us) and `io` (5-29 us).
+The others take 2 us together. Nothing walks over processes, ports or tables.
 
-A scheduler answers between two processes. While a NIF that does not yield keeps a scheduler to
-itself, a reading waits for it; the interval then becomes longer, and the rates stay right, because
-every reading carries its time.
+A scheduler answers between two processes. A NIF that does not yield delays a reading; rates stay
+right, because every reading carries its time.
 
-`enable/0` makes each scheduler read the clock when it starts and stops to work. The runtime counts
-the processes that have enabled it and stops when the last of them has ended or disabled it.
+`enable/0` makes each scheduler read the clock when it starts and stops working. The runtime counts
+the processes that enabled it, and stops after the last of them has ended or disabled it.
 """.
 
 %% Reading
@@ -39,7 +36,7 @@ the processes that have enabled it and stops when the last of them has ended or 
 
 -export_type([raw/0, values/0, metric/0]).
 
--doc "One reading. Counters since the start of the VM, and gauges.".
+-doc "Counters since the start of the VM, and gauges.".
 -opaque raw() :: #{
     time_ns := integer(),
     schedulers := times(),
@@ -47,23 +44,21 @@ the processes that have enabled it and stops when the last of them has ended or 
     gauges := #{binary() => non_neg_integer()}
 }.
 
--doc """
-Values by name, in the units of `describe/0`. A value that is not to be had is left out.
-""".
+-doc "Values by name, in the units of `describe/0`. Unavailable values are left out.".
 -type values() :: #{Name :: binary() => number()}.
 
--doc "What outputs must know of a value: the fields of a series of doc/recording.md.".
+-doc "A value's fields in a series of doc/recording.md.".
 -type metric() :: #{name := binary(), unit := binary(), title := binary(), group := binary()}.
 
-%% Active and total time, in a unit of its own, of the schedulers of a kind that are online.
+%% Active and total time of the online schedulers of a kind, in the runtime's unit.
 -type times() :: #{normal | dirty_cpu | dirty_io => {non_neg_integer(), non_neg_integer()}}.
 
 -define(MEMORY, [total, processes, system, atom, binary, code, ets]).
 
 -doc """
-Has the runtime measure how busy the schedulers are, for as long as the calling process lives.
+Makes the runtime measure scheduler utilisation while the calling process lives.
 
-Without it the utilisation is missing from the values.
+Without it the values have no utilisation.
 """.
 -spec enable() -> ok.
 enable() ->
@@ -93,8 +88,8 @@ read() ->
 -doc """
 The values of the interval between two readings of the same node.
 
-Rates are per second of the interval, utilisations are shares of it; queues, sizes and counts are
-those of the later reading.
+Rates are per second, utilisations are shares of the interval; queues, sizes and counts are of the
+later reading.
 """.
 -spec difference(Earlier :: raw(), Later :: raw()) -> values().
 difference(#{time_ns := Start} = Earlier, #{time_ns := End} = Later) ->
@@ -102,7 +97,7 @@ difference(#{time_ns := Start} = Earlier, #{time_ns := End} = Later) ->
     Busy = utilisation(maps:get(schedulers, Earlier), maps:get(schedulers, Later)),
     maps:merge(maps:get(gauges, Later), maps:merge(Rates, Busy)).
 
--doc "Every value there can be, in the order in which to show them.".
+-doc "Every possible value, in display order.".
 -spec describe() -> [metric()].
 describe() ->
     [
@@ -153,7 +148,7 @@ gauges() ->
         }
     ).
 
-%% The queues of the normal schedulers come first; the two dirty ones are the last.
+%% The normal schedulers' queues come first; the last two are the dirty schedulers'.
 run_queues([DirtyCpu, DirtyIo], Normal) -> {Normal, DirtyCpu, DirtyIo};
 run_queues([Length | Lengths], Normal) -> run_queues(Lengths, Normal + Length).
 
@@ -169,8 +164,8 @@ scheduler_times() ->
             }
     end.
 
-%% Schedulers are numbered: the normal ones, then the dirty CPU ones, then the dirty IO ones. Those
-%% that are not online can do no work and are left out, or a full node would show as half full.
+%% Numbers: normal, then dirty CPU, then dirty I/O schedulers. Offline schedulers are left out, or a
+%% full node would look half full.
 scheduler_limits() ->
     Normal = erlang:system_info(schedulers),
     Dirty = Normal + erlang:system_info(dirty_cpu_schedulers),
@@ -182,7 +177,7 @@ scheduler_limits() ->
 
 %% Differences
 
--doc "By how much counters have grown, per second; one that ran backwards has no value.".
+-doc "Growth of counters per second; a counter that ran backwards has no value.".
 -spec rates(Counters, Counters, DurationNs :: integer()) -> values() when
     Counters :: #{binary() => number()}.
 rates(_Earlier, _Later, DurationNs) when DurationNs =< 0 ->
@@ -199,7 +194,7 @@ utilisation(Earlier, Later) ->
             min(1.0, (Active1 - Active0) / (Total1 - Total0))
      || Kind := {Active1, Total1} <- Later,
         {ok, {Active0, Total0}} <- [maps:find(Kind, Earlier)],
-        %% Schedulers that went off or on line in between make the sums run backwards.
+        %% Schedulers going off or on line make the sums run backwards.
         Total1 > Total0,
         Active1 >= Active0
     }.
