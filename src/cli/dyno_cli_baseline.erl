@@ -173,8 +173,8 @@ confirm(#{conditions := Conditions} = Gate, First, Measure) ->
         ],
         Warning =
             {~"confirmed",
-                <<"a condition held at the first measurement; what is shown is the second, and "
-                    "only what held in both fails">>},
+                <<"a condition held at the first measurement; this is the second; a condition "
+                    "fails if it held in both">>},
         {ok, judged(Gate, Changes, Failing, dyno_recording:add_warnings(Document, [Warning]))}
     end.
 

@@ -41,7 +41,7 @@ status(Status) ->
 what(Status) when Status > 128 ->
     "was killed";
 what(_Status) ->
-    "ended before dyno was done: look whether what it ran calls halt() or init:stop()".
+    "ended before dyno was done: perhaps the measured code calls halt() or init:stop()".
 
 -doc """
 What makes the emulator's status of dyno's. It is called before anything else: the variable is not

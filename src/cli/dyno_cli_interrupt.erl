@@ -139,7 +139,6 @@ ending() ->
     _ = spawn(fun dyno_cli_ending:cut_off/0),
     timer:sleep(?END_MS),
     dyno_cli_terminal:note(
-        "dyno: what was measured is lost, except for what is in a recording: the measurement did "
-        "not end in time"
+        "dyno: the measurement did not end in time; only a recording keeps its figures"
     ),
     dyno_cli_ending:at_once().

@@ -163,8 +163,7 @@ fits(Name, Values, Codes) ->
             {Name =:= squeeze andalso Has([threshold]),
                 "-q has no --threshold but erlperf's, a whole number from 1 up, which is also -t"},
             {Name =:= timed andalso Has(?CONTINUOUS),
-                "--loop takes samples of so many iterations; --duration and --cv do not go with "
-                "it"},
+                "--loop counts iterations; --duration and --cv do not go with --loop"},
             {Name =/= squeeze andalso Has([patience]),
                 "-t is for -q, which is not given; the share of a difference is --threshold 3%"},
             {Name =:= squeeze andalso Metric =/= time,

@@ -93,7 +93,7 @@ cookie(none) ->
     "";
 cookie({ok, Why}) ->
     [
-        "Nobody else has its cookie: ", Why, ". Close it, and in both terminals type first:\n\n"
+        "The shop's cookie is private: ", Why, ". Close it, and in both terminals type first:\n\n"
         "    export DYNO_COOKIE=any-word\n\n"
     ].
 

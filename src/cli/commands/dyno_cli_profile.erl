@@ -109,8 +109,7 @@ run(Values) ->
         _ ->
             dyno_cli_command:refused(
                 dyno_cli_command:contradiction(
-                    "say what to profile: a NODE such as shop@host, or --eval EXPRESSION, or --run "
-                    "COMMAND; one of them"
+                    "give one of them: a NODE such as shop@host, --eval EXPRESSION, --run COMMAND"
                 )
             )
     end.

@@ -70,7 +70,7 @@ load(Values) ->
 
 %% Said before anything runs: which of two options is meant nobody can know.
 contradiction(#{objective := _, rate_per_s := _}) ->
-    {"--search", "--rate", "the rate is what is searched for"};
+    {"--search", "--rate", "a search finds the rate"};
 contradiction(#{model := closed, rate_per_s := _}) ->
     {"--load closed", "--rate", "a closed load has no rate; leave one of them out"};
 contradiction(#{model := closed, objective := _}) ->

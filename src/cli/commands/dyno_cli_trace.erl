@@ -114,7 +114,7 @@ run(#{node := First} = Values) ->
     {Others, Patterns} = lists:partition(fun dyno_cli_nodes:is_node/1, maps:get(pattern, Values, [])),
     case {dyno_cli_nodes:names([First | Others]), Patterns} of
         {{ok, _}, []} ->
-            refused("say what to trace: a PATTERN such as my_mod:my_fun/2");
+            refused("give a PATTERN to trace, such as my_mod:my_fun/2");
         {{ok, Nodes}, _} ->
             shown(Values, Nodes, fun(Show) -> traced(Nodes, Patterns, Values, Show) end);
         {Error, _} ->
@@ -170,7 +170,7 @@ status(Ended) ->
 cut_short(File, Count) ->
     dyno_cli_terminal:note([
         "dyno: ", File, " ends before its trace did, after line ", integer_to_list(Count + 1),
-        ": what came later, and how long it traced, is not known"
+        ": later events and the tracing time are not known"
     ]),
     {0, []}.
 
