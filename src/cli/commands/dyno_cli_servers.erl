@@ -39,9 +39,9 @@ command() ->
             ]},
             {"Sinks", [
                 {"--sink URL",
-                    "sends each table to statsd://HOST:PORT, dogstatsd://HOST:PORT, "
-                    "statsd+unix:/PATH, prometheus://127.0.0.1:9464, otlp+http://HOST:4318 or "
-                    "telemetry; repeatable",
+                    "sends the figures of each interval to statsd://HOST:PORT, "
+                    "dogstatsd://HOST:PORT, statsd+unix:/PATH, prometheus://127.0.0.1:9464, "
+                    "otlp+http://HOST:4318 or telemetry; repeatable",
                     {many, {custom, fun dyno_servers_sink:parse/1, "a sink's URL"}}, sinks}
             ]},
             {"Alarms", [
@@ -65,7 +65,7 @@ command() ->
 measuring() ->
     [
         {"--for TIME", "how long: 30s, 10min (default: until Ctrl-C)", duration, for_ms},
-        {"--interval TIME", "the time between two tables (default: 1s)",
+        {"--interval TIME", "the time of one reading (default: 1s)",
             {custom, fun interval/1, "a duration from 100ms up, such as 1s"}, interval_ms},
         {"--level LEVEL",
             "rate (counts only), time (calls, processor time and words), distribution (each "
@@ -99,7 +99,7 @@ examples() ->
             ~"adds up the servers of an application in two nodes by module"},
         {~"dyno servers shop@host orders --each 20", ~"shows the next 20 messages of a server"},
         {~"dyno servers shop@host --sink dogstatsd://localhost:8125",
-            ~"sends each table to Datadog's agent"},
+            ~"sends the figures of each second to Datadog's agent"},
         {~"dyno servers shop@host --for 1min --threshold \"servers orders queue_max < 100\"",
             ~"exits with status 1 if more messages waited"},
         {~"dyno servers shop@host --alarm \"queue > 1000\"",

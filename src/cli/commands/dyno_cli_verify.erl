@@ -35,7 +35,7 @@ command() ->
                     "instead of nodes",
                     text},
                 {"--instrumentation NAME",
-                    "the way of events to the monitors (default: partition)",
+                    "how events reach the monitors (default: partition)",
                     {one_of, [Name || {Name, _} <- dyno_verify_target:instrumentations()]}},
                 {"--limit N",
                     "the most waiting events in a node; beyond, whole processes are given up "
