@@ -3,15 +3,16 @@
 
 -module(dyno_agent_path_cost).
 -moduledoc false.
-%% What tracing takes between two events of a process: measured in the target, by tracing a program
-%% of which each step's time is known, in the very way in which others are traced then.
+%% Measures the cost of tracing between two events of a process: traces a program with known times,
+%% in
+%% the same way as the profiled processes.
 %%
-%% The program calls three functions within one another. It does so right away, and with 20 us of
-%% work between any two events, which it measures itself: what is more than that is tracing. After
-%% some work an event costs more, for the processor's caches have other things by then.
+%% The program calls three nested functions, first without work and then with 20 us of measured work
+%% between two events. Time beyond the work is the cost of tracing. After work an event costs more,
+%% because the processor's caches hold other data.
 %%
-%% It costs more as well where others are traced at the same time and the tracer has much to do. So
-%% a probe runs beside these, a process that makes such calls a hundred times a second.
+%% Other traced processes and a busy tracer raise the cost, too. So a probe runs beside the profiled
+%% processes, and makes such calls a hundred times a second.
 
 -behaviour(dyno_agent_event_tracer).
 
@@ -39,19 +40,19 @@
 -define(FAR, 150).
 -define(WORK_NS, 20_000).
 -define(WARM_UP, 200).
-%% The part in the middle: the rest was interrupted, or something else happened.
+%% The middle part is kept: the rest was interrupted or disturbed.
 -define(KEPT, 0.8).
 -define(LONG_MS, 5000).
 -define(BURST_MS, 10).
 -define(BURST, 20).
-%% Its first rounds find the caches cold.
+%% Caches are cold in the first rounds.
 -define(COLD_EVENTS, 12).
-%% So many times what was measured before is an interruption.
+%% Longer than the earlier cost by this factor: an interruption.
 -define(INTERRUPTED, 8).
 -define(ENOUGH, 500).
 
 -doc """
-The costs, natively, and how far apart events are `far`.
+The native costs, and the distance from which on events are `far`.
 
 ## Cost
 Some 50 ms of one scheduler.
@@ -127,7 +128,7 @@ inner(Work) ->
 leaf(Work) ->
     worked(Work).
 
-%% For so long; how long it was is remembered.
+%% Works this long, and keeps the actual duration.
 worked(0) ->
     ok;
 worked(Work) ->
@@ -142,7 +143,7 @@ until(Time) ->
         _ -> until(Time)
     end.
 
-%% The consumer does what it does otherwise, and keeps the times.
+%% Like the real consumer, but keeps the times.
 
 -spec init(pid()) -> state().
 init(Parent) ->
@@ -183,14 +184,13 @@ stopped(_Ended, #{parent := Parent, events := Events}) ->
 
 %% The probe
 
--doc "Starts the probe, traced in this session.".
 -spec probe(trace:session()) -> probe().
 probe(Session) ->
     Pid = spawn_link(?MODULE, bursts, [self()]),
     _ = trace:process(Session, Pid, true, [call, return_to, arity, running, monotonic_timestamp]),
     {Pid, {run, 0}, 0, #{}}.
 
--doc "The functions that the probe calls. Others of this module are not to be traced.".
+-doc "The functions that the probe calls: only these of this module are traced.".
 -spec functions() -> [mfa()].
 functions() -> [{?MODULE, Name, 1} || Name <- [outer, inner, leaf]].
 
@@ -208,7 +208,7 @@ bursts(Tracer, Monitor) ->
         bursts(Tracer, Monitor)
     end.
 
--doc "Takes an event of the probe; `other` where it is of another process.".
+-doc "Takes an event of the probe; `other` for other processes.".
 -spec probed(tuple(), probe()) -> probe() | other.
 probed(Message, {Pid, {Before, From}, Events, Sums}) when element(2, Message) =:= Pid ->
     Kind = kind(element(3, Message)),
@@ -232,14 +232,14 @@ probed(Message, {Pid, {Before, From}, Events, Sums}) when element(2, Message) =:
 probed(_Message, _Probe) ->
     other.
 
--doc "The costs by what was measured before and what the probe has seen.".
+-doc "The costs from the earlier measurement and the probe.".
 -spec costs(probe() | none, dyno_agent_path_tree:costs()) -> dyno_agent_path_tree:costs().
 costs({_, _, _, Sums}, Measured) ->
     case lists:sum([N || {_, N} <- maps:values(Sums)]) of
         All when All > ?ENOUGH ->
             Now = [Sum / N || Pair <- pairs(), {Sum, N} <- [maps:get(Pair, Sums, {0, 1})]],
             {Near, Far} = lists:split(length(Now), tuple_to_list(Measured)),
-            %% Far from others as many times as much as before.
+            %% Far events scale by the same factor.
             Scaled = lists:zipwith3(fun(Of, N, F) -> Of * F / max(1, N) end, Now, Near, Far),
             list_to_tuple(Now ++ Scaled);
         _ ->
@@ -252,7 +252,7 @@ costs(none, Measured) ->
 
 pairs() -> [{A, B} || A <- [call, return], B <- [call, return]].
 
-%% A round has six events; the first far one comes after those of all near rounds.
+%% A round has six events; the first far event follows all near rounds.
 measured(Events, Works) ->
     Steps = steps(Events, 0, []),
     FirstFar = 6 * (?WARM_UP + ?NEAR),
@@ -270,8 +270,7 @@ measured(Events, Works) ->
     Work = erlang:convert_time_unit(?WORK_NS, nanosecond, native),
     {list_to_tuple(Nears ++ Fars), Work div 4 + lists:max(Nears)}.
 
-%% What passes between two calls or returns, but where the process was scheduled out; by the number
-%% of the first one.
+%% Times between calls and returns without a switch between, by the number of the first event.
 steps([{A, From}, {B, To} | Events], N, Steps) when A =/= run, B =/= run ->
     steps([{B, To} | Events], N + 1, [{N, {A, B}, To - From} | Steps]);
 steps([{run, _} | Events], N, Steps) ->
@@ -287,7 +286,7 @@ by_pair(Steps) ->
         maps:groups_from_list(fun({Pair, _}) -> Pair end, fun({_, Passed}) -> Passed end, Steps)
     ).
 
-%% The mean without the shortest and the longest ones.
+%% The mean without the extremes.
 middle(Sorted) ->
     Kept = max(1, round(length(Sorted) * ?KEPT)),
     Some = lists:sublist(Sorted, 1 + (length(Sorted) - Kept) div 2, Kept),

@@ -3,20 +3,20 @@
 
 -module(dyno_agent_path_events).
 -moduledoc """
-What becomes of the calls that are traced for a tree of call paths: a consumer of
-`m:dyno_agent_event_tracer`, around `m:dyno_agent_paths`.
+Turns traced calls into a tree of call paths: a consumer of `m:dyno_agent_event_tracer`, around
+`m:dyno_agent_paths`.
 
-It takes the breakpoints of functions away whose calls are too short to be timed: to trace a call
-takes longer than to make it, so what is left of the measured time says nothing, and other
-functions are slowed. From then on their time is their callers'. The functions that call no other
-such function go first; with their time, a caller may be worth to be timed.
+The consumer removes breakpoints of functions whose calls are too short to time: tracing such a call
+takes longer than the call, so that the rest of the measured time is noise. Their time then counts
+for their callers. Short functions that call no other short function go first; with their time
+added, a caller may be long enough.
 
-Where calls come faster than they can be counted the processes are silenced, until what waits is
-done and the breakpoints are gone that it shows to be of no use. They then tell in which functions
-they are. Meanwhile nothing is counted.
+If calls come faster than the tracer handles them, the processes are silenced until the backlog is
+handled and its useless breakpoints are removed. The processes then report their current functions.
+Silent time is not counted.
 
-In the extents of a function only, `begins` and `ends` are the meta trace's messages. A process
-whose flags are being taken away when it enters the function again is left out until it leaves it.
+For extents of one function, `begins` and `ends` are the meta trace's messages. If a process enters
+the function again while its flags are being removed, that extent is left out.
 """.
 
 -behaviour(dyno_agent_event_tracer).
@@ -29,26 +29,25 @@ whose flags are being taken away when it enters the function again is left out u
     paths := dyno_agent_paths:config(),
     %% Measured before.
     costs := dyno_agent_path_tree:costs(),
-    %% The number of extents, in place of all calls.
+    %% The number of extents; `none`: all calls.
     extents := pos_integer() | infinity | none,
-    %% Of processes, that an extent's end takes away.
+    %% Flags of processes, which the end of an extent removes.
     flags := [atom()],
     %% Functions that are not traced.
     without := [dyno_agent_patterns:pattern()],
-    %% Whether functions are left out: what their calls must take, as a part of what it takes to
-    %% trace a call and its return.
+    %% The shortest calls to time, in costs of tracing a call and its return; `none`: all.
     least := float() | none
 }.
 
 -type result() :: #{
     nodes := [dyno_agent_path_tree:node_()],
     costs := dyno_agent_path_tree:costs(),
-    %% No longer followed, each after so many calls.
+    %% Functions that were removed, after this number of calls.
     hidden := [{mfa(), pos_integer()}],
     full := non_neg_integer(),
     extents := non_neg_integer(),
     events := non_neg_integer(),
-    %% For so long calls came too fast and were not told.
+    %% Silenced time.
     silent_ns := non_neg_integer(),
     reason := term()
 }.
@@ -61,17 +60,17 @@ whose flags are being taken away when it enters the function again is left out u
     probe := dyno_agent_path_cost:probe() | none,
     events := non_neg_integer(),
     next_look := pos_integer(),
-    %% When the queue is looked at; since when processes are silent, and how long they were before.
+    %% Messages until the next check of the queue; start of the current silence; earlier silence.
     next_check := pos_integer(),
     silent := integer() | none,
     silent_for := non_neg_integer(),
-    %% At the last look: calls and what is left of the time.
+    %% At the last check: calls, and own time without tracing.
     before := #{mfa() => {non_neg_integer(), integer()}},
     hidden := #{mfa() => pos_integer()},
-    %% Had ended at the last look.
+    %% Ended before the last check.
     dead := #{pid() => true},
     inside := #{pid() => {seen | unseen, Depth :: pos_integer()}},
-    %% Since when they are not in it; whose flags are taken away soon, or were.
+    %% Processes outside the function since; processes whose flags are, or soon will be, removed.
     outside := #{pid() => integer()},
     released := #{pid() => soon | integer()},
     begun := non_neg_integer(),
@@ -80,10 +79,10 @@ whose flags are being taken away when it enters the function again is left out u
 
 -define(FIRST_LOOK, 4096).
 -define(LOOK_EVERY, 65_536).
-%% Calls since the last look that tell something.
+%% Calls since the last check that are enough to decide.
 -define(ENOUGH, 200).
 -define(CHECK_EVERY, 512).
-%% So many messages wait where calls come too fast.
+%% The backlog at which processes are silenced.
 -define(BEHIND, 10_000).
 -define(MOST_STACKS, 500).
 -define(OUTSIDE_MS, 5).
@@ -184,7 +183,7 @@ audible(#{silent := Since, silent_for := Before, session := Session, paths := Pa
         paths := dyno_agent_paths:resume(Time, Stacks, Paths)
     }.
 
-%% Extents. The meta trace tells the time of day.
+%% Meta traces carry the system time.
 
 begins(Pid, MFA, TimeOfDay, #{inside := Inside} = State) ->
     Time = monotonic(TimeOfDay),
@@ -228,7 +227,7 @@ ends(Pid, TimeOfDay, #{inside := Inside} = State) ->
             {ok, State}
     end.
 
-%% Where a process enters it over and over its flags stay: they could not be taken away in time.
+%% Flags stay if a process enters the function over and over: removal would come too late.
 left(Pid, #{inside := Inside, outside := Outside, ended := Ended} = State) ->
     #{config := #{extents := Most}} = State,
     Next = State#{
@@ -263,7 +262,7 @@ looked(#{paths := Paths, config := #{least := Part}, before := Before, hidden :=
     Costs = costs(State),
     Least = Part * (element(2, Costs) + element(3, Costs)),
     Functions = dyno_agent_path_tree:functions(Costs, dyno_agent_paths:tree(Paths)),
-    %% In which function a process waits is worth to know, however short its calls are otherwise.
+    %% Functions in which a process waits are kept, however short the rest of a call is.
     Now = #{
         MFA => {Calls, Own - Taken + Off}
      || MFA := {#{calls := Calls, own := Own, taken := Taken, off := Off}, _} <- Functions
@@ -286,7 +285,8 @@ since({Calls, Left}, {CallsBefore, LeftBefore}) -> {Calls - CallsBefore, Left - 
 hide(_MFA, #{hands := none}) -> ok;
 hide(MFA, #{hands := Hands}) -> dyno_agent_path_hands:hide(Hands, MFA).
 
-%% Those that call others of them less often than they are called; where there is none, all.
+%% Functions that call others of the short ones less often than they are called; all if there is
+%% none.
 first(Short, Functions) ->
     IsShort = maps:from_keys(Short, true),
     Made = maps:groups_from_list(
@@ -312,7 +312,7 @@ first(Short, Functions) ->
         _ -> Leaves
     end.
 
-%% Events of a process that has ended may still wait: it is forgotten at the next look.
+%% Events of an ended process may still wait: it is dropped at the next check.
 swept(#{paths := Paths, dead := Dead} = State) ->
     Gone = [Pid || Pid <- dyno_agent_paths:processes(Paths), not is_process_alive(Pid)],
     {Forgotten, New} = lists:partition(fun(Pid) -> is_map_key(Pid, Dead) end, Gone),
@@ -352,7 +352,7 @@ stopped(#{reason := Reason}, #{config := #{sink := Sink}} = State) ->
     Sink ! {?MODULE, result(Reason, State)},
     ok.
 
--doc "The result where there was nothing to trace.".
+-doc "The result without anything to trace.".
 -spec nothing(config(), Reason :: atom()) -> result().
 nothing(Config, Reason) -> result(Reason, initial(Config)).
 

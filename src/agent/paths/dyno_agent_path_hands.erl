@@ -3,42 +3,43 @@
 
 -module(dyno_agent_path_hands).
 -moduledoc false.
-%% Has the tracer work now and then, and does for it what takes long.
+%% Wakes the tracer now and then, and does its slow work.
 %%
-%% To wake a process costs who sends to it 5 us and more: each traced call would pay that wherever
-%% calls come one by one. So the tracer sleeps, suspended, while messages gather, and is woken by
-%% this process each two milliseconds. It is dyno's own and waits for no timeout, so nothing is lost
-%% by suspending it. When this process ends the tracer goes on by itself.
+%% Waking a process costs the sender at least 5 us, which each traced call would pay if calls came
+%% one
+%% by one. So the tracer is suspended while messages gather, and this process wakes it each 2 ms.
+%% Suspending is safe: the tracer is dyno's own and waits for no timeout. When this process ends,
+%% the
+%% tracer goes on.
 %%
-%% To take a breakpoint away takes up to a millisecond, to take a process's flags away may have to
-%% wait for the process: this process does it, meanwhile.
+%% Removing a breakpoint takes up to a millisecond, and removing a process's flags may wait for that
+%% process: this process does both.
 
 -export([start_link/1, paced/1, hide/2, release/3, echo/2]).
 -export([init/2]).
 
 -define(SLEEP_MS, 2).
-%% A tracer that has more to do than this goes on.
+%% A tracer with a larger backlog is not suspended.
 -define(BEHIND, 2000).
 
--doc "Starts it, for the calling tracer and its session.".
 -spec start_link(trace:session()) -> pid().
 start_link(Session) -> spawn_link(?MODULE, init, [self(), Session]).
 
--doc "The calling tracer has seen what came before it was woken.".
+-doc "The calling tracer has handled the messages from before it was woken.".
 -spec paced(pid()) -> ok.
 paced(Hands) ->
     {message_queue_len, Waiting} = process_info(self(), message_queue_len),
     tell(Hands, {paced, Waiting}).
 
--doc "No call of a function shall be traced any more.".
+-doc "Removes the breakpoint of a function.".
 -spec hide(pid(), mfa()) -> ok.
 hide(Hands, MFA) -> tell(Hands, {hide, MFA}).
 
--doc "A process shall not be traced any more; `{released, Pid, Time}` tells that it is not.".
+-doc "Removes flags of a process; the tracer then gets `{released, Pid, Time}`.".
 -spec release(pid(), pid(), Flags :: [atom()]) -> ok.
 release(Hands, Pid, Flags) -> tell(Hands, {release, Pid, Flags}).
 
--doc "Sends the tracer a message when all is done that it was told before.".
+-doc "Sends the tracer a message after all earlier requests.".
 -spec echo(pid(), term()) -> ok.
 echo(Hands, Message) -> tell(Hands, {echo, Message}).
 
@@ -53,7 +54,6 @@ init(Tracer, Session) ->
     _ = monitor(process, Tracer),
     loop(Tracer, Session, 0).
 
-%% A tracer that is behind goes on.
 loop(Tracer, Session, Waiting) when Waiting > ?BEHIND ->
     loop(Tracer, Session, woken(Tracer, Session));
 loop(Tracer, Session, _Waiting) ->
@@ -66,7 +66,7 @@ loop(Tracer, Session, _Waiting) ->
             exit(normal)
     end.
 
-%% False where it has ended.
+%% False if the tracer has ended.
 suspended(Tracer) ->
     try
         erlang:suspend_process(Tracer)
@@ -78,7 +78,7 @@ woken(Tracer, Session) ->
     Tracer ! {?MODULE, pace, self()},
     works(Tracer, Session).
 
-%% It may take long on a busy machine: the tracer goes on meanwhile.
+%% May take long on a busy machine: the tracer goes on meanwhile.
 works(Tracer, Session) ->
     receive
         {?MODULE, {hide, MFA}} ->

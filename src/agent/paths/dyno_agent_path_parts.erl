@@ -3,21 +3,22 @@
 
 -module(dyno_agent_path_parts).
 -moduledoc false.
-%% A tree of calls in the recording: the profiles that flame graphs are drawn of, its functions, who
-%% calls whom, and warnings. Pure, and needed on the caller's side only.
+%% Records a tree of calls: profiles for flame graphs, functions, callers, and warnings. Pure; only
+%% on
+%% the caller's side.
 
 -export([profiles/0, tables/0, metrics/0, warnings/2]).
 
 -type result() :: dyno_agent_path_profile:result().
 
-%% The paths that took least are one.
+%% The smallest other paths are merged.
 -define(MOST_PATHS, 4000).
 -define(MOST_CALLERS, 1000).
-%% Of a function's time what tracing took is known well enough where it is less than this share.
+%% A function's time is reliable if tracing took less than this share.
 -define(MUCH, 0.2).
-%% Of what it takes to trace a call.
+%% In costs of tracing a call.
 -define(SHORT, 0.35).
-%% Functions that are worth a warning together.
+%% The share of time at which functions are worth a warning.
 -define(WORTH, 0.05).
 
 -spec profiles() -> [dyno_agent_instrument:profile()].
@@ -53,8 +54,8 @@ stacks(Values, Result) ->
 
 plus(Values, Sums) -> lists:zipwith(fun erlang:'+'/2, Values, Sums).
 
-%% What is left of the own time without what tracing took. Of a function whose calls are much too
-%% short to be timed the rest says nothing, and as long as it was followed there were few of them.
+%% The own time without tracing. Functions whose calls are much too short count nothing: the rest is
+%% noise, and few calls were followed.
 paths(#{nodes := Nodes} = Result) ->
     Short = much_too_short(Result),
     [
@@ -68,7 +69,7 @@ left(Path, #{own := Own, taken := Taken}, Short) ->
         false -> max(0, Own - Taken)
     end.
 
-%% Not those that only just were, late.
+%% Not functions that were just too short, and removed late.
 much_too_short(#{hidden := []}) ->
     #{};
 much_too_short(#{hidden := Hidden, nodes := Nodes, call_ns := {CallNs, _}}) ->
@@ -158,7 +159,7 @@ callers(Result) ->
         lists:sort(fun({_, #{total := A}}, {_, #{total := B}}) -> A >= B end, Edges), ?MOST_CALLERS
     ).
 
-%% What a path has is its last key's own, and of all with what comes below them, once.
+%% A path's values are its last key's own, and each key on it gets the total once.
 sums(Paths) -> maps:to_list(lists:foldl(fun add_path/2, #{}, Paths)).
 
 add_path({Keys, #{left := Left, off := Off} = Sums}, Acc) ->

@@ -3,9 +3,8 @@
 
 -module(dyno_agent_path_profile).
 -moduledoc """
-Traces each call of chosen processes, or in extents of one function, and makes a tree of it: which
-path of calls took how long, how often it was called, and how long its processes were off the
-schedulers in it.
+Traces each call of chosen processes, or in extents of one function, and builds a tree: the time of
+each call path, its calls, and the time that its processes were off the schedulers.
 
 ```
 dyno_agent_path_cost: what does tracing take here?
@@ -17,8 +16,8 @@ dyno_agent_event_watchdog -- session -- tracer -- dyno_agent_path_events
    this process  <------------------- result when it has ended -+
 ```
 
-It starts to trace at the restart. Where it is stopped by a limit, or has seen the extents that were
-asked for, the result stays, and the process `sink` is told `{dyno_profile, enough}`.
+Tracing starts at the restart. After a limit, or after the requested number of extents, the result
+stays, and the process `sink` gets `{dyno_profile, enough}`.
 """.
 
 -behaviour(dyno_agent_instrument).
@@ -32,20 +31,19 @@ asked for, the result stays, and the process `sink` is told `{dyno_profile, enou
 -type config() :: #{
     sink := pid(),
     processes := [dyno_agent_process_filter:selector()],
-    %% The calls of one function, so many of them.
+    %% Calls of one function, and their number.
     inside => mfa(),
     count => pos_integer(),
-    %% Functions that are not traced.
     without => [dyno_agent_patterns:pattern()],
-    %% Also those whose calls are too short to be timed.
+    %% Whether to time also very short calls.
     short_calls => boolean(),
     limits => dyno_agent_event_watchdog:limits()
 }.
 
--doc "As the consumer has it, but for the costs.".
+-doc "The consumer's result, without the costs.".
 -type result() :: #{
     duration_ns := non_neg_integer(),
-    %% What tracing one call and its return takes, near and far from others.
+    %% The cost of tracing a call and its return, near and far.
     call_ns := {non_neg_integer(), non_neg_integer()},
     extents := non_neg_integer() | none,
     nodes := [dyno_agent_path_tree:node_()],
@@ -61,20 +59,21 @@ asked for, the result stays, and the process `sink` is told `{dyno_profile, enou
     watchdog := pid() | none,
     tracer := pid() | none,
     since := integer(),
-    %% Of the watchdog's end, and who waits for it.
+    %% When the watchdog ended, and the waiting callers.
     result := map() | none,
     ended := integer(),
-    %% Of the schedulers' threads at the restart: on a processor, and kept from one.
+    %% At the restart: scheduler threads' time on a processor, and ready without one.
     threads := {non_neg_integer(), non_neg_integer()},
     waiting := [gen_server:from()]
 }.
 
 -define(NODES, 20_000).
-%% Of the cost of tracing a call and its return; what is shorter is not timed. What is known of that
-%% cost may be a third off: with 0.5 shares of known phases were up to 8 points wrong, with 2 one or
-%% two (bench/profile_truth).
+%% In costs of tracing a call and its return; shorter calls are not timed. The cost may be wrong by
+%% a
+%% third: with 0.5, shares of known phases were wrong by up to 8 points, with 2 by one or two
+%% (bench/profile_truth).
 -define(LEAST, 2.0).
-%% Messages gather for two milliseconds.
+%% Messages gather for 2 ms.
 -define(LIMITS, #{queue => 200_000, bytes => 268_435_456}).
 -define(FLAGS, [call, return_to, arity, running]).
 -define(WHO, [
@@ -91,22 +90,22 @@ config(Options) ->
         #{without => maps:get(not_traced, Options, [])}
     ).
 
--doc "Measures what tracing takes here.".
+-doc "Starts, and measures the cost of tracing here.".
 -spec start_link(config()) -> gen_server:start_ret().
 start_link(Config) ->
     gen_server:start_link(?MODULE, Config, []).
 
--doc "Traces from now on.".
+-doc "Starts tracing.".
 -spec restart(pid()) -> ok.
 restart(Pid) ->
     gen_server:call(Pid, restart, infinity).
 
--doc "Traces no more. What was seen.".
+-doc "Stops tracing and returns the result.".
 -spec read(pid()) -> result().
 read(Pid) ->
     gen_server:call(Pid, read, infinity).
 
--doc "What was seen until now.".
+-doc "The result until now.".
 -spec peek(pid()) -> result().
 peek(Pid) ->
     gen_server:call(Pid, peek, infinity).
@@ -206,14 +205,15 @@ ended(#{nodes := Nodes} = Result, #{threads := Before} = State) ->
     ],
     State#{result := Result#{nodes := Stretched}, ended := erlang:monotonic_time()}.
 
-%% Where other programs have the processors for a part of the time, all takes longer by the clock;
-%% of what tracing takes the probe tells without that.
+%% If other programs use the processors, all steps take longer by the clock; the probe's costs
+%% exclude
+%% that.
 stretch({RunBefore, WaitBefore}, {Run, Wait}) when Run > RunBefore ->
     1 + (Wait - WaitBefore) / (Run - RunBefore);
 stretch(_Before, _Now) ->
     1.
 
-%% Linux tells: nanoseconds on a processor, and nanoseconds ready to run without one.
+%% From Linux: nanoseconds on a processor, and nanoseconds ready without one.
 threads() ->
     Times = [
         {binary_to_integer(Run), binary_to_integer(Wait)}
@@ -239,8 +239,6 @@ result(#{result := Result, since := Since, ended := Ended, config := Config}) ->
     }.
 
 ns(Native) -> erlang:convert_time_unit(Native, native, nanosecond).
-
-%% What is traced
 
 watchdog(#{config := Config, costs := Costs, far := Far}) ->
     Extents = is_map_key(inside, Config),

@@ -3,16 +3,17 @@
 
 -module(dyno_agent_path_stack).
 -moduledoc false.
-%% The functions that a process is in, by what the runtime tells of its calls: `call` with the
-%% function that it will return to, and `return_to`. Pure.
+%% The stack of a process, from trace messages: `call` with the function that it will return to, and
+%% `return_to`. Pure.
 %%
-%% A call that is the last thing a function does returns to that function's caller: the frames of
-%% such a chain are left together. An exception leaves all frames within the function that catches
-%% it. Functions that are not traced are not seen: what they call stands under the last one that
-%% is.
+%% A tail call returns to its caller's caller: frames of a chain of tail calls are left together. An
+%% exception leaves all frames inside the function that catches it. Untraced functions have no
+%% frames:
+%% their calls stand under the last traced function.
 %%
-%% Frames stand for as many calls of a function by itself, and a chain of last calls that comes
-%% around again goes on in the frame that it has: so endless loops stay as they are.
+%% Direct recursion counts in one frame, and a chain of tail calls that repeats goes on in its
+%% frame:
+%% endless loops do not grow the stack.
 
 -export([new/2, base/2, known/1, call/3, push/4, return/2, node/2]).
 -export_type([t/0, node_id/0]).
@@ -20,8 +21,8 @@
 -type node_id() :: pos_integer().
 
 -doc """
-`base`: it was there before, or so it seems; how it is left is not told. `known`: it was there
-before, by the process's own word. `outside` of an extent.
+`base`: the call came before tracing, or seems so; its return is unknown. `known`: the process
+reported it. `outside` of an extent.
 """.
 -type returns_to() :: mfa() | undefined | base | known | outside.
 
@@ -29,29 +30,29 @@ before, by the process's own word. `outside` of an extent.
     mfa(), returns_to(), node_id(), plain | last_call, Times :: pos_integer()
 }.
 
--doc "The innermost first.".
+-doc "Innermost first.".
 -type t() :: [frame()].
 
--doc "Of an extent, which ends by itself.".
+-doc "The stack of an extent, which ends by itself.".
 -spec new(mfa(), node_id()) -> t().
 new(MFA, Node) -> [{MFA, outside, Node, plain, 1}].
 
--doc "With a function that was called before it could be seen.".
+-doc "A stack with a function that was called before tracing.".
 -spec base(mfa(), node_id()) -> t().
 base(MFA, Node) -> [{MFA, base, Node, plain, 1}].
 
--doc "With the functions that the process says it is in, the innermost first.".
+-doc "A stack of the functions that the process reported, innermost first.".
 -spec known([{mfa(), node_id()}]) -> t().
 known(Frames) -> [{MFA, known, Node, plain, 1} || {MFA, Node} <- Frames].
 
--doc "Where the process is; at its root where it is in no function.".
+-doc "The current node; the root if the process is in no function.".
 -spec node(t(), Root :: node_id()) -> node_id().
 node([{_, _, Node, _, _} | _], _Root) -> Node;
 node([], Root) -> Root.
 
 -doc """
-A function is called, which will return to another: `{base, MFA}` where that one is to be the base
-first, `{at, Stack}` where there is a frame for it, or what `push/4` takes.
+A call with its return target: `{base, MFA}` if the target must first become the base, `{at, Stack}`
+if the call has a frame, else the arguments of `push/4`.
 """.
 -spec call(mfa(), mfa() | undefined, t()) ->
     {base, mfa()}
@@ -64,7 +65,7 @@ call({erlang, Name, Arity}, _ReturnsTo, [_ | _] = Stack) when
     Name =:= nif_error;
     Name =:= exit, Arity =:= 1
 ->
-    %% It does not return, and where it would is the next function of the file.
+    %% The function does not return: its target is the next function of the file.
     {push, undefined, plain, Stack};
 call(_MFA, undefined, []) ->
     {push, undefined, plain, []};
@@ -89,19 +90,18 @@ call(_MFA, ReturnsTo, [{_, known, _, _, _} | _] = Stack) ->
 call(_MFA, ReturnsTo, Stack) ->
     {push, ReturnsTo, plain, Stack}.
 
-%% Where a function is, the innermost one.
+%% From the innermost frame of a function on.
 at(MFA, Stack) -> lists:dropwhile(fun({Of, _, _, _, _}) -> Of =/= MFA end, Stack).
 
-%% A frame of the chain of last calls that the innermost one is in.
+%% A frame in the innermost chain of tail calls.
 in_chain(MFA, [{MFA, _, _, _, _} | _] = Stack) -> {ok, Stack};
 in_chain(MFA, [{_, _, _, last_call, _} | Outer]) -> in_chain(MFA, Outer);
 in_chain(_MFA, _Stack) -> none.
 
--doc "With one more frame.".
 -spec push(mfa(), returns_to(), plain | last_call, {node_id(), t()}) -> t().
 push(MFA, ReturnsTo, How, {Node, Stack}) -> [{MFA, ReturnsTo, Node, How, 1} | Stack].
 
--doc "Frames are left, for a function; `{base, MFA}` where that one was not seen before.".
+-doc "Leaves frames, back to a function; `{base, MFA}` if that function is new.".
 -spec return(mfa() | undefined, t()) -> t() | {base, mfa()}.
 return(undefined, _Stack) ->
     [];
@@ -126,19 +126,19 @@ left(MFA, Stack) ->
             end
     end.
 
-%% Frames of calls whose exceptions were caught further out may still be there. What is not traced
-%% has none.
+%% Frames of calls whose exceptions were caught further out may remain. Untraced functions have
+%% none.
 still(MFA, Stack) ->
     case at(MFA, Stack) of
         [] -> Stack;
         Outer -> Outer
     end.
 
-%% What made the last call has gone with it.
+%% The frame of a tail call's caller is gone.
 chain(last_call, [{_, _, _, How, _} | Outer]) -> chain(How, Outer);
 chain(plain, Outer) -> Outer.
 
-%% Caught where nothing was seen to be called.
+%% Caught without a known call.
 unknown([{_, Kind, _, _, _}] = Stack) when Kind =:= base; Kind =:= outside -> Stack;
 unknown([{_, known, _, _, _} | _] = Stack) -> Stack;
 unknown([{_, _, _, How, _} | Outer]) -> chain(How, Outer);

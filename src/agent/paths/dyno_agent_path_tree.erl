@@ -3,11 +3,11 @@
 
 -module(dyno_agent_path_tree).
 -moduledoc false.
-%% The paths by which functions were called, as a tree, with counters at each node.
+%% The tree of call paths, with counters at each node.
 %%
-%% A function that calls itself stays in its node, and so does a circle of functions from its
-%% second round on: a path never has the same call twice. What finds no place is counted where it
-%% is called. The counters are changed in place, which makes a tree a thing of one process.
+%% Direct recursion stays in its node, and so does a circle of functions from the second round on: a
+%% path never has the same call twice. Calls beyond the limit count at their caller. Counters are
+%% updated in place: a tree belongs to one process.
 
 -export([new/1, child/3, root/2, add/3, calls/2, nodes/2, functions/2, full/1]).
 -export([paths/1]).
@@ -16,21 +16,21 @@
 -type id() :: dyno_agent_path_stack:node_id().
 
 -doc """
-`own` and `off`: native time on a scheduler in it, and off it. `near` and `far`: how many times were
-added up, by what tracing takes of them (`t:costs/0`).
+`own` and `off`: native time on and off a scheduler. `near` and `far`: the number of intervals, by
+their cost of tracing (`t:costs/0`).
 """.
 -type counter() :: calls | own | off | {near | far, Pair :: 0..3}.
 
 -doc """
-Natively, what tracing takes of the time between two events: a call and a call, a call and a
-return, a return and a call, two returns; and the same for events that are far from one another.
+The native cost of tracing between two events: call-call, call-return, return-call, return-return;
+then the same for far events.
 """.
 -type costs() :: {number(), number(), number(), number(), number(), number(), number(), number()}.
 
 -type sums() :: #{
     calls := non_neg_integer(),
     own := non_neg_integer(),
-    %% Of the own time.
+    %% Part of the own time.
     taken := non_neg_integer(),
     off := non_neg_integer()
 }.
@@ -41,7 +41,7 @@ return, a return and a call, two returns; and the same for events that are far f
 
 -opaque t() :: #{
     ids := #{{id() | 0, term()} => id()},
-    %% What it is, below what.
+    %% The name of each node, and its parent.
     names := #{id() => {id() | 0, term()}},
     counters := counters:counters_ref(),
     most := pos_integer(),
@@ -52,13 +52,13 @@ return, a return and a call, two returns; and the same for events that are far f
 -define(COUNTERS, 11).
 -define(PAIRS, 4).
 
--doc "An empty tree, which will have so many nodes at most.".
+-doc "An empty tree with at most this number of nodes.".
 -spec new(pos_integer()) -> t().
 new(Most) ->
     #{
         ids => #{},
         names => #{},
-        %% One more, for what there is no root for.
+        %% One more, for calls without a root.
         counters => counters:new((Most + 1) * ?COUNTERS, []),
         most => Most,
         full => 0
@@ -68,7 +68,7 @@ new(Most) ->
 -spec root(term(), t()) -> {id(), t()}.
 root(Group, Tree) -> child(0, {group, Group}, Tree).
 
--doc "The node of a function that is called at another.".
+-doc "The node of a call below another node.".
 -spec child(id() | 0, term(), t()) -> {id(), t()}.
 child(Parent, Name, #{ids := Ids} = Tree) ->
     case Ids of
@@ -91,7 +91,7 @@ added(Parent, Name, #{ids := Ids, names := Names, most := Most, full := Full} = 
             {Parent, Tree#{full := Full + 1}}
     end.
 
-%% Where the same call is on the path already.
+%% If the path already has the call.
 known(Parent, Name, Names) ->
     case Names of
         #{Parent := {_, Name}} -> {ok, Parent};
@@ -107,7 +107,6 @@ known(Id, {Below, Names}, Caller, Name) ->
         #{Id := {Above, _}} -> known(Above, {Id, Names}, Caller, Name)
     end.
 
--doc "Adds to a counter.".
 -spec add(id(), {counter(), integer()}, t()) -> ok.
 add(Id, {Counter, Value}, #{counters := Counters}) ->
     counters:add(Counters, (Id - 1) * ?COUNTERS + place(Counter), Value).
@@ -118,7 +117,6 @@ place(off) -> 3;
 place({near, Pair}) -> 4 + Pair;
 place({far, Pair}) -> 4 + ?PAIRS + Pair.
 
--doc "One more call.".
 -spec calls(id(), t()) -> ok.
 calls(Id, Tree) -> add(Id, {calls, 1}, Tree).
 
@@ -127,7 +125,7 @@ sums(Id, Costs, Counters) ->
     Taken = [At(3 + N) * element(N, Costs) || N <- lists:seq(1, tuple_size(Costs))],
     #{calls => At(1), own => At(2), taken => round(lists:sum(Taken)), off => At(3)}.
 
--doc "All nodes, with what was counted there, in nanoseconds.".
+-doc "All nodes, in nanoseconds.".
 -spec nodes(costs(), t()) -> [node_()].
 nodes(Costs, #{names := Names, counters := Counters}) ->
     [{Id, Parent, Name, ns(sums(Id, Costs, Counters))} || Id := {Parent, Name} <- Names].
@@ -137,7 +135,7 @@ ns(#{own := Own, taken := Taken, off := Off} = Sums) ->
 
 ns_of(Native) -> erlang:convert_time_unit(Native, native, nanosecond).
 
--doc "The paths of nodes: the group, and the functions from the outermost on.".
+-doc "The paths of nodes: the group, then functions from the outermost on.".
 -spec paths([node_()]) -> [path()].
 paths(Nodes) ->
     Names = #{Id => {Parent, Name} || {Id, Parent, Name, _} <- Nodes},
@@ -149,7 +147,7 @@ path(Id, Names, Path, Sums) ->
         {Parent, MFA} -> path(Parent, Names, [MFA | Path], Sums)
     end.
 
--doc "The functions, each with what was counted at all of its nodes, and its calls by caller.".
+-doc "Each function's sums over all its nodes, and its calls by caller.".
 -spec functions(costs(), t()) -> #{mfa() => {sums(), #{term() => non_neg_integer()}}}.
 functions(Costs, #{names := Names, counters := Counters}) ->
     maps:fold(
@@ -171,6 +169,6 @@ functions(Costs, #{names := Names, counters := Counters}) ->
 plus(none, Sums) -> Sums;
 plus(A, B) -> maps:merge_with(fun(_, X, Y) -> X + Y end, A, B).
 
--doc "How many calls found no place of their own.".
+-doc "The number of calls without a node of their own.".
 -spec full(t()) -> non_neg_integer().
 full(#{full := Full}) -> Full.

@@ -3,35 +3,34 @@
 
 -module(dyno_agent_paths).
 -moduledoc """
-Folds trace messages of calls into a tree of call paths, each with its calls, its own time, and the
-time that its processes were off the schedulers.
+Folds trace messages of calls into a tree of call paths, with calls, own time, and time off the
+schedulers.
 
-The time between two events of a process belongs to the function that it is in. A part of it is
-what tracing takes: of the first event what comes after its time was read, of the second what comes
-before. So beside the time it counts between which kinds of events, and whether these came right
-after one another: `m:dyno_agent_path_cost` knows what that takes.
+The time between two events of a process belongs to its current function. A part of it is tracing:
+after the first event's timestamp, and before the second's. So the tree also counts the kinds of
+both
+events, and whether they are near: `m:dyno_agent_path_cost` knows the cost of each pair.
 
-Memory: a node for each path (`m:dyno_agent_path_tree`), and the frames of each process that is
-alive.
+Memory: a node for each path (`m:dyno_agent_path_tree`), and the frames of each living process.
 """.
 
 -export([new/1, event/2, begins/3, ends/3, pause/2, resume/3, tree/1, processes/1, forget/2]).
 -export_type([t/0, config/0, kind/0]).
 
--doc "`call`, `return`, and `run`: scheduled in or out.".
+-doc "`run`: scheduled in or out.".
 -type kind() :: call | return | run.
 
 -type config() :: #{
-    %% Natively; events that are further apart are far.
+    %% Native time from which on two events are far.
     far := non_neg_integer(),
     most := pos_integer(),
-    %% Of which kind a process is; what is dyno's own is left out.
+    %% The group of a process; dyno's own processes are left out.
     group := fun((pid()) -> own | term()),
-    %% Whether all calls of the processes count, or those of extents.
+    %% Whether only extents count.
     extents := boolean()
 }.
 
-%% Where a process is, since when; `off` a scheduler, or out of any extent.
+%% The current node and its start; `off` a scheduler, or outside of any extent.
 -record(process, {
     root :: dyno_agent_path_stack:node_id(),
     stack = [] :: dyno_agent_path_stack:t(),
@@ -41,27 +40,27 @@ alive.
     state :: on | off | outside
 }).
 
-%% A record, for it is changed at each event.
+%% A record, because each event changes it.
 -record(paths, {
     config :: config(),
     tree :: dyno_agent_path_tree:t(),
-    %% The one of the last event stands beside the others.
+    %% The last event's process is kept apart.
     pid = none :: pid() | none,
     process = none :: #process{} | none,
     others = #{} :: #{pid() => #process{}},
-    %% Since when calls are not told; from when on they were told again.
+    %% When the silence began; when the last one ended.
     paused = none :: integer() | none,
     told = none :: integer() | none
 }).
 
 -opaque t() :: #paths{}.
 
--doc "Nothing was called.".
+-doc "No calls.".
 -spec new(config()) -> t().
 new(#{most := Most} = Config) ->
     #paths{config = Config, tree = dyno_agent_path_tree:new(Most)}.
 
--doc "A trace message with a monotonic time. Others change nothing.".
+-doc "Takes a trace message with a monotonic time; ignores others.".
 -spec event(tuple(), t()) -> t().
 event(Message, #paths{paused = Paused} = State) when
     is_integer(Paused), element(tuple_size(Message), Message) > Paused
@@ -84,7 +83,7 @@ event({trace_ts, Pid, out_exited, _MFA, _Time}, State) ->
 event(_Other, State) ->
     State.
 
-%% Whether it runs is told all the time.
+%% Scheduling is traced also in silence.
 while_paused({trace_ts, Pid, How, _MFA, Time}, State) when How =:= in; How =:= out ->
     case of_process(Pid, Time, State) of
         #paths{process = #process{state = outside}} = Next ->
@@ -195,13 +194,13 @@ scheduled(How, Time, State) ->
     #paths{process = Process} = Spent = spent(run, Time, State),
     Spent#paths{process = Process#process{state = How}}.
 
-%% What has passed since the last event; where it was in no function that was seen it is nobody's.
+%% The time since the last event; in no known function it counts for none.
 spent(Kind, Time, #paths{process = #process{stack = []} = Process} = State) ->
     State#paths{process = Process#process{last = Time, kind = Kind, state = on}};
 spent(Kind, Time, #paths{tree = Tree, process = #process{state = off} = Process} = State) ->
     #process{at = At, last = Last} = Process,
     ok = dyno_agent_path_tree:add(At, {off, Time - Last}, Tree),
-    %% That it runs again was missed.
+    %% The message that it runs again was missed.
     State#paths{process = Process#process{last = Time, kind = Kind, state = on}};
 spent(Kind, Time, #paths{tree = Tree, process = #process{at = At} = Process} = State) ->
     #process{last = Last, kind = Before} = Process,
@@ -213,13 +212,13 @@ spent(Kind, Time, #paths{tree = Tree, process = #process{at = At} = Process} = S
 distance(Passed, #paths{config = #{far := Far}}) when Passed < Far -> near;
 distance(_Passed, _State) -> far.
 
-%% To be scheduled costs as much as a return.
+%% Being scheduled costs as much as a return.
 pair(call, call) -> 0;
 pair(call, _) -> 1;
 pair(_, call) -> 2;
 pair(_, _) -> 3.
 
--doc "A process enters the function whose extent is of interest.".
+-doc "A process enters an extent.".
 -spec begins(pid(), {mfa(), Time :: integer()}, t()) -> t().
 begins(Pid, {MFA, Time}, State) ->
     #paths{process = Process, tree = Tree} = Of = of_process(Pid, Time, State),
@@ -230,19 +229,19 @@ begins(Pid, {MFA, Time}, State) ->
         tree = Next, process = Process#process{last = Time, kind = call, state = on}
     }).
 
--doc "It leaves it again.".
+-doc "A process leaves its extent.".
 -spec ends(pid(), Time :: integer(), t()) -> t().
 ends(Pid, Time, State) ->
     #paths{process = Process} = Spent = spent(return, Time, of_process(Pid, Time, State)),
     Spent#paths{process = Process#process{stack = [], state = outside}}.
 
--doc "Calls are not told from this time on.".
+-doc "Calls are silent from this time on.".
 -spec pause(integer(), t()) -> t().
 pause(Time, State) -> State#paths{paused = Time}.
 
 -doc """
-Calls are told again. The processes are in these functions by now, the innermost first; extents that
-they were in are not of interest any more.
+Calls are traced again. The processes are in these functions now, innermost first; earlier extents
+are dropped.
 """.
 -spec resume(integer(), #{pid() => [mfa()]}, t()) -> t().
 resume(Time, Stacks, #paths{config = #{extents := Extents}} = State) ->
@@ -274,18 +273,18 @@ placed(Time, Functions, #paths{tree = Tree, process = #process{root = Root} = Pr
         tree = Next, process = Process#process{stack = Stack, at = At, last = Time, kind = run}
     }.
 
--doc "A process has ended.".
+-doc "Drops a process that has ended.".
 -spec forget(pid(), t()) -> t().
 forget(Pid, #paths{pid = Pid, others = Others} = State) ->
     State#paths{pid = none, process = none, others = maps:remove(Pid, Others)};
 forget(Pid, #paths{others = Others} = State) ->
     State#paths{others = maps:remove(Pid, Others)}.
 
--doc "The processes that it knows.".
+-doc "The known processes.".
 -spec processes(t()) -> [pid()].
 processes(#paths{pid = none, others = Others}) -> maps:keys(Others);
 processes(#paths{pid = Pid, others = Others}) -> [Pid | maps:keys(maps:remove(Pid, Others))].
 
--doc "What was counted until now.".
+-doc "The tree so far.".
 -spec tree(t()) -> dyno_agent_path_tree:t().
 tree(#paths{tree = Tree}) -> Tree.
