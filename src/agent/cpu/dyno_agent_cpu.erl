@@ -3,20 +3,22 @@
 
 -module(dyno_agent_cpu).
 -moduledoc """
-Samples the scheduler threads by their own processor time: which functions take the time, in
-processes that live for 0.1 ms, in BIFs and NIFs, in dirty schedulers.
+Samples scheduler threads by their processor time: shows the functions that use it, also in
+processes
+that live for 0.1 ms, in BIFs and NIFs, and in dirty schedulers.
 
-Each thread of a scheduler is interrupted whenever it has used 4 ms of a processor, and its process's
-stack is copied (`m:dyno_agent_cpu_nif`). A thread that does nothing is not interrupted. This process
-takes the samples, looks the names up, and adds each stack to a tree.
+Each scheduler thread is interrupted after each 4 ms of processor time, and its process's stack is
+copied (`m:dyno_agent_cpu_nif`). Idle threads are not interrupted. This process fetches the samples,
+looks up names, and adds each stack to a tree.
 
-It refuses rather than guesses: the layout of the emulator is found by trying
-(`m:dyno_agent_cpu_layout`), and a known function must be seen as it is (`m:dyno_agent_cpu_trial`)
-before anything is sampled. `format_error/1` says why not.
+The sampler refuses rather than guesses: it probes the emulator's layout
+(`m:dyno_agent_cpu_layout`),
+and must first sample a known function correctly (`m:dyno_agent_cpu_trial`). `format_error/1` gives
+the reason of a refusal.
 
 ## Cost
-5 to 10 us of processor a sample, which is less than 0.3 %; 100 ms of one processor at the start. A
-system call of foreign code that does not go on after a signal may return EINTR.
+5 to 10 us of processor a sample, less than 0.3 %; 100 ms of one processor at the start. A system
+call of foreign code that does not restart after a signal may return EINTR.
 """.
 
 -behaviour(gen_server).
@@ -26,7 +28,7 @@ system call of foreign code that does not go on after a signal may return EINTR.
 -export_type([config/0, counted/0, sampled/0, reason/0]).
 
 -type config() :: #{
-    %% The bytes of the NIF's library; none where dyno was built without.
+    %% The NIF library's bytes; `none` if dyno was built without.
     library := binary() | none,
     table := dyno_agent_process_table:t() | none,
     choice := dyno_agent_process_filter:t(),
@@ -44,12 +46,12 @@ system call of foreign code that does not go on after a signal may return EINTR.
     | {no_maps, file:posix()}
     | dyno_agent_cpu_trial:reason().
 
--doc "What was sampled since the last restart. Weights are in intervals of `interval_ns`.".
+-doc "Samples since the last restart. Weights are in intervals of `interval_ns`.".
 -type counted() :: #{
     stacks := [{dyno_agent_stacks:group(), dyno_agent_cpu_frames:stack(), pos_integer()}],
-    %% How many samples these are, and the weights of those that are in no stack: of dyno, of
-    %% processes that are not selected, of schedulers that ran no process, of what found no place,
-    %% and of what was lost.
+    %% The number of samples, and the weights outside of stacks: dyno's processes, processes that
+    %% are not
+    %% selected, schedulers without a process, stacks beyond the limit, and lost samples.
     samples := non_neg_integer(),
     own := non_neg_integer(),
     elsewhere := non_neg_integer(),
@@ -57,13 +59,13 @@ system call of foreign code that does not go on after a signal may return EINTR.
     other := non_neg_integer(),
     lost := non_neg_integer(),
     interval_ns := pos_integer(),
-    %% What the emulator used of the processors.
+    %% The emulator's processor time.
     process_ns := non_neg_integer()
 }.
 
 -doc """
-How many samples of processes, and which share of the processor time schedulers took that ran none:
-they look for work for a while before they sleep, free memory, and poll.
+The number of samples of processes, and the share of processor time that schedulers used without a
+process: looking for work, freeing memory, polling.
 """.
 -type sampled() :: #{samples := non_neg_integer(), scheduler := float()}.
 
@@ -77,18 +79,20 @@ they look for work for a while before they sleep, free memory, and poll.
     since := {ProcessNs :: non_neg_integer(), Lost :: non_neg_integer()}
 }.
 
-%% 250 samples a second of a thread, which is the kernel's tick on most systems, and so many of all.
+%% 250 samples a second and thread, the kernel's tick on most systems; and the limit for all
+%% threads.
 -define(INTERVAL_NS, 4_000_000).
 -define(MOST_A_SECOND, 4000).
-%% A ring holds the samples of two seconds. Each time wakes a dirty scheduler that sleeps.
+%% A ring holds the samples of two seconds. Each fetch wakes a sleeping dirty scheduler.
 -define(EVERY_MS, 1000).
 -define(AT_ONCE, 2000).
 -define(NODES, 20_000).
 -define(DEADLINE_MS, 86_400_000).
 
 -doc """
-Starts sampling for an instrument, the calling process; or says why this emulator's processor cannot
-be sampled, as an error if that is required.
+Starts sampling for an instrument, the calling process. If this emulator cannot be sampled, the
+reason
+is an error only if sampling is required.
 """.
 -spec start_link(
     dyno_agent_stacks:cpu(), dyno_agent_process_table:t() | none, dyno_agent_process_filter:t()
@@ -112,18 +116,18 @@ start_link(#{library := Library, use := Use}, Table, Choice) ->
 -spec restart(pid()) -> ok.
 restart(Pid) -> gen_server:call(Pid, restart, infinity).
 
--doc "What was sampled since the last restart.".
+-doc "Samples since the last restart.".
 -spec read(pid()) -> counted().
 read(Pid) -> gen_server:call(Pid, read, infinity).
 
 -spec init(config()) -> {ok, state()} | {error, {?MODULE, reason()}}.
 init(#{library := Library, guard := Guard} = Config) ->
-    %% A process that computes must not put off what it does.
+    %% High priority: a computing process must not delay the fetch.
     process_flag(priority, high),
     process_flag(trap_exit, true),
     proc_lib:set_label(?MODULE),
     ok = dyno_agent_process:unlimited(),
-    %% As the instruments are, so that the code is not removed before the session is ended.
+    %% Linked like the instruments, so that the code stays until the session has ended.
     true = link(Guard),
     maybe
         ok ?= dyno_agent_cpu_layout:supported(),
@@ -259,7 +263,7 @@ counted(Group, Stack, Weight, #{counts := #{samples := N} = Counts, tree := Tree
         tree := dyno_agent_stack_tree:add([Group | Stack], Weight, Tree)
     }.
 
--doc "What `m:dyno_agent_stacks` gives, with the stacks of these samples for its own.".
+-doc "The result of `m:dyno_agent_stacks`, with these samples' stacks instead.".
 -spec merged(counted(), dyno_agent_stacks:result()) -> dyno_agent_stacks:result().
 merged(#{stacks := Stacks, samples := Count, other := Other} = Counted, Result) ->
     #{own := Own, elsewhere := Elsewhere, scheduler := Scheduler} = Counted,

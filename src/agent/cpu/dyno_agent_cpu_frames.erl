@@ -3,9 +3,9 @@
 
 -module(dyno_agent_cpu_frames).
 -moduledoc false.
-%% Makes stacks of functions from sampled addresses. Names are looked up for many samples at once, in
-%% a dirty scheduler, and are kept for two seconds: code that is loaded later may come to an address
-%% that other code had.
+%% Turns sampled addresses into stacks of functions. Names are looked up for many samples at once,
+%% in a
+%% dirty scheduler, and cached for two seconds: newly loaded code may reuse an address.
 
 -export([new/0, decode/3, path/3, innermost/1]).
 -export_type([t/0, stack/0, frame/0, decoded/0]).
@@ -14,29 +14,29 @@
     maps := dyno_agent_cpu_maps:t(),
     names := #{dyno_agent_cpu_nif:address() => mfa() | unknown},
     callees := #{dyno_agent_cpu_nif:address() => mfa() | unknown},
-    %% When all is read anew.
+    %% When the cache expires.
     until_ms := integer(),
-    %% When that may be, if there is code of a library that is not known.
+    %% The earliest expiry, if the code of some library is unknown.
     from_ms := integer()
 }.
 
 -doc """
-`deep`: frames that are left out. A library is where C code ran that the function before it called.
-`scheduler`: a thread that ran no process. `nameless`: a process ran code that has no name.
+`deep`: omitted frames. A library stands for C code that the previous function called. `scheduler`:
+a
+thread without a process. `nameless`: code without a name.
 """.
 -type frame() :: mfa() | deep | {library, binary()} | scheduler | nameless.
 
--doc "The outermost first.".
+-doc "Outermost first.".
 -type stack() :: [frame(), ...].
 
 -type decoded() :: {pid() | none, stack(), Weight :: pos_integer()}.
 
 -define(KEPT_MS, 2000).
 -define(LEAST_MS, 1000).
-%% What calls every process's first function, and is none of its own.
+%% The runtime's function below every process's first function.
 -define(RUNTIME, erts_beamasm).
 
--doc "Nothing is known yet.".
 -spec new() -> t().
 new() ->
     #{
@@ -47,7 +47,6 @@ new() ->
         from_ms => erlang:monotonic_time(millisecond)
     }.
 
--doc "The stacks of samples.".
 -spec decode(dyno_agent_cpu_nif:session(), [dyno_agent_cpu_nif:sample()], t()) ->
     {[decoded()], t()}.
 decode(_Session, [], Frames) ->
@@ -110,7 +109,7 @@ known(Addresses, Known, Ask) ->
     New = lists:usort([Address || Address <- Addresses, not is_map_key(Address, Known)]),
     maps:merge(Known, maps:from_list(lists:zip(New, Ask(New)))).
 
-%% A return address is behind the call that it is of, and may be in the next function.
+%% A return address is behind its call, and may be in the next function.
 addresses({_, none, _, _, _, _, _, _}) -> [];
 addresses({_, _, jit, Pc, _, Inner, Outer, _}) -> [Pc | addresses(Inner, Outer)];
 addresses({_, _, native, _, _, Inner, Outer, _}) -> addresses(Inner, Outer).
@@ -118,8 +117,8 @@ addresses({_, _, native, _, _, Inner, Outer, _}) -> addresses(Inner, Outer).
 addresses(Inner, Outer) -> [Address - 1 || Address <- Inner ++ Outer].
 
 -doc """
-The stack of a sample: `Name` of an address, `Leaf` of the innermost return address and of where C
-code is.
+The stack of a sample: `Name` of an address; `Leaf` of the innermost return address and the address
+in C code.
 """.
 -spec path(
     dyno_agent_cpu_nif:sample(),
@@ -151,7 +150,7 @@ named(unknown) -> [];
 named({?RUNTIME, _, _}) -> [];
 named(MFA) -> [MFA].
 
-%% If both ends meet in the same function, what is between them is most likely of that, too.
+%% If both ends meet in the same function, the gap most likely is of that function, too.
 joined([], Inner, _HasGap) -> Inner;
 joined(Outer, [], _HasGap) -> Outer;
 joined(Outer, Inner, false) -> Outer ++ Inner;
@@ -161,12 +160,12 @@ joined(Outer, [First | _] = Inner, true) ->
         _ -> Outer ++ [deep | Inner]
     end.
 
-%% A function that calls itself is one frame.
+%% Direct recursion is one frame.
 once([Frame, Frame | Rest]) -> once([Frame | Rest]);
 once([Frame | Rest]) -> [Frame | once(Rest)];
 once([]) -> [].
 
--doc "The function that a stack counts for as its own time: C code counts for its caller.".
+-doc "The function that gets a stack's own time: C code counts for its caller.".
 -spec innermost(stack()) -> mfa() | none.
 innermost(Stack) ->
     case [MFA || {_, _, _} = MFA <- lists:reverse(Stack)] of

@@ -3,32 +3,31 @@
 
 -module(dyno_agent_cpu_kinds).
 -moduledoc false.
-%% Of which group sampled processes are, also of those that have ended by the time they are asked:
-%% these are of the kind that living ones were of whose stacks began with the same function; where
-%% there was none, that function tells.
+%% The groups of sampled processes, also of those that have ended. An ended process gets the group
+%% of
+%% living processes with the same first stack function; without any, that function is the group.
 
 -export([new/3, group/3]).
 -export_type([t/0, group/0]).
 
--doc "`own`: of dyno's own processes. `elsewhere`: of those that are not selected.".
+-doc "`own`: dyno's processes. `elsewhere`: processes that are not selected.".
 -type group() :: dyno_agent_stacks:group() | own | elsewhere.
 
 -opaque t() :: #{
     table := dyno_agent_process_table:t() | none,
     choice := dyno_agent_process_filter:t(),
     kinds := #{pid() => group()},
-    %% By the function that stacks begin with; `several` where living ones differ.
+    %% By the first function of the stack; `several` if living processes differ.
     learned := #{mfa() => dyno_agent_kind:kind() | own | several}
 }.
 
 -define(MOST_KINDS, 10_000).
 -define(MOST_LEARNED, 2000).
 -define(WHO, [registered_name, label, initial_call, {dictionary, '$initial_call'}]).
-%% In which stacks of OTP's processes begin.
+%% The modules in which stacks of OTP's processes begin.
 -define(OTP, [proc_lib, gen_server, gen_statem, gen_event, gen, supervisor, erl_eval]).
 -define(BEHAVIOURS, [gen_server, gen_statem]).
 
--doc "No process is known.".
 -spec new(dyno_agent_process_table:t() | none, dyno_agent_process_filter:t(), [pid()]) -> t().
 new(Table, Choice, Own) ->
     #{table => Table, choice => Choice, kinds => maps:from_keys(Own, own), learned => #{}}.
@@ -37,7 +36,7 @@ new(Table, Choice, Own) ->
 The group of a process that was seen with this stack.
 
 ## Cost
-A signal to a process that is seen for the first time.
+A signal to each new process.
 """.
 -spec group(pid(), dyno_agent_cpu_frames:stack(), t()) -> {group(), t()}.
 group(Pid, Stack, #{kinds := Kinds} = State) ->
@@ -81,7 +80,7 @@ living(Who, Functions, State) ->
     Kind = dyno_agent_kind:by_stack(Who, Frames),
     {Kind, learned(first(Functions), Kind, State)}.
 
-%% Names are of one process each.
+%% A name belongs to one process.
 learned(none, _Kind, State) ->
     State;
 learned(_First, {registered, _}, State) ->
@@ -114,11 +113,11 @@ by_first({M, F, _} = First, Functions) ->
         false -> Kind
     end.
 
-%% A fun that was spawned is told by its function.
+%% A spawned fun is identified by its function.
 initial([$- | _]) -> first_call;
 initial(_Name) -> initial_call.
 
-%% The first function that is not of OTP's behaviours.
+%% The first function outside OTP's behaviours.
 first(Functions) ->
     case [MFA || {M, _, _} = MFA <- Functions, not lists:member(M, ?OTP)] of
         [First | _] -> First;

@@ -3,16 +3,20 @@
 
 -module(dyno_agent_cpu_layout).
 -moduledoc false.
-%% Where an emulator keeps what the sampler of processor time reads. No version is asked: each place
-%% is found by what it must hold, in several states of a process and on a dirty scheduler, and only
-%% a place that is the only one left is believed. Pure but for `supported/0`.
+%% Finds the emulator's data that the sampler of processor time reads. The version does not count:
+%% each
+%% place is identified by its contents, in several states of a process and on a dirty scheduler, and
+%% only the single remaining candidate is accepted. Pure but for `supported/0`.
 %%
-%% * The thread's data: of all thread-specific values the one that has the process's address at a
-%%   place; that is where the running process is (`Current`). A normal scheduler has it at another
-%%   place, too, which still has it while a match specification runs (`Other`).
-%% * `Stop`: the word of the process that points to a return address into Erlang code, the innermost.
-%% * `Heap` and `Hend`: two words as far apart as the process's heap is large, with `Stop` between
-%%   them, and as far before `Hend` as the stack is large.
+%% * The thread's data: the thread-specific value that has the process's address at a place, the
+%%   running
+%%   process (`Current`). A normal scheduler has the address at a second place, which keeps it while
+%%   a
+%%   match specification runs (`Other`).
+%% * `Stop`: the word of the process that points to the innermost return address into Erlang code.
+%% * `Heap` and `Hend`: two words apart by the size of the process's heap, with `Stop` between,
+%%   which is
+%%   the size of the stack before `Hend`.
 
 -export([supported/0, supported/3, find/2, format_error/1]).
 -export_type([reason/0, seen/0]).
@@ -24,26 +28,26 @@
     | no_alternate_stack
     | {not_found | several, running_process | stack}.
 
--doc "A snapshot, and what the process said of itself just before.".
+-doc "A snapshot, and the process's own data just before.".
 -type seen() :: {
     dyno_agent_cpu_nif:snapshot(), HeapWords :: pos_integer(), StackWords :: non_neg_integer()
 }.
 
 -define(WORD, 8).
-%% The call of the snapshot itself, and what a debug emulator keeps free at the end.
+%% The call of the snapshot, and the space that a debug emulator keeps free at the end.
 -define(LESS, 8).
 -define(MORE, 256).
-%% What the processor's registers take of the alternate stack, and the handler.
+%% Space of processor registers and handler on the alternate stack.
 -define(STACK_BYTES, 8192).
 
--doc "Whether the sampler is written for this emulator and system; nothing else was tried.".
+-doc "Whether the sampler supports this emulator and system; probes nothing.".
 -spec supported() -> ok | {error, reason()}.
 supported() ->
     supported(
         erlang:system_info(emu_flavor), os:type(), erlang:system_info(system_architecture)
     ).
 
--doc "The same of an emulator's flavour, a system and a machine.".
+-doc "The same for an emulator flavour, a system and a machine.".
 -spec supported(atom(), {atom(), atom()}, string()) -> ok | {error, reason()}.
 supported(Flavour, System, Machine) ->
     case {Flavour, System, hd(string:lexemes(Machine, "-"))} of
@@ -58,8 +62,8 @@ supported(Flavour, System, Machine) ->
     end.
 
 -doc """
-The layout: from what was seen of a process in several states, each with its address on a dirty
-scheduler, and where Erlang code is.
+Finds the layout, from snapshots of a process in several states, each with its address on a dirty
+scheduler, and the ranges of Erlang code.
 """.
 -spec find([{seen(), Dirty :: dyno_agent_cpu_nif:snapshot()}, ...], [dyno_agent_cpu_nif:range()]) ->
     {ok, dyno_agent_cpu_nif:layout()} | {error, reason()}.
@@ -79,7 +83,7 @@ find(All, Code) ->
 
 has_stack({_, _, _, _, Bytes, _}) -> Bytes >= ?STACK_BYTES.
 
-%% What all of them have.
+%% The candidates common to all.
 only(What, [First | Others]) ->
     case lists:foldl(fun ordsets:intersection/2, First, Others) of
         [Found] -> {ok, Found};
@@ -90,7 +94,7 @@ only(What, [First | Others]) ->
 places({{{Process, _, _, _, _, Keys}, _, _}, {_, _, _, _, _, Dirty}}) ->
     ordsets:intersection(with(Process, Keys), with(Process, Dirty)).
 
-%% Not needed where it is not the only one.
+%% Optional: left out if ambiguous.
 other(First, All) ->
     Normal = [with(Process, Keys) || {{{Process, _, _, _, _, Keys}, _, _}, _} <- All],
     case ordsets:intersection(Normal) -- [First] of

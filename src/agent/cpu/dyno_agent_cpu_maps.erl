@@ -3,8 +3,9 @@
 
 -module(dyno_agent_cpu_maps).
 -moduledoc false.
-%% Where code is in the emulator's memory, as Linux tells it (`/proc/self/maps`): Erlang code, which
-%% is executable and of no file, and libraries. Pure but for `read/0`.
+%% Code in the emulator's memory, from Linux (`/proc/self/maps`): Erlang code, which is executable
+%% and
+%% without a file, and libraries. Pure but for `read/0`.
 
 -export([read/0, parse/1, library/2, unknown/0]).
 -export_type([t/0]).
@@ -16,7 +17,7 @@
 
 -define(MAPS, "/proc/self/maps").
 
--doc "As it is now. Cost: 0.3 ms.".
+-doc "Cost: 0.3 ms.".
 -spec read() -> {ok, t()} | {error, file:posix()}.
 read() ->
     case file:read_file(?MAPS, [raw]) of
@@ -24,7 +25,6 @@ read() ->
         {error, _} = Error -> Error
     end.
 
--doc "The same of a text.".
 -spec parse(binary()) -> t().
 parse(Text) ->
     Executable = [Of || Line <- binary:split(Text, ~"\n", [global]), Of <- mapping(Line)],
@@ -43,7 +43,7 @@ mapping(Line) ->
             []
     end.
 
-%% The runtime maps the memory of its code twice, which takes a file without a name.
+%% The runtime maps its code twice, by a file without a name.
 name([]) -> code;
 name([<<"/memfd:", _/binary>> | _]) -> code;
 name([<<"/dev/shm/", _/binary>>, ~"(deleted)"]) -> code;
@@ -55,7 +55,6 @@ merged([{Low, Middle}, {Middle, High} | Rest]) -> merged([{Low, High} | Rest]);
 merged([Range | Rest]) -> [Range | merged(Rest)];
 merged([]) -> [].
 
--doc "The library that an address is in.".
 -spec library(dyno_agent_cpu_nif:address(), t()) -> binary().
 library(Address, #{libraries := Libraries}) ->
     case [Name || {Low, High, Name} <- Libraries, Address >= Low, Address < High] of
@@ -63,6 +62,6 @@ library(Address, #{libraries := Libraries}) ->
         [] -> unknown()
     end.
 
--doc "The name of a library that is not known.".
+-doc "The name of an unknown library.".
 -spec unknown() -> binary().
 unknown() -> ~"[unknown]".

@@ -3,11 +3,11 @@
 
 -module(dyno_agent_cpu_nif).
 -moduledoc false.
-%% The sampler of processor time (c_src/dyno_cpu_nif.c) as Erlang functions, and how its library gets
-%% into the emulator: as bytes, by a file in a folder that only this user can enter. The file is
-%% removed as soon as it is loaded.
+%% The sampler of processor time (c_src/dyno_cpu_nif.c) as Erlang functions, and its loading: as
+%% bytes,
+%% by a file in a folder that only this user can enter. The file is removed right after loading.
 %%
-%% The library is unloaded with this module. A session that is still there is ended then.
+%% The library is unloaded with this module, which ends any remaining session.
 
 -include_lib("kernel/include/file.hrl").
 
@@ -27,8 +27,8 @@
 -type range() :: {Low :: address(), High :: address()}.
 
 -doc """
-The key of the thread's data, and places in that and in a process, in bytes. A normal scheduler has
-its process at another place, too, if that is not -1.
+The key of the thread's data, and offsets in it and in a process, in bytes. -1: no second place of a
+normal scheduler's process.
 """.
 -type layout() :: {
     Key :: non_neg_integer(),
@@ -40,37 +40,37 @@ its process at another place, too, if that is not -1.
     Other :: integer()
 }.
 
--doc "What the layout is found from; words are in the machine's order.".
+-doc "Data to find the layout; words in the machine's order.".
 -type snapshot() :: {
     Process :: address(),
     %% 1 if its first word is the caller's pid.
     IsCaller :: 0 | 1,
     Words :: binary(),
-    %% What each of these points to; 0 if that is no address.
+    %% The word at each of these addresses; 0 if it is no address.
     Targets :: binary(),
     AlternateStackBytes :: non_neg_integer(),
     [{Key :: non_neg_integer(), Words :: binary()}]
 }.
 
--doc "Of the frames of each end the innermost comes first.".
+-doc "In both ends, the innermost frame comes first.".
 -type sample() :: {
     Thread :: non_neg_integer(),
     pid() | none,
     jit | native,
     Pc :: address(),
-    %% For so many intervals.
+    %% In intervals.
     Weight :: pos_integer(),
     Inner :: [address()],
     Outer :: [address()],
-    %% Whether frames between both ends are left out.
+    %% Whether frames between both ends are omitted.
     HasGap :: boolean()
 }.
 
-%% Folders are tried in this order: from some of them nothing may be executed.
+%% Tried in this order: some folders forbid execution.
 -define(FOLDERS, ["/tmp", "/var/tmp", "/dev/shm"]).
 -define(NAME, "dyno_cpu_nif").
 
--doc "Loads the library if it is not loaded yet; nothing is left in the file system.".
+-doc "Loads the library, if necessary; leaves nothing in the file system.".
 -spec load(binary()) -> ok | {error, {not_loaded, binary()}}.
 load(Library) ->
     try
@@ -98,12 +98,12 @@ load_from(Parent, Library) ->
     File = filename:join(Folder, ?NAME ++ ".so"),
     maybe
         ok ?= others_cannot_rename(Parent),
-        %% Fails if there is anything of this name, a link, too.
+        %% Fails if the name exists, even as a link.
         ok ?= file:make_dir(Folder),
         Loaded =
             maybe
                 ok ?= file:change_mode(Folder, 8#700),
-                %% Nobody has put anything there before that.
+                %% Proves that the folder is still empty.
                 {ok, []} ?= file:list_dir_all(Folder),
                 ok ?= file:write_file(File, Library, [exclusive, raw]),
                 erlang:load_nif(filename:rootname(File, ".so"), [])
@@ -116,7 +116,7 @@ load_from(Parent, Library) ->
         Loaded
     end.
 
-%% They could put another library in the place of this one before it is loaded.
+%% Other users could replace the library before it is loaded.
 others_cannot_rename(Parent) ->
     maybe
         {ok, #file_info{uid = Own}} ?= file:read_file_info("/proc/self"),
@@ -129,7 +129,7 @@ others_cannot_rename(Parent) ->
         false -> {error, eperm}
     end.
 
--doc "Fails with `nif_not_loaded` if the library is not loaded.".
+-doc "Fails with `nif_not_loaded` without the library.".
 -spec loaded() -> true.
 loaded() -> missing().
 
@@ -137,17 +137,18 @@ loaded() -> missing().
 -spec snapshot() -> snapshot().
 snapshot() -> missing().
 
--doc "The same in a dirty scheduler; the process is a stand-in of the caller there.".
+-doc "The same in a dirty scheduler; the process there is a stand-in of the caller.".
 -spec snapshot_dirty() -> snapshot().
 snapshot_dirty() -> missing().
 
--doc "Uses so much processor time of a dirty scheduler.".
+-doc "Uses this processor time of a dirty scheduler.".
 -spec compute_dirty(Ns :: non_neg_integer()) -> ok.
 compute_dirty(_Ns) -> missing().
 
 -doc """
-Samples these threads, each after so much processor time, until the deadline, `stop/1`, or the end of
-the calling process. `Timers` is how many of them have a timer.
+Samples these threads after each interval of processor time, until the deadline, `stop/1`, or the
+end
+of the calling process. `Timers` is the number of threads with a timer.
 """.
 -spec start(layout(), [range()], [Tid :: pos_integer(), ...], IntervalNs, DeadlineMs) ->
     {ok, session(), Timers :: non_neg_integer()} | {error, signal_in_use}
@@ -155,28 +156,30 @@ when
     IntervalNs :: pos_integer(), DeadlineMs :: pos_integer().
 start(_Layout, _Code, _Threads, _IntervalNs, _DeadlineMs) -> missing().
 
--doc "Ends a session; `false` if a thread stayed in a system call, and the library stays for it.".
+-doc "Ends a session; `false` if a thread stayed in a system call: the library then stays.".
 -spec stop(session()) -> boolean().
 stop(_Session) -> missing().
 
--doc "Where Erlang code is by now, in order. Not twice within a second.".
+-doc "Updates the sorted ranges of Erlang code. At most once a second.".
 -spec code(session(), [range()]) -> ok.
 code(_Session, _Code) -> missing().
 
--doc "At most so many of the samples that have come.".
+-doc "Takes samples, up to a number.".
 -spec drain(session(), pos_integer()) -> [sample()].
 drain(_Session, _Most) -> missing().
 
--doc "Processor time of the emulator and of each thread, and for how many intervals it has no sample.".
+-doc """
+Processor time of the emulator and of each thread, and the thread's intervals without a sample.
+""".
 -spec clocks(session()) ->
     {ProcessNs :: non_neg_integer(), [{ThreadNs :: non_neg_integer(), Lost :: non_neg_integer()}]}.
 clocks(_Session) -> missing().
 
--doc "The functions that these addresses are in. Atoms: how many there are.".
+-doc "The functions at these addresses. Atoms: how many exist.".
 -spec names(session(), [address()], Atoms :: pos_integer()) -> [mfa() | unknown].
 names(_Session, _Addresses, _Atoms) -> missing().
 
--doc "The functions from which calls return to these addresses, as the code before them says.".
+-doc "The functions whose calls return to these addresses, from the code before them.".
 -spec callees(session(), [address()], Atoms :: pos_integer()) -> [mfa() | unknown].
 callees(_Session, _Addresses, _Atoms) -> missing().
 

@@ -3,14 +3,16 @@
 
 -module(dyno_agent_cpu_trial).
 -moduledoc false.
-%% Tries the sampler of processor time before it is believed: finds the emulator's layout, and then
-%% samples functions of this module, on a normal and on a dirty scheduler, which must be found with
-%% their callers and in the right process.
+%% Tests the sampler of processor time before use: finds the emulator's layout, then samples
+%% functions
+%% of this module, on a normal and on a dirty scheduler. Samples must show them with their callers
+%% and
+%% in the right process.
 %%
-%% Both are done in processes of their own, whose heaps are small and whose stacks are known.
+%% Both steps run in processes with small heaps and known stacks.
 
 -export([layout/1, test/2, format_error/1]).
-%% Runs in the processes, and is what is sampled
+%% Sampled functions, which run in these processes
 -export([look/1, normal/1, dirty/1]).
 -export_type([reason/0]).
 
@@ -19,10 +21,10 @@
     | {not_seen, normal | dirty, Right :: non_neg_integer(), All :: non_neg_integer()}
     | {trial_failed, term()}.
 
-%% So long it computes at once, and how often at most.
+%% Computing time of a round, and the most rounds.
 -define(NS, 24_000_000).
 -define(ROUNDS, 25).
-%% Samples of it that there must be, and the part of them that must be right.
+%% The fewest samples, and the share that must be right.
 -define(LEAST, 3).
 -define(RIGHT, 0.8).
 -define(MOST_SAMPLES, 10_000).
@@ -30,7 +32,6 @@
 -define(TURNS, 20_000).
 -define(DEEP, 60).
 
--doc "The emulator's layout.".
 -spec layout([dyno_agent_cpu_nif:range()]) ->
     {ok, dyno_agent_cpu_nif:layout()} | {error, reason()}.
 layout(Code) ->
@@ -39,7 +40,9 @@ layout(Code) ->
         dyno_agent_cpu_layout:find(Seen, Code)
     end.
 
--doc "Whether a session finds what is known. Takes 50 ms of processor time, and up to 20 times more.".
+-doc """
+Whether a session finds the known functions. Takes 50 ms of processor time, up to 20 times more.
+""".
 -spec test(dyno_agent_cpu_nif:session(), dyno_agent_cpu_frames:t()) ->
     {ok, dyno_agent_cpu_frames:t()} | {error, reason()}.
 test(Session, Frames) ->
@@ -73,7 +76,7 @@ is_right(dirty, Stack) ->
         _ -> false
     end.
 
-%% In a process that lives no longer than a moment; of it `Pid` is told where it returns `pid`.
+%% In a short-lived process, which returns `pid` in place of its own pid.
 beside(Function, Argument) ->
     {Pid, Monitor} = spawn_opt(
         fun() -> exit({?MODULE, ?MODULE:Function(Argument)}) end, [monitor]
@@ -84,7 +87,7 @@ beside(Function, Argument) ->
         {'DOWN', Monitor, process, Pid, Reason} -> {error, {trial_failed, Reason}}
     end.
 
--doc "What the layout is found from: with a small stack, with a large one, and after a collection.".
+-doc "Snapshots for the layout: with a small stack, with a large one, and after a collection.".
 -spec look([]) -> [{dyno_agent_cpu_layout:seen(), dyno_agent_cpu_nif:snapshot()}, ...].
 look([]) ->
     Shallow = seen(?TRIES),
@@ -104,12 +107,12 @@ seen(Tries) ->
     [{_, Heap}, {_, Stack}] = process_info(self(), [heap_size, stack_size]),
     Snapshot = dyno_agent_cpu_nif:snapshot(),
     case process_info(self(), heap_size) of
-        %% It was collected in between.
+        %% A collection came between.
         {heap_size, Other} when Other =/= Heap, Tries > 0 -> seen(Tries - 1);
         _ -> {{Snapshot, Heap, Stack}, dyno_agent_cpu_nif:snapshot_dirty()}
     end.
 
--doc "Computes for so long.".
+-doc "Computes this long.".
 -spec normal(non_neg_integer()) -> pid.
 normal(Ns) ->
     ok = spin(Ns, erlang:monotonic_time(nanosecond)),
