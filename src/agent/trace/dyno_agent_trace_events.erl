@@ -3,11 +3,10 @@
 
 -module(dyno_agent_trace_events).
 -moduledoc """
-Single events of processes, told as they happen: calls with what they return, messages. A consumer
-of `m:dyno_agent_event_tracer`, pure but for what it gives to the sender.
+Shows single events of processes as they happen: calls with return values, messages. A consumer of
+`m:dyno_agent_event_tracer`, pure but for the sender.
 
-After the number of events that was asked for nothing new is traced; what has been called may still
-return.
+After the requested number of events only returns of open calls are still traced.
 """.
 
 -behaviour(dyno_agent_event_tracer).
@@ -15,12 +14,12 @@ return.
 -export([init/1, event/2, info/2, stopped/2]).
 -export_type([config/0, pattern/0]).
 
--doc "What is wanted of the end of a call: nothing, when it ended, or with what, too.".
+-doc "The end of a call: not shown, its time, or its time and value.".
 -type pattern() :: none | time | value.
 
 -type config() :: #{
     sink := pid(),
-    %% So many calls and messages.
+    %% The most calls and messages.
     count := pos_integer() | infinity,
     patterns := #{Id :: pos_integer() => pattern()},
     terms := dyno_agent_event_term:limits()
@@ -30,12 +29,12 @@ return.
     config := config(),
     sender := dyno_agent_trace_sender:t(),
     open := dyno_agent_event_calls:t(),
-    %% Calls and messages so far that were not dropped.
+    %% Calls and messages so far, without dropped ones.
     count := non_neg_integer()
 }.
 
-%% Calls that have not returned. The runtime keeps a frame on the stack for each, also for the turns
-%% of an endless loop.
+%% The most open calls. The runtime keeps a stack frame for each, also for the turns of an endless
+%% loop.
 -define(MOST_OPEN, 10_000).
 
 -doc false.
@@ -54,12 +53,12 @@ event({trace_ts, Pid, return_from, MFA, Value, Time}, State) ->
     returned(Pid, MFA, {return, Value}, Time, State);
 event({trace_ts, Pid, exception_from, MFA, Exception, Time}, State) ->
     returned(Pid, MFA, {exception, Exception}, Time, State);
-%% More than was asked for: it came before the breakpoints were gone.
+%% Beyond the requested number: it came before the breakpoints were gone.
 event(_Message, #{count := Count, config := #{count := Count}} = State) ->
     {ok, State};
 event(Message, #{sender := Sender} = State) ->
     case dyno_agent_trace_sender:is_full(Sender) of
-        %% It is not shown, so it is none of those that were asked for.
+        %% A dropped event does not count towards the requested number.
         true -> {ok, State#{sender := dyno_agent_trace_sender:drop(Sender)}};
         false -> new(Message, State)
     end.
@@ -151,10 +150,10 @@ info(_Other, State) ->
 -spec stopped(dyno_agent_event_tracer:ended(), state()) -> ok.
 stopped(#{reason := Reason, at := At, dropped := Dropped}, State) ->
     #{sender := Sender, count := Count, config := #{count := Most}} = State,
-    %% Whoever waits for returns until the time is over has seen what was asked for.
+    %% If only returns are missing at the end of the time, the count was reached.
     {Why, Lost} =
         case Count of
-            %% What came after it was not asked for.
+            %% Later events were not requested.
             Most -> {{count, Most}, 0};
             _ -> {Reason, Dropped}
         end,

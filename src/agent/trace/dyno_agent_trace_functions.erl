@@ -2,7 +2,7 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_agent_trace_functions).
--moduledoc "Whether functions are there to be traced, and if not, what is there instead.".
+-moduledoc "Checks whether functions can be traced, and what exists instead.".
 
 -export([check/1]).
 -export_type([pattern/0, answer/0]).
@@ -10,16 +10,16 @@
 -type pattern() :: {module() | '_', atom(), arity() | '_'}.
 
 -doc """
-* `not_loaded`: the module is neither loaded nor on the code path; the modules that are loaded.
-* `no_function`: the functions of the module.
-* `untraceable`: the compiler puts an instruction into the caller in place of a call.
+* `not_loaded`: the module is neither loaded nor on the code path; with the loaded modules.
+* `no_function`: with the functions of the module.
+* `untraceable`: the compiler replaces the call by an instruction.
 """.
 -type answer() ::
     ok | {not_loaded, [module()]} | {no_function, [{atom(), arity()}]} | untraceable.
 
 -doc """
-Loads the module where it is on the code path: a function of a module that is not loaded has no
-breakpoint, and its first call would load it anyway.
+Loads the module, if it is on the code path: only functions of loaded modules have breakpoints, and
+the first call would load the module anyway.
 """.
 -spec check(pattern()) -> answer().
 check({'_', '_', '_'}) ->

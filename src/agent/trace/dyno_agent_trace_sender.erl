@@ -3,11 +3,10 @@
 
 -module(dyno_agent_trace_sender).
 -moduledoc """
-Sends events to who shows them, with the names of their processes.
+Sends events to the sink that shows them, with the names of their processes.
 
-Names are asked for here and not in the tracer, for a process that runs a long native function does
-not answer. Between the tracer and the one who shows no more than 1,000 events wait; what comes
-beyond is dropped and counted.
+The sender, not the tracer, asks for names, because a process in a long native function does not
+answer. At most 1,000 events wait for the sink; further events are dropped and counted.
 
 The sink receives `{dyno_trace, Node, Sender, Events}`, and answers with `ack/2` once they are
 shown.
@@ -24,26 +23,26 @@ shown.
     dropped := non_neg_integer()
 }.
 
--doc "What happened, with the kind in `event`.".
+-doc "An event, with its kind in `event`.".
 -type event() :: #{event := atom(), atom() => term()}.
 
 -define(MOST_WAITING, 1000).
 -define(MOST_NAMES, 1000).
 -define(MOST_CHARACTERS, 60).
 
--doc "Starts it, linked to the caller.".
+-doc "Starts the sender, linked to the caller.".
 -spec start_link(Sink :: pid()) -> t().
 start_link(Sink) ->
     Shown = atomics:new(1, []),
     Pid = proc_lib:spawn_link(?MODULE, init, [{Sink, Shown}]),
     #{pid => Pid, shown => Shown, sent => 0, dropped => 0}.
 
--doc "Whether an event would be dropped: then it need not be made.".
+-doc "Whether a new event would be dropped, and need not be built.".
 -spec is_full(t()) -> boolean().
 is_full(#{shown := Shown, sent := Sent}) ->
     Sent - atomics:get(Shown, 1) >= ?MOST_WAITING.
 
--doc "Counts an event that was not made.".
+-doc "Counts an event that was not built.".
 -spec drop(t()) -> t().
 drop(#{dropped := Dropped} = Sender) -> Sender#{dropped := Dropped + 1}.
 
@@ -58,13 +57,13 @@ send(Event, #{pid := Pid, sent := Sent} = Sender) ->
             drop(Sender)
     end.
 
--doc "Sends the last event, which is never dropped; it gets the number of those that were.".
+-doc "Sends the last event, with the number of dropped ones; never dropped itself.".
 -spec last(event(), t()) -> ok.
 last(Event, #{pid := Pid, dropped := Dropped}) ->
     Pid ! {last, Event#{not_shown => Dropped}},
     ok.
 
--doc "So many events have been shown.".
+-doc "Confirms a number of shown events.".
 -spec ack(pid(), pos_integer()) -> ok.
 ack(Pid, N) ->
     Pid ! {ack, N},

@@ -3,11 +3,12 @@
 
 -module(dyno_agent_trace_sums).
 -moduledoc """
-How long the calls of functions take, or which values an argument has: told each second, and the
-slow calls one by one. A consumer of `m:dyno_agent_event_tracer`.
+Sums call times of functions, or values of an argument, each second, and shows slow calls one by
+one.
+A consumer of `m:dyno_agent_event_tracer`.
 
-Of a function that is called often a sample is traced: five times a second the breakpoints are set,
-and taken away after 500 calls.
+Frequently called functions are sampled: five times a second the breakpoints are set, and removed
+after 500 calls.
 """.
 
 -behaviour(dyno_agent_event_tracer).
@@ -19,7 +20,7 @@ and taken away after 500 calls.
     sink := pid(),
     %% The number of an argument, from 1 on.
     what := latency | {argument, pos_integer()},
-    %% Calls that take longer are told with their arguments.
+    %% Longer calls are shown with their arguments.
     above_ns => pos_integer(),
     terms := dyno_agent_event_term:limits()
 }.
@@ -28,12 +29,12 @@ and taken away after 500 calls.
     config := config(),
     sender := dyno_agent_trace_sender:t(),
     open := dyno_agent_event_calls:t(),
-    %% Calls that may still come before the window is closed.
+    %% Calls left in this sampling window.
     left := non_neg_integer(),
     ticks := non_neg_integer(),
     slow := non_neg_integer(),
     count := non_neg_integer(),
-    %% Of the last second, and of all.
+    %% Of the last second, and of the whole run.
     second := sums(),
     all := sums(),
     overhead_ns := non_neg_integer()
@@ -46,7 +47,7 @@ and taken away after 500 calls.
 -define(WINDOW, 500).
 -define(MOST_SLOW, 10).
 -define(MOST_OPEN, 10_000).
-%% So many different values; those that come later are one.
+%% The most different values; later ones are merged.
 -define(VALUES, 100).
 
 -doc false.
@@ -88,7 +89,7 @@ event(_Other, State) ->
     {ok, State}.
 
 called(Pid, Call, Time, #{config := #{what := latency} = Config, open := Open} = State) ->
-    %% Arguments are kept where they may have to be told.
+    %% Arguments are kept if a slow call must show them.
     Tag =
         case Config of
             #{above_ns := infinity} -> none;
@@ -105,7 +106,7 @@ called(_Pid, {_, _, Args}, _Time, #{config := #{what := {argument, N}}} = State)
 called(_Pid, _Call, _Time, State) ->
     State.
 
-%% The processes of most of them have ended.
+%% Most of their processes have ended.
 bounded(Open) ->
     case dyno_agent_event_calls:size(Open) of
         Size when Size >= ?MOST_OPEN -> dyno_agent_event_calls:new();
