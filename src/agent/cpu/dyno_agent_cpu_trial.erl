@@ -76,7 +76,7 @@ is_right(dirty, Stack) ->
         _ -> false
     end.
 
-%% In a short-lived process, which returns `pid` in place of its own pid.
+%% In a short-lived process; the result `pid` stands for its pid.
 beside(Function, Argument) ->
     {Pid, Monitor} = spawn_opt(
         fun() -> exit({?MODULE, ?MODULE:Function(Argument)}) end, [monitor]

@@ -3,16 +3,17 @@
 
 -module(dyno_agent_formula).
 -moduledoc false.
-%% Runs a formula of the linear-time logic with necessities, possibilities and fixed points: sHML
-%% and maxHML, and the regular expressions that were translated to it.
+%% Runs a formula of linear-time logic with necessities, possibilities and fixed points: sHML,
+%% maxHML,
+%% and regular expressions translated to it.
 %%
-%% What is left of a formula after some events is a boolean combination of modal clauses, each with
-%% the values of the variables that are in scope there. An event takes each clause a step further;
-%% then the combination is simplified. Clauses that are alike are one, so what repeats does not
-%% grow.
+%% The rest of a formula after some events is a boolean combination of modal clauses, each with its
+%% variables in scope. An event advances each clause; then the combination is simplified. Equal
+%% clauses
+%% are merged, so that repetition does not grow the state.
 %%
-%%   [Event] F    if the next event matches, F holds of what follows
-%%   <Event> F    the next event matches, and F holds of what follows
+%%   [Event] F    if the next event matches, F holds of the rest
+%%   <Event> F    the next event matches, and F holds of the rest
 %%
 %% After the last event, every [Event] F holds and no <Event> F does.
 
@@ -23,7 +24,7 @@
 
 -type index() :: pos_integer().
 
--doc "A formula whose subformulas are named by their place. `Within` counts from the step before.".
+-doc "A formula; places name subformulas. `Within` counts from the previous step.".
 -type code() :: {Root :: index(), tuple()}.
 
 -type node_of() ::
@@ -32,18 +33,18 @@
     | {'and' | 'or', index(), index()}
     | {possible | necessary, Match :: index(), index(), Within :: integer() | infinity, Text ::
         binary(), Names :: [atom()]}
-    %% The same at any event from there on, with the deadline of the first.
+    %% The same at any later event, with the deadline of the first.
     | {possible | necessary, Match :: index(), index(), Within :: integer() | infinity, Text ::
         binary(), Names :: [atom()], later}
     | {max | min, index()}
-    %% Back to a fixed point, without the variables that were bound since.
+    %% Back to a fixed point, without the variables bound since.
     | {again, index(), Forget :: non_neg_integer()}
     %% The variables at these places of the environment.
     | {keep, [index()], index()}
     %% Nothing follows.
     | stop.
 
-%% Patterns that one event may match together, and states.
+%% The most patterns that one event may match together, and the most states.
 -define(MOST_TOGETHER, 7).
 -define(MOST_REACHED, 100).
 
@@ -52,10 +53,10 @@ start({Root, Nodes}, Time) ->
     enter(Root, [], Time, [], Nodes).
 
 -doc """
-All states that may be reached from the start, of which each group of patterns may match one event
-in any part, `some` in none, too. The values of variables are not known, and time stands still.
-Where these are too many, or there is nothing to see, `true` is one of them: it is then never
-broken.
+All states reachable from the start. Any subset of a group of patterns may match one event, for
+`some`
+also none. Variables are unknown, and time stands still. With too many states, or none observable,
+`true` is one of them: the formula is then never broken.
 """.
 -spec reachable(code(), [{some | one, [Match :: pos_integer()], Always :: [pos_integer()]}]) ->
     [dyno_agent_property:instance(), ...].
@@ -104,7 +105,7 @@ plain(State) -> State.
 is_broken({false, _}) -> true;
 is_broken(_State) -> false.
 
-%% A possibility may have begun right now at the latest; a necessity may be over.
+%% A possibility may have begun just now; a necessity may be over.
 -spec unknown(code(), [dyno_agent_property:instance()], dyno_agent_property:time()) ->
     [dyno_agent_property:instance(), ...].
 unknown({_, Nodes}, Reachable, Time) ->
@@ -131,7 +132,7 @@ unknown({_, Nodes}, Reachable, Time) ->
 step(Code, Match, Time, State) ->
     stepped(Code, fun(Pattern, Env, New) -> match(Match, Pattern, Env, New) end, Time, State).
 
-%% With a value that is not known the event may be the one that is meant.
+%% With an unknown value the event may match.
 match(Match, Pattern, Env, New) ->
     case Match(Pattern, Env) of
         nomatch ->
@@ -228,7 +229,7 @@ explain({_, Nodes}, Reasons) ->
         maps:from_list(lists:append([Bindings || {_, Bindings} <- Explained]))
     }.
 
-%% The clause may have bound its own variables or not; those from before come last.
+%% The clause may have bound variables of its own; earlier ones come last.
 explained({_, _, _, _, Text, Names}, Env) ->
     {Text, lists:zip(lists:nthtail(length(Names) - length(Env), Names), Env)};
 explained({Kind, Match, Next, Within, Text, Names, later}, Env) ->
@@ -236,8 +237,9 @@ explained({Kind, Match, Next, Within, Text, Names, later}, Env) ->
 explained(stop, _Env) ->
     {~"nothing more", []}.
 
-%% The clauses that a formula begins with. `Seen` are the fixed points since the last event: one
-%% that comes back to itself without an event between is its neutral value.
+%% The first clauses of a formula. `Seen`: fixed points since the last event; one that recurs
+%% without an
+%% event is its neutral value.
 enter(Index, Env, Time, Seen, Nodes) ->
     case element(Index, Nodes) of
         Truth when is_boolean(Truth) ->
@@ -265,7 +267,7 @@ enter(Index, Env, Time, Seen, Nodes) ->
 each_clause(Fun, {Of, Parts}) when is_atom(Of) -> each_of(Fun, Of, Parts, {Of =:= 'and', []});
 each_clause(Fun, Clause) -> Fun(Clause).
 
-%% Of a conjunction true is the neutral value, of a disjunction false.
+%% The neutral value is true for a conjunction, false for a disjunction.
 each_of(_Fun, Of, _Parts, {Truth, _} = Decided) when is_boolean(Truth), Truth =/= (Of =:= 'and') ->
     Decided;
 each_of(_Fun, _Of, [], State) ->

@@ -3,10 +3,11 @@
 
 -module(dyno_agent_key_events).
 -moduledoc false.
-%% What modules made of properties with keys call in place of dyno_agent_property: the same, and
-%% beside the property's state the last events of each key that has an instance, so that a verdict
-%% shows what led there, and not whatever else the process did. Events without a key are kept as
-%% those of `all`. A key without an instance takes no memory here either.
+%% Runs properties with keys in place of dyno_agent_property, and keeps the last events of each key
+%% that
+%% has an instance: a verdict then shows only events that led to it. Events without a key are kept
+%% as
+%% those of `all`. A key without an instance takes no memory.
 
 -export([event/5, ended/2, deadline/1, timeout/3, of_report/3]).
 -export_type([state/0]).
@@ -15,14 +16,14 @@
     {TimeNs :: integer(), dyno_agent_event:event()}
     | {TimeNs :: integer(), pid(), dyno_agent_event:event()}.
 
-%% The newest come first.
+%% Newest first.
 -opaque state() :: {dyno_agent_property:state(), #{dyno_agent_property:key() | all => [stamped()]}}.
 
 -define(KEPT, 10).
-%% Keys whose instance a deadline ended are left until there are so many.
+%% The most kept keys whose instance ended at a deadline.
 -define(SPARE, 20).
 
--doc "An event, with who did it if monitors get the events of several processes.".
+-doc "Takes an event, with its process if monitors get events of several.".
 -spec event(module(), dyno_agent_event:event(), integer(), pid() | none, State) -> Outcome when
     State :: dyno_agent_property:state() | state(), Outcome :: term().
 event(Module, Event, Time, Pid, {State, #{} = Events}) ->
@@ -97,8 +98,8 @@ timeout(Module, Time, New) ->
     dyno_agent_property:timeout(Module, Time, New).
 
 -doc """
-The explanation as it is told, and the events for it: those of its key that were kept, and those
-among the last ones, which may be of before its instance. The newest come first.
+The explanation for a report, with the kept events of its key and those among the last events, which
+may be older than the instance. Newest first.
 """.
 -spec of_report(module(), dyno_agent_monitor:explanation(), [stamped()]) ->
     {dyno_agent_monitor:explanation(), [stamped()]}.
@@ -109,7 +110,7 @@ of_report(Module, #{key_events := {Key, Own}} = Explanation, Last) ->
 of_report(_Module, Explanation, Last) ->
     {Explanation, Last}.
 
-%% The end of the process is everybody's.
+%% The end of the process concerns all keys.
 is_of(Key, Module, Stamped) ->
     Event = element(tuple_size(Stamped), Stamped),
     element(1, Event) =:= exit orelse

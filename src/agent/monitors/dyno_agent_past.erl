@@ -3,10 +3,9 @@
 
 -module(dyno_agent_past).
 -moduledoc false.
-%% Runs a formula of past-time temporal logic, which has to hold at every event. Whether a
-%% subformula holds at an event depends on the event and on what held at the one before, so the
-%% state is one value for each subformula. Of what was before monitoring began a value may be
-%% `unknown`; only a formula that is false breaks.
+%% Runs a formula of past-time temporal logic, which must hold at every event. A subformula's value
+%% depends on the event and on the values at the previous event: the state is one value for each
+%% subformula. Values from before monitoring may be `unknown`; only a false formula breaks.
 
 -behaviour(dyno_agent_property).
 
@@ -15,7 +14,7 @@
 
 -type index() :: pos_integer().
 
--doc "Subformulas stand before what they are part of; the last one is the whole.".
+-doc "Subformulas come before their parents; the last is the whole.".
 -type code() :: {Text :: binary(), [subformula()]}.
 
 -type subformula() ::
@@ -47,12 +46,12 @@ step({_Text, Subformulas}, Match, Time, Before) ->
         _ -> {held, lists:reverse(Now)}
     end.
 
-%% The value that this subformula had, and the ones of all.
+%% The subformula's earlier value, and all earlier values.
 before(first, _Place) -> first;
 before({unknown, Time}, _Place) -> {{unknown, Time}, unknown};
 before({held, Values}, Place) -> {lists:nth(Place + 1, Values), Values}.
 
-%% The values of now are there in reverse order.
+%% Current values are in reverse order.
 value(Truth, _, _, _, _) when is_boolean(Truth) -> Truth;
 value({event, Pattern}, _, _, Match, _) -> Match(Pattern, []) =/= nomatch;
 value({'not', A}, Now, _, _, _) -> is_not(at(A, Now));
@@ -71,7 +70,7 @@ value({once, A, infinity}, Now, {Was, _}, _, _) -> either(truth(Was), at(A, Now)
 value({once, A, Within}, Now, Before, _, Time) ->
     case at(A, Now) of
         true -> {true, Time};
-        %% Until now it is not known, and so it may be the last time.
+        %% Unknown until now, so this may be the last time.
         unknown -> {unknown, Time};
         false -> since(Before, Within, Time)
     end.

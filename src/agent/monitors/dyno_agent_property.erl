@@ -3,26 +3,26 @@
 
 -module(dyno_agent_property).
 -moduledoc false.
-%% What the modules made of specifications (dyno_specification) call: each has `program/0`, its
-%% property as a literal, `named/1`, which says whether the property names an event and for which
-%% keys, and `match/4`, its patterns. What the property means is the engine's: dyno_agent_formula,
-%% dyno_agent_past or dyno_agent_rate.
+%% The entry of the modules made of specifications (dyno_specification). Each has `program/0`, the
+%% property as a literal; `named/1`, whether the property names an event and for which keys; and
+%% `match/4`, its patterns. The engine gives the meaning: dyno_agent_formula, dyno_agent_past or
+%% dyno_agent_rate.
 %%
-%% A property without keys is one instance of the engine. With keys (`each Lock`) there is an
-%% instance for each value, which gets the events with that value and those without any. The
-%% instance that a new value begins with is the base: it has got the events without keys. An
-%% instance that is as the base again is dropped, so that what is over takes no memory; unless the
-%% property were broken if all ended here, or an event without keys may break it later: somebody has
-%% to remember these.
+%% A property without keys is one instance of the engine. With keys (`each Lock`) each value has an
+%% instance, which gets the events with that value and those without any. A new instance starts as
+%% the
+%% base, which has got the events without keys. An instance equal to the base is dropped, to save
+%% memory, unless its end now would break the property, or an event without keys may break it later.
 %%
-%% A process that lived before monitoring began may be anywhere in its property. Its instances begin
-%% as worlds: all states that the property can be in, by its code. An event, or a deadline, leaves
-%% those that are possible with it, and only where none is left is the property broken. The same
-%% holds of a key that was broken: whatever comes next, one fault is told once. Which keys are
-%% known to be at their start again, and which were broken, is remembered of the last ones.
+%% A process that ran before monitoring may be in any state of its property. Its instances begin as
+%% worlds: all states that the property can be in. An event or a deadline keeps the possible ones;
+%% only
+%% if none is left is the property broken. A broken key starts again the same way, so that one fault
+%% is
+%% told once. The most recent keys known to be at their start, and the broken ones, are remembered.
 %%
-%% Time is that of the events: a deadline that an event is later than has passed before it, whether
-%% or not a timer said so. So a replay, which has no timers, gives the verdicts of the live run.
+%% Time is that of the events: a deadline before an event has passed, with or without a timer. So a
+%% replay, which has no timers, gives the verdicts of the live run.
 
 -export([init/2, event/4, ended/2, deadline/1, timeout/3, names/2]).
 -export([instances/1]).
@@ -30,12 +30,12 @@
 
 -type engine() :: dyno_agent_formula | dyno_agent_past | dyno_agent_rate.
 
--doc "Nanoseconds of the monotonic time.".
+-doc "Monotonic time in nanoseconds.".
 -type time() :: integer().
 -type key() :: [term()].
--doc "`Module:match/4` of an event; the environment has the newest variable first.".
+-doc "`Module:match/4` for an event; the newest variable comes first.".
 -type match() :: fun((Pattern :: pos_integer(), Env :: [term()]) -> (Env :: [term()]) | nomatch).
--doc "The clauses that decided, by their place in the program's code, with the environment.".
+-doc "The deciding clauses, by place in the program's code, with their environment.".
 -type reasons() :: [{pos_integer(), Env :: [term()]}].
 -type decided() :: {true | false, reasons()}.
 -type instance() :: decided() | term().
@@ -49,7 +49,7 @@
     shared := boolean(),
     strict := boolean(),
     code := term(),
-    %% The states of a formula, by a time that begins at 0.
+    %% The states of a formula, with times from 0.
     reachable := [instance()]
 }.
 
@@ -57,27 +57,27 @@
 
 -opaque state() ::
     new
-    %% Of a process that lived before.
+    %% A process that ran before monitoring.
     | {new, partial}
     | {
         Base :: instance() | worlds(),
         #{key() => instance() | worlds()},
-        %% no instance has a deadline before it
+        %% No instance has an earlier deadline.
         Deadline :: time() | infinity,
-        %% Of the last keys, and of those before.
+        %% Recent keys, and earlier ones.
         Memory :: {#{key() => known()}, #{key() => known()}}
     }.
 
 -type worlds() :: {'$worlds', [instance(), ...]}.
 
-%% Keys that are remembered, twice.
+%% The most keys in each of both memories.
 -define(MOST_KEYS, 1000).
 
 -callback start(Code :: term(), time()) -> instance().
 -callback step(Code :: term(), match(), time(), instance()) -> instance().
 -callback expire(Code :: term(), time(), instance()) -> instance().
 -callback deadline(Code :: term(), instance()) -> time() | infinity.
--doc "All that an instance may be whose past is not known.".
+-doc "All possible states of an instance with an unknown past.".
 -callback unknown(Code :: term(), Reachable :: [instance()], time()) -> [instance(), ...].
 -callback finish(Code :: term(), instance()) -> decided().
 -callback explain(Code :: term(), reasons()) -> {Step :: binary(), #{atom() => term()}}.
@@ -90,7 +90,7 @@
 -spec init(module(), dyno_agent_event:process()) -> state().
 init(Module, #{partial := true} = Process) ->
     case {Module:program(), Process} of
-        %% Of one that does nothing the time is over, too.
+        %% Time passes also for an idle process.
         {#{engine := dyno_agent_rate} = Program, #{since_ns := SinceNs}} ->
             begun(Program, unknown, SinceNs);
         _ ->
@@ -106,7 +106,7 @@ event(Module, Event, Time, {new, partial} = New) ->
     Program = Module:program(),
     case names(Module, Event) orelse map_get(engine, Program) =:= dyno_agent_rate of
         true -> event(Module, Event, Time, begun(Program, unknown, Time));
-        %% It is not known any better by this.
+        %% No new knowledge.
         false -> {next, New}
     end;
 event(Module, Event, Time, State) ->
@@ -121,7 +121,7 @@ event(Module, Event, Time, State) ->
             case {Program, outcome(Program, deadline, Late)} of
                 {#{keys := []}, Outcome} ->
                     Outcome;
-                %% The other keys go on with this event; what it breaks besides is told together.
+                %% The other keys get this event too; all faults are told together.
                 {_, {report, no, Explanation, State1}} ->
                     case event(Module, Event, Time, State1) of
                         {next, State2} -> {report, no, Explanation, State2};
@@ -153,7 +153,7 @@ one_of(Worlds) ->
         Several -> {'$worlds', Several}
     end.
 
-%% What is possible is left. Where that is nothing, why.
+%% Keeps the possible worlds; if there is none, the reason.
 left(Worlds) ->
     case [World || World <- Worlds, not is_false(World)] of
         [] -> {false, lists:uniq(lists:append([Why || {false, Why} <- Worlds]))};
@@ -169,7 +169,7 @@ named(Module, Event, #{strict := Strict}) ->
         Keys -> Keys
     end.
 
--doc "Whether the property is about such an event.".
+-doc "Whether the property names this event.".
 -spec names(module(), dyno_agent_event:event()) -> boolean().
 names(Module, Event) -> named(Module, Event, Module:program()) =/= [].
 
@@ -180,7 +180,7 @@ timeout(Module, Time, State) ->
     Program = Module:program(),
     outcome(Program, deadline, expired(Program, Time, State)).
 
--doc "A nanosecond after the deadline: what happens right at it is in time.".
+-doc "A nanosecond after the deadline: an event exactly at the deadline is in time.".
 -spec deadline(new | state()) -> time() | infinity.
 deadline({_, _, Deadline, _}) when is_integer(Deadline) -> Deadline + 1;
 deadline(_) -> infinity.
@@ -217,7 +217,7 @@ finished(Program, {'$worlds', Worlds}) ->
 finished(_Program, {Truth, _} = Decided) when is_boolean(Truth) -> Decided;
 finished(#{engine := Engine, code := Code}, Instance) -> Engine:finish(Code, Instance).
 
-%% What decided, and the state after it.
+%% The deciding clauses, and the new state.
 
 stepped(Module, #{keys := []} = Program, Event, Time, _Keys, {Base, None, Deadline, Memory}) ->
     Base1 = step(Module, Program, Event, Time, [], Base),
@@ -232,7 +232,7 @@ stepped(Module, Program, Event, Time, Keys, {Base, Instances, Deadline, Memory})
     end,
     case lists:member(all, Keys) of
         true ->
-            %% The base matches no pattern that has a key, whatever its own is.
+            %% The base matches no pattern with a key.
             Base1 = Step([none || _ <- map_get(keys, Program)], Base),
             New = #{Key => Instance(Key) || {key, Key} <- Keys},
             Touched = maps:map(Step, maps:merge(New, Instances)),
@@ -242,7 +242,7 @@ stepped(Module, Program, Event, Time, Keys, {Base, Instances, Deadline, Memory})
             kept(Program, Base, Touched, Instances, Deadline, Memory, Time)
     end.
 
-%% What a key begins with that has no instance.
+%% The start of a key without an instance.
 remembered(Key, #{engine := Engine, code := Code} = Program, Base, Time, Memory) ->
     case known(Key, Memory) of
         {start, _} -> Engine:start(Code, Time);
@@ -264,10 +264,11 @@ remember(Key, Known, {Last, _Before}) when map_size(Last) >= ?MOST_KEYS ->
 remember(Key, Known, {Last, Before}) ->
     {Last#{Key => Known}, Before}.
 
-%% Reports the broken ones, which begin anew, and drops those that are as at their start; but where
-%% an event of all keys may break them later, which keys there were must be known. Where such an
-%% event has broken the base, nothing can begin anew: each key is told once, and is then as one that
-%% holds.
+%% Reports and restarts the broken instances, and drops those back at their start. If an event of
+%% all
+%% keys may break them later, the keys must stay known. If such an event has broken the base, no key
+%% can
+%% begin anew: each is told once, and then counts as holding.
 kept(#{shared := Shared} = Program, Base, Touched, Instances, Deadline, Memory0, Time) ->
     Start = start(Program, Base, Time),
     IsOver = not Shared andalso true =:= truth(finished(Program, Start)),
@@ -294,14 +295,14 @@ kept(#{shared := Shared} = Program, Base, Touched, Instances, Deadline, Memory0,
         Touched
     ).
 
-%% The base is where a key begins of which nothing is missing.
+%% The base is the start of a key with a complete past.
 start(#{engine := Engine, code := Code}, {'$worlds', _}, Time) -> Engine:start(Code, Time);
 start(_Program, Base, _Time) -> Base.
 
 truth({Truth, _}) -> Truth;
 truth(unknown) -> unknown.
 
-%% Whoever would begin there anyway need not be remembered, unless it was broken.
+%% A key that starts at the base anyway is remembered only if it was broken.
 settled(Key, IsBase, Memory) ->
     case known(Key, Memory) of
         none when IsBase -> Memory;
@@ -348,7 +349,7 @@ outcome(_Program, _Because, {[], State}) ->
 outcome(#{keys := []} = Program, Because, {[{Key, {Truth, _} = Decided, _}], State}) ->
     {verdict(Truth), explanation(Program, Because, [{Key, Decided}], false), State};
 outcome(Program, Because, {Broken, State}) ->
-    %% One that was not told before, if there is one.
+    %% Prefers one that was not told before.
     [{_, _, Again} | _] = First = lists:keysort(3, Broken),
     All = [{Key, Decided} || {Key, Decided, _} <- First],
     {report, no, explanation(Program, Because, All, Again), State}.
@@ -368,7 +369,7 @@ explanation(Program, Because, [{Key, {_, Reasons}} | Others], Again) ->
         again => Again
     }.
 
--doc "The keys that have an instance.".
+-doc "The keys with an instance.".
 -spec instances(new | state()) -> #{key() => instance()}.
 instances(State) when is_tuple(State), is_map(element(2, State)) -> element(2, State);
 instances(_New) -> #{}.

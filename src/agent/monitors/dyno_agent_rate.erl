@@ -3,9 +3,11 @@
 
 -module(dyno_agent_rate).
 -moduledoc false.
-%% How often an event happens: `at most 100 ... within 1 s` breaks at the event that is one too many
-%% in the time before it, `at least 1 ... within 10 s` when the time is over, also right after the
-%% process began. The state is the times of the last such events.
+%% Counts events in a time: `at most 100 ... within 1 s` breaks at the first event too many, `at
+%% least 1
+%% ... within 10 s` at the end of the time, also right after the process's start. The state is the
+%% times
+%% of the last such events.
 
 -behaviour(dyno_agent_property).
 
@@ -19,7 +21,7 @@
 start({at_most, _, _, _, _}, _Time) -> {0, queue:new()};
 start({at_least, Count, _, _, _}, Time) -> {Count, queue:from_list(lists:duplicate(Count, Time))}.
 
-%% What was before monitoring began is not counted.
+%% Events before monitoring do not count.
 -spec unknown(code(), [], dyno_agent_property:time()) -> [dyno_agent_property:instance(), ...].
 unknown(Code, _Reachable, Time) -> [start(Code, Time)].
 

@@ -3,24 +3,25 @@
 
 -module(dyno_agent_recorder).
 -moduledoc false.
-%% A monitor that decides nothing, and writes down what others are to decide on later: what
-%% `dyno verify --record` adds to them. The file is written in the node, by a process of this module's
-%% name: dyno_verify_target starts it (a dyno_stream) before the first event, and ends it after the
-%% last one, which tells whether all is kept. dyno_verify_log reads the file.
+%% A monitor that decides nothing and records events for later (`dyno verify --record`). A process
+%% of
+%% this module's name writes the file in the node: dyno_verify_target starts it (a dyno_stream)
+%% before
+%% the first event and ends it after the last, which tells whether the file is complete.
+%% dyno_verify_log reads the file.
 
 -export([header/0, frame/1, init/1, event/3, ended/1]).
 
 -opaque state() :: pid().
 -export_type([state/0]).
 
-%% Deadlines are told so much later (dyno_agent_event_shard).
+%% Deadlines are told this much later (dyno_agent_event_shard).
 -define(GRACE_NS, 20_000_000).
 
--doc "What a file begins with.".
+-doc "The head of a file.".
 -spec header() -> binary().
 header() -> ~"dyno events 1\n".
 
--doc "A term in a file.".
 -spec frame(term()) -> [binary(), ...].
 frame(Term) ->
     Binary = term_to_binary(Term),
@@ -39,8 +40,8 @@ event(Event, TimeNs, Pid) ->
     {next, Pid}.
 
 -doc """
-Until when deadlines were looked at, and whether processes were cut off: then those that have not
-ended in the file show nothing. Whether it is kept the end of the file says.
+Records the time of the last deadline check, and whether processes were cut off: then processes
+without an end in the file prove nothing. The end of the file tells whether it is complete.
 """.
 -spec ended(whole | cut_off) -> ok.
 ended(Whole) ->
@@ -55,6 +56,6 @@ write(Term) ->
         {error, Reason} -> error({cannot_record, Reason})
     end.
 
-%% As dyno_stream:write/2, which is above the agent.
+%% Like dyno_stream:write/2, which is above the agent.
 written(Term) ->
     gen_server:call(?MODULE, {write, iolist_to_binary(frame(Term))}, infinity).

@@ -60,7 +60,7 @@ the function again while its flags are being removed, that extent is left out.
     probe := dyno_agent_path_cost:probe() | none,
     events := non_neg_integer(),
     next_look := pos_integer(),
-    %% Messages until the next check of the queue; start of the current silence; earlier silence.
+    %% The next check of the queue, in events; start of the current silence; earlier silence.
     next_check := pos_integer(),
     silent := integer() | none,
     silent_for := non_neg_integer(),
