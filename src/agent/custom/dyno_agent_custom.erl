@@ -3,25 +3,25 @@
 
 -module(dyno_agent_custom).
 -moduledoc """
-Runs code that is not dyno's in the target: a suite's custom agents, its invariants, its own
-metrics.
+Runs foreign code in the target: a suite's custom agents, invariants and metrics.
 
-Two processes: this one, the host, never runs that code, so it always answers; the other one, the
-probe, runs it, and is killed if it takes too long or too much memory. The code has one of two
-forms:
+This process, the host, never runs that code, so it always answers. A second process, the probe,
+runs
+it, and is killed after too much time or memory. The code has one of two forms:
 
-* `sampler`: `init(Config)` gives `{ok, State}`, `ignore` or `{error, Reason}`; `sample(State)`
-  gives `{ok, Values, State}` at an interval; `results(State)` and `terminate(State)` come at the
-  end where they are exported (`dyno_suite_agent`);
-* `performerl`: `start(Config)` gives `{ok, Pid}`, `ignore` or `{error, Reason}`;
-  `get_results_and_stop()` gives `{ok, Results}` (PerformERL's `performerl_custom_agent`).
+* `sampler`: `init(Config)` returns `{ok, State}`, `ignore` or `{error, Reason}`; `sample(State)`
+  returns `{ok, Values, State}` at an interval; `results(State)` and `terminate(State)` run at the
+  end, if exported (`dyno_suite_agent`);
+* `performerl`: `start(Config)` returns `{ok, Pid}`, `ignore` or `{error, Reason}`;
+  `get_results_and_stop()` returns `{ok, Results}` (PerformERL's `performerl_custom_agent`).
 
-The sink receives `{dyno_probe, Host, TimeMs, Event}`, where `TimeMs` counts from the last
-`restart/1` and the event is `{sample, Values}`, `{error, Text}` (one sample could not be taken) or
-`{ended, Text}` (there will be no more).
+The sink receives `{dyno_probe, Host, TimeMs, Event}`: `TimeMs` counts from the last `restart/1`,
+and
+the event is `{sample, Values}`, `{error, Text}` (a failed sample) or `{ended, Text}` (no further
+samples).
 
 ## Cost
-A sample: two messages in the target, one to the sink, and what the code takes. At most 128 MiB.
+A sample: two messages in the target, one to the sink, and the code itself. At most 128 MiB.
 """.
 
 -behaviour(gen_server).
@@ -38,9 +38,9 @@ A sample: two messages in the target, one to the sink, and what the code takes. 
     form := form(),
     config := term(),
     interval_ms := pos_integer(),
-    %% The longest that one call of the code may take.
+    %% The longest call of the code.
     limit_ms := pos_integer(),
-    %% Whether it is started again after a call that took too long; it keeps no state then.
+    %% Whether the code restarts, without state, after a call that took too long.
     again => boolean()
 }.
 
@@ -49,7 +49,7 @@ A sample: two messages in the target, one to the sink, and what the code takes. 
 -type state() :: #{
     config := config(),
     probe := {pid(), reference()} | undefined,
-    %% What `start/1` of PerformERL's form gave.
+    %% The result of PerformERL's `start/1`.
     agent := {pid(), reference()} | undefined,
     command := {command(), reference(), Timer :: reference()} | undefined,
     from := gen_server:from() | undefined,
@@ -60,35 +60,35 @@ A sample: two messages in the target, one to the sink, and what the code takes. 
 -define(MAX_WORDS, 16_777_216).
 -define(MAX_SAMPLE_BYTES, 1_048_576).
 -define(MAX_RESULT_BYTES, 16_777_216).
-%% Where a sampler stores what it calls, for the message when that does not return.
+%% The sampler's current call, for the message if it does not return.
 -define(AT, dyno_at).
 
--doc "Starts the host; nothing of the code runs yet.".
+-doc "Starts the host, without the code.".
 -spec start_link(config()) -> gen_server:start_ret().
 start_link(Config) ->
     gen_server:start_link(?MODULE, Config, []).
 
--doc "Begins: calls `init` or `start`.".
+-doc "Calls `init` or `start`.".
 -spec open(pid()) -> ok | ignore | {error, Text :: binary()}.
 open(Pid) ->
     gen_server:call(Pid, open, infinity).
 
--doc "Counts time from now on, and begins to take samples; the first one at once.".
+-doc "Counts time from now on, and takes the first sample at once.".
 -spec restart(pid()) -> ok.
 restart(Pid) ->
     gen_server:call(Pid, restart, infinity).
 
--doc "When the last restart was, by this node's monotonic clock.".
+-doc "The monotonic time of the last restart.".
 -spec started_ns(pid()) -> integer().
 started_ns(Pid) ->
     gen_server:call(Pid, started_ns, infinity).
 
--doc "Takes its last sample: the load ends in a moment.".
+-doc "Takes the last sample, just before the end of the load.".
 -spec last_look(pid()) -> ok.
 last_look(Pid) ->
     gen_server:cast(Pid, last_look).
 
--doc "Takes a last sample, if it was not asked to before; asks for the results and ends the code.".
+-doc "Takes a last sample, unless `last_look/1` did; gets the results and ends the code.".
 -spec finish(pid()) -> none | {results, term()} | {error, Text :: binary()}.
 finish(Pid) ->
     gen_server:call(Pid, finish, infinity).
@@ -141,7 +141,7 @@ handle_cast(_Request, State) ->
 handle_info(sample, #{phase := sampling} = State) ->
     _ = schedule(State),
     case State of
-        %% One that takes longer than the interval misses its next turns.
+        %% A sample longer than the interval skips turns.
         #{command := undefined} -> {noreply, command(sample, State)};
         _ -> {noreply, State}
     end;
@@ -153,7 +153,7 @@ handle_info({limit, Ref}, #{command := {Command, Ref, _}} = State) ->
     Text = text("~ts had not returned after ~b ms", [where(Command, Probe, State), LimitMs]),
     {noreply, failed(Command, Text, kill_both(State#{command := undefined}))};
 handle_info({'DOWN', Monitor, process, _, Reason}, #{probe := {_, Monitor}} = State) ->
-    %% It took too much memory, or something killed it. The timer of its command means nothing now.
+    %% Out of memory, or killed. The command's timer is void.
     Command =
         case State of
             #{command := {UnderWay, _, _}} -> UnderWay;
@@ -172,13 +172,13 @@ handle_info({'DOWN', Monitor, process, _, Reason}, #{agent := {_, Monitor}} = St
 handle_info(_Other, State) ->
     {noreply, State}.
 
-%% Nothing of it may be left when the modules are removed.
+%% Nothing of the code may remain when the modules are removed.
 -spec terminate(term(), state()) -> ok.
 terminate(_Reason, State) ->
     _ = kill_both(State),
     ok.
 
-%% At a random moment of the next interval (see dyno_agent_instants).
+%% At a random moment of the next interval (dyno_agent_instants).
 schedule(#{config := #{interval_ms := IntervalMs}, start := Start}) ->
     Interval = erlang:convert_time_unit(IntervalMs, millisecond, native),
     Turns = (erlang:monotonic_time() - Start) div Interval + 1,
@@ -189,7 +189,7 @@ answered(open, {opened, Pid}, State) when is_pid(Pid) ->
     reply(ok, State#{phase := open, agent := {Pid, monitor(process, Pid)}});
 answered(open, opened, #{phase := new} = State) ->
     reply(ok, State#{phase := open});
-%% It was started again, and nobody waits for that.
+%% After a restart no caller waits.
 answered(open, opened, State) ->
     next(State);
 answered(open, ignore, State) ->
@@ -219,7 +219,7 @@ failed(sample, Text, State) ->
 next(#{phase := finishing, command := undefined} = State) -> command(finish, State);
 next(State) -> State.
 
-%% A sample that is under way is the last one.
+%% The current sample is the last one.
 finishing(#{command := undefined, config := #{form := sampler}} = State) ->
     command(sample, State);
 finishing(#{command := undefined} = State) ->
@@ -260,7 +260,7 @@ start_probe(#{config := Config} = State) ->
     ),
     State#{probe := Probe}.
 
-%% Ends both processes; what is linked to them goes, too.
+%% Ends both processes and their links.
 kill_both(#{probe := Probe, agent := Agent} = State) ->
     lists:foreach(
         fun({Pid, Monitor}) ->
@@ -363,7 +363,7 @@ where(Command, Probe, State) ->
         _ -> function(Command, State)
     end.
 
-%% As its language writes it, with the arity.
+%% In the code's language, with the arity.
 function(Command, #{config := #{module := Module, form := Form}}) ->
     {Name, Arity} = callback(Form, Command),
     dyno_agent_name:mfa({Module, Name, Arity}).

@@ -3,20 +3,21 @@
 
 -module(dyno_agent_polls).
 -moduledoc """
-Calls functions of the target at an interval: for a suite's own metrics, which are numbers, and for
-its invariants, which compare what a function gives with a value.
+Calls functions of the target at an interval, for a suite's metrics (numbers) and invariants
+(comparisons of results with a value).
 
-A sampler for `m:dyno_agent_custom`. It keeps nothing between two samples, so it can begin anew
-after a call that took too long.
+A sampler for `m:dyno_agent_custom`, without state, so that it can restart after a call that took
+too
+long.
 """.
 
 -export([init/1, sample/1]).
 -export_type([metric/0, invariant/0, checked/0]).
 
--doc "A function that gives a number.".
+-doc "A function that returns a number.".
 -type metric() :: #{name := binary(), call := call()}.
 
--doc "A function whose value must compare so with another one.".
+-doc "A function whose result must compare with a value.".
 -type invariant() :: #{
     name := binary(),
     call := call(),
@@ -31,11 +32,11 @@ after a call that took too long.
 
 -define(MAX_TEXT, 200).
 
--doc "Takes them; there is nothing to prepare.".
+-doc "Takes the calls; prepares nothing.".
 -spec init([metric() | invariant()]) -> {ok, [metric() | invariant()]}.
 init(Polls) -> {ok, Polls}.
 
--doc "Calls all of them, in their order.".
+-doc "Calls them in order.".
 -spec sample(Polls) -> {ok, [{Name :: binary(), checked() | number()}], Polls} when
     Polls :: [metric() | invariant()].
 sample(Polls) ->
@@ -44,7 +45,7 @@ sample(Polls) ->
     {ok, Results, Polls}.
 
 poll(#{name := Name, call := {M, F, A}} = Poll) ->
-    %% Should it not return, dyno_agent_custom tells this name.
+    %% dyno_agent_custom shows this name if the call does not return.
     put(dyno_at, Name),
     try apply(M, F, A) of
         Value -> result(Value, Poll)
