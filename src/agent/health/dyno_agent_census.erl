@@ -3,15 +3,16 @@
 
 -module(dyno_agent_census).
 -moduledoc """
-Looks at all processes of a node by cheap keys: queue, reductions, status; and of each new process
-once by what started it, which is its group.
+Reads all processes of a node by cheap keys (queue, reductions, status), and each new process once
+by
+its start function, which is its group.
 
-No process gets a message, no mailbox is copied. Processes are read in slices with a pause between
-them. In a node of more than 50,000 processes groups are of every Nth process, always the same ones;
-queues and statuses are of all.
+It sends no message to a process and copies no mailbox. Processes are read in slices with pauses.
+Above 50,000 processes groups are of every Nth process, always the same; queues and statuses are of
+all.
 
 ## Cost
-2 us for each process and look, 2 us more for each new one.
+2 us a process, 2 us more for each new one.
 """.
 
 -export([new/0, take/2, of_group/2, known_group/2]).
@@ -19,13 +20,13 @@ queues and statuses are of all.
 -export([pause/1, paused_us/0]).
 -export_type([census/0, seen/0, group/0]).
 
--doc "What is known of the processes at the look before.".
+-doc "The processes at the previous look.".
 -opaque seen() :: #{pid() => {Group :: binary(), Reductions :: non_neg_integer()}}.
 
 -type group() :: #{
     group := binary(),
     count := non_neg_integer(),
-    %% Since the look before.
+    %% Since the previous look.
     started := non_neg_integer(),
     ended := non_neg_integer(),
     queue := non_neg_integer(),
@@ -37,7 +38,7 @@ queues and statuses are of all.
     pid := pid(),
     queue := non_neg_integer(),
     status := atom(),
-    %% Since the look before; unknown of a new one.
+    %% Since the previous look; unknown if new.
     reductions := non_neg_integer() | unknown
 }.
 
@@ -49,15 +50,15 @@ queues and statuses are of all.
     queues := [process()],
     busiest := [process()],
     suspended := [process()],
-    %% That run and have hardly worked by reductions: native functions do that.
+    %% Running with almost no reductions: native functions.
     native := [process()],
     suspended_count := non_neg_integer(),
-    %% Of those that wait, a part.
+    %% Some of the waiting processes.
     waiting := [pid()]
 }.
 
 -define(SLICE, 500).
-%% A pause is so many times what its slice took.
+%% The ratio of pause to slice.
 -define(PAUSE_FACTOR, 3).
 -define(MOST_KNOWN, 50_000).
 -define(MOST, 12).
@@ -69,7 +70,7 @@ queues and statuses are of all.
 -spec new() -> seen().
 new() -> #{}.
 
--doc "Looks at all processes but these.".
+-doc "Looks at all processes except these.".
 -spec take([pid()], seen()) -> {census(), seen()}.
 take(Own, Seen) ->
     Count = max(1, erlang:system_info(process_count) - length(Own)),
@@ -111,7 +112,7 @@ slices(Place, Own, With, Acc) ->
     _ = [pause(1 + min(20_000, ?PAUSE_FACTOR * TookUs) div 1000) || Next =/= none],
     slices(Next, Own, With, Looked).
 
-%% Of those that are not sampled the queue alone: it takes a third of the time.
+%% Without sampling only the queue: a third of the time.
 one(Pid, {Seen, Every} = With, Acc) ->
     IsSampled = Every =:= 1 orelse erlang:phash2(Pid, Every) =:= 0,
     case IsSampled orelse process_info(Pid, message_queue_len) of
@@ -159,7 +160,7 @@ add(Pid, {Queue, Reductions, Status}, {Seen, Every}, Acc) ->
         ]
     ).
 
-%% Own processes are not the node's.
+%% dyno's own processes are left out.
 in_group(<<"dyno_agent_", _/binary>>, _Pid, _Known, _Process, _Reductions, Acc) ->
     Acc;
 in_group(Name, Pid, Known, Process, Reductions, #{seen := Now, groups := Groups} = Acc) ->
@@ -229,7 +230,7 @@ groups(Groups, Seen, Now) ->
 group_of({Name, _}, _Pid) -> Name;
 group_of(none, Pid) -> group(Pid).
 
--doc "Sleeps, which is no work.".
+-doc "Sleeps, without counting as work.".
 -spec pause(pos_integer()) -> ok.
 pause(Ms) ->
     Start = erlang:monotonic_time(microsecond),
@@ -237,7 +238,7 @@ pause(Ms) ->
     _ = put(paused_us, paused_us() + erlang:monotonic_time(microsecond) - Start),
     ok.
 
--doc "How long the calling process has slept so.".
+-doc "The total sleep of the calling process.".
 -spec paused_us() -> non_neg_integer().
 paused_us() ->
     case get(paused_us) of
@@ -253,12 +254,12 @@ known_group(Pid, Seen) ->
         #{} -> ~""
     end.
 
--doc "Those whose group begins so.".
+-doc "The processes whose group starts with this text.".
 -spec of_group(binary(), seen()) -> [pid()].
 of_group(Prefix, Seen) ->
     [Pid || Pid := {Group, _} <- Seen, string:prefix(Group, Prefix) =/= nomatch].
 
--doc "What a process is of: the function that it was started with, as proc_lib or a fun has it.".
+-doc "The group of a process: its start function by proc_lib or fun.".
 -spec group(pid()) -> binary().
 group(Pid) ->
     case process_info(Pid, [initial_call, {dictionary, '$initial_call'}]) of
@@ -268,7 +269,7 @@ group(Pid) ->
         [{_, {M, F, A}}, _] -> mfa(M, F, A)
     end.
 
-%% Of a fun only its stack says whose it is.
+%% Only its stack shows the origin of a fun.
 outermost(Pid) ->
     case process_info(Pid, current_stacktrace) of
         {_, [_ | _] = Stack} ->
@@ -282,7 +283,7 @@ mfa(M, F, A) when is_list(A) -> mfa(M, F, length(A));
 mfa(M, F, A) when is_integer(A) -> dyno_agent_name:mfa({M, F, A});
 mfa(M, F, _) -> dyno_agent_name:mfa({M, F, 0}).
 
--doc "A process in a sentence: its registered name, its label, or its pid with its group.".
+-doc "A process in a sentence: its registered name, label, or pid with group.".
 -spec name(pid()) -> binary().
 name(Pid) when node(Pid) =/= node() ->
     <<(pid(Pid))/binary, " on ", (atom_to_binary(node(Pid)))/binary>>;
@@ -294,7 +295,7 @@ name(Pid) ->
         _ -> text("~ts (~ts)", [pid(Pid), group(Pid)])
     end.
 
--doc "A pid as its own node writes it.".
+-doc "A pid as its own node prints it.".
 -spec pid(pid() | port()) -> binary().
 pid(Pid) when is_pid(Pid) -> list_to_binary(pid_to_list(Pid));
 pid(Port) -> list_to_binary(erlang:port_to_list(Port)).

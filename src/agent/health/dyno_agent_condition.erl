@@ -3,17 +3,17 @@
 
 -module(dyno_agent_condition).
 -moduledoc """
-What a look reads of the node as a whole and of its machine: the VM, the operating system, threads,
-limits, allocators, tables, names, supervisors, global's locks, Mnesia's counters.
+Reads the node and its machine for a look: VM, operating system, threads, limits, allocators,
+tables,
+names, supervisors, global's locks, Mnesia's counters.
 
-`/proc` is read in dirty I/O schedulers, which may be stuck: a helper with a time limit does it.
-Values that could not be read are left out.
+Dirty I/O schedulers, which read `/proc`, may be stuck: a helper with a time limit reads. Unreadable
+values are left out.
 """.
 
 -export([read/1, between/2, supervised/1, binaries/1, full_links/1]).
 -export_type([reading/0]).
 
--doc "One reading, for `between/2`.".
 -type reading() :: #{atom() => term()}.
 
 -define(MOST_TABLES, 40).
@@ -25,7 +25,7 @@ Values that could not be read are left out.
 -define(MOST_SUPERVISORS, 100).
 -define(SUPERVISOR_WORDS, 100_000).
 
--doc "The part of a look that two readings give; without one before it has no differences.".
+-doc "The part of a look from two readings; without an earlier one there are no differences.".
 -spec between(reading() | none, reading()) -> #{atom() => term()}.
 between(Before, Now) ->
     #{
@@ -45,7 +45,7 @@ between(Before, Now) ->
         locks => locks()
     }.
 
--doc "Reads all; the threads are those of `dyno_agent_threads`.".
+-doc "Reads all values; the threads are of `dyno_agent_threads`.".
 -spec read(dyno_agent_threads:t()) -> reading().
 read(Threads) ->
     Files = dyno_agent_suspect:within(
@@ -125,7 +125,7 @@ counts(Reports) ->
         reports => Reports
     }.
 
-%% Carriers against the blocks in them, of each allocator.
+%% Carriers and their blocks, of each allocator.
 allocators() ->
     [
         #{name => Name, held_bytes => Held, used_bytes => Used}
@@ -154,7 +154,7 @@ sizes(Instances) ->
         ])
     }.
 
-%% The present value, the others are the most.
+%% The current value; the others are maxima.
 simple(Values) -> [{element(1, V), element(2, V)} || V <- Values, is_integer(element(2, V))].
 
 tables() ->
@@ -171,7 +171,7 @@ tables() ->
     Sorted = lists:sort(fun(#{bytes := A}, #{bytes := B}) -> A >= B end, All),
     lists:sublist(Sorted, ?MOST_TABLES).
 
-%% Names whose process is another one: it was restarted.
+%% Names with another process: it was restarted.
 names() ->
     case registered() of
         Names when length(Names) =< ?MOST_NAMES ->
@@ -188,7 +188,7 @@ replaced(#{names := Before}, #{names := Now}) ->
      || Name := Pid <- Before, maps:get(Name, Now, Pid) =/= Pid
     ].
 
--doc "The children of each supervisor that has few.".
+-doc "The children of each small supervisor.".
 -spec supervised(dyno_agent_census:seen()) -> #{pid() => [pid() | port()]}.
 supervised(Seen) ->
     maps:from_list([
@@ -214,7 +214,7 @@ children(#{children := Before}, #{children := Now}) ->
         length(Links) =:= length(Old)
     ].
 
-%% Who holds global's locks, in this node.
+%% Holders of global's locks in this node.
 locks() ->
     try
         [
@@ -243,7 +243,10 @@ locks() ->
 
 text(Format, Arguments) -> unicode:characters_to_binary(io_lib:format(Format, Arguments)).
 
--doc "To which nodes a sender would be suspended; asked only if one is. Nobody has that name.".
+-doc """
+Nodes to which a sender would be suspended; asked only if a process is suspended. Sends to an unused
+name.
+""".
 -spec full_links(Suspended :: non_neg_integer()) -> [binary()].
 full_links(0) ->
     [];
@@ -254,7 +257,9 @@ full_links(_Suspended) ->
         nosuspend =:= erlang:send({?MODULE, Node}, [], [nosuspend, noconnect])
     ].
 
--doc "Who holds binaries, of these processes and of the largest tables; only if they take much.".
+-doc """
+Holders of binaries among these processes and the largest tables; only if binaries take much memory.
+""".
 -spec binaries([pid()]) -> #{atom() => term()}.
 binaries(Waiting) ->
     case erlang:memory(binary) > ?BINARY_BYTES of
@@ -277,7 +282,7 @@ binaries(Waiting) ->
             #{}
     end.
 
-%% Of Mnesia, where it runs.
+%% Mnesia's, if it runs.
 transactions() ->
     try
         maps:from_list(ets:tab2list(mnesia_stats))
@@ -294,6 +299,6 @@ reductions(Name) ->
 code_server(none, _Now) -> 0;
 code_server(#{code_server := A}, #{code_server := B}) -> max(0, B - A).
 
-%% How many processes were started since the look before.
+%% Processes started since the previous look.
 spawned(none, _Now) -> 0;
 spawned(#{newest := A}, #{newest := B}) -> max(0, B - A).

@@ -3,9 +3,10 @@
 
 -module(dyno_agent_lateness).
 -moduledoc false.
-%% One process on each of up to 8 schedulers wakes every 10 ms and notes when it was late: by long
-%% calls of native code if on one scheduler, by what stops the whole VM if on all at the same time.
-%% Works on each release; costs each scheduler 0.05 %.
+%% One process on each of up to 8 schedulers wakes every 10 ms and records its delay. Delays on one
+%% scheduler come from long native calls, delays on all at once from a stop of the whole VM. Works
+%% on
+%% each release; costs each scheduler 0.05 %.
 
 -export([start_link/0, read/1, beat/2]).
 -export_type([late/0]).
@@ -16,7 +17,7 @@
     count := non_neg_integer(),
     sum_ms := non_neg_integer(),
     most_ms := non_neg_integer(),
-    %% How long all schedulers stood still together.
+    %% Common stall of all schedulers.
     together_ms := non_neg_integer()
 }.
 
@@ -25,17 +26,16 @@
 -define(MOST, 8).
 -define(MOST_STALLS, 500).
 
--doc "Starts them, linked.".
 -spec start_link() -> [pid()].
 start_link() ->
     Self = self(),
     [
-        %% The option is not documented: without it all would be on one scheduler.
+        %% An undocumented option: without it all probes would be on one scheduler.
         apply(erlang, spawn_opt, [?MODULE, beat, [Self, Number], [link, {scheduler, Number}]])
      || Number <- lists:seq(1, min(?MOST, erlang:system_info(schedulers_online)))
     ].
 
--doc "What was late since the last reading; a probe that cannot answer is late itself.".
+-doc "Delays since the last reading; a probe that cannot answer is late itself.".
 -spec read([pid()]) -> late().
 read(Probes) ->
     Refs = [{monitor(process, Probe), Probe} || Probe <- Probes],
@@ -75,7 +75,6 @@ common(A, B) ->
      || {S1, E1} <- A, {S2, E2} <- B, min(E1, E2) > max(S1, S2)
     ].
 
--doc "The loop of a probe.".
 -spec beat(pid(), pos_integer()) -> no_return().
 beat(Parent, _Number) ->
     process_flag(priority, high),

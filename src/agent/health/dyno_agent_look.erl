@@ -3,16 +3,16 @@
 
 -module(dyno_agent_look).
 -moduledoc """
-Looks at the health of a node at an interval: cheap readings of the whole node, then dear questions
-of the at most 20 processes that the cheap ones make suspicious. `read/1` gives all looks; what they
-mean is decided by whoever reads them (`dyno_health_*`).
+Checks the health of a node at an interval: cheap readings of the whole node, then expensive ones of
+at most 20 suspects from the cheap ones. `read/1` returns all looks; `dyno_health_*` interpret them.
 
-The first look is taken at the restart, after all of dyno's modules are loaded. Values that are
-differences are of the interval before a look; the first look has none.
+The first look is taken at the restart, after all of dyno's modules are loaded. Differences are of
+the interval before a look; the first look has none.
 
 ## Cost
-A look takes 2 ms and 4 us for each process, in slices with pauses, 0.1 ms for 1,000 tables; between
-two looks the stacks of suspects are read 12 times, 1 us each.
+A look takes 2 ms and 4 us a process, in slices with pauses, and 0.1 ms for 1,000 tables. Between
+two
+looks the suspects' stacks are read 12 times, 1 us each.
 """.
 
 -behaviour(dyno_agent_instrument).
@@ -24,7 +24,7 @@ two looks the stacks of suspects are read 12 times, 1 us each.
 
 -type config() :: #{interval_ms := pos_integer()}.
 
--doc "Maps, lists, numbers and binaries only: it has a form in JSON.".
+-doc "Maps, lists, numbers and binaries only, for JSON.".
 -type look() :: #{atom() => term()}.
 
 -type result() :: #{looks := [look()], worked_us := non_neg_integer()}.
@@ -35,15 +35,15 @@ two looks the stacks of suspects are read 12 times, 1 us each.
     looks := [look()],
     before := map() | none,
     seen := dyno_agent_census:seen(),
-    %% Stacks of the suspects since the last look: how often each was seen.
+    %% Stacks of the suspects since the last look, with counts.
     suspects := [pid()],
     stacks := #{pid() => #{dyno_agent_suspect:stack() => pos_integer()}},
     probes := [pid()],
     threads := dyno_agent_threads:t(),
-    %% What the runtime reported since the last look.
+    %% Reports of the runtime since the last look.
     long := #{term() => {pos_integer(), non_neg_integer()}},
     worked := non_neg_integer(),
-    %% The last look at a large node.
+    %% The duration of the last look.
     took_us := non_neg_integer(),
     timer := reference()
 }.
@@ -65,14 +65,14 @@ about() -> #{names => [health]}.
 -spec config(dyno_agent_instrument:options()) -> config().
 config(Options) -> #{interval_ms => maps:get(look_ms, Options, ?INTERVAL_MS)}.
 
--doc "Starts it; it looks from the restart on.".
+-doc "Starts the process; the first look is at the restart.".
 -spec start_link(config()) -> gen_server:start_ret().
 start_link(Config) -> gen_server:start_link(?MODULE, Config, []).
 
 -spec restart(pid()) -> ok.
 restart(Pid) -> gen_server:call(Pid, restart, infinity).
 
--doc "Looks once more, if the last look is old, and gives all looks.".
+-doc "Looks once more, if the last look is old, and returns all looks.".
 -spec read(pid()) -> result().
 read(Pid) -> gen_server:call(Pid, read, infinity).
 
@@ -88,7 +88,7 @@ events(#{looks := Looks}) ->
 init(#{interval_ms := IntervalMs}) ->
     proc_lib:set_label(?MODULE),
     ok = dyno_agent_process:unlimited(),
-    %% An urgent reader: on an overloaded node it is the one that must still see.
+    %% High priority: an overloaded node must still be observed.
     process_flag(priority, high),
     ok = dyno_agent_vm:enable(),
     ok = reports(),
@@ -108,8 +108,9 @@ init(#{interval_ms := IntervalMs}) ->
         timer => make_ref()
     }}.
 
-%% Sessions of system events came with OTP 28; before, there is one for the whole node, which is
-%% not dyno's to take.
+%% Sessions of system events exist from OTP 28 on. Before, there is one for the whole node, which is
+%% not
+%% dyno's to take.
 reports() ->
     case code:ensure_loaded(trace) of
         {module, trace} ->
@@ -120,7 +121,7 @@ reports() ->
                         apply(trace, system, [Session, Event, ?LONG_MS])
                      || Event <- [long_schedule, long_gc]
                     ],
-                    %% The session lives as long as somebody holds it.
+                    %% The session lives while a process holds it.
                     _ = put(session, Session),
                     ok;
                 false ->
@@ -177,7 +178,7 @@ handle_info({monitor, Who, Kind, Info}, #{long := Long} = State) when
 handle_info(_Other, State) ->
     {noreply, State}.
 
-%% Looking at a large node takes a twentieth of the time at most.
+%% Looking takes at most a twentieth of the time.
 scheduled(N, #{interval_ms := IntervalMs, took_us := TookUs} = State) ->
     Ms = max(IntervalMs, ?SHARE * TookUs div 1000) div (?STACKS + 1),
     State#{timer := erlang:start_timer(max(1, Ms), self(), {stacks, N})}.
@@ -188,7 +189,7 @@ where(Info) ->
         _ -> ~""
     end.
 
-%% What the runtime reported, in a form for JSON. Who it was of may be in a long call just now.
+%% The runtime's reports, for JSON. The reported process may be in a long call now.
 long(Long) ->
     dyno_agent_suspect:within(
         fun() ->
@@ -293,7 +294,7 @@ burst(N, State) ->
 in_json(#{newest := none} = Group) -> Group#{newest := ~""};
 in_json(#{newest := Pid} = Group) -> Group#{newest := dyno_agent_census:pid(Pid)}.
 
-%% The longest queues, the busiest, those that were suspended, and the newest of what grows.
+%% The longest queues, the busiest, the suspended, and the newest of growing groups.
 suspects(#{queues := Queues, busiest := Busiest, groups := Groups} = Census, Long) ->
     #{suspended := Suspended, native := Native} = Census,
     Of = fun(Processes, Most) -> [Pid || #{pid := Pid} <- lists:sublist(Processes, Most)] end,
@@ -326,7 +327,7 @@ suspect(Pid, #{queues := Queues, busiest := Busiest} = Census, Stacks, Seen) ->
         ]
     }).
 
-%% One that could not answer is known by what started it.
+%% A process that does not answer is named by its start function.
 named_by(Seen, Pid, #{answered := false} = Detail) ->
     Group = dyno_agent_census:known_group(Pid, Seen),
     Detail#{

@@ -3,9 +3,10 @@
 
 -module(dyno_agent_machine).
 -moduledoc false.
-%% What of the machine dyno_agent_os does not read: pressure, swapping, free pages by size,
-%% descriptors, the container's periods, TCP's troubles. Reads some ten files of /proc in 1 ms, in
-%% dirty I/O schedulers. What is not there is left out.
+%% Reads machine statistics beyond dyno_agent_os: pressure, swapping, free pages by size,
+%% descriptors,
+%% the container's periods, TCP errors. Some ten files of /proc take 1 ms in dirty I/O schedulers.
+%% Missing values are left out.
 
 -export([read/0, parse/1]).
 -export_type([reading/0]).
@@ -28,19 +29,18 @@
     {cpu_stat, "/sys/fs/cgroup/cpu.stat"}
 ]).
 
--doc "Reads them.".
 -spec read() -> reading().
 read() ->
     Texts = #{Key => Text || {Key, Path} <- ?FILES, {ok, Text} <- [file:read_file(Path, [raw])]},
     Descriptors =
         case file:list_dir("/proc/self/fd") of
-            %% The one that reads the folder is among them.
+            %% Without the descriptor that reads the folder.
             {ok, Names} -> #{~"fds" => max(0, length(Names) - 1)};
             {error, _} -> #{}
         end,
     maps:merge(parse(Texts), Descriptors).
 
--doc "What is in the texts of these files.".
+-doc "The values in the contents of these files.".
 -spec parse(#{atom() => binary()}) -> reading().
 parse(Texts) ->
     maps:from_list(
@@ -118,7 +118,7 @@ words(Text, Names, Index) ->
         N <- number(lists:nth(Index, Fields))
     ].
 
-%% A line of names, then one of values, of each protocol.
+%% For each protocol a line of names, then one of values.
 paired(Text, Names) -> pairs(lines(Text), Names).
 
 pairs([Heads, Values | Rest], Names) ->

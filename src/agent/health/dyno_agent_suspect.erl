@@ -3,11 +3,13 @@
 
 -module(dyno_agent_suspect).
 -moduledoc """
-The dear questions, of few processes: where a process stands, for whom it waits, who waits for it,
-which of its ports are full, what binaries it holds.
+Expensive questions about few processes: the current function, whom a process waits for, who waits
+for
+it, its full ports and its binaries.
 
-They are asked by a helper process with a time limit: a process in a long native call cannot answer.
-No mailbox is copied.
+A helper process with a time limit asks: a process in a long native call cannot answer. No mailbox
+is
+copied.
 """.
 
 -export([stacks/1, places/1, detail/1, calls/1, inspections/1, holders/1, kept/1]).
@@ -27,14 +29,14 @@ No mailbox is copied.
 -define(ROWS, 10).
 -define(MOST_INSPECTIONS, 20).
 
--doc "What a function gives, in a helper process; the other value if that takes too long.".
+-doc "A function's result, from a helper process; the default if it takes too long.".
 -spec within(fun(() -> Value), Value) -> Value.
 within(Ask, Otherwise) -> within(Ask, Otherwise, ?TIMEOUT_MS).
 
--doc "The same within a time.".
+-doc "The same, with a time limit in milliseconds.".
 -spec within(fun(() -> Value), Value, pos_integer()) -> Value.
 within(Ask, Otherwise, TimeoutMs) ->
-    %% As urgent as who asks: on a saturated node somebody must still see.
+    %% With the caller's priority: a saturated node must still be observed.
     {_, Priority} = process_info(self(), priority),
     {Pid, Ref} = spawn_opt(fun() -> exit({value, Ask()}) end, [monitor, {priority, Priority}]),
     receive
@@ -46,7 +48,7 @@ within(Ask, Otherwise, TimeoutMs) ->
         Otherwise
     end.
 
--doc "Where each stands now, the innermost function first.".
+-doc "Current stacks, innermost function first.".
 -spec stacks([pid()]) -> [{pid(), stack()}].
 stacks(Pids) ->
     within(fun() -> [{Pid, Stack} || Pid <- Pids, Stack <- stack(Pid)] end, []).
@@ -60,7 +62,7 @@ stack(Pid) ->
 frame({M, F, A, _}) when is_integer(A) -> dyno_agent_name:mfa({M, F, A});
 frame({M, F, A, _}) -> dyno_agent_name:mfa({M, F, length(A)}).
 
--doc "Where processes that wait stand: each stack with how many, and one of them.".
+-doc "Stacks of waiting processes, each with the number of processes and an example.".
 -spec places([pid()]) -> [#{stack := stack(), count := pos_integer(), pid := binary()}].
 places(Pids) ->
     Groups = maps:groups_from_list(
@@ -72,10 +74,7 @@ places(Pids) ->
     ],
     lists:sublist(lists:sort(fun(#{count := A}, #{count := B}) -> A >= B end, All), ?MOST_PLACES).
 
--doc """
-Who waits for whom: of these processes those that are in a call, each with the process that it
-monitors for it. Also of the processes that are waited for, if they wait in a call themselves.
-""".
+-doc "Calls among these processes: caller and monitored server; also the servers' own calls.".
 -spec calls([pid()]) -> [#{from | to := binary(), from_name | to_name := binary()}].
 calls(Pids) ->
     within(
@@ -100,7 +99,7 @@ calls(Pids) ->
 is_call(~"gen:do_call/4") -> true;
 is_call(_) -> false.
 
-%% A process that monitors many is a registry: whom it waits for cannot be told from that.
+%% A process with many monitors is a registry: its monitors do not show a call.
 edges(Pids) ->
     [
         {Pid, To}
@@ -116,7 +115,7 @@ edges(Pids) ->
 whom({Name, Node}) when Node =:= node() -> whereis(Name);
 whom(Pid) -> Pid.
 
--doc "All that is asked of one.".
+-doc "All details of a process.".
 -spec detail(pid()) -> map().
 detail(Pid) ->
     Base = #{pid => dyno_agent_census:pid(Pid), name => ~"", group => ~"", answered => false},
@@ -141,8 +140,9 @@ detail(Pid) ->
     ).
 
 -doc """
-Which of its own keys each of these processes reads by `process_info/2`, and how often a second:
-some keys take time in proportion to the queue. Calls are traced for 0.4 s, 20 at most.
+The keys of itself that each process reads by `process_info/2`, and how often a second: some keys
+take
+time in proportion to the queue. Calls are traced for 0.4 s, for 20 processes at most.
 """.
 -spec inspections([pid()]) -> #{pid() => #{item := binary(), per_s := number()}}.
 inspections([]) ->
@@ -181,8 +181,9 @@ asked(EndsMs, Left, Seen) ->
 
 text(Format, Arguments) -> unicode:characters_to_binary(io_lib:format(Format, Arguments)).
 
-%% Who waits for an answer of one with a queue: a call monitors its server. What one monitors, if
-%% its memory is more than its heap; of one with a queue the messages are in that.
+%% With a queue: callers, since a call monitors its server. Otherwise: its own monitors, if its
+%% memory
+%% is more than its heap; with a queue, memory includes the messages.
 relations(Pid, Queue, _Words) when Queue > ?SOME ->
     case process_info(Pid, monitored_by) of
         {_, Pids} -> #{monitored_by => length([P || P <- Pids, is_pid(P)])};
@@ -205,7 +206,7 @@ monitors(undefined) ->
     #{}.
 
 -doc """
-How large the binaries are that each group of these processes refers to, by what collections count.
+Size of the binaries that each group of these processes refers to, as collections count them.
 """.
 -spec holders([pid()]) ->
     [#{group := binary(), processes := pos_integer(), bytes := non_neg_integer()}].
@@ -231,8 +232,7 @@ holders(Pids) ->
     ).
 
 -doc """
-Of ten rows of each table that can be read: how large the binaries in them are, and those of which
-they are parts.
+In ten rows of each readable table: the size of the binaries, and of those that they are parts of.
 """.
 -spec kept([ets:table()]) ->
     [#{name := binary(), own_bytes := non_neg_integer(), kept_bytes := non_neg_integer()}].
@@ -258,7 +258,7 @@ rows(Table) ->
         {Rows, _} -> Rows;
         '$end_of_table' -> []
     catch
-        %% It is private, or gone.
+        %% Private, or deleted.
         error:_ -> []
     end.
 
@@ -268,7 +268,7 @@ binaries(Tuple) when is_tuple(Tuple) -> binaries(tuple_to_list(Tuple));
 binaries(Map) when is_map(Map), map_size(Map) < 100 -> binaries(maps:values(Map));
 binaries(_) -> [].
 
-%% Those in which something waits to be written.
+%% Ports with unwritten data.
 ports(Ports) ->
     [
         #{

@@ -3,16 +3,16 @@
 
 -module(dyno_agent_top).
 -moduledoc """
-Readings for `dyno top`: of the whole node, of the processes that stand out, and of their groups.
-Each reading is of the time since the one before.
+Readings for `dyno top`: the whole node, its most active processes, and process groups. Each reading
+covers the time since the previous one.
 
-No process gets a message, no mailbox is copied. A process of more than 1,000 messages is not asked
-for its memory, since that takes as long as its queue is. In a node of more than 10,000 processes
-each reading is of another part of them, and of those that stood out before; groups are then
-estimated from that part.
+It sends no message to a process and copies no mailbox. A process with more than 1,000 messages is
+not asked for its memory, which takes time in proportion to the queue. Above 10,000 processes each
+reading covers another part of them, and the processes of the previous rows; groups are estimates
+from that part.
 
 ## Cost
-4 us for each process that is read, 10,000 at most; 8 us more for each new one; 1 ms besides.
+4 us for each process read, 10,000 at most; 8 us more for each new one; 1 ms besides.
 """.
 
 -behaviour(gen_server).
@@ -23,23 +23,23 @@ estimated from that part.
 
 -type key() :: reductions | queue | growth | memory.
 
--doc "What to read: the rows are sorted by the key; those without the text are left out.".
+-doc "The sort key, the number of rows, and a text that rows must contain.".
 -type ask() :: #{sort := key(), most := pos_integer(), filter := binary()}.
 
 -type reading() :: #{
     interval_ns := pos_integer(),
     %% The values of dyno_agent_vm and dyno_agent_os.
     values := #{binary() => number()},
-    %% Processor time of the schedulers' threads.
+    %% Processor time of the scheduler threads.
     threads := #{dyno_agent_threads:kind() => dyno_agent_threads:times()},
     limits := #{processes | ports | atoms | ets => {non_neg_integer(), pos_integer()}},
     facts := #{atom() => term()},
     processes := non_neg_integer(),
-    %% The part of them that was read.
+    %% The share of processes that was read.
     share := float(),
     rows := [row()],
     groups := [group()],
-    %% What this reading took of a scheduler.
+    %% Scheduler time of this reading.
     took_us := non_neg_integer()
 }.
 
@@ -47,13 +47,13 @@ estimated from that part.
     pid := pid(),
     name := binary(),
     group := binary(),
-    %% Of the interval; unknown of what was not read before.
+    %% In the interval; unknown if not read before.
     reductions := non_neg_integer() | unknown,
     queue := non_neg_integer(),
     growth := integer() | unknown,
     memory := non_neg_integer() | unknown,
     status := atom(),
-    %% The innermost function that is not OTP's machinery, and whom it waits for.
+    %% The innermost function outside OTP's machinery, and the process waited for.
     at := binary(),
     waits_for := binary()
 }.
@@ -76,8 +76,8 @@ estimated from that part.
     clocks := dyno_agent_threads:reading(),
     at_ns := integer(),
     seen := seen(),
-    %% Of many processes: those that were read for the first time at the last reading, those to be
-    %% read later, and those that stood out.
+    %% In a large node: processes new in the last reading, those still to read, and those of its
+    %% rows.
     fresh := [pid()],
     later := dyno_agent_process_list:t() | none,
     kept := [pid()]
@@ -89,15 +89,15 @@ estimated from that part.
 -define(LONG_QUEUE, 1000).
 -define(TIMEOUT_MS, 5000).
 
--doc "Starts it, linked; the first reading is of the time from here on.".
+-doc "Starts the process, linked; the first reading covers the time from now on.".
 -spec start_link(#{}) -> gen_server:start_ret().
 start_link(Config) -> gen_server:start_link(?MODULE, Config, []).
 
--doc "One reading; `timeout` is of a node that is saturated or stands still.".
+-doc "Takes a reading; `timeout` if the node is saturated or stopped.".
 -spec take(pid(), ask(), timeout()) -> {ok, reading()} | {error, timeout | gone}.
 take(Pid, Ask, TimeoutMs) -> asked(Pid, {take, Ask}, TimeoutMs).
 
--doc "All that is told of one process: its stack, links, monitors, memory.".
+-doc "Details of one process: stack, links, monitors, memory.".
 -spec detail(pid(), pid()) -> {ok, #{atom() => term()}} | {error, timeout | gone}.
 detail(Pid, Of) -> asked(Pid, {detail, Of}, ?TIMEOUT_MS).
 
@@ -198,7 +198,7 @@ processes(#{sort := Sort, most := Most, filter := Filter}, #{seen := Seen, kept 
                 },
             fresh := Fresh,
             later := Later,
-            %% Of a part the busiest are read again, whatever is shown.
+            %% In a large node the busiest are read again, whatever is shown.
             kept :=
                 case Fresh of
                     [] -> [];
@@ -207,8 +207,8 @@ processes(#{sort := Sort, most := Most, filter := Filter}, #{seen := Seen, kept 
         }
     }.
 
-%% Of many processes half of a reading is of those that were read just before, so that there is a
-%% difference, and half is new.
+%% In a large node half of a reading repeats the previous processes, for differences, and half is
+%% new.
 part(#{later := Later, fresh := Fresh}) ->
     case erlang:system_info(process_count) of
         Count when Count =< ?PART ->
@@ -222,7 +222,7 @@ part(#{later := Later, fresh := Fresh}) ->
 continued(none) -> dyno_agent_process_list:first();
 continued(Later) -> Later.
 
-%% What dyno itself does is in the last line.
+%% The last line excludes dyno's own work.
 read(Pids, Seen) ->
     [
         Row
@@ -269,7 +269,7 @@ top(Key, Most, Rows) ->
     Ordered = lists:sort(fun({A, _}, {B, _}) -> A >= B end, Valued),
     [Row || {_, Row} <- lists:sublist(Ordered, Most)].
 
-%% Where the shown ones stand: dearer, and asked with a time limit.
+%% Current functions of the shown processes: expensive, with a time limit.
 located(Rows) ->
     Pids = [Pid || #{pid := Pid} <- Rows],
     Stacks = maps:from_list(dyno_agent_suspect:stacks(Pids)),
