@@ -105,33 +105,36 @@ process answers at the end of its time slice.
 -spec is_chosen(pid() | process(), t()) -> boolean().
 is_chosen(_Process, everything) ->
     true;
-is_chosen(Pid, #{selectors := Selectors, before := Before}) when is_pid(Pid) ->
-    {Cheap, Dear} = lists:partition(fun is_cheap/1, Selectors),
-    lists:any(fun(Selector) -> is_it(Selector, Pid, Before) end, Cheap) orelse
-        (Dear =/= [] andalso is_described(Pid, Dear));
-is_chosen(Process, #{selectors := Selectors, before := Before}) ->
+is_chosen(Pid, #{selectors := Selectors, before := Before} = Filter) when is_pid(Pid) ->
+    case is_one(Selectors, Pid, Before, false) of
+        unknown -> is_described(describe(Pid, #{}), Filter);
+        Known -> Known
+    end;
+is_chosen(#{pid := Pid} = Process, #{selectors := Selectors, before := Before}) ->
     lists:any(
         fun
-            (new) -> is_it(new, map_get(pid, Process), Before);
+            (new) -> not is_map_key(Pid, Before);
             (Selector) -> is_meant(Selector, Process)
         end,
         Selectors
     ).
 
-is_cheap(new) -> true;
-is_cheap({Kind, _}) -> Kind =:= pid orelse Kind =:= registered orelse Kind =:= application;
-is_cheap(_All) -> false.
+%% As far as it is known without asking. It makes no garbage: there may be a million processes.
+is_one([], _Pid, _Before, Else) ->
+    Else;
+is_one([new | Rest], Pid, Before, Else) ->
+    not is_map_key(Pid, Before) orelse is_one(Rest, Pid, Before, Else);
+is_one([{pid, Of} | Rest], Pid, Before, Else) ->
+    Of =:= Pid orelse is_one(Rest, Pid, Before, Else);
+is_one([{registered, Name} | Rest], Pid, Before, Else) ->
+    whereis(Name) =:= Pid orelse is_one(Rest, Pid, Before, Else);
+is_one([{application, Name} | Rest], Pid, Before, Else) ->
+    application(Pid) =:= Name orelse is_one(Rest, Pid, Before, Else);
+is_one([_Dear | Rest], Pid, Before, _Else) ->
+    is_one(Rest, Pid, Before, unknown).
 
-is_it(new, Pid, Before) -> not is_map_key(Pid, Before);
-is_it({pid, Of}, Pid, _Before) -> Of =:= Pid;
-is_it({registered, Name}, Pid, _Before) -> whereis(Name) =:= Pid;
-is_it({application, Name}, Pid, _Before) -> application(Pid) =:= Name.
-
-is_described(Pid, Selectors) ->
-    case describe(Pid, #{}) of
-        {gone, _} -> false;
-        {Process, _} -> lists:any(fun(Selector) -> is_meant(Selector, Process) end, Selectors)
-    end.
+is_described({gone, _}, _Filter) -> false;
+is_described({Process, _}, Filter) -> is_chosen(Process, Filter).
 
 -doc "Those that run, but for the calling process.".
 -spec running(t()) -> [pid()].
