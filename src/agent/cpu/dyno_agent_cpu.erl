@@ -4,17 +4,15 @@
 -module(dyno_agent_cpu).
 -moduledoc """
 Samples scheduler threads by their processor time: shows the functions that use it, also in
-processes
-that live for 0.1 ms, in BIFs and NIFs, and in dirty schedulers.
+processes that live for 0.1 ms, in BIFs and NIFs, and in dirty schedulers.
 
 Each scheduler thread is interrupted after each 4 ms of processor time, and its process's stack is
 copied (`m:dyno_agent_cpu_nif`). Idle threads are not interrupted. This process fetches the samples,
 looks up names, and adds each stack to a tree.
 
 The sampler refuses rather than guesses: it probes the emulator's layout
-(`m:dyno_agent_cpu_layout`),
-and must first sample a known function correctly (`m:dyno_agent_cpu_trial`). `format_error/1` gives
-the reason of a refusal.
+(`m:dyno_agent_cpu_layout`), and must first sample a known function correctly
+(`m:dyno_agent_cpu_trial`). `format_error/1` gives the reason of a refusal.
 
 ## Cost
 5 to 10 us of processor a sample, less than 0.3 %; 100 ms of one processor at the start. A system
@@ -50,8 +48,7 @@ call of foreign code that does not restart after a signal may return EINTR.
 -type counted() :: #{
     stacks := [{dyno_agent_stacks:group(), dyno_agent_cpu_frames:stack(), pos_integer()}],
     %% The number of samples, and the weights outside of stacks: dyno's processes, processes that
-    %% are not
-    %% selected, schedulers without a process, stacks beyond the limit, and lost samples.
+    %% are not selected, schedulers without a process, stacks beyond the limit, and lost samples.
     samples := non_neg_integer(),
     own := non_neg_integer(),
     elsewhere := non_neg_integer(),
@@ -91,8 +88,7 @@ process: looking for work, freeing memory, polling.
 
 -doc """
 Starts sampling for an instrument, the calling process. If this emulator cannot be sampled, the
-reason
-is an error only if sampling is required.
+reason is an error only if sampling is required.
 """.
 -spec start_link(
     dyno_agent_stacks:cpu(), dyno_agent_process_table:t() | none, dyno_agent_process_filter:t()

@@ -4,8 +4,7 @@
 -module(dyno_agent_cpu_frames).
 -moduledoc false.
 %% Turns sampled addresses into stacks of functions. Names are looked up for many samples at once,
-%% in a
-%% dirty scheduler, and cached for two seconds: newly loaded code may reuse an address.
+%% in a dirty scheduler, and cached for two seconds: newly loaded code may reuse an address.
 
 -export([new/0, decode/3, path/3, innermost/1]).
 -export_type([t/0, stack/0, frame/0, decoded/0]).
@@ -22,8 +21,7 @@
 
 -doc """
 `deep`: omitted frames. A library stands for C code that the previous function called. `scheduler`:
-a
-thread without a process. `nameless`: code without a name.
+a thread without a process. `nameless`: code without a name.
 """.
 -type frame() :: mfa() | deep | {library, binary()} | scheduler | nameless.
 

@@ -4,8 +4,7 @@
 -module(dyno_agent_cpu_kinds).
 -moduledoc false.
 %% The groups of sampled processes, also of those that have ended. An ended process gets the group
-%% of
-%% living processes with the same first stack function; without any, that function is the group.
+%% of living processes with the same first stack function; without any, that function is the group.
 
 -export([new/3, group/3]).
 -export_type([t/0, group/0]).

@@ -4,8 +4,7 @@
 -module(dyno_agent_cpu_maps).
 -moduledoc false.
 %% Code in the emulator's memory, from Linux (`/proc/self/maps`): Erlang code, which is executable
-%% and
-%% without a file, and libraries. Pure but for `read/0`.
+%% and without a file, and libraries. Pure but for `read/0`.
 
 -export([read/0, parse/1, library/2, unknown/0]).
 -export_type([t/0]).

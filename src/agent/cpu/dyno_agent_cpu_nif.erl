@@ -4,8 +4,8 @@
 -module(dyno_agent_cpu_nif).
 -moduledoc false.
 %% The sampler of processor time (c_src/dyno_cpu_nif.c) as Erlang functions, and its loading: as
-%% bytes,
-%% by a file in a folder that only this user can enter. The file is removed right after loading.
+%% bytes, by a file in a folder that only this user can enter. The file is removed right after
+%% loading.
 %%
 %% The library is unloaded with this module, which ends any remaining session.
 
@@ -147,8 +147,7 @@ compute_dirty(_Ns) -> missing().
 
 -doc """
 Samples these threads after each interval of processor time, until the deadline, `stop/1`, or the
-end
-of the calling process. `Timers` is the number of threads with a timer.
+end of the calling process. `Timers` is the number of threads with a timer.
 """.
 -spec start(layout(), [range()], [Tid :: pos_integer(), ...], IntervalNs, DeadlineMs) ->
     {ok, session(), Timers :: non_neg_integer()} | {error, signal_in_use}

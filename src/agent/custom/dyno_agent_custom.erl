@@ -6,8 +6,7 @@
 Runs foreign code in the target: a suite's custom agents, invariants and metrics.
 
 This process, the host, never runs that code, so it always answers. A second process, the probe,
-runs
-it, and is killed after too much time or memory. The code has one of two forms:
+runs it, and is killed after too much time or memory. The code has one of two forms:
 
 * `sampler`: `init(Config)` returns `{ok, State}`, `ignore` or `{error, Reason}`; `sample(State)`
   returns `{ok, Values, State}` at an interval; `results(State)` and `terminate(State)` run at the
@@ -16,9 +15,8 @@ it, and is killed after too much time or memory. The code has one of two forms:
   `get_results_and_stop()` returns `{ok, Results}` (PerformERL's `performerl_custom_agent`).
 
 The sink receives `{dyno_probe, Host, TimeMs, Event}`: `TimeMs` counts from the last `restart/1`,
-and
-the event is `{sample, Values}`, `{error, Text}` (a failed sample) or `{ended, Text}` (no further
-samples).
+and the event is `{sample, Values}`, `{error, Text}` (a failed sample) or `{ended, Text}` (no
+further samples).
 
 ## Cost
 A sample: two messages in the target, one to the sink, and the code itself. At most 128 MiB.

@@ -7,8 +7,7 @@ Calls functions of the target at an interval, for a suite's metrics (numbers) an
 (comparisons of results with a value).
 
 A sampler for `m:dyno_agent_custom`, without state, so that it can restart after a call that took
-too
-long.
+too long.
 """.
 
 -export([init/1, sample/1]).

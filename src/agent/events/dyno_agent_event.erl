@@ -10,8 +10,8 @@ before its parent's `spawn`. The first event of a process that starts under trac
 `spawned`.
 
 `receive` is seen when a message arrives, not when a clause takes the message. A message that is
-dropped because its receiver has ended still counts as sent. Actions inside drivers and NIFs are
-not seen.
+dropped because its receiver has ended still counts as sent. Actions inside drivers and NIFs are not
+seen.
 
 `normal/1` shows monitors the function that a process runs instead of OTP's start function: a
 gen_server of the module `shop` is `{shop, init, [Args]}`, and a fun is the function that contains
@@ -61,9 +61,8 @@ it.
 
 -doc """
 The process, event and monotonic time in nanoseconds of a trace message; the time is 0 if the
-message
-has none. Other messages and events are `other`. Spawned functions stay as the runtime gives them,
-for `description/2` and `normal/1`.
+message has none. Other messages and events are `other`. Spawned functions stay as the runtime gives
+them, for `description/2` and `normal/1`.
 """.
 -spec from_trace(term()) -> {pid(), event(), TimeNs :: integer()} | other.
 from_trace({trace_ts, Pid, 'receive', Message, Time}) ->

@@ -5,8 +5,7 @@
 -moduledoc false.
 %% Checks the backlog of a tracer and its shards each 2 ms, with priority max. Tracer and shards cut
 %% processes off themselves (dyno_agent_event_flow), but only when scheduled: behind hundreds of
-%% busy
-%% processes, or in a slow monitor, that is too late.
+%% busy processes, or in a slow monitor, that is too late.
 %%
 %%   at the limit      tracing of all running processes ends; {gap_all, TimeNs} follows the backlog
 %%   a quarter more    the same for processes started since

@@ -3,8 +3,8 @@
 
 -module(dyno_agent_event_session).
 -moduledoc """
-A trace session for events of processes: traces only the events that monitors need, and filters
-them before they are sent.
+A trace session for events of processes: traces only the events that monitors need, and filters them
+before they are sent.
 
 `new/1` traces processes that start later, each from its first event. `ignore/2` stops events of a
 process that no monitor wants; such a process costs two or three messages. No process is ever

@@ -4,8 +4,7 @@
 -module(dyno_agent_event_shard).
 -moduledoc false.
 %% Runs the monitors of a share of the processes. With several shards, a router comes first. A
-%% single
-%% shard is the tracer itself.
+%% single shard is the tracer itself.
 %%
 %%   session -> router -- hash of the pid --> shard 1..K        session -> shard
 %%
@@ -15,10 +14,8 @@
 %%
 %% Among thousands of ready processes a shard runs seldom, and a larger backlog makes each event
 %% dearer, so that the shard never catches up. So with thousands of waiting events, and schedulers
-%% to
-%% spare, the shard runs with priority. If the priority does not help, the monitors are too slow,
-%% and
-%% the system goes first.
+%% to spare, the shard runs with priority. If the priority does not help, the monitors are too slow,
+%% and the system goes first.
 %%
 %%   turn   usual -- more than 2,000 wait --> urgent -- more than 100,000 --> hopeless
 %%            ^------- fewer than 200 ----------'------------------------------'

@@ -10,8 +10,7 @@ message, and the answer controls tracing. The loop enforces the rate, and drops 
 watchdog (dyno_agent_event_watchdog) has stopped tracing at a limit.
 
 The tracer filters no calls, because they would still be sent. To see fewer calls, a consumer
-pauses,
-which removes the breakpoints, or stops, which destroys the session.
+pauses, which removes the breakpoints, or stops, which destroys the session.
 """.
 
 -export([spawn_link/1, go/2, change/3, stop/3, destroy/1]).
@@ -25,8 +24,7 @@ which removes the breakpoints, or stops, which destroys the session.
 
 -doc """
 `pause` removes the breakpoints of the functions, `resume` sets them again. Returns of open calls
-are
-still seen.
+are still seen.
 """.
 -type answer() :: {ok | pause | resume | {stop, Reason :: term()}, state()}.
 
@@ -108,8 +106,7 @@ destroy(none) ->
     erlang:monotonic_time();
 destroy(Session) ->
     %% Removing many breakpoints takes up to 100 ms on a busy machine: each scheduler must run
-    %% several
-    %% times. Removing the flags first stops the messages.
+    %% several times. Removing the flags first stops the messages.
     try dyno_agent_flags:all(Session, false, [all]) of
         _ ->
             At = erlang:monotonic_time(),

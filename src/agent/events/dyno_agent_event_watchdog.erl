@@ -32,8 +32,7 @@ they are named.
 -doc "What to trace. Every message has the monotonic time in native units.".
 -type plan() :: #{
     %% Empty: all but the vital processes. `none`: the meta trace of a function sets the flags of
-    %% its
-    %% callers.
+    %% its callers.
     processes := [dyno_agent_process_filter:selector()] | none,
     %% Flags of processes, such as `call`.
     flags := [atom()],
@@ -125,8 +124,7 @@ init(#{owner := Owner, consumer := Consumer, plan := #{processes := Selectors} =
     end.
 
 %% Messages and calls stay silent until all processes are chosen and all breakpoints set. Meanwhile
-%% this
-%% process does not check the queue.
+%% this process does not check the queue.
 processes(Session, #{processes := Selectors, flags := More}) ->
     Flags = [silent, monotonic_timestamp | More],
     _ = trace:send(Session, false, []),

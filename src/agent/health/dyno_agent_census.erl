@@ -4,8 +4,7 @@
 -module(dyno_agent_census).
 -moduledoc """
 Reads all processes of a node by cheap keys (queue, reductions, status), and each new process once
-by
-its start function, which is its group.
+by its start function, which is its group.
 
 It sends no message to a process and copies no mailbox. Processes are read in slices with pauses.
 Above 50,000 processes groups are of every Nth process, always the same; queues and statuses are of

@@ -4,8 +4,7 @@
 -module(dyno_agent_condition).
 -moduledoc """
 Reads the node and its machine for a look: VM, operating system, threads, limits, allocators,
-tables,
-names, supervisors, global's locks, Mnesia's counters.
+tables, names, supervisors, global's locks, Mnesia's counters.
 
 Dirty I/O schedulers, which read `/proc`, may be stuck: a helper with a time limit reads. Unreadable
 values are left out.

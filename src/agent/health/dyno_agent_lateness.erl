@@ -5,8 +5,7 @@
 -moduledoc false.
 %% One process on each of up to 8 schedulers wakes every 10 ms and records its delay. Delays on one
 %% scheduler come from long native calls, delays on all at once from a stop of the whole VM. Works
-%% on
-%% each release; costs each scheduler 0.05 %.
+%% on each release; costs each scheduler 0.05 %.
 
 -export([start_link/0, read/1, beat/2]).
 -export_type([late/0]).

@@ -11,8 +11,7 @@ the interval before a look; the first look has none.
 
 ## Cost
 A look takes 2 ms and 4 us a process, in slices with pauses, and 0.1 ms for 1,000 tables. Between
-two
-looks the suspects' stacks are read 12 times, 1 us each.
+two looks the suspects' stacks are read 12 times, 1 us each.
 """.
 
 -behaviour(dyno_agent_instrument).
@@ -109,8 +108,7 @@ init(#{interval_ms := IntervalMs}) ->
     }}.
 
 %% Sessions of system events exist from OTP 28 on. Before, there is one for the whole node, which is
-%% not
-%% dyno's to take.
+%% not dyno's to take.
 reports() ->
     case code:ensure_loaded(trace) of
         {module, trace} ->

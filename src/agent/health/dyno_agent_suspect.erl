@@ -4,12 +4,10 @@
 -module(dyno_agent_suspect).
 -moduledoc """
 Expensive questions about few processes: the current function, whom a process waits for, who waits
-for
-it, its full ports and its binaries.
+for it, its full ports and its binaries.
 
 A helper process with a time limit asks: a process in a long native call cannot answer. No mailbox
-is
-copied.
+is copied.
 """.
 
 -export([stacks/1, places/1, detail/1, calls/1, inspections/1, holders/1, kept/1]).
@@ -141,8 +139,7 @@ detail(Pid) ->
 
 -doc """
 The keys of itself that each process reads by `process_info/2`, and how often a second: some keys
-take
-time in proportion to the queue. Calls are traced for 0.4 s, for 20 processes at most.
+take time in proportion to the queue. Calls are traced for 0.4 s, for 20 processes at most.
 """.
 -spec inspections([pid()]) -> #{pid() => #{item := binary(), per_s := number()}}.
 inspections([]) ->
@@ -181,9 +178,8 @@ asked(EndsMs, Left, Seen) ->
 
 text(Format, Arguments) -> unicode:characters_to_binary(io_lib:format(Format, Arguments)).
 
-%% With a queue: callers, since a call monitors its server. Otherwise: its own monitors, if its
-%% memory
-%% is more than its heap; with a queue, memory includes the messages.
+%% With a queue: the callers, since a call monitors its server. Otherwise: the process's own monitors,
+%% if its memory is more than its heap (with a queue, memory includes the messages).
 relations(Pid, Queue, _Words) when Queue > ?SOME ->
     case process_info(Pid, monitored_by) of
         {_, Pids} -> #{monitored_by => length([P || P <- Pids, is_pid(P)])};

@@ -222,7 +222,7 @@ part(#{later := Later, fresh := Fresh}) ->
 continued(none) -> dyno_agent_process_list:first();
 continued(Later) -> Later.
 
-%% The last line excludes dyno's own work.
+%% Without dyno's own processes, whose work is in the last line of `dyno top`.
 read(Pids, Seen) ->
     [
         Row

@@ -4,13 +4,11 @@
 -module(dyno_agent_formula).
 -moduledoc false.
 %% Runs a formula of linear-time logic with necessities, possibilities and fixed points: sHML,
-%% maxHML,
-%% and regular expressions translated to it.
+%% maxHML, and regular expressions translated to it.
 %%
 %% The rest of a formula after some events is a boolean combination of modal clauses, each with its
 %% variables in scope. An event advances each clause; then the combination is simplified. Equal
-%% clauses
-%% are merged, so that repetition does not grow the state.
+%% clauses are merged, so that repetition does not grow the state.
 %%
 %%   [Event] F    if the next event matches, F holds of the rest
 %%   <Event> F    the next event matches, and F holds of the rest
@@ -54,9 +52,8 @@ start({Root, Nodes}, Time) ->
 
 -doc """
 All states reachable from the start. Any subset of a group of patterns may match one event, for
-`some`
-also none. Variables are unknown, and time stands still. With too many states, or none observable,
-`true` is one of them: the formula is then never broken.
+`some` also none. Variables are unknown, and time stands still. With too many states, or none
+observable, `true` is one of them: the formula is then never broken.
 """.
 -spec reachable(code(), [{some | one, [Match :: pos_integer()], Always :: [pos_integer()]}]) ->
     [dyno_agent_property:instance(), ...].
@@ -238,8 +235,7 @@ explained(stop, _Env) ->
     {~"nothing more", []}.
 
 %% The first clauses of a formula. `Seen`: fixed points since the last event; one that recurs
-%% without an
-%% event is its neutral value.
+%% without an event is its neutral value.
 enter(Index, Env, Time, Seen, Nodes) ->
     case element(Index, Nodes) of
         Truth when is_boolean(Truth) ->

@@ -10,16 +10,15 @@
 %%
 %% A property without keys is one instance of the engine. With keys (`each Lock`) each value has an
 %% instance, which gets the events with that value and those without any. A new instance starts as
-%% the
-%% base, which has got the events without keys. An instance equal to the base is dropped, to save
-%% memory, unless its end now would break the property, or an event without keys may break it later.
+%% the base, which has got the events without keys. An instance equal to the base is dropped, to
+%% save memory, unless its end now would break the property, or an event without keys may break it
+%% later.
 %%
 %% A process that ran before monitoring may be in any state of its property. Its instances begin as
 %% worlds: all states that the property can be in. An event or a deadline keeps the possible ones;
-%% only
-%% if none is left is the property broken. A broken key starts again the same way, so that one fault
-%% is
-%% told once. The most recent keys known to be at their start, and the broken ones, are remembered.
+%% only if none is left is the property broken. A broken key starts again the same way, so that one
+%% fault is told once. The most recent keys known to be at their start, and the broken ones, are
+%% remembered.
 %%
 %% Time is that of the events: a deadline before an event has passed, with or without a timer. So a
 %% replay, which has no timers, gives the verdicts of the live run.
@@ -265,10 +264,8 @@ remember(Key, Known, {Last, Before}) ->
     {Last#{Key => Known}, Before}.
 
 %% Reports and restarts the broken instances, and drops those back at their start. If an event of
-%% all
-%% keys may break them later, the keys must stay known. If such an event has broken the base, no key
-%% can
-%% begin anew: each is told once, and then counts as holding.
+%% all keys may break them later, the keys must stay known. If such an event has broken the base, no
+%% key can begin anew: each is told once, and then counts as holding.
 kept(#{shared := Shared} = Program, Base, Touched, Instances, Deadline, Memory0, Time) ->
     Start = start(Program, Base, Time),
     IsOver = not Shared andalso true =:= truth(finished(Program, Start)),

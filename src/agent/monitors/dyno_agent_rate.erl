@@ -4,10 +4,8 @@
 -module(dyno_agent_rate).
 -moduledoc false.
 %% Counts events in a time: `at most 100 ... within 1 s` breaks at the first event too many, `at
-%% least 1
-%% ... within 10 s` at the end of the time, also right after the process's start. The state is the
-%% times
-%% of the last such events.
+%% least 1 ... within 10 s` at the end of the time, also right after the process's start. The state
+%% is the times of the last such events.
 
 -behaviour(dyno_agent_property).
 

@@ -4,10 +4,8 @@
 -module(dyno_agent_recorder).
 -moduledoc false.
 %% A monitor that decides nothing and records events for later (`dyno verify --record`). A process
-%% of
-%% this module's name writes the file in the node: dyno_verify_target starts it (a dyno_stream)
-%% before
-%% the first event and ends it after the last, which tells whether the file is complete.
+%% of this module's name writes the file in the node: dyno_verify_target starts it (a dyno_stream)
+%% before the first event and ends it after the last, which tells whether the file is complete.
 %% dyno_verify_log reads the file.
 
 -export([header/0, frame/1, init/1, event/3, ended/1]).

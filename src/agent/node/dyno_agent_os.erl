@@ -9,10 +9,8 @@ Reads operating system statistics: CPU, memory, disks, network, and the VM's own
 two readings, and `describe/0` lists the values that this system has.
 
 The sources are Linux's text files in `/proc` (`man 5 proc`) and, for container limits, the
-process's
-own cgroup (version 2). A missing file or field only removes its own values. A system without
-`/proc`
-has no values.
+process's own cgroup (version 2). A missing file or field only removes its own values. A system
+without `/proc` has no values.
 
 ## Meaning of the values
 
@@ -166,8 +164,7 @@ read_files(Paths) ->
     #{Path => Text || Path <- Paths, {ok, Text} <- [file:read_file(Path, [raw])]}.
 
 %% Without a cgroup namespace a container may see its group's path on the host, but the group's
-%% files at
-%% the root. So both are tried; the first that exists counts.
+%% files at the root. So both are tried; the first that exists counts.
 cgroup_files(Texts) ->
     [
         <<Folder/binary, $/, File/binary>>

@@ -4,8 +4,7 @@
 -module(dyno_agent_resources).
 -moduledoc """
 Follows the ETS tables, ports and sockets of a node. Tables are grouped by name, ports by their
-other
-end: `tcp accepted on 8080`, `tcp to 10.0.0.5:5432`, a program's name.
+other end: `tcp accepted on 8080`, `tcp to 10.0.0.5:5432`, a program's name.
 
 Scans run at the start, at random intervals, and at the end. A pause lasts at least 50 times its
 scan, so that a node with 100,000 tables loses at most 2 % of one scheduler; the first and the last

@@ -7,9 +7,8 @@ Samples the VM and the operating system at random intervals (dyno_agent_instants
 statistics to the caller.
 
 Sends `{dyno_sample, Sampler, TimeMs, Statistics, CostUs}`: `TimeMs` counts from the last
-`restart/1`
-by the target's clock, `Statistics` are of the time since the previous sample, and `CostUs` is the
-cost of the sample.
+`restart/1` by the target's clock, `Statistics` are of the time since the previous sample, and
+`CostUs` is the cost of the sample.
 """.
 
 -behaviour(dyno_agent_instrument).

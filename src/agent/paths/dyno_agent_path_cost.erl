@@ -4,8 +4,7 @@
 -module(dyno_agent_path_cost).
 -moduledoc false.
 %% Measures the cost of tracing between two events of a process: traces a program with known times,
-%% in
-%% the same way as the profiled processes.
+%% in the same way as the profiled processes.
 %%
 %% The program calls three nested functions, first without work and then with 20 us of measured work
 %% between two events. Time beyond the work is the cost of tracing. After work an event costs more,

@@ -69,8 +69,7 @@ stays, and the process `sink` gets `{dyno_profile, enough}`.
 
 -define(NODES, 20_000).
 %% In costs of tracing a call and its return; shorter calls are not timed. The cost may be wrong by
-%% a
-%% third: with 0.5, shares of known phases were wrong by up to 8 points, with 2 by one or two
+%% a third: with 0.5, shares of known phases were wrong by up to 8 points, with 2 by one or two
 %% (bench/profile_truth).
 -define(LEAST, 2.0).
 %% Messages gather for 2 ms.
@@ -206,8 +205,7 @@ ended(#{nodes := Nodes} = Result, #{threads := Before} = State) ->
     State#{result := Result#{nodes := Stretched}, ended := erlang:monotonic_time()}.
 
 %% If other programs use the processors, all steps take longer by the clock; the probe's costs
-%% exclude
-%% that.
+%% exclude that.
 stretch({RunBefore, WaitBefore}, {Run, Wait}) when Run > RunBefore ->
     1 + (Wait - WaitBefore) / (Run - RunBefore);
 stretch(_Before, _Now) ->

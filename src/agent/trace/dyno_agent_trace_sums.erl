@@ -4,8 +4,7 @@
 -module(dyno_agent_trace_sums).
 -moduledoc """
 Sums call times of functions, or values of an argument, each second, and shows slow calls one by
-one.
-A consumer of `m:dyno_agent_event_tracer`.
+one. A consumer of `m:dyno_agent_event_tracer`.
 
 Frequently called functions are sampled: five times a second the breakpoints are set, and removed
 after 500 calls.
