@@ -15,7 +15,8 @@ nearest name where one was probably mistyped.
 
 %% Options that there were, and what does the same.
 -define(REPLACED, [
-    {{"bench", "--profile"}, "dyno profile --eval CODE tells which functions take the time"}
+    {{"bench", "--profile"}, "dyno profile --eval CODE tells which functions take the time"},
+    {{"bench", "--log"}, "2>> FILE adds the lines on standard error to a file"}
 ]).
 
 -doc "The sentence for an error of `argparse:parse/3` on this tree of commands.".

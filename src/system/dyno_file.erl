@@ -18,7 +18,7 @@ refused, too: /dev/stdout, a pipe, /dev/null.
 
 -include_lib("kernel/include/file.hrl").
 
--export([write/2, write/3, first/2, add/2, create/2, open/2, append/1, writable/1]).
+-export([write/2, write/3, first/2, add/2, create/2, open/2, writable/1]).
 -export([format_error/1, fault/1, shown/1]).
 
 -export_type([reason/0, access/0]).
@@ -96,8 +96,6 @@ open(Path, Access) ->
         end
     end).
 
--doc "Opens the file, to be written at its end.".
--spec append(file:filename_all()) -> {ok, file:fd()} | {error, reason()}.
 append(Path) ->
     maybe
         {ok, Target} ?= target(Path),

@@ -3,7 +3,7 @@
 
 -module(dyno_stream).
 -moduledoc """
-Files that grow, an entry at a time: traces, events, the lines of a log.
+Files that grow, an entry at a time: traces, events.
 
 A process holds the file, so that several may write to it, and writes at the latest 200 ms after an
 entry came. Until the first entry there is no new file, and a former one stays as it is: a
@@ -22,8 +22,6 @@ written to its end, too, if the process that opened it ends without closing it.
 -type stream() :: pid() | atom().
 
 -type options() :: #{
-    %% A new file for the user alone, the default; or one that others may read, at its end.
-    mode => private | append,
     %% The file's first entry.
     header => iodata(),
     %% Without it, the caller.
@@ -33,7 +31,6 @@ written to its end, too, if the process that opened it ends without closing it.
 
 -type state() :: #{
     path := file:filename_all(),
-    mode := private | append,
     %% Opened by the first entry.
     file := file:fd() | none,
     owner := reference(),
@@ -56,7 +53,7 @@ written to its end, too, if the process that opened it ends without closing it.
 -doc "Opens the file; a new one takes the place of the former one with the first entry.".
 -spec open(file:filename_all(), options()) -> {ok, pid()} | {error, dyno_file:reason()}.
 open(Path, Options) ->
-    Argument = {Path, maps:merge(#{mode => private, owner => self()}, Options)},
+    Argument = {Path, maps:merge(#{owner => self()}, Options)},
     Started =
         case Options of
             #{name := Name} -> gen_server:start({local, Name}, ?MODULE, Argument, []);
@@ -81,13 +78,12 @@ close(Stream) ->
 
 -doc false.
 -spec init({file:filename_all(), options()}) -> {ok, state()} | {stop, {shutdown, term()}}.
-init({Path, #{mode := Mode, owner := Owner} = Options}) ->
-    case writable(Mode, Path) of
+init({Path, #{owner := Owner} = Options}) ->
+    case dyno_file:writable(Path) of
         ok ->
             Waiting = [iolist_to_binary(Header) || #{header := Header} <- [Options]],
             {ok, #{
                 path => Path,
-                mode => Mode,
                 file => none,
                 owner => monitor(process, Owner),
                 at => 0,
@@ -100,23 +96,6 @@ init({Path, #{mode := Mode, owner := Owner} = Options}) ->
         {error, Reason} ->
             {stop, {shutdown, Reason}}
     end.
-
-%% A file that is there may be writable if its folder is not.
-writable(append, Path) ->
-    case filelib:is_file(Path) of
-        true ->
-            maybe
-                {ok, File} ?= dyno_file:append(Path),
-                file:close(File)
-            end;
-        false ->
-            dyno_file:writable(Path)
-    end;
-writable(private, Path) ->
-    dyno_file:writable(Path).
-
-opened(append, Path) -> dyno_file:append(Path);
-opened(private, Path) -> dyno_file:open(Path, private).
 
 -doc false.
 -spec handle_call({write, binary()} | close, gen_server:from(), state()) ->
@@ -143,9 +122,9 @@ handle_info({'DOWN', Owner, process, _, _}, #{owner := Owner} = State) ->
 handle_info(_Message, State) ->
     {noreply, State}.
 
-open(#{file := none, fault := none, mode := Mode, path := Path, waiting := Header} = State) ->
+open(#{file := none, fault := none, path := Path, waiting := Header} = State) ->
     maybe
-        {ok, File} ?= opened(Mode, Path),
+        {ok, File} ?= dyno_file:open(Path, private),
         {ok, At} = file:position(File, eof),
         _ = [erlang:send_after(?DELAY_MS, self(), flush) || Header =/= []],
         State#{file := File, at := At, bytes := iolist_size(Header)}

@@ -60,7 +60,6 @@ commands() ->
         {["test", "none.erl", "-o"], "x.json"},
         {["bench", "ok", "-o"], "x.json"},
         {["bench", "ok", "-o"], "x.csv"},
-        {["bench", "ok", "--node", ?NODE, "--watch", "--log"], "x.log"},
         {["compare", "old.json", "old.json", "-o"], "x.md"},
         {["report", "old.json", "-o"], "x.html"}
     ].
@@ -69,7 +68,7 @@ missing_folder(Config) ->
     all_say(Config, commands(), "none", 2, ~": cannot be written: there is no folder none; create").
 
 no_regular_file(Config) ->
-    Files = ["x." ++ E || E <- ["jsonl", "json", "html", "log", "csv", "md"]],
+    Files = ["x." ++ E || E <- ["jsonl", "json", "html", "csv", "md"]],
     [ok = file:make_symlink("/dev/null", in(Config, File)) || File <- Files],
     all_say(Config, commands(), ".", 2, ~": this is not a regular file; give the path of a file"),
     [ok = file:delete(in(Config, File)) || File <- Files],
@@ -79,9 +78,7 @@ no_regular_file(Config) ->
 full_disk(Config) ->
     on_disk(Config, fun(Disk) ->
         ok = dyno_disk:fill(Disk),
-        %% A log is added to, and it is there already.
-        All = [C || {Arguments, _} = C <- commands(), not lists:member("--log", Arguments)],
-        all_say(Config, All, "disk", 3, ~": the disk is full; make room, or give another path"),
+        all_say(Config, commands(), "disk", 3, ~": the disk is full; make room, or give another path"),
         {3, ~"", New} = served(Config, ["new", "benchmark", "disk/x_bench"]),
         ?assertMatch({_, _}, binary:match(New, ~"disk/x_bench.erl: the disk is full"), New)
     end).

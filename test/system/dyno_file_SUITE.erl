@@ -21,8 +21,7 @@ all() ->
         a_stream,
         a_stream_without_entries,
         a_stream_on_a_disk_that_fills,
-        a_stream_whose_owner_ends,
-        a_log
+        a_stream_whose_owner_ends
     ].
 
 init_per_testcase(Case, Config) ->
@@ -119,7 +118,6 @@ what_is_no_file(Config) ->
      || Path <- ["/dev/null", "/dev/stdout", in(Config, "pipe"), proplists:get_value(folder, Config)],
         Write <- [
             fun dyno_file:writable/1,
-            fun dyno_file:append/1,
             fun(P) -> dyno_file:write(P, ~"") end,
             fun(P) -> dyno_stream:open(P, #{}) end
         ]
@@ -162,10 +160,10 @@ a_stream_without_entries(Config) ->
     ok = file:write_file(Former, ~"former\n"),
     [
         begin
-            {ok, Stream} = dyno_stream:open(Path, #{mode => Mode, header => ~"header\n"}),
+            {ok, Stream} = dyno_stream:open(Path, #{header => ~"header\n"}),
             ?assertEqual(ok, dyno_stream:close(Stream))
         end
-     || Path <- [Former, in(Config, "new")], Mode <- [private, append]
+     || Path <- [Former, in(Config, "new")]
     ],
     ?assertEqual({ok, ~"former\n"}, file:read_file(Former)),
     ?assertEqual(["former"], listed(Config)),
@@ -223,14 +221,3 @@ a_stream_whose_owner_ends(Config) ->
         {'DOWN', Ref, process, Stream, Why} -> ?assertEqual(normal, Why)
     end,
     ?assertEqual({ok, ~"one\n"}, file:read_file(Path)).
-
-%% Added to, not replaced.
-a_log(Config) ->
-    Path = in(Config, "log"),
-    ok = file:write_file(Path, ~"one\n"),
-    ok = file:make_symlink("log", in(Config, "link")),
-    {ok, Stream} = dyno_stream:open(in(Config, "link"), #{mode => append}),
-    ok = dyno_stream:write(Stream, ~"two\n"),
-    ok = dyno_stream:close(Stream),
-    ?assertEqual({ok, ~"one\ntwo\n"}, file:read_file(Path)),
-    ?assertEqual({ok, "log"}, file:read_link(in(Config, "link"))).

@@ -12,11 +12,11 @@ suite() ->
     [{timetrap, {minutes, 3}}].
 
 all() ->
-    [clocks, trends, terms, {group, traps}, busy, {group, endings}, {group, traced}].
+    [clocks, trends, terms, {group, traps}, in_vms_of_their_own, busy, {group, endings}, {group, traced}].
 
 groups() ->
     [
-        {traps, [parallel], [folded, first_call, keeps, drifts, in_vms_of_their_own, well]},
+        {traps, [parallel], [folded, first_call, keeps, drifts, well]},
         {endings, [parallel], [all_fail, set_up_fails, elixir]},
         {traced, [], [records, arguments, alternatives, counts, big_arguments]}
     ].

@@ -4,7 +4,7 @@
 -module(dyno_cli_bench_cluster).
 -moduledoc """
 `dyno bench CODE --node A --node B`: runs a code in several nodes at once, with a line each second
-for each of them and for all, on standard error and in a file where `--log` names one.
+for each of them and for all, on standard error.
 """.
 
 -export([run/1]).
@@ -15,9 +15,7 @@ for each of them and for all, on standard error and in a file where `--log` name
     code := dyno_bench_code:code(),
     concurrency := pos_integer(),
     duration_ms := pos_integer(),
-    cookie => atom(),
-    %% A file that the lines are added to.
-    log => file:filename_all()
+    cookie => atom()
 }.
 
 -define(INTERVAL_MS, 1000).
@@ -37,28 +35,13 @@ run(#{nodes := Nodes, code := Code, duration_ms := DurationMs} = Settings) ->
     },
     _ = process_flag(trap_exit, true),
     maybe
-        {ok, Log} ?= dyno_error:tagged(dyno_file, log(Settings)),
         {ok, Cluster} ?= dyno_bench_cluster:start_link(Options),
         %% An interval's sample comes half an interval after its end.
         EndMs = erlang:monotonic_time(millisecond) + DurationMs + ?INTERVAL_MS * 3 div 4,
-        {Ended, Samples} = collect(Cluster, Log, EndMs, []),
+        {Ended, Samples} = collect(Cluster, EndMs, []),
         ok = dyno_bench_cluster:stop(Cluster),
-        logged(close(Log), ended(Ended, Samples, parameters(Nodes, Code, Settings)))
+        ended(Ended, Samples, parameters(Nodes, Code, Settings))
     end.
-
-log(#{log := File}) -> dyno_stream:open(File, #{mode => append});
-log(_Settings) -> {ok, none}.
-
-close(none) -> ok;
-close(Log) -> dyno_stream:close(Log).
-
-%% What was measured is still shown.
-logged({error, Reason}, {ok, Document}) ->
-    Failed = dyno_recording:put(Document, status, failed),
-    Text = dyno_recording_part:text("~ts", [dyno_file:format_error(Reason)]),
-    {ok, dyno_recording:put(Failed, error, #{code => log, text => Text})};
-logged(_Closed, Result) ->
-    Result.
 
 parameters(Nodes, Code, #{concurrency := Concurrency}) ->
     #{
@@ -69,29 +52,18 @@ parameters(Nodes, Code, #{concurrency := Concurrency}) ->
         interval_ms => ?INTERVAL_MS
     }.
 
-collect(Cluster, Log, EndMs, Samples) ->
+collect(Cluster, EndMs, Samples) ->
     receive
         {?MODULE, Sample} ->
             Heading = [heading() || length(Samples) rem ?PAGE =:= 0],
-            shown(Heading ++ lines(Sample), Log),
-            collect(Cluster, Log, EndMs, [Sample | Samples]);
+            lists:foreach(fun dyno_cli_terminal:note/1, Heading ++ lines(Sample)),
+            collect(Cluster, EndMs, [Sample | Samples]);
         dyno_interrupt ->
             {interrupted, Samples};
         {'EXIT', Cluster, Reason} ->
             {{failed, Reason}, Samples}
     after max(0, EndMs - erlang:monotonic_time(millisecond)) ->
         {complete, Samples}
-    end.
-
-shown(Lines, Log) ->
-    lists:foreach(fun dyno_cli_terminal:note/1, Lines),
-    case Log of
-        none ->
-            ok;
-        _ ->
-            %% A disk that is full does not end the measurement.
-            _ = [dyno_stream:write(Log, [dyno_report_text:encode(Line), $\n]) || Line <- Lines],
-            ok
     end.
 
 ended({failed, {shutdown, {_Module, _Reason} = Error}}, _Samples, _Parameters) ->

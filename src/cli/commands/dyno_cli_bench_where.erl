@@ -44,33 +44,26 @@ options() ->
             "once, with a line each second for each",
             {many, {custom, fun dyno_cli_nodes:name/1, "a name such as shop@host"}}},
         {"--watch", "with one --node: also prints a line each second, for --time (default: 10s)"},
-        {"--log FILE", "appends these lines to FILE"},
         lists:keyfind("--cookie COOKIE", 1, dyno_cli_nodes:rows())
     ].
 
 -doc "Nodes in which a code runs at once, or one that is watched; none where it is neither.".
 -spec cluster(dyno_cli_command:values()) ->
-    {ok, none | #{nodes := [node(), ...], cookie => atom(), log => binary()}}
+    {ok, none | #{nodes := [node(), ...], cookie => atom()}}
     | {error, dyno_error:error()}.
 cluster(#{node := Nodes} = Values) when length(Nodes) > 1; is_map_key(watch, Values) ->
     case [Option || {Key, Option} <- ?NOT_WATCHED, is_map_key(Key, Values)] of
         [] ->
-            {ok, maps:merge(
-                (maps:with([log], Values))#{nodes => Nodes}, dyno_cli_nodes:connection(Values)
-            )};
+            {ok, (dyno_cli_nodes:connection(Values))#{nodes => Nodes}};
         [Option | _] ->
             contradiction([
                 Option, " is not for nodes that are watched; give one --node, without --watch"
             ])
     end;
 cluster(Values) ->
-    case maps:keys(maps:with([watch, log], Values)) of
-        [] ->
-            {ok, none};
-        [Key | _] ->
-            contradiction([
-                "--", atom_to_list(Key), " is for nodes that are watched; give them with --node"
-            ])
+    case is_map_key(watch, Values) of
+        false -> {ok, none};
+        true -> contradiction("--watch is for nodes that are watched; give them with --node")
     end.
 
 -doc "Where codes run, as options of m:dyno_bench.".

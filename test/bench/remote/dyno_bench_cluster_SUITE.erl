@@ -24,8 +24,7 @@ all() ->
         the_caller_is_killed,
         options,
         recordings,
-        command_line,
-        a_log_on_a_full_disk
+        command_line
     ].
 
 init_per_testcase(Case, Config) when Case =:= options; Case =:= recordings ->
@@ -237,42 +236,17 @@ recordings(_Config) ->
 command_line(Config) ->
     dyno_tries:hold(3, fun() -> command_line_once(Config) end).
 
-%% The lines are on standard error, and the measurement is shown; only its status says it.
-a_log_on_a_full_disk(Config) ->
-    Disk = filename:join(proplists:get_value(priv_dir, Config), "disk"),
-    case dyno_disk:mount(Disk, 64) of
-        ok ->
-            try
-                Log = filename:join(Disk, "cluster.log"),
-                ok = file:write_file(Log, ~""),
-                ok = dyno_disk:fill(Disk),
-                [A | _] = [atom_to_list(Node) || Node <- proplists:get_value(nodes, Config)],
-                {3, Out} = dyno_command:run([
-                    "bench", "lists:seq(1, 10).", "--cookie", atom_to_list(erlang:get_cookie()),
-                    "--node", A, "--watch", "--time", "1s", "--log", Log, "-o",
-                    filename:join(proplists:get_value(priv_dir, Config), "full.json")
-                ]),
-                Said = "cluster.log: the disk is full; .* it has 0 of [0-9]+ entries",
-                ?assertMatch({match, _}, re:run(Out, Said), Out)
-            after
-                dyno_disk:unmount(Disk)
-            end;
-        Skip ->
-            Skip
-    end.
-
 command_line_once(Config) ->
     [A, B] = [atom_to_list(Node) || Node <- proplists:get_value(nodes, Config)],
     Folder = proplists:get_value(priv_dir, Config),
-    [Log, File] = [filename:join(Folder, Name) || Name <- ["cluster.log", "cluster.json"]],
+    File = filename:join(Folder, "cluster.json"),
     Line = ["bench", "lists:seq(1, 10).", "--cookie", atom_to_list(erlang:get_cookie())],
     {0, Out} = dyno_command:run(
-        Line ++ ["--node", A, "--node", B, "--time", "1s", "--log", Log, "-o", File]
+        Line ++ ["--node", A, "--node", B, "--time", "1s", "-o", File]
     ),
     ?assertMatch({match, _}, re:run(Out, "Nodes\n +node +workers"), Out),
-    {ok, Lines} = file:read_file(Log),
     [
-        ?assertMatch({match, _}, re:run(Lines, ["Z?.* ", Name, " +[12] .*/s"]), Lines)
+        ?assertMatch({match, _}, re:run(Out, ["Z?.* ", Name, " +[12] .*/s"]), Out)
      || Name <- [A, B, "total"]
     ],
     {ok, #{~"parameters" := #{~"mode" := ~"cluster"}}} = dyno_recording_file:read(File),
@@ -286,6 +260,7 @@ command_line_once(Config) ->
             {["--node", A, "--node", B, "-q"], "--squeeze is not for nodes that are watched"},
             {["--node", A, "--watch", "ok."], "one code"},
             {["--watch"], "--watch is for nodes"},
+            {["--node", A, "--watch", "--log", "x"], "no option --log; 2>> FILE adds"},
             {["--node", A, "--node", "@b"], "such as shop@host"}
         ]
     ].
