@@ -66,13 +66,13 @@ memory(Node) ->
         not lists:member(Id, ["Dbgi", "Docs"])
     ]),
     %% OTP's own modules that are loaded for it stay in the node: they are not counted.
-    _ = dyno_targets:detach(attach(Node, ?NO_SAMPLE_MS)),
+    ok = bench_program:detach(attach(Node, ?NO_SAMPLE_MS)),
     Before = memory_of_code(Node),
     Targets = attach(Node, ?NO_SAMPLE_MS),
     Code = memory_of_code(Node) - Before,
     [#{agent := Agent}] = Targets,
     {Processes, Tables} = erpc:call(Node, bench_agent_memory, of_agent, [dyno_agent:guard(Agent)]),
-    _ = dyno_targets:detach(Targets),
+    ok = bench_program:detach(Targets),
     Left = memory_of_code(Node) - Before,
     bench_program:say("code      ~b kB sent, ~b kB in the node, ~b kB after detaching", [
         kb(B) || B <- [Sent, Code, Left]
@@ -100,7 +100,7 @@ samples(Node, Count) ->
         end
      || _ <- lists:seq(1, Count)
     ],
-    _ = dyno_targets:detach(Targets),
+    ok = bench_program:detach(Targets),
     {Value, Interval} = bench_program:median(Us),
     bench_program:say("a sample  ~ts us, ~ts; ~b samples", [
         bench_program:number(Value), bench_program:interval_text(Interval, "us"), Count

@@ -58,7 +58,7 @@ run(Level, PerSecond, Seconds) ->
     ],
     [#{results := Results}] = dyno_targets:read(Targets),
     #{dyno_agent_calls := #{functions := Functions}} = Results,
-    _ = dyno_targets:detach(Targets),
+    ok = bench_program:detach(Targets),
     ok = dyno_peer:stop(Node),
     [Born] = [N || #{mfa := {_, request, 0}, calls := N} <- Functions],
     {Agents, Wholes} = lists:unzip(Seen),

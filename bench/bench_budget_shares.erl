@@ -128,7 +128,7 @@ shares(Level, {Node, Patterns}, Ms) ->
     ok = dyno_targets:restart(Targets),
     timer:sleep(Ms),
     [#{results := #{dyno_agent_calls := #{functions := Functions}}}] = dyno_targets:read(Targets),
-    _ = dyno_targets:detach(Targets),
+    ok = bench_program:detach(Targets),
     All = max(1, lists:sum([Ns || #{own_time_ns := Ns} <- Functions])),
     #{
         MFA => {

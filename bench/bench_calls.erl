@@ -126,7 +126,7 @@ wait_for(Table, Count) ->
     wait_longer(Table, Count).
 
 wait_longer(Table, Count) ->
-    case dyno_agent_process_table:size(Table) of
+    case map_size(dyno_agent_process_table:groups(Table)) of
         Size when Size >= Count ->
             Size;
         _ ->

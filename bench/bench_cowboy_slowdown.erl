@@ -354,7 +354,7 @@ end_with(sample, Pid, _Requests) ->
     shown(Pid);
 end_with(Level, Targets, Requests) ->
     [#{results := Results}] = dyno_targets:read(Targets),
-    _ = dyno_targets:detach(Targets),
+    ok = bench_program:detach(Targets),
     _ = [
         check_calls(Calls, Requests)
      || #{dyno_agent_calls := Calls} <- [Results], Level =/= discovery, Level =/= budget

@@ -36,7 +36,7 @@ measure(idle, Effort) ->
     Without = spent_ms(Node, Ms),
     {Targets, _} = attached(Node),
     With = spent_ms(Node, Ms),
-    _ = dyno_targets:detach(Targets),
+    ok = bench_program:detach(Targets),
     ok = dyno_peer:stop(Node),
     bench_program:say("without ~b ms of processor in ~b, with ~b", [Without, Ms, With]),
     #{
@@ -57,7 +57,7 @@ measure(Kind, Effort) ->
     Times = erpc:call(Node, bench_cases, times, []),
     #{stacks := Found, cpu := Cpu, seen := {Seen, _}, cost_ns := CostNs} =
         dyno_agent_stacks:read(Stacks),
-    _ = dyno_targets:detach(Targets),
+    ok = bench_program:detach(Targets),
     ok = dyno_peer:stop(Node),
     #{samples := Count, scheduler := Scheduler} = Cpu,
     {Worst, Shares} = bench_cases:differences(Times, Found),

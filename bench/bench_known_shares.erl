@@ -80,7 +80,7 @@ round_of(What, {Node, _, _} = Measured, Parts) ->
     Pids = [Pid || {_, Pid} <- Instruments],
     Pairs = [pair(N rem 2, Pids, Measured) || N <- lists:seq(1, Parts)],
     [#{results := Results}] = dyno_targets:read(Targets),
-    _ = dyno_targets:detach(Targets),
+    ok = bench_program:detach(Targets),
     #{results => Results, parts => Pairs}.
 
 options(budget) ->

@@ -22,7 +22,7 @@ skipped; 2 for wrong arguments; 3 where it could not be measured.
 -export([main/2]).
 %% For the programs
 -export([whole/3, median/1, say/2, interval_text/2, goal/3, times/2, number/1, shares/3]).
--export([processor_ns/1, processor_ns/0]).
+-export([processor_ns/1, processor_ns/0, detach/1]).
 
 -export_type([effort/0, result/0, interval/0]).
 
@@ -286,6 +286,12 @@ shares(Word, Truth, Found) ->
         end
      || Phase := True <- Truth
     ]).
+
+-doc "Ends the agents of targets that `m:dyno_targets` has attached.".
+-spec detach([dyno_targets:target()]) -> ok.
+detach(Targets) ->
+    _ = dyno_agent:detach_all([Agent || #{agent := Agent} <- Targets]),
+    ok.
 
 -doc "Prints a line.".
 -spec say(io:format(), [term()]) -> ok.
