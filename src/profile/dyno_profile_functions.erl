@@ -15,29 +15,19 @@
 tables([]) ->
     [];
 tables([#{name := First} | _] = Profiles) ->
-    [
-        table(Profile, [
-            R
-         || #{name := ~"reductions", node := N} = R <- Profiles, N =:= maps:get(node, Profile, none)
-        ])
-     || #{name := Name} = Profile <- Profiles, Name =:= First
-    ].
+    [table(Profile) || #{name := Name} = Profile <- Profiles, Name =:= First].
 
 -doc "The table of a profile's functions by its first value.".
 -spec table(map()) -> map().
-table(Profile) -> table(Profile, []).
-
-table(#{values := [#{name := Value} | _]} = Profile, Others) ->
+table(#{values := [#{name := Value} | _]} = Profile) ->
     {Own, Total} = shares(Profile),
     Observations = maps:get(observations, Profile, undefined),
-    Reductions = [element(1, shares(Other)) || Other <- Others],
     Rows = [
         #{
             function => Name,
             own => own(Name, Own),
             observations => Observations,
-            total => Share,
-            reductions => [maps:get(Name, Of, 0.0) || Of <- Reductions]
+            total => Share
         }
      || Name := Share <- Total
     ],
@@ -120,18 +110,7 @@ spec() ->
             bound(high, ~"Own, to", fun({_, High}) -> High end),
             {~"total", ~"With callees", ratio,
                 #{better => lower, help => ~"The share that was spent in it and what it calls."},
-                fun(#{total := Total}) -> Total end},
-            {~"reductions", ~"Of the reductions", ratio,
-                #{
-                    optional => true,
-                    better => lower,
-                    help =>
-                        ~"Its own share of all reductions, estimated from stacks (doc/profile.md)."
-                },
-                fun
-                    (#{reductions := [Share]}) -> Share;
-                    (#{reductions := []}) -> undefined
-                end}
+                fun(#{total := Total}) -> Total end}
         ]
     }.
 

@@ -287,14 +287,22 @@ results(Targets) ->
 ask(Ask, #{node := Node, instruments := Instruments}) ->
     try
         Results = [
-            {Module, Result}
+            {Module, result(Module, Read)}
          || dyno_target_silence:is_connected(Node),
             {Module, Pid} <- lists:reverse(Instruments),
-            Result <- still(fun() -> Ask(Module, Pid) end)
+            Read <- still(fun() -> Ask(Module, Pid) end)
         ],
         [#{node => Node, results => maps:from_list(Results)} || Results =/= []]
     catch
         exit:{{nodedown, _}, _} -> []
+    end.
+
+result(Module, Read) ->
+    #{parts := Parts} = dyno_agent_instrument:about(Module),
+    {module, Parts} = code:ensure_loaded(Parts),
+    case erlang:function_exported(Parts, result, 1) of
+        true -> Parts:result(Read);
+        false -> Read
     end.
 
 -doc "The target with this monitor, reference of messages, or sampler.".

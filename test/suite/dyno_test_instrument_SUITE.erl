@@ -211,7 +211,7 @@ profiles(Config) ->
         ?assertMatch({[], _}, Profiles(Off)),
         {ok, Sampled} = run(Config, #{duration_ms => 1000, level => off}, #{profile => sample}),
         {ok, _} = dyno_recording:validate(Sampled),
-        ?assertMatch({[~"stacks", ~"reductions", ~"waiting_stacks"], _}, Profiles(Sampled)),
+        ?assertMatch({[~"stacks", ~"waiting_stacks"], _}, Profiles(Sampled)),
         {ok, Page} = dyno_report:render(html, Sampled, #{}),
         ?assertMatch({_, _}, binary:match(iolist_to_binary(Page), ~"waiting_stacks")),
         ?assertMatch(#{~"profile" := ~"sample"}, maps:get(~"parameters", Sampled)),

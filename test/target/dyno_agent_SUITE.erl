@@ -192,7 +192,7 @@ stays_idle_between_two_uses(Config) ->
     Again = counters(Second, [{dyno_work, leaf, 1}], [call_time]),
     ok = dyno_agent_calls:restart(Again),
     ok = erpc:call(Node, dyno_work, call, [10]),
-    ?assertEqual(10, calls({dyno_work, leaf, 1}, dyno_agent_calls:read(Again))),
+    ?assertEqual(10, calls({dyno_work, leaf, 1}, dyno_counted:read(Again))),
     _ = dyno_agent:detach(Second),
     %% Another caller is told that it is there.
     ?assertEqual({error, {dyno_agent, {taken, Node, measuring}}}, dyno_agent:attach(Node, #{})),
@@ -348,7 +348,7 @@ measures_where_heaps_are_limited(_Config) ->
         "Start = fun Start(0) -> ok; Start(N) -> spawn(dyno_work, call, [1]), Start(N - 1) end,"
         "Start(30_000).",
     ok = dyno_peers:eval(Node, Script),
-    ?assertEqual(30_000, calls({dyno_work, leaf, 1}, dyno_agent_calls:read(Calls))),
+    ?assertEqual(30_000, calls({dyno_work, leaf, 1}, dyno_counted:read(Calls))),
     _ = dyno_agent_processes:read(Processes),
     %% What does the same at the level `budget` may take what it needs, too.
     {ok, Budget} = dyno_agent:start(Agent, dyno_agent_calls, #{
@@ -368,7 +368,7 @@ refuses_a_second_dyno(Config) ->
     %% The first one is none the worse.
     Counters = counters(Agent, [{dyno_work, leaf, 1}], [call_count]),
     erpc:call(Node, dyno_work, call, [10]),
-    ?assertEqual(10, calls({dyno_work, leaf, 1}, dyno_agent_calls:read(Counters))),
+    ?assertEqual(10, calls({dyno_work, leaf, 1}, dyno_counted:read(Counters))),
     _ = dyno_agent:detach(Agent),
     {error, {_, {taken, _, _}} = Error} = Other,
     ?assertMatch({match, _}, re:run(dyno_error:format(Error), "another dyno")).
@@ -464,7 +464,7 @@ counts_calls_time_and_memory(Config) ->
     erpc:call(Node, dyno_work, call, [1000]),
     {SpunUs, ok} = erpc:call(Node, timer, tc, [dyno_work, spin, [100_000]]),
     erpc:call(Node, dyno_work, list, [1000]),
-    #{functions := Functions} = Result = dyno_agent_calls:read(Counters),
+    #{functions := Functions} = Result = dyno_counted:read(Counters),
     ?assertEqual(1000, calls({dyno_work, leaf, 1}, Result)),
     ?assertEqual(1001, calls({dyno_work, call, 1}, Result)),
     ?assertEqual(1, calls({dyno_work, list, 1}, Result)),
@@ -485,7 +485,7 @@ finds_what_a_pattern_means(Config) ->
     Node = node_of(Config),
     Counters = counters(Agent, [{'dyno_wor*', 'le*', '_'}], [call_count]),
     erpc:call(Node, dyno_work, call, [5]),
-    Result = dyno_agent_calls:read(Counters),
+    Result = dyno_counted:read(Counters),
     ?assertMatch(#{measured_functions := 1}, Result),
     ?assertEqual(5, calls({dyno_work, leaf, 1}, Result)),
     ?assertEqual(0, calls({dyno_work, call, 1}, Result)),
@@ -523,7 +523,7 @@ measures_modules_loaded_later(Config) ->
     other = dyno_peers:load(Node, "-module(other). -export([f/0]). f() -> ok."),
     _ = [erpc:call(Node, dyno_later, F, []) || F <- [f, f, f, g, g]],
     erpc:call(Node, other, f, []),
-    Result = dyno_agent_calls:read(Counters),
+    Result = dyno_counted:read(Counters),
     ?assertEqual(3, calls({dyno_later, f, 0}, Result)),
     ?assertEqual(0, calls({dyno_later, g, 0}, Result)),
     ?assertEqual(0, calls({other, f, 0}, Result)),
@@ -546,7 +546,7 @@ counts_after_a_reload(Config) ->
     erpc:call(Node, dyno_work, call, [7]),
     timer:sleep(700),
     erpc:call(Node, dyno_work, call, [3]),
-    #{functions := Functions} = dyno_agent_calls:read(Counters),
+    #{functions := Functions} = dyno_counted:read(Counters),
     [#{calls := Calls, counted := at_least}] =
         [F || #{mfa := {dyno_work, leaf, 1}} = F <- Functions],
     %% Those before are there, if they were read in time.
@@ -579,7 +579,7 @@ counts_once_where_patterns_overlap(Config) ->
     Patterns = [{dyno_work, '_', '_'}, {dyno_work, leaf, 1}, {dyno_work, leaf, '_'}],
     Counters = counters(Agent, Patterns, [call_time, call_count]),
     erpc:call(Node, dyno_work, call, [10]),
-    Result = dyno_agent_calls:read(Counters),
+    Result = dyno_counted:read(Counters),
     ?assertEqual(10, calls({dyno_work, leaf, 1}, Result)),
     _ = dyno_agent:detach(Agent).
 
@@ -604,19 +604,19 @@ counts_no_calls_of_its_own(Config) ->
         lists:sum([C || #{mfa := {gen_server, _, _}, calls := C} <- Functions])
     end,
     _ = Work(),
-    Peeked = dyno_agent_calls:peek(Counters),
+    Peeked = dyno_counted:peek(Counters),
     %% The runtime system itself may call it, once in a while.
     Peeks = calls({lists, seq, 2}, Peeked),
     ?assert(Peeks >= 100 andalso Peeks < 105, Peeks),
     %% Counting goes on meanwhile.
     ?assert(Server(Peeked) < 100, Server(Peeked)),
     _ = Work(),
-    Read = dyno_agent_calls:read(Counters),
+    Read = dyno_counted:read(Counters),
     Reads = calls({lists, seq, 2}, Read),
     ?assert(Reads >= 200 andalso Reads < 210, Reads),
     ?assert(Server(Read) < 60, Server(Read)),
     %% A reading has all that was counted until then.
-    ?assertEqual(Reads, calls({lists, seq, 2}, dyno_agent_calls:read(Counters))),
+    ?assertEqual(Reads, calls({lists, seq, 2}, dyno_counted:read(Counters))),
     _ = dyno_agent:detach(Agent).
 
 %% Or the runtime's statistics would grow with each process that ever was.
@@ -631,7 +631,7 @@ reads_by_itself_where_nobody_discovers(Config) ->
         timer:sleep(100),
         map_get(rows, sys:get_state(Counters)) >= 11_000
     end),
-    ?assertEqual(11_000, calls({dyno_work, leaf, 1}, dyno_agent_calls:read(Counters))),
+    ?assertEqual(11_000, calls({dyno_work, leaf, 1}, dyno_counted:read(Counters))),
     _ = dyno_agent:detach(Agent).
 
 discovers_each_process_once(Config) ->
@@ -727,7 +727,7 @@ groups_processes(Config) ->
         ]),
         lists:sort([{G, N} || #{group := G, discovered := N} <- Groups])
     ),
-    #{callers := Callers} = dyno_agent_calls:read(Counters),
+    #{callers := Callers} = dyno_counted:read(Counters),
     ?assertEqual(
         [{{label, {conn, '_'}}, 2}],
         [{G, N} || {{dyno_work, leaf, 1}, G, N, _} <- Callers, G =:= {label, {conn, '_'}}]
@@ -787,7 +787,7 @@ hundred_thousand_short_lived_processes(Config) ->
     ok = dyno_agent_calls:restart(Counters),
     ok = dyno_agent_processes:restart(Discovery),
     ok = dyno_peers:eval(Node, Script),
-    Result = dyno_agent_calls:read(Counters),
+    Result = dyno_counted:read(Counters),
     #{groups := Groups} = dyno_agent_processes:read(Discovery),
     Ours = [
         N
@@ -836,7 +836,7 @@ works_beside_other_tracers(Config) ->
         "dbg:stop(), erlang:trace_pattern({dyno_work, '_', '_'}, false, [local, call_time]),"
         "{Seen, Calls}.",
     ?assertEqual({10, 11}, dyno_peers:eval(Node, Script)),
-    ?assertEqual(10, calls({dyno_work, leaf, 1}, dyno_agent_calls:read(Counters))),
+    ?assertEqual(10, calls({dyno_work, leaf, 1}, dyno_counted:read(Counters))),
     %% dbg asks the module for its functions: that is a process, too.
     #{groups := Groups} = dyno_agent_processes:read(Discovery),
     ?assert(lists:member({first_call, {dyno_work, call, 1}}, [G || #{group := G} <- Groups])),

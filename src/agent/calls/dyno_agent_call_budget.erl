@@ -11,8 +11,8 @@
 %% is timed if that fits, and none otherwise. A few functions that are called far more than all others
 %% may be missing; their time is in that of their callers.
 %%
-%% What is not counted any more is estimated by what still is: by the ratio of their calls while both
-%% were counted.
+%% What is not counted any more is estimated by what still is: by the ratio of their calls when both
+%% were counted for the last time.
 
 -export([new/2, looked/2, restart/1]).
 -export([uncounted/1, undiscovered/1, first_calls/1, is_timed/1, estimates/2, spent/1]).
@@ -24,7 +24,8 @@
     may_time := boolean(),
     %% How often functions are called, a second; of those that are left out, as it was then.
     rates := #{mfa() => float()},
-    uncounted := #{mfa() => ratio()},
+    %% Its calls at the last look, and those of all then.
+    uncounted := #{mfa() => {non_neg_integer(), #{mfa() => non_neg_integer()}}},
     undiscovered := #{mfa() => []},
     %% Timed since the restart, or not any more.
     timed := no | open | closed,
@@ -32,9 +33,6 @@
     %% What all that takes, of a second of one scheduler.
     cost_ns := number()
 }.
-
-%% Its calls by those of all functions that are counted, and the standard error as a share.
--type ratio() :: {float(), float()} | unknown.
 
 -doc """
 What was seen since the last look. `calls`: of the functions that are counted. `busy_ns`: how much of a
@@ -102,28 +100,8 @@ may_cost(#{share := Share, busy_ns := BusyNs}) -> Share * BusyNs.
 counting(#{calls := Calls}, #{uncounted := Uncounted, rates := Rates} = Plan) ->
     Counted = maps:without(maps:keys(Uncounted), Rates),
     Left = too_many(ascending(Counted), may_cost(Plan) / ?BREAKPOINT_NS),
-    Sum = fun(Of) -> lists:sum([C || MFA := C <- Calls, not is_map_key(MFA, Of)]) end,
-    After = maps:merge(Uncounted, maps:from_keys(Left, none)),
-    {SumBefore, SumAfter} = {Sum(Uncounted), Sum(After)},
-    %% Those that were left out before stand to fewer now.
-    Shifted = #{
-        MFA =>
-            case Left of
-                [] -> Ratio;
-                _ -> shifted(Ratio, SumBefore, SumAfter)
-            end
-     || MFA := Ratio <- Uncounted
-    },
-    New = #{MFA => ratio(maps:get(MFA, Calls, 0), SumAfter) || MFA <- Left},
-    Plan#{uncounted := maps:merge(Shifted, New)}.
-
-ratio(_Calls, Others) when Others < ?LEAST_CALLS -> unknown;
-ratio(Calls, Others) -> {Calls / Others, math:sqrt(1 / max(1, Calls) + 1 / Others)}.
-
-shifted({Ratio, Error}, Before, After) when After >= ?LEAST_CALLS ->
-    {Ratio * Before / After, math:sqrt(Error * Error + 1 / After)};
-shifted(_Ratio, _Before, _After) ->
-    unknown.
+    New = #{MFA => {maps:get(MFA, Calls, 0), Calls} || MFA <- Left},
+    Plan#{uncounted := maps:merge(Uncounted, New)}.
 
 ascending(Rates) -> lists:sort([{Rate, MFA} || MFA := Rate <- Rates]).
 
@@ -182,17 +160,20 @@ estimates with their 95 % intervals.
 -spec estimates(Counted :: #{mfa() => non_neg_integer()}, t()) ->
     #{mfa() => {Calls :: number(), Low :: number(), High :: number()} | unknown}.
 estimates(Counted, #{uncounted := Uncounted}) ->
-    Sum = lists:sum(maps:values(Counted)),
+    Sum = fun(Calls) -> lists:sum(maps:values(Calls)) end,
+    Now = Sum(Counted),
     #{
         MFA =>
-            case Ratio of
-                {Of, Error} when Sum >= ?LEAST_CALLS ->
-                    Off = min(1.0, 1.96 * math:sqrt(Error * Error + 1 / Sum) + ?MODEL_ERROR),
-                    {Of * Sum, Of * Sum * (1 - Off), Of * Sum * (1 + Off)};
+            case Sum(maps:with(maps:keys(Counted), All)) of
+                Then when Then >= ?LEAST_CALLS, Now >= ?LEAST_CALLS ->
+                    Calls = Of * Now / Then,
+                    Error = math:sqrt(1 / max(1, Of) + 1 / Then + 1 / Now),
+                    Off = min(1.0, 1.96 * Error + ?MODEL_ERROR),
+                    {Calls, Calls * (1 - Off), Calls * (1 + Off)};
                 _ ->
                     unknown
             end
-     || MFA := Ratio <- Uncounted
+     || MFA := {Of, All} <- Uncounted
     }.
 
 -doc "What all that takes, as a share of what the schedulers work.".

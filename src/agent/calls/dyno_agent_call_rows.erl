@@ -5,7 +5,7 @@
 -moduledoc false.
 %% Reads times and words by function and process, and sums them by function and group of processes.
 
--export([read/5, resolve/2, discoverers/1]).
+-export([read/5, discoverers/1]).
 
 -type table() :: dyno_agent_process_table:t() | none.
 
@@ -29,7 +29,7 @@ read(Modules, Sessions, Table, Overhead, Sums) ->
     {First, Others} = lists:partition(fun(F) -> is_map_key(F, Throttled) end, All),
     {Added, _, Rows} = lists:foldl(
         fun(MFA, Acc) -> read_one(MFA, Throttled, Overhead, Sessions, Acc) end,
-        {dyno_agent_call_sums:settle(Sums), Groups, 0},
+        {Sums, Groups, 0},
         First ++ Others
     ),
     _ = [garbage_collect() || Rows > ?MANY],
@@ -43,17 +43,11 @@ read_one(MFA, Throttled, Overhead, Sessions, {Sums, Groups, Rows}) ->
             _ -> Groups
         end,
     With = Overhead#{group_of => group_of(Known)},
-    Next = dyno_agent_call_sums:add([{MFA, Reading}], With, Sums),
+    Next = dyno_agent_call_sums:add(MFA, Reading, With, Sums),
     {Next, Known, Rows + length(Time) + length(Memory)}.
 
 callers([], Memory) -> [P || {P, Calls, _} <- Memory, Calls > 0];
 callers(Time, _Memory) -> [P || {P, Calls, _, _} <- Time, Calls > 0].
-
--doc "With the groups of processes that were discovered since.".
--spec resolve(table(), Sums) -> Sums when Sums :: dyno_agent_call_sums:t().
-resolve(Table, Sums) ->
-    {_, Groups} = groups(Table),
-    dyno_agent_call_sums:resolve(group_of(Groups), Sums).
 
 -doc "The functions that groups without a name are called by: those that they call first.".
 -spec discoverers(table()) -> [mfa()].
@@ -78,12 +72,5 @@ there(Read, Gone) ->
         error:badarg -> Gone
     end.
 
-group_of(none) ->
-    none;
-group_of(Groups) ->
-    fun(Pid) ->
-        case Groups of
-            #{Pid := Group} -> {ok, Group};
-            #{} -> unknown
-        end
-    end.
+group_of(none) -> none;
+group_of(Groups) -> fun(Pid) -> maps:get(Pid, Groups, other) end.

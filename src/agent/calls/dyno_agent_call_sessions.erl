@@ -206,11 +206,11 @@ close_window(#{session := Session, rows := Rows, counts := Counts} = Sessions) -
 is_open(#{window := Window}) -> Window =:= open.
 
 -doc "Sets all to zero; what was paused counts on.".
--spec restart(t()) -> t().
+-spec restart(t()) -> ok.
 restart(#{self_calls := SelfCalls, counts := Counts} = Sessions) ->
     ok = all(restart, [call_count || Counts], Sessions),
     ok = resume(Sessions),
-    Sessions#{self_calls := dyno_agent_self_calls:restart(SelfCalls)}.
+    dyno_agent_self_calls:restart(SelfCalls).
 
 -doc "Stops all counting, until `restart/1`.".
 -spec stop(t()) -> ok.

@@ -21,7 +21,7 @@ this process, looks twice a second
   +- dyno_agent_call_budget, pure: what is counted, discovered and timed at the level `budget`
   +- dyno_agent_call_rows, dyno_agent_call_sums (pure): the rows are read and summed
   +- dyno_agent_tail_calls: functions that are on no stack, for they end in a call
-  +- dyno_agent_call_times, pure: what counts, timed calls and samples say together
+  +- dyno_agent_call_samples, pure: the samples by measured function
   +- dyno_agent_overhead: what measuring adds to a call; goes on measuring it
   +- dyno_agent_call_sample: how many measured calls a function makes
   +- dyno_agent_processes: which groups processes are of
@@ -38,7 +38,7 @@ In the target, for each call of a measured function: 13 ns for `call_count`, 74 
 -export([about/0, config/1]).
 -export([start_link/1, restart/1, read/1, peek/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
--export_type([config/0, measure/0, result/0, function_result/0]).
+-export_type([config/0, measure/0, reading/0, result/0]).
 
 -type measure() :: dyno_agent_call_sessions:measure().
 
@@ -55,14 +55,30 @@ In the target, for each call of a measured function: 13 ns for `call_count`, 74 
     select => [dyno_agent_process_filter:selector()]
 }.
 
--doc "A function's statistics since the last `restart/1`.".
--type function_result() :: dyno_agent_call_times:function_result().
+-type row() ::
+    {mfa(), Group :: term(), Calls :: non_neg_integer() | undefined, Ns :: non_neg_integer()}.
+
+-doc """
+What is read of the target. On the caller's side `dyno_agent_call_times` makes a `t:result/0` of it.
+""".
+-type reading() :: #{
+    %% All calls of what was counted, without dyno's.
+    counted := #{mfa() => non_neg_integer()},
+    %% What the window has shown, without what measuring has added, and what the threads did meanwhile.
+    rows := #{functions := [#{mfa := mfa(), atom() => term()}], callers := [row()]},
+    threads := #{atom() => dyno_agent_threads:times()},
+    %% Within a budget.
+    samples => #{
+        estimates := #{mfa() => {number(), Low :: number(), High :: number()} | unknown},
+        is_timed := boolean(),
+        sums := none | dyno_agent_call_samples:sums()
+    },
+    atom() => term()
+}.
 
 -type result() :: #{
-    functions := [function_result()],
-    callers := [
-        {mfa(), Group :: term(), Calls :: non_neg_integer() | undefined, Ns :: non_neg_integer()}
-    ],
+    functions := [#{mfa := mfa(), atom() => term()}],
+    callers := [row()],
     measured_functions := non_neg_integer(),
     %% Modules that were loaded again while they were measured.
     reloaded := [module()],
@@ -129,6 +145,7 @@ In the target, for each call of a measured function: 13 ns for `call_count`, 74 
 -define(MOST_ROWS, 5_000_000).
 -define(ROW_BYTES, 50).
 -define(CALLER_ROWS, 5000).
+-define(KNOWN_MS, 500).
 %% So many processes a second may be discovered by messages, until a budget says less.
 -define(FIRST_CALLS, 1000).
 %% The share of the target's processor time.
@@ -185,12 +202,12 @@ Stops counting and gives the statistics; with a `processes`, also by group of pr
 ## Cost
 A microsecond a function, and 0.2 microseconds for each process that called it.
 """.
--spec read(pid()) -> result().
+-spec read(pid()) -> reading().
 read(Pid) ->
     gen_server:call(Pid, read, infinity).
 
 -doc "Gives the statistics until now, and goes on counting.".
--spec peek(pid()) -> result().
+-spec peek(pid()) -> reading().
 peek(Pid) ->
     gen_server:call(Pid, peek, infinity).
 
@@ -296,16 +313,16 @@ worked(_State) ->
     erlang:convert_time_unit(Native, native, nanosecond).
 
 -spec handle_call(restart | read | peek, gen_server:from(), state()) ->
-    {reply, ok | result(), state()}.
+    {reply, ok | reading(), state()}.
 handle_call(restart, _From, State) ->
     {reply, ok, restarted(State)};
 handle_call(peek, _From, State) ->
     {Result, Read} = result(read_and_reset(came(State))),
     {reply, Result, Read};
 handle_call(read, _From, Before) ->
-    #{sessions := Sessions, overhead := Overhead} = State = came(Before),
+    #{sessions := Sessions} = State = came(Before),
     ok = dyno_agent_call_sessions:stop(Sessions),
-    {Result, Read} = result(read_rows(State#{overhead := dyno_agent_overhead:at_end(Overhead)})),
+    {Result, Read} = result(read_rows(State)),
     %% What was read is in the sums now: a second reading must not add it twice.
     ok = dyno_agent_call_sessions:resume(Sessions),
     ok = dyno_agent_call_sessions:stop(Sessions),
@@ -314,9 +331,8 @@ handle_call(read, _From, Before) ->
 restarted(#{sessions := Before, overhead := Overhead, sampler := Sampler} = State) ->
     Sample = dyno_agent_call_sample:sample(Sampler),
     Others = dyno_agent_process:others() ++ dyno_agent_overhead:processes(Overhead),
-    Sessions = dyno_agent_call_sessions:restart(
-        dyno_agent_call_sessions:leave_out(Others, Before)
-    ),
+    Sessions = dyno_agent_call_sessions:leave_out(Others, Before),
+    ok = dyno_agent_call_sessions:restart(Sessions),
     #{plan := Plan} = State,
     zero(State#{
         sessions := Sessions,
@@ -452,19 +468,14 @@ reloads(Module, #{sessions := Sessions, kept := Kept, reloaded := Reloaded} = St
 
 %% All is paused, read, and counts on from zero.
 read_and_reset(#{sessions := Sessions} = State) ->
-    case dyno_agent_call_sessions:is_open(Sessions) of
-        false ->
-            State;
-        true ->
-            Began = erlang:monotonic_time(nanosecond),
-            ok = dyno_agent_call_sessions:pause(Sessions),
-            Read = read_rows(State),
-            ok = dyno_agent_call_sessions:resume(Sessions),
-            Now = erlang:monotonic_time(nanosecond),
-            {_, Newest} = dyno_agent_process:newest(),
-            #{gaps_ns := GapsNs} = Read,
-            Read#{gaps_ns := GapsNs + Now - Began, open_since := Now, read_at := Newest}
-    end.
+    Began = erlang:monotonic_time(nanosecond),
+    ok = dyno_agent_call_sessions:pause(Sessions),
+    #{gaps_ns := GapsNs} = Read = read_rows(State),
+    ok = dyno_agent_call_sessions:resume(Sessions),
+    Now = erlang:monotonic_time(nanosecond),
+    {_, Newest} = dyno_agent_process:newest(),
+    Gap = [Now - Began || dyno_agent_call_sessions:is_open(Sessions)],
+    Read#{gaps_ns := GapsNs + lists:sum(Gap), open_since := Now, read_at := Newest}.
 
 read_rows(#{sessions := Sessions, modules := Modules, overhead := Before} = State) ->
     case dyno_agent_call_sessions:is_open(Sessions) of
@@ -477,6 +488,7 @@ read_rows(#{sessions := Sessions, modules := Modules, overhead := Before} = Stat
                 least_ns => dyno_agent_overhead:least_ns(Overhead),
                 call_ns => dyno_agent_overhead:first_ns(Overhead)
             },
+            ok = first_calls_have_come(map_get(config, State)),
             {Added, Rows} = dyno_agent_call_rows:read(Modules, Sessions, Table, With, Sums),
             State#{
                 overhead := Overhead,
@@ -486,28 +498,34 @@ read_rows(#{sessions := Sessions, modules := Modules, overhead := Before} = Stat
             }
     end.
 
+%% Who made the calls is in the table then. All instruments end at the same time, and in a storm of
+%% processes their messages wait.
+first_calls_have_come(#{processes := Processes}) ->
+    try gen_server:call(Processes, table, ?KNOWN_MS) of
+        _ -> ok
+    catch
+        exit:_ -> ok
+    end;
+first_calls_have_come(_Config) ->
+    ok.
+
 %% Processes start faster than they can be read: it would only become more.
 few(Rows) when Rows < ?MOST_ROWS -> Rows;
 few(Rows) -> exit({shutdown, {limit_bytes, ?MOST_ROWS * ?ROW_BYTES, Rows * ?ROW_BYTES}}).
 
 %% The result
 
-result(#{plan := Plan, table := Table, overhead := Overhead, reloaded := Reloaded} = Before) ->
-    #{sessions := Sessions, modules := Modules, since := Since} = Before,
+result(#{overhead := Overhead, reloaded := Reloaded, threads := Threads} = Before) ->
+    #{sessions := Sessions, modules := Modules, since := Since, clocks := Clocks} = Before,
     Ns = max(1, erlang:monotonic_time(nanosecond) - Since),
     Counted = counted(Before),
-    Rows = rows(Before),
-    {#{functions := Functions, callers := Callers}, State} =
-        case Plan of
-            none -> {dyno_agent_call_times:each_call(Counted, Rows), Before};
-            _ -> within_budget(Counted, Rows, Before)
-        end,
+    {Budget, State} = budget(Counted, Before),
     #{open_ns := OpenNs, gaps_ns := GapsNs, processor_since := ProcessorSince} = State,
-    Result = #{
-            functions => [at_least(F, Reloaded) || F <- Functions],
-            callers => lists:sublist(
-                lists:reverse(lists:keysort(4, [named(Row, Table) || Row <- Callers])), ?CALLER_ROWS
-            ),
+    {
+        Budget#{
+            counted => Counted,
+            rows => rows(State),
+            threads => dyno_agent_threads:between(Clocks, dyno_agent_threads:read(Threads)),
             measured_functions => lists:sum([
                 length(dyno_agent_call_sessions:functions(M, Sessions))
              || M <- Modules
@@ -518,29 +536,38 @@ result(#{plan := Plan, table := Table, overhead := Overhead, reloaded := Reloade
             least_overhead_ns => dyno_agent_overhead:least_ns(Overhead),
             processor_ns => dyno_agent_os:processor_ns() - ProcessorSince
         },
-    {maps:merge(Result, budget(State)), State}.
-
-at_least(#{mfa := {M, _, _}} = F, Reloaded) ->
-    case lists:member(M, Reloaded) of
-        true -> F#{counted => at_least};
-        false -> F
-    end.
-
-named({MFA, Id, Calls, Ns}, Table) when is_integer(Id) ->
-    {MFA, dyno_agent_process_table:group(Id, Table), Calls, Ns};
-named(Row, _Table) ->
-    Row.
-
-budget(#{plan := none}) ->
-    #{};
-budget(#{plan := Plan, config := #{budget := Share}}) ->
-    #{
-        budget => #{
-            share => Share,
-            spent => dyno_agent_call_budget:spent(Plan),
-            left_out => dyno_agent_call_budget:uncounted(Plan)
-        }
+        State
     }.
+
+budget(_Counted, #{plan := none} = State) ->
+    {#{}, State};
+budget(Counted, #{plan := Plan, patterns := Patterns, config := #{budget := Share}} = State) ->
+    IsMeasured = fun(MFA) -> dyno_agent_patterns:matches(MFA, Patterns) end,
+    Estimates = dyno_agent_call_budget:estimates(Counted, Plan),
+    Called = [MFA || MFA := N <- Counted, N > 0] ++ maps:keys(Estimates),
+    {Sums, Next} = samples(#{measured => IsMeasured, called => Called}, State),
+    {
+        #{
+            samples => #{
+                estimates => Estimates,
+                is_timed => dyno_agent_call_budget:is_timed(Plan),
+                sums => Sums
+            },
+            budget => #{
+                share => Share,
+                spent => dyno_agent_call_budget:spent(Plan),
+                left_out => dyno_agent_call_budget:uncounted(Plan)
+            }
+        },
+        Next
+    }.
+
+samples(#{measured := IsMeasured} = What, #{config := #{stacks := Pid}, code := Code} = State) ->
+    #{stacks := Stacks} = Read = dyno_agent_stacks:read(Pid),
+    {Whole, Next} = dyno_agent_tail_calls:inserted(Stacks, What, Code),
+    {dyno_agent_call_samples:sums(Read#{stacks := Whole}, IsMeasured), State#{code := Next}};
+samples(_What, State) ->
+    {none, State}.
 
 %% All calls of what was counted, without dyno's.
 counted(#{sessions := Sessions, modules := Modules, kept := Kept}) ->
@@ -552,44 +579,15 @@ counted(#{sessions := Sessions, modules := Modules, kept := Kept}) ->
     ).
 
 %% What the window has shown, without what measuring has added.
-rows(#{sums := Unresolved, overhead := Overhead, sample := Sample, table := Table} = State) ->
+rows(#{sums := Sums, overhead := Overhead, sample := Sample, table := Table} = State) ->
     #{measures := Measures, plan := Plan} = State,
-    Sums = dyno_agent_call_rows:resolve(Table, Unresolved),
     Functions = dyno_agent_call_sums:functions([call_time || Plan =/= none] ++ Measures, Sums),
-    Callers = [Row || Table =/= none, Row <- dyno_agent_call_sums:callers(1_000_000, Sums)],
+    Callers = [
+        {MFA, dyno_agent_process_table:group(Id, Table), Calls, Ns}
+     || Table =/= none, {MFA, Id, Calls, Ns} <- dyno_agent_call_sums:callers(?CALLER_ROWS, Sums)
+    ],
     Made = dyno_agent_call_sample:per_call(Functions, Sample),
-    #{threads := Threads, clocks := Before} = State,
-    Times = dyno_agent_threads:between(Before, dyno_agent_threads:read(Threads)),
-    dyno_agent_call_times:without_waiting(
-        Times,
-        dyno_agent_overhead:corrected(#{functions => Functions, callers => Callers}, Made, Overhead)
-    ).
-
-within_budget(Counted, #{functions := Timed, callers := Callers}, State) ->
-    #{plan := Plan, patterns := Patterns} = State,
-    IsMeasured = fun(MFA) -> dyno_agent_patterns:matches(MFA, Patterns) end,
-    Estimates = dyno_agent_call_budget:estimates(Counted, Plan),
-    Called = [MFA || MFA := N <- Counted, N > 0] ++ maps:keys(Estimates),
-    {Stacks, Next} = stacks(#{measured => IsMeasured, called => Called}, State),
-    {Functions, Rows} = dyno_agent_call_times:combine(#{
-        calls => Counted,
-        estimates => Estimates,
-        timed =>
-            case dyno_agent_call_budget:is_timed(Plan) of
-                true -> #{functions => Timed, callers => Callers};
-                false -> none
-            end,
-        stacks => Stacks,
-        measured => IsMeasured
-    }),
-    {#{functions => Functions, callers => Rows}, Next}.
-
-stacks(What, #{config := #{stacks := Pid}, code := Code} = State) ->
-    #{stacks := Stacks} = Read = dyno_agent_stacks:read(Pid),
-    {Whole, Next} = dyno_agent_tail_calls:inserted(Stacks, What, Code),
-    {Read#{stacks := Whole}, State#{code := Next}};
-stacks(_What, State) ->
-    {none, State}.
+    dyno_agent_overhead:corrected(#{functions => Functions, callers => Callers}, Made, Overhead).
 
 -spec terminate(term(), state()) -> ok.
 terminate(_Reason, #{overhead := Overhead, sessions := Sessions, sampler := Sampler}) ->

@@ -32,7 +32,7 @@ open and to close a window changes the code of the functions, 100 us each.
 -behaviour(dyno_agent_instrument).
 -behaviour(gen_server).
 
--export([about/0, config/1, start_link/1, restart/1, read/1, tables/0, histograms/0]).
+-export([about/0, config/1, start_link/1, restart/1, read/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 %% Called from outside its own clause, so that the calls are calls.
 -export([leaf/0]).
@@ -84,7 +84,7 @@ open and to close a window changes the code of the functions, 100 us each.
 
 -doc "Switched on by naming functions, so there is no need to switch it off.".
 -spec about() -> dyno_agent_instrument:about().
-about() -> #{names => [durations], traces => true}.
+about() -> #{names => [durations], parts => dyno_agent_duration_parts, traces => true}.
 
 -spec config(dyno_agent_instrument:options()) -> config() | off.
 config(#{distribution := []}) -> off;
@@ -289,66 +289,6 @@ leaf_times(Pid) ->
 -doc false.
 -spec leaf() -> ok.
 leaf() -> ok.
-
--doc "Where most of the time went first.".
--spec tables() -> [dyno_agent_instrument:table()].
-tables() ->
-    [
-        #{
-            name => ~"durations",
-            title => ~"Durations of single calls",
-            items => fun
-                ([]) -> none;
-                (All) -> lists:reverse(lists:sort(fun(A, B) -> sum_ns(A) =< sum_ns(B) end, All))
-            end,
-            columns => [
-                {~"function", ~"Function", string, fun(#{mfa := MFA}) ->
-                    dyno_agent_name:mfa(MFA)
-                end},
-                {~"sampled", ~"Sampled", count,
-                    #{help => ~"How many calls were traced; not all of them."},
-                    fun(#{count := Count}) -> Count end},
-                {~"mean", ~"Mean", {number, ~"ns"}, #{better => lower}, fun
-                    (#{count := Count, sum_ns := Sum}) -> Sum / max(1, Count)
-                end},
-                {~"p50", ~"p50", {number, ~"ns"}, #{better => lower}, quantile(0.5)},
-                {~"p90", ~"p90", {number, ~"ns"}, #{better => lower}, quantile(0.9)},
-                {~"p99", ~"p99", {number, ~"ns"}, #{better => lower}, quantile(0.99)},
-                {~"max", ~"Max", {number, ~"ns"}, #{better => lower}, fun
-                    (#{count := 0}) -> undefined;
-                    (#{max_ns := Max}) -> Max
-                end},
-                {~"state", ~"State", string,
-                    #{
-                        help =>
-                            <<"measured, or why it no longer is: called_too_often, never_returns, "
-                                "reloaded.">>
-                    },
-                    fun(#{state := State}) -> atom_to_binary(State) end}
-            ]
-        }
-    ].
-
-quantile(Q) -> fun(Durations) -> dyno_agent_event_histogram:quantile(Q, Durations) end.
-
-sum_ns(#{sum_ns := Ns}) -> Ns.
-
--spec histograms() -> [dyno_agent_instrument:histogram()].
-histograms() ->
-    [
-        #{
-            name => ~"function.duration",
-            title => ~"Durations of single calls",
-            unit => ~"ns",
-            group => ~"functions",
-            items => fun(All) -> [histogram(F) || #{count := Count} = F <- All, Count > 0] end
-        }
-    ].
-
-histogram(#{mfa := MFA, sum_ns := Sum, min_ns := Min, max_ns := Max} = Function) ->
-    (maps:with([count, buckets], Function))#{
-        labels => #{function => dyno_agent_name:mfa(MFA)}, sum => Sum, min => Min, max => Max
-    }.
 
 -spec terminate(term(), state()) -> ok.
 terminate(_Reason, #{session := Session}) ->

@@ -12,7 +12,7 @@
 %% A process of its own does this: to read the times stops all schedulers for a moment, which takes
 %% milliseconds on a busy machine, and the counting process must be ready when a module is replaced.
 
--export([open/1, close/1, restart/1, at_end/1, update/1, processes/1]).
+-export([open/1, close/1, restart/1, update/1, processes/1]).
 -export([first_ns/1, least_ns/1, factor/1, corrected/3]).
 -export_type([t/0]).
 
@@ -62,11 +62,7 @@ close(#{prober := Prober}) ->
 -spec restart(t()) -> t().
 restart(Overhead) -> since(restart, Overhead).
 
--doc "Calls the empty function again a few times, and waits for it: half a millisecond.".
--spec at_end(t()) -> t().
-at_end(Overhead) -> since(at_end, Overhead).
-
--doc "With what was measured until now.".
+-doc "With what was measured until now, and a few times more: half a millisecond.".
 -spec update(t()) -> t().
 update(Overhead) -> since(update, Overhead).
 
@@ -111,8 +107,7 @@ serve(First, Caller, Since) ->
 later() -> erlang:send_after(?EVERY_MS, self(), probe).
 
 answer(restart, Caller, _Since) -> more(?ROUNDS, Caller, []);
-answer(at_end, Caller, Since) -> more(?ROUNDS, Caller, Since);
-answer(update, _Caller, Since) -> Since.
+answer(update, Caller, Since) -> more(?ROUNDS, Caller, Since).
 
 more(Rounds, Caller, Since) ->
     lists:sublist(dyno_agent_calibration:rounds(Rounds, Caller) ++ Since, ?MOST).

@@ -80,19 +80,17 @@ flag(Session, Pids, How) ->
     ).
 
 -doc "Counts from now on, from zero.".
--spec restart(own()) -> own().
-restart(none) ->
-    none;
-restart(#{session := Session} = Own) ->
-    _ = trace:function(Session, {'_', '_', '_'}, restart, ?MEASURE),
-    Own.
+-spec restart(own()) -> ok.
+restart(Own) -> all(restart, Own).
 
 -doc "Stops counting.".
 -spec pause(own()) -> ok.
-pause(none) ->
+pause(Own) -> all(pause, Own).
+
+all(_What, none) ->
     ok;
-pause(#{session := Session}) ->
-    _ = trace:function(Session, {'_', '_', '_'}, pause, ?MEASURE),
+all(What, #{session := Session}) ->
+    _ = trace:function(Session, {'_', '_', '_'}, What, ?MEASURE),
     ok.
 
 -doc "How often dyno's processes have called which functions since the restart.".

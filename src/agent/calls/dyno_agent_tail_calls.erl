@@ -103,17 +103,17 @@ leads(From, Inner, #{measured := IsMeasured} = What, Code) ->
     Ends = fun(MFA) -> IsMeasured(MFA) andalso not lists:member(MFA, From) end,
     {{There, IsWhole}, Read} = reach(From, Ends, What, Code),
     {M, _, _} = Inner,
-    How =
-        case lists:member(Inner, There) orelse is_opaque(M, There, Read) of
-            true -> yes;
-            false when IsWhole -> no;
-            false -> maybe_so
+    Leads =
+        case Read of
+            %% A module that cannot be read may do anything within.
+            #{M := unknown} -> lists:keymember(M, 1, There);
+            #{} -> lists:member(Inner, There)
         end,
-    {How, Read}.
+    {lead(Leads, IsWhole), Read}.
 
-%% A module that cannot be read may do anything within.
-is_opaque(M, There, Code) ->
-    maps:get(M, Code, not_read) =:= unknown andalso lists:keymember(M, 1, There).
+lead(true, _IsWhole) -> yes;
+lead(false, true) -> no;
+lead(false, false) -> maybe_so.
 
 %% What tail calls lead to, and whether that is all.
 reach(From, Ends, What, Code) -> reach(From, Ends, What, #{}, true, Code).

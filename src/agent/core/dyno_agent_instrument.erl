@@ -171,6 +171,8 @@ Not called where a load ends earlier than it was to.
 -doc "What was counted until now, while counting goes on; `c:read/1` where it is not exported.".
 -callback peek(pid()) -> result().
 
+-doc "On the caller's side: what the instrument has read, as a result; the same if it is not exported.".
+-callback result(term()) -> result().
 -callback tables() -> [table()].
 -callback metrics() -> [metric()].
 -callback series() -> [series()].
@@ -181,8 +183,8 @@ Not called where a load ends earlier than it was to.
 -callback warnings(Role :: binary(), result()) -> [warning()].
 
 -optional_callbacks([
-    last_look/1, peek/1, tables/0, metrics/0, series/0, histograms/0, profiles/0, events/1,
-    warnings/2
+    last_look/1, peek/1, result/1, tables/0, metrics/0, series/0, histograms/0, profiles/0,
+    events/1, warnings/2
 ]).
 
 -doc """

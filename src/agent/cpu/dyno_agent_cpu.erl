@@ -270,7 +270,6 @@ merged(#{stacks := Stacks, samples := Count, other := Other} = Counted, Result) 
         cpu_ns := max(0, ProcessNs - (Own + Scheduler) * IntervalNs),
         clocks := known,
         seen := {min(1.0, SampledNs / max(1, ProcessNs)), Count},
-        groups := lists:foldl(fun of_group/2, #{}, Stacks),
         stacks := Stacks,
         other := Other,
         elsewhere := Elsewhere,
@@ -279,17 +278,6 @@ merged(#{stacks := Stacks, samples := Count, other := Other} = Counted, Result) 
             samples => Count,
             scheduler => min(1.0, Scheduler * IntervalNs / max(1, ProcessNs))
         }
-    }.
-
-of_group({Group, Stack, Weight}, Groups) ->
-    New = #{running => 0, burst => 0, functions => #{}},
-    #{running := Running, functions := Functions} = Of = maps:get(Group, Groups, New),
-    With = Of#{running := Running + Weight},
-    Groups#{
-        Group => case dyno_agent_cpu_frames:innermost(Stack) of
-            none -> With;
-            MFA -> With#{functions := Functions#{MFA => maps:get(MFA, Functions, 0) + Weight}}
-        end
     }.
 
 -doc "One sentence for a reason.".

@@ -7,7 +7,7 @@ A histogram of times in nanoseconds, as a term. A bucket is at most 1 % of its v
 bits behind the first, as in dyno_histogram. Pure.
 """.
 
--export([new/0, record/2, read/1, quantile/2]).
+-export([new/0, record/2, merge/2, count/1, read/1, quantile/2]).
 -export_type([t/0, result/0]).
 
 -opaque t() :: #{
@@ -47,6 +47,25 @@ record(Ns, #{count := Count, sum_ns := Sum, min_ns := Min, max_ns := Max, bucket
         max_ns => max(Ns, Max),
         buckets => maps:update_with(Low, fun(N) -> N + 1 end, 1, Buckets)
     }.
+
+-doc "Both together.".
+-spec merge(t(), t()) -> t().
+merge(A, B) ->
+    Sum = fun(_, M, N) -> M + N end,
+    maps:merge_with(
+        fun
+            (min_ns, M, N) -> min(M, N);
+            (max_ns, M, N) -> max(M, N);
+            (buckets, M, N) -> maps:merge_with(Sum, M, N);
+            (_, M, N) -> M + N
+        end,
+        A,
+        B
+    ).
+
+-doc "How many times.".
+-spec count(t()) -> non_neg_integer().
+count(#{count := Count}) -> Count.
 
 width(Ns) when Ns < 1 bsl ?BITS -> 1;
 width(Ns) -> 1 bsl (bits(Ns, 0) - ?BITS).

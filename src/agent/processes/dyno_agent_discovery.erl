@@ -112,8 +112,9 @@ asked(Pid, MFA, Time, {Info, Reductions, Collections}, State) ->
             State;
         false ->
             {Id, #{unnamed := Unnamed} = Next} = id(Kind, State),
-            Learned = learned(MFA, Kind, Id, count(Id, 1, 1, Next#{unnamed := [{Pid, Id} | Unnamed]})),
-            new({Pid, Id, Reductions, Reductions, 0, Collections}, Time, Learned)
+            Counted = count(Id, 1, 1, Next#{unnamed := [{Pid, Id} | Unnamed]}),
+            Row = {Pid, Id, Reductions, Reductions, 0, Collections},
+            new(Row, Time, learned(MFA, Kind, Id, Counted))
     end.
 
 learned(MFA, Kind, Id, #{throttle := Throttle} = State) ->
@@ -130,12 +131,12 @@ new(Row, Time, #{table := Table, discovered := N, unread := Unread} = State) ->
     {Pid, Id} = {element(1, Row), element(2, Row)},
     ok = dyno_agent_process_table:write({insert, Row}, Table),
     Sampled =
-        case dyno_agent_lifetimes:choose(Id, Time, Lifetimes) of
-            no ->
+        case dyno_agent_lifetimes:is_wanted(Id, Time, Lifetimes) of
+            false ->
                 Lifetimes;
-            {yes, Next} ->
+            true ->
                 Ref = monitor(process, Pid),
-                dyno_agent_lifetimes:monitored(Ref, Id, Time, erlang:monotonic_time(), Next)
+                dyno_agent_lifetimes:monitored(Ref, Id, Time, erlang:monotonic_time(), Lifetimes)
         end,
     forget(State#{discovered := N + 1, unread := Unread + 1, lifetimes := Sampled}).
 
@@ -163,11 +164,8 @@ ended(Ref, Pid, Reason, #{table := Table, lifetimes := Lifetimes, groups := Grou
 %% Scans
 
 -spec begin_scan(t()) -> t().
-begin_scan(#{lifetimes := Lifetimes, groups := Groups} = State) ->
-    sample_first(State#{
-        lifetimes := dyno_agent_lifetimes:refill(Lifetimes),
-        groups := dyno_agent_groups:begin_scan(Groups)
-    }).
+begin_scan(#{groups := Groups} = State) ->
+    sample_first(State#{groups := dyno_agent_groups:begin_scan(Groups)}).
 
 -doc "Samples of some processes.".
 -spec samples([dyno_agent_process_table:sample()], t()) -> t().
@@ -187,14 +185,15 @@ sample_first(#{unsampled := Rows, unnamed := Unnamed, table := Table, ended := B
     {Counts, Ended, Alive} = lists:foldl(
         fun dyno_agent_process:sample_first/2, {#{}, [], []}, Rows
     ),
-    ok = dyno_agent_process_table:write({insert, [{P, Id, R, R, 0, 0} || {P, Id, R} <- Alive]}, Table),
+    Young = [{P, Id, R, R, 0, 0} || {P, Id, R} <- Alive],
+    ok = dyno_agent_process_table:write({insert, Young}, Table),
     Counted = maps:fold(
         fun(Id, {All, Sampled}, Acc) -> count(Id, All, Sampled, Acc) end,
         State#{unsampled := [], unnamed := [], ended := Ended ++ Before},
         Counts
     ),
-    Young = Unnamed ++ [{Pid, Id} || {Pid, Id, _} <- Alive],
-    MayHave = dyno_agent_groups:may_have_names(Young, map_get(groups, Counted)),
+    Nameless = Unnamed ++ [{Pid, Id} || {Pid, Id, _} <- Alive],
+    MayHave = dyno_agent_groups:may_have_names(Nameless, map_get(groups, Counted)),
     lists:foldl(fun named/2, Counted, lists:filtermap(fun dyno_agent_process:find_name/1, MayHave)).
 
 %% The calls of it that were read until then remain in the former group.
@@ -225,9 +224,9 @@ id(Kind, #{groups := Groups, table := Table} = State) ->
 -doc "Counts from now on, beginning with those that are alive.".
 -spec restart(t()) -> t().
 restart(Before) ->
-    #{table := Table, groups := Groups, lifetimes := Lifetimes} = State = begin_scan(settle(Before)),
+    #{table := Table, groups := Groups} = State = begin_scan(settle(Before)),
     {Alive, Ended} = dyno_agent_process_table:restart(Table),
-    {Refs, Forgotten} = dyno_agent_lifetimes:forget(Lifetimes),
+    {Refs, Forgotten} = dyno_agent_lifetimes:forget(map_get(lifetimes, State)),
     lists:foreach(fun(Ref) -> demonitor(Ref, [flush]) end, Refs),
     State#{
         groups := dyno_agent_groups:restart(Alive, Groups),
@@ -258,7 +257,8 @@ limit(PerSecond, #{throttle := Throttle} = State) ->
 loaded(_Module, #{discovers := gave_up} = State) ->
     State;
 loaded(Module, #{throttle := Throttle} = State) ->
-    changed({add, Module}, State#{throttle := dyno_agent_throttle:forget(Module, Throttle)}).
+    IsOfModule = fun({M, _, _}) -> M =:= Module end,
+    changed({add, Module}, State#{throttle := dyno_agent_throttle:release(IsOfModule, Throttle)}).
 
 -doc "These functions are called too often to discover processes by them.".
 -spec leave_out([mfa()], t()) -> t().
@@ -268,21 +268,22 @@ leave_out(Functions, #{throttle := Throttle, discovers := Before} = State) ->
             gave_up -> gave_up;
             _ -> in_part
         end,
+    IsLeftOut = fun(MFA) -> lists:member(MFA, Functions) end,
     changed({leave_out, Functions}, State#{
-        throttle := dyno_agent_throttle:leave_out(Functions, Throttle), discovers := Discovers
+        throttle := dyno_agent_throttle:release(IsLeftOut, Throttle), discovers := Discovers
     }).
 
 -doc "So many messages wait.".
 -spec behind(non_neg_integer(), t()) -> t().
-behind(Waiting, #{throttle := Throttle} = State) when Waiting >= ?MOST_WAITING ->
+behind(Waiting, State) when Waiting >= ?MOST_WAITING ->
     changed(stop, State#{
-        throttle := dyno_agent_throttle:none(Throttle), window := closed, discovers := gave_up
+        throttle := dyno_agent_throttle:new(), window := closed, discovers := gave_up
     });
 behind(_Waiting, State) ->
     State.
 
-changed(Change, #{first_calls := FirstCalls} = State) ->
-    ok = dyno_agent_first_calls:change(Change, FirstCalls),
+changed(Change, State) ->
+    ok = change(Change, State),
     tell(State).
 
 %% Who reads the calls finds in the table which functions are throttled.

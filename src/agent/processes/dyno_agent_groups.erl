@@ -26,7 +26,7 @@
     %% As in the results.
     discovered | unseen | sampled | memory_bytes | memory_max_bytes | message_queue_max | collections :=
         non_neg_integer(),
-    lives := dyno_agent_lifetimes:lives()
+    lives := dyno_agent_event_histogram:t()
 }.
 
 -type results() :: #{
@@ -48,7 +48,7 @@
     %% Garbage collections that the samples show: there were not fewer.
     collections := non_neg_integer(),
     %% Of some that have ended, from the call that discovered them; and how many of these live on.
-    lives := dyno_agent_lifetimes:lives(),
+    lives := dyno_agent_event_histogram:t(),
     live_on := non_neg_integer()
 }.
 
@@ -85,7 +85,7 @@ group(Kind, Alive) ->
         memory_max_bytes => 0,
         message_queue_max => 0,
         collections => 0,
-        lives => dyno_agent_lifetimes:none()
+        lives => dyno_agent_event_histogram:new()
     }.
 
 -doc "Those of some processes whose groups say nothing of a name: one may have come since.".
@@ -123,7 +123,7 @@ count(More, All) ->
 -spec lived(id(), Ns :: non_neg_integer(), t()) -> t().
 lived(Id, Ns, All) ->
     Lived = fun(#{lives := Lives} = Group) ->
-        Group#{lives := dyno_agent_lifetimes:add(Ns, Lives)}
+        Group#{lives := dyno_agent_event_histogram:record(Ns, Lives)}
     end,
     update(Id, Lived, All).
 
@@ -185,7 +185,7 @@ results(Alive, Followed, #{groups := Groups}) ->
 alive(N, _LiveOn, #{unseen := 0}) ->
     N;
 alive(N, LiveOn, #{unseen := Unseen, lives := Lives}) ->
-    case LiveOn + dyno_agent_lifetimes:count(Lives) of
+    case LiveOn + dyno_agent_event_histogram:count(Lives) of
         Few when Few < ?LEAST_FOLLOWED -> unknown;
         Followed -> N + round(Unseen * LiveOn / Followed)
     end.

@@ -14,7 +14,7 @@
 %% are throttled (dyno_agent_throttle).
 
 %% To read
--export([group_of/2, groups/1, group/2, kinds/1, throttled/1, size/1]).
+-export([group_of/2, groups/1, group/2, kinds/1, throttled/1]).
 %% To write
 -export([new/0, is_known/2, write/2]).
 %% To sample
@@ -86,10 +86,6 @@ kinds({_, Groups}) -> ets:select(Groups, [{{'$1', '$2'}, [{is_integer, '$1'}], [
 -doc "The functions of which the first calls send no message, and the group of who makes them.".
 -spec throttled(t()) -> #{mfa() => id()}.
 throttled({_, Groups}) -> ets:lookup_element(Groups, throttled, 2, #{}).
-
--doc "How many processes are in it.".
--spec size(t()) -> non_neg_integer().
-size({Processes, _}) -> ets:info(Processes, size).
 
 -spec is_known(pid(), t()) -> boolean().
 is_known(Pid, {Processes, _}) -> ets:member(Processes, Pid).

@@ -20,8 +20,8 @@
 %% In a window it is seen which share of the numbers are its processes: often all. The same share of the
 %% numbers in between is taken to be. So nothing depends on when a breakpoint takes effect.
 
--export([new/0, limit/2, none/1, first_call/4, learn/4, group/2]).
--export([throttled/1, opened/1, is_each_seen/1, closed/3, settled/3, forget/2, leave_out/2]).
+-export([new/0, limit/2, first_call/4, learn/4, group/2]).
+-export([throttled/1, opened/1, is_each_seen/1, closed/3, settled/3, release/2]).
 -export_type([t/0, silent/0]).
 
 -type id() :: dyno_agent_process_table:id().
@@ -70,13 +70,9 @@ new() -> #{groups => #{}, rates => #{}, limit => infinity, throttled => #{}}.
 -spec limit(pos_integer(), t()) -> t().
 limit(PerSecond, Throttle) -> Throttle#{limit := PerSecond}.
 
--doc "No function is throttled, now or later.".
--spec none(t()) -> t().
-none(Throttle) -> Throttle#{limit := infinity, throttled := #{}}.
-
 -doc """
-A function has discovered a process with a number, at a time (native): the process is to be identified
-(`ask`) or presumed to be of a group; `throttle` means that the function is throttled from now on.
+A function has discovered a process with a number, at a time (native): the process is to be
+identified (`ask`) or presumed to be of a group; `throttle`: the function is throttled from now on.
 """.
 -spec first_call(mfa(), number_of(), integer(), t()) ->
     {ask, t()} | {presume | throttle, id(), t()}.
@@ -93,7 +89,8 @@ first_call(MFA, Number, Time, #{groups := Groups} = Before) ->
 %% A process that is older than the window says nothing of those that were started in it.
 seen(MFA, Number, #{throttled := Throttled} = Throttle) ->
     case Throttled of
-        #{MFA := #{last := Last, from := From, to := To, seen := Seen} = Function} when Number > Last ->
+        #{MFA := #{last := Last, seen := Seen} = Function} when Number > Last ->
+            #{from := From, to := To} = Function,
             %% An atom is more than any number.
             More = Function#{from := min(From, Number), to := max(To, Number), seen := Seen + 1},
             Throttle#{throttled := Throttled#{MFA := More}};
@@ -103,7 +100,8 @@ seen(MFA, Number, #{throttled := Throttled} = Throttle) ->
 
 rate(MFA, {Id, _, _}, #{throttled := Throttled} = Throttle) when is_map_key(MFA, Throttled) ->
     {presume, Id, Throttle};
-rate(MFA, {Id, Number, Time}, #{rates := Rates, limit := Limit, throttled := Throttled} = Throttle) ->
+rate(MFA, {Id, Number, Time}, #{rates := Rates, limit := Limit} = Throttle) ->
+    #{throttled := Throttled} = Throttle,
     Second = erlang:convert_time_unit(1, second, native),
     case Rates of
         #{MFA := {Since, Count}} when Time - Since < Second, Count >= Limit ->
@@ -213,12 +211,7 @@ sums(Silent) ->
         maps:groups_from_list(fun({Id, _}) -> Id end, fun({_, N}) -> N end, Silent)
     ).
 
--doc "A module was loaded anew: all its first calls send messages again.".
--spec forget(module(), t()) -> t().
-forget(Module, #{throttled := Throttled} = Throttle) ->
-    Throttle#{throttled := maps:filter(fun({M, _, _}, _) -> M =/= Module end, Throttled)}.
-
--doc "These functions discover no process any more.".
--spec leave_out([mfa()], t()) -> t().
-leave_out(Functions, #{throttled := Throttled} = Throttle) ->
-    Throttle#{throttled := maps:without(Functions, Throttled)}.
+-doc "First calls of functions send messages again, or never any more.".
+-spec release(fun((mfa()) -> boolean()), t()) -> t().
+release(IsReleased, #{throttled := Throttled} = Throttle) ->
+    Throttle#{throttled := maps:filter(fun(MFA, _) -> not IsReleased(MFA) end, Throttled)}.

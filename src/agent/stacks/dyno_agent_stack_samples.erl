@@ -9,8 +9,7 @@
 %% results tell which of the samples are bursts.
 
 -export([new/0, restart/1, add/5, learn/2, path/1, class/2, without_line/1]).
--export([weights/1, groups/2, stacks/2, dirty/2, reductions/1, other/1, running/1]).
--export_type([weight/0]).
+-export([weights/1, stacks/2, dirty/2, other/1]).
 -export_type([t/0, group/0, frames/0, ran/0]).
 
 -opaque t() :: #{
@@ -43,14 +42,11 @@ restart(#{waits := Waits}) ->
         waits => Waits
     }.
 
--doc "For how many a process counts that ran; where reductions are wanted, what is known of these.".
--type weight() :: number() | dyno_agent_stack_reductions:known().
-
 -doc "In a dirty scheduler, or not.".
 -type ran() :: normal | dirty.
 
 -doc "A process of a group ran.".
--spec add(ran(), group(), frames(), weight(), t()) -> t().
+-spec add(ran(), group(), frames(), number(), t()) -> t().
 add(Ran, Group, Frames, Weight, #{running := Tree} = Samples) ->
     Path = [{Ran, Group} | path(Frames)],
     Samples#{running := dyno_agent_stack_tree:add(Path, Weight, Tree)}.
@@ -96,7 +92,7 @@ weights(#{running := Tree}) ->
     lists:foldl(
         fun({[{Ran, _Group} | Path], Weight}, Sums) ->
             Class = class_of(Ran, lists:last(Path)),
-            Sums#{Class => maps:get(Class, Sums, 0) + running(Weight)}
+            Sums#{Class => maps:get(Class, Sums, 0) + Weight}
         end,
         #{},
         dyno_agent_stack_tree:paths(Tree)
@@ -105,57 +101,26 @@ weights(#{running := Tree}) ->
 -doc "By what to multiply the weights of each class.".
 -type factors() :: #{dyno_agent_stack_classes:class() => number()}.
 
--doc "The samples of those that ran, by group and innermost function.".
--spec groups(factors(), t()) -> #{group() => dyno_agent_stacks:group_times()}.
-groups(Factors, Samples) ->
-    lists:foldl(fun count/2, #{}, stacks(Factors, Samples)).
-
-count({Group, Stack, Weight}, Groups) ->
-    New = #{running => 0, burst => 0, functions => #{}},
-    #{running := Running} = Of = maps:get(Group, Groups, New),
-    Groups#{Group => counted(lists:last(Stack), Weight, Of#{running := Running + Weight})}.
-
-counted({_, _, _} = MFA, Weight, #{functions := Functions} = Of) ->
-    Of#{functions := Functions#{MFA => maps:get(MFA, Functions, 0) + Weight}};
-counted(_BurstOrUnseen, Weight, #{burst := Burst} = Of) ->
-    Of#{burst := Burst + Weight}.
-
 -doc "The stacks of those that ran.".
 -spec stacks(factors(), t()) -> [{group(), dyno_agent_stacks:stack(), number()}].
 stacks(Factors, #{running := Tree, waits := Waits}) ->
     [
         {Group, Stack, Weight}
      || {Group, Stack, Weight} <- summed([
-            {Group, stack(Path, Waits), running(Weight) * factor(Ran, Path, Factors)}
+            {Group, stack(Path, Waits), Weight * factor(Ran, Path, Factors)}
          || {[{Ran, Group} | Path], Weight} <- dyno_agent_stack_tree:paths(Tree)
         ]),
         Weight > 0
     ].
 
-running_stacks(#{running := Tree, waits := Waits}) ->
-    summed([
-        {Group, stack(Path, Waits), Weight}
-     || {[{_Ran, Group} | Path], Weight} <- dyno_agent_stack_tree:paths(Tree)
-    ]).
-
 factor(Ran, Path, Factors) -> maps:get(class_of(Ran, lists:last(Path)), Factors, 1).
-
--doc "For how many.".
--spec running(weight()) -> number().
-running([Weight | _]) -> Weight;
-running(Weight) -> Weight.
-
--doc "The reductions made in the stacks of those that ran, where these are known.".
--spec reductions(t()) -> #{{group(), dyno_agent_stacks:stack()} => non_neg_integer()}.
-reductions(Samples) ->
-    dyno_agent_stack_reductions:by_stack([Of || {_, _, [_ | _]} = Of <- running_stacks(Samples)]).
 
 -doc "The stacks of a class that is not the normal one, with their weights.".
 -spec dirty(dyno_agent_stack_classes:class(), t()) ->
     [{group(), dyno_agent_stacks:stack(), number()}].
 dirty(Class, #{running := Tree}) ->
     summed([
-        {Group, without_line(Path), running(Weight)}
+        {Group, without_line(Path), Weight}
      || {[{Ran, Group} | Path], Weight} <- dyno_agent_stack_tree:paths(Tree),
         class_of(Ran, lists:last(Path)) =:= Class
     ]).
@@ -185,5 +150,4 @@ stack(Path, Waits) ->
 
 -doc "The weight of the stacks of those that ran that found no place.".
 -spec other(t()) -> number().
-other(#{running := Tree}) ->
-    running(dyno_agent_stack_tree:other(Tree)).
+other(#{running := Tree}) -> dyno_agent_stack_tree:other(Tree).

@@ -9,8 +9,7 @@ At random instants each process that runs or is ready to is asked for its stack.
 set and no process is flagged, so that calls take as long as without. What an instant costs is
 measured on the way, and says how far they are apart: 3 ms at least, and so far that they take 1.5 %
 of one scheduler where a profile is wanted, 1 % beside other instruments. At some instants processes
-that wait are asked as well, for the calls they wait in. Where a profile is wanted, who runs is also
-asked for its reductions at once (`dyno_agent_stack_reductions`).
+that wait are asked as well, for the calls they wait in.
 
 ```
 dyno_agent_stack_census: who runs?  -->  process_info(Pid, current_stacktrace)
@@ -24,8 +23,7 @@ The runtime has a running process answer at the end of its time slice. So a proc
 for long is seen where it computes. One that runs for some microseconds and waits again is always
 seen in the `receive` that follows, wherever it was at the instant: that it ran is known, but not
 where. Such a sample is a `burst`. It is told by its innermost frame, function and line, being one
-in which processes wait. In a group of processes that compute there are hardly any (`groups` in
-`t:result/0`).
+in which processes wait. In a group of processes that compute there are hardly any.
 
 For a process in a dirty scheduler another one answers, at once. It may wait there for the system,
 so the clocks of the threads say how much processor time such a sample is
@@ -41,10 +39,10 @@ With the library of `m:dyno_agent_cpu` that sees those that run, and instants ar
 -export([about/0, config/1]).
 -export([start_link/1, restart/1, read/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
--export_type([config/0, cpu/0, group/0, group_times/0, result/0, stack/0]).
+-export_type([config/0, cpu/0, group/0, result/0, stack/0]).
 
 -type config() :: #{
-    %% Whether reductions and the stacks of processes that wait are profiles, too; test by default.
+    %% Whether the stacks of processes that wait are a profile, too; test by default.
     purpose => test | profile,
     %% What instants may take of one scheduler.
     share => float(),
@@ -58,14 +56,6 @@ With the library of `m:dyno_agent_cpu` that sees those that run, and instants ar
 
 -doc "The library of the sampler of the processor, and whether it has to work.".
 -type cpu() :: #{library := binary() | none, use := required | preferred}.
-
--type group_times() :: #{
-    %% All samples, and those of them that do not tell where.
-    running := number(),
-    burst := number(),
-    %% Of the others: by innermost function.
-    functions := #{mfa() => number()}
-}.
 
 -doc "As the discovery names them (`m:dyno_agent_processes`), also where it does not run.".
 -type group() :: dyno_agent_processes:group().
@@ -94,12 +84,7 @@ function in the time of the processor is its samples by all running samples, tim
     %% at how many instants some were.
     seen := {float() | none, non_neg_integer()},
     cost_ns := non_neg_integer(),
-    groups := #{group() => group_times()},
     stacks := [{group(), stack(), number()}],
-    %% Made since the process was seen last, where they are a profile, too; and all of the node,
-    %% where no processes are selected.
-    reductions := #{{group(), stack()} => non_neg_integer()},
-    all_reductions := non_neg_integer() | none,
     %% Samples that found no place, and those of processes that are not selected.
     other := number(),
     elsewhere := number(),
@@ -127,13 +112,11 @@ function in the time of the processor is its samples by all running samples, tim
     purpose := test | profile,
     share := float(),
     samples := dyno_agent_stack_samples:t(),
-    reductions := dyno_agent_stack_reductions:t() | none,
     instants := non_neg_integer(),
     started := non_neg_integer(),
-    %% Native: what it has cost, an instant in the mean, the last two, and a question.
+    %% Native: what it has cost, an instant in the mean, and a question.
     cost := non_neg_integer(),
     each := float(),
-    last := {non_neg_integer(), non_neg_integer()},
     question := non_neg_integer(),
     since := integer(),
     before := dyno_agent_threads:reading(),
@@ -152,10 +135,6 @@ function in the time of the processor is its samples by all running samples, tim
 -define(SHARE_OF_BUDGET, 0.2).
 %% So many are asked for their stacks at an instant.
 -define(ASKED, 32).
-%% And so many for their reductions once more, where these are wanted.
--define(ASKED_AGAIN, 4).
-%% A later answer has waited for a processor: it does not tell at what time it was given.
--define(QUICK_US, 1500).
 %% At one instant in so many those that wait are asked, too.
 -define(WAITING_EVERY, 20).
 %% The schedulers had a processor for so much of the time that they worked.
@@ -163,6 +142,7 @@ function in the time of the processor is its samples by all running samples, tim
 -define(MOST_KINDS, 10_000).
 %% The cost of an instant is the mean of about so many.
 -define(MEAN_OF, 10).
+-define(MUCH_LONGER, 3).
 -define(FIRST_NS, 30_000).
 %% What the runtime takes to wake a process by a timer; and, where a scheduler has nothing to do and
 %% sleeps, to wake that, which then spins for a while before it sleeps again.
@@ -235,7 +215,6 @@ started(Table, Cpu, Config) ->
     _ = erlang:system_flag(scheduler_wall_time, true),
     ok = dyno_agent_stack_depth:raise(),
     _ = dyno_agent_stack_seeds:start_link(),
-    First = erlang:convert_time_unit(?FIRST_NS, nanosecond, native),
     State = #{
         table => Table,
         cpu => Cpu,
@@ -244,8 +223,7 @@ started(Table, Cpu, Config) ->
         choice => dyno_agent_process_filter:new(maps:get(select, Config, [])),
         census => dyno_agent_stack_census:new(),
         samples => dyno_agent_stack_samples:new(),
-        each => float(First),
-        last => {First, First},
+        each => float(erlang:convert_time_unit(?FIRST_NS, nanosecond, native)),
         question => question(),
         queued => [],
         threads => dyno_agent_threads:find(),
@@ -260,11 +238,6 @@ restarted(#{samples := Samples, threads := Threads, cpu := Cpu} = State) ->
         elsewhere => #{},
         waits => dyno_agent_stack_waits:new(),
         samples := dyno_agent_stack_samples:restart(Samples),
-        reductions =>
-            case State of
-                #{purpose := profile} when not is_pid(Cpu) -> dyno_agent_stack_reductions:new();
-                #{} -> none
-            end,
         instants => 0,
         started => 0,
         cost => 0,
@@ -303,10 +276,7 @@ handle_call(read, _From, #{samples := Samples, started := Started, cost := Cost}
             clocks => Clocks,
             seen => seen(DurationNs, Times, State),
             cost_ns => nanoseconds(Cost),
-            groups => dyno_agent_stack_samples:groups(Factors, Samples),
             stacks => dyno_agent_stack_samples:stacks(Factors, Samples),
-            reductions => dyno_agent_stack_samples:reductions(Samples),
-            all_reductions => all_reductions(State),
             other => dyno_agent_stack_samples:other(Samples),
             elsewhere => lists:sum([W * maps:get(C, Factors, 1) || C := W <- Elsewhere]),
             purpose => map_get(purpose, State),
@@ -340,14 +310,6 @@ seen(DurationNs, Times, #{ran := {Ran, Any}, instants := Instants, cost := Cost}
             {none, Any}
     end.
 
-all_reductions(#{reductions := none}) ->
-    none;
-all_reductions(#{reductions := Reductions, choice := Choice}) ->
-    case dyno_agent_process_filter:is_everything(Choice) of
-        true -> dyno_agent_stack_reductions:all(Reductions);
-        false -> none
-    end.
-
 -spec handle_cast(term(), state()) -> {noreply, state()}.
 handle_cast(_Request, State) ->
     {noreply, State}.
@@ -379,7 +341,6 @@ waiting_every(_State) -> ?WAITING_EVERY.
 %% An instant. What is waited for an answer is no cost, so the time is taken around it.
 
 instant(#{census := Census, instants := N, started := StartedBefore} = State) ->
-    #{question := Question} = State,
     Begin = erlang:monotonic_time(),
     {Ready, Started, Next} = dyno_agent_stack_census:instant(Census),
     Running = chosen(Ready, State),
@@ -387,15 +348,11 @@ instant(#{census := Census, instants := N, started := StartedBefore} = State) ->
     Asking = erlang:monotonic_time(),
     Answers = [answer(Found, State) || Found <- Running],
     Answered = erlang:monotonic_time(),
-    Seen = lists:foldl(fun ran/2, State#{census := Next, ran := Ran}, [
-        Answer
-     || {Answer, _, _} <- Answers
-    ]),
+    Seen = lists:foldl(fun ran/2, State#{census := Next, ran := Ran}, Answers),
     End = erlang:monotonic_time(),
-    {Again, Timed} = went_on(Answers, Seen),
     Listing = dyno_agent_stack_census:list_cost(Next),
     Took = Asking - Begin - Listing + End - Answered,
-    Spent = spent(Took + Again * Question, length(Running), Listing, Timed),
+    Spent = spent(Took, length(Running), Listing, Seen),
     %% Those before the first instant were started before the restart as well.
     StartedNow =
         case N of
@@ -415,56 +372,21 @@ ran_by_now(Running, #{ran := {Sum, Any}}) ->
     end.
 
 answer({Pid, Weight}, State) ->
-    Before = {process_info(Pid, status), process_info(Pid, reductions)},
-    Start = erlang:monotonic_time(),
-    Answer = ask(Pid, State),
-    Now = erlang:monotonic_time(),
-    {{Pid, Weight, dyno_agent_stack_question:where(Answer, Pid, Before)}, Now, Now - Start}.
+    %% In this order: one that ran in between has made some.
+    Reductions = process_info(Pid, reductions),
+    Before = {process_info(Pid, status), Reductions},
+    {Pid, Weight, dyno_agent_stack_question:where(ask(Pid, State), Pid, Before)}.
 
-%% How many reductions some of them make meanwhile: how fast they are where they were seen.
-went_on(_Answers, #{reductions := none} = State) ->
-    {0, State};
-went_on(Answers, State) ->
-    Quick = quick(),
-    Ran = [
-        {rand:uniform(), Ran, At}
-     || {{_, _, {ran, _, _, _}} = Ran, At, Took} <- Answers, Took < Quick
-    ],
-    Asked = lists:sublist(lists:sort(Ran), ?ASKED_AGAIN),
-    {length(Asked), lists:foldl(fun speed/2, State, Asked)}.
-
-speed({_, {Pid, _, {ran, Ran, Frames, Who}}, At}, State) ->
-    {reductions, Before} = lists:last(Who),
-    Start = erlang:monotonic_time(),
-    Now = process_info(Pid, reductions),
-    End = erlang:monotonic_time(),
-    Quick = quick(),
-    case {Now, process_info(Pid, status)} of
-        {{reductions, After}, {status, Status}} when Status =/= waiting, End - Start < Quick ->
-            add({Pid, Who, Frames}, [0, 0, After - Before, End - At], Ran, State);
-        _ ->
-            State
-    end.
-
-quick() -> erlang:convert_time_unit(?QUICK_US, microsecond, native).
-
-%% The median with the last two: what takes much longer once was interrupted by the operating
-%% system.
-spent(Took, Questions, Listing, #{last := {A, B}, question := Question} = State) ->
-    #{cost := Before, each := Each} = State,
-    IsAsleep = Questions < erlang:system_info(schedulers_online),
+%% What takes much longer once was interrupted by the operating system.
+spent(Took, Questions, Listing, #{each := Each, cost := Before, question := Question} = State) ->
     WakingNs =
-        case IsAsleep of
+        case Questions < erlang:system_info(schedulers_online) of
             true -> ?WAKING_SCHEDULER_NS;
             false -> ?WAKING_NS
         end,
     Waking = erlang:convert_time_unit(WakingNs, nanosecond, native),
-    Cost = lists:nth(2, lists:sort([A, B, Took])) + Questions * Question + Waking,
-    State#{
-        last := {B, Took},
-        cost := Before + Cost + Listing,
-        each := Each + (Cost - Each) / ?MEAN_OF
-    }.
+    Cost = min(Took, round(?MUCH_LONGER * Each)) + Questions * Question + Waking,
+    State#{cost := Before + Cost + Listing, each := Each + (Cost - Each) / ?MEAN_OF}.
 
 chosen(_Ready, #{cpu := Cpu}) when is_pid(Cpu) ->
     [];
@@ -503,32 +425,18 @@ waiting_now(#{census := Census, cost := Before, question := Question} = State) -
     lists:foldl(fun waits/2, Counted, Found).
 
 %% The stack, then whether it waits where that ends, and what kind of process it is.
-ask(Pid, #{kinds := Kinds, purpose := Purpose}) ->
-    Who =
+ask(Pid, #{kinds := Kinds}) ->
+    Items =
         case Kinds of
             #{Pid := _} -> [];
             #{} -> ?WHO
         end,
-    Items =
-        case Purpose of
-            profile -> Who ++ [reductions];
-            test -> Who
-        end,
     dyno_agent_stack_question:ask(Pid, Items).
 
-ran({Pid, Weight, gone}, #{purpose := Purpose} = State) ->
-    Weights =
-        case Purpose of
-            profile -> [Weight, 0, 0, 0];
-            test -> Weight
-        end,
-    add({Pid, [], unseen}, Weights, normal, State);
-ran({Pid, Weight, {ran, Ran, Frames, Who}}, #{reductions := none} = State) ->
+ran({Pid, Weight, gone}, State) ->
+    add({Pid, [], unseen}, Weight, normal, State);
+ran({Pid, Weight, {ran, Ran, Frames, Who}}, State) ->
     add({Pid, Who, Frames}, Weight, Ran, State);
-ran({Pid, Weight, {ran, Ran, Frames, Who}}, #{reductions := Reductions} = State) ->
-    {reductions, Now} = lists:last(Who),
-    {Since, Next} = dyno_agent_stack_reductions:since(Pid, Now, Reductions),
-    add({Pid, Who, Frames}, [Weight, Since, 0, 0], Ran, State#{reductions := Next});
 ran({Pid, Weight, {suspended, Frames, Who}}, State) ->
     ran({Pid, Weight, {ran, normal, Frames, Who}}, State);
 ran({Pid, Weight, {waits, Frames, Who}}, State) ->
@@ -557,7 +465,7 @@ add({Pid, Who, Frames}, Weight, Ran, State) ->
             Next;
         {elsewhere, #{elsewhere := Elsewhere} = Next} ->
             Class = dyno_agent_stack_samples:class(Ran, Frames),
-            Sum = maps:get(Class, Elsewhere, 0) + dyno_agent_stack_samples:running(Weight),
+            Sum = maps:get(Class, Elsewhere, 0) + Weight,
             Next#{elsewhere := Elsewhere#{Class => Sum}};
         {Group, #{samples := Samples} = Next} ->
             Next#{samples := dyno_agent_stack_samples:add(Ran, Group, Frames, Weight, Samples)}

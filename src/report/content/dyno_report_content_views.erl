@@ -199,7 +199,6 @@ bench() ->
             off_by => [~"own_time", ~"own"],
             columns => [
                 ~"function", {~"own", ~"own", bar}, {~"total", ~"with callees"},
-                {~"reductions", ~"of the reductions"},
                 {~"own_time", ~"own time"}, {~"words", ~"words"}, {~"calls", ~"calls"},
                 {~"time_per_call", ~"per call"}, {~"words_per_call", ~"words per call"},
                 {~"bias", ~"taken out"},

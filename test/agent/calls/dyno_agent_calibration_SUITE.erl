@@ -90,7 +90,7 @@ attempts(Measured, Turns, Callers, Left, Done) ->
 round({Node, Counters}, Turns, {Pids, Calls}) ->
     ok = dyno_agent_calls:restart(Counters),
     True = erpc:call(Node, bench_known, round, [Pids, Turns, Calls]),
-    #{functions := [#{own_time_ns := Own, calls := Counted}]} = dyno_agent_calls:read(Counters),
+    #{functions := [#{own_time_ns := Own, calls := Counted}]} = dyno_counted:read(Counters),
     ?assertEqual(length(Pids) * Calls, Counted),
     {True, Own / Counted}.
 
@@ -231,7 +231,7 @@ beside_durations(Config) ->
             ?assert(abs(Calls - 200) < 20, Calls),
             Ns / Calls
         end
-     || Read <- [fun dyno_agent_calls:peek/1, fun dyno_agent_calls:read/1]
+     || Read <- [fun dyno_counted:peek/1, fun dyno_counted:read/1]
     ],
     [#{count := Count, state := measured}] = dyno_agent_durations:read(Durations),
     _ = dyno_agent:detach(Agent),

@@ -163,7 +163,7 @@ overhead_of_calls_is_not_the_caller_s(Config) ->
 round(Node, Counters, Pid, Work) ->
     ok = dyno_agent_calls:restart(Counters),
     True = erpc:call(Node, bench_known, round, [[Pid], Work, 50]),
-    #{functions := Functions} = dyno_agent_calls:read(Counters),
+    #{functions := Functions} = dyno_counted:read(Counters),
     [#{own_time_ns := Own, raw_time_ns := Raw, calls := 50}] =
         [F || #{mfa := {_, known, _}} = F <- Functions],
     [#{overhead_ns := Leaf}] = [F || #{mfa := {_, made, _}} = F <- Functions],
@@ -222,6 +222,6 @@ new_code_counts_after_it(Config) ->
     ok = erpc:call(Node, dyno_callers, loops, [5]),
     ?assertMatch(
         #{functions := [#{calls := 5}]},
-        dyno_agent_calls:read(Counters)
+        dyno_counted:read(Counters)
     ),
     _ = dyno_agent:detach(Agent).

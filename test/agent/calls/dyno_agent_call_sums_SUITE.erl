@@ -19,7 +19,6 @@ all() ->
     [
         adds_calls_times_and_words,
         groups_by_process,
-        is_unresolved_until_the_group_is_known,
         cut_times_are_right_in_the_mean,
         a_time_of_zero_is_between_its_bounds,
         short_times_that_are_alike_are_uncertain,
@@ -37,7 +36,7 @@ add(Reading, Sums) ->
 
 add(Reading, GroupOf, Overhead, Sums) ->
     With = #{group_of => GroupOf, least_ns => Overhead},
-    dyno_agent_call_sums:add([{?MFA, Reading}], With, Sums).
+    dyno_agent_call_sums:add(?MFA, Reading, With, Sums).
 
 reading(Calls, Words, Time) ->
     #{calls => Calls, words => Words, time => Time}.
@@ -58,31 +57,13 @@ pids(N) ->
 
 groups_by_process(_Config) ->
     [A, B, C] = pids(3),
-    GroupOf = fun(P) -> {ok, maps:get(P, #{A => x, B => x, C => y})} end,
+    GroupOf = fun(P) -> maps:get(P, #{A => x, B => x, C => y}) end,
     Time = [{A, 1, 0, 1}, {B, 2, 0, 2}, {C, 3, 0, 3}],
     Sums = add(reading(6, 0, Time), GroupOf, 50, dyno_agent_call_sums:new()),
     ?assertEqual(
         [{?MFA, x, 3, 4000}, {?MFA, y, 3, 3500}],
         dyno_agent_call_sums:callers(10, Sums)
     ).
-
-is_unresolved_until_the_group_is_known(_Config) ->
-    [A, B] = pids(2),
-    Unknown = fun(_) -> unknown end,
-    OnlyA = fun
-        (P) when P =:= A -> {ok, x};
-        (_) -> unknown
-    end,
-    Sums0 = add(reading(2, 0, [{A, 1, 0, 5}, {B, 1, 0, 6}]), Unknown, 50, dyno_agent_call_sums:new()),
-    Sums1 = dyno_agent_call_sums:resolve(OnlyA, Sums0),
-    ?assertEqual([{?MFA, other, 1, 6500}, {?MFA, x, 1, 5500}], dyno_agent_call_sums:callers(9, Sums1)),
-    Sums2 = dyno_agent_call_sums:resolve(fun(_) -> {ok, y} end, Sums1),
-    ?assertEqual([{?MFA, y, 1, 6500}, {?MFA, x, 1, 5500}], dyno_agent_call_sums:callers(9, Sums2)),
-    %% The function's own sums are the same all the time.
-    ?assertEqual(sums_of_one(Sums0), sums_of_one(Sums2)),
-    %% Settled, they do not wait any more: whom nobody discovers would fill the memory.
-    Settled = dyno_agent_call_sums:settle(Sums1),
-    ?assertEqual(Settled, dyno_agent_call_sums:resolve(fun(_) -> {ok, y} end, Settled)).
 
 %% 20,000 processes with times between 0.2 and 40 us, cut as the runtime cuts them.
 cut_times_are_right_in_the_mean(_Config) ->
@@ -137,7 +118,7 @@ overhead_by_how_many_call(_Config) ->
     Overhead = fun(Each) ->
         With = #{group_of => none, least_ns => 50, call_ns => fun(N) -> N end},
         Reading = reading(0, 0, [{self(), N, 0, 30} || N <- Each]),
-        Sums = dyno_agent_call_sums:add([{?MFA, Reading}], With, dyno_agent_call_sums:new()),
+        Sums = dyno_agent_call_sums:add(?MFA, Reading, With, dyno_agent_call_sums:new()),
         #{calls := Calls, total_overhead_ns := Ns} = sums_of_one(Sums),
         {Calls, Ns / Calls}
     end,
@@ -148,7 +129,7 @@ overhead_by_how_many_call(_Config) ->
 
 keeps_the_heaviest_callers(_Config) ->
     Pids = pids(100),
-    GroupOf = fun(P) -> {ok, P} end,
+    GroupOf = fun(P) -> P end,
     Time = [{P, 1, 0, N} || {N, P} <- lists:enumerate(Pids)],
     Sums = add(reading(100, 0, Time), GroupOf, 50, dyno_agent_call_sums:new()),
     Rows = dyno_agent_call_sums:callers(3, Sums),

@@ -94,7 +94,7 @@ shares_of_what_never_returns_once() ->
         Before = erpc:call(Node, forever, products, [Counter]),
         timer:sleep(6000),
         After = erpc:call(Node, forever, products, [Counter]),
-        #{functions := Functions, measured_functions := Measured} = dyno_agent_calls:read(Calls),
+        #{functions := Functions, measured_functions := Measured} = dyno_counted:read(Calls),
         _ = dyno_agent:detach(Agent),
         Shares = shares(Functions),
         [Loop, Many] = lists:zipwith(fun erlang:'-'/2, After, Before),
@@ -181,7 +181,7 @@ a_server_that_does_little_once() ->
     Patterns = [{bursts, F, '_'} || F <- [one, two, serve, client]],
     within_budget(seldom, Patterns, #{}, fun(_Node, Calls) ->
         #{functions := Functions, timed := Timed, budget := #{spent := Spent}} =
-            dyno_agent_calls:read(Calls),
+            dyno_counted:read(Calls),
         ct:log("~p ~tp", [Timed, Functions]),
         #{one := #{own_time_ns := OneNs, calls := Count} = One, two := #{own_time_ns := TwoNs}} =
             #{F => Of || #{mfa := {_, F, _}} = Of <- Functions},
@@ -207,9 +207,9 @@ counts_what_was_not_timed(_Config) ->
         ok = dyno_agent_calls:restart(Calls),
         Call = fun() -> [erpc:call(Node, bursts, tiny, [1]) || _ <- lists:seq(1, 50)] end,
         _ = Call(),
-        dyno_suites:await(fun() -> map_get(timed, dyno_agent_calls:peek(Calls)) > 0 end),
+        dyno_suites:await(fun() -> map_get(timed, dyno_counted:peek(Calls)) > 0 end),
         _ = Call(),
-        ?assertMatch(#{functions := [#{calls := 100}]}, dyno_agent_calls:read(Calls)),
+        ?assertMatch(#{functions := [#{calls := 100}]}, dyno_counted:read(Calls)),
         _ = dyno_agent:detach(Agent)
     after
         dyno_peers:stop(Started)
@@ -218,7 +218,7 @@ counts_what_was_not_timed(_Config) ->
 %% A function that is called a million times a second is neither counted nor timed for long.
 what_does_not_fit_is_left_to_samples(_Config) ->
     within_budget(often, [{bursts, '_', '_'}], #{}, fun(Node, Calls) ->
-        #{functions := Functions, budget := #{left_out := LeftOut}} = dyno_agent_calls:read(Calls),
+        #{functions := Functions, budget := #{left_out := LeftOut}} = dyno_counted:read(Calls),
         ?assertEqual([], [{bursts, tiny, 1}, {bursts, spin, 2}] -- LeftOut),
         [Tiny] = [F || #{mfa := {_, tiny, _}} = F <- Functions],
         ?assertNot(maps:get(counted, Tiny) =:= exact),
@@ -229,7 +229,7 @@ what_does_not_fit_is_left_to_samples(_Config) ->
 %% A node that dyno did not start.
 nothing_is_timed_where_it_may_not_be(_Config) ->
     within_budget(seldom, [{bursts, '_', '_'}], #{may_time => false}, fun(Node, Calls) ->
-        #{timed := Timed} = dyno_agent_calls:read(Calls),
+        #{timed := Timed} = dyno_counted:read(Calls),
         ?assertEqual(0.0, Timed),
         %% No process is known to the session that would time.
         Pids = erpc:call(Node, erlang, processes, []),
@@ -303,7 +303,7 @@ born(How) ->
         ok = dyno_agent_processes:restart(Processes),
         timer:sleep(4000),
         Memory = [memory_of(Node, [Calls, Processes]) || _ <- lists:seq(1, 100)],
-        #{functions := Functions} = dyno_agent_calls:read(Calls),
+        #{functions := Functions} = dyno_counted:read(Calls),
         _ = dyno_agent:detach(Agent),
         [Requests] = [N || #{mfa := {_, request, 0}, calls := N} <- Functions],
         Medians = [lists:nth(50, lists:sort(Bytes)) || Bytes <- transposed(Memory)],

@@ -198,7 +198,7 @@ shares_below_tail_calls_once(Folder) ->
         Before = Took(),
         timer:sleep(4000),
         After = Took(),
-        #{functions := Functions} = dyno_agent_calls:read(Calls),
+        #{functions := Functions} = dyno_counted:read(Calls),
         _ = dyno_agent:detach(Agent),
         [One, Two] = lists:zipwith(fun erlang:'-'/2, After, Before),
         All = lists:sum([Ns || #{own_time_ns := Ns} <- Functions]),

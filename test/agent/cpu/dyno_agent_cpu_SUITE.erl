@@ -157,7 +157,7 @@ shares_are_those_of_the_clock(_Config) ->
             #{stacks := Stacks} = Result = sampled(Sampler, 500, 12_000),
             Times = erpc:call(Node, bench_cases, times, []),
             {Worst, Shares} = bench_cases:differences(Times, Stacks),
-            ct:log("~p~n~p", [Shares, maps:without([stacks, groups, waiting], Result)]),
+            ct:log("~p~n~p", [Shares, maps:without([stacks, waiting], Result)]),
             %% Chance alone: 4 points of 500 samples.
             ?assert(Worst < 8, {Worst, Shares})
         end),
@@ -169,15 +169,15 @@ short_processes_and_bifs_are_named(_Config) ->
         Pid = erpc:call(Node, bench_cases, start, [short]),
         timer:sleep(300),
         ok = dyno_agent_stacks:restart(Sampler),
-        #{stacks := Stacks, groups := Groups} = sampled(Sampler, 200, 10_000),
+        #{stacks := Stacks} = sampled(Sampler, 200, 10_000),
         true = exit(Pid, kill),
         Frames = lists:usort(lists:append([Stack || {_, Stack, _} <- Stacks])),
         ?assert(lists:member({crypto, hash_nif, 2}, Frames), Frames),
         ?assertMatch([_ | _], [N || {library, <<"[libcrypto", N/binary>>} <- Frames], Frames),
         %% They have ended by the time they are asked.
-        Requests = [Of || {_, {bench_cases, _, _}} := Of <- Groups],
-        Sum = fun(All) -> lists:sum([Running || #{running := Running} <- All]) end,
-        ?assert(Sum(Requests) > 0.7 * Sum(maps:values(Groups)), Groups)
+        Requests = [Weight || {{_, {bench_cases, _, _}}, _, Weight} <- Stacks],
+        All = [Weight || {_, _, Weight} <- Stacks],
+        ?assert(lists:sum(Requests) > 0.7 * lists:sum(All), Stacks)
     end).
 
 a_second_sampler_is_refused(_Config) ->

@@ -39,65 +39,61 @@ end_per_suite(_Config) ->
 %% Pure
 
 a_distribution_of_lives(_Config) ->
-    ?assertEqual(undefined, dyno_agent_lifetimes:quantile_ns(0.5, dyno_agent_lifetimes:none(), 0)),
-    Lives = lists:foldl(
-        fun dyno_agent_lifetimes:add/2, dyno_agent_lifetimes:none(), lists:seq(1000, 100_000, 10)
-    ),
-    ?assertEqual(9901, dyno_agent_lifetimes:count(Lives)),
+    ?assertEqual(undefined, dyno_agent_process_parts:quantile_ns(0.5, lives([]), 0)),
+    Lives = lives(lists:seq(1000, 100_000, 10)),
+    ?assertEqual(9901, dyno_agent_event_histogram:count(Lives)),
     lists:foreach(
         fun({Q, Exact}) ->
-            Found = dyno_agent_lifetimes:quantile_ns(Q, Lives, 0),
-            ?assert(abs(Found - Exact) =< 0.1 * Exact, {Q, Found})
+            Found = dyno_agent_process_parts:quantile_ns(Q, Lives, 0),
+            ?assert(abs(Found - Exact) =< 0.01 * Exact, {Q, Found})
         end,
         [{0.1, 10_900}, {0.5, 50_500}, {0.9, 90_100}]
     ),
-    %% None lasted no time at all.
-    ?assert(dyno_agent_lifetimes:quantile_ns(1.0, dyno_agent_lifetimes:add(0, #{}), 0) >= 1).
+    %% If as many live on, the median is the longest of those that have ended.
+    ?assert(abs(dyno_agent_process_parts:quantile_ns(0.5, Lives, 9900) - 100_000) < 1000),
+    ?assertEqual(undefined, dyno_agent_process_parts:quantile_ns(0.5, Lives, 9910)).
 
 lives_are_merged(_Config) ->
-    Add = fun(List) -> lists:foldl(fun dyno_agent_lifetimes:add/2, #{}, List) end,
     ?assertEqual(
-        Add([10, 20, 10, 1_000_000]),
-        dyno_agent_lifetimes:merge(Add([10, 20]), Add([10, 1_000_000]))
+        lives([10, 20, 10, 1_000_000]),
+        dyno_agent_event_histogram:merge(lives([10, 20]), lives([10, 1_000_000]))
+    ).
+
+lives(Times) ->
+    lists:foldl(
+        fun dyno_agent_event_histogram:record/2, dyno_agent_event_histogram:new(), Times
     ).
 
 times_one_of_a_group_now_and_then(_Config) ->
     Ms = erlang:convert_time_unit(1, millisecond, native),
-    Chosen = fun(Times) ->
-        {Found, _} = lists:foldl(
-            fun({Id, Time}, {Acc, Sample}) ->
-                case dyno_agent_lifetimes:choose(Id, Time, Sample) of
-                    {yes, Next} -> {[{Id, Time} | Acc], Next};
-                    no -> {Acc, Sample}
-                end
-            end,
-            {[], dyno_agent_lifetimes:new()},
-            Times
-        ),
-        lists:reverse(Found)
-    end,
-    ?assertEqual(
-        [{1, 0}, {2, Ms}, {1, 10 * Ms}], Chosen([{1, 0}, {1, Ms}, {2, Ms}, {1, 10 * Ms}])
-    ),
-    %% Of all groups together there is a limit.
-    ?assertEqual(2000, length(Chosen([{Id, 0} || Id <- lists:seq(1, 3000)]))).
+    {Chosen, _} = chosen([{1, 0}, {1, Ms}, {2, Ms}, {1, 10 * Ms}]),
+    ?assertEqual([{1, 0}, {2, Ms}, {1, 10 * Ms}], Chosen).
 
 %% Those that live on are still monitored: there is no place for more.
 times_no_more_than_it_may(_Config) ->
-    Full = lists:foldl(
-        fun(Id, Sample) ->
-            {yes, Next} = dyno_agent_lifetimes:choose(Id, 0, Sample),
-            dyno_agent_lifetimes:monitored(make_ref(), 1, 0, 1, Next)
-        end,
-        dyno_agent_lifetimes:new(),
-        lists:seq(1, 2000)
-    ),
-    ?assertEqual(no, dyno_agent_lifetimes:choose(3000, 0, dyno_agent_lifetimes:refill(Full))),
+    {Chosen, Full} = chosen([{Id, 0} || Id <- lists:seq(1, 3000)]),
+    ?assertEqual(2000, length(Chosen)),
+    ?assertNot(dyno_agent_lifetimes:is_wanted(3000, 0, Full)),
     {[Ref | _] = Refs, Empty} = dyno_agent_lifetimes:forget(Full),
     ?assertEqual(2000, length(Refs)),
     ?assertEqual(unknown, dyno_agent_lifetimes:ended(Ref, normal, 1, Empty)),
     {ok, _, Less} = dyno_agent_lifetimes:ended(Ref, normal, 1, Full),
-    ?assertMatch({yes, _}, dyno_agent_lifetimes:choose(3000, 0, dyno_agent_lifetimes:refill(Less))).
+    ?assert(dyno_agent_lifetimes:is_wanted(3000, 0, Less)).
+
+chosen(Times) ->
+    lists:foldl(
+        fun({Id, Time}, {Acc, Sample}) ->
+            case dyno_agent_lifetimes:is_wanted(Id, Time, Sample) of
+                true ->
+                    Next = dyno_agent_lifetimes:monitored(make_ref(), Id, Time, Time, Sample),
+                    {Acc ++ [{Id, Time}], Next};
+                false ->
+                    {Acc, Sample}
+            end
+        end,
+        {[], dyno_agent_lifetimes:new()},
+        Times
+    ).
 
 %% One that had ended before it could be monitored lived for as long as it took to notice.
 a_life_ends_when_it_is_noticed(_Config) ->
@@ -134,14 +130,13 @@ how_long_short_lived_processes_live(_Config) ->
          || #{group := {_, {dyno_kinds, live, 1}}} = G <- Groups
         ],
         %% Each of those that ended lived 30 ms at least, and all were born 5 ms apart or more.
-        ?assertEqual(10, dyno_agent_lifetimes:count(Lives)),
-        ?assert(dyno_agent_lifetimes:quantile_ns(0.01, Lives, 0) >= 27_000_000),
+        ?assertEqual(10, dyno_agent_event_histogram:count(Lives)),
+        ?assert(dyno_agent_process_parts:quantile_ns(0.01, Lives, 0) >= 27_000_000),
         ?assert(Sampled >= 2),
         %% What was before does not count.
         ok = dyno_agent_processes:restart(Discovery),
         ?assertMatch(
-            [#{discovered := 2, alive := 2, sampled := 2, lives := None}] when
-                map_size(None) =:= 0,
+            [#{discovered := 2, alive := 2, sampled := 2, lives := #{count := 0}}],
             map_get(groups, dyno_agent_processes:read(Discovery))
         )
     end).
@@ -184,7 +179,7 @@ leaves_its_own_out(_Config) ->
         ok = dyno_peers:eval(Node, "spawn(dyno_kinds, live, [infinity]), ok."),
         ok = dyno_agent_sampler:read(Sampler),
         _ = dyno_agent_resources:read(Resources),
-        #{callers := Callers, functions := Functions} = dyno_agent_calls:read(Counters),
+        #{callers := Callers, functions := Functions} = dyno_counted:read(Counters),
         #{groups := Groups} = dyno_agent_processes:read(Discovery),
         Found = [G || #{group := G} <- Groups],
         ?assert(lists:keymember({dyno_kinds, live, 1}, 2, Found), Found),

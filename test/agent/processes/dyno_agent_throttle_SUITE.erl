@@ -148,12 +148,11 @@ throttles_earlier_where_messages_cost_too_much(_Config) ->
     ?assertEqual(#{}, dyno_agent_throttle:throttled(Rare)).
 
 subscribes_again_to_a_new_module(_Config) ->
-    ?assertEqual(
-        #{}, dyno_agent_throttle:throttled(dyno_agent_throttle:forget(dyno_quick, throttled()))
-    ),
-    ?assertEqual(
-        #{?MFA => 7}, dyno_agent_throttle:throttled(dyno_agent_throttle:forget(lists, throttled()))
-    ).
+    Release = fun(Module) ->
+        dyno_agent_throttle:release(fun({M, _, _}) -> M =:= Module end, throttled())
+    end,
+    ?assertEqual(#{}, dyno_agent_throttle:throttled(Release(dyno_quick))),
+    ?assertEqual(#{?MFA => 7}, dyno_agent_throttle:throttled(Release(lists))).
 
 new() -> dyno_agent_throttle:new().
 
@@ -207,7 +206,7 @@ discovers_all_without_their_messages(_Config) ->
         Messages = counted(Node, Processes),
         ct:pal("~b messages of 20,000 processes", [Messages]),
         ?assert(Messages < 10_000, Messages),
-        #{callers := Callers, functions := Functions} = dyno_agent_calls:read(Calls),
+        #{callers := Callers, functions := Functions} = dyno_counted:read(Calls),
         #{groups := Groups, discovered := Discovered} = dyno_agent_processes:read(Processes),
         %% How many there are is an estimate then.
         ?assert(abs(Discovered - 20_000) < 2000, Discovered),

@@ -26,12 +26,10 @@ all() ->
 groups() ->
     [
         {pure, [parallel], [
-            paths_are_summed, the_tree_is_bounded, reductions_are_those_since_the_last_time,
-            reductions_go_by_speed_and_time, a_budget_is_for_stacks_too
+            paths_are_summed, the_tree_is_bounded, a_budget_is_for_stacks_too
         ]},
         {in_a_node, [], [
             finds_where_it_computes,
-            finds_where_reductions_are_made,
             finds_processes_that_live_for_milliseconds,
             bursts_are_no_time_of_what_waits,
             leaves_its_own_out,
@@ -85,56 +83,6 @@ the_tree_is_bounded(_Config) ->
     More = dyno_agent_stack_tree:add([a, 7], 5, Full),
     ?assert(lists:member({[a, 7], 7}, dyno_agent_stack_tree:paths(More))).
 
-reductions_are_those_since_the_last_time(_Config) ->
-    Since = fun(Pid, Reductions, T) -> dyno_agent_stack_reductions:since(Pid, Reductions, T) end,
-    Old = spawn(fun() -> receive after infinity -> ok end end),
-    {reductions, Before} = process_info(Old, reductions),
-    Begun = dyno_agent_stack_reductions:new(),
-    {Made, Once} = Since(Old, Before + 1000, Begun),
-    ?assert(Made =< 1000),
-    ?assertMatch({500, _}, Since(Old, Before + 1500, Once)),
-    %% Of one that began since, all.
-    New = spawn(fun() -> ok end),
-    {70, Twice} = Since(New, 70, Once),
-    ?assertMatch({30, _}, Since(New, 100, Twice)),
-    %% Those that have ended do not stay, and those that live are not forgotten.
-    Many = lists:foldl(
-        fun(N, T) ->
-            {N, Next} = Since(list_to_pid(lists:concat(["<0.", 200_000_000 + N, ".0>"])), N, T),
-            Next
-        end,
-        Once,
-        lists:seq(1, 35_000)
-    ),
-    ?assert(erts_debug:flat_size(Many) < 100_000),
-    ?assertMatch({500, _}, Since(Old, Before + 1500, Many)),
-    exit(Old, kill).
-
-reductions_go_by_speed_and_time(_Config) ->
-    Made = fun(Stacks) ->
-        Of = dyno_agent_stack_reductions:by_stack(Stacks),
-        #{Name => map_get({other, Stack}, Of) || {_, [{Name, _, _} | _] = Stack, _} <- Stacks}
-    end,
-    [A, B, C] = [{F, f, 0} || F <- [a, b, c]],
-    %% Seen as often, and ten times as fast; who was not asked again is as fast as the others.
-    ?assertEqual(
-        #{a => 10_000, b => 1000, c => 5500},
-        Made([
-            {other, [A], [5, 500, 100, 100]},
-            {other, [B], [5, 16_000, 10, 100]},
-            {other, [C], [5, 0, 0, 0]}
-        ])
-    ),
-    %% Without a speed, and where it is not known where they ran: what was made since the last time.
-    ?assertEqual(
-        #{a => 7, b => 8, c => 400},
-        Made([
-            {other, [A], [1, 7, 0, 0]},
-            {other, [B], [3, 8, 0, 0]},
-            {other, [C, burst], [2, 400, 1, 9]}
-        ])
-    ).
-
 %% In a node
 
 finds_where_it_computes(_Config) ->
@@ -150,7 +98,7 @@ finds_where_it_computes_with(Schedulers) ->
         Pid = erpc:call(Node, bench_phases, start, []),
         _ = erpc:call(Node, bench_phases, shares, [Pid]),
         ok = dyno_agent_stacks:restart(Sampler),
-        #{stacks := Stacks, groups := Groups} = Times = sampled(Sampler, 400, 20_000),
+        #{stacks := Stacks} = Times = sampled(Sampler, 400, 20_000),
         Truth = erpc:call(Node, bench_phases, shares, [Pid]),
         ct:log("~tp~n~tp", [Truth, maps:without([waiting], Times)]),
         Samples = [{bench_phases:phase(Stack), Weight} || {_, Stack, Weight} <- Stacks],
@@ -163,7 +111,7 @@ finds_where_it_computes_with(Schedulers) ->
             maps:to_list(Truth)
         ),
         %% It computes all the time: hardly a sample does not tell where.
-        #{{first_call, {bench_phases, turns, 1}} := #{running := Running, burst := Burst}} = Groups,
+        #{{first_call, {bench_phases, turns, 1}} := #{running := Running, burst := Burst}} = by_group(Stacks),
         ?assert(Burst =< 0.05 * Running),
         %% One of two schedulers, or the only one.
         #{cpu_ns := CpuNs, duration_ns := DurationNs, instants := Instants} = Times,
@@ -171,82 +119,6 @@ finds_where_it_computes_with(Schedulers) ->
         ?assert(CpuNs < 1.5 * DurationNs),
         ?assert(Running > 0.8 * Instants)
     end).
-
-%% Two functions have half of the time each, one after the other, more often than instants are; and
-%% one of them has nearly all reductions.
-finds_where_reductions_are_made(_Config) ->
-    dyno_tries:hold(3, fun finds_where_reductions_are_made_once/0).
-
-finds_where_reductions_are_made_once() ->
-    in_node([], #{purpose => profile}, fun(Node, Sampler) ->
-        made = dyno_peers:load(Node, """
-        -module(made).
-        -export([start/0, turns/2, begun/0, loops/1, bumps/1]).
-        start() -> spawn(made, turns, [begun(), begun()]).
-        turns(Loops, Bumps) ->
-            receive
-                {ask, From, Ref} -> From ! {Ref, {Loops, Bumps}}
-            after 0 -> ok
-            end,
-            turns(phase(fun loops/1, Loops), phase(fun bumps/1, Bumps)).
-        begun() -> {0, 0}.
-        phase(Does, {Time, Reductions}) ->
-            {reductions, Before} = process_info(self(), reductions),
-            Start = erlang:monotonic_time(millisecond),
-            Does(Start + 5),
-            {reductions, After} = process_info(self(), reductions),
-            {Time + erlang:monotonic_time(millisecond) - Start, Reductions + After - Before}.
-        loops(End) ->
-            1 = loop(10000),
-            case erlang:monotonic_time(millisecond) < End of
-                true -> loops(End);
-                false -> ok
-            end.
-        loop(1) -> 1;
-        loop(N) -> loop(N - 1).
-        bumps(End) ->
-            erlang:bump_reductions(1000),
-            case erlang:monotonic_time(millisecond) < End of
-                true -> bumps(End);
-                false -> ok
-            end.
-
-        """),
-        Pid = erpc:call(Node, made, start, []),
-        ok = dyno_agent_stacks:restart(Sampler),
-        Before = made(Pid),
-        timer:sleep(3000),
-        #{reductions := Made, all_reductions := All} = Result = sampled(Sampler, 40, 15_000),
-        After = made(Pid),
-        {Loops, Bumps} = {since(1, Before, After), since(2, Before, After)},
-        Of = fun(Function) ->
-            lists:sum([N || {_, Stack} := N <- Made, lists:member({made, Function, 1}, Stack)])
-        end,
-        {SeenLoops, SeenBumps} = {Of(loops), Of(bumps)},
-        ct:log("~p ~p ~p ~p ~p", [Loops, Bumps, SeenLoops, SeenBumps, maps:remove(waiting, Result)]),
-        {TimeShare, Share} = {share(element(1, Bumps), element(1, Loops)),
-            share(element(2, Bumps), element(2, Loops))},
-        Seen = share(SeenBumps, SeenLoops),
-        ?assert(Share > TimeShare + 0.25, {Share, TimeShare}),
-        %% On a busy machine hardly an answer comes soon enough to tell a speed.
-        ?assert(Seen > TimeShare - 0.1, {Seen, Share, TimeShare}),
-        ?assert(lists:sum(maps:values(Made)) =< All),
-        ?assert(SeenLoops + SeenBumps > 0.5 * (element(2, Loops) + element(2, Bumps)))
-    end).
-
-made(Pid) ->
-    Ref = make_ref(),
-    Pid ! {ask, self(), Ref},
-    receive
-        {Ref, Made} -> Made
-    end.
-
-since(Which, Before, After) ->
-    {{TimeBefore, ReductionsBefore}, {Time, Reductions}} =
-        {element(Which, Before), element(Which, After)},
-    {Time - TimeBefore, Reductions - ReductionsBefore}.
-
-share(Part, Other) -> Part / max(1, Part + Other).
 
 finds_processes_that_live_for_milliseconds(_Config) ->
     dyno_tries:hold(3, fun finds_processes_that_live_for_milliseconds_once/0).
@@ -266,7 +138,8 @@ finds_processes_that_live_for_milliseconds_once() ->
         """),
         _ = erpc:call(Node, brief, start, []),
         ok = dyno_agent_stacks:restart(Sampler),
-        #{groups := Groups, started := Started} = sampled(Sampler, 300, 10_000),
+        #{stacks := Stacks, started := Started} = sampled(Sampler, 300, 10_000),
+        Groups = by_group(Stacks),
         #{{initial_call, {brief, work, 1}} := #{running := Running, functions := Of}} = Groups,
         #{{brief, work, 1} := Work} = Of,
         ?assert(Work > 0.9 * Running),
@@ -305,7 +178,8 @@ bursts_are_no_time_of_what_waits(_Config) ->
         """),
         _ = erpc:call(Node, bursts, start, []),
         ok = dyno_agent_stacks:restart(Sampler),
-        #{groups := Groups, stacks := Stacks} = sampled(Sampler, 300, 10_000),
+        #{stacks := Stacks} = sampled(Sampler, 300, 10_000),
+        Groups = by_group(Stacks),
         ct:log("~tp", [Groups]),
         #{{initial_call, {bursts, client, 1}} := #{running := Running, burst := Burst}} = Groups,
         ?assert(Burst > 0.9 * Running),
@@ -327,10 +201,10 @@ bursts_are_no_time_of_what_waits(_Config) ->
 
 leaves_its_own_out(_Config) ->
     in_node([], fun(_Node, Sampler) ->
-        #{groups := Groups, waiting := Waiting, stacks := Stacks} = sampled(Sampler, 100, 10_000),
+        #{waiting := Waiting, stacks := Stacks} = sampled(Sampler, 100, 10_000),
         Own = [
             Kind
-         || Kind <- maps:keys(Groups) ++ [Kind || {_, Kind, _, _} <- Waiting],
+         || Kind <- [Kind || {Kind, _, _} <- Stacks] ++ [Kind || {_, Kind, _, _} <- Waiting],
             Kind =/= other,
             dyno_agent_kind:is_own(Kind)
         ],
@@ -362,12 +236,26 @@ finds_what_runs_among_many_once() ->
         bench_phases = dyno_peers:load_bench(Node, bench_phases),
         _ = erpc:call(Node, erlang, spawn, [bench_phases, loop, [1_000_000_000_000]]),
         ok = dyno_agent_stacks:restart(Sampler),
-        #{groups := Groups, instants := Instants} = sampled(Sampler, 300, 20_000),
+        #{stacks := Stacks, instants := Instants} = sampled(Sampler, 300, 20_000),
+        Groups = by_group(Stacks),
         ct:log("~b instants: ~tp", [Instants, Groups]),
         #{{initial_call, {bench_phases, loop, 1}} := #{running := Running}} = Groups,
         %% As if all were asked each time.
         ?assert(abs(Running - Instants) < 0.2 * Instants)
     end).
+
+%% All samples of a group, those that do not tell where, and the others by innermost function.
+by_group(Stacks) ->
+    Sum = fun(Of) -> lists:sum([Weight || {_, _, Weight} <- Of]) end,
+    By = fun(Key, Of) -> maps:map(fun(_, Some) -> Sum(Some) end, maps:groups_from_list(Key, Of)) end,
+    Inmost = fun({_, Stack, _}) -> lists:last(Stack) end,
+    maps:map(
+        fun(_, Of) ->
+            Functions = By(Inmost, [S || S <- Of, is_tuple(Inmost(S))]),
+            #{running => Sum(Of), burst => Sum(Of) - lists:sum(maps:values(Functions)), functions => Functions}
+        end,
+        maps:groups_from_list(fun({Group, _, _}) -> Group end, Stacks)
+    ).
 
 idle(Node, Count) ->
     dyno_peers:eval(

@@ -3,7 +3,8 @@
 
 -module(dyno_agent_call_times).
 -moduledoc false.
-%% Puts together what counts, timed calls and samples say of functions within a budget. Pure.
+%% Puts together what counts, timed calls and samples say of functions. Pure, and needed on the caller's
+%% side only.
 %%
 %%   all calls are timed               own time of each function from its calls
 %%   samples tell where time goes      own and total time from samples: their share of the processor time
@@ -12,7 +13,7 @@
 %%
 %% Samples tell if no more than a tenth of them show a process that had run shortly and waits again.
 
--export([without_waiting/2, each_call/2, combine/1]).
+-export([result/1, without_waiting/2, each_call/2, combine/1]).
 -export_type([input/0, function_result/0]).
 
 -type kind() :: dyno_agent_processes:group().
@@ -29,15 +30,7 @@
             functions := [#{mfa := mfa(), calls := pos_integer(), atom() => term()}],
             callers := [row()]
         },
-    stacks :=
-        none
-        | #{
-            cpu_ns := non_neg_integer(),
-            stacks := [{kind(), [term()], number()}],
-            other := number(),
-            _ => _
-        },
-    measured := fun((mfa()) -> boolean())
+    sampled := none | dyno_agent_call_samples:sums()
 }.
 
 -doc "Of a function. Words are of 8 bytes.".
@@ -71,6 +64,39 @@
 -define(LEAST_SAMPLES, 30).
 %% The normal distribution's 97.5 %.
 -define(WIDTH, 1.96).
+
+-doc "What `m:dyno_agent_calls` has read, as functions and callers.".
+-spec result(dyno_agent_calls:reading()) -> dyno_agent_calls:result().
+result(#{counted := Counted, rows := Timed, threads := Times, reloaded := Reloaded} = Read) ->
+    Rows = without_waiting(Times, Timed),
+    #{functions := Functions, callers := Callers} =
+        case Read of
+            #{samples := Samples} -> within_budget(Counted, Rows, Samples);
+            #{} -> each_call(Counted, Rows)
+        end,
+    (maps:without([counted, rows, threads, samples], Read))#{
+        functions => [at_least(F, Reloaded) || F <- Functions],
+        callers => Callers
+    }.
+
+at_least(#{mfa := {M, _, _}} = F, Reloaded) ->
+    case lists:member(M, Reloaded) of
+        true -> F#{counted => at_least};
+        false -> F
+    end.
+
+within_budget(Counted, Rows, #{estimates := Estimates, is_timed := IsTimed, sums := Sums}) ->
+    {Functions, Callers} = combine(#{
+        calls => Counted,
+        estimates => Estimates,
+        timed =>
+            case IsTimed of
+                true -> Rows;
+                false -> none
+            end,
+        sampled => Sums
+    }),
+    #{functions => Functions, callers => Callers}.
 
 -doc """
 The runtime times calls by the clock, which goes on while a scheduler is ready to run and another program
@@ -132,8 +158,8 @@ scaled(#{mfa := MFA, calls := Calls} = F, Counted) ->
 
 -doc "The functions, and by which processes their time was spent.".
 -spec combine(input()) -> {[function_result()], [row()]}.
-combine(#{calls := Calls, estimates := Estimates, timed := Timed, stacks := Stacks} = Input) ->
-    Sampled = sampled(Stacks, map_get(measured, Input)),
+combine(#{calls := Calls, estimates := Estimates, timed := Timed, sampled := Sums}) ->
+    Sampled = sampled(Sums),
     From =
         case {Timed, Sampled} of
             {#{}, _} when map_size(Estimates) =:= 0 -> calls;
@@ -194,33 +220,10 @@ of_call(#{own_time_ns := Ns, uncertain_ns := OffNs, calls := Timed}, Scale) ->
 
 %% From samples
 
-sampled(none, _IsMeasured) ->
+sampled(none) ->
     #{all => 0, untold => 0, cpu_ns => 0, tells => false, own => #{}, total => #{}, rows => #{}};
-sampled(#{stacks := Stacks, cpu_ns := CpuNs, other := Other}, IsMeasured) ->
-    None = #{all => Other, untold => Other, own => #{}, total => #{}, rows => #{}},
-    #{all := All, untold := Untold} =
-        Sums = lists:foldl(fun(Of, Acc) -> add(Of, IsMeasured, Acc) end, None, Stacks),
-    Sums#{
-        cpu_ns => CpuNs, tells => All >= ?LEAST_SAMPLES andalso Untold =< ?TELLS * All
-    }.
-
-add({Kind, Path, Weight}, IsMeasured, #{all := All, untold := Untold} = Sums) ->
-    #{own := Own, total := Total, rows := Rows} = Sums,
-    Inner = lists:reverse(Path),
-    case [MFA || {_, _, _} = MFA <- Inner, IsMeasured(MFA)] of
-        _ when hd(Inner) =:= burst; hd(Inner) =:= unseen ->
-            Sums#{all := All + Weight, untold := Untold + Weight};
-        [] ->
-            Sums#{all := All + Weight};
-        [MFA | _] = Measured ->
-            More = fun(Key, Of) -> maps:update_with(Key, fun(W) -> W + Weight end, Weight, Of) end,
-            Sums#{
-                all := All + Weight,
-                own := More(MFA, Own),
-                rows := More({MFA, Kind}, Rows),
-                total := lists:foldl(More, Total, lists:usort(Measured))
-            }
-    end.
+sampled(#{all := All, untold := Untold} = Sums) ->
+    Sums#{tells => All >= ?LEAST_SAMPLES andalso Untold =< ?TELLS * All}.
 
 of_samples(#{own := Own, total := Total} = Sampled) ->
     #{

@@ -6,7 +6,7 @@
 %% Counted calls in the recording: the tables of functions and of their callers, and warnings where
 %% the numbers are uncertain. Pure, and needed on the caller's side only.
 
--export([tables/0, metrics/0, warnings/2]).
+-export([result/1, tables/0, metrics/0, warnings/2]).
 
 -type result() :: dyno_agent_calls:result().
 
@@ -20,6 +20,9 @@
 -define(OVER_BUDGET, 1.5).
 %% Named in one sentence.
 -define(MODULES, 3).
+
+-spec result(dyno_agent_calls:reading()) -> result().
+result(Reading) -> dyno_agent_call_times:result(Reading).
 
 -spec tables() -> [dyno_agent_instrument:table()].
 tables() ->

@@ -31,12 +31,6 @@ profiles() ->
             stacks => fun stacks/1
         },
         #{
-            name => ~"reductions",
-            title => ~"Reductions",
-            values => [#{name => ~"reductions", unit => ~"count"}],
-            stacks => fun reductions/1
-        },
-        #{
             name => ~"waiting_stacks",
             title => ~"Waiting processes",
             values => [
@@ -55,20 +49,6 @@ observed(#{seen := {Share, Instants}}) when is_float(Share) ->
     #{observations => Instants, seen => Share};
 observed(#{seen := {none, Instants}}) ->
     #{observations => Instants}.
-
-reductions(#{reductions := Reductions, all_reductions := All}) ->
-    Stacks = merged([{Group, Stack, Made} || {Group, Stack} := Made <- Reductions, Made > 0]),
-    {Most, Rest} = most(?MOST_STACKS, 3, Stacks),
-    Unseen =
-        case All of
-            none -> 0;
-            _ -> All - weight(Stacks)
-        end,
-    [{printed(Stack), [Made], #{processes => group(Group)}} || {Group, Stack, Made} <- Most] ++
-        [
-            {[Frame], [Made], #{}}
-         || {Frame, Made} <- [{~"(other stacks)", weight(Rest)}, {unseen(), Unseen}], Made > 0
-        ].
 
 %% Of the processes the time that they waited, of messages and memory the mean.
 waiting_stacks(#{purpose := test}) ->
@@ -167,9 +147,6 @@ burst() -> ~"(ready to run, or ran shortly, from here)".
 
 %% Processes worked that were not met.
 unmet() -> ~"(not seen: of processes that were not met)".
-
-%% What ended before it was seen, came after it was seen last, or found no place.
-unseen() -> ~"(made where no stack was seen)".
 
 group(Group) -> element(1, dyno_agent_kind:print(Group)).
 

@@ -1,0 +1,167 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_process_parts).
+-moduledoc false.
+%% Groups of processes in the recording: the table, how many there were, and warnings. Pure, and needed
+%% on the caller's side only.
+
+-export([tables/0, metrics/0, warnings/2, quantile_ns/3]).
+
+%% If more were started than so many times those that were discovered, some may be missing.
+-define(MANY_MORE, 2).
+
+-doc "The groups of each node; of several nodes, those of one kind together.".
+-spec tables() -> [dyno_agent_instrument:table()].
+tables() ->
+    Lifetime = #{
+        help =>
+            <<"From a process's first call of a measured function until its end was noticed: at "
+                "most so long.">>
+    },
+    [
+        #{
+            name => ~"processes",
+            title => ~"Processes",
+            items => fun(#{groups := Groups}) -> busiest_first(Groups) end,
+            total => fun total/1,
+            columns => [
+                {~"group", ~"Group", string, #{role => key}, fun(#{group := Kind}) ->
+                    element(1, dyno_agent_kind:print(Kind))
+                end},
+                {~"kind", ~"Grouped by", string, #{role => key}, fun(#{group := Kind}) ->
+                    element(2, dyno_agent_kind:print(Kind))
+                end},
+                {~"discovered", ~"Discovered", count, field(discovered)},
+                {~"counted", ~"Counted", string,
+                    #{
+                        role => note,
+                        optional => true,
+                        help =>
+                            <<"estimated: so many start that most send no message; counted are the "
+                                "calls that they begin with.">>
+                    },
+                    fun
+                        (#{unseen := Unseen}) when Unseen > 0 -> ~"estimated";
+                        (_) -> undefined
+                    end},
+                {~"alive", ~"Alive", count,
+                    #{
+                        help =>
+                            <<"At the end of the run; estimated from those that were followed, if "
+                                "not all were.">>
+                    },
+                    fun
+                        (#{alive := unknown}) -> undefined;
+                        (#{alive := Alive}) -> Alive
+                    end},
+                {~"ended", ~"Ended", count, fun
+                    (#{alive := unknown}) -> undefined;
+                    (#{discovered := All, alive := Alive}) -> max(0, All - Alive)
+                end},
+                {~"lifetime_p50", ~"Lifetime, p50", ns, Lifetime, lifetime(0.5)},
+                {~"lifetime_p90", ~"Lifetime, p90", ns, Lifetime, lifetime(0.9)},
+                {~"lifetimes", ~"Lifetimes", count,
+                    #{help => ~"Processes that were monitored until they ended: a sample of all."},
+                    fun(#{lives := Lives}) -> dyno_agent_event_histogram:count(Lives) end},
+                {~"sampled", ~"Sampled", count,
+                    #{help => ~"Alive at a sample; memory and the like are of these only."},
+                    field(sampled)},
+                {~"memory", ~"Memory", bytes, #{better => lower}, seen(memory_bytes)},
+                {~"memory_max", ~"Memory, max", bytes, #{better => lower}, seen(memory_max_bytes)},
+                {~"reductions", ~"Reductions", count, #{better => lower}, seen(reductions)},
+                {~"message_queue_max", ~"Longest queue", count, #{better => lower},
+                    seen(message_queue_max)},
+                {~"garbage_collections", ~"Collections", count,
+                    #{help => ~"Garbage collections, at least: those that the samples show."},
+                    seen(collections)}
+            ]
+        }
+    ].
+
+-doc "How many processes of all kinds there were.".
+-spec metrics() -> [dyno_agent_instrument:metric()].
+metrics() ->
+    [
+        #{
+            name => ~"processes.discovered",
+            title => ~"Processes that called a measured function",
+            unit => ~"count",
+            group => ~"processes",
+            value => fun(Results) -> {lists:sum([N || #{discovered := N} <- Results]), 1} end
+        }
+    ].
+
+-doc "That not all processes are in the results.".
+-spec warnings(Role :: binary(), dyno_agent_processes:results()) -> [dyno_agent_instrument:warning()].
+warnings(Role, #{discovers := Discovers, discovered := Discovered} = Results) ->
+    [
+        {~"processes_not_read",
+            "the processes in ~ts did not answer in time at the end, so their figures are from the "
+            "last time that they did: at least so much",
+            [Role]}
+     || #{read := in_part} <- [Results]
+    ] ++ [
+        {~"processes_given_up",
+            "after ~ts processes no more were discovered in ~ts: more started than could be "
+            "counted one by one, and who called what is not known of those; measure them at the "
+            "level time",
+            [{Discovered, ~"count"}, Role]}
+     || Discovers =:= gave_up
+    ] ++ [
+        {~"processes_at_least",
+            "~ts of the ~ts processes that were started in ~ts are in the table, at least so many "
+            "called a measured function: those that call only functions which are called too often "
+            "are missing; --level time has them",
+            [{Discovered, ~"count"}, {Started, ~"count"}, Role]}
+     || Discovers =:= in_part, #{started := Started} <- [Results], Started > ?MANY_MORE * Discovered
+    ].
+
+field(Key) -> fun(#{Key := Value}) -> Value end.
+
+%% Every process has memory: a group without any lived too shortly to be sampled.
+seen(Key) ->
+    fun
+        (#{memory_max_bytes := 0}) -> undefined;
+        (#{Key := Value}) -> Value
+    end.
+
+lifetime(Q) ->
+    fun(#{lives := Lives} = Group) ->
+        quantile_ns(Q, Lives, maps:get(live_on, Group, 0))
+    end.
+
+-doc """
+So much of them lasted no longer. So many others live on: of a quantile that may be one of these nothing
+is known.
+""".
+-spec quantile_ns(float(), dyno_agent_event_histogram:t(), Alive :: non_neg_integer()) ->
+    non_neg_integer() | undefined.
+quantile_ns(Q, Lives, Alive) ->
+    Ended = dyno_agent_event_histogram:count(Lives),
+    case max(1, ceil(Q * (Ended + Alive))) of
+        Rank when Rank > Ended -> undefined;
+        Rank ->
+            Read = dyno_agent_event_histogram:read(Lives),
+            round(dyno_agent_event_histogram:quantile(Rank / Ended, Read))
+    end.
+
+busiest_first(Groups) ->
+    lists:sort(fun(#{reductions := A}, #{reductions := B}) -> A >= B end, Groups).
+
+total(Results) ->
+    case [Groups || #{groups := [_ | _] = Groups} <- Results] of
+        [_, _ | _] = Several -> busiest_first(summed(lists:append(Several)));
+        _ -> none
+    end.
+
+summed(Groups) ->
+    ByKind = maps:groups_from_list(fun(#{group := Kind}) -> Kind end, Groups),
+    Add = fun(Group, Sum) -> maps:merge_with(fun sum/3, Sum, Group) end,
+    [lists:foldl(Add, First, Others) || _ := [First | Others] <- ByKind].
+
+sum(group, Kind, _) -> Kind;
+sum(message_queue_max, A, B) -> max(A, B);
+sum(_Key, A, B) when A =:= unknown; B =:= unknown -> unknown;
+sum(lives, A, B) -> dyno_agent_event_histogram:merge(A, B);
+sum(_Key, A, B) -> A + B.
