@@ -178,7 +178,7 @@ asked(EndsMs, Left, Seen) ->
 
 text(Format, Arguments) -> unicode:characters_to_binary(io_lib:format(Format, Arguments)).
 
-%% With a queue: the callers, since a call monitors its server. Otherwise: the process's own monitors,
+%% With a queue: the callers, since a call monitors its server. Otherwise: the process's monitors,
 %% if its memory is more than its heap (with a queue, memory includes the messages).
 relations(Pid, Queue, _Words) when Queue > ?SOME ->
     case process_info(Pid, monitored_by) of
