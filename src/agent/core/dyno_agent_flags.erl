@@ -3,16 +3,16 @@
 
 -module(dyno_agent_flags).
 -moduledoc false.
-%% Trace flags of all processes, without stopping the node. `trace:process/4` stops all schedulers
-%% for as long as it takes to flag `all` or `existing`: 0.3 us a process, so 0.3 s with 1,000,000.
-%% Flagged one by one they cost 0.2 us (OTP 29) to 0.6 us (OTP 27) each, and nobody waits.
+%% Sets trace flags of all processes without stopping the node. `trace:process/4` with `all` or
+%% `existing` stops all schedulers: 0.3 us a process, 0.3 s for 1,000,000. One by one, flags cost
+%% 0.2 us (OTP 29) to 0.6 us (OTP 27) a process, and stop nothing.
 
 -export([all/3, existing/3]).
 
-%% With fewer the schedulers stop for 3 ms at most, and all processes begin at the same instant.
+%% With fewer processes the schedulers stop for at most 3 ms, and all flags start at once.
 -define(MANY, 10_000).
 
--doc "As `trace:process(Session, all, How, Flags)`, which it calls on a node of few processes.".
+-doc "Like `trace:process(Session, all, How, Flags)`, which it calls on a small node.".
 -spec all(trace:session(), boolean(), [trace:trace_flag()]) -> non_neg_integer().
 all(Session, How, Flags) ->
     case is_large() of
@@ -20,7 +20,7 @@ all(Session, How, Flags) ->
         false -> trace:process(Session, all, How, Flags)
     end.
 
--doc "As `trace:process(Session, existing, How, Flags)`.".
+-doc "Like `trace:process(Session, existing, How, Flags)`.".
 -spec existing(trace:session(), boolean(), [trace:trace_flag()]) -> non_neg_integer().
 existing(Session, How, Flags) ->
     case is_large() of
@@ -35,7 +35,7 @@ one_by_one(Session, How, Flags) ->
         try
             trace:process(Session, Pid, How, Flags) =:= 1
         catch
-            %% It has ended, is the tracer, or the session is gone.
+            %% The process has ended, is the tracer, or the session is gone.
             error:badarg -> false
         end
     end).

@@ -3,13 +3,13 @@
 
 -module(dyno_agent_guard).
 -moduledoc false.
-%% The process in the target that starts all the others of the agent, linked to itself. It monitors
-%% the caller, and how long the agent has been there and how much memory it takes. When it ends, for
-%% whatever reason, all of them end before it, and with them their trace sessions. Only then the
-%% cleaner (dyno_target_cleaner), which runs none of our code, removes the modules.
+%% Starts the agent's other processes in the target, linked to itself. It monitors the caller, the
+%% agent's lifetime and its memory. When the guard ends, all other processes and their trace
+%% sessions end first. Then the cleaner (dyno_target_cleaner), which runs none of our code, removes
+%% the modules.
 %%
-%% Where the agent takes too much memory, the instrument that takes most is ended, with those that
-%% need it; the others go on, as they do when an instrument ends by itself. The caller is told.
+%% If the agent takes too much memory, the largest instrument is ended, with those that need it. The
+%% others go on, as after any end of an instrument. The caller is informed.
 
 -behaviour(gen_server).
 
@@ -18,13 +18,13 @@
 -export_type([options/0]).
 
 -type options() :: #{
-    %% Is told when the agent gives up. Without it there is nobody to measure for.
+    %% Informed when the agent gives up. Without the caller there is no use for measurements.
     caller := pid(),
-    %% Marks the messages to the caller.
+    %% Marks messages to the caller.
     ref := reference(),
-    %% The longest that the agent may stay.
+    %% The agent's longest lifetime.
     limit_ms := pos_integer(),
-    %% The most memory that its processes may take together.
+    %% The most memory of all its processes together.
     limit_bytes := pos_integer()
 }.
 
@@ -37,10 +37,10 @@
 }.
 
 -define(CHECK_MS, 1000).
-%% What an instrument may take to end in its own order.
+%% The time for an instrument to end in order.
 -define(SHUTDOWN_MS, 2000).
 
--doc "Starts the guard, linked to nobody: the caller's process is on another node.".
+-doc "Starts the guard without a link: the caller's process is on another node.".
 -spec start(options()) -> gen_server:start_ret().
 start(Options) ->
     gen_server:start(?MODULE, Options, []).
@@ -48,7 +48,7 @@ start(Options) ->
 -spec init(options()) -> {ok, state()}.
 init(#{caller := Caller, limit_ms := LimitMs} = Options) ->
     process_flag(trap_exit, true),
-    %% It does little. In a saturated node each turn at the normal priority comes after a second.
+    %% The guard does little work. On a saturated node normal priority runs only after a second.
     process_flag(priority, high),
     ok = dyno_agent_process:unlimited(),
     proc_lib:set_label(?MODULE),
@@ -79,7 +79,7 @@ handle_info({'EXIT', _Pid, normal}, State) ->
 handle_info({'EXIT', Pid, Reason}, #{instruments := Instruments} = State) ->
     case Instruments of
         #{Pid := Instrument} -> ended(Pid, Instrument, why(Reason), State);
-        %% Told to end.
+        %% The instrument was asked to end.
         #{} -> {noreply, State}
     end;
 handle_info(limit_ms, #{limit_ms := LimitMs} = State) ->
@@ -101,7 +101,7 @@ handle_info(_Other, State) ->
 why({shutdown, Reason}) -> Reason;
 why(Reason) -> Reason.
 
-%% What is not an instrument is a custom probe, which the run is about.
+%% A module that is no instrument is a custom probe, on which the run depends.
 ended(Pid, Instrument, Reason, State) ->
     case erlang:function_exported(Instrument, about, 0) of
         true -> without(Instrument, Reason, State);
@@ -115,7 +115,7 @@ without_largest(Reason, #{instruments := Instruments} = State) ->
     ],
     case lists:reverse(lists:sort(Sizes)) of
         [{_, Largest} | _] ->
-            %% Until it has ended.
+            %% After its end.
             _ = erlang:send_after(?SHUTDOWN_MS + ?CHECK_MS, self(), check),
             without(Largest, Reason, State);
         [] ->
@@ -149,9 +149,9 @@ tell(What, #{caller := Caller, ref := Ref}) ->
     _ = erlang:send(Caller, {dyno_agent, Ref, What}, [noconnect]),
     ok.
 
-%% The instruments must be gone before this process is: the cleaner removes their code after it. One
-%% that traps exits ends in its own order: dyno_agent_custom takes processes with it that nobody
-%% else knows, dyno_agent_calls lets calls return first.
+%% The instruments must end before this process: then the cleaner removes their code. An instrument
+%% that traps exits ends in order: dyno_agent_custom ends its hidden processes, and dyno_agent_calls
+%% lets calls return first.
 -spec terminate(term(), state()) -> ok.
 terminate(_Reason, _State) ->
     Monitored = [{Pid, monitor(process, Pid)} || Pid <- children()],

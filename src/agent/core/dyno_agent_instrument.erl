@@ -3,16 +3,16 @@
 
 -module(dyno_agent_instrument).
 -moduledoc """
-The behaviour of an instrument: what measures one thing in a target.
+The behaviour of instruments: an instrument measures one thing in a target.
 
 An instrument is one module, used in two places. In the target `c:start_link/1` starts its process,
-`c:restart/1` has it count from now on, and `c:read/1` returns what it has counted. On the caller's
-side `c:tables/0`, `c:metrics/0`, `c:series/0`, `c:histograms/0`, `c:profiles/0` and `c:warnings/2`
-describe, as data, how that result is recorded. From there on console, page, CSV, thresholds and
-comparison show it like everything else.
+`c:restart/1` starts counting, and `c:read/1` returns the counts. On the caller's side `c:tables/0`,
+`c:metrics/0`, `c:series/0`, `c:histograms/0`, `c:profiles/0` and `c:warnings/2` describe, as data,
+the recording of that result. Console, page, CSV, thresholds and comparison then show it like any
+other result.
 
-dyno's own are listed in `all/0`; a suite names more in its option `instruments` (doc/instruments.md
-has an example).
+`all/0` lists dyno's instruments; a suite names more in its option `instruments` (example:
+doc/instruments.md).
 
 ```
 caller                                        target
@@ -22,7 +22,7 @@ about/0, config/1  -- start_link(Config) -->  process, linked to dyno_agent_guar
 tables/0, ... <--------------- result ------
 ```
 
-The module runs in the target: it may call kernel, stdlib and dyno's modules of `src/agent/` only.
+The module runs in the target: it may call only kernel, stdlib and dyno's modules of `src/agent/`.
 """.
 
 -export([all/0, about/1, names/1, missing/1]).
@@ -30,13 +30,12 @@ The module runs in the target: it may call kernel, stdlib and dyno's modules of 
 -export_type([histogram/0, profile/0, event/0, warning/0]).
 
 -doc """
-* `names`: what `--without` calls it. One that measures several things has several names.
-* `needs`: instruments whose process it works with; its configuration has them by their module,
-  where they run.
-* `always`: it runs also where all of its names are switched off; it then measures nothing.
-* `traces`: it slows the functions that it measures, so that a run without instruments is worth
-  while.
-* `parts`: another module describes how results are recorded, which need not go to the target.
+* `names`: its names for `--without`, one for each thing that it measures.
+* `needs`: instruments whose process it uses; its configuration has their pids by module, if they
+  run.
+* `always`: it also runs with all of its names switched off, without measuring.
+* `traces`: it slows the functions that it measures, so that a run without instruments is useful.
+* `parts`: another module describes the recording, and stays out of the target.
 """.
 -type about() :: #{
     names := [atom(), ...],
@@ -46,42 +45,42 @@ The module runs in the target: it may call kernel, stdlib and dyno's modules of 
     parts => module()
 }.
 
--doc "The options of a test, from which an instrument makes its configuration.".
+-doc "The options of a test, for `c:config/1`.".
 -type options() :: #{
     patterns := [dyno_agent_patterns:pattern()],
     level := level(),
-    %% Of the level budget: the share of the target's processor time that measuring may take.
+    %% For the level budget: the share of the target's processor time for measuring.
     budget => float(),
-    %% Whether dyno started the node: only then calls are timed where that was not asked for.
+    %% Whether dyno started the node: only then calls are timed without being asked for.
     own_node => boolean(),
-    %% Functions whose single calls are timed.
+    %% Functions whose calls are timed singly.
     distribution := [dyno_agent_patterns:pattern()],
     interval_ms := pos_integer(),
     %% The instrument's names that are not switched off.
     names := [atom()],
-    %% The process that samples are sent to.
+    %% The receiver of samples.
     sink := pid(),
     atom() => term()
 }.
 
 -doc """
-How deep to look into the targets: `budget` (calls, own time, processes, at a limited cost), `off`
+How much to measure in the targets: `budget` (calls, own time, processes, at a limited cost), `off`
 (VM and system only), `count` (calls), `discovery` (processes only), `time` (each call timed, and
 processes), `memory` (calls, words, processes), `all`.
 """.
 -type level() :: budget | off | count | discovery | time | memory | all.
 
--doc "What `c:read/1` gives.".
+-doc "The result of `c:read/1`.".
 -type result() :: term().
 
 -type item() :: term().
 
--doc "A column of a table; see dyno_recording_table.".
+-doc "See dyno_recording_table.".
 -type column() :: tuple().
 
 -doc """
-A table of each node, of the rows that `items` finds in a result: `none` where there is no such
-table. `total` gives the items of several nodes together.
+A table of each node: `items` makes its rows from a result, or `none`. `total` merges the items of
+several nodes.
 """.
 -type table() :: #{
     name := binary(),
@@ -92,7 +91,7 @@ table. `total` gives the items of several nodes together.
     sort => {binary(), ascending | descending}
 }.
 
--doc "A number of the run, from the results of all nodes; `none` where there is none.".
+-doc "A number of the run, from the results of all nodes, or `none`.".
 -type metric() :: #{
     name := binary(),
     title := binary(),
@@ -120,9 +119,9 @@ table. `total` gives the items of several nodes together.
 }.
 
 -doc """
-Call stacks of each node, the outermost function first, each once with the same labels; and what was
-spent in each, in the order of `values`. `observed`: of how many samples, and of which share of the
-processor time, if that is known.
+Call stacks of each node, outermost function first, unique for equal labels, and their costs in the
+order of `values`. `observed`: the number of samples and their share of the processor time, if
+known.
 """.
 -type profile() :: #{
     name := binary(),
@@ -137,22 +136,23 @@ processor time, if that is known.
 }.
 
 -doc """
-What happened, or was looked at, at a time of the run; `data` has a form in JSON, for programs that
-know the kind.
+An event or observation during the run; `data` has a JSON form for programs that know the kind.
 """.
 -type event() :: #{time_ms := number(), kind := binary(), text := binary(), data => term()}.
 
--doc "What makes the numbers less believable; of the arguments `{Value, Unit}` is a quantity.".
+-doc "A reason to trust the numbers less; an argument `{Value, Unit}` is a quantity.".
 -type warning() :: {Code :: binary(), io:format(), [term() | {number(), Unit :: binary()}]}.
 
 -callback about() -> about().
 
--doc "The configuration for `c:start_link/1`; `off` where the options ask for nothing of it.".
+-doc """
+The configuration for `c:start_link/1`; `off` if the options need nothing of this instrument.
+""".
 -callback config(options()) -> map() | off.
 
 -doc """
-Starts its process, in the target. A process that traps exits gets the exit signal `shutdown` and
-has two seconds to end; any other ends with the agent at once.
+Starts its process in the target. A process that traps exits gets the exit signal `shutdown` and has
+two seconds to end; others end with the agent at once.
 """.
 -callback start_link(Config :: map()) -> gen_server:start_ret().
 
@@ -160,15 +160,15 @@ has two seconds to end; any other ends with the agent at once.
 -callback restart(pid()) -> ok.
 
 -doc """
-The load ends in a moment: the process samples now, and what it sees later says nothing of the load.
-Not called where a load ends earlier than it was to.
+Takes a last sample, just before the end of the load: later ones say nothing about the load. Not
+called if the load ends early.
 """.
 -callback last_look(pid()) -> ok.
 
--doc "What was counted; the load is over.".
+-doc "The counts, after the load.".
 -callback read(pid()) -> result().
 
--doc "What was counted until now, while counting goes on; `c:read/1` where it is not exported.".
+-doc "The counts until now, during the load; by default `c:read/1`.".
 -callback peek(pid()) -> result().
 
 -doc "On the caller's side: what the instrument has read, as a result; the same if it is not exported.".
@@ -179,7 +179,7 @@ Not called where a load ends earlier than it was to.
 -callback histograms() -> [histogram()].
 -callback profiles() -> [profile()].
 -callback events(result()) -> [event()].
--doc "Of a target, which sentences name by its role.".
+-doc "For a target with this role in the sentences.".
 -callback warnings(Role :: binary(), result()) -> [warning()].
 
 -optional_callbacks([
@@ -188,10 +188,9 @@ Not called where a load ends earlier than it was to.
 ]).
 
 -doc """
-dyno's own instruments, in the order in which they are started. They are restarted and read in the
-reverse order: so the calls are read first, before anything else runs after the end of the load, and
-restarted before the processes, which they report to. The durations come before the calls: their
-breakpoints must be the older ones (dyno_agent_durations).
+dyno's own instruments, in starting order. Restarts and reads are in reverse order: calls are read
+first, before other work after the load, and restarted before the processes, which they report to.
+Durations start before calls, because their breakpoints must be older (dyno_agent_durations).
 """.
 -spec all() -> [module()].
 all() ->
@@ -204,18 +203,18 @@ all() ->
         dyno_agent_calls
     ].
 
--doc "What an instrument says of itself, complete.".
+-doc "An instrument's `about/0`, with defaults.".
 -spec about(module()) -> about().
 about(Module) ->
     Defaults = #{needs => [], always => false, traces => false, parts => Module},
     maps:merge(Defaults, Module:about()).
 
--doc "All that can be switched off by itself.".
+-doc "Every name that can be switched off.".
 -spec names([module()]) -> [atom()].
 names(Modules) ->
     lists:append([Names || Module <- Modules, #{names := Names} <- [about(Module)]]).
 
--doc "The callbacks that a module has to have and does not.".
+-doc "The required callbacks that a module lacks.".
 -spec missing(module()) -> [{atom(), arity()}].
 missing(Module) ->
     Exports = Module:module_info(exports),

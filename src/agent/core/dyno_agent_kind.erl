@@ -3,12 +3,11 @@
 
 -module(dyno_agent_kind).
 -moduledoc false.
-%% What kind a process is, so that thousands of one kind make one group. Pure.
+%% The kind of a process: groups thousands of like processes. Pure.
 
 -export([of_process/2, by_stack/2, named/1, is_own/1, print/1]).
 -export_type([kind/0]).
 
--doc "What processes of one kind have in common.".
 -type kind() ::
     {registered, atom()}
     | {label, term()}
@@ -16,8 +15,8 @@
     | {first_call, mfa()}.
 
 -doc """
-The kind of a process by what `process_info/2` tells of it: `registered_name`, `label`,
-`initial_call` and `{dictionary, '$initial_call'}`; `MFA` is the function that it was discovered by.
+The kind by `process_info/2`: `registered_name`, `label`, `initial_call` and `{dictionary,
+'$initial_call'}`; `MFA` is the function at which the process was discovered.
 """.
 -spec of_process([{term(), term()}], mfa()) -> kind().
 of_process(Info, MFA) ->
@@ -27,7 +26,7 @@ of_process(Info, MFA) ->
         {none, _} -> initial(proplists:get_value(initial_call, Info), MFA)
     end.
 
--doc "The same by its stack, whose outermost function a process that runs a fun is of; or `own`.".
+-doc "The kind, or `own`, of a process with a stack: a fun counts by the outermost function.".
 -spec by_stack([{term(), term()}], [tuple()] | undefined) -> kind() | own.
 by_stack(Info, Frames) ->
     First =
@@ -41,11 +40,11 @@ by_stack(Info, Frames) ->
         false -> Kind
     end.
 
-%% What every spawned fun has in common says nothing.
+%% Common to all spawned funs.
 initial({erlang, apply, 2}, MFA) -> {first_call, MFA};
 initial(InitialCall, _MFA) -> {initial_call, InitialCall}.
 
--doc "The kind of a process that has a name or a label.".
+-doc "The kind of a process with a name or label.".
 -spec named([{term(), term()}]) -> {ok, kind()} | none.
 named(Info) ->
     case {proplists:get_value(registered_name, Info), proplists:get_value(label, Info)} of
@@ -55,8 +54,8 @@ named(Info) ->
     end.
 
 -doc """
-Whether it is a kind of dyno's own processes: all those of the agent that live on have a label of
-its modules' prefix, and its first one that name.
+Whether the kind is dyno's own: all long-lived agent processes have a label with its modules'
+prefix, and the first one has that name.
 """.
 -spec is_own(kind()) -> boolean().
 is_own({Kind, Name}) when (Kind =:= label orelse Kind =:= registered), is_atom(Name) ->
@@ -66,7 +65,7 @@ is_own({_InitialOrFirstCall, {M, _, _}}) ->
 is_own(_Kind) ->
     false.
 
--doc "Its name, and what processes are grouped by there.".
+-doc "The name, and the property that groups the processes.".
 -spec print(kind() | other) -> {Name :: binary(), GroupedBy :: binary()}.
 print({registered, Name}) -> {dyno_agent_name:module(Name), ~"registered"};
 print({label, Label}) when is_binary(Label) -> {Label, ~"label"};
@@ -78,7 +77,7 @@ print({initial_call, MFA}) -> {dyno_agent_name:mfa(MFA), ~"initial_call"};
 print({first_call, MFA}) -> {dyno_agent_name:mfa(MFA), ~"first_call"};
 print(other) -> {~"(others)", ~"other"}.
 
-%% {connection, 17} and {connection, 18} are of one kind.
+%% {connection, 17} and {connection, 18} have one kind.
 shape(Label) when is_atom(Label) -> Label;
 shape(Label) when is_tuple(Label) -> list_to_tuple([shape(Part) || Part <- tuple_to_list(Label)]);
 shape(Label) when is_list(Label); is_binary(Label) ->

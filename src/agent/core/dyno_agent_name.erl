@@ -3,22 +3,22 @@
 
 -module(dyno_agent_name).
 -moduledoc false.
-%% Names of modules and functions, as the language they are written in writes them: lists:sort/1,
-%% and Shop.price/1 for 'Elixir.Shop':price/1. The module's name alone decides which language that
-%% is. Every text that dyno makes of a module or a function is made here; dyno_agent_patterns reads
-%% them. A name from a file is a text, {'$dyno', Name}, where this node has no such atom.
+%% Prints modules and functions in their own language: lists:sort/1, and Shop.price/1 for
+%% 'Elixir.Shop':price/1. The module's name alone decides the language. All of dyno's texts of
+%% modules and functions come from here; dyno_agent_patterns reads them. A name from a file whose
+%% atom this node lacks is a text, {'$dyno', Name}.
 
 -export([mfa/1, call/2, module/1]).
 -export_type([text/0]).
 
 -type text() :: {'$dyno', binary()}.
 
--doc "A function's name with its arity, which may be the arguments of a call.".
+-doc "A function with its arity, or with a call's arguments in its place.".
 -spec mfa({module() | text(), atom() | text(), arity() | [term()]}) -> binary().
 mfa({M, F, Arguments}) when is_list(Arguments) -> mfa({M, F, length(Arguments)});
 mfa({M, F, A}) -> <<(call(M, F))/binary, $/, (integer_to_binary(A))/binary>>.
 
--doc "The same without an arity, as it stands before arguments.".
+-doc "The same without an arity, to put before arguments.".
 -spec call(module() | text(), atom() | text()) -> binary().
 call(M, F) ->
     case elixir(M) of
@@ -26,7 +26,7 @@ call(M, F) ->
         no -> text([erlang(M), $:, erlang(F)])
     end.
 
--doc "A module's name, or that of a process.".
+-doc "A module's or a process's name.".
 -spec module(atom() | text()) -> binary().
 module(M) ->
     case elixir(M) of
@@ -46,7 +46,7 @@ elixir(M) ->
         _ -> no
     end.
 
-%% Quoted where Elixir would quote it: "-price/1-fun-0-" of an anonymous function.
+%% Quoted as Elixir quotes: "-price/1-fun-0-" of an anonymous function.
 elixir_function(Name) ->
     case re:run(Name, "^([\\p{Ll}_]\\w*[?!]?\\*?|[-+*/<>=!&|^~.@]+)$", [unicode, ucp]) of
         {match, _} -> Name;

@@ -3,13 +3,13 @@
 
 -module(dyno_agent_patterns).
 -moduledoc """
-Says which functions a pattern means, in text and on a node.
+Reads and prints patterns of functions, and finds matching functions on a node.
 
-A pattern is `{Module, Function, Arity}` where each may be `'_'`, and module and function may end
-in `*` (`'cowboy_*'`), or `{application, App}` for all modules of an application. As text:
-`"lists:sort/1"`, `"lists:sort"`, `"lists"`, `"cowboy_*"`, `"app:cowboy"`; in Elixir's way
-`"MyApp.Cache.get/1"`, `"MyApp.Cache"`, `"MyApp.*"` (`MyApp` and all below it), `":lists.sort/1"`; as
-stack traces have it `"Elixir.MyApp.Cache:get/1"`.
+A pattern is `{Module, Function, Arity}`, each possibly `'_'`; module and function may end in `*`
+(`'cowboy_*'`). `{application, App}` means all modules of an application. As text: `"lists:sort/1"`,
+`"lists:sort"`, `"lists"`, `"cowboy_*"`, `"app:cowboy"`; in Elixir's form `"MyApp.Cache.get/1"`,
+`"MyApp.Cache"`, `"MyApp.*"` (`MyApp` and all below), `":lists.sort/1"`; in the form of stack traces
+`"Elixir.MyApp.Cache:get/1"`.
 """.
 
 -export([parse/1, elixir/1, module/1, print/1, validate/1, format_error/1]).
@@ -17,8 +17,8 @@ stack traces have it `"Elixir.MyApp.Cache:get/1"`.
 -export([loaded/0, base/0, measured/1]).
 -export_type([pattern/0, reason/0]).
 
-%% A module, and a function where there is one. No module of Erlang is called so without quotes; a
-%% colon before it makes an atom in Elixir. Stack traces write the whole name of a module, and a colon.
+%% A module, and a function if present. Without quotes, Erlang module names do not look like this; a
+%% leading colon makes an atom in Elixir. Stack traces have the full module name and a colon.
 -define(FUNCTION,
     "([\\p{Ll}_]\\w*[?!]?\\*?|[-+*/<>=!&|^~.@]+(?=/[\\d_]|[\\s(]|$)|\"[^\"]+\"|'[^']+')"
 ).
@@ -28,12 +28,11 @@ stack traces have it `"Elixir.MyApp.Cache:get/1"`.
 ).
 -define(LISTS, [unicode, ucp, {capture, all_but_first, list}]).
 
--doc "What a user writes in a suite.".
+-doc "As in a suite.".
 -type pattern() ::
     {module() | '_', atom(), arity() | '_'}
     | {application, atom()}.
 
--doc "Why a pattern is refused.".
 -type reason() :: {bad_pattern, term()}.
 
 -doc """
@@ -48,7 +47,7 @@ Reads the text form of a pattern.
 {ok, {'cowboy_*', '_', '_'}}
 ```
 
-Creates the atoms it names; use it on a person's input only.
+Creates the named atoms: for a user's input only.
 """.
 -spec parse(unicode:chardata()) -> {ok, pattern()} | {error, reason()}.
 parse(Text) ->
@@ -60,8 +59,8 @@ parse(Text) ->
     end.
 
 -doc """
-The module and function that a text in Elixir's spelling begins with, and what follows. The function
-is `_` where none is named.
+The module and function at the start of a text in Elixir's spelling, and the rest. The function is
+`_` if there is none.
 """.
 -spec elixir(string()) -> {ok, module(), atom(), string()} | no.
 elixir(Text) ->
@@ -74,7 +73,7 @@ elixir(Text) ->
 named("") -> "_";
 named(Function) -> Function.
 
--doc "The module that a text names, in Erlang's spelling or Elixir's.".
+-doc "The module in a text, in Erlang's or Elixir's spelling.".
 -spec module(unicode:chardata()) -> module().
 module(Text) ->
     list_to_atom(unquote(module_name(unicode:characters_to_list(Text)))).
@@ -97,7 +96,7 @@ parse_erlang(String, Text) ->
         nomatch -> {error, {bad_pattern, unicode:characters_to_binary(Text)}}
     end.
 
-%% What is not written is any.
+%% Omitted parts match any.
 from_parts(Parts, Text) ->
     [M, F, A] = lists:sublist(Parts ++ ["_", "_"], 3),
     Pattern = {list_to_atom(unquote(M)), list_to_atom(unquote(F)), arity(A)},
@@ -119,10 +118,10 @@ validate({M, F, '_'}) when is_atom(M), is_atom(F) -> ok;
 validate({M, F, A}) when is_atom(M), is_atom(F), is_integer(A), A >= 0, A =< 255 -> ok;
 validate(Other) -> {error, {bad_pattern, Other}}.
 
--doc "A pattern's text form, which `parse/1` reads.".
+-doc "The text form of a pattern, for `parse/1`.".
 -spec print(pattern()) -> binary().
 print(Pattern) ->
-    %% Atoms are text: there is nothing that it could not encode.
+    %% Every atom can be encoded.
     <<_/binary>> = unicode:characters_to_binary(printed(Pattern)).
 
 printed({application, App}) -> ["app:", atom_text(App)];
@@ -142,11 +141,11 @@ function_text(M, F) ->
         false -> [atom_text(M), $:, atom_text(F)]
     end.
 
-%% Elixir's way of writing is read for modules with names that Elixir gives.
+%% Elixir's spelling, for modules with Elixir's names.
 is_elixir(M) ->
     re:run(atom_to_list(M), "^Elixir(\\.[A-Z]\\w*)+(\\.?\\*)?$", [unicode, ucp]) =/= nomatch.
 
-%% Stars would be quoted by ~tw, and are plain in the text form.
+%% ~tw would quote stars, which the text form has plain.
 atom_text(Atom) ->
     Text = atom_to_list(Atom),
     case re:run(Text, "^[a-z0-9_*@][a-zA-Z0-9_*@]*$", [unicode, dollar_endonly]) of
@@ -170,9 +169,9 @@ format_error({bad_pattern, Pattern}) ->
     ).
 
 -doc """
-Replaces applications by their modules, on this node; removes duplicates.
+Replaces applications by their modules on this node; removes duplicates.
 
-An application that this node does not have remains: `unmatched/1` names it.
+An application that this node lacks stays: `unmatched/1` reports it.
 """.
 -spec resolve([pattern()]) -> [pattern()].
 resolve(Patterns) ->
@@ -187,7 +186,7 @@ resolve_one({application, App} = Pattern) ->
 resolve_one(Pattern) ->
     [Pattern].
 
--doc "Whether a module may hold functions that the patterns mean.".
+-doc "Whether a module may have matching functions.".
 -spec matches_module(module(), [pattern()]) -> boolean().
 matches_module(Module, Patterns) ->
     lists:any(
@@ -198,7 +197,7 @@ matches_module(Module, Patterns) ->
         Patterns
     ).
 
--doc "Whether the patterns mean a function.".
+-doc "Whether a function matches.".
 -spec matches(mfa(), [pattern()]) -> boolean().
 matches({Module, Function, Arity}, Patterns) ->
     lists:any(
@@ -221,10 +220,10 @@ matches_name(Pattern, Name) ->
 
 matches_text(Pattern, Name) ->
     lists:suffix("*", Pattern) andalso
-        %% Shop.* means Shop, too.
+        %% Shop.* includes Shop.
         (lists:prefix(lists:droplast(Pattern), Name) orelse Pattern =:= Name ++ ".*").
 
--doc "The functions of a loaded module that the patterns mean.".
+-doc "The matching functions of a loaded module.".
 -spec functions(module(), [pattern()]) -> [mfa()].
 functions(Module, Patterns) ->
     IsAll = means_all(Module, Patterns),
@@ -244,7 +243,7 @@ means_all(Module, Patterns) ->
         Patterns
     ).
 
--doc "The same functions as `trace:function/4` takes them: `{Module, '_', '_'}` means all.".
+-doc "The same for `trace:function/4`: `{Module, '_', '_'}` means all.".
 -spec specs(module(), [pattern()]) -> [{module(), atom(), arity() | '_'}].
 specs(Module, Patterns) ->
     case means_all(Module, Patterns) of
@@ -253,12 +252,12 @@ specs(Module, Patterns) ->
     end.
 
 -doc """
-The modules that are loaded, in 50 us for 1,000.
+The loaded modules, in 50 us for 1,000.
 
-Not `erlang:loaded/0`: it counts the modules, makes room for them, and counts on that number, so
-that the emulator crashes where another process loads a module meanwhile (27, 29;
-doc/architecture.md, "Traps of the runtime"). The code server's own table may be read by anybody;
-to ask the server itself takes 4 ms, because it sends all paths.
+Not by `erlang:loaded/0`, which counts the modules and then relies on that number: the emulator
+crashes if another process loads a module between (27, 29; doc/architecture.md, "Traps of the
+runtime"). Any process may read the code server's table; a call to the server takes 4 ms, because it
+sends all paths.
 """.
 -spec loaded() -> [module()].
 loaded() ->
@@ -268,7 +267,7 @@ loaded() ->
         error:badarg -> [Module || {Module, _} <- code:all_loaded()]
     end.
 
--doc "The modules of Erlang's base, which dyno's own processes call as well.".
+-doc "The modules of Erlang's base, which dyno's processes call, too.".
 -spec base() -> [module()].
 base() ->
     lists:append([
@@ -284,9 +283,7 @@ all_functions(Module) ->
         error:badarg -> []
     end.
 
--doc """
-The loaded modules that patterns mean and that may be measured: none of the agent's own, and no tracing.
-""".
+-doc "The loaded matching modules that may be measured: not the agent's and not tracing itself.".
 -spec measured([pattern()]) -> [module()].
 measured(Patterns) -> [M || M <- loaded(), is_measured(M, Patterns)].
 
@@ -296,8 +293,8 @@ is_measured(Module, Patterns) ->
         matches_module(Module, Patterns).
 
 -doc """
-The patterns that mean nothing on this node, neither a loaded function nor a module that could be
-loaded, each with the name that is nearest to what was written.
+The patterns without a match, neither a loaded function nor a loadable module, each with the nearest
+name.
 """.
 -spec unmatched([pattern()]) -> [{pattern(), {ok, string()} | none}].
 unmatched(Patterns) ->
@@ -324,7 +321,7 @@ can_match({application, App}, _Loaded) ->
 can_match({M, F, A}, Loaded) ->
     case [L || L <- Loaded, matches_name(M, L)] of
         [] ->
-            %% Not loaded yet, but on the code path: it is measured once it is loaded.
+            %% On the code path, and measured after loading.
             code:which(M) =/= non_existing orelse is_available(atom_to_list(M));
         _ when F =:= '_', A =:= '_' ->
             true;
@@ -332,12 +329,12 @@ can_match({M, F, A}, Loaded) ->
             lists:any(fun(Module) -> functions(Module, [{M, F, A}]) =/= [] end, Modules)
     end.
 
-%% Names that are not loaded stay texts: a node must not get an atom for each file on its path.
+%% Unloaded names stay texts: the node must not get an atom for each file on its path.
 is_available(Pattern) ->
     lists:suffix("*", Pattern) andalso
         lists:any(fun({Name, _, _}) -> matches_text(Pattern, Name) end, code:all_available()).
 
--doc "The name among many that is nearest to what was written, to suggest it.".
+-doc "The name nearest to the written one, as a suggestion.".
 -spec nearest(string(), [string()]) -> {ok, string()} | none.
 nearest(Written, Names) ->
     Scored = [{string:jaro_similarity(Written, Name), Name} || Name <- Names],

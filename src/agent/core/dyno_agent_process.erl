@@ -3,9 +3,8 @@
 
 -module(dyno_agent_process).
 -moduledoc false.
-%% What the runtime knows of a process of the target: its kind, its work, its memory. For most of it
-%% `process_info/2` sends the process a signal, which wakes it: each function says how many it
-%% sends.
+%% Runtime data of a target's process: kind, work, memory. Most `process_info/2` items send a signal
+%% that wakes the process: each function gives the number of signals.
 
 -export([who/1, work/1, sample_first/2, find_name/1, holds/3, collections_since/2]).
 %% dyno's own
@@ -16,13 +15,13 @@
 
 -type holds() :: {Bytes :: non_neg_integer(), MinorCollections :: non_neg_integer()}.
 
-%% The `memory` item costs time in proportion to the queue; a longer queue is estimated.
+%% The item `memory` takes time in proportion to the queue; memory of longer queues is estimated.
 -define(LONG_QUEUE, 10_000).
 -define(NUMBER_BITS, 28).
-%% So many ask at once.
+%% The number of concurrent askers.
 -define(BESIDE, 200).
 
--doc "What `dyno_agent_kind` needs, its reductions and collections. One signal.".
+-doc "Data for `dyno_agent_kind`, reductions and collections. One signal.".
 -spec who(pid()) ->
     {[{term(), term()}], Reductions :: non_neg_integer(), Collections :: non_neg_integer()}
     | gone.
@@ -36,7 +35,7 @@ who(Pid) ->
         [{reductions, Reductions}, Heap | Info] -> {Info, Reductions, minor(Heap)}
     end.
 
--doc "Its reductions and collections so far. One signal.".
+-doc "Reductions and collections so far. One signal.".
 -spec work(pid()) ->
     {Reductions :: non_neg_integer(), Collections :: non_neg_integer()} | undefined.
 work(Pid) ->
@@ -45,10 +44,7 @@ work(Pid) ->
         [{reductions, Reductions}, Heap] -> {Reductions, minor(Heap)}
     end.
 
--doc """
-Adds a process to how many there are of its group, and how many of these are alive; and to those
-that have ended, or to those that are alive with its reductions. One signal.
-""".
+-doc "Counts a process in its group; and as ended, or as alive with its reductions. One signal.".
 -spec sample_first({pid(), Id}, {Counts, Ended, Alive}) -> {Counts, Ended, Alive} when
     Id :: pos_integer(),
     Counts :: #{Id => {pos_integer(), non_neg_integer()}},
@@ -63,7 +59,7 @@ sample_first({Pid, Id}, {Counts, Ended, Alive}) ->
             {Counts#{Id => {All + 1, Sampled + 1}}, Ended, [{Pid, Id, Reductions} | Alive]}
     end.
 
--doc "The kind of a process that has a name or a label. One signal.".
+-doc "The kind of a process with a name or label. One signal.".
 -spec find_name({pid(), Id}) -> {true, {pid(), Id, dyno_agent_kind:kind()}} | false when
     Id :: pos_integer().
 find_name({Pid, Id}) ->
@@ -76,8 +72,8 @@ find_name({Pid, Id}) ->
     end.
 
 -doc """
-Its memory and collections; `Before` where it has ended. Two signals: the second one for its
-reductions, which are those before the first signal where it has done more than answer that since.
+Memory and collections; `Before` if the process has ended. Two signals: the second for reductions,
+which are those before the first signal if the process has worked since.
 """.
 -spec holds(pid(), {Reductions :: non_neg_integer(), Queue :: non_neg_integer()}, holds()) ->
     {Reductions :: non_neg_integer(), holds()}.
@@ -95,27 +91,27 @@ holds(Pid, {Reductions, Queue}, Before) ->
         end,
     {after_answer(Pid, Reductions), Now}.
 
-%% To answer takes a reduction. If it has done more, its memory may be another by now.
+%% The answer takes one reduction. After more, memory may have changed.
 after_answer(Pid, Before) ->
     case process_info(Pid, reductions) of
         {reductions, Now} when Now =< Before + 1 -> Now;
         _ -> Before
     end.
 
-%% Those since the last major one: the runtime tells no more.
+%% Since the last major collection: the runtime keeps no more.
 minor({garbage_collection, Items}) ->
     {minor_gcs, N} = lists:keyfind(minor_gcs, 1, Items),
     N.
 
--doc "How many collections there were at least, from one number of minor ones to a later one.".
+-doc "The least number of collections between two numbers of minor ones.".
 -spec collections_since(non_neg_integer(), non_neg_integer()) -> non_neg_integer().
 collections_since(Before, Now) when is_integer(Before), is_integer(Now), Now >= Before ->
     Now - Before;
-%% A major one has set it to zero.
+%% A major collection has reset the number.
 collections_since(_Before, Now) when is_integer(Now) ->
     Now + 1.
 
--doc "Sends `{What, self(), Ref}` to a process, and waits for its answer, `{Ref, Answer}`.".
+-doc "Sends `{What, self(), Ref}` to a process, and waits for `{Ref, Answer}`.".
 -spec ask(pid(), term()) -> term().
 ask(Pid, What) ->
     Ref = monitor(process, Pid),
@@ -128,15 +124,13 @@ ask(Pid, What) ->
             exit({dyno_agent, Reason})
     end.
 
--doc """
-Lets the calling process take the memory it needs, also where the target was started with +hmax.
-""".
+-doc "Removes the caller's heap limit, even if the target runs with +hmax.".
 -spec unlimited() -> ok.
 unlimited() ->
     _ = process_flag(max_heap_size, 0),
     ok.
 
--doc "The guard, and what it has started by now, but for the calling process.".
+-doc "The guard and its processes, without the caller.".
 -spec others() -> [pid()].
 others() ->
     {parent, Guard} = process_info(self(), parent),
@@ -146,16 +140,16 @@ others() ->
     end.
 
 -doc """
-The node's processes for which a function is true, without the calling one.
+The node's processes for which a function is true, without the caller.
 
 ## Cost
-50 to 70 ns of processor for each process, and what the function takes.
+50 to 70 ns a process, and the function's time.
 """.
 -spec select(fun((pid()) -> boolean())) -> [pid()].
 select(Is) ->
     chosen(Is, fun(Pid, Chosen) -> [Pid | Chosen] end, []).
 
--doc "For how many processes it is true. The function may change them.".
+-doc "The number of processes for which it is true. The function may change them.".
 -spec count(fun((pid()) -> boolean())) -> non_neg_integer().
 count(Is) ->
     chosen(Is, fun(_Pid, Count) -> Count + 1 end, 0).
@@ -175,7 +169,7 @@ chosen(Is, Add, None) ->
 
 beside(Fun) ->
     Words = dyno_agent_process_list:heap_words(),
-    %% On a saturated node a process of less priority waits for a turn of all others.
+    %% On a saturated node a lower priority waits for all others.
     Priority = process_info(self(), priority),
     Options = [monitor, Priority, {min_heap_size, Words}, {max_heap_size, 0}],
     {_, Ref} = spawn_opt(fun() -> exit({?MODULE, Fun()}) end, Options),
@@ -184,8 +178,8 @@ beside(Fun) ->
     end.
 
 -doc """
-Does something beside, and waits so long at most that it is done; that it fails later, since what it
-works on is gone, does not matter. To set a breakpoint waits for each scheduler.
+Runs a function in another process, and waits for it up to a limit. A later failure does not matter:
+its subject is gone. Setting a breakpoint waits for each scheduler.
 """.
 -spec within(timeout(), fun(() -> term())) -> done | later.
 within(Ms, Fun) ->
@@ -205,8 +199,8 @@ within(Ms, Fun) ->
     end.
 
 -doc """
-Asks each process by a function that keeps a state, in some hundred processes beside each other, so
-that none waits for all others. The caller gets `{Tag, Pid, Answer}` for each, when it has answered.
+Asks each process by a function with a state, in some hundred concurrent processes, so that no
+process waits for all others. The caller gets `{Tag, Pid, Answer}` for each answer.
 """.
 -spec each_beside([pid()], term(), {fun((pid(), State) -> {Answer :: term(), State}), State}) -> ok.
 each_beside(Pids, Tag, {Ask, State}) ->
@@ -229,8 +223,8 @@ each_beside(Pids, Tag, {Ask, State}) ->
     maps:foreach(fun(_, Some) -> spawn_opt(fun() -> Asked(Some) end, [Priority]) end, Shares).
 
 -doc """
-Whether it was started by proc_lib, as each gen_server and its like is. No signal: 0.2 us, where the
-dictionary and the label take 1.8.
+Whether proc_lib started the process, as for gen_server and the like. No signal: 0.2 us, instead of
+1.8 for dictionary and label.
 """.
 -spec is_proc_lib(pid()) -> boolean().
 is_proc_lib(Pid) ->
@@ -240,17 +234,17 @@ is_proc_lib(Pid) ->
     end.
 
 -doc """
-Starts a process that ends at once, and gives its number: one more than that of the process that was
-started before it, but that after a million numbers are used again.
+Starts a process that ends at once, and returns its number: the previous process's plus one. Numbers
+repeat after a million.
 """.
 -spec newest() -> {pid(), Number :: non_neg_integer()}.
 newest() ->
-    %% No code of ours, which is removed soon after the end.
+    %% Runs none of our code, which is removed soon after the end.
     Newest = spawn_opt(erlang, yield, [], [{priority, high}]),
     {Newest, number(Newest)}.
 
-%% As it is printed: `<0.Number.Serial>`, the serial counting on if the number has no more bits.
--doc "The number of a process; one that is started later has a greater one.".
+%% From the printed form `<0.Number.Serial>`; the serial continues the number.
+-doc "The number of a process; later processes have greater ones.".
 -spec number(pid()) -> non_neg_integer().
 number(Pid) ->
     "<0." ++ Text = pid_to_list(Pid),

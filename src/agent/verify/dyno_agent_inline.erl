@@ -3,18 +3,17 @@
 
 -module(dyno_agent_inline).
 -moduledoc """
-What woven code calls (`m:dyno_inline`) while dyno monitors: the monitors run in the process that
-they monitor, before it does what they are told of.
+The functions that woven code (`m:dyno_inline`) calls: monitors run in the process that they
+monitor, before each monitored action.
 
-Woven code finds this module by a persistent term, and needs nothing of it else. If `stop` is
-configured, a process that is about to break a property exits with `{dyno_verify, Report}` instead,
-before the message is sent.
+Woven code finds this module by a persistent term. With `stop`, a process that is about to break a
+property exits with `{dyno_verify, Report}` before it sends the message.
 
 Unlike under tracing, `receive` is a message that a clause took, not one that arrived.
 
-A process that waits looks at no deadline. Where its monitors have one, it leaves an entry in a
-table, from which somebody else (`late/1`) finds it when its time is over, asks it for what it
-knows, and tells what that gives. The process itself catches up with the next event:
+A waiting process checks no deadline. If its monitors have one, it leaves an entry in a table. When
+the time is over, another process (`late/1`) asks it for its state and reports the result. The
+process itself catches up at its next event:
 
     {Pid, DeadlineNs, Number}  -- late/1, if the number still is the process's -->  {Pid, told, NowNs}
 """.
@@ -22,28 +21,28 @@ knows, and tells what that gives. The process itself catches up with the next ev
 -export([event/1]).
 -export([start/1, late/1, stop/0]).
 
--doc "What runs in each process: the partitions, yet without any, and where its effects go.".
+-doc "The initial partitions of each process, without any process, and the receiver of effects.".
 -type config() :: #{
     partitions := dyno_agent_partition:t(),
     verdicts := dyno_agent_verdicts:t(),
     stop := boolean(),
-    %% Of the deadlines; public.
+    %% Deadlines; public.
     due := ets:table() | none
 }.
 
 -define(KEY, ?MODULE).
-%% What woven modules look up.
+%% Looked up by woven modules.
 -define(HOOK, dyno_inline).
-%% How long dyno waits for monitors to return when it leaves.
+%% The longest wait for monitors to return when dyno leaves.
 -define(LEAVE_MS, 1000).
 -define(LOOK_MS, 10).
-%% So much later than the deadline it is told: the process may be about to do what is due.
+%% Delay of deadlines: the process may be just about to act.
 -define(GRACE_NS, 20_000_000).
 
 -doc "Monitors run from now on, in processes that start from now on.".
 -spec start(config()) -> ok.
 start(Config) ->
-    %% Whoever is still in here since the last time.
+    %% Processes still in here from an earlier run.
     Inside =
         case persistent_term:get(?KEY, none) of
             #{inside := Before} -> Before;
@@ -53,9 +52,9 @@ start(Config) ->
     persistent_term:put(?HOOK, fun ?MODULE:event/1).
 
 -doc """
-They run no more. Returns when no process is in here, or after a second: as long as a process is,
-the term says so, and the cleaner (dyno_target_cleaner) removes no module, since it would kill the
-process with it.
+Stops the monitors. Returns when no process is in here, or after a second. While a process is in
+here, the term says so, and the cleaner (dyno_target_cleaner) removes no module: that would kill the
+process.
 """.
 -spec stop() -> ok.
 stop() ->
@@ -72,7 +71,7 @@ stop() ->
             ok
     end.
 
-%% Twice, for who was about to enter.
+%% Twice, for processes that were about to enter.
 left(Inside, LeftMs) ->
     timer:sleep(?LOOK_MS),
     case counters:get(Inside, 1) of
@@ -98,7 +97,7 @@ event(Event) ->
             ok
     end.
 
-%% A process has partitions from `spawned` on, while monitors want it, and while this dyno is there.
+%% A process has partitions from `spawned` on, while monitors need it and this dyno runs.
 event(Event, #{verdicts := Verdicts, partitions := None, id := Id} = Config) ->
     case {get(?KEY), Event} of
         {{Id, _, Partitions}, _} ->
@@ -127,7 +126,7 @@ event(Event, Partitions, #{verdicts := Verdicts, stop := Stop, id := Id} = Confi
         _ -> ok
     end.
 
-%% Before the entry is there the process has what it stands for.
+%% The process's state is stored before its entry.
 keep(Id, Partitions, #{due := none}) ->
     put(?KEY, {Id, 0, Partitions});
 keep(Id, Partitions, #{due := Due}) ->
@@ -138,7 +137,7 @@ keep(Id, Partitions, #{due := Due}) ->
         DeadlineNs -> of_table(fun() -> ets:insert(Due, {self(), DeadlineNs, Number}) end)
     end.
 
-%% What was told meanwhile is not told again.
+%% Reported deadlines are not reported again.
 caught_up(Partitions, #{due := none}) ->
     Partitions;
 caught_up(Partitions, #{due := Due}) ->
@@ -147,7 +146,7 @@ caught_up(Partitions, #{due := Due}) ->
         _ -> Partitions
     end.
 
-%% It is gone when dyno is about to be.
+%% The table is gone when dyno is about to leave.
 of_table(Use) ->
     try
         Use()
@@ -155,7 +154,7 @@ of_table(Use) ->
         error:badarg -> gone
     end.
 
--doc "Tells what the processes say whose deadlines are over. One that does not answer is waited for.".
+-doc "Reports the processes whose deadlines are over. Waits for each answer.".
 -spec late(config()) -> ok.
 late(#{due := Due, verdicts := Verdicts}) ->
     NowNs = erlang:monotonic_time(nanosecond) - ?GRACE_NS,

@@ -3,12 +3,12 @@
 
 -module(dyno_agent_inline_verify).
 -moduledoc """
-Runs monitors in the processes themselves, where their modules were woven with `m:dyno_inline`. With
-`stop => true` a process that is about to break a property exits instead.
+Runs monitors in the monitored processes, whose modules were woven with `m:dyno_inline`. With `stop
+=> true` a process that is about to break a property exits instead.
 
-Nothing is traced and nothing waits. A monitor that is slow slows its process, one that never
-returns stops it; a process that is killed has no `exit`. Deadlines are looked at by another
-process: whoever breaks one is told of, but does not exit.
+There are no traces and no queues. A slow monitor slows its process, one that never returns stops
+it; a killed process has no `exit`. Another process checks deadlines: a process that breaks one is
+reported, but does not exit.
 """.
 
 -behaviour(dyno_agent_verifier).
@@ -55,7 +55,7 @@ watch(Inline) ->
 stop(#{inline := #{due := Due} = Inline} = State) ->
     ok = dyno_agent_inline:stop(),
     _ = Due =/= none andalso dyno_agent_inline:late(Inline),
-    %% Nothing waits any more.
+    %% No deadline is left.
     State#{inline := Inline#{due := none}}.
 
 -spec info(term(), dyno_agent_verifier:state()) -> dyno_agent_verifier:state().

@@ -3,10 +3,10 @@
 
 -module(dyno_agent_monitor).
 -moduledoc """
-The behaviour of monitors: what `dyno verify` runs for each process that it watches.
+The behaviour of monitors, which `dyno verify` runs for each watched process.
 
-A monitor has a state for each process, gets what the process does, one event at a time and in
-order, and says `yes` or `no` when it is decided. From then on it gets nothing of that process.
+A monitor has a state for each process. It gets the process's events one by one, in order, and ends
+with `yes` or `no`. Then it gets no more events of that process.
 
 ```erlang
 -module(no_message_after_stop).
@@ -24,12 +24,12 @@ event({send, Message, _To}, _TimeNs, stopped) ->
 event(_Event, _TimeNs, State) -> {next, State}.
 ```
 
-Monitors run in the target, in the process of a shard with others: they may call kernel and stdlib
-only, must not receive messages, and should take microseconds. One that crashes is counted and ends
-inconclusive for that process; one that never returns is stopped, and not used any more.
+Monitors run in the target, several in one process: they may call only kernel and stdlib, must not
+receive messages, and should take microseconds. A crash is counted, and ends the monitor
+inconclusive for that process. A monitor that never returns is stopped for good.
 
 A monitor with a key (`key => true`) has a state for each key instead, across processes: `c:key/2`
-says which key an event has, and `c:init/1` gets the process of the first event with it.
+gives an event's key, and `c:init/1` gets the process of the first event with the key.
 """.
 
 -export([needs/1, table/2, has_key/1, init/2, step/4, timeout/3, ended/2, deadline/2, key/3, names/2]).
@@ -41,7 +41,7 @@ says which key an event has, and `c:init/1` gets the process of the first event 
 -type process() :: dyno_agent_event:process().
 -type verdict() :: yes | no | inconclusive.
 
--doc "Why a monitor decided: the clause, and what its variables were bound to.".
+-doc "The reason of a decision: the clause, and its variables.".
 -type explanation() :: #{
     property => unicode:chardata(),
     step => unicode:chardata(),
@@ -50,9 +50,9 @@ says which key an event has, and `c:init/1` gets the process of the first event 
 }.
 
 -doc """
-Which processes. `function` is what the process runs, seen through proc_lib, gen and funs; `module`
-is any function of one; `application` the functions of its modules. A name or label that a process
-takes while it runs opens its trace from there: it is then partial.
+Selects processes. `function`: the function that the process runs, seen through proc_lib, gen and
+funs; `module`: any function of the module; `application`: functions of its modules. A name or label
+that a process takes later starts its trace there: the trace is partial.
 """.
 -type selector() ::
     {function, module(), atom(), arity() | '_'}
@@ -63,10 +63,10 @@ takes while it runs opens its trace from there: it is then partial.
     | {pid, pid()}.
 
 -doc """
-Which events. `{send, Heads}` and `{'receive', Heads}` filter at the source: each head is what
-`trace:send/3` and `trace:recv/3` match, `{Arguments, Guards}`, of `[To, Message]` for send and of
-`[Node, From, Message]` for receive. `{call, M, F, A, Guards}` filters calls likewise, with
-`undefined` for all calls. The first event, `spawned`, always comes, and so does `exit`.
+Selects events. `{send, Heads}` and `{'receive', Heads}` filter at the source: a head `{Arguments,
+Guards}` is as in `trace:send/3` and `trace:recv/3`, with the arguments `[To, Message]` or `[Node,
+From, Message]`. `{call, M, F, A, Guards}` filters calls likewise, with `undefined` for all calls.
+The first event, `spawned`, and `exit` always come.
 """.
 -type event_filter() ::
     send
@@ -75,52 +75,50 @@ Which events. `{send, Heads}` and `{'receive', Heads}` filter at the source: eac
     | exit
     | {send | 'receive', [{Arguments :: [term()] | '_', Guards :: [term()]}]}
     | {call, module(), atom(), arity() | '_', undefined | {Arguments :: [term()] | '_', [term()]}}
-    %% Calls with their returns and exceptions. It keeps calls from being tail calls.
+    %% Calls with their returns and exceptions. Prevents tail calls.
     | {return, module(), atom(), arity() | '_'}
     | register.
 
 -type needs() :: #{
-    %% The property's name, for people; the module's by default.
+    %% The property's name for people; default: the module's.
     property => unicode:chardata(),
     select := [selector()],
     events := [event_filter()],
     %% One state for each key, over several processes; default: false.
     key => boolean(),
-    %% What whoever gives this monitor should know; none by default.
+    %% Warnings for the user of this monitor; default: none.
     warnings => [unicode:chardata()]
 }.
 
--doc "What a monitor returns.".
 -type decision() ::
     {next, state()}
     | {verdict(), explanation(), state()}
     | {report, verdict(), explanation(), state()}.
 
--doc "What became of a step; `crashed` where the monitor raised an exception.".
+-doc "The result of a step; `crashed` after an exception.".
 -type outcome() ::
     decision() | {crashed, {Class :: atom(), Reason :: term(), Stack :: list()}}.
 
 -doc """
-How whole the trace was: `complete` from `spawned` on, `partial` from the middle, with a `gap` where
-it was cut off because of a limit or a fault.
+`complete`: from `spawned` on; `partial`: from the middle; `gap`: cut off by a limit or a fault.
 """.
 -type trace_state() :: complete | partial | gap.
 
--doc "A verdict as it is told.".
+-doc "A reported verdict.".
 -type report() :: #{
     property := unicode:chardata(),
     monitor := module(),
     verdict := verdict(),
     process := process(),
     node := node(),
-    %% Monotonic, by the node's clock.
+    %% Monotonic time of the node.
     time_ns := integer(),
-    %% The last ones, the newest last.
+    %% The last events, newest last.
     events := [
         {TimeNs :: integer(), dyno_agent_event:event()}
         | {TimeNs :: integer(), pid(), dyno_agent_event:event()}
     ],
-    %% Of a monitor with a key.
+    %% For a monitor with a key.
     key => term(),
     explanation := explanation(),
     trace := trace_state()
@@ -128,39 +126,39 @@ it was cut off because of a limit or a fault.
 
 -callback needs() -> needs().
 -callback init(process()) -> state().
--doc "The same with who did it, for a monitor with a key, in place of `c:event/3`.".
+-doc "Like `c:event/3`, with the event's process, for a monitor with a key.".
 -callback event(dyno_agent_event:event(), TimeNs :: integer(), pid(), state()) -> decision().
--doc "After `report` the verdict is told, and the monitor goes on.".
+-doc "After `report` the verdict is reported, and the monitor goes on.".
 -callback event(dyno_agent_event:event(), TimeNs :: integer(), state()) -> decision().
--doc "The process has ended, after its event `exit`, and the monitor had not decided.".
+-doc "The process has ended, after its event `exit`, without a decision.".
 -callback ended(state()) -> {verdict(), explanation()} | none.
--doc "When `c:timeout/2` is to be called, by monotonic time.".
+-doc "The monotonic time of the next `c:timeout/2`.".
 -callback deadline(state()) -> infinity | TimeNs :: integer().
 -doc """
-The time is that of the events seen so far, which may be a little behind the clock: no event of
-before the deadline comes any more.
+The time follows the events, slightly behind the clock: no event from before the deadline comes any
+more.
 """.
 -callback timeout(TimeNs :: integer(), state()) -> decision().
--doc "The key of an event; `none` where it has none.".
+-doc "The key of an event, or `none`.".
 -callback key(dyno_agent_event:event(), process()) -> {ok, term()} | none.
 
 -doc """
-Whether the property is about such an event. Without it each event is that `c:needs/0` asks for. Of
-a process that did nothing of the kind nothing is known.
+Whether the property names this event; default: each event of `c:needs/0`. A process without such
+events proves nothing.
 """.
 -callback names(dyno_agent_event:event()) -> boolean().
 
 -optional_callbacks([event/4, ended/1, deadline/1, timeout/2, key/2, names/1]).
 
--doc "What a monitor needs, complete.".
+-doc "A monitor's needs, with defaults.".
 -spec needs(module()) -> needs().
 needs(Module) ->
     Defaults = #{property => atom_to_binary(Module), key => false, warnings => []},
     maps:merge(Defaults, Module:needs()).
 
 -doc """
-Which processes monitors are for: by themselves, or by the configuration. The modules of applications
-are those of this node.
+Maps processes to monitors, by the monitors' selectors or the configuration's. Modules of
+applications are this node's.
 """.
 -spec table([module()], #{select => [selector()], atom() => term()}) ->
     dyno_agent_process_filter:table(module()).
@@ -208,7 +206,7 @@ step(Module, Event, TimeNs, State) ->
         Class:Reason:Stack -> {crashed, {Class, Reason, Stack}}
     end.
 
--doc "Gives an event of this process to a monitor with a key, which gets those of several.".
+-doc "Gives an event of this process to a monitor with a key.".
 -spec step(module(), pid(), dyno_agent_event:event(), integer(), state()) -> outcome().
 step(Module, Pid, Event, TimeNs, State) ->
     case erlang:function_exported(Module, event, 4) of
@@ -229,12 +227,12 @@ checked({report, Verdict, #{}, _} = Report) when
 checked(Other) ->
     {crashed, {error, {bad_return_value, Other}, []}}.
 
--doc "Tells a monitor that its deadline is over.".
+-doc "Reports a passed deadline to a monitor.".
 -spec timeout(module(), integer(), state()) -> outcome().
 timeout(Module, TimeNs, State) ->
     safely(fun() -> checked(Module:timeout(TimeNs, State)) end).
 
--doc "Tells a monitor that its process has ended.".
+-doc "Reports the end of its process to a monitor.".
 -spec ended(module(), state()) -> outcome().
 ended(Module, State) ->
     case erlang:function_exported(Module, ended, 1) of
@@ -249,7 +247,7 @@ ended(Module, State) ->
             {next, State}
     end.
 
--doc "When the monitor is to be told the time; of a module that exports it.".
+-doc "The next timeout of a monitor; for a module that exports `c:deadline/1`.".
 -spec deadline(module(), state()) -> infinity | integer().
 deadline(Module, State) ->
     try
@@ -267,7 +265,7 @@ key(Module, Event, Process) ->
         _:_ -> none
     end.
 
--doc "Whether the property is about such an event; of a module that exports it.".
+-doc "Whether the property names this event; for a module that exports `c:names/1`.".
 -spec names(module(), dyno_agent_event:event()) -> boolean().
 names(Module, Event) ->
     try
@@ -277,8 +275,8 @@ names(Module, Event) ->
     end.
 
 -doc """
-Whether the monitor goes on after this outcome, with which state, and what is told; of the events
-the last one comes first.
+After an outcome: whether the monitor goes on, with which state, and the report. Events are newest
+first.
 """.
 -spec decided(outcome(), module(), process(), integer(), Events, trace_state()) ->
     {{on, state()} | off, [{verdict, report()} | {crashed, module(), process(), term()}]}

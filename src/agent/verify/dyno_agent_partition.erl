@@ -3,8 +3,8 @@
 
 -module(dyno_agent_partition).
 -moduledoc """
-Runs monitors on events: a partition for each process, which its `spawned` event opens. Pure, so
-that it serves a running system, a recorded one, and every order of events that a test thinks of.
+Runs monitors on events, in a partition for each process, which its `spawned` event opens. Pure: for
+a running system, a recording, and every order of events in tests.
 
 ```
 spawned(P) -> open: the monitors that the choice gives P     nobody's -> {ignore, P}
@@ -12,14 +12,13 @@ event of P -> each monitor of P that wants such events       decided  -> {verdic
 exit of P  -> ended/1 of the rest; closed                    all decided -> closed, {ignore, P}
 ```
 
-All that it needs is each process's own order. Events of processes without a partition are passed
-over: those that nobody wants, and those whose partition was cut off.
+Only the order of each process's own events matters. Events of processes without a partition are
+ignored: no monitor needs them, or the partition was cut off.
 
-A partition that is cut off (`gap/3`) ends inconclusive as a whole; no single event is ever left
-out.
+A cut-off partition (`gap/3`) ends inconclusive as a whole; no single event is ever left out.
 
 Monitors with a key are in dyno_agent_partition_keyed: their events are of several processes, and
-wait a moment until they are in the order of their times.
+wait for a moment to be sorted by time.
 """.
 
 -export([new/2, event/4, attach/2, gap/3, gap_all/2, timeouts/2, next/1, settle/1]).
@@ -27,39 +26,39 @@ wait a moment until they are in the order of their times.
 -export_type([t/0, options/0, effect/0]).
 
 -type options() :: #{
-    %% How many events a report shows; 10.
+    %% Events shown in a report; default: 10.
     events => non_neg_integer(),
-    %% What becomes of a process, by its name and so on, instead of the monitors' own selectors.
+    %% Selects processes in place of the monitors' own selectors.
     choice => dyno_agent_process_filter:table(module()),
-    %% How long an event waits for those before it, for monitors with a key; 20 ms.
+    %% How long an event waits for earlier ones, for monitors with a key; default: 20 ms.
     reorder_ns => non_neg_integer()
 }.
 
 -doc """
-What is to be done. `ignore`: no event of the process is needed, but for names and labels that it
-may take; `follow`: all of them are, from now on.
+`ignore`: no event of the process is needed, except new names and labels; `follow`: all events are
+needed from now on.
 """.
 -type effect() ::
     {opened, dyno_agent_event:process(), [module()]}
-    %% A process that has a partition is for this monitor, too.
+    %% A process with a partition also belongs to this monitor.
     | {wanted, module()}
     | {closed, dyno_agent_monitor:trace_state(), pid()}
-    %% It will not be opened again.
+    %% The process's partition will not be opened again.
     | {ended, pid()}
-    %% The monitor was given the first event of this process that its property is about, or the
-    %% process has ended and nothing of it is missing.
+    %% The monitor got the first event of this process that its property names, or the process has
+    %% ended with a complete trace.
     | {seen, module()}
-    %% The monitor has decided for this process, or does no more: once for each.
+    %% The monitor has decided for this process, or is finished; once for each.
     | {decided, module(), pid(), broken | held | unknown | cut | crashed}
-    %% Of a monitor with a key nobody knows any more what was seen: an event came too late, there
-    %% are too many keys, or a process was cut off. Once for each.
+    %% A monitor with a key is unsure: an event came too late, there are too many keys, or a process
+    %% was cut off. Once for each.
     | {unsure, module(), late | full | cut}
     | {verdict, dyno_agent_monitor:report()}
     | {crashed, module(), dyno_agent_event:process(), {atom(), term(), list()}}
     | {ignore, pid()}
     | {follow, pid()}.
 
-%% A monitor of a process: the kinds of events that it gets, and when it is entered for a timeout.
+%% A monitor of a process: its kinds of events, and its entered timeout.
 -record(running, {
     module :: module(),
     state :: term(),
@@ -72,10 +71,10 @@ may take; `follow`: all of them are, from now on.
     process :: dyno_agent_event:process(),
     trace :: dyno_agent_monitor:trace_state(),
     running :: [#running{}],
-    %% Monitors with a key that get its events, and those of them that have got one.
+    %% Monitors with a key that get its events, and those that have got one.
     keyed :: [module()],
     keyed_seen = [] :: [module()],
-    %% The last ones, the newest first, at most twice as many as a report shows.
+    %% The last events, newest first, at most twice the number that a report shows.
     keep :: non_neg_integer(),
     count = 0 :: non_neg_integer(),
     events = [] :: [{integer(), dyno_agent_event:event()}]
@@ -87,13 +86,13 @@ may take; `follow`: all of them are, from now on.
     monitors :: #{module() => monitor()},
     keep :: non_neg_integer(),
     open = #{} :: #{pid() => #partition{}},
-    %% Tasks of Elixir that have not been told yet what to run.
+    %% Elixir tasks that do not know their function yet.
     tasks = #{} :: #{pid() => Parent :: pid()},
     timeouts = gb_sets:new() :: gb_sets:set({integer(), pid(), module()}),
     keyed :: dyno_agent_partition_keyed:t()
 }).
 
-%% `own`: the kinds that it asked for, and not those that each gets.
+%% `own`: the kinds that it asked for, without those that every monitor gets.
 -type monitor() :: #{
     kinds := #{atom() => []},
     own := #{atom() => []},
@@ -106,10 +105,10 @@ may take; `follow`: all of them are, from now on.
 
 -define(EVENTS, 10).
 -define(REORDER_NS, 20_000_000).
-%% Before all times.
+%% Earlier than all times.
 -define(NEVER, -(1 bsl 62)).
 
--doc "No partitions yet. The monitors' modules are loaded.".
+-doc "No partitions yet. Loads the monitors' modules.".
 -spec new([module()], options()) -> t().
 new(Modules, Options) ->
     Choice =
@@ -142,7 +141,7 @@ kinds(return) -> [call, return, exception];
 kinds(Kind) when is_atom(Kind) -> [Kind];
 kinds(Filter) -> kinds(element(1, Filter)).
 
--doc "An event of a process, as `dyno_agent_event:from_trace/1` gives it.".
+-doc "Takes an event of `dyno_agent_event:from_trace/1`.".
 -spec event(pid(), dyno_agent_event:event(), TimeNs :: integer(), t()) -> {t(), [effect()]}.
 event(Pid, {spawned, _, _} = Event, TimeNs, Core0) ->
     {Core, Before} =
@@ -164,7 +163,7 @@ event(Pid, {spawned, _, _} = Event, TimeNs, Core0) ->
             {Stepped, More} = event_of(Pid, Event, TimeNs, Partition, Opened),
             {Stepped, Before ++ Effects ++ More}
     end;
-%% What a task runs is known now: it begins here.
+%% The task's function is known now: its trace begins here.
 event(Pid, {call, {'Elixir.Task.Supervised', _, Arguments}}, TimeNs, #core{tasks = Tasks} = Core) ->
     case maps:take(Pid, Tasks) of
         {Parent, Rest} ->
@@ -183,7 +182,7 @@ event(Pid, Event, TimeNs, #core{open = Open, late = Late} = Core) ->
         #{} -> {Core, []}
     end.
 
--doc "A process that runs already; it has no partition if nobody wants it.".
+-doc "Adds a running process; no partition if no monitor needs it.".
 -spec attach(dyno_agent_event:process(), t()) -> {t(), [effect()]}.
 attach(#{pid := Pid}, #core{open = Open} = Core) when is_map_key(Pid, Open) ->
     {Core, []};
@@ -234,7 +233,7 @@ running(Process, Modules, #core{monitors = All}) ->
     ),
     {Running, Keyed, Crashes}.
 
-%% A process that takes a name or a label is chosen by it, and keeps it.
+%% A process that takes a name or label is selected by it, and keeps it.
 
 renamed(Pid, Event, TimeNs, #partition{process = Process} = Partition, Core) ->
     case named(Event) of
@@ -315,7 +314,7 @@ ended(#running{module = Module, state = State, seen = Seen} = One, TimeNs, Parti
         end,
     [{seen, Module} || not Seen, Trace =:= complete] ++ Told ++ How.
 
-%% What an outcome is for the process, the first time.
+%% The outcome for the process, the first time.
 how(_Outcome, #running{broken = true}) -> none;
 how({next, _}, _One) -> none;
 how({crashed, _}, _One) -> crashed;
@@ -325,7 +324,7 @@ how({no, _, _}, _One) -> broken;
 how({yes, _, _}, _One) -> held;
 how({inconclusive, _, _}, _One) -> unknown.
 
-%% Where all have decided, nothing of the process is needed any more.
+%% After all decisions the process is not needed.
 with(Pid, [], _After, #partition{keyed = []} = Partition, Core, Effects) ->
     {Closed, All} = without(Pid, Partition, Effects, Core),
     {Closed, All ++ [{ignore, Pid}]};
@@ -417,7 +416,7 @@ to_keyed(Kind, Event, TimeNs, Partition, #core{keyed = Keyed, monitors = Monitor
     {New, More} = dyno_agent_partition_keyed:event(Wanting, Process, Event, TimeNs, Keyed),
     {New, Effects ++ More}.
 
--doc "The events that wait for those before them no longer do: nothing came for a while.".
+-doc "Events stop waiting for earlier ones: none came for a while.".
 -spec settle(t()) -> {t(), [effect()]}.
 settle(#core{keyed = Keyed} = Core) ->
     {New, Effects} = dyno_agent_partition_keyed:settle(Keyed),
@@ -449,13 +448,13 @@ entry(Pid, #running{module = Module, state = State, entry = Entry} = Running, Af
 unset(_Pid, #running{entry = infinity}, Set) -> Set;
 unset(Pid, #running{entry = Entry, module = M}, Set) -> gb_sets:delete_any({Entry, Pid, M}, Set).
 
--doc "The time is this: monitors whose deadline is over are told.".
+-doc "Reports passed deadlines to monitors at this time.".
 -spec timeouts(TimeNs :: integer(), t()) -> {t(), [effect()]}.
 timeouts(TimeNs, #core{keyed = Keyed} = Core) ->
     {New, Effects} = dyno_agent_partition_keyed:timeouts(TimeNs, Keyed),
     due(TimeNs, Core#core{keyed = New}, Effects).
 
--doc "When a monitor of a process is to be told the time.".
+-doc "The next timeout of a monitor.".
 -spec next(t()) -> infinity | integer().
 next(#core{timeouts = Timeouts}) ->
     case gb_sets:is_empty(Timeouts) of
@@ -486,16 +485,16 @@ due_one(Pid, Module, TimeNs, #core{open = Open} = Core) ->
                 _ ->
                     {[Due | Others], []}
             end,
-        %% Who does not move the deadline on is not asked again for the same.
+        %% A monitor that keeps its deadline is not asked again.
         with(Pid, Left, TimeNs, Partition, Core, Effects)
     else
-        %% It has decided since.
+        %% The monitor has decided since.
         _ -> {Core, []}
     end.
 
 %% Gaps
 
--doc "The events of a process end here, though it may go on: its partition ends inconclusive.".
+-doc "Ends the events of a process, which may go on: its partition ends inconclusive.".
 -spec gap(pid(), TimeNs :: integer(), t()) -> {t(), [effect()]}.
 gap(Pid, TimeNs, #core{open = Open} = Core) ->
     case Open of
@@ -521,7 +520,7 @@ keyed_gap(#core{keyed = Keyed} = Core) ->
     {New, Effects} = dyno_agent_partition_keyed:gap(Keyed),
     {Core#core{keyed = New}, Effects}.
 
--doc "The same for all.".
+-doc "The same for all processes.".
 -spec gap_all(TimeNs :: integer(), t()) -> {t(), [effect()]}.
 gap_all(TimeNs, #core{open = Open} = Core0) ->
     lists:foldl(
@@ -537,6 +536,6 @@ gap_all(TimeNs, #core{open = Open} = Core0) ->
 -spec is_open(pid(), t()) -> boolean().
 is_open(Pid, #core{open = Open}) -> is_map_key(Pid, Open).
 
--doc "The processes that have a partition.".
+-doc "The processes with a partition.".
 -spec pids(t()) -> [pid()].
 pids(#core{open = Open}) -> maps:keys(Open).

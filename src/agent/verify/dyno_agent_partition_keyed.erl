@@ -3,11 +3,10 @@
 
 -module(dyno_agent_partition_keyed).
 -moduledoc false.
-%% Monitors with a key: a state for each key, fed by several processes. Nothing guarantees the order
-%% in which events of different processes arrive, so each waits until one that is some milliseconds
-%% newer has come, and goes on in the order of the times. One that comes later than that is given at
-%% once, and the traces have a gap from there: what was thought of until then may be wrong, and
-%% nobody knows any more whether the property holds (`unsure`). Pure.
+%% Monitors with a key: a state for each key, fed by several processes. Events of different
+%% processes arrive in any order, so each waits for an event that is some milliseconds newer, and is
+%% then sorted by time. A later event is handled at once, and the traces have a gap from there:
+%% earlier conclusions may be wrong, and the property is `unsure`. Pure.
 
 -export([new/2, partial/1, event/5, settle/1, timeouts/2, gap/1]).
 -export_type([t/0]).
@@ -28,27 +27,25 @@
     given = -(1 bsl 62) :: integer(),
     instances = #{} :: #{{module(), term()} => #instance{} | decided},
     trace = complete :: dyno_agent_monitor:trace_state(),
-    %% Monitors whose instances, or events, were lost.
+    %% Monitors whose instances or events were lost.
     unsure = #{} :: #{module() => []},
-    %% Events of a process are missing for good: nothing is told any more.
+    %% Events of a process are lost for good: no more verdicts.
     cut = false :: boolean()
 }).
 
 -opaque t() :: #keyed{}.
 
-%% Keys that are kept, those that are decided too.
+%% The most keys, including decided ones.
 -define(MOST, 100_000).
 
--doc "No keys yet.".
 -spec new(non_neg_integer(), non_neg_integer()) -> t().
 new(ReorderNs, Keep) ->
     #keyed{reorder_ns = ReorderNs, keep = Keep}.
 
--doc "One of the processes lived before monitoring began.".
+-doc "One of the processes ran before monitoring began.".
 -spec partial(t()) -> t().
 partial(#keyed{trace = Trace} = Keyed) -> Keyed#keyed{trace = worse(Trace, #{partial => true})}.
 
--doc "An event for these monitors.".
 -spec event(
     [module()], dyno_agent_event:process(), dyno_agent_event:event(), integer(), t()
 ) -> {t(), [dyno_agent_partition:effect()]}.
@@ -95,7 +92,7 @@ release(UpTo, #keyed{waiting = Waiting} = Keyed, Effects) ->
             {Keyed, Effects}
     end.
 
--doc "All that waits goes on.".
+-doc "Handles all waiting events.".
 -spec settle(t()) -> {t(), [dyno_agent_partition:effect()]}.
 settle(#keyed{newest = Newest} = Keyed) ->
     release(Newest, Keyed, []).
@@ -161,7 +158,7 @@ outcome(Outcome, {Module, Key} = Id, Instance, TimeNs, #keyed{trace = Trace} = K
 of_key(Key, {verdict, Report}) -> {verdict, Report#{key => Key}};
 of_key(_Key, Crashed) -> Crashed.
 
--doc "The time is this. What is older goes on before deadlines are told.".
+-doc "Handles older events, then reports the deadlines at this time.".
 -spec timeouts(integer(), t()) -> {t(), [dyno_agent_partition:effect()]}.
 timeouts(TimeNs, Keyed) ->
     {Released, Effects} = release(TimeNs, Keyed, []),

@@ -3,31 +3,30 @@
 
 -module(dyno_agent_riarc).
 -moduledoc false.
-%% What a tracer of RIARC does with a message: Algorithms 1 to 4 of "Runtime Instrumentation for
-%% Reactive Components" (Aceto, Attard, Francalanza, Ingolfsdottir; ECOOP 2024). Pure: it is told
-%% what arrived, and returns what is to be done. dyno_agent_riarc_tracer does it in a node, the
-%% explorer in test/ does it in every order there is.
+%% RIARC's tracer: Algorithms 1 to 4 of "Runtime Instrumentation for Reactive Components" (Aceto,
+%% Attard, Francalanza, Ingolfsdottir; ECOOP 2024). Pure: takes messages and returns effects.
+%% dyno_agent_riarc_tracer runs it in a node, the explorer in test/ in every possible order.
 %%
-%%   root --- P, and all below P that nobody else traces
+%%   root --- P, and all processes below P without a tracer of their own
 %%     +----- T(Q): a tracer of its own for Q, because Q's signature is instrumented
 %%              +----- T(R) ...
 %%
-%% A tracer gathers the events of its processes (`direct`) and dispatches those of processes that
+%% A tracer gathers the events of its processes (`direct`). It dispatches events of processes that
 %% got a tracer of their own since, along the routes: each tracer knows the next hop only. A tracer
-%% starts in the mode `priority`: routed events are older than those that it gathers itself, so that
-%% these are held until all its processes' former tracers said that nothing more is to come.
+%% starts in the mode `priority`: routed events are older than its own, which are held until the
+%% former tracers of all its processes have said that no more will come.
 %%
-%% Where this is not the paper's text (each is proved to be needed by a mutant in the tests):
+%% Differences from the paper (a mutant in the tests proves the need of each):
 %% * Events of a process that is neither traced nor routed are stashed until its parent's spawn
 %%   event was handled: since OTP 19 a child's event may arrive before it.
 %% * An acknowledgement for a process whose exit was handled already is ignored (Algorithm 1, line
 %%   51, fails there), and does not add the process again (Algorithm 3, line 46).
-%% * An acknowledgement that is forwarded in the mode `priority` ends the route, too (lines 49-51).
-%% * Direct events are held in a queue instead of being left in the mailbox: a selective receive
-%%   would scan it for each routed message.
+%% * An acknowledgement forwarded in the mode `priority` ends the route, too (lines 49-51).
+%% * Direct events are held in a queue, not in the mailbox: a selective receive would scan it for
+%%   each routed message.
 %%
-%% Of the paper's 24 invariants those are checked that do not hold by the clauses below alone; a
-%% broken one is counted and told, and the tracer goes on. I1 to I12: choreography, I13 to I24:
+%% Of the paper's 24 invariants, those are checked that the clauses below do not guarantee; a
+%% violation is counted and reported, and the tracer goes on. I1 to I12: choreography, I13 to I24:
 %% routing, in the paper's order.
 
 -export([root/2, tracer/4, handle/2, is_direct/1, broken/1]).
@@ -35,31 +34,31 @@
 
 -type process() :: term().
 
--doc "A tracer's name: `root`, or the process that it was started for.".
+-doc "A tracer's name: `root`, or its first process.".
 -type tracer() :: root | process().
 
--doc "An event of a process. The others' contents are nobody's business here.".
+-doc "An event of a process. Other events' contents do not matter here.".
 -type event() ::
     {spawn, Child :: process(), Signature :: term()} | {exit, Reason :: term()} | term().
 
 -type request() ::
     {event, process(), event(), TimeNs :: integer()}
-    %% Sent to the tracer that gathered a process's events until now: no more of them will come.
+    %% Sent to the former tracer of a process's events: no more of them will come.
     | {detach, NewTracer :: tracer(), process()}.
 
--doc "With who dispatched it, when it was.".
+-doc "With the dispatching tracer, if dispatched.".
 -type message() :: request() | {routed, Dispatcher :: tracer(), request()}.
 
 -type effect() ::
     {analyse, process(), event(), TimeNs :: integer()}
     | {send, tracer(), message()}
-    %% Named as the process; it traces what its parent gives it: `tracer/4`.
+    %% Named after the process; it traces what its parent gives it: `tracer/4`.
     | {start, tracer(), From :: tracer()}
     %% Gather the events of this process from now on; then send the former tracer `detach`.
     | {preempt, process(), FormerTracer :: tracer()}
     | stop.
 
--doc "Which signatures are instrumented: the map that each tracer hands to those below it.".
+-doc "The instrumented signatures: the map that each tracer hands to those below it.".
 -type select() :: fun((Signature :: term()) -> boolean()).
 
 -type invariant() :: 1..24.
@@ -70,18 +69,17 @@
     select := select(),
     routes := #{process() => NextHop :: tracer()},
     traced := #{process() => direct | priority},
-    %% How many of them are `priority`: their former tracers have not said yet that they are
-    %% through.
+    %% The number of `priority` processes: their former tracers have not detached yet.
     owed := non_neg_integer(),
     held := [request()],
     stash := #{process() => [request()]},
-    %% For I16: processes that were taken over or found, and those that ended.
+    %% For I16: processes taken over or found, and those that ended.
     added := non_neg_integer(),
     ended := non_neg_integer(),
     broken := #{invariant() => pos_integer()}
 }.
 
--doc "The tracer of a whole system, whose first processes are given.".
+-doc "The tracer of a whole system with these first processes.".
 -spec root([process()], select()) -> t().
 root(Processes, Select) ->
     #{
@@ -98,28 +96,27 @@ root(Processes, Select) ->
         broken => #{}
     }.
 
--doc "A tracer for a process that another one gathers the events of.".
+-doc "A tracer for a process whose events another tracer gathers.".
 -spec tracer(tracer(), process(), From :: tracer(), select()) -> {t(), [effect()]}.
 tracer(Name, Process, From, Select) ->
     State = root([Process], Select),
     Starting = State#{name := Name, mode := priority, traced := #{Process => priority}, owed := 1},
     {Starting, [{preempt, Process, From}]}.
 
--doc "How often each invariant was broken.".
+-doc "Violations of each invariant.".
 -spec broken(t()) -> #{invariant() => pos_integer()}.
 broken(#{broken := Broken}) -> Broken.
 
--doc "Whether no events are held that are older than those that come.".
+-doc "Whether no older events are held.".
 -spec is_direct(t()) -> boolean().
 is_direct(#{mode := Mode}) -> Mode =:= direct.
 
--doc "Takes a message.".
 -spec handle(message(), t()) -> {t(), [effect()]}.
 handle(Message, State) ->
     {#{traced := Traced, added := Added, ended := Ended} = Next, Effects} = take(Message, State),
     {check(16, Added =:= map_size(Traced) + Ended, Next), Effects}.
 
-%% What is routed is for others, but in the mode `priority`.
+%% Routed messages are for other tracers, except in the mode `priority`.
 take({routed, From, {event, Process, _, _} = Event} = Routed, #{mode := Mode} = State) ->
     case place(Process, State) of
         {route, Next} -> pass(Routed, Next, State);
@@ -184,14 +181,15 @@ stash({event, Process, _, _} = Event, #{stash := Stash} = State) ->
     Events = maps:get(Process, Stash, []),
     State#{stash := Stash#{Process => [Event | Events]}}.
 
-%% Its parent's spawn event was handled: what it did itself can be, too.
+%% Its parent's spawn event was handled: its own events can be, too.
 unstash(Process, #{stash := Stash} = State) ->
     case maps:take(Process, Stash) of
         {Events, Rest} -> take_all(lists:reverse(Events), State#{stash := Rest});
         error -> {State, []}
     end.
 
-%% Of our own process. From: who gathers its events, `self` or the tracer that dispatched this one.
+%% Of our own process. From: the gatherer of its events, `self` or the tracer that dispatched this
+%% one.
 analyse({event, Process, Event, Time}, From, State) ->
     {Next, Effects} = analysed(Event, Process, From, State),
     {Next, [{analyse, Process, Event, Time} | Effects]}.
@@ -213,7 +211,7 @@ paid(Process, #{traced := Traced, owed := Owed} = State) ->
         #{} -> State
     end.
 
-%% A tracer of its own takes the child from whoever gathers its events.
+%% A tracer of its own takes the child from the gatherer of its events.
 instrument(Child, From, #{name := Name} = State) ->
     Gathers =
         case From of
@@ -223,7 +221,7 @@ instrument(Child, From, #{name := Name} = State) ->
     {Next, Effects} = unstash(Child, add_route(Child, Child, State)),
     {Next, [{start, Child, Gathers} | Effects]}.
 
-%% The child is ours, and already gathered by us, or still by the tracer that dispatched the event.
+%% The child is ours, gathered by us already, or still by the tracer that dispatched the event.
 adopt(Child, self, State) ->
     unstash(Child, add_traced(Child, direct, State));
 adopt(Child, From, State) ->
@@ -242,7 +240,7 @@ pass({routed, _, Request} = Routed, Next, State) ->
     {After, Effects} = passed(Request, Next, State),
     {After, [{send, Next, Routed} | Effects]}.
 
-%% The child's tracer is behind the same hop; and what was detached sends nothing more this way.
+%% The child's tracer is behind the same hop; a detached process sends nothing more this way.
 passed({event, _, {spawn, Child, _}, _}, Next, State) ->
     unstash(Child, add_route(Child, Next, State));
 passed({event, _, _, _}, _Next, State) ->

@@ -3,76 +3,77 @@
 
 -module(dyno_agent_riarc_collector).
 -moduledoc false.
-%% Which tracer of RIARC gathers the events of a process. A trace session for each tracer would make
-%% every spawn on the node slower, so that a few sessions, each with a collector, serve all tracers.
-%% Pure; dyno_agent_riarc_session does it.
+%% Assigns events of processes to RIARC's tracers. A trace session for each tracer would slow every
+%% spawn on the node, so a few sessions, each with a collector, serve all tracers. Pure;
+%% dyno_agent_riarc_session runs it.
 %%
-%% Taking a process over (PREEMPT) from a tracer of the same session is a change of the map: what
-%% has arrived went to the former tracer, the rest goes to the new one. From another session it is
-%% done at a mark in the process's own events, which both sessions show at the same place: a helper
-%% links the process, and unlinks it. Nothing is lost, nothing comes twice, nobody waits.
+%% Taking a process over (PREEMPT) within a session changes the map: earlier events went to the
+%% former tracer, later ones go to the new one. Between sessions the change is at a mark in the
+%% process's own events, which both sessions show at the same place: a helper links the process, and
+%% unlinks it. Nothing is lost or duplicated, and no process waits.
 %%
 %%   former session   e1 e2 e3 MARK | e4 e5      before the mark: the former tracer's; then detach
 %%   new session         e2 e3 MARK | e4 e5      after the mark: the new tracer's
 %%
-%% Children that are spawned in between are traced by both sessions. Whose they are is decided in
-%% each session by the place of their parent's spawn event before or after the mark: so the events
-%% of a new process wait until that one has come.
+%% Both sessions trace children spawned in between. In each session the parent's spawn event, before
+%% or after the mark, decides their tracer: events of a new process wait for it.
 %%
-%% One session traces each new process of the node, since those that other nodes start (erpc) have no
-%% parent that is traced: they are children of `outside`, which is the root tracer's. All others
-%% there whose parent is not this session's are foreign. That is known when what came before is
-%% done, if the parent has a place by then or has ended; else its own first event is on its way.
+%% One session traces each new process of the node, because processes started by other nodes (erpc)
+%% have no traced parent: they are children of `outside`, the root tracer's. Other processes there
+%% with a parent of another session are foreign. Foreignness is known after all earlier events, if
+%% the parent has a place by then or has ended; otherwise the parent's own first event is on its
+%% way.
 
 -export([new/1, new/3, handle/2]).
 -export_type([t/0, tracer/0, message/0, effect/0]).
 
 -type process() :: term().
--doc "A tracer's name, and where it is reached.".
+-doc "A tracer's name and address.".
 -type tracer() :: {dyno_agent_riarc:tracer(), Where :: term()}.
 
 -type place() ::
     {mine, tracer()}
-    %% Until the mark of this helper.
+    %% Until this helper's mark.
     | {leaving, tracer(), New :: tracer(), Helper :: term()}
     | {arriving, tracer(), Helper :: term()}
-    %% Another session's, though this one may trace it still.
+    %% Of another session, but perhaps still traced by this one.
     | foreign.
 
 -type message() ::
     {event, process(), Event :: term(), TimeNs :: integer()}
-    %% A process was linked by this one.
+    %% This helper linked the process.
     | {mark, process(), Helper :: term()}
-    %% Taken over from a tracer of this session, by one of it or of another.
+    %% Taken over from a tracer of this session, by one of this or another session.
     | {preempt, process(), New :: tracer(), Former :: tracer()}
     | {leave, process(), New :: tracer(), Former :: tracer(), Helper :: term()}
-    %% Taken over from another session; it is traced by this one, too, from now on.
+    %% Taken over from another session; also traced by this session from now on.
     | {arrive, process(), New :: tracer(), Helper :: term()}
     | {ended, process()}
-    %% Another node started it; before its first event.
+    %% Started by another node; before its first event.
     | {from_outside, process(), Signature :: term(), TimeNs :: integer()}
     | {settle, process(), Parent :: process(), IsAlive :: boolean()}.
 
 -type effect() ::
     {tell, tracer(), dyno_agent_riarc:message()}
-    %% Come with `settle` when all that waits now is done.
+    %% Send `settle` after all that waits now.
     | {settle, process(), Parent :: process(), now | later}
-    %% Trace it no longer in this session, and say when it has ended.
+    %% Stop tracing the process in this session, and report its end.
     | {off, process()}.
 
 -opaque t() :: #{
     places := #{process() => place()},
     waiting := #{process() => [tuple()]},
-    %% Who gathers what other nodes start; `none` in a session that does not trace all new ones.
+    %% The tracer of processes started by other nodes; `none` in a session that does not trace all
+    %% new ones.
     outside := tracer() | none
 }.
 
--doc "The processes that are gathered from the beginning, and for whom.".
+-doc "The initial processes and their tracers.".
 -spec new(#{process() => tracer()}) -> t().
 new(Tracers) ->
     new(Tracers, [], none).
 
--doc "The same of a session that traces all new processes, and which others are dyno's own.".
+-doc "The same for a session that traces all new processes, with dyno's own.".
 -spec new(#{process() => tracer()}, [process()], tracer() | none) -> t().
 new(Tracers, Own, Outside) ->
     Mine = #{Process => {mine, T} || Process := T <- Tracers},
@@ -82,7 +83,6 @@ new(Tracers, Own, Outside) ->
         outside => Outside
     }.
 
--doc "Takes a message.".
 -spec handle(message(), t()) -> {t(), [effect()]}.
 handle({event, Process, _, _} = Event, #{places := Places} = State) ->
     case Places of
@@ -115,7 +115,7 @@ handle({preempt, Process, New, Former}, #{places := Places} = State) ->
     case Places of
         #{Process := {mine, Former}} ->
             {put_place(Process, {mine, New}, State), [detach(Process, Former, New)]};
-        %% It has ended, and all its events were told.
+        %% The process has ended, and all its events were sent.
         #{} ->
             {State, [detach(Process, Former, New)]}
     end;
@@ -127,7 +127,7 @@ handle({leave, Process, New, Former, Helper}, #{places := Places} = State) ->
             {State, [detach(Process, Former, New)]}
     end;
 handle({arrive, Process, New, Helper}, State) ->
-    %% What this session has of it from before is the former tracer's, and so are its children.
+    %% Earlier events and children are the former tracer's.
     settled(Process, {arriving, New, Helper}, State);
 handle({ended, Process}, #{places := Places, waiting := Waiting} = State) ->
     case Places of
@@ -159,8 +159,7 @@ detach(Process, Former, {New, _}) ->
 put_place(Process, Place, #{places := Places} = State) ->
     State#{places := Places#{Process => Place}}.
 
-%% Only what begins with its first event is a new process: the rest of one that has ended is
-%% dropped.
+%% Only a process with its first event is new: the rest of an ended one is dropped.
 wait(Message, #{waiting := Waiting} = State) ->
     Process = element(2, Message),
     case {Waiting, Message} of
@@ -175,7 +174,7 @@ placed({leaving, Former, New, _Helper}, Event, State) ->
     told(Former, New, Event, State);
 placed(_NotMine, {event, Process, {exit, _}, _}, #{places := Places} = State) ->
     {State#{places := maps:remove(Process, Places)}, []};
-%% But a child that was taken over before this session came to know of it.
+%% Except a child taken over before this session knew it.
 placed(_NotMine, {event, _, {spawn, Child, _}, _}, #{places := Places} = State) when
     not is_map_key(Child, Places)
 ->
@@ -194,7 +193,7 @@ told(Tracer, _New, {event, _, {spawn, Child, _}, _} = Event, #{places := Places}
 told(Tracer, _New, Event, State) ->
     {State, [{tell, Tracer, Event}]}.
 
-%% Whose a new process is is known: so are its events.
+%% The tracer of a new process is known: its waiting events go there.
 settled(Process, Place, #{waiting := Waiting} = State) ->
     Placed = put_place(Process, Place, State#{waiting := maps:remove(Process, Waiting)}),
     lists:foldl(

@@ -3,12 +3,12 @@
 
 -module(dyno_agent_riarc_session).
 -moduledoc false.
-%% The process of a collector, which is the tracer of its trace session: it does what
-%% dyno_agent_riarc_collector decides.
+%% The process of a collector, and the tracer of its trace session: executes
+%% dyno_agent_riarc_collector's effects.
 
 -export([start_link/0, traces/3, take_over/5, init/0]).
 
-%% Between two looks whether a parent's first event has come.
+%% Between checks for a parent's first event.
 -define(LATER_MS, 10).
 
 -record(session, {
@@ -17,7 +17,6 @@
     outside :: boolean()
 }).
 
--doc "Waits for its session.".
 -spec start_link() -> pid().
 start_link() ->
     Pid = proc_lib:spawn_opt(?MODULE, init, [], [
@@ -27,8 +26,8 @@ start_link() ->
     Pid.
 
 -doc """
-Its session, and the tracers of the processes that are in it from the beginning; if it traces all
-new processes, also dyno's own, and who gathers those that other nodes start.
+Sets its session and the tracers of the initial processes; if it traces all new processes, also
+dyno's own, and the tracer of those that other nodes start.
 """.
 -spec traces(pid(), dyno_agent_event_session:t(), {Tracers, Own :: [pid()], Outside}) -> ok when
     Tracers :: #{pid() => dyno_agent_riarc_collector:tracer()},
@@ -37,7 +36,7 @@ traces(Pid, Session, Begin) ->
     Pid ! {session, Session, Begin},
     ok.
 
--doc "A tracer whose home this is takes a process from one whose home may be another.".
+-doc "Takes a process from a tracer of any home to one of this home.".
 -spec take_over(Home :: pid(), pid(), New, Former, FormerHome :: pid()) -> ok when
     New :: dyno_agent_riarc_collector:tracer(),
     Former :: dyno_agent_riarc_collector:tracer().
@@ -87,7 +86,7 @@ message({take_over, Process, New, Former, Home}, #session{handle = Handle} = Ses
             Helper = spawn(fun() -> mark(Process, New, Former, Home) end),
             core({arrive, Process, New, Helper}, Session);
         false ->
-            %% It has ended: what the other session has of it is all there is.
+            %% The process has ended: the other session has all its events.
             Home ! {leave, Process, New, Former, none, none},
             Session
     end;
@@ -103,7 +102,7 @@ message({'DOWN', _, process, Process, _}, Session) ->
 message(_Other, Session) ->
     Session.
 
-%% Nobody knows of this process: it can't be killed while the other is linked to it.
+%% No other process knows the helper, so it cannot be killed while linked.
 mark(Process, New, Former, Home) ->
     Ref = monitor(process, Home),
     Home ! {leave, Process, New, Former, self(), Ref},
@@ -113,7 +112,7 @@ mark(Process, New, Former, Home) ->
                 true = link(Process),
                 true = unlink(Process)
             catch
-                %% It has ended: its exit is the mark.
+                %% The process has ended: its exit is the mark.
                 error:noproc -> true
             end;
         {'DOWN', Ref, process, Home, _} ->

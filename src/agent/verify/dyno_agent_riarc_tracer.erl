@@ -3,9 +3,8 @@
 
 -module(dyno_agent_riarc_tracer).
 -moduledoc false.
-%% The process of a tracer of RIARC: it does what dyno_agent_riarc decides, and runs the monitors of
-%% its processes. Tracers find each other in a table, by name, with the collector that is their
-%% home.
+%% The process of a RIARC tracer: executes dyno_agent_riarc's effects, and runs the monitors of its
+%% processes. Tracers find each other by name in a table, with their home collectors.
 
 -export([start_root/2, init/4]).
 -export_type([config/0]).
@@ -14,7 +13,7 @@
     %% {Name, Pid, Home}.
     table := ets:table(),
     homes := tuple(),
-    %% To whom tracers are linked.
+    %% The process that tracers are linked to.
     owner := pid(),
     choice := dyno_agent_process_filter:table(module()),
     monitors := [module()],
@@ -30,16 +29,16 @@
     config :: config()
 }).
 
-%% Events of other processes that are as old as this may still come.
+%% Events of other processes may arrive this late.
 -define(GRACE_NS, 20_000_000).
 -define(LOOK_MS, 20).
 
--doc "The tracer of the system, which has these processes from the beginning.".
+-doc "Starts the tracer of the system, with its initial processes.".
 -spec start_root([pid()], config()) -> pid().
 start_root(Processes, Config) ->
     start(root, 1, Config, fun() -> {dyno_agent_riarc:root([outside | Processes], select(Config)), []} end).
 
-%% In the table before anybody can name it.
+%% In the table before any message names it.
 start(Name, Index, #{table := Table, homes := Homes} = Config, Core) ->
     Pid = spawn_opt(?MODULE, init, [Name, Index, Config, Core], [
         {message_queue_data, off_heap}, {fullsweep_after, 100}
@@ -48,7 +47,7 @@ start(Name, Index, #{table := Table, homes := Homes} = Config, Core) ->
     Pid ! start,
     Pid.
 
-%% By what they run; a name or a label is not known when a process is spawned.
+%% By start function; a name or label is unknown at spawn.
 select(#{choice := Choice}) ->
     fun(MFArgs) ->
         Process = dyno_agent_event:description(self(), {spawned, self(), MFArgs}),
@@ -81,7 +80,7 @@ loop(#tracer{core = Core} = Tracer) ->
     after wait_ms(Tracer) -> loop(idle(Tracer))
     end.
 
-%% Deadlines are looked at by the time of the events, and by the clock if none is on its way.
+%% Deadlines follow the events' time, or the clock while no event is coming.
 wait_ms(#tracer{partitions = Partitions}) ->
     case dyno_agent_partition:next(Partitions) of
         infinity ->
@@ -118,7 +117,7 @@ effect({analyse, Process, Event, TimeNs}, Earlier) ->
 effect({send, To, Message}, #tracer{config = #{table := Table}} = Tracer) ->
     case ets:lookup(Table, To) of
         [{_, Pid, _}] -> Pid ! Message;
-        %% It has ended, with all its processes.
+        %% The tracer has ended, with all its processes.
         [] -> ok
     end,
     Tracer;

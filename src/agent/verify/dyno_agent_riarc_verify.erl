@@ -3,20 +3,20 @@
 
 -module(dyno_agent_riarc_verify).
 -moduledoc """
-Runs monitors on the processes of a node as RIARC does: a tracer for each process that has monitors,
-and for those below it that have none; one for all the rest. It is here to be compared with
-dyno_agent_verify, which has the same verdicts, costs less, and is bounded.
+Runs monitors on a node's processes as RIARC does: a tracer for each process with monitors and its
+descendants without any, and one tracer for the rest. For comparison with dyno_agent_verify, which
+gives the same verdicts, costs less, and is bounded.
 
 ```
 session 1 --> collector 1 --> root, T(P), ...      each tracer: dyno_agent_riarc, monitors
 session 2 --> collector 2 --> T(Q), T(R), ...
 ```
 
-All processes of the node are traced, because whoever is spawned is traced by who traces its parent.
-What other nodes start (with erpc, say) is the root's: its session traces all that is new.
-Processes are chosen by what they run: names and labels are not known when they are spawned, and
-what runs already has no tracer of its own. Monitors with keys or deadlines need the partitions of
-dyno_agent_verify. What waits is not bounded.
+All processes of the node are traced, because a parent's tracer traces its children. Processes that
+other nodes start (by erpc) are the root's: its session traces all new processes. Processes are
+selected by start function: names and labels are unknown at spawn, and running processes get no
+tracer of their own. Monitors with keys or deadlines need the partitions of dyno_agent_verify. The
+backlog is unbounded.
 """.
 
 -behaviour(dyno_agent_verifier).
@@ -41,7 +41,7 @@ start(#{config := Config, monitors := Monitors, choice := Choice} = State) ->
     Own = [self() | Collectors],
     Before = existing(hd(Sessions), Own, []),
     ok = dyno_agent_event_session:new(hd(Sessions)),
-    %% What another node has started meanwhile.
+    %% Started by another node meanwhile.
     Existing = existing(hd(Sessions), Own, Before),
     Root = dyno_agent_riarc_tracer:start_root(Existing, #{
         table => Table,
@@ -61,8 +61,8 @@ start(#{config := Config, monitors := Monitors, choice := Choice} = State) ->
     Started = State#{table => Table, collectors => Collectors, sessions => Sessions},
     lists:foldl(fun dyno_agent_verifier:fault/2, Started, unsupported(Monitors, Choice)).
 
-%% Whoever is not traced was started by a process that was not, yet: it is the root's. The others
-%% are seen, since their parents were traced.
+%% An untraced process was started by an untraced process: it is the root's. Others are seen,
+%% because their parents were traced.
 existing(Session, Not, Found) ->
     New = [Pid || Pid <- processes() -- Not, not dyno_agent_event_session:is_traced(Pid, Session)],
     case [Pid || Pid <- New, dyno_agent_event_session:follow_tree(Pid, Session)] of
@@ -93,12 +93,12 @@ stop(#{sessions := Sessions} = State) ->
             dyno_agent_verifier:fault(~"not all events were done when time was over", Stopped)
     end.
 
-%% Nothing waits, and nothing was done since the last look.
+%% No messages wait, and none was handled since the last check.
 drained(Before, Until, #{verdicts := Verdicts, collectors := Collectors, table := Table} = State) ->
     Tracers = tracers(Table),
     All = Collectors ++ Tracers,
     Waiting = lists:sum([N || Pid <- All, {_, N} <- [process_info(Pid, message_queue_len)]]),
-    %% The operating system may have taken the processor in the middle of the last message.
+    %% The operating system may have interrupted the last message.
     Busy = [Pid || Pid <- All, {_, Is} <- [process_info(Pid, status)], Is =/= waiting],
     #{events := Events} = dyno_agent_verdicts:read(Verdicts),
     Now = {Events, length(Tracers), Waiting + length(Busy)},
@@ -117,13 +117,13 @@ tracers(Table) ->
 info({'EXIT', Pid, Reason}, #{collectors := Collectors} = State) when Reason =/= normal ->
     lists:member(Pid, Collectors) andalso exit({shutdown, {collector, Reason}}),
     #{config := #{shards := Shards}, verdicts := Verdicts} = State,
-    %% Which processes were its own nobody knows any more: none of those that are open is whole.
+    %% The tracer's processes are unknown now: no open partition is whole.
     lists:foreach(fun(I) -> dyno_agent_verdicts:lost(I, Verdicts) end, lists:seq(1, Shards)),
     dyno_agent_verifier:fault(~"a tracer was killed: its processes are not monitored", State);
 info(_Other, State) ->
     State.
 
-%% Links alone do not end them where this process ends as it should.
+%% Links do not end the tracers if this process ends normally.
 -spec terminate(dyno_agent_verifier:state()) -> ok.
 terminate(#{collectors := Collectors, table := Table}) ->
     lists:foreach(fun(Pid) -> exit(Pid, kill) end, Collectors ++ tracers(Table)).

@@ -3,13 +3,12 @@
 
 -module(dyno_agent_verdicts).
 -moduledoc """
-What becomes of the effects of partitions: they are counted, where the count outlives the process
-that counts, and what a user wants to know at once is sent on.
+Handles effects of partitions: counts them, beyond the life of the counting process, and sends on
+urgent ones.
 
-`no` is sent, a hundred a second at most, and the first crashes of each monitor; the others are
-counted. The receiver gets
-`{dyno_agent_verdicts, {verdict, Report}}` and
-`{dyno_agent_verdicts, {crashed, Module, Process, Why}}`.
+`no` is sent, at most a hundred a second, and the first crashes of each monitor; others are counted.
+The receiver gets `{dyno_agent_verdicts, {verdict, Report}}` and `{dyno_agent_verdicts, {crashed,
+Module, Process, Why}}`.
 """.
 
 -export([new/3, delete/1, effects/3, count/2, fault/2, cut/3, event/2, events/2, lost/2]).
@@ -18,8 +17,8 @@ counted. The receiver gets
 
 -opaque t() :: #{
     counters := counters:counters_ref(),
-    %% Processes that have a partition, or had one that was cut off: `{Pid, first | again}`, and
-    %% `{{Pid, Monitor}}` of those that broke a property.
+    %% Processes that have or had a partition, or were cut off: `{Pid, first | again}`, and `{{Pid,
+    %% Monitor}}` for each broken property.
     known := ets:table(),
     shards := pos_integer(),
     monitors := #{module() => pos_integer()},
@@ -27,11 +26,11 @@ counted. The receiver gets
 }.
 
 -doc """
-Partitions: `open` ones are whole so far; `cut` are those of the gaps that never were opened.
-`again` are those, among the others, of processes whose partition before had a gap.
+Partitions: `open` ones are whole so far; `cut` are those of gaps that were never opened. `again`
+counts, within the others, processes whose previous partition had a gap.
 
-Of a monitor, processes: each is counted once, whatever it had. The verdicts `no` are events; the
-processes that broke the property are `broken`. Of `inconclusive` those that were cut off are `cut`.
+A monitor counts each process once. `no` counts events; `broken` counts processes that broke the
+property. `cut` is the cut-off part of `inconclusive`.
 """.
 -type summary() :: #{
     events := non_neg_integer(),
@@ -47,7 +46,7 @@ processes that broke the property are `broken`. Of `inconclusive` those that wer
     monitors := #{
         module() => #{
             processes := non_neg_integer(),
-            %% That did something that the property is about, or were seen from start to end.
+            %% Processes with an event that the property names, or with a complete trace.
             seen := non_neg_integer(),
             yes := non_neg_integer(),
             no := non_neg_integer(),
@@ -63,16 +62,15 @@ processes that broke the property are `broken`. Of `inconclusive` those that wer
 -define(AGAIN, [{opened, again}, {partial, again_partial}, {gap, again_gap}]).
 -define(OF_MONITOR, [processes, seen, yes, no, broken, inconclusive, cut, crashed]).
 -define(EACH, 9).
-%% Processes that are known, with those that have ended since. Of more, one that comes again is
-%% counted again.
+%% The most known processes, including ended ones. Beyond, a returning process counts again.
 -define(MOST_KNOWN, 500_000).
 -define(MANY_KNOWN, 50_000).
-%% Verdicts in a second that are told.
+%% Verdicts sent in a second.
 -define(MOST_TOLD, 100).
-%% Crashes of a monitor that are told.
+%% Crashes sent for each monitor.
 -define(CRASHES, 3).
 
--doc "Nothing counted, of so many shards. It lives as long as the caller.".
+-doc "Empty counts for this number of shards; lives as long as the caller.".
 -spec new(pos_integer(), [module()], pid()) -> t().
 new(Shards, Modules, Receiver) ->
     #{
@@ -83,13 +81,13 @@ new(Shards, Modules, Receiver) ->
         receiver => Receiver
     }.
 
--doc "What was read is all.".
+-doc "Deletes the counts.".
 -spec delete(t()) -> ok.
 delete(#{known := Known}) ->
     true = ets:delete(Known),
     ok.
 
--doc "Counts and tells what a shard's partitions gave; the rest is for the session.".
+-doc "Counts and reports a shard's effects; returns those for the session.".
 -spec effects([dyno_agent_partition:effect()], pos_integer(), t()) -> ok.
 effects(Effects, Shard, Verdicts) ->
     lists:foreach(
@@ -100,7 +98,7 @@ effects(Effects, Shard, Verdicts) ->
         Effects
     ).
 
--doc "Counts what the partitions of a single shard gave.".
+-doc "Counts a single shard's effects.".
 -spec count([dyno_agent_partition:effect()], t()) -> ok.
 count(Effects, Verdicts) ->
     lists:foreach(fun(Effect) -> counted(Effect, 1, Verdicts) end, Effects).
@@ -147,11 +145,11 @@ counted({decided, Module, Pid, How}, Shard, Verdicts) ->
         {false, _} ->
             ok
     end;
-%% Processes of its own that were cut off say so already.
+%% Its own cut-off processes already show this.
 counted({unsure, Module, Why}, Shard, Verdicts) ->
     IsSaid = Why =:= cut andalso sum_of(Module, cut, Verdicts) > 0,
     add_of(Module, inconclusive, number(not IsSaid), Shard, Verdicts);
-%% A partition that is opened again may be cut off again: that is still one process.
+%% A reopened partition may be cut off again: still one process.
 counted({verdict, #{verdict := inconclusive, trace := gap} = Report}, Shard, Verdicts) ->
     #{monitor := Module, process := #{pid := Pid}} = Report,
     add_of(Module, inconclusive, number(is_first(Pid, Verdicts)), Shard, Verdicts);
@@ -164,14 +162,14 @@ counted({crashed, Module, _, _}, Shard, Verdicts) ->
 counted(_Other, _Shard, _Verdicts) ->
     ok.
 
-%% An event may break a property for several keys.
+%% One event may break a property for several keys.
 faults(#{explanation := #{others := Others}}) when is_integer(Others) -> 1 + Others;
 faults(_Report) -> 1.
 
 number(true) -> 1;
 number(false) -> 0.
 
-%% Woven processes count as long as they are there, the table as long as the verifier.
+%% Woven processes count as long as they exist, the table as long as the verifier.
 opened(Pid, #{known := Known}) ->
     try ets:info(Known, size) < ?MOST_KNOWN andalso ets:insert_new(Known, {Pid, first}) of
         true ->
@@ -200,7 +198,7 @@ while_there(Call) ->
         error:badarg -> first
     end.
 
-%% The first of a key is told, the others are counted.
+%% The first of a key is sent, the others are counted.
 told({verdict, #{verdict := no, explanation := #{again := true}} = Report}, Verdicts) ->
     add(slot(Verdicts), untold, faults(Report), Verdicts);
 told({verdict, #{verdict := no}} = Verdict, Verdicts) ->
@@ -217,7 +215,7 @@ told({crashed, Module, _, _} = Crashed, Verdicts) ->
         true -> tell(Crashed, Verdicts);
         false -> ok
     end;
-%% Whoever is cut off is told of already.
+%% Cut-off processes are reported already.
 told({unsure, Module, Why}, Verdicts) when Why =/= cut ->
     #{property := Property} = dyno_agent_monitor:needs(Module),
     fault([Property, unsure(Why)], Verdicts);
@@ -231,11 +229,11 @@ tell(What, #{receiver := Receiver}) ->
     Receiver ! {?MODULE, What},
     ok.
 
--doc "Something happened to dyno's own processes.".
+-doc "Reports a fault of dyno's own processes.".
 -spec fault(unicode:chardata(), t()) -> ok.
 fault(Text, Verdicts) -> tell({fault, Text}, Verdicts).
 
--doc "A process that these monitors wanted was cut off before it had a partition.".
+-doc "A process of these monitors was cut off before it had a partition.".
 -spec cut([module(), ...], pos_integer(), t()) -> ok.
 cut(Modules, Shard, Verdicts) ->
     ok = add(Shard, cut, Verdicts),
@@ -246,15 +244,15 @@ cut(Modules, Shard, Verdicts) ->
         Modules
     ).
 
--doc "A shard is done with an event.".
+-doc "A shard has handled an event.".
 -spec event(pos_integer(), t()) -> ok.
 event(Shard, Verdicts) -> add(Shard, events, Verdicts).
 
--doc "How many events a shard is done with.".
+-doc "The number of events that a shard has handled.".
 -spec events(pos_integer(), t()) -> non_neg_integer().
 events(Shard, Verdicts) -> get(Shard, events, Verdicts).
 
-%% How many partitions of a shard are open, and how many of these are of processes that come again.
+%% A shard's open partitions, and those of returning processes.
 open(Shard, Verdicts) ->
     get(Shard, opened, Verdicts) -
         lists:sum([get(Shard, Trace, Verdicts) || Trace <- [complete, partial, gap]]).
@@ -264,8 +262,8 @@ open_again(Shard, Verdicts) ->
         get(Shard, again_gap, Verdicts).
 
 -doc """
-A shard is gone: its open partitions have a gap, and their monitors have not decided. How many
-partitions these are.
+A shard is lost: its open partitions get a gap, without decisions of their monitors. Returns their
+number.
 """.
 -spec lost(pos_integer(), t()) -> non_neg_integer().
 lost(Shard, #{monitors := Monitors} = Verdicts) ->
@@ -283,7 +281,7 @@ lost(Shard, #{monitors := Monitors} = Verdicts) ->
     ),
     Open.
 
--doc "Processes that have ended do not come again.".
+-doc "Drops known processes: ended ones do not return.".
 -spec forget(t()) -> ok.
 forget(#{known := Known}) ->
     Ended = [Pid || {Pid} <- ets:select(Known, [{{'$1', '_'}, [], [{{'$1'}}]}]),
@@ -306,14 +304,14 @@ sum_of(Module, What, #{shards := Shards} = Verdicts) ->
      || Shard <- lists:seq(1, Shards)
     ]).
 
-%% A shard's, for a monitor.
+%% Of a shard and a monitor.
 slot(Module, Shard, #{shards := Shards, monitors := Monitors}) ->
     Shards + (Shard - 1) * map_size(Monitors) + map_get(Module, Monitors).
 
-%% Of all.
+%% Of all shards.
 slot(#{shards := Shards, monitors := Monitors}) -> Shards + Shards * map_size(Monitors) + 1.
 
--doc "Another second begins.".
+-doc "Starts another second.".
 -spec tick(t()) -> ok.
 tick(#{counters := Counters, known := Known} = Verdicts) ->
     _ = ets:info(Known, size) > ?MANY_KNOWN andalso forget(Verdicts),
@@ -334,7 +332,7 @@ place(yes) -> 2;
 place(no) -> 3;
 place(inconclusive) -> 4;
 place(crashed) -> 5;
-%% Of a shard and of a monitor.
+%% Of a shard and a monitor.
 place(cut) -> 6;
 place(seen) -> 7;
 place(broken) -> 8;
@@ -342,7 +340,7 @@ place(undecided) -> 9;
 place(told) -> 1;
 place(untold) -> 2.
 
--doc "What was counted.".
+-doc "The counts.".
 -spec read(t()) -> summary().
 read(#{shards := Shards, monitors := Monitors} = Verdicts) ->
     Sum = fun(Of) -> lists:sum([Of(Shard) || Shard <- lists:seq(1, Shards)]) end,

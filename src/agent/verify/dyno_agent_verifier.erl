@@ -3,19 +3,18 @@
 
 -module(dyno_agent_verifier).
 -moduledoc """
-The process that runs monitors in a target: it tells its sink of verdicts and faults, and says what
-was counted. How events come to the monitors is the instrumentation's, a module of this behaviour:
-dyno_agent_verify, or one that it is compared with.
+Runs monitors in a target: sends verdicts and faults to its sink, and returns the counts. An
+instrumentation, a module of this behaviour, brings the events to the monitors: dyno_agent_verify,
+or one that is compared with it.
 
-`start_link/1` starts it below dyno_agent_guard. From then on its sink gets
-`{dyno_verify, node(), Message}`, with `t:message/0`, and `finish/1` gives what was counted, when
-all events of until then are done.
+`start_link/1` starts it below dyno_agent_guard. Then its sink gets `{dyno_verify, node(),
+Message}`, with `t:message/0`, and `finish/1` returns the counts after all events until then.
 """.
 
 -behaviour(gen_server).
 
 -export([start_link/1, peek/1, finish/1]).
-%% For instrumentations.
+%% For instrumentations
 -export([fault/2, gave_up/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 -export_type([config/0, state/0, message/0, summary/0]).
@@ -26,22 +25,22 @@ all events of until then are done.
     sink := pid(),
     %% In place of the monitors' own.
     select => [dyno_agent_monitor:selector()],
-    %% The most events that wait, the memory that these may take, the most a second.
+    %% The most waiting events, their memory, and the rate.
     limits => dyno_agent_event_flow:limits(),
-    %% Of the last ones so many are shown with a verdict.
+    %% The last events shown with a verdict.
     events => non_neg_integer(),
     shards => pos_integer(),
     atom() => term()
 }.
 
--doc "With what the instrumentation adds.".
+-doc "With additions of the instrumentation.".
 -type state() :: #{
     %% With the number of shards.
     config := config(),
     monitors := [module()],
     choice := dyno_agent_process_filter:table(module()),
     verdicts := dyno_agent_verdicts:t(),
-    %% The last one first.
+    %% Newest first.
     faults := [unicode:chardata()],
     started := integer(),
     atom() => term()
@@ -51,40 +50,40 @@ all events of until then are done.
     {verdict, dyno_agent_monitor:report()}
     | {crashed, module(), dyno_agent_event:process(), {atom(), term(), list()}}
     | {fault, unicode:chardata()}
-    %% Nothing is monitored any more; the fault before it says why.
+    %% Monitoring has ended; the fault before tells why.
     | gave_up.
 
 -type summary() :: #{
     node := node(),
     duration_ns := non_neg_integer(),
-    %% What happened to dyno's own processes.
+    %% Faults of dyno's own processes.
     faults := [unicode:chardata()],
     verdicts := dyno_agent_verdicts:summary(),
     properties := #{module() => unicode:chardata()}
 }.
 
--doc "How many count events, each by itself.".
+-doc "The number of independent counters of events.".
 -callback shards(config()) -> pos_integer().
 -callback start(state()) -> state().
--doc "Traces no more; returns when all that came is done.".
+-doc "Stops tracing; returns after all earlier events.".
 -callback stop(state()) -> state().
--doc "Each second `tick`, and all messages that are not from monitors.".
+-doc "Each second `tick`, and messages that are not from monitors.".
 -callback info(term(), state()) -> state().
 -callback terminate(state()) -> term().
 
 -define(TICK_MS, 1000).
 -define(CALL_MS, 120_000).
 
--doc "Monitors from now on.".
+-doc "Starts monitoring.".
 -spec start_link(config()) -> gen_server:start_ret().
 start_link(Config) ->
     gen_server:start_link(?MODULE, Config, []).
 
--doc "What was counted until now.".
+-doc "The counts so far.".
 -spec peek(pid()) -> summary().
 peek(Pid) -> gen_server:call(Pid, peek, ?CALL_MS).
 
--doc "Monitors no more, and gives what was counted when all that came is done.".
+-doc "Stops monitoring, and returns the counts after all earlier events.".
 -spec finish(pid()) -> summary().
 finish(Pid) -> gen_server:call(Pid, finish, ?CALL_MS).
 
@@ -114,7 +113,7 @@ handle_call(finish, _From, #{config := #{instrumentation := By}} = State) ->
     Finished = flushed(By:stop(State)),
     {reply, summary(Finished), Finished}.
 
-%% Verdicts that the last events gave.
+%% Verdicts of the last events.
 flushed(State) ->
     receive
         {dyno_agent_verdicts, What} -> flushed(told(What, State))
@@ -159,7 +158,7 @@ told({crashed, Module, Process, Why}, State) ->
 told({fault, Text}, State) ->
     fault(Text, State).
 
-%% While it lives: the runtime forgets the name of a process that has ended.
+%% While the process lives: the runtime drops the name of an ended one.
 named(#{pid := Pid} = Process) ->
     case dyno_agent_event:describe(Pid) of
         gone -> Process;
@@ -170,12 +169,12 @@ send(What, #{config := #{sink := Sink}} = State) ->
     _ = erlang:send(Sink, {dyno_verify, node(), What}, [noconnect]),
     State.
 
--doc "Something happened to dyno's own processes.".
+-doc "Reports a fault of dyno's own processes.".
 -spec fault(unicode:chardata(), state()) -> state().
 fault(Text, #{faults := Faults} = State) ->
     send({fault, Text}, State#{faults := [Text | Faults]}).
 
--doc "Nothing is monitored any more. The sink is told, after the last verdicts.".
+-doc "Ends monitoring. The sink is informed after the last verdicts.".
 -spec gave_up(state()) -> state().
 gave_up(State) -> send(gave_up, flushed(State)).
 

@@ -3,8 +3,8 @@
 
 -module(dyno_agent_verify).
 -moduledoc """
-Runs monitors on the processes of a node, in partitions: each process's events in their own order,
-from its start on, with no hand-over.
+Runs monitors on a node's processes, in partitions: each process's events in their own order, from
+its start on, without hand-over.
 
 ```
 trace session --> router --> shard 1..K    partitions, monitors (dyno_agent_partition)
@@ -13,24 +13,24 @@ trace session --> router --> shard 1..K    partitions, monitors (dyno_agent_part
                     limit (dyno_agent_event_limit): looks at what waits
 ```
 
-With one shard there is no router. All of them are linked to this process, and the session lives as
-long as they do: whoever is killed, nothing is left.
+With one shard there is no router. All are linked to this process, and the session lives as long as
+they do: if any is killed, nothing is left.
 
 ## Faults
 * A monitor that raises an exception ends inconclusive for that process, and is counted.
-* A monitor that does not return within three seconds is not used any more. Its shard is killed; the
-  partitions there have a gap, and their processes, as far as they live, new ones that are partial.
-* The same where a shard is killed; where the tracer is, it is the same for all shards.
-* More events than may wait: dyno_agent_event_flow, dyno_agent_event_limit.
-* More than twice the memory that may wait: all anew, as where the tracer is killed.
-* After twenty of them nothing is monitored any more; what was counted until then is there.
+* A monitor that does not return within three seconds is dropped. Its shard is killed; partitions
+  there have a gap, and their living processes get new, partial ones.
+* A killed shard has the same effect; a killed tracer has it for all shards.
+* Too many waiting events: dyno_agent_event_flow, dyno_agent_event_limit.
+* More than twice the memory limit: restarts all, like a killed tracer.
+* After twenty faults monitoring ends; earlier counts stay available.
 """.
 
 -behaviour(dyno_agent_verifier).
 
 -export([shards/1, start/1, stop/1, info/2, terminate/1]).
 
--doc "What it adds to the verifier's.".
+-doc "In addition to the verifier's.".
 -type state() :: #{
     %% The mean size of an event.
     words := dyno_agent_event_limit:words(),
@@ -38,28 +38,28 @@ long as they do: whoever is killed, nothing is left.
     tracer := pid(),
     limit := pid(),
     shards := #{pos_integer() => pid()},
-    %% By shard, what it had done a tick ago, and since how many ticks it did no more.
+    %% By shard: events handled at the last tick, and ticks without progress.
     done := #{pos_integer() => {non_neg_integer(), non_neg_integer()}},
     atom() => term()
 }.
 
-%% A monitor may take so many seconds for one event.
+%% The longest handling of one event by a monitor, in seconds.
 -define(STEP_TICKS, 3).
 -define(DRAIN_MS, 20_000).
-%% So many times the agent's own processes are started again.
+%% The most restarts of the agent's own processes.
 -define(MOST_FAULTS, 20).
 -define(TOO_MUCH, "more than twice the memory that events may take was taken").
 
-%% What is merged from several processes is merged in one place.
+%% Monitors with keys merge the events of several processes, in one shard.
 -spec shards(dyno_agent_verifier:config()) -> pos_integer().
 shards(#{monitors := Monitors} = Config) ->
     case lists:any(fun dyno_agent_monitor:has_key/1, Monitors) of
         true -> 1;
-        %% Half of the schedulers are the system's, however slow the monitors are.
+        %% Half of the schedulers stay free, however slow the monitors are.
         false -> maps:get(shards, Config, max(1, erlang:system_info(schedulers_online) div 2))
     end.
 
-%% All anew: shards, tracer, session.
+%% Starts all: shards, tracer, session.
 -spec start(dyno_agent_verifier:state()) -> state().
 start(#{config := #{shards := N}, choice := Choice, monitors := Monitors} = Before) ->
     ok = dyno_agent_verdicts:forget(map_get(verdicts, Before)),
@@ -120,7 +120,7 @@ tracer(Shards, Words, State) ->
         (shard_config(0, Words, State))#{shards => list_to_tuple(InOrder)}
     ).
 
-%% Processes that run already. Their partitions are open before they are traced.
+%% Running processes: partitions are open before tracing starts.
 attach(Pids, #{shards := Shards, choice := Choice, session := Session} = State) ->
     Own = maps:from_keys([self() | parts(State)], []),
     Chosen = [
@@ -171,13 +171,13 @@ info({'EXIT', Pid, Reason}, #{shards := Shards, tracer := Tracer, limit := Limit
         _ when Pid =:= Limit -> restarted(Ended("what limits the tracer"), State);
         _ when Pid =:= Tracer -> restarted(Ended("the tracer"), State);
         [Index] -> shard_lost(Index, Ended("a shard"), State);
-        %% One of before.
+        %% An earlier process.
         [] -> State
     end;
 info(_Other, State) ->
     State.
 
-%% A shard that has work and does none of it has a monitor that does not return.
+%% A shard with waiting events and no progress has a monitor that does not return.
 watched(#{shards := Shards, verdicts := Verdicts, done := Before} = State) ->
     Done = #{
         Index => since(dyno_agent_verdicts:events(Index, Verdicts), maps:get(Index, Before, none))
@@ -240,7 +240,7 @@ shard_lost(Index, Text, #{tracer := Tracer, limit := Limit, words := Words} = St
             Again
     end.
 
-%% After too many faults no more; what was counted can still be asked for.
+%% After too many faults it stays stopped; counts stay available.
 restarted(Text, State) ->
     Lost = all_lost(Text, ended(State)),
     case is_enough(State) of
@@ -263,7 +263,6 @@ lost(Indexes, Text, #{verdicts := Verdicts} = State) ->
     Gaps = [Text, "; ", Processes, " cut off"],
     dyno_agent_verifier:fault(Gaps, State).
 
-%% Its processes.
 parts(#{tracer := Tracer, limit := Limit, shards := Shards}) ->
     lists:uniq([Limit, Tracer | maps:values(Shards)]).
 
@@ -286,7 +285,7 @@ ended(#{session := Session} = State) ->
     ),
     State.
 
-%% The monitors' states and what waits take no more than twice what may wait.
+%% The monitors' states and the backlog take at most twice the memory limit.
 limited(State) ->
     #{bytes := Most} = limits(State),
     Bytes = lists:sum([

@@ -3,10 +3,9 @@
 
 -module(dyno_agent_workload_monitor).
 -moduledoc """
-A monitor that says of each worker of `dyno workload` whether its trace is sound: complete from its
-`spawned` to its `exit`, and in its order. Each request carries the worker's number, its own, and
-how
-many there will be, so that a single event that is missing, or comes at the wrong place, is seen:
+Checks the trace of each `dyno workload` worker: complete from `spawned` to `exit`, and in order.
+Each request carries the worker's number, its own number and the number of requests, so that a
+single missing or misplaced event is seen:
 
     spawned, receive 1, send 1, ..., receive N, send N, receive the end, exit
 """.
@@ -32,12 +31,12 @@ init(_Process) -> spawned.
 -doc false.
 -spec event(dyno_agent_event:event(), integer(), term()) -> dyno_agent_monitor:decision().
 event({spawned, _, _}, _, spawned) -> {next, {'receive', 1}};
-%% Requests arrive before earlier ones are answered: counted apart.
+%% Requests arrive before earlier ones are answered: counted separately.
 event(Event, _, {'receive', 1}) -> expect(Event, 1, 1, unknown);
 event(Event, _, {Received, Sent, Requests}) -> expect(Event, Received, Sent, Requests);
 event(Event, _, State) -> broken(Event, State).
 
-%% The numbers of the next request and the next answer.
+%% The next request and the next answer.
 expect({'receive', {_, {chunk, {_, N, Requests}}}}, N, Sent, _) when N =< Requests ->
     {next, {N + 1, Sent, Requests}};
 expect({send, {_, {ack, {_, N, Requests}}}, _}, Received, N, Requests) when
