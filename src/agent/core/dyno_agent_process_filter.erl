@@ -3,8 +3,8 @@
 
 -module(dyno_agent_process_filter).
 -moduledoc """
-Which processes of this node are meant: by their name, module, application and so on, or those that
-are started from now on. `m:dyno_process_filter` reads it from a text.
+Selects processes of this node: by name, module, application and so on, or by their start from now
+on. `m:dyno_process_filter` parses its text form.
 """.
 
 -export([new/1, none/0, add/2, remove/2, is_everything/1, is_chosen/2, running/1]).
@@ -17,8 +17,8 @@ are started from now on. `m:dyno_process_filter` reads it from a text.
 -type behaviour() :: gen_server | gen_statem | gen_event | supervisor | gen_stage.
 
 -doc """
-Of servers `all` and `{behaviour, _}` leave those of kernel, stdlib and dyno out; `{busiest, N}` are
-the servers that did most in the last window.
+For servers, `all` and `{behaviour, _}` exclude those of kernel, stdlib and dyno; `{busiest, N}` are
+the servers with the most work in the last window.
 """.
 -type selector() ::
     all
@@ -34,10 +34,10 @@ the servers that did most in the last window.
 
 -opaque t() ::
     everything
-    %% The processes of before `new` was asked for.
+    %% The processes from before `new`.
     | #{selectors := [selector()], before := #{pid() => true} | none}.
 
--doc "What a process is; the optional keys are of servers.".
+-doc "A described process; the optional keys are of servers.".
 -type process() :: #{
     pid := pid(),
     registered := atom(),
@@ -46,26 +46,26 @@ the servers that did most in the last window.
     behaviour := behaviour() | none,
     application := atom(),
     ancestors := [atom() | pid()],
-    %% Whether it is of kernel, stdlib or dyno.
+    %% Whether the process is of kernel, stdlib or dyno.
     system := boolean(),
     name => binary(),
     kind => registered | label | module,
-    %% Where its messages wait.
+    %% The place of waiting messages.
     queue => mailbox | own
 }.
 
 -doc """
-What was found out in one scan: the application of a group leader, and of modules whether they are
-of OTP's base. Each takes a search.
+Results of one scan: a group leader's application, and whether a module is of OTP's base. Each takes
+a search.
 """.
 -type applications() :: #{pid() => atom(), module() => boolean()}.
 
 -define(SYSTEM, [kernel, stdlib]).
 -define(LABEL_CHARACTERS, 80).
-%% The callback module of a stage until the stage has told its own.
+%% The callback module of a stage until the stage has sent its own.
 -define(GEN_STAGE, 'Elixir.GenStage').
 
--doc "The processes that one of the selectors means; all if there is none.".
+-doc "The processes that match one of the selectors; all if there is none.".
 -spec new([selector()]) -> t().
 new([]) -> everything;
 new(Selectors) -> add(Selectors, none()).
@@ -74,7 +74,7 @@ new(Selectors) -> add(Selectors, none()).
 -spec none() -> t().
 none() -> #{selectors => [], before => none}.
 
--doc "Also those that these selectors mean.".
+-doc "Adds selectors.".
 -spec add([selector()], t()) -> t().
 add(More, #{selectors := Selectors, before := Before} = Filter) ->
     Filter#{
@@ -86,20 +86,20 @@ add(More, #{selectors := Selectors, before := Before} = Filter) ->
             end
     }.
 
--doc "Without those that only these selectors mean.".
+-doc "Removes selectors.".
 -spec remove([selector()], t()) -> t().
 remove(Less, #{selectors := Selectors} = Filter) -> Filter#{selectors := Selectors -- Less}.
 
--doc "Whether all are meant.".
+-doc "Whether every process matches.".
 -spec is_everything(t()) -> boolean().
 is_everything(Filter) -> Filter =:= everything.
 
 -doc """
-Whether a process is meant; false if it has ended. Of a described one nothing more is asked; a stage
-whose module is not known may be meant.
+Whether a process matches; false if it has ended. A described process is not asked again; a stage
+with an unknown module may match.
 
 ## Cost
-None for a pid or a name, 0.2 us and a search for an application. All else is a signal, which the
+None for a pid or a name; 0.2 us and a search for an application. Others send a signal, which the
 process answers at the end of its time slice.
 """.
 -spec is_chosen(pid() | process(), t()) -> boolean().
@@ -136,13 +136,11 @@ is_one([_Dear | Rest], Pid, Before, _Else) ->
 is_described({gone, _}, _Filter) -> false;
 is_described({Process, _}, Filter) -> is_chosen(Process, Filter).
 
--doc "Those that run, but for the calling process.".
+-doc "The running matching processes, without the caller.".
 -spec running(t()) -> [pid()].
 running(Filter) -> dyno_agent_process:select(fun(Pid) -> is_chosen(Pid, Filter) end) -- [self()].
 
-%% What a process is
-
--doc "What a process is. One signal.".
+-doc "Describes a process. One signal.".
 -spec describe(pid(), applications()) -> {process() | gone, applications()}.
 describe(Pid, Applications) ->
     Items = [
@@ -161,7 +159,7 @@ describe(Pid, Applications) ->
             with_system(process(Pid, Info, Application), Applications#{Leader => Application})
     end.
 
--doc "What a server of a module was that has ended before it could be asked.".
+-doc "Describes a server that ended before it could be asked, from its module.".
 -spec ended(pid(), {gen_server | gen_statem, module()}) -> process().
 ended(Pid, {Behaviour, Module}) ->
     served(#{
@@ -185,8 +183,8 @@ application(PidOrModule) ->
         undefined -> undefined
     end.
 
-%% The first processes of the node are of no application, but their modules are. Of event managers
-%% all have the same, which tells nothing.
+%% The node's first processes have no application, but their modules have. All event managers have
+%% the same module.
 with_system(#{behaviour := none} = Process, Applications) ->
     {Process, Applications};
 with_system(#{module := gen_event} = Server, Applications) ->
@@ -223,7 +221,7 @@ process(Pid, Info, Application) ->
         system => false
     }).
 
-%% A process that runs a fun is of the outermost function that its stack shows.
+%% A process that runs a fun counts by the outermost function of its stack.
 runs({Module, _, _}, _Call, _Stack) -> Module;
 runs(_None, {erlang, apply, 2}, [_ | _] = Stack) -> element(1, lists:last(Stack));
 runs(_None, {Module, _, _}, _Stack) -> Module.
@@ -239,7 +237,7 @@ served(#{registered := Name, label := Label, module := Module, application := Of
         queue => queue(Module)
     }.
 
-%% RabbitMQ's gen_server2 takes all messages out of the mailbox before it serves one.
+%% RabbitMQ's gen_server2 empties the mailbox before it serves a message.
 queue(Module) ->
     Attributes =
         case exports(Module, module_info, 1) of
@@ -251,7 +249,7 @@ queue(Module) ->
         [_ | _] -> own
     end.
 
-%% proc_lib keeps the callback module's init, and of a supervisor and of gen_event itself that.
+%% proc_lib keeps the init of the callback module; for supervisors and gen_event, their own.
 behaviour({supervisor, Module, _}, _Stack) -> {supervisor, Module};
 behaviour({gen_event, init_it, _}, _Stack) -> {gen_event, gen_event};
 behaviour({?GEN_STAGE, init, 1}, _Stack) -> {gen_stage, ?GEN_STAGE};
@@ -259,7 +257,7 @@ behaviour({Module, init, 1}, Stack) -> of_module(Module, by_stack(Stack));
 behaviour({Module, _, _}, Stack) -> in_loop(Module, by_stack(Stack));
 behaviour(_Undefined, _Stack) -> none.
 
-%% Seen in the loop of a behaviour, or not, since it is busy: then what the module exports counts.
+%% By the behaviour's loop on the stack; a busy server by its module's exports.
 of_module(Module, none) ->
     Served = [{handle_call, 3}, {handle_cast, 2}, {handle_info, 2}],
     case {exports(Module, callback_mode, 0), [F || {F, A} <- Served, exports(Module, F, A)]} of
@@ -270,7 +268,7 @@ of_module(Module, none) ->
 of_module(Module, Behaviour) ->
     {Behaviour, Module}.
 
-%% A process that entered the loop by itself.
+%% The process entered the loop itself.
 in_loop(_Module, none) -> none;
 in_loop(Module, Behaviour) -> {Behaviour, Module}.
 
@@ -293,7 +291,7 @@ text(Format, Arguments) ->
     Text = io_lib:format(Format, Arguments, [{chars_limit, ?LABEL_CHARACTERS}]),
     case unicode:characters_to_binary(Text) of
         <<Printed/binary>> -> Printed;
-        %% Bytes that are no characters.
+        %% Bytes that are no text.
         _ -> iolist_to_binary(io_lib:format("~0p", [Arguments]))
     end.
 
@@ -317,7 +315,7 @@ is_meant({supervisor, Supervisor}, #{pid := Pid, ancestors := Ancestors}) ->
     Names = [Supervisor | other_name(Supervisor)],
     lists:any(fun(Name) -> Name =:= Pid orelse lists:member(Name, Ancestors) end, Names).
 
-%% Ancestors are named if they are registered.
+%% Registered ancestors are names.
 other_name(Name) when is_atom(Name) ->
     [Pid || Pid <- [whereis(Name)], is_pid(Pid)];
 other_name(Pid) when node(Pid) =:= node() ->
@@ -330,13 +328,13 @@ other_name(_Remote) ->
 
 %% Servers
 
--doc "How many of the busiest servers are meant.".
+-doc "The number of busiest servers selected.".
 -spec busiest(t()) -> non_neg_integer().
 busiest(#{selectors := Selectors}) -> lists:max([0 | [N || {busiest, N} <- Selectors]]).
 
 -doc """
-What begins and may be meant, by the arguments of `init_it/6` of its behaviour: heads of match
-specifications. None if only the process itself tells.
+Heads of match specifications for arguments of `init_it/6` of starting servers that may match. None
+if only the process itself can tell.
 """.
 -spec births(t()) -> [{gen_server | gen_statem, Head :: [term()]}].
 births(#{selectors := Selectors}) ->
@@ -356,11 +354,11 @@ births_of(Any) when Any =:= all; Any =:= new ->
     [{[gen_server, gen_statem], ['_', '_', '_', '_', '_', '_']}];
 births_of(_Other) -> [].
 
--doc "Whether it is a stage whose module is not known yet.".
+-doc "Whether it is a stage with an unknown module.".
 -spec is_unknown_stage(process()) -> boolean().
 is_unknown_stage(#{module := Module}) -> Module =:= ?GEN_STAGE.
 
--doc "Whether a server that is chosen is meant whatever module it turns out to have.".
+-doc "Whether a matching server matches with any module.".
 -spec is_surely(process(), t()) -> boolean().
 is_surely(#{module := ?GEN_STAGE} = Server, #{selectors := Selectors} = Filter) ->
     is_chosen(Server, Filter#{selectors := [S || S <- Selectors, not is_module(S)]});
@@ -372,17 +370,16 @@ is_module(_Any) -> false.
 
 %% Several filters at once
 
--doc "What each selector is for.".
 -opaque table(For) :: #{dyno_agent_monitor:selector() => [For, ...]}.
 
--doc "Of many filters what each is for, so that a new process is asked about by a few lookups.".
+-doc "Indexes many filters, so that a new process needs only a few lookups.".
 -spec table([{dyno_agent_monitor:selector(), For}]) -> table(For).
 table(Selectors) ->
     maps:groups_from_list(
         fun({Selector, _}) -> Selector end, fun({_, For}) -> For end, lists:uniq(Selectors)
     ).
 
--doc "All that a process is meant for.".
+-doc "All purposes of a process.".
 -spec of_process(dyno_agent_event:process(), table(For)) -> [For].
 of_process(#{pid := Pid, initial_call := {M, F, A}} = Process, Table) ->
     Keys = [
@@ -399,7 +396,7 @@ of_process(#{pid := Pid, initial_call := {M, F, A}} = Process, Table) ->
         Several -> lists:uniq(lists:append(Several))
     end.
 
--doc "All that is for this selector.".
+-doc "All purposes of a selector.".
 -spec of_selector(dyno_agent_monitor:selector(), table(For)) -> [For].
 of_selector(Selector, Table) -> maps:get(Selector, Table, []).
 

@@ -3,19 +3,19 @@
 
 -module(dyno_agent_process_list).
 -moduledoc false.
-%% The processes of the node, one part after the other. `processes/0` of a million takes a scheduler
-%% for 16 ms without a break, and its list of 16 MB as long again at each collection of the process
-%% that holds it. OTP 28 and later have an iterator, which needs neither; on 27 the list is made.
+%% Iterates over the node's processes. `processes/0` with a million processes takes a scheduler for
+%% 16 ms without a break, and its list of 16 MB takes as long at each collection. OTP 28 and later
+%% have an iterator instead; on 27 the list is made.
 
 -export([first/0, next/2, fold/2, some/1, heap_words/0]).
 -export_type([t/0]).
 
-%% An iterator of the runtime, or on 27 the processes that are left.
+%% The runtime's iterator, or on 27 the rest of the list.
 -type t() :: term().
 
 -define(PART, 1000).
 
--doc "Before the first process.".
+-doc "The place before the first process.".
 -spec first() -> t().
 first() ->
     case has_iterator() of
@@ -24,10 +24,10 @@ first() ->
     end.
 
 -doc """
-The next processes, `Most` at most, and the place after them; `none` at the end.
+The next processes, at most `Most`, and the place after them; `none` at the end.
 
 ## Cost
-50 ns for each process.
+50 ns a process.
 """.
 -spec next(pos_integer(), t()) -> {[pid()], t() | none}.
 next(Most, Pids) when is_list(Pids) ->
@@ -43,7 +43,7 @@ next(_Left, none, Found) -> {lists:reverse(Found), none};
 next(1, {Pid, Iterator}, Found) -> {lists:reverse(Found, [Pid]), Iterator};
 next(Left, {Pid, Iterator}, Found) -> next(Left - 1, erlang:processes_next(Iterator), [Pid | Found]).
 
--doc "Calls the function with each process of the node, in no order.".
+-doc "Folds over the node's processes, in no order.".
 -spec fold(fun((pid(), Acc) -> Acc), Acc) -> Acc.
 fold(Fun, Acc) -> fold(Fun, Acc, first()).
 
@@ -53,7 +53,7 @@ fold(Fun, Acc, Place) ->
     {Pids, Next} = next(?PART, Place),
     fold(Fun, lists:foldl(Fun, Acc, Pids), Next).
 
--doc "All processes if there are `Most` at most; otherwise a part that is spread evenly over them.".
+-doc "All processes up to `Most`; otherwise a sample spread evenly over them.".
 -spec some(pos_integer()) -> [pid()].
 some(Most) ->
     Every = 1 + (erlang:system_info(process_count) - 1) div Most,
@@ -66,7 +66,7 @@ some(Most) ->
     ),
     Some.
 
--doc "So large a heap spares a process that goes through all of them the collections of the list.".
+-doc "A heap size that avoids collections of the list while a process iterates.".
 -spec heap_words() -> non_neg_integer().
 heap_words() ->
     case has_iterator() of

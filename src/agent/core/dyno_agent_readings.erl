@@ -3,11 +3,11 @@
 
 -module(dyno_agent_readings).
 -moduledoc """
-The process of an instrument that reads one number at an interval: `start_link/2` takes the function
-that reads it, and `read/1` gives what it has given since the last `restart/1`, with the times.
+Reads one number at an interval: `start_link/2` takes the reading function, and `read/1` returns its
+values since the last `restart/1`, with times.
 
-However long it runs, at most 2,000 readings are kept: then every second one is dropped, and the
-interval is doubled until the next `restart/1`.
+At most 2,000 readings are kept: then every second one is dropped, and the interval doubles until
+the next `restart/1`.
 """.
 
 -behaviour(gen_server).
@@ -16,17 +16,17 @@ interval is doubled until the next `restart/1`.
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 -export_type([readings/0]).
 
--doc "The first one first. Times count from the last `restart/1`.".
+-doc "Oldest first. Times count from the last `restart/1`.".
 -type readings() :: [{TimeMs :: non_neg_integer(), number() | undefined}].
 
 -type state() :: #{
     read := fun(() -> number() | undefined),
     interval_ms := pos_integer(),
-    %% In milliseconds: of the restart, and between two readings now.
+    %% In milliseconds: the restart, and the current interval.
     start := integer(),
     step := pos_integer(),
     timer := reference(),
-    %% The last one first.
+    %% Newest first.
     readings := readings(),
     count := non_neg_integer()
 }.
@@ -38,11 +38,11 @@ interval is doubled until the next `restart/1`.
 start_link(IntervalMs, Read) ->
     gen_server:start_link(?MODULE, {IntervalMs, Read}, []).
 
--doc "Forgets the readings; the first new one is taken at once.".
+-doc "Drops the readings; takes a new one at once.".
 -spec restart(pid()) -> ok.
 restart(Pid) -> gen_server:call(Pid, restart, infinity).
 
--doc "Reads once more and gives all readings.".
+-doc "Reads once more and returns all readings.".
 -spec read(pid()) -> readings().
 read(Pid) -> gen_server:call(Pid, read, infinity).
 

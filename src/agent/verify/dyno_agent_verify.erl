@@ -137,7 +137,7 @@ attach(Pids, #{shards := Shards, choice := Choice, session := Session} = State) 
         fun(Index, Processes) ->
             Shard = map_get(Index, Shards),
             _ = dyno_agent_event_shard:attach(Shard, Processes),
-            %% Unseen.
+            %% Ended before tracing started.
             Ended = [
                 Pid
              || #{pid := Pid} <- Processes, not dyno_agent_event_session:follow(Pid, Session)
