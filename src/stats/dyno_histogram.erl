@@ -3,16 +3,15 @@
 
 -module(dyno_histogram).
 -moduledoc """
-Keep a whole distribution in bounded memory, recorded by many processes at once.
+Keeps a whole distribution in bounded memory, recorded by many processes at once.
 
-The buckets are log-linear, as in Gil Tene's HdrHistogram: every power of two is divided into 128
-buckets of equal width (7 bits), so that a bucket is at most 1/128 (0.78 %) of its values wide, and
-the middle of a bucket is at most 0.4 % from any value in it. Values below 256 have a bucket each.
-Values from 0 to 2^42 - 1 (73 minutes, in nanoseconds) are told apart; larger ones share the last
-bucket, the overflow. The least and the greatest value and the sum are kept exactly.
+The buckets are log-linear, as in Gil Tene's HdrHistogram: every power of two has 128 buckets of
+equal width (7 bits). A bucket is at most 1/128 (0.78 %) of its values wide, and its middle at most
+0.4 % from any value in it. Values below 256 have a bucket each. Values from 2^42 on (73 minutes in
+nanoseconds) share the overflow bucket. Minimum, maximum and sum are exact.
 
-Recording goes to `m:counters` and `m:atomics`: no process owns a histogram and no message is sent.
-A `t:snapshot/0` is a plain map, which may be sent, stored, merged and subtracted.
+Recording uses `m:counters` and `m:atomics`: no process owns a histogram, and no message is sent. A
+`t:snapshot/0` is a plain map, to send, store, merge and subtract.
 
 ## Examples
 
@@ -25,12 +24,12 @@ A `t:snapshot/0` is a plain map, which may be sent, stored, merged and subtracte
 
 ## Cost
 
-`record/2` finds the bucket by shifts and comparisons, reads one atomic and adds to two counters;
-nothing is allocated. It took 85 to 100 ns on an AMD EPYC under OTP 27 and 29 (the case `cost` of
-dyno_histogram_SUITE logs the speed of the machine at hand). A value in the bucket of `min` or
-`max` costs two more reads, about 60 ns. Each scheduler adds in cache lines of its own, so that
-processes do not slow each other down; the price is 37 kB of memory for each scheduler.
-`snapshot/1` reads all 4,609 buckets: about 0.1 ms with two schedulers, more with more.
+`record/2` finds the bucket by shifts and comparisons, reads one atomic and adds to two counters; it
+allocates nothing. It took 85 to 100 ns on an AMD EPYC under OTP 27 and 29 (the case `cost` of
+dyno_histogram_SUITE logs the local speed). A value in the bucket of `min` or `max` costs two more
+reads, about 60 ns. Each scheduler has its own cache lines, so that processes do not slow each
+other; the price is 37 kB of memory a scheduler. `snapshot/1` reads all 4,609 buckets: about 0.1 ms
+with two schedulers, more with more.
 """.
 
 %% Recording
@@ -43,7 +42,7 @@ processes do not slow each other down; the price is 37 kB of memory for each sch
 -export([index/1, bounds/1, scheme/0]).
 
 -define(BITS, 7).
-%% The largest shift is that of the values with 42 bits.
+%% The shift of values with 42 bits.
 -define(OVERFLOW_FROM, (1 bsl 42)).
 -define(OVERFLOW, ((34 bsl ?BITS) + (2 bsl ?BITS))).
 -define(LARGEST, 16#7FFFFFFFFFFFFFFF).
@@ -58,18 +57,18 @@ processes do not slow each other down; the price is 37 kB of memory for each sch
 -define(INDEX_BITS, 13).
 -define(INDEX_MASK, ((1 bsl ?INDEX_BITS) - 1)).
 
--doc "A histogram to record into, from any process of the node it was made on.".
+-doc "A histogram that any process of its node can record into.".
 -opaque t() :: {Counts :: counters:counters_ref(), Extremes :: atomics:atomics_ref()}.
 
--doc "What can be recorded: what fits a signed 64-bit counter.".
+-doc "A value that fits a signed 64-bit counter.".
 -type value() :: 0..?LARGEST.
 
--doc "A bucket's number, from 0; they ascend with the values.".
+-doc "A bucket's number, from 0, ascending with the values.".
 -type index() :: 0..?OVERFLOW.
 
 -doc """
-What was recorded up to a moment. Only buckets with a count are in it, ascending.
-`min` and `max` are `undefined` when nothing was recorded.
+The values until a moment: ascending buckets with a count. Without values, `min` and `max` are
+`undefined`.
 """.
 -type snapshot() :: #{
     count := non_neg_integer(),
@@ -82,7 +81,7 @@ What was recorded up to a moment. Only buckets with a count are in it, ascending
 
 -export_type([t/0, value/0, index/0, snapshot/0]).
 
--doc "A histogram with nothing in it.".
+-doc "An empty histogram.".
 -spec new() -> t().
 new() ->
     Extremes = atomics:new(3, [{signed, true}]),
@@ -92,7 +91,7 @@ new() ->
     {counters:new(?SUM, [write_concurrency]), Extremes}.
 
 -doc """
-Record a value. See Cost above.
+Records a value. See Cost above.
 
 A negative value, or one above 2^63 - 1, is an error of the caller.
 """.
@@ -101,9 +100,9 @@ record({Counts, Extremes}, Value) when
     is_integer(Value), Value >= 0, Value =< ?LARGEST
 ->
     Index = index(Value),
-    %% The extremes first: whoever then sees the count in its bucket sees them, too.
-    %% Reading an atomic costs a memory barrier, which is most of this function's time: so one word
-    %% says between which buckets nothing can be extreme, instead of two with min and max.
+    %% The extremes first: a reader that sees the count also sees them. Reading an atomic costs a
+    %% memory barrier, most of this function's time. So one word, instead of min and max, gives the
+    %% buckets between which nothing can be extreme.
     case atomics:get(Extremes, ?INNER) of
         Inner when Index > Inner bsr ?INDEX_BITS, Index < Inner band ?INDEX_MASK -> ok;
         Inner -> widen(Extremes, Value, Inner)
@@ -112,11 +111,10 @@ record({Counts, Extremes}, Value) when
     counters:add(Counts, ?SUM, Value).
 
 -doc """
-What was recorded so far.
+The values so far.
 
-All values recorded by a process before it sent a message are in a snapshot taken after the
-message was received. Taken while others record, a snapshot may hold a value's count and not
-yet its part of the sum.
+A snapshot taken after a message was received includes all values that the sender recorded before.
+During recording, a snapshot may have a value's count and not yet its part of the sum.
 """.
 -spec snapshot(t()) -> snapshot().
 snapshot({Counts, Extremes}) ->
@@ -129,15 +127,12 @@ snapshot({Counts, Extremes}) ->
         _ -> #{count => total(Buckets), sum => Sum, min => Min, max => Max, buckets => Buckets}
     end.
 
--doc "The snapshot of a histogram with nothing in it; `merge/2` with it changes nothing.".
+-doc "The snapshot of an empty histogram, the neutral element of `merge/2`.".
 -spec empty() -> snapshot().
 empty() ->
     #{count => 0, sum => 0, min => undefined, max => undefined, buckets => []}.
 
--doc """
-Both together: the same snapshot as if one histogram had recorded the values of both. Nothing is
-lost by merging.
-""".
+-doc "Merges two snapshots, as if one histogram had recorded the values of both.".
 -spec merge(snapshot(), snapshot()) -> snapshot().
 merge(#{count := 0}, B) ->
     B;
@@ -153,11 +148,11 @@ merge(A, B) ->
     }.
 
 -doc """
-What was recorded between two snapshots of one histogram: the later without the earlier.
+The values between two snapshots of one histogram.
 
-Counts and sum are exact. `min` and `max` are exact where they lie beyond those of the earlier
-snapshot; else they are the bounds of the outermost buckets, which are within 0.8 %.
-An earlier snapshot that is not contained in the later one is an error of the caller (`badarg`).
+Counts and sum are exact. `min` and `max` are exact if they lie beyond those of the earlier
+snapshot; otherwise they are bounds of the outermost buckets, within 0.8 %. An earlier snapshot that
+is not part of the later one is an error of the caller (`badarg`).
 """.
 -spec subtract(Later :: snapshot(), Earlier :: snapshot()) -> snapshot().
 subtract(Later, #{count := 0}) ->
@@ -180,10 +175,9 @@ subtract(#{sum := SumLater} = Later, #{sum := SumEarlier} = Earlier) ->
     end.
 
 -doc """
-The value below which a share `Q` (0 to 1) of the recorded values lies: that of rank
-`ceil(Q * count)` (nearest rank; definition 1 of Hyndman and Fan, 1996), as the middle of its
-bucket and never outside the values recorded. The relative error is at most 0.4 %, in the overflow
-bucket unknown; the first and the last rank give the exact `min` and `max`.
+The value of rank `ceil(Q * count)`, with `Q` from 0 to 1 (nearest rank; definition 1 of Hyndman and
+Fan, 1996): the middle of its bucket, within the recorded range. The relative error is at most 0.4
+%, in the overflow bucket unknown; the first and last rank give the exact `min` and `max`.
 """.
 -spec quantile(snapshot(), Q :: number()) -> value() | undefined.
 quantile(#{count := 0}, Q) when Q >= 0, Q =< 1 ->
@@ -196,7 +190,7 @@ quantile(#{count := Count, min := Min, max := Max, buckets := Buckets}, Q) when 
         Rank -> min(Max, max(Min, middle(at_rank(Rank, Buckets))))
     end.
 
--doc "The arithmetic mean: of the exact values, not of the buckets.".
+-doc "The exact arithmetic mean, not by buckets.".
 -spec mean(snapshot()) -> float() | undefined.
 mean(#{count := 0}) ->
     undefined;
@@ -204,24 +198,24 @@ mean(#{count := Count, sum := Sum}) ->
     Sum / Count.
 
 -doc """
-The buckets for the recording: `Low` inclusive, `High` exclusive, ascending, empty ones left out.
-The overflow bucket ends just above the greatest value.
+The buckets for the recording: `Low` inclusive, `High` exclusive, ascending, without empty ones. The
+overflow bucket ends just above the maximum.
 """.
 -spec to_recording(snapshot()) ->
     [{Low :: non_neg_integer(), High :: pos_integer(), Count :: pos_integer()}].
 to_recording(#{max := Max, buckets := Buckets}) ->
     [to_recording(bounds(Index), Index, Count, Max) || {Index, Count} <- Buckets].
 
--doc "The bucket a value falls into.".
+-doc "The bucket of a value.".
 -spec index(value()) -> index().
 index(Value) when is_integer(Value), Value >= 0 ->
-    %% The nested guards tell the JIT the range: it then leaves out its checks for large integers.
+    %% The nested guards give the JIT the range, so that it omits checks for large integers.
     if
         Value < ?OVERFLOW_FROM -> index_32(Value);
         true -> ?OVERFLOW
     end.
 
--doc "The values of a bucket: from `Low` up to and without `High`.".
+-doc "The bounds of a bucket: `Low` inclusive, `High` exclusive.".
 -spec bounds(index()) -> {Low :: non_neg_integer(), High :: pos_integer()}.
 bounds(Index) when Index >= 0, Index < (2 bsl ?BITS) ->
     {Index, Index + 1};
@@ -232,14 +226,14 @@ bounds(Index) when Index < ?OVERFLOW ->
     Mantissa = Index - (Shift bsl ?BITS),
     {Mantissa bsl Shift, (Mantissa + 1) bsl Shift}.
 
--doc "The name of this division into buckets, for the recording.".
+-doc "The name of this bucket scheme in recordings.".
 -spec scheme() -> binary().
 scheme() ->
     ~"dyno-log-linear-7".
 
 %% The index is Shift * 128 + (Value bsr Shift), with the least Shift that leaves 8 bits. The BEAM
-%% has no instruction for the number of bits, so the shift is found by halves, a comparison each:
-%% a step by K is due while at least 8 + K bits are left.
+%% has no instruction for the number of bits, so halving finds the shift: a step by K applies if at
+%% least 8 + K bits are left.
 
 index_32(Value) when Value >= 1 bsl 39 -> index_16(Value bsr 32, 32 bsl ?BITS);
 index_32(Value) -> index_16(Value, 0).
@@ -259,8 +253,8 @@ index_2(Value, Base) -> index_1(Value, Base).
 index_1(Value, Base) when Value >= 1 bsl 8 -> (Value bsr 1) + Base + (1 bsl ?BITS);
 index_1(Value, Base) -> Value + Base.
 
-%% A word written late by another process is only too narrow, since min only falls and max only
-%% rises: it costs a visit here, which corrects it.
+%% A late write by another process only makes the word too narrow, since min only falls and max only
+%% rises; the next visit corrects it.
 widen(Extremes, Value, Inner) ->
     Min = extreme(Extremes, ?MIN, Value, atomics:get(Extremes, ?MIN)),
     Max = extreme(Extremes, ?MAX, Value, atomics:get(Extremes, ?MAX)),
@@ -272,7 +266,7 @@ widen(Extremes, Value, Inner) ->
 inner(MinIndex, MaxIndex) ->
     (MinIndex bsl ?INDEX_BITS) bor MaxIndex.
 
-%% Another process may have moved the extreme in between: try again while it is still ours to move.
+%% If another process moved the extreme meanwhile, try again while this value is still more extreme.
 extreme(Extremes, At, Value, Before) when
     At =:= ?MIN, Value < Before; At =:= ?MAX, Value > Before
 ->
@@ -322,7 +316,7 @@ interval_max(Highest, #{max := Later}, _) when is_integer(Later) ->
 at_rank(Rank, [{Index, Count} | _]) when Rank =< Count -> Index;
 at_rank(Rank, [{_, Count} | Buckets]) -> at_rank(Rank - Count, Buckets).
 
-%% The overflow has no middle worth the name: it lies above what is recorded, and so becomes max.
+%% The overflow bucket has no useful middle: the result is max.
 middle(Index) ->
     {Low, High} = bounds(Index),
     (Low + High - 1) bsr 1.

@@ -3,12 +3,12 @@
 
 -module(dyno_stats).
 -moduledoc """
-Describe a sample by its centre and its quantiles.
+Centre and quantiles of a sample.
 
-All functions take the values in any order and give a float, or `undefined` for an empty list.
-They are pure. Integers are converted to floats, so above 2^53 they are rounded.
+All functions are pure, take the values in any order and return a float, or `undefined` for an empty
+list. Integers become floats, so above 2^53 they are rounded.
 
-Which to take: `median/1` where half of the values may be disturbed, `mean/1` only for sums.
+Use `median/1` if up to half of the values may be disturbed, `mean/1` only for sums.
 
 ## Examples
 
@@ -30,8 +30,8 @@ median(Values) ->
     quantile(Values, 0.5).
 
 -doc """
-The quantile `Q` (0 to 1) by linear interpolation between the order statistics at
-`(n - 1) * Q`: definition 7 of Hyndman and Fan, "Sample quantiles in statistical packages" (1996).
+The quantile `Q` (0 to 1), interpolated linearly between the order statistics at `(n - 1) * Q`:
+definition 7 of Hyndman and Fan, "Sample quantiles in statistical packages" (1996).
 """.
 -spec quantile([number()], Q :: number()) -> float() | undefined.
 quantile([], Q) when Q >= 0, Q =< 1 ->

@@ -3,10 +3,10 @@
 
 -module(dyno_stats_distribution).
 -moduledoc """
-Ask the probability distributions that the intervals and tests rest on.
+Probability distributions for the intervals and tests.
 
-Everything is computed in logarithms, so that thousands of observations neither overflow nor
-vanish. `binomial_cdf/3` is good to about 12 digits for 1,000 trials and to 9 for 1,000,000.
+Logarithms avoid overflow and underflow with thousands of observations. `binomial_cdf/3` is accurate
+to about 12 digits for 1,000 trials and to 9 for 1,000,000.
 
 ## Examples
 
@@ -25,18 +25,18 @@ vanish. `binomial_cdf/3` is good to about 12 digits for 1,000 trials and to 9 fo
 %% Order statistics
 -export([largest_rank/3]).
 
-%% Where a continued fraction has converged.
+%% Convergence of a continued fraction.
 -define(EPSILON, 1.0e-15).
-%% Stands for a zero that would be divided by (Lentz's method).
+%% Replaces a zero divisor (Lentz's method).
 -define(TINY, 1.0e-300).
-%% Up to this many fair trials the outcomes are counted, in integers that need no more than a word.
+%% Up to this many fair trials the outcomes are counted, in one-word integers.
 -define(SUMMED, 60).
-%% Up to this many points the distribution of `count_cdf/2` is counted; above, it is normal enough.
+%% Up to this many points `count_cdf/2` counts; above, it uses the normal approximation.
 -define(COUNTED, 30).
 
 -doc """
 The logarithm of the gamma function, for positive arguments: Stirling's series (Abramowitz and
-Stegun, 6.1.41) from 12 upwards, and below by the recurrence gamma(x + 1) = x * gamma(x).
+Stegun, 6.1.41) from 12 upwards, below by the recurrence gamma(x + 1) = x * gamma(x).
 """.
 -spec log_gamma(X :: number()) -> float().
 log_gamma(X) when X > 0 ->
@@ -60,9 +60,8 @@ log_beta(A, B) ->
     log_gamma(A) + log_gamma(B) - log_gamma(A + B).
 
 -doc """
-The regularised incomplete beta function I_x(a, b): by its continued fraction (Digital Library of
-Mathematical Functions, 8.17.22), evaluated with Lentz's method, on the side of the mean where it
-converges fast.
+The regularised incomplete beta function I_x(a, b): its continued fraction (Digital Library of
+Mathematical Functions, 8.17.22) by Lentz's method, on the fast converging side of the mean.
 """.
 -spec incomplete_beta(X :: number(), A :: number(), B :: number()) -> float().
 incomplete_beta(X, A, B) when X >= 0, X =< 1, A > 0, B > 0 ->
@@ -95,8 +94,8 @@ not_zero(X) when abs(X) < ?TINY -> ?TINY;
 not_zero(X) -> X.
 
 -doc """
-The probability of at most `K` successes in `N` independent trials with the probability `P` each
-(by the incomplete beta function: Abramowitz and Stegun, 26.5.24; fair trials up to 60 are counted).
+The probability of at most `K` successes in `N` independent trials with probability `P` (by the
+incomplete beta function: Abramowitz and Stegun, 26.5.24; fair trials up to 60 are counted).
 """.
 -spec binomial_cdf(K :: integer(), N :: non_neg_integer(), P :: number()) -> float().
 binomial_cdf(K, _, _) when K < 0 -> 0.0;
@@ -116,14 +115,14 @@ normal_cdf(Z) ->
     0.5 * math:erfc(-Z / math:sqrt(2)).
 
 -doc """
-The probability that at most `K` of the pairs of points from different groups are in descending
-order, when all orders of the values are equally likely. `Groups` has the size of each group of
-points with equal abscissa. With groups of one it is the distribution of Kendall's statistic
-(Kendall, "A new measure of rank correlation", 1938), with two groups that of Mann and Whitney.
+The probability that at most `K` pairs of points from different groups are in descending order, if
+all orders of the values are equally likely. `Groups` has the size of each group of points with
+equal abscissa. Groups of one give the distribution of Kendall's statistic (Kendall, "A new measure
+of rank correlation", 1938), two groups that of Mann and Whitney.
 
-Up to 30 points it is counted exactly: the generating function of the orders is the Gaussian
-multinomial coefficient (Andrews, "The theory of partitions", section 3.4). Above, it is the
-normal approximation with the variance of Sen (1968) and a continuity correction.
+Up to 30 points it is exact: the generating function of the orders is the Gaussian multinomial
+coefficient (Andrews, "The theory of partitions", section 3.4). Above, it is the normal
+approximation with the variance of Sen (1968) and a continuity correction.
 """.
 -spec count_cdf(K :: integer(), Groups :: [pos_integer(), ...]) -> float().
 count_cdf(K, _) when K < 0 ->
@@ -154,7 +153,7 @@ counted_cdf(K, Points, _, Groups) ->
     All = lists:foldl(fun(Size, N) -> N div factorial(Size) end, factorial(Points), Groups),
     lists:sum(Orders) / All.
 
-%% Power series in q as lists of their first coefficients: times, and divided by, 1 - q^M.
+%% Power series in q as lists of their first coefficients: multiplied and divided by 1 - q^M.
 
 times(M, Series) ->
     times(Series, lists:duplicate(min(M, length(Series)), 0) ++ Series, []).
@@ -165,7 +164,7 @@ times([], _, Done) -> lists:reverse(Done).
 divided_by(M, Series) ->
     divided_by(Series, lists:duplicate(M, 0), [], []).
 
-%% In blocks of M coefficients: each is its own plus that of M places before, already divided.
+%% In blocks of M coefficients: each is its own plus the divided one M places before.
 divided_by([], _, Block, Done) -> lists:reverse(Done, lists:reverse(Block));
 divided_by(As, [], Block, Done) -> divided_by(As, lists:reverse(Block), [], Block ++ Done);
 divided_by([A | As], [B | Bs], Block, Done) -> divided_by(As, Bs, [A + B | Block], Done).
@@ -175,7 +174,7 @@ factorial(N) -> N * factorial(N - 1).
 
 approximate_cdf(K, Points, Pairs, Groups) ->
     Ties = lists:sum([kendall_term(Size) || Size <- Groups]),
-    %% Of the number of descending pairs; Kendall's S counts each twice.
+    %% For the number of descending pairs; Kendall's S counts each twice.
     Deviation = math:sqrt((kendall_term(Points) - Ties) / 72),
     normal_cdf((K + 0.5 - Pairs / 2) / Deviation).
 
@@ -183,8 +182,8 @@ kendall_term(Size) ->
     Size * (Size - 1) * (2 * Size + 5).
 
 -doc """
-The largest rank `K` from `From` to `To` for which `Holds(K)`, or `From - 1` if there is none.
-`Holds` must be true up to some rank and false above it; it is asked about log2(To - From) times.
+The largest rank `K` from `From` to `To` with `Holds(K)`, or `From - 1` if there is none. `Holds`
+must be true up to some rank and false above; it is called about log2(To - From) times.
 """.
 -spec largest_rank(Holds, From :: integer(), To :: integer()) -> integer() when
     Holds :: fun((integer()) -> boolean()).

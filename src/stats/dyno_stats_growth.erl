@@ -3,17 +3,17 @@
 
 -module(dyno_stats_growth).
 -moduledoc """
-Find out how a value grows with the size: the exponent b of value = c * size^b.
+Estimates growth with size: the exponent b of value = c * size^b.
 
-On logarithmic axes such a law is a line, and its slope the exponent. The slope is Theil and Sen's:
-the median of the slopes of all pairs of points of different sizes (Theil, 1950; Sen, "Estimates
-of the regression coefficient based on Kendall's tau", 1968), which 29 % of wild points do not
-move far. Its interval consists of two of those slopes, by the distribution of Kendall's statistic,
-exact up to 30 points, also where sizes were measured repeatedly.
+On logarithmic axes the law is a line with the exponent as slope. The slope is Theil and Sen's: the
+median of the slopes of all pairs of points of different sizes (Theil, 1950; Sen, "Estimates of the
+regression coefficient based on Kendall's tau", 1968), robust against 29 % of outliers. Its interval
+consists of two of those slopes, by the distribution of Kendall's statistic, exact up to 30 points,
+also with repeated sizes.
 
-With few points no interval reaches 95 %: the widest one, from the least slope to the greatest, is
-given then with the level it has. Each size once: 3 sizes reach 67 %, 4 sizes 92 %, 5 sizes 98 %.
-Two repetitions of each help: 3 sizes reach 98 %.
+With few points no interval reaches 95 %: then the result is the widest interval, from the least
+slope to the greatest, with its level. Without repetitions 3 sizes reach 67 %, 4 sizes 92 %, 5 sizes
+98 %. With two repetitions 3 sizes reach 98 %.
 
 ## Examples
 
@@ -25,27 +25,27 @@ Two repetitions of each help: 3 sizes reach 98 %.
 
 ## Cost
 
-Proportional to the square of the number of points; about 10 us for 5 of them.
+Proportional to the square of the number of points; about 10 us for 5 points.
 """.
 
 -export([fit/1, describe/1]).
 
 -define(LEVEL, (dyno_stats_interval:level())).
-%% Ten times the size, and less than a quarter more: nobody would call that growth.
+%% Less than a quarter more at ten times the size is no growth.
 -define(PRACTICALLY_FLAT, 0.1).
 %% An interval needs slopes that could contradict each other.
 -define(SIZES_FOR_INTERVAL, 3).
 
--doc "What was measured at a size; a size may occur repeatedly.".
+-doc "A size, possibly repeated, and a value.".
 -type point() :: {Size :: number(), Value :: number()}.
 
 -doc """
 * `exponent`: the estimate.
 * `low`, `high`: its interval, `undefined` with only two sizes.
-* `level`: the probability with which the interval was to hold the true exponent: at least 0.95 or,
-  where there are too few points for that, less.
-* `points`: how many points it rests on; `sizes`: of how many different sizes.
-* `left_out`: how many points have no logarithm, because size or value is zero or negative.
+* `level`: the probability that the interval holds the true exponent: at least 0.95, or less with
+  too few points.
+* `points`, `sizes`: the number of points, and of different sizes.
+* `left_out`: points without a logarithm, because size or value is zero or negative.
 * `smallest`, `largest`: the sizes used.
 """.
 -type growth() :: #{
@@ -60,12 +60,12 @@ Proportional to the square of the number of points; about 10 us for 5 of them.
     largest := number()
 }.
 
--doc "There are positive values for fewer than two different sizes.".
+-doc "Positive values exist for fewer than two different sizes.".
 -type reason() :: {too_few_sizes, Sizes :: 0..1, LeftOut :: non_neg_integer()}.
 
 -export_type([point/0, growth/0, reason/0]).
 
--doc "The exponent with which the values grow with the sizes.".
+-doc "Estimates the exponent of growth.".
 -spec fit([point()]) -> {ok, growth()} | {error, reason()}.
 fit(Points) ->
     Usable = [{Size, Value} || {Size, Value} <- Points, Size > 0, Value > 0],
@@ -91,10 +91,10 @@ fit(Points) ->
     end.
 
 -doc """
-The growth in words: `grows as n^1.9 (1.7 to 2.1)`, `falls as n^-1.0 (-1.1 to -0.9)`,
-`does not grow (n^0.0)`, or `no clear growth: n^0.3 (-0.4 to 1.0)` where the interval leaves it
-open. An interval of less than 95 % says so: `(1.7 to 2.1, 67 % sure)`. One within 0.1 of zero (ten
-times the size, a quarter more) does not count as growth, even where it leaves zero out.
+The growth in words: `grows as n^1.9 (1.7 to 2.1)`, `falls as n^-1.0 (-1.1 to -0.9)`, `does not grow
+(n^0.0)`, or `no clear growth: n^0.3 (-0.4 to 1.0)` if the interval is undecided. An interval of
+less than 95 % says so: `(1.7 to 2.1, 67 % sure)`. An interval within 0.1 of zero (ten times the
+size, a quarter more) does not count as growth, even if it excludes zero.
 """.
 -spec describe(growth()) -> binary().
 describe(#{exponent := Exponent} = Growth) ->
@@ -109,12 +109,12 @@ describe(#{exponent := Exponent} = Growth) ->
         end,
     iolist_to_binary(Text).
 
-%% How many points each different size has: different in their logarithms, which the slopes rest on.
+%% The number of points of each different size: different in logarithms, as for the slopes.
 groups(Points) ->
     Counts = maps:groups_from_list(fun({Size, _}) -> math:log(Size) end, Points),
     [length(Group) || Group <- maps:values(Counts)].
 
-%% Of all pairs of points with different sizes, ascending.
+%% Slopes of all pairs of points with different sizes, ascending.
 slopes(Points) ->
     Logs = lists:sort([{math:log(Size), math:log(Value)} || {Size, Value} <- Points]),
     lists:sort(slopes(Logs, [])).
@@ -158,6 +158,6 @@ range(#{low := Low, high := High, level := Level}) ->
 at_level(Level) ->
     [[", ", integer_to_list(round(100 * Level)), " % sure"] || Level < ?LEVEL].
 
-%% One decimal, and no minus before a zero.
+%% One decimal, without minus zero.
 decimal(Number) ->
     float_to_binary(round(10 * Number) / 10, [{decimals, 1}]).

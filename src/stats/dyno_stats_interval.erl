@@ -3,17 +3,17 @@
 
 -module(dyno_stats_interval).
 -moduledoc """
-Say between which two measured values the true median lies, and between which two shares the true one.
+Confidence intervals of a median and of a share.
 
-The bounds are order statistics: of `n` values the number below the true median is binomial with
-probability 1/2, whatever their distribution, so that the chance of each pair of ranks is known
-exactly (W. R. Thompson, 1936; Conover, "Practical nonparametric statistics", section 3.2). Nothing
-is assumed but independence: no normal distribution, no symmetry. Equal values only raise the level.
+The bounds of a median are order statistics: of `n` values the number below the true median is
+binomial with probability 1/2 for any distribution, so the probability of each pair of ranks is
+exact (W. R. Thompson, 1936; Conover, "Practical nonparametric statistics", section 3.2). Values
+must only be independent; equal values raise the level.
 
-The interval of a share is E. B. Wilson's score interval (1927), which holds for few samples, too.
+The interval of a share is E. B. Wilson's score interval (1927), valid also for few samples.
 
-The levels are those of a look at a number of values chosen beforehand. Whoever looks after every
-value and stops when it pleases needs `m:dyno_stats_sequence`.
+The levels hold for one look at a number of values chosen beforehand. To look after every value and
+stop at any time, use `m:dyno_stats_sequence`.
 
 ## Examples
 
@@ -29,27 +29,27 @@ value and stops when it pleases needs `m:dyno_stats_sequence`.
 
 %% Of a normal distribution, for 95 %.
 -define(Z, 1.96).
-%% A level that is reached but for the rounding of floating-point numbers is reached.
+%% A level reached except for floating-point rounding is reached.
 -define(ROUNDING, 1.0e-12).
 
 -doc "The probability that the interval holds the true value: above 0, below 1.".
 -type level() :: float().
 
--doc "The two values, and the probability with which they were to have the true value between.".
+-doc "Two values, and the probability that the true value is between.".
 -type interval() :: {Low :: number(), High :: number(), Achieved :: level()}.
 
--doc "Even the least and the greatest value do not reach the level.".
+-doc "Even the extremes do not reach the level.".
 -type reason() :: too_few.
 
 -export_type([level/0, interval/0, reason/0]).
 
--doc "The level of all of dyno's intervals and verdicts that name no other one.".
+-doc "dyno's default level of intervals and verdicts.".
 -spec level() -> level().
 level() -> 0.95.
 
 -doc """
 The narrowest symmetric interval of order statistics that holds the true median with at least the
-probability `Level`, and the probability achieved, which is exact.
+probability `Level`, and the exact probability.
 """.
 -spec median([number()], level()) -> {ok, interval()} | {error, reason()}.
 median(Values, Level) ->
@@ -64,8 +64,8 @@ median(Values, Level) ->
     end.
 
 -doc """
-The rank `K` for `Count` values: the interval reaches from the `K`-th value to the `K`-th from the
-end. 0 if there are too few.
+The rank `K` for `Count` values: the interval is from the `K`-th value to the `K`-th from the end. 0
+if there are too few.
 """.
 -spec median_rank(Count :: non_neg_integer(), level()) -> non_neg_integer().
 median_rank(Count, Level) when Level > 0, Level < 1 ->
@@ -73,12 +73,12 @@ median_rank(Count, Level) when Level > 0, Level < 1 ->
     Holds = fun(Rank) -> dyno_stats_distribution:binomial_cdf(Rank - 1, Count, 0.5) =< Tail end,
     dyno_stats_distribution:largest_rank(Holds, 1, Count).
 
-%% The chance of missing the median on one side.
+%% The probability to miss the median on one side.
 tail(Level) ->
     (1 - Level) / 2 * (1 + ?ROUNDING) + ?ROUNDING * ?ROUNDING.
 
 -doc """
-The bounds of a share of which this was seen in so many samples, with a probability of 95 %.
+The bounds of an observed share of a number of samples, with a probability of 95 %.
 
 ```erlang
 1> {Low, High} = dyno_stats_interval:share(0.5, 100), {round(100 * Low), round(100 * High)}.

@@ -3,16 +3,16 @@
 
 -module(dyno_stats_runs).
 -moduledoc """
-The ratio of two sides of which each is a few runs, and each run a course of many blocks of time.
+The ratio of two sides, each a few runs of many blocks of time.
 
-The unit of replication is the run: the interval follows from how much the runs of a side differ.
-With three runs that difference is itself known badly, and by luck three runs agree far better than
-they should. The blocks within the runs say how much runs must differ at least. If the runs differ
-by more than that, the interval is Student's over the runs alone. If they differ by no more, nothing
-but the blocks' noise is seen in them, and the blocks, of which there are many, say how large it is.
+The unit of replication is the run: the interval follows from the variance between the runs of a
+side. Three runs give a poor estimate of that variance, and may agree far too well by chance. The
+blocks within the runs give a lower bound. If the runs vary by more than the bound, the interval is
+Student's over the runs alone. Otherwise the variance between runs is only noise of the blocks, and
+the many blocks estimate it.
 
 Sides of equal length share one variance (Student). Sides of unequal length have Welch's degrees of
-freedom, since there a shared variance is not robust. Values are compared by their logarithms.
+freedom, because a shared variance is not robust there. Values are compared by logarithms.
 
 ## Examples
 
@@ -33,10 +33,10 @@ freedom, since there a shared variance is not robust. Values are compared by the
 
 -type run() :: {Value :: number(), error()}.
 
-%% Fewer blocks say nothing of a run.
+%% Fewer blocks give no error.
 -define(LEAST_BLOCKS, 4).
 
--doc "How well the mean over a run's blocks is known by how much these differ.".
+-doc "The error of the mean over a run's blocks, from their variance.".
 -spec error_of(Blocks :: [number()]) -> error().
 error_of(Blocks) when length(Blocks) < ?LEAST_BLOCKS ->
     none;
@@ -81,7 +81,7 @@ squares(Runs) ->
     Mean = lists:sum(Logs) / length(Logs),
     lists:sum([(Log - Mean) * (Log - Mean) || Log <- Logs]).
 
-%% By how much runs differ at least: the mean over all of them.
+%% The lower bound of the variance between runs: the mean over all.
 within(Errors) ->
     case lists:member(none, Errors) of
         true ->

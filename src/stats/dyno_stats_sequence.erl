@@ -3,12 +3,12 @@
 
 -module(dyno_stats_sequence).
 -moduledoc """
-Look at the interval of the median after every value, and stop when it answers the question.
+An interval of the median that is valid after every value, to stop as soon as it gives the answer.
 
-An ordinary 95 % interval is wrong 5 % of the time at a number of values fixed beforehand; looked
-at again and again until it excludes zero, it is wrong far more often (27 % with a look every 4
-rounds, in our simulation). The intervals of this confidence sequence hold the true median at
-*all* times together with the probability `level`, so that any rule to stop is allowed.
+An ordinary 95 % interval is wrong 5 % of the time at a fixed number of values; with repeated looks
+until it excludes zero, it is wrong far more often (27 % with a look every 4 rounds, in our
+simulation). The intervals of this confidence sequence hold the true median at *all* times together
+with the probability `level`: any stopping rule is allowed.
 
 If `m` is the median, the number `S` of values below it is a fair coin's, and the mixture of
 likelihood ratios over all biased coins, with a Beta(a, a) prior,
@@ -19,8 +19,8 @@ is a martingale that starts at 1. It ever reaches 1/alpha with a probability of 
 (Ville, 1939; Robbins, "Statistical methods related to the law of the iterated logarithm", 1970;
 Howard, Ramdas, McAuliffe and Sekhon, "Time-uniform, nonparametric, nonasymptotic confidence
 sequences", 2021). The interval at `n` keeps every `m` that this does not reject: from the k-th
-value to the k-th from the end, with the largest `k` for which E(n, k - 1) is at least 1/alpha.
-Nothing is assumed of the distribution. The price against a fixed number is about twice the values.
+value to the k-th from the end, with the largest `k` for which E(n, k - 1) is at least 1/alpha. Any
+distribution is allowed. The price against a fixed number is about twice the values.
 
 ## Examples
 
@@ -34,26 +34,25 @@ Nothing is assumed of the distribution. The price against a fixed number is abou
 
 ## Cost
 
-`add/2` puts the value into a sorted list: proportional to their number, 50 us at 10,000.
+`add/2` inserts into a sorted list: proportional to the number of values, 50 us at 10,000.
 `interval/1` takes some 10 us, and 40 us at 10,000.
 """.
 
 -export([new/1, add/2, median/1, interval/1, rank/2]).
 
-%% How much the prior expects small differences: best at about 20 to 200 rounds. Large values are
-%% best when the answer takes many rounds, small ones when few suffice.
+%% The prior's weight of small differences, best at about 20 to 200 rounds. Large values suit
+%% answers after many rounds, small ones after few.
 -define(PRIOR, 4).
-%% An evidence that is reached but for the rounding of logarithms is reached.
+%% Evidence reached except for rounding of logarithms is reached.
 -define(ROUNDING, 1.0e-9).
 
--doc "The values so far.".
 -opaque t() :: #{
     level := dyno_stats_interval:level(),
     count := non_neg_integer(),
     sorted := [number()]
 }.
 
--doc "Not even the widest interval is sure enough yet.".
+-doc "Even the widest interval is not sure enough yet.".
 -type reason() :: too_few.
 
 -export_type([t/0, reason/0]).
@@ -63,19 +62,19 @@ Nothing is assumed of the distribution. The price against a fixed number is abou
 new(Level) when Level > 0, Level < 1 ->
     #{level => Level, count => 0, sorted => []}.
 
--doc "The sequence with one more value.".
+-doc "Adds a value.".
 -spec add(Value :: number(), t()) -> t().
 add(Value, #{count := Count, sorted := Sorted} = Sequence) ->
     Sequence#{count := Count + 1, sorted := insert(Value, Sorted)}.
 
--doc "The median of the values: the estimate to go with the interval.".
+-doc "The median: the estimate of the interval.".
 -spec median(t()) -> float() | undefined.
 median(#{sorted := Sorted}) ->
     dyno_stats:median(Sorted).
 
 -doc """
-The present interval for the true median. It may be asked for after every value. The intervals of
-one sequence usually shrink, and each of them alone is valid.
+The current interval of the true median, available after every value. Each is valid alone; they
+usually shrink.
 """.
 -spec interval(t()) -> {ok, {Low :: number(), High :: number()}} | {error, reason()}.
 interval(#{level := Level, count := Count, sorted := Sorted}) ->
@@ -88,8 +87,8 @@ interval(#{level := Level, count := Count, sorted := Sorted}) ->
     end.
 
 -doc """
-The rank `k` after `Count` values: the interval reaches from the `k`-th value to the `k`-th from the
-end. 0 while there are too few values.
+The rank `k` after `Count` values: the interval is from the `k`-th value to the `k`-th from the end.
+0 if there are too few.
 """.
 -spec rank(Count :: non_neg_integer(), dyno_stats_interval:level()) -> non_neg_integer().
 rank(Count, Level) ->

@@ -3,10 +3,10 @@
 
 -module(dyno_stats_verdict).
 -moduledoc """
-Judge a difference: lower, higher, the same, or not decided by these measurements.
+Judges a difference: lower, higher, the same, or undecided.
 
-"Not significantly different" is not "the same": it is also the result of measuring too little. So
-the interval of the difference is held against a practical threshold, the least difference that
+"Not significantly different" is not "the same": too few measurements have the same result. So the
+interval of the difference is compared with a practical threshold, the least difference that
 matters:
 
 | interval | verdict |
@@ -17,8 +17,8 @@ matters:
 | anything else | `undecided` |
 
 `same` is Schuirmann's two one-sided tests ("A comparison of the two one-sided tests procedure and
-the power approach for assessing the equivalence of average bioavailability", 1987): an interval
-at the level 1 - 2 * alpha tests equivalence at alpha.
+the power approach for assessing the equivalence of average bioavailability", 1987): an interval at
+the level 1 - 2 * alpha tests equivalence at alpha.
 
 ## Examples
 
@@ -35,13 +35,13 @@ higher
 -doc """
 * `lower`, `higher`: differs by more than the threshold.
 * `same`: differs by no more than the threshold.
-* `undecided`: the interval allows for both; measure more, or ask for less.
+* `undecided`: the interval allows both; measure more, or raise the threshold.
 """.
 -type verdict() :: lower | higher | same | undecided.
 
 -export_type([verdict/0]).
 
--doc "The verdict on a difference; `Threshold` is in the difference's own unit, 0 or more.".
+-doc "The verdict on a difference; `Threshold` is in the difference's unit, 0 or more.".
 -spec verdict({Low :: number(), High :: number()}, Threshold :: number()) -> verdict().
 verdict({Low, High}, Threshold) when Low =< High, Threshold >= 0 ->
     if
@@ -53,7 +53,7 @@ verdict({Low, High}, Threshold) when Low =< High, Threshold >= 0 ->
 
 -doc """
 The verdict on a ratio, by its logarithm: with the threshold 0.03 a ratio above 1.03 is higher, one
-below 1/1.03 is lower, so that swapping the two sides swaps the verdict.
+below 1/1.03 is lower, so that swapping the sides swaps the verdict.
 """.
 -spec ratio({Low :: number(), High :: number()}, Threshold :: number()) -> verdict().
 ratio({Low, High}, Threshold) when Low > 0, Threshold >= 0 ->

@@ -3,15 +3,14 @@
 
 -module(dyno_stats_welch).
 -moduledoc """
-Intervals from very few repetitions, where order statistics cannot give one: 3 runs a side, or one
-run after 3.
+Intervals from very few repetitions, too few for order statistics: 3 runs a side, or one run after
+3.
 
-Times, rates and sizes of whole runs differ by factors, so their logarithms are looked at: the
-estimate is the geometric mean, the interval Student's, and for the ratio of two sides Welch's (B.
-L. Welch, "The generalization of Student's problem when several different population variances are
-involved", 1947). It assumes that the logarithms of repeated runs are about normal, which means of
-thousands of operations are; what is skewed or has wild values (a single operation's time) belongs
-to `dyno_stats_interval`.
+Times, rates and sizes of whole runs differ by factors, so the logarithms are compared: the estimate
+is the geometric mean, the interval Student's, and for the ratio of two sides Welch's (B. L. Welch,
+"The generalization of Student's problem when several different population variances are involved",
+1947). Logarithms of repeated runs must be about normal, as means of thousands of operations are.
+Skewed data or data with outliers (times of single operations) need `dyno_stats_interval`.
 
 ## Examples
 
@@ -31,13 +30,13 @@ to `dyno_stats_interval`.
 -type ratio() :: #{ratio := float(), low := float(), high := float()}.
 
 -doc """
-* `too_few`: an interval needs two values a side at least.
+* `too_few`: an interval needs at least two values a side.
 * `not_positive`: a value is zero or negative, and has no logarithm.
 """.
 -type reason() :: too_few | not_positive.
 
 -define(HALVINGS, 200).
-%% No variance at all is a coarse clock, not certainty; no quantile of t is above this.
+%% Zero variance is a coarse clock, not certainty; no quantile of t is above this.
 -define(FARTHEST, 1.0e6).
 
 -doc "The geometric mean and its interval.".
@@ -63,8 +62,9 @@ ratio(As, Bs, Level) ->
     end.
 
 -doc """
-The ratio of one more value to the geometric mean of earlier ones, and its interval: 1 is in it as
-often as the level says where the value comes from where those do (Student's prediction interval).
+The ratio of a further value to the geometric mean of earlier ones, and its interval: if all have
+the same distribution, the interval holds 1 with the probability of the level (Student's prediction
+interval).
 """.
 -spec next(Earlier :: [number()], Value :: number(), Level :: float()) ->
     {ok, ratio()} | {error, reason()}.
@@ -81,9 +81,8 @@ next(Earlier, Value, Level) ->
     end.
 
 -doc """
-The ratio B / A of two rates and its interval, from slices of the time in which each was measured:
-what happened in a slice, and how long it was. A rate is all that happened by all of the time; a
-slice may have had nothing.
+The ratio B / A of two rates and its interval, from time slices: events in a slice, and its length.
+A rate is all events by all of the time; a slice may have no event.
 """.
 -spec ratio_of_rates(As :: [slice()], Bs :: [slice()], Level :: float()) ->
     {ok, ratio()} | {error, reason()}.
@@ -104,7 +103,7 @@ ratio_of({A, SquaredA, CountA}, {B, SquaredB, CountB}, Level) ->
         end * math:sqrt(Squared),
     #{ratio => math:exp(B - A), low => math:exp(B - A - Half), high => math:exp(B - A + Half)}.
 
-%% The mean of the logarithms, its squared standard error, and how many.
+%% The mean of the logarithms, its squared standard error, and the number of values.
 side(Values) when length(Values) < 2 ->
     {error, too_few};
 side(Values) ->
@@ -133,7 +132,7 @@ mean_of(Values) ->
     Squares = lists:sum([(V - Mean) * (V - Mean) || V <- Values]),
     {Mean, Squares / (Count - 1) / Count, Count}.
 
--doc "Student's t that a variable of so many degrees of freedom exceeds with probability 1 - P.".
+-doc "The t that Student's variable with these degrees of freedom exceeds with probability 1 - P.".
 -spec t_quantile(P :: float(), Freedom :: number()) -> float().
 t_quantile(P, Freedom) when P >= 0.5, P < 1, Freedom > 0 ->
     t_quantile(P, Freedom, 0.0, ?FARTHEST, ?HALVINGS).
