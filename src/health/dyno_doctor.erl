@@ -31,7 +31,9 @@ It ends in good order, with what was seen until then, when its process gets `dyn
     name => atom()
 }.
 
--type state() :: #{for_ms := pos_integer(), results := [dyno_targets:results()], atom() => term()}.
+-type state() :: #{
+    for_ms := pos_integer(), results := #{node() => dyno_targets:results()}, atom() => term()
+}.
 
 -define(FOR_MS, 10_000).
 -define(LEAST_MS, 5000).
@@ -70,7 +72,7 @@ attach(Nodes, #{for_ms := ForMs} = Options) ->
         LongestMs = max(ForMs, longest_ms(Targets)),
         {ok,
             #{nodes => Nodes, targets => Targets, for_ms => LongestMs, tick_ms => ?TICK_MS},
-            Options#{nodes => Nodes, results => []}}
+            Options#{nodes => Nodes, results => #{}}}
     end.
 
 %% Two looks at a large node take longer: they leave it most of the time.
@@ -123,18 +125,29 @@ attach_options(ForMs, Options) ->
 handle(begun, Targets, State) ->
     _ = dyno_targets:restart(Targets),
     handle({tick, 0}, Targets, State);
-handle({tick, PassedMs}, _Targets, State) ->
+handle({tick, PassedMs}, Targets, #{for_ms := ForMs} = State) ->
     _ = [ok = Show(PassedMs) || #{show := Show} <- [State]],
-    {[], State};
-handle(finish, Targets, State) ->
-    {Lost, Results} = dyno_targets:results(Targets),
+    LookMs = ForMs div ?LOOKS,
+    %% Between two looks: a node that is lost takes no look with it.
+    case (PassedMs + LookMs div 2) rem LookMs < ?TICK_MS of
+        true -> read(dyno_targets:peek(Targets), PassedMs, State);
+        false -> {[], State}
+    end;
+handle(finish, Targets, #{results := Before} = State) ->
+    {Lost, Read} = dyno_targets:results(Targets),
+    Results = maps:merge(Before, #{Node => Of || #{node := Node} = Of <- Read}),
     {Lost, State#{results := Results}};
 handle(_What, _Targets, State) ->
     {[], State}.
 
+read(Peeked, PassedMs, #{results := Before} = State) ->
+    Seen = [{seen, Node, 1_000_000 * PassedMs} || Node := _ <- Peeked],
+    {Seen, State#{results := maps:merge(Before, Peeked)}}.
+
 -doc false.
 -spec made(dyno_observation:ended(), state()) -> dyno_observed:parts().
-made(_Ended, #{nodes := Nodes, for_ms := ForMs, results := Results}) ->
+made(_Ended, #{nodes := Nodes, for_ms := ForMs, results := ByNode}) ->
+    Results = maps:values(ByNode),
     #{
         command => doctor,
         parameters => #{nodes => Nodes, duration_ms => ForMs},
@@ -176,11 +189,14 @@ had_processor(Looks) ->
 
 -doc "The recording with the findings that are in its looks, in place of those that it has.".
 -spec again(dyno_recording:document()) -> dyno_recording:document().
-again(#{~"runs" := Runs, ~"verdicts" := Verdicts} = Document) ->
+again(#{~"runs" := Runs, ~"verdicts" := Verdicts, ~"status" := Status} = Document) ->
     {Found, Said} = lists:unzip([in_run(Run) || Run <- Runs]),
     Others = [V || #{~"kind" := Kind} = V <- Verdicts, Kind =/= ~"finding"],
     With = Document#{~"runs" := Found, ~"verdicts" := Others},
-    dyno_recording:add_verdicts(With, lists:append(Said));
+    IsWhole = dyno_recording_observed:is_whole(Status, dyno_recording_observed:asked_ms(Document)),
+    dyno_recording:add_verdicts(
+        With, dyno_recording_observed:verdicts(IsWhole, lists:append(Said))
+    );
 again(Document) ->
     again(Document#{~"verdicts" => []}).
 
