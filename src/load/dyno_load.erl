@@ -3,11 +3,11 @@
 
 -module(dyno_load).
 -moduledoc """
-Dyno's own load generator: has worker pools prepare their workers, starts them together, reads what
-they measured at an interval, and ends them. A pool has the workers of one node: this one, or the
-load nodes that a suite names. m:dyno_load_source says which events its caller receives.
+Dyno's own load generator: prepares pools of workers, starts them together, reads their results at
+an interval, and ends them. A pool has the workers of one node: this node, or a load node that a
+suite names. m:dyno_load_source lists the events.
 
-What comes next is decided by dyno_load_core; this process only does it.
+dyno_load_core makes all decisions; this process executes them.
 """.
 
 -behaviour(dyno_load_source).
@@ -17,7 +17,7 @@ What comes next is decided by dyno_load_core; this process only does it.
 -export([init/1, callback_mode/0, handle_event/4, terminate/3]).
 -export_type([options/0, reason/0]).
 
--doc "Those of every source, and where the load is generated; without any node, in this one.".
+-doc "The options of every source, and the load nodes; the default is this node.".
 -type options() :: #{
     load := dyno_load_spec:load(),
     operations => dyno_load_spec:operations() | undefined,
@@ -83,7 +83,7 @@ handle_event(info, _Other, _Phase, _Data) ->
 
 -spec terminate(term(), dyno_load_core:phase(), data()) -> ok.
 terminate(_Reason, _Phase, #{pools := Pools, started_nodes := Started}) ->
-    %% A remote pool ends with this process; this node's is linked to it.
+    %% A remote pool ends with this process; the local pool is linked.
     lists:foreach(fun(Pool) -> exit(Pool, shutdown) end, Pools),
     dyno_load_nodes:stop(Started).
 
@@ -132,7 +132,7 @@ start_pools([{Index, Node} | Nodes], PoolOptions, Started, #{pools := Pools} = D
 place(Node) when Node =:= node() -> local;
 place(_Node) -> remote.
 
-%% What the core wants done
+%% Effects of the core
 
 happened(Event, #{core := Core, options := #{sink := Sink}} = Data) ->
     {Next, Effects} = dyno_load_core:event(Event, dyno_load_recorder:time_ns(), Core),

@@ -3,11 +3,11 @@
 
 -module(dyno_load_arrival_times).
 -moduledoc false.
-%% The due times of a schedule with random gaps, for workers that ask for them by number.
+%% The due times of a schedule with random gaps, for workers that ask by arrival number.
 %%
-%% Such times come in order only. A process of its own draws them ahead of the workers, into a table
-%% of chunks, and forgets those that are long past: so the memory is bounded, however long the load
-%% lasts, and a worker pays one look-up. Schedules that can tell any arrival's time need none of it.
+%% Random times can only be drawn in order. One process draws them ahead of the workers into a table
+%% of chunks and deletes old chunks: memory is bounded for any length of load, and a worker pays one
+%% look-up. Schedules that compute any arrival's time directly need none of this.
 
 -export([start_link/2, due/2, total/1, stop/1]).
 -export_type([t/0]).
@@ -22,8 +22,8 @@
 -define(POLL_MS, 2).
 
 -doc """
-Makes the times of a schedule known to workers. `Claimed` tells the number of the last arrival that
-a worker took.
+Starts drawing times for workers. `Claimed` returns the number of the last arrival that a worker
+took.
 """.
 -spec start_link(dyno_load_schedule:schedule(), fun(() -> integer())) -> t().
 start_link(Schedule, Claimed) ->
@@ -41,7 +41,7 @@ drawn(Schedule, Claimed) ->
     end),
     {chunks, Table, Pid}.
 
--doc "When an arrival is due, from the start on.".
+-doc "The time of an arrival from the start on.".
 -spec due(non_neg_integer(), t()) -> non_neg_integer() | never.
 due(K, {schedule, Schedule}) ->
     dyno_load_schedule:due(K, Schedule);
@@ -56,7 +56,6 @@ due(K, {chunks, Table, _} = Times) ->
         [] ->
             case total(Times) of
                 undefined ->
-                    %% Not drawn yet.
                     receive
                     after 1 -> due(K, Times)
                     end;
@@ -65,7 +64,7 @@ due(K, {chunks, Table, _} = Times) ->
             end
     end.
 
--doc "How many arrivals there are in all, where they are all drawn.".
+-doc "The number of all arrivals, if all are drawn.".
 -spec total(t()) -> non_neg_integer() | undefined.
 total({schedule, _}) ->
     undefined;
@@ -75,7 +74,6 @@ total({chunks, Table, _}) ->
         [] -> undefined
     end.
 
--doc "Frees what was drawn.".
 -spec stop(t()) -> ok.
 stop({schedule, _}) ->
     ok;

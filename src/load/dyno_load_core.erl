@@ -3,25 +3,25 @@
 
 -module(dyno_load_core).
 -moduledoc false.
-%% What a load does next: which phase follows which, when a round of parts begins, when an interval
-%% or a probe is over, what a lost load node means. Pure: it is told what happened and when, and
-%% returns what is to be done; m:dyno_load does it, and the tests do it with a clock of their own.
+%% Decides the next steps of a load: the order of phases, when a round of parts begins, when an
+%% interval or probe is over, and how to handle a lost load node. Pure: takes events with times and
+%% returns effects. m:dyno_load executes them; tests use their own clock.
 %%
 %%   preparing -> warming -> warm -> measuring -> draining -> finished -> closing -> ended
 %%                            |                                  ^
 %%                            +--> probing <-> judging ----------+        a search
 %%
-%% `warm` ends when the caller says `measure`, `finished` when it says `close`. Every other phase
-%% ends when all pools are through with it, and at the latest when its timer fires.
-%% `failed` may follow each of them, and is the last one then.
+%% `warm` ends when the caller says `measure`, `finished` when the caller says `close`. Every other
+%% phase ends when all pools have completed it, or when its timer fires. Any phase may change to
+%% `failed`, which is final.
 %%
-%% Before the measured part a load node that is lost fails the load. Then the load goes on with the
-%% nodes that are left: what the lost one had measured until its last snapshot is kept.
+%% A load node lost before the measured part fails the load. Later the load continues on the
+%% remaining nodes, and keeps the lost node's results up to its last snapshot.
 
 -export([new/1, event/3, phase/1]).
 -export_type([t/0, event/0, effect/0, phase/0, pool/0]).
 
--doc "A pool of workers, the node it is in, and that node's clock against this one's.".
+-doc "A pool of workers, its node, and that node's clock relative to this node's.".
 -type pool() :: #{
     node := node(),
     place := local | remote,
@@ -47,7 +47,7 @@
     | {round, id(), Number :: pos_integer(), dyno_load_pool:round()}
     | {snapshot, id(), Ref :: term()}
     | {close, id()}
-    %% A timer of the same name is replaced.
+    %% Replaces a timer of the same name.
     | {timer, timer(), AtNs :: integer()}
     | stop.
 
@@ -66,7 +66,7 @@
     | ended
     | failed.
 
-%% What a request for the snapshots of all pools is for.
+%% The purpose of a request for the snapshots of all pools.
 -type purpose() :: {interval, AtNs :: integer()} | probe | not_ready | final | {result, term()}.
 
 -opaque t() :: #{
@@ -74,24 +74,24 @@
     parts := [dyno_load_part:t()],
     phase := phase(),
     pools := #{id() => pool()},
-    %% The last snapshot of each pool, of the lost ones, too, and when its round began.
+    %% The last snapshot of each pool, also of lost pools, and the begin of its round.
     snapshots := #{id() => {FromNs :: integer(), dyno_load_pool:snapshot()}},
     lost := [{id(), pool(), AtMs :: integer()}],
-    %% Pools that are not through the phase.
+    %% Pools that have not completed the phase.
     waiting := #{id() => []},
     %% Requests for snapshots, and the pools that have not answered.
     requests := #{pos_integer() => {purpose(), #{id() => []}}},
     next_request := pos_integer(),
-    %% The round that the workers go through, its number, its begin and its end.
+    %% The workers' current round, its number, begin and end.
     round := [dyno_load_part:t()],
     number := non_neg_integer(),
     from := integer(),
     finish := integer(),
-    %% The measured part's begin; its end, once the caller was told, and once it is over.
+    %% The measured part's begin; its end, set when the caller was told, and when it is over.
     begun => integer(),
     ends => integer(),
     over => integer(),
-    %% The end of the last interval, and what was measured until then.
+    %% The end of the last interval, and the results until then.
     interval_at := integer(),
     interval_total := dyno_load_recorder:snapshot(),
     search => dyno_load_search:search(),
@@ -100,16 +100,15 @@
     not_ended := [binary()]
 }.
 
-%% All workers have the message that a round begins by then.
+%% Time for the message that a round begins to reach all workers.
 -define(AHEAD_NS, 5_000_000).
 -define(AHEAD_REMOTE_NS, 100_000_000).
-%% How long the last operations of a round may take before the next phase begins.
+%% Limit for the last operations of a round.
 -define(GRACE_NS, 1_000_000_000).
-%% So long before the end the caller is told, in loads that are long enough.
+%% The caller is told this long before the end, if the load is long enough.
 -define(ENDING_NS, 50_000_000).
 -define(ENDING_SHARE, 10).
 
--doc "A load whose pools are being started.".
 -spec new(dyno_load:options()) -> t().
 new(#{load := Load} = Options) ->
     #{
@@ -138,7 +137,7 @@ new(#{load := Load} = Options) ->
 -spec phase(t()) -> phase().
 phase(#{phase := Phase}) -> Phase.
 
--doc "Takes in what happened, and returns what is to be done, in this order.".
+-doc "Returns the effects of an event, in order.".
 -spec event(event(), NowNs :: integer(), t()) -> {t(), [effect()]}.
 event(Event, _Now, #{phase := Phase} = State) when Phase =:= failed; Phase =:= ended ->
     case Event of
@@ -210,7 +209,7 @@ pool_event(_TooLate, _Id, _Now, State) ->
 timeout(prepare, _Now, #{phase := preparing} = State) ->
     request(not_ready, State);
 timeout(interval, Now, #{phase := measuring, finish := Finish} = State) ->
-    %% What comes after the end belongs to no interval.
+    %% Results after the end belong to no interval.
     {Next, Effects} = request({interval, min(Now, Finish)}, State),
     {Next, Effects ++ next_interval(Now, Next)};
 timeout(ending, _Now, #{phase := measuring, finish := Finish} = State) ->
@@ -234,20 +233,19 @@ wait_for_all(#{pools := Pools} = State) ->
 through(Id, Now, #{waiting := Waiting} = State) ->
     check(Now, State#{waiting := maps:remove(Id, Waiting)}).
 
-%% Whether the phase is over: nobody is waited for.
+%% If all pools have completed the phase, begins the next.
 check(Now, #{waiting := Waiting} = State) when map_size(Waiting) =:= 0 ->
     next_phase_of_all(Now, State);
 check(_Now, State) ->
     {State, []}.
 
-%% An open load's workers know a little before the end that nothing more is due: only where there
-%% is nothing left to do is the load over before its time.
+%% Workers of an open load know a little early that no more arrivals are due. The load ends early
+%% only if nothing is left to do.
 next_phase_of_all(Now, #{phase := measuring, finish := Finish} = State) ->
     case Now < Finish andalso has_no_more(State) of
         true -> over(Now, Now, State);
         false -> {State, []}
     end;
-%% The last interval belongs to the measured part.
 next_phase_of_all(_Now, #{phase := draining, requests := Requests} = State) when
     map_size(Requests) > 0
 ->
@@ -278,7 +276,7 @@ next_phase(_Now, State) ->
 begin_warming(WarmupMs, Now, #{parts := [Part | _], options := #{load := Load}} = State) ->
     Warmup =
         case Part of
-            %% For as long as the warm-up, whatever the schedule's own length.
+            %% As long as the warm-up, whatever the schedule's length.
             #{rate_per_s := Rate} -> dyno_load_part:at_rate(Rate, WarmupMs, Part, Load);
             #{} -> (maps:remove(iterations, Part))#{duration_ns => WarmupMs * 1_000_000}
         end,
@@ -324,7 +322,6 @@ begin_round(Parts, Now, #{pools := Pools, number := Before} = State) ->
         interval_total := dyno_load_recorder:empty()
     },
     {wait_for_all(Begun), [
-        %% On the clock of the pool's node.
         {round, Id, Before + 1, [{P, S + Offset, F + Offset} || {P, S, F} <- Round]}
      || {Id, #{offset_ns := Offset}} <- maps:to_list(Pools)
     ]}.
@@ -378,7 +375,7 @@ next_interval(Now, #{options := #{interval_ms := IntervalMs}, from := From}) ->
     Passed = max(0, Now - From) div LengthNs,
     [{timer, interval, From + (Passed + 1) * LengthNs}].
 
-%% An interval of less than a tenth of its length is not worth its noise.
+%% An interval shorter than a tenth of its length is too noisy.
 interval(At, #{interval_at := Last, options := #{interval_ms := IntervalMs}} = State) when
     (At - Last) * 10 < IntervalMs * 1_000_000
 ->
@@ -419,7 +416,7 @@ and_then(Fun, State, Effects) ->
 use({interval, At}, _Now, State) ->
     interval(At, State);
 use({result, From}, Now, State) ->
-    %% Of a part that has not ended nobody can say whether its load came about.
+    %% The result of an unfinished part is unknown.
     {State, [{reply, From, (result(none, Now, State))#{parts := []}}]};
 use(probe, Now, #{phase := judging} = State) ->
     judge(Now, State);
@@ -442,7 +439,7 @@ use(final, Now, #{phase := closing, options := Options} = State) ->
 use(_TooLate, _Now, State) ->
     {State, []}.
 
-%% A pool has gone, with its node or without
+%% Loss of a pool, with or without its node
 
 lost(Id, Reason, Now, #{pools := Pools, phase := Phase} = State) ->
     {#{node := Node, place := Place} = Pool, Rest} = maps:take(Id, Pools),
@@ -471,7 +468,6 @@ lost(Id, Reason, Now, #{pools := Pools, phase := Phase} = State) ->
                 lists:sort(maps:keys(Requests))
             ),
             case Next of
-                %% It was the last one that was waited for.
                 #{phase := Phase} when is_map_key(Id, Waiting) ->
                     and_then(fun(S) -> check(Now, S) end, Next, Effects);
                 #{} ->
@@ -491,7 +487,7 @@ not_ended(Reason, #{not_ended := NotEnded} = State) ->
 
 module(#{options := #{module := Module}}) -> Module.
 
-%% What came of it
+%% Result
 
 found(#{search := Search}) ->
     {done, Found} = dyno_load_search:next(Search),

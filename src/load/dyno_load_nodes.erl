@@ -3,19 +3,19 @@
 
 -module(dyno_load_nodes).
 -moduledoc """
-The nodes that a load is generated in, so that it does not take the target's processors: started
-here, started over ssh, or running already. Each gets the generator's code and the suite's, and has
-its clock compared with this node's.
+Starts or connects the nodes that generate a load, so that the generator does not use the target's
+processors: on this machine, over ssh, or already running. Each node gets the generator's and the
+suite's code; its clock is compared with this node's.
 """.
 
 -export([read/1, named/1, start/2, stop/1, clock/1, format_error/1, fault/1]).
 -export_type([spec/0, started/0, reason/0]).
 
 -doc """
-`{peer, N}`: N nodes on this machine, with a scheduler each; with a map, one with other `arguments`
-for erl. `{ssh, Host}`: one on another machine, by `ssh Host erl`; the map may name another
-`program`, all of the `command` that it runs with, other `arguments` for erl, and the `host` in the
-node's name. A node's name: one that runs and has the same cookie.
+`{peer, N}`: N nodes on this machine, each with one scheduler; a map may give other `arguments` for
+erl. `{ssh, Host}`: a node on another machine, by `ssh Host erl`; the map may give another
+`program`, the whole `command`, other `arguments` for erl, and the `host` in the node's name. A node
+name: a running node with the same cookie.
 """.
 -type spec() ::
     node()
@@ -36,10 +36,10 @@ node's name. A node's name: one that runs and has the same cookie.
     | {no_code, node(), dyno_code:reason()}.
 
 -define(TIMEOUT_MS, 10_000).
-%% More modules than that are no suite's own: something is wrong with the code path.
+%% More modules than that are not a suite's own: the code path is wrong.
 -define(MOST_MODULES, 5000).
 
--doc "Checks what a suite or the command line names.".
+-doc "Checks the nodes of a suite or the command line.".
 -spec read(term()) -> {ok, [spec()]} | {error, reason()}.
 read(Count) when is_integer(Count), Count > 0 ->
     {ok, [{peer, Count}]};
@@ -63,7 +63,7 @@ is_spec(Node) when is_atom(Node) ->
 is_spec(_) ->
     false.
 
--doc "Nodes at the hosts of those that may be on other machines.".
+-doc "Names of nodes that may be on other machines, for their hosts.".
 -spec named([spec()]) -> [node()].
 named(Specs) ->
     [
@@ -81,7 +81,7 @@ is_peer(_Spec) -> false.
 at(Host) ->
     list_to_atom("ssh@" ++ after_user(unicode:characters_to_list(Host))).
 
--doc "Starts them, linked to the caller, with a suite's module and its code in each.".
+-doc "Starts the nodes, linked to the caller, and loads a suite's module and code into each.".
 -spec start([spec()], module()) -> {ok, [started()]} | {error, reason()}.
 start(Specs, Module) ->
     start(lists:flatmap(fun single/1, Specs), Module, []).
@@ -106,7 +106,7 @@ start([Spec | Specs], Module, Started) ->
     end.
 
 one({peer, Options}) ->
-    %% One scheduler: a generator waits by yielding, and should not do so on every processor.
+    %% One scheduler: a generator waits by yielding and should not occupy every processor.
     Arguments = maps:get(arguments, Options, ["+S", "1"]),
     own(dyno_peer:start(#{name => "dyno_load", arguments => Arguments}), "on this machine");
 one({ssh, Host}) ->
@@ -147,13 +147,13 @@ after_user(Host) ->
 own({ok, Node}, _Place) -> {ok, #{node => Node, own => true}};
 own({error, Reason}, Place) -> {error, {not_started, Place, Reason}}.
 
--doc "Ends those that were started; the others stay.".
+-doc "Ends the nodes that dyno started; other nodes stay.".
 -spec stop([started()]) -> ok.
 stop(Started) ->
     lists:foreach(fun dyno_peer:stop/1, [Node || #{node := Node, own := true} <- Started]).
 
-%% The generator's modules in this very version; of the suite and what else is on the code path,
-%% what the node lacks.
+%% The generator's modules in this very version; of the suite and the rest of the code path, the
+%% modules that the node lacks.
 send_code(Node, Suite) ->
     Generator = [
         dyno_load_pool,
@@ -178,7 +178,7 @@ send_code(Node, Suite) ->
         {error, Reason} -> {error, {no_code, Node, Reason}}
     end.
 
-%% All on the code path but Erlang/OTP's and dyno's.
+%% All modules on the code path except Erlang/OTP's and dyno's.
 own_modules(Suite) ->
     Folders = dyno_code:own_paths() -- [filename:dirname(code:which(?MODULE))],
     Beams = lists:flatmap(
@@ -187,7 +187,7 @@ own_modules(Suite) ->
     Modules = [list_to_atom(filename:basename(Beam, ".beam")) || Beam <- Beams],
     lists:uniq([Suite | lists:sublist(Modules, ?MOST_MODULES)]).
 
--doc "How far a node's clock is ahead of this one's, and how far that may be wrong.".
+-doc "The lead of a node's clock over this node's, and its uncertainty.".
 -spec clock(node()) -> {OffsetNs :: integer(), UncertainNs :: non_neg_integer()}.
 clock(Node) when Node =:= node() ->
     {0, 0};

@@ -3,8 +3,8 @@
 
 -module(dyno_load_none).
 -moduledoc """
-The source of a load that dyno does not give: the targets have work of their own, and are measured
-while they do it. It keeps the time, and has no result.
+The source of a load that dyno does not give: the targets do their own work while dyno measures.
+Keeps the time, and has no result.
 """.
 
 -behaviour(dyno_load_source).
@@ -15,16 +15,16 @@ while they do it. It keeps the time, and has no result.
 
 -type state() :: #{
     options := dyno_load_source:options(),
-    %% The measured part, by the monotonic clock.
+    %% The measured part's begin by the monotonic clock.
     started_ns := not_yet | integer() | over
 }.
 
--doc "Starts it, linked to the caller.".
+-doc "Starts the source, linked to the caller.".
 -spec start_link(dyno_load_source:options()) -> {ok, pid()}.
 start_link(Options) ->
     {ok, _} = gen_server:start_link(?MODULE, Options, []).
 
-%% The instruments need a warm-up as well: they learn which functions are called, and how often.
+%% Instruments need a warm-up too: they learn which functions are called, and how often.
 -spec init(dyno_load_source:options()) -> {ok, state()}.
 init(#{warmup_ms := WarmupMs} = Options) ->
     _ = erlang:send_after(WarmupMs, self(), warm),

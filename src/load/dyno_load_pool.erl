@@ -3,13 +3,13 @@
 
 -module(dyno_load_pool).
 -moduledoc false.
-%% The workers of one node: this one, or a load node. A pool prepares its workers, lets them go
-%% through the rounds that its owner asks for, adds workers where an open load needs more, and tells
-%% what they measured. It ends with its owner, which receives `{dyno_load_pool, Pool, event()}`.
+%% The workers of one node. A pool prepares its workers, runs the rounds that its owner requests,
+%% adds workers if an open load needs more, and reports results. The pool ends with its owner, which
+%% receives `{dyno_load_pool, Pool, event()}`.
 %%
-%% Workers that were added rest when they are needed no more, and in the next round until they are:
-%% thousands of workers that take turns, each with the heap of its last operation, would slow
-%% whatever comes after one moment of overload.
+%% Added workers rest when they are no longer needed, and at the start of the next round. Thousands
+%% of workers that take turns, each with the heap of its last operation, would slow the load long
+%% after one moment of overload.
 
 -behaviour(gen_server).
 
@@ -24,46 +24,45 @@
     callbacks := [{atom(), arity()}],
     feeds := [dyno_feed:feed()],
     seed := integer(),
-    %% Workers over all nodes at the beginning; of these, node I of N has I + 1, I + 1 + N, ...
+    %% Initial workers over all nodes; node I of N has the workers I + 1, I + 1 + N, ...
     workers := pos_integer(),
     index := non_neg_integer(),
     nodes := pos_integer()
 }.
 
 -type event() ::
-    %% All workers are prepared; have gone through a round; have ended.
+    %% All workers are prepared; have completed a round; have ended.
     ready
     | {done, Number :: pos_integer()}
     | closed
     %% The answer to snapshot/2.
     | {snapshot, Ref :: term(), snapshot()}
-    %% A worker failed, and with it the load.
+    %% A worker failed, and so did the load.
     | {failed, dyno_load_worker:reason() | {worker_died, term()}}
     %% A worker's end_worker/1 failed.
     | {not_ended, dyno_load_worker:reason()}
     %% A feed has no more items.
     | {feed_ended, atom()}
-    %% More workers were needed, and this is why one could not be prepared.
+    %% More workers were needed, but one could not be prepared.
     | {not_grown, dyno_load_worker:reason()}.
 
--doc "Parts with their times on this node's clock.".
 -type round() :: [{dyno_load_part:t(), Start :: integer(), Finish :: integer()}].
 
 -type snapshot() :: #{
     %% Of each part, by kind of operation.
     parts := [#{atom() => dyno_load_recorder:snapshot()}],
     errors := [dyno_load_recorder:failed()],
-    %% How many arrivals with random gaps there were in each part, where it is known.
+    %% The number of arrivals with random gaps in each part, if known.
     arrivals := [non_neg_integer() | undefined],
-    %% The most that took part in the round at a time.
+    %% The largest number of workers in the round at a time.
     workers := pos_integer(),
-    %% Workers that are prepared; whose last operation has not ended; that are in end_worker/1.
+    %% Workers that are prepared; in their last operation; in end_worker/1.
     ready := non_neg_integer(),
     under_way := non_neg_integer(),
     ending := non_neg_integer(),
-    %% Processes that waited for a scheduler, per scheduler, on average.
+    %% Mean number of processes waiting for a scheduler, per scheduler.
     run_queue := float(),
-    %% How much of the time the processors of dyno's machine were busy, with whatever it was.
+    %% The busy share of the dyno machine's processors, by any program.
     busy => float()
 }.
 
@@ -72,21 +71,21 @@
 -type state() :: #{
     options := options(),
     phase := phase(),
-    %% What each worker is started with, but for its number.
+    %% Each worker's start argument, without its number.
     job := map(),
     workers := #{pid() => Id :: pos_integer()},
-    %% Each of them is one of these: not ready yet; not through the round yet; neither.
+    %% Workers not ready yet; not through the round yet; neither.
     pending := #{pid() => []},
     under_way := #{pid() => []},
     resting := #{pid() => []},
     next_id := pos_integer(),
-    %% The round's number, and what its workers do.
+    %% The round's number and works.
     round := non_neg_integer(),
     works := [dyno_load_worker:work()],
     most_workers := pos_integer(),
-    %% Whether more workers may be started in this round.
+    %% Whether this round may start more workers.
     growth := allowed | failed,
-    %% When the round began, in dyno's node.
+    %% At the round's begin, in dyno's node.
     cpu => dyno_agent_os:raw(),
     %% Samples of the run queues' length, and their sum.
     samples := non_neg_integer(),
@@ -94,17 +93,17 @@
 }.
 
 -define(SAMPLE_MS, 50).
-%% So many more at a time where all are busy.
+%% The least number of workers added at a time.
 -define(GROW_LEAST, 8).
 -define(GROW_SHARE, 4).
 
--doc "Lets the workers go through a round, which has a number: an earlier one may not be over.".
+-doc "Starts a round. Rounds are numbered because the previous round may not be over.".
 -spec begin_round(pid(), pos_integer(), round()) -> ok.
 begin_round(Pool, Number, Round) ->
     gen_server:cast(Pool, {round, Number, Round}).
 
 -doc """
-Starts one in this node, linked to the caller, or in another one; the files of feeds go with it to
+Starts a pool in this node, linked to the caller, or in another node. Feeds' files are copied to
 another machine.
 """.
 -spec start_on(node(), options()) -> {ok, pid()} | {error, dyno_error:error()}.
@@ -121,7 +120,7 @@ start_on(Node, Options) ->
         error:{erpc, _} -> {error, {dyno_load, {node_lost, Node}}}
     end.
 
-%% Another machine has not this one's files.
+%% Another machine lacks this machine's files.
 with_data(Node, #{feeds := Feeds} = Options) ->
     case host(Node) =:= host(node()) of
         true -> Options;
@@ -130,12 +129,12 @@ with_data(Node, #{feeds := Feeds} = Options) ->
 
 host(Node) -> lists:last(string:split(atom_to_list(Node), "@")).
 
--doc "Asks for what was measured in the round so far.".
+-doc "Requests the round's results so far.".
 -spec snapshot(pid(), term()) -> ok.
 snapshot(Pool, Ref) ->
     gen_server:cast(Pool, {snapshot, Ref}).
 
--doc "Has the workers end.".
+-doc "Ends the workers.".
 -spec close(pid()) -> ok.
 close(Pool) ->
     gen_server:cast(Pool, close).
@@ -196,7 +195,8 @@ handle_call(_Request, _From, State) ->
 handle_cast({round, Number, Round}, #{workers := Workers} = State) ->
     ok = free(State),
     #{under_way := UnderWay, pending := Pending, options := #{nodes := Nodes}} = State,
-    %% At least one in each node. Who is still in an operation of the last round comes from there.
+    %% At least one worker in each node. Workers still in an operation of the last round come from
+    %% there.
     Least = lists:max([Nodes | [Count || {#{workers := Count}, _, _} <- Round]]),
     Begins = fun({Pid, Id}) -> Id =< Least orelse is_map_key(Pid, UnderWay) end,
     Ready = maps:to_list(maps:without(maps:keys(Pending), Workers)),
@@ -228,7 +228,7 @@ handle_info({dyno_worker, Pid, Event}, State) ->
     {noreply, worker(Event, Pid, State)};
 handle_info(sample, #{samples := Samples, run_queue_sum := Sum} = State) ->
     _ = erlang:send_after(?SAMPLE_MS, self(), sample),
-    %% Without the dirty ones.
+    %% Without dirty schedulers.
     Now = erlang:statistics(total_run_queue_lengths),
     {noreply, State#{samples := Samples + 1, run_queue_sum := Sum + Now}};
 handle_info({'EXIT', Pid, Reason}, #{workers := Workers} = State) when is_map_key(Pid, Workers) ->
@@ -240,7 +240,7 @@ handle_info({'EXIT', Pid, Reason}, #{workers := Workers} = State) when is_map_ke
     },
     case Reason of
         normal ->
-            %% It was closed, or its preparation failed, and its owner knows why.
+            %% The worker was closed, or its preparation failed, which the owner knows.
             {noreply, all_through(Next#{under_way := maps:remove(Pid, UnderWay)})};
         _ ->
             notify({failed, {worker_died, Reason}}, Next),
@@ -251,7 +251,7 @@ handle_info({'EXIT', _Other, normal}, State) ->
 handle_info({'EXIT', _Other, Reason}, State) ->
     {stop, Reason, State};
 handle_info({'DOWN', _, process, Owner, _}, #{options := #{owner := Owner}} = State) ->
-    %% Not `normal`: the readers of files, and who draws random times, must go, too.
+    %% Not `normal`: file readers and drawers of random times must end too.
     {stop, shutdown, State};
 handle_info(_Other, State) ->
     {noreply, State}.
@@ -270,7 +270,7 @@ worker(none_free, _Pid, State) ->
 worker({failed, Reason}, Pid, #{phase := working, pending := Pending} = State) when
     is_map_key(Pid, Pending)
 ->
-    %% The target takes no more connections: the load goes on with those that there are.
+    %% The target accepts no more connections: the load continues with the existing ones.
     notify({not_grown, Reason}, State),
     State#{growth := failed};
 worker(Event, _Pid, State) ->
@@ -283,10 +283,10 @@ ready(Pid, #{phase := closing} = State) ->
     Pid ! close,
     State;
 ready(Pid, #{resting := Resting} = State) ->
-    %% Where it is too late for a round it is there for the next one.
+    %% Too late for this round, ready for the next.
     all_through(State#{resting := Resting#{Pid => []}}).
 
-%% It begins the round's work, or goes on with it.
+%% The worker begins or continues the round's work.
 join(Pid, #{under_way := UnderWay, works := Works, round := Number} = State) ->
     #{resting := Resting, most_workers := Most, workers := Workers} = State,
     ok = dyno_load_worker:take_part(1, map_get(Pid, Workers), Works),
@@ -298,7 +298,7 @@ join(Pid, #{under_way := UnderWay, works := Works, round := Number} = State) ->
         most_workers := max(Most, map_size(Now))
     }.
 
-%% What a worker said while others already came is late.
+%% A request from a worker is outdated if others were added meanwhile.
 grow(#{phase := working, works := Works, options := Options} = State) ->
     #{index := Index, nodes := Nodes} = Options,
     case lists:filter(fun dyno_load_worker:is_short/1, Works) of
@@ -313,7 +313,7 @@ grow(#{phase := working, works := Works, options := Options} = State) ->
 grow(State) ->
     State.
 
-%% Workers that rest are there at once; those with a greater number would have nothing to do.
+%% Resting workers come first, at once. Workers beyond the largest number would have nothing to do.
 added(More, Most, #{resting := Resting, workers := Workers} = State) when More > 0 ->
     case [Pid || Pid := _ <- Resting, map_get(Pid, Workers) =< Most] of
         [] -> prepare_more(More, Most, State);
@@ -330,7 +330,7 @@ prepare_more(Count, Most, #{growth := allowed, pending := Pending} = State) when
 prepare_more(_Count, _Most, State) ->
     State.
 
-%% Whether the phase is over.
+%% Checks whether the phase is over.
 all_through(#{phase := preparing, pending := Pending} = State) when map_size(Pending) =:= 0 ->
     notify(ready, State),
     State#{phase := idle};
@@ -347,7 +347,7 @@ notify(Event, #{options := #{owner := Owner}}) ->
     Owner ! {dyno_load_pool, self(), Event},
     ok.
 
-%% What the workers need of a part.
+%% The workers' data of a part.
 work(Part, Start, Finish, Least, #{options := Options}) ->
     #{model := Model, operations := Operations, seed := Seed, max_workers := Max} = Part,
     #{index := Index, nodes := Nodes} = Options,
@@ -417,7 +417,7 @@ snapshot_of(#{works := Works, workers := Workers, under_way := UnderWay} = State
         run_queue => Sum / max(1, Samples) / erlang:system_info(schedulers_online)
     }.
 
-%% Of a probe only: to read it takes too long for each interval. Load nodes have no such module.
+%% Only for probes: reading takes too long for each interval. Load nodes lack this module.
 with_cpu([{#{'of' := search}, _, _}], #{options := #{owner := Owner}} = State) when
     node(Owner) =:= node()
 ->
@@ -441,8 +441,8 @@ ending(_State) ->
 arrivals(#{times := Times}) -> dyno_load_arrival_times:total(Times);
 arrivals(_Work) -> undefined.
 
-%% A worker that is still in an operation of the last round will write down how it ended; then what
-%% it writes to stays until the pool ends.
+%% A worker still in an operation of the last round will record its end; its recorder stays until
+%% the pool ends.
 free(#{under_way := UnderWay}) when map_size(UnderWay) > 0 ->
     ok;
 free(#{works := Works}) ->

@@ -3,11 +3,11 @@
 
 -module(dyno_load_recorder).
 -moduledoc """
-What all workers of a load write their times and errors to, without sending a message.
+Records the times and errors of all workers of a load, without sending a message.
 
-A histogram of response times, one of service times (open loads: response counts from the intended
-start, service from the real one), one of the schedule lag (how late the generator itself was), and
-the errors by reason, with one stack trace each.
+Histograms of response times, of service times (open loads: response counts from the intended start,
+service from the real start), and of the schedule lag (lateness of the generator itself); errors by
+reason, with one stack trace each.
 
 ## Cost
 One operation: two clock reads and two or three counters, well below a microsecond.
@@ -20,12 +20,12 @@ One operation: two clock reads and two or three counters, well below a microseco
 -export_type([t/0, snapshot/0, failed/0]).
 
 -opaque t() :: #{
-    %% What ends later has its time recorded, and is no throughput of the part that is measured.
+    %% Operations that end later have their time recorded, but do not count in the throughput.
     until := integer(),
-    %% Arrivals of an open load until then are early ones.
+    %% Arrivals of an open load until then are early arrivals.
     half := integer() | undefined,
     start := integer(),
-    %% Of a closed load.
+    %% Closed loads only.
     slow := ets:table() | undefined,
     response := dyno_histogram:t(),
     service := dyno_histogram:t() | undefined,
@@ -40,26 +40,26 @@ One operation: two clock reads and two or three counters, well below a microseco
     schedule_lag := dyno_histogram:snapshot() | undefined,
     %% In the measured part.
     successes := non_neg_integer(),
-    %% Of these, the ones that ended before the part was over.
+    %% Successes that ended before the part was over.
     in_time := non_neg_integer(),
     failures := non_neg_integer(),
     started := non_neg_integer(),
     %% Arrivals that the generator itself began more than a millisecond late.
     lagged := non_neg_integer(),
-    %% Arrivals that were due while every worker was busy.
+    %% Arrivals due while every worker was busy.
     queued := non_neg_integer(),
-    %% Of an open load: successes that arrived in the first half of the part, and the sum of their
+    %% Open loads: successes that arrived in the first half of the part, and the sum of their
     %% response times.
     early := non_neg_integer(),
     early_ns := non_neg_integer(),
-    %% Of a closed load: successes that took long, from the part's begin; or that they were too many.
+    %% Closed loads: slow successes, in time from the part's begin; or too many to keep.
     slow := [{BeginNs :: integer(), EndNs :: integer()}] | too_many
 }.
 
--doc "A reason, how many operations failed for it, and where one was raised, a call a line.".
+-doc "A reason, the number of failures, and the stack of one of them, a call a line.".
 -type failed() :: {Reason :: binary(), Count :: pos_integer(), Stack :: binary() | undefined}.
 
-%% The counters, by their numbers.
+%% The counters, in order.
 -define(COUNTS, [successes, failures, started, in_time, lagged, queued, early, early_ns]).
 -define(SUCCESSES, 1).
 -define(FAILURES, 2).
@@ -69,23 +69,23 @@ One operation: two clock reads and two or three counters, well below a microseco
 -define(QUEUED, 6).
 -define(EARLY, 7).
 -define(EARLY_NS, 8).
-%% Operations that took so long may have met a target that stood still.
+%% Longer operations may show a target that stood still.
 -define(SLOW_NS, 100_000_000).
 -define(MOST_SLOW, 2000).
-%% Operations under way beyond what early response times explain: chance, and a queue that grows.
+%% The factor beyond which operations under way at the end show a growing queue rather than chance.
 -define(MUCH_MORE, 1.5).
 -define(FEW_MORE, 2).
-%% What a quarter of the operations meet of the queue at the end.
+%% The share of the final queue that a quarter of the operations meet.
 -define(MET, 0.5).
-%% Response times up to this share of the part leave enough of it.
+%% Longer response times leave too little of the part.
 -define(MOST_OF_PART, 0.75).
 -define(LAG_NS, 1_000_000).
-%% More kinds of errors than that are counted as one.
+%% Further kinds of errors are counted as one.
 -define(MAX_REASONS, 100).
 -define(OTHER, ~"(other reasons)").
 -define(MOST_FRAMES, 8).
 
--doc "A recorder with nothing in it, for a part of a load between two times.".
+-doc "An empty recorder for a part of a load between two times.".
 -spec new(closed | open, Start :: integer(), Until :: integer()) -> t().
 new(Model, Start, Until) ->
     #{
@@ -111,22 +111,22 @@ new(Model, Start, Until) ->
 only_open(open) -> dyno_histogram:new();
 only_open(closed) -> undefined.
 
--doc "The clock that all times here are of, in nanoseconds.".
+-doc "The clock of all times here, in nanoseconds.".
 -spec time_ns() -> integer().
 time_ns() ->
     erlang:monotonic_time(nanosecond).
 
--doc "An operation is about to start.".
+-doc "Counts an operation about to start.".
 -spec started(t()) -> ok.
 started(#{counts := Counts}) ->
     counters:add(Counts, ?STARTED, 1).
 
--doc "It did not take place after all: there was no data left for it.".
+-doc "Withdraws a start: the operation had no more data.".
 -spec withdrawn(t()) -> ok.
 withdrawn(#{counts := Counts}) ->
     counters:sub(Counts, ?STARTED, 1).
 
--doc "An operation ended well. `Intended` is when it should have started, `Start` when it did.".
+-doc "Records a success. `Intended` is the planned start, `Start` the actual one.".
 -spec success(t(), integer(), integer(), integer()) -> ok.
 success(#{until := Until, counts := Counts} = Recorder, Intended, Start, End) ->
     #{response := Response, service := Service} = Recorder,
@@ -146,7 +146,7 @@ early(Intended, End, #{half := Half, counts := Counts}) when is_integer(Half), I
 early(_Intended, _End, _Recorder) ->
     ok.
 
-%% One more than is kept says that there were more.
+%% One more than the limit shows that there were more.
 slow(Begin, End, #{slow := Slow, start := Start}) when
     Slow =/= undefined, End - Begin >= ?SLOW_NS
 ->
@@ -161,8 +161,7 @@ record(undefined, _Ns) -> ok;
 record(Histogram, Ns) -> dyno_histogram:record(Histogram, max(0, Ns)).
 
 -doc """
-An operation ended badly. Its time is not recorded: a fast error must not flatter. What was returned
-has no stack.
+Records a failure without its time: a fast error must not flatter. A returned error has no stack.
 """.
 -spec failure(t(), term(), erlang:stacktrace()) -> ok.
 failure(#{counts := Counts, errors := Errors}, Reason, Stack) ->
@@ -174,7 +173,7 @@ failure(#{counts := Counts, errors := Errors}, Reason, Stack) ->
             true -> Text;
             false -> ?OTHER
         end,
-    %% Only the first of a reason pays for its stack.
+    %% Only the first failure of a reason pays for its stack.
     _ =
         case ets:member(Errors, Key) of
             true -> ets:update_counter(Errors, Key, 1);
@@ -182,7 +181,7 @@ failure(#{counts := Counts, errors := Errors}, Reason, Stack) ->
         end,
     ok.
 
-%% Without what is below the operation, which is dyno's.
+%% Without dyno's frames below the operation.
 printed(Stack) ->
     Own = lists:takewhile(fun({Module, _, _, _}) -> Module =/= dyno_load_worker end, Stack),
     case lists:sublist(Own, ?MOST_FRAMES) of
@@ -200,7 +199,7 @@ frame({Module, Function, Arity, Info}) ->
         end,
     [dyno_agent_name:mfa({Module, Function, Arity}), Place].
 
--doc "The generator woke a free worker so much later than it should have.".
+-doc "Records how late the generator woke a free worker.".
 -spec schedule_lag(t(), integer()) -> ok.
 schedule_lag(#{schedule_lag := Lag, counts := Counts}, Ns) ->
     case Ns > ?LAG_NS of
@@ -209,12 +208,12 @@ schedule_lag(#{schedule_lag := Lag, counts := Counts}, Ns) ->
     end,
     record(Lag, Ns).
 
--doc "An arrival was due while all workers were busy.".
+-doc "Counts an arrival due while all workers were busy.".
 -spec queued(t()) -> ok.
 queued(#{counts := Counts}) ->
     counters:add(Counts, ?QUEUED, 1).
 
--doc "Everything so far, but the errors' reasons.".
+-doc "All results so far, without the errors' reasons.".
 -spec snapshot(t()) -> snapshot().
 snapshot(#{response := Response, service := Service, schedule_lag := Lag, counts := Counts} = Of) ->
     Counted = #{Key => counters:get(Counts, N) || {N, Key} <- lists:enumerate(?COUNTS)},
@@ -239,14 +238,14 @@ optional(Histogram) -> dyno_histogram:snapshot(Histogram).
 errors(#{errors := Errors}) ->
     lists:reverse(lists:keysort(2, ets:tab2list(Errors))).
 
--doc "Frees its tables.".
+-doc "Deletes the tables.".
 -spec delete(t()) -> ok.
 delete(#{errors := Errors, slow := Slow}) ->
     _ = Slow =:= undefined orelse ets:delete(Slow),
     true = ets:delete(Errors),
     ok.
 
--doc "The snapshot of a recorder with nothing in it.".
+-doc "The snapshot of an empty recorder.".
 -spec empty() -> snapshot().
 empty() ->
     (maps:from_keys(?COUNTS, 0))#{
@@ -254,7 +253,7 @@ empty() ->
         slow => []
     }.
 
--doc "The sum of both: what one recorder would have. Nothing is lost.".
+-doc "The sum of two snapshots. Nothing is lost.".
 -spec merge(snapshot(), snapshot()) -> snapshot().
 merge(A, B) ->
     maps:merge_with(fun merge_values/3, A, B).
@@ -267,10 +266,10 @@ merge_values(_Key, A, B) when is_integer(A) -> A + B;
 merge_values(_Key, A, B) -> dyno_histogram:merge(A, B).
 
 -doc """
-Successes a second of a part that took so long. Of an open load each counts by its arrival, since at
-the part's begin nothing was under way: those that ended late make up for the time in which nothing
-could have ended. If more were under way at the end than arrivals and early response times explain,
-a queue grew, and what ended late counts for nothing.
+Successes a second of a part of this length. In an open load each success counts by its arrival:
+nothing was under way at the part's begin, and late ends make up for the time in which nothing could
+have ended. If more operations were under way at the end than arrivals and early response times
+explain, a queue grew, and late ends do not count.
 """.
 -spec per_s(snapshot(), Ns :: number()) -> float().
 per_s(#{in_time := InTime} = Snapshot, Ns) ->
@@ -279,14 +278,14 @@ per_s(#{in_time := InTime} = Snapshot, Ns) ->
     HasAll = Started =< Ok + Failed,
     case Early > 0 andalso not is_growing(Snapshot, Ns) of
         true when HasAll -> Ok * 1.0e9 / max(1, Ns);
-        %% What never ended is no success; the time in which some could end is known.
+        %% An operation that never ended is no success; the time in which some could end is known.
         true when ResponseNs < ?MOST_OF_PART * Ns -> InTime * 1.0e9 / (Ns - ResponseNs);
         _ -> InTime * 1.0e9 / max(1, Ns)
     end.
 
 -doc """
-Whether more operations of an open load were under way at the end of a part that took so long than
-its early response times explain: the target does less than what arrives.
+Whether more operations of an open load were under way at the part's end than early response times
+explain: the target does less than the arrivals demand.
 """.
 -spec is_growing(snapshot(), Ns :: number()) -> boolean().
 is_growing(#{early := 0}, _Ns) ->
@@ -295,13 +294,13 @@ is_growing(#{in_time := InTime, early := Early, early_ns := EarlyNs} = Snapshot,
     #{failures := Failed, started := Started} = Snapshot,
     PerNs = Started / max(1, Ns),
     UnderWay = max(0, Started - Failed - InTime),
-    %% Of a queue that grows evenly three of four operations meet less than three quarters; of one
-    %% that stood still at the end hardly any meets something.
+    %% Three of four operations meet less than three quarters of a steadily growing queue; almost
+    %% none meet the queue of a target that stood still only at the end.
     Met = dyno_histogram:quantile(map_get(response, Snapshot), 0.75) * PerNs,
     UnderWay > ?MUCH_MORE * PerNs * EarlyNs / Early + ?FEW_MORE andalso
         Met > ?MET * UnderWay.
 
--doc "The errors of several, the most frequent first.".
+-doc "Merges several lists of errors, the most frequent first.".
 -spec merge_errors([[failed()]]) -> [failed()].
 merge_errors(Lists) ->
     Sums = lists:foldl(

@@ -3,20 +3,17 @@
 
 -module(dyno_load_worker).
 -moduledoc false.
-%% One worker of a load. Prepares itself, says so, and for each round (the warm-up, the measured
-%% parts, a probe) goes through the round's parts, in each of which it repeats the suite's operation
-%% until the part's end.
+%% One worker of a load. Prepares itself, reports so, and goes through the parts of each round (the
+%% warm-up, the measured parts, a probe), repeating the suite's operation until each part's end.
 %%
-%% Closed load: the next operation begins when the last one has ended, and the time to think is
-%% over.
+%% Closed load: the next operation begins when the last one has ended and the think time is over.
 %%
 %% Open load: workers share one counter of arrivals. A free worker takes the next number, and the
-%% schedule says when that arrival is due. If that lies ahead, the worker waits: the operation
-%% starts when the worker wakes, and how late that was is the generator's fault, recorded as its
-%% schedule lag. If it lies behind, all workers were busy at that time and the arrival was queued:
-%% its response time counts from when it was due. No process deals out the work, so none can become
-%% the bottleneck. Whoever is the last free one to begin tells its owner, who may add more workers.
-%% Of these each one ends its part early when more than half of all are free.
+%% schedule gives its due time. If the time is ahead, the worker waits; lateness at waking is the
+%% generator's fault, recorded as schedule lag. If the time has passed, all workers were busy and
+%% the arrival was queued: its response time counts from the due time. No process distributes work,
+%% so none can become the bottleneck. When the last free worker begins, it tells its owner, which
+%% may add workers. An added worker ends its part early if more than half of all workers are free.
 
 -export([start_link/1, take_part/3, taking_part/1, is_short/1, format_error/1, fault/1]).
 -export_type([job/0, work/0, reason/0]).
@@ -26,32 +23,32 @@
     module := module(),
     id := pos_integer(),
     run_state := term(),
-    %% Which optional callbacks there are.
+    %% The exported optional callbacks.
     callbacks := [{atom(), arity()}],
     feeds := dyno_feed:context(),
-    %% The last round, and how often the worker had come back to it.
+    %% The last round, and how often the worker has returned to that round.
     turn => {pos_integer(), non_neg_integer()}
 }.
 
 -type work() :: #{
     model := closed | open,
-    %% A worker with a greater id has nothing to do in this part.
+    %% A worker with a greater id has no work in this part.
     workers := pos_integer(),
     recorders := #{atom() => dyno_load_recorder:t()},
-    %% Kinds with the sums of their weights, from 0 to 1; the last one has the rest.
+    %% Kinds with cumulative weights from 0 to 1; the last kind has the rest.
     kinds := [{float(), atom()}],
     seed := integer(),
     start := integer(),
     finish := integer(),
-    %% Open: which number was taken last, and what becomes of it where several nodes share a load.
+    %% Open loads: the last number taken, and the share of each of several nodes.
     claimed => atomics:atomics_ref(),
     stride => {Offset :: non_neg_integer(), Step :: pos_integer()},
     times => dyno_load_arrival_times:t(),
-    %% Where more may be added: how many workers are free, and how many take part; those with a
+    %% If workers may be added: the numbers of free and of participating workers; workers with a
     %% greater id may rest.
     free => atomics:atomics_ref(),
     least => pos_integer(),
-    %% Closed.
+    %% Closed loads only.
     think => dyno_load_spec:think(),
     left => {each, pos_integer()} | {all, atomics:atomics_ref()}
 }.
@@ -63,19 +60,19 @@
 
 -define(FREE, 1).
 -define(TAKE_PART, 2).
-%% Timers have a millisecond's resolution: the last part of a wait is spent yielding.
+%% Timers have a millisecond's resolution: a worker yields for the last part of a wait.
 -define(EARLY_NS, 1_500_000).
 
 -doc """
-Starts a worker, linked. It sends its owner `{dyno_worker, Pid, ready | {failed, Reason}}`, answers
-`{start, Round, [work()]}` with `{dyno_worker, Pid, {done, Round}}` when it is through, and ends
-normally when told `close`.
+Starts a worker, linked. The worker sends its owner `{dyno_worker, Pid, ready | {failed, Reason}}`,
+answers `{start, Round, [work()]}` with `{dyno_worker, Pid, {done, Round}}`, and ends normally on
+`close`.
 """.
 -spec start_link(job()) -> pid().
 start_link(Job) ->
     spawn_link(fun() -> prepare(Job) end).
 
--doc "A worker takes part in those of these works in which it has something to do, or no more.".
+-doc "Adds a worker to, or removes it from, the works in which it has something to do.".
 -spec take_part(1 | -1, Id :: pos_integer(), [work()]) -> ok.
 take_part(More, Id, Works) ->
     lists:foreach(
@@ -86,11 +83,11 @@ take_part(More, Id, Works) ->
         [Free || #{free := Free, workers := Workers} <- Works, Id =< Workers]
     ).
 
--doc "How many workers take part in a work to which more may be added.".
+-doc "The number of workers in a work to which more may be added.".
 -spec taking_part(work()) -> non_neg_integer().
 taking_part(#{free := Free}) -> atomics:get(Free, ?TAKE_PART).
 
--doc "Whether this work is under way, and nobody is free to begin what is due next.".
+-doc "Whether this work is under way without a free worker for the next arrival.".
 -spec is_short(work()) -> boolean().
 is_short(#{free := Free, start := Start, finish := Finish}) ->
     Now = dyno_load_recorder:time_ns(),
@@ -121,7 +118,7 @@ init_worker(#{module := Module, id := Id, run_state := RunState, callbacks := Ca
         false -> {ok, RunState}
     end.
 
-%% The connection stays open until the target was looked at for the last time.
+%% The connection stays open until the last reading of the target.
 serve(Job, State) ->
     receive
         {start, Round, Works} ->
@@ -134,11 +131,11 @@ serve(Job, State) ->
             end_worker(Job, State)
     end.
 
-%% Who comes back draws other random numbers than before.
+%% A returning worker draws new random numbers.
 begun(Round, #{turn := {Round, Turn}} = Job) -> Job#{turn := {Round, Turn + 1}};
 begun(Round, Job) -> Job#{turn => {Round, 0}}.
 
-%% The heap of a worker that may not be needed again would stay as its last operation left it.
+%% Otherwise the heap of a worker that may not be needed again stays as its last operation left it.
 tidy(Works, #{id := Id}) ->
     case lists:any(fun(Work) -> Id > maps:get(least, Work, Id) end, Works) of
         true -> erlang:garbage_collect();
@@ -173,7 +170,7 @@ work(#{id := Id, turn := {_, Turn}} = Job, #{seed := Seed} = Work, State) ->
         #{} -> {through, closed(Job, Work, State, Random, infinity)}
     end.
 
-%% The number taken last is the number of this one where none was taken before: they begin at 0.
+%% Arrival numbers begin at 0, so the count of numbers taken before is this worker's number.
 open(Job, #{claimed := Claimed, stride := {Offset, Step}, times := Times} = Work, State, Random) ->
     #{start := Start, finish := Finish} = Work,
     Number = (atomics:add_get(Claimed, 1, 1) - 1) * Step + Offset,
@@ -210,7 +207,7 @@ next(Job, Work, State, Random, How, Intended, Begin) ->
         stop -> {through, stopped}
     end.
 
-%% Whatever is due next would have to wait.
+%% The next arrival would have to wait.
 taken(Job, #{free := Free}) ->
     case atomics:sub_get(Free, ?FREE, 1) of
         Left when Left =< 0 -> tell(none_free, Job);
@@ -219,7 +216,7 @@ taken(Job, #{free := Free}) ->
 taken(_Job, _Work) ->
     ok.
 
-%% Whether it is one too many now.
+%% Whether this worker is now surplus.
 free_again(#{id := Id}, #{free := Free, least := Least}) ->
     Now = atomics:add_get(Free, ?FREE, 1),
     Id > Least andalso 2 * Now > atomics:get(Free, ?TAKE_PART);
@@ -250,7 +247,7 @@ turn(Job, Work, State, Random, Left, Now) ->
 less(infinity) -> infinity;
 less(N) -> N - 1.
 
-%% Nobody's time counts from the end of a rest: it need not be met to the microsecond.
+%% No time counts from the end of a rest, so microseconds do not matter.
 think(#{think := Think, finish := Finish}, Random) ->
     case thought_ms(Think, Random) of
         {Ms, Next} when Ms > 0 ->
@@ -323,7 +320,7 @@ renew(Job, Recorder, #{finish := Finish} = Work) ->
         Class:Reason:Stack ->
             Now = dyno_load_recorder:time_ns(),
             ok = dyno_load_recorder:failure(Recorder, {init_worker, Class, Reason}, Stack),
-            %% Nobody should connect to a target that is gone a million times a second.
+            %% Avoids a million connections a second to a lost target.
             wait_until(Now + 100_000_000),
             case dyno_load_recorder:time_ns() >= Finish of
                 true -> stop;
@@ -340,7 +337,7 @@ end_worker(#{module := Module, callbacks := Callbacks} = Job, State) ->
                 _ = Module:end_worker(State),
                 ok
             catch
-                %% Its connection may be gone; the run is over all the same.
+                %% The connection may be lost, but the run is over.
                 Class:Reason:Stack ->
                     tell({not_ended, {raised, {Module, end_worker, 1}, Class, Reason, Stack}}, Job)
             end;

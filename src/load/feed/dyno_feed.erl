@@ -5,8 +5,7 @@
 -moduledoc """
 Data for a suite's operations: users from a CSV file, keys of a distribution, payloads from a fun.
 
-A suite names its feeds in `suite/0`, and its workers take from them, in `init_worker/2` and in
-operations:
+A suite names its feeds in `suite/0`; its workers take items in `init_worker/2` and in operations:
 
 ```erlang
 suite() ->
@@ -26,9 +25,9 @@ operation(State) ->
 ```
 
 ## Cost
-`next/1` in a worker: from a list, a range, a fun or a small file below a microsecond; from a file
-of more than 32 MB, which stays on the disk, some microseconds. That time is part of the
-operation's: take what is expensive in `init_worker/2`.
+`next/1` in a worker: below a microsecond from a list, range, fun or small file; some microseconds
+from a file of more than 32 MB, which stays on disk. This time is part of the operation's: take
+expensive items in `init_worker/2`.
 """.
 
 %% For suites
@@ -38,9 +37,9 @@ operation's: take what is expensive in `init_worker/2`.
 -export_type([spec/0, source/0, feed/0, context/0, reason/0]).
 
 -doc """
-Where items come from. Items of a CSV file are maps with the headings as binary keys; of `uniform`
-(evenly distributed) and `zipf` (1 the most frequent; an exponent of 1 is usual) integers; a fun is
-called with 1, 2, 3 and so on.
+The origin of items. Items of a CSV file are maps with the headings as binary keys; items of
+`uniform` (evenly distributed) and `zipf` (1 the most frequent; an exponent of 1 is usual) are
+integers; a fun is called with 1, 2, 3 and so on.
 """.
 -type source() ::
     [term(), ...]
@@ -51,13 +50,13 @@ called with 1, 2, 3 and so on.
     | fun((pos_integer()) -> term()).
 
 -doc """
-A source, or one with its order and how the workers share it.
+A source, or a source with its order and its sharing by workers.
 
-`cycle` begins anew at the end, `sequence` ends there: a worker that finds nothing left ends its
-work, and the load ends with its last worker. `random` takes any, again and again.
+`cycle` begins anew at the end. `sequence` ends: a worker without items ends its work, and the load
+ends with its last worker. `random` takes any item repeatedly.
 
-`shared`: all workers together go through the items, so no item is taken twice in a turn. `each`:
-every worker goes through all of them. `split`: worker K of N has the items K, K + N, ...
+`shared`: all workers together go through the items; no item is taken twice in a turn. `each`: every
+worker goes through all items. `split`: worker K of N has the items K, K + N, ...
 """.
 -type spec() ::
     source()
@@ -67,7 +66,7 @@ every worker goes through all of them. `split`: worker K of N has the items K, K
         share => shared | each | split
     }.
 
--doc "A feed that was read and checked.".
+-doc "A checked feed.".
 -type feed() :: #{
     name := atom(),
     source := source(),
@@ -75,10 +74,10 @@ every worker goes through all of them. `split`: worker K of N has the items K, K
     share := shared | each | split
 }.
 
--doc "What the workers of a node take from.".
+-doc "The feeds of a node's workers.".
 -opaque context() :: #{
     feeds := [{atom(), opened()}],
-    %% Of this node among all load nodes.
+    %% This node's index among all load nodes.
     index := non_neg_integer(),
     nodes := pos_integer(),
     workers := pos_integer(),
@@ -110,7 +109,7 @@ every worker goes through all of them. `split`: worker K of N has the items K, K
 The next item of a feed.
 
 ## Errors
-`error({no_such_feed, Name})` where the suite has none of that name, and `error(not_a_worker)`
+`error({no_such_feed, Name})` if the suite has no feed of that name, and `error(not_a_worker)`
 outside of `init_worker/2` and operations.
 """.
 -spec next(atom()) -> term().
@@ -125,7 +124,7 @@ next(Name) ->
             end
     end.
 
-%% `Own` is a number of items taken, or a random state.
+%% `Own` is the number of items taken, or a random state.
 take(Name, #{store := {zipf, Zipf}} = Feed, Context, {Id, Taken, Random}) ->
     {Item, Next} = dyno_feed_zipf:sample(Zipf, Random),
     put({?MODULE, Name}, {Feed, Context, {Id, Taken, Next}}),
@@ -146,7 +145,7 @@ take(Name, #{share := Share} = Feed, #{workers := Workers} = Context, {Id, Taken
         split -> at(Name, split(Id, Taken, Workers, Feed), Feed)
     end.
 
-%% In a cycle each worker goes round its own items.
+%% In a cycle each worker cycles through its own items.
 split(Id, Taken, Workers, #{order := cycle, size := Size}) when is_integer(Size), Id =< Size ->
     Own = (Size - Id) div Workers + 1,
     (Taken rem Own) * Workers + Id - 1;
@@ -168,7 +167,7 @@ item(Nth, #{store := Store}) ->
         {file, File} -> dyno_feed_file:item(Nth, File)
     end.
 
--doc "Checks the feeds that a suite names.".
+-doc "Checks a suite's feeds.".
 -spec read(term()) -> {ok, [feed()]} | {error, reason()}.
 read(Feeds) when is_map(Feeds) ->
     dyno_error:each(fun read_one/1, lists:sort(maps:to_list(Feeds)));
@@ -189,7 +188,7 @@ read_one({Name, Given}) when is_atom(Name) ->
             is_source(Source) andalso
             lists:member(Order, [cycle, sequence, random]) andalso
             lists:member(Share, [shared, each, split]) andalso
-            %% Without an end nothing is random.
+            %% Random order needs an end.
             not (is_function(Source) andalso Order =:= random),
     case Good of
         true -> {ok, #{name => Name, source => Source, order => Order, share => Share}};
@@ -212,7 +211,7 @@ is_source({zipf, Count, Exponent}) ->
 is_source(Fun) ->
     is_function(Fun, 1).
 
--doc "Files that are not in the current folder are looked for in this one.".
+-doc "Looks for files in this folder if they are not in the current folder.".
 -spec beside([feed()], file:name_all()) -> [feed()].
 beside(Feeds, Folder) ->
     of_files(Feeds, fun(Kind, File) ->
@@ -235,22 +234,22 @@ of_files(Feeds, Source) ->
     ].
 
 -doc """
-The feeds for a node on another machine, which has not this one's files: small files go along as
-their items; a large one must lie there under the same name.
+The feeds for a node on another machine. Small files are sent as items; a large file must exist
+there under the same name.
 """.
 -spec portable([feed()]) -> [feed()].
 portable(Feeds) ->
     of_files(Feeds, fun(Kind, File) ->
         case dyno_feed_file:items(Kind, File) of
             {ok, Items} -> Items;
-            %% Whoever opens the feed gives this error.
+            %% Opening the feed reports this error.
             {error, _} -> {Kind, File}
         end
     end).
 
 -doc """
-Makes feeds ready on this node; the tables and processes that this takes end with the caller, the
-processes unless it exits with `normal`.
+Opens feeds on this node. Their tables end with the caller; so do their processes, unless the caller
+exits with `normal`.
 """.
 -spec open([feed()], #{
     index := non_neg_integer(),
@@ -290,13 +289,13 @@ store({Kind, File}) ->
         {error, _} = Error -> Error
     end.
 
-%% A worker copies the item that it takes, and not the list.
+%% A worker copies one item, not the list.
 in_table([_ | _] = Items) ->
     Table = ets:new(?MODULE, [public, {read_concurrency, true}]),
     true = ets:insert(Table, lists:enumerate(0, Items)),
     {ok, length(Items), {ets, Table}}.
 
--doc "Makes the calling process a worker, with this node's feeds.".
+-doc "Makes the calling process a worker with this node's feeds.".
 -spec enter(pos_integer(), context()) -> ok.
 enter(Id, #{feeds := Feeds, seed := Seed} = Context) ->
     put(?MODULE, Id),

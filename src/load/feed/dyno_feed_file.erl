@@ -3,11 +3,11 @@
 
 -module(dyno_feed_file).
 -moduledoc false.
-%% A file of items, one a line: text, or CSV with a heading. A small file is read into memory. Of a
-%% large one only the places of some lines are kept, one in sixty-four, and a few readers fetch the
-%% blocks between them when a worker asks: 12 MB of memory for 100 million lines.
+%% A file of items, one a line: text, or CSV with a heading. A small file is read into memory. For a
+%% large file only the offset of every 64th line is kept, and a few readers fetch blocks on demand:
+%% 12 MB of memory for 100 million lines.
 %%
-%% A CSV cell in quotes may hold separators and doubled quotes, but no end of line.
+%% A quoted CSV cell may hold separators and doubled quotes, but no end of line.
 
 -export([open/2, open/3, items/2, item/2, format_error/1]).
 -export_type([t/0, reason/0]).
@@ -26,13 +26,13 @@
 -define(READERS, 4).
 -define(TIMEOUT_MS, 10_000).
 
--doc "Opens a file; a small one gives its items, a large one what `item/2` takes.".
+-doc "Opens a file: a small file gives its items, a large file the argument of `item/2`.".
 -spec open(lines | csv, file:name_all()) ->
     {ok, {items, [term()]} | {file, pos_integer(), t()}} | {error, reason()}.
 open(Kind, File) ->
     open(Kind, File, ?IN_MEMORY_BYTES).
 
--doc "The same, with the size up to which a file counts as small.".
+-doc "Opens a file, with the largest size of a small file.".
 -spec open(lines | csv, file:name_all(), non_neg_integer()) ->
     {ok, {items, [term()]} | {file, pos_integer(), t()}} | {error, reason()}.
 open(Kind, File, MostBytes) ->
@@ -91,7 +91,7 @@ with_heading(csv, File, Count, Places, {ok, Text}) when Count > 1 ->
 with_heading(_Kind, File, _Count, _Places, _Heading) ->
     {error, {empty, File}}.
 
-%% How many lines there are, and where every sixty-fourth begins.
+%% The number of lines, and the offset of every 64th.
 index(Device, Offset, Count, Places, AtBegin) ->
     case file:read(Device, ?CHUNK) of
         {ok, Chunk} ->
@@ -102,8 +102,8 @@ index(Device, Offset, Count, Places, AtBegin) ->
                 end,
             Ends = [Offset + At + 1 || {At, 1} <- binary:matches(Chunk, ~"\n")],
             Next = Offset + byte_size(Chunk),
-            %% A line begins after each end, but for the one at the chunk's own end: that begins
-            %% where there is more.
+            %% A line begins after each end of line, except at the chunk's end: that line begins if
+            %% more follows.
             {Counted, Placed} = lists:foldl(
                 fun
                     (End, Acc) when End =:= Next -> Acc;
@@ -122,7 +122,7 @@ begin_line(Offset, Count, Places) when Count rem ?BLOCK =:= 0 ->
 begin_line(_Offset, Count, Places) ->
     {Count + 1, Places}.
 
-%% A raw file may be read by the process only that opened it.
+%% Only the process that opened a raw file may read it.
 readers(File, Parse, Skip, Places) ->
     Readers = [
         spawn_link(fun() ->
@@ -151,7 +151,7 @@ block(Device, Places, Block) ->
     {ok, Text} = file:pread(Device, From, Upto - From),
     list_to_tuple([clean(Line) || Line <- binary:split(Text, ~"\n", [global])]).
 
--doc "An item by its number from 0. All items of a block are fetched by the same reader.".
+-doc "An item by its number from 0. One reader fetches all items of a block.".
 -spec item(non_neg_integer(), t()) -> term().
 item(Nth, #{readers := Readers, parse := Parse}) ->
     Reader = element((Nth div ?BLOCK) rem tuple_size(Readers) + 1, Readers),

@@ -3,12 +3,12 @@
 
 -module(dyno_feed_zipf).
 -moduledoc """
-Draws numbers of a Zipf distribution: K from 1 to Count, with a probability in proportion to
-K to the power of -Exponent.
+Draws numbers of a Zipf distribution: K from 1 to Count, with a probability proportional to K to the
+power of -Exponent.
 
-By rejection and inversion (W. Hörmann and G. Derflinger, 1996): a number is drawn from the
-density's hat, of which the integral can be inverted, and is seldom rejected. No table is needed, so
-the count does not matter.
+By rejection-inversion (W. Hörmann and G. Derflinger, 1996): a number is drawn from the density's
+hat, whose integral can be inverted, and seldom rejected. No table is needed, so any count costs the
+same.
 """.
 
 -export([new/2, sample/2]).
@@ -18,7 +18,7 @@ the count does not matter.
     Count :: pos_integer(), Exponent :: float(), From :: float(), To :: float(), Near :: float()
 }.
 
-%% Closer to 1 than that, the integral is the logarithm.
+%% Closer to 1, the integral is the logarithm.
 -define(ONE, 1.0e-9).
 
 -doc "A distribution.".
@@ -27,11 +27,11 @@ new(Count, Exponent0) ->
     Exponent = float(Exponent0),
     From = integral(1.5, Exponent) - 1.0,
     To = integral(Count + 0.5, Exponent),
-    %% Within that distance of a whole number nothing is rejected.
+    %% Nothing within that distance of a whole number is rejected.
     Near = 2.0 - inverse(integral(2.5, Exponent) - math:pow(2.0, -Exponent), Exponent),
     {Count, Exponent, From, To, Near}.
 
--doc "A number, and the random state after it.".
+-doc "A number, and the next random state.".
 -spec sample(t(), rand:state()) -> {pos_integer(), rand:state()}.
 sample({Count, Exponent, From, To, Near} = Zipf, Random) ->
     {Uniform, Next} = rand:uniform_s(Random),
@@ -43,7 +43,7 @@ sample({Count, Exponent, From, To, Near} = Zipf, Random) ->
         false -> sample(Zipf, Next)
     end.
 
-%% Of x^-Exponent, from 1 on.
+%% The integral of x^-Exponent from 1.
 integral(X, Exponent) when abs(1.0 - Exponent) < ?ONE -> math:log(X);
 integral(X, Exponent) -> (math:pow(X, 1.0 - Exponent) - 1.0) / (1.0 - Exponent).
 

@@ -3,16 +3,15 @@
 
 -module(dyno_load_metrics).
 -moduledoc false.
-%% The metrics, histograms and series of a load in the recording: of the whole load, of each kind of
-%% operation, and of each phase. Pure.
+%% The metrics, histograms and series of a load in a recording: of the whole load, each kind of
+%% operation, and each phase. Pure.
 
 -export([metrics/1, histograms/1, series/1, outcome/2]).
 -export([known/0, known_of_probe/0]).
 
 -type part() :: #{atom() => term()}.
 
-%% What is called by a name: its title, its unit, and how its value and the number of samples of it
-%% follow from what was measured.
+%% A metric's name, title and unit, and how its value and number of samples follow from the results.
 -type description() ::
     {Name :: binary(), Title :: binary(), Unit :: binary(), fun((term()) ->
         {Value :: number(), Samples :: non_neg_integer()} | none)}.
@@ -22,7 +21,6 @@
     {~"p50", 0.5}, {~"p90", 0.9}, {~"p99", 0.99}, {~"p99.9", 0.999}, {~"max", 1.0}
 ]).
 
--doc "The load's single numbers.".
 -spec metrics(dyno_load_result:t()) -> [part()].
 metrics(#{total := Total, parts := Parts} = Result) ->
     DurationNs = loaded_ns(Result),
@@ -34,7 +32,7 @@ metrics(#{total := Total, parts := Parts} = Result) ->
         lists:append([of_phase(Part) || Part <- Parts, length(Parts) > 1])
     ]).
 
--doc "All metrics and series that a load may have; `*` stands for a name that a suite gives.".
+-doc "All metrics and series of a load; `*` stands for a name from a suite.".
 -spec known() -> dyno_threshold:known().
 known() ->
     #{metrics := OfProbe} = Known = known_of_probe(),
@@ -43,7 +41,7 @@ known() ->
         series => [#{name => Name, unit => Unit} || {_, Name, Unit, _} <- courses()]
     }.
 
--doc "Those of them that a probe of a search has.".
+-doc "The metrics of a search's probe.".
 -spec known_of_probe() -> dyno_threshold:known().
 known_of_probe() ->
     Histograms = [~"latency", ~"service", ?LAG, <<(prefix(~"operation", ~"*"))/binary, "latency">>],
@@ -69,13 +67,13 @@ interval(~"load.search.rate", #{search := #{low_per_s := Low, high_per_s := High
 interval(_Name, _Measured) ->
     #{}.
 
-%% A search's metrics are those of the probes at the rate that was found.
+%% A search's metrics are those of the probes at the rate found.
 loaded_ns(#{search := _, parts := Parts}) ->
     lists:sum([LengthNs || #{duration_ns := LengthNs} <- Parts]);
 loaded_ns(#{duration_ns := DurationNs}) ->
     DurationNs.
 
-%% The prefix of the names, and the end of the titles, say which operations they are.
+%% The prefix of the names and the end of the titles name the operations.
 of_operations(Prefix, Suffix) ->
     [
         {<<Prefix/binary, Name/binary>>, <<Title/binary, Suffix/binary>>, Unit, Value}
@@ -130,7 +128,7 @@ of_phase(#{name := Name, duration_ns := LengthNs, total := Total}) ->
 
 prefix(Group, Name) -> <<Group/binary, $., Name/binary, $.>>.
 
-%% A phase's name within a metric's: words of a threshold have no spaces.
+%% A phase's name within a metric's: threshold words have no spaces.
 plain(Name) ->
     iolist_to_binary(re:replace(Name, ~"[^[:alnum:]_-]+", ~"_", [global, unicode, ucp])).
 
@@ -141,7 +139,7 @@ of_open_loads(Total, Parts) ->
     end.
 
 arrived(Total, Parts) ->
-    %% Of the time in which arrivals came.
+    %% The time in which arrivals came.
     Seconds = lists:sum([LengthNs || #{duration_ns := LengthNs} <- Parts]) / 1.0e9,
     Arrivals = lists:sum([N || #{arrivals := N} <- Parts]),
     Offered =
@@ -231,7 +229,6 @@ searched(_Key, _Result) ->
 metric(Name, Title, Value, Unit, Count) ->
     dyno_recording_part:metric(Name, Title, Value, Unit, Count, ~"load").
 
--doc "Its distributions.".
 -spec histograms(dyno_load_result:t() | dyno_load_result:part()) -> [part()].
 histograms(#{total := #{response := Response, service := Service, schedule_lag := Lag}} = Result) ->
     [
@@ -251,7 +248,6 @@ histograms(#{total := #{response := Response, service := Service, schedule_lag :
 histogram(Name, Title, Histogram) ->
     dyno_recording_part:histogram(Name, ~"ns", ~"load", Title, #{}, Histogram).
 
--doc "Its course.".
 -spec series([dyno_load_source:interval()]) -> [part()].
 series(Intervals) ->
     Times = [T || #{time_ms := T} <- Intervals],
@@ -273,7 +269,7 @@ courses() ->
         {max_ns, ~"load.latency.max", ~"ns", ~"Response time, max"}
     ].
 
--doc "What a probe of a search shows of its objective.".
+-doc "A probe's outcome for its objective.".
 -spec outcome([dyno_threshold:t()], dyno_load_result:part()) -> dyno_load_search:outcome().
 outcome(Objective, #{duration_ns := LengthNs, total := Total} = Part) ->
     Metrics =
@@ -286,7 +282,7 @@ outcome(Objective, #{duration_ns := LengthNs, total := Total} = Part) ->
     Document = dyno_recording:document(#{runs => [Probe], tables => []}),
     Verdicts = lists:append([dyno_threshold:evaluate(T, Document) || T <- Objective]),
     Holds = lists:all(fun(#{~"result" := Result}) -> Result =:= ~"pass" end, Verdicts),
-    %% A probe is too short for a queue that grows slowly to break the objective.
+    %% A probe is too short for a slowly growing queue to break the objective.
     IsGrowing = dyno_load_recorder:is_growing(Total, LengthNs),
     case {dyno_load_verdict:is_kept(Part) andalso Holds, dyno_load_verdict:of_part(Part)} of
         {true, _} when IsGrowing -> saturated;

@@ -3,34 +3,34 @@
 
 -module(dyno_load_result).
 -moduledoc false.
-%% The result of a load: what all pools measured in its parts. Histograms are merged bucket by
-%% bucket, so nothing is lost. Pure.
+%% The result of a load, merged from all pools by part. Histograms are merged bucket by bucket, so
+%% nothing is lost. Pure.
 
-%% Making one
+%% Building
 -export([merge/2, of_search/3, node_of/3]).
-%% Its course
+%% Intervals
 -export([offered/3, interval/5]).
-%% What it says
+%% Reading
 -export([named_kinds/1, dropped/1, to_recording/2, known/0]).
 -export_type([t/0, note/0, merged/0, part/0, load_node/0]).
 
 -type part() :: #{
     name := binary(),
     model := closed | open,
-    %% From the begin of the measured part.
+    %% From the measured part's begin.
     start_ns := non_neg_integer(),
     duration_ns := pos_integer(),
-    %% How many were due; of open loads.
+    %% Arrivals due, of open loads.
     arrivals := number() | undefined,
     rate_per_s := number() | undefined,
     schedule := dyno_load_schedule:schedule() | undefined,
-    %% The most that there were.
+    %% The largest number of workers.
     workers := non_neg_integer(),
     kinds := #{atom() => dyno_load_recorder:snapshot()},
     total := dyno_load_recorder:snapshot()
 }.
 
--doc "A result without what only the generator knows: how long it was, its nodes, its notes.".
+-doc "A result without the generator's own facts: length, nodes, notes.".
 -type merged() :: #{parts := [part()], total := dyno_load_recorder:snapshot(), atom() => term()}.
 
 -type load_node() :: #{
@@ -43,10 +43,10 @@
     lost_at_ms := integer() | undefined
 }.
 
--doc "What happened to a feed, or to a pool that should have grown.".
+-doc "A feed that ended, or a pool that could not grow.".
 -type note() :: {feed_ended, atom()} | {not_grown, binary()}.
 
--doc "All there is to say of a load. One that was interrupted has no parts.".
+-doc "The whole result of a load. An interrupted load has no parts.".
 -type t() :: #{
     parts := [part()],
     kinds := #{atom() => dyno_load_recorder:snapshot()},
@@ -59,14 +59,14 @@
     seed := integer(),
     nodes := [load_node()],
     notes := [note()],
-    %% Why workers' end_worker/1 failed.
+    %% Reasons of failed end_worker/1 calls.
     not_ended := [binary()],
     search => dyno_load_search:result(),
-    %% How busy the machine was in probes that were too slow to make it so.
+    %% The machine's load in probes too slow to cause it.
     busy_below => float() | undefined
 }.
 
-%% A rate that is lower by that takes little of what the machine can do.
+%% A rate lower by this factor uses little of the machine.
 -define(MUCH_SLOWER, 16).
 
 -doc "The results of all pools in a round of parts.".
@@ -91,7 +91,7 @@ merge(Round, Snapshots) ->
     }.
 
 part(Nth, #{name := Name, model := Model, duration_ns := Length} = Part, Start, Snapshots) ->
-    %% The snapshot of a pool whose round had not begun has none.
+    %% The snapshot of a pool whose round had not begun is empty.
     Kinds = kinds([lists:nth(Nth, Parts) || #{parts := Parts} <- Snapshots, length(Parts) >= Nth]),
     Drawn = [
         Count
@@ -115,7 +115,7 @@ part(Nth, #{name := Name, model := Model, duration_ns := Length} = Part, Start, 
         total => total(maps:values(Kinds))
     }.
 
-%% Every node draws all random times, so each one's count is that of all.
+%% Every node draws all random times, so each node's count is the total.
 due(#{schedule := _}, [Count | _]) -> Count;
 due(#{schedule := Schedule, duration_ns := Length}, []) ->
     dyno_load_schedule:count(Schedule, Length);
@@ -133,7 +133,7 @@ kinds(Maps) ->
 total(Snapshots) ->
     lists:foldl(fun dyno_load_recorder:merge/2, dyno_load_recorder:empty(), Snapshots).
 
--doc "How many arrivals a second were due between two times; null of closed loads.".
+-doc "Arrivals due a second between two times; null for closed loads.".
 -spec offered([part()], integer(), integer()) -> float() | null.
 offered(Parts, FromNs, ToNs) when ToNs > FromNs ->
     Due = [
@@ -151,7 +151,7 @@ offered(_Parts, _FromNs, _ToNs) ->
 
 clip(Ns, Length) -> max(0, min(Ns, Length)).
 
--doc "What an interval's operations did: from the last snapshot to this one.".
+-doc "An interval's results: the difference from the last snapshot to this one.".
 -spec interval(
     TimeNs :: integer(),
     LengthNs :: pos_integer(),
@@ -181,8 +181,7 @@ quantile(Snapshot, Q) ->
     end.
 
 -doc """
-A search's result is that of the probes at the rate that was found; where none was, of the last
-ones.
+A search's result is that of the probes at the rate found, or of the last probes if none was found.
 """.
 -spec of_search(dyno_load_search:result(), [{number(), merged()}], merged()) -> merged().
 of_search(#{rate_per_s := Found} = Result, [{Last, _} | _] = Probes, Merged) ->
@@ -216,7 +215,7 @@ of_search(#{rate_per_s := Found} = Result, [{Last, _} | _] = Probes, Merged) ->
         ])
     }.
 
--doc "A load node, and what it did.".
+-doc "A load node and its results.".
 -spec node_of(
     dyno_load_core:pool(), dyno_load_pool:snapshot() | undefined, LostAtMs :: integer() | undefined
 ) -> load_node().
@@ -238,7 +237,7 @@ node_of(#{node := Node, offset_ns := Offset, uncertain_ns := Uncertain}, Last, L
         lost_at_ms => LostAtMs
     }.
 
--doc "The kinds of operation, by name; a suite with one kind has none of them apart.".
+-doc "Results by kind of operation; empty for a suite with one kind.".
 -spec named_kinds(t() | part()) -> [{binary(), dyno_load_recorder:snapshot()}].
 named_kinds(#{kinds := Kinds}) ->
     [
@@ -246,13 +245,13 @@ named_kinds(#{kinds := Kinds}) ->
      || Kind := Snapshot <- maps:iterator(Kinds, ordered), Kind =/= undefined
     ].
 
--doc "How many arrivals of a part never started.".
+-doc "The number of a part's arrivals that never started.".
 -spec dropped(part()) -> non_neg_integer() | undefined.
 dropped(#{arrivals := undefined}) -> undefined;
 dropped(#{arrivals := Arrivals, total := #{started := Started}}) ->
     max(0, round(Arrivals - Started)).
 
--doc "The load's parts of a run in a recording, from what it came to and its course.".
+-doc "A run's parts in a recording, from the load's result and intervals.".
 -spec to_recording(t() | none, [dyno_load_source:interval()]) ->
     #{metrics | histograms | series | tables | warnings := [#{atom() => term()}]}.
 to_recording(none, Intervals) ->
@@ -272,7 +271,7 @@ to_recording(Result, Intervals) ->
         warnings => [#{code => C, text => T} || {C, T} <- dyno_load_verdict:warnings(Result)]
     }.
 
--doc "All that `to_recording/2` may give.".
+-doc "All parts that `to_recording/2` may return.".
 -spec known() -> dyno_threshold:known().
 known() ->
     (dyno_load_metrics:known())#{tables => dyno_load_tables:specs()}.

@@ -3,23 +3,23 @@
 
 -module(dyno_load_standstill).
 -moduledoc """
-Times in which nothing ended in a closed load, and what an open load would have seen of them. Pure.
+Finds standstills of a closed load, and estimates their effect on an open load. Pure.
 
-While a target stands still each worker of a closed load waits for one operation, and begins no
-other: a stall of a second is one slow operation of each worker, however many users would have come
-in that second ("coordinated omission", G. Tene). Operations that arrive at a rate find the target
-standing still for the share of the time that it does, and wait for the rest of the stall.
+While a target stands still, each worker of a closed load waits for one operation and begins no
+other. A stall of a second is one slow operation a worker, however many users would have come in
+that second ("coordinated omission", G. Tene). Operations arriving at a rate meet the standstill
+with the probability of its share of the time, and wait for the rest of the stall.
 """.
 
 -export([gaps/2, open_quantile/3, of_part/1]).
 
 -type slow() :: {BeginNs :: integer(), EndNs :: integer()}.
 
-%% Shorter ones, and such as the operations take anyway, are not worth a sentence.
+%% Shorter gaps, and gaps as long as usual operations, are not reported.
 -define(LONG_NS, 200_000_000).
 -define(FAR, 20).
 
--doc "How long all workers at once were in operations that took long, each time.".
+-doc "The lengths of times in which all workers were in slow operations.".
 -spec gaps([slow()], Workers :: pos_integer()) -> [pos_integer()].
 gaps(Slow, Workers) ->
     %% An end comes before a begin at the same time.
@@ -39,8 +39,8 @@ gaps(Slow, Workers) ->
     lists:reverse(Gaps).
 
 -doc """
-The quantile of the waits of what arrives at a rate within a time with these gaps; `none` if the
-share that meets a gap is smaller than what is asked.
+The quantile of the waits of arrivals at a constant rate in a time with these gaps; `none` if too
+few arrivals meet a gap.
 """.
 -spec open_quantile(float(), Gaps :: [pos_integer()], LengthNs :: pos_integer()) ->
     {ok, float()} | none.
@@ -60,10 +60,7 @@ bisected(Share, Of, Low, High, Left) ->
         false -> bisected(Share, Of, Low, Middle, Left - 1)
     end.
 
--doc """
-Of a closed part that stood still: the longest time in which nothing ended, how often, and the p99
-that an open load would have seen.
-""".
+-doc "A closed part's longest standstill, the number of standstills, and the p99 of an open load.".
 -spec of_part(dyno_load_result:part()) ->
     {ok, LongestNs :: pos_integer(), Times :: pos_integer(), {ok, float()} | none} | none.
 of_part(#{model := closed, workers := Workers, duration_ns := LengthNs, total := Total}) when
@@ -75,7 +72,7 @@ of_part(#{model := closed, workers := Workers, duration_ns := LengthNs, total :=
             undefined -> 0;
             Value -> Value
         end,
-    %% If there were too many slow ones not all of them are known.
+    %% If there were too many slow operations, not all are known.
     case [Gap || is_list(Slow), Gap <- gaps(Slow, Workers), Gap >= max(?LONG_NS, ?FAR * P50)] of
         [] -> none;
         Gaps -> {ok, lists:max(Gaps), length(Gaps), open_quantile(0.99, Gaps, LengthNs)}

@@ -3,12 +3,11 @@
 
 -module(dyno_load_tables).
 -moduledoc false.
-%% The load's tables in the recording: errors, kinds of operations, phases, probes, load nodes.
-%% Pure.
+%% A load's tables in a recording: errors, kinds of operations, phases, probes, load nodes. Pure.
 
 -export([tables/1, specs/0]).
 
--doc "The tables of a run; none is empty.".
+-doc "The non-empty tables of a run.".
 -spec tables(dyno_load_result:t()) -> [#{atom() => term()}].
 tables(#{errors := Errors, duration_ns := DurationNs, parts := Parts} = Result) ->
     Operations = [
@@ -26,7 +25,6 @@ tables(#{errors := Errors, duration_ns := DurationNs, parts := Parts} = Result) 
         ]
     ].
 
--doc "All tables that a load may have.".
 -spec specs() -> [dyno_recording_table:spec()].
 specs() -> [errors(), operations(), phases(), probes(), load_nodes()].
 
@@ -80,7 +78,7 @@ state(kept) -> ~"kept";
 state(saturated) -> ~"saturated";
 state(generator) -> ~"generator limited".
 
-%% What was measured of some operations, in a time; `Of` gives both.
+%% The columns of some operations in a time; `Of` gives both.
 measured(Of) ->
     [
         {Name, Title, Kind, #{better => Better}, fun(Item) ->

@@ -3,34 +3,34 @@
 
 -module(dyno_load_verdict).
 -moduledoc """
-Says whether a load came about as its schedule says, and where it did not, whose fault that was: the
-target's, which was saturated, or the generator's, which then measured itself.
+Judges whether a load followed its schedule, and if not, why: the target was saturated, or the
+generator was the bottleneck and measured itself.
 
-An open load was kept where at least 99 % of the arrivals that were due began. Where it was not, the
-generator is the bottleneck if its workers spent less than half of their time in operations: they
-had the time, and did not begin more. Then, too, it is the bottleneck where it wakes free workers so
-late that it matters beside the response times, one in ten by a quarter of the median. Pure.
+An open load was kept if at least 99 % of the due arrivals began. If fewer began, the generator is
+the bottleneck if its workers spent less than half of their time in operations: they were idle, but
+began no more. The generator is also the bottleneck if it wakes free workers noticeably late: one in
+ten by a quarter of the median response time. Pure.
 """.
 
 -export([of_part/1, is_kept/1, warnings/1]).
 
 -import(dyno_recording_part, [text/2]).
 
-%% So much of what was due must begin.
+%% The share of due arrivals that must begin.
 -define(KEPT, 0.99).
-%% A generator that lags by more than this share of the median spoils it.
+%% More lag than this share of the median makes the result unreliable.
 -define(LAG_SHARE, 0.1).
 -define(LAG_NS, 1_000_000).
-%% Workers that are in operations for less of their time than that wait for the generator.
+%% Workers less busy than this wait for the generator.
 -define(BUSY, 0.5).
 -define(HIGH_LAG_SHARE, 0.25).
-%% More probes than that, of all, do not fail for nothing.
+%% A larger share of failed probes has a cause.
 -define(DISTURBED, 0.1).
-%% Processes that wait for a scheduler, per scheduler: more, and the generator's node is full.
+%% With more processes waiting per scheduler, the generator's node is full.
 -define(FULL, 4.0).
-%% Below so many operations a 99th percentile is one or two operations.
+%% With fewer operations, a 99th percentile is one or two operations.
 -define(FEW, 1000).
-%% More failures than that are worth a warning, with so many reasons.
+%% A larger share of failures gets a warning, with this number of reasons.
 -define(FAILING, 0.01).
 -define(REASONS, 3).
 
@@ -50,12 +50,12 @@ of_part(Part) ->
             end
     end.
 
--doc "Whether what was due began, be it late.".
+-doc "Whether the due arrivals began, even if late.".
 -spec is_kept(dyno_load_result:part()) -> boolean().
 is_kept(#{arrivals := undefined}) -> true;
 is_kept(#{arrivals := Arrivals, total := #{started := Started}}) -> Started >= ?KEPT * Arrivals - 1.
 
-%% The share of the workers' time that went into operations.
+%% The share of the workers' time in operations.
 busy(#{total := #{service := undefined}}) ->
     1.0;
 busy(#{total := #{service := #{sum := SumNs}}, duration_ns := Length, workers := Workers}) ->
@@ -70,7 +70,7 @@ is_lagging(
 is_lagging(_Quantile, _Share, _Part) ->
     false.
 
--doc "What makes the results of a load less believable, each with its code.".
+-doc "Warnings of unreliable results, each with its code.".
 -spec warnings(dyno_load_result:t()) -> [{Code :: binary(), Text :: binary()}].
 warnings(#{parts := Parts, nodes := Nodes, notes := Notes} = Result) ->
     Several = length(Parts) > 1,
@@ -84,7 +84,7 @@ warnings(#{parts := Parts, nodes := Nodes, notes := Notes} = Result) ->
         unfinished(Result) ++
         not_ended(Result).
 
-%% A search allows for that, by making more probes; but what it finds is what a busy machine can do.
+%% A search makes more probes to compensate, but its result is that of a busy machine.
 disturbed(#{search := #{tried := Tried, disturbed := Disturbed}, busy_below := Busy}) ->
     Probes = lists:sum([Held + Failed || #{held := Held, failed := Failed} <- Tried]),
     Slow = "~b of ~b probes did not hold at rates that do: something stood still now and then",
@@ -99,7 +99,7 @@ disturbed(#{search := #{tried := Tried, disturbed := Disturbed}, busy_below := B
 disturbed(_Result) ->
     [].
 
-%% Of the times of those that failed nothing is in the results.
+%% Results exclude the times of failed operations.
 failing(#{total := #{successes := Ok, failures := Failed}, errors := [_ | _] = Errors}) when
     Failed > ?FAILING * (Ok + Failed)
 ->
@@ -128,7 +128,7 @@ unfinished(#{parts := Parts, under_way := N}) ->
     Text = "~b operations had not ended when the run did; they are not in it",
     [{~"unfinished", text(Text, [N])} || Parts =/= [], N > 0].
 
-%% They are mostly the same: the first one stands for all.
+%% Most reasons are alike: show the first.
 not_ended(#{not_ended := []}) ->
     [];
 not_ended(#{not_ended := [Text]}) ->
@@ -160,7 +160,7 @@ of_parts(_Part, _Several, #{search := #{stopped := Stopped, rate_per_s := Rate} 
         end,
     [{~"search", text("the search ~ts: ~ts", [Why, Known])}];
 of_parts(_Part, _Several, #{search := _}) ->
-    %% That a search ends at a limit is its point.
+    %% A search is meant to end at a limit.
     [];
 of_parts(
     #{name := Name, arrivals := Arrivals, total := #{started := Started}} = Part, Several, _Result
@@ -216,8 +216,8 @@ lag(#{total := #{schedule_lag := Lag}} = Part, Where) ->
             []
     end.
 
-%% Where all workers are in operations only the run queue tells whether they wait for the target
-%% or for a processor. A load in this node may be the very thing that is measured here.
+%% If all workers are in operations, only the run queue shows whether they wait for the target or a
+%% processor. A load in this node may itself be the target.
 full(#{run_queue := RunQueue, nodes := Nodes}) ->
     Text =
         "the generator's nodes were full: ~.1f processes waited for each scheduler on average, "

@@ -3,9 +3,8 @@
 
 -module(dyno_load_arrivals_file).
 -moduledoc """
-Reads a recorded arrival curve from a file: one number a line, or the first column of a CSV file.
-A first line that is no number is taken as the heading; empty lines and lines that begin with `#`
-do not count.
+Reads a recorded arrival curve from a file: one number a line, or the first column of a CSV file. A
+first line without a number is the heading; empty lines and lines beginning with `#` are skipped.
 """.
 
 -export([read/1, format_error/1]).
@@ -20,7 +19,7 @@ do not count.
 %% Eight bytes each in every load node.
 -define(MOST, 10_000_000).
 
--doc "The numbers of a file, in its order.".
+-doc "The numbers of a file, in order.".
 -spec read(file:name_all()) -> {ok, [number(), ...]} | {error, reason()}.
 read(File) ->
     case file:read_file(File) of

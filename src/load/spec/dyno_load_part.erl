@@ -3,14 +3,13 @@
 
 -module(dyno_load_part).
 -moduledoc false.
-%% The parts of a load, which the generator gives one after the other: the phases of a load of
-%% phases, the probes of a search, and of any other load the one part that it is. A part has all its
-%% numbers, and when its arrivals are due.
+%% The parts of a load, in sequence: the phases of a load of phases, the probes of a search,
+%% otherwise one part. A part has all its numbers and its schedule of arrivals.
 
 -export([parts/2, at_rate/4]).
 -export_type([t/0]).
 
--doc "One part: a single closed or open load of a length.".
+-doc "A single closed or open load of a length.".
 -type t() :: #{
     name := binary(),
     model := closed | open,
@@ -19,18 +18,18 @@
     duration_ns := pos_integer(),
     operations := dyno_load_spec:operations() | undefined,
     seed := integer(),
-    %% Open loads.
+    %% Open loads only.
     schedule => dyno_load_schedule:schedule(),
-    %% Where it is always the same.
+    %% If constant.
     rate_per_s => number(),
     %% A probe.
     'of' => search,
-    %% Closed loads.
+    %% Closed loads only.
     think => dyno_load_spec:think(),
     iterations => {all | each, pos_integer()}
 }.
 
--doc "The parts of a load, in their order. Of a search, the part that a probe is made from.".
+-doc "The parts of a load, in order. For a search, the template of a probe.".
 -spec parts(dyno_load_spec:load(), #{
     duration_ms := pos_integer(),
     seed := integer(),
@@ -75,7 +74,7 @@ part(#{model := Model, workers := Workers} = Load, Defaults, Nth) ->
             at_rate(Rate, ProbeMs, Part, Load);
         #{model := open} ->
             Schedule = schedule(Load, DurationNs, Seed),
-            %% A recorded curve ends where it ends.
+            %% A recorded curve sets its own length.
             Length =
                 case Load of
                     #{arrivals := Arrivals} when is_tuple(Arrivals) ->
@@ -90,7 +89,7 @@ part(#{model := Model, workers := Workers} = Load, Defaults, Nth) ->
             end
     end.
 
--doc "The part of a search as a probe at a rate.".
+-doc "A search's probe at a rate.".
 -spec at_rate(number(), pos_integer(), t() | map(), dyno_load_spec:load()) -> t().
 at_rate(Rate, DurationMs, #{seed := Seed} = Part, Load) ->
     LengthNs = DurationMs * 1_000_000,
@@ -105,7 +104,7 @@ at_rate(Rate, DurationMs, #{seed := Seed} = Part, Load) ->
 schedule(#{arrivals := {counts, IntervalMs, Counts}} = Load, DurationNs, _Seed) ->
     dyno_load_schedule:new({counts, Counts, IntervalMs * 1_000_000}, own(Load, DurationNs), even);
 schedule(#{arrivals := {times_ms, Times}} = Load, DurationNs, _Seed) ->
-    %% From the first one on: a log has the times of a day.
+    %% Relative to the first: a log has times of day.
     Sorted = lists:sort(Times),
     Due = [round((Time - hd(Sorted)) * 1_000_000) || Time <- Sorted],
     dyno_load_schedule:new({times, Due}, own(Load, DurationNs), even);
@@ -127,6 +126,6 @@ schedule(#{rate_per_s := Rate} = Load, DurationNs, Seed) ->
         end,
     dyno_load_schedule:new(Curve, DurationNs, Pacing).
 
-%% The test's general duration does not cut a recorded curve; one of its own does.
+%% The test's general duration does not cut a recorded curve; the curve's own duration does.
 own(#{duration_ms := _}, DurationNs) -> DurationNs;
 own(_Load, _DurationNs) -> 1 bsl 62.

@@ -3,16 +3,16 @@
 
 -module(dyno_load_schedule).
 -moduledoc """
-When the arrivals of an open load are due: the time of the K-th arrival, counted from 0, in
+The due times of an open load's arrivals: the time of the K-th arrival, counted from 0, in
 nanoseconds from the start.
 
-An arrival is due at the first moment at which the curve's rate, summed up since the start, reaches
-its number: so nothing drifts, however long the load lasts, and a curve of whole counts gives just
-those counts. Constant rates are calculated with integers and are exact to the nanosecond.
+An arrival is due when the integral of the curve's rate reaches its number. So nothing drifts in any
+length of load, and a curve of whole counts gives exactly those counts. Constant rates use integers
+and are exact to the nanosecond.
 
-With `poisson` the gaps are random: the K-th arrival is due where the sum reaches the sum of K + 1
-exponentially distributed numbers with the mean 1, drawn from a seed. That is a Poisson process
-of the curve's rate, also of one that changes. Such times come in order only: `stream/1`.
+With `poisson` the gaps are random: the K-th arrival is due when the integral reaches the sum of K +
+1 exponentially distributed numbers with mean 1, drawn from a seed. This is a Poisson process of the
+curve's rate, also for a changing rate. Random times come in order only: `stream/1`.
 
 ## Examples
 
@@ -23,19 +23,19 @@ of the curve's rate, also of one that changes. Such times come in order only: `s
 ```
 """.
 
-%% Making
+%% Construction
 -export([new/3]).
-%% Asking
+%% Random access
 -export([due/2, count/2, length_ns/1, is_random/1]).
-%% In order
+%% Sequential access
 -export([stream/1, take/2]).
 
 -export_type([schedule/0, curve/0, pacing/0, stream/0]).
 
 -doc """
-How the rate runs, arrivals a second: constant; from one rate to another, evenly over the whole
-length; in steps of equal length; a base rate, and a peak from one time for another; counts of
-arrivals in intervals of equal length; the times of the arrivals themselves, ascending.
+The arrival rate a second: constant; linear from one rate to another; in steps of equal length; a
+base rate with a peak between two times; counts of arrivals in equal intervals; or the arrival times
+themselves, ascending.
 """.
 -type curve() ::
     {constant, number()}
@@ -52,7 +52,7 @@ arrivals in intervals of equal length; the times of the arrivals themselves, asc
     pacing := pacing(),
     curve :=
         {constant, Numerator :: non_neg_integer(), Denominator :: pos_integer()}
-        %% Pieces in which the rate runs in a straight line.
+        %% Pieces with a linear rate.
         | {segments, tuple()}
         %% 64 bits each.
         | {times, binary()}
@@ -62,7 +62,7 @@ arrivals in intervals of equal length; the times of the arrivals themselves, asc
 
 -define(S, 1_000_000_000).
 
--doc "A schedule of a length. Recorded curves have their own; the smaller counts.".
+-doc "A schedule of a length. Recorded curves have their own length; the smaller one counts.".
 -spec new(curve(), LengthNs :: pos_integer(), pacing()) -> schedule().
 new({constant, Rate}, LengthNs, Pacing) ->
     {Numerator, Denominator} = fraction(Rate),
@@ -97,7 +97,7 @@ new({times, Times}, LengthNs, _Pacing) ->
         curve => {times, <<<<Time:64>> || Time <- Times>>}
     }.
 
-%% 0.1 means a tenth, and not the double next to it.
+%% 0.1 means a tenth, not the nearest double.
 fraction(Rate) when Rate == trunc(Rate) -> {trunc(Rate), 1};
 fraction(Rate) -> {round(Rate * ?S), ?S}.
 
@@ -105,8 +105,8 @@ segmented(Pieces, LengthNs, Pacing) ->
     Segments = segments([P || {Length, _, _} = P <- Pieces, Length > 0], 0, 0),
     #{length_ns => LengthNs, pacing => Pacing, curve => {segments, list_to_tuple(Segments)}}.
 
-%% {StartNs, LengthNs, Before, Upto, FromPerS, ToPerS}: `Before` is how many arrivals are due before
-%% it, which need not be a whole number, `Upto` how many at its end.
+%% {StartNs, LengthNs, Before, Upto, FromPerS, ToPerS}: `Before` is the number of arrivals due
+%% before the segment, possibly fractional, `Upto` the number at its end.
 segments([], _Start, _Before) ->
     [];
 segments([{Length, From, To} | Pieces], Start, Before) ->
@@ -122,7 +122,7 @@ counted([Count | Counts], Interval, Start, Before) ->
         | counted(Counts, Interval, Start + Interval, Before + Count)
     ].
 
--doc "How long arrivals come.".
+-doc "The length of time with arrivals.".
 -spec length_ns(schedule()) -> non_neg_integer().
 length_ns(#{length_ns := LengthNs}) -> LengthNs.
 
@@ -130,7 +130,7 @@ length_ns(#{length_ns := LengthNs}) -> LengthNs.
 -spec is_random(schedule()) -> boolean().
 is_random(#{pacing := Pacing}) -> Pacing =/= even.
 
--doc "When arrival K is due; `never` after the end. Not for random gaps: see `stream/1`.".
+-doc "The due time of arrival K; `never` after the end. For random gaps use `stream/1`.".
 -spec due(non_neg_integer(), schedule()) -> non_neg_integer() | never.
 due(K, #{pacing := even, curve := {times, Times}, length_ns := LengthNs}) ->
     case Times of
@@ -169,21 +169,19 @@ find(N, Segments, Low, High) ->
     end.
 
 in_segment(N, {Start, Length, Before, Upto, Rate, Rate}) ->
-    %% By the share of the segment, not by the rate: whole counts are then exact.
+    %% By the segment's share, not the rate: whole counts stay exact.
     Start + min(Length - 1, round((N - Before) * Length / (Upto - Before)));
 in_segment(N, {Start, Length, Before, _Upto, From, To}) ->
     Behind = N - Before,
     Slope = (To - From) * ?S / Length,
-    %% The form of the quadratic formula that loses no digits where the slope is small.
+    %% This form of the quadratic formula loses no digits if the slope is small.
     Root = math:sqrt(max(0.0, From * From + 2 * Slope * Behind)),
     case From + Root of
         Sum when Sum > 0 -> Start + min(Length - 1, round(2 * Behind / Sum * ?S));
         _ -> Start
     end.
 
--doc """
-How many arrivals are due before a time; with random gaps, how many are to be expected.
-""".
+-doc "The number of arrivals due before a time; the expected number for random gaps.".
 -spec count(schedule(), Ns :: non_neg_integer()) -> number().
 count(#{length_ns := LengthNs} = Schedule, Ns) when Ns > LengthNs ->
     count(Schedule, LengthNs);
@@ -225,12 +223,12 @@ before(Ns, Times, Low, High) ->
             before(Ns, Times, Low, Middle)
     end.
 
--doc "The times of random gaps in order, from the first one on.".
+-doc "The random times in order, from the first.".
 -spec stream(schedule()) -> stream().
 stream(#{pacing := {poisson, Seed}} = Schedule) ->
     {Schedule, rand:seed_s(exsss, Seed), 0.0}.
 
--doc "The next so many times; fewer where the schedule ends.".
+-doc "The next times; fewer at the schedule's end.".
 -spec take(non_neg_integer(), stream()) -> {[non_neg_integer()], stream()}.
 take(Count, Stream) ->
     take(Count, Stream, []).
@@ -239,7 +237,7 @@ take(0, Stream, Taken) ->
     {lists:reverse(Taken), Stream};
 take(Count, {Schedule, Random, Sum} = Stream, Taken) ->
     {Uniform, Next} = rand:uniform_s(Random),
-    %% From 0 up to, and without, 1: its complement has a logarithm.
+    %% In [0, 1): the complement has a logarithm.
     Later = Sum - math:log(1.0 - Uniform),
     case at(Later, Schedule) of
         never -> {lists:reverse(Taken), Stream};

@@ -3,20 +3,20 @@
 
 -module(dyno_load_search).
 -moduledoc """
-Finds the highest rate at which an objective holds, by short probes: which rate is tried next, and
-when the search is over. Pure.
+Finds the highest rate at which an objective holds, by short probes: chooses the next rate, and
+decides when to stop. Pure.
 
-No probe decides anything for good: one that held may have been lucky, one that did not may have met
-a moment in which the machine stood still. What is known is how likely each rate is to be the
-highest one that holds, over a grid of rates whose steps are half of the precision. Each probe
-changes that by Bayes' rule: a rate that holds is expected to hold in 7 of 10 probes, one that does
-not in 1 of 20 (a stall fails a probe more easily than luck helps one). The next probe is made where
-both outcomes are as likely, so that probes are repeated near the edge, and a wrong one is mended by
-the next ones there (M. Horstein, "Sequential transmission using noiseless feedback", 1963).
+No single probe is decisive: luck may let a probe hold, a short stall may fail it. The search keeps
+the probability of each rate to be the highest that holds, over a grid with steps of half the
+precision, and updates it by Bayes' rule after each probe. A rate that holds is assumed to hold in 7
+of 10 probes, a rate that does not in 1 of 20: a stall fails a probe more easily than luck helps
+one. The next probe is made at the rate with equally likely outcomes, so probes repeat near the
+limit and correct a wrong probe (M. Horstein, "Sequential transmission using noiseless feedback",
+1963).
 
-No rate is tried that is more than twice the highest one that held: from the first rate on they are
-doubled until one fails. The search ends where the interval that has the limit, at the confidence
-asked for, is no wider than the precision, and a rate there held more often than it did not.
+From the first rate on, rates double until one fails; no rate exceeds twice the highest that held.
+The search ends when the interval of the limit, at the requested confidence, is no wider than the
+precision, and a rate within held more often than not.
 """.
 
 -export([new/1, next/1, so_far/1, record/4]).
@@ -30,25 +30,25 @@ asked for, is no wider than the precision, and a rate there held more often than
     limit_ns := pos_integer()
 }.
 
--doc "What a probe showed: the objective held, or why it did not.".
+-doc "Whether the objective held, or why not.".
 -type outcome() :: held | objective | saturated | generator.
 
 -type tried() :: #{
     rate_per_s := number(),
     held := non_neg_integer(),
     failed := non_neg_integer(),
-    %% The last reason of a probe that failed.
+    %% The reason of the last failed probe.
     why := outcome() | undefined,
     decision := held | failed | undecided
 }.
 
 -doc """
-`rate_per_s` is the highest rate that was tried, held more often than it did not, and is as likely to
-be below the limit as above it, or likelier; 0 if there is none. The limit lies between `low_per_s` and `high_per_s` at
-the confidence. `disturbed` says how many probes did not hold at rates that surely do. `stopped`
-says why it was no higher: the objective did not hold, the target was saturated, the generator was
-at its own limit, the highest rate allowed holds, not even the lowest one does, the time was over,
-or it was interrupted.
+`rate_per_s` is the highest rate tried that held more often than not and is at least as likely below
+the limit as above; 0 if there is none. The limit lies between `low_per_s` and `high_per_s` at the
+confidence. `disturbed` counts failed probes at rates that surely hold. `stopped` is the reason of
+the limit: the objective did not hold, the target was saturated, the generator was at its own limit,
+the highest allowed rate holds, even the lowest does not, the time was over, or the search was
+interrupted.
 """.
 -type result() :: #{
     rate_per_s := number(),
@@ -62,25 +62,25 @@ or it was interrupted.
 
 -opaque search() :: #{
     options := options(),
-    %% Ascending; of number N the limit may be the highest that holds. Number 0 is that none does.
+    %% Ascending; entry N is the probability that rate N is the limit. Number 0: no rate holds.
     rates := tuple(),
     likely := [float()],
-    %% The number of the first rate, and of the highest that ever held.
+    %% The numbers of the first rate and of the highest rate that ever held.
     first := pos_integer(),
     highest := non_neg_integer(),
     tried := #{pos_integer() => tried()},
     elapsed_ns := non_neg_integer()
 }.
 
-%% How often a probe does not hold at a rate that does, and holds at one that does not.
+%% The share of failed probes at a rate that holds, and of probes that hold at a rate that does not.
 -define(FALSE_FAILURE, 0.3).
 -define(FALSE_SUCCESS, 0.05).
-%% So many steps of the grid around the limit are neither the one nor the other.
+%% The number of grid steps around the limit without a clear outcome.
 -define(SOFT, 0.5).
-%% So far below the first rate the search gives up.
+%% The search gives up after this number of halvings of the first rate.
 -define(HALVINGS, 64).
 
--doc "A search that has not begun.".
+-doc "A search before its first probe.".
 -spec new(options()) -> search().
 new(#{from_per_s := From, to_per_s := To, precision := Precision} = Options) ->
     First = min(From, To),
@@ -99,7 +99,7 @@ new(#{from_per_s := From, to_per_s := To, precision := Precision} = Options) ->
         elapsed_ns => 0
     }.
 
-%% People read these rates: no more digits than matter.
+%% Readable rates: only significant digits.
 plain(Rate) ->
     Scale = math:pow(10, floor(math:log10(Rate)) - 2),
     case round(Rate / Scale) * Scale of
@@ -111,7 +111,7 @@ normal(Weights) ->
     Sum = lists:sum(Weights),
     [Weight / Sum || Weight <- Weights].
 
--doc "The rate of the next probe, or what was found.".
+-doc "The next probe's rate, or the result.".
 -spec next(search()) -> {probe, number()} | {done, result()}.
 next(#{elapsed_ns := Elapsed, options := #{limit_ns := Limit}} = Search) when Elapsed >= Limit ->
     {done, result(time, Search)};
@@ -131,7 +131,7 @@ next(#{rates := Rates, tried := Tried} = Search) ->
             {probe, element(most_telling(Search), Rates)}
     end.
 
-%% The lowest and the highest that the limit may be.
+%% The lower and upper bound of the limit.
 bounds(#{likely := Likely, options := #{confidence := Confidence}}) ->
     Tail = (1 - Confidence) / 2,
     {quantile(Tail, Likely), quantile(1 - Tail, Likely)}.
@@ -142,7 +142,7 @@ quantile(_Q, [_], N) -> N;
 quantile(Q, [Weight | _], N) when Weight >= Q -> N;
 quantile(Q, [Weight | Weights], N) -> quantile(Q - Weight, Weights, N + 1).
 
-%% A rate that is as likely to hold as not, but not far above what has held.
+%% The rate with the most uncertain outcome, but not far above a rate that held.
 most_telling(#{likely := Likely, rates := Rates, first := First, highest := Highest}) ->
     Most =
         case Highest of
@@ -156,7 +156,7 @@ at_most(Rate, Rates, N) when N < tuple_size(Rates), element(N + 1, Rates) =< Rat
 at_most(_Rate, _Rates, N) ->
     N.
 
--doc "Takes in a probe's outcome, and how long it took.".
+-doc "Adds a probe's outcome and duration.".
 -spec record(number(), outcome(), non_neg_integer(), search()) -> search().
 record(Rate, Outcome, TookNs, #{rates := Rates, likely := Likely, tried := Tried} = Search) ->
     #{elapsed_ns := Elapsed, highest := Highest} = Search,
@@ -185,12 +185,12 @@ record(Rate, Outcome, TookNs, #{rates := Rates, likely := Likely, tried := Tried
 number(Rate, Rates, N) when element(N, Rates) == Rate -> N;
 number(Rate, Rates, N) -> number(Rate, Rates, N + 1).
 
-%% How likely a probe holds so many steps below the limit.
+%% The probability that a probe holds at this number of steps below the limit.
 holds(Steps) ->
     Below = 1 / (1 + math:exp(-max(-50.0, min(50.0, (Steps + 0.5) / ?SOFT)))),
     ?FALSE_SUCCESS + (1 - ?FALSE_SUCCESS - ?FALSE_FAILURE) * Below.
 
--doc "What is known of a search that ends early.".
+-doc "The result of a search that ends early.".
 -spec so_far(search()) -> result().
 so_far(Search) ->
     result(interrupted, Search).
@@ -216,7 +216,7 @@ result(Stopped, #{rates := Rates, tried := Tried, likely := Likely} = Search) ->
         ]
     }.
 
-%% One that holds may fail now and then, but not as often as it holds.
+%% A rate that holds may fail sometimes, but less often than it holds.
 found(#{tried := Tried, likely := Likely}) ->
     Middle = quantile(0.5, Likely),
     lists:max([
@@ -234,7 +234,7 @@ decision(Likely, Confidence) when Likely >= Confidence -> held;
 decision(Likely, Confidence) when 1 - Likely >= Confidence -> failed;
 decision(_Likely, _Confidence) -> undecided.
 
-%% That of the lowest rate above the limit that did not hold.
+%% The reason of the lowest failed rate above the limit.
 why(#{tried := Tried, likely := Likely}) ->
     Middle = quantile(0.5, Likely),
     Failed = [{N, Why} || {N, #{why := Why}} <- lists:sort(maps:to_list(Tried)), Why =/= undefined],

@@ -2,27 +2,25 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_load_spec).
--moduledoc """
-Reads what a suite says of its load: checks every key and fills in what is left out.
-""".
+-moduledoc "Reads a suite's load: checks every key and adds defaults.".
 
 -export([read/2, override/3, is_operations/1, workers/1, describe/1]).
 -export([suggestion/2, format_error/1]).
 -export_type([load/0, think/0, operations/0, override/0, reason/0]).
 
--doc "Operation kinds, and how often each is made in relation to the others.".
+-doc "Operation kinds with their relative weights.".
 -type operations() :: #{Kind :: atom() => Weight :: number()}.
 
 -doc """
-How long a worker of a closed load waits between its operations, in milliseconds: always the same,
-evenly distributed, or exponentially with a mean.
+The wait of a closed load's worker between operations, in milliseconds: constant, uniform, or
+exponential with a mean.
 """.
 -type think() :: number() | {uniform, number(), number()} | {exponential, number()}.
 
--doc "A load as the generator takes it; doc/suites.md says what the keys mean.".
+-doc "A checked load; doc/suites.md describes the keys.".
 -type load() :: #{model := closed | open | phases | search, atom() => term()}.
 
--doc "What the command line puts in the place of the suite's.".
+-doc "Values of the command line that override the suite's.".
 -type override() :: #{
     model => closed | open | search,
     rate_per_s => term(),
@@ -45,12 +43,12 @@ evenly distributed, or exponentially with a mean.
     | {arrivals_file, dyno_load_arrivals_file:reason()}
     | no_load.
 
-%% Where a suite says nothing: that many connections, and more while a target stands still.
+%% The default connections; more are opened if the target stands still.
 -define(OPEN_WORKERS, 100).
 -define(OPEN_MAX_WORKERS, 10_000).
 -define(MOST_WORKERS, 1_000_000).
 
--doc "Reads what a suite gives: a model, which then goes by the size, or a whole load.".
+-doc "Reads a suite's load: a model, which then scales with the size, or a whole load.".
 -spec read(term(), pos_integer()) -> {ok, load()} | {error, reason()}.
 read(closed, Size) when Size =< ?MOST_WORKERS ->
     {ok, #{model => closed, workers => Size}};
@@ -74,7 +72,7 @@ read(#{model := Model} = Load, _Size) when
 read(Other, _Size) ->
     {error, {bad_load, Other}}.
 
-%% All that a load may have.
+%% All keys of a load.
 keys(closed) ->
     [workers, think_time_ms, iterations, operations, duration_ms, name];
 keys(open) ->
@@ -94,7 +92,7 @@ value(Key, Model, Term) ->
         _ -> {error, {bad_load_key, Model, Key, Term, Accepted}}
     end.
 
-%% How a term is read (true where it may stay as it is), and what is accepted.
+%% The reader of a term (true: unchanged), and the accepted values.
 key(workers, _) ->
     {fun is_workers/1, "a whole number from 1 to 1000000"};
 key(max_workers, _) ->
@@ -155,7 +153,7 @@ search_defaults() ->
         limit_ms => 120_000
     }.
 
-%% Who says how many workers there are, and not how many more, means just these.
+%% A suite that sets only the number of workers allows no more.
 with_pool(#{model := Model, workers := Workers, max_workers := Most}) when Most < Workers ->
     {error, {bad_load_key, Model, max_workers, Most, element(2, key(max_workers, Model))}};
 with_pool(#{workers := _} = Load) ->
@@ -211,8 +209,8 @@ numbers(Source, Is) ->
         {ok, Numbers}
     end.
 
-%% A file's name as a string is a list of numbers as well: it has a letter or a dot in it, and no
-%% file is opened for a list that is no text.
+%% A file name as a string is a list of numbers too, but contains a letter or a dot. A list that is
+%% no text opens no file.
 numbers([First | _] = List) when is_number(First), length(List) > 0 ->
     case io_lib:printable_unicode_list(List) andalso filelib:is_regular(List) of
         true -> numbers(unicode:characters_to_binary(List));
@@ -246,7 +244,7 @@ objectives(Texts) when length(Texts) > 0 ->
     end;
 objectives(_Other) -> false.
 
-%% A probe knows of the load only, and not of a size or a node.
+%% A probe knows only the load, not a size or a node.
 objective(Text) ->
     maybe
         {ok, Threshold} ?= dyno_threshold:parse(Text),
@@ -260,7 +258,7 @@ objective(Text) ->
         {error, Reason} -> {error, {search_objective, Reason}}
     end.
 
--doc "Whether these are operation kinds with their weights.".
+-doc "Whether the term is operation kinds with weights.".
 -spec is_operations(term()) -> boolean().
 is_operations(Operations) when is_map(Operations), map_size(Operations) > 0 ->
     IsKind = fun({Kind, Weight}) -> is_atom(Kind) andalso is_number(Weight) andalso Weight > 0 end,
@@ -268,13 +266,13 @@ is_operations(Operations) when is_map(Operations), map_size(Operations) > 0 ->
 is_operations(_Other) ->
     false.
 
--doc "Puts what the command line says in the place of what the suite says.".
+-doc "Replaces the suite's values by the command line's.".
 -spec override(load(), override(), pos_integer()) -> {ok, load()} | {error, reason()}.
 override(Load, Override, _Size) when map_size(Override) =:= 0 ->
     {ok, Load};
 override(#{model := Now} = Load, Override, Size) ->
     Model = maps:get(model, Override, implied(Override, Now)),
-    %% Of the suite's load, what the other model knows as well stays.
+    %% Keep those of the suite's keys that the other model has too.
     Kept =
         case Model of
             Now -> Load;
@@ -304,13 +302,13 @@ without_replaced(#{workers := _}, Load) ->
 without_replaced(_Override, Load) ->
     Load.
 
-%% As it was written, to be read again.
+%% As text, to be read again.
 texts(#{objective := Thresholds} = Load) ->
     Load#{objective := [dyno_threshold:format(T) || T <- Thresholds]};
 texts(Load) ->
     Load.
 
--doc "A load as a recording's parameters have it.".
+-doc "A load as a recording's parameters.".
 -spec describe(closed | open | none | load()) -> #{atom() => term()}.
 describe(Model) when is_atom(Model) ->
     #{model => Model};
@@ -328,11 +326,11 @@ describe(Load) ->
         Load
     ).
 
-%% As it was written, or read already.
+%% As text, or already read.
 text(Text) when is_binary(Text); is_list(Text) -> dyno_recording_check:text(Text);
 text(Threshold) -> dyno_threshold:format(Threshold).
 
--doc "The most workers that a load has ready from the beginning.".
+-doc "The largest number of initial workers of a load.".
 -spec workers(load()) -> pos_integer().
 workers(#{model := phases, phases := Phases}) ->
     lists:max([Workers || #{workers := Workers} <- Phases]);
@@ -378,7 +376,7 @@ format_error({arrivals_file, Reason}) ->
 article(open) -> "an open";
 article(Model) -> "a " ++ atom_to_list(Model).
 
--doc "What was probably meant by a key that is not known.".
+-doc "The known key most like an unknown one.".
 -spec suggestion(term(), [atom()]) -> unicode:chardata().
 suggestion(Key, Known) when is_atom(Key) ->
     case dyno_similar:nearest(atom_to_list(Key), [atom_to_list(K) || K <- Known]) of

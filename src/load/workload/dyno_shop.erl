@@ -3,32 +3,29 @@
 
 -module(dyno_shop).
 -moduledoc """
-Starts a small shop in a node of its own, to try dyno with: an application `shop` with servers, a
-pipeline, an HTTP port of 127.0.0.1 and customers.
+Starts a small shop in its own node, to try dyno: an application `shop` with servers, a pipeline, an
+HTTP port on 127.0.0.1 and customers.
 
-Its source stands in `priv/shop/` and is compiled here, so that no file of dyno's is needed
-elsewhere and the modules have the names that a user would give them.
+The source in `priv/shop/` is compiled here: the node needs no file of dyno's, and modules have the
+names that a user would choose.
 """.
 
 -export([start/1, stop/1, format_error/1, fault/1]).
 -export_type([shop/0, reason/0]).
 
--doc "The node, and the port of its HTTP server.".
 -type shop() :: #{node := node(), port := inet:port_number()}.
 
 -type reason() ::
     {taken, Name :: string(), node()} | {not_compiled, file:filename()} | {not_started, term()}.
 
--doc """
-Starts it under a name without a host. It is linked to the calling process, and ends with it.
-""".
+-doc "Starts the shop under a name without a host, linked to the caller.".
 -spec start(Name :: string()) -> {ok, shop()} | {error, dyno_error:error()}.
 start(Name) ->
     maybe
         ok ?= dyno_target_node:ensure_distribution(#{}),
         ok ?= is_free(Name),
         {ok, Objects} ?= dyno_error:each(fun object/1, dyno_priv:names("shop")),
-        %% A crash is to be seen by dyno, not to fill this terminal. Ctrl-C is for dyno.
+        %% Crashes are for dyno to show, not for this terminal. Ctrl-C is for dyno.
         Arguments = ["-kernel", "logger_level", "none", "+Bi"],
         {ok, Node} ?= dyno_peer:start(#{full_name => Name, arguments => Arguments}),
         ok ?= opened(Node, Objects),
@@ -41,7 +38,7 @@ is_free(Name) ->
         {error, _} -> ok
     end.
 
-%% Named in stacks as if it had been compiled where it is.
+%% Stacks show the name as if compiled there.
 object(Name) ->
     File = filename:join("shop", Name),
     maybe
@@ -82,7 +79,7 @@ opened(Node, Objects) ->
             {error, {?MODULE, {not_started, Reason}}}
     end.
 
--doc "Ends it.".
+-doc "Ends the shop.".
 -spec stop(shop()) -> ok.
 stop(#{node := Node}) ->
     dyno_peer:stop(Node).

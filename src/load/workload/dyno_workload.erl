@@ -3,14 +3,14 @@
 
 -module(dyno_workload).
 -moduledoc """
-Runs a synthetic system of a master and workers in this node, to see what a machine, a release or an
-instrumentation makes of it: response times, memory, use of the schedulers.
+Runs a synthetic system of a master and workers in this node, to test a machine, a release or an
+instrumentation: response times, memory, use of the schedulers.
 
 ```erlang
 {ok, Document} = dyno_workload:run(#{shape => burst, workers => 10_000, requests => 100}).
 ```
-The same seed gives the same starts of workers, the same numbers of requests, and the same choices
-of the master. It is repeated until the coefficient of variation of the mean response time settles.
+The same seed gives the same starts, numbers of requests and choices of the master. Runs repeat
+until the coefficient of variation of the mean response time settles.
 """.
 
 -export([run/1, once/1, options/1, settled/1]).
@@ -19,19 +19,19 @@ of the master. It is repeated until the coefficient of variation of the mean res
 -type options() :: #{
     shape => dyno_workload_times:shape(),
     workers => pos_integer(),
-    %% Of each worker, on average.
+    %% Mean number for each worker.
     requests => pos_integer(),
-    %% In which all workers start.
+    %% All workers start within this time.
     time_ms => pos_integer(),
-    %% The standard deviation of `pulse`; a quarter of the time.
+    %% The standard deviation of `pulse`; the default is a quarter of the time.
     spread_ms => pos_integer(),
-    %% How pinched `burst` is; the whole time.
+    %% How pinched `burst` is; the default is the whole time.
     pinch_ms => pos_integer(),
-    %% The probabilities that the master goes on sending, or taking answers.
+    %% The probabilities to continue sending, or taking answers.
     send => float(),
     recv => float(),
     seed => integer(),
-    %% The most there may be.
+    %% The largest number of repetitions.
     repetitions => pos_integer(),
     worker => module(),
     progress => fun((Text :: iodata()) -> ok)
@@ -61,14 +61,15 @@ of the master. It is repeated until the coefficient of variation of the mean res
 }.
 
 -define(INTERVAL_MS, 100).
-%% Response times are measured of about so many requests.
+%% The approximate number of requests with a measured response time.
 -define(SAMPLED, 50_000).
-%% The coefficient of variation has settled: below the first, or changed by less than the second.
+%% The coefficient of variation has settled if below the first, or if it changed by less than the
+%% second.
 -define(SMALL, 0.05).
 -define(CHANGE, 0.02).
 -define(LEAST_REPETITIONS, 3).
 
--doc "The options with the defaults of those that are absent.".
+-doc "The options with defaults.".
 -spec options(options()) -> options().
 options(Options) ->
     Time = maps:get(time_ms, Options, 10_000),
@@ -88,7 +89,7 @@ options(Options) ->
     },
     maps:merge(Defaults, Options).
 
--doc "Runs it, repeatedly, and gives the recording.".
+-doc "Runs the system repeatedly and returns the recording.".
 -spec run(options()) ->
     {ok, dyno_recording:document()} | {error, {dyno_option, dyno_option:reason()}}.
 run(Given) ->
@@ -120,8 +121,8 @@ repeat(#{repetitions := Most, progress := Progress} = Options, Results) ->
     end.
 
 -doc """
-Whether more repetitions would tell little: there are three, and the coefficient of variation of the
-mean response time is small, or the last one hardly changed it.
+Whether more repetitions would add little: at least three, and the coefficient of variation of the
+mean response time is small, or hardly changed.
 """.
 -spec settled([result()]) -> boolean().
 settled(Results) when length(Results) < ?LEAST_REPETITIONS ->
@@ -141,12 +142,12 @@ variation(Values) ->
     Squares = lists:sum([(Value - Mean) * (Value - Mean) || Value <- Values]),
     math:sqrt(Squares / (length(Values) - 1)) / Mean.
 
--doc "Runs it once. Ends early when this process receives `dyno_interrupt`.".
+-doc "Runs the system once. Ends early when this process receives `dyno_interrupt`.".
 -spec once(options()) -> result().
 once(Given) ->
     #{workers := Workers, requests := Requests, worker := Worker} = Options = options(Given),
     ok = dyno_agent_vm:enable(),
-    %% Or the first workers ask the code server for it, which is no part of the system.
+    %% Otherwise the first workers call the code server, which is not part of the system.
     {module, Worker} = code:ensure_loaded(Worker),
     Counters = counters:new(2, [write_concurrency]),
     Responses = dyno_histogram:new(),
@@ -184,7 +185,7 @@ once(Given) ->
         samples => Samples
     }.
 
-%% There is always a sample: one is taken at the end, too.
+%% Another sample is taken at the end, so there is always one.
 sample(Master, State) ->
     receive
         {workload_done, Master} ->

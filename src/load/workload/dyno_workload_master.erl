@@ -3,30 +3,29 @@
 
 -module(dyno_workload_master).
 -moduledoc """
-The master of a synthetic system: starts workers when they are due, and gives each its requests.
+The master of a synthetic system: starts workers when they are due, and sends their requests.
 
-It works in turns, as BenchCRV's does. A worker is taken from the queue, and gets requests as long
-as
-a random number is at most Pr(send); then answers are taken from the mailbox as long as one is at
-most Pr(recv). Response times, from a request's sending to when its answer is taken, are measured of
-a sample of requests that the random numbers choose.
+It works in turns, like BenchCRV's. The master takes a worker from the queue and sends it requests
+as long as a random number is at most Pr(send); then it takes answers from the mailbox as long as
+one is at most Pr(recv). Response times, from sending a request to taking its answer, are measured
+for a random sample of requests.
 """.
 
 -export([start_link/2]).
 -export_type([options/0]).
 
 -type options() :: #{
-    %% What dyno_workload_times drew.
+    %% From dyno_workload_times.
     plan := [{non_neg_integer(), pos_integer()}],
     send := float(),
     recv := float(),
     seed := integer(),
-    %% Who is a worker: a module with start/2.
+    %% The worker's module, with start/2.
     worker := module(),
-    %% The share of requests whose response time is measured.
+    %% The share of requests with a measured response time.
     sampled := float(),
     responses := dyno_histogram:t(),
-    %% Workers that live, requests that were answered.
+    %% Live workers, answered requests.
     counters := counters:counters_ref()
 }.
 
@@ -38,13 +37,15 @@ a sample of requests that the random numbers choose.
     next = 1 :: pos_integer(),
     work = queue:new() :: queue:queue(worker()),
     alive = 0 :: non_neg_integer(),
-    %% When sampled requests were sent.
+    %% Send times of sampled requests.
     sent = #{} :: #{{pos_integer(), pos_integer()} => integer()},
     random :: rand:state(),
     options :: options()
 }).
 
--doc "Starts at once; `{workload_done, Master}` tells the given process that all workers ended.".
+-doc """
+Starts at once; sends `{workload_done, Master}` to the given process when all workers have ended.
+""".
 -spec start_link(pid(), options()) -> pid().
 start_link(Owner, #{plan := Plan, seed := Seed} = Options) ->
     spawn_link(fun() ->
@@ -139,7 +140,7 @@ answered(Kind, Pid, {Id, Number, _} = Request, State) ->
             State#state{sent = Left}
     end.
 
-%% Nothing to give: until an answer comes, or the next worker is due.
+%% With nothing to send, wait for an answer or the next worker's start.
 wait_ms(#state{alive = 0, plan = []}) ->
     0;
 wait_ms(#state{work = Work, plan = Plan}) ->

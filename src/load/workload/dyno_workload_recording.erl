@@ -3,13 +3,12 @@
 
 -module(dyno_workload_recording).
 -moduledoc false.
-%% What a synthetic system did, as a recording: a run for each repetition, and a table over them.
+%% The recording of a synthetic system: a run for each repetition, and a table over all.
 
 -export([document/3]).
 
 -define(GROUP, ~"workload").
 
--doc "The recording of all repetitions.".
 -spec document(dyno_workload:options(), term(), [dyno_workload:result(), ...]) ->
     dyno_recording:document().
 document(#{shape := Shape} = Options, Environment, Results) ->

@@ -3,7 +3,7 @@
 
 -module(dyno_workload_times).
 -moduledoc false.
-%% When the workers of a synthetic system start, and how many requests each gets: BenchCRV's models
+%% The start times of a synthetic system's workers, and their numbers of requests: BenchCRV's models
 %% (Aceto, Attard, Francalanza, Ingolfsdottir: "On Benchmarking for Concurrent Runtime
 %% Verification", FASE 2021), drawn from a seed.
 %%
@@ -29,10 +29,10 @@
     atom() => term()
 }.
 
-%% BenchCRV's standard deviation of a worker's number of requests, of the mean.
+%% BenchCRV's standard deviation of a worker's number of requests, relative to the mean.
 -define(BATCH_DEVIATION, 0.02).
 
--doc "The start of each worker after that of the first possible, in order, and its requests.".
+-doc "Each worker's start after the first possible start, in order, and its requests.".
 -spec draw(options()) -> [{StartNs :: non_neg_integer(), Requests :: pos_integer()}].
 draw(#{workers := Workers, requests := Requests, seed := Seed} = Options) ->
     One = time(Options),

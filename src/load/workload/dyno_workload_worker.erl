@@ -3,14 +3,14 @@
 
 -module(dyno_workload_worker).
 -moduledoc """
-A worker of `dyno workload`: what it does is what a monitor of a benchmark sees. It answers each
-request of the master, and ends when the master says so after the last one.
+A worker of `dyno workload`; a monitor of a benchmark sees its actions. Answers each request of the
+master, and ends on the master's message after the last request.
 """.
 
 -export([start/2]).
 -export_type([request/0]).
 
--doc "The worker, which request of it this is, and how many there will be.".
+-doc "The worker, the request's number, and the total.".
 -type request() ::
     {Worker :: pos_integer(), Request :: pos_integer(), Requests :: pos_integer()}.
 
