@@ -3,16 +3,16 @@
 
 -module(dyno_built).
 -moduledoc false.
-%% The code that a project has built: by rebar3 or Mix for one or more profiles (_build/default,
-%% _build/test, _build/dev), by other tools into ebin folders.
+%% Finds a project's built code: of rebar3 or Mix for one or more profiles (_build/default,
+%% _build/test, _build/dev), or of other tools in ebin folders.
 
 -export([folders/2, modified/1]).
 
 -include_lib("kernel/include/file.hrl").
 
 -doc """
-The profile that weighs most, by the times of its beam files, and the folders of beam files to put
-on the code path. `none` if no profile weighs more than 0.
+The profile with the most weight by the times of its beam files, and its folders of beam files for
+the code path. `none` if no profile weighs more than 0.
 """.
 -spec folders(file:filename(), fun(([Seconds :: integer()]) -> integer())) ->
     {file:filename() | none, [file:filename()]}.
@@ -31,7 +31,7 @@ folders(Root, Weight) ->
             filename:join([Heaviest, Part, "*", Kind])
          || Heaviest =/= none,
             Part <- ["checkouts", "lib"],
-            %% Protocols of Elixir's with all of their implementations: before the others.
+            %% Elixir's protocols with all implementations: before the others.
             Kind <- ["consolidated", "ebin"]
         ] ++ ["ebin", "apps/*/ebin", "deps/*/ebin", "lib/*/ebin"],
     {Heaviest,
@@ -45,7 +45,7 @@ folders(Root, Weight) ->
 beams(Profile) ->
     filelib:wildcard(filename:join([Profile, "*", "*", "ebin", "*.beam"])).
 
--doc "When a file was changed, in seconds since 1970; 0 if nothing says it.".
+-doc "When a file was changed, in seconds since 1970; 0 if unknown.".
 -spec modified(file:filename()) -> integer().
 modified(File) ->
     case file:read_file_info(File, [raw, {time, posix}]) of

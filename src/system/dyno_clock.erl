@@ -3,10 +3,10 @@
 
 -module(dyno_clock).
 -moduledoc """
-Tells how much of an interval's wall time the calling process's thread really computed.
+Measures the share of an interval's wall time in which the calling process's thread computed.
 
-Between two readings of the wall clock the operating system may have run something else. With the
-thread's own clocks at both edges of an epoch, that time is known:
+Between two readings of the wall clock the operating system may run other programs. The thread's own
+clocks at both edges show that time:
 
 ```
 Before = dyno_clock:thread(),
@@ -15,31 +15,31 @@ After = dyno_clock:thread(),
 #{wall_ns := Wall, cpu_ns := Cpu, wait_ns := Wait} = dyno_clock:difference(Before, After).
 ```
 
-The scheduler's thread has the clocks, so the process must stay on one: start it with
-`spawn_opt(Fun, [{scheduler, Number}])`. `difference/2` sees that the threads at the two edges
-differ, but not that the process was away in between.
+The clocks are of the scheduler's thread, so the process must stay on one scheduler: start it with
+`spawn_opt(Fun, [{scheduler, Number}])`. `difference/2` detects different threads at the edges, but
+no move away and back between.
 
 ## The NIF
 
-The thread's clocks come from a NIF (`c_src/dyno_clock_nif.c`), which `make` builds where there is a
-C compiler. Without it everything works with the wall clock alone; `available/0` tells, and
-`missing/0` says what that costs.
+A NIF (`c_src/dyno_clock_nif.c`) reads the thread's clocks; `make` builds it if there is a C
+compiler. Without it only the wall clock works; `available/0` tells, and `missing/0` describes the
+loss.
 
-The NIF is looked for, as `nif-VERSION/dyno_clock_nif.so` with the version of the runtime's NIF
-interface, in these folders, and the first that is there is loaded:
+The library is `nif-VERSION/dyno_clock_nif.so`, with the version of the runtime's NIF interface, in
+the first of these folders that has it:
 
-1. the folder named by the environment variable `DYNO_PRIV`,
+1. the folder in the environment variable `DYNO_PRIV`,
 2. the application's `priv` folder,
 3. the folder `priv` beside the escript, and `lib/dyno/priv` of the prefix in whose `bin` it is
-   installed: from inside an archive no library can be loaded.
+   installed: no library can be loaded from an archive.
 
-A node without dyno that was sent this module has none of them; `load_from/1` takes the library from
-where the sender has it, which works on the same machine.
+A node that got only this module has none of them; `load_from/1` takes the library from the sender's
+folders, on the same machine.
 
 ## Cost
 
-One `thread/0` takes 8 to 9 us with the NIF (2 cores, Linux 6.18, OTP 27 and 29), nearly all of it
-in the kernel for the waiting time, and 0.2 us without. Nothing is kept open between calls.
+`thread/0` takes 8 to 9 us with the NIF (2 cores, Linux 6.18, OTP 27 and 29), most of it in the
+kernel for the waiting time, and 0.2 us without. Nothing stays open between calls.
 """.
 
 -on_load(load/0).
@@ -47,30 +47,30 @@ in the kernel for the waiting time, and 0.2 us without. Nothing is kept open bet
 
 %% Reading
 -export([thread/0, difference/2]).
-%% What there is to read
+%% Availability
 -export([available/0, missing/0]).
-%% In a node that was sent this module
+%% In a node that got this module
 -export([load_from/1, folders/0]).
 
 -export_type([edge/0, interval/0]).
 
--doc "The clocks at one edge of an interval. What is not to be had is `undefined`.".
+-doc "The clocks at one edge of an interval; unavailable ones are `undefined`.".
 -type edge() :: #{
-    %% The monotonic clock.
+    %% Monotonic time.
     wall_ns := integer(),
-    %% The scheduler that ran the process.
+    %% The scheduler of the process.
     scheduler := pos_integer(),
-    %% The operating system's thread: figures of two threads can't be compared.
+    %% The operating system's thread: values of two threads cannot be compared.
     thread := integer() | undefined,
     %% Processor time of the thread.
     cpu_ns := non_neg_integer() | undefined,
-    %% Time for which the thread could have run, but no processor was free for it. Linux only.
+    %% Time that the thread was ready without a free processor. Linux only.
     wait_ns := non_neg_integer() | undefined
 }.
 
 -doc """
-What passed between two edges. All but the wall time is `undefined` where the process was moved to
-another thread in between, or without the NIF.
+The time between two edges. All but the wall time is `undefined` without the NIF, or if the process
+changed its thread.
 """.
 -type interval() :: #{
     wall_ns := integer(),
@@ -78,7 +78,7 @@ another thread in between, or without the NIF.
     wait_ns := non_neg_integer() | undefined
 }.
 
--doc "Reads the clocks of the thread that runs the calling process.".
+-doc "Reads the clocks of the calling process's thread.".
 -spec thread() -> edge().
 thread() ->
     Times = thread_nif(),
@@ -87,7 +87,7 @@ thread() ->
         scheduler => erlang:system_info(scheduler_id)
     }.
 
--doc "What passed from one edge to the other.".
+-doc "The time between two edges.".
 -spec difference(Earlier :: edge(), Later :: edge()) -> interval().
 difference(#{thread := Thread} = Earlier, #{thread := Thread} = Later) when is_integer(Thread) ->
     #{
@@ -107,9 +107,7 @@ available() ->
         error:nif_not_loaded -> false
     end.
 
--doc """
-One sentence on what is missing without the NIF, and why it is; `none` where nothing is.
-""".
+-doc "A sentence on the loss without the NIF, and the cause; `none` with the NIF.".
 -spec missing() -> none | {missing, unicode:chardata()}.
 missing() ->
     case available() of
@@ -137,17 +135,17 @@ minus(_Later, _Earlier) -> undefined.
 
 %% Loading
 
-%% A missing NIF is no reason not to load the module, so this always succeeds.
+%% Always succeeds: the module works without the NIF.
 load() ->
     load(folders()).
 
 -doc """
-Loads the NIF from one of these folders, where it is not loaded yet; whether the thread's clocks can
-be read here then. The library goes with the module.
+Loads the NIF from one of these folders, if necessary; returns whether the thread's clocks can be
+read then. The library goes with the module.
 """.
 -spec load_from([file:filename()]) -> boolean().
 load_from(Folders) ->
-    %% Where one is loaded this changes nothing.
+    %% No effect if a library is loaded.
     ok = load(Folders),
     available().
 
@@ -170,14 +168,14 @@ library(Folders) ->
 file_name() ->
     "nif-" ++ erlang:system_info(nif_version) ++ "/dyno_clock_nif.so".
 
--doc "The folders in which this node looks for the library, as whole paths.".
+-doc "The folders in which this node looks for the library, as absolute paths.".
 -spec folders() -> [file:filename()].
 folders() ->
     Named = [Folder || Folder <- [os:getenv("DYNO_PRIV")], Folder =/= false, Folder =/= ""],
     Own = [Folder || Folder <- [code:priv_dir(dyno)], is_list(Folder)],
     [filename:absname(Folder) || Folder <- Named ++ Own ++ beside_escript(Own)].
 
-%% An application of an escript has its priv folder at ESCRIPT/dyno/priv, where ESCRIPT is a file.
+%% An escript's application has its priv folder at ESCRIPT/dyno/priv, with ESCRIPT a file.
 beside_escript(Own) ->
     [
         filename:join(filename:dirname(linked(Escript)), Beside)
@@ -187,7 +185,7 @@ beside_escript(Own) ->
         Beside <- ["priv", "../lib/dyno/priv"]
     ].
 
-%% A link to the escript, as in a user's own bin folder, has nothing beside it.
+%% A link to the escript, as in a user's bin folder, has no library beside it.
 linked(File) ->
     case file:read_link(File) of
         {ok, Target} -> linked(filename:absname(Target, filename:dirname(File)));

@@ -3,18 +3,18 @@
 
 -module(dyno_code).
 -moduledoc false.
-%% Modules: to load them and take them away again, in this node and in another, to find those that
-%% a module calls, and to have folders on the code path for a while.
+%% Loads and unloads modules, here and in other nodes; finds the modules that a module calls; sets
+%% the code path for a while.
 
 -export([load/3, unload/1, compile_file/2]).
 -export([own_paths/0, with_paths/2, listed/1, write/2, objects/1, closure/1]).
 -export([loaded/2, available/2, missing/2, sent/1, replaced/2, packed/1, send/2, not_loaded/1, format_error/1, fault/1]).
 -export_type([object/0, packed/0, reason/0]).
 
--doc "A module's compiled code with the path that the code server shall know it by.".
+-doc "A module's compiled code, and its path for the code server.".
 -type object() :: {module(), binary(), file:filename_all()}.
 
--doc "As `code:atomic_load/1` takes it.".
+-doc "As in `code:atomic_load/1`.".
 -type packed() :: {module(), file:filename_all(), binary()}.
 
 -type reason() ::
@@ -24,12 +24,12 @@
     | {failed, node(), {later_release, file:filename_all(), By :: binary(), Release :: string()}}.
 
 -define(TIMEOUT_MS, 30_000).
-%% How the code server of a node knows the path of a module that dyno sent there.
+%% Marks, in a node's code server, the path of a module that dyno sent.
 -define(SENT, "dyno:").
 
 %% This node
 
--doc "Loads compiled code in place of what has the module's name.".
+-doc "Loads compiled code in place of a module of that name.".
 -spec load(module(), file:filename_all(), binary()) -> ok | {error, term()}.
 load(Module, File, Binary) ->
     _ = code:purge(Module),
@@ -38,7 +38,7 @@ load(Module, File, Binary) ->
         {error, _} = Error -> Error
     end.
 
--doc "Takes modules away; a process that still runs one of them is killed.".
+-doc "Unloads modules; processes that still run them are killed.".
 -spec unload(module() | [module()]) -> ok.
 unload(Modules) when is_list(Modules) ->
     lists:foreach(fun unload/1, Modules);
@@ -49,13 +49,13 @@ unload(Module) ->
         _ = code:purge(Module),
         ok
     catch
-        %% Where the emulator is being stopped its code server goes first.
+        %% During shutdown the code server ends first.
         error:badarg ->
             undefined = whereis(code_server),
             ok
     end.
 
--doc "Compiles a file to a binary; an error is one line for each mistake, with its place.".
+-doc "Compiles a file to a binary; an error has one line for each mistake, with its place.".
 -spec compile_file(file:filename(), [compile:option()]) ->
     {ok, module(), binary()} | {error, no_compiler | {does_not_compile, [binary()]}}.
 compile_file(Path, Options) ->
@@ -79,7 +79,7 @@ place(File, {Line, Column}) -> io_lib:format("~ts:~b:~b: ", [File, Line, Column]
 place(File, Line) when is_integer(Line) -> io_lib:format("~ts:~b: ", [File, Line]);
 place(File, _None) -> [File, ": "].
 
--doc "The folders of the code path that are neither Erlang/OTP's nor inside an archive.".
+-doc "The code path's folders outside of Erlang/OTP and archives.".
 -spec own_paths() -> [file:filename()].
 own_paths() ->
     Root = code:root_dir(),
@@ -93,7 +93,7 @@ own_paths() ->
     ].
 
 -doc """
-Evaluates with these folders, or this one, first on the code path; what was on it before stays.
+Evaluates with these folders, or this one, first on the code path, and then removes the new ones.
 """.
 -spec with_paths(file:filename_all() | [file:filename_all()], fun(() -> Result)) -> Result.
 with_paths(Paths, Fun) ->
@@ -106,13 +106,13 @@ with_paths(Paths, Fun) ->
         code:del_paths(Added)
     end.
 
--doc "A list of folders, also if one folder is given: as a text or as characters.".
+-doc "A list of folders, also from one folder as a text or characters.".
 -spec listed(file:filename_all() | [file:filename_all()]) -> [file:filename_all()].
 listed(Path) when is_binary(Path) -> [Path];
 listed([Character | _] = Path) when is_integer(Character) -> [Path];
 listed(Paths) -> Paths.
 
--doc "Writes compiled modules to a new folder, as a code path needs them.".
+-doc "Writes compiled modules to a new folder for a code path.".
 -spec write(file:filename_all(), [object()]) -> ok | {error, dyno_file:reason()}.
 write(_Folder, []) ->
     ok;
@@ -123,14 +123,14 @@ write(Folder, [{Module, Binary, _File} | Rest]) ->
     end.
 
 -doc """
-The compiled code of modules, also from inside an escript. A module that was loaded without a file
-has none, and is left out.
+The compiled code of modules, also from inside an escript. Modules loaded without a file are left
+out.
 """.
 -spec objects([module()]) -> [object()].
 objects(Modules) ->
     [Object || Module <- Modules, {_, _, _} = Object <- [code:get_object_code(Module)]].
 
--doc "These modules of dyno's and all of dyno's that they call or name, directly or not.".
+-doc "These modules and dyno's modules that they call or name, directly or not.".
 -spec closure([module()]) -> [module()].
 closure(Modules) ->
     closure(Modules, []).
@@ -146,8 +146,7 @@ closure([Module | Rest], Found) ->
             closure(called(Binary) ++ Rest, [Module | Found])
     end.
 
-%% A callback module of the agent is only named by who has it called: where a name of that kind is
-%% that of a module it counts as called.
+%% The caller of an agent's callback module only names it: a module's name counts as a call.
 called(Binary) ->
     {ok, {_, [{imports, Imports}, {atoms, Atoms}]}} = beam_lib:chunks(Binary, [imports, atoms]),
     Called = [M || {M, _, _} <- Imports, lists:prefix("dyno_", atom_to_list(M))],
@@ -159,7 +158,7 @@ called(Binary) ->
 
 %% Another node
 
--doc "Which of these modules are loaded in a node.".
+-doc "The modules that are loaded in a node.".
 -spec loaded(node(), [module()]) -> {ok, [module()]} | {error, reason()}.
 loaded(Node, Modules) ->
     remotely(Node, fun() -> loaded_there(Node, Modules) end).
@@ -168,7 +167,7 @@ loaded_there(Node, Modules) ->
     Answers = call(Node, lists, map, [fun erlang:module_loaded/1, Modules]),
     [Module || {Module, true} <- lists:zip(Modules, Answers)].
 
--doc "Which of these modules a node has: loaded, or on its code path.".
+-doc "The modules that a node has: loaded, or on its code path.".
 -spec available(node(), [module()]) -> {ok, [module()]} | {error, reason()}.
 available(Node, Modules) ->
     remotely(Node, fun() ->
@@ -176,7 +175,7 @@ available(Node, Modules) ->
         [Module || {Module, Where} <- lists:zip(Modules, Answers), Where =/= non_existing]
     end).
 
--doc "Which of these modules a node has not loaded, or has in another version than this one.".
+-doc "The modules that a node has not loaded, or has in another version.".
 -spec missing(node(), [module()]) -> {ok, [object()]} | {error, reason()}.
 missing(Node, _Modules) when Node =:= node() ->
     {ok, []};
@@ -190,23 +189,20 @@ missing(Node, Modules) ->
         [Object || {Module, Binary, _} = Object <- Objects, md5(Binary) =/= maps:get(Module, Md5s, none)]
     end).
 
-%% Not Module:module_info(md5): here it may be compiled for coverage.
+%% Not Module:module_info(md5): this module may be compiled for coverage.
 md5(Binary) ->
     {ok, {_, Md5}} = beam_lib:md5(Binary),
     Md5.
 
--doc """
-The modules in a node that a dyno sent there: this one, or one that left them behind
-(`m:dyno_agent`).
-""".
+-doc "The modules in a node that this or an earlier dyno sent (`m:dyno_agent`).".
 -spec sent(node()) -> {ok, [module()]} | {error, reason()}.
 sent(Node) ->
     Pattern = [{{'$1', ?SENT ++ '_'}, [], ['$1']}],
     remotely(Node, fun() -> call(Node, ets, select, [code_server, Pattern]) end).
 
 -doc """
-Those of these modules that `send/2` replaces twice: the node has current and old code of them, so
-that the old code must be purged first, which asks each of the node's processes.
+The modules that `send/2` replaces twice: the node has current and old code of them. The old code
+must be purged first, which asks each of the node's processes.
 """.
 -spec replaced(node(), [module()]) -> {ok, [module()]} | {error, reason()}.
 replaced(Node, Modules) ->
@@ -215,17 +211,16 @@ replaced(Node, Modules) ->
         loaded_there(Node, [Module || {Module, true} <- lists:zip(Modules, Answers)])
     end).
 
--doc "Modules as dyno sends them: marked as its own, without what only debuggers use.".
+-doc "Modules for sending: marked as dyno's, without debugging data.".
 -spec packed([object()]) -> [packed()].
 packed(Objects) ->
     [{Module, ?SENT ++ File, for_running(Binary)} || {Module, Binary, File} <- Objects].
 
--doc "Loads modules in a node, in place of what has their names.".
+-doc "Loads modules in a node, in place of those with their names.".
 -spec send(node(), [object()]) -> ok | {error, reason()}.
 send(_Node, []) ->
     ok;
-%% One by one: where the caller is killed, what it sent would go on to be loaded behind the one who
-%% cleans up.
+%% One by one: if the caller is killed, a large request would still load modules after the cleanup.
 send(Node, [Object | Rest]) ->
     [{Module, File, Binary}] = packed([Object]),
     Sent = remotely(Node, fun() ->
@@ -241,7 +236,7 @@ send(Node, [Object | Rest]) ->
 
 bad_file(Node, {Module, Binary, File}) ->
     maybe
-        %% A file that is not whole is of no release.
+        %% A damaged file has no release.
         {ok, _} ?= beam_lib:chunks(Binary, []),
         {ok, Release} ?= remotely(Node, fun() -> call(Node, erlang, system_info, [otp_release]) end),
         {later_release, File, compiled_by(Binary), Release}
@@ -249,7 +244,7 @@ bad_file(Node, {Module, Binary, File}) ->
         _ -> {badfile, Module}
     end.
 
-%% The file names the compiler's version only.
+%% The file names only the compiler's version.
 compiled_by(Binary) ->
     _ = application:load(compiler),
     case {beam_lib:chunks(Binary, [compile_info]), application:get_key(compiler, vsn)} of
@@ -305,7 +300,7 @@ format_error({failed, Node, {Reason, Module}}) when is_atom(Module) ->
 format_error({failed, Node, Reason}) ->
     io_lib:format("~ts did not take dyno's modules: ~0tP", [Node, Reason, 12]).
 
--doc "The other node's, or the way's to it.".
+-doc "The other node's or the connection's.".
 -spec fault(reason()) -> dyno_error:fault().
 fault({failed, _, {later_release, _, _, _}}) -> caller;
 fault(_Reason) -> dyno.

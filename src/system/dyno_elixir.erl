@@ -3,9 +3,9 @@
 
 -module(dyno_elixir).
 -moduledoc """
-Elixir, where it is installed: brings it into this node, and compiles a file of it.
+Loads Elixir into this node, if installed, and compiles Elixir files.
 
-dyno itself needs no Elixir, neither to be built nor to run.
+dyno itself needs no Elixir, neither to build nor to run.
 """.
 
 -export([start/0, folders/0, compile/1, format_error/1]).
@@ -16,18 +16,18 @@ dyno itself needs no Elixir, neither to be built nor to run.
     | {old_elixir, binary()}
     | {does_not_compile, [unicode:chardata(), ...]}.
 
-%% What elixir's own applications need of each other.
+%% Elixir's applications, as they need each other.
 -define(APPLICATIONS, [elixir, logger, eex]).
 -define(ASK, "IO.write(:code.lib_dir(:elixir))").
 -define(ASK_TIMEOUT_MS, 30_000).
 
--doc "Has Elixir in this node: on the code path, and started.".
+-doc "Puts Elixir on the code path, and starts it.".
 -spec start() -> ok | {error, reason()}.
 start() ->
     maybe
         ok ?= on_the_path(),
         ok = started(io:setopts(whereis(user), [binary])),
-        %% Without it the first warning of a file would be all that is known of its mistakes.
+        %% Without it only the first warning of a file is known.
         case erlang:function_exported('Elixir.Code', with_diagnostics, 2) of
             true ->
                 ok;
@@ -37,9 +37,9 @@ start() ->
         end
     end.
 
-%% Elixir sets this option of standard input and output when it starts. Where these belong to
-%% another VM, as with `peer`, they have none, and it would not start: there somebody says that it
-%% is done.
+%% Elixir sets this option of standard input and output at its start. If these belong to another VM,
+%% as with `peer`, the option does not exist, and the start would fail: a process answers in their
+%% place.
 started(ok) ->
     {ok, _} = application:ensure_all_started(elixir),
     ok;
@@ -61,7 +61,7 @@ without_options(Device) ->
     end,
     without_options(Device).
 
--doc "Where the modules of Elixir's own applications are; none where it is not found.".
+-doc "The folders of Elixir's own applications; none if not found.".
 -spec folders() -> [file:filename()].
 folders() ->
     case on_the_path() of
@@ -83,7 +83,7 @@ on_the_path() ->
         {error, _} -> find()
     end.
 
-%% Beside its program; else the program is asked, which may be a version manager's shim.
+%% Beside its program; otherwise the program, perhaps a version manager's shim, is asked.
 find() ->
     case os:find_executable("elixir") of
         false ->
@@ -106,7 +106,7 @@ real(Path) ->
 ask_and_add(Program) ->
     case dyno_program:output(Program, ["-e", ?ASK], ?ASK_TIMEOUT_MS) of
         {ok, Output} ->
-            %% Before it there may be a warning, of the emulator's about its locale for one.
+            %% The emulator may print a warning first, for example about its locale.
             Folder = lists:last(string:split(string:trim(Output), "\n", all)),
             add(filename:dirname(unicode:characters_to_list(Folder)));
         none ->
@@ -121,8 +121,8 @@ add(Library) ->
     end.
 
 -doc """
-Compiles and loads a file of Elixir; `start/0` must have been called. Gives each module and its
-object code, in the order in which they stand in the file.
+Compiles and loads an Elixir file, after `start/0`. Returns each module and its object code, in the
+order of the file.
 """.
 -spec compile(file:filename()) -> {ok, [{module(), binary()}]} | {error, reason()}.
 compile(Path) ->
@@ -142,11 +142,11 @@ compile(Path) ->
         {error, Message} -> {error, {does_not_compile, mistakes(Diagnostics, Message, Path)}}
     end.
 
-%% Modules that are there once Elixir is started.
+%% For modules that exist after the start of Elixir.
 call(Module, Function, Arguments) ->
     apply(Module, Function, Arguments).
 
-%% Where there are diagnostics, the exception says only that there are.
+%% With diagnostics, the exception has no details.
 mistakes(Diagnostics, Message, Path) ->
     Errors = [
         [Path, ":", line(Position), ": ", first_line(Text)]

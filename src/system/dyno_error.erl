@@ -3,40 +3,39 @@
 
 -module(dyno_error).
 -moduledoc false.
-%% What goes wrong passes from one folder to the next as `{Module, Reason}`: the module that says
-%% so knows what its reason means, and nobody above needs to. It exports `format_error/1`, which
-%% words the reason, and, where its reasons are not all of the same kind, `fault/1`, which says who
-%% can do something about them:
+%% Errors between folders are `{Module, Reason}`: only the module that reports a reason knows its
+%% meaning. The module exports `format_error/1`, which words the reason, and, if its reasons are of
+%% different kinds, `fault/1`, which tells who can fix them:
 %%
-%%   caller       what was asked for is wrong; exit status 2
+%%   caller       the request is wrong; exit status 2
 %%   code         the measured code or system failed; exit status 1
-%%   dyno         dyno or the target could not do it; exit status 3
-%%   interrupted  somebody stopped it; exit status 130
+%%   dyno         dyno or the target failed; exit status 3
+%%   interrupted  a user stopped the run; exit status 130
 
 -export([format/1, format_error/1, fault/1, exit_status/1, each/2, each/3, tagged/2]).
 -export([attempt/1, fail/1, ok/1]).
 -export_type([error/0, fault/0, exit_status/0]).
 
--doc "A reason with the module that words it.".
+-doc "A reason and the module that words it.".
 -type error() :: {module(), Reason :: term()}.
 
--doc "Who can do something about it.".
+-doc "Who can fix it.".
 -type fault() :: caller | code | dyno | interrupted.
 
--doc "0: done; the others are in the list above.".
+-doc "0: done; for the others see the list above.".
 -type exit_status() :: 0 | 1 | 2 | 3 | 130.
 
--doc "One sentence that says what is wrong and what to do.".
+-doc "One sentence with the error and the remedy.".
 -spec format(error()) -> unicode:chardata().
 format({Module, Reason}) ->
     Module:format_error(Reason).
 
--doc "Words the one reason that every module may have: `{dyno_error, interrupted}`.".
+-doc "Words the reason that every module may have: `{dyno_error, interrupted}`.".
 -spec format_error(interrupted) -> unicode:chardata().
 format_error(interrupted) ->
     "interrupted".
 
--doc "Whose fault it is; the caller's where the module does not tell.".
+-doc "By default the caller's.".
 -spec fault(error() | interrupted) -> fault().
 fault(interrupted) ->
     interrupted;
@@ -47,12 +46,12 @@ fault({Module, Reason}) ->
         false -> caller
     end.
 
--doc "What a function gives for each of a list, or the first error.".
+-doc "Maps a function over a list, up to the first error.".
 -spec each(fun((Item) -> {ok, Value} | Error), [Item]) -> {ok, [Value]} | Error.
 each(Function, Items) ->
     each(Function, fun(_) -> ok end, Items).
 
--doc "The same; where there is an error, what was given before is undone.".
+-doc "The same; undoes earlier results after an error.".
 -spec each(fun((Item) -> {ok, Value} | Error), Undo :: fun((Value) -> term()), [Item]) ->
     {ok, [Value]} | Error.
 each(_Function, _Undo, []) ->
@@ -69,12 +68,12 @@ each(Function, Undo, [Item | Items]) ->
         end
     end.
 
--doc "What a module's function has given, with the module to an error.".
+-doc "Adds the module to an error in the result of its function.".
 -spec tagged(module(), Good | {error, Reason}) -> Good | {error, {module(), Reason}}.
 tagged(Module, {error, Reason}) -> {error, {Module, Reason}};
 tagged(_Module, Good) -> Good.
 
--doc "What a function gives, or the error that it ends with by `fail/1`.".
+-doc "A function's result, or the error of a `fail/1` inside.".
 -spec attempt(fun(() -> Value)) -> {ok, Value} | {error, error()}.
 attempt(Fun) ->
     try
@@ -83,12 +82,12 @@ attempt(Fun) ->
         throw:{?MODULE, Error} -> {error, Error}
     end.
 
--doc "Ends what `attempt/1` calls.".
+-doc "Ends the surrounding `attempt/1`.".
 -spec fail(error()) -> no_return().
 fail(Error) ->
     throw({?MODULE, Error}).
 
--doc "The value of a result; ends what `attempt/1` calls where it is an error.".
+-doc "The value of a result; an error ends the surrounding `attempt/1`.".
 -spec ok(ok | {ok, Value} | {error, error()}) -> ok | Value.
 ok(ok) -> ok;
 ok({ok, Value}) -> Value;

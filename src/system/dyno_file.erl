@@ -3,17 +3,15 @@
 
 -module(dyno_file).
 -moduledoc """
-Writes files whole or not at all: recordings and reports. `m:dyno_stream` writes those that grow.
+Writes files whole or not at all: recordings and reports. `m:dyno_stream` writes growing files.
 
-`write/3` writes a file in a hidden folder beside the target, syncs the file and renames it. POSIX
-makes a rename atomic: a reader always sees a whole file, the former or the new one, and a writer
-that dies or finds the disk full leaves the former one as it was. `writable/1` tells before a long
-measurement whether that will work.
+`write/3` writes a file in a hidden folder beside the target, syncs it and renames it. POSIX renames
+are atomic: a reader always sees a whole file, old or new, and a crash or a full disk leaves the old
+one. `writable/1` checks this before a long measurement.
 
-A file for which `private` is asked gets the mode 0600: it may hold arguments of calls. Through a
-symbolic link its target is written, and the link stays; a link that another user has put into a
-folder for all, such as /tmp, is refused, as Linux does it. All else that is no regular file is
-refused, too: /dev/stdout, a pipe, /dev/null.
+A `private` file has the mode 0600: it may hold arguments of calls. A symbolic link stays, and its
+target is written; another user's link in a shared folder, such as /tmp, is refused, as in Linux.
+Other files that are not regular are refused, too: /dev/stdout, a pipe, /dev/null.
 """.
 
 -include_lib("kernel/include/file.hrl").
@@ -23,32 +21,31 @@ refused, too: /dev/stdout, a pipe, /dev/null.
 
 -export_type([reason/0, access/0]).
 
--doc "What went wrong with which file.".
 -type reason() ::
     {write, file:filename_all(), posix()}
     | {not_a_file, file:filename_all()}
     | {link_of_another, file:filename_all()}
-    %% Of a file that grew, so many of so many entries are kept.
+    %% A grown file keeps this many of the entries.
     | {cut, file:filename_all(), posix(), Kept :: non_neg_integer(), Entries :: pos_integer()}.
 
 -type posix() :: file:posix() | badarg | terminated | system_limit.
 
--doc "Who may read a file: the user alone; or as before, and of a new one whom the umask lets.".
+-doc "Readers of a file: only the user; or as before, and for a new file as the umask says.".
 -type access() :: private | shared.
 
 -define(MOST_LINKS, 40).
 -define(NEW, "new").
-%% Those that another path mends.
+%% Another path would help.
 -define(WRONG_PATH, [
     enoent, enotdir, eisdir, eacces, eperm, erofs, eexist, eloop, enametoolong, badarg, einval
 ]).
 
--doc "Replaces the file by these bytes; others may read the file. See `write/3`.".
+-doc "Replaces the file by these bytes, for all readers. See `write/3`.".
 -spec write(file:filename_all(), iodata()) -> ok | {error, reason()}.
 write(Path, Bytes) ->
     write(Path, shared, Bytes).
 
--doc "Replaces the file by these bytes. After an error the file is as it was.".
+-doc "Replaces the file by these bytes. After an error the file is unchanged.".
 -spec write(file:filename_all(), access(), iodata()) -> ok | {error, reason()}.
 write(Path, Access, Bytes) ->
     written(Path, Access, Bytes, fun file:rename/2).
@@ -63,16 +60,16 @@ written(Path, Access, Bytes, Move) ->
     end).
 
 -doc """
-Checks that `write/3` can write there: writes and removes a small file beside it. A folder that is
-missing is not created: more often than not its name is mistyped, and the result would be elsewhere.
+Checks that `write/3` can write there: writes and removes a small file beside it. A missing folder
+is not created: usually its name is mistyped.
 """.
 -spec writable(file:filename_all()) -> ok | {error, reason()}.
 writable(Path) ->
     beside(Path, fun(Temporary, _Target) -> file:write_file(Temporary, ~"dyno\n", [raw]) end).
 
 -doc """
-Makes a file that only the user can read (mode 0400), unless there is one. Of two writers at the same
-time one gets an error, and whoever reads the file sees it whole.
+Makes a file that only the user can read (mode 0400), unless it exists. Of two concurrent writers
+one gets an error; readers see the whole file.
 """.
 -spec first(file:filename_all(), iodata()) -> ok | {error, reason()}.
 first(Path, Bytes) ->
@@ -83,7 +80,7 @@ first(Path, Bytes) ->
         end
     end).
 
--doc "Replaces the file by an empty one, which is open then.".
+-doc "Replaces the file by an empty one, and opens it.".
 -spec open(file:filename_all(), access()) -> {ok, file:fd()} | {error, reason()}.
 open(Path, Access) ->
     beside(Path, fun(Temporary, Target) ->
@@ -103,7 +100,7 @@ append(Path) ->
         {error, {write, Path, Reason}}
     end.
 
--doc "Adds bytes at the end of the file.".
+-doc "Appends bytes.".
 -spec add(file:filename_all(), iodata()) -> ok | {error, reason()}.
 add(Path, Bytes) ->
     maybe
@@ -112,7 +109,7 @@ add(Path, Bytes) ->
         {error, {write, Path, Reason}}
     end.
 
--doc "Writes a file that must not exist yet; a link of its name is not followed.".
+-doc "Writes a file that must not exist; a link of its name is not followed.".
 -spec create(file:filename_all(), iodata()) -> ok | {error, reason()}.
 create(Path, Bytes) ->
     maybe
@@ -125,8 +122,8 @@ create(Path, Bytes) ->
         {error, Reason} -> {error, {write, Path, Reason}}
     end.
 
-%% In a folder that nobody else enters the file can get its mode before it gets its content. The
-%% folder is beside the target, because a rename does not cross file systems.
+%% In a folder closed to others the file gets its mode before its content. The folder is beside the
+%% target, because a rename cannot cross file systems.
 beside(Path, Use) ->
     maybe
         {ok, Target} ?= target(Path),
@@ -158,7 +155,7 @@ mode(_Temporary, shared, {error, _}) -> ok.
 synced(File, ok) -> file:sync(File);
 synced(_File, Error) -> Error.
 
-%% Closing can be what tells of a full disk or quota.
+%% A full disk or quota may show only at closing.
 closed(File, Result) ->
     Closed = file:close(File),
     case Result of
@@ -190,7 +187,7 @@ followed(Path, Link, #file_info{uid = Owner}) ->
     maybe
         ok ?= trusted(Owner, file:read_file_info(Folder), dyno_temporary:user()),
         {ok, Next} ?= file:read_link_all(Link),
-        %% /dev/stdout leads there, and to something that only looks like a file.
+        %% /dev/stdout leads to /proc, to something that only looks like a file.
         nomatch ?= string:prefix(shown(Next), "/proc/"),
         {ok, filename:join(Folder, Next)}
     else
@@ -199,7 +196,7 @@ followed(Path, Link, #file_info{uid = Owner}) ->
         _ -> {error, {not_a_file, Path}}
     end.
 
-%% Where everybody may make files (fs.protected_symlinks).
+%% In folders open to all users (fs.protected_symlinks).
 trusted(Owner, {ok, #file_info{mode = Mode, uid = OfFolder}}, User) when
     Mode band 8#1002 =:= 8#1002
 ->
@@ -235,7 +232,7 @@ unwritten(Reason, _Folder) when Reason =:= eacces; Reason =:= eperm; Reason =:= 
 unwritten(Reason, _Folder) ->
     ["cannot be written: ", file:format_error(Reason), "; give another path"].
 
--doc "Who can do something about it: where the disk is full, the path is right.".
+-doc "With a full disk, the path is right.".
 -spec fault(reason()) -> dyno_error:fault().
 fault({write, _Path, Reason}) ->
     case lists:member(Reason, ?WRONG_PATH) of
@@ -245,7 +242,7 @@ fault({write, _Path, Reason}) ->
 fault({cut, _, _, _, _}) -> dyno;
 fault(_Reason) -> caller.
 
--doc "A path as text that can be shown, also where its bytes are no UTF-8.".
+-doc "A path as printable text, also if its bytes are not UTF-8.".
 -spec shown(file:filename_all()) -> unicode:chardata().
 shown(Path) when is_binary(Path) ->
     case unicode:characters_to_binary(Path) of

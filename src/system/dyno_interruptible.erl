@@ -3,15 +3,14 @@
 
 -module(dyno_interruptible).
 -moduledoc """
-Measures in a process of its own: its messages and flags are not those of the caller, which has it
-interrupted by an interrupt of its own.
+Measures in a separate process, with its own messages and flags; the caller interrupts it.
 """.
 
 -export([call/2]).
 
 -doc """
-Calls a function in a process that gets each `dyno_interrupt` of the calling process, and each `stop`
-of somebody who has seen enough. If the caller ends, the process is interrupted or killed.
+Calls a function in a process that gets each `dyno_interrupt` of the caller, and each `stop` from a
+user who has seen enough. If the caller ends, the process is interrupted or killed.
 """.
 -spec call(interrupt | kill, fun(() -> Result)) -> {ok, Result} | {crashed, Reason :: term()}.
 call(AtEnd, Fun) ->
@@ -28,7 +27,7 @@ wait(Pid, Ref) ->
             Pid ! Signal,
             wait(Pid, Ref);
         {?MODULE, Pid, Result} ->
-            %% Whoever measures next finds this one gone.
+            %% The process is gone before the next measurement.
             receive
                 {'DOWN', Ref, process, Pid, _} -> {ok, Result}
             end;

@@ -3,13 +3,13 @@
 
 -module(dyno_once).
 -moduledoc false.
-%% Values that this emulator makes once and then keeps in a persistent term: of processes that come
-%% at the same time one makes the value, and the others wait for it. (Since OTP 28 persistent_term
-%% has put_new/2, but that alone would make a folder or a cookie twice.)
+%% Values made once in this emulator, and kept in a persistent term. Of concurrent processes one
+%% makes the value, and the others wait. (persistent_term:put_new/2, since OTP 28, would make a
+%% folder or a cookie twice.)
 
 -export([value/2, made/1, forget/1]).
 
--doc "The value of a key; made by the function if nobody has made it. An error is not kept.".
+-doc "The value of a key; the function makes it, unless it exists. Errors are not kept.".
 -spec value(Key :: term(), fun(() -> {ok, Value} | {error, Error})) ->
     {ok, Value} | {error, Error}.
 value(Key, Make) ->
@@ -34,7 +34,7 @@ made(Key) ->
         Value -> {ok, Value}
     end.
 
--doc "The next one who asks makes a new value.".
+-doc "The next caller makes a new value.".
 -spec forget(Key :: term()) -> ok.
 forget(Key) ->
     _ = persistent_term:erase({?MODULE, Key}),

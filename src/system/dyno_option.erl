@@ -3,8 +3,8 @@
 
 -module(dyno_option).
 -moduledoc false.
-%% Options that are given as a map: a list of checks says what is accepted for each key, and the
-%% first value that is not accepted is the error.
+%% Options as a map: a list of checks gives the accepted values of each key; the first other value
+%% is the error.
 
 -export([check/2, check/3, known/2, error/3, text/1, name/1, format_error/1]).
 -export_type([check/0, reason/0]).
@@ -15,7 +15,7 @@
     {Key :: atom(), Value :: term(), Accepted :: binary()}
     | {unknown, Key :: term(), Known :: [atom()]}.
 
--doc "Whether each key that the map has is accepted; keys that it lacks are not looked at.".
+-doc "Checks the keys that the map has.".
 -spec check([check()], #{atom() => term()}) -> ok | {error, {?MODULE, reason()}}.
 check(Checks, Options) ->
     Refused = [
@@ -29,7 +29,7 @@ check(Checks, Options) ->
         [Reason | _] -> {error, {?MODULE, Reason}}
     end.
 
--doc "The same, and whether each key that the map has is one of these, or of others.".
+-doc "The same, and whether each key is one of these or of others.".
 -spec check([check()], Others :: [atom()], #{atom() => term()}) ->
     ok | {error, {?MODULE, reason()}}.
 check(Checks, Others, Options) ->
@@ -38,7 +38,7 @@ check(Checks, Others, Options) ->
         check(Checks, Options)
     end.
 
--doc "Whether each key that the map has is one of these: a slip would be taken without a word.".
+-doc "Whether each key is known: a typing error would otherwise be ignored.".
 -spec known([atom()], #{term() => term()}) -> ok | {error, {?MODULE, reason()}}.
 known(Known, Options) ->
     case lists:sort(maps:keys(Options) -- Known) of
@@ -46,12 +46,12 @@ known(Known, Options) ->
         [Key | _] -> {error, {?MODULE, {unknown, Key, lists:sort(Known)}}}
     end.
 
--doc "The error of a value that is not accepted, where it depends on more than the value.".
+-doc "The error of a value that depends on other values.".
 -spec error(atom(), term(), Accepted :: binary()) -> {error, {?MODULE, reason()}}.
 error(Key, Value, Accepted) ->
     {error, {?MODULE, {Key, Value, Accepted}}}.
 
--doc "A text that is not empty, whatever form it has.".
+-doc "A non-empty text, in any form.".
 -spec text(term()) -> {ok, binary()} | error.
 text(Chars) ->
     try unicode:characters_to_binary(Chars) of
@@ -61,7 +61,7 @@ text(Chars) ->
         error:badarg -> error
     end.
 
--doc "The same of a name, which may be an atom.".
+-doc "The same for a name, which may be an atom.".
 -spec name(term()) -> {ok, binary()} | error.
 name(Atom) when is_atom(Atom) -> text(atom_to_binary(Atom));
 name(Chars) -> text(Chars).

@@ -3,25 +3,25 @@
 
 -module(dyno_priv).
 -moduledoc false.
-%% Reads what stands in `priv/`, also in the archive of the program `dyno` (rebar.config,
-%% escript_incl_priv, says what is packed).
+%% Reads files of `priv/`, also from the archive of the program `dyno` (rebar.config,
+%% escript_incl_priv, lists the packed files).
 
 -export([read/1, names/1, format_error/1, fault/1]).
 -export_type([reason/0]).
 
 -type reason() :: {missing, file:filename()}.
 
--doc "A file's bytes; its name begins below `priv/`.".
+-doc "A file's bytes, by its path below `priv/`.".
 -spec read(file:filename()) -> {ok, binary()} | {error, {?MODULE, reason()}}.
 read(Name) ->
     File = filename:join(folder(), Name),
-    %% The loader reads files inside archives too, which `file` does not.
+    %% The loader also reads files in archives, unlike `file`.
     case erl_prim_loader:get_file(File) of
         {ok, Content, _} -> {ok, Content};
         error -> {error, {?MODULE, {missing, File}}}
     end.
 
--doc "The names of the files in a folder below `priv/`.".
+-doc "The file names in a folder below `priv/`.".
 -spec names(file:filename()) -> [file:filename()].
 names(Name) ->
     case erl_prim_loader:list_dir(filename:join(folder(), Name)) of
@@ -29,8 +29,8 @@ names(Name) ->
         error -> []
     end.
 
-%% Beside this module's own code: the code server may know another folder by the application's name,
-%% such as the one in which a test has put dyno's modules for the nodes that it starts.
+%% Beside this module's code: the code server may have another folder for the application's name,
+%% such as a test's folder with dyno's modules for its nodes.
 folder() ->
     Own =
         case code:which(?MODULE) of

@@ -3,17 +3,15 @@
 
 -module(dyno_program).
 -moduledoc false.
-%% Runs a program to its end, for so long at most. What it prints is kept: all of it where it
-%% succeeds, the last lines where it fails. Where the caller is interrupted or killed, or the time
-%% is over, the program and all that it has started are killed: a port's program leads a process
-%% group of its own.
+%% Runs a program to its end, within a time limit. Keeps the whole output after success, the last
+%% lines after failure. At the limit, or if the caller is interrupted or killed, the program and all
+%% its children are killed: a port's program leads its own process group.
 
 -export([run/3, output/3, last_words/1, signal/2]).
 
 -define(LINES, 15).
 -define(WIDTH, 200).
 
--doc "Runs a program in a folder.".
 -spec run(file:filename(), [string() | binary()], #{
     folder := file:filename(), timeout_ms := pos_integer()
 }) ->
@@ -45,7 +43,7 @@ run(Program, Arguments, Options) ->
 
 runner(Program, Arguments, #{folder := Folder, timeout_ms := TimeoutMs}, CallerMonitor) ->
     Port = open_port({spawn_executable, "/bin/sh"}, [
-        %% What asks a question gets no answer.
+        %% Questions get no answer.
         {args, ["-c", "exec \"$0\" \"$@\" </dev/null", Program | Arguments]},
         {cd, Folder},
         {env, environment()},
@@ -64,8 +62,8 @@ runner(Program, Arguments, #{folder := Folder, timeout_ms := TimeoutMs}, CallerM
     },
     gathered(Running, []).
 
-%% As if a user had typed it in a fresh terminal: what dyno's own emulator, a git hook or a build
-%% around this one has set would lead the program elsewhere, two builds into one folder.
+%% The environment of a fresh terminal: variables of dyno's emulator, a git hook or a surrounding
+%% build would mislead the program, for example two builds into one folder.
 environment() ->
     Unset = [
         "ROOTDIR", "BINDIR", "EMU", "PROGNAME", "REBAR_BASE_DIR", "MIX_BUILD_PATH",
@@ -101,8 +99,8 @@ kill(#{port := Port, os_pid := Known}) ->
     end.
 
 -doc """
-Sends a signal to a port's program and all that it has started, by what `erlang:port_info/2` said of
-its `os_pid`: `undefined` where it had ended by then.
+Signals a port's program and its children, by its `os_pid` from `erlang:port_info/2`: `undefined` if
+it had ended.
 """.
 -spec signal(string(), {os_pid, non_neg_integer()} | undefined) -> ok.
 signal(_Signal, undefined) ->
@@ -126,11 +124,11 @@ last_lines(Parts) ->
 utf8(Line) ->
     case unicode:characters_to_binary(Line) of
         Good when is_binary(Good) -> Good;
-        %% Latin-1, or nothing that is text.
+        %% Latin-1, or no text.
         _ -> <<<<C/utf8>> || <<C>> <= Line>>
     end.
 
--doc "What a program prints, where it is there, succeeds and does so in time.".
+-doc "The output of a program that exists and succeeds in time.".
 -spec output(file:filename(), [string()], pos_integer()) -> {ok, binary()} | none.
 output(Name, Arguments, TimeoutMs) ->
     case os:find_executable(Name) of
@@ -141,7 +139,7 @@ output(Name, Arguments, TimeoutMs) ->
                 {ok, Output} ->
                     {ok, Output};
                 {error, interrupted} ->
-                    %% That is for the caller.
+                    %% The interrupt is the caller's.
                     self() ! dyno_interrupt,
                     none;
                 {error, _} ->
@@ -149,7 +147,7 @@ output(Name, Arguments, TimeoutMs) ->
             end
     end.
 
--doc "The end of a sentence about a program that failed: its last lines.".
+-doc "The end of a sentence about a failed program: its last lines.".
 -spec last_words([binary()]) -> unicode:chardata().
 last_words([]) -> "; it said nothing";
 last_words(Lines) -> ["; its last lines:" | [["\n  ", Line] || Line <- Lines]].

@@ -3,11 +3,10 @@
 
 -module(dyno_sandbox).
 -moduledoc false.
-%% A process for code that is not ours: a suite's callbacks, a benchmark's set-up, a compiler with
-%% somebody's macros. Each call has a time limit, because that code may never return; the whole
-%% process may have a limit of memory. What the code makes (tables, linked processes, nodes) belongs
-%% to the process: it lives until `stop/1`, or until the owner ends. A call that takes too long or
-%% is interrupted ends the process.
+%% A process for foreign code: a suite's callbacks, a benchmark's set-up, a compiler with a user's
+%% macros. Each call has a time limit, because that code may never return; the process may have a
+%% memory limit. The process owns the code's tables, linked processes and nodes, and lives until
+%% `stop/1` or the end of its owner. A call that is too slow or interrupted ends the process.
 
 -export([start/1, call/3, call/4, is_alive/1, stop/1, once/2, attempt/1, kill/1]).
 -export([format_error/1, fault/1]).
@@ -16,9 +15,9 @@
 -opaque sandbox() :: #{pid := pid(), monitor := reference()}.
 
 -type options() :: #{
-    %% When a process that the code is linked to dies: does this one, too? `survive` by default.
+    %% When a process linked by the code dies; default: `survive`.
     links => survive | die,
-    %% Where what the code prints goes; by default where the owner's goes.
+    %% The receiver of printed text; default: the owner's.
     output => pid() | undefined,
     max_bytes => pos_integer()
 }.
@@ -32,7 +31,7 @@
 -doc "A failure and the function that failed.".
 -type reason() :: {mfa(), failure()}.
 
-%% What needs more would take the machine's memory before its time is over.
+%% Beyond this limit the code would use up the machine's memory before its time is over.
 -define(ONCE_BYTES, 2_147_483_648).
 -define(STOP_MS, 5000).
 
@@ -54,7 +53,7 @@ init(Owner, Options) ->
     }),
     serve(Owner).
 
-%% Other messages are the code's own: a later call may receive them.
+%% Other messages are the code's: a later call may receive them.
 serve(Owner) ->
     receive
         {?MODULE, From, Ref, Fun} ->
@@ -64,7 +63,7 @@ serve(Owner) ->
             exit(Reason)
     end.
 
--doc "Evaluates in this process.".
+-doc "Evaluates in the calling process.".
 -spec attempt(fun(() -> Value)) -> {ok, Value} | {error, failure()}.
 attempt(Fun) ->
     try
@@ -79,8 +78,8 @@ call(Sandbox, Fun, TimeoutMs) ->
     call(Sandbox, Fun, TimeoutMs, dyno_interrupt).
 
 -doc """
-Evaluates in the sandbox. Any process may call. The sandbox is killed when that takes longer than
-allowed, and when this process receives the message `Interrupt`.
+Evaluates in the sandbox, for any process. The sandbox is killed after the time limit, and when this
+process receives the message `Interrupt`.
 """.
 -spec call(sandbox(), fun(() -> Value), timeout(), Interrupt :: term()) ->
     {ok, Value} | {error, failure()}.
@@ -101,7 +100,7 @@ call(#{pid := Pid} = Sandbox, Fun, TimeoutMs, Interrupt) ->
         {error, {timeout, TimeoutMs}}
     end.
 
-%% It died before it was called: the owner has been told why.
+%% The sandbox died before the call: the owner has the reason.
 cause(#{monitor := Monitor}, noproc) ->
     receive
         {'DOWN', Monitor, process, _, Reason} -> Reason
@@ -116,17 +115,17 @@ kill_called(Pid, Ref) ->
         {'DOWN', Ref, process, Pid, _} -> ok
     end.
 
--doc "Whether the process is there to be called.".
+-doc "Whether the process can be called.".
 -spec is_alive(sandbox()) -> boolean().
 is_alive(#{pid := Pid}) ->
     is_process_alive(Pid).
 
--doc "Ends the process, and what is linked to it.".
+-doc "Ends the process and its links.".
 -spec stop(sandbox()) -> ok.
 stop(#{pid := Pid, monitor := Monitor}) ->
     unlink(Pid),
     true = demonitor(Monitor, [flush]),
-    %% Its first monitor may have told the owner long ago.
+    %% The owner may have taken the first monitor's message.
     Ended = monitor(process, Pid),
     %% Not `normal`: linked nodes and servers must end, too.
     exit(Pid, shutdown),
@@ -137,7 +136,7 @@ stop(#{pid := Pid, monitor := Monitor}) ->
     true = demonitor(Ended, [flush]),
     take_exit(Pid).
 
--doc "Kills a linked process, whatever it does, and takes its exit from the mailbox.".
+-doc "Kills a linked process in any state, and takes its exit from the mailbox.".
 -spec kill(pid()) -> ok.
 kill(Pid) ->
     unlink(Pid),
@@ -151,8 +150,7 @@ take_exit(Pid) ->
     end.
 
 -doc """
-Evaluates in a process of its own, which may take that long and 2 GB; what takes more memory ends as
-`{died, killed}`.
+Evaluates in a new process, with a time limit and 2 GB; more memory ends as `{died, killed}`.
 """.
 -spec once(fun(() -> Value), timeout()) -> {ok, Value} | {error, failure()}.
 once(Fun, TimeoutMs) ->
@@ -165,15 +163,15 @@ once(Fun, TimeoutMs) ->
         process_flag(trap_exit, Trapping)
     end.
 
--doc "Who can do something about it: whoever wrote the code.".
+-doc "The author of the code.".
 -spec fault(reason()) -> dyno_error:fault().
 fault({_MFA, interrupted}) -> interrupted;
 fault({_MFA, _Failure}) -> code.
 
--doc "One sentence for a failure of a function, with the place in its module where there is one.".
+-doc "One sentence for a failure of a function, with its place in the module if known.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({MFA, {raised, error, {badmatch, {error, Reason}}, Stack}}) ->
-    %% `{ok, Node} = dyno_peer:start(...)` is what a suite is told to write.
+    %% Suites are taught to write `{ok, Node} = dyno_peer:start(...)`.
     [name(MFA), " failed", place(MFA, Stack), ": ", explanation(Reason)];
 format_error({MFA, {raised, error, undef, [{Module, Function, Arguments, _} | _] = Stack}}) ->
     Arity =
@@ -206,7 +204,7 @@ format_error({_MFA, interrupted}) ->
 name({M, F, A}) ->
     io_lib:format("~ts:~ts/~b", [M, F, A]).
 
-%% Code that explains itself is taken at its word.
+%% Code's own explanation is used as it is.
 explanation([C | _] = Text) when is_integer(C) ->
     Text;
 explanation(Text) when is_binary(Text) ->

@@ -3,20 +3,21 @@
 
 -module(dyno_similar).
 -moduledoc false.
-%% What somebody probably meant by a name that is not known. Names are compared by their Jaro
-%% similarity: 0 means nothing in common, 1 the same.
+%% Finds the probable meaning of an unknown name, by Jaro similarity: 0 is nothing in common, 1 is
+%% equal.
 
 -export([nearest/2, closest/2, closest_are/1, is_slip/2]).
 
-%% Below it, two names are not a slip of the fingers apart: "--sises" and "--sizes" are 0.90 alike,
-%% "cowbyo" and "cowboy" 0.94, "load" and "level" 0.63.
+%% The least similarity of a typing error: "--sises" and "--sizes" have 0.90, "cowbyo" and "cowboy"
+%% 0.94,
+%% "load" and "level" 0.63.
 -define(SUGGESTED, 0.75).
-%% A name that is nobody's mistake may be like another by chance: end_run/1 and init_run/1 are, and
-%% init_workers/2 is more like init_worker/2. Whoever warns about a name that works must be surer
-%% than whoever explains one that fails.
+%% A correct name may be similar by chance: end_run/1 and init_run/1 are, and init_workers/2 is more
+%% like init_worker/2. A warning about a working name needs more similarity than an explanation of a
+%% failing one.
 -define(SLIP, 0.93).
 -define(CLOSEST, 3).
-%% What other tools, or other commands of dyno, call an option; the first that is there is meant.
+%% Names of options in other tools or other commands of dyno; the first existing one is meant.
 -define(OTHER_NAMES, #{
     "vus" => ["workers", "sizes", "concurrency"],
     "users" => ["workers", "sizes", "concurrency"],
@@ -27,7 +28,7 @@
 }).
 
 -doc """
-The name that is most like the one that somebody wrote, where one is near enough to suggest it.
+The name most like the written one, if similar enough.
 
 ```erlang
 1> dyno_similar:nearest("--sises", ["--sizes", "--level"]).
@@ -42,7 +43,7 @@ nearest(Written, Names) ->
         _ -> none
     end.
 
-%% Of options of the command line and of those of a function.
+%% For options of the command line and of functions.
 by_other_name(Written, Names) ->
     Plain = fun(Name) -> string:trim(unicode:characters_to_list(Name), leading, "-") end,
     [
@@ -50,7 +51,7 @@ by_other_name(Written, Names) ->
      || Meant <- maps:get(Plain(Written), ?OTHER_NAMES, []), Name <- Names, Plain(Name) =:= Meant
     ].
 
--doc "The few names that are most like the written one, the nearest first.".
+-doc "The few most similar names, nearest first.".
 -spec closest(unicode:chardata(), [Name]) -> [Name] when Name :: unicode:chardata().
 closest(Written, Names) ->
     [Name || {_, Name} <- lists:sublist(ranked(Written, Names), ?CLOSEST)].
@@ -58,12 +59,12 @@ closest(Written, Names) ->
 ranked(Written, Names) ->
     lists:usort([{-string:jaro_similarity(Written, Name), Name} || Name <- Names]).
 
--doc "The end of a sentence about a name that is not there: those of `closest/2`.".
+-doc "The end of a sentence about an unknown name: those of `closest/2`.".
 -spec closest_are([unicode:chardata()]) -> unicode:chardata().
 closest_are([]) -> "";
 closest_are(Names) -> ["; the closest are ", lists:join(", ", Names)].
 
--doc "Whether a name that is in use is so like another that it was probably meant to be that one.".
+-doc "Whether a used name is so similar to another that it is probably an error.".
 -spec is_slip(unicode:chardata(), unicode:chardata()) -> boolean().
 is_slip(Written, Name) ->
     string:jaro_similarity(Written, Name) > ?SLIP.

@@ -3,16 +3,15 @@
 
 -module(dyno_standstill).
 -moduledoc false.
-%% Notices that this emulator stood still: it was suspended (SIGSTOP, Ctrl-Z, a container that is
-%% paused), or got no processor for seconds. Meanwhile it gave no load and took no samples.
+%% Detects that this emulator stopped: suspended (SIGSTOP, Ctrl-Z, a paused container), or without a
+%% processor for seconds. Meanwhile it gave no load and took no samples.
 
 -export([start_link/0, stop/1]).
 
 -define(TICK_MS, 200).
-%% A process of the highest priority is not kept waiting for so long by others of this emulator.
+%% Other processes of this emulator never delay one of the highest priority this long.
 -define(LONG_MS, 2000).
 
--doc "Watches from now on.".
 -spec start_link() -> pid().
 start_link() ->
     spawn_opt(
@@ -46,7 +45,7 @@ watch(LastMs, TotalMs) ->
 now_ms() ->
     erlang:monotonic_time(millisecond).
 
--doc "For how long it stood still, in all. Pauses of less than two seconds do not count.".
+-doc "The total time of stops. Pauses below two seconds do not count.".
 -spec stop(pid()) -> StoodMs :: non_neg_integer().
 stop(Pid) ->
     Ref = make_ref(),

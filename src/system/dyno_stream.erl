@@ -5,11 +5,11 @@
 -moduledoc """
 Files that grow, an entry at a time: traces, events.
 
-A process holds the file, so that several may write to it, and writes at the latest 200 ms after an
-entry came. Until the first entry there is no new file, and a former one stays as it is: a
-measurement that fails at its beginning leaves nothing. An entry is kept whole or not at all. After the first one that could not be written
-(the disk is full) no other is, and `close/1` says how many of how many are in the file. The file is
-written to its end, too, if the process that opened it ends without closing it.
+A process holds the file, for several writers, and writes within 200 ms of an entry. Until the first
+entry no new file exists, and an old one stays: a measurement that fails early leaves nothing.
+Entries are kept whole or not at all. After a failed write (the disk is full) no later entry is
+written, and `close/1` returns the numbers of written and of all entries. The file is also completed
+if its opener ends without closing it.
 """.
 
 -behaviour(gen_server).
@@ -18,13 +18,13 @@ written to its end, too, if the process that opened it ends without closing it.
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 -export_type([stream/0, options/0]).
 
--doc "The process, or the name that it was given.".
+-doc "The process or its registered name.".
 -type stream() :: pid() | atom().
 
 -type options() :: #{
     %% The file's first entry.
     header => iodata(),
-    %% Without it, the caller.
+    %% Default: the caller.
     owner => pid(),
     name => atom()
 }.
@@ -34,9 +34,9 @@ written to its end, too, if the process that opened it ends without closing it.
     %% Opened by the first entry.
     file := file:fd() | none,
     owner := reference(),
-    %% Where the last whole entry ends.
+    %% The end of the last whole entry.
     at := non_neg_integer(),
-    %% Entries that are not written yet, the last one first.
+    %% Entries to be written, newest first.
     waiting := [binary()],
     bytes := non_neg_integer(),
     kept := non_neg_integer(),
@@ -50,7 +50,7 @@ written to its end, too, if the process that opened it ends without closing it.
 -define(BUFFER_BYTES, 65_536).
 -define(DELAY_MS, 200).
 
--doc "Opens the file; a new one takes the place of the former one with the first entry.".
+-doc "Opens the stream; the first entry replaces an old file.".
 -spec open(file:filename_all(), options()) -> {ok, pid()} | {error, dyno_file:reason()}.
 open(Path, Options) ->
     Argument = {Path, maps:merge(#{owner => self()}, Options)},
@@ -64,12 +64,12 @@ open(Path, Options) ->
         {error, {shutdown, Reason}} -> {error, Reason}
     end.
 
--doc "Adds an entry; an error tells that this entry, or one before it, could not be written.".
+-doc "Adds an entry; an error means that this or an earlier entry could not be written.".
 -spec write(stream(), iodata()) -> ok | {error, dyno_file:reason()}.
 write(Stream, Entry) ->
     gen_server:call(Stream, {write, iolist_to_binary(Entry)}, infinity).
 
--doc "Writes what is left, and closes the file.".
+-doc "Writes the rest, and closes the file.".
 -spec close(stream()) -> ok | {error, dyno_file:reason()}.
 close(Stream) ->
     gen_server:call(Stream, close, infinity).
@@ -152,7 +152,7 @@ flushed(#{waiting := Waiting, bytes := Bytes, file := File} = State) ->
         {error, Reason} -> as_many_as_fit(lists:reverse(Waiting), Emptied, Reason)
     end.
 
-%% The file ends with the last entry that is whole.
+%% The file ends with the last whole entry.
 as_many_as_fit([Entry | Entries], State, Reason) ->
     #{file := File, at := At, kept := Kept} = State,
     maybe
@@ -185,7 +185,7 @@ result(#{fault := none}) ->
     ok;
 result(#{fault := {cut, Reason}, path := Path, kept := Kept, entries := Entries}) ->
     {error, {cut, Path, Reason, Kept, Entries}};
-%% How much of it is there is not known.
+%% The written part is unknown.
 result(#{fault := {closed, Reason}, path := Path}) ->
     {error, {write, Path, Reason}};
 result(#{fault := {not_open, Reason}}) ->

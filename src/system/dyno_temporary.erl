@@ -3,14 +3,13 @@
 
 -module(dyno_temporary).
 -moduledoc """
-Makes temporary folders that no other user can enter, and removes those of a dyno that was killed.
+Makes temporary folders that no other user can enter, and removes those of a killed dyno.
 
-All temporary folders of dyno come from here. A folder has a random name, did not exist before, and
-has the mode 0700. A file `.dyno` in the folder names the process that owns it: its pid and start
-time, and the boot and the namespaces in which these hold. `make/0` first removes the folders whose
-owner is gone. It removes a folder only if all of this is certain: this user owns it, it is no link,
-and its mark is of this boot and of these namespaces. On a system without /proc nothing is certain,
-and all folders stay.
+All of dyno's temporary folders come from here. A folder is new, has a random name and the mode
+0700. Its file `.dyno` names the owner process: pid and start time, with the boot and the namespaces
+in which they are valid. `make/0` first removes folders whose owner is gone, but only if all of this
+is certain: this user owns the folder, it is no link, and its mark is of this boot and these
+namespaces. On a system without /proc nothing is certain, and all folders stay.
 """.
 
 -export([make/0, make/1, folder/0, random/0, remove/1, remove/2, user/0, format_error/1, fault/1]).
@@ -22,10 +21,10 @@ and all folders stay.
 
 -define(MARK, ".dyno").
 -define(HEAD, "dyno temporary 1\n").
-%% A mark takes some 150 bytes; a larger file is none.
+%% A mark has some 150 bytes; a larger file is no mark.
 -define(MOST_BYTES, 1024).
 -define(NAME, "^(\\.?)dyno-[0-9a-f]{16}$").
-%% What `make/1` is for: one file of this name.
+%% The one file in a folder of `make/1`.
 -define(NEW, "new").
 -define(TRIES, 8).
 
@@ -43,7 +42,7 @@ make() ->
     make(folder(), "dyno-", ?TRIES).
 
 -doc """
-Makes a hidden folder in this one, for a file `new` that is to be moved there. The caller removes it
+Makes a hidden folder in this one, for a file `new` that is then moved up. The caller removes it
 with `remove/2`.
 """.
 -spec make(file:filename_all()) -> {ok, file:filename_all()} | {error, reason()}.
@@ -64,14 +63,14 @@ make(Parent, Prefix, Tries) ->
             {error, {no_folder, Parent, Reason}}
     end.
 
--doc "Sixteen digits that nobody foresees; the random numbers of the process stay as they were.".
+-doc "Sixteen unpredictable digits; does not touch the process's random state.".
 -spec random() -> string().
 random() ->
     {Bytes, _} = rand:bytes_s(8, rand:seed_s(exsss)),
     binary_to_list(binary:encode_hex(Bytes, lowercase)).
 
-%% `make_dir` fails if there is anything of that name, a link, too. Erlang cannot give the mode at
-%% once. Whoever put something into the folder before it got its mode is found by its content.
+%% `make_dir` fails on any existing name, even a link, but cannot set the mode at once. Files put
+%% into the folder before it got its mode are found by listing it.
 made(Folder) ->
     maybe
         ok ?= file:make_dir(Folder),
@@ -80,7 +79,7 @@ made(Folder) ->
         {ok, User}
     end.
 
-%% Not recursively: if there is something in the folder, somebody else has put it there.
+%% Not recursively: any content is another user's.
 marked(Folder) ->
     maybe
         ok ?= closed(Folder),
@@ -110,15 +109,15 @@ closed(Folder) ->
         _ -> {error, taken}
     end.
 
--doc "Removes a folder with all that is in it; links in it are removed, not followed.".
+-doc "Removes a folder with its content; links in it are removed, not followed.".
 -spec remove(file:filename_all()) -> ok.
 remove(Folder) ->
     _ = file:del_dir_r(Folder),
     ok.
 
 -doc """
-Removes a folder of `make/1` with the file of this name that may be in it, and nothing else: others
-may have exchanged the folder for a link, where they can write to its parent.
+Removes a folder of `make/1` and the file of this name in it, and nothing else: other users who can
+write to its parent may have replaced the folder by a link.
 """.
 -spec remove(file:filename_all(), file:filename_all()) -> ok.
 remove(Folder, Name) ->
@@ -135,7 +134,7 @@ mark(_, _) -> [?HEAD, "not known\n"].
 own_process() ->
     Pid = os:getpid(),
     maybe
-        %% Else /proc is of another namespace.
+        %% Otherwise /proc is of another namespace.
         {ok, Pid} ?= file:read_link("/proc/self"),
         {ok, Start} ?= start_time(Pid),
         {ok, [Pid, " ", Start]}
@@ -143,7 +142,7 @@ own_process() ->
         _ -> unknown
     end.
 
-%% Pids hold within a boot and a namespace, start times within a namespace, too.
+%% Pids are valid within a boot and a namespace, start times within a namespace, too.
 own_place() ->
     maybe
         {ok, Boot} ?= file:read_file("/proc/sys/kernel/random/boot_id"),
@@ -163,7 +162,7 @@ start_time(Pid) ->
                 true -> {ok, lists:nth(20, Fields)};
                 false -> unknown
             end;
-        %% The process has ended, before the file was opened or since.
+        %% The process has ended.
         {error, Gone} when Gone =:= enoent; Gone =:= esrch ->
             gone;
         {error, _} ->
@@ -193,7 +192,7 @@ remover({match, ["."]}, _Parent, _User) -> [fun(Folder) -> remove(Folder, ?NEW) 
 remover({match, [""]}, Parent, User) -> [fun remove/1 || is_safe(Parent, User)];
 remover(nomatch, _Parent, _User) -> [].
 
-%% Whoever may rename what is another's can make a folder a link while it is removed.
+%% A user who may rename others' files can replace a folder by a link during its removal.
 is_safe(#file_info{mode = Mode, uid = Owner}, User) ->
     (Mode band 8#022 =:= 0 orelse Mode band 8#1000 =/= 0) andalso lists:member(Owner, [0, User]).
 
@@ -223,7 +222,7 @@ owner(Start, {ok, Start}) -> alive;
 owner(_Start, {ok, _Other}) -> gone;
 owner(_Start, Other) -> Other.
 
--doc "The number of the user that this Erlang runs as, if the system says it.".
+-doc "The user id of this Erlang, if known.".
 -spec user() -> {ok, non_neg_integer()} | unknown.
 user() ->
     case file:read_file_info("/proc/self") of

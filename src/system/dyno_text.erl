@@ -3,16 +3,16 @@
 
 -module(dyno_text).
 -moduledoc """
-Makes text from elsewhere safe to show: names that a target chose, terms, error texts, files.
+Makes foreign text safe to show: names from a target, terms, error texts, files.
 
-Such text can hold characters that steer a terminal, turn the direction of a line around, or cannot
-be seen. They are written as Erlang writes them in a string, such as `\x{1B}`; in JSON as `\u202E`.
+Characters that control a terminal, change a line's direction or are invisible become Erlang
+escapes, such as `\x{1B}`; in JSON `\u202E`.
 """.
 
 -export([clean/1, lines/1, json/1]).
 
 -doc """
-The text on one line; bytes that are no UTF-8 become `?`.
+The text on one line; bytes outside UTF-8 become `?`.
 
 ```erlang
 1> dyno_text:clean(<<"shop\e[2J\nx">>).
@@ -26,7 +26,7 @@ clean(Text) ->
         false -> escaped(Text, $\s, fun(_Space) -> ~" " end, <<>>)
     end.
 
--doc "The same for text of several lines: line feeds and tabs stay.".
+-doc "The same for several lines: line feeds and tabs stay.".
 -spec lines(unicode:chardata()) -> binary().
 lines(Text) ->
     Binary = binary(Text),
@@ -35,7 +35,7 @@ lines(Text) ->
         false -> escaped(Binary, $\s, fun(Space) -> <<Space>> end, <<>>)
     end.
 
--doc "A value as JSON, which can be shown as it is, and means the same.".
+-doc "Safe JSON with the same meaning.".
 -spec json(json:encode_value()) -> iodata().
 json(Value) ->
     json:encode(Value, fun encoder/2).
@@ -54,7 +54,7 @@ is_plain(<<Char, Rest/binary>>, Also) when Char >= $\s, Char < 16#7F; Char =:= A
 is_plain(Rest, _Also) ->
     Rest =:= <<>>.
 
-%% Lists can hold bytes of UTF-8, too, as arguments do where no locale says so.
+%% Lists may hold UTF-8 bytes, too, as arguments do without a locale.
 binary(Text) ->
     case unicode:characters_to_binary(Text) of
         <<_/binary>> = Whole -> Whole;
@@ -93,8 +93,8 @@ in_json(<<>>, _Before, Text) ->
 
 hex(Unit) -> binary:encode_hex(<<Unit:16>>).
 
-%% Control characters, line ends, changes of direction, and what takes no place on the screen. The
-%% two joiners are needed in some scripts and in emoji; behind ASCII they only deceive.
+%% Control characters, line ends, changes of direction, and zero-width characters. Some scripts and
+%% emoji need the two joiners; after ASCII they only deceive.
 misleads(Char, _) when Char < $\s; Char >= 16#7F, Char < 16#A0 -> true;
 misleads(Char, _) when Char < 16#AD -> false;
 misleads(Char, _) when Char =:= 16#AD; Char =:= 16#61C; Char =:= 16#180E; Char =:= 16#200B -> true;

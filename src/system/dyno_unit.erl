@@ -3,12 +3,12 @@
 
 -module(dyno_unit).
 -moduledoc """
-Writes a value with its unit for people, and reads what people write.
+Writes a value with its unit for people, and reads their spelling.
 
-The one table of units: of recordings, options, thresholds, specifications and all that is shown.
-A recording carries each value in a unit with a fixed spelling (see `t:unit/0`). `format/2` turns
-such a pair into a short text, `parse/1` turns a text into a value in the base unit of its kind, and
-`to_base/2` converts a number and a unit to that same base unit so that the two can be compared.
+The only table of units: for recordings, options, thresholds, specifications and output. A recording
+has each value in a unit with a fixed spelling (see `t:unit/0`). `format/2` makes a short text,
+`parse/1` reads a text into the base unit of its kind, and `to_base/2` converts a number and unit to
+that base unit, for comparison.
 
 Prefixes are decimal (1 kB is 1,000 B) unless written as KiB, MiB or GiB.
 """.
@@ -22,10 +22,10 @@ Prefixes are decimal (1 kB is 1,000 B) unless written as KiB, MiB or GiB.
 
 -export_type([unit/0, kind/0, reason/0]).
 
--doc "A unit as a recording spells it: one of `units/0`.".
+-doc "A recording's spelling: one of `units/0`.".
 -type unit() :: binary().
 
--doc "What is measured; only values of the same kind can be compared.".
+-doc "Only values of the same kind can be compared.".
 -type kind() ::
     time
     | size
@@ -37,21 +37,21 @@ Prefixes are decimal (1 kB is 1,000 B) unless written as KiB, MiB or GiB.
     | time_per_call
     | words_per_call.
 
--doc "Why a text is not a value; the offset is in characters, from 0.".
+-doc "Why a text is no value; the offset is in characters, from 0.".
 -type reason() ::
     {number_expected, Offset :: non_neg_integer()}
     | {number_out_of_range, Offset :: non_neg_integer()}
     | {unknown_unit, Offset :: non_neg_integer(), Unit :: binary()}.
 
-%% Beyond this exponent the limit is a typing error, and a power of ten would only cost memory.
+%% A larger exponent is a typing error, and its power of ten would only cost memory.
 -define(MAX_EXPONENT, 30).
 -define(MAX_DIGITS, 40).
 -define(DIGITS, 3).
 -define(MAX_DECIMALS, 12).
-%% Floats end a little later; the factors need room.
+%% Below the range of floats, with room for factors.
 -define(MAX_READABLE, 1.0e290).
 
-%% unit in a recording, kind, factor to the base unit as a fraction
+%% Unit in a recording, kind, factor to the base unit as a fraction.
 -define(UNITS, [
     {~"ns", time, {1, 1}},
     {~"us", time, {1_000, 1}},
@@ -69,12 +69,12 @@ Prefixes are decimal (1 kB is 1,000 B) unless written as KiB, MiB or GiB.
     {~"words/call", words_per_call, {1, 1}}
 ]).
 
--doc "All units a recording may use.".
+-doc "All units of recordings.".
 -spec units() -> [unit()].
 units() ->
     [Unit || {Unit, _, _} <- ?UNITS].
 
--doc "What a unit measures.".
+-doc "The kind of a unit.".
 -spec kind(unit()) -> {ok, kind()} | error.
 kind(Unit) ->
     case lists:keyfind(Unit, 1, ?UNITS) of
@@ -82,15 +82,15 @@ kind(Unit) ->
         false -> error
     end.
 
--doc "The unit in which values of a kind are compared.".
+-doc "The base unit of a kind.".
 -spec base(kind()) -> unit().
 base(Kind) ->
     {Unit, Kind, {1, 1}} = lists:keyfind(Kind, 2, ?UNITS),
     Unit.
 
 -doc """
-Converts a value to the base unit of its kind: `{12, ~"ms"}` is `{12000000, ~"ns"}`. The unit is
-one of a recording, or as people write it.
+Converts a value to the base unit of its kind: `{12, ~"ms"}` is `{12000000, ~"ns"}`. Accepts units
+of recordings and those of people.
 """.
 -spec to_base(number(), unit()) -> {ok, {number(), unit()}} | error.
 to_base(Value, Unit) ->
@@ -105,8 +105,7 @@ row(Unit) ->
 -doc """
 A short text with three significant digits: `13.2 ms`, `45.2 kB`, `12.3 k/s`, `3.2 %`.
 
-Counts and rates below 10,000 keep all digits before the point. An unknown unit is written as it
-stands.
+Counts and rates below 10,000 keep all integer digits. Unknown units stay as they are.
 """.
 -spec format(number(), unit()) -> binary().
 format(Value, Unit) ->
@@ -117,11 +116,11 @@ format(Value, Unit) ->
 format(Value, Unit, _Digits) when abs(Value) > ?MAX_READABLE ->
     iolist_to_binary([io_lib:write(Value), " ", Unit]);
 format(Value, Unit, Digits) ->
-    %% Only a recording's own: to somebody's metric `m` is a metre, and no minute.
+    %% Only a recording's units: in a user's metric `m` is a metre, not a minute.
     case lists:keyfind(Unit, 1, ?UNITS) of
         {Unit, Kind, Of} ->
             Base = scale(Value, Of),
-            %% Rounded before the prefix is chosen: 999.96 ns is 1 us, not 1000 ns.
+            %% Rounding comes before the prefix: 999.96 ns is 1 us, not 1000 ns.
             Shown = max(Digits, whole_digits(Kind)),
             {Factor, Suffix} = prefix(abs(rounded(Base, Shown)), prefixes(Kind)),
             iolist_to_binary([digits(scale(Base, Factor), Digits), Suffix]);
@@ -132,7 +131,7 @@ format(Value, Unit, Digits) ->
 -doc """
 Reads a number with an optional unit: `20 ms`, `0.1 %`, `512MB`, `10 k/s`, `1.5e3`.
 
-Gives the value in the base unit of its kind; a whole number stays an integer, exactly.
+The result is in the base unit of its kind; a whole number stays an exact integer.
 """.
 -spec parse(unicode:chardata()) -> {ok, {number(), unit()}} | {error, reason()}.
 parse(Chars) ->
@@ -142,7 +141,7 @@ parse(Chars) ->
         {match, [Sign, Whole, Fraction, Exponent, {UnitAt, UnitLength}]} ->
             Name = string:trim(binary:part(Text, UnitAt, UnitLength)),
             [S, W, F, E] = [part(Text, Part) || Part <- [Sign, Whole, Fraction, Exponent]],
-            %% All before the unit is ASCII, so bytes are characters.
+            %% The text before the unit is ASCII: bytes are characters.
             case {lists:keyfind(Name, 1, written()), decimal(S, W, F, E)} of
                 {_, error} ->
                     {error, {number_out_of_range, element(1, Sign)}};
@@ -156,12 +155,12 @@ parse(Chars) ->
             {error, {number_expected, string:length(Text) - string:length(Trimmed)}}
     end.
 
--doc "All units `parse/1` accepts, as people write them.".
+-doc "All units that `parse/1` accepts.".
 -spec accepted() -> [binary()].
 accepted() ->
     [Name || {Name, _, _} <- written(), Name =/= <<>>].
 
--doc "The usual units of a kind, in words; there are more.".
+-doc "The most usual units of a kind, in words.".
 -spec usual(kind()) -> string().
 usual(time) -> "ns, us, ms, s, min or h";
 usual(size) -> "B, kB, MB, GB, KiB, MiB or GiB";
@@ -173,7 +172,7 @@ usual(byte_rate) -> "B/s, kB/s, MB/s or GB/s";
 usual(time_per_call) -> "ns, us, ms or s";
 usual(words_per_call) -> "words, or no unit".
 
-%% The units people write, with their kind and factor to the base unit.
+%% People's units, with kind and factor to the base unit.
 written() ->
     Times = [
         {~"ns", 1},
@@ -203,7 +202,7 @@ written() ->
         [{~"words", words, {1, 1}}, {~"words/call", words_per_call, {1, 1}}]
     ]).
 
-%% From which value on, in the base unit, a factor and suffix are used; ascending.
+%% From a value in the base unit: factor and suffix; ascending.
 prefixes(time) -> times("");
 prefixes(time_per_call) -> times("/call");
 prefixes(size) -> prefixed(thousands(), 1, "B");
@@ -219,7 +218,7 @@ whole_digits(Kind) when Kind =:= number; Kind =:= rate; Kind =:= words; Kind =:=
 whole_digits(_) ->
     1.
 
-%% What is counted stays whole up to 10,000: 6172, not 6.17 k.
+%% Counts stay whole up to 10,000: 6172, not 6.17 k.
 counted(Plain, Prefixed) ->
     [{0, {1, 1}, Plain} | prefixed(tl(thousands()), 10_000, Prefixed)].
 
@@ -280,7 +279,7 @@ scale(Value, {Up, Down}) -> Value * Up / Down.
 part(_, {-1, 0}) -> <<>>;
 part(Text, {At, Length}) -> binary:part(Text, At, Length).
 
-%% The written number as an exact fraction.
+%% The exact fraction.
 decimal(Sign, Whole, Fraction, Exponent) ->
     Power =
         case Exponent of

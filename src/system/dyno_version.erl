@@ -3,11 +3,9 @@
 
 -module(dyno_version).
 -moduledoc false.
-%% dyno's own version, for everything that names it.
 
 -export([version/0]).
 
--doc "dyno's version, as in its application file.".
 -spec version() -> binary().
 version() ->
     _ = application:load(dyno),
