@@ -257,8 +257,13 @@ mention(Document, #{format := console, job := #{gate := bench}}) ->
 mention(_Document, #{format := console}) ->
     ok;
 mention(Document, #{progress := Mode}) ->
-    Warnings = [Text || Mode =/= silent, #{~"text" := Text} <- listed(~"warnings", Document)],
-    complain([["warning: ", Text] || Text <- Warnings] ++ errors(Document) ++ verdicts(Document)).
+    Findings = [
+        [atom_to_binary(Severity), ": ", dyno_report_findings:sentence(Finding)]
+     || Mode =/= silent,
+        #{severity := Severity} = Finding <- dyno_report_findings:shown(Document),
+        Severity =/= note
+    ],
+    complain(Findings ++ errors(Document) ++ verdicts(Document)).
 
 errors(Document) ->
     [Text || #{~"text" := Text} <- [maps:get(~"error", Document, null)]].

@@ -125,16 +125,10 @@ add_verdicts(#{~"runs" := Runs} = Document, Verdicts) ->
      || Verdict <- Verdicts
     ]).
 
--doc "Appends warnings: `{Code, Text}` or objects.".
--spec add_warnings(document(), [{atom() | binary(), binary()} | term()]) -> document().
+-doc "Appends warnings: `{Code, Text}`, `{Code, Text, Advice}`, or objects.".
+-spec add_warnings(document(), [dyno_recording_part:warning() | term()]) -> document().
 add_warnings(Document, Warnings) ->
-    append(Document, ~"warnings", note, [
-        case Warning of
-            {Code, Text} -> #{code => Code, text => {text, Text}};
-            _ -> Warning
-        end
-     || Warning <- Warnings
-    ]).
+    append(Document, ~"warnings", note, [dyno_recording_part:note(W) || W <- Warnings]).
 
 -doc "All runs, in the order in which they ran.".
 -spec runs(document()) -> [run()].

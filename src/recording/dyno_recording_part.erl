@@ -7,7 +7,13 @@
 %% dyno_recording_table.
 
 -export([metric/6, series/7, histogram/6, profile/2, innermost/1, observed/3]).
--export([until/3, text/2]).
+-export([until/3, text/2, note/1]).
+-export_type([warning/0]).
+
+-doc "A doubt about what was measured, and what to do, which m:dyno_finding reads as a finding.".
+-type warning() ::
+    {Code :: atom() | binary(), Text :: binary()}
+    | {Code :: atom() | binary(), Text :: binary(), Advice :: binary()}.
 
 -type part() :: #{atom() => term()}.
 
@@ -102,6 +108,12 @@ until(EndsMs, Element, Points) ->
         [] -> lists:sublist(Points, 1);
         Within -> Within
     end.
+
+-doc "A warning as a recording has it; objects stay.".
+-spec note(warning() | part()) -> part().
+note({Code, Text}) -> #{code => Code, text => {text, Text}};
+note({Code, Text, Advice}) -> #{code => Code, text => {text, Text}, advice => {text, Advice}};
+note(Note) -> Note.
 
 -spec text(io:format(), [term()]) -> binary().
 text(Format, Arguments) ->

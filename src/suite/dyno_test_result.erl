@@ -110,7 +110,7 @@ add({Key, Value}, Result) when Key =:= duration_ns; Key =:= targets; Key =:= rea
     Result#{Key := Value}.
 
 warnings(Warnings, Result) ->
-    add(warnings, [#{code => Code, text => Text} || {Code, Text} <- Warnings], Result).
+    add(warnings, [dyno_recording_part:note(Warning) || Warning <- Warnings], Result).
 
 add(Key, New, #{parts := Parts} = Result) ->
     #{Key := Before} = Parts,
@@ -202,11 +202,11 @@ run(Status, EndsMs, #{about := About, parts := Parts, verdicts := Verdicts} = Re
         series => map_get(series, Load) ++ map_get(series, Seen),
         tables => map_get(tables, Load) ++ map_get(tables, Seen),
         warnings => map_get(warnings, Load) ++ [
-            #{code => Code, text => Text}
-         || {Code, Text} <- NotCalled ++ map_get(warnings, Seen) ++
+            dyno_recording_part:note(Warning)
+         || Warning <- NotCalled ++ map_get(warnings, Seen) ++
                 dyno_test_baseline_run:warnings(Instruments),
             %% Of each target, what is said of all of them.
-            NotCalled =:= [] orelse Code =/= ~"nothing_called"
+            NotCalled =:= [] orelse element(1, Warning) =/= ~"nothing_called"
         ]
     },
     Run = maps:merge_with(fun(_, First, Others) -> First ++ Others end, Own, Parts),

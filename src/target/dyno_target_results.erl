@@ -19,7 +19,7 @@
     tables := [part()],
     profiles := [part()],
     events := #{items := [part()]},
-    warnings := [{Code :: binary(), Text :: binary()}]
+    warnings := [dyno_recording_part:warning()]
 }.
 
 -doc "What the sampler of a node sent, at a time of the run.".
@@ -93,10 +93,13 @@ parts(Targets, All, Results, EndsMs) ->
             ]
         },
         warnings => steal(Samples) ++ [
-            {Code, text(Format, Arguments)}
+            case Warning of
+                {Code, Format, Arguments} -> {Code, text(Format, Arguments)};
+                {Code, Format, Arguments, Advice} -> {Code, text(Format, Arguments), Advice}
+            end
          || {Node, M, Result} <- by_node(Instruments, Results),
             Parts <- exporting(M, warnings, 2),
-            {Code, Format, Arguments} <- Parts:warnings(Role(Node), Result)
+            Warning <- Parts:warnings(Role(Node), Result)
         ]
     }.
 

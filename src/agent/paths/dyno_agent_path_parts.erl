@@ -193,6 +193,10 @@ metrics() ->
         }
     ].
 
+-define(FEWER, <<
+    "Choose fewer processes, or name modules that are called most often with --without."
+>>).
+
 -spec warnings(Role :: binary(), result()) -> [dyno_agent_instrument:warning()].
 warnings(Role, #{reason := Reason, full := Full, extents := Extents} = Result) ->
     ended(Role, Reason) ++
@@ -219,9 +223,8 @@ ended(Role, {queue, Most}) ->
     [
         {~"limit",
             "~ts made calls faster than they can be counted, so tracing ended before its time when "
-            "~ts messages waited; choose fewer processes, or name modules that are called most "
-            "often with --without",
-            [Role, {Most, ~"count"}]}
+            "~ts messages waited",
+            [Role, {Most, ~"count"}], ?FEWER}
     ];
 ended(Role, {bytes, Most}) ->
     [
@@ -235,9 +238,8 @@ silence(Role, #{silent_ns := SilentNs, duration_ns := DurationNs}) ->
     [
         {~"silence",
             "for ~ts of the time the calls of ~ts came faster than they can be counted: they are "
-            "those of the rest of the time; choose fewer processes, or name modules that are "
-            "called most often with --without",
-            [{SilentNs / DurationNs, ~"ratio"}, Role]}
+            "those of the rest of the time",
+            [{SilentNs / DurationNs, ~"ratio"}, Role], ?FEWER}
      || DurationNs > 0, SilentNs > ?WORTH * DurationNs
     ].
 

@@ -281,6 +281,8 @@ metrics() ->
         ]
     ].
 
+-define(BY_SAMPLES, ~"See shares of the time by samples instead (--level budget, --kind sample).").
+
 -spec warnings(Role :: binary(), result()) -> [dyno_agent_instrument:warning()].
 warnings(Role, #{functions := Functions} = Result) ->
     lists:append([
@@ -299,9 +301,8 @@ warnings(Role, #{functions := Functions} = Result) ->
 not_called(Role, #{functions := Functions, measured_functions := N}) ->
     [
         {~"nothing_called",
-            "none of the ~b functions that the patterns mean was called in ~ts: name those that the load "
-            "reaches (--pattern)",
-            [N, Role]}
+            "none of the ~b functions that the patterns mean was called in ~ts",
+            [N, Role], ~"Name those that the load reaches (--pattern)."}
      || Functions =:= [], N > 0
     ].
 
@@ -339,18 +340,16 @@ times(Role, Functions) ->
     [
         {~"instrument_times",
             "the own time of ~ts in ~ts is below what can be told: measuring each call added more "
-            "to it than is left; samples tell shares of the time instead (--level budget, "
-            "--kind sample)",
-            [named(heaviest_first(Below)), Role]}
+            "to it than is left",
+            [named(heaviest_first(Below)), Role], ?BY_SAMPLES}
      || Sum(raw_time_ns, Below) > ?UNCERTAIN * Sum(raw_time_ns, Timed)
     ] ++
         [
             {~"cut_times",
                 "~ts of ~ts may be off by ~ts of ~ts: each process's time in a function is cut to "
                 "whole microseconds, and what measuring adds to a call is known to some "
-                "nanoseconds; samples tell shares of the time instead (--level budget, "
-                "--kind sample)",
-                [others(Below), Role, {OffNs, ~"ns"}, {OwnNs, ~"ns"}]}
+                "nanoseconds",
+                [others(Below), Role, {OffNs, ~"ns"}, {OwnNs, ~"ns"}], ?BY_SAMPLES}
          || OffNs > ?UNCERTAIN * OwnNs
         ].
 
@@ -361,8 +360,9 @@ waited(Role, #{functions := Functions, processor_ns := ProcessorNs}) ->
         {~"waited_times",
             "own times in ~ts add up to ~ts, and it had ~ts of the processors: the rest is the time "
             "in which other programs had them, and lies in the functions that they interrupted or "
-            "that woke them up, such as one that sends to a socket; --level budget takes it out",
-            [Role, {Ns, ~"ns"}, {ProcessorNs, ~"ns"}]}
+            "that woke them up, such as one that sends to a socket",
+            [Role, {Ns, ~"ns"}, {ProcessorNs, ~"ns"}],
+            ~"Measure on a quiet machine, or with --level budget, which takes it out."}
      || Ns > ?WAITED * ProcessorNs
     ];
 waited(_Role, _Result) ->
@@ -393,8 +393,8 @@ left_out(Role, Functions, #{left_out := LeftOut}) ->
 spent(Role, _Functions, #{share := Share, spent := Spent}) ->
     [
         {~"over_budget",
-            "measuring functions took some ~ts of the processor time of ~ts, and ~ts was the budget; "
-            "measure fewer functions (--pattern)",
-            [{Spent, ~"ratio"}, Role, {Share, ~"ratio"}]}
+            "measuring functions took some ~ts of the processor time of ~ts, and ~ts was the budget",
+            [{Spent, ~"ratio"}, Role, {Share, ~"ratio"}],
+            ~"Measure fewer functions (--pattern)."}
      || Spent > ?OVER_BUDGET * Share
     ].

@@ -104,16 +104,16 @@ warnings(Role, #{discovers := Discovers, discovered := Discovered} = Results) ->
     ] ++ [
         {~"processes_given_up",
             "after ~ts processes no more were discovered in ~ts: more started than could be "
-            "counted one by one, and who called what is not known of those; measure them at the "
-            "level time",
-            [{Discovered, ~"count"}, Role]}
+            "counted one by one, and who called what is not known of those",
+            [{Discovered, ~"count"}, Role], ~"Measure them at --level time."}
      || Discovers =:= gave_up
     ] ++ [
         {~"processes_at_least",
-            "~ts of the ~ts processes that were started in ~ts are in the table, at least so many "
-            "called a measured function: those that call only functions which are called too often "
-            "are missing; --level time has them",
-            [{Discovered, ~"count"}, {Started, ~"count"}, Role]}
+            "the table has ~ts of the ~ts processes that were started in ~ts: at least so many called "
+            "a measured function, those that call only functions which are called too often are "
+            "missing",
+            [{Discovered, ~"count"}, {Started, ~"count"}, Role],
+            ~"If they matter, measure with --level time, which has them."}
      || Discovers =:= in_part, #{started := Started} <- [Results], Started > ?MANY_MORE * Discovered
     ].
 

@@ -286,10 +286,11 @@ unseen(Role, All, #{stacks := Stacks, started := Started, cpu := Cpu} = Result) 
             [
                 {~"bursts",
                     "the stacks show what ~ts of the processor time of ~ts went to; the rest went "
-                    "to processes that ran too shortly to be asked. dyno profile ~ts --kind cpu "
-                    "sees it, as does dyno record with --profile cpu, by native code that is loaded "
-                    "into the node",
-                    [{Share, ~"ratio"}, Role, Role]}
+                    "to processes that ran too shortly to be asked",
+                    [{Share, ~"ratio"}, Role], <<
+                        "See it with --profile cpu (dyno profile: --kind cpu), by native code that "
+                        "is loaded into the node."
+                    >>}
             ];
         Ended > ?MUCH ->
             [
