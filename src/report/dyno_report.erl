@@ -3,28 +3,28 @@
 
 -module(dyno_report).
 -moduledoc """
-Shows a recording in one of the formats dyno knows.
+Shows a recording in one of dyno's formats.
 
-This module is the behaviour of a format and the one list of formats. A new output is one new
-module with `c:format/2`, and one line in `registry/0` below.
+This module is the behaviour of formats and their one list. A new format is a module with
+`c:format/2`, and a line in `registry/0` below.
 """.
 
-%% The list of formats
+%% Formats
 -export([formats/0, format_names/0, file_endings/0, format_of_name/1, format_of_file/1]).
-%% Showing
+%% Rendering
 -export([render/3, format_error/1]).
 
 -export_type([document/0, format/0, options/0, reason/0]).
 
--doc "A recording as `json:decode/1` gives it; doc/recording.md describes its fields.".
+-doc "A recording as decoded JSON; doc/recording.md describes its fields.".
 -type document() :: #{binary() => json:decode_value()}.
 
--doc "The name of a format: one of `formats/0`.".
+-doc "A name of `formats/0`.".
 -type format() :: atom().
 
--doc "What the place where the report is shown can do; every key has a default.".
+-doc "The abilities of the output; every key has a default.".
 -type options() :: #{
-    %% Colours as ANSI escape sequences. Default: off.
+    %% ANSI colours. Default: off.
     colour => on | off,
     %% Columns of the terminal or file. Default: 100.
     width => pos_integer(),
@@ -32,37 +32,34 @@ module with `c:format/2`, and one line in `registry/0` below.
     charset => unicode | ascii,
     %% Rows shown of a long table (functions, processes, growth). Default: 10.
     top => pos_integer(),
-    %% Profiles: the functions that took most, or trees of calls from the outermost function down or
+    %% Profiles: the functions with most time, or call trees from the outermost function down or
     %% from the innermost up. Default: top.
     view => top | down | up,
-    %% Of a test or a recording of nodes: everything, or the answer in about 30 lines. Default:
-    %% true.
+    %% Tests and recordings of nodes: everything, or about 30 lines. Default: true.
     full => boolean(),
-    %% Where the page of the same recording is, which the answer names.
+    %% The page of the same recording, for a link.
     page => file:filename_all()
 }.
 
--doc "Why a report could not be made or written.".
 -type reason() ::
     {unknown_format, binary()}
     | {unknown_extension, file:filename_all()}
     | {format, dyno_error:error()}
     | dyno_file:reason().
 
--doc "Makes the report. Pure: nothing is read or written.".
+-doc "Renders the report. Pure: no file is read or written.".
 -callback format(document(), options()) -> {ok, iodata()} | {error, dyno_error:error()}.
 
--doc "The formats' names.".
 -spec formats() -> [format(), ...].
 formats() ->
     [Format || {Format, _Module, _Extensions} <- registry()].
 
--doc "The formats' names as help texts list them: `console, json or html`.".
+-doc "The formats' names as in help texts: `console, json or html`.".
 -spec format_names() -> string().
 format_names() ->
     alternatives([atom_to_list(Format) || Format <- formats()]).
 
--doc "The endings of files' names that say a format, as help texts list them.".
+-doc "The file endings of formats, as in help texts.".
 -spec file_endings() -> string().
 file_endings() ->
     alternatives([binary_to_list(Ending) || {_, _, [Ending | _]} <- registry()]).
@@ -86,7 +83,7 @@ format_of_name(Name) ->
     end.
 
 -doc """
-The format that a file's extension asks for.
+The format of a file's extension.
 
 ```erlang
 1> dyno_report:format_of_file("report.html").
@@ -111,9 +108,9 @@ ends_so(Name, Ending) ->
     Size > 0 andalso binary:part(Name, Size, byte_size(Ending)) =:= Ending.
 
 -doc """
-The document in that format, in UTF-8. Its texts come from elsewhere: here, and for all formats, what
-would steer a terminal or mislead the reader is escaped (`m:dyno_text`). The formats that are read
-back have it as JSON escapes.
+The document in a format, as UTF-8. Texts from targets are escaped here for all formats: they could
+control a terminal or mislead the reader (`m:dyno_text`). Formats meant to be read back use JSON
+escapes.
 """.
 -spec render(format(), document(), options()) -> {ok, iodata()} | {error, reason()}.
 render(Format, Document, Options) ->
@@ -146,7 +143,7 @@ format_error({format, Error}) ->
 format_error(Reason) ->
     dyno_file:format_error(Reason).
 
-%% The one place where formats are registered: name, module, endings of file names.
+%% The only registry of formats: name, module, file endings.
 registry() ->
     [
         {console, dyno_report_console, [~".txt"]},
@@ -156,7 +153,7 @@ registry() ->
         {csv, dyno_report_csv, [~".csv"]},
         {md, dyno_report_markdown, [~".md", ~".markdown"]},
         {junit, dyno_report_junit, [~".xml"]},
-        %% Text as well, but .txt is the console's.
+        %% Text too, but .txt is the console's.
         {benchstat, dyno_report_benchstat, []},
         %% For a step's log; JSON, but .json is the recording's.
         {github, dyno_report_github, []},

@@ -2,9 +2,7 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_report_document).
--moduledoc """
-Reads from a recording what a report shows; what is absent and what is `null` are the same here.
-""".
+-moduledoc "Reads fields of a recording for reports; absent and `null` are the same here.".
 
 %% Fields
 -export([get/2, get/3, text/3, name/2, title/1, measured/2, factor/1]).
@@ -17,13 +15,12 @@ Reads from a recording what a report shows; what is absent and what is `null` ar
 
 -export_type([object/0, row/0, judged/0]).
 
--doc "A JSON object of a recording.".
 -type object() :: #{binary() => json:decode_value()}.
 
--doc "A table's row as an object: the value by the column's name.".
+-doc "A table's row: values by column name.".
 -type row() :: object().
 
--doc "What was demanded, how that ended, and why.".
+-doc "A demand, its outcome, and the reason.".
 -type judged() :: {unicode:chardata(), pass | fail | error, unicode:chardata()}.
 
 -doc "A field, or `null`.".
@@ -31,7 +28,7 @@ Reads from a recording what a report shows; what is absent and what is `null` ar
 get(Key, Object) ->
     maps:get(Key, Object, null).
 
--doc "A field, or the default where it is absent or `null`.".
+-doc "A field, or the default if absent or `null`.".
 -spec get(binary(), object(), Default) -> json:decode_value() | Default.
 get(Key, Object, Default) ->
     case Object of
@@ -40,7 +37,7 @@ get(Key, Object, Default) ->
         #{} -> Default
     end.
 
--doc "A field as text safe to show on one line.".
+-doc "A field as one line of safe text.".
 -spec text(binary(), object(), binary()) -> binary().
 text(Key, Object, Default) ->
     case get(Key, Object) of
@@ -49,19 +46,19 @@ text(Key, Object, Default) ->
         _ -> Default
     end.
 
--doc "A name as text safe to show; `-` where there is none.".
+-doc "A name as safe text; `-` if absent.".
 -spec name(binary(), object()) -> binary().
 name(Key, Object) ->
     text(Key, Object, ~"-").
 
--doc "A number with its unit as people read it; `-` where it is not known.".
+-doc "A number with its unit, readable; `-` if unknown.".
 -spec measured(json:decode_value() | null, binary()) -> binary().
 measured(Value, Unit) when is_number(Value) ->
     dyno_text:clean(dyno_unit:format(Value, Unit));
 measured(_, _Unit) ->
     ~"-".
 
--doc "How many times as much, with the digits that matter; nothing where it is not known.".
+-doc "A factor with its significant digits; empty if unknown.".
 -spec factor(json:decode_value()) -> binary().
 factor(Value) when is_number(Value), abs(Value) >= 100 -> decimals(Value, 0);
 factor(Value) when is_number(Value), abs(Value) >= 10 -> decimals(Value, 1);
@@ -74,14 +71,14 @@ decimals(Value, Decimals) when abs(Value) < 1.0e15 ->
 decimals(Value, _Decimals) ->
     measured(Value, ~"1").
 
--doc "The limit that a verdict is about and the value that was measured; empty where it has none.".
+-doc "The limit and measured value of a verdict; empty if the verdict has none.".
 -spec threshold(object()) -> object().
 threshold(Verdict) ->
     get(~"threshold", Verdict, #{}).
 
 -doc """
-What a recording decides, for CI systems: first that it was completed, then each of its verdicts.
-One without a value is an error.
+The decisions of a recording, for CI systems: whether it was completed, then each verdict. A verdict
+without a value is an error.
 """.
 -spec verdicts(object()) -> [judged(), ...].
 verdicts(Document) ->
@@ -94,8 +91,8 @@ verdicts(Document) ->
                 text(~"text", Verdict, ~"")}
          || Verdict <- Verdicts,
             Run <- [get(~"run", Verdict)],
-            %% Only where it tells two apart: CI systems know a test by its name, and nodes that are
-            %% started for a run have another one each time.
+            %% Only to tell two nodes apart: CI systems know a test by its name, and nodes started
+            %% for a run have new names each time.
             Node <- [
                 case length([Same || Same <- Named, Same =:= {name(~"name", Verdict), Run}]) of
                     1 -> null;
@@ -126,11 +123,11 @@ outcome(~"pass") -> pass;
 outcome(~"fail") -> fail;
 outcome(_) -> error.
 
-%% What the sizes are called: `size`, or as the suite says.
+%% The suite's label of sizes, by default `size`.
 size_label(Document) ->
     text(~"size_label", get(~"parameters", Document, #{}), ~"size").
 
--doc "The title of a column that says of which run a row is.".
+-doc "The title of a column that names runs.".
 -spec run_title(object()) -> binary().
 run_title(Document) ->
     case [Size || #{~"size" := Size} <- dyno_recording:runs(Document), is_number(Size)] of
@@ -138,7 +135,7 @@ run_title(Document) ->
         _ -> size_label(Document)
     end.
 
--doc "A run in a heading: `16 clients`, `size 16`, or its id where it has no size.".
+-doc "A run in a heading: `16 clients`, `size 16`, or its id if there is no size.".
 -spec place(object(), object()) -> binary().
 place(Run, Document) ->
     Id = name(~"id", Run),
@@ -147,12 +144,12 @@ place(Run, Document) ->
         _ -> dyno_recording_run:place(size_label(Document), Id)
     end.
 
--doc "The same in a list, empty where the run is the only one.".
+-doc "A run in a list; empty if it is the only run.".
 -spec places(object(), object()) -> [binary()].
 places(Run, Document) ->
     [place(Run, Document) || [_, _ | _] <- [dyno_recording:runs(Document)]].
 
--doc "The title of a part, or its name.".
+-doc "A part's title or name.".
 -spec title(object()) -> binary().
 title(Part) ->
     text(~"title", Part, name(~"name", Part)).
@@ -173,7 +170,7 @@ metric_value(Name, Run) ->
         _ -> null
     end.
 
--doc "What a series of a run and node held in its measured part; without `null`s.".
+-doc "The values of a series of a run and node in the measured part, without `null`s.".
 -spec values(binary(), binary() | null, object()) -> [number()].
 values(Name, Node, Run) ->
     [
@@ -186,7 +183,7 @@ values(Name, Node, Run) ->
         Time >= 0
     ].
 
--doc "A run's nodes, in order, as its series name them; of its series where it lists none.".
+-doc "A run's nodes, in order; of its series if the run lists none.".
 -spec nodes(object()) -> [binary() | null].
 nodes(Run) ->
     case [get(~"role", Node, get(~"name", Node)) || Node <- get(~"nodes", Run, [])] of
@@ -194,7 +191,7 @@ nodes(Run) ->
         Roles -> Roles
     end.
 
--doc "The unit of a column's value in a row: a table of different things has a column `unit`.".
+-doc "The unit of a value: from the column, or the row's column `unit`.".
 -spec unit(Column :: object(), row()) -> binary() | null.
 unit(#{~"unit" := null, ~"role" := Role}, Row) when Role =/= ~"key", Role =/= ~"note" ->
     get(~"unit", Row);

@@ -3,10 +3,10 @@
 
 -module(dyno_report_github).
 -moduledoc """
-What a recording decides as GitHub's workflow commands: printed in a step, they become annotations.
+The decisions of a recording as GitHub workflow commands, which become annotations of a step.
 
-An error for what does not hold or could not be decided, and for a recording that is not complete; a
-warning for each finding and each doubt; a notice that sums up.
+An error for a failed or undecided condition and for an incomplete recording; a warning for each
+finding and doubt; a notice as summary.
 """.
 
 -behaviour(dyno_report).
@@ -18,7 +18,7 @@ warning for each finding and each doubt; a notice that sums up.
 %% GitHub shows ten of each kind for a step.
 -define(MOST, 10).
 
--doc "One line each.".
+-doc "One line for each annotation.".
 -spec format(dyno_report:document(), dyno_report:options()) -> {ok, iodata()}.
 format(Document, _Options) ->
     Name = name(~"name", Document),
@@ -31,7 +31,7 @@ format(Document, _Options) ->
      || #{severity := Severity} = Finding <- dyno_report_findings:shown(Document),
         Severity =/= note
     ],
-    %% As the console says it.
+    %% As on the console.
     {_Style, _Word, Summary} = dyno_report_content_verdicts:conclusion(Document),
     Lines =
         [command("error", Of) || Of <- lists:sublist(Errors, ?MOST)] ++

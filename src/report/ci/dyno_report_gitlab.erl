@@ -3,11 +3,10 @@
 
 -module(dyno_report_gitlab).
 -moduledoc """
-What a recording decides as GitLab's Code Quality report: a merge request shows what became worse.
+The decisions of a recording as a GitLab Code Quality report: a merge request shows regressions.
 
-Keep it as `artifacts:reports:codequality` of the job. An issue for each condition that does not
-hold or could not be decided; its fingerprint is of the condition, so that the same one is
-recognised.
+Keep the report as `artifacts:reports:codequality` of the job. Each failed or undecided condition is
+an issue, with a fingerprint of the condition to recognise it again.
 """.
 
 -behaviour(dyno_report).
@@ -40,7 +39,7 @@ issue({Name, Path}, Title, Result, Text) ->
         location => #{path => Path, lines => #{'begin' => 1}}
     }.
 
-%% A place is asked for; of expressions on the command line there is none.
+%% A path is required; expressions on the command line have none.
 path(Document) ->
     Parameters = get(~"parameters", Document, #{}),
     case [P || Of <- [Parameters, Document], P <- paths(Of)] of

@@ -3,12 +3,11 @@
 
 -module(dyno_report_junit).
 -moduledoc """
-What a recording decides, as JUnit XML, which CI systems show as tests.
+The decisions of a recording as JUnit XML, which CI systems show as tests.
 
-Each verdict of a threshold or of `--fail-if` is a test case, and so is each pair of compared codes
-and each line of a comparison. Only a verdict can fail; a pair that is not decided yet is a skipped
-case, and so is one without a verdict. A recording that was not completed, and a verdict without a
-value, are errors.
+Each verdict of a threshold or `--fail-if`, each pair of compared codes and each line of a
+comparison is a test case. Only a verdict can fail. Undecided pairs and pairs without a verdict are
+skipped cases. An incomplete recording and a verdict without a value are errors.
 """.
 
 -behaviour(dyno_report).
@@ -59,14 +58,14 @@ findings(Document) ->
      || #{severity := Severity} = Finding <- dyno_report_findings:shown(Document)
     ].
 
-%% Why operations of the load failed, with a stack trace of each reason.
+%% Reasons of failed operations, with a stack trace of each.
 failures(Document) ->
     [
         [name(~"reason", Row), " (", name(~"count", Row), " times): ", name(~"stack", Row), ". "]
      || Row <- dyno_report_content_tables:rows(~"errors", Document)
     ].
 
-%% The cases
+%% Cases
 
 pairs(Document) ->
     [
@@ -137,7 +136,7 @@ attributes(Pairs) ->
 escape(Text) ->
     [escaped(Char) || Char <- unicode:characters_to_list(dyno_report_text:encode(Text))].
 
-%% Control characters have no form in XML 1.0, not even a written one.
+%% XML 1.0 has no form for control characters, not even escaped.
 escaped($&) -> "&amp;";
 escaped($<) -> "&lt;";
 escaped($>) -> "&gt;";

@@ -3,10 +3,10 @@
 
 -module(dyno_report_markdown).
 -moduledoc """
-The recording as Markdown for a pull request: what was demanded first, then what is wrong, the answer,
-and what makes the numbers less believable. All else that the console shows is folded away.
+The recording as Markdown for a pull request: demands, problems, the answer, and reasons to doubt
+the numbers. The rest of the console's report is folded.
 
-Names are escaped, so that they neither format nor mention anybody nor link.
+Names are escaped: they cannot format, mention or link.
 """.
 
 -behaviour(dyno_report).
@@ -42,7 +42,7 @@ failure(Document) ->
         _ -> []
     end.
 
-%% Where there is no answer apart from them, nothing is folded away.
+%% If there is nothing else, nothing is folded.
 details([], _Summary) -> [];
 details(Details, []) -> Details;
 details(Details, _Summary) ->
@@ -67,7 +67,7 @@ section(#{title := Title, paragraphs := Paragraphs}) ->
     ["**", escape(Title), "**\n\n", [["- ", escape(Text), "\n"] || Text <- Paragraphs]];
 section(#{title := Title, columns := Columns, rows := Rows, hidden := Hidden}) ->
     Texts = [[text(Cell) || Cell <- Row] || Row <- Rows],
-    %% A column that says nothing in any row is left out.
+    %% Drops columns that are empty in every row.
     Shown = [
         lists:any(fun(Row) -> not lists:member(lists:nth(Index, Row), [~"", ~"-"]) end, Texts)
      || Index <- lists:seq(1, length(Columns))
@@ -94,10 +94,10 @@ line(Cells) ->
 rule(left) -> ":--";
 rule(right) -> "--:".
 
-%% `@` and `#` as entities: behind a backslash they would still mention a person or an issue.
+%% `@` and `#` as entities: after a backslash they would still mention a person or an issue.
 escape(Text) ->
     Characters = [escaped(C) || C <- unicode:characters_to_list(dyno_text:clean(Text))],
-    %% What looks like an address would become a link.
+    %% Otherwise addresses become links.
     string:replace(unicode:characters_to_binary(Characters), "://", "&#58;//", all).
 
 escaped($<) -> "&lt;";

@@ -3,7 +3,7 @@
 
 -module(dyno_report_columns).
 -moduledoc """
-Shows a benchmark in the columns of erlperf 2, for those who read or parse those.
+Shows a benchmark in the columns of erlperf 2.
 
 | kind | columns |
 | --- | --- |
@@ -11,8 +11,8 @@ Shows a benchmark in the columns of erlperf 2, for those who read or parse those
 | `extended` | Code, `\|\|`, Samples, Avg, StdDev, Median, P99, Iteration, Rel |
 | `full` | the machine, then `extended` |
 
-Rates are iterations per second, whatever the duration of a sample; of samples with a number of
-iterations Avg, Median and P99 are durations. `Ki`, `Mi`, `Gi` are decimal, as there.
+Rates are iterations a second for any sample duration. For samples with a number of iterations, Avg,
+Median and P99 are durations. `Ki`, `Mi`, `Gi` are decimal, as in erlperf.
 """.
 
 -export([kinds/0, format/3]).
@@ -42,9 +42,8 @@ format(Kind, Document, Options) ->
     Lines = machine(Kind, get(~"environment", Document, #{})) ++ Table,
     {ok, dyno_report_text:encode([[Line, $\n] || Line <- Lines])}.
 
-%% Squeeze has a table of its own; the best row is what counts.
-%% Codes as they were measured: nanoseconds a call, and the iterations of a sample where they were
-%% given.
+%% A squeeze has its own table, of which the best row counts; other codes have nanoseconds a call,
+%% and a sample's iterations if they were given.
 of_run(Run, Document) ->
     Parameters = get(~"parameters", Document, #{}),
     case dyno_recording:rows(Run, ~"concurrencies") of
@@ -94,7 +93,7 @@ titles(Titles, Measured) ->
         | [#{title => Title, align => right} || Title <- [~"||" | Titles ++ relative(Measured)]]
     ].
 
-%% One alone is not compared.
+%% A single code has no comparison.
 relative([_, _ | _]) -> [~"Rel"];
 relative(_) -> [].
 
@@ -129,7 +128,7 @@ deviation(Samples, Mean) ->
     Squares = lists:sum([(Value - Mean) * (Value - Mean) || Value <- Samples]),
     percent(math:sqrt(Squares / (length(Samples) - 1)) / Mean, 2).
 
-%% From the mean of the rates: longer calls are not fewer of the samples.
+%% From the mean rate: longer calls do not make fewer samples.
 time(#{times := Times, iterations := Iterations}) when is_integer(Iterations) ->
     lists:sum(Times) / length(Times);
 time(#{times := Times}) ->
@@ -141,7 +140,7 @@ per_second(#{concurrency := Concurrency} = Measured) ->
 percent(Share, Decimals) ->
     <<(float_to_binary(Share * 100, [{decimals, Decimals}]))/binary, "%">>.
 
-%% All digits up to 100,000 of a unit, then the next.
+%% All digits up to 100,000 of a unit, then the next unit.
 count(Value) when Value < 10 -> float_to_binary(Value, [{decimals, 2}]);
 count(Value) -> scaled(Value, [~"", ~" Ki", ~" Mi", ~" Gi", ~" Ti"], 1000).
 

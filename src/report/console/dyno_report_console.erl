@@ -3,12 +3,12 @@
 
 -module(dyno_report_console).
 -moduledoc """
-The recording as text that people read: what was run, what `m:dyno_report_content` shows of it, and
-the verdict as the last line. Without `full` it is the answer only: the verdict first, then what is
-wrong, the load, five functions and servers, and what is doubtful.
+The recording as text: the configuration, the sections of `m:dyno_report_content`, and the verdict
+as last line. Without `full` only the answer: the verdict, problems, the load, five functions and
+servers, and doubts.
 
-Whatever a recording lacks (a partial one lacks much) is left out or shown as `-`; a section
-without rows is not shown.
+Missing values (a partial recording has many) are left out or shown as `-`; empty sections are not
+shown.
 """.
 
 -behaviour(dyno_report).
@@ -18,7 +18,7 @@ without rows is not shown.
 -import(dyno_report_document, [get/2, text/3]).
 
 -define(DEFAULTS, #{colour => off, width => 100, charset => unicode, top => 10, full => true}).
-%% Of the answer: rows of a table.
+%% Rows of a table in the answer.
 -define(FEW, 5).
 -define(FEW_RUNS, 8).
 
@@ -93,7 +93,7 @@ status(Document, Colour) ->
     Style = maps:get(Status, #{~"failed" => bad, ~"complete" => plain}, doubtful),
     dyno_report_style:paint(Colour, Style, Status).
 
-%% A comparison ran nothing.
+%% A comparison has no runs.
 runs(0) -> "";
 runs(1) -> ", 1 run";
 runs(Count) -> [", ", integer_to_binary(Count), " runs"].
@@ -101,7 +101,7 @@ runs(Count) -> [", ", integer_to_binary(Count), " runs"].
 duration(Ns) when is_number(Ns) -> [" in ", dyno_unit:format(Ns, ~"ns")];
 duration(_) -> "".
 
-%% The last thing read: one line that says how it ended. A benchmark's answer is that of its codes.
+%% The last line is the outcome. A benchmark's answer is that of its codes.
 conclusion(#{~"command" := Command}, _Options) when Command =:= ~"bench"; Command =:= ~"compare" ->
     [];
 conclusion(Document, #{colour := Colour, width := Width}) ->

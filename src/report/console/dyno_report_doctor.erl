@@ -3,15 +3,15 @@
 
 -module(dyno_report_doctor).
 -moduledoc """
-A recording of `dyno doctor` for the console: the findings, then what was looked at, what could not
-be told, and what looking took.
+A recording of `dyno doctor` for the console: findings, the checks, unknown values, and the cost of
+the checks.
 """.
 
 -export([format/2]).
 
 -define(WIDTH, 100).
 
--doc "The text, in lines of the width of the look.".
+-doc "The text, in lines of the given width.".
 -spec format(dyno_recording:document(), dyno_report:options()) -> iodata().
 format(#{~"runs" := Runs, ~"name" := Name} = Document, #{width := Given} = Look) ->
     Width = min(?WIDTH, Given),

@@ -3,12 +3,11 @@
 
 -module(dyno_report_content).
 -moduledoc """
-What a report of a recording shows, as sections in the order in which people read them: the console
-and Markdown write the same ones.
+The content of a report as sections in reading order; the console and Markdown write the same
+sections.
 
-Every table, metric, series, distribution, event, profile and verdict of any command has its place
-here, without code of its own; only what a test's load and a benchmark's codes say is clearer with
-some.
+Every table, metric, series, distribution, event, profile and verdict of any command is shown
+without code of its own; only a test's load and a benchmark's codes have some for clarity.
 """.
 
 -export([sections/2, answer/2, environment/1]).
@@ -19,10 +18,10 @@ some.
 
 -type section() :: dyno_report_section:section().
 
--doc "Whether a section is part of the answer, or what whoever asks on wants to see.".
+-doc "Whether a section is part of the answer or a detail.".
 -type weight() :: summary | details.
 
--doc "All sections up to the verdicts.".
+-doc "All sections before the verdicts.".
 -spec sections(dyno_report:document(), dyno_report:options()) -> [{weight(), section()}].
 sections(Document, Options) ->
     Tables = fun(Part) -> dyno_report_content_tables:sections(Document, Part, Options) end,
@@ -45,8 +44,8 @@ sections(Document, Options) ->
     ].
 
 -doc """
-What is read first, below what is wrong: what changed since the last time, the load, the functions and
-the servers that take the time. Of nodes without a load how busy they were, and in which calls
+The sections below the problems: changes since the last time, the load, and the functions and
+servers with most time. For nodes without a load: how busy they were, and the calls in which
 processes wait.
 """.
 -spec answer(dyno_report:document(), dyno_report:options()) -> [section()].
@@ -65,8 +64,8 @@ answer(Document, Options) ->
         end ++ Tables([~"servers" | [~"waiting" || Load =:= []]]).
 
 -doc """
-Where and when it was measured, in a few words each. Of nodes the release and the schedulers are
-theirs; dyno's own release stands with its version then.
+The place and time of measuring, in short items. For nodes, the release and schedulers are theirs;
+dyno's own release stands with dyno's version.
 """.
 -spec environment(dyno_report:document()) -> [binary()].
 environment(Document) ->
@@ -92,7 +91,7 @@ environment(Document) ->
     ],
     [Fact || Fact <- Facts, string:trim(Fact) =/= ~""].
 
-%% Nodes that are alike are counted.
+%% Similar nodes are counted.
 targets(Document) ->
     Nodes = maps:from_list([
         {name(~"name", Node), {release(Node), get(~"schedulers_online", Node)}}

@@ -3,8 +3,8 @@
 
 -module(dyno_report_content_bench).
 -moduledoc """
-Sections about a benchmark: the codes, the fastest first, and what that means in words; the codes by
-inputs; where the throughput of a search for the best concurrency stops to rise.
+Sections of a benchmark: the codes, the fastest first, and the result in words; codes by inputs; the
+throughput's limit in a search for the best concurrency.
 """.
 
 -export([codes/1, concurrency/1]).
@@ -13,21 +13,21 @@ inputs; where the throughput of a search for the best concurrency stops to rise.
 
 -type section() :: dyno_report_section:section().
 
-%% Codes of which there are more are judged in the table alone.
+%% With more codes, only the table shows the verdicts.
 -define(MOST_SENTENCES, 3).
-%% Numbers that differ by a smaller share are alike.
+%% Numbers with a smaller relative difference are alike.
 -define(ALIKE, 0.0005).
-%% A gain of so much would have been missed.
+%% A larger gain would have been noticed.
 -define(CLEAR, 1.2).
-%% One that is smaller is not worth more workers: dyno_bench_concurrency_search.
+%% A smaller gain is not worth more workers: dyno_bench_concurrency_search.
 -define(WORTH, 1.05).
 
--doc "The codes, in the order of their times, and by inputs.".
+-doc "The codes by time, and by inputs.".
 -spec codes(dyno_report:document()) -> [section()].
 codes(Document) ->
     Parameters = get(~"parameters", Document, #{}),
     Metric = dyno_report_document:text(~"metric", Parameters, ~"time"),
-    %% Of several processes it is said whose.
+    %% With several processes the column names them.
     PerSecond =
         case get(~"concurrency", Parameters, 1) of
             1 -> ~"per second";
@@ -50,7 +50,7 @@ title(Id, _Tables) -> <<"Codes: ", Id/binary>>.
 
 %% Codes
 
-%% What decides stands next to the code, and only once.
+%% The deciding value stands next to the code, only once.
 codes(Title, {Metric, PerSecond}, Rows) ->
     Code = {~"code", name, fun(Row) -> name(~"code", Row) end},
     dyno_report_section:table(Title, [Code | columns(Metric, PerSecond, Rows)], Rows).
@@ -72,7 +72,7 @@ columns(Metric, PerSecond, Rows) ->
     Others = [
         {Title, Look, fun(Row) -> measured(get(Name, Row), ~"1") end}
      || {Of, Title, Look, Name} <- [
-            %% What memory the codes take is asked for first, after the time.
+            %% After time, readers first ask for memory.
             {~"words", ~"words", look(~"words_per_call", Rows), ~"words_per_call"},
             {~"reductions", ~"reductions", optional, ~"reductions_per_call"},
             {~"whole", ~"of all processes", optional, ~"whole_reductions_per_call"},
@@ -86,7 +86,7 @@ columns(Metric, PerSecond, Rows) ->
         _ -> [Decisive] ++ Ratio ++ Time ++ Others
     end.
 
-%% A column in which the codes differ stays, however narrow the terminal.
+%% A column in which codes differ stays on narrow terminals.
 look(Name, Rows) ->
     Values = [Value || #{Name := Value} <- Rows, is_number(Value)],
     case Values =/= [] andalso lists:max(Values) - lists:min(Values) > ?ALIKE * lists:max(Values) of
@@ -117,10 +117,10 @@ interval(Show, Low, High) when is_number(Low), is_number(High) ->
 interval(_Show, _Low, _High) ->
     ~"".
 
-%% In words, each against the fastest; of many codes the next ones.
+%% In words, each code against the fastest; of many codes only the next.
 
 words([First | _] = Rows, Metric, Document) ->
-    %% It is not the first where that one's time is not that of its work.
+    %% Not the first if its time does not show its work.
     Fastest = hd([Row || Row <- Rows, get(~"verdict", Row) =:= reference(Metric)] ++ [First]),
     Others = Rows -- [Fastest],
     Threshold = get(~"threshold", get(~"parameters", Document, #{})),
@@ -171,7 +171,7 @@ wording(Metric) when Metric =:= ~"wall"; Metric =:= ~"cpu"; Metric =:= ~"memory"
 wording(Metric) ->
     {"takes", ["many ", called(Metric)]}.
 
-%% By inputs: a row a code, in the order in which the first input has them; a column an input.
+%% By inputs: a row for each code in the first input's order, a column for each input.
 
 inputs(Metric, Document) ->
     Runs = dyno_recording:runs(Document),
@@ -232,14 +232,14 @@ judged(Value, Row) ->
             Value
     end.
 
--doc "In words, where the throughput of a search for the best concurrency stops to rise.".
+-doc "The throughput's limit in a search for the best concurrency, in words.".
 -spec concurrency(dyno_report:document()) -> [section()].
 concurrency(Document) ->
     Rows = dyno_report_content_tables:rows(~"concurrencies", Document),
     Best = [Row || #{~"verdict" := ~"best"} = Row <- Rows],
     dyno_report_section:text(none, [best(Row, Rows, Document) || Row <- Best]).
 
-%% It may be more with another number: the one that seems to give most.
+%% Another number of workers may give more: the most likely one.
 unsure(Rows, Workers) ->
     Possible = [
         {Ratio, Row}
@@ -276,7 +276,7 @@ best(Best, Rows, Document) ->
         end,
     iolist_to_binary([Text, fewer(Rows, Workers, get(~"throughput", Best))]).
 
-%% The one that was measured when it was interrupted, if it gave more.
+%% The number of workers measured at an interruption, if it gave more.
 unjudged(#{~"concurrency" := Workers, ~"throughput" := Throughput}, Rows) ->
     [
         [" ", measured(C, ~"count"), " gave ", measured(Of, ~"1/s"), ", not compared yet."]
@@ -287,7 +287,7 @@ unjudged(#{~"concurrency" := Workers, ~"throughput" := Throughput}, Rows) ->
         Of > Throughput
     ].
 
-%% One that was compared with another than the best, and whose gain over that was not decided.
+%% A number compared with another than the best, without a decided gain.
 fewer(Rows, Workers, Throughput) ->
     Possible = [
         {Of, C}

@@ -3,21 +3,21 @@
 
 -module(dyno_report_content_calls).
 -moduledoc """
-A profile as a tree of calls: from the outermost functions down to what they call, or from the
-innermost ones up to who calls them. The heaviest branches have the lines.
+A profile as a tree of calls: from the outermost functions to their callees, or from the innermost
+functions to their callers. The heaviest branches are shown.
 """.
 
 -export([section/5]).
 
 -import(dyno_report_document, [measured/2]).
 
-%% What is less than this share is not worth a line.
+%% A smaller share is not shown.
 -define(LEAST, 0.005).
 
-%% What a call is of, and below it what it was spent in.
+%% Calls with their values, and the calls below.
 -type tree() :: #{Frame :: binary() => {number(), tree()}}.
 
--doc "The tree of a profile by its first value, with so many lines.".
+-doc "The tree of a profile's first value, with a number of lines.".
 -spec section(
     dyno_report_document:object(), binary(), down | up, pos_integer(), Unit :: binary()
 ) ->
@@ -55,7 +55,7 @@ add([Frame | Rest], Value, Tree) ->
     {Sum, Below} = maps:get(Frame, Tree, {0, #{}}),
     Tree#{Frame => {Sum + Value, add(Rest, Value, Below)}}.
 
-%% So that the heaviest have the lines: a call is never heavier than who it is below.
+%% The least value shown. A call is never heavier than its parent, so this keeps whole branches.
 least(Tree, Most, Least) ->
     case lists:reverse(lists:sort([Value || {_, Value} <- lines(Tree, 0, Least)])) of
         Values when length(Values) > Most -> lists:nth(Most, Values);

@@ -3,8 +3,8 @@
 
 -module(dyno_report_content_load).
 -moduledoc """
-Sections with a row for each run of a test: how it behaved under its load, what the virtual machine
-and the machine under it did, what measuring cost, and how far the targets' clocks are off.
+Sections with a row for each run of a test: behaviour under load, use of the virtual machine and the
+machine, the cost of measuring, and the targets' clocks.
 """.
 
 -export([load/1, failures/1, machines/1, costs/1]).
@@ -15,11 +15,11 @@ and the machine under it did, what measuring cost, and how far the targets' cloc
 
 -type section() :: dyno_report_section:section().
 
-%% Times of samples are whole milliseconds: less says nothing.
+%% Samples have whole milliseconds: less shows nothing.
 -define(LEAST_NS, 1_000_000).
 -define(MOST_REASONS, 3).
 
--doc "The load at each size, and what searches for the highest rate found.".
+-doc "The load at each size, and the highest rates that searches found.".
 -spec load(dyno_report:document()) -> [section()].
 load(Document) ->
     Runs = dyno_recording:runs(Document),
@@ -70,7 +70,7 @@ load_columns() ->
         {~"p99.9", optional, of_metric(~"latency.p99.9", ~"ns")},
         {~"max", optional, of_metric(~"latency.max", ~"ns")},
         {~"service p99", optional, fun(Run) ->
-            %% A closed load has the same as response times.
+            %% Of a closed load, the same as response times.
             case metric(~"load.offered", Run) of
                 null -> ~"";
                 _ -> measured(metric_value(~"service.p99", Run), ~"ns")
@@ -95,7 +95,7 @@ alarming(Count) ->
         false -> measured(Count, ~"count")
     end.
 
-%% A complete run needs no word, where its load came about.
+%% A complete run with a kept load needs no word.
 status(#{~"status" := ~"complete"} = Run) ->
     Limits = [{~"load.generator_limited", ~"generator limited"}, {~"load.saturated", ~"saturated"}],
     hd([{bad, Word} || {Name, Word} <- Limits, is_above_0(metric_value(Name, Run))] ++ [~""]);
@@ -106,7 +106,7 @@ status(Run) ->
 
 is_above_0(Value) -> is_number(Value) andalso Value > 0.
 
-%% A suite of PerformERL's gives its load itself, and tells nothing of its operations.
+%% A PerformERL suite gives its load itself, and has no data of its operations.
 suite_load_columns() ->
     [
         {~"measured for", number, fun(Run) -> measured(get(~"duration_ns", Run), ~"ns") end},
@@ -135,7 +135,7 @@ search_columns() ->
         {~"why not more", name, fun why/1}
     ].
 
-%% In how many of the probes at the rate that was found the objective held: near the edge not in all.
+%% The share of probes at the found rate in which the objective held: near the limit, not all.
 held(Run) ->
     Found = metric_value(~"load.search.rate", Run),
     Rows = dyno_recording:rows(Run, ~"probes"),
@@ -152,14 +152,14 @@ why(Run) ->
         dyno_report_document:text(~"text", Warning, ~"")
      || #{~"code" := ~"search"} = Warning <- get(~"warnings", Run, [])
     ],
-    %% The lowest rate that did not hold says it.
+    %% The lowest failed rate has the reason.
     Failed = [
         dyno_report_document:text(~"reason", Row, ~"")
      || #{~"rate" := Rate, ~"failed" := N} = Row <- dyno_recording:rows(Run, ~"probes"), N > 0, Rate > Found
     ],
     hd(Said ++ Failed ++ [~"no higher rate was tried"]).
 
--doc "Where operations failed: a stack trace of each of the most frequent reasons.".
+-doc "A stack trace of each of the most frequent reasons of failed operations.".
 -spec failures(dyno_report:document()) -> [section()].
 failures(Document) ->
     Rows = dyno_report_content_tables:rows(~"errors", Document),
@@ -176,7 +176,7 @@ failures(Document) ->
      || #{~"reason" := Reason, ~"stack" := Stack} <- lists:sublist(Reasons, ?MOST_REASONS)
     ]).
 
--doc "One section a target, so that the columns stay few.".
+-doc "One section for each target, to keep few columns.".
 -spec machines(dyno_report:document()) -> [section()].
 machines(Document) ->
     Runs = dyno_recording:runs(Document),
@@ -228,7 +228,7 @@ mean(Values) -> dyno_stats:mean(Values).
 highest([]) -> null;
 highest(Values) -> lists:max(Values).
 
--doc "What measuring cost against runs without it, and the targets' clocks.".
+-doc "The cost of measuring against runs without, and the targets' clocks.".
 -spec costs(dyno_report:document()) -> [section()].
 costs(Document) ->
     Runs = dyno_recording:runs(Document),
@@ -263,7 +263,7 @@ cost_columns() ->
         {~"to sample stacks", optional, of_metric(~"instrument.stacks", ~"ratio")},
         {~"operations without it", optional, of_metric(~"uninstrumented.operations", ~"count")},
         {~"per call", optional, fun(Run) ->
-            %% Within a budget only some calls are timed.
+            %% With a budget, only some calls are timed.
             case metric(~"instrument.spent", Run) of
                 null -> measured(metric_value(~"instrument.overhead", Run), ~"ns");
                 _ -> ~""
@@ -283,8 +283,8 @@ times(#{~"value" := Value}) ->
 times(null) ->
     ~"-".
 
-%% A line for each clock that is off by more than its error and than a millisecond; of a node that
-%% was there in several runs, the last one's.
+%% A line for each clock that is off by more than its error and than a millisecond; for a node in
+%% several runs, the last run's.
 clocks(Runs) ->
     Off = [
         {get(~"role", Node, name(~"name", Node)), Ns, Error}

@@ -3,11 +3,10 @@
 
 -module(dyno_report_content_parts).
 -moduledoc """
-Sections of the parts of runs other than tables: single metrics, series, distributions, events and
-profiles.
+Sections of a run's parts other than tables: metrics, series, distributions, events and profiles.
 
-What tests and benchmarks measure always has sections of its own (`dyno_report_content_load`,
-`dyno_report_content_bench`) and is left out here, by its group.
+Groups of tests and benchmarks with their own sections (`dyno_report_content_load`,
+`dyno_report_content_bench`) are left out.
 """.
 
 -export([sections/2, profiles/2, others/3]).
@@ -18,7 +17,7 @@ What tests and benchmarks measure always has sections of its own (`dyno_report_c
 -type section() :: dyno_report_section:section().
 -type options() :: dyno_report:options().
 
-%% The groups of what has sections of its own, by the command that writes them.
+%% Groups with their own sections, by command.
 -define(SHOWN_ELSEWHERE, #{
     ~"test" => [~"load", ~"processes", ~"servers", ~"instrument", ~"vm", ~"os"],
     ~"record" => [~"processes", ~"servers", ~"instrument", ~"vm", ~"os"],
@@ -27,13 +26,13 @@ What tests and benchmarks measure always has sections of its own (`dyno_report_c
     ~"profile" => [~"instrument", ~"vm", ~"os"],
     ~"compare" => []
 }).
-%% A share whose interval is wider than so much of it is shown as less than the interval's end.
+%% A share with a wider interval is shown as less than the interval's end.
 -define(WIDE, 0.5).
 -define(TOP_OF_LARGEST, 5).
 -define(LINES_OF_TREE, 30).
 -define(QUANTILES, [{~"p50", 0.5}, {~"p90", 0.9}, {~"p99", 0.99}]).
 
--doc "The sections, of all runs.".
+-doc "The sections of all runs.".
 -spec sections(dyno_report:document(), options()) -> [section()].
 sections(Document, Options) ->
     Runs = dyno_recording:runs(Document),
@@ -43,11 +42,11 @@ sections(Document, Options) ->
         lists:append([events(Run, Document, Options) || Run <- Runs]) ++
         profiles(Document, Options).
 
--doc "Those of the profiles: the functions that take most.".
+-doc "The sections of profiles: the functions with most time.".
 -spec profiles(dyno_report:document(), options()) -> [section()].
 profiles(Document, Options) ->
     profiles(
-        %% The table says the same, and more.
+        %% The table shows the same and more.
         [
             Run
          || Run <- dyno_recording:runs(Document),
@@ -58,7 +57,7 @@ profiles(Document, Options) ->
         Options
     ).
 
--doc "The metrics, series or histograms of a run that have no section elsewhere.".
+-doc "A run's metrics, series or histograms without another section.".
 -spec others(binary(), object(), object()) -> [object()].
 others(Part, Run, Document) ->
     Elsewhere = maps:get(get(~"command", Document), ?SHOWN_ELSEWHERE, []),
@@ -95,7 +94,7 @@ between(#{~"low" := Low, ~"high" := High}, Unit) when is_number(Low), is_number(
 between(_Metric, _Unit) ->
     ~"".
 
-%% A row for each series and run; what is of the same series stands together.
+%% A row for each series and run, grouped by series.
 series(Document, Runs, #{top := Top}) ->
     Found = [
         {titled(Series), {Run, Series, Values}}
@@ -147,7 +146,7 @@ histograms(Document, Runs, #{top := Top}) ->
 
 events(Run, Document, #{top := Top}) ->
     Events = get(~"events", Run, #{}),
-    %% Looks are for programs: what they show is in the findings.
+    %% Looks are for programs: the findings show their content.
     Items = [Item || #{~"kind" := Kind} = Item <- get(~"items", Events, []), Kind =/= ~"look"],
     Columns = [
         {~"after", number, fun(Event) -> measured(get(~"time_ms", Event), ~"ms") end},
@@ -170,8 +169,8 @@ events(Run, Document, #{top := Top}) ->
 at(Run, Document) ->
     iolist_to_binary([[" at ", Place] || Place <- dyno_report_document:places(Run, Document)]).
 
-%% Profiles: which functions took the first of the values, themselves and with what they called; and
-%% what they took themselves of the others.
+%% Profiles: the functions by the first value, own and with callees; and the own share of other
+%% values.
 
 profiles(Runs, Document, #{top := Top} = Options) ->
     Having = [Run || Run <- Runs, get(~"profiles", Run, []) =/= []],
@@ -186,7 +185,7 @@ profiles(Runs, Document, #{top := Top} = Options) ->
      || Run <- Shown, #{~"values" := [_ | _]} = Profile <- worth_a_tree(Run, Options)
     ]).
 
-%% Trees of the others, such as of what waits, are for the page.
+%% Trees of other profiles, like waiting, are for the page.
 worth_a_tree(Run, #{view := View}) when View =/= top ->
     Profiles = get(~"profiles", Run, []),
     [Of || Of <- Profiles, get(~"name", Of) =:= get(~"name", hd(Profiles))];
@@ -219,7 +218,7 @@ shown(#{~"values" := [First | Others]} = Profile, Title, Top, _Options) ->
             [{~"", note, fun({_, Value}) -> bar(Value, Whole, Count) end}],
     dyno_report_section:table(with_count(Title, Profile), Columns, lists:sublist(Functions, Top), length(Functions)).
 
-%% Of the value with this number: of each function itself, with what it called, and of all.
+%% A value's sums: for each function alone, with callees, and over all.
 sums(Index, Samples) ->
     Measured = [
         {Stack, Value}
@@ -228,7 +227,7 @@ sums(Index, Samples) ->
     lists:foldl(
         fun({Stack, Value}, {Own, All, Whole}) ->
             Add = fun(Function, Sums) -> Sums#{Function => Value + maps:get(Function, Sums, 0)} end,
-            %% A function that calls itself counts once.
+            %% A recursive function counts once.
             Inmost = dyno_recording_part:innermost(Stack),
             {Add(Inmost, Own), lists:foldl(Add, All, lists:usort(Stack)), Whole + Value}
         end,
@@ -241,7 +240,7 @@ with_count(Title, Profile) ->
     Observed = dyno_recording_part:observed(Of(~"observations"), Of(~"seen"), Of(~"scheduler")),
     iolist_to_binary([Title, Observed]).
 
-%% Of samples: what the share may be off by, or that it is only known not to be greater.
+%% The sampling error of a share, or its upper bound.
 bounds(Value, Whole, Count) when is_integer(Count), Count > 0, Whole > 0 ->
     Share = min(1.0, Value / Whole),
     {Low, High} = dyno_stats_interval:share(Share, Count),

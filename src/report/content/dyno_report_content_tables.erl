@@ -3,12 +3,11 @@
 
 -module(dyno_report_content_tables).
 -moduledoc """
-Any table of a recording as a section of a report: the recording says what it is called and what its
-columns hold.
+Shows any table of a recording as a section, by the titles and roles of its columns.
 
-Keys come first, then values with the interval between their `low` and `high` behind them, then
-notes. Numbers without a unit have that of their row, where the table has a column `unit`.
-`m:dyno_report_content_views` names columns and titles of tables that are clearer so.
+Keys come first, then values followed by the interval between `low` and `high`, then notes. Numbers
+without a unit have their row's, if the table has a column `unit`. `m:dyno_report_content_views`
+gives clearer columns and titles for some tables.
 """.
 
 -export([sections/3, named/3, rows/2]).
@@ -19,11 +18,11 @@ notes. Numbers without a unit have that of their row, where the table has a colu
 -type section() :: dyno_report_section:section().
 -type options() :: dyno_report:options().
 
-%% Counts that should be none.
+%% Counts that should be zero.
 -define(ALARMING, [~"errors", ~"dropped", ~"violations", ~"lost_at", ~"exceptions", ~"crashes"]).
-%% A value whose interval is wider than so much of it is shown as less than the interval's end.
+%% A value with a relatively wider interval is shown as less than the interval's end.
 -define(WIDE, 0.5).
-%% Columns of words that say how something ended.
+%% Columns with an outcome in words.
 -define(JUDGING, [~"result", ~"verdict", ~"state"]).
 
 -doc "The tables of a part, in the order of the views.".
@@ -61,7 +60,7 @@ rows(Name, Document) ->
     Holders = [Document | dyno_recording:runs(Document)],
     lists:append([dyno_recording:rows(Holder, Name) || Holder <- Holders]).
 
-%% What no view names stands with the others.
+%% Tables without a view join the others.
 views(other, Found) ->
     Parts = dyno_report_content_views:parts(),
     Known = [Name || Part <- Parts, {Name, _} <- dyno_report_content_views:views(Part)],
@@ -70,7 +69,7 @@ views(other, Found) ->
 views(Part, _Found) ->
     dyno_report_content_views:views(Part).
 
-%% Which tables
+%% Tables
 
 shown(_View, [], _Document, _Options) ->
     [];
@@ -105,14 +104,14 @@ of_runs(each, View, Found, Document, Options) ->
      || {Run, _} = Of <- Found
     ]).
 
-%% What of all runs is said by nothing else, where there is one run only.
+%% A single run needs no name for tables of all runs.
 place(Run, Document) ->
     case {get(~"size", Run), dyno_recording:runs(Document)} of
         {null, [_]} -> ~"";
         _ -> <<" at ", (dyno_report_document:place(Run, Document))/binary>>
     end.
 
-%% Only then the node tells tables apart.
+%% Only with several nodes does the node tell tables apart.
 many(Run, Found) ->
     case [Table || {Of, Table} <- Found, get(~"id", Of) =:= get(~"id", Run)] of
         [_] -> one;
@@ -163,7 +162,7 @@ section(View, [{_, Table} | _] = Found, Place, #{top := Top} = Options) ->
     Title = [maps:get(title, View, title(Table)), Labels, node(Table, Options), Place],
     dyno_report_section:table(iolist_to_binary(Title), Columns, First, length(Rows) + Truncated).
 
-%% What is hardly known has no rank: it comes last, the most that it may be first.
+%% Imprecise values have no rank: they come last, by their upper bound.
 ranked(#{off_by := Name} = View, #{~"columns" := Columns}, Rows) ->
     case bounds(#{~"name" => Name}, Columns) of
         none ->
@@ -177,7 +176,7 @@ ranked(#{off_by := Name} = View, #{~"columns" := Columns}, Rows) ->
 ranked(_View, _Table, Rows) ->
     Rows.
 
-%% A share of the column that the view names is as wide as that.
+%% Whether the view's share has an interval that wide.
 is_wide(Name, Columns, #{off_by := Named}) when Named =/= none ->
     Of =
         case Name of
@@ -202,7 +201,7 @@ node(_Table, _Options) ->
 
 %% Columns
 
-%% Each is a column of the section, and what it shows of a row.
+%% A section's columns, each with a function of a row.
 columns(View, Table) ->
     Columns = get(~"columns", Table),
     Chosen =
@@ -211,9 +210,9 @@ columns(View, Table) ->
             #{} -> [{Column, small(Column), plain} || Column <- by_role(Columns)]
         end,
     Values = [Name || {#{~"name" := Name, ~"role" := ~"value"}, _, _} <- Chosen],
-    %% The first two values stay whatever the width.
+    %% The first two values stay at any width.
     Fixed = lists:sublist(Values, 2),
-    %% What a view puts at the end may be left out, what nobody chose may be important.
+    %% Columns that a view puts at the end are optional; unlisted ones may be important.
     Notes =
         case View of
             #{columns := _} -> note;
@@ -246,7 +245,7 @@ by_role(Columns) ->
         Name =/= ~"unit"
     ].
 
-%% Titles of columns are small in a text; what is an abbreviation stays.
+%% Column titles are in lower case within a text; abbreviations stay.
 small(Column) ->
     case title(Column) of
         <<First, Second, Rest/binary>> when First >= $A, First =< $Z, Second >= $a, Second =< $z ->
@@ -289,8 +288,7 @@ bounds(#{~"name" := Name}, Columns) ->
         _ -> fun(Row) -> {get(Bound(~"low"), Row), get(Bound(~"high"), Row)} end
     end.
 
-%% Of what was hardly met, or cannot be told, the other end of the interval is known; of a lower bound
-%% there is none.
+%% For a rarely met or unknown value the interval's other end is known; a lower bound has none.
 shown(Column, none, _IsWide) ->
     fun(Row) -> cell(Column, Row) end;
 shown(#{~"name" := Name} = Column, Bounds, IsWide) ->
@@ -336,7 +334,7 @@ interval(Column, Bounds, _IsWide, _View) ->
     end,
     [{~"interval", optional, Show}].
 
-%% Of a share in points, of another value as a part of it.
+%% A share's error in points, another value's as a fraction.
 off_by(_Value, #{~"unit" := ~"ratio"}, Off) ->
     float_to_binary(ceil(1000 * Off) / 10, [{decimals, 1}]);
 off_by(Value, _Column, Off) ->
@@ -359,7 +357,7 @@ bar(#{~"name" := Name, ~"unit" := Unit}, IsWide, Table) ->
 
 %% Cells
 
-%% A table that does not count everything says in its column `counted` what it did.
+%% A partial table names in `counted` how each row was counted.
 cell(#{~"name" := ~"calls"}, #{~"counted" := ~"not counted"}) ->
     ~"not counted";
 cell(#{~"name" := Name} = Column, #{~"counted" := ~"estimated"} = Row) when
@@ -403,7 +401,7 @@ number(Value, #{~"name" := ~"exponent"}, _Row) ->
 number(Value, Column, Row) ->
     dyno_report_document:measured(Value, shown_unit(dyno_report_document:unit(Column, Row))).
 
-%% A call's time is a time: the column says that it is of a call.
+%% The column's title says that the time is of a call.
 shown_unit(~"ns/call") -> ~"ns";
 shown_unit(~"words/call") -> ~"1";
 shown_unit(Unit) when is_binary(Unit) -> Unit;

@@ -2,10 +2,7 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_report_content_verdicts).
--moduledoc """
-What was demanded and how that ended: a table for each kind of verdict, and the one sentence that sums
-up.
-""".
+-moduledoc "The demands and their outcomes: a table for each kind of verdict, and a summary.".
 
 -export([sections/1, conclusion/1]).
 
@@ -22,7 +19,7 @@ sections(Document) ->
      || Kind <- lists:uniq([kind(Verdict) || Verdict <- Verdicts])
     ]).
 
-%% What was looked at for findings, people call a check.
+%% Verdicts of findings are called checks.
 kind(Verdict) ->
     case text(~"kind", Verdict, ~"threshold") of
         ~"finding" -> ~"check";
@@ -41,20 +38,20 @@ section(Kind, Verdicts, Document) ->
         ]
     ],
     Rows = lists:append([rows(Of) || Of <- by_name(Verdicts)]),
-    %% A threshold that could not be evaluated has no value to show, and a change is of something
-    %% that the table does not name: their texts say what.
+    %% A threshold without a value, and a change whose subject the table does not name, need their
+    %% text.
     Reasons = [
         <<(name(~"name", V))/binary, ": ", (text(~"text", V, ~"not evaluated"))/binary>>
      || #{~"result" := Result} = V <- Verdicts,
         threshold(V) =/= #{},
-        %% If there was no run at all, its error is above, and the texts say nothing more.
+        %% Without a run the error above says all.
         dyno_recording:runs(Document) =/= [],
         Result =:= ~"unknown" orelse (Result =:= ~"fail" andalso Kind =:= ~"change")
     ],
     dyno_report_section:table(title(Kind), Columns, Rows) ++
         dyno_report_section:text(none, Reasons).
 
-%% A change passes where it did not happen.
+%% A change passes if it did not happen.
 title(~"change") -> ~"Changes that must not be";
 title(Kind) -> string:titlecase(several(Kind)).
 
@@ -66,14 +63,14 @@ several(Noun) ->
         _ -> <<Noun/binary, "s">>
     end.
 
-%% The verdicts of each demand, in the order in which the demands stand.
+%% The verdicts of each demand, in the order of the demands.
 by_name(Verdicts) ->
     [
         [Verdict || Verdict <- Verdicts, get(~"name", Verdict) =:= Name]
      || Name <- lists:uniq([get(~"name", Verdict) || Verdict <- Verdicts])
     ].
 
-%% What holds in every run is one row: of the run in which it is closest to its limit.
+%% A demand that holds in every run has one row: the run closest to the limit.
 rows(Verdicts) ->
     case length(Verdicts) > 1 andalso worst(Verdicts) =:= ~"pass" of
         true -> [closest(Verdicts)];
@@ -117,7 +114,7 @@ bound(~"at_least") -> ~"> ";
 bound(~"at_most") -> ~"< ";
 bound(_) -> ~"".
 
--doc "How it ended: a word with its style, and a sentence.".
+-doc "The outcome: a styled word, and a sentence.".
 -spec conclusion(dyno_report:document()) -> {dyno_report_style:style(), binary(), binary()}.
 conclusion(Document) ->
     Verdicts = get(~"verdicts", Document, []),
@@ -170,7 +167,7 @@ ending(1, 0, 0, Noun) ->
     {good, ~"PASSED", <<"the ", Noun/binary, " holds">>};
 ending(All, 0, 0, Noun) ->
     {good, ~"PASSED", <<"all ", (plural(All, Noun))/binary, " hold">>};
-%% That nothing was seen of it is no violation.
+%% An unseen property is no violation.
 ending(All, 0, Unknown, ~"property") ->
     Text = [
         integer_to_binary(Unknown), " of ", plural(All, ~"property"),

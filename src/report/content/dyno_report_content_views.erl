@@ -3,11 +3,10 @@
 
 -module(dyno_report_content_views).
 -moduledoc """
-Which columns of the tables that dyno knows are shown first, under which title, in which order.
+The columns shown first for tables that dyno knows, their titles and order.
 
-A table that is not listed here is shown by the roles of its columns, as
-`m:dyno_report_content_tables` says; so a view is only for a table that is clearly worse to read
-that way.
+Other tables are shown by the roles of their columns (`m:dyno_report_content_tables`); add a view
+only if a table is clearly hard to read without.
 """.
 
 -export([parts/0, views/1]).
@@ -16,42 +15,42 @@ that way.
 
 -import(dyno_report_document, [get/2, get/3]).
 
--doc "The part of a report that tables stand in.".
+-doc "The part of a report for a table.".
 -type part() :: load | concurrency | changes | other.
 
--doc "How a table is shown; every field has a default.".
+-doc "A table's presentation; every field has a default.".
 -type view() :: #{
     %% Default: the table's title.
     title => binary(),
-    %% Of which runs: the one with the greatest size, each by itself, or all in one table. Default:
-    %% largest where the runs have sizes, else each.
+    %% The runs shown: the greatest size, each alone, or all in one table. Default: largest if runs
+    %% have sizes, else each.
     runs => largest | each | all,
     %% Default: all, by their roles.
     columns => [column()],
-    %% The rows worth a line. Default: all.
+    %% The rows to show. Default: all.
     only => fun((dyno_report_document:row()) -> boolean()),
-    %% How many. Default: as the user asked for.
+    %% The number of rows. Default: the user's.
     rows => all,
     %% The column with a section for each of its values.
     each => binary(),
-    %% The column whose interval is shown, as what it may be off by, the first of these that has one;
-    %% that of no other. Default: all intervals, with both ends.
+    %% The column whose interval is shown as an error: the first of these with an interval; `none`
+    %% shows none. Default: all intervals, with both ends.
     off_by => binary() | [binary()] | none,
-    %% The page has it.
+    %% Only on the page.
     hidden => true
 }.
 
--doc "A column's name, with another title; `bar` draws its values beside it.".
+-doc "A column's name, with another title; `bar` draws its values too.".
 -type column() :: binary() | {binary(), Title :: binary()} | {binary(), Title :: binary(), bar}.
 
-%% Less memory than that is not worth a line.
+%% Less memory is not shown.
 -define(REAL_BYTES, 1_000_000).
 
--doc "The parts that tables stand in.".
+-doc "The parts that hold tables.".
 -spec parts() -> [part()].
 parts() -> [load, concurrency, changes, other].
 
--doc "A part's tables by name, in the order in which they are shown.".
+-doc "A part's tables by name, in order.".
 -spec views(part()) -> [{binary(), view()}].
 views(load) ->
     Results = [
@@ -92,13 +91,13 @@ views(changes) ->
 views(other) ->
     verify() ++ servers() ++ target() ++ bench() ++ analyses().
 
-%% The rest was said when each was found, and is in the page.
+%% Details were shown with each violation, and are on the page.
 verify() ->
     [{~"violations", #{columns => [~"time", ~"property", ~"process", ~"step"]}}].
 
 servers() ->
     Servers = [
-        %% `served`, `delay`: of a test.
+        %% `served`, `delay`: in tests.
         ~"server", {~"rate", ~"rate"}, {~"served", ~"messages"}, ~"busy", ~"p50", ~"p99",
         {~"max", ~"longest"}, {~"delay", ~"waited, p99"},
         {~"queue_max", ~"queue at most"}, {~"delay_p99", ~"waited, p99"},
@@ -145,7 +144,7 @@ target() ->
                 {~"call", ~"call"}, {~"caller", ~"of"}, ~"processes",
                 {~"waiting", ~"waiting, mean"}
             ],
-            %% Those that wait in their own loop are idle.
+            %% Processes waiting in their own loop are idle.
             only => fun(Row) -> is_binary(maps:get(~"caller", Row, null)) end
         }},
         {~"ets", #{

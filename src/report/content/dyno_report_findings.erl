@@ -3,10 +3,10 @@
 
 -module(dyno_report_findings).
 -moduledoc """
-The findings of a recording as every report shows them: which, in which order, and in which words.
+The findings of a recording in every report: their selection, order and words.
 
-Console and Markdown write them as sections, the page has them as JSON (`json/1`), JUnit and GitHub
-as sentences. What is wrong stands first; doubts and notes come after what was measured.
+Console and Markdown write findings as sections, the page as JSON (`json/1`), JUnit and GitHub as
+sentences. Problems come first; doubts and notes follow the measurements.
 """.
 
 -export([shown/1, first/2, others/2, sentence/1, json/1]).
@@ -14,23 +14,23 @@ as sentences. What is wrong stands first; doubts and notes come after what was m
 
 -import(dyno_report_document, [get/3, name/2, place/2]).
 
--doc "A finding in words: the lines behind the sentence, each with what it is.".
+-doc "A finding in words: a sentence, and labelled lines.".
 -type shown() :: #{
     severity := dyno_finding:severity(),
     text := binary(),
     lines := [{Label :: binary(), binary()}]
 }.
 
-%% Of the answer.
+%% Findings in the answer.
 -define(FEW, 5).
 -define(FEW_OTHERS, 3).
 
--doc "All findings, the worst first; the same one of many runs is one.".
+-doc "All findings, the worst first; equal findings of several runs are merged.".
 -spec shown(dyno_report:document()) -> [shown()].
 shown(Document) ->
     Told = of_document(Document) ++ of_runs(dyno_recording:runs(Document), Document),
     Ranked = dyno_finding:ranked([Finding#{place => Place} || {Place, Finding} <- Told]),
-    %% What is known for sure is no doubt any more.
+    %% A certain finding is no longer a doubt.
     Sure = [Check || #{severity := critical, check := Check} <- Ranked],
     [
         in_words(Place, Finding)
@@ -41,7 +41,7 @@ shown(Document) ->
 of_document(Document) ->
     [{~"", Finding} || {_, Finding} <- dyno_finding:read(Document)].
 
-%% Of a recording that has no sizes there is nothing to tell apart but its nodes.
+%% Without sizes only nodes tell runs apart.
 of_runs([#{~"size" := null} = Run], _Document) ->
     Several = length(get(~"nodes", Run, [])) > 1,
     [
@@ -80,7 +80,7 @@ in_words(Place, #{severity := Severity, text := Text} = Finding) ->
         lines => [Line || {_, Words} = Line <- Lines, Words =/= ~""]
     }.
 
-%% If once is too often the number says nothing.
+%% If once is too often, the number adds nothing.
 limit(#{limit := Limit, unit := ~"1"}) when is_number(Limit), Limit > 1 ->
     <<"Limit ", (dyno_unit:format(Limit, ~"1"))/binary, " times">>;
 limit(#{limit := Limit, unit := Unit}) when is_number(Limit), Limit =/= 1 ->
@@ -88,7 +88,7 @@ limit(#{limit := Limit, unit := Unit}) when is_number(Limit), Limit =/= 1 ->
 limit(_Finding) ->
     ~"Why".
 
--doc "What is wrong, as a section.".
+-doc "Problems, as a section.".
 -spec first(dyno_report:document(), dyno_report:options()) -> [dyno_report_section:section()].
 first(Document, Options) ->
     case of_severities([critical, warning], Document) of
@@ -110,14 +110,14 @@ section(Title, Findings, Few, _Answer) ->
     Brief = brief(lists:sublist(Findings, Few), []),
     dyno_report_section:findings(Title, Brief, length(Findings)).
 
-%% What to do, once.
+%% Advice, once.
 brief([#{lines := Lines} = Finding | Rest], Said) ->
     Do = [Line || {~"Do", _} = Line <- Lines] -- Said,
     [Finding#{lines := Do} | brief(Rest, Do ++ Said)];
 brief([], _Said) ->
     [].
 
-%% Several sizes were compared, and nothing was found; before, the table had another name.
+%% Several sizes were compared without a finding; older tables had another name.
 none(Document) ->
     Text = ~"None: responses take hardly longer with the size, and nothing is at its limit.",
     Looked = [
@@ -129,7 +129,7 @@ none(Document) ->
         _ -> []
     end.
 
--doc "A finding in one line, with what to do.".
+-doc "A finding in one line, with advice.".
 -spec sentence(shown()) -> binary().
 sentence(#{text := Text, lines := Lines}) ->
     iolist_to_binary([stopped(Text), [[" ", Advice] || {~"Do", Advice} <- Lines]]).

@@ -3,13 +3,13 @@
 
 -module(dyno_report_benchstat).
 -moduledoc """
-The measurements in the text form of Go's benchmarks, which `benchstat OLD NEW` reads
+The measurements in the text form of Go's benchmarks, for `benchstat OLD NEW`
 (golang.org/design/14313-benchmark-format).
 
-A benchmark gives one line for each code and round, with `/input=NAME` where there are several runs;
-a squeeze one for each sample with so many workers, nodes that are watched one for each and second;
-a test one line for each run. The number behind the name's last `-` is that of the online
-schedulers, as Go has it; spaces in names become `_`.
+A benchmark gives one line for each code and round, with `/input=NAME` for several runs; a squeeze
+one for each sample and number of workers; watched nodes one for each node and second; a test one
+for each run. The number after the last `-` of a name is that of online schedulers, as in Go; spaces
+in names become `_`.
 """.
 
 -behaviour(dyno_report).
@@ -18,7 +18,7 @@ schedulers, as Go has it; spaces in names become `_`.
 
 -import(dyno_report_document, [get/2, get/3, metric_value/2, name/2]).
 
--doc "The lines; an error where the document is a comparison, which has no measurements.".
+-doc "The lines; an error for a comparison, which has no measurements.".
 -spec format(dyno_report:document(), dyno_report:options()) ->
     {ok, iodata()} | {error, dyno_error:error()}.
 format(Document, _Options) ->
@@ -38,8 +38,8 @@ format_error(no_measurements) ->
     "there are no measurements for benchstat in it; give a recording of dyno bench or dyno test, "
     "and let benchstat compare two of them".
 
-%% benchstat compares what has the same keys; the OTP release is not one of them, so that two
-%% releases can be compared.
+%% benchstat compares results with equal keys; the OTP release is excluded, so that two releases can
+%% be compared.
 keys(Document, Environment) ->
     [
         [Key, ": ", Value, "\n"]
@@ -49,7 +49,7 @@ keys(Document, Environment) ->
             {"cpu", dyno_report_document:text(~"cpu_model", Environment, ~"")}
         ],
         Value =/= ~"",
-        %% The package of a benchmark is not how many codes it had.
+        %% A benchmark's package must not depend on its number of codes.
         not (Key =:= "pkg" andalso get(~"command", Document) =:= ~"bench")
     ].
 
@@ -90,7 +90,7 @@ codes(Document, Run, Suffix) ->
         is_number(Time)
     ].
 
-%% What a squeeze and nodes that are watched have instead of times; Go's workers are its `-cpu`.
+%% A squeeze and watched nodes have throughputs, not times; Go's workers are its `-cpu`.
 throughputs(Document, Run, Suffix) ->
     [
         line([name(~"name", Document), Of, Suffix], 1, [{Value, "op/s"}])
@@ -127,7 +127,7 @@ line(Name, Count, Measures) ->
         [["\t", number(Value), " ", Unit] || {Value, Unit} <- Measures], "\n"
     ].
 
-%% A small letter behind "Benchmark" would make it another word, and the line no result.
+%% A small letter after "Benchmark" would make it another word, and the line no result.
 benchmark(Name) ->
     Word = re:replace(string:trim(Name), "\\s+", "_", [global, unicode, {return, binary}]),
     case re:run(Word, "^\\p{Ll}", [unicode, {capture, none}]) of

@@ -3,10 +3,10 @@
 
 -module(dyno_report_callgrind).
 -moduledoc """
-The stacks of a recording for KCachegrind and callgrind_annotate: what each function cost itself,
-and what its calls cost.
+The stacks of a recording for KCachegrind and callgrind_annotate: each function's own cost, and that
+of its calls.
 
-Samples don't say how often a function was called; each line of calls has the count 1.
+Samples have no call counts; each line of calls has the count 1.
 """.
 
 -behaviour(dyno_report).
@@ -51,8 +51,7 @@ function(Function, Costs, Calls) ->
         ]
     ].
 
-%% Readers show the file in front of the function, so the module stands in the place of the file
-%% and not in the function's name.
+%% Readers show the file before the function, so the module takes the file's place.
 named(File, Function, Name) ->
     {Module, Called} = split(Name),
     [File, Module, "\n", Function, Called, "\n"].
@@ -69,7 +68,7 @@ split(Name) ->
     ],
     case Found of
         [[Module, Called] | _] -> {Module, Called};
-        %% What is no function, such as a collection.
+        %% Not a function, like a garbage collection.
         [] -> {~"???", Name}
     end.
 
@@ -80,7 +79,7 @@ add_all(#{values := Of, samples := Samples}, Events, Sums) ->
         fun({_, Stack, Values}, {Own, Calls}) ->
             ByName = #{Name => Value || {{Name, _}, Value} <- lists:zip(Of, Values)},
             Costs = [round(maps:get(Event, ByName, 0)) || Event <- Events],
-            %% A call that is in a stack twice, of functions that call each other, counts once.
+            %% A call that occurs twice in a stack, by mutual recursion, counts once.
             Pairs = lists:uniq(lists:zip(lists:droplast(Stack), tl(Stack))),
             {
                 plus(lists:last(Stack), Costs, Own),

@@ -3,14 +3,14 @@
 
 -module(dyno_report_csv).
 -moduledoc """
-What was measured as comma-separated values (RFC 4180), for spreadsheets and data frames.
+The measurements as comma-separated values (RFC 4180), for spreadsheets and data frames.
 
-One line a value: a metric is one line, a row of a table one line for each of its values and notes,
-with its keys as the item. Numbers are as in the recording, unrounded, with their unit in a column
-of their own. Of a series that is no part of every test, its mean, lowest, highest and last value.
+One line for each value: of a metric, and of each value and note of a table's row, with its keys as
+the item. Numbers are unrounded, with the unit in its own column. Series beyond every test's give
+their mean, lowest, highest and last value.
 
-A spreadsheet takes a text that begins with `=`, `+`, `-` or `@` for a formula, and runs it: `'` stands
-before such a text, unless it is a number.
+Spreadsheets run a text that begins with `=`, `+`, `-` or `@` as a formula. Such texts get a leading
+`'`, except numbers.
 """.
 
 -behaviour(dyno_report).
@@ -23,7 +23,7 @@ before such a text, unless it is a number.
     ~"run", ~"size", ~"repetition", ~"node", ~"table", ~"row", ~"item", ~"field", ~"value", ~"unit"
 ]).
 
--doc "The values, with a line of headings first.".
+-doc "A line of headings, then the values.".
 -spec format(dyno_report:document(), dyno_report:options()) -> {ok, iodata()}.
 format(Document, _Options) ->
     Lines =
@@ -97,7 +97,7 @@ events(Run) ->
         Value =/= null
     ].
 
-%% A line for each stack and value; `folded` has the same for what draws flame graphs.
+%% A line for each stack and value; `folded` has the same for flame graphs.
 profiles(Run) ->
     [
         place(Run) ++

@@ -4,10 +4,11 @@
 -module(dyno_report_folded).
 -moduledoc """
 The stacks of a recording's profiles in folded form, a line a stack: `profile;function;function 12`.
-What draws flame graphs reads it: flamegraph.pl, inferno, speedscope.
+Readers are flamegraph.pl, inferno, speedscope.
 
-They add all lines up, and the form has no units. So only the profiles of what the first one is of are
-in it: a hundred processes wait a hundred seconds in each second, and would hide the processor's time.
+Readers add all lines up, and the form has no units. So the file has only profiles of the first
+profile's kind: a hundred processes wait a hundred seconds in each second, and would hide processor
+time.
 """.
 
 -behaviour(dyno_report).
@@ -16,7 +17,7 @@ in it: a hundred processes wait a hundred seconds in each second, and would hide
 
 -import(dyno_report_document, [get/3, name/2]).
 
--doc "The lines, with the first of the profiles' values.".
+-doc "The lines, with the profiles' first value.".
 -spec format(dyno_report:document(), dyno_report:options()) ->
     {ok, iodata()} | {error, dyno_error:error()}.
 format(Document, _Options) ->
@@ -36,7 +37,7 @@ format(Document, _Options) ->
         _ -> {ok, dyno_report_text:encode(Lines)}
     end.
 
--doc "The stacks of a profile's samples, from what their labels say on, with their values.".
+-doc "The stacks of a profile's samples, labels first, with their values.".
 -spec stacks(dyno_report_document:object()) -> [{binary(), [json:decode_value()]}].
 stacks(Profile) ->
     [
@@ -44,18 +45,18 @@ stacks(Profile) ->
      || {Labels, Stack, Values} <- dyno_report_stacks:samples(Profile)
     ].
 
-%% What the lines count.
+%% The unit of the lines.
 value(Profile) ->
     case get(~"values", Profile, []) of
         [First | _] -> {name(~"name", First), get(~"unit", First, ~"1")};
         [] -> none
     end.
 
-%% Of several runs each has its own graph.
+%% Each of several runs has its own graph.
 size(Run, Document) ->
     [[word(Place), ";"] || Place <- dyno_report_document:places(Run, Document)].
 
-%% What tells the profile from others: the code, the process, the node.
+%% The distinguishing names of a profile: code, process, node.
 title(Profile) ->
     Node = [name(~"node", Profile) || get(~"node", Profile, none) =/= none],
     case dyno_report_stacks:labels(Profile) ++ Node of
@@ -63,7 +64,7 @@ title(Profile) ->
         Parts -> word(iolist_to_binary(lists:join(~", ", Parts)))
     end.
 
-%% The semicolons have a meaning.
+%% Semicolons separate frames.
 word(Text) ->
     binary:replace(Text, ~";", ~",", [global]).
 

@@ -2,9 +2,7 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_report_json).
--moduledoc """
-The recording itself, as JSON on one line: for programs, and to keep.
-""".
+-moduledoc "The recording itself, as JSON on one line: for programs and archives.".
 
 -behaviour(dyno_report).
 

@@ -2,15 +2,13 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_report_jsonl).
--moduledoc """
-The recording itself as lines of JSON, which can be appended to and read one by one.
-""".
+-moduledoc "The recording itself as lines of JSON, to append and read one by one.".
 
 -behaviour(dyno_report).
 
 -export([format/2]).
 
--doc "The first line, then those of the runs.".
+-doc "The document's first line, then those of the runs.".
 -spec format(dyno_report:document(), dyno_report:options()) -> {ok, iodata()}.
 format(Document, _Options) ->
     {ok, [dyno_recording_lines:first(Document), dyno_recording_lines:rest(Document, #{})]}.

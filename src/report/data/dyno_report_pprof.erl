@@ -3,11 +3,11 @@
 
 -module(dyno_report_pprof).
 -moduledoc """
-The stacks of a recording for pprof (`go tool pprof`), Pyroscope, Parca and whatever else reads its
-form: a message of Protocol Buffers, compressed.
+The stacks of a recording in pprof's form, for `go tool pprof`, Pyroscope, Parca and others: a
+compressed message of Protocol Buffers.
 
-The file has a type of sample for each value of the profiles, which are told apart by the label
-`profile`; what the labels of a sample say, such as the processes, is in the label `of`.
+The file has a sample type for each value of the profiles. The label `profile` tells profiles apart;
+the label `of` has a sample's labels, such as processes.
 """.
 
 -behaviour(dyno_report).
@@ -40,7 +40,7 @@ message(Profiles, Document) ->
         {Labels, Stack, Values} <- Samples
     ],
     Functions = numbered(1, [Frame || {_, _, Stack, _} <- All, Frame <- Stack]),
-    %% The first string is the empty one.
+    %% The first string must be empty.
     Strings = numbered(0, [
         ~"", ~"profile", ~"of"
         | [Text || {Name, Unit} <- Types, Text <- [Name, Unit]] ++
@@ -93,7 +93,7 @@ field(Field, Bytes) -> [varint(Field bsl 3 bor 2), varint(iolist_size(Bytes)), B
 
 packed(Field, Numbers) -> field(Field, [varint(Number) || Number <- Numbers]).
 
-%% Seven bits in each byte, the lowest first; the eighth says that there are more.
+%% Seven bits in each byte, the lowest first; the eighth says that more follow.
 varint(N) when N < 0 -> varint(N band 16#ffffffffffffffff);
 varint(N) when N < 128 -> <<N>>;
 varint(N) -> [<<1:1, N:7>>, varint(N bsr 7)].

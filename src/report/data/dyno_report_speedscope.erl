@@ -62,7 +62,7 @@ profile(#{title := Title, values := Values, samples := Samples}, Index, {Name, U
         weights => Weights
     }.
 
-%% It knows these, and otherwise shows plain numbers.
+%% speedscope knows these units, and shows others as plain numbers.
 unit(~"ns") -> nanoseconds;
 unit(~"B") -> bytes;
 unit(_Other) -> none.

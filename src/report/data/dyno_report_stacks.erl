@@ -3,8 +3,7 @@
 
 -module(dyno_report_stacks).
 -moduledoc """
-The profiles of a recording as reports and the formats of other tools take them: the names of
-functions in place of their numbers, and what a profile is of.
+The profiles of a recording for reports and other formats: functions by name, and a title.
 """.
 
 -export([profiles/1, samples/1, labels/1, format_error/1]).
@@ -13,16 +12,16 @@ functions in place of their numbers, and what a profile is of.
 -import(dyno_report_document, [get/3, name/2]).
 
 -type profile() :: #{
-    %% Tells it from the others.
+    %% Distinguishes the profile.
     title := binary(),
     values := [{Name :: binary(), Unit :: binary()}],
     samples := [sample(number())]
 }.
 
--doc "What the labels say, such as the processes; the functions, the outermost first; the values.".
+-doc "The labels, such as processes; the functions, outermost first; the values.".
 -type sample(Value) :: {Labels :: [binary()], Stack :: [binary(), ...], [Value, ...]}.
 
--doc "All profiles, of all runs; those without a sample are left out.".
+-doc "All profiles with samples, of all runs.".
 -spec profiles(dyno_report:document()) ->
     {ok, [profile(), ...]} | {error, {?MODULE, no_stacks}}.
 profiles(Document) ->
@@ -50,7 +49,7 @@ profiles(Document) ->
 number(Value) when is_number(Value) -> Value;
 number(_Null) -> 0.
 
--doc "The samples of a profile, their values as they are recorded.".
+-doc "The samples of a profile, with recorded values.".
 -spec samples(dyno_report_document:object()) -> [sample(json:decode_value())].
 samples(Profile) ->
     Frames = list_to_tuple([dyno_text:clean(Frame) || Frame <- get(~"frames", Profile, [])]),
@@ -60,13 +59,13 @@ samples(Profile) ->
             get(~"samples", Profile, [])
     ].
 
--doc "What the labels of a profile or of a sample say.".
+-doc "The labels of a profile or sample.".
 -spec labels(dyno_report_document:object()) -> [binary()].
 labels(Of) ->
     Labels = get(~"labels", Of, #{}),
     [name(Key, Labels) || Key <- lists:sort(maps:keys(Labels))].
 
-%% What tells a profile from others: the size, the code or the process, and the node.
+%% A profile's distinguishing names: the size, the code or process, and the node.
 titled(Profile, Run, Document) ->
     Titles = [dyno_report_document:title(Profile) | labels(Profile)],
     Node = [name(~"node", Profile) || get(~"node", Profile, none) =/= none],

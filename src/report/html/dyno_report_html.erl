@@ -5,22 +5,22 @@
 -moduledoc """
 Shows a recording as one HTML page that opens from disk, without a network.
 
-The page holds everything it needs: style, code and the recording itself, as JSON. Its content
-security policy forbids every request, and every script but the one built with dyno.
+The page contains its style, code and the recording as JSON. Its content security policy forbids
+every request, and every script except dyno's own.
 
-The style and the code are built from `ui/` and stand in `priv/report/`. Where scripts are off, the
-page shows what the console would.
+Style and code are built from `ui/` into `priv/report/`. Without scripts the page shows the
+console's text.
 
-The recording is escaped once, here: in JSON a `<` can stand only inside a string, where `\u003c`
-means the same, so neither `</script>` nor `<!--` in a name can end or change the element that
-holds it. The page's code puts text into the page as text, never as markup.
+The recording is escaped once, here. In JSON a `<` can stand only inside a string, and `\u003c`
+means the same there, so neither `</script>` nor `<!--` in a name can end or change the element. The
+page's code inserts text as text, never as markup.
 """.
 
 -behaviour(dyno_report).
 
 -export([format/2]).
 
--doc "The page for a recording. The options are those of the other formats; the page needs none.".
+-doc "The page of a recording; all options are ignored.".
 -spec format(dyno_report:document(), dyno_report:options()) ->
     {ok, iodata()} | {error, dyno_error:error()}.
 format(Document, _Options) ->
@@ -63,7 +63,7 @@ data(Value) ->
     Json = iolist_to_binary(json:encode(Value)),
     binary:replace(Json, ~"<", ~"\\u003c", [global]).
 
-%% Text that means itself inside an element.
+%% Text escaped for an element's content.
 escape(Text) ->
     Entities = #{~"&" => ~"&amp;", ~"<" => ~"&lt;", ~">" => ~"&gt;"},
     binary:replace(

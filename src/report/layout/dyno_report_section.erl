@@ -3,22 +3,22 @@
 
 -module(dyno_report_section).
 -moduledoc """
-A section of a report: a title with a table, with paragraphs, or with findings.
+A section of a report: a title with a table, paragraphs, or findings.
 
-What a report shows is worked out once, as sections (`m:dyno_report_content`); the console and
-Markdown differ only in how they write them.
+A report's content is computed once, as sections (`m:dyno_report_content`); the console and Markdown
+only write them differently.
 """.
 
 -export([table/3, table/4, text/2, findings/3, word/1, lines/2]).
 
 -export_type([section/0, table/0, text/0, findings/0, column/1, look/0]).
 
-%% Before a finding: how severe it is.
+%% The width of the severity before a finding.
 -define(MARGIN, 10).
 
 -type section() :: table() | text() | findings().
 
--doc "A table, with how many more rows the recording has.".
+-doc "A table, with the number of rows left out.".
 -type table() :: #{
     title := binary(),
     columns := [dyno_report_table:column()],
@@ -26,31 +26,31 @@ Markdown differ only in how they write them.
     hidden := non_neg_integer()
 }.
 
--doc "Paragraphs; the title of those that belong to the section before is `none`.".
+-doc "Paragraphs; the title `none` continues the section before.".
 -type text() :: #{title := binary() | none, paragraphs := [binary(), ...]}.
 
--doc "Findings, with how many more the recording has.".
+-doc "Findings, with the number left out.".
 -type findings() :: #{
     title := binary() | none,
     findings := [dyno_report_findings:shown(), ...],
     hidden := non_neg_integer()
 }.
 
--doc "A column: its title, how it stands, and what its cell is for an item.".
+-doc "A column: title, alignment, and a cell for an item.".
 -type column(Item) :: {Title :: binary(), look(), fun((Item) -> dyno_report_table:cell())}.
 
 -doc """
-Names may be shortened where there is no room; `note` (on the left) and `optional` (numbers, on the
-right) are left out.
+Names may be shortened to fit; `note` (left-aligned) and `optional` (numbers, right-aligned) may be
+left out.
 """.
 -type look() :: name | word | note | number | optional.
 
--doc "A section of a table with a row for each item; none where there are none.".
+-doc "A table section with a row for each item; none without items.".
 -spec table(binary(), [column(Item)], [Item]) -> [table()].
 table(Title, Columns, Items) ->
     table(Title, Columns, Items, length(Items)).
 
--doc "As `table/3`, with the first of so many.".
+-doc "Like `table/3`, with at most this number of items.".
 -spec table(binary(), [column(Item)], [Item], non_neg_integer()) -> [table()].
 table(_Title, _Columns, [], _Total) ->
     [];
@@ -70,18 +70,18 @@ look(note) -> #{align => left, fit => optional};
 look(number) -> #{align => right};
 look(optional) -> #{align => right, fit => optional}.
 
--doc "A section of paragraphs; none where there are none.".
+-doc "A section of paragraphs; none without paragraphs.".
 -spec text(binary() | none, [binary()]) -> [text()].
 text(_Title, []) -> [];
 text(Title, Paragraphs) -> [#{title => Title, paragraphs => Paragraphs}].
 
--doc "A section of findings, the first of so many; none if there are none.".
+-doc "A section of the first findings, up to a number; none without findings.".
 -spec findings(binary() | none, [dyno_report_findings:shown()], non_neg_integer()) -> [findings()].
 findings(_Title, [], _Total) -> [];
 findings(Title, Findings, Total) ->
     [#{title => Title, findings => Findings, hidden => Total - length(Findings)}].
 
--doc "A word that says how something ended, as people read it.".
+-doc "An outcome as a readable word.".
 -spec word(json:decode_value()) -> dyno_report_table:cell().
 word(~"pass") -> {good, ~"PASS"};
 word(~"fail") -> {bad, ~"FAIL"};
@@ -108,7 +108,7 @@ lines(#{columns := Columns, rows := Rows, hidden := Hidden} = Section, Options) 
         dyno_report_table:lines(Columns, Rows, Layout) ++
         more(Hidden, Options);
 lines(#{title := Title, findings := Findings, hidden := Hidden} = Section, Options) ->
-    %% Findings of several lines stand apart.
+    %% Findings of several lines are separated.
     Apart = [~"" || Title =:= none],
     Lines = lists:append(lists:join(Apart, [finding(Finding, Options) || Finding <- Findings])),
     case Title of
@@ -152,7 +152,7 @@ more(Hidden, #{colour := Colour}) ->
     Text = ["  and ", dyno_unit:format(Hidden, ~"count"), " more in the recording"],
     [dyno_report_style:paint(Colour, dim, Text)].
 
-%% What goes on in the next line stands behind its number, where it has one.
+%% Continuation lines are indented behind a number, if the paragraph has one.
 paragraph(Text, #{width := Width}) ->
     Behind =
         case re:run(Text, ~"^[0-9]+\\. ", [{capture, none}]) of

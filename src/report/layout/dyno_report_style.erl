@@ -3,23 +3,22 @@
 
 -module(dyno_report_style).
 -moduledoc """
-Colour, the one place of it: meanings in, ANSI escape sequences (ECMA-48 SGR) out.
+The one module for colour: meanings in, ANSI escape sequences (ECMA-48 SGR) out.
 
-Callers name what a text means; only the eight colours every terminal has are used, and never as
-the only bearer of a meaning.
+Callers name a text's meaning. Only the eight colours of every terminal are used, and colour is
+never the only sign of a meaning.
 """.
 
 -export([paint/3]).
 
 -export_type([colour/0, style/0]).
 
--doc "Whether escape sequences are wanted.".
 -type colour() :: on | off.
 
--doc "What a text means.".
+-doc "A text's meaning.".
 -type style() :: plain | title | header | dim | good | bad | doubtful.
 
--doc "The text in that style; unchanged where colour is off.".
+-doc "The text in that style; unchanged without colour.".
 -spec paint(colour(), style(), iodata()) -> iodata().
 paint(off, _Style, Text) -> Text;
 paint(on, plain, Text) -> Text;

@@ -3,30 +3,28 @@
 
 -module(dyno_report_table).
 -moduledoc """
-Lays rows out as aligned columns that fit the width at hand.
+Aligns rows in columns that fit the width.
 
-A column of numbers is as wide as its widest cell. Where the whole is too wide, flexible columns
-give way first, the widest first (their cells are shortened in the middle), as long as their names
-can be read; then optional columns are left out, the last first; and then flexible ones give way
-further.
+A column of numbers is as wide as its widest cell. If the table is too wide, flexible columns shrink
+first, the widest first (cells are shortened in the middle), as long as names stay readable; then
+optional columns are left out, the last first; then flexible columns shrink further.
 """.
 
 -export([lines/3]).
 
 -export_type([column/0, cell/0, layout/0]).
 
--doc "One column.".
 -type column() :: #{
     title := binary(),
     align := left | right,
-    %% flexible: may be shortened; optional: may be left out; default is fixed.
+    %% flexible: may be shortened; optional: may be left out. Default: fixed.
     fit => fixed | flexible | optional
 }.
 
--doc "A cell's text, with its style where it is not plain, or a bar of a share of the longest.".
+-doc "A cell's text, styled text, or a bar with a share of the longest.".
 -type cell() :: binary() | {dyno_report_style:style(), binary()} | {bar, Share :: number()}.
 
--doc "The space there is.".
+-doc "The available space.".
 -type layout() :: #{
     width := pos_integer(),
     indent := non_neg_integer(),
@@ -35,16 +33,16 @@ further.
 }.
 
 -define(GAP, 2).
-%% Below this many columns a shortened name says nothing any more.
+%% Shorter names are useless.
 -define(NARROWEST, 16).
-%% From here on a name is worth more than another column.
+%% At this width a name is worth more than another column.
 -define(READABLE, 28).
 %% The columns of the longest bar.
 -define(BAR, 20).
 
 -doc """
-The table's lines, the titles first; no line is longer than the layout's width. An optional column
-that says nothing in any row is left out.
+The table's lines, the titles first, within the layout's width. Optional columns that are empty in
+every row are left out.
 """.
 -spec lines([column()], [[cell()]], layout()) -> [iodata()].
 lines(Columns, Rows, Layout) ->
@@ -61,7 +59,7 @@ lines(Columns, Rows, Layout) ->
 says_something({_, Text}) ->
     Text =/= ~"" andalso Text =/= ~"-".
 
-%% A table here is a list of entries: a column, its cells with their styles, and its width.
+%% A table here is a list of entries: a column, its styled cells, and its width.
 fit(Table, #{width := Width, indent := Indent} = Layout) ->
     Space = Width - Indent - ?GAP * (length(Table) - 1),
     Optional = [Entry || {Column, _, _} = Entry <- Table, is(optional, Column)],
@@ -75,7 +73,7 @@ fit(Table, #{width := Width, indent := Indent} = Layout) ->
             Narrowed
     end.
 
-%% The widest flexible column gives way, one terminal column after the other.
+%% Shrinks the widest flexible column, one terminal column at a time.
 narrowed(Table, Space, Least) ->
     Flexible = [
         {Wide, Index}
@@ -130,7 +128,7 @@ styled({bar, Share}, #{charset := Charset}) -> {dim, bar(Share, Charset)};
 styled({Style, Text}, _Layout) -> {Style, dyno_text:clean(Text)};
 styled(Text, _Layout) -> {plain, dyno_text:clean(Text)}.
 
-%% In eighths of a column where the characters are to be had.
+%% In eighths of a column with Unicode.
 bar(Share, unicode) when Share > 0 ->
     Eighths = max(1, min(8 * ?BAR, round(Share * 8 * ?BAR))),
     Full = binary:copy(~"█", Eighths div 8),

@@ -3,19 +3,18 @@
 
 -module(dyno_report_text).
 -moduledoc """
-Text measured and cut in terminal columns rather than in bytes or characters.
-
-A recording holds names that a target chose, which may be wide or combined.
+Measures and cuts text in terminal columns rather than in bytes or characters: a target's names may
+have wide or combining characters.
 """.
 
 -export([encode/1, width/1, pad/3, shorten/3, wrap/2, wrap_parts/3]).
 
 -export_type([charset/0]).
 
--doc "Which characters the place of the text can show.".
+-doc "The characters that the output can show.".
 -type charset() :: unicode | ascii.
 
--doc "The text as UTF-8; what is no text ends it with `?`.".
+-doc "The text as UTF-8; invalid text is cut off and replaced by `?`.".
 -spec encode(unicode:chardata()) -> binary().
 encode(Text) ->
     case unicode:characters_to_binary(Text) of
@@ -23,12 +22,12 @@ encode(Text) ->
         {_, Good, _} -> <<Good/binary, "?">>
     end.
 
--doc "How many columns the text takes: wide East Asian characters and emoji take two.".
+-doc "The text's columns: wide East Asian characters and emoji take two.".
 -spec width(unicode:chardata()) -> non_neg_integer().
 width(Text) ->
     width_of(string:to_graphemes(Text), 0).
 
--doc "The text with spaces on the other side until it takes that many columns.".
+-doc "Pads the text with spaces on the other side up to a width.".
 -spec pad(unicode:chardata(), left | right, non_neg_integer()) -> unicode:chardata().
 pad(Text, Alignment, Width) ->
     Spaces = lists:duplicate(max(0, Width - width(Text)), $\s),
@@ -38,7 +37,7 @@ pad(Text, Alignment, Width) ->
     end.
 
 -doc """
-The text in at most that many columns: the middle goes, because the ends of a name tell the most.
+Shortens the text to a width, in the middle: a name's ends identify it best.
 
 ```erlang
 1> dyno_report_text:shorten(~"cowboy_http:parse_header/3", 15, ascii).
@@ -59,12 +58,12 @@ shorten(Text, Width, Charset) when is_binary(Text) ->
             encode([Head, Mark, Tail])
     end.
 
--doc "The text in lines of at most that many columns, broken at spaces.".
+-doc "Breaks the text at spaces into lines of a width.".
 -spec wrap(binary(), pos_integer()) -> [binary()].
 wrap(Text, Width) ->
     wrap_parts([Word || Word <- binary:split(Text, ~" ", [global]), Word =/= ~""], ~"", Width).
 
--doc "The parts, a separator and a space between them, in lines broken only between parts.".
+-doc "Joins the parts with a separator and a space, in lines broken only between parts.".
 -spec wrap_parts([binary()], binary(), pos_integer()) -> [binary()].
 wrap_parts([], _Separator, _Width) ->
     [];
