@@ -11,7 +11,6 @@
 -export([loaded/2, available/2, missing/2, sent/1, replaced/2, packed/1, send/2, not_loaded/1, format_error/1, fault/1]).
 -export_type([object/0, packed/0, reason/0]).
 
--doc "A module's compiled code, and its path for the code server.".
 -type object() :: {module(), binary(), file:filename_all()}.
 
 -doc "As in `code:atomic_load/1`.".
@@ -29,7 +28,6 @@
 
 %% This node
 
--doc "Loads compiled code in place of a module of that name.".
 -spec load(module(), file:filename_all(), binary()) -> ok | {error, term()}.
 load(Module, File, Binary) ->
     _ = code:purge(Module),
@@ -158,7 +156,6 @@ called(Binary) ->
 
 %% Another node
 
--doc "The modules that are loaded in a node.".
 -spec loaded(node(), [module()]) -> {ok, [module()]} | {error, reason()}.
 loaded(Node, Modules) ->
     remotely(Node, fun() -> loaded_there(Node, Modules) end).
@@ -216,7 +213,6 @@ replaced(Node, Modules) ->
 packed(Objects) ->
     [{Module, ?SENT ++ File, for_running(Binary)} || {Module, Binary, File} <- Objects].
 
--doc "Loads modules in a node, in place of those with their names.".
 -spec send(node(), [object()]) -> ok | {error, reason()}.
 send(_Node, []) ->
     ok;

@@ -16,7 +16,6 @@
 -export([attempt/1, fail/1, ok/1]).
 -export_type([error/0, fault/0, exit_status/0]).
 
--doc "A reason and the module that words it.".
 -type error() :: {module(), Reason :: term()}.
 
 -doc "Who can fix it.".
@@ -82,7 +81,6 @@ attempt(Fun) ->
         throw:{?MODULE, Error} -> {error, Error}
     end.
 
--doc "Ends the surrounding `attempt/1`.".
 -spec fail(error()) -> no_return().
 fail(Error) ->
     throw({?MODULE, Error}).
@@ -93,7 +91,6 @@ ok(ok) -> ok;
 ok({ok, Value}) -> Value;
 ok({error, Error}) -> fail(Error).
 
--doc "The exit status of a command that fails for this reason.".
 -spec exit_status(error()) -> 1 | 2 | 3 | 130.
 exit_status(Error) ->
     map_get(fault(Error), #{caller => 2, code => 1, dyno => 3, interrupted => 130}).

@@ -26,7 +26,6 @@ first(Key, Make) ->
         {ok, Value}
     end.
 
--doc "The value, if it was made.".
 -spec made(Key :: term()) -> {ok, Value :: term()} | none.
 made(Key) ->
     case persistent_term:get({?MODULE, Key}, none) of

@@ -15,7 +15,6 @@
     {Key :: atom(), Value :: term(), Accepted :: binary()}
     | {unknown, Key :: term(), Known :: [atom()]}.
 
--doc "Checks the keys that the map has.".
 -spec check([check()], #{atom() => term()}) -> ok | {error, {?MODULE, reason()}}.
 check(Checks, Options) ->
     Refused = [

@@ -21,7 +21,6 @@ read(Name) ->
         error -> {error, {?MODULE, {missing, File}}}
     end.
 
--doc "The file names in a folder below `priv/`.".
 -spec names(file:filename()) -> [file:filename()].
 names(Name) ->
     case erl_prim_loader:list_dir(filename:join(folder(), Name)) of

@@ -28,7 +28,6 @@
     | {timeout, TimeoutMs :: timeout()}
     | interrupted.
 
--doc "A failure and the function that failed.".
 -type reason() :: {mfa(), failure()}.
 
 %% Beyond this limit the code would use up the machine's memory before its time is over.
@@ -63,7 +62,6 @@ serve(Owner) ->
             exit(Reason)
     end.
 
--doc "Evaluates in the calling process.".
 -spec attempt(fun(() -> Value)) -> {ok, Value} | {error, failure()}.
 attempt(Fun) ->
     try
@@ -115,12 +113,10 @@ kill_called(Pid, Ref) ->
         {'DOWN', Ref, process, Pid, _} -> ok
     end.
 
--doc "Whether the process can be called.".
 -spec is_alive(sandbox()) -> boolean().
 is_alive(#{pid := Pid}) ->
     is_process_alive(Pid).
 
--doc "Ends the process and its links.".
 -spec stop(sandbox()) -> ok.
 stop(#{pid := Pid, monitor := Monitor}) ->
     unlink(Pid),

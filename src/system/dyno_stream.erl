@@ -18,11 +18,9 @@ if its opener ends without closing it.
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 -export_type([stream/0, options/0]).
 
--doc "The process or its registered name.".
 -type stream() :: pid() | atom().
 
 -type options() :: #{
-    %% The file's first entry.
     header => iodata(),
     %% Default: the caller.
     owner => pid(),

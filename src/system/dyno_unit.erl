@@ -279,7 +279,6 @@ scale(Value, {Up, Down}) -> Value * Up / Down.
 part(_, {-1, 0}) -> <<>>;
 part(Text, {At, Length}) -> binary:part(Text, At, Length).
 
-%% The exact fraction.
 decimal(Sign, Whole, Fraction, Exponent) ->
     Power =
         case Exponent of

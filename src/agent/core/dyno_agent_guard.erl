@@ -20,11 +20,8 @@
 -type options() :: #{
     %% Informed when the agent gives up. Without the caller there is no use for measurements.
     caller := pid(),
-    %% Marks messages to the caller.
     ref := reference(),
-    %% The agent's longest lifetime.
     limit_ms := pos_integer(),
-    %% The most memory of all its processes together.
     limit_bytes := pos_integer()
 }.
 
@@ -37,7 +34,6 @@
 }.
 
 -define(CHECK_MS, 1000).
-%% The time for an instrument to end in order.
 -define(SHUTDOWN_MS, 2000).
 
 -doc "Starts the guard without a link: the caller's process is on another node.".

@@ -58,7 +58,6 @@ The module runs in the target: it may call only kernel, stdlib and dyno's module
     interval_ms := pos_integer(),
     %% The instrument's names that are not switched off.
     names := [atom()],
-    %% The receiver of samples.
     sink := pid(),
     atom() => term()
 }.
@@ -70,7 +69,6 @@ processes), `memory` (calls, words, processes), `all`.
 """.
 -type level() :: budget | off | count | discovery | time | memory | all.
 
--doc "The result of `c:read/1`.".
 -type result() :: term().
 
 -type item() :: term().

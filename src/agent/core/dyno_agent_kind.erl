@@ -44,7 +44,6 @@ by_stack(Info, Frames) ->
 initial({erlang, apply, 2}, MFA) -> {first_call, MFA};
 initial(InitialCall, _MFA) -> {initial_call, InitialCall}.
 
--doc "The kind of a process with a name or label.".
 -spec named([{term(), term()}]) -> {ok, kind()} | none.
 named(Info) ->
     case {proplists:get_value(registered_name, Info), proplists:get_value(label, Info)} of

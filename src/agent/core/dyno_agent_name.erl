@@ -26,7 +26,6 @@ call(M, F) ->
         no -> text([erlang(M), $:, erlang(F)])
     end.
 
--doc "A module's or a process's name.".
 -spec module(atom() | text()) -> binary().
 module(M) ->
     case elixir(M) of

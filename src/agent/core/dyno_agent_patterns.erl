@@ -28,7 +28,6 @@ A pattern is `{Module, Function, Arity}`, each possibly `'_'`; module and functi
 ).
 -define(LISTS, [unicode, ucp, {capture, all_but_first, list}]).
 
--doc "As a suite has it.".
 -type pattern() ::
     {module() | '_', atom(), arity() | '_'}
     | {application, atom()}.

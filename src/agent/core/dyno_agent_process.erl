@@ -18,7 +18,6 @@
 %% The item `memory` takes time in proportion to the queue; memory of longer queues is estimated.
 -define(LONG_QUEUE, 10_000).
 -define(NUMBER_BITS, 28).
-%% The number of concurrent askers.
 -define(BESIDE, 200).
 
 -doc "Data for `dyno_agent_kind`, reductions and collections. One signal.".

@@ -15,7 +15,6 @@
 
 -define(PART, 1000).
 
--doc "The place before the first process.".
 -spec first() -> t().
 first() ->
     case has_iterator() of
@@ -43,7 +42,6 @@ next(_Left, none, Found) -> {lists:reverse(Found), none};
 next(1, {Pid, Iterator}, Found) -> {lists:reverse(Found, [Pid]), Iterator};
 next(Left, {Pid, Iterator}, Found) -> next(Left - 1, erlang:processes_next(Iterator), [Pid | Found]).
 
--doc "Folds over the node's processes, in no order.".
 -spec fold(fun((pid(), Acc) -> Acc), Acc) -> Acc.
 fold(Fun, Acc) -> fold(Fun, Acc, first()).
 

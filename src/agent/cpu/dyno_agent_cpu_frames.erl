@@ -158,7 +158,6 @@ joined(Outer, [First | _] = Inner, true) ->
         _ -> Outer ++ [deep | Inner]
     end.
 
-%% Direct recursion is one frame.
 once([Frame, Frame | Rest]) -> once([Frame | Rest]);
 once([Frame | Rest]) -> [Frame | once(Rest)];
 once([]) -> [].

@@ -23,7 +23,6 @@
 -define(MOST_KINDS, 10_000).
 -define(MOST_LEARNED, 2000).
 -define(WHO, [registered_name, label, initial_call, {dictionary, '$initial_call'}]).
-%% The modules in which stacks of OTP's processes begin.
 -define(OTP, [proc_lib, gen_server, gen_statem, gen_event, gen, supervisor, erl_eval]).
 -define(BEHAVIOURS, [gen_server, gen_statem]).
 
@@ -112,11 +111,9 @@ by_first({M, F, _} = First, Functions) ->
         false -> Kind
     end.
 
-%% A spawned fun is identified by its function.
 initial([$- | _]) -> first_call;
 initial(_Name) -> initial_call.
 
-%% The first function outside OTP's behaviours.
 first(Functions) ->
     case [MFA || {M, _, _} = MFA <- Functions, not lists:member(M, ?OTP)] of
         [First | _] -> First;

@@ -43,7 +43,6 @@ supported() ->
         erlang:system_info(emu_flavor), os:type(), erlang:system_info(system_architecture)
     ).
 
--doc "The same for an emulator flavour, a system and a machine.".
 -spec supported(atom(), {atom(), atom()}, string()) -> ok | {error, reason()}.
 supported(Flavour, System, Machine) ->
     case {Flavour, System, hd(string:lexemes(Machine, "-"))} of
@@ -79,7 +78,6 @@ find(All, Code) ->
 
 has_stack({_, _, _, _, Bytes, _}) -> Bytes >= ?STACK_BYTES.
 
-%% The candidates common to all.
 only(What, [First | Others]) ->
     case lists:foldl(fun ordsets:intersection/2, First, Others) of
         [Found] -> {ok, Found};

@@ -61,6 +61,5 @@ library(Address, #{libraries := Libraries}) ->
         [] -> unknown()
     end.
 
--doc "The name of an unknown library.".
 -spec unknown() -> binary().
 unknown() -> ~"[unknown]".

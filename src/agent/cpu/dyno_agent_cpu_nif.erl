@@ -58,7 +58,6 @@ normal scheduler's process.
     pid() | none,
     jit | native,
     Pc :: address(),
-    %% In intervals.
     Weight :: pos_integer(),
     Inner :: [address()],
     Outer :: [address()],
@@ -133,7 +132,6 @@ others_cannot_rename(Parent) ->
 -spec loaded() -> true.
 loaded() -> missing().
 
--doc "Of the calling process and its thread.".
 -spec snapshot() -> snapshot().
 snapshot() -> missing().
 
@@ -141,7 +139,6 @@ snapshot() -> missing().
 -spec snapshot_dirty() -> snapshot().
 snapshot_dirty() -> missing().
 
--doc "Uses this processor time of a dirty scheduler.".
 -spec compute_dirty(Ns :: non_neg_integer()) -> ok.
 compute_dirty(_Ns) -> missing().
 
@@ -163,7 +160,6 @@ stop(_Session) -> missing().
 -spec code(session(), [range()]) -> ok.
 code(_Session, _Code) -> missing().
 
--doc "Takes samples, up to a number.".
 -spec drain(session(), pos_integer()) -> [sample()].
 drain(_Session, _Most) -> missing().
 

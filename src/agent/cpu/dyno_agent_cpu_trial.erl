@@ -110,7 +110,6 @@ seen(Tries) ->
         _ -> {{Snapshot, Heap, Stack}, dyno_agent_cpu_nif:snapshot_dirty()}
     end.
 
--doc "Computes this long.".
 -spec normal(non_neg_integer()) -> pid.
 normal(Ns) ->
     ok = spin(Ns, erlang:monotonic_time(nanosecond)),
@@ -126,7 +125,6 @@ spin(Ns, Start) ->
 turns(0) -> 0;
 turns(N) -> turns(N - 1).
 
--doc "The same in a dirty scheduler.".
 -spec dirty(non_neg_integer()) -> pid.
 dirty(Ns) ->
     ok = dyno_agent_cpu_nif:compute_dirty(Ns),

@@ -36,7 +36,6 @@ A sample: two messages in the target, one to the sink, and the code itself. At m
     form := form(),
     config := term(),
     interval_ms := pos_integer(),
-    %% The longest call of the code.
     limit_ms := pos_integer(),
     %% Whether the code restarts, without state, after a call that took too long.
     again => boolean()
@@ -217,7 +216,6 @@ failed(sample, Text, State) ->
 next(#{phase := finishing, command := undefined} = State) -> command(finish, State);
 next(State) -> State.
 
-%% The current sample is the last one.
 finishing(#{command := undefined, config := #{form := sampler}} = State) ->
     command(sample, State);
 finishing(#{command := undefined} = State) ->
@@ -258,7 +256,6 @@ start_probe(#{config := Config} = State) ->
     ),
     State#{probe := Probe}.
 
-%% Ends both processes and their links.
 kill_both(#{probe := Probe, agent := Agent} = State) ->
     lists:foreach(
         fun({Pid, Monitor}) ->

@@ -22,7 +22,6 @@
     parent := pid(),
     tracer := pid(),
     session := dyno_agent_event_session:t(),
-    %% Including the tracer.
     pids := [pid()],
     words := words(),
     limits := dyno_agent_event_flow:limits()
@@ -37,7 +36,6 @@ start_link(Config) ->
     true = is_pid(Pid),
     Pid.
 
--doc "Replaces the watched processes, after a restart of one of them.".
 -spec watch(pid(), [pid()]) -> ok.
 watch(Limit, Pids) ->
     Limit ! {pids, Pids},

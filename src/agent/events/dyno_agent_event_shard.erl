@@ -33,7 +33,6 @@
     verdicts := dyno_agent_verdicts:t(),
     limits := dyno_agent_event_flow:limits(),
     words := dyno_agent_event_limit:words(),
-    %% The router's shards.
     shards => tuple(),
     alone => boolean(),
     %% Whether the system has schedulers to spare.
@@ -43,7 +42,6 @@
 %% `never`: the system has no scheduler to spare.
 -type turn() :: usual | urgent | hopeless | never.
 
-%% Earlier than all times.
 -define(NEVER, -(1 bsl 62)).
 
 -record(shard, {
@@ -106,7 +104,6 @@ start_link(Config) ->
     true = is_pid(Pid),
     Pid.
 
--doc "The shard of a process.".
 -spec of_pid(pid(), pos_integer()) -> pos_integer().
 of_pid(Pid, Shards) -> erlang:phash2(Pid, Shards) + 1.
 
@@ -126,7 +123,6 @@ cut(Shard, Pid) ->
 traces(Pid, Session) ->
     ask(Pid, {session, Session}).
 
--doc "Replaces a shard of the router.".
 -spec replace(pid(), pos_integer(), pid()) -> ok | late.
 replace(Router, Index, Shard) ->
     ask(Router, {shard, Index, Shard}).

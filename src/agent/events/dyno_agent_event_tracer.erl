@@ -17,7 +17,6 @@ pauses, which removes the breakpoints, or stops, which destroys the session.
 -export([init/1]).
 -export_type([config/0, consumer/0, answer/0, breakpoint/0, match_spec/0, ended/0]).
 
--doc "A consumer's module, and the argument of its `c:init/1`.".
 -type consumer() :: {module(), term()}.
 
 -type state() :: term().
@@ -31,15 +30,12 @@ are still seen.
 -doc "As in `trace:function/4`, which exports no type.".
 -type match_spec() :: [{'_' | [term()], [term()], [term()]}].
 
--doc "Functions, as `trace:function/4` takes them.".
 -type breakpoint() ::
     {mfa() | {module(), atom(), '_'} | on_load, match_spec() | boolean(), list()}.
 
 -type config() :: #{
     consumer := consumer(),
-    %% At most, a second.
     rate := pos_integer() | infinity,
-    %% Gets the reason when tracing ends.
     watchdog := pid(),
     %% Set by the watchdog at a limit.
     stopped := atomics:atomics_ref()
@@ -54,7 +50,6 @@ are still seen.
     session = none :: trace:session() | none,
     functions = [] :: [breakpoint()],
     paused = false :: boolean(),
-    %% Messages since this time.
     since = 0 :: integer(),
     count = 0 :: non_neg_integer()
 }).

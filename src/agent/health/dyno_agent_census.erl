@@ -19,13 +19,11 @@ all.
 -export([pause/1, paused_us/0]).
 -export_type([census/0, seen/0, group/0]).
 
--doc "The processes at the previous look.".
 -opaque seen() :: #{pid() => {Group :: binary(), Reductions :: non_neg_integer()}}.
 
 -type group() :: #{
     group := binary(),
     count := non_neg_integer(),
-    %% Since the previous look.
     started := non_neg_integer(),
     ended := non_neg_integer(),
     queue := non_neg_integer(),
@@ -52,7 +50,6 @@ all.
     %% Running with almost no reductions: native functions.
     native := [process()],
     suspended_count := non_neg_integer(),
-    %% Some of the waiting processes.
     waiting := [pid()]
 }.
 

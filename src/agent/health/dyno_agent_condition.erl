@@ -213,7 +213,6 @@ children(#{children := Before}, #{children := Now}) ->
         length(Links) =:= length(Old)
     ].
 
-%% Holders of global's locks in this node.
 locks() ->
     try
         [
@@ -281,7 +280,6 @@ binaries(Waiting) ->
             #{}
     end.
 
-%% Mnesia's, if it runs.
 transactions() ->
     try
         maps:from_list(ets:tab2list(mnesia_stats))
@@ -298,6 +296,5 @@ reductions(Name) ->
 code_server(none, _Now) -> 0;
 code_server(#{code_server := A}, #{code_server := B}) -> max(0, B - A).
 
-%% Processes started since the previous look.
 spawned(none, _Now) -> 0;
 spawned(#{newest := A}, #{newest := B}) -> max(0, B - A).

@@ -10,7 +10,6 @@
 -export([read/0, parse/1]).
 -export_type([reading/0]).
 
--doc "Counters since the machine started, and gauges.".
 -type reading() :: #{Name :: binary() => number()}.
 
 -define(FILES, [
@@ -39,7 +38,6 @@ read() ->
         end,
     maps:merge(parse(Texts), Descriptors).
 
--doc "The values in the contents of these files.".
 -spec parse(#{atom() => binary()}) -> reading().
 parse(Texts) ->
     maps:from_list(

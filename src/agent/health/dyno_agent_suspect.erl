@@ -264,7 +264,6 @@ binaries(Tuple) when is_tuple(Tuple) -> binaries(tuple_to_list(Tuple));
 binaries(Map) when is_map(Map), map_size(Map) < 100 -> binaries(maps:values(Map));
 binaries(_) -> [].
 
-%% Ports with unwritten data.
 ports(Ports) ->
     [
         #{

@@ -30,16 +30,13 @@ from that part.
     interval_ns := pos_integer(),
     %% The values of dyno_agent_vm and dyno_agent_os.
     values := #{binary() => number()},
-    %% Processor time of the scheduler threads.
     threads := #{dyno_agent_threads:kind() => dyno_agent_threads:times()},
     limits := #{processes | ports | atoms | ets => {non_neg_integer(), pos_integer()}},
     facts := #{atom() => term()},
     processes := non_neg_integer(),
-    %% The share of processes that was read.
     share := float(),
     rows := [row()],
     groups := [group()],
-    %% Scheduler time of this reading.
     took_us := non_neg_integer()
 }.
 

@@ -37,9 +37,7 @@
     | {max | min, index()}
     %% Back to a fixed point, without the variables bound since.
     | {again, index(), Forget :: non_neg_integer()}
-    %% The variables at these places of the environment.
     | {keep, [index()], index()}
-    %% Nothing follows.
     | stop.
 
 %% The most patterns that one event may match together, and the most states.

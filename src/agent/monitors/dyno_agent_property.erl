@@ -29,7 +29,6 @@
 
 -type engine() :: dyno_agent_formula | dyno_agent_past | dyno_agent_rate.
 
--doc "Monotonic time in nanoseconds.".
 -type time() :: integer().
 -type key() :: [term()].
 -doc "`Module:match/4` for an event; the newest variable comes first.".
@@ -168,7 +167,6 @@ named(Module, Event, #{strict := Strict}) ->
         Keys -> Keys
     end.
 
--doc "Whether the property names this event.".
 -spec names(module(), dyno_agent_event:event()) -> boolean().
 names(Module, Event) -> named(Module, Event, Module:program()) =/= [].
 
@@ -366,7 +364,6 @@ explanation(Program, Because, [{Key, {_, Reasons}} | Others], Again) ->
         again => Again
     }.
 
--doc "The keys with an instance.".
 -spec instances(new | state()) -> #{key() => instance()}.
 instances(State) when is_tuple(State), is_map(element(2, State)) -> element(2, State);
 instances(_New) -> #{}.

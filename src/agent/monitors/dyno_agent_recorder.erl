@@ -16,7 +16,6 @@
 %% Deadlines are told this much later (dyno_agent_event_shard).
 -define(GRACE_NS, 20_000_000).
 
--doc "The head of a file.".
 -spec header() -> binary().
 header() -> ~"dyno events 1\n".
 

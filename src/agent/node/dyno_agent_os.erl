@@ -45,7 +45,6 @@ and 29).
 -doc "Counters since the start of the machine or process, and gauges.".
 -opaque raw() :: #{
     time_ns := integer(),
-    %% Clock ticks by kind.
     cpu := #{binary() => non_neg_integer()},
     %% Completed requests, and their milliseconds.
     disk := {non_neg_integer(), non_neg_integer()} | none,
@@ -53,7 +52,6 @@ and 29).
     gauges := #{binary() => number()}
 }.
 
--doc "Contents of the readable files, by path.".
 -type texts() :: #{Path :: binary() => Text :: binary()}.
 
 -define(STAT, ~"/proc/stat").
@@ -365,7 +363,6 @@ fields(Line) ->
 starts_with(Name, Prefixes) ->
     lists:any(fun(Prefix) -> string:prefix(Name, Prefix) =/= nomatch end, Prefixes).
 
-%% The leading fields that are numbers.
 integers(Fields) ->
     lists:append(lists:takewhile(fun(N) -> N =/= [] end, [number(Field) || Field <- Fields])).
 

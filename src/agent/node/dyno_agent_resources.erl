@@ -66,7 +66,6 @@ by `socket:info/1`.
     timer := reference() | none,
     ets := #{atom() => tables()},
     ports := #{binary() => ports()},
-    %% The duration of the last scan.
     took_ms => non_neg_integer(),
     %% The kind and bytes of each port at the last scan.
     carried := #{term() => carried()}
@@ -74,10 +73,8 @@ by `socket:info/1`.
 
 %% The ratio of pause to scan.
 -define(PAUSE_FACTOR, 50).
-%% The most names; tables of later names are summed.
 -define(MAX_NAMES, 1000).
 -define(OTHERS, '(others)').
-%% The most kinds of ports.
 -define(MAX_KINDS, 200).
 %% The system chooses port numbers from here on, which change each time: not part of a name.
 -define(CHOSEN, 32768).
@@ -381,7 +378,6 @@ field(Key) -> fun(#{Key := Value}) -> Value end.
 some([]) -> none;
 some(Items) -> Items.
 
-%% First those with a queue.
 busiest_first(Ports) ->
     Waits = fun
         (#{queue_max_bytes := unknown}) -> 0;

@@ -33,7 +33,6 @@ the time, the runtime's activities (microstate accounting), and the processor ti
 -type thread() :: #{
     type := atom(),
     id := pos_integer(),
-    %% Shares of the time.
     busy := float() | undefined,
     cpu := float() | undefined,
     states := #{atom() => float()}

@@ -15,7 +15,6 @@
 
 -type kind() :: normal | dirty_cpu | dirty_io.
 
--doc "The file of each scheduler's thread.".
 -type t() :: #{Scheduler :: pos_integer() => file:filename()}.
 
 -type clock() :: {OnProcessorNs :: non_neg_integer(), ReadyNs :: non_neg_integer()}.

@@ -231,7 +231,6 @@ probed(Message, {Pid, {Before, From}, Events, Sums}) when element(2, Message) =:
 probed(_Message, _Probe) ->
     other.
 
--doc "The costs from the earlier measurement and the probe.".
 -spec costs(probe() | none, dyno_agent_path_tree:costs()) -> dyno_agent_path_tree:costs().
 costs({_, _, _, Sums}, Measured) ->
     case lists:sum([N || {_, N} <- maps:values(Sums)]) of

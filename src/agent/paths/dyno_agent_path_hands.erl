@@ -29,7 +29,6 @@ paced(Hands) ->
     {message_queue_len, Waiting} = process_info(self(), message_queue_len),
     tell(Hands, {paced, Waiting}).
 
--doc "Removes the breakpoint of a function.".
 -spec hide(pid(), mfa()) -> ok.
 hide(Hands, MFA) -> tell(Hands, {hide, MFA}).
 

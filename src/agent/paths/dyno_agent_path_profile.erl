@@ -31,11 +31,9 @@ stays, and the process `sink` gets `{dyno_profile, enough}`.
 -type config() :: #{
     sink := pid(),
     processes := [dyno_agent_process_filter:selector()],
-    %% Calls of one function, and their number.
     inside => mfa(),
     count => pos_integer(),
     without => [dyno_agent_patterns:pattern()],
-    %% Whether to time also very short calls.
     short_calls => boolean(),
     limits => dyno_agent_event_watchdog:limits()
 }.
@@ -59,7 +57,6 @@ stays, and the process `sink` gets `{dyno_profile, enough}`.
     watchdog := pid() | none,
     tracer := pid() | none,
     since := integer(),
-    %% When the watchdog ended, and the waiting callers.
     result := map() | none,
     ended := integer(),
     %% At the restart: scheduler threads' time on a processor, and ready without one.

@@ -41,7 +41,6 @@ then the same for far events.
 
 -opaque t() :: #{
     ids := #{{id() | 0, term()} => id()},
-    %% The name of each node, and its parent.
     names := #{id() => {id() | 0, term()}},
     counters := counters:counters_ref(),
     most := pos_integer(),
@@ -52,7 +51,6 @@ then the same for far events.
 -define(COUNTERS, 11).
 -define(PAIRS, 4).
 
--doc "An empty tree with at most this number of nodes.".
 -spec new(pos_integer()) -> t().
 new(Most) ->
     #{
@@ -64,11 +62,9 @@ new(Most) ->
         full => 0
     }.
 
--doc "The root of a group of processes.".
 -spec root(term(), t()) -> {id(), t()}.
 root(Group, Tree) -> child(0, {group, Group}, Tree).
 
--doc "The node of a call below another node.".
 -spec child(id() | 0, term(), t()) -> {id(), t()}.
 child(Parent, Name, #{ids := Ids} = Tree) ->
     case Ids of

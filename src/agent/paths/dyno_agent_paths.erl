@@ -25,7 +25,6 @@ Memory: a node for each path (`m:dyno_agent_path_tree`), and the frames of each 
     most := pos_integer(),
     %% The group of a process; dyno's own processes are left out.
     group := fun((pid()) -> own | term()),
-    %% Whether only extents count.
     extents := boolean()
 }.
 

@@ -19,7 +19,6 @@ After the requested number of events only returns of open calls are still traced
 
 -type config() :: #{
     sink := pid(),
-    %% The most calls and messages.
     count := pos_integer() | infinity,
     patterns := #{Id :: pos_integer() => pattern()},
     terms := dyno_agent_event_term:limits()
@@ -153,7 +152,6 @@ stopped(#{reason := Reason, at := At, dropped := Dropped}, State) ->
     %% If only returns are missing at the end of the time, the count was reached.
     {Why, Lost} =
         case Count of
-            %% Later events were not requested.
             Most -> {{count, Most}, 0};
             _ -> {Reason, Dropped}
         end,

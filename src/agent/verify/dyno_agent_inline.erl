@@ -33,7 +33,6 @@ process itself catches up at its next event:
 -define(KEY, ?MODULE).
 %% Looked up by woven modules.
 -define(HOOK, dyno_inline).
-%% The longest wait for monitors to return when dyno leaves.
 -define(LEAVE_MS, 1000).
 -define(LOOK_MS, 10).
 %% Delay of deadlines: the process may be just about to act.

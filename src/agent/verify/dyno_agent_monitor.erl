@@ -104,7 +104,6 @@ The first event, `spawned`, and `exit` always come.
 """.
 -type trace_state() :: complete | partial | gap.
 
--doc "A reported verdict.".
 -type report() :: #{
     property := unicode:chardata(),
     monitor := module(),

@@ -105,7 +105,6 @@ needed from now on.
 
 -define(EVENTS, 10).
 -define(REORDER_NS, 20_000_000).
-%% Earlier than all times.
 -define(NEVER, -(1 bsl 62)).
 
 -doc "No partitions yet. Loads the monitors' modules.".

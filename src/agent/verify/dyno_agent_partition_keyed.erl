@@ -35,7 +35,6 @@
 
 -opaque t() :: #keyed{}.
 
-%% The most keys, including decided ones.
 -define(MOST, 100_000).
 
 -spec new(non_neg_integer(), non_neg_integer()) -> t().
@@ -92,7 +91,6 @@ release(UpTo, #keyed{waiting = Waiting} = Keyed, Effects) ->
             {Keyed, Effects}
     end.
 
--doc "Handles all waiting events.".
 -spec settle(t()) -> {t(), [dyno_agent_partition:effect()]}.
 settle(#keyed{newest = Newest} = Keyed) ->
     release(Newest, Keyed, []).
@@ -187,7 +185,6 @@ is_due(Module, State, TimeNs) ->
             infinity -> false
         end.
 
--doc "Events of a process are missing from now on.".
 -spec gap(t()) -> {t(), [dyno_agent_partition:effect()]}.
 gap(Keyed) ->
     {Unsure, Effects} = unsure(known(Keyed), cut, Keyed),

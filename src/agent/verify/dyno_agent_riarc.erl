@@ -103,11 +103,9 @@ tracer(Name, Process, From, Select) ->
     Starting = State#{name := Name, mode := priority, traced := #{Process => priority}, owed := 1},
     {Starting, [{preempt, Process, From}]}.
 
--doc "Violations of each invariant.".
 -spec broken(t()) -> #{invariant() => pos_integer()}.
 broken(#{broken := Broken}) -> Broken.
 
--doc "Whether no older events are held.".
 -spec is_direct(t()) -> boolean().
 is_direct(#{mode := Mode}) -> Mode =:= direct.
 

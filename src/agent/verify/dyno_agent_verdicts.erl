@@ -65,9 +65,7 @@ property. `cut` is the cut-off part of `inconclusive`.
 %% The most known processes, including ended ones. Beyond, a returning process counts again.
 -define(MOST_KNOWN, 500_000).
 -define(MANY_KNOWN, 50_000).
-%% Verdicts sent in a second.
 -define(MOST_TOLD, 100).
-%% Crashes sent for each monitor.
 -define(CRASHES, 3).
 
 -doc "Empty counts for this number of shards; lives as long as the caller.".

@@ -56,7 +56,6 @@ Message}`, with `t:message/0`, and `finish/1` returns the counts after all event
 -type summary() :: #{
     node := node(),
     duration_ns := non_neg_integer(),
-    %% Faults of dyno's own processes.
     faults := [unicode:chardata()],
     verdicts := dyno_agent_verdicts:summary(),
     properties := #{module() => unicode:chardata()}
@@ -113,7 +112,6 @@ handle_call(finish, _From, #{config := #{instrumentation := By}} = State) ->
     Finished = flushed(By:stop(State)),
     {reply, summary(Finished), Finished}.
 
-%% Verdicts of the last events.
 flushed(State) ->
     receive
         {dyno_agent_verdicts, What} -> flushed(told(What, State))

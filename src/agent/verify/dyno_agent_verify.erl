@@ -32,7 +32,6 @@ they do: if any is killed, nothing is left.
 
 -doc "In addition to the verifier's.".
 -type state() :: #{
-    %% The mean size of an event.
     words := dyno_agent_event_limit:words(),
     session := dyno_agent_event_session:t() | none,
     tracer := pid(),
@@ -59,7 +58,6 @@ shards(#{monitors := Monitors} = Config) ->
         false -> maps:get(shards, Config, max(1, erlang:system_info(schedulers_online) div 2))
     end.
 
-%% Starts all: shards, tracer, session.
 -spec start(dyno_agent_verifier:state()) -> state().
 start(#{config := #{shards := N}, choice := Choice, monitors := Monitors} = Before) ->
     ok = dyno_agent_verdicts:forget(map_get(verdicts, Before)),
