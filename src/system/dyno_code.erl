@@ -22,7 +22,6 @@
     %% Compiled by a later release than the node's.
     | {failed, node(), {later_release, file:filename_all(), By :: binary(), Release :: string()}}.
 
--define(TIMEOUT_MS, 30_000).
 %% Marks, in a node's code server, the path of a module that dyno sent.
 -define(SENT, "dyno:").
 
@@ -131,27 +130,24 @@ objects(Modules) ->
 -doc "These modules and dyno's modules that they call or name, directly or not.".
 -spec closure([module()]) -> [module()].
 closure(Modules) ->
-    closure(Modules, []).
+    closure(Modules, #{}).
 
+%% Each is read once: that takes a millisecond.
 closure([], Found) ->
-    lists:sort(Found);
+    lists:sort([Module || Module := true <- Found]);
+closure([Module | Rest], Found) when is_map_key(Module, Found) ->
+    closure(Rest, Found);
 closure([Module | Rest], Found) ->
-    case lists:member(Module, Found) of
-        true ->
-            closure(Rest, Found);
-        false ->
-            [{Module, Binary, _}] = objects([Module]),
-            closure(called(Binary) ++ Rest, [Module | Found])
+    case objects([Module]) of
+        [{Module, Binary, _}] -> closure(called(Binary) ++ Rest, Found#{Module => true});
+        [] -> closure(Rest, Found#{Module => false})
     end.
 
 %% The caller of an agent's callback module only names it: a module's name counts as a call.
 called(Binary) ->
     {ok, {_, [{imports, Imports}, {atoms, Atoms}]}} = beam_lib:chunks(Binary, [imports, atoms]),
     Called = [M || {M, _, _} <- Imports, lists:prefix("dyno_", atom_to_list(M))],
-    Named = [
-        M
-     || {_, M} <- Atoms, lists:prefix("dyno_agent_", atom_to_list(M)), objects([M]) =/= []
-    ],
+    Named = [M || {_, M} <- Atoms, lists:prefix("dyno_agent_", atom_to_list(M))],
     lists:usort(Called ++ Named).
 
 %% Another node
@@ -272,7 +268,7 @@ for_running(Binary) ->
     end.
 
 call(Node, Module, Function, Arguments) ->
-    erpc:call(Node, Module, Function, Arguments, ?TIMEOUT_MS).
+    dyno_remote:call(Node, Module, Function, Arguments).
 
 remotely(Node, Fun) ->
     try

@@ -214,7 +214,12 @@ idle_in(Options) -> maps:get(idle, Options, none).
 
 load(Node, {Cleaner, Known}, Options) ->
     Custom = maps:get(custom, Options, []),
-    Modules = lists:uniq(maps:get(modules, Options, modules()) ++ with_what_they_call(Custom)),
+    Own =
+        case Options of
+            #{modules := Of} -> Of;
+            #{} -> modules()
+        end,
+    Modules = lists:uniq(Own ++ with_what_they_call(Custom)),
     maybe
         %% A module that is already there in this very version is not sent. If dyno did not send it
         %% it is left alone, also at the end: it is the target's own (this node, or one that has
@@ -275,7 +280,7 @@ not_left_twice(Node, Modules, #{processes := Processes}) ->
 
 start_guard(Node, Module, Options) ->
     try
-        erpc:call(Node, Module, start, [Options], ?TIMEOUT_MS)
+        dyno_remote:call(Node, Module, start, [Options], ?TIMEOUT_MS)
     catch
         error:{erpc, noconnection} -> {error, {node_down, Node}};
         error:{erpc, timeout} -> {error, {failed, Node, timeout}};

@@ -57,8 +57,6 @@ with whoever else in the node asks for the time since the last call.
 
 %% Bindings: Inline, Name, Other, Leaving, Caller, Ref, PatienceMs, Most, AnswerMs, RemovalMs, Turns, TurnsMs.
 -define(SOURCE, """
-%% It does little, and has its turn also where thousands of processes wait for theirs.
-process_flag(priority, high),
 try register(Name, self()) of
     true ->
         CallerRef = monitor(process, Caller),
@@ -252,7 +250,8 @@ start(Node, Caller, Place, TimeoutMs) ->
         'Turns' => ?TURNS,
         'TurnsMs' => ?TURNS_MS
     },
-    Cleaner = #{pid => spawn(Node, erl_eval, exprs, [Expressions, Bindings]), ref => Ref},
+    Pid = spawn_opt(Node, erl_eval, exprs, [Expressions, Bindings], [{priority, high}]),
+    Cleaner = #{pid => Pid, ref => Ref},
     case answer(Cleaner, TimeoutMs) of
         {ok, done} -> {ok, Cleaner};
         {ok, taken} -> {error, taken};

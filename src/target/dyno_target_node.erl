@@ -84,7 +84,7 @@ answers(Node) ->
 %% An error of the call is for the first one who calls it in earnest.
 check_release(Node) ->
     try
-        Release = erpc:call(Node, erlang, system_info, [otp_release], ?TIMEOUT_MS),
+        Release = dyno_remote:call(Node, erlang, system_info, [otp_release], ?TIMEOUT_MS),
         case string:to_integer(Release) of
             {Number, _} when is_integer(Number), Number >= ?FLOOR -> ok;
             _ -> {error, {?MODULE, {otp_too_old, Node, Release}}}
@@ -261,13 +261,16 @@ is_tls() ->
 -doc "A node's part in a recording, by functions of OTP, which every node has.".
 -spec facts(node()) -> #{atom() => node() | binary() | pos_integer()}.
 facts(Node) ->
-    Info = fun(Item) -> erpc:call(Node, erlang, system_info, [Item]) end,
+    Items = [otp_release, version, schedulers_online],
+    [Release, Version, Schedulers, OsPid] = dyno_remote:each(
+        Node, [{erlang, system_info, [Item]} || Item <- Items] ++ [{os, getpid, []}]
+    ),
     #{
         name => Node,
-        otp => list_to_binary(Info(otp_release)),
-        erts => list_to_binary(Info(version)),
-        schedulers_online => Info(schedulers_online),
-        os_pid => list_to_binary(erpc:call(Node, os, getpid, []))
+        otp => list_to_binary(Release),
+        erts => list_to_binary(Version),
+        schedulers_online => Schedulers,
+        os_pid => list_to_binary(OsPid)
     }.
 
 -doc "Those of several nodes; of one that is lost its name.".

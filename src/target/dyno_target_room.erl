@@ -17,13 +17,11 @@ processes, and the connection takes a port.
 
 -type reason() :: {short, node(), resource(), Left :: integer(), Needed :: pos_integer()}.
 
--define(TIMEOUT_MS, 30_000).
-
 -doc "How many processes the node has. Reads six numbers in the node, in one call.".
 -spec check(node()) -> {ok, Processes :: pos_integer()} | {error, dyno_error:error()}.
 check(Node) ->
     Items = lists:append([[Count, Limit] || {_, Count, Limit, _} <- resources()]),
-    try erpc:call(Node, lists, map, [fun erlang:system_info/1, Items], ?TIMEOUT_MS) of
+    try dyno_remote:call(Node, lists, map, [fun erlang:system_info/1, Items]) of
         [_, _, Processes | _] = Values ->
             case short(resources(), Values) of
                 none -> {ok, Processes};

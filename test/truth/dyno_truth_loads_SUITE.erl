@@ -68,6 +68,7 @@ groups() ->
             throughput_of_a_queue_that_grows,
             probes_of_a_queue_that_grows,
             a_search_has_the_capacity,
+            a_search_has_the_limit_of_its_objective,
             a_closed_load_that_stood_still
         ]},
         {real, [parallel], [slow_operations, a_stall_has_a_cause, a_closed_load]},
@@ -245,22 +246,62 @@ a_search_has_the_capacity(_Config) ->
      || #{rate_per_s := Rate, tried := Tried} <- Found
     ].
 
+%% A server that serves 2,000 in a second exactly, arrivals by chance, and probes of 4 s: the highest
+%% rate at which p99 is at most 50 ms is that at which half of the probes hold.
+a_search_has_the_limit_of_its_objective(_Config) ->
+    _ = rand:seed(exsss, {27, 1, 4}),
+    Holds = fun(Rate) -> queue_p99(Rate, 4.0) =< 0.05 end,
+    Half = [
+        Rate
+     || Rate <- lists:seq(1700, 2040, 20),
+        length([x || _ <- lists:seq(1, 20), Holds(Rate)]) >= 10
+    ],
+    Limit = lists:max(Half),
+    ?assert(abs(Limit - 2000) =< 40, Limit),
+    Found = [
+        searched(
+            dyno_load_search:new(#{
+                from_per_s => 500, to_per_s => 100_000, confidence => 0.9, precision => 0.03,
+                limit_ns => 1_000_000_000 * ?MS
+            }),
+            Holds
+        )
+     || _ <- lists:seq(1, 20)
+    ],
+    Has = [x || #{low_per_s := Low, high_per_s := High} <- Found, Low =< Limit + 20, High >= Limit],
+    ct:log("limit ~p, found ~p", [Limit, [maps:with([low_per_s, high_per_s], F) || F <- Found]]),
+    ?assert(length(Has) >= 16, length(Has)).
+
+%% Of the times that requests take in a queue with one server, which takes 500 us for each.
+queue_p99(Rate, Seconds) ->
+    Took = lists:sort(queue_times(round(Rate * Seconds), Rate, 0.0)),
+    lists:nth(max(1, round(0.99 * length(Took))), Took).
+
+queue_times(0, _Rate, _Waits) ->
+    [];
+queue_times(Left, Rate, Waits) ->
+    Gap = -math:log(1 - rand:uniform()) / Rate,
+    Now = max(0.0, Waits - Gap),
+    [Now + 0.0005 | queue_times(Left - 1, Rate, Now + 0.0005)].
+
 searched(Search) ->
+    Chance = fun
+        (Rate) when Rate =< 2000 -> 0.8;
+        (_Rate) -> 0.02
+    end,
+    searched(Search, fun(Rate) -> rand:uniform() < Chance(Rate) end).
+
+searched(Search, Holds) ->
     case dyno_load_search:next(Search) of
         {done, Result} ->
             Result;
         {probe, Rate} ->
-            Chance =
-                case Rate =< 2000 of
-                    true -> 0.8;
-                    false -> 0.02
-                end,
             Outcome =
-                case rand:uniform() < Chance of
+                case Holds(Rate) of
                     true -> held;
                     false -> saturated
                 end,
-            searched(dyno_load_search:record(Rate, Outcome, ?MS, Search))
+            searched(dyno_load_search:record(Rate, Outcome, ?MS, Search), Holds)
     end.
 
 %% Closed loads

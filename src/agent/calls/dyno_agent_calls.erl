@@ -189,7 +189,7 @@ measures(all) -> [call_time, call_memory].
 -doc "Starts counting. Fails with `{unmatched, Patterns}` where a pattern means nothing here.".
 -spec start_link(config()) -> gen_server:start_ret().
 start_link(Config) ->
-    gen_server:start_link(?MODULE, Config, []).
+    dyno_agent_process:start_link(?MODULE, Config).
 
 -doc "Sets all statistics to zero.".
 -spec restart(pid()) -> ok.
@@ -214,7 +214,6 @@ peek(Pid) ->
 -spec init(config()) -> {ok, state()} | {error, term()}.
 init(#{patterns := Patterns} = Config) ->
     process_flag(trap_exit, true),
-    process_flag(priority, high),
     proc_lib:set_label(?MODULE),
     ok = dyno_agent_process:unlimited(),
     case dyno_agent_patterns:unmatched(Patterns) of

@@ -93,7 +93,7 @@ config(#{distribution := Patterns}) -> #{patterns => Patterns}.
 -doc "Starts tracing. Fails with `{unmatched, Patterns}` or `{too_many_functions, N, Most}`.".
 -spec start_link(config()) -> gen_server:start_ret().
 start_link(Config) ->
-    gen_server:start_link(?MODULE, Config, []).
+    dyno_agent_process:start_link(?MODULE, Config).
 
 -doc "Counts from now on.".
 -spec restart(pid()) -> ok.
@@ -108,8 +108,6 @@ read(Pid) ->
 -spec init(config()) -> {ok, state()} | {error, term()}.
 init(#{patterns := Patterns}) ->
     process_flag(message_queue_data, off_heap),
-    %% A window that is full must be closed at once.
-    process_flag(priority, high),
     proc_lib:set_label(?MODULE),
     ok = dyno_agent_process:unlimited(),
     Functions = functions(dyno_agent_patterns:resolve(Patterns)),

@@ -64,7 +64,7 @@ config(Options) -> #{interval_ms => maps:get(look_ms, Options, ?INTERVAL_MS)}.
 
 -doc "Starts the process; the first look is at the restart.".
 -spec start_link(config()) -> gen_server:start_ret().
-start_link(Config) -> gen_server:start_link(?MODULE, Config, []).
+start_link(Config) -> dyno_agent_process:start_link(?MODULE, Config).
 
 -spec restart(pid()) -> ok.
 restart(Pid) -> gen_server:call(Pid, restart, infinity).
@@ -85,8 +85,6 @@ events(#{looks := Looks}) ->
 init(#{interval_ms := IntervalMs}) ->
     proc_lib:set_label(?MODULE),
     ok = dyno_agent_process:unlimited(),
-    %% High priority: an overloaded node must still be observed.
-    process_flag(priority, high),
     ok = dyno_agent_vm:enable(),
     ok = reports(),
     {ok, #{

@@ -89,7 +89,7 @@ config(#{names := Names, interval_ms := IntervalMs}) ->
 -doc "Starts following.".
 -spec start_link(config()) -> gen_server:start_ret().
 start_link(Config) ->
-    gen_server:start_link(?MODULE, Config, []).
+    dyno_agent_process:start_link(?MODULE, Config).
 
 -spec restart(pid()) -> ok.
 restart(Pid) ->
@@ -109,7 +109,9 @@ read(Pid) ->
 init(Config) ->
     proc_lib:set_label(?MODULE),
     ok = dyno_agent_process:unlimited(),
-    {ok, restarted(Config#{timer => none})}.
+    Started = restarted(Config#{timer => none}),
+    process_flag(priority, normal),
+    {ok, Started}.
 
 %% Earlier bytes do not count.
 restarted(#{reads := Reads} = State) ->

@@ -53,7 +53,7 @@ config(#{sink := Sink, interval_ms := IntervalMs, names := Names}) ->
 -doc "Starts sampling; the first sample comes after one interval.".
 -spec start_link(config()) -> gen_server:start_ret().
 start_link(Config) ->
-    gen_server:start_link(?MODULE, Config, []).
+    dyno_agent_process:start_link(?MODULE, Config).
 
 -doc "Takes a sample, and counts time from now on.".
 -spec restart(pid()) -> ok.
@@ -90,8 +90,6 @@ init(#{sink := Sink, interval_ms := IntervalMs} = Config) ->
     Reads = maps:get(reads, Config, [vm, os]),
     proc_lib:set_label(?MODULE),
     ok = dyno_agent_process:unlimited(),
-    %% High priority: an overloaded node must still be observed.
-    process_flag(priority, high),
     _ = [dyno_agent_vm:enable() || lists:member(vm, Reads)],
     {ok, restarted(Reads, #{sink => Sink, interval_ms => IntervalMs, timer => none})}.
 

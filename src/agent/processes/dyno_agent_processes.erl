@@ -111,7 +111,7 @@ config(Options) ->
 -doc "Starts discovering.".
 -spec start_link(config()) -> gen_server:start_ret().
 start_link(Config) ->
-    gen_server:start_link(?MODULE, Config, []).
+    dyno_agent_process:start_link(?MODULE, Config).
 
 -doc "Counts from now on, beginning with the discovered processes that are alive.".
 -spec restart(pid()) -> ok.
@@ -153,10 +153,7 @@ init(#{patterns := Patterns, interval_ms := IntervalMs}) ->
     process_flag(message_queue_data, off_heap),
     proc_lib:set_label(?MODULE),
     ok = dyno_agent_process:unlimited(),
-    %% Each change of the code waits for a turn: on a node of 1,000 that compute half a second.
-    process_flag(priority, high),
     FirstCalls = dyno_agent_first_calls:open(Patterns),
-    process_flag(priority, normal),
     {ok, #{
         discovery => dyno_agent_discovery:new(FirstCalls),
         first_calls => FirstCalls,
@@ -180,7 +177,6 @@ handle_call(table, _From, #{discovery := Discovery} = State) ->
 handle_call(restart, _From, #{discovery := Discovery} = State) ->
     {reply, ok, State#{discovery := dyno_agent_discovery:restart(Discovery), newest := newest()}};
 handle_call(read, From, #{waiting := Waiting, discovery := Discovery} = State) ->
-    process_flag(priority, high),
     Settled = dyno_agent_discovery:settle(Discovery),
     {noreply, scan(State#{waiting := [From | Waiting], discovery := Settled})}.
 
@@ -235,12 +231,18 @@ scanned({Samples, Continuation}, #{waiting := Waiting, began_ms := BeganMs} = St
         true ->
             ended_scan(in_part, Next);
         false ->
-            %% The mailbox has its turn.
+            %% The mailbox has its turn, and before the end also the node's processes.
+            _ = [in_turn() || Waiting =:= []],
             self() ! scan_on,
             Next
     end;
 scanned(done, #{discovery := Discovery} = State) ->
     ended_scan(to_the_end, State#{discovery := dyno_agent_discovery:end_scan(Discovery)}).
+
+in_turn() ->
+    process_flag(priority, normal),
+    true = erlang:yield(),
+    process_flag(priority, high).
 
 ended_scan(Read, #{discovery := Discovery, waiting := Waiting, newest := Newest} = State) ->
     #{interval_ms := IntervalMs, began_ms := BeganMs, timer := Timer} = State,
@@ -252,8 +254,7 @@ ended_scan(Read, #{discovery := Discovery, waiting := Waiting, newest := Newest}
             Results = (dyno_agent_discovery:results(Discovery))#{
                 read => Read, started => max(0, newest() - Newest)
             },
-            lists:foreach(fun(From) -> gen_server:reply(From, Results) end, Waiting),
-            process_flag(priority, normal)
+            lists:foreach(fun(From) -> gen_server:reply(From, Results) end, Waiting)
     end,
     TookMs = erlang:monotonic_time(millisecond) - BeganMs,
     NextMs = max(dyno_agent_instants:next_ms(IntervalMs) - TookMs, ?REST * TookMs),

@@ -217,7 +217,7 @@ config(_Options) -> off.
 -doc "Starts measuring.".
 -spec start_link(config()) -> gen_server:start_ret().
 start_link(Config) ->
-    gen_server:start_link(?MODULE, Config, []).
+    dyno_agent_process:start_link(?MODULE, Config).
 
 -spec restart(pid()) -> ok.
 restart(Pid) ->
@@ -239,8 +239,6 @@ change(Pid, How, Selectors) -> gen_server:call(Pid, {How, Selectors}, infinity).
 -spec init(config()) -> {ok, state()}.
 init(#{servers := Selectors} = Config) ->
     process_flag(trap_exit, true),
-    %% A process that computes must not put off a window.
-    process_flag(priority, high),
     proc_lib:set_label(?MODULE),
     ok = dyno_agent_process:unlimited(),
     _ = erlang:system_flag(scheduler_wall_time, true),

@@ -180,7 +180,7 @@ with_groups(_Options, Config) -> Config.
 -doc "Starts sampling.".
 -spec start_link(config()) -> gen_server:start_ret().
 start_link(Config) ->
-    gen_server:start_link(?MODULE, Config, []).
+    dyno_agent_process:start_link(?MODULE, Config).
 
 -spec restart(pid()) -> ok.
 restart(Pid) ->
@@ -208,8 +208,6 @@ cpu(Table, #{cpu := Cpu} = Config) ->
 cpu(_Table, _Config) -> {ok, none}.
 
 started(Table, Cpu, Config) ->
-    %% A process that computes must not put off an instant.
-    process_flag(priority, high),
     proc_lib:set_label(?MODULE),
     ok = dyno_agent_process:unlimited(),
     _ = erlang:system_flag(scheduler_wall_time, true),

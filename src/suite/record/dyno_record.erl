@@ -39,7 +39,6 @@ there is none, of such modules; `servers` are all.
 ]).
 %% Not in a folder of OTP's, but of those who made the language.
 -define(ELIXIR, [elixir, eex, ex_unit, iex, logger, mix, hex]).
--define(TIMEOUT_MS, 10_000).
 
 -doc """
 Records for a while. The process may be interrupted (`dyno_test:interrupt/1`); what was measured is
@@ -73,14 +72,13 @@ given(Nodes, _Options) ->
 %% or Elixir's folders.
 loaded(Node) ->
     try
-        Elixir = erpc:call(Node, code, lib_dir, [elixir], ?TIMEOUT_MS),
-        Roots = [
-            erpc:call(Node, code, root_dir, [], ?TIMEOUT_MS)
-            | [filename:dirname(Elixir) || is_list(Elixir)]
-        ],
+        [Elixir, Otp, Loaded] = dyno_remote:each(Node, [
+            {code, lib_dir, [elixir]}, {code, root_dir, []}, {code, all_loaded, []}
+        ]),
+        Roots = [Otp | [filename:dirname(Elixir) || is_list(Elixir)]],
         [
             {Module, '_', '_'}
-         || {Module, Path} <- erpc:call(Node, code, all_loaded, [], ?TIMEOUT_MS),
+         || {Module, Path} <- Loaded,
             is_list(Path),
             %% Such as those of the agent, which was sent.
             Path =/= [],
@@ -94,15 +92,12 @@ loaded(Node) ->
 %% A release has those of OTP beside its own: this machine's OTP says which they are.
 applications(Node) ->
     try
-        Running = erpc:call(Node, application, which_applications, [], ?TIMEOUT_MS),
+        Running = dyno_remote:call(Node, application, which_applications, []),
         {ok, Folders} = file:list_dir(code:lib_dir()),
         Otp = [list_to_atom(hd(string:split(Folder, "-"))) || Folder <- Folders],
-        [
-            Name
-         || {Name, _, _} <- Running,
-            not lists:member(Name, ?ELIXIR ++ Otp),
-            erpc:call(Node, application, get_key, [Name, modules], ?TIMEOUT_MS) =/= {ok, []}
-        ]
+        Others = [Name || {Name, _, _} <- Running, not lists:member(Name, ?ELIXIR ++ Otp)],
+        Modules = dyno_remote:each(Node, [{application, get_key, [N, modules]} || N <- Others]),
+        [Name || {Name, Of} <- lists:zip(Others, Modules), Of =/= {ok, []}]
     catch
         %% The one who attaches to it says what is wrong.
         error:{erpc, _} -> []
