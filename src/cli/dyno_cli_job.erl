@@ -204,12 +204,12 @@ refused({crashed, Reason}) ->
 finish({ok, Gated}, Document, Plan) ->
     Judged = since_last(Gated, Plan),
     Kept = keep(Judged, Document, Plan),
-    max_status(status(Judged), max(Kept, show(Judged, Plan)));
+    max_status(status(Judged), max(Kept, show(Judged, Kept, Plan)));
 finish({interrupted, Result}, _Document, Plan) ->
     interrupted(Result, Plan);
 finish(Error, Document, Plan) ->
-    _ = keep(Document, Document, Plan),
-    _ = show(Document, Plan),
+    Kept = keep(Document, Document, Plan),
+    _ = show(Document, Kept, Plan),
     refused(Error).
 
 %% Who names a file compares by naming two.
@@ -232,7 +232,7 @@ keep(Judged, _Document, #{recording := Path}) ->
             3
     end.
 
-show(Document, #{job := Job, format := Format, outputs := Outputs, look := Look} = Plan) ->
+show(Document, Kept, #{job := Job, format := Format, outputs := Outputs, look := Look} = Plan) ->
     Delivered = dyno_cli_output:deliver(Document, Format, Outputs, Look),
     Printed =
         case Job of
@@ -242,7 +242,7 @@ show(Document, #{job := Job, format := Format, outputs := Outputs, look := Look}
     mention(Document, Plan),
     case Plan of
         #{path_from := dyno, progress := Mode, recording := Path} when
-            Mode =/= silent, Delivered =:= 0
+            Mode =/= silent, Kept =:= 0, Delivered =:= 0
         ->
             dyno_cli_terminal:note(["dyno: the recording is in ", Path]);
         #{} ->

@@ -79,11 +79,17 @@ write_lines(Path, Document) ->
     end.
 
 -doc """
-Who may read a file of this recording: what `dyno verify` saw are arguments and messages, and the
-reasons of crashes that `dyno servers` saw hold some.
+Who may read a file of this recording: what `dyno verify` saw are arguments and messages. The
+reasons of crashes that `dyno servers` saw hold some, as do the findings of `dyno doctor` and
+`dyno record`.
 """.
 -spec access(dyno_recording:document()) -> dyno_file:access().
-access(#{~"command" := Command}) when Command =:= ~"verify"; Command =:= ~"servers" ->
+access(#{~"command" := Command}) when
+    Command =:= ~"verify";
+    Command =:= ~"servers";
+    Command =:= ~"doctor";
+    Command =:= ~"record"
+->
     private;
 %% A comparison has both in it.
 access(#{~"recordings" := #{} = Compared}) ->

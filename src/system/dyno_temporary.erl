@@ -17,7 +17,10 @@ namespaces. On a system without /proc nothing is certain, and all folders stay.
 
 -include_lib("kernel/include/file.hrl").
 
--type reason() :: {no_folder, Parent :: file:filename_all(), file:posix() | badarg | system_limit}.
+-type reason() ::
+    {no_folder, Parent :: file:filename_all(), file:posix() | badarg | system_limit}
+    %% Everybody may rename in it what is another's.
+    | {no_sticky, Parent :: file:filename_all()}.
 
 -define(MARK, ".dyno").
 -define(HEAD, "dyno temporary 1\n").
@@ -39,7 +42,13 @@ folder() ->
 -doc "Makes a folder in `folder/0`. The caller removes it with `remove/1`.".
 -spec make() -> {ok, file:filename()} | {error, reason()}.
 make() ->
-    make(folder(), "dyno-", ?TRIES).
+    Parent = folder(),
+    case file:read_file_info(Parent) of
+        {ok, #file_info{mode = Mode}} when Mode band 8#1002 =:= 8#0002 ->
+            {error, {no_sticky, Parent}};
+        _ ->
+            make(Parent, "dyno-", ?TRIES)
+    end.
 
 -doc """
 Makes a hidden folder in this one, for a file `new` that is then moved up. The caller removes it
@@ -235,6 +244,12 @@ format_error({no_folder, Parent, Reason}) ->
     io_lib:format(
         "no temporary folder can be made in ~ts: ~ts; set TMPDIR to a folder that can be written",
         [Parent, file:format_error(Reason)]
+    );
+format_error({no_sticky, Parent}) ->
+    io_lib:format(
+        "everybody may write to ~ts, which has no sticky bit, so another user could exchange what "
+        "dyno puts there; set TMPDIR to another folder, or type: chmod +t ~ts",
+        [Parent, Parent]
     ).
 
 -spec fault(reason()) -> dyno_error:fault().

@@ -19,6 +19,7 @@ suite() ->
 all() ->
     [
         keeps_the_recording,
+        says_that_it_was_not_kept,
         shows_where_it_stands,
         writes_outputs,
         status_of_verdicts,
@@ -75,6 +76,10 @@ measure(~"endless", _Times, #{progress := Report}) ->
     receive
         dyno_interrupt -> {ok, document(interrupted, [])}
     end;
+measure(~"folderless", _Times, #{recording := Path}) ->
+    ok = file:del_dir_r(filename:dirname(Path)),
+    ok = file:write_file(filename:dirname(Path), ~"no folder"),
+    {ok, document(complete, [])};
 measure(~"failing", _Times, _Context) ->
     {ok, document(complete, [verdict(fail)])};
 measure(Node, Times, #{progress := Report}) ->
@@ -113,6 +118,12 @@ keeps_the_recording(Config) ->
         Note
     ),
     {ok, #{~"status" := ~"complete"}} = dyno_recording_file:read(in(Config, File)).
+
+%% The folder of recordings goes while it measures, as the room on a disk may.
+says_that_it_was_not_kept(Config) ->
+    {3, <<"processes: complete", _/binary>>, Error} = served(Config, [~"folderless"]),
+    says(Error, ~"dyno-results"),
+    ?assertEqual(nomatch, binary:match(Error, ~"the recording is in")).
 
 shows_where_it_stands(Config) ->
     {0, _, Lines} = served(Config, [~"a", ~"-v", ~"-o", ~"x.json"]),

@@ -292,6 +292,7 @@ who_may_read_it(_Config) ->
             dyno_recording_file:access(Document) || Document <- [Of(Command), Compared(Command)]
         ]})
      || {Command, Access} <- [
-            {~"verify", private}, {~"servers", private}, {~"test", shared}, {~"bench", shared}
+            {~"verify", private}, {~"servers", private}, {~"doctor", private},
+            {~"record", private}, {~"test", shared}, {~"bench", shared}
         ]
     ].
