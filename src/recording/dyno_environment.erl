@@ -3,9 +3,9 @@
 
 -module(dyno_environment).
 -moduledoc """
-Describes the machine, the system and the runtime of a measurement, as recordings carry it.
+Describes the machine, the system and the runtime of a measurement for recordings.
 
-What cannot be found out on a system is `null`; nothing here fails.
+Unavailable values are `null`; no function here fails.
 """.
 
 -export([collect/0, differences/2, emulator_flags/0, now_utc/0]).
@@ -15,7 +15,7 @@ What cannot be found out on a system is `null`; nothing here fails.
 -doc "The `environment` of a recording; doc/recording.md lists the fields.".
 -type environment() :: dyno_recording:object().
 
-%% git waits for nothing, but a file system may; a measurement must start all the same.
+%% A slow file system can block git; a measurement must start all the same.
 -define(COMMAND_LIMIT_MS, 2_000).
 
 -doc "The environment of this node.".
@@ -42,14 +42,14 @@ collect() ->
         ~"time" => now_utc()
     }.
 
--doc "The time as recordings carry it: ISO 8601, UTC.".
+-doc "The time in recordings: ISO 8601, UTC.".
 -spec now_utc() -> binary().
 now_utc() ->
     list_to_binary(calendar:system_time_to_rfc3339(os:system_time(second), [{offset, "Z"}])).
 
 -doc """
-The fields in which two environments differ, in alphabetical order, with both values; an absent
-field counts as `null`. The time is left out: it always differs.
+The differing fields of two environments, sorted, with both values; absent fields count as `null`.
+The time always differs and is left out.
 """.
 -spec differences(environment(), environment()) ->
     [{Field :: binary(), dyno_recording:json(), dyno_recording:json()}].
@@ -65,16 +65,16 @@ differences(One, Other) ->
 
 %% The runtime
 
-%% The release's file has the whole version, 29.1.1, where system_info has only 29.
+%% The release's file has the whole version, 29.1.1; system_info has only 29.
 otp() ->
     Release = erlang:system_info(otp_release),
     File = filename:join([code:root_dir(), "releases", Release, "OTP_VERSION"]),
     first_line(File, list_to_binary(Release)).
 
--doc "The flags that this emulator was started with, with their values.".
+-doc "The emulator's start flags, with their values.".
 -spec emulator_flags() -> [binary()].
 emulator_flags() ->
-    %% They come first, up to "--", with a minus for the user's plus.
+    %% The flags come first, up to "--", with a minus for the user's plus.
     [_ | Arguments] = erlang:system_info(emu_args),
     [flag(Flag) || Flag <- lists:takewhile(fun(A) -> A =/= "--" end, Arguments)].
 
@@ -123,7 +123,7 @@ hostname() ->
     {ok, Name} = inet:gethostname(),
     text(Name).
 
-%% The revision of the current folder, and whether tracked files were changed since.
+%% The revision of the current folder, and whether tracked files have changed.
 git() ->
     Arguments = ["describe", "--always", "--abbrev=40", "--dirty=+", "--exclude=*"],
     maybe

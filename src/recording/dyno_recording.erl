@@ -3,17 +3,15 @@
 
 -module(dyno_recording).
 -moduledoc """
-Builds, checks and reads a recording: the one document in which everything measured ends.
+Builds, checks and reads a recording, the document of all measurements.
 
-In memory a recording is what `json:decode/1` gives for its file: maps with binary keys, lists,
-binaries, numbers, `true`, `false` and `null`. What is handed to the building functions may use
-atoms for keys and strings instead (see `document/1`); it is brought to that form, checked, and its
-absent optional fields get their defaults, so that readers may rely on every field of
-doc/recording.md being there.
+In memory a recording is the result of `json:decode/1`: maps with binary keys, lists, binaries,
+numbers, `true`, `false` and `null`. The building functions also accept atoms for keys and strings
+(see `document/1`). They convert and check their input and add defaults of absent optional fields,
+so readers may rely on every field of doc/recording.md.
 
-The building functions raise `{invalid_recording, Reason}` on data that no recording may hold: that
-is an error in the caller, not in the measured system. `validate/1` returns errors, because what it
-gets comes from a file.
+The building functions raise `{invalid_recording, Reason}` on invalid data, an error of the caller.
+`validate/1` returns errors, because its input comes from a file.
 
 `m:dyno_recording_schema` lists the versions of the format. Only the newest is read.
 """.
@@ -35,14 +33,14 @@ gets comes from a file.
 -doc "A whole recording.".
 -type document() :: object().
 
--doc "One element of a recording's `runs`.".
+-doc "An element of a recording's `runs`.".
 -type run() :: object().
 
 -doc """
-Why something is no recording.
+The reason of an invalid recording.
 
-`not_json_term`: a term that has no JSON form, such as a pid, with its path. `other_version`:
-written by an earlier or a later dyno.
+`not_json_term`: a term without a JSON form, such as a pid, with its path. `other_version`: written
+by an earlier or later dyno.
 """.
 -type reason() ::
     not_a_recording
@@ -53,8 +51,8 @@ written by an earlier or a later dyno.
 -doc """
 An empty recording with the status `partial`.
 
-`Parameters` and `Environment` (see `dyno_environment:collect/0`) are objects; the time of the
-environment, where there is one, is the start of the recording.
+`Parameters` and `Environment` (see `dyno_environment:collect/0`) are objects; the environment's
+time, if any, is the start of the recording.
 """.
 -spec new(atom() | binary(), atom() | binary(), term(), term()) -> document().
 new(Command, Name, Parameters, Environment) ->
@@ -79,10 +77,10 @@ new(Command, Name, Parameters, Environment) ->
 -doc """
 The JSON form of a term.
 
-Keys of maps may be atoms or binaries; atoms become strings, except `true`, `false`, `null` and
-`undefined`, which becomes `null`. A list stays a list, also one of characters: mark text in the
-form of a list, or of an iolist, as `{text, Chardata}`. Raises `{invalid_recording, Reason}` for
-other terms and for strings that are not UTF-8.
+Keys of maps may be atoms or binaries. Atoms become strings, except `true`, `false`, `null` and
+`undefined`, which becomes `null`. A list stays a list, even of characters: write text in the form
+of a list or iolist as `{text, Chardata}`. Raises `{invalid_recording, Reason}` for other terms and
+for invalid UTF-8.
 """.
 -spec document(term()) -> json().
 document(Term) ->
@@ -92,16 +90,13 @@ document(Term) ->
 -spec put(document(), atom() | binary(), term()) -> document().
 put(Document, Field, Value) ->
     Key = key(Field, []),
-    %% Only the field: a whole recording is large, and what is in it has been checked.
+    %% Checks only the field: the large rest is already checked.
     Probe = #{~"runs" => [], ~"tables" => [], ~"verdicts" => []},
     New = document(Value),
     #{Key := Checked} = checked(document, (maps:merge(Document, Probe))#{Key => New}),
     Document#{Key => Checked}.
 
--doc """
-Appends a run: with the id that its labels make, if it has none, and with the roles of its nodes in
-place of their names.
-""".
+-doc "Appends a run, with roles in place of node names, and an id from its labels if absent.".
 -spec add_run(document(), term()) -> document().
 add_run(#{~"runs" := Runs} = Document, Run) ->
     New = new_run(Run),
@@ -113,7 +108,7 @@ add_run(#{~"runs" := Runs} = Document, Run) ->
 add_tables(Document, Tables) ->
     append(Document, ~"tables", table, Tables).
 
--doc "Appends verdicts, with the roles of the runs' nodes in place of their names.".
+-doc "Appends verdicts, with roles in place of node names.".
 -spec add_verdicts(document(), [term()]) -> document().
 add_verdicts(#{~"runs" := Runs} = Document, Verdicts) ->
     Roles = #{
@@ -130,7 +125,7 @@ add_verdicts(#{~"runs" := Runs} = Document, Verdicts) ->
 add_warnings(Document, Warnings) ->
     append(Document, ~"warnings", note, [dyno_recording_part:note(W) || W <- Warnings]).
 
--doc "All runs, in the order in which they ran.".
+-doc "All runs, in order of execution.".
 -spec runs(document()) -> [run()].
 runs(#{~"runs" := Runs}) -> Runs.
 
@@ -150,14 +145,14 @@ histogram(Run, Name) ->
     first(parts(Run, ~"histograms", Name)).
 
 -doc """
-The value below which a share (0 to 1) of a histogram's values lies: the middle of its bucket, and
-never outside the values; `undefined` where there are none.
+The value below which a share (0 to 1) of a histogram's values lies: the middle of the bucket,
+limited to the extreme values; `undefined` without values.
 """.
 -spec quantile(object(), Share :: number()) -> number() | undefined.
 quantile(Histogram, Share) ->
     Buckets = maps:get(~"buckets", Histogram, []),
     Count = lists:sum([N || [_, _, N] <- Buckets]),
-    %% 0.07 * 100 is 7.000000000000001 in binary: that is rank 7, not 8.
+    %% 0.07 * 100 is 7.000000000000001 in binary: rank 7, not 8.
     within(Histogram, at_rank(max(1, ceil(Share * Count * (1 - 1.0e-14))), Buckets)).
 
 at_rank(Rank, [[_, _, Count] | Buckets]) when Rank > Count -> at_rank(Rank - Count, Buckets);
@@ -169,12 +164,12 @@ within(#{~"min" := Min}, Value) when is_number(Min), Value < Min -> Min;
 within(#{~"max" := Max}, Value) when is_number(Max), Value > Max -> Max;
 within(_, Value) -> Value.
 
--doc "All series with a name, one a node.".
+-doc "All series with a name, one for each node.".
 -spec series(run(), binary()) -> [object()].
 series(Run, Name) ->
     parts(Run, ~"series", Name).
 
--doc "All tables with a name, of a run (one a node) or of the document.".
+-doc "All tables with a name, of a run (one for each node) or of the document.".
 -spec tables(run() | document(), binary()) -> [object()].
 tables(Holder, Name) ->
     parts(Holder, ~"tables", Name).
@@ -184,7 +179,7 @@ tables(Holder, Name) ->
 table(Holder, Name) ->
     first(tables(Holder, Name)).
 
--doc "The rows of the tables with a name, of all nodes together where a table is of no node.".
+-doc "The rows of the tables with a name; of the nodeless table if there is one.".
 -spec rows(run() | document(), binary()) -> [object()].
 rows(Holder, Name) ->
     Tables = tables(Holder, Name),
@@ -195,16 +190,14 @@ rows(Holder, Name) ->
         end,
     [Row || Table <- Chosen, Row <- rows(Table)].
 
--doc "The rows of a table, as objects by the names of the columns.".
+-doc "The rows of a table, as objects by column names.".
 -spec rows(Table :: object()) -> [object()].
 rows(#{~"columns" := Columns, ~"rows" := Rows}) ->
     Names = [Name || #{~"name" := Name} <- Columns],
     [maps:from_list(lists:zip(Names, Row)) || Row <- Rows].
 
 -doc """
-Checks a decoded JSON value: format, version and shape.
-
-Gives the recording with the defaults of absent optional fields.
+Checks a decoded JSON value: format, version and shape. Adds defaults of absent optional fields.
 """.
 -spec validate(term()) -> {ok, document()} | {error, reason()}.
 validate(#{~"format" := ~"dyno-recording"} = Value) ->
@@ -218,7 +211,7 @@ validate(#{~"format" := ~"dyno-recording"} = Value) ->
 validate(_) ->
     {error, not_a_recording}.
 
--doc "One sentence that says what is wrong, and where.".
+-doc "A sentence with the problem and its place.".
 -spec format_error(reason()) -> binary().
 format_error(not_a_recording) ->
     ~"this is no recording of dyno: an object with \"format\": \"dyno-recording\" is expected";

@@ -3,17 +3,16 @@
 
 -module(dyno_recording_check).
 -moduledoc false.
-%% Checks a value along the format (dyno_recording_schema): one walk, which fills in the defaults of
-%% absent fields and the roles of columns, leaves unknown fields alone, and stops at the first value
-%% that is wrong, with the path to it. Most of a large recording is lists of numbers and rows of
-%% tables, so those are checked as a whole first, and walked with a path only where one is wrong.
+%% Checks a value against the format (dyno_recording_schema) in one walk. Adds defaults of absent
+%% fields and the roles of columns, keeps unknown fields, and stops at the first wrong value, with
+%% its path. Large lists of numbers and rows are checked as a whole first, and walked with a path
+%% only if wrong.
 
 -export([check/2, path/1, describe/1, text/1, fields/0]).
 
 -export_type([json/0, object/0, path/0, reason/0]).
 
-%% A number of a recording that is larger was not measured: formats and comparisons would calculate
-%% beyond what a float can hold.
+%% Larger numbers were not measured, and would overflow floats in formats and comparisons.
 -define(LARGEST, 1.0e100).
 
 -type json() :: null | boolean() | number() | binary() | [json()] | object().
@@ -24,7 +23,7 @@
 
 -type reason() :: {shape, path(), Expected :: binary(), Found :: json() | missing}.
 
--doc "Checks a value against a type; the result has the defaults of absent optional fields.".
+-doc "Checks a value against a type; the result has defaults of absent optional fields.".
 -spec check(dyno_recording_schema:object_name(), term()) -> {ok, json()} | {error, reason()}.
 check(Name, Value) ->
     try
@@ -34,7 +33,7 @@ check(Name, Value) ->
             {error, {shape, lists:reverse(Path), Expected, Found}}
     end.
 
--doc "A path as people write it: `runs[2].histograms[0].buckets`.".
+-doc "A path as text: `runs[2].histograms[0].buckets`.".
 -spec path(path()) -> binary().
 path([]) ->
     ~"the document";
@@ -51,7 +50,7 @@ path(Path) ->
         _ -> Text
     end.
 
--doc "What a value is, in a few words.".
+-doc "A short description of a value.".
 -spec describe(term()) -> binary().
 describe(missing) -> ~"it is missing";
 describe(null) -> ~"this is null";
@@ -69,7 +68,6 @@ describe(Value) when is_list(Value) -> ~"this is a list";
 describe(Value) when is_map(Value) -> ~"this is an object";
 describe(_) -> ~"this is no JSON value".
 
--doc "Text for people as one binary.".
 -spec text(unicode:chardata()) -> binary().
 text(Chars) ->
     case unicode:characters_to_binary(Chars) of
@@ -77,7 +75,7 @@ text(Chars) ->
         _ -> iolist_to_binary(io_lib:format("~w", [Chars]))
     end.
 
--doc "All field names, in the order in which a recording is written: what is long comes last.".
+-doc "All field names in the order of a written recording: long fields come last.".
 -spec fields() -> [binary()].
 fields() ->
     Early = [~"format", ~"version", ~"id", ~"labels", ~"size", ~"repetition"],
@@ -151,7 +149,7 @@ walk_list(Type, [Value | Rest], Index, Path) ->
 is_object(Type) ->
     is_atom(Type) andalso dyno_recording_schema:fields(Type) =/= [].
 
-%% What needs no path and gets no defaults.
+%% Types without paths and defaults.
 is(string, Value) -> is_binary(Value) andalso is_utf8(Value);
 is(boolean, Value) -> is_boolean(Value);
 is(integer, Value) -> is_integer(Value) andalso is_measurable(Value);
@@ -197,8 +195,8 @@ object(Type, Value, Path) ->
     ),
     completed(Type, Object).
 
-%% Reports find rows by their keys: a table that another program wrote without roles must have one. As
-%% dyno_recording_table does it for descriptions.
+%% Reports find rows by their keys: a table that another program wrote without roles must have one,
+%% as in dyno_recording_table.
 completed(table, #{~"columns" := Columns} = Table) ->
     IsKey = lists:any(fun(#{~"role" := Role}) -> Role =:= ~"key" end, Columns),
     Table#{~"columns" := [C#{~"role" := role(C)} || C <- with_key(Columns, IsKey)]};
@@ -284,7 +282,7 @@ as_long_as(Expected, Model, Values, Path) ->
         false -> throw({shape, Path, counted([Expected, ", of "], length(Model)), Values})
     end.
 
-%% Columns of a type that is not known hold what they hold.
+%% Columns of unknown types accept any value.
 cell(~"string") -> string;
 cell(~"integer") -> integer;
 cell(~"number") -> number;
@@ -294,7 +292,7 @@ fits([Type | Types], [Cell | Row]) -> is(Type, Cell) andalso fits(Types, Row);
 fits([], []) -> true;
 fits(_, _) -> false.
 
-%% Finds the cell. Cells of a type that is not known can be objects.
+%% Finds the cell. Cells of unknown types can be objects.
 walk_row(Types, Row, Path) ->
     is_proper(Row) andalso length(Row) =:= length(Types) orelse
         throw(

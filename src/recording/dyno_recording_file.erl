@@ -3,19 +3,18 @@
 
 -module(dyno_recording_file).
 -moduledoc """
-Reads recordings from files and writes them.
+Reads and writes files of recordings.
 
-A file is written whole or not at all, as `m:dyno_file` does it: at any time it holds a whole
-recording, the former or the new one. A file whose name ends in `.jsonl` is made of lines instead,
-and what is in it already is not written again: for what runs for hours. If its writer dies, it can
-be read up to the last whole line.
+A file is written atomically (`m:dyno_file`): it always holds a whole recording, old or new. A file
+named `.jsonl` consists of lines instead, for commands that run for hours: only new data is
+appended. If the writer dies, the file can be read up to the last whole line.
 """.
 
 -export([read/1, write/2, access/1, format_error/1]).
 
 -export_type([reason/0]).
 
--doc "What went wrong with which file.".
+-doc "The error of a file.".
 -type reason() ::
     {read, file:filename_all(), file:posix() | badarg | terminated | system_limit}
     | {json, file:filename_all(), dyno_recording_json:reason()}
@@ -34,7 +33,7 @@ read(Path) ->
     end.
 
 decoded(Path, true, Text) ->
-    %% What follows the last line end is what a writer that died has left.
+    %% Text after the last line end was left by a writer that died.
     case decoded_lines(lists:droplast(binary:split(Text, ~"\n", [global])), 0, []) of
         {ok, Lines} -> content(Path, dyno_recording:validate(dyno_recording_lines:read(Lines)));
         {error, Reason} -> {error, {json, Path, Reason}}
@@ -54,8 +53,8 @@ decoded_lines([Text | Texts], At, Lines) ->
     end.
 
 -doc """
-Writes a recording, replacing the file if there is one; in a file of lines only what is new of the
-same recording, without runs that are under way.
+Writes a recording, replacing an existing file. A file of lines gets only new data of the same
+recording, without unfinished runs.
 
 A document that `read/1` would refuse is not written.
 """.
@@ -91,7 +90,7 @@ access(#{~"command" := Command}) when
     Command =:= ~"record"
 ->
     private;
-%% A comparison has both in it.
+%% A comparison contains both.
 access(#{~"recordings" := #{} = Compared}) ->
     case lists:member(private, [access(Of) || Of <- maps:values(Compared)]) of
         true -> private;
@@ -100,8 +99,8 @@ access(#{~"recordings" := #{} = Compared}) ->
 access(_Document) ->
     shared.
 
-%% What the file has of this recording: none where it is of another one, or was not written to the
-%% end of a line that says so.
+%% The parts of this recording in the file; none if the file has another recording, or no whole last
+%% line that lists its parts.
 written(Path, First) ->
     case file:open(Path, [read, raw, binary]) of
         {ok, File} ->

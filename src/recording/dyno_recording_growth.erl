@@ -3,8 +3,8 @@
 
 -module(dyno_recording_growth).
 -moduledoc false.
-%% How something grows with a size, as a row of a table `growth`: the exponent with its interval,
-%% and the values at both ends. Tests and benchmarks have such tables.
+%% Growth with a size, as a row of a table `growth` of tests and benchmarks: the exponent with its
+%% interval, and the values at both ends.
 
 -export([fit/4, columns/0]).
 -export_type([growth/0]).
@@ -22,12 +22,12 @@
     text := binary()
 }.
 
--doc "A size, the value there, and its interval where it has one, above 0; all points or none.".
+-doc "A size, and a value above 0, with an interval for all points or none.".
 -type point() ::
     {Size :: number(), number()}
     | {Size :: number(), number(), {Low :: number(), High :: number()}}.
 
--doc "The growth of some points; none where they have no law: zeros, or a single size.".
+-doc "The growth of some points; none without a law: zeros, or a single size.".
 -spec fit(binary(), binary(), binary(), [point()]) -> [growth()].
 fit(Kind, Name, Unit, Points) ->
     Sizes = [element(1, Point) || Point <- Points],
@@ -53,13 +53,14 @@ fit(Kind, Name, Unit, Points) ->
             []
     end.
 
-%% Values, and where each has an interval, its ends.
+%% Values, and the ends of their intervals if all have them.
 by_bound([{_, _, _} | _] = Points) ->
     [[V || {_, V, _} <- Points], [L || {_, _, {L, _}} <- Points], [H || {_, _, {_, H}} <- Points]];
 by_bound(Points) ->
     [[V || {_, V} <- Points]].
 
-%% The values may lie anywhere in their intervals: so may the slope between the first and the last.
+%% The values may lie anywhere in their intervals, and so may the slope between the first and the
+%% last.
 widened(#{low := Low, high := High} = Fit, [_, L1, H1], [_, L2, H2]) when is_float(Low) ->
     #{smallest := Smallest, largest := Largest} = Fit,
     Slope = fun(From, To) -> math:log(To / From) / math:log(Largest / Smallest) end,
@@ -67,7 +68,6 @@ widened(#{low := Low, high := High} = Fit, [_, L1, H1], [_, L2, H2]) when is_flo
 widened(Fit, _Firsts, _Lasts) ->
     Fit.
 
--doc "The columns of a table of growths.".
 -spec columns() -> [dyno_recording_table:column()].
 columns() ->
     [

@@ -3,15 +3,15 @@
 
 -module(dyno_recording_json).
 -moduledoc false.
-%% The text form of a recording: JSON laid out for people and line-based tools. Fields come in the
-%% order of the schema, and what is flat (a metric, a series, a row, a bucket) takes one line, so
-%% that a difference between two recordings is a difference of a few lines.
+%% A recording's text: JSON for people and line-based tools. Fields come in the schema's order, and
+%% each flat value (a metric, series, row or bucket) takes one line, so that a diff of two
+%% recordings is short.
 
 -export([encode/1, decode/1]).
 
 -export_type([reason/0]).
 
--doc "Why a text is not JSON; positions are bytes, from 0.".
+-doc "The error of a text; positions are bytes, from 0.".
 -type reason() ::
     {not_utf8, Position :: non_neg_integer()}
     | {unexpected_end, Position :: non_neg_integer()}
@@ -19,13 +19,11 @@
 
 -define(INDENT, 1).
 
--doc "The text of a JSON value.".
 -spec encode(dyno_recording_check:json()) -> iolist().
 encode(Value) ->
     Order = [{Field, Index} || {Index, Field} <- lists:enumerate(dyno_recording_check:fields())],
     [layout(Value, 0, maps:from_list(Order)), $\n].
 
--doc "The JSON value of a text.".
 -spec decode(binary()) -> {ok, dyno_recording_check:json()} | {error, reason()}.
 decode(Text) ->
     case unicode:characters_to_binary(Text) of
@@ -33,8 +31,8 @@ decode(Text) ->
         {_, Good, _} -> {error, {not_utf8, byte_size(Good)}}
     end.
 
-%% json:decode/1 gives positions after the value from the end of the value on; here they are always
-%% from the start of the text.
+%% json:decode/1 counts positions after the value from its end; positions here count from the start
+%% of the text.
 decode_utf8(Text) ->
     try json:decode(Text, ok, #{}) of
         {Value, ok, Rest} ->
@@ -103,7 +101,7 @@ line(Value, Order) when is_list(Value) ->
 line(Value, _) ->
     dyno_text:json(Value).
 
-%% Flat: fits on the line of what holds it.
+%% Flat: fits on its container's line.
 is_flat(Value) when is_map(Value) -> lists:all(fun is_scalar/1, maps:values(Value));
 is_flat(Value) when is_list(Value) -> lists:all(fun is_scalar/1, Value);
 is_flat(_) -> true.

@@ -3,22 +3,22 @@
 
 -module(dyno_recording_lines).
 -moduledoc false.
-%% A recording as lines, each a JSON object, for what is written bit by bit. Pure.
+%% A recording as lines, each a JSON object, to write step by step. Pure.
 %%
-%%   {"head": the recording without what follows}      once, first
-%%   {"run": a run without what follows}               when the run has ended
+%%   {"head": the recording without the parts below}   once, first
+%%   {"run": a run without its parts}                  when the run has ended
 %%   {"part": "series", "run": "100", "item": ...}     a series, histogram, table, event or profile
 %%   {"part": "verdicts", "run": null, "item": ...}    a table over all runs, a verdict or a warning
-%%   {"end": what is written by now, and the status}   after each of these appendings
+%%   {"end": the parts written so far, and the status} after each append
 %%
-%% A writer needs the first line and the last one to know what is still to be written.
+%% The first and last line tell a writer what remains to be written.
 
 -export([first/1, rest/2, written/1]).
 -export([is_name/1, is_first/1, read/1]).
 
 -type object() :: dyno_recording:object().
 
--doc "What the file has: the runs by their ids, and how many of the other parts.".
+-doc "The parts in the file: the runs by their ids, and the numbers of other parts.".
 -type written() :: #{binary() => [binary()] | non_neg_integer()}.
 
 %% Of a run; of the recording.
@@ -31,7 +31,7 @@
 first(Document) ->
     line(~"head", maps:without([~"runs" | ?LISTS] ++ ?AT_THE_END, Document)).
 
--doc "The lines that follow where some parts are written already: those of the runs that ended.".
+-doc "The lines for new parts of ended runs.".
 -spec rest(dyno_recording:document(), written()) -> iolist().
 rest(#{~"runs" := Runs} = Document, Written) ->
     Ended = [Run || #{~"status" := Status} = Run <- Runs, Status =/= ~"partial"],
@@ -66,7 +66,7 @@ parts(Key, Run, Items) ->
 line(Key, Value) ->
     ["{\"", Key, "\": ", dyno_text:json(Value), "}\n"].
 
--doc "What a last line, without its end, says is written; none where it says nothing of that.".
+-doc "The written parts from a last line without its end; none if the line is another.".
 -spec written(binary()) -> {ok, written()} | none.
 written(Line) ->
     case dyno_recording_json:decode(Line) of
@@ -74,7 +74,7 @@ written(Line) ->
         _ -> none
     end.
 
--doc "Whether a file of this name is to be made of lines.".
+-doc "Whether a file of this name consists of lines.".
 -spec is_name(file:filename_all()) -> boolean().
 is_name(Path) ->
     lists:member(filename:extension(Path), [".jsonl", ~".jsonl"]).
@@ -84,14 +84,14 @@ is_name(Path) ->
 is_first(<<"{\"head\": ", _/binary>>) -> true;
 is_first(_) -> false.
 
--doc "The recording of decoded lines; without a last one it is partial.".
+-doc "The recording of decoded lines; without a last line its status is partial.".
 -spec read([object()]) -> object().
 read(Lines) ->
     Nothing = #{head => #{}, runs => #{}, parts => #{}, 'end' => #{}},
     #{head := Head, runs := Runs, parts := Parts, 'end' := End} =
         lists:foldl(fun take/2, Nothing, Lines),
     Order = [Id || Listed <- [maps:get(~"runs", End, [])], is_list(Listed), Id <- Listed],
-    %% Of a run that was being written when the writer died, what there is.
+    %% If the writer died within a run, its existing parts.
     Ids = Order ++ (lists:sort(maps:keys(Runs)) -- Order),
     maps:merge(
         maps:merge(Head, in_order(?LISTS, null, Parts)),
@@ -110,7 +110,7 @@ take(#{~"part" := Key, ~"run" := Id, ~"item" := Item}, #{parts := Parts} = Read)
 take(#{~"end" := #{} = End}, Read) ->
     Read#{'end' := End};
 take(_, Read) ->
-    %% Of a later dyno.
+    %% From a later dyno.
     Read.
 
 in_order(Keys, Id, Parts) ->

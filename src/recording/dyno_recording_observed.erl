@@ -3,34 +3,34 @@
 
 -module(dyno_recording_observed).
 -moduledoc false.
-%% A run that was cut short: a node was lost, or the node or dyno stood still. Its status is
+%% Marks runs that were cut short: a node was lost, or the node or dyno stood still. The status is
 %% `partial`, or `failed` if no node was observed to the end. A demand that seems to hold is then
-%% undecided: nobody knows what the rest would have shown. Pure.
+%% undecided, since the rest is unknown. Pure.
 
 -export([ended/3, nodes/3, put/2, of_run/1, asked_ms/1, is_whole/2, verdicts/2, seen/2]).
 -export_type([node_seen/0, lost/0, ending/0]).
 
 -doc """
-How long a node was observed. It was there until the end, it was lost, or it went on unobserved,
-because what measured it gave up.
+How long a node was observed, and why not longer: lost, or unobserved because its measurement gave
+up.
 """.
 -type node_seen() :: {node(), present | how_lost(), ObservedNs :: non_neg_integer()}.
 
 -type how_lost() :: lost | unobserved.
 
--doc "The nodes that were not observed to the end, and for how long they were.".
+-doc "The nodes not observed to the end, and how long they were observed.".
 -type lost() :: #{node() => {how_lost(), ObservedNs :: non_neg_integer()}}.
 
 -type status() :: complete | partial | failed | interrupted.
 
 -type ending() :: #{status := status(), error => #{code := binary(), text := binary()}}.
 
-%% This share may be missing. The first and the last window of a busy machine are short.
+%% This share may be missing: the first and last window of a busy machine are short.
 -define(MISSING, 0.2).
 
 -doc """
-The status of what ended so, and why it is not complete. Without a time that was asked for, only
-lost nodes cut it short.
+The status of a run's end, and the reason if incomplete. Without a requested time only lost nodes
+cut a run short.
 """.
 -spec ended(complete | failed | interrupted, AskedMs :: pos_integer() | undefined, [node_seen()]) ->
     ending().
@@ -45,7 +45,7 @@ ended(Status, AskedMs, Nodes) ->
         {_, _, _} -> explained(failed, AskedMs, Short)
     end.
 
--doc "All nodes, of which these were lost, and the others observed for so long.".
+-doc "All nodes: the lost nodes, and the others observed for this time.".
 -spec nodes([node()], lost(), ObservedNs :: non_neg_integer()) -> [node_seen()].
 nodes(Nodes, Lost, DurationNs) ->
     [
@@ -72,7 +72,7 @@ why({Node, lost, _}) -> ["node ", atom_to_binary(Node), " was lost"];
 why({Node, unobserved, _}) -> ["what measured node ", atom_to_binary(Node), " gave up"];
 why({Node, present, _}) -> ["node ", atom_to_binary(Node), ", or dyno, stood still"].
 
--doc "How much was observed: `4 s of 12 s`.".
+-doc "The observed time: `4 s of 12 s`.".
 -spec seen(ObservedNs :: non_neg_integer(), AskedMs :: pos_integer() | undefined) ->
     unicode:chardata().
 seen(0, AskedMs) when is_integer(AskedMs) -> ["0 s of ", dyno_unit:format(AskedMs, ~"ms")];
@@ -86,26 +86,26 @@ put(Ending, Document) ->
         fun(Field, Value, Before) -> dyno_recording:put(Before, Field, Value) end, Document, Ending
     ).
 
--doc "The status of its run. A run that is `partial` is still being written.".
+-doc "The status of a recording's run. `partial` means a run still being written.".
 -spec of_run(ending()) -> complete | failed | interrupted.
 of_run(#{status := partial}) -> failed;
 of_run(#{status := Status}) -> Status.
 
--doc "How long a recording was to be, if that was said.".
+-doc "The requested length of a recording, if known.".
 -spec asked_ms(dyno_recording:document()) -> pos_integer() | undefined.
 asked_ms(#{~"parameters" := #{~"duration_ms" := Ms}}) when is_integer(Ms) -> Ms;
 asked_ms(_Document) -> undefined.
 
 -doc """
-Whether all that was asked for was observed, by the status of a run or recording. Without a time,
-an interrupt is its usual end.
+Whether the requested time was observed, by the status of a run or recording. Without a requested
+time, an interrupt is the usual end.
 """.
 -spec is_whole(Status :: atom() | binary(), AskedMs :: pos_integer() | undefined) -> boolean().
 is_whole(Status, AskedMs) when is_atom(Status) -> is_whole(atom_to_binary(Status), AskedMs);
 is_whole(Status, undefined) -> Status =:= ~"complete" orelse Status =:= ~"interrupted";
 is_whole(Status, _AskedMs) -> Status =:= ~"complete".
 
--doc "Verdicts of a run that may be cut short: a demand that held until then is undecided.".
+-doc "Verdicts of a run that may be cut short: a demand that held so far is undecided.".
 -spec verdicts(IsWhole :: boolean(), [#{atom() => term()}]) -> [#{atom() => term()}].
 verdicts(true, Verdicts) ->
     Verdicts;

@@ -3,14 +3,13 @@
 
 -module(dyno_recording_part).
 -moduledoc false.
-%% Pieces that a run is made of: metrics, series, profiles, text. Tables are made by
-%% dyno_recording_table.
+%% Builds parts of a run: metrics, series, profiles, text. dyno_recording_table builds tables.
 
 -export([metric/6, series/7, histogram/6, profile/2, innermost/1, observed/3]).
 -export([until/3, text/2, note/1]).
 -export_type([warning/0]).
 
--doc "A doubt about what was measured, and what to do, which m:dyno_finding reads as a finding.".
+-doc "A doubt about the measurement, and advice; m:dyno_finding reads warnings as findings.".
 -type warning() ::
     {Code :: atom() | binary(), Text :: binary()}
     | {Code :: atom() | binary(), Text :: binary(), Advice :: binary()}.
@@ -35,7 +34,7 @@ series(Name, Unit, Group, Title, Node, Times, Values) ->
         values => Values
     }.
 
--doc "What dyno_histogram has counted.".
+-doc "A histogram from a dyno_histogram.".
 -spec histogram(
     binary(), binary(), binary(), binary(), #{atom() => term()}, dyno_histogram:snapshot()
 ) -> part().
@@ -67,7 +66,7 @@ profile(Description, Stacks) ->
         ]
     }.
 
--doc "The function that a stack counts for: C code counts for the one that runs it.".
+-doc "The function that a stack counts for: C code counts for its caller.".
 -spec innermost([binary(), ...]) -> binary().
 innermost(Stack) ->
     case lists:dropwhile(fun is_native/1, lists:reverse(Stack)) of
@@ -78,7 +77,7 @@ innermost(Stack) ->
 is_native(<<$[, _/binary>>) -> true;
 is_native(_Frame) -> false.
 
--doc "What shares of samples are believed by, as it stands behind the title of a table.".
+-doc "The number of samples behind shares, for a table's title.".
 -spec observed(Samples, Seen, Scheduler) -> unicode:chardata() when
     Samples :: non_neg_integer() | undefined | null,
     Seen :: number() | undefined | null,
@@ -96,8 +95,8 @@ observed(_Count, _Seen, _Scheduler) ->
     "".
 
 -doc """
-The points whose time, an element of each, is not after the end of a load. Where all are, the first
-one: it shows more of a load that was shorter than an interval than none does.
+The points up to the end of a load. If all are later, the first point: better than none for a load
+shorter than an interval.
 """.
 -spec until(EndsMs :: number() | undefined, pos_integer(), [Point]) -> [Point] when
     Point :: tuple().
@@ -109,7 +108,7 @@ until(EndsMs, Element, Points) ->
         Within -> Within
     end.
 
--doc "A warning as a recording has it; objects stay.".
+-doc "A warning in a recording's form; objects stay.".
 -spec note(warning() | part()) -> part().
 note({Code, Text}) -> #{code => Code, text => {text, Text}};
 note({Code, Text, Advice}) -> #{code => Code, text => {text, Text}, advice => {text, Advice}};

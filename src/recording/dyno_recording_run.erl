@@ -3,18 +3,17 @@
 
 -module(dyno_recording_run).
 -moduledoc false.
-%% What is the same however often something is measured: the id of a run, which is made of its
-%% labels, and the roles of its nodes. Whoever measures names nodes by their names; recorded parts
-%% name them by their roles, because a node that was started for a run has a new name each time.
+%% Names of runs for any measurement: a run's id from its labels, and the roles of its nodes.
+%% Recorded parts use roles, because a node started for a run has a new name each time.
 
 -export([id/2, place/2, identified/1, roles/1, with_roles/2]).
 
 -type object() :: dyno_recording_check:object().
 
-%% What comes first in an id; other labels follow by their names.
+%% The first labels of an id; others follow by name.
 -define(ORDER, [~"spec", ~"case", ~"variant", ~"input", ~"phase", ~"size"]).
 
--doc "`10`, `sort/large`, `10#2`; that of a run without labels is `1`.".
+-doc "`10`, `sort/large`, `10#2`; `1` for a run without labels.".
 -spec id(Labels :: object(), Repetition :: pos_integer()) -> binary().
 id(Labels, Repetition) ->
     Others = lists:sort(maps:keys(Labels) -- ?ORDER),
@@ -32,19 +31,19 @@ id(Labels, Repetition) ->
 label(Text) when is_binary(Text) -> Text;
 label(Number) -> json:encode(Number).
 
--doc "A run of a size in a sentence: `16 clients`, `size 16`; of an id, or of a size as text.".
+-doc "A run in a sentence, by size: `16 clients`, `size 16`; by id, or by a size as text.".
 -spec place(Label :: binary(), Id :: binary()) -> binary().
 place(Label, Id) ->
     iolist_to_binary(place_of(Label, Id)).
 
 place_of(~"size", Id) -> [~"size ", Id];
-%% As suites of PerformERL call it.
+%% The form of PerformERL's suites.
 place_of(<<"number of ", What/binary>>, Id) -> place_of(What, Id);
 place_of(Label, ~"1") -> [~"1 ", singular(Label)];
 place_of(Label, <<"1#", _/binary>> = Id) -> [Id, ~" ", singular(Label)];
 place_of(Label, Id) -> [Id, ~" ", Label].
 
-%% Of a plural as English forms it; what is no plural stays.
+%% From a regular English plural; other words stay.
 singular(Label) ->
     Rules = [{"ies$", "y"}, {"(ss|x|ch|sh)es$", "\\1"}, {"([^s/])s$", "\\1"}],
     lists:foldl(
@@ -55,7 +54,7 @@ singular(Label) ->
         Rules
     ).
 
--doc "A run with its id, and its parts with the roles of the nodes.".
+-doc "A run with its id, and with roles in its parts.".
 -spec identified(object()) -> object().
 identified(Run) ->
     Nodes = maps:get(~"nodes", Run, []),
@@ -75,7 +74,7 @@ in_roles(_Roles, Others) -> Others.
 of_role(Roles, #{~"name" := Name} = Node) -> maps:merge(#{~"role" => map_get(Name, Roles)}, Node);
 of_role(_Roles, Node) -> Node.
 
--doc "A part of a run with the role of its node in place of the node's name.".
+-doc "A part of a run with its node's role in place of the name.".
 -spec with_roles(#{Name :: binary() => Role :: binary()}, object()) -> object().
 with_roles(Roles, #{~"node" := Name} = Part) when is_map_key(Name, Roles) ->
     Part#{~"node" := map_get(Name, Roles)};
@@ -83,8 +82,8 @@ with_roles(_Roles, Part) ->
     Part.
 
 -doc """
-The roles of a run's nodes by their names: what stands before the `@`, without what `m:peer` adds to
-make a name unique. Where two would have the same, with the host; then with a number.
+The roles of a run's nodes by name: the part before `@`, without the unique suffix of `m:peer`.
+Equal roles get the host; then a number.
 """.
 -spec roles([Name :: binary()]) -> #{Name :: binary() => Role :: binary()}.
 roles(Names) ->

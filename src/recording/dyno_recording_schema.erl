@@ -3,12 +3,12 @@
 
 -module(dyno_recording_schema).
 -moduledoc false.
-%% What a recording holds, as data: the objects, their fields, what each may hold, and what it
-%% means. dyno_recording_check checks recordings along it; `make format` writes the tables of
-%% doc/recording.md and all of doc/recording.schema.json from it.
+%% The format of a recording as data: objects, fields, types and meanings. dyno_recording_check
+%% checks against it; `make format` writes the tables of doc/recording.md and all of
+%% doc/recording.schema.json from it.
 %%
-%% Versions of the format: 1; 2, which has labels and events and profiles of runs, roles of nodes
-%% and columns, and verdicts of several kinds.
+%% Versions of the format: 1; 2 with labels, events and profiles of runs, roles of nodes and
+%% columns, and several kinds of verdicts.
 
 -export([version/0, objects/0, fields/1, checks/1, meaning/1]).
 
@@ -18,10 +18,10 @@
 -type object_name() :: atom().
 
 -doc """
-The name of an object, or of what needs no fields: `string`, `boolean`, `integer`, `natural` (from
-0), `positive`, `number`, `json`, `any_object`. `labels`: an object of strings and numbers.
-`bucket`: `[low, high, count]`. `row`: a cell for each column. `unit`: those of `m:dyno_unit`.
-`open`: strings of which readers know these, and take others as they are.
+An object's name, or a type without fields: `string`, `boolean`, `integer`, `natural` (from 0),
+`positive`, `number`, `json`, `any_object`. `labels`: an object of strings and numbers. `bucket`:
+`[low, high, count]`. `row`: a cell for each column. `unit`: a unit of `m:dyno_unit`. `open`:
+strings with known values; readers accept others unchanged.
 """.
 -type type() ::
     atom()
@@ -34,7 +34,7 @@ The name of an object, or of what needs no fields: `string`, `boolean`, `integer
 -type field() :: {
     Name :: binary(),
     type(),
-    %% An optional field is left absent, one with a default gets it.
+    %% An optional field may be absent; others get their default.
     required | optional | {default, null | boolean() | number() | [] | map()},
     Meaning :: binary()
 }.
@@ -45,11 +45,11 @@ The name of an object, or of what needs no fields: `string`, `boolean`, `integer
 
 -define(VERSION, 2).
 
--doc "The version that is written, and the one that is read.".
+-doc "The version written and read.".
 -spec version() -> pos_integer().
 version() -> ?VERSION.
 
--doc "All objects, what holds before what is held.".
+-doc "All objects, containers first.".
 -spec objects() -> [object_name()].
 objects() ->
     [
@@ -57,7 +57,6 @@ objects() ->
         column, events, event, profile, profile_value, profile_sample, verdict, threshold, note
     ].
 
--doc "The meaning of an object.".
 -spec meaning(object_name()) -> binary().
 meaning(document) -> ~"The whole recording.";
 meaning(parameters) ->
@@ -82,7 +81,7 @@ meaning(verdict) -> ~"The result of a check.";
 meaning(threshold) -> ~"The limit of a verdict and the compared value, in the same unit.";
 meaning(note) -> ~"A warning or an error.".
 
--doc "The fields of an object; of a type that is none, none.".
+-doc "The fields of an object; empty for other types.".
 -spec fields(type()) -> [field()].
 fields(document) ->
     [
@@ -348,7 +347,6 @@ fields(note) ->
 fields(_) ->
     [].
 
--doc "Limits between the fields of an object.".
 -spec checks(object_name()) -> [check()].
 checks(document) -> [unique_ids];
 checks(run) -> [unique_roles];

@@ -3,7 +3,7 @@
 
 -module(dyno_recording_table).
 -moduledoc """
-Makes a recording's table from what was measured and a description of its columns.
+Makes a recording's table from items and a description of its columns.
 
 ```erlang
 Spec = #{
@@ -17,7 +17,7 @@ Spec = #{
 },
 dyno_recording_table:make(Spec, Queues, #{node => Node}).
 ```
-A description is plain data: whoever writes one need not call this module.
+A description is plain data: its author need not call this module.
 """.
 
 -export([make/2, make/3, columns/1]).
@@ -25,11 +25,10 @@ A description is plain data: whoever writes one need not call this module.
 -export_type([spec/0, column/0, kind/0, properties/0, options/0, table/0]).
 
 -doc """
-What a table is.
+The description of a table.
 
-Its name is for programs, its title for people. `sort`: the column by which its rows are ordered.
-`labels`: what tells it from other tables of its name. `derived`: it was worked out from other parts
-of the recording.
+Its name is for programs, its title for people. `sort`: the column that orders rows. `labels`:
+distinguish tables with the same name. `derived`: computed from other parts of the recording.
 """.
 -type spec() :: #{
     name := binary(),
@@ -40,7 +39,7 @@ of the recording.
     derived => true
 }.
 
--doc "What a column is called, what it holds, and how a cell of it follows from an item.".
+-doc "A column's name, title and kind, and the function from an item to its cell.".
 -type column() ::
     {Name :: binary(), Title :: binary(), kind(), cell()}
     | {Name :: binary(), Title :: binary(), kind(), properties(), cell()}.
@@ -52,12 +51,12 @@ of the recording.
     string | integer | number | count | bytes | ns | ratio | {integer | number, dyno_unit:unit()}.
 
 -doc """
-What else readers should know of a column.
+More properties of a column.
 
-`role`: `key` if it tells the rows apart, `value` if it was measured, `low` or `high` if it is a
-bound of the value in the column `of`, `note` otherwise. Without it, the first column of a table of
-no keys is its key if it is of strings; numbers are values and all else are notes. `better`: which
-values are. `optional`: it is left out where no item has a value for it.
+`role`: `key` if the column identifies rows, `value` if measured, `low` or `high` if a bound of the
+value in the column `of`, otherwise `note`. By default, the first column of a table without keys is
+its key if it has strings; numbers are values and the rest are notes. `better`: which values are.
+`optional`: left out if no item has a value.
 """.
 -type properties() :: #{
     help => binary(),
@@ -68,24 +67,24 @@ values are. `optional`: it is left out where no item has a value for it.
 }.
 
 -type options() :: #{
-    %% The node it tells of; without it, none or all together.
+    %% The table's node; without, no node or all together.
     node => node() | binary() | undefined,
-    %% How many rows are kept, the first ones; of the others their number.
+    %% Keep the first rows; count the others.
     most => non_neg_integer()
 }.
 
--doc "A table in the form that `m:dyno_recording` takes.".
+-doc "A table in the form for `m:dyno_recording`.".
 -type table() :: #{atom() => term()}.
 
 %% More rows than a person reads, fewer than make the page slow.
 -define(MAX_ROWS, 5000).
 
--doc "The table of some items, of no node.".
+-doc "The table of some items, without a node.".
 -spec make(spec(), [Item :: term()]) -> table().
 make(Spec, Items) ->
     make(Spec, Items, #{}).
 
--doc "The table of some items: a row for each, in their order or in that of the description.".
+-doc "A table with a row for each item, in their order or the description's.".
 -spec make(spec(), [Item :: term()], options()) -> table().
 make(#{name := Name, title := Title, columns := Described} = Spec, Items, Options) ->
     Columns = [
@@ -106,7 +105,7 @@ make(#{name := Name, title := Title, columns := Described} = Spec, Items, Option
         truncated => max(0, length(Rows) - Most)
     }.
 
--doc "The columns that a table of a description may have, with their types, units and roles.".
+-doc "All possible columns of a description, with types, units and roles.".
 -spec columns(#{columns := [column()], _ => _}) -> [#{atom() => term()}].
 columns(#{columns := Described}) ->
     [Column || {Column, _} <- with_roles([column(Column) || Column <- Described])].
@@ -146,7 +145,7 @@ is_wanted(_Column, _Items) ->
 sort(#{sort := {Column, Order}}) -> #{column => Column, order => Order};
 sort(#{}) -> undefined.
 
-%% Rows without a value come last in either order; equal ones keep their places.
+%% Rows without a value come last in either order; equal rows keep their order.
 sorted(#{sort := {Name, Order}}, Columns, Rows) ->
     [Index] = [I || {I, {#{name := Of}, _}} <- lists:enumerate(Columns), Of =:= Name],
     {Without, With} = lists:partition(fun(Row) -> lists:nth(Index, Row) =:= undefined end, Rows),

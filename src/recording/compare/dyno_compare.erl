@@ -3,20 +3,20 @@
 
 -module(dyno_compare).
 -moduledoc """
-Compares two recordings of the same command: what became slower, faster, more or less. Pure.
+Compares two recordings of the same command: slower, faster, more or less. Pure.
 
-Of a test each run is one value: `m:dyno_compare_repetitions` judges the repetitions. Of a benchmark
-each round is one, and the two recordings' rounds are independent: a ratio of their medians has the
-interval that follows from an interval of each median by order statistics, each at the square root
-of the level, so that together they hold at least the level. It is wide, and assumes nothing of the
-noise.
+Each run of a test is one value, and `m:dyno_compare_repetitions` judges the repetitions. Each round
+of a benchmark is one value, and the two recordings' rounds are independent. A ratio of their
+medians gets its interval from an interval of each median by order statistics, each at the square
+root of the level, so that both together hold at least the level. The interval is wide and assumes
+nothing about the noise.
 
-Two runs of the VM differ also where the code does not, by up to some percent, and the rounds of
-one run do not show it (Kalibera and Jones, "Rigorous Benchmarking in Reasonable Time", 2013; the
-unit of replication would be the run). So no difference of times counts that is not wholly above 3
-%. Reductions and words for each call do not depend on the machine: they are compared at 0.1 %.
+Two runs of the VM differ by up to some percent with the same code, and the rounds of one run do not
+show this (Kalibera and Jones, "Rigorous Benchmarking in Reasonable Time", 2013; the unit of
+replication would be the run). So only differences of times wholly above 3 % count. Reductions and
+words for each call do not depend on the machine: their limit is 0.1 %.
 
-What is in one of the two only comes first (`m:dyno_compare_presence`).
+Items in only one of the recordings come first (`m:dyno_compare_presence`).
 """.
 
 -import(dyno_compare_repetitions, [in_words/3, ratio/2]).
@@ -27,13 +27,14 @@ What is in one of the two only comes first (`m:dyno_compare_presence`).
 -export_type([change/0, verdict/0, options/0, reason/0, difference/0]).
 
 -type options() :: #{
-    %% Differences up to this share do not matter: 0.03, which is also the least for times.
+    %% Smaller relative differences do not count: 0.03, also the minimum for times.
     threshold => float(),
-    %% What to do where the recordings were made under other conditions; refuse.
+    %% The reaction to recordings made under different conditions; default refuse.
     incomparable => refuse | warn,
-    %% Only those that do not depend on the machine, which may then be another one; all.
+    %% `exact` compares only metrics that do not depend on the machine, which may differ; default
+    %% all.
     metrics => all | exact,
-    %% Of metrics and of columns that are compared besides; none.
+    %% Further metrics and columns to compare; default none.
     names => dyno_compare_metrics:names()
 }.
 
@@ -46,12 +47,12 @@ What is in one of the two only comes first (`m:dyno_compare_presence`).
     | nothing_in_common.
 
 -doc """
-* `kind`: what the metric tells of: `time` counts for `slower` and `faster`; `presence` that it is
-  in one recording only.
-* `of_each`: what was compared, rounds or runs.
-* `old`, `new`: `undefined` where it is not there, or may have been left out.
-* `ratio`: new by old; `undefined` where the old value is 0.
-* `low`, `high`: its interval, where there are rounds or repetitions enough.
+* `kind`: the kind of metric: `time` counts for `slower` and `faster`; `presence`: in one recording
+  only.
+* `of_each`: the unit compared, rounds or runs.
+* `old`, `new`: `undefined` if absent or possibly left out.
+* `ratio`: new by old; `undefined` if the old value is 0.
+* `low`, `high`: its interval, if there are enough rounds or repetitions.
 * `verdict`: of the new against the old.
 """.
 -type change() :: #{
@@ -69,21 +70,21 @@ What is in one of the two only comes first (`m:dyno_compare_presence`).
     verdict := verdict()
 }.
 
--doc "One run a side gives no verdict; what is new or gone needs none.".
+-doc "One run a side gives no verdict; new and gone items need none.".
 -type verdict() :: slower | faster | more | less | same | undecided | one_run | new | gone.
 
 -define(THRESHOLD, 0.03).
-%% What two runs of the VM differ by: benchmarking, E4.
+%% The difference of two runs of the VM: benchmarking, E4.
 -define(FLOOR, 0.03).
 -define(EXACT, 0.001).
 -define(LEVEL, (dyno_stats_interval:level())).
-%% What words and reductions depend on.
+%% Words and reductions depend on these.
 -define(DECISIVE_OF_EXACT, [~"otp", ~"jit"]).
-%% Fields of the environment that change what a time means.
+%% Fields of the environment that change a time's meaning.
 -define(DECISIVE, [
     ~"cpu_model", ~"cores", ~"otp", ~"jit", ~"schedulers_online", ~"os"
 ]).
-%% What changes what a test's metrics mean.
+%% Fields that change the meaning of a test's metrics.
 -define(DECISIVE_OF_TESTS, [
     ~"level", ~"budget", ~"patterns", ~"distribution", ~"duration_ms", ~"warmup_ms",
     ~"interval_ms", ~"without"
@@ -102,7 +103,7 @@ compare(Old, New, Options) ->
         Document1 = dyno_recording:add_tables(Document0, [table(Changes)]),
         Document2 = dyno_recording:add_warnings(Document1, warnings(Changes, Warnings)),
         Document3 = dyno_recording:put(Document2, status, complete),
-        %% Both as they are: the page draws them in the same charts.
+        %% Unchanged: the page draws both in the same charts.
         {ok, Document3#{~"recordings" => #{~"old" => Old, ~"new" => New}}}
     end.
 
@@ -126,8 +127,8 @@ parameters(Old, New, Options) ->
     }.
 
 -doc """
-Whether the two may be compared: the same command under the same conditions, which are fewer for
-metrics that do not depend on the machine.
+Whether two recordings may be compared: the same command under the same conditions; fewer conditions
+apply to metrics that do not depend on the machine.
 """.
 -spec comparable(Old, New, all | exact) -> ok | {error, reason()} when
     Old :: dyno_recording:document(), New :: dyno_recording:document().
@@ -151,8 +152,8 @@ decisive(exact) -> ?DECISIVE_OF_EXACT.
 differences(Keys, Old, New) ->
     dyno_environment:differences(maps:with(Keys, Old), maps:with(Keys, New)).
 
-%% What was done with the machine: so many processes, so long an arrival of work. Of a test also how
-%% it was measured; what an older dyno did not record of that is not known to differ.
+%% The load: number of processes, length of arrivals; for a test also the measuring options. Values
+%% that an older dyno did not record do not count as different.
 load(#{~"command" := Command, ~"parameters" := Old}, #{~"parameters" := New}) ->
     Known = [
         Key
@@ -164,8 +165,8 @@ load(#{~"command" := Command, ~"parameters" := Old}, #{~"parameters" := New}) ->
     differences([~"concurrency", ~"load" | Known], Old, New).
 
 -doc """
-All that both have, of a benchmark by the code's label, of a test by the size; before it what only
-one of them has. Nothing where they have nothing in common.
+All changes of common items, of a benchmark by the code's label, of a test by the size; before them
+the items of one recording only. Empty without common items.
 """.
 -spec changes({Old, New}, options()) -> [change()] when
     Old :: dyno_recording:document(), New :: dyno_recording:document().
@@ -214,8 +215,8 @@ interval(_, Olds, News) ->
             {undefined, undefined}
     end.
 
-%% Exact metrics; an interval; or one value each, as of words that differ from call to call, where
-%% that is all there is. Rounds too few for an interval decide nothing.
+%% By exact metrics; by an interval; or by single values if nothing else exists, like varying words
+%% of a call. Too few rounds for an interval decide nothing.
 verdict(Kind, _, {Old, New}, _, _, _) when Old == 0, New > 0, Kind =/= time -> more;
 verdict(_, _, {Old, New}, _, _, _) when Old == New, Old == 0 -> same;
 verdict(exact, Better, Values, _, _, _) ->
@@ -260,7 +261,7 @@ table(Changes) ->
         Changes
     ).
 
--doc "What makes a comparison less believable.".
+-doc "Reasons to doubt a comparison.".
 -spec warnings([change()], [difference()]) -> [{binary(), binary()}].
 warnings(Changes, Differences) ->
     Rounds = [C || #{of_each := round, kind := Kind} = C <- Changes, Kind =/= presence],

@@ -4,13 +4,13 @@
 -module(dyno_compare_gate).
 -moduledoc """
 Conditions on which a comparison fails: `slower > 5%`, `words > 0.1%`, `worse > 5%`. Pure.
-doc/comparing.md says when each of them holds.
+doc/comparing.md defines each condition.
 
-A gate never opens on what is not known. It passes only if the whole interval of each thing that it
-asks is within the share; if an interval reaches beyond the share, or there is none, the verdict is
-`unknown`. Of tests `slower` and `faster` ask what few runs can tell: throughput and the median
-response time. Other response times fail the gate if they are judged beyond the share, and else
-count for nothing, which the verdict says.
+A gate never passes on unknown data. It passes only if the whole interval of each asked metric is
+within the share; if an interval reaches beyond, or is missing, the verdict is `unknown`. For tests
+`slower` and `faster` ask only metrics that few runs can judge: throughput and the median response
+time. Other response times fail the gate if judged beyond the share, and otherwise do not count; the
+verdict says so.
 """.
 
 -export([parse/1, check/2, of_metric/2, is_exact/1, names/1]).
@@ -20,7 +20,7 @@ count for nothing, which the verdict says.
 
 -doc "A condition.".
 -opaque t() :: #{
-    %% One of ?SUBJECTS, or the name of any metric, which has a dot.
+    %% One of ?SUBJECTS, or a metric's name, which has a dot.
     subject := binary(),
     share := float(),
     text := binary()
@@ -31,10 +31,10 @@ count for nothing, which the verdict says.
     ~"memory", ~"cpu", ~"wall"
 ]).
 
-%% Times are not judged below that (dyno_compare).
+%% Smaller differences of times are not judged (dyno_compare).
 -define(FLOOR, 1.03).
 
--doc "Reads a condition: an expression as of a threshold, with a share.".
+-doc "Reads a condition: an expression like a threshold's, with a share.".
 -spec parse(unicode:chardata()) -> {ok, t()} | {error, dyno_threshold:reason()}.
 parse(Chars) ->
     maybe
@@ -51,7 +51,7 @@ parse(Chars) ->
         end
     end.
 
-%% Whether there is a metric of another name turns out with the recordings: `check/2`.
+%% `check/2` looks for the metric in the recordings.
 known({metric, Name}) ->
     Names = [Name || is_name(Name)] ++ ?SUBJECTS,
     #{metrics => [#{name => Known, unit => ~"ratio"} || Known <- Names]};
@@ -60,7 +60,7 @@ known(_Cell) ->
 
 is_name(Subject) -> binary:match(Subject, ~".") =/= nomatch.
 
--doc "Whether one of these recordings has what the condition names.".
+-doc "Whether one of these recordings has the condition's subject.".
 -spec check(t(), [dyno_recording:document(), ...]) -> ok | {error, dyno_threshold:reason()}.
 check(#{subject := Name, text := Text}, [Document | _] = Documents) ->
     Named = [
@@ -75,7 +75,7 @@ check(#{subject := Name, text := Text}, [Document | _] = Documents) ->
         false -> ok
     end.
 
--doc "The changes on which the condition holds, the greatest first.".
+-doc "The changes that meet the condition, the greatest first.".
 -spec failing(t(), [dyno_compare:change()]) -> [dyno_compare:change()].
 failing(#{subject := Subject} = Condition, Changes) ->
     greatest_first([
@@ -89,8 +89,8 @@ greatest_first(Changes) ->
     end,
     lists:sort(fun(A, B) -> Distance(A) >= Distance(B) end, Changes).
 
-%% In the direction that the condition is about. Twice as slow is by 100 %, for times and for
-%% throughput, in either direction.
+%% In the condition's direction. Twice as slow is 100 %, for times and for throughput, in either
+%% direction.
 is_beyond(#{share := Share} = Condition, #{old := Old, new := New} = Change) ->
     case is_upwards(Condition, Change) of
         true -> New > Old * (1 + Share);
@@ -100,40 +100,42 @@ is_beyond(#{share := Share} = Condition, #{old := Old, new := New} = Change) ->
 is_upwards(#{subject := Subject}, #{better := Better}) ->
     (Subject =:= ~"faster") =:= (Better =:= higher).
 
-%% Exact metrics have no chance to take into account.
+%% Exact metrics are not random.
 is_judged(#{kind := exact}) -> true;
 is_judged(#{verdict := Verdict}) -> not lists:member(Verdict, [same, undecided, one_run]).
 
-%% What keeps a gate shut on which nothing fails.
+%% The reasons that keep a gate closed without a failure.
 is_open(_Condition, #{kind := exact}) -> false;
 is_open(_Condition, #{verdict := one_run}) -> true;
 is_open(Condition, #{low := undefined, verdict := Verdict} = Change) ->
     Verdict =:= undecided orelse (Verdict =/= same andalso is_beyond(Condition, Change));
 is_open(#{share := Share} = Condition, Change) -> reach(Condition, Change) > 1 + Share.
 
-%% How many times as bad it may be at most: the end of the interval on which the condition looks.
+%% The worst factor: the end of the interval in the condition's direction.
 reach(Condition, #{low := Low, high := High} = Change) ->
     case is_upwards(Condition, Change) of
         true -> High;
         false -> 1 / max(Low, 1.0e-300)
     end.
 
--doc "The names in conditions that speak of what is only compared if a condition names it.".
+-doc "The names in conditions that are compared only on request.".
 -spec names([t()]) -> dyno_compare_metrics:names().
 names(Conditions) -> [Subject || #{subject := Subject} <- Conditions, is_name(Subject)].
 
--doc "`worse` as a condition on the metric that decided in a recording.".
+-doc "`worse` as a condition on a recording's deciding metric.".
 -spec of_metric(t(), Metric :: binary()) -> t().
 of_metric(#{subject := ~"worse"} = Condition, Metric) ->
     Condition#{subject := hd([S || S <- ?SUBJECTS, S =:= Metric] ++ [~"slower"])};
 of_metric(Condition, _Metric) ->
     Condition.
 
--doc "Whether a condition speaks of metrics that do not depend on the machine.".
+-doc "Whether a condition's metrics do not depend on the machine.".
 -spec is_exact(t()) -> boolean().
 is_exact(#{subject := Subject}) -> lists:member(Subject, [~"reductions", ~"words"]).
 
--doc "The condition as a verdict of a recording; `Failing` is what it fails on.".
+-doc """
+The condition as a verdict of a recording; `Failing` has the changes that meet the condition.
+""".
 -spec verdict(t(), [dyno_compare:change()], Failing :: [dyno_compare:change()]) ->
     #{atom() => term()}.
 verdict(#{subject := Subject, share := Share, text := Name} = Condition, Changes, Failing) ->
@@ -163,13 +165,13 @@ verdict(#{subject := Subject, share := Share, text := Name} = Condition, Changes
         }
     }.
 
-%% A condition that names a metric asks that one.
+%% A condition that names a metric asks that metric.
 is_asked(Subject, Change) when Subject =:= ~"slower"; Subject =:= ~"faster" ->
     dyno_compare_metrics:is_asked(Change);
 is_asked(_Subject, _Change) ->
     true.
 
-%% What has no interval comes first: nothing is known of it.
+%% Changes without an interval come first: nothing is known of them.
 furthest_first(Condition, Changes) ->
     Reach = fun
         (#{low := undefined}) -> infinity;
@@ -188,7 +190,7 @@ relevant(Subject, Changes) ->
             (Subject =:= ~"memory" andalso Metric =:= dyno_compare_metrics:memory())
     ].
 
-%% What passed, and which difference would not have.
+%% The difference that passed, and the smallest that would fail.
 passed(Condition, Asked) ->
     case [Seen || Change <- Asked, {ok, Seen} <- [seen(Condition, Change)]] of
         [] ->
@@ -200,8 +202,8 @@ passed(Condition, Asked) ->
             ]
     end.
 
-%% The factor from which on it is judged so in all but one of twenty cases. The interval reaches
-%% from the estimate so far that it excludes no difference; another estimate is at most as far off.
+%% The smallest factor detected in all but one of twenty cases. The interval reaches from the
+%% estimate so far that no difference is excluded; another estimate is at most as far off.
 seen(_Condition, #{low := undefined}) ->
     none;
 seen(#{share := Share}, #{low := Low, high := High}) ->
@@ -229,7 +231,7 @@ is_unsure(Verdict) -> Verdict =:= undecided orelse Verdict =:= one_run.
 by(#{old := Old, new := New}) when min(Old, New) > 0 -> max(Old, New) / min(Old, New) - 1;
 by(#{old := Old, new := New}) -> abs(New - Old).
 
-%% Why nobody can tell, and what to do.
+%% The reason why a change is undecided, and advice.
 doubt(_Condition, #{item := Item, metric := Metric, verdict := one_run}) ->
     [
         "not enough data for ", Metric, " of ", Item, ": a verdict needs two runs of a size or "

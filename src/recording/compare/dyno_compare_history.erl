@@ -3,36 +3,36 @@
 
 -module(dyno_compare_history).
 -moduledoc """
-What changed in a recording against the earlier ones of the same thing at the same place. Pure.
+Changes in a recording against earlier recordings of the same thing in the same place. Pure.
 
-Two recordings differ also where the code does not: the machine is slower for a minute, the VM's
-memory lies elsewhere. The rounds of a benchmark, or the seconds of a run, do not show it, and an
-interval made of them claims a change again and again. So each recording is one value, whatever is
-in it, and the earlier ones say how far values are apart where nothing changed: the new one is
-judged by the interval in which the next of them would lie (`dyno_stats_welch:next/3`). All that is
-judged holds together at 95 %: 1 recording of 20 of unchanged code may claim something.
+Two recordings differ even with the same code: the machine is slower for a minute, the VM's memory
+lies elsewhere. The rounds of a benchmark or the seconds of a run do not show this, and intervals
+from them claim changes again and again. So each recording is one value, and the earlier recordings
+show the spread without a change: the new value is compared with a prediction interval of the next
+value (`dyno_stats_welch:next/3`). All judgements together hold at 95 %: 1 recording of 20 of
+unchanged code may show a false change.
 
-Metrics that no machine changes are compared with the last recording alone. Where there are fewer
-than three earlier ones, the repetitions of a test are compared, if it has any.
+Metrics independent of the machine are compared with the last recording only. With fewer than three
+earlier recordings, the repetitions of a test are compared, if any.
 """.
 
 -export([changes/2, most/0]).
 
 -type metric() :: dyno_compare_metrics:metric().
 
-%% So many recordings say how far values are apart.
+%% Recordings needed to know the spread.
 -define(LEAST, 3).
 -define(MOST, 10).
 -define(LEVEL, (dyno_stats_interval:level())).
 -define(PARTS_OF_MEMORY, [~"vm.memory.processes.max", ~"vm.memory.binary.max"]).
-%% As of all comparisons of times.
+%% As in all comparisons of times.
 -define(THRESHOLD, 0.03).
 
--doc "How many earlier recordings are of use.".
+-doc "The number of useful earlier recordings.".
 -spec most() -> pos_integer().
 most() -> ?MOST.
 
--doc "What is judged to have changed, of the new one against the earlier ones, the latest first.".
+-doc "The changes of the new recording against the earlier recordings, the latest first.".
 -spec changes(Earlier :: [dyno_recording:document(), ...], New :: dyno_recording:document()) ->
     [dyno_compare:change()].
 changes([Last | _] = Earlier, New) ->
@@ -65,8 +65,8 @@ by_recordings(Earlier, New) ->
 values(Document) ->
     #{{Item, Name} => value(Of) || #{item := Item, metric := Name} = Of <- judged(Document)}.
 
-%% What is 0 has no logarithm, such as the share of errors: thresholds are for that. Of memory all
-%% of it: parts of it are a few kB that come and go.
+%% 0, such as the share of errors, has no logarithm: use thresholds. Only total memory is compared:
+%% parts of a few kB come and go.
 judged(Document) ->
     [
         Metric

@@ -3,11 +3,10 @@
 
 -module(dyno_compare_metrics).
 -moduledoc false.
-%% What of a recording can be compared with another's. Of a benchmark: its codes, with a value for
-%% each round. Of a test: the metrics that tell how good it is, the memory of its nodes, and its
-%% functions, for each size, with a value for each repetition. Of both what else a condition names:
-%% whatever a threshold may name, and each cell of a table in a column that says which values are
-%% better. Of any other command the metrics of its runs and these cells. Pure.
+%% The comparable values of a recording. A benchmark: its codes, with a value for each round. A
+%% test: quality metrics, the memory of nodes, and functions, for each size, with a value for each
+%% repetition. Both: other names in conditions, which may be any threshold's name or table cells of
+%% columns with a better direction. Other commands: metrics of runs and such cells. Pure.
 
 -export([metrics/2, change/4, code/3, functions/1, memory/0, nearest/2, is_asked/1]).
 -export_type([metric/0, names/0]).
@@ -16,20 +15,19 @@
     item := binary(),
     metric := binary(),
     unit := binary(),
-    %% other_time: times that tell where, such as those of functions, but decide no gate.
+    %% other_time: times that locate a change, such as those of functions, but decide no gate.
     kind := time | other_time | exact | amount,
-    %% What a value is of: a round of one measurement, or a whole run.
+    %% The unit of a value: a round of one measurement, or a whole run.
     of_each := round | run,
-    %% Which is better.
     better := lower | higher,
     values := [number(), ...],
-    %% How well each value is known by its run's course; of what is asked only.
+    %% The error of each value from its run's course; asked metrics only.
     errors => [dyno_stats_runs:error(), ...]
 }.
 
 -type value() :: number() | undefined.
 
--doc "Of metrics, or of columns: `latency.p95`, `processes.memory_max`.".
+-doc "Names of metrics or columns: `latency.p95`, `processes.memory_max`.".
 -type names() :: [binary()].
 
 -define(OF_CODES, [
@@ -39,14 +37,14 @@
     {~"whole", ~"whole_reductions_per_call"}
 ]).
 
-%% What three runs can tell: a run's high percentiles are a few of its operations, and its mean is
-%% that of the highest. Their courses are in the recording.
+%% Metrics that three runs can judge: a run's high percentiles come from a few operations, and its
+%% mean from the highest. The recording has their courses.
 -define(ASKED, #{
     ~"throughput" => ~"load.throughput",
     ~"latency.p50" => ~"load.latency.p50"
 }).
 
-%% Those on which conditions on all times decide come first.
+%% Metrics that decide conditions on all times come first.
 -define(OF_TESTS, [
     {~"throughput", time, higher},
     {~"latency.mean", time, lower},
@@ -59,12 +57,12 @@
 ]).
 
 -define(MEMORY, ~"vm.memory.total.max").
-%% As thresholds name them.
+%% Names as in thresholds.
 -define(OF_NODES, [
     ?MEMORY, ~"vm.memory.processes.max", ~"vm.memory.binary.max", ~"os.vm.rss.max"
 ]).
 
--doc "What can be compared, in the order in which it is shown; also what these names are of.".
+-doc "The comparable metrics in display order, including these names.".
 -spec metrics(dyno_recording:document(), names()) -> [metric()].
 metrics(#{~"command" := ~"bench"} = Document, Names) ->
     Runs = dyno_recording:runs(Document),
@@ -103,7 +101,7 @@ error_of(Name, Run) ->
             none
     end.
 
--doc "Whether few runs can tell by how much it differs, so that conditions on all times ask it.".
+-doc "Whether few runs can judge the metric, so that conditions on all times ask it.".
 -spec is_asked(#{of_each := round | run, metric := binary(), _ => _}) -> boolean().
 is_asked(#{of_each := round}) -> true;
 is_asked(#{metric := Metric}) -> is_map_key(Metric, ?ASKED).
@@ -117,7 +115,7 @@ by_name(Names, Document) ->
      || {Place, Runs} <- places(Document)
     ]).
 
--doc "The change of a metric: its values, their ratio with its interval, and what that means.".
+-doc "The change of a metric: its values, their ratio with interval, and the verdict.".
 -spec change(metric(), {value(), value()}, {value(), value(), value()}, dyno_compare:verdict()) ->
     dyno_compare:change().
 change(Metric, {Old, New}, {Ratio, Low, High}, Verdict) ->
@@ -125,11 +123,11 @@ change(Metric, {Old, New}, {Ratio, Low, High}, Verdict) ->
         old => Old, new => New, ratio => Ratio, low => Low, high => High, verdict => Verdict
     }.
 
--doc "What `memory` means in a condition on tests.".
+-doc "The metric behind `memory` in a condition on tests.".
 -spec memory() -> binary().
 memory() -> ?MEMORY.
 
--doc "What a name was probably meant to be, of all that is in a recording.".
+-doc "The names in a recording most like an unknown one.".
 -spec nearest(binary(), dyno_recording:document()) -> [binary()].
 nearest(Name, Document) ->
     Runs = dyno_recording:runs(Document),
@@ -138,7 +136,7 @@ nearest(Name, Document) ->
     Names = dyno_threshold_metric:names(Of(~"metrics"), Of(~"series")) ++ Cells,
     dyno_similar:closest(Name, Names).
 
-%% The repetitions of what has the same labels.
+%% The runs grouped by equal labels.
 places(Document) ->
     Runs = [Run || #{~"status" := ~"complete"} = Run <- dyno_recording:runs(Document)],
     Places = [{place(Run), Run} || Run <- Runs],
@@ -154,7 +152,7 @@ place(#{~"labels" := Labels, ~"size" := Size}) when
 place(#{~"labels" := Labels}) ->
     dyno_recording_run:id(Labels, 1).
 
--doc "The item that a code of a run is: one in several runs (of several inputs) is told by the run.".
+-doc "The item of a run's code; with several runs (inputs) the run is part of the name.".
 -spec code(binary(), dyno_recording:run(), Runs :: non_neg_integer()) -> binary().
 code(Code, _Run, 1) -> Code;
 code(Code, #{~"id" := Id}, _Runs) -> <<Code/binary, " (", Id/binary, ")">>.
@@ -174,7 +172,7 @@ codes(Run, Runs) ->
         [_ | _] = Times <- [[Value || Value <- Values, is_number(Value)]]
     ]).
 
-%% What differed from run to run is not exact.
+%% A value that differs between runs is not exact.
 exact(Rows) ->
     [
         {Name, ~"1", exact_kind(Name, maps:get(~"inexact", Row, null)), [Value]}
@@ -192,7 +190,7 @@ exact_kind(Name, Inexact) ->
         _ -> amount
     end.
 
-%% What decided, where that was not the time, and it is not among them.
+%% The deciding metric, if neither the time nor already listed.
 decisive(Code, Run) ->
     [
         {Metric, Of, Kind, Numbers}
@@ -210,7 +208,7 @@ decisive(Code, Run) ->
         ]
     ].
 
-%% A function's time for each call, over all nodes that it ran on.
+%% A function's time for each call, over all its nodes.
 functions(Place, Runs) ->
     Times = [
         {Name, Time}
@@ -219,7 +217,7 @@ functions(Place, Runs) ->
             dyno_recording:rows(Run, ~"functions"),
         is_number(Time),
         Time > 0,
-        %% Else it is below what can be told.
+        %% Otherwise the time is below resolution.
         maps:get(~"time_per_call_low", Row, Time) > 0
     ],
     OfEach = maps:groups_from_list(
@@ -231,8 +229,8 @@ functions(Place, Runs) ->
     ].
 
 -doc """
-The functions of a test by place, each with its share of the time, or where nobody timed it its
-calls; `whole` where no row was cut from their table.
+The functions of a test by place, with their shares of the time, or without times their calls;
+`whole` if their table was not cut.
 """.
 -spec functions(dyno_recording:document()) ->
     #{Place :: binary() => #{whole := boolean(), functions := #{binary() => metric()}}}.
@@ -272,7 +270,7 @@ presences(Place, RowsOfRuns) ->
      || Name <- lists:uniq(lists:append([maps:keys(Of) || Of <- Values]))
     }.
 
-%% A function that was not timed is there all the same.
+%% An untimed function is still present.
 number(Value) when is_number(Value) -> Value;
 number(null) -> 0.
 
@@ -282,7 +280,7 @@ all(Place, Runs) ->
     Names = lists:uniq([Name || #{~"metrics" := Of} <- Runs, #{~"name" := Name} <- Of]),
     lists:append([named(Name, Place, Runs) || Name <- Names]) ++ cells(Place, Runs).
 
-%% What a threshold of that name is about, of each node that has it or of the runs.
+%% A threshold's value, of each node that has one or of the runs.
 named(Name, Place, Runs) ->
     Roles = lists:uniq([Role || #{~"nodes" := Nodes} <- Runs, #{~"role" := Role} <- Nodes]),
     OfNodes = [
@@ -310,7 +308,7 @@ of_runs(Name, Item, Node, Runs) ->
      || [{_, Unit} | _] <- [Found]
     ].
 
-%% Nodes are no repetitions: a cell is that of all nodes together, or of one.
+%% Nodes are not repetitions: a cell is of all nodes together, or of one.
 cells(Place, Runs) ->
     Cells = [
         {{item(Place, Node, Tables, Keys), <<Name/binary, ".", Column/binary>>}, Of}
@@ -329,7 +327,7 @@ cells(Place, Runs) ->
      || {Id = {Item, Name}, {Unit, Better, _}} <- lists:uniq(fun({Id, _}) -> Id end, Cells)
     ].
 
-%% Of columns that say which values are better, in rows that can be told apart.
+%% Columns with a better direction, in rows with distinct keys.
 table_cells(#{~"columns" := Columns, ~"rows" := Rows}) ->
     [
         {Keys, Name, {Unit, Better, Cell}}

@@ -3,16 +3,16 @@
 
 -module(dyno_compare_presence).
 -moduledoc """
-What is in one of two recordings only: a function that is called now and was not, a size, a code.
-Often it is the reason of all other changes, and it has no ratio. Pure.
+Finds items in only one of two recordings: a function called only now, a size, a code. Such an item
+often explains all other changes, and has no ratio. Pure.
 """.
 
 -export([changes/2]).
 
-%% Of functions that took less of the time nobody asks whether they are new.
+%% Functions with a smaller share of the time are not reported.
 -define(LEAST_SHARE, 0.01).
 
--doc "New and gone functions by their share of the time, the largest first, then all else.".
+-doc "New and gone functions by their share of the time, the largest first, then other items.".
 -spec changes(Old, New) -> [dyno_compare:change()] when
     Old :: dyno_recording:document(), New :: dyno_recording:document().
 changes(Old, New) ->
@@ -22,7 +22,7 @@ changes(Old, New) ->
     [C || {_, C} <- lists:reverse(lists:keysort(1, [{Share(C), C} || C <- Functions]))] ++
         items(Old, New, gone) ++ items(New, Old, new).
 
-%% Those of the first side that the second one has not, in places that both have.
+%% Functions of the first side that the second lacks, in common places.
 functions([Having, Lacking], Verdict) ->
     [
         change(Metric, dyno_stats:median(Values), other_value(Is), Verdict)
@@ -36,7 +36,7 @@ functions([Having, Lacking], Verdict) ->
 least(~"ratio") -> ?LEAST_SHARE;
 least(_Calls) -> 1.
 
-%% A table that was cut may have had it.
+%% A cut table may have had the function.
 other_value(true) -> 0;
 other_value(false) -> undefined.
 

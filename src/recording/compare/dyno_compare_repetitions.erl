@@ -3,19 +3,18 @@
 
 -module(dyno_compare_repetitions).
 -moduledoc """
-Judges what was measured once in each run: the repetitions of a size on one side against those on
-the other. Pure.
+Judges metrics with one value for each run: the repetitions of a size on both sides. Pure.
 
-The unit of replication is the run, however many operations it had. Throughput and median response
-time are what few runs can tell, and what conditions on all times ask: their ratio has an interval
-of which each end holds at 95 % for all sizes together (`m:dyno_stats_runs`, which uses the courses
-of the runs). Both ask the same question, whether the code became slower, and so share that level.
+The unit of replication is the run, for any number of operations. Few runs can judge throughput and
+median response time, which conditions on all times ask. Their ratio has an interval of which each
+end holds at 95 % for all sizes together (`m:dyno_stats_runs`, which uses the courses of the runs).
+Both metrics ask whether the code became slower, and so share that level.
 
-All else has Welch's interval (dyno_stats_welch), which two repetitions a side give, five make
-narrow. One of twenty intervals at 95 % misses: those on which one condition decides (high
-percentiles of all sizes, or the memory of all sizes and nodes) hold all together at 95 %
-(Bonferroni), those of the functions each by itself. If a side has one run there is no interval and
-no verdict.
+Other metrics have Welch's interval (dyno_stats_welch): two repetitions a side give an interval,
+five make it narrow. One of twenty intervals at 95 % misses, so intervals that decide one condition
+(high percentiles of all sizes, or the memory of all sizes and nodes) hold together at 95 %
+(Bonferroni). Intervals of functions hold each alone. A side with one run has no interval and no
+verdict.
 """.
 
 -export([changes/2, in_words/3, ratio/2]).
@@ -24,7 +23,7 @@ no verdict.
 
 -define(LEVEL, (dyno_stats_interval:level())).
 
--doc "The change of each pair; a ratio within `Threshold` of 1 does not matter.".
+-doc "The change of each pair; a ratio within `Threshold` of 1 does not count.".
 -spec changes([{Old :: metric(), New :: metric()}], Threshold :: float()) ->
     [dyno_compare:change()].
 changes(Pairs, Threshold) ->
@@ -36,12 +35,11 @@ changes(Pairs, Threshold) ->
      || {Family, Pair} <- lists:zip(Families, Pairs)
     ].
 
-%% On an end of the interval of what is asked another error may be made than on the other one. Each
-%% size has two that are asked.
+%% Each end of an asked interval may make a different error. Each size has two asked metrics.
 level(asked, Count) -> 1 - 2 * (1 - ?LEVEL) / max(1, Count / 2);
 level(_Family, Count) -> 1 - (1 - ?LEVEL) / Count.
 
-%% On which one condition decides.
+%% The metrics that decide one condition.
 family(#{kind := time} = Metric) ->
     case dyno_compare_metrics:is_asked(Metric) of
         true -> asked;
@@ -71,21 +69,21 @@ interval(#{values := Olds, errors := OfOlds}, #{values := News, errors := OfNews
 interval(#{values := Olds}, #{values := News}, Level) ->
     dyno_stats_welch:ratio(Olds, News, Level).
 
-%% Of what has no logarithm, the median.
+%% The median of values without a logarithm.
 middle(Values) ->
     case lists:all(fun(V) -> V > 0 end, Values) of
         true -> math:exp(dyno_stats:mean([math:log(V) || V <- Values]));
         false -> dyno_stats:median(Values)
     end.
 
--doc "How many times as much; of nothing that became something there is no ratio.".
+-doc "The ratio; undefined if the old value is 0.".
 -spec ratio(number(), number()) -> float() | undefined.
 ratio(Old, New) when Old > 0 -> New / Old;
 ratio(Old, New) when Old == New -> 1.0;
 ratio(_, _) -> undefined.
 
-%% What can be 0, such as a rate of errors, has no logarithm. That all values of a side are above
-%% all of the other comes by chance in 2 of as many cases as there are ways to deal them out.
+%% Values that can be 0, such as error rates, have no logarithm. All values of one side are above
+%% all of the other by chance in 2 of as many cases as there are ways to distribute them.
 in_order(Olds, News, Level) ->
     Least = lists:min(News) - lists:max(Olds),
     Most = lists:max(News) - lists:min(Olds),
@@ -100,7 +98,7 @@ in_order(Olds, News, Level) ->
 ways(Some, Others) ->
     lists:foldl(fun(N, Ways) -> Ways * (Others + N) / N end, 1.0, lists:seq(1, Some)).
 
--doc "A verdict as people say it of such a metric.".
+-doc "A verdict in words for a metric's kind.".
 -spec in_words(dyno_stats_verdict:verdict(), Kind, Better :: lower | higher) ->
     slower | faster | more | less | same | undecided
 when

@@ -3,16 +3,16 @@
 
 -module(dyno_compare_variants).
 -moduledoc """
-Compares what one recording has of several variants of the same codes: two revisions of a project,
-other emulator flags, other Erlangs (m:dyno_bench_isolated). The first variant is the old one. Pure.
+Compares variants of the same codes in one recording: two revisions of a project, other emulator
+flags, other Erlangs (m:dyno_bench_isolated). The first variant is the old one. Pure.
 
-They were measured in pairs, in groups of fresh VMs. So what decided has the interval of the pairs,
-which is narrower than that of two recordings, and needs no second measurement.
+Variants are measured in pairs, in groups of fresh VMs. The deciding metric has the interval of the
+pairs, narrower than that of two recordings, and needs no second measurement.
 """.
 
 -export([changes/2]).
 
--doc "The changes from the first variant to each other one, by the code's label.".
+-doc "The changes from the first variant to each other, by the code's label.".
 -spec changes(dyno_recording:document(), dyno_compare:options()) ->
     {ok, [dyno_compare:change(), ...]} | {error, nothing_in_common}.
 changes(Document, Options) ->
@@ -45,7 +45,7 @@ with_variant(Change, _Other, 1) -> Change;
 with_variant(#{item := Item} = Change, Other, _) ->
     Change#{item := <<Item/binary, " [", Other/binary, "]">>}.
 
-%% The recording with the codes of one variant, without its label.
+%% The recording with one variant's codes, without the variant's label.
 only(Label, #{~"runs" := Runs} = Document) ->
     Document#{~"runs" := [of_run(Label, Run) || Run <- Runs]}.
 
@@ -70,7 +70,7 @@ base(Code, Label) ->
         _ -> none
     end.
 
-%% By item and metric, as the changes have them.
+%% By item and metric, like changes.
 pairs({First, Other}, #{~"parameters" := Parameters, ~"runs" := Runs}) ->
     Metric = maps:get(~"metric", Parameters, ~"time"),
     maps:from_list([
@@ -91,7 +91,7 @@ pairs({First, Other}, #{~"parameters" := Parameters, ~"runs" := Runs}) ->
         {ok, Base} =:= base(Old, First)
     ]).
 
-%% The medians of what decided, where that is not the time.
+%% The medians of the deciding metric, if other than the time.
 values(Base, {First, Other}, Run) ->
     [
         dyno_stats:median([V || V <- Values, is_number(V)])
@@ -104,7 +104,7 @@ values(Base, {First, Other}, Run) ->
 number(Value) when is_number(Value) -> float(Value);
 number(_) -> undefined.
 
-%% None where there were too few samples for one.
+%% Too few samples for a verdict.
 word(null) -> undecided;
 word(Verdict) -> binary_to_existing_atom(Verdict).
 
@@ -116,7 +116,7 @@ decided(#{item := Item, metric := Metric} = Change, Pairs) ->
             Change
     end.
 
-%% What all processes do is never quite the same: there the verdict counts.
+%% Totals of all processes are never quite equal: use the verdict.
 by_value([Old, New], #{metric := Metric} = Change) when
     Metric =:= ~"messages"; Metric =:= ~"whole"
 ->

@@ -3,7 +3,7 @@
 
 -module(dyno_threshold).
 -moduledoc """
-Reads thresholds such as `latency.p99 < 20 ms` and decides over a recording whether they hold.
+Reads thresholds such as `latency.p99 < 20 ms` and evaluates them over a recording.
 
 ```text
 NAME [of NODE] [at SIZE] OPERATOR NUMBER [UNIT]
@@ -11,34 +11,34 @@ TABLE ROW FIELD [of NODE] [at SIZE] OPERATOR NUMBER [UNIT]
 TABLE ROW OPERATOR NUMBER [UNIT]
 ```
 
-doc/thresholds.md says what can be named; `m:dyno_threshold_metric` finds it. A threshold holds for
-every run, or with `at SIZE` for the runs of that size; without `of NODE` the first target counts.
+doc/thresholds.md lists the names; `m:dyno_threshold_metric` finds their values. A threshold applies
+to every run, or with `at SIZE` to the runs of that size; without `of NODE` to the first target.
 """.
 
 -export([parse/1, check/2, format/1, evaluate/2, format_error/1]).
 -export([read/2, check_all/2, judge/2]).
-%% For those that decide over something else than a recording
+%% For evaluations of data other than a recording
 -export([above/2, limit/1, decide/4, refused/2]).
 
 -export_type([t/0, known/0, reason/0, verdict/0]).
 
--doc "A threshold that was understood.".
+-doc "A threshold.".
 -opaque t() :: #{
     target := dyno_threshold_metric:target(),
     node := binary() | undefined,
     size := non_neg_integer() | undefined,
     operator := binary(),
-    %% in the base unit of its kind
+    %% In the base unit of its kind.
     limit := number(),
     unit := dyno_unit:unit(),
-    %% the limit as it was written, for people
+    %% The limit as text.
     written := binary()
 }.
 
--doc "What a measurement may have; see `check/2`.".
+-doc "The possible values of a measurement; see `check/2`.".
 -type known() :: dyno_threshold_check:known().
 
--doc "Why a text is no threshold: the text, the character (from 0) and what is wrong there.".
+-doc "The error in a text: the text, the character (from 0) and the problem.".
 -type reason() :: {Text :: binary(), Position :: non_neg_integer(), problem()}.
 
 -type problem() ::
@@ -78,8 +78,8 @@ parse(Chars) ->
     end.
 
 -doc """
-Checks before a measurement whether what it may have can decide a threshold: that there is such a
-metric, table or field, and that its unit is of the limit's kind.
+Checks before a measurement whether a threshold can be decided: the metric, table or field exists,
+and its unit fits the limit's kind.
 """.
 -spec check(t(), known()) -> ok | {error, reason()}.
 check(#{target := Target, limit := Limit, unit := Unit} = Threshold, Known) ->
@@ -88,7 +88,7 @@ check(#{target := Target, limit := Limit, unit := Unit} = Threshold, Known) ->
         Problem -> refused(Problem, Threshold)
     end.
 
--doc "The error of a threshold that cannot be used for this reason.".
+-doc "The error of an unusable threshold.".
 -spec refused(problem(), t()) -> {error, reason()}.
 refused(Problem, Threshold) ->
     {error, {format(Threshold), place_of(Problem, Threshold), Problem}}.
@@ -104,7 +104,7 @@ read(Text, Known) ->
         {error, Reason} -> {error, {?MODULE, Reason}}
     end.
 
--doc "Reads what must not be, `SUBJECT > LIMIT` of no size, and checks it by its subject.".
+-doc "Reads a forbidden condition `SUBJECT > LIMIT`, without a size, and checks it by its subject.".
 -spec above(unicode:chardata(), fun((dyno_threshold_metric:target()) -> known())) ->
     {ok, t()} | {error, reason()}.
 above(Text, Known) ->
@@ -119,7 +119,7 @@ above(Text, Known) ->
         Error -> Error
     end.
 
--doc "Checks several.".
+-doc "Checks several thresholds.".
 -spec check_all([t()], known()) -> ok | {error, dyno_error:error()}.
 check_all(Thresholds, Known) ->
     case [Reason || T <- Thresholds, {error, Reason} <- [check(T, Known)]] of
@@ -127,7 +127,7 @@ check_all(Thresholds, Known) ->
         [Reason | _] -> {error, {?MODULE, Reason}}
     end.
 
-%% In the text that format/1 gives.
+%% In the text of format/1.
 place_of(Problem, #{target := Target, operator := Operator} = Threshold) ->
     case {element(1, Problem), Target} of
         {Of, _} when Of =:= wrong_kind; Of =:= limit ->
@@ -147,7 +147,7 @@ place_of(Problem, #{target := Target, operator := Operator} = Threshold) ->
 format(#{operator := Operator, written := Written} = Threshold) ->
     iolist_to_binary([subject(Threshold), " ", Operator, " ", Written]).
 
--doc "What it compares with what: for those that decide over something else than a recording.".
+-doc "The parts of a comparison, for evaluations of other data than a recording.".
 -spec limit(t()) -> #{
     target := dyno_threshold_metric:target(),
     node := binary() | undefined,
@@ -159,7 +159,7 @@ format(#{operator := Operator, written := Written} = Threshold) ->
 }.
 limit(Threshold) -> maps:with([target, node, size, operator, limit, unit], Threshold).
 
--doc "The recording with the verdicts of these.".
+-doc "The recording with these thresholds' verdicts.".
 -spec judge([t()], dyno_recording:document()) -> dyno_recording:document().
 judge(Thresholds, Document) ->
     dyno_recording:add_verdicts(
@@ -167,12 +167,12 @@ judge(Thresholds, Document) ->
     ).
 
 -doc """
-Decides over every run of a recording (or the runs of the threshold's size), or once over the tables
-of all runs.
+Evaluates a threshold over every run of a recording (or the runs of its size), or once over the
+tables of all runs.
 
-A value that is not in the recording, or of another kind than the limit, gives the result `unknown`
-and a text that says why. So does a value of a run that was cut short, unless the rest could not have
-changed the answer: a count or a maximum that is beyond the limit stays there.
+A missing value, or a value of another kind than the limit, gives `unknown` with the reason. So does
+a value of a run that was cut short, unless the rest could not have changed the answer: a count or a
+maximum beyond the limit stays beyond.
 """.
 -spec evaluate(t(), dyno_recording:document()) -> [verdict()].
 evaluate(#{target := {cell, _, _, undefined} = Target} = Threshold, Document) ->
@@ -192,7 +192,7 @@ evaluate(#{target := Target, node := Node, size := Size} = Threshold, Document) 
             ]
     end.
 
-%% What of a run, or of a recording, was not observed.
+%% The unobserved part of a run or recording.
 missing(#{~"status" := Status} = Holder, Document) ->
     AskedMs = dyno_recording_observed:asked_ms(Document),
     case {dyno_recording_observed:is_whole(Status, AskedMs), Holder} of
@@ -204,7 +204,7 @@ missing(#{~"status" := Status} = Holder, Document) ->
             "the run was cut short"
     end.
 
--doc "What is wrong, with the text and a caret under the place, and what is accepted there.".
+-doc "The error, with the text, a caret under the place, and the accepted forms.".
 -spec format_error(reason()) -> binary().
 format_error({_, _, not_utf8}) ->
     ~"the limit is not UTF-8 text; write it as NAME < NUMBER UNIT";
@@ -217,8 +217,8 @@ format_error({Text, Position, Problem}) ->
 
 %% Reading: words, operators, and positions in characters
 
-%% [{word | operator, Text, Position}]. Quotes (an atom's, or those of a name with spaces) keep spaces
-%% and operators inside.
+%% [{word | operator, Text, Position}]. Quotes (of an atom, or of a name with spaces) protect spaces
+%% and operators.
 tokens(Text) ->
     End = {the_end, ~"", string:length(string:trim(Text, trailing))},
     Pattern = "[<>=!]+|(?:[^ \\t\\n\\r<>=!'\"]|'[^']*'|\"[^\"]*\")+|['\"]",
@@ -266,7 +266,7 @@ target([{word, Word, At} | Rest]) ->
 target([{_, _, At} | _]) ->
     throw({At, metric_expected}).
 
-%% As k6 writes percentiles: p(95), latency.p(95).
+%% k6's form of percentiles: p(95), latency.p(95).
 no_metric(Word) ->
     Pattern = ~"^(?:(.+)\\.)?p\\(([0-9.]+)\\)$",
     case re:run(Word, Pattern, [{capture, all_but_first, binary}]) of
@@ -280,7 +280,7 @@ cell(Table, Row, [{operator, _, _} | _] = Rest, true) -> {{cell, Table, Row, und
 cell(Table, _, [{word, _, At} | _], true) -> throw({At, {over_all_runs, Table}});
 cell(_, _, [{the_end, _, At}], true) -> throw({At, operator_expected}).
 
-%% What is compared ends before a place or an operator.
+%% The subject ends before a place or an operator.
 is_end([{word, Word, _} | _]) -> Word =:= ~"of" orelse Word =:= ~"at";
 is_end(_) -> true.
 
@@ -314,7 +314,7 @@ limit(Text, At) ->
 unquoted(Word) ->
     binary:replace(Word, ~"\"", ~"", [global]).
 
-%% Deciding
+%% Evaluation
 
 verdict(Threshold, RunId, Place, {Found, Missing}) ->
     #{target := Target, operator := Operator, limit := Limit, unit := Unit} = Threshold,
@@ -345,8 +345,7 @@ in_part(Missing, Found, Threshold, {Value, Result, Text} = Decided) ->
         false -> {Value, unknown, [Text, "; not known: ", Missing]}
     end.
 
-%% Whether the result is that of the whole whatever the rest had shown. What only grows stays above
-%% a limit.
+%% Whether the result is final for the whole run. Growing values stay above a limit.
 is_final(#{operator := Operator, target := Target}, Found, Result) ->
     Above = lists:member({Operator, Result}, [
         {~"<", fail}, {~"<=", fail}, {~">", pass}, {~">=", pass}
@@ -371,7 +370,7 @@ decide(Threshold, Place, {ok, _, Unit, {Low, High}} = Found) ->
 decide(Threshold, Place, {ok, Raw, RawUnit}) ->
     compared(Threshold, Place, {Raw, RawUnit}, " is ").
 
-%% Of which only one end is known, or both and no value.
+%% Only one end of the interval is known, or both and no value.
 bound({ok, _, _, {_, unknown}}) -> at_least;
 bound({ok, _, _, {unknown, _}}) -> at_most;
 bound({ok, unknown, _, _}) -> at_most;
@@ -417,12 +416,12 @@ based(unknown, _Unit) -> unknown;
 based(End, Unit) -> element(2, in_base(End, Unit)).
 
 -doc """
-Whether a value between two ends keeps to a limit; an end that is not known is an atom. Unknown if the
-limit lies between them.
+Whether a value between two ends meets a limit; an unknown end is an atom. Unknown if the limit lies
+between the ends.
 """.
 -spec decide(Operator :: binary(), Limit :: number(), Low, High) -> pass | fail | unknown when
     Low :: number() | atom(), High :: number() | atom().
-%% An atom is more than any number.
+%% An atom is greater than any number.
 decide(~"==", Limit, Low, High) when is_number(Low), Low > Limit; High < Limit -> fail;
 decide(~"==", _Limit, _Low, _High) -> unknown;
 decide(<<"<", _/binary>> = Operator, Limit, Low, High) -> by_end(Operator, Limit, Low, High);
@@ -436,8 +435,7 @@ by_end(Operator, Limit, Best, Worst) ->
         {_, _} -> unknown
     end.
 
-%% A limit in the interval of a value: nobody knows on which side of it the value is, and where the
-%% interval is wide not even roughly.
+%% If a limit is within the value's interval, the side of the value is unknown.
 interval(#{limit := Limit}, RawLow, RawHigh, Unit) ->
     {_, Low, Base} = in_base(RawLow, Unit),
     {_, High, Base} = in_base(RawHigh, Unit),
@@ -464,7 +462,7 @@ in_base(Raw, Unit) ->
         error -> {dyno_threshold_metric:kind(Unit), Raw, Unit}
     end.
 
-%% Rounded for people, but never to the limit itself: "20 ms, limit < 20 ms" would look like a pass.
+%% Rounded, but never to the limit itself: "20 ms, limit < 20 ms" would look like a pass.
 shown(Value, Unit, Limit, Digits) ->
     Text = dyno_unit:format(Value, Unit, Digits),
     case dyno_unit:format(Limit, Unit, Digits) of
@@ -513,7 +511,7 @@ subject_without_size(#{target := Target, node := undefined}) -> target_text(Targ
 subject_without_size(#{target := Target, node := Node}) ->
     [target_text(Target), " of ", quoted(Node)].
 
-%% Quotes where the name would not be one word, or would end what is compared.
+%% Quotes names of several words, and names that would end the subject.
 quoted(Name) ->
     case re:run(Name, ~"^(?!of$|at$)[^\\s<>=!'\"]+$", [unicode, {capture, none}]) of
         match -> Name;

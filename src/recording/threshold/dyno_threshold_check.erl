@@ -3,19 +3,19 @@
 
 -module(dyno_threshold_check).
 -moduledoc false.
-%% Whether a threshold can be decided at all by what a measurement will have: its names and units
-%% are known before it begins. Only what is certain counts as a problem. Pure.
+%% Whether a threshold can be decided at all, from the names and units known before a measurement.
+%% Only certain problems count. Pure.
 
 -export([problem/3]).
 -export_type([known/0, described/0, table/0, problem/0]).
 
 -doc """
-What a measurement may have: metrics, histograms and series with their units, tables of a run, and
-tables over all runs (`summaries`), as those who make them describe them. In a name `*` stands for
-whatever is filled in later.
+The possible values of a measurement: metrics, histograms and series with their units, tables of a
+run, and tables over all runs (`summaries`), as their makers describe them. In a name `*` stands for
+a part known later.
 
-`reserved`: the first words of the metrics and series that only those listed have; `all` where there
-are no others.
+`reserved`: first words of metrics and series of which all names are listed; `all` if no others
+exist.
 """.
 -type known() :: #{
     metrics => [described()],
@@ -30,7 +30,7 @@ are no others.
 
 -type table() :: #{name := binary(), columns := [dyno_recording_table:column()], _ => _}.
 
--doc "What is wrong.".
+-doc "The problem.".
 -type problem() ::
     {unknown_metric, Name :: binary(), Closest :: [binary()]}
     | {unknown_table, Name :: binary(), Closest :: [binary()]}
@@ -39,7 +39,7 @@ are no others.
     | {field_of_summary, Table :: binary()}
     | {wrong_kind, dyno_unit:kind(), LimitKind :: dyno_unit:kind()}.
 
--doc "What is wrong with a target and the limit that it has, if that is certain.".
+-doc "The certain problem of a target and its limit, if any.".
 -spec problem(dyno_threshold_metric:target(), {number(), dyno_unit:unit()}, known()) ->
     none | problem().
 problem({metric, Name}, Limit, Known) ->
@@ -62,7 +62,7 @@ problem({cell, Table, _Row, Field}, Limit, Known) ->
         {undefined, _, []} ->
             {field_expected, Table, fields(Tables)};
         {undefined, _, _} ->
-            %% The value that such a row has.
+            %% The possible values of the row.
             Values = [
                 [Unit || #{role := Role, unit := Unit} <- Of, Role =/= key]
              || Of <- Summaries
@@ -83,7 +83,7 @@ is_reserved(Name, Known) ->
         Words -> lists:member(hd(binary:split(Name, ~".")), Words)
     end.
 
-%% Of the first lookup that will find something.
+%% The units of the first successful lookup.
 units([], _Known) ->
     [];
 units([Lookup | Rest], Known) ->
@@ -116,7 +116,7 @@ tables(Key, Written, Known) ->
         dyno_threshold_metric:is_table(Name, Written)
     ].
 
-%% The ends of an interval go without saying.
+%% Interval ends need no mention.
 fields(Tables) ->
     lists:uniq([
         Name
@@ -126,7 +126,7 @@ fields(Tables) ->
 names(Key, Known) ->
     [Name || #{name := Name} <- maps:get(Key, Known, [])].
 
-%% Where there are several of a name, one that suits is enough.
+%% One fitting unit of a name is enough.
 kind(Units, {Limit, LimitUnit}) ->
     {ok, LimitKind} = dyno_unit:kind(LimitUnit),
     Kinds = [dyno_threshold_metric:kind(Unit) || Unit <- Units],

@@ -3,25 +3,24 @@
 
 -module(dyno_threshold_metric).
 -moduledoc """
-Finds what a threshold names in a recording.
+Finds a threshold's value in a recording.
 
-A name is looked up in this order; the first that is there counts:
+A name is looked up in this order; the first match counts:
 1. a metric of the run with that name,
 2. any percentile of a histogram of the run: `latency.p95`, `operation.read.latency.p99.5`,
-3. a series with the aggregate at its end: `vm.run_queue.normal.max`, `load.throughput.min`,
-4. a series without one; then the maximum counts for sizes, times and counts, the mean for ratios
-   and rates,
+3. a series with an aggregate at the end: `vm.run_queue.normal.max`, `load.throughput.min`,
+4. a series without one: the maximum for sizes, times and counts, the mean for ratios and rates,
 5. the run's metric with `.max` added.
 
-Series of the virtual machine and of the system may go by less than their name, with or without an
-aggregate: without `vm.`, `os.vm.` or `os.` at the beginning, and without `.normal` at the end. So
+Series of the virtual machine and of the system may be shortened, with or without an aggregate:
+without `vm.`, `os.vm.` or `os.` at the beginning, and without `.normal` at the end. So
 `memory.total` is `vm.memory.total`, `cpu` is `os.vm.cpu`, `cpu.steal` is `os.cpu.steal`, and
 `run_queue` is `vm.run_queue.normal`.
 
-Aggregates leave out the warm-up (times below 0) and what could not be measured.
+Aggregates leave out the warm-up (times below 0) and missing values.
 
-Any table can be named, in the singular too. A row is found by the cells in the columns with the
-role `key`: by one of them, or by all of them with a space in between.
+Any table can be named, also in the singular. A row is found by the cells of its `key` columns: by
+one of them, or by all, separated by spaces.
 """.
 
 -export([find/3, value/3, comparable/3, kind/1]).
@@ -30,16 +29,16 @@ role `key`: by one of them, or by all of them with a space in between.
 -export_type([target/0, found/0, bound/0, lookup/0]).
 
 -doc """
-What is compared: a metric or series, or the cell of a table. Without a field it is the first value
-of a row of a table over all runs, such as the exponent in `growth`.
+The subject: a metric or series, or the cell of a table. Without a field, the first value of a row
+of a table over all runs, such as the exponent in `growth`.
 """.
 -type target() ::
     {metric, Name :: binary()}
     | {cell, Table :: binary(), Row :: binary(), Field :: binary() | undefined}.
 
 -doc """
-A value in the unit it was recorded in, with its interval if it has one, or why there is none. If one
-end of the interval is not known it is `unknown`; then the value may be, too.
+A value in its recorded unit, with its interval if any, or the reason why there is none. An unknown
+end is `unknown`; then the value may be too.
 """.
 -type found() ::
     {ok, number(), dyno_unit:unit()}
@@ -48,7 +47,7 @@ end of the interval is not known it is `unknown`; then the value may be, too.
 
 -type bound() :: number() | unknown.
 
--doc "Where a value may be.".
+-doc "A possible place of a value.".
 -type lookup() ::
     {metric, Name :: binary()}
     | {percentile, Histogram :: binary(), Share :: float()}
@@ -57,13 +56,13 @@ end of the interval is not known it is `unknown`; then the value may be, too.
 -type holder() :: dyno_recording:run() | dyno_recording:document().
 
 -define(AGGREGATES, [{~".mean", mean}, {~".min", min}, {~".max", max}, {~".last", last}]).
-%% What the beginning of a series' name may be left out of.
+%% Optional beginnings of a series' name.
 -define(PREFIXES, [~"vm.", ~"os.vm.", ~"os."]).
 
 -doc """
 Whether a value of a kind can be compared with a limit of another.
 
-A number without a unit serves for ratios and rates; a time for a time per call; 0 for everything.
+A number without a unit fits ratios and rates; a time fits a time for each call; 0 fits everything.
 """.
 -spec comparable(dyno_unit:kind(), LimitKind :: dyno_unit:kind(), Limit :: number()) -> boolean().
 comparable(Kind, Kind, _) -> true;
@@ -77,7 +76,7 @@ also(words) -> [number];
 also(words_per_call) -> [words, number];
 also(_) -> [].
 
--doc "The value of what a threshold names, in a run or in the tables over all runs.".
+-doc "The value of a threshold's subject, in a run or in the tables over all runs.".
 -spec find(target(), Node :: binary() | undefined, holder()) -> found().
 find({metric, Name}, Node, Run) ->
     case value(Name, Node, Run) of
@@ -118,7 +117,7 @@ no_row(Table, Row, Tables, Node, Holder) ->
             ]
     end.
 
-%% A function that is in a run has no exponent where its times are hardly known.
+%% A function in a run has no exponent if its times are imprecise.
 is_measured(Function, Document) ->
     [] =/= [
         Cells
@@ -128,7 +127,7 @@ is_measured(Function, Document) ->
         is_row(Table, Cells, Function)
     ].
 
--doc "The value of a metric, percentile or series; none where there is nothing of that name.".
+-doc "The value of a metric, percentile or series, or none.".
 -spec value(Name :: binary(), Node :: binary() | undefined, dyno_recording:run()) ->
     found() | none.
 value(Name, Node, Run) ->
@@ -136,7 +135,7 @@ value(Name, Node, Run) ->
 
 %% Names
 
--doc "Where the value of a name may be, in order.".
+-doc "The possible places of a name's value, in order.".
 -spec lookups(binary()) -> [lookup(), ...].
 lookups(Name) ->
     {Plain, Aggregate} = split(Name),
@@ -155,7 +154,7 @@ percentile(Name) ->
         nomatch -> []
     end.
 
-%% The names that a series may be recorded under.
+%% The possible recorded names of a series.
 full(Name) ->
     [
         <<Prefix/binary, Name/binary, Suffix/binary>>
@@ -168,7 +167,7 @@ split(Name) ->
         false -> {Name, undefined}
     end.
 
--doc "Whether a table of a name is meant: `process` is the table `processes`.".
+-doc "Whether a name means a table: `process` means `processes`.".
 -spec is_table(binary(), Written :: binary()) -> boolean().
 is_table(Name, Written) ->
     lists:member(Name, [<<Written/binary, Plural/binary>> || Plural <- [~"", ~"s", ~"es"]]).
@@ -184,7 +183,7 @@ metric(_, _, _) ->
     %% Metrics belong to the run, not to a node.
     none.
 
-%% Those with labels are of something in a node; a row of a table is their name.
+%% Histograms with labels are of something in a node, and are named by table rows.
 percentile(Name, Share, undefined, Run) ->
     Histograms = maps:get(~"histograms", Run, []),
     case [H || #{~"name" := Of, ~"labels" := L} = H <- Histograms, Of =:= Name, L =:= #{}] of
@@ -220,7 +219,7 @@ aggregate(min, Values) -> lists:min(Values);
 aggregate(max, Values) -> lists:max(Values);
 aggregate(last, Values) -> lists:last(Values).
 
-%% Of the node that the threshold names; else the first target's first, then those of no node.
+%% Of the threshold's node; by default of the first target, then without a node.
 of_node(Items, undefined, Holder) ->
     case [Role || #{~"role" := Role} <- maps:get(~"nodes", Holder, [])] of
         [First | _] ->
@@ -244,7 +243,7 @@ is_row(Table, Cells, Row) ->
     Keys = keys(Table, Cells),
     lists:any(fun(Key) -> same(Key, Row) end, [joined(Keys) | Keys]).
 
-%% Where no column says that it is a key, the first one is.
+%% Without a key column, the first column is the key.
 keys(#{~"columns" := Columns}, Cells) ->
     case [Cell || {#{~"role" := ~"key"}, Cell} <- lists:zip(Columns, Cells)] of
         [] -> lists:sublist(Cells, 1);
@@ -262,7 +261,7 @@ joined(Keys) ->
         ])
     ).
 
-%% Quotes of atoms do not tell functions apart: 'a b':f/1 is a b:f/1 in some tables.
+%% Quotes of atoms do not distinguish functions: 'a b':f/1 is a b:f/1 in some tables.
 same(Key, Row) when is_binary(Key) -> bare(Key) =:= bare(Row);
 same(Key, Row) -> iolist_to_binary(json:encode(Key)) =:= Row.
 
@@ -291,8 +290,7 @@ why_not(Name, Pairs) ->
             [Name, " was not measured for it"]
     end.
 
-%% With the interval that its row has for it. That of an exponent is about its law, and not about
-%% what was measured.
+%% With the row's interval. An exponent's interval describes its law, not the measurement.
 bounded(Found, ~"1", _Name, _Pairs) ->
     Found;
 bounded(Found, Unit, Name, Pairs) ->
@@ -317,7 +315,7 @@ unit(Unit) -> Unit.
 number(Value, Unit, _) when is_number(Value) -> {ok, Value, Unit};
 number(_, _, Why) -> {error, Why}.
 
--doc "What a unit measures; of one that is not known, the numbers count.".
+-doc "The kind of a unit; unknown units compare as numbers.".
 -spec kind(dyno_unit:unit() | undefined) -> dyno_unit:kind().
 kind(Unit) ->
     case dyno_unit:kind(Unit) of
@@ -344,7 +342,7 @@ first([], _Node, _Run) ->
 named(Key, Holder) ->
     [Name || #{~"name" := Name} <- maps:get(Key, Holder, [])].
 
--doc "What there is to name, of these metrics and series.".
+-doc "The possible names of these metrics and series.".
 -spec names([binary()], [binary()]) -> [binary()].
 names(Metrics, Series) ->
     Short = [
@@ -359,7 +357,7 @@ names(Metrics, Series) ->
 closest(Name, Names) ->
     dyno_similar:closest_are(dyno_similar:closest(Name, Names)).
 
-%% A run that was not completed may lack what it would have had.
+%% An incomplete run may lack values.
 reason(Text, #{~"id" := _, ~"status" := Status}) when Status =/= ~"complete" ->
     [Text, " (the run is ", Status, ")"];
 reason(Text, _) ->

@@ -3,11 +3,11 @@
 
 -module(dyno_threshold_problem).
 -moduledoc false.
-%% The words for what is wrong in a threshold, and for what is accepted instead.
+%% The words for a threshold's problem, and the accepted forms.
 
 -export([wording/1]).
 
--doc "What is wrong, and what is accepted.".
+-doc "The problem, and the accepted forms.".
 -spec wording(term()) -> unicode:chardata().
 wording(metric_expected) ->
     "the name of a metric is expected, such as latency.p99, errors.rate, throughput or "
