@@ -25,7 +25,8 @@ groups() ->
             suspended_processes_wait,
             finds_the_one_that_works_among_many,
             who_lives_has_not_ended,
-            says_what_is_silent
+            says_what_is_silent,
+            no_share_is_below_zero
         ]}
     ].
 
@@ -61,6 +62,15 @@ what_waits_in_a_system_call_is_no_processor_time(Config) ->
         ?assert(abs(Waiting - 6) < 0.5, Waiting),
         ?assertMatch({_, _}, binary:match(text(Recording), ~"(a system call)"))
     end).
+
+%% In floats 1 - 0.9 - 0.1 is less.
+no_share_is_below_zero(_Config) ->
+    Result = #{
+        stacks => [{a, [unseen], 9.0}, {a, [burst], 1.0}], other => 0.0, started => 9, cpu => none,
+        seen => {none, 0}, instants => 10, clocks => known
+    },
+    [{~"bursts", _, [{Share, ~"ratio"} | _], _}] = dyno_agent_stack_parts:warnings(~"n", Result),
+    ?assert(Share >= 0, Share).
 
 %% Of a function that dyno does not know.
 dirty_calls_of_others_wait_too(_Config) ->

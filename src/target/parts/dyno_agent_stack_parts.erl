@@ -280,7 +280,7 @@ unseen(Role, All, #{stacks := Stacks, started := Started, cpu := Cpu} = Result) 
         weight([Of || {_, Stack, _} = Of <- Stacks, lists:last(Stack) =:= Last])
     end,
     Ended = Weight(unseen) / All,
-    Share = seen(Result) * (1 - Ended - Weight(burst) / All),
+    Share = max(0.0, seen(Result) * (1 - Ended - Weight(burst) / All)),
     if
         Share < ?MOSTLY, Cpu =:= none ->
             [
