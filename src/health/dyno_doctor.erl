@@ -3,17 +3,17 @@
 
 -module(dyno_doctor).
 -moduledoc """
-Says what is wrong with running nodes: what `dyno doctor` does.
+Diagnoses running nodes, for `dyno doctor`.
 
 ```erlang
 {ok, Recording} = dyno_doctor:run(['shop@host'], #{for_ms => 10_000}).
 ```
 
-An agent looks at each node five times (`dyno_agent_look`), the checks (`m:dyno_health`) find what
-is wrong in the looks. The recording holds the looks, as events, and the findings: `again/1` finds
-the same in it, or what a later dyno finds.
+An agent looks at each node five times (`dyno_agent_look`), and the checks (`m:dyno_health`) find
+problems in the looks. The recording holds the looks, as events, and the findings: `again/1` finds
+the same, or the findings of a later dyno.
 
-It ends in good order, with what was seen until then, when its process gets `dyno_interrupt`.
+If the process gets `dyno_interrupt`, it ends with the results so far.
 """.
 
 -behaviour(dyno_observer).
@@ -23,9 +23,9 @@ It ends in good order, with what was seen until then, when its process gets `dyn
 -export_type([options/0]).
 
 -type options() :: #{
-    %% Ten seconds by default, five at least: shorter is chance.
+    %% Ten seconds by default, at least five: shorter looks depend on chance.
     for_ms => pos_integer(),
-    %% Called in the measuring process with the time that has passed.
+    %% Called in the measuring process with the elapsed time.
     show => fun((PassedMs :: non_neg_integer()) -> ok),
     cookie => atom(),
     name => atom()
@@ -43,13 +43,13 @@ It ends in good order, with what was seen until then, when its process gets `dyn
 -define(OPTIONS, [for_ms, show, cookie, name]).
 
 -doc """
-Looks, and finds; see the module.
+Looks at the nodes and returns the findings.
 
 ## Cost
-In the target 2 ms and 4 us for each process, five times, and what attaching costs.
+In the target 2 ms and 4 us for each process, five times, and the cost of attaching.
 
 ## Errors
-A node cannot be reached, or is taken by another dyno.
+A node cannot be reached, or another dyno uses it.
 """.
 -spec run([node(), ...], options()) ->
     {ok, dyno_recording:document()} | {error, dyno_error:error()}.
@@ -75,11 +75,11 @@ attach(Nodes, #{for_ms := ForMs} = Options) ->
             Options#{nodes => Nodes, results => #{}}}
     end.
 
-%% Two looks at a large node take longer: they leave it most of the time.
+%% Two looks at a large node take longer, to use little of the node's time.
 longest_ms(Targets) ->
     lists:max([dyno_agent:processes(Agent) || #{agent := Agent} <- Targets]) div ?PROCESSES_PER_MS.
 
-%% A node that is there and does not answer is looked at from outside.
+%% A present node that does not answer is examined from outside.
 attached(Nodes, ForMs, Options) ->
     case dyno_targets:attach(Nodes, attach_options(ForMs, Options)) of
         {error, {dyno_target_node, {Reason, Node}}} when Reason =:= port_closed ->
@@ -128,7 +128,7 @@ handle(begun, Targets, State) ->
 handle({tick, PassedMs}, Targets, #{for_ms := ForMs} = State) ->
     _ = [ok = Show(PassedMs) || #{show := Show} <- [State]],
     LookMs = ForMs div ?LOOKS,
-    %% Between two looks: a node that is lost takes no look with it.
+    %% Between two looks: a lost node then loses no look.
     case (PassedMs + LookMs div 2) rem LookMs < ?TICK_MS of
         true -> read(dyno_targets:peek(Targets), PassedMs, State);
         false -> {[], State}
@@ -164,7 +164,7 @@ made(_Ended, #{nodes := Nodes, for_ms := ForMs, results := ByNode}) ->
         warnings => []
     }.
 
-%% Of the wall time as much as the threads had a processor while they wanted one.
+%% The share of the wall time in which threads that wanted a processor had one.
 looking(Results) ->
     Ns = [
         1000 * Us * had_processor(Looks)
@@ -187,7 +187,7 @@ had_processor(Looks) ->
         All -> Cpu / All
     end.
 
--doc "The recording with the findings that are in its looks, in place of those that it has.".
+-doc "The recording with new findings from its looks in place of its own.".
 -spec again(dyno_recording:document()) -> dyno_recording:document().
 again(#{~"runs" := Runs, ~"verdicts" := Verdicts, ~"status" := Status} = Document) ->
     {Found, Said} = lists:unzip([in_run(Run) || Run <- Runs]),
@@ -201,8 +201,8 @@ again(Document) ->
     again(Document#{~"verdicts" => []}).
 
 -doc """
-The recording with the findings that are in its looks, if there are looks, without verdicts: for
-recordings that were made to see more than what is wrong.
+The recording with findings from its looks, if any, without verdicts: for recordings that were made
+to see more than problems.
 """.
 -spec with_findings(dyno_recording:document()) -> dyno_recording:document().
 with_findings(#{~"runs" := Runs, ~"command" := Command} = Document) when Command =/= ~"doctor" ->
@@ -213,7 +213,7 @@ with_findings(Document) ->
 without_unknown(#{~"warnings" := Warnings} = Run) ->
     Run#{~"warnings" := [W || #{~"code" := Code} = W <- Warnings, Code =/= ~"not_known"]}.
 
-%% One that was seen from outside stays as it is.
+%% A recording made from outside stays unchanged.
 in_run(#{~"events" := #{~"items" := []}, ~"tables" := [_ | _]} = Run) ->
     {Run, [verdict(F, Run) || {_, F} <- dyno_finding:read(Run)]};
 in_run(#{~"nodes" := Nodes, ~"tables" := Tables, ~"warnings" := Warnings} = Run) ->
@@ -248,7 +248,7 @@ looks(Role, #{~"events" := #{~"items" := Items}}) ->
 verdict(#{text := Text}, #{~"id" := Id}) ->
     #{kind => finding, name => ~"the node from outside", run => Id, result => fail, text => Text}.
 
-%% Where this release or system has no answer, the run has a warning.
+%% If this release or system has no answer, the run has a warning.
 verdict(_Role, _Run, {_Check, {unknown, _Why}}) ->
     [];
 verdict(Role, #{~"id" := Id}, {#{title := Title}, Findings}) ->

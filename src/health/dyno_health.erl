@@ -3,12 +3,11 @@
 
 -module(dyno_health).
 -moduledoc """
-The checks of `dyno doctor`, as data: each is a pure function over the looks at a node
-(`dyno_agent_look`), in the form that a recording holds, so that live and from a recording the
-findings are the same.
+The checks of `dyno doctor`, as data. Each check is a pure function over the looks at a node
+(`dyno_agent_look`) in a recording's form, so live and recorded looks give the same findings.
 
-A check gives its findings, none if all is well, or `{unknown, Reason}` if the looks lack what it
-needs.
+A check returns its findings, an empty list if all is well, or `{unknown, Reason}` if the looks lack
+data.
 """.
 
 -export([checks/0, examined/2]).
@@ -16,14 +15,14 @@ needs.
 
 -type check() :: #{
     name := atom(),
-    %% What is looked at, for people.
+    %% The check's subject.
     title := binary(),
     finding := fun(([dyno_health_look:look(), ...]) -> [dyno_finding:t()] | {unknown, binary()})
 }.
 
 -type outcome() :: {check(), [dyno_finding:t()] | {unknown, binary()}}.
 
--doc "All checks, in the order in which they are told.".
+-doc "All checks, in order.".
 -spec checks() -> [check()].
 checks() ->
     lists:append([
@@ -36,7 +35,7 @@ checks() ->
         dyno_health_code:checks()
     ]).
 
--doc "What the checks say of a node, whose name goes into the commands that they advise.".
+-doc "The results of all checks for a node; advised commands contain its name.".
 -spec examined(binary(), [dyno_health_look:look()]) -> [outcome()].
 examined(_Node, Looks) when length(Looks) < 2 ->
     [{Check, {unknown, ~"the node was looked at less than twice"}} || Check <- checks()];

@@ -3,7 +3,7 @@
 
 -module(dyno_health_code).
 -moduledoc false.
-%% What the program does that costs: restarts, the code server, timers, persistent terms.
+%% Costs of the program: restarts, the code server, timers, persistent terms.
 
 -export([checks/0, busiest/1]).
 
@@ -27,7 +27,7 @@ checks() ->
         #{name => spawns, title => ~"processes that are started", finding => fun spawns/1}
     ].
 
--doc "The busiest of the processes that were asked: its name, its share of all reductions, where.".
+-doc "The busiest of the sampled processes: its name, its share of all reductions, its place.".
 -spec busiest([dyno_health_look:look()]) ->
     {Name :: binary(), Share :: float(), Place :: binary(), Pid :: binary()} | none.
 busiest(Looks) ->
@@ -55,7 +55,7 @@ busiest(Looks) ->
             none
     end.
 
-%% A name or a child that is another process at two looks at least.
+%% A name or a child that is another process in at least two looks.
 restarts(Looks) ->
     Names = maps:groups_from_list(fun(N) -> N end, [N || #{~"names" := Of} <- Looks, N <- Of]),
     Children = maps:groups_from_list(
@@ -165,7 +165,7 @@ resolver(Looks) ->
         Looks
     ).
 
-%% Since OTP 25 each interval that starts a process has a loop of its own.
+%% Since OTP 25 each interval that starts a process has its own loop.
 timers(Looks) ->
     Rows = of_table(~"timer_tab", Looks),
     Share = busy_share(~"timer_server", Looks),
@@ -212,7 +212,7 @@ mean_per_s(Key, Looks) ->
     Ms = lists:sum([N || #{~"interval_ms" := N} <- Looks]),
     1000 * lists:sum([N || #{Key := N} <- Looks]) / max(1, Ms).
 
-%% Many, more than at the look before, and of few processes.
+%% Many, more than in the look before, and of few processes.
 monitors(Looks) ->
     [
         dyno_finding:new(monitors, monitors, #{
@@ -325,7 +325,7 @@ terms(Looks) ->
         is_number(R)
     ],
     Seconds = max(1, dyno_health_look:span_s(Looks)),
-    %% Modules that are loaded again take literals with them.
+    %% Reloaded modules take literals with them.
     Loading = lists:sum([R || #{~"code_server" := R} <- Looks]) / Seconds,
     case lists:sum(Of) / Seconds of
         PerS when PerS > 5000, Loading < 5000 ->

@@ -3,14 +3,14 @@
 
 -module(dyno_health_limits).
 -moduledoc false.
-%% The limits of the VM: how near, and when they are reached.
+%% The limits of the VM: distance, and time until reached.
 
 -export([checks/0]).
 
 -import(dyno_health_look, [text/2, show/2, seconds/1, of_last/2]).
 -import(dyno_finding_limits, [value/1]).
 
-%% Sooner than this is urgent.
+%% A shorter time is urgent.
 -define(SOON_S, 3600).
 -define(DAY_S, 86_400).
 
@@ -35,7 +35,7 @@ checks() ->
         }
     ].
 
-%% A group that grows at each look, and of which few end.
+%% A group that grows in each look, and of which few end.
 processes(Looks) ->
     Names = maps:keys(dyno_health_look:groups(dyno_health_look:last(Looks))),
     Every = of_last([~"processes", ~"every"], Looks),
@@ -154,7 +154,7 @@ is_loading(Looks) ->
     Counts = [N || L <- Looks, N <- [dyno_health_look:at([~"counts", ~"modules"], L)]],
     length(lists:usort(Counts)) > 1.
 
-%% More at each look; the limit within a day.
+%% More in each look; the limit within a day.
 counts(Looks) ->
     Of = fun(Key) ->
         fun(L) ->

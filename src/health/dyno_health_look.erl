@@ -3,8 +3,7 @@
 
 -module(dyno_health_look).
 -moduledoc false.
-%% Reads looks, in the form that they have in a recording: what the checks share. Pure. A value that
-%% a look lacks is `unknown`, never 0.
+%% Reads looks in a recording's form, for all checks. Pure. Missing values are `unknown`, never 0.
 
 -export([intervals/1, last/1, latest/2, span_s/1]).
 -export([at/2, of_last/2, mean/2, least/2, sum/2, growth/2]).
@@ -14,10 +13,10 @@
 
 -type look() :: dyno_recording:object().
 
--doc "A process that was asked in some looks, and what it was in each, the first one first.".
+-doc "A sampled process, and its data in each look, the first look first.".
 -type suspect() :: {Pid :: binary(), [dyno_recording:object()]}.
 
--doc "Those with an interval before them.".
+-doc "The looks with an interval before them.".
 -spec intervals([look()]) -> [look()].
 intervals(Looks) -> [Look || #{~"interval_ms" := Ms} = Look <- Looks, Ms > 0].
 
@@ -33,7 +32,7 @@ span_s([#{~"time_ms" := First} | _] = Looks) ->
     #{~"time_ms" := Last} = last(Looks),
     (Last - First) / 1000.
 
--doc "What is at a path of keys.".
+-doc "The value at a path of keys.".
 -spec at([binary()], term()) -> term() | unknown.
 at([], Value) ->
     Value;
@@ -51,7 +50,7 @@ of_last(Path, Looks) -> at(Path, last(Looks)).
 
 numbers(Path, Looks) -> [N || Look <- intervals(Looks), N <- [at(Path, Look)], is_number(N)].
 
--doc "Over the looks with an interval, each by its length.".
+-doc "The mean over the looks with an interval, weighted by length.".
 -spec mean([binary()], [look()]) -> number() | unknown.
 mean(Path, Looks) ->
     Of = [
@@ -77,7 +76,7 @@ sum(Path, Looks) ->
         Numbers -> lists:sum(Numbers)
     end.
 
--doc "A number of each look: the first, the last, by how much it grew a second, whether in each.".
+-doc "A number's first and last value, growth a second, and whether it grew in each look.".
 -spec growth(fun((look()) -> number() | unknown), [look()]) ->
     {First :: number(), Last :: number(), PerS :: number(), Each :: boolean()} | unknown.
 growth(Value, Looks) ->
@@ -94,7 +93,7 @@ growth(Value, Looks) ->
             unknown
     end.
 
--doc "The processes that were asked, each with what it was in each look.".
+-doc "The sampled processes, each with its data in each look.".
 -spec suspects([look()]) -> [suspect()].
 suspects(Looks) ->
     All = [
@@ -105,7 +104,7 @@ suspects(Looks) ->
     ],
     maps:to_list(maps:groups_from_list(fun({P, _}) -> P end, fun({_, S}) -> S end, All)).
 
--doc "Where a process stood: the most frequent stack, and its share of all looks at it.".
+-doc "The most frequent stack of a process, and its share of all looks.".
 -spec stands([dyno_recording:object()]) ->
     {[binary()], Share :: float(), Looks :: pos_integer()} | unknown.
 stands(Asked) ->
@@ -121,7 +120,7 @@ stands(Asked) ->
         _ -> unknown
     end.
 
--doc "A stack in a sentence: where it is, and the first function that is not of OTP.".
+-doc "A stack in a sentence: its top, and the first function outside of OTP.".
 -spec place([binary()]) -> binary().
 place([]) ->
     ~"(no function)";
@@ -220,7 +219,7 @@ is_system(Frame) ->
 -spec groups(look()) -> #{binary() => dyno_recording:object()}.
 groups(Look) -> #{Name => Group || #{~"group" := Name} = Group <- maps:get(~"groups", Look, [])}.
 
--doc "How many processes of a look wait with one of these functions in their stacks; one of them.".
+-doc "The number of processes with one of these functions in their stacks, and one of the places.".
 -spec waiting_in([binary()], look()) -> {non_neg_integer(), Place :: binary()}.
 waiting_in(Functions, Look) ->
     Found = [
@@ -239,7 +238,7 @@ waiting_in(Functions, Look) ->
         end,
     {lists:sum([N || {N, _} <- Found]), Who}.
 
--doc "A text.".
+-doc "Formatted text.".
 -spec text(io:format(), [term()]) -> binary().
 text(Format, Arguments) -> dyno_recording_part:text(Format, Arguments).
 
@@ -250,7 +249,7 @@ show(Value, Unit) when is_float(Value), Unit =:= ~"count/s"; is_float(Value), Un
 show(Value, Unit) ->
     dyno_unit:format(Value, Unit).
 
--doc "A time in seconds as people say it.".
+-doc "A readable time in seconds.".
 -spec seconds(number()) -> binary().
 seconds(S) when S < 120 -> text("~b s", [round(S)]);
 seconds(S) when S < 7200 -> text("~b min", [round(S / 60)]);

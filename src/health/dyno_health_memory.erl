@@ -3,7 +3,7 @@
 
 -module(dyno_health_memory).
 -moduledoc false.
-%% Memory: tables that grow, memory that is held and not used, garbage.
+%% Memory: growing tables, memory held but unused, garbage.
 
 -export([checks/0]).
 
@@ -27,7 +27,7 @@ tables(Looks) ->
     [
         table(Name, Growth, Looks)
      || Name <- Names,
-        %% Mnesia's own come and go with its transactions.
+        %% Mnesia's own tables come and go with its transactions.
         string:prefix(Name, ~"mnesia_") =:= nomatch,
         {_, _, PerS, true} = Growth <- [
             dyno_health_look:growth(fun(L) -> rows(Name, L) end, Looks)
@@ -119,7 +119,7 @@ grows(Looks) ->
             []
     end.
 
-%% Without what looking takes.
+%% Without the memory of the look itself.
 node_bytes(Look) ->
     case dyno_health_look:at([~"values", ~"vm.memory.total"], Look) of
         Bytes when is_number(Bytes) -> Bytes - maps:get(~"own_bytes", Look, 0);
@@ -142,7 +142,7 @@ kind(Looks) ->
         [] -> ~"of a kind that is not known"
     end.
 
-%% Ten seconds of growth may be users who come.
+%% Ten seconds of growth may be arriving users.
 full_soon(PerS, Looks) ->
     case of_last([~"values", ~"os.memory.available"], Looks) of
         Bytes when is_number(Bytes), Bytes / PerS < ?SOON_S -> warning;
@@ -277,7 +277,8 @@ binaries(Looks) ->
 severity(~"") -> note;
 severity(_) -> warning.
 
-%% Rows that are parts of larger binaries; else the group of processes that refers to most.
+%% Table rows that are parts of larger binaries; otherwise the group of processes with most
+%% references.
 holders(Binary, #{~"binaries" := #{~"groups" := Groups, ~"tables" := Tables} = Of}) ->
     Parts = [
         {Kept / Own, Name}
@@ -306,7 +307,7 @@ holders(Binary, #{~"binaries" := #{~"groups" := Groups, ~"tables" := Tables} = O
 holders(_Binary, _Look) ->
     ~"".
 
-%% Much garbage, and who may make it: large objects that are looked up, or the busiest process.
+%% Much garbage, and its likely source: look-ups of large objects, or the busiest process.
 garbage(Looks) ->
     PerS = mean([~"values", ~"reclaimed"], Looks),
     Reductions = mean([~"values", ~"vm.reductions"], Looks),

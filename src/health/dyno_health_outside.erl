@@ -3,10 +3,10 @@
 
 -module(dyno_health_outside).
 -moduledoc """
-Why a node of this machine does not answer, as far as the operating system can tell: the port mapper
-knows its port, the port its process, and `/proc` what the threads of that process do.
+Finds out from the operating system why a node of this machine does not answer: the port mapper
+knows the node's port, the port its process, and `/proc` the state of the process's threads.
 
-Of a node on another machine, or of another user, nothing can be seen.
+Nodes on another machine or of another user are not visible.
 """.
 
 -export([findings/1, read/1, judged/2]).
@@ -14,11 +14,11 @@ Of a node on another machine, or of another user, nothing can be seen.
 
 -type thread() :: #{
     name := binary(),
-    %% R, S, D, T, as ps shows it.
+    %% R, S, D, T, as in ps.
     state := binary(),
-    %% Its system call; none if it runs, or cannot be seen.
+    %% The thread's system call; none if running or not visible.
     call := non_neg_integer() | none,
-    %% Of one processor, since the reading before.
+    %% Of one processor, since the last reading.
     cpu := float()
 }.
 
@@ -33,10 +33,10 @@ Of a node on another machine, or of another user, nothing can be seen.
 -define(WINDOW_MS, 1000).
 -define(TICKS_PER_S, 100).
 -define(FUTEX, 202).
-%% Those in which a thread of a scheduler waits for work.
+%% System calls in which a scheduler's thread waits for work.
 -define(IDLE_CALLS, [?FUTEX, 232, 281, 7, 271]).
 
--doc "What is wrong with a node, or why that cannot be seen. Takes a second.".
+-doc "A node's findings, or why the node is not visible. Takes a second.".
 -spec findings(node()) -> {ok, [dyno_finding:t()]} | {unseen, Why :: binary()}.
 findings(Node) ->
     maybe
@@ -47,7 +47,7 @@ findings(Node) ->
         {unseen, _} = Unseen -> Unseen
     end.
 
-%% The process that listens at the port that the port mapper has for the name.
+%% The process listening at the node's port in the port mapper.
 process(Node) ->
     [Name, Host] = string:split(atom_to_list(Node), "@"),
     {ok, Here} = inet:gethostname(),
@@ -81,7 +81,7 @@ text(Path) ->
         {error, _} -> ~""
     end.
 
-%% State 0A listens; the local address ends with the port in hexadecimal digits.
+%% State 0A listens; the local address ends with the port in hexadecimal.
 inodes(Port) ->
     End = iolist_to_binary(io_lib:format(":~4.16.0B", [Port])),
     [
@@ -101,7 +101,7 @@ has_socket(Pid, Inode) ->
         fun(Fd) -> file:read_link(filename:join(Folder, Fd)) =:= {ok, Link} end, folder(Folder)
     ).
 
--doc "What a process and its threads do within a second.".
+-doc "The activity of a process and its threads within a second.".
 -spec read(binary()) -> {ok, seen()} | {unseen, binary()}.
 read(Pid) ->
     Folder = filename:join("/proc", binary_to_list(Pid)),
@@ -177,7 +177,7 @@ throttled(Folder) ->
         [] -> 0
     end.
 
--doc "What that says. Pure.".
+-doc "The findings from these readings. Pure.".
 -spec judged(node(), seen()) -> [dyno_finding:t()].
 judged(Node, #{threads := Threads} = Seen) ->
     Of = fun(Prefix) ->

@@ -3,14 +3,14 @@
 
 -module(dyno_health_queues).
 -moduledoc false.
-%% Queues that do not drain, and processes that are kept from their queues.
+%% Growing queues, and processes kept from their queues.
 
 -export([checks/0]).
 
 -import(dyno_health_waits, [edges/1, names/1, cycle/1, short/2]).
 -import(dyno_health_look, [text/2, show/2, seconds/1]).
 
-%% Receives that search the mailbox: the reference or pid that they wait for was made before.
+%% Receives that search the mailbox: their reference or pid was made before.
 -define(SEARCHING, [
     ~"disk_log:monitor_request/2",
     ~"proc_lib:sync_start/2",
@@ -54,13 +54,14 @@ checks() ->
         #{name => full_socket, title => ~"sockets that are not read", finding => fun sockets/1}
     ].
 
-%% A queue of each process that is long at the end, or grows in each look with its owner not free.
+%% A process with a long queue at the end, or with a queue that grows in each look while the owner
+%% is not idle.
 queues(Looks) ->
     [
         Finding
      || {Pid, Asked} <- dyno_health_look:suspects(Looks),
         #{~"last" := true, ~"queue" := Queue} <- [lists:last(Asked)],
-        %% These have findings that say more.
+        %% These have more specific findings.
         not is_sending(Asked),
         not is_suspended(Asked, Looks),
         Finding <- queue(Pid, Queue, Asked, Looks)
@@ -70,7 +71,7 @@ queue(_Pid, Queue, Asked, _Looks) when Queue < 100; length(Asked) < 2 -> [];
 queue(Pid, Queue, Asked, Looks) ->
     Queued = fun(Look) -> queue_in(Pid, Look) end,
     {_, _, _, Each} = dyno_health_look:growth(Queued, Looks),
-    %% A burst before is no growth.
+    %% An earlier burst is no growth.
     {_, _, PerS, _} =
         case dyno_health_look:growth(Queued, dyno_health_look:latest(3, Looks)) of
             unknown -> dyno_health_look:growth(Queued, Looks);
@@ -130,7 +131,7 @@ queues_seen(Asked) ->
     Queues = [dyno_unit:format(Q, ~"count") || #{~"queue" := Q} <- Asked],
     text("At the looks ~ts waited.", [lists:join(", ", Queues)]).
 
-%% Where the owner stands says why, and what to do.
+%% The owner's place explains the cause and the advice.
 cause(Asked) ->
     case {dyno_health_look:stands(Asked), formats(Asked), [I || #{~"inspects" := I} <- Asked]} of
         {{Stack, _, _}, Share, _} when Share >= 0.2 ->
@@ -177,7 +178,7 @@ cause(Asked) ->
             {~"It is not known where it stands.", general()}
     end.
 
-%% A receive of its own that takes none of them; callers that have given up; or there is too much.
+%% A receive of its own that matches none; callers that have given up; or too much work.
 others(Top, Stands, Asked) ->
     #{~"queue" := Queue} = Last = lists:last(Asked),
     Waits = [S || #{~"status" := ~"waiting"} = S <- Asked],
@@ -217,7 +218,7 @@ stale(Callers, Queue, Stands) when Callers > 0, Queue > 3 * Callers ->
 stale(_Callers, _Queue, Stands) ->
     {text("~ts.", [Stands]), general()}.
 
-%% The share of the looks in which it made text of terms.
+%% The share of looks in which the process formatted text.
 formats(Asked) ->
     All = lists:sum([N || #{~"looks" := N} <- Asked]),
     Formats = lists:sum([
@@ -268,14 +269,14 @@ stuck(Looks) ->
         Share > 0.9,
         not is_sending(Asked),
         not lists:member(Pid, cycle(Calls)),
-        %% Some processes of OTP keep a message for later.
+        %% Some OTP processes keep a message for later.
         Queue > 5 orelse not lists:all(fun dyno_health_look:is_system/1, Stack),
-        %% The process of global's that takes its lock.
+        %% The process of global that takes its lock.
         not lists:member(~"global:loop_the_registrar/0", Stack)
     ].
 
 is_stuck(#{~"queue" := Queue, ~"status" := ~"waiting"} = Asked) when Queue > 0 ->
-    %% The asking itself costs it some.
+    %% The sample itself costs some reductions.
     case maps:get(~"reductions", Asked, ~"unknown") of
         N when is_integer(N) -> N < 2000;
         _ -> true
@@ -318,7 +319,7 @@ stuck_at(Pid, Asked, Stack, For) ->
         look_closer => text("dyno profile NODE \"~ts\" --kind schedulers", [short(Pid, Name)])
     }).
 
-%% A queue at each look, and the owner at work: not yet long, but it cannot do more.
+%% A queue in each look, and a busy owner: not long yet, but at its limit.
 bottlenecks(Looks) ->
     [
         bottleneck(Pid, Asked, lists:min(Queues), Stack)
@@ -437,7 +438,7 @@ suspended_at(Asked, Ports, Links) ->
         look_closer => ~"dyno record NODE"
     }).
 
-%% A process that stands in a send for half the looks.
+%% A process in a send for half the looks.
 sockets(Looks) ->
     [
         socket_at(Asked, Stack, Share, N, Full)

@@ -10,9 +10,10 @@
 -import(dyno_health_look, [text/2, show/2, mean/2, least/2, of_last/2, sum/2]).
 -import(dyno_finding_limits, [value/1]).
 
-%% Of a process within a long call of native code; a tenth of what Erlang code does in 1 ms.
+%% Of a process in a long native call; a tenth of Erlang code's in 1 ms.
 -define(NATIVE_REDUCTIONS, 20_000).
-%% Of a busy scheduler: Erlang code makes 2 million and more, also if others take the processor.
+%% Of a busy scheduler: Erlang code makes 2 million and more, even if other programs take the
+%% processor.
 -define(REDUCTIONS_PER_S, 300_000).
 
 -spec checks() -> [dyno_health:check()].
@@ -42,7 +43,7 @@ checks() ->
 
 busy(Kind) -> [~"values", <<"vm.scheduler_utilisation.", Kind/binary>>].
 
-%% Busy without processor time: they wait in system calls.
+%% Busy without processor time: waiting in system calls.
 dirty_io(Looks) ->
     Busy = least(busy(~"dirty_io"), Looks),
     Count = of_last([~"counts", ~"dirty_io"], Looks),
@@ -217,8 +218,8 @@ long_schedules(Looks) ->
             ])
     end.
 
-%% A native function hardly counts reductions. What counts them is Erlang code or a built-in
-%% function, and may be late only because other programs have the processor.
+%% Native functions count few reductions. With many reductions it is Erlang code or a BIF, which may
+%% be late only because other programs have the processor.
 long_schedule({N, Ms, Group, [#{~"process" := Name} | _]}, Looks) ->
     Worked = lists:sum([
         R
@@ -267,7 +268,7 @@ long_schedule({N, Ms, Group, [#{~"process" := Name} | _]}, Looks) ->
      || Native orelse not IsTaken
     ].
 
-%% Before OTP 28 nobody reports it: schedulers are busy, and hardly a reduction is counted.
+%% OTP before 28 does not report native calls: schedulers are busy, with few reductions.
 native(Looks) ->
     Busy = mean(busy(~"normal"), Looks),
     PerS = mean([~"values", ~"vm.reductions"], Looks),
@@ -349,7 +350,7 @@ long_gcs(Looks) ->
             ]
     end.
 
-%% The share of the time in which a scheduler's thread was ready for a processor and had none.
+%% The share of time in which a scheduler's thread was ready but had no processor.
 delay(Looks) ->
     Ms = lists:sum([N || #{~"interval_ms" := N} <- Looks]),
     case {sum([~"machine", ~"delay_ns"], Looks), of_last([~"counts", ~"schedulers"], Looks)} of
@@ -361,7 +362,7 @@ together(Looks) ->
     Ms = lists:sum([N || #{~"interval_ms" := N} <- Looks]),
     lists:sum([N || #{~"lateness" := #{~"together_ms" := N}} <- tl(Looks)]) / max(1, Ms).
 
-%% All schedulers at the same moments: from outside.
+%% All schedulers at the same moments: caused from outside.
 stands_still(Looks) ->
     Most = lists:max([0 | [N || #{~"lateness" := #{~"most_ms" := N}} <- tl(Looks)]]),
     Count = lists:sum([N || #{~"lateness" := #{~"count" := N}} <- tl(Looks)]),
@@ -369,7 +370,7 @@ stands_still(Looks) ->
     Delay = delay(Looks),
     Busy = mean(busy(~"normal"), Looks),
     case Share > value(stands_still) of
-        %% Its own work keeps the schedulers, or others have the processors: these have findings.
+        %% The node's own work or other programs keep the processors: these have findings.
         true when is_number(Busy), Busy > Share -> [];
         true when is_number(Delay), Delay > Share / 2 -> [];
         true when Delay =:= unknown -> {unknown, ~"why it stands still cannot be told"};

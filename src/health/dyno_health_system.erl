@@ -3,7 +3,7 @@
 
 -module(dyno_health_system).
 -moduledoc false.
-%% Below the VM: the container, the processors, memory, disks, the network.
+%% Below the VM: the container, processors, memory, disks, the network.
 
 -export([checks/0]).
 

@@ -3,7 +3,7 @@
 
 -module(dyno_health_waits).
 -moduledoc false.
-%% Who waits for whom: cycles of calls, one server that all wait for, global's locks, the logger.
+%% Waiting processes: cycles of calls, a server that all wait for, global's locks, the logger.
 
 -export([checks/0, edges/1, names/1, cycle/1, short/2]).
 
@@ -22,7 +22,7 @@ checks() ->
         #{name => logger, title => ~"processes that wait to log", finding => fun logger_callers/1}
     ].
 
--doc "A name that a command takes.".
+-doc "A name that a command accepts.".
 -spec short(binary(), binary()) -> binary().
 short(Pid, Name) ->
     case binary:match(Name, ~" ") of
@@ -32,7 +32,7 @@ short(Pid, Name) ->
 
 %% Calls
 
--doc "Each caller with the one that it waits for.".
+-doc "Each caller with the process that it waits for.".
 -spec edges(dyno_health_look:look()) -> [{binary(), binary()}].
 edges(#{~"calls" := Calls}) ->
     lists:uniq([
@@ -42,7 +42,7 @@ edges(#{~"calls" := Calls}) ->
 edges(_) ->
     [].
 
--doc "The names of these, by pid.".
+-doc "Names by pid.".
 -spec names([dyno_health_look:look()]) -> #{binary() => binary()}.
 names(Looks) ->
     maps:from_list([
@@ -52,7 +52,7 @@ names(Looks) ->
         Pair <- [{F, FN}, {T, TN}]
     ]).
 
-%% The same cycle at two looks, one after the other.
+%% The same cycle in two successive looks.
 cycles(Looks) ->
     Each = [cycle(edges(Look)) || Look <- Looks],
     case lists:reverse([C || {C, C} <- lists:zip(lists:droplast(Each), tl(Each)), C =/= []]) of
@@ -93,7 +93,7 @@ cycles(Looks) ->
             ]
     end.
 
--doc "A cycle in them, if there is one; a caller waits for one process only.".
+-doc "A cycle, if any; each caller waits for only one process.".
 -spec cycle([{binary(), binary()}]) -> [binary()].
 cycle(Edges) ->
     Next = maps:from_list(Edges),
@@ -118,7 +118,7 @@ follow(Pid, Next, Path) ->
             end
     end.
 
-%% The same callers in two looks wait for one.
+%% The same callers in two looks wait for one process.
 waited_for(Looks) ->
     case lists:reverse(Looks) of
         [Last, Before | _] ->
@@ -140,7 +140,7 @@ waited_for(Looks) ->
             []
     end.
 
-%% One that answers has other callers at each look, or the same again: it works.
+%% A server that answers has other callers in each look, or the same ones again.
 has_worked_little(Pid, Looks) ->
     Worked = [
         R

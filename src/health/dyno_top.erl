@@ -3,12 +3,12 @@
 
 -module(dyno_top).
 -moduledoc """
-Looks at running nodes while somebody else may measure them: attaches `m:dyno_agent_top`, takes
-readings, leaves.
+Observes running nodes next to other measurements: attaches `m:dyno_agent_top`, takes readings,
+leaves.
 
-A node that is lost or does not answer is told so, and attached to again. In a node of at most
-20,000 processes `m:dyno_agent_look` looks as for `dyno doctor`, and the process that opened gets
-`{findings, Node, Findings}` after five seconds, and then every ten, the worst finding first.
+A node that is lost or does not answer is reported, and attached again. In a node of at most 20,000
+processes `m:dyno_agent_look` looks as in `dyno doctor`. The owner gets `{findings, Node, Findings}`
+after five seconds and then every ten, the worst finding first.
 """.
 
 -export([once/2, as_json/2]).
@@ -17,7 +17,7 @@ A node that is lost or does not answer is told so, and attached to again. In a n
 
 -opaque looking() :: #{
     connection := #{name => atom(), cookie => atom()},
-    %% With the process that takes readings, or why there is none.
+    %% The reading processes, or why there is none.
     targets := #{node() => dyno_target:t() | {lost, dyno_error:error()}}
 }.
 
@@ -25,7 +25,7 @@ A node that is lost or does not answer is told so, and attached to again. In a n
 -define(ANSWER_MS, 10_000).
 -define(ONCE_MS, 1000).
 -define(LOOK_MS, 2500).
-%% A look at more of them costs more than 2 % of a scheduler.
+%% More processes would make a look cost more than 2 % of a scheduler.
 -define(MOST_PROCESSES, 20_000).
 
 -doc "One reading of a second, as data.".
@@ -43,7 +43,7 @@ once(Node, Connection) ->
         end
     end.
 
--doc "A reading of a node as `--format json` writes it.".
+-doc "A node's reading in the form of `--format json`.".
 -spec as_json(node(), dyno_agent_top:reading() | {lost, unicode:chardata()}) ->
     #{binary() => term()}.
 as_json(Node, {lost, Why}) ->
@@ -79,7 +79,7 @@ plain_row(Row) ->
      || Key := Value <- Row
     }.
 
--doc "Attaches to all; an error is of the first node that cannot be attached to.".
+-doc "Attaches to all nodes; returns the first error.".
 -spec open([node(), ...], #{name => atom(), cookie => atom()}) ->
     {ok, looking()} | {error, dyno_error:error()}.
 open(Nodes, Connection) ->
@@ -134,11 +134,11 @@ examine(Node, Look, Opener, AfterMs) ->
         examine(Node, Look, Opener, 4 * ?LOOK_MS)
     end.
 
--doc "The nodes, in no order.".
+-doc "The nodes, unordered.".
 -spec nodes(looking()) -> [node()].
 nodes(#{targets := Targets}) -> maps:keys(Targets).
 
--doc "The next reading of a node, or why there is none.".
+-doc "A node's next reading, or why there is none.".
 -spec reading(node(), dyno_agent_top:ask(), looking()) ->
     {dyno_agent_top:reading() | {lost, unicode:chardata()}, looking()}.
 reading(Node, Ask, #{targets := Targets, connection := Connection} = Looking) ->
@@ -159,7 +159,7 @@ reading(Node, Ask, #{targets := Targets, connection := Connection} = Looking) ->
 lost(Node, Error, #{targets := Targets} = Looking) ->
     {{lost, dyno_error:format(Error)}, Looking#{targets := Targets#{Node := {lost, Error}}}}.
 
--doc "All that is told of a process of a node.".
+-doc "All details of a node's process.".
 -spec detail(node(), pid(), looking()) -> #{atom() => term()}.
 detail(Node, Pid, #{targets := Targets}) ->
     case Targets of
@@ -172,7 +172,7 @@ detail(Node, Pid, #{targets := Targets}) ->
             #{answered => false}
     end.
 
--doc "Leaves all nodes; what was left in them, in sentences.".
+-doc "Leaves all nodes; returns sentences about remains.".
 -spec close(looking()) -> [unicode:chardata()].
 close(#{targets := Targets}) ->
     Here = [Target || #{} = Target <- maps:values(Targets)],
