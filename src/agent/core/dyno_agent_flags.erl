@@ -4,8 +4,8 @@
 -module(dyno_agent_flags).
 -moduledoc false.
 %% Sets trace flags of all processes without stopping the node. `trace:process/4` with `all` or
-%% `existing` stops all schedulers: 0.3 us a process, 0.3 s for 1,000,000. One by one, flags cost
-%% 0.2 us (OTP 29) to 0.6 us (OTP 27) a process, and stop nothing.
+%% `existing` stops all schedulers for 0.3 us a process. One by one, flags cost 0.2 us (OTP 29) to
+%% 0.6 us (OTP 27) a process, and stop nothing.
 
 -export([all/3, existing/3]).
 

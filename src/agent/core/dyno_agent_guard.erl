@@ -3,13 +3,12 @@
 
 -module(dyno_agent_guard).
 -moduledoc false.
-%% Starts the agent's other processes in the target, linked to itself. It monitors the caller, the
-%% agent's lifetime and its memory. When the guard ends, all other processes and their trace
-%% sessions end first. Then the cleaner (dyno_target_cleaner), which runs none of our code, removes
-%% the modules.
+%% Starts and links the agent's other processes, and watches the caller, the agent's lifetime and
+%% its memory. When the guard ends, the others and their trace sessions end first; then the cleaner
+%% (dyno_target_cleaner), which runs none of our code, removes the modules.
 %%
-%% If the agent takes too much memory, the largest instrument is ended, with those that need it. The
-%% others go on, as after any end of an instrument. The caller is informed.
+%% With too much memory in use, the largest instrument is ended, with those that need it; the caller
+%% is informed.
 
 -behaviour(gen_server).
 
@@ -144,9 +143,9 @@ tell(What, #{caller := Caller, ref := Ref}) ->
     _ = erlang:send(Caller, {dyno_agent, Ref, What}, [noconnect]),
     ok.
 
-%% The instruments must end before this process: then the cleaner removes their code. An instrument
-%% that traps exits ends in order: dyno_agent_custom ends its hidden processes, and dyno_agent_calls
-%% lets calls return first.
+%% The instruments must end before this process, because then the cleaner removes their code. An
+%% instrument that traps exits ends in order: dyno_agent_custom ends its hidden processes,
+%% dyno_agent_calls lets calls return first.
 -spec terminate(term(), state()) -> ok.
 terminate(_Reason, _State) ->
     Monitored = [{Pid, monitor(process, Pid)} || Pid <- children()],

@@ -5,14 +5,13 @@
 -moduledoc """
 The behaviour of instruments: an instrument measures one thing in a target.
 
-An instrument is one module, used in two places. In the target `c:start_link/1` starts its process,
-`c:restart/1` starts counting, and `c:read/1` returns the counts. On the caller's side `c:tables/0`,
-`c:metrics/0`, `c:series/0`, `c:histograms/0`, `c:profiles/0` and `c:warnings/2` describe, as data,
-the recording of that result. Console, page, CSV, thresholds and comparison then show it like any
-other result.
+An instrument is one module with two sides. In the target `c:start_link/1`, `c:restart/1` and
+`c:read/1` measure. On the caller's side `c:tables/0`, `c:metrics/0`, `c:series/0`,
+`c:histograms/0`, `c:profiles/0` and `c:warnings/2` describe the recording of the result, as data
+for console, page, CSV, thresholds and comparison.
 
-`all/0` lists dyno's instruments; a suite names more in its option `instruments` (example:
-doc/instruments.md).
+`all/0` lists dyno's instruments; a suite names more in its option `instruments`
+(doc/instruments.md).
 
 ```
 caller                                        target
@@ -22,7 +21,7 @@ about/0, config/1  -- start_link(Config) -->  process, linked to dyno_agent_guar
 tables/0, ... <--------------- result ------
 ```
 
-The module runs in the target: it may call only kernel, stdlib and dyno's modules of `src/agent/`.
+The module may call only kernel, stdlib and dyno's modules of `src/agent/`.
 """.
 
 -export([all/0, about/1, names/1, missing/1]).
@@ -117,9 +116,8 @@ several nodes.
 }.
 
 -doc """
-Call stacks of each node, outermost function first, unique for equal labels, and their costs in the
-order of `values`. `observed`: the number of samples and their share of the processor time, if
-known.
+Unique call stacks of each node, outermost function first, and their costs in the order of `values`.
+`observed`: the number of samples and their share of the processor time, if known.
 """.
 -type profile() :: #{
     name := binary(),
@@ -189,8 +187,8 @@ called if the load ends early.
 
 -doc """
 dyno's own instruments, in starting order. Restarts and reads are in reverse order: calls are read
-first, before other work after the load, and restarted before the processes, which they report to.
-Durations start before calls, because their breakpoints must be older (dyno_agent_durations).
+right after the load, and restarted before the processes, which they report to. Durations start
+before calls, because their breakpoints must be older (dyno_agent_durations).
 """.
 -spec all() -> [module()].
 all() ->

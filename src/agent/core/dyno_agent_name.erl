@@ -3,10 +3,9 @@
 
 -module(dyno_agent_name).
 -moduledoc false.
-%% Prints modules and functions in their own language: lists:sort/1, and Shop.price/1 for
-%% 'Elixir.Shop':price/1. The module's name alone decides the language. All of dyno's texts of
-%% modules and functions come from here; dyno_agent_patterns reads them. A name from a file whose
-%% atom this node lacks is a text, {'$dyno', Name}.
+%% Prints modules and functions in their own language, by the module's name: lists:sort/1, and
+%% Shop.price/1 for 'Elixir.Shop':price/1. dyno_agent_patterns reads such names. A name from a file
+%% whose atom this node lacks is a text, {'$dyno', Name}.
 
 -export([mfa/1, call/2, module/1]).
 -export_type([text/0]).

@@ -17,7 +17,7 @@ A pattern is `{Module, Function, Arity}`, each possibly `'_'`; module and functi
 -export([loaded/0, base/0, measured/1]).
 -export_type([pattern/0, reason/0]).
 
-%% A module, and a function if present. Without quotes, Erlang module names do not look like this; a
+%% A module, and a function if present: unquoted Erlang module names do not look like this. A
 %% leading colon makes an atom in Elixir. Stack traces have the full module name and a colon.
 -define(FUNCTION,
     "([\\p{Ll}_]\\w*[?!]?\\*?|[-+*/<>=!&|^~.@]+(?=/[\\d_]|[\\s(]|$)|\"[^\"]+\"|'[^']+')"
@@ -253,10 +253,9 @@ specs(Module, Patterns) ->
 -doc """
 The loaded modules, in 50 us for 1,000.
 
-Not by `erlang:loaded/0`, which counts the modules and then relies on that number: the emulator
-crashes if another process loads a module between (27, 29; doc/architecture.md, "Traps of the
-runtime"). Any process may read the code server's table; a call to the server takes 4 ms, because it
-sends all paths.
+`erlang:loaded/0` crashes the emulator if another process loads a module meanwhile (27, 29;
+doc/architecture.md, "Traps of the runtime"). Any process may read the code server's table; a call
+to the server takes 4 ms, because it sends all paths.
 """.
 -spec loaded() -> [module()].
 loaded() ->

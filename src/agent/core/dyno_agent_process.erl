@@ -3,8 +3,8 @@
 
 -module(dyno_agent_process).
 -moduledoc false.
-%% Runtime data of a target's process: kind, work, memory. Most `process_info/2` items send a signal
-%% that wakes the process: each function gives the number of signals.
+%% Kind, work and memory of a target's process. Most `process_info/2` items send a signal that wakes
+%% the process: each doc gives the number of signals.
 
 -export([who/1, work/1, sample_first/2, find_name/1, holds/3, collections_since/2]).
 %% dyno's own

@@ -3,9 +3,9 @@
 
 -module(dyno_agent_process_list).
 -moduledoc false.
-%% Iterates over the node's processes. `processes/0` with a million processes takes a scheduler for
-%% 16 ms without a break, and its list of 16 MB takes as long at each collection. OTP 28 and later
-%% have an iterator instead; on 27 the list is made.
+%% Iterates over the node's processes. With a million, `processes/0` blocks a scheduler for 16 ms,
+%% and its list of 16 MB takes as long at each collection. OTP 28 has an iterator instead; on 27 the
+%% list is made.
 
 -export([first/0, next/2, fold/2, some/1, heap_words/0]).
 -export_type([t/0]).

@@ -3,11 +3,8 @@
 
 -module(dyno_agent_readings).
 -moduledoc """
-Reads one number at an interval: `start_link/2` takes the reading function, and `read/1` returns its
-values since the last `restart/1`, with times.
-
-At most 2,000 readings are kept: then every second one is dropped, and the interval doubles until
-the next `restart/1`.
+Reads one number at an interval by a function, and keeps at most 2,000 readings: then every second
+one is dropped, and the interval doubles until the next `restart/1`.
 """.
 
 -behaviour(gen_server).

@@ -6,13 +6,13 @@
 Samples scheduler threads by their processor time: shows the functions that use it, also in
 processes that live for 0.1 ms, in BIFs and NIFs, and in dirty schedulers.
 
-Each scheduler thread is interrupted after each 4 ms of processor time, and its process's stack is
-copied (`m:dyno_agent_cpu_nif`). Idle threads are not interrupted. This process fetches the samples,
-looks up names, and adds each stack to a tree.
+After each 4 ms of processor time a thread is interrupted, and its process's stack copied
+(`m:dyno_agent_cpu_nif`); idle threads are not. This process fetches the samples, looks up names,
+and builds a tree.
 
 The sampler refuses rather than guesses: it probes the emulator's layout
 (`m:dyno_agent_cpu_layout`), and must first sample a known function correctly
-(`m:dyno_agent_cpu_trial`). `format_error/1` gives the reason of a refusal.
+(`m:dyno_agent_cpu_trial`).
 
 ## Cost
 5 to 10 us of processor a sample, less than 0.3 %; 100 ms of one processor at the start. A system

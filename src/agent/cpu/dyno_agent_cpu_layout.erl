@@ -3,16 +3,16 @@
 
 -module(dyno_agent_cpu_layout).
 -moduledoc false.
-%% Finds the emulator's data that the sampler of processor time reads. The version does not count:
-%% each place is identified by its contents, in several states of a process and on a dirty
-%% scheduler, and only the single remaining candidate is accepted. Pure but for `supported/0`.
+%% Finds the emulator's data for the sampler of processor time. Each place is identified by its
+%% contents, not by version, in several states of a process and on a dirty scheduler; only a single
+%% remaining candidate is accepted. Pure but for `supported/0`.
 %%
-%% * The thread's data: the thread-specific value that has the process's address at a place, the
-%%   running process (`Current`). A normal scheduler has the address at a second place, which keeps
-%%   it while a match specification runs (`Other`).
+%% * The thread's data: the thread-specific value with the process's address at a place, the running
+%%   process (`Current`). On a normal scheduler a second place keeps the address while a match
+%%   specification runs (`Other`).
 %% * `Stop`: the word of the process that points to the innermost return address into Erlang code.
-%% * `Heap` and `Hend`: two words apart by the size of the process's heap, with `Stop` between,
-%%   which is the size of the stack before `Hend`.
+%% * `Heap` and `Hend`: two words, the heap's size apart, with `Stop` between, the stack's size
+%%   before `Hend`.
 
 -export([supported/0, supported/3, find/2, format_error/1]).
 -export_type([reason/0, seen/0]).

@@ -3,11 +3,9 @@
 
 -module(dyno_agent_cpu_nif).
 -moduledoc false.
-%% The sampler of processor time (c_src/dyno_cpu_nif.c) as Erlang functions, and its loading: as
-%% bytes, by a file in a folder that only this user can enter. The file is removed right after
-%% loading.
-%%
-%% The library is unloaded with this module, which ends any remaining session.
+%% The sampler of processor time (c_src/dyno_cpu_nif.c), loaded from bytes by a file in a folder
+%% that only this user can enter, and removed right after loading. The library is unloaded with this
+%% module, which ends any session.
 
 -include_lib("kernel/include/file.hrl").
 

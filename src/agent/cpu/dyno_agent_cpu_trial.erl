@@ -4,10 +4,8 @@
 -module(dyno_agent_cpu_trial).
 -moduledoc false.
 %% Tests the sampler of processor time before use: finds the emulator's layout, then samples
-%% functions of this module, on a normal and on a dirty scheduler. Samples must show them with their
-%% callers and in the right process.
-%%
-%% Both steps run in processes with small heaps and known stacks.
+%% functions of this module, on a normal and on a dirty scheduler, in processes with small heaps and
+%% known stacks. Samples must show the functions, their callers and the right process.
 
 -export([layout/1, test/2, format_error/1]).
 %% Sampled functions, which run in these processes

@@ -5,18 +5,17 @@
 -moduledoc """
 Runs foreign code in the target: a suite's custom agents, invariants and metrics.
 
-This process, the host, never runs that code, so it always answers. A second process, the probe,
-runs it, and is killed after too much time or memory. The code has one of two forms:
+This process, the host, always answers: a second process, the probe, runs the code, and is killed
+after too much time or memory. The code has one of two forms:
 
 * `sampler`: `init(Config)` returns `{ok, State}`, `ignore` or `{error, Reason}`; `sample(State)`
-  returns `{ok, Values, State}` at an interval; `results(State)` and `terminate(State)` run at the
-  end, if exported (`dyno_suite_agent`);
+  returns `{ok, Values, State}` at an interval; `results(State)` and `terminate(State)` are optional
+  (`dyno_suite_agent`);
 * `performerl`: `start(Config)` returns `{ok, Pid}`, `ignore` or `{error, Reason}`;
   `get_results_and_stop()` returns `{ok, Results}` (PerformERL's `performerl_custom_agent`).
 
-The sink receives `{dyno_probe, Host, TimeMs, Event}`: `TimeMs` counts from the last `restart/1`,
-and the event is `{sample, Values}`, `{error, Text}` (a failed sample) or `{ended, Text}` (no
-further samples).
+The sink receives `{dyno_probe, Host, TimeMs, Event}`, with the time since the last `restart/1` and
+`{sample, Values}`, `{error, Text}` (a failed sample) or `{ended, Text}`.
 
 ## Cost
 A sample: two messages in the target, one to the sink, and the code itself. At most 128 MiB.

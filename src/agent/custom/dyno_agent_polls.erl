@@ -4,10 +4,8 @@
 -module(dyno_agent_polls).
 -moduledoc """
 Calls functions of the target at an interval, for a suite's metrics (numbers) and invariants
-(comparisons of results with a value).
-
-A sampler for `m:dyno_agent_custom`, without state, so that it can restart after a call that took
-too long.
+(comparisons with a value). A sampler for `m:dyno_agent_custom`, restartable because it has no
+state.
 """.
 
 -export([init/1, sample/1]).

@@ -5,17 +5,14 @@
 -moduledoc """
 Events of processes as data, made from trace messages.
 
-The runtime keeps the order of the events of one process only: a child's first event can arrive
-before its parent's `spawn`. The first event of a process that starts under tracing is always
-`spawned`.
+Only events of the same process are ordered: a child's first event can arrive before its parent's
+`spawn`. The first event of a process that starts under tracing is always `spawned`.
 
-`receive` is seen when a message arrives, not when a clause takes the message. A message that is
-dropped because its receiver has ended still counts as sent. Actions inside drivers and NIFs are not
-seen.
+`receive` is seen when a message arrives, not when a clause takes it. A message to an ended process
+still counts as sent. Actions inside drivers and NIFs are not seen.
 
-`normal/1` shows monitors the function that a process runs instead of OTP's start function: a
-gen_server of the module `shop` is `{shop, init, [Args]}`, and a fun is the function that contains
-it.
+`normal/1` replaces OTP's start function by the process's own: a gen_server of the module `shop` is
+`{shop, init, [Args]}`, and a fun is the function that contains it.
 """.
 
 -export([from_trace/1, normal/1, description/2, describe/1, mfa/1, traffic/1, time_ns/1, written_in/3]).

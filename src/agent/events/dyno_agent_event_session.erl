@@ -3,14 +3,12 @@
 
 -module(dyno_agent_event_session).
 -moduledoc """
-A trace session for events of processes: traces only the events that monitors need, and filters them
-before they are sent.
+A trace session for events of processes: traces only the events that monitors need, filtered before
+sending.
 
-`new/1` traces processes that start later, each from its first event. `ignore/2` stops events of a
-process that no monitor wants; such a process costs two or three messages. No process is ever
-suspended. Nothing relies on `trace:delivered/2`, which is no barrier for a running process.
-
-The session's resources end with the processes that hold them.
+`new/1` traces processes that start later, each from its first event. `ignore/2` stops events of an
+unwanted process, which costs two or three messages. No process is ever suspended. Nothing relies on
+`trace:delivered/2`, which is no barrier for a running process.
 """.
 
 -export([open/3, close/1, new/1, names/1, follow/2, follow_tree/2, ignore/2]).

@@ -3,19 +3,17 @@
 
 -module(dyno_agent_event_shard).
 -moduledoc false.
-%% Runs the monitors of a share of the processes. With several shards, a router comes first. A
-%% single shard is the tracer itself.
+%% Runs the monitors of a share of the processes, behind a router if there are several shards.
 %%
 %%   session -> router -- hash of the pid --> shard 1..K        session -> shard
 %%
-%% Both are plain loops, since each event costs. The mailbox is off the heap, so that collections do
-%% not walk through the backlog. Both cut processes off at the limits (dyno_agent_event_flow): the
-%% router counts the events that it has sent and that the shards have not handled yet.
+%% Both are plain loops, since each event costs; the mailbox is off the heap, so that collections do
+%% not walk through the backlog. Both cut processes off at the limits (dyno_agent_event_flow); the
+%% router counts events sent to the shards and not handled yet.
 %%
 %% Among thousands of ready processes a shard runs seldom, and a larger backlog makes each event
-%% dearer, so that the shard never catches up. So with thousands of waiting events, and schedulers
-%% to spare, the shard runs with priority. If the priority does not help, the monitors are too slow,
-%% and the system goes first.
+%% dearer. So with thousands of waiting events, and schedulers to spare, the shard runs with
+%% priority. If that does not help, the monitors are too slow, and the system goes first.
 %%
 %%   turn   usual -- more than 2,000 wait --> urgent -- more than 100,000 --> hopeless
 %%            ^------- fewer than 200 ----------'------------------------------'

@@ -5,12 +5,12 @@
 -moduledoc """
 Receives trace messages, and defines the behaviour of their consumers.
 
-A consumer is a pure core with a state: `c:event/2` gets each trace message, `c:info/2` each other
-message, and the answer controls tracing. The loop enforces the rate, and drops the backlog if the
-watchdog (dyno_agent_event_watchdog) has stopped tracing at a limit.
+A consumer is a pure core: `c:event/2` gets each trace message, `c:info/2` each other message, and
+the answer controls tracing. The loop enforces the rate, and drops the backlog if the watchdog
+(dyno_agent_event_watchdog) stopped tracing at a limit.
 
-The tracer filters no calls, because they would still be sent. To see fewer calls, a consumer
-pauses, which removes the breakpoints, or stops, which destroys the session.
+Filtered calls would still be sent: to see fewer calls, a consumer pauses, which removes the
+breakpoints, or stops, which destroys the session.
 """.
 
 -export([spawn_link/1, go/2, change/3, stop/3, destroy/1]).

@@ -3,12 +3,10 @@
 
 -module(dyno_agent_event_watchdog).
 -moduledoc """
-Traces within limits: owns a session, starts its tracer (`m:dyno_agent_event_tracer`), and watches
-both.
+Traces within limits: owns a session, and watches its tracer (`m:dyno_agent_event_tracer`).
 
-The watchdog has priority max and checks the tracer's queue each 2 ms. At a limit, or when the
-`owner`, its node or the tracer ends, the watchdog destroys the session and all its breakpoints at
-once: traced functions then cost nothing more.
+With priority max, the watchdog checks the tracer's queue each 2 ms. At a limit, or when the
+`owner`, its node or the tracer ends, it destroys the session with all breakpoints at once.
 
 ```
 session -> tracer (consumer's events) -> ...
@@ -16,8 +14,7 @@ session -> tracer (consumer's events) -> ...
    +-- this process -- monitors the owner
 ```
 
-Other sessions are not touched. Processes of dyno, of kernel and of the runtime are traced only if
-they are named.
+Processes of dyno, of kernel and of the runtime are traced only if named.
 
 ## Cost
 500 checks a second of a few microseconds each while tracing.

@@ -6,9 +6,8 @@
 Reads all processes of a node by cheap keys (queue, reductions, status), and each new process once
 by its start function, which is its group.
 
-It sends no message to a process and copies no mailbox. Processes are read in slices with pauses.
-Above 50,000 processes groups are of every Nth process, always the same; queues and statuses are of
-all.
+It sends no message to a process, copies no mailbox, and reads in slices with pauses. Above 50,000
+processes groups are of every Nth process, always the same.
 
 ## Cost
 2 us a process, 2 us more for each new one.

@@ -4,10 +4,9 @@
 -module(dyno_agent_condition).
 -moduledoc """
 Reads the node and its machine for a look: VM, operating system, threads, limits, allocators,
-tables, names, supervisors, global's locks, Mnesia's counters.
+tables, names, supervisors, global's locks, Mnesia's counters. Unreadable values are left out.
 
-Dirty I/O schedulers, which read `/proc`, may be stuck: a helper with a time limit reads. Unreadable
-values are left out.
+A helper with a time limit reads `/proc`, because dirty I/O schedulers may be stuck.
 """.
 
 -export([read/1, between/2, supervised/1, binaries/1, full_links/1]).

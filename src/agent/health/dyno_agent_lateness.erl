@@ -3,9 +3,9 @@
 
 -module(dyno_agent_lateness).
 -moduledoc false.
-%% One process on each of up to 8 schedulers wakes every 10 ms and records its delay. Delays on one
-%% scheduler come from long native calls, delays on all at once from a stop of the whole VM. Works
-%% on each release; costs each scheduler 0.05 %.
+%% One process on each of up to 8 schedulers wakes every 10 ms and records its delay. A delay on one
+%% scheduler shows a long native call, on all at once a stop of the whole VM. Costs each scheduler
+%% 0.05 %.
 
 -export([start_link/0, read/1, beat/2]).
 -export_type([late/0]).

@@ -4,10 +4,10 @@
 -module(dyno_agent_look).
 -moduledoc """
 Checks the health of a node at an interval: cheap readings of the whole node, then expensive ones of
-at most 20 suspects from the cheap ones. `read/1` returns all looks; `dyno_health_*` interpret them.
+at most 20 suspects. `dyno_health_*` interpret the looks.
 
-The first look is taken at the restart, after all of dyno's modules are loaded. Differences are of
-the interval before a look; the first look has none.
+The first look is at the restart, with dyno's modules loaded, and has no differences; later ones are
+of the interval before.
 
 ## Cost
 A look takes 2 ms and 4 us a process, in slices with pauses, and 0.1 ms for 1,000 tables. Between

@@ -3,9 +3,8 @@
 
 -module(dyno_agent_machine).
 -moduledoc false.
-%% Reads machine statistics beyond dyno_agent_os: pressure, swapping, free pages by size,
-%% descriptors, the container's periods, TCP errors. Some ten files of /proc take 1 ms in dirty I/O
-%% schedulers. Missing values are left out.
+%% Machine statistics beyond dyno_agent_os: pressure, swapping, free pages by size, descriptors, the
+%% container's periods, TCP errors. Reads some ten files of /proc in 1 ms, in dirty I/O schedulers.
 
 -export([read/0, parse/1]).
 -export_type([reading/0]).

@@ -3,8 +3,8 @@
 
 -module(dyno_agent_suspect).
 -moduledoc """
-Expensive questions about few processes: the current function, whom a process waits for, who waits
-for it, its full ports and its binaries.
+Expensive questions about few processes: current function, whom a process waits for and who waits
+for it, full ports, binaries.
 
 A helper process with a time limit asks: a process in a long native call cannot answer. No mailbox
 is copied.

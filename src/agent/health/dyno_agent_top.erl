@@ -3,13 +3,12 @@
 
 -module(dyno_agent_top).
 -moduledoc """
-Readings for `dyno top`: the whole node, its most active processes, and process groups. Each reading
-covers the time since the previous one.
+Readings for `dyno top`: the whole node, its most active processes, and process groups, since the
+previous reading.
 
 It sends no message to a process and copies no mailbox. A process with more than 1,000 messages is
 not asked for its memory, which takes time in proportion to the queue. Above 10,000 processes each
-reading covers another part of them, and the processes of the previous rows; groups are estimates
-from that part.
+reading covers another part and the previous rows; groups are estimates from it.
 
 ## Cost
 4 us for each process read, 10,000 at most; 8 us more for each new one; 1 ms besides.

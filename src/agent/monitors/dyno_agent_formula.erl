@@ -4,11 +4,11 @@
 -module(dyno_agent_formula).
 -moduledoc false.
 %% Runs a formula of linear-time logic with necessities, possibilities and fixed points: sHML,
-%% maxHML, and regular expressions translated to it.
+%% maxHML, and translated regular expressions.
 %%
-%% The rest of a formula after some events is a boolean combination of modal clauses, each with its
-%% variables in scope. An event advances each clause; then the combination is simplified. Equal
-%% clauses are merged, so that repetition does not grow the state.
+%% The state is a boolean combination of modal clauses, each with its variables. An event advances
+%% each clause; then the combination is simplified. Equal clauses are merged, so that repetition
+%% does not grow the state.
 %%
 %%   [Event] F    if the next event matches, F holds of the rest
 %%   <Event> F    the next event matches, and F holds of the rest

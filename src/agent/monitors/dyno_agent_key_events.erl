@@ -4,8 +4,8 @@
 -module(dyno_agent_key_events).
 -moduledoc false.
 %% Runs properties with keys in place of dyno_agent_property, and keeps the last events of each key
-%% that has an instance: a verdict then shows only events that led to it. Events without a key are
-%% kept as those of `all`. A key without an instance takes no memory.
+%% with an instance, so that a verdict shows only events that led to it. Events without a key are
+%% kept as those of `all`.
 
 -export([event/5, ended/2, deadline/1, timeout/3, of_report/3]).
 -export_type([state/0]).

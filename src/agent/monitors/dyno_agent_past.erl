@@ -3,9 +3,9 @@
 
 -module(dyno_agent_past).
 -moduledoc false.
-%% Runs a formula of past-time temporal logic, which must hold at every event. A subformula's value
-%% depends on the event and on the values at the previous event: the state is one value for each
-%% subformula. Values from before monitoring may be `unknown`; only a false formula breaks.
+%% Runs a formula of past-time temporal logic, which must hold at every event. The state is one
+%% value for each subformula, from the event and the previous values. Values from before monitoring
+%% may be `unknown`; only a false formula breaks.
 
 -behaviour(dyno_agent_property).
 

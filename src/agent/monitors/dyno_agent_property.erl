@@ -5,23 +5,20 @@
 -moduledoc false.
 %% The entry of the modules made of specifications (dyno_specification). Each has `program/0`, the
 %% property as a literal; `named/1`, whether the property names an event and for which keys; and
-%% `match/4`, its patterns. The engine gives the meaning: dyno_agent_formula, dyno_agent_past or
-%% dyno_agent_rate.
+%% `match/4`, its patterns. Engines: dyno_agent_formula, dyno_agent_past, dyno_agent_rate.
 %%
-%% A property without keys is one instance of the engine. With keys (`each Lock`) each value has an
-%% instance, which gets the events with that value and those without any. A new instance starts as
-%% the base, which has got the events without keys. An instance equal to the base is dropped, to
-%% save memory, unless its end now would break the property, or an event without keys may break it
-%% later.
+%% Without keys a property is one instance of the engine. With keys (`each Lock`) each value has an
+%% instance, which gets the events with that value and those without any. It starts as the base,
+%% which has got the events without keys. An instance equal to the base is dropped, unless its end
+%% now would break the property, or an event without keys may break it later.
 %%
-%% A process that ran before monitoring may be in any state of its property. Its instances begin as
-%% worlds: all states that the property can be in. An event or a deadline keeps the possible ones;
-%% only if none is left is the property broken. A broken key starts again the same way, so that one
-%% fault is told once. The most recent keys known to be at their start, and the broken ones, are
-%% remembered.
+%% A process that ran before monitoring may be in any state of its property: its instances begin as
+%% worlds, all possible states. Events and deadlines remove worlds; with none left the property is
+%% broken. A broken key starts again the same way, so that one fault is told once. The last keys
+%% known to be at their start, and the broken ones, are remembered.
 %%
 %% Time is that of the events: a deadline before an event has passed, with or without a timer. So a
-%% replay, which has no timers, gives the verdicts of the live run.
+%% replay gives the verdicts of the live run.
 
 -export([init/2, event/4, ended/2, deadline/1, timeout/3, names/2]).
 -export([instances/1]).
@@ -261,9 +258,9 @@ remember(Key, Known, {Last, _Before}) when map_size(Last) >= ?MOST_KEYS ->
 remember(Key, Known, {Last, Before}) ->
     {Last#{Key => Known}, Before}.
 
-%% Reports and restarts the broken instances, and drops those back at their start. If an event of
-%% all keys may break them later, the keys must stay known. If such an event has broken the base, no
-%% key can begin anew: each is told once, and then counts as holding.
+%% Reports and restarts the broken instances, and drops those back at their start, unless an event
+%% of all keys may break them later. If such an event has broken the base, no key can begin anew:
+%% each is told once, and then counts as holding.
 kept(#{shared := Shared} = Program, Base, Touched, Instances, Deadline, Memory0, Time) ->
     Start = start(Program, Base, Time),
     IsOver = not Shared andalso true =:= truth(finished(Program, Start)),

@@ -3,10 +3,10 @@
 
 -module(dyno_agent_recorder).
 -moduledoc false.
-%% A monitor that decides nothing and records events for later (`dyno verify --record`). A process
-%% of this module's name writes the file in the node: dyno_verify_target starts it (a dyno_stream)
-%% before the first event and ends it after the last, which tells whether the file is complete.
-%% dyno_verify_log reads the file.
+%% A monitor that decides nothing and records events for `dyno verify --record`. A dyno_stream of
+%% this module's name writes the file in the node: dyno_verify_target starts it before the first
+%% event, and ends it after the last, which tells whether the file is complete. dyno_verify_log
+%% reads the file.
 
 -export([header/0, frame/1, init/1, event/3, ended/1]).
 
@@ -37,8 +37,8 @@ event(Event, TimeNs, Pid) ->
     {next, Pid}.
 
 -doc """
-Records the time of the last deadline check, and whether processes were cut off: then processes
-without an end in the file prove nothing. The end of the file tells whether it is complete.
+Records the last deadline check, and whether processes were cut off: then processes without an end
+in the file prove nothing.
 """.
 -spec ended(whole | cut_off) -> ok.
 ended(Whole) ->

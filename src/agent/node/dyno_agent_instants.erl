@@ -4,8 +4,7 @@
 -module(dyno_agent_instants).
 -moduledoc false.
 %% Random intervals between samples. Equal intervals would always, or never, hit an event with a
-%% period of its own: a server that stops for a moment every two seconds could always show empty
-%% queues to a reader with a period of one second.
+%% period of its own.
 
 -export([next_ms/1, cancel/1]).
 

@@ -5,12 +5,9 @@
 -moduledoc """
 Reads operating system statistics: CPU, memory, disks, network, and the VM's own process.
 
-`read/0` takes a reading in the target node, `difference/2` gives the values of the interval between
-two readings, and `describe/0` lists the values that this system has.
-
-The sources are Linux's text files in `/proc` (`man 5 proc`) and, for container limits, the
-process's own cgroup (version 2). A missing file or field only removes its own values. A system
-without `/proc` has no values.
+`difference/2` gives the values of the interval between two readings of `read/0`; `describe/0` lists
+the values that this system has. The sources are `/proc` (`man 5 proc`) and, for container limits,
+the process's own cgroup (version 2). A missing file or field only removes its own values.
 
 ## Meaning of the values
 
@@ -19,20 +16,18 @@ without `/proc` has no values.
 * `os.memory.available`: memory that programs can get before the machine swaps; in a container, at
   most the rest of the memory limit.
 * `os.memory.page_cache`: cached file contents, including tmpfs.
-* `os.disk.await`: the mean time of a completed request, in the queue and in the device; no value
-  without a completed request. Disks are counted once: partitions and devices built upon disks
-  (device mapper, RAID, loop) are left out.
-* `os.network.*`: bytes over external interfaces. Interfaces that carry the same bytes again
-  (bridges, bonds, VLANs, ends of containers) are left out; `lo` is `os.network.loopback`.
+* `os.disk.await`: the mean time of a completed request, in queue and device; none without a
+  request. Disks are counted once, without partitions, device mapper, RAID and loop.
+* `os.network.*`: bytes over external interfaces, without those that carry them again (bridges,
+  bonds, VLANs, ends of containers); `lo` is `os.network.loopback`.
 * `os.vm.cpu`: processor time of this VM; 1.0 is one core. The kernel counts in steps of 10 ms.
 * `os.cgroup.throttled`: time that the CPU quota kept the container from running, as a share of the
   interval and summed over the cores.
 
 ## Cost
 
-`read/0` reads 8 small files (12 in a container), without the file server and in dirty I/O
-schedulers. It takes 0.4 to 0.7 ms, of which 0.1 ms in a normal scheduler (2 cores, 9 disks, OTP 27
-and 29).
+`read/0` reads 8 small files (12 in a container), in dirty I/O schedulers, in 0.4 to 0.7 ms, of
+which 0.1 ms in a normal scheduler (2 cores, 9 disks, OTP 27 and 29).
 """.
 
 %% Reading
@@ -107,8 +102,8 @@ processor_ns() ->
 -doc """
 The values of the interval between two readings of the same machine.
 
-Rates are per second of the interval; sizes and counts are of the later reading. A counter that ran
-backwards (a disk or interface was removed) has no value.
+Rates are per second; sizes and counts are of the later reading. A counter that ran backwards (a
+disk or interface was removed) has no value.
 """.
 -spec difference(Earlier :: raw(), Later :: raw()) -> dyno_agent_vm:values().
 difference(#{time_ns := Start} = Earlier, #{time_ns := End} = Later) ->

@@ -7,11 +7,8 @@ Follows the ETS tables, ports and sockets of a node. Tables are grouped by name,
 other end: `tcp accepted on 8080`, `tcp to 10.0.0.5:5432`, a program's name.
 
 Scans run at the start, at random intervals, and at the end. A pause lasts at least 50 times its
-scan, so that a node with 100,000 tables loses at most 2 % of one scheduler; the first and the last
-scan always run. After the last look, just before the end of the load, only bytes are counted.
-
-Bytes are of ports and sockets that were open at a scan: a connection that opens and closes between
-two scans is not seen.
+scan: at most 2 % of one scheduler. After the last look only bytes are counted. A connection that
+opens and closes between two scans is not seen.
 
 ## Cost
 A scan takes about 1 us for each table, port and socket. A busy port is asked by a signal, a socket

@@ -3,12 +3,10 @@
 
 -module(dyno_agent_sampler).
 -moduledoc """
-Samples the VM and the operating system at random intervals (dyno_agent_instants), and sends the
-statistics to the caller.
+Samples the VM and the operating system at random intervals (dyno_agent_instants).
 
-Sends `{dyno_sample, Sampler, TimeMs, Statistics, CostUs}`: `TimeMs` counts from the last
-`restart/1` by the target's clock, `Statistics` are of the time since the previous sample, and
-`CostUs` is the cost of the sample.
+Sends the caller `{dyno_sample, Sampler, TimeMs, Statistics, CostUs}`: the target's time since the
+last `restart/1`, the statistics since the previous sample, and the cost of the sample.
 """.
 
 -behaviour(dyno_agent_instrument).

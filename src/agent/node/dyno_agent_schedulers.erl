@@ -3,12 +3,12 @@
 
 -module(dyno_agent_schedulers).
 -moduledoc """
-Counts running and ready processes, and measures each scheduler: shows idle processors and processes
-that wait for one.
+Counts running and ready processes, and measures each scheduler: shows idle processors and waiting
+processes.
 
-At random instants some 3 ms apart it reads the tasks of the normal schedulers. A reading takes a
-microsecond, stops no scheduler and traces no process. For each scheduler it gives the busy share of
-the time, the runtime's activities (microstate accounting), and the processor time of the thread.
+At random instants some 3 ms apart it reads the tasks of the normal schedulers, in a microsecond,
+without stopping or tracing. For each scheduler it gives the busy share, the runtime's activities
+(microstate accounting), and the thread's processor time.
 """.
 
 -behaviour(dyno_agent_instrument).

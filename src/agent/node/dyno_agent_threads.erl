@@ -4,11 +4,11 @@
 -module(dyno_agent_threads).
 -moduledoc false.
 %% Times of the scheduler threads: working time by the runtime, and time on a processor or ready for
-%% one by Linux (`schedstat` in `/proc/self/task`). The runtime's time also passes while a thread is
-%% in a system call or waits for a processor; the processor's clock does not.
+%% one by Linux (`schedstat` in `/proc/self/task`). Only the runtime's time also passes while a
+%% thread is in a system call or waits for a processor.
 %%
-%% Cost: 0.1 to 0.2 ms a scheduler, in dirty I/O schedulers. If all of these are busy, no file can
-%% be read: the clocks are left out.
+%% Cost: 0.1 to 0.2 ms a scheduler, in dirty I/O schedulers. If all of these are busy, the clocks
+%% are left out.
 
 -export([find/0, numbers/0, read/1, between/2, delay_ns/1]).
 -export_type([t/0, reading/0, times/0, kind/0]).

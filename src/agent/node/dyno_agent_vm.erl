@@ -3,10 +3,8 @@
 
 -module(dyno_agent_vm).
 -moduledoc """
-Reads statistics of the Erlang VM: schedulers, run queues, memory, collections.
-
-`read/0` takes a reading in the node itself, and `difference/2` gives the values of the interval
-between two readings. `describe/0` lists every value with unit and title, for outputs.
+Reads statistics of the Erlang VM: schedulers, run queues, memory, collections. `describe/0` lists
+every value with unit and title.
 
 ```
 ok = dyno_agent_vm:enable(),
@@ -18,15 +16,14 @@ Before = dyno_agent_vm:read(),
 ## Cost
 
 `read/0` takes 90 to 150 us (2 schedulers, OTP 27 and 29), most of it in four calls that ask every
-scheduler: `erlang:memory/0` (30-40 us for any kinds, independent of the number of processes or
-tables), `scheduler_wall_time_all` (10-40 us), `garbage_collection` (6-26 us) and `io` (5-29 us).
-The others take 2 us together. Nothing walks over processes, ports or tables.
+scheduler: `erlang:memory/0` (30-40 us), `scheduler_wall_time_all` (10-40 us), `garbage_collection`
+(6-26 us) and `io` (5-29 us). Nothing walks over processes, ports or tables.
 
 A scheduler answers between two processes. A NIF that does not yield delays a reading; rates stay
 right, because every reading carries its time.
 
-`enable/0` makes each scheduler read the clock when it starts and stops working. The runtime counts
-the processes that enabled it, and stops after the last of them has ended or disabled it.
+`enable/0` makes each scheduler read the clock when it starts and stops working, until the last
+process that enabled it has ended or disabled it.
 """.
 
 %% Reading

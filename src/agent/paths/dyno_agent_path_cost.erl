@@ -6,12 +6,12 @@
 %% Measures the cost of tracing between two events of a process: traces a program with known times,
 %% in the same way as the profiled processes.
 %%
-%% The program calls three nested functions, first without work and then with 20 us of measured work
-%% between two events. Time beyond the work is the cost of tracing. After work an event costs more,
-%% because the processor's caches hold other data.
+%% The program calls three nested functions, first without and then with 20 us of measured work
+%% between two events. Time beyond the work is tracing, which costs more after work, because the
+%% caches hold other data.
 %%
-%% Other traced processes and a busy tracer raise the cost, too. So a probe runs beside the profiled
-%% processes, and makes such calls a hundred times a second.
+%% Other traced processes and a busy tracer raise the cost, too: a probe beside them makes such
+%% calls a hundred times a second.
 
 -behaviour(dyno_agent_event_tracer).
 

@@ -3,20 +3,19 @@
 
 -module(dyno_agent_path_events).
 -moduledoc """
-Turns traced calls into a tree of call paths: a consumer of `m:dyno_agent_event_tracer`, around
-`m:dyno_agent_paths`.
+Turns traced calls into a tree of call paths (`m:dyno_agent_paths`): a consumer of
+`m:dyno_agent_event_tracer`.
 
-The consumer removes breakpoints of functions whose calls are too short to time: tracing such a call
-takes longer than the call, so that the rest of the measured time is noise. Their time then counts
-for their callers. Short functions that call no other short function go first; with their time
-added, a caller may be long enough.
+Functions whose calls are shorter than their tracing lose their breakpoints: their measured time is
+noise, and then counts for their callers. Short functions that call no other short function go
+first; with their time added, a caller may be long enough.
 
-If calls come faster than the tracer handles them, the processes are silenced until the backlog is
-handled and its useless breakpoints are removed. The processes then report their current functions.
-Silent time is not counted.
+If calls come too fast, the processes are silenced until the backlog is handled and its useless
+breakpoints are removed. Then the processes report their current functions. Silent time is not
+counted.
 
-For extents of one function, `begins` and `ends` are the meta trace's messages. If a process enters
-the function again while its flags are being removed, that extent is left out.
+For extents of one function, `begins` and `ends` are the meta trace's messages. An extent that
+begins while the process's flags are being removed is left out.
 """.
 
 -behaviour(dyno_agent_event_tracer).

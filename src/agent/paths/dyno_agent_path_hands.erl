@@ -6,12 +6,12 @@
 %% Wakes the tracer now and then, and does its slow work.
 %%
 %% Waking a process costs the sender at least 5 us, which each traced call would pay if calls came
-%% one by one. So the tracer is suspended while messages gather, and this process wakes it each 2
-%% ms. Suspending is safe: the tracer is dyno's own and waits for no timeout. When this process
-%% ends, the tracer goes on.
+%% one by one. So the tracer is suspended while messages gather, and woken each 2 ms. Suspending is
+%% safe: the tracer is dyno's own and waits for no timeout. When this process ends, the tracer goes
+%% on.
 %%
-%% Removing a breakpoint takes up to a millisecond, and removing a process's flags may wait for that
-%% process: this process does both.
+%% Removing a breakpoint takes up to a millisecond, and removing flags may wait for the process:
+%% both happen here.
 
 -export([start_link/1, paced/1, hide/2, release/3, echo/2]).
 -export([init/2]).

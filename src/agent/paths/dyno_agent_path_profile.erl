@@ -3,8 +3,8 @@
 
 -module(dyno_agent_path_profile).
 -moduledoc """
-Traces each call of chosen processes, or in extents of one function, and builds a tree: the time of
-each call path, its calls, and the time that its processes were off the schedulers.
+Traces each call of chosen processes, or in extents of one function, and builds a tree of call
+paths: time, calls, and time off the schedulers.
 
 ```
 dyno_agent_path_cost: what does tracing take here?
@@ -16,8 +16,8 @@ dyno_agent_event_watchdog -- session -- tracer -- dyno_agent_path_events
    this process  <------------------- result when it has ended -+
 ```
 
-Tracing starts at the restart. After a limit, or after the requested number of extents, the result
-stays, and the process `sink` gets `{dyno_profile, enough}`.
+Tracing starts at the restart. After a limit, or the requested extents, the result stays, and the
+process `sink` gets `{dyno_profile, enough}`.
 """.
 
 -behaviour(dyno_agent_instrument).

@@ -6,12 +6,12 @@
 %% The stack of a process, from trace messages: `call` with the function that it will return to, and
 %% `return_to`. Pure.
 %%
-%% A tail call returns to its caller's caller: frames of a chain of tail calls are left together. An
-%% exception leaves all frames inside the function that catches it. Untraced functions have no
-%% frames: their calls stand under the last traced function.
+%% Frames of a chain of tail calls are left together. An exception leaves all frames inside the
+%% function that catches it. Untraced functions have no frames: their calls stand under the last
+%% traced function.
 %%
-%% Direct recursion counts in one frame, and a chain of tail calls that repeats goes on in its
-%% frame: endless loops do not grow the stack.
+%% Direct recursion counts in one frame, and a repeating chain of tail calls goes on in its frame:
+%% endless loops do not grow the stack.
 
 -export([new/2, base/2, known/1, call/3, push/4, return/2, node/2]).
 -export_type([t/0, node_id/0]).

@@ -6,9 +6,9 @@
 Folds trace messages of calls into a tree of call paths, with calls, own time, and time off the
 schedulers.
 
-The time between two events of a process belongs to its current function. A part of it is tracing:
-after the first event's timestamp, and before the second's. So the tree also counts the kinds of
-both events, and whether they are near: `m:dyno_agent_path_cost` knows the cost of each pair.
+The time between two events belongs to the current function, and partly is tracing: after the first
+timestamp, and before the second. So the tree also counts kinds and nearness of both events;
+`m:dyno_agent_path_cost` knows the cost of each pair.
 
 Memory: a node for each path (`m:dyno_agent_path_tree`), and the frames of each living process.
 """.

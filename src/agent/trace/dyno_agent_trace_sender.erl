@@ -3,13 +3,11 @@
 
 -module(dyno_agent_trace_sender).
 -moduledoc """
-Sends events to the sink that shows them, with the names of their processes.
+Sends events and the names of their processes to the sink that shows them.
 
 The sender, not the tracer, asks for names, because a process in a long native function does not
-answer. At most 1,000 events wait for the sink; further events are dropped and counted.
-
-The sink receives `{dyno_trace, Node, Sender, Events}`, and answers with `ack/2` once they are
-shown.
+answer. At most 1,000 events wait for the sink; further ones are dropped and counted. The sink
+receives `{dyno_trace, Node, Sender, Events}`, and confirms with `ack/2`.
 """.
 
 -export([start_link/1, is_full/1, drop/1, send/2, last/2, ack/2]).

@@ -3,17 +3,15 @@
 
 -module(dyno_agent_inline).
 -moduledoc """
-The functions that woven code (`m:dyno_inline`) calls: monitors run in the process that they
-monitor, before each monitored action.
+The functions that woven code (`m:dyno_inline`) calls, found by a persistent term: monitors run in
+the process that they monitor, before each monitored action.
 
-Woven code finds this module by a persistent term. With `stop`, a process that is about to break a
-property exits with `{dyno_verify, Report}` before it sends the message.
+With `stop`, a process that is about to break a property exits with `{dyno_verify, Report}` before
+it sends the message. Unlike under tracing, `receive` is a message that a clause took.
 
-Unlike under tracing, `receive` is a message that a clause took, not one that arrived.
-
-A waiting process checks no deadline. If its monitors have one, it leaves an entry in a table. When
-the time is over, another process (`late/1`) asks it for its state and reports the result. The
-process itself catches up at its next event:
+A waiting process checks no deadline: it leaves an entry in a table. When the time is over, another
+process (`late/1`) asks it for its state and reports the result. The process itself catches up at
+its next event:
 
     {Pid, DeadlineNs, Number}  -- late/1, if the number still is the process's -->  {Pid, told, NowNs}
 """.

@@ -3,12 +3,11 @@
 
 -module(dyno_agent_inline_verify).
 -moduledoc """
-Runs monitors in the monitored processes, whose modules were woven with `m:dyno_inline`. With `stop
-=> true` a process that is about to break a property exits instead.
+Runs monitors in the monitored processes, whose modules were woven with `m:dyno_inline`. With `stop`
+a process that is about to break a property exits instead.
 
 There are no traces and no queues. A slow monitor slows its process, one that never returns stops
-it; a killed process has no `exit`. Another process checks deadlines: a process that breaks one is
-reported, but does not exit.
+it; a killed process has no `exit`. Another process checks and reports deadlines, without an exit.
 """.
 
 -behaviour(dyno_agent_verifier).

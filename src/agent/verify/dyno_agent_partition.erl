@@ -12,13 +12,10 @@ event of P -> each monitor of P that wants such events       decided  -> {verdic
 exit of P  -> ended/1 of the rest; closed                    all decided -> closed, {ignore, P}
 ```
 
-Only the order of each process's own events matters. Events of processes without a partition are
-ignored: no monitor needs them, or the partition was cut off.
+Only the order of each process's own events matters. Events without a partition are ignored. A
+cut-off partition (`gap/3`) ends inconclusive as a whole; no single event is ever left out.
 
-A cut-off partition (`gap/3`) ends inconclusive as a whole; no single event is ever left out.
-
-Monitors with a key are in dyno_agent_partition_keyed: their events are of several processes, and
-wait for a moment to be sorted by time.
+Monitors with a key are in dyno_agent_partition_keyed.
 """.
 
 -export([new/2, event/4, attach/2, gap/3, gap_all/2, timeouts/2, next/1, settle/1]).

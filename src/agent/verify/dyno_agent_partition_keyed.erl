@@ -3,10 +3,10 @@
 
 -module(dyno_agent_partition_keyed).
 -moduledoc false.
-%% Monitors with a key: a state for each key, fed by several processes. Events of different
-%% processes arrive in any order, so each waits for an event that is some milliseconds newer, and is
-%% then sorted by time. A later event is handled at once, and the traces have a gap from there:
-%% earlier conclusions may be wrong, and the property is `unsure`. Pure.
+%% Monitors with a key: a state for each key, fed by several processes. Their events arrive in any
+%% order, so each waits for one some milliseconds newer, and is sorted by time. A later event is
+%% handled at once, and leaves a gap: earlier conclusions may be wrong, and the property is
+%% `unsure`. Pure.
 
 -export([new/2, partial/1, event/5, settle/1, timeouts/2, gap/1]).
 -export_type([t/0]).

@@ -4,17 +4,16 @@
 -module(dyno_agent_riarc).
 -moduledoc false.
 %% RIARC's tracer: Algorithms 1 to 4 of "Runtime Instrumentation for Reactive Components" (Aceto,
-%% Attard, Francalanza, Ingolfsdottir; ECOOP 2024). Pure: takes messages and returns effects.
-%% dyno_agent_riarc_tracer runs it in a node, the explorer in test/ in every possible order.
+%% Attard, Francalanza, Ingolfsdottir; ECOOP 2024). Pure: dyno_agent_riarc_tracer runs it in a node,
+%% the explorer in test/ in every possible order.
 %%
 %%   root --- P, and all processes below P without a tracer of their own
 %%     +----- T(Q): a tracer of its own for Q, because Q's signature is instrumented
 %%              +----- T(R) ...
 %%
-%% A tracer gathers the events of its processes (`direct`). It dispatches events of processes that
-%% got a tracer of their own since, along the routes: each tracer knows the next hop only. A tracer
-%% starts in the mode `priority`: routed events are older than its own, which are held until the
-%% former tracers of all its processes have said that no more will come.
+%% A tracer gathers the events of its processes (`direct`), and routes those of processes that got a
+%% tracer since; it knows the next hop only. A tracer starts in the mode `priority`: it holds its
+%% own events until the former tracers of its processes have sent all older ones.
 %%
 %% Differences from the paper (a mutant in the tests proves the need of each):
 %% * Events of a process that is neither traced nor routed are stashed until its parent's spawn
@@ -26,8 +25,8 @@
 %%   each routed message.
 %%
 %% Of the paper's 24 invariants, those are checked that the clauses below do not guarantee; a
-%% violation is counted and reported, and the tracer goes on. I1 to I12: choreography, I13 to I24:
-%% routing, in the paper's order.
+%% violation is counted and reported. I1 to I12: choreography, I13 to I24: routing, in the paper's
+%% order.
 
 -export([root/2, tracer/4, handle/2, is_direct/1, broken/1]).
 -export_type([t/0, tracer/0, message/0, effect/0, invariant/0, select/0]).

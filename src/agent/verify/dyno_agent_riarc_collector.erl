@@ -4,25 +4,23 @@
 -module(dyno_agent_riarc_collector).
 -moduledoc false.
 %% Assigns events of processes to RIARC's tracers. A trace session for each tracer would slow every
-%% spawn on the node, so a few sessions, each with a collector, serve all tracers. Pure;
+%% spawn, so a few sessions, each with a collector, serve all tracers. Pure;
 %% dyno_agent_riarc_session runs it.
 %%
-%% Taking a process over (PREEMPT) within a session changes the map: earlier events went to the
-%% former tracer, later ones go to the new one. Between sessions the change is at a mark in the
-%% process's own events, which both sessions show at the same place: a helper links the process, and
-%% unlinks it. Nothing is lost or duplicated, and no process waits.
+%% Taking a process over (PREEMPT) within a session changes the map. Between sessions the change is
+%% at a mark in the process's own events, at the same place in both sessions: a helper links the
+%% process, and unlinks it. Nothing is lost or duplicated, and no process waits.
 %%
 %%   former session   e1 e2 e3 MARK | e4 e5      before the mark: the former tracer's; then detach
 %%   new session         e2 e3 MARK | e4 e5      after the mark: the new tracer's
 %%
-%% Both sessions trace children spawned in between. In each session the parent's spawn event, before
-%% or after the mark, decides their tracer: events of a new process wait for it.
+%% Both sessions trace children spawned in between. The parent's spawn event, before or after the
+%% mark, decides their tracer: their events wait for it.
 %%
-%% One session traces each new process of the node, because processes started by other nodes (erpc)
-%% have no traced parent: they are children of `outside`, the root tracer's. Other processes there
-%% with a parent of another session are foreign. Foreignness is known after all earlier events, if
-%% the parent has a place by then or has ended; otherwise the parent's own first event is on its
-%% way.
+%% One session traces all new processes, because those that other nodes start (erpc) have no traced
+%% parent: they are children of `outside`, the root tracer's. Other processes there with a parent of
+%% another session are foreign: known after all earlier events, if the parent has a place by then or
+%% has ended; otherwise its first event is on its way.
 
 -export([new/1, new/3, handle/2]).
 -export_type([t/0, tracer/0, message/0, effect/0]).

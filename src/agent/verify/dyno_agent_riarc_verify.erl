@@ -3,20 +3,19 @@
 
 -module(dyno_agent_riarc_verify).
 -moduledoc """
-Runs monitors on a node's processes as RIARC does: a tracer for each process with monitors and its
-descendants without any, and one tracer for the rest. For comparison with dyno_agent_verify, which
-gives the same verdicts, costs less, and is bounded.
+Runs monitors as RIARC does: a tracer for each process with monitors and its descendants without
+any, and one for the rest. For comparison with dyno_agent_verify, which gives the same verdicts,
+costs less, and is bounded.
 
 ```
 session 1 --> collector 1 --> root, T(P), ...      each tracer: dyno_agent_riarc, monitors
 session 2 --> collector 2 --> T(Q), T(R), ...
 ```
 
-All processes of the node are traced, because a parent's tracer traces its children. Processes that
-other nodes start (by erpc) are the root's: its session traces all new processes. Processes are
-selected by start function: names and labels are unknown at spawn, and running processes get no
-tracer of their own. Monitors with keys or deadlines need the partitions of dyno_agent_verify. The
-backlog is unbounded.
+All processes are traced, because a parent's tracer traces its children; those that other nodes
+start (by erpc) are the root's. Processes are selected by start function: names and labels are
+unknown at spawn, and running processes get no tracer of their own. Monitors with keys or deadlines
+need dyno_agent_verify. The backlog is unbounded.
 """.
 
 -behaviour(dyno_agent_verifier).

@@ -3,12 +3,10 @@
 
 -module(dyno_agent_verdicts).
 -moduledoc """
-Handles effects of partitions: counts them, beyond the life of the counting process, and sends on
-urgent ones.
-
-`no` is sent, at most a hundred a second, and the first crashes of each monitor; others are counted.
-The receiver gets `{dyno_agent_verdicts, {verdict, Report}}` and `{dyno_agent_verdicts, {crashed,
-Module, Process, Why}}`.
+Counts effects of partitions, beyond the life of the counting process, and reports urgent ones: at
+most a hundred `no` a second, and the first crashes of each monitor. The receiver gets
+`{dyno_agent_verdicts, {verdict, Report}}` and `{dyno_agent_verdicts, {crashed, Module, Process,
+Why}}`.
 """.
 
 -export([new/3, delete/1, effects/3, count/2, fault/2, cut/3, event/2, events/2, lost/2]).
@@ -26,11 +24,11 @@ Module, Process, Why}}`.
 }.
 
 -doc """
-Partitions: `open` ones are whole so far; `cut` are those of gaps that were never opened. `again`
-counts, within the others, processes whose previous partition had a gap.
+Partitions: `open` ones are whole so far; `cut` ones were cut off before they were opened. `again`
+counts processes whose previous partition had a gap.
 
-A monitor counts each process once. `no` counts events; `broken` counts processes that broke the
-property. `cut` is the cut-off part of `inconclusive`.
+A monitor counts each process once. `no` counts events, `broken` processes. `cut` is the cut-off
+part of `inconclusive`.
 """.
 -type summary() :: #{
     events := non_neg_integer(),

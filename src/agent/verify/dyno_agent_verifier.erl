@@ -3,12 +3,9 @@
 
 -module(dyno_agent_verifier).
 -moduledoc """
-Runs monitors in a target: sends verdicts and faults to its sink, and returns the counts. An
-instrumentation, a module of this behaviour, brings the events to the monitors: dyno_agent_verify,
-or one that is compared with it.
-
-`start_link/1` starts it below dyno_agent_guard. Then its sink gets `{dyno_verify, node(),
-Message}`, with `t:message/0`, and `finish/1` returns the counts after all events until then.
+Runs monitors in a target: sends verdicts and faults to its sink as `{dyno_verify, node(),
+Message}`, with `t:message/0`, and returns the counts. An instrumentation, a module of this
+behaviour, brings the events to the monitors: dyno_agent_verify, or one that is compared with it.
 """.
 
 -behaviour(gen_server).

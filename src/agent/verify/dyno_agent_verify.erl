@@ -13,8 +13,8 @@ trace session --> router --> shard 1..K    partitions, monitors (dyno_agent_part
                     limit (dyno_agent_event_limit): looks at what waits
 ```
 
-With one shard there is no router. All are linked to this process, and the session lives as long as
-they do: if any is killed, nothing is left.
+With one shard there is no router. All are linked to this process: if any is killed, nothing is
+left.
 
 ## Faults
 * A monitor that raises an exception ends inconclusive for that process, and is counted.

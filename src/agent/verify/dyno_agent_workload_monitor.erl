@@ -4,8 +4,7 @@
 -module(dyno_agent_workload_monitor).
 -moduledoc """
 Checks the trace of each `dyno workload` worker: complete from `spawned` to `exit`, and in order.
-Each request carries the worker's number, its own number and the number of requests, so that a
-single missing or misplaced event is seen:
+Requests are numbered, so that a single missing or misplaced event is seen:
 
     spawned, receive 1, send 1, ..., receive N, send N, receive the end, exit
 """.
