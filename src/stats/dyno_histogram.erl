@@ -6,12 +6,12 @@
 Keeps a whole distribution in bounded memory, recorded by many processes at once.
 
 The buckets are log-linear, as in Gil Tene's HdrHistogram: every power of two has 128 buckets of
-equal width (7 bits). A bucket is at most 1/128 (0.78 %) of its values wide, and its middle at most
-0.4 % from any value in it. Values below 256 have a bucket each. Values from 2^42 on (73 minutes in
+equal width (7 bits). A bucket is at most 1/128 (0.78 %) of its values wide, its middle at most 0.4
+% from any of them. Values below 256 have a bucket each; those from 2^42 on (73 minutes in
 nanoseconds) share the overflow bucket. Minimum, maximum and sum are exact.
 
-Recording uses `m:counters` and `m:atomics`: no process owns a histogram, and no message is sent. A
-`t:snapshot/0` is a plain map, to send, store, merge and subtract.
+Recording uses `m:counters` and `m:atomics`, without owner or messages. A `t:snapshot/0` is a plain
+map, to send, store, merge and subtract.
 
 ## Examples
 
@@ -24,12 +24,11 @@ Recording uses `m:counters` and `m:atomics`: no process owns a histogram, and no
 
 ## Cost
 
-`record/2` finds the bucket by shifts and comparisons, reads one atomic and adds to two counters; it
-allocates nothing. It took 85 to 100 ns on an AMD EPYC under OTP 27 and 29 (the case `cost` of
-dyno_histogram_SUITE logs the local speed). A value in the bucket of `min` or `max` costs two more
-reads, about 60 ns. Each scheduler has its own cache lines, so that processes do not slow each
-other; the price is 37 kB of memory a scheduler. `snapshot/1` reads all 4,609 buckets: about 0.1 ms
-with two schedulers, more with more.
+`record/2` reads one atomic and adds to two counters; it allocates nothing. It took 85 to 100 ns on
+an AMD EPYC under OTP 27 and 29 (the case `cost` of dyno_histogram_SUITE logs the local speed), and
+60 ns more in the bucket of `min` or `max`. Each scheduler has its own cache lines, against
+contention, in 37 kB of memory a scheduler. `snapshot/1` reads all 4,609 buckets: about 0.1 ms with
+two schedulers.
 """.
 
 %% Recording
@@ -232,8 +231,8 @@ scheme() ->
     ~"dyno-log-linear-7".
 
 %% The index is Shift * 128 + (Value bsr Shift), with the least Shift that leaves 8 bits. The BEAM
-%% has no instruction for the number of bits, so halving finds the shift: a step by K applies if at
-%% least 8 + K bits are left.
+%% cannot count bits, so halving finds the shift: a step by K applies if at least 8 + K bits are
+%% left.
 
 index_32(Value) when Value >= 1 bsl 39 -> index_16(Value bsr 32, 32 bsl ?BITS);
 index_32(Value) -> index_16(Value, 0).

@@ -7,13 +7,12 @@ Estimates growth with size: the exponent b of value = c * size^b.
 
 On logarithmic axes the law is a line with the exponent as slope. The slope is Theil and Sen's: the
 median of the slopes of all pairs of points of different sizes (Theil, 1950; Sen, "Estimates of the
-regression coefficient based on Kendall's tau", 1968), robust against 29 % of outliers. Its interval
-consists of two of those slopes, by the distribution of Kendall's statistic, exact up to 30 points,
-also with repeated sizes.
+regression coefficient based on Kendall's tau", 1968), robust against 29 % of outliers. Two of those
+slopes are its interval, by the distribution of Kendall's statistic, exact up to 30 points, also
+with repeated sizes.
 
-With few points no interval reaches 95 %: then the result is the widest interval, from the least
-slope to the greatest, with its level. Without repetitions 3 sizes reach 67 %, 4 sizes 92 %, 5 sizes
-98 %. With two repetitions 3 sizes reach 98 %.
+If no interval reaches 95 %, the result is the widest one with its level. Without repetitions 3
+sizes reach 67 %, 4 sizes 92 %, 5 sizes 98 %; with two repetitions 3 sizes reach 98 %.
 
 ## Examples
 

@@ -5,11 +5,10 @@
 -moduledoc """
 The ratio of two sides, each a few runs of many blocks of time.
 
-The unit of replication is the run: the interval follows from the variance between the runs of a
-side. Three runs give a poor estimate of that variance, and may agree far too well by chance. The
-blocks within the runs give a lower bound. If the runs vary by more than the bound, the interval is
-Student's over the runs alone. Otherwise the variance between runs is only noise of the blocks, and
-the many blocks estimate it.
+The unit of replication is the run. Three runs give a poor estimate of the variance between runs,
+and may agree far too well by chance; the blocks within the runs give a lower bound. If the runs
+vary by more than the bound, the interval is Student's over the runs alone. Otherwise the variance
+is noise of the blocks, and the many blocks estimate it.
 
 Sides of equal length share one variance (Student). Sides of unequal length have Welch's degrees of
 freedom, because a shared variance is not robust there. Values are compared by logarithms.

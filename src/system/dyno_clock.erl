@@ -3,10 +3,8 @@
 
 -module(dyno_clock).
 -moduledoc """
-Measures the share of an interval's wall time in which the calling process's thread computed.
-
-Between two readings of the wall clock the operating system may run other programs. The thread's own
-clocks at both edges show that time:
+Measures the share of an interval's wall time in which the calling process's thread computed; at
+other times the operating system may run other programs.
 
 ```
 Before = dyno_clock:thread(),
@@ -22,8 +20,7 @@ no move away and back between.
 ## The NIF
 
 A NIF (`c_src/dyno_clock_nif.c`) reads the thread's clocks; `make` builds it if there is a C
-compiler. Without it only the wall clock works; `available/0` tells, and `missing/0` describes the
-loss.
+compiler. Without it only the wall clock works (`available/0`, `missing/0`).
 
 The library is `nif-VERSION/dyno_clock_nif.so`, with the version of the runtime's NIF interface, in
 the first of these folders that has it:
@@ -33,8 +30,8 @@ the first of these folders that has it:
 3. the folder `priv` beside the escript, and `lib/dyno/priv` of the prefix in whose `bin` it is
    installed: no library can be loaded from an archive.
 
-A node that got only this module has none of them; `load_from/1` takes the library from the sender's
-folders, on the same machine.
+In a node that got only this module, `load_from/1` takes the library from the sender's folders, on
+the same machine.
 
 ## Cost
 

@@ -6,12 +6,12 @@
 Writes files whole or not at all: recordings and reports. `m:dyno_stream` writes growing files.
 
 `write/3` writes a file in a hidden folder beside the target, syncs it and renames it. POSIX renames
-are atomic: a reader always sees a whole file, old or new, and a crash or a full disk leaves the old
-one. `writable/1` checks this before a long measurement.
+are atomic: readers always see a whole file, old or new, also after a crash or with a full disk.
+`writable/1` checks this before a long measurement.
 
 A `private` file has the mode 0600: it may hold arguments of calls. A symbolic link stays, and its
-target is written; another user's link in a shared folder, such as /tmp, is refused, as in Linux.
-Other files that are not regular are refused, too: /dev/stdout, a pipe, /dev/null.
+target is written; another user's link in a shared folder, such as /tmp, is refused, as in Linux,
+and so are other files that are not regular (/dev/stdout, a pipe).
 """.
 
 -include_lib("kernel/include/file.hrl").

@@ -5,8 +5,8 @@
 -moduledoc false.
 %% A process for foreign code: a suite's callbacks, a benchmark's set-up, a compiler with a user's
 %% macros. Each call has a time limit, because that code may never return; the process may have a
-%% memory limit. The process owns the code's tables, linked processes and nodes, and lives until
-%% `stop/1` or the end of its owner. A call that is too slow or interrupted ends the process.
+%% memory limit. The code's tables, linked processes and nodes live until `stop/1` or the end of the
+%% owner. A call that is too slow or interrupted ends the process.
 
 -export([start/1, call/3, call/4, is_alive/1, stop/1, once/2, attempt/1, kill/1]).
 -export([format_error/1, fault/1]).

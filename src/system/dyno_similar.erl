@@ -13,8 +13,7 @@
 %% "load" and "level" 0.63.
 -define(SUGGESTED, 0.75).
 %% A correct name may be similar by chance: end_run/1 and init_run/1 are, and init_workers/2 is more
-%% like init_worker/2. A warning about a working name needs more similarity than an explanation of a
-%% failing one.
+%% like init_worker/2. So a warning about a working name needs more similarity.
 -define(SLIP, 0.93).
 -define(CLOSEST, 3).
 %% Names of options in other tools or other commands of dyno; the first existing one is meant.

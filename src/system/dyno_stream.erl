@@ -6,10 +6,9 @@
 Files that grow, an entry at a time: traces, events.
 
 A process holds the file, for several writers, and writes within 200 ms of an entry. Until the first
-entry no new file exists, and an old one stays: a measurement that fails early leaves nothing.
-Entries are kept whole or not at all. After a failed write (the disk is full) no later entry is
-written, and `close/1` returns the numbers of written and of all entries. The file is also completed
-if its opener ends without closing it.
+entry an old file stays: a measurement that fails early leaves nothing. Entries are kept whole or
+not at all. After a failed write (the disk is full) no later entry is written, and `close/1` returns
+the numbers of written and of all entries. The file is also completed if its opener ends.
 """.
 
 -behaviour(gen_server).

@@ -5,11 +5,10 @@
 -moduledoc """
 Makes temporary folders that no other user can enter, and removes those of a killed dyno.
 
-All of dyno's temporary folders come from here. A folder is new, has a random name and the mode
-0700. Its file `.dyno` names the owner process: pid and start time, with the boot and the namespaces
-in which they are valid. `make/0` first removes folders whose owner is gone, but only if all of this
-is certain: this user owns the folder, it is no link, and its mark is of this boot and these
-namespaces. On a system without /proc nothing is certain, and all folders stay.
+A folder is new, has a random name and the mode 0700. Its file `.dyno` names the owner process: pid
+and start time, with the boot and the namespaces in which they are valid. `make/0` first removes
+folders whose owner is gone, if this user owns the folder, it is no link, and its mark is of this
+boot and these namespaces. On a system without /proc nothing is certain, and all folders stay.
 """.
 
 -export([make/0, make/1, folder/0, random/0, remove/1, remove/2, user/0, format_error/1, fault/1]).

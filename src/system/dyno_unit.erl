@@ -3,14 +3,12 @@
 
 -module(dyno_unit).
 -moduledoc """
-Writes a value with its unit for people, and reads their spelling.
+Writes a value with its unit for people, and reads their spelling. The only table of units: for
+recordings, options, thresholds, specifications and output.
 
-The only table of units: for recordings, options, thresholds, specifications and output. A recording
-has each value in a unit with a fixed spelling (see `t:unit/0`). `format/2` makes a short text,
-`parse/1` reads a text into the base unit of its kind, and `to_base/2` converts a number and unit to
-that base unit, for comparison.
-
-Prefixes are decimal (1 kB is 1,000 B) unless written as KiB, MiB or GiB.
+A recording has units in a fixed spelling (`t:unit/0`). `format/2` makes a short text, `parse/1`
+reads a text into the base unit of its kind, and `to_base/2` converts to that base unit, for
+comparison. Prefixes are decimal (1 kB is 1,000 B) unless written as KiB, MiB or GiB.
 """.
 
 %% For people
