@@ -9,7 +9,7 @@ status.
 
 -export([main/1, run/1, operands/1]).
 
--doc "The escript's entry, with its arguments; or what to run in its place. Never returns.".
+-doc "The escript's entry, with its arguments, or a function to run instead. Never returns.".
 -spec main([string()] | fun(() -> dyno_error:exit_status())) -> no_return().
 main(Arguments) when is_list(Arguments) ->
     main(fun() -> run(Arguments) end);
@@ -30,7 +30,7 @@ main(Run) ->
     ok = dyno_cli_ending:not_stopping(),
     dyno_cli_ending:halt(Mark(Status)).
 
--doc "Runs the command these arguments name.".
+-doc "Runs the command that these arguments name.".
 -spec run([string()]) -> dyno_error:exit_status().
 run(Arguments) ->
     case [Argument || Argument <- Arguments, not is_list(Argument)] of
@@ -41,7 +41,7 @@ run(Arguments) ->
             2
     end.
 
-%% Of all commands, and before them.
+%% Applies before and within all commands.
 coloured(Arguments) ->
     {Given, Rest} = lists:partition(fun is_colour/1, Arguments),
     case string:split(lists:last(["--color=auto" | Given]), "=") of
@@ -76,10 +76,7 @@ run_text(Arguments) ->
         [Name | Rest] -> dispatch(Name, Rest, Arguments)
     end.
 
--doc """
-What these arguments name apart from options, such as the suite; `missing` where a command that
-needs that has none.
-""".
+-doc "The arguments apart from options, such as the suite; `missing` if a command needs one.".
 -spec operands([string()]) -> {ok, [string()]} | missing | invalid.
 operands(Arguments) ->
     case argparse:parse(Arguments, tree(hd(Arguments)), #{progname => dyno}) of
@@ -132,7 +129,7 @@ completion(Shell) ->
             2
     end.
 
-%% To load the modules of all commands would take a fifth of the start.
+%% Loading the modules of all commands would take a fifth of the start.
 tree(Given) ->
     case lists:keyfind(Given, 1, dyno_commands:all()) of
         false -> commands(dyno_commands:all());
@@ -149,7 +146,7 @@ commands(Commands) ->
 
 help([]) ->
     dyno_cli_terminal:print_report(dyno_cli_help:overview(dyno_cli_terminal:look()));
-%% The overview has what there is to say about these.
+%% The overview describes these.
 help([Name | _]) when Name =:= "completion"; Name =:= "help"; Name =:= "man"; Name =:= "version" ->
     help([]);
 help([Name | _]) ->
@@ -164,7 +161,7 @@ help([Name | _]) ->
             2
     end.
 
-%% Somebody who looks around: the help is what serves.
+%% Without a command, show the help.
 no_command() ->
     dyno_cli_terminal:write_error(dyno_cli_help:overview(dyno_cli_terminal:file_look())),
     2.

@@ -3,21 +3,21 @@
 
 -module(dyno_cli_baseline).
 -moduledoc """
-`--baseline` and `--fail-if`: is it no worse than an earlier recording?
+`--baseline` and `--fail-if`: checks for regressions against an earlier recording.
 
-A test must not be slower by more than 10 % where no condition is given: response times and
-throughput of every size, by the interval over the repetitions.
+Without conditions, a test fails if slower by more than 10 %: response times and throughput of every
+size, by the interval over the repetitions.
 
-A benchmark for which a condition holds is measured once more, because two runs differ by chance; it
-fails only on the metrics on which the condition held both times. Without a baseline, `--fail-if`
-compares what one measurement has: the revisions of `--rev`, or several `--erl` or `--erl-flags`,
-with the first of them. Each was measured in many VMs: once is enough.
+A benchmark that meets a condition is measured once more, because two runs differ by chance; it
+fails only on metrics that meet the condition both times. Without a baseline, `--fail-if` compares
+variants of one measurement, the revisions of `--rev` or several `--erl` or `--erl-flags`, with the
+first of them. Each is measured in many VMs: once is enough.
 """.
 
 -export([options/2, read/2, checked/2, judge/3, format_error/1]).
 -export_type([kind/0, gate/0, reason/0]).
 
--doc "What is compared; nothing where a command has no such options.".
+-doc "The kind of comparison; none if a command has no such options.".
 -type kind() :: test | record | bench | none.
 
 -doc "The earlier recording, or the first variant, and the conditions.".
@@ -36,10 +36,10 @@ with the first of them. Each was measured in many VMs: once is enough.
     {ok, dyno_recording:document()} | {error, term()} | {crashed, term()} | {interrupted, term()}).
 
 
-%% Five repetitions on a quiet machine can tell it.
+%% Five repetitions on a quiet machine can detect it.
 -define(NO_WORSE, ~"slower > 10%").
 
--doc "The options, with what the help says of them.".
+-doc "The options, with these help texts.".
 -spec options(Baseline :: string(), FailIf :: string()) -> [dyno_cli_option:row()].
 options(Baseline, FailIf) ->
     [
@@ -51,7 +51,7 @@ options(Baseline, FailIf) ->
 condition(Text) ->
     dyno_error:tagged(dyno_threshold, dyno_compare_gate:parse(Text)).
 
--doc "Reads the baseline, before anything is measured.".
+-doc "Reads the baseline, before the measurement.".
 -spec read(kind(), dyno_cli_command:values()) -> {ok, gate()} | {error, dyno_error:error()}.
 read(Kind, #{baseline := Path} = Values) ->
     maybe
@@ -79,11 +79,11 @@ gate(Kind, Baseline, Values) ->
         kind => Kind,
         baseline => Baseline,
         conditions => [dyno_compare_gate:of_metric(Condition, Metric) || Condition <- Given],
-        %% What a test has by that name are no shares.
+        %% A test's options of that name are no shares.
         options => maps:filter(fun(_, Value) -> is_float(Value) end, maps:with([threshold], Values))
     }.
 
--doc "Whether the conditions name what one of these recordings has.".
+-doc "Whether one of these recordings has the conditions' metrics.".
 -spec checked([dyno_compare_gate:t()], [dyno_recording:document(), ...]) ->
     ok | {error, dyno_error:error()}.
 checked(Conditions, Documents) ->
@@ -95,8 +95,8 @@ checked(Conditions, Documents) ->
 in_baseline({error, Error}) -> {error, {dyno_cli_option, {in_option, "--baseline", Error}}};
 in_baseline(Good) -> Good.
 
-%% What the environment and the command rule out is known before the measurement. Conditions on
-%% deterministic metrics alone hold on any machine.
+%% Environments and commands are compared before the measurement. Conditions on deterministic
+%% metrics hold on any machine.
 same_place(#{kind := Kind, baseline := Baseline, options := Options} = Gate) ->
     #{~"parameters" := Parameters} = Baseline,
     Now0 = dyno_recording:new(Kind, ~"now", Parameters, dyno_environment:collect()),
@@ -130,7 +130,7 @@ The recording with the comparison and a verdict for each condition; `Measure` me
 judge(none, Document, _Measure) ->
     {ok, Document};
 judge(_Gate, #{~"status" := Status} = Document, _Measure) when Status =/= ~"complete" ->
-    %% It has a worse word to say.
+    %% Its own status is worse.
     {ok, Document};
 judge(#{conditions := Conditions} = Gate, Document, Measure) ->
     maybe

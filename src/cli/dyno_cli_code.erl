@@ -3,22 +3,22 @@
 
 -module(dyno_cli_code).
 -moduledoc """
-The code path of a command that runs code: what `--pa` names, and what the project of rebar3 or Mix
-around the current folder has built. The plugins give all of that themselves.
+The code path of a command that runs code: `--pa`, and the build of the rebar3 or Mix project around
+the current folder. The plugins give their own paths.
 
-A project may be built for several profiles (`_build/default`, `_build/test`, `_build/dev`). The one
-that was built last is taken, because it has what was changed last.
+Of several built profiles (`_build/default`, `_build/test`, `_build/dev`) the last built is taken,
+because it has the latest changes.
 """.
 
 -export([with/2, written/1, project/1]).
 
 -include_lib("kernel/include/file.hrl").
 
--doc "Runs the function with all that on the code path.".
+-doc "Runs the function with these paths on the code path.".
 -spec with(dyno_cli_command:values(), fun(() -> Result)) -> Result.
 with(Values, Run) ->
     dyno_code:with_paths(maps:get(code_paths, Values, []), fun() ->
-        %% Each revision of --rev has code of its own; a plugin has given it.
+        %% Each revision of --rev has its own code; a plugin has given the paths.
         IsGiven = is_map_key(rev, Values) orelse dyno_cli_terminal:called_as() =/= "dyno ",
         {ok, Current} = file:get_cwd(),
         case not IsGiven andalso project(Current) of
@@ -27,7 +27,7 @@ with(Values, Run) ->
         end
     end).
 
-%% What is on the code path already comes first.
+%% Existing entries of the code path come first.
 behind(Root, Values, Run) ->
     Latest = fun(Times) -> lists:max([0 | Times]) end,
     {Profile, Folders} = dyno_built:folders(Root, Latest),
@@ -49,8 +49,8 @@ is_own(Folder) ->
     filename:basename(filename:dirname(Folder)) =:= "dyno".
 
 -doc """
-The nearest folder from here upwards with a build file and what was built. Code is run that lies
-there: so it must belong to who owns this folder, and not to somebody who may write to one above.
+The nearest folder upwards with a build file and a build. Code of the folder will run: it must have
+the same owner as this folder, not another user with write access above.
 """.
 -spec project(file:filename()) -> {ok, file:filename()} | none.
 project(Folder) ->
@@ -72,7 +72,7 @@ owner(Path) ->
         {error, _} -> none
     end.
 
--doc "`-pa` is written as `--pa`, behind the command and before `--`.".
+-doc "Accepts `-pa` as `--pa`, after the command and before `--`.".
 -spec written([string()]) -> [string()].
 written(Arguments) ->
     {Options, Rest} = lists:splitwith(fun(Argument) -> Argument =/= "--" end, Arguments),

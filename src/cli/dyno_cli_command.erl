@@ -3,10 +3,10 @@
 
 -module(dyno_cli_command).
 -moduledoc """
-What a command of dyno is: data that says what it takes, and a function that does it.
+A command of dyno: data that describes its arguments, and a function that runs it.
 
-Help, the reading of the command line and its mistakes all come from that data. `m:dyno_commands`
-has the list of commands; most of what a command that measures needs is in `m:dyno_cli_job`.
+Help, parsing and error messages all use this data. `m:dyno_commands` lists the commands;
+`m:dyno_cli_job` has most of a measuring command's work.
 
 The exit statuses are the same for all commands:
 
@@ -22,49 +22,49 @@ The exit statuses are the same for all commands:
 -export([refused/1, contradiction/1, operand/2, operand/3, arguments/1, rows/1, format_error/1]).
 -export_type([t/0, values/0, example/0]).
 
--doc "What a command takes, and command lines for its help.".
+-doc "The arguments of a command, and examples for its help.".
 -type t() :: #{
     operands := [argparse:argument()],
-    %% Under the headings of the help; those under "" come first.
+    %% By headings of the help; those under "" come first.
     options := [{Title :: string(), [dyno_cli_option:row()]}],
     examples := [example()]
 }.
 
--doc "A command line, and what it is good for.".
+-doc "A command line and its purpose.".
 -type example() :: {Line :: binary(), Meaning :: binary()}.
 
--doc "What was given, by the keys of the options: only that, and already converted.".
+-doc "The given values, converted, by option keys.".
 -type values() :: #{atom() => term()}.
 
 -doc "The command's data.".
 -callback command() -> t().
 
--doc "Does it.".
+-doc "Runs the command.".
 -callback run(values()) -> dyno_error:exit_status().
 
--doc "Says on standard error why the command does nothing, and gives the exit status.".
+-doc "Prints why the command cannot run on standard error, and returns the exit status.".
 -spec refused({error, dyno_error:error()}) -> dyno_error:exit_status().
 refused({error, Error}) ->
     dyno_cli_terminal:complain(dyno_error:format(Error)),
     dyno_error:exit_status(Error).
 
--doc "The error of arguments that make no sense together, in a sentence.".
+-doc "The error of contradictory arguments, in a sentence.".
 -spec contradiction(unicode:chardata()) -> {error, dyno_error:error()}.
 contradiction(Sentence) ->
     {error, {?MODULE, {contradiction, Sentence}}}.
 
--doc "An argument without a name, which must be given.".
+-doc "A required argument without a name.".
 -spec operand(Usage :: string(), Text :: string()) -> argparse:argument().
 operand(Usage, Text) ->
     operand(Usage, Text, #{}).
 
--doc "The same, with more of what argparse has.".
+-doc "A required argument, with more properties of argparse.".
 -spec operand(Usage :: string(), Text :: string(), map()) -> argparse:argument().
 operand(Usage, Text, More) ->
     Name = list_to_atom(string:trim(string:lowercase(Usage), both, "[].")),
     maps:merge(#{name => Name, type => binary, help => {Usage, [Text]}}, More).
 
--doc "All arguments of a command, as argparse takes them.".
+-doc "All arguments of a command, for argparse.".
 -spec arguments(t()) -> [argparse:argument()].
 arguments(#{operands := Operands} = Command) ->
     Operands ++ [dyno_cli_option:argument(Row) || Row <- rows(Command)].

@@ -3,25 +3,25 @@
 
 -module(dyno_cli_completion).
 -moduledoc """
-`dyno completion SHELL`: a script that completes dyno's commands, options and their values in bash,
-zsh or fish. Made from the same data as the help, so it knows what this dyno knows. Pure.
+`dyno completion SHELL`: a script that completes dyno's commands, options and values in bash, zsh or
+fish, made from the data of the help. Pure.
 """.
 
 -export([script/1, shells/0]).
 
--doc "The shells that there is a script for.".
+-doc "The supported shells.".
 -spec shells() -> [string(), ...].
 shells() ->
     ["bash", "zsh", "fish"].
 
--doc "The script, to be read when a shell starts.".
+-doc "The script to load when a shell starts.".
 -spec script(string()) -> {ok, iolist()} | error.
 script("bash") -> {ok, bash()};
 script("zsh") -> {ok, zsh()};
 script("fish") -> {ok, fish()};
 script(_) -> error.
 
-%% Each command, what it is for, and its options.
+%% Each command, its purpose and options.
 commands() ->
     [
         {Name, Help, [option(Row) || Row <- dyno_cli_command:rows(Module:command())]}
@@ -39,7 +39,7 @@ option(Row) ->
     #{
         flags => [[$-, Short] || #{short := Short} <- [Argument]] ++ ["-" ++ Long],
         help => Help,
-        %% The placeholder says what a value is; a flag has none.
+        %% The placeholder tells the kind of value; a flag has none.
         value => value(Usage, Row)
     }.
 
@@ -58,7 +58,7 @@ words(Words) ->
 names() ->
     lists:join(" ", [Name || {Name, _, _} <- commands()]).
 
-%% What a command takes besides options.
+%% The operands of a command.
 operands("help") -> names();
 operands("completion") -> lists:join(" ", shells());
 operands("new") -> "suite benchmark";
@@ -130,7 +130,7 @@ zsh() ->
         "if [ \"$funcstack[1]\" = _dyno ]; then _dyno \"$@\"; else compdef _dyno dyno; fi\n"
     ].
 
-%% An option may be given more than once: `*`.
+%% `*`: an option may be repeated.
 zsh_option(#{flags := Flags, help := Help, value := Value}) ->
     Text = ["[", zsh_text(Help), "]"],
     Argument =
@@ -178,9 +178,9 @@ fish_option(#{flags := Flags, help := Help, value := Value}) ->
 
 fish_flag("--" ++ Long) -> [" -l ", Long];
 fish_flag([$-, Short]) -> [" -s ", Short];
-%% One dash and a word, as the emulator has it.
+%% One dash and a word, as in the emulator.
 fish_flag("-" ++ Old) -> [" -o ", Old].
 
-%% For each of the three shells.
+%% For all three shells.
 quoted(Text) ->
     ["'", string:replace(lists:flatten(io_lib:format("~ts", [Text])), "'", "'\"'\"'", all), "'"].

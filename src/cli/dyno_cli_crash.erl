@@ -2,20 +2,18 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_cli_crash).
--moduledoc """
-Reports an error of dyno's own: one sentence for people, the details in a file.
-""".
+-moduledoc "Reports an internal error of dyno: one sentence, with details in a file.".
 
 -export([report/3, debugging/0, no_dump/0]).
 
--doc "Whether DYNO_DEBUG is set: details are then shown at once.".
+-doc "Whether DYNO_DEBUG is set, which shows details at once.".
 -spec debugging() -> boolean().
 debugging() ->
     not lists:member(os:getenv("DYNO_DEBUG", ""), ["", "0"]).
 
 -doc """
-From now on no crash dump is written to the folder that the user stands in, by this emulator or by
-one that it starts, unless the environment says something about crash dumps.
+Prevents crash dumps of this emulator and the emulators that it starts in the user's current folder,
+unless the environment sets crash dumps.
 """.
 -spec no_dump() -> ok.
 no_dump() ->
@@ -23,7 +21,7 @@ no_dump() ->
     _ = [os:putenv("ERL_CRASH_DUMP_BYTES", "0") || Said =:= [false, false, false]],
     ok.
 
--doc "Says that dyno failed, and where the details are; gives the exit status.".
+-doc "Reports an internal error and the file with details; returns the exit status.".
 -spec report(error | exit | throw, term(), erlang:stacktrace()) -> 3.
 report(Class, Reason, Stack) ->
     Release = erlang:system_info(otp_release),
@@ -35,7 +33,7 @@ report(Class, Reason, Stack) ->
     end,
     3.
 
-%% They can be among the arguments of a call; shorter ones are no secret.
+%% A call's arguments may contain cookies; shorter strings are no secret.
 without_cookies(Details) ->
     Known = [atom_to_list(erlang:get_cookie(Node)) || Node <- [node() | nodes(known)]],
     Secrets = [Text || Text <- [os:getenv("DYNO_COOKIE", "") | Known], length(Text) >= 5],

@@ -3,10 +3,10 @@
 
 -module(dyno_cli_ending).
 -moduledoc false.
-%% How dyno's emulator tells whoever started it that dyno has come to its end. A code that is
-%% measured may end the emulator, with `halt()` or `init:stop()`, and with status 0: to a build that
-%% would look like success. So where the starter asks for it by a variable of the environment, dyno
-%% adds a number to its statuses that such a code won't give; every other status is not dyno's.
+%% Marks the end of dyno's emulator for its starter. Measured code may end the emulator with
+%% `halt()` or `init:stop()`, and status 0 would look like success to a build. If the starter asks
+%% by an environment variable, dyno adds a number to its statuses that such code will not use; any
+%% other status is not dyno's.
 %%
 %% The starters are those of src/plugin/ and the shell in front of the escript
 %% (src/cli/launcher.sh), which has the same numbers.
@@ -23,12 +23,12 @@
 -define(LARGEST, 3).
 -define(KILL_MS, 300).
 
--doc "What asks dyno to mark its endings.".
+-doc "The variable that asks dyno to mark its statuses.".
 -spec variable() -> {string(), string()}.
 variable() ->
     {?VARIABLE, "1"}.
 
--doc "dyno's status, by the emulator's. Where dyno did not end, it says so, and the status is 3.".
+-doc "dyno's status from the emulator's. If dyno did not end, reports so with status 3.".
 -spec status(non_neg_integer()) -> 0..255.
 status(Status) when is_integer(Status), Status >= ?MARK, Status =< ?MARK + ?LARGEST ->
     Status - ?MARK;
@@ -44,8 +44,8 @@ what(_Status) ->
     "ended before dyno was done: perhaps the measured code calls halt() or init:stop()".
 
 -doc """
-What makes the emulator's status of dyno's. It is called before anything else: the variable is not
-for the programs that dyno starts.
+Returns the function from dyno's to the emulator's status. Called first, to hide the variable from
+programs that dyno starts.
 """.
 -spec marker() -> fun((0..255) -> 0..255).
 marker() ->
@@ -60,12 +60,12 @@ marked(Status) when Status =< ?LARGEST -> ?MARK + Status;
 marked(Status) -> Status.
 
 -doc """
-Returns where nobody has told this emulator to stop. Else it ends while this waits: what went wrong
-by then, or seemed to go well, went so because of that.
+Returns only if this emulator is not stopping. Otherwise waits for its end: results from then on are
+unreliable.
 """.
 -spec not_stopping() -> ok.
 not_stopping() ->
-    %% Once it stops, `init` may not answer any more.
+    %% A stopping `init` may not answer any more.
     case init:get_status() of
         {stopping, _} ->
             receive
@@ -76,9 +76,8 @@ not_stopping() ->
     end.
 
 -doc """
-Ends the VM when all output is written. To flush data for a node that takes none, as one that is
-suspended, would never end, even if its connection is cut; then only what is printed has been waited
-for, which `m:dyno_cli_terminal` does.
+Ends the VM after all output. Flushing data for a suspended node would never end, even with a cut
+connection; then waits only for printed text, which `m:dyno_cli_terminal` does.
 """.
 -spec halt(0..255) -> no_return().
 halt(Status) ->
@@ -91,7 +90,7 @@ halt(Status) ->
     ],
     erlang:halt(Status, [{flush, Waiting =:= []}]).
 
--doc "Ends the VM with the status of an interrupt, and all programs that the VM has started.".
+-doc "Ends the VM with an interrupt's status, and all programs that it started.".
 -spec at_once() -> no_return().
 at_once() ->
     _ = spawn(fun() ->
@@ -103,16 +102,16 @@ at_once() ->
     lists:foreach(fun(OsPid) -> dyno_program:signal("KILL", OsPid) end, Programs),
     erlang:halt(?INTERRUPTED, [{flush, false}]).
 
--doc "Cuts the connections to all other nodes, and lets no new one be made.".
+-doc "Cuts the connections to all other nodes, and prevents new ones.".
 -spec cut_off() -> ok.
 cut_off() ->
-    %% There is no net_kernel to ask if this is no node.
+    %% Without distribution there is no net_kernel.
     _ = is_alive() andalso net_kernel:allow([node()]),
     lists:foreach(fun erlang:disconnect_node/1, nodes(connected)),
     lists:foreach(fun(Owner) -> exit(Owner, kill) end, being_made()).
 
-%% The processes that are making a connection, which takes 7 s if the other node is suspended.
-%% net_kernel has no function that ends them; it keeps them in a table of records.
+%% The processes that open connections, which takes 7 s for a suspended node. net_kernel has no
+%% function to end them, but a table of records.
 being_made() ->
     case ets:whereis(sys_dist) of
         undefined ->

@@ -2,22 +2,20 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_cli_help).
--moduledoc """
-The help texts, made from the same data that the arguments are parsed with.
-""".
+-moduledoc "The help texts, made from the data that parses the arguments.".
 
 -export([overview/1, command/2]).
 -export([common_options/0, exit_statuses/0, environment/0, described/1]).
 
-%% What is written, and what it is for.
+%% A term and its description.
 -type entry() :: {binary(), binary()}.
 
-%% The left column is at most this wide; a longer entry has its text on the next line.
+%% The largest width of the left column; a longer entry has its text on the next line.
 -define(LEFT, 26).
-%% Help is read in the narrowest of terminals, and copied.
+%% Help must fit the narrowest terminals and be easy to copy.
 -define(WIDTH, 80).
 
--doc "What `dyno --help` says.".
+-doc "The text of `dyno --help`.".
 -spec overview(dyno_report:options()) -> iolist().
 overview(Look) ->
     Entries = [{list_to_binary(Name), to_binary(Help)} || {Name, _, Help} <- dyno_commands:all()],
@@ -35,7 +33,7 @@ overview(Look) ->
         ["dyno COMMAND --help explains a command, with examples."]
     ]).
 
--doc "What `dyno COMMAND --help` says.".
+-doc "The text of `dyno COMMAND --help`.".
 -spec command({string(), module(), Help :: string()}, dyno_report:options()) -> iolist().
 command({Name, Module, Help}, Look) ->
     #{operands := Operands, options := Titled, examples := Examples} = described(Module:command()),
@@ -66,11 +64,11 @@ titled(Title, Entries, Column, #{width := Width} = Look) ->
 exit_entries() ->
     [{integer_to_binary(S), Text} || {S, Text} <- exit_statuses()].
 
-%% Nothing is measured by it.
+%% This command measures nothing.
 exit_entries("new") -> [Entry || {S, _} = Entry <- exit_entries(), S =/= ~"1", S =/= ~"130"];
 exit_entries(_Name) -> exit_entries().
 
--doc "The options that are no command's.".
+-doc "The options of all commands.".
 -spec common_options() -> [entry(), ...].
 common_options() ->
     [
@@ -82,7 +80,7 @@ common_options() ->
                 "the PATH if 27 or later); dyno bench compares several">>}
     ].
 
--doc "What the exit statuses mean.".
+-doc "The exit statuses' meanings.".
 -spec exit_statuses() -> [{0..255, binary()}, ...].
 exit_statuses() ->
     [
@@ -95,7 +93,7 @@ exit_statuses() ->
         {130, ~"interrupted, or standard output was closed; the measurements are kept"}
     ].
 
--doc "The variables that are read.".
+-doc "The environment variables.".
 -spec environment() -> [entry(), ...].
 environment() ->
     [
@@ -104,7 +102,7 @@ environment() ->
         {~"DYNO_DEBUG", ~"set to 1: shows errors of dyno in full, with log events"}
     ].
 
--doc "What a command takes, in words.".
+-doc "A command's arguments, in words.".
 -spec described(dyno_cli_command:t()) ->
     #{operands := [entry()], options := [{string(), [entry()]}], examples := [term()]}.
 described(#{operands := Operands, options := Groups} = Command) ->

@@ -3,18 +3,18 @@
 
 -module(dyno_cli_interrupt).
 -moduledoc """
-Turns Ctrl-C into a message, so that a command can stop in good order, and sees to it that dyno ends
-within 5 seconds of it, whatever state the target is in.
+Turns Ctrl-C into a message for an orderly end, and guarantees that dyno ends within 5 seconds, in
+any state of the target.
 
 The emulator cannot handle SIGINT; the shell that started it (src/cli/launcher.sh) sends SIGUSR2
-instead. SIGTERM and SIGHUP mean the same, and so does the end of the starter, which holds a pipe
-open. The first interrupt tells the command that called `subscribe/0`; a second one, or one if no
-command has called it, ends the VM at once with status 130.
+instead. SIGTERM and SIGHUP have the same effect, and so does the end of the starter, which holds a
+pipe open. The first interrupt goes to the command that called `subscribe/0`. A second interrupt, or
+an interrupt without a subscriber, ends the VM at once with status 130.
 
-A target that is suspended answers nothing. So three seconds after the first interrupt all
-connections are cut: each call into a target fails then, and the measurement ends with what it has.
-The agents in the targets notice it, too, and remove themselves. If the measurement has not ended
-(`measured/0`) by 4.5 seconds, the VM is ended.
+A suspended target answers nothing. So three seconds after the first interrupt all connections are
+cut: each call into a target fails, and the measurement ends with the results so far. The agents in
+the targets notice the cut and remove themselves. If the measurement has not ended (`measured/0`) by
+4.5 seconds, the VM ends.
 """.
 
 -behaviour(gen_event).
@@ -23,7 +23,7 @@ The agents in the targets notice it, too, and remove themselves. If the measurem
 -export([init/1, handle_event/2, handle_call/2]).
 
 %% One Ctrl-C can arrive as two signals: `timeout` and others signal a whole process group, the
-%% shell that forwards and the emulator. What comes so soon after the first is the same.
+%% forwarding shell and the emulator. A signal this soon after the first is the same.
 -define(SAME_INTERRUPT_MS, 300).
 -define(CUT_OFF_MS, 3000).
 -define(END_MS, 1500).
@@ -37,7 +37,7 @@ The agents in the targets notice it, too, and remove themselves. If the measurem
     ending := pid() | none
 }.
 
--doc "Handles the signals, and watches the starter, from now on.".
+-doc "Starts to handle the signals and to watch the starter.".
 -spec install() -> ok.
 install() ->
     Old = {erl_signal_handler, []},
@@ -57,12 +57,12 @@ install() ->
             ok
     end.
 
--doc "The variable of the environment by which a starter says that it holds a pipe to descriptor 3.".
+-doc "The environment variable of a starter that holds a pipe to descriptor 3.".
 -spec starter() -> {string(), string()}.
 starter() ->
     {?STARTER, "3"}.
 
-%% A starter that has the terminal sends a byte for each Ctrl-C. The pipe ends when the starter does.
+%% A starter with the terminal sends a byte for each Ctrl-C. The pipe ends with the starter.
 watch(Port) ->
     receive
         {Port, {data, _}} ->
@@ -72,7 +72,7 @@ watch(Port) ->
             gen_event:notify(erl_signal_server, sigterm)
     end.
 
-%% As a set of bits: nohup has SIGHUP (1) ignored, and so it stays.
+%% As a bit set: nohup ignores SIGHUP (1), which must stay ignored.
 ignored_signals() ->
     maybe
         {ok, Status} ?= file:read_file("/proc/self/status"),
@@ -82,17 +82,17 @@ ignored_signals() ->
         _ -> 0
     end.
 
--doc "The calling process gets the message `dyno_interrupt` at the first interrupt.".
+-doc "Sends the calling process `dyno_interrupt` at the first interrupt.".
 -spec subscribe() -> ok.
 subscribe() ->
     gen_event:call(erl_signal_server, ?MODULE, {subscribe, self()}).
 
--doc "The measurement has ended; showing its result may take its time.".
+-doc "Reports the end of the measurement; showing the result may take longer.".
 -spec measured() -> ok.
 measured() ->
     gen_event:call(erl_signal_server, ?MODULE, measured).
 
--doc "Nobody reads standard output: the command that subscribed gets `dyno_interrupt`.".
+-doc "Reports that standard output has no reader: the subscriber gets `dyno_interrupt`.".
 -spec unread() -> ok.
 unread() ->
     gen_event:notify(erl_signal_server, unread).
@@ -129,7 +129,7 @@ interrupted(NowMs, #{command := Pid, first_ms := undefined} = State) ->
 interrupted(NowMs, #{first_ms := FirstMs} = State) when NowMs - FirstMs < ?SAME_INTERRUPT_MS ->
     State;
 interrupted(_NowMs, State) ->
-    %% The cursor may stand in the progress line.
+    %% The cursor may be in the progress line.
     dyno_cli_terminal:write_error("\n"),
     dyno_cli_ending:at_once(),
     State.

@@ -3,12 +3,12 @@
 
 -module(dyno_cli_job).
 -moduledoc """
-What every command that makes a recording does around its measurement.
+The common work of commands that make a recording.
 
-The measurement runs in a process of its own, so that this one can draw the progress line and take
-interrupts: the first one asks the measurement to end in good order, which keeps what was measured;
-the second one ends dyno. Then the recording is compared with `--baseline`, goes to the files and to
-standard output, and its status and verdicts give the exit status.
+The measurement runs in its own process, so that this one can draw progress and take interrupts. The
+first interrupt asks the measurement to end with the results so far; the second ends dyno. Then the
+recording is compared with `--baseline` and written to files and standard output. Its status and
+verdicts give the exit status.
 
 ```erlang
 run(#{node := Node} = Values) ->
@@ -16,26 +16,27 @@ run(#{node := Node} = Values) ->
     dyno_cli_job:run(Job, Values).
 ```
 
-`options/0` has the options for it.
+`options/0` has the options.
 """.
 
 -export([options/0, options_of_tests/0, kept/0, run/2]).
 -export_type([job/0, context/0]).
 
 -type job() :: #{
-    %% Ends in good order when its process receives `dyno_interrupt`.
+    %% Must end with its results when its process receives `dyno_interrupt`.
     measure := fun((context()) -> {ok, dyno_recording:document()} | {error, dyno_error:error()}),
-    %% The recording is kept also where no file is named for it, in one whose name begins so.
+    %% Keeps the recording without a named file too, in a file with this prefix.
     keep => dyno_cli_results:name(),
-    %% Who writes it: the measurement, as it grows, or this module at the end, which is the default.
+    %% The writer of the recording: the measurement, as it grows, or by default this module at the
+    %% end.
     writer => measurement,
-    %% How it is compared with a baseline.
+    %% The comparison with a baseline.
     gate => dyno_cli_baseline:kind(),
-    %% Prints the recording in the place of a format.
+    %% Prints the recording instead of a format.
     print => fun((dyno_recording:document()) -> 0 | 3)
 }.
 
--doc "What a measurement may use: it tells where it stands, and may write its recording.".
+-doc "The interface of a measurement: progress, and the recording's file.".
 -type context() :: #{
     progress := fun((dyno_cli_progress:progress()) -> ok),
     recording := file:filename_all() | none
@@ -47,12 +48,12 @@ run(#{node := Node} = Values) ->
     outputs := [dyno_cli_output:output()],
     look := dyno_report:options(),
     recording := file:filename_all() | none,
-    %% Whether the name of that file is news for the user.
+    %% Whether the user named the file.
     path_from := user | dyno,
     progress := dyno_cli_progress:mode()
 }.
 
--doc "What is shown of it, and where it goes.".
+-doc "The options for reports and files.".
 -spec options() -> [dyno_cli_option:row()].
 options() ->
     dyno_cli_output:options(" (default: console)", kept()) ++
@@ -62,18 +63,18 @@ options() ->
                 "without a terminal: a line for each phase, not only every ten seconds"}
         ].
 
--doc "Where a recording goes without a file for it, as the help says it.".
+-doc "The help's text of the default file.".
 -spec kept() -> string().
 kept() ->
     ". Without a .json or .jsonl the recording goes to _build/dyno (in a project) or dyno-results".
 
--doc "The same of what has more to show than is read at once.".
+-doc "These options, for commands with long reports.".
 -spec options_of_tests() -> [dyno_cli_option:row()].
 options_of_tests() ->
     options() ++
         [{"--full", "the whole report on standard output, not only 30 lines"}].
 
--doc "Measures, compares, shows; the exit status.".
+-doc "Measures, compares, reports; returns the exit status.".
 -spec run(job(), dyno_cli_command:values()) -> dyno_error:exit_status().
 run(Job, Values) ->
     Plan = plan(Job, Values),
@@ -87,7 +88,7 @@ run(Job, Values) ->
         Error -> refused(Error)
     end.
 
-%% A target that did not answer was cut off: that looks like a failure, but the interrupt is why.
+%% A target that did not answer was cut off: the cause is the interrupt, not a failure.
 interrupted({ok, #{~"status" := ~"failed"} = Document}, Plan) ->
     Stopped = maps:remove(~"error", Document),
     finish({ok, dyno_recording:put(Stopped, status, interrupted)}, Document, Plan);
@@ -121,7 +122,7 @@ plan(Job, Values) ->
             (maps:with([view], Values))#{full => maps:get(full, Values, not is_test(Job))}
         )
     },
-    %% Lines are written as the measurement goes on.
+    %% Lines are written during the measurement.
     Recordings = [{K, Path} || Kind <- [jsonl, json], {K, Path} <- Outputs, K =:= Kind],
     case {Job, Recordings} of
         {#{keep := _}, [{_, Path} = Recording | _]} ->
@@ -132,7 +133,7 @@ plan(Job, Values) ->
             Plan
     end.
 
-%% Nobody asked for it: where it cannot be written, that is no failure.
+%% The default file may fail without an error.
 recorded_in(Path, Plan) ->
     case dyno_file:writable(Path) of
         ok ->
@@ -164,7 +165,7 @@ measured(#{job := #{measure := Measure}, recording := Recording, progress := Mod
         ok
     end,
     {Pid, Monitor} = spawn_monitor(fun() ->
-        %% What measured code prints must not get into a report on standard output.
+        %% Output of measured code must not get into a report on standard output.
         _ = [group_leader(Error, self()) || Error <- [whereis(standard_error)], is_pid(Error)],
         Self ! {finished, self(), Measure(#{progress => Report, recording => Recording})}
     end),
@@ -199,7 +200,7 @@ refused({crashed, {Reason, [_ | _] = Stack}}) ->
 refused({crashed, Reason}) ->
     dyno_cli_crash:report(exit, Reason, []).
 
-%% What becomes of it
+%% The results
 
 finish({ok, Gated}, Document, Plan) ->
     Judged = since_last(Gated, Plan),
@@ -212,13 +213,13 @@ finish(Error, Document, Plan) ->
     _ = show(Document, Kept, Plan),
     refused(Error).
 
-%% Who names a file compares by naming two.
+%% A user who names files compares by name.
 since_last(Document, #{path_from := dyno, recording := Path}) ->
     dyno_cli_results:since_last(Path, Document);
 since_last(Document, _Plan) ->
     Document.
 
-%% What the measurement wrote itself is written again where the comparison was added.
+%% A recording that the measurement wrote is written again after a comparison.
 keep(_Judged, _Document, #{recording := none}) ->
     0;
 keep(Document, Document, #{job := #{writer := measurement}}) ->
@@ -250,8 +251,8 @@ show(Document, Kept, #{job := Job, format := Format, outputs := Outputs, look :=
     end,
     max(Delivered, Printed).
 
-%% Where the console report is not shown, standard error says what went wrong; of a benchmark, what
-%% a condition holds for, and its error, because its report does not.
+%% Without a console report, standard error reports the problems; for a benchmark its error and
+%% conditions, which its report lacks.
 mention(Document, #{format := console, job := #{gate := bench}}) ->
     complain(errors(Document) ++ verdicts(Document));
 mention(_Document, #{format := console}) ->
@@ -274,7 +275,7 @@ complain(Sentences) ->
 verdicts(Document) ->
     [[Name, ": ", Text] || #{~"name" := Name, ~"text" := Text} <- not_passed(Document)].
 
-%% One rule for all commands: a gate that could not be evaluated must not pass.
+%% The same for all commands: a gate that could not be evaluated must not pass.
 status(#{~"status" := ~"interrupted"}) ->
     130;
 status(#{~"status" := ~"complete"} = Document) ->
@@ -285,7 +286,7 @@ status(#{~"status" := ~"complete"} = Document) ->
 status(_) ->
     3.
 
-%% An output that failed is dyno's failure, unless the measured system has a worse word to say.
+%% A failed output is dyno's failure, unless the measured system's status is worse.
 max_status(0, Delivered) -> Delivered;
 max_status(Status, _Delivered) -> Status.
 

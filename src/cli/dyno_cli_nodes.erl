@@ -3,16 +3,15 @@
 
 -module(dyno_cli_nodes).
 -moduledoc """
-Which nodes a command is about, and how dyno gets into them: the same for every command that takes
-NODE.
+The nodes of a command and the way to connect, the same for every command with NODE.
 
-`shop@host` is a node; `shop` alone is the one of that name on this machine, whether its name is a
-short or a long one. The cookie is that of `--cookie`, else of the environment's `DYNO_COOKIE`, else
-of the user's file `.erlang.cookie`.
+`shop@host` is a node; `shop` alone is the node of that name on this machine, with a short or long
+name. The cookie is from `--cookie`, `DYNO_COOKIE` or the user's file `.erlang.cookie`, in this
+order.
 """.
 
 -export([options/0, rows/0, cookie/0, connection/1, name/1, names/1, is_node/1, format_error/1]).
-%% And which processes there
+%% Processes
 -export([processes/3, read/2]).
 
 -doc "The options under the heading of nodes.".
@@ -20,7 +19,7 @@ of the user's file `.erlang.cookie`.
 options() ->
     {"Nodes", rows()}.
 
--doc "The same without a heading.".
+-doc "The options without a heading.".
 -spec rows() -> [dyno_cli_option:row()].
 rows() ->
     [
@@ -29,7 +28,7 @@ rows() ->
         cookie()
     ].
 
--doc "The one with which nodes let each other in.".
+-doc "The cookie for connecting.".
 -spec cookie() -> dyno_cli_option:row().
 cookie() ->
     {"--cookie COOKIE",
@@ -37,7 +36,7 @@ cookie() ->
         "(default: DYNO_COOKIE, else this user's)",
         {custom, fun secret/1, ""}}.
 
-%% Nothing repeats the text: what is said may end up in a log.
+%% Errors never repeat the cookie: messages may be logged.
 secret(Text) ->
     case unicode:characters_to_binary(Text, utf8, latin1) of
         <<_, _/binary>> = Cookie when byte_size(Cookie) < 256 -> {ok, binary_to_atom(Text)};
@@ -48,12 +47,12 @@ secret(Text) ->
 format_error(cookie) ->
     "a cookie (also that of DYNO_COOKIE) has 1 to 255 characters of Latin-1".
 
--doc "What these say, for `m:dyno_target_node`.".
+-doc "The connection options for `m:dyno_target_node`.".
 -spec connection(dyno_cli_command:values()) -> #{name => atom(), cookie => atom()}.
 connection(Values) ->
     maps:with([name, cookie], Values).
 
--doc "The node that a text names; for options that take one.".
+-doc "The node named by a text, for options.".
 -spec name(binary()) -> {ok, node()} | error.
 name(Text) ->
     case binary:split(Text, ~"@", [global]) of
@@ -68,7 +67,7 @@ name(Text) ->
             error
     end.
 
-%% Where there is none, the connection says so.
+%% If there is no such node, connecting reports so.
 here(Name) ->
     case dyno_target_probe:name(Name) of
         {ok, Node} ->
@@ -78,11 +77,11 @@ here(Name) ->
             list_to_atom(Name ++ "@" ++ Host)
     end.
 
--doc "Whether an argument after the first is one more node: NAME@HOST.".
+-doc "Whether a further argument is a node: NAME@HOST.".
 -spec is_node(binary()) -> boolean().
 is_node(Text) -> re:run(Text, "^[^\\s:(/]*@[^\\s:(/]*$", [{capture, none}]) =:= match.
 
--doc "The operand after NODE: which processes, and more nodes.".
+-doc "The operand after NODE: processes and more nodes.".
 -spec processes(dyno_process_filter:things(), For :: string(), Default :: string()) ->
     argparse:argument().
 processes(Things, For, Default) ->
@@ -94,7 +93,7 @@ processes(Things, For, Default) ->
         nargs => list, required => false, default => []
     }).
 
--doc "The nodes of NODE and `processes/3`, and which processes there.".
+-doc "The nodes and processes of NODE and `processes/3`.".
 -spec read([binary(), ...], dyno_process_filter:things()) ->
     {ok, [node(), ...], [dyno_process_filter:t()]} | {error, dyno_error:error()}.
 read([First | Texts], Things) ->
@@ -105,7 +104,7 @@ read([First | Texts], Things) ->
         {ok, Nodes, Read}
     end.
 
--doc "The nodes that operands name, each once.".
+-doc "The distinct nodes of operands.".
 -spec names([binary()]) -> {ok, [node()]} | {error, dyno_error:error()}.
 names(Texts) ->
     Read = [{Text, name(Text)} || Text <- Texts],

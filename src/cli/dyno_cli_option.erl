@@ -3,8 +3,8 @@
 
 -module(dyno_cli_option).
 -moduledoc """
-An option of a command is a row: how it is written, what it is for, how its value is read, and the
-key that the value gets. Parsing, conversion, help and the sentences for mistakes come from the row.
+A command's option as a row: usage, help, reader, and key. Parsing, conversion, help and error
+messages use the row.
 
 ```erlang
 {"-c, --concurrency N", "how many processes run a code at once", {whole, 1, 10_000}},
@@ -16,16 +16,13 @@ key that the value gets. Parsing, conversion, help and the sentences for mistake
 -export([argument/1, read/2, value/2, code_paths/0, format_error/1, fault/1]).
 -export_type([row/0, reader/0, reason/0]).
 
--doc """
-A row without a placeholder in its usage is a flag. The key is the long name, with `_` for `-`,
-where no other is given.
-""".
+-doc "A row without a placeholder is a flag. The default key is the long name, with `_` for `-`.".
 -type row() ::
     {Usage :: string(), Help :: string()}
     | {Usage :: string(), Help :: string(), reader()}
     | {Usage :: string(), Help :: string(), reader(), Key :: atom()}.
 
--doc "How a value is read.".
+-doc "The reader of a value.".
 -type reader() ::
     text
     | string
@@ -42,28 +39,28 @@ where no other is given.
     | {one_of, [atom()]}
     | {custom, fun((binary()) -> {ok, term()} | error | {error, dyno_error:error()}),
         Accepted :: string()}
-    %% The value of an option that takes none.
+    %% The value of a flag.
     | {flag, term()}
-    %% Several, with commas between them.
+    %% Several, separated by commas.
     | {list, reader()}
-    %% The option may be given more than once; the values of options with one key are one list.
+    %% A repeatable option; values of options with one key are one list.
     | {many, reader()}.
 
 -type reason() ::
     {value, Option :: string(), binary(), reader()}
     | {in_option, Option :: string(), dyno_error:error()}.
 
-%% Of a duration, which is a whole number of milliseconds. Timers end at 49 days, and a benchmark may
-%% take five times as long as asked for.
+%% Of a duration in whole milliseconds. Timers end at 49 days, and a benchmark may take five times
+%% as long as asked for.
 -define(LEAST_NS, 500_000).
 -define(MOST_NS, 720_000_000_000_000).
-%% The options that say how long is measured, and the variable that limits them (CONTRIBUTING.md).
+%% The options for the measuring time, and the variable that limits them (CONTRIBUTING.md).
 -define(HOW_LONG, ["--for", "--time", "--duration"]).
 -define(AT_MOST, "DYNO_AT_MOST").
-%% An option that a variable gives in its place: what is typed can be seen with ps.
+%% An option with a variable as alternative: ps shows typed options.
 -define(IN_ENVIRONMENT, {"--cookie", "DYNO_COOKIE"}).
 
--doc "The row as argparse takes it.".
+-doc "The row for argparse.".
 -spec argument(row()) -> argparse:argument().
 argument(Row) ->
     {Short, Long, Placeholder} = parts(usage(Row)),
@@ -113,7 +110,7 @@ reader({_, _, Reader, _}) -> Reader.
 key({_, _, _, Key}) -> Key;
 key(Row) -> name(Row).
 
--doc "What argparse found, converted; operands stay as they are.".
+-doc "Converts argparse's result; operands stay unchanged.".
 -spec read([row()], argparse:arg_map()) ->
     {ok, dyno_cli_command:values()} | {error, dyno_error:error()}.
 read(Rows, Typed) ->
@@ -132,7 +129,7 @@ in_environment(Rows) ->
      || Row <- Rows, option(Row) =:= Option, Value <- [os:getenv(Variable, "")], Value =/= ""
     }.
 
-%% If none is given, the first that the command has is: its default may be long.
+%% Without a given time, limits the command's first such option: its default may be long.
 shortened(Rows, Values) ->
     Keys = [key(Row) || Long <- ?HOW_LONG, Row <- Rows, option(Row) =:= Long],
     case value(duration, list_to_binary(os:getenv(?AT_MOST, ""))) of
@@ -187,7 +184,7 @@ each(Reader, [Text | Texts], Values) ->
     end.
 
 -doc """
-A value, from its text.
+Reads a value from text.
 
 ```erlang
 1> dyno_cli_option:value(duration, ~"1.5s").
@@ -239,7 +236,7 @@ code_paths() ->
         "the current folder is found without this option",
     {"--pa FOLDER", Help, {many, folder}, code_paths}.
 
--doc "One sentence that says what is accepted.".
+-doc "A sentence with the accepted values.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({in_option, Option, Error}) ->
     [Option, ": ", dyno_error:format(Error)];

@@ -5,8 +5,8 @@
 -moduledoc """
 `--otp PATH`: the Erlang/OTP that measures.
 
-The shell that starts the program reads it (src/cli/launcher.sh), so that one already runs, and the
-option is only taken out here. Several are for `dyno bench`, which compares them as `--erl` does.
+The shell that starts the program reads the option (src/cli/launcher.sh), so that OTP already runs;
+this module only removes the option. Several are for `dyno bench`, which compares them like `--erl`.
 """.
 
 -export([taken/1]).

@@ -2,17 +2,15 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_cli_output).
--moduledoc """
-Brings a recording to where the command line wants it: standard output and files.
-""".
+-moduledoc "Writes a recording to standard output and files.".
 
 -export([options/2, view/0, path/1, deliver/2, deliver/4]).
 -export_type([output/0]).
 
--doc "A file to write, and its format.".
+-doc "A file and its format.".
 -type output() :: {dyno_report:format(), file:filename_all()}.
 
--doc "`--format` and `-o`, with what the help adds about their absence.".
+-doc "`--format` and `-o`, with the help's text for their absence.".
 -spec options(Format :: string(), Output :: string()) -> [dyno_cli_option:row()].
 options(Format, Output) ->
     [
@@ -25,14 +23,14 @@ options(Format, Output) ->
             {many, {custom, fun output/1, "a file's path"}}}
     ].
 
--doc "How the console shows profiles.".
+-doc "The console's view of profiles.".
 -spec view() -> dyno_cli_option:row().
 view() ->
     {"--view VIEW",
         "of profiles: top, the costly functions; down, from processes to functions; up, from "
         "costly functions to callers (default: top)", {one_of, [top, down, up]}}.
 
-%% Whether it can be written is known before anything is measured.
+%% Checks before the measurement that the file can be written.
 output(Path) ->
     maybe
         {ok, Format} ?= dyno_error:tagged(dyno_report, dyno_report:format_of_file(Path)),
@@ -48,7 +46,7 @@ path(Path) ->
         {ok, Path}
     end.
 
--doc "To the outputs of a command that shows what there is: on standard output, if to no file.".
+-doc "Writes a report to the outputs; without files to standard output.".
 -spec deliver(dyno_report:document(), dyno_cli_command:values()) -> 0 | 3.
 deliver(Document, Values) ->
     Outputs = maps:get(output, Values, []),
@@ -60,8 +58,8 @@ deliver(Document, Values) ->
     deliver(Document, maps:get(format, Values, Default), Outputs, maps:with([view], Values)).
 
 -doc """
-Writes the files, which are always full, then standard output. Every output is tried, whatever
-becomes of the others; each failure is one sentence, and the status then 3.
+Writes the files, always in full, then standard output. Tries every output; each failure prints a
+sentence and gives status 3.
 """.
 -spec deliver(dyno_report:document(), dyno_report:format() | none, [output()], Look) -> 0 | 3 when
     Look :: dyno_report:options().

@@ -12,8 +12,8 @@ with `-v` a line a phase.
 -export_type([progress/0, mode/0, t/0]).
 
 -doc """
-Where a run stands. `text` says it in words; the phase `warning` is a warning with its text, and
-`finding` what is told at once, in several lines.
+The progress of a run. `text` describes it; the phase `warning` is a warning with its text, and
+`finding` a finding to show at once, in several lines.
 """.
 -type progress() :: #{
     phase := atom(),
@@ -23,30 +23,30 @@ Where a run stands. `text` says it in words; the phase `warning` is a warning wi
     runs_total => non_neg_integer(),
     elapsed_ms => non_neg_integer(),
     remaining_ms => non_neg_integer() | undefined,
-    %% It may be over earlier.
+    %% It may end earlier.
     at_most => boolean(),
-    %% Operations a second
+    %% Operations a second.
     throughput => number() | undefined,
     atom() => term()
 }.
 
--doc "How progress is shown.".
+-doc "The way to show progress.".
 -type mode() ::
-    %% One line, redrawn: a terminal
+    %% One line, redrawn: a terminal.
     redrawn
-    %% One line a phase
+    %% One line for each phase.
     | lines
-    %% One line every ten seconds
+    %% One line every ten seconds.
     | seldom
     | silent.
 
--doc "What has been shown.".
+-doc "The last shown state.".
 -opaque t() :: #{mode := mode(), last := term(), drawn := boolean()}.
 
 -define(BAR, 16).
-%% Faster than this nobody reads.
+%% Faster updates are unreadable.
 -define(REDRAW_MS, 100).
-%% A log shows that it goes on, and is not filled.
+%% Shows progress without filling a log.
 -define(SELDOM_MS, 10_000).
 
 -doc "Nothing shown yet.".
@@ -56,7 +56,7 @@ new(seldom) ->
 new(Mode) ->
     #{mode => Mode, last => undefined, drawn => false}.
 
--doc "Shows where the run stands now.".
+-doc "Shows the progress.".
 -spec show(progress(), t()) -> t().
 show(_Event, #{mode := silent} = Progress) ->
     Progress;
@@ -94,12 +94,12 @@ show(#{phase := Phase} = Event, #{mode := redrawn, last := Last} = Progress) ->
     end.
 
 redraw(Event, Progress) ->
-    %% One column stays free: some terminals go to the next line behind the last one.
+    %% One column stays free: some terminals wrap after the last column.
     Line = line(Event, dyno_cli_terminal:width() - 1),
     dyno_cli_terminal:write_error([erased(), Line]),
     Progress#{drawn := true}.
 
--doc "Removes the line, so that other text can be written.".
+-doc "Removes the line before other text.".
 -spec clear(t()) -> t().
 clear(#{drawn := true} = Progress) ->
     dyno_cli_terminal:write_error(erased()),
@@ -107,7 +107,7 @@ clear(#{drawn := true} = Progress) ->
 clear(Progress) ->
     Progress.
 
--doc "The line's text in at most that many columns: what is least missed goes first.".
+-doc "The line's text within a width: the least important parts are dropped first.".
 -spec line(progress(), pos_integer()) -> binary().
 line(#{text := Text} = Event, Width) ->
     Words = dyno_text:clean(unicode:characters_to_binary(Text)),
@@ -133,7 +133,7 @@ counted(#{runs_done := Done, runs_total := Total}) when Total > 0 ->
 counted(_) ->
     ~"".
 
-%% A share of what may be over at any moment would say nothing.
+%% Without a known end, a bar would be meaningless.
 bar(#{at_most := true}) ->
     ~"";
 bar(#{elapsed_ms := Elapsed, remaining_ms := Remaining}) when
@@ -154,12 +154,12 @@ remaining(#{remaining_ms := Ms}) when is_integer(Ms) ->
 remaining(_) ->
     ~"".
 
-%% Whole seconds: a number that flickers is not read.
+%% Whole seconds: flickering numbers are unreadable.
 clock(S) when S < 60 -> <<(integer_to_binary(S))/binary, " s">>;
 clock(S) when S < 3600 -> iolist_to_binary(io_lib:format("~b:~2..0b min", [S div 60, S rem 60]));
 clock(S) -> iolist_to_binary(io_lib:format("~b:~2..0b h", [S div 3600, S rem 3600 div 60])).
 
-%% A dumb terminal cannot erase; blanks do there.
+%% A dumb terminal cannot erase; blanks do.
 erased() ->
     case os:getenv("TERM", "dumb") of
         "dumb" -> [$\r, lists:duplicate(dyno_cli_terminal:width() - 1, $\s), $\r];

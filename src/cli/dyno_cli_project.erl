@@ -3,30 +3,32 @@
 
 -module(dyno_cli_project).
 -moduledoc """
-dyno inside a project: the command line, with suites and benchmarks found by where they are.
+dyno inside a project: the command line, with suites and benchmarks found by location.
 
 The plugins for rebar3 and Mix start it (`m:dyno_plugin_launch`). `test` without a suite runs all
-that are found, one after the other, and `test NAME` the one of that name; the same with `bench`.
+found suites in sequence, `test NAME` runs the suite of that name; `bench` works the same.
 """.
 
 -export([main/0, plan/2]).
 -export_type([settings/0]).
 
--doc "What the project's build file says; what it leaves out has a default.".
+-doc "The settings of the project's build file; each has a default.".
 -type settings() :: #{
-    %% Wildcards, from the project's folder.
+    %% Wildcards relative to the project's folder.
     suites => [string()],
     benchmarks => [string()],
-    %% Arguments before those that were typed.
+    %% Arguments before the typed ones.
     test => [string()],
     bench => [string()],
-    %% How dyno was called, for messages: what stands before the command.
+    %% The text before a command's name in messages.
     program := string(),
-    %% Of source files, where the wildcards are the defaults.
+    %% Of source files, if the wildcards are the defaults.
     extensions := [string()]
 }.
 
--doc "Runs what `DYNO_PROJECT` in the environment and the plain arguments say; never returns.".
+-doc """
+Runs the command of `DYNO_PROJECT` in the environment and the plain arguments; never returns.
+""".
 -spec main() -> no_return().
 main() ->
     [_ | _] = Encoded = os:getenv("DYNO_PROJECT"),
@@ -45,14 +47,14 @@ run(Arguments, #{program := Program} = Settings) ->
             2
     end.
 
-%% What a project configures is there for its code, as in a shell of the build tool: an
-%% application's environment is taken from -config when the application is loaded.
+%% A project's configuration is available to its code, as in the build tool's shell: loading an
+%% application takes its environment from -config.
 load_configured() ->
     Files = [File ++ ".config" || {config, [File]} <- init:get_arguments()],
     Names = [Name || File <- Files, {ok, [Terms]} <- [file:consult(File)], {Name, _} <- Terms],
     lists:foreach(fun(Name) -> _ = application:load(Name) end, Names).
 
-%% The worst status is the status of all; an interrupt is meant for all.
+%% The worst status is the status of all; an interrupt stops all.
 run_each([], Worst) ->
     Worst;
 run_each([Line | Lines], Worst) ->
@@ -74,7 +76,7 @@ plan([Command | Typed] = Arguments, Settings) ->
 plan([], _Settings) ->
     {ok, [[]]}.
 
-%% What is typed in a project of Elixir's is Elixir.
+%% Code typed in an Elixir project is Elixir.
 in_its_language(Typed, #{extensions := [".exs" | _]}) ->
     case [Flag || Flag <- ["--elixir", "--erlang"], lists:member(Flag, Typed)] of
         [] -> ["--elixir" | Typed];
@@ -83,7 +85,7 @@ in_its_language(Typed, #{extensions := [".exs" | _]}) ->
 in_its_language(Typed, _Settings) ->
     Typed.
 
-%% A new file goes where the defaults look for it, and is in the project's language.
+%% A new file goes to a default folder, in the project's language.
 where_it_is_found([Kind, [C | _] = Name | Options], #{extensions := Extensions}) when C =/= $- ->
     Placed =
         case {filename:dirname(Name), Kind, lists:suffix("_bench", Name)} of
@@ -115,7 +117,7 @@ fill(Command, Typed, #{program := Program} = Settings, {Files, Wildcards}) ->
             several(Command, Arguments, Files)
     end.
 
-%% A suite by its name, wherever it is.
+%% A suite by name, in any folder.
 suite_file(Argument, Operands, Files) ->
     IsName = lists:member(Argument, Operands) andalso not filelib:is_file(Argument),
     case [F || F <- Files, IsName, filename:basename(filename:rootname(F)) =:= Argument] of
@@ -123,7 +125,7 @@ suite_file(Argument, Operands, Files) ->
         [] -> Argument
     end.
 
-%% Each would overwrite the file of the one before.
+%% Each would overwrite the previous file.
 several(Command, Arguments, Files) ->
     case [A || A <- Arguments, lists:prefix("-o", A) orelse lists:prefix("--output", A)] of
         [] -> {ok, [[Command, File | Arguments] || File <- Files]};
@@ -135,7 +137,8 @@ several(Command, Arguments, Files) ->
             ]}
     end.
 
-%% Among the defaults a file counts where it says that it is one: a folder `perf` may hold more.
+%% In default folders a file counts only if it declares itself: a folder `perf` may hold other
+%% files.
 found(Kind, #{extensions := Extensions} = Settings) ->
     Wildcards = maps:get(Kind, Settings, [Base ++ E || Base <- bases(Kind), E <- Extensions]),
     Files = lists:uniq(lists:append([filelib:wildcard(W) || W <- Wildcards])),

@@ -3,13 +3,13 @@
 
 -module(dyno_cli_reference).
 -moduledoc """
-All commands with all their options, as a man page (`dyno man`) and as doc/options.md, made from the
-same data as the help. Pure.
+All commands and options as a man page (`dyno man`) and as doc/options.md, made from the data of the
+help. Pure.
 """.
 
 -export([man/0, markdown/0]).
 
--doc "The man page; roff.".
+-doc "The man page, in roff.".
 -spec man() -> iolist().
 man() ->
     [
@@ -82,7 +82,7 @@ markdown() ->
         rows({"variable", "meaning"}, dyno_cli_help:environment())
     ].
 
-%% An option that means the same in several commands is described once, with the first.
+%% An option with the same meaning in several commands is described once, with the first.
 markdown_command({Name, Help, Command}, Known) ->
     #{operands := Operands, options := Groups, examples := Examples} = Command,
     {Options, Now} = lists:mapfoldl(
@@ -132,6 +132,6 @@ commands() ->
      || {Name, Module, Help} <- dyno_commands:all()
     ].
 
-%% The help has them without capitals and stops.
+%% Help texts have no capitals and full stops.
 sentence(Text) ->
     [string:titlecase(unicode:characters_to_list(Text)), "."].

@@ -3,20 +3,20 @@
 
 -module(dyno_cli_results).
 -moduledoc """
-Where recordings go that nobody has named a file for, and what changed since the last one there.
+Default files of recordings, and changes since the last recordings there.
 
-In a project of rebar3 or Mix that is `_build/dyno/`, elsewhere `dyno-results/`, with a `.gitignore`
-of its own. Of each suite or node the last 20 recordings are kept. What is typed on a command line
-has no name: recordings of benchmarks have one that stands for all that was typed (`{Name, What}`),
-and the last 100 are kept. Each new one is compared with the last ones that were made under the same
-conditions (`m:dyno_compare_history`), back to the one that differed from those before it; what is
-judged to differ is in its table `since_last`, and where nothing does there is no such table.
+A rebar3 or Mix project uses `_build/dyno/`, other folders `dyno-results/`, with its own
+`.gitignore`. The last 20 recordings of each suite or node are kept. Codes on a command line have no
+name: recordings of benchmarks get a name for the whole command line (`{Name, What}`), and the last
+100 are kept. Each new recording is compared with the last ones under the same conditions
+(`m:dyno_compare_history`), back to the last change. The table `since_last` has the changes; without
+changes there is no such table.
 """.
 
 -export([new_path/1, since_last/2]).
 -export_type([name/0]).
 
--doc "A name, or one for many things, and what tells this one from the others.".
+-doc "A name, or a common name with the distinguishing data.".
 -type name() :: binary() | {binary(), What :: term()}.
 
 -type file() :: #{
@@ -28,7 +28,7 @@ judged to differ is in its table `since_last`, and where nothing does there is n
 -define(TABLE, ~"since_last").
 -define(DIGITS, 16#100000000).
 
--doc "A file for a recording of this name; its folder is there where it can be.".
+-doc "A file for a recording of this name; creates its folder if possible.".
 -spec new_path(name()) -> file:filename_all().
 new_path({Name, What}) ->
     Number = erlang:phash2(What, ?DIGITS),
@@ -49,7 +49,7 @@ folder() ->
         false -> "dyno-results"
     end.
 
-%% Where that fails, the one who writes the recording says why.
+%% If this fails, writing the recording reports the reason.
 prepare(Folder) ->
     Ignore = filename:join(Folder, ".gitignore"),
     maybe
@@ -59,8 +59,8 @@ prepare(Folder) ->
     end.
 
 -doc """
-The recording with what changed since the last ones of its kind, in the folder of its own file;
-older files than the last few are removed there.
+The recording with changes since the last ones of its kind in its file's folder; removes old files
+there.
 """.
 -spec since_last(file:filename_all(), dyno_recording:document()) -> dyno_recording:document().
 since_last(Path, #{~"status" := ~"complete"} = Document) ->
@@ -98,7 +98,7 @@ file(Path) ->
         nomatch -> none
     end.
 
-%% Those before the one in which something changed are of something else.
+%% Recordings before the last change do not compare.
 comparable([], _Document) ->
     [];
 comparable([Path | Paths], Document) ->
@@ -113,7 +113,7 @@ comparable([Path | Paths], Document) ->
 
 compared([], Document) ->
     Document;
-%% Samples have in them what other programs took.
+%% Samples include the effect of other programs.
 compared(_Earlier, #{~"command" := ~"bench", ~"parameters" := #{~"mode" := Mode}} = Document) when
     Mode =/= ~"compare"
 ->

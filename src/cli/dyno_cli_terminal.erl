@@ -3,30 +3,31 @@
 
 -module(dyno_cli_terminal).
 -moduledoc """
-What dyno's standard output and standard error are, and the only place that writes to them.
+Writes dyno's standard output and standard error, and knows their abilities; no other module writes
+to them.
 
-Text from elsewhere cannot steer the terminal: `print/1`, `complain/1` and `note/1` escape it
-(`m:dyno_text`). What has escape sequences of dyno's own goes through `print_report/1` and
-`write_error/1`, and its parts are escaped by whoever paints them.
+Foreign text cannot control the terminal: `print/1`, `complain/1` and `note/1` escape it
+(`m:dyno_text`). Text with dyno's own escape sequences goes through `print_report/1` and
+`write_error/1`; its painter must escape the parts.
 """.
 
 -export([prepare/0, look/0, file_look/0, is_terminal/1, columns/0, width/0, rows/0]).
 -export([called_as/0, called_as/1, colour_when/1]).
 -export([print/1, print_report/1, unread/0, status/1, complain/1, note/1, write_error/1]).
 
-%% Beyond this a line is hard to read, and a file has no width.
+%% Longer lines are hard to read, and a file has no width.
 -define(WIDEST, 160).
 -define(NARROWEST, 40).
 -define(FILE_WIDTH, 100).
-%% How long a write to standard error is waited for, and between two looks.
+%% The wait for a write to standard error, and between two checks.
 -define(WRITTEN_MS, 1000).
 -define(LOOK_MS, 2).
-%% A write that fails does so at once.
+%% A failing write fails at once.
 -define(PROBE_MS, 1000).
 
 -doc """
-Takes UTF-8 on both outputs, and keeps log events off standard output, which belongs to the
-report: they go to standard error where DYNO_DEBUG is set and nowhere else.
+Sets UTF-8 on both outputs, and keeps log events off standard output, which belongs to the report:
+they go to standard error if DYNO_DEBUG is set, otherwise nowhere.
 """.
 -spec prepare() -> ok.
 prepare() ->
@@ -41,7 +42,7 @@ prepare() ->
             ok
     end.
 
--doc "How a report on standard output should look.".
+-doc "The abilities of standard output for a report.".
 -spec look() -> dyno_report:options().
 look() ->
     case is_terminal(standard_io) of
@@ -49,49 +50,49 @@ look() ->
         false -> (file_look())#{colour => colour(off)}
     end.
 
--doc "When to use colours from now on: `--color`. `auto` asks the environment and the terminal.".
+-doc "Sets the use of colours: `--color`. `auto` asks the environment and the terminal.".
 -spec colour_when(always | never | auto) -> ok.
 colour_when(When) ->
     application:set_env(dyno, colour, When).
 
--doc "What a user types before a command's name: `dyno `, `./dyno `, `rebar3 dyno ` or `mix dyno.`.".
+-doc "The text before a command's name: `dyno `, `./dyno `, `rebar3 dyno ` or `mix dyno.`.".
 -spec called_as() -> string().
 called_as() ->
     application:get_env(dyno, called_as, program()).
 
-%% As it was typed; what was found on the PATH has an absolute name.
+%% As typed; a program found on the PATH has an absolute name.
 program() ->
     case os:getenv("ESCRIPT_NAME", "") of
         "./dyno" -> "./dyno ";
         _ -> "dyno "
     end.
 
--doc "Says so, in a project.".
+-doc "Sets this text, in a project.".
 -spec called_as(string()) -> ok.
 called_as(Program) ->
     application:set_env(dyno, called_as, Program).
 
--doc "How a report in a file should look.".
+-doc "The abilities of a report in a file.".
 -spec file_look() -> dyno_report:options().
 file_look() ->
     #{width => ?FILE_WIDTH, colour => off, charset => unicode}.
 
--doc "Whether people see it as it is written.".
+-doc "Whether people see the output as it is written.".
 -spec is_terminal(standard_io | standard_error) -> boolean().
 is_terminal(Device) ->
-    %% The same process serves both, and knows of each.
+    %% One process serves both, and knows each.
     Key = maps:get(Device, #{standard_io => stdout, standard_error => stderr}),
     case io:getopts(standard_io) of
         Options when is_list(Options) -> proplists:get_value(Key, Options, false) =:= true;
         {error, _} -> false
     end.
 
--doc "The terminal's columns, within what is readable.".
+-doc "The terminal's columns, within readable limits.".
 -spec columns() -> pos_integer().
 columns() ->
     max(?NARROWEST, min(?WIDEST, width())).
 
--doc "The terminal's columns, however few: for a line that must not be broken.".
+-doc "The terminal's actual columns, for a line that must not break.".
 -spec width() -> pos_integer().
 width() ->
     case io:columns(standard_io) of
@@ -107,15 +108,15 @@ rows() ->
         {error, _} -> 24
     end.
 
--doc "Writes text to standard output, as `print_report/1`.".
+-doc "Writes text to standard output, like `print_report/1`.".
 -spec print(unicode:chardata()) -> dyno_error:exit_status().
 print(Text) ->
     print_report(dyno_text:lines(Text)).
 
 -doc """
-Writes to standard output as it is, and gives the exit status: 3, and a sentence on standard error,
-the first time that not all could be written. From then on nothing is written, and the command is
-told to end as by an interrupt. A reader that has gone (`| head`) is no error.
+Writes to standard output unchanged. The first failed write gives exit status 3 and a sentence on
+standard error. After it nothing is written, and the command gets an interrupt. A reader that has
+gone (`| head`) is no error.
 """.
 -spec print_report(iodata()) -> dyno_error:exit_status().
 print_report(Report) ->
@@ -126,7 +127,7 @@ print_report(Report) ->
     end,
     status(0).
 
--doc "The status of a command, also where what it was to print could not be written.".
+-doc "The status of a command, including failed output.".
 -spec status(dyno_error:exit_status()) -> dyno_error:exit_status().
 status(Status) when Status =:= 0; Status =:= 130 ->
     case application:get_env(dyno, unread) of
@@ -136,7 +137,7 @@ status(Status) when Status =:= 0; Status =:= 130 ->
 status(Status) ->
     Status.
 
--doc "Whether nobody gets what is written to standard output any more, for whatever reason.".
+-doc "Whether standard output has no reader any more.".
 -spec unread() -> boolean().
 unread() ->
     application:get_env(dyno, unread) =/= undefined.
@@ -150,7 +151,7 @@ lost(Why) ->
     end,
     dyno_cli_interrupt:unread().
 
-%% The device's process has ended without a word; one more character tells why.
+%% The device's process has ended silently; one more character shows why.
 why_output_fails() ->
     Asking = self(),
     {Pid, Monitor} = spawn_monitor(fun() ->
@@ -170,25 +171,25 @@ why_output_fails() ->
             unknown
     end.
 
--doc "Says in one sentence on standard error what went wrong.".
+-doc "Prints an error on standard error, in a sentence.".
 -spec complain(unicode:chardata()) -> ok.
 complain(Sentence) ->
     note(["dyno: ", Sentence]).
 
--doc "A line on standard error that is no complaint.".
+-doc "Prints a line on standard error that is no error.".
 -spec note(unicode:chardata()) -> ok.
 note(Line) ->
     write_error(dyno_text:lines([Line, $\n])).
 
--doc "Characters to standard error as they are. They are there before anything else is written.".
+-doc "Writes characters to standard error unchanged, before any later output.".
 -spec write_error(unicode:chardata()) -> ok.
 write_error(Characters) ->
-    %% Nobody is left to tell where this fails.
+    %% A failure here cannot be reported.
     _ = write(standard_error, Characters),
     written(erlang:monotonic_time(millisecond) + ?WRITTEN_MS).
 
-%% Up to OTP 27 standard error is a port, whose writes are done by a thread: what goes to standard
-%% output meanwhile would come first, and be erased with a progress line.
+%% Up to OTP 27 standard error is a port with a writing thread: text on standard output could
+%% overtake it, and be erased with a progress line.
 written(EndMs) ->
     Waiting = [
         Port
@@ -210,7 +211,7 @@ written(EndMs) ->
     end.
 
 %% The device's process ends with its reader, and `io` then leaves messages behind: the caller must
-%% not get them, and still does what is left to do.
+%% not get them.
 write(Device, Characters) ->
     Caller = self(),
     {Pid, Monitor} = spawn_monitor(fun() ->
@@ -230,8 +231,8 @@ write(Device, Characters) ->
             gone
     end.
 
-%% What was asked for by an option; then https://no-color.org and FORCE_COLOR: any value but the
-%% empty one; else a terminal that can.
+%% The option first; then https://no-color.org and FORCE_COLOR with any non-empty value; then the
+%% terminal's ability.
 colour(Device) ->
     Values = [os:getenv(Name, "") || Name <- ["NO_COLOR", "FORCE_COLOR"]],
     case {application:get_env(dyno, colour, auto), Values, os:getenv("TERM", "dumb")} of

@@ -3,8 +3,8 @@
 
 -module(dyno_cli_usage).
 -moduledoc """
-Makes one sentence of what argparse could not parse: what, where, what is accepted, and the
-nearest name where one was probably mistyped.
+Explains argparse's errors in one sentence: the argument, its place, the accepted forms, and the
+nearest name if probably mistyped.
 """.
 
 -export([format_error/2, no_text/1]).
@@ -13,7 +13,7 @@ nearest name where one was probably mistyped.
     [string()], argparse:argument() | undefined, string() | [] | undefined, unicode:chardata()
 }.
 
-%% Options that there were, and what does the same.
+%% Removed options and their replacements.
 -define(REPLACED, [
     {{"bench", "--profile"}, "dyno profile --eval CODE tells which functions take the time"},
     {{"bench", "--log"}, "2>> FILE adds the lines on standard error to a file"}
@@ -51,7 +51,7 @@ format_error({[_, Command], Argument, Given, _}, _Tree) when Given =:= undefined
 format_error({[_, _Command], Argument, Value, Details}, _Tree) ->
     [name(Argument), " ", quoted(Value), ": ", Details].
 
--doc "The sentence for an argument that is no text; the runtime gives what it could read.".
+-doc "The sentence for an argument that is no text; the runtime returns the readable part.".
 -spec no_text(term()) -> unicode:chardata().
 no_text({_, Read, _}) when is_list(Read) ->
     ["an argument is not UTF-8 text: what follows ", quoted(Read), " in it can't be read"];
@@ -70,11 +70,11 @@ commands(#{commands := Commands}) ->
 arguments(Command, #{commands := Commands}) ->
     maps:get(arguments, maps:get(Command, Commands), []).
 
-%% A single letter is like everything or nothing: only long names are suggested.
+%% A single letter resembles everything: suggest only long names.
 options(Command, Tree) ->
     ["-" ++ Long || #{long := Long} <- arguments(Command, Tree)] ++ ["--help"].
 
-%% Each has a long name.
+%% Each option has a long name.
 is_option(Argument) -> is_map_key(long, Argument).
 
 name(#{long := Long}) -> ["-", Long];

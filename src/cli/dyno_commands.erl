@@ -3,14 +3,14 @@
 
 -module(dyno_commands).
 -moduledoc """
-The one list of dyno's commands. A line here, with a module of the behaviour `m:dyno_cli_command`,
-makes a command of the program (`dyno NAME`), of the plugin for rebar3 (`rebar3 dyno NAME`) and of
-Mix (`mix dyno.NAME`: `make format` writes the module that Mix looks for, src/plugin/tasks).
+The one list of dyno's commands. A line here and a module of the behaviour `m:dyno_cli_command` add
+a command to the program (`dyno NAME`), the rebar3 plugin (`rebar3 dyno NAME`) and Mix (`mix
+dyno.NAME`: `make format` writes the module that Mix looks for, src/plugin/tasks).
 """.
 
 -export([all/0, module/1]).
 
--doc "Each command's name, module, and what it is for, in the order of the help.".
+-doc "Each command's name, module and purpose, in the order of the help.".
 -spec all() -> [{Name :: string(), module(), Help :: string()}, ...].
 all() ->
     [

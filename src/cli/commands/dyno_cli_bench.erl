@@ -3,7 +3,7 @@
 
 -module(dyno_cli_bench).
 -moduledoc """
-`dyno bench`: measures codes and says which is faster, by how much, and how sure that is.
+`dyno bench`: measures codes and reports the faster one, the difference, and its confidence.
 """.
 
 -behaviour(dyno_cli_command).
@@ -12,7 +12,7 @@
 
 -export([command/0, run/1]).
 
-%% What changes nothing of a result but how sure it is, or where it goes.
+%% Options that affect only a result's confidence or destination.
 -define(NOT_MEASURED, [
     budget_ms, timeout_ms, output, format, baseline, fail_if, threshold, show_loops
 ]).
@@ -44,7 +44,7 @@ command() ->
                     "all code is Elixir; needs Elixir here (default in a project of Mix)",
                     {flag, elixir}, language},
                 {"--erlang", "all code is Erlang (default elsewhere)", {flag, erlang}, language},
-                %% One dash, as the emulator and erlperf have it.
+                %% One dash, as in the emulator and erlperf.
                 dyno_cli_option:code_paths()
             ]},
             {"Set-up of codes",
@@ -99,7 +99,7 @@ examples() ->
         {~"dyno bench 'rand:uniform()' -d 100 -s 20 -r extended", ~"erlperf's samples and columns"}
     ].
 
--doc "Measures, and shows.".
+-doc "Measures, and reports.".
 -spec run(dyno_cli_command:values()) -> dyno_error:exit_status().
 run(Values) ->
     maybe
@@ -142,7 +142,7 @@ measurement(_Nodes, _Measured, _Values) ->
 measure({codes, Codes}, Options) -> dyno_bench:run(Codes, Options);
 measure({file, File}, Options) -> dyno_bench:run_file(File, Options).
 
-%% What takes long tells how far it is.
+%% Long measurements report their progress.
 reporting(#{progress := Report}, #{isolated := Isolated} = Options) ->
     Group = fun(Number, Of) ->
         Report(#{
@@ -162,7 +162,7 @@ reporting(#{progress := Report}, #{isolated := Isolated} = Options) ->
 reporting(#{progress := Report}, Options) ->
     Options#{progress => fun(Round) -> Report(progress(Round)) end}.
 
-%% Where the number of rounds is known, that; else the time that is left at most.
+%% The known number of rounds; otherwise the longest remaining time.
 progress(#{round := 0}) ->
     #{phase => calibrating, text => ~"first calls, to see how long they take"};
 progress(#{round := Round, rounds := Rounds}) ->
@@ -180,8 +180,8 @@ progress(#{round := Round, remaining_ms := RemainingMs}) ->
         at_most => true
     }.
 
-%% erlperf's columns have no place for warnings, and nothing is kept, as erlperf does. All that was
-%% typed tells one benchmark from another, but for how long it runs and where its results go.
+%% erlperf's columns have no warnings, and nothing is kept, as in erlperf. All options tell
+%% benchmarks apart, except duration and destination.
 shown_or_kept(_Measured, #{report := Kind}) ->
     #{
         print => fun(Document) ->
@@ -197,8 +197,8 @@ shown_or_kept(Measured, Values) ->
         end,
     #{keep => {Name, maps:without(?NOT_MEASURED, Values)}}.
 
-%% As erlperf does: the loop that is compiled for each code, and the options. A code that cannot be
-%% read is left out, because measuring it says why.
+%% As in erlperf: the compiled loop of each code, and the options. Unreadable codes are skipped:
+%% measuring reports the error.
 show_loops(#{show_loops := true}, {codes, Codes}, Options) ->
     Loops = [
         [

@@ -3,8 +3,8 @@
 
 -module(dyno_cli_bench_cluster).
 -moduledoc """
-`dyno bench CODE --node A --node B`: runs a code in several nodes at once, with a line each second
-for each of them and for all, on standard error.
+`dyno bench CODE --node A --node B`: runs a code in several nodes at once, and prints a line a
+second for each node and for all on standard error.
 """.
 
 -export([run/1]).
@@ -19,11 +19,11 @@ for each of them and for all, on standard error.
 }.
 
 -define(INTERVAL_MS, 1000).
-%% The heading is repeated for who scrolls.
+%% Repeats the heading for scrolling terminals.
 -define(PAGE, 30).
 -define(NODE_WIDTH, 24).
 
--doc "Runs; an interrupt ends it early, and what was measured is kept.".
+-doc "Runs; an interrupt ends it early and keeps the results so far.".
 -spec run(settings()) -> {ok, dyno_recording:document()} | {error, dyno_error:error()}.
 run(#{nodes := Nodes, code := Code, duration_ms := DurationMs} = Settings) ->
     Self = self(),
@@ -81,7 +81,7 @@ heading() ->
     Own = columns("YYYY-MM-DDTHH:MM:SS-oo:oo", "Node", "Workers", "Per second"),
     dyno_cli_bench_monitor:heading(Own).
 
-%% A sample: a line for each node, and where there are several, one for all.
+%% A sample: a line for each node, and for all if there are several.
 lines(#{time_ms := Ms, nodes := Nodes, per_second := PerSecond}) ->
     Time = calendar:system_time_to_rfc3339(Ms div 1000),
     Workers = lists:sum([C || #{concurrency := C} <- Nodes]),

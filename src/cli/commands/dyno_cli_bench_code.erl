@@ -2,9 +2,7 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_cli_bench_code).
--moduledoc """
-What `dyno bench` measures: codes, with what runs around them, or a file of benchmarks.
-""".
+-moduledoc "The codes of `dyno bench` with their set-up, or a file of benchmarks.".
 
 -export([options/0, options_of_all/0, input/0, read/1, inputs/1, format_error/1]).
 -export_type([measured/0, reason/0]).
@@ -18,11 +16,11 @@ What `dyno bench` measures: codes, with what runs around them, or a file of benc
     | {too_often, atom(), pos_integer(), Codes :: pos_integer()}
     | {too_few_labels, pos_integer(), Codes :: pos_integer()}.
 
-%% Which part of a code an option gives: to the n-th code the n-th time, or to all.
+%% The part of a code that an option sets: the n-th use for the n-th code, or for all.
 -define(PARTS, [init, init_runner, done, label]).
 -define(PARTS_OF_ALL, #{init => init_all, init_runner => init_runner_all, done => done_all}).
 
--doc "The options for single codes, and for all codes that have none of their own.".
+-doc "The options for single codes, and for all other codes.".
 -spec options() -> [dyno_cli_option:row()].
 options() ->
     [
@@ -36,7 +34,7 @@ options() ->
         {"--label NAME", "the name of the code in the report", {many, text}}
     ].
 
--doc "The same for all codes that have none of their own.".
+-doc "The options for all codes without their own.".
 -spec options_of_all() -> [dyno_cli_option:row()].
 options_of_all() ->
     [
@@ -58,13 +56,15 @@ input(Text) ->
         _ -> error
     end.
 
--doc "The inputs, as m:dyno_bench takes them.".
+-doc "The inputs for m:dyno_bench.".
 -spec inputs(dyno_cli_command:values()) -> [dyno_bench_inputs:input()].
 inputs(Values) ->
     Language = language(Values),
     [{Name, callable(input, Code, Language)} || {Name, Code} <- maps:get(input, Values, [])].
 
--doc "Makes codes of texts. No code ends like a file's name: it would be a call of erl/0.".
+-doc """
+Reads codes from texts. A text that ends like a file name is no code: it would be a call of erl/0.
+""".
 -spec read(dyno_cli_command:values()) -> {ok, measured()} | {error, dyno_error:error()}.
 read(#{code := Texts} = Values) ->
     Options = [input | ?PARTS] ++ maps:values(?PARTS_OF_ALL),
@@ -101,7 +101,7 @@ codes(Texts, Values) ->
             end
     end.
 
-%% What is no code, but a file's name, is one of recorded calls.
+%% A text that is no code but a file name means recorded calls.
 recorded(#{runner := Text} = Code) when is_binary(Text) ->
     case {not is_source(Text) andalso filelib:is_regular(Text), is_file_name(Text)} of
         {true, _} ->
@@ -118,7 +118,7 @@ recorded(#{runner := Text} = Code) when is_binary(Text) ->
 recorded(Code) ->
     {ok, Code}.
 
-%% Erlang has no code like it.
+%% No Erlang code looks like it.
 is_file_name(Text) ->
     Pattern = ~"^([\\w./~+-]*\\w\\.[a-z]\\w*|(/|\\./|\\.\\./|~/)[\\w./+-]+)$",
     re:run(string:trim(Text), Pattern, [unicode, {capture, none}]) =:= match.
@@ -143,7 +143,7 @@ code(Text, N, Parts, Values) ->
 
 language(Values) -> maps:get(language, Values, erlang).
 
-%% {Module, Function, Arguments} and a list of those are terms; everything else is source.
+%% {Module, Function, Arguments} and lists of those are terms; everything else is source.
 callable(label, Text, _Language) ->
     Text;
 callable(runner, Text, elixir) ->
@@ -163,7 +163,7 @@ callable(Name, Text, erlang) ->
         _ -> Text
     end.
 
-%% A tuple that is no call is one that was meant to be, where nothing but a call makes sense.
+%% If only a call makes sense, a tuple that is no call is an error.
 calls(_Name, _Text, {ok, {M, F, A} = Call}) when is_atom(M), is_atom(F), is_list(A) ->
     Call;
 calls(_Name, Text, {ok, [_ | _] = Terms}) ->

@@ -3,24 +3,24 @@
 
 -module(dyno_cli_bench_mode).
 -moduledoc """
-The options of `dyno bench` that choose how it is measured, which are erlperf's: how they are
-written, which of them go together, and the mode they mean.
+The measuring options of `dyno bench`, which are erlperf's: their form, valid combinations, and the
+resulting mode.
 """.
 
 -import(dyno_cli_command, [contradiction/1]).
 
 -export([decisions/0, samples/0, mode/2]).
 
-%% Which options belong to which mode.
+%% The options of each mode.
 -define(CONTINUOUS, [sample_ms, cv]).
 -define(SQUEEZE, [min, step, max]).
 -define(SHARED, [samples, warmup, report]).
 -define(SETTINGS, [sample_ms, samples, warmup, cv, iterations, min, max, step]).
 
-%% Fixed iterations may take long: the user has said how many.
+%% Fixed iterations may take long: the user chose the number.
 -define(TIMED_TIMEOUT_MS, 300_000).
 
--doc "The options for what is measured, and for what decides.".
+-doc "The options for the measured value and the decision.".
 -spec decisions() -> [dyno_cli_option:row()].
 decisions() ->
     [
@@ -95,7 +95,7 @@ above_zero(Text) ->
             error
     end.
 
--doc "What the options mean for so many codes, as options of m:dyno_bench.".
+-doc "The options of m:dyno_bench for a number of codes.".
 -spec mode(dyno_cli_command:values(), Codes :: pos_integer()) ->
     {ok, dyno_bench:options()} | {error, dyno_error:error()}.
 mode(Given, Codes) ->
@@ -144,7 +144,7 @@ name(Values) ->
         _ -> {ok, continuous}
     end.
 
-%% The first of these that holds is refused.
+%% Refuses the first that holds.
 fits(Name, Values, Codes) ->
     Has = fun(Keys) -> map_size(maps:with(Keys, Values)) > 0 end,
     Metric = maps:get(metric, Values, time),

@@ -2,17 +2,15 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_cli_bench_monitor).
--moduledoc """
-A line about this VM each second, on standard error, while something is measured: erlperf's `-v`.
-""".
+-moduledoc "Prints a line about this VM each second on standard error: erlperf's `-v`.".
 
 -export([start_link/0, heading/1, line/2]).
 
 -define(INTERVAL_MS, 1000).
-%% The heading is repeated for who scrolls.
+%% Repeats the heading for scrolling terminals.
 -define(PAGE, 30).
 
-%% Title, width, value, how it is shown.
+%% Title, width, value, formatting.
 -define(COLUMNS, [
     {"Sched", 8, ~"vm.scheduler_utilisation.normal", share},
     {"DCPU", 8, ~"vm.scheduler_utilisation.dirty_cpu", share},
@@ -26,7 +24,7 @@ A line about this VM each second, on standard error, while something is measured
     {"Mem ETS", 11, ~"vm.memory.ets", bytes}
 ]).
 
--doc "Starts to print, until it is killed or the caller ends.".
+-doc "Starts to print until killed or until the caller ends.".
 -spec start_link() -> pid().
 start_link() ->
     spawn_link(fun() ->

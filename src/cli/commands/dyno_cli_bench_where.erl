@@ -3,15 +3,15 @@
 
 -module(dyno_cli_bench_where).
 -moduledoc """
-The options of `dyno bench` that say where codes run: in VMs of their own, with other flags, another
-Erlang or another revision of the project, or in other nodes.
+The options of `dyno bench` for the place of codes: VMs of their own, with other flags, another
+Erlang or another revision of the project, or other nodes.
 """.
 
 -import(dyno_cli_command, [contradiction/1]).
 
 -export([options/0, place/1, cluster/1]).
 
-%% Keys of options that make no sense for nodes that are watched, with their options.
+%% Keys of options that do not apply to watched nodes, with the options.
 -define(NOT_WATCHED, [
     {isolated, "--isolated"}, {vms, "--vms"}, {erl_flags, "--erl-flags"}, {erl, "--erl"},
     {rev, "--rev"}, {build, "--build"}, {squeeze, "--squeeze"}, {iterations, "--loop"},
@@ -47,7 +47,7 @@ options() ->
         lists:keyfind("--cookie COOKIE", 1, dyno_cli_nodes:rows())
     ].
 
--doc "Nodes in which a code runs at once, or one that is watched; none where it is neither.".
+-doc "Nodes that run a code at once, or a watched node; otherwise none.".
 -spec cluster(dyno_cli_command:values()) ->
     {ok, none | #{nodes := [node(), ...], cookie => atom()}}
     | {error, dyno_error:error()}.
@@ -66,7 +66,7 @@ cluster(Values) ->
         true -> contradiction("--watch is for nodes that are watched; give them with --node")
     end.
 
--doc "Where codes run, as options of m:dyno_bench.".
+-doc "The place of codes as options of m:dyno_bench.".
 -spec place(dyno_cli_command:values()) -> {ok, dyno_bench:options()} | {error, dyno_error:error()}.
 place(#{build := _} = Values) when not is_map_key(rev, Values) ->
     contradiction("--build says how revisions are built, but there is no --rev; give both or none");
@@ -96,7 +96,7 @@ isolated(Values) ->
         {ok, Revisions#{isolated => Settings}}
     end.
 
-%% One alone needs no name.
+%% A single one needs no name.
 erls(#{erl := [One]}) -> [#{erl => unicode:characters_to_list(One)}];
 erls(#{erl := Several}) ->
     Paths = [unicode:characters_to_list(Path) || Path <- Several],
@@ -109,7 +109,7 @@ erls(#{erl := Several}) ->
     [#{erl => P, label => iolist_to_binary(Label)} || {P, Label} <- lists:zip(Paths, Labels)];
 erls(_) -> [#{}].
 
-%% As the installation says it; a program or its folder may be given as well.
+%% From the installation; a program or its folder is accepted too.
 version(Path) ->
     Above = filename:dirname(filename:absname(Path)),
     Roots = [Path, Above, filename:dirname(Above)],
@@ -135,7 +135,7 @@ flags_label(Text) ->
         Trimmed -> Trimmed
     end.
 
-%% Words as in a shell: blanks divide, quotes keep together.
+%% Words as in a shell: blanks separate, quotes group.
 words([], none, [], Words) -> lists:reverse(Words);
 words([], none, Word, Words) -> lists:reverse([lists:reverse(Word) | Words]);
 words([], _Quote, _Word, _Words) -> error;

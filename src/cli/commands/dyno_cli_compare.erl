@@ -2,9 +2,7 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_cli_compare).
--moduledoc """
-`dyno compare`: says what became slower, faster, more or less from one recording to another.
-""".
+-moduledoc "`dyno compare`: reports changes between two recordings.".
 
 -behaviour(dyno_cli_command).
 
@@ -46,7 +44,7 @@ command() ->
         ]
     }.
 
--doc "Compares, shows, and fails where a condition holds.".
+-doc "Compares, reports, and fails if a condition holds.".
 -spec run(dyno_cli_command:values()) -> dyno_error:exit_status().
 run(#{old := OldPath, new := NewPath} = Values) ->
     Conditions = maps:get(fail_if, Values, []),
@@ -86,7 +84,7 @@ compared(Old, New, Options) ->
             dyno_error:tagged(dyno_compare, Other)
     end.
 
-%% What could not be written is worse than a condition that holds: nobody sees the result.
+%% Failed output is worse than a condition that holds: the result is lost.
 status(0, Verdicts) ->
     case [Result || #{result := Result} <- Verdicts, Result =/= pass] of
         [] -> 0;

@@ -2,7 +2,7 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_cli_demo).
--moduledoc "`dyno demo`: a small shop to try the other commands with.".
+-moduledoc "`dyno demo`: a small shop to try the other commands.".
 
 -behaviour(dyno_cli_command).
 
@@ -33,7 +33,7 @@ command() ->
         ]
     }.
 
--doc "Starts it, and waits for Ctrl-C.".
+-doc "Starts the shop, and waits for Ctrl-C.".
 -spec run(dyno_cli_command:values()) -> dyno_error:exit_status().
 run(Values) ->
     ok = dyno_cli_interrupt:subscribe(),

@@ -2,7 +2,7 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_cli_doctor).
--moduledoc "`dyno doctor`: what is wrong with running nodes, and what to do.".
+-moduledoc "`dyno doctor`: finds problems of running nodes, with advice.".
 
 -behaviour(dyno_cli_command).
 
@@ -43,7 +43,7 @@ command() ->
         ]
     }.
 
--doc "Looks, and tells.".
+-doc "Looks, and reports.".
 -spec run(dyno_cli_command:values()) -> dyno_error:exit_status().
 run(#{from := Path, node := _}) ->
     dyno_cli_command:refused(

@@ -23,7 +23,7 @@ command() ->
         ]
     }.
 
--doc "Removes the modules from each node, whatever that costs the node.".
+-doc "Removes the modules from each node, at any cost for the node.".
 -spec run(dyno_cli_command:values()) -> dyno_error:exit_status().
 run(#{node := Texts} = Values) ->
     case dyno_cli_nodes:names(Texts) of

@@ -3,16 +3,16 @@
 
 -module(dyno_cli_new).
 -moduledoc """
-`dyno new`: writes a suite or a benchmark to start from, which runs at once.
+`dyno new`: writes a working suite or benchmark to start from.
 
-Without a kind it lists what there is.
+Without a kind it lists the kinds.
 """.
 
 -behaviour(dyno_cli_command).
 
 -export([command/0, run/1, format_error/1, fault/1]).
 
-%% Functions that are named in a new suite.
+%% The number of functions in a new suite.
 -define(SUGGESTED, 3).
 %% Names of functions that no client calls.
 -define(NO_WORK, "^([a-z].*link|module_info|[_$].*|child_spec|behaviour_info)$").
@@ -55,7 +55,7 @@ command() ->
         ]
     }.
 
--doc "Writes it, and says how to run it.".
+-doc "Writes the file, and prints how to run it.".
 -spec run(dyno_cli_command:values()) -> dyno_error:exit_status().
 run(#{kind := Kind, name := Name} = Values) when is_binary(Kind), is_binary(Name) ->
     case write(Kind, unicode:characters_to_list(Name), maps:get(language, Values, erlang)) of
@@ -109,8 +109,8 @@ write(Kind, Given, Language) ->
         {error, _} = Error -> Error
     end.
 
-%% The first application of the project in this folder, and what a client may call of it, if the node
-%% of a suite can start it.
+%% The first application of the project in this folder, with functions for clients, if a suite's
+%% node can start it.
 project() ->
     Mix = [
         Name
@@ -123,8 +123,8 @@ project() ->
         [] -> none
     end.
 
-%% That node has the folders of this one's code path and no archive. dyno's own application is in
-%% the archive `dyno`, which does not make a clone of dyno a project to test.
+%% A suite's node has the folders of this code path but no archive. dyno's own application is in the
+%% archive `dyno`, so a clone of dyno is no project to test.
 if_it_can_start(Name) ->
     case [Path || Path <- dyno_code:own_paths(), is_in(Path, Name)] of
         [_ | _] -> with_functions(list_to_atom(Name));
@@ -141,7 +141,7 @@ with_functions(App) ->
         undefined -> none
     end.
 
-%% Those that say most: with arguments, and nothing that starts or is called back.
+%% The most useful functions: with arguments, no starters or callbacks.
 functions(Modules) ->
     All = [
         dyno_agent_name:mfa({M, F, A})
@@ -163,7 +163,7 @@ callbacks(Module) ->
         erlang:function_exported(B, behaviour_info, 1)
     ]).
 
-%% A suite of that name would take the module's place, for the suite and for what it loads.
+%% A suite of that name would replace the module.
 name_is_free(Name, Language) ->
     Module = list_to_atom(dyno_cli_new_text:module_name(Language, Name)),
     case code:which(Module) of
@@ -171,7 +171,7 @@ name_is_free(Name, Language) ->
         Where -> {error, {taken_name, Module, lists:concat([Where])}}
     end.
 
-%% `exclusive`: what is there stays, also where two write at once.
+%% `exclusive` never overwrites, even with two writers.
 create(File, Text) ->
     _ = filelib:ensure_dir(File),
     case dyno_file:create(File, Text) of
@@ -180,7 +180,7 @@ create(File, Text) ->
         {error, Reason} -> {error, {dyno_file, Reason}}
     end.
 
--doc "One sentence for a mistake.".
+-doc "A sentence for a mistake.".
 -spec format_error(mistake()) -> unicode:chardata().
 format_error({unknown_kind, Kind}) ->
     Kinds = [K || {K, _, _} <- dyno_cli_new_text:kinds()],

@@ -2,19 +2,17 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_cli_new_text).
--moduledoc """
-The files that `dyno new` writes, from the templates in `priv/new/`.
-""".
+-moduledoc "The files that `dyno new` writes, from the templates in `priv/new/`.".
 
 -export([kinds/0, text/4, module_name/2]).
 -export_type([language/0, project/0]).
 
 -type language() :: erlang | elixir.
 
--doc "The application of the project that a file is for, and some of its functions.".
+-doc "The project's application, and some of its functions.".
 -type project() :: none | {App :: binary(), Functions :: [binary()]}.
 
--doc "Each kind, what it is, and the command that runs it.".
+-doc "Each kind, its description, and the command that runs it.".
 -spec kinds() -> [{Kind :: binary(), Text :: binary(), Command :: binary()}, ...].
 kinds() ->
     [
@@ -30,7 +28,7 @@ module_name(elixir, Name) -> "Elixir." ++ camel(Name).
 camel(Name) ->
     lists:append([string:titlecase(Word) || Word <- string:lexemes(Name, "_")]).
 
--doc "The file; a suite in a project begins with its application.".
+-doc "The file; a suite in a project starts the application.".
 -spec text(Kind :: binary(), language(), Name :: string(), project()) ->
     {ok, binary()} | {error, {dyno_priv, dyno_priv:reason()}}.
 text(Kind, Language, Name, Project) ->

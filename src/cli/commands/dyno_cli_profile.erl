@@ -2,7 +2,7 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_cli_profile).
--moduledoc "`dyno profile`: where the time and the memory of running nodes go.".
+-moduledoc "`dyno profile`: finds the functions that take time or memory in running nodes.".
 
 -behaviour(dyno_cli_command).
 
@@ -100,7 +100,7 @@ function(Text) ->
 
 threshold(Text) -> dyno_threshold:read(Text, dyno_profile_recording:known()).
 
--doc "Profiles, and shows.".
+-doc "Profiles, and reports.".
 -spec run(dyno_cli_command:values()) -> dyno_error:exit_status().
 run(Values) ->
     case maps:keys(maps:with([node, eval, run], Values)) of
@@ -140,7 +140,7 @@ profile(Name, Nodes, Subject, Values) ->
     },
     dyno_cli_job:run(Job, Values).
 
-%% A command ends when it likes; so do calls that are counted.
+%% Commands and counted calls end at an unknown time.
 progress(PassedMs, Name, Options) ->
     Kind = dyno_profile:kind(Options),
     ForMs = dyno_profile:for_ms(Options),

@@ -2,9 +2,7 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_cli_record).
--moduledoc """
-`dyno record`: what nodes do that run, with every instrument, without a load or a suite.
-""".
+-moduledoc "`dyno record`: records running nodes with every instrument, without a load or a suite.".
 
 -behaviour(dyno_cli_command).
 
@@ -68,7 +66,7 @@ command() ->
         ]
     }.
 
--doc "Records, and shows.".
+-doc "Records, and reports.".
 -spec run(dyno_cli_command:values()) -> dyno_error:exit_status().
 run(#{node := First} = Values) ->
     case dyno_cli_nodes:read([First | maps:get(process, Values, [])], servers) of
@@ -94,7 +92,7 @@ run(#{node := First} = Values) ->
             dyno_cli_command:refused(Error)
     end.
 
-%% The measurement has written the recording without them.
+%% The measurement wrote the recording without findings.
 with_findings({ok, Document}, #{recording := Path}) ->
     Found = dyno_doctor:with_findings(Document),
     _ = [dyno_recording_file:write(Path, Found) || Path =/= none, Found =/= Document],

@@ -2,9 +2,7 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_cli_report).
--moduledoc """
-`dyno report`: shows a recording.
-""".
+-moduledoc "`dyno report`: shows a recording.".
 
 -behaviour(dyno_cli_command).
 

@@ -2,9 +2,7 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_cli_servers).
--moduledoc """
-`dyno servers`: what every server process of running nodes does, live, and as a recording.
-""".
+-moduledoc "`dyno servers`: shows every server process of running nodes, live and as a recording.".
 
 -behaviour(dyno_cli_command).
 
@@ -106,7 +104,7 @@ examples() ->
             ~"reports servers with more messages, and their recovery"}
     ].
 
--doc "Measures, and shows.".
+-doc "Measures, and reports.".
 -spec run(dyno_cli_command:values()) -> dyno_error:exit_status().
 run(#{node := First} = Values) ->
     maybe
@@ -133,7 +131,7 @@ each(Options, #{each := Count}) ->
     Options#{
         level => each,
         for_ms => ForMs,
-        %% Some run before anybody looks on.
+        %% Some run before the screen starts.
         each => #{
             count => Count + PerSecond,
             per_second => PerSecond,
@@ -168,7 +166,7 @@ progress({lost, Node, Error}) ->
     [#{phase => warning, text => [atom_to_binary(Node), ": ", dyno_error:format(Error)]}];
 progress({back, Node}) ->
     [#{phase => warning, text => [atom_to_binary(Node), " is back"]}];
-%% It is a line of its own.
+%% An alarm has its own line.
 progress({alarm, _, _}) ->
     [].
 

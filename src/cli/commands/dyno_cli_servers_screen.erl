@@ -3,8 +3,8 @@
 
 -module(dyno_cli_servers_screen).
 -moduledoc """
-What `dyno servers` shows while it measures: on a terminal a table, drawn anew at each window, that
-takes commands; elsewhere, and with `--each`, lines.
+The output of `dyno servers` during a measurement: on a terminal a table, redrawn at each window,
+that takes commands; elsewhere, and with `--each`, lines.
 """.
 
 -behaviour(gen_server).
@@ -15,7 +15,7 @@ takes commands; elsewhere, and with `--each`, lines.
 
 -import(dyno_cli_servers_view, [new/1, with_event/2, with_input/2]).
 
--doc "The process that draws, and how.".
+-doc "The drawing process, and its mode.".
 -opaque screen() :: {pid(), mode()}.
 
 -type mode() :: table | lines | each | silent.
@@ -24,18 +24,18 @@ takes commands; elsewhere, and with `--each`, lines.
     mode := mode(),
     view := dyno_cli_servers_view:view(),
     quits := pid() | none,
-    %% Whether the first line is.
+    %% Whether the first line is drawn.
     drawn := boolean()
 }.
 
--doc "Starts it, for the values of the command.".
+-doc "Starts the screen for a command's values.".
 -spec start_link(dyno_cli_command:values()) -> screen().
 start_link(Values) ->
     Mode = mode(Values),
     {ok, Screen} = gen_server:start_link(?MODULE, {Mode, Values}, []),
     {Screen, Mode}.
 
-%% What is redrawn needs a terminal that can, and leaves standard output to a report in a pipe.
+%% Redrawing needs a capable terminal, and leaves standard output to a report in a pipe.
 mode(#{quiet := true}) ->
     silent;
 mode(#{each := _}) ->
@@ -49,25 +49,25 @@ mode(Values) ->
         {_, _, _} -> lines
     end.
 
--doc "Ends it.".
+-doc "Ends the screen.".
 -spec stop(screen()) -> ok.
 stop({Screen, _}) ->
-    %% It may be blocked by a terminal that is stopped. Who reads what is typed goes with it.
+    %% A stopped terminal may block it. The reader of typed keys ends too.
     dyno_sandbox:kill(Screen).
 
--doc "Whether a line of progress has its place: it would stand in a table, or between messages.".
+-doc "Whether a progress line fits: it would disturb a table or messages.".
 -spec has_progress(screen()) -> boolean().
 has_progress({_, Mode}) -> Mode =/= table andalso Mode =/= each.
 
--doc "Whom the command `q` ends.".
+-doc "Sets the process that the command `q` ends.".
 -spec quits(screen(), pid()) -> ok.
 quits({Screen, _}, Pid) -> gen_server:cast(Screen, {quits, Pid}).
 
--doc "Shows a window; returns when it is drawn, so that windows come no faster than that.".
+-doc "Shows a window; returns when drawn, so that windows come no faster.".
 -spec show(screen(), dyno_servers_run:event()) -> ok.
 show({Screen, _}, Event) -> gen_server:call(Screen, {show, Event}, infinity).
 
--doc "Removes the table, so that a report can be written; of single messages says why they ended.".
+-doc "Removes the table before a report; for single messages prints why they ended.".
 -spec clear(screen(), Result :: term()) -> ok.
 clear({Screen, _}, Result) ->
     Status =
@@ -80,7 +80,7 @@ clear({Screen, _}, Result) ->
 -spec init({mode(), dyno_cli_command:values()}) -> {ok, state()}.
 init({Mode, Values}) ->
     Screen = self(),
-    %% A line at a time: single keys can be read from OTP 28 on only.
+    %% A line at a time: single keys can be read only since OTP 28.
     _ = [spawn_link(fun() -> read_lines(Screen) end) || Mode =:= table],
     {ok, #{mode => Mode, view => new(Values), quits => none, drawn => false}}.
 
@@ -89,7 +89,7 @@ read_lines(Screen) ->
         Line when is_list(Line); is_binary(Line) ->
             Screen ! {input, string:trim(unicode:characters_to_list(Line))},
             read_lines(Screen);
-        %% Nobody types.
+        %% There is no input.
         _ ->
             ok
     end.
@@ -130,8 +130,8 @@ drawn(_Event, #{mode := table, view := View, drawn := Before} = State) ->
     Look = maps:with([colour, charset], dyno_cli_terminal:look()),
     Layout = Look#{width => dyno_cli_terminal:columns(), indent => 0},
     [Prompt | Lines] = dyno_cli_servers_view:screen(View, Layout, dyno_cli_terminal:rows()),
-    %% What somebody types stands behind the prompt, in the first line, which is drawn once and
-    %% after each command; the cursor goes back there.
+    %% Typed text stands behind the prompt in the first line, drawn once and after each command; the
+    %% cursor returns there.
     Top =
         case Before of
             true -> "\e7";

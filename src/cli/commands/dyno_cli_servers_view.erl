@@ -3,8 +3,7 @@
 
 -module(dyno_cli_servers_view).
 -moduledoc false.
-%% The live table of `dyno servers`: which rows, in which order, as lines of text; and what commands
-%% change of it. Pure.
+%% The live table of `dyno servers` as lines of text: its rows, order, and commands. Pure.
 
 -export([new/1, with_event/2, with_input/2, screen/3, lines/2]).
 %% Single messages
@@ -20,11 +19,11 @@
     lost := #{node() => dyno_error:error()},
     %% The latest alarms, the last one first.
     alarms := [binary()],
-    %% Single messages: how many were shown, are to be, and callbacks that ran meanwhile.
+    %% Single messages: the number shown, the limit, and callbacks meanwhile.
     shown := non_neg_integer(),
     most := pos_integer(),
     ran := non_neg_integer(),
-    %% What is to be said of the last command.
+    %% The answer to the last command.
     said := unicode:chardata()
 }.
 
@@ -35,7 +34,7 @@
 -define(MOST_CHARACTERS, 200).
 -define(SAY, "s KEY sorts, g GROUP sums, /TEXT filters, f freezes, q quits").
 
--doc "The view that the command's values say.".
+-doc "The view for a command's values.".
 -spec new(dyno_cli_command:values()) -> view().
 new(Values) ->
     #{
@@ -88,7 +87,7 @@ chosen(Command, What, Name, Atoms, View) ->
         [] -> View#{said := [Command, " takes ", lists:join(", ", [atom_to_list(A) || A <- Atoms])]}
     end.
 
--doc "The lines of the screen; of the first the prompt.".
+-doc "The lines of the screen; the first has the prompt.".
 -spec screen(view(), dyno_report_table:layout(), Rows :: pos_integer()) -> [iodata(), ...].
 screen(#{window := none, said := Said, lost := Lost}, _Layout, _Rows) ->
     clean([prompt(Said) | lost(Lost)]) ++ ["waiting for the first window"];
@@ -222,11 +221,11 @@ call(#{at_ns := AtNs, name := Name, callback := Callback, tag := Kind} = Call) -
         re:replace(dyno_unit:format(Ns, ~"ns"), " ", ""), argument(Message)
     ]).
 
--doc "How many single messages were shown, and how many are to be.".
+-doc "The number of single messages shown, and the limit.".
 -spec shown(view()) -> {non_neg_integer(), pos_integer()}.
 shown(#{shown := Shown, most := Most}) -> {Shown, Most}.
 
--doc "How many were, and why not all, in a sentence.".
+-doc "The number shown, and why not all, in a sentence.".
 -spec calls(Status :: binary(), view()) -> binary().
 calls(Status, #{shown := Shown, most := Most, ran := Ran}) ->
     Why =
@@ -239,7 +238,7 @@ calls(Status, #{shown := Shown, most := Most, ran := Ran}) ->
         min(Shown, Most), max(Shown, Ran), Why
     ]).
 
-%% What was sent, without what gen_server adds to it.
+%% The sent message, without gen_server's wrapper.
 argument(Message) ->
     From = "\\{<[^>]*>,(?:\\[alias\\|)?#Ref<[^>]*>\\]?\\}",
     Added = ["^\\{'\\$gen_(?:call',", From, "|cast'),(.*)\\}$"],

@@ -2,9 +2,7 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_cli_test).
--moduledoc """
-`dyno test`: runs a suite, shows and keeps what was measured, and says whether it passed.
-""".
+-moduledoc "`dyno test`: runs a suite, reports and keeps the results, and judges them.".
 
 -behaviour(dyno_cli_command).
 
@@ -71,7 +69,7 @@ runs() ->
             duration, timeout_ms}
     ].
 
--doc "What can be measured in a node, with the help on the patterns and the servers.".
+-doc "The measuring options of a node, with the help on patterns and servers.".
 -spec measurements(#{patterns := string(), servers := string()}) -> [dyno_cli_option:row()].
 measurements(#{patterns := Patterns, servers := Servers}) ->
     [
@@ -120,7 +118,7 @@ of_suites() ->
             {list, string}, agents}
     ].
 
--doc "What may be demanded, with the help on `--baseline` and `--fail-if`.".
+-doc "The options for demands, with the help on `--baseline` and `--fail-if`.".
 -spec requirements(Baseline :: string(), FailIf :: string()) -> [dyno_cli_option:row()].
 requirements(Baseline, FailIf) ->
     [

@@ -2,13 +2,11 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_cli_test_load).
--moduledoc """
-The options of `dyno test` that say what the load is, in the place of the suite's own.
-""".
+-moduledoc "The options of `dyno test` that override the suite's load.".
 
 -export([options/0, load/1]).
 
-%% The keys are those of a load, but for these.
+%% The keys are those of a load, with these exceptions.
 -define(LOAD, [model, rate_per_s, arrivals, workers, think_time_ms, iterations, objective]).
 
 -doc "The options.".
@@ -53,7 +51,7 @@ options() ->
                     "a number of nodes to start here (1 to 100), ssh:HOST, or NAME@HOST"}}}
     ].
 
--doc "The options of a test, with what they say of the load under one key.".
+-doc "The options of a test, with those of the load under one key.".
 -spec load(dyno_cli_command:values()) ->
     {ok, dyno_cli_command:values()} | {error, dyno_error:error()}.
 load(Values) ->
@@ -68,7 +66,7 @@ load(Values) ->
             )
     end.
 
-%% Said before anything runs: which of two options is meant nobody can know.
+%% Refused before the run: the intended option is unknown.
 contradiction(#{objective := _, rate_per_s := _}) ->
     {"--search", "--rate", "a search finds the rate"};
 contradiction(#{model := closed, rate_per_s := _}) ->

@@ -2,7 +2,7 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_cli_top).
--moduledoc "`dyno top`: what running nodes and their processes do now, in a terminal.".
+-moduledoc "`dyno top`: shows running nodes and their processes live, in a terminal.".
 
 -behaviour(dyno_cli_command).
 
@@ -50,7 +50,7 @@ interval(Text) ->
         _ -> error
     end.
 
--doc "Looks until `q`, Ctrl-C, or the last reading.".
+-doc "Shows readings until `q`, Ctrl-C, or the last reading.".
 -spec run(dyno_cli_command:values()) -> dyno_error:exit_status().
 run(#{node := Texts} = Values) ->
     maybe

@@ -2,7 +2,7 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_cli_top_keys).
--moduledoc "The keys in what a terminal sends, as `m:dyno_cli_top_view` takes them. Pure.".
+-moduledoc "Decodes a terminal's input into keys for `m:dyno_cli_top_view`. Pure.".
 
 -export([decode/1, line/1]).
 
@@ -11,7 +11,7 @@
     {"\e[5~", page_up}, {"\e[6~", page_down}, {"\e[H", page_up}
 ]).
 
--doc "Of a terminal in raw mode. A sequence that is not known is left out.".
+-doc "The keys from a terminal in raw mode. Unknown sequences are skipped.".
 -spec decode(string()) -> [dyno_cli_top_view:key()].
 decode([]) ->
     [];
@@ -38,7 +38,7 @@ after_sequence([_ | Rest]) ->
         [] -> []
     end.
 
--doc "Of a line: its keys, and after `/` a whole filter.".
+-doc "The keys of a line; after `/` a whole filter.".
 -spec line(string()) -> [dyno_cli_top_view:key()].
 line([$/ | Filter]) -> [$/ | Filter] ++ [enter];
 line(Text) -> decode(Text).

@@ -6,7 +6,7 @@
 Draws `dyno top`: on a terminal a screen that takes keys; elsewhere a line for each node and
 reading.
 
-Single keys can be read from OTP 28 on. Before, a key counts when Enter follows it.
+Single keys can be read since OTP 28. Before, a key needs Enter.
 """.
 
 -export([run/3]).
@@ -28,7 +28,7 @@ Single keys can be read from OTP 28 on. Before, a key counts when Enter follows 
 -define(ALTERNATE, "\e[?1049h\e[?25l").
 -define(NORMAL, "\e[?25h\e[?1049l").
 
--doc "Looks and draws until the end; the exit status, and the nodes to be left.".
+-doc "Draws until the end; returns the exit status, and the nodes to leave.".
 -spec run(dyno_cli_top_view:view(), dyno_top:looking(), options()) ->
     {dyno_error:exit_status(), dyno_top:looking()}.
 run(View, Looking, #{interval_ms := IntervalMs, count := Count, format := Format}) ->
@@ -69,7 +69,7 @@ keys(screen) ->
 keys(_Mode) ->
     lines.
 
-%% From OTP 28 on; releases of 27 take the argument, too, and start a shell that takes the keys.
+%% Since OTP 28; OTP 27 accepts the argument too, but starts a shell that takes the keys.
 raw() ->
     case list_to_integer(erlang:system_info(otp_release)) of
         Release when Release >= 28 -> shell:start_interactive({noshell, raw});
@@ -130,7 +130,7 @@ key(Key, {_, #{view := View, looking := Looking} = State}) ->
             {Do, State#{view := Next}}
     end.
 
-%% All nodes at the same interval; the next one counts from here if this one took long.
+%% All nodes have the same interval; after a long reading the next interval starts at once.
 looked(#{view := View, looking := Looking, interval_ms := IntervalMs, left := Left} = State) ->
     Ask = dyno_cli_top_view:ask(View),
     {Next, Last} = lists:foldl(

@@ -3,10 +3,10 @@
 
 -module(dyno_cli_top_view).
 -moduledoc """
-The screen of `dyno top`, as lines of text, and what keys change of it. Pure.
+The screen of `dyno top` as lines of text, and the effect of keys. Pure.
 
-`with_reading/3` takes a node's latest reading, `with_key/2` a key, and `screen/3` gives the lines
-of a terminal of that size, with the selected row.
+`with_reading/3` takes a node's latest reading, `with_key/2` a key, and `screen/3` returns the lines
+for a terminal of a size, with the selected row.
 """.
 
 -export([new/1, with_enter/1, with_reading/3, with_findings/3, with_key/2, with_detail/2]).
@@ -18,12 +18,12 @@ of a terminal of that size, with the selected row.
 
 -opaque view() :: #{
     nodes := [node()],
-    %% Which of them is shown.
+    %% The node shown.
     node := node(),
     sort := dyno_agent_top:key(),
     grouped := boolean(),
     filter := binary(),
-    %% A filter that is being typed.
+    %% A filter being typed.
     typing := binary() | none,
     frozen := boolean(),
     helping := boolean(),
@@ -34,19 +34,19 @@ of a terminal of that size, with the selected row.
     history := #{node() => [{Busy :: number(), Queue :: number(), Memory :: number()}]},
     row := non_neg_integer(),
     detail := #{atom() => term()} | none,
-    %% Whether a key counts only with Enter after it.
+    %% Whether a key needs Enter.
     with_enter := boolean()
 }.
 
 -define(HISTORY, 60).
 -define(SORTS, [{$r, reductions}, {$u, queue}, {$w, growth}, {$m, memory}]).
-%% observer_cli's: beyond this share of a limit the node is near its end.
+%% From observer_cli: beyond this share of a limit the node is near its end.
 -define(NEAR, 0.85).
 -define(MOST_ROWS, 60).
 -define(NARROW, 72).
 -define(MOST_FINDINGS, 3).
 
--doc "The first screen, of these nodes, as the command's values say.".
+-doc "The first screen of these nodes, with a command's values.".
 -spec new(#{nodes := [node(), ...], atom() => term()}) -> view().
 new(#{nodes := [First | _] = Nodes} = Values) ->
     #{
@@ -70,12 +70,12 @@ new(#{nodes := [First | _] = Nodes} = Values) ->
 -spec with_enter(view()) -> view().
 with_enter(View) -> View#{with_enter := true}.
 
--doc "What the next reading is asked for.".
+-doc "The request for the next reading.".
 -spec ask(view()) -> dyno_agent_top:ask().
 ask(#{sort := Sort, filter := Filter}) ->
     #{sort => Sort, filter => Filter, most => ?MOST_ROWS}.
 
--doc "A frozen screen takes no readings.".
+-doc "Adds a reading; a frozen screen ignores it.".
 -spec with_reading(node(), dyno_agent_top:reading() | {lost, unicode:chardata()}, view()) -> view().
 with_reading(_Node, _Reading, #{frozen := true} = View) ->
     View;
@@ -85,7 +85,7 @@ with_reading(Node, Reading, #{readings := Readings, history := History} = View) 
         history := History#{Node => remembered(Reading, maps:get(Node, History, []))}
     }.
 
--doc "What is wrong with a node, as `m:dyno_health` says it.".
+-doc "Adds a node's findings from `m:dyno_health`.".
 -spec with_findings(node(), [dyno_finding:t()], view()) -> view().
 with_findings(Node, Found, #{findings := Findings} = View) ->
     View#{findings := Findings#{Node => Found}}.
@@ -99,7 +99,7 @@ remembered(#{values := Values}, Before) ->
 remembered({lost, _}, Before) ->
     Before.
 
--doc "The process whose row is selected, and its node.".
+-doc "The selected process, and its node.".
 -spec selected(view()) -> {node(), pid()} | none.
 selected(#{grouped := true}) ->
     none;
@@ -111,11 +111,11 @@ selected(#{node := Node, row := Row, readings := Readings}) ->
             none
     end.
 
--doc "Shows a process in place of the table, or the table again.".
+-doc "Shows a process instead of the table, or the table again.".
 -spec with_detail(#{atom() => term()} | none, view()) -> view().
 with_detail(Detail, View) -> View#{detail := Detail}.
 
--doc "A key's meaning; `detail` asks for `selected/1`, `ask` for another reading at once.".
+-doc "Applies a key; `detail` asks for `selected/1`, `ask` for another reading at once.".
 -spec with_key(key(), view()) -> {draw | ask | detail | quit, view()}.
 with_key(Key, #{typing := Typed} = View) when Typed =/= none ->
     typed(Key, Typed, View);
@@ -172,7 +172,7 @@ typed(Key, Typed, View) when is_integer(Key), Key >= 32 ->
     {draw, View#{typing := <<Typed/binary, Key/utf8>>}};
 typed(_Key, _Typed, View) -> {draw, View}.
 
--doc "The lines of a screen with so many rows, none wider than the layout.".
+-doc "The lines of a screen with a number of rows, none wider than the layout.".
 -spec screen(view(), dyno_report_table:layout(), Rows :: pos_integer()) -> [iodata()].
 screen(#{helping := true}, Layout, Rows) ->
     cut(help(), Layout, Rows);
@@ -195,7 +195,7 @@ screen(#{node := Node, readings := Readings, detail := Detail} = View, Layout, R
 
 filled(Lines, Rows) -> Lines ++ lists:duplicate(max(0, Rows - length(Lines)), ~"").
 
-%% Lines of text are made safe here; those of a table are so already.
+%% Escapes lines of text; lines of tables are already escaped.
 cut(Lines, #{width := Width, charset := Charset}, Rows) ->
     [cut_line(Line, Width, Charset) || Line <- lists:sublist(Lines, max(1, Rows))].
 
@@ -253,7 +253,7 @@ head(#{values := Values, limits := Limits} = Reading, View, Layout) ->
         ]
     ].
 
-%% As many as there is room for; the first ones matter most.
+%% The parts that fit; the first ones matter most.
 fitting(Title, Parts, #{width := Width}) ->
     lists:foldl(
         fun(Part, Line) ->
@@ -268,7 +268,7 @@ fitting(Title, Parts, #{width := Width}) ->
         Parts
     ).
 
-%% Those that are near their limit come first.
+%% Values near their limit come first.
 limits(Limits) ->
     All = [{-Used / Limit, limit(Name, Of)} || Name := {Used, Limit} = Of <- Limits],
     [Text || {_, Text} <- lists:keysort(1, All)].
@@ -299,7 +299,7 @@ position(Node, Nodes) ->
     {Before, _} = lists:splitwith(fun(N) -> N =/= Node end, Nodes),
     io_lib:format("~b of ~b", [length(Before) + 1, length(Nodes)]).
 
-%% A scheduler that waits in a system call is active, and uses no processor.
+%% A scheduler waiting in a system call is active without processor time.
 io(#{dirty_io := #{worked_ns := Worked, cpu_ns := Cpu}}, Of) when
     Worked > 2 * Cpu, Worked > 50_000_000
 ->
@@ -343,7 +343,7 @@ table(#{interval_ns := Ns} = Reading, View, Layout, Room) ->
     #{grouped := Grouped, row := Selected} = View,
     Items = maps:get(if Grouped -> groups; true -> rows end, Reading),
     Columns = columns(Grouped, Ns, View, map_get(width, Layout)),
-    %% The selected row is always in sight.
+    %% Keeps the selected row visible.
     Fit = max(1, Room - 2),
     First = max(0, min(Selected, length(Items) - 1) - Fit + 1),
     Shown = lists:sublist(lists:nthtail(min(First, length(Items)), Items), Fit),
@@ -403,7 +403,7 @@ columns(Grouped, Ns, #{sort := Sort}, Width) ->
                 ]
     end.
 
-%% Waiting is usual, and says nothing.
+%% Waiting is usual: no text.
 status(waiting) -> ~"";
 status(running) -> ~"runs";
 status(runnable) -> ~"ready";
@@ -411,7 +411,7 @@ status(garbage_collecting) -> ~"collects";
 status(suspended) -> {bad, ~"suspended"};
 status(Other) -> atom_to_binary(Other).
 
-%% As the node itself writes it.
+%% In the node's own form.
 pid(Pid) ->
     [_, Rest] = string:split(pid_to_list(Pid), "."),
     iolist_to_binary(["<0.", Rest]).

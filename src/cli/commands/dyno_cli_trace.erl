@@ -2,7 +2,7 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_cli_trace).
--moduledoc "`dyno trace`: calls and messages of running nodes, as they happen.".
+-moduledoc "`dyno trace`: shows calls and messages of running nodes as they happen.".
 
 -behaviour(dyno_cli_command).
 
@@ -71,7 +71,7 @@ command() ->
         ]
     }.
 
-%% As of every command: the ending says the format, which is one here.
+%% As in every command, the ending names the format; here there is one.
 output(Path) ->
     case lists:member(filename:extension(Path), [~".jsonl", ~".json"]) of
         true -> dyno_cli_output:path(Path);
@@ -89,7 +89,7 @@ above(Text) ->
         _ -> error
     end.
 
--doc "Traces, and shows.".
+-doc "Traces, and reports.".
 -spec run(dyno_cli_command:values()) -> dyno_error:exit_status().
 run(#{replay := _, node := _}) ->
     refused("--replay shows what a file has; give it no NODE");
@@ -158,7 +158,7 @@ waiting(Trace, Ref) ->
             dyno_cli_crash:report(exit, Reason, [])
     end.
 
-%% What was asked for is shown, or a limit was in the way.
+%% Whether everything requested was shown, or a limit was reached.
 status(Ended) ->
     Limits = lists:usort([Limit || #{reason := #{limit := Limit}} <- Ended]),
     case Limits -- [count, for_ms, stopped] of
@@ -166,7 +166,7 @@ status(Ended) ->
         _ -> 3
     end.
 
-%% The last line says why it ended, if it was written.
+%% The last line has the reason of the end, if written.
 cut_short(File, Count) ->
     dyno_cli_terminal:note([
         "dyno: ", File, " ends before its trace did, after line ", integer_to_list(Count + 1),
@@ -178,7 +178,7 @@ replayed(Show, Item, Ended) ->
     _ = Show(Item),
     [Item || #{event := stopped} <- [Item]] ++ Ended.
 
-%% Each item is shown by the process that has it, so that it waits for a slow terminal.
+%% The process with an item also shows it, and so waits for a slow terminal.
 shown(Values, Nodes, Run) ->
     case opened(Values) of
         {ok, File} ->
@@ -198,7 +198,7 @@ opened(#{output := Path}) ->
 opened(_Values) ->
     {ok, none}.
 
-%% An error is told at the end, with how much is kept.
+%% An error is reported at the end, with the number of kept items.
 kept(_Item, none) ->
     ok;
 kept(Item, File) ->

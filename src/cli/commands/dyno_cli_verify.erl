@@ -2,7 +2,7 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_cli_verify).
--moduledoc "`dyno verify`: whether the processes of running nodes keep to a specification.".
+-moduledoc "`dyno verify`: checks processes of running nodes against a specification.".
 
 -behaviour(dyno_cli_command).
 
@@ -70,7 +70,7 @@ command() ->
         ]
     }.
 
--doc "Watches, and shows.".
+-doc "Watches, and reports.".
 -spec run(dyno_cli_command:values()) -> dyno_error:exit_status().
 run(#{node := _, replay := _}) ->
     dyno_cli_command:refused(

@@ -2,7 +2,7 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_cli_workload).
--moduledoc "`dyno workload`: a synthetic system of a master and its workers.".
+-moduledoc "`dyno workload`: runs a synthetic system of a master and its workers.".
 
 -behaviour(dyno_cli_command).
 
@@ -64,7 +64,7 @@ probability(Text) ->
         _ -> error
     end.
 
--doc "Runs it, and shows.".
+-doc "Runs the system, and reports.".
 -spec run(dyno_cli_command:values()) -> dyno_error:exit_status().
 run(#{shape := Text} = Values) ->
     case [Shape || Shape <- [steady, pulse, burst], atom_to_binary(Shape) =:= Text] of
