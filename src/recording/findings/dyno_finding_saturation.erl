@@ -179,7 +179,7 @@ far({Label, Sizes}) ->
                 text => text("~ts", [[
                     with(Size, Label), " the slowest 1 % of responses take ",
                     dyno_unit:format(P99, ~"ns"), " or more, ", number(round(P99 / P50)),
-                    " times the median"
+                    " times the median", Cause
                 ]]),
                 evidence => Evidence,
                 advice => Advice
@@ -187,7 +187,7 @@ far({Label, Sizes}) ->
      || {Size, Runs} <- Sizes,
         Run <- [lists:last(Runs)],
         {true, P50, P99} <- [dyno_finding_tail:is_far(Run)],
-        {Evidence, Advice} <- [dyno_finding_tail:cause(Run)]
+        {Cause, Evidence, Advice} <- [dyno_finding_tail:cause(Run)]
     ].
 
 %% By what is offered; of a closed load, by the workers.

@@ -37,8 +37,9 @@ is_far(Run) ->
             false
     end.
 
--doc "What is seen to wait, or that nothing is; and what to do.".
--spec cause(dyno_recording:run()) -> {Evidence :: binary(), Advice :: binary()}.
+-doc "What is seen to wait, for the sentence of the finding, or that nothing is; and what to do.".
+-spec cause(dyno_recording:run()) ->
+    {Cause :: unicode:chardata(), Evidence :: binary(), Advice :: binary()}.
 cause(Run) ->
     Callback = [
         text("the longest callback is ~ts of ~ts: ~ts (p99)", [
@@ -48,10 +49,10 @@ cause(Run) ->
     ],
     case waits(Run) ++ Callback of
         [] ->
-            {~"No process of the targets is seen to wait in a call.",
+            {~"", ~"No process of the targets is seen to wait in a call.",
                 ~"Measure the servers of the targets (--servers): the longest callbacks are named."};
         Parts ->
-            {text("~ts.", [lists:join("; ", Parts)]), <<
+            {[": ", lists:join("; ", Parts)], ~"", <<
                 "Shorten what is waited for, or have it done by a process of its own: all messages "
                 "behind it wait as long."
             >>}

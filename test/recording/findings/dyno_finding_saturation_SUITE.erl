@@ -224,7 +224,7 @@ a_server(_Config) ->
         Doing
     ),
     %% If that explains little, the longest callback is still named.
-    [#{check := far_tail, evidence := Tail}] = Said(50_000_000),
+    [#{check := far_tail, text := Tail}] = Said(50_000_000),
     ?assertMatch({_, _}, binary:match(Tail, ~"the longest callback is handle_info of store: 500 ms")).
 
 a_full_server(_Config) ->
