@@ -3,22 +3,22 @@
 
 -module(dyno_mix).
 -moduledoc """
-dyno in a project of Mix: what `mix dyno.test`, `mix dyno.bench` and the other tasks do.
+dyno in a Mix project: `mix dyno.test`, `mix dyno.bench` and the other tasks.
 
 ```elixir
 defp deps, do: [{:dyno, path: "../dyno", only: [:dev, :test], runtime: false}]
 ```
 
-Mix finds a task by its module's name. These are written in Erlang, so that dyno needs no Elixir to
-be built. The project is compiled and configured first; doc/projects.md has the settings.
+Mix finds a task by its module's name. The tasks are written in Erlang, so that building dyno needs
+no Elixir. Tasks first compile and configure the project; doc/projects.md has the settings.
 """.
 
-%% Mix's own modules are there when it calls.
+%% Mix's own modules exist when Mix calls.
 -import(dyno_plugin_launch, [call/3]).
 
 -export([run/2, info/2, settings/1, environment/1]).
 
--doc "Runs a command of dyno's with the arguments of a task; ends Mix with its exit status.".
+-doc "Runs a command of dyno with a task's arguments; ends Mix with its exit status.".
 -spec run(string(), [binary()]) -> ok.
 run(Command, Arguments) ->
     _ = call('Elixir.Mix.Task', run, [~"app.config"]),
@@ -37,7 +37,7 @@ run(Command, Arguments) ->
             call('Elixir.Mix', raise, [unicode:characters_to_binary(Sentence)])
     end.
 
--doc "What a task module answers where Elixir asks a module about itself.".
+-doc "A task module's answer to Elixir's questions about the module.".
 -spec info(module(), atom()) -> term().
 info(Module, module) -> Module;
 info(_Module, macros) -> [];
@@ -64,8 +64,8 @@ setting(Key, Texts) ->
     true = lists:member(Key, [suites, benchmarks, test, bench]),
     [unicode:characters_to_list(<<_/binary>> = Text) || Text <- Texts].
 
-%% The project's configuration lives in Mix's emulator only; dyno's, and the targets that suites
-%% start, read it from a file.
+%% The project's configuration exists only in Mix's emulator; dyno's emulator and the targets read a
+%% file.
 config_file() ->
     File = unicode:characters_to_list([
         call('Elixir.Mix.Project', build_path, []), "/dyno.config"
@@ -81,11 +81,11 @@ config_file() ->
     ],
     Text = io_lib:format("%% coding: utf-8~n~tp.~n", [environment(Applications)]),
     ok = filelib:ensure_dir(File),
-    %% It may hold passwords.
+    %% The file may hold passwords.
     ok = dyno_file:write(File, private, unicode:characters_to_binary(Text)),
     File.
 
--doc "What of applications' environments a file can hold: no local funs, processes, references.".
+-doc "The environment of applications that a file can hold: no local funs, processes, references.".
 -spec environment([{atom(), [{atom(), term()}]}]) -> [{atom(), [{atom(), term()}]}].
 environment(Applications) ->
     [

@@ -5,13 +5,12 @@
 -moduledoc """
 Lets a build tool pass Ctrl-C on to dyno, instead of showing the emulator's break menu.
 
-No emulator can handle SIGINT, and whether it shows its menu is said by a flag when it starts
-(`+Bd`), which is too early for a task. It can handle SIGQUIT. So as long as dyno runs, Ctrl-C is
-the terminal's key for SIGQUIT in the place of SIGINT (`stty`); afterwards the terminal is as it
-was. Where the build tool is killed, most shells put it right.
+No emulator can handle SIGINT, and only a start flag (`+Bd`) disables its menu, too early for a
+task. An emulator can handle SIGQUIT. So while dyno runs, `stty` makes Ctrl-C the terminal's key for
+SIGQUIT instead of SIGINT, and restores the terminal afterwards. If the build tool is killed, most
+shells restore the terminal.
 
-Where there is no terminal, or it is another program's just now, nothing of it is changed. SIGTERM
-is passed on as well.
+Without a terminal, or if another program has it, nothing changes. SIGTERM is passed on too.
 """.
 
 -behaviour(gen_event).
@@ -20,7 +19,7 @@ is passed on as well.
 -export([init/1, handle_event/2, handle_call/2]).
 -export_type([before/0]).
 
--doc "What was before: the terminal's settings, and the handler of this emulator's signals.".
+-doc "The former state: the terminal's settings, and the handler of this emulator's signals.".
 -opaque before() :: #{
     terminal := none | {Device :: string(), Settings :: string()},
     handler := standard | none
@@ -28,7 +27,7 @@ is passed on as well.
 
 -define(STANDARD, erl_signal_handler).
 
--doc "The calling process gets the message `dyno_interrupt` at each Ctrl-C, until `as_before/1`.".
+-doc "Sends the calling process `dyno_interrupt` at each Ctrl-C, until `as_before/1`.".
 -spec pass_on() -> before().
 pass_on() ->
     Handler =
@@ -45,7 +44,7 @@ pass_on() ->
         end,
     #{terminal => Terminal, handler => Handler}.
 
--doc "Puts back what `pass_on/0` has changed.".
+-doc "Restores the state before `pass_on/0`.".
 -spec as_before(before()) -> ok.
 as_before(#{terminal := Terminal, handler := Handler}) ->
     _ = [stty(Device, Settings) || {Device, Settings} <- [Terminal]],
@@ -58,12 +57,12 @@ as_before(#{terminal := Terminal, handler := Handler}) ->
 
 %% The terminal
 
-%% Whether keys come to this program and its group: not where it runs in the background.
+%% Whether this program's group gets the keys: not in the background.
 is_foreground() ->
     Fields =
         case file:read_file("/proc/self/stat") of
             {ok, Stat} ->
-                %% The name of the program, in parentheses, may have any characters.
+                %% The program's name, in parentheses, may have any characters.
                 [_, Rest] = string:split(Stat, ~") ", trailing),
                 [_State, _Parent, Group, _Session, _Terminal, Foreground | _] =
                     string:lexemes(Rest, " "),
@@ -76,7 +75,7 @@ is_foreground() ->
         _ -> false
     end.
 
-%% This emulator's standard input, where that is one.
+%% This emulator's standard input, if it is a terminal.
 terminal() ->
     case file:read_link("/proc/self/fd/0") of
         {ok, "/dev/" ++ _ = Device} -> Device;
@@ -96,7 +95,7 @@ change(Device) ->
         error -> none
     end.
 
-%% What runs in the background may not change a terminal, unless it takes no notice of that signal.
+%% Ignores the signal that stops background programs which change a terminal.
 stty(Device, Arguments) ->
     Line = "trap '' TTOU; stty " ++ Arguments ++ " <" ++ Device ++ " && echo ok",
     case string:split(os:cmd(Line ++ " 2>&1"), "ok\n", trailing) of

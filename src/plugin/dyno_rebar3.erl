@@ -9,12 +9,12 @@ dyno as a plugin of rebar3: `rebar3 dyno test`, `rebar3 dyno bench` and the othe
 {plugins, [{dyno, {git, "file:///path/to/dyno", {branch, "main"}}}]}.
 ```
 
-The commands, options, output and exit statuses are those of the program; the project is compiled
-first, with its test profile, and its code and dependencies are on the code path. doc/projects.md
-has the settings. rebar3 is needed to build dyno, not to run it: only rebar3 calls this module.
+Commands, options, output and exit statuses are those of the program. The project is compiled first,
+with its test profile; its code and dependencies are on the code path. doc/projects.md has the
+settings. rebar3 builds dyno, but is not needed to run it: only rebar3 calls this module.
 """.
 
-%% rebar3's own modules are there when it calls.
+%% rebar3's own modules exist when rebar3 calls.
 -import(dyno_plugin_launch, [call/3]).
 
 -export([init/1, do/1, format_error/1]).
@@ -52,9 +52,8 @@ description() ->
 line(Command, Help) ->
     lists:flatten(["  rebar3 dyno ", string:pad(Command, 16), Help, $\n]).
 
-%% dyno reads its arguments itself, so that they mean the same everywhere and their mistakes are
-%% explained in the same words. rebar3 would refuse every option that is not declared; therefore
-%% what looks like one is declared as it was typed.
+%% dyno parses its arguments itself, for the same meaning and errors everywhere. rebar3 refuses
+%% every undeclared option, so each typed option is declared.
 options(Arguments) ->
     {_, Ours} = lists:splitwith(fun(Argument) -> Argument =/= "dyno" end, Arguments),
     Before = lists:takewhile(fun(Argument) -> Argument =/= "--" end, Ours),
@@ -62,7 +61,7 @@ options(Arguments) ->
 
 option("--" ++ Long) ->
     Name = hd(string:split(Long, "=")),
-    %% One with a value in it has a value.
+    %% An option with `=` has a value.
     Type =
         case Name of
             Long -> undefined;
@@ -102,11 +101,11 @@ launch(State, Settings) ->
     }),
     case Status of
         0 -> {ok, State};
-        %% rebar3 itself knows 0 and 1 only.
+        %% rebar3 itself knows only 0 and 1.
         _ -> erlang:halt(Status, [{flush, true}])
     end.
 
-%% The project's helpers for tests, which rebar3 compiles beside its modules.
+%% The project's test helpers, which rebar3 compiles next to its modules.
 extra_paths(State) ->
     [
         filename:join(call(rebar_app_info, out_dir, [App]), Folder)
@@ -114,7 +113,7 @@ extra_paths(State) ->
         Folder <- call(rebar_dir, extra_src_dirs, [call(rebar_app_info, opts, [App]), []])
     ].
 
--doc "One sentence for a mistake in rebar.config.".
+-doc "A sentence for a mistake in rebar.config.".
 -spec format_error(term()) -> iolist().
 format_error({settings, Settings}) ->
     io_lib:format(

@@ -3,9 +3,9 @@
 
 -module(dyno_suite).
 -moduledoc """
-The behaviour of a performance test: what to load, how, at which sizes, and what to measure.
+The behaviour of a performance test: the load, its sizes, and the measurements.
 
-Only `suite/0` and `operation/1` must be there. A whole suite:
+Only `suite/0` and `operation/1` are required. A whole suite:
 
 ```erlang
 -module(cache).
@@ -33,12 +33,12 @@ operation(Client) ->
     {ok, Client}.
 ```
 
-The order of the calls: `init_suite`; then for each size `init_run`, `load`, in each worker
-`init_worker`, `operation` again and again, `end_worker`, then `end_run`; at last `end_suite`.
-`end_run` and `end_suite` are called also when something before them failed.
+The order of calls: `init_suite`; for each size `init_run`, `load`, in each worker `init_worker`,
+repeated `operation`, `end_worker`, then `end_run`; finally `end_suite`. `end_run` and `end_suite`
+are called after failures too.
 
 `suite`, `init_suite`, `init_run`, `load`, `end_run` and `end_suite` run in one process that lives
-as long as the test, so what they link to lives as long. What they print goes to standard error.
+as long as the test, and so do processes linked to it. Their output goes to standard error.
 
 In Elixir, `use :dyno_suite` takes the options that `suite/0` returns:
 
@@ -69,84 +69,84 @@ end
 %% 200 hours: timers end at 49 days.
 -define(MOST_MS, 720_000_000).
 
--doc "What `suite/0` returns.".
+-doc "The result of `suite/0`.".
 -type config() :: #{
-    %% Names the test in reports and file names.
+    %% The test's name in reports and file names.
     name => string() | binary(),
     %% One run each, in this order; positive integers.
     sizes := [pos_integer()],
-    %% What a size counts: "connections", "requests/s", "queues".
+    %% The unit of a size: "connections", "requests/s", "queues".
     size_label => string() | binary(),
     %% The measured part of a run; 5000.
     duration_ms => pos_integer(),
-    %% Loaded but not measured, before it; 500.
+    %% The loaded but unmeasured time before; 500.
     warmup_ms => non_neg_integer(),
-    %% How often the VM, the system and the processes are sampled; 1000.
+    %% The sampling interval of the VM, the system and processes; 1000.
     interval_ms => pos_integer(),
-    %% Which functions of the targets to measure; see dyno_agent_patterns. [].
+    %% The functions of the targets to measure; see dyno_agent_patterns. [].
     patterns => [dyno_agent_patterns:pattern() | string() | binary()],
-    %% What must hold; see dyno_threshold. [].
+    %% Required conditions; see dyno_threshold. [].
     thresholds => [string() | binary()],
-    %% What to measure in the targets; by default budget.
+    %% The level of measurements in the targets; by default budget.
     level => dyno_agent_instrument:level(),
-    %% Of the level budget: the share of a target's processor time that measuring may take; 0.05.
+    %% For the level budget: the share of a target's processor time for measuring; 0.05.
     budget => float(),
-    %% A profile besides: sample, of stacks, also of processes that wait; cpu, the same by samples
-    %% of the processor; or schedulers; none.
+    %% An additional profile: sample, of stacks, also of waiting processes; cpu, by samples of the
+    %% processor; or schedulers; none.
     profile => sample | cpu | schedulers,
-    %% Functions whose single calls are timed, for the distribution of the times; [].
+    %% Functions with single calls timed, for the distribution of their times; [].
     distribution => [dyno_agent_patterns:pattern() | string() | binary()],
-    %% Instruments that are switched off whatever the level, by name: functions, processes, stacks,
-    %% servers, vm, os, ets, ports, durations, or one of the suite's own; [].
+    %% Instruments switched off at any level, by name: functions, processes, stacks, servers, vm,
+    %% os, ets, ports, durations, or one of the suite's own; [].
     without => [atom()],
-    %% How often each size is run; 1. From 2 on the order is random.
+    %% The number of runs of each size; 1. From 2 on the order is random.
     repeat => pos_integer(),
-    %% What all random choices begin with, the order's and the load's; one is drawn, and recorded.
+    %% The seed of all random choices, of the order and the load; the default is drawn and recorded.
     seed => non_neg_integer(),
-    %% Whether each run is preceded and followed by a short one that is not traced, so that the
-    %% report can say what measuring cost; auto: where functions or processes are measured.
+    %% Whether short untraced runs precede and follow each run, to report the cost of measuring;
+    %% auto: if functions or processes are measured.
     control => boolean() | auto,
-    %% The load where there is no load/2; closed. With none there is no operation either.
+    %% The load without load/2; closed. With none there is no operation either.
     load => model() | load(),
-    %% Kinds of operations, and how often each is made in relation to the others; operation/2.
+    %% Kinds of operations with relative weights; operation/2.
     operations => dyno_load_spec:operations(),
-    %% What operations take their data from; see dyno_feed. #{}.
+    %% The data of operations; see dyno_feed. #{}.
     feeds => #{atom() => dyno_feed:spec()},
-    %% Where the load is generated: a number of nodes to start here, or a list; in dyno's node.
+    %% The nodes that generate the load: a number of nodes to start here, or a list; default dyno's
+    %% node.
     load_nodes => pos_integer() | [dyno_load_nodes:spec()],
-    %% The longest that a callback may take, the load's own aside; 60000.
+    %% The limit of a callback other than the load's own; 60000.
     timeout_ms => pos_integer(),
-    %% What must hold in the targets at every moment; see dyno_invariant. [].
+    %% Conditions checked continuously in the targets; see dyno_invariant. [].
     invariants => [dyno_invariant:source()],
-    %% How often invariants are checked; 100.
+    %% The interval of invariant checks; 100.
     invariant_interval_ms => pos_integer(),
-    %% Functions in the targets that give a number, as {Name, Unit, {M, F, A}}. [].
+    %% Functions in the targets that return a number, as {Name, Unit, {M, F, A}}. [].
     metrics => [
         {atom() | string() | binary(), atom() | string() | binary(), {module(), atom(), [term()]}}
         | #{atom() => term()}
     ],
     %% Modules, or their files, that run in the targets; see dyno_suite_agent. [].
     agents => [module() | string() | binary()],
-    %% Server processes whose callbacks are measured, such as "orders", "app:shop" or "all"; [].
+    %% Server processes with measured callbacks, such as "orders", "app:shop" or "all"; [].
     servers => [dyno_process_filter:t() | string() | binary()],
-    %% Modules, or their files, of instruments besides dyno's; see dyno_agent_instrument. [].
+    %% Modules, or their files, of further instruments; see dyno_agent_instrument. [].
     instruments => [module() | string() | binary()]
 }.
 
-%% none: the targets have work of their own; no operation is made. performerl: the suite's own
-%% callbacks give the load (dyno_performerl).
+%% none: the targets do their own work, without operations. performerl: the suite's callbacks give
+%% the load (dyno_performerl).
 -type model() :: closed | open | none | performerl.
 
 -doc """
 A load. Closed: each worker begins its next operation when the last one has ended. Open: operations
-arrive at a rate whether or not the earlier ones have ended, and their response time counts
-from the intended start, so that a stalled target can't hide (coordinated omission). Phases:
-several loads one after the other. Search: the highest rate at which an objective holds.
-doc/suites.md has all keys.
+arrive at a rate even if earlier ones have not ended, and response time counts from the intended
+start, so that a stalled target cannot hide (coordinated omission). Phases: several loads in
+sequence. Search: the highest rate at which an objective holds. doc/suites.md has all keys.
 """.
 -type load() :: dyno_load_spec:load() | #{model := none | performerl}.
 
--doc "A config with every key, read and checked: as `config()`, but for these.".
+-doc "A complete, checked config: like `config()`, with these differences.".
 -type options() :: #{
     name := binary(),
     size_label := binary(),
@@ -168,56 +168,56 @@ doc/suites.md has all keys.
     | {unknown_option, atom(), [atom()]}
     | {missing_option, atom()}
     | {budget_without_level, dyno_agent_instrument:level()}
-    %% What another module reads, and does not take.
+    %% Another module refuses the value.
     | {refused, dyno_error:error()}
     | not_a_map.
 
--doc "The test's description. Called once, before everything else.".
+-doc "The test's description. Called once, first.".
 -callback suite() -> config().
 
--doc "Sets up what all runs share.".
+-doc "Sets up the state shared by all runs.".
 -callback init_suite() -> {ok, SuiteState :: term()}.
 
 -doc """
-Sets up one run; names the target nodes, or none. A node may have patterns of its own:
-`[{Node, Patterns}]`, or a map.
+Sets up a run; returns the target nodes, or none. A node may have its own patterns: `[{Node,
+Patterns}]`, or a map.
 """.
 -callback init_run(Size :: pos_integer(), SuiteState :: term()) ->
     {ok, Targets :: targets(), RunState :: term()}.
 
 -doc """
-All target nodes by now; called every second while the load works. New ones are attached to; nodes
-that leave are noticed without it.
+All current target nodes; called every second under load. New nodes are attached; lost nodes are
+noticed anyway.
 """.
 -callback targets(RunState :: term()) -> targets().
 
--doc "The load of a run, where it is not one of Size workers or operations a second.".
+-doc "The load of a run, if not of Size workers or operations a second.".
 -callback load(Size :: pos_integer(), RunState :: term()) -> load().
 
--doc "What must hold in a target at a size, besides the option `invariants`.".
+-doc "Conditions in a target at a size, besides the option `invariants`.".
 -callback invariants(node(), Size :: pos_integer()) -> [dyno_invariant:source()].
 
--doc "Prepares one worker, in its own process: opens its connection.".
+-doc "Prepares a worker in its own process, for example opens its connection.".
 -callback init_worker(Id :: pos_integer(), RunState :: term()) -> {ok, WorkerState :: term()}.
 
 -doc """
 One operation, timed from call to return. An exception counts as an error by its reason, and the
-worker begins anew with `init_worker/2`.
+worker restarts with `init_worker/2`.
 """.
 -callback operation(WorkerState :: term()) ->
     {ok, WorkerState :: term()} | {error, Reason :: term(), WorkerState :: term()}.
 
--doc "The same of a kind, where `operations` names several.".
+-doc "One operation of a kind, if `operations` names several.".
 -callback operation(Kind :: atom(), WorkerState :: term()) ->
     {ok, WorkerState :: term()} | {error, Reason :: term(), WorkerState :: term()}.
 
 -doc "Ends one worker.".
 -callback end_worker(WorkerState :: term()) -> term().
 
--doc "Takes down one run. Called also where its set-up failed, with `undefined` then.".
+-doc "Ends one run; after a failed set-up with `undefined`.".
 -callback end_run(RunState :: term() | undefined) -> term().
 
--doc "Takes down what all runs shared.".
+-doc "Ends the state shared by all runs.".
 -callback end_suite(SuiteState :: term() | undefined) -> term().
 
 -optional_callbacks([
@@ -234,12 +234,12 @@ worker begins anew with `init_worker/2`.
     end_suite/1
 ]).
 
--doc "The callbacks that a module lacks.".
+-doc "A module's missing callbacks.".
 -spec missing(module()) -> [{atom(), arity()}].
 missing(Module) ->
     Exports = Module:module_info(exports),
     Mandatory = ?MODULE:behaviour_info(callbacks) -- ?MODULE:behaviour_info(optional_callbacks),
-    %% One of both will do.
+    %% One of both is enough.
     Operation = [
         {operation, 1}
      || not lists:member({operation, 1}, Exports), not lists:member({operation, 2}, Exports)
@@ -247,8 +247,8 @@ missing(Module) ->
     (Mandatory -- Exports) ++ Operation.
 
 -doc """
-Exported functions that resemble an optional callback which the module does not have: of another
-arity, or with a name that differs in a letter or two.
+Exported functions that resemble a missing optional callback: with another arity, or with a name
+that differs by a letter or two.
 """.
 -spec misspelt(module()) -> [{Is :: {atom(), arity()}, Callback :: {atom(), arity()}}].
 misspelt(Module) ->
@@ -267,7 +267,7 @@ resembles({Name, Arity}, {Callback, Arity}) ->
 resembles(_, _) ->
     false.
 
--doc "Checks a config and fills in what it leaves out.".
+-doc "Checks a config and adds defaults.".
 -spec options(config()) -> {ok, options()} | {error, reason()}.
 options(Config) when is_map(Config) ->
     Fields = fields(Config),
@@ -302,11 +302,11 @@ with_level(#{level := Level}, #{budget := _}) when Level =/= budget ->
 with_level(Options, _Config) ->
     {ok, Options}.
 
--doc "The kinds of profiles that a test may have; the other kinds are levels.".
+-doc "The kinds of profiles of a test; other kinds are levels.".
 -spec profiles() -> [sample | cpu | schedulers, ...].
 profiles() -> [sample, cpu, schedulers].
 
-%% Key, default, how a value is read, and what is accepted. PerformERL allows a size of 0.
+%% Key, default, reader, accepted values. PerformERL allows a size of 0.
 fields(#{load := performerl}) ->
     Sizes = {sizes, mandatory, list(integer(0)), "a list of integers, 0 or more"},
     lists:keyreplace(sizes, 1, fields(#{}), Sizes);
@@ -348,8 +348,8 @@ fields(_Config) ->
         {instruments, [], fun modules/1, "a list of modules or of their files"}
     ].
 
-%% Readers: a value gives {ok, Good}, or true where it may stay as it is; false or error where it is
-%% none of the kind, or why it is not.
+%% Readers return {ok, Good}, or true to keep the value; false or error for another kind, or the
+%% reason.
 value(Read, Value) ->
     case Read(Value) of
         true -> {ok, Value};
@@ -365,7 +365,7 @@ share(Share) -> is_float(Share) andalso Share > 0 andalso Share < 1.
 
 one_of(Values) -> fun(Value) -> lists:member(Value, Values) end.
 
-%% Another module reads it, and words what is wrong.
+%% Another module reads the value, and formats its errors.
 by(Module, Read) ->
     fun(Value) ->
         case Read(Value) of
@@ -375,15 +375,15 @@ by(Module, Read) ->
         end
     end.
 
-%% With one item at least.
+%% At least one item.
 list(Read) ->
     fun
         ([_ | _] = List) -> (items(Read))(List);
         (_) -> error
     end.
 
-%% What is no item at all, such as a character of a text that should have been in a list, is the
-%% whole option's mistake. length/1 as a guard refuses improper lists.
+%% An invalid item, such as a character of a text outside of a list, is an error of the whole
+%% option. length/1 as a guard refuses improper lists.
 items(Read) ->
     fun
         (List) when length(List) >= 0 -> dyno_error:each(fun(Item) -> value(Read, Item) end, List);
@@ -406,7 +406,7 @@ pattern(Pattern) ->
         {error, Reason} -> {error, {refused, {dyno_agent_patterns, Reason}}}
     end.
 
-%% One that is a term already has been read.
+%% A term was already read.
 server(Text) when is_list(Text); is_binary(Text) ->
     parsed(Text, fun(Chars) -> dyno_process_filter:parse(Chars, servers) end);
 server(Selector) ->
@@ -426,7 +426,7 @@ parsed(Chars, Parse) ->
         Parse(Text)
     end.
 
-%% Whether there are such instruments turns out when the suite's own are loaded.
+%% Names are checked once the suite's own instruments are loaded.
 names(Names) ->
     maybe
         {ok, Good} ?= (items(fun is_atom/1))(Names),
@@ -449,12 +449,12 @@ model(Model) ->
     [node() | {node(), [dyno_agent_patterns:pattern() | string() | binary()]}]
     | #{node() => [dyno_agent_patterns:pattern() | string() | binary()]}.
 
--doc "A target node, and which of its functions to measure; by default the test's.".
+-doc "A target node, and its functions to measure; by default the test's.".
 -type target() :: {node(), [dyno_agent_patterns:pattern()] | default}.
 
 -doc """
-Reads what `init_run/2` and `targets/1` name: nodes, `{Node, Patterns}`, or a map from one to the
-other. No node may be named twice: dyno attaches to each once.
+Reads the targets of `init_run/2` and `targets/1`: nodes, `{Node, Patterns}`, or a map. No node may
+appear twice: dyno attaches once to each.
 """.
 -spec targets(term()) -> {ok, [target()]} | error.
 targets(Map) when is_map(Map) ->
@@ -503,8 +503,8 @@ format_error(not_a_map) ->
 '__info__'(_Other) -> [].
 
 -doc false.
-%% What `use :dyno_suite, Options` stands for: the behaviour, and suite/0 where there are options.
-%% The context has Elixir not ask for an @impl that the writer of the suite could not give.
+%% The expansion of `use :dyno_suite, Options`: the behaviour, and suite/0 if there are options. The
+%% context keeps Elixir from asking for an impossible @impl.
 -spec 'MACRO-__using__'(term(), term()) -> term().
 'MACRO-__using__'(_Caller, Options) ->
     Behaviour = {'@', [], [{behaviour, [], [?MODULE]}]},

@@ -3,9 +3,8 @@
 
 -module(dyno_suite_agent).
 -moduledoc """
-The behaviour of a custom agent: code of yours that runs in each target while it is loaded, and
-samples values that dyno does not know of. They become series and charts of the report, and
-thresholds can name them.
+The behaviour of a custom agent: your code that runs in each target under load, and samples values
+unknown to dyno. Samples become series and charts of the report, and thresholds can name them.
 
 ```erlang
 -module(mailboxes).
@@ -23,48 +22,48 @@ sample(State) ->
     {ok, #{"mailbox.longest" => lists:max(Lengths)}, State}.
 ```
 
-A suite names it (`agents => [mailboxes]` or `agents => ["mailboxes.erl"]`), or the command line
+A suite names agents (`agents => [mailboxes]` or `agents => ["mailboxes.erl"]`), or the command line
 does (`--agent mailboxes.erl`). The module is sent to the targets and removed afterwards; it may
-call what is there, kernel and stdlib at the least. `init`, `sample`, `results` and `terminate` run
-in one process in the target, with at most 128 MiB, and none may take longer than 5 seconds.
+call the target's modules, at least kernel and stdlib. `init`, `sample`, `results` and `terminate`
+run in one process in the target, with at most 128 MiB and 5 seconds each.
 
-PerformERL's four callbacks (`performerl_custom_agent`) will do as well: `get_config/3` and
-`process_results/2` run here, `start/1` and `get_results_and_stop/0` in the target. What
-`process_results` returns is in the recording and in the report.
+PerformERL's four callbacks (`performerl_custom_agent`) work too: `get_config/3` and
+`process_results/2` run here, `start/1` and `get_results_and_stop/0` in the target. The recording
+and the report have the result of `process_results`.
 """.
 
 -export([form/1, format_error/1]).
 -export_type([metric/0, value/0, reason/0]).
 
--doc "What a value is called and measured in; doc/recording.md has the units, `count` and so on.".
+-doc "A value's name, unit and title; doc/recording.md has the units, `count` and so on.".
 -type metric() :: #{
     name := atom() | string() | binary(),
     unit => atom() | string() | binary(),
     title => string() | binary()
 }.
 
--doc "A number, in the unit that `metrics/0` says, or with its unit.".
+-doc "A number in the unit of `metrics/0`, or with its unit.".
 -type value() :: number() | {number(), atom() | string() | binary()}.
 
 -type reason() :: {not_an_agent, module(), [{atom(), arity()}]}.
 
--doc "What the values are, where their names and numbers alone would not tell.".
+-doc "Descriptions of the values, if names and numbers are not enough.".
 -callback metrics() -> [metric()].
 
--doc "What `init/1` is given, for a target and a size; runs in dyno's node. `#{}` by default.".
+-doc "The argument of `init/1` for a target and a size; runs in dyno's node. `#{}` by default.".
 -callback config(node(), Size :: non_neg_integer()) -> term().
 
 -doc "Begins, in the target.".
 -callback init(Config :: term()) -> {ok, State :: term()} | ignore | {error, term()}.
 
--doc "Takes a sample, in the target, every `interval_ms`. Names that come later are taken as well.".
+-doc "Takes a sample, in the target, every `interval_ms`. New names may appear later.".
 -callback sample(State :: term()) ->
     {ok, #{atom() | string() | binary() => value()}, State :: term()}.
 
--doc "What the report is to show at the end: a number, a text, a map or a list of these.".
+-doc "Results for the report at the end: a number, a text, a map or a list of these.".
 -callback results(State :: term()) -> term().
 
--doc "Ends, in the target. What is linked to the process ends with it anyway.".
+-doc "Ends, in the target. Linked processes end anyway.".
 -callback terminate(State :: term()) -> term().
 
 -optional_callbacks([metrics/0, config/2, results/1, terminate/1]).
@@ -74,7 +73,7 @@ PerformERL's four callbacks (`performerl_custom_agent`) will do as well: `get_co
     {get_config, 3}, {process_results, 2}, {start, 1}, {get_results_and_stop, 0}
 ]).
 
--doc "Whose callbacks a module has; PerformERL's four, or `init/1` and `sample/1`.".
+-doc "The callbacks of a module: PerformERL's four, or `init/1` and `sample/1`.".
 -spec form(module()) -> {ok, dyno_agent_custom:form()} | {error, reason()}.
 form(Module) ->
     Exports = Module:module_info(exports),

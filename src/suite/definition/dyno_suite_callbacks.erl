@@ -3,8 +3,8 @@
 
 -module(dyno_suite_callbacks).
 -moduledoc false.
-%% The callbacks of the behaviour dyno_suite: what each must return, and what stands in for an
-%% optional one that is missing.
+%% The callbacks of the behaviour dyno_suite: their required results, and substitutes for missing
+%% optional ones.
 
 -behaviour(dyno_test_callbacks).
 
@@ -15,12 +15,12 @@
 
 -type callbacks() :: dyno_test_callbacks:t().
 
--doc "What a test must know of such suites.".
+-doc "The properties of these suites for a test.".
 -spec form() -> dyno_test_callbacks:form().
 form() ->
     #{command => test, set_up => "init_run/2", invariants => invariants, unmatched => refuse}.
 
--doc "Functions that look like callbacks: nothing calls them, and nothing else would tell.".
+-doc "Functions that resemble callbacks: nothing calls or reports them otherwise.".
 -spec warnings(module()) -> [{binary(), binary()}].
 warnings(Module) ->
     Format = "~ts is not called: the callback is ~ts/~b",
@@ -30,7 +30,7 @@ warnings(Module) ->
         Named <- [dyno_agent_name:mfa({Module, F, A})]
     ].
 
--doc "A name for this node, by which targets are reached.".
+-doc "Names this node, to connect to targets.".
 -spec connection(dyno_target_node:options()) -> ok | {error, dyno_error:error()}.
 connection(Options) ->
     dyno_target_node:ensure_distribution(Options).
@@ -43,7 +43,7 @@ suite(Callbacks) ->
         {error, _} = Error -> Error
     end.
 
-%% Without a load there is nothing to make.
+%% Without a load there are no operations.
 with_operation(#{load := none} = Config, _Callbacks) ->
     {ok, Config};
 with_operation(Config, Callbacks) ->
@@ -79,7 +79,7 @@ run({ok, Nodes, State}) ->
 run(_Other) ->
     error.
 
--doc "The callback's load or the option's, with what the command line says of it.".
+-doc "The callback's load or the option's, with the command line's overrides.".
 -spec load(callbacks(), pos_integer(), term(), {
     dyno_suite:model() | dyno_suite:load(), dyno_load_spec:override()
 }) -> dyno_test_callbacks:result({module(), dyno_suite:load()}).
@@ -99,7 +99,7 @@ load(Callbacks, Size, RunState, {Default, Override}) ->
         {caller, {error, Reason}} -> {error, {dyno_load_spec, Reason}}
     end.
 
--doc "Called with `undefined` where the run's set-up failed.".
+-doc "Called with `undefined` after a failed set-up.".
 -spec end_run(callbacks(), term(), dyno_test_callbacks:info()) ->
     dyno_test_callbacks:result(term()).
 end_run(Callbacks, RunState, _Info) ->

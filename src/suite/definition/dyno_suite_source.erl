@@ -3,10 +3,10 @@
 
 -module(dyno_suite_source).
 -moduledoc """
-Brings a suite's module into this node, from a source file, a beam file or the code path.
+Loads a suite's module into this node, from a source file, a beam file or the code path.
 
-A source file is compiled into a temporary folder that is put on the code path, so that the nodes
-that the suite starts find the module as well. `forget/1` takes all of it back.
+A source file is compiled into a temporary folder on the code path, so that nodes started by the
+suite find the module too. `forget/1` undoes everything.
 """.
 
 -export([load/1, load_module/1, forget/1, format_error/1, fault/1]).
@@ -17,23 +17,23 @@ that the suite starts find the module as well. `forget/1` takes all of it back.
     module()
     | string()
     | binary()
-    %% A test that needs no suite: the module that stands in for its callbacks, and what that needs.
+    %% A test without a suite: the substitute module for the callbacks, and its argument.
     | {form(), Given :: term()}.
 
 -type loaded() :: #{
     module := module(),
     %% On the code path because of the suite.
     path := file:filename() | undefined,
-    %% Made for the suite, with what is in it.
+    %% Made for the suite.
     folder := file:filename() | undefined,
-    %% What else was in the file.
+    %% Other modules of the file.
     others => [module()],
     form => form(),
-    %% What a suite of PerformERL's calls.
+    %% For calls of PerformERL's suites.
     helpers => installed | there
 }.
 
--doc "The module that knows the callbacks of such a suite (see dyno_test_callbacks).".
+-doc "The module for the callbacks of such a suite (see dyno_test_callbacks).".
 -type form() :: dyno_suite_callbacks | dyno_performerl | dyno_record.
 
 -type reason() ::
@@ -52,7 +52,7 @@ that the suite starts find the module as well. `forget/1` takes all of it back.
     | {several_suites, file:filename(), [module(), ...]}
     | no_compiler.
 
--doc "Loads the suite and checks that it has the callbacks that it must have.".
+-doc "Loads the suite and checks its required callbacks.".
 -spec load(source()) -> {ok, loaded()} | {error, reason()}.
 load({Form, _Given}) ->
     {ok, #{module => Form, form => Form, path => undefined, folder => undefined}};
@@ -70,10 +70,10 @@ load(Source) ->
         end
     end.
 
-%% A module with callbacks of both is one of ours.
+%% A module with callbacks of both is a dyno suite.
 form(Module) ->
     Missing = dyno_suite:missing(Module),
-    %% Whether there must be operations the suite itself says (dyno_suite_callbacks).
+    %% Only the suite knows whether operations are required (dyno_suite_callbacks).
     case {Missing -- [{operation, 1}], dyno_performerl:is_suite(Module)} of
         {[], _} ->
             {ok, dyno_suite_callbacks};
@@ -86,7 +86,7 @@ form(Module) ->
             end
     end.
 
--doc "Loads a module that a suite works with; `forget/1` takes it back.".
+-doc "Loads a module for a suite; `forget/1` undoes it.".
 -spec load_module(source()) -> {ok, loaded()} | {error, reason()}.
 load_module(Module) when is_atom(Module) ->
     case code:ensure_loaded(Module) of
@@ -113,13 +113,13 @@ load_named(Name) ->
         false -> load_module(list_to_atom(elixir_name(Name)))
     end.
 
-%% Shop.Perf is what people write for it.
+%% The usual spelling is Shop.Perf.
 elixir_name("Elixir." ++ _ = Name) -> Name;
 elixir_name([C | _] = Name) when C >= $A, C =< $Z -> "Elixir." ++ Name;
 elixir_name(Name) -> Name.
 
 compile(Path) ->
-    %% A suite need not have dyno on the path of the compiler.
+    %% The compiler's path may lack dyno.
     maybe
         {ok, Module, Binary} ?= dyno_code:compile_file(Path, [nowarn_undefined_behaviour]),
         ok ?= name_is_free(Module),
@@ -141,8 +141,8 @@ compile_elixir(Path) ->
 elixir(Path, {error, Reason}) -> {error, {elixir, Path, Reason}};
 elixir(_Path, Good) -> Good.
 
-%% The module that has callbacks of a suite; else the first one, so that the message says what it
-%% lacks.
+%% The module with a suite's callbacks; otherwise the first, so that an error names its missing
+%% ones.
 suite_of(Path, Modules) ->
     case {[M || M <- Modules, erlang:function_exported(M, suite, 0)], Modules} of
         {[Suite], _} -> {ok, Suite};
@@ -151,7 +151,7 @@ suite_of(Path, Modules) ->
         {[], []} -> {error, {no_module, Path}}
     end.
 
-%% With what was compiled with it.
+%% With the modules compiled together.
 install(Module, Compiled) ->
     maybe
         {ok, Folder} ?= dyno_error:tagged(dyno_temporary, dyno_temporary:make()),
@@ -165,7 +165,7 @@ install(Module, Compiled) ->
         end
     end.
 
-%% This very file, whatever of that name is loaded or comes first on the code path.
+%% This very file, even if a module of that name is loaded or first on the code path.
 load_from(Module, File, #{path := Folder} = Loaded) ->
     true = code:add_patha(Folder),
     _ = code:purge(Module),
@@ -177,7 +177,7 @@ load_from(Module, File, #{path := Folder} = Loaded) ->
             {error, {bad_beam, File, Reason}}
     end.
 
-%% To load it would replace a module that dyno or the suite works with.
+%% Loading would replace a module in use by dyno or the suite.
 name_is_free(Module) ->
     case code:which(Module) of
         non_existing -> ok;
@@ -201,7 +201,7 @@ load_beam(Path) ->
             load_from(Module, filename:absname(Path), Loaded)
     end.
 
--doc "Removes what `load/1` brought.".
+-doc "Removes everything from `load/1`.".
 -spec forget(loaded()) -> ok.
 forget(#{helpers := Helpers} = Loaded) ->
     ok = dyno_performerl_lib:remove(Helpers),
@@ -267,7 +267,7 @@ sentence(no_such_module) ->
 sentence(taken_name) ->
     "the suite's module ~ts has the name of one of dyno's or of Erlang/OTP's; give it another name".
 
--doc "Who can do something about it. Where Elixir is missing, the file may be good.".
+-doc "The responsible side. Without Elixir the file may be good.".
 -spec fault(reason()) -> dyno_error:fault().
 fault({elixir, _, no_elixir}) -> dyno;
 fault({elixir, _, {old_elixir, _}}) -> dyno;

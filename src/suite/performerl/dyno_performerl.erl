@@ -3,13 +3,12 @@
 
 -module(dyno_performerl).
 -moduledoc """
-Runs suites written for PerformERL (Cazzola, Cesarini, Tansini 2022) as they are.
+Runs suites written for PerformERL (Cazzola, Cesarini, Tansini 2022) unchanged.
 
-Such a suite has the ten callbacks of the behaviour `performerl_load_generator`: `get_test_name/0`,
+These suites have the ten callbacks of the behaviour `performerl_load_generator`: `get_test_name/0`,
 `get_test_sizes/0`, `get_load_duration/0`, `get_trace_patterns/0`, `test_setup/0`, `setup_run/1`,
-`start_load/2`, `stop_load/1`, `teardown_run/1`, `test_teardown/1`. This module knows what each
-returns and brings it to the form that `dyno_test` works with; `dyno_performerl_load` calls
-`start_load` and `stop_load`.
+`start_load/2`, `stop_load/1`, `teardown_run/1`, `test_teardown/1`. This module converts their
+results for `dyno_test`; `dyno_performerl_load` calls `start_load` and `stop_load`.
 """.
 
 -behaviour(dyno_test_callbacks).
@@ -36,15 +35,15 @@ returns and brings it to the form that `dyno_test` works with; `dyno_performerl_
     {teardown_run, 1},
     {test_teardown, 1}
 ]).
-%% A module with so many of them is meant to be such a suite.
+%% A module with this number of callbacks is meant as such a suite.
 -define(SOME, 3).
-%% PerformERL limits nothing; what takes longer than this has hung.
+%% PerformERL has no limits; a longer call hangs.
 -define(TIMEOUT_MS, 300_000).
 -define(NODE, 'performerl@127.0.0.1').
 -define(COOKIE, performerl).
 -define(STOP_MS, 5000).
 
--doc "Whether a module is meant to be such a suite: it has the behaviour, or some callbacks.".
+-doc "Whether a module is meant as such a suite: it has the behaviour, or some callbacks.".
 -spec is_suite(module()) -> boolean().
 is_suite(Module) ->
     Behaviours = lists:append([
@@ -53,15 +52,15 @@ is_suite(Module) ->
     lists:member(performerl_load_generator, Behaviours) orelse
         length(?CALLBACKS) - length(missing(Module)) >= ?SOME.
 
--doc "The callbacks that a module lacks.".
+-doc "A module's missing callbacks.".
 -spec missing(module()) -> [{atom(), arity()}].
 missing(Module) ->
     ?CALLBACKS -- Module:module_info(exports).
 
 -doc """
-Gives this node the name and the cookie that such suites expect, where it has no name yet: they
-start nodes with `erlang:get_cookie()` or with the cookie `performerl`. It is a visible node, as
-PerformERL's is, because suites wait for their nodes to come up in `nodes()`.
+Gives an unnamed node the name and cookie that these suites expect: they start nodes with
+`erlang:get_cookie()` or with the cookie `performerl`. The node is visible, like PerformERL's,
+because suites wait for their nodes in `nodes()`.
 """.
 -spec connection(dyno_target_node:options()) -> ok | {error, dyno_error:error()}.
 connection(Options) ->
@@ -87,7 +86,7 @@ set_cookie(#{cookie := Cookie}) ->
 set_cookie(_Options) ->
     ok.
 
-%% `os:cmd("erl -detached ...")` must find the Erlang that runs here, installed or not.
+%% `os:cmd("erl -detached ...")` must find this Erlang, installed or not.
 programs_on_path() ->
     case os:find_executable("erl") of
         false ->
@@ -101,7 +100,7 @@ programs_on_path() ->
 %% The callbacks
 
 -doc """
-PerformERL takes no notice of a pattern that matches nothing: such suites name what may be there.
+PerformERL ignores patterns without a match: these suites name functions that may be missing.
 """.
 -spec form() -> dyno_test_callbacks:form().
 form() ->
@@ -175,7 +174,7 @@ patterns(_Other) ->
 -doc "`test_setup/0`.".
 -spec init_suite(callbacks()) -> result(term()).
 init_suite(Callbacks) ->
-    %% Such suites ran in rebar3, which has these for its own use: they just call httpc.
+    %% These suites ran in rebar3, which starts these applications: suites just call httpc.
     _ = [application:ensure_all_started(Application) || Application <- [ssl, inets]],
     case call(Callbacks, test_setup, []) of
         {ok, {ok, Info}} -> {ok, Info};
@@ -192,7 +191,7 @@ init_run(Callbacks, Size, _SuiteState) ->
             case lists:all(fun is_atom/1, Names) of
                 true ->
                     Nodes = lists:uniq(Names),
-                    %% Not as a hidden node, as dyno would: start_load may look into nodes().
+                    %% Not as a hidden node, as in dyno: start_load may read nodes().
                     lists:foreach(fun net_kernel:connect_node/1, Nodes -- [node()]),
                     {ok, {[{Node, default} || Node <- Nodes], #{nodes => Nodes}}};
                 false ->
@@ -204,7 +203,7 @@ init_run(Callbacks, Size, _SuiteState) ->
             Error
     end.
 
--doc "The suite gives its load itself: the command line has no say in it.".
+-doc "The suite gives its load itself: command-line options do not apply.".
 -spec load(callbacks(), non_neg_integer(), run(), {performerl, dyno_load_spec:override()}) ->
     result({module(), dyno_suite:load()}).
 load(_Callbacks, _Size, _Run, {performerl, Override}) when map_size(Override) =:= 0 ->
@@ -213,8 +212,8 @@ load(_Callbacks, _Size, _Run, _Wanted) ->
     {error, {?MODULE, gives_load_itself}}.
 
 -doc """
-`teardown_run/1`, with what the load gave for it, or `undefined` where it gave nothing. Where that
-fails the nodes are stopped outright, as PerformERL does: they were started for this run.
+`teardown_run/1`, with the load's data for it, or `undefined`. If it fails, the nodes are stopped,
+as in PerformERL: they were started for this run.
 """.
 -spec end_run(callbacks(), run() | undefined, dyno_test_callbacks:info()) -> result(term()).
 end_run(Callbacks, Run, Info) ->
@@ -237,7 +236,7 @@ stop_node(Node) ->
     try
         erpc:call(Node, init, stop, [], ?STOP_MS)
     catch
-        %% It is gone already.
+        %% Already gone.
         error:{erpc, _} -> ok
     end.
 

@@ -3,10 +3,10 @@
 
 -module(dyno_performerl_lib).
 -moduledoc """
-The helpers that suites written for PerformERL call as `performerl_lib`.
+The helpers that PerformERL suites call as `performerl_lib`.
 
-While such a suite runs there is a module of that name that calls these; one that is on the code
-path already (PerformERL's own) is left alone. The names and arguments are PerformERL's.
+While such a suite runs, a module of that name calls these functions; an existing one on the code
+path (PerformERL's own) is left alone. Names and arguments are PerformERL's.
 """.
 
 -export([install/0, remove/1]).
@@ -14,14 +14,14 @@ path already (PerformERL's own) is left alone. The names and arguments are Perfo
 -export([sleep_progress/1, get_timestamp/0, format_date/1]).
 
 -define(NAME, performerl_lib).
-%% It has none of the functions: the runtime hands over what is called of it.
+%% Without functions: the runtime hands all calls over.
 -define(FORMS, [
     "-module(performerl_lib).",
     "-export(['$handle_undefined_function'/2]).",
     "'$handle_undefined_function'(Name, Arguments) -> apply(dyno_performerl_lib, Name, Arguments)."
 ]).
 
--doc "Makes the module `performerl_lib`; says whether there is anything to remove.".
+-doc "Makes the module `performerl_lib`; returns whether to remove it later.".
 -spec install() -> installed | there.
 install() ->
     case code:ensure_loaded(?NAME) of
@@ -33,7 +33,7 @@ install() ->
             installed
     end.
 
--doc "Removes what `install/0` made.".
+-doc "Removes the module that `install/0` made.".
 -spec remove(installed | there) -> ok.
 remove(there) ->
     ok;
@@ -53,7 +53,7 @@ inject_module(Module, Node) ->
         error -> {error, {no_object_code, Module}}
     end.
 
--doc "As `inject_module/2`, under the other name that suites use for it.".
+-doc "The same as `inject_module/2`.".
 -spec inject_mod(module(), node()) -> ok | {error, term()}.
 inject_mod(Module, Node) ->
     inject_module(Module, Node).
@@ -68,7 +68,7 @@ inject_binary(Module, Binary, Node) ->
         {badrpc, Reason} -> {error, Reason}
     end.
 
--doc "Evaluates the text of expressions in a node; the value of the last one.".
+-doc "Evaluates text in a node; returns the last value.".
 -spec rpc(node(), string()) -> term().
 rpc(Node, Text) ->
     {ok, Tokens, _} = erl_scan:string(Text),
@@ -76,7 +76,7 @@ rpc(Node, Text) ->
     {value, Value, _} = rpc:call(Node, erl_eval, exprs, [Expressions, []]),
     Value.
 
--doc "Waits. PerformERL draws a bar meanwhile; here the test's own progress is shown.".
+-doc "Waits. PerformERL draws a bar meanwhile; dyno shows its own progress.".
 -spec sleep_progress(non_neg_integer()) -> ok.
 sleep_progress(Ms) ->
     receive

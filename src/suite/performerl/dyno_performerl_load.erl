@@ -3,13 +3,13 @@
 
 -module(dyno_performerl_load).
 -moduledoc """
-The load of a suite written for PerformERL: calls `start_load/2`, waits until the load's duration is
-over, calls `stop_load/1`.
+The load of a PerformERL suite: calls `start_load/2`, waits for the load's duration, calls
+`stop_load/1`.
 
-Nobody counts the operations of such a load, so its intervals are unknown and it has no result.
+Operations are not counted, so intervals are unknown and there is no result.
 
-The two callbacks run in the suite's process, in which `setup_run/1` ran: what one of them sends to
-itself or links to is there for the next.
+Both callbacks run in the suite's process, like `setup_run/1`: messages to itself and links stay
+valid.
 """.
 
 -behaviour(dyno_load_source).
@@ -22,8 +22,8 @@ itself or links to is there for the next.
 -import(dyno_recording_part, [text/2]).
 
 -doc """
-Those of every source; `timeout_ms` is how much longer than the load's duration `start_load` may
-take, and how long `stop_load` may.
+The options of every source; `timeout_ms` limits `start_load` beyond the load's duration, and
+`stop_load`.
 """.
 -type options() :: #{
     callbacks := dyno_test_callbacks:t(),
@@ -37,17 +37,17 @@ take, and how long `stop_load` may.
 -type state() :: #{
     options := options(),
     phase := warm | starting | loading | stopping | read,
-    %% The process that waits for a callback, and the load's own process where it names one.
+    %% The process waiting for a callback, and the load's own process if named.
     asker := {pid(), reference()} | undefined,
     load_process := {pid(), reference()} | undefined,
-    %% When the load, and its stop, began, and what start_load has taken and returned.
+    %% The begins of the load and its stop, and start_load's time and result.
     from => integer(),
     stop_from => integer(),
     start_ns => non_neg_integer(),
     info => term()
 }.
 
--doc "Starts it, linked to the caller.".
+-doc "Starts the load, linked to the caller.".
 -spec start_link(options()) -> {ok, pid()}.
 start_link(Options) ->
     {ok, _} = gen_server:start_link(?MODULE, Options, []).
@@ -102,7 +102,7 @@ handle_info({'EXIT', _Pid, Reason}, State) when Reason =/= normal ->
 handle_info(_Other, State) ->
     {noreply, State}.
 
-%% A callback that is under way would hold up the tear-down: its process is ended.
+%% A running callback would delay the tear-down: its process is ended.
 -spec terminate(term(), state()) -> ok.
 terminate(_Reason, #{asker := {Asker, Monitor}}) ->
     Asker ! ?MODULE,
@@ -123,7 +123,7 @@ tick(#{options := #{interval_ms := IntervalMs}} = State) ->
     _ = erlang:send_after(IntervalMs, self(), tick),
     State.
 
-%% In a process of its own, so that this one still hears what else happens.
+%% In its own process, so that this one can receive other events.
 ask(Function, Arguments, TimeoutMs, #{options := #{callbacks := Callbacks}} = State) ->
     Self = self(),
     {Pid, Monitor} = spawn_opt(
@@ -222,7 +222,7 @@ metrics() ->
         ]
     ].
 
--doc "What it tells besides its course.".
+-doc "Its metrics besides intervals.".
 -spec known() -> dyno_threshold:known().
 known() -> #{metrics => metrics()}.
 
