@@ -408,7 +408,8 @@ pattern(Pattern) ->
 
 %% A term was already read.
 server(Text) when is_list(Text); is_binary(Text) ->
-    parsed(Text, fun(Chars) -> dyno_process_filter:parse(Chars, servers) end);
+    Parse = fun(Chars) -> dyno_process_filter:parse(Chars, servers) end,
+    parsed(Text, by(dyno_process_filter, Parse));
 server(Selector) ->
     try
         is_binary(dyno_process_filter:format(Selector))
