@@ -3,12 +3,12 @@
 
 -module(dyno_agent).
 -moduledoc """
-Puts dyno's agent into a node and takes it out again.
+Puts dyno's agent into a node and removes it.
 
-The agent's modules are sent over the distribution, so the target need not have dyno. One process
-there monitors the one that called `attach/2`: when that ends, or its node, or the time or memory
-that was allowed is over, every instrument ends, its trace sessions are destroyed, and the modules
-are removed, or left if removing them would be dear (`detach/1`).
+The agent's modules are sent over the distribution, so the target need not have dyno. A guard there
+monitors the caller of `attach/2`. When the caller or its node ends, or the allowed time or memory
+is used up, every instrument ends, its trace sessions are destroyed, and the modules are removed, or
+left if removal would be expensive (`detach/1`).
 
 ```
 attach -> cleaner (dyno_target_cleaner: holds the name dyno_agent, removes the modules)
@@ -16,9 +16,9 @@ attach -> cleaner (dyno_target_cleaner: holds the name dyno_agent, removes the m
               calls  processes  sampler ...   (dyno_agent_instrument)
 ```
 
-The caller receives `{dyno_agent, Ref, {gave_up, Reason}}` when the agent stops by itself,
-`{dyno_agent, Ref, {without, Instruments, Reason}}` when it goes on without instruments that took
-too much memory or have ended, and may monitor `guard/1`.
+The caller receives `{dyno_agent, Ref, {gave_up, Reason}}` if the agent stops by itself,
+`{dyno_agent, Ref, {without, Instruments, Reason}}` if the agent continues without instruments that
+used too much memory or ended, and may monitor `guard/1`.
 """.
 
 -export([attach/2, detach/1, detach_all/1, start/3, guard/1, node/1, ref/1, modules/0]).
@@ -33,7 +33,7 @@ too much memory or have ended, and may monitor `guard/1`.
     guard := pid(),
     ref := reference(),
     cleaner := dyno_target_cleaner:cleaner(),
-    %% What the cleaner will remove.
+    %% The modules that the cleaner will remove.
     names := [module()],
     idle := idle() | none,
     processes := pos_integer(),
@@ -41,71 +41,70 @@ too much memory or have ended, and may monitor `guard/1`.
 }.
 
 -doc """
-Agents that are detached but were left in their nodes, with nothing that runs but the cleaner. The
-next `attach/2` to such a node goes on with its agent; `release/1` removes them all.
+Detached agents left in their nodes with only the cleaner running. The next `attach/2` to such a
+node reuses its agent; `release/1` removes all.
 """.
 -opaque idle() :: ets:table().
 
 -type options() :: #{
-    %% The cookie to show the target; by default this node's own.
+    %% The target's cookie; by default this node's own.
     cookie => atom(),
-    %% This node's name where it is not distributed yet.
+    %% This node's name if it is not distributed yet.
     name => atom(),
-    %% The longest that the agent may stay; 24 hours by default.
+    %% The longest stay of the agent; 24 hours by default.
     limit_ms => pos_integer(),
-    %% The most memory that its processes may take; 512 MiB by default.
+    %% The most memory of its processes; 512 MiB by default.
     limit_bytes => pos_integer(),
-    %% What is sent in place of `modules/0`, and modules that are nowhere but in this node.
+    %% The modules to send instead of `modules/0`, and modules that exist only in this node.
     modules => [module()],
     more_modules => [dyno_code:object()],
-    %% Modules that may come to be there, which are removed at the end as well.
+    %% Modules that may appear later, removed at the end too.
     names => [module()],
-    %% How many processes the node has.
+    %% The node's number of processes.
     processes => pos_integer(),
-    %% What limits the agent in place of dyno_agent_guard, and answers as it does.
+    %% A guard with the interface of dyno_agent_guard, instead.
     guard => module(),
-    %% Modules that are not dyno's, loaded here, to be sent as well: instruments of a suite, and
-    %% what dyno_agent_custom is to run.
+    %% Loaded modules other than dyno's to send too: a suite's instruments, and modules for
+    %% dyno_agent_custom.
     custom => [module()],
-    %% Has the agent stay idle when it is detached, unless `keep` is false, and goes on with one that
-    %% is idle.
+    %% Leaves the agent idle when detached, unless `keep` is false, and reuses an idle agent.
     idle => idle(),
     keep => boolean(),
-    %% Looks on while another dyno may measure: for what asks little, and sets no breakpoint.
+    %% Observes while another dyno may measure: for cheap reads without breakpoints.
     beside => boolean()
 }.
 
 -type reason() ::
     {node_down, node()}
     | {taken, node(), measuring | beside}
-    %% A process runs what was to be removed.
+    %% A process runs modules to be removed.
     | {inside, node()}
     | {other_version, node(), module()}
     | {left_twice, node(), Modules :: pos_integer()}
     | {failed, node(), term()}.
 
 -define(TIMEOUT_MS, 30_000).
-%% Breakpoints in all functions of a busy target take that long.
+%% Breakpoints in all functions of a busy target take this long.
 -define(START_MS, 180_000).
-%% How long dyno waits for a node that it leaves; its cleaner needs no caller.
+%% The wait for a node at leaving; its cleaner needs no caller.
 -define(LEAVING_MS, 2500).
-%% Of all that dyno left there, at any cost.
+%% For removing all of dyno's modules, at any cost.
 -define(REMOVAL_MS, 3_600_000).
-%% Processes times modules to be purged.
+%% Processes times modules to purge.
 -define(MOST_QUESTIONS, 150_000).
 -define(LIMIT_MS, 86_400_000).
 -define(LIMIT_BYTES, 536_870_912).
 
--doc "The modules that a target is sent. They call kernel and stdlib and one another only.".
+-doc "The modules that a target is sent. They call only kernel, stdlib and one another.".
 -spec modules() -> [module()].
 modules() ->
-    %% Reading what each module calls takes milliseconds, and a test attaches many times.
+    %% Reading each module's calls takes milliseconds, and a test attaches many times.
     {ok, Modules} = dyno_once:value(?MODULE, fun() ->
         Instruments = dyno_agent_instrument:all(),
         All = dyno_code:closure([
             dyno_agent_guard, dyno_agent_custom, dyno_agent_polls | Instruments
         ]),
-        %% How results are recorded is said on this side.
+        %% Parts for recordings stay on this side.
         OurParts = [
             Parts
          || I <- Instruments, #{parts := Parts} <- [dyno_agent_instrument:about(I)], Parts =/= I
@@ -114,10 +113,10 @@ modules() ->
     end),
     Modules.
 
-%% Sent only if the processor is to be sampled.
+%% Sent only if the processor is sampled.
 is_of_cpu(Module) -> lists:prefix("dyno_agent_cpu", atom_to_list(Module)).
 
-%% What it calls of dyno's outside of the agent it calls on this side.
+%% Its calls to dyno's modules outside of the agent run on this side.
 with_what_they_call(Custom) ->
     [
         Module
@@ -156,7 +155,7 @@ attach_to(Node, Options) ->
 take(Node, #{idle := Idle} = Options) ->
     maybe
         [{Node, Cleaner, Names}] ?= ets:take(Idle, Node),
-        %% The node may have been started anew.
+        %% The node may have been restarted.
         ok ?= dyno_target_cleaner:modules(Cleaner, Names),
         {ok, Cleaner, Names}
     else
@@ -221,15 +220,14 @@ load(Node, {Cleaner, Known}, Options) ->
         end,
     Modules = lists:uniq(Own ++ with_what_they_call(Custom)),
     maybe
-        %% A module that is already there in this very version is not sent. If dyno did not send it
-        %% it is left alone, also at the end: it is the target's own (this node, or one that has
-        %% dyno installed).
+        %% A module that exists in this very version is not sent. If dyno did not send the module,
+        %% it stays at the end: it belongs to the target (this node, or one with dyno installed).
         {ok, Lacking} ?= dyno_code:missing(Node, Modules),
         {ok, Sent} ?= dyno_code:sent(Node),
         ok ?= not_others(Node, [M || {M, _, _} <- Lacking, lists:member(M, Custom -- Sent)]),
         Missing = Lacking ++ [M || Node =/= node(), M <- maps:get(more_modules, Options, [])],
         ok ?= not_left_twice(Node, [M || {M, _, _} <- Missing], Options),
-        %% What was left before goes, too; but not what a load node was sent (dyno_load_nodes).
+        %% Modules left before are removed too, except those sent to a load node (dyno_load_nodes).
         Before = [
             M
          || M <- Sent,
@@ -238,13 +236,13 @@ load(Node, {Cleaner, Known}, Options) ->
         Names = lists:uniq(
             Known ++ Before ++ [M || {M, _, _} <- Missing] ++ maps:get(names, Options, [])
         ),
-        %% Named before they are sent, so that nothing is left if we die in between.
+        %% Named before sending, so that nothing is left if this process dies in between.
         ok ?= dyno_target_cleaner:modules(Cleaner, Names),
         ok ?= send(Node, Cleaner, Missing),
         {ok, Names}
     end.
 
-%% All at once: one by one, each would wait for a turn of the code server.
+%% All at once: separate loads would each wait for a turn of the code server.
 send(Node, Cleaner, Missing) ->
     case dyno_target_cleaner:load(Cleaner, dyno_code:packed(Missing)) of
         ok -> ok;
@@ -259,7 +257,7 @@ as_reason(_Node, {Kind, _} = Reason) when Kind =:= node_down; Kind =:= inside ->
 as_reason(Node, {error, {erpc, timeout}}) -> {failed, Node, timeout};
 as_reason(Node, Reason) -> {failed, Node, Reason}.
 
-%% What the target has of that name in another version is its own, and stays.
+%% Another version of that name belongs to the target and stays.
 not_others(Node, Modules) ->
     case dyno_code:loaded(Node, Modules) of
         {ok, []} -> ok;
@@ -267,7 +265,7 @@ not_others(Node, Modules) ->
         {error, _} = Error -> Error
     end.
 
-%% The first other version that comes after one that was left is loaded beside it.
+%% The first other version after a left module is loaded next to it.
 not_left_twice(Node, Modules, #{processes := Processes}) ->
     case dyno_code:replaced(Node, Modules) of
         {ok, Twice} when length(Twice) * Processes > ?MOST_QUESTIONS ->
@@ -288,29 +286,28 @@ start_guard(Node, Module, Options) ->
     end.
 
 -doc """
-Ends the agent and leaves the node, or, if the agent is to stay idle, ends its processes and
-sessions. Says what the visit cost, and what was left.
+Ends the agent and leaves the node, or ends its processes and sessions if the agent stays idle.
+Returns the visit's cost, and remains.
 
-Modules are left, as code that nobody runs, if the node has so many processes, or answers so slowly,
-that removing them would cost it more than about a second. The next `attach/2` uses them again, and
-`leave/2` removes them.
+Modules stay, as unused code, if the node has many processes or answers slowly, so that removal
+would cost more than about a second. The next `attach/2` reuses them, and `leave/2` removes them.
 
 ## Cost
-At most 2.5 s. A node that does not answer within this time finishes by itself.
+At most 2.5 s. A node that does not answer in this time finishes by itself.
 """.
 -spec detach(agent()) -> dyno_target_visit:t().
 detach(Agent) ->
     [Visit] = detach_all([Agent]),
     Visit.
 
--doc "As `detach/1`, from several nodes within the same 2.5 s.".
+-doc "Detaches from several nodes within the same 2.5 s.".
 -spec detach_all([agent()]) -> [dyno_target_visit:t()].
 detach_all(Agents) ->
     {Here, Lost} = lists:partition(
         fun(#{node := Node}) -> dyno_target_silence:is_connected(Node) end, Agents
     ),
     {Idle, Leaving} = lists:partition(fun stays_idle/1, Here),
-    %% The cleaners wait for the guards' ends.
+    %% The cleaners wait for the guards to end.
     Stops = [gen_server:send_request(Guard, stop) || #{guard := Guard} <- Leaving],
     Visits = [
         dyno_target_visit:ended(Node, Cost, 0, {error, noconnection})
@@ -337,12 +334,12 @@ stop(Guard) ->
         exit:_ -> ok
     end.
 
--doc "Where agents are kept between two uses, for `attach/2`; of the calling process only.".
+-doc "A store of idle agents between two uses, for `attach/2`; of the calling process only.".
 -spec new_idle() -> idle().
 new_idle() ->
     ets:new(?MODULE, [private]).
 
--doc "Leaves the nodes of the idle agents that are still there, as `detach/1` does.".
+-doc "Leaves the nodes of all idle agents, like `detach/1`.".
 -spec release(idle()) -> [dyno_target_visit:t()].
 release(Idle) when not is_list(Idle) ->
     Left = [
@@ -361,7 +358,7 @@ release(Leaving) ->
     ].
 
 -doc """
-Removes the modules that `detach/1` left in a node, whatever that costs.
+Removes the modules that `detach/1` left in a node, at any cost.
 
 ## Cost
 2 to 5 us of the node's processor for each of its processes and each module: 3 minutes for 60
@@ -374,7 +371,7 @@ leave(Node, Options) ->
     maybe
         ok ?= dyno_target_node:connect(Node, maps:with([cookie, name], Options)),
         {ok, Cleaner, []} ?= take(Node, #{}),
-        %% Nobody may look on meanwhile.
+        %% No other dyno may attach meanwhile.
         Removed =
             case take(Node, #{beside => true}) of
                 {ok, Beside, []} ->
@@ -384,7 +381,7 @@ leave(Node, Options) ->
                 Error ->
                     Error
             end,
-        %% One that has removed the modules has ended.
+        %% An agent that has removed the modules has ended.
         _ = element(1, Removed) =:= error andalso
             dyno_target_cleaner:release([Cleaner], ?LEAVING_MS),
         {ok, _} ?= Removed
@@ -406,7 +403,7 @@ removed(Node, Cleaner) ->
 
 -doc """
 Starts an instrument (`m:dyno_agent_instrument`) or a custom probe (`dyno_agent_custom`) in the
-target, with the configuration that its `config()` type says.
+target, with the configuration of its `config()` type.
 """.
 -spec start(agent(), module(), map()) -> {ok, pid()} | {error, dyno_error:error()}.
 start(#{cleaner := Cleaner, cost := Cost} = Agent, Instrument, Config) ->
@@ -427,15 +424,15 @@ started(#{node := Node, guard := Guard}, Instrument, Config) ->
 -spec guard(agent()) -> pid().
 guard(#{guard := Guard}) -> Guard.
 
--doc "The node the agent is in.".
+-doc "The agent's node.".
 -spec node(agent()) -> node().
 node(#{node := Node}) -> Node.
 
--doc "How many processes the node had when the agent came.".
+-doc "The node's number of processes at attaching.".
 -spec processes(agent()) -> pos_integer().
 processes(#{processes := Count}) -> Count.
 
--doc "What marks the agent's messages to its caller.".
+-doc "The mark of the agent's messages to its caller.".
 -spec ref(agent()) -> reference().
 ref(#{ref := Ref}) -> Ref.
 
@@ -475,7 +472,7 @@ format_error({failed, _, {later_release, _, _, _}} = Reason) ->
 format_error({failed, Node, Reason}) ->
     io_lib:format("the agent could not work in ~ts: ~0tP", [Node, Reason, 15]).
 
--doc "A module's name is the caller's choice.".
+-doc "The caller chooses module names.".
 -spec fault(reason()) -> dyno_error:fault().
 fault({other_version, _, _}) -> caller;
 fault({failed, _, {later_release, _, _, _}}) -> caller;

@@ -3,8 +3,8 @@
 
 -module(dyno_client).
 -moduledoc """
-A client of a system's functions: one process in the target that makes one call after the other, like
-the process that a web server has for a connection.
+A client of a system's functions: one process in the target that makes calls in sequence, like the
+process of a web server's connection.
 
 ```erlang
 init_worker(_Id, Node) ->
@@ -16,9 +16,9 @@ operation(Client) ->
     {ok, Client}.
 ```
 
-`erpc:call/4` starts a process in the target for each call, which no real client does, and the report
-is full of these processes. If real clients use `gen_server:call({Name, Node}, Request)` or a socket,
-do that in `operation/1`, and leave this module alone.
+`erpc:call/4` starts a process in the target for each call, unlike real clients, and fills the
+report with these processes. If real clients use `gen_server:call({Name, Node}, Request)` or a
+socket, do so in `operation/1` instead of using this module.
 
 The target needs no code of dyno.
 """.
@@ -30,8 +30,8 @@ The target needs no code of dyno.
 -type client() :: pid().
 
 -doc """
-Starts a client in a node. It ends with the calling process, and with this node. A process has one
-client in a node: if it has one already, as after an operation that failed, it gets that.
+Starts a client in a node. The client ends with the calling process, and with this node. A process
+has one client in a node, and gets an existing one again, for example after a failed operation.
 """.
 -spec start(node()) -> {ok, client()}.
 start(Node) ->
@@ -57,11 +57,11 @@ started(Node) ->
             error({?MODULE, Reason})
     end.
 
-%% The link ends the client if this node goes. It must not be the owner's: a target that goes down is
-%% an error of a call, and an owner that ends normally would leave the client behind.
+%% The link ends the client if this node goes down. The link must not be the owner's: a target that
+%% goes down is an error of a call, and an owner that ends normally would leave the client behind.
 %%
-%% The client is a server of the same kind as `rex`, which each node has for `rpc:block_call/4`: it
-%% makes the call itself, where others start a process.
+%% The client is a server like `rex`, which each node has for `rpc:block_call/4`: it makes the call
+%% itself instead of starting a process.
 keep(Node, Owner, Ref) ->
     process_flag(trap_exit, true),
     OwnerRef = monitor(process, Owner),
@@ -73,15 +73,14 @@ keep(Node, Owner, Ref) ->
     end.
 
 -doc """
-Has the client call a function, and gives what it returns or throws. An error or an exit there is
-raised here.
+Calls a function in the client; returns or throws its result. An error or exit there is raised here.
 
 ## Errors
 `{dyno_client, Reason}` is raised if the client has ended: the node is gone, or the call was killed.
 """.
 -spec call(client(), module(), atom(), [term()]) -> term().
 call(Client, Module, Function, Arguments) ->
-    %% With the target's own group leader, as other processes there: or what is logged and printed
+    %% With the target's own group leader, like other processes there: otherwise logs and prints
     %% would come here.
     Request = {block_call, Module, Function, Arguments, user},
     try gen_server:call(Client, Request, infinity) of

@@ -3,16 +3,16 @@
 
 -module(dyno_cookie).
 -moduledoc """
-The cookie of this node, and how the nodes that it starts get the same one without showing it.
+Sets this node's cookie, and gives it secretly to nodes that this node starts.
 
-`erl` reads the user's file `.erlang.cookie`, and makes it if there is none. Without a home folder
-that can be written it ends instead. dyno goes on with a random cookie: that is enough for nodes of
-its own, and for targets whose cookie is given.
+`erl` reads the user's file `.erlang.cookie`, and makes it if absent; without a writable home folder
+`erl` ends. dyno continues with a random cookie: enough for its own nodes, and for targets with a
+given cookie.
 
-Arguments of a program can be read by every user of the machine, so no cookie is ever one. A node on
-this machine reads the user's file as well. If that cannot be read, it finds a file of this node's
-in a private folder, which is its home while it boots. If its cookie is another one then, it is told
-this node's over the pipe by which it is controlled (`agree/1`).
+All users of a machine can read a program's arguments, so a cookie is never an argument. A node on
+this machine reads the user's file too. If the file is unreadable, the node finds this node's file
+in a private folder, its home at boot. If the node then has another cookie, it gets this node's over
+its control pipe (`agree/1`).
 """.
 
 -export([prepare/0, own/0, environment/0, file/0, agree/1, missing/0, forget/0]).
@@ -27,8 +27,8 @@ this node's over the pipe by which it is controlled (`agree/1`).
 -define(OTHERS, 8#077).
 
 -doc """
-To be called before this node gets a name. The program dyno is started with `-nocookie`, so that
-`m:dyno_epmd` can set it; in another Erlang, such as that of rebar3, OTP itself reads the file.
+Call before this node gets a name. The program dyno is started with `-nocookie`, so that
+`m:dyno_epmd` can set the cookie; in another Erlang, such as rebar3's, OTP reads the file.
 """.
 -spec prepare() -> ok | {error, dyno_error:error()}.
 prepare() ->
@@ -56,7 +56,7 @@ own() ->
     end),
     Cookie.
 
--doc "Why this node's cookie is a random one, if it is.".
+-doc "The reason of a random cookie, if any.".
 -spec missing() -> none | {ok, unicode:chardata()}.
 missing() ->
     Cookie = erlang:get_cookie(),
@@ -65,7 +65,7 @@ missing() ->
         _ -> none
     end.
 
--doc "Environment variables for a node on this machine, by which it finds a cookie as it boots.".
+-doc "Environment variables by which a node on this machine finds a cookie at boot.".
 -spec environment() -> [{string(), string()}].
 environment() ->
     case users() of
@@ -73,7 +73,7 @@ environment() ->
         {error, _} -> [{"HOME", filename:dirname(file())}]
     end.
 
--doc "A file with this node's cookie that nobody else can read; `forget/0` removes it.".
+-doc "A file with this node's cookie, readable only by its user; `forget/0` removes it.".
 -spec file() -> file:filename().
 file() ->
     Made = dyno_once:value(?FOLDER, fun() ->
@@ -86,7 +86,7 @@ file() ->
     end),
     filename:join(dyno_error:ok(Made), ?NAME).
 
--doc "Removes what `file/0` has written.".
+-doc "Removes the file of `file/0`.".
 -spec forget() -> ok.
 forget() ->
     case dyno_once:made(?FOLDER) of
@@ -98,8 +98,7 @@ forget() ->
     end.
 
 -doc """
-Makes a node that was started with `environment/0` a node like others: it gets this node's cookie and
-this node's home, over its standard input.
+Gives a node started with `environment/0` this node's cookie and home, over its standard input.
 """.
 -spec agree(Peer :: pid()) -> ok.
 agree(Peer) ->
@@ -116,8 +115,8 @@ agree(Peer) ->
     end,
     ok.
 
-%% As kernel's module auth does, so that the nodes started here find the same; only that the file is
-%% made at once with all that is in it: of two that begin at the same time one would read half.
+%% As in kernel's module auth, so that nodes started here find the same file. This file is written
+%% at once with its content: of two writers one would otherwise read half.
 users() ->
     case places() of
         [] -> {error, "HOME is not set"};

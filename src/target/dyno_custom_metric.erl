@@ -3,14 +3,14 @@
 
 -module(dyno_custom_metric).
 -moduledoc false.
-%% A suite's own metrics and the results of its custom agents, as parts of the recording. Pure.
+%% A suite's own metrics and the results of its custom agents, as parts of a recording. Pure.
 
 -export([metric/1, description/2, new/0, sample/4]).
 -export([series/2, warnings/1, table/2, metrics/1, known/2]).
 -export([format_error/1]).
 -export_type([metric/0, t/0, reason/0]).
 
--doc "A metric that is a function in the target.".
+-doc "A metric computed by a function in the target.".
 -type metric() :: #{
     name := binary(),
     unit := binary(),
@@ -27,7 +27,7 @@
     why := binary() | undefined
 }.
 
--doc "What was sampled: of each node, and name there.".
+-doc "Samples by node and name.".
 -opaque t() :: #{{node(), binary()} => line()}.
 
 -type part() :: #{atom() => term()}.
@@ -42,7 +42,7 @@
 -define(MAX_ITEMS, 1000).
 -define(MAX_TEXT, 500).
 -define(MAX_DEPTH, 3).
-%% dyno's own names begin so.
+%% Prefixes of dyno's own names.
 -define(RESERVED, [
     ~"vm", ~"os", ~"load", ~"latency", ~"service", ~"errors", ~"throughput", ~"operations",
     ~"processes", ~"instrument", ~"workers", ~"growth", ~"function", ~"process"
@@ -60,7 +60,7 @@ metric(#{name := _, call := {M, F, A} = Call} = Metric) when is_atom(M), is_atom
 metric(Other) ->
     {error, {bad_metric, Other}}.
 
--doc "Checks a name, a unit and a title; an error names `Source`, where they come from.".
+-doc "Checks a name, a unit and a title; an error names their `Source`.".
 -spec description(term(), Source :: term()) ->
     {ok, #{name := binary(), unit := binary(), title := binary()}} | {error, reason()}.
 description(#{name := Name} = Map, Source) ->
@@ -77,7 +77,7 @@ description(#{name := Name} = Map, Source) ->
 description(_Other, Source) ->
     {error, {bad_metric, Source}}.
 
-%% Thresholds refer to it, and it must not be dyno's.
+%% Thresholds use the name, and dyno must not.
 check_name(Name) ->
     Form = ~"^[\\p{L}_][\\p{L}\\p{N}_.-]*$",
     case re:run(Name, Form, [unicode, {capture, none}]) of
@@ -106,7 +106,7 @@ unit(Unit) ->
 -spec new() -> t().
 new() -> #{}.
 
--doc "Adds the values of one sample; `Described` has the units and titles of names.".
+-doc "Adds a sample's values; `Described` has the units and titles of names.".
 -spec sample(node(), number(), {#{binary() => part()}, term()}, t()) ->
     {ok, t()} | {error, reason()}.
 sample(Node, TimeMs, {Described, Values}, Lines) when is_map(Values) ->
@@ -167,7 +167,7 @@ series(EndsMs, Lines) ->
         Points <- [dyno_recording_part:until(EndsMs, 1, lists:reverse(Last))]
     ].
 
--doc "What could not be read.".
+-doc "Unreadable values.".
 -spec warnings(t()) -> [{binary(), binary()}].
 warnings(Lines) ->
     [
@@ -212,8 +212,8 @@ spec() ->
     #{name => ~"custom_agents", title => ~"Results of custom agents", columns => Columns}.
 
 -doc """
-All that a suite's metrics and agents may give. What agents sample has names that only they know,
-which do not begin like dyno's own; what they result in begins with their module's name.
+All metrics of a suite and its agents. Only agents know the names of their samples, which do not
+begin like dyno's own; names of their results begin with the module's name.
 """.
 -spec known([metric()], Agents :: [module()]) -> dyno_threshold:known().
 known(Metrics, []) ->
@@ -222,7 +222,7 @@ known(Metrics, Agents) ->
     Theirs = [first_word(plain(atom_to_binary(Agent))) || Agent <- Agents],
     #{series => Metrics, tables => [spec()], reserved => ?RESERVED -- Theirs}.
 
-%% Maps and lists of pairs by their keys, lists by their places, down to numbers and texts.
+%% Maps and lists of pairs by key, lists by position, down to numbers and texts.
 items(Name, Number, _Depth) when is_number(Number) ->
     [{Name, [Number, undefined, undefined]}];
 items(Name, {Number, Unit} = Pair, _Depth) when is_number(Number) ->
@@ -246,7 +246,7 @@ pairs(Name, Pairs, Depth) ->
     lists:append([items(under(Name, Key), Value, Depth + 1) || {Key, Value} <- Pairs]).
 
 %% [10, 100] are two numbers, and "as fast as ever" is a text, though both are lists of integers: a
-%% text has more letters and spaces than anything else.
+%% text has mostly letters and spaces.
 is_words(List) ->
     io_lib:printable_unicode_list(List) andalso
         lists:all(fun(C) -> C >= $\s end, List) andalso
@@ -278,7 +278,7 @@ short(Term) ->
     string:slice(Whole, 0, ?MAX_TEXT).
 
 -doc """
-The numbers among them, for thresholds: `AGENT.ITEM`. A metric belongs to the run, so of several
+The numbers as metrics `AGENT.ITEM`, for thresholds. A metric belongs to the run, so of several
 nodes the first one counts.
 """.
 -spec metrics([part()]) -> [part()].

@@ -3,13 +3,12 @@
 
 -module(dyno_epmd).
 -moduledoc """
-The discovery of nodes that the program dyno is started with (`-epmd_module`): that of OTP, which
-only sets this node's cookie on the way; or that of another `-epmd_module`, if the user's flags name
-one.
+The node discovery of the program dyno (`-epmd_module`): OTP's or the user's `-epmd_module`, which
+also sets this node's cookie.
 
-With `-nocookie` OTP reads no file of the user's and gives the node a cookie that everybody knows.
-A node registers its name when it listens already, but takes no connection yet: no other moment to
-replace that cookie leaves no time in which another user of the machine could connect.
+With `-nocookie` OTP reads no file and sets a well-known cookie. A node registers its name when it
+already listens but does not accept yet. Only at this moment can the cookie be replaced without a
+time in which another user of the machine could connect.
 """.
 
 -export([start_link/0, register_node/3, port_please/2, port_please/3, address_please/3]).

@@ -3,12 +3,11 @@
 
 -module(dyno_invariant).
 -moduledoc """
-Invariants: what must hold in a target at every moment of a run, such as
-`{memory, {erlang, memory, [total]}, '=<', 500_000_000}`, or as text
-`"memory: erlang:memory(total) =< 500_000_000"`.
+Invariants: conditions in a target throughout a run, such as `{memory, {erlang, memory, [total]},
+'=<', 500_000_000}`, or as text `"memory: erlang:memory(total) =< 500_000_000"`.
 
-The function is called in the target at an interval. One violation fails the test; an invariant that
-was never checked has not held. Operators are Erlang's eight comparisons.
+The function is called in the target at an interval. One violation fails the test; a never checked
+invariant has not held. Operators are Erlang's eight comparisons.
 """.
 
 -export([read/1, print/1]).
@@ -20,7 +19,7 @@ was never checked has not held. Operators are Erlang's eight comparisons.
 
 -type t() :: dyno_agent_polls:invariant().
 
--doc "As a suite or the command line has it.".
+-doc "The form in a suite or on the command line.".
 -type source() ::
     {Name :: atom() | string() | binary(), {module(), atom(), [term()]}, Operator :: atom(),
         Value :: term()}
@@ -37,7 +36,7 @@ was never checked has not held. Operators are Erlang's eight comparisons.
     first_ms := number() | undefined,
     text := binary() | undefined,
     number := number() | undefined,
-    %% Of the violation that has not ended, of all that have, and of the longest one.
+    %% Of the current violation, of all ended ones, and of the longest.
     since_ms := number() | undefined,
     violated_ms := number(),
     longest_ms := number(),
@@ -87,7 +86,7 @@ parse(Text) ->
         _ -> error
     end.
 
-%% Most languages write <= where Erlang writes =<.
+%% Most languages write <= for Erlang's =<.
 in_erlang(Code) ->
     re:replace(Code, ~"(?<![=<])<=(?![=<])", ~"=<", [unicode, {return, list}]).
 
@@ -98,7 +97,7 @@ terms(Expressions) ->
         error:_ -> error
     end.
 
--doc "As text, which `read/1` reads.".
+-doc "As text for `read/1`.".
 -spec print(t()) -> binary().
 print(#{name := Name} = Invariant) ->
     <<Name/binary, ": ", (expression(Invariant))/binary>>.
@@ -107,7 +106,7 @@ expression(#{call := {M, F, A}, operator := Operator, value := Value}) ->
     Arguments = lists:join(", ", [io_lib:format("~0tp", [Argument]) || Argument <- A]),
     text("~tw:~tw(~ts) ~ts ~0tP", [M, F, Arguments, Operator, Value, 20]).
 
--doc "An invariant that was not checked yet.".
+-doc "An unchecked invariant.".
 -spec new(t()) -> history().
 new(Invariant) ->
     #{
@@ -142,7 +141,7 @@ add(TimeMs, {violated, Text, Number}, #{checks := N, violations := V} = History0
 add(TimeMs, {failed, Why}, #{failures := N} = History) ->
     History#{failures := N + 1, why := Why, last_ms := TimeMs}.
 
--doc "Its node is gone, or there was none.".
+-doc "Ends the checks: the node is gone, or there was none.".
 -spec stop(binary(), history()) -> history().
 stop(Why, #{failures := N} = History) ->
     History#{failures := N + 1, why := Why}.
@@ -166,7 +165,7 @@ table(Node, Histories) ->
         #{node => Node}
     ).
 
--doc "What that table is.".
+-doc "The description of this table.".
 -spec spec() -> dyno_recording_table:spec().
 spec() ->
     Columns = [
@@ -202,7 +201,7 @@ result(#{checks := 0}) -> unknown;
 result(#{failures := N}) when N > 0 -> unknown;
 result(_History) -> pass.
 
--doc "The verdict of a run, by its id and size, in a node.".
+-doc "The verdict of a run, by id and size, in a node.".
 -spec verdict(
     history(), #{run := binary(), size := non_neg_integer(), node := node() | undefined}
 ) -> #{atom() => term()}.

@@ -3,14 +3,14 @@
 
 -module(dyno_own_node).
 -moduledoc """
-Gives this Erlang a name, and names to the nodes that it starts.
+Names this Erlang, and the nodes that it starts.
 
-A node never forgets the name of another, so the names come from a small fixed set: a target that is
-measured a thousand times learns 64 of them at most. The port mapper (epmd) knows which are free.
+A node never forgets another's name, so names come from a small fixed set: a target measured a
+thousand times learns at most 64. The port mapper (epmd) knows the free names.
 
-If all nodes that dyno speaks with are on this machine, it listens on the loopback address only. The
-port mapper is started like `erl -sname` starts it, for the whole machine: later nodes of the user
-may have to be found from other machines. `ERL_EPMD_ADDRESS` says where it listens.
+If all of dyno's nodes are on this machine, it listens only on the loopback address. The port mapper
+starts as in `erl -sname`, for the whole machine: later nodes of the user may need connections from
+other machines. `ERL_EPMD_ADDRESS` sets its address.
 """.
 
 -export([start/1, is_ours/1, is_here/1, loopback/1, peer/2, format_error/1, fault/1]).
@@ -18,7 +18,7 @@ may have to be found from other machines. `ERL_EPMD_ADDRESS` says where it liste
 
 -type options() :: #{
     domain := shortnames | longnames,
-    %% By default one of `dyno1` to `dyno64`, with the host, if one is given.
+    %% By default one of `dyno1` to `dyno64`, with the host, if given.
     name => atom(),
     host => string(),
     hidden := boolean(),
@@ -38,9 +38,7 @@ may have to be found from other machines. `ERL_EPMD_ADDRESS` says where it liste
 -define(EPMD_MS, 10_000).
 -define(EPMD_PAUSE_MS, 20).
 
--doc """
-Gives this Erlang a name. If no port mapper answers, it starts one and waits until that does.
-""".
+-doc "Names this Erlang. If no port mapper answers, starts one and waits for its answer.".
 -spec start(options()) -> ok | {error, dyno_error:error()}.
 start(Options) ->
     maybe
@@ -60,7 +58,7 @@ names(Options) ->
         end,
     [list_to_atom(Name ++ At) || Name <- free("dyno")].
 
-%% In the order of their numbers, so that the first ones serve over and over.
+%% By number, so that the first names are reused.
 free(Prefix) ->
     All = [Prefix ++ integer_to_list(N) || N <- lists:seq(1, ?NAMES)],
     All -- registered_names().
@@ -80,7 +78,7 @@ named([Name | Names], #{domain := Domain, hidden := Hidden} = Options) ->
             ok;
         {error, Reason} ->
             case {is_taken(Name), Options} of
-                %% By another dyno, a moment ago.
+                %% Taken by another dyno just now.
                 {true, #{name := _}} -> {error, {?MODULE, {name_taken, Name}}};
                 {true, _} -> named(Names, Options);
                 {false, _} -> {error, {?MODULE, {no_distribution, Reason}}};
@@ -102,7 +100,7 @@ epmd_port() ->
         _ -> "4369"
     end.
 
-%% What OTP's own processes report of it says less than the error.
+%% Reports of OTP's own processes say less than the error.
 quietly(Start) ->
     Filter = fun(_Event, _) ->
         case get('$ancestors') of
@@ -118,7 +116,7 @@ quietly(Start) ->
         _ = logger:remove_primary_filter(?MODULE)
     end.
 
-%% The user's setting stays. It is read when a node begins to listen.
+%% The user's setting stays. A node reads it when it begins to listen.
 listen(#{listens := Where}) ->
     case {Where, application:get_env(kernel, inet_dist_use_interface), protocol()} of
         {loopback, undefined, "inet_" ++ _} ->
@@ -148,7 +146,7 @@ start_epmd({error, _}) ->
     case os:find_executable("epmd", lists:append(Path)) of
         false ->
             ok;
-        %% A second one ends by itself.
+        %% A second port mapper ends by itself.
         Epmd ->
             Port = open_port({spawn_executable, Epmd}, [{args, ["-daemon"]}, exit_status, hide]),
             EndMs = erlang:monotonic_time(millisecond) + ?EPMD_MS,
@@ -159,7 +157,7 @@ start_epmd({error, _}) ->
             answers(EndMs)
     end.
 
-%% The daemon listens some time after the program has ended.
+%% The daemon begins to listen after the program has ended.
 answers(EndMs) ->
     case {erl_epmd:names(?LOOPBACK), erlang:monotonic_time(millisecond) < EndMs} of
         {{error, _}, true} ->
@@ -192,7 +190,7 @@ is_own({ok, Address}) ->
 is_own({error, _}) ->
     false.
 
--doc "Whether a host's name means the loopback address, by which others on this machine come.".
+-doc "Whether a host's name means the loopback address, used by others on this machine.".
 -spec loopback(string()) -> boolean().
 loopback(Host) ->
     case inet:getaddr(Host, inet) of
@@ -201,11 +199,11 @@ loopback(Host) ->
     end.
 
 -doc """
-For a node to be started, options of `m:peer`: its name, and if it is to run on this machine its
-host and arguments of `erl`, by which it listens where this node does.
+Options of `m:peer` for a node to start: its name, and on this machine its host and arguments of
+`erl` to listen like this node.
 
-Its name has a number in it that stands for this node, so that no other dyno starts one of the same
-name, and then one of its own.
+The name contains a number of this node, so that no other dyno starts a node of the same name; then
+a number of its own.
 """.
 -spec peer(string(), here | elsewhere) ->
     #{name := string(), longnames := boolean(), args := [string()], host => string()}.
@@ -227,7 +225,7 @@ peer(Base, Where) ->
             Options#{name => peer_name([Base, $-, Number]), host => Host}
     end.
 
-%% Of dyno7 it is 7; others have a large one. Another machine may have a dyno7, too.
+%% 7 for dyno7, a large number for other names. Another machine may have a dyno7 too.
 number("dyno" ++ Number = Own, here) ->
     case is_ours(Own) of
         true -> Number;
@@ -241,7 +239,7 @@ number(Node) -> integer_to_list(?NAMES + 1 + erlang:phash2(Node)).
 local_host(true) -> "127.0.0.1";
 local_host(false) -> "localhost".
 
-%% Not the first free number but the next one: a node that has just ended may be registered still.
+%% Not the first free number but the next one: a node that has just ended may still be registered.
 peer_name(Prefix) ->
     {ok, Counter} = dyno_once:value(?MODULE, fun() -> {ok, atomics:new(1, [])} end),
     Number = 1 + (atomics:add_get(Counter, 1, 1) - 1) rem ?PEERS,

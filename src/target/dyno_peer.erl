@@ -3,11 +3,11 @@
 
 -module(dyno_peer).
 -moduledoc """
-Starts a node for a suite to load, on this machine, with the suite's code paths and, in a project of
-rebar3 or Mix, its configuration.
+Starts a node for a suite's load, on this machine, with the suite's code paths and, in a rebar3 or
+Mix project, its configuration.
 
-The node is linked to the process that starts it: called from `init_suite/0` it lives as long as the
-test, and it ends with it however the test ends, also when dyno itself is killed.
+The node is linked to the process that starts it. Started in `init_suite/0`, it lives as long as the
+test and ends with it in any case, also when dyno is killed.
 
 ```erlang
 {ok, Node} = dyno_peer:start(#{name => "shop", applications => [shop]}).
@@ -18,21 +18,21 @@ test, and it ends with it however the test ends, also when dyno itself is killed
 -export_type([options/0, reason/0]).
 
 -type options() :: #{
-    %% Begins the node's name; the rest is two numbers.
+    %% The beginning of the node's name; two numbers follow.
     name => string() | binary(),
-    %% The whole name but for the host, in its place.
+    %% The whole name without the host, instead.
     full_name => string(),
     %% Folders of beam files, after those of this node.
     code_paths => [file:filename()],
     %% More arguments for erl: ["+S", "2"].
     arguments => [string()],
-    %% Started by this program with these arguments before erl's own, such as ssh, under this
-    %% host's name: then without this node's code paths.
+    %% A program, such as ssh, that runs erl with these arguments first, under this host's name;
+    %% without this node's code paths.
     exec => {file:filename(), [string()]},
     host => string(),
-    %% Started with all they need.
+    %% Started with all dependencies.
     applications => [atom()],
-    %% How long it may take to boot; 30000.
+    %% The limit for booting; 30000.
     timeout_ms => pos_integer()
 }.
 
@@ -41,7 +41,7 @@ test, and it ends with it however the test ends, also when dyno itself is killed
     | {does_not_boot, string(), term(), [string()]}
     | {application, atom(), term()}.
 
--doc "Starts a node. Of the reason for an error `format_error/1` makes a sentence.".
+-doc "Starts a node. `format_error/1` formats the error's reason.".
 -spec start(options()) -> {ok, node()} | {error, {dyno_peer, reason()}}.
 start(Options) ->
     Started =
@@ -66,7 +66,7 @@ boot(Options, Environment) ->
         ["-connect_all", "false"] ++ Listening ++
             paths(Options) ++ configuration(Options) ++ maps:get(arguments, Options, []),
     PeerOptions = (maps:merge(Own, maps:with([exec, host], Options)))#{
-        %% Not over the distribution: the node ends when this one does, however that happens.
+        %% Not over the distribution: the node ends with this one in any case.
         connection => standard_io,
         wait_boot => maps:get(timeout_ms, Options, 30_000),
         env => Environment,
@@ -100,7 +100,7 @@ paths(Options) ->
     More = maps:get(code_paths, Options, []),
     lists:append([["-pa", Path] || Path <- dyno_code:own_paths() ++ More]).
 
-%% A project's plugin gives this node the project's configuration, which is meant for targets.
+%% A project's plugin gives this node the project's configuration, meant for targets.
 configuration(#{exec := _}) ->
     [];
 configuration(_Options) ->
@@ -114,7 +114,7 @@ connected(Peer, Node, Arguments, Applications) ->
         ok ->
             start_applications(Peer, Node, Applications);
         {error, Reason} ->
-            %% What it was told to run may have ended it: it was up when it could be controlled.
+            %% Its own commands may have ended the node: it was up when it could be controlled.
             case ends(Peer) of
                 true ->
                     _ = erase({?MODULE, Node}),
@@ -132,7 +132,7 @@ ends(Peer) ->
         not demonitor(Monitor, [flush])
     end.
 
-%% Elixir is there first: applications written in it count on that.
+%% Elixir first: applications written in Elixir need it.
 start_applications(Peer, Node, Applications) ->
     HasElixir = Applications =/= [] andalso
         erpc:call(Node, code, where_is_file, ["elixir.app"]) =/= non_existing,
@@ -147,8 +147,8 @@ start_applications(Peer, Node, Applications) ->
         {error, Reason} -> fail(Peer, Node, Reason)
     end.
 
-%% Elixir sets options of its standard output when it starts, and ends where it can't. That of a
-%% peer has none: a process here stands in, which takes the options and passes on the rest.
+%% Elixir sets options of its standard output at start, and ends on failure. A peer's output has
+%% none: a process here accepts the options and passes on the rest.
 start_application(elixir, Node) ->
     Controller = erpc:call(Node, erlang, whereis, [application_controller]),
     {group_leader, Leader} = erpc:call(Node, erlang, process_info, [Controller, group_leader]),
@@ -186,11 +186,11 @@ stop_peer(Peer, Node) ->
     try
         peer:stop(Peer)
     catch
-        %% It is gone already.
+        %% Already gone.
         exit:_ -> ok
     end.
 
--doc "Whether a node is, or was, one that this dyno has started: nobody else counts on it.".
+-doc "Whether this dyno started the node, so that no other users depend on it.".
 -spec is_started(node()) -> boolean().
 is_started(Node) ->
     Node =:= node() orelse persistent_term:get({?MODULE, Node}, unknown) =:= started.
@@ -206,7 +206,7 @@ format_error({does_not_boot, Name, Reason, Arguments}) ->
 format_error({application, Application, Reason}) ->
     io_lib:format("application ~ts did not start in the node: ~0tP", [Application, Reason, 12]).
 
-%% Messages end up in recordings and build logs.
+%% Messages get into recordings and build logs.
 without_cookie(["-setcookie", _Cookie | Rest]) -> ["-setcookie", "COOKIE" | without_cookie(Rest)];
 without_cookie([Argument | Rest]) -> [Argument | without_cookie(Rest)];
 without_cookie([]) -> [].

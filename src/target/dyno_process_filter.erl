@@ -3,8 +3,8 @@
 
 -module(dyno_process_filter).
 -moduledoc """
-Which processes a command is about: read from a text, and checked in the nodes before anything is
-measured there. `m:dyno_agent_process_filter` is its other half, in a node.
+The processes that a command selects: read from text, and checked in the nodes before a measurement.
+`m:dyno_agent_process_filter` is its counterpart in a node.
 
 | text | processes |
 | --- | --- |
@@ -24,7 +24,7 @@ measured there. `m:dyno_agent_process_filter` is its other half, in a node.
 
 -type selector() :: dyno_agent_process_filter:selector().
 
--doc "What was read: a name alone may be one of a module, a process or an application.".
+-doc "A parsed filter: a bare name may be that of a module, a process or an application.".
 -type t() :: selector() | {name, binary()} | {process, string()}.
 
 -doc "`monitored` must be known when a process starts.".
@@ -41,7 +41,7 @@ measured there. `m:dyno_agent_process_filter` is its other half, in a node.
     {handle_call, 3}, {handle_cast, 2}, {handle_info, 2}, {handle_event, 4}, {callback_mode, 0},
     {handle_event, 2}, {handle_demand, 2}, {handle_events, 3}, {handle_continue, 2}
 ]).
-%% And one of these, whose only callback is init/1, as that of many others.
+%% And one of these, with only the callback init/1, like many others.
 -define(SUPERVISORS, [supervisor, 'Elixir.Supervisor', supervisor_bridge]).
 -define(MOST_CHARACTERS, 255).
 -define(TIMEOUT_MS, 10_000).
@@ -62,7 +62,7 @@ kinds_not(servers) -> [];
 kinds_not(processes) -> [busiest];
 kinds_not(monitored) -> [busiest, all, new, supervisor, behaviour].
 
--doc "How to write those that can be meant, for help and errors.".
+-doc "The forms of filters, for help and errors.".
 -spec forms(things()) -> string().
 forms(Things) ->
     Forms = [
@@ -102,7 +102,7 @@ of_kind(~"module", Name) -> {module, module(Name)};
 of_kind(~"name", Name) -> {registered, binary_to_atom(Name)};
 of_kind(~"app", Name) -> {application, binary_to_atom(Name)};
 of_kind(~"sup", Name) -> {supervisor, module(Name)};
-%% Elixir's atoms begin with a colon, and a name may hold one.
+%% Elixir's atoms begin with a colon, and a name may contain one.
 of_kind(_Kind, _Name) -> error.
 
 process(Text) ->
@@ -119,11 +119,11 @@ label(Text) ->
         {ok, Term} ?= erl_parse:parse_term(Tokens),
         {label, Term}
     else
-        %% What is no term is the text itself.
+        %% Text that is no term stays text.
         _ -> {label, Text}
     end.
 
--doc "A filter as a text.".
+-doc "A filter as text.".
 -spec format(t()) -> binary().
 format(Word) when Word =:= all; Word =:= new -> atom_to_binary(Word);
 format({name, Name}) -> Name;
@@ -140,8 +140,8 @@ prefixed(supervisor, Name) -> <<"sup:", Name/binary>>;
 prefixed(Kind, Name) -> <<(atom_to_binary(Kind))/binary, $:, Name/binary>>.
 
 -doc """
-What the agents of these nodes take, which are connected; of processes `[]` for all. Each filter must
-mean something in one of the nodes: a slip would be waited for in vain.
+Filters for the agents of these connected nodes; of processes `[]` for all. Each filter must match
+in one of the nodes: a mistyped filter would wait forever.
 """.
 -spec check([t() | binary()], [node(), ...], things()) ->
     {ok, [selector()]} | {error, dyno_error:error()}.
@@ -192,7 +192,7 @@ resolved({module, Module}, Node, Things) ->
         not_loaded -> unknown(module, Name, modules(Node), Node)
     end;
 resolved({registered, Name}, Node, _Things) ->
-    %% It may be started later, but a slip would be waited for in vain.
+    %% The process may start later, but a mistyped name would wait forever.
     case registered(atom_to_binary(Name), Node) of
         [] -> no_process(Name, Node);
         Registered -> {ok, Registered}
@@ -209,7 +209,7 @@ resolved({application, Name} = Selector, Node, _Things) ->
         false -> unknown(application, atom_to_binary(Name), Names, Node)
     end;
 resolved({process, Text}, Node, _Things) ->
-    %% Read by the node, as which its shell prints its own.
+    %% The node reads the pid in its own notation.
     try
         Pid = call(Node, erlang, list_to_pid, [Text]),
         true = node(Pid) =:= Node andalso call(Node, erlang, is_process_alive, [Pid]),
@@ -228,7 +228,7 @@ resolved(Other, _Node, Things) ->
     {error, {not_understood, dyno_recording_part:text("~0tp", [Other]), Things}}.
 
 is_module(Module, Node, Things) ->
-    %% Asked for its exports it would be loaded.
+    %% Asking for its exports would load the module.
     case {call(Node, erlang, module_loaded, [Module]), Things} of
         {true, servers} -> has_callbacks(call(Node, Module, module_info, []));
         {true, _} -> yes;
@@ -250,7 +250,7 @@ has_callbacks(Info) ->
         _ -> yes
     end.
 
-%% Elixir's are registered under names of modules, which need not be modules.
+%% Elixir processes have registered names of modules, which need not exist.
 registered(Name, Node) ->
     Atoms = lists:usort([binary_to_atom(Name), module(Name)]),
     [{registered, Atom} || Atom <- Atoms, process(Atom, Node) =/= undefined].
@@ -274,8 +274,8 @@ call(Node, Module, Function, Arguments) ->
     erpc:call(Node, Module, Function, Arguments, ?TIMEOUT_MS).
 
 -doc """
-Whether a server that an agent sent is one of those selected. Of supervisors, labels, new ones and
-the busiest only the agent knows: they select all.
+Whether a server from an agent matches the selectors. Only the agent knows supervisors, labels, new
+ones and the busiest: these match all.
 """.
 -spec is_of(Server :: map(), [selector()]) -> boolean().
 is_of(Server, Selectors) ->

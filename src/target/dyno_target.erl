@@ -3,28 +3,28 @@
 
 -module(dyno_target).
 -moduledoc """
-A node that is held: the agent there, and what it says of itself.
+A held node: the agent there, and facts of the node.
 
-The agent leaves the node at `leave/1`, or when the process that holds the node ends.
+The agent leaves the node at `leave/1`, or when the holding process ends.
 """.
 
 -export([hold/3, all/2, event/2, leave/1]).
 -export_type([t/0, event/0]).
 
--doc "The holder adds the processes that run in the node.".
+-doc "The holder adds the processes that it runs in the node.".
 -type t() :: #{
     node := node(),
     agent := dyno_agent:agent(),
-    %% The monitor of its guard, and what marks its messages.
+    %% The monitor of its guard, and the mark of its messages.
     monitor := reference(),
     ref := reference(),
-    %% Called here when it is left.
+    %% Called here at leaving.
     undo => fun(() -> ok),
     atom() => term()
 }.
 
 -doc """
-`gave_up` and `lost`: nothing in the node measures any more. `without`: the agent goes on without
+`gave_up` and `lost`: nothing in the node measures any more. `without`: the agent continues without
 these instruments.
 """.
 -type event() ::
@@ -32,7 +32,7 @@ these instruments.
     | {gave_up, t(), Reason :: term()}
     | {without, t(), [module()], Reason :: term()}.
 
--doc "Attaches to a node, and starts there what is to run; leaves the node if that fails.".
+-doc "Attaches to a node, and starts processes there; leaves the node if this fails.".
 -spec hold(node(), dyno_agent:options(), fun((t()) -> {ok, t()} | {error, dyno_error:error()})) ->
     {ok, t()} | {error, dyno_error:error()}.
 hold(Node, Options, Equip) ->
@@ -53,7 +53,7 @@ equipped(#{node := Node} = Bare, Equip) ->
     try
         dyno_target_silence:during(Node, fun() -> Equip(Bare) end)
     catch
-        %% The node went down in the middle.
+        %% The node went down meanwhile.
         Class:Reason when Class =:= exit; Reason =:= {erpc, noconnection} ->
             {error, {dyno_agent, {node_down, Node}}}
     end.
@@ -63,7 +63,7 @@ equipped(#{node := Node} = Bare, Equip) ->
 all(Nodes, Hold) ->
     dyno_error:each(Hold, fun(Target) -> _ = leave([Target]) end, Nodes).
 
--doc "Reads a message of an agent, or of the end of one.".
+-doc "Reads a message of an agent, or of an agent's end.".
 -spec event(Message :: term(), [t()]) -> event() | none.
 event({'DOWN', Monitor, process, _, Reason}, Targets) ->
     of_target([{lost, T, Reason} || #{monitor := Of} = T <- Targets, Of =:= Monitor]);
@@ -77,7 +77,7 @@ event(_Message, _Targets) ->
 of_target([Event]) -> Event;
 of_target([]) -> none.
 
--doc "Ends all agents; also those of nodes that are lost.".
+-doc "Ends all agents; also those of lost nodes.".
 -spec leave([t()]) -> [dyno_target_visit:t()].
 leave(Targets) ->
     lists:foreach(fun(#{monitor := Monitor}) -> demonitor(Monitor, [flush]) end, Targets),

@@ -3,26 +3,23 @@
 
 -module(dyno_target_cleaner).
 -moduledoc false.
-%% The process that comes first to a target and leaves last. It holds the name `dyno_agent`, so that
-%% two callers never attach at once. It monitors the caller from before the first module is sent,
-%% and removes the modules when the guard has ended. A process can't remove the code that it runs,
-%% so this one runs none of ours: it is an expression that the target's own erl_eval evaluates.
+%% The process that arrives first in a target and leaves last. It holds the name `dyno_agent`, so
+%% that two callers never attach at once, and monitors the caller from before the first module is
+%% sent. It removes the modules when the guard has ended. A process cannot remove code that it runs,
+%% so the cleaner runs none of dyno's: it is an expression evaluated by the target's own erl_eval.
 %%
 %% To purge a module the runtime asks every process whether it runs the module: 2 to 5 us of
-%% processor a question (OTP 27 and 29). So modules are removed only if that is few questions, and
-%% if the processes answer at once. Otherwise the modules stay, as code that nobody runs, and the
-%% next dyno uses them again. They stay, too, while a process of the system's is in a monitor that
-%% is woven into it (dyno_agent_inline): the purge would kill the process.
+%% processor a question (OTP 27 and 29). So modules are removed only if the questions are few and
+%% the processes answer at once. Otherwise the modules stay as unused code for the next dyno. They
+%% stay too while a process of the system is in an inlined monitor (dyno_agent_inline): the purge
+%% would kill the process.
 
 -export([start/4, modules/2, load/2, guard/2, idle/1, release/2, remove/2, cpu_ms/1]).
 -export_type([cleaner/0, left/0, cpu_ms/0]).
 
 -type cleaner() :: #{pid := pid(), ref := reference()}.
 
--doc """
-What became of the modules, and what the node's processors worked meanwhile, all of its own work
-included.
-""".
+-doc "The fate of the modules, and the node's processor time meanwhile, including its own work.".
 -type left() :: #{
     modules := [module()],
     cpu_ms := cpu_ms(),
@@ -32,26 +29,26 @@ included.
 
 -doc """
 Processor time, in steps of 10 ms. Read from /proc: the counters of `erlang:statistics/1` are shared
-with whoever else in the node asks for the time since the last call.
+with every process in the node that asks for the time since the last call.
 """.
 -type cpu_ms() :: non_neg_integer() | unknown.
 
 -define(NAME, dyno_agent).
-%% Of one that looks on while another may measure.
+%% The name of a cleaner that observes while another may measure.
 -define(BESIDE, dyno_agent_beside).
-%% How long a guard may take to end its instruments before it is killed.
+%% The wait for a guard to end its instruments before it is killed.
 -define(PATIENCE_MS, 30_000).
 %% Processes times modules: 0.3 to 0.8 s of processor.
 -define(MOST_QUESTIONS, 150_000).
-%% How long the processes may take to answer one question; other programs have the processors, too.
+%% The limit for the processes' answers to one question; other programs use the processors too.
 -define(ANSWER_MS, 300).
-%% How long the removal may take. The caller does not wait for so long.
+%% The limit of the removal. The caller does not wait this long.
 -define(REMOVAL_MS, 10_000).
-%% How often the cleaner, the code server and its purger wait for their turn in removing a module, and
-%% how long all that may take.
+%% The number of waits of the cleaner, the code server and its purger in removing a module, and
+%% their total limit.
 -define(TURNS, 6).
 -define(TURNS_MS, 10_000).
-%% The names of those that are on their way out, for which the next one waits.
+%% Names of leaving cleaners, for which the next one waits.
 -define(LEAVING, dyno_agent_leaving).
 -define(BESIDE_LEAVING, dyno_agent_beside_leaving).
 
@@ -222,8 +219,8 @@ end.
 """).
 
 -doc """
-Takes a place in the target, which is a registered name; `{error, taken}` if another agent has it. One
-dyno at a time can measure, and one can look on.
+Takes a place in the target, a registered name; `{error, taken}` if another agent has it. One dyno
+at a time can measure, and one can observe.
 """.
 -spec start(node(), pid(), measuring | beside, timeout()) ->
     {ok, cleaner()} | {error, taken | term()}.
@@ -258,7 +255,7 @@ start(Node, Caller, Place, TimeoutMs) ->
         {error, _} = Error -> Error
     end.
 
--doc "What the node has used of its processors since it began.".
+-doc "The node's processor time since the cleaner began.".
 -spec cpu_ms(cleaner()) -> cpu_ms().
 cpu_ms(#{pid := Pid, ref := Ref} = Cleaner) ->
     Pid ! {Ref, cpu, self()},
@@ -267,14 +264,14 @@ cpu_ms(#{pid := Pid, ref := Ref} = Cleaner) ->
         {error, _} -> unknown
     end.
 
--doc "Sets which modules are removed at the end.".
+-doc "Sets the modules to remove at the end.".
 -spec modules(cleaner(), [module()]) -> ok | {error, term()}.
 modules(Cleaner, Modules) ->
     done(ask(Cleaner, {modules, Modules}, ?PATIENCE_MS)).
 
 -doc """
-Loads modules, all or none: there may be old code of one that is not purged yet. Here, since what is
-being loaded when the caller is killed is then removed after that, and not before.
+Loads all modules or none, since old code of one may not be purged yet. The cleaner loads them: if
+the caller is killed meanwhile, they are removed after loading, not before.
 """.
 -spec load(cleaner(), [dyno_code:packed()]) -> ok | {error, term()}.
 load(Cleaner, Objects) ->
@@ -284,23 +281,23 @@ load(Cleaner, Objects) ->
         Other -> done(Other)
     end.
 
--doc "Sets which process must have ended before that.".
+-doc "Sets the process that must end before the removal.".
 -spec guard(cleaner(), pid()) -> ok.
 guard(#{pid := Pid, ref := Ref}, Guard) ->
     Pid ! {Ref, guard, Guard},
     ok.
 
 -doc """
-Keeps the modules and itself when the guard ends: until another guard comes, or `release/2`, or the
-caller's end.
+Keeps the modules and the cleaner when the guard ends: until another guard comes, `release/2`, or
+the caller's end.
 """.
 -spec idle(cleaner()) -> ok | {error, term()}.
 idle(Cleaner) ->
     done(ask(Cleaner, idle, ?PATIENCE_MS)).
 
 -doc """
-Leaves all these nodes at the same time: each as soon as its guard has ended, with the modules
-removed if that is cheap. A cleaner that has not answered by then goes on without the caller.
+Leaves all these nodes at the same time: each when its guard has ended, removing the modules if
+cheap. A late cleaner continues without the caller.
 """.
 -spec release([cleaner()], WithinMs :: pos_integer()) -> [{ok, left()} | {error, term()}].
 release(Cleaners, WithinMs) ->
@@ -308,7 +305,7 @@ release(Cleaners, WithinMs) ->
     _ = [Pid ! {Ref, release} || #{pid := Pid, ref := Ref} <- Cleaners],
     [answer(Cleaner, max(0, EndMs - erlang:monotonic_time(millisecond))) || Cleaner <- Cleaners].
 
--doc "Removes the modules at any cost but that of a process.".
+-doc "Removes the modules at any cost except killing a process.".
 -spec remove(cleaner(), timeout()) -> {ok, left()} | {error, term()}.
 remove(Cleaner, TimeoutMs) ->
     ask(Cleaner, remove, TimeoutMs).

@@ -3,11 +3,11 @@
 
 -module(dyno_target_clock).
 -moduledoc """
-By how much a node's clocks differ from this node's, and what that may be off by.
+The difference between a node's clocks and this node's, and its error.
 
-A node is asked for its clock some times. When the answer took T to come, its clock was read within
-these T, and is taken to have been read in the middle: the error is at most T/2. The quickest answer
-counts (Cristian, "Probabilistic clock synchronization", 1989).
+A node is asked repeatedly for its clock. If the answer took T, the clock was read within T, and is
+assumed to have been read in the middle: the error is at most T/2. The quickest answer counts
+(Cristian, "Probabilistic clock synchronization", 1989).
 """.
 
 -export([measure/1, shift_ms/3]).
@@ -17,8 +17,8 @@ counts (Cristian, "Probabilistic clock synchronization", 1989).
 -type reading() :: {Monotonic :: integer(), System :: integer()}.
 
 -doc """
-How far ahead the node's clocks are of this node's (`monotonic_ns` means something to these two
-nodes only), and the greatest error of both.
+The lead of the node's clocks over this node's (`monotonic_ns` is valid for these two nodes only),
+and the greatest error of both.
 """.
 -type clock() :: #{
     monotonic_ns := integer(),
@@ -28,7 +28,7 @@ nodes only), and the greatest error of both.
 
 -define(PINGS, 15).
 
--doc "Asks for the clock, which `Read` does, and computes the differences.".
+-doc "Reads the clock by `Read`, and computes the differences.".
 -spec measure(Read :: fun(() -> reading())) -> clock().
 measure(Read) ->
     hd(lists:sort(
@@ -50,8 +50,8 @@ once(Read) ->
     }.
 
 -doc """
-What to add to times that a node counts from `Start`, by its own monotonic clock, so that they count
-from `Zero` by this node's; both in nanoseconds.
+The offset from times that a node counts from `Start` by its own monotonic clock, to times from
+`Zero` by this node's; both in nanoseconds.
 """.
 -spec shift_ms(Start :: integer(), Zero :: integer(), clock()) -> integer().
 shift_ms(Start, Zero, #{monotonic_ns := Ahead}) ->

@@ -3,8 +3,8 @@
 
 -module(dyno_target_cpu).
 -moduledoc false.
-%% The option `cpu` of dyno_targets: that the processor of targets is sampled (dyno_agent_cpu), by a
-%% library that travels to them as bytes.
+%% The option `cpu` of dyno_targets: sampling the targets' processors (dyno_agent_cpu), with a
+%% library sent as bytes.
 
 -export([option/1, of_node/2, format_error/1]).
 -export_type([reason/0]).
@@ -13,7 +13,7 @@
 
 -define(LIBRARY, "cpu/dyno_cpu_nif-x86_64-linux-gnu.so").
 
--doc "The option, for all targets, or for those that dyno has started itself.".
+-doc "The option, for all targets, or for targets that dyno has started.".
 -spec option(required | preferred) -> dyno_agent_stacks:cpu().
 option(Use) ->
     Library =
@@ -24,7 +24,7 @@ option(Use) ->
     #{library => Library, use => Use}.
 
 -doc """
-The options of a node: without native code if nobody asked for that and dyno has not started the node.
+A node's options: without native code if it was not requested and dyno has not started the node.
 """.
 -spec of_node(node(), dyno_targets:options()) -> dyno_targets:options().
 of_node(_Node, #{cpu := _} = Options) -> Options;
@@ -35,7 +35,7 @@ of_node(Node, #{own_cpu := true} = Options) ->
     end;
 of_node(_Node, Options) -> Options.
 
--doc "One sentence for a reason.".
+-doc "A sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({refused, Node, Reason}) ->
     io_lib:format("the processor of ~ts cannot be sampled: ~ts; without --kind cpu or --profile cpu "

@@ -3,11 +3,11 @@
 
 -module(dyno_target_node).
 -moduledoc """
-Connects this node to a target, as a hidden node, and says in one reason why it could not.
+Connects this node to a target, as a hidden node, and finds the reason of a failure.
 
-Why not is one of these: its host has no port mapper (epmd), no such node runs there, its name is
-long and was given short or the other way round, its cookie is another one, it takes connections by
-TLS only, or its Erlang/OTP is too old. Each sentence says what to type.
+Reasons: the host has no port mapper (epmd), no such node runs there, a long name was given short or
+the reverse, the cookie differs, the node accepts only TLS, or its Erlang/OTP is too old. Each
+message says what to type.
 
 A hidden node is not passed on to the target's other nodes and is not in its `nodes/0`, so a
 measurement does not change the cluster.
@@ -17,16 +17,16 @@ measurement does not change the cluster.
 -export_type([options/0, reason/0]).
 
 -type options() :: #{
-    %% The cookie to show the target; by default this node's own.
+    %% The target's cookie; by default this node's own.
     cookie => atom(),
-    %% This node's name where it has none yet.
+    %% This node's name if unnamed.
     name => atom(),
-    %% Whether this node, where it has no name yet, keeps out of the target's nodes/0; true.
+    %% Whether a node without a name yet stays out of the target's nodes/0; true.
     hidden => boolean(),
-    %% Those that this node is to speak with. If all are on this machine, so is this node for all
-    %% others: it listens on the loopback address.
+    %% The targets of this node. If all are on this machine, this node is too for all others: it
+    %% listens on the loopback address.
     targets => [node()],
-    %% Those that will come to nodes that this one starts.
+    %% Nodes that will connect to nodes started by this one.
     others => [node()]
 }.
 
@@ -36,22 +36,19 @@ measurement does not change the cluster.
     | {node_down, node(), Others :: [string()]}
     | {other_name, node(), Is :: node()}
     | {otp_too_old, node(), Release :: string() | unknown}
-    %% What answered nothing for so long.
+    %% The part that did not answer, and the time waited.
     | {no_answer, node(), emulator | processes | connection, Ms :: pos_integer()}
     | {no_cookie, node(), Why :: unicode:chardata()}
     | {no_long_name | host_down | port_closed | refused, node()}
     | {needs_tls | not_over_tls | no_tls, node()}.
 
-%% What kernel's net_setuptime is by default.
+%% The default of kernel's net_setuptime.
 -define(SETUP_S, 7).
-%% Of Erlang/OTP: trace sessions came with it.
+%% Of Erlang/OTP: the first with trace sessions.
 -define(FLOOR, 27).
 -define(TIMEOUT_MS, 30_000).
 
--doc """
-Connects to a node, or to all of several; starts this node's distribution first where there is
-none.
-""".
+-doc "Connects to one or all nodes; starts this node's distribution first if needed.".
 -spec connect(node() | [node()], options()) -> ok | {error, dyno_error:error()}.
 connect([], _Options) ->
     ok;
@@ -74,14 +71,14 @@ connect(Node, Options) ->
         {TookMs, _} -> {error, {?MODULE, why_not(Node, TookMs)}}
     end.
 
-%% It may have been connected for long, and be suspended by now.
+%% An old connection may be to a node suspended meanwhile.
 answers(Node) ->
     case timer:tc(fun() -> dyno_target_silence:answers(Node) end, millisecond) of
         {_, true} -> ok;
         {Ms, false} -> {error, {?MODULE, {no_answer, Node, emulator, Ms}}}
     end.
 
-%% An error of the call is for the first one who calls it in earnest.
+%% An error of the call is left to the first real call.
 check_release(Node) ->
     try
         Release = dyno_remote:call(Node, erlang, system_info, [otp_release], ?TIMEOUT_MS),
@@ -93,7 +90,7 @@ check_release(Node) ->
         error:{erpc, _} -> {error, {?MODULE, no_answer(Node)}}
     end.
 
-%% The emulator of a node answers some questions without its processes.
+%% A node's emulator answers some questions without its processes.
 no_answer(Node) ->
     What =
         case dyno_target_silence:is_connected(Node) andalso dyno_target_silence:answers(Node) of
@@ -105,9 +102,7 @@ no_answer(Node) ->
 set_cookie(Node, #{cookie := Cookie}) -> erlang:set_cookie(Node, Cookie);
 set_cookie(_Node, _Options) -> true.
 
--doc """
-Makes this node a hidden one of the network, with long names where the first target has one.
-""".
+-doc "Makes this node a hidden node of the network, with long names if the first target has one.".
 -spec ensure_distribution(options()) -> ok | {error, dyno_error:error()}.
 ensure_distribution(Options) ->
     Targets = maps:get(targets, Options, []),
@@ -124,7 +119,7 @@ ensure_distribution(Options) ->
             ok
     end.
 
-%% A long name's host has a dot in it.
+%% A long name's host has a dot.
 name_domain(Node) ->
     {_, Host} = parts(Node),
     case lists:member($., Host) of
@@ -156,7 +151,7 @@ start(Options, Targets) ->
         {error, _} -> Started
     end.
 
-%% A visible node is one that others come to, by its host's name.
+%% Others reach a visible node by its host's name.
 listens(Options, IsHidden, Named) ->
     All = maps:get(targets, Options, []) ++ maps:get(others, Options, []),
     IsFound =
@@ -192,8 +187,8 @@ with_host(Name, Target, Domain) ->
         _ -> Name
     end.
 
-%% A target that is known by the loopback address knows this node by that, too. Few machines have a
-%% domain name; the address from which this one reaches the target is a host with dots as well.
+%% A target known by the loopback address knows this node by it too. Few machines have a domain
+%% name; the address from which this one reaches the target is a host with dots too.
 host(Target, Domain) ->
     {_, Host} = parts(Target),
     maybe
@@ -207,7 +202,7 @@ host(Target, Domain) ->
         _ -> #{}
     end.
 
-%% Nothing is sent: a datagram socket that is connected knows its own address.
+%% Nothing is sent: a connected datagram socket knows its own address.
 address_towards(Host) ->
     maybe
         {ok, Theirs} ?= inet:getaddr(Host, inet),
@@ -220,7 +215,7 @@ address_towards(Host) ->
         {ok, inet:ntoa(Ours)}
     end.
 
-%% Who has another cookie says so at once; a node that is stopped says nothing.
+%% Another cookie is refused at once; a stopped node says nothing.
 why_not(Node, TookMs) ->
     SetupMs = 1000 * application:get_env(kernel, net_setuptime, ?SETUP_S),
     {Name, Host} = parts(Node),
@@ -230,14 +225,14 @@ why_not(Node, TookMs) ->
         {{ok, Node}, false} -> refused(Node);
         {{ok, Other}, _} -> {other_name, Node, Other};
         {{error, {not_registered, Names}}, _} ->
-            %% Those of dyno's own are no targets.
+            %% dyno's own nodes are no targets.
             {node_down, Node, [Of || Of <- Names, not dyno_own_node:is_ours(Of)]};
         {{error, no_epmd}, _} ->
             case resolved(Node) of
                 ok -> {host_down, Node};
                 {error, Unknown} -> {unknown_host, Node, Unknown}
             end;
-        %% Its certificates were not accepted, or ours.
+        %% One side refused the other's certificates.
         {{error, tls}, true} -> {not_over_tls, Node};
         {{error, tls}, false} -> {needs_tls, Node};
         {{error, old}, _} -> {otp_too_old, Node, unknown};
@@ -245,7 +240,7 @@ why_not(Node, TookMs) ->
         {{error, closed}, _} -> {port_closed, Node}
     end.
 
-%% A cookie that was given is set for the one node.
+%% A given cookie is set for this node only.
 refused(Node) ->
     case {dyno_cookie:missing(), erlang:get_cookie(Node) =:= erlang:get_cookie()} of
         {{ok, Why}, true} -> {no_cookie, Node, Why};
@@ -258,7 +253,7 @@ is_tls() ->
         _ -> false
     end.
 
--doc "A node's part in a recording, by functions of OTP, which every node has.".
+-doc "A node's part in a recording, from OTP functions that every node has.".
 -spec facts(node()) -> #{atom() => node() | binary() | pos_integer()}.
 facts(Node) ->
     Items = [otp_release, version, schedulers_online],
@@ -273,7 +268,7 @@ facts(Node) ->
         os_pid => list_to_binary(OsPid)
     }.
 
--doc "Those of several nodes; of one that is lost its name.".
+-doc "The parts of several nodes; of a lost node only its name.".
 -spec facts_of([node()]) -> [#{atom() => node() | binary() | pos_integer()}].
 facts_of(Nodes) ->
     [
@@ -335,7 +330,7 @@ format_error({no_answer, Node, What, Ms}) ->
 format_error({Kind, Node}) ->
     io_lib:format(sentence(Kind), [Node]).
 
-%% From here nobody can tell a node that is stopped from one whose schedulers are taken.
+%% A stopped node and one with busy schedulers look the same from here.
 unanswered(connection) ->
     "~ts is registered at its host, but did not answer the connection within ~ts; dyno cannot tell "
     "why from here: see at its host whether its emulator runs or is stopped, then try again";
@@ -378,6 +373,6 @@ others(Name, Others) ->
         none -> ["; the nodes registered there: ", Listed]
     end.
 
--doc "A node that cannot be reached is the target's fault.".
+-doc "An unreachable node is the target's fault.".
 -spec fault(reason()) -> dyno_error:fault().
 fault(_Reason) -> dyno.

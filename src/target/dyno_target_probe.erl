@@ -3,12 +3,12 @@
 
 -module(dyno_target_probe).
 -moduledoc """
-Asks a node for its full name, and so finds out why another could not connect to it.
+Asks a node for its full name, to find out why a connection failed.
 
-The port mapper (epmd) knows where a node listens, but only the part of its name before the `@`.
-Whoever connects there and says who he is, is told the whole name before a cookie is asked for: the
-first steps of the distribution's handshake (version 6, of OTP 23 and later). The connection is then
-closed; the node logs nothing and has no connection of ours afterwards.
+The port mapper (epmd) knows a node's port, but only the part of its name before the `@`. The node
+tells its whole name before it asks for a cookie: the first steps of the distribution's handshake
+(version 6, of OTP 23 and later). The connection is then closed; the node logs nothing and keeps no
+connection.
 
 ```
 probe                                     node
@@ -22,12 +22,12 @@ send_name   'N' Flags Creation Name  -->
 -export_type([problem/0]).
 
 -doc """
-* `no_epmd`: nothing answers where the port mapper should be.
-* `not_registered`: it does not know the name; these it knows.
-* `closed`: its port takes no connection.
-* `tls`: it wants TLS.
+* `no_epmd`: no port mapper answers.
+* `not_registered`: unknown to the port mapper; these are known.
+* `closed`: its port accepts no connection.
+* `tls`: it requires TLS.
 * `old`: it speaks an earlier version of the handshake, or refuses this one.
-* `silent`: it takes the connection and says nothing.
+* `silent`: it accepts the connection and says nothing.
 """.
 -type problem() ::
     no_epmd | {not_registered, [string()]} | closed | tls | old | silent.
@@ -36,7 +36,7 @@ send_name   'N' Flags Creation Name  -->
 -define(NAMES, 16).
 -define(ALERT, 21).
 
--doc "The full name of a node of this machine, which may listen at one of its addresses only.".
+-doc "The full name of a node of this machine, which may listen at only one of its addresses.".
 -spec name(string()) -> {ok, node()} | {error, problem()}.
 name(Name) ->
     case name(Name, "127.0.0.1") of
@@ -47,7 +47,7 @@ name(Name) ->
             name(Name, Host)
     end.
 
--doc "The full name of the node that is registered under a name at a host.".
+-doc "The full name of the node registered under a name at a host.".
 -spec name(string(), inet:hostname()) -> {ok, node()} | {error, problem()}.
 name(Name, Host) ->
     case erl_epmd:names(Host) of
@@ -60,8 +60,7 @@ name(Name, Host) ->
             {error, no_epmd}
     end.
 
-%% The node never forgets the name that a probe gives, so all give the same; the next one of a few
-%% only if another probe is there at the same time.
+%% The node never forgets a probe's name, so all use the same; a few more serve concurrent probes.
 at_port(Host, Port, Number) ->
     case as(Number, Host, Port) of
         {error, busy} when Number < ?NAMES -> at_port(Host, Port, Number + 1);
@@ -70,7 +69,8 @@ at_port(Host, Port, Number) ->
     end.
 
 as(Number, Host, Port) ->
-    %% Raw: what answers may be no distribution, and its first bytes no length.
+    %% Raw: the other side may not speak the distribution's protocol, so its first bytes are no
+    %% length.
     case gen_tcp:connect(Host, Port, [binary, {active, false}, {nodelay, true}], ?TIMEOUT_MS) of
         {ok, Socket} ->
             try
@@ -87,7 +87,7 @@ as(Number, Host, Port) ->
             {error, closed}
     end.
 
-%% The flags are those of this runtime.
+%% The flags of this runtime.
 send_name(Number) ->
     Name = <<"dyno-probe-", (integer_to_binary(Number))/binary, "@probe">>,
     Flags = element(2, erts_internal:get_dflags()),
@@ -106,7 +106,7 @@ answer(Socket, Read) ->
             Answer
     end.
 
-%% Of TLS it is the alert of a server that was sent no TLS.
+%% TLS: a server's alert for a client without TLS.
 read(<<?ALERT, 3, _/binary>>) ->
     {error, tls};
 read(<<Size:16, $s, Status:(Size - 1)/binary, Rest/binary>>) ->

@@ -3,9 +3,9 @@
 
 -module(dyno_target_results).
 -moduledoc false.
-%% What the instruments found in the targets, as parts of the recording: each instrument says, as
-%% data, what its tables, metrics, series, histograms, profiles and warnings are
-%% (dyno_agent_instrument). Pure.
+%% The results of instruments in the targets, as parts of a recording. Each instrument describes as
+%% data its tables, metrics, series, histograms, profiles and warnings (dyno_agent_instrument).
+%% Pure.
 
 -export([parts/4, known/1]).
 -export_type([parts/0, sample/0]).
@@ -22,16 +22,16 @@
     warnings := [dyno_recording_part:warning()]
 }.
 
--doc "What the sampler of a node sent, at a time of the run.".
+-doc "A sample of a node's sampler, at a time of the run.".
 -type sample() ::
     {node(), TimeMs :: integer(), dyno_agent_vm:values(), CostUs :: non_neg_integer()}.
 
-%% A hypervisor that takes more than this share of the processor time spoils a comparison.
+%% A hypervisor that takes a larger share of processor time spoils a comparison.
 -define(MUCH_STEAL, 0.02).
 
 -doc """
-The parts of a run in these targets, also of those that left it. What was sampled after the load
-had ended is no part of it.
+The parts of a run in these targets, also of targets that left it. Samples after the load are left
+out.
 """.
 -spec parts([Target], [sample()], [dyno_targets:results()], EndsMs) -> parts() when
     EndsMs :: integer() | undefined,
@@ -103,7 +103,7 @@ parts(Targets, All, Results, EndsMs) ->
         ]
     }.
 
--doc "All that these instruments may give.".
+-doc "All possible parts of these instruments.".
 -spec known([module()]) -> dyno_threshold:known().
 known(Instruments) ->
     Described = fun(What) -> [Description || {_, Description} <- data(What, Instruments)] end,
@@ -119,7 +119,7 @@ data(What, Instruments) ->
      || M <- Instruments, Parts <- exporting(M, What, 0), Description <- Parts:What()
     ].
 
-%% The module that describes an instrument's results, where it describes these.
+%% The module that describes an instrument's results, if it describes these.
 exporting(Instrument, Function, Arity) ->
     #{parts := Parts} = dyno_agent_instrument:about(Instrument),
     {module, Parts} = code:ensure_loaded(Parts),
@@ -153,7 +153,7 @@ series(#{name := Name, unit := Unit, group := Group, title := Title}, Points, No
     {Times, Values} = lists:unzip(Points),
     dyno_recording_part:series(Name, Unit, Group, Title, Node, Times, Values).
 
-%% Of several nodes together, as tables of no node.
+%% Of several nodes together, as tables without a node.
 totals(Instruments, Results) ->
     [
         Table
@@ -183,7 +183,7 @@ text(Format, Arguments) ->
      || Argument <- Arguments
     ]).
 
-%% VM and operating system: what is sent as it is sampled.
+%% VM and operating system: sent as sampled.
 
 sampled(Targets, Samples) ->
     lists:append([

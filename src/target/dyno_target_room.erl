@@ -3,8 +3,8 @@
 
 -module(dyno_target_room).
 -moduledoc """
-Whether a node has room for dyno. A node whose atoms, processes or ports run out ends or refuses its
-own work, so dyno stays away from a node that is close to that.
+Checks whether a node has room for dyno. A node without atoms, processes or ports ends or refuses
+its own work, so dyno avoids nodes near these limits.
 
 The first attach to a node makes some 1,600 atoms, a later one none. An agent has up to some 40
 processes, and the connection takes a port.
@@ -17,7 +17,7 @@ processes, and the connection takes a port.
 
 -type reason() :: {short, node(), resource(), Left :: integer(), Needed :: pos_integer()}.
 
--doc "How many processes the node has. Reads six numbers in the node, in one call.".
+-doc "The node's number of processes. Reads six numbers in the node, in one call.".
 -spec check(node()) -> {ok, Processes :: pos_integer()} | {error, dyno_error:error()}.
 check(Node) ->
     Items = lists:append([[Count, Limit] || {_, Count, Limit, _} <- resources()]),

@@ -3,13 +3,13 @@
 
 -module(dyno_target_silence).
 -moduledoc """
-Gives up nodes that say nothing once the time that was asked for is over.
+Gives up silent nodes after the requested time.
 
-A node that is suspended, or out of reach, answers no call, and a connection notices it only after a
-minute. So as soon as a measurement is over, each node is asked something that its emulator answers
-by itself, without a process: it says so also if thousands of processes wait for a scheduler. If
-there is no answer within two seconds the connection is cut. Every call that waits for the node then
-fails at once, and the agent there ends when the node goes on.
+A suspended or unreachable node answers no call, and a connection notices this only after a minute.
+So after a measurement each node gets a question that its emulator answers without a process, even
+if thousands of processes wait for a scheduler. Without an answer in two seconds the connection is
+cut. Every call that waits for the node then fails at once, and the agent there ends when the node
+continues.
 """.
 
 -export([watch/2, during/2, ends_in/2, add/2, stop/1, is_connected/1, answers/1]).
@@ -18,12 +18,12 @@ fails at once, and the agent there ends when the node goes on.
 -opaque watch() :: pid().
 
 -define(PATIENCE_MS, 2000).
-%% How often a node is asked while its results are read.
+%% The interval of questions while results are read.
 -define(AGAIN_MS, 500).
 -define(LATE_MS, 500).
 
 -doc """
-Watches these nodes from when this time is over until `stop/1`, or until the calling process ends.
+Watches these nodes from the end of this time until `stop/1`, or until the calling process ends.
 """.
 -spec watch([node()], AfterMs :: non_neg_integer() | infinity) -> watch().
 watch(Nodes, AfterMs) ->
@@ -36,7 +36,7 @@ watch(Nodes, AfterMs) ->
 ends_ms(infinity) -> infinity;
 ends_ms(AfterMs) -> erlang:monotonic_time(millisecond) + AfterMs.
 
--doc "Calls a function, which asks a node many things, and gives the node up if it is silent.".
+-doc "Calls a function with many questions to a node, and gives the node up if silent.".
 -spec during(node(), fun(() -> Result)) -> Result.
 during(Node, Fun) ->
     Watch = watch([Node], 0),
@@ -52,23 +52,23 @@ ends_in(Watch, AfterMs) ->
     Watch ! {ends_in, AfterMs},
     ok.
 
--doc "Watches another node as well.".
+-doc "Watches another node too.".
 -spec add(watch(), node()) -> ok.
 add(Watch, Node) ->
     Watch ! {add, Node},
     ok.
 
--doc "Watches no more.".
+-doc "Ends the watch.".
 -spec stop(watch()) -> ok.
 stop(Watch) ->
     true = exit(Watch, kill),
     ok.
 
--doc "Whether there is a connection to a node; without one, a call would wait for a new one.".
+-doc "Whether a node is connected; without, a call would open a connection.".
 -spec is_connected(node()) -> boolean().
 is_connected(Node) -> Node =:= node() orelse lists:member(Node, nodes(connected)).
 
--doc "Whether a node to which there is a connection answers; if not, the connection is cut.".
+-doc "Whether a connected node answers; if not, the connection is cut.".
 -spec answers(node()) -> boolean().
 answers(Node) -> asked([Node]) =:= [].
 
@@ -82,7 +82,7 @@ asleep(Caller, EndsMs, Nodes) ->
         asleep(Caller, ends_ms(?AGAIN_MS), Nodes)
     end.
 
-%% Those that are silent. No process can be registered as `undefined`, so the answer is `noproc`.
+%% The silent nodes. No process can be registered as `undefined`, so the answer is `noproc`.
 asked(Nodes) ->
     Asked = #{monitor(process, {undefined, Node}) => Node || Node <- Nodes, Node =/= node()},
     EndMs = ends_ms(?PATIENCE_MS),
@@ -90,7 +90,7 @@ asked(Nodes) ->
     lists:foreach(fun(Ref) -> demonitor(Ref, [flush]) end, maps:keys(Asked)),
     case ends_ms(0) - EndMs > ?LATE_MS of
         true ->
-            %% This node stood still itself, and has not read the answers.
+            %% This node itself stood still, and has not read the answers.
             asked(Silent);
         false ->
             lists:foreach(fun erlang:disconnect_node/1, Silent),

@@ -3,11 +3,11 @@
 
 -module(dyno_target_visit).
 -moduledoc """
-What a visit of the agent cost a node, and what was left there: measured by `m:dyno_agent`, and
-recorded with the run.
+The cost of the agent's visit to a node, and its remains: measured by `m:dyno_agent`, and recorded
+with the run.
 
-The cost is what the node's processors worked while dyno attached, started its instruments, and
-left. The node's own work meanwhile is in it, so the cost is at most that.
+The cost is the node's processor time while dyno attached, started its instruments, and left. It
+includes the node's own work, so the cost is at most that.
 """.
 
 %% Measuring
@@ -22,15 +22,15 @@ left. The node's own work meanwhile is in it, so the cost is at most that.
     leaving_ms := non_neg_integer(),
     %% Of both.
     cpu_ms := dyno_target_cleaner:cpu_ms(),
-    %% How many modules stayed.
+    %% The number of modules that stayed.
     left := non_neg_integer() | unknown,
-    %% Whether they stayed since a process runs them.
+    %% Whether they stayed because a process runs them.
     inside := boolean(),
     %% Whether the node was still connected.
     is_here := boolean()
 }.
 
--doc "Adds up what arriving costs.".
+-doc "Sums the cost of arriving.".
 -opaque meter() :: counters:counters_ref().
 
 -define(WALL, 1).
@@ -41,7 +41,7 @@ left. The node's own work meanwhile is in it, so the cost is at most that.
 -spec meter() -> meter().
 meter() -> counters:new(3, []).
 
--doc "Calls a function, which changes the node, and adds its cost.".
+-doc "Calls a function that changes the node, and adds its cost.".
 -spec metered(dyno_target_cleaner:cleaner(), meter(), fun(() -> Result)) -> Result.
 metered(Cleaner, Meter, Fun) ->
     Before = dyno_target_cleaner:cpu_ms(Cleaner),
@@ -59,7 +59,7 @@ metered(Cleaner, Meter, Fun) ->
 idle(Node, Meter) ->
     ended(Node, Meter, 0, {ok, #{modules => [], cpu_ms => 0, inside => false}}).
 
--doc "A visit that ended with this answer of the cleaner's.".
+-doc "A visit that ended with the cleaner's answer.".
 -spec ended(
     node(), meter(), LeavingMs :: non_neg_integer(), {ok, dyno_target_cleaner:left()} | {error, _}
 ) -> t().
@@ -82,7 +82,7 @@ ended(Node, Meter, LeavingMs, Answer) ->
 sum(CpuMs, Arriving, 0) when is_integer(CpuMs) -> CpuMs + Arriving;
 sum(_CpuMs, _Arriving, _Unknown) -> unknown.
 
--doc "As parts of a run: what the visits cost together, and a warning for each node that keeps modules.".
+-doc "The visits' total cost, and a warning for each node that keeps modules, as parts of a run.".
 -spec parts([t()]) -> #{metrics := [map()], warnings := [{binary(), binary()}]}.
 parts(Visits) ->
     Costs = [Ms || #{cpu_ms := Ms} <- Visits],
@@ -98,7 +98,7 @@ parts(Visits) ->
         warnings => [{~"modules_left", Text} || Visit <- Visits, Text <- texts(Visit)]
     }.
 
--doc "The metrics that `parts/1` can give.".
+-doc "The metrics of `parts/1`.".
 -spec known() -> [#{name | title | unit | group := binary()}].
 known() ->
     [
@@ -110,9 +110,9 @@ known() ->
         }
     ].
 
--doc "A sentence about what stayed in the node, if anything did or could have.".
+-doc "A sentence about possible remains in the node.".
 -spec texts(t() | #{}) -> [binary()].
-%% A node that has ended keeps nothing, and its loss is told.
+%% An ended node keeps nothing, and its loss is reported.
 texts(#{node := Node, left := unknown, is_here := true}) ->
     [
         dyno_recording_part:text(

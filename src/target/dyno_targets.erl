@@ -4,26 +4,26 @@
 -module(dyno_targets).
 -moduledoc false.
 %% The target nodes of a run: holds each (dyno_target), starts the instruments, restarts and reads
-%% them together. The samples are sent to the process that attaches them.
+%% them together. Samples go to the attaching process.
 
 -export([attach/2, warnings/1, find/3, traces/1, restart/1, peek/1, last_look/1, read/1, results/1]).
-%% Their clocks
+%% Clocks
 -export([aligned/2]).
 -export([format_error/1, fault/1]).
 -export_type([target/0, options/0, results/0, reason/0]).
 
 -type options() :: #{
     patterns => [dyno_agent_patterns:pattern()],
-    %% Of nodes that have their own.
+    %% Of nodes with their own.
     patterns_of => #{node() => [dyno_agent_patterns:pattern()]},
     level => dyno_agent_instrument:level(),
-    %% What the level budget may take of the target's processor time.
+    %% The level budget's share of the target's processor time.
     budget => float(),
-    %% Functions whose single calls are timed.
+    %% Functions with single calls timed.
     distribution => [dyno_agent_patterns:pattern()],
-    %% Server processes whose callbacks are measured.
+    %% Server processes with measured callbacks.
     servers => [dyno_process_filter:t()],
-    %% Names of instruments that are switched off, or of all of dyno's that are not.
+    %% Names of instruments that are switched off.
     without => [atom()],
     on => [atom()],
     %% Instruments besides dyno's own.
@@ -31,15 +31,15 @@
     interval_ms => pos_integer(),
     %% Modules of custom agents.
     custom => [module()],
-    %% Where agents are idle between two runs.
+    %% The store of idle agents between two runs.
     idle => dyno_agent:idle(),
     keep => boolean(),
-    %% That the processor is sampled: of all nodes, or of those that dyno has started itself.
+    %% Sampling of the processor: of all nodes, or of nodes that dyno has started.
     cpu => dyno_agent_stacks:cpu(),
     own_cpu => boolean(),
     cookie => atom(),
     name => atom(),
-    %% Which processes a profile is of; what else the instruments' config/1 are to find.
+    %% The processes of a profile; further keys for the instruments' config/1.
     processes => [dyno_agent_process_filter:selector()],
     atom() => term()
 }.
@@ -47,26 +47,26 @@
 -type target() :: #{
     node := node(),
     agent := dyno_agent:agent(),
-    %% The monitor of its guard, and what marks its messages.
+    %% The monitor of its guard, and the mark of its messages.
     monitor := reference(),
     ref := reference(),
-    %% Those that run, in the order in which they were started.
+    %% The running instruments, in the order of their starts.
     instruments := [{module(), pid()}],
     sampler := pid(),
-    %% Names of instruments that cost a node of so many processes too much.
+    %% Names of instruments too expensive for the node's number of processes.
     left_out := [atom()],
     %% For the recording.
     facts := #{atom() => term()},
     clock := dyno_target_clock:clock(),
-    %% What is to be added to its times.
+    %% The offset of its times.
     shift_ms := integer(),
     metrics := [dyno_agent_vm:metric()]
 }.
 
-%% The instruments `functions` and `processes` set flags in each process, six times a run at least: 0.2
-%% to 0.6 us each. What a visit costs a node shall not grow with the node.
+%% The instruments `functions` and `processes` set flags in each process, at least six times a run,
+%% for 0.2 to 0.6 us each. The cost of a visit must not grow with the node.
 -define(MOST_FLAGGED, 250_000).
-%% A look at more of them would prolong the run by seconds.
+%% A look at more processes would prolong the run by seconds.
 -define(MOST_LOOKED_AT, 100_000).
 -define(INTERVAL_MS, 1000).
 
@@ -100,7 +100,7 @@ selected(_Nodes, _Options) ->
 
 attach_one(Node, #{patterns := ForAll, servers := Servers} = ForEach) ->
     Patterns = maps:get(Node, maps:get(patterns_of, ForEach, #{}), ForAll),
-    %% Its modules are many: sent only where it measures something.
+    %% It has many modules: sent only if used.
     Instruments = [dyno_agent_servers || Servers =/= []] ++ maps:get(instruments, ForEach, []),
     Cpu = dyno_target_cpu:of_node(Node, ForEach),
     Options = Cpu#{
@@ -145,7 +145,7 @@ equip(#{node := Node, agent := Agent} = Bare, #{without := Asked} = Options) ->
         }}
     end.
 
-%% Who asks for a level other than the default gets it.
+%% An explicit level other than the default applies.
 left_out(Agent, #{level := budget, patterns := [_ | _], without := Without}) ->
     Processes = dyno_agent:processes(Agent),
     Most = [
@@ -155,7 +155,7 @@ left_out(Agent, #{level := budget, patterns := [_ | _], without := Without}) ->
 left_out(_Agent, _Options) ->
     [].
 
--doc "What the reader must know of how the targets are measured.".
+-doc "Warnings about the measurement of the targets.".
 -spec warnings([target()]) -> [{Code :: binary(), Text :: binary()}].
 warnings(Targets) ->
     Flagged =
@@ -198,8 +198,7 @@ facts(Node, #{offset_ns := OffsetNs, error_ns := ErrorNs}) ->
     }.
 
 -doc """
-Sets, after a restart, what is to be added to the times of the targets so that they count from
-`ZeroNs` on this node's monotonic clock.
+Sets, after a restart, the offsets of the targets' times to `ZeroNs` on this node's monotonic clock.
 """.
 -spec aligned([target()], integer()) -> [target()].
 aligned(Targets, ZeroNs) ->
@@ -208,7 +207,7 @@ aligned(Targets, ZeroNs) ->
             StartNs = dyno_agent_sampler:started_ns(Sampler),
             Target#{shift_ms := dyno_target_clock:shift_ms(StartNs, ZeroNs, Clock)}
         catch
-            %% It went down; a message says so.
+            %% It went down, which a message reports.
             exit:_ -> Target
         end
      || #{sampler := Sampler, clock := Clock} = Target <- Targets
@@ -222,7 +221,7 @@ traces(Targets) ->
         lists:append([Instruments || #{instruments := Instruments} <- Targets])
     ).
 
--doc "All instruments count from now on; `gone` where a target went down.".
+-doc "All instruments count from now on; `gone` if a target went down.".
 -spec restart([target()]) -> ok | gone.
 restart(Targets) ->
     try
@@ -234,7 +233,7 @@ restart(Targets) ->
         exit:{{nodedown, _}, _} -> gone
     end.
 
-%% An instrument may have been given up; a message says so.
+%% An instrument may have been given up, which a message reports.
 still(Call) ->
     try
         [Call()]
@@ -242,7 +241,7 @@ still(Call) ->
         exit:{Reason, _} when not is_tuple(Reason); element(1, Reason) =/= nodedown -> []
     end.
 
--doc "The results until now, of targets that may be gone soon; counting goes on.".
+-doc "The results so far, of targets that may be gone soon; counting continues.".
 -spec peek([target()]) -> #{node() => results()}.
 peek(Targets) ->
     #{Node => Results || Target <- Targets, #{node := Node} = Results <- ask(fun peek/2, Target)}.
@@ -253,7 +252,7 @@ peek(Module, Pid) ->
         false -> Module:read(Pid)
     end.
 
--doc "The load ends in a moment: instruments that sample do so now, and not after it.".
+-doc "The load ends soon: sampling instruments sample now, not after it.".
 -spec last_look([target()]) -> ok.
 last_look(Targets) ->
     lists:foreach(
@@ -266,7 +265,7 @@ last_look(Targets) ->
         lists:append([Instruments || #{instruments := Instruments} <- Targets])
     ).
 
--doc "Reads all results; of a node that is gone, none.".
+-doc "Reads all results; of a lost node, none.".
 -spec read([target()]) -> [results()].
 read(Targets) ->
     lists:append([
@@ -277,13 +276,13 @@ read(Targets) ->
      || #{node := Node} = Target <- Targets
     ]).
 
--doc "Reads all results; a node that gives none is lost, and has shown nothing.".
+-doc "Reads all results; a node without results is lost, and has shown nothing.".
 -spec results([target()]) -> {[{lost, node()}], [results()]}.
 results(Targets) ->
     {Lost, Results} = lists:partition(fun(#{results := Of}) -> Of =:= #{} end, read(Targets)),
     {[{lost, Node} || #{node := Node} <- Lost], Results}.
 
-%% The last one that was started first: what comes after the end of the load does not belong to it.
+%% The last started first: events after the load's end do not belong to it.
 ask(Ask, #{node := Node, instruments := Instruments}) ->
     try
         Results = [
@@ -329,6 +328,6 @@ format_error({unmatched, Node, Patterns}) ->
         [Node, lists:join(", ", Texts)]
     ).
 
--doc "The patterns are the caller's.".
+-doc "The caller chooses the patterns.".
 -spec fault(reason()) -> dyno_error:fault().
 fault({unmatched, _, _}) -> caller.

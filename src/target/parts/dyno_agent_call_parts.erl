@@ -3,22 +3,22 @@
 
 -module(dyno_agent_call_parts).
 -moduledoc false.
-%% Counted calls in the recording: the tables of functions and of their callers, and warnings where
-%% the numbers are uncertain. Pure, and needed on the caller's side only.
+%% Counted calls in a recording: the tables of functions and their callers, and warnings of
+%% uncertain numbers. Pure, for the caller's side only.
 
 -export([result/1, tables/0, metrics/0, warnings/2]).
 
 -type result() :: dyno_agent_calls:result().
 
-%% If times are missing of more than this share of the run, the reader is told.
+%% A warning if times of more than this share of the run are missing.
 -define(MISSING, 0.05).
-%% So are times of functions that are off by more than this share of all.
+%% A warning if functions' times are off by more than this share of the total.
 -define(UNCERTAIN, 0.1).
-%% So many times as much as the processors worked is mostly not theirs.
+%% Times above this multiple of the processor time are mostly waiting.
 -define(WAITED, 1.25).
-%% Less is not told apart from the budget.
+%% Smaller excesses are within the error.
 -define(OVER_BUDGET, 1.5).
-%% Named in one sentence.
+%% The modules named in one sentence.
 -define(MODULES, 3).
 
 -spec result(dyno_agent_calls:reading()) -> result().
@@ -51,7 +51,7 @@ tables() ->
         }
     ].
 
-%% No function is measured where the level says processes only.
+%% At the level of processes no function is measured.
 functions(#{measured_functions := 0}) -> none;
 functions(#{functions := Functions}) -> heaviest_first(Functions).
 
@@ -90,8 +90,7 @@ heaviest_first(Functions) ->
 
 weight(F) -> {maps:get(own_time_ns, F, 0), maps:get(words, F, 0), maps:get(calls, F, 0)}.
 
-%% What the own time lies between. Of what is mostly the instrument's anything may be the
-%% function's.
+%% The bounds of the own time. Time that is mostly the instrument's may all be the function's.
 bounded(#{own_time_low_ns := _} = F) ->
     F;
 bounded(#{own_time_ns := Ns, raw_time_ns := RawNs, uncertain_ns := OffNs} = F) ->
@@ -112,11 +111,11 @@ function_columns() ->
         {~"calls", ~"Calls", count, fun calls/1}
     ] ++ [optional(C) || C <- call_columns() ++ time_columns() ++ word_columns()].
 
-%% A column is there only where the level asks for what it is made of.
+%% Columns that exist only at levels that measure their values.
 optional({Name, Title, Kind, Properties, Cell}) ->
     {Name, Title, Kind, Properties#{optional => true}, Cell}.
 
-%% Estimated from a part of the calls, or not counted at all, where counting would cost too much.
+%% Estimated from some calls, or not counted, if counting would cost too much.
 calls(#{counted := no}) -> undefined;
 calls(#{calls := Calls}) -> Calls.
 
@@ -198,7 +197,7 @@ time_columns() ->
         ]
     ]).
 
-%% A value made of the own time, and what it lies between.
+%% A value computed from the own time, with its bounds.
 of_time({Name, Title, Kind, Properties}, Key, Made) ->
     {Least, Most} = bounds(Key),
     Cell = fun(Bound) ->
@@ -218,7 +217,7 @@ of_time({Name, Title, Kind, Properties}, Key, Made) ->
 bounds(own_time_ns) -> {own_time_low_ns, own_time_high_ns};
 bounds(total_time_ns) -> {total_time_low_ns, total_time_high_ns}.
 
-%% The least time belongs to the most calls. Where there may have been none, nothing is known.
+%% The least time belongs to the most calls. If there may have been no calls, it is unknown.
 per_call(_Ns, #{counted := estimated, calls_low := 0}) ->
     undefined;
 per_call(Ns, #{bound := Bound} = F) ->
@@ -297,7 +296,7 @@ warnings(Role, #{functions := Functions} = Result) ->
         ]
     ]).
 
-%% Without it, a report without functions would look as if that were the answer.
+%% Otherwise a report without functions would look like an answer.
 not_called(Role, #{functions := Functions, measured_functions := N}) ->
     [
         {~"nothing_called",
@@ -323,7 +322,7 @@ counts(Role, #{reloaded := Reloaded, off_by := OffBy}) ->
          || OffBy > ?MISSING
         ].
 
-%% As the subject of a sentence about one of them.
+%% As the subject of a sentence.
 modules([Module]) ->
     dyno_agent_name:module(Module);
 modules(Modules) ->
@@ -331,7 +330,7 @@ modules(Modules) ->
     Others = [[" and ", integer_to_list(N), " more"] || N <- [length(Modules) - ?MODULES], N > 0],
     ["each of ", lists:join(", ", Names), Others].
 
-%% Where each call is timed.
+%% If each call is timed.
 times(Role, Functions) ->
     Timed = [F || #{raw_time_ns := _} = F <- Functions],
     {Told, Below} = lists:partition(fun is_told/1, Timed),
@@ -379,7 +378,7 @@ named([#{mfa := MFA} | Others]) ->
         N -> [Name, " and of ", integer_to_list(N), " other functions"]
     end.
 
-%% Their callers would else seem to do the work themselves.
+%% Otherwise their callers would seem to do the work.
 left_out(Role, Functions, #{left_out := LeftOut}) ->
     Told = [MFA || #{mfa := MFA, own_time_ns := _} <- Functions],
     [

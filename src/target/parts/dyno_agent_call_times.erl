@@ -3,15 +3,14 @@
 
 -module(dyno_agent_call_times).
 -moduledoc false.
-%% Puts together what counts, timed calls and samples say of functions. Pure, and needed on the caller's
-%% side only.
+%% Combines counts, timed calls and samples of functions. Pure, for the caller's side only.
 %%
 %%   all calls are timed               own time of each function from its calls
 %%   samples tell where time goes      own and total time from samples: their share of the processor time
 %%   all but a few are timed           own time from calls, those of the few in that of their callers
 %%   none of these                     own time from the samples that tell: at least so much
 %%
-%% Samples tell if no more than a tenth of them show a process that had run shortly and waits again.
+%% Samples tell if no more than a tenth show a process that ran shortly before and waits again.
 
 -export([result/1, without_waiting/2, each_call/2, combine/1]).
 -export_type([input/0, function_result/0]).
@@ -20,7 +19,7 @@
 -type row() :: {mfa(), kind(), Calls :: non_neg_integer() | undefined, Ns :: non_neg_integer()}.
 
 -type input() :: #{
-    %% Of the functions that were counted all the time.
+    %% Of functions counted all the time.
     calls := #{mfa() => non_neg_integer()},
     %% Of the others, with a 95 % interval.
     estimates := #{mfa() => {number(), Low :: number(), High :: number()} | unknown},
@@ -33,24 +32,23 @@
     sampled := none | dyno_agent_call_samples:sums()
 }.
 
--doc "Of a function. Words are of 8 bytes.".
+-doc "The result of a function. Words are of 8 bytes.".
 -type function_result() :: #{
     mfa := mfa(),
-    %% How the calls are known, and the 95 % interval of an estimate. `at_least`: the module was
-    %% loaded again.
+    %% The kind of the call count, and an estimate's 95 % interval. `at_least`: the module was
+    %% reloaded.
     counted => exact | estimated | at_least | no,
     calls => non_neg_integer(),
     calls_low => non_neg_integer(),
     calls_high => non_neg_integer(),
-    %% If each call is timed: as the runtime has it but for the time in which others had the processor,
-    %% and without what measuring has added; what that may be off by, and what measuring has added to
-    %% each call, in the mean.
+    %% If each call is timed: the runtime's time without the time of other programs and of
+    %% measuring; its possible error, and the mean time that measuring added to each call.
     raw_time_ns => non_neg_integer(),
     own_time_ns => non_neg_integer(),
     uncertain_ns => non_neg_integer(),
     overhead_ns => float(),
     words => non_neg_integer(),
-    %% Within a budget, with 95 % intervals.
+    %% With a budget, 95 % intervals.
     own_time_low_ns => non_neg_integer(),
     own_time_high_ns => non_neg_integer(),
     total_time_ns => non_neg_integer(),
@@ -59,13 +57,13 @@
     time_from => samples | calls
 }.
 
-%% Of samples that do not tell where a process was.
+%% The share of samples that do not show a process's place.
 -define(TELLS, 0.1).
 -define(LEAST_SAMPLES, 30).
 %% The normal distribution's 97.5 %.
 -define(WIDTH, 1.96).
 
--doc "What `m:dyno_agent_calls` has read, as functions and callers.".
+-doc "Functions and callers from the reading of `m:dyno_agent_calls`.".
 -spec result(dyno_agent_calls:reading()) -> dyno_agent_calls:result().
 result(#{counted := Counted, rows := Timed, threads := Times, reloaded := Reloaded} = Read) ->
     Rows = without_waiting(Times, Timed),
@@ -99,9 +97,9 @@ within_budget(Counted, Rows, #{estimates := Estimates, is_timed := IsTimed, sums
     #{functions => Functions, callers => Callers}.
 
 -doc """
-The runtime times calls by the clock, which goes on while a scheduler is ready to run and another program
-has the processor. Which functions were interrupted is not known: all by the same share, and the times
-are uncertain by that.
+The runtime times calls by the clock, which continues while a scheduler is ready to run and another
+program has the processor. The interrupted functions are unknown: all are reduced by the same share,
+which is their uncertainty.
 """.
 -spec without_waiting(#{normal => dyno_agent_threads:times(), atom() => term()}, Rows) -> Rows when
     Rows :: #{functions := [#{mfa := mfa(), atom() => term()}], callers := [row()]}.
@@ -130,10 +128,7 @@ without_waiting(#{normal := #{worked_ns := WorkedNs, ready_ns := ReadyNs}}, Rows
 without_waiting(_Times, Rows) ->
     Rows.
 
--doc """
-Each call is timed: with the calls that were counted while rows were read, which took as long as the
-others.
-""".
+-doc "If each call is timed: adds the calls counted while rows were read, with the same mean time.".
 -spec each_call(#{mfa() => non_neg_integer()}, Rows) -> Rows when
     Rows :: #{functions := [#{mfa := mfa(), atom() => term()}], callers := [row()]}.
 each_call(Counted, #{functions := Functions} = Rows) ->
@@ -156,7 +151,7 @@ scaled(#{mfa := MFA, calls := Calls} = F, Counted) ->
             F
     end.
 
--doc "The functions, and by which processes their time was spent.".
+-doc "The functions, and the processes in which their time was spent.".
 -spec combine(input()) -> {[function_result()], [row()]}.
 combine(#{calls := Calls, estimates := Estimates, timed := Timed, sampled := Sums}) ->
     Sampled = sampled(Sums),
@@ -200,7 +195,7 @@ called(MFA, Calls, Estimates) ->
 
 %% From calls
 
-%% Calls that were not timed, before the window opened or after it closed, took as long as the others.
+%% Calls outside of the timing window took as long as the others.
 of_calls(#{functions := Functions}, Calls) ->
     #{
         MFA => of_call(Function, max(1.0, maps:get(MFA, Calls, Timed) / Timed))
@@ -234,14 +229,14 @@ of_samples(#{own := Own, total := Total} = Sampled) ->
      || MFA := _ <- Total
     }.
 
-%% A function that was called and met in no sample.
+%% A called function without a sample.
 unmet(Time, samples, #{all := All} = Sampled) when map_size(Time) =:= 0, All >= ?LEAST_SAMPLES ->
     interval(own_time_ns, 0, Sampled);
 unmet(Time, _From, _Sampled) ->
     Time.
 
-%% Wilson's interval. Samples that do not tell where are as the others, if they are few; else all of
-%% them may be of any function.
+%% Wilson's interval. Samples without a place are like the others if they are few; otherwise all may
+%% be of any function.
 interval(Key, Weight, #{all := All, untold := Untold, cpu_ns := CpuNs, tells := Tells}) ->
     {Known, MoreNs} =
         case Tells of

@@ -3,11 +3,11 @@
 
 -module(dyno_agent_duration_parts).
 -moduledoc false.
-%% Durations of single calls in the recording. Pure, and needed on the caller's side only.
+%% Durations of single calls in a recording. Pure, for the caller's side only.
 
 -export([tables/0, histograms/0]).
 
--doc "Where most of the time went first.".
+-doc "The largest total time first.".
 -spec tables() -> [dyno_agent_instrument:table()].
 tables() ->
     [

@@ -3,12 +3,12 @@
 
 -module(dyno_agent_process_parts).
 -moduledoc false.
-%% Groups of processes in the recording: the table, how many there were, and warnings. Pure, and needed
-%% on the caller's side only.
+%% Groups of processes in a recording: the table, their number, and warnings. Pure, for the caller's
+%% side only.
 
 -export([tables/0, metrics/0, warnings/2, quantile_ns/3]).
 
-%% If more were started than so many times those that were discovered, some may be missing.
+%% If the processes started are more than this multiple of those found, some may be missing.
 -define(MANY_MORE, 2).
 
 -doc "The groups of each node; of several nodes, those of one kind together.".
@@ -79,7 +79,7 @@ tables() ->
         }
     ].
 
--doc "How many processes of all kinds there were.".
+-doc "The number of processes of all kinds.".
 -spec metrics() -> [dyno_agent_instrument:metric()].
 metrics() ->
     [
@@ -92,7 +92,7 @@ metrics() ->
         }
     ].
 
--doc "That not all processes are in the results.".
+-doc "Warnings that the results lack processes.".
 -spec warnings(Role :: binary(), dyno_agent_processes:results()) -> [dyno_agent_instrument:warning()].
 warnings(Role, #{discovers := Discovers, discovered := Discovered} = Results) ->
     [
@@ -119,7 +119,7 @@ warnings(Role, #{discovers := Discovers, discovered := Discovered} = Results) ->
 
 field(Key) -> fun(#{Key := Value}) -> Value end.
 
-%% Every process has memory: a group without any lived too shortly to be sampled.
+%% Every process has memory: a group without any was too short-lived to be sampled.
 seen(Key) ->
     fun
         (#{memory_max_bytes := 0}) -> undefined;
@@ -132,8 +132,8 @@ lifetime(Q) ->
     end.
 
 -doc """
-So much of them lasted no longer. So many others live on: of a quantile that may be one of these nothing
-is known.
+The quantile of lifetimes, with this number of processes still alive: unknown if a live process may
+be the quantile.
 """.
 -spec quantile_ns(float(), dyno_agent_event_histogram:t(), Alive :: non_neg_integer()) ->
     non_neg_integer() | undefined.

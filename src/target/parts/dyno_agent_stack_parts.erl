@@ -3,21 +3,21 @@
 
 -module(dyno_agent_stack_parts).
 -moduledoc false.
-%% Sampled stacks in the recording: the profile that flame graphs are drawn of, the calls in which
-%% processes wait, and warnings. Pure, and needed on the caller's side only.
+%% Sampled stacks in a recording: the profile for flame graphs, the calls in which processes wait,
+%% and warnings. Pure, for the caller's side only.
 
 -export([profiles/0, tables/0, metrics/0, warnings/2]).
 
 -type result() :: dyno_agent_stacks:result().
 
-%% The rarest ones are one.
+%% The rarest stacks are merged into one.
 -define(MOST_STACKS, 1500).
 -define(MOST_WAITING, 200).
-%% A part of the samples that is worth a sentence.
+%% A share of samples worth a warning.
 -define(MUCH, 0.05).
-%% Of the processor time so much is seen where all processes are met.
+%% The share of processor time seen if all processes are met.
 -define(MOSTLY, 0.7).
-%% Instants at which nothing ran.
+%% Instants without a running process.
 -define(ENOUGH, 100).
 
 -spec profiles() -> [dyno_agent_instrument:profile()].
@@ -50,7 +50,7 @@ observed(#{seen := {Share, Instants}}) when is_float(Share) ->
 observed(#{seen := {none, Instants}}) ->
     #{observations => Instants}.
 
-%% Of the processes the time that they waited, of messages and memory the mean.
+%% For processes their waiting time, for messages and memory the mean.
 waiting_stacks(#{purpose := test}) ->
     [];
 waiting_stacks(#{waiting := Stacks, duration_ns := DurationNs}) ->
@@ -62,7 +62,7 @@ waiting_stacks(#{waiting := Stacks, duration_ns := DurationNs}) ->
      || {_, Group, Stack, {Mean, Messages, Bytes, _}} <- Most
     ].
 
-%% Each stack's part of the time that the schedulers worked.
+%% Each stack's share of the schedulers' time.
 stacks(#{stacks := Stacks, cpu_ns := CpuNs, other := Other, elsewhere := Elsewhere} = Result) ->
     All = max(1.0e-9, Other + Elsewhere + weight(Stacks)),
     SeenNs = CpuNs * seen(Result),
@@ -74,8 +74,8 @@ stacks(#{stacks := Stacks, cpu_ns := CpuNs, other := Other, elsewhere := Elsewhe
     ] ++ [{[~"(other stacks)"], [Ns(More)], #{}} || More <- [Other + weight(Rest)], More > 0] ++
         [{[unmet()], [UnseenNs], #{}} || UnseenNs <- [round(CpuNs - SeenNs)], UnseenNs > 0].
 
-%% The share of the processor time in which processes were seen: 1, unless it is clearly less. The
-%% schedulers also work between processes, for ports and timers.
+%% The share of processor time in which processes were seen: 1, unless clearly less. Schedulers also
+%% work between processes, for ports and timers.
 seen(#{seen := {Share, Instants}}) when is_float(Share), Instants > 0 ->
     case Share * (1 + 2 / math:sqrt(Instants)) < ?MOSTLY of
         true -> Share;
@@ -84,7 +84,7 @@ seen(#{seen := {Share, Instants}}) when is_float(Share), Instants > 0 ->
 seen(#{seen := {Share, 0}, instants := Instants}) when is_float(Share), Instants > ?ENOUGH -> 0.0;
 seen(_Result) -> 1.0.
 
-%% Who ran shortly before it waits in a function of OTP's ran in what called that.
+%% A process that ran shortly before it waits in an OTP function ran in that function's caller.
 outside_of_waits({Group, Stack, Weight} = Of) ->
     case lists:reverse(Stack) of
         [burst | Inner] ->
@@ -104,8 +104,8 @@ weight(Stacks) -> lists:sum([Weight || {_, _, Weight} <- Stacks]).
 most(Most, Position, Items) ->
     lists:split(min(Most, length(Items)), lists:reverse(lists:keysort(Position, Items))).
 
-%% A stack that is cut at its outer end is put where a whole one has the function that it begins
-%% with, the one with the greatest weight.
+%% A stack cut at its outer end joins a whole stack that contains its first function, the heaviest
+%% one.
 merged(Stacks) ->
     {Cut, Whole} = lists:partition(fun({_, Stack, _}) -> hd(Stack) =:= deep end, Stacks),
     {ByWeight, _} = most(length(Whole), 3, Whole),
@@ -142,10 +142,10 @@ frame(nameless) -> ~"(code without a name)";
 frame(burst) -> burst();
 frame(unseen) -> ~"(ended before it could be asked)".
 
-%% Of a process that its stack shows where it waited.
+%% Of a process whose stack shows its place of waiting.
 burst() -> ~"(ready to run, or ran shortly, from here)".
 
-%% Processes worked that were not met.
+%% Work of processes that were not met.
 unmet() -> ~"(not seen: of processes that were not met)".
 
 group(Group) -> element(1, dyno_agent_kind:print(Group)).
@@ -197,7 +197,7 @@ waiting(#{waiting := Stacks}) ->
     {Most, _} = most(?MOST_WAITING, 2, [{Key, together(Of)} || Key := Of <- Calls]),
     Most.
 
-%% Of several stacks the bounds add up, as widely as they can.
+%% The bounds of several stacks add up to the widest.
 together(Means) ->
     Sum = lists:sum([Mean || {Mean, _} <- Means]),
     case [x || {_, {_, _}} <- Means] of
@@ -215,7 +215,7 @@ together(Means) ->
             {Sum, lists:sum(Lows), lists:sum(Highs)}
     end.
 
-%% Who waits in a call that was not made for waiting is of interest whoever has called it.
+%% A wait in a call not made for waiting is of interest with any caller.
 caller(Stack, How, Base) ->
     [_Call | Outer] = lists:reverse(Stack),
     case [MFA || {M, _, _} = MFA <- Outer, not is_map_key(M, Base)] of
@@ -274,7 +274,7 @@ warnings(Role, #{stacks := Stacks, other := Other} = Result) ->
          || #{clocks := unknown} <- [Result]
         ].
 
-%% What went to processes that were not met, had ended, or had run on by the time they answered.
+%% Time of processes that were not met, had ended, or had continued before they answered.
 unseen(Role, All, #{stacks := Stacks, started := Started, cpu := Cpu} = Result) ->
     Weight = fun(Last) ->
         weight([Of || {_, Stack, _} = Of <- Stacks, lists:last(Stack) =:= Last])
