@@ -169,7 +169,7 @@ called if the load ends early.
 -doc "The counts until now, during the load; by default `c:read/1`.".
 -callback peek(pid()) -> result().
 
--doc "On the caller's side: what the instrument has read, as a result; the same if it is not exported.".
+-doc "Makes a result of the read data, on the caller's side; by default the data.".
 -callback result(term()) -> result().
 -callback tables() -> [table()].
 -callback metrics() -> [metric()].
