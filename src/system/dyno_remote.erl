@@ -3,8 +3,8 @@
 
 -module(dyno_remote).
 -moduledoc false.
-%% A call in another node by a process of high priority. The one that `erpc:call/5` starts waits for
-%% its turn: half a second on a node of 1,000 processes that compute. What is called must be short.
+%% Calls another node by a process of high priority, for short functions. The process of
+%% `erpc:call/5` waits for its turn: half a second on a node with 1,000 computing processes.
 
 -export([call/4, call/5, each/2]).
 
@@ -18,7 +18,7 @@ call(Node, M, F, A) -> call(Node, M, F, A, ?TIMEOUT_MS).
 -spec call(node(), module(), atom(), [term()], timeout()) -> term().
 call(Node, M, F, A, TimeoutMs) ->
     Ref = make_ref(),
-    %% As erpc starts it: what runs in the other node is the protocol of erpc.
+    %% Started as by erpc: the other node runs erpc's protocol.
     Options = [monitor, {priority, high}, {reply, error_only}],
     Id = spawn_request(Node, erpc, execute_call, [Ref, M, F, A], Options),
     receive

@@ -136,7 +136,7 @@ An event or observation during the run; `data` has a JSON form for programs that
 """.
 -type event() :: #{time_ms := number(), kind := binary(), text := binary(), data => term()}.
 
--doc "A reason to trust the numbers less, and what to do; an argument `{Value, Unit}` is a quantity.".
+-doc "A reason to trust the numbers less, and a remedy; `{Value, Unit}` is a quantity.".
 -type warning() ::
     {Code :: binary(), io:format(), [term() | {number(), Unit :: binary()}]}
     | {Code :: binary(), io:format(), [term() | {number(), Unit :: binary()}], Advice :: binary()}.

@@ -14,7 +14,7 @@
 %%
 %% A process that ran before monitoring may be in any state of its property: its instances begin as
 %% worlds, all possible states. Events and deadlines remove worlds; with none left the property is
-%% broken. A broken key starts again the same way, so that one fault is told once. The last keys
+%% broken. A broken key starts again the same way, so one fault is reported once. The last keys
 %% known to be at their start, and the broken ones, are remembered.
 %%
 %% Time is that of the events: a deadline before an event has passed, with or without a timer. So a
@@ -116,7 +116,7 @@ event(Module, Event, Time, State) ->
             case {Program, outcome(Program, deadline, Late)} of
                 {#{keys := []}, Outcome} ->
                     Outcome;
-                %% The other keys get this event too; all faults are told together.
+                %% The other keys get this event too; all faults are reported together.
                 {_, {report, no, Explanation, State1}} ->
                     case event(Module, Event, Time, State1) of
                         {next, State2} -> {report, no, Explanation, State2};
@@ -260,7 +260,7 @@ remember(Key, Known, {Last, Before}) ->
 
 %% Reports and restarts the broken instances, and drops those back at their start, unless an event
 %% of all keys may break them later. If such an event has broken the base, no key can begin anew:
-%% each is told once, and then counts as holding.
+%% each is reported once, and then counts as holding.
 kept(#{shared := Shared} = Program, Base, Touched, Instances, Deadline, Memory0, Time) ->
     Start = start(Program, Base, Time),
     IsOver = not Shared andalso true =:= truth(finished(Program, Start)),
@@ -341,7 +341,7 @@ outcome(_Program, _Because, {[], State}) ->
 outcome(#{keys := []} = Program, Because, {[{Key, {Truth, _} = Decided, _}], State}) ->
     {verdict(Truth), explanation(Program, Because, [{Key, Decided}], false), State};
 outcome(Program, Because, {Broken, State}) ->
-    %% Prefers one that was not told before.
+    %% Prefers one that was not reported before.
     [{_, _, Again} | _] = First = lists:keysort(3, Broken),
     All = [{Key, Decided} || {Key, Decided, _} <- First],
     {report, no, explanation(Program, Because, All, Again), State}.

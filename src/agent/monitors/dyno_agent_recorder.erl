@@ -13,7 +13,7 @@
 -opaque state() :: pid().
 -export_type([state/0]).
 
-%% Deadlines are told this much later (dyno_agent_event_shard).
+%% Deadlines are reported this much later (dyno_agent_event_shard).
 -define(GRACE_NS, 20_000_000).
 
 -spec header() -> binary().
