@@ -3,7 +3,7 @@
 
 -module(dyno_trace).
 -moduledoc """
-Shows calls and messages of running nodes as they happen: what `dyno trace` does.
+Shows calls and messages of running nodes as they happen, for `dyno trace`.
 
 ```erlang
 {ok, Trace} = dyno_trace:start(['shop@host'], [~"shop:order/2 -> return"], #{count => 100}),
@@ -12,12 +12,12 @@ ok = dyno_trace:remove(Trace, ~"shop:order/2 -> return"),
 {ok, Ended} = dyno_trace:stop(Trace).
 ```
 
-Limits are always on: 10 calls, 15 seconds, 10,000 events a second, 2,000 that wait in the node and
-1,000 on their way, 64 MiB. When one of them is reached, tracing ends in the node by itself; so it
-does when the process that started it ends, or the node is lost.
+Limits always apply: 10 calls, 15 seconds, 10,000 events a second, 2,000 events waiting in the node
+and 1,000 on their way, 64 MiB. When a limit is reached, tracing ends in the node by itself, as it
+does when its owner ends or the node is lost.
 
-What was traced goes to the function `show`, in a process of its own. Items of several nodes are
-shown in the order of their times. The owner receives `{dyno_trace, Trace, {ended, Ended}}`.
+The function `show` gets the items in its own process, in order of time over all nodes. The owner
+receives `{dyno_trace, Trace, {ended, Ended}}`.
 """.
 
 -behaviour(gen_server).
@@ -29,32 +29,32 @@ shown in the order of their times. The owner receives `{dyno_trace, Trace, {ende
 -type options() :: #{
     %% 15 seconds by default.
     for_ms => pos_integer(),
-    %% So many calls and messages; 10 by default.
+    %% Calls and messages; 10 by default.
     count => pos_integer(),
     %% Events a second.
     rate => pos_integer(),
-    %% Events that wait in the node, and their memory.
+    %% Events waiting in the node, and their memory.
     queue => pos_integer(),
     bytes => pos_integer(),
-    %% Which processes; all but those that a node can't do without.
+    %% The processes; by default all except those vital for a node.
     processes => [dyno_process_filter:t() | binary()],
-    %% `events` by default; how long functions take; the values of an argument.
+    %% `events` by default; times of functions; values of an argument.
     what => events | latency | {argument, pos_integer()},
-    %% Calls that take longer are shown one by one where functions are timed.
+    %% Longer calls are shown one by one when functions are timed.
     above_ns => pos_integer(),
     %% Whether the end of each call is traced.
     tree => boolean(),
-    %% Whether calls have their arguments; they do by default.
+    %% Whether calls include their arguments; default true.
     arguments => boolean(),
     depth => pos_integer(),
     size => pos_integer(),
-    %% Called with each item; by default lines are printed where the caller prints.
+    %% Called with each item; by default prints lines to the caller's output.
     show => fun((dyno_trace_item:t()) -> term()),
     cookie => atom(),
     name => atom()
 }.
 
--doc "Why it ended, node by node: items of the kind `stopped`.".
+-doc "The reason of each node's end: items of the kind `stopped`.".
 -type ended() :: [dyno_trace_item:t()].
 
 -type reason() :: {no_pattern, binary()} | {bad_option, atom()} | ended.
@@ -68,11 +68,11 @@ shown in the order of their times. The owner receives `{dyno_trace, Trace, {ende
     shown := non_neg_integer(),
     patterns := [{pos_integer(), dyno_trace_pattern:t()}],
     next := pos_integer(),
-    %% What traces, and why the others ended.
+    %% The tracing targets, and the other targets' reasons.
     targets := [dyno_trace_target:t()],
     all := [dyno_trace_target:t()],
     ended := ended(),
-    %% Items that others may still come before.
+    %% Items that an earlier item may still precede.
     waiting := [{At :: integer(), pid(), dyno_trace_item:t()}],
     callers := [gen_server:from()]
 }.
@@ -82,7 +82,7 @@ shown in the order of their times. The owner receives `{dyno_trace, Trace, {ende
     what => events,
     tree => false, arguments => true, depth => 8, size => 80, processes => []
 }).
-%% Of several nodes what came so long ago is complete.
+%% With several nodes, items this old are complete.
 -define(MERGE_MS, 200).
 -define(MERGE_EACH_MS, 50).
 -define(WINDOW_QUEUE, 50_000).
@@ -91,8 +91,8 @@ shown in the order of their times. The owner receives `{dyno_trace, Trace, {ende
 Traces in these nodes.
 
 ## Errors
-A pattern is not understood, a function is not there or can't be traced, a node can't be reached or
-is taken by another dyno.
+An invalid pattern, a missing or untraceable function, an unreachable node, or a node that another
+dyno uses.
 """.
 -spec start([node(), ...], [unicode:chardata(), ...], options()) ->
     {ok, pid()} | {error, dyno_error:error()}.
@@ -106,25 +106,25 @@ start(Nodes, Patterns, Options) ->
         {error, {?MODULE, refused, Error}} -> {error, Error}
     end.
 
--doc "Traces one more pattern of calls.".
+-doc "Adds a pattern of calls.".
 -spec add(pid(), unicode:chardata()) -> ok | {error, dyno_error:error()}.
 add(Trace, Pattern) -> call(Trace, {add, Pattern}).
 
--doc "Traces a pattern no more, which is written as it was given.".
+-doc "Removes a pattern, written as it was given.".
 -spec remove(pid(), unicode:chardata()) -> ok | {error, dyno_error:error()}.
 remove(Trace, Pattern) -> call(Trace, {remove, unicode:characters_to_binary(Pattern)}).
 
--doc "Traces no more; returns when all is shown and the nodes are left.".
+-doc "Stops; returns when all items are shown and the nodes are left.".
 -spec stop(pid()) -> {ok, ended()} | {error, dyno_error:error()}.
 stop(Trace) ->
     Result = call(Trace, stop),
-    %% Its owner was told, too.
+    %% Its owner was told too.
     receive
         {?MODULE, Trace, {ended, Ended}} -> {ok, Ended}
     after 0 -> Result
     end.
 
--doc "Waits until it has ended by itself; for its owner.".
+-doc "Waits for the end; for the owner only.".
 -spec await(pid()) -> {ok, ended()} | {error, dyno_error:error()}.
 await(Trace) ->
     Ref = monitor(process, Trace),
@@ -143,7 +143,7 @@ call(Trace, Request) ->
         exit:_ -> {error, {?MODULE, ended}}
     end.
 
--doc "Shows what a file has, as it was shown when it was traced.".
+-doc "Shows a file's items as in tracing.".
 -spec replay(file:name_all(), fun((dyno_trace_item:t(), Acc) -> Acc), Acc) ->
     {ok, Acc} | {error, dyno_error:error()}.
 replay(File, Show, Acc) -> dyno_trace_item:fold(File, Show, Acc).
@@ -271,11 +271,11 @@ lost(#{node := Node}, Why, State) ->
     Item = #{event => stopped, node => atom_to_binary(Node), reason => Reason},
     step(ended(with_count(Item, State), State)).
 
-%% How many came of one of several nodes is not counted here.
+%% With several nodes a node's number of items is not counted here.
 with_count(Item, #{all := [_], shown := Shown}) -> Item#{count => Shown};
 with_count(Item, _State) -> Item.
 
-%% What waits is shown before its node's end.
+%% Waiting items are shown before their node's end.
 came(#{event := stopped} = Item, _Sender, State) ->
     ended(Item, State);
 came(#{at := At} = Item, Sender, #{all := [_, _ | _], waiting := Waiting} = State) ->
@@ -283,7 +283,7 @@ came(#{at := At} = Item, Sender, #{all := [_, _ | _], waiting := Waiting} = Stat
 came(Item, Sender, State) ->
     shown(Sender, Item, State).
 
-%% With how much of the time was observed.
+%% With the observed time.
 ended(#{node := Node} = Item, #{targets := Targets, ended := Ended} = State) ->
     #{started_ms := StartedMs, for_ms := ForMs} = State,
     Left = [Target || #{node := Of} = Target <- Targets, atom_to_binary(Of) =/= Node],
@@ -328,7 +328,7 @@ step(#{targets := []} = State) ->
 step(State) ->
     {noreply, State}.
 
-%% The last item of a node says what attaching and leaving cost, and what stayed.
+%% A node's last item has the visit's cost and remains.
 with_visits(Items, Visits) ->
     ByNode = #{atom_to_binary(Node) => Visit || #{node := Node} = Visit <- Visits},
     [

@@ -3,21 +3,21 @@
 
 -module(dyno_trace_elixir).
 -moduledoc false.
-%% The arguments and guards of a pattern in Elixir's spelling, as the forms of a clause of Erlang:
+%% The arguments and guards of a pattern in Elixir's syntax, as the forms of an Erlang clause:
 %%
 %%   (_, %Shop{id: id}) when id > 5 and id not in [7, 8]
 %%
-%% Names in small letters are variables, :n and the n of n: are atoms, "abc" is a binary. Whatever a
-%% match specification cannot say is refused by a sentence that says what can be written:
-%% {Column, Sentence} is thrown, as dyno_trace_pattern takes it.
+%% Lower-case names are variables, :n and the n of n: are atoms, "abc" is a binary. Syntax beyond
+%% match specifications is refused with a sentence on what is possible: {Column, Sentence} is
+%% thrown, for dyno_trace_pattern.
 
 -export([clause/3]).
 
 -type form() :: erl_parse:abstract_expr().
 
 -doc """
-The arguments, the alternatives of the guard, and the text behind them with its column. `End` is the
-column behind the text.
+The arguments, the alternatives of the guard, and the following text with its column. `End` is the
+column after the text.
 """.
 -spec clause(string(), pos_integer(), pos_integer()) ->
     {[form()], [[form()]], string(), pos_integer()}.
@@ -57,7 +57,7 @@ wrong({key, At, Name}) ->
 wrong({_, At, _}) ->
     throw({At, "not understood from here on"}).
 
-%% What may stand in an argument; a text may have a rest.
+%% Patterns in an argument; a text may have a rest.
 pattern(Tokens) ->
     case value(Tokens, fun pattern/1) of
         {{bin, A, [{bin_element, _, {string, _, Text}, _, _}]}, [{'<>', _, _} | Rest]} ->
@@ -67,7 +67,7 @@ pattern(Tokens) ->
             Value
     end.
 
-%% The rest of a text has no form in a match specification: the whole gets a name, and a guard.
+%% Match specifications cannot express a text's rest: the whole gets a name, and a guard.
 prefixed(A, Text, {var, _, _} = Rest) -> {prefix, A, Text, Rest};
 prefixed(A, Text, {bin, _, [{bin_element, _, {string, _, More}, _, _}]}) -> text(A, Text ++ More);
 prefixed(A, Text, {prefix, _, More, Rest}) -> {prefix, A, Text ++ More, Rest};
@@ -92,7 +92,7 @@ without_prefixes(Form, Guards) ->
 text(A, Text) ->
     {bin, A, [{bin_element, A, {string, A, Text}, default, [utf8]}]}.
 
-%% Values, the parts of which `Part` reads.
+%% Values, with parts read by `Part`.
 value([{name, At, "nil"} | Rest], _Part) -> {{atom, {1, At}, nil}, Rest};
 value([{name, At, "true"} | Rest], _Part) -> {{atom, {1, At}, true}, Rest};
 value([{name, At, "false"} | Rest], _Part) -> {{atom, {1, At}, false}, Rest};
@@ -120,7 +120,7 @@ value([{'%', At, _}, {Kind, _, _} = Struct, {'{', _, _} | Tokens], Part) when
 value([Token | _], _Part) ->
     wrong(Token).
 
-%% With commas between them.
+%% Separated by commas.
 parts([{End, _, _} | Rest], End, _Part) ->
     {[], Rest};
 parts(Tokens, End, Part) ->
@@ -184,7 +184,7 @@ key_and_value([{_, At, _} | _] = Tokens, Part) ->
 
 field(A, Key, Value) -> {map_field_exact, A, Key, Value}.
 
-%% Guards: operators of higher precedence bind first. As Elixir has them, from `or` to `*`.
+%% Guards: operators of higher precedence bind first, as in Elixir, from `or` to `*`.
 binary('or') -> {1, 'orelse'};
 binary('and') -> {2, 'andalso'};
 binary('==') -> {3, '=='};
@@ -231,7 +231,7 @@ operators(Left, [{Operator, At, _} | Tokens] = All, Least) ->
             wrong(hd(All))
     end.
 
-%% Written as in Erlang.
+%% Erlang's syntax.
 no_module({atom, {_, At}, Atom}) ->
     case atom_to_list(Atom) of
         "Elixir." ++ Name ->
@@ -289,7 +289,7 @@ values({nil, _}) -> [].
 joined(_Operator, _A, [Only]) -> Only;
 joined(Operator, A, [First | Rest]) -> {op, A, Operator, First, joined(Operator, A, Rest)}.
 
-%% By another name, or with the arguments in another order. Others are Erlang's, or none.
+%% Functions with another name or order of arguments than in Erlang.
 called(A, "is_nil", [X]) ->
     {op, A, '=:=', X, {atom, A, nil}};
 called(A, "is_struct", [X]) ->

@@ -3,8 +3,8 @@
 
 -module(dyno_trace_elixir_scan).
 -moduledoc false.
-%% The words of a pattern in Elixir's spelling, each with its column, up to the arrow `->`. Mistakes
-%% are thrown as {Column, Sentence}, as dyno_trace_pattern takes them.
+%% The tokens of a pattern in Elixir's syntax, each with its column, up to the arrow `->`. Mistakes
+%% are thrown as {Column, Sentence}, for dyno_trace_pattern.
 
 -export([tokens/2]).
 -export_type([token/0]).

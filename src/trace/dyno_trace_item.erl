@@ -3,16 +3,16 @@
 
 -module(dyno_trace_item).
 -moduledoc """
-What was traced, one thing at a time, as it is shown, written as a line of JSON and read again: all
-terms are texts by now, all times nanoseconds.
+Traced items: shown, written as a line of JSON, and read again. All terms are texts, all times
+nanoseconds.
 """.
 
 -export([of_event/3, name/2, encode/1, fold/3, format_error/1]).
 -export_type([t/0, reason/0]).
 
 -doc """
-The kinds, in `event`: `call`, `return`, `exception`, `send`, `receive`, `slow` (a call that took
-longer than it should), `latency` and `argument` (of a second, or of all), `stopped`.
+The kinds, in `event`: `call`, `return`, `exception`, `send`, `receive`, `slow` (a call beyond the
+time limit), `latency` and `argument` (of a second, or of all), `stopped`.
 """.
 -type t() :: #{event := atom(), at => integer(), node := binary(), atom() => term()}.
 
@@ -21,8 +21,8 @@ longer than it should), `latency` and `argument` (of a second, or of all), `stop
 -define(FORMAT, ~"dyno trace 1").
 
 -doc """
-An event of an agent. `ahead` is what its node's monotonic time is ahead of our time of day,
-`records` are those that its modules define.
+The item of an agent's event. `ahead` is the lead of the node's monotonic time over this node's time
+of day, `records` are those defined by its modules.
 """.
 -spec of_event(node(), dyno_agent_trace_sender:event(), #{
     ahead := integer(), records := dyno_trace_term:records(), _ => _
@@ -48,7 +48,7 @@ value(reason, Other, _) when is_atom(Other) -> #{limit => Other};
 value(reason, Other, _) -> #{limit => failed, text => text(io_lib:format("~0tP", [Other, 12]))};
 value(_Key, Value, _) -> Value.
 
--doc "A function as its language writes it, without its arity.".
+-doc "A function in its language's syntax, without arity.".
 -spec name(module(), atom()) -> binary().
 name('_', _) ->
     ~"_:_";
@@ -109,7 +109,7 @@ power(Low, High) -> power(Low, 2 * High).
 encode(header) -> [dyno_text:json(#{format => ?FORMAT}), $\n];
 encode(Item) -> [dyno_text:json(Item), $\n].
 
--doc "Calls the function with each item of a file.".
+-doc "Folds over the items of a file.".
 -spec fold(file:name_all(), fun((t(), Acc) -> Acc), Acc) ->
     {ok, Acc} | {error, {?MODULE, reason()}}.
 fold(File, Fun, Acc) ->
@@ -156,7 +156,7 @@ decoded(Line, Number) ->
         error:_ -> throw({line, Number})
     end.
 
-%% Keys and kinds are atoms of this version; others are left out.
+%% Keys and kinds are atoms of this version; others are dropped.
 known(Decoded) ->
     maps:from_list([
         {Key, atoms(Key, Value)}
@@ -177,8 +177,8 @@ atoms(functions, [_ | _] = Functions) ->
 atoms(_Key, Value) ->
     Value.
 
-%% Whether each field is of its kind, and none is missing that the lines of text need. A file may
-%% have been written by hand, or by a later dyno.
+%% Whether each field has its type, and the lines of text have all they need. A file may be written
+%% by hand, or by a later dyno.
 is_well_typed(#{event := Event} = Item) ->
     lists:all(fun(Key) -> is_map_key(Key, Item) end, needed(Event)) andalso
         lists:all(fun({Key, Value}) -> is_kind(kind(Key), Value) end, maps:to_list(Item)).

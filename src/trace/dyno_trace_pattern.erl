@@ -3,7 +3,7 @@
 
 -module(dyno_trace_pattern).
 -moduledoc """
-What is to be traced, as people write it.
+Parses the patterns of a trace.
 
 | text | what |
 | --- | --- |
@@ -15,8 +15,8 @@ What is to be traced, as people write it.
 | `send`, `send({request, _})`, `send(To, Message)` | messages that are sent |
 | `receive`, `receive({'$gen_call', _, _})` | messages that arrive |
 
-Behind `->` stands what else is wanted of calls: `return` (what it returned or raised, and its
-duration), `time` (only the duration), `caller`, `stack`.
+After `->` follow actions for calls: `return` (the result or exception, and the duration), `time`
+(only the duration), `caller`, `stack`.
 
 ```erlang
 1> {ok, Pattern} = dyno_trace_pattern:parse(~"shop:order(_, K) when K > 5 -> return").
@@ -24,7 +24,7 @@ duration), `time` (only the duration), `caller`, `stack`.
 #{function => {shop,order,2}, clauses => [{['_','$1'],[{'>','$1',5}]}], actions => [return]}
 ```
 
-Patterns become match specifications, so the runtime itself decides what is traced.
+Patterns become match specifications, so the runtime itself filters.
 """.
 
 -export([parse/1, functions/2, messages/2, format_error/1]).
@@ -48,7 +48,7 @@ Patterns become match specifications, so the runtime itself decides what is trac
 -define(EXAMPLE, "shop:order(_, {key, K}) when K > 5 -> return").
 -define(ELIXIR_EXAMPLE, "Shop.order(_, %{id: n}) when n > 5 -> return").
 
--doc "Reads a pattern. It creates the atoms that are named.".
+-doc "Parses a pattern. Creates its atoms.".
 -spec parse(unicode:chardata()) -> {ok, t()} | {error, {?MODULE, reason()}}.
 parse(Text) ->
     Characters = string:trim(unicode:characters_to_list(Text), trailing),
@@ -70,12 +70,12 @@ erlang(Text, End) ->
     {Head, Rest} = function(tokens(Text, 1, End), End),
     behind(Head, Rest, End).
 
-%% Nothing, the number of arguments, a guard without any, or actions.
+%% Nothing, the number of arguments, a guard alone, or actions.
 behind(Head, Tokens, End) ->
     {Left, Actions} = arrow(Tokens),
     with_arguments(Head, Left, End, actions(Actions, Head)).
 
-%% A module in Elixir's spelling, with what follows it: arguments are in Elixir's, too.
+%% A module in Elixir's syntax; its arguments are in Elixir's syntax too.
 elixir({call, Module, Function} = Head, Text, End) ->
     Rest = string:trim(Text, leading),
     At = End - length(Rest),
@@ -170,7 +170,7 @@ action(Action, At) ->
 
 accepted() -> "behind the arrow stand return, time, caller or stack, with commas between them".
 
-%% Any arguments, so many, or such ones.
+%% Any arguments, their number, or patterns.
 with_arguments(Head, [], _End, Actions) ->
     made(Head, '_', [{'_', []}], Actions);
 with_arguments({call, _, _} = Head, [{'/', _}, {integer, _, Arity}], _End, Actions) when
@@ -203,7 +203,7 @@ made({call, Module, Function}, Arity, Clauses, Actions) ->
 made(Kind, _Arity, Clauses, Actions) ->
     #{kind => Kind, clauses => Clauses, actions => Actions}.
 
-%% Of messages the runtime matches more than is written here.
+%% Of messages the runtime matches more.
 matched({call, _, _}, Arguments) -> {length(Arguments), Arguments};
 matched(send, [Message]) -> {'_', ['_', Message]};
 matched(send, [To, Message]) -> {'_', [To, Message]};
@@ -211,7 +211,7 @@ matched('receive', [Message]) -> {'_', ['_', '_', Message]};
 matched(send, _) -> throw({5, "send takes one message, or its receiver and the message"});
 matched('receive', _) -> throw({8, "receive takes one message"}).
 
-%% The parser of Erlang reads it as a fun's clause.
+%% Erlang's parser reads it as a fun's clause.
 clause(Tokens, End) ->
     At = {1, End},
     Fun = [{'fun', {1, 1}}] ++ Tokens ++ [{'->', At}, {atom, At, true}, {'end', At}, {dot, At}],
@@ -236,7 +236,7 @@ specification(Arguments, Guards, Anno) ->
         {error, [{_, [{At, Module, Why} | _]} | _], _} -> throw({column(At), why(Module, Why)})
     end.
 
-%% Guards that match specifications have by other names.
+%% Guards with other names in match specifications.
 said({call, A, {atom, _, tuple_size}, [Tuple]}) ->
     {call, A, {atom, A, size}, [said(Tuple)]};
 said({call, A, {atom, _, is_boolean}, [X]}) ->
@@ -246,7 +246,7 @@ said(Form) when is_tuple(Form) -> list_to_tuple(said(tuple_to_list(Form)));
 said([First | Rest]) -> [said(First) | said(Rest)];
 said(Form) -> Form.
 
-%% The runtime takes it, and then no call matches.
+%% The runtime accepts it, but then no call matches.
 divisions({op, At, '/', _, _}) -> [At];
 divisions(Form) when is_tuple(Form) -> divisions(tuple_to_list(Form));
 divisions(Forms) when is_list(Forms) -> lists:flatmap(fun divisions/1, Forms);
@@ -266,10 +266,9 @@ why(Module, Why) ->
     string:trim(Module:format_error(Why)).
 
 -doc """
-The functions of numbered patterns with match specifications. In a call's message stand the
-pattern's number, its caller and its stack, where they are asked for. What is more exact comes
-later, since the last breakpoint of a function counts. `Ends` is for those who want the end of all
-calls.
+The functions of numbered patterns with match specifications. A call's message has the pattern's
+number, and caller and stack on request. More exact patterns come later, since a function's last
+breakpoint counts. `Ends` asks for the end of all calls.
 """.
 -spec functions([{pos_integer(), t()}], ends | as_asked) ->
     [{{module(), atom(), arity() | '_'}, dyno_agent_event_tracer:match_spec(), [local]}].
@@ -301,7 +300,7 @@ body(Id, Actions, Ends) ->
     [{exception_trace} || HasEnd] ++
         [{message, {{Id, Part(caller, {caller_line}), Part(stack, {current_stacktrace})}}}].
 
--doc "The match specification of messages of a kind; empty where no pattern is of messages.".
+-doc "The match specification of a kind of messages; empty without such a pattern.".
 -spec messages(send | 'receive', [t()]) -> dyno_agent_event_tracer:match_spec().
 messages(Kind, Patterns) ->
     [
@@ -309,7 +308,7 @@ messages(Kind, Patterns) ->
      || #{kind := Of, clauses := All} <- Patterns, Of =:= Kind, {Head, Guards} <- All
     ].
 
--doc "Where and why a pattern is not understood.".
+-doc "The place and reason of a parse error.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({Text, Column, Why}) ->
     Example =

@@ -2,20 +2,18 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_trace_target).
--moduledoc """
-A node in which something is traced: the watchdog there, with one consumer.
-""".
+-moduledoc "A traced node: the watchdog there, with one consumer.".
 
 -export([hold/3, change/2, stop/1, format_error/1]).
 -export_type([t/0, options/0, reason/0]).
 
--doc "A node that is held, with this.".
+-doc "A held node, with tracing.".
 -type t() :: #{
     node := node(),
     watchdog := pid(),
-    %% What the node's monotonic time is ahead of our time of day.
+    %% The lead of the node's monotonic time over this node's time of day.
     ahead := integer(),
-    %% Those of the modules that are named.
+    %% Records of the traced modules.
     records := dyno_trace_term:records(),
     ends := ends | as_asked,
     atom() => term()
@@ -31,7 +29,7 @@ A node in which something is traced: the watchdog there, with one consumer.
     limits := dyno_agent_event_watchdog:limits(),
     terms := dyno_agent_event_term:limits(),
     above_ns => pos_integer(),
-    %% Whether calls are told with their arguments.
+    %% Whether calls include their arguments.
     arguments := boolean(),
     cookie => atom(),
     name => atom()
@@ -46,7 +44,7 @@ A node in which something is traced: the watchdog there, with one consumer.
 
 -define(TIMEOUT_MS, 30_000).
 -define(MOST_NAMED, 5).
-%% The names of fields are worth no more: so many modules, so large, so long.
+%% The limits for reading field names: modules, size, time.
 -define(MOST_MODULES, 10).
 -define(MOST_BYTES, 2_000_000).
 -define(RECORDS_MS, 2_000).
@@ -65,7 +63,7 @@ hold(Node, Patterns, #{what := What} = Options) ->
 consumer(events) -> dyno_agent_trace_events;
 consumer(_Sums) -> dyno_agent_trace_sums.
 
-%% Less than a millisecond off between two machines, nothing to speak of on one.
+%% Within a millisecond between two machines, negligible on one.
 ahead(Node) ->
     Read = fun() ->
         {
@@ -126,7 +124,7 @@ wanted_of(#{actions := Actions}, Ends) ->
         {false, false, as_asked} -> none
     end.
 
-%% Whether the node has the functions that are named.
+%% Whether the node has the functions.
 check(_Node, []) ->
     ok;
 check(Node, [{_, #{function := Function}} | Patterns]) ->
@@ -139,7 +137,7 @@ check(Node, [{_, #{function := Function}} | Patterns]) ->
 check(Node, [_Messages | Patterns]) ->
     check(Node, Patterns).
 
-%% Whether the functions have the argument that is asked for.
+%% Whether the functions have the requested argument.
 arguments(Node, Patterns, #{what := {argument, Number}}) ->
     TooFew = [
         {?MODULE, {no_argument, printed(Function), Number, Arity}}
@@ -167,7 +165,7 @@ most_arguments(Node, {Module, Function, '_'}) ->
         error:_ -> infinity
     end.
 
-%% From the file on this machine, if the node has loaded the same, else from the node.
+%% From the file on this machine if the node has loaded the same, otherwise from the node.
 records(Node, Patterns) ->
     Modules = lists:usort([M || {_, #{function := {M, _, _}}} <- Patterns, M =/= '_']),
     lists:foldl(
@@ -183,7 +181,7 @@ records_of(Node, Module) ->
         {ok, Beam} = object(Node, Module, Path, Md5),
         dyno_trace_term:records(Beam)
     catch
-        %% Its records are shown as the tuples that they are.
+        %% Its records are shown as tuples.
         _:_ -> #{}
     end.
 
@@ -214,7 +212,7 @@ reason(untraceable, Function, _Node) ->
 printed({M, F, '_'}) -> dyno_trace_item:name(M, F);
 printed(MFA) -> dyno_agent_name:mfa(MFA).
 
--doc "Traces other functions from now on.".
+-doc "Replaces the traced functions.".
 -spec change(t(), [{pos_integer(), dyno_trace_pattern:t()}]) ->
     ok | {error, dyno_error:error()}.
 change(#{node := Node, watchdog := Watchdog, ends := Ends}, Patterns) ->
@@ -229,12 +227,12 @@ change(#{node := Node, watchdog := Watchdog, ends := Ends}, Patterns) ->
         end)
     end.
 
--doc "Traces no more; the last event is `stopped`.".
+-doc "Stops; the last event is `stopped`.".
 -spec stop(t()) -> ok.
 stop(#{watchdog := Watchdog}) ->
     called(fun() -> dyno_agent_event_watchdog:stop(Watchdog) end).
 
-%% A node that is lost says so by itself.
+%% The loss of a node is reported separately.
 called(Call) ->
     try
         Call()

@@ -3,10 +3,10 @@
 
 -module(dyno_trace_term).
 -moduledoc false.
-%% Traced terms as text, on one line. It differs from `~0tp` in what readers of a trace take for
-%% something else: a list of numbers that happen to be letters of other scripts stays one of
-%% numbers, a record has the names of its fields, and a struct looks as Elixir writes it. Texts
-%% among the terms stand as they are, and so does what was left out (dyno_agent_event_term).
+%% Traced terms as one line of text. Differs from `~0tp` in forms that readers would mistake:
+%% numbers that happen to be letters of other scripts stay numbers, records have field names, and
+%% structs look as in Elixir. Texts among the terms stay unchanged, and so do marks of omitted parts
+%% (dyno_agent_event_term).
 
 -export([text/2, records/1]).
 -export_type([records/0]).
@@ -66,14 +66,14 @@ field(Key) -> io_lib:format("~0tp", [Key]).
 
 joined(Parts) -> lists:join($,, Parts).
 
-%% Erlang takes a list of any letters for a text. Outside of Latin scripts numbers are as likely, so
-%% most of a text's characters are from ASCII here.
+%% Erlang takes a list of any letters for text. Outside of Latin scripts numbers are as likely, so
+%% most characters must be ASCII here.
 is_text(List) ->
     io_lib:printable_unicode_list(List) andalso
         2 * length([C || C <- List, C < 128]) > length(List) andalso
         lists:all(fun(C) -> C >= $\s orelse lists:member(C, "\t\n\r") end, List).
 
--doc "The records that a module defines, from its file; none where it was compiled without them.".
+-doc "The records defined in a module's file; none if compiled without them.".
 -spec records(Beam :: binary()) -> records().
 records(Beam) ->
     maybe

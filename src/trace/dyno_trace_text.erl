@@ -3,26 +3,26 @@
 
 -module(dyno_trace_text).
 -moduledoc """
-What was traced as lines of text: a line for each call once it has returned, or the tree of the
-calls of each process. Pure, but for `printer/2`.
+Traced items as lines of text: a line for each call when it has returned, or the tree of calls of
+each process. Pure, except `printer/2`.
 """.
 
 -export([printer/2, ending/1]).
 -export_type([options/0]).
 
 -type options() :: #{
-    %% Neither by default.
+    %% Default false.
     tree => boolean(),
-    %% Whether the lines say which node.
+    %% Whether the lines name the node.
     nodes => boolean()
 }.
 
 -type state() :: #{
     tree := boolean(),
     nodes := boolean(),
-    %% Calls whose end is waited for.
+    %% Calls waiting for their end.
     open := #{{binary(), integer()} => dyno_trace_item:t()},
-    %% Of a tree, a call that may turn out to make no other.
+    %% In a tree, a call that may be a leaf.
     leaf := none | dyno_trace_item:t()
 }.
 
@@ -31,8 +31,7 @@ calls of each process. Pure, but for `printer/2`.
 -define(MOST_VALUES, 10).
 
 -doc """
-Prints each item with this function. What is to be joined with later ones is kept in the process
-that calls it.
+Prints each item with this function. The calling process keeps items to join with later ones.
 """.
 -spec printer(options(), fun(([unicode:chardata()]) -> term())) ->
     fun((dyno_trace_item:t()) -> term()).
@@ -50,7 +49,7 @@ printer(Options, Print) ->
         Print([[Line, $\n] || Line <- Lines])
     end.
 
-%% None as long as more must be known.
+%% None until more is known.
 -spec lines(dyno_trace_item:t(), state()) -> {[unicode:chardata()], state()}.
 lines(#{event := call, returns := true} = Call, #{tree := true} = Text) ->
     {Before, Shown} = flush(Text),
@@ -87,7 +86,7 @@ lines(Item, Text) ->
 
 key(#{node := Node, id := Id}) -> {Node, Id}.
 
-%% The lines that were kept back to be joined with the next one.
+%% Lines kept to join with the next one.
 flush(#{leaf := none} = Text) -> {[], Text};
 flush(#{leaf := Leaf} = Text) -> {call(Leaf, "", Text), Text#{leaf := none}}.
 
@@ -199,7 +198,7 @@ bar(N, Most) -> lists:duplicate(max(1, round(?BAR * N / Most)), $#).
 
 times(N) -> [integer_to_list(N), "x"].
 
--doc "Why tracing of a node ended, and what was not shown, in a sentence.".
+-doc "The reason of a node's end, and items not shown, in a sentence.".
 -spec ending(dyno_trace_item:t()) -> unicode:chardata().
 ending(#{event := stopped, reason := Reason} = Stopped) ->
     Dropped = maps:get(dropped, Stopped, 0) + maps:get(not_shown, Stopped, 0),
@@ -210,7 +209,7 @@ ending(#{event := stopped, reason := Reason} = Stopped) ->
         [["; ", Text] || Text <- dyno_target_visit:texts(maps:get(visit, Stopped, #{}))]
     ].
 
-%% What ended before its time saw a part of it.
+%% If it ended early, the observed part.
 observed(#{limit := Limit}, #{observed_ms := ObservedMs, asked_ms := AskedMs} = Stopped) when
     Limit =/= count, Limit =/= for_ms
 ->
