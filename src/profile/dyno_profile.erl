@@ -3,14 +3,14 @@
 
 -module(dyno_profile).
 -moduledoc """
-Profiles running nodes for a while, and gives one recording: what `dyno profile` does.
+Profiles running nodes for a while, and returns a recording, for `dyno profile`.
 
 ```erlang
 {ok, Recording} = dyno_profile:run(['shop@host'], #{kind => sample, for_ms => 10_000}).
 ```
 
-It ends in good order, with what was measured until then, when its process gets `dyno_interrupt`, or
-`stop`. Of a node that is lost it has what was read last.
+If its process gets `dyno_interrupt` or `stop`, it ends with the results so far. A lost node has its
+last read results.
 """.
 
 -behaviour(dyno_observer).
@@ -20,27 +20,27 @@ It ends in good order, with what was measured until then, when its process gets 
 -export_type([options/0, state/0]).
 
 -type options() :: #{
-    %% Of dyno_profile_kind; sample by default, and cpu of what is started for it.
+    %% A kind of dyno_profile_kind; sample by default, or cpu for subjects started by dyno.
     kind => atom(),
-    %% Which processes; all by default.
+    %% The processes; all by default.
     targets => [dyno_process_filter:t()],
-    %% The same as the agents take them, once they are checked.
+    %% The checked selectors for the agents.
     processes => [dyno_agent_process_filter:selector()],
-    %% Of the kinds time, count and memory: which functions; all by default.
+    %% For time, count and memory: the functions; all by default.
     patterns => [dyno_agent_patterns:pattern()],
-    %% What is started for it, in place of nodes: an expression, or a command.
+    %% The subject to start instead of nodes: an expression, or a command.
     eval => binary(),
     run => binary(),
-    %% Ten seconds by default; of a command until it ends.
+    %% Ten seconds by default; for a command until it ends.
     for_ms => pos_integer(),
-    %% Of the kind calls: within calls of one function, so many of them; which functions are not
-    %% traced; whether also those are that are too short to be timed.
+    %% For calls: within calls of one function, and their number; functions that are not traced;
+    %% whether to trace functions too short to be timed.
     inside => mfa() | {module(), atom(), '_'},
     count => pos_integer(),
     not_traced => [dyno_agent_patterns:pattern()],
     short_calls => boolean(),
     thresholds => [dyno_threshold:t()],
-    %% Called in the measuring process with the time that has passed.
+    %% Called in the measuring process with the elapsed time.
     show => fun((PassedMs :: non_neg_integer()) -> ok),
     cookie => atom(),
     name => atom(),
@@ -68,8 +68,8 @@ It ends in good order, with what was measured until then, when its process gets 
 Profiles; see the module.
 
 ## Errors
-A node cannot be reached or is taken by another dyno; a target means nothing there; the kind cannot
-measure what was asked for.
+A node is unreachable or used by another dyno; a target matches nothing; the kind cannot measure the
+request.
 """.
 -spec run([node(), ...], options()) ->
     {ok, dyno_recording:document()} | {error, dyno_error:error()}.
@@ -79,7 +79,7 @@ run(Nodes, Options) ->
         dyno_observer:run(?MODULE, Nodes, Options)
     end.
 
--doc "How long it lasts at most.".
+-doc "The longest duration.".
 -spec for_ms(options()) -> pos_integer().
 for_ms(#{for_ms := Ms}) -> Ms;
 for_ms(#{run := _}) -> ?COMMAND_MS;
@@ -135,7 +135,7 @@ attached(Nodes, Options) ->
 warmed_up(_WarmupMs, #{subject := #{waits := _}}) -> ok;
 warmed_up(WarmupMs, _Options) -> timer:sleep(WarmupMs).
 
--doc "The kind of profile: of what is started for it the default is another.".
+-doc "The kind of profile, with the subject's default.".
 -spec kind(options()) -> atom().
 kind(#{kind := Kind}) -> Kind;
 kind(#{eval := _}) -> cpu;
@@ -171,7 +171,7 @@ handle({message, {dyno_profile_subject, started, _, Another}}, _Targets, State) 
     {[], State};
 handle({message, {?MODULE, enough}}, _Targets, State) ->
     {[stop], State};
-%% A command ends when it likes.
+%% A command ends at an unknown time.
 handle({leave, #{node := Node}, lost, _}, _Targets, #{options := #{run := _}} = State) ->
     {[{present, Node, 1}, stop], State};
 handle(finish, Targets, #{options := Options, results := Peeked} = State) ->

@@ -29,7 +29,7 @@ instruments(Options) ->
             on => [vm, os, paths], instruments => [dyno_agent_path_profile]
         }}.
 
--doc "One sentence for a reason.".
+-doc "A sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error(no_processes) ->
     "--kind calls traces each call, which is too much for a whole node: name processes after NODE, "
@@ -43,6 +43,6 @@ format_error({no_function, Text}) ->
         Text
     ]).
 
--doc "What was asked for is wrong.".
+-doc "The request is wrong.".
 -spec fault(reason()) -> dyno_error:fault().
 fault(_Reason) -> caller.

@@ -3,8 +3,8 @@
 
 -module(dyno_profile_cpu).
 -moduledoc false.
-%% The kind `cpu`: samples of the processor (dyno_agent_cpu). Of a node that dyno has started itself
-%% it is the default, and asks processes for their stacks if that is not possible.
+%% The kind `cpu`: samples of the processor (dyno_agent_cpu), by default for nodes that dyno has
+%% started; if this is impossible, samples of processes' stacks.
 
 -behaviour(dyno_profile_kind).
 

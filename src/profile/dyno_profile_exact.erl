@@ -3,12 +3,12 @@
 
 -module(dyno_profile_exact).
 -moduledoc false.
-%% The kinds `time`, `count` and `memory`: each call of the functions counted by the runtime
+%% The kinds `time`, `count` and `memory`: each call of the functions, counted by the runtime
 %% (dyno_agent_calls), by function and kind of process.
 %%
-%% Counting takes time itself. Of the own time it is taken out, as far as it is known: what a call of
-%% an empty function is reported to take. A row says how much of its time that was: where it was
-%% much, what is left is a small difference of large numbers, and samples are more to be believed.
+%% Counting takes time, which is subtracted from the own time as far as known: the reported time of
+%% an empty function's call. Each row has the share of counting. If this share is large, the rest is
+%% a small difference of large numbers, and samples are more reliable.
 
 -behaviour(dyno_profile_kind).
 
@@ -16,11 +16,11 @@
 
 -type reason() :: no_processes_of_counts.
 
-%% The rest of a row is hardly known where counting took more than this share of its time.
+%% A row with a larger share of counting is unreliable.
 -define(MUCH, 0.2).
-%% Rows that are worth a warning together.
+%% The total share of unreliable rows worth a warning.
 -define(WORTH, 0.05).
-%% In which the calls of the first functions are followed (dyno_agent_call_sample).
+%% The time in which calls of the first functions are followed (dyno_agent_call_sample).
 -define(WARMUP_MS, 500).
 
 -spec instruments(dyno_profile:options()) ->
@@ -115,7 +115,7 @@ biased(Items) ->
      || All > 0, OfMuch > ?WORTH * All
     ].
 
--doc "One sentence for a reason.".
+-doc "A sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error(no_processes_of_counts) ->
     "the runtime counts the calls of all processes together; leave TARGET away, or take --kind time, "

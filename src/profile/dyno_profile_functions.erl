@@ -3,14 +3,14 @@
 
 -module(dyno_profile_functions).
 -moduledoc false.
-%% The functions of stacks, each with what was spent in it alone and in it with what it calls. Pure.
+%% The functions of stacks, each with its own and its total value. Pure.
 
 -export([tables/1, table/1, warnings/1, spec/0]).
 
-%% The smallest ones are in no row.
+%% The smallest functions have no row.
 -define(MOST, 500).
 
--doc "Of the first profile of each node the table of its functions.".
+-doc "The tables of functions, from each node's first profile.".
 -spec tables([map()]) -> [map()].
 tables([]) ->
     [];
@@ -42,16 +42,16 @@ title(#{title := Title} = Profile, _Value) ->
     unicode:characters_to_binary([Title, ": functions", observed(Profile)]);
 title(_Profile, Value) -> <<"Functions by ", Value/binary>>.
 
-%% C code is not a function: it counts for the function that runs it.
+%% C code is no function: it counts for its caller.
 own(<<"[", _/binary>> = Name, Own) -> maps:get(Name, Own, undefined);
 own(Name, Own) -> maps:get(Name, Own, 0.0).
 
-%% Shares are believed by what they are made of.
+%% The number of samples shows how reliable shares are.
 observed(Profile) ->
     Of = fun(Key) -> maps:get(Key, Profile, undefined) end,
     dyno_recording_part:observed(Of(observations), Of(seen), Of(scheduler)).
 
--doc "What helps if the samples are so few that no share can be told.".
+-doc "Advice if the samples are too few.".
 -spec warnings([map()]) -> [{Code :: binary(), Text :: binary()}].
 warnings(Tables) ->
     [
@@ -84,7 +84,7 @@ shares(#{frames := Frames, samples := Samples}) ->
     Shares = fun(Sums) -> #{Name => Of / All || Name := Of <- Sums} end,
     {Shares(Own), Shares(Total)}.
 
-%% A function that is in a stack twice counts once.
+%% A recursive function counts once.
 add(#{stack := Numbers, values := [Value | _]}, Names, {Own, Total}) ->
     Stack = [element(Number + 1, Names) || Number <- Numbers],
     {

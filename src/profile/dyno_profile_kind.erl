@@ -3,11 +3,10 @@
 
 -module(dyno_profile_kind).
 -moduledoc """
-The behaviour of a kind of profile: which instruments look into the node, and what is made of their
-results.
+The behaviour of a kind of profile: its instruments in the node, and the parts of its recording.
 
-A kind is one module and one line in `all/0`. It says which instruments run (`c:instruments/1`);
-these measure in the target and describe, as data, their profiles, tables, metrics and warnings
+A kind is one module and one line in `all/0`. It chooses the instruments (`c:instruments/1`), which
+measure in the target and describe as data their profiles, tables, metrics and warnings
 (`m:dyno_agent_instrument`). `m:dyno_profile` attaches them, waits, reads, and records.
 
 ```
@@ -19,22 +18,22 @@ dyno profile NODE TARGET --kind sample
   dyno_profile_kind          parts/2: what else is made of them
 ```
 
-An instrument finds the options of the profile in those of its `c:dyno_agent_instrument:config/1`: of
-interest is `processes`, the selectors of dyno_agent_process_filter. One that has seen enough sends
-`{dyno_profile, enough}` to the process in the option `sink`: the profile ends then.
+An instrument gets the profile's options in its `c:dyno_agent_instrument:config/1`, such as
+`processes`, the selectors of dyno_agent_process_filter. To end the profile early, an instrument
+sends `{dyno_profile, enough}` to the process in the option `sink`.
 """.
 
 -export([all/0, names/0, module/1]).
 -export_type([instruments/0]).
 
 -doc """
-* `on`: the names of dyno's own instruments that run (`dyno_agent_instrument:names/1`); the others
-  are switched off.
-* `instruments`: others, which are sent to the node.
+* `on`: the names of dyno's running instruments (`dyno_agent_instrument:names/1`); the others are
+  switched off.
+* `instruments`: further ones, which are sent to the node.
 * `level` and `patterns` as in `t:dyno_targets:options/0`; by default the level is `discovery` and
   no function is measured.
-* `warmup_ms`: the instruments run so long before what is recorded; 0 by default.
-* What else the instruments' `config/1` are to find.
+* `warmup_ms`: the running time of instruments before the recorded part; 0 by default.
+* Further keys for the instruments' `config/1`.
 """.
 -type instruments() :: #{
     on => [atom()],
@@ -45,20 +44,22 @@ interest is `processes`, the selectors of dyno_agent_process_filter. One that ha
     atom() => term()
 }.
 
--doc "Which instruments, for these options of a profile.".
+-doc "The instruments for a profile's options.".
 -callback instruments(dyno_profile:options()) ->
     {ok, instruments()} | {error, dyno_error:error()}.
 
 -doc """
-The parts of the run, made of what the instruments' results gave. Where it is not exported the
-parts stay as they are; either way each profile gets its table of functions afterwards.
+The run's parts, from the instruments' results. Without this callback the parts stay unchanged; each
+profile gets its table of functions afterwards.
 """.
 -callback parts(dyno_target_results:parts(), dyno_profile:options()) ->
     dyno_target_results:parts().
 
 -optional_callbacks([parts/2]).
 
--doc "Each kind's name, module, and what it shows, in the order of the help; the first is the default.".
+-doc """
+Each kind's name, module and description, in the order of the help; the first is the default.
+""".
 -spec all() -> [{atom(), module(), Help :: string()}, ...].
 all() ->
     [

@@ -3,8 +3,8 @@
 
 -module(dyno_profile_recording).
 -moduledoc false.
-%% A profile as a recording: what the instruments gave, and of each profile the table of its
-%% functions, by which thresholds and comparisons go. Pure.
+%% A profile as a recording: the instruments' results, and each profile's table of functions, for
+%% thresholds and comparisons. Pure.
 
 -export([parts/1, known/0]).
 
@@ -46,7 +46,7 @@ with_parts(Kind, Found, Options) ->
         false -> Found
     end.
 
--doc "What such a recording may have, for thresholds.".
+-doc "The possible parts of a recording, for thresholds.".
 -spec known() -> dyno_threshold:known().
 known() ->
     Known = dyno_target_results:known([

@@ -3,7 +3,7 @@
 
 -module(dyno_profile_sample).
 -moduledoc false.
-%% The kind `sample`: the stacks of what runs, at random instants (dyno_agent_stacks).
+%% The kind `sample`: stacks of running processes, at random instants (dyno_agent_stacks).
 
 -behaviour(dyno_profile_kind).
 

@@ -3,7 +3,7 @@
 
 -module(dyno_profile_schedulers).
 -moduledoc false.
-%% The kind `schedulers`: how many processes are ready to run when, and what the schedulers do.
+%% The kind `schedulers`: processes ready to run over time, and the schedulers' activity.
 
 -behaviour(dyno_profile_kind).
 

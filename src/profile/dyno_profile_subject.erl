@@ -3,23 +3,23 @@
 
 -module(dyno_profile_subject).
 -moduledoc """
-What is profiled that does not run yet: an expression, which is evaluated over and over in a node of
-its own, or a command, whose emulator becomes a node.
+Starts the subject of a profile: an expression, evaluated repeatedly in its own node, or a command,
+whose emulator becomes a node.
 
-A command is started with `ERL_AFLAGS`, by which each emulator that it starts tells this node of
-itself and waits for a word. The first one is profiled; the others go on at once.
+A command is started with `ERL_AFLAGS`, by which each of its emulators connects to this node and
+waits for permission. The first one is profiled; the others continue at once.
 """.
 
 -export([eval/1, command/1, go/1, stop/1, format_error/1]).
 -export_type([t/0, reason/0]).
 
--doc "What was started: its node, and how to let it go on and stop it.".
+-doc "The started subject: its node, and how to continue and stop it.".
 -type t() :: #{
     node := node(),
-    %% Of a command: who waits there, and the program that was started.
+    %% For a command: the waiting process, and the started program.
     waits => pid(),
     program => {os_pid, non_neg_integer()} | undefined,
-    %% Of an expression.
+    %% For an expression.
     process => pid()
 }.
 
@@ -33,7 +33,7 @@ itself and waits for a word. The first one is profiled; the others go on at once
 -define(TRIED_MS, 300).
 -define(STARTED_MS, 60_000).
 
--doc "Evaluates an expression over and over; the node ends with the calling process.".
+-doc "Evaluates an expression repeatedly; the node ends with the calling process.".
 -spec eval(binary()) -> {ok, t()} | {error, dyno_error:error()}.
 eval(Text) ->
     maybe
@@ -41,7 +41,7 @@ eval(Text) ->
         {ok, Binary} ?= compiled(Expressions),
         {ok, Node} ?= dyno_peer:start(#{name => "eval"}),
         {module, _} = erpc:call(Node, code, load_binary, [?MODULE_OF_CODE, "eval", Binary]),
-        %% An exception is reported here, not there.
+        %% Exceptions are reported here, not there.
         ok = erpc:call(Node, logger, set_primary_config, [level, none]),
         {Pid, Monitor} = spawn_monitor(Node, ?MODULE_OF_CODE, loop, []),
         receive
@@ -91,11 +91,11 @@ compiled(Expressions) ->
 -spec command(binary()) -> {ok, t()} | {error, dyno_error:error()}.
 command(Command) ->
     maybe
-        %% Its emulators come by that name.
+        %% Its emulators use this name.
         ok ?= dyno_target_node:ensure_distribution(#{targets => ['run@localhost']}),
         {ok, Environment} ?= dyno_error:attempt(fun environment/0),
         true = named(),
-        %% What it prints goes to standard error: standard output is the report's.
+        %% Its output goes to standard error: standard output is for the report.
         Port = open_port({spawn_executable, "/bin/sh"}, [
             {args, ["-c", <<"(", Command/binary, ") </dev/null >&2">>]},
             {env, Environment},
@@ -117,7 +117,7 @@ command(Command) ->
         end
     end.
 
-%% The emulators tell the process of that name.
+%% The emulators send to the process of that name.
 named() ->
     case whereis(?MODULE) of
         undefined -> register(?MODULE, self());
@@ -127,8 +127,8 @@ named() ->
 environment() ->
     [{"ERL_AFLAGS", flags()} | dyno_cookie:environment()].
 
-%% No spaces and no single quotes: the emulator's launcher splits the text. Who is not answered (this
-%% node is gone) goes on. Everybody can read the text: the cookie is in a file.
+%% No spaces and no single quotes: the emulator's launcher splits the text. An emulator without an
+%% answer (this node is gone) continues. All users can read the text: the cookie is in a file.
 flags() ->
     {Domain, At} =
         case {net_kernel:longnames(), string:split(atom_to_list(node()), "@")} of
@@ -146,7 +146,7 @@ flags() ->
         os:getenv("ERL_AFLAGS", "")
     ]).
 
--doc "Lets a command go on, and its other emulators.".
+-doc "Lets a command and its other emulators continue.".
 -spec go(#{waits => pid(), _ => _}) -> ok.
 go(#{waits := Pid}) ->
     Pid ! go,
@@ -154,14 +154,14 @@ go(#{waits := Pid}) ->
 go(_Subject) ->
     ok.
 
--doc "Ends what was started.".
+-doc "Ends the subject.".
 -spec stop(t()) -> ok.
 stop(#{process := _, node := Node}) ->
     dyno_peer:stop(Node);
 stop(#{program := Program}) ->
     dyno_program:signal("TERM", Program).
 
--doc "One sentence for a reason.".
+-doc "A sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({syntax, unknown, Text}) ->
     io_lib:format("the expression of --eval is no Erlang: ~ts", [Text]);

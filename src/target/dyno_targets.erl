@@ -23,7 +23,7 @@
     distribution => [dyno_agent_patterns:pattern()],
     %% Server processes with measured callbacks.
     servers => [dyno_process_filter:t()],
-    %% Names of instruments that are switched off.
+    %% Names of instruments switched off; of dyno's, the only ones switched on.
     without => [atom()],
     on => [atom()],
     %% Instruments besides dyno's own.

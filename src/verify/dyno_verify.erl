@@ -3,14 +3,14 @@
 
 -module(dyno_verify).
 -moduledoc """
-Watches processes of running nodes for properties, and gives one recording: what `dyno verify` does.
+Checks properties of processes in running nodes, and returns a recording, for `dyno verify`.
 
 ```erlang
 {ok, Recording} = dyno_verify:run([~"once.dyno"], ['shop@host'], #{for_ms => 30_000}).
 ```
 
-Monitors run in each node; their verdicts come together here, in one stream. It ends in good order,
-with what was seen until then, when its process gets `dyno_interrupt`, or `stop`.
+Monitors run in each node; this process collects their verdicts in one stream. If it gets
+`dyno_interrupt` or `stop`, it ends with the results so far.
 """.
 
 -behaviour(dyno_observer).
@@ -20,20 +20,20 @@ with what was seen until then, when its process gets `dyno_interrupt`, or `stop`
 -export_type([options/0, event/0, seen/0]).
 
 -type options() :: #{
-    %% Until it is interrupted where this is left out.
+    %% Until an interrupt by default.
     for_ms => pos_integer(),
     %% partition is the default.
     instrumentation => atom(),
-    %% The most that may wait in a node: events, and their memory; the most events a second.
+    %% The limits of events waiting in a node, their memory, and events a second.
     limits => dyno_agent_event_flow:limits(),
-    %% In place of those that the properties name; `[]` for these.
+    %% Instead of the properties' processes; `[]` for these.
     processes => [dyno_process_filter:t()],
-    %% The same as the agents take them, once they are checked.
+    %% The checked selectors for the agents.
     select => [dyno_agent_monitor:selector()],
     shards => pos_integer(),
-    %% So many of the last events are told with a verdict; 10.
+    %% The number of last events in a verdict; 10.
     events => non_neg_integer(),
-    %% A file in the node, for the events that the monitors get.
+    %% A file in the node, for the events of the monitors.
     record => binary(),
     %% Called in the calling process.
     show => fun((event()) -> ok),
@@ -43,7 +43,7 @@ with what was seen until then, when its process gets `dyno_interrupt`, or `stop`
     atom() => term()
 }.
 
--doc "What there is to show.".
+-doc "An event to show.".
 -type event() ::
     {verdict, dyno_agent_monitor:report()}
     | {crashed, {module(), dyno_agent_event:process(), {atom(), term(), list()}}}
@@ -53,7 +53,7 @@ with what was seen until then, when its process gets `dyno_interrupt`, or `stop`
     | {began, [node(), ...]}
     | {counted, [dyno_agent_verifier:summary()]}.
 
--doc "What was seen, for the recording.".
+-doc "Observations for the recording.".
 -type seen() :: #{
     specs := [binary(), ...],
     nodes := [node(), ...],
@@ -61,7 +61,7 @@ with what was seen until then, when its process gets `dyno_interrupt`, or `stop`
     %% Of the specifications.
     warnings := [unicode:chardata()],
     monitors := [module()],
-    %% What was counted last.
+    %% The last counts.
     summaries := #{node() => dyno_agent_verifier:summary()},
     %% The first ones, the last one first.
     reports := [{AtNs :: non_neg_integer(), dyno_agent_monitor:report()}],
@@ -76,7 +76,7 @@ with what was seen until then, when its process gets `dyno_interrupt`, or `stop`
 Verifies; `Specs` are files of specifications, or monitors' modules.
 
 ## Errors
-A specification is wrong, a node cannot be reached or is taken by another dyno.
+A specification is wrong, a node is unreachable or used by another dyno.
 """.
 -spec run([binary(), ...], [node(), ...], options()) ->
     {ok, dyno_recording:document()} | {error, dyno_error:error()}.
@@ -191,7 +191,7 @@ fault(Node, Text, #{show := Show, faults := Faults} = State) ->
     ok = Show({fault, Node, Text}),
     State#{faults := [{Node, Text} | Faults]}.
 
-%% A node that is gone says so by itself. What comes after the last count is not known.
+%% The loss of a node is reported separately. Events after the last count are unknown.
 summed({ok, Summary}, #{node := Node}, {Events, #{summaries := Summaries} = State}) ->
     #{started := Started} = State,
     AtNs = erlang:monotonic_time(nanosecond) - Started,
@@ -213,7 +213,7 @@ unrecorded(#{node := Node} = Target, #{summaries := Summaries} = State) ->
             fault(Node, Text, State#{unkept := Text})
     end.
 
-%% What was sent before the end.
+%% Messages sent before the end.
 last(State) ->
     receive
         {dyno_verify, _Node, gave_up} -> last(State);
@@ -226,7 +226,7 @@ last(State) ->
 made(Ended, State) ->
     dyno_verify_recording:parts(kept(Ended, State), State).
 
-%% A file that lacks something fails what is whole otherwise.
+%% An incomplete file fails an otherwise complete recording.
 kept(#{ending := Ending} = Ended, #{unkept := <<Text/binary>>}) when not is_map_key(error, Ending) ->
     Ended#{ending := #{status => failed, error => #{code => ~"not_recorded", text => Text}}};
 kept(Ended, _State) ->

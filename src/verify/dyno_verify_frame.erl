@@ -3,10 +3,10 @@
 
 -module(dyno_verify_frame).
 -moduledoc false.
-%% Terms in the external format, from files that anybody may have written: without new atoms
-%% (dyno_verify_name), and without code. A term whose atoms are all known is the runtime's to read;
-%% any other is read here, tag by tag (erts, "External Term Format"). Compressed terms are refused:
-%% they could be a thousand times as large as the file.
+%% Reads terms in the external format, from untrusted files: without new atoms (dyno_verify_name),
+%% and without code. The runtime reads terms whose atoms all exist; other terms are read here, tag
+%% by tag (erts, "External Term Format"). Compressed terms are refused: they could be a thousand
+%% times as large as the file.
 
 -export([term/1]).
 
@@ -87,7 +87,7 @@ tuple({Elements, Rest}) ->
 map([Value, Key | Pairs], Map) -> map(Pairs, Map#{Key => Value});
 map([], Map) -> Map.
 
-%% UTF-8 in one or two bytes of size; Latin-1 in the older forms.
+%% UTF-8 with one or two bytes of size; Latin-1 in the older forms.
 name(<<119, Size, Name:Size/binary, Rest/binary>>) -> {Name, Rest};
 name(<<118, Size:16, Name:Size/binary, Rest/binary>>) -> {Name, Rest};
 name(<<115, Size, Name:Size/binary, Rest/binary>>) -> {from_latin1(Name), Rest};

@@ -3,13 +3,13 @@
 
 -module(dyno_verify_line).
 -moduledoc false.
-%% A line of a file of events in text: `recv(<0.11.0>, {request, 1}) delayed by 200`. The terms are
-%% read without tokens and forms between, which would take a hundred times the memory of the text, and
-%% without new atoms (dyno_verify_name). Funs and ports are texts, as they are printed.
+%% Reads a line of a text file of events: `recv(<0.11.0>, {request, 1}) delayed by 200`. Terms are
+%% read directly: tokens and forms would take a hundred times the text's memory, and create atoms
+%% (dyno_verify_name). Funs and ports stay text, as printed.
 
 -export([parse/1]).
 
--doc "The kind, the terms, and the delay in milliseconds; `none` of an empty line.".
+-doc "The kind, the terms, and the delay in milliseconds; `none` for an empty line.".
 -spec parse(binary()) -> {Kind :: binary(), [term()], DelayMs :: non_neg_integer()} | none | error.
 parse(Line) ->
     try
@@ -41,12 +41,12 @@ delay(Text) ->
 dot(<<".", Rest/binary>>) -> space(Rest);
 dot(Text) -> Text.
 
-%% Up to the next character that counts: comments do not.
+%% Skips spaces and comments.
 space(<<Space, Rest/binary>>) when Space =< $\s -> space(Rest);
 space(<<"%", _/binary>>) -> <<>>;
 space(Text) -> Text.
 
-%% Terms with commas between them, and their end.
+%% Terms separated by commas, and their end.
 terms(<<End, Rest/binary>>, End) ->
     {[], Rest};
 terms(Text, End) ->
@@ -194,7 +194,7 @@ fraction(Text) ->
     <<Float:Size/binary, Rest/binary>> = Text,
     {binary_to_float(Float), Rest}.
 
-%% More would take long: reading a number's digits takes time by their square.
+%% Limited: reading a number takes time quadratic in its digits.
 digits(Text) ->
     {Digits, Rest} = digits(Text, 0),
     true = Digits =/= <<>> andalso byte_size(Digits) =< 10_000,
@@ -217,7 +217,7 @@ numbers(Text, Before) ->
 pid(0, Id, Serial) ->
     list_to_pid("<0." ++ integer_to_list(Id) ++ "." ++ integer_to_list(Serial) ++ ">");
 pid(Number, Id, Serial) when Id < 1 bsl 32, Serial < 1 bsl 32 ->
-    %% Of another node, of which we know no more than its number there: 88 is NEW_PID_EXT.
+    %% Of another node, known only by its number: 88 is NEW_PID_EXT.
     Node = dyno_verify_name:node(<<"node", (integer_to_binary(Number))/binary, "@log">>),
     <<131, Name/binary>> = term_to_binary(Node),
     binary_to_term(<<131, 88, Name/binary, Id:32, Serial:32, 1:32>>).

@@ -5,11 +5,11 @@
 -moduledoc """
 The files of events of `dyno verify --record` and `--replay`.
 
-Three kinds of file are told apart by how they begin:
+Three kinds of file are told apart by their beginning:
 
-* dyno's own: the line `dyno events 1`, then frames, each a size of four bytes and an
-  `t:item/0` by `term_to_binary/1`;
-* what OTP's trace port writes (`dbg:trace_port(file, ...)`);
+* dyno's own: the line `dyno events 1`, then frames, each a size of four bytes and an `t:item/0` by
+  `term_to_binary/1`;
+* files of OTP's trace port (`dbg:trace_port(file, ...)`);
 * text as in the RIARC paper, one event a line:
 
 ```text
@@ -21,25 +21,24 @@ recv(<0.11.0>, {request, 1}) delayed by 200
 exit(<0.11.0>, normal)
 ```
 
-`delayed by` counts in milliseconds from the line before; without it no time passes. A process that
-has no `init` begins where its first event or its `fork` stands.
+`delayed by` counts milliseconds from the line before; without it no time passes. A process without
+`init` begins at its first event or its `fork`.
 
-Processes of files are terms like any other: nothing is ever sent to them. A name that this node does
-not have stays a text: a file makes no atoms (dyno_verify_name).
+Processes of files are only terms: nothing is ever sent to them. Names unknown to this node stay
+texts: a file makes no atoms (dyno_verify_name).
 """.
 
 -export([recorder/2, fold/3, format_error/1]).
 -export_type([item/0, reason/0]).
 
 -doc """
-An event, as `dyno_agent_event:from_trace/1` gives it; a process that ran already when the recording
-began; or that something is missing.
+An event of `dyno_agent_event:from_trace/1`; a process that ran when the recording began; or a gap.
 """.
 -type item() ::
     {pid(), dyno_agent_event:event(), TimeNs :: integer()}
     | {process, dyno_agent_event:process(), TimeNs :: integer()}
     | {gap, TimeNs :: integer()}
-    %% It was recorded, and deadlines were looked at, until then.
+    %% The end of the recording and of its deadlines.
     | {time, TimeNs :: integer()}.
 
 -type reason() ::
@@ -47,13 +46,13 @@ began; or that something is missing.
     | {File :: binary(), empty | {line, pos_integer()}}
     | {File :: binary(), {bad_frame, Offset :: non_neg_integer()}}.
 
-%% A frame above it is none.
+%% A larger frame is invalid.
 -define(MOST_BYTES, 1 bsl 30).
 -define(PIECE, 1 bsl 20).
 
 -doc """
-A monitor that writes to a file in its node what these monitors need, and decides nothing. Its
-events are those of one process that runs monitors: `shards => 1`.
+A monitor that writes the events these monitors need to a file in its node, and decides nothing. All
+its events come from one process: `shards => 1`.
 """.
 -spec recorder(binary(), [dyno_agent_monitor:needs()]) -> dyno_code:object().
 recorder(File, Needs) ->
@@ -77,7 +76,7 @@ form({Format, Arguments}) ->
     {ok, Form} = erl_parse:parse_form(Tokens),
     Form.
 
--doc "Calls the function with each item of the file, in its order.".
+-doc "Folds over the items of the file, in order.".
 -spec fold(file:name_all(), fun((item(), Acc) -> Acc), Acc) ->
     {ok, Acc} | {error, {?MODULE, reason()}}.
 fold(File, Fun, Acc) ->
@@ -131,7 +130,7 @@ read(Fd, Size) ->
         {error, Why} -> throw(Why)
     end.
 
-%% Next gives how many bytes a frame takes, and what is in it.
+%% Next returns a frame's size and content.
 frames(Next, Fd, Offset, Fun, Acc) ->
     case Next(Fd, Offset) of
         {Bytes, Items} ->
@@ -148,7 +147,7 @@ own(Fd, Offset) ->
         _ -> eof
     end.
 
-%% OTP's trace port: <<0, Size:32, Term>> is a trace message, <<1, Count:32>> that many are missing.
+%% OTP's trace port: <<0, Size:32, Term>> is a trace message, <<1, Count:32>> counts missing ones.
 of_port(Fd, Offset) ->
     maybe
         <<0, Size:32>> ?= read(Fd, 5),
@@ -168,8 +167,8 @@ of_trace(Message, Offset) ->
         error:_ -> throw({bad_frame, Offset})
     end.
 
-%% Who was killed while it wrote leaves a part of a frame behind. A frame is read in pieces, so that
-%% one that claims to be large takes no more than there is.
+%% A killed writer leaves a partial frame. A frame is read in pieces, so that a false size uses no
+%% more memory than the file.
 frame(Fd, Head, Size, Offset) when Size < ?MOST_BYTES ->
     case pieces(Fd, Size, []) of
         <<Frame:Size/binary>> ->
@@ -191,7 +190,7 @@ pieces(Fd, Left, Read) ->
             iolist_to_binary(lists:reverse(Read, [Piece]))
     end.
 
-%% Anybody can have written it.
+%% The file is untrusted.
 is_item({Kind, Time}) when Kind =:= gap; Kind =:= time ->
     is_integer(Time);
 is_item({process, #{pid := Pid, initial_call := MFA, partial := Partial} = Process, Time}) ->
@@ -237,7 +236,7 @@ in_native_time(Message) when element(1, Message) =:= trace_ts ->
 in_native_time(Message) ->
     Message.
 
-%% Text, which is read twice: whether a process has a beginning shows at the end only.
+%% Text is read twice: only its end shows whether a process has a beginning.
 
 lines(Fd, IsWanted, Fun, Acc) ->
     lines(Fd, {1, 0}, IsWanted, Fun, Acc).
@@ -278,7 +277,7 @@ item(~"recv", [P, Message], Time) -> {P, {'receive', Message}, Time};
 item(~"exit", [P, Reason], Time) -> {P, {exit, Reason}, Time};
 item(_Kind, _Terms, _Time) -> none.
 
-%% The beginnings of processes that the file has no `init` of, by their forks; of the others, `init`.
+%% The beginnings of processes without `init`: their forks, if any.
 begun({Parent, {spawn, Child, MFA}, _}, Begun) when not is_map_key(Child, Begun) ->
     Begun#{Child => {spawned, Parent, MFA}};
 begun({Pid, {spawned, _, _}, _}, Begun) ->
@@ -286,8 +285,7 @@ begun({Pid, {spawned, _, _}, _}, Begun) ->
 begun(_Item, Begun) ->
     Begun.
 
-%% In front of a process's first event, or behind its fork, the beginning that the file does not
-%% have.
+%% Adds the missing beginning before a process's first event, or after its fork.
 with_begin({Pid, Event, Time} = Item, Fun, State) ->
     {Left, Acc} = begin_of(Pid, Time, Fun, State),
     Next = {Left, Fun(Item, Acc)},

@@ -3,13 +3,13 @@
 
 -module(dyno_verify_monitors).
 -moduledoc false.
-%% The monitors that a user names: a specification, or a module of dyno_agent_monitor as source, as
-%% compiled file, or by its name on the code path. Their code, ready to be sent to a target.
+%% The monitors that a user names: a specification, or a module of dyno_agent_monitor as source,
+%% compiled file, or name on the code path. Returns their code to send to a target.
 
 -export([read/1, needs/1, warnings/1, runtime/1, format_error/1]).
 -export_type([reason/0]).
 
-%% What a property means is one of these, which dyno_agent_property calls by its name.
+%% A property's semantics is one of these, called by name in dyno_agent_property.
 -define(ENGINES, [dyno_agent_formula, dyno_agent_past, dyno_agent_rate]).
 
 -type reason() ::
@@ -19,7 +19,7 @@
     | {not_loaded, unicode:chardata()}
     | {same_name, module()}.
 
--doc "The monitors of all that is named.".
+-doc "All named monitors.".
 -spec read([binary(), ...]) -> {ok, [dyno_code:object(), ...]} | {error, dyno_error:error()}.
 read(Specs) ->
     maybe
@@ -35,7 +35,7 @@ read(Specs) ->
     end.
 
 one(Path, ~".erl") ->
-    %% A target may run the oldest release that dyno runs on.
+    %% A target may run the oldest supported release.
     case dyno_code:compile_file(text(Path), [r27]) of
         {ok, Module, Binary} -> checked(Path, {Module, Binary, text(Path)});
         {error, {does_not_compile, [Text | _]}} -> {error, {wrong, Path, Text}};
@@ -47,7 +47,7 @@ one(Path, ~".beam") ->
         {ok, {Module, _}} ?= beam_lib:md5(Binary),
         Object = {Module, Binary, text(Path)},
         {ok, _} ?= checked(Path, Object),
-        %% A later release's may not be loaded here.
+        %% Code of a later release may not load here.
         {loads, ok, _} ?= {loads, loaded(Object, fun() -> ok end), Object},
         {ok, [Object]}
     else
@@ -69,11 +69,10 @@ specification(Path, Text) ->
         {error, Reason} -> {error, {wrong, Path, dyno_specification:format_error(Reason)}}
     end.
 
-%% The code server takes no binary.
+%% The code server accepts no binary.
 text(Path) -> unicode:characters_to_list(Path).
 
-%% A name that is no atom yet is no module of the code path that is loaded, but may be one of a
-%% file.
+%% A name without an atom is no loaded module, but may be a file's.
 module(Name) ->
     try dyno_code:objects([binary_to_atom(Name)]) of
         [Object] -> checked(Name, Object);
@@ -89,7 +88,7 @@ checked(Name, {Module, Binary, _} = Object) ->
         [{F, A} | _] -> {error, {no_monitor, Name, F, A}}
     end.
 
--doc "What a monitor needs, asked in this node.".
+-doc "A monitor's needs, asked in this node.".
 -spec needs(dyno_code:object()) -> dyno_agent_monitor:needs().
 needs({Module, _, _} = Object) ->
     loaded(Object, fun() -> dyno_agent_monitor:needs(Module) end).
@@ -109,7 +108,7 @@ loaded({Module, Binary, File}, Use) ->
         [node()]
     ).
 
--doc "What they have to say about themselves.".
+-doc "The monitors' own warnings.".
 -spec warnings([dyno_code:object()]) -> [unicode:chardata()].
 warnings(Objects) ->
     lists:append([map_get(warnings, needs(Object)) || Object <- Objects]).

@@ -3,10 +3,10 @@
 
 -module(dyno_verify_name).
 -moduledoc false.
-%% Names in files of events. Atoms are for ever and their number is limited, so that a file must not
-%% make any: a name that this node does not have is a text, {'$dyno', Name}. It is equal to itself
-%% only, as the atom would be. Pids need a node that is an atom: nodes that are not known here get
-%% one of a fixed set of names, in the order in which the process that calls meets them.
+%% Names in files of events. Atoms are permanent and limited, so a file must not make any: a name
+%% unknown to this node becomes a text, {'$dyno', Name}, equal only to itself like the atom. Pids
+%% need a node that is an atom: unknown nodes get names of a fixed set, in the order in which the
+%% calling process meets them.
 
 -export([atom/1, node/1]).
 -export_type([name/0]).
@@ -15,7 +15,7 @@
 
 -define(MOST_NODES, 255).
 
--doc "The atom of that name, where there is one.".
+-doc "The existing atom of that name, or a text.".
 -spec atom(binary()) -> name().
 atom(Name) ->
     try
@@ -24,7 +24,7 @@ atom(Name) ->
         error:_ -> {'$dyno', Name}
     end.
 
--doc "A node for pids of the node of that name; fails where there are too many.".
+-doc "A node for pids of that node; fails if there are too many.".
 -spec node(binary()) -> node().
 node(Name) ->
     case atom(Name) of

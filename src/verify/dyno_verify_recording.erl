@@ -3,21 +3,21 @@
 
 -module(dyno_verify_recording).
 -moduledoc false.
-%% What monitors saw, as a recording: a verdict and a row for each property, the violations with
-%% what led to them, and how whole the traces were. Pure.
+%% The results of monitors as a recording: a verdict and a row for each property, the violations
+%% with the events before them, and the completeness of the traces. Pure.
 
 -export([parts/2]).
 
 -define(GROUP, ~"verify").
 
--doc "The parts of the recording of properties in nodes.".
+-doc "The recording's parts for properties in nodes.".
 -spec parts(dyno_observation:ended(), dyno_verify:seen()) -> dyno_observed:parts().
 parts(#{ending := #{status := Status} = Ended, lost := Lost} = How, Seen) ->
     #{specs := Specs, nodes := Nodes, options := Options} = Seen,
     Ending = Seen#{lost => Lost},
     IsWhole =
         case Ended of
-            %% All was observed; the file lacks something.
+            %% All was observed; the file is incomplete.
             #{error := #{code := ~"not_recorded"}} -> true;
             #{} -> dyno_recording_observed:is_whole(Status, maps:get(for_ms, Options, undefined))
         end,
@@ -26,7 +26,7 @@ parts(#{ending := #{status := Status} = Ended, lost := Lost} = How, Seen) ->
         name => iolist_to_binary([filename:basename(hd(Specs)), " in ", dyno_observed:name(Nodes)]),
         parameters => #{
             specifications => Specs,
-            %% Texts: a file that is replayed can be called null.
+            %% Texts: a replayed file can be called null.
             nodes => [atom_to_binary(Node) || Node <- Nodes],
             duration_ms => maps:get(for_ms, Options, undefined),
             processes => [dyno_process_filter:format(P) || P <- maps:get(processes, Options, [])],
@@ -63,11 +63,11 @@ metrics(Ending) ->
 
 sum(Key, Rows) -> lists:sum([map_get(Key, Row) || Row <- Rows]).
 
-%% What was counted, by node and monitor
+%% Counts, by node and monitor
 
 properties(#{summaries := Summaries} = Ending) ->
     [
-        %% One whose partition was opened again may be seen again.
+        %% A process whose partition was reopened may be counted again.
         Counts#{node => Node, property => name(Module, Ending), seen := min(Seen, Processes)}
      || Node := #{verdicts := #{monitors := Monitors}} <- Summaries,
         Module := #{seen := Seen, processes := Processes} = Counts <- Monitors
@@ -79,8 +79,7 @@ name(Module, #{summaries := Summaries}) ->
         [] -> atom_to_binary(Module)
     end.
 
-%% Processes, each once: one whose partition had a gap and was opened again has a gap. Of a node
-%% that was lost, what was open has one.
+%% Processes, each once: a reopened partition has a gap, and so do the open ones of a lost node.
 partitions(#{summaries := Summaries, lost := Lost}) ->
     [
         partitions(Node, Summary, is_map_key(Node, Lost))
@@ -112,7 +111,7 @@ partitions(Node, #{verdicts := Verdicts, duration_ns := DurationNs}, IsLost) ->
 violations(#{reports := Reports}) ->
     lists:reverse([Report#{at_ns => At} || {At, Report} <- Reports]).
 
-%% How whole the traces were, in a sentence.
+%% The completeness of the traces, in a sentence.
 soundness(Partitions) ->
     Parts = [
         [integer_to_binary(N), " ", Text]
@@ -133,7 +132,7 @@ soundness(Partitions) ->
 verdicts(#{monitors := Monitors, summaries := Summaries} = Ending) ->
     [verdict(Module, Summaries, Ending) || Module <- Monitors].
 
-%% A property fails if it was seen to be broken, and passes if nothing is missing.
+%% A property fails if a violation was seen, and passes if nothing is missing.
 verdict(Module, Summaries, Ending) ->
     Of = [Counts || _ := #{verdicts := #{monitors := #{Module := Counts}}} <- Summaries],
     Sums = #{
@@ -157,7 +156,7 @@ verdict(Module, Summaries, Ending) ->
         text => dyno_recording_part:text("~ts", [Text])
     }.
 
-%% Why nobody knows whether it holds.
+%% The reason of an undecided property.
 unknown(#{processes := 0}, Ending) ->
     ["no process came that it is for" | lost(Ending)];
 unknown(#{processes := N, seen := Seen} = Sums, Ending) ->
@@ -183,7 +182,7 @@ held(#{processes := N, seen := N}) ->
 held(#{processes := N, seen := Seen}) ->
     io_lib:format("held by ~b of ~ts; the others did nothing that it is about", [Seen, counted(N)]).
 
-%% Across processes, no process is the one that broke it.
+%% Across processes, no single process is at fault.
 broken(#{no := No, broken := 0, processes := N}) ->
     ["broken ", times(No), ", among ", counted(N)];
 broken(#{no := No, broken := Broken, processes := N}) ->
@@ -278,7 +277,7 @@ violations_spec() ->
         ]
     }.
 
-%% The last number of a reference tells it from the others of a node.
+%% The last number of a reference identifies it within a node.
 short(Text) ->
     re:replace(Text, "#Ref<[0-9.]*\\.([0-9]+)>", "#Ref<..\\1>", [global, {return, binary}]).
 

@@ -3,23 +3,23 @@
 
 -module(dyno_verify_replay).
 -moduledoc """
-Runs monitors on recorded events, by the pure core that runs them live (`m:dyno_agent_partition`).
+Runs monitors on recorded events, by the pure core of live monitoring (`m:dyno_agent_partition`).
 
-Only the order of each process's own events counts: whichever way those of several processes are
-mixed in the file, the verdicts are the same. Therefore no deadline is told by another process's
-clock: one that no event of its own process shows to be over is told at the end of the file.
-Monitors over several processes get all events in the order of their times.
+Only the order of each process's own events counts: any interleaving of processes in the file gives
+the same verdicts. So another process's clock never ends a deadline. A deadline that no event of its
+own process ends is decided at the end of the file. Monitors over several processes get all events
+in order of time.
 """.
 
 -export([run/3, file/3]).
 -export_type([result/0]).
 
--doc "Verdicts in the order in which they were reached, and what was counted.".
+-doc "Verdicts in order, and counts.".
 -type result() :: #{
     verdicts := [dyno_agent_monitor:report()],
     crashes := [{module(), dyno_agent_event:process(), Reason :: term()}],
     counts := dyno_agent_verdicts:summary(),
-    %% Processes that had not ended when the file did, and whose monitors had not all decided.
+    %% Processes still running at the file's end with undecided monitors.
     open := [pid()]
 }.
 
@@ -29,8 +29,8 @@ Monitors over several processes get all events in the order of their times.
 -define(MOST_CRASHES, 10).
 
 -doc """
-What `dyno verify --replay` does: a recording of what the properties of these specifications say of
-a file. `show` of the options is told each violation.
+Replays a file for `dyno verify --replay`: a recording of these specifications' properties. `show`
+of the options gets each violation.
 """.
 -spec run([binary(), ...], binary(), dyno_verify:options()) ->
     {ok, dyno_recording:document()} | {error, dyno_error:error()}.
@@ -49,7 +49,7 @@ run(Specs, File, Options) ->
         {ok, #{verdicts := Verdicts, crashes := Crashes, counts := Counts}} ?= Replayed,
         Broken = [Report || #{verdict := no} = Report <- Verdicts],
         lists:foreach(fun(Report) -> ok = Show({verdict, Report}) end, Broken),
-        %% Where a node stands otherwise.
+        %% In place of a node.
         Node = binary_to_atom(filename:basename(File)),
         DurationNs = erlang:monotonic_time(nanosecond) - Started,
         Summary = #{
@@ -84,16 +84,14 @@ run(Specs, File, Options) ->
             })}
     end.
 
-%% The last one first, by the time since the first one.
+%% The last one first, in time since the first.
 reports(_Node, []) ->
     [];
 reports(Node, Broken) ->
     First = lists:min([Time || #{time_ns := Time} <- Broken]),
     lists:reverse([{Time - First, R#{node := Node}} || #{time_ns := Time} = R <- Broken]).
 
--doc """
-Runs these monitors on a file that `m:dyno_verify_log` reads. Their modules are loaded in this node.
-""".
+-doc "Runs these monitors on a file of `m:dyno_verify_log`. Loads their modules in this node.".
 -spec file(file:name_all(), [module()], dyno_agent_partition:options()) ->
     {ok, result()} | {error, {dyno_verify_log, dyno_verify_log:reason()}}.
 file(File, Monitors, Options) ->

@@ -3,8 +3,8 @@
 
 -module(dyno_verify_target).
 -moduledoc false.
-%% A node whose processes are monitored: the monitors' code there, and what runs them. Who holds it
-%% gets {dyno_verify, Node, Message}.
+%% A node with monitored processes: the monitors' code there, and their runtime. The owner gets
+%% {dyno_verify, Node, Message}.
 
 -export([instrumentations/0, hold/3, peek/1, finish/1]).
 -export([records_apart/2, recorded/2]).
@@ -19,17 +19,17 @@
 
 -define(RECORD_MS, 120_000).
 
--doc "How events come to monitors, by name: what is special in the configuration of the verifier.".
+-doc "The instrumentations by name: the verifier's configuration for each.".
 -spec instrumentations() -> [{atom(), #{instrumentation := module(), atom() => term()}}, ...].
 instrumentations() ->
     [
         %% Events are routed by process to the shards.
         {partition, #{instrumentation => dyno_agent_verify}},
-        %% One tracer that tells the processes apart.
+        %% One tracer for all processes.
         {centralised, #{instrumentation => dyno_agent_verify, shards => 1}},
-        %% A tracer for each process that has monitors, which hand processes over to each other.
+        %% A tracer for each process with monitors; tracers hand over processes to each other.
         {riarc, #{instrumentation => dyno_agent_riarc_verify}},
-        %% In modules that dyno_inline wove.
+        %% In modules compiled with dyno_inline.
         {inline, #{instrumentation => dyno_agent_inline_verify}}
     ].
 
@@ -59,7 +59,7 @@ hold(Node, Objects, Options) ->
     end.
 
 monitored(#{node := Node, agent := Agent} = Bare, Missing, Options, Config) ->
-    %% Of this node, loaded for as long as it lasts.
+    %% Of this node, loaded for the duration.
     Loaded = load(Node, Missing),
     maybe
         ok ?= record(Node, Options),
@@ -71,7 +71,7 @@ monitored(#{node := Node, agent := Agent} = Bare, Missing, Options, Config) ->
         }}
     else
         Error ->
-            %% Without an entry: a former file stays as it is.
+            %% Without an entry, so an earlier file stays.
             _ = is_map_key(record, Options) andalso closed(Node),
             ok = dyno_code:unload(Loaded),
             Error
@@ -88,7 +88,7 @@ record(Node, #{record := File}) ->
 record(_Node, _Options) ->
     ok.
 
--doc "Nodes of one machine would write to the same file, and one of them in vain.".
+-doc "Nodes of one machine would write to the same file, and lose one recording.".
 -spec records_apart([node(), ...], dyno_verify:options()) -> ok | {error, dyno_error:error()}.
 records_apart(Nodes, #{record := _}) ->
     Hosts = maps:groups_from_list(fun host/1, Nodes),
@@ -102,8 +102,7 @@ records_apart(_Nodes, _Options) ->
 host(Node) -> lists:last(string:split(atom_to_list(Node), "@")).
 
 -doc """
-Closes the file that is recorded to, if there is one, and says in it whether processes were cut off;
-an error tells what is not kept.
+Closes the recorded file, if any, and marks whether processes were cut off; an error names the loss.
 """.
 -spec recorded(dyno_target:t(), whole | cut_off) -> ok | {error, dyno_error:error()}.
 recorded(#{records := false}, _Whole) ->
@@ -127,7 +126,7 @@ closed(Node) ->
         exit:{exception, {noproc, _}} -> ok
     end.
 
-%% What the node has of the same name and code is its own, and stays, unless a dyno sent it.
+%% The node's own modules of the same name and code stay, unless a dyno sent them.
 missing(_Node, [], Missing) ->
     {ok, lists:reverse(Missing)};
 missing(Node, [{Module, Binary, _} = Object | Objects], Missing) ->
@@ -138,7 +137,7 @@ missing(Node, [{Module, Binary, _} = Object | Objects], Missing) ->
         {ok, [Module]} ->
             maybe
                 {ok, Sent} ?= dyno_code:sent(Node),
-                %% The dyno that sent it may be about to remove it.
+                %% The sending dyno may be about to remove them.
                 false ?= lists:member(Module, Sent),
                 Md5 ?= erpc:call(Node, erlang, get_module_info, [Module, md5]),
                 missing(Node, Objects, Missing)
@@ -156,11 +155,11 @@ load(Node, Objects) ->
     lists:foreach(fun({Module, Binary, File}) -> dyno_code:load(Module, File, Binary) end, Own),
     [Module || {Module, _, _} <- Own].
 
--doc "What was counted until now.".
+-doc "The counts so far.".
 -spec peek(dyno_target:t()) -> {ok, dyno_agent_verifier:summary()} | gone.
 peek(Target) -> summary(fun dyno_agent_verifier:peek/1, Target).
 
--doc "Monitors no more; what was counted.".
+-doc "Ends monitoring; returns the counts.".
 -spec finish(dyno_target:t()) -> {ok, dyno_agent_verifier:summary()} | gone.
 finish(Target) -> summary(fun dyno_agent_verifier:finish/1, Target).
 

@@ -10,7 +10,7 @@
 -define(DEPTH, 20).
 
 -doc """
-A verdict, as it is told while monitoring goes on.
+A verdict as shown during monitoring.
 
 ```
 answers each request once: broken by <0.123.0>, worker_3 (label {job,7}), which runs worker:init/1
@@ -45,7 +45,7 @@ trace(complete) -> "complete: from the start of the process on";
 trace(partial) -> "partial: the process ran already when monitoring began";
 trace(gap) -> "with a gap".
 
-%% `all`: of a property across all processes, which has no keys.
+%% `all`: a property across all processes, which has no keys.
 key(#{key := Key}) when Key =/= all -> term(Key);
 key(_Report) -> [].
 
@@ -53,7 +53,7 @@ key(_Report) -> [].
 -spec property(dyno_agent_monitor:report()) -> binary().
 property(#{property := Property}) -> text(Property).
 
--doc "A process: its identifier, name, label, and what it runs.".
+-doc "A process: its identifier, name, label, and initial call.".
 -spec process(dyno_agent_event:process()) -> binary().
 process(#{pid := Pid, initial_call := {M, F, A}} = Process) ->
     text([
@@ -63,11 +63,11 @@ process(#{pid := Pid, initial_call := {M, F, A}} = Process) ->
         [", which runs ", dyno_agent_name:mfa({M, F, A})]
     ]).
 
--doc "The step that decided.".
+-doc "The deciding step.".
 -spec step(dyno_agent_monitor:report()) -> binary().
 step(#{explanation := Explanation}) -> text(maps:get(step, Explanation, "")).
 
--doc "What the variables were bound to.".
+-doc "The bindings of variables.".
 -spec bindings(dyno_agent_monitor:report()) -> binary().
 bindings(#{explanation := #{bindings := Bindings}}) ->
     text(
@@ -121,7 +121,7 @@ mfargs({M, F, Args}) when is_list(Args) ->
 mfargs(MFA) ->
     dyno_agent_name:mfa(MFA).
 
--doc "A monitor that crashed.".
+-doc "A crashed monitor.".
 -spec crash({module(), dyno_agent_event:process(), {atom(), term(), list()}}) -> binary().
 crash({Module, Process, {Class, Reason, Stack}}) ->
     Where =
@@ -134,7 +134,7 @@ crash({Module, Process, {Class, Reason, Stack}}) ->
         atom_to_binary(Class), " ", term(Reason), Where
     ]).
 
-%% Processes as their own node names them, and texts among the terms as they stand.
+%% Processes in their own node's notation; texts among the terms unchanged.
 term(Term) ->
     Text = io_lib:format("~0tP", [Term, ?DEPTH]),
     lists:foldl(

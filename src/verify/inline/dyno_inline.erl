@@ -3,19 +3,17 @@
 
 -module(dyno_inline).
 -moduledoc """
-Weaves monitors into a module: `-compile({parse_transform, dyno_inline}).`, in Elixir
-`@compile {:parse_transform, :dyno_inline}`.
+Inlines monitors into a module: `-compile({parse_transform, dyno_inline}).`, in Elixir `@compile
+{:parse_transform, :dyno_inline}`.
 
-Woven are `!` and erlang:send wherever they stand, the clauses and the timeout of each receive, all
-functions of erlang and proc_lib that spawn, and the callbacks of gen_server (GenServer) and
-gen_statem. What they call is woven into the module, too: the node that runs it needs nothing
-of dyno, and it runs on when dyno leaves.
+Instrumented are `!` and erlang:send, the clauses and timeout of each receive, all functions of
+erlang and proc_lib that spawn, and the callbacks of gen_server (GenServer) and gen_statem. The
+called functions are added to the module, too: its node needs nothing of dyno, and continues when
+dyno leaves.
 
-A woven process is started by a function of its module, `'-dyno_run-'/2`: that is its initial call.
-Its last call is no tail call of the runtime's, since its exit is seen. Not woven is what OTP's
-modules do for the
-program: gen_server:call and the like, gen_server:reply, what gen_event does. Replies that a
-callback returns are.
+An instrumented process starts in a function of its module, `'-dyno_run-'/2`, its initial call. Its
+last call is no tail call, to see its exit. Not instrumented are OTP's own actions for the program:
+gen_server:call and the like, gen_server:reply, gen_event. Replies returned by callbacks are.
 """.
 
 -export([parse_transform/2]).
@@ -25,13 +23,13 @@ callback returns are.
 -define(CALLBACKS, [
     {init, 1}, {handle_call, 3}, {handle_cast, 2}, {handle_info, 2}, {terminate, 2}
 ]).
-%% And what may be functions of states: those of three arguments that are exported.
+%% State functions may be the exported functions with three arguments.
 -define(OF_A_STATEM, [{init, 1}, {handle_event, 4}, {terminate, 3}]).
 -define(SPAWNS, [
     spawn, spawn_link, spawn_monitor, spawn_opt, spawn_request, start, start_link, start_monitor
 ]).
 
--doc "The woven forms.".
+-doc "The instrumented forms.".
 -spec parse_transform(forms(), [compile:option()]) -> forms().
 parse_transform(Forms, _Options) ->
     case [woven || {attribute, _, ?MODULE, woven} <- Forms] of
@@ -72,7 +70,7 @@ form({function, Line, Name, Arity, Clauses}, Module, _Attributes, Callbacks, Loc
 form(Form, _Module, _Attributes, _Callbacks, _Local) ->
     [Form].
 
-%% The callback as it was gets another name.
+%% The original callback gets another name.
 callback(Line, Module, Name, Arity, Clauses) ->
     Inner = list_to_atom("-" ++ atom_to_list(Name) ++ "-"),
     Variables = [
@@ -86,7 +84,7 @@ callback(Line, Module, Name, Arity, Clauses) ->
         {function, Line, Inner, Arity, Clauses}
     ].
 
-%% Everywhere in an expression: an abstract form is tuples and lists all the way down.
+%% In any expression: an abstract form consists of tuples and lists.
 woven({op, Line, '!', To, Message}, Local) ->
     call(Line, send, [woven(To, Local), woven(Message, Local)]);
 woven({'receive', Line, Clauses}, Local) ->
@@ -132,7 +130,7 @@ calling(Line, Function, Module, Name, Args, More) ->
     List = lists:foldr(fun(Arg, Tail) -> {cons, Line, Arg, Tail} end, {nil, Line}, Args),
     call(Line, Function, [{atom, Line, Module}, {atom, Line, Name}, List | More]).
 
-%% Its pattern gets a second name, which nobody else has.
+%% Its pattern gets a second, unique name.
 received({clause, Line, [Pattern], Guards, Body}, Local) ->
     Number = erlang:unique_integer([positive]),
     Variable = {var, Line, list_to_atom("DynoReceived" ++ integer_to_list(Number))},

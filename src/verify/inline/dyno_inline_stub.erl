@@ -3,9 +3,9 @@
 
 -module(dyno_inline_stub).
 -moduledoc false.
-%% What is woven into a module, as its own functions: nothing of dyno need be there when it runs,
-%% and nothing of dyno stays on a process's stack. Each event is a look-up of one persistent term,
-%% which is a function while dyno monitors (dyno_agent_inline).
+%% The functions added to an instrumented module: they need nothing of dyno, and leave nothing of
+%% dyno on a process's stack. Each event looks up one persistent term, a function while dyno
+%% monitors (dyno_agent_inline).
 
 -export([name/1, forms/1]).
 
@@ -149,7 +149,7 @@
 '-dyno_actions-'(_, _) -> [].
 """).
 
--doc "The woven module's own name of one of these functions.".
+-doc "The instrumented module's name of one of these functions.".
 -spec name(event | send | received | spawned | run | enter) -> atom().
 name(event) -> '-dyno_event-';
 name(send) -> '-dyno_send-';
@@ -158,7 +158,7 @@ name(spawned) -> '-dyno_spawned-';
 name(run) -> '-dyno_run-';
 name(enter) -> '-dyno_enter-'.
 
--doc "The functions, for a module of this name: the attributes, and what stands at its end.".
+-doc "The functions for a module of this name: the attributes, and the forms at its end.".
 -spec forms(module()) -> {[erl_parse:abstract_form()], [erl_parse:abstract_form()]}.
 forms(Module) ->
     {ok, Tokens, _} = erl_scan:string(?SOURCE),

@@ -3,8 +3,8 @@
 
 -module(dyno_specification).
 -moduledoc """
-Makes monitors of a specification: a text with properties, each of which becomes a module of the
-behaviour `m:dyno_agent_monitor`.
+Compiles a specification: a text of properties, each of which becomes a module of the behaviour
+`m:dyno_agent_monitor`.
 
 ```
 property "no message after stop"
@@ -12,13 +12,13 @@ of module worker
 never receive stop then send _.
 ```
 
-The language is described in `doc/verify-specifications.md`.
+`doc/verify-specifications.md` describes the language.
 """.
 
 -export([compile/1, format_error/1]).
 -export_type([reason/0, compiled/0]).
 
--doc "Where a text is wrong, and why. `format_error/1` words the reason.".
+-doc "The place and reason of an error. `format_error/1` formats the reason.".
 -type reason() :: {Line :: pos_integer(), Column :: pos_integer(), problem()}.
 
 -type problem() ::
@@ -37,11 +37,11 @@ The language is described in `doc/verify-specifications.md`.
     | {unguarded, max | min, atom()}
     | {no_fixed_point | not_a_key | key_in_no_event | key_missing, atom()}.
 
--doc "A monitor's module, its object code, and what it needs.".
+-doc "A monitor's module, its object code, and its needs.".
 -type compiled() :: {module(), Beam :: binary(), dyno_agent_monitor:needs()}.
 
 -doc """
-Compiles all properties of a text. The first mistake is told, with its line and column.
+Compiles all properties of a text, or returns the first mistake, with its line and column.
 
 ```erlang
 1> dyno_specification:compile(~"property a of module m never sned _.").
@@ -64,7 +64,7 @@ named_once(#{name := Name, location := Location}, Names) ->
     lists:member(Name, Names) andalso throw({Location, {same_name, Name}}),
     [Name | Names].
 
--doc "One sentence that says where the text is wrong and what was expected.".
+-doc "A sentence with the place of the error and the expected text.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({Line, Column, Problem}) ->
     io_lib:format("line ~b, column ~b: ~ts", [Line, Column, problem(Problem)]).

@@ -3,13 +3,13 @@
 
 -module(dyno_specification_code).
 -moduledoc false.
-%% Translates what a property says to the code of the engine that runs it, and lists the patterns in
-%% it with the variables that are in scope at each.
+%% Translates a property to the code of its engine, and lists its patterns with the variables in
+%% scope at each.
 %%
-%% A regular expression becomes a formula: a step is a modal clause in front of what follows it,
-%% alternatives are combined, and a repetition is a fixed point. `follows` asks that the trace is in
-%% the language (possibilities, `or`); `never` that no part of it is (necessities, `and`), from each
-%% event on.
+%% A regular expression becomes a formula: a step is a modal clause before its continuation,
+%% alternatives are combined, and a repetition is a fixed point. `follows` requires that the trace
+%% is in the language (possibilities, `or`); `never` that no part of the trace is (necessities,
+%% `and`), from each event on.
 
 -export([body/2]).
 -export_type([match/0]).
@@ -20,11 +20,11 @@
 -record(code, {
     nodes = #{} :: #{pos_integer() => dyno_agent_formula:node_of()},
     matches = [] :: [match()],
-    %% variables of `each`, which no event binds
+    %% Variables of `each`, which no event binds.
     keys :: [atom()]
 }).
 
--doc "The engine, its code, and the patterns in the order of their numbers.".
+-doc "The engine, its code, and the numbered patterns in order.".
 -spec body(dyno_specification_parser:body(), Keys :: [atom()]) ->
     {dyno_agent_property:engine(), Code :: term(), [match()]}.
 body({follows, Regexp}, Keys) ->
@@ -52,7 +52,7 @@ formula_code({Root, #code{nodes = Nodes, matches = Matches}}) ->
     Tuple = list_to_tuple([map_get(I, Nodes) || I <- lists:seq(1, map_size(Nodes))]),
     {dyno_agent_formula, {Root, Tuple}, lists:reverse(Matches)}.
 
-%% Regular expressions. `Next` is where it goes on, in the scope that scope/3 says.
+%% Regular expressions. `Next` is the continuation, in the scope of scope/3.
 
 regexp({step, Event, Within, Text}, Scope, Kind, Next, Code) ->
     modal(Kind, {Event, Within, Text}, Scope, Next, Code);
@@ -92,7 +92,7 @@ keep(Scope, After, Next, Code) ->
     Places = #{Name => Place || {Place, Name} <- lists:enumerate(Scope)},
     node({keep, [map_get(Name, Places) || Name <- After], Next}, Code).
 
-%% After alternatives, what both bind is in scope; what a repetition binds is its own.
+%% After alternatives, variables bound by both are in scope; a repetition's variables are local.
 scope({_Step, Event, _, _}, Scope, #code{keys = Keys}) -> (new(Event, Keys) -- Scope) ++ Scope;
 scope({then, A, B}, Scope, Code) -> scope(B, scope(A, Scope, Code), Code);
 scope({'or', A, B}, Scope, Code) ->
@@ -140,7 +140,7 @@ formula({Kind, Name, Body}, Scope, Fixed, Code) ->
     {Inside, Code2} = formula(Body, Scope, Fixed#{Name => {Index, length(Scope)}}, Code1),
     {Index, set(Index, {Kind, Inside}, Code2)}.
 
-%% A fixed point that comes back to itself without an event between says nothing of the trace.
+%% A fixed point that returns to itself without an event says nothing about the trace.
 guarded(Name, {variable, Location, Name}, Fixed) ->
     throw({Location, {unguarded, Fixed, Name}});
 guarded(Name, {Of, A, B}, Fixed) when Of =:= 'and'; Of =:= 'or' ->
@@ -175,7 +175,7 @@ reserve(#code{nodes = Nodes} = Code) ->
 set(Index, Node, #code{nodes = Nodes} = Code) ->
     Code#code{nodes = Nodes#{Index => Node}}.
 
-%% Past-time logic: a variable outside of `each` says nothing between two events.
+%% Past-time logic: a variable outside of `each` has no meaning between two events.
 
 past(Truth, Done, _Keys) when is_boolean(Truth) ->
     subformula(Truth, Done);

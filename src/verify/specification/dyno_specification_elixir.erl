@@ -3,11 +3,11 @@
 
 -module(dyno_specification_elixir).
 -moduledoc false.
-%% Maps and structs as Elixir writes them, `%{id: N, "name" => Name}` and `%My.App.User{id: N}`, in
-%% a text whose tokens are Erlang's: they become the map patterns that Erlang has for them. Pure.
+%% Elixir's maps and structs, `%{id: N, "name" => Name}` and `%My.App.User{id: N}`, in a text of
+%% Erlang tokens: they become Erlang's map patterns. Pure.
 %%
-%% For Erlang's scanner a `%` begins a comment, so it is marked before, by a character that no
-%% specification has; columns stay as they are.
+%% For Erlang's scanner a `%` begins a comment, so it is first replaced by a character that no
+%% specification has; columns stay the same.
 
 -export([marked/1, tokens/1]).
 
@@ -15,7 +15,7 @@
 
 -define(MARK, $!).
 
--doc "The text, with a mark in place of the `%` of each map and struct.".
+-doc "The text, with a mark for the `%` of each map and struct.".
 -spec marked(string()) -> string().
 marked([$$, $\\, Char | Rest]) -> [$$, $\\, Char | marked(Rest)];
 marked([$$, Char | Rest]) -> [$$, Char | marked(Rest)];
@@ -44,7 +44,7 @@ is_map_or_struct(Text) ->
 -spec tokens([token()]) -> [token()].
 tokens(Tokens) -> tokens(Tokens, 0).
 
-%% How many brackets are open since the first `%`: between them the terms are Elixir's.
+%% The number of open brackets since the first `%`: within them terms are Elixir's.
 tokens([{'!', Anno} | Rest] = All, Depth) ->
     case name(Rest) of
         {[], [{'{', _} = Open | Inside]} ->
@@ -112,7 +112,7 @@ struct(Words, Anno, Inside) ->
         end,
     [{atom, Anno, '__struct__'}, {':=', Anno}, {atom, Anno, module(Words)}] ++ Comma.
 
-%% Where a token ends, for those that no text stands for.
+%% The end of a token, for tokens without text.
 behind(Token) ->
     Anno = element(2, Token),
     {Line, Column} = erl_anno:location(Anno),

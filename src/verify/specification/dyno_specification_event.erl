@@ -3,9 +3,9 @@
 
 -module(dyno_specification_event).
 -moduledoc false.
-%% What an event of a specification means: the Erlang pattern and guard that match it, the variables
-%% it binds, and what has to be traced for it. Traffic of OTP is written by its name, so the forms
-%% of its messages stand here and nowhere else.
+%% The meaning of a specification's event: the Erlang pattern and guard that match it, the variables
+%% it binds, and the required tracing. OTP's traffic has names; only this module knows its message
+%% forms.
 
 -export([pattern/1, variables/1, mentioned/1, shape/2, needs/2]).
 -export_type([head/0]).
@@ -13,7 +13,7 @@
 -type expr() :: erl_parse:abstract_expr().
 -type head() :: {Pattern :: expr(), Guard :: [[expr()]]}.
 
-%% A variable of ours, which no event binds for the user.
+%% A variable of dyno's, which no event binds for the user.
 -define(TAG, 'Dyno_Tag').
 -define(MESSAGE, 'Dyno_Message').
 -define(ARGUMENTS, 'Dyno_Arguments').
@@ -28,7 +28,7 @@
     "(tuple_size(Dyno_Message) =:= 2 andalso (is_reference(element(1, Dyno_Message)) orelse "
     "(is_list(element(1, Dyno_Message)) andalso hd(element(1, Dyno_Message)) =:= alias)))))"
 ).
-%% Every process begins and ends, so `any` and `strict` are about what is between.
+%% Every process begins and ends, so `any` and `strict` cover the events between.
 -define(IS_ANY, "element(1, Dyno_Message) =/= spawned andalso element(1, Dyno_Message) =/= exit").
 
 -doc "The pattern of the event's term and the guard.".
@@ -83,7 +83,7 @@ term(Kind, Pattern, Options, A) when Kind =:= spawn; Kind =:= spawned ->
     case function(Pattern) of
         {M, F, Args} when is_list(Args) ->
             {event(Kind, [Other, tuple([M, F, list(Args, A)], A)], A), []};
-        %% A fun is told with its arity, a function with its arguments.
+        %% A fun has its arity, a function its arguments.
         {M, F, Arity} ->
             Text = io_lib:format(
                 "~b =:= Dyno_Arguments orelse ~b =:= length(Dyno_Arguments)", [Arity, Arity]
@@ -135,7 +135,7 @@ function({call, _, {remote, _, M, F}, Args}) -> {M, F, Args};
 function({op, _, '/', {remote, _, M, F}, {integer, _, Arity}}) -> {M, F, Arity};
 function(_) -> none.
 
-%% What is traced has to be known before it happens.
+%% The traced functions must be known before an event.
 the_function(Pattern, A) ->
     case function(Pattern) of
         {{atom, _, _}, {atom, _, _}, _} = Function -> Function;
@@ -145,7 +145,7 @@ the_function(Pattern, A) ->
 arity(Args) when is_list(Args) -> length(Args);
 arity(Arity) -> Arity.
 
--doc "The variables that an event may bind, in the order in which they stand there.".
+-doc "The variables that an event may bind, in order.".
 -spec variables(dyno_specification_parser:event()) -> [atom()].
 variables(Event) ->
     {Pattern, _} = pattern(Event),
@@ -165,8 +165,8 @@ variables_of(Expr) when is_tuple(Expr), tuple_size(Expr) > 2 ->
 variables_of(_) -> [].
 
 -doc """
-The event whatever was bound before it: it is named in a property if this matches. Where the
-guard says something of earlier variables, the shape has none.
+The event with any earlier bindings: a match means that the property names it. Guards on earlier
+variables are dropped.
 """.
 -spec shape(dyno_specification_parser:event(), Keys :: [atom()]) -> head().
 shape(Event, Keys) ->
@@ -178,7 +178,7 @@ shape(Event, Keys) ->
         _ -> {Wide, element(2, pattern(Event#{guard := []}))}
     end.
 
-%% A key of a map and a size must be bound: without what comes before they may not be.
+%% A map's key and a size must be bound, which may fail without the earlier bindings.
 wide({map, A, Fields}) ->
     case variables_of([Key || {_, _, Key, _} <- Fields]) of
         [] -> {map, A, [{Kind, B, Key, wide(Value)} || {Kind, B, Key, Value} <- Fields]};
@@ -198,7 +198,7 @@ wide({match, A, Left, Right}) ->
 wide(Pattern) ->
     Pattern.
 
--doc "What has to be traced so that all these events are seen, and where it is strict, all others.".
+-doc "The tracing required to see all these events, and if strict, all others.".
 -spec needs([dyno_specification_parser:event()], Strict :: boolean()) ->
     [dyno_agent_monitor:event_filter()].
 needs(Events, Strict) ->
@@ -247,7 +247,7 @@ filter(Kind, Before, Message) -> [{Kind, {Before ++ [Message], []}}].
 elements({cons, _, _, Tail}) -> 1 + elements(Tail);
 elements({nil, _}) -> 0.
 
-%% What a match specification can say of a pattern; wider where it cannot.
+%% The part of a pattern that a match specification can express; wider if necessary.
 head({atom, _, Atom}) -> Atom;
 head({integer, _, Integer}) -> Integer;
 head({char, _, Char}) -> Char;

@@ -4,11 +4,11 @@
 -module(dyno_specification_module).
 -moduledoc false.
 %% Makes the monitor module of a property: its patterns as functions, its code as a literal, and the
-%% callbacks, which dyno_agent_property answers.
+%% callbacks, which call dyno_agent_property.
 
 -export([compile/1]).
 
-%% Of what stands in no specification.
+%% For code that is in no specification.
 -define(NONE, (erl_anno:new(1))).
 
 -doc "The module and its object code, or throws `{Location, Reason}`.".
@@ -55,8 +55,8 @@ compile(#{name := Name, location := Location, body := Body} = Property) ->
             throw({where(Where, Location), {erlang, Text}})
     end.
 
-%% One event matches patterns of one kind. Where a pattern has a guard, or variables from before, an
-%% event may be named and match none.
+%% An event matches patterns of one kind. If a pattern has a guard or earlier variables, a named
+%% event may match none.
 reachable(dyno_agent_formula, Code, Matches, Strict) ->
     Placed = lists:enumerate(Matches),
     Always = [Place || {Place, {anything, _, _}} <- Placed],
@@ -156,7 +156,7 @@ chosen({Pattern, Guard}, Then, Else) ->
 
 clause(Arguments, Body) -> {clause, ?NONE, Arguments, [], [Body]}.
 
-%% No variable of a user's has such a name.
+%% No user's variable has this name.
 event() -> {var, ?NONE, 'the event'}.
 
 names(Names) ->

@@ -3,7 +3,7 @@
 
 -module(dyno_specification_parser).
 -moduledoc false.
-%% Reads a specification: text -> properties. The words around the patterns are read here, one
+%% Parses a specification: text -> properties. This module parses the words around the patterns, one
 %% function for each rule of the grammar in doc/verify-specifications.md; tokens, patterns and
 %% guards are Erlang's own (erl_scan, erl_parse).
 
@@ -41,7 +41,7 @@
 -type step() :: {step, event(), WithinNs :: integer() | infinity, Text :: binary()}.
 -type regexp() ::
     step()
-    %% `then eventually`: at any event from there on.
+    %% `then eventually`: at any later event.
     | {later, event(), WithinNs :: integer() | infinity, Text :: binary()}
     | {then | 'or', regexp(), regexp()}
     | {star | plus | optional, regexp()}.
@@ -58,7 +58,7 @@
     | {once, past(), WithinNs :: integer() | infinity}
     | {'and' | 'or' | implies | since, past(), past()}.
 
-%% Words with which an event begins, and what each is said to be in a message.
+%% The first words of events, and their forms in messages.
 -define(EVENTS, [
     "send", "receive", "call", "cast", "info", "reply", "timeout", "spawn", "spawned", "exit",
     "return", "exception", "any"
@@ -107,7 +107,7 @@ name([{string, _, Name} | Rest]) -> {unicode:characters_to_binary(Name), Rest};
 name([{atom, _, Name} | Rest]) -> {atom_to_binary(Name), Rest};
 name(Tokens) -> expected("the property's name, an atom or a string", Tokens).
 
-%% One or several, with commas between.
+%% One or several, separated by commas.
 listed(One, Tokens) ->
     case One(Tokens) of
         {First, [{',', _} | More]} ->
@@ -204,7 +204,7 @@ sequence(Left, [{atom, _, then} | Tokens]) ->
 sequence(Regexp, Rest) ->
     {Regexp, Rest}.
 
-%% What begins it may come later.
+%% Its first step may come later.
 later({step, Event, Within, Text}, _) -> {later, Event, Within, <<"eventually ", Text/binary>>};
 later({then, A, B}, Location) -> {then, later(A, Location), B};
 later({'or', A, B}, Location) -> {'or', later(A, Location), later(B, Location)};
@@ -352,7 +352,7 @@ kind(Tokens) ->
 
 pattern_of(Kind, Tokens) when Kind =:= timeout; Kind =:= any ->
     {none, Tokens};
-%% `return m:f/1 Value`: the function, then what it gave.
+%% `return m:f/1 Value`: the function, then its result.
 pattern_of(Kind, Tokens) when Kind =:= return; Kind =:= exception ->
     {Function, Rest} = pattern(Tokens),
     {Value, Rest1} = pattern(Rest),
@@ -485,7 +485,7 @@ plain(Location) ->
 
 %% Small things
 
-%% A word of our own, one of Erlang's, or a bracket.
+%% A word of the language, one of Erlang's, or a bracket.
 word(Word, What, [Token | Rest] = Tokens) ->
     case is_word(Word, Token) of
         true -> Rest;
@@ -507,7 +507,7 @@ found({'end of file', _}) -> "the end of the file";
 found({dot, _}) -> "a full stop";
 found(Token) -> ["'", erl_anno:text(element(2, Token)), "'"].
 
-%% The text of the tokens before the rest, with one space where there was any.
+%% The text of the tokens before the rest, with white space as one space.
 text(Tokens, Rest) ->
     Taken = lists:sublist(Tokens, length(Tokens) - length(Rest)),
     unicode:characters_to_binary(text(Taken)).
@@ -524,6 +524,6 @@ text([A]) ->
 text([]) ->
     [].
 
-%% A full stop after a fixed point's variable has the white space behind it.
+%% A full stop after a fixed point's variable includes the following white space.
 written({dot, _}) -> ".";
 written(Token) -> erl_anno:text(element(2, Token)).

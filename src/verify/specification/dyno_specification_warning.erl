@@ -3,13 +3,12 @@
 
 -module(dyno_specification_warning).
 -moduledoc false.
-%% What a specification says may not be what its author means: `never A then B` asks for B as the
-%% next event that the property names. Where another of these can come between, A and a later B are
-%% no violation. Pure.
+%% Warns of a common misunderstanding: `never A then B` asks for B as the next event that the
+%% property names. If another named event can come between, A and a later B are no violation. Pure.
 
 -export([of_property/1]).
 
--doc "A sentence, if `never A then B` can miss a B that comes later.".
+-doc "A sentence, if `never A then B` can miss a later B.".
 -spec of_property(dyno_specification_parser:property()) -> [binary()].
 of_property(#{body := {never, Regexp}, name := Name, location := {Line, _}} = Property) ->
     #{strict := Strict, keys := Keys} = Property,
@@ -31,7 +30,7 @@ text(Line, Name) ->
         )
     ).
 
-%% Something has to stand right behind something else.
+%% A step must directly follow another.
 is_adjacent({then, A, B}) -> not is_later(B) orelse is_adjacent(A) orelse is_adjacent(B);
 is_adjacent({'or', A, B}) -> is_adjacent(A) orelse is_adjacent(B);
 is_adjacent({Repeated, A}) when is_atom(Repeated) -> is_adjacent(A);
@@ -42,8 +41,8 @@ is_later({'or', A, B}) -> is_later(A) andalso is_later(B);
 is_later({later, _, _, _}) -> true;
 is_later(_Other) -> false.
 
-%% If each event that can come between is itself an A or a B, the last A and the first B behind it
-%% are neighbours; but not if B has to fit this very A.
+%% If each event that can come between is itself an A or a B, the last A and the next B are
+%% neighbours; but not if B must fit this very A.
 cannot_miss({then, A, B}, Keys) ->
     Own = mentioned(A) -- Keys,
     is_single(A) andalso is_single(B) andalso mentioned(B) -- Own =:= mentioned(B);
