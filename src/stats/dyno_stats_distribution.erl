@@ -103,7 +103,6 @@ binomial_cdf(K, N, _) when K >= N -> 1.0;
 binomial_cdf(K, N, 0.5) when N =< ?SUMMED -> fair_sum(K, N, 0, 1, 0) / (1 bsl N);
 binomial_cdf(K, N, P) when P >= 0, P =< 1 -> incomplete_beta(1 - P, N - K, K + 1).
 
-%% The sum of the binomial coefficients N over I, up to K.
 fair_sum(K, _, K, Coefficient, Sum) ->
     Sum + Coefficient;
 fair_sum(K, N, I, Coefficient, Sum) ->

@@ -35,7 +35,6 @@ Proportional to the square of the number of points; about 10 us for 5 points.
 %% An interval needs slopes that could contradict each other.
 -define(SIZES_FOR_INTERVAL, 3).
 
--doc "A size, possibly repeated, and a value.".
 -type point() :: {Size :: number(), Value :: number()}.
 
 -doc """
@@ -108,12 +107,10 @@ describe(#{exponent := Exponent} = Growth) ->
         end,
     iolist_to_binary(Text).
 
-%% The number of points of each different size: different in logarithms, as for the slopes.
 groups(Points) ->
     Counts = maps:groups_from_list(fun({Size, _}) -> math:log(Size) end, Points),
     [length(Group) || Group <- maps:values(Counts)].
 
-%% Slopes of all pairs of points with different sizes, ascending.
 slopes(Points) ->
     Logs = lists:sort([{math:log(Size), math:log(Value)} || {Size, Value} <- Points]),
     lists:sort(slopes(Logs, [])).
@@ -157,6 +154,5 @@ range(#{low := Low, high := High, level := Level}) ->
 at_level(Level) ->
     [[", ", integer_to_list(round(100 * Level)), " % sure"] || Level < ?LEVEL].
 
-%% One decimal, without minus zero.
 decimal(Number) ->
     float_to_binary(round(10 * Number) / 10, [{decimals, 1}]).

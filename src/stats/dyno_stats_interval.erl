@@ -73,7 +73,6 @@ median_rank(Count, Level) when Level > 0, Level < 1 ->
     Holds = fun(Rank) -> dyno_stats_distribution:binomial_cdf(Rank - 1, Count, 0.5) =< Tail end,
     dyno_stats_distribution:largest_rank(Holds, 1, Count).
 
-%% The probability to miss the median on one side.
 tail(Level) ->
     (1 - Level) / 2 * (1 + ?ROUNDING) + ?ROUNDING * ?ROUNDING.
 

@@ -103,7 +103,6 @@ ratio_of({A, SquaredA, CountA}, {B, SquaredB, CountB}, Level) ->
         end * math:sqrt(Squared),
     #{ratio => math:exp(B - A), low => math:exp(B - A - Half), high => math:exp(B - A + Half)}.
 
-%% The mean of the logarithms, its squared standard error, and the number of values.
 side(Values) when length(Values) < 2 ->
     {error, too_few};
 side(Values) ->

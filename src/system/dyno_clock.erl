@@ -53,10 +53,13 @@ kernel for the waiting time, and 0.2 us without. Nothing stays open between call
 
 -doc "The clocks at one edge of an interval; unavailable ones are `undefined`.".
 -type edge() :: #{
+    %% Monotonic time.
     wall_ns := integer(),
+    %% The scheduler of the process.
     scheduler := pos_integer(),
     %% The operating system's thread: values of two threads cannot be compared.
     thread := integer() | undefined,
+    %% Processor time of the thread.
     cpu_ns := non_neg_integer() | undefined,
     %% Time that the thread was ready without a free processor. Linux only.
     wait_ns := non_neg_integer() | undefined

@@ -18,7 +18,6 @@
 
 -type error() :: {module(), Reason :: term()}.
 
--doc "Who can fix it.".
 -type fault() :: caller | code | dyno | interrupted.
 
 -doc "0: done; for the others see the list above.".

@@ -11,7 +11,6 @@
 
 -type reason() :: {missing, file:filename()}.
 
--doc "A file's bytes, by its path below `priv/`.".
 -spec read(file:filename()) -> {ok, binary()} | {error, {?MODULE, reason()}}.
 read(Name) ->
     File = filename:join(folder(), Name),

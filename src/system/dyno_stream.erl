@@ -20,6 +20,7 @@ the numbers of written and of all entries. The file is also completed if its ope
 -type stream() :: pid() | atom().
 
 -type options() :: #{
+    %% The file's first entry.
     header => iodata(),
     %% Default: the caller.
     owner => pid(),

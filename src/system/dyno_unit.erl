@@ -139,7 +139,6 @@ parse(Chars) ->
         {match, [Sign, Whole, Fraction, Exponent, {UnitAt, UnitLength}]} ->
             Name = string:trim(binary:part(Text, UnitAt, UnitLength)),
             [S, W, F, E] = [part(Text, Part) || Part <- [Sign, Whole, Fraction, Exponent]],
-            %% The text before the unit is ASCII: bytes are characters.
             case {lists:keyfind(Name, 1, written()), decimal(S, W, F, E)} of
                 {_, error} ->
                     {error, {number_out_of_range, element(1, Sign)}};
@@ -170,7 +169,6 @@ usual(byte_rate) -> "B/s, kB/s, MB/s or GB/s";
 usual(time_per_call) -> "ns, us, ms or s";
 usual(words_per_call) -> "words, or no unit".
 
-%% People's units, with kind and factor to the base unit.
 written() ->
     Times = [
         {~"ns", 1},

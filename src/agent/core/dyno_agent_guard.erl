@@ -21,6 +21,7 @@
     caller := pid(),
     ref := reference(),
     limit_ms := pos_integer(),
+    %% The most memory of all its processes together.
     limit_bytes := pos_integer()
 }.
 

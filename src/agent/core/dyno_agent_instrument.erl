@@ -44,7 +44,6 @@ The module may call only kernel, stdlib and dyno's modules of `src/agent/`.
     parts => module()
 }.
 
--doc "The options of a test, for `c:config/1`.".
 -type options() :: #{
     patterns := [dyno_agent_patterns:pattern()],
     level := level(),
@@ -57,6 +56,7 @@ The module may call only kernel, stdlib and dyno's modules of `src/agent/`.
     interval_ms := pos_integer(),
     %% The instrument's names that are not switched off.
     names := [atom()],
+    %% The receiver of samples.
     sink := pid(),
     atom() => term()
 }.
@@ -72,7 +72,6 @@ processes), `memory` (calls, words, processes), `all`.
 
 -type item() :: term().
 
--doc "See dyno_recording_table.".
 -type column() :: tuple().
 
 -doc """

@@ -46,6 +46,7 @@ the servers with the most work in the last window.
     behaviour := behaviour() | none,
     application := atom(),
     ancestors := [atom() | pid()],
+    %% Whether the process is of kernel, stdlib or dyno.
     system := boolean(),
     name => binary(),
     kind => registered | label | module,

@@ -30,6 +30,7 @@ call of foreign code that does not restart after a signal may return EINTR.
     library := binary() | none,
     table := dyno_agent_process_table:t() | none,
     choice := dyno_agent_process_filter:t(),
+    %% Dyno's own processes.
     own := [pid()],
     guard := pid()
 }.
@@ -55,6 +56,7 @@ call of foreign code that does not restart after a signal may return EINTR.
     other := non_neg_integer(),
     lost := non_neg_integer(),
     interval_ns := pos_integer(),
+    %% The emulator's processor time.
     process_ns := non_neg_integer()
 }.
 

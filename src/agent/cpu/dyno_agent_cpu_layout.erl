@@ -24,7 +24,6 @@
     | no_alternate_stack
     | {not_found | several, running_process | stack}.
 
--doc "A snapshot, and the process's own data just before.".
 -type seen() :: {
     dyno_agent_cpu_nif:snapshot(), HeapWords :: pos_integer(), StackWords :: non_neg_integer()
 }.
@@ -88,7 +87,6 @@ only(What, [First | Others]) ->
 places({{{Process, _, _, _, _, Keys}, _, _}, {_, _, _, _, _, Dirty}}) ->
     ordsets:intersection(with(Process, Keys), with(Process, Dirty)).
 
-%% Optional: left out if ambiguous.
 other(First, All) ->
     Normal = [with(Process, Keys) || {{{Process, _, _, _, _, Keys}, _, _}, _} <- All],
     case ordsets:intersection(Normal) -- [First] of

@@ -56,6 +56,7 @@ normal scheduler's process.
     pid() | none,
     jit | native,
     Pc :: address(),
+    %% In intervals.
     Weight :: pos_integer(),
     Inner :: [address()],
     Outer :: [address()],
@@ -168,7 +169,6 @@ Processor time of the emulator and of each thread, and the thread's intervals wi
     {ProcessNs :: non_neg_integer(), [{ThreadNs :: non_neg_integer(), Lost :: non_neg_integer()}]}.
 clocks(_Session) -> missing().
 
--doc "The functions at these addresses. Atoms: how many exist.".
 -spec names(session(), [address()], Atoms :: pos_integer()) -> [mfa() | unknown].
 names(_Session, _Addresses, _Atoms) -> missing().
 

@@ -8,7 +8,6 @@
 %% known stacks. Samples must show the functions, their callers and the right process.
 
 -export([layout/1, test/2, format_error/1]).
-%% Sampled functions, which run in these processes
 -export([look/1, normal/1, dirty/1]).
 -export_type([reason/0]).
 
@@ -17,10 +16,8 @@
     | {not_seen, normal | dirty, Right :: non_neg_integer(), All :: non_neg_integer()}
     | {trial_failed, term()}.
 
-%% Computing time of a round, and the most rounds.
 -define(NS, 24_000_000).
 -define(ROUNDS, 25).
-%% The fewest samples, and the share that must be right.
 -define(LEAST, 3).
 -define(RIGHT, 0.8).
 -define(MOST_SAMPLES, 10_000).

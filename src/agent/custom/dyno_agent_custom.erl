@@ -35,6 +35,7 @@ A sample: two messages in the target, one to the sink, and the code itself. At m
     form := form(),
     config := term(),
     interval_ms := pos_integer(),
+    %% The longest call of the code.
     limit_ms := pos_integer(),
     %% Whether the code restarts, without state, after a call that took too long.
     again => boolean()
@@ -357,7 +358,6 @@ where(Command, Probe, State) ->
         _ -> function(Command, State)
     end.
 
-%% In the code's language, with the arity.
 function(Command, #{config := #{module := Module, form := Form}}) ->
     {Name, Arity} = callback(Form, Command),
     dyno_agent_name:mfa({Module, Name, Arity}).

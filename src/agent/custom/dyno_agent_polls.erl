@@ -11,10 +11,8 @@ state.
 -export([init/1, sample/1]).
 -export_type([metric/0, invariant/0, checked/0]).
 
--doc "A function that returns a number.".
 -type metric() :: #{name := binary(), call := call()}.
 
--doc "A function whose result must compare with a value.".
 -type invariant() :: #{
     name := binary(),
     call := call(),

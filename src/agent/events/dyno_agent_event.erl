@@ -48,7 +48,6 @@ still counts as sent. Actions inside drivers and NIFs are not seen.
     since_ns => integer()
 }.
 
--doc "A message by its meaning in OTP.".
 -type traffic() ::
     {call, Request :: term(), From :: term()}
     | {cast, Request :: term()}
@@ -241,7 +240,6 @@ written_in(Module, Name, Args) ->
         _ -> {Module, Name, Args}
     end.
 
-%% A fun within a fun or a comprehension.
 outermost(Head) ->
     [Outer | _] = string:split(Head, "-", leading),
     case lists:member($/, Outer) of

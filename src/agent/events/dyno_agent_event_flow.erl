@@ -14,16 +14,20 @@ all are. Their partitions end with a gap; the others stay whole.
 -export_type([t/0, limits/0]).
 
 -type limits() :: #{
+    %% Waiting events, and their memory.
     queue => pos_integer(),
     bytes => pos_integer(),
+    %% Events a second.
     rate => pos_integer() | infinity
 }.
 
 -record(flow, {
     limits :: limits(),
+    %% The mean size of an event, by samples.
     words = 40.0 :: float(),
     %% Processes cut off, of 1,024.
     cut = 0 :: 0..1024,
+    %% Events since this time.
     since :: integer() | undefined,
     events = 0 :: non_neg_integer()
 }).

@@ -15,13 +15,13 @@
 -export([init/1]).
 -export_type([config/0, words/0]).
 
--doc "The mean size of an event in words, set by the tracer.".
 -type words() :: atomics:atomics_ref().
 
 -type config() :: #{
     parent := pid(),
     tracer := pid(),
     session := dyno_agent_event_session:t(),
+    %% Including the tracer.
     pids := [pid()],
     words := words(),
     limits := dyno_agent_event_flow:limits()
@@ -41,7 +41,6 @@ watch(Limit, Pids) ->
     Limit ! {pids, Pids},
     ok.
 
--doc "The initial size, before the first event.".
 -spec words() -> words().
 words() ->
     Words = atomics:new(1, []),

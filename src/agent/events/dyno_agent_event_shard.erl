@@ -31,6 +31,7 @@
     verdicts := dyno_agent_verdicts:t(),
     limits := dyno_agent_event_flow:limits(),
     words := dyno_agent_event_limit:words(),
+    %% The router's shards.
     shards => tuple(),
     alone => boolean(),
     %% Whether the system has schedulers to spare.
@@ -76,7 +77,6 @@
     left = 0 :: non_neg_integer()
 }).
 
-%% Events between two checks of the backlog.
 -define(SAMPLE, 64).
 -define(FEW, 200).
 -define(MANY, 2000).
@@ -110,7 +110,6 @@ of_pid(Pid, Shards) -> erlang:phash2(Pid, Shards) + 1.
 attach(Shard, Processes) ->
     ask(Shard, {attach, Processes}).
 
--doc "Ends the partition of a process that cannot be traced.".
 -spec cut(pid(), pid()) -> ok.
 cut(Shard, Pid) ->
     Shard ! {gap, Pid},
@@ -244,7 +243,6 @@ cut(Pid, Event, TimeNs, #shard{core = Core, session = Session} = State) ->
         false -> State
     end.
 
-%% Whether the cut process would have had a partition.
 cut_at_start(Pid, {spawned, _, _} = Event, Choice, Index, Verdicts) ->
     Process = dyno_agent_event:description(Pid, Event),
     case dyno_agent_process_filter:of_process(Process, Choice) of
@@ -285,7 +283,6 @@ prior(Priority, Turn) ->
     _ = process_flag(priority, Priority),
     Turn.
 
-%% Without idle time, events give the time.
 time(_Message, #shard{idle = infinity} = State) ->
     State;
 time(Message, #shard{core = Core} = State) ->

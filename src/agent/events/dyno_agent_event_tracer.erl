@@ -35,7 +35,9 @@ are still seen.
 
 -type config() :: #{
     consumer := consumer(),
+    %% At most, a second.
     rate := pos_integer() | infinity,
+    %% Gets the reason when tracing ends.
     watchdog := pid(),
     %% Set by the watchdog at a limit.
     stopped := atomics:atomics_ref()
@@ -50,13 +52,11 @@ are still seen.
     session = none :: trace:session() | none,
     functions = [] :: [breakpoint()],
     paused = false :: boolean(),
+    %% Messages since this time.
     since = 0 :: integer(),
     count = 0 :: non_neg_integer()
 }).
 
--doc """
-The reason and the native time of the end, and the number of earlier messages that were dropped.
-""".
 -type ended() :: #{reason := term(), at := integer(), dropped := non_neg_integer()}.
 
 -callback init(term()) -> state().

@@ -31,14 +31,17 @@ Processes of dyno, of kernel and of the runtime are traced only if named.
     %% Empty: all but the vital processes. `none`: the meta trace of a function sets the flags of
     %% its callers.
     processes := [dyno_agent_process_filter:selector()] | none,
+    %% Flags of processes, such as `call`.
     flags := [atom()],
     functions := [dyno_agent_event_tracer:breakpoint()],
+    %% Match specifications of messages.
     send => dyno_agent_event_tracer:match_spec(),
     'receive' => dyno_agent_event_tracer:match_spec()
 }.
 
 -type limits() :: #{
     for_ms => pos_integer() | infinity,
+    %% Trace messages a second.
     rate => pos_integer() | infinity,
     %% Trace messages that wait for the tracer, and its memory.
     queue => pos_integer(),
@@ -46,6 +49,7 @@ Processes of dyno, of kernel and of the runtime are traced only if named.
 }.
 
 -type config() :: #{
+    %% The process that tracing is for.
     owner := pid(),
     consumer := dyno_agent_event_tracer:consumer(),
     plan := plan(),

@@ -23,6 +23,7 @@ processes groups are of every Nth process, always the same.
 -type group() :: #{
     group := binary(),
     count := non_neg_integer(),
+    %% Since the previous look.
     started := non_neg_integer(),
     ended := non_neg_integer(),
     queue := non_neg_integer(),
@@ -49,11 +50,11 @@ processes groups are of every Nth process, always the same.
     %% Running with almost no reductions: native functions.
     native := [process()],
     suspended_count := non_neg_integer(),
+    %% Some of the waiting processes.
     waiting := [pid()]
 }.
 
 -define(SLICE, 500).
-%% The ratio of pause to slice.
 -define(PAUSE_FACTOR, 3).
 -define(MOST_KNOWN, 50_000).
 -define(MOST, 12).

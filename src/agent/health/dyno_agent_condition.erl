@@ -123,7 +123,6 @@ counts(Reports) ->
         reports => Reports
     }.
 
-%% Carriers and their blocks, of each allocator.
 allocators() ->
     [
         #{name => Name, held_bytes => Held, used_bytes => Used}
@@ -152,7 +151,6 @@ sizes(Instances) ->
         ])
     }.
 
-%% The current value; the others are maxima.
 simple(Values) -> [{element(1, V), element(2, V)} || V <- Values, is_integer(element(2, V))].
 
 tables() ->

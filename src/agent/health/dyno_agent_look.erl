@@ -39,8 +39,10 @@ two looks the suspects' stacks are read 12 times, 1 us each.
     stacks := #{pid() => #{dyno_agent_suspect:stack() => pos_integer()}},
     probes := [pid()],
     threads := dyno_agent_threads:t(),
+    %% Reports of the runtime since the last look.
     long := #{term() => {pos_integer(), non_neg_integer()}},
     worked := non_neg_integer(),
+    %% The duration of the last look.
     took_us := non_neg_integer(),
     timer := reference()
 }.

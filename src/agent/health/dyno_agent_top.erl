@@ -22,20 +22,22 @@ reading covers another part and the previous rows; groups are estimates from it.
 
 -type key() :: reductions | queue | growth | memory.
 
--doc "The sort key, the number of rows, and a text that rows must contain.".
 -type ask() :: #{sort := key(), most := pos_integer(), filter := binary()}.
 
 -type reading() :: #{
     interval_ns := pos_integer(),
     %% The values of dyno_agent_vm and dyno_agent_os.
     values := #{binary() => number()},
+    %% Processor time of the scheduler threads.
     threads := #{dyno_agent_threads:kind() => dyno_agent_threads:times()},
     limits := #{processes | ports | atoms | ets => {non_neg_integer(), pos_integer()}},
     facts := #{atom() => term()},
     processes := non_neg_integer(),
+    %% The share of processes that was read.
     share := float(),
     rows := [row()],
     groups := [group()],
+    %% Scheduler time of this reading.
     took_us := non_neg_integer()
 }.
 
@@ -265,7 +267,6 @@ top(Key, Most, Rows) ->
     Ordered = lists:sort(fun({A, _}, {B, _}) -> A >= B end, Valued),
     [Row || {_, Row} <- lists:sublist(Ordered, Most)].
 
-%% Current functions of the shown processes: expensive, with a time limit.
 located(Rows) ->
     Pids = [Pid || #{pid := Pid} <- Rows],
     Stacks = maps:from_list(dyno_agent_suspect:stacks(Pids)),

@@ -65,7 +65,6 @@
 
 -type worlds() :: {'$worlds', [instance(), ...]}.
 
-%% The most keys in each of both memories.
 -define(MOST_KEYS, 1000).
 
 -callback start(Code :: term(), time()) -> instance().
@@ -211,8 +210,6 @@ finished(Program, {'$worlds', Worlds}) ->
 finished(_Program, {Truth, _} = Decided) when is_boolean(Truth) -> Decided;
 finished(#{engine := Engine, code := Code}, Instance) -> Engine:finish(Code, Instance).
 
-%% The deciding clauses, and the new state.
-
 stepped(Module, #{keys := []} = Program, Event, Time, _Keys, {Base, None, Deadline, Memory}) ->
     Base1 = step(Module, Program, Event, Time, [], Base),
     {decided([], Base1), {Base1, None, min(Deadline, deadline_of(Program, Base1)), Memory}};
@@ -236,7 +233,6 @@ stepped(Module, Program, Event, Time, Keys, {Base, Instances, Deadline, Memory})
             kept(Program, Base, Touched, Instances, Deadline, Memory, Time)
     end.
 
-%% The start of a key without an instance.
 remembered(Key, #{engine := Engine, code := Code} = Program, Base, Time, Memory) ->
     case known(Key, Memory) of
         {start, _} -> Engine:start(Code, Time);

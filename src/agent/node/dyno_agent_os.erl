@@ -40,6 +40,7 @@ which 0.1 ms in a normal scheduler (2 cores, 9 disks, OTP 27 and 29).
 -doc "Counters since the start of the machine or process, and gauges.".
 -opaque raw() :: #{
     time_ns := integer(),
+    %% Clock ticks by kind.
     cpu := #{binary() => non_neg_integer()},
     %% Completed requests, and their milliseconds.
     disk := {non_neg_integer(), non_neg_integer()} | none,
@@ -361,14 +362,12 @@ starts_with(Name, Prefixes) ->
 integers(Fields) ->
     lists:append(lists:takewhile(fun(N) -> N =/= [] end, [number(Field) || Field <- Fields])).
 
-%% The number on the line that starts with this word, if any.
 value(Key, Text) ->
     case binary:split(<<"\n", Text/binary>>, [<<"\n", Key/binary, E>> || E <- ":\s"]) of
         [_Before, Rest] -> number(Rest);
         [_] -> []
     end.
 
-%% The number at the start of a text, after blanks; none for "max" and the like.
 number(<<Blank, Rest/binary>>) when Blank =:= $\s; Blank =:= $\t -> number(Rest);
 number(<<Digit, _/binary>> = Text) when Digit >= $0, Digit =< $9 -> [digits(Text, 0)];
 number(_Text) -> [].

@@ -30,7 +30,6 @@ by `socket:info/1`.
     reads := [source(), ...]
 }.
 
--doc "All tables of a name. First: at the restart.".
 -type tables() :: #{
     name := atom(),
     tables := non_neg_integer(),
@@ -63,12 +62,12 @@ by `socket:info/1`.
     timer := reference() | none,
     ets := #{atom() => tables()},
     ports := #{binary() => ports()},
+    %% The duration of the last scan.
     took_ms => non_neg_integer(),
     %% The kind and bytes of each port at the last scan.
     carried := #{term() => carried()}
 }.
 
-%% The ratio of pause to scan.
 -define(PAUSE_FACTOR, 50).
 -define(MAX_NAMES, 1000).
 -define(OTHERS, '(others)').
@@ -233,7 +232,6 @@ port(Kind, {Open, In, Out, Queue}, Before) ->
         queue_max_bytes => max(Queue, Get(queue_max_bytes))
     }.
 
-%% {Id, Kind, BytesIn, BytesOut, BytesQueued}.
 open_ports(Reads, Known) ->
     Distribution = [P || {_Node, P} <- erlang:system_info(dist_ctrl), is_port(P)],
     lists:append([port_of(P, Distribution, Known) || ports <- Reads, P <- erlang:ports()]) ++

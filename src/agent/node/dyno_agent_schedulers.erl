@@ -33,6 +33,7 @@ without stopping or tracing. For each scheduler it gives the busy share, the run
 -type thread() :: #{
     type := atom(),
     id := pos_integer(),
+    %% Shares of the time.
     busy := float() | undefined,
     cpu := float() | undefined,
     states := #{atom() => float()}

@@ -127,7 +127,6 @@ inner(Work) ->
 leaf(Work) ->
     worked(Work).
 
-%% Works this long, and keeps the actual duration.
 worked(0) ->
     ok;
 worked(Work) ->
@@ -141,8 +140,6 @@ until(Time) ->
         Now when Now >= Time -> Now;
         _ -> until(Time)
     end.
-
-%% Like the real consumer, but keeps the times.
 
 -spec init(pid()) -> state().
 init(Parent) ->
@@ -284,7 +281,6 @@ by_pair(Steps) ->
         maps:groups_from_list(fun({Pair, _}) -> Pair end, fun({_, Passed}) -> Passed end, Steps)
     ).
 
-%% The mean without the extremes.
 middle(Sorted) ->
     Kept = max(1, round(length(Sorted) * ?KEPT)),
     Some = lists:sublist(Sorted, 1 + (length(Sorted) - Kept) div 2, Kept),

@@ -26,11 +26,13 @@ begins while the process's flags are being removed is left out.
 -type config() :: #{
     sink := pid(),
     paths := dyno_agent_paths:config(),
+    %% Measured before.
     costs := dyno_agent_path_tree:costs(),
     %% The number of extents; `none`: all calls.
     extents := pos_integer() | infinity | none,
     %% Flags of processes, which the end of an extent removes.
     flags := [atom()],
+    %% Functions that are not traced.
     without := [dyno_agent_patterns:pattern()],
     %% The shortest calls to time, in costs of tracing a call and its return; `none`: all.
     least := float() | none
@@ -44,6 +46,7 @@ begins while the process's flags are being removed is left out.
     full := non_neg_integer(),
     extents := non_neg_integer(),
     events := non_neg_integer(),
+    %% Silenced time.
     silent_ns := non_neg_integer(),
     reason := term()
 }.

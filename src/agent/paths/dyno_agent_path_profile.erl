@@ -31,14 +31,15 @@ process `sink` gets `{dyno_profile, enough}`.
 -type config() :: #{
     sink := pid(),
     processes := [dyno_agent_process_filter:selector()],
+    %% Calls of one function, and their number.
     inside => mfa(),
     count => pos_integer(),
     without => [dyno_agent_patterns:pattern()],
+    %% Whether to time also very short calls.
     short_calls => boolean(),
     limits => dyno_agent_event_watchdog:limits()
 }.
 
--doc "The consumer's result, without the costs.".
 -type result() :: #{
     duration_ns := non_neg_integer(),
     %% The cost of tracing a call and its return, near and far.
@@ -57,6 +58,7 @@ process `sink` gets `{dyno_profile, enough}`.
     watchdog := pid() | none,
     tracer := pid() | none,
     since := integer(),
+    %% When the watchdog ended, and the waiting callers.
     result := map() | none,
     ended := integer(),
     %% At the restart: scheduler threads' time on a processor, and ready without one.
@@ -208,7 +210,6 @@ stretch({RunBefore, WaitBefore}, {Run, Wait}) when Run > RunBefore ->
 stretch(_Before, _Now) ->
     1.
 
-%% From Linux: nanoseconds on a processor, and nanoseconds ready without one.
 threads() ->
     Times = [
         {binary_to_integer(Run), binary_to_integer(Wait)}

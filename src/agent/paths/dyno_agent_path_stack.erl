@@ -88,10 +88,8 @@ call(_MFA, ReturnsTo, [{_, known, _, _, _} | _] = Stack) ->
 call(_MFA, ReturnsTo, Stack) ->
     {push, ReturnsTo, plain, Stack}.
 
-%% From the innermost frame of a function on.
 at(MFA, Stack) -> lists:dropwhile(fun({Of, _, _, _, _}) -> Of =/= MFA end, Stack).
 
-%% A frame in the innermost chain of tail calls.
 in_chain(MFA, [{MFA, _, _, _, _} | _] = Stack) -> {ok, Stack};
 in_chain(MFA, [{_, _, _, last_call, _} | Outer]) -> in_chain(MFA, Outer);
 in_chain(_MFA, _Stack) -> none.

@@ -41,6 +41,7 @@ then the same for far events.
 
 -opaque t() :: #{
     ids := #{{id() | 0, term()} => id()},
+    %% The name of each node, and its parent.
     names := #{id() => {id() | 0, term()}},
     counters := counters:counters_ref(),
     most := pos_integer(),
@@ -87,7 +88,6 @@ added(Parent, Name, #{ids := Ids, names := Names, most := Most, full := Full} = 
             {Parent, Tree#{full := Full + 1}}
     end.
 
-%% If the path already has the call.
 known(Parent, Name, Names) ->
     case Names of
         #{Parent := {_, Name}} -> {ok, Parent};

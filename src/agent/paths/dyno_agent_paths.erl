@@ -25,10 +25,10 @@ Memory: a node for each path (`m:dyno_agent_path_tree`), and the frames of each 
     most := pos_integer(),
     %% The group of a process; dyno's own processes are left out.
     group := fun((pid()) -> own | term()),
+    %% Whether only extents count.
     extents := boolean()
 }.
 
-%% The current node and its start; `off` a scheduler, or outside of any extent.
 -record(process, {
     root :: dyno_agent_path_stack:node_id(),
     stack = [] :: dyno_agent_path_stack:t(),

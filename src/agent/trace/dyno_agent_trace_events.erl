@@ -19,6 +19,7 @@ After the requested number of events only returns of open calls are still traced
 
 -type config() :: #{
     sink := pid(),
+    %% The most calls and messages.
     count := pos_integer() | infinity,
     patterns := #{Id :: pos_integer() => pattern()},
     terms := dyno_agent_event_term:limits()

@@ -21,7 +21,6 @@ receives `{dyno_trace, Node, Sender, Events}`, and confirms with `ack/2`.
     dropped := non_neg_integer()
 }.
 
--doc "An event, with its kind in `event`.".
 -type event() :: #{event := atom(), atom() => term()}.
 
 -define(MOST_WAITING, 1000).

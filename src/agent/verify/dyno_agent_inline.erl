@@ -29,7 +29,6 @@ its next event:
 }.
 
 -define(KEY, ?MODULE).
-%% Looked up by woven modules.
 -define(HOOK, dyno_inline).
 -define(LEAVE_MS, 1000).
 -define(LOOK_MS, 10).

@@ -41,7 +41,6 @@ gives an event's key, and `c:init/1` gets the process of the first event with th
 -type process() :: dyno_agent_event:process().
 -type verdict() :: yes | no | inconclusive.
 
--doc "The reason of a decision: the clause, and its variables.".
 -type explanation() :: #{
     property => unicode:chardata(),
     step => unicode:chardata(),

@@ -55,7 +55,6 @@ needed from now on.
     | {ignore, pid()}
     | {follow, pid()}.
 
-%% A monitor of a process: its kinds of events, and its entered timeout.
 -record(running, {
     module :: module(),
     state :: term(),
@@ -246,7 +245,6 @@ named({register, Name}) -> {name, Name, {registered, Name}};
 named({call, {proc_lib, set_label, [Label]}}) -> {label, Label, {label, Label}};
 named(_Event) -> none.
 
-%% More monitors, for which the process is partial.
 also(Selector, #partition{process = Process, running = Running} = Partition, Core) ->
     Has = [Module || #running{module = Module} <- Running] ++ Partition#partition.keyed,
     case dyno_agent_process_filter:of_selector(Selector, Core#core.choice) -- Has of
@@ -310,7 +308,6 @@ ended(#running{module = Module, state = State, seen = Seen} = One, TimeNs, Parti
         end,
     [{seen, Module} || not Seen, Trace =:= complete] ++ Told ++ How.
 
-%% The outcome for the process, the first time.
 how(_Outcome, #running{broken = true}) -> none;
 how({next, _}, _One) -> none;
 how({crashed, _}, _One) -> crashed;
@@ -320,7 +317,6 @@ how({no, _, _}, _One) -> broken;
 how({yes, _, _}, _One) -> held;
 how({inconclusive, _, _}, _One) -> unknown.
 
-%% After all decisions the process is not needed.
 with(Pid, [], _After, #partition{keyed = []} = Partition, Core, Effects) ->
     {Closed, All} = without(Pid, Partition, Effects, Core),
     {Closed, All ++ [{ignore, Pid}]};

@@ -41,7 +41,6 @@
 new(ReorderNs, Keep) ->
     #keyed{reorder_ns = ReorderNs, keep = Keep}.
 
--doc "One of the processes ran before monitoring began.".
 -spec partial(t()) -> t().
 partial(#keyed{trace = Trace} = Keyed) -> Keyed#keyed{trace = worse(Trace, #{partial => true})}.
 

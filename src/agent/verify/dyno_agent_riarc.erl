@@ -36,7 +36,6 @@
 -doc "A tracer's name: `root`, or its first process.".
 -type tracer() :: root | process().
 
--doc "An event of a process. Other events' contents do not matter here.".
 -type event() ::
     {spawn, Child :: process(), Signature :: term()} | {exit, Reason :: term()} | term().
 
@@ -45,7 +44,6 @@
     %% Sent to the former tracer of a process's events: no more of them will come.
     | {detach, NewTracer :: tracer(), process()}.
 
--doc "With the dispatching tracer, if dispatched.".
 -type message() :: request() | {routed, Dispatcher :: tracer(), request()}.
 
 -type effect() ::
@@ -78,7 +76,6 @@
     broken := #{invariant() => pos_integer()}
 }.
 
--doc "The tracer of a whole system with these first processes.".
 -spec root([process()], select()) -> t().
 root(Processes, Select) ->
     #{

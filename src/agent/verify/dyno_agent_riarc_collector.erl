@@ -26,7 +26,6 @@
 -export_type([t/0, tracer/0, message/0, effect/0]).
 
 -type process() :: term().
--doc "A tracer's name and address.".
 -type tracer() :: {dyno_agent_riarc:tracer(), Where :: term()}.
 
 -type place() ::
@@ -66,7 +65,6 @@
     outside := tracer() | none
 }.
 
--doc "The initial processes and their tracers.".
 -spec new(#{process() => tracer()}) -> t().
 new(Tracers) ->
     new(Tracers, [], none).

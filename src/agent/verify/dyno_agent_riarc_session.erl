@@ -8,7 +8,6 @@
 
 -export([start_link/0, traces/3, take_over/5, init/0]).
 
-%% Between checks for a parent's first event.
 -define(LATER_MS, 10).
 
 -record(session, {

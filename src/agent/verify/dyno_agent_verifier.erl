@@ -11,7 +11,6 @@ behaviour, brings the events to the monitors: dyno_agent_verify, or one that is 
 -behaviour(gen_server).
 
 -export([start_link/1, peek/1, finish/1]).
-%% For instrumentations
 -export([fault/2, gave_up/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 -export_type([config/0, state/0, message/0, summary/0]).
@@ -30,7 +29,6 @@ behaviour, brings the events to the monitors: dyno_agent_verify, or one that is 
     atom() => term()
 }.
 
--doc "With additions of the instrumentation.".
 -type state() :: #{
     %% With the number of shards.
     config := config(),
@@ -53,6 +51,7 @@ behaviour, brings the events to the monitors: dyno_agent_verify, or one that is 
 -type summary() :: #{
     node := node(),
     duration_ns := non_neg_integer(),
+    %% Faults of dyno's own processes.
     faults := [unicode:chardata()],
     verdicts := dyno_agent_verdicts:summary(),
     properties := #{module() => unicode:chardata()}

@@ -30,8 +30,8 @@ left.
 
 -export([shards/1, start/1, stop/1, info/2, terminate/1]).
 
--doc "In addition to the verifier's.".
 -type state() :: #{
+    %% The mean size of an event.
     words := dyno_agent_event_limit:words(),
     session := dyno_agent_event_session:t() | none,
     tracer := pid(),

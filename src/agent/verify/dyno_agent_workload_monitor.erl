@@ -35,7 +35,6 @@ event(Event, _, {'receive', 1}) -> expect(Event, 1, 1, unknown);
 event(Event, _, {Received, Sent, Requests}) -> expect(Event, Received, Sent, Requests);
 event(Event, _, State) -> broken(Event, State).
 
-%% The next request and the next answer.
 expect({'receive', {_, {chunk, {_, N, Requests}}}}, N, Sent, _) when N =< Requests ->
     {next, {N + 1, Sent, Requests}};
 expect({send, {_, {ack, {_, N, Requests}}}, _}, Received, N, Requests) when
