@@ -13,6 +13,7 @@
 
 -type object() :: {module(), binary(), file:filename_all()}.
 
+-doc "As in `code:atomic_load/1`.".
 -type packed() :: {module(), file:filename_all(), binary()}.
 
 -type reason() ::

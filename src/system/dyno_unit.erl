@@ -139,6 +139,7 @@ parse(Chars) ->
         {match, [Sign, Whole, Fraction, Exponent, {UnitAt, UnitLength}]} ->
             Name = string:trim(binary:part(Text, UnitAt, UnitLength)),
             [S, W, F, E] = [part(Text, Part) || Part <- [Sign, Whole, Fraction, Exponent]],
+            %% The text before the unit is ASCII: bytes are characters.
             case {lists:keyfind(Name, 1, written()), decimal(S, W, F, E)} of
                 {_, error} ->
                     {error, {number_out_of_range, element(1, Sign)}};

@@ -19,7 +19,9 @@
 -type options() :: #{
     %% Informed when the agent gives up. Without the caller there is no use for measurements.
     caller := pid(),
+    %% Marks messages to the caller.
     ref := reference(),
+    %% The agent's longest lifetime.
     limit_ms := pos_integer(),
     %% The most memory of all its processes together.
     limit_bytes := pos_integer()

@@ -25,6 +25,7 @@ a thread without a process. `nameless`: code without a name.
 """.
 -type frame() :: mfa() | deep | {library, binary()} | scheduler | nameless.
 
+-doc "Outermost first.".
 -type stack() :: [frame(), ...].
 
 -type decoded() :: {pid() | none, stack(), Weight :: pos_integer()}.

@@ -87,6 +87,7 @@ only(What, [First | Others]) ->
 places({{{Process, _, _, _, _, Keys}, _, _}, {_, _, _, _, _, Dirty}}) ->
     ordsets:intersection(with(Process, Keys), with(Process, Dirty)).
 
+%% Optional: left out if ambiguous.
 other(First, All) ->
     Normal = [with(Process, Keys) || {{{Process, _, _, _, _, Keys}, _, _}, _} <- All],
     case ordsets:intersection(Normal) -- [First] of

@@ -240,6 +240,7 @@ written_in(Module, Name, Args) ->
         _ -> {Module, Name, Args}
     end.
 
+%% A fun within a fun or a comprehension.
 outermost(Head) ->
     [Outer | _] = string:split(Head, "-", leading),
     case lists:member($/, Outer) of

@@ -15,6 +15,7 @@
 -export([init/1]).
 -export_type([config/0, words/0]).
 
+-doc "The mean size of an event in words, set by the tracer.".
 -type words() :: atomics:atomics_ref().
 
 -type config() :: #{

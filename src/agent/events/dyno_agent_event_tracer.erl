@@ -57,6 +57,9 @@ are still seen.
     count = 0 :: non_neg_integer()
 }).
 
+-doc """
+The reason and the native time of the end, and the number of earlier messages that were dropped.
+""".
 -type ended() :: #{reason := term(), at := integer(), dropped := non_neg_integer()}.
 
 -callback init(term()) -> state().

@@ -151,6 +151,7 @@ sizes(Instances) ->
         ])
     }.
 
+%% The current value; the others are maxima.
 simple(Values) -> [{element(1, V), element(2, V)} || V <- Values, is_integer(element(2, V))].
 
 tables() ->

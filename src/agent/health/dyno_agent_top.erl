@@ -22,6 +22,7 @@ reading covers another part and the previous rows; groups are estimates from it.
 
 -type key() :: reductions | queue | growth | memory.
 
+-doc "The sort key, the number of rows, and a text that rows must contain.".
 -type ask() :: #{sort := key(), most := pos_integer(), filter := binary()}.
 
 -type reading() :: #{

@@ -50,6 +50,7 @@ before(first, _Place) -> first;
 before({unknown, Time}, _Place) -> {{unknown, Time}, unknown};
 before({held, Values}, Place) -> {lists:nth(Place + 1, Values), Values}.
 
+%% Current values are in reverse order.
 value(Truth, _, _, _, _) when is_boolean(Truth) -> Truth;
 value({event, Pattern}, _, _, Match, _) -> Match(Pattern, []) =/= nomatch;
 value({'not', A}, Now, _, _, _) -> is_not(at(A, Now));

@@ -30,6 +30,7 @@ by `socket:info/1`.
     reads := [source(), ...]
 }.
 
+-doc "All tables of a name. First: at the restart.".
 -type tables() :: #{
     name := atom(),
     tables := non_neg_integer(),
@@ -232,6 +233,7 @@ port(Kind, {Open, In, Out, Queue}, Before) ->
         queue_max_bytes => max(Queue, Get(queue_max_bytes))
     }.
 
+%% {Id, Kind, BytesIn, BytesOut, BytesQueued}.
 open_ports(Reads, Known) ->
     Distribution = [P || {_Node, P} <- erlang:system_info(dist_ctrl), is_port(P)],
     lists:append([port_of(P, Distribution, Known) || ports <- Reads, P <- erlang:ports()]) ++

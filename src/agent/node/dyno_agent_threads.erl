@@ -63,6 +63,7 @@ numbers() ->
             #{}
     end.
 
+%% As in `scheduler_wall_time_all`.
 number(<<"erts_sched_", N/binary>>) -> {ok, binary_to_integer(N)};
 number(<<"erts_dcpus_", N/binary>>) -> {ok, normal() + binary_to_integer(N)};
 number(<<"erts_dios_", N/binary>>) -> {ok, normal() + dirty_cpu() + binary_to_integer(N)};

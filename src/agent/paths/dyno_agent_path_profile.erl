@@ -210,6 +210,7 @@ stretch({RunBefore, WaitBefore}, {Run, Wait}) when Run > RunBefore ->
 stretch(_Before, _Now) ->
     1.
 
+%% From Linux: nanoseconds on a processor, and nanoseconds ready without one.
 threads() ->
     Times = [
         {binary_to_integer(Run), binary_to_integer(Wait)}

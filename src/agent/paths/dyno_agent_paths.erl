@@ -29,6 +29,7 @@ Memory: a node for each path (`m:dyno_agent_path_tree`), and the frames of each 
     extents := boolean()
 }.
 
+%% The current node and its start; `off` a scheduler, or outside of any extent.
 -record(process, {
     root :: dyno_agent_path_stack:node_id(),
     stack = [] :: dyno_agent_path_stack:t(),

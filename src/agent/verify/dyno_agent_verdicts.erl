@@ -300,9 +300,11 @@ sum_of(Module, What, #{shards := Shards} = Verdicts) ->
      || Shard <- lists:seq(1, Shards)
     ]).
 
+%% Of a shard and a monitor.
 slot(Module, Shard, #{shards := Shards, monitors := Monitors}) ->
     Shards + (Shard - 1) * map_size(Monitors) + map_get(Module, Monitors).
 
+%% Of all shards.
 slot(#{shards := Shards, monitors := Monitors}) -> Shards + Shards * map_size(Monitors) + 1.
 
 -doc "Starts another second.".
@@ -326,6 +328,7 @@ place(yes) -> 2;
 place(no) -> 3;
 place(inconclusive) -> 4;
 place(crashed) -> 5;
+%% Of a shard and a monitor.
 place(cut) -> 6;
 place(seen) -> 7;
 place(broken) -> 8;
