@@ -3,35 +3,35 @@
 
 -module(dyno_test).
 -moduledoc """
-Runs a performance test: loads a system at growing sizes, measures its responses and what goes
-on in it, and gives one recording with its verdicts.
+Runs a performance test: loads a system at growing sizes, measures its responses and activity, and
+returns a recording with verdicts.
 
 ```erlang
 {ok, Recording} = dyno_test:run("cache.erl", #{sizes => [1, 10, 100]}).
 ```
 
-A suite is a module with the behaviour `dyno_suite`. While a test runs its recording is saved, so
-that a test that is killed leaves a readable one.
+A suite is a module with the behaviour `dyno_suite`. The recording is saved during the test, so a
+killed test leaves a readable one.
 """.
 
 -export([run/2, interrupt/1, format_error/1, fault/1]).
 -export_type([options/0, progress/0, reason/0]).
 
 -doc """
-What a caller may set: of a suite's own options (`t:dyno_suite:config/0`) in the place of these
-`sizes`, `duration_ms`, `warmup_ms`, `interval_ms`, `patterns`, `thresholds`, `level`, `budget`,
-`profile`, `distribution`, `servers`, `without`, `repeat`, `seed`, `control`, `timeout_ms` and
-`load_nodes`, and besides them `invariants`, `agents` and `instruments`. And these:
+The caller's options. These override a suite's own (`t:dyno_suite:config/0`): `sizes`,
+`duration_ms`, `warmup_ms`, `interval_ms`, `patterns`, `thresholds`, `level`, `budget`, `profile`,
+`distribution`, `servers`, `without`, `repeat`, `seed`, `control`, `timeout_ms` and `load_nodes`.
+These are added to the suite's: `invariants`, `agents` and `instruments`. Further options:
 """.
 -type options() :: #{
-    %% What the load is instead of the suite's.
+    %% Overrides of the suite's load.
     load => dyno_load_spec:override(),
     %% More folders of beam files.
     code_paths => [file:filename()],
-    %% The cookie to show targets, and this node's name where it has none.
+    %% The targets' cookie, and this node's name if unnamed.
     cookie => atom(),
     name => atom(),
-    %% Where the recording is saved as it grows.
+    %% The growing recording's file.
     recording => file:filename(),
     progress => fun((progress()) -> ok),
     %% Called with each sample of a target's virtual machine and system.
@@ -45,16 +45,16 @@ What a caller may set: of a suite's own options (`t:dyno_suite:config/0`) in the
     {crashed, term()}
     | {suite, dyno_error:error()}.
 
-%% How long suite/0 may take, which is to say how long others may.
+%% The limit of suite/0, which sets the limits of other callbacks.
 -define(SUITE_MS, 60_000).
-%% Keys of a suite whose values count instead of the suite's, or besides.
+%% Options that replace a suite's values, or add to them.
 -define(INSTEAD, [
     sizes, duration_ms, warmup_ms, interval_ms, patterns, thresholds, level, budget,
     profile, distribution, servers, without, repeat, seed, control, timeout_ms, load_nodes
 ]).
 -define(MORE, [invariants, agents, instruments]).
 -define(OWN, [load, code_paths, cookie, name, recording, progress, watch]).
-%% What every test calls before its first operation. What is not here is loaded when it is called.
+%% Modules called by every test before its first operation. Others are loaded on demand.
 -define(NEEDED_SOON, [
     dyno_test_plan, dyno_test_recording, dyno_load_spec, dyno_recording_run, json, dyno_environment,
     dyno_recording_check, dyno_recording, dyno_recording_file, dyno_recording_lines,
@@ -63,14 +63,14 @@ What a caller may set: of a suite's own options (`t:dyno_suite:config/0`) in the
 ]).
 
 -doc """
-Runs a suite, a file or a module. Returns when everything is taken down again.
+Runs a suite, a file or a module. Returns after all tear-downs.
 
-The status in the recording says how it went: `complete` (also where a threshold does not hold:
-see its verdicts), `failed`, or `interrupted`.
+The recording's status: `complete` (even if a threshold fails: see the verdicts), `failed`, or
+`interrupted`.
 
 ## Errors
-Nothing was measured, because the suite, an option, or the place of the recording is wrong:
-`dyno_error` says what, and whose fault it is.
+Nothing was measured, because the suite, an option, or the recording's file is wrong: `dyno_error`
+has the reason and the responsible side.
 """.
 -spec run(dyno_suite_source:source(), options()) ->
     {ok, dyno_recording:document()} | {error, dyno_error:error()}.
@@ -80,13 +80,13 @@ run(Source, Options) ->
         proc_lib:set_label(?MODULE),
         main(Source, Options)
     end,
-    %% If nobody waits for the result any more, it ends in good order.
+    %% If the caller has ended, the test ends in good order.
     case dyno_interruptible:call(interrupt, Measure) of
         {ok, Result} -> Result;
         {crashed, _} = Crashed -> {error, {?MODULE, Crashed}}
     end.
 
--doc "Ends the test that a process runs: it takes down, and returns what was measured until now.".
+-doc "Ends the test of a process, which tears down and returns the results so far.".
 -spec interrupt(pid()) -> ok.
 interrupt(Pid) ->
     Pid ! dyno_interrupt,
@@ -99,7 +99,7 @@ main(Source, Options) ->
     end.
 
 loaded(Source, Options) ->
-    %% While the suite is compiled a second processor has nothing to do.
+    %% While the suite compiles, a second processor is idle.
     _ = spawn(code, ensure_modules_loaded, [?NEEDED_SOON]),
     dyno_code:with_paths(maps:get(code_paths, Options, []), fun() ->
         case dyno_suite_source:load(Source) of
@@ -145,7 +145,7 @@ suite(Form, Callbacks) ->
         {error, {?MODULE, {suite, Error}}}
     end.
 
-%% The suite's own first, so that the message names the right place.
+%% The suite's own first, so that errors name the right place.
 suite_options(Source, Module, Config, Options) ->
     WithSizes = maps:merge(maps:with([sizes], Options), Config),
     maybe
@@ -158,7 +158,7 @@ suite_options(Source, Module, Config, Options) ->
         Kept = maps:without(one_level(Overrides), Config),
         Named = maps:merge(#{name => dyno_agent_name:module(Module)}, maps:merge(Kept, Overrides)),
         {options, {ok, Read}} ?= {options, dyno_suite:options(Named)},
-        %% One seed for all that is drawn.
+        %% One seed for all random choices.
         {ok, beside(Source, Read#{seed := dyno_test_plan:seed(Read)})}
     else
         {options, {error, Reason}} ->
@@ -167,12 +167,12 @@ suite_options(Source, Module, Config, Options) ->
             {error, {dyno_test_callbacks, {suite, Module, {dyno_suite, Reason}}}}
     end.
 
-%% Who asks for a level does not mean the suite's budget, nor the other way round.
+%% A level overrides the suite's budget, and a budget its level.
 one_level(#{level := Level}) when Level =/= budget -> [budget];
 one_level(#{budget := _}) -> [level];
 one_level(#{}) -> [].
 
-%% A suite names files as they lie beside it.
+%% A suite names files relative to itself.
 beside(Source, SuiteOptions) when is_atom(Source); is_tuple(Source) ->
     SuiteOptions;
 beside(Source, #{feeds := Feeds} = SuiteOptions) ->
@@ -207,8 +207,8 @@ check_thresholds(#{module := Module, suite := SuiteOptions, options := Options},
         {ok, _} -> ok
     end.
 
-%% To remove the agent from a node costs time there. A node that is used again keeps it, idle, until
-%% the last run; one that ends with its run takes it along.
+%% Removing the agent costs the node time. A reused node keeps the agent, idle, until the last run;
+%% a node that ends with its run ends the agent too.
 attached(Test, Document) ->
     Idle = dyno_agent:new_idle(),
     try
@@ -236,7 +236,7 @@ measured(#{form := Form, callbacks := Callbacks, suite := SuiteOptions} = Test, 
     Timed = dyno_recording:put(Measured, duration_ns, DurationNs),
     dyno_test_recording:finish(with_end(Outcome, Ended), Timed, Test).
 
-%% The first failure is the one to tell.
+%% The first failure counts.
 with_end(complete, {error, Error}) -> dyno_test_run:failure(~"callback", Error);
 with_end(Outcome, _Ended) -> Outcome.
 
@@ -282,7 +282,7 @@ format_error({crashed, Reason}) ->
 
 -spec fault(reason()) -> dyno_error:fault().
 fault({suite, Error}) ->
-    %% suite/0 only says what the test is: if that fails, the suite is wrong.
+    %% suite/0 only describes the test: if it fails, the suite is wrong.
     case dyno_error:fault(Error) of
         interrupted -> interrupted;
         _ -> caller

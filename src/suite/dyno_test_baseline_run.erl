@@ -3,19 +3,19 @@
 
 -module(dyno_test_baseline_run).
 -moduledoc """
-What measuring itself costs: each run is preceded and followed by half a run without instruments, in
-which the same load works on the same targets and nothing is traced.
+Measures the cost of measuring: half a run without instruments precedes and follows each run, with
+the same load on the same targets.
 
-What drifts goes as much into the first half as out of the second, and by how much the halves differ
-is added to the interval: a drift cannot pass for a cost. Throughputs are all operations by all of
-the time; a slice in which nothing ended counts as one. Where the interval is wider than a doubling,
-or there is too little for an interval, the ratio has no value. Where a half is missing, because the
-run was interrupted or the load failed, there is none.
+A drift affects the first half as much as the second, and the halves' difference widens the
+interval, so a drift cannot pass for a cost. Throughputs are all operations by all of the time; a
+slice without any end counts as one. If the interval is wider than a doubling, or data is too little
+for an interval, the ratio has no value. If a half is missing, because the run was interrupted or
+the load failed, there is no ratio.
 
 A half takes a fifth of the run's duration, 200 ms at least and 5 s at most, besides its warm-up.
-Loads that change over time or make a fixed number of operations have no run without instruments
-unless the suite's option `control` asks for one. A search for a rate never has one, nor has a suite
-that gives its load itself.
+Loads that change over time or make a fixed number of operations have halves only if the suite's
+option `control` asks for them. Searches for a rate have none, nor do suites that give their load
+themselves.
 """.
 
 -export([is_wanted/3, adds_ms/2, interval_ms/2, half/2]).
@@ -24,7 +24,7 @@ that gives its load itself.
 
 -export_type([half/0, reason/0]).
 
--doc "What the operations of its slices did.".
+-doc "The operations of its slices.".
 -type half() :: [dyno_load_source:interval()].
 
 -type reason() :: {load_died, term()}.
@@ -32,20 +32,20 @@ that gives its load itself.
 -define(SHARE, 5).
 -define(LEAST_MS, 200).
 -define(MOST_MS, 5000).
-%% The second half finds everything warm but its workers.
+%% For the second half only the workers are cold.
 -define(SECOND_WARMUP_MS, 250).
-%% So many slices give an interval in which one that was disturbed does not count.
+%% Enough slices for an interval in which one disturbed slice does not count.
 -define(SLICES, 16).
 -define(LEAST_SLICE_MS, 20).
 -define(LEVEL, (dyno_stats_interval:level())).
-%% From here on response times and throughput tell more of dyno than of the target.
+%% Above, response times and throughput are mostly dyno's.
 -define(HEAVY, 1.5).
-%% An interval tells nothing where its ends are further apart than that.
+%% An interval with ends further apart is useless.
 -define(TELLS, 2).
 
 -doc """
-Whether a run is preceded and followed by one without instruments: as the suite says, by default
-where calls are traced and the load is steady.
+Whether halves without instruments precede and follow a run: the suite's choice, by default if calls
+are traced and the load is steady.
 """.
 -spec is_wanted(dyno_suite:options(), #{model := atom(), _ => _}, Traced :: boolean()) -> boolean().
 is_wanted(#{control := auto}, Load, Traced) -> Traced andalso is_steady(Load);
@@ -53,14 +53,14 @@ is_wanted(#{control := Control}, Load, _Traced) -> Control andalso is_repeatable
 
 is_repeatable(#{model := Model}) -> lists:member(Model, [closed, open, phases]).
 
-%% One part of it is as good as another, and more of it does no harm. A suite that says how many
-%% operations are made may say so because each changes the target.
+%% All parts of a steady load are alike, and more load does no harm. A suite with a fixed number of
+%% operations may need it because each changes the target.
 is_steady(#{iterations := _}) -> false;
 is_steady(#{model := closed}) -> true;
 is_steady(#{model := open, rate_per_s := Rate}) -> is_number(Rate);
 is_steady(_) -> false.
 
--doc "About how much longer both halves make each run.".
+-doc "The approximate time that both halves add to a run.".
 -spec adds_ms(dyno_suite:options(), #{model := atom(), _ => _}) -> non_neg_integer().
 adds_ms(#{duration_ms := DurationMs, warmup_ms := WarmupMs} = Options, Load) ->
     #{patterns := Patterns, level := Level} = Options,
@@ -77,8 +77,8 @@ half_ms(DurationMs) ->
 second_warmup_ms(WarmupMs) -> min(WarmupMs, ?SECOND_WARMUP_MS).
 
 -doc """
-The length of the intervals in which a run's load is measured: the option's, or a whole part of it
-that gives intervals enough for a comparison.
+The interval of a run's load: the option's, or a whole fraction with enough intervals for a
+comparison.
 """.
 -spec interval_ms(pos_integer(), pos_integer()) -> pos_integer().
 interval_ms(IntervalMs, DurationMs) ->
@@ -86,8 +86,7 @@ interval_ms(IntervalMs, DurationMs) ->
     max(min(IntervalMs, ?LEAST_SLICE_MS), IntervalMs div Parts).
 
 -doc """
-Loads the targets for one half; to be called by the process that may be interrupted. No agent may
-be attached.
+Loads the targets for one half; called by the interruptible process. No agent may be attached.
 """.
 -spec half(first | second, dyno_load:options()) -> {ok, half()} | {error, dyno_error:error()}.
 half(Which, #{duration_ms := DurationMs, warmup_ms := WarmupMs} = Options) ->
@@ -141,8 +140,8 @@ values(slices, Intervals) ->
     Slices.
 
 -doc """
-What measuring cost, as metrics of a run: the response time and the throughput without, and the
-ratios with their intervals; none without both halves. `Intervals` are those of the measured part.
+The cost of measuring as metrics of a run: response time and throughput without instruments, and the
+ratios with intervals; empty unless both halves exist. `Intervals` are those of the measured part.
 """.
 -spec metrics([half()], [dyno_load_source:interval()]) -> [#{atom() => term()}].
 metrics([_, _] = Halves, Intervals) ->
@@ -156,7 +155,7 @@ metrics(_Missing, _Intervals) ->
 operations() ->
     {~"uninstrumented.operations", ~"Operations without measuring", ~"count"}.
 
-%% What is compared, and the metrics that come of it: the value without, and the ratio.
+%% The comparisons and their metrics: the value without instruments, and the ratio.
 comparisons() ->
     [
         {p50s_ns,
@@ -167,7 +166,6 @@ comparisons() ->
             {~"instrument.throughput_ratio", ~"Throughput, with measuring by without", ~"ratio"}}
     ].
 
--doc "All metrics that it may give.".
 -spec known() -> dyno_threshold:known().
 known() ->
     Compared = lists:append([[Without, Ratio] || {_, Without, Ratio} <- comparisons()]),
@@ -211,12 +209,12 @@ interval(slices, [First, Second] = Parts, With) ->
         {ok, #{low := Low, high := High} = Ratio} ?=
             dyno_stats_welch:ratio_of_rates(lists:append(Parts), With, ?LEVEL),
         {ok, #{ratio := Halves}} ?= dyno_stats_welch:ratio_of_rates(First, Second, ?LEVEL),
-        %% Half of what it changed by from the first half to the second.
+        %% Half of the change from the first half to the second.
         Drift = math:sqrt(max(Halves, 1 / Halves)),
         {ok, Ratio#{low := Low / Drift, high := High * Drift}}
     end;
 interval(p50s_ns, Parts, With) ->
-    %% Both medians have to lie in their intervals. One that has both halves spans a drift.
+    %% Both medians must lie in their intervals. The median of both halves spans a drift.
     Level = math:sqrt(?LEVEL),
     Without = lists:append(Parts),
     maybe
@@ -235,7 +233,7 @@ metric(Name, Title, Value, Unit, Count) ->
         group => ~"instrument"
     }.
 
--doc "What the cost makes less believable, from a run's metrics.".
+-doc "Warnings of a high cost, from a run's metrics.".
 -spec warnings([#{atom() => term()}]) -> [{Code :: binary(), Text :: binary()}].
 warnings(Metrics) ->
     Text = "with measuring, responses take ~ts~.1f times as long as without: response times, "
@@ -247,7 +245,7 @@ warnings(Metrics) ->
         Low > ?HEAVY
     ].
 
-%% Only the level budget has spent some.
+%% Only the level budget has a budget.
 cheaper(Metrics) ->
     case [x || #{name := ~"instrument.spent"} <- Metrics] of
         [_ | _] ->
@@ -257,7 +255,7 @@ cheaper(Metrics) ->
             "calls, and --pattern names fewer functions"
     end.
 
-%% However uncertain by how much: that it costs is sure.
+%% The cost is certain, its amount is not.
 factor(null, Low) -> ["at least ", Low];
 factor(Ratio, _Low) -> ["", Ratio].
 

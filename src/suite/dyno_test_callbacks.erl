@@ -3,13 +3,13 @@
 
 -module(dyno_test_callbacks).
 -moduledoc false.
-%% Calls a suite's callbacks in a process of their own, so that what a set-up is linked to lives as
-%% long as the test. Which callbacks there are depends on the form of the suite: a module with this
-%% behaviour brings each form's to what a test works with (dyno_suite_callbacks, dyno_performerl).
+%% Calls a suite's callbacks in their own process, so that processes linked in a set-up live as long
+%% as the test. A module with this behaviour adapts each form of suite (dyno_suite_callbacks,
+%% dyno_performerl).
 
 -export([new/4, with_timeout_ms/2, stop/1]).
 -export([module/1, given/1, invariants/4]).
-%% For the forms, and for others that call functions of the suite or of its modules
+%% For the forms, and for other callers of the suite's modules
 -export([call/3, call/5, optional/4, optional_of/5, tear_down/3, bad_return/5, wrong/3]).
 -export([format_error/1, fault/1]).
 
@@ -18,40 +18,40 @@
 -opaque t() :: #{
     module := module(),
     form := module(),
-    %% Of a test without a suite: what its form needs.
+    %% For a test without a suite: its form's data.
     given := term(),
     sandbox := dyno_sandbox:sandbox(),
     timeout_ms := pos_integer()
 }.
 
--doc "What a test must know of suites of a form.".
+-doc "The properties of a form of suites.".
 -type form() :: #{
-    %% What the recording says that it is of. `record` is one of nodes that run, without sizes.
+    %% The recording's command. `record` is of running nodes, without sizes.
     command := test | record,
-    %% The function that names the targets, for messages.
+    %% The function that returns the targets, for messages.
     set_up => string(),
     invariants := atom(),
-    %% A pattern that matches nothing is refused, or left out with a warning.
+    %% Whether a pattern without a match is refused, or left out with a warning.
     unmatched := refuse | leave_out
 }.
 
 -type result(Value) :: {ok, Value} | {error, dyno_error:error()}.
 
--doc "What the load gave for the tear-down.".
+-doc "The load's data for the tear-down.".
 -type info() :: none | {info, term()}.
 
 -type reason() ::
     {bad_return, mfa(), term(), Expected :: string()}
-    %% What a callback returned cannot be taken.
+    %% A callback's invalid result.
     | {returned, mfa(), dyno_error:error()}
     | {suite, module(), dyno_error:error()}.
 
 -callback form() -> form().
 
--doc "What makes a suite of this form suspect.".
+-doc "Doubts about a suite of this form.".
 -callback warnings(module()) -> [{Code :: binary(), Text :: binary()}].
 
--doc "Gives this node the name and the cookie that a suite expects.".
+-doc "Sets this node's name and cookie as a suite expects.".
 -callback connection(dyno_target_node:options()) ->
     ok | {error, dyno_error:error()}.
 
@@ -63,7 +63,7 @@
 -callback init_run(t(), Size :: non_neg_integer(), SuiteState :: term()) ->
     result({[dyno_suite:target()], RunState :: term()}).
 
--doc "A load, and the source that gives it; `Default` is the suite's option.".
+-doc "A load and its source; `Default` is the suite's option.".
 -callback load(t(), Size :: non_neg_integer(), RunState :: term(), {
     Default :: dyno_suite:model() | dyno_suite:load(), dyno_load_spec:override()
 }) -> result({Source :: module(), dyno_suite:load()}).
@@ -72,7 +72,7 @@
 
 -callback end_suite(t(), SuiteState :: term() | undefined) -> result(term()).
 
--doc "Ready to call; the calling process must trap exits. `Given` is what a form works with.".
+-doc "Prepares calls; the calling process must trap exits. `Given` is the form's data.".
 -spec new(module(), module(), Given :: term(), pos_integer()) -> t().
 new(Module, Form, Given, TimeoutMs) ->
     #{
@@ -83,7 +83,7 @@ new(Module, Form, Given, TimeoutMs) ->
         timeout_ms => TimeoutMs
     }.
 
--doc "The longest that a callback may take from now on.".
+-doc "Sets the time limit of later callbacks.".
 -spec with_timeout_ms(t(), pos_integer()) -> t().
 with_timeout_ms(Callbacks, TimeoutMs) ->
     Callbacks#{timeout_ms := TimeoutMs}.
@@ -123,8 +123,8 @@ call(#{timeout_ms := TimeoutMs} = Callbacks, Function, Arguments) ->
     call(Callbacks, Function, Arguments, TimeoutMs, dyno_interrupt).
 
 -doc """
-Calls a callback that may take so long; the message `Interrupt` ends it. A callback that is ended
-takes the process along: what is called after that runs in a process of its own.
+Calls a callback with a time limit; the message `Interrupt` ends it. An ended callback ends its
+process: later calls run in a new one.
 """.
 -spec call(t(), atom(), [term()], pos_integer(), Interrupt :: term()) -> result(term()).
 call(#{module := Module, sandbox := Sandbox}, Function, Arguments, TimeoutMs, Interrupt) ->
@@ -136,7 +136,7 @@ call(#{module := Module, sandbox := Sandbox}, Function, Arguments, TimeoutMs, In
             {error, {dyno_sandbox, {{Module, Function, length(Arguments)}, Failure}}}
     end.
 
--doc "Calls a callback where there is one.".
+-doc "Calls a callback if exported.".
 -spec optional(t(), atom(), [term()], Default :: term()) -> result(term()).
 optional(#{module := Module} = Callbacks, Function, Arguments, Default) ->
     case erlang:function_exported(Module, Function, length(Arguments)) of
@@ -144,12 +144,12 @@ optional(#{module := Module} = Callbacks, Function, Arguments, Default) ->
         false -> {ok, Default}
     end.
 
--doc "The same of another module, in the suite's process.".
+-doc "Calls another module's callback if exported, in the suite's process.".
 -spec optional_of(t(), module(), atom(), [term()], Default :: term()) -> result(term()).
 optional_of(Callbacks, Module, Function, Arguments, Default) ->
     optional(Callbacks#{module := Module}, Function, Arguments, Default).
 
--doc "Comes whatever has happened to the process, and is not cut short by an interrupt.".
+-doc "Tears down, in any state of the process, and without interrupts.".
 -spec tear_down(t(), atom(), term()) -> result(term()).
 tear_down(#{module := Module, sandbox := Sandbox} = Callbacks, Function, State) ->
     #{timeout_ms := TimeoutMs} = Callbacks,
@@ -165,15 +165,12 @@ tear_down(#{module := Module, sandbox := Sandbox} = Callbacks, Function, State) 
             Result
     end.
 
--doc "What a callback returned, and what it should have.".
+-doc "The error of a callback's result, with the expected one.".
 -spec bad_return(t(), atom(), arity(), term(), string()) -> {error, dyno_error:error()}.
 bad_return(#{module := Module}, Function, Arity, Value, Expected) ->
     {error, {?MODULE, {bad_return, {Module, Function, Arity}, Value, Expected}}}.
 
--doc """
-What a callback returned cannot be taken. Where the suite does not have the callback, an option
-stands in for it, and is wrong.
-""".
+-doc "The error of an invalid result; without the callback, of the option instead.".
 -spec wrong(t(), atom(), dyno_error:error()) -> {error, dyno_error:error()}.
 wrong(#{module := Module}, Function, Error) ->
     case erlang:function_exported(Module, Function, 2) of
@@ -192,7 +189,7 @@ format_error({returned, {M, F, A}, Error}) ->
 format_error({suite, Module, Error}) ->
     ["suite ", dyno_agent_name:module(Module), ": ", dyno_error:format(Error)].
 
--doc "A callback that says that it could not do its work has failed; what else it returns is wrong.".
+-doc "A callback that reports an error has failed; any other result is wrong.".
 -spec fault(reason()) -> dyno_error:fault().
 fault({bad_return, _, {error, _}, _}) -> dyno;
 fault(_) -> caller.

@@ -3,11 +3,11 @@
 
 -module(dyno_test_custom).
 -moduledoc false.
-%% What a suite runs in its targets besides dyno's instruments. Instruments of its own are loaded
-%% here, and run as dyno's are. Code that is not dyno's is run by probes (dyno_agent_custom), of
-%% which there are three kinds: invariants and metrics, which are polled functions of the target,
-%% and custom agents. They are made from the suite's options and callbacks, started after the
-%% instruments, and ended before them; what they send becomes parts of the recording.
+%% Runs a suite's own code in its targets. Its instruments are loaded here and run like dyno's.
+%% Foreign code is run by probes (dyno_agent_custom) of three kinds: invariants and metrics, which
+%% are polled functions of the target, and custom agents. The suite's options and callbacks define
+%% probes; they start after the instruments, and end before them. Their events become parts of the
+%% recording.
 
 %% The modules
 -export([load/2, forget/1, modules/1, instruments/1]).
@@ -39,9 +39,9 @@
 -type running() :: #{
     node := node(),
     kind := kind(),
-    %% Units and titles of the names that it samples.
+    %% Units and titles of its samples.
     described := #{Name :: binary() => #{atom() => term()}},
-    %% What to add to its times, so that they count from the run's start.
+    %% The offset from its times to the run's.
     offset_ms := integer()
 }.
 
@@ -76,10 +76,10 @@
     | {metrics_of, module(), dyno_custom_metric:reason() | {returned, term()}}
     | {not_started, module(), node(), Text :: binary()}.
 
-%% The longest that one call of their code may take.
+%% The limit for one call of foreign code.
 -define(LIMIT_MS, 5000).
 
--doc "Loads the modules; files of a suite's folder may be named without it.".
+-doc "Loads the modules; files in a suite's folder need no folder.".
 -spec load(dyno_suite:options(), dyno_suite_source:source()) ->
     {ok, loaded()} | {error, dyno_error:error()}.
 load(#{agents := Agents, instruments := Instruments, without := Without}, Suite) ->
@@ -98,7 +98,7 @@ load(#{agents := Agents, instruments := Instruments, without := Without}, Suite)
         })
     end.
 
-%% An instrument that there is not cannot be switched off.
+%% Only an existing instrument can be switched off.
 switched_off([], Loaded) ->
     {ok, Loaded};
 switched_off(Without, #{instruments := Own} = Loaded) ->
@@ -147,12 +147,12 @@ beside(Source0, Suite0) ->
         false -> Beside
     end.
 
--doc "Takes back what `load/2` brought.".
+-doc "Undoes `load/2`.".
 -spec forget(loaded()) -> ok.
 forget(#{loaded := Loaded}) ->
     lists:foreach(fun dyno_suite_source:forget/1, Loaded).
 
--doc "The modules of custom agents, to be sent to the targets.".
+-doc "The modules of custom agents, to send to the targets.".
 -spec modules(loaded()) -> [module()].
 modules(#{agents := Agents}) ->
     [Module || {Module, _} <- Agents].
@@ -160,9 +160,9 @@ modules(#{agents := Agents}) ->
 -spec instruments(loaded()) -> [module()].
 instruments(#{instruments := Instruments}) -> Instruments.
 
-%% What is to run
+%% Probes
 
-%% Each as {Target, #{kind, config, described}}, of invariants also with these.
+%% Each as {Target, #{kind, config, described}}; for invariants with these too.
 probes(#{node := Node} = Target, Size, Context) ->
     #{options := Options, callbacks := Callbacks, custom := #{agents := Agents}} = Context,
     #{invariants := Given, metrics := Metrics, invariant_interval_ms := IntervalMs} = Options,
@@ -228,7 +228,7 @@ config(Module, Form, Argument, #{interval_ms := IntervalMs, timeout_ms := Timeou
         limit_ms => min(?LIMIT_MS, TimeoutMs)
     }.
 
-%% Running it
+%% Running
 
 -doc "No probe runs.".
 -spec none() -> t().
@@ -244,8 +244,8 @@ none() ->
     }.
 
 -doc """
-Starts everything in all targets; nothing runs if one of them does not start. The calling process
-gets the samples. Without targets no invariant is checked, and what was never checked has not held.
+Starts all probes in all targets; if one does not start, none runs. The calling process gets the
+samples. Without targets no invariant is checked, and a never checked invariant has not held.
 """.
 -spec start([dyno_targets:target()], non_neg_integer(), context()) ->
     {ok, t()} | {error, dyno_error:error()}.
@@ -317,8 +317,8 @@ ask(Pid, Call) ->
     end.
 
 -doc """
-Starts everything in targets that came later; the measured part began at `ZeroNs` on this node's
-monotonic clock, or has not yet. What does not start there costs a warning.
+Starts all probes in later targets; the measured part began at `ZeroNs` on this node's monotonic
+clock, or has not begun. A failed start gives a warning.
 """.
 -spec joined([dyno_targets:target()], non_neg_integer(), context(), integer() | undefined, t()) ->
     t().
@@ -333,19 +333,19 @@ joined(Targets, Size, Context, ZeroNs, #{running := Before} = All) ->
             warning(~"node_joined", text("~ts", [dyno_error:format(Error)]), All)
     end.
 
--doc "Goes on without a node; what was seen of it remains.".
+-doc "Continues without a node; its results remain.".
 -spec left(node(), t()) -> t().
 left(Node, #{running := Running} = All) ->
     All#{running := #{Pid => Probe || Pid := #{node := Of} = Probe <- Running, Of =/= Node}}.
 
--doc "Time counts from now on, and samples begin.".
+-doc "Restarts time, and begins to sample.".
 -spec restart(t()) -> ok.
 restart(#{running := Running}) ->
     lists:foreach(
         fun(Pid) -> ask(Pid, fun dyno_agent_custom:restart/1) end, maps:keys(Running)
     ).
 
--doc "After a restart: what is to be added to their times so that these count from `ZeroNs`.".
+-doc "After a restart, sets the offsets of times to `ZeroNs`.".
 -spec aligned([dyno_targets:target()], integer(), t()) -> t().
 aligned(Targets, ZeroNs, #{running := Running} = All) ->
     Clocks = #{Node => Clock || #{node := Node, clock := Clock} <- Targets},
@@ -359,7 +359,7 @@ align(Pid, #{node := Node} = Probe, Clocks, ZeroNs) ->
             Probe
     end.
 
--doc "Adds what a probe has sent (`{dyno_probe, Pid, TimeMs, Event}`).".
+-doc "Adds a probe's event (`{dyno_probe, Pid, TimeMs, Event}`).".
 -spec take(pid(), number(), term(), t()) -> t().
 take(Pid, TimeMs, Event, #{running := Running} = All) ->
     case Running of
@@ -404,14 +404,14 @@ name(metrics) -> "the suite's metrics".
 
 named(Module) -> dyno_agent_name:module(Module).
 
-%% The same again and again is one.
+%% Repeated warnings are merged.
 warning(Code, Text, #{warnings := Warnings} = All) ->
     case lists:member({Code, Text}, Warnings) of
         true -> All;
         false -> All#{warnings := [{Code, Text} | Warnings]}
     end.
 
--doc "Has all take their last sample: the load ends in a moment. Invariants hold until the end.".
+-doc "Takes the last samples shortly before the load ends. Invariants hold until the end.".
 -spec last_look(t()) -> ok.
 last_look(#{running := Running}) ->
     lists:foreach(
@@ -419,7 +419,7 @@ last_look(#{running := Running}) ->
         [Pid || Pid := #{kind := Kind} <- Running, Kind =/= invariants]
     ).
 
--doc "Ends all probes, and adds what they have sent by then.".
+-doc "Ends all probes, and adds their last events.".
 -spec finish(t()) -> t().
 finish(#{running := Running} = All) ->
     take_last(maps:fold(fun finish/3, All, Running)).
@@ -444,8 +444,7 @@ take_last(All) ->
 %% Results
 
 -doc """
-Has the modules of PerformERL's form process what their agents gave, here. One that fails makes the
-run a failure.
+Lets modules in PerformERL's form process their agents' results, here. A failure fails the run.
 """.
 -spec process(t(), dyno_test_callbacks:t()) -> t().
 process(#{results := Results} = All, Callbacks) ->
@@ -463,7 +462,7 @@ process(#{results := Results} = All, Callbacks) ->
         Results
     ).
 
--doc "The text of what makes the run a failure.".
+-doc "The text of the failure, if any.".
 -spec problem(t()) -> binary() | none.
 problem(#{problem := Problem}) -> Problem.
 
@@ -471,7 +470,7 @@ problem(#{problem := Problem}) -> Problem.
 problem(Text, #{problem := none} = All) -> All#{problem := Text};
 problem(_Text, All) -> All.
 
--doc "All of it as parts of a run whose load ends at a time.".
+-doc "All results as parts of a run whose load ends at a time.".
 -spec parts(t(), #{
     run := binary(), size := non_neg_integer(), ends_ms := integer() | undefined
 }) -> parts().
@@ -521,7 +520,7 @@ format_error({not_started, Module, Node, Text}) ->
 singular(agents) -> "custom agent";
 singular(instruments) -> "instrument".
 
--doc "Whose fault it is: what is loaded before a test may be wrong; what runs, failed.".
+-doc "The responsible side: code loaded before a test may be wrong; running code failed.".
 -spec fault(reason()) -> dyno_error:fault().
 fault({source, _, _, Reason}) -> dyno_suite_source:fault(Reason);
 fault({no_instrument, _, _}) -> caller;

@@ -3,17 +3,16 @@
 
 -module(dyno_test_joins).
 -moduledoc false.
-%% Nodes that join a run while it goes on: where a suite has targets/1, a process calls it every
-%% second and tells the run of nodes that it has not named before.
+%% Adds nodes to a running run: if a suite has targets/1, a process calls it every second and sends
+%% the run its new nodes.
 
 -export([start/3, stop/1]).
 
 -define(EVERY_MS, 1000).
 
 -doc """
-Starts the process, linked to the caller, where the suite has targets/1. The caller receives
-`{dyno_joins, Pid, {joined, Target}}` and, once at the most,
-`{dyno_joins, Pid, {not_joined, Text}}`.
+Starts the process, linked to the caller, if the suite has targets/1. The caller receives
+`{dyno_joins, Pid, {joined, Target}}` and, at most once, `{dyno_joins, Pid, {not_joined, Text}}`.
 """.
 -spec start(module(), term(), [node()]) -> pid() | none.
 start(Module, RunState, Nodes) ->
@@ -28,7 +27,7 @@ start(Module, RunState, Nodes) ->
             none
     end.
 
--doc "Ends it; nothing of it comes any more.".
+-doc "Ends the process; no message follows.".
 -spec stop(pid() | none) -> ok.
 stop(none) ->
     ok;

@@ -3,17 +3,16 @@
 
 -module(dyno_test_known).
 -moduledoc false.
-%% What a test will measure, collected from those who measure: a threshold that is about something
-%% else, or has a limit of another kind, is refused before the test runs, and not after it. Pure.
+%% Collects the names of all that a test will measure: thresholds on other names, or with limits of
+%% another kind, are refused before the test. Pure.
 
 -export([known/2, instruments/2]).
 
--doc "The instruments of a test that run besides dyno's usual ones.".
+-doc "A test's instruments besides dyno's usual ones.".
 -spec instruments(dyno_suite:options(), dyno_test_custom:loaded()) -> [module()].
 instruments(#{profile := Profile}, Custom) ->
     [dyno_agent_schedulers || Profile =:= schedulers] ++ dyno_test_custom:instruments(Custom).
 
--doc "All that a test may measure.".
 -spec known(dyno_suite:options(), dyno_test_custom:loaded()) -> dyno_threshold:known().
 known(#{metrics := Metrics, servers := Servers} = Options, Custom) ->
     Instruments =

@@ -3,11 +3,11 @@
 
 -module(dyno_test_plan).
 -moduledoc """
-Which runs a test has, in which order, and how long that will take. Pure.
+The runs of a test, their order and duration. Pure.
 
-A size that is repeated is not run so often in a row: what drifts (a machine that warms up, a
-database that fills) would show as a difference between sizes. Each repetition runs all sizes once,
-in an order of its own, drawn from a seed that the recording keeps.
+Repetitions of a size do not run in a row: a drift (a machine that warms up, a database that fills)
+would look like a difference between sizes. Each repetition runs all sizes once, in its own order,
+drawn from a recorded seed.
 """.
 
 -export([runs/1, seed/1, id/1, run_ms/2, load_ms/2, sorted/1]).
@@ -16,7 +16,7 @@ in an order of its own, drawn from a seed that the recording keeps.
 
 -type run() :: {Size :: non_neg_integer(), Repetition :: pos_integer()}.
 
-%% What a run needs besides its load: nodes boot, agents are attached and removed.
+%% A run's time besides its load: booting nodes, attaching and removing agents.
 -define(BESIDES_MS, 2000).
 -define(SEEDS, 1_000_000_000).
 
@@ -25,10 +25,10 @@ in an order of its own, drawn from a seed that the recording keeps.
 seed(#{seed := undefined}) -> rand:uniform(?SEEDS);
 seed(#{seed := Seed}) -> Seed.
 
--doc "The runs in their order. Without repetitions it is the suite's own.".
+-doc "The runs in order. Without repetitions it is the suite's.".
 -spec runs(dyno_suite:options()) -> [run(), ...].
 runs(#{sizes := Sizes, repeat := 1}) ->
-    %% The same size twice in the suite's list are two repetitions of it.
+    %% The same size twice in a list means two repetitions.
     numbered(Sizes, #{});
 runs(#{sizes := Sizes, repeat := Repeat} = Options) ->
     State = rand:seed_s(exsss, seed(Options)),
@@ -59,14 +59,16 @@ shuffled(Sizes, State0) ->
 id({Size, Repetition}) ->
     dyno_recording_run:id(#{~"size" => Size}, Repetition).
 
--doc "About how long a run and that without instruments take; some loads may end before.".
+-doc """
+The approximate time of a run with its halves without instruments; some loads may end earlier.
+""".
 -spec run_ms(dyno_suite:options(), #{model := atom(), _ => _}) ->
     {exactly | at_most, pos_integer()}.
 run_ms(#{warmup_ms := WarmupMs} = Options, Load) ->
     {Bound, LoadMs} = load_ms(Options, Load),
     {Bound, LoadMs + WarmupMs + dyno_test_baseline_run:adds_ms(Options, Load) + ?BESIDES_MS}.
 
--doc "About how long a run's load lasts.".
+-doc "The approximate length of a run's load.".
 -spec load_ms(dyno_suite:options(), #{model := atom(), _ => _}) ->
     {exactly | at_most, pos_integer()}.
 load_ms(_Options, #{model := search, limit_ms := LimitMs}) ->
@@ -85,7 +87,7 @@ load_ms(#{duration_ms := DurationMs}, _Load) ->
     %% Not read yet, or not dyno's own.
     {exactly, DurationMs}.
 
--doc "The runs as people read them: by size, then by repetition.".
+-doc "The runs sorted by size, then by repetition.".
 -spec sorted([dyno_recording:run()]) -> [dyno_recording:run()].
 sorted(Runs) ->
     Key = fun(#{~"size" := Size} = Run) -> {Size, maps:get(~"repetition", Run, 1)} end,

@@ -3,12 +3,12 @@
 
 -module(dyno_test_progress).
 -moduledoc """
-How far a test is, and how long it will still take, by its plan.
+Estimates a test's progress and remaining time from its plan.
 
-How long a run takes follows from its load: a recorded curve has its own length, and a search,
-or a load of a fixed number of operations, may be over earlier. Set-up, runs without instruments and
-reading count by the clock: where a run took longer than its load lets expect, the next ones are
-taken to do so, too. The share that is done never shrinks.
+The length of a run depends on its load: a recorded curve has its own length, and a search or a load
+of a fixed number of operations may end early. Set-up, runs without instruments and reading count by
+the clock: if a run took longer than its load, the next ones are expected to as well. The share done
+never shrinks.
 """.
 
 -export([new/2]).
@@ -23,7 +23,7 @@ taken to do so, too. The share that is done never shrinks.
     elapsed_ms := non_neg_integer(),
     %% Undefined before the first load.
     remaining_ms := non_neg_integer() | undefined,
-    %% The test may be over earlier.
+    %% The test may end earlier.
     at_most := boolean(),
     throughput := float() | undefined,
     %% The phase, in words.
@@ -36,7 +36,7 @@ taken to do so, too. The share that is done never shrinks.
     | {interval, dyno_load_source:interval() | unknown, ElapsedMs :: integer()}.
 
 -doc """
-What one process is to call with each event, the number of runs that are done, and the run's id.
+A function that one process calls with each event, the number of completed runs, and the run's id.
 """.
 -spec new(dyno_suite:options(), #{progress => fun((progress()) -> ok), _ => _}) ->
     fun((event(), non_neg_integer(), binary() | undefined) -> ok).
@@ -74,10 +74,10 @@ new(#{sizes := Sizes, repeat := Repeat} = SuiteOptions, Options) ->
             ok
     end.
 
-%% Before the first load has come: the suite's own, where it has one.
+%% Before the first load is known: the suite's own, if any.
 first(#{load := Load} = SuiteOptions, Options) ->
-    %% Of the last load: which bound its length is, and its run's length. When the run began, the
-    %% longest that there was, and the share that was done.
+    %% Of the last load: the kind of its bound, and its run's length. The run's begin, the longest
+    %% run, and the share done.
     New = #{
         bound => unknown, run_ms => 0, model => none, began_ms => 0, longest_ms => 0, share => 0
     },
@@ -92,7 +92,7 @@ planned(SuiteOptions, #{model := Model} = Load, State) ->
     {Bound, RunMs} = dyno_test_plan:run_ms(SuiteOptions, Load),
     State#{bound := Bound, run_ms := RunMs, model := Model}.
 
-%% A run ends where the next one begins.
+%% A run ends when the next one begins.
 began(set_up, ElapsedMs, #{share := 0} = State) ->
     State#{began_ms := ElapsedMs};
 began(set_up, ElapsedMs, #{began_ms := BeganMs, longest_ms := LongestMs} = State) ->
@@ -115,7 +115,7 @@ left(Phase, Runs, ElapsedMs, #{began_ms := BeganMs, share := Before} = State) ->
         end,
     LeftMs = (Runs - 1) * RunMs + OfThisMs,
     case max(1.0e-6, ElapsedMs / max(1, ElapsedMs + LeftMs)) of
-        %% What was shown as done stays done.
+        %% The shown share must not shrink.
         Share when Before > Share -> {round(ElapsedMs * (1 - Before) / Before), State};
         Share -> {LeftMs, State#{share := Share}}
     end.

@@ -3,9 +3,8 @@
 
 -module(dyno_test_recording).
 -moduledoc false.
-%% The recording of a test: what it begins with, the runs that join it, its analysis and verdicts
-%% at the end. It is saved at the beginning, after each run, and while a run goes on, so that a test
-%% that is killed leaves a readable one.
+%% The recording of a test: its beginning, runs, final analysis and verdicts. Saved at the
+%% beginning, after each run, and during a run, so that a killed test leaves a readable one.
 
 -export([new/1, begin_file/2, with_run/2, save_so_far/2, finish/3]).
 -export([format_error/1, fault/1]).
@@ -57,7 +56,7 @@ of_source(Source, #{load := Load} = SuiteOptions) ->
 source_text(Source) when is_atom(Source) -> atom_to_binary(Source);
 source_text(Source) -> unicode:characters_to_binary(Source).
 
--doc "Writes the file, where there is to be one; a test that cannot be kept is not begun.".
+-doc "Writes the file, if requested; a test that cannot be saved does not begin.".
 -spec begin_file(dyno_recording:document(), dyno_test:options()) ->
     ok | {error, dyno_error:error()}.
 begin_file(Document, #{recording := Path}) ->
@@ -68,7 +67,7 @@ begin_file(_Document, _Options) ->
 written(ok) -> ok;
 written({error, Reason}) -> {error, {?MODULE, {not_kept, Reason}}}.
 
--doc "A disk that is full now may have room at the end; the end says so if not.".
+-doc "A full disk may have room at the end, which reports a failure.".
 -spec save_so_far(dyno_recording:document(), dyno_test:options()) -> ok.
 save_so_far(Document, Options) ->
     _ = save(Document, Options),
@@ -77,7 +76,7 @@ save_so_far(Document, Options) ->
 save(Document, #{recording := Path}) -> written(dyno_recording_file:write(Path, Document));
 save(_Document, _Options) -> ok.
 
--doc "Adds a run and its verdicts, where there are any.".
+-doc "Adds a run and its verdicts, if any.".
 -spec with_run(dyno_test_run:recorded() | none, dyno_recording:document()) ->
     dyno_recording:document().
 with_run(none, Document) ->
@@ -85,7 +84,7 @@ with_run(none, Document) ->
 with_run({Run, Verdicts}, Document) ->
     dyno_recording:add_verdicts(dyno_recording:add_run(Document, Run), Verdicts).
 
--doc "The whole recording; an error where the suite is wrong.".
+-doc "The whole recording, or an error if the suite is wrong.".
 -spec finish(dyno_test_run:outcome(), dyno_recording:document(), test()) ->
     {ok, dyno_recording:document()} | {error, dyno_error:error()}.
 finish({misuse, Error}, Document, #{options := Options}) ->
@@ -110,7 +109,7 @@ finish(Outcome, Document, #{suite := SuiteOptions, options := Options}) ->
         ok ->
             {ok, Final};
         {error, Error} ->
-            %% What was measured is still shown; it is only not kept.
+            %% The results are still shown, only not kept.
             {ok, failed(~"recording", dyno_error:format(Error), Final)}
     end.
 
@@ -121,7 +120,7 @@ failed(Code, Text, Document) ->
     Failed = dyno_recording:put(Document, status, failed),
     dyno_recording:put(Failed, error, #{code => Code, text => unicode:characters_to_binary(Text)}).
 
-%% Read by size; the parameters keep the order in which they ran.
+%% Sorted by size for readers; the parameters keep the order of execution.
 sorted(Document, #{repeat := 1}) -> Document;
 sorted(Document, _) ->
     Runs = dyno_test_plan:sorted(dyno_recording:runs(Document)),

@@ -3,8 +3,8 @@
 
 -module(dyno_test_result).
 -moduledoc false.
-%% Gathers what is measured in one run, while it goes on, and makes a run of the recording of it.
-%% Whoever measures something adds it here; nobody else knows how it is kept. Pure.
+%% Collects a run's measurements, and makes a run of the recording. All measuring modules add their
+%% data here; only this module knows the representation. Pure.
 
 -export([new/2, add/2, failure/2, run/3]).
 -export_type([t/0, told/0, status/0]).
@@ -13,7 +13,7 @@
 
 -type part() :: #{atom() => term()}.
 
--doc "How the run stands or ended.".
+-doc "A run's state or end.".
 -type status() :: complete | interrupted | partial | failed | {failed, binary(), binary()}.
 
 -opaque t() :: #{
@@ -27,7 +27,7 @@
     %% The last sample first.
     samples := [dyno_target_results:sample()],
     readings := [dyno_targets:results()],
-    %% Of the run without instruments: none, the half before, or both.
+    %% Of the run without instruments: none, the first half, or both.
     baseline := [dyno_test_baseline_run:half()],
     parts := #{metrics | series | tables | warnings := [part()]},
     verdicts := [part()]
@@ -40,7 +40,7 @@
     started_at := binary()
 }.
 
--doc "Nothing is measured yet, under a load of that model.".
+-doc "An empty result, under a load of that model.".
 -spec new(about(), Model :: atom()) -> t().
 new(About, Model) ->
     #{
@@ -57,28 +57,28 @@ new(About, Model) ->
         verdicts => []
     }.
 
--doc "What is told of a run while it goes on.".
+-doc "Data of a running run.".
 -type told() ::
-    %% The measured part begins: the times of series count from here.
+    %% The measured part begins: the zero of series' times.
     {started, MonotonicMs :: integer()}
-    %% How long the measured part is, or was until now.
+    %% The length of the measured part so far.
     | {duration_ns, non_neg_integer()}
     | {interval, dyno_load_source:interval() | unknown}
-    %% What came of the load; none of one that tells nothing of its operations.
+    %% The load's result; none if its operations are unknown.
     | {load, dyno_load_result:t() | none}
     %% One sample of a target's virtual machine and system.
     | {sample, dyno_target_results:sample()}
-    %% The targets, those that have left among them, and what their instruments have measured.
+    %% The targets, including lost ones, and their instruments' results.
     | {targets, [dyno_targets:target()]}
     | {readings, [dyno_targets:results()]}
     %% A half of the run without instruments.
     | {baseline, dyno_test_baseline_run:half()}
     | {metrics, [part()]}
     | {warning, {Code :: binary(), Text :: binary()}}
-    %% What custom probes gave. Verdicts are the recording's: `run/3` gives them beside the run.
+    %% Results of custom probes. Verdicts belong to the recording: `run/3` returns them separately.
     | {custom, dyno_test_custom:parts()}.
 
--doc "Takes in what is told.".
+-doc "Adds data.".
 -spec add(told(), t()) -> t().
 add({started, NowMs}, #{about := About} = Result) ->
     SystemMs = NowMs + erlang:time_offset(millisecond),
@@ -117,9 +117,9 @@ add(Key, New, #{parts := Parts} = Result) ->
     Result#{parts := Parts#{Key := Before ++ New}}.
 
 -doc """
-Why a run that came to its end has measured nothing: no operation succeeded, or, where nobody counts
-operations, none of the functions was called that were to be measured. Where dyno gives no load that
-is no failure: the target may be idle.
+The failure of a complete run that measured nothing: no operation succeeded, or, without counted
+operations, none of the measured functions was called. Without dyno's load this is no failure: the
+target may be idle.
 """.
 -spec failure(module(), t()) -> none | {Code :: binary(), Text :: binary()}.
 failure(_Module, #{model := none}) ->
@@ -145,7 +145,7 @@ failure(Module, #{load := #{total := #{successes := 0, failures := 0}} = Load} =
 failure(_Module, _Result) ->
     none.
 
-%% How many functions were measured, of which none was called.
+%% The number of measured functions, if none was called.
 not_called(Readings) ->
     Counted = [Calls || #{results := #{dyno_agent_calls := Calls}} <- Readings],
     case [F || #{functions := Functions} <- Counted, F <- Functions] of
@@ -153,7 +153,7 @@ not_called(Readings) ->
         _ -> 0
     end.
 
-%% The reader would look for them in vain.
+%% Otherwise readers would miss them.
 not_called_warnings(Readings) ->
     case not_called(Readings) of
         0 ->
@@ -166,7 +166,7 @@ never_seen() ->
     "no measured function was called: of ~b functions that the patterns name none was seen; see whether "
     "they name the code that does the work".
 
-%% A module is loaded when it is called first.
+%% A module is loaded at its first call.
 is_none_loaded(Readings) ->
     Counted = [Of || #{results := #{dyno_agent_calls := #{functions := Of}}} <- Readings],
     Counted =/= [] andalso lists:append(Counted) =:= [].
@@ -184,8 +184,8 @@ operation(Module) ->
     dyno_agent_name:mfa({Module, operation, Arity}).
 
 -doc """
-The run, as doc/recording.md has it, and its verdicts. The load ends or has ended at a time, where
-it is known: what was sampled later is left out.
+The run, as in doc/recording.md, and its verdicts. Samples after the load's end, if known, are left
+out.
 """.
 -spec run(status(), EndsMs :: integer() | undefined, t()) -> {Run :: part(), Verdicts :: [part()]}.
 run(Status, EndsMs, #{about := About, parts := Parts, verdicts := Verdicts} = Result) ->
@@ -205,7 +205,7 @@ run(Status, EndsMs, #{about := About, parts := Parts, verdicts := Verdicts} = Re
             dyno_recording_part:note(Warning)
          || Warning <- NotCalled ++ map_get(warnings, Seen) ++
                 dyno_test_baseline_run:warnings(Instruments),
-            %% Of each target, what is said of all of them.
+            %% The general warning covers each target's.
             NotCalled =:= [] orelse element(1, Warning) =/= ~"nothing_called"
         ]
     },

@@ -3,9 +3,8 @@
 
 -module(dyno_test_run).
 -moduledoc false.
-%% What happens in a run while its load is given, and what is to be done about it. Pure: an event
-%% and the time give a new state and effects, which dyno_test_runner carries out. An effect may
-%% give events of its own, which come before the next effect is carried out.
+%% Handles the events of a run under load. Pure: an event and the time give a new state and effects,
+%% which dyno_test_runner executes. An effect may return events, which come before the next effect.
 %%
 %%   load: warm      -> restart the instruments       -> restarted -> measure
 %%   load: started   -> align the clocks              -> aligned
@@ -14,8 +13,8 @@
 %%   load: finished  -> read the instruments          -> read, close
 %%   load: ended     -> stop
 %%
-%% Whatever ends a run earlier (an interrupt, a target that goes down, a load that fails) has the
-%% instruments read as well, if the measured part has begun, and what the load has measured.
+%% After an early end (an interrupt, a lost target, a failed load) the instruments and the load's
+%% results are read too, if the measured part has begun.
 
 -export([new/1, event/3, recorded/2, baseline/2, visits/2, run_info/1, targets/1, ended/2, failure/2]).
 -export_type([t/0, event/0, effect/0, outcome/0, recorded/0]).
@@ -25,10 +24,10 @@
     place := #{run := binary(), size := non_neg_integer()},
     phase := warm_up | measure | finish,
     present := [dyno_targets:target()],
-    %% With those that have left, as the recording names them.
+    %% Including lost targets, by their names in the recording.
     all := [dyno_targets:target()],
-    %% A node that leaves takes its readings with it: what was read of each last, when that was, and
-    %% what was of those that have left.
+    %% A lost node's readings are lost with it: the last readings of each, their time, and those of
+    %% lost nodes.
     peeked := #{node() => dyno_targets:results()},
     peeked_ms := integer(),
     left := [dyno_targets:results()],
@@ -36,7 +35,7 @@
     result := dyno_test_result:t(),
     run_info := none | {info, term()},
     started_ms := integer() | undefined,
-    %% When the load ends, or has ended: samples of a time after it show what comes then.
+    %% The load's end: later samples are left out.
     ends_ms := integer() | undefined,
     saved_ms := integer()
 }.
@@ -46,9 +45,9 @@
     | {load_died, Reason :: term()}
     | {sample, Sampler :: pid(), TimeMs :: integer(), #{binary() => number()}, CostUs :: integer()}
     | {custom, pid(), TimeMs :: number(), term()}
-    %% The agent in a target gave up, or its guard's monitor says that it has ended.
+    %% A target's agent gave up, or its guard has ended.
     | {gave_up, reference(), Reason :: term()}
-    %% It goes on without these instruments.
+    %% The agent continues without these instruments.
     | {without, reference(), [module()], Reason :: term()}
     | {down, reference(), Reason :: term()}
     %% The suite has named another target, or could not.
@@ -56,7 +55,7 @@
     | {not_joined, Text :: binary()}
     | {not_attached, Text :: unicode:chardata()}
     | interrupt
-    %% What effects give.
+    %% Returned by effects.
     | {restarted, ok | gone}
     | {aligned, [dyno_targets:target()], dyno_test_custom:t()}
     | {attached, [dyno_targets:target()], dyno_test_custom:t()}
@@ -78,7 +77,7 @@
     | measure
     | close
     | load_result
-    %% The last one.
+    %% The last effect.
     | {stop, outcome()}.
 
 -type outcome() :: complete | failure().
@@ -92,12 +91,12 @@
 -doc "A run of the recording, and its verdicts.".
 -type recorded() :: {Run :: #{atom() => term()}, Verdicts :: [#{atom() => term()}]}.
 
-%% How often a run that is under way is saved.
+%% The interval of saving a running run.
 -define(SAVE_MS, 5000).
-%% The most that a node may take with it.
+%% The most recent readings that a lost node can lose.
 -define(PEEK_MS, 2000).
 
--doc "A run whose load is about to begin.".
+-doc "A run before its load.".
 -spec new(#{
     module := module(),
     run := binary(),
@@ -122,7 +121,7 @@ new(#{run := Id, size := Size, targets := Targets, now_ms := NowMs} = About) ->
         saved_ms => NowMs
     }.
 
--doc "What an event changes, and what is to be done.".
+-doc "The new state and effects of an event.".
 -spec event(event(), NowMs :: integer(), t()) -> {t(), [effect()]}.
 event({load, Event}, NowMs, Run) ->
     load_event(Event, NowMs, Run);
@@ -141,7 +140,7 @@ event({custom, Pid, TimeMs, Event}, _NowMs, #{custom := Custom} = Run) ->
 event({restarted, ok}, _NowMs, Run) ->
     {Run, [measure]};
 event({restarted, gone}, _NowMs, Run) ->
-    %% That a target went down is the next message.
+    %% The next message reports the lost target.
     {Run, []};
 event({aligned, Targets, Custom}, _NowMs, #{all := All} = Run) ->
     ByNode = #{Node => Target || #{node := Node} = Target <- Targets},
@@ -177,7 +176,7 @@ event({load_died, Reason}, _NowMs, Run) ->
 event(interrupt, _NowMs, Run) ->
     stop(interrupted, Run).
 
-%% The target that such a message is of; it may have left.
+%% The target of a message, possibly lost.
 of_target(Key, Value, Run, Then) ->
     case dyno_targets:find(Key, Value, present(Run)) of
         {ok, Target} -> Then(Target);
@@ -213,8 +212,8 @@ load_event({run_info, Info}, _NowMs, Run) ->
 load_event({Kind, _} = Told, _NowMs, Run) when Kind =:= metrics; Kind =:= warning ->
     {told(Told, Run), []}.
 
-%% A run in which nothing succeeded has measured nothing; a custom agent that ended, or gave no
-%% results, was not there for what the run is to show.
+%% A run without success has measured nothing; a custom agent that ended, or gave no results, was
+%% missing.
 judge(#{module := Module, custom := Custom, result := Result}) ->
     case {dyno_test_result:failure(Module, Result), dyno_test_custom:problem(Custom)} of
         {none, none} -> complete;
@@ -222,7 +221,7 @@ judge(#{module := Module, custom := Custom, result := Result}) ->
         {{Code, Text}, _} -> {failed, Code, Text}
     end.
 
-%% Where there are others, the run goes on: what the load needs of it is for the suite to say.
+%% With other targets the run continues: only the suite knows the load's needs.
 down(#{node := Node} = Target, noconnection, NowMs, #{present := [_, _ | _]} = Run) ->
     InRunMs =
         case in_run_ms(NowMs, Run) of
@@ -242,7 +241,7 @@ down(#{node := Node}, noconnection, NowMs, Run) ->
     Format = "node ~ts went down during the run~ts, or went silent",
     fail(~"target_down", Format, [Node, After], without(Node, Run));
 down(#{node := Node}, Reason, _NowMs, Run) ->
-    %% A guard that gives up says so first; that message came before this one.
+    %% A guard that gives up reports first; its message came before this one.
     fail(~"agent", "the agent in ~ts ended: ~0tP", [Node, Reason, 12], without(Node, Run)).
 
 without(Node, Instruments, Reason) ->
@@ -283,7 +282,7 @@ fact(Key, InRunMs, #{facts := Facts} = Target) -> Target#{facts := Facts#{Key =>
 fail(Code, Format, Arguments, Run) ->
     stop({failed, Code, text(io_lib:format(Format, Arguments))}, Run).
 
-%% Something ended the run early: what can be had is taken.
+%% After an early end, reads the available results.
 stop(Outcome, #{phase := measure} = Run) ->
     {Run, [read(Run), load_result, {stop, Outcome}]};
 stop(Outcome, Run) ->
@@ -292,7 +291,7 @@ stop(Outcome, Run) ->
 read(#{custom := Custom} = Run) ->
     {read, present(Run), Custom}.
 
-%% A single one ends the run when it leaves.
+%% The loss of a single target ends the run.
 peek(NowMs, #{present := [_, _ | _] = Present, peeked_ms := PeekedMs}) when
     NowMs - PeekedMs >= ?PEEK_MS
 ->
@@ -305,7 +304,7 @@ save(NowMs, #{saved_ms := SavedMs} = Run) when NowMs - SavedMs >= ?SAVE_MS ->
 save(_NowMs, Run) ->
     {Run, []}.
 
-%% A run that is not over is as long as it was until now.
+%% An unfinished run lasts until now.
 until(NowMs, #{phase := measure} = Run) ->
     told({duration_ns, in_run_ms(NowMs, Run) * 1_000_000}, Run);
 until(_NowMs, Run) ->
@@ -313,7 +312,7 @@ until(_NowMs, Run) ->
 
 present(#{present := Present}) -> Present.
 
-%% Undefined before it has begun; the second one on this node's monotonic clock.
+%% Undefined before the begin; the second value is on this node's monotonic clock.
 in_run_ms(NowMs, #{started_ms := StartedMs}) when is_integer(StartedMs) -> NowMs - StartedMs;
 in_run_ms(_NowMs, _Run) -> undefined.
 
@@ -329,7 +328,7 @@ warned(Code, Text, Run) ->
 text(Chars) ->
     dyno_recording_part:text("~ts", [Chars]).
 
--doc "What an error makes of a run: a suite that is wrong is no failure of the target's.".
+-doc "A run's failure from an error: a wrong suite is not the target's failure.".
 -spec failure(Code :: binary(), dyno_error:error()) -> failure().
 failure(Code, Error) ->
     case dyno_error:fault(Error) of
@@ -343,21 +342,21 @@ failure(Code, Error) ->
 baseline(Half, Run) ->
     told({baseline, Half}, Run).
 
--doc "Adds what the agent's visits to the targets cost.".
+-doc "Adds the costs of the agent's visits to the targets.".
 -spec visits([dyno_target_visit:t()], t()) -> t().
 visits(Visits, Run) ->
     #{metrics := Metrics, warnings := Warnings} = dyno_target_visit:parts(Visits),
     lists:foldl(fun(W, Acc) -> told({warning, W}, Acc) end, told({metrics, Metrics}, Run), Warnings).
 
--doc "What the load has for the suite's tear-down.".
+-doc "The load's data for the suite's tear-down.".
 -spec run_info(t()) -> none | {info, term()}.
 run_info(#{run_info := Info}) -> Info.
 
--doc "All targets that are or were attached to.".
+-doc "All present and former targets.".
 -spec targets(t()) -> [dyno_targets:target()].
 targets(#{all := All}) -> All.
 
--doc "Whether all nodes that it began with were there for as long as was asked for.".
+-doc "Whether all initial nodes were observed for the requested time.".
 -spec ended(AskedMs :: pos_integer(), t()) -> dyno_recording_observed:ending().
 ended(AskedMs, #{all := All}) ->
     Lost = #{
@@ -368,7 +367,7 @@ ended(AskedMs, #{all := All}) ->
     Seen = dyno_recording_observed:nodes(Nodes, Lost, AskedMs * 1_000_000),
     dyno_recording_observed:ended(complete, AskedMs, Seen).
 
--doc "The run as the recording has it.".
+-doc "The run as recorded.".
 -spec recorded(partial | failed | outcome(), t()) -> recorded().
 recorded({misuse, _}, Run) ->
     recorded(failed, Run);

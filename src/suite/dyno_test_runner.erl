@@ -3,14 +3,13 @@
 
 -module(dyno_test_runner).
 -moduledoc false.
-%% One run of a test, in the test's process, which agents and load send their messages to:
+%% One run of a test, in the test's process, which receives the messages of agents and load:
 %%
 %%   set up -> load -> attach -> [half without instruments -> attach]
 %%          -> custom agents -> load and measure (dyno_test_run) -> detach
 %%          -> [half without instruments] -> tear down
 %%
-%% The tear-down comes whatever happens. dyno_test_run decides what is done while the load works;
-%% this module does it.
+%% The tear-down always runs. dyno_test_run decides the steps under load; this module executes them.
 
 -export([run/3]).
 -export_type([context/0, event/0]).
@@ -21,11 +20,11 @@
     callbacks := dyno_test_callbacks:t(),
     options := dyno_suite:options(),
     module := module(),
-    %% What the command line says of the load.
+    %% The command line's overrides of the load.
     override := dyno_load_spec:override(),
     connection := #{cookie => atom(), name => atom(), idle => dyno_agent:idle(), keep => boolean()},
     custom := dyno_test_custom:loaded(),
-    %% Receives what happens in a run, to save and show it.
+    %% Gets a run's events, to save and show them.
     tell := fun((event()) -> ok)
 }.
 
@@ -37,7 +36,7 @@
     | {sample, node(), #{binary() => number()}}
     | {partial, dyno_test_run:recorded()}.
 
-%% What a run is to do, once it is set up.
+%% A run's work after its set-up.
 -type job() :: #{
     context := context(),
     which := dyno_test_plan:run(),
@@ -51,7 +50,7 @@
 
 -type ended() :: {dyno_test_run:outcome(), dyno_test_run:t() | none}.
 
--doc "Runs one size once: what came of it, and the recording's run where something was measured.".
+-doc "Runs one size once: its outcome, and the recording's run if anything was measured.".
 -spec run(dyno_test_plan:run(), SuiteState :: term(), context()) ->
     {dyno_test_run:outcome(), dyno_test_run:recorded() | none}.
 run({Size, _} = Which, SuiteState, #{form := Form, callbacks := Callbacks} = Context) ->
@@ -74,7 +73,7 @@ tear_down(Outcome, Run, RunState, #{form := Form, callbacks := Callbacks} = Cont
     case Form:end_run(Callbacks, RunState, Info) of
         {error, Error} when Outcome =:= complete ->
             {dyno_test_run:failure(~"callback", Error), Recorded};
-        %% The first failure is the one to tell.
+        %% The first failure counts.
         _ ->
             {Outcome, Recorded}
     end.
@@ -106,14 +105,14 @@ set_up({Size, _} = Which, Targets, RunState, Context) ->
             {dyno_test_run:failure(~"callback", Error), none}
     end.
 
-%% The processor is sampled where that was asked for, and in nodes that dyno has started.
+%% The processor is sampled on request, and in nodes that dyno has started.
 cpu(#{profile := cpu} = Options) -> Options#{cpu => dyno_target_cpu:option(required)};
 cpu(Options) -> Options#{own_cpu => true}.
 
 own_patterns(Targets) ->
     #{Node => Patterns || {Node, Patterns} <- Targets, Patterns =/= default}.
 
-%% Before anything is loaded: patterns may be wrong, nodes not there.
+%% Before any load: patterns may be wrong, nodes missing.
 attach_first(#{context := #{options := Options}, load := {_, Load}} = Job) ->
     case attach(Job) of
         {ok, {Targets, Warnings}} ->
@@ -139,7 +138,7 @@ with_baseline(#{context := Context} = Job) ->
         {error, Stopped} -> {Stopped, none}
     end.
 
-%% The run is measured by now: a half that fails only costs the comparison its certainty.
+%% The run is complete: a failed half only costs the comparison.
 second_half(complete, Run, Job) ->
     case baseline(second, Job) of
         {ok, Half} -> {complete, dyno_test_run:baseline(Half, Run)};
@@ -191,7 +190,7 @@ not_attached(Error, #{context := #{module := Module, form := Form}}) ->
             ]),
             {failed, ~"target", Text};
         #{} ->
-            %% Who named the node is told what to do about it.
+            %% The author of the node's name gets the advice.
             {misuse, Error}
     end.
 
@@ -259,7 +258,7 @@ with_load(Run, Targets, #{context := Context, load := {Source, _}, run_state := 
     {ok, Load} = Source:start_link(load_options(Job)),
     Nodes = [Node || #{node := Node} <- Targets],
     Joins = dyno_test_joins:start(Module, State, Nodes),
-    %% But for the measured part, in which a node may be silent for long.
+    %% Not in the measured part, in which a node may be silent for long.
     Silence = dyno_target_silence:watch(Nodes, 0),
     Shell = #{job => Job, load => Load, joins => Joins, silence => Silence},
     {Outcome, Last} = loop(Run, Shell),
@@ -270,7 +269,7 @@ with_load(Run, Targets, #{context := Context, load := {Source, _}, run_state := 
     ok = flush(),
     {whole(Outcome, StoodMs, Last, Job), Last}.
 
-%% A run that came to its end may yet lack a part.
+%% A complete run may still lack a part.
 whole(complete, _StoodMs, Run, #{load := {_, #{model := none}}, context := Context}) ->
     #{form := Form, options := #{duration_ms := AskedMs}} = Context,
     case {Form:form(), dyno_test_run:ended(AskedMs, Run)} of
@@ -286,7 +285,7 @@ whole(complete, StoodMs, _Run, #{context := #{options := #{load_nodes := []}}}) 
 whole(Outcome, _StoodMs, _Run, _Job) ->
     Outcome.
 
-%% What the instruments still sent before they were stopped.
+%% Last messages of stopped instruments.
 flush() ->
     receive
         {dyno_sample, _, _, _, _} -> flush();
@@ -314,7 +313,7 @@ loop(Run, #{load := Load, joins := Joins} = Shell) ->
         {stop, Outcome, Last} -> {Outcome, Last}
     end.
 
-%% What an effect gives comes before the next effect.
+%% An effect's events come before the next effect.
 carry_out([], Run, _Shell) ->
     {go_on, Run};
 carry_out([{effect, {stop, Outcome}} | _], Run, _Shell) ->
@@ -384,8 +383,8 @@ effect(close, #{load := Load}) ->
 effect(load_result, #{load := Load}) ->
     [{load_result, dyno_load_source:result(Load)}].
 
-%% Before the run has begun it begins with the others. Where it is gone again, that is the next
-%% message.
+%% Before the begin, the node begins with the others. If it is lost again, the next message reports
+%% so.
 begun(undefined, Attached) ->
     Attached;
 begun(ZeroNs, Attached) ->

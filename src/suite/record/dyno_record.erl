@@ -3,7 +3,7 @@
 
 -module(dyno_record).
 -moduledoc """
-Records what nodes do that run, without a load and without a suite: what `dyno record` does.
+Records running nodes, without a load and a suite, for `dyno record`.
 
 ```erlang
 {ok, Recording} = dyno_record:run(['shop@host'], #{
@@ -11,8 +11,8 @@ Records what nodes do that run, without a load and without a suite: what `dyno r
 }).
 ```
 
-It is a test of one run whose load is `none` (`m:dyno_load_none`): this module stands in for the
-suite, and names the nodes. All instruments run that a test has, and the servers'.
+The recording is a test of one run with the load `none` (`m:dyno_load_none`): this module replaces
+the suite, and names the nodes. All instruments of a test run, and those of servers.
 """.
 
 -behaviour(dyno_test_callbacks).
@@ -23,9 +23,9 @@ suite, and names the nodes. All instruments run that a test has, and the servers
 -export_type([options/0]).
 
 -doc """
-Those of a test but `sizes`, `seed`, `control`, `agents` and what is of its load. By default
-`patterns` are the functions of all applications that are neither of OTP nor of Elixir, or where
-there is none, of such modules; `servers` are all.
+The options of a test, except `sizes`, `seed`, `control`, `agents` and those of its load. By default
+`patterns` are the functions of all applications outside of OTP and Elixir, or without applications
+of all such modules; `servers` are all.
 """.
 -type options() :: dyno_test:options().
 
@@ -37,15 +37,15 @@ there is none, of such modules; `servers` are all.
     distribution, without, repeat, invariants, instruments, timeout_ms, code_paths, cookie, name,
     recording, progress, watch
 ]).
-%% Not in a folder of OTP's, but of those who made the language.
+%% Not in OTP's folders, but part of the language.
 -define(ELIXIR, [elixir, eex, ex_unit, iex, logger, mix, hex]).
 
 -doc """
-Records for a while. The process may be interrupted (`dyno_test:interrupt/1`); what was measured is
-kept.
+Records for a while. The process may be interrupted (`dyno_test:interrupt/1`); the results so far
+are kept.
 
 ## Errors
-A node cannot be reached, or an option is wrong: nothing was measured.
+A node is unreachable, or an option is wrong: nothing was measured.
 """.
 -spec run([node(), ...], options()) ->
     {ok, dyno_recording:document()} | {error, dyno_error:error()}.
@@ -53,7 +53,7 @@ run(Nodes, Options) ->
     maybe
         ok ?= dyno_option:known(?OPTIONS, Options),
         ok ?= dyno_target_node:connect(Nodes, maps:with([cookie, name], Options)),
-        %% Looks at the node's health, in which dyno_doctor finds what is wrong.
+        %% Looks at the node's health, in which dyno_doctor finds problems.
         Instruments = maps:get(instruments, Options, []) ++ [dyno_agent_look],
         dyno_test:run({?MODULE, given(Nodes, Options)}, Options#{instruments => Instruments})
     end.
@@ -68,8 +68,8 @@ given(Nodes, _Options) ->
         end,
     #{nodes => Nodes, patterns => lists:usort(Patterns)}.
 
-%% Where no application runs, as in a shell or a script: modules from elsewhere than the release's
-%% or Elixir's folders.
+%% Without applications, as in a shell or a script: modules outside of the release's and Elixir's
+%% folders.
 loaded(Node) ->
     try
         [Elixir, Otp, Loaded] = dyno_remote:each(Node, [
@@ -80,7 +80,7 @@ loaded(Node) ->
             {Module, '_', '_'}
          || {Module, Path} <- Loaded,
             is_list(Path),
-            %% Such as those of the agent, which was sent.
+            %% For example the agent's modules, which were sent.
             Path =/= [],
             not lists:prefix("dyno_", atom_to_list(Module)),
             not lists:any(fun(Root) -> lists:prefix(Root, Path) end, Roots)
@@ -89,7 +89,7 @@ loaded(Node) ->
         error:{erpc, _} -> []
     end.
 
-%% A release has those of OTP beside its own: this machine's OTP says which they are.
+%% A release has OTP's applications next to its own: this machine's OTP tells them apart.
 applications(Node) ->
     try
         Running = dyno_remote:call(Node, application, which_applications, []),
@@ -99,7 +99,7 @@ applications(Node) ->
         Modules = dyno_remote:each(Node, [{application, get_key, [N, modules]} || N <- Others]),
         [Name || {Name, Of} <- lists:zip(Others, Modules), Of =/= {ok, []}]
     catch
-        %% The one who attaches to it says what is wrong.
+        %% Attaching reports the problem.
         error:{erpc, _} -> []
     end.
 
