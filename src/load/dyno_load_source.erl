@@ -34,6 +34,7 @@ module formats its reasons, and may say whose fault they are (see dyno_error).
 -export([measure/1, close/1, result/1, stop/1]).
 -export_type([options/0, event/0, interval/0]).
 
+-doc "Starts the process, linked to the caller.".
 -callback start_link(options()) -> {ok, pid()}.
 
 -doc "The common options; a source may need more.".

@@ -50,6 +50,7 @@ This module is the behaviour of formats and their one list. A new format is a mo
 -doc "Renders the report. Pure: no file is read or written.".
 -callback format(document(), options()) -> {ok, iodata()} | {error, dyno_error:error()}.
 
+-doc "The formats' names.".
 -spec formats() -> [format(), ...].
 formats() ->
     [Format || {Format, _Module, _Extensions} <- registry()].

@@ -166,6 +166,7 @@ comparisons() ->
             {~"instrument.throughput_ratio", ~"Throughput, with measuring by without", ~"ratio"}}
     ].
 
+-doc "All possible metrics.".
 -spec known() -> dyno_threshold:known().
 known() ->
     Compared = lists:append([[Without, Ratio] || {_, Without, Ratio} <- comparisons()]),

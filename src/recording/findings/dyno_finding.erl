@@ -3,12 +3,12 @@
 
 -module(dyno_finding).
 -moduledoc """
-A finding: one thing that is wrong, what shows it, and what to do. Pure.
+A finding: a problem, its evidence, and advice. Pure.
 
 A recording holds findings in the table `findings` of a run or of all runs, the worst first
-(`table/2`). What makes the numbers less believable are its warnings, which have the same fields
-(`note/1`). `read/1` gives both back, also those of recordings that have no table `findings` yet. The
-limits are in `m:dyno_finding_limits`, each with its reason.
+(`table/2`). Doubts about numbers are its warnings, with the same fields (`note/1`). `read/1`
+returns both, also from older recordings without a table `findings`. `m:dyno_finding_limits` has the
+limits and their reasons.
 """.
 
 -export([new/3, ranked/1, in_order/1, worst/1, verdict/3]).
@@ -17,18 +17,18 @@ limits are in `m:dyno_finding_limits`, each with its reason.
 
 -doc """
 `critical`: the node is lost, or stops serving. `warning`: it serves late, or wastes. `doubt`: a
-number is less believable than it looks. `note`: worth knowing, no harm yet.
+number is less reliable than it looks. `note`: worth knowing, no harm yet.
 """.
 -type severity() :: critical | warning | doubt | note.
 
 -doc """
-* `check`: which check found it, for programs.
+* `check`: the check, for programs.
 * `subject`: the process, table, function or resource.
-* `value`, `limit`, `unit`: both numbers; `beyond`: how many times the limit the value is, or of a
-  value below its limit how many times the value the limit is.
-* `text`: one sentence, what is wrong. `evidence`: what shows it. `why`: why it matters.
-* `advice`: what to do. `look_closer`: the command of dyno that shows more, without the node.
-* `weight`: of two of one severity the one with more comes first.
+* `value`, `limit`, `unit`: both numbers; `beyond`: value by limit, or for a lower limit, limit by
+  value.
+* `text`: the problem in one sentence. `evidence`: its observations. `why`: why it matters.
+* `advice`: the remedy. `look_closer`: dyno's command for more details, without the node.
+* `weight`: orders findings of one severity, the largest first.
 """.
 -type t() :: #{
     check := atom(),
@@ -47,8 +47,8 @@ number is less believable than it looks. `note`: worth knowing, no harm yet.
 }.
 
 -doc """
-A finding of a check. The fields `text` and `severity` must be given; `value` is compared with the
-limit of that name, if there is one.
+A finding of a check. `text` and `severity` are required; `value` is compared with the named limit,
+if any.
 """.
 -spec new(atom(), dyno_finding_limits:name() | none, #{atom() => term()}) -> t().
 new(Check, Name, Fields) ->
@@ -84,7 +84,7 @@ rank(warning) -> 2;
 rank(doubt) -> 3;
 rank(note) -> 4.
 
--doc "With weights, so that those of one severity keep this order.".
+-doc "Adds weights that keep this order within a severity.".
 -spec in_order([t()]) -> [t()].
 in_order(Findings) ->
     [F#{weight := Weight} || {Weight, F} <- lists:enumerate(length(Findings), -1, Findings)].
@@ -98,8 +98,8 @@ worst(Findings) ->
     Worst.
 
 -doc """
-What findings say of something that was looked at, for the exit status: only what is critical fails.
-The verdict has these fields besides.
+The findings' verdict on a subject, for the exit status: only critical findings fail. The verdict
+also gets the given fields.
 """.
 -spec verdict(Name :: binary(), [t()], #{atom() => term()}) -> #{atom() => term()}.
 verdict(Name, Findings, Fields) ->
@@ -144,7 +144,7 @@ field(Key) -> fun(#{Key := Value}) -> Value end.
 table(Node, Findings) ->
     dyno_recording_table:make(spec(), ranked(Findings), #{node => Node}).
 
--doc "A finding in the warnings of a recording: its check is the code.".
+-doc "A finding as a recording's warning, with its check as code.".
 -spec note(t()) -> #{atom() => term()}.
 note(#{check := Check} = Finding) ->
     Known = maps:filter(
@@ -157,7 +157,7 @@ note(#{check := Check} = Finding) ->
     Known#{code => Check}.
 
 -doc """
-The findings in a recording or a run, without those of its runs: each with the role of its node, the
+The findings of a recording or a run, without those of its runs: each with its node's role, the
 worst first.
 """.
 -spec read(dyno_recording:document() | dyno_recording:run()) -> [{Node :: binary() | null, t()}].
@@ -205,12 +205,12 @@ check(Name) ->
 severity(~"critical") -> critical;
 severity(~"warning") -> warning;
 severity(~"note") -> note;
-%% Of a warning that does not say: nothing was measured; what stays in a node is no doubt.
+%% The severity of warnings without one: nothing was measured; remains in a node are no doubt.
 severity(not_called) -> warning;
 severity(modules_left) -> note;
 severity(_) -> doubt.
 
-%% Sentences of tables that recordings of before have, in their order.
+%% Sentences of older tables, in order.
 of_before(Of) ->
     Read = fun(Name, Severity) ->
         in_order([

@@ -3,13 +3,13 @@
 
 -module(dyno_finding_failing).
 -moduledoc """
-A test in which most operations fail does not pass, whatever else it measured: a critical finding.
-If a threshold is about errors, that decides instead. Pure.
+A test in which most operations fail must not pass: a critical finding. A threshold on errors takes
+precedence. Pure.
 """.
 
 -export([findings/2, verdicts/2]).
 
-%% As a metric, in the metrics of kinds and phases, and as the table of reasons.
+%% As a metric, in metrics of kinds and phases, and as the table of reasons.
 -define(ABOUT_ERRORS, ~"(^|[.])errors?([.]| )").
 
 -doc "A finding for each run in which more than half of the operations failed.".

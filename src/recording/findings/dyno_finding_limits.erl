@@ -2,9 +2,7 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_finding_limits).
--moduledoc """
-The limits beyond which something is a finding: one table, each with its unit and its reason.
-""".
+-moduledoc "The limits of findings: one table, each with its unit and reason.".
 
 -export([of_name/1, value/1, all/0]).
 -export_type([name/0]).
@@ -12,7 +10,7 @@ The limits beyond which something is a finding: one table, each with its unit an
 -doc "A name in `all/0`.".
 -type name() :: atom().
 
--doc "The limit, its unit, and why it matters; of `none`, nothing.".
+-doc "The limit, its unit, and its reason; empty for `none`.".
 -spec of_name(name() | none) -> {number() | undefined, dyno_unit:unit(), binary()}.
 of_name(none) ->
     {undefined, ~"1", ~""};
@@ -115,7 +113,7 @@ all() ->
         {wait_share, 0.3, ~"ratio", ~"So much of the response time is waiting for one process."},
         {memory_step, 2, ~"1", ~"The node needs more memory than its load lets expect."},
         {failing, 0.5, ~"ratio", ~"All times are about the few operations that did not fail."},
-        %% Of servers, over the time that they were measured.
+        %% Of servers, over the measured time.
         {server_full, 0.95, ~"ratio", ~"With any more messages its queue only grows."},
         {server_behind, 1.05, ~"1", ~"Each message waits longer than the one before it."},
         {long_callback, 200_000_000, ~"ns", ~"All other messages wait meanwhile, also those of sys."},

@@ -3,8 +3,8 @@
 
 -module(dyno_finding_saturation).
 -moduledoc """
-What gets slow first, and why: from which size on the response time or the throughput suffers, and
-which resource is saturated first. Pure.
+Finds what gets slow first, and why: the size from which response time or throughput suffers, and
+the first saturated resource. Pure.
 
 | what | is saturated where |
 | --- | --- |
@@ -17,14 +17,14 @@ which resource is saturated first. Pure.
 | response time | the median is 1.5 times that at the smallest size; or the p99 is 10 ms or more and 20 times the median, at any size (`m:dyno_finding_tail`) |
 | throughput | less than 80 % of what is in proportion to the workers; of an open load, than 95 % of the offered |
 
-Of a function whose calls are not counted it is the time in an operation, and times that are not
-known well enough count for nothing. If the workers of a closed load do not become more with the
-size, nothing is said of the throughput. With repetitions the medians of each size count.
+A function without counted calls is judged by its time for each operation; imprecise times are
+ignored. The throughput of a closed load is judged only if its workers grow with the size. With
+repetitions each size's medians count.
 
-The symptoms come first, then what is saturated, by the size from which on it is; at the same size, by
-how far beyond its limit it is. A resource that is beyond its limit at the smallest size already comes
-last: it does not grow with the size, but may well be what limits the system. That one resource is
-saturated before another is no proof that it is the cause, but it is where to look first.
+Symptoms come first, then saturated resources by the first saturated size, then by the factor beyond
+the limit. A resource beyond its limit at the smallest size comes last: it does not grow with the
+size, but may still limit the system. The first saturated resource is not proven to be the cause,
+but is the first place to look.
 """.
 
 -export([findings/1]).
@@ -32,27 +32,27 @@ saturated before another is no proof that it is the cause, but it is where to lo
 -import(dyno_recording_part, [text/2]).
 -import(dyno_sizes, [of_metric/2, of_rows/4, means/3, names/3, points/2, roles/1, values/2]).
 
-%% A size, what was measured there, and how far that is beyond the limit: 1 is the limit.
+%% A size, its value, and the value relative to the limit: 1 is the limit.
 -type measured() :: {Size :: number(), Value :: number(), Beyond :: number()}.
 
-%% The check, what it is about, its limit, and the unit of what was measured.
+%% The check, its subject, its limit, and the value's unit.
 -type about() ::
     {Check :: atom(), Subject :: binary(), dyno_finding_limits:name(), dyno_unit:unit()}.
 
-%% A finding, and from which size on it is; `always` from the smallest.
+%% A finding, and its first size; `always` from the smallest.
 -type found() :: {From :: number() | always, dyno_finding:t()}.
 
-%% What sizes are called, and the sizes.
+%% The label of sizes, and the sizes.
 -type test() :: {Label :: binary(), dyno_sizes:sizes()}.
 
 -define(LEAST_QUEUE, 3).
-%% Less waiting bothers nobody.
+%% Shorter waits do not matter.
 -define(LONG_WAIT_NS, 1_000_000).
 -define(REAL_SHARE, 0.05).
 -define(MIN_CALLS, 30).
-%% Less memory than that bothers nobody.
+%% Less memory does not matter.
 -define(REAL_BYTES, 10_000_000).
-%% Sizes of which the evidence has the values.
+%% The number of sizes in the evidence.
 -define(MOST_SIZES, 6).
 
 -define(SEE_BELOW, ~"See what is saturated then, in the findings that follow.").
@@ -63,7 +63,7 @@ saturated before another is no proof that it is the cause, but it is where to lo
 -define(DIVIDE, ~"Make its callbacks shorter, or divide its work among several processes.").
 
 -doc """
-The findings over the sizes of a test; of one size alone only of its slowest responses and of server
+The findings over the sizes of a test; with one size only on its slowest responses and on server
 processes.
 """.
 -spec findings(dyno_recording:document()) -> [dyno_finding:t()].
@@ -80,7 +80,7 @@ findings(Document) ->
                     capacities(Test) ++ run_queues(Test) ++ message_queues(Test) ++ Servers ++
                         functions(Test) ++ memories(Test)
                 };
-            %% What makes messages wait needs no other size to compare with.
+            %% Causes of waiting messages need no second size.
             _ ->
                 {Tail, Servers}
         end,
@@ -121,7 +121,7 @@ saturated({Check, Subject, Limit, Unit}, Measured, {Label, _}, Say) ->
             []
     end.
 
-%% In the unit of the limit. Of these it is a lower one.
+%% In the limit's unit. These are lower limits.
 against(Limit, Beyond) when Limit =:= linear; Limit =:= of_offered ->
     dyno_finding_limits:value(Limit) / Beyond;
 against(Limit, Beyond) ->
@@ -162,8 +162,7 @@ response_time({Label, Sizes} = Test) ->
         )
     ].
 
-%% Slow only now and then: of the size at which that is worst. Not if a server whose messages wait is
-%% named.
+%% Only occasional slowness: of the worst size. Not if a server with waiting messages is named.
 tails(Test) ->
     lists:sublist(lists:sort(fun is_worse/2, far(Test)), 1).
 
@@ -190,7 +189,7 @@ far({Label, Sizes}) ->
         {Cause, Evidence, Advice} <- [dyno_finding_tail:cause(Run)]
     ].
 
-%% By what is offered; of a closed load, by the workers.
+%% Relative to the offered load; for a closed load, to the workers.
 throughput({_, Sizes} = Test) ->
     Throughputs = of_metric(~"throughput", Sizes),
     case of_metric(~"load.offered", Sizes) of
@@ -243,7 +242,7 @@ in_proportion([{First, Least} | _] = Throughputs, Workers, {Label, _} = Test) wh
 in_proportion(_Throughputs, _Workers, _Test) ->
     [].
 
-%% The least that may be expected of so many times the workers.
+%% The least expected value for this multiple of workers.
 expected(Least, Factor) when Factor > 1 -> Least * Factor * limit(linear);
 expected(_Least, _Factor) -> 0.
 
@@ -418,7 +417,7 @@ full(Server, Test) ->
         end
     ).
 
-%% Of each of its processes.
+%% For each of its processes.
 busy_share(#{~"busy" := Busy, ~"processes" := N}) when is_number(Busy), N > 0 -> [Busy / N];
 busy_share(_Row) -> [].
 
@@ -452,7 +451,7 @@ functions({Label, Sizes} = Test) ->
         maps:get(From, Shares, 0) >= ?REAL_SHARE
     ].
 
-%% The time of a call; if calls are not counted at all sizes, that for an operation.
+%% The time of a call; if calls are not counted at all sizes, the time for each operation.
 times_of(Name, Sizes) ->
     Rows = fun(Run) ->
         [Row || #{~"function" := Of} = Row <- dyno_recording:rows(Run, ~"functions"), Of =:= Name]
@@ -483,7 +482,7 @@ times_per_operation(Rows, Run) ->
         Operations > 0
     ].
 
-%% Twice as uncertain, and times of which one is 1.5 times the other may be the same.
+%% With twice this uncertainty, times that differ by a factor of 1.5 may be equal.
 is_sure(Name, Row) ->
     case {maps:find(<<Name/binary, "_low">>, Row), maps:find(<<Name/binary, "_high">>, Row)} of
         {{ok, Low}, {ok, High}} when is_number(Low), is_number(High) ->
@@ -494,7 +493,7 @@ is_sure(Name, Row) ->
             false
     end.
 
-%% What a step of the size takes, by what the first step took.
+%% Memory for each step of the size, relative to the first step.
 memories({_, Sizes} = Test) ->
     [
         Found
@@ -544,7 +543,7 @@ preposition(Label) ->
         false -> "with"
     end.
 
-%% As a rule the workers are what the size counts.
+%% Usually the size is the number of workers.
 with_workers(Workers, Size, Label) when Workers == Size, Label =/= ~"size" ->
     {with(Size, Label), Label};
 with_workers(Workers, Size, _Label) when Workers == Size ->

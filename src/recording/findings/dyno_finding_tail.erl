@@ -3,27 +3,27 @@
 
 -module(dyno_finding_tail).
 -moduledoc """
-Where to look if the slowest responses of a run take far longer than the median: processes of the
-targets that wait inside a call, and the longest callback of a server. Pure.
+Finds causes of response times far above the median: processes of the targets that wait inside a
+call, and the longest callback of a server. Pure.
 
-A server that waits inside a callback serves nobody. It is told from processes that wait for work by
-its other waits: it also waits in its loop, which no function of the application calls. A process
-that waits for a reply is named, too. A process that only sleeps waits for no message.
+A server that waits inside a callback serves no other. Its other waits tell it from idle processes:
+it also waits in its loop, which no function of the application calls. A process waiting for a reply
+is named too. A sleeping process waits for no message.
 """.
 
 -export([is_far/1, cause/1, longest/2]).
 
 -import(dyno_recording_part, [text/2]).
 
-%% Less is not long, however short the median is.
+%% Shorter times are not long, with any median.
 -define(LONG_NS, 10_000_000).
-%% Of fewer operations the 99th percentile is one of them.
+%% With fewer operations the 99th percentile is one of them.
 -define(LEAST_OPERATIONS, 100).
-%% Processes that wait, in the mean.
+%% Mean number of waiting processes.
 -define(LEAST_WAITING, 0.01).
 -define(MOST_NAMED, 2).
 
--doc "By what factor the p99 of the response time is above the median, if that is far.".
+-doc "The median and p99 of the response time, if far apart.".
 -spec is_far(dyno_recording:run()) -> {true, P50 :: number(), P99 :: number()} | false.
 is_far(Run) ->
     Far = dyno_finding_limits:value(far_tail),
@@ -37,7 +37,7 @@ is_far(Run) ->
             false
     end.
 
--doc "What is seen to wait, for the sentence of the finding, or that nothing is; and what to do.".
+-doc "The waiting process for the finding's sentence, if any, and advice.".
 -spec cause(dyno_recording:run()) ->
     {Cause :: unicode:chardata(), Evidence :: binary(), Advice :: binary()}.
 cause(Run) ->
@@ -82,7 +82,7 @@ is_for_reply(Call) ->
         ~"gen_statem:call/3", ~"gen_server:multi_call/4"
     ]).
 
-%% A share of the time if there is one such process; else how many, in the mean.
+%% A share of the time for one such process; otherwise their mean number.
 mean(N, Group, Run) ->
     case [Most || #{~"group" := Of, ~"discovered" := Most} <- processes(Run), Of =:= Group] of
         [1] -> [dyno_unit:format(min(1.0, float(N)), ~"ratio"), " of the time"];

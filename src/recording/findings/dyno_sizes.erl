@@ -3,14 +3,14 @@
 
 -module(dyno_sizes).
 -moduledoc false.
-%% The complete runs of a test by their size, and the values in them, for those who analyse how a
-%% system changes with the size. Pure.
+%% The complete runs of a test by size, and their values, for analyses of change with the size.
+%% Pure.
 
 -export([runs/1, metric/2, series/3]).
 -export([values/2, of_metric/2, of_rows/4, means/3, points/2, names/3, roles/1]).
 -export_type([sizes/0]).
 
--doc "Each size with its repetitions, in the order of the sizes.".
+-doc "Each size with its repetitions, sorted by size.".
 -type sizes() :: [{Size :: number(), [dyno_recording:run(), ...]}].
 
 -doc "The complete runs.".
@@ -24,7 +24,7 @@ runs(Document) ->
     BySize = maps:groups_from_list(fun({Size, _}) -> Size end, fun({_, Run}) -> Run end, Complete),
     lists:sort(maps:to_list(BySize)).
 
--doc "A metric's value with its unit, where the run has it.".
+-doc "A metric's value with its unit, if present.".
 -spec metric(binary(), dyno_recording:run()) -> [{number(), binary()}].
 metric(Name, Run) ->
     case dyno_recording:metric(Run, Name) of
@@ -32,7 +32,7 @@ metric(Name, Run) ->
         _ -> []
     end.
 
--doc "The mean or the maximum of a series with its unit, of each node that has it.".
+-doc "The mean or the maximum of a series with its unit, of each node that has the series.".
 -spec series(mean | max, binary(), dyno_recording:run()) ->
     [{Node :: binary() | null, number(), Unit :: binary()}].
 series(Of, Name, Run) ->
@@ -51,7 +51,7 @@ summary(mean, Numbers) -> dyno_stats:mean(Numbers).
 values(Name, Run) ->
     [Value || {Value, _Unit} <- metric(Name, Run)].
 
--doc "The median of a value over the repetitions of each size that has it.".
+-doc "The median of a value over the repetitions of each size that has one.".
 -spec points(fun((dyno_recording:run()) -> [number()]), sizes()) -> [{Size :: number(), number()}].
 points(Value, Sizes) ->
     [
@@ -64,7 +64,7 @@ points(Value, Sizes) ->
 of_metric(Name, Sizes) ->
     points(fun(Run) -> values(Name, Run) end, Sizes).
 
--doc "The points of a column in the rows of a table that have a name.".
+-doc "The points of a column in a table's rows with a name.".
 -spec of_rows(binary(), {Key :: binary(), Name :: binary()}, Column :: binary(), sizes()) ->
     [{Size :: number(), number()}].
 of_rows(Table, {Key, Name}, Column, Sizes) ->
@@ -78,7 +78,7 @@ of_rows(Table, {Key, Name}, Column, Sizes) ->
     end,
     points(Cells, Sizes).
 
--doc "The points of the sum of the means of some series of a node, if a run has all of them.".
+-doc "The points of the sum of several series' means of a node, if a run has all of them.".
 -spec means([binary()], Node :: binary(), sizes()) -> [{Size :: number(), number()}].
 means(Names, Node, Sizes) ->
     points(
@@ -92,7 +92,7 @@ means(Names, Node, Sizes) ->
         Sizes
     ).
 
--doc "What the rows of a table are called, over all runs.".
+-doc "The names of a table's rows, over all runs.".
 -spec names(binary(), Key :: binary(), sizes()) -> [binary()].
 names(Table, Key, Sizes) ->
     lists:uniq([
@@ -100,7 +100,7 @@ names(Table, Key, Sizes) ->
      || {_, Runs} <- Sizes, Run <- Runs, #{Key := Name} <- dyno_recording:rows(Run, Table)
     ]).
 
--doc "The nodes, which have the same roles in all runs.".
+-doc "The nodes' roles, equal in all runs.".
 -spec roles(sizes()) -> [binary()].
 roles(Sizes) ->
     lists:uniq([

@@ -3,28 +3,27 @@
 
 -module(dyno_sizes_growth).
 -moduledoc """
-Says how what a test measures grows with the size: the functions' time per call, how often they are
-called for an operation (`calls/op`, where that grows; of calls that are not counted `time/op`),
-what processes, tables and ports take, and the run's metrics, each with its exponent and interval
-(dyno_stats_growth). What surely grows and matters comes first. Times and calls that are uncertain
-widen the interval, and those that are mostly guessed have no exponent.
+Fits the growth of a test's measurements with the size: functions' time for each call, calls for
+each operation (`calls/op`, if growing; for uncounted calls `time/op`), memory and number of
+processes, tables and ports, and the run's metrics, each with its exponent and interval
+(dyno_stats_growth). Certain and important growth comes first. Uncertain times and calls widen the
+interval; mostly guessed ones have no exponent.
 
-What grows is also said for ten times the largest size: an extrapolation of the measured law, which
-holds as long as nothing is saturated on the way. Its interval is that of the exponent, not of the
-law.
+Growth is extrapolated to ten times the largest size by the fitted law, valid until a resource is
+saturated. The interval is that of the exponent, not of the law.
 """.
 
 -export([tables/1, spec/0]).
 
 -import(dyno_recording_growth, [fit/4]).
 
-%% With fewer calls at a size a time per call is chance.
+%% With fewer calls at a size, a time for each call depends on chance.
 -define(MIN_CALLS, 30).
-%% A function that takes less of the time at the largest size does not matter yet.
+%% A function with a smaller share of the time at the largest size does not matter yet.
 -define(REAL_SHARE, 0.01).
-%% But what is called ever more often will: it is listed from here on.
+%% A function called more and more often will matter: its smallest listed share.
 -define(SMALL_SHARE, 0.001).
-%% An exponent from guesses would be a guess: what a time may be off by, as a share of it.
+%% The largest relative error of a time: an exponent from guesses would be a guess.
 -define(MAX_UNCERTAINTY, 0.5).
 -define(METRICS, [
     ~"throughput",
@@ -50,7 +49,7 @@ law.
     {~"os.vm.rss", max},
     {~"os.vm.cpu", mean}
 ]).
-%% table, the column with the name, kind, columns with their units
+%% Table, column of names, kind, columns with their units.
 -define(TABLES, [
     {~"processes", ~"group", ~"process", [
         {~"memory_max", ~"B"}, {~"reductions", ~"count"}, {~"message_queue_max", ~"count"}
@@ -58,14 +57,14 @@ law.
     {~"ets", ~"table", ~"ets", [{~"memory_max", ~"B"}, {~"objects_max", ~"count"}]},
     {~"ports", ~"kind", ~"port", [{~"open_max", ~"count"}, {~"queue_max", ~"B"}]}
 ]).
-%% How far a law is carried on.
+%% The factor of the extrapolation.
 -define(FARTHER, 10).
-%% An exponent that is less certain says nothing so far away.
+%% A less certain exponent is useless at this distance.
 -define(WIDEST, 2).
-%% So many rows of a kind, the greatest first.
+%% Rows of a kind, the greatest first.
 -define(MOST_ROWS, 500).
 
--doc "The table `growth` of a document; none where fewer than two sizes are complete.".
+-doc "The table `growth` of a document; none with fewer than two complete sizes.".
 -spec tables(dyno_recording:document()) -> [dyno_recording_table:table()].
 tables(Document) ->
     case dyno_sizes:runs(Document) of
@@ -92,7 +91,7 @@ tables(Document) ->
             []
     end.
 
--doc "What that table is.".
+-doc "The description of this table.".
 -spec spec() -> dyno_recording_table:spec().
 spec() ->
     Text = ~"Extrapolated, not measured",
@@ -116,11 +115,11 @@ spec() ->
         ]
     }.
 
-%% Two sizes give no interval: then nothing surely grows.
+%% Two sizes give no interval: then no growth is certain.
 matters(#{low := Low} = Growth) ->
     is_number(Low) andalso Low > 0 andalso maps:get(share, Growth, 1) >= ?REAL_SHARE.
 
-%% Ten times the largest size by the law that was fitted, from the value there.
+%% Ten times the largest size by the fitted law, from the value there.
 extrapolated(#{exponent := Exponent, low := Low, high := High} = Growth, Largest) when
     is_number(Low), abs(Exponent) < 10, abs(Low) < 10, abs(High) < 10, High - Low =< ?WIDEST
 ->
@@ -172,7 +171,7 @@ grown(Name, Values, Sizes) ->
             []
     end.
 
-%% Groups of processes, tables, kinds of ports: over all nodes, what has the same name together.
+%% Groups of processes, tables, kinds of ports: equal names of all nodes together.
 
 of_table({Table, Key, Kind, Columns}, Sizes) ->
     Points = collected([
@@ -230,10 +229,10 @@ times_per_call(Shares, Sizes) ->
         Growth <- fit(~"function", Function, ~"ns/call", Times)
     ]).
 
-%% A function may take no longer with the size, and yet be called more often for the same operation:
-%% only what surely is. Each run gives one point for all nodes; no call counts as half a call, so
-%% that a function that begins to be called has an exponent, and rather too small a one. Of
-%% functions whose calls are not counted it is their time for an operation.
+%% With the size, a function may take no longer but be called more often for the same operation:
+%% only certain growth counts. Each run gives one point for all nodes. No call counts as half a
+%% call, so that a function whose calls begin has an exponent, rather too small. Functions with
+%% uncounted calls use their time for each operation.
 per_operation({Of, Suffix, Unit}, Shares, Sizes) ->
     Measured = [
         {Size, Operations, Of(Run)}
@@ -258,7 +257,7 @@ per_operation({Of, Suffix, Unit}, Shares, Sizes) ->
         is_number(Low), Low > 0
     ]).
 
-%% The times of functions whose calls are not counted, as far as they are told.
+%% The known times of functions with uncounted calls.
 times(Run) ->
     Rows = [
         {Function, {Own, Low, High}}
@@ -273,8 +272,8 @@ times(Run) ->
     ],
     {false, summed(Rows)}.
 
-%% The calls by function with what they lie between, and whether these are all of them; unknown
-%% where one of the nodes did not count them.
+%% The calls by function with their bounds, and whether these are all calls; unknown if a node did
+%% not count them.
 calls(Run) ->
     Tables = dyno_recording:tables(Run, ~"functions"),
     Cut = [T || T <- Tables, maps:get(~"truncated", T, 0) > 0],

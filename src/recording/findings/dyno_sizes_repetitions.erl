@@ -5,8 +5,8 @@
 -moduledoc """
 Sums up the repetitions of each size: the mean of a metric with its interval. Pure.
 
-A run is one value, however many operations it had: what differs from run to run (which memory the
-node got, what else the machine did) does not show within one.
+A run is one value for any number of operations: differences between runs (the node's memory, other
+programs) do not show within one.
 """.
 
 -export([tables/1, spec/0]).
@@ -24,7 +24,7 @@ node got, what else the machine did) does not show within one.
     ~"instrument.throughput_ratio"
 ]).
 
--doc "The table `repetitions` of a document; none where no size was repeated.".
+-doc "The table `repetitions` of a document; none if no size was repeated.".
 -spec tables(dyno_recording:document()) -> [dyno_recording_table:table()].
 tables(Document) ->
     case [Repeated || {_, [_, _ | _]} = Repeated <- dyno_sizes:runs(Document)] of
@@ -50,7 +50,7 @@ summary(Size, Name, [{_, Unit} | _] = Values) ->
         mean => Middle, low => Low, high => High
     }.
 
-%% What can be 0, such as a rate of errors, has no logarithm: then its median and its range.
+%% Values that can be 0, such as error rates, have no logarithm: median and range.
 interval(Values) ->
     case dyno_stats_welch:mean(Values, ?LEVEL) of
         {ok, #{mean := Mean, low := Low, high := High}} -> {Low, Mean, High};
@@ -58,7 +58,7 @@ interval(Values) ->
         {error, not_positive} -> {lists:min(Values), dyno_stats:median(Values), lists:max(Values)}
     end.
 
--doc "What that table is.".
+-doc "The description of this table.".
 -spec spec() -> dyno_recording_table:spec().
 spec() ->
     Help = ~"Of the repetitions: geometric mean with Student's 95 % interval of the logarithms.",
