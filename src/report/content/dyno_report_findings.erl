@@ -110,9 +110,11 @@ section(Title, Findings, Few, _Answer) ->
     Brief = brief(lists:sublist(Findings, Few), []),
     dyno_report_section:findings(Title, Brief, length(Findings)).
 
-%% Advice, once.
+%% All of what is critical; of others the advice, once.
+brief([#{severity := critical} = Finding | Rest], Said) ->
+    [Finding | brief(Rest, Said)];
 brief([#{lines := Lines} = Finding | Rest], Said) ->
-    Do = [Line || {~"Do", _} = Line <- Lines] -- Said,
+    Do = [Line || {Of, _} = Line <- Lines, Of =:= ~"Do" orelse Of =:= ~"Look closer"] -- Said,
     [Finding#{lines := Do} | brief(Rest, Do ++ Said)];
 brief([], _Said) ->
     [].
