@@ -161,7 +161,6 @@ help([Name | _]) ->
             2
     end.
 
-%% Without a command, show the help.
 no_command() ->
     dyno_cli_terminal:write_error(dyno_cli_help:overview(dyno_cli_terminal:file_look())),
     2.

@@ -17,7 +17,6 @@ first of them. Each is measured in many VMs: once is enough.
 -export([options/2, read/2, checked/2, judge/3, format_error/1]).
 -export_type([kind/0, gate/0, reason/0]).
 
--doc "The kind of comparison; none if a command has no such options.".
 -type kind() :: test | record | bench | none.
 
 -doc "The earlier recording, or the first variant, and the conditions.".

@@ -22,7 +22,6 @@ The exit statuses are the same for all commands:
 -export([refused/1, contradiction/1, operand/2, operand/3, arguments/1, rows/1, format_error/1]).
 -export_type([t/0, values/0, example/0]).
 
--doc "The arguments of a command, and examples for its help.".
 -type t() :: #{
     operands := [argparse:argument()],
     %% By headings of the help; those under "" come first.
@@ -30,7 +29,6 @@ The exit statuses are the same for all commands:
     examples := [example()]
 }.
 
--doc "A command line and its purpose.".
 -type example() :: {Line :: binary(), Meaning :: binary()}.
 
 -doc "The given values, converted, by option keys.".

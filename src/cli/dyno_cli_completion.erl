@@ -21,7 +21,6 @@ script("zsh") -> {ok, zsh()};
 script("fish") -> {ok, fish()};
 script(_) -> error.
 
-%% Each command, its purpose and options.
 commands() ->
     [
         {Name, Help, [option(Row) || Row <- dyno_cli_command:rows(Module:command())]}
@@ -58,7 +57,6 @@ words(Words) ->
 names() ->
     lists:join(" ", [Name || {Name, _, _} <- commands()]).
 
-%% The operands of a command.
 operands("help") -> names();
 operands("completion") -> lists:join(" ", shells());
 operands("new") -> "suite benchmark";
@@ -181,6 +179,5 @@ fish_flag([$-, Short]) -> [" -s ", Short];
 %% One dash and a word, as in the emulator.
 fish_flag("-" ++ Old) -> [" -o ", Old].
 
-%% For all three shells.
 quoted(Text) ->
     ["'", string:replace(lists:flatten(io_lib:format("~ts", [Text])), "'", "'\"'\"'", all), "'"].

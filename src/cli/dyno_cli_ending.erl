@@ -23,7 +23,6 @@
 -define(LARGEST, 3).
 -define(KILL_MS, 300).
 
--doc "The variable that asks dyno to mark its statuses.".
 -spec variable() -> {string(), string()}.
 variable() ->
     {?VARIABLE, "1"}.

@@ -7,7 +7,6 @@
 -export([overview/1, command/2]).
 -export([common_options/0, exit_statuses/0, environment/0, described/1]).
 
-%% A term and its description.
 -type entry() :: {binary(), binary()}.
 
 %% The largest width of the left column; a longer entry has its text on the next line.

@@ -30,13 +30,10 @@ run(#{node := Node} = Values) ->
     %% The writer of the recording: the measurement, as it grows, or by default this module at the
     %% end.
     writer => measurement,
-    %% The comparison with a baseline.
     gate => dyno_cli_baseline:kind(),
-    %% Prints the recording instead of a format.
     print => fun((dyno_recording:document()) -> 0 | 3)
 }.
 
--doc "The interface of a measurement: progress, and the recording's file.".
 -type context() :: #{
     progress := fun((dyno_cli_progress:progress()) -> ok),
     recording := file:filename_all() | none

@@ -22,7 +22,6 @@ messages use the row.
     | {Usage :: string(), Help :: string(), reader()}
     | {Usage :: string(), Help :: string(), reader(), Key :: atom()}.
 
--doc "The reader of a value.".
 -type reader() ::
     text
     | string
@@ -39,7 +38,6 @@ messages use the row.
     | {one_of, [atom()]}
     | {custom, fun((binary()) -> {ok, term()} | error | {error, dyno_error:error()}),
         Accepted :: string()}
-    %% The value of a flag.
     | {flag, term()}
     %% Several, separated by commas.
     | {list, reader()}
@@ -106,7 +104,6 @@ reader({Usage, _}) ->
 reader({_, _, Reader}) -> Reader;
 reader({_, _, Reader, _}) -> Reader.
 
-%% The key of a row's value.
 key({_, _, _, Key}) -> Key;
 key(Row) -> name(Row).
 

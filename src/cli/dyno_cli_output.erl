@@ -7,7 +7,6 @@
 -export([options/2, view/0, path/1, deliver/2, deliver/4]).
 -export_type([output/0]).
 
--doc "A file and its format.".
 -type output() :: {dyno_report:format(), file:filename_all()}.
 
 -doc "`--format` and `-o`, with the help's text for their absence.".

@@ -30,7 +30,6 @@ The progress of a run. `text` describes it; the phase `warning` is a warning wit
     atom() => term()
 }.
 
--doc "The way to show progress.".
 -type mode() ::
     %% One line, redrawn: a terminal.
     redrawn
@@ -40,7 +39,6 @@ The progress of a run. `text` describes it; the phase `warning` is a warning wit
     | seldom
     | silent.
 
--doc "The last shown state.".
 -opaque t() :: #{mode := mode(), last := term(), drawn := boolean()}.
 
 -define(BAR, 16).

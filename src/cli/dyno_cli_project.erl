@@ -12,7 +12,6 @@ found suites in sequence, `test NAME` runs the suite of that name; `bench` works
 -export([main/0, plan/2]).
 -export_type([settings/0]).
 
--doc "The settings of the project's build file; each has a default.".
 -type settings() :: #{
     %% Wildcards relative to the project's folder.
     suites => [string()],
@@ -117,7 +116,6 @@ fill(Command, Typed, #{program := Program} = Settings, {Files, Wildcards}) ->
             several(Command, Arguments, Files)
     end.
 
-%% A suite by name, in any folder.
 suite_file(Argument, Operands, Files) ->
     IsName = lists:member(Argument, Operands) andalso not filelib:is_file(Argument),
     case [F || F <- Files, IsName, filename:basename(filename:rootname(F)) =:= Argument] of

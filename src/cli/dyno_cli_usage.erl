@@ -13,7 +13,6 @@ nearest name if probably mistyped.
     [string()], argparse:argument() | undefined, string() | [] | undefined, unicode:chardata()
 }.
 
-%% Removed options and their replacements.
 -define(REPLACED, [
     {{"bench", "--profile"}, "dyno profile --eval CODE tells which functions take the time"},
     {{"bench", "--log"}, "2>> FILE adds the lines on standard error to a file"}

@@ -15,7 +15,6 @@ data.
 
 -type check() :: #{
     name := atom(),
-    %% The check's subject.
     title := binary(),
     finding := fun(([dyno_health_look:look(), ...]) -> [dyno_finding:t()] | {unknown, binary()})
 }.

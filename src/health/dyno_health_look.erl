@@ -26,13 +26,11 @@ last(Looks) -> lists:last(Looks).
 -spec latest(pos_integer(), [look()]) -> [look()].
 latest(N, Looks) -> lists:nthtail(max(0, length(Looks) - N), Looks).
 
--doc "From the first look to the last.".
 -spec span_s([look()]) -> number().
 span_s([#{~"time_ms" := First} | _] = Looks) ->
     #{~"time_ms" := Last} = last(Looks),
     (Last - First) / 1000.
 
--doc "The value at a path of keys.".
 -spec at([binary()], term()) -> term() | unknown.
 at([], Value) ->
     Value;
@@ -93,7 +91,6 @@ growth(Value, Looks) ->
             unknown
     end.
 
--doc "The sampled processes, each with its data in each look.".
 -spec suspects([look()]) -> [suspect()].
 suspects(Looks) ->
     All = [
@@ -131,7 +128,6 @@ place([Top | _] = Stack) ->
         [Own | _] -> text("~ts, called by ~ts", [Top, Own])
     end.
 
--doc "Whether a function is of OTP or Elixir.".
 -spec is_system(binary()) -> boolean().
 is_system(Frame) ->
     [Module | _] = binary:split(Frame, [~":", ~"/"]),
@@ -215,7 +211,6 @@ is_system(Frame) ->
             ~"Enum."
         ]).
 
--doc "The groups of a look, by name.".
 -spec groups(look()) -> #{binary() => dyno_recording:object()}.
 groups(Look) -> #{Name => Group || #{~"group" := Name} = Group <- maps:get(~"groups", Look, [])}.
 
@@ -238,18 +233,15 @@ waiting_in(Functions, Look) ->
         end,
     {lists:sum([N || {N, _} <- Found]), Who}.
 
--doc "Formatted text.".
 -spec text(io:format(), [term()]) -> binary().
 text(Format, Arguments) -> dyno_recording_part:text(Format, Arguments).
 
--doc "A number with its unit.".
 -spec show(number(), dyno_unit:unit()) -> binary().
 show(Value, Unit) when is_float(Value), Unit =:= ~"count/s"; is_float(Value), Unit =:= ~"count" ->
     dyno_unit:format(round(Value), Unit);
 show(Value, Unit) ->
     dyno_unit:format(Value, Unit).
 
--doc "A readable time in seconds.".
 -spec seconds(number()) -> binary().
 seconds(S) when S < 120 -> text("~b s", [round(S)]);
 seconds(S) when S < 7200 -> text("~b min", [round(S / 60)]);

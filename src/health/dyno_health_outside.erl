@@ -47,7 +47,6 @@ findings(Node) ->
         {unseen, _} = Unseen -> Unseen
     end.
 
-%% The process listening at the node's port in the port mapper.
 process(Node) ->
     [Name, Host] = string:split(atom_to_list(Node), "@"),
     {ok, Here} = inet:gethostname(),

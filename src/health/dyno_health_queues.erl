@@ -218,7 +218,6 @@ stale(Callers, Queue, Stands) when Callers > 0, Queue > 3 * Callers ->
 stale(_Callers, _Queue, Stands) ->
     {text("~ts.", [Stands]), general()}.
 
-%% The share of looks in which the process formatted text.
 formats(Asked) ->
     All = lists:sum([N || #{~"looks" := N} <- Asked]),
     Formats = lists:sum([

@@ -22,7 +22,6 @@ checks() ->
         #{name => logger, title => ~"processes that wait to log", finding => fun logger_callers/1}
     ].
 
--doc "A name that a command accepts.".
 -spec short(binary(), binary()) -> binary().
 short(Pid, Name) ->
     case binary:match(Name, ~" ") of
@@ -32,7 +31,6 @@ short(Pid, Name) ->
 
 %% Calls
 
--doc "Each caller with the process that it waits for.".
 -spec edges(dyno_health_look:look()) -> [{binary(), binary()}].
 edges(#{~"calls" := Calls}) ->
     lists:uniq([
@@ -42,7 +40,6 @@ edges(#{~"calls" := Calls}) ->
 edges(_) ->
     [].
 
--doc "Names by pid.".
 -spec names([dyno_health_look:look()]) -> #{binary() => binary()}.
 names(Looks) ->
     maps:from_list([

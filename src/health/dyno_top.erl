@@ -17,7 +17,6 @@ after five seconds and then every ten, the worst finding first.
 
 -opaque looking() :: #{
     connection := #{name => atom(), cookie => atom()},
-    %% The reading processes, or why there is none.
     targets := #{node() => dyno_target:t() | {lost, dyno_error:error()}}
 }.
 

@@ -17,7 +17,6 @@ dyno_load_core makes all decisions; this process executes them.
 -export([init/1, callback_mode/0, handle_event/4, terminate/3]).
 -export_type([options/0, reason/0]).
 
--doc "The options of every source, and the load nodes; the default is this node.".
 -type options() :: #{
     load := dyno_load_spec:load(),
     operations => dyno_load_spec:operations() | undefined,

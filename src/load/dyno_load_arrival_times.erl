@@ -41,7 +41,6 @@ drawn(Schedule, Claimed) ->
     end),
     {chunks, Table, Pid}.
 
--doc "The time of an arrival from the start on.".
 -spec due(non_neg_integer(), t()) -> non_neg_integer() | never.
 due(K, {schedule, Schedule}) ->
     dyno_load_schedule:due(K, Schedule);

@@ -21,7 +21,6 @@
 -export([new/1, event/3, phase/1]).
 -export_type([t/0, event/0, effect/0, phase/0, pool/0]).
 
--doc "A pool of workers, its node, and that node's clock relative to this node's.".
 -type pool() :: #{
     node := node(),
     place := local | remote,
@@ -66,7 +65,6 @@
     | ended
     | failed.
 
-%% The purpose of a request for the snapshots of all pools.
 -type purpose() :: {interval, AtNs :: integer()} | probe | not_ready | final | {result, term()}.
 
 -opaque t() :: #{
@@ -137,7 +135,6 @@ new(#{load := Load} = Options) ->
 -spec phase(t()) -> phase().
 phase(#{phase := Phase}) -> Phase.
 
--doc "Returns the effects of an event, in order.".
 -spec event(event(), NowNs :: integer(), t()) -> {t(), [effect()]}.
 event(Event, _Now, #{phase := Phase} = State) when Phase =:= failed; Phase =:= ended ->
     case Event of
@@ -276,7 +273,6 @@ next_phase(_Now, State) ->
 begin_warming(WarmupMs, Now, #{parts := [Part | _], options := #{load := Load}} = State) ->
     Warmup =
         case Part of
-            %% As long as the warm-up, whatever the schedule's length.
             #{rate_per_s := Rate} -> dyno_load_part:at_rate(Rate, WarmupMs, Part, Load);
             #{} -> (maps:remove(iterations, Part))#{duration_ns => WarmupMs * 1_000_000}
         end,

@@ -178,7 +178,6 @@ send_code(Node, Suite) ->
         {error, Reason} -> {error, {no_code, Node, Reason}}
     end.
 
-%% All modules on the code path except Erlang/OTP's and dyno's.
 own_modules(Suite) ->
     Folders = dyno_code:own_paths() -- [filename:dirname(code:which(?MODULE))],
     Beams = lists:flatmap(

@@ -15,7 +15,6 @@ Keeps the time, and has no result.
 
 -type state() :: #{
     options := dyno_load_source:options(),
-    %% The measured part's begin by the monotonic clock.
     started_ns := not_yet | integer() | over
 }.
 

@@ -35,15 +35,10 @@
     ready
     | {done, Number :: pos_integer()}
     | closed
-    %% The answer to snapshot/2.
     | {snapshot, Ref :: term(), snapshot()}
-    %% A worker failed, and so did the load.
     | {failed, dyno_load_worker:reason() | {worker_died, term()}}
-    %% A worker's end_worker/1 failed.
     | {not_ended, dyno_load_worker:reason()}
-    %% A feed has no more items.
     | {feed_ended, atom()}
-    %% More workers were needed, but one could not be prepared.
     | {not_grown, dyno_load_worker:reason()}.
 
 -type round() :: [{dyno_load_part:t(), Start :: integer(), Finish :: integer()}].
@@ -71,7 +66,6 @@
 -type state() :: #{
     options := options(),
     phase := phase(),
-    %% Each worker's start argument, without its number.
     job := map(),
     workers := #{pid() => Id :: pos_integer()},
     %% Workers not ready yet; not through the round yet; neither.
@@ -79,11 +73,9 @@
     under_way := #{pid() => []},
     resting := #{pid() => []},
     next_id := pos_integer(),
-    %% The round's number and works.
     round := non_neg_integer(),
     works := [dyno_load_worker:work()],
     most_workers := pos_integer(),
-    %% Whether this round may start more workers.
     growth := allowed | failed,
     %% At the round's begin, in dyno's node.
     cpu => dyno_agent_os:raw(),
@@ -120,7 +112,6 @@ start_on(Node, Options) ->
         error:{erpc, _} -> {error, {dyno_load, {node_lost, Node}}}
     end.
 
-%% Another machine lacks this machine's files.
 with_data(Node, #{feeds := Feeds} = Options) ->
     case host(Node) =:= host(node()) of
         true -> Options;
@@ -129,12 +120,10 @@ with_data(Node, #{feeds := Feeds} = Options) ->
 
 host(Node) -> lists:last(string:split(atom_to_list(Node), "@")).
 
--doc "Requests the round's results so far.".
 -spec snapshot(pid(), term()) -> ok.
 snapshot(Pool, Ref) ->
     gen_server:cast(Pool, {snapshot, Ref}).
 
--doc "Ends the workers.".
 -spec close(pid()) -> ok.
 close(Pool) ->
     gen_server:cast(Pool, close).
@@ -283,10 +272,8 @@ ready(Pid, #{phase := closing} = State) ->
     Pid ! close,
     State;
 ready(Pid, #{resting := Resting} = State) ->
-    %% Too late for this round, ready for the next.
     all_through(State#{resting := Resting#{Pid => []}}).
 
-%% The worker begins or continues the round's work.
 join(Pid, #{under_way := UnderWay, works := Works, round := Number} = State) ->
     #{resting := Resting, most_workers := Most, workers := Workers} = State,
     ok = dyno_load_worker:take_part(1, map_get(Pid, Workers), Works),
@@ -330,7 +317,6 @@ prepare_more(Count, Most, #{growth := allowed, pending := Pending} = State) when
 prepare_more(_Count, _Most, State) ->
     State.
 
-%% Checks whether the phase is over.
 all_through(#{phase := preparing, pending := Pending} = State) when map_size(Pending) =:= 0 ->
     notify(ready, State),
     State#{phase := idle};
@@ -347,7 +333,6 @@ notify(Event, #{options := #{owner := Owner}}) ->
     Owner ! {dyno_load_pool, self(), Event},
     ok.
 
-%% The workers' data of a part.
 work(Part, Start, Finish, Least, #{options := Options}) ->
     #{model := Model, operations := Operations, seed := Seed, max_workers := Max} = Part,
     #{index := Index, nodes := Nodes} = Options,

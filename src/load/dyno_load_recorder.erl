@@ -59,7 +59,6 @@ One operation: two clock reads and two or three counters, well below a microseco
 -doc "A reason, the number of failures, and the stack of one of them, a call a line.".
 -type failed() :: {Reason :: binary(), Count :: pos_integer(), Stack :: binary() | undefined}.
 
-%% The counters, in order.
 -define(COUNTS, [successes, failures, started, in_time, lagged, queued, early, early_ns]).
 -define(SUCCESSES, 1).
 -define(FAILURES, 2).
@@ -181,7 +180,6 @@ failure(#{counts := Counts, errors := Errors}, Reason, Stack) ->
         end,
     ok.
 
-%% Without dyno's frames below the operation.
 printed(Stack) ->
     Own = lists:takewhile(fun({Module, _, _, _}) -> Module =/= dyno_load_worker end, Stack),
     case lists:sublist(Own, ?MOST_FRAMES) of

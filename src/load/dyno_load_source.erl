@@ -37,11 +37,8 @@ module formats its reasons, and may say whose fault they are (see dyno_error).
 -doc "Starts the process, linked to the caller.".
 -callback start_link(options()) -> {ok, pid()}.
 
--doc "The common options; a source may need more.".
 -type options() :: #{
-    %% The receiver of the events.
     sink := pid(),
-    %% The suite's module, and the state for its callbacks.
     module := module(),
     run_state := term(),
     load := #{model := atom(), _ => _},

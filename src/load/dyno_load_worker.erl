@@ -23,7 +23,6 @@
     module := module(),
     id := pos_integer(),
     run_state := term(),
-    %% The exported optional callbacks.
     callbacks := [{atom(), arity()}],
     feeds := dyno_feed:context(),
     %% The last round, and how often the worker has returned to that round.
@@ -216,7 +215,6 @@ taken(Job, #{free := Free}) ->
 taken(_Job, _Work) ->
     ok.
 
-%% Whether this worker is now surplus.
 free_again(#{id := Id}, #{free := Free, least := Least}) ->
     Now = atomics:add_get(Free, ?FREE, 1),
     Id > Least andalso 2 * Now > atomics:get(Free, ?TAKE_PART);

@@ -19,7 +19,6 @@ Without a terminal, or if another program has it, nothing changes. SIGTERM is pa
 -export([init/1, handle_event/2, handle_call/2]).
 -export_type([before/0]).
 
--doc "The former state: the terminal's settings, and the handler of this emulator's signals.".
 -opaque before() :: #{
     terminal := none | {Device :: string(), Settings :: string()},
     handler := standard | none
@@ -75,7 +74,6 @@ is_foreground() ->
         _ -> false
     end.
 
-%% This emulator's standard input, if it is a terminal.
 terminal() ->
     case file:read_link("/proc/self/fd/0") of
         {ok, "/dev/" ++ _ = Device} -> Device;

@@ -13,9 +13,7 @@ the project's code paths, and direct use of the terminal.
 -export([run/1, paths/1, call/3]).
 -export_type([job/0]).
 
--doc "The command and the project.".
 -type job() :: #{
-    %% As on the command line.
     arguments := [string()],
     %% The project's code, and dyno's.
     paths := [file:filename()],

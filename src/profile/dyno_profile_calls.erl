@@ -29,7 +29,6 @@ instruments(Options) ->
             on => [vm, os, paths], instruments => [dyno_agent_path_profile]
         }}.
 
--doc "A sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error(no_processes) ->
     "--kind calls traces each call, which is too much for a whole node: name processes after NODE, "
@@ -43,6 +42,5 @@ format_error({no_function, Text}) ->
         Text
     ]).
 
--doc "The request is wrong.".
 -spec fault(reason()) -> dyno_error:fault().
 fault(_Reason) -> caller.

@@ -48,7 +48,6 @@ items(#{columns := Columns, rows := Rows}) ->
     Names = [Name || #{name := Name} <- Columns],
     [maps:from_list(lists:zip(Names, Row)) || Row <- Rows].
 
-%% The instrument's table, with more columns.
 profile(#{columns := Columns, rows := Rows} = Table, Items, Kind) ->
     {Key, Title} = maps:get(Kind, #{
         time => {~"own_time", ~"Own time: functions"},
@@ -90,7 +89,6 @@ added() ->
 bias(#{~"raw_time" := Raw, ~"own_time" := Own}) when Raw > 0 -> max(0, Raw - Own) / Raw;
 bias(_Item) -> undefined.
 
--doc "The table's columns.".
 -spec spec() -> #{name := binary(), columns := [tuple()], _ => _}.
 spec() ->
     [Functions] = [T || #{name := ~"functions"} = T <- dyno_agent_call_parts:tables()],
@@ -115,7 +113,6 @@ biased(Items) ->
      || All > 0, OfMuch > ?WORTH * All
     ].
 
--doc "A sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error(no_processes_of_counts) ->
     "the runtime counts the calls of all processes together; leave TARGET away, or take --kind time, "

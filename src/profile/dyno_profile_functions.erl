@@ -10,14 +10,12 @@
 %% The smallest functions have no row.
 -define(MOST, 500).
 
--doc "The tables of functions, from each node's first profile.".
 -spec tables([map()]) -> [map()].
 tables([]) ->
     [];
 tables([#{name := First} | _] = Profiles) ->
     [table(Profile) || #{name := Name} = Profile <- Profiles, Name =:= First].
 
--doc "The table of a profile's functions by its first value.".
 -spec table(map()) -> map().
 table(#{values := [#{name := Value} | _]} = Profile) ->
     {Own, Total} = shares(Profile),
@@ -51,7 +49,6 @@ observed(Profile) ->
     Of = fun(Key) -> maps:get(Key, Profile, undefined) end,
     dyno_recording_part:observed(Of(observations), Of(seen), Of(scheduler)).
 
--doc "Advice if the samples are too few.".
 -spec warnings([map()]) -> [{Code :: binary(), Text :: binary()}].
 warnings(Tables) ->
     [
@@ -94,7 +91,6 @@ add(#{stack := Numbers, values := [Value | _]}, Names, {Own, Total}) ->
 
 sum(Key, Value, Sums) -> Sums#{Key => maps:get(Key, Sums, 0) + Value}.
 
--doc "The table's columns.".
 -spec spec() -> map().
 spec() ->
     #{

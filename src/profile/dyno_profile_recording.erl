@@ -8,7 +8,6 @@
 
 -export([parts/1, known/0]).
 
--doc "The parts of its recording.".
 -spec parts(dyno_profile:state()) -> dyno_observed:parts().
 parts(#{targets := Targets, samples := Samples, results := Results} = State) ->
     #{options := #{nodes := Nodes} = Options, kind := Kind} = State,
@@ -46,7 +45,6 @@ with_parts(Kind, Found, Options) ->
         false -> Found
     end.
 
--doc "The possible parts of a recording, for thresholds.".
 -spec known() -> dyno_threshold:known().
 known() ->
     Known = dyno_target_results:known([

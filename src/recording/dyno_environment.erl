@@ -123,7 +123,6 @@ hostname() ->
     {ok, Name} = inet:gethostname(),
     text(Name).
 
-%% The revision of the current folder, and whether tracked files have changed.
 git() ->
     Arguments = ["describe", "--always", "--abbrev=40", "--dirty=+", "--exclude=*"],
     maybe

@@ -30,10 +30,8 @@ The building functions raise `{invalid_recording, Reason}` on invalid data, an e
 -type json() :: dyno_recording_check:json().
 -type object() :: dyno_recording_check:object().
 
--doc "A whole recording.".
 -type document() :: object().
 
--doc "An element of a recording's `runs`.".
 -type run() :: object().
 
 -doc """

@@ -23,7 +23,6 @@
 
 -type reason() :: {shape, path(), Expected :: binary(), Found :: json() | missing}.
 
--doc "Checks a value against a type; the result has defaults of absent optional fields.".
 -spec check(dyno_recording_schema:object_name(), term()) -> {ok, json()} | {error, reason()}.
 check(Name, Value) ->
     try
@@ -50,7 +49,6 @@ path(Path) ->
         _ -> Text
     end.
 
--doc "A short description of a value.".
 -spec describe(term()) -> binary().
 describe(missing) -> ~"it is missing";
 describe(null) -> ~"this is null";
@@ -149,7 +147,6 @@ walk_list(Type, [Value | Rest], Index, Path) ->
 is_object(Type) ->
     is_atom(Type) andalso dyno_recording_schema:fields(Type) =/= [].
 
-%% Types without paths and defaults.
 is(string, Value) -> is_binary(Value) andalso is_utf8(Value);
 is(boolean, Value) -> is_boolean(Value);
 is(integer, Value) -> is_integer(Value) andalso is_measurable(Value);

@@ -14,7 +14,6 @@ appended. If the writer dies, the file can be read up to the last whole line.
 
 -export_type([reason/0]).
 
--doc "The error of a file.".
 -type reason() ::
     {read, file:filename_all(), file:posix() | badarg | terminated | system_limit}
     | {json, file:filename_all(), dyno_recording_json:reason()}

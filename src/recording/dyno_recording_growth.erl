@@ -22,7 +22,6 @@
     text := binary()
 }.
 
--doc "A size, and a value above 0, with an interval for all points or none.".
 -type point() ::
     {Size :: number(), number()}
     | {Size :: number(), number(), {Low :: number(), High :: number()}}.

@@ -21,12 +21,10 @@
 -doc "The parts in the file: the runs by their ids, and the numbers of other parts.".
 -type written() :: #{binary() => [binary()] | non_neg_integer()}.
 
-%% Of a run; of the recording.
 -define(PARTS, [~"histograms", ~"series", ~"tables", ~"profiles"]).
 -define(LISTS, [~"tables", ~"verdicts", ~"warnings"]).
 -define(AT_THE_END, [~"status", ~"duration_ns", ~"error"]).
 
--doc "The first line.".
 -spec first(dyno_recording:document()) -> iolist().
 first(Document) ->
     line(~"head", maps:without([~"runs" | ?LISTS] ++ ?AT_THE_END, Document)).
@@ -74,12 +72,10 @@ written(Line) ->
         _ -> none
     end.
 
--doc "Whether a file of this name consists of lines.".
 -spec is_name(file:filename_all()) -> boolean().
 is_name(Path) ->
     lists:member(filename:extension(Path), [".jsonl", ~".jsonl"]).
 
--doc "Whether a text begins like a recording in lines.".
 -spec is_first(binary()) -> boolean().
 is_first(<<"{\"head\": ", _/binary>>) -> true;
 is_first(_) -> false.

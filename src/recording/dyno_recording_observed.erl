@@ -18,7 +18,6 @@ up.
 
 -type how_lost() :: lost | unobserved.
 
--doc "The nodes not observed to the end, and how long they were observed.".
 -type lost() :: #{node() => {how_lost(), ObservedNs :: non_neg_integer()}}.
 
 -type status() :: complete | partial | failed | interrupted.
@@ -45,7 +44,6 @@ ended(Status, AskedMs, Nodes) ->
         {_, _, _} -> explained(failed, AskedMs, Short)
     end.
 
--doc "All nodes: the lost nodes, and the others observed for this time.".
 -spec nodes([node()], lost(), ObservedNs :: non_neg_integer()) -> [node_seen()].
 nodes(Nodes, Lost, DurationNs) ->
     [
@@ -79,7 +77,6 @@ seen(0, AskedMs) when is_integer(AskedMs) -> ["0 s of ", dyno_unit:format(AskedM
 seen(Ns, undefined) -> dyno_unit:format(Ns, ~"ns");
 seen(Ns, AskedMs) -> [dyno_unit:format(Ns, ~"ns"), " of ", dyno_unit:format(AskedMs, ~"ms")].
 
--doc "The recording with this status.".
 -spec put(ending(), dyno_recording:document()) -> dyno_recording:document().
 put(Ending, Document) ->
     maps:fold(
@@ -91,7 +88,6 @@ put(Ending, Document) ->
 of_run(#{status := partial}) -> failed;
 of_run(#{status := Status}) -> Status.
 
--doc "The requested length of a recording, if known.".
 -spec asked_ms(dyno_recording:document()) -> pos_integer() | undefined.
 asked_ms(#{~"parameters" := #{~"duration_ms" := Ms}}) when is_integer(Ms) -> Ms;
 asked_ms(_Document) -> undefined.

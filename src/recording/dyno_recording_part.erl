@@ -34,7 +34,6 @@ series(Name, Unit, Group, Title, Node, Times, Values) ->
         values => Values
     }.
 
--doc "A histogram from a dyno_histogram.".
 -spec histogram(
     binary(), binary(), binary(), binary(), #{atom() => term()}, dyno_histogram:snapshot()
 ) -> part().
@@ -77,7 +76,6 @@ innermost(Stack) ->
 is_native(<<$[, _/binary>>) -> true;
 is_native(_Frame) -> false.
 
--doc "The number of samples behind shares, for a table's title.".
 -spec observed(Samples, Seen, Scheduler) -> unicode:chardata() when
     Samples :: non_neg_integer() | undefined | null,
     Seen :: number() | undefined | null,
@@ -108,7 +106,6 @@ until(EndsMs, Element, Points) ->
         Within -> Within
     end.
 
--doc "A warning in a recording's form; objects stay.".
 -spec note(warning() | part()) -> part().
 note({Code, Text}) -> #{code => Code, text => {text, Text}};
 note({Code, Text, Advice}) -> #{code => Code, text => {text, Text}, advice => {text, Advice}};

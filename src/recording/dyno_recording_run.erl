@@ -54,7 +54,6 @@ singular(Label) ->
         Rules
     ).
 
--doc "A run with its id, and with roles in its parts.".
 -spec identified(object()) -> object().
 identified(Run) ->
     Nodes = maps:get(~"nodes", Run, []),
@@ -74,7 +73,6 @@ in_roles(_Roles, Others) -> Others.
 of_role(Roles, #{~"name" := Name} = Node) -> maps:merge(#{~"role" => map_get(Name, Roles)}, Node);
 of_role(_Roles, Node) -> Node.
 
--doc "A part of a run with its node's role in place of the name.".
 -spec with_roles(#{Name :: binary() => Role :: binary()}, object()) -> object().
 with_roles(Roles, #{~"node" := Name} = Part) when is_map_key(Name, Roles) ->
     Part#{~"node" := map_get(Name, Roles)};

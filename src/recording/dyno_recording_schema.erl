@@ -14,7 +14,6 @@
 
 -export_type([object_name/0, type/0, field/0, check/0]).
 
--doc "One of `objects/0`.".
 -type object_name() :: atom().
 
 -doc """
@@ -39,13 +38,11 @@ strings with known values; readers accept others unchanged.
     Meaning :: binary()
 }.
 
--doc "Limits between fields.".
 -type check() ::
     unique_ids | unique_roles | same_length | ascending_buckets | rows_fit_columns | samples_fit.
 
 -define(VERSION, 2).
 
--doc "The version written and read.".
 -spec version() -> pos_integer().
 version() -> ?VERSION.
 

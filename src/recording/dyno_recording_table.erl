@@ -39,7 +39,6 @@ distinguish tables with the same name. `derived`: computed from other parts of t
     derived => true
 }.
 
--doc "A column's name, title and kind, and the function from an item to its cell.".
 -type column() ::
     {Name :: binary(), Title :: binary(), kind(), cell()}
     | {Name :: binary(), Title :: binary(), kind(), properties(), cell()}.
@@ -73,7 +72,6 @@ its key if it has strings; numbers are values and the rest are notes. `better`: 
     most => non_neg_integer()
 }.
 
--doc "A table in the form for `m:dyno_recording`.".
 -type table() :: #{atom() => term()}.
 
 %% More rows than a person reads, fewer than make the page slow.

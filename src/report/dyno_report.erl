@@ -19,10 +19,8 @@ This module is the behaviour of formats and their one list. A new format is a mo
 -doc "A recording as decoded JSON; doc/recording.md describes its fields.".
 -type document() :: #{binary() => json:decode_value()}.
 
--doc "A name of `formats/0`.".
 -type format() :: atom().
 
--doc "The abilities of the output; every key has a default.".
 -type options() :: #{
     %% ANSI colours. Default: off.
     colour => on | off,
@@ -37,7 +35,6 @@ This module is the behaviour of formats and their one list. A new format is a mo
     view => top | down | up,
     %% Tests and recordings of nodes: everything, or about 30 lines. Default: true.
     full => boolean(),
-    %% The page of the same recording, for a link.
     page => file:filename_all()
 }.
 

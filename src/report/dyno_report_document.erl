@@ -17,10 +17,8 @@
 
 -type object() :: #{binary() => json:decode_value()}.
 
--doc "A table's row: values by column name.".
 -type row() :: object().
 
--doc "A demand, its outcome, and the reason.".
 -type judged() :: {unicode:chardata(), pass | fail | error, unicode:chardata()}.
 
 -doc "A field, or `null`.".
@@ -123,7 +121,6 @@ outcome(~"pass") -> pass;
 outcome(~"fail") -> fail;
 outcome(_) -> error.
 
-%% The suite's label of sizes, by default `size`.
 size_label(Document) ->
     text(~"size_label", get(~"parameters", Document, #{}), ~"size").
 

@@ -24,7 +24,6 @@ themselves.
 
 -export_type([half/0, reason/0]).
 
--doc "The operations of its slices.".
 -type half() :: [dyno_load_source:interval()].
 
 -type reason() :: {load_died, term()}.

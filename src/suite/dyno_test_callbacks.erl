@@ -24,7 +24,6 @@
     timeout_ms := pos_integer()
 }.
 
--doc "The properties of a form of suites.".
 -type form() :: #{
     %% The recording's command. `record` is of running nodes, without sizes.
     command := test | record,
@@ -37,7 +36,6 @@
 
 -type result(Value) :: {ok, Value} | {error, dyno_error:error()}.
 
--doc "The load's data for the tear-down.".
 -type info() :: none | {info, term()}.
 
 -type reason() ::
@@ -55,7 +53,6 @@
 -callback connection(dyno_target_node:options()) ->
     ok | {error, dyno_error:error()}.
 
--doc "The test's description.".
 -callback suite(t()) -> result(dyno_suite:config()).
 
 -callback init_suite(t()) -> result(SuiteState :: term()).
@@ -83,12 +80,10 @@ new(Module, Form, Given, TimeoutMs) ->
         timeout_ms => TimeoutMs
     }.
 
--doc "Sets the time limit of later callbacks.".
 -spec with_timeout_ms(t(), pos_integer()) -> t().
 with_timeout_ms(Callbacks, TimeoutMs) ->
     Callbacks#{timeout_ms := TimeoutMs}.
 
--doc "Ends the process, and the nodes that it started.".
 -spec stop(t()) -> ok.
 stop(#{sandbox := Sandbox}) ->
     dyno_sandbox:stop(Sandbox).
@@ -117,7 +112,6 @@ invariants(#{form := Form} = Callbacks, Node, Size, Options) ->
             Error
     end.
 
--doc "Calls a callback.".
 -spec call(t(), atom(), [term()]) -> result(term()).
 call(#{timeout_ms := TimeoutMs} = Callbacks, Function, Arguments) ->
     call(Callbacks, Function, Arguments, TimeoutMs, dyno_interrupt).
@@ -136,7 +130,6 @@ call(#{module := Module, sandbox := Sandbox}, Function, Arguments, TimeoutMs, In
             {error, {dyno_sandbox, {{Module, Function, length(Arguments)}, Failure}}}
     end.
 
--doc "Calls a callback if exported.".
 -spec optional(t(), atom(), [term()], Default :: term()) -> result(term()).
 optional(#{module := Module} = Callbacks, Function, Arguments, Default) ->
     case erlang:function_exported(Module, Function, length(Arguments)) of
@@ -165,7 +158,6 @@ tear_down(#{module := Module, sandbox := Sandbox} = Callbacks, Function, State) 
             Result
     end.
 
--doc "The error of a callback's result, with the expected one.".
 -spec bad_return(t(), atom(), arity(), term(), string()) -> {error, dyno_error:error()}.
 bad_return(#{module := Module}, Function, Arity, Value, Expected) ->
     {error, {?MODULE, {bad_return, {Module, Function, Arity}, Value, Expected}}}.

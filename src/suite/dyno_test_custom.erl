@@ -19,7 +19,6 @@
 
 -import(dyno_recording_part, [text/2]).
 
--doc "The modules of custom agents and instruments, loaded in this node.".
 -opaque loaded() :: #{
     agents := [{module(), dyno_agent_custom:form()}],
     instruments := [module()],
@@ -147,12 +146,10 @@ beside(Source0, Suite0) ->
         false -> Beside
     end.
 
--doc "Undoes `load/2`.".
 -spec forget(loaded()) -> ok.
 forget(#{loaded := Loaded}) ->
     lists:foreach(fun dyno_suite_source:forget/1, Loaded).
 
--doc "The modules of custom agents, to send to the targets.".
 -spec modules(loaded()) -> [module()].
 modules(#{agents := Agents}) ->
     [Module || {Module, _} <- Agents].
@@ -230,7 +227,6 @@ config(Module, Form, Argument, #{interval_ms := IntervalMs, timeout_ms := Timeou
 
 %% Running
 
--doc "No probe runs.".
 -spec none() -> t().
 none() ->
     #{
@@ -462,7 +458,6 @@ process(#{results := Results} = All, Callbacks) ->
         Results
     ).
 
--doc "The text of the failure, if any.".
 -spec problem(t()) -> binary() | none.
 problem(#{problem := Problem}) -> Problem.
 
@@ -470,7 +465,6 @@ problem(#{problem := Problem}) -> Problem.
 problem(Text, #{problem := none} = All) -> All#{problem := Text};
 problem(_Text, All) -> All.
 
--doc "All results as parts of a run whose load ends at a time.".
 -spec parts(t(), #{
     run := binary(), size := non_neg_integer(), ends_ms := integer() | undefined
 }) -> parts().

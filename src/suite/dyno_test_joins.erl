@@ -27,7 +27,6 @@ start(Module, RunState, Nodes) ->
             none
     end.
 
--doc "Ends the process; no message follows.".
 -spec stop(pid() | none) -> ok.
 stop(none) ->
     ok;

@@ -8,7 +8,6 @@
 
 -export([known/2, instruments/2]).
 
--doc "A test's instruments besides dyno's usual ones.".
 -spec instruments(dyno_suite:options(), dyno_test_custom:loaded()) -> [module()].
 instruments(#{profile := Profile}, Custom) ->
     [dyno_agent_schedulers || Profile =:= schedulers] ++ dyno_test_custom:instruments(Custom).

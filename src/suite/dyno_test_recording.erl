@@ -20,7 +20,6 @@
     _ => _
 }.
 
--doc "A recording without runs.".
 -spec new(test()) -> dyno_recording:document().
 new(#{source := Source, module := Module, form := Form, suite := SuiteOptions}) ->
     #{command := Command} = Form:form(),
@@ -76,7 +75,6 @@ save_so_far(Document, Options) ->
 save(Document, #{recording := Path}) -> written(dyno_recording_file:write(Path, Document));
 save(_Document, _Options) -> ok.
 
--doc "Adds a run and its verdicts, if any.".
 -spec with_run(dyno_test_run:recorded() | none, dyno_recording:document()) ->
     dyno_recording:document().
 with_run(none, Document) ->

@@ -13,7 +13,6 @@
 
 -type part() :: #{atom() => term()}.
 
--doc "A run's state or end.".
 -type status() :: complete | interrupted | partial | failed | {failed, binary(), binary()}.
 
 -opaque t() :: #{
@@ -40,7 +39,6 @@
     started_at := binary()
 }.
 
--doc "An empty result, under a load of that model.".
 -spec new(about(), Model :: atom()) -> t().
 new(About, Model) ->
     #{
@@ -57,7 +55,6 @@ new(About, Model) ->
         verdicts => []
     }.
 
--doc "Data of a running run.".
 -type told() ::
     %% The measured part begins: the zero of series' times.
     {started, MonotonicMs :: integer()}
@@ -66,19 +63,16 @@ new(About, Model) ->
     | {interval, dyno_load_source:interval() | unknown}
     %% The load's result; none if its operations are unknown.
     | {load, dyno_load_result:t() | none}
-    %% One sample of a target's virtual machine and system.
     | {sample, dyno_target_results:sample()}
     %% The targets, including lost ones, and their instruments' results.
     | {targets, [dyno_targets:target()]}
     | {readings, [dyno_targets:results()]}
-    %% A half of the run without instruments.
     | {baseline, dyno_test_baseline_run:half()}
     | {metrics, [part()]}
     | {warning, {Code :: binary(), Text :: binary()}}
     %% Results of custom probes. Verdicts belong to the recording: `run/3` returns them separately.
     | {custom, dyno_test_custom:parts()}.
 
--doc "Adds data.".
 -spec add(told(), t()) -> t().
 add({started, NowMs}, #{about := About} = Result) ->
     SystemMs = NowMs + erlang:time_offset(millisecond),

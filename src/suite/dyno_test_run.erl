@@ -88,7 +88,6 @@
     %% The suite or the caller is wrong, not the target.
     | {misuse, dyno_error:error()}.
 
--doc "A run of the recording, and its verdicts.".
 -type recorded() :: {Run :: #{atom() => term()}, Verdicts :: [#{atom() => term()}]}.
 
 %% The interval of saving a running run.
@@ -96,7 +95,6 @@
 %% The most recent readings that a lost node can lose.
 -define(PEEK_MS, 2000).
 
--doc "A run before its load.".
 -spec new(#{
     module := module(),
     run := binary(),
@@ -121,7 +119,6 @@ new(#{run := Id, size := Size, targets := Targets, now_ms := NowMs} = About) ->
         saved_ms => NowMs
     }.
 
--doc "The new state and effects of an event.".
 -spec event(event(), NowMs :: integer(), t()) -> {t(), [effect()]}.
 event({load, Event}, NowMs, Run) ->
     load_event(Event, NowMs, Run);
@@ -337,22 +334,18 @@ failure(Code, Error) ->
         _ -> {failed, Code, text(dyno_error:format(Error))}
     end.
 
--doc "Adds a half of the run without instruments.".
 -spec baseline(dyno_test_baseline_run:half(), t()) -> t().
 baseline(Half, Run) ->
     told({baseline, Half}, Run).
 
--doc "Adds the costs of the agent's visits to the targets.".
 -spec visits([dyno_target_visit:t()], t()) -> t().
 visits(Visits, Run) ->
     #{metrics := Metrics, warnings := Warnings} = dyno_target_visit:parts(Visits),
     lists:foldl(fun(W, Acc) -> told({warning, W}, Acc) end, told({metrics, Metrics}, Run), Warnings).
 
--doc "The load's data for the suite's tear-down.".
 -spec run_info(t()) -> none | {info, term()}.
 run_info(#{run_info := Info}) -> Info.
 
--doc "All present and former targets.".
 -spec targets(t()) -> [dyno_targets:target()].
 targets(#{all := All}) -> All.
 
@@ -367,7 +360,6 @@ ended(AskedMs, #{all := All}) ->
     Seen = dyno_recording_observed:nodes(Nodes, Lost, AskedMs * 1_000_000),
     dyno_recording_observed:ended(complete, AskedMs, Seen).
 
--doc "The run as recorded.".
 -spec recorded(partial | failed | outcome(), t()) -> recorded().
 recorded({misuse, _}, Run) ->
     recorded(failed, Run);

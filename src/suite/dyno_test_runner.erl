@@ -15,12 +15,10 @@
 -export_type([context/0, event/0]).
 
 -type context() :: #{
-    %% The form of the suite's callbacks.
     form := module(),
     callbacks := dyno_test_callbacks:t(),
     options := dyno_suite:options(),
     module := module(),
-    %% The command line's overrides of the load.
     override := dyno_load_spec:override(),
     connection := #{cookie => atom(), name => atom(), idle => dyno_agent:idle(), keep => boolean()},
     custom := dyno_test_custom:loaded(),
@@ -36,7 +34,6 @@
     | {sample, node(), #{binary() => number()}}
     | {partial, dyno_test_run:recorded()}.
 
-%% A run's work after its set-up.
 -type job() :: #{
     context := context(),
     which := dyno_test_plan:run(),
@@ -50,7 +47,6 @@
 
 -type ended() :: {dyno_test_run:outcome(), dyno_test_run:t() | none}.
 
--doc "Runs one size once: its outcome, and the recording's run if anything was measured.".
 -spec run(dyno_test_plan:run(), SuiteState :: term(), context()) ->
     {dyno_test_run:outcome(), dyno_test_run:recorded() | none}.
 run({Size, _} = Which, SuiteState, #{form := Form, callbacks := Callbacks} = Context) ->

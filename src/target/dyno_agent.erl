@@ -27,13 +27,11 @@ used too much memory or ended, and may monitor `guard/1`.
 -export([format_error/1, fault/1]).
 -export_type([agent/0, idle/0, options/0, reason/0]).
 
--doc "An attached agent.".
 -opaque agent() :: #{
     node := node(),
     guard := pid(),
     ref := reference(),
     cleaner := dyno_target_cleaner:cleaner(),
-    %% The modules that the cleaner will remove.
     names := [module()],
     idle := idle() | none,
     processes := pos_integer(),
@@ -60,7 +58,6 @@ node reuses its agent; `release/1` removes all.
     more_modules => [dyno_code:object()],
     %% Modules that may appear later, removed at the end too.
     names => [module()],
-    %% The node's number of processes.
     processes => pos_integer(),
     %% A guard with the interface of dyno_agent_guard, instead.
     guard => module(),

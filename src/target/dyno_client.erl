@@ -26,7 +26,6 @@ The target needs no code of dyno.
 -export([start/1, call/4]).
 -export_type([client/0]).
 
--doc "The process in the target.".
 -type client() :: pid().
 
 -doc """

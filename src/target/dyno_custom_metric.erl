@@ -10,7 +10,6 @@
 -export([format_error/1]).
 -export_type([metric/0, t/0, reason/0]).
 
--doc "A metric computed by a function in the target.".
 -type metric() :: #{
     name := binary(),
     unit := binary(),
@@ -27,7 +26,6 @@
     why := binary() | undefined
 }.
 
--doc "Samples by node and name.".
 -opaque t() :: #{{node(), binary()} => line()}.
 
 -type part() :: #{atom() => term()}.
@@ -60,7 +58,6 @@ metric(#{name := _, call := {M, F, A} = Call} = Metric) when is_atom(M), is_atom
 metric(Other) ->
     {error, {bad_metric, Other}}.
 
--doc "Checks a name, a unit and a title; an error names their `Source`.".
 -spec description(term(), Source :: term()) ->
     {ok, #{name := binary(), unit := binary(), title := binary()}} | {error, reason()}.
 description(#{name := Name} = Map, Source) ->
@@ -155,7 +152,6 @@ point(TimeMs, {Value, _Unit}, Line) when is_number(Value) ->
 point(_TimeMs, Other, #{failures := N} = Line) ->
     Line#{failures := N + 1, why := short(Other)}.
 
--doc "Each name as a series of its node, until the load ends.".
 -spec series(EndsMs :: integer() | undefined, t()) -> [part()].
 series(EndsMs, Lines) ->
     [
@@ -167,7 +163,6 @@ series(EndsMs, Lines) ->
         Points <- [dyno_recording_part:until(EndsMs, 1, lists:reverse(Last))]
     ].
 
--doc "Unreadable values.".
 -spec warnings(t()) -> [{binary(), binary()}].
 warnings(Lines) ->
     [
@@ -183,7 +178,6 @@ warnings(Lines) ->
 
 %% Results
 
--doc "The table `custom_agents` of a node.".
 -spec table(node(), [{module(), Results :: term()}]) -> [part()].
 table(_Node, []) ->
     [];

@@ -19,14 +19,12 @@ invariant has not held. Operators are Erlang's eight comparisons.
 
 -type t() :: dyno_agent_polls:invariant().
 
--doc "The form in a suite or on the command line.".
 -type source() ::
     {Name :: atom() | string() | binary(), {module(), atom(), [term()]}, Operator :: atom(),
         Value :: term()}
     | string()
     | binary().
 
--doc "The checks of an invariant in one node.".
 -opaque history() :: #{
     invariant := t(),
     checks := non_neg_integer(),

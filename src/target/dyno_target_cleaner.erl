@@ -255,7 +255,6 @@ start(Node, Caller, Place, TimeoutMs) ->
         {error, _} = Error -> Error
     end.
 
--doc "The node's processor time since the cleaner began.".
 -spec cpu_ms(cleaner()) -> cpu_ms().
 cpu_ms(#{pid := Pid, ref := Ref} = Cleaner) ->
     Pid ! {Ref, cpu, self()},
@@ -264,7 +263,6 @@ cpu_ms(#{pid := Pid, ref := Ref} = Cleaner) ->
         {error, _} -> unknown
     end.
 
--doc "Sets the modules to remove at the end.".
 -spec modules(cleaner(), [module()]) -> ok | {error, term()}.
 modules(Cleaner, Modules) ->
     done(ask(Cleaner, {modules, Modules}, ?PATIENCE_MS)).
@@ -281,7 +279,6 @@ load(Cleaner, Objects) ->
         Other -> done(Other)
     end.
 
--doc "Sets the process that must end before the removal.".
 -spec guard(cleaner(), pid()) -> ok.
 guard(#{pid := Pid, ref := Ref}, Guard) ->
     Pid ! {Ref, guard, Guard},

@@ -35,7 +35,6 @@ of_node(Node, #{own_cpu := true} = Options) ->
     end;
 of_node(_Node, Options) -> Options.
 
--doc "A sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({refused, Node, Reason}) ->
     io_lib:format("the processor of ~ts cannot be sampled: ~ts; without --kind cpu or --profile cpu "

@@ -22,7 +22,6 @@
     warnings := [dyno_recording_part:warning()]
 }.
 
--doc "A sample of a node's sampler, at a time of the run.".
 -type sample() ::
     {node(), TimeMs :: integer(), dyno_agent_vm:values(), CostUs :: non_neg_integer()}.
 
@@ -103,7 +102,6 @@ parts(Targets, All, Results, EndsMs) ->
         ]
     }.
 
--doc "All possible parts of these instruments.".
 -spec known([module()]) -> dyno_threshold:known().
 known(Instruments) ->
     Described = fun(What) -> [Description || {_, Description} <- data(What, Instruments)] end,
@@ -119,7 +117,6 @@ data(What, Instruments) ->
      || M <- Instruments, Parts <- exporting(M, What, 0), Description <- Parts:What()
     ].
 
-%% The module that describes an instrument's results, if it describes these.
 exporting(Instrument, Function, Arity) ->
     #{parts := Parts} = dyno_agent_instrument:about(Instrument),
     {module, Parts} = code:ensure_loaded(Parts),

@@ -22,7 +22,6 @@ includes the node's own work, so the cost is at most that.
     leaving_ms := non_neg_integer(),
     %% Of both.
     cpu_ms := dyno_target_cleaner:cpu_ms(),
-    %% The number of modules that stayed.
     left := non_neg_integer() | unknown,
     %% Whether they stayed because a process runs them.
     inside := boolean(),
@@ -30,7 +29,6 @@ includes the node's own work, so the cost is at most that.
     is_here := boolean()
 }.
 
--doc "Sums the cost of arriving.".
 -opaque meter() :: counters:counters_ref().
 
 -define(WALL, 1).

@@ -21,7 +21,6 @@
     budget => float(),
     %% Functions with single calls timed.
     distribution => [dyno_agent_patterns:pattern()],
-    %% Server processes with measured callbacks.
     servers => [dyno_process_filter:t()],
     %% Names of instruments switched off; of dyno's, the only ones switched on.
     without => [atom()],
@@ -29,7 +28,6 @@
     %% Instruments besides dyno's own.
     instruments => [module()],
     interval_ms => pos_integer(),
-    %% Modules of custom agents.
     custom => [module()],
     %% The store of idle agents between two runs.
     idle => dyno_agent:idle(),
@@ -50,15 +48,12 @@
     %% The monitor of its guard, and the mark of its messages.
     monitor := reference(),
     ref := reference(),
-    %% The running instruments, in the order of their starts.
     instruments := [{module(), pid()}],
     sampler := pid(),
     %% Names of instruments too expensive for the node's number of processes.
     left_out := [atom()],
-    %% For the recording.
     facts := #{atom() => term()},
     clock := dyno_target_clock:clock(),
-    %% The offset of its times.
     shift_ms := integer(),
     metrics := [dyno_agent_vm:metric()]
 }.
@@ -155,7 +150,6 @@ left_out(Agent, #{level := budget, patterns := [_ | _], without := Without}) ->
 left_out(_Agent, _Options) ->
     [].
 
--doc "Warnings about the measurement of the targets.".
 -spec warnings([target()]) -> [{Code :: binary(), Text :: binary()}].
 warnings(Targets) ->
     Flagged =
@@ -213,7 +207,6 @@ aligned(Targets, ZeroNs) ->
      || #{sampler := Sampler, clock := Clock} = Target <- Targets
     ].
 
--doc "Whether anything in the targets is traced.".
 -spec traces([target()]) -> boolean().
 traces(Targets) ->
     lists:any(
@@ -304,7 +297,6 @@ result(Module, Read) ->
         false -> Read
     end.
 
--doc "The target with this monitor, reference of messages, or sampler.".
 -spec find(monitor | ref | sampler, reference() | pid(), [target()]) -> {ok, target()} | error.
 find(Key, Value, Targets) ->
     case [Target || #{Key := Is} = Target <- Targets, Is =:= Value] of
@@ -328,6 +320,5 @@ format_error({unmatched, Node, Patterns}) ->
         [Node, lists:join(", ", Texts)]
     ).
 
--doc "The caller chooses the patterns.".
 -spec fault(reason()) -> dyno_error:fault().
 fault({unmatched, _, _}) -> caller.

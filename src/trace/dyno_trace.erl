@@ -118,7 +118,6 @@ remove(Trace, Pattern) -> call(Trace, {remove, unicode:characters_to_binary(Patt
 -spec stop(pid()) -> {ok, ended()} | {error, dyno_error:error()}.
 stop(Trace) ->
     Result = call(Trace, stop),
-    %% Its owner was told too.
     receive
         {?MODULE, Trace, {ended, Ended}} -> {ok, Ended}
     after 0 -> Result
@@ -283,7 +282,6 @@ came(#{at := At} = Item, Sender, #{all := [_, _ | _], waiting := Waiting} = Stat
 came(Item, Sender, State) ->
     shown(Sender, Item, State).
 
-%% With the observed time.
 ended(#{node := Node} = Item, #{targets := Targets, ended := Ended} = State) ->
     #{started_ms := StartedMs, for_ms := ForMs} = State,
     Left = [Target || #{node := Of} = Target <- Targets, atom_to_binary(Of) =/= Node],

@@ -120,7 +120,6 @@ value([{'%', At, _}, {Kind, _, _} = Struct, {'{', _, _} | Tokens], Part) when
 value([Token | _], _Part) ->
     wrong(Token).
 
-%% Separated by commas.
 parts([{End, _, _} | Rest], End, _Part) ->
     {[], Rest};
 parts(Tokens, End, Part) ->

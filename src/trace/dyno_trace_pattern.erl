@@ -224,7 +224,6 @@ clause(Tokens, End) ->
             throw({column(Where), Module:format_error(Why)})
     end.
 
-%% A clause for each alternative of the guard.
 specification(Arguments, Guards, Anno) ->
     _ = [throw({column(At), no_division()}) || At <- divisions(Guards)],
     List = lists:foldr(

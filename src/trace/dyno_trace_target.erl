@@ -7,20 +7,17 @@
 -export([hold/3, change/2, stop/1, format_error/1]).
 -export_type([t/0, options/0, reason/0]).
 
--doc "A held node, with tracing.".
 -type t() :: #{
     node := node(),
     watchdog := pid(),
     %% The lead of the node's monotonic time over this node's time of day.
     ahead := integer(),
-    %% Records of the traced modules.
     records := dyno_trace_term:records(),
     ends := ends | as_asked,
     atom() => term()
 }.
 
 -type options() :: #{
-    %% Checked.
     processes := [dyno_agent_process_filter:selector()],
     what := events | latency | {argument, pos_integer()},
     %% Whether each call's end is traced, for a tree.
@@ -29,7 +26,6 @@
     limits := dyno_agent_event_watchdog:limits(),
     terms := dyno_agent_event_term:limits(),
     above_ns => pos_integer(),
-    %% Whether calls include their arguments.
     arguments := boolean(),
     cookie => atom(),
     name => atom()
@@ -124,7 +120,6 @@ wanted_of(#{actions := Actions}, Ends) ->
         {false, false, as_asked} -> none
     end.
 
-%% Whether the node has the functions.
 check(_Node, []) ->
     ok;
 check(Node, [{_, #{function := Function}} | Patterns]) ->
@@ -137,7 +132,6 @@ check(Node, [{_, #{function := Function}} | Patterns]) ->
 check(Node, [_Messages | Patterns]) ->
     check(Node, Patterns).
 
-%% Whether the functions have the requested argument.
 arguments(Node, Patterns, #{what := {argument, Number}}) ->
     TooFew = [
         {?MODULE, {no_argument, printed(Function), Number, Arity}}

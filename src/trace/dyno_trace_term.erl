@@ -14,7 +14,6 @@
 -doc "The names of the fields, by a record's name and number of fields.".
 -type records() :: #{{atom(), non_neg_integer()} => [atom()]}.
 
--doc "A term as text.".
 -spec text(term(), records()) -> unicode:chardata().
 text({'$dyno', Text}, _Records) when is_binary(Text) ->
     Text;

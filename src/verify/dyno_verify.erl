@@ -43,7 +43,6 @@ Monitors run in each node; this process collects their verdicts in one stream. I
     atom() => term()
 }.
 
--doc "An event to show.".
 -type event() ::
     {verdict, dyno_agent_monitor:report()}
     | {crashed, {module(), dyno_agent_event:process(), {atom(), term(), list()}}}
@@ -53,7 +52,6 @@ Monitors run in each node; this process collects their verdicts in one stream. I
     | {began, [node(), ...]}
     | {counted, [dyno_agent_verifier:summary()]}.
 
--doc "Observations for the recording.".
 -type seen() :: #{
     specs := [binary(), ...],
     nodes := [node(), ...],

@@ -10,7 +10,6 @@
 
 -export([term/1]).
 
--doc "The term.".
 -spec term(binary()) -> {ok, term()} | error.
 term(<<131, 80, _/binary>>) ->
     error;

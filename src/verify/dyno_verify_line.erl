@@ -46,7 +46,6 @@ space(<<Space, Rest/binary>>) when Space =< $\s -> space(Rest);
 space(<<"%", _/binary>>) -> <<>>;
 space(Text) -> Text.
 
-%% Terms separated by commas, and their end.
 terms(<<End, Rest/binary>>, End) ->
     {[], Rest};
 terms(Text, End) ->
@@ -234,7 +233,6 @@ angled(Text) ->
     <<Printed:Size/binary, Rest/binary>> = Text,
     {Printed, Rest}.
 
-%% A name without quotes.
 word(<<First/utf8, _/binary>> = Text) when First >= $a, First =< $z; First >= 16#DF ->
     letters(Text, 0).
 

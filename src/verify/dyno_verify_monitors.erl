@@ -19,7 +19,6 @@
     | {not_loaded, unicode:chardata()}
     | {same_name, module()}.
 
--doc "All named monitors.".
 -spec read([binary(), ...]) -> {ok, [dyno_code:object(), ...]} | {error, dyno_error:error()}.
 read(Specs) ->
     maybe
@@ -88,7 +87,6 @@ checked(Name, {Module, Binary, _} = Object) ->
         [{F, A} | _] -> {error, {no_monitor, Name, F, A}}
     end.
 
--doc "A monitor's needs, asked in this node.".
 -spec needs(dyno_code:object()) -> dyno_agent_monitor:needs().
 needs({Module, _, _} = Object) ->
     loaded(Object, fun() -> dyno_agent_monitor:needs(Module) end).
@@ -108,12 +106,10 @@ loaded({Module, Binary, File}, Use) ->
         [node()]
     ).
 
--doc "The monitors' own warnings.".
 -spec warnings([dyno_code:object()]) -> [unicode:chardata()].
 warnings(Objects) ->
     lists:append([map_get(warnings, needs(Object)) || Object <- Objects]).
 
--doc "The modules of dyno's agent that they call.".
 -spec runtime([dyno_code:object()]) -> [module()].
 runtime(Objects) ->
     Calls = lists:usort([

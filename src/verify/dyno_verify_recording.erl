@@ -10,7 +10,6 @@
 
 -define(GROUP, ~"verify").
 
--doc "The recording's parts for properties in nodes.".
 -spec parts(dyno_observation:ended(), dyno_verify:seen()) -> dyno_observed:parts().
 parts(#{ending := #{status := Status} = Ended, lost := Lost} = How, Seen) ->
     #{specs := Specs, nodes := Nodes, options := Options} = Seen,
@@ -111,7 +110,6 @@ partitions(Node, #{verdicts := Verdicts, duration_ns := DurationNs}, IsLost) ->
 violations(#{reports := Reports}) ->
     lists:reverse([Report#{at_ns => At} || {At, Report} <- Reports]).
 
-%% The completeness of the traces, in a sentence.
 soundness(Partitions) ->
     Parts = [
         [integer_to_binary(N), " ", Text]
@@ -156,7 +154,6 @@ verdict(Module, Summaries, Ending) ->
         text => dyno_recording_part:text("~ts", [Text])
     }.
 
-%% The reason of an undecided property.
 unknown(#{processes := 0}, Ending) ->
     ["no process came that it is for" | lost(Ending)];
 unknown(#{processes := N, seen := Seen} = Sums, Ending) ->

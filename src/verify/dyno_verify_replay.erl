@@ -14,7 +14,6 @@ in order of time.
 -export([run/3, file/3]).
 -export_type([result/0]).
 
--doc "Verdicts in order, and counts.".
 -type result() :: #{
     verdicts := [dyno_agent_monitor:report()],
     crashes := [{module(), dyno_agent_event:process(), Reason :: term()}],

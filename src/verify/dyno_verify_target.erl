@@ -19,7 +19,6 @@
 
 -define(RECORD_MS, 120_000).
 
--doc "The instrumentations by name: the verifier's configuration for each.".
 -spec instrumentations() -> [{atom(), #{instrumentation := module(), atom() => term()}}, ...].
 instrumentations() ->
     [
@@ -33,7 +32,6 @@ instrumentations() ->
         {inline, #{instrumentation => dyno_agent_inline_verify}}
     ].
 
--doc "Attaches to a node, and monitors.".
 -spec hold(node(), [dyno_code:object(), ...], dyno_verify:options()) ->
     {ok, dyno_target:t()} | {error, dyno_error:error()}.
 hold(Node, Objects, Options) ->
@@ -155,11 +153,9 @@ load(Node, Objects) ->
     lists:foreach(fun({Module, Binary, File}) -> dyno_code:load(Module, File, Binary) end, Own),
     [Module || {Module, _, _} <- Own].
 
--doc "The counts so far.".
 -spec peek(dyno_target:t()) -> {ok, dyno_agent_verifier:summary()} | gone.
 peek(Target) -> summary(fun dyno_agent_verifier:peek/1, Target).
 
--doc "Ends monitoring; returns the counts.".
 -spec finish(dyno_target:t()) -> {ok, dyno_agent_verifier:summary()} | gone.
 finish(Target) -> summary(fun dyno_agent_verifier:finish/1, Target).
 

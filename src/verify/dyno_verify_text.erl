@@ -49,7 +49,6 @@ trace(gap) -> "with a gap".
 key(#{key := Key}) when Key =/= all -> term(Key);
 key(_Report) -> [].
 
--doc "The property's name.".
 -spec property(dyno_agent_monitor:report()) -> binary().
 property(#{property := Property}) -> text(Property).
 
@@ -63,11 +62,9 @@ process(#{pid := Pid, initial_call := {M, F, A}} = Process) ->
         [", which runs ", dyno_agent_name:mfa({M, F, A})]
     ]).
 
--doc "The deciding step.".
 -spec step(dyno_agent_monitor:report()) -> binary().
 step(#{explanation := Explanation}) -> text(maps:get(step, Explanation, "")).
 
--doc "The bindings of variables.".
 -spec bindings(dyno_agent_monitor:report()) -> binary().
 bindings(#{explanation := #{bindings := Bindings}}) ->
     text(
@@ -121,7 +118,6 @@ mfargs({M, F, Args}) when is_list(Args) ->
 mfargs(MFA) ->
     dyno_agent_name:mfa(MFA).
 
--doc "A crashed monitor.".
 -spec crash({module(), dyno_agent_event:process(), {atom(), term(), list()}}) -> binary().
 crash({Module, Process, {Class, Reason, Stack}}) ->
     Where =

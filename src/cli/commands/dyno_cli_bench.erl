@@ -142,7 +142,6 @@ measurement(_Nodes, _Measured, _Values) ->
 measure({codes, Codes}, Options) -> dyno_bench:run(Codes, Options);
 measure({file, File}, Options) -> dyno_bench:run_file(File, Options).
 
-%% Long measurements report their progress.
 reporting(#{progress := Report}, #{isolated := Isolated} = Options) ->
     Group = fun(Number, Of) ->
         Report(#{

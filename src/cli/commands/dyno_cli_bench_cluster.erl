@@ -76,12 +76,10 @@ ended(Status, Samples, Parameters) ->
     ),
     {ok, dyno_recording:put(Document, status, Status)}.
 
-%% The names of the columns.
 heading() ->
     Own = columns("YYYY-MM-DDTHH:MM:SS-oo:oo", "Node", "Workers", "Per second"),
     dyno_cli_bench_monitor:heading(Own).
 
-%% A sample: a line for each node, and for all if there are several.
 lines(#{time_ms := Ms, nodes := Nodes, per_second := PerSecond}) ->
     Time = calendar:system_time_to_rfc3339(Ms div 1000),
     Workers = lists:sum([C || #{concurrency := C} <- Nodes]),

@@ -11,7 +11,6 @@ resulting mode.
 
 -export([decisions/0, samples/0, mode/2]).
 
-%% The options of each mode.
 -define(CONTINUOUS, [sample_ms, cv]).
 -define(SQUEEZE, [min, step, max]).
 -define(SHARED, [samples, warmup, report]).
@@ -144,7 +143,6 @@ name(Values) ->
         _ -> {ok, continuous}
     end.
 
-%% Refuses the first that holds.
 fits(Name, Values, Codes) ->
     Has = fun(Keys) -> map_size(maps:with(Keys, Values)) > 0 end,
     Metric = maps:get(metric, Values, time),

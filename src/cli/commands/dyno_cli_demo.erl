@@ -11,7 +11,6 @@
 -type reason() :: {name, string()} | {ended, node()}.
 
 -define(DEFAULT, shop).
-%% The properties of the shop, in a clone.
 -define(PROPERTIES, "examples/verify/shop_answers.dyno").
 
 -spec command() -> dyno_cli_command:t().
@@ -52,7 +51,6 @@ run(Values) ->
         {error, _} = Error -> dyno_cli_command:refused(Error)
     end.
 
-%% The shop's cookie is that of this node.
 own_cookie(#{cookie := Cookie}) ->
     true = erlang:set_cookie(Cookie),
     ok;

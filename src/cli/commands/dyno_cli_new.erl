@@ -12,7 +12,6 @@ Without a kind it lists the kinds.
 
 -export([command/0, run/1, format_error/1, fault/1]).
 
-%% The number of functions in a new suite.
 -define(SUGGESTED, 3).
 %% Names of functions that no client calls.
 -define(NO_WORK, "^([a-z].*link|module_info|[_$].*|child_spec|behaviour_info)$").

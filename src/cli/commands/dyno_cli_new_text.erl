@@ -9,7 +9,6 @@
 
 -type language() :: erlang | elixir.
 
--doc "The project's application, and some of its functions.".
 -type project() :: none | {App :: binary(), Functions :: [binary()]}.
 
 -doc "Each kind, its description, and the command that runs it.".

@@ -166,7 +166,6 @@ progress({lost, Node, Error}) ->
     [#{phase => warning, text => [atom_to_binary(Node), ": ", dyno_error:format(Error)]}];
 progress({back, Node}) ->
     [#{phase => warning, text => [atom_to_binary(Node), " is back"]}];
-%% An alarm has its own line.
 progress({alarm, _, _}) ->
     [].
 

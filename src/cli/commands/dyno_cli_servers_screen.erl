@@ -15,7 +15,6 @@ that takes commands; elsewhere, and with `--each`, lines.
 
 -import(dyno_cli_servers_view, [new/1, with_event/2, with_input/2]).
 
--doc "The drawing process, and its mode.".
 -opaque screen() :: {pid(), mode()}.
 
 -type mode() :: table | lines | each | silent.
@@ -24,7 +23,6 @@ that takes commands; elsewhere, and with `--each`, lines.
     mode := mode(),
     view := dyno_cli_servers_view:view(),
     quits := pid() | none,
-    %% Whether the first line is drawn.
     drawn := boolean()
 }.
 

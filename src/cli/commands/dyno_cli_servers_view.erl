@@ -23,7 +23,6 @@
     shown := non_neg_integer(),
     most := pos_integer(),
     ran := non_neg_integer(),
-    %% The answer to the last command.
     said := unicode:chardata()
 }.
 
@@ -34,7 +33,6 @@
 -define(MOST_CHARACTERS, 200).
 -define(SAY, "s KEY sorts, g GROUP sums, /TEXT filters, f freezes, q quits").
 
--doc "The view for a command's values.".
 -spec new(dyno_cli_command:values()) -> view().
 new(Values) ->
     #{
@@ -209,7 +207,6 @@ lines(#{start_ns := Ns} = Window, View) ->
 clock(Ns) ->
     calendar:system_time_to_rfc3339(Ns div 1_000_000, [{unit, millisecond}, {offset, "Z"}]).
 
--doc "A line for an alarm, with the time.".
 -spec alarm(binary()) -> iodata().
 alarm(Text) -> [clock(erlang:system_time(nanosecond)), " alarm: ", dyno_text:clean(Text)].
 
@@ -221,11 +218,9 @@ call(#{at_ns := AtNs, name := Name, callback := Callback, tag := Kind} = Call) -
         re:replace(dyno_unit:format(Ns, ~"ns"), " ", ""), argument(Message)
     ]).
 
--doc "The number of single messages shown, and the limit.".
 -spec shown(view()) -> {non_neg_integer(), pos_integer()}.
 shown(#{shown := Shown, most := Most}) -> {Shown, Most}.
 
--doc "The number shown, and why not all, in a sentence.".
 -spec calls(Status :: binary(), view()) -> binary().
 calls(Status, #{shown := Shown, most := Most, ran := Ran}) ->
     Why =

@@ -18,7 +18,6 @@ for a terminal of a size, with the selected row.
 
 -opaque view() :: #{
     nodes := [node()],
-    %% The node shown.
     node := node(),
     sort := dyno_agent_top:key(),
     grouped := boolean(),

@@ -158,7 +158,6 @@ waiting(Trace, Ref) ->
             dyno_cli_crash:report(exit, Reason, [])
     end.
 
-%% Whether everything requested was shown, or a limit was reached.
 status(Ended) ->
     Limits = lists:usort([Limit || #{reason := #{limit := Limit}} <- Ended]),
     case Limits -- [count, for_ms, stopped] of

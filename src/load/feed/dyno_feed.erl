@@ -66,7 +66,6 @@ worker goes through all items. `split`: worker K of N has the items K, K + N, ..
         share => shared | each | split
     }.
 
--doc "A checked feed.".
 -type feed() :: #{
     name := atom(),
     source := source(),
@@ -74,10 +73,8 @@ worker goes through all items. `split`: worker K of N has the items K, K + N, ..
     share := shared | each | split
 }.
 
--doc "The feeds of a node's workers.".
 -opaque context() :: #{
     feeds := [{atom(), opened()}],
-    %% This node's index among all load nodes.
     index := non_neg_integer(),
     nodes := pos_integer(),
     workers := pos_integer(),

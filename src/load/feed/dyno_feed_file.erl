@@ -41,7 +41,6 @@ open(Kind, File, MostBytes) ->
         _ -> read_all(Kind, File)
     end.
 
--doc "The items of a small file.".
 -spec items(lines | csv, file:name_all()) -> {ok, [term()]} | {error, reason() | large}.
 items(Kind, File) ->
     case filelib:file_size(File) =< ?IN_MEMORY_BYTES andalso read_all(Kind, File) of
@@ -168,7 +167,6 @@ item(Nth, #{readers := Readers, parse := Parse}) ->
 parsed(Line, lines) -> Line;
 parsed(Line, {csv, Names}) -> maps:from_list(lists:zip(Names, cells(Line), {pad, {~"", ~""}})).
 
-%% One line of CSV.
 cells(Line) -> cells(Line, []).
 
 cells(<<$", Rest/binary>>, Cells) ->

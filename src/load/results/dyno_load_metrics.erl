@@ -41,7 +41,6 @@ known() ->
         series => [#{name => Name, unit => Unit} || {_, Name, Unit, _} <- courses()]
     }.
 
--doc "The metrics of a search's probe.".
 -spec known_of_probe() -> dyno_threshold:known().
 known_of_probe() ->
     Histograms = [~"latency", ~"service", ?LAG, <<(prefix(~"operation", ~"*"))/binary, "latency">>],
@@ -80,7 +79,6 @@ of_operations(Prefix, Suffix) ->
      || {Name, Title, Unit, Value} <- operations()
     ].
 
-%% Of the operations in a time.
 -spec operations() -> [description()].
 operations() ->
     [
@@ -155,7 +153,6 @@ arrived(Total, Parts) ->
         started => lists:sum([N || #{total := #{started := N}} <- Parts])
     }.
 
-%% Of the parts in which arrivals came.
 -spec open_loads() -> [description()].
 open_loads() ->
     Phases = fun(Is) -> fun(#{parts := Parts}) -> {length(lists:filter(Is, Parts)), 1} end end,
@@ -189,7 +186,6 @@ open_loads() ->
         end}
     ].
 
-%% Of the whole load.
 -spec of_all() -> [description()].
 of_all() ->
     [
@@ -269,7 +265,6 @@ courses() ->
         {max_ns, ~"load.latency.max", ~"ns", ~"Response time, max"}
     ].
 
--doc "A probe's outcome for its objective.".
 -spec outcome([dyno_threshold:t()], dyno_load_result:part()) -> dyno_load_search:outcome().
 outcome(Objective, #{duration_ns := LengthNs, total := Total} = Part) ->
     Metrics =

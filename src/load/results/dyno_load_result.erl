@@ -43,7 +43,6 @@
     lost_at_ms := integer() | undefined
 }.
 
--doc "A feed that ended, or a pool that could not grow.".
 -type note() :: {feed_ended, atom()} | {not_grown, binary()}.
 
 -doc "The whole result of a load. An interrupted load has no parts.".
@@ -59,7 +58,6 @@
     seed := integer(),
     nodes := [load_node()],
     notes := [note()],
-    %% Reasons of failed end_worker/1 calls.
     not_ended := [binary()],
     search => dyno_load_search:result(),
     %% The machine's load in probes too slow to cause it.
@@ -69,7 +67,6 @@
 %% A rate lower by this factor uses little of the machine.
 -define(MUCH_SLOWER, 16).
 
--doc "The results of all pools in a round of parts.".
 -spec merge([dyno_load_part:t()], [dyno_load_pool:snapshot()]) -> merged().
 merge(Round, Snapshots) ->
     {Parts, _} = lists:mapfoldl(
@@ -151,7 +148,6 @@ offered(_Parts, _FromNs, _ToNs) ->
 
 clip(Ns, Length) -> max(0, min(Ns, Length)).
 
--doc "An interval's results: the difference from the last snapshot to this one.".
 -spec interval(
     TimeNs :: integer(),
     LengthNs :: pos_integer(),
@@ -215,7 +211,6 @@ of_search(#{rate_per_s := Found} = Result, [{Last, _} | _] = Probes, Merged) ->
         ])
     }.
 
--doc "A load node and its results.".
 -spec node_of(
     dyno_load_core:pool(), dyno_load_pool:snapshot() | undefined, LostAtMs :: integer() | undefined
 ) -> load_node().
@@ -245,13 +240,11 @@ named_kinds(#{kinds := Kinds}) ->
      || Kind := Snapshot <- maps:iterator(Kinds, ordered), Kind =/= undefined
     ].
 
--doc "The number of a part's arrivals that never started.".
 -spec dropped(part()) -> non_neg_integer() | undefined.
 dropped(#{arrivals := undefined}) -> undefined;
 dropped(#{arrivals := Arrivals, total := #{started := Started}}) ->
     max(0, round(Arrivals - Started)).
 
--doc "A run's parts in a recording, from the load's result and intervals.".
 -spec to_recording(t() | none, [dyno_load_source:interval()]) ->
     #{metrics | histograms | series | tables | warnings := [#{atom() => term()}]}.
 to_recording(none, Intervals) ->
@@ -271,7 +264,6 @@ to_recording(Result, Intervals) ->
         warnings => [#{code => C, text => T} || {C, T} <- dyno_load_verdict:warnings(Result)]
     }.
 
--doc "All parts that `to_recording/2` may return.".
 -spec known() -> dyno_threshold:known().
 known() ->
     (dyno_load_metrics:known())#{tables => dyno_load_tables:specs()}.

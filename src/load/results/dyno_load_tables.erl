@@ -7,7 +7,6 @@
 
 -export([tables/1, specs/0]).
 
--doc "The non-empty tables of a run.".
 -spec tables(dyno_load_result:t()) -> [#{atom() => term()}].
 tables(#{errors := Errors, duration_ns := DurationNs, parts := Parts} = Result) ->
     Operations = [

@@ -55,7 +55,6 @@ of_part(Part) ->
 is_kept(#{arrivals := undefined}) -> true;
 is_kept(#{arrivals := Arrivals, total := #{started := Started}}) -> Started >= ?KEPT * Arrivals - 1.
 
-%% The share of the workers' time in operations.
 busy(#{total := #{service := undefined}}) ->
     1.0;
 busy(#{total := #{service := #{sum := SumNs}}, duration_ns := Length, workers := Workers}) ->

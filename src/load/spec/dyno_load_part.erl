@@ -9,7 +9,6 @@
 -export([parts/2, at_rate/4]).
 -export_type([t/0]).
 
--doc "A single closed or open load of a length.".
 -type t() :: #{
     name := binary(),
     model := closed | open,
@@ -22,7 +21,6 @@
     schedule => dyno_load_schedule:schedule(),
     %% If constant.
     rate_per_s => number(),
-    %% A probe.
     'of' => search,
     %% Closed loads only.
     think => dyno_load_spec:think(),
@@ -89,7 +87,6 @@ part(#{model := Model, workers := Workers} = Load, Defaults, Nth) ->
             end
     end.
 
--doc "A search's probe at a rate.".
 -spec at_rate(number(), pos_integer(), t() | map(), dyno_load_spec:load()) -> t().
 at_rate(Rate, DurationMs, #{seed := Seed} = Part, Load) ->
     LengthNs = DurationMs * 1_000_000,

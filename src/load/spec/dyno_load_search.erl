@@ -30,14 +30,12 @@ precision, and a rate within held more often than not.
     limit_ns := pos_integer()
 }.
 
--doc "Whether the objective held, or why not.".
 -type outcome() :: held | objective | saturated | generator.
 
 -type tried() :: #{
     rate_per_s := number(),
     held := non_neg_integer(),
     failed := non_neg_integer(),
-    %% The reason of the last failed probe.
     why := outcome() | undefined,
     decision := held | failed | undecided
 }.
@@ -131,7 +129,6 @@ next(#{rates := Rates, tried := Tried} = Search) ->
             {probe, element(most_telling(Search), Rates)}
     end.
 
-%% The lower and upper bound of the limit.
 bounds(#{likely := Likely, options := #{confidence := Confidence}}) ->
     Tail = (1 - Confidence) / 2,
     {quantile(Tail, Likely), quantile(1 - Tail, Likely)}.

@@ -8,7 +8,6 @@
 -export([suggestion/2, format_error/1]).
 -export_type([load/0, think/0, operations/0, override/0, reason/0]).
 
--doc "Operation kinds with their relative weights.".
 -type operations() :: #{Kind :: atom() => Weight :: number()}.
 
 -doc """
@@ -20,7 +19,6 @@ exponential with a mean.
 -doc "A checked load; doc/suites.md describes the keys.".
 -type load() :: #{model := closed | open | phases | search, atom() => term()}.
 
--doc "Values of the command line that override the suite's.".
 -type override() :: #{
     model => closed | open | search,
     rate_per_s => term(),
@@ -72,7 +70,6 @@ read(#{model := Model} = Load, _Size) when
 read(Other, _Size) ->
     {error, {bad_load, Other}}.
 
-%% All keys of a load.
 keys(closed) ->
     [workers, think_time_ms, iterations, operations, duration_ms, name];
 keys(open) ->
@@ -272,7 +269,6 @@ override(Load, Override, _Size) when map_size(Override) =:= 0 ->
     {ok, Load};
 override(#{model := Now} = Load, Override, Size) ->
     Model = maps:get(model, Override, implied(Override, Now)),
-    %% Keep those of the suite's keys that the other model has too.
     Kept =
         case Model of
             Now -> Load;

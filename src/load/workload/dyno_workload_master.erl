@@ -20,7 +20,6 @@ for a random sample of requests.
     send := float(),
     recv := float(),
     seed := integer(),
-    %% The worker's module, with start/2.
     worker := module(),
     %% The share of requests with a measured response time.
     sampled := float(),
@@ -37,7 +36,6 @@ for a random sample of requests.
     next = 1 :: pos_integer(),
     work = queue:new() :: queue:queue(worker()),
     alive = 0 :: non_neg_integer(),
-    %% Send times of sampled requests.
     sent = #{} :: #{{pos_integer(), pos_integer()} => integer()},
     random :: rand:state(),
     options :: options()

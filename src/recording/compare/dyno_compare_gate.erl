@@ -18,7 +18,6 @@ verdict says so.
 
 -export_type([t/0]).
 
--doc "A condition.".
 -opaque t() :: #{
     %% One of ?SUBJECTS, or a metric's name, which has a dot.
     subject := binary(),
@@ -104,7 +103,6 @@ is_upwards(#{subject := Subject}, #{better := Better}) ->
 is_judged(#{kind := exact}) -> true;
 is_judged(#{verdict := Verdict}) -> not lists:member(Verdict, [same, undecided, one_run]).
 
-%% The reasons that keep a gate closed without a failure.
 is_open(_Condition, #{kind := exact}) -> false;
 is_open(_Condition, #{verdict := one_run}) -> true;
 is_open(Condition, #{low := undefined, verdict := Verdict} = Change) ->
@@ -190,7 +188,6 @@ relevant(Subject, Changes) ->
             (Subject =:= ~"memory" andalso Metric =:= dyno_compare_metrics:memory())
     ].
 
-%% The difference that passed, and the smallest that would fail.
 passed(Condition, Asked) ->
     case [Seen || Change <- Asked, {ok, Seen} <- [seen(Condition, Change)]] of
         [] ->
@@ -231,7 +228,6 @@ is_unsure(Verdict) -> Verdict =:= undecided orelse Verdict =:= one_run.
 by(#{old := Old, new := New}) when min(Old, New) > 0 -> max(Old, New) / min(Old, New) - 1;
 by(#{old := Old, new := New}) -> abs(New - Old).
 
-%% The reason why a change is undecided, and advice.
 doubt(_Condition, #{item := Item, metric := Metric, verdict := one_run}) ->
     [
         "not enough data for ", Metric, " of ", Item, ": a verdict needs two runs of a size or "

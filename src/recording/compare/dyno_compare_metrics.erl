@@ -57,12 +57,10 @@
 ]).
 
 -define(MEMORY, ~"vm.memory.total.max").
-%% Names as in thresholds.
 -define(OF_NODES, [
     ?MEMORY, ~"vm.memory.processes.max", ~"vm.memory.binary.max", ~"os.vm.rss.max"
 ]).
 
--doc "The comparable metrics in display order, including these names.".
 -spec metrics(dyno_recording:document(), names()) -> [metric()].
 metrics(#{~"command" := ~"bench"} = Document, Names) ->
     Runs = dyno_recording:runs(Document),
@@ -115,7 +113,6 @@ by_name(Names, Document) ->
      || {Place, Runs} <- places(Document)
     ]).
 
--doc "The change of a metric: its values, their ratio with interval, and the verdict.".
 -spec change(metric(), {value(), value()}, {value(), value(), value()}, dyno_compare:verdict()) ->
     dyno_compare:change().
 change(Metric, {Old, New}, {Ratio, Low, High}, Verdict) ->
@@ -127,7 +124,6 @@ change(Metric, {Old, New}, {Ratio, Low, High}, Verdict) ->
 -spec memory() -> binary().
 memory() -> ?MEMORY.
 
--doc "The names in a recording most like an unknown one.".
 -spec nearest(binary(), dyno_recording:document()) -> [binary()].
 nearest(Name, Document) ->
     Runs = dyno_recording:runs(Document),
@@ -136,7 +132,6 @@ nearest(Name, Document) ->
     Names = dyno_threshold_metric:names(Of(~"metrics"), Of(~"series")) ++ Cells,
     dyno_similar:closest(Name, Names).
 
-%% The runs grouped by equal labels.
 places(Document) ->
     Runs = [Run || #{~"status" := ~"complete"} = Run <- dyno_recording:runs(Document)],
     Places = [{place(Run), Run} || Run <- Runs],
@@ -208,7 +203,6 @@ decisive(Code, Run) ->
         ]
     ].
 
-%% A function's time for each call, over all its nodes.
 functions(Place, Runs) ->
     Times = [
         {Name, Time}
@@ -280,7 +274,6 @@ all(Place, Runs) ->
     Names = lists:uniq([Name || #{~"metrics" := Of} <- Runs, #{~"name" := Name} <- Of]),
     lists:append([named(Name, Place, Runs) || Name <- Names]) ++ cells(Place, Runs).
 
-%% A threshold's value, of each node that has one or of the runs.
 named(Name, Place, Runs) ->
     Roles = lists:uniq([Role || #{~"nodes" := Nodes} <- Runs, #{~"role" := Role} <- Nodes]),
     OfNodes = [

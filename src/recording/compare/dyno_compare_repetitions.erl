@@ -39,7 +39,6 @@ changes(Pairs, Threshold) ->
 level(asked, Count) -> 1 - 2 * (1 - ?LEVEL) / max(1, Count / 2);
 level(_Family, Count) -> 1 - (1 - ?LEVEL) / Count.
 
-%% The metrics that decide one condition.
 family(#{kind := time} = Metric) ->
     case dyno_compare_metrics:is_asked(Metric) of
         true -> asked;

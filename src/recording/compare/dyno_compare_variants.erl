@@ -45,7 +45,6 @@ with_variant(Change, _Other, 1) -> Change;
 with_variant(#{item := Item} = Change, Other, _) ->
     Change#{item := <<Item/binary, " [", Other/binary, "]">>}.
 
-%% The recording with one variant's codes, without the variant's label.
 only(Label, #{~"runs" := Runs} = Document) ->
     Document#{~"runs" := [of_run(Label, Run) || Run <- Runs]}.
 
@@ -70,7 +69,6 @@ base(Code, Label) ->
         _ -> none
     end.
 
-%% By item and metric, like changes.
 pairs({First, Other}, #{~"parameters" := Parameters, ~"runs" := Runs}) ->
     Metric = maps:get(~"metric", Parameters, ~"time"),
     maps:from_list([

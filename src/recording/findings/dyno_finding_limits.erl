@@ -7,7 +7,6 @@
 -export([of_name/1, value/1, all/0]).
 -export_type([name/0]).
 
--doc "A name in `all/0`.".
 -type name() :: atom().
 
 -doc "The limit, its unit, and its reason; empty for `none`.".

@@ -35,14 +35,12 @@ but is the first place to look.
 %% A size, its value, and the value relative to the limit: 1 is the limit.
 -type measured() :: {Size :: number(), Value :: number(), Beyond :: number()}.
 
-%% The check, its subject, its limit, and the value's unit.
 -type about() ::
     {Check :: atom(), Subject :: binary(), dyno_finding_limits:name(), dyno_unit:unit()}.
 
 %% A finding, and its first size; `always` from the smallest.
 -type found() :: {From :: number() | always, dyno_finding:t()}.
 
-%% The label of sizes, and the sizes.
 -type test() :: {Label :: binary(), dyno_sizes:sizes()}.
 
 -define(LEAST_QUEUE, 3).
@@ -52,7 +50,6 @@ but is the first place to look.
 -define(MIN_CALLS, 30).
 %% Less memory does not matter.
 -define(REAL_BYTES, 10_000_000).
-%% The number of sizes in the evidence.
 -define(MOST_SIZES, 6).
 
 -define(SEE_BELOW, ~"See what is saturated then, in the findings that follow.").
@@ -417,7 +414,6 @@ full(Server, Test) ->
         end
     ).
 
-%% For each of its processes.
 busy_share(#{~"busy" := Busy, ~"processes" := N}) when is_number(Busy), N > 0 -> [Busy / N];
 busy_share(_Row) -> [].
 

@@ -19,7 +19,6 @@ is named too. A sleeping process waits for no message.
 -define(LONG_NS, 10_000_000).
 %% With fewer operations the 99th percentile is one of them.
 -define(LEAST_OPERATIONS, 100).
-%% Mean number of waiting processes.
 -define(LEAST_WAITING, 0.01).
 -define(MOST_NAMED, 2).
 

@@ -13,7 +13,6 @@
 -doc "Each size with its repetitions, sorted by size.".
 -type sizes() :: [{Size :: number(), [dyno_recording:run(), ...]}].
 
--doc "The complete runs.".
 -spec runs(dyno_recording:document()) -> sizes().
 runs(Document) ->
     Complete = [
@@ -24,7 +23,6 @@ runs(Document) ->
     BySize = maps:groups_from_list(fun({Size, _}) -> Size end, fun({_, Run}) -> Run end, Complete),
     lists:sort(maps:to_list(BySize)).
 
--doc "A metric's value with its unit, if present.".
 -spec metric(binary(), dyno_recording:run()) -> [{number(), binary()}].
 metric(Name, Run) ->
     case dyno_recording:metric(Run, Name) of
@@ -32,7 +30,6 @@ metric(Name, Run) ->
         _ -> []
     end.
 
--doc "The mean or the maximum of a series with its unit, of each node that has the series.".
 -spec series(mean | max, binary(), dyno_recording:run()) ->
     [{Node :: binary() | null, number(), Unit :: binary()}].
 series(Of, Name, Run) ->
@@ -46,7 +43,6 @@ series(Of, Name, Run) ->
 summary(max, Numbers) -> lists:max(Numbers);
 summary(mean, Numbers) -> dyno_stats:mean(Numbers).
 
--doc "A metric's value.".
 -spec values(binary(), dyno_recording:run()) -> [number()].
 values(Name, Run) ->
     [Value || {Value, _Unit} <- metric(Name, Run)].
@@ -59,7 +55,6 @@ points(Value, Sizes) ->
      || {Size, Runs} <- Sizes, [_ | _] = Values <- [lists:flatmap(Value, Runs)]
     ].
 
--doc "The points of a metric.".
 -spec of_metric(binary(), sizes()) -> [{Size :: number(), number()}].
 of_metric(Name, Sizes) ->
     points(fun(Run) -> values(Name, Run) end, Sizes).
@@ -92,7 +87,6 @@ means(Names, Node, Sizes) ->
         Sizes
     ).
 
--doc "The names of a table's rows, over all runs.".
 -spec names(binary(), Key :: binary(), sizes()) -> [binary()].
 names(Table, Key, Sizes) ->
     lists:uniq([

@@ -61,7 +61,6 @@ saturated. The interval is that of the exponent, not of the law.
 -define(FARTHER, 10).
 %% A less certain exponent is useless at this distance.
 -define(WIDEST, 2).
-%% Rows of a kind, the greatest first.
 -define(MOST_ROWS, 500).
 
 -doc "The table `growth` of a document; none with fewer than two complete sizes.".
@@ -119,7 +118,6 @@ spec() ->
 matters(#{low := Low} = Growth) ->
     is_number(Low) andalso Low > 0 andalso maps:get(share, Growth, 1) >= ?REAL_SHARE.
 
-%% Ten times the largest size by the fitted law, from the value there.
 extrapolated(#{exponent := Exponent, low := Low, high := High} = Growth, Largest) when
     is_number(Low), abs(Exponent) < 10, abs(Low) < 10, abs(High) < 10, High - Low =< ?WIDEST
 ->
@@ -154,7 +152,6 @@ metrics(Sizes) ->
             )
         ].
 
-%% A suite's own metrics.
 custom(Sizes) ->
     lists:usort([
         Name

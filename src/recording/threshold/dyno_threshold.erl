@@ -22,7 +22,6 @@ to every run, or with `at SIZE` to the runs of that size; without `of NODE` to t
 
 -export_type([t/0, known/0, reason/0, verdict/0]).
 
--doc "A threshold.".
 -opaque t() :: #{
     target := dyno_threshold_metric:target(),
     node := binary() | undefined,
@@ -31,11 +30,9 @@ to every run, or with `at SIZE` to the runs of that size; without `of NODE` to t
     %% In the base unit of its kind.
     limit := number(),
     unit := dyno_unit:unit(),
-    %% The limit as text.
     written := binary()
 }.
 
--doc "The possible values of a measurement; see `check/2`.".
 -type known() :: dyno_threshold_check:known().
 
 -doc "The error in a text: the text, the character (from 0) and the problem.".
@@ -58,7 +55,6 @@ to every run, or with `at SIZE` to the runs of that size; without `of NODE` to t
     | dyno_threshold_check:problem()
     | not_utf8.
 
--doc "An element of a recording's `verdicts`.".
 -type verdict() :: dyno_recording:object().
 
 -define(OPERATORS, [~"<", ~"<=", ~">", ~">=", ~"=="]).
@@ -192,7 +188,6 @@ evaluate(#{target := Target, node := Node, size := Size} = Threshold, Document) 
             ]
     end.
 
-%% The unobserved part of a run or recording.
 missing(#{~"status" := Status} = Holder, Document) ->
     AskedMs = dyno_recording_observed:asked_ms(Document),
     case {dyno_recording_observed:is_whole(Status, AskedMs), Holder} of

@@ -30,7 +30,6 @@ exist.
 
 -type table() :: #{name := binary(), columns := [dyno_recording_table:column()], _ => _}.
 
--doc "The problem.".
 -type problem() ::
     {unknown_metric, Name :: binary(), Closest :: [binary()]}
     | {unknown_table, Name :: binary(), Closest :: [binary()]}
@@ -39,7 +38,6 @@ exist.
     | {field_of_summary, Table :: binary()}
     | {wrong_kind, dyno_unit:kind(), LimitKind :: dyno_unit:kind()}.
 
--doc "The certain problem of a target and its limit, if any.".
 -spec problem(dyno_threshold_metric:target(), {number(), dyno_unit:unit()}, known()) ->
     none | problem().
 problem({metric, Name}, Limit, Known) ->
@@ -62,7 +60,6 @@ problem({cell, Table, _Row, Field}, Limit, Known) ->
         {undefined, _, []} ->
             {field_expected, Table, fields(Tables)};
         {undefined, _, _} ->
-            %% The possible values of the row.
             Values = [
                 [Unit || #{role := Role, unit := Unit} <- Of, Role =/= key]
              || Of <- Summaries

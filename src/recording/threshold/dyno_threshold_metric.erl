@@ -47,7 +47,6 @@ end is `unknown`; then the value may be too.
 
 -type bound() :: number() | unknown.
 
--doc "A possible place of a value.".
 -type lookup() ::
     {metric, Name :: binary()}
     | {percentile, Histogram :: binary(), Share :: float()}
@@ -154,7 +153,6 @@ percentile(Name) ->
         nomatch -> []
     end.
 
-%% The possible recorded names of a series.
 full(Name) ->
     [
         <<Prefix/binary, Name/binary, Suffix/binary>>

@@ -7,7 +7,6 @@
 
 -export([wording/1]).
 
--doc "The problem, and the accepted forms.".
 -spec wording(term()) -> unicode:chardata().
 wording(metric_expected) ->
     "the name of a metric is expected, such as latency.p99, errors.rate, throughput or "

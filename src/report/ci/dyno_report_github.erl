@@ -31,7 +31,6 @@ format(Document, _Options) ->
      || #{severity := Severity} = Finding <- dyno_report_findings:shown(Document),
         Severity =/= note
     ],
-    %% As on the console.
     {_Style, _Word, Summary} = dyno_report_content_verdicts:conclusion(Document),
     Lines =
         [command("error", Of) || Of <- lists:sublist(Errors, ?MOST)] ++

@@ -58,7 +58,6 @@ findings(Document) ->
      || #{severity := Severity} = Finding <- dyno_report_findings:shown(Document)
     ].
 
-%% Reasons of failed operations, with a stack trace of each.
 failures(Document) ->
     [
         [name(~"reason", Row), " (", name(~"count", Row), " times): ", name(~"stack", Row), ". "]

@@ -18,7 +18,6 @@ shown.
 -import(dyno_report_document, [get/2, text/3]).
 
 -define(DEFAULTS, #{colour => off, width => 100, charset => unicode, top => 10, full => true}).
-%% Rows of a table in the answer.
 -define(FEW, 5).
 -define(FEW_RUNS, 8).
 

@@ -18,7 +18,6 @@ without code of its own; only a test's load and a benchmark's codes have some fo
 
 -type section() :: dyno_report_section:section().
 
--doc "Whether a section is part of the answer or a detail.".
 -type weight() :: summary | details.
 
 -doc "All sections before the verdicts.".
@@ -91,7 +90,6 @@ environment(Document) ->
     ],
     [Fact || Fact <- Facts, string:trim(Fact) =/= ~""].
 
-%% Similar nodes are counted.
 targets(Document) ->
     Nodes = maps:from_list([
         {name(~"name", Node), {release(Node), get(~"schedulers_online", Node)}}

@@ -27,7 +27,6 @@ throughput's limit in a search for the best concurrency.
 codes(Document) ->
     Parameters = get(~"parameters", Document, #{}),
     Metric = dyno_report_document:text(~"metric", Parameters, ~"time"),
-    %% With several processes the column names them.
     PerSecond =
         case get(~"concurrency", Parameters, 1) of
             1 -> ~"per second";

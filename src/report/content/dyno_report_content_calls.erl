@@ -14,7 +14,6 @@ functions to their callers. The heaviest branches are shown.
 %% A smaller share is not shown.
 -define(LEAST, 0.005).
 
-%% Calls with their values, and the calls below.
 -type tree() :: #{Frame :: binary() => {number(), tree()}}.
 
 -doc "The tree of a profile's first value, with a number of lines.".

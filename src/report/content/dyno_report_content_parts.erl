@@ -17,7 +17,6 @@ Groups of tests and benchmarks with their own sections (`dyno_report_content_loa
 -type section() :: dyno_report_section:section().
 -type options() :: dyno_report:options().
 
-%% Groups with their own sections, by command.
 -define(SHOWN_ELSEWHERE, #{
     ~"test" => [~"load", ~"processes", ~"servers", ~"instrument", ~"vm", ~"os"],
     ~"record" => [~"processes", ~"servers", ~"instrument", ~"vm", ~"os"],
@@ -66,7 +65,6 @@ others(Part, Run, Document) ->
      || #{} = Of <- get(Part, Run, []), not lists:member(get(~"group", Of), Elsewhere)
     ].
 
-%% A row for each metric, a column for each run.
 metrics(Document, Runs, #{top := Top}) ->
     ByRun = [{Run, others(~"metrics", Run, Document)} || Run <- Runs],
     Having = [Of || {_, [_ | _]} = Of <- ByRun],
@@ -94,7 +92,6 @@ between(#{~"low" := Low, ~"high" := High}, Unit) when is_number(Low), is_number(
 between(_Metric, _Unit) ->
     ~"".
 
-%% A row for each series and run, grouped by series.
 series(Document, Runs, #{top := Top}) ->
     Found = [
         {titled(Series), {Run, Series, Values}}

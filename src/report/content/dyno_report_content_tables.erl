@@ -18,11 +18,9 @@ gives clearer columns and titles for some tables.
 -type section() :: dyno_report_section:section().
 -type options() :: dyno_report:options().
 
-%% Counts that should be zero.
 -define(ALARMING, [~"errors", ~"dropped", ~"violations", ~"lost_at", ~"exceptions", ~"crashes"]).
 %% A value with a relatively wider interval is shown as less than the interval's end.
 -define(WIDE, 0.5).
-%% Columns with an outcome in words.
 -define(JUDGING, [~"result", ~"verdict", ~"state"]).
 
 -doc "The tables of a part, in the order of the views.".
@@ -93,7 +91,6 @@ of_runs(_Which, _View, [], _Document, _Options) ->
 of_runs(all, View, Found, Document, Options) ->
     section(View, Found, ~"", Options#{run_title => dyno_report_document:run_title(Document)});
 of_runs(largest, View, Found, Document, Options) ->
-    %% The last of its repetitions.
     Having = [Of || {_, #{~"rows" := [_ | _]}} = Of <- Found],
     Sizes = lists:keysort(1, [{get(~"size", Run, 0), get(~"id", Run)} || {Run, _} <- Having]),
     Largest = [Of || {Run, _} = Of <- Having, get(~"id", Run) =:= element(2, lists:last(Sizes))],
@@ -176,7 +173,6 @@ ranked(#{off_by := Name} = View, #{~"columns" := Columns}, Rows) ->
 ranked(_View, _Table, Rows) ->
     Rows.
 
-%% Whether the view's share has an interval that wide.
 is_wide(Name, Columns, #{off_by := Named}) when Named =/= none ->
     Of =
         case Name of
@@ -201,7 +197,6 @@ node(_Table, _Options) ->
 
 %% Columns
 
-%% A section's columns, each with a function of a row.
 columns(View, Table) ->
     Columns = get(~"columns", Table),
     Chosen =
@@ -344,7 +339,6 @@ bar(#{~"name" := Name, ~"unit" := Unit}, IsWide, Table) ->
     Rows = dyno_recording:rows(Table),
     Longest =
         case Unit of
-            %% Of the whole.
             ~"ratio" -> 1;
             _ -> lists:max([0 | [Value || #{Name := Value} <- Rows, is_number(Value)]])
         end,

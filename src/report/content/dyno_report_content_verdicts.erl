@@ -63,7 +63,6 @@ several(Noun) ->
         _ -> <<Noun/binary, "s">>
     end.
 
-%% The verdicts of each demand, in the order of the demands.
 by_name(Verdicts) ->
     [
         [Verdict || Verdict <- Verdicts, get(~"name", Verdict) =:= Name]

@@ -15,10 +15,8 @@ only if a table is clearly hard to read without.
 
 -import(dyno_report_document, [get/2, get/3]).
 
--doc "The part of a report for a table.".
 -type part() :: load | concurrency | changes | other.
 
--doc "A table's presentation; every field has a default.".
 -type view() :: #{
     %% Default: the table's title.
     title => binary(),
@@ -27,7 +25,6 @@ only if a table is clearly hard to read without.
     runs => largest | each | all,
     %% Default: all, by their roles.
     columns => [column()],
-    %% The rows to show. Default: all.
     only => fun((dyno_report_document:row()) -> boolean()),
     %% The number of rows. Default: the user's.
     rows => all,
@@ -36,7 +33,6 @@ only if a table is clearly hard to read without.
     %% The column whose interval is shown as an error: the first of these with an interval; `none`
     %% shows none. Default: all intervals, with both ends.
     off_by => binary() | [binary()] | none,
-    %% Only on the page.
     hidden => true
 }.
 
@@ -218,7 +214,6 @@ analyses() ->
                 lists:member(Name, [~"throughput", ~"latency.p50", ~"latency.p99"])
             end
         }},
-        %% Shown as findings.
         {~"findings", #{hidden => true}},
         {~"saturation", #{hidden => true}},
         {~"server_findings", #{hidden => true}},

@@ -14,14 +14,12 @@ sentences. Problems come first; doubts and notes follow the measurements.
 
 -import(dyno_report_document, [get/3, name/2, place/2]).
 
--doc "A finding in words: a sentence, and labelled lines.".
 -type shown() :: #{
     severity := dyno_finding:severity(),
     text := binary(),
     lines := [{Label :: binary(), binary()}]
 }.
 
-%% Findings in the answer.
 -define(FEW, 5).
 -define(FEW_OTHERS, 3).
 

@@ -45,7 +45,6 @@ stacks(Profile) ->
      || {Labels, Stack, Values} <- dyno_report_stacks:samples(Profile)
     ].
 
-%% The unit of the lines.
 value(Profile) ->
     case get(~"values", Profile, []) of
         [First | _] -> {name(~"name", First), get(~"unit", First, ~"1")};
@@ -56,7 +55,6 @@ value(Profile) ->
 size(Run, Document) ->
     [[word(Place), ";"] || Place <- dyno_report_document:places(Run, Document)].
 
-%% The distinguishing names of a profile: code, process, node.
 title(Profile) ->
     Node = [name(~"node", Profile) || get(~"node", Profile, none) =/= none],
     case dyno_report_stacks:labels(Profile) ++ Node of

@@ -12,7 +12,6 @@ The profiles of a recording for reports and other formats: functions by name, an
 -import(dyno_report_document, [get/3, name/2]).
 
 -type profile() :: #{
-    %% Distinguishes the profile.
     title := binary(),
     values := [{Name :: binary(), Unit :: binary()}],
     samples := [sample(number())]
@@ -65,7 +64,6 @@ labels(Of) ->
     Labels = get(~"labels", Of, #{}),
     [name(Key, Labels) || Key <- lists:sort(maps:keys(Labels))].
 
-%% A profile's distinguishing names: the size, the code or process, and the node.
 titled(Profile, Run, Document) ->
     Titles = [dyno_report_document:title(Profile) | labels(Profile)],
     Node = [name(~"node", Profile) || get(~"node", Profile, none) =/= none],

@@ -63,7 +63,6 @@ data(Value) ->
     Json = iolist_to_binary(json:encode(Value)),
     binary:replace(Json, ~"<", ~"\\u003c", [global]).
 
-%% Text escaped for an element's content.
 escape(Text) ->
     Entities = #{~"&" => ~"&amp;", ~"<" => ~"&lt;", ~">" => ~"&gt;"},
     binary:replace(

@@ -18,7 +18,6 @@ only write them differently.
 
 -type section() :: table() | text() | findings().
 
--doc "A table, with the number of rows left out.".
 -type table() :: #{
     title := binary(),
     columns := [dyno_report_table:column()],
@@ -29,7 +28,6 @@ only write them differently.
 -doc "Paragraphs; the title `none` continues the section before.".
 -type text() :: #{title := binary() | none, paragraphs := [binary(), ...]}.
 
--doc "Findings, with the number left out.".
 -type findings() :: #{
     title := binary() | none,
     findings := [dyno_report_findings:shown(), ...],
@@ -134,7 +132,6 @@ finding(#{severity := Severity, text := Text, lines := Lines}, #{colour := Colou
         | [[lists:duplicate(?MARGIN, $\s), Line] || Line <- Behind]
     ].
 
-%% Commands are not broken.
 wrapped(~"Look closer", Command, _Width) -> [[~"Look closer: ", Command]];
 wrapped(~"", Text, Width) -> dyno_report_text:wrap(Text, Width);
 wrapped(Label, Text, Width) -> dyno_report_text:wrap(<<Label/binary, ": ", Text/binary>>, Width).

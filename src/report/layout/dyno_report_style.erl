@@ -15,7 +15,6 @@ never the only sign of a meaning.
 
 -type colour() :: on | off.
 
--doc "A text's meaning.".
 -type style() :: plain | title | header | dim | good | bad | doubtful.
 
 -doc "The text in that style; unchanged without colour.".

@@ -24,7 +24,6 @@ optional columns are left out, the last first; then flexible columns shrink furt
 -doc "A cell's text, styled text, or a bar with a share of the longest.".
 -type cell() :: binary() | {dyno_report_style:style(), binary()} | {bar, Share :: number()}.
 
--doc "The available space.".
 -type layout() :: #{
     width := pos_integer(),
     indent := non_neg_integer(),
@@ -37,7 +36,6 @@ optional columns are left out, the last first; then flexible columns shrink furt
 -define(NARROWEST, 16).
 %% At this width a name is worth more than another column.
 -define(READABLE, 28).
-%% The columns of the longest bar.
 -define(BAR, 20).
 
 -doc """

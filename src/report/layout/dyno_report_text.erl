@@ -11,7 +11,6 @@ have wide or combining characters.
 
 -export_type([charset/0]).
 
--doc "The characters that the output can show.".
 -type charset() :: unicode | ascii.
 
 -doc "The text as UTF-8; invalid text is cut off and replaced by `?`.".

@@ -69,9 +69,7 @@ end
 %% 200 hours: timers end at 49 days.
 -define(MOST_MS, 720_000_000).
 
--doc "The result of `suite/0`.".
 -type config() :: #{
-    %% The test's name in reports and file names.
     name => string() | binary(),
     %% One run each, in this order; positive integers.
     sizes := [pos_integer()],

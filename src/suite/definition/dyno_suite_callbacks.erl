@@ -15,7 +15,6 @@
 
 -type callbacks() :: dyno_test_callbacks:t().
 
--doc "The properties of these suites for a test.".
 -spec form() -> dyno_test_callbacks:form().
 form() ->
     #{command => test, set_up => "init_run/2", invariants => invariants, unmatched => refuse}.
@@ -30,7 +29,6 @@ warnings(Module) ->
         Named <- [dyno_agent_name:mfa({Module, F, A})]
     ].
 
--doc "Names this node, to connect to targets.".
 -spec connection(dyno_target_node:options()) -> ok | {error, dyno_error:error()}.
 connection(Options) ->
     dyno_target_node:ensure_distribution(Options).
@@ -79,7 +77,6 @@ run({ok, Nodes, State}) ->
 run(_Other) ->
     error.
 
--doc "The callback's load or the option's, with the command line's overrides.".
 -spec load(callbacks(), pos_integer(), term(), {
     dyno_suite:model() | dyno_suite:load(), dyno_load_spec:override()
 }) -> dyno_test_callbacks:result({module(), dyno_suite:load()}).

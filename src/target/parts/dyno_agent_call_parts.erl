@@ -18,7 +18,6 @@
 -define(WAITED, 1.25).
 %% Smaller excesses are within the error.
 -define(OVER_BUDGET, 1.5).
-%% The modules named in one sentence.
 -define(MODULES, 3).
 
 -spec result(dyno_agent_calls:reading()) -> result().
@@ -322,7 +321,6 @@ counts(Role, #{reloaded := Reloaded, off_by := OffBy}) ->
          || OffBy > ?MISSING
         ].
 
-%% As the subject of a sentence.
 modules([Module]) ->
     dyno_agent_name:module(Module);
 modules(Modules) ->

@@ -63,7 +63,6 @@
 %% The normal distribution's 97.5 %.
 -define(WIDTH, 1.96).
 
--doc "Functions and callers from the reading of `m:dyno_agent_calls`.".
 -spec result(dyno_agent_calls:reading()) -> dyno_agent_calls:result().
 result(#{counted := Counted, rows := Timed, threads := Times, reloaded := Reloaded} = Read) ->
     Rows = without_waiting(Times, Timed),
@@ -151,7 +150,6 @@ scaled(#{mfa := MFA, calls := Calls} = F, Counted) ->
             F
     end.
 
--doc "The functions, and the processes in which their time was spent.".
 -spec combine(input()) -> {[function_result()], [row()]}.
 combine(#{calls := Calls, estimates := Estimates, timed := Timed, sampled := Sums}) ->
     Sampled = sampled(Sums),

@@ -7,7 +7,6 @@
 
 -export([tables/0, histograms/0]).
 
--doc "The largest total time first.".
 -spec tables() -> [dyno_agent_instrument:table()].
 tables() ->
     [

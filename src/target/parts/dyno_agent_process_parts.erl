@@ -79,7 +79,6 @@ tables() ->
         }
     ].
 
--doc "The number of processes of all kinds.".
 -spec metrics() -> [dyno_agent_instrument:metric()].
 metrics() ->
     [
@@ -92,7 +91,6 @@ metrics() ->
         }
     ].
 
--doc "Warnings that the results lack processes.".
 -spec warnings(Role :: binary(), dyno_agent_processes:results()) -> [dyno_agent_instrument:warning()].
 warnings(Role, #{discovers := Discovers, discovered := Discovered} = Results) ->
     [

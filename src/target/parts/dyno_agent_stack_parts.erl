@@ -13,7 +13,6 @@
 %% The rarest stacks are merged into one.
 -define(MOST_STACKS, 1500).
 -define(MOST_WAITING, 200).
-%% A share of samples worth a warning.
 -define(MUCH, 0.05).
 %% The share of processor time seen if all processes are met.
 -define(MOSTLY, 0.7).
@@ -62,7 +61,6 @@ waiting_stacks(#{waiting := Stacks, duration_ns := DurationNs}) ->
      || {_, Group, Stack, {Mean, Messages, Bytes, _}} <- Most
     ].
 
-%% Each stack's share of the schedulers' time.
 stacks(#{stacks := Stacks, cpu_ns := CpuNs, other := Other, elsewhere := Elsewhere} = Result) ->
     All = max(1.0e-9, Other + Elsewhere + weight(Stacks)),
     SeenNs = CpuNs * seen(Result),

@@ -149,7 +149,6 @@
 '-dyno_actions-'(_, _) -> [].
 """).
 
--doc "The instrumented module's name of one of these functions.".
 -spec name(event | send | received | spawned | run | enter) -> atom().
 name(event) -> '-dyno_event-';
 name(send) -> '-dyno_send-';

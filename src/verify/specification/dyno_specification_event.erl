@@ -31,7 +31,6 @@
 %% Every process begins and ends, so `any` and `strict` cover the events between.
 -define(IS_ANY, "element(1, Dyno_Message) =/= spawned andalso element(1, Dyno_Message) =/= exit").
 
--doc "The pattern of the event's term and the guard.".
 -spec pattern(dyno_specification_parser:event()) -> head().
 pattern(#{kind := Kind, location := Location, options := Options, guard := Guard} = Event) ->
     allowed(Kind, Options, Location),
@@ -145,13 +144,11 @@ the_function(Pattern, A) ->
 arity(Args) when is_list(Args) -> length(Args);
 arity(Arity) -> Arity.
 
--doc "The variables that an event may bind, in order.".
 -spec variables(dyno_specification_parser:event()) -> [atom()].
 variables(Event) ->
     {Pattern, _} = pattern(Event),
     lists:uniq(variables_of(Pattern)) -- [?TAG, ?MESSAGE, ?ARGUMENTS].
 
--doc "The variables of its pattern and its guard.".
 -spec mentioned(dyno_specification_parser:event()) -> [atom()].
 mentioned(Event) ->
     {Pattern, Guard} = pattern(Event),

@@ -107,7 +107,6 @@ name([{string, _, Name} | Rest]) -> {unicode:characters_to_binary(Name), Rest};
 name([{atom, _, Name} | Rest]) -> {atom_to_binary(Name), Rest};
 name(Tokens) -> expected("the property's name, an atom or a string", Tokens).
 
-%% One or several, separated by commas.
 listed(One, Tokens) ->
     case One(Tokens) of
         {First, [{',', _} | More]} ->
@@ -485,7 +484,6 @@ plain(Location) ->
 
 %% Small things
 
-%% A word of the language, one of Erlang's, or a bracket.
 word(Word, What, [Token | Rest] = Tokens) ->
     case is_word(Word, Token) of
         true -> Rest;
