@@ -123,7 +123,7 @@ with_workers(Count, #{workers := Workers} = Prepared, Use) ->
     try
         Use(Resized)
     after
-        resized(length(Workers), Resized)
+        _ = resized(length(Workers), Resized)
     end.
 
 -doc "The same with so many workers: some more are started, or those that came last are killed.".
