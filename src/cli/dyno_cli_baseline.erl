@@ -10,8 +10,8 @@ size, by the interval over the repetitions.
 
 A benchmark that meets a condition is measured once more, because two runs differ by chance; it
 fails only on metrics that meet the condition both times. Without a baseline, `--fail-if` compares
-variants of one measurement, the revisions of `--rev` or several `--erl` or `--erl-flags`, with the
-first of them. Each is measured in many VMs: once is enough.
+the revisions of `--rev` or several `--erl` or `--erl-flags` with the first of them. Each is
+measured in many VMs: once is enough.
 """.
 
 -export([options/2, read/2, checked/2, judge/3, format_error/1]).

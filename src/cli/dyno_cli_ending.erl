@@ -4,12 +4,10 @@
 -module(dyno_cli_ending).
 -moduledoc false.
 %% Marks the end of dyno's emulator for its starter. Measured code may end the emulator with
-%% `halt()` or `init:stop()`, and status 0 would look like success to a build. If the starter asks
-%% by an environment variable, dyno adds a number to its statuses that such code will not use; any
-%% other status is not dyno's.
+%% `halt()` or `init:stop()`, and status 0 would look like success. If the starter asks by an
+%% environment variable, dyno adds a number to its statuses; any other status is not dyno's.
 %%
-%% The starters are those of src/plugin/ and the shell in front of the escript
-%% (src/cli/launcher.sh), which has the same numbers.
+%% The starters are src/plugin/ and src/cli/launcher.sh, which has the same numbers.
 
 %% For the starter
 -export([variable/0, status/1]).

@@ -11,10 +11,9 @@ instead. SIGTERM and SIGHUP have the same effect, and so does the end of the sta
 pipe open. The first interrupt goes to the command that called `subscribe/0`. A second interrupt, or
 an interrupt without a subscriber, ends the VM at once with status 130.
 
-A suspended target answers nothing. So three seconds after the first interrupt all connections are
-cut: each call into a target fails, and the measurement ends with the results so far. The agents in
-the targets notice the cut and remove themselves. If the measurement has not ended (`measured/0`) by
-4.5 seconds, the VM ends.
+A suspended target answers nothing. So after three seconds all connections are cut: calls into
+targets fail, the measurement ends with the results so far, and agents remove themselves. If the
+measurement has not ended (`measured/0`) by 4.5 seconds, the VM ends.
 """.
 
 -behaviour(gen_event).

@@ -15,8 +15,6 @@ run(#{node := Node} = Values) ->
     Job = #{keep => Node, measure => fun(Context) -> dyno_servers:run(Node, Context) end},
     dyno_cli_job:run(Job, Values).
 ```
-
-`options/0` has the options.
 """.
 
 -export([options/0, options_of_tests/0, kept/0, run/2]).

@@ -6,11 +6,10 @@
 Default files of recordings, and changes since the last recordings there.
 
 A rebar3 or Mix project uses `_build/dyno/`, other folders `dyno-results/`, with its own
-`.gitignore`. The last 20 recordings of each suite or node are kept. Codes on a command line have no
-name: recordings of benchmarks get a name for the whole command line (`{Name, What}`), and the last
-100 are kept. Each new recording is compared with the last ones under the same conditions
-(`m:dyno_compare_history`), back to the last change. The table `since_last` has the changes; without
-changes there is no such table.
+`.gitignore`. The last 20 recordings of each suite or node are kept, and the last 100 of each
+benchmark's command line (`{Name, What}`). Each new recording is compared with the last ones under
+the same conditions (`m:dyno_compare_history`), back to the last change. The table `since_last` has
+the changes, if any.
 """.
 
 -export([new_path/1, since_last/2]).

@@ -3,8 +3,7 @@
 
 -module(dyno_cli_terminal).
 -moduledoc """
-Writes dyno's standard output and standard error, and knows their abilities; no other module writes
-to them.
+The only module that writes to standard output and standard error.
 
 Foreign text cannot control the terminal: `print/1`, `complain/1` and `note/1` escape it
 (`m:dyno_text`). Text with dyno's own escape sequences goes through `print_report/1` and

@@ -4,8 +4,8 @@
 -module(dyno_commands).
 -moduledoc """
 The one list of dyno's commands. A line here and a module of the behaviour `m:dyno_cli_command` add
-a command to the program (`dyno NAME`), the rebar3 plugin (`rebar3 dyno NAME`) and Mix (`mix
-dyno.NAME`: `make format` writes the module that Mix looks for, src/plugin/tasks).
+a command to the program (`dyno NAME`), the rebar3 plugin (`rebar3 dyno NAME`) and Mix
+(`mix dyno.NAME`: `make format` writes its module in src/plugin/tasks).
 """.
 
 -export([all/0, module/1]).

@@ -10,10 +10,8 @@ Diagnoses running nodes, for `dyno doctor`.
 ```
 
 An agent looks at each node five times (`dyno_agent_look`), and the checks (`m:dyno_health`) find
-problems in the looks. The recording holds the looks, as events, and the findings: `again/1` finds
-the same, or the findings of a later dyno.
-
-If the process gets `dyno_interrupt`, it ends with the results so far.
+problems in the looks. The recording holds the looks as events, so `again/1` finds the same, or the
+findings of a later dyno. `dyno_interrupt` ends it with the results so far.
 """.
 
 -behaviour(dyno_observer).

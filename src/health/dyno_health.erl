@@ -4,10 +4,8 @@
 -module(dyno_health).
 -moduledoc """
 The checks of `dyno doctor`, as data. Each check is a pure function over the looks at a node
-(`dyno_agent_look`) in a recording's form, so live and recorded looks give the same findings.
-
-A check returns its findings, an empty list if all is well, or `{unknown, Reason}` if the looks lack
-data.
+(`dyno_agent_look`) in a recording's form, so live and recorded looks give the same findings. A
+check returns its findings, or `{unknown, Reason}` if the looks lack data.
 """.
 
 -export([checks/0, examined/2]).

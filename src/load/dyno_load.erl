@@ -4,8 +4,7 @@
 -module(dyno_load).
 -moduledoc """
 Dyno's own load generator: prepares pools of workers, starts them together, reads their results at
-an interval, and ends them. A pool has the workers of one node: this node, or a load node that a
-suite names. m:dyno_load_source lists the events.
+an interval, and ends them. A pool has the workers of one node. m:dyno_load_source lists the events.
 
 dyno_load_core makes all decisions; this process executes them.
 """.

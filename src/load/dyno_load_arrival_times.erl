@@ -3,11 +3,10 @@
 
 -module(dyno_load_arrival_times).
 -moduledoc false.
-%% The due times of a schedule with random gaps, for workers that ask by arrival number.
+%% The due times of a schedule with random gaps, by arrival number.
 %%
 %% Random times can only be drawn in order. One process draws them ahead of the workers into a table
-%% of chunks and deletes old chunks: memory is bounded for any length of load, and a worker pays one
-%% look-up. Schedules that compute any arrival's time directly need none of this.
+%% of chunks and deletes old chunks: memory is bounded, and a worker pays one look-up.
 
 -export([start_link/2, due/2, total/1, stop/1]).
 -export_type([t/0]).

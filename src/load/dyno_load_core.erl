@@ -3,20 +3,20 @@
 
 -module(dyno_load_core).
 -moduledoc false.
-%% Decides the next steps of a load: the order of phases, when a round of parts begins, when an
-%% interval or probe is over, and how to handle a lost load node. Pure: takes events with times and
-%% returns effects. m:dyno_load executes them; tests use their own clock.
+%% Decides the order of a load's phases, the begin of rounds, the end of intervals and probes, and
+%% the handling of lost load nodes. Pure: events with times in, effects out. m:dyno_load executes
+%% them.
 %%
 %%   preparing -> warming -> warm -> measuring -> draining -> finished -> closing -> ended
 %%                            |                                  ^
 %%                            +--> probing <-> judging ----------+        a search
 %%
-%% `warm` ends when the caller says `measure`, `finished` when the caller says `close`. Every other
-%% phase ends when all pools have completed it, or when its timer fires. Any phase may change to
-%% `failed`, which is final.
+%% `warm` ends when the caller says `measure`, `finished` when the caller says `close`. Other phases
+%% end when all pools have completed them, or at a timer. Any phase may change to `failed`, which is
+%% final.
 %%
-%% A load node lost before the measured part fails the load. Later the load continues on the
-%% remaining nodes, and keeps the lost node's results up to its last snapshot.
+%% A load node lost before the measured part fails the load. Later the load continues without it,
+%% and keeps its results up to its last snapshot.
 
 -export([new/1, event/3, phase/1]).
 -export_type([t/0, event/0, effect/0, phase/0, pool/0]).

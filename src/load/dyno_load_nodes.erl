@@ -3,9 +3,9 @@
 
 -module(dyno_load_nodes).
 -moduledoc """
-Starts or connects the nodes that generate a load, so that the generator does not use the target's
-processors: on this machine, over ssh, or already running. Each node gets the generator's and the
-suite's code; its clock is compared with this node's.
+Starts or connects the nodes that generate a load: on this machine, over ssh, or already running.
+They keep the generator off the target's processors. Each node gets the generator's and the suite's
+code; its clock is compared with this node's.
 """.
 
 -export([read/1, named/1, start/2, stop/1, clock/1, format_error/1, fault/1]).

@@ -3,13 +3,12 @@
 
 -module(dyno_load_pool).
 -moduledoc false.
-%% The workers of one node. A pool prepares its workers, runs the rounds that its owner requests,
-%% adds workers if an open load needs more, and reports results. The pool ends with its owner, which
-%% receives `{dyno_load_pool, Pool, event()}`.
+%% The workers of one node: prepares them, runs the rounds that its owner requests, adds workers if
+%% an open load needs more, and reports results. A pool ends with its owner, which receives
+%% `{dyno_load_pool, Pool, event()}`.
 %%
-%% Added workers rest when they are no longer needed, and at the start of the next round. Thousands
-%% of workers that take turns, each with the heap of its last operation, would slow the load long
-%% after one moment of overload.
+%% Added workers rest when they are not needed. Thousands of workers taking turns, each with the
+%% heap of its last operation, would slow the load long after one moment of overload.
 
 -behaviour(gen_server).
 

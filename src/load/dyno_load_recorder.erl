@@ -5,9 +5,9 @@
 -moduledoc """
 Records the times and errors of all workers of a load, without sending a message.
 
-Histograms of response times, of service times (open loads: response counts from the intended start,
-service from the real start), and of the schedule lag (lateness of the generator itself); errors by
-reason, with one stack trace each.
+Histograms of response times, service times and schedule lag (lateness of the generator itself);
+errors by reason, each with one stack trace. In open loads response counts from the intended start,
+service from the real start.
 
 ## Cost
 One operation: two clock reads and two or three counters, well below a microsecond.
@@ -265,9 +265,9 @@ merge_values(_Key, A, B) -> dyno_histogram:merge(A, B).
 
 -doc """
 Successes a second of a part of this length. In an open load each success counts by its arrival:
-nothing was under way at the part's begin, and late ends make up for the time in which nothing could
-have ended. If more operations were under way at the end than arrivals and early response times
-explain, a queue grew, and late ends do not count.
+nothing was under way at the part's begin, and late ends make up for this. Late ends do not count if
+a queue grew: if more operations are under way at the end than arrivals and early response times
+explain.
 """.
 -spec per_s(snapshot(), Ns :: number()) -> float().
 per_s(#{in_time := InTime} = Snapshot, Ns) ->

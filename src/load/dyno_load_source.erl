@@ -4,10 +4,10 @@
 -module(dyno_load_source).
 -moduledoc """
 The behaviour of a load's source: dyno's generator (`m:dyno_load`), or a suite that gives its load
-itself, like PerformERL's. Test runners drive all sources in the same way.
+itself, like PerformERL's.
 
-A source is a process, linked to its caller, that gives one load. Its sink receives `{dyno_load,
-Source, event()}` in this order:
+A source is a process, linked to its caller, that gives one load. Its sink receives
+`{dyno_load, Source, event()}` in this order:
 
 ```
    warm            the warm-up is over and nothing is under way. The sink sets its instruments to
@@ -26,9 +26,9 @@ Source, event()}` in this order:
 `failed` may replace any of them and is then the last event. `run_info`, `warning` and `metrics` may
 come at any time before the last event.
 
-A module with this behaviour starts a `gen_server` or `gen_statem` that takes the casts `measure`
-and `close` and the call `result` (a `dyno_load_result:t()`, or `none`). If the source may fail, the
-module formats its reasons, and may say whose fault they are (see dyno_error).
+The module starts a `gen_server` or `gen_statem` that takes the casts `measure` and `close` and the
+call `result` (a `dyno_load_result:t()`, or `none`). It formats its reasons if the source may fail,
+and may say whose fault they are (see dyno_error).
 """.
 
 -export([measure/1, close/1, result/1, stop/1]).

@@ -8,12 +8,12 @@
 %%
 %% Closed load: the next operation begins when the last one has ended and the think time is over.
 %%
-%% Open load: workers share one counter of arrivals. A free worker takes the next number, and the
-%% schedule gives its due time. If the time is ahead, the worker waits; lateness at waking is the
-%% generator's fault, recorded as schedule lag. If the time has passed, all workers were busy and
-%% the arrival was queued: its response time counts from the due time. No process distributes work,
-%% so none can become the bottleneck. When the last free worker begins, it tells its owner, which
-%% may add workers. An added worker ends its part early if more than half of all workers are free.
+%% Open load: workers share one counter of arrivals, so no process can become the bottleneck. A free
+%% worker takes the next number and its due time from the schedule. If the time is ahead, the worker
+%% waits; lateness at waking is the generator's schedule lag. If the time has passed, all workers
+%% were busy and the arrival was queued: its response time counts from the due time. The last free
+%% worker tells its owner, which may add workers. An added worker ends its part early if more than
+%% half of all workers are free.
 
 -export([start_link/1, take_part/3, taking_part/1, is_short/1, format_error/1, fault/1]).
 -export_type([job/0, work/0, reason/0]).

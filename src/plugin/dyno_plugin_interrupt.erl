@@ -6,9 +6,8 @@
 Lets a build tool pass Ctrl-C on to dyno, instead of showing the emulator's break menu.
 
 No emulator can handle SIGINT, and only a start flag (`+Bd`) disables its menu, too early for a
-task. An emulator can handle SIGQUIT. So while dyno runs, `stty` makes Ctrl-C the terminal's key for
-SIGQUIT instead of SIGINT, and restores the terminal afterwards. If the build tool is killed, most
-shells restore the terminal.
+task. So while dyno runs, `stty` makes Ctrl-C the terminal's key for SIGQUIT, which an emulator can
+handle, and restores the terminal afterwards. If the build tool is killed, most shells restore it.
 
 Without a terminal, or if another program has it, nothing changes. SIGTERM is passed on too.
 """.

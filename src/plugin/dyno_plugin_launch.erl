@@ -5,9 +5,9 @@
 -moduledoc """
 Runs dyno in its own emulator, from a build tool's (rebar3, Mix).
 
-The build tool's own emulator has other flags, which would affect measurements, holds the tool's
-modules and plugins, and has no orderly end. The new emulator has the flags of the program `dyno`,
-the project's code paths, and direct use of the terminal.
+The build tool's emulator has other flags, which would affect measurements, and no orderly end. The
+new emulator has the flags of the program `dyno`, the project's code paths, and direct use of the
+terminal.
 """.
 
 -export([run/1, paths/1, call/3]).

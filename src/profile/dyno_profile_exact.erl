@@ -6,9 +6,9 @@
 %% The kinds `time`, `count` and `memory`: each call of the functions, counted by the runtime
 %% (dyno_agent_calls), by function and kind of process.
 %%
-%% Counting takes time, which is subtracted from the own time as far as known: the reported time of
-%% an empty function's call. Each row has the share of counting. If this share is large, the rest is
-%% a small difference of large numbers, and samples are more reliable.
+%% Counting takes time: the reported time of an empty function's call is subtracted from the own
+%% time. If a row's share of counting is large, the rest is a small difference of large numbers, and
+%% samples are more reliable.
 
 -behaviour(dyno_profile_kind).
 

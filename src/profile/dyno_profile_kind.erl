@@ -6,8 +6,8 @@
 The behaviour of a kind of profile: its instruments in the node, and the parts of its recording.
 
 A kind is one module and one line in `all/0`. It chooses the instruments (`c:instruments/1`), which
-measure in the target and describe as data their profiles, tables, metrics and warnings
-(`m:dyno_agent_instrument`). `m:dyno_profile` attaches them, waits, reads, and records.
+describe as data their profiles, tables, metrics and warnings (`m:dyno_agent_instrument`).
+`m:dyno_profile` attaches them, waits, reads, and records.
 
 ```
 dyno profile NODE TARGET --kind sample

@@ -5,13 +5,12 @@
 -moduledoc """
 Builds, checks and reads a recording, the document of all measurements.
 
-In memory a recording is the result of `json:decode/1`: maps with binary keys, lists, binaries,
-numbers, `true`, `false` and `null`. The building functions also accept atoms for keys and strings
-(see `document/1`). They convert and check their input and add defaults of absent optional fields,
-so readers may rely on every field of doc/recording.md.
+In memory a recording is the result of `json:decode/1`. The building functions also accept atoms for
+keys and strings (see `document/1`). They check their input and add defaults of absent optional
+fields, so readers may rely on every field of doc/recording.md.
 
-The building functions raise `{invalid_recording, Reason}` on invalid data, an error of the caller.
-`validate/1` returns errors, because its input comes from a file.
+The building functions raise `{invalid_recording, Reason}`, an error of the caller. `validate/1`
+returns errors, because its input comes from a file.
 
 `m:dyno_recording_schema` lists the versions of the format. Only the newest is read.
 """.

@@ -3,10 +3,9 @@
 
 -module(dyno_recording_check).
 -moduledoc false.
-%% Checks a value against the format (dyno_recording_schema) in one walk. Adds defaults of absent
+%% Checks a value against the format (dyno_recording_schema) in one walk: adds defaults of absent
 %% fields and the roles of columns, keeps unknown fields, and stops at the first wrong value, with
-%% its path. Large lists of numbers and rows are checked as a whole first, and walked with a path
-%% only if wrong.
+%% its path. Large lists are checked as a whole first, and walked with a path only if wrong.
 
 -export([check/2, path/1, describe/1, text/1, fields/0]).
 

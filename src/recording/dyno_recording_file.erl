@@ -77,9 +77,8 @@ write_lines(Path, Document) ->
     end.
 
 -doc """
-Who may read a file of this recording: what `dyno verify` saw are arguments and messages. The
-reasons of crashes that `dyno servers` saw hold some, as do the findings of `dyno doctor` and
-`dyno record`.
+The access rights of a recording's file. Arguments and messages are in recordings of `dyno verify`,
+and may be in crash reasons of `dyno servers` and findings of `dyno doctor` and `dyno record`.
 """.
 -spec access(dyno_recording:document()) -> dyno_file:access().
 access(#{~"command" := Command}) when

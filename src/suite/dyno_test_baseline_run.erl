@@ -6,11 +6,10 @@
 Measures the cost of measuring: half a run without instruments precedes and follows each run, with
 the same load on the same targets.
 
-A drift affects the first half as much as the second, and the halves' difference widens the
-interval, so a drift cannot pass for a cost. Throughputs are all operations by all of the time; a
-slice without any end counts as one. If the interval is wider than a doubling, or data is too little
-for an interval, the ratio has no value. If a half is missing, because the run was interrupted or
-the load failed, there is no ratio.
+The halves' difference widens the interval, so a drift cannot pass for a cost. Throughputs are all
+operations by all of the time; a slice without any end counts as one. The ratio has no value if its
+interval is wider than a doubling or data is too little. If a half is missing, because the run was
+interrupted or the load failed, there is no ratio.
 
 A half takes a fifth of the run's duration, 200 ms at least and 5 s at most, besides its warm-up.
 Loads that change over time or make a fixed number of operations have halves only if the suite's

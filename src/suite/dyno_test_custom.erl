@@ -4,10 +4,9 @@
 -module(dyno_test_custom).
 -moduledoc false.
 %% Runs a suite's own code in its targets. Its instruments are loaded here and run like dyno's.
-%% Foreign code is run by probes (dyno_agent_custom) of three kinds: invariants and metrics, which
-%% are polled functions of the target, and custom agents. The suite's options and callbacks define
-%% probes; they start after the instruments, and end before them. Their events become parts of the
-%% recording.
+%% Probes (dyno_agent_custom) run foreign code of three kinds: invariants and metrics, which are
+%% polled functions of the target, and custom agents. Probes start after the instruments, and end
+%% before them. Their events become parts of the recording.
 
 %% The modules
 -export([load/2, forget/1, modules/1, instruments/1]).

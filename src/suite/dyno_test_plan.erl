@@ -6,8 +6,8 @@
 The runs of a test, their order and duration. Pure.
 
 Repetitions of a size do not run in a row: a drift (a machine that warms up, a database that fills)
-would look like a difference between sizes. Each repetition runs all sizes once, in its own order,
-drawn from a recorded seed.
+would look like a difference between sizes. Each repetition runs all sizes once, in its own recorded
+random order.
 """.
 
 -export([runs/1, seed/1, id/1, run_ms/2, load_ms/2, sorted/1]).

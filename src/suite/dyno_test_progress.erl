@@ -5,10 +5,9 @@
 -moduledoc """
 Estimates a test's progress and remaining time from its plan.
 
-The length of a run depends on its load: a recorded curve has its own length, and a search or a load
-of a fixed number of operations may end early. Set-up, runs without instruments and reading count by
-the clock: if a run took longer than its load, the next ones are expected to as well. The share done
-never shrinks.
+A recorded curve has its own length, and a search or a load of a fixed number of operations may end
+early. Set-up, runs without instruments and reading count by the clock: if a run took longer than
+its load, the next ones are expected to as well. The share done never shrinks.
 """.
 
 -export([new/2]).

@@ -5,7 +5,7 @@
 -moduledoc """
 Puts dyno's agent into a node and removes it.
 
-The agent's modules are sent over the distribution, so the target need not have dyno. A guard there
+The agent's modules are sent over the distribution: the target need not have dyno. A guard there
 monitors the caller of `attach/2`. When the caller or its node ends, or the allowed time or memory
 is used up, every instrument ends, its trace sessions are destroyed, and the modules are removed, or
 left if removal would be expensive (`detach/1`).
@@ -16,9 +16,9 @@ attach -> cleaner (dyno_target_cleaner: holds the name dyno_agent, removes the m
               calls  processes  sampler ...   (dyno_agent_instrument)
 ```
 
-The caller receives `{dyno_agent, Ref, {gave_up, Reason}}` if the agent stops by itself,
-`{dyno_agent, Ref, {without, Instruments, Reason}}` if the agent continues without instruments that
-used too much memory or ended, and may monitor `guard/1`.
+The caller receives `{dyno_agent, Ref, {gave_up, Reason}}` if the agent stops by itself, and
+`{dyno_agent, Ref, {without, Instruments, Reason}}` if it continues without instruments that used
+too much memory or ended. The caller may monitor `guard/1`.
 """.
 
 -export([attach/2, detach/1, detach_all/1, start/3, guard/1, node/1, ref/1, modules/0]).

@@ -56,11 +56,11 @@ started(Node) ->
             error({?MODULE, Reason})
     end.
 
-%% The link ends the client if this node goes down. The link must not be the owner's: a target that
-%% goes down is an error of a call, and an owner that ends normally would leave the client behind.
+%% The link ends the client if this node goes down. It must not be to the owner: a target that goes
+%% down is an error of a call, and an owner that ends normally would leave the client behind.
 %%
-%% The client is a server like `rex`, which each node has for `rpc:block_call/4`: it makes the call
-%% itself instead of starting a process.
+%% The client is a server like `rex` of `rpc:block_call/4`: it makes the call itself instead of
+%% starting a process.
 keep(Node, Owner, Ref) ->
     process_flag(trap_exit, true),
     OwnerRef = monitor(process, Owner),

@@ -5,14 +5,12 @@
 -moduledoc """
 Sets this node's cookie, and gives it secretly to nodes that this node starts.
 
-`erl` reads the user's file `.erlang.cookie`, and makes it if absent; without a writable home folder
-`erl` ends. dyno continues with a random cookie: enough for its own nodes, and for targets with a
-given cookie.
+`erl` reads or makes the user's file `.erlang.cookie`; without a writable home folder `erl` ends.
+dyno continues with a random cookie: enough for its own nodes, and for targets with a given cookie.
 
 All users of a machine can read a program's arguments, so a cookie is never an argument. A node on
-this machine reads the user's file too. If the file is unreadable, the node finds this node's file
-in a private folder, its home at boot. If the node then has another cookie, it gets this node's over
-its control pipe (`agree/1`).
+this machine reads the user's file too, or this node's file in a private folder, its home at boot.
+If the node then has another cookie, it gets this node's over its control pipe (`agree/1`).
 """.
 
 -export([prepare/0, own/0, environment/0, file/0, agree/1, missing/0, forget/0]).

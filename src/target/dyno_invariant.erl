@@ -3,8 +3,9 @@
 
 -module(dyno_invariant).
 -moduledoc """
-Invariants: conditions in a target throughout a run, such as `{memory, {erlang, memory, [total]},
-'=<', 500_000_000}`, or as text `"memory: erlang:memory(total) =< 500_000_000"`.
+Invariants: conditions in a target throughout a run, such as
+`{memory, {erlang, memory, [total]}, '=<', 500_000_000}`, or as text
+`"memory: erlang:memory(total) =< 500_000_000"`.
 
 The function is called in the target at an interval. One violation fails the test; a never checked
 invariant has not held. Operators are Erlang's eight comparisons.

@@ -4,15 +4,15 @@
 -module(dyno_target_cleaner).
 -moduledoc false.
 %% The process that arrives first in a target and leaves last. It holds the name `dyno_agent`, so
-%% that two callers never attach at once, and monitors the caller from before the first module is
-%% sent. It removes the modules when the guard has ended. A process cannot remove code that it runs,
-%% so the cleaner runs none of dyno's: it is an expression evaluated by the target's own erl_eval.
+%% that two callers never attach at once, monitors the caller from before the first module is sent,
+%% and removes the modules when the guard has ended. A process cannot remove code that it runs, so
+%% the cleaner is an expression evaluated by the target's own erl_eval.
 %%
 %% To purge a module the runtime asks every process whether it runs the module: 2 to 5 us of
 %% processor a question (OTP 27 and 29). So modules are removed only if the questions are few and
-%% the processes answer at once. Otherwise the modules stay as unused code for the next dyno. They
-%% stay too while a process of the system is in an inlined monitor (dyno_agent_inline): the purge
-%% would kill the process.
+%% the processes answer at once; otherwise they stay as unused code for the next dyno. They stay too
+%% while a process of the system is in an inlined monitor (dyno_agent_inline): the purge would kill
+%% the process.
 
 -export([start/4, modules/2, load/2, guard/2, idle/1, release/2, remove/2, cpu_ms/1]).
 -export_type([cleaner/0, left/0, cpu_ms/0]).

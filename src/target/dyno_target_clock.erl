@@ -5,9 +5,9 @@
 -moduledoc """
 The difference between a node's clocks and this node's, and its error.
 
-A node is asked repeatedly for its clock. If the answer took T, the clock was read within T, and is
-assumed to have been read in the middle: the error is at most T/2. The quickest answer counts
-(Cristian, "Probabilistic clock synchronization", 1989).
+A node is asked repeatedly for its clock. If the answer took T, the clock is assumed to have been
+read in the middle: the error is at most T/2. The quickest answer counts (Cristian, "Probabilistic
+clock synchronization", 1989).
 """.
 
 -export([measure/1, shift_ms/3]).

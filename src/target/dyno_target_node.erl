@@ -3,11 +3,9 @@
 
 -module(dyno_target_node).
 -moduledoc """
-Connects this node to a target, as a hidden node, and finds the reason of a failure.
-
-Reasons: the host has no port mapper (epmd), no such node runs there, a long name was given short or
-the reverse, the cookie differs, the node accepts only TLS, or its Erlang/OTP is too old. Each
-message says what to type.
+Connects this node to a target, as a hidden node, and finds the reason of a failure: no port mapper
+(epmd), no such node, a long name given short or the reverse, another cookie, only TLS, or too old
+an Erlang/OTP. Each message says what to type.
 
 A hidden node is not passed on to the target's other nodes and is not in its `nodes/0`, so a
 measurement does not change the cluster.

@@ -4,10 +4,8 @@
 -module(dyno_target_visit).
 -moduledoc """
 The cost of the agent's visit to a node, and its remains: measured by `m:dyno_agent`, and recorded
-with the run.
-
-The cost is the node's processor time while dyno attached, started its instruments, and left. It
-includes the node's own work, so the cost is at most that.
+with the run. The cost is at most the node's processor time while dyno attached, started its
+instruments, and left, since it includes the node's own work.
 """.
 
 %% Measuring

@@ -8,8 +8,7 @@
 %%   (_, %Shop{id: id}) when id > 5 and id not in [7, 8]
 %%
 %% Lower-case names are variables, :n and the n of n: are atoms, "abc" is a binary. Syntax beyond
-%% match specifications is refused with a sentence on what is possible: {Column, Sentence} is
-%% thrown, for dyno_trace_pattern.
+%% match specifications throws {Column, Sentence} for dyno_trace_pattern.
 
 -export([clause/3]).
 

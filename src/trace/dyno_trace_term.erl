@@ -5,8 +5,8 @@
 -moduledoc false.
 %% Traced terms as one line of text. Differs from `~0tp` in forms that readers would mistake:
 %% numbers that happen to be letters of other scripts stay numbers, records have field names, and
-%% structs look as in Elixir. Texts among the terms stay unchanged, and so do marks of omitted parts
-%% (dyno_agent_event_term).
+%% structs look as in Elixir. Texts among the terms and marks of omitted parts
+%% (dyno_agent_event_term) stay.
 
 -export([text/2, records/1]).
 -export_type([records/0]).

@@ -6,7 +6,7 @@
 %% Reads terms in the external format, from untrusted files: without new atoms (dyno_verify_name),
 %% and without code. The runtime reads terms whose atoms all exist; other terms are read here, tag
 %% by tag (erts, "External Term Format"). Compressed terms are refused: they could be a thousand
-%% times as large as the file.
+%% times larger.
 
 -export([term/1]).
 

@@ -3,10 +3,10 @@
 
 -module(dyno_verify_name).
 -moduledoc false.
-%% Names in files of events. Atoms are permanent and limited, so a file must not make any: a name
-%% unknown to this node becomes a text, {'$dyno', Name}, equal only to itself like the atom. Pids
-%% need a node that is an atom: unknown nodes get names of a fixed set, in the order in which the
-%% calling process meets them.
+%% Names in files of events. Atoms are permanent and limited, so a file must not make any: an
+%% unknown name becomes a text, {'$dyno', Name}, equal only to itself like the atom. Pids need a
+%% node that is an atom: unknown nodes get names of a fixed set, in the order in which the calling
+%% process meets them.
 
 -export([atom/1, node/1]).
 -export_type([name/0]).

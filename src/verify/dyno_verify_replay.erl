@@ -6,9 +6,8 @@
 Runs monitors on recorded events, by the pure core of live monitoring (`m:dyno_agent_partition`).
 
 Only the order of each process's own events counts: any interleaving of processes in the file gives
-the same verdicts. So another process's clock never ends a deadline. A deadline that no event of its
-own process ends is decided at the end of the file. Monitors over several processes get all events
-in order of time.
+the same verdicts. So only a process's own events end its deadlines; others are decided at the end
+of the file. Monitors over several processes get all events in order of time.
 """.
 
 -export([run/3, file/3]).

@@ -6,8 +6,7 @@
 Draws numbers of a Zipf distribution: K from 1 to Count, with a probability proportional to K to the
 power of -Exponent.
 
-By rejection-inversion (W. Hörmann and G. Derflinger, 1996): a number is drawn from the density's
-hat, whose integral can be inverted, and seldom rejected. No table is needed, so any count costs the
+By rejection-inversion (W. Hörmann and G. Derflinger, 1996): without a table, so any count costs the
 same.
 """.
 

@@ -6,9 +6,9 @@
 Finds standstills of a closed load, and estimates their effect on an open load. Pure.
 
 While a target stands still, each worker of a closed load waits for one operation and begins no
-other. A stall of a second is one slow operation a worker, however many users would have come in
-that second ("coordinated omission", G. Tene). Operations arriving at a rate meet the standstill
-with the probability of its share of the time, and wait for the rest of the stall.
+other: a stall of a second is one slow operation a worker ("coordinated omission", G. Tene).
+Arrivals at a rate meet the standstill with the probability of its share of the time, and wait for
+the rest of the stall.
 """.
 
 -export([gaps/2, open_quantile/3, of_part/1]).

@@ -3,13 +3,12 @@
 
 -module(dyno_load_verdict).
 -moduledoc """
-Judges whether a load followed its schedule, and if not, why: the target was saturated, or the
-generator was the bottleneck and measured itself.
+Judges whether a load followed its schedule, and if not, whether the target was saturated, or the
+generator was the bottleneck and measured itself. Pure.
 
-An open load was kept if at least 99 % of the due arrivals began. If fewer began, the generator is
-the bottleneck if its workers spent less than half of their time in operations: they were idle, but
-began no more. The generator is also the bottleneck if it wakes free workers noticeably late: one in
-ten by a quarter of the median response time. Pure.
+An open load was kept if at least 99 % of the due arrivals began. The generator is the bottleneck if
+fewer began although its workers spent less than half of their time in operations. It also is if it
+wakes free workers noticeably late: one in ten by a quarter of the median response time.
 """.
 
 -export([of_part/1, is_kept/1, warnings/1]).

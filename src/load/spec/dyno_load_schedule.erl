@@ -6,13 +6,13 @@
 The due times of an open load's arrivals: the time of the K-th arrival, counted from 0, in
 nanoseconds from the start.
 
-An arrival is due when the integral of the curve's rate reaches its number. So nothing drifts in any
-length of load, and a curve of whole counts gives exactly those counts. Constant rates use integers
-and are exact to the nanosecond.
+An arrival is due when the integral of the curve's rate reaches its number: nothing drifts, and a
+curve of whole counts gives exactly those counts. Constant rates use integers and are exact to the
+nanosecond.
 
-With `poisson` the gaps are random: the K-th arrival is due when the integral reaches the sum of K +
-1 exponentially distributed numbers with mean 1, drawn from a seed. This is a Poisson process of the
-curve's rate, also for a changing rate. Random times come in order only: `stream/1`.
+With `poisson` the K-th arrival is due when the integral reaches the sum of K + 1 exponentially
+distributed numbers with mean 1, drawn from a seed: a Poisson process of the curve's rate, even if
+changing. Random times come in order only: `stream/1`.
 
 ## Examples
 

@@ -3,16 +3,14 @@
 
 -module(dyno_load_search).
 -moduledoc """
-Finds the highest rate at which an objective holds, by short probes: chooses the next rate, and
-decides when to stop. Pure.
+Finds the highest rate at which an objective holds, by short probes. Pure.
 
 No single probe is decisive: luck may let a probe hold, a short stall may fail it. The search keeps
 the probability of each rate to be the highest that holds, over a grid with steps of half the
 precision, and updates it by Bayes' rule after each probe. A rate that holds is assumed to hold in 7
-of 10 probes, a rate that does not in 1 of 20: a stall fails a probe more easily than luck helps
-one. The next probe is made at the rate with equally likely outcomes, so probes repeat near the
-limit and correct a wrong probe (M. Horstein, "Sequential transmission using noiseless feedback",
-1963).
+of 10 probes, another in 1 of 20. The next probe is made at the rate with equally likely outcomes,
+so probes repeat near the limit and correct a wrong probe (M. Horstein, "Sequential transmission
+using noiseless feedback", 1963).
 
 From the first rate on, rates double until one fails; no rate exceeds twice the highest that held.
 The search ends when the interval of the limit, at the requested confidence, is no wider than the
@@ -44,9 +42,7 @@ precision, and a rate within held more often than not.
 `rate_per_s` is the highest rate tried that held more often than not and is at least as likely below
 the limit as above; 0 if there is none. The limit lies between `low_per_s` and `high_per_s` at the
 confidence. `disturbed` counts failed probes at rates that surely hold. `stopped` is the reason of
-the limit: the objective did not hold, the target was saturated, the generator was at its own limit,
-the highest allowed rate holds, even the lowest does not, the time was over, or the search was
-interrupted.
+the limit.
 """.
 -type result() :: #{
     rate_per_s := number(),

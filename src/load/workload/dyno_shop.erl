@@ -4,10 +4,8 @@
 -module(dyno_shop).
 -moduledoc """
 Starts a small shop in its own node, to try dyno: an application `shop` with servers, a pipeline, an
-HTTP port on 127.0.0.1 and customers.
-
-The source in `priv/shop/` is compiled here: the node needs no file of dyno's, and modules have the
-names that a user would choose.
+HTTP port on 127.0.0.1 and customers. Its source in `priv/shop/` is compiled here, so the node needs
+no file of dyno's.
 """.
 
 -export([start/1, stop/1, format_error/1, fault/1]).

@@ -5,10 +5,9 @@
 -moduledoc """
 The master of a synthetic system: starts workers when they are due, and sends their requests.
 
-It works in turns, like BenchCRV's. The master takes a worker from the queue and sends it requests
-as long as a random number is at most Pr(send); then it takes answers from the mailbox as long as
-one is at most Pr(recv). Response times, from sending a request to taking its answer, are measured
-for a random sample of requests.
+Works in turns, like BenchCRV's: takes a worker from the queue and sends it requests as long as a
+random number is at most Pr(send); then takes answers from the mailbox as long as one is at most
+Pr(recv). Response times are measured for a random sample of requests.
 """.
 
 -export([start_link/2]).

@@ -5,16 +5,15 @@
 -moduledoc """
 Compares two recordings of the same command: slower, faster, more or less. Pure.
 
-Each run of a test is one value, and `m:dyno_compare_repetitions` judges the repetitions. Each round
-of a benchmark is one value, and the two recordings' rounds are independent. A ratio of their
-medians gets its interval from an interval of each median by order statistics, each at the square
-root of the level, so that both together hold at least the level. The interval is wide and assumes
-nothing about the noise.
+Each run of a test is one value (`m:dyno_compare_repetitions`). Each round of a benchmark is one
+value. The ratio of two recordings' medians gets its interval from an interval of each median by
+order statistics, each at the square root of the level, so that both together hold at least the
+level. This interval is wide and assumes nothing about the noise.
 
 Two runs of the VM differ by up to some percent with the same code, and the rounds of one run do not
-show this (Kalibera and Jones, "Rigorous Benchmarking in Reasonable Time", 2013; the unit of
-replication would be the run). So only differences of times wholly above 3 % count. Reductions and
-words for each call do not depend on the machine: their limit is 0.1 %.
+show this (Kalibera and Jones, "Rigorous Benchmarking in Reasonable Time", 2013). So only
+differences of times wholly above 3 % count. Reductions and words for each call do not depend on the
+machine: their limit is 0.1 %.
 
 Items in only one of the recordings come first (`m:dyno_compare_presence`).
 """.

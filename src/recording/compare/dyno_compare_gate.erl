@@ -6,11 +6,10 @@
 Conditions on which a comparison fails: `slower > 5%`, `words > 0.1%`, `worse > 5%`. Pure.
 doc/comparing.md defines each condition.
 
-A gate never passes on unknown data. It passes only if the whole interval of each asked metric is
-within the share; if an interval reaches beyond, or is missing, the verdict is `unknown`. For tests
-`slower` and `faster` ask only metrics that few runs can judge: throughput and the median response
-time. Other response times fail the gate if judged beyond the share, and otherwise do not count; the
-verdict says so.
+A gate passes only if the whole interval of each asked metric is within the share; if an interval
+reaches beyond, or is missing, the verdict is `unknown`. For tests `slower` and `faster` ask only
+metrics that few runs can judge: throughput and the median response time. Other response times fail
+the gate if judged beyond the share, and otherwise do not count; the verdict says so.
 """.
 
 -export([parse/1, check/2, of_metric/2, is_exact/1, names/1]).

@@ -5,12 +5,10 @@
 -moduledoc """
 Changes in a recording against earlier recordings of the same thing in the same place. Pure.
 
-Two recordings differ even with the same code: the machine is slower for a minute, the VM's memory
-lies elsewhere. The rounds of a benchmark or the seconds of a run do not show this, and intervals
-from them claim changes again and again. So each recording is one value, and the earlier recordings
-show the spread without a change: the new value is compared with a prediction interval of the next
-value (`dyno_stats_welch:next/3`). All judgements together hold at 95 %: 1 recording of 20 of
-unchanged code may show a false change.
+Two recordings differ even with the same code, which the rounds of a benchmark or the seconds of a
+run do not show: intervals from them claim false changes. So each recording is one value, and the
+new value is compared with a prediction interval from the earlier ones (`dyno_stats_welch:next/3`).
+All judgements together hold at 95 %: 1 recording of 20 of unchanged code may show a false change.
 
 Metrics independent of the machine are compared with the last recording only. With fewer than three
 earlier recordings, the repetitions of a test are compared, if any.

@@ -4,9 +4,9 @@
 -module(dyno_compare_metrics).
 -moduledoc false.
 %% The comparable values of a recording. A benchmark: its codes, with a value for each round. A
-%% test: quality metrics, the memory of nodes, and functions, for each size, with a value for each
-%% repetition. Both: other names in conditions, which may be any threshold's name or table cells of
-%% columns with a better direction. Other commands: metrics of runs and such cells. Pure.
+%% test: quality metrics, the memory of nodes, and functions, by size, with a value for each
+%% repetition. Both: names in conditions, which may be thresholds' names or table cells of columns
+%% with a better direction. Other commands: metrics of runs and such cells. Pure.
 
 -export([metrics/2, change/4, code/3, functions/1, memory/0, nearest/2, is_asked/1]).
 -export_type([metric/0, names/0]).

@@ -5,16 +5,14 @@
 -moduledoc """
 Judges metrics with one value for each run: the repetitions of a size on both sides. Pure.
 
-The unit of replication is the run, for any number of operations. Few runs can judge throughput and
-median response time, which conditions on all times ask. Their ratio has an interval of which each
-end holds at 95 % for all sizes together (`m:dyno_stats_runs`, which uses the courses of the runs).
-Both metrics ask whether the code became slower, and so share that level.
+Few runs can judge throughput and median response time, which conditions on all times ask. Each end
+of their ratio's interval holds at 95 % for all sizes together (`m:dyno_stats_runs`). Both metrics
+ask whether the code became slower, and so share that level.
 
 Other metrics have Welch's interval (dyno_stats_welch): two repetitions a side give an interval,
-five make it narrow. One of twenty intervals at 95 % misses, so intervals that decide one condition
-(high percentiles of all sizes, or the memory of all sizes and nodes) hold together at 95 %
-(Bonferroni). Intervals of functions hold each alone. A side with one run has no interval and no
-verdict.
+five make it narrow. Intervals that decide one condition (high percentiles of all sizes, or the
+memory of all sizes and nodes) hold together at 95 % (Bonferroni). Intervals of functions hold each
+alone. A side with one run has no interval and no verdict.
 """.
 
 -export([changes/2, in_words/3, ratio/2]).

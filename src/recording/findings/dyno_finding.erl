@@ -6,9 +6,8 @@
 A finding: a problem, its evidence, and advice. Pure.
 
 A recording holds findings in the table `findings` of a run or of all runs, the worst first
-(`table/2`). Doubts about numbers are its warnings, with the same fields (`note/1`). `read/1`
-returns both, also from older recordings without a table `findings`. `m:dyno_finding_limits` has the
-limits and their reasons.
+(`table/2`), and doubts about numbers as warnings with the same fields (`note/1`). `read/1` returns
+both, also from older recordings. `m:dyno_finding_limits` has the limits and their reasons.
 """.
 
 -export([new/3, ranked/1, in_order/1, worst/1, verdict/3]).

@@ -4,10 +4,9 @@
 -module(dyno_sizes_growth).
 -moduledoc """
 Fits the growth of a test's measurements with the size: functions' time for each call, calls for
-each operation (`calls/op`, if growing; for uncounted calls `time/op`), memory and number of
-processes, tables and ports, and the run's metrics, each with its exponent and interval
-(dyno_stats_growth). Certain and important growth comes first. Uncertain times and calls widen the
-interval; mostly guessed ones have no exponent.
+each operation (`calls/op`, if growing; for uncounted calls `time/op`), memory, processes, tables,
+ports, and the run's metrics, each with its exponent and interval (dyno_stats_growth). Certain and
+important growth comes first. Mostly guessed values have no exponent.
 
 Growth is extrapolated to ten times the largest size by the fitted law, valid until a resource is
 saturated. The interval is that of the exponent, not of the law.
@@ -226,10 +225,9 @@ times_per_call(Shares, Sizes) ->
         Growth <- fit(~"function", Function, ~"ns/call", Times)
     ]).
 
-%% With the size, a function may take no longer but be called more often for the same operation:
+%% A function may take no longer with the size, but be called more often for the same operation:
 %% only certain growth counts. Each run gives one point for all nodes. No call counts as half a
-%% call, so that a function whose calls begin has an exponent, rather too small. Functions with
-%% uncounted calls use their time for each operation.
+%% call, so that a function whose calls begin has an exponent, rather too small.
 per_operation({Of, Suffix, Unit}, Shares, Sizes) ->
     Measured = [
         {Size, Operations, Of(Run)}

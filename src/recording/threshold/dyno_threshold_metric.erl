@@ -12,10 +12,9 @@ A name is looked up in this order; the first match counts:
 4. a series without one: the maximum for sizes, times and counts, the mean for ratios and rates,
 5. the run's metric with `.max` added.
 
-Series of the virtual machine and of the system may be shortened, with or without an aggregate:
-without `vm.`, `os.vm.` or `os.` at the beginning, and without `.normal` at the end. So
-`memory.total` is `vm.memory.total`, `cpu` is `os.vm.cpu`, `cpu.steal` is `os.cpu.steal`, and
-`run_queue` is `vm.run_queue.normal`.
+Series of the virtual machine and of the system may be shortened: without `vm.`, `os.vm.` or `os.`
+at the beginning, and without `.normal` at the end. So `memory.total` is `vm.memory.total`, `cpu` is
+`os.vm.cpu`, `cpu.steal` is `os.cpu.steal`, and `run_queue` is `vm.run_queue.normal`.
 
 Aggregates leave out the warm-up (times below 0) and missing values.
 

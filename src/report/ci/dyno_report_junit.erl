@@ -6,8 +6,8 @@
 The decisions of a recording as JUnit XML, which CI systems show as tests.
 
 Each verdict of a threshold or `--fail-if`, each pair of compared codes and each line of a
-comparison is a test case. Only a verdict can fail. Undecided pairs and pairs without a verdict are
-skipped cases. An incomplete recording and a verdict without a value are errors.
+comparison is a test case. Only a verdict can fail; undecided pairs and pairs without a verdict are
+skipped. An incomplete recording and a verdict without a value are errors.
 """.
 
 -behaviour(dyno_report).

@@ -3,10 +3,8 @@
 
 -module(dyno_report_markdown).
 -moduledoc """
-The recording as Markdown for a pull request: demands, problems, the answer, and reasons to doubt
-the numbers. The rest of the console's report is folded.
-
-Names are escaped: they cannot format, mention or link.
+The recording as Markdown for a pull request: demands, problems, the answer, and doubts; the rest of
+the console's report is folded. Names are escaped: they cannot format, mention or link.
 """.
 
 -behaviour(dyno_report).

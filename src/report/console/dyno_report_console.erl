@@ -5,10 +5,7 @@
 -moduledoc """
 The recording as text: the configuration, the sections of `m:dyno_report_content`, and the verdict
 as last line. Without `full` only the answer: the verdict, problems, the load, five functions and
-servers, and doubts.
-
-Missing values (a partial recording has many) are left out or shown as `-`; empty sections are not
-shown.
+servers, and doubts. Missing values are left out or shown as `-`.
 """.
 
 -behaviour(dyno_report).

@@ -3,11 +3,10 @@
 
 -module(dyno_report_content).
 -moduledoc """
-The content of a report as sections in reading order; the console and Markdown write the same
-sections.
+The content of a report as sections in reading order, for the console and Markdown.
 
-Every table, metric, series, distribution, event, profile and verdict of any command is shown
-without code of its own; only a test's load and a benchmark's codes have some for clarity.
+Tables, metrics, series, distributions, events, profiles and verdicts of any command are shown
+without code of their own, except a test's load and a benchmark's codes.
 """.
 
 -export([sections/2, answer/2, environment/1]).

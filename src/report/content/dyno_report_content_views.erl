@@ -5,8 +5,8 @@
 -moduledoc """
 The columns shown first for tables that dyno knows, their titles and order.
 
-Other tables are shown by the roles of their columns (`m:dyno_report_content_tables`); add a view
-only if a table is clearly hard to read without.
+Other tables are shown by the roles of their columns (`m:dyno_report_content_tables`): add a view
+only if that is hard to read.
 """.
 
 -export([parts/0, views/1]).

@@ -3,10 +3,8 @@
 
 -module(dyno_report_findings).
 -moduledoc """
-The findings of a recording in every report: their selection, order and words.
-
-Console and Markdown write findings as sections, the page as JSON (`json/1`), JUnit and GitHub as
-sentences. Problems come first; doubts and notes follow the measurements.
+The findings of a recording in every report: their selection, order and words. Problems come first;
+doubts and notes follow the measurements.
 """.
 
 -export([shown/1, first/2, others/2, sentence/1, json/1]).

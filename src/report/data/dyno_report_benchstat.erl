@@ -6,10 +6,9 @@
 The measurements in the text form of Go's benchmarks, for `benchstat OLD NEW`
 (golang.org/design/14313-benchmark-format).
 
-A benchmark gives one line for each code and round, with `/input=NAME` for several runs; a squeeze
-one for each sample and number of workers; watched nodes one for each node and second; a test one
-for each run. The number after the last `-` of a name is that of online schedulers, as in Go; spaces
-in names become `_`.
+One line for each code and round of a benchmark, with `/input=NAME` for several runs; each sample
+and number of workers of a squeeze; each watched node and second; each run of a test. The number
+after a name's last `-` is that of online schedulers, as in Go; spaces in names become `_`.
 """.
 
 -behaviour(dyno_report).

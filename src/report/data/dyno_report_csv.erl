@@ -6,8 +6,8 @@
 The measurements as comma-separated values (RFC 4180), for spreadsheets and data frames.
 
 One line for each value: of a metric, and of each value and note of a table's row, with its keys as
-the item. Numbers are unrounded, with the unit in its own column. Series beyond every test's give
-their mean, lowest, highest and last value.
+the item. Numbers are unrounded, with the unit in its own column. Further series give their mean,
+lowest, highest and last value.
 
 Spreadsheets run a text that begins with `=`, `+`, `-` or `@` as a formula. Such texts get a leading
 `'`, except numbers.

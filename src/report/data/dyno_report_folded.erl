@@ -3,12 +3,11 @@
 
 -module(dyno_report_folded).
 -moduledoc """
-The stacks of a recording's profiles in folded form, a line a stack: `profile;function;function 12`.
-Readers are flamegraph.pl, inferno, speedscope.
+The stacks of a recording's profiles in folded form, a line a stack: `profile;function;function 12`,
+for flamegraph.pl, inferno, speedscope.
 
-Readers add all lines up, and the form has no units. So the file has only profiles of the first
-profile's kind: a hundred processes wait a hundred seconds in each second, and would hide processor
-time.
+Readers add all lines up, without units. So only profiles of the first one's kind are written: the
+waiting time of a hundred processes would hide processor time.
 """.
 
 -behaviour(dyno_report).

@@ -6,10 +6,8 @@
 Shows a recording as one HTML page that opens from disk, without a network.
 
 The page contains its style, code and the recording as JSON. Its content security policy forbids
-every request, and every script except dyno's own.
-
-Style and code are built from `ui/` into `priv/report/`. Without scripts the page shows the
-console's text.
+every request, and every script except dyno's own. Style and code are built from `ui/` into
+`priv/report/`. Without scripts the page shows the console's text.
 
 The recording is escaped once, here. In JSON a `<` can stand only inside a string, and `\u003c`
 means the same there, so neither `</script>` nor `<!--` in a name can end or change the element. The

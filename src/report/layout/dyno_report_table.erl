@@ -6,8 +6,8 @@
 Aligns rows in columns that fit the width.
 
 A column of numbers is as wide as its widest cell. If the table is too wide, flexible columns shrink
-first, the widest first (cells are shortened in the middle), as long as names stay readable; then
-optional columns are left out, the last first; then flexible columns shrink further.
+first, the widest first, as long as names stay readable; then optional columns are left out, the
+last first; then flexible columns shrink further.
 """.
 
 -export([lines/3]).

@@ -3,17 +3,17 @@
 
 -module(dyno_inline).
 -moduledoc """
-Inlines monitors into a module: `-compile({parse_transform, dyno_inline}).`, in Elixir `@compile
-{:parse_transform, :dyno_inline}`.
+Inlines monitors into a module: `-compile({parse_transform, dyno_inline}).`, in Elixir
+`@compile {:parse_transform, :dyno_inline}`.
 
 Instrumented are `!` and erlang:send, the clauses and timeout of each receive, all functions of
 erlang and proc_lib that spawn, and the callbacks of gen_server (GenServer) and gen_statem. The
-called functions are added to the module, too: its node needs nothing of dyno, and continues when
-dyno leaves.
+called functions are added to the module: its node needs nothing of dyno, and continues when dyno
+leaves. Not instrumented are OTP's own actions, such as gen_server:call, gen_server:reply and
+gen_event; replies returned by callbacks are.
 
 An instrumented process starts in a function of its module, `'-dyno_run-'/2`, its initial call. Its
-last call is no tail call, to see its exit. Not instrumented are OTP's own actions for the program:
-gen_server:call and the like, gen_server:reply, gen_event. Replies returned by callbacks are.
+last call is no tail call, to see its exit.
 """.
 
 -export([parse_transform/2]).
