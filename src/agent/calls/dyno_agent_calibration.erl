@@ -11,9 +11,7 @@
 %% it grows with the logarithm. Other work on the machine makes it larger; so the quickest rounds
 %% count, and never more is subtracted from a function's time than was added.
 
--export([overhead/1, overhead_ns/2]).
-%% To measure again later
--export([open/1, rounds/2, close/1]).
+-export([open/1, rounds/2, close/1, overhead_ns/2]).
 %% Called from outside its own clause, so that the calls are calls.
 -export([leaf/0, loop/1]).
 -export_type([overhead/0, caller/0]).
@@ -51,14 +49,10 @@
 %% (bench/calibrated_time).
 -define(UNCERTAIN, 0.3).
 
--doc "Measures the overhead where times are measured: 30 ms, in trace sessions of its own.".
--spec overhead(measures()) -> overhead().
-overhead(Measures) ->
-    {Overhead, Caller, _} = open(Measures),
-    ok = close(Caller),
-    Overhead.
-
--doc "The same; with a process that goes on calling, and the rounds in which only that one called.".
+-doc """
+Measures the overhead: 30 ms, in trace sessions of its own. With a process that goes on calling, and the
+rounds in which only that one called.
+""".
 -spec open(measures()) -> {overhead(), caller(), [float()]}.
 open(Measures) ->
     #{rounds := Rounds, calls := Calls} = ?ALONE,

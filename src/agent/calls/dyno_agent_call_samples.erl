@@ -8,8 +8,6 @@
 -export([sums/2]).
 -export_type([sums/0]).
 
--type kind() :: dyno_agent_processes:group().
-
 -doc """
 In samples: all, those that do not tell where a process was, and those of functions, alone and with what
 they call; `cpu_ns` is what all stand for.
@@ -20,13 +18,13 @@ they call; `cpu_ns` is what all stand for.
     untold := number(),
     own := #{mfa() => number()},
     total := #{mfa() => number()},
-    rows := #{{mfa(), kind()} => number()}
+    rows := #{{mfa(), dyno_agent_processes:group()} => number()}
 }.
 
 -spec sums(Stacks, IsMeasured) -> sums() when
     Stacks :: #{
         cpu_ns := non_neg_integer(),
-        stacks := [{kind(), [term()], number()}],
+        stacks := [{dyno_agent_processes:group(), [term()], number()}],
         other := number(),
         _ => _
     },

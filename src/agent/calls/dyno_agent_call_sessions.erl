@@ -259,8 +259,8 @@ rows(MFA, #{left_out := LeftOut} = Sessions) ->
     Time = without_own(LeftOut, info(MFA, call_time, Sessions)),
     Memory = without_own(LeftOut, info(MFA, call_memory, Sessions)),
     #{
-        calls => sum(2, Memory, 0),
-        words => sum(3, Memory, 0),
+        calls => lists:sum([Calls || {_, Calls, _} <- Memory]),
+        words => lists:sum([Words || {_, _, Words} <- Memory]),
         time => Time,
         memory => Memory
     }.
@@ -268,9 +268,6 @@ rows(MFA, #{left_out := LeftOut} = Sessions) ->
 %% The runtime goes on to give time to what a process was in when it was left out: the agent's,
 %% while it reads.
 without_own(LeftOut, Rows) -> [Row || Row <- Rows, not lists:member(element(1, Row), LeftOut)].
-
-sum(_Position, [], Sum) -> Sum;
-sum(Position, [Row | Rest], Sum) -> sum(Position, Rest, Sum + element(Position, Row)).
 
 info(MFA, Item, #{session := Session, rows := Rows, window := open}) ->
     case lists:member(Item, Rows) andalso trace:info(Session, MFA, Item) of

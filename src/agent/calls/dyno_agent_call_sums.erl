@@ -63,54 +63,82 @@ new() -> #{}.
 -spec add(mfa(), reading(), overhead(), t()) -> t().
 add(MFA, #{calls := Counted, words := Words, time := Time}, Overhead, All) ->
     #{group_of := GroupOf, least_ns := LeastNs} = Overhead,
-    Rows = [{Pid, C, took(C, S, Us, LeastNs), Us} || {Pid, C, S, Us} <- Time, C > 0],
-    case max(Counted, lists:sum([C || {_, C, _, _} <- Rows])) of
+    #{groups := Before} = Sums = maps:get(MFA, All, zero()),
+    None = {0, 0, 0, 0, {0, 0, 0}, Before},
+    {ByProcess, Ns, OffNs, Squares, Short, Groups} = sum(Time, GroupOf, least(0, LeastNs), None),
+    case max(Counted, ByProcess) of
         0 when Words =:= 0 ->
             All;
         Calls ->
-            #{groups := Groups} = Sums = maps:get(MFA, All, zero()),
             Add = fun(Key, Value) -> map_get(Key, Sums) + Value end,
-            OffNs = lists:sum([Off || {_, _, {_, Off}, _} <- Rows]) + short_uncertain_ns(Rows),
+            AddedNs = overhead_ns(Calls, Squares, Overhead),
             All#{
                 MFA => Sums#{
                     calls := Add(calls, Calls),
                     words := Add(words, Words),
-                    own_time_ns := Add(own_time_ns, lists:sum([Ns || {_, _, {Ns, _}, _} <- Rows])),
-                    uncertain_ns := Add(uncertain_ns, OffNs),
-                    total_overhead_ns := Add(total_overhead_ns, overhead_ns(Calls, Rows, Overhead)),
-                    groups := lists:foldl(fun(R, Of) -> group(R, GroupOf, Of) end, Groups, Rows)
+                    own_time_ns := Add(own_time_ns, Ns),
+                    uncertain_ns := Add(uncertain_ns, OffNs + short_uncertain_ns(Short)),
+                    total_overhead_ns := Add(total_overhead_ns, AddedNs),
+                    groups := Groups
                 }
             }
     end.
 
 %% By how many processes call: each counts as much as it calls (the inverse of Simpson's index). One
 %% that calls a million times and a thousand that call once are one.
-overhead_ns(Calls, [_ | _] = Rows, #{call_ns := CallNs}) ->
-    Calls * CallNs(Calls * Calls / lists:sum([C * C || {_, C, _, _} <- Rows]));
-overhead_ns(_Calls, _Rows, _Overhead) ->
+overhead_ns(Calls, Squares, #{call_ns := CallNs}) when Squares > 0 ->
+    Calls * CallNs(Calls * Calls / Squares);
+overhead_ns(_Calls, _Squares, _Overhead) ->
     0.0.
 
-%% The time of so many calls, and what it may be off by.
-took(Calls, 0, 0, LeastNs) -> least(Calls, LeastNs);
-took(_Calls, S, Us, _LeastNs) -> {S * 1_000_000_000 + Us * ?CUT_NS + ?CUT_NS div 2, 0}.
+%% A reading has a row for each function that each of thousands of processes has called: one pass.
+sum([], _GroupOf, _Zero, Sum) ->
+    Sum;
+sum([{_, 0, _, _} | Rest], GroupOf, Zero, Sum) ->
+    sum(Rest, GroupOf, Zero, Sum);
+sum([{_, C, 0, 0} | _] = Rows, GroupOf, {Of, _, _, LeastNs}, Sum) when Of =/= C ->
+    sum(Rows, GroupOf, least(C, LeastNs), Sum);
+sum([{Pid, C, S, Us} | Rest], GroupOf, {_, Mean, Off, _} = Zero, Sum) ->
+    {Calls, Ns, OffNs, Squares, Short, Groups} = Sum,
+    {Took, More} =
+        case {S, Us} of
+            {0, 0} -> {Mean, Off};
+            _ -> {S * 1_000_000_000 + Us * ?CUT_NS + ?CUT_NS div 2, 0}
+        end,
+    sum(Rest, GroupOf, Zero, {
+        Calls + C,
+        Ns + Took,
+        OffNs + More,
+        Squares + C * C,
+        short(S, Us, Short),
+        group(GroupOf, Pid, C, Took, Groups)
+    }).
+
+short(0, Us, {N, Sum, Squares}) when Us > 0, Us < ?SHORT_US ->
+    {N + 1, Sum + Us, Squares + Us * Us};
+short(_S, _Us, Short) ->
+    Short.
+
+group(none, _Pid, _Calls, _Ns, Groups) ->
+    Groups;
+group(GroupOf, Pid, Calls, Ns, Groups) ->
+    Group = GroupOf(Pid),
+    {C, T} = maps:get(Group, Groups, {0, 0}),
+    Groups#{Group => {C + Calls, T + Ns}}.
 
 %% Of times that are all alike N + 0.5 may be wrong in the same way. Those that lie close around a
 %% whole number are cut to two, N and N - 1, a share P of them to N: that is off by |P - 1/2|, and
 %% their variance, P (1 - P), tells it. Of times that differ by more the errors cancel: those of a
 %% normal distribution, sigma in the unit of the cut, but for exp(-2 pi^2 sigma^2) / pi.
-short_uncertain_ns(Rows) ->
-    case [Us || {_, _, {Ns, 0}, Us} <- Rows, Ns < ?SHORT_US * ?CUT_NS] of
-        [] ->
-            0;
-        Short ->
-            N = length(Short),
-            Mean = lists:sum(Short) / N,
-            Variance = lists:sum([Us * Us || Us <- Short]) / N - Mean * Mean,
-            %% The cut itself adds a twelfth.
-            Spread = math:exp(-2 * math:pi() * math:pi() * max(0.0, Variance - 1 / 12)) / math:pi(),
-            round(N * ?CUT_NS * max(math:sqrt(max(0.0, 1 / 4 - Variance)), Spread))
-    end.
+short_uncertain_ns({0, _Sum, _Squares}) ->
+    0;
+short_uncertain_ns({N, Sum, Squares}) ->
+    Variance = Squares / N - (Sum / N) * (Sum / N),
+    %% The cut itself adds a twelfth.
+    Spread = math:exp(-2 * math:pi() * math:pi() * max(0.0, Variance - 1 / 12)) / math:pi(),
+    round(N * ?CUT_NS * max(math:sqrt(max(0.0, 1 / 4 - Variance)), Spread)).
 
+%% A time of 0 of so many calls, and what it may be off by.
 least(Calls, LeastNs) ->
     Least =
         case LeastNs of
@@ -118,7 +146,7 @@ least(Calls, LeastNs) ->
             _ -> min(max(?LEAST_NS, Calls * LeastNs), ?CUT_NS * 0.9)
         end,
     Mean = (?CUT_NS - Least) / math:log(?CUT_NS / Least),
-    {round(Mean), round(max(?CUT_NS - Mean, Mean - Least))}.
+    {Calls, round(Mean), round(max(?CUT_NS - Mean, Mean - Least)), LeastNs}.
 
 zero() ->
     #{
@@ -129,13 +157,6 @@ zero() ->
         total_overhead_ns => 0.0,
         groups => #{}
     }.
-
-group(_Row, none, Groups) ->
-    Groups;
-group({Pid, Calls, {Ns, _}, _}, GroupOf, Groups) ->
-    Group = GroupOf(Pid),
-    {C, T} = maps:get(Group, Groups, {0, 0}),
-    Groups#{Group => {C + Calls, T + Ns}}.
 
 -doc "The statistics by function.".
 -spec functions([atom()], t()) -> [#{atom() => term()}].

@@ -145,7 +145,7 @@ What is read of the target. On the caller's side `dyno_agent_call_times` makes a
 -define(MOST_ROWS, 5_000_000).
 -define(ROW_BYTES, 50).
 -define(CALLER_ROWS, 5000).
--define(KNOWN_MS, 500).
+-define(KNOWN_MS, 200).
 %% So many processes a second may be discovered by messages, until a budget says less.
 -define(FIRST_CALLS, 1000).
 %% The share of the target's processor time.
@@ -321,7 +321,7 @@ handle_call(peek, _From, State) ->
 handle_call(read, _From, Before) ->
     #{sessions := Sessions} = State = came(Before),
     ok = dyno_agent_call_sessions:stop(Sessions),
-    {Result, Read} = result(read_rows(State)),
+    {Result, Read} = result(read_rows(before_rows(State))),
     %% What was read is in the sums now: a second reading must not add it twice.
     ok = dyno_agent_call_sessions:resume(Sessions),
     ok = dyno_agent_call_sessions:stop(Sessions),
@@ -467,30 +467,28 @@ reloads(Module, #{sessions := Sessions, kept := Kept, reloaded := Reloaded} = St
 
 %% All is paused, read, and counts on from zero.
 read_and_reset(#{sessions := Sessions} = State) ->
+    Ready = before_rows(State),
     Began = erlang:monotonic_time(nanosecond),
     ok = dyno_agent_call_sessions:pause(Sessions),
-    #{gaps_ns := GapsNs} = Read = read_rows(State),
+    #{gaps_ns := GapsNs} = Read = read_rows(Ready),
     ok = dyno_agent_call_sessions:resume(Sessions),
     Now = erlang:monotonic_time(nanosecond),
     {_, Newest} = dyno_agent_process:newest(),
     Gap = [Now - Began || dyno_agent_call_sessions:is_open(Sessions)],
     Read#{gaps_ns := GapsNs + lists:sum(Gap), open_since := Now, read_at := Newest}.
 
-read_rows(#{sessions := Sessions, modules := Modules, overhead := Before} = State) ->
+read_rows(#{sessions := Sessions, modules := Modules, overhead := Overhead} = State) ->
     case dyno_agent_call_sessions:is_open(Sessions) of
         false ->
             State;
         true ->
             #{sums := Sums, table := Table, open_since := Since, open_ns := OpenNs} = State,
-            Overhead = dyno_agent_overhead:update(Before),
             With = #{
                 least_ns => dyno_agent_overhead:least_ns(Overhead),
                 call_ns => dyno_agent_overhead:first_ns(Overhead)
             },
-            ok = first_calls_have_come(map_get(config, State)),
             {Added, Rows} = dyno_agent_call_rows:read(Modules, Sessions, Table, With, Sums),
             State#{
-                overhead := Overhead,
                 sums := Added,
                 rows := few(Rows),
                 open_ns := OpenNs + erlang:monotonic_time(nanosecond) - Since
@@ -499,14 +497,13 @@ read_rows(#{sessions := Sessions, modules := Modules, overhead := Before} = Stat
 
 %% Who made the calls is in the table then. All instruments end at the same time, and in a storm of
 %% processes their messages wait.
-first_calls_have_come(#{processes := Processes}) ->
-    try gen_server:call(Processes, table, ?KNOWN_MS) of
-        _ -> ok
+before_rows(#{config := Config, overhead := Overhead} = State) ->
+    try
+        [gen_server:call(Pid, table, ?KNOWN_MS) || #{processes := Pid} <- [Config]]
     catch
-        exit:_ -> ok
-    end;
-first_calls_have_come(_Config) ->
-    ok.
+        exit:_ -> []
+    end,
+    State#{overhead := dyno_agent_overhead:update(Overhead)}.
 
 %% Processes start faster than they can be read: it would only become more.
 few(Rows) when Rows < ?MOST_ROWS -> Rows;

@@ -36,8 +36,7 @@ open(Patterns) ->
     Session = trace:session_create(dyno_first_calls, self(), []),
     _ = dyno_agent_flags:all(Session, true, [call, arity, monotonic_timestamp]),
     Calls = {Session, dyno_agent_patterns:resolve(Patterns)},
-    Add = fun(Module) -> change({add, Module}, Calls) end,
-    lists:foreach(Add, dyno_agent_patterns:loaded()),
+    lists:foreach(fun(M) -> change({add, M}, Calls) end, dyno_agent_patterns:loaded()),
     Calls.
 
 -spec change(change(), t()) -> ok.

@@ -7,9 +7,7 @@
 %% is monitored now and then, so that the cost has a limit however many come and go, and every other
 %% process costs one comparison. A life is taken to begin with the call that discovered the process
 %% and to end when its end is noticed: it was at most so long. A process that had ended before it
-%% could be monitored counts with the time that it took to notice that.
-%%
-%% Pure.
+%% could be monitored counts with the time that it took to notice that. Pure.
 
 -export([new/0, is_wanted/3, monitored/5, alive/1, ended/4, forget/1]).
 -export_type([sample/0]).

@@ -5,8 +5,7 @@
 -moduledoc false.
 %% The processes among very many that work, and those that have messages waiting: all are asked twice
 %% for their reductions and their queues, which sends them no signal; those that made many meanwhile
-%% work.
-%% Among 200,000 processes one that works a tenth of the time would be met by chance after minutes.
+%% work. Of 200,000 processes one that works a tenth of the time would be met by chance after minutes.
 %%
 %% A process of its own, of normal priority: it sends `{seeds, Busy, Queued, CostNative}` to the one
 %% that has started it. It rests for 100 times what a pass takes: 0.2 us for each process.
