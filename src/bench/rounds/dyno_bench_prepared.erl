@@ -19,12 +19,17 @@
 -define(TRIES, 20).
 
 -opaque t() :: #{
-    workers := [pid(), ...],
+    workers := [pid()],
     compiled := #{non_neg_integer() => dyno_bench_code:compiled()},
     %% The values of their `init`, from number 0 on.
     inits := [term(), ...],
-    options := dyno_bench_engine:options()
+    options := options()
 }.
+
+-doc "Without workers, for who starts them itself, fewer are needed.".
+-type options() ::
+    dyno_bench_engine:options()
+    | #{concurrency := 0, timeout_ms := pos_integer(), run => pos_integer(), _ => _}.
 
 -doc "What is known of a code before it runs; see dyno_bench_code.".
 -type description() :: #{
@@ -39,7 +44,7 @@
 -type amount() :: pos_integer() | {ms, pos_integer()}.
 
 -doc "Makes codes ready, calls a function with them, and takes them away again.".
--spec with([dyno_bench_code:code()], dyno_bench_engine:options(), fun((t()) -> Value)) ->
+-spec with([dyno_bench_code:code()], options(), fun((t()) -> Value)) ->
     {ok, Value} | {error, dyno_error:error()}.
 with(Codes, Options, Use) ->
     maybe
@@ -181,7 +186,7 @@ ran(Number, Result, Prepared) ->
 options(#{options := Options}) -> Options.
 
 -doc "The processes that run them.".
--spec workers(t()) -> [pid(), ...].
+-spec workers(t()) -> [pid()].
 workers(#{workers := Workers}) -> Workers.
 
 -doc "The same with the first worker alone.".

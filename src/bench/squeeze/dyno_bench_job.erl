@@ -191,7 +191,7 @@ init({How, Owner}, Counter, Parsed, #{code := Code, concurrency := Count} = Opti
         maybe
             {ok, Slot} ?= dyno_bench_slots:acquire_run(),
             Own = Options#{concurrency := 0, run => dyno_bench_slots:run_number(Slot)},
-            {ok, Reason} ?=
+            {ok, Ended} ?=
                 dyno_bench_prepared:with([Code], Own, fun(Idle) ->
                     State = #{
                         idle => Idle,
@@ -205,11 +205,12 @@ init({How, Owner}, Counter, Parsed, #{code := Code, concurrency := Count} = Opti
                     Owner ! {self(), ready},
                     serve(Begun)
                 end),
-            Reason
+            Ended
         end,
     case Served of
-        {error, Error} -> exit({shutdown, Error});
-        Ended -> exit(Ended)
+        normal -> ok;
+        {shutdown, _} = Reason -> exit(Reason);
+        {error, Error} -> exit({shutdown, Error})
     end.
 
 %% Until the job is to end; gives its exit reason.
