@@ -94,8 +94,6 @@ checked(Conditions, Documents) ->
 in_baseline({error, Error}) -> {error, {dyno_cli_option, {in_option, "--baseline", Error}}};
 in_baseline(Good) -> Good.
 
-%% Environments and commands are compared before the measurement. Conditions on deterministic
-%% metrics hold on any machine.
 same_place(#{kind := Kind, baseline := Baseline, options := Options} = Gate) ->
     #{~"parameters" := Parameters} = Baseline,
     Now0 = dyno_recording:new(Kind, ~"now", Parameters, dyno_environment:collect()),

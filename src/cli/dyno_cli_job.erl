@@ -214,7 +214,6 @@ since_last(Document, #{path_from := dyno, recording := Path}) ->
 since_last(Document, _Plan) ->
     Document.
 
-%% A recording that the measurement wrote is written again after a comparison.
 keep(_Judged, _Document, #{recording := none}) ->
     0;
 keep(Document, Document, #{job := #{writer := measurement}}) ->

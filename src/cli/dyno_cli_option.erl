@@ -126,7 +126,6 @@ in_environment(Rows) ->
      || Row <- Rows, option(Row) =:= Option, Value <- [os:getenv(Variable, "")], Value =/= ""
     }.
 
-%% Without a given time, limits the command's first such option: its default may be long.
 shortened(Rows, Values) ->
     Keys = [key(Row) || Long <- ?HOW_LONG, Row <- Rows, option(Row) =:= Long],
     case value(duration, list_to_binary(os:getenv(?AT_MOST, ""))) of

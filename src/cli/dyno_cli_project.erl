@@ -53,7 +53,6 @@ load_configured() ->
     Names = [Name || File <- Files, {ok, [Terms]} <- [file:consult(File)], {Name, _} <- Terms],
     lists:foreach(fun(Name) -> _ = application:load(Name) end, Names).
 
-%% The worst status is the status of all; an interrupt stops all.
 run_each([], Worst) ->
     Worst;
 run_each([Line | Lines], Worst) ->
@@ -84,7 +83,6 @@ in_its_language(Typed, #{extensions := [".exs" | _]}) ->
 in_its_language(Typed, _Settings) ->
     Typed.
 
-%% A new file goes to a default folder, in the project's language.
 where_it_is_found([Kind, [C | _] = Name | Options], #{extensions := Extensions}) when C =/= $- ->
     Placed =
         case {filename:dirname(Name), Kind, lists:suffix("_bench", Name)} of

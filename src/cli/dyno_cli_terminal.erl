@@ -18,7 +18,6 @@ Foreign text cannot control the terminal: `print/1`, `complain/1` and `note/1` e
 -define(WIDEST, 160).
 -define(NARROWEST, 40).
 -define(FILE_WIDTH, 100).
-%% The wait for a write to standard error, and between two checks.
 -define(WRITTEN_MS, 1000).
 -define(LOOK_MS, 2).
 %% A failing write fails at once.
@@ -59,7 +58,6 @@ colour_when(When) ->
 called_as() ->
     application:get_env(dyno, called_as, program()).
 
-%% As typed; a program found on the PATH has an absolute name.
 program() ->
     case os:getenv("ESCRIPT_NAME", "") of
         "./dyno" -> "./dyno ";

@@ -162,7 +162,6 @@ made(_Ended, #{nodes := Nodes, for_ms := ForMs, results := ByNode}) ->
         warnings => []
     }.
 
-%% The share of the wall time in which threads that wanted a processor had one.
 looking(Results) ->
     Ns = [
         1000 * Us * had_processor(Looks)

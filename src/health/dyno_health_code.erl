@@ -27,7 +27,6 @@ checks() ->
         #{name => spawns, title => ~"processes that are started", finding => fun spawns/1}
     ].
 
--doc "The busiest of the sampled processes: its name, its share of all reductions, its place.".
 -spec busiest([dyno_health_look:look()]) ->
     {Name :: binary(), Share :: float(), Place :: binary(), Pid :: binary()} | none.
 busiest(Looks) ->
@@ -55,7 +54,6 @@ busiest(Looks) ->
             none
     end.
 
-%% A name or a child that is another process in at least two looks.
 restarts(Looks) ->
     Names = maps:groups_from_list(fun(N) -> N end, [N || #{~"names" := Of} <- Looks, N <- Of]),
     Children = maps:groups_from_list(

@@ -35,7 +35,6 @@ checks() ->
         }
     ].
 
-%% A group that grows in each look, and of which few end.
 processes(Looks) ->
     Names = maps:keys(dyno_health_look:groups(dyno_health_look:last(Looks))),
     Every = of_last([~"processes", ~"every"], Looks),

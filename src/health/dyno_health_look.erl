@@ -74,7 +74,6 @@ sum(Path, Looks) ->
         Numbers -> lists:sum(Numbers)
     end.
 
--doc "A number's first and last value, growth a second, and whether it grew in each look.".
 -spec growth(fun((look()) -> number() | unknown), [look()]) ->
     {First :: number(), Last :: number(), PerS :: number(), Each :: boolean()} | unknown.
 growth(Value, Looks) ->

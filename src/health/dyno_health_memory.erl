@@ -277,8 +277,6 @@ binaries(Looks) ->
 severity(~"") -> note;
 severity(_) -> warning.
 
-%% Table rows that are parts of larger binaries; otherwise the group of processes with most
-%% references.
 holders(Binary, #{~"binaries" := #{~"groups" := Groups, ~"tables" := Tables} = Of}) ->
     Parts = [
         {Kept / Own, Name}
@@ -307,7 +305,6 @@ holders(Binary, #{~"binaries" := #{~"groups" := Groups, ~"tables" := Tables} = O
 holders(_Binary, _Look) ->
     ~"".
 
-%% Much garbage, and its likely source: look-ups of large objects, or the busiest process.
 garbage(Looks) ->
     PerS = mean([~"values", ~"reclaimed"], Looks),
     Reductions = mean([~"values", ~"vm.reductions"], Looks),

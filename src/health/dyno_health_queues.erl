@@ -54,8 +54,6 @@ checks() ->
         #{name => full_socket, title => ~"sockets that are not read", finding => fun sockets/1}
     ].
 
-%% A process with a long queue at the end, or with a queue that grows in each look while the owner
-%% is not idle.
 queues(Looks) ->
     [
         Finding
@@ -178,7 +176,6 @@ cause(Asked) ->
             {~"It is not known where it stands.", general()}
     end.
 
-%% A receive of its own that matches none; callers that have given up; or too much work.
 others(Top, Stands, Asked) ->
     #{~"queue" := Queue} = Last = lists:last(Asked),
     Waits = [S || #{~"status" := ~"waiting"} = S <- Asked],
@@ -318,7 +315,6 @@ stuck_at(Pid, Asked, Stack, For) ->
         look_closer => text("dyno profile NODE \"~ts\" --kind schedulers", [short(Pid, Name)])
     }).
 
-%% A queue in each look, and a busy owner: not long yet, but at its limit.
 bottlenecks(Looks) ->
     [
         bottleneck(Pid, Asked, lists:min(Queues), Stack)

@@ -3,7 +3,7 @@
 
 -module(dyno_health_waits).
 -moduledoc false.
-%% Waiting processes: cycles of calls, a server that all wait for, global's locks, the logger.
+%% Waiting processes: cycles of calls, servers that all wait for, global's locks, the logger.
 
 -export([checks/0, edges/1, names/1, cycle/1, short/2]).
 

@@ -72,7 +72,6 @@
     parts := [dyno_load_part:t()],
     phase := phase(),
     pools := #{id() => pool()},
-    %% The last snapshot of each pool, also of lost pools, and the begin of its round.
     snapshots := #{id() => {FromNs :: integer(), dyno_load_pool:snapshot()}},
     lost := [{id(), pool(), AtMs :: integer()}],
     %% Pools that have not completed the phase.

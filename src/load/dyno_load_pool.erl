@@ -183,8 +183,6 @@ handle_call(_Request, _From, State) ->
 handle_cast({round, Number, Round}, #{workers := Workers} = State) ->
     ok = free(State),
     #{under_way := UnderWay, pending := Pending, options := #{nodes := Nodes}} = State,
-    %% At least one worker in each node. Workers still in an operation of the last round come from
-    %% there.
     Least = lists:max([Nodes | [Count || {#{workers := Count}, _, _} <- Round]]),
     Begins = fun({Pid, Id}) -> Id =< Least orelse is_map_key(Pid, UnderWay) end,
     Ready = maps:to_list(maps:without(maps:keys(Pending), Workers)),
@@ -284,7 +282,6 @@ join(Pid, #{under_way := UnderWay, works := Works, round := Number} = State) ->
         most_workers := max(Most, map_size(Now))
     }.
 
-%% A request from a worker is outdated if others were added meanwhile.
 grow(#{phase := working, works := Works, options := Options} = State) ->
     #{index := Index, nodes := Nodes} = Options,
     case lists:filter(fun dyno_load_worker:is_short/1, Works) of

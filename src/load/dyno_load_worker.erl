@@ -25,7 +25,6 @@
     run_state := term(),
     callbacks := [{atom(), arity()}],
     feeds := dyno_feed:context(),
-    %% The last round, and how often the worker has returned to that round.
     turn => {pos_integer(), non_neg_integer()}
 }.
 
@@ -71,7 +70,7 @@ answers `{start, Round, [work()]}` with `{dyno_worker, Pid, {done, Round}}`, and
 start_link(Job) ->
     spawn_link(fun() -> prepare(Job) end).
 
--doc "Adds a worker to, or removes it from, the works in which it has something to do.".
+-doc "Counts a worker in or out of the works with something to do.".
 -spec take_part(1 | -1, Id :: pos_integer(), [work()]) -> ok.
 take_part(More, Id, Works) ->
     lists:foreach(

@@ -72,7 +72,6 @@ text(Chars) ->
         _ -> iolist_to_binary(io_lib:format("~w", [Chars]))
     end.
 
--doc "All field names in the order of a written recording: long fields come last.".
 -spec fields() -> [binary()].
 fields() ->
     Early = [~"format", ~"version", ~"id", ~"labels", ~"size", ~"repetition"],

@@ -77,8 +77,8 @@ write_lines(Path, Document) ->
     end.
 
 -doc """
-The access rights of a recording's file. Arguments and messages are in recordings of `dyno verify`,
-and may be in crash reasons of `dyno servers` and findings of `dyno doctor` and `dyno record`.
+The access rights of a recording's file. Recordings of `dyno verify` hold arguments and messages;
+crash reasons in `dyno servers` and findings of `dyno doctor` and `dyno record` may.
 """.
 -spec access(dyno_recording:document()) -> dyno_file:access().
 access(#{~"command" := Command}) when
@@ -97,8 +97,6 @@ access(#{~"recordings" := #{} = Compared}) ->
 access(_Document) ->
     shared.
 
-%% The parts of this recording in the file; none if the file has another recording, or no whole last
-%% line that lists its parts.
 written(Path, First) ->
     case file:open(Path, [read, raw, binary]) of
         {ok, File} ->

@@ -3,8 +3,8 @@
 
 -module(dyno_recording_growth).
 -moduledoc false.
-%% Growth with a size, as a row of a table `growth` of tests and benchmarks: the exponent with its
-%% interval, and the values at both ends.
+%% Growth with a size, as a row of a table `growth`: the exponent with its interval, and the values
+%% at both ends.
 
 -export([fit/4, columns/0]).
 -export_type([growth/0]).
@@ -26,7 +26,6 @@
     {Size :: number(), number()}
     | {Size :: number(), number(), {Low :: number(), High :: number()}}.
 
--doc "The growth of some points; none without a law: zeros, or a single size.".
 -spec fit(binary(), binary(), binary(), [point()]) -> [growth()].
 fit(Kind, Name, Unit, Points) ->
     Sizes = [element(1, Point) || Point <- Points],

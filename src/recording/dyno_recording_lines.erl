@@ -18,7 +18,6 @@
 
 -type object() :: dyno_recording:object().
 
--doc "The parts in the file: the runs by their ids, and the numbers of other parts.".
 -type written() :: #{binary() => [binary()] | non_neg_integer()}.
 
 -define(PARTS, [~"histograms", ~"series", ~"tables", ~"profiles"]).
@@ -64,7 +63,6 @@ parts(Key, Run, Items) ->
 line(Key, Value) ->
     ["{\"", Key, "\": ", dyno_text:json(Value), "}\n"].
 
--doc "The written parts from a last line without its end; none if the line is another.".
 -spec written(binary()) -> {ok, written()} | none.
 written(Line) ->
     case dyno_recording_json:decode(Line) of
@@ -80,7 +78,6 @@ is_name(Path) ->
 is_first(<<"{\"head\": ", _/binary>>) -> true;
 is_first(_) -> false.
 
--doc "The recording of decoded lines; without a last line its status is partial.".
 -spec read([object()]) -> object().
 read(Lines) ->
     Nothing = #{head => #{}, runs => #{}, parts => #{}, 'end' => #{}},

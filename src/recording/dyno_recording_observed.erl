@@ -10,10 +10,6 @@
 -export([ended/3, nodes/3, put/2, of_run/1, asked_ms/1, is_whole/2, verdicts/2, seen/2]).
 -export_type([node_seen/0, lost/0, ending/0]).
 
--doc """
-How long a node was observed, and why not longer: lost, or unobserved because its measurement gave
-up.
-""".
 -type node_seen() :: {node(), present | how_lost(), ObservedNs :: non_neg_integer()}.
 
 -type how_lost() :: lost | unobserved.
@@ -92,16 +88,11 @@ of_run(#{status := Status}) -> Status.
 asked_ms(#{~"parameters" := #{~"duration_ms" := Ms}}) when is_integer(Ms) -> Ms;
 asked_ms(_Document) -> undefined.
 
--doc """
-Whether the requested time was observed, by the status of a run or recording. Without a requested
-time, an interrupt is the usual end.
-""".
 -spec is_whole(Status :: atom() | binary(), AskedMs :: pos_integer() | undefined) -> boolean().
 is_whole(Status, AskedMs) when is_atom(Status) -> is_whole(atom_to_binary(Status), AskedMs);
 is_whole(Status, undefined) -> Status =:= ~"complete" orelse Status =:= ~"interrupted";
 is_whole(Status, _AskedMs) -> Status =:= ~"complete".
 
--doc "Verdicts of a run that may be cut short: a demand that held so far is undecided.".
 -spec verdicts(IsWhole :: boolean(), [#{atom() => term()}]) -> [#{atom() => term()}].
 verdicts(true, Verdicts) ->
     Verdicts;

@@ -216,7 +216,6 @@ known(Metrics, Agents) ->
     Theirs = [first_word(plain(atom_to_binary(Agent))) || Agent <- Agents],
     #{series => Metrics, tables => [spec()], reserved => ?RESERVED -- Theirs}.
 
-%% Maps and lists of pairs by key, lists by position, down to numbers and texts.
 items(Name, Number, _Depth) when is_number(Number) ->
     [{Name, [Number, undefined, undefined]}];
 items(Name, {Number, Unit} = Pair, _Depth) when is_number(Number) ->

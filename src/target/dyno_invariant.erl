@@ -35,7 +35,6 @@ invariant has not held. Operators are Erlang's eight comparisons.
     first_ms := number() | undefined,
     text := binary() | undefined,
     number := number() | undefined,
-    %% Of the current violation, of all ended ones, and of the longest.
     since_ms := number() | undefined,
     violated_ms := number(),
     longest_ms := number(),

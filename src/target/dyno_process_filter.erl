@@ -41,7 +41,6 @@ The processes that a command selects: read from text, and checked in the nodes b
     {handle_call, 3}, {handle_cast, 2}, {handle_info, 2}, {handle_event, 4}, {callback_mode, 0},
     {handle_event, 2}, {handle_demand, 2}, {handle_events, 3}, {handle_continue, 2}
 ]).
-%% And one of these, with only the callback init/1, like many others.
 -define(SUPERVISORS, [supervisor, 'Elixir.Supervisor', supervisor_bridge]).
 -define(MOST_CHARACTERS, 255).
 -define(TIMEOUT_MS, 10_000).

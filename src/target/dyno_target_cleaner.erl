@@ -36,16 +36,12 @@ with every process in the node that asks for the time since the last call.
 -define(NAME, dyno_agent).
 %% The name of a cleaner that observes while another may measure.
 -define(BESIDE, dyno_agent_beside).
-%% The wait for a guard to end its instruments before it is killed.
 -define(PATIENCE_MS, 30_000).
 %% Processes times modules: 0.3 to 0.8 s of processor.
 -define(MOST_QUESTIONS, 150_000).
 %% The limit for the processes' answers to one question; other programs use the processors too.
 -define(ANSWER_MS, 300).
-%% The limit of the removal. The caller does not wait this long.
 -define(REMOVAL_MS, 10_000).
-%% The number of waits of the cleaner, the code server and its purger in removing a module, and
-%% their total limit.
 -define(TURNS, 6).
 -define(TURNS_MS, 10_000).
 %% Names of leaving cleaners, for which the next one waits.

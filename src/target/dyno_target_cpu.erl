@@ -23,9 +23,7 @@ option(Use) ->
         end,
     #{library => Library, use => Use}.
 
--doc """
-A node's options: without native code if it was not requested and dyno has not started the node.
-""".
+-doc "Excludes native code if it was not requested and dyno has not started the node.".
 -spec of_node(node(), dyno_targets:options()) -> dyno_targets:options().
 of_node(_Node, #{cpu := _} = Options) -> Options;
 of_node(Node, #{own_cpu := true} = Options) ->

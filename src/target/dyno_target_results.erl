@@ -3,9 +3,8 @@
 
 -module(dyno_target_results).
 -moduledoc false.
-%% The results of instruments in the targets, as parts of a recording. Each instrument describes as
-%% data its tables, metrics, series, histograms, profiles and warnings (dyno_agent_instrument).
-%% Pure.
+%% The results of instruments in the targets, as parts of a recording, from the instruments' own
+%% descriptions (dyno_agent_instrument). Pure.
 
 -export([parts/4, known/1]).
 -export_type([parts/0, sample/0]).

@@ -14,10 +14,6 @@
 
 -type form() :: erl_parse:abstract_expr().
 
--doc """
-The arguments, the alternatives of the guard, and the following text with its column. `End` is the
-column after the text.
-""".
 -spec clause(string(), pos_integer(), pos_integer()) ->
     {[form()], [[form()]], string(), pos_integer()}.
 clause(Text, Column, End) ->

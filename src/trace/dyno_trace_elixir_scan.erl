@@ -18,7 +18,6 @@
 ]).
 -define(WORDS, ["when", "and", "or", "not", "in"]).
 
--doc "The tokens, and the text from the arrow on with its column.".
 -spec tokens(string(), pos_integer()) -> {[token()], string(), pos_integer()}.
 tokens(Text, Column) -> scan(Text, Column, []).
 

@@ -75,7 +75,6 @@ behind(Head, Tokens, End) ->
     {Left, Actions} = arrow(Tokens),
     with_arguments(Head, Left, End, actions(Actions, Head)).
 
-%% A module in Elixir's syntax; its arguments are in Elixir's syntax too.
 elixir({call, Module, Function} = Head, Text, End) ->
     Rest = string:trim(Text, leading),
     At = End - length(Rest),

@@ -11,7 +11,6 @@
 -export([text/2, records/1]).
 -export_type([records/0]).
 
--doc "The names of the fields, by a record's name and number of fields.".
 -type records() :: #{{atom(), non_neg_integer()} => [atom()]}.
 
 -spec text(term(), records()) -> unicode:chardata().
@@ -72,7 +71,6 @@ is_text(List) ->
         2 * length([C || C <- List, C < 128]) > length(List) andalso
         lists:all(fun(C) -> C >= $\s orelse lists:member(C, "\t\n\r") end, List).
 
--doc "The records defined in a module's file; none if compiled without them.".
 -spec records(Beam :: binary()) -> records().
 records(Beam) ->
     maybe

@@ -86,7 +86,6 @@ tuple({Elements, Rest}) ->
 map([Value, Key | Pairs], Map) -> map(Pairs, Map#{Key => Value});
 map([], Map) -> Map.
 
-%% UTF-8 with one or two bytes of size; Latin-1 in the older forms.
 name(<<119, Size, Name:Size/binary, Rest/binary>>) -> {Name, Rest};
 name(<<118, Size:16, Name:Size/binary, Rest/binary>>) -> {Name, Rest};
 name(<<115, Size, Name:Size/binary, Rest/binary>>) -> {from_latin1(Name), Rest};

@@ -9,7 +9,6 @@
 
 -export([parse/1]).
 
--doc "The kind, the terms, and the delay in milliseconds; `none` for an empty line.".
 -spec parse(binary()) -> {Kind :: binary(), [term()], DelayMs :: non_neg_integer()} | none | error.
 parse(Line) ->
     try

@@ -285,7 +285,6 @@ begun({Pid, {spawned, _, _}, _}, Begun) ->
 begun(_Item, Begun) ->
     Begun.
 
-%% Adds the missing beginning before a process's first event, or after its fork.
 with_begin({Pid, Event, Time} = Item, Fun, State) ->
     {Left, Acc} = begin_of(Pid, Time, Fun, State),
     Next = {Left, Fun(Item, Acc)},

@@ -3,8 +3,8 @@
 
 -module(dyno_verify_recording).
 -moduledoc false.
-%% The results of monitors as a recording: a verdict and a row for each property, the violations
-%% with the events before them, and the completeness of the traces. Pure.
+%% The results of monitors as a recording: verdicts, violations with the events before them, and the
+%% completeness of the traces. Pure.
 
 -export([parts/2]).
 

@@ -101,7 +101,6 @@ codes(Texts, Values) ->
             end
     end.
 
-%% A text that is no code but a file name means recorded calls.
 recorded(#{runner := Text} = Code) when is_binary(Text) ->
     case {not is_source(Text) andalso filelib:is_regular(Text), is_file_name(Text)} of
         {true, _} ->

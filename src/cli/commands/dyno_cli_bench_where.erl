@@ -11,7 +11,6 @@ Erlang or another revision of the project, or other nodes.
 
 -export([options/0, place/1, cluster/1]).
 
-%% Keys of options that do not apply to watched nodes, with the options.
 -define(NOT_WATCHED, [
     {isolated, "--isolated"}, {vms, "--vms"}, {erl_flags, "--erl-flags"}, {erl, "--erl"},
     {rev, "--rev"}, {build, "--build"}, {squeeze, "--squeeze"}, {iterations, "--loop"},

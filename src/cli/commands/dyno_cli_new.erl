@@ -108,8 +108,6 @@ write(Kind, Given, Language) ->
         {error, _} = Error -> Error
     end.
 
-%% The first application of the project in this folder, with functions for clients, if a suite's
-%% node can start it.
 project() ->
     Mix = [
         Name

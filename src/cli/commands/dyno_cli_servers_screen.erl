@@ -128,8 +128,6 @@ drawn(_Event, #{mode := table, view := View, drawn := Before} = State) ->
     Look = maps:with([colour, charset], dyno_cli_terminal:look()),
     Layout = Look#{width => dyno_cli_terminal:columns(), indent => 0},
     [Prompt | Lines] = dyno_cli_servers_view:screen(View, Layout, dyno_cli_terminal:rows()),
-    %% Typed text stands behind the prompt in the first line, drawn once and after each command; the
-    %% cursor returns there.
     Top =
         case Before of
             true -> "\e7";

@@ -130,7 +130,6 @@ key(Key, {_, #{view := View, looking := Looking} = State}) ->
             {Do, State#{view := Next}}
     end.
 
-%% All nodes have the same interval; after a long reading the next interval starts at once.
 looked(#{view := View, looking := Looking, interval_ms := IntervalMs, left := Left} = State) ->
     Ask = dyno_cli_top_view:ask(View),
     {Next, Last} = lists:foldl(

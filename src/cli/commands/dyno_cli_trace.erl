@@ -71,7 +71,6 @@ command() ->
         ]
     }.
 
-%% As in every command, the ending names the format; here there is one.
 output(Path) ->
     case lists:member(filename:extension(Path), [~".jsonl", ~".json"]) of
         true -> dyno_cli_output:path(Path);

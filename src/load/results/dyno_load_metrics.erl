@@ -3,15 +3,13 @@
 
 -module(dyno_load_metrics).
 -moduledoc false.
-%% The metrics, histograms and series of a load in a recording: of the whole load, each kind of
-%% operation, and each phase. Pure.
+%% The metrics, histograms and series of a load in a recording. Pure.
 
 -export([metrics/1, histograms/1, series/1, outcome/2]).
 -export([known/0, known_of_probe/0]).
 
 -type part() :: #{atom() => term()}.
 
-%% A metric's name, title and unit, and how its value and number of samples follow from the results.
 -type description() ::
     {Name :: binary(), Title :: binary(), Unit :: binary(), fun((term()) ->
         {Value :: number(), Samples :: non_neg_integer()} | none)}.
@@ -72,7 +70,6 @@ loaded_ns(#{search := _, parts := Parts}) ->
 loaded_ns(#{duration_ns := DurationNs}) ->
     DurationNs.
 
-%% The prefix of the names and the end of the titles name the operations.
 of_operations(Prefix, Suffix) ->
     [
         {<<Prefix/binary, Name/binary>>, <<Title/binary, Suffix/binary>>, Unit, Value}

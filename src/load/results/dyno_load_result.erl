@@ -88,7 +88,6 @@ merge(Round, Snapshots) ->
     }.
 
 part(Nth, #{name := Name, model := Model, duration_ns := Length} = Part, Start, Snapshots) ->
-    %% The snapshot of a pool whose round had not begun is empty.
     Kinds = kinds([lists:nth(Nth, Parts) || #{parts := Parts} <- Snapshots, length(Parts) >= Nth]),
     Drawn = [
         Count

@@ -3,7 +3,7 @@
 
 -module(dyno_load_tables).
 -moduledoc false.
-%% A load's tables in a recording: errors, kinds of operations, phases, probes, load nodes. Pure.
+%% A load's tables in a recording. Pure.
 
 -export([tables/1, specs/0]).
 

@@ -3,8 +3,7 @@
 
 -module(dyno_load_part).
 -moduledoc false.
-%% The parts of a load, in sequence: the phases of a load of phases, the probes of a search,
-%% otherwise one part. A part has all its numbers and its schedule of arrivals.
+%% The parts of a load, in sequence: phases, probes, or one part. Pure.
 
 -export([parts/2, at_rate/4]).
 -export_type([t/0]).
@@ -27,7 +26,6 @@
     iterations => {all | each, pos_integer()}
 }.
 
--doc "The parts of a load, in order. For a search, the template of a probe.".
 -spec parts(dyno_load_spec:load(), #{
     duration_ms := pos_integer(),
     seed := integer(),

@@ -59,7 +59,6 @@ the limit.
     %% Ascending; entry N is the probability that rate N is the limit. Number 0: no rate holds.
     rates := tuple(),
     likely := [float()],
-    %% The numbers of the first rate and of the highest rate that ever held.
     first := pos_integer(),
     highest := non_neg_integer(),
     tried := #{pos_integer() => tried()},
@@ -71,7 +70,6 @@ the limit.
 -define(FALSE_SUCCESS, 0.05).
 %% The number of grid steps around the limit without a clear outcome.
 -define(SOFT, 0.5).
-%% The search gives up after this number of halvings of the first rate.
 -define(HALVINGS, 64).
 
 -doc "A search before its first probe.".
@@ -135,7 +133,6 @@ quantile(_Q, [_], N) -> N;
 quantile(Q, [Weight | _], N) when Weight >= Q -> N;
 quantile(Q, [Weight | Weights], N) -> quantile(Q - Weight, Weights, N + 1).
 
-%% The rate with the most uncertain outcome, but not far above a rate that held.
 most_telling(#{likely := Likely, rates := Rates, first := First, highest := Highest}) ->
     Most =
         case Highest of
@@ -209,7 +206,6 @@ result(Stopped, #{rates := Rates, tried := Tried, likely := Likely} = Search) ->
         ]
     }.
 
-%% A rate that holds may fail sometimes, but less often than it holds.
 found(#{tried := Tried, likely := Likely}) ->
     Middle = quantile(0.5, Likely),
     lists:max([

@@ -150,7 +150,6 @@ search_defaults() ->
         limit_ms => 120_000
     }.
 
-%% A suite that sets only the number of workers allows no more.
 with_pool(#{model := Model, workers := Workers, max_workers := Most}) when Most < Workers ->
     {error, {bad_load_key, Model, max_workers, Most, element(2, key(max_workers, Model))}};
 with_pool(#{workers := _} = Load) ->
@@ -241,7 +240,6 @@ objectives(Texts) when length(Texts) > 0 ->
     end;
 objectives(_Other) -> false.
 
-%% A probe knows only the load, not a size or a node.
 objective(Text) ->
     maybe
         {ok, Threshold} ?= dyno_threshold:parse(Text),

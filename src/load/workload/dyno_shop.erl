@@ -23,7 +23,6 @@ start(Name) ->
         ok ?= dyno_target_node:ensure_distribution(#{}),
         ok ?= is_free(Name),
         {ok, Objects} ?= dyno_error:each(fun object/1, dyno_priv:names("shop")),
-        %% Crashes are for dyno to show, not for this terminal. Ctrl-C is for dyno.
         Arguments = ["-kernel", "logger_level", "none", "+Bi"],
         {ok, Node} ?= dyno_peer:start(#{full_name => Name, arguments => Arguments}),
         ok ?= opened(Node, Objects),

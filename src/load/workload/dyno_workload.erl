@@ -185,7 +185,6 @@ once(Given) ->
         samples => Samples
     }.
 
-%% Another sample is taken at the end, so there is always one.
 sample(Master, State) ->
     receive
         {workload_done, Master} ->

@@ -137,7 +137,6 @@ answered(Kind, Pid, {Id, Number, _} = Request, State) ->
             State#state{sent = Left}
     end.
 
-%% With nothing to send, wait for an answer or the next worker's start.
 wait_ms(#state{alive = 0, plan = []}) ->
     0;
 wait_ms(#state{work = Work, plan = Plan}) ->

@@ -108,7 +108,6 @@ is_open(Condition, #{low := undefined, verdict := Verdict} = Change) ->
     Verdict =:= undecided orelse (Verdict =/= same andalso is_beyond(Condition, Change));
 is_open(#{share := Share} = Condition, Change) -> reach(Condition, Change) > 1 + Share.
 
-%% The worst factor: the end of the interval in the condition's direction.
 reach(Condition, #{low := Low, high := High} = Change) ->
     case is_upwards(Condition, Change) of
         true -> High;

@@ -17,7 +17,6 @@
     unit := binary(),
     %% other_time: times that locate a change, such as those of functions, but decide no gate.
     kind := time | other_time | exact | amount,
-    %% The unit of a value: a round of one measurement, or a whole run.
     of_each := round | run,
     better := lower | higher,
     values := [number(), ...],
@@ -147,7 +146,6 @@ place(#{~"labels" := Labels, ~"size" := Size}) when
 place(#{~"labels" := Labels}) ->
     dyno_recording_run:id(Labels, 1).
 
--doc "The item of a run's code; with several runs (inputs) the run is part of the name.".
 -spec code(binary(), dyno_recording:run(), Runs :: non_neg_integer()) -> binary().
 code(Code, _Run, 1) -> Code;
 code(Code, #{~"id" := Id}, _Runs) -> <<Code/binary, " (", Id/binary, ")">>.

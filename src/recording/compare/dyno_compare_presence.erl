@@ -22,7 +22,6 @@ changes(Old, New) ->
     [C || {_, C} <- lists:reverse(lists:keysort(1, [{Share(C), C} || C <- Functions]))] ++
         items(Old, New, gone) ++ items(New, Old, new).
 
-%% Functions of the first side that the second lacks, in common places.
 functions([Having, Lacking], Verdict) ->
     [
         change(Metric, dyno_stats:median(Values), other_value(Is), Verdict)

@@ -9,7 +9,6 @@ precedence. Pure.
 
 -export([findings/2, verdicts/2]).
 
-%% As a metric, in metrics of kinds and phases, and as the table of reasons.
 -define(ABOUT_ERRORS, ~"(^|[.])errors?([.]| )").
 
 -doc "A finding for each run in which more than half of the operations failed.".

@@ -32,7 +32,6 @@ but is the first place to look.
 -import(dyno_recording_part, [text/2]).
 -import(dyno_sizes, [of_metric/2, of_rows/4, means/3, names/3, points/2, roles/1, values/2]).
 
-%% A size, its value, and the value relative to the limit: 1 is the limit.
 -type measured() :: {Size :: number(), Value :: number(), Beyond :: number()}.
 
 -type about() ::
@@ -93,7 +92,6 @@ advised(Symptom, _Resources) -> Symptom.
 by_size(Found) ->
     [F || {_, F} <- lists:keysort(1, [{{From, -B}, F} || {From, #{beyond := B} = F} <- Found])].
 
-%% A finding from the size on from which all values are beyond the limit.
 -spec saturated(about(), [measured()], test(), Say) -> [found()] when
     Say :: fun((Size :: number(), Value :: number()) -> #{atom() => term()}).
 saturated({Check, Subject, Limit, Unit}, Measured, {Label, _}, Say) ->
@@ -447,7 +445,6 @@ functions({Label, Sizes} = Test) ->
         maps:get(From, Shares, 0) >= ?REAL_SHARE
     ].
 
-%% The time of a call; if calls are not counted at all sizes, the time for each operation.
 times_of(Name, Sizes) ->
     Rows = fun(Run) ->
         [Row || #{~"function" := Of} = Row <- dyno_recording:rows(Run, ~"functions"), Of =:= Name]
@@ -489,7 +486,6 @@ is_sure(Name, Row) ->
             false
     end.
 
-%% Memory for each step of the size, relative to the first step.
 memories({_, Sizes} = Test) ->
     [
         Found

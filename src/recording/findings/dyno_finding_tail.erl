@@ -81,7 +81,6 @@ is_for_reply(Call) ->
         ~"gen_statem:call/3", ~"gen_server:multi_call/4"
     ]).
 
-%% A share of the time for one such process; otherwise their mean number.
 mean(N, Group, Run) ->
     case [Most || #{~"group" := Of, ~"discovered" := Most} <- processes(Run), Of =:= Group] of
         [1] -> [dyno_unit:format(min(1.0, float(N)), ~"ratio"), " of the time"];

@@ -59,7 +59,6 @@ points(Value, Sizes) ->
 of_metric(Name, Sizes) ->
     points(fun(Run) -> values(Name, Run) end, Sizes).
 
--doc "The points of a column in a table's rows with a name.".
 -spec of_rows(binary(), {Key :: binary(), Name :: binary()}, Column :: binary(), sizes()) ->
     [{Size :: number(), number()}].
 of_rows(Table, {Key, Name}, Column, Sizes) ->
@@ -73,7 +72,6 @@ of_rows(Table, {Key, Name}, Column, Sizes) ->
     end,
     points(Cells, Sizes).
 
--doc "The points of the sum of several series' means of a node, if a run has all of them.".
 -spec means([binary()], Node :: binary(), sizes()) -> [{Size :: number(), number()}].
 means(Names, Node, Sizes) ->
     points(

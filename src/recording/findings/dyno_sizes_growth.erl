@@ -167,8 +167,6 @@ grown(Name, Values, Sizes) ->
             []
     end.
 
-%% Groups of processes, tables, kinds of ports: equal names of all nodes together.
-
 of_table({Table, Key, Kind, Columns}, Sizes) ->
     Points = collected([
         {{Name, Column}, {Size, Value}}

@@ -35,7 +35,6 @@ to every run, or with `at SIZE` to the runs of that size; without `of NODE` to t
 
 -type known() :: dyno_threshold_check:known().
 
--doc "The error in a text: the text, the character (from 0) and the problem.".
 -type reason() :: {Text :: binary(), Position :: non_neg_integer(), problem()}.
 
 -type problem() ::
@@ -365,7 +364,6 @@ decide(Threshold, Place, {ok, _, Unit, {Low, High}} = Found) ->
 decide(Threshold, Place, {ok, Raw, RawUnit}) ->
     compared(Threshold, Place, {Raw, RawUnit}, " is ").
 
-%% Only one end of the interval is known, or both and no value.
 bound({ok, _, _, {_, unknown}}) -> at_least;
 bound({ok, _, _, {unknown, _}}) -> at_most;
 bound({ok, unknown, _, _}) -> at_most;
@@ -506,7 +504,6 @@ subject_without_size(#{target := Target, node := undefined}) -> target_text(Targ
 subject_without_size(#{target := Target, node := Node}) ->
     [target_text(Target), " of ", quoted(Node)].
 
-%% Quotes names of several words, and names that would end the subject.
 quoted(Name) ->
     case re:run(Name, ~"^(?!of$|at$)[^\\s<>=!'\"]+$", [unicode, {capture, none}]) of
         match -> Name;

@@ -180,7 +180,6 @@ metric(_, _, _) ->
     %% Metrics belong to the run, not to a node.
     none.
 
-%% Histograms with labels are of something in a node, and are named by table rows.
 percentile(Name, Share, undefined, Run) ->
     Histograms = maps:get(~"histograms", Run, []),
     case [H || #{~"name" := Of, ~"labels" := L} = H <- Histograms, Of =:= Name, L =:= #{}] of
@@ -216,7 +215,6 @@ aggregate(min, Values) -> lists:min(Values);
 aggregate(max, Values) -> lists:max(Values);
 aggregate(last, Values) -> lists:last(Values).
 
-%% Of the threshold's node; by default of the first target, then without a node.
 of_node(Items, undefined, Holder) ->
     case [Role || #{~"role" := Role} <- maps:get(~"nodes", Holder, [])] of
         [First | _] ->

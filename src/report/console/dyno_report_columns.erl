@@ -140,7 +140,6 @@ per_second(#{concurrency := Concurrency} = Measured) ->
 percent(Share, Decimals) ->
     <<(float_to_binary(Share * 100, [{decimals, Decimals}]))/binary, "%">>.
 
-%% All digits up to 100,000 of a unit, then the next unit.
 count(Value) when Value < 10 -> float_to_binary(Value, [{decimals, 2}]);
 count(Value) -> scaled(Value, [~"", ~" Ki", ~" Mi", ~" Gi", ~" Ti"], 1000).
 

@@ -62,8 +62,8 @@ answer(Document, Options) ->
         end ++ Tables([~"servers" | [~"waiting" || Load =:= []]]).
 
 -doc """
-The place and time of measuring, in short items. For nodes, the release and schedulers are theirs;
-dyno's own release stands with dyno's version.
+The place and time of measuring. For nodes, the release and schedulers are theirs; dyno's own
+release stands with dyno's version.
 """.
 -spec environment(dyno_report:document()) -> [binary()].
 environment(Document) ->

@@ -116,8 +116,6 @@ interval(Show, Low, High) when is_number(Low), is_number(High) ->
 interval(_Show, _Low, _High) ->
     ~"".
 
-%% In words, each code against the fastest; of many codes only the next.
-
 words([First | _] = Rows, Metric, Document) ->
     %% Not the first if its time does not show its work.
     Fastest = hd([Row || Row <- Rows, get(~"verdict", Row) =:= reference(Metric)] ++ [First]),
@@ -169,8 +167,6 @@ wording(Metric) when Metric =:= ~"wall"; Metric =:= ~"cpu"; Metric =:= ~"memory"
     {"takes", ["much ", called(Metric)]};
 wording(Metric) ->
     {"takes", ["many ", called(Metric)]}.
-
-%% By inputs: a row for each code in the first input's order, a column for each input.
 
 inputs(Metric, Document) ->
     Runs = dyno_recording:runs(Document),
@@ -275,7 +271,6 @@ best(Best, Rows, Document) ->
         end,
     iolist_to_binary([Text, fewer(Rows, Workers, get(~"throughput", Best))]).
 
-%% The number of workers measured at an interruption, if it gave more.
 unjudged(#{~"concurrency" := Workers, ~"throughput" := Throughput}, Rows) ->
     [
         [" ", measured(C, ~"count"), " gave ", measured(Of, ~"1/s"), ", not compared yet."]
@@ -286,7 +281,6 @@ unjudged(#{~"concurrency" := Workers, ~"throughput" := Throughput}, Rows) ->
         Of > Throughput
     ].
 
-%% A number compared with another than the best, without a decided gain.
 fewer(Rows, Workers, Throughput) ->
     Possible = [
         {Of, C}

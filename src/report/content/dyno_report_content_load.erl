@@ -106,7 +106,6 @@ status(Run) ->
 
 is_above_0(Value) -> is_number(Value) andalso Value > 0.
 
-%% A PerformERL suite gives its load itself, and has no data of its operations.
 suite_load_columns() ->
     [
         {~"measured for", number, fun(Run) -> measured(get(~"duration_ns", Run), ~"ns") end},
@@ -135,7 +134,6 @@ search_columns() ->
         {~"why not more", name, fun why/1}
     ].
 
-%% The share of probes at the found rate in which the objective held: near the limit, not all.
 held(Run) ->
     Found = metric_value(~"load.search.rate", Run),
     Rows = dyno_recording:rows(Run, ~"probes"),

@@ -25,7 +25,6 @@ Groups of tests and benchmarks with their own sections (`dyno_report_content_loa
     ~"profile" => [~"instrument", ~"vm", ~"os"],
     ~"compare" => []
 }).
-%% A share with a wider interval is shown as less than the interval's end.
 -define(WIDE, 0.5).
 -define(TOP_OF_LARGEST, 5).
 -define(LINES_OF_TREE, 30).
@@ -166,9 +165,6 @@ events(Run, Document, #{top := Top}) ->
 at(Run, Document) ->
     iolist_to_binary([[" at ", Place] || Place <- dyno_report_document:places(Run, Document)]).
 
-%% Profiles: the functions by the first value, own and with callees; and the own share of other
-%% values.
-
 profiles(Runs, Document, #{top := Top} = Options) ->
     Having = [Run || Run <- Runs, get(~"profiles", Run, []) =/= []],
     {Shown, Most} =
@@ -215,7 +211,6 @@ shown(#{~"values" := [First | Others]} = Profile, Title, Top, _Options) ->
             [{~"", note, fun({_, Value}) -> bar(Value, Whole, Count) end}],
     dyno_report_section:table(with_count(Title, Profile), Columns, lists:sublist(Functions, Top), length(Functions)).
 
-%% A value's sums: for each function alone, with callees, and over all.
 sums(Index, Samples) ->
     Measured = [
         {Stack, Value}

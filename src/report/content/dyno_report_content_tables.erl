@@ -19,7 +19,6 @@ gives clearer columns and titles for some tables.
 -type options() :: dyno_report:options().
 
 -define(ALARMING, [~"errors", ~"dropped", ~"violations", ~"lost_at", ~"exceptions", ~"crashes"]).
-%% A value with a relatively wider interval is shown as less than the interval's end.
 -define(WIDE, 0.5).
 -define(JUDGING, [~"result", ~"verdict", ~"state"]).
 
@@ -207,7 +206,6 @@ columns(View, Table) ->
     Values = [Name || {#{~"name" := Name, ~"role" := ~"value"}, _, _} <- Chosen],
     %% The first two values stay at any width.
     Fixed = lists:sublist(Values, 2),
-    %% Columns that a view puts at the end are optional; unlisted ones may be important.
     Notes =
         case View of
             #{columns := _} -> note;

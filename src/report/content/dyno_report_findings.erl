@@ -115,7 +115,6 @@ brief([#{lines := Lines} = Finding | Rest], Said) ->
 brief([], _Said) ->
     [].
 
-%% Several sizes were compared without a finding; older tables had another name.
 none(Document) ->
     Text = ~"None: responses take hardly longer with the size, and nothing is at its limit.",
     Looked = [

@@ -89,7 +89,6 @@ codes(Document, Run, Suffix) ->
         is_number(Time)
     ].
 
-%% A squeeze and watched nodes have throughputs, not times; Go's workers are its `-cpu`.
 throughputs(Document, Run, Suffix) ->
     [
         line([name(~"name", Document), Of, Suffix], 1, [{Value, "op/s"}])

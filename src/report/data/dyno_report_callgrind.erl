@@ -79,7 +79,6 @@ add_all(#{values := Of, samples := Samples}, Events, Sums) ->
         fun({_, Stack, Values}, {Own, Calls}) ->
             ByName = #{Name => Value || {{Name, _}, Value} <- lists:zip(Of, Values)},
             Costs = [round(maps:get(Event, ByName, 0)) || Event <- Events],
-            %% A call that occurs twice in a stack, by mutual recursion, counts once.
             Pairs = lists:uniq(lists:zip(lists:droplast(Stack), tl(Stack))),
             {
                 plus(lists:last(Stack), Costs, Own),

@@ -97,7 +97,6 @@ events(Run) ->
         Value =/= null
     ].
 
-%% A line for each stack and value; `folded` has the same for flame graphs.
 profiles(Run) ->
     [
         place(Run) ++

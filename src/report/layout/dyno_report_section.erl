@@ -149,7 +149,6 @@ more(Hidden, #{colour := Colour}) ->
     Text = ["  and ", dyno_unit:format(Hidden, ~"count"), " more in the recording"],
     [dyno_report_style:paint(Colour, dim, Text)].
 
-%% Continuation lines are indented behind a number, if the paragraph has one.
 paragraph(Text, #{width := Width}) ->
     Behind =
         case re:run(Text, ~"^[0-9]+\\. ", [{capture, none}]) of

@@ -57,7 +57,6 @@ lines(Columns, Rows, Layout) ->
 says_something({_, Text}) ->
     Text =/= ~"" andalso Text =/= ~"-".
 
-%% A table here is a list of entries: a column, its styled cells, and its width.
 fit(Table, #{width := Width, indent := Indent} = Layout) ->
     Space = Width - Indent - ?GAP * (length(Table) - 1),
     Optional = [Entry || {Column, _, _} = Entry <- Table, is(optional, Column)],

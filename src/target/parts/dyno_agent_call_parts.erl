@@ -3,8 +3,7 @@
 
 -module(dyno_agent_call_parts).
 -moduledoc false.
-%% Counted calls in a recording: the tables of functions and their callers, and warnings of
-%% uncertain numbers. Pure, for the caller's side only.
+%% Counted calls in a recording: tables and warnings. Pure, for the caller's side only.
 
 -export([result/1, tables/0, metrics/0, warnings/2]).
 
@@ -114,7 +113,6 @@ function_columns() ->
 optional({Name, Title, Kind, Properties, Cell}) ->
     {Name, Title, Kind, Properties#{optional => true}, Cell}.
 
-%% Estimated from some calls, or not counted, if counting would cost too much.
 calls(#{counted := no}) -> undefined;
 calls(#{calls := Calls}) -> Calls.
 

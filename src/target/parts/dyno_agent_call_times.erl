@@ -127,7 +127,6 @@ without_waiting(#{normal := #{worked_ns := WorkedNs, ready_ns := ReadyNs}}, Rows
 without_waiting(_Times, Rows) ->
     Rows.
 
--doc "If each call is timed: adds the calls counted while rows were read, with the same mean time.".
 -spec each_call(#{mfa() => non_neg_integer()}, Rows) -> Rows when
     Rows :: #{functions := [#{mfa := mfa(), atom() => term()}], callers := [row()]}.
 each_call(Counted, #{functions := Functions} = Rows) ->

@@ -3,15 +3,13 @@
 
 -module(dyno_agent_process_parts).
 -moduledoc false.
-%% Groups of processes in a recording: the table, their number, and warnings. Pure, for the caller's
-%% side only.
+%% Groups of processes in a recording. Pure, for the caller's side only.
 
 -export([tables/0, metrics/0, warnings/2, quantile_ns/3]).
 
 %% If the processes started are more than this multiple of those found, some may be missing.
 -define(MANY_MORE, 2).
 
--doc "The groups of each node; of several nodes, those of one kind together.".
 -spec tables() -> [dyno_agent_instrument:table()].
 tables() ->
     Lifetime = #{

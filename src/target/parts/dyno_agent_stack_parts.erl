@@ -3,8 +3,7 @@
 
 -module(dyno_agent_stack_parts).
 -moduledoc false.
-%% Sampled stacks in a recording: the profile for flame graphs, the calls in which processes wait,
-%% and warnings. Pure, for the caller's side only.
+%% Sampled stacks in a recording. Pure, for the caller's side only.
 
 -export([profiles/0, tables/0, metrics/0, warnings/2]).
 

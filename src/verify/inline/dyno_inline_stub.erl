@@ -157,7 +157,6 @@ name(spawned) -> '-dyno_spawned-';
 name(run) -> '-dyno_run-';
 name(enter) -> '-dyno_enter-'.
 
--doc "The functions for a module of this name: the attributes, and the forms at its end.".
 -spec forms(module()) -> {[erl_parse:abstract_form()], [erl_parse:abstract_form()]}.
 forms(Module) ->
     {ok, Tokens, _} = erl_scan:string(?SOURCE),

@@ -14,7 +14,6 @@
 -export([body/2]).
 -export_type([match/0]).
 
--doc "A pattern by its place, the variables in scope before it, and those that it binds.".
 -type match() :: {dyno_specification_parser:event() | anything, Scope :: [atom()], New :: [atom()]}.
 
 -record(code, {

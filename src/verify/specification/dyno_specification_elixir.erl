@@ -15,7 +15,6 @@
 
 -define(MARK, $!).
 
--doc "The text, with a mark for the `%` of each map and struct.".
 -spec marked(string()) -> string().
 marked([$$, $\\, Char | Rest]) -> [$$, $\\, Char | marked(Rest)];
 marked([$$, Char | Rest]) -> [$$, Char | marked(Rest)];
@@ -40,11 +39,9 @@ comment([]) -> [].
 is_map_or_struct(Text) ->
     re:run(Text, ~"\\A([A-Z][A-Za-z0-9_.]*)?{", [unicode, {capture, none}]) =:= match.
 
--doc "The tokens of a marked text, with Erlang's for each map and struct.".
 -spec tokens([token()]) -> [token()].
 tokens(Tokens) -> tokens(Tokens, 0).
 
-%% The number of open brackets since the first `%`: within them terms are Elixir's.
 tokens([{'!', Anno} | Rest] = All, Depth) ->
     case name(Rest) of
         {[], [{'{', _} = Open | Inside]} ->

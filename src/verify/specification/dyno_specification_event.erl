@@ -3,9 +3,8 @@
 
 -module(dyno_specification_event).
 -moduledoc false.
-%% The meaning of a specification's event: the Erlang pattern and guard that match it, the variables
-%% it binds, and the required tracing. OTP's traffic has names; only this module knows its message
-%% forms.
+%% The Erlang pattern and guard of a specification's event, the variables it binds, and the required
+%% tracing. Only this module knows the message forms of OTP.
 
 -export([pattern/1, variables/1, mentioned/1, shape/2, needs/2]).
 -export_type([head/0]).

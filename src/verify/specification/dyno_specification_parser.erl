@@ -3,9 +3,8 @@
 
 -module(dyno_specification_parser).
 -moduledoc false.
-%% Parses a specification: text -> properties. This module parses the words around the patterns, one
-%% function for each rule of the grammar in doc/verify-specifications.md; tokens, patterns and
-%% guards are Erlang's own (erl_scan, erl_parse).
+%% Parses a specification into properties. One function for each rule of the grammar in
+%% doc/verify-specifications.md; erl_scan and erl_parse handle tokens, patterns and guards.
 
 -export([parse/1]).
 -export_type([property/0, body/0, event/0, step/0, regexp/0, formula/0, past/0, location/0]).
@@ -64,7 +63,6 @@
     "return", "exception", "any"
 ]).
 
--doc "All properties of a text, or throws `{Location, Reason}` at the first mistake.".
 -spec parse(string()) -> [property(), ...].
 parse(Text) ->
     case erl_scan:string(dyno_specification_elixir:marked(Text), {1, 1}, [text]) of
@@ -505,7 +503,6 @@ found({'end of file', _}) -> "the end of the file";
 found({dot, _}) -> "a full stop";
 found(Token) -> ["'", erl_anno:text(element(2, Token)), "'"].
 
-%% The text of the tokens before the rest, with white space as one space.
 text(Tokens, Rest) ->
     Taken = lists:sublist(Tokens, length(Tokens) - length(Rest)),
     unicode:characters_to_binary(text(Taken)).

@@ -8,7 +8,6 @@
 
 -export([of_property/1]).
 
--doc "A sentence, if `never A then B` can miss a later B.".
 -spec of_property(dyno_specification_parser:property()) -> [binary()].
 of_property(#{body := {never, Regexp}, name := Name, location := {Line, _}} = Property) ->
     #{strict := Strict, keys := Keys} = Property,
