@@ -102,7 +102,7 @@
 -define(AHEAD_REMOTE_NS, 100_000_000).
 %% Limit for the last operations of a round.
 -define(GRACE_NS, 1_000_000_000).
-%% The caller is told this long before the end, if the load is long enough.
+%% The time from `ending` to the end, if the load is long enough.
 -define(ENDING_NS, 50_000_000).
 -define(ENDING_SHARE, 10).
 

@@ -92,7 +92,7 @@
 
 %% The interval of saving a running run.
 -define(SAVE_MS, 5000).
-%% The most recent readings that a lost node can lose.
+%% A lost node loses at most the readings of this time.
 -define(PEEK_MS, 2000).
 
 -spec new(#{
