@@ -3,20 +3,21 @@
 
 -module(dyno_observation).
 -moduledoc false.
-%% Decides what happens to nodes while they are observed, for all that observe nodes. Pure:
-%% dyno_observer carries the effects out.
+%% Decides what happens to observed nodes, for every command that observes nodes. Pure:
+%% dyno_observer
+%% carries out the effects.
 %%
 %%   lost, gave_up             -> leave the node; if it was the last one, finish
 %%   time, stop, interrupted   -> finish
 %%
-%% A node was observed until something of it was seen last, however late its loss is noticed.
+%% A node counts as observed until its last sign of life, however late its loss is noticed.
 
 -export([new/2, event/2, ended/2]).
 -export_type([t/0, event/0, effect/0, ended/0]).
 
 -opaque t() :: #{
     nodes := [node()],
-    %% Of nodes that are not as they should be, or that were observed for another time.
+    %% Nodes that are not present, or that were observed for another time.
     known := #{node() => {present | lost | unobserved, ObservedNs :: non_neg_integer()}},
     asked_ms := pos_integer() | undefined,
     status := observing | complete | interrupted | failed,
@@ -29,12 +30,12 @@
     | {lost, node()}
     | {gave_up, node(), Why :: unicode:chardata()}
     | {without, node(), [module()], Why :: unicode:chardata()}
-    %% In the end it was so, and was observed for so long.
+    %% Final state of a node, and the time for which it was observed.
     | {present | lost, node(), ObservedNs :: non_neg_integer()}
-    %% A node was left; these are not.
+    %% One node was left; these nodes remain.
     | {left, [node()]}
     | {warning, Code :: binary(), unicode:chardata()}
-    %% The time is over, enough was seen, or what is needed to observe has ended.
+    %% The time is over, enough was seen, or a process that observation needs has ended.
     | time
     | stop
     | interrupted
@@ -50,7 +51,7 @@
     warnings := [{Code :: binary(), Text :: binary()}]
 }.
 
--doc "Nothing has happened yet. Without a time it goes on until it is interrupted.".
+-doc "Without a time, observation continues until an interrupt.".
 -spec new([node()], AskedMs :: pos_integer() | undefined) -> t().
 new(Nodes, AskedMs) ->
     #{
@@ -58,7 +59,6 @@ new(Nodes, AskedMs) ->
         warnings => []
     }.
 
--doc "Changes the state by an event, and says what is to be done.".
 -spec event(event(), t()) -> {t(), [effect()]}.
 event({seen, Node, AtNs}, #{seen := Seen} = State) ->
     {State#{seen := Seen#{Node => AtNs}}, []};
@@ -94,17 +94,16 @@ unobserved(Node, How, #{known := Known, seen := Seen} = State) ->
 warned(Code, Text, #{warnings := Warnings} = State) ->
     State#{warnings := [{Code, dyno_recording_part:text("~ts", [Text])} | Warnings]}.
 
-%% It ends once, for the first reason.
+%% Only the first reason to finish counts.
 finish(Status, #{status := observing} = State) -> {State#{status := Status}, [finish]};
 finish(_Status, State) -> {State, []}.
 
--doc "The end, after this time.".
 -spec ended(DurationNs :: non_neg_integer(), t()) -> ended().
 ended(DurationNs, #{nodes := Nodes, known := Known, asked_ms := AskedMs} = State) ->
     #{status := Status, warnings := Warnings} = State,
     Seen = dyno_recording_observed:nodes(Nodes, Known, DurationNs),
     Ending = dyno_recording_observed:ended(Status, AskedMs, Seen),
-    %% Of one that is interrupted the error does not say it.
+    %% The error of an interrupted observation does not name lost nodes.
     Lost = [
         {~"node_lost",
             dyno_recording_part:text("node ~ts was lost after ~ts", [

@@ -3,31 +3,30 @@
 
 -module(dyno_observed).
 -moduledoc false.
-%% The recording of an observation: the parts that all have. Pure.
+%% Builds the recording of an observation from the parts that all observations have. Pure.
 
 -export([document/2, name/1]).
 -export_type([parts/0]).
 
 -type parts() :: #{
     command := atom(),
-    %% That of the nodes if there is none.
+    %% Default: the name of the nodes.
     name => binary(),
     parameters := #{atom() => term()},
     thresholds => [dyno_threshold:t()],
-    %% Of its run, and warnings of its own.
+    %% Warnings of the command itself.
     run := #{atom() => term()},
     warnings := [{Code :: binary(), Text :: binary()}],
     verdicts => [#{atom() => term()}],
-    %% In place of that which is known of the nodes.
+    %% Default: the end known from the nodes.
     ended => dyno_observation:ended(),
     visits => [dyno_target_visit:t()],
-    %% Which all have.
+    %% Common to all visits.
     nodes => [node()],
     environment => term(),
     facts => [map()]
 }.
 
--doc "The recording of what ended so.".
 -spec document(dyno_observation:ended(), parts()) -> dyno_recording:document().
 document(Known, #{command := Command, parameters := Parameters, run := Run} = Parts) ->
     #{ending := Ending, duration_ns := DurationNs, warnings := OfNodes} =
@@ -57,7 +56,6 @@ document(Known, #{command := Command, parameters := Parameters, run := Run} = Pa
     Judged = dyno_recording:add_verdicts(Ended, maps:get(verdicts, Parts, [])),
     dyno_threshold:judge(maps:get(thresholds, Parts, []), Judged).
 
--doc "The name of several nodes.".
 -spec name([node(), ...]) -> binary().
 name([First | Others]) ->
     More = [[" and ", integer_to_binary(length(Others)), " more"] || Others =/= []],

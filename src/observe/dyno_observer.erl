@@ -4,15 +4,16 @@
 -module(dyno_observer).
 -moduledoc """
 Observes running nodes for a while: the one process in which `dyno profile`, `servers`, `verify` and
-`doctor` wait, lose nodes, are interrupted, and leave.
+`doctor` wait, lose nodes, are interrupted and leave.
 
-Commands differ in their consumer, a module of this behaviour. The observer's process calls all its
-functions, and gets the messages of the agents. Messages after the end go with that process.
+Each command is a consumer, a module of this behaviour. The observer's process calls all its
+functions and gets the messages of the agents. Messages that arrive after the end are dropped with
+the process.
 
 ```
 dyno_observation    decides, without a side effect
-  dyno_observer     messages to events, effects carried out, time
-    a consumer      what to start in the nodes, what to do with what comes, what to make of it
+  dyno_observer     turns messages into events, carries out effects, keeps time
+    a consumer      starts agents in the nodes, handles their messages, makes the result
 ```
 """.
 
@@ -20,8 +21,8 @@ dyno_observation    decides, without a side effect
 -export_type([plan/0]).
 
 -doc """
-Which nodes, and for how long: until an interrupt if that is not said. The observer watches and
-leaves `targets`; a tick is a second if that is not said.
+The nodes, and the time to observe: until an interrupt if none is given. The observer watches and
+leaves `targets`. A tick is a second by default.
 """.
 -type plan() :: #{
     nodes := [node()],
@@ -30,18 +31,18 @@ leaves `targets`; a tick is a second if that is not said.
     tick_ms => pos_integer()
 }.
 
--doc "Attaches to the nodes. Anything but `ok` is the result of `run/3`.".
+-doc "Attaches to the nodes. Any result but `{ok, Plan, State}` is the result of `run/3`.".
 -callback attach([node()], Options :: map()) ->
     {ok, plan(), State :: term()} | {error, dyno_error:error()} | term().
 
 -doc """
 Handles one of these:
 
-* `begun`: the time begins when this returns.
-* `{tick, Ms}`: so much of it has passed.
+* `begun`: the time begins when the callback returns.
+* `{tick, Ms}`: `Ms` of the time have passed.
 * `{leave, Target, lost | unobserved, Why}`: the node is lost, or nothing measures it any more. The
-  observer leaves it when this returns.
-* `finish`: it has ended, and what was measured is to be read.
+  observer leaves the node when the callback returns.
+* `finish`: observation has ended; read the measurements.
 * `{message, Message}`: another message came.
 """.
 -callback handle(What, [dyno_target:t()], State) -> {[dyno_observation:event()], State} when
@@ -53,7 +54,7 @@ Handles one of these:
         | {message, term()},
     State :: term().
 
--doc "Makes the parts of the recording, after the nodes are left.".
+-doc "Makes the parts of the recording after the observer has left the nodes.".
 -callback made(dyno_observation:ended(), State :: term()) -> dyno_observed:parts().
 
 -type state() :: #{
@@ -70,8 +71,9 @@ Handles one of these:
 -define(TICK_MS, 1000).
 
 -doc """
-Observes, and records what the consumer has seen. When the calling process gets `dyno_interrupt`,
-or `stop` from somebody who has seen enough, it ends with what was measured until then.
+Observes, and returns a recording of the consumer's measurements. Ends early, with the measurements
+until then, if the calling process gets `dyno_interrupt`, or `stop` from a process that has seen
+enough.
 """.
 -spec run(module(), [node()], Options :: map()) ->
     {ok, dyno_recording:document()} | {error, dyno_error:error()} | term().
