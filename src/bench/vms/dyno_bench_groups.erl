@@ -3,53 +3,51 @@
 
 -module(dyno_bench_groups).
 -moduledoc false.
-%% Compares candidates by groups of fresh VMs, a VM for each candidate: see dyno_bench_isolated.
-%% Each group is one round of the comparison; its value for a candidate is the median of the
-%% candidate's epochs, which take turns within the group.
+%% Compares candidates by groups of fresh VMs, one VM per candidate (see dyno_bench_isolated). A
+%% group
+%% is one round of the comparison. A candidate's value in a group is the median of its epochs;
+%% candidates take turns within the group.
 
 -export([measure/1, looks/2]).
 -export_type([context/0, group/0]).
 
 -type context() :: #{
     measurement := dyno_bench_inputs:measurement(),
-    %% Of the measurement.
     number := pos_integer(),
     options := dyno_bench_engine:options(),
     candidates := [dyno_bench_isolated:candidate(), ...],
     start_ms := integer()
 }.
 
-%% What the first group finds out for all: `none` before.
+%% Calibrated in the first group and used by all later groups.
 -type calibration() :: #{
     iterations := #{dyno_bench_comparison:candidate() => pos_integer()},
     loop_ns := float() | undefined,
-    %% Of the input.
     size := pos_integer() | undefined
 }.
 
 -type group() :: #{
-    %% In their order: the times of the epochs, the median of what decides, and all else.
+    %% In candidate order: epoch times, the median of the deciding metric, and the rest.
     candidates := [#{epochs_ns := [float(), ...], value := float(), _ => _}, ...],
     duration_ms := non_neg_integer()
 }.
 
-%% After how many groups it is looked at the verdicts, where so many give every pair an interval.
+%% Numbers of groups after which verdicts are checked, if each number gives every pair an interval.
 -define(LOOKS, [8, 16, 32]).
-%% Of what is deterministic.
+%% For deterministic metrics.
 -define(LEAST, 6).
 -define(ROUNDS, 15).
 -define(LEAST_ROUNDS, 3).
-%% For the rounds of one group, where calls are long.
+%% Time for the rounds of one group if calls are long.
 -define(GROUP_MS, 1000).
 -define(MARGIN_MS, 30_000).
 
--doc "Measures until all is decided or the time is over; ends dyno_error:attempt/1.".
+-doc "Measures until every pair is decided or the time is over. Errors end dyno_error:attempt/1.".
 -spec measure(context()) -> {Size :: pos_integer() | undefined, dyno_bench_engine:result()}.
 measure(#{candidates := Candidates, options := Options} = Context) ->
     Looks = looks(length(Candidates), Options),
     measure(Context, Looks, Looks, none, []).
 
--doc "After how many groups of so many candidates it is looked at the verdicts.".
 -spec looks(Candidates :: pos_integer(), dyno_bench_engine:options()) -> [pos_integer(), ...].
 looks(_Candidates, #{isolated := #{vms := Vms}}) ->
     [Vms];
@@ -61,7 +59,8 @@ looks(Candidates, #{level := Level} = Options) ->
             Shared = 1 - (1 - Level) / length(?LOOKS),
             Least = dyno_bench_comparison:least_rounds(Candidates, Shared),
             lists:usort([max(Least, Look) || Look <- ?LOOKS]);
-        %% As many as the intervals of all pairs need: what is deterministic is the same in more.
+        %% The least number that gives every pair an interval: deterministic values do not change in
+        %% more.
         {_, _} ->
             [max(?LEAST, dyno_bench_metric:runs(Candidates, Level))]
     end.
@@ -103,7 +102,7 @@ measured(Status, {[First | _] = Looks, ElapsedMs}, Calibration, Groups, Options)
     Result = result(length(Looks), Options, lists:reverse(Groups)),
     Ended = Result#{loop_ns => LoopNs, status => Status},
     case Options of
-        %% The user has said how many.
+        %% The user fixed the number of VMs.
         #{isolated := #{vms := _}} ->
             {Size, Ended};
         #{budget_ms := BudgetMs} ->
@@ -144,12 +143,12 @@ prepare(Vm, #{code := Code, number := Number}, Context) ->
     Start = {dyno_bench_vm_server, start, [Order]},
     dyno_bench_vm:call(Vm, Start, 2 * TimeoutMs + ?MARGIN_MS).
 
-%% The server gives up before.
+%% The server's own timeout is shorter.
 request(Vm, Request, #{timeout_ms := TimeoutMs}) ->
     Call = {dyno_bench_vm_server, request, [Request]},
     dyno_bench_vm:call(Vm, Call, 3 * TimeoutMs + ?MARGIN_MS).
 
-%% All codes must give the same; asked once.
+%% Checks once that all codes return the same.
 agree(none, Vms, #{measurement := #{agree := Agree}} = Context) ->
     #{candidates := Candidates, options := Options} = Context,
     dyno_bench_prepared:checked(Agree, [
@@ -166,11 +165,11 @@ iterations(none, Vms, Options) ->
 iterations(#{iterations := Iterations}, _Vms, _Options) ->
     Iterations.
 
-%% The time and the value of each epoch, by candidate.
+%% The time and value of each epoch, by candidate.
 epochs(Vms, Iterations, Options) ->
     Epoch = fun(N) -> request(lists:nth(N, Vms), {epoch, map_get(N, Iterations)}, Options) end,
     Numbers = lists:seq(1, length(Vms)),
-    %% The first of a fresh VM is not like the others.
+    %% A fresh VM's first epoch differs from later epochs: discard the first round.
     StartMs = erlang:monotonic_time(millisecond),
     _ = [Epoch(N) || N <- Numbers],
     RoundMs = max(1, erlang:monotonic_time(millisecond) - StartMs),
@@ -185,11 +184,11 @@ epochs(Vms, Iterations, Options) ->
     end,
     Rounds = dyno_bench_rounds:new(length(Vms), maps:without([seed, progress], Options)),
     {Measured, Last} = dyno_bench_rounds:measure(Measure, {rounds, Count}, Rounds),
-    %% Half a group is none.
+    %% A partial group is discarded.
     ok = dyno_bench_rounds:completed(Last),
     [[map_get(N, Round) || Round <- Measured] || N <- Numbers].
 
-%% Where they do not decide, those of the first VMs will do.
+%% Extras that do not decide are measured in the first group only.
 extras(Calibration, Options) ->
     Wanted = [deterministic | maps:get(extras, Options, [])],
     First = [Extra || Extra <- Wanted, Calibration =:= none],
@@ -212,7 +211,7 @@ with_values(Epochs, Measured, Options) ->
         end,
     Measured#{epochs_ns => Times, value => Value}.
 
-%% What the groups say, with `Looks` at the verdicts at most; without the empty loop's time.
+%% Combines the groups, with at most `Looks` checks of verdicts. Subtracts the empty loop's time.
 result(Looks, Options, [#{candidates := First} | _] = Groups) ->
     Metric = maps:get(metric, Options, time),
     ByCandidate = [
@@ -220,7 +219,7 @@ result(Looks, Options, [#{candidates := First} | _] = Groups) ->
      || N <- lists:seq(1, length(First))
     ],
     Values = [[Value || #{value := Value} <- Of] || Of <- ByCandidate],
-    %% Its share of the time.
+    %% The candidate's share of the group's time.
     DurationsNs = [Ms * 1_000_000 div length(First) || #{duration_ms := Ms} <- Groups],
     #{
         metric => Metric,

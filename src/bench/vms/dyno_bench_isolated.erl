@@ -3,11 +3,10 @@
 
 -module(dyno_bench_isolated).
 -moduledoc """
-Measures each code in VMs of its own, again and again in fresh ones; doc/bench.md says why. One
-measurement is a *group* of VMs, one for each code, measured in rounds in turn; each code's value is
-the median of its rounds.
+Measures each code in fresh VMs of its own; doc/bench.md says why. One measurement is a *group* of
+VMs, one for each code, measured in rounds in turn. A code's value is the median of its rounds.
 
-A code can run in several *variants*: other emulator flags, another Erlang, other code paths, such
+A code can run in several *variants*: other emulator flags, another Erlang or other code paths, such
 as two revisions of a project. Each code in each variant is a candidate of the comparison.
 """.
 
@@ -16,7 +15,7 @@ as two revisions of a project. Each code in each variant is a candidate of the c
 -export_type([settings/0, variant/0, candidate/0, reason/0]).
 
 -type variant() :: #{
-    %% Added to the code's label; must be there where there are several variants.
+    %% Added to the code's label; required if there are several variants.
     label => string() | binary(),
     erl => file:filename(),
     flags => [string()],
@@ -24,27 +23,27 @@ as two revisions of a project. Each code in each variant is a candidate of the c
 }.
 
 -type settings() :: #{
-    %% How many VMs each code is measured in; 8, and up to 32 where it is not decided yet.
+    %% VMs per code. Default: 8, and up to 32 while pairs are undecided.
     vms => pos_integer(),
     variants => [variant(), ...],
-    %% Code paths of all.
+    %% Code paths of all variants.
     code_paths => [file:filename()],
-    %% Of a benchmark file, which the VMs have to load.
+    %% Modules of a benchmark file, loaded in the VMs.
     modules => [{module(), file:filename(), binary()}],
-    %% Called with the number of the group that begins, and how many there are to be at least.
+    %% Called with the number of the group that begins and the least number of groups.
     progress => fun((pos_integer(), pos_integer()) -> term())
 }.
 
 -type reason() :: {squeezed_variants, pos_integer()}.
 
--doc "A code in one of the variants; the number is the code's.".
+-doc "A code in a variant. The number is the code's.".
 -type candidate() :: #{
     code := dyno_bench_code:code(), variant := variant(), number := pos_integer()
 }.
 
 -define(MAX_CANDIDATES, 20).
 
--doc "Says what is wrong with settings.".
+-doc "Checks settings.".
 -spec check(settings()) -> ok | {error, dyno_error:error()}.
 check(Settings) ->
     IsCount = fun(Vms) -> is_integer(Vms) andalso Vms >= 1 andalso Vms =< 1000 end,
@@ -57,7 +56,7 @@ check(Settings) ->
     ],
     dyno_option:check(Checks, [code_paths, modules, progress], Settings).
 
--doc "Each of these variants in each of those.".
+-doc "Combines each of the first variants with each of the second.".
 -spec cross([variant(), ...], [variant(), ...]) -> [variant(), ...].
 cross(These, Those) ->
     [maps:merge_with(fun joined/3, A, B) || A <- These, B <- Those].
@@ -66,7 +65,6 @@ joined(label, A, B) -> unicode:characters_to_binary([A, ", ", B]);
 joined(erl, _A, B) -> B;
 joined(_Lists, A, B) -> A ++ B.
 
-%% Each code in each variant.
 candidates(Codes, Settings) ->
     [
         #{code => labelled(Code, Variant), variant => Variant, number => Number}
@@ -81,7 +79,7 @@ labelled(Code, #{label := Label}) ->
 labelled(Code, _Variant) ->
     Code.
 
--doc "Compares the codes of a measurement; gives the size of its input as well.".
+-doc "Compares the codes of a measurement. Also returns the size of its input.".
 -spec run(dyno_bench_inputs:measurement(), pos_integer(), dyno_bench_engine:options()) ->
     {ok, {pos_integer() | undefined, dyno_bench_engine:result()}} | {error, dyno_error:error()}.
 run(#{codes := Codes} = Measurement, Number, #{isolated := Settings} = Options) ->
@@ -103,7 +101,7 @@ run(#{codes := Codes} = Measurement, Number, #{isolated := Settings} = Options) 
             end)
     end.
 
--doc "Samples in one of erlperf's modes: each in a fresh VM, after the warm-up.".
+-doc "Takes samples in one of erlperf's modes, each in a fresh VM after the warm-up.".
 -spec samples(
     {continuous | timed, map()},
     [dyno_bench_code:code()],
@@ -141,7 +139,7 @@ samples({Mode, Settings}, Codes, Count, #{isolated := Isolated} = Options) ->
         }
     end).
 
--doc "Tells that the VMs with this number begin, of how many.".
+-doc "Reports that VM group `Number` of `Count` begins.".
 -spec progress(pos_integer(), pos_integer(), settings()) -> term().
 progress(Number, Count, #{progress := Fun}) -> Fun(Number, Count);
 progress(_Number, _Count, _Settings) -> ok.
@@ -173,7 +171,7 @@ run_one(Mode, Code, #{isolated := Settings} = Options) ->
         Candidates -> {error, {?MODULE, {squeezed_variants, length(Candidates)}}}
     end.
 
--doc "What a recording says of the settings.".
+-doc "Returns the settings for a recording.".
 -spec parameters(settings()) -> #{atom() => term()}.
 parameters(Settings) ->
     Text = fun unicode:characters_to_binary/1,

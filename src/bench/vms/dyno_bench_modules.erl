@@ -3,14 +3,14 @@
 
 -module(dyno_bench_modules).
 -moduledoc false.
-%% The modules of ours that another VM needs to measure, and where it finds them.
+%% The dyno modules that another VM needs to measure, and the folder from which it loads them.
 
 -export([to_measure/0, folder/0, written/1, forget/0, format_error/1, fault/1]).
 -export_type([reason/0]).
 
 -type reason() :: {not_written, dyno_error:error()}.
 
-%% Where calls begin. The plan that a benchmark file gives has funs of the module that reads it.
+%% Roots of the call graph. A benchmark file's plan has funs of the module that reads the file.
 -define(ROOTS, [
     dyno_bench_vm_server,
     dyno_bench_remote_guard,
@@ -20,14 +20,13 @@
     dyno_bench_file
 ]).
 
--doc "All of ours that a measurement calls, directly or not.".
 -spec to_measure() -> [module(), ...].
 to_measure() ->
     dyno_code:closure(?ROOTS).
 
 -doc """
 A folder for the code path of a VM on this machine. If dyno is an escript, its modules are written
-to a temporary folder, once; `forget/0` removes the folder.
+once to a temporary folder, which `forget/0` removes.
 """.
 -spec folder() -> {ok, file:filename_all()} | {error, {?MODULE, reason()}}.
 folder() ->
@@ -38,7 +37,6 @@ folder() ->
         false -> written(fun() -> dyno_code:objects(to_measure()) end)
     end.
 
--doc "Writes modules to a temporary folder, if that was not done.".
 -spec written(fun(() -> [dyno_code:object()])) ->
     {ok, file:filename_all()} | {error, {?MODULE, reason()}}.
 written(Objects) ->
@@ -57,7 +55,6 @@ written(Objects) ->
         end
     end).
 
--doc "Removes what `folder/0` has written.".
 -spec forget() -> ok.
 forget() ->
     case dyno_once:made(?MODULE) of

@@ -3,12 +3,11 @@
 
 -module(dyno_bench_vm).
 -moduledoc false.
-%% VMs of their own for codes, for as long as a function runs, and calls in them. They are spoken to
-%% over their standard input and output, so they need no names, no cookie and no port mapper, and
-%% end when this VM ends, however that happens. Where this VM is a node, they are nodes, too, with
-%% its cookie: a code may need that.
+%% Starts a VM per candidate for as long as a function runs, and calls functions in the VMs. Calls
+%% use standard input and output: the VMs need no names, cookie or port mapper, and always end with
+%% this VM. If this VM is a node, the VMs are nodes with its cookie, because a code may need a node.
 %%
-%% What goes wrong ends what dyno_error:attempt/1 calls.
+%% Errors end dyno_error:attempt/1.
 
 -export([with/3, call/3, format_error/1, fault/1]).
 -export_type([vm/0, reason/0]).
@@ -24,7 +23,7 @@
 -define(BOOT_MS, 60_000).
 -define(FLOOR, 27).
 
--doc "Starts a VM for each candidate, all at the same time. The caller must trap exits.".
+-doc "Starts all VMs at the same time. The caller must trap exits.".
 -spec with(
     [dyno_bench_isolated:candidate(), ...],
     dyno_bench_isolated:settings(),
@@ -64,8 +63,8 @@ launched([{Spec, Program} | Rest], Vms, Use) ->
         stop(Vm)
     end.
 
-%% What the emulator itself has to say, about wrong flags above all, goes to a file of which only
-%% the first line is shown; what codes print comes by way of the connection.
+%% The emulator's own output, mostly about wrong flags, goes to a file; only its first line is
+%% shown. Output of codes comes through the connection.
 launched(Spec, Program) ->
     Ref = make_ref(),
     Folder = dyno_error:ok(dyno_error:tagged(dyno_temporary, dyno_temporary:make())),
@@ -75,7 +74,7 @@ launched(Spec, Program) ->
         exec => {"/bin/sh", ["-c", Script, "sh", errors(Folder), Program]},
         connection => standard_io,
         wait_boot => {self(), Ref},
-        %% Its end closes the connection, and that ends the VM.
+        %% Closing the connection ends the VM.
         shutdown => close,
         env => maps:get(env, Node, []) ++ environment(Spec),
         args => arguments(Flags, Spec)
@@ -88,7 +87,6 @@ launched(Spec, Program) ->
         exit:Reason -> does_not_boot(Spec, Folder, Reason)
     end.
 
-%% Its name, and flags that let codes reach it.
 as_node() ->
     case is_alive() of
         true ->
@@ -115,19 +113,18 @@ fail(Reason) ->
     dyno_error:fail({?MODULE, Reason}).
 
 environment(Spec) ->
-    %% Where the clock's library is.
     Folders = [Folder || Folder <- dyno_clock:folders(), filelib:is_dir(Folder)],
-    %% The program erl of another installation must not find this one's files.
+    %% Another installation's `erl` must not find the files of this installation.
     Own = [{Key, ""} || Key <- ["ROOTDIR", "BINDIR", "EMU", "PROGNAME"], is_map_key(erl, Spec)],
     Own ++ [{"DYNO_PRIV", Folder} || Folder <- lists:sublist(Folders, 1)].
 
 arguments(NodeFlags, #{code_paths := Folders} = Spec) ->
-    %% Another release may not know the emulator flags of this VM.
+    %% Another release may not know this VM's emulator flags.
     OwnFlags = [Flag || Flag <- dyno_environment:emulator_flags(), not is_map_key(erl, Spec)],
-    %% There since the options were checked.
+    %% Cannot fail: the check of the options made the folder.
     {ok, Ours} = dyno_bench_modules:folder(),
     Paths = [["-pa", filename:absname(F)] || F <- [Ours | lists:reverse(Folders)]],
-    %% Whoever waits must not take the processor from the one that is measured.
+    %% A waiting VM must not take processor time from the measured VM.
     ["+sbwt", "none", "+sbwtdcpu", "none", "+sbwtdio", "none"] ++
         [unicode:characters_to_list(Flag) || Flag <- OwnFlags] ++
         NodeFlags ++ lists:append(Paths) ++ maps:get(flags, Spec, []).
@@ -160,7 +157,7 @@ checked(Vm, #{erl := Erl}) ->
 checked(_Vm, _OwnErl) ->
     ok.
 
--doc "Calls a function in a VM that gives `{ok, Value}` or an error.".
+-doc "Calls a function that returns `{ok, Value}` or an error.".
 -spec call(vm(), {module(), atom(), [term()]}, TimeoutMs :: timeout()) -> term().
 call(Vm, Call, TimeoutMs) ->
     dyno_error:ok(called(Vm, Call, TimeoutMs)).
@@ -171,7 +168,7 @@ called(#{peer := Peer}, {Module, Function, Arguments}, TimeoutMs) ->
         {ok, Answer} -> Answer;
         {error, interrupted} -> dyno_error:fail({dyno_error, interrupted});
         {error, {raised, exit, {Reason, {gen_server, call, _}}, _}} -> fail({vm_died, Reason});
-        %% Also where it has ended.
+        %% Also if the VM has already ended.
         {error, {raised, _, Reason, _}} -> fail({vm_died, Reason});
         {error, Failure} -> fail({vm_died, Failure})
     end.

@@ -3,31 +3,33 @@
 
 -module(dyno_bench_vm_server).
 -moduledoc false.
-%% The server in a VM that one code has to itself: makes the code ready and then does what
-%% dyno_bench_groups, in another VM, asks for: an epoch of so many iterations, and so on. The other
-%% VM takes turns between its servers, so there is one request at a time. The server is found by its
-%% registered name, because the VM need not be a node, and then pids mean nothing outside it.
+%% The server in a VM that measures one code: prepares the code, then serves the requests of
+%% dyno_bench_groups in another VM, such as an epoch of N iterations. That VM takes turns between
+%% its
+%% servers, so only one request is open at a time. The server has a registered name because pids
+%% mean
+%% nothing between VMs that are not nodes.
 
 -export([start/1, request/1]).
 -export([format_error/1, fault/1]).
 -export_type([order/0, ready/0, request/0, reason/0]).
 
 -type order() :: #{
-    %% Its only code is what is measured.
+    %% Its only code is the measured code.
     measurement := dyno_bench_inputs:measurement(),
     number := pos_integer(),
-    %% The module of a benchmark file, which its funs belong to.
+    %% The module of a benchmark file; funs of the plan belong to this module.
     modules := [{module(), file:filename(), binary()}],
     options := dyno_bench_engine:options()
 }.
 
--doc "The size of the input, if it has one, and what an iteration of the empty loop takes.".
+-doc "The size of the input, if any, and the time of an iteration of the empty loop.".
 -type ready() :: #{size := pos_integer() | undefined, loop_ns := float() | undefined}.
 
 -doc """
-How many iterations an epoch needs; to run an epoch, which gives the time of an iteration and the
-metric that decides; what a call of the code returns; and what was measured in all epochs, with
-these extras, after which the server ends.
+Returns, in order: the iterations that an epoch needs; an epoch's time per iteration and deciding
+metric; the result of one call; and the data of all epochs with these extras, after which the
+server ends.
 """.
 -type request() ::
     iterations
@@ -37,7 +39,6 @@ these extras, after which the server ends.
 
 -type reason() :: {server_died, term()} | no_compiler.
 
--doc "Makes a code ready.".
 -spec start(order()) -> {ok, ready()} | {error, dyno_error:error()}.
 start(#{modules := Modules} = Order) ->
     case code:ensure_loaded(compile) of
@@ -51,11 +52,10 @@ start(#{modules := Modules} = Order) ->
             {error, {?MODULE, no_compiler}}
     end.
 
--doc "Has the server do something.".
 -spec request(request()) -> {ok, term()} | {error, dyno_error:error()}.
 request(Request) ->
     Monitor = monitor(process, ?MODULE),
-    %% Also where it has ended: then the monitor says so.
+    %% If the server has already ended, the monitor reports that.
     _ = erlang:send({?MODULE, node()}, {Monitor, self(), Request}),
     answer(Monitor, Monitor).
 
@@ -73,7 +73,7 @@ answer(Ref, Monitor) ->
 init(#{measurement := Measurement, number := Number, options := Options}, Caller, Ref) ->
     true = register(?MODULE, self()),
     proc_lib:set_label(?MODULE),
-    %% The sandbox of the set-up is linked, and killed where that does not end.
+    %% The set-up's sandbox is linked, and is killed if it does not end by itself.
     process_flag(trap_exit, true),
     Serve = fun(Prepared, Size) ->
         Caller ! {Ref, #{size => Size, loop_ns => dyno_bench_engine:loop_ns(Prepared)}},
