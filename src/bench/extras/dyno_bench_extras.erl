@@ -3,14 +3,13 @@
 
 -module(dyno_bench_extras).
 -moduledoc false.
-%% What is measured of the codes after the rounds, if options ask for it, and the verdicts by a
-%% metric that does not come from the rounds.
+%% Measures extras of the codes after the rounds if options ask for extras, and computes verdicts by
+%% metrics that do not come from rounds.
 
 -export([extras/2, measure/3, decided/2, values/2]).
 
 -type extra() :: {side_effects, Runs :: pos_integer()}.
 
--doc "What else is to be measured; some metrics need it.".
 -spec extras(dyno_bench_engine:options(), Candidates :: pos_integer()) -> [extra()].
 extras(#{fixed := _}, _Candidates) ->
     [];
@@ -22,8 +21,8 @@ extras(#{level := Level} = Options, Candidates) ->
     [{side_effects, dyno_bench_metric:runs(Candidates, Level)} || SideEffects].
 
 -doc """
-Measures extras, and adds them to a candidate. Only one code of a node at a time: extras look at all
-processes.
+Measures extras and adds them to a candidate. Only one code of a node may be measured at a time,
+because extras look at all processes.
 """.
 -spec measure([extra()], dyno_bench_side_effects:subject(), dyno_bench_engine:candidate()) ->
     dyno_bench_engine:candidate().
@@ -34,7 +33,6 @@ measure([{side_effects, Runs}], Subject, Candidate) ->
         Candidate#{side_effects => dyno_bench_side_effects:measure(Subject, Runs)}
     end).
 
--doc "The result with the verdicts by the metric.".
 -spec decided(dyno_bench_engine:result(), dyno_bench_engine:options()) ->
     dyno_bench_engine:result().
 decided(#{candidates := Candidates, metric := Metric} = Result, Options) ->
@@ -50,7 +48,6 @@ decided(#{candidates := Candidates, metric := Metric} = Result, Options) ->
             }
     end.
 
--doc "The values of a metric that is not one of rounds, by run.".
 -spec values(dyno_bench_metric:name(), dyno_bench_engine:candidate()) -> [float(), ...].
 values(Metric, #{deterministic := #{runs := Runs}}) when Metric =:= words; Metric =:= reductions ->
     map_get(Metric, Runs);

@@ -3,46 +3,48 @@
 
 -module(dyno_bench_side_effects).
 -moduledoc false.
-%% What a code makes other processes do: those that it sends messages to, those that these send
-%% messages to, those that any of them spawns, and those that work for any other reason while the
-%% code runs (links, monitors, timers).
+%% Measures the work that a code causes in other processes: processes that receive its messages,
+%% directly or through others; processes spawned by any of these; and processes that work for any
+%% other reason while the code runs (links, monitors, timers).
 %%
-%% Who they are comes from a short traced run (send, procs, running, set_on_spawn, in a session of
-%% its own; never garbage_collection, which crashes the emulator in two sessions). The traced
-%% processes grow by those that got a message, until no new ones come; a last pass counts messages
-%% and the time for which each ran.
+%% A short traced run finds these processes. It traces send, procs, running and set_on_spawn in its
+%% own
+%% session; never garbage_collection, which crashes the emulator in two sessions. Receivers of
+%% messages
+%% are added to the traced processes until no new receivers appear. A last pass counts messages and
+%% the running time of each process.
 %%
-%% What they cost comes from runs without any trace: reductions of all processes before and after,
-%% and those of the whole node, which also has the processes that were born and ended in between.
-%% An idle time of the same length is subtracted.
+%% Untraced runs measure cost: reductions of all processes before and after, and reductions of the
+%% whole node, which include processes born and ended in between. An idle time of the same length is
+%% subtracted.
 %%
-%% Not seen: the work of ports, of native code that counts no reductions, and of other nodes;
-%% messages to ports and other nodes are counted.
+%% Not seen: work of ports, of native code that counts no reductions, and of other nodes. Messages
+%% to
+%% ports and other nodes are counted.
 
 -export([measure/2]).
 -export_type([t/0, part/0, subject/0]).
 
 -type subject() :: #{
     worker := pid(),
-    %% What else runs for the measurement.
+    %% Other processes of the measurement.
     drivers := [pid()],
-    %% Of an epoch.
     iterations := pos_integer(),
-    %% Runs so many iterations in the worker.
+    %% Runs N iterations in the worker.
     iterate := fun((pos_integer()) -> term())
 }.
 
--doc "A process, or all that were spawned as the same. Each number is for a call.".
+-doc "A process, or all processes spawned alike. Each number is per call.".
 -type part() :: #{
     who := binary(),
     kind := server | spawned,
-    %% For a call, where they are spawned; else how many there are.
+    %% Per call for spawned processes, otherwise the number of processes.
     count := float(),
-    %% Of spawned ones that have ended only the sum over all kinds is known.
+    %% For ended spawned processes only the sum over all kinds is known.
     reductions := float() | undefined,
     own_ns := float(),
     messages := float(),
-    %% In the mailbox afterwards.
+    %% Mailbox length afterwards.
     queue := non_neg_integer(),
     memory := non_neg_integer() | undefined,
     memory_growth := float() | undefined
@@ -50,26 +52,25 @@
 
 -type t() :: #{
     parts := [part()],
-    %% Of all others, for a call: those of `parts` and of the processes that have ended.
+    %% Per call, of all other processes: `parts` and processes that have ended.
     reductions := float(),
-    %% By the worker and all others.
     messages := float(),
     spawned := float(),
     collections := float(),
-    %% For the sequence of verdicts: one value a run.
+    %% One value per run, for the sequence of verdicts.
     runs := #{reductions := [float(), ...], messages := [float(), ...]},
     notes := [binary()]
 }.
 
 -define(PASSES, 5).
 -define(TRACED, 100).
-%% A traced run ends, and idle time is spent, within this.
+%% Limit of a traced run and of the idle time.
 -define(TRACE_MS, 100).
-%% As many processes are read one by one; with more only those that are known to take part.
+%% Up to this number, all processes are read one by one; above it, only known participants.
 -define(ALL, 20_000).
 -define(SETTLE_MS, 500).
 
--doc "Measures; `overrun` where the messages are too large to be traced.".
+-doc "Returns `overrun` if the messages are too large to trace.".
 -spec measure(subject(), Runs :: pos_integer()) -> t() | overrun.
 measure(#{worker := Worker} = Subject, Runs) ->
     {Pid, _} = Tracer = dyno_bench_side_effects_tracer:start(self()),
@@ -90,18 +91,19 @@ measure(#{worker := Worker} = Subject, Runs) ->
             overrun
     end.
 
-%% With a trace
+%% Traced runs
 
 traced({Session, _, #{worker := Worker}} = Of) ->
     trace_too(Session, [Worker]),
     {Ns, First} = pass(1, Of),
-    %% As many as take no longer than the limit: the first may have been slow for its own reasons.
+    %% The iterations that fit the limit; at least one, because the first pass may have been slow by
+    %% chance.
     N = max(1, min(?TRACED, ?TRACE_MS * 1_000_000 div max(1, Ns))),
     Members = grown(?PASSES, N, First, [Worker], Of),
     {_, #{seen := Seen} = Counts} = pass(N, Of),
     {N, Counts#{seen := maps:filter(fun(P, S) -> takes_part(P, S, Members) end, Seen)}}.
 
-%% Those that were spawned in this pass, and the members.
+%% Members, and processes spawned in this pass.
 takes_part(_, #{born := _}, _) -> true;
 takes_part(_, #{received := N}, _) when N > 0 -> true;
 takes_part(Pid, _, Members) -> lists:member(Pid, Members).
@@ -133,7 +135,7 @@ pass(N, {Session, Tracer, #{iterate := Iterate}}) ->
     Start = erlang:monotonic_time(nanosecond),
     _ = Iterate(N),
     Ns = erlang:monotonic_time(nanosecond) - Start,
-    %% What they do after the worker's last message is theirs as well.
+    %% Work after the worker's last message counts as well.
     wait(1),
     {Ns div N, dyno_bench_side_effects_tracer:await(Session, Tracer)}.
 
@@ -142,14 +144,14 @@ wait(Ms) ->
     after Ms -> ok
     end.
 
-%% Without
+%% Untraced runs
 
 counted(#{worker := Worker, iterate := Iterate, iterations := Epoch} = Subject, Count, Traced) ->
     {TracedN, #{seen := Seen} = Counts, Members} = Traced,
     N = max(TracedN, Epoch),
     Alive = [P || P <- Members, is_process_alive(P)],
     Run = fun() -> difference(fun() -> Iterate(N) end, Alive) end,
-    %% The first run also does what a code does only once.
+    %% The first run includes work that a code does only once.
     #{ns := Ns} = Run(),
     Idle = difference(fun() -> wait(min(?TRACE_MS, Ns div 1_000_000)) end, Alive),
     Memory0 = memory(Alive),
@@ -192,7 +194,7 @@ notes(Left, #{ports := Ports, remote := Remote}) ->
         [~"it sends to ports, whose work is not seen" || Ports > 0] ++
         [~"it sends to other nodes, whose work is not seen" || Remote > 0].
 
-%% The order of the readings is the same before and after, so that what they cost cancels.
+%% The order of the readings is the same before and after, so their own cost cancels out.
 difference(Run, Members) ->
     {Total0, Collections0, Before} = read(pids(Members)),
     Start = erlang:monotonic_time(nanosecond),
@@ -219,7 +221,6 @@ read(Pids) ->
     Reductions = #{P => R || P <- Pids, {reductions, R} <- [process_info(P, reductions)]},
     {Total, Collections, Reductions}.
 
-%% Until nobody that takes part has anything to do.
 settle(Members, DeadlineMs) ->
     Busy = [P || P <- Members, is_busy(process_info(P, [message_queue_len, status]))],
     case Busy =/= [] andalso erlang:monotonic_time(millisecond) < DeadlineMs of
@@ -238,10 +239,10 @@ of_pid(Pid, #{processes := Of}) -> maps:get(Pid, Of, 0).
 
 collections(#{collections := N}) -> N.
 
-%% Of processes that are not there any more.
+%% Reductions of processes that have ended.
 ended(#{total := Total, processes := Of}) -> Total - lists:sum(maps:values(Of)).
 
-%% They got no message, and yet worked in every run: in proportion to the iterations.
+%% Processes that got no message but worked in every run, in proportion to the iterations.
 also([First | _] = Runs, Idle, N, Others) ->
     [
         P
@@ -252,7 +253,7 @@ also([First | _] = Runs, Idle, N, Others) ->
 memory(Pids) ->
     #{P => Bytes || P <- Pids, {memory, Bytes} <- [process_info(P, memory)]}.
 
-%% Who they are
+%% Rows of the result
 
 server(Pid, #{own_ns := OwnNs, received := Received}, Of) ->
     #{reductions := Reductions, memory := {Memory0, Memory1, N}, traced := TracedN} = Of,
@@ -273,7 +274,7 @@ server(Pid, #{own_ns := OwnNs, received := Received}, Of) ->
         memory_growth => Growth
     }.
 
-%% A pool, and processes that a code spawns and leaves: one row. The most work first.
+%% One row for a pool, and for processes that a code spawns and leaves. Most work first.
 alike(Parts) ->
     Sums = [
         lists:foldl(fun add_part/2, First, Rest)
@@ -301,7 +302,7 @@ who(Pid) ->
 call({_, fun_of_code}) -> ~"a process of the code";
 call(MFA) -> dyno_agent_name:mfa(MFA).
 
-%% All that were spawned as the same are one row; their reductions are measured as a sum.
+%% One row for all processes spawned alike; their reductions are measured as a sum.
 spawned(Spawned, N, Ended) ->
     Kinds = maps:groups_from_list(
         fun(#{born := Born}) -> Born end, [S || _ := #{ended := true} = S <- Spawned]

@@ -3,40 +3,36 @@
 
 -module(dyno_bench_side_effects_tracer).
 -moduledoc false.
-%% Receives the trace of a worker and of all that it makes work, and keeps counts only: messages
-%% from and to each process, the time for which each ran, and who was spawned as what. One process;
-%% it is killed where it cannot keep up, because the trace has copies of the messages.
+%% Receives the trace of a worker and the processes that it causes to work. Keeps only counts:
+%% messages from and to each process, running times, and the function of each spawned process. The
+%% tracer is killed if it cannot keep up, because trace messages hold copies of the messages.
 
 -export([start/1, stop/1, await/2]).
 -export([new/1, event/2]).
 -export_type([t/0, seen/0]).
 
--doc "What is known of a process.".
 -type seen() :: #{
-    %% Messages from those that are traced, and to anybody.
+    %% Messages from traced processes, and messages to any process.
     received := non_neg_integer(),
     sent := non_neg_integer(),
-    %% For which it ran.
     own_ns := non_neg_integer(),
-    %% Since when it runs.
+    %% The time at which it was scheduled in.
     running => integer(),
     born => mfa() | {module(), fun_of_code},
     ended => true
 }.
 
--doc "What was counted.".
 -type t() :: #{
-    %% The process that drives the measurement: what goes to them does not count.
+    %% The process that drives the measurement: messages to the driver do not count.
     driver := pid(),
     seen := #{pid() => seen()},
-    %% Messages to ports and other nodes.
     ports := non_neg_integer(),
     remote := non_neg_integer()
 }.
 
 -define(MAX_WORDS, 16_000_000).
 
--doc "Starts a tracer, monitored by the caller, who drives the measurement.".
+-doc "Starts a tracer, monitored by the caller, which drives the measurement.".
 -spec start(pid()) -> {pid(), reference()}.
 start(Driver) ->
     spawn_monitor(fun() ->
@@ -59,8 +55,8 @@ loop(State) ->
     end.
 
 -doc """
-What the tracer has counted since it was last read, all trace messages included; throws `overrun`
-where it could not keep up.
+Returns the counts since the last call, after all trace messages have arrived. Throws `overrun` if
+the tracer could not keep up.
 """.
 -spec await(trace:session(), {pid(), reference()}) -> t().
 await(Session, {Tracer, Monitor}) ->
@@ -75,19 +71,16 @@ await(Session, {Tracer, Monitor}) ->
         {'DOWN', Monitor, process, Tracer, _} -> throw(overrun)
     end.
 
--doc "Ends it.".
 -spec stop({pid(), reference()}) -> ok.
 stop({Tracer, Monitor}) ->
     exit(Tracer, kill),
     _ = demonitor(Monitor, [flush]),
     ok.
 
--doc "Nothing seen yet.".
 -spec new(pid()) -> t().
 new(Driver) ->
     #{driver => Driver, seen => #{}, ports => 0, remote => 0}.
 
--doc "Adds an event of the trace.".
 -spec event(tuple(), t()) -> t().
 event({trace_ts, _, send, _, Driver, _}, #{driver := Driver} = State) ->
     State;
@@ -100,7 +93,7 @@ event({trace_ts, Pid, Tag, _, Ns}, State) when
 ->
     update(Pid, fun(Seen) -> ran(Ns, Seen) end, State);
 event({trace_ts, Pid, spawned, _Parent, MFA, Ns}, State) ->
-    %% It is scheduled in before it is traced.
+    %% A spawned process is scheduled in before it is traced.
     update(Pid, fun(Seen) -> maps:merge(#{running => Ns}, Seen#{born => born(MFA)}) end, State);
 event({trace_ts, Pid, exit, _, Ns}, State) ->
     update(Pid, fun(Seen) -> ran(Ns, Seen#{ended => true}) end, State);
@@ -136,7 +129,7 @@ update(Pid, Fun, #{seen := Seen} = State) ->
     Empty = #{received => 0, sent => 0, own_ns => 0},
     State#{seen := Seen#{Pid => Fun(maps:get(Pid, Seen, Empty))}}.
 
-%% What a process is, rather than what starts it.
+%% Names the process by its own module rather than by the function that starts it.
 born({proc_lib, init_p, [_Parent, _Ancestors, gen, init_it, [Behaviour | Rest]]}) ->
     case [M || M <- Rest, is_atom(M), M =/= self, M =/= Behaviour, M =/= nolink] of
         [Module | _] -> {Module, init, 1};
