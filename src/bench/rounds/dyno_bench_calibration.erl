@@ -3,11 +3,10 @@
 
 -module(dyno_bench_calibration).
 -moduledoc false.
-%% How many iterations an epoch needs: it must be long against reading the clocks at its edges,
-%% which takes 20 us. What others took of the wall time is measured to within a time slice of theirs
-%% only, so a short epoch may seem to have had no time at all; how much more is needed is never
-%% inferred from that alone, or epochs would last a hundred times as long, and there would be few
-%% rounds.
+%% Finds the iterations of an epoch. An epoch must be long compared with reading the clocks at its
+%% edges (20 us). Waiting for other programs is known only to within one of their time slices, so a
+%% short epoch may seem to have had no time at all. That alone never lengthens epochs: they would
+%% last a hundred times as long, and few rounds would fit.
 
 -export([iterations/1, first/1, iterations/2, balance/2, net_ns/1, least_ns/1, is_believable/1]).
 -export_type([calibrated/0, timed/0]).
@@ -15,20 +14,20 @@
 -define(EPOCH_NS, 2_000_000).
 %% Some turns of the scheduler, so that workers run at once and not one after the other.
 -define(LEAST_NS, 200_000).
-%% With so many workers for each scheduler they run one after the other whatever is done, each
-%% within its turn; longer ones would take the node a second for each epoch of 10,000 workers.
+%% With at least this number of workers per scheduler, workers run one after the other in any case,
+%% each within its turn. Longer epochs of 10,000 workers would take a second each.
 -define(MANY, 20).
 -define(LEAST_OF_MANY_NS, 50_000).
 -define(MAX_ITERATIONS, 1_000_000_000).
-%% What a slow code's epochs may take, to have as many iterations as a fast one's.
+%% Limit for a slow code's epoch when its iterations are raised to a fast code's.
 -define(LONG_NS, 40_000_000).
-%% The same of very many workers, in times of what it needs itself.
+%% The same for very many workers, as a multiple of the iterations that the code needs.
 -define(LONG_OF_MANY, 4).
-%% The most that others are believed to have taken of an epoch, as a factor.
+%% The largest share of an epoch that other programs are assumed to take, as a factor.
 -define(DISTURBED, 8).
 
-%% What the thread computes around an epoch while the clocks are read, and the share by which the
-%% clocks of an epoch may contradict each other.
+%% Time for reading the clocks around an epoch, and the share by which an epoch's clocks may
+%% disagree.
 -define(EDGES_NS, 30_000).
 -define(AGREE, 0.97).
 
@@ -36,17 +35,15 @@
     wall_ns := non_neg_integer(), wait_ns := non_neg_integer() | undefined, _ => _
 }.
 
--doc "What epochs of so many iterations took.".
 -opaque timed() :: {
     {NetNs :: pos_integer(), WallNs :: pos_integer()},
     NeededNs :: pos_integer(),
     EpochNs :: pos_integer()
 }.
 
--doc "How many iterations an epoch has, and how long it takes with the workers' starts and ends.".
+-doc "The iterations of an epoch, and its time including the workers' starts and ends.".
 -type calibrated() :: {Iterations :: pos_integer(), EpochNs :: pos_integer()}.
 
--doc "Measures with more and more iterations, until they are enough.".
 -spec iterations(Epochs :: fun((pos_integer()) -> [epoch(), ...])) -> calibrated().
 iterations(Epochs) ->
     {_, First} = first(Epochs),
@@ -56,7 +53,6 @@ iterations(Epochs) ->
 -spec first(Epochs :: fun((pos_integer()) -> [epoch(), ...])) -> {[epoch(), ...], timed()}.
 first(Epochs) -> timed(Epochs, 1).
 
--doc "Goes on from the first iteration.".
 -spec iterations(Epochs :: fun((pos_integer()) -> [epoch(), ...]), timed()) -> calibrated().
 iterations(Epochs, First) ->
     enough(fun(N) -> element(2, timed(Epochs, N)) end, 1, First).
@@ -69,9 +65,8 @@ timed(Epochs, N) ->
     {Measured, {ordinary(Measured), needed_ns(length(Measured)), EpochNs}}.
 
 -doc """
-As many iterations for each of several codes as the fastest needs; a slow code would take too long
-with them, and gets fewer: at that length it makes no difference. An epoch of very many workers is
-long because of their number, and that of each so short that it does: the heap has to grow anew.
+Gives all codes the iterations of the fastest, but slow codes fewer. With very many workers the
+number matters more: each worker's part is so short that growing the heap counts.
 """.
 -spec balance(#{Code => calibrated()}, Workers :: pos_integer()) -> #{Code => calibrated()}.
 balance(Needed, Workers) ->
@@ -89,11 +84,11 @@ balance(Needed, Workers) ->
 with_iterations(New, {N, EpochNs}) ->
     {New, max(1, EpochNs * New div N)}.
 
-%% Twice in a row: the first may have been disturbed, and the first call of a code loads modules or
-%% starts what it needs, which has taken 20,000 times as long as the calls after it.
+%% Must be long enough twice in a row. The first epoch may have been disturbed, and a code's first
+%% call loads modules or starts processes, which has taken 20,000 times as long as later calls.
 enough(Epochs, N, Timed) ->
     case Timed of
-        %% The worker in the middle of so many tells enough.
+        %% With very many workers, the median worker suffices.
         {{Ns, _}, ?LEAST_OF_MANY_NS, EpochNs} when 2 * Ns >= ?LEAST_OF_MANY_NS ->
             {N, EpochNs};
         {{Ns, _}, NeededNs, _} when Ns >= NeededNs ->
@@ -105,7 +100,6 @@ enough(Epochs, N, Timed) ->
             grown(Epochs, N, Short)
     end.
 
-%% An epoch of thousands of workers is long enough with less of each.
 needed_ns(Workers) ->
     case for_each_scheduler(Workers) of
         Crowded when Crowded >= ?MANY -> ?LEAST_OF_MANY_NS;
@@ -114,8 +108,8 @@ needed_ns(Workers) ->
 
 for_each_scheduler(Workers) -> max(1, Workers div erlang:system_info(schedulers_online)).
 
-%% Of the worker that has had the least time. Where there are more workers than processors, the
-%% first may be done before the last begins: of the one in the middle.
+%% The worker with the least time. With more workers than processors, the first may end before the
+%% last begins: then the median worker.
 ordinary(Epochs) ->
     Sorted = lists:sort([{net_ns(E), max(1, map_get(wall_ns, E))} || E <- Epochs]),
     case length(Sorted) > erlang:system_info(schedulers_online) of
@@ -131,20 +125,20 @@ grown(Epochs, N, {{Ns, WallNs}, NeededNs, _}) ->
     More = min(?MAX_ITERATIONS, max(N + 1, min(Enough, N * 100))),
     enough(Epochs, More, Epochs(More)).
 
--doc "The time of an epoch, less what others took of it.".
+-doc "The time of an epoch without waiting for other programs.".
 -spec net_ns(epoch()) -> pos_integer().
 net_ns(#{wall_ns := Wall, wait_ns := Wait}) when is_integer(Wait) -> max(1, Wall - Wait);
 net_ns(#{wall_ns := Wall}) -> max(1, Wall).
 
--doc "What an epoch took at least, also where its clocks contradict each other.".
+-doc "A lower bound of an epoch's time, even if its clocks disagree.".
 -spec least_ns(epoch()) -> pos_integer().
 least_ns(#{cpu_ns := Cpu} = Epoch) when is_integer(Cpu) -> max(net_ns(Epoch), Cpu - ?EDGES_NS);
 least_ns(Epoch) -> net_ns(Epoch).
 
 -doc """
-Whether the clocks of an epoch agree. The wall clock and the thread's own clocks are not read at one
-instant: if another program gets the processor between the two, its time counts as waiting, but not
-as time of the epoch. Then less is left than the thread has computed, or nothing at all.
+Whether the clocks of an epoch agree. The wall clock and the thread's clocks are not read at the
+same instant. If another program gets the processor in between, its time counts as waiting but not
+as epoch time. The rest is then less than the thread's CPU time, or nothing.
 """.
 -spec is_believable(epoch()) -> boolean().
 is_believable(#{wall_ns := Wall, wait_ns := Wait} = Epoch) when is_integer(Wait), Wait > 0 ->

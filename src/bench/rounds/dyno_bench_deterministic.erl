@@ -3,43 +3,44 @@
 
 -module(dyno_bench_deterministic).
 -moduledoc false.
-%% What a call takes that does not depend on the machine's mood: the words that a call allocates
-%% and its reductions. They are taken apart from the timed rounds, in a few short runs.
+%% Measures costs of a call that do not depend on the machine's load: allocated words and
+%% reductions,
+%% in a few short runs apart from the timed rounds.
 %%
-%% Words come from a trace session of its own with `call_memory` on the loop: the runtime counts
-%% what a process allocates between the loop's call and its return, collections included. Reductions
-%% are taken with a heap so large that nothing is collected, because a collection costs reductions,
-%% too, and when it comes depends on what was there before. The empty loop's are subtracted.
+%% Words come from a trace session of its own with `call_memory` on the loop, which counts
+%% allocations including collections. Reductions are measured with a heap so large that no
+%% collection
+%% happens: a collection costs reductions, and its time depends on earlier work. The empty loop's
+%% values are subtracted.
 %%
-%% Whether it is deterministic is seen, not assumed: runs must agree. Those of codes that draw
-%% random numbers do not; those whose long calls the scheduler interrupts differ by less than
-%% ?TOLERANCE.
+%% Runs must agree to count as deterministic: codes that draw random numbers do not. Long calls that
+%% the scheduler interrupts differ by less than ?TOLERANCE.
 
 -export([measure/5, join/1]).
 -export_type([deterministic/0, loop/0]).
 
--doc "What a call takes, and whether all runs agreed on it.".
+-doc "The cost of a call, and whether all runs agreed.".
 -type deterministic() :: #{
     words := float(),
     words_agree := boolean(),
     reductions := float(),
     reductions_agree := boolean(),
-    %% Of each run.
     runs := #{words := [float(), ...], reductions := [float(), ...]}
 }.
 
--doc "A loop's module; runs so many iterations of it in the worker, returns their reductions.".
+-doc """
+A loop's module, and a function that runs N iterations in the worker and returns their reductions.
+""".
 -type loop() :: {module(), fun((Iterations :: pos_integer()) -> Reductions :: non_neg_integer())}.
 
-%% A gate of 0.1 % must not see it.
+%% Too small for a gate of 0.1 %.
 -define(TOLERANCE, 0.0005).
 -define(MAX_ITERATIONS, 100).
-%% What fits into the heap that the worker has in such a run, with room for more.
+%% Fits into the worker's heap in such a run, with room to spare.
 -define(MAX_WORDS, 500_000).
 
 -doc """
-Measures a code's loop in the process `Worker`, and the empty loop, in so many runs; `Iterations` of
-the code last for an epoch.
+Measures a code's loop and the empty loop in the process `Worker`. An epoch has `Iterations`.
 """.
 -spec measure(pid(), pos_integer(), Code :: loop(), Empty :: loop(), Runs :: pos_integer()) ->
     deterministic().
@@ -49,7 +50,7 @@ measure(Worker, Iterations, Code, Empty, Runs) ->
         1 = trace:process(Session, Worker, true, [call]),
         Run = run(Session, Worker, Code),
         N = iterations(Run, min(Iterations, ?MAX_ITERATIONS)),
-        %% The empty one is counted as well, because to be counted takes a reduction.
+        %% Counting itself takes a reduction, so the empty loop is counted as well.
         {_, Base} = (run(Session, Worker, Empty))(N),
         {Words, Reductions} = lists:unzip([Run(N) || _ <- lists:seq(1, Runs)]),
         #{
@@ -63,7 +64,7 @@ measure(Worker, Iterations, Code, Empty, Runs) ->
             }
         }
     after
-        %% The modules are unloaded soon: no breakpoint may be on its way out then.
+        %% The modules are unloaded soon: their breakpoints must be gone by then.
         _ = [
             trace:function(Session, {Module, loop, 3}, false, [call_memory])
          || {Module, _} <- [Code, Empty]
@@ -72,7 +73,7 @@ measure(Worker, Iterations, Code, Empty, Runs) ->
         trace:session_destroy(Session)
     end.
 
--doc "The same of a code in several VMs, which must agree as well.".
+-doc "Joins the runs of a code in several VMs, which must agree as well.".
 -spec join([deterministic(), ...]) -> deterministic().
 join([Only]) ->
     Only;
@@ -100,7 +101,7 @@ run(Session, Worker, {Module, Iterate}) ->
 words({call_memory, PerProcess}, Worker) ->
     lists:sum([Words || {Pid, _Calls, Words} <- PerProcess, Pid =:= Worker]).
 
-%% So few that nothing is collected. The first run also does what a code does only the first time.
+%% Few enough that no collection happens. The first run includes work that a code does only once.
 iterations(Run, N) ->
     case Run(N) of
         {Words, _} when Words > ?MAX_WORDS -> max(1, N * ?MAX_WORDS div Words);

@@ -3,41 +3,39 @@
 
 -module(dyno_bench_engine).
 -moduledoc false.
-%% Measures codes against each other on this node: finds how many iterations an epoch needs, runs
-%% rounds until every pair is decided or the time is over (dyno_bench_rounds), and then measures
-%% what does not depend on the machine and what else was asked for.
+%% Measures codes against each other on this node: calibrates epochs, runs rounds until every pair
+%% is
+%% decided or the time is over (dyno_bench_rounds), then measures deterministic costs and extras.
 %%
-%% No two codes run at the same time. The estimate is the wall time less the time for which the
-%% thread waited for a processor: what other programs took is not the code's.
+%% Codes never run at the same time. A code's time is the wall time without the time for which its
+%% thread waited for a processor.
 
 -export([run/2, checks/0, format_error/1, fault/1]).
-%% One code, which a dyno_bench_vm_server measures for another VM
+%% One code, measured by dyno_bench_vm_server for another VM
 -export([iterations/1, epochs/2, loop_ns/1, candidate/3]).
 -export_type([options/0, check/0, result/0, timing/0, candidate/0, reason/0]).
 
 -type options() :: #{
     concurrency := pos_integer(),
-    %% The time for the rounds, and how long they may take to come to a verdict: see
-    %% dyno_bench_plan.
+    %% Time for the rounds, and the limit for coming to a verdict: see dyno_bench_plan.
     budget_ms := pos_integer(),
     limit_ms := number() | infinity,
     threshold := float(),
     level := float(),
-    %% The longest that one epoch may take.
+    %% Limit of one epoch.
     timeout_ms := pos_integer(),
     check => check(),
-    %% So many rounds, of so many iterations or of a time, instead of as many as are needed.
+    %% A fixed number of rounds, of a number of iterations or of a time.
     fixed => dyno_bench_mode:settings(),
-    %% In the names of its modules.
+    %% Number in the names of the run's modules.
     run => pos_integer(),
-    %% Of the first code, in errors; 1.
+    %% Number of the first code, for errors. Default: 1.
     number => pos_integer(),
     compiler => dyno_bench_code:compiler(),
-    %% And what else dyno_bench:options/0 has.
     _ => _
 }.
 
--doc "Judges what one call of each code returned, before anything is measured.".
+-doc "Checks the results of one call of each code before anything is measured.".
 -type check() :: fun(([{Label :: binary(), Result :: term()}]) ->
     ok | {error, unicode:chardata()}).
 
@@ -45,29 +43,29 @@
     label := binary(),
     form := inline | call | apply,
     constant := boolean(),
-    %% The function that it only calls, and whose result the compiler has worked out.
+    %% The only function that the code calls, if the compiler has computed its result.
     folded => binary(),
     warnings := [binary()],
     iterations := pos_integer(),
-    %% What the first call took at least; bytes that each call leaves behind. Both where known.
+    %% A lower bound of the first call's time; bytes that each call leaves behind. Absent if
+    %% unknown.
     first_ns => pos_integer(),
     kept => float(),
-    %% Nanoseconds an iteration, by round, or by VM; then also by round, in the middle of the VMs.
+    %% Nanoseconds per iteration, by round or by VM. With VMs, also by round: the median of the VMs.
     times_ns := [float()],
     rounds_ns => [float()],
-    %% How long the samples took, where they were measured by time.
     durations_ns => [non_neg_integer()],
-    %% Where calls are long enough to be timed one by one.
+    %% If calls are long enough to be timed one by one.
     single_calls => dyno_bench_single_calls:single_calls(),
-    %% Of a call, the loop's own subtracted.
+    %% Per call, without the loop's own cost.
     deterministic => dyno_bench_deterministic:deterministic(),
     side_effects => dyno_bench_side_effects:t() | overrun,
-    %% By round or run, of what decides where that is not the time.
+    %% By round or run: the deciding metric, if not the time.
     values => [float()],
-    %% With those of the collections.
+    %% Including those of collections.
     reductions := float(),
     garbage_collections := float(),
-    %% The share of the wall time for which other programs had the processor.
+    %% Share of the wall time in which other programs had the processor.
     waiting := float() | undefined,
     %% The same by round.
     waits => [float() | undefined]
@@ -77,59 +75,54 @@
     candidates := [candidate()],
     pairs := [dyno_bench_comparison:pair()],
     rounds := non_neg_integer(),
-    %% How many processes run a code at once.
     concurrency => pos_integer(),
     metric => dyno_bench_metric:name(),
-    %% How the size of the heap was chosen.
+    %% How the heap size was chosen.
     heap => dyno_bench_heap:heap(),
-    %% With the least heap and with a large one.
+    %% Results with the least heap and with a large heap.
     heaps => dyno_bench_heap:ends(),
-    %% Of the empty loop, an iteration; it is in every time.
+    %% Time per iteration of the empty loop; included in every time.
     loop_ns := float() | undefined,
     duration_ms => non_neg_integer(),
-    %% How many VMs each code was measured in, where it had its own.
+    %% VMs per code, if isolated.
     vms => pos_integer(),
-    %% Of samples: whether they came to agree as --cv asks.
+    %% Whether the samples agreed as --cv asks.
     agreed => boolean(),
-    %% Whether the user has fixed the number of rounds.
     fixed => boolean(),
     status => complete | interrupted,
-    %% Where their number is dyno's to say.
+    %% If dyno chose the number of rounds.
     timing => timing()
 }.
 
--doc "How many rounds are needed, the time for them, and how long they took.".
 -type timing() :: #{
     least := pos_integer(), budget_ms := pos_integer(), elapsed_ms := non_neg_integer()
 }.
 
 -type reason() ::
     {check, unicode:chardata()}
-    %% The NIF that reads it is missing.
+    %% The NIF for the metric is missing.
     | {no_metric, dyno_bench_metric:name(), Label :: binary()}
-    %% Its messages are too large to be traced.
+    %% The code's messages are too large to trace.
     | {overrun, Label :: binary()}
-    %% Those of so many epochs in a row contradict each other.
+    %% The clocks disagreed in this number of epochs in a row.
     | {clocks, Label :: binary(), Epochs :: pos_integer()}.
 
 -define(MOST_HEAP, 100_000_000).
-%% Of the empty loop.
 -define(LOOP_ITERATIONS, 2_000_000).
 -define(LOOP_EPOCHS, 5).
-%% The share of the time for measuring that each look at what a code leaves behind may take.
+%% Share of the measuring time for each check of memory left behind.
 -define(KEPT_SHARE, 0.02).
-%% Where they decide nothing, and only say the times.
+%% For rounds that decide nothing and only measure times.
 -define(DECIDING_NOTHING, 12).
-%% Of a call, where one run for words and reductions does; a first one comes before.
+%% Slower calls need only one run for words and reductions, after a first one.
 -define(SLOW_MS, 50).
 -define(FEWEST_RUNS, 2).
-%% So many times the time for measuring, and that of the rounds that were planned.
+%% Multiples of the measuring time, and of the planned rounds' time.
 -define(LONGER, 5).
 -define(LONGER_THAN_PLANNED, 3).
-%% A machine can be too noisy for any --cv: so many times the samples that were asked for.
+%% A machine can be too noisy for any --cv: limit as a multiple of the requested samples.
 -define(MOST_DISAGREEING, 10).
 
--doc "What is accepted for each option that users give.".
 -spec checks() -> [dyno_option:check()].
 checks() ->
     IsPositive = fun(N) -> is_integer(N) andalso N >= 1 end,
@@ -149,7 +142,6 @@ checks() ->
         {timeout_ms, IsPositive, ~"a positive integer"}
     ].
 
--doc "Measures codes; all are loaded and taken away again.".
 -spec run([dyno_bench_code:code(), ...], options()) ->
     {ok, result()} | {error, dyno_error:error()}.
 run(Codes, Options) ->
@@ -171,7 +163,7 @@ compare(Prepared) ->
             try
                 after_rounds(Timed, Prepared)
             catch
-                %% What decides was not measured yet where it is not one of rounds.
+                %% A metric that does not come from rounds was not measured yet.
                 throw:{_, {dyno_error, interrupted}} when Kind =:= rounds ->
                     Timed#{status := interrupted}
             end;
@@ -201,8 +193,7 @@ after_rounds(#{candidates := Candidates} = Result, Prepared) ->
     dyno_bench_extras:decided(heaps(Result#{candidates := Complete}, Prepared), Options).
 
 -doc """
-How many iterations an epoch of the only code needs, and how long it takes; and what its first call
-took, where that is known.
+The iterations and time of an epoch of the only code, and the time of its first call if known.
 """.
 -spec iterations(dyno_bench_prepared:t()) ->
     {dyno_bench_calibration:calibrated(), #{first_ns => pos_integer()}}.
@@ -211,8 +202,8 @@ iterations(Prepared) ->
     {Calibrated, #{first_ns => Ns || 1 := Ns <- First}}.
 
 -doc """
-So many iterations of the only code, in each of its workers; the time of one, and the metric that
-decides, where that is one of epochs.
+Runs iterations of the only code in each worker. Returns the time of one, and the deciding metric
+if it comes from epochs.
 """.
 -spec epochs(pos_integer(), dyno_bench_prepared:t()) ->
     {{TimeNs :: float(), Value :: float()}, [dyno_bench_worker:epoch(), ...]}.
@@ -220,7 +211,6 @@ epochs(Iterations, Prepared) ->
     Epochs = dyno_bench_prepared:epochs(1, Iterations, Prepared),
     {{float(time_ns(Epochs)), float(value(1, Epochs, Prepared))}, Epochs}.
 
--doc "What the empty loop takes, an iteration of one worker.".
 -spec loop_ns(dyno_bench_prepared:t()) -> float() | undefined.
 loop_ns(Prepared) ->
     Alone = dyno_bench_prepared:one_worker(Prepared),
@@ -229,7 +219,6 @@ loop_ns(Prepared) ->
      || _ <- lists:seq(1, ?LOOP_EPOCHS)
     ]).
 
--doc "What was measured of the only code in all its epochs, with these extras.".
 -spec candidate(
     {Iterations :: pos_integer(), [dyno_bench_worker:epoch(), ...]},
     [deterministic | side_effects],
@@ -246,10 +235,12 @@ candidate({Iterations, Epochs}, Extras, Prepared) ->
     Others = dyno_bench_extras:extras(Options, 1),
     (extras(Others, 1, Candidate, Prepared))#{times_ns := []}.
 
-%% Nanoseconds an iteration of one worker, less the waiting. Where workers share a scheduler, one
-%% may be done before another begins: then it is the time that all have taken together, and what
-%% other programs took of it is not known. That has the starts and ends of thousands of workers in
-%% it, so where each was done within its turn, it is the sum of these.
+%% Nanoseconds per iteration of one worker, without waiting. If workers share a scheduler, one may
+%% end
+%% before another begins, and waiting is not known: then the time of all workers together counts.
+%% With
+%% thousands of workers that includes their starts and ends; if each ran within its turn, the sum
+%% of their times is used instead.
 time_ns(Epochs) ->
     Sum = fun(Of) -> lists:sum([Of(Epoch) || Epoch <- Epochs]) end,
     Iterations = Sum(fun(#{iterations := N}) -> N end),
@@ -292,8 +283,7 @@ calibrate(Number, Options, Prepared) ->
     {Epochs, First} = dyno_bench_calibration:first(fun(1) ->
         dyno_bench_prepared:first_epochs(Number, Heap, Prepared)
     end),
-    %% It is not known what the call took of that which loaded modules, and a check has called it
-    %% before.
+    %% Unknown if the call loaded modules, or if a check has already called the code.
     IsKnown = length(code:all_loaded()) =:= Modules andalso not is_map_key(check, Options),
     More = fun(N) -> dyno_bench_prepared:epochs(Number, N, Heap, Prepared) end,
     {
@@ -304,7 +294,7 @@ calibrate(Number, Options, Prepared) ->
         end
     }.
 
-%% When the time for measuring begins: thousands of workers take it up by their calibration.
+%% The start of the measuring time. Calibrating thousands of workers counts as measuring.
 since(BeforeMs, Prepared) ->
     case share_schedulers(dyno_bench_prepared:workers(Prepared)) of
         true -> BeforeMs;
@@ -365,7 +355,7 @@ rounds(Calibrated, StartMs, Prepared) ->
             Result#{timing => Timing}
     end.
 
-%% Each new sample takes the place of the oldest until they agree.
+%% Each new sample replaces the oldest until the samples agree.
 agreeing({agreed, Count, _Cv, _Most}, Rounds, State) ->
     {
         lists:nthtail(max(0, length(Rounds) - Count), Rounds),
@@ -374,7 +364,7 @@ agreeing({agreed, Count, _Cv, _Most}, Rounds, State) ->
 agreeing(_Ending, Rounds, State) ->
     {Rounds, State}.
 
-%% When the rounds are over, and how few give every pair an interval.
+%% When the rounds end, and the fewest rounds that give every pair an interval.
 ending(_RoundMs, _Codes, _StartMs, #{fixed := #{samples := Samples, cv := Cv}}) ->
     {{agreed, Samples, Cv, (1 + ?MOST_DISAGREEING) * Samples}, Samples};
 ending(_RoundMs, _Codes, _StartMs, #{fixed := #{samples := Samples}}) ->
@@ -399,13 +389,12 @@ ending(RoundMs, Codes, StartMs, #{budget_ms := BudgetMs, level := Level} = Optio
             {{rounds, Rounds, IsOver}, min(Rounds, Least)}
     end.
 
-%% Rounds that take longer and longer would never end, if nobody has said for how long.
+%% Bounds rounds that take longer and longer if the user set no limit.
 limit_ms(PlannedMs, #{limit_ms := infinity, budget_ms := BudgetMs}) ->
     max(?LONGER * BudgetMs, ?LONGER_THAN_PLANNED * PlannedMs);
 limit_ms(_PlannedMs, #{limit_ms := LimitMs}) ->
     LimitMs.
 
-%% What is compared in a round.
 value(Number, Epochs, Prepared) ->
     Metric = maps:get(metric, dyno_bench_prepared:options(Prepared), time),
     IsOfEpochs = lists:member(Metric, [wall, cpu, gc, memory]),
@@ -462,7 +451,7 @@ single_calls(Number, #{times_ns := TimesNs, iterations := N} = Candidate, Prepar
     end.
 
 %% After the rounds. Collections are counted for all processes of the node, because the runtime does
-%% not tell those of one.
+%% not count them per process.
 heaps(#{rounds := Rounds, timing := #{least := Least}} = Result, _Prepared) when Rounds < Least ->
     %% The time is over.
     Result;
@@ -478,7 +467,7 @@ heaps(#{heap := drawn, metric := time, candidates := Candidates} = Result, Prepa
         {Before, _, _} = statistics(garbage_collection),
         Epochs = dyno_bench_prepared:epochs(Number, N, Heap, Prepared),
         {After, _, _} = statistics(garbage_collection),
-        %% One collection of each worker is that before its epoch.
+        %% Without the collection of each worker before its epoch.
         Own = max(0, After - Before - length(Epochs)),
         #{time_ns => time_ns(Epochs), collections => Own / N / length(Epochs)}
     end,
@@ -493,11 +482,11 @@ heaps(#{heap := drawn, metric := time, candidates := Candidates} = Result, Prepa
 heaps(Result, _Prepared) ->
     Result.
 
-%% After the rounds, in one worker: neither disturbs the other.
+%% After the rounds, in one worker, so that neither disturbs the other.
 deterministic(Number, Candidates, #{iterations := Iterations} = Candidate, Prepared) ->
     case dyno_bench_prepared:options(Prepared) of
         #{fixed := _} ->
-            %% Who says how many iterations there are means all of them.
+            %% A fixed number of iterations includes these runs, so there are none.
             Candidate;
         Options ->
             case runs(Candidates, Candidate, Options) of
@@ -514,7 +503,7 @@ deterministic(Number, Candidates, #{iterations := Iterations} = Candidate, Prepa
             end
     end.
 
-%% Where nothing is decided by them, slow codes have fewer runs, and the slowest none.
+%% If these runs decide nothing, slow codes get fewer runs, and the slowest none.
 runs(Candidates, #{times_ns := Times}, #{level := Level, budget_ms := BudgetMs} = Options) ->
     CallMs = dyno_stats:median(Times) / 1.0e6,
     case dyno_bench_metric:kind(maps:get(metric, Options, time)) of
@@ -523,7 +512,6 @@ runs(Candidates, #{times_ns := Times}, #{level := Level, budget_ms := BudgetMs} 
         _ -> dyno_bench_metric:runs(Candidates, Level)
     end.
 
-%% What a code leaves behind is measured with as many calls as have the time for it.
 kept(Number, #{times_ns := TimesNs, iterations := N} = Candidate, Prepared) ->
     case dyno_bench_prepared:options(Prepared) of
         #{fixed := _} ->
@@ -539,7 +527,7 @@ kept(Number, #{times_ns := TimesNs, iterations := N} = Candidate, Prepared) ->
             end
     end.
 
-%% In one worker as well, and one code after the other: each has its own sessions.
+%% In one worker, one code after the other: each has its own sessions.
 extras(Extras, Number, #{label := Label, iterations := Iterations} = Candidate, Prepared) ->
     [Worker | Others] = dyno_bench_prepared:workers(Prepared),
     Alone = dyno_bench_prepared:one_worker(Prepared),

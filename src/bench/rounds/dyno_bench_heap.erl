@@ -3,51 +3,49 @@
 
 -module(dyno_bench_heap).
 -moduledoc false.
-%% The size of the heap that codes are measured with.
+%% Chooses the heap size for measuring codes.
 %%
-%% A process that starts with the runtime's smallest heap settles, by chance, at a size where a code
-%% is collected four times a call or once in four calls: `lists:sum(lists:seq(1, N))` then takes
-%% longer with N = 150 than with N = 250. So each round of a comparison draws a size, the same for
-%% all codes in it, and the verdict is about all of them (Curtsinger and Berger, "Stabilizer",
-%% ASPLOS 2013). After the rounds the codes are measured with the least heap, as in a fresh process,
-%% and with the largest, which tells what a collection costs and whether the verdict depends on the
-%% heap.
+%% A process with the runtime's smallest heap settles, by chance, at a size that collects four times
+%% per call or once in four calls: `lists:sum(lists:seq(1, N))` then takes longer with N = 150 than
+%% with N = 250. So each round draws one size for all codes (Curtsinger and Berger, "Stabilizer",
+%% ASPLOS 2013). After the rounds, measurements with the least and the largest heap show the cost of
+%% a
+%% collection, and whether the verdict depends on the heap.
 
 -export([of_options/1, of_samples/1, sequence/1, typical/1, measure/4, costs/1, depends/2]).
 -export_type([heap/0, times/0, ends/0]).
 
--doc "Drawn each round; fixed by the user; or as the runtime has it, in a mode that draws none.".
+-doc "Drawn each round, fixed by the user, or the runtime's in a mode that draws none.".
 -type heap() :: drawn | dyno_bench_worker:heap() | runtime.
 
--doc "With one size of the heap: the time of a call, and its collections, those of all kinds.".
+-doc "With one heap size: the time and the collections of all kinds per call.".
 -type times() :: #{time_ns := float(), collections := float()}.
 
--doc "With the runtime's least heap and with the largest that is drawn, by candidate.".
+-doc "With the runtime's least heap and with the largest drawn heap, by candidate.".
 -type ends() :: #{
     words := pos_integer(),
     default := [times(), ...],
     room := [times(), ...],
-    %% What each would have decided.
     pairs := #{default := [dyno_bench_comparison:pair()], room := [dyno_bench_comparison:pair()]}
 }.
 
-%% Words; the first is the runtime's default.
+%% Words. The first is the runtime's default.
 -define(LEAST, 233).
 -define(MOST, 50_000).
-%% Of all workers together, where they are very many.
+%% Limit for all workers together.
 -define(MOST_TOGETHER, 20_000_000).
-%% Each size is the last one, moved on by this share of the range, from its end to its beginning:
-%% so any few rounds in a row cover the range evenly.
+%% Each size moves on by this share of the range and wraps around: any few consecutive rounds cover
+%% the range evenly.
 -define(GOLDEN, 0.6180339887498949).
 
-%% Rounds with each of the two, or as many as the pairs' intervals need, and the share of the time
-%% that they may take.
+%% Rounds with each of the two heaps, if the pairs' intervals need no more; and their share of the
+%% time.
 -define(ROUNDS, 9).
 -define(SHARE, 0.15).
-%% Collections that are too few for their cost to be told.
+%% Collections per call too few to estimate their cost.
 -define(FEW, 0.0005).
 
--doc "How the heap is chosen; of what is measured in one process, only times are drawn.".
+-doc "How the heap is chosen. Only times measured in one process draw a size.".
 -spec of_options(dyno_bench_engine:options()) -> heap().
 of_options(#{heap := Heap}) ->
     Heap;
@@ -59,7 +57,7 @@ of_options(Options) ->
         false -> runtime
     end.
 
--doc "The same of samples, for which none is drawn.".
+-doc "The same for samples, which never draw a size.".
 -spec of_samples(heap()) -> heap().
 of_samples(drawn) -> runtime;
 of_samples(Heap) -> Heap.
@@ -67,7 +65,7 @@ of_samples(Heap) -> Heap.
 most(#{concurrency := Concurrency}) ->
     max(2 * ?LEAST, min(?MOST, ?MOST_TOGETHER div Concurrency)).
 
--doc "The size in each round, in words; where it is drawn it begins anywhere.".
+-doc "The size in each round, in words. A drawn sequence begins at random.".
 -spec sequence(dyno_bench_engine:options()) ->
     fun((Round :: pos_integer()) -> dyno_bench_worker:heap()).
 sequence(Options) ->
@@ -81,11 +79,10 @@ sequence(Options) ->
         at(Position - trunc(Position), Options)
     end.
 
--doc "The size in the middle.".
 -spec typical(dyno_bench_engine:options()) -> dyno_bench_worker:heap().
 typical(Options) -> at(0.5, Options).
 
-%% Each order of magnitude takes as much of the way from 0 to 1.
+%% Each order of magnitude takes an equal share from 0 to 1.
 at(Position, Options) ->
     case of_options(Options) of
         drawn -> round(?LEAST * math:pow(most(Options) / ?LEAST, Position));
@@ -94,8 +91,8 @@ at(Position, Options) ->
     end.
 
 -doc """
-Measures the candidates with both ends of the range; none where their epochs are too long for that.
-`Epochs` runs one of a candidate.
+Measures the candidates with both ends of the range, unless their epochs are too long. `Epochs` runs
+an epoch of a candidate.
 """.
 -spec measure(
     Candidates :: pos_integer(),
@@ -131,7 +128,7 @@ rounds(Candidates, Count, Heap, Epochs, Options) ->
     ok = dyno_bench_rounds:completed(Last),
     {[together(N, Rounds) || N <- lists:seq(1, Candidates)], dyno_bench_rounds:fixed_pairs(Last)}.
 
-%% Other processes' collections are counted with the worker's: the least is nearest.
+%% Collections of other processes are counted too: the least count is the closest.
 together(Candidate, Rounds) ->
     Of = [map_get(Candidate, Round) || Round <- Rounds],
     #{
@@ -139,10 +136,7 @@ together(Candidate, Rounds) ->
         collections => float(lists:min([Count || #{collections := Count} <- Of]))
     }.
 
--doc """
-What a call of a candidate takes without collections, and what a collection takes, where it has
-enough of them to tell.
-""".
+-doc "The time of a call without collections, and the time of a collection if there are enough.".
 -spec costs({Default :: times(), Room :: times()}) ->
     #{without_ns := float(), collection_ns := float() | undefined}.
 costs({#{time_ns := Ns, collections := Count}, #{time_ns := RoomNs, collections := RoomCount}}) when
@@ -155,7 +149,7 @@ costs({#{time_ns := Ns, collections := Count}, #{time_ns := RoomNs, collections 
 costs({_, #{time_ns := RoomNs}}) ->
     #{without_ns => RoomNs, collection_ns => undefined}.
 
--doc "The pairs whose verdict in a fresh process is another one than with room: both of each.".
+-doc "Pairs whose verdict differs between a fresh process and a large heap: both verdicts of each.".
 -spec depends(ends(), Threshold :: float()) ->
     [{dyno_bench_comparison:pair(), dyno_bench_comparison:pair()}].
 depends(#{pairs := #{default := Default, room := Room}}, Threshold) ->
@@ -164,6 +158,6 @@ depends(#{pairs := #{default := Default, room := Room}}, Threshold) ->
      || {#{verdict := V, ratio := A}, #{verdict := W, ratio := B}} = Both <-
             lists:zip(Default, Room),
         V =/= undecided, W =/= undecided, V =/= W,
-        %% Not by a hair.
+        %% Only if the difference matters.
         abs(math:log(A / B)) > math:log(1 + Threshold)
     ].

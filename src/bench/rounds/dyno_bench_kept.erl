@@ -3,24 +3,25 @@
 
 -module(dyno_bench_kept).
 -moduledoc false.
-%% How much more the worker and its node hold after some calls of a code than before: live words of
-%% the worker's heap, tables, large binaries. If each call adds to that, the time of a call depends
-%% on how long dyno measures. The worker's words are exact. Tables and binaries are those of the
-%% whole node, so a few kilobytes may be another process's.
+%% Measures the memory that calls of a code leave behind: live words of the worker's heap, tables,
+%% large binaries. If each call adds some, its time depends on the length of the measurement. The
+%% worker's words are exact. Tables and binaries are counted for the whole node, so a few kilobytes
+%% may
+%% belong to another process.
 
 -export([measure/2, run/1]).
 -export_type([kept/0]).
 
--doc "Bytes by which each grew.".
+-doc "Growth in bytes.".
 -type kept() :: #{heap := integer(), node := integer()}.
 
 -define(TIMES, 3).
-%% That is another process's.
+%% Less may belong to another process.
 -define(LEAST_OF_NODE, 16_384).
 
 -doc """
-The bytes that each call leaves behind, 0 where there are none to be seen: the least of several
-runs, because the first call may make a table that stays.
+Bytes left behind per call, 0 if none are visible: the least of several runs, because the first call
+may make a table that stays.
 """.
 -spec measure(fun((pos_integer()) -> kept()), Calls :: pos_integer()) -> float().
 measure(Run, Calls) ->
@@ -37,7 +38,6 @@ measure(Run, Calls) ->
         false -> 0.0
     end.
 
--doc "What the worker runs.".
 -spec run(fun(() -> term())) -> {ok, kept()} | {error, dyno_sandbox:failure()}.
 run(Calls) ->
     {HeapBefore, NodeBefore} = held(),

@@ -2,9 +2,7 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_bench_metric).
--moduledoc """
-The quantities that can decide a comparison; doc/bench.md says what each is.
-""".
+-moduledoc "The metrics that can decide a comparison; doc/bench.md explains each.".
 
 -export([names/0, kind/1, unit/1, title/1, threshold/1, is_time/1]).
 -export([value/2, runs/2, at_least/1, least/1, missing/0]).
@@ -12,30 +10,30 @@ The quantities that can decide a comparison; doc/bench.md says what each is.
 
 -type name() :: time | wall | cpu | gc | memory | reductions | words | messages | whole.
 
-%% A difference that does not matter: of times, and of deterministic metrics.
+%% Negligible difference of times, and of deterministic metrics.
 -define(THRESHOLD, 0.03).
 -define(DETERMINISTIC, 0.001).
-%% Stands for none in a ratio.
+%% Replaces 0 in a ratio.
 -define(NONE, 1.0e-9).
 
--doc "All of them.".
+-doc "All metrics.".
 -spec names() -> [name(), ...].
 names() -> [time, wall, cpu, gc, memory, reductions, words, messages, whole].
 
--doc "Where its values come from.".
+-doc "The source of the metric's values.".
 -spec kind(name()) -> rounds | deterministic | side_effects.
 kind(Name) when Name =:= reductions; Name =:= words -> deterministic;
 kind(Name) when Name =:= messages; Name =:= whole -> side_effects;
 kind(_) -> rounds.
 
--doc "Its unit.".
+-doc "The metric's unit.".
 -spec unit(name()) -> binary().
 unit(Name) when Name =:= time; Name =:= wall; Name =:= cpu -> ~"ns/call";
 unit(words) -> ~"words/call";
 unit(memory) -> ~"B";
 unit(_) -> ~"1".
 
--doc "What the report calls it.".
+-doc "The metric's title in the report.".
 -spec title(name()) -> binary().
 title(time) -> ~"Time per call";
 title(wall) -> ~"Wall-clock time per call";
@@ -47,7 +45,7 @@ title(words) -> ~"Words per call";
 title(messages) -> ~"Messages per call";
 title(whole) -> ~"Reductions per call, of all processes".
 
--doc "The share below which a difference does not matter, by default.".
+-doc "The default share below which a difference does not matter.".
 -spec threshold(name()) -> float().
 threshold(Name) ->
     case kind(Name) of
@@ -55,11 +53,11 @@ threshold(Name) ->
         _ -> ?DETERMINISTIC
     end.
 
--doc "Whether more of it is slower.".
+-doc "Whether a higher value means slower.".
 -spec is_time(name()) -> boolean().
 is_time(Name) -> Name =:= time orelse Name =:= wall orelse Name =:= cpu.
 
--doc "Its value in the epochs of a round, one for each worker; the time is the caller's to say.".
+-doc "The value in the epochs of a round, one per worker. The caller computes `time` itself.".
 -spec value(wall | cpu | gc | memory, [dyno_bench_worker:epoch(), ...]) -> float() | undefined.
 value(cpu, [#{cpu_ns := undefined} | _]) ->
     undefined;
@@ -72,7 +70,7 @@ of_epoch(cpu, #{cpu_ns := Ns, iterations := N}) -> Ns / N;
 of_epoch(gc, #{garbage_collections := Count, iterations := N}) -> Count / N;
 of_epoch(memory, #{memory := Bytes}) -> Bytes.
 
--doc "How many deterministic runs of each candidate give an interval for every pair at the level.".
+-doc "Deterministic runs per candidate that give every pair an interval at the level.".
 -spec runs(Candidates :: pos_integer(), Level :: float()) -> pos_integer().
 runs(1, _Level) -> 3;
 runs(Candidates, Level) -> dyno_bench_comparison:least_rounds(Candidates, Level).
@@ -85,11 +83,11 @@ missing() ->
         none -> "the system does not tell; choose another --metric"
     end.
 
--doc "The value as it is in a ratio: none has what stands for it.".
+-doc "The value in a ratio: 0 becomes a tiny number.".
 -spec at_least(number()) -> float().
 at_least(Value) -> max(?NONE, float(Value)).
 
--doc "The value as it is shown: what stands for none is none.".
+-doc "Undoes `at_least/1` for display.".
 -spec least(float()) -> float().
 least(Value) when Value =< ?NONE -> 0.0;
 least(Value) -> Value.

@@ -3,35 +3,37 @@
 
 -module(dyno_bench_prepared).
 -moduledoc false.
-%% Codes that are ready to run: their loops are loaded, `init` has run in a sandbox, and so has
-%% `init_runner` in each worker; there is a worker for each unit of concurrency. The empty loop is
-%% number 0, the codes follow from 1.
+%% Codes that are ready to run: loops are loaded, `init` has run in a sandbox, and `init_runner` in
+%% each worker. There is a worker for each unit of concurrency. The empty loop is number 0; codes
+%% are
+%% numbered from 1.
 %%
-%% What goes wrong ends what `with/3` calls.
+%% Errors end the function that `with/3` calls.
 
 -export([with/3, with_workers/3, resized/2]).
 -export([checked/2, options/1, workers/1, one_worker/1, numbers/1, description/2]).
 -export([epochs/3, epochs/4, first_epochs/3, result/2, single_calls/2, kept/3, loop/2]).
 -export_type([t/0, description/0, amount/0]).
 
-%% So often an epoch is done whose clocks contradict each other: with two other programs on two
-%% processors that is one in ten to twenty.
+%% Retries of an epoch whose clocks disagree. With two other programs on two processors, one epoch
+%% in
+%% ten to twenty disagrees.
 -define(TRIES, 20).
 
 -opaque t() :: #{
     workers := [pid()],
     compiled := #{non_neg_integer() => dyno_bench_code:compiled()},
-    %% The values of their `init`, from number 0 on.
+    %% Values of `init`, from number 0 on.
     inits := [term(), ...],
     options := options()
 }.
 
--doc "Without workers, for who starts them itself, fewer are needed.".
+-doc "Fewer options suffice without workers, for callers that start workers themselves.".
 -type options() ::
     dyno_bench_engine:options()
     | #{concurrency := 0, timeout_ms := pos_integer(), run => pos_integer(), _ => _}.
 
--doc "What is known of a code before it runs; see dyno_bench_code.".
+-doc "Known before a code runs; see dyno_bench_code.".
 -type description() :: #{
     label := binary(),
     form := inline | call | apply,
@@ -40,10 +42,9 @@
     warnings := [binary()]
 }.
 
--doc "So many iterations, or as many as are done in a time.".
 -type amount() :: pos_integer() | {ms, pos_integer()}.
 
--doc "Makes codes ready, calls a function with them, and takes them away again.".
+-doc "Prepares codes, calls a function with them, and unloads them.".
 -spec with([dyno_bench_code:code()], options(), fun((t()) -> Value)) ->
     {ok, Value} | {error, dyno_error:error()}.
 with(Codes, Options, Use) ->
@@ -58,7 +59,7 @@ with(Codes, Options, Use) ->
         end
     end.
 
-%% A fixed set of names: see dyno_bench_slots.
+%% Module names come from a fixed set: see dyno_bench_slots.
 load(Codes, Options) ->
     Load = fun({Number, Code}) ->
         Module = dyno_bench_slots:module(loop, Number, Options),
@@ -71,7 +72,7 @@ load(Codes, Options) ->
     end,
     dyno_error:each(Load, fun unload/1, Codes).
 
-%% So that the first call has not to wait for them.
+%% So that the first call need not wait for loading.
 load_called(#{module := Module, binary := Binary}) ->
     {ok, {Module, [{imports, Imports}]}} = beam_lib:chunks(Binary, [imports]),
     _ = code:ensure_modules_loaded(lists:usort([Called || {Called, _, _} <- Imports])),
@@ -102,7 +103,7 @@ with_codes(Loaded, #{concurrency := Concurrency} = Options, Use) ->
         unload(Loop)
     end.
 
-%% The sandbox keeps the value as well, for `done`.
+%% The sandbox also keeps the value, for `done`.
 init(Sandbox, #{module := Module, constants := Constants, label := Label}, Options) ->
     Init = fun() ->
         Value = Module:init(Constants),
@@ -111,7 +112,7 @@ init(Sandbox, #{module := Module, constants := Constants, label := Label}, Optio
     end,
     ok(Label, init, dyno_sandbox:call(Sandbox, Init, map_get(timeout_ms, Options))).
 
-%% The measuring is done; what its tear-down does is the code's affair.
+%% Measuring is over: errors of the tear-down are ignored.
 done(Sandbox, #{module := Module, constants := Constants}, #{timeout_ms := TimeoutMs}) ->
     Done = fun() ->
         case get({?MODULE, Module}) of
@@ -121,7 +122,7 @@ done(Sandbox, #{module := Module, constants := Constants}, #{timeout_ms := Timeo
     end,
     dyno_sandbox:call(Sandbox, Done, TimeoutMs).
 
--doc "Gives a function so many workers; those that there are not are its own.".
+-doc "Extra workers last only for the call.".
 -spec with_workers(non_neg_integer(), t(), fun((t()) -> Value)) -> Value.
 with_workers(Count, #{workers := Workers} = Prepared, Use) ->
     Resized = resized(Count, Prepared),
@@ -131,7 +132,7 @@ with_workers(Count, #{workers := Workers} = Prepared, Use) ->
         _ = resized(length(Workers), Resized)
     end.
 
--doc "The same with so many workers: some more are started, or those that came last are killed.".
+-doc "Starts missing workers, or kills the newest surplus ones.".
 -spec resized(non_neg_integer(), t()) -> t().
 resized(Count, #{workers := Workers} = Prepared) when Count =< length(Workers) ->
     {Kept, Surplus} = lists:split(Count, Workers),
@@ -163,7 +164,6 @@ check(#{options := #{check := Check}} = Prepared) ->
 check(_Prepared) ->
     ok.
 
--doc "Judges what one call of each code returned.".
 -spec checked(dyno_bench_engine:check(), [{Label :: binary(), Result :: term()}]) -> ok.
 checked(Check, Results) ->
     case Check(Results) of
@@ -181,36 +181,30 @@ ok(Label, Stage, {error, Failure}) ->
 ran(Number, Result, Prepared) ->
     ok(label(Number, Prepared), run, Result).
 
--doc "How they are measured.".
 -spec options(t()) -> dyno_bench_engine:options().
 options(#{options := Options}) -> Options.
 
--doc "The processes that run them.".
 -spec workers(t()) -> [pid()].
 workers(#{workers := Workers}) -> Workers.
 
--doc "The same with the first worker alone.".
 -spec one_worker(t()) -> t().
 one_worker(#{workers := [Worker | _]} = Prepared) -> Prepared#{workers := [Worker]}.
 
--doc "The numbers of the codes.".
 -spec numbers(t()) -> [pos_integer(), ...].
 numbers(#{compiled := Compiled}) -> lists:seq(1, map_size(Compiled) - 1).
 
--doc "What is known of a code before it runs.".
 -spec description(pos_integer(), t()) -> description().
 description(Number, #{compiled := Compiled}) ->
     maps:with([label, form, constant, folded, warnings], map_get(Number, Compiled)).
 
 -doc """
-Runs a code in each worker at the same time, with the heap that is given for all, or else the
-runtime's own.
+Runs a code in each worker at the same time, with the heap of the options, or else the runtime's.
 """.
 -spec epochs(non_neg_integer(), amount(), t()) -> [dyno_bench_worker:epoch(), ...].
 epochs(Number, Amount, #{options := Options} = Prepared) ->
     epochs(Number, Amount, maps:get(heap, Options, default), Prepared).
 
--doc "The same with this heap. The place of the loop is drawn anew each time.".
+-doc "The same with this heap. Draws the loop's place anew each time.".
 -spec epochs(non_neg_integer(), amount(), dyno_bench_worker:heap(), t()) ->
     [dyno_bench_worker:epoch(), ...].
 epochs(Number, Amount, Heap, #{workers := Workers} = Prepared) ->
@@ -225,8 +219,7 @@ epochs(Number, Amount, Heap, #{workers := Workers} = Prepared) ->
         end,
     believable(?TRIES, Workers, Run, Prepared).
 
-%% An epoch whose clocks contradict each other has no time: it is done again. If workers share
-%% schedulers, what others took is not known anyway.
+%% Repeats an epoch whose clocks disagree. If workers share schedulers, waiting is not known anyway.
 believable(0, _Workers, #{number := Number}, Prepared) ->
     dyno_error:fail({dyno_bench_engine, {clocks, label(Number, Prepared), ?TRIES}});
 believable(Left, Workers, #{number := Number} = Run, Prepared) ->
@@ -241,19 +234,19 @@ believable(Left, Workers, #{number := Number} = Run, Prepared) ->
         false -> believable(Left - 1, Workers, Run, Prepared)
     end.
 
--doc "One iteration in each worker, whatever its clocks say: a first call can't be done again.".
+-doc """
+Runs one iteration in each worker, even if its clocks disagree: a first call cannot be repeated.
+""".
 -spec first_epochs(pos_integer(), dyno_bench_worker:heap(), t()) ->
     [dyno_bench_worker:epoch(), ...].
 first_epochs(Number, Heap, #{workers := Workers} = Prepared) ->
     Run = #{number => Number, iterations => 1, heap => Heap, place => 1},
     ran(Number, dyno_bench_worker:epoch(Workers, Run, timeout_ms(Prepared)), Prepared).
 
--doc "What a call of a code returns.".
 -spec result(pos_integer(), t()) -> term().
 result(Number, Prepared) ->
     call(Number, 1, fun dyno_sandbox:attempt/1, Prepared).
 
--doc "How long single calls of a code take, in one worker.".
 -spec single_calls(pos_integer(), t()) -> dyno_bench_single_calls:single_calls().
 single_calls(Number, Prepared) ->
     Run = fun(Call) ->
@@ -261,12 +254,11 @@ single_calls(Number, Prepared) ->
     end,
     call(Number, 1, Run, Prepared).
 
--doc "What so many calls of a code leave behind, in one worker.".
 -spec kept(pos_integer(), pos_integer(), t()) -> dyno_bench_kept:kept().
 kept(Number, Iterations, Prepared) ->
     call(Number, Iterations, fun dyno_bench_kept:run/1, Prepared).
 
--doc "A code's module, and what runs it in one worker and counts its reductions.".
+-doc "A code's module, and a function that runs the code in one worker and counts its reductions.".
 -spec loop(non_neg_integer(), t()) -> dyno_bench_deterministic:loop().
 loop(Number, #{compiled := Compiled} = Prepared) ->
     #{Number := #{module := Module}} = Compiled,

@@ -3,16 +3,15 @@
 
 -module(dyno_bench_rounds).
 -moduledoc """
-Plans the rounds of a comparison, and says when there were enough. Pure, but for what is measured.
+Plans the rounds of a comparison, and says when there were enough. Pure, except for the measuring.
 
-The candidates are measured in rounds, each once a round, so that what disturbs the machine for
-longer than a round disturbs all of them: the round is the unit, and what counts is the ratio within
-it (nanobench's `compare`; in our trials sequential measurement calls identical codes different in
-24 to 55 % of the cases, rounds in 4 %). The order is a cyclic shift, drawn at random; two
-candidates change sides each round (ABBA).
+Each round measures each candidate once, so that a disturbance longer than a round affects all
+candidates. The ratio within a round counts (nanobench's `compare`). In our trials sequential
+measurement called identical codes different in 24 to 55 % of the cases, rounds in 4 %. The order is
+a random cyclic shift; two candidates swap each round (ABBA).
 
-Each pair's logarithm of the ratio has a confidence sequence (dyno_stats_sequence), so that one may
-look after every round and stop when all pairs are decided.
+The logarithm of each pair's ratio has a confidence sequence (dyno_stats_sequence). So verdicts may
+be checked after every round, and measuring stops when all pairs are decided.
 """.
 
 -export([new/2, order/1, add/2, is_decided/1, pairs/1, fixed_pairs/1, values/2]).
@@ -20,19 +19,19 @@ look after every round and stop when all pairs are decided.
 -export_type([t/0, options/0, ending/0, progress/0]).
 
 -type options() :: #{
-    %% A difference of less than this share does not matter.
+    %% A smaller relative difference does not matter.
     threshold := float(),
     level := float(),
     seed => integer(),
-    %% Called before a round, but not for each of many short ones.
+    %% Called before a round, but at most every 200 ms.
     progress => fun((progress()) -> term()),
     _ => _
 }.
 
 -doc """
-After so many rounds; the same, unless this says that it is over after fewer; when so many agree,
-or after the most; or when all pairs are decided, or at this time, after so many rounds at least,
-but at the latest time in any case.
+Ends, in order of the alternatives: after a number of rounds; the same, or earlier if `IsOver` says
+so; if this number of the newest samples agree, or after the most; if all pairs are decided, or at a
+time after at least this number of rounds, but at the latest time in any case.
 """.
 -type ending() ::
     {rounds, non_neg_integer()}
@@ -41,8 +40,8 @@ but at the latest time in any case.
     | {decided_until_ms, integer(), Least :: pos_integer(), LatestMs :: integer()}.
 
 -doc """
-The round that begins, of how many, and for how long it goes on at most; where that is known. Round
-0 are the calls before, which show how long an epoch must be.
+The round that begins, the number of rounds and the time left at most, if known. Round 0 is the
+calibration.
 """.
 -type progress() :: #{
     round := non_neg_integer(), rounds => pos_integer(), remaining_ms => non_neg_integer()
@@ -62,10 +61,10 @@ The round that begins, of how many, and for how long it goes on at most; where t
     }
 }.
 
-%% Nobody reads faster.
+%% Faster updates are unreadable.
 -define(PROGRESS_MS, 200).
 
--doc "A comparison of so many candidates with no rounds yet.".
+-doc "A comparison without rounds yet.".
 -spec new(Candidates :: pos_integer(), options()) -> t().
 new(Candidates, Options) ->
     Pairs = dyno_bench_comparison:candidates(Candidates),
@@ -97,7 +96,7 @@ order(#{values := Values, random := Random} = State) ->
     Order = After ++ Before,
     {Order, State#{random := Next, previous := Order}}.
 
--doc "Adds a round: the value of each candidate, more than 0.".
+-doc "Adds a round: the value of each candidate, above 0.".
 -spec add(#{dyno_bench_comparison:candidate() => float()}, t()) -> t().
 add(Round, #{rounds := Rounds, values := Values, sequences := Sequences} = State) ->
     State#{
@@ -112,10 +111,9 @@ add(Round, #{rounds := Rounds, values := Values, sequences := Sequences} = State
     }.
 
 -doc """
-Measures round after round. `Measure` measures one candidate in the round with this number, and
-gives its value and whatever else is to be kept of it; the rounds, as they were measured, hold the
-latter. An interrupt, which `Measure` throws as an error, ends it with the rounds before: see
-`status/1`.
+Measures round after round. `Measure` measures one candidate in a round, and returns its value and
+data to keep. Returns these data by round. If `Measure` throws an interrupt, the rounds before
+remain: see `status/1`.
 """.
 -spec measure(
     fun((dyno_bench_comparison:candidate(), Round :: pos_integer()) -> {Value :: float(), Kept}),
@@ -161,11 +159,11 @@ tell(Ending, ToldMs, #{options := #{progress := Progress}, rounds := Rounds}) ->
 tell(_Ending, ToldMs, _State) ->
     ToldMs.
 
--doc "Whether it was ended before its time.".
+-doc "Whether an interrupt ended the rounds.".
 -spec status(t()) -> complete | interrupted.
 status(#{status := Status}) -> Status.
 
--doc "Ends what dyno_error:attempt/1 calls where it was.".
+-doc "Ends dyno_error:attempt/1 if the rounds were interrupted.".
 -spec completed(t()) -> ok.
 completed(#{status := complete}) -> ok;
 completed(#{status := interrupted}) -> dyno_error:fail({dyno_error, interrupted}).
@@ -183,21 +181,21 @@ is_over({agreed, Count, Cv, Most}, #{rounds := Rounds} = State) ->
 is_over({decided_until_ms, _, Least, LatestMs}, #{rounds := Rounds}) when Rounds < Least ->
     Rounds > 0 andalso erlang:monotonic_time(millisecond) >= LatestMs;
 is_over({decided_until_ms, EndMs, _, _}, #{values := Values} = State) ->
-    %% One candidate alone has nothing to be decided: it gets all of the time.
+    %% A single candidate has nothing to decide and gets all of the time.
     erlang:monotonic_time(millisecond) >= EndMs orelse
         (map_size(Values) > 1 andalso is_decided(State)).
 
--doc "The same with the newest rounds only, at most so many.".
+-doc "Keeps only the newest `Count` rounds.".
 -spec newest(pos_integer(), t()) -> t().
 newest(Count, #{values := Values} = State) ->
     State#{values := #{N => lists:sublist(Of, Count) || N := Of <- Values}}.
 
--doc "Whether the coefficient of variation of each candidate's rates is below this.".
+-doc "Whether the coefficient of variation of each candidate's rates is below `Cv`.".
 -spec agree(Cv :: float(), t()) -> boolean().
 agree(Cv, #{values := Values}) ->
     lists:all(fun(Of) -> variation([1 / Value || Value <- Of]) < Cv end, maps:values(Values)).
 
-%% One alone says nothing.
+%% A single value has no variation.
 variation([_]) ->
     infinity;
 variation(Rates) ->
@@ -205,16 +203,16 @@ variation(Rates) ->
     Squares = lists:sum([(Rate - Mean) * (Rate - Mean) || Rate <- Rates]),
     math:sqrt(Squares / (length(Rates) - 1)) / Mean.
 
--doc "The values of a candidate, in the order of the rounds.".
+-doc "The values of a candidate, by round.".
 -spec values(dyno_bench_comparison:candidate(), t()) -> [float()].
 values(Candidate, #{values := Values}) -> lists:reverse(map_get(Candidate, Values)).
 
--doc "Whether every pair has its verdict.".
+-doc "Whether every pair has a verdict.".
 -spec is_decided(t()) -> boolean().
 is_decided(State) ->
     dyno_bench_comparison:is_decided(pairs(State)).
 
--doc "Every pair, as it stands; one may look after every round.".
+-doc "All pairs so far. May be called after every round.".
 -spec pairs(t()) -> [dyno_bench_comparison:pair()].
 pairs(#{sequences := Sequences, options := #{threshold := Threshold}}) ->
     [
@@ -226,7 +224,7 @@ pairs(#{sequences := Sequences, options := #{threshold := Threshold}}) ->
      || {Pair, Sequence} <- lists:sort(maps:to_list(Sequences))
     ].
 
--doc "Every pair, where the number of rounds was fixed beforehand.".
+-doc "All pairs, if the number of rounds was fixed beforehand.".
 -spec fixed_pairs(t()) -> [dyno_bench_comparison:pair()].
 fixed_pairs(#{values := Values, options := Options} = State) ->
     Candidates = lists:seq(1, map_size(Values)),

@@ -3,10 +3,10 @@
 
 -module(dyno_bench_single_calls).
 -moduledoc false.
-%% How long single calls of a code take: the rounds' times are those of whole epochs, and say
-%% nothing of the one call in a hundred that a collection or another process delays. Each call is
-%% timed by itself, after the rounds, in one worker. The clock takes some tens of nanoseconds, which
-%% are taken out; calls that are hardly longer are not timed.
+%% Times single calls of a code. Epochs hide the one call in a hundred that a collection or another
+%% process delays. Each call is timed by itself after the rounds, in one worker. The clock's own
+%% time,
+%% some tens of nanoseconds, is subtracted; calls that are hardly longer are not timed.
 
 -export([is_worth/1, run/1, of_times/1]).
 -export_type([single_calls/0]).
@@ -17,21 +17,20 @@
     median_ns := non_neg_integer(),
     p99_ns := non_neg_integer(),
     max_ns := non_neg_integer(),
-    %% The standard deviation by the mean.
+    %% Standard deviation divided by the mean.
     deviation := float()
 }.
 
-%% To read the clock twice takes a tenth of it.
+%% Reading the clock twice takes a tenth of it.
 -define(SHORTEST_NS, 500).
 -define(FOR_NS, 50_000_000).
 -define(MOST, 20_000).
 -define(CLOCK_READINGS, 1000).
 
--doc "Whether calls that take so long can be timed by themselves.".
 -spec is_worth(TimeNs :: float()) -> boolean().
 is_worth(TimeNs) -> TimeNs >= ?SHORTEST_NS.
 
--doc "Times calls in this process, one by one, for some milliseconds; at least one.".
+-doc "Times calls in this process one by one, for some milliseconds; at least one call.".
 -spec run(fun(() -> term())) -> single_calls().
 run(Call) ->
     {min_heap_size, Words} = erlang:system_info(min_heap_size),
@@ -58,7 +57,7 @@ each(Left, {Call, ClockNs, Histogram, EndNs} = How, Squares) ->
         false -> Squares + Ns * Ns
     end.
 
--doc "The same of calls that were timed already.".
+-doc "The same for calls that were already timed.".
 -spec of_times([number(), ...]) -> single_calls().
 of_times(TimesNs) ->
     Histogram = dyno_histogram:new(),

@@ -3,20 +3,20 @@
 
 -module(dyno_bench_slots).
 -moduledoc false.
-%% Allocates what a node has only so many of, and takes it back when its owner releases it or ends,
-%% in whichever way: the number in the names of all modules that a run loads, and the exclusive lock
-%% of measurements that look at the whole node. Runs in one node at
-%% the same time thus do not unload each other's code, and a node that runs thousands gets no more
-%% atoms or modules by them.
+%% Allocates limited resources of a node, and takes them back when their owner releases them or
+%% ends:
+%% the number in the names of a run's modules, and the exclusive lock of measurements that look at
+%% the
+%% whole node. So concurrent runs in a node do not unload each other's code, and thousands of runs
+%% create no further atoms or modules.
 %%
-%% Each slot has an allocator process, which is registered by the slot's name, monitors the owner,
-%% and unloads the slot's modules in the end.
+%% Each slot has an allocator process. The allocator is registered by the slot's name, monitors the
+%% owner, and unloads the slot's modules in the end.
 
 -export([acquire_run/0, run_number/1, release/1, module/3, exclusively/1]).
 -export([format_error/1, fault/1]).
 -export_type([slot/0, reason/0]).
 
--doc "The slot of a run: its allocator and its number.".
 -opaque slot() :: {pid(), pos_integer()}.
 
 -type reason() :: {too_many_runs, pos_integer()}.
@@ -24,7 +24,7 @@
 -define(RUNS, 64).
 -define(LOCK, dyno_bench_exclusive).
 
--doc "A number for the modules of a run, until it is released or the calling process ends.".
+-doc "Allocates a number for a run's modules, until it is released or the calling process ends.".
 -spec acquire_run() -> {ok, slot()} | {error, {?MODULE, reason()}}.
 acquire_run() ->
     case acquire(runs) of
@@ -32,11 +32,10 @@ acquire_run() ->
         none -> {error, {?MODULE, {too_many_runs, ?RUNS}}}
     end.
 
--doc "The number of a run.".
 -spec run_number(slot()) -> pos_integer().
 run_number({_Allocator, Number}) -> Number.
 
--doc "Unloads the modules of a run; not for a process that runs them.".
+-doc "Unloads the modules of a run. Processes that run these modules must not call this.".
 -spec release(slot()) -> ok.
 release({Allocator, _Number}) ->
     Ref = monitor(process, Allocator),
@@ -46,8 +45,7 @@ release({Allocator, _Number}) ->
     end.
 
 -doc """
-Calls a function while the calling process has the node's exclusive lock. An interrupt is not kept
-waiting for the lock.
+Calls a function with the node's exclusive lock. An interrupt also ends the wait for the lock.
 """.
 -spec exclusively(fun(() -> Value)) -> Value.
 exclusively(Fun) ->
@@ -70,7 +68,7 @@ exclusively(Fun) ->
             exclusively(Fun)
     end.
 
--doc "The name of a module of a run; in a VM that has only one run, without a number.".
+-doc "The name of a run's module, without a number in a VM that has only one run.".
 -spec module(loop | input, pos_integer() | empty, #{run => pos_integer(), _ => _}) -> module().
 module(Kind, Which, Options) ->
     Run = [[integer_to_list(Run), "_"] || #{run := Run} <- [Options]],
@@ -97,7 +95,8 @@ allocate(Kind, Owner) ->
                 {'DOWN', Ref, process, Owner, _} -> ok;
                 {release, Owner} -> ok
             end,
-            %% Whoever still runs them is a process that the code has started: it ends with them.
+            %% Only processes that the code itself started can still run the modules: unloading
+            %% kills them.
             dyno_code:unload(modules(Kind, Number));
         none ->
             ok

@@ -3,38 +3,34 @@
 
 -module(dyno_bench_worker).
 -moduledoc false.
-%% The process in which all codes of a comparison run in turn. One process for all, because two have
-%% heaps of other sizes in other places, and identical codes then differ by some per cent for as
-%% long as they live. It stays on one scheduler, because the clocks that tell what else the machine
-%% did are the thread's. Before an epoch it collects its garbage: an epoch pays for its own only.
+%% The process in which all codes of a comparison run in turn. Two processes have heaps of different
+%% sizes in different places, and identical codes then differ by some per cent for as long as both
+%% live. The worker stays on one scheduler, because it reads the thread's clocks. Before an epoch it
+%% collects its garbage, so that each epoch pays only for its own.
 
 -export([start_link/1, prepare/3, epoch/3, run_on/2, call/4, reductions/1, failure/1]).
 -export_type([epoch/0, run/0, heap/0]).
 
--doc "The least size of the heap in words; by default the runtime's own.".
+-doc "The least heap size in words. Default: the runtime's own.".
 -type heap() :: default | pos_integer().
 
--doc """
-An epoch of a code, with the copy of its loop in one of its places: so many iterations, or as many
-as are done in a time.
-""".
+-doc "An epoch of a code, with one of the copies of its loop: a number of iterations, or a time.".
 -type run() :: #{
     number => non_neg_integer(),
     iterations => non_neg_integer(),
     ms => pos_integer() | infinity,
-    %% Where iterations are counted while they go on.
+    %% Counts iterations while the epoch runs.
     counter => counters:counters_ref(),
     heap := heap(),
     place := pos_integer()
 }.
 
--doc "What N iterations took.".
 -type epoch() :: #{
     iterations := non_neg_integer(),
     wall_ns := non_neg_integer(),
-    %% When it ended, by the monotonic clock.
+    %% End by the monotonic clock.
     end_ns := integer(),
-    %% For which the thread could have run, but another program did; undefined where not known.
+    %% Time for which the thread was ready but another program ran; undefined if not known.
     wait_ns := non_neg_integer() | undefined,
     cpu_ns := non_neg_integer() | undefined,
     %% Without the loop's.
@@ -51,24 +47,25 @@ as are done in a time.
     constants := #{atom() => term()},
     places := pos_integer(),
     start := term(),
-    %% The reductions of what is done around an epoch.
+    %% Reductions around an epoch.
     overhead := non_neg_integer(),
-    %% Of what is measured by time: the last result, the iterations of the next batch, and about how
-    %% long one takes.
+    %% For measuring by time: the last result, the iterations of the next batch, and the approximate
+    %% time
+    %% of an iteration.
     batch := {Last :: term(), pos_integer(), Ns :: number()}
 }.
 
 %% 8 MB; see dyno_bench_deterministic.
 -define(UNCOLLECTED_WORDS, 1_000_000).
-%% To look at the clock and to count takes 2 us.
+%% Reading the clock and counting take 2 us.
 -define(BATCH_NS, 1_000_000).
 -define(MOST_IN_BATCH, 1_000_000_000).
-%% Workers of a scheduler.
+%% Workers per scheduler.
 -define(CROWD, 20).
-%% More than any iteration takes.
+%% Longer than any iteration.
 -define(UNKNOWN_NS, 1.0e15).
 
--doc "Starts a worker on a scheduler, linked; the caller must trap exits.".
+-doc "The caller must trap exits.".
 -spec start_link(pos_integer()) -> pid().
 start_link(Scheduler) ->
     Parent = self(),
@@ -76,10 +73,10 @@ start_link(Scheduler) ->
         proc_lib:set_label(?MODULE),
         serve(Parent, #{})
     end,
-    %% `scheduler` is an option that the documentation, and so dialyzer, does not know.
+    %% `scheduler` is an undocumented option, which dialyzer does not know.
     apply(erlang, spawn_opt, [Serve, [link, {scheduler, Scheduler}]]).
 
--doc "Has workers run a code's `init_runner`; `Number` names the code from then on.".
+-doc "Runs a code's `init_runner` in workers. `Number` names the code from then on.".
 -spec prepare(
     [pid()],
     {Number :: non_neg_integer(), dyno_bench_code:compiled(), Init :: term()},
@@ -113,7 +110,7 @@ serve(Parent, Candidates) ->
             serve(Parent, Candidates)
     end.
 
--doc "What a function takes with room for all that it allocates; then the heap is as it was.".
+-doc "Counts a function's reductions with a heap that needs no collection, then restores the heap.".
 -spec reductions(fun(() -> term())) -> result(non_neg_integer()).
 reductions(Fun) ->
     Usual = process_flag(min_heap_size, ?UNCOLLECTED_WORDS),
@@ -128,7 +125,7 @@ reductions(Fun) ->
         {ok, After - Before}
     end.
 
-%% With the reductions of what is done around an epoch: those of one without iterations.
+%% Adds the reductions around an epoch: those of an epoch without iterations.
 counted(Start, Code) ->
     New = Code#{start => Start, overhead => 0, batch => {Start, 1, ?UNKNOWN_NS}},
     {{ok, #{reductions := Overhead}}, _} = run(#{iterations => 0, heap => default, place => 1}, New),
@@ -142,7 +139,7 @@ run(#{heap := Heap} = Run, Candidate) ->
     Edge0 = dyno_clock:thread(),
     try iterated(Run, Candidate) of
         {Counted, Next} ->
-            %% First of all: to read the thread's clocks takes 9 us, which are not the code's.
+            %% First, because reading the thread's clocks takes 9 us that are not the code's.
             EndNs = erlang:monotonic_time(nanosecond),
             Edge1 = (dyno_clock:thread())#{wall_ns := EndNs},
             {reductions, Reductions1} = process_info(self(), reductions),
@@ -158,7 +155,7 @@ run(#{heap := Heap} = Run, Candidate) ->
         Class:Reason:Stack -> {{error, {raised, Class, Reason, Stack}}, Candidate}
     end.
 
-%% The loop takes a reduction an iteration.
+%% The loop takes a reduction per iteration.
 own(#{iterations := N, reductions := Reductions} = Counted) ->
     Counted#{reductions := max(0, Reductions - N)}.
 
@@ -183,7 +180,7 @@ iterated(Run, #{batch := {Last, _, _}} = Candidate) ->
 ending(_BeginNs, #{ms := infinity}) -> infinity;
 ending(BeginNs, #{ms := Ms}) -> BeginNs + Ms * 1_000_000.
 
-%% It takes long until the last of a crowd has begun: the first ones work meanwhile, uncounted.
+%% A crowd takes long to start: early workers run uncounted until all have begun.
 together(#{all_begun := {Begun, All}} = Run, Candidate) ->
     ok = counters:add(Begun, 1, 1),
     crowded(Begun, All, Run, Candidate);
@@ -204,9 +201,9 @@ counted_until(UntilNs, NowNs, Run, Candidate) ->
     None = #{iterations => 0, reductions => 0, garbage_collections => 0},
     batches(Run#{until_ns => UntilNs}, {NowNs, collections()}, None, Candidate).
 
-%% Batch after batch of about a millisecond until the time is over. The last result goes on into the
-%% next batch, and into the next epoch: a state lives as long as its worker. Each batch has the loop
-%% in another place.
+%% Runs batches of about a millisecond until the time is over. The last result goes on into the next
+%% batch and the next epoch: a state lives as long as its worker. Each batch uses another copy of
+%% the loop.
 batches(Run, {BeforeNs, Collections0}, Counted, Candidate) ->
     #{until_ns := UntilNs, place := Place, overhead := Overhead} = Run,
     #{batch := {Last, N, Ns}, places := Places} = Candidate,
@@ -224,7 +221,6 @@ batches(Run, {BeforeNs, Collections0}, Counted, Candidate) ->
         reductions => Reductions + max(0, Taken - Overhead),
         garbage_collections => Collections + grown(Collections0, Collections1)
     },
-    %% `infinity` is more than any number.
     case NowNs < UntilNs of
         true ->
             Onwards = Run#{place := Place rem Places + 1},
@@ -245,18 +241,18 @@ words(default) ->
 words(Words) ->
     Words.
 
-%% The minor ones of this process, which are counted from the last full one on.
+%% Minor collections of this process. The runtime counts these from the last full one on.
 collections() ->
     {garbage_collection, Info} = process_info(self(), garbage_collection),
     proplists:get_value(minor_gcs, Info).
 
-%% How many there were at least between two such numbers.
+%% The least number of collections between two counts.
 grown(Old, New) when New >= Old -> New - Old;
 grown(_Old, New) -> New.
 
 -doc """
-Runs an epoch of a code in each worker at the same time. One that is measured by time may take as
-much longer as the call that it is in.
+Runs an epoch of a code in all workers at the same time. An epoch measured by time ends with the
+call that is running then.
 """.
 -spec epoch([pid()], run(), TimeoutMs :: pos_integer()) -> result([epoch()]).
 epoch(Workers, #{ms := Ms} = Run, TimeoutMs) ->
@@ -270,13 +266,13 @@ epoch(Workers, Run, TimeoutMs) ->
     request(Workers, {run, Run}, TimeoutMs).
 
 -doc """
-Has workers run a code until they are killed. `{Ref, Pid, {error, Failure}}` says that it failed.
+Runs a code in workers until they are killed. `{Ref, Pid, {error, Failure}}` reports a failure.
 """.
 -spec run_on([pid()], run()) -> reference().
 run_on(Workers, Run) ->
     ordered(Workers, {run, Run#{ms => infinity}}).
 
--doc "What a function gives in a worker that gets one which makes N iterations of a code.".
+-doc "Calls a function in a worker. The function gets one that makes N iterations of a code.".
 -spec call(
     pid(),
     {Number :: non_neg_integer(), N :: pos_integer()},
@@ -292,7 +288,7 @@ call(Pid, {Number, N}, Function, TimeoutMs) ->
 request(Workers, Request, TimeoutMs) ->
     request(Workers, Request, TimeoutMs, 0).
 
-%% Waits for so much longer.
+%% Waits `Ms` longer than the timeout.
 request(Workers, Request, TimeoutMs, Ms) ->
     EndMs = erlang:monotonic_time(millisecond) + Ms + TimeoutMs,
     Ref = ordered(Workers, Request),
@@ -306,7 +302,7 @@ ordered(Workers, Request) ->
     lists:foreach(fun(Pid) -> Pid ! {self(), Ref, Request} end, Workers),
     Ref.
 
-%% In the order in which they end: to look for each of thousands in turn takes longer than they do.
+%% In the order of their ends: waiting for thousands of workers in turn takes longer than they run.
 collect(Pending, _Ref, _EndMs, Results) when map_size(Pending) =:= 0 ->
     {ok, Results};
 collect(Pending, Ref, EndMs, Results) ->
@@ -322,7 +318,6 @@ collect(Pending, Ref, EndMs, Results) ->
     after max(0, EndMs - erlang:monotonic_time(millisecond)) -> {late, map_size(Pending)}
     end.
 
--doc "Why a worker ended, from its exit reason.".
 -spec failure(term()) -> dyno_sandbox:failure().
 failure({Reason, [{_, _, _, _} | _] = Stack}) -> {raised, error, Reason, Stack};
 failure({{nocatch, Reason}, Stack}) -> {raised, throw, Reason, Stack};
