@@ -3,39 +3,37 @@
 
 -module(dyno_agent_server_breakpoints).
 -moduledoc false.
-%% What the runtime counts itself, in a trace session of its own, at the functions through which
-%% gen_server, gen_statem and gen_event call all callbacks: how often, for the whole node, without a
-%% flag on any process (call_count); and for flagged processes the time on the processor and the
-%% words allocated (call_time, call_memory). A flag costs its process some 150 ns a message, so only
-%% those are flagged that need it.
+%% Counts and times callbacks by breakpoints in a trace session of its own, set at the functions
+%% through which gen_server, gen_statem and gen_event call all callbacks. call_count counts them for
+%% the whole node and flags no process. call_time and call_memory measure flagged processes. A flag
+%% costs its process some 150 ns a message, so only the processes that need one are flagged.
 %%
-%% All of these are of stdlib, which no node purges: a timed function whose module is purged later can
-%% crash a node. Handlers of event managers are the user's: they are timed only at the level time.
+%% All these functions are of stdlib, which no node purges: purging a timed module can crash a node.
+%% Handlers of event managers are user code, so only the level time times them.
 %%
-%% A gen_server or gen_statem that begins flags itself: its figures stay when it has ended, be that
-%% soon.
+%% A gen_server or gen_statem flags itself when it begins: the figures stay even if it ends soon.
 %%
-%% To read a function's times stops all schedulers for some 0.1 ms, to restart them takes 0.3 ms. So
-%% they are not read where no process is flagged, both measures are read at once, and they are seldom
-%% restarted: a window is the difference of two readings.
+%% Reading a function's times stops all schedulers for some 0.1 ms; a restart takes 0.3 ms. So times
+%% are read only if a process is flagged, both measures at once, and seldom restarted: a window is
+%% the difference of two readings.
 
 -export([open/0, is_set/1, close/1, flag/3, births/2, handlers/2, read/3, add/2]).
 -export_type([t/0, rate/0, times/0]).
 
 -opaque t() :: #{
     session := trace:session(),
-    %% Whether the breakpoints were there at once.
+    %% Whether the breakpoints were set at once.
     is_set := done | later,
-    %% By the names of the callbacks; those of gen_server, which are counted; the handlers' modules.
+    %% By callback name; those of gen_server, which are counted; the handlers' modules.
     functions := [{binary(), mfa()}],
     counted := [{call | cast | info | continue, mfa()}],
-    %% The counts when they were last taken.
+    %% The counts at the last reading.
     before := rate(),
-    %% And the times then.
+    %% The times at the last reading.
     base := #{mfa() => #{pid() => {non_neg_integer(), non_neg_integer(), integer()}}},
-    %% Whether a process was flagged then.
+    %% Whether a process was flagged at the last reading.
     flagged := boolean(),
-    %% Of what begins, that which flags itself.
+    %% Processes that flag themselves when they begin.
     births := [{gen_server | gen_statem, [term()]}],
     handlers := [module()]
 }.
@@ -51,10 +49,10 @@
 }.
 
 -define(MEASURES, [call_time, call_memory]).
-%% Of modules with event handlers.
+%% Modules with event handlers.
 -define(MOST_HANDLERS, 50).
 -define(MOST_ROWS, 5000).
-%% To set a breakpoint waits for each scheduler: where one is in a long call, for tens of them.
+%% Setting a breakpoint waits for each scheduler: for tens of milliseconds during a long call.
 -define(SET_MS, 100).
 
 -spec open() -> t().
@@ -71,12 +69,12 @@ open() ->
         Function <- local(gen_server, Name)
     ],
     Served = [{<<"handle_", (atom_to_binary(Kind))/binary>>, MFA} || {Kind, MFA} <- Counted],
-    %% Of the arities of this one, OTP 29 has one, the largest calls the callback.
+    %% OTP 29 has one arity of this function; otherwise the largest one calls the callback.
     Events = [
         {~"(event)", MFA}
      || MFA <- lists:sublist(lists:reverse(local(gen_statem, loop_state_callback)), 1)
     ],
-    %% Of an event manager each message, however many handlers it has, known or not.
+    %% One message of an event manager, for any number of handlers, known or not.
     Messages = [{~"(message)", MFA} || MFA <- local(gen_event, handle_msg)],
     Set = fun() ->
         lists:foreach(
@@ -104,7 +102,6 @@ measure(Session, MFA) ->
     _ = trace:function(Session, MFA, true, ?MEASURES),
     ok.
 
--doc "Whether all is counted from the beginning on.".
 -spec is_set(t()) -> boolean().
 is_set(#{is_set := IsSet}) -> IsSet =:= done.
 
@@ -113,18 +110,20 @@ close(#{session := Session}) ->
     _ = trace:session_destroy(Session),
     ok.
 
--doc "Has a process timed, or not any more. 0.2 ms.".
+-doc "Starts or stops timing a process. 0.2 ms.".
 -spec flag(pid(), boolean(), t()) -> ok.
 flag(Pid, How, #{session := Session}) ->
     try
         _ = trace:process(Session, Pid, How, [call]),
         ok
     catch
-        %% It has ended.
+        %% The process has ended.
         error:badarg -> ok
     end.
 
--doc "Has what begins with these arguments of `init_it/6` of its behaviour flag itself.".
+-doc """
+Lets processes that begin with these arguments of `init_it/6` of their behaviour flag themselves.
+""".
 -spec births([{gen_server | gen_statem, [term()]}], t()) -> t().
 births(Births, #{births := Births} = Times) ->
     Times;
@@ -142,7 +141,7 @@ births(Births, #{session := Session} = Times) ->
     _ = dyno_agent_process:within(?SET_MS, Set),
     Times#{births := Births}.
 
--doc "Event handlers of these modules, each of which is called directly by gen_event.".
+-doc "Times the event handlers of these modules, which gen_event calls directly.".
 -spec handlers([module()], t()) -> t().
 handlers(Modules, #{handlers := Known, session := Session, functions := Functions} = Times) ->
     New = lists:sublist(lists:usort(Modules) -- Known, max(0, ?MOST_HANDLERS - length(Known))),
@@ -153,7 +152,7 @@ handlers(Modules, #{handlers := Known, session := Session, functions := Function
         }
      || Module <- New, Function <- [handle_event, handle_info, handle_call]
     ],
-    %% The code of one that is known may have been loaded anew.
+    %% The module may have been loaded anew.
     Lost = [
         Of
      || {_, {Module, _, _} = MFA} = Of <- Functions,
@@ -163,10 +162,7 @@ handlers(Modules, #{handlers := Known, session := Session, functions := Function
     lists:foreach(fun({_, MFA}) -> measure(Session, MFA) end, Lost ++ More),
     Times#{handlers := Known ++ New, functions := Functions ++ More}.
 
--doc """
-What was counted since it was last taken away; takes it away where it is told to. Whether a process
-is flagged now.
-""".
+-doc "The counts and times since the last restart. `Flagged`: whether a process is flagged now.".
 -spec read(restart | go_on, boolean(), t()) -> {rate(), times(), t()}.
 read(How, Flagged, #{session := Session} = Breakpoints) ->
     #{counted := Counted, before := Before, base := Base} = Breakpoints,
@@ -192,26 +188,24 @@ read(How, Flagged, #{session := Session} = Breakpoints) ->
             {Rate, Of, Breakpoints}
     end.
 
-%% To read one stops all schedulers, which waits for the longest call that one of them is in.
+%% A reading stops all schedulers, and so waits for the longest call that runs on one.
 functions_due(Flagged, #{functions := Functions, flagged := Was}) ->
     [Function || Function <- Functions, Flagged orelse Was].
 
-%% Of a callback that began in an earlier window the count is 0.
+%% If a callback began in an earlier window, the count is 0.
 since({Count, Ns, Words}, {Count0, Ns0, Words0}) when Count >= Count0, Ns >= Ns0 ->
     [{Count - Count0, Ns - Ns0, Words - Words0} || Count + Ns > Count0 + Ns0];
-%% New, or its code was loaded anew.
+%% A new row, or the code was loaded anew.
 since({Count, Ns, _} = Now, _Before) ->
     [Now || Count + Ns > 0].
 
-%% What is called between the reading and a restart is lost, so that is done only where the rows of
-%% those that have ended are many.
+%% Calls between the reading and a restart are lost: restart only if ended processes left many rows.
 kept(MFA, Rows, Session) when map_size(Rows) > ?MOST_ROWS ->
     _ = trace:function(Session, MFA, restart, ?MEASURES),
     #{};
 kept(_MFA, Rows, _Session) ->
     Rows.
 
--doc "Of two windows.".
 -spec add(times(), times()) -> times().
 add(Times, More) ->
     Add = fun(_, {N, Ns, Words}, {M, Ns2, Words2}) -> {N + M, Ns + Ns2, Words + Words2} end,

@@ -3,17 +3,16 @@
 
 -module(dyno_agent_server_counters).
 -moduledoc false.
-%% What one server process counts into, and the instrument reads and takes away: 35 kB an atomics.
+%% The counters of one server process, an atomics of 35 kB that the instrument reads and resets:
 %%
 %%   single numbers   the callback under way, the longest queue, ...
-%%   directory        which power of two of which series a block has, in the order of their use
+%%   directory        the power of two and the series of each block, in order of first use
 %%   blocks           of 32 counters, for the 32 parts of a power of two
-%%   coarse           a counter for each power of two of each series, for where the blocks run out
+%%   coarse           a counter for each power of two of each series, if the blocks run out
 %%
-%% A series is a number from 1 to 31: a callback with a kind of message, or one of the fixed ones of
-%% dyno_agent_server_hook. The buckets are four of dyno_histogram's each, 3 % wide. The process is
-%% the only one that adds, the instrument the only one that subtracts: nothing is lost between two
-%% windows.
+%% A series is a number from 1 to 31: a callback with a kind of message, or a fixed one of
+%% dyno_agent_server_hook. A bucket is four of dyno_histogram's, 3 % wide. Only the process adds and
+%% only the instrument subtracts, so nothing is lost between two windows.
 
 -export([new/0, begin_callback/3, end_callback/3, record/5, add/3, put/3, get/2]).
 -export([skip/1, stand_for_skipped/1, scaled/1, hook_ends/2, seen_idle/2]).
@@ -25,26 +24,26 @@
 -type t() :: atomics:atomics_ref().
 -type series() :: 1..31.
 
--doc "Where the blocks of the series are; in the process that counts.".
+-doc "The positions of the series' blocks.".
 -type blocks() :: #{non_neg_integer() => pos_integer()}.
 
 -type number_name() ::
     queue_max | delay_error | coarse | buffered | skipped | untimed | {events | demand, peer()}.
 
--doc "Another stage of GenStage, in the order in which they are met; the last is all others.".
+-doc "Another stage of GenStage, numbered as met; the last number is all others.".
 -type peer() :: 1..20.
 
 -type values() :: #{
     series := #{series() => [{Index :: non_neg_integer(), Count :: pos_integer()}]},
     queue_max := non_neg_integer(),
     delay_error := non_neg_integer(),
-    %% How many were not timed themselves.
+    %% Callbacks that are counted and not timed.
     untimed := non_neg_integer(),
     events := #{peer() => pos_integer()},
     demand := #{peer() => pos_integer()}
 }.
 
--doc "A snapshot of dyno_histogram; none where nothing was counted.".
+-doc "A snapshot of dyno_histogram; none if nothing was counted.".
 -type histogram() ::
     none
     | #{
@@ -58,7 +57,7 @@
 -define(BEGUN, 1).
 -define(USED, 2).
 -define(GONE, 3).
-%% What was seen between two callbacks, and since when no callback ran.
+%% The looks between two callbacks, and since when no callback ran.
 -define(IDLE, 50).
 -define(EMPTY, 51).
 -define(FIRST, 52).
@@ -74,7 +73,7 @@
 -define(POWERS, 37).
 -define(POWER_BITS, 6).
 -define(SERIES, 31).
-%% Of these, those of callbacks.
+%% Series of callbacks.
 -define(CALLBACKS, 26).
 -define(COARSE, (?FIRST_BLOCK + ?BLOCKS * ?BLOCK_SIZE - ?POWERS)).
 -define(SIZE, (?COARSE + ?POWERS * (?SERIES + 1))).
@@ -90,7 +89,6 @@
 -spec new() -> t().
 new() -> atomics:new(?SIZE, [{signed, true}]).
 
--doc "A callback of the series begins, at a time in nanoseconds since `Base`.".
 -spec begin_callback(t(), pos_integer(), series()) -> ok.
 begin_callback(Counters, SinceBase, Series) ->
     atomics:put(Counters, ?BEGUN, SinceBase bsl ?SERIES_BITS bor Series).
@@ -99,7 +97,7 @@ begin_callback(Counters, SinceBase, Series) ->
 end_callback(Counters, SinceBase, Series) ->
     atomics:put(Counters, ?BEGUN, -(SinceBase bsl ?SERIES_BITS bor Series)).
 
--doc "The callback under way, and since when; or the last one, and when it ended.".
+-doc "The callback under way and its beginning, or the last one and its end.".
 -spec under_way(t() | none) -> {begun | ended, SinceBase :: pos_integer(), series()} | none.
 under_way(none) ->
     none;
@@ -110,13 +108,13 @@ under_way(Counters) ->
         Word -> {ended, -Word bsr ?SERIES_BITS, -Word band ?SERIES_MASK}
     end.
 
--doc "The process counts no more: its hook has ended, and no callback is seen to end.".
+-doc "The hook has ended: the ends of callbacks are unknown from now on.".
 -spec hook_ends(t(), SinceBase :: pos_integer()) -> ok.
 hook_ends(Counters, SinceBase) ->
     ok = atomics:put(Counters, ?BEGUN, 0),
     atomics:put(Counters, ?GONE, SinceBase).
 
--doc "When the hook has ended by itself.".
+-doc "The time when the hook ended by itself.".
 -spec hook_gone(t() | none) -> none | SinceBase :: pos_integer().
 hook_gone(none) ->
     none;
@@ -126,15 +124,14 @@ hook_gone(Counters) ->
         SinceBase -> SinceBase
     end.
 
--doc "Another hook counts from here on.".
 -spec hook_begins(t()) -> ok.
 hook_begins(Counters) ->
     ok = atomics:put(Counters, ?BEGUN, 0),
     atomics:put(Counters, ?GONE, 0).
 
 -doc """
-The instrument asks an idle process, in which no callback has run since one ended, for its queue;
-`asked` where somebody waits for its answer already.
+Asks an idle process for its queue; `asked` if another process waits for its answer already. Idle:
+no callback has run since the one that ended.
 """.
 -spec ask_idle(t(), EndedSinceBase :: pos_integer(), SinceBase :: pos_integer()) -> ok | asked.
 ask_idle(Counters, Ended, At) ->
@@ -149,7 +146,7 @@ ask_idle(Counters, Ended, At) ->
             asked
     end.
 
--doc "It has answered: so many messages wait now.".
+-doc "The idle process has answered: `Queue` messages wait.".
 -spec see_idle(t(), EndedSinceBase :: pos_integer(), {SinceBase :: pos_integer(), Queue}) -> ok when
     Queue :: non_neg_integer().
 see_idle(Counters, Ended, {At, Queue}) ->
@@ -167,8 +164,8 @@ see_idle(Counters, Ended, {At, Queue}) ->
     atomics:put(Counters, ?ASKED, 0).
 
 -doc """
-What was seen so since a callback ended: when it was asked, if it has not answered; and the lengths
-of its queue: when it was empty for the last time, and the first and the last time that it was not.
+The looks since a callback ended: the time of an unanswered question, and the lengths of the queue:
+the last time at 0, and the first and last time above 0.
 """.
 -spec seen_idle(t(), EndedSinceBase :: pos_integer()) -> {Asked, [{At, Queue}]} when
     Asked :: none | pos_integer(),
@@ -192,7 +189,7 @@ seen_idle(Counters, Ended) ->
             {none, []}
     end.
 
--doc "Where an earlier hook has put its blocks.".
+-doc "The blocks of an earlier hook.".
 -spec blocks(t()) -> blocks().
 blocks(Counters) ->
     #{
@@ -218,11 +215,11 @@ number(untimed) -> 49;
 number({events, Peer}) -> 7 + Peer;
 number({demand, Peer}) -> 27 + Peer.
 
--doc "A message is not timed; gives how many are not counted yet.".
+-doc "Counts a message that is not timed; returns the number of messages that none stands for yet.".
 -spec skip(t()) -> integer().
 skip(Counters) -> atomics:add_get(Counters, number(skipped), 1).
 
--doc "One that is timed counts for those, and is the last of them.".
+-doc "The weight of a timed message: itself and the skipped ones before.".
 -spec stand_for_skipped(t()) -> pos_integer().
 stand_for_skipped(Counters) ->
     case atomics:exchange(Counters, number(skipped), 0) of
@@ -230,12 +227,12 @@ stand_for_skipped(Counters) ->
             ok = add(Counters, untimed, Count - 1),
             Count;
         Taken ->
-            %% The instrument has just counted it: one less later.
+            %% The instrument has just counted one: subtract 1 later.
             ok = add(Counters, skipped, Taken - 1),
             1
     end.
 
--doc "Counts a value of a series, so many times; a negative one as 0.".
+-doc "Counts a value of a series, `Count` times; a negative value as 0.".
 -spec record(t(), series(), integer(), pos_integer(), blocks()) -> blocks().
 record(Counters, Series, Value, Count, Blocks) ->
     Index = index(max(0, Value)),
@@ -255,7 +252,7 @@ record_new(Counters, Key, Index, Count, Blocks) when map_size(Blocks) < ?BLOCKS 
     Block = ?FIRST_BLOCK + Used * ?BLOCK_SIZE,
     ok = atomics:put(Counters, Block + part(Index), Count),
     ok = atomics:put(Counters, ?DIRECTORY + Used, Key),
-    %% The instrument sees the block only now.
+    %% The instrument sees the block from now on.
     ok = atomics:put(Counters, ?USED, Used + 1),
     Blocks#{Key => Block};
 record_new(Counters, Key, Index, Count, Blocks) ->
@@ -264,7 +261,7 @@ record_new(Counters, Key, Index, Count, Blocks) ->
     ok = atomics:add(Counters, ?COARSE + Series * ?POWERS + (Index bsr ?BITS), Count),
     Blocks.
 
--doc "What was counted since it was last taken away; `restart` takes it away.".
+-doc "The counts since the last restart; `restart` resets them.".
 -spec read(restart | go_on, t() | none) -> values().
 read(_How, none) ->
     #{series => #{}, queue_max => 0, delay_error => 0, untimed => 0, events => #{}, demand => #{}};
@@ -282,13 +279,13 @@ read(How, Counters) ->
 read(go_on, Counters, Position) ->
     atomics:get(Counters, Position);
 read(restart, Counters, Position) ->
-    %% Most are 0, and are only looked at.
+    %% Most are 0: a read is enough.
     case atomics:get(Counters, Position) of
         0 -> 0;
         _ -> atomics:exchange(Counters, Position, 0)
     end.
 
-%% The few that no timed one counts for yet are as most are.
+%% The few skipped messages that no timed one stands for yet are spread like the others.
 with_skipped(Count, #{series := Series, untimed := Untimed} = Values) when Count > 0 ->
     Counts = [{N, Id, Index} || Id := Buckets <- Series, Id =< ?CALLBACKS, {Index, N} <- Buckets],
     case Counts of
@@ -321,7 +318,7 @@ values(Counters, Read) ->
         demand => peers(demand, Read)
     }.
 
-%% A message that has not waited is counted as 0, and nothing takes 1 to 3 ns.
+%% A message that did not wait counts as 0; no real value is 1 to 3 ns.
 bucket(0, 0) -> 0;
 bucket(Power, Part) -> min(?OVERFLOW, (Power bsl ?BITS) + 4 * Part + 2).
 
@@ -346,8 +343,8 @@ peers(What, Read) ->
     }.
 
 -doc """
-A histogram of buckets of four. Its sum is that of the middles of the buckets, and its extremes are
-the bounds of the outermost ones: within 1.6 and 3 %.
+A histogram of buckets of four. The sum takes the middles of the buckets (within 1.6 %), the
+extremes the bounds of the outermost ones (within 3 %).
 """.
 -spec histogram([{non_neg_integer(), pos_integer()}]) -> histogram().
 histogram([]) ->
@@ -364,11 +361,11 @@ histogram([{Lowest, _} | _] = Buckets) ->
         max => End - 1
     }.
 
--doc "What is recorded of a length, so that short ones are told apart.".
+-doc "Scales a length for recording, so that short lengths stay distinct.".
 -spec scaled(non_neg_integer()) -> non_neg_integer().
 scaled(Length) when is_integer(Length) -> Length * ?SCALE.
 
--doc "The histogram of lengths that were recorded so.".
+-doc "The histogram of scaled lengths.".
 -spec lengths([{non_neg_integer(), pos_integer()}]) -> histogram().
 lengths([]) ->
     none;
@@ -390,9 +387,8 @@ length_of({Low, High}) -> ((Low + High) bsr 1) div ?SCALE.
 
 middle({Low, High}) -> (Low + High - 1) bsr 1.
 
-%% As in dyno_histogram, which does not run here; a test compares them.
+%% As in dyno_histogram, which does not run on the node; a test compares them.
 
--doc "The bucket of a value.".
 -spec index(non_neg_integer()) -> non_neg_integer().
 index(Value) when Value < 1 bsl 8 -> Value;
 index(Value) when Value < ?OVERFLOW_FROM -> shifted(Value, shift(Value));
@@ -400,7 +396,7 @@ index(_Value) -> ?OVERFLOW.
 
 shifted(Value, Shift) -> (Value bsr Shift) + (Shift bsl ?BITS).
 
-%% To 8 bits. Most callbacks take less than a millisecond, so these are found soon.
+%% To 8 bits. Most callbacks take less than a millisecond, so small values come first.
 shift(V) when V < 1 bsl 12 -> shift_12(V);
 shift(V) when V < 1 bsl 16 -> shift_12(V bsr 4) + 4;
 shift(V) when V < 1 bsl 20 -> shift_12(V bsr 8) + 8;
@@ -411,7 +407,7 @@ shift_12(V) when V < 1 bsl 10 -> 2;
 shift_12(V) when V < 1 bsl 11 -> 3;
 shift_12(_V) -> 4.
 
--doc "The values of a bucket, the second one excluded.".
+-doc "The range of a bucket, the upper bound excluded.".
 -spec bounds(non_neg_integer()) -> {non_neg_integer(), pos_integer()}.
 bounds(Index) when Index < (2 bsl ?BITS) ->
     {Index, Index + 1};

@@ -3,21 +3,19 @@
 
 -module(dyno_agent_server_delay).
 -moduledoc false.
-%% How long messages waited before they were received, from looks at the length of the queue. Pure.
+%% Estimates how long messages waited, from looks at the length of the queue. Pure.
 %%
-%% Messages are numbered as they are received. When message 7 is received and 3 are left, messages
-%% 8 to 10 are there, and 11 is not. So of a message that is looked at when it is received it is
-%% known between which two looks it came, and as which of those that came in between. They are
-%% spread evenly over that time: the second of four came after three eighths of it. The error is
-%% the standard deviation of that if each came at any time. A message that the process waited for
-%% has waited not at all. The messages that are looked at are random ones, so their delays stand for
-%% all.
+%% Messages are numbered in the order of receipt. If 3 messages are left when message 7 is received,
+%% messages 8 to 10 are in the queue, and 11 is not. So two looks bound the arrival of each message,
+%% and the order among the arrivals between them is known. Arrivals are spread evenly over that
+%% time: the second of four came after three eighths of it. The error is the standard deviation of
+%% uniform random arrivals. If the process waited for a message, the message did not wait. The looks
+%% are at random messages, so their delays stand for all.
 %%
-%% After a pause the first message is looked at besides, and not for its own sake: its process had
-%% none, so those that are left have come since it woke, and not at any time of the pause. This is
-%% what tells of bursts. What a woken process waits for a processor is not seen.
-%% A pause in which messages waited, as in a collection or for a processor, is seen from outside
-%% (dyno_agent_server_heart): these looks count as the process's own.
+%% The first message after a pause is looked at in addition: the queue was empty, so the messages
+%% left came since the process woke. This look shows bursts. The wait of a woken process for a
+%% processor is not seen. If messages waited during a pause, as in a collection or for a processor,
+%% dyno_agent_server_heart sees this from outside; its looks count like the process's own.
 %%
 %%   looks       7, 3 left       9, 4 left
 %%   known     |  .. 10 there  |  11, 12, 13 came in between  |
@@ -29,22 +27,20 @@
 -export_type([t/0]).
 
 -doc """
-The looks: up to which message they were there, when that was first and last seen; the first one is
-the last that is over.
+The looks: the last message that was there, and when this was first and last seen. The first look is
+the last one that tells nothing more.
 """.
 -opaque t() :: {Looks :: [look(), ...], Count :: pos_integer()}.
 -type look() :: {UpTo :: integer(), First :: integer(), Last :: integer()}.
 
 -define(MOST, 16).
 
--doc "From now on.".
 -spec new(integer()) -> t().
 new(Now) -> {[{0, Now, Now}], 1}.
 
 -doc """
-A random message is received: its number, when, how many are left; the end of the last callback, or
-`waited` where the process waited for it. Gives how long it waited, and by how much that may be
-wrong.
+A random message is received: its number, the time, the messages left; and the end of the last
+callback, or `waited` if the process waited for the message. Returns its delay and the error.
 """.
 -spec received({Number, Now, Left}, Before, t()) -> {Ns, ErrorNs, t()} when
     Number :: pos_integer(),
@@ -58,18 +54,18 @@ received({Number, Now, Left}, Before, {Looks, Count}) ->
     {Ns, ErrorNs} = waited(Current, Before, {Number, Now, Left}),
     {Ns, ErrorNs, add(Number + Left, Now, Current, Kept)}.
 
--doc "The first message after a pause is received: its number, when, how many are left.".
+-doc "The first message after a pause is received: its number, the time, the messages left.".
 -spec woken({pos_integer(), integer(), non_neg_integer()}, t()) -> t().
 woken({Number, Now, Left}, {Looks, Count}) ->
     case over(Number, Looks, Count) of
         {[_], _} -> add(Number + Left, Now, [{Number, Now, Now}], 1);
-        %% It was there before: what looked like a pause was none.
+        %% The message was there before: there was no pause.
         Current -> Current
     end.
 
 -doc """
-The message of this number is received after a pause in which so many were seen to wait at these
-times: none at first, maybe, and then some.
+The message of this number is received after a pause in which messages were seen to wait: first
+perhaps none, then some.
 """.
 -spec stood(pos_integer(), [{At :: integer(), Queue :: non_neg_integer()}], t()) -> t().
 stood(Number, Seen, {Looks, Count}) ->
@@ -79,7 +75,7 @@ stood(Number, Seen, {Looks, Count}) ->
     end,
     lists:foldl(See, {Looks, Count}, Seen).
 
-%% The looks that say nothing of this message and later ones, but the last of them.
+%% Drops the looks that tell nothing of this and later messages, except the last of them.
 over(Number, [_, {UpTo, _, _} = Next | Looks], Count) when UpTo < Number ->
     over(Number, [Next | Looks], Count - 1);
 over(_Number, Looks, Count) ->
@@ -90,11 +86,11 @@ waited([{UpTo, _, Early}, {At, Late, _} | _], _Before, {Number, Now, _}) ->
 waited([_], waited, _Message) ->
     {0, 0};
 waited([{UpTo, _, Early}], Before, {Number, Now, Left}) ->
-    %% Those that are left came until now, this one before it was taken.
+    %% The messages left came until now, this one before its receipt.
     {Ns, ErrorNs} = spread(Number - UpTo, Number + Left - UpTo, {Early, Now}, Now),
     {max(Ns, Now - max(Early, Before)), ErrorNs}.
 
-%% The one of this number of so many that came between two times.
+%% The arrival of message `Number` of `Count` that came between two times.
 spread(Number, Count, {Early, Late}, Now) when Late > Early ->
     Share = (2 * Number - 1) / (2 * Count),
     Between = Late - Early,
@@ -103,7 +99,7 @@ spread(Number, Count, {Early, Late}, Now) when Late > Early ->
 spread(_Number, _Count, {_Early, Late}, Now) ->
     {Now - Late, 0}.
 
-%% Messages that are not there yet at the last of them come after it.
+%% Messages missing at the last look come after it.
 add(UpTo, Now, [Over], Count) ->
     {[Over, {UpTo, Now, Now}], Count + 1};
 add(UpTo, Now, Looks, Count) ->

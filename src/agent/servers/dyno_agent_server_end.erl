@@ -3,12 +3,11 @@
 
 -module(dyno_agent_server_end).
 -moduledoc false.
-%% How a measured process ended: the callback that was under way, or that the exception's stack shows,
-%% gets the exception or the stop, and its time where it is known.
+%% How a measured process ended. The exception or stop counts for the callback under way, or for the
+%% one that the exception's stack shows, with its time if known.
 
 -export([ended/4, name/3]).
 
--doc "A process has ended for this reason, and came to it as was seen, or not.".
 -spec ended(Reason, dyno_agent_server_life:ending() | none, One, Shared) -> One when
     Reason :: term(),
     One :: dyno_agent_server_process:t(),
@@ -28,7 +27,7 @@ ended(Reason, Ending, #{counters := Counters, server := Server} = One, Shared) -
 how(normal, _Ending) -> ended;
 how(shutdown, _Ending) -> ended;
 how({shutdown, _}, _Ending) -> ended;
-%% It had ended before it was monitored: nobody knows the reason.
+%% The process had ended before it was monitored: the reason is unknown.
 how(noproc, {exception, _, _}) -> crashed;
 how(noproc, _Ending) -> ended;
 how(_Reason, _Ending) -> crashed.
@@ -41,7 +40,7 @@ terminated({_, _, Ns}, #{server := #{module := Module}} = One) when is_integer(N
 terminated(_Unknown, One) ->
     One.
 
-%% In the callback that had begun and not ended, at the moment that terminate was called, or now.
+%% In the callback that began and did not end: until the call of terminate, or until now.
 last({begun, Since, Series}, {How, At, _}, _Reason, #{clock := Clock}) ->
     {Series, How, max(0, At - Clock - Since)};
 %% A reply is sent after terminate.
@@ -59,7 +58,7 @@ last({ended, _, _}, _Ending, {crashed, _Reason}, _Shared) ->
 last(_NoCallback, _Ending, _Reason, _Shared) ->
     none.
 
-%% The callback that the stack of the exception shows.
+%% The callback in the stack of the exception.
 raised({_Exception, [_ | _] = Stack}, #{module := Module}, Taken) ->
     Callbacks = [handle_call, handle_cast, handle_info, handle_continue],
     case [F || {M, F, _, _} <- Stack, M =:= Module, lists:member(F, Callbacks)] of
@@ -69,7 +68,6 @@ raised({_Exception, [_ | _] = Stack}, #{module := Module}, Taken) ->
 raised(_Reason, _Server, _Taken) ->
     none.
 
--doc "What a series of a process is called.".
 -spec name(pid(), dyno_agent_server_counters:series(), dyno_agent_server_hook:shared()) -> binary().
 name(Pid, Series, Shared) ->
     Names = dyno_agent_server_names:names(Pid, Shared),

@@ -3,17 +3,16 @@
 
 -module(dyno_agent_server_heart).
 -moduledoc false.
-%% Keeps hooks alive, and looks at their processes from outside: in processes of its own, since the
-%% instrument may list and ask thousands of processes meanwhile. They end with the instrument.
+%% Keeps hooks alive and looks at their processes from outside. Runs in processes of its own, since
+%% the instrument may be listing and asking thousands of processes. They end with the instrument.
 %%
-%% A process in which no callback runs though messages wait is kept from them: it waits for a
-%% processor, or is in a collection. Its hook takes that for a pause, so what is seen of it is left in
-%% its counters: when its queue was empty, and when it was not. A process in a collection does not
-%% answer; that it was asked is left there as well. Whoever asked it waits with it, and another one
-%% looks on.
+%% If messages wait and no callback runs, the process waits for a processor or is in a collection.
+%% Its hook takes that for a pause, so the looks are left in its counters: when the queue was empty,
+%% and when not. A process in a collection does not answer, so the question is recorded too. The
+%% asking process waits with it, and another one goes on looking.
 %%
-%% What comes between two looks, and is over before the second, is not seen: how long these are apart
-%% at most is told with each window.
+%% A wait that begins and ends between two looks is not seen: each window tells the longest distance
+%% between looks.
 
 -export([start/1, stop/1, beats/1, looks/2]).
 -export([took_ns/1, apart_ns/2]).
@@ -25,14 +24,14 @@
 -define(DUE, 6).
 -define(TURN, 7).
 -define(TICK_NS, 1_000_000_000).
-%% Hooks end so long after this process has.
+%% Hooks end this long after this process.
 -define(DEADLINE_NS, 5_000_000_000).
 -define(LOOK_MS, 5).
-%% Looking takes at most one part of so many of a scheduler's time.
+%% Looking takes at most 1/SHARE of a scheduler's time.
 -define(SHARE, 100).
-%% One that has not looked for so long waits for an answer.
+%% A looker that is later than this waits for an answer.
 -define(LATE_MS, 40).
-%% What a hook takes for a pause.
+%% The shortest pause of a hook.
 -define(PAUSE_NS, 2_000_000).
 
 -spec start(dyno_agent_server_hook:shared()) -> pid().
@@ -49,11 +48,11 @@ stop(Heart) ->
         {'DOWN', Ref, process, Heart, _} -> ok
     end.
 
--doc "What the looks took since this was last asked.".
+-doc "The time of the looks since the last call.".
 -spec took_ns(dyno_agent_server_hook:shared()) -> non_neg_integer().
 took_ns(#{control := Control}) -> atomics:exchange(Control, ?TOOK, 0).
 
--doc "How long two looks were apart at most since it was last restarted; 0 if there was none.".
+-doc "The longest time between two looks since the last restart; 0 if there was none.".
 -spec apart_ns(restart | go_on, dyno_agent_server_hook:shared()) -> non_neg_integer().
 apart_ns(go_on, #{control := Control}) -> atomics:get(Control, ?APART);
 apart_ns(restart, #{control := Control}) -> atomics:exchange(Control, ?APART, 0).
@@ -100,7 +99,7 @@ looks(Turn, AgainNs, Before, #{control := Control} = Shared) ->
         end,
     ok = apart(atomics:exchange(Control, ?LAST, since_clock(Shared)), Shared),
     lists:foreach(fun(One) -> look(One, Shared) end, Hooked),
-    %% Where it had to wait another one may look by now.
+    %% If this looker had to wait, another one may have its turn by now.
     case atomics:get(Control, ?TURN) of
         Turn ->
             TookNs = now_ns() - Begun,
@@ -134,7 +133,7 @@ look({Pid, Counters}, #{clock := Clock} = Shared) ->
         _ -> ok
     end.
 
-%% It was empty when it was asked, and is that long when it has answered.
+%% The queue was empty when asked, and has this length at the answer.
 seen(0, Asked, _Shared) -> {Asked, 0};
 seen(Queue, _Asked, Shared) -> {since_clock(Shared), Queue}.
 

@@ -3,42 +3,41 @@
 
 -module(dyno_agent_server_hook).
 -moduledoc false.
-%% What a server process does itself, as a debug function of sys, for each message: it takes the
-%% time and counts into dyno_agent_server_counters. No message is sent, and nothing of the message
-%% or the state is copied.
+%% Measures a server process from inside, as a debug function of sys: takes the time of each message
+%% and counts into dyno_agent_server_counters. No message is sent; message and state are not copied.
 %%
 %%   sys event            gen_server, supervisor, GenStage      gen_statem
 %%   begin                {in, Message}                         {in, {Type, Content}, State}
 %%   end                  {out, ...}, {noreply, State}          {consume, ...}, {postpone, ...}
 %%   without a begin      {continue, Term}: since the last end  consume: since the last end
 %%
-%% gen_event tells of the begin only, so it gets no hook. A callback that raises an exception has no
-%% end: the begin stays in the counters, where the instrument finds it.
+%% gen_event reports only the begin, so it gets no hook. If a callback raises an exception, there is
+%% no end: the begin stays in the counters, and the instrument finds it there.
 %%
-%% sys drops a debug function that returns `done`, and one that fails: so a hook is gone with a
-%% message after its deadline, which it leaves in its counters, and also where this module has been
-%% removed meanwhile. This is why the function is an external one: whoever holds a local fun is
-%% killed when the module is purged.
+%% sys drops a debug function that returns `done` or fails. So a hook goes with the first message
+%% after its deadline, which it records in its counters, and also if this module has been removed.
+%% The function is external, because a purge of the module kills processes that hold a local fun of
+%% it.
 %%
-%% Of the messages only random ones, one in `rarity` + 1, are looked at closely: the length of the
-%% queue, how long it waited, the deadline. How rarely depends on how many there are; each stands
-%% for so many. The first one after a pause is looked at besides, and stands for none.
+%% Only random messages, one in `rarity` + 1, get a close look: queue length, delay, deadline. The
+%% rarity follows the message rate; each look stands for that number of messages. The first message
+%% after a pause gets an additional look, which stands for none.
 %%
-%% In a flood, more than 100,000 messages a second for a tenth of a second, not each is timed: one
-%% of 16 is, at random distances, and counts for those that were skipped before it. A callback of
-%% more than 100 us counts for itself alone. The clock is read at every eighth message, so that a
-%% slow one that was skipped shows as a gap, with as many messages waiting behind it as a flood
-%% brings. A gap with fewer was a pause, or may have been.
+%% In a flood (more than 100,000 messages a second for 0.1 s) one message of 16 is timed, at random
+%% distances, and stands for those skipped before it. A callback of more than 100 us counts for
+%% itself only. The clock is read at every eighth message: a slow skipped callback shows as a gap
+%% with at least the messages of a flood waiting behind it. A gap with fewer was, or may have been,
+%% a pause.
 
 -export([debug/3, event/3, id/0]).
 -export([buckets/2]).
 -export_type([shared/0, name/0]).
 
 -doc """
-What all hooks share. `clock`: the time to which others are relative, in nanoseconds; `control`: an
-atomics whose first number is the deadline, the second how many single calls may yet be told of, and
-the others are dyno_agent_server_heart's; `names`: dyno_agent_server_names; `asked`: when demand was
-last sent, by who asked whom; `each`: the process that is told of single calls.
+The state shared by all hooks. `clock`: the origin of times, in nanoseconds. `control`: an atomics;
+1 is the deadline, 2 the number of single calls that may still be reported, the others are
+dyno_agent_server_heart's. `names`: dyno_agent_server_names. `asked`: when demand was last sent, by
+asking and asked stage. `each`: the process that gets single calls.
 """.
 -type shared() :: #{
     clock := integer(),
@@ -51,7 +50,7 @@ last sent, by who asked whom; `each`: the process that is told of single calls.
 -doc "The callback, or the state and type of a state machine; and the kind of the message.".
 -type name() :: {atom() | {State :: atom(), Type :: atom()}, Kind :: atom()}.
 
-%% A look for each of these, and so much of them at most for a burst.
+%% The credit a look costs, and the most credit that accumulates for a burst.
 -define(LOOK_NS, 500_000).
 -define(MOST_CREDIT_NS, 500_000_000).
 
@@ -61,47 +60,48 @@ last sent, by who asked whom; `each`: the process that is told of single calls.
     clock :: integer(),
     rarity = 0 :: non_neg_integer(),
     looked :: integer(),
-    %% So much of the time is left for looks.
+    %% The time left for looks.
     credit = ?MOST_CREDIT_NS :: non_neg_integer(),
     names = #{} :: #{atom() | tuple() => #{atom() => non_neg_integer()}},
     next = 1 :: pos_integer(),
     blocks = #{} :: dyno_agent_server_counters:blocks(),
     delay :: dyno_agent_server_delay:t(),
-    %% Of GenStage: the others, and whether the user's module is known.
+    %% Of GenStage: the other stages, and whether the user's module is known.
     peers = #{} :: #{pid() => peer()},
     stage = unknown :: unknown | known,
-    %% Of a stage in the middle: the series of messages with which its callback ran, and did not.
+    %% Of a stage in the middle: the series of messages that ran its callback, and that did not.
     ran = none :: none | {non_neg_integer(), non_neg_integer()},
-    %% From when, and from which message on, it is found out whether there is a flood; `never` where
-    %% continuations need the end of what was before them.
+    %% The time and message from which a flood is looked for; `never` if continuations need the end
+    %% of the callback before.
     flood :: {integer(), Received :: non_neg_integer()} | never,
-    %% Of a single call that is told of.
+    %% The argument of a single call to report.
     told = none :: none | binary()
 }).
 
-%% And where in `asked` is when we asked it, and it us.
+%% The positions in `asked` for our and for its demand.
 -type peer() :: {dyno_agent_server_counters:peer(), Ours :: pos_integer(), Its :: pos_integer()}.
 
-%% What changes with each message is small, so that little is left to be collected.
+%% The fields that change with each message: small, to leave little garbage.
 -record(hot, {
-    %% Of the callback under way; 0 where there is none.
+    %% The start of the callback under way; 0 if there is none.
     begun = 0 :: integer(),
     series = 0 :: non_neg_integer(),
     %% Of a state machine.
     event = none :: none | {term(), term()},
-    %% The end of the last one.
+    %% The end of the last callback.
     ended :: integer(),
     received = 0 :: non_neg_integer(),
-    %% Messages of events that a stage in the middle keeps until there is demand for them.
+    %% Event messages that a stage in the middle keeps until there is demand.
     kept = unknown :: unknown | non_neg_integer(),
-    %% In a flood the message of this number is timed; otherwise each, and this is 1. For how many
-    %% the one under way counts.
+    %% In a flood: the message of this number is timed; otherwise 1. `weight`: the messages that the
+    %% one under way stands for.
     distance = 1 :: pos_integer(),
     weight = 1 :: pos_integer(),
     hook :: #hook{}
 }).
 
-%% 1 to ?MOST are callbacks with kinds of messages; up to ?REST callbacks with what found no place.
+%% 1 to ?MOST are callbacks with kinds of messages; up to ?REST callbacks without a place of their
+%% own.
 -define(MOST, 20).
 -define(REST, 26).
 -define(QUEUE, 28).
@@ -109,33 +109,33 @@ last sent, by who asked whom; `each`: the process that is told of single calls.
 -define(BATCH, 30).
 -define(ANSWER, 31).
 -define(OTHER, '(other)').
-%% Events that a stage keeps, and demand that it has nothing for.
+%% For events that a stage keeps, and demand that it has nothing for.
 -define(NO_CALLBACK, '(no callback)').
-%% A process that has received nothing for so long has waited.
+%% A process without a message for this long has waited.
 -define(IDLE_NS, 3000).
-%% One that was merely kept from a processor seldom was so for so long.
+%% A process that was merely preempted seldom paused this long.
 -define(PAUSE_NS, 2_000_000).
-%% One that waits for a message answers at once.
+%% A process that waits for a message answers within this time.
 -define(ANSWER_NS, 2_000_000).
 -define(CLOSE_NS, 250_000).
 -define(MOST_RARITY, 63).
-%% So long from one message to the next, for so long, is a flood.
+%% Messages closer than FLOOD_NS for FLOOD_FOR_NS are a flood.
 -define(FLOOD_NS, 10_000).
 -define(FLOOD_FOR_NS, 100_000_000).
 -define(SLOW_NS, 100_000).
 -define(DISTANCE, 16).
-%% Behind a slow callback a flood leaves messages; after a pause there are fewer by this.
+%% A flood leaves messages behind a slow callback; a pause leaves fewer, by this factor.
 -define(FEWER, 4).
 -define(ASKED, 1024).
 -define(PEERS, 20).
-%% The depth and characters to which an argument is printed.
+%% Print limits of an argument.
 -define(DEPTH, 20).
 -define(CHARACTERS, 400).
 
 -spec id() -> term().
 id() -> {?MODULE, hook}.
 
--doc "Lengths of the queue, waiting of messages, events in those of GenStage, demand to events.".
+-doc "Queue lengths, message delays, events per GenStage message, or times from demand to events.".
 -spec buckets(queue | delay | batch | answer, dyno_agent_server_counters:values()) ->
     [{Index :: non_neg_integer(), Count :: pos_integer()}].
 buckets(What, #{series := Series}) ->
@@ -143,8 +143,8 @@ buckets(What, #{series := Series}) ->
     maps:get(map_get(What, Ids), Series, []).
 
 -doc """
-What `sys` is told to install in a process: three, since it takes a pair for something else. It goes
-on with what an earlier hook of the process has left.
+The debug function for `sys` to install, as a triple: `sys` reads a pair differently. Continues with
+the counters of an earlier hook.
 """.
 -spec debug(pid(), dyno_agent_server_counters:t(), shared()) -> {term(), fun(), term()}.
 debug(Pid, Counters, #{clock := Clock} = Shared) ->
@@ -179,7 +179,7 @@ debug(Pid, Counters, #{clock := Clock} = Shared) ->
     },
     {id(), fun ?MODULE:event/3, #hot{ended = Now, hook = Hook}}.
 
--doc "An event of sys, in the process that is measured.".
+-doc "Handles an event of sys, in the measured process.".
 -spec event(#hot{}, term(), term()) -> #hot{} | done.
 event(#hot{distance = 1} = Hot, {in, Message}, _Name) ->
     in(Message, Hot);
@@ -201,8 +201,8 @@ event(#hot{distance = Distance, hook = Hook} = Hot, {continue, _Term}, _Name) wh
     Hot#hot{distance = 1, hook = Hook#hook{flood = never}};
 event(Hot, {continue, Term}, _Name) ->
     since_last(handle_continue, kind(Term), Hot);
-%% Of a state machine. An event that it gives itself comes in while another one is under way; that
-%% one had no beginning where it was postponed before.
+%% Of a state machine. An event that the machine gives itself comes in during another one; if that
+%% other event was postponed before, it had no beginning.
 event(#hot{begun = 0} = Hot, {in, {Type, _} = Event, State}, _Name) ->
     Now = erlang:monotonic_time(nanosecond),
     begins(in_state(State, Type), none, Event, Now, Hot#hot{event = Event});
@@ -231,7 +231,7 @@ in(Message, Hot) ->
 
 %% Floods
 
-%% Of these the events and the demand count, each.
+%% The events and the demand of these messages are counted, each.
 is_of_stage({'$gen_consumer', _, _}) -> true;
 is_of_stage({'$gen_producer', _, _}) -> true;
 is_of_stage(_Message) -> false.
@@ -248,7 +248,7 @@ check(Message, Skipped, #hot{ended = Before, distance = Distance, hook = Hook} =
         false ->
             in(Message, weighted(Hot));
         {message_queue_len, Left} when Left * ?FLOOD_NS < Gap div ?FEWER ->
-            %% It has waited, or may have.
+            %% The process has waited, or may have.
             in(Message, weighted(Hot#hot{distance = 1}));
         {message_queue_len, _} ->
             ok = dyno_agent_server_counters:add(Hook#hook.counters, skipped, -1),
@@ -261,7 +261,7 @@ callback({'$gen_call', _, _}) -> handle_call;
 callback({'$gen_cast', _}) -> handle_cast;
 callback(_Message) -> handle_info.
 
-%% After a look: how many messages to the next that is timed.
+%% After a look: the distance to the next timed message.
 flood(Now, #hot{event = none, received = Received, hook = #hook{flood = {Since, Before}}}) when
     Now - Since > ?FLOOD_FOR_NS
 ->
@@ -272,7 +272,7 @@ flood(Now, #hot{event = none, received = Received, hook = #hook{flood = {Since, 
 flood(_Now, #hot{distance = Distance, hook = #hook{flood = Flood}}) ->
     {Distance, Flood}.
 
-%% More than 1; 16 in the mean.
+%% More than 1; 16 on average.
 distance(1, _Now) -> 1;
 distance(_Distance, Now) -> distance(Now).
 
@@ -295,7 +295,7 @@ begins(Series, Message, Now, Hot) ->
     ok = dyno_agent_server_counters:begin_callback(Counters, Now - Clock, Series),
     Received = Before + Weight,
     Begun = Hot#hot{begun = Now, series = Series, received = Received},
-    %% Multiples of the golden ratio: no pattern in the messages can be in step with them.
+    %% Multiples of the golden ratio: no pattern of messages can be in step.
     case ((Received band 16#3FFFFFF) * 2_654_435_769 bsr 26) band Rarity of
         0 -> closely(Message, Begun);
         _ when Now - Ended > ?PAUSE_NS -> woken(Begun);
@@ -305,7 +305,7 @@ begins(Series, Message, Now, Hot) ->
 woken(#hot{hook = Hook} = Hot) ->
     {message_queue_len, Left} = process_info(self(), message_queue_len),
     {_, Delay} = since_pause(Left, Hot),
-    %% What this took is not the callback's.
+    %% The time of the look is not the callback's.
     Hot#hot{begun = erlang:monotonic_time(nanosecond), hook = Hook#hook{delay = Delay}}.
 
 since_pause(Left, #hot{begun = Now, ended = Ended, received = Received} = Hot) when
@@ -314,8 +314,7 @@ since_pause(Left, #hot{begun = Now, ended = Ended, received = Received} = Hot) w
     #hot{hook = #hook{counters = Counters, clock = Clock, delay = Delay}} = Hot,
     {Asked, Looks} = dyno_agent_server_counters:seen_idle(Counters, Ended - Clock),
     Seen = [{At + Clock, Queue} || {At, Queue} <- Looks],
-    %% Where messages were seen to wait meanwhile it did not wait for them, and neither did it where
-    %% it gave no answer.
+    %% If messages were seen waiting, or the process gave no answer, it did not wait for them.
     case [waits || {_, Queue} <- Seen, Queue > 0] of
         [] when Asked =:= none; Now - Clock - Asked < ?ANSWER_NS ->
             {before(Left, Hot), dyno_agent_server_delay:woken({Received, Now, Left}, Delay)};
@@ -348,20 +347,20 @@ closely(Message, #hot{begun = Now, received = Received, weight = Weight, hook = 
             Told = told(Message, Control, Counted#hook{
                 rarity = Rarer, credit = Rest, looked = Now, delay = Delay, flood = Flood
             }),
-            %% What this took is not the callback's.
+            %% The time of the look is not the callback's.
             Hot#hot{
                 begun = erlang:monotonic_time(nanosecond), distance = Distance, hook = Told
             }
     end.
 
-%% The end of the last callback. In a flood it is not known: anything until now.
+%% The end of the last callback. In a flood it is unknown: any time until now.
 before(0, #hot{distance = Distance}) when Distance > 1 -> waited;
 before(_Left, #hot{begun = Now, distance = Distance}) when Distance > 1 -> Now;
 before(_Left, #hot{begun = Now, ended = Ended}) when Now - Ended > ?IDLE_NS -> waited;
 before(_Left, #hot{ended = Ended}) -> Ended.
 
-%% Some 2,000 looks a second: with fewer messages each of them, with many one in 64. A burst of a
-%% thousand is looked at as a whole.
+%% Some 2,000 looks a second: at low rates each message, at high rates one in 64. A burst of a
+%% thousand is looked at completely.
 rarity(SinceNs, Rarity, Credit) ->
     case min(?MOST_CREDIT_NS, Credit + SinceNs) - ?LOOK_NS of
         Left when Left > 0 -> {0, Left};
@@ -396,7 +395,7 @@ told(Message, Control, Hook) ->
             Hook
     end.
 
-%% Its end
+%% The end of a callback
 
 ends(#hot{begun = 0} = Hot) ->
     Hot#hot{ended = erlang:monotonic_time(nanosecond)};
@@ -429,7 +428,7 @@ tell(Ns, Series, #hook{told = Text, shared = #{each := Told}} = Hook) ->
     _ = Told ! {?MODULE, self(), Series, Text, Ns},
     Hook#hook{told = none}.
 
-%% It had no beginning: it came from the process itself, right after the last one.
+%% No beginning was seen: the process called it itself, right after the last callback.
 since_last(Callback, Kind, #hot{ended = Ended, hook = Hook} = Hot) ->
     Now = erlang:monotonic_time(nanosecond),
     {Series, #hook{counters = Counters, clock = Clock} = Named} = series(Callback, Kind, Hook),
@@ -442,7 +441,7 @@ since_last(Callback, Kind, #hot{ended = Ended, hook = Hook} = Hot) ->
 in_state(State, {Type, _}) -> {kind(State), Type};
 in_state(State, Type) -> {kind(State), Type}.
 
-%% The kind of a message: what its first element says, which does not grow with the load.
+%% The kind of a message: its first element, so the number of kinds does not grow with load.
 kind(Atom) when is_atom(Atom) -> Atom;
 kind(Tuple) when tuple_size(Tuple) > 0, is_atom(element(1, Tuple)) -> element(1, Tuple);
 kind(#{'__struct__' := Module}) when is_atom(Module) -> Module;
@@ -490,7 +489,7 @@ consumer({Pid, _}, Events, Message, Now, Hot) when is_list(Events), is_pid(Pid) 
 consumer(_From, What, Message, Now, Hot) ->
     begins(control(What), none, Message, Now, Hot).
 
-%% Of a message that was looked at closely.
+%% If the message got a close look.
 sampled(Size, Ours, #hot{hook = #hook{looked = Before, rarity = Rarity}}, Hook) ->
     case Hook of
         #hook{looked = Before} ->
@@ -521,7 +520,7 @@ producer(_From, What, Message, Now, Hot) ->
 with_hook(Hook, #hot{hook = Hook} = Hot) -> Hot;
 with_hook(Hook, Hot) -> Hot#hot{hook = Hook}.
 
-%% A stage in the middle has no handle_demand: with demand come the events that it keeps.
+%% A stage in the middle has no handle_demand: demand releases the events it keeps.
 on_demand(#hot{kept = unknown}) -> handle_demand;
 on_demand(#hot{kept = 0}) -> ?NO_CALLBACK;
 on_demand(_Hot) -> handle_events.
@@ -568,8 +567,8 @@ stage(#{'__struct__' := 'Elixir.GenStage', buffer := Buffer} = State, #hot{hook 
 stage(_State, Hot) ->
     Hot.
 
-%% What a stage in the middle keeps tells whether the message that ends had its callback run. Of the
-%% first one it is not known what was kept before: an atom is greater than a number.
+%% The kept events tell whether the ending message ran its callback. Before the first message their
+%% number is unknown: an atom is greater than a number.
 kept(#{type := producer_consumer, events := {Queue, Demand}}, Hot) when is_integer(Demand) ->
     #hot{series = Series, kept = Before, hook = #hook{ran = Ran}} = Hot,
     case {queue:len(Queue), Ran} of

@@ -3,9 +3,9 @@
 
 -module(dyno_agent_server_level).
 -moduledoc false.
-%% How much is measured: what was asked for, or less while the node is overloaded or measuring costs
-%% more than it may. Looked at every second; three in a row decide, and thirty in a row of a calm
-%% node take it a level up again. Pure.
+%% The level of measuring: as configured, or lower if the node is overloaded or measuring costs too
+%% much. Observed each second: three seconds in a row lower the level, thirty calm ones raise it.
+%% Pure.
 
 -export([new/2, observe/2, level/1, why/1]).
 -export_type([t/0, observation/0]).
@@ -15,16 +15,16 @@
     now := dyno_agent_servers:level(),
     share := float(),
     why := none | binary(),
-    %% How many seconds in a row: too much, or calm.
+    %% Seconds in a row: too much, or calm.
     too_much := non_neg_integer(),
     calm := non_neg_integer()
 }.
 
 -type observation() :: #{
-    %% Processes ready to run, for each scheduler; the schedulers' busy share.
+    %% Ready processes per scheduler; the schedulers' busy share.
     run_queue := number(),
     busy := float(),
-    %% What measuring takes of all schedulers.
+    %% The share of all schedulers' time that measuring takes.
     cost := float()
 }.
 
@@ -33,7 +33,6 @@
 -define(TOO_MUCH, 3).
 -define(CALM, 30).
 
--doc "What is asked for, and the share of all schedulers that measuring may take.".
 -spec new(dyno_agent_servers:level(), float()) -> t().
 new(auto, Share) ->
     new(distribution, Share);
@@ -86,6 +85,6 @@ text(Format, Arguments) ->
 -spec level(t()) -> dyno_agent_servers:level().
 level(#{now := Now}) -> Now.
 
--doc "Why it is less than what was asked for.".
+-doc "The reason for a lower level than configured.".
 -spec why(t()) -> none | binary().
 why(#{why := Why}) -> Why.

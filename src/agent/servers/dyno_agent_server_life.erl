@@ -3,8 +3,8 @@
 
 -module(dyno_agent_server_life).
 -moduledoc false.
-%% How gen_servers begin and end, and gen_statems begin: what init and terminate take, and when and
-%% how a callback ended that the hook cannot see the end of. No process is flagged while it serves:
+%% How gen_servers begin and end, and gen_statems begin: the times of init and terminate, and the
+%% end of a callback that the hook cannot see. No process is flagged while it serves:
 %%
 %%   gen_server:init_it/6     meta breakpoint: the process flags itself
 %%   gen_server:init_it/2     call, return      the time of init
@@ -14,22 +14,21 @@
 %%   gen_server:terminate     meta breakpoint: the process flags itself, and ends soon
 %%   gen_server:try_terminate call, return      the time of terminate
 %%
-%% And what a stage of GenStage throws away, for which there is one private function that knows how
-%% many events these are:
+%% Also the events that a stage of GenStage throws away; one private function knows their number:
 %%
 %%   GenStage:maybe_format_discarded/3   meta breakpoint: the process flags itself
 %%   Module:format_discarded/2, or
 %%   error_logger:warning_msg/2          call, with the number; it takes the flags off
 %%
-%% Which terminate it was, after an exception or after a stop, is told by the kind of timestamp that
-%% the process is flagged with. The messages hold no state and no argument; where there are more
-%% than some ten thousand a second, this is closed for a while.
+%% The kind of timestamp of the flags tells whether terminate follows an exception or a stop. The
+%% trace messages hold no state and no argument. If they exceed some ten thousand a second, the
+%% session is closed for a while.
 
 -export([open/0, close/1, is_open/1, event/2, tick/1, ending/2, stages/2, discarded/2]).
 -export_type([t/0, ending/0, birth/0]).
 
 -opaque t() :: #{
-    %% Or so many ticks until it is opened again.
+    %% The session, or the ticks until it is opened again.
     session := trace:session() | pos_integer(),
     %% Since the last tick.
     events := non_neg_integer(),
@@ -40,10 +39,10 @@
     discarded := #{pid() => non_neg_integer()}
 }.
 
--doc "How a process came to terminate, when, and how long terminate took.".
+-doc "How and when a process came to terminate, and the time of terminate.".
 -type ending() :: {exception | stop, At :: integer(), Ns :: non_neg_integer() | unknown}.
 
--doc "What began, when, and what init took.".
+-doc "A process that began, the time, and the time of init.".
 -type birth() :: {
     pid(),
     {gen_server | gen_statem, module()},
@@ -54,7 +53,7 @@
 -define(FLAGS, [call, arity, return_to, monotonic_timestamp, strict_monotonic_timestamp]).
 -define(EXCEPTION, [call, arity, return_to, monotonic_timestamp]).
 -define(BIRTH, [call, arity, monotonic_timestamp]).
-%% The message is made with the flags that are left: without arity it would hold the arguments.
+%% The message is made with the remaining flags: without arity it would hold the arguments.
 -define(FLAG_OFF, {trace, [call], []}).
 -define(DISCARDS, [call, arity, monotonic_timestamp]).
 -define(STOP, [call, arity, return_to, strict_monotonic_timestamp]).
@@ -87,11 +86,11 @@ set(Session) ->
         ok
     end,
     Set({gen_server, init_it, 6}, [{message, false}, {trace, [], ?EXCEPTION}], [meta]),
-    %% The module, without which nothing is known of one that ends soon.
+    %% The module: otherwise a process that ends soon stays unknown.
     _ = trace:function(
         Session, {gen_server, init_it, 2}, [{['$1', '_'], [], [{message, '$1'}]}], [local]
     ),
-    %% Of a gen_statem what init takes is not known.
+    %% The time of a gen_statem's init is unknown.
     Set({gen_statem, init_it, 6}, [{message, false}, {trace, [], ?BIRTH}], [meta]),
     Module = [{['_', '_', '_', '$1', '_', '_', '_', '_'], [], [{message, '$1'}, ?FLAG_OFF]}],
     _ = trace:function(Session, {gen_statem, init_result, 8}, Module, [local]),
@@ -114,7 +113,6 @@ close(#{session := Session}) ->
     _ = trace:session_destroy(Session),
     ok.
 
--doc "Whether it tells what begins.".
 -spec is_open(t()) -> boolean().
 is_open(#{session := Session}) -> not is_integer(Session).
 
@@ -126,13 +124,11 @@ tick(#{session := Ticks} = Life) when is_integer(Ticks) ->
 tick(#{begun := Begun, endings := Endings} = Life) ->
     Life#{events := 0, begun := few(Begun), endings := few(Endings)}.
 
-%% Of processes that nobody asks for.
+%% Of processes that are never asked for.
 few(Map) when map_size(Map) > ?MOST_KEPT -> #{};
 few(Map) -> Map.
 
--doc """
-A message of the session; tells of a process that has begun to serve.
-""".
+-doc "Handles a message of the session; reports a process that has begun to serve.".
 -spec event(tuple(), t()) ->
     {begins, birth(), t()} | {none, t()}.
 event(_Message, #{events := ?MOST_EVENTS} = Life) ->
@@ -175,12 +171,12 @@ told(_Other, Life) ->
 monotonic({Time, _}) -> Time;
 monotonic(Time) -> Time.
 
--doc "How a process came to terminate, where that was seen; it is forgotten.".
+-doc "Takes out how a process came to terminate, if seen.".
 -spec ending(pid(), t()) -> {ending() | none, t()}.
 ending(Pid, #{endings := Endings} = Life) ->
     {maps:get(Pid, Endings, none), Life#{endings := maps:remove(Pid, Endings)}}.
 
--doc "Has what stages of these modules throw away counted.".
+-doc "Counts the events that stages of these modules throw away.".
 -spec stages([module()], t()) -> t().
 stages([], Life) ->
     Life;
@@ -198,7 +194,7 @@ stages(Modules, #{stages := none, session := Session} = Life) ->
     end;
 stages(Modules, #{session := Session} = Life) ->
     Callbacks = [{Of, format_discarded, 2} || Of <- lists:usort(Modules)],
-    %% New, or its code was loaded anew.
+    %% New, or the code was loaded anew.
     Untraced = [Of || Of <- Callbacks, trace:info(Session, Of, traced) =:= {traced, false}],
     lists:foreach(fun(Of) -> counts(Of, ['$1', '_'], Session) end, Untraced),
     Life.
@@ -208,7 +204,7 @@ counts(Function, Arguments, Session) ->
     _ = trace:function(Session, Function, [{Arguments, [], Body}], [local]),
     ok.
 
--doc "The events that stages threw away in this window, where that is known.".
+-doc "The events that stages threw away in this window, if known.".
 -spec discarded(restart | go_on, t()) -> {#{pid() => non_neg_integer()} | unknown, t()}.
 discarded(_How, #{stages := none} = Life) -> {unknown, Life#{discarded := #{}}};
 discarded(go_on, #{discarded := Discarded} = Life) -> {Discarded, Life};

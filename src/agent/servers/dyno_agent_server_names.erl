@@ -3,10 +3,9 @@
 
 -module(dyno_agent_server_names).
 -moduledoc false.
-%% What hooks tell but numbers: what their series are called, the other stages that they have met;
-%% and which processes have one. A table that outlives the instrument: a process that runs none of the
-%% agent's code then has the hooks removed, also those of processes that would not receive a message
-%% for long.
+%% The names behind the numbers of the hooks: of series and of other stages; and the processes with
+%% a hook. The table outlives the instrument: its heir, which runs none of the agent's code, then
+%% removes the hooks, also of processes that receive no message for long.
 
 -export([new/0, names/2, peers/2, hooks/3, hooked/1, forget/2, unhook_all/1]).
 
@@ -29,13 +28,12 @@ new() ->
     Heir = spawn(erl_eval, exprs, [Expressions, Bindings]),
     ets:new(?MODULE, [ordered_set, public, {heir, Heir, none}]).
 
--doc "What the series of a process are called.".
 -spec names(pid(), dyno_agent_server_hook:shared()) ->
     #{dyno_agent_server_counters:series() => dyno_agent_server_hook:name()}.
 names(Pid, #{names := Table}) ->
     #{Series => Name || [Series, Name] <- ets:match(Table, {{Pid, series, '$1'}, '$2'})}.
 
--doc "The other stages, and the user's module and the type of the stage, where they are known.".
+-doc "The other stages, and the user's module and the type of the stage, if known.".
 -spec peers(pid(), dyno_agent_server_hook:shared()) ->
     {#{dyno_agent_server_counters:peer() => pid()}, module() | unknown, Type :: atom()}.
 peers(Pid, #{names := Table}) ->
@@ -43,13 +41,12 @@ peers(Pid, #{names := Table}) ->
     {Module, Type} = ets:lookup_element(Table, {Pid, stage, 1}, 2, {unknown, unknown}),
     {Peers, Module, Type}.
 
--doc "A process is given a hook that counts there.".
 -spec hooks(pid(), dyno_agent_server_counters:t(), dyno_agent_server_hook:shared()) -> ok.
 hooks(Pid, Counters, #{names := Table}) ->
     true = ets:insert(Table, {{Pid, hooked, 1}, Counters}),
     ok.
 
--doc "Those that were given one, and what they count into.".
+-doc "The processes with a hook, and their counters.".
 -spec hooked(dyno_agent_server_hook:shared()) -> [{pid(), dyno_agent_server_counters:t()}].
 hooked(#{names := Table}) ->
     ets:select(Table, [{{{'$1', hooked, 1}, '$2'}, [], [{{'$1', '$2'}}]}]).
@@ -59,7 +56,7 @@ forget(Pid, #{names := Table}) ->
     true = ets:match_delete(Table, {{Pid, '_', '_'}, '_'}),
     ok.
 
--doc "Has all hooks removed: returns when each process was told.".
+-doc "Removes all hooks: returns when each process was sent the request.".
 -spec unhook_all(dyno_agent_server_hook:shared()) -> ok.
 unhook_all(#{names := Table}) ->
     Heir = ets:info(Table, heir),

@@ -3,9 +3,9 @@
 
 -module(dyno_agent_server_parts).
 -moduledoc false.
-%% A window of servers in the recording of a test: the tables of servers and of their callbacks,
-%% histograms, and warnings where something could not be measured. Servers of one name and module
-%% are one row. Pure, and needed on the caller's side only.
+%% Records a window of servers in a test: tables of servers and callbacks, histograms, and warnings
+%% if something could not be measured. Servers of one name and module are one row. Pure; caller's
+%% side only.
 
 -export([tables/0, metrics/0, histograms/0, warnings/2]).
 -export([waited/2, waited_columns/4]).
@@ -14,18 +14,18 @@
 -type window() :: dyno_agent_servers:window().
 -type row() :: #{atom() => term()}.
 
--doc "What a message waited, and between which ends that is; `undefined` what is not known.".
+-doc "The delay of messages and its bounds; `undefined` if unknown.".
 -type waited() :: {
     Ns :: non_neg_integer() | undefined,
     LowNs :: non_neg_integer() | undefined,
     HighNs :: non_neg_integer() | undefined
 }.
 
-%% Of which histograms are recorded: those of the callbacks that took most.
+%% Histograms are recorded for the callbacks that took the most time.
 -define(MOST_HISTOGRAMS, 50).
-%% Counted for less of its life, what a server did is known in part.
+%% If counted for less of its life, a server is known in part.
 -define(WHOLE, 0.99).
-%% Of less, waking a process may be more than a tenth.
+%% Below this, waking a process may be more than a tenth.
 -define(LEAST_NS, 500_000).
 
 -spec tables() -> [dyno_agent_instrument:table()].
@@ -78,8 +78,8 @@ tables() ->
 column(Name, Title, Kind, Key, Properties) ->
     {Name, Title, Kind, Properties, fun(Row) -> map_get(Key, Row) end}.
 
-%% The lower end of what was counted in a part of the time (`in_part`), or of which not all was timed
-%% (`untimed`). The upper end is not known.
+%% The lower bound of a value that was counted part of the time (`in_part`), or of which not all was
+%% timed (`untimed`). The upper bound is unknown.
 at_least(Name, Kind, Key, If) ->
     {<<Name/binary, "_low">>, ~"At least", Kind, #{role => low, 'of' => Name, optional => true}, fun
         (#{If := true, Key := Value}) -> Value;
@@ -117,8 +117,8 @@ servers(#{servers := Servers, duration_ns := DurationNs, looks_apart_ns := Apart
     ].
 
 -doc """
-The columns of what messages waited: its value, or its upper end where it is less than is told apart,
-and its ends.
+The columns of message delays: the value, or the upper bound if it is below the resolution, and both
+bounds.
 """.
 -spec waited_columns(binary(), binary(), atom(), dyno_recording_table:properties()) ->
     [dyno_recording_table:column()].
@@ -134,9 +134,9 @@ waited_columns(Name, Title, Key, Properties) ->
     ].
 
 -doc """
-How long this share of the messages waited at most. What messages waited for a process to be woken is
-not in it, nor that it was kept from them for less than the time between two looks from outside. Of
-messages whose wait is not known only the lower end is.
+The delay that this share of the messages did not exceed. Waking a process does not count, nor does
+a pause shorter than the time between two looks from outside. If delays of messages are unknown,
+only the lower bound is known.
 """.
 -spec waited(float(), #{
     delay := none | #{buckets := [{non_neg_integer(), pos_integer()}], _ => _},
@@ -159,17 +159,16 @@ waited(Share, #{delay := #{buckets := Buckets}, delay_unknown := Unknown, looks_
         false -> {Ns, LowNs, LowNs + ApartNs}
     end.
 
-%% A server that was busy when dyno came had no hook yet, and its calls were counted by turns.
+%% A server that was busy when dyno came had no hook yet; its calls were counted by turns.
 is_in_part(#{life_ns := LifeNs} = Server) -> counted_ns(Server) < ?WHOLE * LifeNs.
 
 counted_ns(#{busy_of_ns := BusyOfNs, cpu_of_ns := CpuOfNs, life_ns := LifeNs}) ->
     min(LifeNs, max(BusyOfNs, CpuOfNs)).
 
-%% A registered name is one, however often it was restarted.
+%% A registered name is one server, however often it was restarted.
 at_once([#{kind := registered} | _]) -> 1;
 at_once(Of) -> length(Of).
 
-%% Ordered by these keys.
 by(Keys, Maps) ->
     Values = fun(Map) -> list_to_tuple([map_get(Key, Map) || Key <- Keys]) end,
     maps:iterator(maps:groups_from_list(Values, Maps), ordered).
@@ -201,10 +200,10 @@ callbacks(#{servers := Servers}) ->
     ],
     lists:sort(fun(A, B) -> map_get(sum_ns, A) >= map_get(sum_ns, B) end, Rows).
 
-%% A call takes as long as it is on the processor, at least.
+%% A call takes at least its processor time.
 is_untimed(#{wall := Wall, missed := Missed}) -> Wall =:= none orelse Missed > 0.
 
-%% If the wall time is not known, that of the processor stands for it.
+%% The processor time stands for an unknown wall time.
 time(#{wall := #{sum := Ns}}) -> Ns;
 time(#{cpu_ns := undefined}) -> 0;
 time(#{cpu_ns := Ns}) -> Ns.

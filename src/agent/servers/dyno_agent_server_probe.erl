@@ -3,9 +3,9 @@
 
 -module(dyno_agent_server_probe).
 -moduledoc false.
-%% What measuring adds to a callback in this node: a server that does nothing gets as many messages
-%% with it as without, and the quickest rounds are compared. These come one right after the other.
-%% A server with few messages looks at each of them closely: this is measured in the hook itself.
+%% Measures the cost of measuring on this node: an empty server handles the same messages with and
+%% without it, and the fastest rounds are compared, one right after the other. A server with few
+%% messages looks at each closely: the hook itself is timed for this.
 
 -behaviour(gen_server).
 
@@ -15,10 +15,10 @@
 -define(ROUNDS, 60).
 -define(MESSAGES, 100).
 -define(LOOKS, 200).
-%% So many are looked at closely before they count as a flood, and more.
+%% More than get a close look before they count as a flood.
 -define(BURST, 3000).
 
--doc "What the hook adds. Takes some 20 ms.".
+-doc "The cost of the hook. Takes some 20 ms.".
 -spec hook_ns(dyno_agent_server_hook:shared()) -> non_neg_integer().
 hook_ns(Shared) ->
     added(fun(Pid) ->
@@ -26,13 +26,13 @@ hook_ns(Shared) ->
         ok = sys:install(Pid, dyno_agent_server_hook:debug(Pid, Counters, Shared))
     end).
 
--doc "What a message takes besides that is looked at closely, as each of a server with few messages is.".
+-doc "The additional cost of a close look, which each message of a server with few messages gets.".
 -spec look_ns(dyno_agent_server_hook:shared()) -> non_neg_integer().
 look_ns(Shared) ->
     Counters = dyno_agent_server_counters:new(),
     {_, _, Hook} = dyno_agent_server_hook:debug(self(), Counters, Shared),
     _ = timed(Hook),
-    %% A new one, to which nothing is new, looks at its first message.
+    %% A new hook looks at its first message.
     {_, _, New} = dyno_agent_server_hook:debug(self(), Counters, Shared),
     Numbers = lists:seq(1, ?LOOKS),
     Closely = [Ns || _ <- Numbers, {Ns, _} <- [timed(New)]],
@@ -49,13 +49,13 @@ timed(Hook) ->
 
 median(Times) -> lists:nth((length(Times) + 1) div 2, lists:sort(Times)).
 
--doc "What call_time and call_memory add.".
+-doc "The cost of call_time and call_memory.".
 -spec flag_ns(dyno_agent_server_breakpoints:t()) -> non_neg_integer().
 flag_ns(Times) ->
     added(fun(Pid) -> dyno_agent_server_breakpoints:flag(Pid, true, Times) end).
 
 added(Measure) ->
-    %% On a saturated node each message would take as long as all other processes together.
+    %% On a saturated node a message would otherwise wait for all other processes.
     Options = [{spawn_opt, [{priority, high}]}],
     {ok, Plain} = gen_server:start_link(?MODULE, none, Options),
     {ok, Measured} = gen_server:start_link(?MODULE, none, Options),
@@ -71,7 +71,6 @@ round_ns(Pid) ->
     ok = gen_server:call(Pid, done, infinity),
     erlang:monotonic_time(nanosecond) - Before.
 
-%% The caller traps exits.
 end_server(Pid) ->
     unlink(Pid),
     ok = gen_server:stop(Pid),

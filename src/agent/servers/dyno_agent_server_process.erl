@@ -3,8 +3,8 @@
 
 -module(dyno_agent_server_process).
 -moduledoc false.
-%% One measured process: what it is, how it is measured, and what is known of it besides its
-%% counters. Makes of all that its part of a window. Pure.
+%% One measured process: its identity, how it is measured, and the facts beside its counters. Makes
+%% its part of a window. Pure.
 
 -export([new/3, rename/2, queue/2, observe/4, ended/4, is_ended/1, next/4, part/2]).
 -export([hook/3, flag/3, is_silent/2]).
@@ -19,20 +19,20 @@
     %% When sys was asked.
     since := integer(),
     flagged := boolean(),
-    %% In this window: from when it is known, when it ended, and how long and since when it has a
-    %% hook, and the runtime times it. By the monotonic clock.
+    %% In this window: known from, ended at, and since when and how long it has a hook and is timed
+    %% by the runtime. Monotonic clock.
     from := integer(),
     until := integer() | none,
     hook_time := time(),
     flag_time := time(),
-    %% Whether calls went on in the last window of which the hook counted none.
+    %% Whether the hook missed the calls of the last window.
     silent := boolean(),
-    %% Whether it is measured only since it is one of the busiest.
+    %% Whether it is measured only as one of the busiest.
     busiest := boolean(),
-    %% Callbacks a second in the last window, and how long the one at its end had run by then.
+    %% Callbacks a second in the last window; the run time of the callback at its end.
     rate := number(),
     ran_ns := non_neg_integer(),
-    %% The length of the queue when the window began, the last seen and the longest seen.
+    %% The queue length: at the window's start, the last seen, the longest seen.
     queue_before := non_neg_integer(),
     queue_now := non_neg_integer(),
     queue_max := non_neg_integer(),
@@ -45,26 +45,24 @@
 
 -type outcome() :: returned | exception | stop.
 
--doc """
-How long a callback took; `counted` where it is counted elsewhere.
-""".
+-doc "The time of a callback; `counted` if counted elsewhere.".
 -type taken() :: Ns :: non_neg_integer() | unknown | counted.
 
 -type callback() :: #{
     buckets := [{non_neg_integer(), pos_integer()}],
-    %% Of which the time is not known.
+    %% Callbacks of unknown time.
     untimed := non_neg_integer(),
     exceptions := non_neg_integer(),
     stops := non_neg_integer()
 }.
 
 -doc """
-What was measured in a window: by the hook its counters and the names of their series; by call_time
-the count, time and words of each callback.
+The measurements of a window: the hook's counters and the names of their series; call_time's count,
+time and words of each callback.
 """.
 -type measured() :: #{
     level := dyno_agent_servers:level(),
-    %% Since the window began, and when it is read.
+    %% Since the window began; the time of reading.
     elapsed_ns := non_neg_integer(),
     now := integer(),
     values := dyno_agent_server_counters:values(),
@@ -75,14 +73,14 @@ the count, time and words of each callback.
     atom() => term()
 }.
 
-%% Infos that have callbacks of their own.
+%% Infos with callbacks of their own.
 -define(INFOS, [
     ~"timeout", ~"handle_events", ~"handle_demand", ~"handle_subscribe", ~"handle_cancel",
     ~"(no callback)"
 ]).
 %% A flag is set a moment after the process is found.
 -define(SOON_NS, 1_000_000).
-%% An error of a message's waiting that bothers nobody: less is not told apart.
+%% A delay error that does not matter: smaller delays are not distinguished.
 -define(FINE_NS, 500_000).
 -define(NOT_OBSERVED, #{buckets => [], untimed => 0, exceptions => 0, stops => 0}).
 -define(BUSY, ~"it has not answered sys for two seconds").
@@ -90,8 +88,8 @@ the count, time and words of each callback.
 -define(MANAGER, ~"event managers tell sys nothing of the end of a callback").
 
 -doc """
-A process, with the length of its queue, and since when it is known. Of one that was seen to begin
-the runtime has timed all.
+A process with its queue length, known since this time. If its beginning was seen, the runtime has
+timed all of its calls.
 """.
 -spec new(dyno_agent_process_filter:process(), Queue, {found | begun, integer()}) -> t() when
     Queue :: non_neg_integer().
@@ -123,14 +121,12 @@ new(#{pid := Pid} = Server, Queue, {How, From}) ->
         reason => undefined
     }.
 
--doc "It has a hook or none, from now on, or was asked.".
 -spec hook(none | asked | hooked | busy, integer(), t()) -> t().
 hook(hooked, Now, #{hook_time := Time} = Process) ->
     Process#{hook := hooked, hook_time := runs(Now, Time)};
 hook(Hook, Now, #{hook_time := Time} = Process) ->
     Process#{hook := Hook, hook_time := stands(Now, Time)}.
 
--doc "The runtime times it, or does not, from now on.".
 -spec flag(boolean(), integer(), t()) -> t().
 flag(true, Now, #{flag_time := Time} = Process) ->
     Process#{flagged := true, flag_time := runs(Now, Time)};
@@ -143,19 +139,18 @@ runs(_Now, Time) -> Time.
 stands(_Now, {_, none} = Time) -> Time;
 stands(Now, {Ns, Since}) -> {Ns + max(0, Now - Since), none}.
 
--doc "GenStage has told the user's module.".
+-doc "GenStage has named the user's module.".
 -spec rename(module(), t()) -> t().
 rename(Module, #{server := #{kind := module} = Server} = Process) ->
     Process#{server := Server#{module := Module, name := dyno_agent_name:module(Module)}};
 rename(Module, #{server := Server} = Process) ->
     Process#{server := Server#{module := Module}}.
 
--doc "The length of its queue now.".
 -spec queue(non_neg_integer(), t()) -> t().
 queue(Queue, #{queue_max := Max} = Process) ->
     Process#{queue_now := Queue, queue_max := max(Max, Queue)}.
 
--doc "A callback that the hook cannot see the end of, and its time.".
+-doc "Counts a callback whose end the hook cannot see.".
 -spec observe(binary(), outcome(), taken(), t()) -> t().
 observe(Name, Outcome, Ns, #{observed := Observed} = Process) ->
     Before = maps:get(Name, Observed, ?NOT_OBSERVED),
@@ -172,7 +167,7 @@ outcome(returned, Callback) -> Callback;
 outcome(exception, #{exceptions := Count} = Callback) -> Callback#{exceptions := Count + 1};
 outcome(stop, #{stops := Count} = Callback) -> Callback#{stops := Count + 1}.
 
--doc "It has ended, with a callback under way or without; its reason is printed shortly.".
+-doc "The process has ended, with or without a callback under way.".
 -spec ended(ended | crashed, term(), {binary(), outcome(), taken()} | none, t()) -> t().
 ended(How, Reason, UnderWay, Process) ->
     Now = erlang:monotonic_time(nanosecond),
@@ -197,7 +192,7 @@ printed(Reason) ->
 is_ended(#{state := State}) -> State =/= alive.
 
 -doc """
-A new window begins now; in the last one it had so many callbacks a second, and one ran so long at
+Begins a window; takes the callbacks a second of the last one, and the run time of the callback at
 its end.
 """.
 -spec next(number(), non_neg_integer(), integer(), t()) -> t().
@@ -216,7 +211,7 @@ next(Rate, RanNs, Now, #{queue_now := Queue, hook_time := Hook, flag_time := Fla
 restarted(_Now, {_, none}) -> {0, none};
 restarted(Now, {_, _}) -> {0, Now}.
 
--doc "Whether calls went on in the window, by the runtime's count, and its hook counted none.".
+-doc "Whether the runtime counted calls in the window and the hook none.".
 -spec is_silent(t(), measured()) -> boolean().
 is_silent(#{hook := hooked, from := From, hook_time := {_, Since}}, Measured) when
     Since =< From, map_get(running, Measured) =:= none
@@ -285,7 +280,7 @@ by(Process, Measured) ->
 ns({Ns, none}, _Measured) -> Ns;
 ns({Ns, Since}, #{now := Now}) -> Ns + max(0, Now - Since).
 
-%% What it was sent for sys waits with all that others have sent it.
+%% The request to sys waits behind all messages of other processes.
 asked_ns(#{hook := Hook, since := Since, state := alive}, #{now := Now}) when
     Hook =:= asked; Hook =:= busy
 ->
@@ -306,8 +301,8 @@ why(_Process) -> undefined.
 wall_ns(hook, Callbacks) -> lists:sum([Sum || #{wall := #{sum := Sum}} <- Callbacks]);
 wall_ns(_By, _Callbacks) -> undefined.
 
-%% And of how much time. What the runtime has timed all the while, and the hook hardly, was busy for
-%% as long as it was on the processor at least.
+%% The busy time, and the time it is a part of. If the runtime timed the whole life and the hook
+%% little of it, the processor time is a lower bound.
 busy(By, WallNs, #{state := State} = Process, #{times := Times} = Measured) ->
     HookNs = ns(map_get(hook_time, Process), Measured),
     LifeNs = life_ns(Process, Measured),
@@ -322,20 +317,20 @@ busy(By, WallNs, #{state := State} = Process, #{times := Times} = Measured) ->
             {undefined, 0}
     end.
 
-%% As of what has begun in this window, and those that ended before the hook was there.
+%% As of a process that began in this window, or ended before the hook was there.
 is_flagged_longer(#{hook_time := Hook, flag_time := Flag} = Process, Measured) ->
     FlagNs = ns(Flag, Measured),
     FlagNs > ns(Hook, Measured) andalso FlagNs + ?SOON_NS >= life_ns(Process, Measured).
 
-%% A callback is counted when it has ended, with all of its time: a server that is blocked for ten
-%% windows would be idle in nine and busy ten times over in the last. So each gets what ran in it.
+%% A callback counts when it ends, with all of its time. A server blocked for ten windows would be
+%% idle in nine and busy ten times over in the last. So each window gets the time that ran in it.
 running_ns(#{state := alive, ran_ns := Before}, #{running := #{ns := Ns}} = Measured) ->
-    %% What the first window does not know began before it.
+    %% The part unknown to the first window began before it.
     min(Ns, Before + map_get(elapsed_ns, Measured)) - Before;
 running_ns(#{ran_ns := Before}, _NoneRuns) ->
     -Before.
 
-%% What comes from a message. An event manager may call several handlers for one, or none.
+%% Callbacks of messages. An event manager may call several handlers for one message, or none.
 is_served(Name, gen_event) ->
     Name =:= ~"(message)";
 is_served(Name, _Behaviour) ->
@@ -354,8 +349,7 @@ delay(#{queue := own}, _Values) ->
 delay(_Server, #{delay_error := ErrorNs} = Values) ->
     Method = ~"arrival between two samples of the queue's length",
     case dyno_agent_server_counters:histogram(dyno_agent_server_hook:buckets(delay, Values)) of
-        %% Where messages come seldom, the samples do not tell when they came: they have waited for
-        %% no time at least.
+        %% If messages are rare, the samples do not tell their arrival: the lower bound is no wait.
         #{count := Count, sum := SumNs} when ErrorNs > ?FINE_NS * Count, 2 * ErrorNs > SumNs ->
             {dyno_agent_server_counters:histogram([{0, Count}]), Count, Method};
         Histogram ->
@@ -386,14 +380,13 @@ callbacks(#{observed := Observed} = Process, #{times := All} = Measured) ->
      || Name <- Names
     ].
 
-%% The runtime counts what begins, and the hook what has ended: one that is under way at the end of a
-%% window would count in this one and in the next.
+%% The runtime counts begins, the hook ends: a callback under way at the end of a window would count
+%% in two windows.
 under_way(Name, #{running := #{callback := Name}}) -> 1;
 under_way(_Name, _Measured) -> 0.
 
-%% To gen_server a timeout and the messages of GenStage are all infos, which the hook tells apart:
-%% what they took of the processor together is none's alone. So it is with the events of a state
-%% machine.
+%% For gen_server, a timeout and GenStage's messages are all infos, which only the hook
+%% distinguishes: their processor time is shared. The same holds for the events of a state machine.
 times_of(Times, Hooked) ->
     Together =
         [~"(event)" || map_size(Hooked) > 0] ++
@@ -436,7 +429,7 @@ callback(Name, Hooked, Observed, {Calls, CpuNs, Words}, {Longer, UnderWay}) ->
     (maps:with([exceptions, stops], Observed))#{
         name => Name,
         count => Count,
-        %% That ended before there was a hook.
+        %% Ended before there was a hook.
         missed =>
             case Longer of
                 true -> Count - Ended;

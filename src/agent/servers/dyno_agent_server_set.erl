@@ -3,9 +3,9 @@
 
 -module(dyno_agent_server_set).
 -moduledoc false.
-%% The processes that are measured: finds new ones, has them measured as the level says, and knows
-%% how they ended. Nothing here waits for one of them: what is asked of a process is a message,
-%% whose answer comes when the process has time.
+%% The measured processes: finds new ones, has them measured at the current level, and records how
+%% each ended. Nothing here waits for a process: requests are messages, answered when the process
+%% has time.
 %%
 %%   hook   none --> asked --> hooked        sys was asked, has answered
 %%                     `--> busy --^         not within two seconds
@@ -22,40 +22,39 @@
     filter := dyno_agent_process_filter:t(),
     most := pos_integer(),
     shared := dyno_agent_server_hook:shared(),
-    %% Has a process timed by the runtime, or not any more.
+    %% Starts or stops timing of a process by the runtime.
     flag := fun((pid(), boolean()) -> ok),
     measured := #{pid() => dyno_agent_server_process:t()},
-    %% Of them, those that have ended in this window.
+    %% Measured processes that ended in this window.
     ended := non_neg_integer(),
-    %% Those that are not; servers where the busiest are looked for.
+    %% Processes not measured; servers if the busiest are looked for.
     other := #{pid() => none | dyno_agent_process_filter:process()},
     unselected := #{pid() => []},
-    %% How many were not asked yet what they are; and those that were, and have not answered.
+    %% The number of processes not asked yet, and the processes that have not answered.
     unasked := non_neg_integer(),
     asked := #{pid() => []},
-    %% The number of the newest process when all were last listed, and when that is due again.
+    %% The newest process when all were last listed; when the next listing is due.
     newest := integer(),
     due := integer(),
-    %% Of those that may be the busiest, when they were last chosen.
+    %% Candidates for the busiest, at the last choice.
     reductions := #{pid() => non_neg_integer()},
-    %% Whether those that begin are timed by the runtime from their first message on.
+    %% Whether the runtime times new processes from their first message on.
     is_flagging := boolean(),
-    %% What those of a module are that ended before they could be asked.
+    %% The description of a module's processes that ended before they could be asked.
     templates := #{{gen_server | gen_statem, module()} => dyno_agent_process_filter:process()}
 }.
 
-%% So long may a process take to answer sys.
+%% The longest wait for an answer of sys.
 -define(ANSWER_NS, 2_000_000_000).
-%% To list all processes takes a hundredth of the time.
+%% Listing all processes takes a hundredth of the time.
 -define(SCAN_EVERY, 100).
-%% To ask a process what it is takes 3 us.
+%% Asking a process for its description takes 3 us.
 -define(ASKED_AT_ONCE, 50_000).
-%% So long is waited for the answers.
+%% The longest wait for the answers.
 -define(DESCRIBED_MS, 200).
-%% A flag takes 0.2 ms: so many are changed at once.
+%% A flag takes 0.2 ms: the most changed at once.
 -define(FLAGS, 100).
-%% A process with so many callbacks a second has its time on the processor measured besides the
-%% hook.
+%% With fewer callbacks a second, the runtime times a process beside the hook.
 -define(SELDOM, 2000).
 
 -spec new([dyno_agent_process_filter:selector()], pos_integer(), Shared, Flag) -> t() when
@@ -80,7 +79,7 @@ new(Selectors, Most, Shared, Flag) ->
         templates => #{}
     }.
 
--doc "Those measured, but for stages that may turn out to be others than those selected.".
+-doc "The measured processes, without stages that may turn out not to be selected.".
 -spec to_list(t()) -> [{pid(), dyno_agent_server_process:t()}].
 to_list(#{measured := All, filter := Filter}) ->
     [
@@ -89,7 +88,7 @@ to_list(#{measured := All, filter := Filter}) ->
         Busiest orelse dyno_agent_process_filter:is_surely(Server, Filter)
     ].
 
--doc "How many are meant and not measured, at most.".
+-doc "The number of selected processes that are not measured, at most.".
 -spec unselected(t()) -> non_neg_integer().
 unselected(#{unselected := Unselected, unasked := Unasked, asked := Asked}) ->
     map_size(Unselected) + Unasked + map_size(Asked).
@@ -101,7 +100,7 @@ select(More, #{filter := Filter} = Set) ->
     Wider = dyno_agent_process_filter:add(More, Filter),
     scan(Set#{filter := Wider, other := #{}, unselected := #{}}).
 
--doc "Fewer; the processes that no other one means are let go.".
+-doc "Removes selectors; processes that no other selector matches are released.".
 -spec unselect([dyno_agent_process_filter:selector()], t()) -> t().
 unselect(Less, #{filter := Filter, measured := All} = Set) ->
     Left = dyno_agent_process_filter:remove(Less, Filter),
@@ -112,7 +111,7 @@ unselect(Less, #{filter := Filter, measured := All} = Set) ->
         not dyno_agent_process_filter:is_chosen(Server, Left)
     ],
     Smaller = lists:foldl(fun drop/2, Set#{filter := Left}, Unmeant),
-    %% Those that were too many may find room.
+    %% Processes beyond the limit may find room.
     scan(Smaller#{other := #{}, unselected := #{}}).
 
 drop(Pid, #{measured := All, shared := Shared, flag := Flag, ended := Ended} = Set) ->
@@ -124,13 +123,13 @@ drop(Pid, #{measured := All, shared := Shared, flag := Flag, ended := Ended} = S
     Set#{measured := Rest, ended := Ended - length([Pid || is_ended(One)])}.
 
 -doc """
-The same where processes were started since the last time, but not so often that it takes more than
-a hundredth of the time: to list all takes 0.6 ms and more, on a node that does nothing as well.
+Scans if processes were started since the last time, in at most a hundredth of the time: listing all
+takes 0.6 ms and more, even on an idle node.
 """.
 -spec scan_due(t()) -> t().
 scan_due(#{newest := Before} = Set) ->
     case {dyno_agent_process:newest(), unselected(Set)} of
-        %% That one was started here.
+        %% The one new process was started here.
         {{_, Now}, 0} when Now =:= Before + 1 -> known_stages(Set#{newest := Now});
         {_, _} -> scan_if_due(erlang:monotonic_time(), Set)
     end.
@@ -159,7 +158,7 @@ scan(Before) ->
     Deadline = erlang:monotonic_time(millisecond) + ?DESCRIBED_MS,
     known_stages((described_until(Deadline, Scanned))#{unasked := length(Later)}).
 
-%% Those that are busy for longer tell later.
+%% Processes that are busy longer answer later.
 described_until(_Deadline, #{asked := Asked} = Set) when map_size(Asked) =:= 0 ->
     Set;
 described_until(Deadline, Set) ->
@@ -169,7 +168,7 @@ described_until(Deadline, Set) ->
     after max(0, Deadline - erlang:monotonic_time(millisecond)) -> Set
     end.
 
--doc "A process has told what it is.".
+-doc "A process has described itself.".
 -spec described(pid(), dyno_agent_process_filter:process() | gone, t()) -> t().
 described(Pid, Server, #{asked := Asked, measured := All} = Before) ->
     Set = Before#{asked := maps:remove(Pid, Asked)},
@@ -186,7 +185,7 @@ known_stages(#{measured := All} = Set) ->
 
 current(Pids, #{other := Other, unselected := Unselected} = Set) ->
     case has_room(Set) of
-        %% Those that were too many are new again.
+        %% Processes beyond the limit are new again.
         true when map_size(Unselected) > 0 ->
             Set#{other := maps:without(maps:keys(Unselected), Other), unselected := #{}};
         _ when map_size(Other) > 2 * length(Pids) ->
@@ -195,11 +194,11 @@ current(Pids, #{other := Other, unselected := Unselected} = Set) ->
             Set
     end.
 
-%% Those that have ended are kept until the window's end, as many again at most.
+%% Ended processes stay until the window's end, at most as many again.
 has_room(#{measured := All, ended := Ended, most := Most}) ->
     map_size(All) - Ended < Most andalso Ended =< Most.
 
-%% A stage tells its module with its first callback; until then it may be one that is selected.
+%% A stage names its module with its first callback; until then it may be a selected one.
 known_stage(Pid, #{measured := All, shared := Shared, filter := Filter} = Set) ->
     case dyno_agent_server_names:peers(Pid, Shared) of
         {_Peers, unknown, unknown} ->
@@ -229,7 +228,7 @@ found({Pid, Of, At, _InitNs}, #{filter := Filter, is_flagging := IsFlagging} = S
         {gone, _} when Of =:= {gen_server, supervisor} ->
             Set;
         {gone, _} ->
-            %% It is measured only where its calls were counted by the runtime.
+            %% Measured only if the runtime counted its calls.
             #{templates := Templates} = Known = with_template(Of, Set),
             Server = (map_get(Of, Templates))#{pid := Pid},
             case dyno_agent_process_filter:is_chosen(Server, Filter) of
@@ -270,7 +269,7 @@ measure(Pid, Server, Busiest, Since, #{measured := All, other := Other} = Set) -
         measured := All#{Pid => New#{busiest := Busiest}}, other := maps:remove(Pid, Other)
     }.
 
--doc "Chooses the busiest anew, by their reductions since the last time.".
+-doc "Chooses the busiest anew, by reductions since the last time.".
 -spec busiest(t()) -> t().
 busiest(#{filter := Filter} = Set) -> busiest(dyno_agent_process_filter:busiest(Filter), Set).
 
@@ -282,7 +281,7 @@ busiest(Count, #{measured := All, other := Other, reductions := Before} = Set) -
     Now = #{Pid => number(Pid, reductions) || Pid <- Candidates},
     Done = lists:sort([{maps:get(Pid, Before, 0) - N, Pid} || Pid := N <- Now]),
     Top = [Pid || {_, Pid} <- lists:sublist(Done, Count)],
-    %% One that is near the edge does not come and go.
+    %% Hysteresis: a process near the edge stays.
     Far = lists:nthtail(min(2 * Count, length(Done)), Done),
     Gone = [Pid || {_, Pid} <- Far, is_map_key(Pid, All)],
     Left = lists:foldl(fun drop/2, Set#{reductions := Now}, Gone),
@@ -306,7 +305,7 @@ number(Pid, Item) ->
 
 %% Measuring
 
--doc "Has each measured as the level says.".
+-doc "Measures each process at this level.".
 -spec adjust(dyno_agent_servers:level(), t()) -> t().
 adjust(Level, #{measured := All, shared := Shared, flag := Flag} = Set) ->
     Hooked = maps:map(fun(Pid, One) -> adjust_hook(Pid, One, Level, Shared) end, All),
@@ -327,7 +326,7 @@ adjust(Level, #{measured := All, shared := Shared, flag := Flag} = Set) ->
         measured := maps:merge(Hooked, Flagged), is_flagging := births(Level, Set) =/= []
     }.
 
--doc "Of what begins, that which the runtime times at this level.".
+-doc "The beginning processes that the runtime times at this level.".
 -spec births(dyno_agent_servers:level(), t()) -> [{gen_server | gen_statem, [term()]}].
 births(rate, _Set) -> [];
 births(_Level, #{filter := Filter}) -> dyno_agent_process_filter:births(Filter).
@@ -335,7 +334,7 @@ births(_Level, #{filter := Filter}) -> dyno_agent_process_filter:births(Filter).
 -spec is_flagged(t()) -> boolean().
 is_flagged(#{measured := All}) -> lists:any(fun(#{flagged := Is}) -> Is end, maps:values(All)).
 
-%% Where it is one of those measured.
+%% If the process is measured.
 change(Pid, Change, #{measured := All} = Set) ->
     case All of
         #{Pid := One} -> Set#{measured := All#{Pid := Change(One)}};
@@ -366,8 +365,8 @@ is_flag_due(time, _One) -> true;
 is_flag_due(_Level, #{hook := hooked, rate := Rate}) -> Rate < ?SELDOM;
 is_flag_due(_Level, _NoHook) -> true.
 
-%% The answer comes when the process receives its next message of sys. A hook knows where it counts
-%% to; one that is put back goes on there. Where there is one still, sys keeps that.
+%% The answer comes when the process receives its next system message. A hook that is put back goes
+%% on with its counters. If there is a hook still, sys keeps it.
 ask(Pid, #{counters := Before} = One, Shared) ->
     Counters =
         case Before of
@@ -406,8 +405,8 @@ answered(_Pid, none, Set) ->
     Set.
 
 -doc """
-Hooks that ended by themselves are put back: their deadline was not put off for seconds. So are
-those that somebody took away, or `sys` did: calls went on there, and the hook counted none.
+Puts hooks back that ended by themselves, because their deadline was not renewed for seconds, and
+hooks that sys or another user removed: calls went on there and the hook counted none.
 """.
 -spec hooked_again(t()) -> t().
 hooked_again(#{measured := All, shared := Shared} = Set) ->
@@ -428,7 +427,7 @@ managers(#{measured := All}) ->
 stage_modules(#{measured := All}) ->
     lists:usort([Of || _ := #{server := #{behaviour := gen_stage, module := Of}} <- All]).
 
--doc "Takes the lengths of the queues: of all, or of those that do not look themselves.".
+-doc "Samples the queue lengths of all processes, or of those without a hook.".
 -spec sample_queues(all | unhooked, t()) -> t().
 sample_queues(Which, #{measured := All} = Set) ->
     Set#{measured := maps:map(fun(Pid, One) -> sample_queue(Which, Pid, One) end, All)}.
@@ -442,8 +441,8 @@ sample_queue(Which, Pid, #{hook := Hook} = One) ->
 %% Beginnings and ends
 
 -doc """
-A process has begun to serve: it is measured from its first message on. What its init took is its
-own and its supervisor's.
+A process has begun to serve: measured from its first message on. The time of init counts for the
+process and for its supervisor.
 """.
 -spec begun(dyno_agent_server_life:birth(), dyno_agent_servers:level(), t()) -> t().
 begun({Pid, _, _, InitNs} = Birth, Level, #{shared := Shared} = Before) ->
@@ -462,10 +461,7 @@ took(InitNs, Pid, #{measured := All} = Set) ->
     Took = fun(What) -> fun(One) -> observe(What, returned, InitNs, One) end end,
     change(Supervisor, Took(~"start child"), change(Pid, Took(~"init"), Set)).
 
--doc """
-Of what was timed, that of processes that are not measured: they are none of those known, or there
-was no room for them.
-""".
+-doc "The times of processes that are not measured: unknown, or without room.".
 -spec unknown(dyno_agent_server_breakpoints:times(), t()) -> dyno_agent_server_breakpoints:times().
 unknown(Times, #{measured := All, other := Other, unselected := Unselected}) ->
     maps:filter(
@@ -476,11 +472,10 @@ unknown(Times, #{measured := All, other := Other, unselected := Unselected}) ->
         Times
     ).
 
--doc "The callback that runs, and since when.".
 -spec running(pid(), t()) -> dyno_agent_servers:running() | none.
 running(Pid, #{measured := All, shared := #{clock := Clock} = Shared}) ->
     #{Pid := #{counters := Counters, hook := Hook} = One} = All,
-    %% Without a hook nobody sees its end.
+    %% Without a hook its end is not seen.
     IsSeen = not is_ended(One) andalso Hook =:= hooked,
     case IsSeen andalso dyno_agent_server_counters:under_way(Counters) of
         {begun, Since, Series} ->
@@ -492,7 +487,7 @@ running(Pid, #{measured := All, shared := #{clock := Clock} = Shared}) ->
             none
     end.
 
--doc "What a single call was, where that is known.".
+-doc "Describes a single call, if known.".
 -spec call(pid(), dyno_agent_server_counters:series(), t()) ->
     [#{pid := pid(), name := binary(), module := module(), callback := binary(), tag := binary()}].
 call(Pid, Series, #{measured := All, shared := Shared}) ->
@@ -505,7 +500,7 @@ call(Pid, Series, #{measured := All, shared := Shared}) ->
         #{Series := {Callback, Kind}} <- [dyno_agent_server_names:names(Pid, Shared)]
     ].
 
--doc "A process has ended: says so with the callback that it ended in.".
+-doc "A process has ended: records this with its last callback.".
 -spec down(pid(), reference(), {Reason, dyno_agent_server_life:ending() | none}, t()) -> t() when
     Reason :: term().
 down(Pid, Monitor, {Reason, Ending}, #{measured := All, ended := Ended, shared := Shared} = Set) ->
@@ -518,8 +513,8 @@ down(Pid, Monitor, {Reason, Ending}, #{measured := All, ended := Ended, shared :
     end.
 
 -doc """
-A new window, with how many callbacks each had a second, and how long one has run already, and those
-whose hooks counted nothing: those that have ended are gone.
+Begins a window; takes callbacks a second, run times of current callbacks, and the processes with
+silent hooks. Ended processes are removed.
 """.
 -spec next(#{pid() => number()}, #{pid() => non_neg_integer()}, [pid()], t()) -> t().
 next(Rates, Running, Silent, #{measured := All, shared := Shared} = Set) ->

@@ -3,16 +3,15 @@
 
 -module(dyno_agent_server_window).
 -moduledoc false.
-%% The window until now: reads the counters of all measured processes, or takes away what is in
-%% them, and puts it together with what the runtime has counted. Of stages of GenStage what one has
-%% received is what another has sent.
+%% The window until now: reads or resets the counters of all measured processes and joins them with
+%% the runtime's counts. Events received by one stage of GenStage are those sent by another.
 
 -export([make/3, busy/2, on_processor/3]).
 -export_type([context/0, part/0, probes/0]).
 
 -type context() :: #{
     shared := dyno_agent_server_hook:shared(),
-    %% By their process: what the runtime has counted.
+    %% The runtime's counts, by process.
     times := dyno_agent_server_breakpoints:times(),
     level := dyno_agent_servers:level(),
     elapsed_ns := non_neg_integer(),
@@ -23,18 +22,20 @@
     discarded := #{pid() => non_neg_integer()} | unknown
 }.
 
--doc "What a callback takes more with the hook, with a close look, and timed by the runtime.".
+-doc """
+The additional time of a callback: with the hook, with a close look, and timed by the runtime.
+""".
 -type probes() :: #{
     hook := non_neg_integer(), look := non_neg_integer(), flag := non_neg_integer()
 }.
 
 -type part() :: #{
     servers := [dyno_agent_servers:server()],
-    %% Whose hooks have counted nothing, though they were called.
+    %% Processes that were called and whose hooks counted nothing.
     silent := [pid()],
-    %% What measuring has added to the callbacks.
+    %% The time that measuring added to the callbacks.
     probed_ns := non_neg_integer(),
-    %% The demand of each stage that it has not answered.
+    %% The unanswered demand of each stage.
     outstanding := #{pid() => integer()}
 }.
 
@@ -43,7 +44,7 @@
 %% Of the processor time of the node.
 -define(PRECISION_NS, 10_000_000).
 
--doc "What the window says of the servers; `restart` takes it away.".
+-doc "The servers' part of the window; `restart` resets it.".
 -spec make(restart | go_on, context(), dyno_agent_server_set:t()) -> part().
 make(How, #{shared := Shared, times := Times} = Context, Set) ->
     Read = [
@@ -78,8 +79,8 @@ make(How, #{shared := Shared, times := Times} = Context, Set) ->
         outstanding => #{Pid => N || Pid := #{outstanding := N} <- Stages, is_integer(N)}
     }.
 
-%% A message that is not timed takes the hook a third of what another takes. Some 2,000 a second are
-%% looked at closely.
+%% The hook takes a third as long for a message that is not timed. Some 2,000 messages a second get
+%% a close look.
 probed_ns(One, #{served := Served}, #{untimed := Untimed}, Context) ->
     #{probes := #{hook := HookNs, look := LookNs, flag := FlagNs}, elapsed_ns := Ns} = Context,
     #{hook := Hook, flagged := Flagged} = One,
@@ -134,7 +135,7 @@ stage(Pid, {Values, Counters, {_Peers, _Module, Kind}} = One, Seen, Context) ->
 by_pid(What, {Values, _Counters, {Peers, _Module, _Kind}}) ->
     #{maps:get(Peer, Peers, others) => Count || Peer := Count <- map_get(What, Values)}.
 
-%% What the others have counted of this one, where all of them are measured.
+%% The counts of this stage by the others, if all of them are measured.
 told_by(What, Pid, Others, Seen) ->
     case lists:all(fun(Other) -> is_map_key(Other, Seen) end, Others) of
         true -> lists:sum([maps:get(Pid, by_pid(What, One), 0) || One <- maps:values(Seen)]);
@@ -143,7 +144,6 @@ told_by(What, Pid, Others, Seen) ->
 
 %% The node
 
--doc "The busy share of the schedulers between two readings.".
 -spec busy([tuple()], [tuple()]) -> float().
 busy(Before, After) when length(Before) =:= length(After) ->
     Pairs = [{A - A0, T - T0} || {{_, A0, T0}, {_, A, T}} <- lists:zip(Before, After)],
@@ -153,8 +153,8 @@ busy(_Before, _After) ->
     0.0.
 
 -doc """
-How much of the time that the schedulers were busy, by the clock, they were on a processor: less
-than 1 where other programs of the machine had it. Between two readings, so many nanoseconds apart.
+The share of the busy time that the schedulers were on a processor, between two readings `Ns` apart:
+less than 1 if other programs of the machine had it.
 """.
 -spec on_processor(
     Before :: [tuple()], {[tuple()], ProcessorNs :: integer()}, Ns :: pos_integer()

@@ -3,8 +3,8 @@
 
 -module(dyno_agent_servers).
 -moduledoc """
-Measures what server processes do: each callback of gen_server, gen_statem, gen_event, supervisor
-and GenStage, Erlang's and Elixir's.
+Measures the callbacks of server processes: gen_server, gen_statem, gen_event, supervisor and
+GenStage, Erlang's and Elixir's.
 
 ```
 dyno_agent_process_filter      which processes?      dyno_agent_server_life   init, end, crashes
@@ -16,13 +16,12 @@ dyno_agent_server_hook         in each of them      dyno_agent_server_end    how
 dyno_agent_server_counters     --- next/1 ------->   dyno_agent_server_process, _window
 ```
 
-A process is measured by itself, in a debug function of sys; no message is sent and nothing is
-copied. One that does not answer sys within two seconds, and event managers, are measured by
-call_time. What was put into processes ends by itself some seconds after this process, and is gone
-with the agent.
+A process measures itself in a debug function of sys: no message is sent, nothing is copied. If a
+process does not answer sys within two seconds, and for event managers, call_time measures it. Hooks
+end by themselves some seconds after this process, and with the agent.
 
 ## Cost
-About 300 ns a callback (`probe_ns` says what it is in the node), 35 kB for each process.
+About 300 ns a callback (`probe_ns`: as measured on the node), 35 kB a process.
 """.
 
 -behaviour(dyno_agent_instrument).
@@ -39,38 +38,37 @@ About 300 ns a callback (`probe_ns` says what it is in the node), 35 kB for each
 -type config() :: #{
     servers := [dyno_agent_process_filter:selector()],
     level => level(),
-    %% The most processes that are measured; 1,000.
+    %% The most processes measured; 1,000.
     most => pos_integer(),
-    %% Of the level each: so many calls in all, a second, and for so long.
+    %% For the level each: calls in all, calls a second, and the time limit.
     each => #{count => pos_integer(), per_second => pos_integer(), seconds => pos_integer()},
-    %% Is told of single calls.
+    %% Gets single calls.
     sink => pid(),
     %% The share of all schedulers' time that measuring may take; 0.1.
     share => float()
 }.
 
--doc "What was measured since the last `next/1` or `restart/1`.".
+-doc "The measurements since the last `next/1` or `restart/1`.".
 -type window() :: #{
     node := node(),
-    %% System time by the node's clock, since 1970.
+    %% System time of the node, since 1970.
     start_ns := integer(),
     duration_ns := pos_integer(),
     level := level(),
     asked := level(),
     stepped_down := none | binary(),
-    %% What measuring adds to a callback, and with what this process did the processor time that it
-    %% took, as a share of one scheduler's time.
+    %% The time that measuring adds to a callback; and the share of one scheduler's time that
+    %% measuring took, this process included.
     probe_ns := non_neg_integer(),
     cost := float(),
-    %% How long two looks at idle processes were apart at most; 0 if there were none.
+    %% The longest time between two looks at idle processes; 0 if there were none.
     looks_apart_ns := non_neg_integer(),
     %% Of all gen_servers of the node.
     rate := #{call | cast | info | continue => non_neg_integer()},
     servers := [server()],
-    %% How many are meant but more than the most.
+    %% Selected processes beyond the limit.
     unselected := non_neg_integer(),
-    %% What ended and is none of the servers: it was gone before it could be asked what it is, or
-    %% there was no room for it.
+    %% Processes that ended and are no servers here: gone before being asked, or without room.
     unseen := #{processes := non_neg_integer(), calls := non_neg_integer()},
     schedulers_busy := float()
 }.
@@ -86,31 +84,31 @@ About 300 ns a callback (`probe_ns` says what it is in the node), 35 kB for each
     state := alive | ended | crashed,
     reason := binary() | undefined,
     measured := hook | call_time | none,
-    %% Why not by the hook.
+    %% The reason for not using the hook.
     why := binary() | undefined,
     running := running() | none,
     callbacks := [callback()],
     queue_now := non_neg_integer(),
     queue_max := non_neg_integer(),
-    %% When a callback begins.
+    %% At the beginning of callbacks.
     queue := dyno_agent_server_counters:histogram(),
-    %% How long messages waited behind others, with those that found it idle as 0; and how
-    %% many of them are in it as 0 since it is not known.
+    %% The delay of messages behind others; messages that found the server idle are 0.
+    %% `delay_unknown`: the messages counted as 0 because their delay is unknown.
     delay := dyno_agent_server_counters:histogram(),
     delay_unknown := non_neg_integer(),
     delay_method := binary(),
     wall_ns := non_neg_integer() | undefined,
-    %% The same, with what runs at the end and without what ran before the beginning; and the time
-    %% of which that is a part. More than `wall_ns` where callbacks were missed by the hook: then a
-    %% lower bound.
+    %% Like `wall_ns`, with callbacks under way at the end and without the time before the
+    %% beginning; and the time it is a part of. If greater than `wall_ns`, the hook missed
+    %% callbacks: a lower bound.
     busy_ns := integer() | undefined,
     busy_of_ns := non_neg_integer(),
-    %% In this window; and the time in which that on the processor was taken.
+    %% In this window; and the time in which the processor time was taken.
     life_ns := pos_integer(),
     cpu_of_ns := non_neg_integer(),
-    %% How long a message of dyno's own has waited for sys.
+    %% The wait of dyno's own message for sys.
     asked_ns := non_neg_integer() | undefined,
-    %% Callbacks that are counted and were not timed: there was no hook yet.
+    %% Callbacks counted and not timed, before there was a hook.
     missed := non_neg_integer(),
     cpu_ns := non_neg_integer() | undefined,
     words := integer() | undefined,
@@ -127,7 +125,7 @@ About 300 ns a callback (`probe_ns` says what it is in the node), 35 kB for each
     stage := stage() | none
 }.
 
--doc "The callback that runs, and since when.".
+-doc "The running callback, and how long it has run.".
 -type running() :: #{callback := binary(), ns := non_neg_integer()}.
 
 -type callback() :: #{
@@ -141,7 +139,9 @@ About 300 ns a callback (`probe_ns` says what it is in the node), 35 kB for each
     words := integer() | undefined
 }.
 
--doc "A stage of GenStage. What only the other stage knows is undefined where it is not measured.".
+-doc """
+A stage of GenStage. Values that only another stage knows are undefined if it is not measured.
+""".
 -type stage() :: #{
     kind := producer | producer_consumer | consumer | unknown,
     demand_asked := non_neg_integer() | undefined,
@@ -149,10 +149,10 @@ About 300 ns a callback (`probe_ns` says what it is in the node), 35 kB for each
     events_in := non_neg_integer(),
     events_out := non_neg_integer() | undefined,
     batches := dyno_agent_server_counters:histogram(),
-    %% Demand received and not yet answered.
+    %% Demand received and unanswered.
     outstanding := non_neg_integer() | undefined,
     buffered := non_neg_integer(),
-    %% Thrown away by a full buffer; undefined where GenStage is another one than is known.
+    %% Thrown away by a full buffer; undefined if this version of GenStage is unknown.
     discarded := non_neg_integer() | undefined,
     %% From a consumer's last demand to the next events.
     demand_to_event := dyno_agent_server_counters:histogram(),
@@ -162,7 +162,7 @@ About 300 ns a callback (`probe_ns` says what it is in the node), 35 kB for each
 -type state() :: #{
     config := config(),
     shared := dyno_agent_server_hook:shared(),
-    %% What keeps hooks alive.
+    %% Keeps hooks alive.
     heart := pid(),
     set := dyno_agent_server_set:t(),
     times := dyno_agent_server_breakpoints:t(),
@@ -173,34 +173,34 @@ About 300 ns a callback (`probe_ns` says what it is in the node), 35 kB for each
         left := non_neg_integer(), per_second := pos_integer(), until := integer()
     },
     ticks := non_neg_integer(),
-    %% Whether something has begun in this window, which the runtime times from its first call on.
+    %% Whether a process has begun in this window that the runtime times from its first call on.
     begun := boolean(),
-    %% Whose hooks counted nothing in the last window, though they were called.
+    %% Processes that were called in the last window and whose hooks counted nothing.
     silent := [pid()],
-    %% What the runtime has timed in it of processes that were not known by its end.
+    %% The runtime's times of processes still unknown at the window's end.
     unknown := dyno_agent_server_breakpoints:times(),
-    %% Demand that stages have not answered.
+    %% The stages' unanswered demand.
     outstanding := #{pid() => integer()},
-    %% The window: by the monotonic clock and the system's, what this process has worked in it.
+    %% The window's start on the monotonic and the system clock; this process's work in it.
     started := integer(),
     started_system := integer(),
     schedulers := [tuple()],
     processor_ns := non_neg_integer(),
     own_ns := non_neg_integer(),
-    %% For the level: the schedulers a second ago, and the share of all that the last window took.
+    %% For the level: the schedulers a second ago; the share of all that the last window took.
     second := [tuple()],
     share := float(),
-    %% What measuring took since then, and since when.
+    %% The cost of measuring since a time, and that time.
     spent := {Took :: float(), Since :: non_neg_integer()}
 }.
 
 -define(MOST, 1000).
 -define(SHARE, 0.1).
 -define(SHORT_NS, 100_000_000).
-%% What a flag adds where that could not be measured.
+%% The cost of a flag if it could not be measured.
 -define(FLAG_NS, 150).
 -define(TICK_MS, 1000).
-%% Event managers are asked for their handlers once in so many seconds.
+%% Ticks between two questions to event managers for their handlers.
 -define(HANDLERS_TICKS, 10).
 %% Of a manager's stack.
 -define(LOOKS, 10).
@@ -214,7 +214,6 @@ about() -> #{names => [servers], parts => dyno_agent_server_parts}.
 config(#{servers := [_ | _] = Selectors, sink := Sink}) -> #{servers => Selectors, sink => Sink};
 config(_Options) -> off.
 
--doc "Starts measuring.".
 -spec start_link(config()) -> gen_server:start_ret().
 start_link(Config) ->
     dyno_agent_process:start_link(?MODULE, Config).
@@ -228,11 +227,10 @@ restart(Pid) ->
 -spec read(pid()) -> window().
 read(Pid) -> gen_server:call(Pid, read, infinity).
 
--doc "The window until now; a new one begins.".
+-doc "The window until now; begins a new one.".
 -spec next(pid()) -> window().
 next(Pid) -> gen_server:call(Pid, next, infinity).
 
--doc "Selects more processes, or fewer.".
 -spec change(pid(), add | remove, [dyno_agent_process_filter:selector()]) -> ok.
 change(Pid, How, Selectors) -> gen_server:call(Pid, {How, Selectors}, infinity).
 
@@ -265,7 +263,7 @@ init(#{servers := Selectors} = Config) ->
                 false -> ?FLAG_NS
             end
     },
-    %% What the probes did does not count.
+    %% The probes' own counts do not count.
     {_, _, Zero} = dyno_agent_server_breakpoints:read(
         restart, dyno_agent_server_breakpoints:is_set(Times), Times
     ),
@@ -297,8 +295,7 @@ init(#{servers := Selectors} = Config) ->
     },
     {ok, begin_window(refilled(with_stages(scan(busiest(State)))))}.
 
-%% What reading takes makes nearly all of a window that is hardly longer than that: short windows
-%% are judged together.
+%% Reading dominates a window hardly longer than a reading: short windows are judged together.
 spent(Cost, DurationNs, #{spent := {TookNs, Ns}} = State) ->
     case {TookNs + Cost * DurationNs, Ns + DurationNs} of
         {_, All} = Spent when All < ?SHORT_NS ->
@@ -389,7 +386,7 @@ handle_info(Event, #{life := Before} = State) when element(1, Event) =:= trace_t
 handle_info(_Other, State) ->
     {noreply, State}.
 
-%% Hooks end with their deadline; those that answer at once end now.
+%% Hooks end with their deadline; processes that answer at once end them now.
 -spec terminate(term(), state()) -> ok.
 terminate(_Reason, #{shared := #{control := Control} = Shared, heart := Heart} = State) ->
     #{times := Times, life := Life} = State,
@@ -430,7 +427,7 @@ adjusted(Queues, Set, #{level := Level, times := Times} = State) ->
 busiest(#{set := Set} = State) ->
     State#{set := dyno_agent_server_set:busiest(Set)}.
 
-%% Handlers are code of users, which may be loaded anew later: only if that is asked for.
+%% Handlers are user code, which may be loaded anew later: only on request.
 ask_for_handlers(#{config := #{level := time}, ticks := Ticks, set := Set}) when
     Ticks rem ?HANDLERS_TICKS =:= 1
 ->
@@ -438,7 +435,7 @@ ask_for_handlers(#{config := #{level := time}, ticks := Ticks, set := Set}) when
         fun(Pid) -> Pid ! {self(), {self(), {?MODULE, handlers}}, get_modules} end,
         dyno_agent_server_set:managers(Set)
     ),
-    %% One that is busy does not answer, but its stack shows a handler. Nothing here waits for it.
+    %% A busy manager does not answer, but its stack shows a handler. Nothing here waits for it.
     _ = [spawn(?MODULE, ask_stacks, [self(), Pid]) || Pid <- dyno_agent_server_set:managers(Set)],
     ok;
 ask_for_handlers(_State) ->
@@ -479,7 +476,7 @@ levelled(#{level := Before, second := Schedulers, share := Share} = State) ->
     Changed = dyno_agent_server_level:level(Level) =/= dyno_agent_server_level:level(Before),
     Next = State#{level := Level, second := Now},
     case Changed of
-        %% What the new level costs is not known before the next window.
+        %% The cost of the new level is unknown before the next window.
         true -> Next#{share := 0.0, spent := {0.0, 0}};
         false -> Next
     end.
@@ -505,7 +502,7 @@ window(How, #{started := Started, config := Config, level := Level, probes := Pr
         HasBegun orelse dyno_agent_server_set:is_flagged(Set) orelse
             not dyno_agent_server_life:is_open(Life),
     {Rate, TimesNow, Taken} = dyno_agent_server_breakpoints:read(How, Flagged, Times),
-    %% That a process began may be told after its times were taken.
+    %% The news of a process's beginning may come after its times were taken.
     #{unknown := Earlier} = State,
     TimesOf = dyno_agent_server_breakpoints:add(Earlier, TimesNow),
     Unknown = dyno_agent_server_set:unknown(TimesNow, Set),
@@ -527,8 +524,8 @@ window(How, #{started := Started, config := Config, level := Level, probes := Pr
         ),
     Duration = max(1, now_ns() - Started),
     Schedulers = schedulers(),
-    %% What this process did is known by the clock only. It has priority, so that nothing in the
-    %% node takes the processor away from it for long; other programs of the machine do.
+    %% Only the clock measures this process's time. It has priority, so only other programs of the
+    %% machine take the processor away for long.
     ProcessorNs = dyno_agent_os:processor_ns() - map_get(processor_ns, State),
     OnProcessor =
         dyno_agent_server_window:on_processor(Before, {Schedulers, ProcessorNs}, Duration),
@@ -563,7 +560,7 @@ unseen(Unknown) ->
     Calls = [Count || Of <- maps:values(Ended), {Count, _, _} <- maps:values(Of)],
     #{processes => map_size(Ended), calls => lists:sum(Calls)}.
 
-%% As it was in the mean, or as it would be with few messages.
+%% The average, or as with few messages.
 probe_ns(Level, Probes, {ProbedNs, Servers}) ->
     case {Level, lists:sum([Served || #{served := Served} <- Servers]), Probes} of
         {rate, _, _} -> 0;
@@ -572,11 +569,11 @@ probe_ns(Level, Probes, {ProbedNs, Servers}) ->
         {_, 0, #{hook := HookNs, look := LookNs, flag := FlagNs}} -> HookNs + LookNs + FlagNs
     end.
 
-%% With the dirty ones, which take processor time, too.
+%% With the dirty schedulers, which take processor time, too.
 schedulers() ->
     lists:sort(erlang:statistics(scheduler_wall_time)).
 
-%% Those that are not online can do no work: with them a full node would be half full.
+%% Offline schedulers do no work: with them a full node would look half full.
 online(Schedulers) ->
     Online = erlang:system_info(schedulers_online),
     [Of || {Id, _, _} = Of <- Schedulers, Id =< Online].
