@@ -3,30 +3,28 @@
 
 -module(dyno_agent_calibration).
 -moduledoc false.
-%% Measures, in the target, what call_time adds to a function's time: a function that
-%% does nothing is called many times under the same trace setting as the real ones.
+%% Measures on the node how much call_time adds to a function's time: an empty function is called
+%% many times under the same trace setting.
 %%
-%% It depends on how many processes call: the runtime keeps statistics for each of them, and those
-%% of many do not fit the cache. So it is measured with 1, 64 and 1,024 processes, and between these
-%% it grows with the logarithm. Other work on the machine makes it larger; so the quickest rounds
-%% count, and never more is subtracted from a function's time than was added.
+%% The overhead depends on the number of calling processes: the runtime keeps statistics for each,
+%% and many do not fit the cache. So it is measured with 1, 64 and 1,024 processes; between these it
+%% grows with the logarithm. Other work on the machine only adds to it, so the quickest rounds
+%% count, and never more is subtracted than was added.
 
 -export([open/1, rounds/2, close/1, overhead_ns/2]).
 %% Called from outside its own clause, so that the calls are calls.
 -export([leaf/0, loop/1]).
 -export_type([overhead/0, caller/0]).
 
--doc "The time that the runtime reports for a call of an empty function, and its uncertainty.".
+-doc "The reported time of a call of an empty function, and its uncertainty.".
 -type overhead() :: #{
-    %% By how many processes call, ascending.
+    %% By number of calling processes, ascending.
     overheads_ns := [{Processes :: pos_integer(), Ns :: float()}],
     uncertain_ns := float(),
-    %% What a call adds to the time of its caller, if that is measured, as a share of what measuring
-    %% adds to its own.
+    %% The time that a call adds to its caller, as a share of the overhead of the call itself.
     caller_side := float()
 }.
 
--doc "Processes that call an empty function on request.".
 -opaque caller() :: {trace:session(), [{pid(), reference()}], measures()}.
 
 -type measures() :: [call_time | call_count | call_memory].
@@ -38,20 +36,19 @@
 -define(MORE, [{64, #{rounds => 8, calls => 60}}, {1024, #{rounds => 5, calls => 20}}]).
 %% The runtime cuts times to microseconds.
 -define(CUT_NS, 500).
-%% Where each change of a breakpoint takes long, for a scheduler is taken by a NIF, there are fewer
-%% rounds: after so long no more than so few.
+%% If a NIF holds a scheduler, each change of a breakpoint takes long. So after LONG_MS only
+%% LEAST_ROUNDS rounds are made.
 -define(LONG_MS, 250).
 -define(LEAST_ROUNDS, 3).
-%% The quantile of the rounds that counts: of 40 the tenth, of few the first or second.
+%% The quantile of the rounds: of 40 the tenth, of few the first or second.
 -define(QUICK, 0.25).
-%% Of the overhead. In a loop of nothing else the processor does parts of several calls at once; in
-%% other code the same work was seen to take up to three tenths more or less
-%% (bench/calibrated_time).
+%% Of the overhead. In a tight loop the processor overlaps calls; in other code the same work took
+%% up to 0.3 more or less (bench/calibrated_time).
 -define(UNCERTAIN, 0.3).
 
 -doc """
-Measures the overhead: 30 ms, in trace sessions of its own. With a process that goes on calling, and the
-rounds in which only that one called.
+Measures the overhead in trace sessions of its own: 30 ms. Returns also a process for `rounds/2`,
+and the rounds with one caller.
 """.
 -spec open(measures()) -> {overhead(), caller(), [float()]}.
 open(Measures) ->
@@ -71,8 +68,8 @@ open(Measures) ->
     },
     {Overhead, Caller, Alone}.
 
-%% By how much longer a loop takes for each call that it makes, when what it calls is measured too,
-%% in parts of the overhead of the call itself in the same round: the machine changes its speed.
+%% The additional time per call of a loop whose callee is measured too, as a share of the callee's
+%% overhead in the same round: the machine changes its speed.
 caller_side(Calls, {Session, _Callers, Measures} = Caller) ->
     _ = trace:function(Session, ?LOOP, true, Measures),
     With = repeated(?LOOPS, fun() -> {loop_ns(Calls, Caller), per_call_ns(Caller)} end),
@@ -82,18 +79,16 @@ caller_side(Calls, {Session, _Callers, Measures} = Caller) ->
     _ = trace:function(Session, ?LEAF, true, Measures),
     max(0.0, quantile(0.5, [(Loop - Without) / Inside || {Loop, Inside} <- With])).
 
-%% The loop's own time, for each turn.
 loop_ns(Calls, {Session, _Callers, Measures} = Caller) ->
     _ = trace:function(Session, ?LOOP, restart, Measures),
     ok = call(Caller),
     {call_time, [{_, 1, S, Us}]} = trace:info(Session, ?LOOP, call_time),
     (S * 1_000_000_000 + Us * 1000 + ?CUT_NS) / Calls.
 
-%% More processes cannot make it cheaper.
+%% More processes cannot make a call cheaper.
 ascending(_Before, []) -> [];
 ascending(Before, [{P, Ns} | Rest]) -> [{P, max(Before, Ns)} | ascending(max(Before, Ns), Rest)].
 
--doc "The overhead of a call of a function that so many processes call.".
 -spec overhead_ns(Processes :: number(), overhead()) -> float().
 overhead_ns(Processes, #{overheads_ns := Overheads}) -> between(Processes, Overheads).
 
@@ -119,7 +114,7 @@ start(Count, Calls, Measures) ->
     Self = self(),
     Session = trace:session_create(dyno_calibration, Self, []),
     _ = trace:function(Session, ?LEAF, true, Measures),
-    %% A process can't be traced by itself; to set the flag of one that exists takes 100 us.
+    %% A process cannot trace itself; setting the flag of an existing process takes 100 us.
     _ = trace:process(Session, new, true, [call, arity]),
     Callers = [
         spawn_opt(fun() -> caller(Self, Calls) end, [link, monitor, {priority, high}])
@@ -128,9 +123,7 @@ start(Count, Calls, Measures) ->
     _ = trace:process(Session, new, false, [call, arity]),
     {Session, Callers, Measures}.
 
--doc """
-The overhead of a call of the empty function now, in so many rounds at most, in nanoseconds.
-""".
+-doc "The overhead of a call now, in nanoseconds, from `Count` rounds at most.".
 -spec rounds(pos_integer(), caller()) -> [float(), ...].
 rounds(Count, Callers) ->
     repeated(Count, fun() -> round_ns(Callers) end).
@@ -149,7 +142,6 @@ ends_ms() -> erlang:monotonic_time(millisecond) + ?LONG_MS.
 
 is_over(EndMs) -> erlang:monotonic_time(millisecond) > EndMs.
 
--doc "Ends the processes and their session.".
 -spec close(caller()) -> ok.
 close({Session, Callers, _Measures}) ->
     true = trace:session_destroy(Session),
@@ -198,7 +190,7 @@ repeat(N) ->
     _ = ?MODULE:leaf(),
     repeat(N - 1).
 
-%% Its last call is no tail call.
+%% The last call is no tail call.
 -spec loop(non_neg_integer()) -> ok.
 loop(Calls) ->
     ok = repeat(Calls),

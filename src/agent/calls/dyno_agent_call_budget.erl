@@ -3,41 +3,40 @@
 
 -module(dyno_agent_call_budget).
 -moduledoc false.
-%% What to count, to time and to discover processes by, so that it takes a share of the processor
-%% time at most. Pure: dyno_agent_calls looks how often functions were called, and does what follows.
+%% Decides which functions to count, to time and to discover processes by, within a share of the
+%% processor time. Pure: dyno_agent_calls observes the call rates and carries the decision out.
 %%
-%% Of the budget a third is for stacks (dyno_agent_stacks). Another third is for breakpoints: the
-%% functions that are called least have them, as many as fit. The last third is for timing: each call
-%% is timed if that fits, and none otherwise. A few functions that are called far more than all others
-%% may be missing; their time is in that of their callers.
+%% The budget has three equal parts. One is for stacks (dyno_agent_stacks). One is for breakpoints:
+%% the least called functions get them, as many as fit. One is for timing: all calls are timed if
+%% that fits, else none. A few functions with far more calls than all others may be left out; their
+%% time is in that of their callers.
 %%
-%% What is not counted any more is estimated by what still is: by the ratio of their calls when both
-%% were counted for the last time.
+%% Calls of functions no longer counted are estimated from those still counted, by the ratio when
+%% both were last counted.
 
 -export([new/2, looked/2, restart/1]).
 -export([uncounted/1, undiscovered/1, first_calls/1, is_timed/1, estimates/2, spent/1]).
 -export_type([t/0, look/0]).
 
 -opaque t() :: #{
-    %% Of the processor, for breakpoints and for timing each.
+    %% Of the processor; for breakpoints and for timing, each.
     share := float(),
     may_time := boolean(),
-    %% How often functions are called, a second; of those that are left out, as it was then.
+    %% Calls a second; of functions left out, at their last count.
     rates := #{mfa() => float()},
-    %% Its calls at the last look, and those of all then.
+    %% The function's calls at its last count, and all calls then.
     uncounted := #{mfa() => {non_neg_integer(), #{mfa() => non_neg_integer()}}},
     undiscovered := #{mfa() => []},
-    %% Timed since the restart, or not any more.
+    %% Timed since the restart, or no longer.
     timed := no | open | closed,
     busy_ns := number(),
-    %% What all that takes, of a second of one scheduler.
+    %% The cost of all of this in a second of one scheduler.
     cost_ns := number()
 }.
 
 -doc """
-What was seen since the last look. `calls`: of the functions that are counted. `busy_ns`: how much of a
-second all schedulers work. `births`: processes that were started. `discoverers`: functions by which
-groups of processes are named.
+An observation since the last one. `calls`: of counted functions. `busy_ns`: the schedulers' work in
+a second. `births`: started processes. `discoverers`: functions that name groups of processes.
 """.
 -type look() :: #{
     ns := pos_integer(),
@@ -48,27 +47,26 @@ groups of processes are named.
 }.
 
 -define(PARTS, 3).
-%% What a breakpoint costs each call: in a loop of nothing else 6 ns; met a few times in a request its
-%% data and code are not at hand (Cowboy: a tenth of a microsecond).
+%% Per call: 6 ns in a tight loop; in a request the breakpoint's data and code are not in the cache
+%% (Cowboy: 0.1 us).
 -define(BREAKPOINT_NS, 120).
-%% To time a call, its own time and that of its caller together; twice what it takes in a loop.
+%% Per timed call, with the caller's time; twice the cost in a tight loop.
 -define(TIMING_NS, 300).
-%% To read a row and to reset it, of a process that has called a function and ended.
+%% Per row read and reset, of an ended process.
 -define(ROW_NS, 500).
-%% A process that is discovered sends a message, which wakes another one.
+%% A discovered process sends a message, which wakes another one.
 -define(MESSAGE_NS, 20_000).
-%% A node that hardly works is taken for one that works so much of a second.
+%% The least work a second that is assumed of an idle node.
 -define(LEAST_BUSY_NS, 200_000_000).
-%% Timing goes on while it costs no more than so many times what it may.
+%% Timing goes on below SLACK times its budget.
 -define(SLACK, 2).
-%% So many functions may be left out of timing, or one in so many of those that are called.
+%% Functions that may be left out of timing: FEW, or one in ONE_OF called ones.
 -define(FEW, 3).
 -define(ONE_OF, 10).
-%% By fewer calls nothing is estimated; and what estimates may be off by besides.
+%% The fewest calls for an estimate, and an additional error of estimates.
 -define(LEAST_CALLS, 100).
 -define(MODEL_ERROR, 0.01).
 
--doc "Nothing is known; `Budget` is a share of the processor time.".
 -spec new(float(), MayTime :: boolean()) -> t().
 new(Budget, MayTime) ->
     #{
@@ -82,12 +80,10 @@ new(Budget, MayTime) ->
         cost_ns => 0
     }.
 
--doc "What was closed may be timed again.".
 -spec restart(t()) -> t().
 restart(#{timed := closed} = Plan) -> Plan#{timed := no};
 restart(Plan) -> Plan.
 
--doc "Learns from a look, and decides.".
 -spec looked(look(), t()) -> t().
 looked(#{ns := Ns, calls := Calls, busy_ns := BusyNs} = Look, #{rates := Before} = Plan) ->
     Rates = maps:merge(Before, #{MFA => C * 1.0e9 / Ns || MFA := C <- Calls}),
@@ -108,7 +104,7 @@ ascending(Rates) -> lists:sort([{Rate, MFA} || MFA := Rate <- Rates]).
 too_many([{Rate, _} | Rest], Left) when Rate =< Left -> too_many(Rest, Left - Rate);
 too_many(Others, _Left) -> [MFA || {_, MFA} <- Others].
 
-%% By which groups are named stays, unless it is too much by itself.
+%% A function that names groups stays, unless it exceeds the budget alone.
 discovery(#{discoverers := Named}, #{rates := Rates, undiscovered := Before} = Plan) ->
     Most = may_cost(Plan) / 2 / ?BREAKPOINT_NS,
     Stays = [MFA || MFA <- Named, maps:get(MFA, Rates, 0) =< Most],
@@ -137,25 +133,21 @@ timing(Look, #{timed := Timed, may_time := MayTime, uncounted := Uncounted} = Pl
 discovering(#{rates := Rates, undiscovered := Undiscovered}) ->
     lists:sum(maps:values(maps:without(maps:keys(Undiscovered), Rates))).
 
--doc "Functions that are called too often to be counted.".
 -spec uncounted(t()) -> [mfa()].
 uncounted(#{uncounted := Uncounted}) -> maps:keys(Uncounted).
 
--doc "Functions that are called too often to discover processes by them.".
 -spec undiscovered(t()) -> [mfa()].
 undiscovered(#{undiscovered := Undiscovered}) -> maps:keys(Undiscovered).
 
--doc "How many processes a second may be discovered by messages.".
+-doc "The processes a second that messages may discover.".
 -spec first_calls(t()) -> pos_integer().
 first_calls(Plan) -> max(1, round(may_cost(Plan) / 2 / ?MESSAGE_NS)).
 
--doc "Whether the calls of all functions that are counted are timed.".
 -spec is_timed(t()) -> boolean().
 is_timed(#{timed := Timed}) -> Timed =:= open.
 
 -doc """
-How often functions that are not counted were called, by how often all that are counted were:
-estimates with their 95 % intervals.
+Estimated calls of uncounted functions, with 95 % intervals, from the calls of all counted ones.
 """.
 -spec estimates(Counted :: #{mfa() => non_neg_integer()}, t()) ->
     #{mfa() => {Calls :: number(), Low :: number(), High :: number()} | unknown}.
@@ -176,6 +168,6 @@ estimates(Counted, #{uncounted := Uncounted}) ->
      || MFA := {Of, All} <- Uncounted
     }.
 
--doc "What all that takes, as a share of what the schedulers work.".
+-doc "The cost as a share of the schedulers' work.".
 -spec spent(t()) -> float().
 spent(#{cost_ns := CostNs, busy_ns := BusyNs}) -> CostNs / BusyNs.

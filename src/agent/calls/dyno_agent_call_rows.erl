@@ -3,21 +3,20 @@
 
 -module(dyno_agent_call_rows).
 -moduledoc false.
-%% Reads times and words by function and process, and sums them by function and group of processes.
+%% Reads times and words by function and process, and sums them by function and group.
 
 -export([read/5, discoverers/1]).
 
 -type table() :: dyno_agent_process_table:t() | none.
 
-%% From so many on their garbage is collected at once.
+%% From this number of rows on, garbage is collected at once.
 -define(MANY, 1000).
 
 -doc """
-Adds what the functions of modules show, which is paused, and says how many rows that was.
+Adds the paused rows of the modules' functions; returns the number of rows.
 
-One function after the other: the rows of all at once would be a large heap. Functions whose callers
-were discovered without a message come first: then the groups of these processes are known when they
-turn up in other functions.
+Functions are read one by one: all rows at once would be a large heap. Functions whose callers were
+discovered without a message come first, so the groups of these processes are known for the others.
 """.
 -spec read([module()], Sessions, table(), dyno_agent_call_sums:overhead(), Sums) ->
     {Sums, Rows :: non_neg_integer()}
@@ -49,7 +48,7 @@ read_one(MFA, Throttled, Overhead, Sessions, {Sums, Groups, Rows}) ->
 callers([], Memory) -> [P || {P, Calls, _} <- Memory, Calls > 0];
 callers(Time, _Memory) -> [P || {P, Calls, _, _} <- Time, Calls > 0].
 
--doc "The functions that groups without a name are called by: those that they call first.".
+-doc "The first functions called by groups without a name.".
 -spec discoverers(table()) -> [mfa()].
 discoverers(none) ->
     [];
@@ -64,7 +63,7 @@ groups(Table) ->
     end,
     there(Read, {#{}, #{}}).
 
-%% All instruments end at the same time; then the table may be gone.
+%% All instruments end together: the table may be gone.
 there(Read, Gone) ->
     try
         Read()

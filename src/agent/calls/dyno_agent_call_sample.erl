@@ -3,18 +3,17 @@
 
 -module(dyno_agent_call_sample).
 -moduledoc false.
-%% How many measured calls a function makes, by a sample from the warm-up: some of what measuring
-%% costs a call lies in the time of who made it (dyno_agent_calibration, `caller_side`), and the
-%% runtime does not say who that was.
+%% Samples, in the warm-up, how many measured calls a function makes: part of a call's overhead lies
+%% in the time of its caller (dyno_agent_calibration, `caller_side`), and the runtime does not name
+%% callers.
 %%
-%% A trace session of its own sends messages of calls and returns, until there are enough of them.
-%% A return names the function that goes on; if that is not measured, its time belongs to the last
-%% measured function that has not returned.
+%% A trace session of its own sends messages of calls and returns, until there are enough. A return
+%% names the function that goes on; if that is not measured, the last measured function that has not
+%% returned gets the time.
 %%
-%% The breakpoints must be set before those of `call_time`: of two sessions the one that was set
-%% first comes last, and a frame of this session that is found on the stack keeps `call_time` from
-%% putting its own there (doc/architecture.md, "Traps of the runtime"). So the sample is taken once,
-%% and not while statistics are measured.
+%% Set these breakpoints before those of `call_time`. The session set first runs last, and a frame
+%% of this session on the stack keeps `call_time` from putting its own there (doc/architecture.md,
+%% "Traps of the runtime"). So the sample is taken once, and not while statistics are measured.
 
 -export([open/4, sample/1, close/1]).
 -export([per_call/2]).
@@ -22,31 +21,28 @@
 -export([new/0, called/4, returned/3, counted/1]).
 -export_type([sampler/0, sample/0, stacks/0]).
 
--doc "Takes a sample; `none` where no times are measured.".
+-doc "`none` if no times are measured.".
 -type sampler() :: pid() | none.
 
--doc "Of a function: calls of it, and calls that it made, in the sample.".
+-doc "By function: calls of it, and calls it made.".
 -type sample() :: #{mfa() => {Calls :: non_neg_integer(), Made :: non_neg_integer()}}.
 
 -type spec() :: {module(), atom(), arity() | '_'}.
 
--doc "Which measured functions each process is in, as far as the messages show.".
+-doc "The measured functions that each process is in, as far as the messages show.".
 -opaque stacks() :: #{
     of_process := #{pid() => [{mfa(), Caller :: mfa() | undefined}]}, counts := sample()
 }.
 
 -define(FLAGS, [call, arity, return_to]).
-%% An instrument that is never restarted never needs its sample.
+%% The sample of an instrument that is never restarted is not needed.
 -define(MOST_MS, 10_000).
-%% To flag more stops the node for too long; then only processes that come are seen.
+%% Flagging more stops the node for too long; then only new processes are seen.
 -define(MOST_PROCESSES, 5000).
-%% With fewer calls of a function the ratio says little.
+%% With fewer calls of a function the ratio is unreliable.
 -define(LEAST, 10).
 
--doc """
-Begins to take a sample of so many calls and returns of functions, as `trace:function/4` takes them,
-from all processes but some.
-""".
+-doc "Begins a sample of `Most` calls and returns of functions, from all processes but `Without`.".
 -spec open([spec()], [dyno_agent_call_sessions:measure()], [pid()], pos_integer()) -> sampler().
 open(Functions, Measures, Without, Most) ->
     case lists:member(call_time, Measures) of
@@ -60,12 +56,11 @@ open(Functions, Measures, Without, Most) ->
             none
     end.
 
--doc "Ends sampling, and returns the sample.".
 -spec sample(sampler()) -> sample().
 sample(none) -> #{};
 sample(Sampler) -> dyno_agent_process:ask(Sampler, sample).
 
--doc "Ends its process and its session; after the sessions of the counters.".
+-doc "Close it after the sessions of the counters.".
 -spec close(sampler()) -> ok.
 close(none) ->
     ok;
@@ -115,7 +110,7 @@ take(Left, Stacks) ->
     end.
 
 %% The empty session is destroyed last: in OTP 27 that removes global breakpoints of other sessions,
-%% those of the counters among them (doc/architecture.md, "Traps of the runtime").
+%% such as the counters' (doc/architecture.md, "Traps of the runtime").
 -spec give(sample(), trace:session() | none) -> no_return().
 give(Sample, Session) ->
     receive
@@ -130,19 +125,18 @@ give(Sample, Session) ->
             give(Sample, Session)
     end.
 
--doc "No calls.".
 -spec new() -> stacks().
 new() -> #{of_process => #{}, counts => #{}}.
 
 -doc """
 A process has called a function. A chain of tail calls has one caller and returns once, from its
-last function; each of the others has made the next call.
+last function; each of its other functions made the next call.
 """.
 -spec called(pid(), mfa(), mfa() | undefined, stacks()) -> stacks().
 called(Pid, MFA, Caller, #{of_process := All, counts := Counts} = Stacks) ->
     {Next, Made} =
         case All of
-            %% It has not returned: a tail call, such as each turn of a loop is.
+            %% A tail call, such as a turn of a loop: the function has not returned.
             #{Pid := [{By, Caller} | Below]} -> {[{MFA, Caller} | Below], count(By, 0, 1, Counts)};
             #{Pid := Below} -> {[{MFA, Caller} | Below], Counts};
             #{} -> {[{MFA, Caller}], Counts}
@@ -174,14 +168,12 @@ count(MFA, Called, Made, Counts) ->
     {C, M} = maps:get(MFA, Counts, {0, 0}),
     Counts#{MFA => {C + Called, M + Made}}.
 
--doc "What was counted.".
 -spec counted(stacks()) -> sample().
 counted(#{counts := Counts}) -> Counts.
 
 -doc """
-How many measured calls each function makes in a call of it, in the mean, by a sample and by how
-often the functions were called. A function that was hardly called in the sample, and made calls
-there, is taken to have made as many of all.
+The measured calls per call of each function, on average, from the sample and the call counts. If a
+function was hardly called in the sample but made calls there, these count for all its calls.
 """.
 -spec per_call([#{mfa := mfa(), calls := non_neg_integer(), atom() => term()}], sample()) ->
     #{mfa() => float()}.

@@ -3,14 +3,14 @@
 
 -module(dyno_agent_call_samples).
 -moduledoc false.
-%% The samples of stacks by measured function: the innermost one of a stack has it as its own. Pure.
+%% Stack samples by measured function: the innermost one has the sample as its own. Pure.
 
 -export([sums/2]).
 -export_type([sums/0]).
 
 -doc """
-In samples: all, those that do not tell where a process was, and those of functions, alone and with what
-they call; `cpu_ns` is what all stand for.
+Numbers of samples: all, those of unknown place, and those of each function, alone and with its
+callees. `cpu_ns`: the time that all stand for.
 """.
 -type sums() :: #{
     cpu_ns := non_neg_integer(),

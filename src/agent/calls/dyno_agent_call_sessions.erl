@@ -5,26 +5,24 @@
 -moduledoc false.
 %% The trace session whose breakpoints count and time calls.
 %%
-%%   calls   counted all the time, whoever makes them (`call_count`)
+%%   calls   counted all the time, of all processes (`call_count`)
 %%   rows    time or words by function and process (`call_time`, `call_memory`), while the window is
-%%           open; to read them all is paused by one change of the code, and counts from zero again
-%%           by another
+%%           open; one code change pauses all for reading, another restarts from zero
 %%
-%% A paused breakpoint goes on to give time to the function that a process was in when all was
-%% paused, until it is read: so everything is paused at once, and never module by module, which
-%% takes seconds on a busy machine.
+%% A paused breakpoint still adds time to the function that its process was in at the pause, until
+%% it is read. So everything is paused at once, not by module, which takes seconds on a busy
+%% machine.
 %%
-%% For each process the runtime remembers the function that it is in, and follows that pointer later,
-%% also if the code has been purged (doc/architecture.md, "Traps of the runtime"). It is put right
-%% when the function returns, if the session still knows the process then. So processes keep a flag
-%% that does nothing else when the window closes, and lose the one for calls only after the
-%% breakpoints are gone.
+%% For each process the runtime stores a pointer to its current function and follows it later, even
+%% into purged code (doc/architecture.md, "Traps of the runtime"). A return corrects the pointer if
+%% the session still knows the process. So processes keep a flag without effect when the window
+%% closes, and lose the call flag only after the breakpoints are gone.
 %%
-%% The session tells its owner when somebody is about to load a module, by a meta trace, whoever that is:
-%% `{trace_ts, Pid, call, {erlang, prepare_loading, _}, Module, Time}`.
+%% A meta trace tells the session's owner before any process loads a module: `{trace_ts, Pid, call,
+%% {erlang, prepare_loading, _}, Module, Time}`.
 %%
-%% Counts are not by process. dyno's own processes call functions of Erlang's base: if rows are wanted
-%% all the time, those functions have rows only; else dyno_agent_self_calls counts dyno's calls.
+%% Counts are not by process, and dyno's own processes call functions of Erlang's base. If rows are
+%% always wanted, these functions have rows only; else dyno_agent_self_calls counts dyno's calls.
 
 -export([open/3, leave_out/2, close/1]).
 -export([set/2, narrow/2, functions/2, without/2]).
@@ -40,24 +38,23 @@
     session := trace:session(),
     patterns := [dyno_agent_patterns:pattern()],
     counts := boolean(),
-    %% Whose calls are not counted.
+    %% Modules whose calls are not counted.
     base := #{module() => []},
     rows := [row_measure()],
     window := open | closed,
-    %% Functions without a breakpoint.
     without := #{mfa() => []},
     %% Processes whose time does not count.
     left_out := [pid()]
 }.
 
-%% Nearly all calls return in that time.
+%% Nearly all calls return in this time.
 -define(RETURN_MS, 100).
 -define(ALL, {'_', '_', '_'}).
-%% By which the session knows a process whose calls it does not trace.
+%% The flag of a known process whose calls are not traced.
 -define(KEPT, arity).
 
 -doc """
-A session of the caller's, its window closed. With counts of dyno's own calls if rows are wanted at
+Opens a session of the caller, its window closed. Counts dyno's own calls if rows are wanted at
 times only.
 """.
 -spec open([dyno_agent_patterns:pattern()], Measures, Rows) -> t() when
@@ -78,7 +75,7 @@ open(Patterns, #{counts := Counts, own := Own}, Rows) ->
         left_out => []
     }).
 
-%% All functions of a module that comes are counted from its first call, until `narrow/2`.
+%% All functions of a new module are counted from the first call on, until `narrow/2`.
 on_load(#{session := Session} = Sessions) ->
     Measures = measures(none, Sessions),
     _ = [trace:function(Session, on_load, true, Measures) || Measures =/= []],
@@ -87,7 +84,6 @@ on_load(#{session := Session} = Sessions) ->
 measures(Module, #{counts := Counts, base := Base, rows := Rows, window := Window}) ->
     [call_count || Counts, not is_map_key(Module, Base)] ++ [R || Window =:= open, R <- Rows].
 
--doc "Sets the breakpoints that the patterns ask for in a module.".
 -spec set(module(), t()) -> t().
 set(Module, #{self_calls := SelfCalls} = Sessions) ->
     case measures(Module, Sessions) of
@@ -98,7 +94,7 @@ set(Module, #{self_calls := SelfCalls} = Sessions) ->
             Sessions#{self_calls := dyno_agent_self_calls:set(Module, SelfCalls)}
     end.
 
-%% What is set already begins from zero.
+%% Setting what is set would restart from zero.
 set(Module, Measures, #{session := Session, patterns := Patterns, without := Without}) ->
     _ = [
         trace:function(Session, F, true, Measures)
@@ -110,10 +106,7 @@ set(Module, Measures, #{session := Session, patterns := Patterns, without := Wit
     ],
     ok.
 
--doc """
-A module has come with breakpoints in all of its functions: takes those away that the patterns do not
-ask for.
-""".
+-doc "Removes the breakpoints of a new module that no pattern asks for.".
 -spec narrow(module(), t()) -> t().
 narrow(Module, #{session := Session, rows := Rows} = Sessions) ->
     Functions = functions(Module, Sessions),
@@ -125,7 +118,7 @@ narrow(Module, #{session := Session, rows := Rows} = Sessions) ->
     lists:foreach(
         fun(F) -> trace:function(Session, F, false, [call_count | Rows]) end, Unwanted
     ),
-    %% To set what is set would begin from zero.
+    %% Setting what is set would restart from zero.
     case [F || F <- Functions, is_set(F, Sessions)] of
         [] when Functions =/= [] ->
             set(Module, Sessions);
@@ -142,18 +135,17 @@ is_set(MFA, #{session := Session} = Sessions) ->
         Is =/= false
     ].
 
--doc "The functions of a module that the patterns mean.".
 -spec functions(module(), t()) -> [mfa()].
 functions(Module, #{patterns := Patterns}) -> dyno_agent_patterns:functions(Module, Patterns).
 
--doc "These functions are neither counted nor timed any more.".
+-doc "Neither counts nor times these functions from now on.".
 -spec without([mfa()], t()) -> t().
 without(Functions, #{session := Session, rows := Rows, without := Before} = Sessions) ->
     New = [F || F <- Functions, not is_map_key(F, Before)],
     lists:foreach(fun(F) -> trace:function(Session, F, false, [call_count | Rows]) end, New),
     Sessions#{without := maps:merge(Before, maps:from_keys(New, []))}.
 
--doc "Names dyno's other processes, which do not count, and neither does the calling one.".
+-doc "Leaves out these processes of dyno's, and the calling one.".
 -spec leave_out([pid()], t()) -> t().
 leave_out(Pids, #{session := Session, self_calls := SelfCalls, window := Window} = Sessions) ->
     ok = dyno_agent_self_calls:count(SelfCalls, [self() | Pids]),
@@ -161,8 +153,7 @@ leave_out(Pids, #{session := Session, self_calls := SelfCalls, window := Window}
     Sessions#{left_out := [self() | Pids]}.
 
 -doc """
-Times the calls of modules, by the processes that are selected and what they start; by all if no
-selector says less.
+Times the modules' calls by the selected processes and those they start; without selectors by all.
 """.
 -spec open_window([module()], [dyno_agent_process_filter:selector()], t()) -> t().
 open_window(_Modules, _Select, #{rows := []} = Sessions) ->
@@ -185,14 +176,14 @@ flag(Session, Selectors) ->
             try
                 trace:process(Session, Pid, true, [call, ?KEPT, set_on_spawn])
             catch
-                %% It has ended.
+                %% The process has ended.
                 error:badarg -> 0
             end
         end,
         dyno_agent_process_filter:running(Filter)
     ).
 
--doc "Times nothing any more; what was not read is gone.".
+-doc "Stops timing; discards unread rows.".
 -spec close_window(t()) -> t().
 close_window(#{window := closed} = Sessions) ->
     Sessions;
@@ -205,7 +196,7 @@ close_window(#{session := Session, rows := Rows, counts := Counts} = Sessions) -
 -spec is_open(t()) -> boolean().
 is_open(#{window := Window}) -> Window =:= open.
 
--doc "Sets all to zero; what was paused counts on.".
+-doc "Sets all to zero; resumes paused counting.".
 -spec restart(t()) -> ok.
 restart(#{self_calls := SelfCalls, counts := Counts} = Sessions) ->
     ok = all(restart, [call_count || Counts], Sessions),
@@ -224,22 +215,18 @@ stop(#{counts := Counts, self_calls := SelfCalls} = Sessions) ->
 pause(#{rows := Rows, window := Window} = Sessions) ->
     all(pause, [R || Window =:= open, R <- Rows], Sessions).
 
--doc "What the window times counts on from zero.".
+-doc "Resumes the window's counting from zero.".
 -spec resume(t()) -> ok.
 resume(#{rows := Rows, window := Window} = Sessions) ->
     all(restart, [R || Window =:= open, R <- Rows], Sessions).
 
-%% Does one thing to all breakpoints of the session.
 all(_Action, [], _Sessions) ->
     ok;
 all(Action, Measures, #{session := Session}) ->
     _ = trace:function(Session, ?ALL, Action, Measures),
     ok.
 
--doc """
-Destroys the session, and with it every breakpoint. These go first, and calls under way get a moment
-to return.
-""".
+-doc "Destroys the session. The breakpoints go first, and calls under way get a moment to return.".
 -spec close(t()) -> ok.
 close(#{session := Session, rows := Rows, self_calls := SelfCalls}) ->
     ok = dyno_agent_self_calls:close(SelfCalls),
@@ -253,7 +240,7 @@ close(#{session := Session, rows := Rows, self_calls := SelfCalls}) ->
     _ = trace:session_destroy(Session),
     ok.
 
--doc "A function's rows, by process, while they are paused.".
+-doc "A function's rows by process, while paused.".
 -spec rows(mfa(), t()) -> dyno_agent_call_sums:reading().
 rows(MFA, #{left_out := LeftOut} = Sessions) ->
     Time = without_own(LeftOut, info(MFA, call_time, Sessions)),
@@ -265,20 +252,20 @@ rows(MFA, #{left_out := LeftOut} = Sessions) ->
         memory => Memory
     }.
 
-%% The runtime goes on to give time to what a process was in when it was left out: the agent's,
-%% while it reads.
+%% The runtime still adds time to the function in which a process was left out: the agent's, while
+%% it reads.
 without_own(LeftOut, Rows) -> [Row || Row <- Rows, not lists:member(element(1, Row), LeftOut)].
 
 info(MFA, Item, #{session := Session, rows := Rows, window := open}) ->
     case lists:member(Item, Rows) andalso trace:info(Session, MFA, Item) of
         {Item, List} when is_list(List) -> List;
-        %% Not measured, or not any more: deleted, or just replaced.
+        %% Not measured, or no longer: deleted, or just replaced.
         _ -> []
     end;
 info(_MFA, _Item, _Sessions) ->
     [].
 
--doc "How often functions of modules were called, where that is counted: a microsecond for each.".
+-doc "The counted calls of modules' functions: 1 us a function.".
 -spec counts([module()], t()) -> #{mfa() => non_neg_integer()}.
 counts(_Modules, #{counts := false}) ->
     #{};
@@ -293,7 +280,6 @@ counts(Modules, #{session := Session, without := Without, base := Base} = Sessio
         is_integer(Calls)
     }.
 
--doc "Counts of a module begin at zero.".
 -spec restart_counts(module(), t()) -> ok.
 restart_counts(Module, #{session := Session, counts := Counts} = Sessions) ->
     _ = [
@@ -302,6 +288,6 @@ restart_counts(Module, #{session := Session, counts := Counts} = Sessions) ->
     ],
     ok.
 
--doc "Calls by dyno's own processes that are among the counted ones.".
+-doc "The calls of counted functions by dyno's processes.".
 -spec self_calls(t()) -> #{mfa() => pos_integer()}.
 self_calls(#{self_calls := SelfCalls}) -> dyno_agent_self_calls:calls(SelfCalls).

@@ -3,20 +3,19 @@
 
 -module(dyno_agent_call_sums).
 -moduledoc false.
-%% Accumulates what was read of the call statistics, by function and by group of processes. Pure. It
-%% grows with the functions and the groups, never with the processes: calls of a process that was not
-%% discovered are those of the group `other`.
+%% Sums call statistics by function and group of processes. Pure. The size grows with functions and
+%% groups, not with processes: undiscovered processes are in the group `other`.
 %%
-%% The runtime cuts each process's time in a function to whole microseconds. Where short-lived
-%% processes call a function once, all would be 0 and the sum as well. So a time of N > 0 us counts
-%% as N + 0.5, which is right in the mean. A time of 0 lies between what measuring adds to its calls
-%% and 1 us; it counts as the mean of the log-uniform distribution between them. What either may be
-%% off by is kept.
+%% The runtime cuts each process's time in a function to whole microseconds. If short-lived
+%% processes call a function once, all times and their sum would be 0. So a time of N > 0 us counts
+%% as N + 0.5, right on average. A time of 0 lies between the overhead of its calls and 1 us; it
+%% counts as the mean of the log-uniform distribution between the two. The possible error of both is
+%% kept.
 
 -export([new/0, add/4, functions/2, callers/2]).
 -export_type([t/0, reading/0, group_of/0, overhead/0]).
 
--doc "What the runtime knows of one function.".
+-doc "The runtime's statistics of one function.".
 -type reading() :: #{
     calls := non_neg_integer(),
     words := non_neg_integer(),
@@ -24,15 +23,15 @@
     memory => [{pid(), Calls :: non_neg_integer(), Words :: non_neg_integer()}]
 }.
 
--doc "Finds a process's group; `none` where groups are not needed.".
+-doc "The group of a process; `none` if groups are not needed.".
 -type group_of() :: fun((pid()) -> term()) | none.
 
--doc "What measuring adds to calls.".
+-doc "The overhead of measuring.".
 -type overhead() :: #{
     group_of => group_of(),
-    %% What one call of an empty function is reported to take.
+    %% The reported time of one call of an empty function.
     least_ns := number() | undefined,
-    %% The same of a function that so many processes call.
+    %% The same, by number of calling processes.
     call_ns => fun((Callers :: number()) -> number())
 }.
 
@@ -40,26 +39,25 @@
     calls := non_neg_integer(),
     words := non_neg_integer(),
     own_time_ns := non_neg_integer(),
-    %% What the own time may be off by.
+    %% The possible error of the own time.
     uncertain_ns := non_neg_integer(),
-    %% What measuring has added, as `call_ns` has it.
+    %% The overhead, by `call_ns`.
     total_overhead_ns := float(),
     groups := #{term() => {Calls :: non_neg_integer(), Ns :: non_neg_integer()}}
 }.
 
 -opaque t() :: #{mfa() => sums()}.
 
-%% What the runtime cuts times to.
+%% The resolution of the runtime's times.
 -define(CUT_NS, 1000).
 %% No measured call takes less.
 -define(LEAST_NS, 20).
-%% Of longer ones what is cut is at most a twentieth.
+%% Of longer times at most a twentieth is cut.
 -define(SHORT_US, 10).
 
 -spec new() -> t().
 new() -> #{}.
 
--doc "Adds a reading of a function.".
 -spec add(mfa(), reading(), overhead(), t()) -> t().
 add(MFA, #{calls := Counted, words := Words, time := Time}, Overhead, All) ->
     #{group_of := GroupOf, least_ns := LeastNs} = Overhead,
@@ -84,14 +82,14 @@ add(MFA, #{calls := Counted, words := Words, time := Time}, Overhead, All) ->
             }
     end.
 
-%% By how many processes call: each counts as much as it calls (the inverse of Simpson's index). One
-%% that calls a million times and a thousand that call once are one.
+%% The effective number of calling processes, weighted by calls (the inverse of Simpson's index).
+%% One that calls a million times and a thousand that call once are one.
 overhead_ns(Calls, Squares, #{call_ns := CallNs}) when Squares > 0 ->
     Calls * CallNs(Calls * Calls / Squares);
 overhead_ns(_Calls, _Squares, _Overhead) ->
     0.0.
 
-%% A reading has a row for each function that each of thousands of processes has called: one pass.
+%% One pass: there is a row for each function and process, of thousands.
 sum([], _GroupOf, _Zero, Sum) ->
     Sum;
 sum([{_, 0, _, _} | Rest], GroupOf, Zero, Sum) ->
@@ -126,19 +124,19 @@ group(GroupOf, Pid, Calls, Ns, Groups) ->
     {C, T} = maps:get(Group, Groups, {0, 0}),
     Groups#{Group => {C + Calls, T + Ns}}.
 
-%% Of times that are all alike N + 0.5 may be wrong in the same way. Those that lie close around a
-%% whole number are cut to two, N and N - 1, a share P of them to N: that is off by |P - 1/2|, and
-%% their variance, P (1 - P), tells it. Of times that differ by more the errors cancel: those of a
-%% normal distribution, sigma in the unit of the cut, but for exp(-2 pi^2 sigma^2) / pi.
+%% If times are alike, N + 0.5 may be wrong for all in the same way. Times close around a whole
+%% number are cut to N and N - 1, a share P to N: the error is |P - 1/2|, shown by their variance P
+%% (1 - P). If times differ by more, the errors cancel: for a normal distribution, with sigma in
+%% units of the cut, all but exp(-2 pi^2 sigma^2) / pi.
 short_uncertain_ns({0, _Sum, _Squares}) ->
     0;
 short_uncertain_ns({N, Sum, Squares}) ->
     Variance = Squares / N - (Sum / N) * (Sum / N),
-    %% The cut itself adds a twelfth.
+    %% The cut itself adds 1/12.
     Spread = math:exp(-2 * math:pi() * math:pi() * max(0.0, Variance - 1 / 12)) / math:pi(),
     round(N * ?CUT_NS * max(math:sqrt(max(0.0, 1 / 4 - Variance)), Spread)).
 
-%% A time of 0 of so many calls, and what it may be off by.
+%% The estimate of a time of 0, and its possible error.
 least(Calls, LeastNs) ->
     Least =
         case LeastNs of
@@ -158,14 +156,13 @@ zero() ->
         groups => #{}
     }.
 
--doc "The statistics by function.".
 -spec functions([atom()], t()) -> [#{atom() => term()}].
 functions(Measures, All) ->
     Keys = #{call_time => [own_time_ns, uncertain_ns, total_overhead_ns], call_memory => [words]},
     Measured = [calls | lists:append([maps:get(Measure, Keys, []) || Measure <- Measures])],
     [(maps:with(Measured, Sums))#{mfa => MFA} || MFA := Sums <- All].
 
--doc "Who called what: the heaviest rows.".
+-doc "The heaviest rows by function and calling group.".
 -spec callers(pos_integer(), t()) ->
     [{mfa(), Group :: term(), Calls :: non_neg_integer(), Ns :: non_neg_integer()}].
 callers(MaxRows, All) ->

@@ -3,17 +3,17 @@
 
 -module(dyno_agent_calls).
 -moduledoc """
-Counts calls of functions, and times them or measures the words that they allocate, in a trace session
-of its own.
+Counts calls of functions, and measures their time or allocated words, in a trace session of its
+own.
 
 Calls are counted all the time. Times and words come from a window: the levels `time`, `memory` and
-`all` hold it open; the level `budget` opens it if timing each call fits the budget, and takes own times
-from samples otherwise. Modules that are loaded later are measured from their first call. What a module
-has counted is gone when it is loaded again: then its calls are at least so many.
+`all` keep it open; the level `budget` opens it if timing each call fits the budget, and takes own
+times from samples otherwise. Modules loaded later are measured from their first call on. If a
+module is loaded again, its earlier counts may be incomplete: a lower bound.
 
-The runtime keeps times for each function and process, also of processes that have ended: on a node
-that starts thousands of processes a second they would grow without end. So when so many processes were
-started they are read and set to zero, and only sums are kept. Calls meanwhile are counted, not timed.
+The runtime keeps times by function and process, also of ended processes: with thousands of
+processes started a second these rows would grow without limit. So after a number of starts the rows
+are read and reset, and only sums are kept. Meanwhile calls are counted and not timed.
 
 ```
 this process, looks twice a second
@@ -28,8 +28,8 @@ this process, looks twice a second
 ```
 
 ## Cost
-In the target, for each call of a measured function: 13 ns for `call_count`, 74 ns for
-`call_time`, 37 ns for `call_memory` (OTP 29 with the JIT; doc/architecture.md).
+On the node, per call of a measured function: 13 ns for `call_count`, 74 ns for `call_time`, 37 ns
+for `call_memory` (OTP 29 with the JIT; doc/architecture.md).
 """.
 
 -behaviour(dyno_agent_instrument).
@@ -44,14 +44,14 @@ In the target, for each call of a measured function: 13 ns for `call_count`, 74 
 
 -type config() :: #{
     patterns := [dyno_agent_patterns:pattern()],
-    %% What is measured all the time; or within a budget, where `may_time` allows to time calls.
+    %% Measured all the time; or within a budget, with times if `may_time`.
     measures => [measure()],
     budget => float(),
     may_time => boolean(),
-    %% Knows the processes' groups; samples of who computes.
+    %% Knows the processes' groups; samples the running processes.
     processes => pid(),
     stacks => pid(),
-    %% Whose calls are counted: all by default.
+    %% The processes whose calls count; default: all.
     select => [dyno_agent_process_filter:selector()]
 }.
 
@@ -59,12 +59,12 @@ In the target, for each call of a measured function: 13 ns for `call_count`, 74 
     {mfa(), Group :: term(), Calls :: non_neg_integer() | undefined, Ns :: non_neg_integer()}.
 
 -doc """
-What is read of the target. On the caller's side `dyno_agent_call_times` makes a `t:result/0` of it.
+The reading of a node. On the caller's side `dyno_agent_call_times` makes a `t:result/0` of it.
 """.
 -type reading() :: #{
-    %% All calls of what was counted, without dyno's.
+    %% All calls of counted functions, without dyno's.
     counted := #{mfa() => non_neg_integer()},
-    %% What the window has shown, without what measuring has added, and what the threads did meanwhile.
+    %% The window's rows without the overhead; the threads' times meanwhile.
     rows := #{functions := [#{mfa := mfa(), atom() => term()}], callers := [row()]},
     threads := #{atom() => dyno_agent_threads:times()},
     %% Within a budget.
@@ -80,21 +80,21 @@ What is read of the target. On the caller's side `dyno_agent_call_times` makes a
     functions := [#{mfa := mfa(), atom() => term()}],
     callers := [row()],
     measured_functions := non_neg_integer(),
-    %% Modules that were loaded again while they were measured.
+    %% Modules that were loaded again while measured.
     reloaded := [module()],
-    %% The share of the time in which nothing was timed, because it was read.
+    %% The share of the time without timing, because of reading.
     off_by := float(),
     %% The share of the time in which calls were timed.
     timed := float(),
-    %% What measuring adds to the time of each call, at least.
+    %% The least overhead in the time of a call.
     least_overhead_ns := float() | undefined,
-    %% What the node had of the processors meanwhile, where each call is timed.
+    %% The node's processor time meanwhile, if each call is timed.
     processor_ns => non_neg_integer(),
     budget => #{
         share := float(),
-        %% What counting and timing take of the time that the schedulers work.
+        %% The cost of counting and timing, as a share of the schedulers' work.
         spent := float(),
-        %% Called so often that their time is in that of their callers.
+        %% Called too often: their time is in that of their callers.
         left_out := [mfa()]
     }
 }.
@@ -106,21 +106,20 @@ What is read of the target. On the caller's side `dyno_agent_call_times` makes a
     sessions := dyno_agent_call_sessions:t(),
     table := dyno_agent_process_table:t() | none,
     plan := dyno_agent_call_budget:t() | none,
-    %% All that are loaded, and those that are measured.
+    %% All loaded modules, and the measured ones.
     loaded := [module()],
     modules := [module()],
-    %% At the last look (nanoseconds): the counts, what the schedulers had worked, and the number
-    %% that the next process had.
+    %% The last look (nanoseconds): counts, schedulers' work, the next process's number.
     look := #{at := integer(), counts := #{mfa() => non_neg_integer()}, worked := integer(),
         newest := non_neg_integer()},
     %% Counted by code that is gone.
     kept := #{mfa() => non_neg_integer()},
     reloaded := [module()],
     sums := dyno_agent_call_sums:t(),
-    %% The number that the next process had when the rows were last read; their number then.
+    %% The next process's number at the last reading of rows; the number of rows then.
     read_at := non_neg_integer(),
     rows := non_neg_integer(),
-    %% Since when: all, what the window shows now. How long it was open before, and between.
+    %% The start of all, and of the open window; how long it was open before, and paused.
     since := integer(),
     open_since := integer(),
     open_ns := non_neg_integer(),
@@ -129,26 +128,26 @@ What is read of the target. On the caller's side `dyno_agent_call_times` makes a
     threads := dyno_agent_threads:t(),
     clocks := dyno_agent_threads:reading(),
     overhead := dyno_agent_overhead:t(),
-    %% What functions call as their last act, of modules that was asked for.
+    %% The last calls of functions, in modules read so far.
     code := dyno_agent_tail_calls:t(),
     sampler := dyno_agent_call_sample:sampler(),
     sample := dyno_agent_call_sample:sample()
 }.
 
-%% Calls and returns are traced one by one until there are so many.
+%% Calls and returns that are traced singly.
 -define(CALLS_IN_SAMPLE, 20_000).
 -define(FIRST_LOOK_MS, 100).
 -define(LOOK_MS, 500).
-%% The runtime takes 50 bytes for each process and function: 10,000 processes of Cowboy's, with 30
-%% functions each, 15 MB. More than so many rows are 250 MB.
+%% The runtime takes 50 bytes a process and function: for 10,000 processes of Cowboy with 30
+%% functions each, 15 MB. MOST_ROWS are 250 MB.
 -define(MOST_STARTED, 10_000).
 -define(MOST_ROWS, 5_000_000).
 -define(ROW_BYTES, 50).
 -define(CALLER_ROWS, 5000).
 -define(KNOWN_MS, 200).
-%% So many processes a second may be discovered by messages, until a budget says less.
+%% Processes a second that messages may discover, unless a budget says less.
 -define(FIRST_CALLS, 1000).
-%% The share of the target's processor time.
+%% The share of the node's processor time.
 -define(BUDGET, 0.05).
 
 -spec about() -> dyno_agent_instrument:about().
@@ -186,27 +185,26 @@ measures(time) -> [call_time];
 measures(memory) -> [call_memory];
 measures(all) -> [call_time, call_memory].
 
--doc "Starts counting. Fails with `{unmatched, Patterns}` where a pattern means nothing here.".
+-doc "Starts counting. Fails with `{unmatched, Patterns}` if a pattern matches nothing.".
 -spec start_link(config()) -> gen_server:start_ret().
 start_link(Config) ->
     dyno_agent_process:start_link(?MODULE, Config).
 
--doc "Sets all statistics to zero.".
 -spec restart(pid()) -> ok.
 restart(Pid) ->
     gen_server:call(Pid, restart, infinity).
 
 -doc """
-Stops counting and gives the statistics; with a `processes`, also by group of processes.
+Stops counting and returns the statistics; with `processes`, also by group of processes.
 
 ## Cost
-A microsecond a function, and 0.2 microseconds for each process that called it.
+1 us a function, and 0.2 us for each process that called it.
 """.
 -spec read(pid()) -> reading().
 read(Pid) ->
     gen_server:call(Pid, read, infinity).
 
--doc "Gives the statistics until now, and goes on counting.".
+-doc "Returns the statistics until now, and goes on counting.".
 -spec peek(pid()) -> reading().
 peek(Pid) ->
     gen_server:call(Pid, peek, infinity).
@@ -226,7 +224,7 @@ begun(Patterns, Config) ->
     Loaded = dyno_agent_patterns:loaded(),
     Modules = measured(Patterns, Config),
     Overhead = dyno_agent_overhead:open([call_count | Measures]),
-    %% Its breakpoints come before those that count.
+    %% These breakpoints must come before those that count.
     Specs = [F || M <- Modules, F <- dyno_agent_patterns:specs(M, Patterns)],
     Others = dyno_agent_process:others(),
     Sampler = dyno_agent_call_sample:open(Specs, Measures, Others, ?CALLS_IN_SAMPLE),
@@ -271,7 +269,7 @@ begun(Patterns, Config) ->
 measured(_Patterns, #{measures := []}) -> [];
 measured(Patterns, _Config) -> dyno_agent_patterns:measured(Patterns).
 
-%% Whose rows are always there need not be counted where that is of all processes.
+%% If rows are always kept for all processes, counts are not needed.
 sessions(Patterns, _Measures, #{budget := _} = Config) ->
     Rows = [call_time || maps:get(may_time, Config, true)],
     dyno_agent_call_sessions:open(Patterns, #{counts => true, own => true}, Rows);
@@ -322,7 +320,7 @@ handle_call(read, _From, Before) ->
     #{sessions := Sessions} = State = came(Before),
     ok = dyno_agent_call_sessions:stop(Sessions),
     {Result, Read} = result(read_rows(before_rows(State))),
-    %% What was read is in the sums now: a second reading must not add it twice.
+    %% The rows are in the sums now: a second reading must not add them again.
     ok = dyno_agent_call_sessions:resume(Sessions),
     ok = dyno_agent_call_sessions:stop(Sessions),
     {reply, Result, Read}.
@@ -351,7 +349,7 @@ handle_cast(_Request, State) ->
 -spec handle_info(term(), state()) -> {noreply, state()} | {stop, term(), state()}.
 handle_info(look, State) ->
     #{look := #{counts := Counts}} = Looked = looked(State),
-    %% To ask for the count of a function takes a microsecond.
+    %% Asking for a function's count takes 1 us.
     _ = erlang:send_after(max(?LOOK_MS, map_size(Counts)), self(), look),
     {noreply, Looked};
 handle_info({trace_ts, _, call, {erlang, prepare_loading, _}, Module, _}, State) ->
@@ -448,7 +446,7 @@ came(#{loaded := Before, modules := Modules, patterns := Patterns, config := Con
     _ = [dyno_agent_processes:loaded(P, M) || #{processes := P} <- [Config], M <- Come],
     State#{sessions := Narrowed, loaded := Loaded, modules := Modules ++ Come}.
 
-%% Somebody is about to load a module: the old code has counted for the last time. If the load fails it
+%% The module is about to be loaded again: take the old code's counts. If the load fails, counting
 %% goes on from zero.
 reloads(Module, #{sessions := Sessions, kept := Kept, reloaded := Reloaded} = State) ->
     Counts = dyno_agent_call_sessions:counts([Module], Sessions),
@@ -457,7 +455,7 @@ reloads(Module, #{sessions := Sessions, kept := Kept, reloaded := Reloaded} = St
     State#{
         kept := maps:merge_with(fun(_, A, B) -> A + B end, Kept, Counts),
         reloaded := lists:umerge([Module], Reloaded),
-        %% As if it were new at the next look.
+        %% Like a new module at the next look.
         loaded := lists:delete(Module, Loaded),
         modules := lists:delete(Module, Modules),
         look := Look#{counts := maps:without(maps:keys(Counts), Looked)}
@@ -465,7 +463,7 @@ reloads(Module, #{sessions := Sessions, kept := Kept, reloaded := Reloaded} = St
 
 %% Rows
 
-%% All is paused, read, and counts on from zero.
+%% Pauses all, reads, and resumes from zero.
 read_and_reset(#{sessions := Sessions} = State) ->
     Ready = before_rows(State),
     Began = erlang:monotonic_time(nanosecond),
@@ -495,8 +493,8 @@ read_rows(#{sessions := Sessions, modules := Modules, overhead := Overhead} = St
             }
     end.
 
-%% Who made the calls is in the table then. All instruments end at the same time, and in a storm of
-%% processes their messages wait.
+%% The table then knows the callers. All instruments end together, and in a storm of processes their
+%% messages wait.
 before_rows(#{config := Config, overhead := Overhead} = State) ->
     try
         [gen_server:call(Pid, table, ?KNOWN_MS) || #{processes := Pid} <- [Config]]
@@ -505,7 +503,7 @@ before_rows(#{config := Config, overhead := Overhead} = State) ->
     end,
     State#{overhead := dyno_agent_overhead:update(Overhead)}.
 
-%% Processes start faster than they can be read: it would only become more.
+%% Processes start faster than their rows can be read.
 few(Rows) when Rows < ?MOST_ROWS -> Rows;
 few(Rows) -> exit({shutdown, {limit_bytes, ?MOST_ROWS * ?ROW_BYTES, Rows * ?ROW_BYTES}}).
 
@@ -565,7 +563,7 @@ samples(#{measured := IsMeasured} = What, #{config := #{stacks := Pid}, code := 
 samples(_What, State) ->
     {none, State}.
 
-%% All calls of what was counted, without dyno's.
+%% All calls of counted functions, without dyno's.
 counted(#{sessions := Sessions, modules := Modules, kept := Kept}) ->
     Own = dyno_agent_call_sessions:self_calls(Sessions),
     Counts = dyno_agent_call_sessions:counts(Modules, Sessions),
@@ -574,7 +572,7 @@ counted(#{sessions := Sessions, modules := Modules, kept := Kept}) ->
         maps:merge_with(fun(_, A, B) -> A + B end, Kept, Counts)
     ).
 
-%% What the window has shown, without what measuring has added.
+%% The window's rows, without the overhead.
 rows(#{sums := Sums, overhead := Overhead, sample := Sample, table := Table} = State) ->
     #{measures := Measures, plan := Plan} = State,
     Functions = dyno_agent_call_sums:functions([call_time || Plan =/= none] ++ Measures, Sums),

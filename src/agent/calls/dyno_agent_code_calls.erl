@@ -3,18 +3,18 @@
 
 -module(dyno_agent_code_calls).
 -moduledoc false.
-%% Which functions each function of a module calls, and which of them as its last act, by the module's
-%% instructions: these are also there if debug information is not.
+%% The calls and the tail calls of a module's functions, read from its instructions, which exist
+%% also without debug information.
 
 -export([read/1, decoded/1, arities/0]).
 -export_type([functions/0, target/0]).
 
--doc "`'_'`: of a module that the run tells. `unknown`: a fun, or a function without a name.".
+-doc "`'_'`: a module known at run time. `unknown`: a fun, or a function without a name.".
 -type target() :: mfa() | {'_', atom(), arity()} | unknown.
 
 -type functions() :: #{mfa() => #{calls := [target()], tail_calls := [target()]}}.
 
-%% How many arguments each instruction has, from the first one on (genop.tab in OTP's compiler).
+%% The number of arguments of each instruction, from the first on (genop.tab in OTP's compiler).
 -define(ARITIES, <<
     "130232232452323211000021124444444444433333332222222222222333121233333211011322255542112255"
     "521012244443121112635122357775322562222134086265454543333301171552334002223432243121116301"
@@ -40,7 +40,7 @@
 -define(SWAP, 169).
 -define(CALL_FUN2, 178).
 
--doc "The calls of a module's functions, if its file is there and is what was loaded.".
+-doc "The calls of a module's functions, if its file exists and is the loaded one.".
 -spec read(module()) -> functions() | unknown.
 read(Module) ->
     maybe
@@ -53,7 +53,7 @@ read(Module) ->
         _ -> unknown
     end.
 
--doc "The same of the bytes of a module; `unknown` if they have instructions of a later release.".
+-doc "The same for a module's binary; `unknown` if it has instructions of a later release.".
 -spec decoded(binary()) -> functions() | unknown.
 decoded(Beam) ->
     case beam_lib:chunks(Beam, [atoms, "ImpT", "Code"]) of
@@ -70,11 +70,10 @@ decoded(Beam) ->
             unknown
     end.
 
--doc "How many arguments each instruction has.".
 -spec arities() -> [0..9].
 arities() -> [C - $0 || <<C>> <= ?ARITIES].
 
-%% `Last`: the names that were put into registers by the instructions just before.
+%% `Last`: the names that the instructions just before put into registers.
 calls(<<?END, _/binary>>, _Names, _Function, _Last, {Labels, Calls}) ->
     Resolved = [{Of, How, resolved(Target, Labels)} || {Of, How, Target} <- Calls],
     None = #{Of => #{calls => [], tail_calls => []} || _ := Of <- Labels},
@@ -139,7 +138,7 @@ call(Op, _Arguments, _Names, _Last, Next) when Op =:= ?CALL_FUN; Op =:= ?CALL_FU
 call(_Op, _Arguments, _Names, _Last, _Next) ->
     [].
 
-%% Behind its arguments are the module and the function.
+%% The module and the function come after the arguments.
 applied(Arity, #{atoms := Atoms}, Last) ->
     Register = Arity + 1,
     case Last of
@@ -147,7 +146,7 @@ applied(Arity, #{atoms := Atoms}, Last) ->
         #{} -> unknown
     end.
 
-%% Compact terms: {Tag, Value}, or `other` of what is of no interest.
+%% Compact terms: {Tag, Value}, or `other`.
 
 arguments(0, Rest, Arguments) ->
     {lists:reverse(Arguments), Rest};
@@ -155,7 +154,7 @@ arguments(N, Bytes, Arguments) ->
     {Argument, Rest} = argument(Bytes),
     arguments(N - 1, Rest, [Argument | Arguments]).
 
-%% Lists, floating point registers, lists of what is allocated, literals, registers with a type.
+%% Lists, floating point registers, allocation lists, literals, typed registers.
 argument(<<1:4, _:1, 7:3, Bytes/binary>>) ->
     {{_, Count}, Rest} = argument(Bytes),
     {other, element(2, arguments(Count, Rest, []))};

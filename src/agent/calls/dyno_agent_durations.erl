@@ -3,30 +3,29 @@
 
 -module(dyno_agent_durations).
 -moduledoc """
-How long single calls of a function take, as a histogram.
+Measures the durations of single calls of a function, as a histogram.
 
-In a trace session of its own the calls of the functions and their ends are sent here, with their
-times. That costs a call some microseconds, and a copy of what it returns. So tracing is on in
-windows only: one opens five times a second and closes after 500 calls, of which those under way are
-waited for. What tracing adds to a call of an empty function is subtracted from the times.
+A trace session of its own sends the calls and ends of the functions here, with their times. This
+costs a call some microseconds and a copy of the returned term. So tracing is on in windows only:
+one opens five times a second and closes after 500 calls; pending calls are waited for. The
+overhead, measured with an empty function, is subtracted.
 
-A function is no longer traced, and its `state` says why, when
-* it is called so often that its calls pile up before the window can be closed (`called_too_often`),
+Tracing of a function ends, with the reason in its `state`, if
+* its calls pile up before the window can be closed (`called_too_often`),
 * it calls itself a hundred times before it returns, if ever (`never_returns`): to see the end of a
-  call the runtime keeps a stack frame for it, even when the function calls itself as its last act
-  and would need none,
+  call, the runtime keeps a stack frame for it, even for a tail call,
 * its module is loaded again (`reloaded`).
 
-Start it before `dyno_agent_calls`. The runtime runs the breakpoint that was set last first. Where
-`call_time` finds a frame of this session on the stack, it puts none of its own there, does not
-notice the return, and adds to the function all that the process does afterwards outside of measured
-functions (doc/architecture.md, "Traps of the runtime"). So the functions have a breakpoint from the
-beginning, which only counts while no window is open.
+Start it before `dyno_agent_calls`. The runtime runs the breakpoint set last first. If `call_time`
+finds a frame of this session on the stack, it puts none of its own there and misses the return. It
+then adds to the function all later work of the process outside measured functions
+(doc/architecture.md, "Traps of the runtime"). So the functions have a breakpoint from the start,
+which only counts while no window is open.
 
 ## Cost
 13 ns for each call of the functions. At most 2,500 calls a second are traced, at 1 to 2 us each:
-half a percent of one scheduler, and in the own times of the functions and of who calls them. To
-open and to close a window changes the code of the functions, 100 us each.
+half a percent of one scheduler, and part of the own times of the functions and their callers.
+Opening and closing a window changes the functions' code, 100 us each.
 """.
 
 -behaviour(dyno_agent_instrument).
@@ -36,13 +35,13 @@ open and to close a window changes the code of the functions, 100 us each.
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 %% Called from outside its own clause, so that the calls are calls.
 -export([leaf/0]).
-%% For others who trace calls and returns.
+%% For other tracers of calls and returns.
 -export([overhead_ns/0]).
 -export_type([config/0, result/0]).
 
 -type config() :: #{patterns := [dyno_agent_patterns:pattern()]}.
 
--doc "Buckets: from, to (exclusive), how many. Times in nanoseconds.".
+-doc "Buckets: from, to (exclusive), count. Times in nanoseconds.".
 -type result() :: [
     #{
         mfa := mfa(),
@@ -55,7 +54,7 @@ open and to close a window changes the code of the functions, 100 us each.
     }
 ].
 
--doc "Or why it is no longer measured.".
+-doc "Measured, or the reason why no longer.".
 -type state_of() :: measured | called_too_often | never_returns | reloaded.
 
 -type state() :: #{
@@ -64,25 +63,25 @@ open and to close a window changes the code of the functions, 100 us each.
     histograms := #{mfa() => dyno_agent_event_histogram:t()},
     %% Calls under way.
     pending := dyno_agent_event_calls:t(),
-    %% Calls that may still come in the window that is open.
+    %% The calls left in the open window.
     left := non_neg_integer() | closed,
-    %% Calls of each function in the window that was opened last.
+    %% Calls of each function in the last window.
     seen := #{mfa() => pos_integer()},
     overhead_ns := non_neg_integer()
 }.
 
 -define(EVERY_MS, 200).
 -define(BUDGET, 500).
-%% Of the budget, in one window: so many calls come only where closing it takes too long.
+%% Of the budget, in one window: more calls come only if closing takes too long.
 -define(TOO_OFTEN, 20).
 -define(DEEPEST, 100).
 -define(MAX_PENDING, 20_000).
-%% To open a window changes the code of each.
+%% Opening a window changes the code of each.
 -define(MAX_FUNCTIONS, 50).
 -define(LEAF_CALLS, 200).
 -define(BOTH_ENDS, [{'_', [], [{exception_trace}]}]).
 
--doc "Switched on by naming functions, so there is no need to switch it off.".
+-doc "Always on: naming functions switches it on.".
 -spec about() -> dyno_agent_instrument:about().
 about() -> #{names => [durations], parts => dyno_agent_duration_parts, traces => true}.
 
@@ -90,12 +89,10 @@ about() -> #{names => [durations], parts => dyno_agent_duration_parts, traces =>
 config(#{distribution := []}) -> off;
 config(#{distribution := Patterns}) -> #{patterns => Patterns}.
 
--doc "Starts tracing. Fails with `{unmatched, Patterns}` or `{too_many_functions, N, Most}`.".
 -spec start_link(config()) -> gen_server:start_ret().
 start_link(Config) ->
     dyno_agent_process:start_link(?MODULE, Config).
 
--doc "Counts from now on.".
 -spec restart(pid()) -> ok.
 restart(Pid) ->
     gen_server:call(Pid, restart, infinity).
@@ -171,7 +168,7 @@ handle_info(_Other, State) ->
 open(#{session := Session, functions := Functions} = State) ->
     opened(State#{functions := maps:map(fun(F, Is) -> checked(Session, F, Is) end, Functions)}).
 
-%% A window in which the budget was not used up stays open.
+%% A window stays open until its budget is used up.
 opened(#{left := Left} = State) when is_integer(Left) ->
     State#{left := ?BUDGET, seen := #{}};
 opened(#{session := Session, functions := Functions, pending := Pending} = State) ->
@@ -179,11 +176,11 @@ opened(#{session := Session, functions := Functions, pending := Pending} = State
     Open = State#{left := ?BUDGET, seen := #{}},
     case dyno_agent_event_calls:size(Pending) < ?MAX_PENDING of
         true -> Open;
-        %% The pending calls will never return: their processes have ended.
+        %% The pending calls never return: their processes have ended.
         false -> Open#{pending := dyno_agent_event_calls:new()}
     end.
 
-%% In code that has come since, other sessions' breakpoints are first.
+%% In code loaded since, other sessions' breakpoints come first.
 checked(Session, MFA, measured) ->
     case trace:info(Session, MFA, call_count) of
         {call_count, Count} when is_integer(Count) -> measured;
@@ -192,7 +189,7 @@ checked(Session, MFA, measured) ->
 checked(_Session, _MFA, Is) ->
     Is.
 
-%% Calls of what was given up by now may still come, by the thousand.
+%% Calls of a function given up may still come, by the thousand.
 called(_Pid, MFA, _Time, #{functions := Functions} = State) when
     map_get(MFA, Functions) =/= measured
 ->
@@ -214,7 +211,7 @@ stop_if_deep({_, MFA} = Of, Pending, State) ->
         _ -> State
     end.
 
-%% The times of a function that calls itself endlessly say only how deep it has come.
+%% The times of a function that calls itself endlessly show only its depth.
 stop(MFA, Why, #{session := Session, functions := Functions, histograms := Histograms} = State) ->
     _ = trace:function(Session, MFA, false, [local]),
     Kept =
@@ -248,7 +245,7 @@ add(MFA, Ns, #{histograms := Histograms, overhead_ns := Overhead} = State) ->
     After = dyno_agent_event_histogram:record(max(0, Ns - Overhead), Before),
     State#{histograms := Histograms#{MFA => After}}.
 
--doc "How long a traced call of an empty function takes: what tracing adds to a call.".
+-doc "The overhead: the duration of a traced call of an empty function.".
 -spec overhead_ns() -> non_neg_integer().
 overhead_ns() ->
     Session = trace:session_create(dyno_durations_calibration, self(), []),

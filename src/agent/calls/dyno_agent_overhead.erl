@@ -3,14 +3,14 @@
 
 -module(dyno_agent_overhead).
 -moduledoc false.
-%% What measuring adds to the times of functions. The overhead of a call is measured when counting
-%% begins, by how many processes call (dyno_agent_calibration). Then the machine becomes faster or
-%% slower: its clock rate, its neighbours, its caches. So an empty function goes on being called, a
-%% thousand times twice a second and a few times at both ends of what is measured, and all overheads
-%% are multiplied by the factor by which its own has changed.
+%% The overhead of measuring in the times of functions. It is measured when counting begins, by
+%% number of calling processes (dyno_agent_calibration). Later the machine becomes faster or slower:
+%% clock rate, neighbours, caches. So an empty function is called on, a thousand times twice a
+%% second and a few times at both ends of the measurement, and all overheads are scaled by the
+%% change of its own.
 %%
-%% A process of its own does this: to read the times stops all schedulers for a moment, which takes
-%% milliseconds on a busy machine, and the counting process must be ready when a module is replaced.
+%% This needs a process of its own: reading the times stops all schedulers, for milliseconds on a
+%% busy machine, and the counting process must be ready when a module is replaced.
 
 -export([open/1, close/1, restart/1, update/1, processes/1]).
 -export([first_ns/1, least_ns/1, factor/1, corrected/3]).
@@ -23,7 +23,7 @@
         prober := pid(),
         %% The overhead of a call when counting began.
         first_ns := float(),
-        %% Overheads that were measured since the restart, the newest first.
+        %% Overheads measured since the restart, the newest first.
         since_ns := [float()]
     }.
 
@@ -32,12 +32,13 @@
 -define(ROUNDS, 5).
 %% Half an hour's.
 -define(MOST, 3600).
-%% Of what its callees add to a function's time: how many it has called is estimated by a sample.
+%% The relative error of the callees' part in a function's time: its calls are estimated by a
+%% sample.
 -define(CALLER_SIDE_UNCERTAIN, 0.3).
 
 -doc """
-Measures the overhead, where times are measured: 30 ms. What goes on measuring it is linked to the
-calling process.
+Measures the overhead if times are measured: 30 ms. The process that goes on measuring is linked to
+the caller.
 """.
 -spec open([dyno_agent_call_sessions:measure()]) -> t().
 open(Measures) ->
@@ -50,7 +51,6 @@ open(Measures) ->
             none
     end.
 
--doc "Calls no more.".
 -spec close(t()) -> ok.
 close(none) ->
     ok;
@@ -58,11 +58,10 @@ close(#{prober := Prober}) ->
     unlink(Prober),
     dyno_agent_process:ask(Prober, close).
 
--doc "Overheads count from now on.".
 -spec restart(t()) -> t().
 restart(Overhead) -> since(restart, Overhead).
 
--doc "With what was measured until now, and a few times more: half a millisecond.".
+-doc "Adds the overheads until now and a few more rounds: 0.5 ms.".
 -spec update(t()) -> t().
 update(Overhead) -> since(update, Overhead).
 
@@ -71,7 +70,6 @@ since(_What, none) ->
 since(What, #{prober := Prober} = Overhead) ->
     Overhead#{since_ns := dyno_agent_process:ask(Prober, What)}.
 
--doc "The processes that measure.".
 -spec processes(t()) -> [pid()].
 processes(none) -> [];
 processes(#{prober := Prober}) -> [Prober].
@@ -79,7 +77,7 @@ processes(#{prober := Prober}) -> [Prober].
 -spec probe([dyno_agent_call_sessions:measure()]) -> ok.
 probe(Measures) ->
     proc_lib:set_label(?MODULE),
-    %% Hundreds of rounds of some microseconds each, which would wait for a turn each.
+    %% High priority: hundreds of rounds of some microseconds would each wait for a turn.
     process_flag(priority, high),
     ok = dyno_agent_process:unlimited(),
     {Overhead, Caller, Rounds} = dyno_agent_calibration:open(Measures),
@@ -112,7 +110,7 @@ answer(update, Caller, Since) -> more(?ROUNDS, Caller, Since).
 more(Rounds, Caller, Since) ->
     lists:sublist(dyno_agent_calibration:rounds(Rounds, Caller) ++ Since, ?MOST).
 
--doc "By what factor the overhead is larger since the restart than when counting began.".
+-doc "The change of the overhead since counting began.".
 -spec factor(t()) -> float().
 factor(#{since_ns := [_ | _] = Since, first_ns := First}) -> median(Since) / First;
 factor(_) -> 1.0.
@@ -120,23 +118,23 @@ factor(_) -> 1.0.
 median(List) -> lists:nth((length(List) + 1) div 2, lists:sort(List)).
 
 -doc """
-The overhead of a call when counting began, of a function that so many processes call: what
-`dyno_agent_call_sums` sums up for `corrected/3`.
+The overhead of a call when counting began, by number of calling processes, for the sums that
+`corrected/3` uses.
 """.
 -spec first_ns(t()) -> fun((Callers :: number()) -> number()).
 first_ns(none) -> fun(_Callers) -> 0.0 end;
 first_ns(#{overhead := Overhead}) -> fun(N) -> dyno_agent_calibration:overhead_ns(N, Overhead) end.
 
--doc "The least overhead of a call; `undefined` where no times are measured.".
+-doc "The least overhead of a call; `undefined` if no times are measured.".
 -spec least_ns(t()) -> float() | undefined.
 least_ns(none) -> undefined;
 least_ns(#{overhead := Overhead} = All) ->
     dyno_agent_calibration:overhead_ns(1, Overhead) * factor(All).
 
 -doc """
-Takes out of all times what measuring has added to them: for each call what was summed up, and what
-lies in the function's time of the measured calls that it has made (dyno_agent_call_sample). The raw
-times are kept (`raw_time_ns`), and what the overhead may be off by is added to the uncertainty.
+Subtracts the overhead from all times: that of the calls of the function, and the part that its own
+measured calls leave in its time (dyno_agent_call_sample). Keeps the raw times (`raw_time_ns`), and
+adds the error of the overhead to the uncertainty.
 """.
 -spec corrected(Result, Made :: #{mfa() => number()}, t()) -> Result when
     Result :: #{

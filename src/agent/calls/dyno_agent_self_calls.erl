@@ -3,14 +3,14 @@
 
 -module(dyno_agent_self_calls).
 -moduledoc false.
-%% The calls that dyno's own processes make of measured functions, where the runtime does not say
-%% whose calls it counted (`call_count`), so that they can be taken out. In a trace session of its
-%% own they are counted by process (`call_memory`), for these processes only.
+%% Counts the calls of measured functions by dyno's own processes, to subtract them from
+%% `call_count`, which does not name processes. A trace session of its own counts these processes
+%% only (`call_memory`).
 %%
-%% A second session's breakpoint costs every process's calls 10 ns. So only functions of Erlang's
-%% base have it, which are all that dyno's processes call besides their own.
+%% A second session's breakpoint costs all processes 10 ns a call. So only functions of Erlang's
+%% base have one: dyno's processes call no others besides their own.
 %%
-%% The session's tracer is a process that does nothing: one that traced could not be counted itself.
+%% The session's tracer is an idle process: a tracer cannot be counted itself.
 
 -export([open/2, set/2, count/2, restart/1, pause/1, calls/1, close/1]).
 -export([flag/3]).
@@ -28,7 +28,7 @@
 
 -define(MEASURE, [call_memory]).
 
--doc "Counts nothing yet, and never if `none` is wanted.".
+-doc "Counts nothing yet; never if not `Wanted`.".
 -spec open([dyno_agent_patterns:pattern()], Wanted :: boolean()) -> own().
 open(_Patterns, false) ->
     none;
@@ -48,7 +48,7 @@ idle() ->
         stop -> ok
     end.
 
--doc "Sets the breakpoints in a module, where dyno's processes may call it.".
+-doc "Sets the breakpoints in a module of Erlang's base.".
 -spec set(module(), own()) -> own().
 set(Module, #{base := Base, session := Session, patterns := Patterns, set := Set} = Own) when
     is_map_key(Module, Base)
@@ -59,12 +59,11 @@ set(Module, #{base := Base, session := Session, patterns := Patterns, set := Set
 set(_Module, Own) ->
     Own.
 
--doc "Counts the calls of these processes, which are dyno's.".
 -spec count(own(), [pid()]) -> ok.
 count(none, _Pids) -> ok;
 count(#{session := Session}, Pids) -> flag(Session, Pids, on).
 
--doc "Has the calls of processes traced in a session, or not; one that has ended is left alone.".
+-doc "Sets or clears the call flag of processes; ignores ended ones.".
 -spec flag(trace:session(), [pid()], on | off) -> ok.
 flag(Session, Pids, How) ->
     lists:foreach(
@@ -79,11 +78,9 @@ flag(Session, Pids, How) ->
         Pids
     ).
 
--doc "Counts from now on, from zero.".
 -spec restart(own()) -> ok.
 restart(Own) -> all(restart, Own).
 
--doc "Stops counting.".
 -spec pause(own()) -> ok.
 pause(Own) -> all(pause, Own).
 
@@ -93,7 +90,7 @@ all(What, #{session := Session}) ->
     _ = trace:function(Session, {'_', '_', '_'}, What, ?MEASURE),
     ok.
 
--doc "How often dyno's processes have called which functions since the restart.".
+-doc "The calls by dyno's processes since the restart.".
 -spec calls(own()) -> #{mfa() => pos_integer()}.
 calls(none) ->
     #{};
@@ -107,7 +104,6 @@ calls(#{session := Session, set := Set}) ->
         Calls > 0
     }.
 
--doc "Ends the session, and with it its breakpoints.".
 -spec close(own()) -> ok.
 close(none) ->
     ok;

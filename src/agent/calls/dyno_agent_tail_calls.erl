@@ -3,19 +3,18 @@
 
 -module(dyno_agent_tail_calls).
 -moduledoc false.
-%% A function that calls another one as its last act is on no stack meanwhile: time in gen_tcp:send/2
-%% would count for who called ranch_tcp:send/2. So of a measured function and the frame above it the
-%% code is asked who was between: which measured functions the first one may have called, and which of
-%% these lead to the frame by tail calls alone. One that is found is put into the stack. If several may
-%% have been there, or the first function calls what leads there itself, nobody is.
+%% Inserts tail-calling functions into stacks. A function that ends in a call is on no stack
+%% meanwhile: time in gen_tcp:send/2 would count for the caller of ranch_tcp:send/2. So the code of
+%% a measured function tells what was between it and the frame above: the measured functions that it
+%% may have called and that lead to the frame by tail calls only. A single candidate is inserted. If
+%% there are several, or the first function itself calls what leads there, none is.
 %%
-%% If a function calls one by its name, in a module that only the run tells (Transport:send/2), a
-%% measured function of that name that was called is taken for it.
+%% If the called module is known at run time only (Transport:send/2), a measured and called function
+%% of that name is a candidate.
 
 -export([new/0, inserted/3]).
 -export_type([t/0, what/0]).
 
-%% What was read of modules.
 -opaque t() :: #{module() => dyno_agent_code_calls:functions() | unknown}.
 
 -type what() :: #{
@@ -26,8 +25,8 @@
 
 -type stack() :: {Group :: term(), [term()], Weight :: number()}.
 
-%% Functions that tail calls may lead to from one, modules that may have a function of a name, and
-%% modules that are read.
+%% Limits of functions reached by tail calls, of modules with a function of one name, and of modules
+%% read.
 -define(MOST_FUNCTIONS, 200).
 -define(MOST_NAMESAKES, 40).
 -define(MOST_MODULES, 150).
@@ -35,7 +34,7 @@
 -spec new() -> t().
 new() -> #{}.
 
--doc "The stacks, with the measured functions that their code shows to have been there.".
+-doc "The stacks, with inserted functions.".
 -spec inserted([stack()], what(), t()) -> {[stack()], t()}.
 inserted(Stacks, What, Code) ->
     {Inserted, {_, Read}} = lists:mapfoldl(
@@ -79,7 +78,7 @@ between(Outer, Inner, #{called := Called, measured := IsMeasured} = What, Before
         true ->
             {[], Code};
         false ->
-            %% Where measured functions lead to among themselves, then each of these alone.
+            %% All that the candidates lead to among measured functions, then each one alone.
             {{There, _}, Read} = reach(Named ++ Guessed, fun(_) -> false end, What, Code),
             Candidates = [MFA || MFA <- There, lists:member(MFA, Called), MFA =/= Inner],
             Others = [MFA || MFA <- Named, not IsMeasured(MFA)],
@@ -98,14 +97,14 @@ between(Outer, Inner, #{called := Called, measured := IsMeasured} = What, Before
             end
     end.
 
-%% Whether tail calls lead from functions to a frame, by functions that are not measured.
+%% Whether tail calls lead from functions to a frame, through unmeasured functions.
 leads(From, Inner, #{measured := IsMeasured} = What, Code) ->
     Ends = fun(MFA) -> IsMeasured(MFA) andalso not lists:member(MFA, From) end,
     {{There, IsWhole}, Read} = reach(From, Ends, What, Code),
     {M, _, _} = Inner,
     Leads =
         case Read of
-            %% A module that cannot be read may do anything within.
+            %% A module that cannot be read may do anything.
             #{M := unknown} -> lists:keymember(M, 1, There);
             #{} -> lists:member(Inner, There)
         end,
@@ -115,7 +114,7 @@ lead(true, _IsWhole) -> yes;
 lead(false, true) -> no;
 lead(false, false) -> maybe_so.
 
-%% What tail calls lead to, and whether that is all.
+%% The functions reached by tail calls, and whether they are all.
 reach(From, Ends, What, Code) -> reach(From, Ends, What, #{}, true, Code).
 
 reach([], _Ends, _What, There, IsWhole, Code) ->
