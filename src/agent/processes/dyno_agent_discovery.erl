@@ -3,13 +3,12 @@
 
 -module(dyno_agent_discovery).
 -moduledoc false.
-%% What follows from a process's first call: it is identified or presumed to be of a group, counted, and
-%% has a row in dyno_agent_process_table; some are monitored, for how long they live. A function that
-%% discovers too many is throttled: its messages come in short windows, and others are estimated
-%% (dyno_agent_throttle).
+%% Handles first calls of processes: identifies the process or presumes its group, counts it, and
+%% adds a row to dyno_agent_process_table; monitors some for their lifetimes. A function that
+%% discovers too many is throttled (dyno_agent_throttle).
 %%
-%% All is done in the process that has opened the trace session, dyno_agent_processes. It gets the
-%% messages of first calls, of monitors, and the ones that `due/2` takes.
+%% Runs in dyno_agent_processes, the owner of the trace session, which gets the messages of first
+%% calls, of monitors, and those for `due/2`.
 
 -export([new/1, first_call/4, ended/4, results/1, table/1]).
 -export([begin_scan/1, samples/2, end_scan/1, settle/1, restart/1]).
@@ -25,38 +24,35 @@
     discovered := non_neg_integer(),
     throttle := dyno_agent_throttle:t(),
     lifetimes := dyno_agent_lifetimes:sample(),
-    %% Not sampled since they were discovered.
+    %% Not sampled since discovered.
     unsampled := [{pid(), id()}],
-    %% Discovered so early in their lives that they may have got a name since.
+    %% Discovered so early that they may have got a name since.
     unnamed := [{pid(), id()}],
-    %% Discovered since the table last forgot who had ended.
+    %% Discovered since the table last forgot ended processes.
     unread := non_neg_integer(),
-    %% Have ended since then, and before: whoever reads calls looks their groups up until then.
+    %% Ended since then, and before: until then readers of calls look up their groups.
     ended := [pid()],
     ended_before := [pid()],
-    %% Whether throttled functions send messages for a moment; `closing` while those of a window may
+    %% Whether throttled functions send messages now; `closing`: messages of the last window may
     %% still come.
     window := open | closing | closed,
     opened := integer(),
     timer := reference() | none,
-    %% Whether processes are discovered, or there were too many.
     discovers := yes | in_part | gave_up
 }.
 
--doc "Messages that the process gets.".
 -type due() :: open_window | close_window | closed.
 
-%% After so many more they are sampled, and the table forgets those that had ended before.
+%% After this number of discoveries all are sampled, and the table forgets processes ended before.
 -define(FORGET_AFTER, 10_000).
-%% If so many messages wait that cannot be kept away, no more are discovered: they would take 25 MB, and
-%% soon all there is.
+%% If this number of messages waits, discovery stops: the queue would take 25 MB, and soon all
+%% memory.
 -define(MOST_WAITING, 100_000).
-%% So often the messages of throttled functions come, for so long; longer if there are none of one.
+%% The windows of throttled functions; longer if one sent no message.
 -define(EVERY_MS, 500).
 -define(WINDOW_MS, 10).
 -define(MOST_WINDOW_MS, 150).
 
--doc "Nothing was discovered.".
 -spec new(dyno_agent_first_calls:t()) -> t().
 new(FirstCalls) ->
     #{
@@ -80,7 +76,7 @@ new(FirstCalls) ->
 -spec table(t()) -> dyno_agent_process_table:t().
 table(#{table := Table}) -> Table.
 
--doc "A function that the patterns mean was a process's first one, at a time (native).".
+-doc "A process's first call of a matching function, at a time (native).".
 -spec first_call(pid(), mfa(), integer(), t()) -> t().
 first_call(Pid, MFA, Time, #{table := Table, throttle := Throttle} = Before) ->
     case dyno_agent_process_table:is_known(Pid, Table) of
@@ -120,12 +116,12 @@ asked(Pid, MFA, Time, {Info, Reductions, Collections}, State) ->
 learned(MFA, Kind, Id, #{throttle := Throttle} = State) ->
     State#{throttle := dyno_agent_throttle:learn(MFA, Kind, Id, Throttle)}.
 
-%% To identify a process takes microseconds. One whose group is presumed is not sampled until the
-%% next scan; most have ended by then.
+%% Identifying a process takes microseconds. A presumed one is not sampled until the next scan; most
+%% have ended by then.
 presumed(Pid, Id, Time, #{unsampled := Unsampled} = State) ->
     new({Pid, Id}, Time, State#{unsampled := [{Pid, Id} | Unsampled]}).
 
-%% It may be chosen for the sample of lifetimes.
+%% The process may be chosen for the sample of lifetimes.
 new(Row, Time, #{table := Table, discovered := N, unread := Unread} = State) ->
     #{lifetimes := Lifetimes} = State,
     {Pid, Id} = {element(1, Row), element(2, Row)},
@@ -146,11 +142,10 @@ forget(#{table := Table, ended := Ended, ended_before := Before} = State) ->
     ok = dyno_agent_process_table:write({delete, Before}, Table),
     sample_first(State#{unread := 0, ended := [], ended_before := Ended}).
 
--doc "A process that was monitored has ended.".
 -spec ended(reference(), pid(), term(), t()) -> t().
 ended(Ref, Pid, Reason, #{table := Table, lifetimes := Lifetimes, groups := Groups} = State) ->
     Now = erlang:monotonic_time(),
-    %% It may have got a name since it was discovered, and with that another group.
+    %% The process may have got a name since its discovery, and so another group.
     Group = dyno_agent_process_table:group_of(Pid, Table),
     case {dyno_agent_lifetimes:ended(Ref, Reason, Now, Lifetimes), Group} of
         {{ok, Ns, Rest}, {ok, Id}} ->
@@ -167,7 +162,6 @@ ended(Ref, Pid, Reason, #{table := Table, lifetimes := Lifetimes, groups := Grou
 begin_scan(#{groups := Groups} = State) ->
     sample_first(State#{groups := dyno_agent_groups:begin_scan(Groups)}).
 
--doc "Samples of some processes.".
 -spec samples([dyno_agent_process_table:sample()], t()) -> t().
 samples(Samples, #{groups := Groups, ended := Ended} = State) ->
     State#{
@@ -175,12 +169,12 @@ samples(Samples, #{groups := Groups, ended := Ended} = State) ->
         ended := [Pid || {ended, _Id, Pid, _Reductions} <- Samples] ++ Ended
     }.
 
--doc "Those that came meanwhile are sampled, so that the groups' numbers add up.".
+-doc "Samples the processes that came meanwhile, so that the groups' numbers add up.".
 -spec end_scan(t()) -> t().
 end_scan(#{groups := Groups} = State) ->
     sample_first(State#{groups := dyno_agent_groups:end_scan(Groups)}).
 
-%% Such processes are young: all their collections count.
+%% These processes are young: all their collections count.
 sample_first(#{unsampled := Rows, unnamed := Unnamed, table := Table, ended := Before} = State) ->
     {Counts, Ended, Alive} = lists:foldl(
         fun dyno_agent_process:sample_first/2, {#{}, [], []}, Rows
@@ -196,11 +190,11 @@ sample_first(#{unsampled := Rows, unnamed := Unnamed, table := Table, ended := B
     MayHave = dyno_agent_groups:may_have_names(Nameless, map_get(groups, Counted)),
     lists:foldl(fun named/2, Counted, lists:filtermap(fun dyno_agent_process:find_name/1, MayHave)).
 
-%% The calls of it that were read until then remain in the former group.
+%% Calls read so far remain in the former group.
 named({Pid, From, Kind}, #{discovered := N, table := Table} = State) ->
     case dyno_agent_kind:is_own(Kind) of
         true ->
-            %% One of dyno's, discovered before it had said so.
+            %% A process of dyno's, discovered before it was labelled.
             ok = dyno_agent_process_table:write({delete, [Pid]}, Table),
             count(From, -1, -1, State#{discovered := N - 1});
         false ->
@@ -221,7 +215,7 @@ id(Kind, #{groups := Groups, table := Table} = State) ->
             {Id, State#{groups := Next}}
     end.
 
--doc "Counts from now on, beginning with those that are alive.".
+-doc "Counts from now on, starting with the live processes.".
 -spec restart(t()) -> t().
 restart(Before) ->
     #{table := Table, groups := Groups} = State = begin_scan(settle(Before)),
@@ -236,7 +230,7 @@ restart(Before) ->
         lifetimes := Forgotten
     }.
 
--doc "How many there were, with those that are alive and have been scanned.".
+-doc "The results: discovered processes, and the live and scanned ones.".
 -spec results(t()) -> #{atom() => term()}.
 results(#{table := Table, groups := Groups, lifetimes := Lifetimes} = State) ->
     Followed = dyno_agent_lifetimes:alive(Lifetimes),
@@ -247,12 +241,11 @@ results(#{table := Table, groups := Groups, lifetimes := Lifetimes} = State) ->
 
 %% Too many
 
--doc "From so many in a second on that a function discovers it is throttled.".
+-doc "The discoveries a second that throttle a function.".
 -spec limit(pos_integer(), t()) -> t().
 limit(PerSecond, #{throttle := Throttle} = State) ->
     State#{throttle := dyno_agent_throttle:limit(PerSecond, Throttle)}.
 
--doc "A module was loaded: its first calls send messages.".
 -spec loaded(module(), t()) -> t().
 loaded(_Module, #{discovers := gave_up} = State) ->
     State;
@@ -260,7 +253,6 @@ loaded(Module, #{throttle := Throttle} = State) ->
     IsOfModule = fun({M, _, _}) -> M =:= Module end,
     changed({add, Module}, State#{throttle := dyno_agent_throttle:release(IsOfModule, Throttle)}).
 
--doc "These functions are called too often to discover processes by them.".
 -spec leave_out([mfa()], t()) -> t().
 leave_out(Functions, #{throttle := Throttle, discovers := Before} = State) ->
     Discovers =
@@ -273,7 +265,6 @@ leave_out(Functions, #{throttle := Throttle, discovers := Before} = State) ->
         throttle := dyno_agent_throttle:release(IsLeftOut, Throttle), discovers := Discovers
     }).
 
--doc "So many messages wait.".
 -spec behind(non_neg_integer(), t()) -> t().
 behind(Waiting, State) when Waiting >= ?MOST_WAITING ->
     changed(stop, State#{
@@ -286,14 +277,13 @@ changed(Change, State) ->
     ok = change(Change, State),
     tell(State).
 
-%% Who reads the calls finds in the table which functions are throttled.
+%% Readers of the calls find the throttled functions in the table.
 tell(#{throttle := Throttle, table := Table} = State) ->
     Throttled = dyno_agent_throttle:throttled(Throttle),
     ok = dyno_agent_process_table:write({throttled, Throttled}, Table),
     State.
 
-%% The function goes on sending messages: a first window, from which it is known which share of the
-%% numbers are its processes.
+%% The function still sends messages: a first window, which shows its share of the process numbers.
 throttle(#{window := closed} = State) -> open(tell(State));
 throttle(State) -> tell(State).
 
@@ -305,7 +295,6 @@ later(Ms, Due, #{timer := Timer} = State) ->
     _ = [erlang:cancel_timer(Timer) || Timer =/= none],
     State#{timer := erlang:send_after(Ms, self(), Due)}.
 
--doc "Throttled functions send messages for a moment, from time to time.".
 -spec due(due(), t()) -> t().
 due(open_window, #{window := closed, throttle := Throttle} = State) ->
     case throttled(State) of
@@ -320,7 +309,7 @@ due(close_window, #{window := open, opened := Opened, throttle := Throttle} = St
     case IsLong orelse dyno_agent_throttle:is_each_seen(Throttle) of
         true ->
             ok = change({throttle, throttled(State)}, State),
-            %% What comes from now on is in the mailbox behind the messages of the window.
+            %% Messages from now on come after those of the window.
             later(0, closed, State#{window := closing});
         false ->
             later(?WINDOW_MS, close_window, State)
@@ -340,7 +329,7 @@ throttled(#{throttle := Throttle}) -> maps:keys(dyno_agent_throttle:throttled(Th
 
 newest() -> element(2, dyno_agent_process:newest()).
 
--doc "What nobody has seen is estimated until now.".
+-doc "Adds the estimates of undiscovered processes until now.".
 -spec settle(t()) -> t().
 settle(#{throttle := Throttle} = State) ->
     {Silent, Next} = dyno_agent_throttle:settled(erlang:monotonic_time(), newest(), Throttle),

@@ -3,9 +3,8 @@
 
 -module(dyno_agent_first_calls).
 -moduledoc false.
-%% The trace session that discovers processes. The process that opens it gets
-%% `{trace_ts, Pid, call, {M, F, Arity}, Time}`, Time native and monotonic, of each process's first
-%% call of a function that the patterns mean.
+%% The trace session that discovers processes. Its owner gets `{trace_ts, Pid, call, {M, F, Arity},
+%% Time}` for each process's first call of a matching function. Time is native and monotonic.
 
 -export([open/1, change/2, close/1]).
 -export_type([t/0, change/0]).
@@ -13,24 +12,23 @@
 -opaque t() :: {trace:session(), [dyno_agent_patterns:pattern()]}.
 
 -doc """
-Each is a change of the code, some 150 us a function.
-* `add`: first calls of the functions of a module that was loaded send messages.
-* `subscribe`: those of these functions do so again.
+Each changes code, some 150 us a function.
+* `add`: first calls of a loaded module's functions send messages.
+* `subscribe`: first calls of these functions send messages again.
 * `throttle`: they send none.
-* `leave_out`: their calls do nothing at all.
-* `stop`: none sends any, ever.
+* `leave_out`: their calls have no effect.
+* `stop`: no function sends messages from now on.
 """.
 -type change() ::
     {add, module()}
     | {subscribe | throttle | leave_out, [mfa()]}
     | stop.
 
-%% A call switches the process's `call` flag off in this session, so that it is the last one traced;
-%% before that it sends a message, or does not.
+%% A call clears the process's `call` flag in this session, so it is the last one traced. Before
+%% that it sends a message, or not.
 -define(SUBSCRIBED, [{'_', [], [{trace, [call], []}]}]).
 -define(THROTTLED, [{'_', [], [{message, false}, {trace, [call], []}]}]).
 
--doc "Subscribes to the functions of all modules that are loaded.".
 -spec open([dyno_agent_patterns:pattern()]) -> t().
 open(Patterns) ->
     Session = trace:session_create(dyno_first_calls, self(), []),
@@ -57,7 +55,6 @@ set(Functions, Specification, Session) ->
         fun(F) -> _ = trace:function(Session, F, Specification, [local]) end, Functions
     ).
 
--doc "Discovers nothing any more.".
 -spec close(t()) -> ok.
 close({Session, _}) ->
     _ = trace:session_destroy(Session),

@@ -3,9 +3,8 @@
 
 -module(dyno_agent_groups).
 -moduledoc false.
-%% The processes of each kind together, by the number of their group: sums and maxima, which stay
-%% small however many processes come and go. What dyno_agent_discovery knows of processes when it
-%% has found out of what kind they are. Pure.
+%% Sums and maxima by group of processes, which stay small for any number of processes: the
+%% knowledge of dyno_agent_discovery. Pure.
 
 -export([new/0, id/2, may_have_names/2, count/2, count/4, lived/3]).
 -export([begin_scan/1, sampled/2, end_scan/1, restart/2, results/3]).
@@ -16,14 +15,13 @@
 -opaque t() :: #{
     groups := #{id() => group()},
     ids := #{dyno_agent_processes:group() => id()},
-    %% Memory by group in the scan under way.
+    %% Memory by group in the current scan.
     memory := #{id() => non_neg_integer()}
 }.
 
 -type group() :: #{
     group := dyno_agent_processes:group(),
     ended_reductions := non_neg_integer(),
-    %% As in the results.
     discovered | unseen | sampled | memory_bytes | memory_max_bytes | message_queue_max | collections :=
         non_neg_integer(),
     lives := dyno_agent_event_histogram:t()
@@ -32,35 +30,35 @@
 -type results() :: #{
     group := dyno_agent_processes:group(),
     discovered := pos_integer(),
-    %% How many of these sent no message: their number is estimated.
+    %% Estimated: these sent no message.
     unseen := non_neg_integer(),
-    %% At the end; if not all were followed, estimated from those that were.
+    %% At the end; if not all were followed, estimated from the followed ones.
     alive := non_neg_integer() | unknown,
-    %% How many lived until they were sampled: memory, reductions, queue and collections are of
-    %% these only.
+    %% Processes that lived until sampled: memory, reductions, queue and collections are of these
+    %% only.
     sampled := non_neg_integer(),
     memory_bytes := non_neg_integer(),
     %% The largest sum over the group's processes in one scan.
     memory_max_bytes := non_neg_integer(),
-    %% Since the restart or, for a later process, since it was discovered.
+    %% Since the restart, or since a later discovery.
     reductions := non_neg_integer(),
     message_queue_max := non_neg_integer(),
-    %% Garbage collections that the samples show: there were not fewer.
+    %% Garbage collections in the samples: a lower bound.
     collections := non_neg_integer(),
-    %% Of some that have ended, from the call that discovered them; and how many of these live on.
+    %% Of some ended processes, from discovery; and the number of these still alive.
     lives := dyno_agent_event_histogram:t(),
     live_on := non_neg_integer()
 }.
 
-%% A share of fewer is chance.
+%% A share of fewer is unreliable.
 -define(LEAST_FOLLOWED, 10).
-%% Processes of more kinds than that are one group.
+%% Further kinds are one group.
 -define(MAX_GROUPS, 2000).
 
 -spec new() -> t().
 new() -> #{groups => #{}, ids => #{}, memory => #{}}.
 
--doc "The number of a kind, and whether it is a new one.".
+-doc "The number of a kind, and whether new.".
 -spec id(dyno_agent_processes:group(), t()) -> {known | new, id(), t()}.
 id(Kind, #{ids := Ids, groups := Groups} = All) ->
     case Ids of
@@ -73,7 +71,6 @@ id(Kind, #{ids := Ids, groups := Groups} = All) ->
             {new, Id, All#{ids := Ids#{Kind => Id}, groups := Groups#{Id => group(Kind, 0)}}}
     end.
 
-%% With so many processes that are alive.
 group(Kind, Alive) ->
     #{
         group => Kind,
@@ -88,7 +85,7 @@ group(Kind, Alive) ->
         lives => dyno_agent_event_histogram:new()
     }.
 
--doc "Those of some processes whose groups say nothing of a name: one may have come since.".
+-doc "The processes that may have got a name since: their groups are no names.".
 -spec may_have_names([{pid(), id()}], t()) -> [{pid(), id()}].
 may_have_names(Rows, #{groups := Groups}) ->
     [
@@ -101,7 +98,6 @@ may_have_names(Rows, #{groups := Groups}) ->
 update(Id, Update, #{groups := Groups} = All) ->
     All#{groups := Groups#{Id := Update(map_get(Id, Groups))}}.
 
--doc "So many more processes of a group, and so many more that were sampled.".
 -spec count(id(), integer(), integer(), t()) -> t().
 count(Id, More, Sampled, All) ->
     Count = fun(#{discovered := N, sampled := S} = Group) ->
@@ -109,7 +105,7 @@ count(Id, More, Sampled, All) ->
     end,
     update(Id, Count, All).
 
--doc "So many more processes of groups, none of which was seen by itself.".
+-doc "Adds processes of groups, none of them seen itself.".
 -spec count(#{id() => non_neg_integer()}, t()) -> t().
 count(More, All) ->
     Unseen = fun(Count) ->
@@ -119,7 +115,6 @@ count(More, All) ->
     end,
     maps:fold(fun(Id, Count, Acc) -> update(Id, Unseen(Count), Acc) end, All, More).
 
--doc "A process of a group that was monitored has ended.".
 -spec lived(id(), Ns :: non_neg_integer(), t()) -> t().
 lived(Id, Ns, All) ->
     Lived = fun(#{lives := Lives} = Group) ->
@@ -130,7 +125,6 @@ lived(Id, Ns, All) ->
 -spec begin_scan(t()) -> t().
 begin_scan(All) -> All#{memory := #{}}.
 
--doc "A sample of a process.".
 -spec sampled(dyno_agent_process_table:sample(), t()) -> t().
 sampled({idle, Id, Bytes}, All) ->
     add_bytes(Id, Bytes, All);
@@ -156,15 +150,15 @@ end_scan(#{groups := Groups, memory := Memory} = All) ->
     end,
     All#{groups := maps:map(Update, Groups), memory := #{}}.
 
--doc "Counts from now on, with so many of each group that are alive.".
+-doc "Counts from now on, starting with the live processes of each group.".
 -spec restart(#{id() => pos_integer()}, t()) -> t().
 restart(Alive, #{groups := Groups} = All) ->
     Restart = fun(Id, #{group := Kind}) -> group(Kind, maps:get(Id, Alive, 0)) end,
     All#{groups := maps:map(Restart, Groups)}.
 
 -doc """
-What is reported, with how many of each group are alive and their reductions; and how many of the
-processes that are followed from their beginning live.
+The results, given the number and reductions of live processes by group, and the live ones among
+those followed from their beginning.
 """.
 -spec results(Alive, Followed, t()) -> [results()] when
     Alive :: #{id() => {non_neg_integer(), non_neg_integer()}},

@@ -3,11 +3,10 @@
 
 -module(dyno_agent_lifetimes).
 -moduledoc false.
-%% How long processes live, by a sample of them: of each group one process that was just discovered
-%% is monitored now and then, so that the cost has a limit however many come and go, and every other
-%% process costs one comparison. A life is taken to begin with the call that discovered the process
-%% and to end when its end is noticed: it was at most so long. A process that had ended before it
-%% could be monitored counts with the time that it took to notice that. Pure.
+%% Lifetimes of processes, by a sample: now and then one just discovered process of a group is
+%% monitored. So the cost is bounded; each other process costs one comparison. A life begins with
+%% the discovering call and ends when its end is noticed: an upper bound. A process that ended
+%% before the monitor counts with the time until this was noticed. Pure.
 
 -export([new/0, is_wanted/3, monitored/5, alive/1, ended/4, forget/1]).
 -export_type([sample/0]).
@@ -16,25 +15,23 @@
 
 -opaque sample() :: #{
     monitored := #{reference() => {id(), Since :: integer(), SeenAfter :: integer()}},
-    %% By group: not before that.
+    %% By group: the earliest time of the next monitor.
     next := #{id() => integer()}
 }.
 
-%% Of a group one in so many milliseconds.
+%% One of a group in this time.
 -define(EVERY_MS, 5).
-%% At a time, of all groups.
+%% The most at once, of all groups.
 -define(MOST, 2000).
 
--doc "No process is monitored yet.".
 -spec new() -> sample().
 new() -> #{monitored => #{}, next => #{}}.
 
--doc "Whether to monitor a process of a group, of which the first call was at `Time` (native).".
+-doc "Whether to monitor a process of a group whose first call was at `Time` (native).".
 -spec is_wanted(id(), Time :: integer(), sample()) -> boolean().
 is_wanted(Id, Time, #{next := Next, monitored := Monitored}) ->
     map_size(Monitored) < ?MOST andalso Time >= maps:get(Id, Next, Time).
 
--doc "The process of a group is monitored, at a time (native).".
 -spec monitored(reference(), id(), Since :: integer(), Now :: integer(), sample()) -> sample().
 monitored(Ref, Id, Since, Now, #{monitored := Monitored, next := Next} = Sample) ->
     Again = Since + erlang:convert_time_unit(?EVERY_MS, millisecond, native),
@@ -42,7 +39,7 @@ monitored(Ref, Id, Since, Now, #{monitored := Monitored, next := Next} = Sample)
         monitored := Monitored#{Ref => {Id, Since, Now - Since}}, next := Next#{Id => Again}
     }.
 
--doc "How many of each group are still monitored: they live.".
+-doc "The live monitored processes by group.".
 -spec alive(sample()) -> #{id() => pos_integer()}.
 alive(#{monitored := Monitored}) ->
     maps:map(
@@ -50,7 +47,7 @@ alive(#{monitored := Monitored}) ->
         maps:groups_from_list(fun({Id, _, _}) -> Id end, maps:values(Monitored))
     ).
 
--doc "Adds a `'DOWN'` message with its reason; returns for how long that process has lived.".
+-doc "Takes a `'DOWN'` message with its reason; returns the process's lifetime.".
 -spec ended(reference(), term(), Now :: integer(), sample()) ->
     {ok, Ns :: non_neg_integer(), sample()} | unknown.
 ended(Ref, Reason, Now, #{monitored := Monitored} = Sample) ->
@@ -65,7 +62,7 @@ ended(Ref, Reason, Now, #{monitored := Monitored} = Sample) ->
 
 ns(Native) -> max(0, erlang:convert_time_unit(Native, native, nanosecond)).
 
--doc "Monitors no process any more: these monitors are to be taken away.".
+-doc "Forgets all; returns the monitors to remove.".
 -spec forget(sample()) -> {[reference()], sample()}.
 forget(#{monitored := Monitored}) ->
     {maps:keys(Monitored), new()}.

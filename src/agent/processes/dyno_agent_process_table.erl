@@ -3,15 +3,14 @@
 
 -module(dyno_agent_process_table).
 -moduledoc false.
-%% The processes that were discovered, each with the number of its group. One process writes the
-%% table (dyno_agent_processes), every instrument of the node may read it: call statistics are by
-%% process, and the table says of which group that is.
+%% The discovered processes with their group numbers. dyno_agent_processes writes the table; any
+%% instrument on the node may read it: call statistics are by process, and the table maps processes
+%% to groups.
 %%
-%% The row of a process that lives and was sampled is `{Pid, Id, FirstReductions, LastReductions,
-%% Bytes, Collections}`, 11 words in all; that of one that was not sampled yet, or has ended and its
-%% calls have not been read, is `{Pid, Id}`. No row holds a larger term, since that would be copied
-%% into each of them: the groups' names have a table of their own, which also says which functions
-%% are throttled (dyno_agent_throttle).
+%% A row of a live sampled process is `{Pid, Id, FirstReductions, LastReductions, Bytes,
+%% Collections}`, 11 words in all. A row of a process not sampled yet, or ended with calls still
+%% unread, is `{Pid, Id}`. Larger terms would be copied into each row, so group names have a table
+%% of their own, which also holds the throttled functions (dyno_agent_throttle).
 
 %% To read
 -export([group_of/2, groups/1, group/2, kinds/1, throttled/1]).
@@ -23,7 +22,6 @@
 
 -opaque t() :: {Processes :: ets:table(), Groups :: ets:table()}.
 
--doc "The number of a group.".
 -type id() :: pos_integer().
 
 -type row() ::
@@ -33,15 +31,14 @@
 
 -type change() ::
     {insert, row() | [row()]}
-    %% A process is of another group than was thought.
+    %% Corrects the group of a process.
     | {move, pid(), id()}
     | {delete, [pid()]}
     | {name, id(), dyno_agent_processes:group()}
     | {throttled, #{mfa() => id()}}.
 
 -doc """
-What a scan has found of a process that was alive at the last one: it has not run since, or has, or
-has ended.
+The scan of a process that was alive at the last one: it has not run since, has run, or has ended.
 """.
 -type sample() ::
     {idle, id(), Bytes :: pos_integer()}
@@ -51,16 +48,15 @@ has ended.
 
 -opaque continuation() :: term().
 
-%% So many processes are sampled at once.
+%% Processes sampled at once.
 -define(BATCH, 100).
 -define(SAMPLED, {'$1', '$2', '_', '_', '_', '_'}).
 
--doc "No processes.".
 -spec new() -> t().
 new() ->
     {ets:new(?MODULE, [protected, {read_concurrency, true}]), ets:new(?MODULE, [protected])}.
 
--doc "The number of a process's group; unknown where it was not discovered, or not yet.".
+-doc "The group number; unknown if not discovered, or not yet.".
 -spec group_of(pid(), t()) -> {ok, id()} | unknown.
 group_of(Pid, {Processes, _}) ->
     case ets:lookup_element(Processes, Pid, 2, unknown) of
@@ -68,22 +64,20 @@ group_of(Pid, {Processes, _}) ->
         Id -> {ok, Id}
     end.
 
--doc "The groups of all processes. Cost: half a microsecond a process.".
+-doc "The groups of all processes. 0.5 us a process.".
 -spec groups(t()) -> #{pid() => id()}.
 groups({Processes, _}) ->
     Row = [{{'$1', '$2'}}],
     maps:from_list(ets:select(Processes, [{{'$1', '$2'}, [], Row}, {?SAMPLED, [], Row}])).
 
--doc "The group of a number.".
 -spec group(id() | other, t()) -> dyno_agent_processes:group().
 group(other, _Table) -> other;
 group(Id, {_, Groups}) -> ets:lookup_element(Groups, Id, 2).
 
--doc "All groups.".
 -spec kinds(t()) -> [dyno_agent_processes:group()].
 kinds({_, Groups}) -> ets:select(Groups, [{{'$1', '$2'}, [{is_integer, '$1'}], ['$2']}]).
 
--doc "The functions of which the first calls send no message, and the group of who makes them.".
+-doc "The throttled functions, and the group of their callers.".
 -spec throttled(t()) -> #{mfa() => id()}.
 throttled({_, Groups}) -> ets:lookup_element(Groups, throttled, 2, #{}).
 
@@ -102,8 +96,8 @@ write(Change, {Processes, Groups}) ->
     ok.
 
 -doc """
-Counts reductions and collections from now on; how many of each group live, and which processes have
-ended since the last scan.
+Counts reductions and collections from now on; returns the live processes by group, and the
+processes ended since the last scan.
 """.
 -spec restart(t()) -> {#{id() => pos_integer()}, Ended :: [pid()]}.
 restart({Processes, _}) ->
@@ -123,15 +117,14 @@ restart({Processes, _}) ->
     ).
 
 -doc """
-Samples the first processes; rows may come and go until `end_scan/1`. Cost: 1 us a process that has
-not run since the last scan, 5 us for another.
+Samples the first processes; rows may come and go until `end_scan/1`. 1 us a process that has not
+run since the last scan, else 5 us.
 """.
 -spec scan(t()) -> {[sample()], continuation()} | done.
 scan({Processes, _} = Table) ->
     true = ets:safe_fixtable(Processes, true),
     sample(ets:match_object(Processes, {'_', '_', '_', '_', '_', '_'}, ?BATCH), Table).
 
--doc "Samples the next ones.".
 -spec scan_on(continuation(), t()) -> {[sample()], continuation()} | done.
 scan_on(Continuation, Table) ->
     sample(ets:match_object(Continuation), Table).
@@ -152,7 +145,8 @@ sample_one({Pid, Id, First, Last, Bytes, Collections}, Processes) ->
             true = ets:insert(Processes, {Pid, Id}),
             {ended, Id, Pid, Last - First};
         [{reductions, Last}, {message_queue_len, 0}] when Bytes > 0 ->
-            %% It has not run since: its memory is what it was. To ask for that would wake it.
+            %% The process has not run since: its memory is the same. Asking for it would wake the
+            %% process.
             {idle, Id, Bytes};
         [{reductions, Reductions}, {message_queue_len, Queue}] ->
             {Seen, {Now, Minor}} =
@@ -161,7 +155,7 @@ sample_one({Pid, Id, First, Last, Bytes, Collections}, Processes) ->
             {ran, Id, Now, Queue, dyno_agent_process:collections_since(Collections, Minor)}
     end.
 
--doc "How many of each group lived at the last scan, and what they have done since the restart.".
+-doc "By group: live processes at the last scan, and their reductions since the restart.".
 -spec alive(t()) -> #{id() => {Count :: pos_integer(), Reductions :: non_neg_integer()}}.
 alive({Processes, _}) ->
     ets:foldl(

@@ -3,11 +3,11 @@
 
 -module(dyno_agent_processes).
 -moduledoc """
-Discovers the processes that call the measured functions, groups them, and samples what they take.
+Discovers the processes that call the measured functions, groups them, and samples their resources.
 
-The first matching call of a process sends a message and switches tracing off for that process. From
-then on a call costs it no more than any breakpoint does, 2 to 6 ns, however many processes there
-are (doc/measurements.md).
+The first matching call of a process sends a message and switches tracing off for the process. From
+then on its calls cost no more than any breakpoint, 2 to 6 ns, for any number of processes
+(doc/measurements.md).
 
 ```
           a process's first call of a measured function
@@ -27,19 +27,17 @@ are (doc/measurements.md).
             | samples of the processes that are alive, at each interval
 ```
 
-A group is a registered name, a process label, an initial call, or, where the process had already
-ended, the function that it was discovered by. At each interval the memory, reductions, message
-queue and garbage collections of the processes that are alive are sampled; of those that ended the
-last values are kept. Where there are so many that a scan takes more than a tenth of the time they
-are sampled less often. Processes that come and go between two scans are counted, and for some of
-them it is measured how long they have lived. dyno's own processes are left out.
+A group is a registered name, a process label, an initial call, or, if the process had already
+ended, the function that discovered it. At each interval live processes are sampled: memory,
+reductions, message queue, garbage collections. Ended processes keep their last values. If a scan
+takes more than a tenth of the time, scans are less frequent. Processes that live between two scans
+only are counted, and lifetimes are measured for some. dyno's own processes are left out.
 
-A function that discovers more than 1,000 processes of one group in a second is throttled, because a
-message costs each of them some 10 us with the waking of this process (dyno_agent_throttle): how many it
-discovers is estimated then.
+A function that discovers more than 1,000 processes of one group a second is throttled and its
+processes are estimated: a message costs a process some 10 us, with the waking of this process.
 
-Whoever times calls finds the groups in the table (`table/1`), and reports which modules were loaded
-(`loaded/2`) and which functions are called too often to discover processes by them (`leave_out/2`).
+Instruments that time calls read the groups in the table (`table/1`). They report loaded modules
+(`loaded/2`) and functions called too often for discovery (`leave_out/2`).
 """.
 
 -behaviour(dyno_agent_instrument).
@@ -53,44 +51,44 @@ Whoever times calls finds the groups in the table (`table/1`), and reports which
 
 -type config() :: #{
     patterns := [dyno_agent_patterns:pattern()],
-    %% How often the processes are sampled.
+    %% The interval of samples.
     interval_ms := pos_integer()
 }.
 
--doc "A kind of processes; `other` are those of too many kinds.".
+-doc "A kind of processes; `other`: of too many kinds.".
 -type group() :: dyno_agent_kind:kind() | other.
 
 -type results() :: #{
     groups := [dyno_agent_groups:results()],
     discovered := non_neg_integer(),
-    %% Until now; but not by functions that are called too often; or until there were too many.
+    %% Until now; without functions called too often; or until there were too many processes.
     discovers := yes | in_part | gave_up,
-    %% All that were started in the node.
+    %% All processes started on the node.
     started := non_neg_integer(),
-    %% Whether all could be asked again at the end; else it is as the scan before showed it.
+    %% Whether all could be asked at the end; otherwise the values are of the scan before.
     read => to_the_end | in_part
 }.
 
 -type state() :: #{
     discovery := dyno_agent_discovery:t(),
     first_calls := dyno_agent_first_calls:t(),
-    %% The number of the process that was started last at the restart.
+    %% The number of the last process started at the restart.
     newest := non_neg_integer(),
     interval_ms := pos_integer(),
     scan := idle | dyno_agent_process_table:continuation(),
     timer := reference(),
     began_ms := integer(),
-    %% First calls until the next look at how many messages wait.
+    %% First calls until the next look at the message queue.
     look_in := non_neg_integer(),
-    %% The callers of read/1, who get the results when the scan under way ends.
+    %% The callers of read/1: they get the results at the end of the current scan.
     waiting := [gen_server:from()]
 }.
 
-%% The longest that reading may take: each process of a saturated node answers when it has its turn.
+%% The longest reading: on a saturated node each process answers in its turn.
 -define(READ_MS, 1000).
-%% After so many first calls it looks how many messages wait.
+%% First calls between two looks at the message queue.
 -define(LOOK_EVERY, 500).
-%% After a scan of hundreds of thousands the scanner rests for so many times as long.
+%% After a scan of hundreds of thousands: the pause, in scan times.
 -define(REST, 9).
 
 -spec about() -> dyno_agent_instrument:about().
@@ -100,7 +98,7 @@ about() -> #{names => [processes], parts => dyno_agent_process_parts, traces => 
 config(#{patterns := []}) -> off;
 config(#{level := Level}) when Level =:= off; Level =:= count -> off;
 config(#{level := budget, without := Without} = Options) ->
-    %% Nobody would say which functions are called too often to discover processes by them.
+    %% Without functions, no instrument reports functions called too often for discovery.
     case lists:member(functions, Without) of
         true -> off;
         false -> maps:with([patterns, interval_ms], Options)
@@ -108,40 +106,38 @@ config(#{level := budget, without := Without} = Options) ->
 config(Options) ->
     maps:with([patterns, interval_ms], Options).
 
--doc "Starts discovering.".
 -spec start_link(config()) -> gen_server:start_ret().
 start_link(Config) ->
     dyno_agent_process:start_link(?MODULE, Config).
 
--doc "Counts from now on, beginning with the discovered processes that are alive.".
+-doc "Counts from now on, starting with the live discovered processes.".
 -spec restart(pid()) -> ok.
 restart(Pid) ->
     gen_server:call(Pid, restart, infinity).
 
 -doc """
-Scans all processes and gives the results. What throttled functions have discovered since the last
-reading of the calls is not in them: read the calls before.
+Scans all processes and returns the results. Read the calls first: the discoveries of throttled
+functions since the last reading of calls are missing.
 """.
 -spec read(pid()) -> results().
 read(Pid) ->
     gen_server:call(Pid, read, infinity).
 
--doc "The table of the processes, when all that was sent before is in it.".
+-doc "The process table, after all earlier messages.".
 -spec table(pid()) -> dyno_agent_process_table:t().
 table(Pid) ->
     gen_server:call(Pid, table, infinity).
 
--doc "Reports that a module was loaded.".
 -spec loaded(pid(), module()) -> ok.
 loaded(Pid, Module) ->
     gen_server:cast(Pid, {loaded, Module}).
 
--doc "Has processes not discovered by these functions any more.".
+-doc "Stops discovery by these functions.".
 -spec leave_out(pid(), [mfa()]) -> ok.
 leave_out(Pid, Functions) ->
     gen_server:cast(Pid, {leave_out, Functions}).
 
--doc "From so many processes in a second on that a function discovers it is throttled.".
+-doc "The discoveries a second that throttle a function.".
 -spec limit(pid(), pos_integer()) -> ok.
 limit(Pid, PerSecond) ->
     gen_server:cast(Pid, {limit, PerSecond}).
@@ -149,7 +145,7 @@ limit(Pid, PerSecond) ->
 -spec init(config()) -> {ok, state()}.
 init(#{patterns := Patterns, interval_ms := IntervalMs}) ->
     process_flag(trap_exit, true),
-    %% A storm of processes must not make the heap's collections long.
+    %% Otherwise a storm of processes would make collections of the heap long.
     process_flag(message_queue_data, off_heap),
     proc_lib:set_label(?MODULE),
     ok = dyno_agent_process:unlimited(),
@@ -212,7 +208,7 @@ handle_info({'EXIT', _Parent, Reason}, State) ->
 handle_info(_Other, State) ->
     {noreply, State}.
 
-%% One that is under way begins anew.
+%% A running scan starts again.
 scan(#{discovery := Discovery, scan := Scan} = State) ->
     Table = dyno_agent_discovery:table(Discovery),
     _ = [ok = dyno_agent_process_table:end_scan(Table) || Scan =/= idle],
@@ -231,7 +227,7 @@ scanned({Samples, Continuation}, #{waiting := Waiting, began_ms := BeganMs} = St
         true ->
             ended_scan(in_part, Next);
         false ->
-            %% The mailbox has its turn, and before the end also the node's processes.
+            %% The mailbox has its turn, and before the end the node's processes too.
             _ = [in_turn() || Waiting =:= []],
             self() ! scan_on,
             Next

@@ -3,22 +3,22 @@
 
 -module(dyno_agent_throttle).
 -moduledoc false.
-%% The functions that discover processes: of which group these are, and whether there are so many that a
-%% message for each costs too much. Pure.
+%% The functions that discover processes: the group of these, and whether they are too many for a
+%% message each. Pure.
 %%
-%% A function that has discovered processes of one group only is presumed to go on so: of the next
-%% processes one in twenty is identified. If such a function discovers more than so many processes in a
-%% second it is throttled: its first calls send no message any more, but in a short window twice a second.
-%% If its processes have become rare or are of several groups it is throttled no longer.
+%% If a function has discovered processes of one group only, further ones are presumed to be of that
+%% group, and one in twenty is identified. If the function discovers more than the limit a second,
+%% it is throttled: its first calls send messages only in a short window twice a second. The
+%% throttle ends when its processes become rare or are of several groups.
 %%
-%% How many it discovers between two windows is estimated by the numbers of the processes, which the
-%% runtime gives one after the other:
+%% The discoveries between two windows are estimated from the process numbers, which the runtime
+%% gives in order:
 %%
 %%   number of a process   ...  17 18 19 20  |  21 ... 9020  |  9021 9022 9023 ...
 %%                              messages     |  silence      |  messages
 %%
-%% In a window it is seen which share of the numbers are its processes: often all. The same share of the
-%% numbers in between is taken to be. So nothing depends on when a breakpoint takes effect.
+%% A window shows the function's share of the numbers, often all. The same share is assumed between
+%% windows. So the estimate does not depend on when a breakpoint takes effect.
 
 -export([new/0, limit/2, first_call/4, learn/4, group/2]).
 -export([throttled/1, opened/1, is_each_seen/1, closed/3, settled/3, release/2]).
@@ -27,52 +27,50 @@
 -type id() :: dyno_agent_process_table:id().
 
 -opaque t() :: #{
-    %% The one group of the processes that a function has discovered, of how many, and whether one
-    %% was ever identified or all had ended before they could be.
+    %% The one group of the processes discovered by a function, their number, and whether one was
+    %% ever identified or all had ended before.
     groups := #{mfa() => {id(), pos_integer(), identified | gone} | several},
-    %% First calls since a time (native), of functions that are not throttled.
+    %% First calls since a time (native), of functions not throttled.
     rates := #{mfa() => {integer(), pos_integer()}},
-    %% From so many in a second on functions are throttled.
+    %% The discoveries a second that throttle a function.
     limit := pos_integer() | infinity,
     throttled := #{mfa() => throttled()}
 }.
 
 -type throttled() :: #{
     id := id(),
-    %% The greatest number before the window; the least and the greatest in it, and how many came.
+    %% The greatest number before the window; the least and greatest in it, and their count.
     last := number_of(),
     from := number_of() | none,
     to := number_of(),
     seen := non_neg_integer(),
-    %% In all windows, the latest ones more: processes that it discovered, of all.
+    %% Over all windows, recent ones weighted more: processes it discovered, of all.
     first := number(),
     all := number(),
-    %% When the last window was closed (native).
+    %% When the last window closed (native).
     since := integer()
 }.
 
 -type number_of() :: non_neg_integer().
 
--doc "Processes of groups that were discovered without a message.".
+-doc "Processes discovered without a message.".
 -type silent() :: #{id() => non_neg_integer()}.
 
 -define(MAX_FUNCTIONS, 2000).
 -define(PRESUMED_AFTER, 20).
 -define(IDENTIFY_EVERY, 20).
-%% As many processes in windows are forgotten by half.
+%% After this number of processes in windows the older weights halve.
 -define(REMEMBER, 5000).
 
--doc "No functions; none is throttled until there is a limit.".
 -spec new() -> t().
 new() -> #{groups => #{}, rates => #{}, limit => infinity, throttled => #{}}.
 
--doc "So many processes in a second are too many.".
 -spec limit(pos_integer(), t()) -> t().
 limit(PerSecond, Throttle) -> Throttle#{limit := PerSecond}.
 
 -doc """
-A function has discovered a process with a number, at a time (native): the process is to be
-identified (`ask`) or presumed to be of a group; `throttle`: the function is throttled from now on.
+A function has discovered a process with this number, at a time (native). `ask`: identify the
+process; `presume`: its group is this; `throttle`: also throttle the function.
 """.
 -spec first_call(mfa(), number_of(), integer(), t()) ->
     {ask, t()} | {presume | throttle, id(), t()}.
@@ -86,7 +84,7 @@ first_call(MFA, Number, Time, #{groups := Groups} = Before) ->
             {ask, Throttle}
     end.
 
-%% A process that is older than the window says nothing of those that were started in it.
+%% A process older than the window tells nothing of those started in the window.
 seen(MFA, Number, #{throttled := Throttled} = Throttle) ->
     case Throttled of
         #{MFA := #{last := Last, seen := Seen} = Function} when Number > Last ->
@@ -117,7 +115,7 @@ rate(MFA, {Id, Number, Time}, #{rates := Rates, limit := Limit} = Throttle) ->
 
 open(#{last := Last} = Function) -> Function#{from => none, to => Last, seen => 0}.
 
--doc "A process of a kind was identified, as of a group; or had ended, and counts as of it.".
+-doc "A process was identified as of this group, or had ended and counts as of it.".
 -spec learn(mfa(), dyno_agent_processes:group() | gone, id(), t()) -> t().
 learn(MFA, Kind, Id, #{groups := Groups} = Throttle) ->
     case learned(Kind, Id, maps:get(MFA, Groups, unknown)) of
@@ -136,10 +134,9 @@ learned({Kind, _}, Id, Before) when Kind =:= initial_call; Kind =:= first_call -
         {_, _, gone} -> {Id, 1, identified};
         _ -> several
     end;
-%% A name or a label says nothing about the next process.
+%% A name or a label tells nothing of the next process.
 learned(_Kind, _Id, _Before) -> several.
 
--doc "The one group of the processes that a function has discovered.".
 -spec group(mfa(), t()) -> {ok, id()} | unknown.
 group(MFA, #{groups := Groups}) ->
     case Groups of
@@ -147,23 +144,20 @@ group(MFA, #{groups := Groups}) ->
         #{} -> unknown
     end.
 
--doc "The throttled functions, and the groups of the processes that they discover.".
 -spec throttled(t()) -> #{mfa() => id()}.
 throttled(#{throttled := Throttled}) -> #{MFA => Id || MFA := #{id := Id} <- Throttled}.
 
--doc "A window begins for all throttled functions: they send messages.".
 -spec opened(t()) -> t().
 opened(#{throttled := Throttled} = Throttle) ->
     Throttle#{throttled := #{MFA => open(Function) || MFA := Function <- Throttled}}.
 
--doc "Whether processes of each throttled function came in the window.".
 -spec is_each_seen(t()) -> boolean().
 is_each_seen(#{throttled := Throttled}) -> [] =:= [MFA || MFA := #{seen := 0} <- Throttled].
 
 -doc """
-The window has ended, at a time (native) at which the newest process had a number: how many were
-discovered without a message before it. Functions whose processes have become rare or are of several
-groups are throttled no longer.
+The window has ended, at a time (native) with this newest process number. Returns the processes
+discovered without a message before the window. Releases functions whose processes have become rare
+or are of several groups.
 """.
 -spec closed(integer(), number_of(), t()) -> {silent(), t()}.
 closed(Time, Newest, #{throttled := Before} = Throttle) ->
@@ -176,13 +170,13 @@ closed(Time, Newest, #{throttled := Before} = Throttle) ->
     },
     {sums([{Id, N} || _ := {N, _, #{id := Id}} <- Closed]), Throttle#{throttled := Throttled}}.
 
-%% In a window without any they have ended to come.
+%% In a window without processes of the function: none come any more.
 closed_one(Time, Newest, #{seen := 0, last := Last} = Function) ->
     {share(Newest - Last, Function), 0, open(Function#{last := max(Newest, Last), since := Time})};
 closed_one(Time, _Newest, #{seen := Seen, from := From, to := To, last := Last} = Function) ->
     #{first := First, all := All, since := Since} = Function,
     Weight = min(1, ?REMEMBER / max(1, First)),
-    %% One marks where the window begins.
+    %% One process marks the start of the window.
     Learned = Function#{first := Weight * First + Seen - 1, all := Weight * All + To - From},
     Silent = share(From - Last - 1, Learned),
     Seconds = max(1.0e-3, erlang:convert_time_unit(Time - Since, native, microsecond) / 1.0e6),
@@ -191,7 +185,7 @@ closed_one(Time, _Newest, #{seen := Seen, from := From, to := To, last := Last} 
 share(Numbers, #{all := All}) when Numbers =< 0; All =:= 0 -> 0;
 share(Numbers, #{first := First, all := All}) -> round(Numbers * min(1, First / All)).
 
--doc "How many were discovered without a message until now, also after the last window.".
+-doc "The processes discovered without a message until now, also after the last window.".
 -spec settled(integer(), number_of(), t()) -> {silent(), t()}.
 settled(Time, Newest, #{throttled := Before} = Throttle) ->
     Settled = #{
@@ -211,7 +205,7 @@ sums(Silent) ->
         maps:groups_from_list(fun({Id, _}) -> Id end, fun({_, N}) -> N end, Silent)
     ).
 
--doc "First calls of functions send messages again, or never any more.".
+-doc "Ends the throttle of functions.".
 -spec release(fun((mfa()) -> boolean()), t()) -> t().
 release(IsReleased, #{throttled := Throttled} = Throttle) ->
     Throttle#{throttled := maps:filter(fun(MFA, _) -> not IsReleased(MFA) end, Throttled)}.
