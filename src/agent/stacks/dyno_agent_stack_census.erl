@@ -3,57 +3,54 @@
 
 -module(dyno_agent_stack_census).
 -moduledoc false.
-%% Which processes of the node run or are ready to, at an instant.
+%% Finds the processes that run or are ready at an instant.
 %%
-%% To ask one costs 0.1 us. To list all costs 0.6 ms and more, for the runtime goes through its
-%% whole table, even if few places in it are taken. So the list is made anew only every few
-%% hundred milliseconds, and between two lists the processes that were started since are found by
-%% their numbers: a process that is started now has the next one. (After a million processes numbers
-%% are used again, in the order in which they became free; then some of the youngest are missed
-%% until the next list.)
+%% Asking a process costs 0.1 us. Listing all costs 0.6 ms and more, even if few exist, since the
+%% runtime goes through its whole table. So the list is renewed every few hundred milliseconds; in
+%% between, newer processes are found by their numbers, which are consecutive. (After a million
+%% processes numbers are reused in the order in which they became free; then some of the youngest
+%% are missed until the next list.)
 %%
-%% Of many processes a part is asked at each instant, by turns, and each found counts for as many as
-%% were not asked. Those that were found to run before are asked each time, and those that have made
-%% reductions (dyno_agent_stack_seeds). The list holds a part of very many, another one each time:
-%% a collection of a longer one would stop its scheduler for longer than 1 ms.
+%% Of many processes a part is asked at each instant, in turn, and each found one counts for the
+%% unasked ones too. Always asked are processes found running before, and those with reductions
+%% (dyno_agent_stack_seeds). Of very many processes the list holds a part, another one each time:
+%% collecting a longer list would stop its scheduler for more than 1 ms.
 
 -export([new/0, instant/1, list_cost/1, seeded/2, count/1, some/2]).
 -export_type([t/0, found/0]).
 
 -opaque t() :: #{
-    %% All or a part at the time of the last list, how many all were, and after which one of the list
-    %% the next turn begins.
+    %% All or a part at the last list; the number of all; the place in the list of the next turn.
     all := tuple(),
     count := non_neg_integer(),
     asked := non_neg_integer(),
-    %% Found to run where not all are asked; how often they did not since.
+    %% Found running while not all are asked; the idle instants since.
     active := #{pid() => non_neg_integer()},
-    %% The number that the next process had when the list was made, and has now.
+    %% The next process's number at the last list, and now.
     listed := non_neg_integer(),
     now := non_neg_integer(),
-    %% When the list is to be made anew, and what making it has cost at the last instant (native).
+    %% When the next list is due; the cost of a list at the last instant (native).
     next_list := integer(),
     cost := non_neg_integer()
 }.
 
--doc "A process, and for how many it counts.".
+-doc "A process, and the number of processes it counts for.".
 -type found() :: {pid(), Weight :: number()}.
 
-%% All are asked at an instant, if there are no more; else so many.
+%% Up to FEW, all are asked at an instant; else PART.
 -define(FEW, 1000).
 -define(PART, 400).
-%% So long is a list.
+%% The longest list.
 -define(MOST, 50_000).
 -define(MOST_ACTIVE, 500).
 -define(FORGET_AFTER, 100).
-%% Of those that were started since: the youngest, and some of the others.
+%% Of processes started since: the youngest, and some of the others.
 -define(YOUNGEST, 48).
 -define(YOUNG, 24).
 -define(NUMBER_BITS, 28).
-%% To make lists takes a two-hundredth of the time.
+%% Lists take a two-hundredth of the time.
 -define(LIST_EVERY, 200).
 
--doc "Before the first instant.".
 -spec new() -> t().
 new() ->
     #{
@@ -68,15 +65,15 @@ new() ->
     }.
 
 -doc """
-The processes that run or are ready to, but for the calling one, and how many were started since the
-last instant.
+The running or ready processes without the calling one, and the number started since the last
+instant.
 """.
 -spec instant(t()) -> {[found()], Started :: non_neg_integer(), t()}.
 instant(#{now := Before} = Census) ->
     #{now := Now} = Listed = listed(Census),
     Young = young(Listed),
     {Known, Next} = known(Listed, [Pid || {Pid, _} <- Young]),
-    %% The process that told the number was started as well.
+    %% The process that told the number was started too.
     Started =
         case Before of
             0 -> 0;
@@ -145,7 +142,7 @@ part(Last, All, Most, Passive, Found, Active) ->
             part(Last + 1, All, Most - 1, Passive + 1, More ++ Found, Active)
     end.
 
-%% Numbers that are used again may be lower.
+%% Reused numbers may be lower.
 young(#{listed := Listed, now := Now, active := Active}) ->
     From =
         case Now > Listed of
@@ -176,19 +173,19 @@ is_ready(Pid) ->
         _ -> false
     end.
 
--doc "What of the last instant was spent on a list of all processes (native).".
+-doc "The time for a list of all processes at the last instant (native).".
 -spec list_cost(t()) -> non_neg_integer().
 list_cost(#{cost := Cost}) -> Cost.
 
--doc "These are asked each time from now on, if not all are.".
+-doc "Asks these at each instant from now on, if not all are.".
 -spec seeded([pid()], t()) -> t().
 seeded(Pids, #{active := Active} = Census) -> Census#{active := limited(Pids, Active)}.
 
--doc "How many processes there were at the last list.".
+-doc "The number of processes at the last list.".
 -spec count(t()) -> non_neg_integer().
 count(#{count := Count}) -> Count.
 
--doc "Some of all processes, each chosen by chance; all, if there are no more.".
+-doc "A random sample of all processes; all, if there are no more.".
 -spec some(pos_integer(), t()) -> [pid()].
 some(Most, #{all := All, count := Count}) when Count =< Most -> tuple_to_list(All);
 some(Most, #{all := All}) ->

@@ -3,13 +3,13 @@
 
 -module(dyno_agent_stack_classes).
 -moduledoc false.
-%% For how much processor time a sample stands. A process that is in a dirty scheduler runs, as the
-%% runtime has it, also while it waits in a system call: nine that open a FIFO use no processor. The
-%% clocks of the threads say how much was used by the normal schedulers, by those for long
-%% computations and by those for input and output; so samples are of three classes. Pure.
+%% The processor time of a sample. To the runtime a process in a dirty scheduler runs, even while it
+%% waits in a system call: nine that open a FIFO use no processor. Thread clocks give the time used
+%% by the normal schedulers, by those for long computations and by those for input and output. So
+%% samples have three classes. Pure.
 %%
-%% `io`: in a dirty scheduler, in a function of OTP's that is known to wait for the system there.
-%% `dirty`: in a dirty scheduler, in another one. `normal`: all others.
+%% `io`: in a dirty scheduler, in an OTP function known to wait for the system there. `dirty`: in a
+%% dirty scheduler, in another function. `normal`: all others.
 
 -export([class/2, weigh/3, used_ns/2]).
 -export_type([class/0, weighed/0]).
@@ -17,9 +17,9 @@
 -type class() :: normal | dirty | io.
 
 -doc """
-`cpu_ns`: of all samples. `factors`: by what to multiply the weight of a sample, so that all stand
-for as much processor time. `waits`: the share of its samples in which a process waited in a call.
-`clocks`: whether the clocks of the threads are known.
+`cpu_ns`: of all samples. `factors`: multiply the weight of a sample, so that all stand for the same
+processor time. `waits`: the share of samples that waited in a call. `clocks`: whether thread clocks
+are known.
 """.
 -type weighed() :: #{
     cpu_ns := non_neg_integer(),
@@ -29,11 +29,9 @@ for as much processor time. `waits`: the share of its samples in which a process
 }.
 
 -define(IO, [prim_file, prim_tty, prim_net, prim_socket]).
-%% Of other functions it is not known in which dirty schedulers they ran: less waiting than that may
-%% be chance.
+%% The dirty scheduler of other functions is unknown: less waiting may be chance.
 -define(MUCH, 0.2).
 
--doc "The class of a sample by its innermost function.".
 -spec class(Ran :: normal | dirty, mfa() | unseen | burst) -> class().
 class(dirty, {M, _, _}) ->
     case lists:member(M, ?IO) of
@@ -43,14 +41,14 @@ class(dirty, {M, _, _}) ->
 class(_Ran, _Innermost) ->
     normal.
 
--doc "What the samples stand for: weights by class, each for so much wall time.".
+-doc "Weighs samples: weights by class, each for this wall time.".
 -spec weigh(#{class() => number()}, SampleNs :: number(), #{
     dyno_agent_threads:kind() => dyno_agent_threads:times()
 }) -> weighed().
 weigh(Weights, SampleNs, Times) ->
     #{normal := Normal, dirty_cpu := DirtyCpu, dirty_io := DirtyIo} = Times,
     Weight = fun(Class) -> maps:get(Class, Weights, 0) end,
-    %% The part of the work of those for input and output that the known functions did.
+    %% The part of the input and output schedulers' work done by the known functions.
     Io = min(1.0, Weight(io) * SampleNs / max(1, map_get(worked_ns, DirtyIo))),
     Other = [{DirtyCpu, 1.0}, {DirtyIo, 1.0 - Io}],
     Of =
@@ -85,12 +83,12 @@ weigh(Weights, SampleNs, Times) ->
 
 sum(Value, Parts) -> lists:sum([Share * Value(Times) || {Times, Share} <- Parts]).
 
-%% Without a clock, what waits for input and output is taken to use none.
+%% Without a clock, waits for input and output count as no processor time.
 used(_Class, #{cpu_ns := Ns}) -> Ns;
 used(io, _Times) -> 0;
 used(_Class, #{worked_ns := Ns}) -> Ns.
 
-%% Of the time that the threads worked, what they had no processor for and were not ready for one.
+%% The threads' work time without a processor and not ready for one.
 waits(Class, SeenNs, Parts) ->
     Waited = fun(#{worked_ns := Worked} = Times) ->
         Worked - used(Class, Times) - maps:get(ready_ns, Times, 0)
@@ -100,7 +98,7 @@ waits(Class, SeenNs, Parts) ->
         _ -> 0.0
     end.
 
--doc "The processor time of what has taken so long: less, where others take the processors.".
+-doc "The processor time of this wall time: less if others take the processors.".
 -spec used_ns(non_neg_integer(), #{dyno_agent_threads:kind() => dyno_agent_threads:times()}) ->
     non_neg_integer().
 used_ns(TookNs, #{normal := #{cpu_ns := CpuNs, worked_ns := WorkedNs}}) when WorkedNs > 0 ->

@@ -3,13 +3,11 @@
 
 -module(dyno_agent_stack_depth).
 -moduledoc false.
-%% How many frames the runtime shows of a stack (`backtrace_depth`, 8 by default) is a setting of
-%% the whole node. The process of this module raises it, and sets it back when its owner ends, even
-%% if that is killed. Several owners may raise it one after the other: it is set back only where it
-%% still is what was set here.
+%% Raises the number of frames that the runtime shows of a stack (`backtrace_depth`, 8 by default),
+%% a setting of the whole node. This process restores it when its owner ends, even if killed.
+%% Several owners may raise it in turn: it is restored only if it still has the value set here.
 %%
-%% It is linked to the guard as the instruments are, so that its code is not removed before it has
-%% ended.
+%% The process is linked to the guard like the instruments, so its code stays until it has ended.
 
 -export([raise/0, raised/0]).
 %% Runs in the process
@@ -18,11 +16,10 @@
 %% Deeper stacks are cut at their outer end.
 -define(DEPTH, 64).
 
--doc "How many frames there are at most.".
 -spec raised() -> pos_integer().
 raised() -> ?DEPTH.
 
--doc "Raises it until the calling process ends, or the one that started it.".
+-doc "Raises the depth until the calling process or its parent ends.".
 -spec raise() -> ok.
 raise() ->
     {parent, Guard} = process_info(self(), parent),
@@ -31,7 +28,7 @@ raise() ->
 -spec init(pid(), pid()) -> ok.
 init(Owner, Guard) ->
     process_flag(trap_exit, true),
-    %% Where the guard is killed nobody waits for this process before its code is removed.
+    %% If the guard is killed, nothing waits for this process before its code is removed.
     process_flag(priority, high),
     proc_lib:set_label(?MODULE),
     true = link(Guard),

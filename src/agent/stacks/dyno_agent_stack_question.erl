@@ -3,19 +3,20 @@
 
 -module(dyno_agent_stack_question).
 -moduledoc false.
-%% What one process answers that is asked for its stack, and whether that says where it ran.
+%% Asks one process for its stack, and tells whether the answer shows where the process ran.
 
 -export([ask/2, where/3, held/1]).
 -export_type([answer/0]).
 
 -type frames() :: [tuple()].
 
--doc "`Who`: the other items.".
 -type answer() :: gone | {ran | waits | suspended, frames(), Who :: [{term(), term()}]}.
 
 -define(MANY_MESSAGES, 1000).
 
--doc "Its stack and other items of `process_info/2`, and whether it waits where the stack ends.".
+-doc """
+The stack and other items of `process_info/2`, and whether the process waits at the stack's end.
+""".
 -spec ask(pid(), [term()]) -> answer().
 ask(Pid, Items) ->
     answered(Pid, process_info(Pid, [current_stacktrace | Items])).
@@ -35,9 +36,11 @@ answered(Pid, [{current_stacktrace, Frames} | Who]) ->
             {ran, Frames, Who}
     end.
 
-%% For one that is in a dirty scheduler, or waits for one, another one answers: it has made no
-%% reduction meanwhile. One that is ready otherwise may have made none, too.
--doc "Whether it was in a dirty scheduler: by its status and reductions before it was asked.".
+%% For a process in a dirty scheduler, or waiting for one, another process answers: the reductions
+%% are unchanged. Another ready process may have none, too.
+-doc """
+Whether the process was in a dirty scheduler: from status and reductions before the question.
+""".
 -spec where(answer(), pid(), {Status :: term(), Reductions :: term()}) ->
     answer() | {ran, normal | dirty, frames(), Who :: [{term(), term()}]}.
 where({ran, [_ | _] = Frames, Who}, Pid, {{status, Status}, Reductions}) ->
@@ -53,8 +56,7 @@ where({ran, Frames, Who}, _Pid, _Before) ->
 where(Other, _Pid, _Before) ->
     Other.
 
-%% How much memory a process has takes longer to tell where it has many messages.
--doc "How many messages and bytes a process has.".
+%% Asking for memory takes longer if there are many messages.
 -spec held(pid()) -> {Messages :: non_neg_integer(), Bytes :: non_neg_integer()}.
 held(Pid) ->
     {Messages, Memory} =

@@ -3,10 +3,10 @@
 
 -module(dyno_agent_stack_samples).
 -moduledoc false.
-%% What was sampled: stacks of processes that ran, by groups and by where they ran. Pure.
+%% The sampled stacks of running processes, by group and place. Pure.
 %%
-%% Which frames processes wait in is learned on the way, and stays known over a restart. So only the
-%% results tell which of the samples are bursts.
+%% The frames in which processes wait are learned on the way and kept over a restart. So only the
+%% results distinguish bursts.
 
 -export([new/0, restart/1, add/5, learn/2, path/1, class/2, without_line/1]).
 -export([weights/1, stacks/2, dirty/2, other/1]).
@@ -14,13 +14,13 @@
 
 -opaque t() :: #{
     running := dyno_agent_stack_tree:t(),
-    %% In which processes wait.
+    %% Frames in which processes wait.
     waits := #{leaf() => true}
 }.
 
 -type group() :: dyno_agent_stacks:group().
 
--doc "As `process_info/2` gives them, the innermost first; `unseen` of a process that had ended.".
+-doc "As `process_info/2` returns them, innermost first; `unseen` of an ended process.".
 -type frames() :: [tuple()] | unseen.
 
 %% The innermost frame is one line of its function.
@@ -29,12 +29,10 @@
 -define(NODES, 20_000).
 -define(MOST_WAITS, 2000).
 
--doc "Nothing was sampled.".
 -spec new() -> t().
 new() ->
     restart(#{waits => #{}}).
 
--doc "Begins anew.".
 -spec restart(t() | #{waits := #{}}) -> t().
 restart(#{waits := Waits}) ->
     #{
@@ -42,30 +40,27 @@ restart(#{waits := Waits}) ->
         waits => Waits
     }.
 
--doc "In a dirty scheduler, or not.".
 -type ran() :: normal | dirty.
 
--doc "A process of a group ran.".
 -spec add(ran(), group(), frames(), number(), t()) -> t().
 add(Ran, Group, Frames, Weight, #{running := Tree} = Samples) ->
     Path = [{Ran, Group} | path(Frames)],
     Samples#{running := dyno_agent_stack_tree:add(Path, Weight, Tree)}.
 
--doc "The class of a sample.".
 -spec class(ran(), frames()) -> dyno_agent_stack_classes:class().
 class(Ran, Frames) -> class_of(Ran, lists:last(path(Frames))).
 
 class_of(Ran, {MFA, _Line}) -> dyno_agent_stack_classes:class(Ran, MFA);
 class_of(Ran, Other) -> dyno_agent_stack_classes:class(Ran, Other).
 
--doc "Processes wait where this stack ends.".
+-doc "Processes wait at the end of this stack.".
 -spec learn([tuple(), ...], t()) -> t().
 learn([Innermost | _], #{waits := Waits} = Samples) when map_size(Waits) < ?MOST_WAITS ->
     Samples#{waits := Waits#{leaf(Innermost) => true}};
 learn(_Frames, Samples) ->
     Samples.
 
--doc "The path of a stack, the outermost first. One without frames has not begun.".
+-doc "The path of a stack, outermost first. A process without frames has not begun.".
 -spec path(frames()) -> [term(), ...].
 path(unseen) ->
     [unseen];
@@ -78,7 +73,7 @@ path([{M, F, A, _} = Innermost | Outer] = Frames) ->
         false -> Path
     end.
 
-%% A function that calls itself is one frame.
+%% Self-recursive calls are one frame.
 outer([], _Inner, Path) -> Path;
 outer([{M, F, A, _} | Outer], {M, F, A} = Inner, Path) -> outer(Outer, Inner, Path);
 outer([{M, F, A, _} | Outer], _Inner, Path) -> outer(Outer, {M, F, A}, [{M, F, A} | Path]).
@@ -86,7 +81,6 @@ outer([{M, F, A, _} | Outer], _Inner, Path) -> outer(Outer, {M, F, A}, [{M, F, A
 leaf({M, F, A, Location}) ->
     {{M, F, A}, proplists:get_value(line, Location, 0)}.
 
--doc "The weights of all samples, by class.".
 -spec weights(t()) -> #{dyno_agent_stack_classes:class() => number()}.
 weights(#{running := Tree}) ->
     lists:foldl(
@@ -98,10 +92,8 @@ weights(#{running := Tree}) ->
         dyno_agent_stack_tree:paths(Tree)
     ).
 
--doc "By what to multiply the weights of each class.".
 -type factors() :: #{dyno_agent_stack_classes:class() => number()}.
 
--doc "The stacks of those that ran.".
 -spec stacks(factors(), t()) -> [{group(), dyno_agent_stacks:stack(), number()}].
 stacks(Factors, #{running := Tree, waits := Waits}) ->
     [
@@ -115,7 +107,7 @@ stacks(Factors, #{running := Tree, waits := Waits}) ->
 
 factor(Ran, Path, Factors) -> maps:get(class_of(Ran, lists:last(Path)), Factors, 1).
 
--doc "The stacks of a class that is not the normal one, with their weights.".
+-doc "The stacks of a dirty class, with their weights.".
 -spec dirty(dyno_agent_stack_classes:class(), t()) ->
     [{group(), dyno_agent_stacks:stack(), number()}].
 dirty(Class, #{running := Tree}) ->
@@ -125,7 +117,7 @@ dirty(Class, #{running := Tree}) ->
         class_of(Ran, lists:last(Path)) =:= Class
     ]).
 
-%% Lines no longer tell stacks apart.
+%% Sums stacks without line numbers.
 summed(Stacks) ->
     Sums = lists:foldl(
         fun({Group, Stack, Weight}, Acc) ->
@@ -137,7 +129,7 @@ summed(Stacks) ->
     ),
     [{Group, Stack, Weight} || {Group, Stack} := Weight <- Sums].
 
--doc "Its innermost frame is a function.".
+-doc "The innermost frame becomes a function.".
 -spec without_line([term(), ...]) -> dyno_agent_stacks:stack().
 without_line(Path) -> stack(Path, #{}).
 
@@ -148,6 +140,6 @@ stack(Path, Waits) ->
         {MFA, _} -> lists:droplast(Path) ++ [MFA]
     end.
 
--doc "The weight of the stacks of those that ran that found no place.".
+-doc "The weight of the stacks beyond the limit.".
 -spec other(t()) -> number().
 other(#{running := Tree}) -> dyno_agent_stack_tree:other(Tree).

@@ -3,18 +3,19 @@
 
 -module(dyno_agent_stack_seeds).
 -moduledoc false.
-%% The processes among very many that work, and those that have messages waiting: all are asked twice
-%% for their reductions and their queues, which sends them no signal; those that made many meanwhile
-%% work. Of 200,000 processes one that works a tenth of the time would be met by chance after minutes.
+%% Finds the working processes among very many, and those with waiting messages: asks all twice for
+%% reductions and queue lengths, which sends no signal. A process works if it made many reductions
+%% meanwhile. Random sampling of 200,000 processes would take minutes to meet one that works a tenth
+%% of the time.
 %%
-%% A process of its own, of normal priority: it sends `{seeds, Busy, Queued, CostNative}` to the one
-%% that has started it. It rests for 100 times what a pass takes: 0.2 us for each process.
+%% A process of its own, of normal priority: it sends `{seeds, Busy, Queued, CostNative}` to its
+%% parent, and rests for 100 times the duration of a pass: 0.2 us a process.
 
 -export([start_link/0]).
 %% Runs in the process
 -export([init/2]).
 
-%% So many are asked in a pass, from a place that is chosen by chance.
+%% Processes asked in a pass, from a random place.
 -define(MOST, 300_000).
 -define(CHUNK, 1000).
 -define(FIRST_MS, 300).
@@ -22,10 +23,10 @@
 -define(REST, 100).
 -define(BUSY, 400).
 -define(QUEUED, 32).
-%% To answer takes some.
+%% Answering takes some reductions.
 -define(LEAST_REDUCTIONS, 100).
 
--doc "Starts it; it ends with the calling process, and with the agent.".
+-doc "Starts the process, which ends with the calling one and with the agent.".
 -spec start_link() -> pid().
 start_link() ->
     {parent, Guard} = process_info(self(), parent),
@@ -35,12 +36,12 @@ start_link() ->
 init(Owner, Guard) ->
     proc_lib:set_label(?MODULE),
     ok = dyno_agent_process:unlimited(),
-    %% Its code is not removed before it has ended.
+    %% The code stays until this process has ended.
     true = link(Guard),
     loop(Owner, {none, table()}).
 
-%% Reductions since the last pass are known of the processes that it asked: of very many, each second
-%% pass begins anew, elsewhere.
+%% Reductions of the last pass are known for its processes only: of very many, each second pass
+%% begins elsewhere.
 loop(Owner, {Known, Before}) ->
     Start = start(),
     First =
@@ -59,12 +60,12 @@ loop(Owner, {Known, Before}) ->
     timer:sleep(max(?AGAIN_MS, ?REST * CostMs)),
     loop(Owner, {Start, Last}).
 
-%% Outside of the heap: a collection of 300,000 pids takes a scheduler for 20 ms and more.
+%% Outside of the heap: a collection of 300,000 pids takes a scheduler 20 ms and more.
 table() -> ets:new(?MODULE, [private]).
 
 start() -> ?MOST * (rand:uniform(1 + (erlang:system_info(process_count) - 1) div ?MOST) - 1).
 
-%% Its cost by the quickest of its parts: others may run in between.
+%% The cost is that of the quickest part: others may run in between.
 pass(Start, Before) ->
     Place = skip(Start, dyno_agent_process_list:first()),
     Now = table(),

@@ -3,9 +3,9 @@
 
 -module(dyno_agent_stack_tree).
 -moduledoc false.
-%% Weighted paths that share their beginnings: the samples of call stacks. Pure. It has a bounded
-%% number of nodes; the weight of a path that finds no place is in `other/1`. A weight is a number,
-%% or all weights of a tree are lists of as many.
+%% Weighted paths with shared beginnings: samples of call stacks. Pure. The number of nodes is
+%% bounded; the weight of further paths is in `other/1`. Weights of a tree are numbers, or lists of
+%% the same length.
 
 -export([new/1, add/3, paths/1, other/1, plus/2]).
 -export_type([t/0, frame/0, weight/0]).
@@ -23,12 +23,11 @@
 
 -define(ROOT, 0).
 
--doc "An empty tree, which will have so many nodes at most.".
 -spec new(pos_integer()) -> t().
 new(Most) ->
     #{ids => #{}, weights => #{}, most => Most, other => 0}.
 
--doc "Adds a weight to a path, whose outermost frame comes first.".
+-doc "Adds a weight to a path, outermost frame first.".
 -spec add([frame(), ...], weight(), t()) -> t().
 add(Path, Weight, #{ids := Ids, most := Most} = Tree) ->
     case find(Path, ?ROOT, Ids, Most) of
@@ -58,7 +57,6 @@ find([Frame | Inner], Parent, Ids, Most) ->
             full
     end.
 
--doc "All paths that weights were added to.".
 -spec paths(t()) -> [{[frame(), ...], weight()}].
 paths(#{ids := Ids, weights := Weights}) ->
     Nodes = #{Id => Key || Key := Id <- Ids},
@@ -70,6 +68,5 @@ path(Id, Nodes, Path) ->
     #{Id := {Parent, Frame}} = Nodes,
     path(Parent, Nodes, [Frame | Path]).
 
--doc "The weight of what found no place.".
 -spec other(t()) -> weight().
 other(#{other := Other}) -> Other.

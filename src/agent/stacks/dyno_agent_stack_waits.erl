@@ -3,10 +3,9 @@
 
 -module(dyno_agent_stack_waits).
 -moduledoc false.
-%% How many processes wait where. At an instant some are asked, of three kinds: those with a
-%% registered name, each for itself, since there is one of each; those that are known to have
-%% messages waiting; and some of all others, chosen by chance, each of which counts for as many as
-%% were not asked. Pure but for the choice.
+%% Estimates the number of processes waiting in each stack. At an instant three kinds are asked:
+%% registered names, each for itself; processes known to have messages waiting; and a random sample
+%% of all others, each of which counts for the unasked ones too. Pure except for the random choice.
 
 -export([new/0, choose/2, asked/3, add/5, waiting/1]).
 -export_type([t/0, kind/0, waiting/0]).
@@ -14,7 +13,7 @@
 -opaque t() :: #{
     tree := dyno_agent_stack_tree:t(),
     instants := non_neg_integer(),
-    %% How often each name was asked, and how many of the others, for how many in all.
+    %% Questions to each name, and to others, with the number they stand for.
     names := #{atom() => pos_integer()},
     asked := non_neg_integer(),
     of_all := number()
@@ -22,29 +21,30 @@
 
 -type group() :: dyno_agent_stacks:group().
 
--doc "The one of a name; all of its kind were asked; or it counts for so many.".
+-doc """
+A registered name; one of a kind that was asked completely; or one that counts for this number.
+""".
 -type kind() :: {name, atom()} | {each, number()} | {some, number()}.
 
--doc "It waits for a message, is suspended (by a port that is busy), or is in a system call.".
+-doc "Waits for a message, is suspended (by a busy port), or is in a system call.".
 -type how() :: receives | suspended | system_call.
 
 -doc """
-What waits in a stack: processes, their messages and their bytes, in the mean; and between how many
-processes it is. The bounds are not known where nothing was left to chance but time.
+Averages of a stack: waiting processes, messages and bytes; and the bounds of the number of
+processes. The bounds are unknown if only time was sampled.
 """.
 -type waiting() :: {how(), group(), dyno_agent_stacks:stack(), {
     number(), Messages :: number(), Bytes :: number(), {Low :: number(), High :: number()} | none
 }}.
 
 -define(NODES, 5000).
-%% So many are asked at an instant.
+%% Processes asked at an instant.
 -define(NAMES, 64).
 -define(QUEUED, 8).
 -define(OTHERS, 32).
 %% Of a normal distribution, for 95 %.
 -define(Z, 1.96).
 
--doc "Nobody was asked.".
 -spec new() -> t().
 new() ->
     #{
@@ -56,8 +56,8 @@ new() ->
     }.
 
 -doc """
-Whom to ask: some of those with names, of those that are known to have messages, and of the others;
-and how many others there are.
+Chooses processes to ask: some with names, some with waiting messages, some others; and the number
+of others.
 """.
 -spec choose(Queued :: [pid()], dyno_agent_stack_census:t()) ->
     {[{pid(), kind()}], Others :: non_neg_integer()}.
@@ -80,7 +80,6 @@ some(Most, Pids) when length(Pids) =< Most -> Pids;
 some(Most, Pids) ->
     [Pid || {_, Pid} <- lists:sublist(lists:sort([{rand:uniform(), Pid} || Pid <- Pids]), Most)].
 
--doc "At one more instant these were asked, the others of so many.".
 -spec asked([{pid(), kind()}], Others :: non_neg_integer(), t()) -> t().
 asked(Chosen, Count, Waits) ->
     #{instants := Instants, names := Before, asked := Asked, of_all := OfAll} = Waits,
@@ -92,7 +91,7 @@ asked(Chosen, Count, Waits) ->
         of_all := OfAll + Count
     }.
 
--doc "A process of a group waits in a stack, and has so many messages, and so many bytes.".
+-doc "Adds a process waiting in a stack, with its messages and bytes.".
 -spec add(kind(), {how(), group()}, [term()], {Messages :: number(), Bytes :: number()}, t()) ->
     t().
 add(Kind, {How, Group}, Path, {Messages, Bytes}, #{tree := Tree} = Waits) ->
@@ -106,7 +105,6 @@ add(Kind, {How, Group}, Path, {Messages, Bytes}, #{tree := Tree} = Waits) ->
     Weights = [Weight, Weight * Messages, Weight * Bytes, Chosen],
     Waits#{tree := dyno_agent_stack_tree:add([{How, Of} | Path], Weights, Tree)}.
 
--doc "How many wait in each stack.".
 -spec waiting(t()) -> [waiting()].
 waiting(#{tree := Tree} = Waits) ->
     Sums = lists:foldl(

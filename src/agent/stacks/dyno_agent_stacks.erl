@@ -3,13 +3,13 @@
 
 -module(dyno_agent_stacks).
 -moduledoc """
-Takes the stacks of the processes that run, at random instants: which functions take the time.
+Samples the stacks of running processes at random instants, to find the functions that take the
+time.
 
-At random instants each process that runs or is ready to is asked for its stack. No breakpoint is
-set and no process is flagged, so that calls take as long as without. What an instant costs is
-measured on the way, and says how far they are apart: 3 ms at least, and so far that they take 1.5 %
-of one scheduler where a profile is wanted, 1 % beside other instruments. At some instants processes
-that wait are asked as well, for the calls they wait in.
+At each instant the processes that run or are ready are asked for their stacks. There are no
+breakpoints and no flags, so calls keep their speed. The measured cost of an instant sets their
+distance: at least 3 ms, and as much as takes 1.5 % of one scheduler for a profile, 1 % beside other
+instruments. At some instants waiting processes are asked too, for the calls in which they wait.
 
 ```
 dyno_agent_stack_census: who runs?  -->  process_info(Pid, current_stacktrace)
@@ -19,18 +19,18 @@ dyno_agent_stack_census: who runs?  -->  process_info(Pid, current_stacktrace)
 ```
 
 ## What a sample tells
-The runtime has a running process answer at the end of its time slice. So a process that computes
-for long is seen where it computes. One that runs for some microseconds and waits again is always
-seen in the `receive` that follows, wherever it was at the instant: that it ran is known, but not
-where. Such a sample is a `burst`. It is told by its innermost frame, function and line, being one
-in which processes wait. In a group of processes that compute there are hardly any.
+A running process answers at the end of its time slice. So a process that computes for long is seen
+where it computes. A process that runs for microseconds and waits again is always seen in the
+following `receive`: it is known to have run, but not where. Such a sample is a `burst`, recognized
+by its innermost frame, function and line, being one in which processes wait. Groups of computing
+processes have hardly any.
 
-For a process in a dirty scheduler another one answers, at once. It may wait there for the system,
-so the clocks of the threads say how much processor time such a sample is
-(dyno_agent_stack_classes).
+For a process in a dirty scheduler another process answers, at once. The process may wait there for
+the system, so thread clocks give the processor time of the sample (dyno_agent_stack_classes).
 
 ## Samples of the processor
-With the library of `m:dyno_agent_cpu` that sees those that run, and instants are for those that wait.
+With the library of `m:dyno_agent_cpu`, that library sees the running processes, and instants are
+for the waiting ones.
 """.
 
 -behaviour(dyno_agent_instrument).
@@ -42,56 +42,55 @@ With the library of `m:dyno_agent_cpu` that sees those that run, and instants ar
 -export_type([config/0, cpu/0, group/0, result/0, stack/0]).
 
 -type config() :: #{
-    %% Whether the stacks of processes that wait are a profile, too; test by default.
+    %% Whether the stacks of waiting processes are a profile, too; default: test.
     purpose => test | profile,
-    %% What instants may take of one scheduler.
+    %% The share of one scheduler for instants.
     share => float(),
-    %% Knows the groups of the processes that it has discovered.
+    %% Knows the groups of the discovered processes.
     processes => pid(),
-    %% Which processes; all by default.
+    %% The processes; default: all.
     select => [dyno_agent_process_filter:selector()],
-    %% Sample the processor, if possible or at any rate.
+    %% Sample the processor, if possible or in any case.
     cpu => cpu()
 }.
 
--doc "The library of the sampler of the processor, and whether it has to work.".
+-doc "The processor sampler's library, and whether the sampler must work.".
 -type cpu() :: #{library := binary() | none, use := required | preferred}.
 
--doc "As the discovery names them (`m:dyno_agent_processes`), also where it does not run.".
+-doc "As named by the discovery (`m:dyno_agent_processes`), even if it does not run.".
 -type group() :: dyno_agent_processes:group().
 
 -doc """
-The functions from the outermost to the innermost, without repetitions; `deep` for what is further
-out than the runtime shows. `burst`: the process ran shortly and waited in the last one, or was
-ready to run and had not run on from there yet; `unseen`: it ended before it could answer.
+The functions from outermost to innermost, without repetitions; `deep`: frames further out than the
+runtime shows. `burst`: the process ran shortly and waited in the last function, or was ready and
+had not run on from there; `unseen`: it ended before it could answer.
 """.
 -type stack() :: [dyno_agent_cpu_frames:frame() | burst | unseen].
 
 -doc """
-What was seen, in samples: a sample of weight 1 at one instant stands for the time
-`duration_ns / instants`. Processes that are ready but do not run count as well; the share of a
-function in the time of the processor is its samples by all running samples, times `cpu_ns`.
+The samples: weight 1 at one instant stands for the time `duration_ns / instants`. Ready processes
+count as well; a function's processor time is its share of the running samples, times `cpu_ns`.
 """.
 -type result() :: #{
     instants := non_neg_integer(),
     duration_ns := non_neg_integer(),
-    %% What the schedulers used of the processors, without this instrument; the dirty ones as well,
-    %% since the processes that run there are sampled like others.
+    %% The schedulers' processor time without this instrument; with the dirty schedulers, whose
+    %% processes are sampled too.
     cpu_ns := non_neg_integer(),
-    %% Whether the operating system's clocks of their threads say so.
+    %% Whether the operating system's thread clocks are known.
     clocks := known | unknown,
-    %% The share of what the schedulers worked in which processes were seen to run, at most 1, and
-    %% at how many instants some were.
+    %% The share of the schedulers' work with processes seen running, at most 1; and the instants
+    %% with any.
     seen := {float() | none, non_neg_integer()},
     cost_ns := non_neg_integer(),
     stacks := [{group(), stack(), number()}],
-    %% Samples that found no place, and those of processes that are not selected.
+    %% Samples beyond the limit, and those of unselected processes.
     other := number(),
     elsewhere := number(),
-    %% Whether the stacks of those that wait are a profile, too.
+    %% Whether the stacks of waiting processes are a profile, too.
     purpose := test | profile,
     waiting := [dyno_agent_stack_waits:waiting()],
-    %% Processes that were started, this instrument's left out.
+    %% Processes started, without this instrument's.
     started := non_neg_integer(),
     cpu := none | dyno_agent_cpu:sampled() | {refused, dyno_agent_cpu:reason()}
 }.
@@ -101,9 +100,9 @@ function in the time of the processor is its samples by all running samples, tim
     cpu := none | pid() | {refused, dyno_agent_cpu:reason()},
     census := dyno_agent_stack_census:t(),
     choice := dyno_agent_process_filter:t(),
-    %% Of processes; `own` of dyno's, `elsewhere` of those that are not selected.
+    %% Of processes; `own`: dyno's; `elsewhere`: not selected.
     kinds := #{pid() => group() | own | elsewhere},
-    %% The weights of those that are not selected.
+    %% The weights of unselected processes.
     elsewhere := #{dyno_agent_stack_classes:class() => number()},
     %% Known to have messages waiting.
     queued := [pid()],
@@ -114,38 +113,39 @@ function in the time of the processor is its samples by all running samples, tim
     samples := dyno_agent_stack_samples:t(),
     instants := non_neg_integer(),
     started := non_neg_integer(),
-    %% Native: what it has cost, an instant in the mean, and a question.
+    %% Native: the total cost, the average of an instant, and that of a question.
     cost := non_neg_integer(),
     each := float(),
     question := non_neg_integer(),
     since := integer(),
     before := dyno_agent_threads:reading(),
-    %% How many processes ran at all instants, at most as many as can, and at how many any did.
+    %% The sum of running processes over all instants, each at most the schedulers; the instants
+    %% with any.
     ran := {number(), non_neg_integer()},
     timer := reference()
 }.
 
-%% The mean time between two instants, at least, and the share of one scheduler that they may take;
-%% less where others measure beside.
+%% The least average time between two instants, and their share of one scheduler; less beside other
+%% instruments.
 -define(LEAST_MS, 3).
 -define(SHARE, 0.015).
 -define(SHARE_OF_WAITS, 0.0003).
 -define(SHARE_OF_TEST, 0.01).
-%% Of a budget; what is left of a third also pays for lists and for those that wait.
+%% Of a budget; the rest of a third pays for lists and for waiting processes.
 -define(SHARE_OF_BUDGET, 0.2).
-%% So many are asked for their stacks at an instant.
+%% Processes asked for their stacks at an instant.
 -define(ASKED, 32).
-%% At one instant in so many those that wait are asked, too.
+%% Instants for each one that asks waiting processes too.
 -define(WAITING_EVERY, 20).
-%% The schedulers had a processor for so much of the time that they worked.
+%% The least share of the schedulers' work time with a processor.
 -define(UNDISTURBED, 0.8).
 -define(MOST_KINDS, 10_000).
-%% The cost of an instant is the mean of about so many.
+%% The cost of an instant averages about this number.
 -define(MEAN_OF, 10).
 -define(MUCH_LONGER, 3).
 -define(FIRST_NS, 30_000).
-%% What the runtime takes to wake a process by a timer; and, where a scheduler has nothing to do and
-%% sleeps, to wake that, which then spins for a while before it sleeps again.
+%% The runtime's cost to wake a process by a timer; and to wake a sleeping scheduler, which then
+%% spins for a while.
 -define(WAKING_NS, 4000).
 -define(WAKING_SCHEDULER_NS, 60_000).
 
@@ -177,7 +177,6 @@ config_of(Options) ->
 with_groups(#{dyno_agent_processes := Processes}, Config) -> Config#{processes => Processes};
 with_groups(_Options, Config) -> Config.
 
--doc "Starts sampling.".
 -spec start_link(config()) -> gen_server:start_ret().
 start_link(Config) ->
     dyno_agent_process:start_link(?MODULE, Config).
@@ -186,7 +185,7 @@ start_link(Config) ->
 restart(Pid) ->
     gen_server:call(Pid, restart, infinity).
 
--doc "What was sampled since the last restart; sampling goes on.".
+-doc "The samples since the last restart; sampling goes on.".
 -spec read(pid()) -> result().
 read(Pid) ->
     gen_server:call(Pid, read, infinity).
@@ -295,8 +294,8 @@ with_cpu(none, Result) -> Result;
 with_cpu(Cpu, Result) when is_pid(Cpu) -> dyno_agent_cpu:merged(dyno_agent_cpu:read(Cpu), Result);
 with_cpu(Refused, Result) -> Result#{cpu := Refused}.
 
-%% What the schedulers have worked but for this instrument, against how many processes ran. Not known
-%% where others take the processors: then work lasts longer by chance.
+%% The schedulers' work without this instrument's, against the running processes. Unknown if others
+%% take the processors: then work lasts longer by chance.
 seen(DurationNs, Times, #{ran := {Ran, Any}, instants := Instants, cost := Cost}) ->
     Worked = lists:sum([Ns || _ := #{worked_ns := Ns} <- Times]) - nanoseconds(Cost),
     case Times of
@@ -324,19 +323,19 @@ handle_info({seeds, Busy, Queued, Cost}, #{census := Census, cost := Before} = S
 handle_info(_Other, State) ->
     {noreply, State}.
 
-%% At random, so that nothing that happens at an interval is always met, or never.
+%% At random, so that periodic events are not always met, or never.
 scheduled(#{each := Each} = State) ->
     Ms = max(?LEAST_MS, ceil(nanoseconds(round(Each)) / share(State) / 1.0e6)),
     State#{timer := erlang:start_timer(rand:uniform(2 * Ms - 1), self(), instant)}.
 
-%% Instants that are for those that wait only take less.
+%% Instants for waiting processes only take less.
 share(#{cpu := Cpu}) when is_pid(Cpu) -> ?SHARE_OF_WAITS;
 share(#{share := Share}) -> Share.
 
 waiting_every(#{cpu := Cpu}) when is_pid(Cpu) -> 1;
 waiting_every(_State) -> ?WAITING_EVERY.
 
-%% An instant. What is waited for an answer is no cost, so the time is taken around it.
+%% An instant. Waiting for an answer is no cost, so it is not timed.
 
 instant(#{census := Census, instants := N, started := StartedBefore} = State) ->
     Begin = erlang:monotonic_time(),
@@ -351,7 +350,7 @@ instant(#{census := Census, instants := N, started := StartedBefore} = State) ->
     Listing = dyno_agent_stack_census:list_cost(Next),
     Took = Asking - Begin - Listing + End - Answered,
     Spent = spent(Took, length(Running), Listing, Seen),
-    %% Those before the first instant were started before the restart as well.
+    %% Processes before the first instant were started before the restart as well.
     StartedNow =
         case N of
             0 -> 0;
@@ -359,7 +358,7 @@ instant(#{census := Census, instants := N, started := StartedBefore} = State) ->
         end,
     waiting(Spent#{instants := N + 1, started := StartedNow}).
 
-%% Not more than there are schedulers: others are ready only.
+%% At most the number of schedulers: other processes are only ready.
 ran_by_now(Running, #{ran := {Sum, Any}}) ->
     case lists:sum([Weight || {_, Weight} <- Running]) of
         0 ->
@@ -370,12 +369,12 @@ ran_by_now(Running, #{ran := {Sum, Any}}) ->
     end.
 
 answer({Pid, Weight}, State) ->
-    %% In this order: one that ran in between has made some.
+    %% In this order: a process that ran in between has made reductions.
     Reductions = process_info(Pid, reductions),
     Before = {process_info(Pid, status), Reductions},
     {Pid, Weight, dyno_agent_stack_question:where(ask(Pid, State), Pid, Before)}.
 
-%% What takes much longer once was interrupted by the operating system.
+%% If one takes much longer, the operating system interrupted it.
 spent(Took, Questions, Listing, #{each := Each, cost := Before, question := Question} = State) ->
     WakingNs =
         case Questions < erlang:system_info(schedulers_online) of
@@ -422,7 +421,7 @@ waiting_now(#{census := Census, cost := Before, question := Question} = State) -
     },
     lists:foldl(fun waits/2, Counted, Found).
 
-%% The stack, then whether it waits where that ends, and what kind of process it is.
+%% The stack, whether the process waits at its end, and the process's kind.
 ask(Pid, #{kinds := Kinds}) ->
     Items =
         case Kinds of
