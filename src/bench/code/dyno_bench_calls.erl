@@ -3,11 +3,11 @@
 
 -module(dyno_bench_calls).
 -moduledoc """
-Files of recorded calls: a code that repeats what a system really did.
+Files of recorded calls: a code that repeats the calls of a real system.
 
-A file holds `{Module, Function, [Argument]}` terms that end with a full stop, one or many, or lists
-of them; or, as erlperf 2 has it, one such list in the external term format. `record/2` makes such
-lists of the calls in this node.
+A file holds `{Module, Function, [Argument]}` terms that end with a full stop, or lists of such
+terms; or, as in erlperf 2, one such list in the external term format. `record/2` makes such lists
+of the calls in this node.
 
 ```erlang
 1> {ok, Calls} = dyno_bench_calls:record({ets, lookup, 2}, #{duration_ms => 1000}).
@@ -15,7 +15,7 @@ lists of the calls in this node.
 3> {ok, _} = dyno:bench(Calls).
 ```
 
-`dyno bench lookups.calls` then repeats them all in each iteration.
+`dyno bench lookups.calls` then repeats all calls in each iteration.
 """.
 
 -export([read/1, write/2, record/2, format_error/1]).
@@ -24,9 +24,9 @@ lists of the calls in this node.
 -type call() :: {module(), atom(), [term()]}.
 
 -type options() :: #{
-    %% How long to record; 1000.
+    %% Recording time. Default: 1000.
     duration_ms => pos_integer(),
-    %% It ends with so many calls, whichever comes first; 1000.
+    %% Ends earlier after this number of calls. Default: 1000.
     most => pos_integer()
 }.
 
@@ -40,7 +40,7 @@ lists of the calls in this node.
 -define(MAX_BYTES, 67_108_864).
 -define(MAX_CALLS, 100_000).
 
--doc "The calls of a file, in the order in which they are there.".
+-doc "The calls of a file, in order.".
 -spec read(file:filename_all()) -> {ok, [call(), ...]} | {error, dyno_error:error()}.
 read(Path) ->
     maybe
@@ -88,8 +88,8 @@ is_call({M, F, A}) -> is_atom(M) andalso is_atom(F) andalso is_list(A);
 is_call(_) -> false.
 
 -doc """
-Writes calls as text, which a person can read and change; what has no text (pids) as external term.
-Only this user may read the file: it has arguments.
+Writes calls as text, which a person can read and edit. Terms without text (pids) are written as
+external terms. Only this user may read the file, because it has arguments.
 """.
 -spec write(file:filename_all(), [call(), ...]) -> ok | {error, dyno_error:error()}.
 write(Path, Calls) ->
@@ -105,12 +105,12 @@ write(Path, Calls) ->
     end.
 
 -doc """
-Records the calls of a function, by all processes of this node, in their order.
+Records the calls of a function by all processes of this node, in order.
 
 ## Cost
-In a trace session of its own, which ends with the time, with the last of so many calls, or with
-this process. Until then each call sends a message, 0.5 us and more the larger the arguments are,
-which are copied: for a function that is called a million times a second give a small `most`.
+Uses its own trace session, which ends with the time, the number of calls, or this process. Until
+then each call sends a message with copies of its arguments: 0.5 us and more. Set a small `most` for
+a function that is called a million times a second.
 """.
 -spec record({module(), atom(), arity()}, options()) ->
     {ok, [call()]} | {error, dyno_error:error()}.
@@ -134,12 +134,12 @@ record({M, F, A} = Function, Options) when is_atom(M), is_atom(F), is_integer(A)
 record(Other, _Options) ->
     {error, {?MODULE, {no_pattern, Other}}}.
 
-%% In a process of its own: what comes too late is gone with it.
+%% In its own process, so that late messages vanish with it.
 recorded(Function, DurationMs, Most) ->
     Caller = self(),
     Record = fun() ->
         CallerMonitor = monitor(process, Caller),
-        %% Before the mailbox is full of what nobody wants any more.
+        %% To stop tracing before the mailbox fills with unneeded messages.
         _ = process_flag(priority, high),
         _ = process_flag(message_queue_data, off_heap),
         Session = trace:session_create(?MODULE, self(), []),

@@ -3,8 +3,7 @@
 
 -module(dyno_bench_code).
 -moduledoc """
-Reads a piece of code that is to be measured, in each of its forms, and compiles the loop that
-repeats it.
+Reads a code in any of its forms, and compiles the loop that repeats the code.
 
 | form | example |
 | --- | --- |
@@ -13,19 +12,21 @@ repeats it.
 | module, function, arguments | `{lists, sort, [[3, 1, 2]]}` |
 | a list of them | `[{a, f, []}, {b, g, []}]` |
 | a fun of arity 0, 1 or 2 | `fun() -> ok end` |
-| Elixir source, where it is there | `{elixir, ~"Enum.max([3, 1])"}`, `{elixir, ~"fn x -> x end"}` |
+| Elixir source, if Elixir is installed | `{elixir, ~"Enum.max([3, 1])"}`, `{elixir, ~"fn x -> x
+end"}` |
 
-A fun that was typed in a shell, `erl` or `iex`, is compiled as well, also one among the values that
-it uses or among the arguments of a call. If that is impossible, the code is refused: the shell's
-interpreter would be measured.
+A fun typed in a shell, `erl` or `iex`, is compiled as well, even among the values that it uses or
+the arguments of a call. If that is impossible, the code is refused: the shell's interpreter would
+be measured.
 
-`init` runs once, its value goes to `init_runner` (arity 1) and `done` (arity 1); `init_runner`
-runs once in each worker, its value goes to the runner: to a runner of arity 1 each time, to one of
-arity 2 as its first argument, and as the first state; what that returns is the next state.
+`init` runs once; its value goes to `init_runner` (arity 1) and `done` (arity 1). `init_runner` runs
+once in each worker; its value goes to the runner. A runner of arity 1 gets the value each time. A
+runner of arity 2 gets the value as its first argument and as the first state; its result is the
+next state.
 
-The loop is compiled, with the code inline. Each result is passed on to the next iteration, so that
-the compiler can't leave the work out because nobody wants its result. Where it can work the
-result out beforehand, `constant` says so.
+The loop is compiled with the code inline. Each result is passed to the next iteration, so that the
+compiler cannot remove the work as unused. If the compiler can compute the result, `constant` says
+so.
 """.
 
 -export([read/1, read/2, read_value/1, as_map/1, label/1, takes_argument/1]).
@@ -34,7 +35,7 @@ result out beforehand, `constant` says so.
 -export([in_code/2, format_error/1, fault/1]).
 -export_type([code/0, callable/0, parsed/0, compiled/0, compiler/0, compiling/0, reason/0]).
 
--doc "What is measured.".
+-doc "A code to measure.".
 -type callable() ::
     string()
     | binary()
@@ -61,7 +62,7 @@ result out beforehand, `constant` says so.
 -doc "A code whose parts are read and fit together.".
 -opaque parsed() :: #{
     label := binary(),
-    %% Of the parts that are Erlang's source.
+    %% Of parts in Erlang source.
     texts := #{part_name() => binary()},
     runner := part(),
     init => part(),
@@ -71,23 +72,23 @@ result out beforehand, `constant` says so.
 
 -doc """
 The loop as a module: `init/1`, `init_runner/2`, `loop/4`, `done/2`; see `compile/3`. `constants`
-hold what can't be written in source: funs and the arguments of calls. If the module has a function
-`constants/1`, it makes them, and this is its argument (dyno_bench_evaluated).
+hold values without source text: funs and the arguments of calls. If the module has a function
+`constants/1`, `constants` is its argument (dyno_bench_evaluated).
 """.
 -type compiled() :: #{
     label := binary(),
     module := module(),
     binary := binary(),
     constants := #{atom() => term()} | tuple(),
-    %% How often the loop is there: see dyno_bench_forms.
+    %% Copies of the loop: see dyno_bench_forms.
     places := pos_integer(),
-    %% The compiler could work the result out: an empty loop is measured.
+    %% The compiler could compute the result: an empty loop is measured.
     constant := boolean(),
-    %% The function that it only calls, and whose result the compiler has worked out.
+    %% The only function that the code calls, if the compiler has computed its result.
     folded => binary(),
-    %% What the compiler has to say, in words.
+    %% Warnings of the compiler, as text.
     warnings := [binary()],
-    %% How the code is called in the loop.
+    %% How the loop calls the code.
     form := inline | call | apply
 }.
 
@@ -105,8 +106,8 @@ hold what can't be written in source: funs and the arguments of calls. If the mo
     | {costly_compilation, Text :: binary()}.
 
 -doc """
-Where code is read and compiled: a node without a compiler has another one do it, and so nothing of
-Elixir stays there.
+Where code is read and compiled. A node without a compiler uses another node, so no trace of Elixir
+stays there.
 """.
 -type compiler() :: here | node().
 
@@ -115,11 +116,11 @@ Elixir stays there.
 -type part_name() :: runner | init | init_runner | done.
 
 -define(PARTS, [runner, init, init_runner, done]).
-%% Of source text: it is compiled several times, and each of its atoms stays.
+%% Limit of source text: it is compiled several times, and its atoms stay.
 -define(MAX_BYTES, 500_000).
 -define(COMPILE_MS, 30_000).
 
--doc "Reads a code; says what is wrong with it, and where.".
+-doc "Reads a code; errors include the place.".
 -spec read(code()) -> {ok, parsed()} | {error, dyno_error:error()}.
 read(Code) ->
     maybe
@@ -127,11 +128,11 @@ read(Code) ->
         check(Parsed#{runner := dyno_bench_source:called(Runner)})
     end.
 
--doc "The same where it is compiled.".
+-doc "The same on the compiler's node.".
 -spec read(code(), compiling()) -> {ok, parsed()} | {error, dyno_error:error()}.
 read(Code, How) -> there(read, [Code], Code, How).
 
--doc "Reads what gives a value: source of a fun gives the fun.".
+-doc "Reads a code that gives a value. Source of a fun gives the fun.".
 -spec read_value(callable()) -> {ok, parsed()} | {error, dyno_error:error()}.
 read_value(Callable) ->
     maybe
@@ -139,7 +140,7 @@ read_value(Callable) ->
         check(Parts)
     end.
 
-%% Calls a function of this module here, or in the compiler's node.
+%% Calls a function of this module here, or on the compiler's node.
 there(Function, Arguments, Code, #{compiler := Node} = How) when Node =/= here ->
     TimeoutMs = maps:get(timeout_ms, How, ?COMPILE_MS),
     try
@@ -174,7 +175,7 @@ parts(Code) when is_map(Code) ->
 parts(Callable) ->
     parts(#{runner => Callable}).
 
-%% A text, which may be a list of characters, but no list of calls.
+%% Text may be a list of characters, but not a list of calls.
 text(Text) when is_binary(Text) ->
     {ok, Text};
 text([_ | _] = List) ->
@@ -185,7 +186,7 @@ text([_ | _] = List) ->
 text(_NoText) ->
     error.
 
--doc "A code in the form that has room for more parts.".
+-doc "Converts a code to the form with room for more parts.".
 -spec as_map(code()) -> #{runner := callable(), _ => _}.
 as_map(#{} = Code) -> Code;
 as_map(Callable) -> #{runner => Callable}.
@@ -244,7 +245,7 @@ calls_part(Name, Callable) ->
 is_call({M, F, A}) -> is_atom(M) andalso is_atom(F) andalso is_list(A);
 is_call(_) -> false.
 
-%% What a part takes must come from another.
+%% A part's argument must come from another part.
 check(Parsed) ->
     Parts = [
         {Name, arity(Part), Most, Needed}
@@ -267,7 +268,7 @@ check(Parsed) ->
         [Reason | _] -> {error, {?MODULE, Reason}}
     end.
 
--doc "Whether the runner takes what init_runner gives.".
+-doc "Whether the runner takes the value of init_runner.".
 -spec takes_argument(parsed()) -> boolean().
 takes_argument(#{runner := Runner}) ->
     arity(Runner) > 0.
@@ -281,13 +282,13 @@ Compiles the loop into a module of the given name:
 
 * `init(Constants) -> Init`
 * `init_runner(Constants, Init) -> Start`
-* `loop(N, Constants, Start, Place) -> LastResult`: N iterations, by the copy of the loop in this
-  place; `loop/3` takes the first. `places` says how many there are
-* `resume(N, Constants, Start, Last, Place) -> LastResult`: goes on from an earlier result
+* `loop(N, Constants, Start, Place) -> LastResult`: N iterations with the copy of the loop in this
+  place; `loop/3` uses the first. `places` is the number of copies
+* `resume(N, Constants, Start, Last, Place) -> LastResult`: continues from an earlier result
 * `done(Constants, Init) -> term()`
 
-It may take so many milliseconds, because to work out `1 bsl 1000000000` takes the compiler long.
-Another node's compiler does it for any release that dyno works with, where this node may have none.
+Time is limited, because the compiler needs long for `1 bsl 1000000000`. Another node's compiler
+compiles for every release that dyno supports.
 """.
 -spec compile(module(), parsed(), compiling()) -> {ok, compiled()} | {error, dyno_error:error()}.
 compile(Module, #{label := Label} = Parsed, How) ->
@@ -344,7 +345,7 @@ compiled(Module, #{runner := Runner, label := Label, texts := Texts} = Parsed, {
 load(Module, Code, How) ->
     loaded(Module, read(Code, How), How).
 
--doc "The same of what gives a value: source of a fun gives the fun.".
+-doc "The same for a code that gives a value. Source of a fun gives the fun.".
 -spec load_value(module(), callable(), compiling()) ->
     {ok, compiled()} | {error, dyno_error:error()}.
 load_value(Module, Callable, How) ->
@@ -356,7 +357,7 @@ loaded(Module, Read, How) ->
         load_parsed(Module, Parsed, How)
     end.
 
--doc "Compiles and loads a code that is read.".
+-doc "Compiles and loads a parsed code.".
 -spec load_parsed(module(), parsed(), compiling()) ->
     {ok, compiled()} | {error, dyno_error:error()}.
 load_parsed(Module, Parsed, How) ->
@@ -370,12 +371,12 @@ load_parsed(Module, Parsed, How) ->
         end
     end.
 
--doc "The error of one of several codes: it says which.".
+-doc "Adds the number of the code to an error.".
 -spec in_code(pos_integer(), dyno_error:error()) -> dyno_error:error().
 in_code(_Number, {dyno_error, interrupted} = Error) -> Error;
 in_code(Number, Error) -> {?MODULE, {code, Number, Error}}.
 
--doc "The loop that is compiled, as source text.".
+-doc "The compiled loop as source text.".
 -spec source(parsed()) -> unicode:chardata().
 source(Parsed) ->
     dyno_bench_forms:source(dyno_bench_code, maps:with(?PARTS, Parsed)).
@@ -397,7 +398,7 @@ part_of(_File) -> "".
 place({Line, Column}) -> io_lib:format("~b:~b: ", [Line, Column]);
 place(_Where) -> "".
 
--doc "One sentence for a reason; an error that has a place in the text has it below.".
+-doc "One sentence; an error with a place in the text shows the place below.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({code, Number, Error}) ->
     io_lib:format("code ~b: ~ts", [Number, dyno_error:format(Error)]);
@@ -436,7 +437,7 @@ format_error({compile, Label, Texts}) ->
 short(Text) ->
     string:slice(Text, 0, 60).
 
--doc "Whose fault it is: that of what is wrong with the code, else the caller's.".
+-doc "`code` errors inherit the fault; all others are the caller's.".
 -spec fault(reason()) -> dyno_error:fault().
 fault({code, _, Error}) -> dyno_error:fault(Error);
 fault(_) -> caller.

@@ -3,12 +3,14 @@
 
 -module(dyno_bench_elixir).
 -moduledoc false.
-%% Elixir source as code: Elixir compiles it to Erlang's abstract code, which then is inline in the
-%% loop like Erlang's. An expression is what it is; `fn x -> ... end`, `&...` is a function.
+%% Elixir source as code. Elixir compiles the source to Erlang's abstract code, which is then inline
+%% in
+%% the loop like Erlang's. `fn x -> ... end` and `&...` are functions; other source is an
+%% expression.
 %%
-%% Elixir is where the machine has it; dyno calls it by name only, and needs it for this alone.
+%% dyno calls Elixir by name only, and needs Elixir only for this.
 
-%% Elixir is not there when dyno is built.
+%% Elixir is absent when dyno is built.
 -ignore_xref([
     {'Elixir.Code', compile_quoted, 2},
     {'Elixir.Code', string_to_quoted, 2},
@@ -21,12 +23,12 @@
 
 -type reason() :: no_elixir | {elixir_raised, term()}.
 
-%% Of the module that the compiler makes and that is never loaded for long. Elixir compiles a module
-%% once at a time, so each process that does has its own name, which it is registered by meanwhile.
+%% Name of the short-lived module that the compiler makes. Elixir compiles a module only once at a
+%% time, so each compiling process registers a name of its own.
 -define(NAME, "dyno_bench_elixir_code").
 -define(MOST, 64).
 
--doc "Reads Elixir source; in as many milliseconds, because macros run.".
+-doc "Reads Elixir source within a time limit, because macros run.".
 -spec part(Name :: atom(), binary(), TimeoutMs :: pos_integer()) ->
     {ok, dyno_bench_source:part()} | {error, dyno_error:error()}.
 part(Name, Text, TimeoutMs) ->
@@ -48,7 +50,7 @@ part(Name, Text, TimeoutMs) ->
     end.
 
 compiled(Text) ->
-    %% What the compiler prints is in the diagnostics as well.
+    %% The diagnostics contain the compiler's output as well.
     {ok, Nowhere} = file:open("/dev/null", [write, {encoding, utf8}]),
     true = group_leader(Nowhere, self()),
     Options = [{columns, true}, {file, ~"code"}],
@@ -65,12 +67,12 @@ syntax(Where, Message) ->
     Column = proplists:get_value(column, Where, 1),
     {{Line, Column}, one_line(Message)}.
 
-%% Elixir's messages have lists in them.
+%% Elixir's messages contain lists.
 one_line(Message) ->
     Words = re:replace(
         unicode:characters_to_binary(Message), "\\s+", " ", [global, unicode, {return, binary}]
     ),
-    %% It would name the module that dyno makes.
+    %% It would name dyno's own module.
     Own = re:replace(Words, " \\(expected :dyno_bench_elixir_code.*", "", [{return, binary}]),
     Plain = string:trim(binary:replace(iolist_to_binary([Own]), ~" * ", ~" ", [global])),
     true = is_binary(Plain),
@@ -106,14 +108,14 @@ compiled(Quoted, Name) ->
             {error, syntax([], "modules cannot be defined in it; compile them, and give --pa")}
     end.
 
-%% A function that is not there is only a warning of Elixir's.
+%% Elixir only warns of undefined functions.
 is_error(#{severity := error}) -> true;
 is_error(#{message := Message}) -> is_undefined(Message);
 is_error(_) -> false.
 
 is_undefined(Message) -> string:find(Message, "is undefined") =/= nomatch.
 
--doc "Whether code may be refused only because a project's modules are not built yet.".
+-doc "Whether the code may fail only because a project's modules are not built yet.".
 -spec may_lack_modules(dyno_error:error()) -> boolean().
 may_lack_modules({dyno_bench_source, {syntax, _Part, _Text, _Line, _Column, Message}}) ->
     is_undefined(Message) orelse string:find(Message, "is not loaded") =/= nomatch;
@@ -141,7 +143,6 @@ part(Forms) ->
     [Clause] = [C || {function, _, runner, 0, [C]} <- Forms],
     dyno_bench_source:called({forms, 0, Clause}).
 
--doc "One sentence, and the place where there is one.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error(no_elixir) ->
     "Elixir is not installed here, or not found; install it, or give its ebin folders with --pa";

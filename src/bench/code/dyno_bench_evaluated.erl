@@ -3,31 +3,31 @@
 
 -module(dyno_bench_evaluated).
 -moduledoc false.
-%% Funs that were typed in a shell (erl, IEx). erl_eval interprets them: this takes 10 to 100 times
-%% as long as compiled code, and differs from code to code.
+%% Funs typed in a shell (erl, IEx). erl_eval interprets such funs: 10 to 100 times slower than
+%% compiled code, and the factor differs from code to code.
 %%
-%% They are compiled with the loop. Its module makes the same funs from their clauses, and takes the
-%% values of their free variables. This includes funs in these values, in the arguments of calls, and
-%% functions that were defined in the shell.
+%% So they are compiled with the loop. Its module makes the same funs from their clauses and the
+%% values of their free variables. This includes funs in these values and in arguments of calls, and
+%% functions defined in the shell.
 %%
-%% A value is split into an expression in the module, and the leaves that the module is given.
+%% A value is split into an expression in the module, and the leaves that the module gets.
 
 -export([check/1, split/2, forms/1, text/1, format_error/1, fault/1]).
 -export_type([reason/0]).
 
 -type reason() ::
-    %% What the compiler says.
+    %% The compiler's errors.
     {not_compiled, [binary()]}
-    %% A compiled fun that has an evaluated one among the values of its variables.
+    %% A compiled fun with an evaluated fun among the values of its variables.
     | {hidden, fun()}.
 
 -define(A, erl_anno:new(0)).
 %% No source text has a variable of this name.
 -define(LEAVES, 'dyno leaves').
-%% The shell keeps functions that are defined in it as functions of this module.
+%% The shell keeps its own functions as functions of this module.
 -define(SHELL, shell_default).
 
--doc "Refuses a value in which such a fun is hidden: it would be interpreted.".
+-doc "Refuses a value in which an evaluated fun is hidden: it would be interpreted.".
 -spec check(term()) -> ok | {error, {?MODULE, reason()}}.
 check(Value) ->
     case hiding(Value) of
@@ -44,7 +44,7 @@ hiding(Fun) when is_function(Fun) ->
 hiding(Value) ->
     [Fun || Inner <- inner(Value), Fun <- hiding(Inner)].
 
-%% `fun foo/1` of a function that was defined in the shell.
+%% `fun foo/1` of a function defined in the shell.
 is_of_shell(Fun) ->
     case erlang:fun_info(Fun, module) of
         {module, ?SHELL} ->
@@ -76,8 +76,8 @@ inner(Map) when is_map(Map) -> maps:keys(Map) ++ maps:values(Map);
 inner(_) -> [].
 
 -doc """
-The leaves of a value, and the functions that make the value of them; the first of these is the one
-to call. A value without such funs is its own leaf, and needs no function.
+The leaves of a value, and the functions that make the value from the leaves; call the first. A
+value without evaluated funs is its own leaf and needs no function.
 """.
 -spec split(Name :: atom(), term()) -> {Leaves :: term(), [erl_parse:abstract_form()]}.
 split(Name, Value) ->
@@ -138,18 +138,18 @@ fresh(Kind, #{prefix := Prefix, functions := Functions} = State) ->
     Name = list_to_atom(lists:concat([Prefix, " ", Kind, " ", map_size(Functions) + 1])),
     {Name, State#{functions := Functions#{Name => none}}}.
 
-%% The values of its free variables, and the expression that made it.
+%% The values of its free variables, and its expression.
 data(Fun) ->
     {Bindings, Expression} =
         case erl_eval:fun_data(Fun) of
             {fun_data, Of, Clauses} -> {Of, {'fun', ?A, {clauses, Clauses}}};
             {named_fun_data, Of, Name, Clauses} -> {Of, {named_fun, ?A, Name, Clauses}}
         end,
-    %% Elixir's variables have names that are for unused ones.
+    %% Elixir's variables have names of unused ones.
     Generated = fun(Anno) -> erl_anno:set_generated(true, Anno) end,
     {erl_eval:bindings(Bindings), erl_parse:map_anno(Generated, Expression)}.
 
-%% The tables that the shell's handler of local calls knows: one has the functions defined there.
+%% Tables of the shell's handler for local calls: one has the functions defined in the shell.
 tables(Fun) ->
     {env, Environment} = erlang:fun_info(Fun, env),
     [
@@ -162,7 +162,7 @@ tables(Fun) ->
         is_table(Table)
     ].
 
-%% In another VM it is not.
+%% Another VM has no such table.
 is_table(Reference) ->
     try ets:info(Reference, id) of
         Id -> Id =/= undefined
@@ -170,8 +170,9 @@ is_table(Reference) ->
         error:badarg -> false
     end.
 
-%% A local call reaches a function that was defined in the shell, or one of the shell's modules. The
-%% first kind becomes a local function here, like all functions that it calls.
+%% A local call reaches a function defined in the shell, or one of the shell's modules. The first
+%% kind
+%% becomes a local function here, with all functions that it calls.
 resolved({call, Anno, Called, Arguments}, Tables, State) ->
     {Resolved, WithArguments} = resolved(Arguments, Tables, State),
     {Function, With} = called(Called, length(Arguments), Tables, WithArguments),
@@ -229,7 +230,7 @@ defined({_, Arity} = Function, Fun, Tables, State) ->
     Form = function(Name, Variables, {call, ?A, Resolved, Variables}),
     {{atom, ?A, Name}, With#{functions := Functions#{Name := Form}}}.
 
--doc "The same as source, for who only looks at it: free variables are arguments.".
+-doc "The fun as source, for inspection only: free variables are arguments.".
 -spec forms(fun()) -> {forms, arity(), erl_parse:abstract_clause()} | none.
 forms(Fun) ->
     case is_evaluated(Fun) of
@@ -244,7 +245,7 @@ forms(Fun) ->
             none
     end.
 
--doc "The source of such a fun, on one line.".
+-doc "The fun's source on one line.".
 -spec text(term()) -> {ok, unicode:chardata()} | none.
 text(Fun) when is_function(Fun) ->
     case is_evaluated(Fun) of

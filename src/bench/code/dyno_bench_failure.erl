@@ -3,31 +3,30 @@
 
 -module(dyno_bench_failure).
 -moduledoc false.
-%% How a user's code failed: it raised, its process died, it did not end in its time, or it names a
-%% function that is not there. Whatever runs code of the user says so with these reasons.
+%% How a user's code failed: it raised, its process died, it ran too long, or it calls an undefined
+%% function. Everything that runs user code reports these reasons.
 %%
-%% A function that is not there is put into words at once, because another VM, which may be the one
-%% that shows the sentence, has other modules.
+%% The sentence for an undefined function is made at once, because the VM that shows it may have
+%% other modules.
 
 -export([error/3, place/2, format_error/1, fault/1]).
 -export_type([stage/0, failure/0, reason/0]).
 
--doc "What failed: the code itself, what runs around it, or what only the label names.".
+-doc "The failed stage: the code itself, a part around it, or only the label.".
 -type stage() :: run | init | init_runner | setup | teardown | 'benchmarks/0' | none.
 
 -type failure() ::
     dyno_sandbox:failure()
-    %% Of many workers.
+    %% With many workers.
     | {late, Workers :: pos_integer(), All :: pos_integer(), TimeoutMs :: pos_integer()}.
 
 -type reason() ::
     {failed, Label :: unicode:chardata(), stage(), failure()}
     | {undefined, Label :: unicode:chardata(), Sentence :: binary()}.
 
-%% Of a stack that is shown.
+%% Frames shown.
 -define(MOST_FRAMES, 8).
 
--doc "The error for a failure.".
 -spec error(Label :: unicode:chardata(), stage(), failure()) ->
     {?MODULE, reason()} | {dyno_error, interrupted}.
 error(_Label, _Stage, interrupted) ->
@@ -36,8 +35,8 @@ error(Label, Stage, {late, _, 1, TimeoutMs}) ->
     {?MODULE, {failed, Label, Stage, {timeout, TimeoutMs}}};
 error(Label, Stage, {raised, error, undef, [{M, F, A, _}, {Caller, _, _, _} | _]} = Failure) ->
     case lists:prefix("dyno_bench_", atom_to_list(Caller)) of
-        %% A function that the code's own text names. One that is missing deeper, in a function that
-        %% the code calls, is that function's defect, not a mistake in the text.
+        %% Only for functions named in the code's own text. A function missing deeper is a defect of
+        %% the called function, not a mistake in the text.
         true ->
             Sentence = unicode:characters_to_binary(sentence({M, F, arity(A)})),
             {?MODULE, {undefined, Label, Sentence}};
@@ -69,7 +68,7 @@ sentence({M, F, A}) ->
 instead(M, F, A, Exported) ->
     case lists:usort([Arity || {Name, Arity} <- Exported, Name =:= F]) of
         [] ->
-            %% The same number of arguments tells more than a letter.
+            %% The same arity is better evidence than a similar name.
             SameArity = [atom_to_list(N) || {N, Arity} <- Exported, Arity =:= A],
             case dyno_similar:nearest(atom_to_list(F), SameArity) of
                 {ok, Name} ->
@@ -89,7 +88,7 @@ did_you_mean(Text, Names) ->
         none -> ""
     end.
 
--doc "Where a module's function raised, as the stack says.".
+-doc "The place in a module's function that raised, from the stack.".
 -spec place(module(), dyno_error:error()) -> {file:filename(), pos_integer()} | undefined.
 place(Module, {?MODULE, {failed, _, _, {raised, _, _, Stack}}}) ->
     Places = [
@@ -105,7 +104,7 @@ place(Module, {dyno_bench_inputs, {in_run, _, Error}}) ->
 place(_Module, _Error) ->
     undefined.
 
--doc "One sentence for a reason; what raised has its stack below, a line for each call.".
+-doc "One sentence; an exception has its stack below, one line per call.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({undefined, Label, Sentence}) ->
     [Label, ": ", Sentence];
@@ -134,7 +133,7 @@ format_error({failed, Label, Stage, {raised, Class, Reason, Stack}}) ->
         subject(Label, Stage), Class, Reason, 12, frames(Stack)
     ]).
 
-%% The user's part of the stack, a line each, down to the loop that calls the code.
+%% The user's part of the stack, one line per frame, down to the loop that calls the code.
 frames(Stack) ->
     Users = lists:takewhile(fun({M, _, _, _}) -> not is_own(M) end, Stack),
     [["\n  in ", frame(Frame)] || Frame <- lists:sublist(Users, ?MOST_FRAMES)] ++

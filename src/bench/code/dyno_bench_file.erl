@@ -3,7 +3,7 @@
 
 -module(dyno_bench_file).
 -moduledoc """
-The behaviour of a benchmark file: comparisons that are kept, and run with `dyno bench FILE.erl`.
+The behaviour of a benchmark file: comparisons to keep, run with `dyno bench FILE.erl`.
 
 ```erlang
 -module(reverse_bench).
@@ -25,32 +25,31 @@ benchmarks() ->
     ].
 ```
 
-In a file of Elixir (`.exs`, `.ex`) the same is `@behaviour :dyno_bench_file` and `def benchmarks`,
-with maps, functions and strings of Elixir.
+In an Elixir file (`.exs`, `.ex`) use `@behaviour :dyno_bench_file` and `def benchmarks`, with maps,
+functions and strings of Elixir.
 
-For each case and each of its inputs: `setup` runs with the input's value, and what it returns is
-what all codes take; without a `setup` they take the value itself. `check` sees what one call of
-each code returns, and where it is wrong nothing is measured. After the measurement `teardown` runs
-with what `setup` returned, also where something failed. All of them run in one process, which lives
-as long as the case, so that it can own tables and link to processes.
+For each case and input, `setup` runs with the input's value; all codes take its result. Without
+`setup` the codes take the value itself. `check` gets the result of one call of each code; if a
+result is wrong, nothing is measured. Finally `teardown` runs with the result of `setup`, even after
+a failure. All of these run in one process that lasts as long as the case, so they can own tables
+and link to processes.
 
-Each is a run of the recording, with the identifier `CASE`, or `CASE/INPUT`.
+Each is a run of the recording, with the identifier `CASE` or `CASE/INPUT`.
 """.
 
 -export([read/2, forget/1, locate/2, format_error/1, fault/1]).
 -export_type([benchmark/0, file/0, reason/0]).
 
--doc "One case.".
 -type benchmark() :: #{
     name := string() | binary() | atom(),
     %% By label; a list keeps its order.
     codes := #{label() => dyno_bench_code:code()} | [{label(), dyno_bench_code:code()}],
     %% A number alone is its own name.
     inputs => [integer() | dyno_bench_inputs:input()],
-    %% Of arity 1 where there are inputs, of arity 0 where there are none.
+    %% Arity 1 with inputs, arity 0 without.
     setup => fun(() -> term()) | fun((Value :: term()) -> term()),
     teardown => fun((term()) -> term()),
-    %% All results are the same; or each is right for what the code took.
+    %% `same`: all results are equal. A fun checks each result.
     check => same | fun((Taken :: term(), Result :: term()) -> boolean()),
     concurrency => pos_integer(),
     threshold => float()
@@ -66,7 +65,7 @@ Each is a run of the recording, with the identifier `CASE`, or `CASE/INPUT`.
     name := binary(),
     module := module(),
     modules := [{module(), file:filename(), binary()}],
-    %% Of benchmarks/0.
+    %% The line of benchmarks/0.
     line := pos_integer(),
     plan := [dyno_bench_inputs:measurement(), ...]
 }.
@@ -84,13 +83,13 @@ Each is a run of the recording, with the identifier `CASE`, or `CASE/INPUT`.
 -type place() :: {file:filename(), pos_integer()}.
 
 -define(OPTIONS, [concurrency, threshold]).
-%% As many as can be compared.
+%% Limit of a comparison.
 -define(MAX_CODES, 20).
 
 -doc """
-Compiles and loads a file, and plans what its cases say; `forget/1` takes it back. To compile, and
-to say what the cases are, may take so long each. `portable`: such that every release that dyno
-works with can load it.
+Compiles and loads a file, and plans its cases; `forget/1` unloads the file. The timeout holds for
+compiling and for calling benchmarks/0, each. `portable`: every release that dyno supports can load
+the result.
 """.
 -spec read(file:filename_all(), {own | portable, TimeoutMs :: pos_integer()}) ->
     {ok, file()} | {error, dyno_error:error()}.
@@ -155,14 +154,14 @@ modules(_Elixir, Path, _More) ->
         dyno_elixir:compile(Path)
     end.
 
-%% To load it would replace what dyno or Erlang works with.
+%% Loading must not replace a module of dyno or Erlang.
 free(Path, Module) ->
     case code:is_loaded(Module) =:= false andalso code:which(Module) of
         non_existing -> ok;
         _ -> {error, {?MODULE, {taken_name, Path, Module}}}
     end.
 
-%% The module with benchmarks/0, and its line. A file of Elixir may have helpers beside it.
+%% The module with benchmarks/0, and its line. An Elixir file may have helper modules.
 benchmarks_of(Path, Modules) ->
     Found = [
         {Module, erl_anno:line(Anno)}
@@ -329,7 +328,7 @@ bad(File, Case, Text) ->
 
 place(#{path := Path, line := Line}) -> {Path, Line}.
 
--doc "Says where in the file it failed: the line that raised, else where the cases are.".
+-doc "Adds the place in the file to an error: the line that raised, else the line of benchmarks/0.".
 -spec locate(#{path := _, module := _, line := _, _ => _}, dyno_error:error()) ->
     dyno_error:error().
 locate(_File, {dyno_error, interrupted} = Error) ->
@@ -340,12 +339,12 @@ locate(#{module := Module} = File, Error) ->
         Place -> {?MODULE, {at, Place, Error}}
     end.
 
--doc "Takes the file's module away.".
+-doc "Unloads the file's modules.".
 -spec forget(#{modules := [{module(), file:filename(), binary()}], _ => _}) -> ok.
 forget(#{modules := Modules}) ->
     dyno_code:unload([Module || {Module, _, _} <- Modules]).
 
--doc "One sentence for a reason; it begins with the file and, where there is one, the line.".
+-doc "One sentence that begins with the file and, if known, the line.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({no_file, Path, Posix}) ->
     io_lib:format("~ts: ~ts", [Path, file:format_error(Posix)]);

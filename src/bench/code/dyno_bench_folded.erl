@@ -3,18 +3,20 @@
 
 -module(dyno_bench_folded).
 -moduledoc false.
-%% Functions whose result the compiler has worked out: they only return a literal. A benchmark that
-%% calls one measures the call. It is seen in the function's instructions, which are read from the
-%% file that the module was loaded from; of OTP's own modules it is not asked.
+%% Finds functions whose result the compiler has computed: they only return a literal, so a
+%% benchmark
+%% measures the call alone. The function's instructions, read from the module's file, show this.
+%% OTP's
+%% modules are not checked.
 
 -export([calls/1, is_folded/1]).
 
 %% Larger files take long to read.
 -define(MOST_BYTES, 500_000).
-%% A function that only calls one that only calls one.
+%% Depth of functions that only call another.
 -define(DEEPEST, 5).
 
--doc "The function, if these instructions only call one with literals.".
+-doc "The called function, if these instructions only call one with literals.".
 -spec calls([tuple() | atom()]) -> [mfa()].
 calls(Code) ->
     case [Instruction || Instruction <- Code, not is_around(Instruction)] of
@@ -44,13 +46,12 @@ is_literal(nil) -> true;
 is_literal({Kind, _}) -> lists:member(Kind, [literal, integer, atom, float]);
 is_literal(_) -> false.
 
--doc "Whether a function only returns a literal.".
 -spec is_folded(mfa()) -> boolean().
 is_folded({Module, _, _} = MFA) ->
     try functions(Module) of
         Functions -> is_folded(MFA, Functions, ?DEEPEST)
     catch
-        %% It cannot be read: it is not known to be one.
+        %% Unreadable: not known to be folded.
         _:_ -> false
     end.
 
@@ -68,7 +69,7 @@ is_folded({Module, F, A}, #{} = Functions, Left) ->
             false
     end.
 
-%% Records of the disassembler, which are in no header of the compiler's.
+%% Records of the disassembler; no header of the compiler has them.
 functions(Module) ->
     {Module, Binary, File} = code:get_object_code(Module),
     maybe

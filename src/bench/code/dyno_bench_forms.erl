@@ -3,18 +3,19 @@
 
 -module(dyno_bench_forms).
 -moduledoc false.
-%% The abstract code of the module that repeats a code: see dyno_bench_code for what it does.
+%% The abstract code of the module that repeats a code; dyno_bench_code says why.
 %%
 %%   loop(0, _, _, Last) -> Last;
 %%   loop(N, C, S, _) -> loop(N - 1, C, S, begin Code end).
 %%
-%% The last result is an argument that is returned in the end: no iteration's result may be left
-%% out. Arguments of calls come from variables, so that the compiler can't fold them. Variables have
-%% names that no source text can have.
+%% The last result is an argument and is returned in the end, so the compiler cannot remove any
+%% iteration. Arguments of calls come from variables, so the compiler cannot fold calls. No source
+%% text can have the names of the variables.
 %%
-%% The same loop is there several times, with gaps of different sizes between the copies, because
-%% where its code lies makes a loop up to some tens of per cent faster or slower: an empty one
-%% that begins 56 bytes before the end of a page is 17 % faster than its copies (AMD EPYC).
+%% The module has several copies of the loop with gaps of different sizes, because the place of code
+%% changes a loop's speed by up to some tens of per cent: an empty loop that begins 56 bytes before
+%% the
+%% end of a page is 17 % faster than its copies (AMD EPYC).
 
 -export([gaps/1, module/3, source/2, constants/1, constant/2, joined/3, variables/2]).
 
@@ -22,27 +23,27 @@
 
 -type parts() :: #{runner := term(), init => term(), init_runner => term(), done => term()}.
 
-%% Calls that stand in the loop one by one.
+%% Calls that the loop contains one by one.
 -define(MOST_INLINE, 20).
 
-%% Places of the loop, and the words that all of them may take as source: long code takes the
-%% compiler long, and where it lies matters less.
+%% Copies of the loop, and the words of source for all of them: long code compiles slowly, and its
+%% place matters less.
 -define(MOST_PLACES, 8).
 -define(MOST_WORDS, 20_000).
-%% Calls that fill the gap before a place: fewer than this, which is a prime number.
+%% The gap before a place has fewer calls than this prime number.
 -define(FILLINGS, 13).
 
 -doc """
-The gaps before the places that a code's loop is to have, at least one; each is another. They are
-the same for all codes, so that identical codes lie alike: drawn for each by itself, one of two
-would have more of the slow places, and half of them or more decides a median.
+Distinct gaps before the copies of a code's loop, at least one. All codes get the same gaps, so that
+identical codes lie alike. If each code drew its own, one could get more of the slow places, and
+half of all places decides a median.
 """.
 -spec gaps(parts()) -> [non_neg_integer(), ...].
 gaps(#{runner := Runner}) ->
     Places = max(1, min(?MOST_PLACES, ?MOST_WORDS div (erts_debug:flat_size(Runner) + 1))),
     [5 * Place rem ?FILLINGS || Place <- lists:seq(1, Places)].
 
--doc "The module, with the loop behind each of these gaps.".
+-doc "The module, with a copy of the loop behind each gap.".
 -spec module(module(), parts(), Gaps :: [non_neg_integer(), ...]) -> [erl_parse:abstract_form()].
 module(Module, #{runner := Runner} = Parts, Gaps) ->
     {_Leaves, Constants} = split(Parts),
@@ -50,7 +51,7 @@ module(Module, #{runner := Runner} = Parts, Gaps) ->
         {Name, Arity}
      || {function, _, Name, Arity, _} <- lists:sublist(Constants, 1)
     ] ++ [{init, 1}, {init_runner, 2}, {loop, 3}, {loop, 4}, {resume, 5}, {done, 2}],
-    %% Or the compiler leaves them out.
+    %% Or the compiler removes the fillings.
     Fillings = [{gap_name(Place), 0} || {Place, Gap} <- lists:enumerate(Gaps), Gap > 0],
     [
         {attribute, ?A, module, Module},
@@ -62,11 +63,11 @@ module(Module, #{runner := Runner} = Parts, Gaps) ->
         [file(runner) | loop(Runner, Gaps)] ++
         [file(evaluated) | Constants].
 
-%% So that the compiler's errors say which part they are in.
+%% So that the compiler's errors name the part.
 file(Name) ->
     {attribute, ?A, file, {atom_to_list(Name), 1}}.
 
-%% A form of ours, with the user's code where its text has the variable `Code`.
+%% A form with the user's code in place of the variable `Code`.
 form(Format, Arguments) ->
     form(Format, Arguments, none).
 
@@ -107,7 +108,7 @@ readable(Form) when is_tuple(Form) -> list_to_tuple(readable(tuple_to_list(Form)
 readable([Head | Tail]) -> [readable(Head) | readable(Tail)];
 readable(Other) -> Other.
 
--doc "Several clauses as one with a case, so that the code stays inline.".
+-doc "Joins several clauses into one with a case, so that the code stays inline.".
 -spec joined(erl_anno:anno(), arity(), [erl_parse:abstract_clause()]) ->
     erl_parse:abstract_clause().
 joined(Anno, Arity, Clauses) ->
@@ -118,12 +119,13 @@ joined(Anno, Arity, Clauses) ->
     ],
     {clause, Anno, Variables, [], [{'case', Anno, {tuple, Anno, Variables}, Cases}]}.
 
--doc "Variables for so many arguments.".
+-doc "Variables for the arguments of a function.".
 -spec variables(erl_anno:anno(), arity()) -> [erl_parse:abstract_expr()].
 variables(Anno, Arity) ->
     [{var, Anno, list_to_atom("dyno " ++ integer_to_list(N))} || N <- lists:seq(1, Arity)].
 
-%% A function that evaluates a part, which may take the argument; without a part it gives that.
+%% A function that evaluates a part, which may take the argument. Without a part it returns the
+%% argument.
 once(Name, Parameters, Argument, Parts) ->
     {Text, Code} = evaluated(Name, maps:get(Name, Parts, none), Argument),
     [file(Name), form("~s(~s) -> ~ts.", [Name, Parameters, Text], Code)].
@@ -139,7 +141,7 @@ evaluated(Name, {function, 0, _}, _Argument) ->
 evaluated(Name, {function, _, _}, Argument) ->
     {["(", constant(Name), ")(", Argument, ")"], none};
 evaluated(Name, {calls, Calls}, _Argument) ->
-    %% Its arguments are one list among the constants.
+    %% The arguments are one list among the constants.
     Applied = [
         io_lib:format("erlang:apply(~tw, ~tw, element(~b, ~s))", [M, F, N, constant(Name)])
      || {N, {M, F, _}} <- lists:enumerate(Calls)
@@ -148,7 +150,7 @@ evaluated(Name, {calls, Calls}, _Argument) ->
 
 constant(Name) -> io_lib:format("map_get(~s, Constants)", [Name]).
 
-%% loop and resume take the constants apart once; the loop itself has them in its arguments.
+%% loop and resume take the constants apart once; the inner loop has them as arguments.
 loop(Runner, Gaps) ->
     {Own, Variables, Values, Text, Code} = repeated(Runner),
     Places = lists:enumerate(Gaps),
@@ -161,7 +163,7 @@ loop(Runner, Gaps) ->
         [
             form("loop(N, Constants, Start) -> loop(N, Constants, Start, 1).", []),
             form("loop(N, Constants, Start, Place) -> case Place of ~ts end.", [At("Start")]),
-            %% The same, but that it goes on from the result that an earlier one ended with.
+            %% Like loop, but continues from an earlier result.
             form("resume(N, Constants, Start, Last, Place) -> case Place of ~ts end.", [At("Last")])
         ] ++
         lists:append([
@@ -169,7 +171,7 @@ loop(Runner, Gaps) ->
          || {Place, Gap} <- Places
         ]).
 
-%% Other forms, variables of the loop, where they come from, and what is done each time.
+%% Further forms, the loop's variables, their values, and the body of the loop.
 repeated({forms, 0, {clause, _, [], _, Body}}) ->
     {[], [], [], "Code", {block, ?A, Body}};
 repeated({forms, Arity, Clause}) ->
@@ -182,7 +184,7 @@ repeated({function, Arity, _}) ->
     Start = ["Start" || Arity > 0],
     {[], ["Fun" | Start], [constant(runner) | Start], ["Fun(", taken(Arity), ")"], none};
 repeated({calls, Calls}) when length(Calls) > ?MOST_INLINE ->
-    %% A function has 255 arguments at most, and each call would cost atoms and the compiler's time.
+    %% A function has at most 255 arguments, and each call would cost atoms and compile time.
     Replay = form(
         "replay([{M, F, A} | Calls], _) -> replay(Calls, erlang:apply(M, F, A)); "
         "replay([], Last) -> Last.",
@@ -216,7 +218,7 @@ repeat(Name, Variables, Text, Code) ->
     Format = "~s(~s, Last) -> Last; ~s(~s, Last) -> ~s(~s, ~ts).",
     form(Format, [Name, Ignored, Name, Own, Name, Next, Text], Code).
 
-%% What nobody calls, but takes room.
+%% Never called; only takes room.
 filling(_Place, 0) ->
     [];
 filling(Place, Gap) ->
@@ -228,10 +230,7 @@ repeat_name(Place) -> list_to_atom("repeat_" ++ integer_to_list(Place)).
 
 gap_name(Place) -> list_to_atom("gap_" ++ integer_to_list(Place)).
 
--doc """
-What the module can't have in its source: the constants, or what its function `constants/1`, if it
-has one, makes them of.
-""".
+-doc "Values without source text: the constants, or the argument of the module's `constants/1`.".
 -spec constants(parts()) -> term().
 constants(Parts) ->
     {Leaves, _Functions} = split(Parts),
@@ -248,8 +247,8 @@ constant_of(runner, {calls, Calls}) when length(Calls) > ?MOST_INLINE -> Calls;
 constant_of(_Name, {calls, Calls}) -> list_to_tuple([A || {_, _, A} <- Calls]).
 
 -doc """
-Whether the compiler leaves nothing to do: it works the result out, or takes an argument; or there
-is only a call of a function of which the same is true.
+Whether the compiler leaves no work: it computes the result, or the code only returns an argument;
+or the code only calls a function for which this is true.
 """.
 -spec constant(module(), term()) -> no | inline | {called, mfa()}.
 constant(Module, {forms, Arity, Clause}) ->
@@ -260,7 +259,7 @@ constant(Module, {forms, Arity, Clause}) ->
     ],
     case compile:forms(Forms, [to_asm, binary, no_spawn_compiler_process]) of
         {ok, Module, Assembly} ->
-            %% The compiler has put more before the functions over the years.
+            %% Compilers of different releases put more elements before the functions.
             Functions = element(tuple_size(Assembly) - 1, Assembly),
             [Code] = [Code || {function, f, _, _, Code} <- Functions],
             case lists:all(fun is_trivial/1, Code) of

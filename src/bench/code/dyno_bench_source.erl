@@ -3,14 +3,14 @@
 
 -module(dyno_bench_source).
 -moduledoc false.
-%% Reads a code that is Erlang's source text, and says where it is wrong: the place in the text,
-%% with the line and a caret below it. A full stop at the end may be left out: nothing else can be
-%% meant.
+%% Reads Erlang source text, and shows the place of an error: the line with a caret below it. A
+%% final
+%% full stop may be left out.
 
 -export([read/2, called/1, place/3, in_part/1, format_error/1]).
 -export_type([part/0, reason/0]).
 
-%% A variable that no source text can have.
+%% No source text can have this variable.
 -define(SELF, 'dyno self').
 
 -type part() :: {forms, arity(), erl_parse:abstract_clause()}.
@@ -20,7 +20,7 @@
     | several()
     | {not_code, Part :: atom(), binary()}.
 
--doc "Expressions, or one function.".
+-doc "Reads expressions, or one function.".
 -spec read(Part :: atom(), binary()) -> {ok, part()} | {error, {?MODULE, reason()}}.
 read(Name, Text) ->
     case erl_scan:string(unicode:characters_to_list(Text), {1, 1}) of
@@ -63,8 +63,8 @@ parsed({Name, Text, _} = Source, Tokens) ->
     end.
 
 -doc """
-The function that source which is nothing but a fun makes: what is measured is its call. To make the
-fun is hardly ever meant.
+Source that is only a fun means the fun's function: its call is measured, because making the fun is
+hardly ever meant.
 """.
 -spec called(part()) -> part().
 called({forms, 0, {clause, _, [], [], [Fun]}} = Part) ->
@@ -87,8 +87,7 @@ applied(Anno, Arity, Fun) ->
 
 arity([{clause, _, Patterns, _, _} | _]) -> length(Patterns).
 
-%% The code is inline in the loop, where its name is not known: a function that calls itself is a
-%% fun that does.
+%% Inline code has no name, so a function that calls itself becomes a named fun.
 function({function, Anno, Name, Arity, Clauses}) ->
     case {renamed(Clauses, {Name, Arity}), Clauses} of
         {Clauses, [Clause]} ->
@@ -114,8 +113,7 @@ renamed([Head | Tail], Function) ->
 renamed(Other, _Function) ->
     Other.
 
-%% Two dots make two functions. Otherwise the error that comes later in the text is the one of the
-%% form that was meant.
+%% Two dots make two functions. Otherwise the later error belongs to the intended form.
 later_error({Name, Text, _} = Source, Tokens, {WhereE, _, _} = AsE, {WhereF, _, _} = AsF) ->
     case [T || {dot, _} = T <- lists:droplast(Tokens)] of
         [_ | _] -> {several_functions, Name, Text};
@@ -132,8 +130,8 @@ syntax(Source, {Line, Module, Reason}) when is_integer(Line) ->
     syntax(Source, {{Line, 1}, Module, Reason}).
 
 -doc """
-The first of the compiler's errors that has a place in one of the texts; `none` where no error has,
-as in those of other languages.
+The first compiler error with a place in one of the texts; `none` if there is none, as with other
+languages.
 """.
 -spec place(
     [{Part :: file:filename(), [{term(), module(), term()}]}],
@@ -157,11 +155,11 @@ place(Errors, Names, Texts) ->
             {ok, {?MODULE, syntax(Source, {Where, Module, without_guess(Reason)})}}
     end.
 
-%% It would be one of the loop's own functions.
+%% The guess would be one of the loop's own functions.
 without_guess({undefined_function, {Name, Arity}, _Guessed}) -> {undefined_function, {Name, Arity}};
 without_guess(Reason) -> Reason.
 
--doc "One sentence; an error that has a place has it below.".
+-doc "One sentence; an error with a place shows the place below.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({syntax, Name, Text, Line, Column, Message}) ->
     Lines = string:split(unicode:characters_to_list(Text), "\n", all),
@@ -180,12 +178,12 @@ format_error({not_code, Name, Text}) ->
         in_part(Name), string:slice(Text, 0, 60)
     ]).
 
--doc "What stands before the error in a part: nothing where it is the code itself.".
+-doc "Prefix of an error in a part; empty for the code itself.".
 -spec in_part(Part :: atom()) -> unicode:chardata().
 in_part(runner) -> "";
 in_part(Part) -> [atom_to_binary(Part), ": "].
 
-%% A long line is shown around the place.
+%% A long line is shortened around the place.
 excerpt(Line, Column) when Column =< 60 ->
     {string:slice(Line, 0, 76), Column - 1};
 excerpt(Line, Column) ->
