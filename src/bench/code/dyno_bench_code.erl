@@ -106,7 +106,7 @@ hold values without source text: funs and the arguments of calls. If the module 
     | {costly_compilation, Text :: binary()}.
 
 -doc """
-Where code is read and compiled. A node without a compiler uses another node, so no trace of Elixir
+The place of reading and compiling. A node without a compiler uses another node, so no trace of Elixir
 stays there.
 """.
 -type compiler() :: here | node().

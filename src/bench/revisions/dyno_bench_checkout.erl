@@ -3,10 +3,12 @@
 
 -module(dyno_bench_checkout).
 -moduledoc false.
-%% Checks a revision of a git repository out into another folder, without a change in the repository
-%% and without a network: as a clone that shares its objects. The working tree as a revision is the
-%% last commit with what differs from it and what is new. Submodules are checked out in the same way
-%% from where the repository has them; one that it has not fetched stays empty, as it is there.
+%% Checks out a revision of a git repository into another folder, without changing the repository or
+%% using a network: a clone that shares its objects. The working tree as a revision is the last
+%% commit
+%% with changed and new files. Submodules are checked out in the same way from the repository's
+%% copy;
+%% one that was not fetched stays empty.
 
 -export([revision/3, git/3, commit/4, format_error/1, fault/1]).
 -export_type([repository/0, reason/0]).
@@ -15,7 +17,7 @@
 
 -type reason() ::
     {git, [binary()]}
-    %% A commit that the repository says it needs of one of its submodules.
+    %% A commit that the repository needs of a submodule.
     | {no_commit, Submodule :: binary(), Commit :: binary()}.
 
 -type result() :: ok | {error, dyno_error:error()}.
@@ -38,11 +40,10 @@ revision(Tree, {Kind, Commit} = Revision, #{git := Git, top := Top} = Repository
         submodules(Tree, Revision, Repository)
     end.
 
--doc "Runs git in a folder.".
 -spec git(file:filename(), file:filename(), [string() | binary()]) ->
     {ok, binary()} | {error, dyno_error:error()}.
 git(Git, Folder, Arguments) ->
-    %% Where the folder is not a working tree but git's own, its settings may name one that is gone.
+    %% In git's own folder, the settings may name a working tree that is gone.
     Where =
         case [x || Part <- ["HEAD", "objects", "refs"], has_part(Folder, Part)] of
             [_, _, _] -> ["--git-dir", ".", "--work-tree", "."];
@@ -57,7 +58,7 @@ git(Git, Folder, Arguments) ->
 has_part(Folder, Part) ->
     filelib:is_file(filename:join(Folder, Part)).
 
-%% What differs from the last commit, and what is new.
+%% Files that differ from the last commit, and new files.
 overlaid(Git, Top, Tree) ->
     maybe
         {ok, Changed} ?= git(Git, Top, ["diff", "--name-only", "--no-renames", "-z", "HEAD"]),
@@ -72,8 +73,9 @@ parts(Text) ->
 
 overlay(File, Top, Tree) ->
     [From, To] = [filename:join(unicode:characters_to_binary(F), File) || F <- [Top, Tree]],
-    %% Not a submodule's folder, which is no file. In the revision it may be a link, which leads out
-    %% of the tree.
+    %% Not a submodule's folder, which is no file. In the revision it may be a link that leads out
+    %% of the
+    %% tree.
     _ = file:delete(To),
     Copied =
         maybe
@@ -106,7 +108,7 @@ submodules(Tree, Revision, #{git := Git, top := Top} = Repository) ->
 listing({working_tree, _}) -> ["ls-files", "--stage", "-z"];
 listing({commit, Commit}) -> ["ls-tree", "-r", "-z", Commit].
 
-%% Where a submodule is, and its commit.
+%% Path and commit of each submodule.
 links(Text) ->
     [
         {Path, Commit}
@@ -134,7 +136,7 @@ inside(Folder, Path) ->
     true = is_list(Joined),
     Joined.
 
-%% In its place, or, where the working tree has it no longer, where git keeps it.
+%% In its place; or in git's folder if the working tree no longer has it.
 has(Path, #{git := Git, top := Top}) ->
     InPlace = inside(Top, Path),
     maybe
@@ -150,7 +152,7 @@ has(Path, #{git := Git, top := Top}) ->
         _ -> none
     end.
 
-%% The working tree has what is checked out there, whatever the repository says.
+%% The working tree counts as checked out, whatever commit the repository names.
 commit_of(Kind, Path, Commit, Source, #{git := Git}) ->
     Name =
         case Kind of
@@ -159,7 +161,7 @@ commit_of(Kind, Path, Commit, Source, #{git := Git}) ->
         end,
     commit(Git, Source, Name, {?MODULE, {no_commit, Path, Commit}}).
 
--doc "The commit that a name means in a folder, or an error.".
+-doc "The commit that a name means in a folder, or the error `Unknown`.".
 -spec commit(file:filename(), file:filename(), binary(), Unknown :: dyno_error:error()) ->
     {ok, binary()} | {error, dyno_error:error()}.
 commit(Git, Folder, Name, Unknown) ->

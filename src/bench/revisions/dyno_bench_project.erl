@@ -3,8 +3,7 @@
 
 -module(dyno_bench_project).
 -moduledoc false.
-%% What a project's files say about how it is built, what it has fetched, and where its beam files
-%% are.
+%% Finds from a project's files how to build it, its fetched dependencies, and its beam files.
 
 -include_lib("kernel/include/file.hrl").
 
@@ -21,7 +20,7 @@ builder(Folder) ->
         [] -> erlc(Folder, filelib:wildcard("src/*.erl", Folder))
     end.
 
-%% Behaviours and parse transforms first would be nicer; a project that needs it says --build.
+%% Behaviours and parse transforms are not compiled first; a project that needs that uses --build.
 erlc(_Folder, []) ->
     {error, no_build};
 erlc(Folder, Sources) ->
@@ -29,9 +28,9 @@ erlc(Folder, Sources) ->
     {ok, {"erlc", ["-o", "ebin", "-I", "include", "-I", "src" | Sources]}}.
 
 -doc """
-Copies the dependencies that a project has fetched into another tree of it. Where that wants other
-versions its own tool fetches them. The project's own modules are not copied: their dates would say
-that they need not be compiled again.
+Copies fetched dependencies into another tree of the project. If that tree needs other versions, its
+build tool fetches these. The project's own modules are not copied: by their dates they would not be
+recompiled.
 """.
 -spec fetched(file:filename(), file:filename()) -> ok.
 fetched(From, To) ->
@@ -68,14 +67,14 @@ copied(From, To) ->
         false ->
             ok;
         Cp ->
-            %% A copy that fails is one that the build makes up for, or complains about.
+            %% The build makes up for a failed copy, or reports it.
             _ = dyno_program:run(
                 Cp, ["-a", From, To], #{folder => ".", timeout_ms => 300_000}
             ),
             ok
     end.
 
--doc "The folders of beam files of a project that was built since then.".
+-doc "Folders of the project's beam files that were built since `Since`.".
 -spec code_paths(file:filename(), integer()) -> [file:filename()].
 code_paths(Folder, Since) ->
     HowManyAreNew = fun(Times) -> length([Time || Time <- Times, Time >= Since]) end,

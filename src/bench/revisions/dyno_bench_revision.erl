@@ -3,28 +3,28 @@
 
 -module(dyno_bench_revision).
 -moduledoc """
-Builds revisions of the user's project, so that a code can be measured with each: checks them out
-into a temporary folder (`m:dyno_bench_checkout`), copies the dependencies that the working tree has
-fetched already, so that a build without a network can succeed, and builds them there.
+Builds revisions of the user's project to measure a code with each. Checks them out into a temporary
+folder (`m:dyno_bench_checkout`) and copies dependencies that the working tree has already fetched,
+so that a build without a network can succeed.
 """.
 
 -export([parse/1, open/2, close/1, format_error/1, fault/1]).
 -export_type([revision/0, settings/0, built/0, reason/0]).
 
--doc "A revision, in git's words, or the files as they are.".
+-doc "A revision in git's syntax, or the files as they are.".
 -type revision() :: {revision, binary()} | working_tree.
 
 -type settings() :: #{
     revisions => [revision(), ...],
-    %% How the project is built: a command for the shell.
+    %% A shell command that builds the project.
     build => string() | binary(),
-    %% The longest that a build may take; half an hour.
+    %% Limit of a build. Default: half an hour.
     timeout_ms => pos_integer(),
-    %% Called before each revision is built, with its name.
+    %% Called with a revision's name before its build.
     progress => fun((binary()) -> term())
 }.
 
--doc "The variants for m:dyno_bench_isolated, and the folder that holds them.".
+-doc "The variants for m:dyno_bench_isolated, and their folder.".
 -type built() :: #{
     folder := file:filename(), cleaner := pid(), variants := [dyno_bench_isolated:variant(), ...]
 }.
@@ -44,8 +44,8 @@ fetched already, so that a build without a network can succeed, and builds them 
 -define(WORKING_TREE, ~"working tree").
 
 -doc """
-The revisions that a text means: `A..B`, or `A` alone, which is compared with the working tree. As
-with git, an end that is left out is `HEAD`.
+Parses `A..B`, or `A` alone, which is compared with the working tree. As in git, a missing end is
+`HEAD`.
 
 ```erlang
 1> dyno_bench_revision:parse([~"v1..v2"]).
@@ -78,8 +78,8 @@ or_head(~"") -> ~"HEAD";
 or_head(Revision) -> Revision.
 
 -doc """
-Builds revisions of the project in the current folder; `build` is a command for the shell. Of the
-benchmark's options those count that the settings lack.
+Builds revisions of the project in the current folder. The benchmark's options apply unless the
+settings have their own.
 """.
 -spec open(settings(), Options :: #{atom() => term()}) ->
     {ok, built()} | {error, dyno_error:error()}.
@@ -110,7 +110,7 @@ open(Settings, Others) ->
         end
     end.
 
-%% Also where the caller is killed.
+%% Removes the folder even if the caller is killed.
 cleaner(Folder) ->
     Caller = self(),
     spawn(fun() ->
@@ -121,7 +121,7 @@ cleaner(Folder) ->
         end
     end).
 
--doc "Removes what `open/2` has made.".
+-doc "Removes the folder that `open/2` made.".
 -spec close(#{folder := file:filename(), cleaner := pid(), _ => _}) -> ok.
 close(#{folder := Folder, cleaner := Cleaner}) ->
     ok = dyno_temporary:remove(Folder),
@@ -149,7 +149,7 @@ top(Git) ->
             {error, {?MODULE, {no_repository, Here}}}
     end.
 
-%% Its label, and what is checked out.
+%% The revision's label and commit.
 resolve(_Git, working_tree) ->
     {ok, {?WORKING_TREE, {working_tree, ~"HEAD"}}};
 resolve(Git, {revision, Name}) ->
@@ -220,14 +220,14 @@ build(Label, Folder, {Shown, Program, Arguments}, TimeoutMs) ->
             {error, {?MODULE, {build, Label, Shown, Ended, Lines}}}
     end.
 
-%% What a Mix project calls, and an Erlang alone has not.
+%% Modules that a Mix project calls and Erlang alone lacks.
 of_elixir(Folder) ->
     case filelib:is_regular(filename:join(Folder, "mix.exs")) of
         true -> dyno_elixir:folders();
         false -> []
     end.
 
--doc "One sentence for a reason; after a build that fails its last lines.".
+-doc "One sentence; a failed build shows its last lines.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({revisions, Text}) ->
     io_lib:format(

@@ -42,7 +42,7 @@ plan({Candidates, Level}, {RoundMs, BudgetMs}) ->
 
 -doc """
 Whether to end after `Rounds` rounds: once `Needed` rounds are done, or if they would take longer
-than the limit.
+than the limit. Never before the measuring time is over.
 """.
 -spec is_over(
     {Rounds :: non_neg_integer(), ElapsedMs :: integer()}, Needed :: pos_integer(), time()

@@ -3,7 +3,7 @@
 
 -module(dyno_bench_concurrency).
 -moduledoc false.
-%% Measures a code at one concurrency after the other, as dyno_bench_concurrency_search says.
+%% Measures a code at one concurrency after the other, as dyno_bench_concurrency_search decides.
 
 -export([run/3]).
 -export_type([result/0]).
@@ -12,7 +12,7 @@
     status := complete | interrupted,
     candidates := [dyno_bench_prepared:description()],
     outcome := dyno_bench_concurrency_search:outcome(),
-    %% When each sample ended, since the start.
+    %% Ends of the samples, since the start.
     ends_ms := #{pos_integer() => [non_neg_integer()]},
     duration_ms := non_neg_integer()
 }.
@@ -20,7 +20,6 @@
 %% Fewer give no interval for the median at the level of a look.
 -define(MIN_SAMPLES, 7).
 
--doc "Searches; see dyno_bench_concurrency_search.".
 -spec run(dyno_bench_code:code(), dyno_bench_mode:settings(), dyno_bench_engine:options()) ->
     {ok, result()} | {error, dyno_error:error()}.
 run(Code, #{min := Min} = Settings, Options) ->
@@ -53,8 +52,10 @@ searched(Prepared, Settings, #{level := Level}, StartMs) ->
         duration_ms => Now()
     }.
 
-%% Of all workers, from the first one's begin to the last one's end. What other programs took is in:
-%% it is not known of workers that share a scheduler, and they are compared with those that do not.
+%% Throughput of all workers, from the first begin to the last end. Time of other programs is
+%% included:
+%% it is unknown for workers that share a scheduler, and these are compared with workers that do
+%% not.
 per_second(Epochs) ->
     BeginNs = lists:min([End - Wall || #{end_ns := End, wall_ns := Wall} <- Epochs]),
     EndNs = lists:max([End || #{end_ns := End} <- Epochs]),

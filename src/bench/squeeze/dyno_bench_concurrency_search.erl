@@ -3,16 +3,17 @@
 
 -module(dyno_bench_concurrency_search).
 -moduledoc """
-Looks for the concurrency with the highest throughput, and says which to measure next. Pure.
+Searches for the concurrency with the highest throughput, and decides which to measure next. Pure.
 
-It begins with the lowest concurrency and goes on by the step. Each one is measured in rounds with
-the best so far, in turn (ABBA), so that what the machine does meanwhile happens to both. It becomes
-the best if the whole interval of the ratio of their throughputs is above 1
-(dyno_bench_comparison); so the answer is the lowest concurrency that no higher one was shown to be
-better than. Too many concurrencies in a row without that end the search.
+The search begins with the lowest concurrency and increases by the step. Each concurrency is
+measured in rounds with the best so far, in turn (ABBA), so that disturbances affect both. It
+becomes
+the best if the whole interval of their throughput ratio is above 1 (dyno_bench_comparison). So the
+result is the lowest concurrency that no higher one has beaten. The search ends after too many
+concurrencies in a row without a gain.
 
-It looks after so many rounds, after twice and after four times as many, and takes no more where the
-answer is clear. The three looks share the chance of an error (Bonferroni).
+The search looks after the first number of rounds, then after twice and four times that number, and
+stops when the answer is clear. The three looks share the error probability (Bonferroni).
 """.
 
 -export([new/1, next/1, add/2, outcome/1]).
@@ -26,35 +27,35 @@ answer is clear. The three looks share the chance of an error (Bonferroni).
     step := pos_integer(),
     %% Concurrencies in a row without a gain.
     threshold := pos_integer(),
-    %% Rounds for each until the first look.
+    %% Rounds of each concurrency before the first look.
     samples := pos_integer(),
     level := float()
 }.
 
--doc "What came out for a concurrency: the ratio of its throughput to that of the best before.".
+-doc "The result for a concurrency: its throughput divided by that of the best before.".
 -type step() :: #{
     concurrency := concurrency(),
     against := concurrency(),
     ratio := float(),
     low := float(),
     high := float(),
-    %% `undecided`: it may be a gain.
+    %% `undecided`: a gain is possible.
     verdict := gain | same | loss | undecided
 }.
 
 -type outcome() :: #{
     best := concurrency(),
     steps := [step()],
-    %% Throughputs by concurrency, in the order in which they were measured.
+    %% Throughputs by concurrency, in the order of measurement.
     values := #{concurrency() => [float()]}
 }.
 
 -opaque t() :: #{
     options := options(),
     best := concurrency(),
-    %% What the best is compared with; none where there is only one concurrency.
+    %% Compared with the best; none if there is only one concurrency.
     candidate := concurrency() | none | over,
-    %% Of these two, newest first.
+    %% Of the two compared concurrencies, newest first.
     rounds := [#{concurrency() => float()}],
     %% In a row.
     without_gain := non_neg_integer(),
@@ -63,12 +64,12 @@ answer is clear. The three looks share the chance of an error (Bonferroni).
     values := #{concurrency() => [float()]}
 }.
 
-%% The looks, in times the first one's rounds.
+%% The looks, as multiples of the first look's rounds.
 -define(LOOKS, [1, 2, 4]).
-%% A gain that is certainly smaller is none.
+%% A gain that is certainly smaller counts as none.
 -define(WORTH, 1.05).
 
--doc "A search that has not begun.".
+-doc "A new search.".
 -spec new(options()) -> t().
 new(#{min := Min} = Options) ->
     #{
@@ -81,14 +82,14 @@ new(#{min := Min} = Options) ->
         values => #{}
     }.
 
-%% 1, 10, 20, ... by 10: erlperf's way.
+%% 1, 10, 20, ... if the step is 10, like erlperf.
 following(Concurrency, #{step := Step, max := Max}) ->
     case (Concurrency + Step) div Step * Step of
         Next when Next =< Max -> Next;
         _ -> none
     end.
 
--doc "The concurrencies to measure now, in this order; or the end.".
+-doc "The concurrencies to measure now, in this order, or `done`.".
 -spec next(t()) -> {round, [concurrency(), ...]} | done.
 next(#{candidate := over}) -> done;
 next(#{candidate := none, best := Best}) -> {round, [Best]};
@@ -98,7 +99,7 @@ next(#{candidate := Candidate, best := Best, rounds := Rounds}) ->
         1 -> {round, [Candidate, Best]}
     end.
 
--doc "Adds what a round gave: the throughputs.".
+-doc "Adds a round's throughputs.".
 -spec add(#{concurrency() => float()}, t()) -> t().
 add(Round, #{rounds := Rounds, values := Values, options := #{samples := Samples}} = State) ->
     NewState = State#{
@@ -151,7 +152,7 @@ verdict(_Low, High) when High < 1 -> loss;
 verdict(_Low, High) when High < ?WORTH -> same;
 verdict(_Low, _High) -> undecided.
 
--doc "What came out so far.".
+-doc "The result so far.".
 -spec outcome(t()) -> outcome().
 outcome(#{best := Best, steps := Steps, values := Values}) ->
     #{best => Best, steps => lists:reverse(Steps), values => Values}.

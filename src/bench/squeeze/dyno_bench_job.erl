@@ -3,8 +3,8 @@
 
 -module(dyno_bench_job).
 -moduledoc """
-Runs a code again and again in any number of processes, which can be changed while it runs, and says
-how often it has run.
+Runs a code repeatedly in a number of processes that can be changed at run time, and counts the
+iterations.
 
 ```erlang
 1> {ok, Job} = dyno_bench_job:start(#{code => "rand:uniform().", concurrency => 2}).
@@ -14,14 +14,14 @@ how often it has run.
 4> ok = dyno_bench_job:stop(Job).
 ```
 
-A job ends with the process that started it, with the first of its workers that fails, or with
-`stop/1`; its code is then taken away. `monitor/1` says that it has ended, and why.
+A job ends with the process that started it, with the first worker that fails, or by `stop/1`; its
+code is then unloaded. `monitor/1` reports the end and its reason.
 
-Iterations are counted when the batch ends that they are in, about each millisecond.
+Iterations are counted at the end of their batch, about every millisecond.
 
 ## Cost
-The workers count in a shared counter, once a millisecond: a thousandth of their time. Reading the
-counter disturbs nobody.
+Workers update a shared counter once a millisecond: a thousandth of their time. Reading the counter
+disturbs no worker.
 """.
 
 -export([start/1, start_link/1, stop/1, request_stop/1, monitor/1, end_of/1]).
@@ -31,13 +31,13 @@ counter disturbs nobody.
 
 -type options() :: #{
     code := dyno_bench_code:code(),
-    %% Workers; 1.
+    %% Workers. Default: 1.
     concurrency => non_neg_integer(),
-    %% The least size of the workers' heap in words; the runtime's default.
+    %% The least heap size of workers in words. Default: the runtime's.
     heap => dyno_bench_worker:heap(),
-    %% The longest that init, init_runner and a measurement may take; 30000.
+    %% Limit of init, init_runner and a measurement. Default: 30000.
     timeout_ms => pos_integer(),
-    %% The node whose compiler is used, where this one has none; here.
+    %% The node whose compiler is used if this node has none. Default: this node.
     compiler => dyno_bench_code:compiler()
 }.
 
@@ -48,7 +48,7 @@ counter disturbs nobody.
 -type reason() :: ended.
 
 -type state() :: #{
-    %% The code without workers, and with them.
+    %% The code without workers, and with workers.
     idle := dyno_bench_prepared:t(),
     prepared := dyno_bench_prepared:t(),
     parsed := dyno_bench_code:parsed(),
@@ -63,7 +63,7 @@ counter disturbs nobody.
 start(Options) ->
     start_as(alone, Options).
 
--doc "The same, linked to the caller: it ends with a job that fails.".
+-doc "The same, linked to the caller: a failing job ends the caller.".
 -spec start_link(options()) -> {ok, job()} | {error, dyno_error:error()}.
 start_link(Options) ->
     start_as(linked, Options).
@@ -92,7 +92,7 @@ start_as(How, #{code := Code} = Options) ->
 
 is_count(Count) -> is_integer(Count) andalso Count >= 0 andalso Count =< ?MAX.
 
--doc "Ends a job; its `done` is run.".
+-doc "Ends a job and runs its `done`.".
 -spec stop(job()) -> ok.
 stop(#{pid := Pid} = Job) ->
     Monitor = monitor(Job),
@@ -101,32 +101,32 @@ stop(#{pid := Pid} = Job) ->
         {'DOWN', Monitor, process, Pid, _} -> ok
     end.
 
--doc "Has a job end, and does not wait for that; see `monitor/1`.".
+-doc "Ends a job without waiting; see `monitor/1`.".
 -spec request_stop(job()) -> ok.
 request_stop(#{pid := Pid}) ->
     Pid ! {?MODULE, stop},
     ok.
 
 -doc """
-Monitors a job: its `'DOWN'` message has the reason `{shutdown, Reason}` where the code failed.
+Monitors a job: if the code failed, the reason in the `'DOWN'` message is `{shutdown, Reason}`.
 """.
 -spec monitor(job()) -> reference().
 monitor(#{pid := Pid}) ->
     erlang:monitor(process, Pid).
 
--doc "Why a job ended, from the reason that its process ended with.".
+-doc "Why a job ended, from its exit reason.".
 -spec end_of(term()) -> dyno_error:error().
 end_of({shutdown, Error}) when is_tuple(Error) -> Error;
 end_of(Reason) -> dyno_bench_failure:error(~"the job", run, {died, Reason}).
 
--doc "How many workers a job has.".
+-doc "The number of workers of a job.".
 -spec concurrency(job()) -> {ok, non_neg_integer()} | {error, dyno_error:error()}.
 concurrency(Job) ->
     call(Job, concurrency).
 
 -doc """
-Gives a job so many workers; returns when the new ones work. Those that are too many are killed, and
-what they did since their last batch is not counted. A job whose code fails then ends.
+Sets the number of workers; returns when new workers run. Surplus workers are killed, and iterations
+since their last batch are not counted. If the code fails then, the job ends.
 """.
 -spec set_concurrency(job(), non_neg_integer()) -> ok | {error, dyno_error:error()}.
 set_concurrency(Job, Count) ->
@@ -135,21 +135,21 @@ set_concurrency(Job, Count) ->
         false -> dyno_option:error(concurrency, Count, ~"an integer from 0 to 10000")
     end.
 
--doc "The iterations of a job so far, those of workers that it no longer has included.".
+-doc "All iterations of a job so far, including those of former workers.".
 -spec sample(job()) -> non_neg_integer().
 sample(#{counter := Counter}) ->
     counters:get(Counter, 1).
 
 -doc """
-How long so many iterations take, in nanoseconds, in a process of its own with an `init_runner` of
-its own; the job's workers go on beside it, if there are any. One measurement waits for the other.
+The time of a number of iterations in nanoseconds, in a separate process with its own `init_runner`.
+The job's workers continue meanwhile. Measurements run one after the other.
 """.
 -spec measure(job(), Iterations :: pos_integer()) ->
     {ok, Nanoseconds :: non_neg_integer()} | {error, dyno_error:error()}.
 measure(Job, Iterations) when is_integer(Iterations), Iterations >= 1 ->
     call(Job, {measure, Iterations}).
 
--doc "The loop that a job or a code runs, as source text.".
+-doc "The loop of a job or a code, as source text.".
 -spec source(job() | dyno_bench_code:code()) ->
     {ok, unicode:chardata()} | {error, dyno_error:error()}.
 source(#{pid := _, counter := _} = Job) ->
@@ -161,8 +161,8 @@ source(Code) ->
     end.
 
 -doc """
-Sets the priority of the process that starts and stops a job's workers; gives the one before. `high`
-lets it have its turn where there are far more workers than schedulers.
+Sets the priority of the process that starts and stops a job's workers; returns the old priority.
+With far more workers than schedulers, `high` gives that process its turn.
 """.
 -spec set_priority(job(), low | normal | high) ->
     {ok, low | normal | high} | {error, dyno_error:error()}.
@@ -213,7 +213,7 @@ init({How, Owner}, Counter, Parsed, #{code := Code, concurrency := Count} = Opti
         {error, Error} -> exit({shutdown, Error})
     end.
 
-%% Until the job is to end; gives its exit reason.
+%% Runs until the job is to end; returns its exit reason.
 -spec serve(state()) -> normal | {shutdown, term()}.
 serve(#{owner := Owner} = State) ->
     receive
@@ -249,7 +249,7 @@ failed(Pid, Failure, #{prepared := Prepared} = State) ->
             serve(State)
     end.
 
-%% The workers first: then `done` is run.
+%% Workers end before `done` runs.
 ended(Reason, #{prepared := Prepared}) ->
     _ = dyno_bench_prepared:resized(0, Prepared),
     Reason.
