@@ -3,8 +3,8 @@
 
 -module(dyno_bench_cluster).
 -moduledoc """
-Monitors nodes, and runs a code in all of them at once: each interval what every node has done, how
-its VM is, and the sum. The nodes need no dyno; nothing is left there in the end
+Monitors nodes, and runs a code in all of them at once. Each interval gives the throughput and the
+VM state of every node, and the sum. The nodes need no dyno, and nothing stays there
 (`m:dyno_bench_remote`).
 
 ```erlang
@@ -18,13 +18,12 @@ its VM is, and the sum. The nodes need no dyno; nothing is left there in the end
 4> ok = dyno_bench_cluster:stop(Cluster).
 ```
 
-Without a code the nodes are only monitored. Each sample after the loss of a node says so; the
-others go on. A code that fails in one node ends the cluster, which then exits with the
-reason.
+Without a code the nodes are only monitored. After the loss of a node the others continue, and each
+sample says so. A code that fails in one node ends the cluster, which exits with the reason.
 
 ## Cost
-In each node one process that reads some 22 values an interval; here a sample for each interval, of
-which the newest 3600 are kept.
+One process in each node that reads some 22 values per interval. This node keeps the newest 3600
+samples.
 """.
 
 -behaviour(gen_server).
@@ -36,17 +35,17 @@ which the newest 3600 are kept.
 -type options() :: #{
     nodes := [node(), ...],
     code => dyno_bench_code:code(),
-    %% Workers in each node; 1.
+    %% Workers in each node. Default: 1.
     concurrency => non_neg_integer(),
-    %% 1000.
+    %% Default: 1000.
     interval_ms => pos_integer(),
-    %% Of the nodes; this one's.
+    %% Cookie of the nodes. Default: this node's.
     cookie => atom(),
-    %% The longest that init and the like may take; 30000.
+    %% Limit of init and other parts of the code. Default: 30000.
     timeout_ms => pos_integer(),
-    %% The longest that it may last; an hour.
+    %% Limit of the cluster. Default: an hour.
     limit_ms => pos_integer(),
-    %% How many samples are kept; 3600.
+    %% Samples to keep. Default: 3600.
     kept => pos_integer(),
     %% Called with each sample, in the cluster's process.
     handler => fun((sample()) -> term())
@@ -54,20 +53,20 @@ which the newest 3600 are kept.
 
 -doc "An interval, in all nodes.".
 -type sample() :: #{
-    %% When it ended: the system's time, in milliseconds.
+    %% End of the interval: system time in milliseconds.
     time_ms := integer(),
     nodes := [node_sample(), ...],
-    %% Of all nodes.
+    %% Sum of all nodes.
     per_second := float()
 }.
 
 -type node_sample() :: #{
     node := node(),
-    %% `late` has reported nothing in this interval, `lost` never will again.
+    %% `late`: no report in this interval; `lost`: no further reports.
     status := here | late | lost,
     per_second := float(),
     concurrency := non_neg_integer(),
-    %% As dyno_agent_vm:describe/0 lists them; empty where there is no report.
+    %% See dyno_agent_vm:describe/0. Empty without a report.
     values := dyno_agent_vm:values()
 }.
 
@@ -76,10 +75,10 @@ which the newest 3600 are kept.
     | {no_node, node()}
     | {died, term()}.
 
--doc "A node that is held, with this.".
+-doc "An attached node.".
 -type member() :: #{
     status := here | lost,
-    %% Set when it has started, so that its job can be changed.
+    %% Known once it has started; needed to change its job.
     pid := pid() | undefined,
     %% Since the last sample, newest first.
     reports := [dyno_bench_member:report()],
@@ -97,7 +96,7 @@ which the newest 3600 are kept.
 -define(CALL_MS, 60_000).
 -define(MAX_NODES, 100).
 
--doc "Starts, linked; returns when all nodes work.".
+-doc "Starts a linked cluster; returns when all nodes work.".
 -spec start_link(options()) -> {ok, pid()} | {error, dyno_error:error()}.
 start_link(Options) ->
     Merged = maps:merge(
@@ -136,7 +135,7 @@ are_nodes(Nodes) ->
     is_list(Nodes) andalso Nodes =/= [] andalso length(Nodes) =< ?MAX_NODES andalso
         lists:all(fun is_atom/1, Nodes) andalso length(lists:usort(Nodes)) =:= length(Nodes).
 
-%% What is wrong with the text is not one node's affair.
+%% Errors in the text are not one node's: check the text once, here.
 readable(#{code := Code}) ->
     maybe
         {ok, _} ?= dyno_bench_code:read(Code),
@@ -145,7 +144,7 @@ readable(#{code := Code}) ->
 readable(_Options) ->
     ok.
 
--doc "Ends it, and leaves the nodes.".
+-doc "Ends the cluster and leaves the nodes.".
 -spec stop(pid()) -> ok.
 stop(Cluster) ->
     try
@@ -154,35 +153,36 @@ stop(Cluster) ->
         exit:_ -> ok
     end.
 
--doc "The samples that are kept, newest first.".
+-doc "The samples kept, newest first.".
 -spec history(pid()) -> [sample()].
 history(Cluster) ->
     gen_server:call(Cluster, history, ?CALL_MS).
 
--doc "Those that ended between two times, of the system, in milliseconds, both included.".
+-doc "The samples that ended between two system times in milliseconds, both included.".
 -spec history(pid(), {FromMs :: integer(), ToMs :: integer()}) -> [sample()].
 history(Cluster, {FromMs, ToMs}) ->
     [Sample || #{time_ms := Ms} = Sample <- history(Cluster), Ms >= FromMs, Ms =< ToMs].
 
--doc "Gives the code so many workers in a node.".
+-doc "Sets the number of workers in a node.".
 -spec set_concurrency(pid(), node(), non_neg_integer()) -> ok | {error, dyno_error:error()}.
 set_concurrency(Cluster, Node, Count) ->
     gen_server:call(Cluster, {set_concurrency, Node, Count}, ?CALL_MS).
 
-%% Its process
+%% The cluster's process
 
 -spec init(options()) -> {ok, state()} | {stop, {shutdown, dyno_error:error()}}.
 init(#{nodes := Nodes, interval_ms := IntervalMs} = Options) ->
     _ = process_flag(trap_exit, true),
     proc_lib:set_label(?MODULE),
-    %% This node must be one of the network before another is told to compile here.
+    %% This node must be connected before another node is told to compile here.
     case dyno_target:all(Nodes, fun(Node) -> attached(Node, Options) end) of
         {ok, Targets} ->
             Members = #{Node => Target || #{node := Node} = Target <- Targets},
             State = #{options => Options, members => Members, history => [], due_ms => 0},
             case started(State) of
                 {ok, Started} ->
-                    %% Half an interval after the nodes' own reports are due: each interval has one.
+                    %% Half an interval after the nodes' own reports are due, so that each interval
+                    %% has one.
                     DueMs = erlang:monotonic_time(millisecond) + IntervalMs div 2,
                     {ok, next_tick(Started#{due_ms := DueMs})};
                 {error, Reason} ->
@@ -199,7 +199,8 @@ attached(Node, Options) ->
         {ok, Target#{status => here, pid => undefined, reports => []}}
     end.
 
-%% All are told before the first answer is awaited, so that they begin at about the same time.
+%% Sends all orders before awaiting the first answer, so that the nodes begin at about the same
+%% time.
 started(#{options := Options, members := Members} = State) ->
     Order = (maps:with([code, concurrency, interval_ms, timeout_ms], Options))#{compiler => node()},
     Call = {dyno_bench_member, run, [Order, self()]},
@@ -267,8 +268,8 @@ handle_info(Message, #{members := Members} = State) ->
                 [] -> {stop, {shutdown, {dyno_bench_remote, {node_lost, Lost}}}, Changed};
                 [_ | _] -> {noreply, Changed}
             end;
-        %% Also the exit of a port that started the port mapper; the parent's end is gen_server's
-        %% affair.
+        %% Includes the exit of a port that started the port mapper. gen_server handles the parent's
+        %% end.
         _ ->
             {noreply, State}
     end.
@@ -299,7 +300,7 @@ node_sample(Node, #{status := lost}) ->
     nothing(Node, lost);
 node_sample(Node, #{reports := []}) ->
     nothing(Node, late);
-%% Several reports where this node was away.
+%% There may be several reports if this node was delayed.
 node_sample(Node, #{reports := [#{concurrency := Concurrency, values := Values} | _] = Reports}) ->
     Iterations = lists:sum([N || #{iterations := N} <- Reports]),
     Ns = lists:sum([D || #{duration_ns := D} <- Reports]),

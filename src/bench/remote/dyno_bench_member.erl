@@ -3,15 +3,15 @@
 
 -module(dyno_bench_member).
 -moduledoc false.
-%% A node's part of a cluster that is loaded and monitored (dyno_bench_cluster): runs a job there,
-%% and reports at an interval what it has done and how the VM is. It runs in a process of the remote
-%% guard, which interrupts it in the end.
+%% A node's part of a cluster (dyno_bench_cluster): runs a job, and reports its iterations and the
+%% VM
+%% state at an interval. Runs in a process of the remote guard, which interrupts it in the end.
 
 -export([run/2, set_concurrency/2]).
 -export_type([order/0, report/0]).
 
 -type order() :: #{
-    %% Without one the node is only monitored.
+    %% Default: only monitor the node.
     code => dyno_bench_code:code(),
     concurrency => non_neg_integer(),
     interval_ms := pos_integer(),
@@ -19,7 +19,7 @@
     compiler => dyno_bench_code:compiler()
 }.
 
--doc "What has happened since the report before.".
+-doc "The interval since the previous report.".
 -type report() :: #{
     duration_ns := pos_integer(),
     iterations := non_neg_integer(),
@@ -28,7 +28,7 @@
 }.
 
 -doc """
-Reports to `Sink`, as `{dyno_bench_member, node(), {started | report, ...}}`, until the process is
+Sends `{dyno_bench_member, node(), {started | report, ...}}` to `Sink` until the process is
 interrupted or the code fails.
 """.
 -spec run(order(), pid()) -> ok | {error, dyno_error:error()}.
@@ -48,7 +48,7 @@ job(#{code := _} = Order) ->
 job(_Order) ->
     {ok, none}.
 
-%% The job works from when it is monitored: why it ended must not be missed.
+%% The job starts working only once it is monitored, so that the reason of its end is not missed.
 reporting_of(Job, #{interval_ms := IntervalMs} = Order, Sink) ->
     {Monitor, Begun} =
         case Job of
@@ -70,7 +70,7 @@ iterations(Job) -> dyno_bench_job:sample(Job).
 
 read(Job) -> {erlang:monotonic_time(nanosecond), iterations(Job), dyno_agent_vm:read()}.
 
-%% Absolute times: reports do not drift.
+%% Absolute times, so that reports do not drift.
 reporting(#{job := Job, monitor := Monitor, interval_ms := IntervalMs} = State, Before, DueMs) ->
     receive
         dyno_interrupt ->
@@ -83,7 +83,7 @@ reporting(#{job := Job, monitor := Monitor, interval_ms := IntervalMs} = State, 
     after max(0, DueMs - erlang:monotonic_time(millisecond)) ->
         Now = read(Job),
         map_get(sink, State) ! {?MODULE, node(), {report, report(Job, Before, Now)}},
-        %% A node that was away for long does not catch up.
+        %% After a long delay, skipped reports are not made up.
         NextMs = max(DueMs, erlang:monotonic_time(millisecond) - IntervalMs) + IntervalMs,
         reporting(State, Now, NextMs)
     end.
@@ -103,7 +103,6 @@ report(Job, {Time0, Iterations0, Raw0}, {Time1, Iterations1, Raw1}) ->
         values => dyno_agent_vm:difference(Raw0, Raw1)
     }.
 
--doc "Changes the number of workers of a member's job.".
 -spec set_concurrency(pid(), non_neg_integer()) -> ok | {error, dyno_error:error()}.
 set_concurrency(Pid, Count) ->
     try

@@ -3,31 +3,30 @@
 
 -module(dyno_bench_remote).
 -moduledoc """
-Measures in another node, which may be one in production: codes are compiled here, and what measures
-them is sent there as `m:dyno_agent` sends its modules, and taken away again. A node of this machine
-loads the NIF of `m:dyno_clock` from where dyno has it.
+Measures in another node, possibly a production node. Codes are compiled here. The modules that
+measure are sent to the node as `m:dyno_agent` sends its modules, and removed afterwards. A node on
+this machine loads the NIF of `m:dyno_clock` from dyno's folder.
 
 ## Cost
-Some 70 modules, below 1 MB, while it lasts; and what is measured, which takes a scheduler for each
-worker.
+Some 70 modules, below 1 MB, during the measurement, and a scheduler for each worker.
 """.
 
 -export([run/4, attach/3, described/3, format_error/1, fault/1]).
 -export_type([options/0, description/0, reason/0]).
 
 -type options() :: #{
-    %% The cookie to show the node; by default this node's own.
+    %% Cookie of the node. Default: this node's.
     cookie => atom(),
-    %% The longest that it may take; an hour.
+    %% Time limit. Default: an hour.
     limit_ms => pos_integer(),
     limit_bytes => pos_integer(),
-    %% How many modules of inputs there may be.
+    %% The largest number of modules of inputs.
     inputs => non_neg_integer()
 }.
 
 -type file_module() :: {module(), file:filename(), binary()}.
 
--doc "What is known of a node, with the names that recordings have.".
+-doc "Facts of a node, by the names of recordings.".
 -type description() :: #{node := map(), environment := map()}.
 
 -type reason() ::
@@ -40,9 +39,9 @@ worker.
 -define(MAX_CODES, 20).
 
 -doc """
-Has a function called in a node, by a process there, and returns what it returns; the modules it
-needs are sent. `Call` says which function, when the node is connected. That function must end when
-its process receives `dyno_interrupt`, as this one does.
+Sends the needed modules, calls a function in a process of a node, and returns the result. `Call`
+names the function once the node is connected. The function must end when its process receives
+`dyno_interrupt`; so does this function.
 """.
 -spec run(node(), fun(() -> {module(), atom(), [term()]}), [file_module()], options()) ->
     {ok, {term(), description()}} | {error, dyno_error:error()}.
@@ -78,7 +77,7 @@ attach(Node, Files, Options) ->
         dyno_target:hold(Node, ForAgent, fun(Bare) -> {ok, Bare} end)
     end.
 
-%% What a run loads and unloads itself, as long as it is not killed.
+%% Modules that a run loads and unloads itself unless it is killed.
 names(Inputs) ->
     [dyno_bench_loop_empty | [
         list_to_atom(Prefix ++ integer_to_list(N))
@@ -86,7 +85,8 @@ names(Inputs) ->
         N <- lists:seq(1, Count)
     ]].
 
-%% Modules that only this node has, as the agent takes them; none may be there already.
+%% Modules that only this node has, in the agent's format. The other node must not have any of
+%% these.
 more_modules(Node, Files) ->
     case dyno_code:available(Node, [M || {M, _, _} <- Files]) of
         {ok, []} -> {ok, [{M, Binary, File} || {M, File, Binary} <- Files]};
@@ -99,7 +99,7 @@ called(#{agent := Agent} = Target, Call) ->
     ok = gen_server:cast(Guard, {run, Call}),
     await(Target, Guard).
 
-%% The guard says why it ends, if it can.
+%% The guard reports why it ends, if it can.
 await(#{node := Node, ref := Ref, monitor := Monitor} = Target, Guard) ->
     receive
         {dyno_bench_remote_guard, Ref, Result} ->
@@ -131,14 +131,14 @@ description(Node) ->
         )
     }.
 
--doc "The recording of a measurement, with the node that it took place in.".
+-doc "Adds the measured node to the recording.".
 -spec described(dyno_recording:document(), description(), #{waiting := boolean()}) ->
     dyno_recording:document().
 described(Document, #{node := Node, environment := Environment}, #{waiting := Waiting}) ->
     #{~"runs" := Runs, ~"environment" := Local} = Document,
     #{~"name" := Name} = Node,
     #{Name := Role} = dyno_recording_run:roles([Name]),
-    %% Of another machine this one's processor says nothing.
+    %% The processor of this machine says nothing about another machine.
     Foreign =
         case {Local, Environment} of
             {#{~"hostname" := Host}, #{~"hostname" := Host}} -> #{};

@@ -3,13 +3,13 @@
 
 -module(dyno_bench_remote_guard).
 -moduledoc false.
-%% In a node that is not ours: measures there for a caller elsewhere. It takes the place of the
-%% agent's guard (dyno_agent_guard), because what measures must not just be killed: it has workers,
-%% jobs and a trace session, which it takes away itself when it is interrupted. Only what does not
-%% end by itself is killed. When the guard has ended, the cleaner removes the modules.
+%% Measures in a remote node for a caller on another node. Takes the place of the agent's guard
+%% (dyno_agent_guard), because a measurement must not simply be killed: it removes its own workers,
+%% jobs and trace session when interrupted. Only processes that do not end by themselves are killed.
+%% After the guard's end, the cleaner removes the modules.
 %%
 %%   guard          monitors the caller, the time, the memory
-%%     measurer     runs what the caller asked for, interrupted or killed when the guard ends
+%%     measurer     runs the caller's function, interrupted or killed when the guard ends
 %%     members      report each second (dyno_bench_member)
 
 -behaviour(gen_server).
@@ -22,19 +22,19 @@
     ref := reference(),
     limit_ms := pos_integer(),
     limit_bytes := pos_integer(),
-    %% What was started, and the monitors.
+    %% Started processes and their monitors.
     measurers := #{pid() => reference()},
-    %% Jobs of somebody else in this node.
+    %% Other jobs in this node.
     jobs := [atom()]
 }.
 
 -define(CHECK_MS, 1000).
-%% For what ends by itself, and for what does after its workers were killed. Less than the cleaner
+%% Times to end after an interrupt, and after workers were killed. Together less than the cleaner
 %% waits.
 -define(POLITE_MS, 5000).
 -define(FORCED_MS, 5000).
 
--doc "Starts a guard, linked to nobody: the caller's process is on another node.".
+-doc "Not linked: the caller is on another node.".
 -spec start(dyno_agent_guard:options()) -> gen_server:start_ret().
 start(Options) ->
     gen_server:start(?MODULE, Options, []).
@@ -90,7 +90,7 @@ give_up(Reason, #{caller := Caller, ref := Ref} = State) ->
     Caller ! {dyno_agent, Ref, {gave_up, Reason}},
     {stop, normal, wound_down(State)}.
 
-%% Nothing that runs our code may be left: the cleaner removes it after us.
+%% No process may still run dyno's code when the cleaner removes it.
 wound_down(#{measurers := Measurers, jobs := Jobs} = State) ->
     _ = [Pid ! dyno_interrupt || Pid := _ <- Measurers],
     Busy = ended(Measurers, ?POLITE_MS),
@@ -102,7 +102,7 @@ wound_down(#{measurers := Measurers, jobs := Jobs} = State) ->
     without_jobs(Jobs, ?FORCED_MS div 10),
     State#{measurers := #{}}.
 
-%% Those that have not ended in the time.
+%% Processes that have not ended in time.
 ended(Measurers, Ms) ->
     BeginMs = erlang:monotonic_time(millisecond),
     Left = fun
@@ -125,7 +125,7 @@ workers(Pid) ->
         undefined -> []
     end.
 
-%% A job's modules are unloaded by its slot's allocator, a moment after the job's end.
+%% A slot's allocator unloads a job's modules shortly after the job's end.
 without_jobs(Before, Tries) ->
     case jobs() -- Before of
         [_ | _] when Tries > 0 ->
