@@ -3,12 +3,12 @@
 
 -module(dyno_bench_cluster_result).
 -moduledoc false.
-%% Makes a recording of what a cluster did: for each node the throughput and the state of the VM
-%% over the time, and the table `cluster`. Pure.
+%% Makes a recording of a cluster: each node's throughput and VM state over time, and the table
+%% `cluster`. Pure.
 
 -export([document/3]).
 
--doc "The recording of samples, the oldest first; `Parameters` as in doc/recording.md.".
+-doc "The recording of samples, oldest first. doc/recording.md describes `Parameters`.".
 -spec document(#{atom() => term()}, [dyno_bench_cluster:sample()], Environment :: term()) ->
     dyno_recording:document().
 document(#{codes := [Label]} = Parameters, Samples, Environment) ->
@@ -40,14 +40,14 @@ document(#{codes := [Label]} = Parameters, Samples, Environment) ->
         lists:append([findings(Node) || Node <- Nodes])
     ).
 
-%% Since the start, an interval before the first.
+%% Since the start, which is an interval before the first sample.
 times_ms([], _IntervalMs) -> [];
 times_ms([#{time_ms := First} | _] = Samples, IntervalMs) ->
     [Ms - First + IntervalMs || #{time_ms := Ms} <- Samples].
 
 series({Name, Samples}, Label, TimesMs) ->
     Title = <<"Throughput in ", (atom_to_binary(Name))/binary>>,
-    %% Nothing is known of an interval in which a node reported nothing.
+    %% An interval without a node's report is unknown.
     Rates = [
         case Sample of
             #{status := here, per_second := PerSecond} -> PerSecond;

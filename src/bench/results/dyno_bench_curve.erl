@@ -3,14 +3,14 @@
 
 -module(dyno_bench_curve).
 -moduledoc false.
-%% Makes a recording of a search for the best concurrency: the table `concurrencies`, the curve,
-%% with the best as a metric, and the samples as series. Pure.
+%% Makes a recording of a search for the best concurrency: the curve as table `concurrencies`, the
+%% best
+%% as a metric, and the samples as series. Pure.
 
 -export([document/3]).
 
 -define(LEVEL, (dyno_stats_interval:level())).
 
--doc "The recording of a result.".
 -spec document(#{atom() => term()}, dyno_bench_concurrency:result(), Environment :: term()) ->
     dyno_recording:document().
 document(Parameters, #{candidates := [Candidate]} = Result, Environment) ->
@@ -64,9 +64,9 @@ run(Label, #{status := Status, outcome := Outcome, duration_ms := DurationMs} = 
         ]
     }.
 
-%% The throughput of each as it would be while the best was measured. The medians of what was
-%% measured earlier and later, on a machine that became slower, can say that another one gives more
-%% than the best, which the rounds in which both were measured do not.
+%% The throughput of each concurrency, scaled to the time at which the best was measured. On a
+%% machine that became slower, plain medians can show another concurrency above the best, although
+%% the rounds that compared both do not.
 levels(Best, Throughput, Steps) ->
     Down = fun
         Down(Of, Level, Levels) ->

@@ -3,9 +3,10 @@
 
 -module(dyno_bench_doubts).
 -moduledoc false.
-%% Codes whose time is not that of their work, so that a comparison with them would tell nothing:
-%% the compiler has done the work, only the first call does it, or the time depends on how long it
-%% is measured. Pure.
+%% Finds codes whose time is not that of their work, so that comparing them says nothing: the
+%% compiler
+%% has done the work, only the first call does it, or the time depends on the length of the
+%% measurement. Pure.
 
 -export([doubts/1, trend/1]).
 -export_type([doubt/0]).
@@ -16,14 +17,14 @@
     | {keeps, Bytes :: float()}
     | {drifts, EarlyNs :: number(), LateNs :: number()}.
 
-%% A first call that is longer by so much time is unlike the others: to seed a generator of random
-%% numbers or to grow a heap takes less.
+%% A first call longer by this is unlike the others: seeding a random generator or growing a heap
+%% takes less.
 -define(UNLIKE_NS, 100_000).
-%% The deviate of Kendall's statistic that chance exceeds once in a hundred times.
+%% Chance exceeds this deviate of Kendall's statistic once in a hundred times.
 -define(DEVIATE, 2.58).
 -define(FEWEST, 6).
 
--doc "What is doubtful of each candidate, by its number; what is not has no entry.".
+-doc "The doubts of each candidate, by number. Candidates without doubts have no entry.".
 -spec doubts([dyno_bench_engine:candidate()]) ->
     #{dyno_bench_comparison:candidate() => [doubt(), ...]}.
 doubts(Candidates) ->
@@ -31,7 +32,7 @@ doubts(Candidates) ->
         (#{folded := _}) -> true;
         (#{constant := IsConstant}) -> IsConstant
     end,
-    %% If all are, they are compared as what they are.
+    %% If all are folded, they are compared as they are.
     OneSided = not lists:all(IsFolded, Candidates),
     Numbered = lists:enumerate(Candidates),
     #{
@@ -56,7 +57,7 @@ first(_Candidate) ->
 keeps(#{kept := Bytes}) when Bytes > 0 -> [{keeps, Bytes}];
 keeps(_Candidate) -> [].
 
-%% Against the others as well, because a machine that gets slower does so for all.
+%% Also relative to the others, because a machine that slows down affects all.
 drifts(Candidate, Others) ->
     TimesNs = in_order(Candidate),
     Ratios = [
@@ -71,11 +72,11 @@ drifts(Candidate, Others) ->
             []
     end.
 
-%% Of VMs those of the rounds in one: each VM begins anew.
+%% For VMs, the rounds within one: each VM begins anew.
 in_order(#{rounds_ns := RoundsNs}) -> RoundsNs;
 in_order(#{times_ns := TimesNs}) -> TimesNs.
 
--doc "Whether values that follow one another rise or fall, with the medians of both ends.".
+-doc "Whether consecutive values rise or fall, with the medians of both ends.".
 -spec trend([number()]) -> {up | down | none, Early :: number(), Late :: number()}.
 trend(Values) when length(Values) < ?FEWEST ->
     {none, 0, 0};
@@ -93,7 +94,7 @@ trend(Values) ->
         true -> {none, Early, Late}
     end.
 
-%% By how many pairs more rise than fall.
+%% Rising pairs minus falling pairs.
 kendall([]) -> 0;
 kendall([First | Rest]) ->
     lists:sum([sign(Value - First) || Value <- Rest]) + kendall(Rest).

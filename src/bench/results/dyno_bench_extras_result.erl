@@ -3,17 +3,17 @@
 
 -module(dyno_bench_extras_result).
 -moduledoc false.
-%% What a recording has of what is measured besides the rounds: the table `single_calls`, how long
-%% single calls take; the table `side_effects`, the processes that the codes make work. Pure.
+%% A recording's tables of measurements besides the rounds: `single_calls`, the times of single
+%% calls,
+%% and `side_effects`, the work of other processes. Pure.
 
 -export([tables/1, columns/1, findings/1]).
 
 -type labelled() :: {Label :: binary(), dyno_bench_engine:candidate()}.
 
-%% The longest tails are left out, and counted.
+%% Further processes are left out, and counted.
 -define(MAX_PARTS, 200).
 
--doc "The tables, of those codes of which it was measured.".
 -spec tables([labelled()]) -> [dyno_recording_table:table()].
 tables(Codes) ->
     Parts = [
@@ -93,7 +93,7 @@ columns(#{side_effects := _}) ->
 columns(_Candidate) ->
     [].
 
--doc "What makes the side effects less than they seem.".
+-doc "Findings that limit the side effects' validity.".
 -spec findings([labelled()]) -> [dyno_finding:t()].
 findings(Codes) ->
     Overrun = ~"its messages are too large to be traced; use smaller ones",

@@ -3,18 +3,16 @@
 
 -module(dyno_bench_findings).
 -moduledoc false.
-%% Findings: what makes the numbers of a comparison less believable, why it took as long as it did,
-%% and what to do. Pure.
+%% Findings about a comparison: doubts about its numbers, reasons for its length, and advice. Pure.
 
 -export([findings/2, described/2, waiting/1, doubt/3]).
 
 -import(dyno_recording_part, [text/2]).
 
 -define(LEVEL, (dyno_stats_interval:level())).
-%% That of times, by default.
+%% Default for times.
 -define(THRESHOLD, 0.03).
 
--doc "The findings in a result, whose candidates have these labels.".
 -spec findings([{binary(), dyno_bench_engine:candidate()}], dyno_bench_engine:result()) ->
     [dyno_finding:t()].
 findings(Labelled, #{candidates := Candidates} = Result) ->
@@ -41,7 +39,7 @@ beyond(Check, Limit, Value, Text, Advice) ->
         severity => doubt, value => Value, text => Text, advice => Advice
     }).
 
--doc "The findings that come from what is known of a code before it runs.".
+-doc "The findings known before a code runs.".
 -spec described(binary(), #{constant := boolean(), warnings := [binary()], _ => _}) ->
     [dyno_finding:t()].
 described(Label, #{constant := IsConstant, warnings := Warnings} = Description) ->
@@ -108,7 +106,6 @@ of_doubt({drifts, EarlyNs, LateNs}, Label, Verdict) ->
 
 time(Ns) -> dyno_unit:format(Ns, ~"ns").
 
-%% Differences of the harness: a fun costs some nanoseconds more than code inline.
 forms(Candidates) ->
     Forms = lists:usort([Form || #{form := Form} <- Candidates]),
     [
@@ -153,7 +150,7 @@ clock(Candidates) ->
         _ -> []
     end.
 
-%% Why it ended before all was decided, or later than it was to.
+%% Why it ended undecided, or later than planned.
 ending(#{status := interrupted} = Result, _Candidates) ->
     Text = text("it was interrupted; this is what ~ts gave", [counted(Result)]),
     [doubt(interrupted, Text, ~"")];

@@ -3,19 +3,18 @@
 
 -module(dyno_bench_heap_result).
 -moduledoc false.
-%% What a recording says of the heap: the table `heaps`, with the time of a call taken apart, and
-%% warnings where a verdict depends on the heap or where a mode leaves it to chance. Pure.
+%% A recording's findings about the heap: the table `heaps`, which splits the time of a call, and
+%% warnings if a verdict depends on the heap or a mode leaves the heap to chance. Pure.
 
 -export([tables/2, findings/2]).
 
-%% What a minor collection takes at least, about: enough to tell whether collections matter where
-%% that was not measured.
+%% Approximate least time of a minor collection: shows whether collections matter if that was not
+%% measured.
 -define(COLLECTION_NS, 250).
 -define(MOST_SENTENCES, 3).
-%% A difference that matters.
 -define(THRESHOLD, 0.03).
 
--doc "The table, where collections take a part of the time that matters.".
+-doc "The table, if collections take a significant share of the time.".
 -spec tables([binary()], dyno_bench_engine:result()) -> [dyno_recording_table:table()].
 tables(Labels, #{heaps := #{default := Default, room := Room}}) ->
     Items = [
@@ -56,7 +55,9 @@ heaps() ->
         ]
     }.
 
--doc "The verdicts that depend on the heap; times that do, where a mode leaves it to the runtime.".
+-doc """
+Verdicts that depend on the heap, and times that do in modes that leave the heap to the runtime.
+""".
 -spec findings([binary()], dyno_bench_engine:result()) -> [dyno_finding:t()].
 findings(Labels, #{heaps := #{words := Words} = Ends}) ->
     Depending = dyno_bench_heap:depends(Ends, ?THRESHOLD),
@@ -105,7 +106,7 @@ findings(Labels, #{heap := Heap, candidates := Candidates} = Result) when
 findings(_Labels, _Result) ->
     [].
 
-%% Samples and VMs of their own draw no heap.
+%% Samples and isolated VMs draw no heap.
 left_to_chance(#{heap := runtime}) -> "-d, -s, -l, -r and -i";
 left_to_chance(#{fixed := true}) -> "--heap default and -d, -s, -l and -r";
 left_to_chance(#{vms := _}) -> "--heap default and -i";

@@ -3,25 +3,25 @@
 
 -module(dyno_bench_result).
 -moduledoc false.
-%% Makes a recording of what a comparison gave: the tables `codes` and `comparisons`, the times over
-%% the rounds, and warnings about what makes the numbers less believable. Pure.
+%% Makes a recording of a comparison: the tables `codes` and `comparisons`, the times over the
+%% rounds,
+%% and warnings about unreliable numbers. Pure.
 
 -export([document/4, ended/4]).
 -export_type([run/0]).
 
--doc "A comparison, and what tells its run from the others of the recording.".
+-doc "A comparison, and its identification within the recording.".
 -type run() :: #{
-    %% Its case, its input.
     labels => #{binary() => binary()},
     size => pos_integer() | undefined,
     result := dyno_bench_engine:result()
 }.
 
 -define(LEVEL, (dyno_stats_interval:level())).
-%% A ratio beyond it is one to none.
+%% A larger ratio means that one value is 0.
 -define(LARGEST_RATIO, 1.0e6).
 
--doc "The recording of one comparison or several; `Parameters` as in doc/recording.md.".
+-doc "The recording of one or more comparisons. doc/recording.md describes `Parameters`.".
 -spec document(
     Name :: binary() | undefined, #{atom() => term()}, [run(), ...], Environment :: term()
 ) -> dyno_recording:document().
@@ -37,7 +37,7 @@ document(Name, Parameters, [#{result := #{candidates := First}} | _] = Runs, Env
         ])
     ).
 
--doc "Adds what was measured to a new recording; it was interrupted where one of the runs was.".
+-doc "Adds the runs to a new recording, which is interrupted if one of the runs was.".
 -spec ended(
     dyno_recording:document(), [#{status := complete | interrupted, atom() => term()}],
     DurationNs :: non_neg_integer(), [dyno_finding:t()]
@@ -55,7 +55,7 @@ name(Name, _Candidates) -> Name.
 
 id(Run) -> dyno_recording_run:id(maps:get(labels, Run, #{}), 1).
 
-%% What holds for all runs is said once, without a run's id.
+%% Findings of all runs appear once, without a run's id.
 all_findings([{_, First} | _] = Each) ->
     Common = [F || F <- First, lists:all(fun({_, Of}) -> lists:member(F, Of) end, Each)],
     Own = [{Id, Finding} || {Id, Of} <- Each, Finding <- Of -- Common],
@@ -77,7 +77,6 @@ run(#{result := #{status := Status, duration_ms := DurationMs} = Result} = Run) 
                 dyno_bench_extras_result:tables(Labelled)
     }.
 
-%% The same code twice is told apart.
 labelled(#{candidates := Candidates}) ->
     All = [Label || #{label := Label} <- Candidates],
     [
@@ -102,8 +101,9 @@ metrics(#{candidates := Candidates, rounds := Rounds, loop_ns := LoopNs} = Resul
         Name =:= ~"bench.loop" orelse is_number(Value)
     ].
 
-%% The times; which rounds were disturbed; how long each sample was, where samples are of a time;
-%% and what decided, where that is not the time.
+%% Series of times, disturbed rounds, sample lengths of timed samples, and the deciding metric if it
+%% is
+%% not the time.
 series(Labelled, Metric) ->
     EndsMs = ends_ms([Candidate || {_, Candidate} <- Labelled]),
     Times = [
@@ -143,7 +143,7 @@ values(Labelled, Metric, EndsMs) ->
         TimesMs <- [lists:sublist(EndsMs ++ lists:seq(1, length(Values)), length(Values))]
     ].
 
-%% When each round ended, in the time that was spent on the codes.
+%% The end of each round, in the time spent on the codes.
 ends_ms([First | _] = Candidates) ->
     sums_ms(
         lists:foldl(
@@ -164,8 +164,8 @@ sums_ms(PartsNs) ->
     ),
     SumsMs.
 
-%% The fastest first: by what decides, and then by the time. The others are held against the fastest
-%% whose time is that of its work.
+%% Fastest first: by the deciding metric, then by time. The reference is the fastest code without a
+%% doubt about its time.
 codes(Labelled, Result) ->
     Metric = maps:get(metric, Result, time),
     Doubts = doubts(Result),
@@ -185,7 +185,7 @@ codes(Labelled, Result) ->
         #{name => ~"codes", title => ~"Codes", columns => columns(Metric, First, Result)}, Rows
     ).
 
-%% Only times are doubtful: words and reductions are counted as they are.
+%% Only times are doubtful: words and reductions are exact counts.
 doubts(#{candidates := Candidates} = Result) ->
     case is_time(Result) of
         true -> dyno_bench_doubts:doubts(Candidates);
@@ -233,7 +233,7 @@ columns(Metric, First, Result) ->
          || {Name, Title, Cell} <- dyno_bench_extras_result:columns(First)
         ].
 
-%% The time is what one process sees.
+%% The time is that of one process.
 per_second(1) -> ~"Calls per second";
 per_second(Concurrency) -> text("Calls per second, all ~b processes", [Concurrency]).
 
@@ -254,7 +254,7 @@ reductions(#{reductions := Reductions}) -> Reductions.
 words(#{deterministic := #{words := Words}}) -> Words;
 words(_Candidate) -> undefined.
 
-%% Which of what should be deterministic differed from run to run.
+%% Deterministic metrics that differed between runs.
 varying(#{deterministic := #{words_agree := Words, reductions_agree := Reductions}}) ->
     case [Name || {false, Name} <- [{Reductions, ~"reductions"}, {Words, ~"words"}]] of
         [] -> undefined;
@@ -263,7 +263,7 @@ varying(#{deterministic := #{words_agree := Words, reductions_agree := Reduction
 varying(_Candidate) ->
     ~"reductions".
 
-%% A code against the fastest, from their pair.
+%% A code compared with the fastest, from their pair.
 against(Same, Same, Result) ->
     Verdict =
         case {is_time(Result), doubts(Result)} of
@@ -316,16 +316,16 @@ judged(#{ratio := Ratio, low := Low, high := High, verdict := Verdict}, Result) 
         high => finite(High),
         verdict =>
             case {Verdict, Result} of
-                %% So few samples were asked for that nothing could be decided: no verdict.
+                %% With too few samples requested to decide anything, there is no verdict.
                 {undecided, #{fixed := true}} when Low =:= undefined -> undefined;
-                %% Only times are slower.
+                %% Only times are slower or faster.
                 {slower, _} when not IsTime -> ~"more";
                 {faster, _} when not IsTime -> ~"less";
                 {_, _} -> atom_to_binary(Verdict)
             end
     }.
 
-%% More than none is by no factor.
+%% A ratio to 0 is no factor.
 finite(Ratio) when is_number(Ratio), Ratio > ?LARGEST_RATIO; Ratio < 1 / ?LARGEST_RATIO ->
     undefined;
 finite(Ratio) ->
