@@ -3,7 +3,7 @@
 
 -module(dyno_bench).
 -moduledoc """
-Measures codes and compares them: which is faster, by how much, and how sure is that?
+Measures and compares codes: which is faster, by how much, and how certain is that?
 
 ```erlang
 {ok, Recording} = dyno_bench:run(["lists:seq(1, 9).", "[1, 2, 3, 4, 5, 6, 7, 8, 9]."], #{}).
@@ -14,36 +14,38 @@ Measures codes and compares them: which is faster, by how much, and how sure is 
 -export_type([options/0, reason/0]).
 
 -type options() :: #{
-    %% Workers that run the same code at the same time; 1.
+    %% Workers that run the same code at the same time. Default: 1.
     concurrency => pos_integer(),
-    %% The time for measuring: 1000 a code. It ends earlier when everything is decided, and later
-    %% where a verdict needs more: up to five times as much where this is given.
+    %% Measuring time. Default: 1000 per code. Ends earlier when all pairs are decided, and later if
+    %% a
+    %% verdict needs more: up to five times this value if given.
     budget_ms => pos_integer(),
-    %% A difference of less than this share does not matter; 0.03.
+    %% A smaller relative difference does not matter. Default: 0.03.
     threshold => float(),
-    %% The longest that a part of a code, or one epoch, may take; 30000. Also a build of a revision,
-    %% which else may take half an hour.
+    %% Limit of a part of a code, and of an epoch. Default: 30000. Also of a revision's build;
+    %% default
+    %% there: half an hour.
     timeout_ms => pos_integer(),
-    %% The least size of the heap of what runs the code, in words, or the runtime's default, instead
-    %% of one that is drawn for each round of a comparison.
+    %% The least heap size of workers in words, or the runtime's default. By default each round of a
+    %% comparison draws a size.
     heap => default | pos_integer(),
-    %% How it is measured; compare.
+    %% Default: compare.
     mode => dyno_bench_mode:mode(),
-    %% More folders of beam files.
+    %% Further folders of beam files.
     code_paths => [file:filename()],
-    %% What decides, where it is not the time: see dyno_bench_metric.
+    %% The deciding metric. Default: time. See dyno_bench_metric.
     metric => dyno_bench_metric:name(),
-    %% Also what the codes make other processes do.
+    %% Also measures work in other processes.
     extras => [side_effects],
-    %% The codes, functions of arity 1, are compared with each of these.
+    %% Compares the codes, functions of arity 1, with each input.
     inputs => [dyno_bench_inputs:input()],
-    %% Measures in this node; see m:dyno_bench_remote.
+    %% Default: this node. See m:dyno_bench_remote.
     node => node(),
-    %% To show it; this node's own.
+    %% Cookie of the node. Default: this node's.
     cookie => atom(),
-    %% Each code in VMs of its own; see m:dyno_bench_isolated. Then the budget is 30000.
+    %% Runs each code in VMs of its own (m:dyno_bench_isolated). The budget's default is then 30000.
     isolated => dyno_bench_isolated:settings(),
-    %% Each code with these revisions of the project in the current folder.
+    %% Measures each code with these revisions of the project in the current folder.
     revisions => dyno_bench_revision:settings(),
     %% Called now and then, before a round.
     progress => fun((dyno_bench_rounds:progress()) -> term()),
@@ -57,20 +59,20 @@ Measures codes and compares them: which is faster, by how much, and how sure is 
     concurrency, budget_ms, threshold, timeout_ms, mode, code_paths, metric, extras, heap, inputs,
     node, cookie, isolated, revisions, progress, seed
 ]).
-%% Each pair has its interval: with many codes none would ever be decided.
+%% Each pair has its own interval: with many codes none would ever be decided.
 -define(MAX_CODES, 20).
 -define(LEVEL, (dyno_stats_interval:level())).
 -define(TIMEOUT_MS, 30_000).
-%% So much longer than the time that was given may a comparison take to come to a verdict.
+%% Limit for coming to a verdict, as a multiple of the given time.
 -define(LONGER, 5).
-%% To start a VM takes longer than to measure in it.
+%% Starting a VM takes longer than measuring in it.
 -define(ISOLATED_MS, 30_000).
-%% The longest in another node, unless more is asked for.
+%% Default limit in another node.
 -define(REMOTE_MS, 3_600_000).
 
 -doc """
-Measures codes on this node, in turn, never at the same time; see dyno_bench_code for what a code
-is. Returns when all is decided or the time is over.
+Measures codes on this node in turn, never at the same time. See dyno_bench_code for the forms of a
+code. Returns when all pairs are decided or the time is over.
 """.
 -spec run([dyno_bench_code:code()], options()) ->
     {ok, dyno_recording:document()} | {error, dyno_error:error()}.
@@ -87,7 +89,7 @@ run(Codes, Options) ->
 run_codes(_Codes, #{revisions := #{revisions := Revisions}, mode := {squeeze, _}}) ->
     {error, {dyno_bench_isolated, {squeezed_variants, length(Revisions)}}};
 run_codes(Codes, #{revisions := _} = Options) ->
-    %% To build takes long: what is wrong with the codes is said before.
+    %% Building takes long, so errors in the codes are reported first.
     Errors = [
         dyno_bench_code:in_code(Number, Error)
      || {Number, Code} <- lists:enumerate(Codes),
@@ -103,7 +105,7 @@ run_codes(_Codes, #{node := _, isolated := _}) ->
 run_codes(Codes, Options) ->
     run_with(Codes, maps:get(inputs, Options, []), Options).
 
-%% With inputs, which give what the code lacks, or with the modules of a revision.
+%% Inputs, or the modules of a revision, may provide the missing part.
 may_be_right({dyno_bench_code, {needs, _, _}}) -> true;
 may_be_right(Error) -> dyno_bench_elixir:may_lack_modules(Error).
 
@@ -121,7 +123,7 @@ run_with(Codes, Inputs, Options) ->
             dyno_option:error(mode, Mode, ~"compare, because there are inputs,")
     end.
 
-%% Each revision is a variant with code paths of its own.
+%% Each revision is a variant with its own code paths.
 with_revisions(Run, #{revisions := Settings} = Options) ->
     Isolated = maps:get(isolated, Options, #{}),
     maybe
@@ -150,8 +152,8 @@ run_mode(Codes, Mode, Options) ->
     end.
 
 -doc """
-Measures the cases of a benchmark file (dyno_bench_file). Where `concurrency` or `threshold` is
-given, it is that of all cases.
+Measures the cases of a benchmark file (dyno_bench_file). `concurrency` and `threshold` apply to all
+cases.
 """.
 -spec run_file(file:filename_all(), options()) ->
     {ok, dyno_recording:document()} | {error, dyno_error:error()}.
@@ -189,7 +191,7 @@ file(Path, Options) ->
         end
     end.
 
-%% Other VMs need its module, which is nowhere but in this one.
+%% Other VMs need the module, which exists only in this VM.
 with_file(#{modules := Modules}, #{isolated := Settings} = Options) ->
     Options#{isolated := Settings#{modules => Modules}};
 with_file(#{modules := Modules}, #{node := _} = Options) ->
@@ -212,14 +214,14 @@ run_plan(Name, Plan, Options, Locate) ->
         {error, _} = Error -> Error
     end.
 
-%% Here, or in another node, which has no compiler perhaps; gives what the call returned.
+%% Calls here, or in another node, which may have no compiler.
 executed(Call, Checked, #{node := Node} = Options) when Node =/= node() ->
     #{budget_ms := BudgetMs} = Checked,
     Remote = (maps:with([cookie], Options))#{
         limit_ms => max(?REMOTE_MS, 2 * BudgetMs), inputs => maps:get(input_count, Options, 0)
     },
     Files = maps:get(file_modules, Options, []),
-    %% This node is a node of the network, which the other compiles at, only when it is connected.
+    %% The other node compiles here: this node's name is final only once it is connected.
     There = fun() -> Call((maps:remove(progress, Checked))#{compiler => node()}) end,
     in_process(fun() -> dyno_bench_remote:run(Node, There, Files, Remote) end, Options);
 executed(Call, Checked, Options) ->
@@ -255,8 +257,8 @@ checked(Count, Options) ->
         isolated(Merged#{level => ?LEVEL}, Options)
     end.
 
-%% Codes of which nobody has said how long they may take get a verdict, however long that takes, if
-%% they take as long as it seemed at first.
+%% Without a given time, codes get a verdict however long that takes, if they remain as fast as they
+%% first seemed.
 limit_ms(_Count, #{budget_ms := BudgetMs}) when is_integer(BudgetMs) -> ?LONGER * BudgetMs;
 limit_ms(1, Options) -> ?LONGER * budget_ms(1, Options);
 limit_ms(_Count, _Options) -> infinity.
@@ -268,8 +270,7 @@ isolated(#{isolated := Settings} = Merged, Options) ->
     maybe
         ok ?= dyno_bench_isolated:check(Settings),
         {ok, Folder} ?= dyno_bench_modules:folder(),
-        %% This node's code path without OTP's, which another may have in another version, and
-        %% without ours.
+        %% This node's code path without OTP's, whose version may differ there, and without dyno's.
         Paths =
             [filename:absname(P) || P <- dyno_code:listed(maps:get(code_paths, Options, []))] ++
                 (dyno_code:own_paths() -- [Folder]),
@@ -278,13 +279,14 @@ isolated(#{isolated := Settings} = Merged, Options) ->
 isolated(Merged, _Options) ->
     {ok, Merged}.
 
-%% In a process of its own: a code that is killed takes nobody with it, and the caller's process
-%% is not the one whose flags and messages change.
+%% In its own process: killing a code then kills no other process, and the caller's flags and
+%% messages
+%% stay unchanged.
 in_process(Measure, Options) ->
     dyno_code:with_paths(maps:get(code_paths, Options, []), fun() ->
         Measured = dyno_interruptible:call(kill, fun() ->
             proc_lib:set_label(?MODULE),
-            %% What runs the code is linked, and may be killed by it.
+            %% The process that runs the code is linked, and the code may kill it.
             _ = process_flag(trap_exit, true),
             Measure()
         end),
@@ -304,7 +306,7 @@ all_parameters(Outcomes, Options) ->
 
 parameters(Labels, #{isolated := Settings} = Options) ->
     Isolated = dyno_bench_isolated:parameters(Settings),
-    %% Of no round, so none is drawn.
+    %% Not measured in rounds, so no heap is drawn.
     Own = maps:merge(#{heap => runtime}, maps:remove(isolated, Options)),
     (parameters(Labels, Own))#{isolated => Isolated};
 parameters(Labels, Options) ->

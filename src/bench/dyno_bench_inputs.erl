@@ -3,41 +3,41 @@
 
 -module(dyno_bench_inputs).
 -moduledoc false.
-%% Several comparisons that make one recording: the same codes with each input, and the cases of a
-%% benchmark file. They are measured one after the other; each is a run.
+%% Runs several comparisons for one recording: the same codes with each input, or the cases of a
+%% benchmark file. Each comparison is a run; they are measured one after the other.
 %%
-%% An input is evaluated once, before the comparison, so that all codes get the very same value.
+%% An input is evaluated once, before the comparison, so that all codes get the same value.
 
 -export([plan/2, plan_any/2, measure/2, document/3]).
-%% In a VM that has one of the codes: see dyno_bench_vm_server
+%% In a VM with one of the codes: see dyno_bench_vm_server
 -export([serve/4]).
 -export([in_run/2]).
 -export([format_error/1, fault/1]).
 -export_type([input/0, measurement/0, outcome/0, reason/0]).
 
--doc "Its name, and what gives its value.".
+-doc "Its name, and a code that gives its value.".
 -type input() :: {Name :: string() | binary() | integer() | atom(), dyno_bench_code:callable()}.
 
 -type measurement() :: #{
-    %% The run's, unique.
+    %% Unique id of the run.
     id := binary(),
     group => binary(),
     input => binary(),
     codes := [dyno_bench_code:code()],
-    %% Gives what all codes take.
+    %% The value that all codes take.
     value => {Name :: binary(), dyno_bench_code:callable()},
-    %% Runs before the codes, with the input's value, and gives what they take instead.
+    %% Runs before the codes with the input's value; the codes take its result.
     setup => fun((term()) -> term()),
     teardown => fun((term()) -> term()),
     check => fun((Taken :: term()) -> dyno_bench_engine:check()),
-    %% Judges the results of all codes, also where each is in a VM of its own.
+    %% Checks the results of all codes, even in separate VMs.
     agree => dyno_bench_engine:check(),
     options => #{concurrency => pos_integer(), threshold => float()}
 }.
 
 -type outcome() :: #{
     measurement := measurement(),
-    %% The input's value, where it is a size.
+    %% The input's value, if it is a size.
     size := pos_integer() | undefined,
     result := dyno_bench_engine:result()
 }.
@@ -51,7 +51,7 @@
     %% With an input or in a case.
     | {in_run, binary(), dyno_error:error()}.
 
--doc "The comparisons of codes with each of the inputs; one without any.".
+-doc "The comparisons of codes with each input; one comparison without inputs.".
 -spec plan([dyno_bench_code:code()], [input()]) ->
     {ok, [measurement()]} | {error, dyno_error:error()}.
 plan(Codes, []) ->
@@ -62,7 +62,7 @@ plan(Codes, Inputs) ->
         plan_any(Codes, Inputs)
     end.
 
--doc "The same, for codes that need not take anything.".
+-doc "The same, for codes that need not take an input.".
 -spec plan_any([dyno_bench_code:code()], [input()]) ->
     {ok, [measurement()]} | {error, dyno_error:error()}.
 plan_any(Codes, []) ->
@@ -91,7 +91,7 @@ named(Input) ->
         _ -> {error, {?MODULE, {bad_input, Input}}}
     end.
 
-%% A code that takes nothing would take the same time for each input.
+%% A code that takes no input would take the same time for each.
 takes_input({Number, #{init := _}}) ->
     {error, {?MODULE, {own_init, Number}}};
 takes_input({Number, Code}) ->
@@ -104,7 +104,7 @@ takes_input({Number, Code}) ->
         {error, Error} -> {error, dyno_bench_code:in_code(Number, Error)}
     end.
 
-%% The value is what init gives; without an init_runner of its own, the code takes it as it is.
+%% `init` gives the value. Without its own `init_runner`, the code takes the value unchanged.
 with_value(Code, Value) ->
     Map = dyno_bench_code:as_map(Code),
     maps:merge(#{init_runner => fun(Init) -> Init end}, Map#{init => fun() -> Value end}).
@@ -132,7 +132,7 @@ attempt({Label, Stage}, Evaluate, Fun) ->
         {error, Failure} -> {error, dyno_bench_failure:error(Label, Stage, Failure)}
     end.
 
--doc "Measures one after the other. The time is shared out equally.".
+-doc "Measures one after the other, with equal shares of the time.".
 -spec measure([measurement(), ...], dyno_bench_engine:options()) ->
     {ok, [outcome()]} | {error, dyno_error:error()}.
 measure(Measurements, #{budget_ms := BudgetMs, limit_ms := LimitMs} = Options) ->
@@ -152,7 +152,7 @@ measure([{Number, Measurement} | Rest], Options, Outcomes) ->
         {ok, Outcome} ->
             measure(Rest, Options, [Outcome | Outcomes]);
         {error, {dyno_error, interrupted}} when Outcomes =/= [] ->
-            %% What was measured is kept, and says that it is not all.
+            %% Keeps the measurements so far, marked as interrupted.
             [#{result := Result} = Last | Earlier] = Outcomes,
             measure([], Options, [Last#{result := Result#{status => interrupted}} | Earlier]);
         {error, _} = Error ->
@@ -169,8 +169,8 @@ one(Measurement, Number, Options) ->
     evaluated(Measurement, Number, {Options, Run}).
 
 -doc """
-Does what comes before and after the rounds of a measurement with one code, and in between calls a
-function with the prepared code and the size of its input.
+Prepares a measurement with one code, calls a function with the prepared code and the input's size,
+and cleans up.
 """.
 -spec serve(measurement(), pos_integer(), dyno_bench_engine:options(),
     fun((dyno_bench_prepared:t(), Size :: pos_integer() | undefined) -> term())) ->
@@ -184,11 +184,11 @@ serve(Measurement, Number, Options, Serve) ->
         ok
     end.
 
-%% The sandbox owns what set-up makes, for as long as the codes are measured.
+%% The sandbox owns the set-up's resources while the codes are measured.
 evaluated(Measurement, Number, {#{timeout_ms := TimeoutMs} = Options, _} = How) ->
     Sandbox = dyno_sandbox:start(#{}),
     Evaluate = fun(Fun) -> dyno_sandbox:call(Sandbox, Fun, TimeoutMs) end,
-    %% A value may hold funs of the module, so each input has its own.
+    %% A value may hold funs of the module, so each input has its own module.
     Module = dyno_bench_slots:module(input, Number, Options),
     try
         maybe
@@ -212,7 +212,7 @@ set_up(#{id := Id, setup := Setup} = Measurement, Value, Evaluate, How) ->
 set_up(Measurement, Value, _Evaluate, How) ->
     compare(Measurement, [Value || is_map_key(value, Measurement)], Value, How).
 
-%% With what the codes take, if they take anything.
+%% With the value that the codes take, if any.
 compare(#{codes := Codes} = Measurement, Taken, Value, {Options, Run}) ->
     All = [
         case Taken of
@@ -233,7 +233,7 @@ compare(#{codes := Codes} = Measurement, Taken, Value, {Options, Run}) ->
 own(Measurement, Options) ->
     maps:merge(Options, maps:get(options, Measurement, #{})).
 
--doc "The error of one of several measurements: it says which.".
+-doc "Names the measurement in its error.".
 -spec in_run(#{id := binary(), _ => _}, dyno_error:error()) -> dyno_error:error().
 in_run(_Measurement, {dyno_error, interrupted} = Error) ->
     Error;
@@ -247,7 +247,6 @@ in_run(_Measurement, Error) ->
 input_size(N) when is_integer(N), N > 0 -> N;
 input_size(_) -> undefined.
 
--doc "The recording of all.".
 -spec document({Name :: binary() | undefined, Parameters :: #{atom() => term()}}, [outcome(), ...],
     Environment :: term()) -> dyno_recording:document().
 document({Name, Parameters}, Outcomes, Environment) ->
@@ -266,8 +265,7 @@ labels(Measurement) ->
      || {Key, Label} <- [{group, ~"case"}, {input, ~"input"}], is_map_key(Key, Measurement)
     }.
 
-%% The size of a run is its input's, where all inputs of its group have one: by their names, or else
-%% by their values.
+%% A run's size, if all inputs of its group have one: from their names, or else from their values.
 sizes(Outcomes) ->
     Groups = maps:groups_from_list(fun group/1, Outcomes),
     [{Outcome, size_in(map_get(group(Outcome), Groups), Outcome)} || Outcome <- Outcomes].
@@ -288,7 +286,7 @@ name_size(Name) ->
         _ -> undefined
     end.
 
-%% By group, the runs that have a real size.
+%% By group, the runs with a real size.
 growing(Sized) ->
     Groups = maps:groups_from_list(fun({Outcome, _}) -> group(Outcome) end, Sized),
     lists:sort([
@@ -296,7 +294,7 @@ growing(Sized) ->
      || Group := [{_, First}, _ | _] = Members <- Groups, First =/= undefined
     ]).
 
-%% How the time and the words of each code grow with the size of its input.
+%% How time and words of each code grow with the input's size.
 growths(Group, Named, Document) ->
     Codes = [{Size, codes(Id, Document)} || {Id, Size} <- Named],
     [{_, First} | _] = Codes,
@@ -318,7 +316,7 @@ codes(Id, Document) ->
     {ok, Run} = dyno_recording:run(Document, Id),
     dyno_recording:rows(Run, ~"codes").
 
-%% A code that allocates nothing has no growth of it.
+%% Without allocations there is no growth.
 fitted(Kind, Name, Unit, Points) ->
     dyno_recording_growth:fit(Kind, Name, Unit, [P || {_, Value} = P <- Points, is_number(Value)]).
 

@@ -3,12 +3,12 @@
 
 -module(dyno_bench_mode).
 -moduledoc """
-The ways to measure codes: rounds, until it is decided which code is faster (`compare`, without a
-mode); samples of a time, which is erlperf's way, or of so many iterations; or which concurrency
-gives the highest throughput.
+The modes of measuring codes: rounds until it is decided which code is faster (`compare`, the
+default); samples of a time, as in erlperf, or of a number of iterations; or a search for the
+concurrency with the highest throughput (`squeeze`).
 
-No two codes are measured at the same time in any of them. What samples do not tell, deterministic
-metrics and side effects, is measured after them; a squeeze has only its throughput.
+No mode measures two codes at the same time. Deterministic metrics and side effects are measured
+after samples; a squeeze has only its throughput.
 """.
 
 -export([check/2, check_options/2, run/3, document/4, format_error/1]).
@@ -17,38 +17,40 @@ metrics and side effects, is measured after them; a squeeze has only its through
 -type mode() ::
     compare
     | {continuous, #{
-        %% The time of a sample; 1000.
+        %% Time of a sample. Default: 1000.
         sample_ms => pos_integer(),
-        %% How many are kept; 3.
+        %% Samples to keep. Default: 3.
         samples => pos_integer(),
-        %% How many are thrown away before; 0.
+        %% Samples to discard first. Default: 0.
         warmup => non_neg_integer(),
-        %% Goes on until the standard deviation of the last samples by their mean is below.
+        %% Continues until the newest samples' standard deviation divided by their mean is below
+        %% this.
         cv => float()
     }}
     | {timed, #{
-        %% Of a sample, in each worker.
+        %% Iterations of a sample in each worker.
         iterations := pos_integer(),
         samples => pos_integer(),
         warmup => non_neg_integer()
     }}
     | {squeeze, #{
-        %% The time of a sample; 100.
+        %% Time of a sample. Default: 100.
         sample_ms => pos_integer(),
-        %% Samples of each concurrency; 8, and at least 7, because fewer give no interval. Up to
-        %% four times as many where it is not clear yet: see dyno_bench_concurrency_search.
+        %% Samples of each concurrency. Default: 8; at least 7, because fewer give no interval. Up
+        %% to
+        %% four times as many if undecided: see dyno_bench_concurrency_search.
         samples => pos_integer(),
-        %% Samples of the first concurrency that are thrown away before; 0.
+        %% Samples of the first concurrency to discard. Default: 0.
         warmup => non_neg_integer(),
-        %% The first concurrency, the last, and how many more are tried each time; 1, 10000, 1.
+        %% The first and last concurrency, and the step. Defaults: 1, 10000, 1.
         min => pos_integer(),
         max => pos_integer(),
         step => pos_integer(),
-        %% Ends after so many concurrencies without a gain; 3.
+        %% Ends after this number of concurrencies in a row without a gain. Default: 3.
         threshold => pos_integer()
     }}.
 
--doc "A mode whose settings are all there and right.".
+-doc "A mode with all settings present and valid.".
 -type checked() :: compare | {continuous | timed | squeeze, settings()}.
 
 -type settings() :: #{atom() => number()}.
@@ -61,7 +63,7 @@ metrics and side effects, is measured after them; a squeeze has only its through
 
 -define(MAX_CONCURRENCY, 10_000).
 
--doc "Fills in what a mode leaves out; says what is wrong with it.".
+-doc "Checks a mode, and fills in its defaults.".
 -spec check(mode(), Codes :: pos_integer()) -> {ok, checked()} | {error, dyno_error:error()}.
 check(compare, _Codes) ->
     {ok, compare};
@@ -80,7 +82,7 @@ check({Name, Settings}, _Codes) when is_map(Settings) ->
 check(Other, _Codes) ->
     {error, {?MODULE, {mode, Other}}}.
 
--doc "Whether other options go with a mode.".
+-doc "Checks that other options fit the mode.".
 -spec check_options(term(), #{metric => term(), extras => term(), _ => _}) ->
     ok | {error, dyno_error:error()}.
 check_options({squeeze, _}, #{metric := Metric}) when Metric =/= time ->
@@ -97,7 +99,7 @@ check_options({_, _}, #{metric := Metric, isolated := _}) when
 check_options(_Mode, _Options) ->
     ok.
 
-%% And the settings that have none.
+%% And settings without a default.
 defaults() ->
     Sampled = #{samples => 3, warmup => 0},
     Squeezed = #{samples => 8, min => 1, max => ?MAX_CONCURRENCY, step => 1, threshold => 3},
@@ -135,15 +137,14 @@ consistent(continuous, #{cv := _, samples := 1}) ->
 consistent(Name, Settings) ->
     {ok, {Name, Settings}}.
 
-%% Whether options ask for what the samples of a mode do not tell. That is measured after them, in a
-%% short comparison of its own.
+%% Whether options ask for metrics that samples lack. A short comparison measures these afterwards.
 needs_extras({Name, _}, #{extras := [_ | _]}) -> Name =/= squeeze;
 needs_extras({Name, _}, #{metric := Metric}) when Name =/= squeeze ->
     dyno_bench_metric:kind(Metric) =/= rounds;
 needs_extras(_Mode, _Options) -> false.
 
 measure_extras(Codes, #{isolated := Settings} = Options) ->
-    %% One VM for each does where nothing is decided.
+    %% One VM per code suffices if nothing is decided.
     case dyno_bench_metric:kind(maps:get(metric, Options, time)) of
         rounds -> only(compare, Codes, Options#{isolated := Settings#{vms => 1}});
         _ -> only(compare, Codes, Options)
@@ -151,7 +152,7 @@ measure_extras(Codes, #{isolated := Settings} = Options) ->
 measure_extras(Codes, Options) ->
     only(compare, Codes, Options#{budget_ms := 1, limit_ms := 1}).
 
-%% Samples are kept where what comes after them was interrupted, unless that decides.
+%% If the extras are interrupted, the samples are kept, unless the extras decide.
 with_extras(Sampled, {ok, #{status := complete} = Extras}, _Options) ->
     {ok, joined(Sampled, Extras)};
 with_extras(_Sampled, {error, Error}, _Options) when Error =/= {dyno_error, interrupted} ->
@@ -162,7 +163,7 @@ with_extras(Sampled, _Interrupted, Options) ->
         _ -> {error, {dyno_error, interrupted}}
     end.
 
-%% What decides, where it is not the time, is deterministic, and has its own intervals.
+%% A deciding metric other than the time is deterministic and has its own intervals.
 joined(#{duration_ms := Ms, candidates := Sampled} = Result, #{duration_ms := MoreMs} = Other) ->
     #{candidates := Measured, metric := Metric} = Other,
     Keys = [deterministic, side_effects] ++ [values || Metric =/= time],
@@ -214,7 +215,7 @@ only({squeeze, Settings}, [Code], Options) ->
 only({_, Fixed}, Codes, Options) ->
     dyno_bench_engine:run(Codes, Options#{fixed => Fixed}).
 
--doc "The recording of what was measured in a mode.".
+-doc "The recording of a measurement in a mode.".
 -spec document(
     checked(),
     #{atom() => term()},
