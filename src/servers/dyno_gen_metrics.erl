@@ -3,7 +3,7 @@
 
 -module(dyno_gen_metrics).
 -moduledoc """
-Clusters and pipelines as users of GenMetrics know them, over `m:dyno_servers`.
+The clusters and pipelines of GenMetrics, over `m:dyno_servers`.
 
 ```erlang
 {ok, Monitor} = dyno_gen_metrics:monitor_cluster(#{
@@ -22,26 +22,25 @@ ok = dyno_gen_metrics:stop(Monitor).
 {:ok, %{summary: summary}} = :dyno_gen_metrics.next(monitor)
 ```
 
-What is different:
+Differences to GenMetrics:
 
-* Each callback is counted, once, also those that crash, that call themselves, and those of modules
-  that are loaded anew. A process that ended is in its last window and in none after it, a stage
-  comes with its first callback.
-* Times are those of callbacks, not of traces, with their fractions: summaries in milliseconds,
-  `stats` in microseconds. Nothing is copied for a callback, whatever the state's size.
-* `synchronous => false` leaves calls out. `sample_rate` is accepted and changes nothing: to measure
-  all callbacks costs less than GenMetrics' samples did, and there is nothing to estimate.
-* `statistics => statsd` and `datadog` send what doc/servers-sinks.md says, to port 8125 of this
-  machine; the URL of any sink may stand there instead.
-* Modules of Erlang are as good as Elixir's, and `node => 'shop@host'` is another node. Monitors are
-  ended by `stop/1`, and with the process that started them.
+* Each callback counts once, also if it crashes or calls itself, or its module is loaded anew. An ended
+  process is in its last window and in none after it; a stage appears with its first callback.
+* Times are of callbacks, not of traces, with fractions: summaries in milliseconds, `stats` in
+  microseconds. A callback copies nothing, for any size of state.
+* `synchronous => false` leaves calls out. `sample_rate` is accepted and ignored: measuring all
+  callbacks costs less than GenMetrics' samples, and nothing needs estimates.
+* `statistics => statsd` and `datadog` send to port 8125 of this machine (doc/servers-sinks.md); the URL
+  of any sink is accepted instead.
+* Erlang's modules work like Elixir's; `node => 'shop@host'` names another node. A monitor ends by
+  `stop/1`, or with the process that started it.
 """.
 
 -export([monitor_cluster/1, monitor_pipeline/1, next/1, next/2, stop/1]).
 -export([format_error/1]).
 -export_type([monitor/0, cluster/0, pipeline/0, options/0, window/0, summary/0, stats/0, reason/0]).
 
--doc "Servers by their callback modules.".
+-doc "Servers by callback module.".
 -type cluster() :: #{
     name := unicode:chardata(),
     servers := [module(), ...],
@@ -49,7 +48,7 @@ What is different:
     node => node()
 }.
 
--doc "Stages by their modules; any of the three may be left out.".
+-doc "Stages by module; each of the three is optional.".
 -type pipeline() :: #{
     name := unicode:chardata(),
     producer => [module()],
@@ -64,7 +63,7 @@ What is different:
     window_interval => pos_integer(),
     %% false, true, statsd, datadog or the URL of a sink; false.
     statistics => boolean() | statsd | datadog | unicode:chardata(),
-    %% Whether calls are told of, too; true.
+    %% Whether calls count, too; true.
     synchronous => boolean(),
     %% Above 0, up to 1.
     sample_rate => number()
@@ -74,7 +73,7 @@ What is different:
     servers := dyno_servers:monitor(),
     kind := cluster | pipeline,
     name := unicode:chardata(),
-    %% As they are printed.
+    %% As printed.
     modules := #{binary() => module()},
     options := options()
 }.
@@ -90,10 +89,10 @@ What is different:
 }.
 
 -doc """
-Of a process. In a cluster `calls`, `casts`, `infos` and `time_on_calls`, `time_on_casts`,
-`time_on_infos`; in a pipeline `callbacks`, `time_on_callbacks`, and `demand` and `events`, those
-that were asked for (of consumers: that came) and those that were sent. Times are milliseconds, or
-`undefined` where the node was too busy to measure them.
+Of a process. In a cluster: `calls`, `casts`, `infos` and `time_on_calls`, `time_on_casts`,
+`time_on_infos`. In a pipeline: `callbacks`, `time_on_callbacks`, `demand` (events asked for; for
+consumers received) and `events` (sent). Times are in milliseconds, `undefined` if the node was too
+busy to measure them.
 """.
 -type summary() :: #{name := module(), pid := pid(), atom() => number() | undefined}.
 
@@ -179,12 +178,12 @@ sinks(statsd) -> sinks(~"statsd://127.0.0.1:8125");
 sinks(datadog) -> sinks(~"dogstatsd://127.0.0.1:8125");
 sinks(Url) -> dyno_error:each(fun dyno_servers_sink:parse/1, [Url]).
 
--doc "Waits for the next window, of the process that started the monitor.".
+-doc "Waits for the next window; only in the process that started the monitor.".
 -spec next(monitor()) -> {ok, window()} | {error, ended}.
 next(Monitor) ->
     next(Monitor, infinity).
 
--doc "The same, for so many milliseconds at most.".
+-doc "The same, with a timeout in milliseconds.".
 -spec next(monitor(), timeout()) -> {ok, window()} | {error, timeout | ended}.
 next(#{servers := Servers} = Monitor, TimeoutMs) ->
     Ref = monitor(process, Servers),

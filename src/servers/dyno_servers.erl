@@ -3,8 +3,8 @@
 
 -module(dyno_servers).
 -moduledoc """
-Watch what every gen_server, state machine, event manager, supervisor and GenStage stage of running
-nodes does, without a line of their code changed.
+Watches every gen_server, state machine, event manager, supervisor and GenStage stage of running
+nodes, without changes of their code.
 
 ```erlang
 {ok, Monitor} = dyno_servers:start(['shop@host'], #{servers => [{module, orders}]}),
@@ -26,8 +26,8 @@ dyno_servers           a monitor: windows of several nodes put together, subscri
     dyno_agent_servers in the node: hooks and counters
 ```
 
-Subscribers are given one window at a time: the next one after `ready/1`. What comes in between
-waits in a queue of a few windows; the oldest is dropped where it is full, and counted.
+A subscriber gets one window at a time, the next one after `ready/1`. Windows in between wait in a
+short queue; if it is full, the oldest one is dropped and counted.
 """.
 
 -behaviour(gen_server).
@@ -42,33 +42,32 @@ waits in a queue of a few windows; the oldest is dropped where it is full, and c
 -type options() :: #{
     %% Default: all.
     servers => [dyno_process_filter:t()],
-    %% How long a window is; 1000.
+    %% The length of a window; 1000.
     interval_ms => pos_integer(),
     %% auto, rate, time, distribution or each; auto.
     level => atom(),
-    %% The most processes that are measured in a node; 1000.
+    %% The most processes measured on a node; 1000.
     most => pos_integer(),
-    %% Of the level each: how many calls, how many a second, for how many seconds.
+    %% For the level each: calls in all, calls a second, seconds.
     each => #{count => pos_integer(), per_second => pos_integer(), seconds => pos_integer()},
-    %% Where windows are sent to, as `dyno_servers_sink:parse/1` reads it.
+    %% Sinks for windows, as `dyno_servers_sink:parse/1` returns them.
     sinks => [dyno_servers_sink:config()],
-    %% What the log is told of.
+    %% Alarms for the log.
     watches => [dyno_servers_watch:watch()],
     cookie => atom(),
     name => atom()
 }.
 
--doc "Nodes that gave no window, and why.".
+-doc "Nodes without a window, and the reason.".
 -type lost() :: #{node() => dyno_error:error()}.
 
 -type state() :: #{
-    %% It ends with whoever started it.
+    %% The monitor ends with this process.
     owner := pid(),
     options := options(),
     targets := #{node() => pid()},
-    %% Those that are lost.
     lost := lost(),
-    %% What came of windows that are not complete yet, by their ends.
+    %% Parts of incomplete windows, by their ends.
     pending := #{integer() => #{node() => map() | none}},
     subscribers := #{pid() => subscriber()},
     sinks := [dyno_servers_sink:sink()],
@@ -76,8 +75,8 @@ waits in a queue of a few windows; the oldest is dropped where it is full, and c
     watch := dyno_servers_watch:state()
 }.
 
-%% What waits for one that has not taken the last window yet: the latest, the first one first, and
-%% how many there was no room for.
+%% Windows for a subscriber that has not taken the last one yet, oldest first, and the number
+%% dropped.
 -type subscriber() :: #{
     most := pos_integer(),
     ready := boolean(),
@@ -85,7 +84,7 @@ waits in a queue of a few windows; the oldest is dropped where it is full, and c
     dropped := non_neg_integer()
 }.
 
-%% How long a window waits for a node that is late.
+%% The longest wait for a late node.
 -define(MOST_LATE_MS, 2000).
 -define(TIMEOUT_MS, 240_000).
 
@@ -93,14 +92,14 @@ defaults() ->
     #{servers => [all], interval_ms => 1000, level => auto, sinks => [], watches => []}.
 
 -doc """
-Begins to watch servers of these nodes, until `stop/1` or the caller's end.
+Watches servers of these nodes, until `stop/1` or the caller's end.
 
 ## Cost
-The window says what it took: `probe_ns` for each callback, and `cost`, the share of a scheduler.
+In each window: `probe_ns` for each callback, and `cost`, the share of a scheduler.
 
 ## Errors
-A node cannot be reached or is taken by another dyno, a filter means nothing there, a sink's port is
-in use: `dyno_error` says it in one sentence.
+A node cannot be reached or is taken by another dyno, a filter is invalid there, or a sink's port is
+in use: `dyno_error` says so in a sentence.
 """.
 -spec start(node() | [node(), ...], options()) -> {ok, monitor()} | {error, dyno_error:error()}.
 start(Node, Options) when is_atom(Node) ->
@@ -133,7 +132,7 @@ checks() ->
 are_watches(List) ->
     is_list(List) andalso lists:all(fun dyno_servers_watch:is_watch/1, List).
 
--doc "Ends a monitor; the agents end with their last one.".
+-doc "Ends a monitor; an agent ends with its last monitor.".
 -spec stop(monitor()) -> ok.
 stop(Monitor) -> gen_server:stop(Monitor).
 
@@ -146,7 +145,7 @@ list() ->
         #{nodes := Nodes, servers := Servers} <- [about(Monitor)]
     ].
 
--doc "What a monitor watches, what it lost, and what its sinks could not send.".
+-doc "The nodes and servers of a monitor, lost nodes, and failures of its sinks.".
 -spec about(monitor()) -> #{
     nodes := [node()],
     servers := [binary()],
@@ -163,27 +162,27 @@ add(Monitor, Servers) -> gen_server:call(Monitor, {add, Servers}, ?TIMEOUT_MS).
 -spec remove(monitor(), [dyno_process_filter:t()]) -> ok | {error, dyno_error:error()}.
 remove(Monitor, Servers) -> gen_server:call(Monitor, {remove, Servers}, ?TIMEOUT_MS).
 
--doc "As `subscribe/2`, with a queue of ten windows.".
+-doc "Like `subscribe/2`, with a queue of ten windows.".
 -spec subscribe(monitor()) -> ok.
 subscribe(Monitor) -> subscribe(Monitor, 10).
 
 -doc """
-The calling process gets `{dyno_servers, Monitor, Window, Dropped}` for each window, with how many
-were dropped before it, and `{dyno_servers, Monitor, What}` at once: `{lost, Node, Error}`, `{back,
-Node}`, `{alarm, set | clear, Text}`, at the monitor's end `{left, Visits}`
-(`t:dyno_target_visit:t/0`), and at the level each `{each, Call}`, a map, for each callback within
-the limits of `each`.
+The calling process gets `{dyno_servers, Monitor, Window, Dropped}` for each window, with the number
+dropped before it. It gets `{dyno_servers, Monitor, Event}` at once: `{lost, Node, Error}`, `{back,
+Node}`, `{alarm, set | clear, Text}`; at the monitor's end `{left, Visits}`
+(`t:dyno_target_visit:t/0`); at the level each `{each, Call}`, a map, for each callback within the
+limits of `each`.
 """.
 -spec subscribe(monitor(), Most :: pos_integer()) -> ok.
 subscribe(Monitor, Most) -> gen_server:call(Monitor, {subscribe, Most}, ?TIMEOUT_MS).
 
--doc "The calling subscriber takes the next window.".
+-doc "Asks for the next window.".
 -spec ready(monitor()) -> ok.
 ready(Monitor) -> gen_server:cast(Monitor, {ready, self()}).
 
 -doc """
-A window ends now, and not at the next multiple of the interval; where another monitor shares the
-node it goes on.
+Ends a window now, not at the next multiple of the interval. If another monitor shares the node, the
+window goes on.
 """.
 -spec read(monitor()) -> ok.
 read(Monitor) -> gen_server:cast(Monitor, read).
@@ -305,7 +304,7 @@ tell(What, #{subscribers := Subscribers}) ->
         fun(Pid) -> Pid ! {dyno_servers, self(), What} end, maps:keys(Subscribers)
     ).
 
-%% A window is complete when each node has sent its part, or will not.
+%% A window is complete when each node has sent its part or will not send one.
 came(Node, EndMs, Window, #{pending := Pending, targets := Targets, options := Options} = State) ->
     Came = (maps:get(EndMs, Pending, #{}))#{Node => Window},
     Missing = maps:keys(Targets) -- maps:keys(Came),
@@ -366,5 +365,5 @@ given(_Pid, Subscriber) ->
 -spec terminate(term(), state()) -> ok.
 terminate(_Reason, #{sinks := Sinks, targets := Targets} = State) ->
     lists:foreach(fun dyno_servers_sink:stop/1, Sinks),
-    %% Whoever starts the next one finds the nodes free.
+    %% The next monitor finds the nodes free.
     tell({left, dyno_servers_target:leave(maps:values(Targets))}, State).

@@ -3,25 +3,24 @@
 
 -module(dyno_servers_findings).
 -moduledoc false.
-%% What a person would say after reading the tables of servers: which one is saturated, or when it
-%% will be, which crashed, and that the work is not done by servers at all. Pure.
+%% Findings about servers: which one is saturated, or when it will be, which one crashed, and
+%% whether servers do the work at all. Pure.
 
 -export([tables/3, of_row/1, unseen/1]).
 
 -import(dyno_recording_part, [text/2]).
 
-%% So busy schedulers do some work.
+%% Schedulers this busy do some work.
 -define(WORK, 0.2).
-%% Below it nobody asks for the rate at which a server saturates.
+%% Below this, the rate of saturation is not of interest.
 -define(WORTH_SAYING, 0.1).
-%% So many messages wait at least if a queue grows.
+%% The least waiting messages of a growing queue.
 -define(GROWS_BY, 10).
-%% Of each node, of each kind.
+%% For each node and kind.
 -define(MOST, 5).
 
 -define(DIVIDE, ~"Make its callbacks shorter, or divide its work among several processes.").
 
--doc "The findings of each node; the rows are of single processes.".
 -spec tables(dyno_servers_total:t(), [dyno_servers_row:row()], Alarms :: [binary()]) ->
     [dyno_recording_table:table()].
 tables(Total, Rows, Alarms) ->
@@ -47,7 +46,7 @@ of_node(OfNode, Servers, Rows) ->
             })
         ].
 
--doc "That a server is saturated, or when it will be; nothing if that is not worth a word.".
+-doc "The finding that a server is saturated, or when it will be, if of interest.".
 -spec of_row(dyno_servers_row:row()) -> [dyno_finding:t()].
 of_row(#{alive := 0}) ->
     [];
@@ -104,7 +103,7 @@ finding(Check, Limit, Severity, Text, Fields, #{name := Name, node := Node} = Ro
     },
     dyno_finding:new(Check, Limit, maps:merge(Given, Fields)).
 
-%% A name that others have, too, is not one that a command takes.
+%% A command takes only unique names.
 operand(Name, Row) ->
     case binary:match(Name, ~" ") of
         nomatch -> Name;
@@ -139,7 +138,7 @@ waits(#{waited_p99 := {Ns, _, HighNs}}) when is_number(Ns) ->
 waits(_Row) ->
     [].
 
-%% The kind of message that takes at least half of the time, if there are several.
+%% The kind of message with at least half of the time, if there are several.
 most([_, _ | _] = Tags) ->
     All = lists:sum([Ns || #{wall_ns := Ns} <- Tags]),
     [
@@ -149,8 +148,8 @@ most([_, _ | _] = Tags) ->
 most(_OneKind) ->
     [].
 
-%% The work is not done by these servers: as in Cowboy, whose connections are none. That is not known
-%% if what they did was not measured for most of the time.
+%% The finding that these servers do not do the work: in Cowboy, connections are no servers. Unknown
+%% if the servers were not measured for most of the time.
 others(#{node := Node, schedulers_busy := Busy, duration_ns := Ns} = OfNode, Servers) ->
     [
         dyno_finding:new(others, none, #{
@@ -176,11 +175,11 @@ is_mostly_counted(Servers) ->
     Sum = fun(Key) -> lists:sum([map_get(Key, Server) || Server <- Servers]) end,
     2 * Sum(counted_ns) >= Sum(process_ns).
 
--doc "Callbacks of processes that are in no row.".
+-doc "Callbacks of processes without a row.".
 -spec unseen(dyno_servers_window:of_node()) -> non_neg_integer().
 unseen(OfNode) -> maps:get(calls, maps:get(unseen, OfNode, #{}), 0).
 
-%% Of all of its time, as of that in which it was measured.
+%% Assumes that the unmeasured time was like the measured.
 in_callbacks(#{process_ns := ProcessNs} = Sum) ->
     #{busy_ns := BusyNs, busy_of_ns := BusyOfNs, cpu_ns := CpuNs, cpu_of_ns := CpuOfNs} = Sum,
     Pairs = [{BusyNs, BusyOfNs}, {CpuNs, CpuOfNs}],

@@ -3,15 +3,15 @@
 
 -module(dyno_servers_names).
 -moduledoc false.
-%% What processes are called together: `worker_1` and `worker_22` of one module are worker_N, for
-%% which sinks keep one series and tables one row. A name that has no such sibling keeps its digits,
-%% as s3_uploader does; that of a module always does. What was one name of several once stays so,
-%% that a receiver's series does not change its name with each process that ends. Bounded, and pure.
+%% Common names of processes: `worker_1` and `worker_22` of one module are worker_N, one series in
+%% sinks and one row in tables. A name without such a sibling keeps its digits, like s3_uploader; a
+%% module's name always does. A common name stays common, so that a receiver's series keeps its name
+%% when processes end. Bounded, pure.
 
 -export([new/0, add/2, common/2, pattern/1]).
 -export_type([t/0]).
 
--doc "By module and pattern: the only name that was seen, or that there were several.".
+-doc "By module and pattern: the only name seen, or `several`.".
 -opaque t() :: #{{Module :: binary(), Pattern :: binary()} => binary() | several}.
 
 -define(MOST_PATTERNS, 10_000).
@@ -19,7 +19,6 @@
 -spec new() -> t().
 new() -> #{}.
 
--doc "With the names of these processes.".
 -spec add([dyno_servers_window:sum()], t()) -> t().
 add(Servers, Names) -> lists:foldl(fun with_name/2, Names, Servers).
 
@@ -41,7 +40,7 @@ with_name(#{labels := #{name := Name, module := Module}}, Names) ->
 with_name(_Unnamed, Names) ->
     Names.
 
--doc "What a process is called together with its siblings.".
+-doc "The common name of a process and its siblings.".
 -spec common(dyno_servers_window:sum(), t()) -> binary().
 common(#{kind := module, labels := #{name := Name}}, _Names) ->
     Name;

@@ -3,14 +3,13 @@
 
 -module(dyno_servers_pipeline).
 -moduledoc false.
-%% The stages of GenStage: which gives events to which, how many, and which of them holds the others
-%% up. The bottleneck is the stage that is busy most of the time, if it is at its limit; stages
-%% before it wait for demand, stages behind it for events. Pure.
+%% The stages of GenStage: their connections, event counts, and the bottleneck: the busiest stage,
+%% if at its limit. Stages before it wait for demand, stages after it for events. Pure.
 
 -export([stages/2, draw/1]).
 -export_type([stage/0]).
 
--doc "The processes of one name are one stage.".
+-doc "The processes of one name.".
 -type stage() :: #{
     name := binary(),
     kind := atom(),
@@ -22,10 +21,9 @@
     sum := dyno_servers_window:stage()
 }.
 
-%% Below that share of its time a stage is not what the others wait for.
+%% Below this busy share, a stage is no bottleneck.
 -define(AT_LIMIT, 0.7).
 
--doc "The stages of some sums of processes over a time.".
 -spec stages([dyno_servers_window:sum()], DurationNs :: pos_integer()) -> [stage()].
 stages(Servers, DurationNs) ->
     Stages = [Sum || #{stage := #{}} = Sum <- Servers],
@@ -34,7 +32,7 @@ stages(Servers, DurationNs) ->
         Pid => dyno_servers_names:common(Stage, Known)
      || #{labels := #{pid := Pid, name := _}} = Stage <- Stages
     },
-    %% A consumer knows from whom its events came.
+    %% A consumer knows the senders of its events.
     Edges = [
         {printed(From, Names), printed(To, Names), Events}
      || #{stage := #{subscriptions := Of}} <- Stages,
@@ -93,12 +91,12 @@ draw(Stages) ->
             end
         end,
         [],
-        %% Those that give to each other in a circle have no first one.
+        %% Stages in a circle have no first one.
         Roots ++ (maps:keys(ByName) -- Roots)
     ),
     aligned(lists:append(Nodes)) ++ [conclusion(Stages)].
 
-%% Of several stages that give to one, only the first draws what comes behind it.
+%% Behind stages that share a consumer, only the first one draws it.
 lines(Name, Events, Depth, ByName, Seen) ->
     case {ByName, lists:member(Name, Seen)} of
         {#{Name := Stage}, false} ->

@@ -3,8 +3,8 @@
 
 -module(dyno_servers_recording).
 -moduledoc false.
-%% What was measured of servers, as one run of a recording: tables over the whole time, series over
-%% the windows, distributions, and findings. Pure.
+%% Servers as one run of a recording: tables over the whole time, series over the windows,
+%% distributions, and findings. Pure.
 
 -export([run/2, known/0, level/1, callback_rate/1]).
 -export_type([options/0]).
@@ -20,9 +20,9 @@
 }.
 
 -define(GROUP, ~"servers").
-%% Distributions that are kept, those of the busiest.
+%% The distributions kept: of the busiest.
 -define(MOST_HISTOGRAMS, 40).
-%% So much of the time is nearly all of it.
+%% The share of the time that counts as nearly all.
 -define(MOSTLY, 0.9).
 
 -spec run(dyno_servers_total:t(), options()) -> map().
@@ -30,7 +30,7 @@ run(Total, #{group := Group} = Options) ->
     Servers = dyno_servers_total:servers(Total),
     DurationNs = dyno_servers_total:duration_ns(Total),
     Sums = named(Group, dyno_servers_window:group(Group, Servers)),
-    %% Of those that are hardly busy, the ones with callbacks first.
+    %% Of hardly busy servers, those with callbacks come first.
     Rows = dyno_servers_row:ranked(busy, [row(Sum, DurationNs) || Sum <- Sums]),
     Stages = dyno_servers_pipeline:stages(Servers, max(1, DurationNs)),
     #{
@@ -52,7 +52,7 @@ run(Total, #{group := Group} = Options) ->
 
 row(Sum, DurationNs) -> (dyno_servers_row:row(Sum, DurationNs))#{sum => Sum}.
 
-%% Processes of one name are told apart by their identifiers.
+%% Adds identifiers to names that several processes have.
 named(process, Sums) ->
     Names = maps:groups_from_list(fun(#{labels := #{name := Name}}) -> Name end, Sums),
     [
@@ -84,7 +84,7 @@ tables(Rows, ByModule, DurationNs) ->
 made(Tables) ->
     [dyno_recording_table:make(Spec, Items) || {Spec, [_ | _] = Items} <- Tables].
 
--doc "All that such a recording may have, for thresholds.".
+-doc "All metrics of such a recording, for thresholds.".
 -spec known() -> dyno_threshold:known().
 known() ->
     #{
@@ -94,7 +94,7 @@ known() ->
         tables => [servers_spec(), modules_spec(), callbacks_spec(), messages_spec(), stages_spec()]
     }.
 
-%% Tables: a column is its name, title, kind, key in a row, what is better, and what it says.
+%% Tables: a column is its name, title, kind, key in a row, better direction, and help.
 
 table(Name, Title, Sort, Columns) ->
     #{
@@ -122,14 +122,14 @@ column({text, Name, Title}, _Sort) ->
         maps:get(Key, Row, undefined)
     end};
 column({Name, Title, Kind, Key, Better, Help}, Sort) ->
-    %% The one that rows are ordered by is always there.
+    %% The sort column is always there.
     Optional = [{optional, true} || Name =/= Sort] ++ [{better, lower} || Better =:= lower],
     {Name, Title, Kind, maps:from_list([{help, Help} | Optional]), fun(Row) ->
         rounded(Kind, maps:get(Key, Row, undefined))
     end}.
 
 rounded(Kind, Value) when is_float(Value), (Kind =:= ns orelse Kind =:= count) -> round(Value);
-%% Less than 0.01 % is nothing.
+%% Less than 0.01 % counts as 0.
 rounded(ratio, Value) when is_float(Value) -> round(Value * 10_000) / 10_000;
 rounded({integer, _}, Value) when is_float(Value) -> round(Value);
 rounded(_Kind, Value) -> Value.
@@ -299,7 +299,6 @@ metrics(Total, Servers) ->
      || {Name, Title, Unit, Value} <- metric_list()
     ].
 
--doc "Callbacks of all servers of a node, a second.".
 -spec callback_rate(dyno_servers_window:of_node()) -> float().
 callback_rate(#{rate := Rate, duration_ns := Ns}) ->
     lists:sum(maps:values(Rate)) * 1.0e9 / max(1, Ns).
@@ -414,7 +413,7 @@ warnings(Total, #{lost := Lost, dropped := Dropped, sinks := Sinks}) ->
 
 missed(Node, Servers) ->
     Of = [Sum || #{labels := #{node := In}} = Sum <- Servers, In =:= atom_to_binary(Node)],
-    %% Of an event manager a message and what each handler did of it: both are counted and missed.
+    %% For an event manager, a message and its handlers' calls are both counted and both missed.
     All = [Count || #{callbacks := Callbacks} <- Of, #{count := Count} <- Callbacks],
     {lists:sum([N || #{missed := N} <- Of]), lists:sum(All)}.
 
@@ -429,7 +428,7 @@ counted(Node, Servers) ->
 last(none) -> "";
 last(Why) -> [" (", Why, ")"].
 
--doc "How deep a node is measured and what that costs, in words.".
+-doc "The level of measuring on a node and its cost, in words.".
 -spec level(dyno_servers_window:of_node()) -> binary().
 level(#{level := Level, probe_ns := ProbeNs, cost := Cost} = OfNode) ->
     Down =

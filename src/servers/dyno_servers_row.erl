@@ -3,25 +3,24 @@
 
 -module(dyno_servers_row).
 -moduledoc """
-The numbers of a sum, as people read them: rates, percentiles, how busy, and when it will saturate.
-Pure.
+The figures of a sum: rates, percentiles, busy shares, and the rate of saturation. Pure.
 
-Wall time is what callbacks take; a part of it they run on a processor, the rest they are blocked:
-in calls to others, in `timer:sleep/1`, or preempted. A server is busy while a callback runs. It
-saturates when it is busy all of the time, so one that is busy for 62 % does at 1.6 times its rate.
+Wall time is the duration of callbacks: running on a processor, or blocked in calls to others, in
+`timer:sleep/1`, or preempted. A server is busy while a callback runs, and saturated if busy all the
+time: one that is 62 % busy saturates at 1.6 times its rate.
 """.
 
 -export([row/2, callbacks/2, tags/2, ranked/2, keys/0, is_like/2]).
 -export([quantile/2]).
 -export_type([row/0, key/0]).
 
--doc "A number is `undefined` where the level does not tell it.".
+-doc "A number is `undefined` if the level does not measure it.".
 -type row() :: #{atom() => number() | binary() | undefined}.
 
--doc "What rows are ordered by.".
+-doc "The sort keys of rows.".
 -type key() :: busy | rate | p99 | max | queue | delay | cpu | words | exceptions | name.
 
--doc "The numbers of a sum over a time.".
+-doc "The figures of a sum over a time.".
 -spec row(dyno_servers_window:sum(), DurationNs :: non_neg_integer()) -> row().
 row(Sum, DurationNs) ->
     #{labels := Labels, busy_ns := BusyNs, cpu_ns := CpuNs} = Sum,
@@ -62,8 +61,8 @@ delay_method(#{delay := #{count := Count}, delay_unknown := Unknown} = Sum) when
 delay_method(#{delay_method := Method}) ->
     Method.
 
-%% The part of the time in which its callbacks were counted: at the level rate none are, and a
-%% server that was busy when dyno came had no hook yet.
+%% The time in which its callbacks were counted: at the level rate never, and not before a server
+%% that was busy when dyno came had a hook.
 counted_ns(#{counted_ns := CountedNs, process_ns := ProcessNs}, DurationNs) when
     CountedNs > 0, CountedNs < ProcessNs
 ->
@@ -71,7 +70,7 @@ counted_ns(#{counted_ns := CountedNs, process_ns := ProcessNs}, DurationNs) when
 counted_ns(_Sum, DurationNs) ->
     DurationNs.
 
-%% Nothing was looked at, so that none was seen.
+%% Not measured: unknown, not 0.
 known([none], Numbers) -> Numbers#{count := undefined, rate := undefined};
 known(_Measured, Numbers) -> Numbers.
 
@@ -90,7 +89,7 @@ callbacks(#{callbacks := Callbacks, labels := Labels} = Sum, DurationNs) ->
 -doc "A row for each kind of message of a sum.".
 -spec tags(dyno_servers_window:sum(), DurationNs :: non_neg_integer()) -> [row()].
 tags(#{tags := Tags, labels := Labels} = Sum, DurationNs) ->
-    %% Only the hook tells them apart.
+    %% Only the hook distinguishes kinds of messages.
     CountedNs = counted_ns(Sum#{counted_ns := map_get(busy_of_ns, Sum)}, DurationNs),
     [
         maps:merge(Labels, Tag#{rate => rate(Count, CountedNs), mean => WallNs / Count})
@@ -131,7 +130,7 @@ deviation(#{count := Count} = Wall) ->
     ],
     math:sqrt(max(0.0, lists:sum(Squares) / Count - Mean * Mean)).
 
--doc "Of a histogram, where there is one.".
+-doc "A quantile of a histogram, if there is one.".
 -spec quantile(Share :: float(), dyno_servers_window:histogram()) ->
     non_neg_integer() | undefined.
 quantile(_Share, none) -> undefined;
@@ -141,7 +140,7 @@ mean(undefined, _Count) -> undefined;
 mean(_Sum, 0) -> undefined;
 mean(Sum, Count) -> Sum / Count.
 
-%% Of one that runs for long only, because each is running in most of its windows.
+%% Long calls only, since each server is running in most of its windows.
 running(#{callback := Name, ns := Ns}) ->
     case Ns >= dyno_finding_limits:value(long_callback) of
         true -> text("~ts, for ~ts", [Name, dyno_unit:format(Ns, ~"ns")]);
@@ -150,7 +149,7 @@ running(#{callback := Name, ns := Ns}) ->
 running(none) ->
     undefined.
 
-%% Two clocks: the processor's may be ahead by a little.
+%% Two clocks: the processor's may be ahead a little.
 blocked({BusyNs, BusyOfNs}, {CpuNs, CpuOfNs}) when is_number(BusyNs), is_number(CpuNs) ->
     max(0.0, BusyNs / max(1, BusyOfNs) - CpuNs / max(1, CpuOfNs));
 blocked(_, _) ->
@@ -170,7 +169,7 @@ service_rate(#{alive := Alive, mean := Mean, processes := Processes}) when
 service_rate(_) ->
     undefined.
 
-%% What has ended saturates no more.
+%% An ended server does not saturate.
 saturates_at(#{alive := 0}) ->
     undefined;
 saturates_at(#{busy := Busy, count := Count}) when is_number(Busy), Busy > 0, Count > 0 ->
@@ -184,7 +183,7 @@ text(Format, Arguments) -> dyno_recording_part:text(Format, Arguments).
 -spec keys() -> [key(), ...].
 keys() -> [busy, rate, p99, max, queue, delay, cpu, words, exceptions, name].
 
--doc "The rows, those first that have the most of it; by name from A to Z.".
+-doc "Sorts rows, the greatest value first; names from A to Z.".
 -spec ranked(key(), [Row]) -> [Row] when Row :: #{atom() => term()}.
 ranked(name, Rows) ->
     lists:sort(fun(A, B) -> maps:get(name, A, ~"") =< maps:get(name, B, ~"") end, Rows);
@@ -198,12 +197,12 @@ value(Key, Row) ->
     case maps:get(maps:get(Key, Columns, Key), Row, undefined) of
         {_, LowNs, _} when is_number(LowNs) -> LowNs;
         Number when is_number(Number) -> Number;
-        %% Without wall time, the processor's is the best that is known of it.
+        %% Without wall time, the processor time is the best known.
         _ when Key =:= busy -> value(cpu, Row);
         _ -> -1
     end.
 
--doc "Whether a text is in a row's name, module, application or supervisor.".
+-doc "Whether a row's name, module, application or supervisor contains a text.".
 -spec is_like(unicode:chardata(), row()) -> boolean().
 is_like(Text, Row) ->
     Names = maps:with([name, module, application, supervisor, pid, node], Row),

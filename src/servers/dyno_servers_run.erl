@@ -3,14 +3,14 @@
 
 -module(dyno_servers_run).
 -moduledoc """
-Measures servers for a while and gives one recording: what `dyno servers` does.
+Measures servers for a while and returns one recording: the command `dyno servers`.
 
 ```erlang
 {ok, Recording} = dyno_servers_run:run(['shop@host'], #{for_ms => 30_000}).
 ```
 
-It ends in good order, with what was measured until then, when its process gets `dyno_interrupt`, or
-`stop` from somebody who has seen enough.
+The messages `dyno_interrupt` and `stop` to its process end it early, with the measurements until
+then.
 """.
 
 -behaviour(dyno_observer).
@@ -19,20 +19,20 @@ It ends in good order, with what was measured until then, when its process gets 
 -export([attach/2, handle/3, made/2]).
 -export_type([options/0, event/0]).
 
--doc "Those of `t:dyno_servers:options/0`, and these.".
+-doc "The options of `t:dyno_servers:options/0`, and these.".
 -type options() :: #{
-    %% Until it is interrupted where this is left out.
+    %% Default: until interrupted.
     for_ms => pos_integer(),
-    %% What the tables are by; process.
+    %% The grouping of the tables; process.
     group => dyno_servers_window:group(),
-    %% What must hold at the end, as dyno_threshold reads it.
+    %% Thresholds checked at the end.
     thresholds => [dyno_threshold:t()],
-    %% Called in the measuring process with each window.
+    %% Called in the measuring process with each event.
     show => fun((event()) -> ok),
     atom() => term()
 }.
 
--doc "What there is to show.".
+-doc "Events to show.".
 -type event() ::
     {window, dyno_servers_window:window()}
     | {lost, node(), dyno_error:error()}
@@ -44,7 +44,7 @@ It ends in good order, with what was measured until then, when its process gets 
 -type state() :: #{monitor := dyno_servers:monitor(), atom() => term()}.
 
 -define(OWN, [for_ms, group, thresholds, show]).
-%% A node that is too busy to answer keeps nobody waiting.
+%% The longest wait for a busy node at the end.
 -define(LAST_MS, 2500).
 -define(MOST_ALARMS, 10).
 
@@ -58,12 +58,12 @@ run(Nodes, Options) -> dyno_observer:run(?MODULE, Nodes, Options).
     {ok, dyno_observer:plan(), state()} | {error, dyno_error:error()}.
 attach(Nodes, Options) ->
     maybe
-        %% Before it is measured for an hour.
+        %% Invalid thresholds fail before an hour of measuring.
         Thresholds = maps:get(thresholds, Options, []),
         ok ?= dyno_threshold:check_all(Thresholds, dyno_servers_recording:known()),
         {ok, Monitor} ?= dyno_servers:start(Nodes, maps:without(?OWN, Options)),
         ok = dyno_servers:subscribe(Monitor),
-        %% A node that is lost comes back: the monitor attaches to it again.
+        %% The monitor attaches again to a lost node when it is back.
         Plan = (maps:with([for_ms], Options))#{nodes => Nodes, targets => []},
         {ok, Plan, #{
             nodes => Nodes,
@@ -122,7 +122,7 @@ last(EndsMs, #{monitor := Monitor, ref := Ref} = State) ->
         State
     end.
 
-%% The first ones; the live lines show all.
+%% The first alarms; the live lines show all.
 with_alarm({alarm, _, Text}, #{alarms := Before} = State) when length(Before) < ?MOST_ALARMS ->
     AtMs = erlang:system_time(millisecond),
     At = calendar:system_time_to_rfc3339(AtMs, [{unit, millisecond}, {offset, "Z"}]),
@@ -170,6 +170,5 @@ made(Ended, #{nodes := Nodes, options := Options, total := Total, alarms := Alar
         warnings => map_get(warnings, Run)
     }.
 
-%% As dyno_process_filter:check/3 takes them.
 printed(Text) when is_binary(Text) -> Text;
 printed(Filter) -> dyno_process_filter:format(Filter).

@@ -3,14 +3,13 @@
 
 -module(dyno_servers_target).
 -moduledoc false.
-%% A node in which servers are measured: the agent there, attached once for all monitors of this
-%% node (dyno_servers), which share its windows. At whole multiples of the interval by the clock it
-%% reads a window and sends it to each monitor. Where the node was lost it attaches again as soon as
-%% the node is back, and it ends with its last monitor.
+%% A measured node: its agent, attached once for all monitors (dyno_servers), which share its
+%% windows. At whole multiples of the interval it reads a window and sends it to each monitor. After
+%% a loss it attaches again as soon as the node is back. It ends with its last monitor.
 %%
-%% A monitor receives {dyno_servers_target, Node, EndMs, Message}, where Message is {window, Window},
-%% {lost, Error}, {alive, []} or {back, []}; and, at the level each, {dyno_servers_target, each,
-%% Call}.
+%% A monitor receives {dyno_servers_target, Node, EndMs, Message}, where Message is {window,
+%% Window}, {lost, Error}, {alive, []} or {back, []}; and, at the level each, {dyno_servers_target,
+%% each, Call}.
 
 -behaviour(gen_server).
 
@@ -25,17 +24,17 @@
     options := dyno_servers:options(),
     %% With the instrument's process.
     target := dyno_target:t() | lost,
-    %% What finds out whether a lost node is back: a node that is suspended says nothing for seconds.
+    %% Probes whether a lost node is back: a suspended node does not answer for seconds.
     reconnects := {pid(), reference()} | none,
     monitors := #{pid() => {reference(), [dyno_agent_process_filter:selector()]}}
 }.
 
 -define(INSTRUMENT, dyno_agent_servers).
 -define(PREFIX, "dyno_servers_target:").
-%% Attaching takes a while in a busy node.
+%% Attaching takes a while on a busy node.
 -define(JOIN_MS, 240_000).
 
--doc "The calling process gets the windows of these servers of a node until it ends.".
+-doc "The calling process gets the windows of these servers until it ends.".
 -spec join(node(), [dyno_agent_process_filter:selector()], dyno_servers:options()) ->
     {ok, pid()} | {error, dyno_error:error()}.
 join(Node, Selectors, Options) ->
@@ -47,7 +46,7 @@ join(Node, Selectors, Options) ->
             try
                 gen_server:call(Pid, {join, Selectors, Options}, ?JOIN_MS)
             catch
-                %% Its last monitor has just gone.
+                %% The last monitor has just ended.
                 exit:{Gone, _} when Gone =:= normal; Gone =:= noproc ->
                     join(Node, Selectors, Options)
             end;
@@ -58,7 +57,7 @@ join(Node, Selectors, Options) ->
 -spec change(pid(), add | remove, [dyno_agent_process_filter:selector()]) -> ok.
 change(Pid, How, Selectors) -> gen_server:call(Pid, {How, Selectors}, ?JOIN_MS).
 
--doc "The calling monitor is about to end: the agents that only it used leave their nodes.".
+-doc "The calling monitor is about to end: agents that only it used leave their nodes.".
 -spec leave([pid()]) -> [dyno_target_visit:t()].
 leave(Pids) ->
     Requests = [gen_server:send_request(Pid, leave) || Pid <- Pids],
@@ -95,7 +94,6 @@ init({Node, Selectors, Options, Monitor}) ->
     end.
 
 attached(#{node := Node, options := Options} = State) ->
-    %% Only what the servers need.
     Modules = dyno_code:closure([dyno_agent_guard, ?INSTRUMENT]),
     Connection = maps:with([cookie, name], Options),
     Config = maps:with([level, most, each], Options),
@@ -148,7 +146,7 @@ handle_call({How, Selectors}, {Monitor, _}, #{monitors := Monitors} = State) ->
         end,
     {reply, ok, changed(State, State#{monitors := Monitors#{Monitor := {Ref, Selected}}})}.
 
-%% The agent is told the difference of what all monitors select.
+%% The agent gets the changes in the selection of all monitors.
 changed(Before, #{target := #{instrument := Pid}} = After) ->
     tell(Pid, add, selectors(After) -- selectors(Before)),
     tell(Pid, remove, selectors(Before) -- selectors(After)),
@@ -162,7 +160,7 @@ tell(Pid, How, Selectors) ->
     try
         ?INSTRUMENT:change(Pid, How, Selectors)
     catch
-        %% The node is lost; a message says so.
+        %% The node is lost; a message follows.
         exit:_ -> ok
     end.
 
@@ -202,7 +200,7 @@ without(Pid, #{monitors := Monitors} = State) ->
             {noreply, State}
     end.
 
-%% At whole multiples of the interval by the clock, also where that is set anew.
+%% At whole multiples of the interval, also if the clock is set anew.
 next_tick(#{interval_ms := IntervalMs}) ->
     NowMs = erlang:system_time(millisecond),
     EndMs = (NowMs div IntervalMs + 1) * IntervalMs,
@@ -214,7 +212,7 @@ read(EndMs, #{target := #{instrument := Pid}, node := Node} = State) ->
         true = dyno_target_silence:is_connected(Node),
         tell_monitors(EndMs, ?INSTRUMENT:next(Pid), State)
     catch
-        %% A message says that the node is lost.
+        %% A message follows: the node is lost.
         error:{badmatch, false} -> tell_all(EndMs, {alive, []}, State);
         exit:_ -> tell_all(EndMs, {alive, []}, State)
     end;

@@ -3,9 +3,9 @@
 
 -module(dyno_servers_total).
 -moduledoc false.
-%% What servers did over all windows until now: sums of each process, and for the busiest a point of
-%% each window. Bounded: processes that have ended are summed by their name when there are many, and
-%% of the points a second, then a fourth and so on is kept. Pure.
+%% Servers over all windows until now: sums of each process, and for the busiest a point per window.
+%% Bounded: many ended processes are summed by name, and points are thinned by half when too many.
+%% Pure.
 
 -export([new/0, add/2, servers/1, nodes/1, duration_ns/1, points/1, windows/1]).
 -export_type([t/0, points/0]).
@@ -13,9 +13,7 @@
 -type key() ::
     {Node :: binary(), Pid :: binary() | {name, binary()}} | {ended, #{atom() => binary()}}.
 
--doc """
-A server's numbers over time, the first one first; times in ns since the first window's start.
-""".
+-doc "A server's figures over time, oldest first; times in ns since the first window's start.".
 -type points() :: {Name :: binary(), [{TimeNs :: integer(), dyno_servers_row:row()}]}.
 
 -opaque t() :: #{
@@ -24,18 +22,18 @@ A server's numbers over time, the first one first; times in ns since the first w
     windows := non_neg_integer(),
     servers := #{key() => dyno_servers_window:sum()},
     ended := [key()],
-    %% Their levels and costs over all windows.
+    %% Levels and costs over all windows.
     nodes := #{node() => dyno_servers_window:of_node()},
     points := #{binary() => [{integer(), dyno_servers_row:row()}]},
     names := dyno_servers_names:t(),
-    %% Of how many windows one has a point.
+    %% The windows for each point.
     each := pos_integer()
 }.
 
-%% Ended processes that are kept by themselves, the latest.
+%% Ended processes kept separately: the latest.
 -define(MOST_ENDED, 20).
 -define(MOST_LINES, 40).
-%% Those that are busiest in a window get a line, if there is room.
+%% The busiest of a window get a line, if there is room.
 -define(LINES_A_WINDOW, 10).
 -define(MOST_POINTS, 600).
 -define(POINT, [rate, busy, queue_now, p99]).
@@ -79,7 +77,7 @@ server(#{alive := Alive} = Sum, #{servers := Servers, ended := Ended} = Total) -
         ended := [Key || Alive =:= 0] ++ Ended
     }.
 
-%% A registered name stays one when its process is restarted.
+%% A registered name is one server over restarts of its process.
 key(#{kind := registered, labels := #{node := Node, name := Name}}) -> {Node, {name, Name}};
 key(#{labels := #{node := Node, pid := Pid}}) -> {Node, Pid}.
 
@@ -87,12 +85,12 @@ of_later(Before, #{labels := #{pid := Printed}, pid := Pid} = Sum) ->
     #{labels := Labels} = Later = dyno_servers_window:add(later, Before, Sum),
     Later#{pid := Pid, labels := Labels#{pid => Printed}}.
 
-%% The oldest of those that ended, when there are twice as many as are kept.
+%% The oldest ended ones, when there are twice as many as kept.
 fold(Servers, Ended) when length(Ended) =< 2 * ?MOST_ENDED ->
     {Ended, Servers};
 fold(Servers, Ended) ->
     {Kept, Oldest} = lists:split(?MOST_ENDED, Ended),
-    %% A name may live again.
+    %% A name may be alive again.
     Old = [Key || Key <- lists:usort(Oldest) -- Kept, is_ended(Key, Servers)],
     Sums = maps:values(maps:with(Old, Servers)),
     {Kept, lists:foldl(fun with_ended/2, maps:without(Old, Servers), Sums)}.
@@ -110,7 +108,7 @@ with_ended(#{labels := Labels} = Sum, Servers) ->
     Add = fun(Before) -> dyno_servers_window:add(process, Before, Sum) end,
     maps:update_with({ended, Common}, Add, Sum#{labels := Common}, Servers).
 
-%% A supervisor that has no name was a process that started this one and no other, maybe.
+%% The supervisor without a name may have started this process only.
 started_by_one(#{supervisor := <<"<", _/binary>>}) -> [supervisor];
 started_by_one(_Labels) -> [].
 
@@ -178,14 +176,13 @@ servers(#{servers := Servers}) -> maps:values(Servers).
 -spec nodes(t()) -> [dyno_servers_window:of_node()].
 nodes(#{nodes := Nodes}) -> maps:values(Nodes).
 
--doc "The length of all windows.".
 -spec duration_ns(t()) -> non_neg_integer().
 duration_ns(#{duration_ns := DurationNs}) -> DurationNs.
 
 -spec windows(t()) -> non_neg_integer().
 windows(#{windows := Windows}) -> Windows.
 
--doc "Lines over time, of those that were among the busiest.".
+-doc "Points of the servers that were among the busiest.".
 -spec points(t()) -> [points()].
 points(#{points := Points}) ->
     [{Name, lists:reverse(Of)} || Name := Of <- maps:iterator(Points, ordered)].

@@ -3,25 +3,25 @@
 
 -module(dyno_servers_watch).
 -moduledoc """
-Tells the log, alarm_handler where sasl runs, and who subscribed, when a server's queue, load or
-time per callback goes over a limit, and when it is well below it again.
+Raises an alarm when a server's queue, load or time per callback exceeds a limit, and clears it well
+below the limit. The log, subscribers and, if sasl runs, alarm_handler get it.
 
-The alarm ends below `below`, by default four fifths of the limit, so that a value at the limit does
-not ring at each window. It stays while the value is not known.
+The alarm ends below `below`, by default 0.8 of the limit, so that a value at the limit does not
+toggle it in each window. It stays while the value is unknown.
 
 ```erlang
 dyno_servers:start(Node, #{watches => [#{'of' => queue, above => 1000}]})
 ```
 
-`read/1` takes the same as a threshold: `queue > 1000`, `servers orders delay > 20 ms`.
+`read/1` takes the syntax of thresholds: `queue > 1000`, `servers orders delay > 20 ms`.
 """.
 
 -export([new/1, window/2, tell/1, read/1, is_watch/1]).
 -export_type([watch/0, state/0, event/0]).
 
 -doc """
-`queue`: messages that wait. `busy`: the share of the time, 0 to 1. `p99` and `delay`: nanoseconds,
-of callbacks and of messages before them. Of all servers, or of those of a name, and a node.
+`queue`: waiting messages. `busy`: the share of the time, 0 to 1. `p99` and `delay`: nanoseconds, of
+callbacks and of messages before them. Of all servers, or of a name and a node.
 """.
 -type watch() :: #{
     'of' := queue | busy | p99 | delay,
@@ -31,19 +31,19 @@ of callbacks and of messages before them. Of all servers, or of those of a name,
     node => binary()
 }.
 
--doc "The alarms that are set, by their limits, with the server's name.".
+-doc "The set alarms, by limit, with the server's name.".
 -opaque state() :: #{
     watches := [watch()], set := #{{alarm(), Above :: number()} => Name :: binary()}
 }.
 
--doc "A registered name is the process that has it, other processes are their identifiers.".
+-doc "The process is a registered name or an identifier.".
 -type alarm() :: {dyno_servers, queue | busy | p99 | delay, Node :: binary(), Process :: binary()}.
 
--doc "What is to be told, in a sentence.".
+-doc "A sentence to report.".
 -type event() :: {set | clear, alarm(), Text :: binary()}.
 
 -define(BELOW, 0.8).
-%% Of each: what people call it, and its unit.
+%% The phrase and unit of each.
 -define(WATCHED, #{
     queue => {~"the message queue", ~"count"},
     busy => {~"the load", ~"ratio"},
@@ -51,7 +51,7 @@ of callbacks and of messages before them. Of all servers, or of those of a name,
     delay => {~"the waiting of messages", ~"ns"}
 }).
 
--doc "Whether it is one that can be watched.".
+-doc "Whether a term is a valid watch.".
 -spec is_watch(term()) -> boolean().
 is_watch(#{'of' := Of, above := Above} = Watch) ->
     is_map_key(Of, ?WATCHED) andalso is_number(Above) andalso
@@ -60,7 +60,7 @@ is_watch(#{'of' := Of, above := Above} = Watch) ->
 is_watch(_Other) ->
     false.
 
--doc "Reads an alarm that is written as a threshold.".
+-doc "Reads a watch written as a threshold.".
 -spec read(unicode:chardata()) -> {ok, watch()} | {error, dyno_error:error()}.
 read(Text) ->
     maybe
@@ -99,7 +99,6 @@ kind(~"count") -> count;
 kind(~"ratio") -> ratio;
 kind(~"ns") -> ns.
 
--doc "No alarm is set.".
 -spec new([watch()]) -> state().
 new(Watches) -> #{watches => Watches, set => #{}}.
 
@@ -117,12 +116,12 @@ window(#{servers := Servers, duration_ns := DurationNs}, #{watches := Watches} =
         is_of(Row, Watch)
     ],
     {Events, Set} = lists:foldl(fun by_value/2, {[], Before}, Values),
-    %% What has ended, or is measured no more.
+    %% Ended, or no longer measured.
     Gone = maps:without([Key || {Key, _, _, _} <- Values], Set),
     Ends = [{clear, Alarm, gone(Alarm, Name)} || {Alarm, _} := Name <- Gone],
     {lists:reverse(Events) ++ Ends, State#{set := maps:without(maps:keys(Gone), Set)}}.
 
-%% Of a value that is known between two ends, the lower one sets an alarm and the upper one ends it.
+%% If a value is known as an interval, its lower end sets an alarm and its upper end clears it.
 by_value({Key, Value, Watch, Name}, Events) when not is_tuple(Value) ->
     by_value({Key, {Value, Value}, Watch, Name}, Events);
 by_value({{Alarm, Above} = Key, {Low, High}, #{'of' := Of} = Watch, Name}, {Events, Set}) ->
@@ -152,13 +151,13 @@ value(queue, _Sum, #{queue_now := Queue}) ->
     Queue;
 value(busy, _Sum, #{busy := Busy}) ->
     Busy;
-%% One that runs still has taken so long already.
+%% A running callback has taken this long already.
 value(p99, #{running := #{ns := Ns}}, #{p99 := P99}) when is_number(P99) -> max(P99, Ns);
 value(p99, #{running := #{ns := Ns}}, _Row) ->
     Ns;
 value(p99, _Sum, #{p99 := P99}) ->
     P99;
-%% What dyno itself has sent waits in the same queue.
+%% dyno's own message waits in the same queue.
 value(delay, #{asked_ns := AskedNs}, #{waited_p99 := {_, LowNs, _}}) when is_number(AskedNs) ->
     {lists:max([AskedNs | [LowNs || is_number(LowNs)]]), undefined};
 value(delay, _Sum, #{waited_p99 := {_, LowNs, HighNs}}) ->
@@ -179,10 +178,10 @@ shown(Value, Of) ->
     {_, Unit} = map_get(Of, ?WATCHED),
     dyno_unit:format(Value, Unit).
 
--doc "Tells the log, and alarm_handler.".
+-doc "Reports to the log and alarm_handler.".
 -spec tell(event()) -> ok.
 tell({set, Alarm, Text}) ->
-    %% Without a domain: logger's default handler shows those of OTP only.
+    %% Without a domain: logger's default handler shows only OTP's domains.
     logger:warning("~ts", [Text]),
     with_alarms(fun() -> alarm_handler:set_alarm({Alarm, Text}) end);
 tell({clear, Alarm, Text}) ->

@@ -3,14 +3,14 @@
 
 -module(dyno_servers_window).
 -moduledoc """
-What the servers of some nodes did in one window, and sums of it: by process, name, module,
-supervisor, application, node, or of all nodes together. Pure.
+One window of the servers of some nodes, and sums of it: by process, name, module, supervisor,
+application, node, or of all. Pure.
 
-Sums add up: with those of other processes of the same time, and of later times of the same ones.
-Histograms are merged, so that percentiles of a sum are those of all of its callbacks.
+Sums add up over processes and over time. Histograms are merged, so percentiles of a sum are those
+of all its callbacks.
 
-A window begins and ends at whole multiples of the interval by the clock, so that those of several
-nodes belong together; `start_ns` and `duration_ns` say when it really began and how long it was.
+Windows begin and end at whole multiples of the interval, so those of several nodes match;
+`start_ns` and `duration_ns` are the actual times.
 """.
 
 -export([new/1, sums/2, for_sinks/2, groups/0, group/2, group/3, add/3, all_callbacks/1]).
@@ -26,27 +26,24 @@ nodes belong together; `start_ns` and `duration_ns` say when it really began and
     servers := [sum()]
 }.
 
--doc """
-What a node's window was measured with, and what that cost: all that `t:dyno_agent_servers:window/0`
-has but the servers.
-""".
+-doc "The settings and cost of a node's window: `t:dyno_agent_servers:window/0` without servers.".
 -type of_node() :: #{node := node(), level := atom(), atom() => term()}.
 
--doc "What processes are summed by.".
+-doc "The grouping of sums.".
 -type group() :: process | name | module | supervisor | application | behaviour | node | cluster.
 
 -type histogram() :: dyno_histogram:snapshot() | none.
 
--doc "What processes did.".
+-doc "The sum of some processes.".
 -type sum() :: #{
     labels := #{atom() => binary()},
     start_ns := integer(),
     duration_ns := non_neg_integer(),
-    %% How long each process lived in the windows, all together: 10 s for ten in a window of 1 s. Of
-    %% that the time in which its callbacks were counted.
+    %% The life of all processes in the windows together: 10 s for ten in a window of 1 s.
+    %% `counted_ns`: the part in which their callbacks were counted.
     process_ns := non_neg_integer(),
     counted_ns := non_neg_integer(),
-    %% At once; in a sum over a time the most at once. And those that live at its end.
+    %% At the same time; in a sum over time the maximum. `alive`: at its end.
     processes := non_neg_integer(),
     alive := non_neg_integer(),
     ended := non_neg_integer(),
@@ -55,7 +52,7 @@ has but the servers.
     measured := [hook | call_time | none],
     callbacks := [callback()],
     stage := none | stage(),
-    %% As dyno_agent_servers:server() has them.
+    %% As in dyno_agent_servers:server().
     atom() => term()
 }.
 
@@ -67,18 +64,17 @@ has but the servers.
     pid, kind, callbacks, queue_now, queue_max, queue, delay, delay_unknown, delay_method, wall_ns,
     busy_ns, running, cpu_ns, busy_of_ns, cpu_of_ns, missed, asked_ns, words, arrived, served, why, tags, stage
 ]).
-%% Kinds of messages that are kept of a sum, those that took the most time.
+%% Kinds of messages kept in a sum: those with the most time.
 -define(MOST_TAGS, 20).
 -define(MOST_REASONS, 3).
-%% A server's own beginning and end are no messages that it was sent, and with the last one a stage
-%% ran no callback.
+%% A server's own begin and end are no messages; a stage ran no callback for the last one.
 -define(NO_MESSAGE, [~"init", ~"terminate", ~"(no callback)"]).
 
 -doc "All groups.".
 -spec groups() -> [group(), ...].
 groups() -> [process, name, module, supervisor, application, behaviour, node, cluster].
 
--doc "The window of what the agents of some nodes sent.".
+-doc "The window from the agents' windows.".
 -spec new([map(), ...]) -> window().
 new(Sent) ->
     #{
@@ -91,7 +87,7 @@ new(Sent) ->
         ])
     }.
 
-%% A registered name is one server, however often it was restarted: the process that lives is it.
+%% A registered name is one server over restarts: the live process stands for it.
 one_of_each_name(Servers) ->
     Of = maps:groups_from_list(fun one/1, Servers),
     [one_of_name(map_get(One, Of)) || One <- lists:uniq([one(Server) || Server <- Servers])].
@@ -114,12 +110,12 @@ one_of_name(Servers) ->
 sums(Group, #{servers := Servers}) ->
     group(Group, Servers).
 
--doc "Processes summed by what they have in common.".
+-doc "Sums processes by a common property.".
 -spec group(group() | sink, [sum()]) -> [sum()].
 group(Group, Servers) ->
     group(Group, Servers, dyno_servers_names:add(Servers, dyno_servers_names:new())).
 
--doc "The same, with what is known of their names.".
+-doc "The same, with names known before.".
 -spec group(group() | sink, [sum()], dyno_servers_names:t()) -> [sum()].
 group(process, Servers, _Names) ->
     Servers;
@@ -142,13 +138,13 @@ key(sink, #{labels := Labels} = Server, Names) ->
 key(Group, #{labels := Labels}, _Names) ->
     maps:get(Group, Labels, ~"none").
 
-%% What it is grouped by is known of a sum in any case.
+%% The grouping value of a sum is always known.
 with_key(sink, Labels, Sum) -> Sum#{labels := Labels};
 with_key(Group, Key, #{labels := Labels} = Sum) -> Sum#{labels := Labels#{Group => Key}}.
 
 -doc """
-The sums that sinks get: by name and module within a node, without process identifiers, whose number
-has no limit. And the names as they are known by now.
+The sums for sinks: by name and module on a node, without process identifiers, whose number is
+unbounded. Returns the known names, too.
 """.
 -spec for_sinks(window(), dyno_servers_names:t()) -> {[map()], dyno_servers_names:t()}.
 for_sinks(#{servers := Servers}, Before) ->
@@ -159,7 +155,7 @@ for_sinks(#{servers := Servers}, Before) ->
     ],
     {Sums, Names}.
 
-%% A sink cannot say that it is a lower bound.
+%% A sink cannot show that a value is a lower bound.
 told_delay(#{delay := Delay, delay_unknown := 0}) -> Delay;
 told_delay(_InPart) -> none.
 
@@ -197,12 +193,12 @@ labels(Server, Labels) ->
 label(Value) when is_atom(Value) -> dyno_agent_name:module(Value);
 label(Value) when is_binary(Value) -> Value.
 
--doc "Of another process in the same time, or of a later time.".
+-doc "Adds the sum of another process in the same time, or of a later time.".
 -spec add(process | later, sum(), sum()) -> sum().
 add(How, A, B) ->
     maps:map(fun(Key, Value) -> add(Key, How, Value, map_get(Key, B)) end, A).
 
-%% What is so at a moment, or of processes at once.
+%% States at a moment, or of simultaneous processes.
 add(start_ns, process, A, B) -> min(A, B);
 add(start_ns, later, A, _B) -> A;
 add(duration_ns, process, A, B) -> max(A, B);
@@ -218,7 +214,7 @@ add(stage, _How, none, B) -> B;
 add(stage, How, A, B) -> maps:map(fun(Key, X) -> add(Key, How, X, map_get(Key, B)) end, A);
 add(Key, later, A, undefined) when Key =:= outstanding; Key =:= buffered -> A;
 add(Key, later, _A, B) when Key =:= outstanding; Key =:= buffered -> B;
-%% And what is the same whether another process or a later time comes.
+%% Properties: the same for another process and for a later time.
 add(labels, _How, A, B) -> maps:filter(fun(Key, Value) -> maps:find(Key, B) =:= {ok, Value} end, A);
 add(pid, _How, A, _B) -> A;
 add(Key, _How, A, B) when Key =:= queue_max; Key =:= looks_apart_ns -> max(A, B);
@@ -227,7 +223,7 @@ add(measured, _How, A, B) -> lists:usort(A ++ B);
 add(callbacks, _How, A, B) -> callbacks(A, B);
 add(tags, _How, A, B) -> tags(A, B);
 add(subscriptions, _How, A, B) -> together([from, to], A ++ B);
-%% A stage tells what it is with its first callback.
+%% A stage tells its kind with its first callback.
 add(kind, _How, unknown, B) -> B;
 add(kind, _How, A, _B) -> A;
 add(_Key, _How, none, B) -> B;
@@ -242,7 +238,7 @@ longest(#{ns := A} = Running, #{ns := B}) when A >= B -> Running;
 longest(Running, none) -> Running;
 longest(_, Running) -> Running.
 
-%% What is not known of one is known of the other at least.
+%% If one value is unknown, the other is a lower bound.
 plus(undefined, B) -> B;
 plus(A, undefined) -> A;
 plus(A, B) -> A + B.
@@ -254,7 +250,7 @@ callbacks(As, Bs) ->
 both(A, B) ->
     maps:merge_with(fun(Key, X, Y) -> add(Key, process, X, Y) end, A, B).
 
--doc "All callbacks for messages together, as one.".
+-doc "All callbacks for messages as one.".
 -spec all_callbacks(sum()) -> callback().
 all_callbacks(#{callbacks := Callbacks}) ->
     None = #{
@@ -268,7 +264,7 @@ all_callbacks(#{callbacks := Callbacks}) ->
     ],
     lists:foldl(fun(Callback, Sum) -> both(Sum, Callback) end, None, Messages).
 
-%% A message of an event manager is counted once, and not with each of its handlers as well.
+%% A message of an event manager counts once, not again for each handler.
 message(#{name := Name} = Callback, true) ->
     case binary:match(Name, ~": ") of
         nomatch -> Callback;
@@ -283,7 +279,7 @@ tags(As, Bs) ->
     ByTime = fun(A, B) -> {map_get(wall_ns, A), A} >= {map_get(wall_ns, B), B} end,
     lists:sublist(lists:sort(ByTime, together([tag, callback], As ++ Bs)), ?MOST_TAGS).
 
-%% Those that are the same in these keys are one; their numbers add up.
+%% Joins maps with equal values of these keys; their numbers add up.
 together(Keys, Maps) ->
     Add = fun
         (_, X, Y) when is_integer(X) -> X + Y;
@@ -296,12 +292,12 @@ together(Keys, Maps) ->
         )
     ].
 
--doc "A process as its own node writes it.".
+-doc "A process as printed on its own node.".
 -spec pid(pid()) -> binary().
 pid(Pid) ->
     iolist_to_binary(re:replace(pid_to_list(Pid), "^<[0-9]+", "<0")).
 
--doc "Of a whole that may be nothing, and that a part of some precision is never more than.".
+-doc "The share of a whole; the whole may be 0, and the part is capped at the whole.".
 -spec share(Part :: integer() | undefined, Whole :: integer()) -> float() | undefined.
 share(undefined, _Whole) -> undefined;
 share(Part, Whole) -> min(1.0, max(0, Part) / max(1, Whole)).

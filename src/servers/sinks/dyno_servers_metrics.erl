@@ -3,25 +3,25 @@
 
 -module(dyno_servers_metrics).
 -moduledoc false.
-%% The metrics that sinks send: their names, units and labels, and how sums become points of them.
-%% A sink writes each point in its receiver's form and knows nothing of sums. Pure.
+%% The metrics of sinks: names, units, labels, and the points of sums. A sink writes points in its
+%% receiver's form and does not see sums. Pure.
 
 -export([metrics/0, points/1, labels/1, ordered/1, bounds/1, counts/2]).
 -export_type([metric/0, point/0, labels/0, label/0, unit/0]).
 
 -type metric() :: #{
-    %% Its name where dots divide names.
+    %% Its name in dotted form.
     id := binary(),
     kind := counter | gauge | histogram,
-    %% Nanoseconds become what a receiver wants; others are as OpenTelemetry writes them.
+    %% A sink converts nanoseconds for its receiver; other units are in OpenTelemetry's notation.
     unit := unit(),
-    %% Its name in Prometheus, that of a counter without _total.
+    %% Its Prometheus name; that of a counter without _total.
     prometheus := binary(),
     help := binary()
 }.
 -type unit() :: ns | binary().
 
-%% What tells the servers of one metric apart, and what tells the points of one of them.
+%% The labels of a server, and those of points within a server.
 -type labels() :: #{node | application | module | name | behaviour => binary()}.
 -type label() :: none | {callback | direction, binary()}.
 
@@ -32,8 +32,8 @@
 %% Of a label: all seven fit a datagram together.
 -define(MOST_BYTES, 120).
 
-%% What has it (a callback, the processes, a stage), and where it stands there: a key, those of two
-%% directions, or the longest of a histogram; then as in metric().
+%% The source (a callback, the processes, a stage) and the place there: a key, the keys of two
+%% directions, or the maximum of a histogram; then as in metric().
 rows() ->
     [
         {callback, count, ~"callback.calls", counter, ~"{call}", ~"otp_callbacks",
@@ -80,24 +80,22 @@ rows() ->
             ~"gen_stage_demand_to_event_seconds", ~"Time from asking for events to getting them."}
     ].
 
--doc "All metrics, in the order in which they are sent.".
 -spec metrics() -> [metric()].
 metrics() -> [metric(Row) || Row <- rows()].
 
 metric({_, _, Id, Kind, Unit, Prometheus, Help}) ->
     #{id => Id, kind => Kind, unit => Unit, prometheus => Prometheus, help => Help}.
 
--doc "Labels in the order in which they are written.".
 -spec ordered(labels()) -> [{atom(), binary()}].
 ordered(Labels) ->
     [{Key, map_get(Key, Labels)} || Key <- ?LABELS, is_map_key(Key, Labels)].
 
--doc "The labels that all points of a sum have. A process is never one of them.".
+-doc "The labels of all points of a sum: never a process.".
 -spec labels(dyno_servers_window:sum()) -> labels().
 labels(#{labels := Labels}) ->
     #{Key => text(Value) || Key := Value <- maps:with(?LABELS, Labels)}.
 
-%% Cut, and in UTF-8 whatever a process is called.
+%% Cut, and valid UTF-8 for any name.
 text(Text) ->
     Short = binary:part(Text, 0, min(byte_size(Text), ?MOST_BYTES)),
     case unicode:characters_to_binary(Short) of
@@ -106,7 +104,7 @@ text(Text) ->
         _ -> unicode:characters_to_binary(binary:part(Short, 0, byte_size(Short) div 2), latin1)
     end.
 
--doc "What a sum says, as points; what is not known makes none.".
+-doc "The points of a sum; unknown values have none.".
 -spec points(dyno_servers_window:sum()) -> [point()].
 points(#{callbacks := Callbacks, stage := Stage} = Sum) ->
     lists:append(
@@ -139,8 +137,8 @@ is_known(#{count := Count}) -> Count > 0;
 is_known(_) -> false.
 
 -doc """
-The upper bounds of the buckets in which receivers keep a histogram, and how they are written: from
-1 us to 10 s, or from 1 to 10,000.
+The upper bounds of receivers' histogram buckets, with their text: from 1 us to 10 s, or from 1 to
+10,000.
 """.
 -spec bounds(unit()) -> [{pos_integer(), binary()}].
 bounds(ns) ->
@@ -163,8 +161,8 @@ bounds(_Events) ->
     ].
 
 -doc """
-How many values of a snapshot lie in each of these buckets, and above the last. A bucket of the
-snapshot counts where its middle lies: values within 0.4 % of a bound may be on its other side.
+The values of a snapshot in each of these buckets, and above the last. The middle of a snapshot's
+bucket decides: values within 0.4 % of a bound may be on the wrong side.
 """.
 -spec counts(dyno_histogram:snapshot(), unit()) -> [non_neg_integer(), ...].
 counts(#{buckets := Buckets}, Unit) ->

@@ -3,18 +3,18 @@
 
 -module(dyno_servers_otlp).
 -moduledoc false.
-%% Posts metrics to a collector of OpenTelemetry: OTLP over HTTP, as JSON. Each post has the totals
-%% since the first window, or, with delta temporality, those of one window.
+%% Posts metrics to an OpenTelemetry collector: OTLP over HTTP, as JSON. A post has the totals since
+%% the first window or, with delta temporality, those of one window.
 
 -behaviour(dyno_servers_sink).
 
 -export([open/1, write/2, close/1, format_error/1]).
-%% The message, for tests of its form
+%% For tests of the form.
 -export([message/2]).
 
 -define(TIME_MS, 5_000).
 -define(CONNECT_MS, 2_000).
-%% Headers that the post is to have, as for any exporter: KEY=VALUE,KEY=VALUE.
+%% HTTP headers, as for any exporter: KEY=VALUE,KEY=VALUE.
 -define(HEADERS, "OTEL_EXPORTER_OTLP_HEADERS").
 
 -type state() :: #{
@@ -93,7 +93,7 @@ post(Body, #{url := Url, headers := Headers, options := Options}) ->
         {error, Reason} -> {error, {post, Reason}}
     end.
 
-%% A collector may take a part only.
+%% A collector may accept a part only.
 taken(Answer) ->
     try json:decode(Answer) of
         #{~"partialSuccess" := #{~"rejectedDataPoints" := Rejected} = Part} ->
@@ -131,7 +131,6 @@ format_error({post, {failed_connect, Reasons}}) ->
 format_error({post, Reason}) ->
     io_lib:format("the collector did not answer: ~0tP", [Reason, 12]).
 
--doc "An ExportMetricsServiceRequest as JSON.".
 -spec message([dyno_servers_sink_totals:server()], cumulative | delta) -> iodata().
 message(Servers, Temporality) ->
     ByNode = maps:groups_from_list(
@@ -152,7 +151,7 @@ message(Servers, Temporality) ->
         ]
     }).
 
-%% What many points have in common is encoded once.
+%% Common parts of points are encoded once.
 encoded(Term) ->
     json:encode(Term, fun
         ({encoded, Json}, _Encode) -> Json;
@@ -218,7 +217,7 @@ metric(#{id := Id, kind := Kind, unit := Unit, help := Help} = Metric, Points, T
 unit(ns) -> ~"s";
 unit(Unit) -> Unit.
 
-%% 64-bit integers are texts in this JSON.
+%% 64-bit integers are strings in this JSON.
 value(#{kind := histogram, unit := Unit}, {Counts, Sum}, Bounds) ->
     #{
         count => integer_to_binary(lists:sum(Counts)),

@@ -3,13 +3,13 @@
 
 -module(dyno_servers_prometheus).
 -moduledoc false.
-%% Keeps totals, and answers whoever reads them over HTTP at /metrics, with OTP's own server (httpd
-%% of inets), whose processes read them from a table: slow readers never hold up the windows. Totals
-%% are written in Prometheus' text format 0.0.4, or in OpenMetrics 1.0.
+%% Keeps totals and serves them over HTTP at /metrics with OTP's server (httpd of inets). The
+%% server's processes read a table, so slow readers never delay the windows. The format is
+%% Prometheus' text format 0.0.4, or OpenMetrics 1.0.
 
 -behaviour(dyno_servers_sink).
 
-%% OTP's own records have no types.
+%% OTP's records have no types.
 -compile(nowarn_untyped_record).
 -include_lib("inets/include/httpd.hrl").
 
@@ -21,7 +21,7 @@
 
 -define(MOST_CLIENTS, 50).
 -define(TIME_S, 5).
-%% Whoever sends a request more slowly is cut off.
+%% Slower requests are cut off.
 -define(LEAST_BYTES, 10).
 
 -type state() :: #{
@@ -46,7 +46,7 @@ open(#{host := Host, port := Wanted}) ->
         }}
     end.
 
-%% httpd would say it in the log and not in a word.
+%% httpd would only log this error.
 free(Family, Address, Port) ->
     case gen_tcp:listen(Port, [Family, {ip, Address}, {reuseaddr, true}]) of
         {ok, Socket} ->
@@ -137,7 +137,7 @@ answer(Method, Status, Type, Body) ->
 
 %% Formats
 
--doc "All metrics, each with all of its points.".
+-doc "All metrics, with all of their points.".
 -spec format(format(), [dyno_servers_sink_totals:server()]) -> [iodata()].
 format(Format, Servers) ->
     Points = maps:groups_from_list(
@@ -154,7 +154,7 @@ format(Format, Servers) ->
      || #{id := Id} = Metric <- dyno_servers_metrics:metrics(), is_map_key(Id, Points)
     ] ++ [~"# EOF\n" || Format =:= openmetrics].
 
-%% Those of a server, as one text for all of its points.
+%% The labels of a server, as one text for all of its points.
 common(Labels) ->
     iolist_to_binary(lists:join(~",", [pair(Key, Value) || {Key, Value} <- Labels])).
 
@@ -207,7 +207,7 @@ number(Value, _) -> float_to_binary(Value, [short]).
 content_type(text) -> ~"text/plain; version=0.0.4; charset=utf-8";
 content_type(openmetrics) -> ~"application/openmetrics-text; version=1.0.0; charset=utf-8".
 
--doc "The format that the header Accept prefers; the text format where it names none of the two.".
+-doc "The format preferred by the Accept header; the text format if neither is named.".
 -spec accepted(Accept :: binary()) -> format().
 accepted(Accept) ->
     Ranges = [range(Range) || Range <- binary:split(Accept, ~",", [global])],

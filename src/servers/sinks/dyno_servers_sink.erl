@@ -3,12 +3,11 @@
 
 -module(dyno_servers_sink).
 -moduledoc """
-Send what server processes did in a window of time to StatsD, Datadog, Prometheus, OpenTelemetry or
-`telemetry`.
+Sends the sums of servers' windows to StatsD, Datadog, Prometheus, OpenTelemetry or `telemetry`.
 
-A sink is a process. `send/2` gives it the sums of a window and returns at once: what a receiver is
-too slow for is dropped and counted, and so is what a receiver refuses. doc/servers-sinks.md says
-what each kind sends.
+A sink is a process. `send/2` passes the sums of a window and returns at once. Windows too many for
+a slow receiver are dropped and counted; refusals are counted too. doc/servers-sinks.md describes
+each kind.
 
 ## Examples
 
@@ -32,21 +31,23 @@ To add a kind of sink, write a module with this behaviour, and a line in `dyno_s
 
 -export_type([config/0, sink/0, failures/0, written/0, reason/0]).
 
--doc "Which sink, and where it sends: what `parse/1` makes of a URL.".
+-doc "The kind of sink and its address: a parsed URL.".
 -type config() :: dyno_servers_sink_url:config().
 
--doc "A sink that runs.".
+-doc "A running sink.".
 -opaque sink() :: #{pid := pid(), table := ets:table(), address := binary()}.
 
 -doc """
-What did not arrive: `failed` datagrams, posts, events or series, and windows that were `dropped`
-because the sink was still busy with those before. `last` says why the last one failed.
+Losses: `failed` datagrams, posts, events or series, and windows `dropped` while the sink was busy
+with earlier ones. `last`: the reason of the last failure.
 """.
 -type failures() :: #{
     failed := non_neg_integer(), dropped := non_neg_integer(), last := binary() | none
 }.
 
--doc "How many datagrams, posts, events or series of a window failed, and why the last one did.".
+-doc """
+The failed datagrams, posts, events or series of a window, and the reason of the last failure.
+""".
 -type written() :: {Failed :: non_neg_integer(), Why :: dyno_error:error() | none}.
 
 -type reason() :: {exit, term()}.
@@ -55,29 +56,29 @@ because the sink was still busy with those before. `last` says why the last one 
     sink := sink(), module := module(), state := term()
 }.
 
--doc "Makes ready to send. `Address` is for people: where the sink sends, or where it can be read.".
+-doc "Prepares for sending. `Address`: the destination, or the URL for readers, as text.".
 -callback open(config()) ->
     {ok, Address :: binary(), State :: term()} | {error, dyno_error:error()}.
 -doc "Sends a window.".
 -callback write([dyno_servers_window:sum()], State) -> {written(), State} when State :: term().
--doc "Gives back what `open/1` took.".
+-doc "Releases the resources of `open/1`.".
 -callback close(State :: term()) -> ok.
--doc "One sentence for a reason.".
+-doc "A sentence for a reason.".
 -callback format_error(Reason :: term()) -> unicode:chardata().
 
-%% Windows that wait in the sink at most.
+%% The most windows waiting in the sink.
 -define(MOST_QUEUED, 8).
 
--doc "What a URL of a sink means; `dyno_error:format/1` words what is wrong with it.".
+-doc "Parses the URL of a sink; `dyno_error:format/1` words its errors.".
 -spec parse(unicode:chardata()) -> {ok, config()} | {error, dyno_error:error()}.
 parse(Url) ->
     dyno_servers_sink_url:parse(Url).
 
 -doc """
-Starts a sink that is linked to the caller.
+Starts a sink linked to the caller.
 
-A receiver that is not there yet is no error: what it misses is counted. A name of a host that is
-not known, a port in use and a library that is not there are.
+An absent receiver is no error: losses are counted. Errors are an unknown host name, a port in use,
+and a missing library.
 """.
 -spec start_link(config()) -> {ok, sink()} | {error, dyno_error:error()}.
 start_link(Config) ->
@@ -87,12 +88,12 @@ start_link(Config) ->
         {error, Reason} -> {error, {?MODULE, {exit, Reason}}}
     end.
 
--doc "Where the sink sends, or the URL at which its metrics can be read.".
+-doc "The destination, or the URL of the metrics.".
 -spec address(sink()) -> binary().
 address(#{address := Address}) ->
     Address.
 
--doc "Sends the sums of a window. Never waits; a sink that was stopped takes nothing.".
+-doc "Sends the sums of a window. Never waits; a stopped sink ignores the sums.".
 -spec send(sink(), [dyno_servers_window:sum()]) -> ok.
 send(#{pid := Pid, table := Table}, Sums) ->
     try ets:update_counter(Table, queued, 1) of
@@ -106,7 +107,7 @@ send(#{pid := Pid, table := Table}, Sums) ->
         error:badarg -> ok
     end.
 
--doc "What did not arrive since the sink was started. Never waits.".
+-doc "The losses since the start of the sink. Never waits.".
 -spec failures(sink()) -> failures().
 failures(#{table := Table}) ->
     #{Key => ets:lookup_element(Table, Key, 2, Else) || {Key, Else} <- counted()}.
@@ -114,7 +115,7 @@ failures(#{table := Table}) ->
 counted() ->
     [{failed, 0}, {dropped, 0}, {last, none}].
 
--doc "Stops the sink, after it sent what was given to it.".
+-doc "Stops the sink after it has sent the pending sums.".
 -spec stop(sink()) -> ok.
 stop(#{pid := Pid}) ->
     gen_server:stop(Pid).
@@ -125,7 +126,7 @@ format_error({exit, Reason}) ->
 
 -spec init(config()) -> {ok, server()} | {error, {refused, dyno_error:error()}}.
 init(#{sink := Module} = Config) ->
-    %% To close what was opened when whoever started it ends.
+    %% To close the resources when the parent ends.
     _ = process_flag(trap_exit, true),
     case Module:open(Config) of
         {ok, Address, State} ->
@@ -145,13 +146,13 @@ handle_call(sink, _From, #{sink := Sink} = Server) ->
 handle_cast({write, Sums}, #{sink := Sink, module := Module, state := State} = Server) ->
     #{table := Table} = Sink,
     {{Failed, Why}, Written} = Module:write(Sums, State),
-    %% Who sees that one failed, sees why.
+    %% First the reason: a reader of the failure also sees why.
     true = Why =:= none orelse ets:insert(Table, {last, text(Why)}),
     _ = ets:update_counter(Table, failed, Failed),
     _ = ets:update_counter(Table, queued, -1),
     {noreply, Server#{state := Written}}.
 
-%% What a sink has started has ended.
+%% A process started by the sink has ended.
 -spec handle_info(term(), server()) -> {noreply, server()}.
 handle_info(_Message, Server) ->
     {noreply, Server}.

@@ -3,9 +3,9 @@
 
 -module(dyno_servers_sink_totals).
 -moduledoc false.
-%% What windows add up to, for receivers that want counters and histograms which only grow. The
-%% number of servers and of each one's points is bounded; servers of which nothing came for five
-%% minutes are forgotten, gauges after three windows. Pure: who calls says what time it is.
+%% Sums windows up, for receivers of counters and histograms that only grow. Servers and points of
+%% each are bounded. Servers without a point for five minutes are forgotten, gauges after three
+%% windows. Pure: the caller gives the time.
 
 -export([new/0, add/3, servers/2, format_error/1]).
 -export_type([t/0, server/0, point/0, reason/0]).
@@ -13,10 +13,10 @@
 -opaque t() :: #{dyno_servers_metrics:labels() => kept()}.
 
 -type kept() :: #{
-    %% By the node's clock, since 1970: when the first window began and the last one ended.
+    %% By the node's clock, since 1970: start of the first window, end of the last one.
     since_ns := integer(),
     until_ns := integer(),
-    %% By the clock of who calls.
+    %% By the caller's clock.
     added_ms := integer(),
     fresh_ms := non_neg_integer(),
     points := #{
@@ -34,7 +34,7 @@
     points := [point()]
 }.
 
--doc "The counts of a histogram are those of `dyno_servers_metrics:bounds/1`, each for itself.".
+-doc "A histogram's counts are by the buckets of `dyno_servers_metrics:bounds/1`, not cumulative.".
 -type point() :: {Id :: binary(), dyno_servers_metrics:label(), value()}.
 
 -type reason() :: too_many.
@@ -48,7 +48,7 @@
 new() ->
     #{}.
 
--doc "Adds a window, and says how many servers and points were left out: there are too many.".
+-doc "Adds a window; returns the servers and points left out beyond the limits.".
 -spec add([dyno_servers_window:sum()], NowMs :: integer(), t()) ->
     {dyno_servers_sink:written(), t()}.
 add(Sums, NowMs, Totals) ->
@@ -114,7 +114,7 @@ plus(counter, Old, New) ->
 plus(histogram, {Counts, Sum}, {More, Plus}) ->
     {lists:zipwith(fun(A, B) -> A + B end, Counts, More), Sum + Plus}.
 
--doc "What there is to tell now, ordered by labels.".
+-doc "The current totals, ordered by labels.".
 -spec servers(NowMs :: integer(), t()) -> [server()].
 servers(NowMs, Totals) ->
     [

@@ -3,7 +3,7 @@
 
 -module(dyno_servers_sink_url).
 -moduledoc false.
-%% The URLs that name sinks: which schemes there are, what each takes, and what is wrong with one.
+%% The URLs of sinks: schemes, their parts, and errors.
 
 -export([parse/1, resolve/1, format_error/1]).
 -export_type([config/0, reason/0]).
@@ -21,14 +21,14 @@
 }.
 
 -type reason() ::
-    %% What is wrong, as a part of a sentence, and how it could be written.
+    %% The error, as a part of a sentence, and the valid forms.
     {Url :: binary(), Problem :: unicode:chardata(), Forms :: [binary()]}
     | {host, binary(), inet:posix()}.
 
 -define(NO_URL, "is not a URL").
 -define(TAGS, "tags as KEY:VALUE,KEY:VALUE are accepted").
 
-%% Scheme, module and kind, what the URL has, how it is written, and its options with defaults.
+%% Scheme, module and kind, parts of the URL, its form, and options with defaults.
 schemes() ->
     Prefix = {prefix, ~"otp"},
     Tags = {tags, []},
@@ -50,7 +50,6 @@ schemes() ->
         {~"telemetry", dyno_servers_telemetry, telemetry, nothing, ~"telemetry", []}
     ].
 
--doc "What a URL of a sink means.".
 -spec parse(unicode:chardata()) -> {ok, config()} | {error, {?MODULE, reason()}}.
 parse(Text) ->
     case unicode:characters_to_binary(Text) of

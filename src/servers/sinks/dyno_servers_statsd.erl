@@ -3,17 +3,17 @@
 
 -module(dyno_servers_statsd).
 -moduledoc false.
-%% Sends points as lines of StatsD or DogStatsD to a UDP port or to a Unix socket.
+%% Sends points as lines of StatsD or DogStatsD to a UDP port or a Unix socket.
 %%
-%% A distribution is sent as values that stand for others, by the protocols' sample rate, whose
-%% counts add up exactly.
+%% A distribution is sent as representative values with the protocols' sample rate; their counts add
+%% up exactly.
 %%
-%% StatsD's server takes the rate into account where it counts, but not in means and percentiles: it
-%% gets fifty values at most that stand for equally many, or for one more.
+%% StatsD's server applies the rate to counts, but not to means and percentiles. It gets at most
+%% fifty values, each for the same number of values or for one more.
 %%
-%% Datadog's agent does in all: it gets nine tenths as nine values, of the tenth above them nine
-%% tenths again, and so on, until single values are left; the largest is sent as it is, and a
-%% distribution of a million values takes about 60.
+%% Datadog's agent applies the rate everywhere. It gets nine values for the lowest 90 %, nine for 90
+%% % of the rest, and so on, down to single values; the largest is sent exactly. A distribution of a
+%% million values takes about 60.
 
 -behaviour(dyno_servers_sink).
 
@@ -21,13 +21,13 @@
 %% The lines, for tests
 -export([lines/2, datagrams/1, samples/2, rate/1]).
 
-%% So many at once, then a pause: a receiver's UDP socket takes about 100 datagrams, and says
-%% nothing of those that it lost.
+%% Datagrams sent before a pause: a receiver's UDP socket takes about 100, and lost ones are not
+%% reported.
 -define(BURST, 16).
 -define(PAUSE_MS, 1).
-%% A Unix socket takes ten, and says that it is full. So long a receiver is waited for in a window.
+%% A Unix socket takes ten and reports when full. The most pauses for a receiver in a window.
 -define(MOST_PAUSES, 1_000).
-%% What an Ethernet frame holds without being divided.
+%% The payload of an Ethernet frame.
 -define(MOST_BYTES, 1_432).
 -define(PARTS, 10).
 -define(EQUAL_PARTS, 50).
@@ -61,7 +61,7 @@ open(#{kind := Kind, host := Host, port := Port} = Form) ->
     maybe
         {ok, Family, Address} ?= dyno_servers_sink_url:resolve(Host),
         {ok, Socket} ?= gen_udp:open(0, [Family, binary, {active, false}]),
-        %% Connected, it hears that nobody listens.
+        %% A connected socket reports a missing receiver.
         ok ?= gen_udp:connect(Socket, Address, Port),
         Where = unicode:characters_to_binary(io_lib:format("~ts://~ts:~b", [Kind, Host, Port])),
         {ok, Where, #{socket => Socket, to => connected, form => Form}}
@@ -122,7 +122,7 @@ lines(Sums, Form) ->
         Line <- point(Metric, {Labels, Label}, Value, Form)
     ].
 
-%% Datadog's agent knows the longest of a distribution itself.
+%% Datadog's agent computes the maximum of a distribution itself.
 point(#{id := ~"callback.duration.max"}, _Labels, _Value, #{kind := dogstatsd}) ->
     [];
 point(#{kind := counter}, _Labels, Zero, _Form) when Zero == 0 ->
@@ -146,12 +146,12 @@ type(dogstatsd) -> ~"|d".
 weighted(1) -> [];
 weighted(Weight) -> [~"|@", rate(Weight)].
 
-%% At most ten values, so that a line fits a datagram.
+%% At most ten values: a line fits a datagram.
 packed(statsd, Values) -> Values;
 packed(dogstatsd, Values) -> [lists:join(~":", Values)].
 
-%% What all lines of a sum have in common: in StatsD the beginning of a name, whose parts are
-%% labels, each at its own place, for patterns of names; in DogStatsD the tags.
+%% The common part of a sum's lines. StatsD: the beginning of the name, with labels at fixed places
+%% for patterns of names. DogStatsD: the tags.
 labels(Labels, #{kind := statsd, prefix := Prefix}) ->
     Server = [part(maps:get(Key, Labels, ~"all")) || Key <- [node, module, name]],
     iolist_to_binary(lists:join(~".", [prefix(Prefix) | Server]));
@@ -177,7 +177,7 @@ tag({Key, Value}) -> [clean(Key), ~":", clean(Value)].
 
 clean(Text) -> re:replace(Text, "[\\x00-\\x20:|@#,]", "_", [global]).
 
-%% Times in milliseconds; a nanosecond is their sixth decimal.
+%% Times in milliseconds; a nanosecond is the sixth decimal.
 number(Ns, ns) -> decimal(Ns / 1.0e6);
 number(Value, _) when is_integer(Value) -> integer_to_binary(Value);
 number(Value, _) -> decimal(Value).
@@ -186,8 +186,8 @@ decimal(Value) ->
     float_to_binary(float(Value), [{decimals, 6}, compact]).
 
 -doc """
-How a sample rate is written of which 1 stands for `Weight`: in digits only, as StatsD's server
-reads it, and never above 1 / `Weight`, since Datadog's agent cuts 1 / rate to a whole number.
+A sample rate of 1 for `Weight`, in digits only for StatsD's server, and never above 1 / `Weight`,
+since Datadog's agent truncates 1 / rate to an integer.
 """.
 -spec rate(pos_integer()) -> binary().
 rate(1) ->
@@ -204,8 +204,8 @@ rate(Rate, Weight) ->
     float_to_binary(Rate, [{decimals, Digits}, compact]).
 
 -doc """
-Values that stand for all of a snapshot: each for `Weight` of them. The weights of all together are
-the snapshot's count, and none of them has more than ten values.
+Representative values of a snapshot, at most ten for each `Weight`; the weights of all add up to the
+snapshot's count.
 """.
 -spec samples(statsd | dogstatsd, dyno_histogram:snapshot()) ->
     [{Weight :: pos_integer(), [number(), ...]}].
@@ -222,12 +222,12 @@ samples(Kind, #{count := Count, min := Min, max := Max} = Snapshot) ->
         dogstatsd -> finer(Count, Runs)
     end.
 
-%% The least and the greatest value are known exactly.
+%% The least and the greatest value are exact.
 first_is(Value, [{Value, _} | _] = Runs) -> Runs;
 first_is(Value, [{_, 1} | Runs]) -> [{Value, 1} | Runs];
 first_is(Value, [{Middle, N} | Runs]) -> [{Value, 1}, {Middle, N - 1} | Runs].
 
-%% The later ones stand for one more each where the parts are not equal.
+%% If parts are unequal, the later values stand for one more each.
 equal(Parts, Count, Runs) ->
     Weight = Count div Parts,
     More = Count rem Parts,
@@ -253,7 +253,7 @@ take(0, Runs, Sum) -> {Sum, Runs};
 take(Wanted, [{Value, N} | Runs], Sum) when N =< Wanted -> take(Wanted - N, Runs, Sum + N * Value);
 take(Wanted, [{Value, N} | Runs], Sum) -> {Sum + Wanted * Value, [{Value, N - Wanted} | Runs]}.
 
--doc "As many lines in a datagram as fit, and how many lines are longer than one.".
+-doc "Packs lines into datagrams; returns the number of lines too long for one.".
 -spec datagrams([binary()]) -> {TooLong :: non_neg_integer(), [iodata()]}.
 datagrams(Lines) ->
     {Short, Long} = lists:partition(fun(Line) -> byte_size(Line) =< ?MOST_BYTES end, Lines),

@@ -3,14 +3,14 @@
 
 -module(dyno_servers_telemetry).
 -moduledoc false.
-%% Events of the library `telemetry`, where this node has it: for each window one
-%% `[dyno, servers, callback]` a callback, one `[dyno, servers, process]`, and, of stages, one
-%% `[dyno, servers, gen_stage]`. Handlers run in the sink's process.
+%% Emits events of the library `telemetry`, if this node has it. Each window has one `[dyno,
+%% servers, callback]` a callback, one `[dyno, servers, process]` and, for stages, one `[dyno,
+%% servers, gen_stage]`. Handlers run in the sink's process.
 
 -behaviour(dyno_servers_sink).
 
 -export([open/1, write/2, close/1, format_error/1]).
-%% What is executed, for tests of its form
+%% For tests of the form.
 -export([events/1]).
 
 -type event() :: {[atom(), ...], #{atom() => number()}, #{atom() => term()}}.
