@@ -24,14 +24,14 @@ ok = dyno_gen_metrics:stop(Monitor).
 
 Differences to GenMetrics:
 
-* Each callback counts once, also if it crashes or calls itself, or its module is loaded anew. An ended
-  process is in its last window and in none after it; a stage appears with its first callback.
+* Each callback counts once, also if it crashes, calls itself or is loaded anew. An ended process is in
+  its last window and in none after it; a stage appears with its first callback.
 * Times are of callbacks, not of traces, with fractions: summaries in milliseconds, `stats` in
   microseconds. A callback copies nothing, for any size of state.
 * `synchronous => false` leaves calls out. `sample_rate` is accepted and ignored: measuring all
   callbacks costs less than GenMetrics' samples, and nothing needs estimates.
-* `statistics => statsd` and `datadog` send to port 8125 of this machine (doc/servers-sinks.md); the URL
-  of any sink is accepted instead.
+* `statistics => statsd` and `datadog` send to port 8125 of this machine (doc/servers-sinks.md). The
+  URL of any sink is accepted instead.
 * Erlang's modules work like Elixir's; `node => 'shop@host'` names another node. A monitor ends by
   `stop/1`, or with the process that started it.
 """.
