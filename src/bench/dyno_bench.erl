@@ -17,14 +17,12 @@ Measures and compares codes: which is faster, by how much, and how certain is th
     %% Workers that run the same code at the same time. Default: 1.
     concurrency => pos_integer(),
     %% Measuring time. Default: 1000 per code. Ends earlier when all pairs are decided, and later if
-    %% a
-    %% verdict needs more: up to five times this value if given.
+    %% a verdict needs more: up to five times this value if given.
     budget_ms => pos_integer(),
     %% A smaller relative difference does not matter. Default: 0.03.
     threshold => float(),
     %% Limit of a part of a code, and of an epoch. Default: 30000. Also of a revision's build;
-    %% default
-    %% there: half an hour.
+    %% default there: half an hour.
     timeout_ms => pos_integer(),
     %% The least heap size of workers in words, or the runtime's default. By default each round of a
     %% comparison draws a size.
@@ -67,7 +65,6 @@ Measures and compares codes: which is faster, by how much, and how certain is th
 -define(LONGER, 5).
 %% Starting a VM takes longer than measuring in it.
 -define(ISOLATED_MS, 30_000).
-%% Default limit in another node.
 -define(REMOTE_MS, 3_600_000).
 
 -doc """
@@ -123,7 +120,6 @@ run_with(Codes, Inputs, Options) ->
             dyno_option:error(mode, Mode, ~"compare, because there are inputs,")
     end.
 
-%% Each revision is a variant with its own code paths.
 with_revisions(Run, #{revisions := Settings} = Options) ->
     Isolated = maps:get(isolated, Options, #{}),
     maybe
@@ -280,8 +276,7 @@ isolated(Merged, _Options) ->
     {ok, Merged}.
 
 %% In its own process: killing a code then kills no other process, and the caller's flags and
-%% messages
-%% stay unchanged.
+%% messages stay unchanged.
 in_process(Measure, Options) ->
     dyno_code:with_paths(maps:get(code_paths, Options, []), fun() ->
         Measured = dyno_interruptible:call(kill, fun() ->

@@ -48,7 +48,6 @@
     | {input, binary(), dyno_error:error()}
     | {takes_no_input, Number :: pos_integer()}
     | {own_init, Number :: pos_integer()}
-    %% With an input or in a case.
     | {in_run, binary(), dyno_error:error()}.
 
 -doc "The comparisons of codes with each input; one comparison without inputs.".

@@ -37,8 +37,7 @@ after samples; a squeeze has only its throughput.
         %% Time of a sample. Default: 100.
         sample_ms => pos_integer(),
         %% Samples of each concurrency. Default: 8; at least 7, because fewer give no interval. Up
-        %% to
-        %% four times as many if undecided: see dyno_bench_concurrency_search.
+        %% to four times as many if undecided: see dyno_bench_concurrency_search.
         samples => pos_integer(),
         %% Samples of the first concurrency to discard. Default: 0.
         warmup => non_neg_integer(),

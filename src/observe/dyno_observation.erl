@@ -4,8 +4,7 @@
 -module(dyno_observation).
 -moduledoc false.
 %% Decides what happens to observed nodes, for every command that observes nodes. Pure:
-%% dyno_observer
-%% carries out the effects.
+%% dyno_observer carries out the effects.
 %%
 %%   lost, gave_up             -> leave the node; if it was the last one, finish
 %%   time, stop, interrupted   -> finish

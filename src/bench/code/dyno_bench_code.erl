@@ -106,8 +106,8 @@ hold values without source text: funs and the arguments of calls. If the module 
     | {costly_compilation, Text :: binary()}.
 
 -doc """
-The place of reading and compiling. A node without a compiler uses another node, so no trace of Elixir
-stays there.
+The place of reading and compiling. A node without a compiler uses another node, so no trace of
+Elixir stays there.
 """.
 -type compiler() :: here | node().
 

@@ -4,8 +4,7 @@
 -module(dyno_bench_elixir).
 -moduledoc false.
 %% Elixir source as code. Elixir compiles the source to Erlang's abstract code, which is then inline
-%% in
-%% the loop like Erlang's. `fn x -> ... end` and `&...` are functions; other source is an
+%% in the loop like Erlang's. `fn x -> ... end` and `&...` are functions; other source is an
 %% expression.
 %%
 %% dyno calls Elixir by name only, and needs Elixir only for this.

@@ -171,8 +171,7 @@ is_table(Reference) ->
     end.
 
 %% A local call reaches a function defined in the shell, or one of the shell's modules. The first
-%% kind
-%% becomes a local function here, with all functions that it calls.
+%% kind becomes a local function here, with all functions that it calls.
 resolved({call, Anno, Called, Arguments}, Tables, State) ->
     {Resolved, WithArguments} = resolved(Arguments, Tables, State),
     {Function, With} = called(Called, length(Arguments), Tables, WithArguments),

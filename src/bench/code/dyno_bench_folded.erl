@@ -4,10 +4,8 @@
 -module(dyno_bench_folded).
 -moduledoc false.
 %% Finds functions whose result the compiler has computed: they only return a literal, so a
-%% benchmark
-%% measures the call alone. The function's instructions, read from the module's file, show this.
-%% OTP's
-%% modules are not checked.
+%% benchmark measures the call alone. The function's instructions, read from the module's file, show
+%% this. OTP's modules are not checked.
 
 -export([calls/1, is_folded/1]).
 

@@ -14,8 +14,7 @@
 %%
 %% The module has several copies of the loop with gaps of different sizes, because the place of code
 %% changes a loop's speed by up to some tens of per cent: an empty loop that begins 56 bytes before
-%% the
-%% end of a page is 17 % faster than its copies (AMD EPYC).
+%% the end of a page is 17 % faster than its copies (AMD EPYC).
 
 -export([gaps/1, module/3, source/2, constants/1, constant/2, joined/3, variables/2]).
 

@@ -8,19 +8,16 @@
 %% other reason while the code runs (links, monitors, timers).
 %%
 %% A short traced run finds these processes. It traces send, procs, running and set_on_spawn in its
-%% own
-%% session; never garbage_collection, which crashes the emulator in two sessions. Receivers of
-%% messages
-%% are added to the traced processes until no new receivers appear. A last pass counts messages and
-%% the running time of each process.
+%% own session; never garbage_collection, which crashes the emulator in two sessions. Receivers of
+%% messages are added to the traced processes until no new receivers appear. A last pass counts
+%% messages and the running time of each process.
 %%
 %% Untraced runs measure cost: reductions of all processes before and after, and reductions of the
 %% whole node, which include processes born and ended in between. An idle time of the same length is
 %% subtracted.
 %%
 %% Not seen: work of ports, of native code that counts no reductions, and of other nodes. Messages
-%% to
-%% ports and other nodes are counted.
+%% to ports and other nodes are counted.
 
 -export([measure/2]).
 -export_type([t/0, part/0, subject/0]).

@@ -4,8 +4,7 @@
 -module(dyno_bench_member).
 -moduledoc false.
 %% A node's part of a cluster (dyno_bench_cluster): runs a job, and reports its iterations and the
-%% VM
-%% state at an interval. Runs in a process of the remote guard, which interrupts it in the end.
+%% VM state at an interval. Runs in a process of the remote guard, which interrupts it in the end.
 
 -export([run/2, set_concurrency/2]).
 -export_type([order/0, report/0]).

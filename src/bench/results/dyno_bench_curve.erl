@@ -4,8 +4,7 @@
 -module(dyno_bench_curve).
 -moduledoc false.
 %% Makes a recording of a search for the best concurrency: the curve as table `concurrencies`, the
-%% best
-%% as a metric, and the samples as series. Pure.
+%% best as a metric, and the samples as series. Pure.
 
 -export([document/3]).
 

@@ -4,8 +4,7 @@
 -module(dyno_bench_doubts).
 -moduledoc false.
 %% Finds codes whose time is not that of their work, so that comparing them says nothing: the
-%% compiler
-%% has done the work, only the first call does it, or the time depends on the length of the
+%% compiler has done the work, only the first call does it, or the time depends on the length of the
 %% measurement. Pure.
 
 -export([doubts/1, trend/1]).

@@ -4,8 +4,7 @@
 -module(dyno_bench_result).
 -moduledoc false.
 %% Makes a recording of a comparison: the tables `codes` and `comparisons`, the times over the
-%% rounds,
-%% and warnings about unreliable numbers. Pure.
+%% rounds, and warnings about unreliable numbers. Pure.
 
 -export([document/4, ended/4]).
 -export_type([run/0]).
@@ -102,8 +101,7 @@ metrics(#{candidates := Candidates, rounds := Rounds, loop_ns := LoopNs} = Resul
     ].
 
 %% Series of times, disturbed rounds, sample lengths of timed samples, and the deciding metric if it
-%% is
-%% not the time.
+%% is not the time.
 series(Labelled, Metric) ->
     EndsMs = ends_ms([Candidate || {_, Candidate} <- Labelled]),
     Times = [

@@ -5,10 +5,8 @@
 -moduledoc false.
 %% Checks out a revision of a git repository into another folder, without changing the repository or
 %% using a network: a clone that shares its objects. The working tree as a revision is the last
-%% commit
-%% with changed and new files. Submodules are checked out in the same way from the repository's
-%% copy;
-%% one that was not fetched stays empty.
+%% commit with changed and new files. Submodules are checked out in the same way from the
+%% repository's copy; one that was not fetched stays empty.
 
 -export([revision/3, git/3, commit/4, format_error/1, fault/1]).
 -export_type([repository/0, reason/0]).
@@ -74,8 +72,7 @@ parts(Text) ->
 overlay(File, Top, Tree) ->
     [From, To] = [filename:join(unicode:characters_to_binary(F), File) || F <- [Top, Tree]],
     %% Not a submodule's folder, which is no file. In the revision it may be a link that leads out
-    %% of the
-    %% tree.
+    %% of the tree.
     _ = file:delete(To),
     Copied =
         maybe

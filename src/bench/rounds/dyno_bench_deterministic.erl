@@ -4,14 +4,12 @@
 -module(dyno_bench_deterministic).
 -moduledoc false.
 %% Measures costs of a call that do not depend on the machine's load: allocated words and
-%% reductions,
-%% in a few short runs apart from the timed rounds.
+%% reductions, in a few short runs apart from the timed rounds.
 %%
 %% Words come from a trace session of its own with `call_memory` on the loop, which counts
 %% allocations including collections. Reductions are measured with a heap so large that no
-%% collection
-%% happens: a collection costs reductions, and its time depends on earlier work. The empty loop's
-%% values are subtracted.
+%% collection happens: a collection costs reductions, and its time depends on earlier work. The
+%% empty loop's values are subtracted.
 %%
 %% Runs must agree to count as deterministic: codes that draw random numbers do not. Long calls that
 %% the scheduler interrupts differ by less than ?TOLERANCE.

@@ -4,8 +4,7 @@
 -module(dyno_bench_engine).
 -moduledoc false.
 %% Measures codes against each other on this node: calibrates epochs, runs rounds until every pair
-%% is
-%% decided or the time is over (dyno_bench_rounds), then measures deterministic costs and extras.
+%% is decided or the time is over (dyno_bench_rounds), then measures deterministic costs and extras.
 %%
 %% Codes never run at the same time. A code's time is the wall time without the time for which its
 %% thread waited for a processor.
@@ -202,8 +201,8 @@ iterations(Prepared) ->
     {Calibrated, #{first_ns => Ns || 1 := Ns <- First}}.
 
 -doc """
-Runs iterations of the only code in each worker. Returns the time of one, and the deciding metric
-if it comes from epochs.
+Runs iterations of the only code in each worker. Returns the time of one, and the deciding metric if
+it comes from epochs.
 """.
 -spec epochs(pos_integer(), dyno_bench_prepared:t()) ->
     {{TimeNs :: float(), Value :: float()}, [dyno_bench_worker:epoch(), ...]}.
@@ -236,11 +235,9 @@ candidate({Iterations, Epochs}, Extras, Prepared) ->
     (extras(Others, 1, Candidate, Prepared))#{times_ns := []}.
 
 %% Nanoseconds per iteration of one worker, without waiting. If workers share a scheduler, one may
-%% end
-%% before another begins, and waiting is not known: then the time of all workers together counts.
-%% With
-%% thousands of workers that includes their starts and ends; if each ran within its turn, the sum
-%% of their times is used instead.
+%% end before another begins, and waiting is not known: then the time of all workers together
+%% counts. With thousands of workers that includes their starts and ends; if each ran within its
+%% turn, the sum of their times is used instead.
 time_ns(Epochs) ->
     Sum = fun(Of) -> lists:sum([Of(Epoch) || Epoch <- Epochs]) end,
     Iterations = Sum(fun(#{iterations := N}) -> N end),

@@ -9,8 +9,7 @@
 %% per call or once in four calls: `lists:sum(lists:seq(1, N))` then takes longer with N = 150 than
 %% with N = 250. So each round draws one size for all codes (Curtsinger and Berger, "Stabilizer",
 %% ASPLOS 2013). After the rounds, measurements with the least and the largest heap show the cost of
-%% a
-%% collection, and whether the verdict depends on the heap.
+%% a collection, and whether the verdict depends on the heap.
 
 -export([of_options/1, of_samples/1, sequence/1, typical/1, measure/4, costs/1, depends/2]).
 -export_type([heap/0, times/0, ends/0]).

@@ -6,8 +6,7 @@
 %% Measures the memory that calls of a code leave behind: live words of the worker's heap, tables,
 %% large binaries. If each call adds some, its time depends on the length of the measurement. The
 %% worker's words are exact. Tables and binaries are counted for the whole node, so a few kilobytes
-%% may
-%% belong to another process.
+%% may belong to another process.
 
 -export([measure/2, run/1]).
 -export_type([kept/0]).

@@ -6,11 +6,10 @@
 %% Plans the number of rounds of a comparison from a round's time and the time available. Pure.
 %%
 %% If many rounds fit, a look after each round stops as soon as all pairs are decided. Such a
-%% verdict
-%% needs more rounds than a number fixed beforehand (11 for two codes at 95 %, not 6). If few rounds
-%% fit, their number is fixed: the rounds that fit, but enough to give every pair an interval. These
-%% rounds may exceed the measuring time. If they would exceed the limit, measuring ends early
-%% without a verdict.
+%% verdict needs more rounds than a number fixed beforehand (11 for two codes at 95 %, not 6). If
+%% few rounds fit, their number is fixed: the rounds that fit, but enough to give every pair an
+%% interval. These rounds may exceed the measuring time. If they would exceed the limit, measuring
+%% ends early without a verdict.
 
 -export([plan/2, is_over/3]).
 -export_type([plan/0, time/0]).

@@ -5,8 +5,7 @@
 -moduledoc false.
 %% Codes that are ready to run: loops are loaded, `init` has run in a sandbox, and `init_runner` in
 %% each worker. There is a worker for each unit of concurrency. The empty loop is number 0; codes
-%% are
-%% numbered from 1.
+%% are numbered from 1.
 %%
 %% Errors end the function that `with/3` calls.
 
@@ -16,8 +15,7 @@
 -export_type([t/0, description/0, amount/0]).
 
 %% Retries of an epoch whose clocks disagree. With two other programs on two processors, one epoch
-%% in
-%% ten to twenty disagrees.
+%% in ten to twenty disagrees.
 -define(TRIES, 20).
 
 -opaque t() :: #{

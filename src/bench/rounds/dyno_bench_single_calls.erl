@@ -5,8 +5,7 @@
 -moduledoc false.
 %% Times single calls of a code. Epochs hide the one call in a hundred that a collection or another
 %% process delays. Each call is timed by itself after the rounds, in one worker. The clock's own
-%% time,
-%% some tens of nanoseconds, is subtracted; calls that are hardly longer are not timed.
+%% time, some tens of nanoseconds, is subtracted; calls that are hardly longer are not timed.
 
 -export([is_worth/1, run/1, of_times/1]).
 -export_type([single_calls/0]).

@@ -50,8 +50,7 @@
     %% Reductions around an epoch.
     overhead := non_neg_integer(),
     %% For measuring by time: the last result, the iterations of the next batch, and the approximate
-    %% time
-    %% of an iteration.
+    %% time of an iteration.
     batch := {Last :: term(), pos_integer(), Ns :: number()}
 }.
 

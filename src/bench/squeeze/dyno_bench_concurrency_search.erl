@@ -7,10 +7,9 @@ Searches for the concurrency with the highest throughput, and decides which to m
 
 The search begins with the lowest concurrency and increases by the step. Each concurrency is
 measured in rounds with the best so far, in turn (ABBA), so that disturbances affect both. It
-becomes
-the best if the whole interval of their throughput ratio is above 1 (dyno_bench_comparison). So the
-result is the lowest concurrency that no higher one has beaten. The search ends after too many
-concurrencies in a row without a gain.
+becomes the best if the whole interval of their throughput ratio is above 1 (dyno_bench_comparison).
+So the result is the lowest concurrency that no higher one has beaten. The search ends after too
+many concurrencies in a row without a gain.
 
 The search looks after the first number of rounds, then after twice and four times that number, and
 stops when the answer is clear. The three looks share the error probability (Bonferroni).

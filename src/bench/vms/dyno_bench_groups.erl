@@ -4,8 +4,7 @@
 -module(dyno_bench_groups).
 -moduledoc false.
 %% Compares candidates by groups of fresh VMs, one VM per candidate (see dyno_bench_isolated). A
-%% group
-%% is one round of the comparison. A candidate's value in a group is the median of its epochs;
+%% group is one round of the comparison. A candidate's value in a group is the median of its epochs;
 %% candidates take turns within the group.
 
 -export([measure/1, looks/2]).

@@ -5,10 +5,8 @@
 -moduledoc false.
 %% The server in a VM that measures one code: prepares the code, then serves the requests of
 %% dyno_bench_groups in another VM, such as an epoch of N iterations. That VM takes turns between
-%% its
-%% servers, so only one request is open at a time. The server has a registered name because pids
-%% mean
-%% nothing between VMs that are not nodes.
+%% its servers, so only one request is open at a time. The server has a registered name because pids
+%% mean nothing between VMs that are not nodes.
 
 -export([start/1, request/1]).
 -export([format_error/1, fault/1]).
@@ -28,8 +26,8 @@
 
 -doc """
 Returns, in order: the iterations that an epoch needs; an epoch's time per iteration and deciding
-metric; the result of one call; and the data of all epochs with these extras, after which the
-server ends.
+metric; the result of one call; and the data of all epochs with these extras, after which the server
+ends.
 """.
 -type request() ::
     iterations
