@@ -3,10 +3,9 @@
 
 -module(dyno_bench_inputs).
 -moduledoc false.
-%% Runs several comparisons for one recording: the same codes with each input, or the cases of a
-%% benchmark file. Each comparison is a run; they are measured one after the other.
-%%
-%% An input is evaluated once, before the comparison, so that all codes get the same value.
+%% Runs several comparisons for one recording, one after the other: the same codes with each input,
+%% or the cases of a benchmark file. An input is evaluated once, so that all codes get the same
+%% value.
 
 -export([plan/2, plan_any/2, measure/2, document/3]).
 %% In a VM with one of the codes: see dyno_bench_vm_server

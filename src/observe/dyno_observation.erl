@@ -6,7 +6,7 @@
 %% Decides what happens to observed nodes, for every command that observes nodes. Pure:
 %% dyno_observer carries out the effects.
 %%
-%%   lost, gave_up             -> leave the node; if it was the last one, finish
+%%   lost, gave_up             -> leave the node; after the last node, finish
 %%   time, stop, interrupted   -> finish
 %%
 %% A node counts as observed until its last sign of life, however late its loss is noticed.

@@ -12,8 +12,7 @@ Reads a code in any of its forms, and compiles the loop that repeats the code.
 | module, function, arguments | `{lists, sort, [[3, 1, 2]]}` |
 | a list of them | `[{a, f, []}, {b, g, []}]` |
 | a fun of arity 0, 1 or 2 | `fun() -> ok end` |
-| Elixir source, if Elixir is installed | `{elixir, ~"Enum.max([3, 1])"}`, `{elixir, ~"fn x -> x
-end"}` |
+| Elixir source, if installed | `{elixir, ~"Enum.max([3, 1])"}`, `{elixir, ~"fn x -> x end"}` |
 
 A fun typed in a shell, `erl` or `iex`, is compiled as well, even among the values that it uses or
 the arguments of a call. If that is impossible, the code is refused: the shell's interpreter would

@@ -4,10 +4,8 @@
 -module(dyno_bench_elixir).
 -moduledoc false.
 %% Elixir source as code. Elixir compiles the source to Erlang's abstract code, which is then inline
-%% in the loop like Erlang's. `fn x -> ... end` and `&...` are functions; other source is an
-%% expression.
-%%
-%% dyno calls Elixir by name only, and needs Elixir only for this.
+%% in the loop. `fn x -> ... end` and `&...` are functions; other source is an expression. dyno
+%% calls Elixir by name only, and needs Elixir only for this.
 
 %% Elixir is absent when dyno is built.
 -ignore_xref([

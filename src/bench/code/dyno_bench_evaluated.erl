@@ -4,11 +4,9 @@
 -module(dyno_bench_evaluated).
 -moduledoc false.
 %% Funs typed in a shell (erl, IEx). erl_eval interprets such funs: 10 to 100 times slower than
-%% compiled code, and the factor differs from code to code.
-%%
-%% So they are compiled with the loop. Its module makes the same funs from their clauses and the
-%% values of their free variables. This includes funs in these values and in arguments of calls, and
-%% functions defined in the shell.
+%% compiled code, and the factor differs from code to code. So the loop's module makes the same funs
+%% from their clauses and the values of their free variables. This includes funs in these values and
+%% in arguments of calls, and functions defined in the shell.
 %%
 %% A value is split into an expression in the module, and the leaves that the module gets.
 

@@ -3,11 +3,10 @@
 
 -module(dyno_bench_failure).
 -moduledoc false.
-%% How a user's code failed: it raised, its process died, it ran too long, or it calls an undefined
-%% function. Everything that runs user code reports these reasons.
+%% How user code failed: an exception, the end of its process, a timeout, or an undefined function.
 %%
-%% The sentence for an undefined function is made at once, because the VM that shows it may have
-%% other modules.
+%% The sentence for an undefined function is made at once, because the VM that shows the sentence
+%% may have other modules.
 
 -export([error/3, place/2, format_error/1, fault/1]).
 -export_type([stage/0, failure/0, reason/0]).

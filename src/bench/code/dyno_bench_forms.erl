@@ -34,8 +34,7 @@
 
 -doc """
 Distinct gaps before the copies of a code's loop, at least one. All codes get the same gaps, so that
-identical codes lie alike. If each code drew its own, one could get more of the slow places, and
-half of all places decides a median.
+identical codes lie alike: with random gaps, one could get more of the slow places.
 """.
 -spec gaps(parts()) -> [non_neg_integer(), ...].
 gaps(#{runner := Runner}) ->

@@ -3,8 +3,8 @@
 
 -module(dyno_bench_extras).
 -moduledoc false.
-%% Measures extras of the codes after the rounds if options ask for extras, and computes verdicts by
-%% metrics that do not come from rounds.
+%% Measures the requested extras of the codes after the rounds, and computes verdicts by metrics
+%% that do not come from rounds.
 
 -export([extras/2, measure/3, decided/2, values/2]).
 
@@ -21,8 +21,7 @@ extras(#{level := Level} = Options, Candidates) ->
     [{side_effects, dyno_bench_metric:runs(Candidates, Level)} || SideEffects].
 
 -doc """
-Measures extras and adds them to a candidate. Only one code of a node may be measured at a time,
-because extras look at all processes.
+Adds extras to a candidate. Only one code of a node at a time, because extras look at all processes.
 """.
 -spec measure([extra()], dyno_bench_side_effects:subject(), dyno_bench_engine:candidate()) ->
     dyno_bench_engine:candidate().

@@ -3,18 +3,16 @@
 
 -module(dyno_bench_side_effects).
 -moduledoc false.
-%% Measures the work that a code causes in other processes: processes that receive its messages,
-%% directly or through others; processes spawned by any of these; and processes that work for any
-%% other reason while the code runs (links, monitors, timers).
+%% Measures the work that a code causes in other processes: receivers of its messages, directly or
+%% through others; processes spawned by any of these; and processes that work for any other reason
+%% while the code runs (links, monitors, timers).
 %%
 %% A short traced run finds these processes. It traces send, procs, running and set_on_spawn in its
-%% own session; never garbage_collection, which crashes the emulator in two sessions. Receivers of
-%% messages are added to the traced processes until no new receivers appear. A last pass counts
-%% messages and the running time of each process.
+%% own session; never garbage_collection, which crashes the emulator in two sessions. Receivers are
+%% traced as well until no new receivers appear. A last pass counts messages and running times.
 %%
-%% Untraced runs measure cost: reductions of all processes before and after, and reductions of the
-%% whole node, which include processes born and ended in between. An idle time of the same length is
-%% subtracted.
+%% Untraced runs measure cost: reductions of all processes before and after, and of the whole node,
+%% including processes born and ended in between. An idle time of the same length is subtracted.
 %%
 %% Not seen: work of ports, of native code that counts no reductions, and of other nodes. Messages
 %% to ports and other nodes are counted.

@@ -3,9 +3,9 @@
 
 -module(dyno_bench_side_effects_tracer).
 -moduledoc false.
-%% Receives the trace of a worker and the processes that it causes to work. Keeps only counts:
-%% messages from and to each process, running times, and the function of each spawned process. The
-%% tracer is killed if it cannot keep up, because trace messages hold copies of the messages.
+%% Traces a worker and the processes that the worker causes to work. Keeps only counts: messages
+%% from and to each process, running times, and spawned functions. The tracer is killed if it cannot
+%% keep up, because trace messages hold copies of the messages.
 
 -export([start/1, stop/1, await/2]).
 -export([new/1, event/2]).
@@ -16,7 +16,7 @@
     received := non_neg_integer(),
     sent := non_neg_integer(),
     own_ns := non_neg_integer(),
-    %% The time at which it was scheduled in.
+    %% Time of scheduling in.
     running => integer(),
     born => mfa() | {module(), fun_of_code},
     ended => true
@@ -55,8 +55,8 @@ loop(State) ->
     end.
 
 -doc """
-Returns the counts since the last call, after all trace messages have arrived. Throws `overrun` if
-the tracer could not keep up.
+Returns the counts after all trace messages have arrived. Throws `overrun` if the tracer was too
+slow.
 """.
 -spec await(trace:session(), {pid(), reference()}) -> t().
 await(Session, {Tracer, Monitor}) ->
@@ -93,7 +93,7 @@ event({trace_ts, Pid, Tag, _, Ns}, State) when
 ->
     update(Pid, fun(Seen) -> ran(Ns, Seen) end, State);
 event({trace_ts, Pid, spawned, _Parent, MFA, Ns}, State) ->
-    %% A spawned process is scheduled in before it is traced.
+    %% The spawned process is scheduled in before its trace begins.
     update(Pid, fun(Seen) -> maps:merge(#{running => Ns}, Seen#{born => born(MFA)}) end, State);
 event({trace_ts, Pid, exit, _, Ns}, State) ->
     update(Pid, fun(Seen) -> ran(Ns, Seen#{ended => true}) end, State);
@@ -129,7 +129,7 @@ update(Pid, Fun, #{seen := Seen} = State) ->
     Empty = #{received => 0, sent => 0, own_ns => 0},
     State#{seen := Seen#{Pid => Fun(maps:get(Pid, Seen, Empty))}}.
 
-%% Names the process by its own module rather than by the function that starts it.
+%% Names the process by its own module, not by the function that starts the process.
 born({proc_lib, init_p, [_Parent, _Ancestors, gen, init_it, [Behaviour | Rest]]}) ->
     case [M || M <- Rest, is_atom(M), M =/= self, M =/= Behaviour, M =/= nolink] of
         [Module | _] -> {Module, init, 1};

@@ -3,8 +3,8 @@
 
 -module(dyno_bench_member).
 -moduledoc false.
-%% A node's part of a cluster (dyno_bench_cluster): runs a job, and reports its iterations and the
-%% VM state at an interval. Runs in a process of the remote guard, which interrupts it in the end.
+%% A node's part of a cluster (dyno_bench_cluster): runs a job, and reports iterations and the VM
+%% state at an interval. The remote guard interrupts this process in the end.
 
 -export([run/2, set_concurrency/2]).
 -export_type([order/0, report/0]).
@@ -47,7 +47,7 @@ job(#{code := _} = Order) ->
 job(_Order) ->
     {ok, none}.
 
-%% The job starts working only once it is monitored, so that the reason of its end is not missed.
+%% Monitors the job before the job starts working, so as not to miss the reason of its end.
 reporting_of(Job, #{interval_ms := IntervalMs} = Order, Sink) ->
     {Monitor, Begun} =
         case Job of

@@ -4,8 +4,8 @@
 -module(dyno_bench_remote).
 -moduledoc """
 Measures in another node, possibly a production node. Codes are compiled here. The modules that
-measure are sent to the node as `m:dyno_agent` sends its modules, and removed afterwards. A node on
-this machine loads the NIF of `m:dyno_clock` from dyno's folder.
+measure are sent as `m:dyno_agent` sends its modules, and removed afterwards. A node on this machine
+loads the NIF of `m:dyno_clock` from dyno's folder.
 
 ## Cost
 Some 70 modules, below 1 MB, during the measurement, and a scheduler for each worker.
@@ -77,7 +77,7 @@ attach(Node, Files, Options) ->
         dyno_target:hold(Node, ForAgent, fun(Bare) -> {ok, Bare} end)
     end.
 
-%% Modules that a run loads and unloads itself unless it is killed.
+%% Modules that a run loads and unloads itself unless killed.
 names(Inputs) ->
     [dyno_bench_loop_empty | [
         list_to_atom(Prefix ++ integer_to_list(N))
@@ -99,7 +99,7 @@ called(#{agent := Agent} = Target, Call) ->
     ok = gen_server:cast(Guard, {run, Call}),
     await(Target, Guard).
 
-%% The guard reports why it ends, if it can.
+%% The guard reports why it ends, if possible.
 await(#{node := Node, ref := Ref, monitor := Monitor} = Target, Guard) ->
     receive
         {dyno_bench_remote_guard, Ref, Result} ->

@@ -3,10 +3,10 @@
 
 -module(dyno_bench_remote_guard).
 -moduledoc false.
-%% Measures in a remote node for a caller on another node. Takes the place of the agent's guard
-%% (dyno_agent_guard), because a measurement must not simply be killed: it removes its own workers,
-%% jobs and trace session when interrupted. Only processes that do not end by themselves are killed.
-%% After the guard's end, the cleaner removes the modules.
+%% Measures in a remote node for a caller on another node, in place of the agent's guard
+%% (dyno_agent_guard). A measurement must not simply be killed: when interrupted, it removes its own
+%% workers, jobs and trace session. Only processes that do not end by themselves are killed. After
+%% the guard's end, the cleaner removes the modules.
 %%
 %%   guard          monitors the caller, the time, the memory
 %%     measurer     runs the caller's function, interrupted or killed when the guard ends

@@ -3,10 +3,10 @@
 
 -module(dyno_bench_checkout).
 -moduledoc false.
-%% Checks out a revision of a git repository into another folder, without changing the repository or
-%% using a network: a clone that shares its objects. The working tree as a revision is the last
-%% commit with changed and new files. Submodules are checked out in the same way from the
-%% repository's copy; one that was not fetched stays empty.
+%% Checks out a revision of a git repository into another folder, as a clone that shares its
+%% objects: the repository stays unchanged, and no network is used. The working tree as a revision
+%% is the last commit with changed and new files. Submodules come from the repository's copies; a
+%% submodule that was not fetched stays empty.
 
 -export([revision/3, git/3, commit/4, format_error/1, fault/1]).
 -export_type([repository/0, reason/0]).
@@ -22,7 +22,6 @@
 
 -define(GIT_MS, 300_000).
 
--doc "Makes the folder `Tree` and fills it.".
 -spec revision(file:filename(), {working_tree | commit, binary()}, repository()) -> result().
 revision(Tree, {Kind, Commit} = Revision, #{git := Git, top := Top} = Repository) ->
     Clone = ["clone", "--quiet", "--shared", "--no-checkout", "--", Top, Tree],
@@ -133,7 +132,7 @@ inside(Folder, Path) ->
     true = is_list(Joined),
     Joined.
 
-%% In its place; or in git's folder if the working tree no longer has it.
+%% In its place; or in git's folder if the working tree no longer has the submodule.
 has(Path, #{git := Git, top := Top}) ->
     InPlace = inside(Top, Path),
     maybe

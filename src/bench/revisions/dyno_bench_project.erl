@@ -3,7 +3,7 @@
 
 -module(dyno_bench_project).
 -moduledoc false.
-%% Finds from a project's files how to build it, its fetched dependencies, and its beam files.
+%% Finds from a project's files its build tool, fetched dependencies and beam files.
 
 -include_lib("kernel/include/file.hrl").
 
@@ -29,8 +29,8 @@ erlc(Folder, Sources) ->
 
 -doc """
 Copies fetched dependencies into another tree of the project. If that tree needs other versions, its
-build tool fetches these. The project's own modules are not copied: by their dates they would not be
-recompiled.
+build tool fetches these. The project's own modules are not copied: their dates would prevent
+compiling.
 """.
 -spec fetched(file:filename(), file:filename()) -> ok.
 fetched(From, To) ->
@@ -67,7 +67,7 @@ copied(From, To) ->
         false ->
             ok;
         Cp ->
-            %% The build makes up for a failed copy, or reports it.
+            %% The build makes up for a failed copy, or fails with a report.
             _ = dyno_program:run(
                 Cp, ["-a", From, To], #{folder => ".", timeout_ms => 300_000}
             ),

@@ -5,11 +5,10 @@
 -moduledoc false.
 %% Plans the number of rounds of a comparison from a round's time and the time available. Pure.
 %%
-%% If many rounds fit, a look after each round stops as soon as all pairs are decided. Such a
-%% verdict needs more rounds than a number fixed beforehand (11 for two codes at 95 %, not 6). If
-%% few rounds fit, their number is fixed: the rounds that fit, but enough to give every pair an
-%% interval. These rounds may exceed the measuring time. If they would exceed the limit, measuring
-%% ends early without a verdict.
+%% If many rounds fit, checking verdicts after each round ends early. Such a verdict needs more
+%% rounds than a number fixed beforehand (11 for two codes at 95 %, not 6). If few rounds fit, their
+%% number is fixed, and at least enough to give every pair an interval. These rounds may exceed the
+%% measuring time. If they would exceed the limit, measuring ends without a verdict.
 
 -export([plan/2, is_over/3]).
 -export_type([plan/0, time/0]).

@@ -10,8 +10,8 @@ candidates. The ratio within a round counts (nanobench's `compare`). In our tria
 measurement called identical codes different in 24 to 55 % of the cases, rounds in 4 %. The order is
 a random cyclic shift; two candidates swap each round (ABBA).
 
-The logarithm of each pair's ratio has a confidence sequence (dyno_stats_sequence). So verdicts may
-be checked after every round, and measuring stops when all pairs are decided.
+Each pair's logarithm of the ratio has a confidence sequence (dyno_stats_sequence), so measuring can
+stop after any round, when all pairs are decided.
 """.
 
 -export([new/2, order/1, add/2, is_decided/1, pairs/1, fixed_pairs/1, values/2]).

@@ -3,9 +3,9 @@
 
 -module(dyno_bench_single_calls).
 -moduledoc false.
-%% Times single calls of a code. Epochs hide the one call in a hundred that a collection or another
-%% process delays. Each call is timed by itself after the rounds, in one worker. The clock's own
-%% time, some tens of nanoseconds, is subtracted; calls that are hardly longer are not timed.
+%% Times single calls of a code, because epochs hide the one call in a hundred that a collection or
+%% another process delays. Runs after the rounds in one worker. The clock's own time, some tens of
+%% nanoseconds, is subtracted; calls that are hardly longer are not timed.
 
 -export([is_worth/1, run/1, of_times/1]).
 -export_type([single_calls/0]).

@@ -4,12 +4,12 @@
 -module(dyno_bench_slots).
 -moduledoc false.
 %% Allocates limited resources of a node, and takes them back when their owner releases them or
-%% ends: the number in the names of a run's modules, and the exclusive lock of measurements that
-%% look at the whole node. So concurrent runs in a node do not unload each other's code, and
-%% thousands of runs create no further atoms or modules.
+%% ends: the number in the names of a run's modules, and the exclusive lock of measurements of the
+%% whole node. So concurrent runs do not unload each other's code, and thousands of runs create no
+%% further atoms or modules.
 %%
-%% Each slot has an allocator process. The allocator is registered by the slot's name, monitors the
-%% owner, and unloads the slot's modules in the end.
+%% Each slot has an allocator process, registered by the slot's name. The allocator monitors the
+%% owner and unloads the slot's modules in the end.
 
 -export([acquire_run/0, run_number/1, release/1, module/3, exclusively/1]).
 -export([format_error/1, fault/1]).

@@ -5,8 +5,8 @@
 -moduledoc false.
 %% The process in which all codes of a comparison run in turn. Two processes have heaps of different
 %% sizes in different places, and identical codes then differ by some per cent for as long as both
-%% live. The worker stays on one scheduler, because it reads the thread's clocks. Before an epoch it
-%% collects its garbage, so that each epoch pays only for its own.
+%% live. The worker stays on one scheduler, because it reads the thread's clocks. It collects
+%% garbage before an epoch, so that each epoch pays only for its own.
 
 -export([start_link/1, prepare/3, epoch/3, run_on/2, call/4, reductions/1, failure/1]).
 -export_type([epoch/0, run/0, heap/0]).

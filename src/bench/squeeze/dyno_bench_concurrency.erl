@@ -52,8 +52,8 @@ searched(Prepared, Settings, #{level := Level}, StartMs) ->
         duration_ms => Now()
     }.
 
-%% Throughput of all workers, from the first begin to the last end. Time of other programs is
-%% included: it is unknown for workers that share a scheduler, and these are compared with workers
+%% Throughput of all workers, from the first begin to the last end, including the time of other
+%% programs: that is unknown for workers that share a scheduler, and these are compared with workers
 %% that do not.
 per_second(Epochs) ->
     BeginNs = lists:min([End - Wall || #{end_ns := End, wall_ns := Wall} <- Epochs]),

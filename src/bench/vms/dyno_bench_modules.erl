@@ -3,7 +3,7 @@
 
 -module(dyno_bench_modules).
 -moduledoc false.
-%% The dyno modules that another VM needs to measure, and the folder from which it loads them.
+%% The dyno modules that another VM needs to measure, and a folder with these modules.
 
 -export([to_measure/0, folder/0, written/1, forget/0, format_error/1, fault/1]).
 -export_type([reason/0]).
@@ -25,8 +25,8 @@ to_measure() ->
     dyno_code:closure(?ROOTS).
 
 -doc """
-A folder for the code path of a VM on this machine. If dyno is an escript, its modules are written
-once to a temporary folder, which `forget/0` removes.
+A folder for the code path of a VM on this machine. An escript's modules are written once to a
+temporary folder, which `forget/0` removes.
 """.
 -spec folder() -> {ok, file:filename_all()} | {error, {?MODULE, reason()}}.
 folder() ->

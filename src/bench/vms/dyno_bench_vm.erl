@@ -3,9 +3,9 @@
 
 -module(dyno_bench_vm).
 -moduledoc false.
-%% Starts a VM per candidate for as long as a function runs, and calls functions in the VMs. Calls
-%% use standard input and output: the VMs need no names, cookie or port mapper, and always end with
-%% this VM. If this VM is a node, the VMs are nodes with its cookie, because a code may need a node.
+%% Starts a VM per candidate while a function runs, and calls functions in the VMs. Calls use
+%% standard input and output: the VMs need no names, cookie or port mapper, and always end with this
+%% VM. If this VM is a node, so are the VMs, with its cookie: a code may need a node.
 %%
 %% Errors end dyno_error:attempt/1.
 

@@ -3,10 +3,9 @@
 
 -module(dyno_bench_vm_server).
 -moduledoc false.
-%% The server in a VM that measures one code: prepares the code, then serves the requests of
-%% dyno_bench_groups in another VM, such as an epoch of N iterations. That VM takes turns between
-%% its servers, so only one request is open at a time. The server has a registered name because pids
-%% mean nothing between VMs that are not nodes.
+%% The server in a VM that measures one code: prepares the code, then serves one request at a time
+%% of dyno_bench_groups in another VM. The server has a registered name because pids mean nothing
+%% between VMs that are not nodes.
 
 -export([start/1, request/1]).
 -export([format_error/1, fault/1]).
@@ -71,7 +70,7 @@ answer(Ref, Monitor) ->
 init(#{measurement := Measurement, number := Number, options := Options}, Caller, Ref) ->
     true = register(?MODULE, self()),
     proc_lib:set_label(?MODULE),
-    %% The set-up's sandbox is linked, and is killed if it does not end by itself.
+    %% The set-up's sandbox is linked, and killed if necessary.
     process_flag(trap_exit, true),
     Serve = fun(Prepared, Size) ->
         Caller ! {Ref, #{size => Size, loop_ns => dyno_bench_engine:loop_ns(Prepared)}},
