@@ -61,7 +61,6 @@ Measures and compares codes: which is faster, by how much, and how certain is th
 -define(MAX_CODES, 20).
 -define(LEVEL, (dyno_stats_interval:level())).
 -define(TIMEOUT_MS, 30_000).
-%% Limit for coming to a verdict, as a multiple of the given time.
 -define(LONGER, 5).
 %% Starting a VM takes longer than measuring in it.
 -define(ISOLATED_MS, 30_000).

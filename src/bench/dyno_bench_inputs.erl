@@ -36,7 +36,7 @@
 
 -type outcome() :: #{
     measurement := measurement(),
-    %% The input's value, if it is a size.
+    %% If the input's value is a size.
     size := pos_integer() | undefined,
     result := dyno_bench_engine:result()
 }.
@@ -49,7 +49,6 @@
     | {own_init, Number :: pos_integer()}
     | {in_run, binary(), dyno_error:error()}.
 
--doc "The comparisons of codes with each input; one comparison without inputs.".
 -spec plan([dyno_bench_code:code()], [input()]) ->
     {ok, [measurement()]} | {error, dyno_error:error()}.
 plan(Codes, []) ->
@@ -60,7 +59,7 @@ plan(Codes, Inputs) ->
         plan_any(Codes, Inputs)
     end.
 
--doc "The same, for codes that need not take an input.".
+-doc "For codes that need not take an input.".
 -spec plan_any([dyno_bench_code:code()], [input()]) ->
     {ok, [measurement()]} | {error, dyno_error:error()}.
 plan_any(Codes, []) ->
@@ -130,7 +129,7 @@ attempt({Label, Stage}, Evaluate, Fun) ->
         {error, Failure} -> {error, dyno_bench_failure:error(Label, Stage, Failure)}
     end.
 
--doc "Measures one after the other, with equal shares of the time.".
+-doc "With equal shares of the time.".
 -spec measure([measurement(), ...], dyno_bench_engine:options()) ->
     {ok, [outcome()]} | {error, dyno_error:error()}.
 measure(Measurements, #{budget_ms := BudgetMs, limit_ms := LimitMs} = Options) ->
@@ -166,10 +165,7 @@ one(Measurement, Number, Options) ->
     Run = fun(Codes, Own, _Size) -> dyno_bench_engine:run(Codes, Own) end,
     evaluated(Measurement, Number, {Options, Run}).
 
--doc """
-Prepares a measurement with one code, calls a function with the prepared code and the input's size,
-and cleans up.
-""".
+-doc "Calls a function between the set-up and the tear-down.".
 -spec serve(measurement(), pos_integer(), dyno_bench_engine:options(),
     fun((dyno_bench_prepared:t(), Size :: pos_integer() | undefined) -> term())) ->
     ok | {error, dyno_error:error()}.
@@ -210,7 +206,6 @@ set_up(#{id := Id, setup := Setup} = Measurement, Value, Evaluate, How) ->
 set_up(Measurement, Value, _Evaluate, How) ->
     compare(Measurement, [Value || is_map_key(value, Measurement)], Value, How).
 
-%% With the value that the codes take, if any.
 compare(#{codes := Codes} = Measurement, Taken, Value, {Options, Run}) ->
     All = [
         case Taken of
@@ -231,7 +226,6 @@ compare(#{codes := Codes} = Measurement, Taken, Value, {Options, Run}) ->
 own(Measurement, Options) ->
     maps:merge(Options, maps:get(options, Measurement, #{})).
 
--doc "Names the measurement in its error.".
 -spec in_run(#{id := binary(), _ => _}, dyno_error:error()) -> dyno_error:error().
 in_run(_Measurement, {dyno_error, interrupted} = Error) ->
     Error;

@@ -42,7 +42,6 @@
 
 -type effect() :: {leave, node(), lost | unobserved, Why :: unicode:chardata()} | finish.
 
--doc "The end, for the recording.".
 -type ended() :: #{
     ending := dyno_recording_observed:ending(),
     duration_ns := non_neg_integer(),

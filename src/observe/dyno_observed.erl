@@ -14,14 +14,14 @@
     name => binary(),
     parameters := #{atom() => term()},
     thresholds => [dyno_threshold:t()],
-    %% Warnings of the command itself.
+    %% Data of the run, and the command's own warnings.
     run := #{atom() => term()},
     warnings := [{Code :: binary(), Text :: binary()}],
     verdicts => [#{atom() => term()}],
     %% Default: the end known from the nodes.
     ended => dyno_observation:ended(),
     visits => [dyno_target_visit:t()],
-    %% Common to all visits.
+    %% Set by dyno_observer.
     nodes => [node()],
     environment => term(),
     facts => [map()]

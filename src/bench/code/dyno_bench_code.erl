@@ -92,7 +92,6 @@ hold values without source text: funs and the arguments of calls. If the module 
 }.
 
 -type reason() ::
-    %% One of several codes, by its number.
     {code, pos_integer(), dyno_error:error()}
     | {arity, part_name(), arity(), Accepted :: binary()}
     | {needs, part_name(), part_name()}
@@ -139,7 +138,6 @@ read_value(Callable) ->
         check(Parts)
     end.
 
-%% Calls a function of this module here, or on the compiler's node.
 there(Function, Arguments, Code, #{compiler := Node} = How) when Node =/= here ->
     TimeoutMs = maps:get(timeout_ms, How, ?COMPILE_MS),
     try

@@ -25,7 +25,7 @@
 -define(NAME, "dyno_bench_elixir_code").
 -define(MOST, 64).
 
--doc "Reads Elixir source within a time limit, because macros run.".
+-doc "Within a time limit, because macros run.".
 -spec part(Name :: atom(), binary(), TimeoutMs :: pos_integer()) ->
     {ok, dyno_bench_source:part()} | {error, dyno_error:error()}.
 part(Name, Text, TimeoutMs) ->
@@ -64,7 +64,6 @@ syntax(Where, Message) ->
     Column = proplists:get_value(column, Where, 1),
     {{Line, Column}, one_line(Message)}.
 
-%% Elixir's messages contain lists.
 one_line(Message) ->
     Words = re:replace(
         unicode:characters_to_binary(Message), "\\s+", " ", [global, unicode, {return, binary}]

@@ -14,7 +14,6 @@
 -export_type([reason/0]).
 
 -type reason() ::
-    %% The compiler's errors.
     {not_compiled, [binary()]}
     %% A compiled fun with an evaluated fun among the values of its variables.
     | {hidden, fun()}.
@@ -25,7 +24,7 @@
 %% The shell keeps its own functions as functions of this module.
 -define(SHELL, shell_default).
 
--doc "Refuses a value in which an evaluated fun is hidden: it would be interpreted.".
+-doc "A hidden evaluated fun would be interpreted.".
 -spec check(term()) -> ok | {error, {?MODULE, reason()}}.
 check(Value) ->
     case hiding(Value) of
@@ -136,7 +135,6 @@ fresh(Kind, #{prefix := Prefix, functions := Functions} = State) ->
     Name = list_to_atom(lists:concat([Prefix, " ", Kind, " ", map_size(Functions) + 1])),
     {Name, State#{functions := Functions#{Name => none}}}.
 
-%% The values of its free variables, and its expression.
 data(Fun) ->
     {Bindings, Expression} =
         case erl_eval:fun_data(Fun) of
@@ -147,7 +145,7 @@ data(Fun) ->
     Generated = fun(Anno) -> erl_anno:set_generated(true, Anno) end,
     {erl_eval:bindings(Bindings), erl_parse:map_anno(Generated, Expression)}.
 
-%% Tables of the shell's handler for local calls: one has the functions defined in the shell.
+%% One has the functions defined in the shell.
 tables(Fun) ->
     {env, Environment} = erlang:fun_info(Fun, env),
     [
@@ -227,7 +225,7 @@ defined({_, Arity} = Function, Fun, Tables, State) ->
     Form = function(Name, Variables, {call, ?A, Resolved, Variables}),
     {{atom, ?A, Name}, With#{functions := Functions#{Name := Form}}}.
 
--doc "The fun as source, for inspection only: free variables are arguments.".
+-doc "For inspection only: free variables are arguments.".
 -spec forms(fun()) -> {forms, arity(), erl_parse:abstract_clause()} | none.
 forms(Fun) ->
     case is_evaluated(Fun) of
@@ -242,7 +240,6 @@ forms(Fun) ->
             none
     end.
 
--doc "The fun's source on one line.".
 -spec text(term()) -> {ok, unicode:chardata()} | none.
 text(Fun) when is_function(Fun) ->
     case is_evaluated(Fun) of

@@ -11,7 +11,6 @@
 -export([error/3, place/2, format_error/1, fault/1]).
 -export_type([stage/0, failure/0, reason/0]).
 
--doc "The failed stage: the code itself, a part around it, or only the label.".
 -type stage() :: run | init | init_runner | setup | teardown | 'benchmarks/0' | none.
 
 -type failure() ::
@@ -23,7 +22,6 @@
     {failed, Label :: unicode:chardata(), stage(), failure()}
     | {undefined, Label :: unicode:chardata(), Sentence :: binary()}.
 
-%% Frames shown.
 -define(MOST_FRAMES, 8).
 
 -spec error(Label :: unicode:chardata(), stage(), failure()) ->
@@ -87,7 +85,6 @@ did_you_mean(Text, Names) ->
         none -> ""
     end.
 
--doc "The place in a module's function that raised, from the stack.".
 -spec place(module(), dyno_error:error()) -> {file:filename(), pos_integer()} | undefined.
 place(Module, {?MODULE, {failed, _, _, {raised, _, _, Stack}}}) ->
     Places = [
@@ -103,7 +100,6 @@ place(Module, {dyno_bench_inputs, {in_run, _, Error}}) ->
 place(_Module, _Error) ->
     undefined.
 
--doc "One sentence; an exception has its stack below, one line per call.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({undefined, Label, Sentence}) ->
     [Label, ": ", Sentence];
@@ -132,7 +128,7 @@ format_error({failed, Label, Stage, {raised, Class, Reason, Stack}}) ->
         subject(Label, Stage), Class, Reason, 12, frames(Stack)
     ]).
 
-%% The user's part of the stack, one line per frame, down to the loop that calls the code.
+%% Down to the loop that calls the code.
 frames(Stack) ->
     Users = lists:takewhile(fun({M, _, _, _}) -> not is_own(M) end, Stack),
     [["\n  in ", frame(Frame)] || Frame <- lists:sublist(Users, ?MOST_FRAMES)] ++

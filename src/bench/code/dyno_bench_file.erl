@@ -65,7 +65,6 @@ Each is a run of the recording, with the identifier `CASE` or `CASE/INPUT`.
     name := binary(),
     module := module(),
     modules := [{module(), file:filename(), binary()}],
-    %% The line of benchmarks/0.
     line := pos_integer(),
     plan := [dyno_bench_inputs:measurement(), ...]
 }.
@@ -83,7 +82,6 @@ Each is a run of the recording, with the identifier `CASE` or `CASE/INPUT`.
 -type place() :: {file:filename(), pos_integer()}.
 
 -define(OPTIONS, [concurrency, threshold]).
-%% Limit of a comparison.
 -define(MAX_CODES, 20).
 
 -doc """

@@ -49,7 +49,6 @@ is_folded({Module, _, _} = MFA) ->
     try functions(Module) of
         Functions -> is_folded(MFA, Functions, ?DEEPEST)
     catch
-        %% Unreadable: not known to be folded.
         _:_ -> false
     end.
 

@@ -41,7 +41,6 @@ gaps(#{runner := Runner}) ->
     Places = max(1, min(?MOST_PLACES, ?MOST_WORDS div (erts_debug:flat_size(Runner) + 1))),
     [5 * Place rem ?FILLINGS || Place <- lists:seq(1, Places)].
 
--doc "The module, with a copy of the loop behind each gap.".
 -spec module(module(), parts(), Gaps :: [non_neg_integer(), ...]) -> [erl_parse:abstract_form()].
 module(Module, #{runner := Runner} = Parts, Gaps) ->
     {_Leaves, Constants} = split(Parts),
@@ -81,7 +80,6 @@ named(Form, Code) when is_tuple(Form) -> list_to_tuple(named(tuple_to_list(Form)
 named([Head | Tail], Code) -> [named(Head, Code) | named(Tail, Code)];
 named(Other, _Code) -> Other.
 
--doc "The module as text, with names that text can have.".
 -spec source(module(), parts()) -> unicode:chardata().
 source(Module, Parts) ->
     [
@@ -106,7 +104,7 @@ readable(Form) when is_tuple(Form) -> list_to_tuple(readable(tuple_to_list(Form)
 readable([Head | Tail]) -> [readable(Head) | readable(Tail)];
 readable(Other) -> Other.
 
--doc "Joins several clauses into one with a case, so that the code stays inline.".
+-doc "The code stays inline.".
 -spec joined(erl_anno:anno(), arity(), [erl_parse:abstract_clause()]) ->
     erl_parse:abstract_clause().
 joined(Anno, Arity, Clauses) ->
@@ -117,7 +115,6 @@ joined(Anno, Arity, Clauses) ->
     ],
     {clause, Anno, Variables, [], [{'case', Anno, {tuple, Anno, Variables}, Cases}]}.
 
--doc "Variables for the arguments of a function.".
 -spec variables(erl_anno:anno(), arity()) -> [erl_parse:abstract_expr()].
 variables(Anno, Arity) ->
     [{var, Anno, list_to_atom("dyno " ++ integer_to_list(N))} || N <- lists:seq(1, Arity)].
@@ -139,7 +136,6 @@ evaluated(Name, {function, 0, _}, _Argument) ->
 evaluated(Name, {function, _, _}, Argument) ->
     {["(", constant(Name), ")(", Argument, ")"], none};
 evaluated(Name, {calls, Calls}, _Argument) ->
-    %% The arguments are one list among the constants.
     Applied = [
         io_lib:format("erlang:apply(~tw, ~tw, element(~b, ~s))", [M, F, N, constant(Name)])
      || {N, {M, F, _}} <- lists:enumerate(Calls)
@@ -228,7 +224,6 @@ repeat_name(Place) -> list_to_atom("repeat_" ++ integer_to_list(Place)).
 
 gap_name(Place) -> list_to_atom("gap_" ++ integer_to_list(Place)).
 
--doc "Values without source text: the constants, or the argument of the module's `constants/1`.".
 -spec constants(parts()) -> term().
 constants(Parts) ->
     {Leaves, _Functions} = split(Parts),

@@ -9,7 +9,6 @@
 -export([read/2, called/1, place/3, in_part/1, format_error/1]).
 -export_type([part/0, reason/0]).
 
-%% No source text can have this variable.
 -define(SELF, 'dyno self').
 
 -type part() :: {forms, arity(), erl_parse:abstract_clause()}.
@@ -19,7 +18,6 @@
     | several()
     | {not_code, Part :: atom(), binary()}.
 
--doc "Reads expressions, or one function.".
 -spec read(Part :: atom(), binary()) -> {ok, part()} | {error, {?MODULE, reason()}}.
 read(Name, Text) ->
     case erl_scan:string(unicode:characters_to_list(Text), {1, 1}) of
@@ -158,7 +156,6 @@ place(Errors, Names, Texts) ->
 without_guess({undefined_function, {Name, Arity}, _Guessed}) -> {undefined_function, {Name, Arity}};
 without_guess(Reason) -> Reason.
 
--doc "One sentence; an error with a place shows the place below.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({syntax, Name, Text, Line, Column, Message}) ->
     Lines = string:split(unicode:characters_to_list(Text), "\n", all),
@@ -177,12 +174,10 @@ format_error({not_code, Name, Text}) ->
         in_part(Name), string:slice(Text, 0, 60)
     ]).
 
--doc "Prefix of an error in a part; empty for the code itself.".
 -spec in_part(Part :: atom()) -> unicode:chardata().
 in_part(runner) -> "";
 in_part(Part) -> [atom_to_binary(Part), ": "].
 
-%% A long line is shortened around the place.
 excerpt(Line, Column) when Column =< 60 ->
     {string:slice(Line, 0, 76), Column - 1};
 excerpt(Line, Column) ->

@@ -52,7 +52,6 @@
     messages := float(),
     spawned := float(),
     collections := float(),
-    %% One value per run, for the sequence of verdicts.
     runs := #{reductions := [float(), ...], messages := [float(), ...]},
     notes := [binary()]
 }.
@@ -85,8 +84,6 @@ measure(#{worker := Worker} = Subject, Runs) ->
         overrun ->
             overrun
     end.
-
-%% Traced runs
 
 traced({Session, _, #{worker := Worker}} = Of) ->
     trace_too(Session, [Worker]),
@@ -138,8 +135,6 @@ wait(Ms) ->
     receive
     after Ms -> ok
     end.
-
-%% Untraced runs
 
 counted(#{worker := Worker, iterate := Iterate, iterations := Epoch} = Subject, Count, Traced) ->
     {TracedN, #{seen := Seen} = Counts, Members} = Traced,
@@ -234,7 +229,6 @@ of_pid(Pid, #{processes := Of}) -> maps:get(Pid, Of, 0).
 
 collections(#{collections := N}) -> N.
 
-%% Reductions of processes that have ended.
 ended(#{total := Total, processes := Of}) -> Total - lists:sum(maps:values(Of)).
 
 %% Processes that got no message but worked in every run, in proportion to the iterations.
@@ -247,8 +241,6 @@ also([First | _] = Runs, Idle, N, Others) ->
 
 memory(Pids) ->
     #{P => Bytes || P <- Pids, {memory, Bytes} <- [process_info(P, memory)]}.
-
-%% Rows of the result
 
 server(Pid, #{own_ns := OwnNs, received := Received}, Of) ->
     #{reductions := Reductions, memory := {Memory0, Memory1, N}, traced := TracedN} = Of,
@@ -297,7 +289,7 @@ who(Pid) ->
 call({_, fun_of_code}) -> ~"a process of the code";
 call(MFA) -> dyno_agent_name:mfa(MFA).
 
-%% One row for all processes spawned alike; their reductions are measured as a sum.
+%% Their reductions are measured as a sum.
 spawned(Spawned, N, Ended) ->
     Kinds = maps:groups_from_list(
         fun(#{born := Born}) -> Born end, [S || _ := #{ended := true} = S <- Spawned]

@@ -16,14 +16,13 @@
     received := non_neg_integer(),
     sent := non_neg_integer(),
     own_ns := non_neg_integer(),
-    %% Time of scheduling in.
     running => integer(),
     born => mfa() | {module(), fun_of_code},
     ended => true
 }.
 
 -type t() :: #{
-    %% The process that drives the measurement: messages to the driver do not count.
+    %% Messages to this process do not count.
     driver := pid(),
     seen := #{pid() => seen()},
     ports := non_neg_integer(),
@@ -32,7 +31,6 @@
 
 -define(MAX_WORDS, 16_000_000).
 
--doc "Starts a tracer, monitored by the caller, which drives the measurement.".
 -spec start(pid()) -> {pid(), reference()}.
 start(Driver) ->
     spawn_monitor(fun() ->
@@ -54,10 +52,7 @@ loop(State) ->
             loop(event(Event, State))
     end.
 
--doc """
-Returns the counts after all trace messages have arrived. Throws `overrun` if the tracer was too
-slow.
-""".
+-doc "Waits for all trace messages. Throws `overrun` if the tracer was too slow.".
 -spec await(trace:session(), {pid(), reference()}) -> t().
 await(Session, {Tracer, Monitor}) ->
     Delivered = trace:delivered(Session, all),
@@ -129,7 +124,6 @@ update(Pid, Fun, #{seen := Seen} = State) ->
     Empty = #{received => 0, sent => 0, own_ns => 0},
     State#{seen := Seen#{Pid => Fun(maps:get(Pid, Seen, Empty))}}.
 
-%% Names the process by its own module, not by the function that starts the process.
 born({proc_lib, init_p, [_Parent, _Ancestors, gen, init_it, [Behaviour | Rest]]}) ->
     case [M || M <- Rest, is_atom(M), M =/= self, M =/= Behaviour, M =/= nolink] of
         [Module | _] -> {Module, init, 1};

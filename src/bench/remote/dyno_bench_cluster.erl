@@ -168,8 +168,6 @@ history(Cluster, {FromMs, ToMs}) ->
 set_concurrency(Cluster, Node, Count) ->
     gen_server:call(Cluster, {set_concurrency, Node, Count}, ?CALL_MS).
 
-%% The cluster's process
-
 -spec init(options()) -> {ok, state()} | {stop, {shutdown, dyno_error:error()}}.
 init(#{nodes := Nodes, interval_ms := IntervalMs} = Options) ->
     _ = process_flag(trap_exit, true),

@@ -18,7 +18,6 @@
     compiler => dyno_bench_code:compiler()
 }.
 
--doc "The interval since the previous report.".
 -type report() :: #{
     duration_ns := pos_integer(),
     iterations := non_neg_integer(),
@@ -26,10 +25,7 @@
     values := dyno_agent_vm:values()
 }.
 
--doc """
-Sends `{dyno_bench_member, node(), {started | report, ...}}` to `Sink` until the process is
-interrupted or the code fails.
-""".
+-doc "Sends `{dyno_bench_member, node(), {started | report, ...}}` to `Sink`.".
 -spec run(order(), pid()) -> ok | {error, dyno_error:error()}.
 run(Order, Sink) ->
     ok = dyno_agent_vm:enable(),

@@ -22,7 +22,6 @@
     ref := reference(),
     limit_ms := pos_integer(),
     limit_bytes := pos_integer(),
-    %% Started processes and their monitors.
     measurers := #{pid() => reference()},
     %% Other jobs in this node.
     jobs := [atom()]
@@ -102,7 +101,6 @@ wound_down(#{measurers := Measurers, jobs := Jobs} = State) ->
     without_jobs(Jobs, ?FORCED_MS div 10),
     State#{measurers := #{}}.
 
-%% Processes that have not ended in time.
 ended(Measurers, Ms) ->
     BeginMs = erlang:monotonic_time(millisecond),
     Left = fun

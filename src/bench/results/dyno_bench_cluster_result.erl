@@ -8,7 +8,7 @@
 
 -export([document/3]).
 
--doc "The recording of samples, oldest first. doc/recording.md describes `Parameters`.".
+-doc "Oldest sample first. doc/recording.md describes `Parameters`.".
 -spec document(#{atom() => term()}, [dyno_bench_cluster:sample()], Environment :: term()) ->
     dyno_recording:document().
 document(#{codes := [Label]} = Parameters, Samples, Environment) ->

@@ -23,7 +23,7 @@
 -define(DEVIATE, 2.58).
 -define(FEWEST, 6).
 
--doc "The doubts of each candidate, by number. Candidates without doubts have no entry.".
+-doc "By number. Candidates without doubts have no entry.".
 -spec doubts([dyno_bench_engine:candidate()]) ->
     #{dyno_bench_comparison:candidate() => [doubt(), ...]}.
 doubts(Candidates) ->
@@ -75,7 +75,6 @@ drifts(Candidate, Others) ->
 in_order(#{rounds_ns := RoundsNs}) -> RoundsNs;
 in_order(#{times_ns := TimesNs}) -> TimesNs.
 
--doc "Whether consecutive values rise or fall, with the medians of both ends.".
 -spec trend([number()]) -> {up | down | none, Early :: number(), Late :: number()}.
 trend(Values) when length(Values) < ?FEWEST ->
     {none, 0, 0};
@@ -93,7 +92,6 @@ trend(Values) ->
         true -> {none, Early, Late}
     end.
 
-%% Rising pairs minus falling pairs.
 kendall([]) -> 0;
 kendall([First | Rest]) ->
     lists:sum([sign(Value - First) || Value <- Rest]) + kendall(Rest).

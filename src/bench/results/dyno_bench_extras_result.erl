@@ -67,7 +67,6 @@ field(Key) -> fun(Item) -> map_get(Key, Item) end.
 
 lower() -> #{better => lower}.
 
--doc "Further columns of a code's row: name, title, cell.".
 -spec columns(dyno_bench_engine:candidate()) ->
     [{binary(), binary(), fun((dyno_bench_engine:candidate()) -> number() | undefined)}].
 columns(#{side_effects := _}) ->
@@ -92,7 +91,6 @@ columns(#{side_effects := _}) ->
 columns(_Candidate) ->
     [].
 
--doc "Findings that limit the side effects' validity.".
 -spec findings([labelled()]) -> [dyno_finding:t()].
 findings(Codes) ->
     Overrun = ~"its messages are too large to be traced; use smaller ones",

@@ -10,7 +10,6 @@
 -import(dyno_recording_part, [text/2]).
 
 -define(LEVEL, (dyno_stats_interval:level())).
-%% Default for times.
 -define(THRESHOLD, 0.03).
 
 -spec findings([{binary(), dyno_bench_engine:candidate()}], dyno_bench_engine:result()) ->
@@ -29,7 +28,6 @@ findings(Labelled, #{candidates := Candidates} = Result) ->
 
 short(Label) -> string:slice(Label, 0, 60).
 
--doc "A doubt without a limit.".
 -spec doubt(Check :: atom(), Text :: binary(), Advice :: binary()) -> dyno_finding:t().
 doubt(Check, Text, Advice) ->
     dyno_finding:new(Check, none, #{severity => doubt, text => Text, advice => Advice}).
@@ -39,7 +37,6 @@ beyond(Check, Limit, Value, Text, Advice) ->
         severity => doubt, value => Value, text => Text, advice => Advice
     }).
 
--doc "The findings known before a code runs.".
 -spec described(binary(), #{constant := boolean(), warnings := [binary()], _ => _}) ->
     [dyno_finding:t()].
 described(Label, #{constant := IsConstant, warnings := Warnings} = Description) ->
@@ -64,7 +61,6 @@ described(Label, #{constant := IsConstant, warnings := Warnings} = Description) 
          || IsConstant
         ] ++ [doubt(compiler, text("~ts: ~ts", [Label, Warning]), ~"") || Warning <- Warnings].
 
-%% Codes whose time is not that of their work.
 doubtful(Labelled, #{candidates := Candidates} = Result) ->
     Doubts =
         case dyno_bench_metric:is_time(maps:get(metric, Result, time)) of
@@ -136,7 +132,6 @@ busy(Candidates) ->
         Share > dyno_finding_limits:value(others_busy)
     ].
 
--doc "The share of the time that other programs took.".
 -spec waiting([dyno_bench_engine:candidate()]) -> float() | undefined.
 waiting(Candidates) ->
     case [W || #{waiting := W} <- Candidates, is_number(W)] of
@@ -150,7 +145,6 @@ clock(Candidates) ->
         _ -> []
     end.
 
-%% Why it ended undecided, or later than planned.
 ending(#{status := interrupted} = Result, _Candidates) ->
     Text = text("it was interrupted; this is what ~ts gave", [counted(Result)]),
     [doubt(interrupted, Text, ~"")];

@@ -14,7 +14,6 @@
 -define(MOST_SENTENCES, 3).
 -define(THRESHOLD, 0.03).
 
--doc "The table, if collections take a significant share of the time.".
 -spec tables([binary()], dyno_bench_engine:result()) -> [dyno_recording_table:table()].
 tables(Labels, #{heaps := #{default := Default, room := Room}}) ->
     Items = [

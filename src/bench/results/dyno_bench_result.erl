@@ -9,7 +9,6 @@
 -export([document/4, ended/4]).
 -export_type([run/0]).
 
--doc "A comparison, and its identification within the recording.".
 -type run() :: #{
     labels => #{binary() => binary()},
     size => pos_integer() | undefined,
@@ -20,7 +19,7 @@
 %% A larger ratio means that one value is 0.
 -define(LARGEST_RATIO, 1.0e6).
 
--doc "The recording of one or more comparisons. doc/recording.md describes `Parameters`.".
+-doc "doc/recording.md describes `Parameters`.".
 -spec document(
     Name :: binary() | undefined, #{atom() => term()}, [run(), ...], Environment :: term()
 ) -> dyno_recording:document().
@@ -36,7 +35,7 @@ document(Name, Parameters, [#{result := #{candidates := First}} | _] = Runs, Env
         ])
     ).
 
--doc "Adds the runs to a new recording, which is interrupted if one of the runs was.".
+-doc "Interrupted if one of the runs was.".
 -spec ended(
     dyno_recording:document(), [#{status := complete | interrupted, atom() => term()}],
     DurationNs :: non_neg_integer(), [dyno_finding:t()]
@@ -141,7 +140,7 @@ values(Labelled, Metric, EndsMs) ->
         TimesMs <- [lists:sublist(EndsMs ++ lists:seq(1, length(Values)), length(Values))]
     ].
 
-%% The end of each round, in the time spent on the codes.
+%% In the time spent on the codes.
 ends_ms([First | _] = Candidates) ->
     sums_ms(
         lists:foldl(
@@ -252,7 +251,6 @@ reductions(#{reductions := Reductions}) -> Reductions.
 words(#{deterministic := #{words := Words}}) -> Words;
 words(_Candidate) -> undefined.
 
-%% Deterministic metrics that differed between runs.
 varying(#{deterministic := #{words_agree := Words, reductions_agree := Reductions}}) ->
     case [Name || {false, Name} <- [{Reductions, ~"reductions"}, {Words, ~"words"}]] of
         [] -> undefined;
@@ -261,7 +259,6 @@ varying(#{deterministic := #{words_agree := Words, reductions_agree := Reduction
 varying(_Candidate) ->
     ~"reductions".
 
-%% A code compared with the fastest, from their pair.
 against(Same, Same, Result) ->
     Verdict =
         case {is_time(Result), doubts(Result)} of

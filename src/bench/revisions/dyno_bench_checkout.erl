@@ -55,7 +55,6 @@ git(Git, Folder, Arguments) ->
 has_part(Folder, Part) ->
     filelib:is_file(filename:join(Folder, Part)).
 
-%% Files that differ from the last commit, and new files.
 overlaid(Git, Top, Tree) ->
     maybe
         {ok, Changed} ?= git(Git, Top, ["diff", "--name-only", "--no-renames", "-z", "HEAD"]),
@@ -86,8 +85,6 @@ overlay(File, Top, Tree) ->
         _ -> {ok, To}
     end.
 
-%% Submodules
-
 submodules(Tree, Revision, #{git := Git, top := Top} = Repository) ->
     case filelib:is_regular(filename:join(Tree, ".gitmodules")) of
         true ->
@@ -104,7 +101,6 @@ submodules(Tree, Revision, #{git := Git, top := Top} = Repository) ->
 listing({working_tree, _}) -> ["ls-files", "--stage", "-z"];
 listing({commit, Commit}) -> ["ls-tree", "-r", "-z", Commit].
 
-%% Path and commit of each submodule.
 links(Text) ->
     [
         {Path, Commit}
@@ -157,7 +153,6 @@ commit_of(Kind, Path, Commit, Source, #{git := Git}) ->
         end,
     commit(Git, Source, Name, {?MODULE, {no_commit, Path, Commit}}).
 
--doc "The commit that a name means in a folder, or the error `Unknown`.".
 -spec commit(file:filename(), file:filename(), binary(), Unknown :: dyno_error:error()) ->
     {ok, binary()} | {error, dyno_error:error()}.
 commit(Git, Folder, Name, Unknown) ->

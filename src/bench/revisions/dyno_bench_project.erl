@@ -9,7 +9,6 @@
 
 -export([builder/1, fetched/2, code_paths/2]).
 
--doc "The program that builds a project, and its arguments.".
 -spec builder(file:filename()) -> {ok, {string(), [string()]}} | {error, no_build}.
 builder(Folder) ->
     Has = fun(Name) -> filelib:is_regular(filename:join(Folder, Name)) end,
@@ -74,7 +73,6 @@ copied(From, To) ->
             ok
     end.
 
--doc "Folders of the project's beam files that were built since `Since`.".
 -spec code_paths(file:filename(), integer()) -> [file:filename()].
 code_paths(Folder, Since) ->
     HowManyAreNew = fun(Times) -> length([Time || Time <- Times, Time >= Since]) end,

@@ -128,8 +128,6 @@ close(#{folder := Folder, cleaner := Cleaner}) ->
     Cleaner ! closed,
     ok.
 
-%% The repository
-
 git() ->
     case os:find_executable("git") of
         false -> {error, {?MODULE, no_git}};
@@ -149,7 +147,6 @@ top(Git) ->
             {error, {?MODULE, {no_repository, Here}}}
     end.
 
-%% The revision's label and commit.
 resolve(_Git, working_tree) ->
     {ok, {?WORKING_TREE, {working_tree, ~"HEAD"}}};
 resolve(Git, {revision, Name}) ->
@@ -170,8 +167,6 @@ different(Resolved) ->
         [] -> ok;
         [{A, B} | _] -> {error, {?MODULE, {same_revisions, A, B}}}
     end.
-
-%% Building
 
 built(Number, {Label, Commit}, #{folder := Folder, top := Top, below := Below} = Project) ->
     Tree = filename:join(Folder, integer_to_list(Number)),

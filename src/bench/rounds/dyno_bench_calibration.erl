@@ -19,7 +19,6 @@
 -define(MANY, 20).
 -define(LEAST_OF_MANY_NS, 50_000).
 -define(MAX_ITERATIONS, 1_000_000_000).
-%% Limit for a slow code's epoch when its iterations are raised to a fast code's.
 -define(LONG_NS, 40_000_000).
 %% The same for very many workers, as a multiple of the iterations that the code needs.
 -define(LONG_OF_MANY, 4).
@@ -41,7 +40,7 @@
     EpochNs :: pos_integer()
 }.
 
--doc "The iterations of an epoch, and its time including the workers' starts and ends.".
+-doc "The time includes the workers' starts and ends.".
 -type calibrated() :: {Iterations :: pos_integer(), EpochNs :: pos_integer()}.
 
 -spec iterations(Epochs :: fun((pos_integer()) -> [epoch(), ...])) -> calibrated().
@@ -49,7 +48,6 @@ iterations(Epochs) ->
     {_, First} = first(Epochs),
     iterations(Epochs, First).
 
--doc "Measures one iteration: the first call of the code.".
 -spec first(Epochs :: fun((pos_integer()) -> [epoch(), ...])) -> {[epoch(), ...], timed()}.
 first(Epochs) -> timed(Epochs, 1).
 
@@ -88,7 +86,7 @@ with_iterations(New, {N, EpochNs}) ->
 %% call loads modules or starts processes, which has taken 20,000 times as long as later calls.
 enough(Epochs, N, Timed) ->
     case Timed of
-        %% With very many workers, the median worker suffices.
+        %% The median worker.
         {{Ns, _}, ?LEAST_OF_MANY_NS, EpochNs} when 2 * Ns >= ?LEAST_OF_MANY_NS ->
             {N, EpochNs};
         {{Ns, _}, NeededNs, _} when Ns >= NeededNs ->
@@ -125,7 +123,7 @@ grown(Epochs, N, {{Ns, WallNs}, NeededNs, _}) ->
     More = min(?MAX_ITERATIONS, max(N + 1, min(Enough, N * 100))),
     enough(Epochs, More, Epochs(More)).
 
--doc "The time of an epoch without waiting for other programs.".
+-doc "Without waiting for other programs.".
 -spec net_ns(epoch()) -> pos_integer().
 net_ns(#{wall_ns := Wall, wait_ns := Wait}) when is_integer(Wait) -> max(1, Wall - Wait);
 net_ns(#{wall_ns := Wall}) -> max(1, Wall).

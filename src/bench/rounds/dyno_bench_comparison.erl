@@ -19,7 +19,7 @@
 -type pair() :: #{
     a := candidate(),
     b := candidate(),
-    %% The value of b divided by that of a: the median over the rounds, and its interval.
+    %% b divided by a: the median over the rounds, and its interval.
     ratio := float() | undefined,
     low := float() | undefined,
     high := float() | undefined,
@@ -27,12 +27,11 @@
     verdict := slower | faster | same | undecided
 }.
 
--doc "All pairs of `Count` candidates.".
 -spec candidates(non_neg_integer()) -> [{candidate(), candidate()}].
 candidates(Count) ->
     [{A, B} || A <- lists:seq(1, Count), B <- lists:seq(A + 1, Count)].
 
--doc "The level of each pair that keeps the requested level for all pairs together.".
+-doc "Keeps the requested level for all pairs together.".
 -spec level(Pairs :: non_neg_integer(), #{level := float(), looks => pos_integer(), _ => _}) ->
     float().
 level(Pairs, #{level := Level} = Options) ->

@@ -17,7 +17,6 @@
 -export([measure/5, join/1]).
 -export_type([deterministic/0, loop/0]).
 
--doc "The cost of a call, and whether all runs agreed.".
 -type deterministic() :: #{
     words := float(),
     words_agree := boolean(),
@@ -26,9 +25,7 @@
     runs := #{words := [float(), ...], reductions := [float(), ...]}
 }.
 
--doc """
-A loop's module, and a function that runs N iterations in the worker and returns their reductions.
-""".
+-doc "A loop's module, and a function that runs N iterations in the worker.".
 -type loop() :: {module(), fun((Iterations :: pos_integer()) -> Reductions :: non_neg_integer())}.
 
 %% Too small for a gate of 0.1 %.
@@ -37,9 +34,6 @@ A loop's module, and a function that runs N iterations in the worker and returns
 %% Fits into the worker's heap in such a run, with room to spare.
 -define(MAX_WORDS, 500_000).
 
--doc """
-Measures a code's loop and the empty loop in the process `Worker`. An epoch has `Iterations`.
-""".
 -spec measure(pid(), pos_integer(), Code :: loop(), Empty :: loop(), Runs :: pos_integer()) ->
     deterministic().
 measure(Worker, Iterations, Code, Empty, Runs) ->
@@ -71,7 +65,7 @@ measure(Worker, Iterations, Code, Empty, Runs) ->
         trace:session_destroy(Session)
     end.
 
--doc "Joins the runs of a code in several VMs, which must agree as well.".
+-doc "The VMs must agree as well.".
 -spec join([deterministic(), ...]) -> deterministic().
 join([Only]) ->
     Only;

@@ -16,15 +16,14 @@
 
 -type options() :: #{
     concurrency := pos_integer(),
-    %% Time for the rounds, and the limit for coming to a verdict: see dyno_bench_plan.
+    %% See dyno_bench_plan.
     budget_ms := pos_integer(),
     limit_ms := number() | infinity,
     threshold := float(),
     level := float(),
-    %% Limit of one epoch.
     timeout_ms := pos_integer(),
     check => check(),
-    %% A fixed number of rounds, of a number of iterations or of a time.
+    %% A fixed number of rounds.
     fixed => dyno_bench_mode:settings(),
     %% Number in the names of the run's modules.
     run => pos_integer(),
@@ -54,19 +53,17 @@
     times_ns := [float()],
     rounds_ns => [float()],
     durations_ns => [non_neg_integer()],
-    %% If calls are long enough to be timed one by one.
     single_calls => dyno_bench_single_calls:single_calls(),
-    %% Per call, without the loop's own cost.
+    %% Without the loop's own cost.
     deterministic => dyno_bench_deterministic:deterministic(),
     side_effects => dyno_bench_side_effects:t() | overrun,
-    %% By round or run: the deciding metric, if not the time.
+    %% The deciding metric, if not the time.
     values => [float()],
     %% Including those of collections.
     reductions := float(),
     garbage_collections := float(),
     %% Share of the wall time in which other programs had the processor.
     waiting := float() | undefined,
-    %% The same by round.
     waits => [float() | undefined]
 }.
 
@@ -76,14 +73,12 @@
     rounds := non_neg_integer(),
     concurrency => pos_integer(),
     metric => dyno_bench_metric:name(),
-    %% How the heap size was chosen.
     heap => dyno_bench_heap:heap(),
     %% Results with the least heap and with a large heap.
     heaps => dyno_bench_heap:ends(),
     %% Time per iteration of the empty loop; included in every time.
     loop_ns := float() | undefined,
     duration_ms => non_neg_integer(),
-    %% VMs per code, if isolated.
     vms => pos_integer(),
     %% Whether the samples agreed as --cv asks.
     agreed => boolean(),
@@ -116,7 +111,6 @@
 %% Slower calls need only one run for words and reductions, after a first one.
 -define(SLOW_MS, 50).
 -define(FEWEST_RUNS, 2).
-%% Multiples of the measuring time, and of the planned rounds' time.
 -define(LONGER, 5).
 -define(LONGER_THAN_PLANNED, 3).
 %% A machine can be too noisy for any --cv: limit as a multiple of the requested samples.
@@ -200,10 +194,6 @@ iterations(Prepared) ->
     {#{1 := Calibrated}, First} = calibrate(Prepared),
     {Calibrated, #{first_ns => Ns || 1 := Ns <- First}}.
 
--doc """
-Runs iterations of the only code in each worker. Returns the time of one, and the deciding metric if
-it comes from epochs.
-""".
 -spec epochs(pos_integer(), dyno_bench_prepared:t()) ->
     {{TimeNs :: float(), Value :: float()}, [dyno_bench_worker:epoch(), ...]}.
 epochs(Iterations, Prepared) ->
@@ -352,7 +342,6 @@ rounds(Calibrated, StartMs, Prepared) ->
             Result#{timing => Timing}
     end.
 
-%% Each new sample replaces the oldest until the samples agree.
 agreeing({agreed, Count, _Cv, _Most}, Rounds, State) ->
     {
         lists:nthtail(max(0, length(Rounds) - Count), Rounds),
@@ -361,7 +350,6 @@ agreeing({agreed, Count, _Cv, _Most}, Rounds, State) ->
 agreeing(_Ending, Rounds, State) ->
     {Rounds, State}.
 
-%% When the rounds end, and the fewest rounds that give every pair an interval.
 ending(_RoundMs, _Codes, _StartMs, #{fixed := #{samples := Samples, cv := Cv}}) ->
     {{agreed, Samples, Cv, (1 + ?MOST_DISAGREEING) * Samples}, Samples};
 ending(_RoundMs, _Codes, _StartMs, #{fixed := #{samples := Samples}}) ->
@@ -450,7 +438,6 @@ single_calls(Number, #{times_ns := TimesNs, iterations := N} = Candidate, Prepar
 %% After the rounds. Collections are counted for all processes of the node, because the runtime does
 %% not count them per process.
 heaps(#{rounds := Rounds, timing := #{least := Least}} = Result, _Prepared) when Rounds < Least ->
-    %% The time is over.
     Result;
 heaps(#{heap := drawn, metric := time, candidates := Candidates} = Result, Prepared) ->
     Options = dyno_bench_prepared:options(Prepared),

@@ -17,10 +17,8 @@
 -doc "Drawn each round, fixed by the user, or the runtime's in a mode that draws none.".
 -type heap() :: drawn | dyno_bench_worker:heap() | runtime.
 
--doc "With one heap size: the time and the collections of all kinds per call.".
 -type times() :: #{time_ns := float(), collections := float()}.
 
--doc "With the runtime's least heap and with the largest drawn heap, by candidate.".
 -type ends() :: #{
     words := pos_integer(),
     default := [times(), ...],
@@ -31,17 +29,13 @@
 %% Words. The first is the runtime's default.
 -define(LEAST, 233).
 -define(MOST, 50_000).
-%% Limit for all workers together.
 -define(MOST_TOGETHER, 20_000_000).
 %% Each size moves on by this share of the range and wraps around: any few consecutive rounds cover
 %% the range evenly.
 -define(GOLDEN, 0.6180339887498949).
 
-%% Rounds with each of the two heaps, if the pairs' intervals need no more; and their share of the
-%% time.
 -define(ROUNDS, 9).
 -define(SHARE, 0.15).
-%% Collections per call too few to estimate their cost.
 -define(FEW, 0.0005).
 
 -doc "How the heap is chosen. Only times measured in one process draw a size.".
@@ -56,7 +50,6 @@ of_options(Options) ->
         false -> runtime
     end.
 
--doc "The same for samples, which never draw a size.".
 -spec of_samples(heap()) -> heap().
 of_samples(drawn) -> runtime;
 of_samples(Heap) -> Heap.
@@ -64,7 +57,7 @@ of_samples(Heap) -> Heap.
 most(#{concurrency := Concurrency}) ->
     max(2 * ?LEAST, min(?MOST, ?MOST_TOGETHER div Concurrency)).
 
--doc "The size in each round, in words. A drawn sequence begins at random.".
+-doc "Words by round. A drawn sequence begins at random.".
 -spec sequence(dyno_bench_engine:options()) ->
     fun((Round :: pos_integer()) -> dyno_bench_worker:heap()).
 sequence(Options) ->
@@ -89,10 +82,7 @@ at(Position, Options) ->
         Fixed -> Fixed
     end.
 
--doc """
-Measures the candidates with both ends of the range, unless their epochs are too long. `Epochs` runs
-an epoch of a candidate.
-""".
+-doc "Not if their epochs are too long.".
 -spec measure(
     Candidates :: pos_integer(),
     RoundNs :: number(),
@@ -116,7 +106,6 @@ measure(Candidates, RoundNs, Epochs, #{budget_ms := BudgetMs, level := Level} = 
             }
     end.
 
-%% Both ends share the level.
 rounds(Candidates, Count, Heap, Epochs, Options) ->
     New = dyno_bench_rounds:new(Candidates, Options#{looks => 2}),
     Measure = fun(Candidate, _Round) ->
@@ -135,7 +124,6 @@ together(Candidate, Rounds) ->
         collections => float(lists:min([Count || #{collections := Count} <- Of]))
     }.
 
--doc "The time of a call without collections, and the time of a collection if there are enough.".
 -spec costs({Default :: times(), Room :: times()}) ->
     #{without_ns := float(), collection_ns := float() | undefined}.
 costs({#{time_ns := Ns, collections := Count}, #{time_ns := RoomNs, collections := RoomCount}}) when

@@ -11,7 +11,6 @@
 -export([measure/2, run/1]).
 -export_type([kept/0]).
 
--doc "Growth in bytes.".
 -type kept() :: #{heap := integer(), node := integer()}.
 
 -define(TIMES, 3).

@@ -15,13 +15,11 @@
 
 -type time() :: #{
     budget_ms := pos_integer(),
-    %% Limit for coming to a verdict.
     limit_ms := number() | infinity,
     _ => _
 }.
 
 -type plan() ::
-    %% Until all pairs are decided or the time is over, with at least `Least` rounds.
     {until_decided, BudgetMs :: pos_integer(), Least :: pos_integer()}
     | {fixed, Rounds :: pos_integer()}.
 

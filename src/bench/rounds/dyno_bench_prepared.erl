@@ -21,7 +21,7 @@
 -opaque t() :: #{
     workers := [pid()],
     compiled := #{non_neg_integer() => dyno_bench_code:compiled()},
-    %% Values of `init`, from number 0 on.
+    %% From number 0 on.
     inits := [term(), ...],
     options := options()
 }.
@@ -31,7 +31,7 @@
     dyno_bench_engine:options()
     | #{concurrency := 0, timeout_ms := pos_integer(), run => pos_integer(), _ => _}.
 
--doc "Known before a code runs; see dyno_bench_code.".
+-doc "Known before a code runs.".
 -type description() :: #{
     label := binary(),
     form := inline | call | apply,
@@ -42,7 +42,6 @@
 
 -type amount() :: pos_integer() | {ms, pos_integer()}.
 
--doc "Prepares codes, calls a function with them, and unloads them.".
 -spec with([dyno_bench_code:code()], options(), fun((t()) -> Value)) ->
     {ok, Value} | {error, dyno_error:error()}.
 with(Codes, Options, Use) ->
@@ -130,7 +129,6 @@ with_workers(Count, #{workers := Workers} = Prepared, Use) ->
         _ = resized(length(Workers), Resized)
     end.
 
--doc "Starts missing workers, or kills the newest surplus ones.".
 -spec resized(non_neg_integer(), t()) -> t().
 resized(Count, #{workers := Workers} = Prepared) when Count =< length(Workers) ->
     {Kept, Surplus} = lists:split(Count, Workers),
@@ -195,14 +193,12 @@ numbers(#{compiled := Compiled}) -> lists:seq(1, map_size(Compiled) - 1).
 description(Number, #{compiled := Compiled}) ->
     maps:with([label, form, constant, folded, warnings], map_get(Number, Compiled)).
 
--doc """
-Runs a code in each worker at the same time, with the heap of the options, or else the runtime's.
-""".
+-doc "With the heap of the options, or else the runtime's.".
 -spec epochs(non_neg_integer(), amount(), t()) -> [dyno_bench_worker:epoch(), ...].
 epochs(Number, Amount, #{options := Options} = Prepared) ->
     epochs(Number, Amount, maps:get(heap, Options, default), Prepared).
 
--doc "The same with this heap. Draws the loop's place anew each time.".
+-doc "Draws the loop's place anew each time.".
 -spec epochs(non_neg_integer(), amount(), dyno_bench_worker:heap(), t()) ->
     [dyno_bench_worker:epoch(), ...].
 epochs(Number, Amount, Heap, #{workers := Workers} = Prepared) ->
@@ -232,9 +228,7 @@ believable(Left, Workers, #{number := Number} = Run, Prepared) ->
         false -> believable(Left - 1, Workers, Run, Prepared)
     end.
 
--doc """
-Runs one iteration in each worker, even if its clocks disagree: a first call cannot be repeated.
-""".
+-doc "Accepts clocks that disagree: a first call cannot be repeated.".
 -spec first_epochs(pos_integer(), dyno_bench_worker:heap(), t()) ->
     [dyno_bench_worker:epoch(), ...].
 first_epochs(Number, Heap, #{workers := Workers} = Prepared) ->
@@ -256,7 +250,7 @@ single_calls(Number, Prepared) ->
 kept(Number, Iterations, Prepared) ->
     call(Number, Iterations, fun dyno_bench_kept:run/1, Prepared).
 
--doc "A code's module, and a function that runs the code in one worker and counts its reductions.".
+-doc "For counting reductions in one worker.".
 -spec loop(non_neg_integer(), t()) -> dyno_bench_deterministic:loop().
 loop(Number, #{compiled := Compiled} = Prepared) ->
     #{Number := #{module := Module}} = Compiled,

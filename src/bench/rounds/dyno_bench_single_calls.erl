@@ -16,7 +16,6 @@
     median_ns := non_neg_integer(),
     p99_ns := non_neg_integer(),
     max_ns := non_neg_integer(),
-    %% Standard deviation divided by the mean.
     deviation := float()
 }.
 
@@ -29,7 +28,7 @@
 -spec is_worth(TimeNs :: float()) -> boolean().
 is_worth(TimeNs) -> TimeNs >= ?SHORTEST_NS.
 
--doc "Times calls in this process one by one, for some milliseconds; at least one call.".
+-doc "For some milliseconds; at least one call.".
 -spec run(fun(() -> term())) -> single_calls().
 run(Call) ->
     {min_heap_size, Words} = erlang:system_info(min_heap_size),
@@ -56,7 +55,6 @@ each(Left, {Call, ClockNs, Histogram, EndNs} = How, Squares) ->
         false -> Squares + Ns * Ns
     end.
 
--doc "The same for calls that were already timed.".
 -spec of_times([number(), ...]) -> single_calls().
 of_times(TimesNs) ->
     Histogram = dyno_histogram:new(),

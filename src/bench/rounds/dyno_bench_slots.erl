@@ -22,7 +22,7 @@
 -define(RUNS, 64).
 -define(LOCK, dyno_bench_exclusive).
 
--doc "Allocates a number for a run's modules, until it is released or the calling process ends.".
+-doc "Holds until it is released or the calling process ends.".
 -spec acquire_run() -> {ok, slot()} | {error, {?MODULE, reason()}}.
 acquire_run() ->
     case acquire(runs) of
@@ -33,7 +33,7 @@ acquire_run() ->
 -spec run_number(slot()) -> pos_integer().
 run_number({_Allocator, Number}) -> Number.
 
--doc "Unloads the modules of a run. Processes that run these modules must not call this.".
+-doc "Processes that run the run's modules must not call this.".
 -spec release(slot()) -> ok.
 release({Allocator, _Number}) ->
     Ref = monitor(process, Allocator),
@@ -42,9 +42,7 @@ release({Allocator, _Number}) ->
         {'DOWN', Ref, process, Allocator, _} -> ok
     end.
 
--doc """
-Calls a function with the node's exclusive lock. An interrupt also ends the wait for the lock.
-""".
+-doc "An interrupt also ends the wait for the lock.".
 -spec exclusively(fun(() -> Value)) -> Value.
 exclusively(Fun) ->
     case acquire(lock) of
@@ -66,7 +64,7 @@ exclusively(Fun) ->
             exclusively(Fun)
     end.
 
--doc "The name of a run's module, without a number in a VM that has only one run.".
+-doc "Without a number in a VM that has only one run.".
 -spec module(loop | input, pos_integer() | empty, #{run => pos_integer(), _ => _}) -> module().
 module(Kind, Which, Options) ->
     Run = [[integer_to_list(Run), "_"] || #{run := Run} <- [Options]],

@@ -11,15 +11,14 @@
 -export([start_link/1, prepare/3, epoch/3, run_on/2, call/4, reductions/1, failure/1]).
 -export_type([epoch/0, run/0, heap/0]).
 
--doc "The least heap size in words. Default: the runtime's own.".
+-doc "Words.".
 -type heap() :: default | pos_integer().
 
--doc "An epoch of a code, with one of the copies of its loop: a number of iterations, or a time.".
+-doc "An epoch with one of the loop's copies: a number of iterations, or a time.".
 -type run() :: #{
     number => non_neg_integer(),
     iterations => non_neg_integer(),
     ms => pos_integer() | infinity,
-    %% Counts iterations while the epoch runs.
     counter => counters:counters_ref(),
     heap := heap(),
     place := pos_integer()
@@ -36,7 +35,7 @@
     %% Without the loop's.
     reductions := non_neg_integer(),
     garbage_collections := non_neg_integer(),
-    %% Of the process at the end, in bytes.
+    %% Bytes at the end.
     memory := non_neg_integer()
 }.
 
@@ -47,7 +46,6 @@
     constants := #{atom() => term()},
     places := pos_integer(),
     start := term(),
-    %% Reductions around an epoch.
     overhead := non_neg_integer(),
     %% For measuring by time: the last result, the iterations of the next batch, and the approximate
     %% time of an iteration.
@@ -59,9 +57,7 @@
 %% Reading the clock and counting take 2 us.
 -define(BATCH_NS, 1_000_000).
 -define(MOST_IN_BATCH, 1_000_000_000).
-%% Workers per scheduler.
 -define(CROWD, 20).
-%% Longer than any iteration.
 -define(UNKNOWN_NS, 1.0e15).
 
 -doc "The caller must trap exits.".
@@ -75,7 +71,7 @@ start_link(Scheduler) ->
     %% `scheduler` is an undocumented option, which dialyzer does not know.
     apply(erlang, spawn_opt, [Serve, [link, {scheduler, Scheduler}]]).
 
--doc "Runs a code's `init_runner` in workers. `Number` names the code from then on.".
+-doc "`Number` names the code from then on.".
 -spec prepare(
     [pid()],
     {Number :: non_neg_integer(), dyno_bench_code:compiled(), Init :: term()},
@@ -109,7 +105,7 @@ serve(Parent, Candidates) ->
             serve(Parent, Candidates)
     end.
 
--doc "Counts a function's reductions with a heap that needs no collection, then restores the heap.".
+-doc "With a heap that needs no collection.".
 -spec reductions(fun(() -> term())) -> result(non_neg_integer()).
 reductions(Fun) ->
     Usual = process_flag(min_heap_size, ?UNCOLLECTED_WORDS),
@@ -124,7 +120,6 @@ reductions(Fun) ->
         {ok, After - Before}
     end.
 
-%% Adds the reductions around an epoch: those of an epoch without iterations.
 counted(Start, Code) ->
     New = Code#{start => Start, overhead => 0, batch => {Start, 1, ?UNKNOWN_NS}},
     {{ok, #{reductions := Overhead}}, _} = run(#{iterations => 0, heap => default, place => 1}, New),
@@ -245,14 +240,11 @@ collections() ->
     {garbage_collection, Info} = process_info(self(), garbage_collection),
     proplists:get_value(minor_gcs, Info).
 
-%% The least number of collections between two counts.
+%% Full collections may have reset the count.
 grown(Old, New) when New >= Old -> New - Old;
 grown(_Old, New) -> New.
 
--doc """
-Runs an epoch of a code in all workers at the same time. An epoch measured by time ends with the
-call that is running then.
-""".
+-doc "An epoch measured by time ends with the call that is running then.".
 -spec epoch([pid()], run(), TimeoutMs :: pos_integer()) -> result([epoch()]).
 epoch(Workers, #{ms := Ms} = Run, TimeoutMs) ->
     All = length(Workers),
@@ -264,14 +256,12 @@ epoch(Workers, #{ms := Ms} = Run, TimeoutMs) ->
 epoch(Workers, Run, TimeoutMs) ->
     request(Workers, {run, Run}, TimeoutMs).
 
--doc """
-Runs a code in workers until they are killed. `{Ref, Pid, {error, Failure}}` reports a failure.
-""".
+-doc "Until the workers are killed. `{Ref, Pid, {error, Failure}}` reports a failure.".
 -spec run_on([pid()], run()) -> reference().
 run_on(Workers, Run) ->
     ordered(Workers, {run, Run#{ms => infinity}}).
 
--doc "Calls a function in a worker. The function gets one that makes N iterations of a code.".
+-doc "The function gets one that makes N iterations of a code.".
 -spec call(
     pid(),
     {Number :: non_neg_integer(), N :: pos_integer()},
@@ -287,7 +277,6 @@ call(Pid, {Number, N}, Function, TimeoutMs) ->
 request(Workers, Request, TimeoutMs) ->
     request(Workers, Request, TimeoutMs, 0).
 
-%% Waits `Ms` longer than the timeout.
 request(Workers, Request, TimeoutMs, Ms) ->
     EndMs = erlang:monotonic_time(millisecond) + Ms + TimeoutMs,
     Ref = ordered(Workers, Request),

@@ -181,8 +181,6 @@ call(#{pid := Pid}, Request) ->
 format_error(ended) ->
     "the job has ended; start another one".
 
-%% The job's process
-
 init({How, Owner}, Counter, Parsed, #{code := Code, concurrency := Count} = Options) ->
     _ = process_flag(trap_exit, true),
     proc_lib:set_label(?MODULE),
@@ -213,7 +211,6 @@ init({How, Owner}, Counter, Parsed, #{code := Code, concurrency := Count} = Opti
         {error, Error} -> exit({shutdown, Error})
     end.
 
-%% Runs until the job is to end; returns its exit reason.
 -spec serve(state()) -> normal | {shutdown, term()}.
 serve(#{owner := Owner} = State) ->
     receive

@@ -26,14 +26,13 @@
 }.
 
 -type group() :: #{
-    %% In candidate order: epoch times, the median of the deciding metric, and the rest.
+    %% In candidate order.
     candidates := [#{epochs_ns := [float(), ...], value := float(), _ => _}, ...],
     duration_ms := non_neg_integer()
 }.
 
 %% Numbers of groups after which verdicts are checked, if each number gives every pair an interval.
 -define(LOOKS, [8, 16, 32]).
-%% For deterministic metrics.
 -define(LEAST, 6).
 -define(ROUNDS, 15).
 -define(LEAST_ROUNDS, 3).
@@ -41,7 +40,6 @@
 -define(GROUP_MS, 1000).
 -define(MARGIN_MS, 30_000).
 
--doc "Measures until every pair is decided or the time is over. Errors end dyno_error:attempt/1.".
 -spec measure(context()) -> {Size :: pos_integer() | undefined, dyno_bench_engine:result()}.
 measure(#{candidates := Candidates, options := Options} = Context) ->
     Looks = looks(length(Candidates), Options),
@@ -101,7 +99,6 @@ measured(Status, {[First | _] = Looks, ElapsedMs}, Calibration, Groups, Options)
     Result = result(length(Looks), Options, lists:reverse(Groups)),
     Ended = Result#{loop_ns => LoopNs, status => Status},
     case Options of
-        %% The user fixed the number of VMs.
         #{isolated := #{vms := _}} ->
             {Size, Ended};
         #{budget_ms := BudgetMs} ->
@@ -164,7 +161,6 @@ iterations(none, Vms, Options) ->
 iterations(#{iterations := Iterations}, _Vms, _Options) ->
     Iterations.
 
-%% The time and value of each epoch, by candidate.
 epochs(Vms, Iterations, Options) ->
     Epoch = fun(N) -> request(lists:nth(N, Vms), {epoch, map_get(N, Iterations)}, Options) end,
     Numbers = lists:seq(1, length(Vms)),
@@ -183,7 +179,6 @@ epochs(Vms, Iterations, Options) ->
     end,
     Rounds = dyno_bench_rounds:new(length(Vms), maps:without([seed, progress], Options)),
     {Measured, Last} = dyno_bench_rounds:measure(Measure, {rounds, Count}, Rounds),
-    %% A partial group is discarded.
     ok = dyno_bench_rounds:completed(Last),
     [[map_get(N, Round) || Round <- Measured] || N <- Numbers].
 
@@ -210,7 +205,7 @@ with_values(Epochs, Measured, Options) ->
         end,
     Measured#{epochs_ns => Times, value => Value}.
 
-%% Combines the groups, with at most `Looks` checks of verdicts. Subtracts the empty loop's time.
+%% With at most `Looks` checks of verdicts. Subtracts the empty loop's time.
 result(Looks, Options, [#{candidates := First} | _] = Groups) ->
     Metric = maps:get(metric, Options, time),
     ByCandidate = [
@@ -218,7 +213,6 @@ result(Looks, Options, [#{candidates := First} | _] = Groups) ->
      || N <- lists:seq(1, length(First))
     ],
     Values = [[Value || #{value := Value} <- Of] || Of <- ByCandidate],
-    %% The candidate's share of the group's time.
     DurationsNs = [Ms * 1_000_000 div length(First) || #{duration_ms := Ms} <- Groups],
     #{
         metric => Metric,

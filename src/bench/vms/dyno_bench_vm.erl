@@ -157,7 +157,6 @@ checked(Vm, #{erl := Erl}) ->
 checked(_Vm, _OwnErl) ->
     ok.
 
--doc "Calls a function that returns `{ok, Value}` or an error.".
 -spec call(vm(), {module(), atom(), [term()]}, TimeoutMs :: timeout()) -> term().
 call(Vm, Call, TimeoutMs) ->
     dyno_error:ok(called(Vm, Call, TimeoutMs)).

@@ -12,7 +12,6 @@
 -export_type([order/0, ready/0, request/0, reason/0]).
 
 -type order() :: #{
-    %% Its only code is the measured code.
     measurement := dyno_bench_inputs:measurement(),
     number := pos_integer(),
     %% The module of a benchmark file; funs of the plan belong to this module.
@@ -20,7 +19,6 @@
     options := dyno_bench_engine:options()
 }.
 
--doc "The size of the input, if any, and the time of an iteration of the empty loop.".
 -type ready() :: #{size := pos_integer() | undefined, loop_ns := float() | undefined}.
 
 -doc """
