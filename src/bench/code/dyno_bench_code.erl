@@ -103,10 +103,7 @@ hold values without source text: funs and the arguments of calls. If the module 
     | {endless_compilation, Text :: binary(), TimeoutMs :: pos_integer()}
     | {costly_compilation, Text :: binary()}.
 
--doc """
-The place of reading and compiling. A node without a compiler uses another node, so no trace of
-Elixir stays there.
-""".
+-doc "A node without a compiler uses another node. So no trace of Elixir stays there.".
 -type compiler() :: here | node().
 
 -type compiling() :: #{compiler => compiler(), timeout_ms => pos_integer(), _ => _}.

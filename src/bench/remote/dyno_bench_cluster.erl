@@ -51,7 +51,6 @@ samples.
     handler => fun((sample()) -> term())
 }.
 
--doc "An interval, in all nodes.".
 -type sample() :: #{
     %% End of the interval: system time in milliseconds.
     time_ms := integer(),
@@ -75,7 +74,6 @@ samples.
     | {no_node, node()}
     | {died, term()}.
 
--doc "An attached node.".
 -type member() :: #{
     status := here | lost,
     %% Known once it has started; needed to change its job.
@@ -135,7 +133,7 @@ are_nodes(Nodes) ->
     is_list(Nodes) andalso Nodes =/= [] andalso length(Nodes) =< ?MAX_NODES andalso
         lists:all(fun is_atom/1, Nodes) andalso length(lists:usort(Nodes)) =:= length(Nodes).
 
-%% Errors in the text are not one node's: check the text once, here.
+%% The text is the same for all nodes: check it once, here.
 readable(#{code := Code}) ->
     maybe
         {ok, _} ?= dyno_bench_code:read(Code),
@@ -179,8 +177,7 @@ init(#{nodes := Nodes, interval_ms := IntervalMs} = Options) ->
             State = #{options => Options, members => Members, history => [], due_ms => 0},
             case started(State) of
                 {ok, Started} ->
-                    %% Half an interval after the nodes' own reports are due, so that each interval
-                    %% has one.
+                    %% So that each interval has one of the nodes' own reports.
                     DueMs = erlang:monotonic_time(millisecond) + IntervalMs div 2,
                     {ok, next_tick(Started#{due_ms := DueMs})};
                 {error, Reason} ->
@@ -197,8 +194,7 @@ attached(Node, Options) ->
         {ok, Target#{status => here, pid => undefined, reports => []}}
     end.
 
-%% Sends all orders before awaiting the first answer, so that the nodes begin at about the same
-%% time.
+%% So that the nodes begin at about the same time.
 started(#{options := Options, members := Members} = State) ->
     Order = (maps:with([code, concurrency, interval_ms, timeout_ms], Options))#{compiler => node()},
     Call = {dyno_bench_member, run, [Order, self()]},

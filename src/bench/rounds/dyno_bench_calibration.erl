@@ -14,15 +14,15 @@
 -define(EPOCH_NS, 2_000_000).
 %% Some turns of the scheduler, so that workers run at once and not one after the other.
 -define(LEAST_NS, 200_000).
-%% With at least this number of workers per scheduler, workers run one after the other in any case,
-%% each within its turn. Longer epochs of 10,000 workers would take a second each.
+%% With this many workers per scheduler, workers run one after the other, each within its turn.
+%% Longer epochs of 10,000 workers would take a second each.
 -define(MANY, 20).
 -define(LEAST_OF_MANY_NS, 50_000).
 -define(MAX_ITERATIONS, 1_000_000_000).
 -define(LONG_NS, 40_000_000).
-%% The same for very many workers, as a multiple of the iterations that the code needs.
+%% With very many workers: the largest factor for a slow code's iterations.
 -define(LONG_OF_MANY, 4).
-%% The largest share of an epoch that other programs are assumed to take, as a factor.
+%% The largest factor by which other programs are assumed to lengthen an epoch.
 -define(DISTURBED, 8).
 
 %% Time for reading the clocks around an epoch, and the share by which an epoch's clocks may
@@ -63,8 +63,8 @@ timed(Epochs, N) ->
     {Measured, {ordinary(Measured), needed_ns(length(Measured)), EpochNs}}.
 
 -doc """
-Gives all codes the iterations of the fastest, but slow codes fewer. With very many workers the
-number matters more: each worker's part is so short that growing the heap counts.
+Gives slow codes the iterations of the fastest, within limits. With very many workers the number
+matters more: each worker's part is so short that growing the heap counts.
 """.
 -spec balance(#{Code => calibrated()}, Workers :: pos_integer()) -> #{Code => calibrated()}.
 balance(Needed, Workers) ->
@@ -82,8 +82,8 @@ balance(Needed, Workers) ->
 with_iterations(New, {N, EpochNs}) ->
     {New, max(1, EpochNs * New div N)}.
 
-%% Must be long enough twice in a row. The first epoch may have been disturbed, and a code's first
-%% call loads modules or starts processes, which has taken 20,000 times as long as later calls.
+%% Must be long enough twice in a row. A code's first call loads modules or starts processes, which
+%% has taken 20,000 times as long as later calls.
 enough(Epochs, N, Timed) ->
     case Timed of
         %% The median worker.

@@ -11,7 +11,7 @@
 -export([start_link/1, prepare/3, epoch/3, run_on/2, call/4, reductions/1, failure/1]).
 -export_type([epoch/0, run/0, heap/0]).
 
--doc "Words.".
+-doc "The least heap size, in words.".
 -type heap() :: default | pos_integer().
 
 -doc "An epoch with one of the loop's copies: a number of iterations, or a time.".
@@ -32,7 +32,7 @@
     %% Time for which the thread was ready but another program ran; undefined if not known.
     wait_ns := non_neg_integer() | undefined,
     cpu_ns := non_neg_integer() | undefined,
-    %% Without the loop's.
+    %% Without the loop's own.
     reductions := non_neg_integer(),
     garbage_collections := non_neg_integer(),
     %% Bytes at the end.
@@ -47,8 +47,8 @@
     places := pos_integer(),
     start := term(),
     overhead := non_neg_integer(),
-    %% For measuring by time: the last result, the iterations of the next batch, and the approximate
-    %% time of an iteration.
+    %% For measuring by time: the last result, the next batch's iterations, and an iteration's
+    %% approximate time.
     batch := {Last :: term(), pos_integer(), Ns :: number()}
 }.
 
@@ -256,7 +256,7 @@ epoch(Workers, #{ms := Ms} = Run, TimeoutMs) ->
 epoch(Workers, Run, TimeoutMs) ->
     request(Workers, {run, Run}, TimeoutMs).
 
--doc "Until the workers are killed. `{Ref, Pid, {error, Failure}}` reports a failure.".
+-doc "`{Ref, Pid, {error, Failure}}` reports a failure.".
 -spec run_on([pid()], run()) -> reference().
 run_on(Workers, Run) ->
     ordered(Workers, {run, Run#{ms => infinity}}).

@@ -3,8 +3,7 @@
 
 -module(dyno_bench_job).
 -moduledoc """
-Runs a code repeatedly in a number of processes that can be changed at run time, and counts the
-iterations.
+Runs a code repeatedly in a number of processes that can change at run time, and counts iterations.
 
 ```erlang
 1> {ok, Job} = dyno_bench_job:start(#{code => "rand:uniform().", concurrency => 2}).
@@ -17,10 +16,8 @@ iterations.
 A job ends with the process that started it, with the first worker that fails, or by `stop/1`; its
 code is then unloaded. `monitor/1` reports the end and its reason.
 
-Iterations are counted at the end of their batch, about every millisecond.
-
 ## Cost
-Workers update a shared counter once a millisecond: a thousandth of their time. Reading the counter
+Workers count iterations about once a millisecond: a thousandth of their time. Reading the counter
 disturbs no worker.
 """.
 
@@ -37,7 +34,7 @@ disturbs no worker.
     heap => dyno_bench_worker:heap(),
     %% Limit of init, init_runner and a measurement. Default: 30000.
     timeout_ms => pos_integer(),
-    %% The node whose compiler is used if this node has none. Default: this node.
+    %% The compiler's node if this node has no compiler. Default: this node.
     compiler => dyno_bench_code:compiler()
 }.
 
