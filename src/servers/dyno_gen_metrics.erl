@@ -24,8 +24,8 @@ ok = dyno_gen_metrics:stop(Monitor).
 
 Differences to GenMetrics:
 
-* Each callback counts once, also if it crashes, calls itself or is loaded anew. An ended process is in
-  its last window and in none after it; a stage appears with its first callback.
+* Each callback counts once, also if it crashes, calls itself or is loaded anew. An ended process is
+  in its last window and in none after it; a stage appears with its first callback.
 * Times are of callbacks, not of traces, with fractions: summaries in milliseconds, `stats` in
   microseconds. A callback copies nothing, for any size of state.
 * `synchronous => false` leaves calls out. `sample_rate` is accepted and ignored: measuring all
@@ -40,7 +40,6 @@ Differences to GenMetrics:
 -export([format_error/1]).
 -export_type([monitor/0, cluster/0, pipeline/0, options/0, window/0, summary/0, stats/0, reason/0]).
 
--doc "Servers by callback module.".
 -type cluster() :: #{
     name := unicode:chardata(),
     servers := [module(), ...],
@@ -73,7 +72,6 @@ Differences to GenMetrics:
     servers := dyno_servers:monitor(),
     kind := cluster | pipeline,
     name := unicode:chardata(),
-    %% As printed.
     modules := #{binary() => module()},
     options := options()
 }.

@@ -40,7 +40,6 @@ short queue; if it is full, the oldest one is dropped and counted.
 -type monitor() :: pid().
 
 -type options() :: #{
-    %% Default: all.
     servers => [dyno_process_filter:t()],
     %% The length of a window; 1000.
     interval_ms => pos_integer(),
@@ -58,7 +57,6 @@ short queue; if it is full, the oldest one is dropped and counted.
     name => atom()
 }.
 
--doc "Nodes without a window, and the reason.".
 -type lost() :: #{node() => dyno_error:error()}.
 
 -type state() :: #{
@@ -67,7 +65,6 @@ short queue; if it is full, the oldest one is dropped and counted.
     options := options(),
     targets := #{node() => pid()},
     lost := lost(),
-    %% Parts of incomplete windows, by their ends.
     pending := #{integer() => #{node() => map() | none}},
     subscribers := #{pid() => subscriber()},
     sinks := [dyno_servers_sink:sink()],

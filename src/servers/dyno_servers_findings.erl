@@ -16,7 +16,6 @@
 -define(WORTH_SAYING, 0.1).
 %% The least waiting messages of a growing queue.
 -define(GROWS_BY, 10).
-%% For each node and kind.
 -define(MOST, 5).
 
 -define(DIVIDE, ~"Make its callbacks shorter, or divide its work among several processes.").
@@ -175,7 +174,6 @@ is_mostly_counted(Servers) ->
     Sum = fun(Key) -> lists:sum([map_get(Key, Server) || Server <- Servers]) end,
     2 * Sum(counted_ns) >= Sum(process_ns).
 
--doc "Callbacks of processes without a row.".
 -spec unseen(dyno_servers_window:of_node()) -> non_neg_integer().
 unseen(OfNode) -> maps:get(calls, maps:get(unseen, OfNode, #{}), 0).
 

@@ -75,7 +75,6 @@ marked(Stages) ->
      || #{name := Name} = Stage <- Stages
     ].
 
--doc "The pipeline as lines of text: each stage below the one that gives it events.".
 -spec draw([stage()]) -> [binary()].
 draw([]) ->
     [];

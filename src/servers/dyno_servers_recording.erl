@@ -13,7 +13,6 @@
     group := dyno_servers_window:group(),
     lost := dyno_servers:lost(),
     dropped := non_neg_integer(),
-    %% Sentences.
     alarms => [binary()],
     sinks := [{binary(), dyno_servers_sink:failures()}],
     atom() => term()
@@ -84,7 +83,6 @@ tables(Rows, ByModule, DurationNs) ->
 made(Tables) ->
     [dyno_recording_table:make(Spec, Items) || {Spec, [_ | _] = Items} <- Tables].
 
--doc "All metrics of such a recording, for thresholds.".
 -spec known() -> dyno_threshold:known().
 known() ->
     #{
@@ -428,7 +426,6 @@ counted(Node, Servers) ->
 last(none) -> "";
 last(Why) -> [" (", Why, ")"].
 
--doc "The level of measuring on a node and its cost, in words.".
 -spec level(dyno_servers_window:of_node()) -> binary().
 level(#{level := Level, probe_ns := ProbeNs, cost := Cost} = OfNode) ->
     Down =

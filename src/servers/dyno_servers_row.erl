@@ -161,7 +161,6 @@ rate(Count, DurationNs) -> Count * 1.0e9 / max(1, DurationNs).
 joined([]) -> undefined;
 joined(Texts) -> iolist_to_binary(lists:join(", ", Texts)).
 
-%% Of all its processes, each busy all of the time.
 service_rate(#{alive := Alive, mean := Mean, processes := Processes}) when
     is_number(Mean), Mean > 0, Alive > 0
 ->
@@ -169,7 +168,6 @@ service_rate(#{alive := Alive, mean := Mean, processes := Processes}) when
 service_rate(_) ->
     undefined.
 
-%% An ended server does not saturate.
 saturates_at(#{alive := 0}) ->
     undefined;
 saturates_at(#{busy := Busy, count := Count}) when is_number(Busy), Busy > 0, Count > 0 ->

@@ -32,13 +32,11 @@ then.
     atom() => term()
 }.
 
--doc "Events to show.".
 -type event() ::
     {window, dyno_servers_window:window()}
     | {lost, node(), dyno_error:error()}
     | {back, node()}
     | {alarm, set | clear, Text :: binary()}
-    %% At the level each: a callback.
     | {each, #{atom() => term()}}.
 
 -type state() :: #{monitor := dyno_servers:monitor(), atom() => term()}.

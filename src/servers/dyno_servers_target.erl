@@ -22,7 +22,6 @@
 -type state() :: #{
     node := node(),
     options := dyno_servers:options(),
-    %% With the instrument's process.
     target := dyno_target:t() | lost,
     %% Probes whether a lost node is back: a suspended node does not answer for seconds.
     reconnects := {pid(), reference()} | none,
@@ -146,7 +145,6 @@ handle_call({How, Selectors}, {Monitor, _}, #{monitors := Monitors} = State) ->
         end,
     {reply, ok, changed(State, State#{monitors := Monitors#{Monitor := {Ref, Selected}}})}.
 
-%% The agent gets the changes in the selection of all monitors.
 changed(Before, #{target := #{instrument := Pid}} = After) ->
     tell(Pid, add, selectors(After) -- selectors(Before)),
     tell(Pid, remove, selectors(Before) -- selectors(After)),
@@ -160,7 +158,6 @@ tell(Pid, How, Selectors) ->
     try
         ?INSTRUMENT:change(Pid, How, Selectors)
     catch
-        %% The node is lost; a message follows.
         exit:_ -> ok
     end.
 

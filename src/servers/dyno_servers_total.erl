@@ -22,7 +22,6 @@
     windows := non_neg_integer(),
     servers := #{key() => dyno_servers_window:sum()},
     ended := [key()],
-    %% Levels and costs over all windows.
     nodes := #{node() => dyno_servers_window:of_node()},
     points := #{binary() => [{integer(), dyno_servers_row:row()}]},
     names := dyno_servers_names:t(),

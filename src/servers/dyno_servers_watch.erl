@@ -39,11 +39,9 @@ callbacks and of messages before them. Of all servers, or of a name and a node.
 -doc "The process is a registered name or an identifier.".
 -type alarm() :: {dyno_servers, queue | busy | p99 | delay, Node :: binary(), Process :: binary()}.
 
--doc "A sentence to report.".
 -type event() :: {set | clear, alarm(), Text :: binary()}.
 
 -define(BELOW, 0.8).
-%% The phrase and unit of each.
 -define(WATCHED, #{
     queue => {~"the message queue", ~"count"},
     busy => {~"the load", ~"ratio"},

@@ -17,24 +17,20 @@ Windows begin and end at whole multiples of the interval, so those of several no
 -export([share/2, pid/1]).
 -export_type([window/0, of_node/0, group/0, sum/0, callback/0, stage/0, histogram/0]).
 
--doc "A window of one or more nodes.".
 -type window() :: #{
     start_ns := integer(),
     duration_ns := non_neg_integer(),
     nodes := [of_node()],
-    %% Each process by itself.
     servers := [sum()]
 }.
 
 -doc "The settings and cost of a node's window: `t:dyno_agent_servers:window/0` without servers.".
 -type of_node() :: #{node := node(), level := atom(), atom() => term()}.
 
--doc "The grouping of sums.".
 -type group() :: process | name | module | supervisor | application | behaviour | node | cluster.
 
 -type histogram() :: dyno_histogram:snapshot() | none.
 
--doc "The sum of some processes.".
 -type sum() :: #{
     labels := #{atom() => binary()},
     start_ns := integer(),
@@ -52,7 +48,6 @@ Windows begin and end at whole multiples of the interval, so those of several no
     measured := [hook | call_time | none],
     callbacks := [callback()],
     stage := none | stage(),
-    %% As in dyno_agent_servers:server().
     atom() => term()
 }.
 
@@ -138,7 +133,6 @@ key(sink, #{labels := Labels} = Server, Names) ->
 key(Group, #{labels := Labels}, _Names) ->
     maps:get(Group, Labels, ~"none").
 
-%% The grouping value of a sum is always known.
 with_key(sink, Labels, Sum) -> Sum#{labels := Labels};
 with_key(Group, Key, #{labels := Labels} = Sum) -> Sum#{labels := Labels#{Group => Key}}.
 

@@ -18,7 +18,6 @@
 
 -doc "The reported time of a call of an empty function, and its uncertainty.".
 -type overhead() :: #{
-    %% By number of calling processes, ascending.
     overheads_ns := [{Processes :: pos_integer(), Ns :: float()}],
     uncertain_ns := float(),
     %% The time that a call adds to its caller, as a share of the overhead of the call itself.
@@ -123,7 +122,6 @@ start(Count, Calls, Measures) ->
     _ = trace:process(Session, new, false, [call, arity]),
     {Session, Callers, Measures}.
 
--doc "The overhead of a call now, in nanoseconds, from `Count` rounds at most.".
 -spec rounds(pos_integer(), caller()) -> [float(), ...].
 rounds(Count, Callers) ->
     repeated(Count, fun() -> round_ns(Callers) end).

@@ -19,7 +19,6 @@
 -export_type([t/0, look/0]).
 
 -opaque t() :: #{
-    %% Of the processor; for breakpoints and for timing, each.
     share := float(),
     may_time := boolean(),
     %% Calls a second; of functions left out, at their last count.
@@ -30,7 +29,6 @@
     %% Timed since the restart, or no longer.
     timed := no | open | closed,
     busy_ns := number(),
-    %% The cost of all of this in a second of one scheduler.
     cost_ns := number()
 }.
 
@@ -168,6 +166,5 @@ estimates(Counted, #{uncounted := Uncounted}) ->
      || MFA := {Of, All} <- Uncounted
     }.
 
--doc "The cost as a share of the schedulers' work.".
 -spec spent(t()) -> float().
 spent(#{cost_ns := CostNs, busy_ns := BusyNs}) -> CostNs / BusyNs.

@@ -48,7 +48,6 @@ read_one(MFA, Throttled, Overhead, Sessions, {Sums, Groups, Rows}) ->
 callers([], Memory) -> [P || {P, Calls, _} <- Memory, Calls > 0];
 callers(Time, _Memory) -> [P || {P, Calls, _, _} <- Time, Calls > 0].
 
--doc "The first functions called by groups without a name.".
 -spec discoverers(table()) -> [mfa()].
 discoverers(none) ->
     [];

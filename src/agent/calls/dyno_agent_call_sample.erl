@@ -24,12 +24,10 @@
 -doc "`none` if no times are measured.".
 -type sampler() :: pid() | none.
 
--doc "By function: calls of it, and calls it made.".
 -type sample() :: #{mfa() => {Calls :: non_neg_integer(), Made :: non_neg_integer()}}.
 
 -type spec() :: {module(), atom(), arity() | '_'}.
 
--doc "The measured functions that each process is in, as far as the messages show.".
 -opaque stacks() :: #{
     of_process := #{pid() => [{mfa(), Caller :: mfa() | undefined}]}, counts := sample()
 }.
@@ -42,7 +40,6 @@
 %% With fewer calls of a function the ratio is unreliable.
 -define(LEAST, 10).
 
--doc "Begins a sample of `Most` calls and returns of functions, from all processes but `Without`.".
 -spec open([spec()], [dyno_agent_call_sessions:measure()], [pid()], pos_integer()) -> sampler().
 open(Functions, Measures, Without, Most) ->
     case lists:member(call_time, Measures) of
@@ -143,7 +140,6 @@ called(Pid, MFA, Caller, #{of_process := All, counts := Counts} = Stacks) ->
         end,
     Stacks#{of_process := All#{Pid => Next}, counts := count(MFA, 1, 0, Made)}.
 
--doc "A process has returned to a function from a measured one.".
 -spec returned(pid(), mfa() | undefined, stacks()) -> stacks().
 returned(Pid, To, #{of_process := All, counts := Counts} = Stacks) ->
     Left = left(To, maps:get(Pid, All, [])),

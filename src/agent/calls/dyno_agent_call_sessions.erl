@@ -138,14 +138,12 @@ is_set(MFA, #{session := Session} = Sessions) ->
 -spec functions(module(), t()) -> [mfa()].
 functions(Module, #{patterns := Patterns}) -> dyno_agent_patterns:functions(Module, Patterns).
 
--doc "Neither counts nor times these functions from now on.".
 -spec without([mfa()], t()) -> t().
 without(Functions, #{session := Session, rows := Rows, without := Before} = Sessions) ->
     New = [F || F <- Functions, not is_map_key(F, Before)],
     lists:foreach(fun(F) -> trace:function(Session, F, false, [call_count | Rows]) end, New),
     Sessions#{without := maps:merge(Before, maps:from_keys(New, []))}.
 
--doc "Leaves out these processes of dyno's, and the calling one.".
 -spec leave_out([pid()], t()) -> t().
 leave_out(Pids, #{session := Session, self_calls := SelfCalls, window := Window} = Sessions) ->
     ok = dyno_agent_self_calls:count(SelfCalls, [self() | Pids]),
@@ -176,14 +174,12 @@ flag(Session, Selectors) ->
             try
                 trace:process(Session, Pid, true, [call, ?KEPT, set_on_spawn])
             catch
-                %% The process has ended.
                 error:badarg -> 0
             end
         end,
         dyno_agent_process_filter:running(Filter)
     ).
 
--doc "Stops timing; discards unread rows.".
 -spec close_window(t()) -> t().
 close_window(#{window := closed} = Sessions) ->
     Sessions;
@@ -196,26 +192,22 @@ close_window(#{session := Session, rows := Rows, counts := Counts} = Sessions) -
 -spec is_open(t()) -> boolean().
 is_open(#{window := Window}) -> Window =:= open.
 
--doc "Sets all to zero; resumes paused counting.".
 -spec restart(t()) -> ok.
 restart(#{self_calls := SelfCalls, counts := Counts} = Sessions) ->
     ok = all(restart, [call_count || Counts], Sessions),
     ok = resume(Sessions),
     dyno_agent_self_calls:restart(SelfCalls).
 
--doc "Stops all counting, until `restart/1`.".
 -spec stop(t()) -> ok.
 stop(#{counts := Counts, self_calls := SelfCalls} = Sessions) ->
     ok = pause(Sessions),
     ok = all(pause, [call_count || Counts], Sessions),
     dyno_agent_self_calls:pause(SelfCalls).
 
--doc "Stops the window's counting, until `resume/1`.".
 -spec pause(t()) -> ok.
 pause(#{rows := Rows, window := Window} = Sessions) ->
     all(pause, [R || Window =:= open, R <- Rows], Sessions).
 
--doc "Resumes the window's counting from zero.".
 -spec resume(t()) -> ok.
 resume(#{rows := Rows, window := Window} = Sessions) ->
     all(restart, [R || Window =:= open, R <- Rows], Sessions).
@@ -240,7 +232,6 @@ close(#{session := Session, rows := Rows, self_calls := SelfCalls}) ->
     _ = trace:session_destroy(Session),
     ok.
 
--doc "A function's rows by process, while paused.".
 -spec rows(mfa(), t()) -> dyno_agent_call_sums:reading().
 rows(MFA, #{left_out := LeftOut} = Sessions) ->
     Time = without_own(LeftOut, info(MFA, call_time, Sessions)),
@@ -288,6 +279,5 @@ restart_counts(Module, #{session := Session, counts := Counts} = Sessions) ->
     ],
     ok.
 
--doc "The calls of counted functions by dyno's processes.".
 -spec self_calls(t()) -> #{mfa() => pos_integer()}.
 self_calls(#{self_calls := SelfCalls}) -> dyno_agent_self_calls:calls(SelfCalls).

@@ -15,7 +15,6 @@
 -export([new/0, add/4, functions/2, callers/2]).
 -export_type([t/0, reading/0, group_of/0, overhead/0]).
 
--doc "The runtime's statistics of one function.".
 -type reading() :: #{
     calls := non_neg_integer(),
     words := non_neg_integer(),
@@ -23,15 +22,12 @@
     memory => [{pid(), Calls :: non_neg_integer(), Words :: non_neg_integer()}]
 }.
 
--doc "The group of a process; `none` if groups are not needed.".
 -type group_of() :: fun((pid()) -> term()) | none.
 
--doc "The overhead of measuring.".
 -type overhead() :: #{
     group_of => group_of(),
     %% The reported time of one call of an empty function.
     least_ns := number() | undefined,
-    %% The same, by number of calling processes.
     call_ns => fun((Callers :: number()) -> number())
 }.
 
@@ -39,9 +35,7 @@
     calls := non_neg_integer(),
     words := non_neg_integer(),
     own_time_ns := non_neg_integer(),
-    %% The possible error of the own time.
     uncertain_ns := non_neg_integer(),
-    %% The overhead, by `call_ns`.
     total_overhead_ns := float(),
     groups := #{term() => {Calls :: non_neg_integer(), Ns :: non_neg_integer()}}
 }.
@@ -162,7 +156,6 @@ functions(Measures, All) ->
     Measured = [calls | lists:append([maps:get(Measure, Keys, []) || Measure <- Measures])],
     [(maps:with(Measured, Sums))#{mfa => MFA} || MFA := Sums <- All].
 
--doc "The heaviest rows by function and calling group.".
 -spec callers(pos_integer(), t()) ->
     [{mfa(), Group :: term(), Calls :: non_neg_integer(), Ns :: non_neg_integer()}].
 callers(MaxRows, All) ->

@@ -44,14 +44,12 @@ for `call_memory` (OTP 29 with the JIT; doc/architecture.md).
 
 -type config() :: #{
     patterns := [dyno_agent_patterns:pattern()],
-    %% Measured all the time; or within a budget, with times if `may_time`.
     measures => [measure()],
     budget => float(),
     may_time => boolean(),
     %% Knows the processes' groups; samples the running processes.
     processes => pid(),
     stacks => pid(),
-    %% The processes whose calls count; default: all.
     select => [dyno_agent_process_filter:selector()]
 }.
 
@@ -62,12 +60,9 @@ for `call_memory` (OTP 29 with the JIT; doc/architecture.md).
 The reading of a node. On the caller's side `dyno_agent_call_times` makes a `t:result/0` of it.
 """.
 -type reading() :: #{
-    %% All calls of counted functions, without dyno's.
     counted := #{mfa() => non_neg_integer()},
-    %% The window's rows without the overhead; the threads' times meanwhile.
     rows := #{functions := [#{mfa := mfa(), atom() => term()}], callers := [row()]},
     threads := #{atom() => dyno_agent_threads:times()},
-    %% Within a budget.
     samples => #{
         estimates := #{mfa() => {number(), Low :: number(), High :: number()} | unknown},
         is_timed := boolean(),
@@ -80,11 +75,9 @@ The reading of a node. On the caller's side `dyno_agent_call_times` makes a `t:r
     functions := [#{mfa := mfa(), atom() => term()}],
     callers := [row()],
     measured_functions := non_neg_integer(),
-    %% Modules that were loaded again while measured.
     reloaded := [module()],
     %% The share of the time without timing, because of reading.
     off_by := float(),
-    %% The share of the time in which calls were timed.
     timed := float(),
     %% The least overhead in the time of a call.
     least_overhead_ns := float() | undefined,
@@ -112,7 +105,6 @@ The reading of a node. On the caller's side `dyno_agent_call_times` makes a `t:r
     %% The last look (nanoseconds): counts, schedulers' work, the next process's number.
     look := #{at := integer(), counts := #{mfa() => non_neg_integer()}, worked := integer(),
         newest := non_neg_integer()},
-    %% Counted by code that is gone.
     kept := #{mfa() => non_neg_integer()},
     reloaded := [module()],
     sums := dyno_agent_call_sums:t(),
@@ -134,7 +126,6 @@ The reading of a node. On the caller's side `dyno_agent_call_times` makes a `t:r
     sample := dyno_agent_call_sample:sample()
 }.
 
-%% Calls and returns that are traced singly.
 -define(CALLS_IN_SAMPLE, 20_000).
 -define(FIRST_LOOK_MS, 100).
 -define(LOOK_MS, 500).
@@ -147,7 +138,6 @@ The reading of a node. On the caller's side `dyno_agent_call_times` makes a `t:r
 -define(KNOWN_MS, 200).
 %% Processes a second that messages may discover, unless a budget says less.
 -define(FIRST_CALLS, 1000).
-%% The share of the node's processor time.
 -define(BUDGET, 0.05).
 
 -spec about() -> dyno_agent_instrument:about().
@@ -435,7 +425,6 @@ closed(State) ->
     #{sessions := Sessions} = Read = read_and_reset(State),
     Read#{sessions := dyno_agent_call_sessions:close_window(Sessions)}.
 
-%% Modules that have come since the last look.
 came(#{loaded := Before, modules := Modules, patterns := Patterns, config := Config} = State) ->
     Loaded = dyno_agent_patterns:loaded(),
     Measured = measured(Patterns, Config),
@@ -563,7 +552,6 @@ samples(#{measured := IsMeasured} = What, #{config := #{stacks := Pid}, code := 
 samples(_What, State) ->
     {none, State}.
 
-%% All calls of counted functions, without dyno's.
 counted(#{sessions := Sessions, modules := Modules, kept := Kept}) ->
     Own = dyno_agent_call_sessions:self_calls(Sessions),
     Counts = dyno_agent_call_sessions:counts(Modules, Sessions),
@@ -572,7 +560,6 @@ counted(#{sessions := Sessions, modules := Modules, kept := Kept}) ->
         maps:merge_with(fun(_, A, B) -> A + B end, Kept, Counts)
     ).
 
-%% The window's rows, without the overhead.
 rows(#{sums := Sums, overhead := Overhead, sample := Sample, table := Table} = State) ->
     #{measures := Measures, plan := Plan} = State,
     Functions = dyno_agent_call_sums:functions([call_time || Plan =/= none] ++ Measures, Sums),

@@ -35,7 +35,6 @@ Opening and closing a window changes the functions' code, 100 us each.
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 %% Called from outside its own clause, so that the calls are calls.
 -export([leaf/0]).
-%% For other tracers of calls and returns.
 -export([overhead_ns/0]).
 -export_type([config/0, result/0]).
 
@@ -54,18 +53,14 @@ Opening and closing a window changes the functions' code, 100 us each.
     }
 ].
 
--doc "Measured, or the reason why no longer.".
 -type state_of() :: measured | called_too_often | never_returns | reloaded.
 
 -type state() :: #{
     session := trace:session(),
     functions := #{mfa() => state_of()},
     histograms := #{mfa() => dyno_agent_event_histogram:t()},
-    %% Calls under way.
     pending := dyno_agent_event_calls:t(),
-    %% The calls left in the open window.
     left := non_neg_integer() | closed,
-    %% Calls of each function in the last window.
     seen := #{mfa() => pos_integer()},
     overhead_ns := non_neg_integer()
 }.

@@ -21,14 +21,12 @@
     | #{
         overhead := dyno_agent_calibration:overhead(),
         prober := pid(),
-        %% The overhead of a call when counting began.
         first_ns := float(),
         %% Overheads measured since the restart, the newest first.
         since_ns := [float()]
     }.
 
 -define(EVERY_MS, 500).
-%% At both ends.
 -define(ROUNDS, 5).
 %% Half an hour's.
 -define(MOST, 3600).
@@ -110,7 +108,6 @@ answer(update, Caller, Since) -> more(?ROUNDS, Caller, Since).
 more(Rounds, Caller, Since) ->
     lists:sublist(dyno_agent_calibration:rounds(Rounds, Caller) ++ Since, ?MOST).
 
--doc "The change of the overhead since counting began.".
 -spec factor(t()) -> float().
 factor(#{since_ns := [_ | _] = Since, first_ns := First}) -> median(Since) / First;
 factor(_) -> 1.0.

@@ -48,7 +48,6 @@ idle() ->
         stop -> ok
     end.
 
--doc "Sets the breakpoints in a module of Erlang's base.".
 -spec set(module(), own()) -> own().
 set(Module, #{base := Base, session := Session, patterns := Patterns, set := Set} = Own) when
     is_map_key(Module, Base)
@@ -90,7 +89,6 @@ all(What, #{session := Session}) ->
     _ = trace:function(Session, {'_', '_', '_'}, What, ?MEASURE),
     ok.
 
--doc "The calls by dyno's processes since the restart.".
 -spec calls(own()) -> #{mfa() => pos_integer()}.
 calls(none) ->
     #{};

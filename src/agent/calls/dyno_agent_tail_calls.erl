@@ -19,7 +19,6 @@
 
 -type what() :: #{
     measured := fun((mfa()) -> boolean()),
-    %% Measured functions that were called.
     called := [mfa()]
 }.
 
@@ -34,7 +33,6 @@
 -spec new() -> t().
 new() -> #{}.
 
--doc "The stacks, with inserted functions.".
 -spec inserted([stack()], what(), t()) -> {[stack()], t()}.
 inserted(Stacks, What, Code) ->
     {Inserted, {_, Read}} = lists:mapfoldl(

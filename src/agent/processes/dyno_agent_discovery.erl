@@ -24,7 +24,6 @@
     discovered := non_neg_integer(),
     throttle := dyno_agent_throttle:t(),
     lifetimes := dyno_agent_lifetimes:sample(),
-    %% Not sampled since discovered.
     unsampled := [{pid(), id()}],
     %% Discovered so early that they may have got a name since.
     unnamed := [{pid(), id()}],
@@ -76,7 +75,6 @@ new(FirstCalls) ->
 -spec table(t()) -> dyno_agent_process_table:t().
 table(#{table := Table}) -> Table.
 
--doc "A process's first call of a matching function, at a time (native).".
 -spec first_call(pid(), mfa(), integer(), t()) -> t().
 first_call(Pid, MFA, Time, #{table := Table, throttle := Throttle} = Before) ->
     case dyno_agent_process_table:is_known(Pid, Table) of
@@ -121,7 +119,6 @@ learned(MFA, Kind, Id, #{throttle := Throttle} = State) ->
 presumed(Pid, Id, Time, #{unsampled := Unsampled} = State) ->
     new({Pid, Id}, Time, State#{unsampled := [{Pid, Id} | Unsampled]}).
 
-%% The process may be chosen for the sample of lifetimes.
 new(Row, Time, #{table := Table, discovered := N, unread := Unread} = State) ->
     #{lifetimes := Lifetimes} = State,
     {Pid, Id} = {element(1, Row), element(2, Row)},
@@ -174,7 +171,6 @@ samples(Samples, #{groups := Groups, ended := Ended} = State) ->
 end_scan(#{groups := Groups} = State) ->
     sample_first(State#{groups := dyno_agent_groups:end_scan(Groups)}).
 
-%% These processes are young: all their collections count.
 sample_first(#{unsampled := Rows, unnamed := Unnamed, table := Table, ended := Before} = State) ->
     {Counts, Ended, Alive} = lists:foldl(
         fun dyno_agent_process:sample_first/2, {#{}, [], []}, Rows
@@ -215,7 +211,6 @@ id(Kind, #{groups := Groups, table := Table} = State) ->
             {Id, State#{groups := Next}}
     end.
 
--doc "Counts from now on, starting with the live processes.".
 -spec restart(t()) -> t().
 restart(Before) ->
     #{table := Table, groups := Groups} = State = begin_scan(settle(Before)),
@@ -230,7 +225,6 @@ restart(Before) ->
         lifetimes := Forgotten
     }.
 
--doc "The results: discovered processes, and the live and scanned ones.".
 -spec results(t()) -> #{atom() => term()}.
 results(#{table := Table, groups := Groups, lifetimes := Lifetimes} = State) ->
     Followed = dyno_agent_lifetimes:alive(Lifetimes),
@@ -241,7 +235,6 @@ results(#{table := Table, groups := Groups, lifetimes := Lifetimes} = State) ->
 
 %% Too many
 
--doc "The discoveries a second that throttle a function.".
 -spec limit(pos_integer(), t()) -> t().
 limit(PerSecond, #{throttle := Throttle} = State) ->
     State#{throttle := dyno_agent_throttle:limit(PerSecond, Throttle)}.
@@ -277,7 +270,6 @@ changed(Change, State) ->
     ok = change(Change, State),
     tell(State).
 
-%% Readers of the calls find the throttled functions in the table.
 tell(#{throttle := Throttle, table := Table} = State) ->
     Throttled = dyno_agent_throttle:throttled(Throttle),
     ok = dyno_agent_process_table:write({throttled, Throttled}, Table),
@@ -329,7 +321,6 @@ throttled(#{throttle := Throttle}) -> maps:keys(dyno_agent_throttle:throttled(Th
 
 newest() -> element(2, dyno_agent_process:newest()).
 
--doc "Adds the estimates of undiscovered processes until now.".
 -spec settle(t()) -> t().
 settle(#{throttle := Throttle} = State) ->
     {Silent, Next} = dyno_agent_throttle:settled(erlang:monotonic_time(), newest(), Throttle),

@@ -15,7 +15,6 @@
 -opaque t() :: #{
     groups := #{id() => group()},
     ids := #{dyno_agent_processes:group() => id()},
-    %% Memory by group in the current scan.
     memory := #{id() => non_neg_integer()}
 }.
 
@@ -58,7 +57,6 @@
 -spec new() -> t().
 new() -> #{groups => #{}, ids => #{}, memory => #{}}.
 
--doc "The number of a kind, and whether new.".
 -spec id(dyno_agent_processes:group(), t()) -> {known | new, id(), t()}.
 id(Kind, #{ids := Ids, groups := Groups} = All) ->
     case Ids of
@@ -85,7 +83,6 @@ group(Kind, Alive) ->
         lives => dyno_agent_event_histogram:new()
     }.
 
--doc "The processes that may have got a name since: their groups are no names.".
 -spec may_have_names([{pid(), id()}], t()) -> [{pid(), id()}].
 may_have_names(Rows, #{groups := Groups}) ->
     [
@@ -105,7 +102,6 @@ count(Id, More, Sampled, All) ->
     end,
     update(Id, Count, All).
 
--doc "Adds processes of groups, none of them seen itself.".
 -spec count(#{id() => non_neg_integer()}, t()) -> t().
 count(More, All) ->
     Unseen = fun(Count) ->
@@ -150,7 +146,6 @@ end_scan(#{groups := Groups, memory := Memory} = All) ->
     end,
     All#{groups := maps:map(Update, Groups), memory := #{}}.
 
--doc "Counts from now on, starting with the live processes of each group.".
 -spec restart(#{id() => pos_integer()}, t()) -> t().
 restart(Alive, #{groups := Groups} = All) ->
     Restart = fun(Id, #{group := Kind}) -> group(Kind, maps:get(Id, Alive, 0)) end,

@@ -21,7 +21,6 @@
 
 %% One of a group in this time.
 -define(EVERY_MS, 5).
-%% The most at once, of all groups.
 -define(MOST, 2000).
 
 -spec new() -> sample().
@@ -39,7 +38,6 @@ monitored(Ref, Id, Since, Now, #{monitored := Monitored, next := Next} = Sample)
         monitored := Monitored#{Ref => {Id, Since, Now - Since}}, next := Next#{Id => Again}
     }.
 
--doc "The live monitored processes by group.".
 -spec alive(sample()) -> #{id() => pos_integer()}.
 alive(#{monitored := Monitored}) ->
     maps:map(
@@ -62,7 +60,6 @@ ended(Ref, Reason, Now, #{monitored := Monitored} = Sample) ->
 
 ns(Native) -> max(0, erlang:convert_time_unit(Native, native, nanosecond)).
 
--doc "Forgets all; returns the monitors to remove.".
 -spec forget(sample()) -> {[reference()], sample()}.
 forget(#{monitored := Monitored}) ->
     {maps:keys(Monitored), new()}.

@@ -31,7 +31,6 @@
 
 -type change() ::
     {insert, row() | [row()]}
-    %% Corrects the group of a process.
     | {move, pid(), id()}
     | {delete, [pid()]}
     | {name, id(), dyno_agent_processes:group()}
@@ -48,7 +47,6 @@ The scan of a process that was alive at the last one: it has not run since, has 
 
 -opaque continuation() :: term().
 
-%% Processes sampled at once.
 -define(BATCH, 100).
 -define(SAMPLED, {'$1', '$2', '_', '_', '_', '_'}).
 
@@ -77,7 +75,6 @@ group(Id, {_, Groups}) -> ets:lookup_element(Groups, Id, 2).
 -spec kinds(t()) -> [dyno_agent_processes:group()].
 kinds({_, Groups}) -> ets:select(Groups, [{{'$1', '$2'}, [{is_integer, '$1'}], ['$2']}]).
 
--doc "The throttled functions, and the group of their callers.".
 -spec throttled(t()) -> #{mfa() => id()}.
 throttled({_, Groups}) -> ets:lookup_element(Groups, throttled, 2, #{}).
 
@@ -155,7 +152,6 @@ sample_one({Pid, Id, First, Last, Bytes, Collections}, Processes) ->
             {ran, Id, Now, Queue, dyno_agent_process:collections_since(Collections, Minor)}
     end.
 
--doc "By group: live processes at the last scan, and their reductions since the restart.".
 -spec alive(t()) -> #{id() => {Count :: pos_integer(), Reductions :: non_neg_integer()}}.
 alive({Processes, _}) ->
     ets:foldl(

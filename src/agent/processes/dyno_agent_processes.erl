@@ -55,7 +55,6 @@ Instruments that time calls read the groups in the table (`table/1`). They repor
     interval_ms := pos_integer()
 }.
 
--doc "A kind of processes; `other`: of too many kinds.".
 -type group() :: dyno_agent_kind:kind() | other.
 
 -type results() :: #{
@@ -63,7 +62,6 @@ Instruments that time calls read the groups in the table (`table/1`). They repor
     discovered := non_neg_integer(),
     %% Until now; without functions called too often; or until there were too many processes.
     discovers := yes | in_part | gave_up,
-    %% All processes started on the node.
     started := non_neg_integer(),
     %% Whether all could be asked at the end; otherwise the values are of the scan before.
     read => to_the_end | in_part
@@ -72,7 +70,6 @@ Instruments that time calls read the groups in the table (`table/1`). They repor
 -type state() :: #{
     discovery := dyno_agent_discovery:t(),
     first_calls := dyno_agent_first_calls:t(),
-    %% The number of the last process started at the restart.
     newest := non_neg_integer(),
     interval_ms := pos_integer(),
     scan := idle | dyno_agent_process_table:continuation(),
@@ -80,7 +77,6 @@ Instruments that time calls read the groups in the table (`table/1`). They repor
     began_ms := integer(),
     %% First calls until the next look at the message queue.
     look_in := non_neg_integer(),
-    %% The callers of read/1: they get the results at the end of the current scan.
     waiting := [gen_server:from()]
 }.
 

@@ -53,7 +53,6 @@
 
 -type number_of() :: non_neg_integer().
 
--doc "Processes discovered without a message.".
 -type silent() :: #{id() => non_neg_integer()}.
 
 -define(MAX_FUNCTIONS, 2000).
@@ -89,7 +88,6 @@ seen(MFA, Number, #{throttled := Throttled} = Throttle) ->
     case Throttled of
         #{MFA := #{last := Last, seen := Seen} = Function} when Number > Last ->
             #{from := From, to := To} = Function,
-            %% An atom is more than any number.
             More = Function#{from := min(From, Number), to := max(To, Number), seen := Seen + 1},
             Throttle#{throttled := Throttled#{MFA := More}};
         #{} ->
@@ -115,7 +113,6 @@ rate(MFA, {Id, Number, Time}, #{rates := Rates, limit := Limit} = Throttle) ->
 
 open(#{last := Last} = Function) -> Function#{from => none, to => Last, seen => 0}.
 
--doc "A process was identified as of this group, or had ended and counts as of it.".
 -spec learn(mfa(), dyno_agent_processes:group() | gone, id(), t()) -> t().
 learn(MFA, Kind, Id, #{groups := Groups} = Throttle) ->
     case learned(Kind, Id, maps:get(MFA, Groups, unknown)) of
@@ -185,7 +182,6 @@ closed_one(Time, _Newest, #{seen := Seen, from := From, to := To, last := Last} 
 share(Numbers, #{all := All}) when Numbers =< 0; All =:= 0 -> 0;
 share(Numbers, #{first := First, all := All}) -> round(Numbers * min(1, First / All)).
 
--doc "The processes discovered without a message until now, also after the last window.".
 -spec settled(integer(), number_of(), t()) -> {silent(), t()}.
 settled(Time, Newest, #{throttled := Before} = Throttle) ->
     Settled = #{
@@ -205,7 +201,6 @@ sums(Silent) ->
         maps:groups_from_list(fun({Id, _}) -> Id end, fun({_, N}) -> N end, Silent)
     ).
 
--doc "Ends the throttle of functions.".
 -spec release(fun((mfa()) -> boolean()), t()) -> t().
 release(IsReleased, #{throttled := Throttled} = Throttle) ->
     Throttle#{throttled := maps:filter(fun(MFA, _) -> not IsReleased(MFA) end, Throttled)}.

@@ -22,18 +22,15 @@
 
 -opaque t() :: #{
     session := trace:session(),
-    %% Whether the breakpoints were set at once.
     is_set := done | later,
     %% By callback name; those of gen_server, which are counted; the handlers' modules.
     functions := [{binary(), mfa()}],
     counted := [{call | cast | info | continue, mfa()}],
     %% The counts at the last reading.
     before := rate(),
-    %% The times at the last reading.
     base := #{mfa() => #{pid() => {non_neg_integer(), non_neg_integer(), integer()}}},
     %% Whether a process was flagged at the last reading.
     flagged := boolean(),
-    %% Processes that flag themselves when they begin.
     births := [{gen_server | gen_statem, [term()]}],
     handlers := [module()]
 }.
@@ -49,7 +46,6 @@
 }.
 
 -define(MEASURES, [call_time, call_memory]).
-%% Modules with event handlers.
 -define(MOST_HANDLERS, 50).
 -define(MOST_ROWS, 5000).
 %% Setting a breakpoint waits for each scheduler: for tens of milliseconds during a long call.
@@ -117,7 +113,6 @@ flag(Pid, How, #{session := Session}) ->
         _ = trace:process(Session, Pid, How, [call]),
         ok
     catch
-        %% The process has ended.
         error:badarg -> ok
     end.
 
@@ -141,7 +136,6 @@ births(Births, #{session := Session} = Times) ->
     _ = dyno_agent_process:within(?SET_MS, Set),
     Times#{births := Births}.
 
--doc "Times the event handlers of these modules, which gen_event calls directly.".
 -spec handlers([module()], t()) -> t().
 handlers(Modules, #{handlers := Known, session := Session, functions := Functions} = Times) ->
     New = lists:sublist(lists:usort(Modules) -- Known, max(0, ?MOST_HANDLERS - length(Known))),

@@ -24,7 +24,6 @@
 -type t() :: atomics:atomics_ref().
 -type series() :: 1..31.
 
--doc "The positions of the series' blocks.".
 -type blocks() :: #{non_neg_integer() => pos_integer()}.
 
 -type number_name() ::
@@ -37,7 +36,6 @@
     series := #{series() => [{Index :: non_neg_integer(), Count :: pos_integer()}]},
     queue_max := non_neg_integer(),
     delay_error := non_neg_integer(),
-    %% Callbacks that are counted and not timed.
     untimed := non_neg_integer(),
     events := #{peer() => pos_integer()},
     demand := #{peer() => pos_integer()}
@@ -73,7 +71,6 @@
 -define(POWERS, 37).
 -define(POWER_BITS, 6).
 -define(SERIES, 31).
-%% Series of callbacks.
 -define(CALLBACKS, 26).
 -define(COARSE, (?FIRST_BLOCK + ?BLOCKS * ?BLOCK_SIZE - ?POWERS)).
 -define(SIZE, (?COARSE + ?POWERS * (?SERIES + 1))).
@@ -97,7 +94,6 @@ begin_callback(Counters, SinceBase, Series) ->
 end_callback(Counters, SinceBase, Series) ->
     atomics:put(Counters, ?BEGUN, -(SinceBase bsl ?SERIES_BITS bor Series)).
 
--doc "The callback under way and its beginning, or the last one and its end.".
 -spec under_way(t() | none) -> {begun | ended, SinceBase :: pos_integer(), series()} | none.
 under_way(none) ->
     none;
@@ -108,13 +104,11 @@ under_way(Counters) ->
         Word -> {ended, -Word bsr ?SERIES_BITS, -Word band ?SERIES_MASK}
     end.
 
--doc "The hook has ended: the ends of callbacks are unknown from now on.".
 -spec hook_ends(t(), SinceBase :: pos_integer()) -> ok.
 hook_ends(Counters, SinceBase) ->
     ok = atomics:put(Counters, ?BEGUN, 0),
     atomics:put(Counters, ?GONE, SinceBase).
 
--doc "The time when the hook ended by itself.".
 -spec hook_gone(t() | none) -> none | SinceBase :: pos_integer().
 hook_gone(none) ->
     none;
@@ -146,7 +140,6 @@ ask_idle(Counters, Ended, At) ->
             asked
     end.
 
--doc "The idle process has answered: `Queue` messages wait.".
 -spec see_idle(t(), EndedSinceBase :: pos_integer(), {SinceBase :: pos_integer(), Queue}) -> ok when
     Queue :: non_neg_integer().
 see_idle(Counters, Ended, {At, Queue}) ->
@@ -189,7 +182,6 @@ seen_idle(Counters, Ended) ->
             {none, []}
     end.
 
--doc "The blocks of an earlier hook.".
 -spec blocks(t()) -> blocks().
 blocks(Counters) ->
     #{
@@ -232,7 +224,6 @@ stand_for_skipped(Counters) ->
             1
     end.
 
--doc "Counts a value of a series, `Count` times; a negative value as 0.".
 -spec record(t(), series(), integer(), pos_integer(), blocks()) -> blocks().
 record(Counters, Series, Value, Count, Blocks) ->
     Index = index(max(0, Value)),
@@ -261,7 +252,6 @@ record_new(Counters, Key, Index, Count, Blocks) ->
     ok = atomics:add(Counters, ?COARSE + Series * ?POWERS + (Index bsr ?BITS), Count),
     Blocks.
 
--doc "The counts since the last restart; `restart` resets them.".
 -spec read(restart | go_on, t() | none) -> values().
 read(_How, none) ->
     #{series => #{}, queue_max => 0, delay_error => 0, untimed => 0, events => #{}, demand => #{}};
@@ -279,7 +269,6 @@ read(How, Counters) ->
 read(go_on, Counters, Position) ->
     atomics:get(Counters, Position);
 read(restart, Counters, Position) ->
-    %% Most are 0: a read is enough.
     case atomics:get(Counters, Position) of
         0 -> 0;
         _ -> atomics:exchange(Counters, Position, 0)
@@ -365,7 +354,6 @@ histogram([{Lowest, _} | _] = Buckets) ->
 -spec scaled(non_neg_integer()) -> non_neg_integer().
 scaled(Length) when is_integer(Length) -> Length * ?SCALE.
 
--doc "The histogram of scaled lengths.".
 -spec lengths([{non_neg_integer(), pos_integer()}]) -> histogram().
 lengths([]) ->
     none;
@@ -407,7 +395,6 @@ shift_12(V) when V < 1 bsl 10 -> 2;
 shift_12(V) when V < 1 bsl 11 -> 3;
 shift_12(_V) -> 4.
 
--doc "The range of a bucket, the upper bound excluded.".
 -spec bounds(non_neg_integer()) -> {non_neg_integer(), pos_integer()}.
 bounds(Index) when Index < (2 bsl ?BITS) ->
     {Index, Index + 1};

@@ -54,12 +54,10 @@ received({Number, Now, Left}, Before, {Looks, Count}) ->
     {Ns, ErrorNs} = waited(Current, Before, {Number, Now, Left}),
     {Ns, ErrorNs, add(Number + Left, Now, Current, Kept)}.
 
--doc "The first message after a pause is received: its number, the time, the messages left.".
 -spec woken({pos_integer(), integer(), non_neg_integer()}, t()) -> t().
 woken({Number, Now, Left}, {Looks, Count}) ->
     case over(Number, Looks, Count) of
         {[_], _} -> add(Number + Left, Now, [{Number, Now, Now}], 1);
-        %% The message was there before: there was no pause.
         Current -> Current
     end.
 
@@ -90,7 +88,6 @@ waited([{UpTo, _, Early}], Before, {Number, Now, Left}) ->
     {Ns, ErrorNs} = spread(Number - UpTo, Number + Left - UpTo, {Early, Now}, Now),
     {max(Ns, Now - max(Early, Before)), ErrorNs}.
 
-%% The arrival of message `Number` of `Count` that came between two times.
 spread(Number, Count, {Early, Late}, Now) when Late > Early ->
     Share = (2 * Number - 1) / (2 * Count),
     Between = Late - Early,

@@ -58,7 +58,6 @@ last({ended, _, _}, _Ending, {crashed, _Reason}, _Shared) ->
 last(_NoCallback, _Ending, _Reason, _Shared) ->
     none.
 
-%% The callback in the stack of the exception.
 raised({_Exception, [_ | _] = Stack}, #{module := Module}, Taken) ->
     Callbacks = [handle_call, handle_cast, handle_info, handle_continue],
     case [F || {M, F, _, _} <- Stack, M =:= Module, lists:member(F, Callbacks)] of

@@ -31,7 +31,6 @@
 -define(SHARE, 100).
 %% A looker that is later than this waits for an answer.
 -define(LATE_MS, 40).
-%% The shortest pause of a hook.
 -define(PAUSE_NS, 2_000_000).
 
 -spec start(dyno_agent_server_hook:shared()) -> pid().
@@ -48,11 +47,9 @@ stop(Heart) ->
         {'DOWN', Ref, process, Heart, _} -> ok
     end.
 
--doc "The time of the looks since the last call.".
 -spec took_ns(dyno_agent_server_hook:shared()) -> non_neg_integer().
 took_ns(#{control := Control}) -> atomics:exchange(Control, ?TOOK, 0).
 
--doc "The longest time between two looks since the last restart; 0 if there was none.".
 -spec apart_ns(restart | go_on, dyno_agent_server_hook:shared()) -> non_neg_integer().
 apart_ns(go_on, #{control := Control}) -> atomics:get(Control, ?APART);
 apart_ns(restart, #{control := Control}) -> atomics:exchange(Control, ?APART, 0).

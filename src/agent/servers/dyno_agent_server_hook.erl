@@ -60,7 +60,6 @@ asking and asked stage. `each`: the process that gets single calls.
     clock :: integer(),
     rarity = 0 :: non_neg_integer(),
     looked :: integer(),
-    %% The time left for looks.
     credit = ?MOST_CREDIT_NS :: non_neg_integer(),
     names = #{} :: #{atom() | tuple() => #{atom() => non_neg_integer()}},
     next = 1 :: pos_integer(),
@@ -86,9 +85,7 @@ asking and asked stage. `each`: the process that gets single calls.
     %% The start of the callback under way; 0 if there is none.
     begun = 0 :: integer(),
     series = 0 :: non_neg_integer(),
-    %% Of a state machine.
     event = none :: none | {term(), term()},
-    %% The end of the last callback.
     ended :: integer(),
     received = 0 :: non_neg_integer(),
     %% Event messages that a stage in the middle keeps until there is demand.
@@ -109,7 +106,6 @@ asking and asked stage. `each`: the process that gets single calls.
 -define(BATCH, 30).
 -define(ANSWER, 31).
 -define(OTHER, '(other)').
-%% For events that a stage keeps, and demand that it has nothing for.
 -define(NO_CALLBACK, '(no callback)').
 %% A process without a message for this long has waited.
 -define(IDLE_NS, 3000).
@@ -179,7 +175,6 @@ debug(Pid, Counters, #{clock := Clock} = Shared) ->
     },
     {id(), fun ?MODULE:event/3, #hot{ended = Now, hook = Hook}}.
 
--doc "Handles an event of sys, in the measured process.".
 -spec event(#hot{}, term(), term()) -> #hot{} | done.
 event(#hot{distance = 1} = Hot, {in, Message}, _Name) ->
     in(Message, Hot);
@@ -248,7 +243,6 @@ check(Message, Skipped, #hot{ended = Before, distance = Distance, hook = Hook} =
         false ->
             in(Message, weighted(Hot));
         {message_queue_len, Left} when Left * ?FLOOD_NS < Gap div ?FEWER ->
-            %% The process has waited, or may have.
             in(Message, weighted(Hot#hot{distance = 1}));
         {message_queue_len, _} ->
             ok = dyno_agent_server_counters:add(Hook#hook.counters, skipped, -1),
@@ -272,7 +266,6 @@ flood(Now, #hot{event = none, received = Received, hook = #hook{flood = {Since, 
 flood(_Now, #hot{distance = Distance, hook = #hook{flood = Flood}}) ->
     {Distance, Flood}.
 
-%% More than 1; 16 on average.
 distance(1, _Now) -> 1;
 distance(_Distance, Now) -> distance(Now).
 
@@ -347,7 +340,6 @@ closely(Message, #hot{begun = Now, received = Received, weight = Weight, hook = 
             Told = told(Message, Control, Counted#hook{
                 rarity = Rarer, credit = Rest, looked = Now, delay = Delay, flood = Flood
             }),
-            %% The time of the look is not the callback's.
             Hot#hot{
                 begun = erlang:monotonic_time(nanosecond), distance = Distance, hook = Told
             }

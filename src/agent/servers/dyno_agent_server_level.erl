@@ -15,7 +15,6 @@
     now := dyno_agent_servers:level(),
     share := float(),
     why := none | binary(),
-    %% Seconds in a row: too much, or calm.
     too_much := non_neg_integer(),
     calm := non_neg_integer()
 }.
@@ -24,7 +23,6 @@
     %% Ready processes per scheduler; the schedulers' busy share.
     run_queue := number(),
     busy := float(),
-    %% The share of all schedulers' time that measuring takes.
     cost := float()
 }.
 
@@ -85,6 +83,5 @@ text(Format, Arguments) ->
 -spec level(t()) -> dyno_agent_servers:level().
 level(#{now := Now}) -> Now.
 
--doc "The reason for a lower level than configured.".
 -spec why(t()) -> none | binary().
 why(#{why := Why}) -> Why.

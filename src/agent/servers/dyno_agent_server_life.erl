@@ -30,7 +30,6 @@
 -opaque t() :: #{
     %% The session, or the ticks until it is opened again.
     session := trace:session() | pos_integer(),
-    %% Since the last tick.
     events := non_neg_integer(),
     begun := #{pid() => {module(), integer()}},
     endings := #{pid() => ending()},
@@ -42,7 +41,6 @@
 -doc "How and when a process came to terminate, and the time of terminate.".
 -type ending() :: {exception | stop, At :: integer(), Ns :: non_neg_integer() | unknown}.
 
--doc "A process that began, the time, and the time of init.".
 -type birth() :: {
     pid(),
     {gen_server | gen_statem, module()},
@@ -63,7 +61,6 @@
 -define(CLOSED_TICKS, 10).
 -define(MOST_KEPT, 5000).
 
--doc "The calling process gets the messages, for `event/2`.".
 -spec open() -> t().
 open() ->
     #{
@@ -124,11 +121,9 @@ tick(#{session := Ticks} = Life) when is_integer(Ticks) ->
 tick(#{begun := Begun, endings := Endings} = Life) ->
     Life#{events := 0, begun := few(Begun), endings := few(Endings)}.
 
-%% Of processes that are never asked for.
 few(Map) when map_size(Map) > ?MOST_KEPT -> #{};
 few(Map) -> Map.
 
--doc "Handles a message of the session; reports a process that has begun to serve.".
 -spec event(tuple(), t()) ->
     {begins, birth(), t()} | {none, t()}.
 event(_Message, #{events := ?MOST_EVENTS} = Life) ->
@@ -171,12 +166,10 @@ told(_Other, Life) ->
 monotonic({Time, _}) -> Time;
 monotonic(Time) -> Time.
 
--doc "Takes out how a process came to terminate, if seen.".
 -spec ending(pid(), t()) -> {ending() | none, t()}.
 ending(Pid, #{endings := Endings} = Life) ->
     {maps:get(Pid, Endings, none), Life#{endings := maps:remove(Pid, Endings)}}.
 
--doc "Counts the events that stages of these modules throw away.".
 -spec stages([module()], t()) -> t().
 stages([], Life) ->
     Life;
@@ -204,7 +197,6 @@ counts(Function, Arguments, Session) ->
     _ = trace:function(Session, Function, [{Arguments, [], Body}], [local]),
     ok.
 
--doc "The events that stages threw away in this window, if known.".
 -spec discarded(restart | go_on, t()) -> {#{pid() => non_neg_integer()} | unknown, t()}.
 discarded(_How, #{stages := none} = Life) -> {unknown, Life#{discarded := #{}}};
 discarded(go_on, #{discarded := Discarded} = Life) -> {Discarded, Life};

@@ -33,7 +33,6 @@ new() ->
 names(Pid, #{names := Table}) ->
     #{Series => Name || [Series, Name] <- ets:match(Table, {{Pid, series, '$1'}, '$2'})}.
 
--doc "The other stages, and the user's module and the type of the stage, if known.".
 -spec peers(pid(), dyno_agent_server_hook:shared()) ->
     {#{dyno_agent_server_counters:peer() => pid()}, module() | unknown, Type :: atom()}.
 peers(Pid, #{names := Table}) ->
@@ -46,7 +45,6 @@ hooks(Pid, Counters, #{names := Table}) ->
     true = ets:insert(Table, {{Pid, hooked, 1}, Counters}),
     ok.
 
--doc "The processes with a hook, and their counters.".
 -spec hooked(dyno_agent_server_hook:shared()) -> [{pid(), dyno_agent_server_counters:t()}].
 hooked(#{names := Table}) ->
     ets:select(Table, [{{{'$1', hooked, 1}, '$2'}, [], [{{'$1', '$2'}}]}]).

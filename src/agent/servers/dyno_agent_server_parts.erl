@@ -21,7 +21,6 @@
     HighNs :: non_neg_integer() | undefined
 }.
 
-%% Histograms are recorded for the callbacks that took the most time.
 -define(MOST_HISTOGRAMS, 50).
 %% If counted for less of its life, a server is known in part.
 -define(WHOLE, 0.99).
@@ -116,10 +115,6 @@ servers(#{servers := Servers, duration_ns := DurationNs, looks_apart_ns := Apart
         ]
     ].
 
--doc """
-The columns of message delays: the value, or the upper bound if it is below the resolution, and both
-bounds.
-""".
 -spec waited_columns(binary(), binary(), atom(), dyno_recording_table:properties()) ->
     [dyno_recording_table:column()].
 waited_columns(Name, Title, Key, Properties) ->

@@ -32,7 +32,6 @@ look_ns(Shared) ->
     Counters = dyno_agent_server_counters:new(),
     {_, _, Hook} = dyno_agent_server_hook:debug(self(), Counters, Shared),
     _ = timed(Hook),
-    %% A new hook looks at its first message.
     {_, _, New} = dyno_agent_server_hook:debug(self(), Counters, Shared),
     Numbers = lists:seq(1, ?LOOKS),
     Closely = [Ns || _ <- Numbers, {Ns, _} <- [timed(New)]],
@@ -49,7 +48,6 @@ timed(Hook) ->
 
 median(Times) -> lists:nth((length(Times) + 1) div 2, lists:sort(Times)).
 
--doc "The cost of call_time and call_memory.".
 -spec flag_ns(dyno_agent_server_breakpoints:t()) -> non_neg_integer().
 flag_ns(Times) ->
     added(fun(Pid) -> dyno_agent_server_breakpoints:flag(Pid, true, Times) end).

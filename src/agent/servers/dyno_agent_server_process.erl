@@ -16,7 +16,6 @@
     monitor := reference(),
     counters := dyno_agent_server_counters:t() | none,
     hook := none | asked | hooked | busy,
-    %% When sys was asked.
     since := integer(),
     flagged := boolean(),
     %% In this window: known from, ended at, and since when and how long it has a hook and is timed
@@ -50,19 +49,13 @@
 
 -type callback() :: #{
     buckets := [{non_neg_integer(), pos_integer()}],
-    %% Callbacks of unknown time.
     untimed := non_neg_integer(),
     exceptions := non_neg_integer(),
     stops := non_neg_integer()
 }.
 
--doc """
-The measurements of a window: the hook's counters and the names of their series; call_time's count,
-time and words of each callback.
-""".
 -type measured() :: #{
     level := dyno_agent_servers:level(),
-    %% Since the window began; the time of reading.
     elapsed_ns := non_neg_integer(),
     now := integer(),
     values := dyno_agent_server_counters:values(),
@@ -73,7 +66,6 @@ time and words of each callback.
     atom() => term()
 }.
 
-%% Infos with callbacks of their own.
 -define(INFOS, [
     ~"timeout", ~"handle_events", ~"handle_demand", ~"handle_subscribe", ~"handle_cancel",
     ~"(no callback)"
@@ -139,7 +131,6 @@ runs(_Now, Time) -> Time.
 stands(_Now, {_, none} = Time) -> Time;
 stands(Now, {Ns, Since}) -> {Ns + max(0, Now - Since), none}.
 
--doc "GenStage has named the user's module.".
 -spec rename(module(), t()) -> t().
 rename(Module, #{server := #{kind := module} = Server} = Process) ->
     Process#{server := Server#{module := Module, name := dyno_agent_name:module(Module)}};
@@ -167,7 +158,6 @@ outcome(returned, Callback) -> Callback;
 outcome(exception, #{exceptions := Count} = Callback) -> Callback#{exceptions := Count + 1};
 outcome(stop, #{stops := Count} = Callback) -> Callback#{stops := Count + 1}.
 
--doc "The process has ended, with or without a callback under way.".
 -spec ended(ended | crashed, term(), {binary(), outcome(), taken()} | none, t()) -> t().
 ended(How, Reason, UnderWay, Process) ->
     Now = erlang:monotonic_time(nanosecond),
@@ -211,7 +201,6 @@ next(Rate, RanNs, Now, #{queue_now := Queue, hook_time := Hook, flag_time := Fla
 restarted(_Now, {_, none}) -> {0, none};
 restarted(Now, {_, _}) -> {0, Now}.
 
--doc "Whether the runtime counted calls in the window and the hook none.".
 -spec is_silent(t(), measured()) -> boolean().
 is_silent(#{hook := hooked, from := From, hook_time := {_, Since}}, Measured) when
     Since =< From, map_get(running, Measured) =:= none
@@ -276,7 +265,6 @@ by(Process, Measured) ->
         {_, _} -> {none, why(Process)}
     end.
 
-%% In this window.
 ns({Ns, none}, _Measured) -> Ns;
 ns({Ns, Since}, #{now := Now}) -> Ns + max(0, Now - Since).
 
@@ -297,7 +285,6 @@ why(#{hook := busy}) -> ?BUSY;
 why(#{server := #{behaviour := gen_event}}) -> ?MANAGER;
 why(_Process) -> undefined.
 
-%% Only the hook knows.
 wall_ns(hook, Callbacks) -> lists:sum([Sum || #{wall := #{sum := Sum}} <- Callbacks]);
 wall_ns(_By, _Callbacks) -> undefined.
 
@@ -429,7 +416,6 @@ callback(Name, Hooked, Observed, {Calls, CpuNs, Words}, {Longer, UnderWay}) ->
     (maps:with([exceptions, stops], Observed))#{
         name => Name,
         count => Count,
-        %% Ended before there was a hook.
         missed =>
             case Longer of
                 true -> Count - Ended;

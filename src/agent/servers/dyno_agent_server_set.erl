@@ -22,7 +22,6 @@
     filter := dyno_agent_process_filter:t(),
     most := pos_integer(),
     shared := dyno_agent_server_hook:shared(),
-    %% Starts or stops timing of a process by the runtime.
     flag := fun((pid(), boolean()) -> ok),
     measured := #{pid() => dyno_agent_server_process:t()},
     %% Measured processes that ended in this window.
@@ -33,10 +32,8 @@
     %% The number of processes not asked yet, and the processes that have not answered.
     unasked := non_neg_integer(),
     asked := #{pid() => []},
-    %% The newest process when all were last listed; when the next listing is due.
     newest := integer(),
     due := integer(),
-    %% Candidates for the busiest, at the last choice.
     reductions := #{pid() => non_neg_integer()},
     %% Whether the runtime times new processes from their first message on.
     is_flagging := boolean(),
@@ -44,13 +41,11 @@
     templates := #{{gen_server | gen_statem, module()} => dyno_agent_process_filter:process()}
 }.
 
-%% The longest wait for an answer of sys.
 -define(ANSWER_NS, 2_000_000_000).
 %% Listing all processes takes a hundredth of the time.
 -define(SCAN_EVERY, 100).
 %% Asking a process for its description takes 3 us.
 -define(ASKED_AT_ONCE, 50_000).
-%% The longest wait for the answers.
 -define(DESCRIBED_MS, 200).
 %% A flag takes 0.2 ms: the most changed at once.
 -define(FLAGS, 100).
@@ -88,7 +83,6 @@ to_list(#{measured := All, filter := Filter}) ->
         Busiest orelse dyno_agent_process_filter:is_surely(Server, Filter)
     ].
 
--doc "The number of selected processes that are not measured, at most.".
 -spec unselected(t()) -> non_neg_integer().
 unselected(#{unselected := Unselected, unasked := Unasked, asked := Asked}) ->
     map_size(Unselected) + Unasked + map_size(Asked).
@@ -111,7 +105,6 @@ unselect(Less, #{filter := Filter, measured := All} = Set) ->
         not dyno_agent_process_filter:is_chosen(Server, Left)
     ],
     Smaller = lists:foldl(fun drop/2, Set#{filter := Left}, Unmeant),
-    %% Processes beyond the limit may find room.
     scan(Smaller#{other := #{}, unselected := #{}}).
 
 drop(Pid, #{measured := All, shared := Shared, flag := Flag, ended := Ended} = Set) ->
@@ -141,7 +134,6 @@ scan_if_due(Start, Set) ->
     End = erlang:monotonic_time(),
     Scanned#{due := End + ?SCAN_EVERY * (End - Start)}.
 
--doc "Takes new processes in.".
 -spec scan(t()) -> t().
 scan(Before) ->
     {_, Newest} = dyno_agent_process:newest(),
@@ -158,7 +150,6 @@ scan(Before) ->
     Deadline = erlang:monotonic_time(millisecond) + ?DESCRIBED_MS,
     known_stages((described_until(Deadline, Scanned))#{unasked := length(Later)}).
 
-%% Processes that are busy longer answer later.
 described_until(_Deadline, #{asked := Asked} = Set) when map_size(Asked) =:= 0 ->
     Set;
 described_until(Deadline, Set) ->
@@ -168,7 +159,6 @@ described_until(Deadline, Set) ->
     after max(0, Deadline - erlang:monotonic_time(millisecond)) -> Set
     end.
 
--doc "A process has described itself.".
 -spec described(pid(), dyno_agent_process_filter:process() | gone, t()) -> t().
 described(Pid, Server, #{asked := Asked, measured := All} = Before) ->
     Set = Before#{asked := maps:remove(Pid, Asked)},
@@ -269,7 +259,6 @@ measure(Pid, Server, Busiest, Since, #{measured := All, other := Other} = Set) -
         measured := All#{Pid => New#{busiest := Busiest}}, other := maps:remove(Pid, Other)
     }.
 
--doc "Chooses the busiest anew, by reductions since the last time.".
 -spec busiest(t()) -> t().
 busiest(#{filter := Filter} = Set) -> busiest(dyno_agent_process_filter:busiest(Filter), Set).
 
@@ -305,7 +294,6 @@ number(Pid, Item) ->
 
 %% Measuring
 
--doc "Measures each process at this level.".
 -spec adjust(dyno_agent_servers:level(), t()) -> t().
 adjust(Level, #{measured := All, shared := Shared, flag := Flag} = Set) ->
     Hooked = maps:map(fun(Pid, One) -> adjust_hook(Pid, One, Level, Shared) end, All),
@@ -334,7 +322,6 @@ births(_Level, #{filter := Filter}) -> dyno_agent_process_filter:births(Filter).
 -spec is_flagged(t()) -> boolean().
 is_flagged(#{measured := All}) -> lists:any(fun(#{flagged := Is}) -> Is end, maps:values(All)).
 
-%% If the process is measured.
 change(Pid, Change, #{measured := All} = Set) ->
     case All of
         #{Pid := One} -> Set#{measured := All#{Pid := Change(One)}};
@@ -461,7 +448,6 @@ took(InitNs, Pid, #{measured := All} = Set) ->
     Took = fun(What) -> fun(One) -> observe(What, returned, InitNs, One) end end,
     change(Supervisor, Took(~"start child"), change(Pid, Took(~"init"), Set)).
 
--doc "The times of processes that are not measured: unknown, or without room.".
 -spec unknown(dyno_agent_server_breakpoints:times(), t()) -> dyno_agent_server_breakpoints:times().
 unknown(Times, #{measured := All, other := Other, unselected := Unselected}) ->
     maps:filter(
@@ -475,7 +461,6 @@ unknown(Times, #{measured := All, other := Other, unselected := Unselected}) ->
 -spec running(pid(), t()) -> dyno_agent_servers:running() | none.
 running(Pid, #{measured := All, shared := #{clock := Clock} = Shared}) ->
     #{Pid := #{counters := Counters, hook := Hook} = One} = All,
-    %% Without a hook its end is not seen.
     IsSeen = not is_ended(One) andalso Hook =:= hooked,
     case IsSeen andalso dyno_agent_server_counters:under_way(Counters) of
         {begun, Since, Series} ->
@@ -487,7 +472,6 @@ running(Pid, #{measured := All, shared := #{clock := Clock} = Shared}) ->
             none
     end.
 
--doc "Describes a single call, if known.".
 -spec call(pid(), dyno_agent_server_counters:series(), t()) ->
     [#{pid := pid(), name := binary(), module := module(), callback := binary(), tag := binary()}].
 call(Pid, Series, #{measured := All, shared := Shared}) ->
@@ -500,7 +484,6 @@ call(Pid, Series, #{measured := All, shared := Shared}) ->
         #{Series := {Callback, Kind}} <- [dyno_agent_server_names:names(Pid, Shared)]
     ].
 
--doc "A process has ended: records this with its last callback.".
 -spec down(pid(), reference(), {Reason, dyno_agent_server_life:ending() | none}, t()) -> t() when
     Reason :: term().
 down(Pid, Monitor, {Reason, Ending}, #{measured := All, ended := Ended, shared := Shared} = Set) ->

@@ -11,14 +11,12 @@
 
 -type context() :: #{
     shared := dyno_agent_server_hook:shared(),
-    %% The runtime's counts, by process.
     times := dyno_agent_server_breakpoints:times(),
     level := dyno_agent_servers:level(),
     elapsed_ns := non_neg_integer(),
     now := integer(),
     probes := probes(),
     outstanding := #{pid() => integer()},
-    %% Events that stages threw away.
     discarded := #{pid() => non_neg_integer()} | unknown
 }.
 
@@ -33,9 +31,7 @@ The additional time of a callback: with the hook, with a close look, and timed b
     servers := [dyno_agent_servers:server()],
     %% Processes that were called and whose hooks counted nothing.
     silent := [pid()],
-    %% The time that measuring added to the callbacks.
     probed_ns := non_neg_integer(),
-    %% The unanswered demand of each stage.
     outstanding := #{pid() => integer()}
 }.
 

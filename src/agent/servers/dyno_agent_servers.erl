@@ -42,7 +42,6 @@ About 300 ns a callback (`probe_ns`: as measured on the node), 35 kB a process.
     most => pos_integer(),
     %% For the level each: calls in all, calls a second, and the time limit.
     each => #{count => pos_integer(), per_second => pos_integer(), seconds => pos_integer()},
-    %% Gets single calls.
     sink => pid(),
     %% The share of all schedulers' time that measuring may take; 0.1.
     share => float()
@@ -125,7 +124,6 @@ About 300 ns a callback (`probe_ns`: as measured on the node), 35 kB a process.
     stage := stage() | none
 }.
 
--doc "The running callback, and how long it has run.".
 -type running() :: #{callback := binary(), ns := non_neg_integer()}.
 
 -type callback() :: #{
@@ -162,7 +160,6 @@ A stage of GenStage. Values that only another stage knows are undefined if it is
 -type state() :: #{
     config := config(),
     shared := dyno_agent_server_hook:shared(),
-    %% Keeps hooks alive.
     heart := pid(),
     set := dyno_agent_server_set:t(),
     times := dyno_agent_server_breakpoints:t(),
@@ -179,7 +176,6 @@ A stage of GenStage. Values that only another stage knows are undefined if it is
     silent := [pid()],
     %% The runtime's times of processes still unknown at the window's end.
     unknown := dyno_agent_server_breakpoints:times(),
-    %% The stages' unanswered demand.
     outstanding := #{pid() => integer()},
     %% The window's start on the monotonic and the system clock; this process's work in it.
     started := integer(),
@@ -202,7 +198,6 @@ A stage of GenStage. Values that only another stage knows are undefined if it is
 -define(TICK_MS, 1000).
 %% Ticks between two questions to event managers for their handlers.
 -define(HANDLERS_TICKS, 10).
-%% Of a manager's stack.
 -define(LOOKS, 10).
 -define(LOOK_MS, 25).
 -define(EACH, #{count => 100, per_second => 10, seconds => 60}).
@@ -263,7 +258,6 @@ init(#{servers := Selectors} = Config) ->
                 false -> ?FLAG_NS
             end
     },
-    %% The probes' own counts do not count.
     {_, _, Zero} = dyno_agent_server_breakpoints:read(
         restart, dyno_agent_server_breakpoints:is_set(Times), Times
     ),

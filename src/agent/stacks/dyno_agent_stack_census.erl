@@ -37,10 +37,8 @@
 -doc "A process, and the number of processes it counts for.".
 -type found() :: {pid(), Weight :: number()}.
 
-%% Up to FEW, all are asked at an instant; else PART.
 -define(FEW, 1000).
 -define(PART, 400).
-%% The longest list.
 -define(MOST, 50_000).
 -define(MOST_ACTIVE, 500).
 -define(FORGET_AFTER, 100).
@@ -48,7 +46,6 @@
 -define(YOUNGEST, 48).
 -define(YOUNG, 24).
 -define(NUMBER_BITS, 28).
-%% Lists take a two-hundredth of the time.
 -define(LIST_EVERY, 200).
 
 -spec new() -> t().
@@ -177,15 +174,12 @@ is_ready(Pid) ->
 -spec list_cost(t()) -> non_neg_integer().
 list_cost(#{cost := Cost}) -> Cost.
 
--doc "Asks these at each instant from now on, if not all are.".
 -spec seeded([pid()], t()) -> t().
 seeded(Pids, #{active := Active} = Census) -> Census#{active := limited(Pids, Active)}.
 
--doc "The number of processes at the last list.".
 -spec count(t()) -> non_neg_integer().
 count(#{count := Count}) -> Count.
 
--doc "A random sample of all processes; all, if there are no more.".
 -spec some(pos_integer(), t()) -> [pid()].
 some(Most, #{all := All, count := Count}) when Count =< Most -> tuple_to_list(All);
 some(Most, #{all := All}) ->

@@ -41,7 +41,6 @@ class(dirty, {M, _, _}) ->
 class(_Ran, _Innermost) ->
     normal.
 
--doc "Weighs samples: weights by class, each for this wall time.".
 -spec weigh(#{class() => number()}, SampleNs :: number(), #{
     dyno_agent_threads:kind() => dyno_agent_threads:times()
 }) -> weighed().

@@ -14,7 +14,6 @@
 
 -opaque t() :: #{
     running := dyno_agent_stack_tree:t(),
-    %% Frames in which processes wait.
     waits := #{leaf() => true}
 }.
 
@@ -117,7 +116,6 @@ dirty(Class, #{running := Tree}) ->
         class_of(Ran, lists:last(Path)) =:= Class
     ]).
 
-%% Sums stacks without line numbers.
 summed(Stacks) ->
     Sums = lists:foldl(
         fun({Group, Stack, Weight}, Acc) ->
@@ -129,7 +127,6 @@ summed(Stacks) ->
     ),
     [{Group, Stack, Weight} || {Group, Stack} := Weight <- Sums].
 
--doc "The innermost frame becomes a function.".
 -spec without_line([term(), ...]) -> dyno_agent_stacks:stack().
 without_line(Path) -> stack(Path, #{}).
 
@@ -140,6 +137,5 @@ stack(Path, Waits) ->
         {MFA, _} -> lists:droplast(Path) ++ [MFA]
     end.
 
--doc "The weight of the stacks beyond the limit.".
 -spec other(t()) -> number().
 other(#{running := Tree}) -> dyno_agent_stack_tree:other(Tree).

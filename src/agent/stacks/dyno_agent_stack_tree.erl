@@ -27,7 +27,6 @@
 new(Most) ->
     #{ids => #{}, weights => #{}, most => Most, other => 0}.
 
--doc "Adds a weight to a path, outermost frame first.".
 -spec add([frame(), ...], weight(), t()) -> t().
 add(Path, Weight, #{ids := Ids, most := Most} = Tree) ->
     case find(Path, ?ROOT, Ids, Most) of

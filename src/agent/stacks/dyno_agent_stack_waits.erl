@@ -38,7 +38,6 @@ processes. The bounds are unknown if only time was sampled.
 }}.
 
 -define(NODES, 5000).
-%% Processes asked at an instant.
 -define(NAMES, 64).
 -define(QUEUED, 8).
 -define(OTHERS, 32).
@@ -91,7 +90,6 @@ asked(Chosen, Count, Waits) ->
         of_all := OfAll + Count
     }.
 
--doc "Adds a process waiting in a stack, with its messages and bytes.".
 -spec add(kind(), {how(), group()}, [term()], {Messages :: number(), Bytes :: number()}, t()) ->
     t().
 add(Kind, {How, Group}, Path, {Messages, Bytes}, #{tree := Tree} = Waits) ->

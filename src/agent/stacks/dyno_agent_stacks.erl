@@ -46,7 +46,6 @@ for the waiting ones.
     purpose => test | profile,
     %% The share of one scheduler for instants.
     share => float(),
-    %% Knows the groups of the discovered processes.
     processes => pid(),
     %% The processes; default: all.
     select => [dyno_agent_process_filter:selector()],
@@ -87,10 +86,8 @@ count as well; a function's processor time is its share of the running samples, 
     %% Samples beyond the limit, and those of unselected processes.
     other := number(),
     elsewhere := number(),
-    %% Whether the stacks of waiting processes are a profile, too.
     purpose := test | profile,
     waiting := [dyno_agent_stack_waits:waiting()],
-    %% Processes started, without this instrument's.
     started := non_neg_integer(),
     cpu := none | dyno_agent_cpu:sampled() | {refused, dyno_agent_cpu:reason()}
 }.
@@ -102,9 +99,7 @@ count as well; a function's processor time is its share of the running samples, 
     choice := dyno_agent_process_filter:t(),
     %% Of processes; `own`: dyno's; `elsewhere`: not selected.
     kinds := #{pid() => group() | own | elsewhere},
-    %% The weights of unselected processes.
     elsewhere := #{dyno_agent_stack_classes:class() => number()},
-    %% Known to have messages waiting.
     queued := [pid()],
     waits := dyno_agent_stack_waits:t(),
     threads := dyno_agent_threads:t(),
@@ -133,7 +128,6 @@ count as well; a function's processor time is its share of the running samples, 
 -define(SHARE_OF_TEST, 0.01).
 %% Of a budget; the rest of a third pays for lists and for waiting processes.
 -define(SHARE_OF_BUDGET, 0.2).
-%% Processes asked for their stacks at an instant.
 -define(ASKED, 32).
 %% Instants for each one that asks waiting processes too.
 -define(WAITING_EVERY, 20).
@@ -243,7 +237,6 @@ restarted(#{samples := Samples, threads := Threads, cpu := Cpu} = State) ->
         ran => {0, 0}
     }.
 
-%% The quickest answer of a process that does not run.
 question() ->
     {parent, Parent} = process_info(self(), parent),
     lists:min([asked_in(Parent) || _ <- lists:seq(1, 20)]).

@@ -104,7 +104,6 @@ text(Text) ->
         _ -> unicode:characters_to_binary(binary:part(Short, 0, byte_size(Short) div 2), latin1)
     end.
 
--doc "The points of a sum; unknown values have none.".
 -spec points(dyno_servers_window:sum()) -> [point()].
 points(#{callbacks := Callbacks, stage := Stage} = Sum) ->
     lists:append(

@@ -137,7 +137,6 @@ answer(Method, Status, Type, Body) ->
 
 %% Formats
 
--doc "All metrics, with all of their points.".
 -spec format(format(), [dyno_servers_sink_totals:server()]) -> [iodata()].
 format(Format, Servers) ->
     Points = maps:groups_from_list(

@@ -34,7 +34,6 @@ To add a kind of sink, write a module with this behaviour, and a line in `dyno_s
 -doc "The kind of sink and its address: a parsed URL.".
 -type config() :: dyno_servers_sink_url:config().
 
--doc "A running sink.".
 -opaque sink() :: #{pid := pid(), table := ets:table(), address := binary()}.
 
 -doc """

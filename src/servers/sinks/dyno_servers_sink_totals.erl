@@ -16,7 +16,6 @@
     %% By the node's clock, since 1970: start of the first window, end of the last one.
     since_ns := integer(),
     until_ns := integer(),
-    %% By the caller's clock.
     added_ms := integer(),
     fresh_ms := non_neg_integer(),
     points := #{
@@ -26,7 +25,6 @@
 
 -type value() :: number() | {Counts :: [non_neg_integer(), ...], Sum :: number()}.
 
--doc "All points of the processes with the same labels.".
 -type server() :: #{
     labels := dyno_servers_metrics:labels(),
     since_ns := integer(),
@@ -114,7 +112,6 @@ plus(counter, Old, New) ->
 plus(histogram, {Counts, Sum}, {More, Plus}) ->
     {lists:zipwith(fun(A, B) -> A + B end, Counts, More), Sum + Plus}.
 
--doc "The current totals, ordered by labels.".
 -spec servers(NowMs :: integer(), t()) -> [server()].
 servers(NowMs, Totals) ->
     [
