@@ -40,6 +40,7 @@ short queue; if it is full, the oldest one is dropped and counted.
 -type monitor() :: pid().
 
 -type options() :: #{
+    %% Default: all.
     servers => [dyno_process_filter:t()],
     %% The length of a window; 1000.
     interval_ms => pos_integer(),
@@ -165,8 +166,8 @@ subscribe(Monitor) -> subscribe(Monitor, 10).
 
 -doc """
 The calling process gets `{dyno_servers, Monitor, Window, Dropped}` for each window, with the number
-dropped before it. It gets `{dyno_servers, Monitor, Event}` at once: `{lost, Node, Error}`, `{back,
-Node}`, `{alarm, set | clear, Text}`; at the monitor's end `{left, Visits}`
+dropped before it. Events come as `{dyno_servers, Monitor, Event}` at once: `{lost, Node, Error}`,
+`{back, Node}`, `{alarm, set | clear, Text}`; at the monitor's end `{left, Visits}`
 (`t:dyno_target_visit:t/0`); at the level each `{each, Call}`, a map, for each callback within the
 limits of `each`.
 """.

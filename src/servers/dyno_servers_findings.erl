@@ -3,8 +3,8 @@
 
 -module(dyno_servers_findings).
 -moduledoc false.
-%% Findings about servers: which one is saturated, or when it will be, which one crashed, and
-%% whether servers do the work at all. Pure.
+%% Findings about servers: which ones are saturated, or will be, which ones crashed, and whether
+%% servers do the work at all. Pure.
 
 -export([tables/3, of_row/1, unseen/1]).
 
@@ -45,7 +45,7 @@ of_node(OfNode, Servers, Rows) ->
             })
         ].
 
--doc "The finding that a server is saturated, or when it will be, if of interest.".
+-doc "The finding that a server is saturated, or the rate that saturates the server, if of interest.".
 -spec of_row(dyno_servers_row:row()) -> [dyno_finding:t()].
 of_row(#{alive := 0}) ->
     [];

@@ -14,7 +14,7 @@ time: one that is 62 % busy saturates at 1.6 times its rate.
 -export([quantile/2]).
 -export_type([row/0, key/0]).
 
--doc "A number is `undefined` if the level does not measure it.".
+-doc "A number is `undefined` if not measured at the level.".
 -type row() :: #{atom() => number() | binary() | undefined}.
 
 -doc "The sort keys of rows.".

@@ -61,7 +61,7 @@ attach(Nodes, Options) ->
         ok ?= dyno_threshold:check_all(Thresholds, dyno_servers_recording:known()),
         {ok, Monitor} ?= dyno_servers:start(Nodes, maps:without(?OWN, Options)),
         ok = dyno_servers:subscribe(Monitor),
-        %% The monitor attaches again to a lost node when it is back.
+        %% The monitor attaches again to a lost node after its return.
         Plan = (maps:with([for_ms], Options))#{nodes => Nodes, targets => []},
         {ok, Plan, #{
             nodes => Nodes,

@@ -4,8 +4,8 @@
 -module(dyno_servers_target).
 -moduledoc false.
 %% A measured node: its agent, attached once for all monitors (dyno_servers), which share its
-%% windows. At whole multiples of the interval it reads a window and sends it to each monitor. After
-%% a loss it attaches again as soon as the node is back. It ends with its last monitor.
+%% windows. At whole multiples of the interval it reads a window and sends it to each monitor. A
+%% lost node is attached again as soon as possible. The process ends with its last monitor.
 %%
 %% A monitor receives {dyno_servers_target, Node, EndMs, Message}, where Message is {window,
 %% Window}, {lost, Error}, {alive, []} or {back, []}; and, at the level each, {dyno_servers_target,

@@ -3,11 +3,11 @@
 
 -module(dyno_servers_watch).
 -moduledoc """
-Raises an alarm when a server's queue, load or time per callback exceeds a limit, and clears it well
-below the limit. The log, subscribers and, if sasl runs, alarm_handler get it.
+Raises an alarm when a server's queue, load or time per callback exceeds a limit, and clears the
+alarm well below the limit. The log, subscribers and, if sasl runs, alarm_handler get the alarm.
 
 The alarm ends below `below`, by default 0.8 of the limit, so that a value at the limit does not
-toggle it in each window. It stays while the value is unknown.
+toggle it in each window. An alarm stays while the value is unknown.
 
 ```erlang
 dyno_servers:start(Node, #{watches => [#{'of' => queue, above => 1000}]})
@@ -119,7 +119,7 @@ window(#{servers := Servers, duration_ns := DurationNs}, #{watches := Watches} =
     Ends = [{clear, Alarm, gone(Alarm, Name)} || {Alarm, _} := Name <- Gone],
     {lists:reverse(Events) ++ Ends, State#{set := maps:without(maps:keys(Gone), Set)}}.
 
-%% If a value is known as an interval, its lower end sets an alarm and its upper end clears it.
+%% Of an interval, the lower end sets an alarm and the upper end clears the alarm.
 by_value({Key, Value, Watch, Name}, Events) when not is_tuple(Value) ->
     by_value({Key, {Value, Value}, Watch, Name}, Events);
 by_value({{Alarm, Above} = Key, {Low, High}, #{'of' := Of} = Watch, Name}, {Events, Set}) ->

@@ -3,8 +3,8 @@
 
 -module(dyno_servers_window).
 -moduledoc """
-One window of the servers of some nodes, and sums of it: by process, name, module, supervisor,
-application, node, or of all. Pure.
+One window of the servers of some nodes, and sums by process, name, module, supervisor, application,
+node, or of all. Pure.
 
 Sums add up over processes and over time. Histograms are merged, so percentiles of a sum are those
 of all its callbacks.

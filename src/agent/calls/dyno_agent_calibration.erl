@@ -7,9 +7,9 @@
 %% many times under the same trace setting.
 %%
 %% The overhead depends on the number of calling processes: the runtime keeps statistics for each,
-%% and many do not fit the cache. So it is measured with 1, 64 and 1,024 processes; between these it
-%% grows with the logarithm. Other work on the machine only adds to it, so the quickest rounds
-%% count, and never more is subtracted than was added.
+%% and many do not fit the cache. So the overhead is measured with 1, 64 and 1,024 processes; in
+%% between, it grows with the logarithm. Other work on the machine only adds to it, so the quickest
+%% rounds count, and never more is subtracted than was added.
 
 -export([open/1, rounds/2, close/1, overhead_ns/2]).
 %% Called from outside its own clause, so that the calls are calls.
@@ -18,6 +18,7 @@
 
 -doc "The reported time of a call of an empty function, and its uncertainty.".
 -type overhead() :: #{
+    %% Ascending.
     overheads_ns := [{Processes :: pos_integer(), Ns :: float()}],
     uncertain_ns := float(),
     %% The time that a call adds to its caller, as a share of the overhead of the call itself.

@@ -180,6 +180,7 @@ flag(Session, Selectors) ->
         dyno_agent_process_filter:running(Filter)
     ).
 
+-doc "Stops timing; discards unread rows.".
 -spec close_window(t()) -> t().
 close_window(#{window := closed} = Sessions) ->
     Sessions;
@@ -192,12 +193,14 @@ close_window(#{session := Session, rows := Rows, counts := Counts} = Sessions) -
 -spec is_open(t()) -> boolean().
 is_open(#{window := Window}) -> Window =:= open.
 
+-doc "Sets all to zero; resumes paused counting.".
 -spec restart(t()) -> ok.
 restart(#{self_calls := SelfCalls, counts := Counts} = Sessions) ->
     ok = all(restart, [call_count || Counts], Sessions),
     ok = resume(Sessions),
     dyno_agent_self_calls:restart(SelfCalls).
 
+-doc "Stops all counting, until `restart/1`.".
 -spec stop(t()) -> ok.
 stop(#{counts := Counts, self_calls := SelfCalls} = Sessions) ->
     ok = pause(Sessions),
@@ -208,6 +211,7 @@ stop(#{counts := Counts, self_calls := SelfCalls} = Sessions) ->
 pause(#{rows := Rows, window := Window} = Sessions) ->
     all(pause, [R || Window =:= open, R <- Rows], Sessions).
 
+-doc "Resumes the window's counting from zero.".
 -spec resume(t()) -> ok.
 resume(#{rows := Rows, window := Window} = Sessions) ->
     all(restart, [R || Window =:= open, R <- Rows], Sessions).

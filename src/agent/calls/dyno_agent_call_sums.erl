@@ -8,9 +8,9 @@
 %%
 %% The runtime cuts each process's time in a function to whole microseconds. If short-lived
 %% processes call a function once, all times and their sum would be 0. So a time of N > 0 us counts
-%% as N + 0.5, right on average. A time of 0 lies between the overhead of its calls and 1 us; it
-%% counts as the mean of the log-uniform distribution between the two. The possible error of both is
-%% kept.
+%% as N + 0.5, right on average. A time of 0 lies between the overhead of its calls and 1 us; such a
+%% time counts as the mean of the log-uniform distribution between the two. The possible error of
+%% both is kept.
 
 -export([new/0, add/4, functions/2, callers/2]).
 -export_type([t/0, reading/0, group_of/0, overhead/0]).

@@ -44,12 +44,14 @@ for `call_memory` (OTP 29 with the JIT; doc/architecture.md).
 
 -type config() :: #{
     patterns := [dyno_agent_patterns:pattern()],
+    %% Measured all the time; or within a budget, with times if `may_time`.
     measures => [measure()],
     budget => float(),
     may_time => boolean(),
     %% Knows the processes' groups; samples the running processes.
     processes => pid(),
     stacks => pid(),
+    %% Default: all processes.
     select => [dyno_agent_process_filter:selector()]
 }.
 
@@ -60,7 +62,9 @@ for `call_memory` (OTP 29 with the JIT; doc/architecture.md).
 The reading of a node. On the caller's side `dyno_agent_call_times` makes a `t:result/0` of it.
 """.
 -type reading() :: #{
+    %% Without dyno's calls.
     counted := #{mfa() => non_neg_integer()},
+    %% The window's rows without the overhead; the threads' times meanwhile.
     rows := #{functions := [#{mfa := mfa(), atom() => term()}], callers := [row()]},
     threads := #{atom() => dyno_agent_threads:times()},
     samples => #{

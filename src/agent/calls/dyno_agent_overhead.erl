@@ -3,11 +3,11 @@
 
 -module(dyno_agent_overhead).
 -moduledoc false.
-%% The overhead of measuring in the times of functions. It is measured when counting begins, by
-%% number of calling processes (dyno_agent_calibration). Later the machine becomes faster or slower:
-%% clock rate, neighbours, caches. So an empty function is called on, a thousand times twice a
-%% second and a few times at both ends of the measurement, and all overheads are scaled by the
-%% change of its own.
+%% The overhead of measuring in the times of functions. The overhead is measured when counting
+%% begins, by number of calling processes (dyno_agent_calibration). Later the machine becomes faster
+%% or slower: clock rate, neighbours, caches. So an empty function is called on, a thousand times
+%% twice a second and a few times at both ends of the measurement, and all overheads are scaled by
+%% the change of its own.
 %%
 %% This needs a process of its own: reading the times stops all schedulers, for milliseconds on a
 %% busy machine, and the counting process must be ready when a module is replaced.

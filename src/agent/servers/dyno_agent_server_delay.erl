@@ -96,7 +96,7 @@ spread(Number, Count, {Early, Late}, Now) when Late > Early ->
 spread(_Number, _Count, {_Early, Late}, Now) ->
     {Now - Late, 0}.
 
-%% Messages missing at the last look come after it.
+%% Messages missing at the last look come later.
 add(UpTo, Now, [Over], Count) ->
     {[Over, {UpTo, Now, Now}], Count + 1};
 add(UpTo, Now, Looks, Count) ->

@@ -27,7 +27,7 @@ ended(Reason, Ending, #{counters := Counters, server := Server} = One, Shared) -
 how(normal, _Ending) -> ended;
 how(shutdown, _Ending) -> ended;
 how({shutdown, _}, _Ending) -> ended;
-%% The process had ended before it was monitored: the reason is unknown.
+%% The process had ended before the monitor: the reason is unknown.
 how(noproc, {exception, _, _}) -> crashed;
 how(noproc, _Ending) -> ended;
 how(_Reason, _Ending) -> crashed.

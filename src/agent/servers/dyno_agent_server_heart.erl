@@ -9,7 +9,7 @@
 %% If messages wait and no callback runs, the process waits for a processor or is in a collection.
 %% Its hook takes that for a pause, so the looks are left in its counters: when the queue was empty,
 %% and when not. A process in a collection does not answer, so the question is recorded too. The
-%% asking process waits with it, and another one goes on looking.
+%% asking process waits too, and another one goes on looking.
 %%
 %% A wait that begins and ends between two looks is not seen: each window tells the longest distance
 %% between looks.

@@ -11,13 +11,12 @@
 %%   end                  {out, ...}, {noreply, State}          {consume, ...}, {postpone, ...}
 %%   without a begin      {continue, Term}: since the last end  consume: since the last end
 %%
-%% gen_event reports only the begin, so it gets no hook. If a callback raises an exception, there is
-%% no end: the begin stays in the counters, and the instrument finds it there.
+%% gen_event reports only the begin, so event managers get no hook. If a callback raises an
+%% exception, there is no end: the begin stays in the counters, for the instrument.
 %%
 %% sys drops a debug function that returns `done` or fails. So a hook goes with the first message
 %% after its deadline, which it records in its counters, and also if this module has been removed.
-%% The function is external, because a purge of the module kills processes that hold a local fun of
-%% it.
+%% The function is external, because a purge of the module kills processes that hold a local fun.
 %%
 %% Only random messages, one in `rarity` + 1, get a close look: queue length, delay, deadline. The
 %% rarity follows the message rate; each look stands for that number of messages. The first message
@@ -197,7 +196,7 @@ event(#hot{distance = Distance, hook = Hook} = Hot, {continue, _Term}, _Name) wh
 event(Hot, {continue, Term}, _Name) ->
     since_last(handle_continue, kind(Term), Hot);
 %% Of a state machine. An event that the machine gives itself comes in during another one; if that
-%% other event was postponed before, it had no beginning.
+%% other event was postponed before, no beginning was seen.
 event(#hot{begun = 0} = Hot, {in, {Type, _} = Event, State}, _Name) ->
     Now = erlang:monotonic_time(nanosecond),
     begins(in_state(State, Type), none, Event, Now, Hot#hot{event = Event});
@@ -307,7 +306,8 @@ since_pause(Left, #hot{begun = Now, ended = Ended, received = Received} = Hot) w
     #hot{hook = #hook{counters = Counters, clock = Clock, delay = Delay}} = Hot,
     {Asked, Looks} = dyno_agent_server_counters:seen_idle(Counters, Ended - Clock),
     Seen = [{At + Clock, Queue} || {At, Queue} <- Looks],
-    %% If messages were seen waiting, or the process gave no answer, it did not wait for them.
+    %% If messages were seen waiting, or the process gave no answer, the process was not waiting for
+    %% messages.
     case [waits || {_, Queue} <- Seen, Queue > 0] of
         [] when Asked =:= none; Now - Clock - Asked < ?ANSWER_NS ->
             {before(Left, Hot), dyno_agent_server_delay:woken({Received, Now, Left}, Delay)};
@@ -345,7 +345,7 @@ closely(Message, #hot{begun = Now, received = Received, weight = Weight, hook = 
             }
     end.
 
-%% The end of the last callback. In a flood it is unknown: any time until now.
+%% The end of the last callback. In a flood any time until now.
 before(0, #hot{distance = Distance}) when Distance > 1 -> waited;
 before(_Left, #hot{begun = Now, distance = Distance}) when Distance > 1 -> Now;
 before(_Left, #hot{begun = Now, ended = Ended}) when Now - Ended > ?IDLE_NS -> waited;

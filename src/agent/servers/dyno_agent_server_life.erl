@@ -4,7 +4,7 @@
 -module(dyno_agent_server_life).
 -moduledoc false.
 %% How gen_servers begin and end, and gen_statems begin: the times of init and terminate, and the
-%% end of a callback that the hook cannot see. No process is flagged while it serves:
+%% end of a callback that the hook cannot see. No serving process is flagged:
 %%
 %%   gen_server:init_it/6     meta breakpoint: the process flags itself
 %%   gen_server:init_it/2     call, return      the time of init
@@ -28,7 +28,7 @@
 -export_type([t/0, ending/0, birth/0]).
 
 -opaque t() :: #{
-    %% The session, or the ticks until it is opened again.
+    %% The session, or the ticks until the session is opened again.
     session := trace:session() | pos_integer(),
     events := non_neg_integer(),
     begun := #{pid() => {module(), integer()}},
@@ -51,7 +51,7 @@
 -define(FLAGS, [call, arity, return_to, monotonic_timestamp, strict_monotonic_timestamp]).
 -define(EXCEPTION, [call, arity, return_to, monotonic_timestamp]).
 -define(BIRTH, [call, arity, monotonic_timestamp]).
-%% The message is made with the remaining flags: without arity it would hold the arguments.
+%% The message is made with the remaining flags: without arity the message would hold the arguments.
 -define(FLAG_OFF, {trace, [call], []}).
 -define(DISCARDS, [call, arity, monotonic_timestamp]).
 -define(STOP, [call, arity, return_to, strict_monotonic_timestamp]).

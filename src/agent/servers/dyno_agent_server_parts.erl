@@ -160,7 +160,7 @@ is_in_part(#{life_ns := LifeNs} = Server) -> counted_ns(Server) < ?WHOLE * LifeN
 counted_ns(#{busy_of_ns := BusyOfNs, cpu_of_ns := CpuOfNs, life_ns := LifeNs}) ->
     min(LifeNs, max(BusyOfNs, CpuOfNs)).
 
-%% A registered name is one server, however often it was restarted.
+%% A registered name is one server, over all restarts.
 at_once([#{kind := registered} | _]) -> 1;
 at_once(Of) -> length(Of).
 

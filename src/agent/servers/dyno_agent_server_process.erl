@@ -3,8 +3,8 @@
 
 -module(dyno_agent_server_process).
 -moduledoc false.
-%% One measured process: its identity, how it is measured, and the facts beside its counters. Makes
-%% its part of a window. Pure.
+%% One measured process: its identity, the way of measuring, and the facts beside the counters.
+%% Makes its part of a window. Pure.
 
 -export([new/3, rename/2, queue/2, observe/4, ended/4, is_ended/1, next/4, part/2]).
 -export([hook/3, flag/3, is_silent/2]).
@@ -18,15 +18,15 @@
     hook := none | asked | hooked | busy,
     since := integer(),
     flagged := boolean(),
-    %% In this window: known from, ended at, and since when and how long it has a hook and is timed
-    %% by the runtime. Monotonic clock.
+    %% In this window: known from, ended at, and since when and how long with a hook and timed by
+    %% the runtime. Monotonic clock.
     from := integer(),
     until := integer() | none,
     hook_time := time(),
     flag_time := time(),
     %% Whether the hook missed the calls of the last window.
     silent := boolean(),
-    %% Whether it is measured only as one of the busiest.
+    %% Measured only as one of the busiest.
     busiest := boolean(),
     %% Callbacks a second in the last window; the run time of the callback at its end.
     rate := number(),
@@ -288,8 +288,8 @@ why(_Process) -> undefined.
 wall_ns(hook, Callbacks) -> lists:sum([Sum || #{wall := #{sum := Sum}} <- Callbacks]);
 wall_ns(_By, _Callbacks) -> undefined.
 
-%% The busy time, and the time it is a part of. If the runtime timed the whole life and the hook
-%% little of it, the processor time is a lower bound.
+%% The busy time, and the time it is a part of. If the runtime timed the whole life, and the hook a
+%% small part, the processor time is a lower bound.
 busy(By, WallNs, #{state := State} = Process, #{times := Times} = Measured) ->
     HookNs = ns(map_get(hook_time, Process), Measured),
     LifeNs = life_ns(Process, Measured),
@@ -309,10 +309,10 @@ is_flagged_longer(#{hook_time := Hook, flag_time := Flag} = Process, Measured) -
     FlagNs = ns(Flag, Measured),
     FlagNs > ns(Hook, Measured) andalso FlagNs + ?SOON_NS >= life_ns(Process, Measured).
 
-%% A callback counts when it ends, with all of its time. A server blocked for ten windows would be
+%% A callback counts at its end, with all of its time. A server blocked for ten windows would be
 %% idle in nine and busy ten times over in the last. So each window gets the time that ran in it.
 running_ns(#{state := alive, ran_ns := Before}, #{running := #{ns := Ns}} = Measured) ->
-    %% The part unknown to the first window began before it.
+    %% A callback unknown to the first window began earlier.
     min(Ns, Before + map_get(elapsed_ns, Measured)) - Before;
 running_ns(#{ran_ns := Before}, _NoneRuns) ->
     -Before.

@@ -188,7 +188,7 @@ current(Pids, #{other := Other, unselected := Unselected} = Set) ->
 has_room(#{measured := All, ended := Ended, most := Most}) ->
     map_size(All) - Ended < Most andalso Ended =< Most.
 
-%% A stage names its module with its first callback; until then it may be a selected one.
+%% A stage names its module with its first callback; until then the stage may be a selected one.
 known_stage(Pid, #{measured := All, shared := Shared, filter := Filter} = Set) ->
     case dyno_agent_server_names:peers(Pid, Shared) of
         {_Peers, unknown, unknown} ->
@@ -353,7 +353,7 @@ is_flag_due(_Level, #{hook := hooked, rate := Rate}) -> Rate < ?SELDOM;
 is_flag_due(_Level, _NoHook) -> true.
 
 %% The answer comes when the process receives its next system message. A hook that is put back goes
-%% on with its counters. If there is a hook still, sys keeps it.
+%% on with its counters. sys keeps an existing hook.
 ask(Pid, #{counters := Before} = One, Shared) ->
     Counters =
         case Before of

@@ -150,7 +150,7 @@ busy(_Before, _After) ->
 
 -doc """
 The share of the busy time that the schedulers were on a processor, between two readings `Ns` apart:
-less than 1 if other programs of the machine had it.
+less than 1 if other programs had the processors.
 """.
 -spec on_processor(
     Before :: [tuple()], {[tuple()], ProcessorNs :: integer()}, Ns :: pos_integer()

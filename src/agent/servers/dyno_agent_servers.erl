@@ -17,8 +17,8 @@ dyno_agent_server_counters     --- next/1 ------->   dyno_agent_server_process, 
 ```
 
 A process measures itself in a debug function of sys: no message is sent, nothing is copied. If a
-process does not answer sys within two seconds, and for event managers, call_time measures it. Hooks
-end by themselves some seconds after this process, and with the agent.
+process does not answer sys within two seconds, call_time measures the process, as it does event
+managers. Hooks end by themselves some seconds after this process, and with the agent.
 
 ## Cost
 About 300 ns a callback (`probe_ns`: as measured on the node), 35 kB a process.
@@ -42,6 +42,7 @@ About 300 ns a callback (`probe_ns`: as measured on the node), 35 kB a process.
     most => pos_integer(),
     %% For the level each: calls in all, calls a second, and the time limit.
     each => #{count => pos_integer(), per_second => pos_integer(), seconds => pos_integer()},
+    %% Gets single calls.
     sink => pid(),
     %% The share of all schedulers' time that measuring may take; 0.1.
     share => float()
@@ -138,7 +139,8 @@ About 300 ns a callback (`probe_ns`: as measured on the node), 35 kB a process.
 }.
 
 -doc """
-A stage of GenStage. Values that only another stage knows are undefined if it is not measured.
+A stage of GenStage. Values that only another stage knows are undefined if that stage is not
+measured.
 """.
 -type stage() :: #{
     kind := producer | producer_consumer | consumer | unknown,
@@ -193,7 +195,7 @@ A stage of GenStage. Values that only another stage knows are undefined if it is
 -define(MOST, 1000).
 -define(SHARE, 0.1).
 -define(SHORT_NS, 100_000_000).
-%% The cost of a flag if it could not be measured.
+%% The assumed cost of a flag if measuring failed.
 -define(FLAG_NS, 150).
 -define(TICK_MS, 1000).
 %% Ticks between two questions to event managers for their handlers.
@@ -518,8 +520,8 @@ window(How, #{started := Started, config := Config, level := Level, probes := Pr
         ),
     Duration = max(1, now_ns() - Started),
     Schedulers = schedulers(),
-    %% Only the clock measures this process's time. It has priority, so only other programs of the
-    %% machine take the processor away for long.
+    %% Only the clock measures this process's time. This process has priority, so only other
+    %% programs of the machine take the processor away for long.
     ProcessorNs = dyno_agent_os:processor_ns() - map_get(processor_ns, State),
     OnProcessor =
         dyno_agent_server_window:on_processor(Before, {Schedulers, ProcessorNs}, Duration),

@@ -5,7 +5,7 @@
 -moduledoc false.
 %% Raises the number of frames that the runtime shows of a stack (`backtrace_depth`, 8 by default),
 %% a setting of the whole node. This process restores it when its owner ends, even if killed.
-%% Several owners may raise it in turn: it is restored only if it still has the value set here.
+%% Several owners may raise the depth in turn: a process restores only its own value.
 %%
 %% The process is linked to the guard like the instruments, so its code stays until it has ended.
 

@@ -18,12 +18,11 @@ dyno_agent_stack_census: who runs?  -->  process_info(Pid, current_stacktrace)
        dyno_agent_kind, where it is not known --> dyno_agent_stack_samples, bounded
 ```
 
-## What a sample tells
-A running process answers at the end of its time slice. So a process that computes for long is seen
-where it computes. A process that runs for microseconds and waits again is always seen in the
-following `receive`: it is known to have run, but not where. Such a sample is a `burst`, recognized
-by its innermost frame, function and line, being one in which processes wait. Groups of computing
-processes have hardly any.
+## What a sample tells A running process answers at the end of its time slice. So a process that
+computes for long is seen where it computes. A process that runs for microseconds and waits again is
+always seen in the following `receive`: the place where it ran is unknown. Such a sample is a
+`burst`, recognized by its innermost frame, function and line, being one in which processes wait.
+Groups of computing processes have hardly any.
 
 For a process in a dirty scheduler another process answers, at once. The process may wait there for
 the system, so thread clocks give the processor time of the sample (dyno_agent_stack_classes).
@@ -56,13 +55,13 @@ for the waiting ones.
 -doc "The processor sampler's library, and whether the sampler must work.".
 -type cpu() :: #{library := binary() | none, use := required | preferred}.
 
--doc "As named by the discovery (`m:dyno_agent_processes`), even if it does not run.".
+-doc "As named by the discovery (`m:dyno_agent_processes`), even without a discovery.".
 -type group() :: dyno_agent_processes:group().
 
 -doc """
 The functions from outermost to innermost, without repetitions; `deep`: frames further out than the
 runtime shows. `burst`: the process ran shortly and waited in the last function, or was ready and
-had not run on from there; `unseen`: it ended before it could answer.
+had not run on from there; `unseen`: the process ended before its answer.
 """.
 -type stack() :: [dyno_agent_cpu_frames:frame() | burst | unseen].
 
@@ -88,6 +87,7 @@ count as well; a function's processor time is its share of the running samples, 
     elsewhere := number(),
     purpose := test | profile,
     waiting := [dyno_agent_stack_waits:waiting()],
+    %% Processes started, without this instrument's.
     started := non_neg_integer(),
     cpu := none | dyno_agent_cpu:sampled() | {refused, dyno_agent_cpu:reason()}
 }.
@@ -328,7 +328,7 @@ share(#{share := Share}) -> Share.
 waiting_every(#{cpu := Cpu}) when is_pid(Cpu) -> 1;
 waiting_every(_State) -> ?WAITING_EVERY.
 
-%% An instant. Waiting for an answer is no cost, so it is not timed.
+%% An instant. Waiting for an answer is no cost, and not timed.
 
 instant(#{census := Census, instants := N, started := StartedBefore} = State) ->
     Begin = erlang:monotonic_time(),

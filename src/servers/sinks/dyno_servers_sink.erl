@@ -114,7 +114,7 @@ failures(#{table := Table}) ->
 counted() ->
     [{failed, 0}, {dropped, 0}, {last, none}].
 
--doc "Stops the sink after it has sent the pending sums.".
+-doc "Sends the pending sums and stops the sink.".
 -spec stop(sink()) -> ok.
 stop(#{pid := Pid}) ->
     gen_server:stop(Pid).

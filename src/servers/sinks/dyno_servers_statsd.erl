@@ -8,12 +8,12 @@
 %% A distribution is sent as representative values with the protocols' sample rate; their counts add
 %% up exactly.
 %%
-%% StatsD's server applies the rate to counts, but not to means and percentiles. It gets at most
-%% fifty values, each for the same number of values or for one more.
+%% StatsD's server applies the rate to counts, but not to means and percentiles. The server gets at
+%% most fifty values, each for the same number of values or for one more.
 %%
-%% Datadog's agent applies the rate everywhere. It gets nine values for the lowest 90 %, nine for 90
-%% % of the rest, and so on, down to single values; the largest is sent exactly. A distribution of a
-%% million values takes about 60.
+%% Datadog's agent applies the rate everywhere. The agent gets nine values for the lowest 90 %, nine
+%% for 90 % of the rest, and so on, down to single values; the largest is sent exactly. A
+%% distribution of a million values takes about 60.
 
 -behaviour(dyno_servers_sink).
 
