@@ -45,7 +45,7 @@ of_node(OfNode, Servers, Rows) ->
             })
         ].
 
--doc "The finding that a server is saturated, or the rate that saturates the server, if of interest.".
+-doc "The finding that a server is saturated, or its rate at saturation, if of interest.".
 -spec of_row(dyno_servers_row:row()) -> [dyno_finding:t()].
 of_row(#{alive := 0}) ->
     [];

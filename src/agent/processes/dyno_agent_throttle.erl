@@ -58,7 +58,7 @@
 -define(MAX_FUNCTIONS, 2000).
 -define(PRESUMED_AFTER, 20).
 -define(IDENTIFY_EVERY, 20).
-%% After this number of processes in windows the older weights halve.
+%% Beyond this number of processes in windows, older windows lose weight.
 -define(REMEMBER, 5000).
 
 -spec new() -> t().

@@ -18,11 +18,12 @@ dyno_agent_stack_census: who runs?  -->  process_info(Pid, current_stacktrace)
        dyno_agent_kind, where it is not known --> dyno_agent_stack_samples, bounded
 ```
 
-## What a sample tells A running process answers at the end of its time slice. So a process that
-computes for long is seen where it computes. A process that runs for microseconds and waits again is
-always seen in the following `receive`: the place where it ran is unknown. Such a sample is a
-`burst`, recognized by its innermost frame, function and line, being one in which processes wait.
-Groups of computing processes have hardly any.
+## Meaning of a sample
+A running process answers at the end of its time slice. So a process that computes for long is seen
+where it computes. A process that runs for microseconds and waits again is always seen in the
+following `receive`: the place where it ran is unknown. Such a sample is a `burst`, recognized by
+its innermost frame, function and line, being one in which processes wait. Groups of computing
+processes have hardly any.
 
 For a process in a dirty scheduler another process answers, at once. The process may wait there for
 the system, so thread clocks give the processor time of the sample (dyno_agent_stack_classes).
