@@ -97,6 +97,7 @@ kind(~"count") -> count;
 kind(~"ratio") -> ratio;
 kind(~"ns") -> ns.
 
+-doc "No alarm is set.".
 -spec new([watch()]) -> state().
 new(Watches) -> #{watches => Watches, set => #{}}.
 

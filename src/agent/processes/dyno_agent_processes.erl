@@ -124,6 +124,7 @@ read(Pid) ->
 table(Pid) ->
     gen_server:call(Pid, table, infinity).
 
+-doc "Reports a loaded module.".
 -spec loaded(pid(), module()) -> ok.
 loaded(Pid, Module) ->
     gen_server:cast(Pid, {loaded, Module}).

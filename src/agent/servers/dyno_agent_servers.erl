@@ -228,6 +228,7 @@ read(Pid) -> gen_server:call(Pid, read, infinity).
 -spec next(pid()) -> window().
 next(Pid) -> gen_server:call(Pid, next, infinity).
 
+-doc "Selects more processes, or fewer.".
 -spec change(pid(), add | remove, [dyno_agent_process_filter:selector()]) -> ok.
 change(Pid, How, Selectors) -> gen_server:call(Pid, {How, Selectors}, infinity).
 
