@@ -43,7 +43,7 @@ folder() ->
 make() ->
     Parent = folder(),
     case file:read_file_info(Parent) of
-        {ok, #file_info{mode = Mode}} when Mode band 8#1002 =:= 8#0002 ->
+        {ok, #file_info{type = directory, mode = Mode}} when Mode band 8#1002 =:= 8#0002 ->
             {error, {no_sticky, Parent}};
         _ ->
             make(Parent, "dyno-", ?TRIES)

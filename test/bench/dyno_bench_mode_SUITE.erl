@@ -233,7 +233,7 @@ failures(_Config) ->
     ],
     [
         begin
-            {error, Reason} = run([Code], Mode, #{timeout_ms => 300}),
+            {error, Reason} = run([Code], Mode, #{timeout_ms => 1500}),
             Text = unicode:characters_to_list(dyno_error:format(Reason)),
             ?assertMatch({match, _}, re:run(Text, Expected), {Mode, Text}),
             ?assertEqual(Status, dyno_error:exit_status(Reason))
@@ -242,7 +242,7 @@ failures(_Config) ->
         {Code, Expected, Status} <- [
             {"error(boom).", "boom", 1},
             {"exit(shutdown).", "shutdown", 1},
-            {"receive never -> ok end.", "300 ms", 1},
+            {"receive never -> ok end.", "1500 ms", 1},
             {#{runner => "ok.", init => "error(early)."}, "early", 1},
             {"foo(.", "syntax error", 2},
             {"r(X) -> X.", "init_runner", 2}

@@ -13,8 +13,8 @@ and so does all that it has started.
 
 %% dyno's own limit is 5 s; a machine under all tests at once is late.
 -define(MOST_MS, 8000).
--define(FOR, "4s").
--define(FOR_MS, 4000).
+-define(FOR, "6s").
+-define(FOR_MS, 6000).
 
 suite() -> [{timetrap, {minutes, 3}}].
 
@@ -212,7 +212,7 @@ disk_fills(Disk, Config) ->
             {"bench", fun(_Node) -> ["lists:seq(1, 10).", "--time", ?FOR] end}
         ]
     ],
-    timer:sleep(2500),
+    timer:sleep(4000),
     ok = dyno_disk:fill(Disk),
     [
         begin
@@ -273,7 +273,7 @@ commands(For) ->
 begun(#{command := "test", peer := {_, Node}}) ->
     dyno_suites:await(fun() -> erpc:call(Node, persistent_term, get, [asked, false]) end);
 begun(_Run) ->
-    timer:sleep(1500).
+    timer:sleep(3000).
 
 run(Command, Arguments, Config) ->
     {_, Node} = Peer = dyno_peers:start(),

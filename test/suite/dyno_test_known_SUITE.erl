@@ -216,8 +216,8 @@ nothing_is_run(Config) ->
         end
      || {Source, Options, Begin} <- [
             {Write(sized, ["throughput > 1", "memory.total < 3"]), #{},
-                ~"suite sized: threshold \"memory.total < 3\", column 16: this is a plain number"},
+                ~"suite sized: \"memory.total < 3\", column 16: this is a plain number"},
             {Write(fine, ["throughput > 1"]), #{thresholds => ["latency.q98 < 5 ms"]},
-                ~"threshold \"latency.q98 < 5 ms\", column 1: there is no metric latency.q98"}
+                ~"\"latency.q98 < 5 ms\", column 1: there is no metric latency.q98"}
         ]
     ].

@@ -472,13 +472,13 @@ verified(Config, Text, Node, Options, Work) ->
     {Pid, Ref} = spawn_monitor(fun() ->
         exit({result, dyno_verify:run([Spec], [Node], Options#{
             show => fun(Event) ->
-                _ = [Self ! {counted, self()} || {counted, _} <- [Event]],
+                _ = [Self ! counted || {counted, _} <- [Event]],
                 ok
             end
         })})
     end),
     receive
-        {counted, Pid} -> ok;
+        counted -> ok;
         {'DOWN', Ref, process, Pid, Early} -> ct:fail(Early)
     end,
     _ = Work(),

@@ -83,9 +83,9 @@ decides(_Config) ->
     ).
 
 %% Sentences of the tables `saturation` and `server_findings`.
-reads_recordings_of_before(Config) ->
+reads_recordings_of_before(_Config) ->
     Read = fun(Name) ->
-        {ok, Document} = dyno_recording_file:read(filename:join(?config(data_dir, Config), Name)),
+        {ok, Document} = dyno_recording_file:read(dyno_project:data(?MODULE, Name)),
         {ok, Report} = dyno_report:render(console, Document, #{full => false}),
         Text = re:replace(iolist_to_binary(Report), ~"\\s+", ~" ", [global, {return, binary}]),
         {Document, Text}
