@@ -242,7 +242,7 @@ failures(_Config) ->
         {Code, Expected, Status} <- [
             {"error(boom).", "boom", 1},
             {"exit(shutdown).", "shutdown", 1},
-            {"receive never -> ok end.", "1500 ms", 1},
+            {"receive never -> ok end.", "1.5 s", 1},
             {#{runner => "ok.", init => "error(early)."}, "early", 1},
             {"foo(.", "syntax error", 2},
             {"r(X) -> X.", "init_runner", 2}

@@ -210,13 +210,13 @@ reductions_mean_the_same(_Config) ->
     ],
     %% An empty call takes none.
     [
-        ?assertEqual(0.0, Reductions("ok.", Options))
+        ?assert(Reductions("ok.", Options) < 0.001)
      || Options <- [#{budget_ms => 20}, Continuous, Timed]
     ],
-    ?assertEqual(
-        Reductions("lists:seq(1, 100).", #{budget_ms => 20}),
-        Reductions("lists:seq(1, 100).", Continuous)
-    ).
+    %% Samples of a time include collections.
+    Own = Reductions("lists:seq(1, 100).", #{budget_ms => 20}),
+    With = Reductions("lists:seq(1, 100).", Continuous),
+    ?assert(With >= Own andalso With < 1.3 * Own, {Own, With}).
 
 whose_calls_per_second(_Config) ->
     Options = #{budget_ms => 100, concurrency => 2},
