@@ -155,26 +155,19 @@ fds_limit(Text) ->
     end.
 
 throttled(Folder) ->
-    Paths = [
-        Path
+    Us = [
+        binary_to_integer(Us)
      || <<"0::", Path/binary>> <- binary:split(text(filename:join(Folder, "cgroup")), ~"\n", [
             global
-        ])
-    ],
-    case
-        [
-            Us
-         || P <- Paths,
-            {match, [Us]} <- [
-                re:run(text(["/sys/fs/cgroup", P, "/cpu.stat"]), "throttled_usec ([0-9]+)", [
-                    {capture, all_but_first, binary}
-                ])
-            ]
+        ]),
+        {match, [Us]} <- [
+            re:run(
+                text(<<"/sys/fs/cgroup", Path/binary, "/cpu.stat">>), "throttled_usec ([0-9]+)",
+                [{capture, all_but_first, binary}]
+            )
         ]
-    of
-        [Us | _] -> binary_to_integer(Us);
-        [] -> 0
-    end.
+    ],
+    lists:sum(Us).
 
 -doc "The findings from these readings. Pure.".
 -spec judged(node(), seen()) -> [dyno_finding:t()].
