@@ -310,7 +310,7 @@ detach_all(Agents) ->
         dyno_target_visit:ended(Node, Cost, 0, {error, noconnection})
      || #{node := Node, cost := Cost} <- Lost
     ] ++ [idle(Agent) || Agent <- Idle] ++
-        release([{Cleaner, Of, Cost} || #{cleaner := Cleaner, node := Of, cost := Cost} <- Leaving]),
+        leaving([{Cleaner, Of, Cost} || #{cleaner := Cleaner, node := Of, cost := Cost} <- Leaving]),
     _ = [gen_server:receive_response(Stop, 0) || Stop <- Stops],
     Visits.
 
@@ -338,14 +338,15 @@ new_idle() ->
 
 -doc "Leaves the nodes of all idle agents, like `detach/1`.".
 -spec release(idle()) -> [dyno_target_visit:t()].
-release(Idle) when not is_list(Idle) ->
+release(Idle) ->
     Left = [
         {Cleaner, Node, dyno_target_visit:meter()}
      || {Node, Cleaner, _Names} <- ets:tab2list(Idle), dyno_target_silence:is_connected(Node)
     ],
     true = ets:delete(Idle),
-    release(Left);
-release(Leaving) ->
+    leaving(Left).
+
+leaving(Leaving) ->
     Began = erlang:monotonic_time(millisecond),
     Answers = dyno_target_cleaner:release([Cleaner || {Cleaner, _, _} <- Leaving], ?LEAVING_MS),
     TookMs = erlang:monotonic_time(millisecond) - Began,
