@@ -10,7 +10,7 @@ A recording holds findings in the table `findings` of a run or of all runs, the 
 both, also from older recordings. `m:dyno_finding_limits` has the limits and their reasons.
 """.
 
--export([new/3, ranked/1, in_order/1, worst/1, verdict/3]).
+-export([new/3, ranked/1, ranked_with/1, in_order/1, worst/1, verdict/3]).
 -export([spec/0, table/2, note/1, read/1]).
 -export_type([t/0, severity/0]).
 
@@ -73,15 +73,20 @@ beyond(_Value, _Limit) -> 1.
 -doc "The worst first.".
 -spec ranked([t()]) -> [t()].
 ranked(Findings) ->
-    Rank = fun(#{severity := Severity, weight := Weight, beyond := Beyond}) ->
-        {rank(Severity), -Weight, -Beyond}
-    end,
-    [F || {_, F} <- lists:keysort(1, [{Rank(F), F} || F <- Findings])].
+    [F || {_, F} <- ranked_with([{none, F} || F <- Findings])].
 
-rank(critical) -> 1;
-rank(warning) -> 2;
-rank(doubt) -> 3;
-rank(note) -> 4.
+-doc "The same, of findings with something else.".
+-spec ranked_with([{Else, t()}]) -> [{Else, t()}].
+ranked_with(Findings) ->
+    [With || {_, With} <- lists:keysort(1, [{rank(F), With} || {_, F} = With <- Findings])].
+
+rank(#{severity := Severity, weight := Weight, beyond := Beyond}) ->
+    {severity_rank(Severity), -Weight, -Beyond}.
+
+severity_rank(critical) -> 1;
+severity_rank(warning) -> 2;
+severity_rank(doubt) -> 3;
+severity_rank(note) -> 4.
 
 -doc "Adds weights that keep this order within a severity.".
 -spec in_order([t()]) -> [t()].
@@ -163,17 +168,17 @@ worst first.
 read(Of) ->
     All =
         [
-            (from_row(Row))#{node => Node}
+            {Node, from_row(Row)}
          || #{~"node" := Node} = Table <- dyno_recording:tables(Of, ~"findings"),
             Row <- dyno_recording:rows(Table)
         ] ++
             [
-                (from_note(Note))#{node => null}
+                {null, from_note(Note)}
              || #{~"warnings" := [_ | _] = Notes} <- [Of],
                 #{~"code" := Code} = Note <- Notes,
                 Code =/= ~"not_known"
             ] ++ of_before(Of),
-    [{Node, maps:remove(node, Finding)} || #{node := Node} = Finding <- ranked(All)].
+    ranked_with(All).
 
 from_row(Row) ->
     maps:merge(from_note(Row), known([beyond, weight], Row)).
@@ -213,8 +218,8 @@ severity(_) -> doubt.
 of_before(Of) ->
     Read = fun(Name, Severity) ->
         in_order([
-            (new(binary_to_atom(Name), none, #{severity => Severity, text => Text}))#{node => null}
+            new(binary_to_atom(Name), none, #{severity => Severity, text => Text})
          || #{~"text" := Text} <- dyno_recording:rows(Of, Name)
         ])
     end,
-    Read(~"saturation", warning) ++ Read(~"server_findings", note).
+    [{null, F} || F <- Read(~"saturation", warning) ++ Read(~"server_findings", note)].

@@ -20,7 +20,7 @@ of_name(Name) ->
 -doc "The number alone.".
 -spec value(name()) -> number().
 value(Name) ->
-    {Limit, _, _} = of_name(Name),
+    {Name, Limit, _Unit, _Why} = lists:keyfind(Name, 1, all()),
     Limit.
 
 -doc "All limits.".

@@ -25,12 +25,12 @@ doubts and notes follow the measurements.
 -spec shown(dyno_report:document()) -> [shown()].
 shown(Document) ->
     Told = of_document(Document) ++ of_runs(dyno_recording:runs(Document), Document),
-    Ranked = dyno_finding:ranked([Finding#{place => Place} || {Place, Finding} <- Told]),
+    Ranked = dyno_finding:ranked_with(Told),
     %% A certain finding is no longer a doubt.
-    Sure = [Check || #{severity := critical, check := Check} <- Ranked],
+    Sure = [Check || {_, #{severity := critical, check := Check}} <- Ranked],
     [
         in_words(Place, Finding)
-     || #{place := Place, severity := Severity, check := Check} = Finding <- Ranked,
+     || {Place, #{severity := Severity, check := Check} = Finding} <- Ranked,
         Severity =/= doubt orelse not lists:member(Check, Sure)
     ].
 
