@@ -176,5 +176,5 @@ names(_Session, _Addresses, _Atoms) -> missing().
 -spec callees(session(), [address()], Atoms :: pos_integer()) -> [mfa() | unknown].
 callees(_Session, _Addresses, _Atoms) -> missing().
 
--spec missing() -> no_return().
+-spec missing() -> term().
 missing() -> erlang:nif_error(nif_not_loaded).
