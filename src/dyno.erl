@@ -446,7 +446,7 @@ render(Name, Document, Options) ->
 %% The caller's shell, which may be a remote one. It may answer no such questions, as the leader of a
 %% test that passes them on to somebody who has ended.
 look() ->
-    {Pid, Ref} = spawn_monitor(fun() -> exit({look, io:columns(), io:getopts()}) end),
+    {Pid, Ref} = spawn_monitor(fun ask/0),
     receive
         {'DOWN', Ref, process, Pid, {look, Columns, Options}} -> look(Columns, Options);
         {'DOWN', Ref, process, Pid, _} -> #{}
@@ -455,6 +455,9 @@ look() ->
         true = demonitor(Ref, [flush]),
         #{}
     end.
+
+-spec ask() -> no_return().
+ask() -> exit({look, io:columns(), io:getopts()}).
 
 look(Columns, Options) ->
     Widths = [{width, max(40, min(160, Of))} || {ok, Of} <- [Columns]],

@@ -90,13 +90,15 @@ halt(Status) ->
 -doc "Ends the VM with an interrupt's status, and all programs that it started.".
 -spec at_once() -> no_return().
 at_once() ->
-    _ = spawn(fun() ->
-        timer:sleep(?KILL_MS),
-        erlang:halt(?INTERRUPTED, [{flush, false}])
-    end),
+    _ = spawn(fun at_latest/0),
     Programs = [OsPid || P <- erlang:ports(), {os_pid, N} = OsPid <- [erlang:port_info(P, os_pid)],
         is_integer(N)],
     lists:foreach(fun(OsPid) -> dyno_program:signal("KILL", OsPid) end, Programs),
+    erlang:halt(?INTERRUPTED, [{flush, false}]).
+
+-spec at_latest() -> no_return().
+at_latest() ->
+    timer:sleep(?KILL_MS),
     erlang:halt(?INTERRUPTED, [{flush, false}]).
 
 -doc "Cuts the connections to all other nodes, and prevents new ones.".

@@ -133,6 +133,7 @@ interrupted(_NowMs, State) ->
     dyno_cli_ending:at_once(),
     State.
 
+-spec ending() -> no_return().
 ending() ->
     timer:sleep(?CUT_OFF_MS),
     _ = spawn(fun dyno_cli_ending:cut_off/0),

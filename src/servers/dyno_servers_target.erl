@@ -217,8 +217,11 @@ read(EndMs, #{reconnects := {_, _}} = State) ->
     tell_all(EndMs, {alive, []}, State);
 read(EndMs, #{node := Node, options := Options} = State) ->
     Connection = maps:with([cookie, name], Options),
-    Connect = fun() -> exit({connect, dyno_target_node:connect(Node, Connection)}) end,
-    tell_all(EndMs, {alive, []}, State#{reconnects := spawn_monitor(Connect)}).
+    tell_all(EndMs, {alive, []}, State#{reconnects := spawn_monitor(connect(Node, Connection))}).
+
+-spec connect(node(), #{cookie => atom(), name => atom()}) -> fun(() -> no_return()).
+connect(Node, Connection) ->
+    fun() -> exit({connect, dyno_target_node:connect(Node, Connection)}) end.
 
 reconnected({connect, ok}, State) ->
     case attached(State) of

@@ -14,13 +14,11 @@
 
 -spec start_link() -> pid().
 start_link() ->
-    spawn_opt(
-        fun() ->
-            proc_lib:set_label(?MODULE),
-            watch(now_ms(), 0)
-        end,
-        [link, {priority, max}]
-    ).
+    spawn_link(fun() ->
+        _ = process_flag(priority, max),
+        proc_lib:set_label(?MODULE),
+        watch(now_ms(), 0)
+    end).
 
 watch(LastMs, TotalMs) ->
     Asked =

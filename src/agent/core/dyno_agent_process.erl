@@ -8,7 +8,8 @@
 
 -export([who/1, work/1, sample_first/2, find_name/1, holds/3, collections_since/2]).
 %% dyno's own
--export([start_link/2, ask/2, unlimited/0, newest/0, number/1, others/0, within/2, each_beside/3]).
+-export([start_link/2, ask/2, unlimited/0, newest/0, number/1, others/0]).
+-export([within/2, each_beside/3, ending_with/1]).
 %% All of the node
 -export([select/1, count/1, is_proc_lib/1]).
 -export_type([holds/0]).
@@ -180,10 +181,14 @@ beside(Fun) ->
     %% On a saturated node a lower priority waits for all others.
     Priority = process_info(self(), priority),
     Options = [monitor, Priority, {min_heap_size, Words}, {max_heap_size, 0}],
-    {_, Ref} = spawn_opt(fun() -> exit({?MODULE, Fun()}) end, Options),
+    {_, Ref} = spawn_opt(ending_with(Fun), Options),
     receive
-        {'DOWN', Ref, process, _, {?MODULE, Result}} -> Result
+        {'DOWN', Ref, process, _, {value, Result}} -> Result
     end.
+
+-doc "For a process that ends with the function's result: its reason is `{value, Result}`.".
+-spec ending_with(fun(() -> term())) -> fun(() -> no_return()).
+ending_with(Fun) -> fun() -> exit({value, Fun()}) end.
 
 -doc """
 Runs a function in another process, and waits for it up to a limit. A later failure does not matter:

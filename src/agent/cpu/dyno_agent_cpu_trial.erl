@@ -71,12 +71,11 @@ is_right(dirty, Stack) ->
 
 %% In a short-lived process; the result `pid` stands for its pid.
 beside(Function, Argument) ->
-    {Pid, Monitor} = spawn_opt(
-        fun() -> exit({?MODULE, ?MODULE:Function(Argument)}) end, [monitor]
-    ),
+    Run = dyno_agent_process:ending_with(fun() -> ?MODULE:Function(Argument) end),
+    {Pid, Monitor} = spawn_monitor(Run),
     receive
-        {'DOWN', Monitor, process, Pid, {?MODULE, pid}} -> {ok, Pid};
-        {'DOWN', Monitor, process, Pid, {?MODULE, Result}} -> {ok, Result};
+        {'DOWN', Monitor, process, Pid, {value, pid}} -> {ok, Pid};
+        {'DOWN', Monitor, process, Pid, {value, Result}} -> {ok, Result};
         {'DOWN', Monitor, process, Pid, Reason} -> {error, {trial_failed, Reason}}
     end.
 

@@ -36,7 +36,7 @@ within(Ask, Otherwise) -> within(Ask, Otherwise, ?TIMEOUT_MS).
 within(Ask, Otherwise, TimeoutMs) ->
     %% With the caller's priority: a saturated node must still be observed.
     {_, Priority} = process_info(self(), priority),
-    {Pid, Ref} = spawn_opt(fun() -> exit({value, Ask()}) end, [monitor, {priority, Priority}]),
+    {Pid, Ref} = spawn_opt(dyno_agent_process:ending_with(Ask), [monitor, {priority, Priority}]),
     receive
         {'DOWN', Ref, process, Pid, {value, Value}} -> Value;
         {'DOWN', Ref, process, Pid, _} -> Otherwise
