@@ -153,18 +153,12 @@ tables(Fun) ->
      || Data <- Environment,
         is_tuple(Data),
         {eval, Handler} <- tuple_to_list(Data),
-        Table <- variables(Handler),
-        is_reference(Table),
-        is_table(Table)
+        Variable <- variables(Handler),
+        not is_atom(Variable),
+        %% None in another VM.
+        Table <- ets:all(),
+        Table =:= Variable
     ].
-
-%% Another VM has no such table.
-is_table(Reference) ->
-    try ets:info(Reference, id) of
-        Id -> Id =/= undefined
-    catch
-        error:badarg -> false
-    end.
 
 %% A local call reaches a function defined in the shell, or one of the shell's modules. The first
 %% kind becomes a local function here, with all functions that it calls.
