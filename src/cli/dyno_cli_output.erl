@@ -46,7 +46,7 @@ path(Path) ->
     end.
 
 -doc "Writes a report to the outputs; without files to standard output.".
--spec deliver(dyno_report:document(), dyno_cli_command:values()) -> 0 | 3.
+-spec deliver(dyno_report:document(), dyno_cli_command:values()) -> dyno_error:exit_status().
 deliver(Document, Values) ->
     Outputs = maps:get(output, Values, []),
     Default =
@@ -60,7 +60,9 @@ deliver(Document, Values) ->
 Writes the files, always in full, then standard output. Tries every output; each failure prints a
 sentence and gives status 3.
 """.
--spec deliver(dyno_report:document(), dyno_report:format() | none, [output()], Look) -> 0 | 3 when
+-spec deliver(dyno_report:document(), dyno_report:format() | none, [output()], Look) ->
+    dyno_error:exit_status()
+when
     Look :: dyno_report:options().
 deliver(Document, Format, Outputs, Look) ->
     Files = [to_file(Document, Output, maps:remove(full, Look)) || Output <- Outputs],

@@ -26,7 +26,7 @@ last(Looks) -> lists:last(Looks).
 -spec latest(pos_integer(), [look()]) -> [look()].
 latest(N, Looks) -> lists:nthtail(max(0, length(Looks) - N), Looks).
 
--spec span_s([look()]) -> number().
+-spec span_s([look()]) -> float().
 span_s([#{~"time_ms" := First} | _] = Looks) ->
     #{~"time_ms" := Last} = last(Looks),
     (Last - First) / 1000.
@@ -49,7 +49,7 @@ of_last(Path, Looks) -> at(Path, last(Looks)).
 numbers(Path, Looks) -> [N || Look <- intervals(Looks), N <- [at(Path, Look)], is_number(N)].
 
 -doc "The mean over the looks with an interval, weighted by length.".
--spec mean([binary()], [look()]) -> number() | unknown.
+-spec mean([binary()], [look()]) -> float() | unknown.
 mean(Path, Looks) ->
     Of = [
         {N, Ms}

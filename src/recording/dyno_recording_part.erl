@@ -76,7 +76,7 @@ innermost(Stack) ->
 is_native(<<$[, _/binary>>) -> true;
 is_native(_Frame) -> false.
 
--spec observed(Samples, Seen, Scheduler) -> unicode:chardata() when
+-spec observed(Samples, Seen, Scheduler) -> unicode:charlist() when
     Samples :: non_neg_integer() | undefined | null,
     Seen :: number() | undefined | null,
     Scheduler :: number() | undefined | null.

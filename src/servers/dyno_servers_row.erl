@@ -15,7 +15,9 @@ time: one that is 62 % busy saturates at 1.6 times its rate.
 -export_type([row/0, key/0]).
 
 -doc "A number is `undefined` if not measured at the level.".
--type row() :: #{atom() => number() | binary() | undefined}.
+-type row() :: #{
+    atom() => number() | binary() | undefined | dyno_agent_server_parts:waited()
+}.
 
 -doc "The sort keys of rows.".
 -type key() :: busy | rate | p99 | max | queue | delay | cpu | words | exceptions | name.

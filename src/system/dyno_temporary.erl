@@ -31,7 +31,7 @@ boot and these namespaces. On a system without /proc nothing is certain, and all
 -define(TRIES, 8).
 
 -doc "The folder for temporary files: TMPDIR, or /tmp.".
--spec folder() -> file:filename().
+-spec folder() -> file:filename_all().
 folder() ->
     case os:getenv("TMPDIR", "") of
         "" -> "/tmp";

@@ -72,7 +72,7 @@ environment() ->
     end.
 
 -doc "A file with this node's cookie, readable only by its user; `forget/0` removes it.".
--spec file() -> file:filename().
+-spec file() -> file:filename_all().
 file() ->
     Made = dyno_once:value(?FOLDER, fun() ->
         maybe

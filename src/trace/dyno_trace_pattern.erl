@@ -84,7 +84,7 @@ elixir({call, Module, Function} = Head, Text, End) ->
         "(" ++ _ ->
             {Arguments, Guards, Behind, Column} = dyno_trace_elixir:clause(Rest, At, End),
             {[], Arrow} = arrow(tokens(Behind, Column, End)),
-            Clauses = specification(Arguments, Guards, {1, At}),
+            Clauses = specification(Arguments, Guards, erl_anno:new({1, At})),
             made({call, Module, Function}, length(Arguments), Clauses, actions(Arrow, Head));
         ":" ++ _ ->
             throw({At, "a dot follows a module of Elixir; one of Erlang begins with a small letter"});

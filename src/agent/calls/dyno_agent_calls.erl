@@ -489,11 +489,12 @@ read_rows(#{sessions := Sessions, modules := Modules, overhead := Overhead} = St
 %% The table then knows the callers. All instruments end together, and in a storm of processes their
 %% messages wait.
 before_rows(#{config := Config, overhead := Overhead} = State) ->
-    try
-        [gen_server:call(Pid, table, ?KNOWN_MS) || #{processes := Pid} <- [Config]]
-    catch
-        exit:_ -> []
-    end,
+    _ =
+        try
+            [gen_server:call(Pid, table, ?KNOWN_MS) || #{processes := Pid} <- [Config]]
+        catch
+            exit:_ -> []
+        end,
     State#{overhead := dyno_agent_overhead:update(Overhead)}.
 
 %% Processes start faster than their rows can be read.

@@ -13,7 +13,7 @@
 -define(MANY, 10_000).
 
 -doc "Like `trace:process(Session, all, How, Flags)`, which it calls on a small node.".
--spec all(trace:session(), boolean(), [trace:trace_flag()]) -> non_neg_integer().
+-spec all(trace:session(), boolean(), [atom()]) -> non_neg_integer().
 all(Session, How, Flags) ->
     case is_large() of
         true -> trace:process(Session, new, How, Flags) + one_by_one(Session, How, Flags);
@@ -21,7 +21,7 @@ all(Session, How, Flags) ->
     end.
 
 -doc "Like `trace:process(Session, existing, How, Flags)`.".
--spec existing(trace:session(), boolean(), [trace:trace_flag()]) -> non_neg_integer().
+-spec existing(trace:session(), boolean(), [atom()]) -> non_neg_integer().
 existing(Session, How, Flags) ->
     case is_large() of
         true -> one_by_one(Session, How, Flags);

@@ -105,7 +105,8 @@ start_link(#{library := Library, use := Use}, Table, Choice) ->
     case {gen_server:start_link(?MODULE, Config, []), Use} of
         {{error, {?MODULE, Reason}}, preferred} -> {ok, {refused, Reason}};
         {{error, Reason}, preferred} -> {ok, {refused, {trial_failed, Reason}}};
-        {Other, _} -> Other
+        {{error, _} = Error, required} -> Error;
+        {{ok, Pid}, _} -> {ok, Pid}
     end.
 
 -doc "Counts from now on.".

@@ -296,4 +296,5 @@ name(Pid) ->
 pid(Pid) when is_pid(Pid) -> list_to_binary(pid_to_list(Pid));
 pid(Port) -> list_to_binary(erlang:port_to_list(Port)).
 
-text(Format, Arguments) -> unicode:characters_to_binary(io_lib:format(Format, Arguments)).
+text(Format, Arguments) ->
+    <<_/binary>> = unicode:characters_to_binary(io_lib:format(Format, Arguments)).

@@ -357,6 +357,6 @@ explanation(Program, Because, [{Key, {_, Reasons}} | Others], Again) ->
         again => Again
     }.
 
--spec instances(new | state()) -> #{key() => instance()}.
+-spec instances(state()) -> #{key() => instance()}.
 instances(State) when is_tuple(State), is_map(element(2, State)) -> element(2, State);
 instances(_New) -> #{}.

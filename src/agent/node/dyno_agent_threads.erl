@@ -109,7 +109,7 @@ clock(File) ->
     end.
 
 -doc "Total time that normal schedulers' threads were ready for a processor and had none.".
--spec delay_ns(t()) -> non_neg_integer().
+-spec delay_ns(t()) -> number().
 delay_ns(Threads) ->
     Normal = normal(),
     lists:sum([Ready || N := File <- Threads, N =< Normal, {ok, {_, Ready}} <- [clock(File)]]).

@@ -84,7 +84,9 @@ to_list(#{measured := All, filter := Filter}) ->
     ].
 
 -spec unselected(t()) -> non_neg_integer().
-unselected(#{unselected := Unselected, unasked := Unasked, asked := Asked}) ->
+unselected(#{unselected := Unselected, unasked := Unasked, asked := Asked}) when
+    is_integer(Unasked)
+->
     map_size(Unselected) + Unasked + map_size(Asked).
 
 %% Choosing

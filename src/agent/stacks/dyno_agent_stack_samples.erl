@@ -137,5 +137,5 @@ stack(Path, Waits) ->
         {MFA, _} -> lists:droplast(Path) ++ [MFA]
     end.
 
--spec other(t()) -> number().
+-spec other(t()) -> dyno_agent_stack_tree:weight().
 other(#{running := Tree}) -> dyno_agent_stack_tree:other(Tree).

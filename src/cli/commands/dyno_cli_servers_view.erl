@@ -207,7 +207,7 @@ lines(#{start_ns := Ns} = Window, View) ->
 clock(Ns) ->
     calendar:system_time_to_rfc3339(Ns div 1_000_000, [{unit, millisecond}, {offset, "Z"}]).
 
--spec alarm(binary()) -> iodata().
+-spec alarm(binary()) -> iolist().
 alarm(Text) -> [clock(erlang:system_time(nanosecond)), " alarm: ", dyno_text:clean(Text)].
 
 -spec call(#{atom() => term()}) -> binary().

@@ -12,7 +12,7 @@ the checks.
 -define(WIDTH, 100).
 
 -doc "The text, in lines of the given width.".
--spec format(dyno_recording:document(), dyno_report:options()) -> iodata().
+-spec format(dyno_recording:document(), dyno_report:options()) -> iolist().
 format(#{~"runs" := Runs, ~"name" := Name} = Document, #{width := Given} = Look) ->
     Width = min(?WIDTH, Given),
     Findings = dyno_report_findings:shown(Document),
