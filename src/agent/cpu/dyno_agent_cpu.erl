@@ -102,12 +102,14 @@ start_link(#{library := Library, use := Use}, Table, Choice) ->
         own => [self() | dyno_agent_process:others()],
         guard => Guard
     },
-    case {gen_server:start_link(?MODULE, Config, []), Use} of
-        {{error, {?MODULE, Reason}}, preferred} -> {ok, {refused, Reason}};
-        {{error, Reason}, preferred} -> {ok, {refused, {trial_failed, Reason}}};
-        {{error, _} = Error, required} -> Error;
-        {{ok, Pid}, _} -> {ok, Pid}
+    case gen_server:start_link(?MODULE, Config, []) of
+        {ok, Pid} -> {ok, Pid};
+        {error, {?MODULE, Reason}} -> refused(Use, Reason);
+        {error, Crash} -> refused(Use, {trial_failed, Crash})
     end.
+
+refused(preferred, Reason) -> {ok, {refused, Reason}};
+refused(required, Reason) -> {error, {?MODULE, Reason}}.
 
 -doc "Counts from now on.".
 -spec restart(pid()) -> ok.
