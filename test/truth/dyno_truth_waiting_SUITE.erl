@@ -148,7 +148,7 @@ a_blocked_server(_Config) ->
 %% It does nothing, and is made to collect a large heap over and over: no callback runs meanwhile.
 a_server_in_a_collection(_Config) ->
     in_node(fun(Node) ->
-        {ok, Pid} = erpc:call(Node, waits, start, [lists:seq(1, 4_000_000)]),
+        {ok, Pid} = erpc:call(Node, waits, start, [lists:seq(1, 10_000_000)]),
         _ = erpc:call(Node, waits, sends, [5]),
         _ = erpc:call(Node, waits, collects, [Pid, 700]),
         {#{~"delay_p99" := P99}, _, True} = waited(Node, Pid, #{for_ms => 4000}),
