@@ -59,7 +59,8 @@ init_per_testcase(_Case, Config) ->
     %% Free for everybody: a case changes the user.
     Temporary = filename:join(get(priv_dir, Config), integer_to_list(Port)),
     ok = filelib:ensure_path(Temporary),
-    ok = file:change_mode(Temporary, 8#1777),
+    %% file:change_mode/2 sets no sticky bit.
+    "" = os:cmd("chmod 1777 '" ++ Temporary ++ "'"),
     Home = filename:join(Temporary, "home"),
     ok = file:make_dir(Home),
     [{port, integer_to_list(Port)}, {temporary, Temporary}, {home, Home} | Config].
