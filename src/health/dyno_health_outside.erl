@@ -27,7 +27,8 @@ Nodes on another machine or of another user are not visible.
     threads := [thread()],
     fds := non_neg_integer(),
     fds_limit := pos_integer() | unlimited,
-    throttled := float()
+    %% The share of the time in which a quota held it back; unknown without cgroup v2.
+    throttled := float() | unknown
 }.
 
 -define(WINDOW_MS, 1000).
@@ -127,7 +128,7 @@ read(Pid) ->
                 ],
                 fds => length(folder(filename:join(Folder, "fd"))),
                 fds_limit => fds_limit(text(filename:join(Folder, "limits"))),
-                throttled => (throttled(Folder) - Throttled) / 1000 / ?WINDOW_MS
+                throttled => share(Throttled, throttled(Folder))
             }}
     end.
 
@@ -154,6 +155,11 @@ fds_limit(Text) ->
         nomatch -> unlimited
     end.
 
+share(BeforeUs, AfterUs) when is_integer(BeforeUs), is_integer(AfterUs) ->
+    (AfterUs - BeforeUs) / 1000 / ?WINDOW_MS;
+share(_Before, _After) ->
+    unknown.
+
 throttled(Folder) ->
     Us = [
         binary_to_integer(Us)
@@ -167,7 +173,10 @@ throttled(Folder) ->
             )
         ]
     ],
-    lists:sum(Us).
+    case Us of
+        [Sum | _] -> Sum;
+        [] -> unknown
+    end.
 
 -doc "The findings from these readings. Pure.".
 -spec judged(node(), seen()) -> [dyno_finding:t()].
@@ -297,7 +306,7 @@ spinning(Node, Threads, #{pid := Pid}) ->
      || Threads =/= [], length(Busy) =:= length(Threads)
     ].
 
-held(Node, #{pid := Pid, throttled := Share}) when Share > 0.3 ->
+held(Node, #{pid := Pid, throttled := Share}) when is_float(Share), Share > 0.3 ->
     [
         finding(
             throttled,

@@ -257,13 +257,28 @@ from_outside(_Config) ->
             {[dirty_io], Seen#{threads := Normal ++ Dirty}},
             {[near_limit], Seen#{fds := 1020}},
             {[schedulers_full], Seen#{threads := [Thread(~"erts_sched_1", ~"R", none, 1.0)]}},
-            {[throttled], Seen#{throttled := 0.7}}
+            {[throttled], Seen#{throttled := 0.7}},
+            {[], Seen#{throttled := unknown}}
         ]
     ],
-    %% This emulator itself, and one that is not of this machine.
-    ?assertMatch(
-        {ok, #{threads := [_ | _]}}, dyno_health_outside:read(list_to_binary(os:getpid()))
+    %% This emulator itself, and one that is not of this machine. Its quota is visible by cgroup v2.
+    {ok, #{threads := [_ | _], throttled := Throttled}} =
+        dyno_health_outside:read(list_to_binary(os:getpid())),
+    {ok, Groups} = file:read_file("/proc/self/cgroup"),
+    Files = [
+        ["/sys/fs/cgroup", Path, "/cpu.stat"]
+     || <<"0::", Path/binary>> <- binary:split(Groups, ~"\n", [global])
+    ],
+    IsVisible = lists:any(
+        fun(File) ->
+            case file:read_file(unicode:characters_to_list(File)) of
+                {ok, Text} -> binary:match(Text, ~"throttled_usec") =/= nomatch;
+                {error, _} -> false
+            end
+        end,
+        Files
     ),
+    ?assertEqual(IsVisible, is_float(Throttled)),
     ?assertMatch({unseen, _}, dyno_health_outside:findings(shop@elsewhere)).
 
 %% Others have the processors, or its own work keeps the schedulers: other findings say so.
