@@ -204,15 +204,15 @@ may_call("plugin", _To) -> true;
 may_call("", To) -> To =/= "plugin";
 may_call("cli", To) -> not lists:member(To, ["", "plugin"]);
 may_call("report", To) -> lists:member(To, ["recording", "stats", "system"]);
-may_call("observe", To) -> lists:member(To, ["target", "agent", "recording", "stats", "system"]);
-may_call("load", To) -> lists:member(To, ["target", "agent", "recording", "stats", "system"]);
-may_call("target", To) -> lists:member(To, ["agent", "recording", "stats", "system"]);
+may_call("observe", To) -> lists:member(To, ["node", "agent", "recording", "stats", "system"]);
+may_call("load", To) -> lists:member(To, ["node", "agent", "recording", "stats", "system"]);
+may_call("node", To) -> lists:member(To, ["agent", "recording", "stats", "system"]);
 may_call("recording", To) -> lists:member(To, ["stats", "system"]);
 may_call("stats", _To) -> false;
 may_call("system", _To) -> false;
 may_call("agent", _To) -> false;
 may_call(_Capability, To) ->
-    lists:member(To, ["observe", "target", "load", "agent", "recording", "stats", "system"]).
+    lists:member(To, ["observe", "node", "load", "agent", "recording", "stats", "system"]).
 
 foreign_agent_calls(Facts) ->
     Agent = [Module || #{module := Module, folder := "agent"} <- Facts],
@@ -331,7 +331,7 @@ facts(Beam) ->
         docs => Docs
     }.
 
-%% The outermost folder: .../src/agent/calls/dyno_x.erl -> "agent"; .../src/dyno.erl -> "".
+%% The outermost folder: .../src/agent/functions/dyno_x.erl -> "agent"; .../src/dyno.erl -> "".
 folder(Path) ->
     case lists:splitwith(fun(Part) -> Part =/= "src" end, lists:reverse(Path)) of
         {[_File], ["src" | _]} -> "";

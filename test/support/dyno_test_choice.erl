@@ -20,7 +20,7 @@ all` names what says nothing of the release.
 -export([id/1, init/2, post_groups/2, post_all/3]).
 
 %% Tracing, processes, nodes, code and files. The rest of dyno stands on these.
--define(EACH_RELEASE, ["agent", "target", "system"]).
+-define(EACH_RELEASE, ["agent", "node", "system"]).
 
 id(_Options) ->
     ?MODULE.

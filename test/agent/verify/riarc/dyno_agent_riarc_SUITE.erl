@@ -7,7 +7,7 @@
 -module(dyno_agent_riarc_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
--include("../../support/dyno_proper.hrl").
+-include("../../../support/dyno_proper.hrl").
 
 -export([all/0, slow/0, newest_release_only/0, suite/0, groups/0]).
 -export([
