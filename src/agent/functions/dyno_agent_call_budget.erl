@@ -12,10 +12,11 @@
 %% time is in that of their callers.
 %%
 %% Calls of functions no longer counted are estimated from those still counted, by the ratio when
-%% both were last counted.
+%% both were counted: at first, and again for a moment now and then, within the breakpoints' part
+%% once more (twice if nothing is timed).
 
--export([new/2, looked/2, restart/1]).
--export([uncounted/1, undiscovered/1, first_calls/1, is_timed/1, estimates/2, spent/1]).
+-export([new/3, looked/2, restart/1]).
+-export([uncounted/1, recounted/1, undiscovered/1, first_calls/1, is_timed/1, estimates/2, spent/1]).
 -export_type([t/0, look/0]).
 
 -opaque t() :: #{
@@ -24,7 +25,12 @@
     %% Calls a second; of functions left out, at their last count.
     rates := #{mfa() => float()},
     %% The function's calls at its last count, and all calls then.
-    uncounted := #{mfa() => {non_neg_integer(), #{mfa() => non_neg_integer()}}},
+    uncounted := #{mfa() => {non_neg_integer(), calls()}},
+    %% The same of all looks in which all functions were counted again, since one was left out last.
+    recounts := {calls(), calls()},
+    recount_ns := pos_integer(),
+    %% Counts again until the next look; or the nanoseconds since it did.
+    recounting := now | number(),
     undiscovered := #{mfa() => []},
     %% Timed since the restart, or no longer.
     timed := no | open | closed,
@@ -32,13 +38,16 @@
     cost_ns := number()
 }.
 
+-type calls() :: #{mfa() => non_neg_integer()}.
+
 -doc """
-An observation since the last one. `calls`: of counted functions. `busy_ns`: the schedulers' work in
+An observation since the last one. `calls`: of counted functions, `recounted`: of `recounted/1`. `busy_ns`: the schedulers' work in
 a second. `births`: started processes. `discoverers`: functions that name groups of processes.
 """.
 -type look() :: #{
     ns := pos_integer(),
-    calls := #{mfa() => non_neg_integer()},
+    calls := calls(),
+    recounted => calls(),
     busy_ns := number(),
     births := non_neg_integer(),
     discoverers := [mfa()]
@@ -65,13 +74,16 @@ a second. `births`: started processes. `discoverers`: functions that name groups
 -define(LEAST_CALLS, 100).
 -define(MODEL_ERROR, 0.01).
 
--spec new(float(), MayTime :: boolean()) -> t().
-new(Budget, MayTime) ->
+-spec new(float(), MayTime :: boolean(), RecountMs :: pos_integer()) -> t().
+new(Budget, MayTime, RecountMs) ->
     #{
+        recount_ns => RecountMs * 1_000_000,
         share => Budget / ?PARTS,
         may_time => MayTime,
         rates => #{},
         uncounted => #{},
+        recounts => {#{}, #{}},
+        recounting => 0,
         undiscovered => #{},
         timed => no,
         busy_ns => ?LEAST_BUSY_NS,
@@ -84,9 +96,10 @@ restart(Plan) -> Plan.
 
 -spec looked(look(), t()) -> t().
 looked(#{ns := Ns, calls := Calls, busy_ns := BusyNs} = Look, #{rates := Before} = Plan) ->
-    Rates = maps:merge(Before, #{MFA => C * 1.0e9 / Ns || MFA := C <- Calls}),
+    All = maps:merge(Calls, maps:get(recounted, Look, #{})),
+    Rates = maps:merge(Before, #{MFA => C * 1.0e9 / Ns || MFA := C <- All}),
     Seen = Plan#{rates := Rates, busy_ns := max(?LEAST_BUSY_NS, BusyNs)},
-    timing(Look, discovery(Look, counting(Look, Seen))).
+    timing(Look, discovery(Look, recounting(Look, counting(Look, Seen)))).
 
 %% Nanoseconds a second.
 may_cost(#{share := Share, busy_ns := BusyNs}) -> Share * BusyNs.
@@ -95,7 +108,40 @@ counting(#{calls := Calls}, #{uncounted := Uncounted, rates := Rates} = Plan) ->
     Counted = maps:without(maps:keys(Uncounted), Rates),
     Left = too_many(ascending(Counted), may_cost(Plan) / ?BREAKPOINT_NS),
     New = #{MFA => {maps:get(MFA, Calls, 0), Calls} || MFA <- Left},
-    Plan#{uncounted := maps:merge(Uncounted, New)}.
+    case Left of
+        [] ->
+            Plan;
+        _ ->
+            Plan#{
+                uncounted := maps:merge(last_counts(Plan), New),
+                recounts := {#{}, #{}},
+                recounting := 0
+            }
+    end.
+
+last_counts(#{uncounted := Before, recounts := {Again, AllAgain}}) ->
+    maps:merge(Before, #{MFA => {Of, AllAgain} || MFA := Of <- Again}).
+
+recounting(#{calls := Calls, recounted := Again}, #{recounting := now} = Plan) ->
+    #{recounts := {Of, All}} = Plan,
+    Plan#{recounts := {added(Again, Of), added(Calls, All)}, recounting := 0};
+recounting(#{ns := Ns}, #{uncounted := Uncounted, rates := Rates, recounting := Since} = Plan) when
+    is_number(Since), map_size(Uncounted) > 0
+->
+    Cost = ?BREAKPOINT_NS * lists:sum(maps:values(maps:with(maps:keys(Uncounted), Rates))),
+    Waited = Since + Ns,
+    case Waited * recounts_may_cost(Plan) >= map_get(recount_ns, Plan) * Cost of
+        true -> Plan#{recounting := now};
+        false -> Plan#{recounting := Waited}
+    end;
+recounting(_Look, Plan) ->
+    Plan.
+
+%% What is not needed for timing is free.
+recounts_may_cost(#{timed := open} = Plan) -> may_cost(Plan);
+recounts_may_cost(Plan) -> 2 * may_cost(Plan).
+
+added(More, Calls) -> maps:merge_with(fun(_MFA, A, B) -> A + B end, More, Calls).
 
 ascending(Rates) -> lists:sort([{Rate, MFA} || MFA := Rate <- Rates]).
 
@@ -125,14 +171,21 @@ timing(Look, #{timed := Timed, may_time := MayTime, uncounted := Uncounted} = Pl
             open when not IsFew; CostNs > ?SLACK * MayNs -> closed;
             _ -> Timed
         end,
-    Breakpoints = ?BREAKPOINT_NS * (Rate + discovering(Plan)),
-    Plan#{timed := Next, cost_ns := Breakpoints + lists:sum([CostNs || Next =:= open])}.
+    Decided = Plan#{timed := Next},
+    Recounts = lists:sum([recounts_may_cost(Decided) || map_size(Uncounted) > 0]),
+    Breakpoints = Recounts + ?BREAKPOINT_NS * (Rate + discovering(Plan)),
+    Decided#{cost_ns := Breakpoints + lists:sum([CostNs || Next =:= open])}.
 
 discovering(#{rates := Rates, undiscovered := Undiscovered}) ->
     lists:sum(maps:values(maps:without(maps:keys(Undiscovered), Rates))).
 
 -spec uncounted(t()) -> [mfa()].
 uncounted(#{uncounted := Uncounted}) -> maps:keys(Uncounted).
+
+-doc "The functions to count again until the next look.".
+-spec recounted(t()) -> [mfa()].
+recounted(#{recounting := now} = Plan) -> uncounted(Plan);
+recounted(_Plan) -> [].
 
 -spec undiscovered(t()) -> [mfa()].
 undiscovered(#{undiscovered := Undiscovered}) -> maps:keys(Undiscovered).
@@ -147,9 +200,9 @@ is_timed(#{timed := Timed}) -> Timed =:= open.
 -doc """
 Estimated calls of uncounted functions, with 95 % intervals, from the calls of all counted ones.
 """.
--spec estimates(Counted :: #{mfa() => non_neg_integer()}, t()) ->
+-spec estimates(Counted :: calls(), t()) ->
     #{mfa() => {Calls :: number(), Low :: number(), High :: number()} | unknown}.
-estimates(Counted, #{uncounted := Uncounted}) ->
+estimates(Counted, Plan) ->
     Sum = fun(Calls) -> lists:sum(maps:values(Calls)) end,
     Now = Sum(Counted),
     #{
@@ -163,7 +216,7 @@ estimates(Counted, #{uncounted := Uncounted}) ->
                 _ ->
                     unknown
             end
-     || MFA := {Of, All} <- Uncounted
+     || MFA := {Of, All} <- last_counts(Plan)
     }.
 
 -spec spent(t()) -> float().

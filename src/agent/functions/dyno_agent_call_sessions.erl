@@ -25,7 +25,7 @@
 %% always wanted, these functions have rows only; else dyno_agent_self_calls counts dyno's calls.
 
 -export([open/3, leave_out/2, close/1]).
--export([set/2, narrow/2, functions/2, without/2]).
+-export([set/2, narrow/2, functions/2, without/2, recount/3, recounts/2]).
 -export([open_window/3, close_window/1, is_open/1, restart/1, stop/1, pause/1, resume/1]).
 -export([rows/2, counts/2, restart_counts/2, self_calls/1]).
 -export_type([t/0, measure/0, row_measure/0]).
@@ -143,6 +143,20 @@ without(Functions, #{session := Session, rows := Rows, without := Before} = Sess
     New = [F || F <- Functions, not is_map_key(F, Before)],
     lists:foreach(fun(F) -> trace:function(Session, F, false, [call_count | Rows]) end, New),
     Sessions#{without := maps:merge(Before, maps:from_keys(New, []))}.
+
+-doc "Counts functions that are left out, for a while.".
+-spec recount([mfa()], boolean(), t()) -> ok.
+recount(Functions, IsOn, #{session := Session}) ->
+    lists:foreach(fun(F) -> trace:function(Session, F, IsOn, [call_count]) end, Functions).
+
+-spec recounts([mfa()], t()) -> #{mfa() => non_neg_integer()}.
+recounts(Functions, #{session := Session}) ->
+    #{
+        F => Calls
+     || F <- Functions,
+        {call_count, Calls} <- [trace:info(Session, F, call_count)],
+        is_integer(Calls)
+    }.
 
 -spec leave_out([pid()], t()) -> t().
 leave_out(Pids, #{session := Session, self_calls := SelfCalls, window := Window} = Sessions) ->

@@ -61,6 +61,7 @@ for `call_memory` (OTP 29 with the JIT; doc/architecture.md).
 -doc """
 The reading of a node. On the caller's side `dyno_agent_call_times` makes a `t:result/0` of it.
 """.
+-type calls() :: #{mfa() => non_neg_integer()}.
 -type reading() :: #{
     %% Without dyno's calls.
     counted := #{mfa() => non_neg_integer()},
@@ -107,7 +108,7 @@ The reading of a node. On the caller's side `dyno_agent_call_times` makes a `t:r
     loaded := [module()],
     modules := [module()],
     %% The last look (nanoseconds): counts, schedulers' work, the next process's number.
-    look := #{at := integer(), counts := #{mfa() => non_neg_integer()}, worked := integer(),
+    look := #{at := integer(), counts := calls(), recounts := calls(), worked := integer(),
         newest := non_neg_integer()},
     kept := #{mfa() => non_neg_integer()},
     reloaded := [module()],
@@ -133,6 +134,7 @@ The reading of a node. On the caller's side `dyno_agent_call_times` makes a `t:r
 -define(CALLS_IN_SAMPLE, 20_000).
 -define(FIRST_LOOK_MS, 100).
 -define(LOOK_MS, 500).
+-define(RECOUNT_MS, 200).
 %% The runtime takes 50 bytes a process and function: for 10,000 processes of Cowboy with 30
 %% functions each, 15 MB. MOST_ROWS are 250 MB.
 -define(MOST_STARTED, 10_000).
@@ -232,6 +234,8 @@ begun(Patterns, Config) ->
     Sessions = lists:foldl(fun dyno_agent_call_sessions:set/2, Open, Modules),
     _ = erlang:system_flag(scheduler_wall_time, true),
     _ = [dyno_agent_processes:limit(P, ?FIRST_CALLS) || #{processes := P} <- [Config]],
+    %% The breakpoints took a moment each.
+    ok = dyno_agent_call_sessions:restart(Sessions),
     _ = erlang:send_after(?FIRST_LOOK_MS, self(), look),
     zero(#{
         config => Config,
@@ -246,7 +250,7 @@ begun(Patterns, Config) ->
         plan =>
             case Config of
                 #{budget := Budget} ->
-                    dyno_agent_call_budget:new(Budget, maps:get(may_time, Config, true));
+                    dyno_agent_call_budget:new(Budget, maps:get(may_time, Config, true), ?RECOUNT_MS);
                 #{} ->
                     none
             end,
@@ -279,7 +283,9 @@ zero(State) ->
     Now = erlang:monotonic_time(nanosecond),
     {_, Newest} = dyno_agent_process:newest(),
     State#{
-        look => #{at => Now, counts => #{}, worked => worked(State), newest => Newest},
+        look => #{
+            at => Now, counts => #{}, recounts => #{}, worked => worked(State), newest => Newest
+        },
         kept => #{},
         reloaded => [],
         sums => dyno_agent_call_sums:new(),
@@ -342,9 +348,8 @@ handle_cast(_Request, State) ->
 
 -spec handle_info(term(), state()) -> {noreply, state()} | {stop, term(), state()}.
 handle_info(look, State) ->
-    #{look := #{counts := Counts}} = Looked = looked(State),
-    %% Asking for a function's count takes 1 us.
-    _ = erlang:send_after(max(?LOOK_MS, map_size(Counts)), self(), look),
+    Looked = looked(State),
+    _ = erlang:send_after(next_look_ms(Looked), self(), look),
     {noreply, Looked};
 handle_info({trace_ts, _, call, {erlang, prepare_loading, _}, Module, _}, State) ->
     #{modules := Modules} = State,
@@ -359,14 +364,22 @@ handle_info(_Other, State) ->
 
 %% A look
 
+next_look_ms(#{look := #{recounts := Again}}) when map_size(Again) > 0 -> ?RECOUNT_MS;
+%% Asking for a function's count takes 1 us.
+next_look_ms(#{look := #{counts := Counts}}) -> max(?LOOK_MS, map_size(Counts)).
+
 looked(Before) ->
     #{sessions := Sessions, modules := Modules, look := Last, plan := Plan} = State = came(Before),
-    #{at := Then, counts := Old, worked := WorkedBefore, newest := NewestBefore} = Last,
+    #{at := Then, counts := Old, recounts := OldAgain} = Last,
+    #{worked := WorkedBefore, newest := NewestBefore} = Last,
     Now = erlang:monotonic_time(nanosecond),
     {_, Newest} = dyno_agent_process:newest(),
     Counts = dyno_agent_call_sessions:counts(Modules, Sessions),
+    Again = [F || Plan =/= none, F <- dyno_agent_call_budget:recounted(Plan)],
+    Recounts = dyno_agent_call_sessions:recounts(Again, Sessions),
     Worked = worked(State),
-    Seen = State#{look := #{at => Now, counts => Counts, worked => Worked, newest => Newest}},
+    Look = #{at => Now, counts => Counts, recounts => #{}, worked => Worked, newest => Newest},
+    Seen = State#{look := Look},
     Read =
         case Newest - map_get(read_at, Seen) of
             Started when Started >= ?MOST_STARTED; Started < 0 -> read_and_reset(Seen);
@@ -380,19 +393,39 @@ looked(Before) ->
             Next = dyno_agent_call_budget:looked(
                 #{
                     ns => Ns,
-                    calls => #{MFA => max(0, N - maps:get(MFA, Old, 0)) || MFA := N <- Counts},
+                    recounted => since(Recounts, OldAgain),
+                    calls => since(Counts, Old),
                     busy_ns => (Worked - WorkedBefore) * 1.0e9 / Ns,
                     births => max(0, Newest - NewestBefore),
                     discoverers => dyno_agent_call_rows:discoverers(map_get(table, State))
                 },
                 Plan
             ),
+            ok = dyno_agent_call_sessions:recount(Again, false, Sessions),
             planned(Plan, Next, Read)
     end.
 
+%% The breakpoints take a moment each; the look begins when all are set.
+recounting(#{plan := Plan, sessions := Sessions, modules := Modules, look := Look} = State) ->
+    case dyno_agent_call_budget:recounted(Plan) of
+        [] ->
+            State;
+        Functions ->
+            ok = dyno_agent_call_sessions:recount(Functions, true, Sessions),
+            State#{look := Look#{
+                at := erlang:monotonic_time(nanosecond),
+                counts := dyno_agent_call_sessions:counts(Modules, Sessions),
+                recounts := dyno_agent_call_sessions:recounts(Functions, Sessions),
+                worked := worked(State)
+            }}
+    end.
+
+since(Counts, Before) -> #{MFA => max(0, N - maps:get(MFA, Before, 0)) || MFA := N <- Counts}.
+
 planned(Before, Plan, #{sessions := Sessions, config := Config, modules := Modules} = State) ->
     Left = dyno_agent_call_budget:uncounted(Plan),
-    Next = State#{plan := Plan, sessions := dyno_agent_call_sessions:without(Left, Sessions)},
+    Counted = dyno_agent_call_sessions:without(Left, Sessions),
+    Next = recounting(State#{plan := Plan, sessions := Counted}),
     _ = [tell(Processes, Before, Plan) || #{processes := Processes} <- [Config]],
     case {dyno_agent_call_sessions:is_open(Sessions), dyno_agent_call_budget:is_timed(Plan)} of
         {false, true} -> opened(Modules, Next);

@@ -16,7 +16,7 @@ all() ->
     [
         times_what_fits, times_nothing_unasked, times_no_storm, closes_what_fits_no_more,
         leaves_a_few_out, counts_the_least_called, estimates_by_what_is_counted,
-        discovers_by_what_names_groups, tells_exact_times, tells_times_by_samples,
+        counts_again_now_and_then, discovers_by_what_names_groups, tells_exact_times, tells_times_by_samples,
         tells_what_was_hardly_met, tells_lower_bounds_of_bursts, takes_waiting_out,
         adds_what_was_not_timed
     ].
@@ -30,7 +30,7 @@ look(Calls, More) ->
 
 looked(Calls, More, Plan) -> dyno_agent_call_budget:looked(look(Calls, More), Plan).
 
-new() -> dyno_agent_call_budget:new(0.06, true).
+new() -> dyno_agent_call_budget:new(0.06, true, 500).
 
 times_what_fits(_Config) ->
     %% Without a call there is nothing to be timed.
@@ -41,7 +41,7 @@ times_what_fits(_Config) ->
     ?assertNot(dyno_agent_call_budget:is_timed(looked(#{f(1) => 50_000}, #{}, new()))).
 
 times_nothing_unasked(_Config) ->
-    Plan = looked(#{f(1) => 100}, #{}, dyno_agent_call_budget:new(0.06, false)),
+    Plan = looked(#{f(1) => 100}, #{}, dyno_agent_call_budget:new(0.06, false, 500)),
     ?assertNot(dyno_agent_call_budget:is_timed(Plan)).
 
 %% Each process has rows, which are read.
@@ -90,6 +90,28 @@ estimates_by_what_is_counted(_Config) ->
     ?assertMatch(
         #{{m, f3, 1} := unknown}, dyno_agent_call_budget:estimates(#{f(1) => 7, f(2) => 1}, Plan)
     ).
+
+%% What was left out is counted again when its last count has been paid for, and the ratio is that
+%% of these looks. f(3) costs ten times the budget's third.
+counts_again_now_and_then(_Config) ->
+    Calls = #{f(1) => 20_000, f(2) => 40_000},
+    First = looked(Calls#{f(3) => 800_000}, #{}, new()),
+    ?assertEqual([], dyno_agent_call_budget:recounted(First)),
+    Waits = fun
+        Waits(N, Plan) ->
+            case dyno_agent_call_budget:recounted(Plan) of
+                [] -> Waits(N + 1, looked(Calls, #{}, Plan));
+                Functions -> {N, Functions, Plan}
+            end
+    end,
+    {4, [Left], Due} = Waits(0, First),
+    ?assertEqual(f(3), Left),
+    Again = looked(Calls, #{recounted => #{Left => 400_000}}, Due),
+    #{Left := {Estimate, Low, High}} = dyno_agent_call_budget:estimates(Calls, Again),
+    ?assert(abs(Estimate - 400_000) < 1),
+    ?assert(Low > 0.97 * Estimate andalso High < 1.03 * Estimate),
+    %% It costs half as much now.
+    ?assertMatch({3, _, _}, Waits(0, Again)).
 
 discovers_by_what_names_groups(_Config) ->
     Calls = #{f(1) => 30_000, f(2) => 35_000, f(3) => 100},
