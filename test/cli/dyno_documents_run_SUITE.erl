@@ -230,6 +230,9 @@ less(Command, Words) when
     Command =:= "record"; Command =:= "servers"; Command =:= "verify"; Command =:= "trace"
 ->
     without(Words, [{"--for", "1s"}]);
+%% It stays otherwise.
+less("top", Words) ->
+    without(Words, [{"--count", "1"}, {"--interval", "300ms"}]);
 less("profile", Words) ->
     case [W || W <- Words, lists:member(W, ["--eval", "--run"])] of
         [] -> without(Words, [{"--for", "1s"}]);
