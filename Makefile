@@ -49,7 +49,7 @@ check:
 bench:
 	@scripts/bench $(OTP)
 
-# doc/recording.schema.json and the tables of doc/recording.md, from dyno_recording_schema; doc/options.md
+# doc/recording.schema.json and the fields in doc/recording.md, from dyno_recording_schema; doc/options.md
 # from the commands.
 format: all
 	@scripts/otp run $(OTP) escript scripts/written.escript write \

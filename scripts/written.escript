@@ -3,7 +3,7 @@
 %% Copyright 2026 The dyno authors
 %%
 %% Writes the files that follow from modules: doc/recording.schema.json and, in doc/recording.md, the
-%% tables between two comments, from dyno_recording_schema; doc/options.md, from the commands'
+%% fields between two comments, from dyno_recording_schema; doc/options.md, from the commands'
 %% options; and the tasks of Mix, from dyno_commands.
 %%
 %%   escript scripts/written.escript write|check EBIN
@@ -24,7 +24,7 @@ main([Mode, Ebin]) when Mode =:= "write"; Mode =:= "check" ->
     {ok, Before} = file:read_file(?DOCUMENT),
     Files = [
         {?SCHEMA, iolist_to_binary(dyno_recording_json:encode(json_schema()))},
-        {?DOCUMENT, with_tables(Before)},
+        {?DOCUMENT, with_fields(Before)},
         {?OPTIONS, unicode:characters_to_binary(dyno_cli_reference:markdown())}
         | [task(Name, Help) || {Name, _, Help} <- dyno_commands:all()]
     ],
@@ -136,56 +136,32 @@ schema(Object) -> #{~"$ref" => reference(Object)}.
 
 reference(Object) -> <<"#/$defs/", (atom_to_binary(Object))/binary>>.
 
-%% Tables for people
+%% For people
 
-with_tables(Document) ->
+with_fields(Document) ->
     [Before, Rest] = binary:split(Document, ?BEGIN),
     [_, After] = binary:split(Rest, ?END),
-    Objects = [table(Object) || Object <- dyno_recording_schema:objects()],
+    Objects = [described(Object) || Object <- dyno_recording_schema:objects()],
     iolist_to_binary([Before, ?BEGIN, Objects, "\n", ?END, After]).
 
-table(Object) ->
+described(Object) ->
+    Fields = [
+        ["`", Name, "`", [" *" || Presence =:= required], of_type(Type)]
+     || {Name, Type, Presence, _} <- dyno_recording_schema:fields(Object)
+    ],
     [
-        "\n### ", title(Object), "\n\n", dyno_recording_schema:meaning(Object),
-        "\n\n| field | type | meaning |\n| --- | --- | --- |\n"
-        | [
-            ["| `", Name, "`", mark(Presence), " | ", type(Type), " | ", Meaning, " |\n"]
-         || {Name, Type, Presence, Meaning} <- dyno_recording_schema:fields(Object)
-        ]
+        "\n### ", string:titlecase(words(Object)), "\n\n", dyno_recording_schema:meaning(Object),
+        "\nFields: ", lists:join(",\n", Fields), ".\n"
     ].
 
-mark(required) -> " *";
-mark(_) -> "".
-
-title(Object) -> string:titlecase(words(Object)).
+%% Only objects have a description here.
+of_type({nullable, Type}) -> of_type(Type);
+of_type({list, Type}) -> of_type(Type);
+of_type(Type) when is_atom(Type) ->
+    case dyno_recording_schema:fields(Type) of
+        [] -> "";
+        _ -> [" ([", words(Type), "](#", string:replace(atom_to_list(Type), "_", "-", all), "))"]
+    end;
+of_type(_) -> "".
 
 words(Object) -> string:replace(atom_to_list(Object), "_", " ", all).
-
-type({list, Type}) -> ["list of ", many(Type)];
-type({nullable, Type}) -> [type(Type), " or null"];
-type({either, One, Other}) -> [type(One), " or ", type(Other)];
-type({one_of, [Only]}) -> code(Only);
-type({one_of, Values}) -> lists:join(", ", [code(Value) || Value <- Values]);
-type({open, Known}) -> ["string, such as ", lists:join(", ", [code(Value) || Value <- Known])];
-type(natural) -> "integer from 0";
-type(positive) -> "integer from 1";
-type(json) -> "anything";
-type(any_object) -> "object";
-type(labels) -> "object of strings and numbers";
-type(Type) ->
-    case dyno_recording_schema:fields(Type) of
-        [] -> atom_to_list(Type);
-        _ -> ["[", words(Type), "](#", string:replace(atom_to_list(Type), "_", "-", all), ")"]
-    end.
-
-many({nullable, number}) -> "numbers and nulls";
-many(natural) -> "integers from 0";
-many(bucket) -> "`[low, high, count]`";
-many(row) -> "lists of cells";
-many(Type) ->
-    case dyno_recording_schema:fields(Type) of
-        [] -> [type(Type), "s"];
-        _ -> type(Type)
-    end.
-
-code(Value) -> ["`", json:encode(Value), "`"].

@@ -82,40 +82,29 @@ markdown() ->
         rows({"variable", "meaning"}, dyno_cli_help:environment())
     ].
 
-%% An option with the same meaning in several commands is described once, with the first.
-markdown_command({Name, Help, Command}, Known) ->
-    #{operands := Operands, options := Groups, examples := Examples} = Command,
-    {Options, Now} = lists:mapfoldl(
-        fun(Group, Before) -> markdown_options(Name, Group, Before) end, Known, Groups
-    ),
+%% An option with the same meaning in several commands is described once, with the first. The help
+%% has examples.
+markdown_command({Name, Help, #{operands := Operands, options := Groups}}, Known) ->
+    All = lists:append([Options || {_Title, Options} <- Groups]),
+    Others = [{map_get(Option, Known), Usage} || {Usage, _} = Option <- All, is_map_key(Option, Known)],
     Text = [
         "\n## dyno ", Name, "\n\n", sentence(Help), "\n",
         [rows({"argument", "meaning"}, Operands) || Operands =/= []],
-        Options,
-        "\n```\n", [[Line, "\n    ", Means, "\n"] || {Line, Means} <- Examples], "```\n"
-    ],
-    {Text, Now}.
-
-markdown_options(_Name, {_Title, []}, Known) ->
-    {"", Known};
-markdown_options(Name, {Title, Options}, Known) ->
-    New = [Option || Option <- Options, not is_map_key(Option, Known)],
-    Others = [{map_get(Option, Known), Usage} || {Usage, _} = Option <- Options -- New],
-    Text = [
-        [["\n", Title, ":\n"] || Title =/= ""],
-        [rows({"option", "meaning"}, New) || New =/= []],
         [
-            ["\n", spans([Usage || {At, Usage} <- Others, At =:= Command]), ": see ", section(Command)]
-         || Command <- lists:uniq([At || {At, _} <- Others])
-        ]
+            [[["\n", Title, ":\n"] || Title =/= ""], rows({"option", "meaning"}, New)]
+         || {Title, Options} <- Groups,
+            [_ | _] = New <- [[Option || Option <- Options, not is_map_key(Option, Known)]]
+        ],
+        [["\nAlso ", lists:join("; ", also(Others)), ".\n"] || Others =/= []]
     ],
-    {Text, maps:merge(Known, #{Option => Name || Option <- New})}.
+    {Text, maps:merge(maps:from_keys(All, Name), Known)}.
 
-spans(Usages) ->
-    lists:join(", ", [["`", Usage, "`"] || Usage <- Usages]).
-
-section(Command) ->
-    ["[dyno ", Command, "](#dyno-", Command, ").\n"].
+also(Others) ->
+    [
+        [lists:join(", ", [["`", Usage, "`"] || {At, Usage} <- Others, At =:= Command]),
+            " as of [dyno ", Command, "](#dyno-", Command, ")"]
+     || Command <- lists:uniq([At || {At, _} <- Others])
+    ].
 
 rows({Left, Right}, Entries) ->
     [

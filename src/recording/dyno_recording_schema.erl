@@ -4,7 +4,7 @@
 -module(dyno_recording_schema).
 -moduledoc false.
 %% The format of a recording as data: objects, fields, types and meanings. dyno_recording_check
-%% checks against it; `make format` writes the tables of doc/recording.md and all of
+%% checks against it; `make format` writes the fields in doc/recording.md and all of
 %% doc/recording.schema.json from it.
 %%
 %% Versions of the format: 1; 2 with labels, events and profiles of runs, roles of nodes and

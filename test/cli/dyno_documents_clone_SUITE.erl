@@ -45,7 +45,6 @@ not_run() ->
 %% What else than 0 is right. Whether thresholds and properties hold is the machine's affair.
 statuses() ->
     [
-        {~"trace shop \"shop:order(_ 2)\"", [2]},
         {~"--threshold", [0, 1]},
         {~"--fail-if", [0, 1]},
         {~"dyno verify", [0, 1]},

@@ -161,9 +161,6 @@ ask(#{folder := Lane}, Folder, Words) ->
     end.
 
 %% Whether thresholds hold is the machine's affair, also those in suites.
-statuses(<<"dyno trace shop@host \"shop:order(_ 2)\"">>) ->
-    %% Shows what is said of a mistake.
-    [2];
 statuses(Line) ->
     Gates = ["dyno test", "dyno verify", "--threshold", "--fail-if"],
     case lists:any(fun(Gate) -> string:find(Line, Gate) =/= nomatch end, Gates) of

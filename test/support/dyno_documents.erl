@@ -43,6 +43,14 @@ fenced([_ | Lines]) ->
 The command lines in a document's blocks, from the program's name on: `dyno`, `rebar3 dyno`, `mix
 dyno.`. What a shell does with them (`| less`, `>file`, comments) is cut off.
 """.
+commands("doc/options.md") ->
+    %% The examples of --help, which this document leaves out.
+    [
+        Command
+     || {_, Module, _} <- dyno_commands:all(),
+        {Line, _} <- map_get(examples, Module:command()),
+        {ok, Command} <- [command(unicode:characters_to_binary(Line))]
+    ];
 commands(File) ->
     [
         Command
