@@ -102,7 +102,7 @@ markdown_command({Name, Help, #{operands := Operands, options := Groups}}, Known
 also(Others) ->
     [
         [lists:join(", ", [["`", Usage, "`"] || {At, Usage} <- Others, At =:= Command]),
-            " as of [dyno ", Command, "](#dyno-", Command, ")"]
+            " as in [dyno ", Command, "](#dyno-", Command, ")"]
      || Command <- lists:uniq([At || {At, _} <- Others])
     ].
 
