@@ -22,7 +22,7 @@ schedulers.
 
 -export_type([kind/0]).
 
--type kind() :: five | short | bif | ping | dirty | mixed.
+-type kind() :: five | short | bif | ping | dirty | mixed | matches.
 
 -define(PHASES, [
     loop, hash, tiny, sort, build, parse, encode, sum, digest, render, regex, select, search, pack,
@@ -119,6 +119,10 @@ run(bif) ->
     Text = binary:copy(~"the quick brown fox jumps over the lazy dog ", 2000),
     {ok, Regex} = re:compile("l[a-z]+y (d.g) t"),
     bif(Table, Text, [{I, #{a => I, b => ~"hello"}} || I <- lists:seq(1, 3000)], Regex);
+run(matches) ->
+    Table = ets:new(?MODULE, [public]),
+    true = ets:insert(Table, [{I, I rem 97, ~"x"} || I <- lists:seq(1, 20_000)]),
+    matches(Table);
 run(ping) ->
     Server = spawn_link(fun server/0),
     lists:foreach(fun(_) -> spawn_link(fun() -> calls(Server) end) end, [1, 2, 3, 4]),
@@ -236,6 +240,10 @@ regex(Text, Regex) ->
 select(Table) ->
     _ = ets:select(Table, [{{'$1', 5, '_'}, [], ['$1']}]),
     ok.
+
+matches(Table) ->
+    ok = ?MODULE:select(Table),
+    matches(Table).
 
 -doc false.
 search(Text) ->

@@ -59,6 +59,9 @@ typedef uintptr_t word;
 #define MOST_WORDS 4096
 #define CHUNK 128
 #define OUTER_WORDS 256
+// How far C's stack is searched for the process's address, and how many of its words are followed.
+#define C_STACK_BYTES 16384
+#define MOST_ASKED 200
 // Samples that a thread's ring holds: those of two seconds.
 #define RING 512
 #define MOST_THREADS 1024
@@ -111,10 +114,6 @@ struct ranges {
 struct session {
     pthread_key_t key;
     long current;
-    // Where a normal scheduler's thread has it as well, also while it runs a match specification; a
-    // place below 0 is none.
-    pthread_key_t other_key;
-    long other;
     long heap;
     long stop;
     long hend;
@@ -234,13 +233,39 @@ static void copy_stack(struct thread *thread, struct sample *sample, const struc
 // A process of this node: its number has the tag 0011, and is not that of none, which is all ones.
 static int is_process(word pid) { return (pid & 15) == 3 && pid >> 4 != (word)-1 >> 4; }
 
-// The process that the thread has at a place; its pid, and the ends of its heap and of its stack.
-static int running(pthread_key_t key, long place, const struct session *session, word read[4]) {
-    word data = (word)pthread_getspecific(key);
+// The process that the thread runs: its pid, its heap's begin, its stack's inner and outer end.
+static int running(const struct session *session, word read[4]) {
+    word data = (word)pthread_getspecific(session->key);
     word process = 0;
     const long offsets[4] = {0, session->heap, session->stop, session->hend};
-    return data != 0 && peek(data + (word)place, &process, sizeof process) && process != 0 &&
+    return data != 0 && peek(data + (word)session->current, &process, sizeof process) && process != 0 &&
            peek4(process, offsets, read);
+}
+
+// The first process, seen from the stack's inner end, whose address is there. The words in between
+// point elsewhere, so that its pid and the order of its heap and stack are asked for as well.
+static int on_c_stack(const struct session *session, struct thread *thread, word sp,
+                      word read[4]) {
+    word *chunk = thread->chunk;
+    unsigned asked = 0;
+    for (word at = sp; at - sp < C_STACK_BYTES; at += sizeof thread->chunk) {
+        if (!peek(at, chunk, sizeof thread->chunk)) {
+            return 0;
+        }
+        for (unsigned i = 0; i < CHUNK && asked < MOST_ASKED; i++) {
+            word place = chunk[i];
+            const long offsets[4] = {0, session->heap, session->stop, session->hend};
+            if ((place & 7) != 0 || place < 65536 || place - sp < C_STACK_BYTES) {
+                continue;
+            }
+            asked++;
+            if (peek4(place, offsets, read) && is_process(read[0]) && read[1] != 0 &&
+                read[1] < read[2] && read[2] <= read[3]) {
+                return 1;
+            }
+        }
+    }
+    return 0;
 }
 
 static void fill(struct session *session, struct thread *thread, struct sample *sample,
@@ -254,13 +279,11 @@ static void fill(struct session *session, struct thread *thread, struct sample *
     sample->inner = 0;
     sample->outer = 0;
     sample->has_gap = 0;
-    if (!running(session->key, session->current, session, read)) {
+    if (!running(session, read)) {
         return;
     }
-    // A match specification runs in a process that is none.
-    if (!is_process(read[0]) &&
-        (session->other < 0 || !running(session->other_key, session->other, session, read) ||
-         !is_process(read[0]))) {
+    // A match specification runs in a process that is none; the one that asked is on C's stack.
+    if (!is_process(read[0]) && !on_c_stack(session, thread, sp, read)) {
         return;
     }
     word heap = read[1];
@@ -591,14 +614,11 @@ static int get_layout(ErlNifEnv *env, ERL_NIF_TERM term, struct session *session
     const ERL_NIF_TERM *of;
     int arity;
     int key;
-    int other_key;
-    if (!enif_get_tuple(env, term, &arity, &of) || arity != 7 || !enif_get_int(env, of[0], &key) ||
-        !enif_get_int(env, of[5], &other_key)) {
+    if (!enif_get_tuple(env, term, &arity, &of) || arity != 5 || !enif_get_int(env, of[0], &key)) {
         return 0;
     }
     session->key = (pthread_key_t)key;
-    session->other_key = (pthread_key_t)other_key;
-    return enif_get_long(env, of[6], &session->other) && enif_get_long(env, of[1], &session->current) &&
+    return enif_get_long(env, of[1], &session->current) &&
            enif_get_long(env, of[2], &session->heap) && enif_get_long(env, of[3], &session->stop) &&
            enif_get_long(env, of[4], &session->hend);
 }

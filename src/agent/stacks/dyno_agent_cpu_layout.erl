@@ -8,8 +8,7 @@
 %% remaining candidate is accepted. Pure but for `supported/0`.
 %%
 %% * The thread's data: the thread-specific value with the process's address at a place, the running
-%%   process (`Current`). On a normal scheduler a second place keeps the address while a match
-%%   specification runs (`Other`).
+%%   process (`Current`).
 %% * `Stop`: the word of the process that points to the innermost return address into Erlang code.
 %% * `Heap` and `Hend`: two words, the heap's size apart, with `Stop` between, the stack's size
 %%   before `Hend`.
@@ -71,8 +70,7 @@ find(All, Code) ->
         true ?= lists:all(fun has_stack/1, Snapshots) orelse {error, no_alternate_stack},
         {ok, {Key, Current}} ?= only(running_process, [places(Seen) || Seen <- All]),
         {ok, {Heap, Stop, Hend}} ?= only(stack, [stacks(Seen, Code) || {Seen, _} <- All]),
-        {OtherKey, Other} = other({Key, Current}, All),
-        {ok, {Key, Current, Heap, Stop, Hend, OtherKey, Other}}
+        {ok, {Key, Current, Heap, Stop, Hend}}
     end.
 
 has_stack({_, _, _, _, Bytes, _}) -> Bytes >= ?STACK_BYTES.
@@ -86,14 +84,6 @@ only(What, [First | Others]) ->
 
 places({{{Process, _, _, _, _, Keys}, _, _}, {_, _, _, _, _, Dirty}}) ->
     ordsets:intersection(with(Process, Keys), with(Process, Dirty)).
-
-%% Optional: left out if ambiguous.
-other(First, All) ->
-    Normal = [with(Process, Keys) || {{{Process, _, _, _, _, Keys}, _, _}, _} <- All],
-    case ordsets:intersection(Normal) -- [First] of
-        [Other] -> Other;
-        _ -> {0, -1}
-    end.
 
 with(Process, Keys) ->
     lists:usort([

@@ -33,9 +33,7 @@ normal scheduler's process.
     Current :: non_neg_integer(),
     Heap :: non_neg_integer(),
     Stop :: non_neg_integer(),
-    Hend :: non_neg_integer(),
-    OtherKey :: non_neg_integer(),
-    Other :: integer()
+    Hend :: non_neg_integer()
 }.
 
 -doc "Data to find the layout; words in the machine's order.".

@@ -34,6 +34,7 @@ groups() ->
         {in_a_node, [], [
             shares_are_those_of_the_clock,
             short_processes_and_bifs_are_named,
+            match_specifications_count_for_their_process,
             a_second_sampler_is_refused,
             without_a_library_processes_are_asked,
             a_library_that_does_not_load_is_refused,
@@ -65,7 +66,7 @@ a_place_that_is_the_only_one_is_found(_Config) ->
     ?assertEqual({error, {not_found, stack}}, dyno_agent_cpu_layout:find([Seen], [{500, 600}])),
     Right = seen([1, 8000, 8240, 8320], [0, 0, 504, 0], [{3, [0, 1000]}, {5, [7, 7]}]),
     ?assertEqual(
-        {ok, {3, 8, 8, 16, 24, 0, -1}}, dyno_agent_cpu_layout:find([Right, Right], [{500, 600}])
+        {ok, {3, 8, 8, 16, 24}}, dyno_agent_cpu_layout:find([Right, Right], [{500, 600}])
     ).
 
 several_places_are_refused(_Config) ->
@@ -76,7 +77,7 @@ several_places_are_refused(_Config) ->
     ?assertEqual({error, {several, running_process}}, Find([Twice])),
     %% One of them is wrong in another state.
     Once = seen(Words, Targets, [{3, [0, 1000]}, {5, [7]}]),
-    ?assertMatch({ok, {3, 8, _, _, _, 0, -1}}, Find([Twice, Once])),
+    ?assertMatch({ok, {3, 8, _, _, _}}, Find([Twice, Once])),
     None = seen(Words, Targets, [{5, [7]}]),
     ?assertEqual({error, {not_found, running_process}}, Find([Once, None])),
     {{{P, 1, W, T, Bytes, Keys}, Heap, Stack}, Dirty} = Once,
@@ -178,6 +179,20 @@ short_processes_and_bifs_are_named(_Config) ->
         Requests = [Weight || {{_, {bench_cases, _, _}}, _, Weight} <- Stacks],
         All = [Weight || {_, _, Weight} <- Stacks],
         ?assert(lists:sum(Requests) > 0.7 * lists:sum(All), Stacks)
+    end).
+
+%% They run in a process of the emulator's own. The schedulers do not spin here, so that nothing else
+%% is without a process.
+match_specifications_count_for_their_process(_Config) ->
+    Quiet = ["+sbwt", "none", "+sbwtdcpu", "none", "+sbwtdio", "none"],
+    on_node(Quiet, required, fun(Node, Sampler, _Agent) ->
+        Pid = erpc:call(Node, bench_cases, start, [matches]),
+        timer:sleep(300),
+        ok = dyno_agent_stacks:restart(Sampler),
+        #{cpu := #{scheduler := Scheduler}, stacks := Stacks} = sampled(Sampler, 200, 10_000),
+        true = exit(Pid, kill),
+        ?assert(Scheduler < 0.15, Scheduler),
+        ?assertMatch([_ | _], [x || {_, Stack, _} <- Stacks, lists:member({ets, select, 2}, Stack)])
     end).
 
 a_second_sampler_is_refused(_Config) ->
@@ -329,8 +344,10 @@ a_folder_that_others_can_change_is_left_alone(Config) ->
     _ = dyno_agent:detach(Agent),
     dyno_peers:stop(Started).
 
-on_node(Use, Do) ->
-    {_, Node} = Started = dyno_peers:start([]),
+on_node(Use, Do) -> on_node([], Use, Do).
+
+on_node(Arguments, Use, Do) ->
+    {_, Node} = Started = dyno_peers:start(Arguments),
     try
         bench_cases = dyno_peers:load_bench(Node, bench_cases),
         {ok, _} = erpc:call(Node, application, ensure_all_started, [crypto]),
