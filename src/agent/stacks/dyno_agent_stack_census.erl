@@ -16,7 +16,7 @@
 %% (dyno_agent_stack_seeds). Of very many processes the list holds a part, another one each time:
 %% collecting a longer list would stop its scheduler for more than 1 ms.
 
--export([new/0, instant/1, list_cost/1, seeded/2, count/1, some/2]).
+-export([new/1, instant/1, started/1, list_cost/1, seeded/2, count/1, some/2]).
 -export_type([t/0, found/0]).
 
 -opaque t() :: #{
@@ -30,6 +30,7 @@
     listed := non_neg_integer(),
     now := non_neg_integer(),
     %% When the next list is due; the cost of a list at the last instant (native).
+    list_every := pos_integer(),
     next_list := integer(),
     cost := non_neg_integer()
 }.
@@ -46,11 +47,12 @@
 -define(YOUNGEST, 48).
 -define(YOUNG, 24).
 -define(NUMBER_BITS, 28).
--define(LIST_EVERY, 200).
 
--spec new() -> t().
-new() ->
+-doc "A census that lists all processes when the last list took one part of `ListEvery` of the time since.".
+-spec new(ListEvery :: pos_integer()) -> t().
+new(ListEvery) ->
     #{
+        list_every => ListEvery,
         all => {},
         count => 0,
         asked => 0,
@@ -66,19 +68,23 @@ The running or ready processes without the calling one, and the number started s
 instant.
 """.
 -spec instant(t()) -> {[found()], Started :: non_neg_integer(), t()}.
-instant(#{now := Before} = Census) ->
-    #{now := Now} = Listed = listed(Census),
+instant(Census) ->
+    {Started, Listed} = started(Census),
     Young = young(Listed),
     {Known, Next} = known(Listed, [Pid || {Pid, _} <- Young]),
-    %% The process that told the number was started too.
-    Started =
-        case Before of
-            0 -> 0;
-            _ -> max(0, Now - Before - 1)
-        end,
     {Young ++ Known, Started, Next}.
 
-listed(#{next_list := NextList} = Census) ->
+-doc "Like `instant/1`, but does not ask which processes run.".
+-spec started(t()) -> {Started :: non_neg_integer(), t()}.
+started(#{now := Before} = Census) ->
+    #{now := Now} = Listed = listed(Census),
+    %% The process that told the number was started too.
+    case Before of
+        0 -> {0, Listed};
+        _ -> {max(0, Now - Before - 1), Listed}
+    end.
+
+listed(#{next_list := NextList, list_every := ListEvery} = Census) ->
     {Newest, Now} = dyno_agent_process:newest(),
     Start = erlang:monotonic_time(),
     case Start < NextList of
@@ -93,7 +99,7 @@ listed(#{next_list := NextList} = Census) ->
                 asked := rand:uniform(tuple_size(All)) - 1,
                 listed := Now,
                 now := Now,
-                next_list := End + ?LIST_EVERY * (End - Start),
+                next_list := End + ListEvery * (End - Start),
                 cost := End - Start
             }
     end.

@@ -9,11 +9,12 @@
 %% the time.
 %%
 %% A process of its own, of normal priority: it sends `{seeds, Busy, Queued, CostNative}` to its
-%% parent, and rests for 100 times the duration of a pass: 0.2 us a process.
+%% parent, and rests for 100 times the duration of a pass: 0.2 us a process. Beside the sampler of the
+%% processor, which sees what works, it asks for queues only, and rests for 3000 times.
 
--export([start_link/0]).
+-export([start_link/1]).
 %% Runs in the process
--export([init/2]).
+-export([init/3]).
 
 %% Processes asked in a pass, from a random place.
 -define(MOST, 300_000).
@@ -21,24 +22,37 @@
 -define(FIRST_MS, 300).
 -define(AGAIN_MS, 2000).
 -define(REST, 100).
+-define(REST_OF_QUEUES, 3000).
 -define(BUSY, 400).
 -define(QUEUED, 32).
 %% Answering takes some reductions.
 -define(LEAST_REDUCTIONS, 100).
 
 -doc "Starts the process, which ends with the calling one and with the agent.".
--spec start_link() -> pid().
-start_link() ->
+-spec start_link(busy_and_queued | queued) -> pid().
+start_link(What) ->
     {parent, Guard} = process_info(self(), parent),
-    spawn_link(?MODULE, init, [self(), Guard]).
+    spawn_link(?MODULE, init, [self(), Guard, What]).
 
--spec init(pid(), pid()) -> no_return().
-init(Owner, Guard) ->
+-spec init(pid(), pid(), busy_and_queued | queued) -> no_return().
+init(Owner, Guard, What) ->
     proc_lib:set_label(?MODULE),
     ok = dyno_agent_process:unlimited(),
     %% The code stays until this process has ended.
     true = link(Guard),
-    loop(Owner, {none, table()}).
+    case What of
+        busy_and_queued -> loop(Owner, {none, table()});
+        queued -> queues(Owner)
+    end.
+
+queues(Owner) ->
+    {#{queued := Queued, cost := Cost}, none} = pass(start(), none),
+    told(Owner, [], Queued, Cost, ?REST_OF_QUEUES),
+    queues(Owner).
+
+told(Owner, Busy, Queued, Cost, Rest) ->
+    Owner ! {seeds, [Pid || {_, Pid} <- Busy], [Pid || {_, Pid} <- Queued], Cost},
+    timer:sleep(max(?AGAIN_MS, erlang:convert_time_unit(Rest * Cost, native, millisecond))).
 
 %% Reductions of the last pass are known for its processes only: of very many, each second pass
 %% begins elsewhere.
@@ -55,9 +69,7 @@ loop(Owner, {Known, Before}) ->
                 Table
         end,
     {#{busy := Busy, queued := Queued, cost := Cost}, Last} = pass(Start, First),
-    Owner ! {seeds, [Pid || {_, Pid} <- Busy], [Pid || {_, Pid} <- Queued], Cost},
-    CostMs = erlang:convert_time_unit(Cost, native, millisecond),
-    timer:sleep(max(?AGAIN_MS, ?REST * CostMs)),
+    told(Owner, Busy, Queued, Cost, ?REST),
     loop(Owner, {Start, Last}).
 
 %% Outside of the heap: a collection of 300,000 pids takes a scheduler 20 ms and more.
@@ -68,10 +80,14 @@ start() -> ?MOST * (rand:uniform(1 + (erlang:system_info(process_count) - 1) div
 %% The cost is that of the quickest part: others may run in between.
 pass(Start, Before) ->
     Place = skip(Start, dyno_agent_process_list:first()),
-    Now = table(),
+    Now =
+        case Before of
+            none -> none;
+            _ -> table()
+        end,
     Sums = #{busy => [], queued => [], asked => 0, quickest => infinity, parts => 0},
     #{quickest := Quickest, parts := Parts} = Passed = parts(Place, {Before, Now}, Sums),
-    true = ets:delete(Before),
+    _ = [ets:delete(Before) || Before =/= none],
     {Passed#{cost => Parts * max(0, Quickest)}, Now}.
 
 skip(0, Place) ->
@@ -91,6 +107,19 @@ parts(Place, Tables, Sums) ->
     true = erlang:yield(),
     parts(Next, Tables, Passed).
 
+part(Pids, {none, none}, Sums) ->
+    #{queued := Before, asked := Asked, quickest := Quickest, parts := Parts} = Sums,
+    Start = erlang:monotonic_time(),
+    Queued = [
+        {Queue, Pid}
+     || Pid <- Pids, {message_queue_len, Queue} <- [process_info(Pid, message_queue_len)], Queue > 0
+    ],
+    Sums#{
+        queued := most(?QUEUED, 1, Queued, Before),
+        asked := Asked + length(Pids),
+        quickest := min(erlang:monotonic_time() - Start, Quickest),
+        parts := Parts + 1
+    };
 part(Pids, {Before, Now}, Sums) ->
     #{busy := Busy, queued := Queued, asked := Asked, quickest := Quickest, parts := Parts} = Sums,
     Start = erlang:monotonic_time(),

@@ -113,6 +113,8 @@ count as well; a function's processor time is its share of the running samples, 
     cost := non_neg_integer(),
     each := float(),
     question := non_neg_integer(),
+    %% Native: what asking waiting processes took last.
+    asking := non_neg_integer(),
     since := integer(),
     before := dyno_agent_threads:reading(),
     %% The sum of running processes over all instants, each at most the schedulers; the instants
@@ -127,6 +129,8 @@ count as well; a function's processor time is its share of the running samples, 
 -define(SHARE, 0.015).
 -define(SHARE_OF_WAITS, 0.0003).
 -define(SHARE_OF_TEST, 0.01).
+-define(LIST_EVERY, 200).
+-define(LIST_EVERY_FOR_WAITS, 3000).
 %% Of a budget; the rest of a third pays for lists and for waiting processes.
 -define(SHARE_OF_BUDGET, 0.2).
 -define(ASKED, 32).
@@ -206,17 +210,23 @@ started(Table, Cpu, Config) ->
     ok = dyno_agent_process:unlimited(),
     _ = erlang:system_flag(scheduler_wall_time, true),
     ok = dyno_agent_stack_depth:raise(),
-    _ = dyno_agent_stack_seeds:start_link(),
+    {Seeds, ListEvery} =
+        case is_pid(Cpu) of
+            true -> {queued, ?LIST_EVERY_FOR_WAITS};
+            false -> {busy_and_queued, ?LIST_EVERY}
+        end,
+    _ = dyno_agent_stack_seeds:start_link(Seeds),
     State = #{
         table => Table,
         cpu => Cpu,
         purpose => maps:get(purpose, Config, test),
         share => maps:get(share, Config, ?SHARE),
         choice => dyno_agent_process_filter:new(maps:get(select, Config, [])),
-        census => dyno_agent_stack_census:new(),
+        census => dyno_agent_stack_census:new(ListEvery),
         samples => dyno_agent_stack_samples:new(),
         each => float(erlang:convert_time_unit(?FIRST_NS, nanosecond, native)),
         question => question(),
+        asking => 0,
         queued => [],
         threads => dyno_agent_threads:find(),
         timer => make_ref()
@@ -319,21 +329,26 @@ handle_info(_Other, State) ->
 
 %% At random, so that periodic events are not always met, or never.
 scheduled(#{each := Each} = State) ->
-    Ms = max(?LEAST_MS, ceil(nanoseconds(round(Each)) / share(State) / 1.0e6)),
+    Cost = round(Each) + asking(State),
+    Ms = max(?LEAST_MS, ceil(nanoseconds(Cost) / share(State) / 1.0e6)),
     State#{timer := erlang:start_timer(rand:uniform(2 * Ms - 1), self(), instant)}.
 
 %% Instants for waiting processes only take less.
 share(#{cpu := Cpu}) when is_pid(Cpu) -> ?SHARE_OF_WAITS;
 share(#{share := Share}) -> Share.
 
+%% Each of these instants asks; of the others one in many.
+asking(#{cpu := Cpu, asking := Asking}) when is_pid(Cpu) -> Asking;
+asking(_State) -> 0.
+
 waiting_every(#{cpu := Cpu}) when is_pid(Cpu) -> 1;
 waiting_every(_State) -> ?WAITING_EVERY.
 
 %% An instant. Waiting for an answer is no cost, and not timed.
 
-instant(#{census := Census, instants := N, started := StartedBefore} = State) ->
+instant(#{instants := N, started := StartedBefore} = State) ->
     Begin = erlang:monotonic_time(),
-    {Ready, Started, Next} = dyno_agent_stack_census:instant(Census),
+    {Ready, Started, Next} = census(State),
     Running = chosen(Ready, State),
     Ran = ran_by_now(Running, State),
     Asking = erlang:monotonic_time(),
@@ -351,6 +366,12 @@ instant(#{census := Census, instants := N, started := StartedBefore} = State) ->
             _ -> StartedBefore + Started
         end,
     waiting(Spent#{instants := N + 1, started := StartedNow}).
+
+census(#{census := Census, cpu := Cpu}) when is_pid(Cpu) ->
+    {Started, Next} = dyno_agent_stack_census:started(Census),
+    {[], Started, Next};
+census(#{census := Census}) ->
+    dyno_agent_stack_census:instant(Census).
 
 %% At most the number of schedulers: other processes are only ready.
 ran_by_now(Running, #{ran := {Sum, Any}}) ->
@@ -379,8 +400,6 @@ spent(Took, Questions, Listing, #{each := Each, cost := Before, question := Ques
     Cost = min(Took, round(?MUCH_LONGER * Each)) + Questions * Question + Waking,
     State#{cost := Before + Cost + Listing, each := Each + (Cost - Each) / ?MEAN_OF}.
 
-chosen(_Ready, #{cpu := Cpu}) when is_pid(Cpu) ->
-    [];
 chosen(Ready, #{kinds := Kinds}) ->
     Others = [Found || {Pid, _} = Found <- Ready, maps:get(Pid, Kinds, unknown) =/= own],
     case length(Others) of
@@ -409,9 +428,11 @@ waiting_now(#{census := Census, cost := Before, question := Question} = State) -
         {status, Status} <- [process_info(Pid, status)],
         Status =:= waiting orelse Status =:= suspended
     ],
+    Asking = 3 * length(Found) * Question,
     Counted = State#{
         waits := dyno_agent_stack_waits:asked(Asked, Count, Waits),
-        cost := Before + 3 * length(Found) * Question
+        asking := Asking,
+        cost := Before + Asking
     },
     lists:foldl(fun waits/2, Counted, Found).
 
