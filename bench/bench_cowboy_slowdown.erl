@@ -359,7 +359,7 @@ end_with(Level, Targets, Requests) ->
         check_calls(Calls, Requests)
      || #{dyno_agent_calls := Calls} <- [Results], Level =/= discovery, Level =/= budget
     ],
-    _ = [check_times(Calls) || #{dyno_agent_calls := #{budget := _} = Calls} <- [Results]],
+    _ = [check_known(Calls) || #{dyno_agent_calls := #{budget := _} = Calls} <- [Results]],
     _ = [
         check_processes(Processes, Requests)
      || #{dyno_agent_processes := Processes} <- [Results], Level =/= budget
@@ -383,11 +383,11 @@ check_calls(#{functions := Functions, off_by := OffBy}, Requests) ->
     abs(Calls - Requests) =< ceil(2 * Requests * OffBy) orelse
         error({calls, Calls, of_requests, Requests, off_by, OffBy}).
 
-%% In a short run there may be no window while this node is asked.
-check_times(#{functions := Functions}) ->
+%% Counted, or estimated.
+check_known(#{functions := Functions}) ->
     Once = once(server_name()),
     [ok || #{mfa := MFA, calls := Calls} <- Functions, MFA =:= Once, Calls > 0] =/= [] orelse
-        error({no_calls, Once}).
+        error({no_calls, Once, [Of || #{mfa := MFA} = Of <- Functions, MFA =:= Once]}).
 
 %% Cowboy has a process for each request, httpd one for each connection.
 check_processes(#{discovered := Discovered}, Requests) ->
