@@ -61,7 +61,6 @@ for `call_memory` (OTP 29 with the JIT; doc/architecture.md).
 -doc """
 The reading of a node. On the caller's side `dyno_agent_call_times` makes a `t:result/0` of it.
 """.
--type calls() :: #{mfa() => non_neg_integer()}.
 -type reading() :: #{
     %% Without dyno's calls.
     counted := #{mfa() => non_neg_integer()},
@@ -107,9 +106,8 @@ The reading of a node. On the caller's side `dyno_agent_call_times` makes a `t:r
     %% All loaded modules, and the measured ones.
     loaded := [module()],
     modules := [module()],
-    %% The last look (nanoseconds): counts, schedulers' work, the next process's number.
-    look := #{at := integer(), counts := calls(), recounts := calls(), worked := integer(),
-        newest := non_neg_integer()},
+    %% The last one.
+    look := dyno_agent_call_look:t(),
     kept := #{mfa() => non_neg_integer()},
     reloaded := [module()],
     sums := dyno_agent_call_sums:t(),
@@ -283,9 +281,7 @@ zero(State) ->
     Now = erlang:monotonic_time(nanosecond),
     {_, Newest} = dyno_agent_process:newest(),
     State#{
-        look => #{
-            at => Now, counts => #{}, recounts => #{}, worked => worked(State), newest => Newest
-        },
+        look => dyno_agent_call_look:zero(),
         kept => #{},
         reloaded => [],
         sums => dyno_agent_call_sums:new(),
@@ -298,16 +294,6 @@ zero(State) ->
         processor_since => dyno_agent_os:processor_ns(),
         clocks => dyno_agent_threads:read(map_get(threads, State))
     }.
-
-worked(#{plan := none}) ->
-    0;
-worked(_State) ->
-    Normal = erlang:system_info(schedulers),
-    Native = lists:sum([
-        Active
-     || {Id, Active, _} <- erlang:statistics(scheduler_wall_time), Id =< Normal
-    ]),
-    erlang:convert_time_unit(Native, native, nanosecond).
 
 -spec handle_call(restart | read | peek, gen_server:from(), state()) ->
     {reply, ok | reading(), state()}.
@@ -364,22 +350,20 @@ handle_info(_Other, State) ->
 
 %% A look
 
-next_look_ms(#{look := #{recounts := Again}}) when map_size(Again) > 0 -> ?RECOUNT_MS;
 %% Asking for a function's count takes 1 us.
-next_look_ms(#{look := #{counts := Counts}}) -> max(?LOOK_MS, map_size(Counts)).
+next_look_ms(#{look := Look}) ->
+    case dyno_agent_call_look:is_recounting(Look) of
+        true -> ?RECOUNT_MS;
+        false -> max(?LOOK_MS, dyno_agent_call_look:size(Look))
+    end.
 
 looked(Before) ->
     #{sessions := Sessions, modules := Modules, look := Last, plan := Plan} = State = came(Before),
-    #{at := Then, counts := Old, recounts := OldAgain} = Last,
-    #{worked := WorkedBefore, newest := NewestBefore} = Last,
-    Now = erlang:monotonic_time(nanosecond),
-    {_, Newest} = dyno_agent_process:newest(),
-    Counts = dyno_agent_call_sessions:counts(Modules, Sessions),
     Again = [F || Plan =/= none, F <- dyno_agent_call_budget:recounted(Plan)],
-    Recounts = dyno_agent_call_sessions:recounts(Again, Sessions),
-    Worked = worked(State),
-    Look = #{at => Now, counts => Counts, recounts => #{}, worked => Worked, newest => Newest},
-    Seen = State#{look := Look},
+    Look = dyno_agent_call_look:now(Modules, Again, Sessions),
+    ok = dyno_agent_call_sessions:recount(Again, false, Sessions),
+    {_, Newest} = dyno_agent_process:newest(),
+    Seen = State#{look := dyno_agent_call_look:counted(Look)},
     Read =
         case Newest - map_get(read_at, Seen) of
             Started when Started >= ?MOST_STARTED; Started < 0 -> read_and_reset(Seen);
@@ -389,38 +373,10 @@ looked(Before) ->
         none ->
             Read;
         _ ->
-            Ns = max(1, Now - Then),
-            Next = dyno_agent_call_budget:looked(
-                #{
-                    ns => Ns,
-                    recounted => since(Recounts, OldAgain),
-                    calls => since(Counts, Old),
-                    busy_ns => (Worked - WorkedBefore) * 1.0e9 / Ns,
-                    births => max(0, Newest - NewestBefore),
-                    discoverers => dyno_agent_call_rows:discoverers(map_get(table, State))
-                },
-                Plan
-            ),
-            ok = dyno_agent_call_sessions:recount(Again, false, Sessions),
-            planned(Plan, Next, Read)
+            Discoverers = dyno_agent_call_rows:discoverers(map_get(table, State)),
+            Since = dyno_agent_call_look:since(Look, Last, Discoverers),
+            planned(Plan, dyno_agent_call_budget:looked(Since, Plan), Read)
     end.
-
-%% The breakpoints take a moment each; the look begins when all are set.
-recounting(#{plan := Plan, sessions := Sessions, modules := Modules, look := Look} = State) ->
-    case dyno_agent_call_budget:recounted(Plan) of
-        [] ->
-            State;
-        Functions ->
-            ok = dyno_agent_call_sessions:recount(Functions, true, Sessions),
-            State#{look := Look#{
-                at := erlang:monotonic_time(nanosecond),
-                counts := dyno_agent_call_sessions:counts(Modules, Sessions),
-                recounts := dyno_agent_call_sessions:recounts(Functions, Sessions),
-                worked := worked(State)
-            }}
-    end.
-
-since(Counts, Before) -> #{MFA => max(0, N - maps:get(MFA, Before, 0)) || MFA := N <- Counts}.
 
 planned(Before, Plan, #{sessions := Sessions, config := Config, modules := Modules} = State) ->
     Left = dyno_agent_call_budget:uncounted(Plan),
@@ -431,6 +387,12 @@ planned(Before, Plan, #{sessions := Sessions, config := Config, modules := Modul
         {false, true} -> opened(Modules, Next);
         {true, false} -> closed(Next);
         _ -> Next
+    end.
+
+recounting(#{plan := Plan, sessions := Sessions, modules := Modules} = State) ->
+    case dyno_agent_call_budget:recounted(Plan) of
+        [] -> State;
+        Again -> State#{look := dyno_agent_call_look:again(Modules, Again, Sessions)}
     end.
 
 tell(Processes, Before, Plan) ->
@@ -477,14 +439,14 @@ came(#{loaded := Before, modules := Modules, patterns := Patterns, config := Con
 reloads(Module, #{sessions := Sessions, kept := Kept, reloaded := Reloaded} = State) ->
     Counts = dyno_agent_call_sessions:counts([Module], Sessions),
     ok = dyno_agent_call_sessions:restart_counts(Module, Sessions),
-    #{loaded := Loaded, modules := Modules, look := #{counts := Looked} = Look} = State,
+    #{loaded := Loaded, modules := Modules, look := Look} = State,
     State#{
         kept := maps:merge_with(fun(_, A, B) -> A + B end, Kept, Counts),
         reloaded := lists:umerge([Module], Reloaded),
         %% Like a new module at the next look.
         loaded := lists:delete(Module, Loaded),
         modules := lists:delete(Module, Modules),
-        look := Look#{counts := maps:without(maps:keys(Counts), Looked)}
+        look := dyno_agent_call_look:without(maps:keys(Counts), Look)
     }.
 
 %% Rows
