@@ -17,6 +17,8 @@ findings of a later dyno. `dyno_interrupt` ends it with the results so far.
 -behaviour(dyno_observer).
 
 -export([run/2, again/1, with_findings/1]).
+%% Without a node
+-export([of_dump/1, of_code/1]).
 -export([attach/2, handle/3, made/2]).
 -export_type([options/0]).
 
@@ -25,6 +27,8 @@ findings of a later dyno. `dyno_interrupt` ends it with the results so far.
     for_ms => pos_integer(),
     %% Called in the measuring process with the elapsed time.
     show => fun((PassedMs :: non_neg_integer()) -> ok),
+    %% Looks until an interrupt, and tells the changes of each `for_ms` (`m:dyno_health_changes`).
+    watch => fun(([dyno_health_changes:change()]) -> ok),
     cookie => atom(),
     name => atom()
 }.
@@ -38,7 +42,9 @@ findings of a later dyno. `dyno_interrupt` ends it with the results so far.
 -define(LOOKS, 4).
 -define(TICK_MS, 500).
 -define(PROCESSES_PER_MS, 50).
--define(OPTIONS, [for_ms, show, cookie, name]).
+-define(LONG_QUEUE, 1000).
+-define(MOST_SEARCHED, 5).
+-define(OPTIONS, [for_ms, show, watch, cookie, name]).
 
 -doc """
 Looks at the nodes and returns the findings.
@@ -56,7 +62,11 @@ run(Nodes, Options) ->
     maybe
         ok ?= dyno_option:known(?OPTIONS, Options),
         {ok, Document} ?= dyno_observer:run(?MODULE, Nodes, Options#{for_ms => ForMs}),
-        {ok, again(Document)}
+        case Options of
+            %% All is told already.
+            #{watch := _} -> {ok, Document};
+            #{} -> {ok, again(Document)}
+        end
     end.
 
 -doc false.
@@ -68,9 +78,12 @@ attach(Nodes, #{for_ms := ForMs} = Options) ->
     maybe
         {ok, Targets} ?= attached(Nodes, ForMs, Options),
         LongestMs = max(ForMs, longest_ms(Targets)),
-        {ok,
-            #{nodes => Nodes, targets => Targets, for_ms => LongestMs, tick_ms => ?TICK_MS},
-            Options#{nodes => Nodes, results => #{}}}
+        Plan = #{nodes => Nodes, targets => Targets, tick_ms => ?TICK_MS},
+        State = Options#{nodes => Nodes, results => #{}, for_ms := LongestMs},
+        case Options of
+            #{watch := _} -> {ok, Plan, State#{known => dyno_health_changes:new(), window => 1}};
+            #{} -> {ok, Plan#{for_ms => LongestMs}, State}
+        end
     end.
 
 %% Two looks at a large node take longer, to use little of the node's time.
@@ -93,21 +106,40 @@ attached(Nodes, ForMs, Options) ->
 outside(Node, Error) ->
     case dyno_health_outside:findings(Node) of
         {ok, [_ | _] = Findings} ->
-            New = dyno_recording:new(
-                doctor, Node, #{nodes => [Node]}, dyno_environment:collect()
-            ),
-            Run = #{
-                status => complete,
-                nodes => [#{name => Node}],
-                tables => [dyno_finding:table(Node, Findings)]
-            },
-            With = dyno_recording:add_run(New, Run),
-            {ok, dyno_recording:put(With, status, complete)};
+            Run = #{nodes => [#{name => Node}]},
+            {ok, again(recorded(Node, #{nodes => [Node]}, Run, Node, Findings))};
         {ok, []} ->
             {error, Error};
         {unseen, _} ->
             {error, Error}
     end.
+
+recorded(Name, Parameters, Run, Node, Findings) ->
+    New = dyno_recording:new(doctor, Name, Parameters, dyno_environment:collect()),
+    With = dyno_recording:add_run(New, Run#{
+        status => complete, tables => [dyno_finding:table(Node, Findings)]
+    }),
+    dyno_recording:put(With, status, complete).
+
+-doc "A recording of the findings in a crash dump.".
+-spec of_dump(file:filename_all()) ->
+    {ok, dyno_recording:document()} | {error, dyno_error:error()}.
+of_dump(Path) ->
+    maybe
+        {ok, Findings} ?= dyno_health_dump:findings(Path),
+        {ok, again(recorded(name(Path), #{dump => name(Path)}, #{id => ~"dump"}, undefined, Findings))}
+    end.
+
+-doc "A recording of the findings in compiled code: folders of `.beam` files, or files.".
+-spec of_code([file:filename_all(), ...]) ->
+    {ok, dyno_recording:document()} | {error, dyno_error:error()}.
+of_code([First | _] = Paths) ->
+    maybe
+        {ok, Findings} ?= dyno_health_receives:findings(Paths),
+        {ok, again(recorded(name(First), #{code => [name(P) || P <- Paths]}, #{id => ~"code"}, undefined, Findings))}
+    end.
+
+name(Path) -> dyno_recording_part:text("~ts", [dyno_file:shown(Path)]).
 
 attach_options(ForMs, Options) ->
     (maps:with([cookie, name], Options))#{
@@ -123,6 +155,8 @@ attach_options(ForMs, Options) ->
 handle(begun, Targets, State) ->
     _ = dyno_targets:restart(Targets),
     handle({tick, 0}, Targets, State);
+handle({tick, PassedMs}, Targets, #{watch := _} = State) ->
+    watched(PassedMs, Targets, State);
 handle({tick, PassedMs}, Targets, #{for_ms := ForMs} = State) ->
     _ = [ok = Show(PassedMs) || #{show := Show} <- [State]],
     LookMs = ForMs div ?LOOKS,
@@ -131,12 +165,58 @@ handle({tick, PassedMs}, Targets, #{for_ms := ForMs} = State) ->
         true -> read(dyno_targets:peek(Targets), PassedMs, State);
         false -> {[], State}
     end;
+handle(finish, _Targets, #{watch := _, results := #{} = Read} = State) when map_size(Read) > 0 ->
+    {[], State};
 handle(finish, Targets, #{results := Before} = State) ->
     {Lost, Read} = dyno_targets:results(Targets),
-    Results = maps:merge(Before, #{Node => Of || #{node := Node} = Of <- Read}),
+    Results = maps:merge(Before, #{Node => searching(Of) || #{node := Node} = Of <- Read}),
     {Lost, State#{results := Results}};
 handle(_What, _Targets, State) ->
     {[], State}.
+
+%% Each window has its own looks: memory in the target does not grow.
+watched(PassedMs, Targets, #{window := N, for_ms := ForMs} = State) when PassedMs >= N * ForMs ->
+    #{watch := Tell, known := Known} = State,
+    {_, Results} = dyno_targets:results(Targets),
+    _ = dyno_targets:restart(Targets),
+    {Changes, Next} = dyno_health_changes:changes(PassedMs, found(Results), Known),
+    ok = Tell(Changes),
+    Read = #{Node => Of || #{node := Node} = Of <- Results},
+    {Seen, Last} = read(Read, PassedMs, State),
+    {Seen, Last#{known := Next, window := 1 + PassedMs div ForMs}};
+watched(_PassedMs, _Targets, State) ->
+    {[], State}.
+
+found(Results) ->
+    #{
+        Node => dyno_finding:ranked(
+            lists:append([
+                Findings
+             || {_, Findings} <- dyno_health:examined(
+                    atom_to_binary(Node), [dyno_recording:document(Look) || Look <- Looks]
+                ),
+                is_list(Findings)
+            ])
+        )
+     || #{node := Node, results := #{dyno_agent_look := #{looks := Looks}}} <- Results
+    }.
+
+%% The last look says which functions, in which processes with long queues stood, search the mailbox.
+searching(#{node := Node, results := #{dyno_agent_look := #{looks := [_ | _]} = Of} = All} = Read) ->
+    #{looks := Looks} = Of,
+    Tops = lists:uniq([
+        Top
+     || #{suspects := Suspects} <- Looks,
+        #{queue := Queue, stacks := Stacks} <- Suspects,
+        Queue > ?LONG_QUEUE,
+        #{stack := [Top | _]} <- Stacks,
+        not dyno_health_look:is_system(Top)
+    ]),
+    Found = dyno_health_receives:among(Node, lists:sublist(Tops, ?MOST_SEARCHED)),
+    Last = (lists:last(Looks))#{searching => Found},
+    Read#{results := All#{dyno_agent_look := Of#{looks := lists:droplast(Looks) ++ [Last]}}};
+searching(Read) ->
+    Read.
 
 read(Peeked, PassedMs, #{results := Before} = State) ->
     Seen = [{seen, Node, 1_000_000 * PassedMs} || Node := _ <- Peeked],
@@ -210,9 +290,9 @@ with_findings(Document) ->
 without_unknown(#{~"warnings" := Warnings} = Run) ->
     Run#{~"warnings" := [W || #{~"code" := Code} = W <- Warnings, Code =/= ~"not_known"]}.
 
-%% A recording made from outside stays unchanged.
+%% A recording of no looks stays unchanged: from outside, of a dump, of code.
 in_run(#{~"events" := #{~"items" := []}, ~"tables" := [_ | _]} = Run) ->
-    {Run, [verdict(F, Run) || {_, F} <- dyno_finding:read(Run)]};
+    {Run, [verdict([F || {_, F} <- dyno_finding:read(Run)], Run)]};
 in_run(#{~"nodes" := Nodes, ~"tables" := Tables, ~"warnings" := Warnings} = Run) ->
     Each = [
         {Role, dyno_health:examined(Name, looks(Role, Run))}
@@ -242,8 +322,12 @@ table(Role, Outcomes) ->
 looks(Role, #{~"events" := #{~"items" := Items}}) ->
     [Data || #{~"kind" := ~"look", ~"node" := Node, ~"data" := Data} <- Items, Node =:= Role].
 
-verdict(#{text := Text}, #{~"id" := Id}) ->
-    #{kind => finding, name => ~"the node from outside", run => Id, result => fail, text => Text}.
+verdict(Findings, #{~"id" := Id}) ->
+    dyno_finding:verdict(source(Id), Findings, #{run => Id}).
+
+source(~"dump") -> ~"the crash dump";
+source(~"code") -> ~"receives that search the mailbox";
+source(_Id) -> ~"the node from outside".
 
 %% If this release or system has no answer, the run has a warning.
 verdict(_Role, _Run, {_Check, {unknown, _Why}}) ->

@@ -29,7 +29,9 @@ checks() ->
         dyno_health_schedulers:checks(),
         dyno_health_limits:checks(),
         dyno_health_system:checks(),
-        dyno_health_code:checks()
+        dyno_health_code:checks(),
+        dyno_health_processes:checks(),
+        dyno_health_services:checks()
     ]).
 
 -doc "The results of all checks for a node; advised commands contain its name.".

@@ -7,7 +7,7 @@
 
 -export([intervals/1, last/1, latest/2, span_s/1]).
 -export([at/2, of_last/2, mean/2, least/2, sum/2, growth/2]).
--export([suspects/1, stands/1, place/1, is_system/1, groups/1, waiting_in/2]).
+-export([suspects/1, progresses/1, stands/1, place/1, is_system/1, groups/1, waiting_in/2]).
 -export([text/2, show/2, seconds/1]).
 -export_type([look/0, suspect/0]).
 
@@ -99,6 +99,19 @@ suspects(Looks) ->
         not is_map_key(~"ended", S)
     ],
     maps:to_list(maps:groups_from_list(fun({P, _}) -> P end, fun({_, S}) -> S end, All)).
+
+%% Looking costs a process 10 reductions, and 1 for each stack; a server's callback takes 20.
+-define(LOOKED_AT, 30).
+-define(STACK_READ, 2).
+
+-doc "Whether a process did more since the look before than answer that look; `unknown` if new.".
+-spec progresses(dyno_recording:object()) -> boolean() | unknown.
+progresses(Asked) ->
+    case Asked of
+        #{~"reductions" := R, ~"looks" := N} when is_integer(R) ->
+            R > ?LOOKED_AT + ?STACK_READ * N;
+        #{} -> unknown
+    end.
 
 -doc "The most frequent stack of a process, and its share of all looks.".
 -spec stands([dyno_recording:object()]) ->

@@ -65,6 +65,10 @@ queues(Looks) ->
         Finding <- queue(Pid, Queue, Asked, Looks)
     ].
 
+%% Of the user's code, as the beams of these modules say.
+searching(Looks) ->
+    maps:get(~"searching", dyno_health_look:last(Looks), []).
+
 queue(_Pid, Queue, Asked, _Looks) when Queue < 100; length(Asked) < 2 -> [];
 queue(Pid, Queue, Asked, Looks) ->
     Queued = fun(Look) -> queue_in(Pid, Look) end,
@@ -75,16 +79,17 @@ queue(Pid, Queue, Asked, Looks) ->
             unknown -> dyno_health_look:growth(Queued, Looks);
             Of -> Of
         end,
-    Long = Queue > dyno_finding_limits:value(queue),
+    IsLong = Queue > dyno_finding_limits:value(queue),
+    Long = fun(Severity) -> long(Pid, Queue, PerS, Asked, searching(Looks), Severity) end,
     DrainsS =
         case PerS < 0 of
             true -> Queue / -PerS;
             false -> infinity
         end,
-    case {Long, DrainsS} of
-        {true, infinity} -> [long(Pid, Queue, PerS, Asked, critical)];
-        {true, S} -> slow(Pid, Queue, PerS, S, Asked);
-        {false, infinity} when Each, PerS > 10 -> [long(Pid, Queue, PerS, Asked, warning)];
+    case {IsLong, DrainsS} of
+        {true, infinity} -> [Long(critical)];
+        {true, S} -> [Long(slow(S))];
+        {false, infinity} when Each, PerS > 10 -> [Long(warning)];
         {false, _} -> []
     end.
 
@@ -94,15 +99,15 @@ queue_in(Pid, #{~"suspects" := Suspects}) ->
         [] -> unknown
     end.
 
-slow(Pid, Queue, PerS, DrainsS, Asked) ->
+slow(DrainsS) ->
     case DrainsS > dyno_finding_limits:value(queue_drains_s) of
-        true -> [long(Pid, Queue, PerS, Asked, critical)];
-        false -> [(long(Pid, Queue, PerS, Asked, note))]
+        true -> critical;
+        false -> note
     end.
 
-long(Pid, Queue, PerS, Asked, Severity) ->
+long(Pid, Queue, PerS, Asked, Searching, Severity) ->
     Name = name(Asked),
-    {Cause, Advice} = cause(Asked),
+    {Cause, Advice} = cause(Asked, Searching),
     dyno_finding:new(queue, queue, #{
         subject => Name,
         severity => Severity,
@@ -130,7 +135,7 @@ queues_seen(Asked) ->
     text("At the looks ~ts waited.", [lists:join(", ", Queues)]).
 
 %% The owner's place explains the cause and the advice.
-cause(Asked) ->
+cause(Asked, Searching) ->
     case {dyno_health_look:stands(Asked), formats(Asked), [I || #{~"inspects" := I} <- Asked]} of
         {{Stack, _, _}, Share, _} when Share >= 0.2 ->
             {
@@ -159,14 +164,15 @@ cause(Asked) ->
             Stands = text("In ~b of ~b looks it stood in ~ts", [
                 round(Share * Looks), Looks, dyno_health_look:place(Stack)
             ]),
-            case Share >= 0.3 andalso lists:member(Top, ?SEARCHING) of
+            case Share >= 0.3 andalso lists:member(Top, ?SEARCHING ++ Searching) of
                 true ->
                     {
                         text("~ts, which searches the whole mailbox at each call.", [Stands]),
                         <<
-                            "Make this call in a process of its own, whose mailbox is empty; "
-                            "until then let senders wait (a call instead of a cast) or drop "
-                            "messages above a limit."
+                            "Make this call in a process of its own, whose mailbox is empty; until "
+                            "then let senders wait (a call instead of a cast) or drop messages "
+                            "above a limit. In a receive of your own: match a reference made right "
+                            "before the request is sent."
                         >>
                     };
                 false ->
@@ -272,11 +278,7 @@ stuck(Looks) ->
     ].
 
 is_stuck(#{~"queue" := Queue, ~"status" := ~"waiting"} = Asked) when Queue > 0 ->
-    %% The sample itself costs some reductions.
-    case maps:get(~"reductions", Asked, ~"unknown") of
-        N when is_integer(N) -> N < 2000;
-        _ -> true
-    end;
+    dyno_health_look:progresses(Asked) =/= true;
 is_stuck(_) ->
     false.
 
@@ -304,6 +306,8 @@ stuck_at(Pid, Asked, Stack, For) ->
                         "The logger cannot write: standard output is a pipe or terminal that "
                         "nobody reads. Read it, or log to a file."
                     >>;
+                {[], _} when hd(Stack) =:= ~"timer:sleep/1" ->
+                    ~"It sleeps: use a message at a later time (erlang:send_after/3) in place of timer:sleep/1.";
                 {[], []} ->
                     ~"See for which answer it waits; give the call a time limit.";
                 {[], _} ->
@@ -324,10 +328,25 @@ bottlenecks(Looks) ->
         Queues <- [[Q || #{~"queue" := Q} <- Asked]],
         lists:min(Queues) >= dyno_finding_limits:value(bottleneck),
         lists:max(Queues) =< dyno_finding_limits:value(queue),
-        [] =:= [S || #{~"status" := ~"waiting"} = S <- Asked],
+        lists:all(fun is_never_idle/1, Asked),
+        2 * length([A || A <- Asked, dyno_health_look:progresses(A) =:= false]) < length(Asked),
         not is_suspended(Asked, Looks),
         {Stack, _, _} <- [dyno_health_look:stands(Asked)]
     ].
+
+%% With messages in its queue a server that waits, and goes on, waits inside a callback.
+is_never_idle(#{~"status" := ~"waiting"} = Asked) ->
+    case dyno_health_look:stands([Asked]) of
+        {[Top | _], _, _} -> not is_loop(Top);
+        _ -> false
+    end;
+is_never_idle(_Asked) ->
+    true.
+
+is_loop(Top) ->
+    lists:any(fun(Loop) -> string:prefix(Top, Loop) =/= nomatch end, [
+        ~"gen_server:loop", ~"gen_statem:loop", ~"gen_event:fetch_msg", ~"gen_event:loop"
+    ]).
 
 bottleneck(Pid, Asked, Least, Stack) ->
     Name = name(Asked),
@@ -337,7 +356,7 @@ bottleneck(Pid, Asked, Least, Stack) ->
         value => Least,
         weight => 72,
         text => text(
-            "~ts works all the time, and ~ts messages and more wait for it at each look", [
+            "~ts is never idle, and ~ts messages or more wait for it at each look", [
                 Name, show(Least, ~"count")
             ]
         ),
@@ -346,8 +365,9 @@ bottleneck(Pid, Asked, Least, Stack) ->
         ]),
         advice =>
             <<
-                "Let readers read from ETS without it, share its work among several processes, or"
-                " make its callback shorter."
+                "Share its work among several processes, make its callback shorter (let a process of "
+                "its own wait for the disk, the network or another server), or let readers read from "
+                "ETS without it."
             >>,
         look_closer => text("dyno servers NODE \"~ts\"", [short(Pid, Name)])
     }).
@@ -356,7 +376,11 @@ bottleneck(Pid, Asked, Least, Stack) ->
 
 is_suspended(Asked, Looks) ->
     Times = length([S || #{~"status" := ~"suspended"} = S <- Asked]),
-    Times >= 2 andalso Times * 2 >= length(Looks).
+    Ports = lists:append([P || #{~"ports" := P} <- Asked]),
+    Times >= 2 andalso Times * 2 >= length(Looks) andalso
+        %% Some functions (persistent_term:put/2) suspend their caller for a moment.
+        (Ports =/= [] orelse full_links(Looks) =/= [] orelse
+            not lists:any(fun(S) -> dyno_health_look:progresses(S) =:= true end, Asked)).
 
 is_sending(Asked) ->
     case dyno_health_look:stands(Asked) of

@@ -331,7 +331,7 @@ long_gcs(Looks) ->
                     weight => 65,
                     text => text(
                         "~ts stands still for up to ~ts while its heap is collected, ~b times", [
-                            Name, show(Most, ~"ms"), N
+                            one_of(Name, Of), show(Most, ~"ms"), N
                         ]
                     ),
                     evidence => ~"",
@@ -348,6 +348,12 @@ long_gcs(Looks) ->
                 Most <- [lists:max([Ms || #{~"most_ms" := Ms} <- Of])],
                 Most >= value(long_gc)
             ]
+    end.
+
+one_of(Group, Of) ->
+    case lists:uniq([Process || #{~"process" := Process} <- Of]) of
+        [Process] -> Process;
+        _ -> text("a process of ~ts", [Group])
     end.
 
 %% The share of time in which a scheduler's thread was ready but had no processor.

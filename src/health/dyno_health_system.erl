@@ -263,6 +263,7 @@ disk(Looks) ->
 
 network(Looks) ->
     Overflows = sum([~"machine", ~"ListenOverflows"], Looks),
+    Datagrams = sum([~"machine", ~"RcvbufErrors"], Looks),
     Lost = sum([~"machine", ~"RetransSegs"], Looks),
     Sent = sum([~"machine", ~"OutSegs"], Looks),
     [
@@ -282,6 +283,26 @@ network(Looks) ->
         })
      || is_number(Overflows), Overflows > 0
     ] ++
+        [
+            dyno_finding:new(network, overflows, #{
+                subject => ~"datagrams",
+                severity => note,
+                value => Datagrams,
+                weight => 59,
+                text => text("~ts datagrams were dropped: a receive buffer was full", [
+                    show(Datagrams, ~"count")
+                ]),
+                evidence => ~"Of all programs of this network namespace.",
+                why => ~"What they held is lost, without an error.",
+                advice =>
+                    <<
+                        "Receive in more processes, or with {active, N}; a larger recbuf holds more "
+                        "of a burst."
+                    >>,
+                look_closer => ~"dyno record NODE"
+            })
+         || is_number(Datagrams), Datagrams > 0
+        ] ++
         [
             dyno_finding:new(network, retransmits, #{
                 subject => ~"network",

@@ -139,15 +139,14 @@ waited_for(Looks) ->
 
 %% A server that answers has other callers in each look, or the same ones again.
 has_worked_little(Pid, Looks) ->
-    Worked = [
-        R
-     || {Of, Asked} <- dyno_health_look:suspects(Looks),
-        Of =:= Pid,
-        #{~"reductions" := R} <- Asked,
-        is_integer(R),
-        R > 20_000
-    ],
-    Worked =:= [].
+    [] =:=
+        [
+            A
+         || {Of, Asked} <- dyno_health_look:suspects(Looks),
+            Of =:= Pid,
+            A <- Asked,
+            dyno_health_look:progresses(A) =:= true
+        ].
 
 waited(Name, Pid, Count, _Last, Looks) ->
     Where =

@@ -76,7 +76,7 @@ cases() ->
         }},
         {[stuck], warning, ~"3 of its messages wait", #{
             suspects => [
-                suspect(#{queue => fun(_) -> 3 end, status => ~"waiting", reductions => 100})
+                suspect(#{queue => fun(_) -> 3 end, status => ~"waiting", reductions => 40})
             ]
         }},
         {[suspended], critical, ~"the program sleep does not read", #{
@@ -127,7 +127,7 @@ cases() ->
                 })
             ]
         }},
-        {[bottleneck], warning, ~"works all the time", #{
+        {[bottleneck], warning, ~"is never idle", #{
             suspects => [suspect(#{queue => fun(_) -> 59 end})]
         }},
         {[monitors], warning, ~"monitors of 20 processes", #{
@@ -231,6 +231,97 @@ cases() ->
         }},
         {[code_server], warning, ~"27 processes wait for the code server", #{
             places => [place(27, [~"code_server:call/1", ~"shop:plugin/1"])]
+        }},
+        {[log_handlers], warning, ~"drops events", #{
+            services => #{handlers => [#{name => ~"logger_std_h_default", mode => ~"drop"}]}
+        }},
+        {[applications], critical, ~"shop does not run, and shop_web needs it", #{
+            services => #{applications => [#{name => ~"shop", needed_by => [~"shop_web"]}]}
+        }},
+        {[applications], note, ~"is loaded, but does not run", #{
+            services => #{applications => [#{name => ~"shop", needed_by => []}]}
+        }},
+        {[cluster], warning, ~"b@host does not see c@host", #{
+            services => #{views => [view(~"b@host", []), view(~"c@host", [~"b@host"])]}
+        }},
+        {[cluster], warning, ~"does not answer", #{
+            services => #{views => [view(~"b@host", ~"none")]}
+        }},
+        {[cluster], warning, ~"a connection to b@host", #{
+            services => #{connections => [#{node => ~"b@host", state => ~"pending"}]}
+        }},
+        {[mnesia_overload], warning, ~"written faster than it is dumped", #{
+            services => #{overloaded => [~"mnesia_dump_log"]}
+        }},
+        {[many_timers], warning, ~"2000 more each second", #{
+            allocators => fun(N) ->
+                [#{name => ~"fix_alloc", held_bytes => 9_000_000, used_bytes => 200_000 + 800_000 * N}]
+            end
+        }},
+        {[tracing], warning, ~"9 functions have breakpoints", #{
+            breakpoints => fun
+                (0) -> #{count => 9, names => [~"shop:order/1"]};
+                (_) -> #{}
+            end
+        }},
+        {[emulator], warning, ~"one scheduler works only", #{
+            services => #{emulator => emulator(#{multi_scheduling => ~"blocked"})}
+        }},
+        {[priority], warning, ~"at priority high", #{
+            suspects => [
+                suspect(#{queue => fun(_) -> 0 end, priority => ~"high", reductions => 10_000_000})
+            ]
+        }},
+        {[heap_grows], note, ~"grows by 2 MB a second", #{
+            suspects => [
+                suspect(#{
+                    queue => fun(_) -> 0 end, heap_bytes => fun(N) -> 9_000_000 + 5_000_000 * N end
+                })
+            ]
+        }},
+        {[links], warning, ~"and more at each look", #{
+            suspects => [
+                suspect(#{queue => fun(_) -> 0 end, links => fun(N) -> 20_000 + 100 * N end})
+            ]
+        }},
+        {[hibernation], warning, ~"hibernates again and again", #{
+            suspects => [
+                suspect(#{
+                    queue => fun(_) -> 0 end,
+                    reductions => 10_000_000,
+                    stack => []
+                })
+            ]
+        }},
+        {[table_scans], warning, ~"ets:match/2 reads all 200 k rows of table presence", #{
+            suspects => [
+                suspect(#{
+                    queue => fun(_) -> 0 end,
+                    scans => #{
+                        function => ~"ets:match/2",
+                        table => ~"presence",
+                        rows => 200_000,
+                        per_s => 20
+                    }
+                })
+            ]
+        }},
+        %% Its receive, of the user's code, searches.
+        {[queue], critical, ~"it never drains", #{
+            suspects => [
+                suspect(#{queue => fun(N) -> 2000 + 100 * N end, stack => [~"shop:ask/1"]})
+            ],
+            searching => [~"shop:ask/1"]
+        }},
+        %% A server that waits inside its callback, and goes on.
+        {[bottleneck], warning, ~"is never idle", #{
+            suspects => [
+                suspect(#{
+                    queue => fun(_) -> 29 end,
+                    status => ~"waiting",
+                    stack => [~"timer:sleep/1", ~"shop:handle_call/3", ~"gen_server:loop/5"]
+                })
+            ]
         }},
         {[timers], warning, ~"4000 intervals", #{
             groups => fun(_) -> [group(~"timer:interval_loop/5", 4000, 0)] end
@@ -366,7 +457,10 @@ look(N, Changes) ->
             processors => 2,
             reports => true
         }),
-        allocators => [#{name => ~"eheap_alloc", held_bytes => 9000, used_bytes => 8000}],
+        allocators => Of(allocators, [
+            #{name => ~"eheap_alloc", held_bytes => 9000, used_bytes => 8000},
+            #{name => ~"fix_alloc", held_bytes => 200_000, used_bytes => 150_000}
+        ]),
         tables => Of(tables, [table(~"cache", 1000)]),
         names => Of(names, []),
         children => Of(children, []),
@@ -382,6 +476,17 @@ look(N, Changes) ->
         binaries => Of(binaries, #{}),
         transactions => Of(transactions, #{}),
         code_server => 0,
+        searching => Of(searching, []),
+        breakpoints => Of(breakpoints, #{}),
+        services => Merged(services, #{
+            handlers => [#{name => ~"logger_std_h_default", mode => ~"async"}],
+            overloaded => [],
+            applications => [],
+            connections => [#{node => ~"b@host", state => ~"up"}],
+            views => [],
+            tracing => [],
+            emulator => emulator(#{})
+        }),
         suspects => [
             maps:map(
                 fun
@@ -410,6 +515,20 @@ values() ->
         ~"os.cpu.steal" => 0.0,
         ~"os.swap.used" => 0
     }.
+
+emulator(Of) ->
+    maps:merge(
+        #{
+            type => ~"opt",
+            flavor => ~"jit",
+            multi_scheduling => ~"enabled",
+            all_schedulers => 2,
+            bound => false
+        },
+        Of
+    ).
+
+view(Node, Sees) -> #{node => Node, sees => Sees}.
 
 suspect(Of) ->
     Stack = maps:get(stack, Of, [~"shop:handle_cast/2", ~"gen_server:loop/5"]),

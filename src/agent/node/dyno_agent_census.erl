@@ -35,6 +35,7 @@ processes groups are of every Nth process, always the same.
     pid := pid(),
     queue := non_neg_integer(),
     status := atom(),
+    heap := non_neg_integer(),
     %% Since the previous look; unknown if new.
     reductions := non_neg_integer() | unknown
 }.
@@ -46,6 +47,8 @@ processes groups are of every Nth process, always the same.
     groups := [group()],
     queues := [process()],
     busiest := [process()],
+    %% The largest heaps.
+    heaviest := [process()],
     suspended := [process()],
     %% Running with almost no reductions: native functions.
     native := [process()],
@@ -61,6 +64,8 @@ processes groups are of every Nth process, always the same.
 -define(FEW, 50_000).
 -define(MOST_GROUPS, 300).
 -define(MOST_WAITING, 1000).
+%% Smaller heaps are not of interest.
+-define(HEAVY_WORDS, 500_000).
 
 -doc "No look yet.".
 -spec new() -> seen().
@@ -76,6 +81,7 @@ take(Own, Seen) ->
         groups => #{},
         queues => [],
         busiest => [],
+        heaviest => [],
         suspended => [],
         native => [],
         waiting => []
@@ -90,6 +96,7 @@ take(Own, Seen) ->
             groups => groups(Groups, Seen, Now),
             queues => top(queue, Queues),
             busiest => top(reductions, Busiest),
+            heaviest => top(heap, maps:get(heaviest, Taken)),
             suspended => lists:sublist(Suspended, ?MOST),
             native => lists:sublist(maps:get(native, Taken), ?MOST),
             suspended_count => length(Suspended),
@@ -118,14 +125,14 @@ one(Pid, {Seen, Every} = With, Acc) ->
     end.
 
 looked(Pid, With, Acc) ->
-    case process_info(Pid, [message_queue_len, reductions, status]) of
+    case process_info(Pid, [message_queue_len, reductions, status, total_heap_size]) of
         undefined ->
             Acc;
-        [{_, Queue}, {_, Reductions}, {_, Status}] ->
-            add(Pid, {Queue, Reductions, Status}, With, Acc)
+        [{_, Queue}, {_, Reductions}, {_, Status}, {_, Words}] ->
+            add(Pid, {Queue, Reductions, Status, Words}, With, Acc)
     end.
 
-add(Pid, {Queue, Reductions, Status}, {Seen, Every}, Acc) ->
+add(Pid, {Queue, Reductions, Status, Words}, {Seen, Every}, Acc) ->
     Known = maps:get(Pid, Seen, none),
     Group = fun() -> group_of(Known, Pid) end,
     Since =
@@ -133,7 +140,9 @@ add(Pid, {Queue, Reductions, Status}, {Seen, Every}, Acc) ->
             {_, Before} -> Reductions - Before;
             none -> unknown
         end,
-    Process = #{pid => Pid, queue => Queue, status => Status, reductions => Since},
+    Process = #{
+        pid => Pid, queue => Queue, status => Status, heap => Words, reductions => Since
+    },
     Sampled =
         case Every of
             none -> Acc;
@@ -150,6 +159,7 @@ add(Pid, {Queue, Reductions, Status}, {Seen, Every}, Acc) ->
         [
             {queues, Queue > 0},
             {busiest, is_integer(Since) andalso Since > 0},
+            {heaviest, Words > ?HEAVY_WORDS},
             {suspended, Status =:= suspended},
             {native, Status =:= running andalso is_integer(Since) andalso Since < ?FEW},
             {waiting, Status =:= waiting}
@@ -185,7 +195,8 @@ kept(Key, Process, Acc) ->
     end.
 
 by(queues) -> queue;
-by(busiest) -> reductions.
+by(busiest) -> reductions;
+by(heaviest) -> heap.
 
 top(Key, Processes) ->
     Sorted = lists:sort(fun(#{Key := A}, #{Key := B}) -> A >= B end, Processes),

@@ -4,7 +4,7 @@
 -module(dyno_agent_look).
 -moduledoc """
 Checks the health of a node at an interval: cheap readings of the whole node, then expensive ones of
-at most 20 suspects. `dyno_health_*` interpret the looks.
+at most 24 suspects. `dyno_health_*` interpret the looks.
 
 The first look is at the restart, with dyno's modules loaded, and has no differences; later ones are
 of the interval before.
@@ -53,10 +53,12 @@ two looks the suspects' stacks are read 12 times, 1 us each.
 -define(LARGE, 50_000).
 -define(BURST, 8).
 -define(BURST_MS, 3).
--define(MOST_SUSPECTS, 20).
+-define(MOST_SUSPECTS, 24).
 -define(MOST_LONG, 200).
 -define(LONG_MS, 100).
 -define(LONG_QUEUE, 5000).
+-define(BUSY, 200_000).
+-define(MOST_TRACED, 4).
 
 -spec about() -> dyno_agent_instrument:about().
 about() -> #{names => [health]}.
@@ -240,6 +242,7 @@ look(#{start := Start, looks := Looks, before := Before, seen := Seen} = State) 
         Queue > ?LONG_QUEUE,
         Status =/= waiting
     ]),
+    Scans = dyno_agent_suspect:scans(working(Chosen, Census)),
     Look = (dyno_agent_condition:between(Before, Now))#{
         time_ms => BeganUs div 1000 - Start,
         long => long(maps:get(long, State)),
@@ -253,8 +256,13 @@ look(#{start := Start, looks := Looks, before := Before, seen := Seen} = State) 
         places => dyno_agent_suspect:places(Waiting),
         calls => dyno_agent_suspect:calls(lists:uniq(Chosen ++ Waiting)),
         own_bytes => element(2, process_info(self(), memory)),
+        services => dyno_agent_services:read(),
+        breakpoints => breakpoints(Before),
         suspects => [
-            maps:merge(suspect(Pid, Census, Stacks, SeenNow), inspection(Pid, Inspected))
+            maps:merge(
+                suspect(Pid, Census, Stacks, SeenNow),
+                maps:merge(found(inspects, Pid, Inspected), found(scans, Pid, Scans))
+            )
          || Pid <- Chosen
         ]
     },
@@ -275,11 +283,28 @@ look(#{start := Start, looks := Looks, before := Before, seen := Seen} = State) 
             end
     }.
 
-inspection(Pid, Inspected) ->
-    case Inspected of
-        #{Pid := Of} -> #{inspects => Of};
+%% Asking each function takes 20 ms.
+breakpoints(none) -> dyno_agent_services:breakpoints();
+breakpoints(_Before) -> #{}.
+
+found(Key, Pid, Found) ->
+    case Found of
+        #{Pid := Of} -> #{Key => Of};
         #{} -> #{}
     end.
+
+%% Some of the busiest, if they are busy.
+working(Chosen, #{busiest := Busiest}) ->
+    lists:sublist(
+        [
+            Pid
+         || #{pid := Pid, reductions := Reductions} <- Busiest,
+            is_integer(Reductions),
+            Reductions > ?BUSY,
+            lists:member(Pid, Chosen)
+        ],
+        ?MOST_TRACED
+    ).
 
 burst(0, State) ->
     State;
@@ -290,9 +315,9 @@ burst(N, State) ->
 in_json(#{newest := none} = Group) -> Group#{newest := ~""};
 in_json(#{newest := Pid} = Group) -> Group#{newest := dyno_agent_census:pid(Pid)}.
 
-%% The longest queues, the busiest, the suspended, and the newest of growing groups.
+%% The longest queues, the busiest, the largest, the suspended, and the newest of growing groups.
 suspects(#{queues := Queues, busiest := Busiest, groups := Groups} = Census, Long) ->
-    #{suspended := Suspended, native := Native} = Census,
+    #{suspended := Suspended, native := Native, heaviest := Heaviest} = Census,
     Of = fun(Processes, Most) -> [Pid || #{pid := Pid} <- lists:sublist(Processes, Most)] end,
     Growing = lists:sort(
         fun(#{started := A, ended := B}, #{started := C, ended := D}) -> A - B >= C - D end,
@@ -301,13 +326,13 @@ suspects(#{queues := Queues, busiest := Busiest, groups := Groups} = Census, Lon
     Newest = [Pid || #{newest := Pid} <- lists:sublist(Growing, 3), is_pid(Pid)],
     All =
         Of(Queues, 8) ++ Of(Suspended, 4) ++ Of(Native, 2) ++ lists:sublist(Long, 2) ++
-            Of(Busiest, 6) ++ Newest,
+            Of(Busiest, 6) ++ Newest ++ Of(Heaviest, 4),
     lists:sublist(lists:uniq(All), ?MOST_SUSPECTS).
 
 suspect(Pid, #{queues := Queues, busiest := Busiest} = Census, Stacks, Seen) ->
-    #{suspended := Suspended, native := Native} = Census,
+    #{suspended := Suspended, native := Native, heaviest := Heaviest} = Census,
     Seldom = [P || #{pid := Of} = P <- Native, Of =:= Pid],
-    Cheap = [P || #{pid := Of} = P <- Queues ++ Busiest ++ Suspended ++ Native, Of =:= Pid],
+    Cheap = [P || #{pid := Of} = P <- Queues ++ Busiest ++ Suspended ++ Native ++ Heaviest, Of =:= Pid],
     Found = maps:to_list(maps:get(Pid, Stacks, #{})),
     Known =
         case Cheap of

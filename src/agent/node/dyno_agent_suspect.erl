@@ -10,7 +10,7 @@ A helper process with a time limit asks: a process in a long native call cannot 
 is copied.
 """.
 
--export([stacks/1, places/1, detail/1, calls/1, inspections/1, holders/1, kept/1]).
+-export([stacks/1, places/1, detail/1, calls/1, inspections/1, scans/1, holders/1, kept/1]).
 -export([within/2, within/3]).
 -export_type([stack/0]).
 
@@ -26,6 +26,20 @@ is copied.
 -define(RELATION_BYTES, 500_000).
 -define(ROWS, 10).
 -define(MOST_INSPECTIONS, 20).
+-define(MANY_ROWS, 1000).
+-define(SCANS, [
+    {ets, Function, Arity}
+ || {Function, Arities} <- [
+        {match, [2, 3]},
+        {match_object, [2, 3]},
+        {match_delete, [2]},
+        {select, [2, 3]},
+        {select_count, [2]},
+        {select_delete, [2]},
+        {tab2list, [1]}
+    ],
+    Arity <- Arities
+]).
 
 -doc "A function's result, from a helper process; the default if it takes too long.".
 -spec within(fun(() -> Value), Value) -> Value.
@@ -95,6 +109,7 @@ calls(Pids) ->
     ).
 
 is_call(~"gen:do_call/4") -> true;
+is_call(~"io:wait_io_mon_reply/2") -> true;
 is_call(_) -> false.
 
 %% A process with many monitors is a registry: its monitors do not show a call.
@@ -119,16 +134,19 @@ detail(Pid) ->
     Base = #{pid => dyno_agent_census:pid(Pid), name => ~"", group => ~"", answered => false},
     within(
         fun() ->
-            case process_info(Pid, [message_queue_len, status, total_heap_size, links]) of
+            Items = [message_queue_len, status, priority, total_heap_size, links],
+            case process_info(Pid, Items) of
                 undefined ->
                     Base#{ended => true};
-                [{_, Queue}, {_, Status}, {_, Words}, {_, Links}] ->
+                [{_, Queue}, {_, Status}, {_, Priority}, {_, Words}, {_, Links}] ->
                     (maps:merge(Base, relations(Pid, Queue, Words)))#{
                         answered => true,
                         name => dyno_agent_census:name(Pid),
                         group => dyno_agent_census:group(Pid),
                         queue => Queue,
                         status => Status,
+                        priority => Priority,
+                        links => length(Links),
                         heap_bytes => Words * erlang:system_info(wordsize),
                         ports => ports([Port || Port <- Links, is_port(Port)])
                     }
@@ -148,33 +166,102 @@ inspections(Pids) ->
     within(fun() -> inspected(Pids) end, #{}).
 
 inspected(Pids) ->
+    Inspects = fun
+        (Pid, {erlang, process_info, [Of, Item]}) when Of =:= Pid -> [{Pid, Item}];
+        (_, _) -> []
+    end,
+    {Seen, Ms} = called([{erlang, process_info, 2}], Pids, Inspects),
+    Groups = maps:groups_from_list(fun({P, _}) -> P end, fun({_, I}) -> I end, Seen),
+    #{
+        Pid => #{item => text("~0tP", [hd(Items), 6]), per_s => 1000 * length(Items) / Ms}
+     || Pid := Items <- Groups
+    }.
+
+%% What these processes' calls of these functions give, and the time that it took.
+called(Functions, Pids, Of) ->
     Session = trace:session_create(?MODULE, self(), []),
     try
-        _ = trace:function(Session, {erlang, process_info, 2}, true, [local]),
+        _ = [trace:function(Session, F, true, [local]) || F <- Functions],
         _ = [trace:process(Session, Pid, true, [call]) || Pid <- Pids, is_process_alive(Pid)],
         Start = erlang:monotonic_time(millisecond),
-        Seen = asked(Start + ?INSPECTED_MS, ?MOST_INSPECTIONS, []),
-        Ms = max(1, erlang:monotonic_time(millisecond) - Start),
-        Groups = maps:groups_from_list(fun({P, _}) -> P end, fun({_, I}) -> I end, Seen),
-        #{
-            Pid => #{item => text("~0tP", [hd(Items), 6]), per_s => 1000 * length(Items) / Ms}
-         || Pid := Items <- Groups
-        }
+        Seen = called(Start + ?INSPECTED_MS, ?MOST_INSPECTIONS, Of, []),
+        {Seen, max(1, erlang:monotonic_time(millisecond) - Start)}
     after
         trace:session_destroy(Session)
     end.
 
-asked(_EndsMs, 0, Seen) ->
+called(_EndsMs, 0, _Of, Seen) ->
     Seen;
-asked(EndsMs, Left, Seen) ->
+called(EndsMs, Left, Of, Seen) ->
     receive
-        {trace, Pid, call, {erlang, process_info, [Pid, Item]}} ->
-            asked(EndsMs, Left - 1, [{Pid, Item} | Seen]);
-        {trace, _, _, _} ->
-            asked(EndsMs, Left, Seen)
+        {trace, Pid, call, Call} -> called(EndsMs, Left - 1, Of, Of(Pid, Call) ++ Seen);
+        {trace, _, _, _} -> called(EndsMs, Left, Of, Seen)
     after max(0, EndsMs - erlang:monotonic_time(millisecond)) ->
         Seen
     end.
+
+-doc """
+The functions with which each process reads whole ETS tables: table, rows, and how often a second.
+Calls are traced as those of `inspections/1`.
+""".
+-spec scans([pid()]) ->
+    #{pid() => #{function := binary(), table := binary(), rows := pos_integer(), per_s := number()}}.
+scans([]) ->
+    #{};
+scans(Pids) ->
+    within(fun() -> scanned(Pids) end, #{}).
+
+scanned(Pids) ->
+    {Seen, Ms} = called(?SCANS, Pids, fun(Pid, {ets, Function, [Table | More]}) ->
+        [
+            {Pid, {Rows, Function, 1 + length(More), ets:info(Table, name)}}
+         || is_whole(Function, Table, More),
+            Rows <- [ets:info(Table, size)],
+            is_integer(Rows),
+            Rows > ?MANY_ROWS
+        ]
+    end),
+    Groups = maps:groups_from_list(fun({P, _}) -> P end, fun({_, S}) -> S end, Seen),
+    #{
+        Pid => #{
+            function => dyno_agent_name:mfa({ets, Function, Arity}),
+            table => dyno_agent_name:module(Name),
+            rows => lists:max([Rows || {Rows, _, _, _} <- Of]),
+            per_s => 1000 * length(Of) / Ms
+        }
+     || Pid := [{_, Function, Arity, Name} | _] = Of <- Groups
+    }.
+
+%% A bound key, or the bound first part of an ordered key, spares reading the table.
+is_whole(tab2list, _Table, _) ->
+    true;
+is_whole(Function, Table, [Pattern | _]) ->
+    Heads =
+        case Function of
+            _ when Function =:= match; Function =:= match_object; Function =:= match_delete ->
+                [Pattern];
+            _ when is_list(Pattern) ->
+                [Head || {Head, _, _} <- Pattern];
+            _ ->
+                []
+        end,
+    lists:any(fun(Head) -> is_unbound(key(Head, ets:info(Table, keypos))) end, Heads).
+
+key(Head, Place) when is_tuple(Head), is_integer(Place), tuple_size(Head) >= Place ->
+    element(Place, Head);
+key(_Head, _Place) ->
+    '_'.
+
+is_unbound(Key) when is_atom(Key) ->
+    case atom_to_list(Key) of
+        "_" -> true;
+        [$$ | Digits] -> Digits =/= [] andalso lists:all(fun(C) -> C >= $0 andalso C =< $9 end, Digits);
+        _ -> false
+    end;
+is_unbound(Key) when is_tuple(Key), tuple_size(Key) > 0 ->
+    is_unbound(element(1, Key));
+is_unbound(_Key) ->
+    false.
 
 text(Format, Arguments) -> unicode:characters_to_binary(io_lib:format(Format, Arguments)).
 

@@ -14,7 +14,7 @@ command() ->
         operands => [
             dyno_cli_command:operand(
                 "[NODE]",
-                "a running Erlang node, such as shop@host; none with --from",
+                "a running Erlang node, such as shop@host; none with --from, --dump and --code",
                 #{nargs => 'maybe', required => false}
             ),
             dyno_cli_command:operand(
@@ -24,7 +24,14 @@ command() ->
         options => [
             {"", [
                 {"--for TIME", "how long to look, at least 5s (default: 10s)", duration, for_ms},
-                {"--from RECORDING", "repeats the findings of an earlier recording", text}
+                {"--watch",
+                    "looks until Ctrl-C, and prints only new findings and those that are gone"},
+                {"--from RECORDING", "repeats the findings of an earlier recording", text},
+                {"--dump FILE", "reads a crash dump (erl_crash.dump) in place of a node", text},
+                {"--code EBIN",
+                    "reads .beam files, or folders of them, in place of a node: which receives search "
+                    "the mailbox; more paths may follow",
+                    text}
             ]},
             {"Reports", dyno_cli_job:options()},
             dyno_cli_nodes:options()
@@ -36,6 +43,12 @@ command() ->
                 ~"looks longer, and keeps the recording"
             },
             {~"dyno doctor --from doctor.json", ~"repeats the findings of that file"},
+            {~"dyno doctor a@host b@host --watch", ~"tells what changes on two nodes"},
+            {~"dyno doctor --dump erl_crash.dump", ~"says why a node ended"},
+            {
+                ~"dyno doctor --code _build/default/lib/*/ebin",
+                ~"names the receives that become slow with a long queue"
+            },
             {
                 ~"dyno doctor shop@host --format junit",
                 ~"a health check: exit status 1 with a critical finding"
@@ -45,40 +58,76 @@ command() ->
 
 -doc "Looks, and reports.".
 -spec run(dyno_cli_command:values()) -> dyno_error:exit_status().
-run(#{from := Path, node := _}) ->
-    dyno_cli_command:refused(
-        dyno_cli_command:contradiction(["give a NODE, or --from ", Path, ", not both"])
-    );
-run(#{from := Path} = Values) ->
-    Measure = fun(_) ->
-        maybe
-            {ok, Document} ?=
-                dyno_error:tagged(dyno_recording_file, dyno_recording_file:read(Path)),
-            {ok, dyno_doctor:again(Document)}
-        end
-    end,
-    dyno_cli_job:run(#{measure => Measure}, Values);
-run(#{node := First} = Values) ->
+run(Values) ->
+    case [Source || Source <- [from, dump, code], is_map_key(Source, Values)] of
+        [] ->
+            of_nodes(Values);
+        [code] ->
+            #{code := First} = Values,
+            More = [P || #{node := P} <- [Values]] ++ maps:get(nodes, Values, []),
+            read(fun() -> dyno_doctor:of_code([First | More]) end, Values);
+        [Source] when not is_map_key(node, Values), not is_map_key(watch, Values) ->
+            Path = map_get(Source, Values),
+            read(fun() -> of_file(Source, Path) end, Values);
+        _ ->
+            dyno_cli_command:refused(
+                dyno_cli_command:contradiction("give a NODE, --from, --dump, or --code: one of them")
+            )
+    end.
+
+of_file(dump, Path) ->
+    dyno_doctor:of_dump(Path);
+of_file(from, Path) ->
+    maybe
+        {ok, Document} ?= dyno_error:tagged(dyno_recording_file, dyno_recording_file:read(Path)),
+        {ok, dyno_doctor:again(Document)}
+    end.
+
+read(Read, Values) ->
+    dyno_cli_job:run(#{measure => fun(_) -> Read() end}, Values).
+
+of_nodes(#{node := First} = Values) ->
     case dyno_cli_nodes:names([First | maps:get(nodes, Values, [])]) of
         {ok, Nodes} ->
             Options = maps:merge(maps:with([for_ms], Values), dyno_cli_nodes:connection(Values)),
-            Job = #{
-                keep => First,
-                measure => fun(#{progress := Report}) ->
-                    Show = fun(Ms) -> Report(progress(Ms, First, Options)) end,
-                    dyno_doctor:run(Nodes, Options#{show => Show})
-                end
-            },
-            dyno_cli_job:run(Job, Values);
+            dyno_cli_job:run(job(First, Nodes, Options, Values), Values);
         Error ->
             dyno_cli_command:refused(Error)
     end;
-run(_Values) ->
+of_nodes(_Values) ->
     dyno_cli_command:refused(
         dyno_cli_command:contradiction(
             "say which node: a NODE such as shop@host, or --from RECORDING"
         )
     ).
+
+%% The changes are the report of --watch.
+job(_First, Nodes, Options, #{watch := true}) ->
+    #{
+        measure => fun(_) -> dyno_doctor:run(Nodes, Options#{watch => fun tell/1}) end,
+        print => fun(_) -> 0 end
+    };
+job(First, Nodes, Options, _Values) ->
+    #{
+        keep => First,
+        measure => fun(#{progress := Report}) ->
+            Show = fun(Ms) -> Report(progress(Ms, First, Options)) end,
+            dyno_doctor:run(Nodes, Options#{show => Show})
+        end
+    }.
+
+tell(Changes) ->
+    {_, {H, M, S}} = calendar:local_time(),
+    Time = io_lib:format("~2..0b:~2..0b:~2..0b ", [H, M, S]),
+    lists:foreach(
+        fun(Change) -> _ = dyno_cli_terminal:print([Time, told(Change), $\n]) end, Changes
+    ).
+
+told({found, Node, #{severity := Severity, text := Text, advice := Advice}}) ->
+    [atom_to_binary(Node), " ", atom_to_binary(Severity), ": ", Text, ". ", Advice];
+told({gone, Node, #{text := Text}, AfterMs}) ->
+    After = dyno_unit:format(AfterMs * 1_000_000, ~"ns", 2),
+    [atom_to_binary(Node), " gone after ", After, ": ", Text].
 
 progress(PassedMs, Name, Options) ->
     #{

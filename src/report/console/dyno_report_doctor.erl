@@ -22,7 +22,7 @@ format(#{~"runs" := Runs, ~"name" := Name} = Document, #{width := Given} = Look)
      || Section <- dyno_report_section:findings(none, Findings, length(Findings))
     ],
     [
-        [Name, ": ", counted(Findings, Runs), $\n],
+        [Name, ": ", counted(Findings, Runs, seen(Document)), $\n],
         [["\n", [[Line, $\n] || Line <- Lines]] || Lines <- Shown],
         ["\n", looked_at(Findings, Verdicts, Width)],
         unknown(Runs, Width),
@@ -30,7 +30,12 @@ format(#{~"runs" := Runs, ~"name" := Name} = Document, #{width := Given} = Look)
         cost(Runs, Width)
     ].
 
-counted(Findings, Runs) ->
+%% Without looks.
+seen(#{~"parameters" := #{~"dump" := _}}) -> {"nothing is found", ", from a crash dump"};
+seen(#{~"parameters" := #{~"code" := _}}) -> {"nothing is found", ", from compiled code"};
+seen(_Document) -> {"nothing is known", ", seen from outside"}.
+
+counted(Findings, Runs, {Nothing, From}) ->
     Count = fun(Severity) ->
         length([F || #{severity := S} = F <- Findings, S =:= Severity])
     end,
@@ -48,13 +53,13 @@ counted(Findings, Runs) ->
     ]),
     Text =
         case Parts of
-            [] when Looks < 2 -> "nothing is known";
+            [] when Looks < 2 -> Nothing;
             [] -> "nothing is wrong";
             _ -> lists:join(", ", Parts)
         end,
     case Looks of
         0 when Parts =:= [] -> Text;
-        0 -> [Text, ", seen from outside"];
+        0 -> [Text, From];
         _ -> [Text, io_lib:format(" (~b looks in ~ts)", [Looks, span(Runs)])]
     end.
 
@@ -73,7 +78,10 @@ looked_at(Findings, Verdicts, Width) ->
         case {Findings, Titles} of
             {_, []} -> [];
             {[], _} -> ["Nothing found. Looked at: ", lists:join(", ", Titles), "."];
-            {_, [_]} -> "What goes on inside the node could not be looked at.";
+            {_, [~"the node from outside"]} ->
+                "What goes on inside the node could not be looked at.";
+            {_, [_]} ->
+                [];
             _ -> ["Looked at ", integer_to_binary(length(Titles)), " things; all else is well."]
         end,
     lines(Text, Width).

@@ -1,0 +1,167 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_services).
+-moduledoc """
+Reads, for a look, what the node's own services say of themselves: log handlers, applications,
+Mnesia, connections to other nodes, and who traces. All but the other nodes' views are read
+from tables, without a message to a process.
+""".
+
+-export([read/0, breakpoints/0]).
+
+-define(MOST_NODES, 20).
+-define(ANSWER_MS, 800).
+-define(BREAKPOINTS_MS, 2000).
+-define(MOST_NAMED, 5).
+
+-doc "All services; unreadable ones are left out.".
+-spec read() -> #{atom() => term()}.
+read() ->
+    #{
+        handlers => handlers(),
+        overloaded => overloaded(),
+        applications => applications(),
+        connections => connections(),
+        views => views(),
+        tracing => tracing(),
+        emulator => emulator()
+    }.
+
+%% The overload protection of a handler keeps its mode where loggers read it.
+handlers() ->
+    Names = [
+        atom_to_list(Module) ++ "_" ++ atom_to_list(Id)
+     || Id <- logger:get_handler_ids(),
+        {ok, #{module := Module}} <- [logger:get_handler_config(Id)]
+    ],
+    [
+        #{name => list_to_binary(Name), mode => Mode}
+     || Name <- ["logger_proxy" | Names],
+        {ok, Atom} <- [existing(Name)],
+        Mode <- [persistent_term:get({logger_olp, Atom}, unknown)],
+        Mode =/= unknown
+    ].
+
+existing(Name) ->
+    try
+        {ok, list_to_existing_atom(Name)}
+    catch
+        error:badarg -> none
+    end.
+
+%% Mnesia's own judgement: its log is dumped more slowly than written, or its queue is long.
+overloaded() ->
+    try
+        [Of || Of <- [mnesia_tm, mnesia_dump_log], [{_, true}] <- [ets:lookup(mnesia_gvar, {overload, Of})]]
+    catch
+        error:badarg -> []
+    end.
+
+%% Applications with a process that are loaded but do not run, and those that run and need them.
+applications() ->
+    Loaded = [
+        App
+     || {{loaded, App}, _} <- table(ac_tab), {ok, {_, _}} <- [application:get_key(App, mod)]
+    ],
+    {Running, Stopped} = lists:partition(
+        fun(App) -> ets:member(ac_tab, {application_master, App}) end, Loaded
+    ),
+    %% The supervisor of another application starts an included one.
+    Others = Stopped -- lists:append([key(App, included_applications) || App <- Running]),
+    [
+        #{
+            name => App,
+            needed_by => [
+                By
+             || By <- Running,
+                lists:member(App, key(By, applications) -- key(By, optional_applications))
+            ]
+        }
+     || App <- Others
+    ].
+
+key(App, Key) ->
+    case application:get_key(App, Key) of
+        {ok, Apps} -> Apps;
+        undefined -> []
+    end.
+
+table(Name) ->
+    try
+        ets:tab2list(Name)
+    catch
+        error:badarg -> []
+    end.
+
+connections() ->
+    [
+        #{node => element(2, Connection), state => element(4, Connection)}
+     || Connection <- table(sys_dist), tuple_size(Connection) > 4, is_atom(element(4, Connection))
+    ].
+
+%% The nodes that each connected node sees; `none` without an answer.
+views() ->
+    case {nodes(), application:get_env(kernel, connect_all, true)} of
+        {[_ | _] = Nodes, true} when length(Nodes) =< ?MOST_NODES ->
+            dyno_agent_suspect:within(fun() -> views(Nodes) end, [], 2 * ?ANSWER_MS);
+        _ ->
+            []
+    end.
+
+views(Nodes) ->
+    [
+        case Answer of
+            {ok, Of} -> #{node => Node, sees => Of};
+            _ -> #{node => Node, sees => none}
+        end
+     || {Node, Answer} <- lists:zip(
+            Nodes, erpc:multicall(Nodes, erlang, nodes, [], ?ANSWER_MS)
+        )
+    ].
+
+%% By the functions of old; dyno has sessions of its own.
+tracing() ->
+    Set = [
+        {tracer, element(2, erlang:trace_info(new, tracer))},
+        {system_profile, erlang:system_profile()},
+        {dbg, whereis(dbg)}
+    ],
+    [atom_to_binary(What) || {What, Is} <- Set, Is =/= [], Is =/= undefined].
+
+-doc "Functions with breakpoints of tracers outside of sessions: their number, and some names.".
+-spec breakpoints() -> #{count := non_neg_integer(), names := [binary()]}.
+breakpoints() ->
+    dyno_agent_suspect:within(
+        fun() ->
+            Found = [
+                {M, F, A}
+             || {M, _} <- code:all_loaded(),
+                {F, A} <- functions(M),
+                {all, [_ | _]} <- [erlang:trace_info({M, F, A}, all)]
+            ],
+            #{
+                count => length(Found),
+                names => [dyno_agent_name:mfa(F) || F <- lists:sublist(Found, ?MOST_NAMED)]
+            }
+        end,
+        #{count => 0, names => []},
+        ?BREAKPOINTS_MS
+    ).
+
+%% A module may be unloaded meanwhile.
+functions(M) ->
+    try
+        M:module_info(functions)
+    catch
+        error:_ -> []
+    end.
+
+emulator() ->
+    #{
+        type => erlang:system_info(emu_type),
+        flavor => erlang:system_info(emu_flavor),
+        multi_scheduling => erlang:system_info(multi_scheduling),
+        all_schedulers => erlang:system_info(schedulers),
+        bound => erlang:system_info(scheduler_bind_type) =/= unbound
+    }.

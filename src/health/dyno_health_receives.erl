@@ -1,0 +1,216 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_health_receives).
+-moduledoc """
+Finds the receives in compiled code that search the mailbox, for `dyno doctor --code`.
+
+A receive that matches a value from before (a pid, a reference) looks at each waiting message until
+one fits. Only if the compiler proves that the value was made after the message could have come
+(`recv_marker_use`) does the search begin there. With 100,000 messages each search takes a
+millisecond. Pure, but for reading files.
+""".
+
+-export([findings/1, searching/1, among/2, format_error/1, fault/1]).
+-export_type([receives/0, reason/0]).
+
+-doc """
+`value`: matches a value from before the receive. `tag`: matches literals, and not each message.
+""".
+-type receives() :: #{function := binary(), matches := value | tag}.
+
+-type reason() :: {no_beams, file:filename_all()} | no_compiler.
+
+-define(MOST_NOTES, 20).
+-define(ANSWER_MS, 2000).
+
+-doc "The findings in the `.beam` files of these folders or files, the user's code first.".
+-spec findings([file:filename_all()]) -> {ok, [dyno_finding:t()]} | {error, dyno_error:error()}.
+findings(Paths) ->
+    Found = [{Path, beams(Path)} || Path <- Paths],
+    case {code:ensure_loaded(beam_disasm), [Path || {Path, []} <- Found]} of
+        {{error, _}, _} ->
+            {error, {?MODULE, no_compiler}};
+        {_, [Path | _]} ->
+            {error, {?MODULE, {no_beams, Path}}};
+        {_, []} ->
+            Files = lists:append([Of || {_, Of} <- Found]),
+            Each = [{File, of_file(File)} || File <- Files],
+            Findings = [
+                finding(File, Of, Behaviours)
+             || {File, {ok, Behaviours, All}} <- Each,
+                Of <- All,
+                Behaviours =/= [] orelse map_get(matches, Of) =:= value orelse length(All) > 1
+            ],
+            {Notes, Worse} = lists:partition(fun(#{severity := S}) -> S =:= note end, Findings),
+            {ok,
+                dyno_finding:ranked(
+                    Worse ++ lists:sublist(dyno_finding:ranked(Notes), ?MOST_NOTES) ++
+                        [unreadable(File) || {File, error} <- Each]
+                )}
+    end.
+
+beams(Path) ->
+    case filelib:is_dir(Path) of
+        true -> lists:sort(filelib:wildcard(filename:join(characters(Path), "*.beam")));
+        false -> [characters(Path) || filelib:is_regular(Path)]
+    end.
+
+characters(Path) ->
+    [_ | _] = unicode:characters_to_list(Path).
+
+of_file(File) ->
+    case file:read_file(File) of
+        {ok, Beam} -> searching(Beam);
+        {error, _} -> error
+    end.
+
+-doc "The searching receives of a module, and its behaviours.".
+-spec searching(Beam :: binary()) -> {ok, Behaviours :: [atom()], [receives()]} | error.
+searching(Beam) ->
+    case beam_disasm:file(Beam) of
+        {beam_file, Module, _Exports, Attributes, _Info, Functions} ->
+            {ok, [B || {K, Of} <- Attributes, K =:= behaviour orelse K =:= behavior, B <- Of],
+                lists:append([
+                    [
+                        #{function => dyno_agent_name:mfa({Module, Name, Arity}), matches => Kind}
+                     || Kind <- lists:usort(receives(Code))
+                    ]
+                 || {function, Name, Arity, _Entry, Code} <- Functions
+                ])};
+        _ ->
+            error
+    end.
+
+-doc "Those of these functions of a node with a searching receive, by the beams of their modules.".
+-spec among(node(), [Function :: binary()]) -> [binary()].
+among(Node, Functions) ->
+    Modules = lists:uniq([module(F) || F <- Functions]),
+    Searching = [
+        Name
+     || code:ensure_loaded(beam_disasm) =:= {module, beam_disasm},
+        Module <- Modules,
+        {_, Beam, _} <- [object(Node, Module)],
+        {ok, _, Of} <- [searching(Beam)],
+        #{function := Name} <- Of
+    ],
+    [F || F <- Functions, lists:member(F, Searching)].
+
+object(Node, Module) ->
+    try
+        erpc:call(Node, code, get_object_code, [Module], ?ANSWER_MS)
+    catch
+        error:{erpc, _} -> error
+    end.
+
+%% As dyno_agent_name prints it: shop:price/1, Shop.Cart.price/1.
+module(Function) ->
+    case binary:split(Function, ~":") of
+        [Name, _] ->
+            binary_to_atom(Name);
+        [_] ->
+            [Name, _] = string:split(Function, ~".", trailing),
+            binary_to_atom(<<"Elixir.", Name/binary>>)
+    end.
+
+%% The instructions of a receive are those between loop_rec and loop_rec_end of its label. A receive
+%% that takes each message has no loop_rec_end.
+receives([Before, {label, Label}, {loop_rec, _, _} | Code]) ->
+    Of =
+        case lists:splitwith(fun(I) -> I =/= {loop_rec_end, {f, Label}} end, Code) of
+            {_, []} -> [];
+            _ when element(1, Before) =:= recv_marker_use -> [];
+            {Matching, _} -> [of_kind(Matching, [])]
+        end,
+    Of ++ receives(Code);
+receives([_ | Code]) ->
+    receives(Code);
+receives([]) ->
+    [].
+
+%% Values from before a receive are in the stack's registers, and not written in it.
+of_kind([{test, is_eq_exact, _, [A, B]} | Code], Written) ->
+    Values = [R || {y, _} = R <- [register_of(A), register_of(B)], not lists:member(R, Written)],
+    case Values of
+        [] -> of_kind(Code, Written);
+        [_ | _] -> value
+    end;
+of_kind([Instruction | Code], Written) when is_tuple(Instruction) ->
+    Last = register_of(element(tuple_size(Instruction), Instruction)),
+    of_kind(Code, [Last | Written]);
+of_kind([_ | Code], Written) ->
+    of_kind(Code, Written);
+of_kind([], _Written) ->
+    tag.
+
+register_of({tr, Register, _Type}) -> Register;
+register_of(Other) -> Other.
+
+finding(File, #{function := Function, matches := Of}, Behaviours) ->
+    {Severity, Text, Advice} =
+        case re:run(File, "/erlang/lib/[^/]+/ebin/", [{capture, none}]) of
+            match -> otp(said(Of, Function, Behaviours));
+            nomatch -> said(Of, Function, Behaviours)
+        end,
+    dyno_finding:new(searching, none, #{
+        subject => Function,
+        severity => Severity,
+        weight =>
+            case Of of
+                value -> 100;
+                tag -> 10
+            end,
+        text => Text,
+        evidence => dyno_recording_part:text("In ~ts.", [File]),
+        why => ~"With 100,000 messages in the mailbox each such receive takes about a millisecond.",
+        advice => Advice
+    }).
+
+%% Not the user's to mend.
+otp({_Severity, Text, _Advice}) ->
+    {note, Text, ~"Call it in a process of its own, or one whose queue stays short."}.
+
+said(value, Function, _Behaviours) ->
+    {warning,
+        dyno_recording_part:text(
+            "~ts waits for one certain message, and looks at all others in the mailbox first", [
+                Function
+            ]
+        ),
+        <<
+            "Make the reference (make_ref, monitor, alias) in the function that waits, before the "
+            "request is sent: the search then begins there. Or ask in a process of its own."
+        >>};
+said(tag, Function, [Behaviour | _]) ->
+    {warning,
+        dyno_recording_part:text(
+            "~ts of a ~ts has a receive of its own, and looks at all messages in the mailbox first",
+            [Function, Behaviour]
+        ),
+        ~"Take the message in handle_info, or wait for it in a process of its own."};
+said(tag, Function, []) ->
+    {note,
+        dyno_recording_part:text(
+            "~ts takes only some messages, and looks at all others in the mailbox first", [Function]
+        ),
+        ~"Add a clause for all other messages, or keep this mailbox short."}.
+
+unreadable(File) ->
+    dyno_finding:new(searching, none, #{
+        subject => dyno_recording_part:text("~ts", [File]),
+        severity => doubt,
+        text => dyno_recording_part:text("~ts cannot be read as a .beam file", [File]),
+        advice => ~"Compile it again."
+    }).
+
+-doc false.
+-spec format_error(reason()) -> unicode:chardata().
+format_error({no_beams, Path}) ->
+    ["there is no .beam file in ", Path, "; name a folder such as ebin, or a file"];
+format_error(no_compiler) ->
+    "--code needs the application compiler of Erlang/OTP, which is not installed".
+
+-doc false.
+-spec fault(reason()) -> dyno_error:fault().
+fault({no_beams, _}) -> caller;
+fault(no_compiler) -> dyno.

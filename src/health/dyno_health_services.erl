@@ -1,0 +1,276 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_health_services).
+-moduledoc false.
+%% The node's own services: log handlers, applications, the cluster, Mnesia's log, the emulator, and
+%% who else measures.
+
+-export([checks/0]).
+
+-import(dyno_health_look, [text/2, show/2, of_last/2]).
+
+-spec checks() -> [dyno_health:check()].
+checks() ->
+    [
+        #{name => log_handlers, title => ~"log handlers", finding => fun handlers/1},
+        #{name => applications, title => ~"applications", finding => fun applications/1},
+        #{name => cluster, title => ~"the other nodes of the cluster", finding => fun cluster/1},
+        #{name => mnesia_overload, title => ~"Mnesia's log", finding => fun overload/1},
+        #{name => tracing, title => ~"who else traces", finding => fun tracing/1},
+        #{name => emulator, title => ~"the emulator", finding => fun emulator/1}
+    ].
+
+service(Key, Look) -> dyno_health_look:at([~"services", Key], Look).
+
+%% Each value of a service, with the number of looks in which it is.
+counted(Key, Looks) ->
+    maps:groups_from_list(fun(V) -> V end, [
+        V
+     || L <- Looks, Of <- [service(Key, L)], is_list(Of), V <- lists:uniq(Of)
+    ]).
+
+known(Key, Looks, Findings) ->
+    case service(Key, dyno_health_look:last(Looks)) of
+        unknown -> {unknown, ~"not read by the dyno that looked"};
+        _ -> Findings()
+    end.
+
+%% The mode changes by the millisecond; a look meets drop only if it lasts.
+handlers(Looks) ->
+    known(~"handlers", Looks, fun() ->
+        All = counted(~"handlers", Looks),
+        [
+            handler(Name, Mode, length(Times), length(Looks))
+         || #{~"name" := Name, ~"mode" := Mode} := Times <- All,
+            Mode =:= ~"drop" orelse
+                (Mode =:= ~"sync" andalso 2 * length(Times) > length(Looks) andalso
+                    not is_map_key(#{~"name" => Name, ~"mode" => ~"drop"}, All))
+        ]
+    end).
+
+handler(Name, Mode, Times, Looks) ->
+    Does =
+        case Mode of
+            ~"drop" -> ~"drops events";
+            _ -> ~"lets its callers wait"
+        end,
+    dyno_finding:new(log_handlers, none, #{
+        subject => Name,
+        severity => warning,
+        weight => 92,
+        text => text("log handler ~ts ~ts: it writes more slowly than the node logs", [Name, Does]),
+        evidence => text("Its mode was ~ts in ~b of ~b looks.", [Mode, Times, Looks]),
+        why => ~"What is dropped is in no log, also not the cause of all this.",
+        advice =>
+            <<
+                "See in the log what is logged so often, and mend or limit that (a filter, a higher "
+                "level, burst_limit_max_count); write to a file, with a short format."
+            >>,
+        look_closer => ~"dyno trace NODE \"logger_server:do_internal_log/4 -> caller\""
+    }).
+
+applications(Looks) ->
+    known(~"applications", Looks, fun() ->
+        [
+            application(Name, By)
+         || #{~"name" := Name, ~"needed_by" := By} := Times <- counted(~"applications", Looks),
+            length(Times) =:= length(Looks)
+        ]
+    end).
+
+application(Name, []) ->
+    application(Name, note, ~"is loaded, but does not run", 5);
+application(Name, By) ->
+    application(Name, critical, text("does not run, and ~ts needs it", [lists:join(", ", By)]), 115).
+
+application(Name, Severity, Text, Weight) ->
+    dyno_finding:new(applications, none, #{
+        subject => Name,
+        severity => Severity,
+        weight => Weight,
+        text => text("application ~ts ~ts", [Name, Text]),
+        why => ~"Calls to its processes fail with noproc.",
+        advice => text(
+            "Read in the log why it stopped or was not started; application:ensure_all_started(~ts) "
+            "starts it. As a permanent application it would end the node instead.",
+            [Name]
+        ),
+        look_closer => ~"dyno top NODE"
+    }).
+
+%% The other nodes
+
+cluster(Looks) ->
+    known(~"views", Looks, fun() ->
+        Views = [Of || L <- Looks, Of <- [service(~"views", L)], is_list(Of)],
+        Pending = counted(~"connections", Looks),
+        [
+            node(Node, text("a connection to ~ts is tried, and does not come about", [Node]), [
+                text("So in ~b of ~b looks.", [length(Times), length(Looks)])
+            ])
+         || #{~"node" := Node, ~"state" := State} := Times <- Pending,
+            State =/= ~"up",
+            length(Times) >= 2
+        ] ++ silent(Views) ++ lost(Views) ++ one_sided(Views)
+    end).
+
+silent(Views) ->
+    None = maps:groups_from_list(fun(N) -> N end, [
+        Node
+     || Of <- Views, #{~"node" := Node, ~"sees" := ~"none"} <- Of
+    ]),
+    [
+        node(Node, text("~ts is connected, and does not answer within 0.8 s", [Node]), [
+            text("In ~b of ~b looks.", [length(Times), length(Views)])
+        ])
+     || Node := Times <- None, length(Times) >= 2
+    ].
+
+lost(Views) ->
+    Names = [[N || #{~"node" := N} <- Of] || Of <- Views],
+    Last = lists:append(lists:nthtail(max(0, length(Names) - 1), Names)),
+    [
+        %% It may have been stopped on purpose.
+        (node(Node, text("the connection to ~ts ended meanwhile", [Node]), []))#{severity := note}
+     || Node <- lists:uniq(lists:append(Names)) -- Last
+    ].
+
+%% In the last two looks, since nodes connect one after the other.
+one_sided(Views) when length(Views) < 2 ->
+    [];
+one_sided(Views) ->
+    [A, B] = [missing(Of) || Of <- lists:nthtail(length(Views) - 2, Views)],
+    [
+        node(Node, text("~ts does not see ~ts, which this node sees", [Node, lists:join(", ", Of)]), [
+            "The cluster is in parts that overlap."
+        ])
+     || {Node, Of} = Missing <- B, lists:member(Missing, A)
+    ].
+
+missing(View) ->
+    Names = [N || #{~"node" := N} <- View],
+    [
+        {Node, Of}
+     || #{~"node" := Node, ~"sees" := Sees} <- View,
+        is_list(Sees),
+        [_ | _] = Of <- [(Names -- [Node]) -- Sees]
+    ].
+
+node(Node, Text, Evidence) ->
+    dyno_finding:new(cluster, none, #{
+        subject => Node,
+        severity => warning,
+        weight => 86,
+        text => Text,
+        evidence => text("~ts", [Evidence]),
+        why => ~"Calls and messages to a node that is not there wait, or are lost; global and mnesia part.",
+        advice =>
+            <<
+                "See whether that node runs and is overloaded (dyno doctor on it), the network and "
+                "ports between (epmd 4369), the cookie, and the log of both nodes."
+            >>,
+        look_closer => text("dyno doctor ~ts", [Node])
+    }).
+
+overload(Looks) ->
+    [
+        dyno_finding:new(mnesia_overload, none, #{
+            subject => ~"mnesia",
+            severity => warning,
+            weight => 87,
+            text => Text,
+            evidence => text("So in ~b of ~b looks.", [length(Times), length(Looks)]),
+            why => ~"Its log grows on the disk, and a start after a crash takes as long.",
+            advice => Advice,
+            look_closer => ~"dyno trace NODE \"mnesia_log:append/2 -> caller\""
+        })
+     || Of := Times <- counted(~"overloaded", Looks),
+        length(Times) >= 2,
+        {Text, Advice} <- [overloaded(Of)]
+    ].
+
+overloaded(~"mnesia_dump_log") ->
+    {~"Mnesia is overloaded: its log is written faster than it is dumped into the tables", <<
+        "Raise dump_log_write_threshold (such as 50,000) and dump_log_time_threshold, write less "
+        "often, or use ram_copies for what may be lost."
+    >>};
+overloaded(_) ->
+    {~"Mnesia is overloaded: too many messages wait for its transaction manager", <<
+        "Make transactions fewer and shorter, or use dirty operations where that is safe."
+    >>}.
+
+tracing(Looks) ->
+    Names = lists:append([Of || #{~"breakpoints" := #{~"names" := Of}} <- Looks]),
+    Count = lists:sum([N || #{~"breakpoints" := #{~"count" := N}} <- Looks]),
+    Set = maps:keys(counted(~"tracing", Looks)),
+    [
+        dyno_finding:new(tracing, none, #{
+            subject => ~"tracing",
+            severity =>
+                case Count > 0 orelse Set -- [~"dbg"] =/= [] of
+                    true -> warning;
+                    false -> note
+                end,
+            value => Count,
+            weight => 68,
+            text => text("somebody traces this node, or has left it so~ts", [
+                [text(": ~ts functions have breakpoints", [show(Count, ~"count")]) || Count > 0]
+            ]),
+            evidence => text("~ts", [
+                [["Such as ", lists:join(", ", Names), ". "] || Names =/= []] ++
+                    [["Set: ", lists:join(", ", Set), "."] || Set =/= []]
+            ]),
+            why => ~"Each call of such a function costs more, and its messages may fill a mailbox.",
+            advice =>
+                <<
+                    "If nobody measures now: dbg:stop(), recon_trace:clear(), or "
+                    "erlang:trace_pattern({'_','_','_'}, false, [local]) for each kind (call_count, "
+                    "call_time)."
+                >>,
+            look_closer => ~"dyno top NODE"
+        })
+     || Count > 0 orelse Set =/= []
+    ].
+
+emulator(Looks) ->
+    Online = of_last([~"counts", ~"schedulers"], Looks),
+    Processors = of_last([~"counts", ~"processors"], Looks),
+    case service(~"emulator", dyno_health_look:last(Looks)) of
+        #{~"type" := Type, ~"flavor" := Flavor, ~"multi_scheduling" := Multi} = Of ->
+            [
+                slower(Weight, Severity, Text, Advice)
+             || {true, Weight, Severity, Text, Advice} <- [
+                    {Multi =:= ~"blocked", 84, warning,
+                        ~"one scheduler works only: multi-scheduling is blocked",
+                        ~"erlang:system_flag(multi_scheduling, unblock) by the process that blocked it."},
+                    {is_few(Online, Processors, Of), 44, note,
+                        text("~ts of ~ts schedulers are online", [
+                            show(Online, ~"count"), show(map_get(~"all_schedulers", Of), ~"count")
+                        ]),
+                        text("erlang:system_flag(schedulers_online, ~b) sets them.", [Processors])},
+                    {Type =/= ~"opt", 43, warning,
+                        text("the emulator is a build for developers (~ts), which is slower", [Type]),
+                        ~"Start the node without -emu_type."},
+                    {Flavor =/= ~"jit", 12, note, ~"the emulator has no JIT, and is slower",
+                        ~"Build Erlang/OTP with a C++17 compiler on x86-64 or aarch64."}
+                ]
+            ];
+        _ ->
+            {unknown, ~"not read by the dyno that looked"}
+    end.
+
+is_few(Online, Processors, #{~"all_schedulers" := All}) ->
+    is_integer(Online) andalso is_integer(Processors) andalso Online < All andalso
+        Online < Processors.
+
+slower(Weight, Severity, Text, Advice) ->
+    dyno_finding:new(emulator, none, #{
+        subject => ~"emulator",
+        severity => Severity,
+        weight => Weight,
+        text => Text,
+        why => ~"All work of the node takes longer.",
+        advice => Advice,
+        look_closer => ~"dyno profile NODE --kind schedulers"
+    }).
