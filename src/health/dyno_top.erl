@@ -7,8 +7,9 @@ Observes running nodes next to other measurements: attaches `m:dyno_agent_top`, 
 leaves.
 
 A node that is lost or does not answer is reported, and attached again. In a node of at most 20,000
-processes `m:dyno_agent_look` looks as in `dyno doctor`. The owner gets `{findings, Node, Findings}`
-after five seconds and then every ten, the worst finding first.
+processes `m:dyno_agent_look` looks as in `dyno doctor`. The owner gets
+`{findings, Node, {Findings, Share}}` after five seconds and then every ten, the worst finding
+first; the share is what looking took of a scheduler.
 """.
 
 -export([once/2, as_json/2]).
@@ -31,10 +32,11 @@ after five seconds and then every ten, the worst finding first.
 -spec once(node(), #{name => atom(), cookie => atom()}) ->
     {ok, #{binary() => term()}} | {error, dyno_error:error()}.
 once(Node, Connection) ->
+    Ask = #{view => processes, sort => reductions, most => 60, filter => ~""},
     maybe
         {ok, Looking} ?= open([Node], Connection),
         timer:sleep(?ONCE_MS),
-        {Reading, Last} = reading(Node, #{sort => reductions, most => 60, filter => ~""}, Looking),
+        {Reading, Last} = reading(Node, Ask, Looking),
         _ = close(Last),
         case Reading of
             {lost, _} -> {error, {dyno_agent, {node_down, Node}}};
@@ -48,7 +50,8 @@ once(Node, Connection) ->
 as_json(Node, {lost, Why}) ->
     #{~"name" => atom_to_binary(Node), ~"error" => unicode:characters_to_binary(Why)};
 as_json(Node, #{values := Values, limits := Limits, interval_ns := Ns} = Reading) ->
-    #{rows := Rows, groups := Groups, processes := Count, share := Share, facts := Facts} = Reading,
+    #{rows := Rows, groups := Groups, count := Count, share := Share, facts := Facts} = Reading,
+    #{view := View, processes := Processes, notes := Notes} = Reading,
     #{
         ~"name" => atom_to_binary(Node),
         ~"at_ms" => map_get(time_ms, Facts),
@@ -60,8 +63,11 @@ as_json(Node, #{values := Values, limits := Limits, interval_ns := Ns} = Reading
                 atom_to_binary(Name) => #{~"used" => Used, ~"limit" => Limit}
              || Name := {Used, Limit} <- Limits
             },
-        ~"processes" => Count,
+        ~"processes" => Processes,
+        ~"view" => atom_to_binary(View),
+        ~"count" => Count,
         ~"share_read" => Share,
+        ~"notes" => Notes,
         ~"top" => [plain_row(Row) || Row <- Rows],
         ~"groups" => [plain_row(Group) || Group <- Groups]
     }.
@@ -125,11 +131,11 @@ examine(Node, Look, Opener, AfterMs) ->
     receive
         {'DOWN', _, process, _, _} -> ok
     after AfterMs ->
-        #{looks := Looks} = dyno_agent_look:read(Look),
+        #{looks := Looks, worked_us := WorkedUs} = dyno_agent_look:read(Look),
         Name = atom_to_binary(Node),
         Outcomes = dyno_health:examined(Name, [dyno_recording:document(L) || L <- Looks]),
         Found = dyno_finding:ranked(lists:append([F || {_, F} <- Outcomes, is_list(F)])),
-        Opener ! {findings, Node, Found},
+        Opener ! {findings, Node, {Found, WorkedUs / (1000 * AfterMs)}},
         examine(Node, Look, Opener, 4 * ?LOOK_MS)
     end.
 

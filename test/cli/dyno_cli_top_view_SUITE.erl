@@ -13,7 +13,8 @@ newest_release_only() -> all().
 all() ->
     [
         fits_each_size, shows_what_matters, keys_sort, groups_and_opens, filters, freezes,
-        selects_and_opens, shows_the_worst_findings, lost_nodes, several_nodes, hostile_names, keys_are_decoded, is_json
+        selects_and_opens, shows_the_worst_findings, lost_nodes, several_nodes, hostile_names, keys_are_decoded, is_json, shows_views, sorts_views,
+        opens_rows_of_views, mouse, tells_the_whole_cost
     ].
 
 layout(Width) -> #{width => Width, indent => 0, colour => off, charset => unicode}.
@@ -40,7 +41,10 @@ reading(Rows) ->
         },
         facts => #{release => ~"29", schedulers => 2, up_ms => 3_723_000, time_ms => 1_764_000_000_000},
         processes => length(Rows),
+        view => processes,
+        count => length(Rows),
         share => 1.0,
+        notes => [],
         rows => Rows,
         groups => [
             #{
@@ -55,7 +59,7 @@ view(Rows) ->
     dyno_cli_top_view:with_reading(a@b, reading(Rows), dyno_cli_top_view:new(#{nodes => [a@b]})).
 
 lines(View, Width, Height) ->
-    [dyno_report_text:encode(Line) || Line <- dyno_cli_top_view:screen(View, layout(Width), Height)].
+    [dyno_report_text:encode(Line) || Line <- dyno_cli_top_draw:screen(View, layout(Width), Height)].
 
 text(View) -> iolist_to_binary(lists:join($\n, lines(View, 160, 40))).
 
@@ -85,7 +89,7 @@ shows_what_matters(_Config) ->
     View = view([row(~"orders", 4000, 2500)]),
     [has(Part, View) || Part <- [
         ~"42 % of 2", ~"run queue 3", ~"up 1:02:03", ~"CPU 70 %", ~"2000", ~"waits for", ~"stock",
-        ~"(waits)", ~"looking takes 0.1 % of a scheduler", ~"ports 990 of 1000: NEAR THE LIMIT"
+        ~"(waits)", ~"cost 0.1 % of a scheduler", ~"ports 990 of 1000: NEAR THE LIMIT"
     ]],
     %% The one near its limit comes first.
     {Near, _} = binary:match(text(View), ~"ports 990"),
@@ -124,7 +128,7 @@ filters(_Config) ->
     {draw, Left} = keys([$/, $x, escape], Set),
     ?assertMatch(#{filter := ~"or"}, dyno_cli_top_view:ask(Left)),
     {ask, Nothing} = keys([$/, $z, enter], view([])),
-    has(~"no process has \"z\"", Nothing).
+    has(~"nothing has \"z\"", Nothing).
 
 freezes(_Config) ->
     {draw, Frozen} = keys([$f], view([row(~"orders", 1, 1)])),
@@ -155,13 +159,13 @@ selects_and_opens(_Config) ->
 shows_the_worst_findings(_Config) ->
     View = view([row(~"orders", 1, 1)]),
     lacks(~"nothing found", View),
-    has(~"nothing found by ", dyno_cli_top_view:with_findings(a@b, [], View)),
+    has(~"nothing found by ", dyno_cli_top_view:with_findings(a@b, {[], 0.0}, View)),
     Finding = fun(N) ->
         dyno_finding:new(some_check, none, #{
             severity => critical, text => <<"fault ", (integer_to_binary(N))/binary>>, advice => ~"x"
         })
     end,
-    Found = dyno_cli_top_view:with_findings(a@b, [Finding(N) || N <- lists:seq(1, 5)], View),
+    Found = dyno_cli_top_view:with_findings(a@b, {[Finding(N) || N <- lists:seq(1, 5)], 0.0}, View),
     has(~"critical    fault 1", Found),
     has(~"fault 3", Found),
     lacks(~"fault 4", Found),
@@ -202,3 +206,137 @@ is_json(_Config) ->
     ?assertMatch(#{~"name" := ~"orders", ~"memory" := null, ~"queue" := 25}, Shown),
     [Line] = dyno_cli_top_view:plain(view([Row])),
     ?assertMatch({_, _}, binary:match(Line, ~"utilisation=42% run_queue=3 memory=812MB rss=- ")).
+
+%% Other views
+
+-define(VIEWS, [processes, applications, supervisors, ets, mnesia, ports, memory, nodes]).
+
+item(ets) ->
+    #{name => ~"sessions", group => ~"sessions", objects => 1200, growth => 75.0, bytes => 812_000,
+        pid => self(), owner => ~"session_sup", kind => ~"set, public"};
+item(ports) ->
+    #{name => ~"tcp accepted at 8080", group => ~"tcp accepted at 8080", input => 1.0e6,
+        output => unknown, waiting => 0, at => ~"10.0.0.7:50111", owner => ~"conn", pid => self()};
+item(memory) ->
+    #{name => ~"eheap_alloc", group => ~"process heaps", held => 1.0e9, used => 4.0e7,
+        unused => 9.6e8, utilisation => 0.04, growth => -2.0e6};
+item(applications) ->
+    (item(processes))#{group => ~"ssl", name => ~"ssl", count => 12};
+item(supervisors) ->
+    (row(~"shop_sup", 1, 1))#{started => 40, ended => 40, children => 3, application => ~"shop"};
+item(mnesia) ->
+    (item(ets))#{storage => ~"memory and disk", copies => 2};
+item(nodes) ->
+    #{name => ~"c@d", group => ~"hidden", input => 5.0, output => 6.0, waiting => 100};
+item(processes) ->
+    row(~"orders", 4000, 25).
+
+shown(View, Items) ->
+    {_, Asked} = keys([case View of processes -> $1; _ -> key(View) end], view([])),
+    Reading = (reading(Items))#{view := View, groups := [], notes := [~"a note"]},
+    dyno_cli_top_view:with_reading(a@b, Reading, Asked).
+
+key(View) ->
+    {Key, View, _, _} = lists:keyfind(View, 2, dyno_cli_top_columns:views()),
+    Key.
+
+shows_views(_Config) ->
+    ?assertEqual(?VIEWS, [View || {_, View, _, _} <- dyno_cli_top_columns:views()]),
+    [
+        begin
+            Screen = shown(View, [item(View)]),
+            ?assertMatch(#{view := View}, dyno_cli_top_view:ask(Screen)),
+            [
+                begin
+                    Lines = lines(Screen, Width, Height),
+                    ?assertEqual(Height, length(Lines)),
+                    [?assert(dyno_report_text:width(Line) =< Width, Line) || Line <- Lines]
+                end
+             || {Width, Height} <- [{80, 24}, {200, 60}, {40, 10}]
+            ],
+            has(maps:get(name, item(View)), Screen),
+            has(~"a note", Screen),
+            #{~"nodes" := [#{~"top" := [_], ~"view" := _}]} =
+                json:decode(iolist_to_binary(json:encode(dyno_cli_top_view:json(Screen)))),
+            [_] = dyno_cli_top_view:plain(Screen)
+        end
+     || View <- ?VIEWS
+    ],
+    has(~"+75", shown(ets, [item(ets)])),
+    has(~"-2 MB", shown(memory, [item(memory)])),
+    %% Not known is not nothing.
+    has(~"1 MB/s     -    0 B", shown(ports, [item(ports)])),
+    has(~"Mnesia does not run", shown(mnesia, [])),
+    %% All views stand in a line of 80 columns.
+    ?assertMatch([_], [L || <<"1 processes", _/binary>> = L <- lines(shown(ets, []), 80, 24),
+        binary:match(L, ~"8 nodes") =/= nomatch]),
+    %% The reading of another view is not shown under the titles of this one.
+    {ask, Early} = keys([$4], view([row(~"orders", 1, 1)])),
+    lacks(~"orders", Early),
+    has(~"first reading of this view", Early).
+
+sorts_views(_Config) ->
+    Screen = shown(ets, [item(ets)]),
+    ?assertMatch(#{sort := bytes}, dyno_cli_top_view:ask(Screen)),
+    {ask, Growth} = keys([$w], Screen),
+    ?assertMatch(#{sort := growth}, dyno_cli_top_view:ask(Growth)),
+    %% The next column, and round.
+    {ask, Bytes} = keys([$s], Growth),
+    ?assertMatch(#{sort := bytes}, dyno_cli_top_view:ask(Bytes)),
+    {ask, First} = keys([$s], Bytes),
+    ?assertMatch(#{sort := objects}, dyno_cli_top_view:ask(First)),
+    %% Each view keeps its own.
+    {ask, Back} = keys([$1, $4], First),
+    ?assertMatch(#{view := ets, sort := objects}, dyno_cli_top_view:ask(Back)),
+    {ask, Next} = keys([tab], Back),
+    ?assertMatch(#{view := mnesia}, dyno_cli_top_view:ask(Next)),
+    {ask, Last} = keys([back_tab], view([])),
+    ?assertMatch(#{view := nodes}, dyno_cli_top_view:ask(Last)),
+    %% A command's sort key is called otherwise here.
+    New = dyno_cli_top_view:new(#{nodes => [a@b], view => ets, sort => memory}),
+    ?assertMatch(#{view := ets, sort := bytes}, dyno_cli_top_view:ask(New)),
+    {draw, Ungrouped} = keys([$g], shown(memory, [item(memory)])),
+    has(~"eheap_alloc", Ungrouped).
+
+opens_rows_of_views(_Config) ->
+    {detail, Table} = keys([enter], shown(ets, [item(ets)])),
+    ?assertEqual({a@b, self()}, dyno_cli_top_view:selected(Table)),
+    {ask, Application} = keys([enter], shown(applications, [item(applications)])),
+    ?assertMatch(#{view := processes, filter := ~"app:ssl"}, dyno_cli_top_view:ask(Application)),
+    {draw, _} = keys([enter], shown(memory, [item(memory)])).
+
+%% Each place does what it shows.
+mouse(_Config) ->
+    View = view([row(<<"server", (integer_to_binary(N))/binary>>, N, N) || N <- lists:seq(1, 60)]),
+    Click = fun(Text, V) ->
+        [{Y, Line} | _] = [
+            {Y, Line}
+         || {Y, Line} <- lists:reverse(lists:enumerate(lines(V, 80, 24))),
+            binary:match(Line, Text) =/= nomatch
+        ],
+        {X, _} = binary:match(Line, Text),
+        dyno_cli_top_view:with_click(dyno_cli_top_draw:target({X + 1, Y}, V, layout(80), 24), V)
+    end,
+    {ask, Queue} = Click(~"queue", View),
+    ?assertMatch(#{sort := queue}, dyno_cli_top_view:ask(Queue)),
+    {ask, Memory} = Click(~"memory  ", View),
+    ?assertMatch(#{sort := memory}, dyno_cli_top_view:ask(Memory)),
+    {ask, Ports} = Click(~"6 ports", View),
+    ?assertMatch(#{view := ports}, dyno_cli_top_view:ask(Ports)),
+    {draw, Third} = Click(~"server3 ", View),
+    ?assertMatch([_], [L || <<"> server3 ", _/binary>> = L <- lines(Third, 80, 24)]),
+    {detail, _} = Click(~"server3 ", Third),
+    %% In a table that was scrolled, too.
+    {draw, Down} = keys(lists:duplicate(50, down), View),
+    {draw, Seen} = Click(~"server45 ", Down),
+    ?assertEqual(44, maps:get(row, Seen)),
+    {draw, View} = Click(~"schedulers", View),
+    ?assertEqual(none, dyno_cli_top_draw:target({1, 300}, View, layout(80), 24)),
+    ?assertEqual(
+        [{click, {12, 3}}, {wheel, up}, {wheel, down}, $q],
+        dyno_cli_top_keys:decode("\e[<0;12;3M\e[<0;12;3m\e[<64;1;1M\e[<65;1;1M\e[<2;1;1Mq")
+    ).
+
+tells_the_whole_cost(_Config) ->
+    has(~"0.1 % of a scheduler", view([])),
+    has(~"2.1 % of a scheduler", dyno_cli_top_view:with_findings(a@b, {[], 0.02}, view([]))).

@@ -15,7 +15,7 @@ all() -> [{group, nodes}].
 groups() ->
     [
         {nodes, [parallel], [
-            sees_who_stands_out, many_processes, beside_another, lines_and_data, keys_of_a_terminal
+            sees_who_stands_out, sees_other_views, many_processes, many_tables, beside_another, lines_and_data, keys_of_a_terminal
         ]}
     ].
 
@@ -49,7 +49,9 @@ looked(Nodes, Asks) ->
         fun(Ask, L) ->
             timer:sleep(200),
             dyno_top:reading(
-                hd(Nodes), maps:merge(#{most => 60, filter => ~"", sort => reductions}, Ask), L
+                hd(Nodes), maps:merge(
+                    #{view => processes, most => 60, filter => ~"", sort => reductions}, Ask
+                ), L
             )
         end,
         Looking,
@@ -80,7 +82,7 @@ sees_who_stands_out(_Config) ->
         %% dyno's own are not the node's.
         ?assertEqual([], [N || #{name := <<"dyno_", _/binary>> = N} <- maps:get(rows, Busy)]),
         receive
-            {findings, Node, Found} ->
+            {findings, Node, {Found, Share}} when Share > 0 ->
                 %% Its queue does not grow: of the checks that find something, one is of the processor.
                 ?assert(is_list(Found))
         after 20_000 -> ct:fail(no_findings)
@@ -92,6 +94,93 @@ sees_who_stands_out(_Config) ->
         ?assertMatch(#{ended := true}, dyno_top:detail(Node, Pid, Looking)),
         _ = dyno_top:close(Looking),
         ok = dyno_leftovers:until(fun() -> dyno_leftovers:in(Node) =:= [] end)
+    end).
+
+-define(OTHERS,
+    "{ok, _} = application:ensure_all_started(mnesia),"
+    "{atomic, ok} = mnesia:create_table(accounts, []),"
+    "{atomic, ok} = mnesia:transaction(fun() -> mnesia:write({accounts, 1, 2}) end),"
+    "spawn(fun() ->"
+    "    ets:new(sessions, [named_table, public]), register(keeper, self()),"
+    "    receive never -> ok end "
+    "end),"
+    "{ok, L} = gen_tcp:listen(0, []), {ok, N} = inet:port(L),"
+    "{ok, C} = gen_tcp:connect({127, 0, 0, 1}, N, []), {ok, S} = gen_tcp:accept(L),"
+    "inet:setopts(S, [{active, true}]),"
+    "[gen_tcp:controlling_process(P, whereis(init)) || P <- [L, C, S]],"
+    "Send = spawn(fun() -> register(sender, self()), receive {go, P} -> port_command(P, <<0:80000>>) end,"
+    "    (fun Add(I) -> ets:insert(sessions, {I}), timer:sleep(1), Add(I + 1) end)(1) end),"
+    "persistent_term:put(connection, {Send, C}), ok."
+).
+
+sees_other_views(_Config) ->
+    with_node(fun(Node) ->
+        ok = dyno_peers:eval(Node, ?OTHERS),
+        {_, Other} = Beside = dyno_peers:start(),
+        true = erpc:call(Node, net_kernel, connect_node, [Other]),
+        Views = [
+            {ets, bytes}, {ets, bytes}, {mnesia, bytes}, {mnesia, bytes}, {ports, input}, {memory, held},
+            {nodes, output}, {applications, count}, {supervisors, children}, {supervisors, children},
+            {processes, reductions}
+        ],
+        {Send, Connection} = erpc:call(Node, persistent_term, get, [connection]),
+        Send ! {go, Connection},
+        {Readings, Looking} = looked([Node], [#{view => V, sort => S} || {V, S} <- Views]),
+        [_, Ets, _, Mnesia, Ports, Memory, Nodes, Applications, _, Supervisors, Processes] = Readings,
+        ?assertMatch(
+            #{kind := ~"set, public", owner := <<"keeper", _/binary>>, objects := N, growth := G} when
+                N > 0 andalso G > 50,
+            named(~"sessions", Ets)
+        ),
+        ?assertMatch(#{view := ets, share := 1.0, groups := [_ | _]}, Ets),
+        ?assertMatch(#{storage := ~"memory", copies := 1, objects := 1}, named(~"accounts", Mnesia)),
+        ?assertMatch(#{notes := [<<"transactions a second: 0 committed", _/binary>>]}, Mnesia),
+        #{rows := Open} = Ports,
+        ?assert(length([P || #{name := <<"tcp", _/binary>>, at := _, owner := _} = P <- Open]) >= 2, Open),
+        ?assertMatch(#{held := Held, used := Used} when Held >= Used, named(~"eheap_alloc", Memory)),
+        ?assertMatch(#{group := ~"visible", waiting := 0}, named(atom_to_binary(Other), Nodes)),
+        ?assertMatch(#{count := Count} when Count > 5, named(~"kernel", Applications)),
+        ?assertMatch(#{application := ~"kernel", started := 0}, named(~"kernel_sup", Supervisors)),
+        ?assertMatch(#{rows := [_ | _]}, Processes),
+        %% An application opens as its processes.
+        {#{rows := OfMnesia}, Again} = dyno_top:reading(
+            Node,
+            #{view => processes, sort => memory, most => 60, filter => ~"app:mnesia"},
+            Looking
+        ),
+        ?assert(lists:member(~"mnesia_sup", [Name || #{name := Name} <- OfMnesia])),
+        ?assert(not lists:member(~"init", [Name || #{name := Name} <- OfMnesia])),
+        _ = dyno_top:close(Again),
+        dyno_peers:stop(Beside),
+        ok = dyno_leftovers:until(fun() -> dyno_leftovers:in(Node) =:= [] end)
+    end).
+
+named(Name, #{rows := Rows}) ->
+    hd([Row || #{name := Of} = Row <- Rows, Of =:= Name] ++ [{none, Name, Rows}]).
+
+%% Each reading has another part, and the largest stays.
+many_tables(_Config) ->
+    with_node(fun(Node) ->
+        ok = dyno_peers:eval(
+            Node,
+            "spawn(fun() -> [ets:new(small, []) || _ <- lists:seq(1, 12000)],"
+            " T = ets:new(big, [named_table]), ets:insert(T, [{N} || N <- lists:seq(1, 5000)]),"
+            " [ets:new(small, []) || _ <- lists:seq(1, 12000)], register(ready, self()),"
+            " receive never -> ok end end),"
+            "(fun Wait() -> case whereis(ready) of undefined -> timer:sleep(5), Wait(); _ -> ok end end)()."
+        ),
+        {Readings, Looking} = looked(
+            [Node], lists:duplicate(14, #{view => ets, sort => bytes, most => 20})
+        ),
+        _ = dyno_top:close(Looking),
+        #{share := Share, count := Count, groups := Groups} = lists:last(Readings),
+        ?assert(Share < 0.5, Share),
+        ?assert(Count > 24_000),
+        [Small] = [N || #{name := ~"small", count := N} <- Groups],
+        ?assert(abs(Small - 24_000) < 3000, Small),
+        Seen = [I || {I, #{rows := [#{name := ~"big"} | _]}} <- lists:enumerate(Readings)],
+        ?assertMatch([_ | _], Seen),
+        ?assertEqual(lists:seq(hd(Seen), length(Readings)), Seen)
     end).
 
 %% Parts are read in turn, and who stood out stays.
@@ -132,7 +221,7 @@ beside_another(_Config) ->
         %% Whoever leaves first takes nothing from the other.
         #{left := Left} = dyno_agent:detach(Measuring),
         ?assert(Left > 20),
-        {Again, Last} = dyno_top:reading(Node, #{most => 5, filter => ~"", sort => queue}, Looking),
+        {Again, Last} = dyno_top:reading(Node, #{view => processes, most => 5, filter => ~"", sort => queue}, Looking),
         ?assertMatch(#{rows := [_ | _]}, Again),
         _ = dyno_top:close(Last),
         {ok, Next} = dyno_agent:attach(Node, #{}),

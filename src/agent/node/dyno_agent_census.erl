@@ -14,7 +14,7 @@ processes groups are of every Nth process, always the same.
 """.
 
 -export([new/0, take/2, of_group/2, known_group/2]).
--export([group/1, name/1, pid/1]).
+-export([group/1, name/1, pid/1, text/2]).
 -export([pause/1, paused_us/0]).
 -export_type([census/0, seen/0, group/0]).
 
@@ -307,5 +307,7 @@ name(Pid) ->
 pid(Pid) when is_pid(Pid) -> list_to_binary(pid_to_list(Pid));
 pid(Port) -> list_to_binary(erlang:port_to_list(Port)).
 
+-doc "A formatted text.".
+-spec text(io:format(), [term()]) -> binary().
 text(Format, Arguments) ->
     <<_/binary>> = unicode:characters_to_binary(io_lib:format(Format, Arguments)).

@@ -9,7 +9,7 @@ tables, names, supervisors, global's locks, Mnesia's counters. Unreadable values
 A helper with a time limit reads `/proc`, because dirty I/O schedulers may be stuck.
 """.
 
--export([read/1, between/2, supervised/1, binaries/1, full_links/1]).
+-export([read/1, between/2, supervised/1, binaries/1, full_links/1, allocator/1]).
 -export_type([reading/0]).
 
 -type reading() :: #{atom() => term()}.
@@ -124,10 +124,15 @@ counts(Reports) ->
     }.
 
 allocators() ->
+    lists:append([allocator(Name) || Name <- erlang:system_info(alloc_util_allocators)]).
+
+-doc "What an allocator holds and what of it is used, if it holds memory.".
+-spec allocator(atom()) ->
+    [#{name := atom(), held_bytes := pos_integer(), used_bytes := non_neg_integer()}].
+allocator(Name) ->
     [
         #{name => Name, held_bytes => Held, used_bytes => Used}
-     || Name <- erlang:system_info(alloc_util_allocators),
-        Instances <- [erlang:system_info({allocator_sizes, Name})],
+     || Instances <- [erlang:system_info({allocator_sizes, Name})],
         is_list(Instances),
         {Held, Used} <- [sizes(Instances)],
         Held > 0

@@ -19,7 +19,7 @@ by `socket:info/1`.
 -behaviour(gen_server).
 
 -export([about/0, config/1, start_link/1, restart/1, last_look/1, read/1, tables/0]).
--export([sums/0]).
+-export([sums/0, all_ports/0, port/2]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 -export_type([config/0, result/0, tables/0, ports/0]).
 
@@ -233,11 +233,25 @@ port(Kind, {Open, In, Out, Queue}, Before) ->
         queue_max_bytes => max(Queue, Get(queue_max_bytes))
     }.
 
-%% {Id, Kind, BytesIn, BytesOut, BytesQueued}.
 open_ports(Reads, Known) ->
-    Distribution = [P || {_Node, P} <- erlang:system_info(dist_ctrl), is_port(P)],
-    lists:append([port_of(P, Distribution, Known) || ports <- Reads, P <- erlang:ports()]) ++
-        lists:append([sockets(Known) || ports <- Reads]).
+    [Of || ports <- Reads, Id <- all_ports(), Of <- port(Id, Known)].
+
+-doc "All ports, and all sockets of `socket`.".
+-spec all_ports() -> [port() | socket:socket()].
+all_ports() ->
+    %% A socket of gen_tcp is usually a port.
+    case erlang:module_loaded(socket_registry) of
+        true -> erlang:ports() ++ socket:which_sockets();
+        false -> erlang:ports()
+    end.
+
+-doc "A port or socket, unless it is closed; the kinds of earlier ones are known.".
+-spec port(port() | socket:socket(), #{term() => carried()}) ->
+    [{Id :: term(), Kind :: binary(), In :: number(), Out :: number(), Waiting}]
+when
+    Waiting :: non_neg_integer() | unknown.
+port(Port, Known) when is_port(Port) -> port_of(Port, Known);
+port(Socket, Known) -> socket_of(Socket, Known).
 
 %% The kinds of earlier ports are known.
 kind_of(Id, Known, Find) ->
@@ -247,14 +261,10 @@ kind_of(Id, Known, Find) ->
     end.
 
 %% A port may be closed at any time.
-port_of(Port, Distribution, Known) ->
+port_of(Port, Known) ->
     case [erlang:port_info(Port, Item) || Item <- [name, input, output, queue_size]] of
         [{name, Name}, {input, In}, {output, Out}, {queue_size, Queue}] ->
-            Kind =
-                case lists:member(Port, Distribution) of
-                    true -> ~"distribution";
-                    false -> kind_of(Port, Known, fun() -> kind(Name, Port) end)
-                end,
+            Kind = kind_of(Port, Known, fun() -> kind(Name, Port) end),
             {Received, Sent} = octets(Name, Port, {In, Out}),
             [{Port, Kind, Received, Sent, Queue}];
         _ ->
@@ -274,7 +284,11 @@ octets(_Name, _Port, Otherwise) ->
 kind("forker", _Port) -> ~"forker, which starts programs";
 kind("0/1", _Port) -> ~"standard input and output";
 kind("2/2", _Port) -> ~"standard error";
-kind("tcp_inet", Port) -> at_the_end(~"tcp", inet:sockname(Port), inet:peername(Port));
+kind("tcp_inet", Port) ->
+    case lists:keymember(Port, 2, erlang:system_info(dist_ctrl)) of
+        true -> ~"distribution";
+        false -> at_the_end(~"tcp", inet:sockname(Port), inet:peername(Port))
+    end;
 kind("udp_inet", Port) -> at_the_end(~"udp", inet:sockname(Port), inet:peername(Port));
 kind("sctp_inet", Port) -> at_the_end(~"sctp", inet:sockname(Port), inet:peername(Port));
 kind(Name, _Port) ->
@@ -303,13 +317,6 @@ at_the_end(Protocol, Own, Peer) ->
                 [Protocol, ", local"]
         end,
     iolist_to_binary(Text).
-
-%% Sockets of the module socket; a socket of gen_tcp is usually a port.
-sockets(Known) ->
-    case erlang:module_loaded(socket_registry) of
-        true -> lists:append([socket_of(S, Known) || S <- socket:which_sockets()]);
-        false -> []
-    end.
 
 socket_of(Socket, Known) ->
     try socket:info(Socket) of

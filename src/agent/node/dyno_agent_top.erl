@@ -3,8 +3,9 @@
 
 -module(dyno_agent_top).
 -moduledoc """
-Readings for `dyno top`: the whole node, its most active processes, and process groups, since the
-previous reading.
+Readings for `dyno top`: the whole node, and the view that is shown, since the previous reading.
+Views of processes (the most active, their groups, applications, supervisors) are read here, others
+in `m:dyno_agent_top_views`.
 
 It sends no message to a process and copies no mailbox. A process with more than 1,000 messages is
 not asked for its memory, which takes time in proportion to the queue. Above 10,000 processes each
@@ -18,12 +19,15 @@ reading covers another part and the previous rows; groups are estimates from it.
 
 -export([start_link/1, take/3, detail/2]).
 -export([init/1, handle_call/3, handle_cast/2]).
--export_type([ask/0, reading/0, row/0, group/0, key/0]).
+-export_type([ask/0, reading/0, row/0, group/0, view/0]).
 
--type key() :: reductions | queue | growth | memory.
+-type view() :: processes | applications | supervisors | dyno_agent_top_views:view().
 
--doc "The sort key, the number of rows, and a text that rows must contain.".
--type ask() :: #{sort := key(), most := pos_integer(), filter := binary()}.
+-doc """
+What to show, the column to sort by, the number of rows, and a text that rows must contain; for
+processes also `app:NAME`, those of an application.
+""".
+-type ask() :: #{view := view(), sort := atom(), most := pos_integer(), filter := binary()}.
 
 -type reading() :: #{
     interval_ns := pos_integer(),
@@ -34,10 +38,13 @@ reading covers another part and the previous rows; groups are estimates from it.
     limits := #{processes | ports | atoms | ets => {non_neg_integer(), pos_integer()}},
     facts := #{atom() => term()},
     processes := non_neg_integer(),
-    %% The share of processes that was read.
+    view := view(),
+    %% The number of the view's items, and the share that was read.
+    count := non_neg_integer(),
     share := float(),
-    rows := [row()],
-    groups := [group()],
+    rows := [row()] | [group()] | [dyno_agent_top_views:row()],
+    groups := [group()] | [dyno_agent_top_views:row()],
+    notes := [binary()],
     %% Scheduler time of this reading.
     took_us := non_neg_integer()
 }.
@@ -79,7 +86,11 @@ reading covers another part and the previous rows; groups are estimates from it.
     %% rows.
     fresh := [pid()],
     later := dyno_agent_process_list:t() | none,
-    kept := [pid()]
+    kept := [pid()],
+    %% Of supervisors, while they are shown.
+    children := #{pid() => [pid() | port()]},
+    %% Another view than processes.
+    other := {dyno_agent_top_views:view(), dyno_agent_top_views:seen()} | none
 }.
 
 -define(PART, 10_000).
@@ -87,6 +98,8 @@ reading covers another part and the previous rows; groups are estimates from it.
 -define(MOST_GROUPS, 100).
 -define(LONG_QUEUE, 1000).
 -define(TIMEOUT_MS, 5000).
+-define(MOST_SUPERVISORS, 200).
+-define(SUPERVISOR_WORDS, 100_000).
 
 -doc "Starts the process, linked; the first reading covers the time from now on.".
 -spec start_link(#{}) -> gen_server:start_ret().
@@ -123,7 +136,9 @@ init(#{}) ->
         seen => #{},
         fresh => [],
         later => none,
-        kept => []
+        kept => [],
+        children => #{},
+        other => none
     }}.
 
 -spec handle_call({take, ask()} | {detail, pid()}, gen_server:from(), state()) ->
@@ -142,8 +157,10 @@ reading(Ask, #{vm := Vm0, os := Os0, threads := Threads, clocks := Clocks0, at_n
         dyno_agent_vm:read(), dyno_agent_os:read(), dyno_agent_threads:read(Threads)
     },
     At = erlang:monotonic_time(nanosecond),
-    {Processes, Next} = processes(Ask, State),
-    Reading = Processes#{
+    {Content, Next} = content(Ask, State),
+    Reading = Content#{
+        view => map_get(view, Ask),
+        processes => erlang:system_info(process_count),
         interval_ns => max(1, At - At0),
         values => maps:merge(
             dyno_agent_vm:difference(Vm0, Vm), dyno_agent_os:difference(Os0, Os)
@@ -173,22 +190,37 @@ up_ms() ->
     Native = erlang:monotonic_time() - erlang:system_info(start_time),
     erlang:convert_time_unit(Native, native, millisecond).
 
+%% Only the shown view is read; it forgets the others.
+content(#{view := View} = Ask, State) when
+    View =:= processes; View =:= applications; View =:= supervisors
+->
+    processes(Ask, State#{other := none});
+content(#{view := View} = Ask, #{other := Other} = State) ->
+    Seen =
+        case Other of
+            {View, Before} -> Before;
+            _ -> dyno_agent_top_views:new()
+        end,
+    {Content, Next} = dyno_agent_top_views:read(View, Ask, Seen),
+    {Content, State#{
+        other := {View, Next},
+        seen := #{},
+        fresh := [],
+        later := none,
+        kept := [],
+        children := #{}
+    }}.
+
 %% The processes
 
-processes(#{sort := Sort, most := Most, filter := Filter}, #{seen := Seen, kept := Kept} = State) ->
+processes(#{sort := Sort, filter := Filter} = Ask, #{seen := Seen, kept := Kept} = State) ->
     {Pids, Fresh, Later, Count} = part(State),
     Read = read(lists:uniq(Kept ++ Pids) -- [self()], Seen),
-    Rows = [Row || Row <- Read, is_like(Filter, Row)],
-    Standing = top(Sort, ?MOST_KEPT, Rows),
-    Shown = located(lists:sublist(Standing, Most)),
-    Share = length(Pids) / max(1, Count),
+    Like = like(Filter, Read),
+    Share = min(1.0, length(Pids) / max(1, Count)),
+    {Content, Children} = shown(Ask, Like, Share, State),
     {
-        #{
-            processes => Count,
-            share => min(1.0, Share),
-            rows => Shown,
-            groups => groups(Sort, min(1.0, Share), Read)
-        },
+        Content#{count => maps:get(count, Content, Count), share => Share, notes => []},
         State#{
             seen :=
                 #{
@@ -197,6 +229,7 @@ processes(#{sort := Sort, most := Most, filter := Filter}, #{seen := Seen, kept 
                 },
             fresh := Fresh,
             later := Later,
+            children := Children,
             %% In a large node the busiest are read again, whatever is shown.
             kept :=
                 case Fresh of
@@ -205,6 +238,71 @@ processes(#{sort := Sort, most := Most, filter := Filter}, #{seen := Seen, kept 
                 end
         }
     }.
+
+shown(#{view := processes, sort := Sort, most := Most}, Rows, Share, _State) ->
+    Standing = top(Sort, ?MOST_KEPT, Rows),
+    {
+        #{
+            rows => located(lists:sublist(Standing, Most)), groups => groups(Sort, Share, Rows)
+        },
+        #{}
+    };
+shown(#{view := applications, sort := Sort}, Rows, Share, _State) ->
+    Masters = masters(),
+    Groups = groups(Sort, Share, [Row#{group := application(Row, Masters)} || Row <- Rows]),
+    Named = [Group#{name => Name} || #{group := Name} = Group <- Groups],
+    {#{rows => Named, groups => [], count => length(Named)}, #{}};
+shown(#{view := supervisors, sort := Sort, most := Most}, Rows, _Share, #{children := Before}) ->
+    Masters = masters(),
+    All = [
+        {Row#{children => length(Links)}, Links}
+     || #{pid := Pid, group := <<"supervisor:", _/binary>>} = Row <- Rows,
+        [{_, Words}, {_, Links}] <- [process_info(Pid, [total_heap_size, links])],
+        Words < ?SUPERVISOR_WORDS
+    ],
+    Read = lists:sublist(All, ?MOST_SUPERVISORS),
+    Supervisors = top(Sort, Most, [
+        maps:merge(
+            Row#{application => application(Row, Masters)},
+            replaced(Links, maps:get(Pid, Before, unknown))
+        )
+     || {#{pid := Pid} = Row, Links} <- Read
+    ]),
+    {
+        #{
+            rows => [maps:remove(total, Row#{name => title(Row)}) || Row <- Supervisors],
+            groups => [],
+            count => length(All)
+        },
+        #{Pid => Links || {#{pid := Pid}, Links} <- Read}
+    }.
+
+replaced(_Links, unknown) ->
+    #{started => unknown, ended => unknown};
+replaced(Links, Before) ->
+    #{started => length(Links -- Before), ended => length(Before -- Links)}.
+
+%% From the application controller's table: the group leader of an application's processes.
+masters() ->
+    try
+        #{Pid => Name || [Name, Pid] <- ets:match(ac_tab, {{application_master, '$1'}, '$2'})}
+    catch
+        error:badarg -> #{}
+    end.
+
+application(#{pid := Pid}, Masters) ->
+    case process_info(Pid, group_leader) of
+        {group_leader, Leader} -> atom_to_binary(maps:get(Leader, Masters, none));
+        undefined -> ~"none"
+    end.
+
+like(~"", Rows) ->
+    Rows;
+like(<<"app:", Application/binary>>, Rows) ->
+    Masters = masters(),
+    [Row || Row <- Rows, application(Row, Masters) =:= Application];
+like(Filter, Rows) ->
+    [Row || Row <- Rows, is_like(Filter, Row)].
 
 %% In a large node half of a reading repeats the previous processes, for differences, and half is
 %% new.
@@ -254,8 +352,6 @@ since(new, #{pid := Pid} = Row) ->
 since({Group, Reductions, Queue}, #{total := Total, queue := Now} = Row) ->
     Row#{group => Group, reductions => Total - Reductions, growth => Now - Queue}.
 
-is_like(~"", _Row) ->
-    true;
 is_like(Filter, #{group := Group, pid := Pid}) ->
     string:find(Group, Filter) =/= nomatch orelse
         case process_info(Pid, registered_name) of

@@ -9,6 +9,7 @@
 -export([command/0, run/1]).
 
 -define(SORTS, [reductions, queue, growth, memory]).
+-define(VIEWS, [processes, applications, supervisors, ets, mnesia, ports, memory, nodes]).
 -define(INTERVAL_MS, 2000).
 
 -spec command() -> dyno_cli_command:t().
@@ -23,13 +24,19 @@ command() ->
             {"", [
                 {"--interval TIME", "the time of a reading (default: 2s)",
                     {custom, fun interval/1, "a duration from 200ms up, such as 2s"}, interval_ms},
-                {"--count N", "ends after N readings (default: never)", {whole, 1, infinity}},
+                {"-n, --count N", "ends after N readings (default: never)", {whole, 1, infinity}},
                 {"--sort KEY",
                     "sorts by reductions, queue, growth (of the queue) or memory (default: "
                     "reductions)",
                     {one_of, ?SORTS}},
+                {"--view VIEW",
+                    "begins with processes, applications, supervisors, ets, mnesia, ports, memory "
+                    "(allocators) or nodes (default: processes)",
+                    {one_of, ?VIEWS}},
                 {"--group", "one row for all processes with the same first function"},
-                {"--filter TEXT", "only processes with TEXT in their name or group"},
+                {"--filter TEXT",
+                    "only items with TEXT in their name or group; app:NAME are the processes of an "
+                    "application"},
                 {"--format FORMAT", "json: a line for each reading, on standard output",
                     {one_of, [json]}}
             ]},
@@ -39,8 +46,8 @@ command() ->
             {~"dyno top shop@host", ~"shows the node; h lists the keys"},
             {~"dyno top a@host b@host --sort queue",
                 ~"shows the longest queues of two nodes; n changes the node"},
-            {~"dyno top shop@host --count 1 --format json",
-                ~"prints one reading of two seconds as data"}
+            {~"dyno top shop@host -n 1 --view ets --format json",
+                ~"prints one reading of two seconds as data, with the ETS tables"}
         ]
     }.
 
@@ -57,7 +64,7 @@ run(#{node := Texts} = Values) ->
         {ok, Nodes} ?= dyno_cli_nodes:names(Texts),
         ok = dyno_cli_interrupt:subscribe(),
         {ok, Looking} ?= dyno_top:open(Nodes, dyno_cli_nodes:connection(Values)),
-        View = dyno_cli_top_view:new((maps:with([sort], Values))#{
+        View = dyno_cli_top_view:new((maps:with([sort, view], Values))#{
             nodes => Nodes,
             grouped => is_map_key(group, Values),
             filter => dyno_report_text:encode(maps:get(filter, Values, ~""))

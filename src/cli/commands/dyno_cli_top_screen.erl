@@ -6,7 +6,7 @@
 Draws `dyno top`: on a terminal a screen that takes keys; elsewhere a line for each node and
 reading.
 
-Single keys can be read since OTP 28. Before, a key needs Enter.
+Single keys and the mouse can be read since OTP 28. Before, a key needs Enter.
 """.
 
 -export([run/3]).
@@ -27,6 +27,13 @@ Single keys can be read since OTP 28. Before, a key needs Enter.
 
 -define(ALTERNATE, "\e[?1049h\e[?25l").
 -define(NORMAL, "\e[?25h\e[?1049l").
+%% Presses and the wheel, in the form of xterm that has no limit of columns.
+-define(MOUSE_ON, "\e[?1000h\e[?1006h").
+-define(MOUSE_OFF, "\e[?1006l\e[?1000l").
+%% A rate needs some time.
+-define(SOONEST_MS, 200).
+-define(WHEEL_ROWS, 3).
+-define(NARROWEST, 40).
 
 -doc "Draws until the end; returns the exit status, and the nodes to leave.".
 -spec run(dyno_cli_top_view:view(), dyno_top:looking(), options()) ->
@@ -35,8 +42,9 @@ run(View, Looking, #{interval_ms := IntervalMs, count := Count, format := Format
     Mode = mode(Format),
     Keys = keys(Mode),
     _ = [dyno_cli_terminal:write_error(?ALTERNATE) || Mode =:= screen],
+    _ = [dyno_cli_terminal:write_error(?MOUSE_ON) || Keys =:= raw],
     State = #{
-        view => if Keys =:= raw -> View; true -> dyno_cli_top_view:with_enter(View) end,
+        view => dyno_cli_top_view:with_input(Keys, View),
         looking => Looking,
         mode => Mode,
         keys => Keys,
@@ -45,6 +53,7 @@ run(View, Looking, #{interval_ms := IntervalMs, count := Count, format := Format
         due_ms => now_ms() + IntervalMs
     },
     Ended = loop(drawn(State)),
+    _ = [dyno_cli_terminal:write_error(?MOUSE_OFF) || Keys =:= raw],
     _ = [dyno_cli_terminal:write_error(?NORMAL) || Mode =:= screen],
     Ended.
 
@@ -102,11 +111,12 @@ loop(#{due_ms := DueMs, looking := Looking} = State) ->
         {keys, Keys} ->
             case lists:foldl(fun key/2, {draw, State}, Keys) of
                 {quit, #{looking := Last}} -> {0, Last};
+                {ask, Next} -> loop(drawn(Next#{due_ms := min(DueMs, now_ms() + ?SOONEST_MS)}));
                 {_, Next} -> loop(drawn(Next))
             end;
-        {findings, Node, Findings} ->
+        {findings, Node, Found} ->
             #{view := View} = State,
-            loop(drawn(State#{view := dyno_cli_top_view:with_findings(Node, Findings, View)}));
+            loop(drawn(State#{view := dyno_cli_top_view:with_findings(Node, Found, View)}));
         dyno_interrupt ->
             {0, Looking};
         _Other ->
@@ -117,18 +127,31 @@ loop(#{due_ms := DueMs, looking := Looking} = State) ->
 
 key(_Key, {quit, State}) ->
     {quit, State};
-key(Key, {_, #{view := View, looking := Looking} = State}) ->
-    case dyno_cli_top_view:with_key(Key, View) of
-        {detail, Next} ->
-            Detail =
-                case dyno_cli_top_view:selected(Next) of
-                    {Node, Pid} -> dyno_top:detail(Node, Pid, Looking);
-                    none -> none
-                end,
-            {draw, State#{view := dyno_cli_top_view:with_detail(Detail, Next)}};
-        {Do, Next} ->
-            {Do, State#{view := Next}}
+key({wheel, Key}, Before) ->
+    lists:foldl(fun key/2, Before, lists:duplicate(?WHEEL_ROWS, Key));
+key(Key, {Before, #{view := View} = State}) ->
+    Applied =
+        case Key of
+            {click, Place} ->
+                {Layout, Rows} = size(),
+                Target = dyno_cli_top_draw:target(Place, View, Layout, Rows),
+                dyno_cli_top_view:with_click(Target, View);
+            _ ->
+                dyno_cli_top_view:with_key(Key, View)
+        end,
+    case Applied of
+        {detail, Next} -> {Before, detailed(State#{view := Next})};
+        {draw, Next} -> {Before, State#{view := Next}};
+        {Do, Next} -> {Do, State#{view := Next}}
     end.
+
+detailed(#{view := View, looking := Looking} = State) ->
+    Detail =
+        case dyno_cli_top_view:selected(View) of
+            {Node, Pid} -> dyno_top:detail(Node, Pid, Looking);
+            none -> none
+        end,
+    State#{view := dyno_cli_top_view:with_detail(Detail, View)}.
 
 looked(#{view := View, looking := Looking, interval_ms := IntervalMs, left := Left} = State) ->
     Ask = dyno_cli_top_view:ask(View),
@@ -156,14 +179,17 @@ written(screen, _View) ->
     [].
 
 drawn(#{mode := screen, view := View} = State) ->
-    Look = maps:with([colour, charset], dyno_cli_terminal:look()),
-    Layout = Look#{width => dyno_cli_terminal:columns(), indent => 0},
-    Lines = dyno_cli_top_view:screen(View, Layout, dyno_cli_terminal:rows()),
+    {Layout, Rows} = size(),
+    Lines = dyno_cli_top_draw:screen(View, Layout, Rows),
     dyno_cli_terminal:write_error([
         "\e[H", lists:join("\r\n", [[Line, "\e[K"] || Line <- Lines]), "\e[J"
     ]),
     State;
 drawn(State) ->
     State.
+
+size() ->
+    Look = maps:with([colour, charset], dyno_cli_terminal:look()),
+    {Look#{width => max(?NARROWEST, dyno_cli_terminal:width()), indent => 0}, dyno_cli_terminal:rows()}.
 
 now_ms() -> erlang:monotonic_time(millisecond).

@@ -1,0 +1,96 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(bench_top).
+
+-behaviour(bench_program).
+
+-export([describe/0, argument/1, measure/2]).
+
+-define(INTERVAL_MS, 2000).
+-define(READINGS, 30).
+-define(GOAL_PERCENT, 5.0).
+
+describe() ->
+    """
+    What `dyno top` costs a node of many idle processes (the argument; 10,000 by default): a minute
+    without it, then a minute of readings, one every two seconds. The result is the processor time
+    of all threads of the node in the second minute without that of the first, as a percentage of
+    one scheduler. Beside it: what top's last line says, by how much a timer at priority high was
+    late at most in each minute, and the node's memory after 10 readings and after 30.
+    """.
+
+argument(Text) -> bench_program:whole(Text, 10_000, {1, "processes"}).
+
+measure(Count, _Effort) ->
+    {ok, Node} = dyno_peer:start(#{
+        name => "watched",
+        arguments => ["+P", integer_to_list(max(262_144, 2 * Count)), "+sbwt", "none"] ++
+            ["+sbwtdcpu", "none", "+sbwtdio", "none"]
+    }),
+    ok = erpc:call(Node, bench_visit, crowd, [Count]),
+    timer:sleep(?INTERVAL_MS),
+    {RestNs, RestLate} = during(Node, fun() -> timer:sleep(?READINGS * ?INTERVAL_MS) end),
+    {ok, Looking} = dyno_top:open([Node], #{}),
+    %% The first reading meets each process for the first time.
+    {_, First} = read(Node, Looking),
+    {WatchedNs, WatchedLate} = during(Node, fun() -> put(read, readings(Node, First)) end),
+    {Shares, Memory, Last} = get(read),
+    _ = dyno_top:close(Last),
+    ok = dyno_peer:stop(Node),
+    Percent = 100 * (WatchedNs - RestNs) / (?READINGS * ?INTERVAL_MS * 1.0e6),
+    Said = 100 * lists:sum(Shares) / length(Shares) + 100 * looks(Node),
+    bench_program:say(
+        "threads ~.2f % of a scheduler, top says ~.2f %; a timer is late by ~b us at most, ~b at "
+        "rest; memory ~.1f MB after 10 readings, ~.1f after 30",
+        [Percent, Said, WatchedLate, RestLate] ++
+            [lists:nth(N, Memory) / 1.0e6 || N <- [10, ?READINGS]]
+    ),
+    #{
+        name => "top_" ++ integer_to_list(Count),
+        value => Percent,
+        unit => "%",
+        goal => ?GOAL_PERCENT
+    }.
+
+during(Node, Fun) ->
+    _ = erpc:call(Node, bench_visit, latest_us, []),
+    Before = used_ns(Node),
+    _ = Fun(),
+    {used_ns(Node) - Before, erpc:call(Node, bench_visit, latest_us, [])}.
+
+%% The processor time of all of the node's threads.
+used_ns(Node) ->
+    Tasks = "/proc/" ++ erpc:call(Node, os, getpid, []) ++ "/task/",
+    {ok, Names} = file:list_dir(Tasks),
+    lists:sum([
+        binary_to_integer(hd(binary:split(Text, ~" ")))
+     || Name <- Names, {ok, Text} <- [file:read_file(Tasks ++ Name ++ "/schedstat")]
+    ]).
+
+readings(Node, Looking) ->
+    {Read, Last} = lists:mapfoldl(
+        fun(_, L) ->
+            timer:sleep(?INTERVAL_MS),
+            {#{took_us := Us, interval_ns := Ns, values := Values}, Next} = read(Node, L),
+            {{1000 * Us / Ns, map_get(~"vm.memory.total", Values)}, Next}
+        end,
+        Looking,
+        lists:seq(1, ?READINGS)
+    ),
+    {Shares, Memory} = lists:unzip(Read),
+    {Shares, Memory, Last}.
+
+read(Node, Looking) ->
+    dyno_top:reading(
+        Node, #{view => processes, sort => reductions, most => 200, filter => ~""}, Looking
+    ).
+
+%% The mean of the shares that the looks of doctor took.
+looks(Node) -> looks(Node, []).
+
+looks(Node, Shares) ->
+    receive
+        {findings, Node, {_, Share}} -> looks(Node, [Share | Shares])
+    after 0 -> lists:sum(Shares) / max(1, length(Shares))
+    end.
