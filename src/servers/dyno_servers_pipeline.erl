@@ -6,7 +6,7 @@
 %% The stages of GenStage: their connections, event counts, and the bottleneck: the busiest stage,
 %% if at its limit. Stages before it wait for demand, stages after it for events. Pure.
 
--export([stages/2, draw/1]).
+-export([stages/2, flows/1, draw/1]).
 -export_type([stage/0]).
 
 -doc "The processes of one name.".
@@ -73,6 +73,14 @@ marked(Stages) ->
     [
         Stage#{bottleneck => Name =:= Of andalso Most >= ?AT_LIMIT}
      || #{name := Name} = Stage <- Stages
+    ].
+
+-doc "The events between each two stages.".
+-spec flows([stage()]) -> [#{from := binary(), to := binary(), rate := float()}].
+flows(Stages) ->
+    [
+        #{from => Name, to => To, rate => Rate}
+     || #{name := Name, gives_to := Of} <- Stages, {To, Rate} <- Of
     ].
 
 -spec draw([stage()]) -> [binary()].

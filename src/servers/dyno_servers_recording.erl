@@ -38,7 +38,10 @@ run(Total, #{group := Group} = Options) ->
         histograms => histograms(Rows),
         tables => lists:append([
             tables(Rows, by_module(Group, Servers, DurationNs), DurationNs),
-            made([{stages_spec(), [stage_row(Stage) || Stage <- Stages]}]),
+            made([
+                {stages_spec(), [stage_row(Stage) || Stage <- Stages]},
+                {flows_spec(), dyno_servers_pipeline:flows(Stages)}
+            ]),
             drawing(dyno_servers_pipeline:draw(Stages)),
             dyno_servers_findings:tables(
                 Total,
@@ -244,6 +247,13 @@ stages_spec() ->
         {~"processes", ~"Processes", count, processes, none, ~"Of this name, all together."},
         {text, ~"gives_to", ~"Gives to"},
         {text, ~"note", ~"Note"}
+    ]).
+
+flows_spec() ->
+    table(~"flows", ~"Events between stages", ~"rate", [
+        {key, ~"from", ~"From", from},
+        {key, ~"to", ~"To", to},
+        {~"rate", ~"Events", {number, ~"1/s"}, rate, none, ~"Events a second."}
     ]).
 
 stage_row(#{kind := Kind, sum := Sum, rates := Rates, gives_to := To, bottleneck := Is} = Stage) ->

@@ -9,6 +9,7 @@ import './style/summary.css';
 import './style/table.css';
 import './style/chart.css';
 import './style/plots.css';
+import './style/node.css';
 import './style/print.css';
 import { page } from './page';
 import { read } from './recording';

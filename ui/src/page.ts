@@ -11,10 +11,12 @@ import { nodesOf, objects, runPlace, runTitle, sizeLabel, tableNamed, type Recor
 import { comparison, rounds, squeeze } from './sections/bench';
 import { changes, conditions, sideBySide } from './sections/compare';
 import { events } from './sections/events';
+import { glance } from './sections/glance';
 import { inputs } from './sections/inputs';
 import { load, overSizes } from './sections/load';
+import { pipeline } from './sections/pipeline';
 import { profile } from './sections/profile';
-import { facts, summary } from './sections/summary';
+import { facts, measured, summary } from './sections/summary';
 import {
     cluster,
     custom,
@@ -34,7 +36,8 @@ const ofTests: Section[] = [
     ...[changes, other],
 ];
 const ofRecords: Section[] = [
-    ...[summary, profile, functions, processes, custom, events, vm, os, growth, changes, other],
+    ...[summary, glance, pipeline, profile, functions, processes, custom, other, events, vm, os],
+    ...[growth, changes, measured],
 ];
 const ofBenchmarks: Section[] = [
     summary,
@@ -50,7 +53,8 @@ const ofBenchmarks: Section[] = [
     otherOfBenchmarks,
 ];
 const ofComparisons: Section[] = [summary, changes, profile, sideBySide, conditions, otherOfComparisons];
-const ofProfiles: Section[] = [profile, summary, everything, events];
+const ofProfiles: Section[] = [summary, profile, everything, events, measured];
+const ofServers: Section[] = [summary, glance, pipeline, everything, events, profile, measured];
 const ofOthers: Section[] = [summary, everything, events, profile];
 
 const byCommand: Record<string, Section[]> = {
@@ -59,6 +63,8 @@ const byCommand: Record<string, Section[]> = {
     bench: ofBenchmarks,
     compare: ofComparisons,
     profile: ofProfiles,
+    servers: ofServers,
+    doctor: [summary, glance, everything, events, measured],
 };
 
 /** More runs than this are chosen from a list instead of side by side. */

@@ -11,7 +11,7 @@ import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 
 const src = join(dirname(fileURLToPath(import.meta.url)), '..', 'src');
-const modules = ['flametree', 'state', 'labels', 'units'];
+const modules = ['flametree', 'state', 'labels', 'units', 'flow'];
 const { outputFiles } = await build({
     stdin: {
         contents: modules.map((name) => `export * as ${name} from './${name}';`).join('\n'),
@@ -22,7 +22,7 @@ const { outputFiles } = await build({
     format: 'esm',
 });
 const code = Buffer.from(outputFiles[0].contents).toString('base64');
-const { flametree, state, labels, units } = await import(`data:text/javascript;base64,${code}`);
+const { flametree, state, labels, units, flow } = await import(`data:text/javascript;base64,${code}`);
 
 const profile = {
     frames: ['a', 'b', 'c', 'd'],
@@ -149,4 +149,28 @@ test('shows at most four digits', () => {
     assert.equal(raw(123456789, 'ns'), '123,456,789 ns');
     assert.equal(raw(0.000123456, 'ratio'), '0.0001235 ratio');
     assert.equal(units.format(1500, 'ns').replace(/\s/, ' '), '1.50 us');
+});
+
+const flows = (...pairs) => pairs.map(([from, to]) => ({ from, to, rate: 10 }));
+const placed = (names, of) => flow.places(names, of).map(({ name, column, row }) => `${name}${column}${row}`);
+
+test('a stage stands right of all that give to it', () => {
+    assert.deepEqual(placed(['c', 'b', 'a'], flows(['a', 'b'], ['b', 'c'])), ['c20', 'b10', 'a00']);
+    // Two ways of different length: the longer one counts.
+    assert.deepEqual(placed(['a', 'b', 'c'], flows(['a', 'c'], ['a', 'b'], ['b', 'c'])), ['a00', 'b10', 'c20']);
+    assert.deepEqual(placed(['a', 'b', 'c'], flows(['a', 'b'], ['a', 'c'])), ['a00', 'b10', 'c11']);
+    assert.deepEqual(placed(['a', 'b'], []), ['a00', 'b01']);
+});
+
+test('stages in a circle have places, too', () => {
+    const names = flow.places(['a', 'b'], flows(['a', 'b'], ['b', 'a'])).map((p) => p.column);
+    assert.equal(new Set(names).size, 2);
+    assert.deepEqual(placed(['a'], flows(['a', 'a'])), ['a00']);
+});
+
+test('a line is the wider the more flows', () => {
+    assert.equal(flow.lineWidth(100, 100), 8);
+    assert.equal(flow.lineWidth(10, 100), 4);
+    assert.equal(flow.lineWidth(null, 100), 1.5);
+    assert.equal(flow.lineWidth(0, 0), 1.5);
 });

@@ -46,7 +46,7 @@ async function open(options, which = report) {
     });
     page.on('request', (request) => requests.push(request.url()));
     await page.goto(address);
-    if (options?.javaScriptEnabled !== false) await page.waitForSelector('main section');
+    if (options?.javaScriptEnabled !== false) await page.waitForSelector('main section:not([hidden])');
 }
 
 /** A test on the page of the first recording. */
@@ -711,4 +711,28 @@ test('shows all parts of a recording whose command it does not know', async () =
     requests = [address];
     const { all, drawn } = await charts();
     assert.deepEqual([drawn, all >= 2], [all, true]);
+});
+
+test('begins with a running node at a glance, and draws its pipeline', async () => {
+    await open({}, named('node'));
+    const sections = await page.locator('main section:not([hidden]) h2').allTextContents();
+    assert.ok(sections.indexOf('At a glance') < 2, sections.join());
+    assert.ok(sections.indexOf('How it was measured') > sections.indexOf('Pipeline'), sections.join());
+    const text = (await page.locator('#glance').innerText()).replaceAll('\u00a0', ' ');
+    for (const part of ['40.0 %', 'at most 60.0 %', '100 MB', '+10.0 MB/s', '95.0 %', '950 of 1,000, +425 /s', '75.0 %', '40 processes, 7500 /s', 'writer', 'queue up to 1,200', 'processes wait for its answer', 'it is in timer:sleep/1'])
+        assert.ok(text.includes(part), `${part} in ${text}`);
+    // Hardly busy, and far from its limit.
+    assert.ok(!text.includes('idle'));
+    assert.equal(await page.locator('#glance td.bad').count(), 3);
+    const stages = page.locator('.pipeline .stage');
+    assert.equal(await stages.count(), 3);
+    const places = await stages.locator('.box').evaluateAll((all) => all.map((box) => Number(box.getAttribute('x'))));
+    assert.deepEqual([...places].sort((a, b) => a - b), places);
+    const flows = await page.locator('.pipeline .flow text').allTextContents();
+    assert.deepEqual(flows.map((t) => t.replaceAll('\u00a0', ' ')), ['2000 /s', '1500 /s']);
+    const limit = await page.locator('.pipeline .limit').textContent();
+    assert.match(limit.replaceAll('\u00a0', ' '), /writer.*97.0 % busy: the bottleneck.*queue up to 1,200/);
+    assert.match(await stages.nth(1).textContent(), /parser_N ×4/);
+    // The lines of the console are drawn, and not shown again.
+    assert.equal(await page.locator('[data-table="pipeline"]').count(), 0);
 });

@@ -101,6 +101,7 @@ servers() ->
     ],
     [
         {~"pipeline", #{columns => [{~"text", ~""}], rows => all}},
+        {~"flows", #{hidden => true}},
         {~"servers", #{columns => Servers, off_by => none}},
         {~"server_modules", #{columns => Servers, off_by => none}},
         {~"callbacks", #{

@@ -84,7 +84,7 @@ policy_fits_the_code(_Config) ->
 
 is_small(_Config) ->
     Page = page(),
-    ?assert(byte_size(script(Page)) + byte_size(style(Page)) < 160_000).
+    ?assert(byte_size(script(Page)) + byte_size(style(Page)) < 170_000).
 
 recording_survives(_Config) ->
     Document = dyno_report_html_data:document(),
@@ -127,13 +127,14 @@ computes_without_a_browser(_Config) ->
 
 %% A few of the tests of ui/test, on pages that cost nothing to make.
 opens_in_a_browser(Config) ->
-    Pages = #{~"weather" => dyno_report_weather:document()},
-    Names = ["says the verdict first", "does not know", "without scripts"],
+    Pages = #{~"weather" => dyno_report_weather:document(), ~"node" => dyno_report_node:document()},
+    Names = ["says the verdict first", "does not know", "without scripts", "running node"],
     in_browser(Config, Pages, [["--test-name-pattern=", Name] || Name <- Names]).
 
 is_used_in_a_browser(Config) ->
     Pages = (dyno_report_html_benches:documents())#{
         ~"several" => dyno_report_html_data:several(),
+        ~"node" => dyno_report_node:document(),
         ~"large" => dyno_large_recording:document()
     },
     in_browser(Config, Pages, []).

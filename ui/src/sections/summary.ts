@@ -49,19 +49,45 @@ export const summary: Section = {
     id: 'summary',
     title: 'Summary',
     scope: 'recording',
-    render: ({ recording }: View) => [
-        unfinished(recording),
-        banner(recording),
-        ...(recording.command === 'bench' ? answers(recording) : []),
-        outcome(recording),
-        ...findings(recording, 'Findings', ['critical', 'warning']),
-        ...thresholds(recording),
+    render: (view: View) => {
+        const { recording } = view;
+        return [
+            unfinished(recording),
+            banner(recording),
+            ...(recording.command === 'bench' ? answers(recording) : []),
+            outcome(recording),
+            ...findings(recording, 'Findings', ['critical', 'warning']),
+            nothingFound(recording),
+            ...thresholds(recording),
+            ...errors(recording),
+            ...(ofRunning.includes(recording.command) ? [] : measured.render(view)),
+        ];
+    },
+};
+
+/** Of these commands the node comes first: what is wrong with it, and what it does. */
+export const ofRunning = ['record', 'servers', 'profile', 'doctor'];
+
+/** Of a running node this comes last. */
+export const measured: Section = {
+    id: 'measured',
+    title: 'How it was measured',
+    short: 'Measured',
+    scope: 'recording',
+    render: ({ recording }: View): Child[] => [
         ...findings(recording, 'Doubts and notes', ['doubt', 'note']),
-        ...errors(recording),
         ...(recording.compared ? [] : [...metrics(recording), cost(recording)]),
         environment(recording),
     ],
 };
+
+/** Only the checks of doctor can say that. */
+function nothingFound({ command, runs, findings: found }: Recording): Child {
+    const looked = runs.some((run) => run.events.items.some((e) => e.kind === 'look'));
+    const wrong = found.some((f) => f.severity === 'critical' || f.severity === 'warning');
+    if (!looked || wrong || !ofRunning.includes(command)) return null;
+    return h('div', { class: 'banner pass' }, h('strong', {}, 'Nothing found.'), ' The checks of dyno doctor found nothing wrong with the node.');
+}
 
 /** The line under the page's heading. */
 export function facts(recording: Recording): string {
@@ -288,7 +314,10 @@ function metrics(recording: Recording): Child[] {
         return [h('h3', {}, 'Metrics'), absent('No run was finished, so there are no metrics.')];
     const found = (run: Run, name: string) =>
         findMetric(run, name) ?? mostOf(run, name.replace(/\.max$/, ''));
-    const known = keyMetrics.filter((name) => runs.some((r) => found(r, name)));
+    // Without a load a row of them would be one number.
+    const known = ofRunning.includes(recording.command)
+        ? []
+        : keyMetrics.filter((name) => runs.some((r) => found(r, name)));
     const names = [...new Set(runs.flatMap((r) => r.metrics.map((m) => m.name)))];
     const titleOf = (name: string) =>
         runs.map((r) => findMetric(r, name)).find((m) => m)?.title ?? name;
@@ -343,7 +372,7 @@ function metrics(recording: Recording): Child[] {
             ? null
             : h(
                   'details',
-                  { id: 'metrics', open: known.length === 0 && recording.command !== 'bench' },
+                  { id: 'metrics', open: known.length === 0 && !['bench', 'record'].includes(recording.command) },
                   h('summary', {}, names.length === 1 ? '1 metric' : `All ${names.length} metrics`),
                   fixedTable('', '', allHeads, all),
               ),

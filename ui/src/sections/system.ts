@@ -5,6 +5,7 @@
 
 import { absent, h, type Child } from '../dom';
 import { findMetric, ofNode, type Metric, type Recording, type Run } from '../recording';
+import { atAGlance } from './glance';
 import { distributions, hasLoad, loadTables, shownInside } from './load';
 import { figure } from '../chart';
 import { familyName, seriesGrid } from '../series';
@@ -15,9 +16,11 @@ import type { Section, View } from '../view';
 
 const knownGroups = ['load', 'vm', 'os', 'processes', 'custom'];
 const shownAsFindings = ['findings', 'saturation', 'server_findings'];
+/** The stages themselves are a table, too. */
+const drawn = ['pipeline', 'flows'];
 const knownTables = [
     ...['functions', 'callers', 'processes', 'errors', 'growth', 'repetitions'],
-    ...shownAsFindings,
+    ...[...shownAsFindings, ...drawn],
     ...['invariants', 'custom_agents', 'changes', 'ets', 'ports', 'profile', 'waiting', ...loadTables],
 ];
 /** Groups of metrics that are shown elsewhere. */
@@ -36,9 +39,12 @@ function group(
         title,
         short,
         scope: 'run',
-        render: ({ run, node }: View): Child[] => {
+        render: ({ recording, run, node }: View): Child[] => {
             if (!run) return [absent('No run was finished.')];
-            const all = run.series.filter((s) => s.group === name && ofNode(s, node));
+            const above = recording.command === 'record' ? atAGlance : [];
+            const all = run.series.filter(
+                (s) => s.group === name && ofNode(s, node) && !above.includes(familyName(s)),
+            );
             // What stands under the load is not shown twice.
             const inside = hasLoad(run) ? all.filter((s) => shownInside.includes(familyName(s))) : [];
             return [
@@ -144,7 +150,7 @@ export const otherOfBenchmarks = rest(
 );
 export const otherOfComparisons = rest('More results', isIn([], ['changes']));
 /** Of a command that this page does not know all is there. */
-export const everything = rest('Results', isIn([], ['profile', 'waiting', ...shownAsFindings]));
+export const everything = rest('Results', isIn([], ['profile', 'waiting', ...shownAsFindings, ...drawn]));
 
 interface Elsewhere {
     groups: string[];
