@@ -3,11 +3,12 @@
 
 -module(dyno_bench_member).
 -moduledoc false.
-%% A node's part of a cluster (dyno_bench_cluster): runs a job, and reports iterations and the VM
-%% state at an interval. The remote guard interrupts this process in the end.
+%% A node's part of a cluster (dyno_bench_cluster): runs a code in a number of workers that may
+%% change, and reports iterations and the VM state at an interval. The remote guard interrupts this
+%% process in the end.
 
--export([run/2, set_concurrency/2]).
--export_type([order/0, report/0]).
+-export([run/2, set_concurrency/2, format_error/1]).
+-export_type([order/0, report/0, reason/0]).
 
 -type order() :: #{
     %% Default: only monitor the node.
@@ -25,83 +26,142 @@
     values := dyno_agent_vm:values()
 }.
 
--doc "Sends `{dyno_bench_member, node(), {started | report, ...}}` to `Sink`.".
+-type reason() :: no_code | ended.
+
+-type state() :: #{
+    sink := pid(),
+    interval_ms := pos_integer(),
+    prepared := dyno_bench_prepared:t() | none,
+    counter := counters:counters_ref()
+}.
+
+-define(MAX, 10_000).
+
+-doc """
+Sends `{dyno_bench_member, node(), {started | report, ...}}` to `Sink`. The calling process holds
+the run's slot until it ends.
+""".
 -spec run(order(), pid()) -> ok | {error, dyno_error:error()}.
-run(Order, Sink) ->
+run(#{interval_ms := IntervalMs} = Order, Sink) ->
     ok = dyno_agent_vm:enable(),
-    maybe
-        {ok, Job} ?= job(Order),
-        try
-            reporting_of(Job, Order, Sink)
-        after
-            stopped(Job)
-        end
+    State = #{
+        sink => Sink,
+        interval_ms => IntervalMs,
+        prepared => none,
+        counter => counters:new(1, [write_concurrency])
+    },
+    case Order of
+        #{code := Code} -> with_code(Code, Order, State);
+        #{} -> begun(State)
     end.
 
-job(#{code := _} = Order) ->
-    dyno_bench_job:start((maps:with([code, timeout_ms, compiler], Order))#{concurrency => 0});
-job(_Order) ->
-    {ok, none}.
+with_code(Code, Order, State) ->
+    Workers = maps:get(concurrency, Order, 1),
+    maybe
+        {ok, Slot} ?= dyno_bench_slots:acquire_run(),
+        Options = (maps:with([timeout_ms, compiler], Order))#{
+            concurrency => 0, run => dyno_bench_slots:run_number(Slot)
+        },
+        {ok, Ended} ?=
+            dyno_bench_prepared:with([Code], Options, fun(Idle) ->
+                begun(dyno_error:ok(resized(Workers, State#{prepared := Idle})))
+            end),
+        Ended
+    end.
 
-%% Monitors the job before the job starts working, so as not to miss the reason of its end.
-reporting_of(Job, #{interval_ms := IntervalMs} = Order, Sink) ->
-    {Monitor, Begun} =
-        case Job of
-            none ->
-                {make_ref(), ok};
-            _ ->
-                Workers = maps:get(concurrency, Order, 1),
-                {dyno_bench_job:monitor(Job), dyno_bench_job:set_concurrency(Job, Workers)}
-        end,
-    _ = [Sink ! {?MODULE, node(), {started, self()}} || Begun =:= ok],
-    State = #{job => Job, monitor => Monitor, sink => Sink, interval_ms => IntervalMs},
-    reporting(State, read(Job), erlang:monotonic_time(millisecond) + IntervalMs).
+begun(#{sink := Sink, interval_ms := IntervalMs} = State) ->
+    Sink ! {?MODULE, node(), {started, self()}},
+    reporting(State, read(State), erlang:monotonic_time(millisecond) + IntervalMs).
 
-stopped(none) -> ok;
-stopped(Job) -> dyno_bench_job:stop(Job).
-
-iterations(none) -> 0;
-iterations(Job) -> dyno_bench_job:sample(Job).
-
-read(Job) -> {erlang:monotonic_time(nanosecond), iterations(Job), dyno_agent_vm:read()}.
+read(#{counter := Counter}) ->
+    {erlang:monotonic_time(nanosecond), counters:get(Counter, 1), dyno_agent_vm:read()}.
 
 %% Absolute times, so that reports do not drift.
-reporting(#{job := Job, monitor := Monitor, interval_ms := IntervalMs} = State, Before, DueMs) ->
+-spec reporting(state(), term(), integer()) -> ok | {error, dyno_error:error()}.
+reporting(#{sink := Sink, interval_ms := IntervalMs} = State, Before, DueMs) ->
     receive
         dyno_interrupt ->
-            ok;
+            ended(ok, State);
         {{set_concurrency, Count}, From, Ref} ->
-            From ! {Ref, changed(Job, Count)},
-            reporting(State, Before, DueMs);
-        {'DOWN', Monitor, process, _, Reason} ->
-            {error, dyno_bench_job:end_of(Reason)}
+            case resized(Count, State) of
+                {ok, Resized} ->
+                    From ! {Ref, ok},
+                    reporting(Resized, Before, DueMs);
+                {error, {?MODULE, no_code}} = Error ->
+                    From ! {Ref, Error},
+                    reporting(State, Before, DueMs);
+                {error, _} = Error ->
+                    From ! {Ref, Error},
+                    ended(Error, State)
+            end;
+        {_Run, Pid, {error, Failure}} when is_pid(Pid) ->
+            failed(Pid, Failure, State, Before, DueMs);
+        {'EXIT', Pid, Reason} ->
+            failed(Pid, dyno_bench_worker:failure(Reason), State, Before, DueMs)
     after max(0, DueMs - erlang:monotonic_time(millisecond)) ->
-        Now = read(Job),
-        map_get(sink, State) ! {?MODULE, node(), {report, report(Job, Before, Now)}},
+        Now = read(State),
+        Sink ! {?MODULE, node(), {report, report(State, Before, Now)}},
         %% After a long delay, skipped reports are not made up.
         NextMs = max(DueMs, erlang:monotonic_time(millisecond) - IntervalMs) + IntervalMs,
         reporting(State, Now, NextMs)
     end.
 
-changed(none, _Count) -> {error, {dyno_bench_job, ended}};
-changed(Job, Count) -> dyno_bench_job:set_concurrency(Job, Count).
+%% A message of a worker that was ended on purpose says nothing.
+failed(Pid, Failure, State, Before, DueMs) ->
+    case lists:member(Pid, workers(State)) of
+        true ->
+            #{label := Label} = dyno_bench_prepared:description(1, map_get(prepared, State)),
+            ended({error, dyno_bench_failure:error(Label, run, Failure)}, State);
+        false ->
+            reporting(State, Before, DueMs)
+    end.
 
-report(Job, {Time0, Iterations0, Raw0}, {Time1, Iterations1, Raw1}) ->
+%% Workers end before `done` runs.
+ended(Result, #{prepared := none}) ->
+    Result;
+ended(Result, #{prepared := Prepared}) ->
+    _ = dyno_bench_prepared:resized(0, Prepared),
+    Result.
+
+workers(#{prepared := none}) -> [];
+workers(#{prepared := Prepared}) -> dyno_bench_prepared:workers(Prepared).
+
+report(State, {Time0, Iterations0, Raw0}, {Time1, Iterations1, Raw1}) ->
     #{
         duration_ns => max(1, Time1 - Time0),
         iterations => Iterations1 - Iterations0,
-        concurrency =>
-            case Job =/= none andalso dyno_bench_job:concurrency(Job) of
-                {ok, Count} -> Count;
-                _ -> 0
-            end,
+        concurrency => length(workers(State)),
         values => dyno_agent_vm:difference(Raw0, Raw1)
     }.
 
+resized(_Count, #{prepared := none}) ->
+    {error, {?MODULE, no_code}};
+resized(Count, #{prepared := Prepared, counter := Counter} = State) ->
+    maybe
+        Resize = fun() -> dyno_bench_prepared:resized(Count, Prepared) end,
+        {ok, Resized} ?= dyno_error:attempt(Resize),
+        New = dyno_bench_prepared:workers(Resized) -- dyno_bench_prepared:workers(Prepared),
+        Run = #{number => 1, heap => default, place => 1, counter => Counter},
+        _ = dyno_bench_worker:run_on(New, Run),
+        {ok, State#{prepared := Resized}}
+    end.
+
+-doc """
+Sets the number of workers; returns when new workers run. Surplus workers are killed: iterations
+since their last batch are not counted. If the code fails then, the run ends.
+""".
 -spec set_concurrency(pid(), non_neg_integer()) -> ok | {error, dyno_error:error()}.
-set_concurrency(Pid, Count) ->
+set_concurrency(Pid, Count) when is_integer(Count), Count >= 0, Count =< ?MAX ->
     try
         dyno_agent_process:ask(Pid, {set_concurrency, Count})
     catch
-        exit:{dyno_agent, _} -> {error, {dyno_bench_job, ended}}
-    end.
+        exit:{dyno_agent, _} -> {error, {?MODULE, ended}}
+    end;
+set_concurrency(_Pid, Count) ->
+    dyno_option:error(concurrency, Count, ~"an integer from 0 to 10000").
+
+-spec format_error(reason()) -> unicode:chardata().
+format_error(no_code) ->
+    "no code runs there: the node is only monitored";
+format_error(ended) ->
+    "the code does not run any more".

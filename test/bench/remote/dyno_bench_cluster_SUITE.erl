@@ -16,6 +16,7 @@ slow() -> [changes_the_concurrency].
 all() ->
     [
         runs_in_all,
+        in_this_node,
         only_watches,
         changes_the_concurrency,
         a_node_is_lost,
@@ -27,7 +28,9 @@ all() ->
         command_line
     ].
 
-init_per_testcase(Case, Config) when Case =:= options; Case =:= recordings ->
+init_per_testcase(Case, Config) when
+    Case =:= options; Case =:= recordings; Case =:= in_this_node
+->
     Config;
 init_per_testcase(_Case, Config) ->
     Peers = [dyno_peers:start(), dyno_peers:start()],
@@ -87,6 +90,37 @@ runs_in_all(Config) ->
     ?assertEqual([Sample], dyno_bench_cluster:history(Cluster, {Ms, Ms})),
     ok = dyno_bench_cluster:stop(Cluster),
     as_before(Config).
+
+%% Workers come and go; values are passed on; what was counted stays counted.
+in_this_node(Config) ->
+    Self = self(),
+    Code = #{
+        init => fun() -> made end,
+        init_runner => fun(made) -> Self ! {worker, self()}, prepared end,
+        runner => fun(prepared) -> timer:sleep(1) end,
+        done => fun(made) -> Self ! done end
+    },
+    {ok, Cluster} = start(#{nodes => [node()], code => Code}, Config),
+    Worker = fun() -> receive {worker, Pid} -> Pid end end,
+    First = Worker(),
+    Set = fun(Count) -> dyno_bench_cluster:set_concurrency(Cluster, node(), Count) end,
+    ?assertMatch({error, {_, {in_node, _, {_, {concurrency, 10_001, _}}}}}, Set(10_001)),
+    ok = Set(3),
+    Others = [Worker(), Worker()],
+    _ = next(fun(#{nodes := [#{concurrency := N}], per_second := P}) -> N =:= 3 andalso P > 0 end),
+    ok = Set(1),
+    ?assert(is_process_alive(First)),
+    ?assertEqual([false, false], [is_process_alive(Pid) || Pid <- Others]),
+    _ = next(fun(#{nodes := [#{concurrency := N}], per_second := P}) -> N =:= 1 andalso P > 0 end),
+    ok = Set(0),
+    _ = next(fun(#{nodes := [#{concurrency := N}]}) -> N =:= 0 end),
+    ok = Set(1),
+    _ = next(fun(#{per_second := P}) -> P > 0 end),
+    ok = dyno_bench_cluster:stop(Cluster),
+    receive done -> ok end,
+    dyno_leftovers:until(fun() ->
+        [] =:= [N || N <- registered(), lists:prefix("dyno_bench_run_", atom_to_list(N))]
+    end).
 
 only_watches(Config) ->
     {ok, Cluster} = dyno_bench_cluster:start_link(#{
