@@ -57,11 +57,8 @@ Measures and compares codes: which is faster, by how much, and how certain is th
     concurrency, budget_ms, threshold, timeout_ms, mode, code_paths, metric, extras, heap, inputs,
     node, cookie, isolated, revisions, progress, seed
 ]).
-%% Each pair has its own interval: with many codes none would ever be decided.
--define(MAX_CODES, 20).
 -define(LEVEL, (dyno_stats_interval:level())).
 -define(TIMEOUT_MS, 30_000).
--define(LONGER, 5).
 %% Starting a VM takes longer than measuring in it.
 -define(ISOLATED_MS, 30_000).
 -define(REMOTE_MS, 3_600_000).
@@ -74,13 +71,15 @@ code. Returns when all pairs are decided or the time is over.
     {ok, dyno_recording:document()} | {error, dyno_error:error()}.
 run([], _Options) ->
     {error, {?MODULE, no_codes}};
-run(Codes, _Options) when length(Codes) > ?MAX_CODES ->
-    {error, {?MODULE, {too_many, length(Codes), ?MAX_CODES}}};
 run(Codes, Options) ->
     maybe
+        ok ?= not_too_many(length(Codes), dyno_bench_slots:most_codes()),
         ok ?= dyno_option:known(?OPTIONS, Options),
         run_codes(Codes, Options)
     end.
+
+not_too_many(Count, Most) when Count > Most -> {error, {?MODULE, {too_many, Count, Most}}};
+not_too_many(_Count, _Most) -> ok.
 
 run_codes(_Codes, #{revisions := #{revisions := Revisions}, mode := {squeeze, _}}) ->
     {error, {dyno_bench_isolated, {squeezed_variants, length(Revisions)}}};
@@ -254,8 +253,10 @@ checked(Count, Options) ->
 
 %% Without a given time, codes get a verdict however long that takes, if they remain as fast as they
 %% first seemed.
-limit_ms(_Count, #{budget_ms := BudgetMs}) when is_integer(BudgetMs) -> ?LONGER * BudgetMs;
-limit_ms(1, Options) -> ?LONGER * budget_ms(1, Options);
+limit_ms(_Count, #{budget_ms := BudgetMs}) when is_integer(BudgetMs) ->
+    dyno_bench_engine:longest_ms(BudgetMs);
+limit_ms(1, Options) ->
+    dyno_bench_engine:longest_ms(budget_ms(1, Options));
 limit_ms(_Count, _Options) -> infinity.
 
 budget_ms(_Count, #{isolated := _}) -> ?ISOLATED_MS;

@@ -87,8 +87,6 @@ node reuses its agent; `release/1` removes all.
 -define(LEAVING_MS, 2500).
 %% For removing all of dyno's modules, at any cost.
 -define(REMOVAL_MS, 3_600_000).
-%% Processes times modules to purge.
--define(MOST_QUESTIONS, 150_000).
 -define(LIMIT_MS, 86_400_000).
 -define(LIMIT_BYTES, 536_870_912).
 
@@ -265,10 +263,11 @@ not_others(Node, Modules) ->
 %% The first other version after a left module is loaded next to it.
 not_left_twice(Node, Modules, #{processes := Processes}) ->
     case dyno_code:replaced(Node, Modules) of
-        {ok, Twice} when length(Twice) * Processes > ?MOST_QUESTIONS ->
-            {error, {left_twice, Node, length(Twice)}};
-        {ok, _Few} ->
-            ok;
+        {ok, Twice} ->
+            case length(Twice) * Processes > dyno_target_cleaner:most_questions() of
+                true -> {error, {left_twice, Node, length(Twice)}};
+                false -> ok
+            end;
         {error, _} = Error ->
             Error
     end.

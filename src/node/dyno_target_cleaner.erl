@@ -15,6 +15,7 @@
 %% the process.
 
 -export([start/4, modules/2, load/2, guard/2, idle/1, release/2, remove/2, cpu_ms/1]).
+-export([most_questions/0]).
 -export_type([cleaner/0, left/0, cpu_ms/0]).
 
 -type cleaner() :: #{pid := pid(), ref := reference()}.
@@ -37,8 +38,6 @@ with every process in the node that asks for the time since the last call.
 %% The name of a cleaner that observes while another may measure.
 -define(BESIDE, dyno_agent_beside).
 -define(PATIENCE_MS, 30_000).
-%% Processes times modules: 0.3 to 0.8 s of processor.
--define(MOST_QUESTIONS, 150_000).
 %% The limit for the processes' answers to one question; other programs use the processors too.
 -define(ANSWER_MS, 300).
 -define(REMOVAL_MS, 10_000).
@@ -237,7 +236,7 @@ start(Node, Caller, Place, TimeoutMs) ->
         'Caller' => Caller,
         'Ref' => Ref,
         'PatienceMs' => ?PATIENCE_MS,
-        'Most' => ?MOST_QUESTIONS,
+        'Most' => most_questions(),
         'AnswerMs' => ?ANSWER_MS,
         'RemovalMs' => ?REMOVAL_MS,
         'Turns' => ?TURNS,
@@ -250,6 +249,10 @@ start(Node, Caller, Place, TimeoutMs) ->
         {ok, taken} -> {error, taken};
         {error, _} = Error -> Error
     end.
+
+-doc "Processes times modules to purge at leaving: 0.3 to 0.8 s of processor.".
+-spec most_questions() -> pos_integer().
+most_questions() -> 150_000.
 
 -spec cpu_ms(cleaner()) -> cpu_ms().
 cpu_ms(#{pid := Pid, ref := Ref} = Cleaner) ->

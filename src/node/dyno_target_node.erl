@@ -42,8 +42,6 @@ measurement does not change the cluster.
 
 %% The default of kernel's net_setuptime.
 -define(SETUP_S, 7).
-%% Of Erlang/OTP: the first with trace sessions.
--define(FLOOR, 27).
 -define(TIMEOUT_MS, 30_000).
 
 -doc "Connects to one or all nodes; starts this node's distribution first if needed.".
@@ -80,9 +78,9 @@ answers(Node) ->
 check_release(Node) ->
     try
         Release = dyno_remote:call(Node, erlang, system_info, [otp_release], ?TIMEOUT_MS),
-        case string:to_integer(Release) of
-            {Number, _} when is_integer(Number), Number >= ?FLOOR -> ok;
-            _ -> {error, {?MODULE, {otp_too_old, Node, Release}}}
+        case dyno_version:is_supported(Release) of
+            true -> ok;
+            false -> {error, {?MODULE, {otp_too_old, Node, Release}}}
         end
     catch
         error:{erpc, _} -> {error, {?MODULE, no_answer(Node)}}
@@ -309,13 +307,13 @@ format_error({otp_too_old, Node, unknown}) ->
         "~ts refuses this node: its Erlang/OTP is too old to speak with OTP ~ts (dyno needs OTP ~b "
         "or later in the target, which is where trace sessions came), or net_kernel:allow/1 lets "
         "only others in",
-        [Node, erlang:system_info(otp_release), ?FLOOR]
+        [Node, erlang:system_info(otp_release), dyno_version:least_otp()]
     );
 format_error({otp_too_old, Node, Release}) ->
     io_lib:format(
         "node ~ts runs Erlang/OTP ~ts; dyno needs OTP ~b or later in the target, "
         "which is where trace sessions came",
-        [Node, Release, ?FLOOR]
+        [Node, Release, dyno_version:least_otp()]
     );
 format_error({no_cookie, Node, Why}) ->
     io_lib:format(

@@ -30,7 +30,7 @@ higher
 ```
 """.
 
--export([verdict/2, ratio/2]).
+-export([threshold/0, verdict/2, ratio/2]).
 
 -doc """
 * `lower`, `higher`: differs by more than the threshold.
@@ -40,6 +40,13 @@ higher
 -type verdict() :: lower | higher | same | undecided.
 
 -export_type([verdict/0]).
+
+-doc """
+The least share that matters by default, for all measured times: two VMs that run the same code
+differ by as much.
+""".
+-spec threshold() -> float().
+threshold() -> 0.03.
 
 -doc "The verdict on a difference; `Threshold` is in the difference's unit, 0 or more.".
 -spec verdict({Low :: number(), High :: number()}, Threshold :: number()) -> verdict().

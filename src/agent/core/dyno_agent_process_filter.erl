@@ -7,7 +7,7 @@ Selects processes of this node: by name, module, application and so on, or by th
 on. `m:dyno_process_filter` parses its text form.
 """.
 
--export([new/1, none/0, add/2, remove/2, is_everything/1, is_chosen/2, running/1]).
+-export([new/1, none/0, add/2, remove/2, is_chosen/2, running/1]).
 %% Of servers
 -export([describe/2, ended/2, busiest/1, births/1, is_surely/2, is_unknown_stage/1]).
 %% Several filters at once
@@ -89,10 +89,6 @@ add(More, #{selectors := Selectors, before := Before} = Filter) ->
 -doc "Removes selectors.".
 -spec remove([selector()], t()) -> t().
 remove(Less, #{selectors := Selectors} = Filter) -> Filter#{selectors := Selectors -- Less}.
-
--doc "Whether every process matches.".
--spec is_everything(t()) -> boolean().
-is_everything(Filter) -> Filter =:= everything.
 
 -doc """
 Whether a process matches; false if it has ended. A described process is not asked again; a stage

@@ -82,8 +82,6 @@
 -define(MANY, 2000).
 -define(TOO_MANY, 100_000).
 -define(IDLE_MS, 20).
-%% Events of other processes may arrive this late.
--define(GRACE_NS, 20_000_000).
 -define(MOST_CUT, 100_000).
 %% A shard that does not answer in time has a monitor that does not return.
 -define(ANSWER_MS, 5000).
@@ -287,12 +285,13 @@ time(_Message, #shard{idle = infinity} = State) ->
     State;
 time(Message, #shard{core = Core} = State) ->
     Ns = dyno_agent_event:time_ns(element(tuple_size(Message), Message)),
-    effects(dyno_agent_partition:timeouts(Ns - ?GRACE_NS, Core), State).
+    effects(dyno_agent_partition:timeouts(Ns - dyno_agent_property:grace_ns(), Core), State).
 
 idle(#shard{core = Core} = State) ->
     Now = erlang:monotonic_time(nanosecond),
     Settled = effects(dyno_agent_partition:settle(Core), State),
-    effects(dyno_agent_partition:timeouts(Now - ?GRACE_NS, Settled#shard.core), Settled).
+    Due = Now - dyno_agent_property:grace_ns(),
+    effects(dyno_agent_partition:timeouts(Due, Settled#shard.core), Settled).
 
 other({gap, Pid}, #shard{core = Core} = State) ->
     effects(dyno_agent_partition:gap(Pid, erlang:monotonic_time(nanosecond), Core), State);

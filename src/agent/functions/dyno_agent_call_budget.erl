@@ -15,7 +15,7 @@
 %% both were counted: at first, and again for a moment now and then, within the breakpoints' part
 %% once more (twice if nothing is timed).
 
--export([new/3, looked/2, restart/1]).
+-export([default/0, new/3, looked/2, restart/1]).
 -export([uncounted/1, recounted/1, undiscovered/1, first_calls/1, is_timed/1, estimates/2, spent/1]).
 -export_type([t/0, look/0]).
 
@@ -73,6 +73,10 @@ a second. `births`: started processes. `discoverers`: functions that name groups
 %% The fewest calls for an estimate, and an additional error of estimates.
 -define(LEAST_CALLS, 100).
 -define(MODEL_ERROR, 0.01).
+
+-doc "The default share of the target's processor time for measuring.".
+-spec default() -> float().
+default() -> 0.05.
 
 -spec new(float(), MayTime :: boolean(), RecountMs :: pos_integer()) -> t().
 new(Budget, MayTime, RecountMs) ->

@@ -142,7 +142,6 @@ The reading of a node. On the caller's side `dyno_agent_call_times` makes a `t:r
 -define(KNOWN_MS, 200).
 %% Processes a second that messages may discover, unless a budget says less.
 -define(FIRST_CALLS, 1000).
--define(BUDGET, 0.05).
 
 -spec about() -> dyno_agent_instrument:about().
 about() ->
@@ -160,7 +159,7 @@ config(#{level := budget, patterns := Patterns} = Options) ->
     Stacks = #{stacks => Pid || #{dyno_agent_stacks := Pid} <- [Options]},
     (with_processes(Options, Stacks))#{
         patterns => Patterns,
-        budget => maps:get(budget, Options, ?BUDGET),
+        budget => maps:get(budget, Options, dyno_agent_call_budget:default()),
         may_time => maps:get(own_node, Options, false)
     };
 config(#{patterns := Patterns, level := Level} = Options) ->

@@ -32,8 +32,6 @@ its next event:
 -define(HOOK, dyno_inline).
 -define(LEAVE_MS, 1000).
 -define(LOOK_MS, 10).
-%% Delay of deadlines: the process may be just about to act.
--define(GRACE_NS, 20_000_000).
 
 -doc "Monitors run from now on, in processes that start from now on.".
 -spec start(config()) -> ok.
@@ -153,7 +151,7 @@ of_table(Use) ->
 -doc "Reports the processes whose deadlines are over. Waits for each answer.".
 -spec late(config()) -> ok.
 late(#{due := Due, verdicts := Verdicts}) ->
-    NowNs = erlang:monotonic_time(nanosecond) - ?GRACE_NS,
+    NowNs = erlang:monotonic_time(nanosecond) - dyno_agent_property:grace_ns(),
     Late = ets:select(Due, [
         {{'_', '$1', '_'}, [{is_integer, '$1'}, {'=<', '$1', NowNs}], ['$_']}
     ]),

@@ -82,7 +82,6 @@ Each is a run of the recording, with the identifier `CASE` or `CASE/INPUT`.
 -type place() :: {file:filename(), pos_integer()}.
 
 -define(OPTIONS, [concurrency, threshold]).
--define(MAX_CODES, 20).
 
 -doc """
 Compiles and loads a file, and plans its cases; `forget/1` unloads the file. The timeout holds for
@@ -238,10 +237,14 @@ checks(Case) ->
 
 codes_problems([]) ->
     ["codes is no map from labels to codes, and no list of such pairs"];
-codes_problems(Pairs) when length(Pairs) > ?MAX_CODES ->
-    [io_lib:format("~b codes; at most ~b can be compared", [length(Pairs), ?MAX_CODES])];
 codes_problems(Pairs) ->
-    [io_lib:format("the label ~0tp is no text", [L]) || {L, _} <- Pairs, dyno_option:name(L) =:= error].
+    Count = length(Pairs),
+    Most = dyno_bench_slots:most_codes(),
+    [io_lib:format("~b codes; at most ~b can be compared", [Count, Most]) || Count > Most] ++
+        [
+            io_lib:format("the label ~0tp is no text", [L])
+         || {L, _} <- Pairs, dyno_option:name(L) =:= error
+        ].
 
 pairs(Codes) when is_map(Codes) ->
     lists:sort(maps:to_list(Codes));

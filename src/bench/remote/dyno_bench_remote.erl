@@ -36,7 +36,6 @@ Some 70 modules, below 1 MB, during the measurement, and a scheduler for each wo
 
 -define(LIMIT_MS, 3_600_000).
 -define(CALL_MS, 30_000).
--define(MAX_CODES, 20).
 
 -doc """
 Sends the needed modules, calls a function in a process of a node, and returns the result. `Call`
@@ -81,7 +80,9 @@ attach(Node, Files, Options) ->
 names(Inputs) ->
     [dyno_bench_loop_empty | [
         list_to_atom(Prefix ++ integer_to_list(N))
-     || {Prefix, Count} <- [{"dyno_bench_loop_", ?MAX_CODES}, {"dyno_bench_input_", Inputs}],
+     || {Prefix, Count} <- [
+            {"dyno_bench_loop_", dyno_bench_slots:most_codes()}, {"dyno_bench_input_", Inputs}
+        ],
         N <- lists:seq(1, Count)
     ]].
 

@@ -10,7 +10,6 @@
 -import(dyno_recording_part, [text/2]).
 
 -define(LEVEL, (dyno_stats_interval:level())).
--define(THRESHOLD, 0.03).
 
 -spec findings([{binary(), dyno_bench_engine:candidate()}], dyno_bench_engine:result()) ->
     [dyno_finding:t()].
@@ -227,7 +226,8 @@ more(Undecided, #{fixed := true, rounds := Rounds} = Result, Candidates) when
                 Least, Least, Rounds, Instead
             ]);
         _ ->
-            Factors = [dyno_bench_comparison:more_rounds(Pair, ?THRESHOLD) || Pair <- Undecided],
+            Threshold = dyno_stats_verdict:threshold(),
+            Factors = [dyno_bench_comparison:more_rounds(Pair, Threshold) || Pair <- Undecided],
             Enough = ceil(Rounds * lists:max([1.5 | [F || F <- Factors, is_number(F)]])),
             text("Take more samples, about ~b may do (-s ~b), ~ts.", [Enough, Enough, Instead])
     end;

@@ -12,7 +12,6 @@
 %% measured.
 -define(COLLECTION_NS, 250).
 -define(MOST_SENTENCES, 3).
--define(THRESHOLD, 0.03).
 
 -spec tables([binary()], dyno_bench_engine:result()) -> [dyno_recording_table:table()].
 tables(Labels, #{heaps := #{default := Default, room := Room}}) ->
@@ -28,7 +27,7 @@ tables(_Labels, _Result) ->
     [].
 
 matters(#{default := #{time_ns := Ns}, without_ns := WithoutNs}) ->
-    Ns > (1 + ?THRESHOLD) * WithoutNs.
+    Ns > (1 + dyno_stats_verdict:threshold()) * WithoutNs.
 
 heaps() ->
     Field = fun(Key) -> fun(Item) -> map_get(Key, Item) end end,
@@ -59,7 +58,7 @@ Verdicts that depend on the heap, and times that do in modes that leave the heap
 """.
 -spec findings([binary()], dyno_bench_engine:result()) -> [dyno_finding:t()].
 findings(Labels, #{heaps := #{words := Words} = Ends}) ->
-    Depending = dyno_bench_heap:depends(Ends, ?THRESHOLD),
+    Depending = dyno_bench_heap:depends(Ends, dyno_stats_verdict:threshold()),
     [
         dyno_bench_findings:doubt(
             heap,
@@ -87,7 +86,7 @@ findings(Labels, #{heap := Heap, candidates := Candidates} = Result) when
         {Label, Count}
      || {Label, #{garbage_collections := Count, times_ns := TimesNs}} <-
             lists:zip(Labels, Candidates),
-        Count * ?COLLECTION_NS > ?THRESHOLD * dyno_stats:median(TimesNs)
+        Count * ?COLLECTION_NS > dyno_stats_verdict:threshold() * dyno_stats:median(TimesNs)
     ],
     Counts = [[Label, " ", dyno_unit:format(Count, ~"1")] || {Label, Count} <- Collected],
     IsTime = dyno_bench_metric:is_time(maps:get(metric, Result, time)),

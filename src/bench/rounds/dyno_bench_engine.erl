@@ -9,7 +9,7 @@
 %% Codes never run at the same time. A code's time is the wall time without the time for which its
 %% thread waited for a processor.
 
--export([run/2, checks/0, format_error/1, fault/1]).
+-export([run/2, checks/0, longest_ms/1, format_error/1, fault/1]).
 %% One code, measured by dyno_bench_vm_server for another VM
 -export([iterations/1, epochs/2, loop_ns/1, candidate/3]).
 -export_type([options/0, check/0, result/0, timing/0, candidate/0, reason/0]).
@@ -111,7 +111,6 @@
 %% Slower calls need only one run for words and reductions, after a first one.
 -define(SLOW_MS, 50).
 -define(FEWEST_RUNS, 2).
--define(LONGER, 5).
 -define(LONGER_THAN_PLANNED, 3).
 %% A machine can be too noisy for any --cv: limit as a multiple of the requested samples.
 -define(MOST_DISAGREEING, 10).
@@ -362,7 +361,7 @@ ending(RoundMs, Codes, StartMs, #{budget_ms := BudgetMs, level := Level} = Optio
         end,
     case Plan of
         {until_decided, BudgetMs, Least} ->
-            LatestMs = StartMs + ?LONGER * BudgetMs,
+            LatestMs = StartMs + longest_ms(BudgetMs),
             {{decided_until_ms, StartMs + BudgetMs, Least, LatestMs}, Least};
         {fixed, Rounds} ->
             Limited = Options#{limit_ms := limit_ms(Rounds * RoundMs, Options)},
@@ -374,9 +373,13 @@ ending(RoundMs, Codes, StartMs, #{budget_ms := BudgetMs, level := Level} = Optio
             {{rounds, Rounds, IsOver}, min(Rounds, Least)}
     end.
 
+-doc "The longest time of a measurement with a requested time.".
+-spec longest_ms(pos_integer()) -> pos_integer().
+longest_ms(BudgetMs) -> 5 * BudgetMs.
+
 %% Bounds rounds that take longer and longer if the user set no limit.
 limit_ms(PlannedMs, #{limit_ms := infinity, budget_ms := BudgetMs}) ->
-    max(?LONGER * BudgetMs, ?LONGER_THAN_PLANNED * PlannedMs);
+    max(longest_ms(BudgetMs), ?LONGER_THAN_PLANNED * PlannedMs);
 limit_ms(_PlannedMs, #{limit_ms := LimitMs}) ->
     LimitMs.
 

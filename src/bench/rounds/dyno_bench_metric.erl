@@ -10,8 +10,7 @@
 
 -type name() :: time | wall | cpu | gc | memory | reductions | words | messages | whole.
 
-%% Negligible difference of times, and of deterministic metrics.
--define(THRESHOLD, 0.03).
+%% Negligible difference of deterministic metrics.
 -define(DETERMINISTIC, 0.001).
 %% Replaces 0 in a ratio.
 -define(NONE, 1.0e-9).
@@ -49,7 +48,7 @@ title(whole) -> ~"Reductions per call, of all processes".
 -spec threshold(name()) -> float().
 threshold(Name) ->
     case kind(Name) of
-        rounds -> ?THRESHOLD;
+        rounds -> dyno_stats_verdict:threshold();
         _ -> ?DETERMINISTIC
     end.
 

@@ -11,7 +11,7 @@
 %% Each slot has an allocator process, registered by the slot's name. The allocator monitors the
 %% owner and unloads the slot's modules in the end.
 
--export([acquire_run/0, run_number/1, release/1, module/3, exclusively/1]).
+-export([acquire_run/0, run_number/1, release/1, module/3, most_codes/0, exclusively/1]).
 -export([format_error/1, fault/1]).
 -export_type([slot/0, reason/0]).
 
@@ -63,6 +63,10 @@ exclusively(Fun) ->
             end,
             exclusively(Fun)
     end.
+
+-doc "Each pair of codes has its own interval: with more codes none would ever be decided.".
+-spec most_codes() -> pos_integer().
+most_codes() -> 20.
 
 -doc "Without a number in a VM that has only one run.".
 -spec module(loop | input, pos_integer() | empty, #{run => pos_integer(), _ => _}) -> module().

@@ -21,7 +21,6 @@
     | {vm_died, term()}.
 
 -define(BOOT_MS, 60_000).
--define(FLOOR, 27).
 
 -doc "Starts all VMs at the same time. The caller must trap exits.".
 -spec with(
@@ -150,9 +149,9 @@ agreed(Peer) ->
 
 checked(Vm, #{erl := Erl}) ->
     Release = called(Vm, {erlang, system_info, [otp_release]}, ?BOOT_MS),
-    case string:to_integer(Release) of
-        {Number, _} when is_integer(Number), Number >= ?FLOOR -> ok;
-        _ -> fail({otp_too_old, Erl, Release})
+    case dyno_version:is_supported(Release) of
+        true -> ok;
+        false -> fail({otp_too_old, Erl, Release})
     end;
 checked(_Vm, _OwnErl) ->
     ok.
@@ -201,7 +200,8 @@ format_error({does_not_boot, #{erl := Erl}, Output}) ->
 format_error({does_not_boot, _Spec, Output}) ->
     ["a VM of its own does not start: ", Output];
 format_error({otp_too_old, Erl, Release}) ->
-    io_lib:format("~ts is Erlang/OTP ~ts; dyno needs ~b or later", [Erl, Release, ?FLOOR]);
+    Least = dyno_version:least_otp(),
+    io_lib:format("~ts is Erlang/OTP ~ts; dyno needs ~b or later", [Erl, Release, Least]);
 format_error({vm_died, Reason}) ->
     io_lib:format("the VM of a code has ended (~0tP); look whether the code ends it", [Reason, 10]).
 

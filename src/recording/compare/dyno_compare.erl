@@ -72,9 +72,6 @@ Items in only one of the recordings come first (`m:dyno_compare_presence`).
 -doc "One run a side gives no verdict; new and gone items need none.".
 -type verdict() :: slower | faster | more | less | same | undecided | one_run | new | gone.
 
--define(THRESHOLD, 0.03).
-%% The difference of two runs of the VM: benchmarking, E4.
--define(FLOOR, 0.03).
 -define(EXACT, 0.001).
 -define(LEVEL, (dyno_stats_interval:level())).
 %% Words and reductions depend on these.
@@ -119,7 +116,7 @@ name(#{~"name" := Old}, #{~"name" := New}) when is_binary(Old), is_binary(New) -
 
 parameters(Old, New, Options) ->
     #{
-        threshold => maps:get(threshold, Options, ?THRESHOLD),
+        threshold => maps:get(threshold, Options, dyno_stats_verdict:threshold()),
         level => ?LEVEL,
         old => #{K => maps:get(K, Old, null) || K <- [~"name", ~"command", ~"started_at"]},
         new => #{K => maps:get(K, New, null) || K <- [~"name", ~"command", ~"started_at"]}
@@ -170,7 +167,7 @@ the items of one recording only. Empty without common items.
 -spec changes({Old, New}, options()) -> [change()] when
     Old :: dyno_recording:document(), New :: dyno_recording:document().
 changes({Old, New}, Options) ->
-    Threshold = maps:get(threshold, Options, ?THRESHOLD),
+    Threshold = maps:get(threshold, Options, dyno_stats_verdict:threshold()),
     Pairs = [
         Pair
      || Pair <- pairs(Old, New, maps:get(names, Options, [])),
@@ -179,7 +176,7 @@ changes({Old, New}, Options) ->
     {OfRounds, OfRuns} = lists:partition(fun({#{of_each := Of}, _}) -> Of =:= round end, Pairs),
     Changes =
         [change(A, B, Threshold) || {A, B} <- OfRounds] ++
-            dyno_compare_repetitions:changes(OfRuns, max(Threshold, ?FLOOR)),
+            dyno_compare_repetitions:changes(OfRuns, max(Threshold, dyno_stats_verdict:threshold())),
     [Presence || Changes =/= [], Presence <- dyno_compare_presence:changes(Old, New)] ++ Changes.
 
 pairs(Old, New, Names) ->
@@ -222,9 +219,9 @@ verdict(exact, Better, Values, _, _, _) ->
     in_words(dyno_stats_verdict:ratio(point(Values), ?EXACT), exact, Better);
 verdict(_, _, {Old, New}, _, _, _) when Old =< 0; New =< 0 -> zero(Old, New);
 verdict(Kind, Better, _, _, {Low, _} = Interval, Threshold) when Low =/= undefined ->
-    in_words(dyno_stats_verdict:ratio(Interval, max(Threshold, ?FLOOR)), Kind, Better);
+    in_words(dyno_stats_verdict:ratio(Interval, max(Threshold, dyno_stats_verdict:threshold())), Kind, Better);
 verdict(Kind, Better, Values, {1, 1}, _, Threshold) ->
-    in_words(dyno_stats_verdict:ratio(point(Values), max(Threshold, ?FLOOR)), Kind, Better);
+    in_words(dyno_stats_verdict:ratio(point(Values), max(Threshold, dyno_stats_verdict:threshold())), Kind, Better);
 verdict(_, _, _, _, _, _) ->
     undecided.
 

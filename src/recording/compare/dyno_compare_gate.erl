@@ -29,8 +29,6 @@ the gate if judged beyond the share, and otherwise do not count; the verdict say
     ~"memory", ~"cpu", ~"wall"
 ]).
 
-%% Smaller differences of times are not judged (dyno_compare).
--define(FLOOR, 1.03).
 
 -doc "Reads a condition: an expression like a threshold's, with a share.".
 -spec parse(unicode:chardata()) -> {ok, t()} | {error, dyno_threshold:reason()}.
@@ -202,7 +200,7 @@ passed(Condition, Asked) ->
 seen(_Condition, #{low := undefined}) ->
     none;
 seen(#{share := Share}, #{low := Low, high := High}) ->
-    {ok, max(1 + Share, ?FLOOR) * math:sqrt(High / max(Low, 1.0e-300))}.
+    {ok, (1 + max(Share, dyno_stats_verdict:threshold())) * math:sqrt(High / max(Low, 1.0e-300))}.
 
 names_of(Changes) ->
     listed(lists:uniq([Metric || #{metric := Metric} <- Changes])).

@@ -23,8 +23,6 @@ earlier recordings, the repetitions of a test are compared, if any.
 -define(MOST, 10).
 -define(LEVEL, (dyno_stats_interval:level())).
 -define(PARTS_OF_MEMORY, [~"vm.memory.processes.max", ~"vm.memory.binary.max"]).
-%% As in all comparisons of times.
--define(THRESHOLD, 0.03).
 
 -doc "The number of useful earlier recordings.".
 -spec most() -> pos_integer().
@@ -81,7 +79,7 @@ value(#{values := Values}) -> dyno_stats:median(Values).
 change(Olds, #{kind := Kind, better := Better} = Metric, Level) ->
     New = value(Metric),
     {ok, #{ratio := Ratio, low := Low, high := High}} = dyno_stats_welch:next(Olds, New, Level),
-    Verdict = dyno_stats_verdict:ratio({Low, High}, ?THRESHOLD),
+    Verdict = dyno_stats_verdict:ratio({Low, High}, dyno_stats_verdict:threshold()),
     dyno_compare_metrics:change(
         Metric,
         {New / Ratio, New},

@@ -21,7 +21,7 @@
 %% replay gives the verdicts of the live run.
 
 -export([init/2, event/4, ended/2, deadline/1, timeout/3, names/2]).
--export([instances/1]).
+-export([instances/1, grace_ns/0]).
 -export_type([program/0, engine/0, time/0, key/0, match/0, instance/0, reasons/0, state/0]).
 
 -type engine() :: dyno_agent_formula | dyno_agent_past | dyno_agent_rate.
@@ -172,6 +172,13 @@ timeout(_Module, _Time, New) when New =:= new; New =:= {new, partial} ->
 timeout(Module, Time, State) ->
     Program = Module:program(),
     outcome(Program, deadline, expired(Program, Time, State)).
+
+-doc """
+The delay of deadlines: an event of another process may arrive as late, and the process may be just
+about to act.
+""".
+-spec grace_ns() -> pos_integer().
+grace_ns() -> 20_000_000.
 
 -doc "A nanosecond after the deadline: an event exactly at the deadline is in time.".
 -spec deadline(new | state()) -> time() | infinity.

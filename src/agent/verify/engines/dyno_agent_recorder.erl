@@ -13,8 +13,6 @@
 -opaque state() :: pid().
 -export_type([state/0]).
 
-%% Deadlines are reported this much later (dyno_agent_event_shard).
--define(GRACE_NS, 20_000_000).
 
 -spec header() -> binary().
 header() -> ~"dyno events 1\n".
@@ -42,7 +40,7 @@ in the file prove nothing.
 """.
 -spec ended(whole | cut_off) -> ok.
 ended(Whole) ->
-    TimeNs = erlang:monotonic_time(nanosecond) - ?GRACE_NS,
+    TimeNs = erlang:monotonic_time(nanosecond) - dyno_agent_property:grace_ns(),
     _ = [written({gap, TimeNs}) || Whole =:= cut_off],
     _ = written({time, TimeNs}),
     ok.

@@ -29,8 +29,6 @@
     config :: config()
 }).
 
-%% Events of other processes may arrive this late.
--define(GRACE_NS, 20_000_000).
 -define(LOOK_MS, 20).
 
 -doc "Starts the tracer of the system, with its initial processes.".
@@ -86,7 +84,7 @@ wait_ms(#tracer{partitions = Partitions}) ->
         infinity ->
             infinity;
         DeadlineNs ->
-            Ns = DeadlineNs + ?GRACE_NS - erlang:monotonic_time(nanosecond),
+            Ns = DeadlineNs + dyno_agent_property:grace_ns() - erlang:monotonic_time(nanosecond),
             max(?LOOK_MS, Ns div 1_000_000 + 1)
     end.
 
@@ -98,7 +96,8 @@ idle(#tracer{core = Core, index = Index, config = #{homes := Homes}} = Tracer) -
     end.
 
 timeouts(NowNs, #tracer{partitions = Partitions, index = Index, config = Config} = Tracer) ->
-    {Next, Effects} = dyno_agent_partition:timeouts(NowNs - ?GRACE_NS, Partitions),
+    Due = NowNs - dyno_agent_property:grace_ns(),
+    {Next, Effects} = dyno_agent_partition:timeouts(Due, Partitions),
     ok = dyno_agent_verdicts:effects(Effects, Index, map_get(verdicts, Config)),
     Tracer#tracer{partitions = Next}.
 
