@@ -283,7 +283,9 @@ to see more than problems.
 """.
 -spec with_findings(dyno_recording:document()) -> dyno_recording:document().
 with_findings(#{~"runs" := Runs, ~"command" := Command} = Document) when Command =/= ~"doctor" ->
-    Document#{~"runs" := [without_unknown(element(1, in_run(Run))) || Run <- Runs]};
+    dyno_threshold:judge_findings(
+        Document#{~"runs" := [without_unknown(element(1, in_run(Run))) || Run <- Runs]}
+    );
 with_findings(Document) ->
     Document.
 
@@ -299,7 +301,11 @@ in_run(#{~"nodes" := Nodes, ~"tables" := Tables, ~"warnings" := Warnings} = Run)
      || #{~"role" := Role, ~"name" := Name} <- Nodes
     ],
     Others = [T || #{~"name" := Of} = T <- Tables, Of =/= ~"findings"],
-    Made = [dyno_recording:document(table(Role, Outcomes)) || {Role, Outcomes} <- Each],
+    %% Without a known outcome there is no table: nothing found is not known.
+    Made = [
+        dyno_recording:document(table(Role, Outcomes))
+     || {Role, Outcomes} <- Each, lists:any(fun({_, Of}) -> is_list(Of) end, Outcomes)
+    ],
     Known = [W || #{~"code" := Code} = W <- Warnings, Code =/= ~"not_known"],
     {
         Run#{

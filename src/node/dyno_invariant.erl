@@ -5,13 +5,13 @@
 -moduledoc """
 Invariants: conditions in a target throughout a run, such as
 `{memory, {erlang, memory, [total]}, '=<', 500_000_000}`, or as text
-`"memory: erlang:memory(total) =< 500_000_000"`.
+`"memory: erlang:memory(total) =< 500 MB"`.
 
 The function is called in the target at an interval. One violation fails the test; a never checked
 invariant has not held. Operators are Erlang's eight comparisons.
 """.
 
--export([read/1, print/1]).
+-export([read/1, is_call/1, print/1]).
 -export([new/1, add/3, stop/2, table/2, spec/0, verdict/2]).
 -export([format_error/1]).
 -export_type([t/0, source/0, history/0, reason/0]).
@@ -75,13 +75,38 @@ parse(Text) ->
             [All] -> {string:trim(All), All}
         end,
     maybe
-        {ok, Tokens, _} ?= erl_scan:string(in_erlang(Code) ++ "."),
+        {ok, Tokens, _} ?= erl_scan:string(in_erlang(in_base_unit(Code)) ++ "."),
         {ok, [{op, _, Operator, Call, Expected}]} ?= erl_parse:parse_exprs(Tokens),
         {call, _, {remote, _, {atom, _, M}, {atom, _, F}}, Arguments} ?= Call,
         {ok, [Value | Values]} ?= terms([Expected | Arguments]),
         read({Name, {M, F, Values}, Operator, Value})
     else
         _ -> error
+    end.
+
+%% 500 MB as 500000000.
+in_base_unit(Code) ->
+    maybe
+        {match, [Before, Number]} ?=
+            re:run(Code, ~"^(.*[<>=]\\s*)(-?[0-9][0-9.]*\\s*[\\p{L}/%]+)\\s*$", [
+                unicode, dotall, {capture, all_but_first, binary}
+            ]),
+        {ok, {Value, _Unit}} ?= dyno_unit:parse(Number),
+        text("~ts~w", [Before, Value])
+    else
+        _ -> Code
+    end.
+
+-doc "Whether the text begins with a call: a function of the target is its subject.".
+-spec is_call(term()) -> boolean().
+is_call(Chars) ->
+    case dyno_option:text(Chars) of
+        {ok, Text} ->
+            re:run(Text, ~"^\\s*([a-z][\\w@]*|'[^']+'):([a-z][\\w@]*|'[^']+')\\(", [
+                unicode, {capture, none}
+            ]) =:= match;
+        error ->
+            false
     end.
 
 %% Most languages write <= for Erlang's =<.

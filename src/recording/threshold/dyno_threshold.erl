@@ -9,6 +9,7 @@ Reads thresholds such as `latency.p99 < 20 ms` and evaluates them over a recordi
 NAME [of NODE] [at SIZE] OPERATOR NUMBER [UNIT]
 TABLE ROW FIELD [of NODE] [at SIZE] OPERATOR NUMBER [UNIT]
 TABLE ROW OPERATOR NUMBER [UNIT]
+findings SEVERITY OPERATOR NUMBER
 ```
 
 doc/thresholds.md lists the names; `m:dyno_threshold_metric` finds their values. A threshold applies
@@ -16,7 +17,7 @@ to every run, or with `at SIZE` to the runs of that size; without `of NODE` to t
 """.
 
 -export([parse/1, check/2, format/1, evaluate/2, format_error/1]).
--export([read/2, check_all/2, judge/2]).
+-export([read/2, check_all/2, judge/2, judge_findings/1]).
 %% For evaluations of data other than a recording
 -export([above/2, limit/1, decide/4, refused/2]).
 
@@ -160,6 +161,16 @@ judge(Thresholds, Document) ->
     dyno_recording:add_verdicts(
         Document, lists:append([evaluate(T, Document) || T <- Thresholds])
     ).
+
+-doc "The recording with new verdicts on its findings, which were found after the verdicts.".
+-spec judge_findings(dyno_recording:document()) -> dyno_recording:document().
+judge_findings(#{~"verdicts" := Verdicts} = Document) ->
+    Names = [
+        Name
+     || #{~"kind" := ~"threshold", ~"name" := <<"findings ", _/binary>> = Name} <- Verdicts
+    ],
+    Others = [V || #{~"name" := Name} = V <- Verdicts, not lists:member(Name, Names)],
+    judge([dyno_error:ok(parse(Name)) || Name <- Names], Document#{~"verdicts" := Others}).
 
 -doc """
 Evaluates a threshold over every run of a recording (or the runs of its size), or once over the

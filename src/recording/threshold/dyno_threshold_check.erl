@@ -36,6 +36,7 @@ exist.
     | {unknown_field, Table :: binary(), Field :: binary(), Fields :: [binary()]}
     | {field_expected, Table :: binary(), Fields :: [binary()]}
     | {field_of_summary, Table :: binary()}
+    | {severity_expected, [binary()]}
     | {wrong_kind, dyno_unit:kind(), LimitKind :: dyno_unit:kind()}.
 
 -spec problem(dyno_threshold_metric:target(), {number(), dyno_unit:unit()}, known()) ->
@@ -49,6 +50,12 @@ problem({metric, Name}, Limit, Known) ->
             {unknown_metric, Name, dyno_similar:closest(Name, Names)};
         {true, Units} ->
             kind(Units, Limit)
+    end;
+problem({cell, ~"findings", Severity, undefined}, Limit, #{summaries := [_ | _]}) ->
+    Severities = dyno_threshold_metric:severities(),
+    case lists:member(Severity, Severities) of
+        true -> kind([~"count"], Limit);
+        false -> {severity_expected, Severities}
     end;
 problem({cell, Table, _Row, Field}, Limit, Known) ->
     Tables = tables(tables, Table, Known),

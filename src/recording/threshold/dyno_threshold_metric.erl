@@ -18,12 +18,15 @@ at the beginning, and without `.normal` at the end. So `memory.total` is `vm.mem
 
 Aggregates leave out the warm-up (times below 0) and missing values.
 
+`findings critical` is the number of findings of that severity, of all runs and nodes; `findings all`
+of any.
+
 Any table can be named, also in the singular. A row is found by the cells of its `key` columns: by
 one of them, or by all, separated by spaces.
 """.
 
 -export([find/3, value/3, comparable/3, kind/1]).
--export([lookups/1, names/2, is_table/2]).
+-export([lookups/1, names/2, is_table/2, severities/0]).
 
 -export_type([target/0, found/0, bound/0, lookup/0]).
 
@@ -84,6 +87,16 @@ find({metric, Name}, Node, Run) ->
         Found ->
             Found
     end;
+find({cell, ~"findings", Severity, undefined}, _Node, Document) ->
+    Holders = [Document | maps:get(~"runs", Document, [])],
+    case lists:append([dyno_recording:tables(Holder, ~"findings") || Holder <- Holders]) of
+        [] ->
+            {error, "nothing was looked for"};
+        [_ | _] ->
+            Found = [S || Holder <- Holders, {_, #{severity := S}} <- dyno_finding:read(Holder)],
+            Counted = [S || S <- Found, lists:member(Severity, [~"all", atom_to_binary(S)])],
+            {ok, length(Counted), ~"count"}
+    end;
 find({cell, Table, Row, Field}, Node, Holder) ->
     All = maps:get(~"tables", Holder, []),
     Named = [T || #{~"name" := Name} = T <- All, is_table(Name, Table)],
@@ -124,6 +137,10 @@ is_measured(Function, Document) ->
         Cells <- Rows,
         is_row(Table, Cells, Function)
     ].
+
+-doc "The severities of findings, and all of them.".
+-spec severities() -> [binary()].
+severities() -> [~"critical", ~"warning", ~"doubt", ~"note", ~"all"].
 
 -doc "The value of a metric, percentile or series, or none.".
 -spec value(Name :: binary(), Node :: binary() | undefined, dyno_recording:run()) ->

@@ -60,6 +60,8 @@ wording({field_of_summary, Table}) ->
         "the table ", Table, " is over all runs, and its rows have one value each: an operator is ",
         "expected here, one of < <= > >= =="
     ];
+wording({severity_expected, Severities}) ->
+    ["a severity of findings is expected, one of ", listed(Severities)];
 wording({wrong_kind, Kind, LimitKind}) ->
     [
         "this is ", kind(LimitKind), ", but ", kind(Kind), " is measured; the limit needs ",

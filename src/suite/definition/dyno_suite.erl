@@ -267,7 +267,8 @@ resembles(_, _) ->
 
 -doc "Checks a config and adds defaults.".
 -spec options(config()) -> {ok, options()} | {error, reason()}.
-options(Config) when is_map(Config) ->
+options(Given) when is_map(Given) ->
+    Config = with_called(Given),
     Fields = fields(Config),
     Keys = [Key || {Key, _, _, _} <- Fields],
     maybe
@@ -280,6 +281,18 @@ options(Config) when is_map(Config) ->
     end;
 options(_Other) ->
     {error, not_a_map}.
+
+%% A threshold on a function of the target is an invariant.
+with_called(#{thresholds := Texts} = Config) when length(Texts) > 0 ->
+    case lists:partition(fun dyno_invariant:is_call/1, Texts) of
+        {[], _} ->
+            Config;
+        {Called, Others} ->
+            Invariants = maps:get(invariants, Config, []),
+            Config#{thresholds := Others, invariants => Called ++ Invariants}
+    end;
+with_called(Config) ->
+    Config.
 
 option({Key, Default, Read, Accepted}, Config) ->
     case Config of
@@ -322,7 +335,7 @@ fields(_Config) ->
         {thresholds, [], fun thresholds/1, "a list of texts such as \"latency.p99 < 20 ms\""},
         {level, budget, one_of(Levels),
             "budget, off, count, discovery, time, memory or all"},
-        {budget, 0.05, fun share/1, "a share above 0 and below 1, such as 0.05,"},
+        {budget, dyno_agent_call_budget:default(), fun share/1, "a share above 0 and below 1, such as 0.05,"},
         {profile, none, one_of(profiles()), "sample, cpu or schedulers"},
         {distribution, [], fun patterns/1, "a list of patterns"},
         {without, [], fun names/1, "a list of names of instruments"},

@@ -17,6 +17,7 @@
     functions/1,
     processes/1,
     growth/1,
+    findings/1,
     summary_with_a_number_as_key/1,
     unknown_names_the_closest/1,
     unknown_when_not_measured/1,
@@ -50,6 +51,7 @@ all() ->
         functions,
         processes,
         growth,
+        findings,
         summary_with_a_number_as_key,
         unknown_names_the_closest,
         unknown_when_not_measured,
@@ -361,6 +363,57 @@ growth(_) ->
     %% Measured, but not well enough for an exponent: that is what is said.
     #{~"result" := ~"unknown", ~"text" := Told} = at_100("growth m:slow/2 < 1.2"),
     ?assertMatch({_, _}, binary:match(Told, ~"known well enough at less than two sizes")).
+
+findings(_) ->
+    Found = fun(Severities) ->
+        dyno_finding:table(undefined, [
+            dyno_finding:new(queue, queue, #{severity => S, value => 7000, text => ~"It is long."})
+         || S <- Severities
+        ])
+    end,
+    [Run] = dyno_recording:runs(
+        dyno_recording:add_run(dyno_recording:new(record, ~"a", #{}, #{}), #{
+            id => ~"1", status => complete, tables => [Found([warning, note])]
+        })
+    ),
+    With = fun(Tables, Runs) ->
+        Whole = dyno_recording:put(dyno_recording:new(record, ~"a", #{}, #{}), status, complete),
+        dyno_recording:add_tables(Whole#{~"runs" => Runs}, Tables)
+    end,
+    Result = fun(Text, Document) ->
+        {ok, Threshold} = dyno_threshold:parse(Text),
+        [#{~"result" := Is}] = dyno_threshold:evaluate(Threshold, Document),
+        Is
+    end,
+    Both = With([Found([critical, warning])], [Run]),
+    [
+        ?assertEqual(Expected, Result(Text, Both), Text)
+     || {Text, Expected} <- [
+            {"findings critical == 0", ~"fail"},
+            {"findings critical <= 1", ~"pass"},
+            {"findings warning == 2", ~"pass"},
+            {"findings doubt == 0", ~"pass"},
+            {"findings all == 4", ~"pass"}
+        ]
+    ],
+    %% Nothing found is not the same as nothing looked for.
+    ?assertEqual(~"pass", Result("findings all == 0", With([Found([])], []))),
+    ?assertEqual(~"unknown", Result("findings all == 0", With([], []))),
+    %% Later findings: the verdict is made again, the others stay.
+    {ok, Threshold} = dyno_threshold:parse("findings warning == 1"),
+    {ok, Other} = dyno_threshold:parse("latency.p99 < 1 h"),
+    Judged = dyno_threshold:judge([Threshold, Other], With([], dyno_recording:runs(recording()))),
+    Verdicts = fun(#{~"verdicts" := Of}) -> lists:sort([R || #{~"result" := R} <- Of]) end,
+    ?assertEqual([~"pass", ~"pass", ~"unknown"], Verdicts(Judged)),
+    Later = dyno_recording:add_tables(Judged, [Found([warning])]),
+    ?assertEqual(
+        [~"pass", ~"pass", ~"pass"], Verdicts(dyno_threshold:judge_findings(Later))
+    ),
+    Known = #{summaries => [dyno_finding:spec()]},
+    {ok, Slip} = dyno_threshold:parse("findings critcal == 0"),
+    {error, Reason} = dyno_threshold:check(Slip, Known),
+    ?assertMatch({match, _}, re:run(dyno_threshold:format_error(Reason), "one of critical, warning")),
+    ?assertEqual(ok, dyno_threshold:check(Threshold, Known)).
 
 %% A column that tells rows apart is not what they are compared by, though it be a number.
 summary_with_a_number_as_key(_) ->
