@@ -6,7 +6,7 @@
 %% The target nodes of a run: holds each (dyno_target), starts the instruments, restarts and reads
 %% them together. Samples go to the attaching process.
 
--export([attach/2, warnings/1, find/3, traces/1, restart/1, peek/1, last_look/1, read/1, results/1]).
+-export([attach/2, add/3, warnings/1, find/3, traces/1, restart/1, peek/1, last_look/1, read/1, results/1]).
 %% Clocks
 -export([aligned/2]).
 -export([format_error/1, fault/1]).
@@ -176,6 +176,14 @@ start([Module | Rest], Options, Without, Agent, Started) ->
                 {ok, Pid} ?= dyno_agent:start(Agent, Module, Config),
                 start(Rest, Options, Without, Agent, [{Module, Pid} | Started])
             end
+    end.
+
+-doc "Starts another instrument in an attached node.".
+-spec add(module(), map(), target()) -> {ok, target()} | {error, dyno_error:error()}.
+add(Module, Config, #{agent := Agent, instruments := Before} = Target) ->
+    maybe
+        {ok, Pid} ?= dyno_agent:start(Agent, Module, Config#{sink => self()}),
+        {ok, Target#{instruments := Before ++ [{Module, Pid}]}}
     end.
 
 config(Module, Options, Without, Started) ->

@@ -3,16 +3,15 @@
 
 -module(dyno_test_custom).
 -moduledoc false.
-%% Runs a suite's own code in its targets. Its instruments are loaded here and run like dyno's.
-%% Probes (dyno_agent_custom) run foreign code of three kinds: invariants and metrics, which are
-%% polled functions of the target, and custom agents. Probes start after the instruments, and end
-%% before them. Their events become parts of the recording.
+%% Runs a suite's own code in its targets: loads its instruments, which run like dyno's. Code of
+%% other forms runs in the instrument dyno_agent_custom: invariants and metrics, which are polled
+%% functions of the target, and custom agents. A target has one such probe for each; their events
+%% become parts of the recording.
 
 %% The modules
 -export([load/2, forget/1, modules/1, instruments/1]).
 %% The probes of a run
--export([none/0, start/3, joined/5, left/2, restart/1, aligned/3, take/4, last_look/1, finish/1]).
--export([process/2, problem/1, parts/2]).
+-export([none/0, start/3, joined/4, take/4, process/2, problem/1, parts/2]).
 -export([format_error/1, fault/1]).
 -export_type([loaded/0, context/0, t/0, parts/0, reason/0]).
 
@@ -38,9 +37,7 @@
     node := node(),
     kind := kind(),
     %% Units and titles of its samples.
-    described := #{Name :: binary() => #{atom() => term()}},
-    %% The offset from its times to the run's.
-    offset_ms := integer()
+    described := #{Name :: binary() => #{atom() => term()}}
 }.
 
 -opaque t() :: #{
@@ -86,13 +83,13 @@ load(#{agents := Agents, instruments := Instruments, without := Without}, Suite)
         {ok, Loaded} ?=
             dyno_error:each(
                 fun(Source) -> load_one(Source, Suite) end,
-                fun({_, _, Loaded}) -> dyno_suite_source:forget(Loaded) end,
+                fun({_, Loaded}) -> dyno_suite_source:forget(Loaded) end,
                 Sources
             ),
         switched_off(Without, #{
-            agents => [Agent || {agents, Agent, _} <- Loaded],
-            instruments => [Instrument || {instruments, Instrument, _} <- Loaded],
-            loaded => [Of || {_, _, Of} <- Loaded]
+            agents => [Agent || {{_, _} = Agent, _} <- Loaded],
+            instruments => [Instrument || {Instrument, _} <- Loaded, is_atom(Instrument)],
+            loaded => [Of || {_, Of} <- Loaded]
         })
     end.
 
@@ -114,7 +111,7 @@ load_one({Kind, Source}, Suite) ->
         {ok, #{module := Module} = Loaded} ->
             case as(Kind, Module) of
                 {ok, Item} ->
-                    {ok, {Kind, Item, Loaded}};
+                    {ok, {Item, Loaded}};
                 {error, _} = Error ->
                     ok = dyno_suite_source:forget(Loaded),
                     Error
@@ -123,15 +120,13 @@ load_one({Kind, Source}, Suite) ->
             {error, {?MODULE, {source, Kind, Source, Reason}}}
     end.
 
-as(agents, Module) ->
-    case dyno_suite_agent:form(Module) of
-        {ok, Form} -> {ok, {Module, Form}};
-        {error, Reason} -> {error, {dyno_suite_agent, Reason}}
-    end;
-as(instruments, Module) ->
-    case dyno_agent_instrument:missing(Module) of
-        [] -> {ok, Module};
-        Missing -> {error, {?MODULE, {not_an_instrument, Module, Missing}}}
+%% Both options take all forms: a module says by its functions which one it has.
+as(Kind, Module) ->
+    case {dyno_agent_instrument:missing(Module), dyno_suite_agent:form(Module), Kind} of
+        {[], _, _} -> {ok, Module};
+        {_, {ok, Form}, _} -> {ok, {Module, Form}};
+        {_, {error, Reason}, agents} -> {error, {dyno_suite_agent, Reason}};
+        {Missing, _, instruments} -> {error, {?MODULE, {not_an_instrument, Module, Missing}}}
     end.
 
 beside(Source, Suite) when is_atom(Source); is_atom(Suite); is_tuple(Suite) ->
@@ -158,8 +153,8 @@ instruments(#{instruments := Instruments}) -> Instruments.
 
 %% Probes
 
-%% Each as {Target, #{kind, config, described}}; for invariants with these too.
-probes(#{node := Node} = Target, Size, Context) ->
+%% Each as #{kind, config, described}; for invariants with these too.
+probes(Node, Size, Context) ->
     #{options := Options, callbacks := Callbacks, custom := #{agents := Agents}} = Context,
     #{invariants := Given, metrics := Metrics, invariant_interval_ms := IntervalMs} = Options,
     maybe
@@ -176,8 +171,7 @@ probes(#{node := Node} = Target, Size, Context) ->
             config => polls([maps:with([name, call], Metric) || Metric <- Metrics], Options),
             described => #{Name => Metric || #{name := Name} = Metric <- Metrics}
         },
-        Probes = [OfInvariants || Invariants =/= []] ++ [OfMetrics || Metrics =/= []] ++ Of,
-        {ok, [{Target, Probe} || Probe <- Probes]}
+        {ok, [OfInvariants || Invariants =/= []] ++ [OfMetrics || Metrics =/= []] ++ Of}
     end.
 
 agent({Module, Form}, Node, Size, Context) ->
@@ -240,130 +234,85 @@ none() ->
 
 -doc """
 Starts all probes in all targets; if one does not start, none runs. The calling process gets the
-samples. Without targets no invariant is checked, and a never checked invariant has not held.
+events. Without targets no invariant is checked, and a never checked invariant has not held.
 """.
 -spec start([dyno_targets:target()], non_neg_integer(), context()) ->
-    {ok, t()} | {error, dyno_error:error()}.
+    {ok, {[dyno_targets:target()], t()}} | {error, dyno_error:error()}.
 start([], Size, #{options := #{invariants := Given}, callbacks := Callbacks}) ->
     maybe
         {ok, Invariants} ?= dyno_test_callbacks:invariants(Callbacks, node(), Size, Given),
         Why = ~"the run has no target node",
         Histories = [dyno_invariant:stop(Why, dyno_invariant:new(I)) || I <- Invariants],
-        {ok, (none())#{histories := #{undefined => Histories || Invariants =/= []}}}
+        {ok, {[], (none())#{histories := #{undefined => Histories || Invariants =/= []}}}}
     end;
 start(Targets, Size, Context) ->
     start(Targets, Size, Context, none()).
 
 start(Targets, Size, Context, #{nodes := Before} = All) ->
     maybe
-        {ok, Probes} ?= dyno_error:each(fun(Target) -> probes(Target, Size, Context) end, Targets),
         Nodes = [Node || #{node := Node} <- Targets],
+        {ok, Probes} ?= dyno_error:each(fun(Node) -> probes(Node, Size, Context) end, Nodes),
         start_each(
-            lists:append(Probes), All#{nodes := lists:uniq((Before -- [undefined]) ++ Nodes)}
+            lists:zip(Targets, Probes),
+            [],
+            All#{nodes := lists:uniq((Before -- [undefined]) ++ Nodes)}
         )
     end.
 
-start_each([], All) ->
-    {ok, All};
-start_each([{Target, Probe} | Rest], All) ->
+start_each([], Started, All) ->
+    {ok, {lists:reverse(Started), All}};
+start_each([{Target, []} | Rest], Started, All) ->
+    start_each(Rest, [Target | Started], All);
+start_each([{Target, [Probe | Probes]} | Rest], Started, All) ->
     maybe
-        {ok, Next} ?= start_one(Target, Probe, All),
-        start_each(Rest, Next)
+        {ok, {With, Next}} ?= start_one(Target, Probe, All),
+        start_each([{With, Probes} | Rest], Started, Next)
     end.
 
-start_one(#{node := Node, agent := Agent}, #{kind := Kind, config := Config} = Probe, All) ->
+start_one(#{node := Node} = Target, #{kind := Kind, config := Config} = Probe, All) ->
     #{module := Module} = Config,
     #{running := Running, histories := Histories} = All,
-    maybe
-        {ok, Pid} ?= dyno_agent:start(Agent, dyno_agent_custom, Config#{sink => self()}),
-        {opened, ok} ?= {opened, ask(Pid, fun dyno_agent_custom:open/1)},
-        New = (maps:with([kind, described], Probe))#{node => Node, offset_ms => 0},
-        History = #{
-            Node => [dyno_invariant:new(I) || I <- Invariants]
-         || #{invariants := Invariants} <- [Probe]
-        },
-        {ok, All#{
-            running := Running#{Pid => New}, histories := maps:merge(Histories, History)
-        }}
-    else
-        {error, _} = Error ->
-            Error;
-        {opened, ignore} ->
+    case dyno_targets:add(dyno_agent_custom, Config, Target) of
+        {ok, #{instruments := Instruments} = With} ->
+            {_, Pid} = lists:last(Instruments),
+            History = #{
+                Node => [dyno_invariant:new(I) || I <- Invariants]
+             || #{invariants := Invariants} <- [Probe]
+            },
+            {ok,
+                {With, All#{
+                    running := Running#{Pid => (maps:with([kind, described], Probe))#{node => Node}},
+                    histories := maps:merge(Histories, History)
+                }}};
+        {error, {dyno_agent, {failed, _, {dyno_agent_custom, ignore}}}} ->
             Text = text("custom agent ~ts is not in ~ts: its ~ts returned ignore", [
                 named(Module), Node, first_function(Kind)
             ]),
-            {ok, warning(~"agent_ignored", Text, All)};
-        {opened, {error, Text}} ->
-            {error, {?MODULE, {not_started, Module, Node, Text}}}
+            {ok, {Target, warning(~"agent_ignored", Text, All)}};
+        {error, {dyno_agent, {failed, _, {dyno_agent_custom, Text}}}} ->
+            {error, {?MODULE, {not_started, Module, Node, Text}}};
+        {error, _} = Error ->
+            Error
     end.
 
 first_function({agent, _, performerl}) -> "start/1";
 first_function(_) -> "init/1".
 
-ask(Pid, Call) ->
-    try
-        true = dyno_target_silence:is_connected(node(Pid)),
-        Call(Pid)
-    catch
-        error:{badmatch, false} -> {error, ~"its node went down"};
-        exit:{{nodedown, _}, _} -> {error, ~"its node went down"};
-        exit:{noproc, _} -> {error, ~"the agent had ended"};
-        exit:{Reason, _} -> {error, text("~0tP", [Reason, 10])}
-    end.
-
--doc """
-Starts all probes in later targets; the measured part began at `ZeroNs` on this node's monotonic
-clock, or has not begun. A failed start gives a warning.
-""".
--spec joined([dyno_targets:target()], non_neg_integer(), context(), integer() | undefined, t()) ->
-    t().
-joined(Targets, Size, Context, ZeroNs, #{running := Before} = All) ->
+-doc "Starts all probes in later targets. A failed start gives a warning.".
+-spec joined([dyno_targets:target()], non_neg_integer(), context(), t()) ->
+    {[dyno_targets:target()], t()}.
+joined(Targets, Size, Context, All) ->
     case start(Targets, Size, Context, All) of
-        {ok, With} when ZeroNs =:= undefined ->
-            With;
-        {ok, #{running := Running} = With} ->
-            ok = restart(With#{running := maps:without(maps:keys(Before), Running)}),
-            aligned(Targets, ZeroNs, With);
+        {ok, Started} ->
+            Started;
         {error, Error} ->
-            warning(~"node_joined", text("~ts", [dyno_error:format(Error)]), All)
+            {Targets, warning(~"node_joined", text("~ts", [dyno_error:format(Error)]), All)}
     end.
 
--doc "Continues without a node; its results remain.".
--spec left(node(), t()) -> t().
-left(Node, #{running := Running} = All) ->
-    All#{running := #{Pid => Probe || Pid := #{node := Of} = Probe <- Running, Of =/= Node}}.
-
--doc "Restarts time, and begins to sample.".
--spec restart(t()) -> ok.
-restart(#{running := Running}) ->
-    lists:foreach(
-        fun(Pid) -> ask(Pid, fun dyno_agent_custom:restart/1) end, maps:keys(Running)
-    ).
-
--doc "After a restart, sets the offsets of times to `ZeroNs`.".
--spec aligned([dyno_targets:target()], integer(), t()) -> t().
-aligned(Targets, ZeroNs, #{running := Running} = All) ->
-    Clocks = #{Node => Clock || #{node := Node, clock := Clock} <- Targets},
-    All#{running := maps:map(fun(Pid, Probe) -> align(Pid, Probe, Clocks, ZeroNs) end, Running)}.
-
-align(Pid, #{node := Node} = Probe, Clocks, ZeroNs) ->
-    case {Clocks, ask(Pid, fun dyno_agent_custom:started_ns/1)} of
-        {#{Node := Clock}, StartNs} when is_integer(StartNs) ->
-            Probe#{offset_ms := dyno_target_clock:shift_ms(StartNs, ZeroNs, Clock)};
-        _ ->
-            Probe
-    end.
-
--doc "Adds a probe's event (`{dyno_probe, Pid, TimeMs, Event}`).".
--spec take(pid(), number(), term(), t()) -> t().
-take(Pid, TimeMs, Event, #{running := Running} = All) ->
-    case Running of
-        %% The first sample was taken a moment before the run began.
-        #{Pid := #{offset_ms := OffsetMs} = Probe} ->
-            taken(Probe, max(0, OffsetMs + TimeMs), Event, All);
-        #{} ->
-            All
-    end.
+-doc "Adds a probe's event (`{dyno_probe, Pid, AtNs, Event}`) at a time in the run.".
+-spec take(pid(), InRunMs :: non_neg_integer(), term(), t()) -> t().
+take(Pid, InRunMs, Event, #{running := Running} = All) ->
+    taken(map_get(Pid, Running), InRunMs, Event, All).
 
 taken(#{kind := invariants, node := Node}, TimeMs, Event, All) ->
     #{histories := #{Node := Histories} = ByNode} = All,
@@ -387,10 +336,18 @@ taken(#{kind := Kind, node := Node, described := Described}, TimeMs, {sample, Va
             Why = dyno_custom_metric:format_error(Reason),
             problem(text("~ts in ~ts: ~ts", [name(Kind), Node, Why]), All)
     end;
-taken(#{kind := {agent, Module, _}, node := Node}, _TimeMs, {ended, Why}, All) ->
-    Format = "custom agent ~ts in ~ts ended before the run did: ~ts",
-    Text = text(Format, [named(Module), Node, Why]),
-    problem(Text, All);
+taken(#{kind := {agent, Module, _}, node := Node}, _TimeMs, {results, Value}, All) ->
+    #{results := Results} = All,
+    All#{results := [{Node, Module, Value} | Results]};
+taken(#{kind := {agent, Module, _}, node := Node}, _TimeMs, {Kind, Why}, All) when
+    Kind =/= failed
+->
+    Format =
+        case Kind of
+            ended -> "custom agent ~ts in ~ts ended before the run did: ~ts";
+            no_results -> "custom agent ~ts in ~ts gave no results: ~ts"
+        end,
+    problem(text(Format, [named(Module), Node, Why]), All);
 taken(#{kind := Kind, node := Node}, _TimeMs, {_, Why}, All) ->
     warning(~"sample_failed", text("~ts in ~ts: ~ts", [name(Kind), Node, Why]), All).
 
@@ -404,36 +361,6 @@ warning(Code, Text, #{warnings := Warnings} = All) ->
     case lists:member({Code, Text}, Warnings) of
         true -> All;
         false -> All#{warnings := [{Code, Text} | Warnings]}
-    end.
-
--doc "Takes the last samples shortly before the load ends. Invariants hold until the end.".
--spec last_look(t()) -> ok.
-last_look(#{running := Running}) ->
-    lists:foreach(
-        fun dyno_agent_custom:last_look/1,
-        [Pid || Pid := #{kind := Kind} <- Running, Kind =/= invariants]
-    ).
-
--doc "Ends all probes, and adds their last events.".
--spec finish(t()) -> t().
-finish(#{running := Running} = All) ->
-    take_last(maps:fold(fun finish/3, All, Running)).
-
-finish(Pid, #{kind := Kind, node := Node}, #{results := Results} = All) ->
-    case {ask(Pid, fun dyno_agent_custom:finish/1), Kind} of
-        {{results, Value}, {agent, Module, _}} ->
-            All#{results := [{Node, Module, Value} | Results]};
-        {{error, Why}, {agent, Module, _}} ->
-            Format = "custom agent ~ts in ~ts gave no results: ~ts",
-            problem(text(Format, [named(Module), Node, Why]), All);
-        {_, _} ->
-            All
-    end.
-
-take_last(All) ->
-    receive
-        {dyno_probe, Pid, TimeMs, Event} -> take_last(take(Pid, TimeMs, Event, All))
-    after 0 -> All
     end.
 
 %% Results

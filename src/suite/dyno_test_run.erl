@@ -44,7 +44,7 @@
     {load, dyno_load_source:event()}
     | {load_died, Reason :: term()}
     | {sample, Sampler :: pid(), TimeMs :: integer(), #{binary() => number()}, CostUs :: integer()}
-    | {custom, pid(), TimeMs :: number(), term()}
+    | {custom, pid(), AtNs :: integer(), term()}
     %% A target's agent gave up, or its guard has ended.
     | {gave_up, reference(), Reason :: term()}
     %% The agent continues without these instruments.
@@ -57,22 +57,25 @@
     | interrupt
     %% Returned by effects.
     | {restarted, ok | gone}
-    | {aligned, [dyno_targets:target()], dyno_test_custom:t()}
-    | {attached, [dyno_targets:target()], dyno_test_custom:t()}
+    | {aligned, [dyno_targets:target()]}
+    | {attached, AtMs :: integer(), [dyno_targets:target()], dyno_test_custom:t()}
     | {peeked, #{node() => dyno_targets:results()}}
-    | {read, [dyno_targets:results()], dyno_test_custom:t()}
+    | {read, [dyno_targets:results()]}
+    | {processed, dyno_test_custom:t()}
     | {load_result, dyno_load_result:t() | none}.
 
 -type effect() ::
     {tell, term()}
     | {save, recorded()}
-    | {restart, [dyno_targets:target()], dyno_test_custom:t()}
-    | {align, ZeroNs :: integer(), [dyno_targets:target()], dyno_test_custom:t()}
+    | {restart, [dyno_targets:target()]}
+    | {align, ZeroNs :: integer(), [dyno_targets:target()]}
     | {attach, dyno_suite:target(), ZeroNs :: integer() | undefined, dyno_test_custom:t()}
     | {detach, dyno_targets:target()}
-    | {last_look, [dyno_targets:target()], dyno_test_custom:t()}
+    | {last_look, [dyno_targets:target()]}
     | {peek, [dyno_targets:target()]}
-    | {read, [dyno_targets:target()], dyno_test_custom:t()}
+    | {read, [dyno_targets:target()]}
+    %% Lets the suite process the results of its agents.
+    | {process, dyno_test_custom:t()}
     %% To the load.
     | measure
     | close
@@ -132,21 +135,27 @@ event({sample, Sampler, TimeMs, Values, CostUs}, _NowMs, #{phase := Phase} = Run
 event({sample, _, _, _, _}, _NowMs, Run) ->
     %% The run's time has not begun.
     {Run, []};
-event({custom, Pid, TimeMs, Event}, _NowMs, #{custom := Custom} = Run) ->
-    {Run#{custom := dyno_test_custom:take(Pid, TimeMs, Event, Custom)}, []};
+event({custom, Pid, AtNs, Event}, _NowMs, #{all := All, custom := Custom} = Run) ->
+    case [Target || #{instruments := Of} = Target <- All, lists:keymember(Pid, 2, Of)] of
+        [#{clock := Clock}] ->
+            InRunMs = in_run_ms(AtNs, Clock, zero_ns(Run)),
+            {Run#{custom := dyno_test_custom:take(Pid, InRunMs, Event, Custom)}, []};
+        [] ->
+            {Run, []}
+    end;
 event({restarted, ok}, _NowMs, Run) ->
     {Run, [measure]};
 event({restarted, gone}, _NowMs, Run) ->
     %% The next message reports the lost target.
     {Run, []};
-event({aligned, Targets, Custom}, _NowMs, #{all := All} = Run) ->
+event({aligned, Targets}, _NowMs, #{all := All} = Run) ->
     ByNode = #{Node => Target || #{node := Node} = Target <- Targets},
     Aligned = [maps:get(Node, ByNode, Target) || #{node := Node} = Target <- All],
-    {Run#{present := Targets, all := Aligned, custom := Custom}, []};
+    {Run#{present := Targets, all := Aligned}, []};
 event({joined, Target}, _NowMs, #{custom := Custom} = Run) ->
     {Run, [{attach, Target, zero_ns(Run), Custom}]};
-event({attached, Targets, Custom}, NowMs, #{present := Present, all := All} = Run) ->
-    New = [fact(joined_ms, in_run_ms(NowMs, Run), Target) || Target <- Targets],
+event({attached, AtMs, Targets, Custom}, _NowMs, #{present := Present, all := All} = Run) ->
+    New = [fact(joined_ms, in_run_ms(AtMs, Run), Target) || Target <- Targets],
     {Run#{present := Present ++ New, all := All ++ New, custom := Custom}, []};
 event({not_attached, Text}, _NowMs, Run) ->
     {warned(~"node_joined", ["a node that joined is not measured: ", Text], Run), []};
@@ -154,8 +163,10 @@ event({not_joined, Text}, _NowMs, Run) ->
     {warned(~"targets", Text, Run), []};
 event({peeked, Readings}, NowMs, #{peeked := Peeked} = Run) ->
     {Run#{peeked := maps:merge(Peeked, Readings), peeked_ms := NowMs}, []};
-event({read, Readings, Custom}, NowMs, #{left := Left} = Run) ->
-    {until(NowMs, told({readings, Readings ++ Left}, Run#{custom := Custom})), []};
+event({read, Readings}, NowMs, #{left := Left, custom := Custom} = Run) ->
+    {until(NowMs, told({readings, Readings ++ Left}, Run)), [{process, Custom}]};
+event({processed, Custom}, _NowMs, Run) ->
+    {Run#{custom := Custom}, []};
 event({load_result, Result}, _NowMs, Run) ->
     {told({load, Result}, Run), []};
 event({gave_up, Ref, Reason}, _NowMs, Run) ->
@@ -180,17 +191,17 @@ of_target(Key, Value, Run, Then) ->
         error -> {Run, []}
     end.
 
-load_event(warm, _NowMs, #{custom := Custom} = Run) ->
-    {Run, [{restart, present(Run), Custom}]};
-load_event(started, NowMs, #{custom := Custom} = Run) ->
+load_event(warm, _NowMs, Run) ->
+    {Run, [{restart, present(Run)}]};
+load_event(started, NowMs, Run) ->
     Started = told({started, NowMs}, Run#{phase := measure, started_ms := NowMs}),
-    {Started, [{tell, {phase, measure}}, {align, zero_ns(Started), present(Run), Custom}]};
+    {Started, [{tell, {phase, measure}}, {align, zero_ns(Started), present(Run)}]};
 load_event({interval, Interval}, NowMs, Run) ->
     {Saved, Save} = save(NowMs, told({interval, Interval}, Run)),
     {Saved, [{tell, {interval, Interval, in_run_ms(NowMs, Run)}}] ++ peek(NowMs, Run) ++ Save};
-load_event({ending, AtNs}, _NowMs, #{custom := Custom} = Run) ->
+load_event({ending, AtNs}, _NowMs, Run) ->
     Ending = Run#{ends_ms := in_run_ms(AtNs div 1_000_000, Run)},
-    {Ending, [{last_look, present(Run), Custom}]};
+    {Ending, [{last_look, present(Run)}]};
 load_event({finished, DurationNs}, _NowMs, #{ends_ms := EndsMs} = Run) ->
     Ends =
         case EndsMs of
@@ -198,7 +209,7 @@ load_event({finished, DurationNs}, _NowMs, #{ends_ms := EndsMs} = Run) ->
             _ -> EndsMs
         end,
     Finished = told({duration_ns, DurationNs}, Run#{ends_ms := Ends, phase := finish}),
-    {Finished, [{tell, {phase, finish}}, read(Run), close]};
+    {Finished, [{tell, {phase, finish}}, {read, present(Run)}, close]};
 load_event({ended, Result}, _NowMs, Run) ->
     Ended = told({load, Result}, Run),
     {Ended, [{stop, judge(Ended)}]};
@@ -256,7 +267,7 @@ why({limit_bytes, Limit, Bytes}) ->
 why(Reason) ->
     io_lib:format("what measures them ended (~0tP)", [Reason, 12]).
 
-left(Node, InRunMs, #{all := All, peeked := Peeked, left := Left, custom := Custom} = Run) ->
+left(Node, InRunMs, #{all := All, peeked := Peeked, left := Left} = Run) ->
     Marked = [
         case Target of
             #{node := Node} -> fact(left_ms, InRunMs, Target);
@@ -266,8 +277,7 @@ left(Node, InRunMs, #{all := All, peeked := Peeked, left := Left, custom := Cust
     ],
     (without(Node, Run))#{
         all := Marked,
-        left := [Results || Of := Results <- Peeked, Of =:= Node] ++ Left,
-        custom := dyno_test_custom:left(Node, Custom)
+        left := [Results || Of := Results <- Peeked, Of =:= Node] ++ Left
     }.
 
 without(Node, #{present := Present} = Run) ->
@@ -281,12 +291,9 @@ fail(Code, Format, Arguments, Run) ->
 
 %% After an early end, reads the available results.
 stop(Outcome, #{phase := measure} = Run) ->
-    {Run, [read(Run), load_result, {stop, Outcome}]};
+    {Run, [{read, present(Run)}, load_result, {stop, Outcome}]};
 stop(Outcome, Run) ->
     {Run, [{stop, Outcome}]}.
-
-read(#{custom := Custom} = Run) ->
-    {read, present(Run), Custom}.
 
 %% The loss of a single target ends the run.
 peek(NowMs, #{present := [_, _ | _] = Present, peeked_ms := PeekedMs}) when
@@ -312,6 +319,10 @@ present(#{present := Present}) -> Present.
 %% Undefined before the begin; the second value is on this node's monotonic clock.
 in_run_ms(NowMs, #{started_ms := StartedMs}) when is_integer(StartedMs) -> NowMs - StartedMs;
 in_run_ms(_NowMs, _Run) -> undefined.
+
+%% The first sample of a target is taken a moment before the run begins.
+in_run_ms(_AtNs, _Clock, undefined) -> 0;
+in_run_ms(AtNs, Clock, ZeroNs) -> max(0, dyno_target_clock:shift_ms(AtNs, ZeroNs, Clock)).
 
 zero_ns(#{started_ms := StartedMs}) when is_integer(StartedMs) -> StartedMs * 1_000_000;
 zero_ns(_Run) -> undefined.

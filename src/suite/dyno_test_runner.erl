@@ -240,8 +240,8 @@ with_targets(Targets, Result, #{which := {Size, _} = Which, context := Context} 
     },
     {Outcome, Run} =
         case dyno_test_custom:start(Targets, Size, Context) of
-            {ok, Custom} ->
-                with_load(dyno_test_run:new(New#{custom := Custom}), Targets, Job);
+            {ok, {With, Custom}} ->
+                with_load(dyno_test_run:new(New#{targets := With, custom := Custom}), With, Job);
             {error, Error} ->
                 {dyno_test_run:failure(~"custom_agent", Error), dyno_test_run:new(New)}
         end,
@@ -297,7 +297,7 @@ loop(Run, #{load := Load, joins := Joins} = Shell) ->
             {dyno_joins, Joins, Of} -> Of;
             {dyno_sample, Sampler, TimeMs, Values, CostUs} ->
                 {sample, Sampler, TimeMs, Values, CostUs};
-            {dyno_probe, Pid, TimeMs, Of} -> {custom, Pid, TimeMs, Of};
+            {dyno_probe, Pid, AtNs, Of} -> {custom, Pid, AtNs, Of};
             {dyno_agent, Ref, {gave_up, Reason}} -> {gave_up, Ref, Reason};
             {dyno_agent, Ref, {without, Instruments, Reason}} ->
                 {without, Ref, Instruments, Reason};
@@ -328,45 +328,37 @@ effect({tell, Event}, #{job := #{context := Context}}) ->
 effect({save, Recorded}, #{job := #{context := Context}}) ->
     tell({partial, Recorded}, Context),
     [];
-effect({restart, Targets, Custom}, _Shell) ->
-    case dyno_targets:restart(Targets) of
-        ok ->
-            ok = dyno_test_custom:restart(Custom),
-            [{restarted, ok}];
-        gone ->
-            [{restarted, gone}]
-    end;
-effect({align, ZeroNs, Targets, Custom}, _Shell) ->
-    Aligned = dyno_targets:aligned(Targets, ZeroNs),
-    [{aligned, Aligned, dyno_test_custom:aligned(Aligned, ZeroNs, Custom)}];
+effect({restart, Targets}, _Shell) ->
+    [{restarted, dyno_targets:restart(Targets)}];
+effect({align, ZeroNs, Targets}, _Shell) ->
+    [{aligned, dyno_targets:aligned(Targets, ZeroNs)}];
 effect({attach, {Node, Patterns}, ZeroNs, Custom}, #{job := Job, silence := Silence}) ->
     ok = dyno_target_silence:add(Silence, Node),
     #{attach := Options, which := {Size, _}, context := Context} = Job,
     Own = own_patterns([{Node, Patterns}]),
     case dyno_targets:attach([Node], Options#{patterns_of => Own}) of
         {ok, Attached} ->
-            Targets = begun(ZeroNs, Attached),
-            Joined = dyno_test_custom:joined(Targets, Size, Context, ZeroNs, Custom),
-            [{attached, Targets, Joined}];
+            {Targets, Joined} = dyno_test_custom:joined(Attached, Size, Context, Custom),
+            AtMs = now_ms(),
+            [{attached, AtMs, begun(ZeroNs, Targets), Joined}];
         {error, Error} ->
             [{not_attached, dyno_error:format(Error)}]
     end;
 effect({detach, Target}, _Shell) ->
     _ = dyno_target:leave([Target]),
     [];
-effect({last_look, Targets, Custom}, _Shell) ->
+effect({last_look, Targets}, _Shell) ->
     ok = dyno_targets:last_look(Targets),
-    ok = dyno_test_custom:last_look(Custom),
     [];
 effect({peek, Targets}, _Shell) ->
     [{peeked, dyno_targets:peek(Targets)}];
-effect({read, Targets, Custom}, #{job := Job, silence := Silence}) ->
-    #{context := #{callbacks := Callbacks}} = Job,
+effect({read, Targets}, #{silence := Silence}) ->
     ok = dyno_target_silence:ends_in(Silence, 0),
-    Ended = dyno_test_custom:finish(Custom),
     Readings = dyno_targets:read(Targets),
     %% The last samples were sent before the instruments answered.
-    [{read, Readings, dyno_test_custom:process(Ended, Callbacks)} | samples()];
+    samples() ++ [{read, Readings}];
+effect({process, Custom}, #{job := #{context := #{callbacks := Callbacks}}}) ->
+    [{processed, dyno_test_custom:process(Custom, Callbacks)}];
 effect(measure, #{load := Load, job := Job, silence := Silence}) ->
     #{context := #{options := Options}, load := {_, Spec}} = Job,
     ok = dyno_load_source:measure(Load),
@@ -390,7 +382,9 @@ begun(ZeroNs, Attached) ->
 samples() ->
     receive
         {dyno_sample, Sampler, TimeMs, Values, CostUs} ->
-            [{sample, Sampler, TimeMs, Values, CostUs} | samples()]
+            [{sample, Sampler, TimeMs, Values, CostUs} | samples()];
+        {dyno_probe, Pid, AtNs, Of} ->
+            [{custom, Pid, AtNs, Of} | samples()]
     after 0 -> []
     end.
 

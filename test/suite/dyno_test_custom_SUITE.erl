@@ -27,6 +27,7 @@ all() ->
         invariants_of_node_and_size,
         invariant_that_cannot_be_checked,
         invariant_that_hangs,
+        threshold_on_a_function,
         invariant_without_a_node,
         metrics_of_the_suite,
         metrics_that_are_none,
@@ -129,6 +130,12 @@ invariants_are_read(_Config) ->
     ?assertEqual({~"a", {m, f, [1]}, '=<', 2}, Read({a, {m, f, [1]}, '=<', 2})),
     ?assertEqual({~"a b", {m, f, []}, '=/=', x}, Read({"a b", {m, f, []}, '=/=', x})),
     Memory = {~"memory", {erlang, memory, [total]}, '=<', 500},
+    ?assertEqual(
+        {~"memory", {erlang, memory, [total]}, '=<', 500_000_000},
+        Read("memory: erlang:memory(total) =< 500 MB")
+    ),
+    ?assertEqual({~"s", {m, f, []}, '<', 0.05}, Read("s: m:f() < 5%")),
+    ?assertEqual({~"t", {m, f, []}, '==', "5 ms"}, Read("t: m:f() == \"5 ms\"")),
     ?assertEqual(Memory, Read("memory: erlang:memory(total) =< 500")),
     ?assertEqual(Memory, Read(~"memory: erlang:memory(total) <= 500")),
     ?assertEqual(
@@ -145,7 +152,7 @@ invariants_are_read(_Config) ->
             says(dyno_invariant:format_error(Reason), [~"is not an invariant", ~"NAME: module"])
         end
      || Source <- [
-            "", "memory", "m:f(", "m:f()", "m:f() + 1", "f() < 1", "m:f(X) < 1", "m:f() < g()",
+            "", "memory", "m:f(", "m:f()", "m:f() + 1", "f() < 1", "m:f(X) < 1", "m:f() < g()", "m:f() < 5 parsecs",
             "a: m:f() < 1, m:f() < 2", <<255>>, [-1], {a, {m, f, []}, '<<', 1},
             {a, {m, f, []}, '<'}, {1, {m, f, []}, '<', 1}, {a, {m, f, 0}, '<', 1}, nothing
         ]
@@ -288,6 +295,28 @@ invariant_that_hangs(Config) ->
     _ = complete(Result),
     [#{~"result" := ~"unknown", ~"text" := Text}] = verdicts(Result, ~"stuck"),
     says(Text, [~"never checked", ~"stuck had not returned after 400 ms"]).
+
+threshold_on_a_function(Config) ->
+    Source = write(Config, called, #{
+        duration_ms => 200,
+        thresholds => ["erlang:abs(-3) == 3", "throughput > 0 /s"],
+        invariants => ["mine: erlang:memory(total) < 1 TB"]
+    }),
+    Result = dyno_test:run(Source, #{}),
+    _ = complete(Result),
+    ?assertMatch(
+        [#{~"result" := ~"pass", ~"kind" := ~"invariant"}], verdicts(Result, ~"erlang:abs(-3) == 3")
+    ),
+    ?assertMatch([#{~"result" := ~"pass"}], verdicts(Result, ~"mine")),
+    ?assertMatch([#{~"result" := ~"pass"}], verdicts(Result, ~"throughput > 0 /s")),
+    %% Those of the caller replace the suite's thresholds, not its invariants.
+    Asked = dyno_test:run(Source, #{thresholds => ["erlang:memory(total) < 1 kB"]}),
+    ?assertMatch(
+        [#{~"result" := ~"fail"}], verdicts(Asked, ~"erlang:memory(total) < 1 kB")
+    ),
+    ?assertMatch([#{~"result" := ~"pass"}], verdicts(Asked, ~"mine")),
+    ?assertEqual([], verdicts(Asked, ~"erlang:abs(-3) == 3")),
+    refused(dyno_test:run(Source, #{thresholds => ["m:f( < 1"]}), [~"is not an invariant"]).
 
 invariant_without_a_node(Config) ->
     Source = dyno_suites:write(

@@ -84,7 +84,7 @@ event(Event, AtMs, Run) ->
     {Next, Effects} = dyno_test_run:event(Event, AtMs, Run),
     lists:foldl(
         fun(Effect, {Acc, Done}) ->
-            case answer(Effect) of
+            case answer(Effect, AtMs) of
                 none ->
                     {Acc, Done ++ [Effect]};
                 Answer ->
@@ -96,13 +96,14 @@ event(Event, AtMs, Run) ->
         Effects
     ).
 
-answer({restart, _, _}) -> {restarted, ok};
-answer({align, _, Targets, Custom}) -> {aligned, Targets, Custom};
-answer({attach, {Node, _}, _, Custom}) -> {attached, [target(Node)], Custom};
-answer({peek, Targets}) -> {peeked, #{Node => readings(Node) || #{node := Node} <- Targets}};
-answer({read, Targets, Custom}) -> {read, [readings(N) || #{node := N} <- Targets], Custom};
-answer(load_result) -> {load_result, none};
-answer(_) -> none.
+answer({restart, _}, _AtMs) -> {restarted, ok};
+answer({align, _, Targets}, _AtMs) -> {aligned, Targets};
+answer({attach, {Node, _}, _, Custom}, AtMs) -> {attached, AtMs, [target(Node)], Custom};
+answer({peek, Targets}, _AtMs) -> {peeked, #{Node => readings(Node) || #{node := Node} <- Targets}};
+answer({read, Targets}, _AtMs) -> {read, [readings(N) || #{node := N} <- Targets]};
+answer({process, Custom}, _AtMs) -> {processed, Custom};
+answer(load_result, _AtMs) -> {load_result, none};
+answer(_, _AtMs) -> none.
 
 readings(Node) ->
     #{node => Node, results => #{}}.
@@ -149,7 +150,10 @@ from_the_warm_up_to_the_end(_Config) ->
         [warm(), started(), interval(400), Sample, finished(), ended()], run([a@h])
     ),
     ?assertEqual(
-        [restart, measure, measure, align, interval, sample, finish, read, close, {stop, complete}],
+        [
+            restart, measure, measure, align, interval, sample, finish, read, process, close,
+            {stop, complete}
+        ],
         names(Effects)
     ),
     #{status := complete, duration_ns := 1_000_000_000, size := 4, id := ~"4"} =
@@ -175,7 +179,7 @@ is_interrupted_in_each_phase(_Config) ->
      || {Before, Expected, DurationNs} <- [
             {[], [{stop, interrupted}], 0},
             {[warm()], [{stop, interrupted}], 0},
-            {[warm(), started()], [read, load_result, {stop, interrupted}], 1_050_000_000},
+            {[warm(), started()], [read, process, load_result, {stop, interrupted}], 1_050_000_000},
             {[warm(), started(), finished()], [{stop, interrupted}], 1_000_000_000}
         ]
     ].
@@ -189,7 +193,7 @@ target_goes_down_in_each_phase(_Config) ->
             Outcome = {failed, ~"target_down", Text},
             ?assertEqual(Reads ++ [{stop, Outcome}], names(Effects)),
             %% It is not read any more.
-            ?assertEqual([], lists:append([T || {read, T, _} <- Effects])),
+            ?assertEqual([], lists:append([T || {read, T} <- Effects])),
             ?assertMatch(
                 #{status := failed, error := #{code := ~"target_down"}, nodes := [#{name := a@h}]},
                 recorded(Outcome, Stopped)
@@ -198,7 +202,7 @@ target_goes_down_in_each_phase(_Config) ->
      || {Before, Reads, After} <- [
             {[], [], ~""},
             {[warm()], [], ~""},
-            {[warm(), started()], [read, load_result], ~" after 1.05 s"},
+            {[warm(), started()], [read, process, load_result], ~" after 1.05 s"},
             {[warm(), started(), finished()], [], ~" after 1.05 s"}
         ]
     ].
@@ -211,7 +215,7 @@ one_of_several_targets_leaves(_Config) ->
     ?assertEqual([~"node_left"], warnings(Left)),
     ?assertMatch(#{left := [#{node := b@h}]}, Left),
     {Ended, Last} = events([finished(), ended()], Left),
-    ?assertEqual([[a@h]], [[N || #{node := N} <- Ts] || {read, Ts, _} <- Last]),
+    ?assertEqual([[a@h]], [[N || #{node := N} <- Ts] || {read, Ts} <- Last]),
     ?assertEqual({stop, complete}, lists:last(Last)),
     Recorded = recorded(complete, Ended),
     ?assertMatch([#{name := a@h}, #{name := b@h, left_ms := 2300}], map_get(nodes, Recorded)),
@@ -234,10 +238,10 @@ agent_gives_up(_Config) ->
     {Run, _} = events([warm(), started()], run([a@h, b@h])),
     {_, Effects} = event({down, {monitor, b@h}, killed}, 300, Run),
     ?assertEqual(
-        [read, load_result, {stop, {failed, ~"agent", ~"the agent in b@h ended: killed"}}],
+        [read, process, load_result, {stop, {failed, ~"agent", ~"the agent in b@h ended: killed"}}],
         names(Effects)
     ),
-    ?assertEqual([[a@h]], [[N || #{node := N} <- Ts] || {read, Ts, _} <- Effects]),
+    ?assertEqual([[a@h]], [[N || #{node := N} <- Ts] || {read, Ts} <- Effects]),
     %% Monitors of others are none of the run's business.
     ?assertEqual({Run, []}, event({down, {monitor, c@h}, killed}, 300, Run)).
 
@@ -262,7 +266,7 @@ target_joins(_Config) ->
     %% It is read with the others, and one of several now.
     {Left, _} = event({down, {monitor, a@h}, noconnection}, 1000, Late),
     {_, Last} = events([finished(), ended()], Left),
-    ?assertEqual([[b@h, c@h]], [[N || #{node := N} <- Ts] || {read, Ts, _} <- Last]),
+    ?assertEqual([[b@h, c@h]], [[N || #{node := N} <- Ts] || {read, Ts} <- Last]),
     {Refused, []} = dyno_test_run:event({not_attached, "it is gone"}, 900, Run),
     ?assertEqual([~"node_joined"], warnings(Refused)).
 
@@ -272,7 +276,7 @@ targets_cannot_be_named(_Config) ->
 
 %% That it went down is the next message; until then the load waits.
 target_goes_while_the_instruments_restart(_Config) ->
-    {Run, [{restart, _, _}]} = dyno_test_run:event({load, warm}, 100, run([a@h])),
+    {Run, [{restart, _}]} = dyno_test_run:event({load, warm}, 100, run([a@h])),
     ?assertMatch({_, []}, dyno_test_run:event({restarted, gone}, 100, Run)).
 
 load_fails(_Config) ->
@@ -290,7 +294,7 @@ load_fails(_Config) ->
             end,
             ?assertMatch(#{status := failed}, recorded(Outcome, Failed))
         end
-     || {Before, Reads} <- [{[], []}, {[warm(), started()], [read, load_result]}],
+     || {Before, Reads} <- [{[], []}, {[warm(), started()], [read, process, load_result]}],
         Error <- [Suite, Lost]
     ].
 
@@ -298,7 +302,7 @@ load_dies(_Config) ->
     {Run, _} = events([warm(), started()], run([a@h])),
     {_, Effects} = event({load_died, oops}, 500, Run),
     ?assertEqual(
-        [read, load_result, {stop, {failed, ~"load", ~"the load generator died: oops"}}],
+        [read, process, load_result, {stop, {failed, ~"load", ~"the load generator died: oops"}}],
         names(Effects)
     ).
 

@@ -98,12 +98,16 @@ handle_info(_Other, State) ->
 why({shutdown, Reason}) -> Reason;
 why(Reason) -> Reason.
 
-%% A module that is no instrument is a custom probe, on which the run depends.
 ended(Pid, Instrument, Reason, State) ->
-    case erlang:function_exported(Instrument, about, 0) of
-        true -> without(Instrument, Reason, State);
-        false -> give_up({instrument_ended, Pid, Reason}, State)
+    case is_vital(Instrument) of
+        true -> give_up({instrument_ended, Pid, Reason}, State);
+        false -> without(Instrument, Reason, State)
     end.
+
+%% The module may also be another process of dyno than an instrument.
+is_vital(Instrument) ->
+    not erlang:function_exported(Instrument, about, 0) orelse
+        map_get(vital, dyno_agent_instrument:about(Instrument)).
 
 without_largest(Reason, #{instruments := Instruments} = State) ->
     Sizes = [

@@ -33,6 +33,7 @@ The module may call only kernel, stdlib and dyno's modules of `src/agent/`.
 * `needs`: instruments whose process it uses; its configuration has their pids by module, if they
   run.
 * `always`: it also runs with all of its names switched off, without measuring.
+* `vital`: the agent gives up if it ends.
 * `traces`: it slows the functions that it measures, so that a run without instruments is useful.
 * `parts`: another module describes the recording, and stays out of the target.
 """.
@@ -40,6 +41,7 @@ The module may call only kernel, stdlib and dyno's modules of `src/agent/`.
     names := [atom(), ...],
     needs => [module()],
     always => boolean(),
+    vital => boolean(),
     traces => boolean(),
     parts => module()
 }.
@@ -203,7 +205,9 @@ all() ->
 -doc "An instrument's `about/0`, with defaults.".
 -spec about(module()) -> about().
 about(Module) ->
-    Defaults = #{needs => [], always => false, traces => false, parts => Module},
+    Defaults = #{
+        needs => [], always => false, vital => false, traces => false, parts => Module
+    },
     maps:merge(Defaults, Module:about()).
 
 -doc "Every name that can be switched off.".

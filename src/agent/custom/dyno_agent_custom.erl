@@ -3,27 +3,30 @@
 
 -module(dyno_agent_custom).
 -moduledoc """
-Runs foreign code in the target: a suite's custom agents, invariants and metrics.
+The instrument that runs foreign code in the target: a suite's custom agents, invariants and
+metrics.
 
 This process, the host, always answers: a second process, the probe, runs the code, and is killed
 after too much time or memory. The code has one of two forms:
 
 * `sampler`: `init(Config)` returns `{ok, State}`, `ignore` or `{error, Reason}`; `sample(State)`
-  returns `{ok, Values, State}` at an interval; `results(State)` and `terminate(State)` are optional
-  (`dyno_suite_agent`);
+  returns `{ok, Values, State}` at random intervals; `results(State)` and `terminate(State)` are
+  optional (`dyno_suite_agent`);
 * `performerl`: `start(Config)` returns `{ok, Pid}`, `ignore` or `{error, Reason}`;
   `get_results_and_stop()` returns `{ok, Results}` (PerformERL's `performerl_custom_agent`).
 
-The sink receives `{dyno_probe, Host, TimeMs, Event}`, with the time since the last `restart/1` and
-`{sample, Values}`, `{error, Text}` (a failed sample) or `{ended, Text}`.
+The sink receives `{dyno_probe, Host, AtNs, Event}` at once, so that a lost node loses no sample.
+The time is that of the target's monotonic clock. Events: `{sample, Values}`, `{failed, Text}` (a
+failed sample), `{ended, Text}`, `{results, Results}`, `{no_results, Text}`.
 
 ## Cost
 A sample: two messages in the target, one to the sink, and the code itself. At most 128 MiB.
 """.
 
+-behaviour(dyno_agent_instrument).
 -behaviour(gen_server).
 
--export([start_link/1, open/1, restart/1, started_ns/1, last_look/1, finish/1]).
+-export([about/0, config/1, start_link/1, restart/1, last_look/1, peek/1, read/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 -export_type([config/0, form/0]).
 
@@ -50,8 +53,7 @@ A sample: two messages in the target, one to the sink, and the code itself. At m
     agent := {pid(), reference()} | undefined,
     command := {command(), reference(), Timer :: reference()} | undefined,
     from := gen_server:from() | undefined,
-    phase := new | open | sampling | looked | finishing | ended,
-    start := integer()
+    phase := open | sampling | looked | finishing | ended | {not_opened, ignore | binary()}
 }.
 
 -define(MAX_WORDS, 16_777_216).
@@ -60,71 +62,77 @@ A sample: two messages in the target, one to the sink, and the code itself. At m
 %% The sampler's current call, for the message if it does not return.
 -define(AT, dyno_at).
 
--doc "Starts the host, without the code.".
+-spec about() -> dyno_agent_instrument:about().
+about() -> #{names => [custom], vital => true}.
+
+-doc "Not started for all targets: each probe has a configuration of its own.".
+-spec config(dyno_agent_instrument:options()) -> off.
+config(_Options) -> off.
+
+-doc """
+Calls `init` or `start`.
+
+## Errors
+`{dyno_agent_custom, ignore | Text}`, as the code returned.
+""".
 -spec start_link(config()) -> gen_server:start_ret().
 start_link(Config) ->
     gen_server:start_link(?MODULE, Config, []).
 
--doc "Calls `init` or `start`.".
--spec open(pid()) -> ok | ignore | {error, Text :: binary()}.
-open(Pid) ->
-    gen_server:call(Pid, open, infinity).
-
--doc "Counts time from now on, and takes the first sample at once.".
+-doc "Begins to sample, at once.".
 -spec restart(pid()) -> ok.
 restart(Pid) ->
     gen_server:call(Pid, restart, infinity).
-
--doc "The monotonic time of the last restart.".
--spec started_ns(pid()) -> integer().
-started_ns(Pid) ->
-    gen_server:call(Pid, started_ns, infinity).
 
 -doc "Takes the last sample, just before the end of the load.".
 -spec last_look(pid()) -> ok.
 last_look(Pid) ->
     gen_server:cast(Pid, last_look).
 
--doc "Takes a last sample, unless `last_look/1` did; gets the results and ends the code.".
--spec finish(pid()) -> none | {results, term()} | {error, Text :: binary()}.
-finish(Pid) ->
-    gen_server:call(Pid, finish, infinity).
+-doc "Everything was sent already.".
+-spec peek(pid()) -> ok.
+peek(_Pid) -> ok.
 
--spec init(config()) -> {ok, state()}.
+-doc "Takes a last sample, unless `last_look/1` did; sends the results and ends the code.".
+-spec read(pid()) -> ok.
+read(Pid) ->
+    gen_server:call(Pid, read, infinity).
+
+-spec init(config()) -> {ok, state()} | {error, {?MODULE, ignore | binary()}}.
 init(Config) ->
     process_flag(trap_exit, true),
     proc_lib:set_label(?MODULE),
     ok = dyno_agent_process:unlimited(),
-    {ok, #{
+    #{command := {open, Ref, _}, probe := {_, Monitor}} = State = opening(#{
         config => Config,
         probe => undefined,
         agent => undefined,
         command => undefined,
         from => undefined,
-        phase => new,
-        start => erlang:monotonic_time()
-    }}.
+        phase => open
+    }),
+    Message =
+        receive
+            {Ref, _} = Answer -> Answer;
+            {limit, Ref} = Late -> Late;
+            {'DOWN', Monitor, process, _, _} = Down -> Down
+        end,
+    case handle_info(Message, State) of
+        {noreply, #{phase := {not_opened, Why}}} -> {error, {?MODULE, Why}};
+        {noreply, Opened} -> {ok, Opened}
+    end.
 
--spec handle_call(open | restart | started_ns | finish, gen_server:from(), state()) ->
-    {reply, term(), state()} | {noreply, state()}.
-handle_call(open, From, #{phase := new} = State) ->
-    {noreply, command(open, (start_probe(State))#{from := From})};
-handle_call(restart, _From, #{phase := Phase, config := #{form := sampler}} = State) when
-    Phase =:= open; Phase =:= sampling
-->
-    Next = State#{phase := sampling, start := erlang:monotonic_time()},
+-spec handle_call(restart | read, gen_server:from(), state()) ->
+    {reply, ok, state()} | {noreply, state()}.
+handle_call(restart, _From, #{phase := open, config := #{form := sampler}} = State) ->
     self() ! sample,
-    {reply, ok, Next};
-handle_call(restart, _From, State) ->
-    {reply, ok, State#{start := erlang:monotonic_time()}};
-handle_call(started_ns, _From, #{start := Start} = State) ->
-    {reply, erlang:convert_time_unit(Start, native, nanosecond), State};
-handle_call(finish, _From, #{phase := Phase} = State) when Phase =:= new; Phase =:= ended ->
-    {reply, none, State};
-handle_call(finish, From, #{phase := looked} = State) ->
+    {reply, ok, State#{phase := sampling}};
+handle_call(read, From, #{phase := looked} = State) ->
     {noreply, next(State#{phase := finishing, from := From})};
-handle_call(finish, From, State) ->
-    {noreply, finishing(State#{phase := finishing, from := From})}.
+handle_call(read, From, #{phase := Phase} = State) when Phase =:= open; Phase =:= sampling ->
+    {noreply, finishing(State#{phase := finishing, from := From})};
+handle_call(_Request, _From, State) ->
+    {reply, ok, State}.
 
 -spec handle_cast(last_look, state()) -> {noreply, state()}.
 handle_cast(last_look, #{phase := sampling, command := undefined} = State) ->
@@ -134,9 +142,9 @@ handle_cast(last_look, #{phase := sampling} = State) ->
 handle_cast(_Request, State) ->
     {noreply, State}.
 
--spec handle_info(term(), state()) -> {noreply, state()} | {stop, term(), state()}.
-handle_info(sample, #{phase := sampling} = State) ->
-    _ = schedule(State),
+-spec handle_info(term(), state()) -> {noreply, state()}.
+handle_info(sample, #{phase := sampling, config := #{interval_ms := IntervalMs}} = State) ->
+    _ = erlang:send_after(dyno_agent_instants:next_ms(IntervalMs), self(), sample),
     case State of
         %% A sample longer than the interval skips turns.
         #{command := undefined} -> {noreply, command(sample, State)};
@@ -175,42 +183,38 @@ terminate(_Reason, State) ->
     _ = kill_both(State),
     ok.
 
-%% At a random moment of the next interval (dyno_agent_instants).
-schedule(#{config := #{interval_ms := IntervalMs}, start := Start}) ->
-    Interval = erlang:convert_time_unit(IntervalMs, millisecond, native),
-    Turns = (erlang:monotonic_time() - Start) div Interval + 1,
-    At = erlang:convert_time_unit(Start + Turns * Interval, native, millisecond),
-    erlang:send_after(At + rand:uniform(IntervalMs), self(), sample, [{abs, true}]).
-
-answered(open, {opened, Pid}, State) when is_pid(Pid) ->
-    reply(ok, State#{phase := open, agent := {Pid, monitor(process, Pid)}});
-answered(open, opened, #{phase := new} = State) ->
-    reply(ok, State#{phase := open});
-%% After a restart no caller waits.
+answered(open, {opened, Pid}, State) ->
+    State#{agent := {Pid, monitor(process, Pid)}};
 answered(open, opened, State) ->
     next(State);
 answered(open, ignore, State) ->
-    reply(ignore, kill_both(State#{phase := ended}));
-answered(sample, {sample, Values}, State) ->
-    tell({sample, Values}, State),
-    next(State);
-answered(finish, Answer, State) ->
-    reply(Answer, kill_both(State#{phase := ended}));
+    (ended(State))#{phase := {not_opened, ignore}};
 answered(Command, {error, Text}, State) ->
-    failed(Command, Text, State).
+    failed(Command, Text, State);
+answered(sample, Sample, State) ->
+    tell(Sample, State),
+    next(State);
+answered(finish, none, State) ->
+    ended(State);
+answered(finish, Results, State) ->
+    tell(Results, State),
+    ended(State).
 
-failed(Command, Text, State) when Command =:= open; Command =:= finish ->
-    reply({error, Text}, kill_both(State#{phase := ended}));
+failed(open, Text, State) ->
+    (ended(State))#{phase := {not_opened, Text}};
+failed(finish, Text, State) ->
+    tell({no_results, Text}, State),
+    ended(State);
 failed(sample, Text, #{probe := undefined, phase := Phase, config := #{again := true}} = State) when
     Phase =/= finishing
 ->
-    tell({error, Text}, State),
-    command(open, start_probe(State));
+    tell({failed, Text}, State),
+    opening(State);
 failed(sample, Text, #{probe := undefined} = State) ->
     tell({ended, Text}, State),
-    reply(none, kill_both(State#{phase := ended}));
+    ended(State);
 failed(sample, Text, State) ->
-    tell({error, Text}, State),
+    tell({failed, Text}, State),
     next(State).
 
 next(#{phase := finishing, command := undefined} = State) -> command(finish, State);
@@ -218,21 +222,16 @@ next(State) -> State.
 
 finishing(#{command := undefined, config := #{form := sampler}} = State) ->
     command(sample, State);
-finishing(#{command := undefined} = State) ->
-    command(finish, State);
 finishing(State) ->
-    State.
+    next(State).
 
-reply(_Answer, #{from := undefined} = State) ->
-    State;
-reply(Answer, #{from := From} = State) ->
-    gen_server:reply(From, Answer),
-    State#{from := undefined}.
+ended(#{from := From} = State) ->
+    _ = [gen_server:reply(From, ok) || From =/= undefined],
+    (kill_both(State))#{phase := ended, from := undefined}.
 
-tell(Event, #{config := #{sink := Sink}, start := Start}) ->
-    Now = erlang:monotonic_time(),
-    TimeMs = erlang:convert_time_unit(Now - Start, native, millisecond),
-    _ = erlang:send(Sink, {dyno_probe, self(), TimeMs, Event}, [noconnect]),
+tell(Event, #{config := #{sink := Sink}}) ->
+    AtNs = erlang:monotonic_time(nanosecond),
+    _ = erlang:send(Sink, {dyno_probe, self(), AtNs, Event}, [noconnect]),
     ok.
 
 command(Command, #{probe := {Probe, _}, config := #{limit_ms := LimitMs}} = State) ->
@@ -243,7 +242,7 @@ command(Command, #{probe := {Probe, _}, config := #{limit_ms := LimitMs}} = Stat
 
 %% The probe
 
-start_probe(#{config := Config} = State) ->
+opening(#{config := Config} = State) ->
     Host = self(),
     Limit = #{size => ?MAX_WORDS, kill => true, error_logger => false},
     Probe = spawn_opt(
@@ -254,7 +253,7 @@ start_probe(#{config := Config} = State) ->
         end,
         [monitor, {max_heap_size, Limit}]
     ),
-    State#{probe := Probe}.
+    command(open, State#{probe := Probe}).
 
 kill_both(#{probe := Probe, agent := Agent} = State) ->
     lists:foreach(

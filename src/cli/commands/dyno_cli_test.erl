@@ -101,7 +101,7 @@ measurements(#{patterns := Patterns, servers := Servers}) ->
             "ets, ports (default: the suite's, or nothing)",
             {list, atom}},
         {"--instrument FILE",
-            "also runs this instrument in the targets; repeatable",
+            "also runs this instrument or custom agent in the targets; repeatable",
             {many, string}, instruments}
     ].
 
@@ -112,7 +112,7 @@ of_suites() ->
             "(default: if calls are traced and the load is steady)"},
         {"--no-control", "no runs without measuring", {flag, false}, control},
         {"--agent FILE",
-            "also runs this custom agent in the targets; repeatable",
+            "the same as --instrument; repeatable",
             {many, string}, agents},
         {"-C, --custom_agents FILE,...", "custom agents, PerformERL's option",
             {list, string}, agents}
@@ -127,7 +127,7 @@ requirements(Baseline, FailIf) ->
             {many, string}, thresholds},
         {"--invariant CHECK",
             "a condition that must hold in the targets at every moment, such as \"memory: "
-            "erlang:memory(total) =< 500000000\"; repeatable",
+            "erlang:memory(total) =< 500 MB\"; repeatable",
             {many, string}, invariants}
         | dyno_cli_baseline:options(Baseline, FailIf)
     ].
@@ -152,7 +152,7 @@ examples() ->
             ~"also shows the durations of single calls"},
         {~"dyno test shop_perf.erl --without os,ports --no-control",
             ~"measures less, and not the cost of measuring"},
-        {~"dyno test shop_perf.erl --invariant \"mem: erlang:memory(total) < 900000000\"",
+        {~"dyno test shop_perf.erl --invariant \"mem: erlang:memory(total) < 900 MB\"",
             ~"exits with status 1 if the condition failed, even for a moment"},
         {~"dyno test my_suite --pa _build/default/lib/my_app/ebin",
             ~"runs a compiled suite"},

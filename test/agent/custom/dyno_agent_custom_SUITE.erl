@@ -32,14 +32,14 @@ groups() ->
 -define(GET, "get_results_and_stop() -> {ok, 1}. ").
 -define(FOREVER, "receive after infinity -> ok end").
 
-%% Runs the code: `Do` gets the host.
+%% Runs the code: `Do` gets the host, or why there is none.
 with(Form, Text, LimitMs, Do) ->
     Module = list_to_atom("probe_" ++ integer_to_list(erlang:unique_integer([positive]))),
     Head = io_lib:format("-module(~s). -compile(export_all). ", [Module]),
     {ok, Tokens, _} = erl_scan:string(lists:flatten([Head, Text])),
     {ok, Module, Binary} = compile:forms(forms(Tokens), [nowarn_export_all]),
     {module, Module} = code:load_binary(Module, "probe", Binary),
-    {ok, Host} = dyno_agent_custom:start_link(#{
+    Started = dyno_agent_custom:start_link(#{
         sink => self(),
         module => Module,
         form => Form,
@@ -47,8 +47,12 @@ with(Form, Text, LimitMs, Do) ->
         interval_ms => 10,
         limit_ms => LimitMs
     }),
-    Result = Do(Host),
-    ok = gen_server:stop(Host),
+    Result =
+        case Started of
+            {ok, Host} -> Do(Host);
+            {error, {dyno_agent_custom, Why}} -> Why
+        end,
+    _ = [gen_server:stop(Pid) || {ok, Pid} <- [Started]],
     _ = [code:F(Module) || F <- [purge, delete, purge]],
     Result.
 
@@ -67,12 +71,11 @@ limit_ms(?FOREVER) -> 50;
 limit_ms(_Does) -> 5000.
 
 opened(Form, Text, LimitMs) ->
-    with(Form, Text, LimitMs, fun dyno_agent_custom:open/1).
+    with(Form, Text, LimitMs, fun(_Host) -> ok end).
 
 %% What comes of a sample.
 sampled(Text, LimitMs) ->
     with(sampler, Text, LimitMs, fun(Host) ->
-        ok = dyno_agent_custom:open(Host),
         ok = dyno_agent_custom:restart(Host),
         receive
             {dyno_probe, Host, _, {Event, Of}} when Event =/= sample -> {Event, Of}
@@ -81,14 +84,21 @@ sampled(Text, LimitMs) ->
 
 finished(Form, Text, LimitMs) ->
     with(Form, Text, LimitMs, fun(Host) ->
-        ok = dyno_agent_custom:open(Host),
-        dyno_agent_custom:finish(Host)
+        ok = dyno_agent_custom:read(Host),
+        result(Host)
     end).
+
+result(Host) ->
+    receive
+        {dyno_probe, Host, _, {sample, _}} -> result(Host);
+        {dyno_probe, Host, _, Event} -> Event
+    after 0 -> none
+    end.
 
 sampler_does_not_begin(_Config) ->
     [
         begin
-            {error, Text} = opened(
+            Text = opened(
                 sampler, ["init(_) -> ", Does, ". ", ?SAMPLE], limit_ms(Does)
             ),
             says(Text, Parts)
@@ -104,12 +114,12 @@ sampler_does_not_begin(_Config) ->
 
 %% One that fails is left out; after one that never returns there are no more.
 sampler_does_not_sample(_Config) ->
-    {error, Odd} = sampled(
+    {failed, Odd} = sampled(
         ?INIT "sample(S) when S rem 2 =:= 0 -> {ok, #{even => S}, S + 1}; sample(S) -> {odd, S}. ",
         5000
     ),
     says(Odd, [~"sample/1 returned {odd,1}"]),
-    {error, Raised} = sampled(?INIT "sample(_) -> error(oops). ", 5000),
+    {failed, Raised} = sampled(?INIT "sample(_) -> error(oops). ", 5000),
     says(Raised, [~"sample/1 raised error:oops"]),
     {ended, Late} = sampled(?INIT "sample(_) -> " ?FOREVER ". ", 50),
     says(Late, [~"sample/1", ~"50 ms"]).
@@ -121,7 +131,7 @@ sampler_takes_too_much_memory(_Config) ->
     says(Text, [~"sample/1 was ended", ~"128 MiB"]).
 
 sampler_gives_no_results(_Config) ->
-    {error, Text} = finished(sampler, ?INIT ?SAMPLE "results(_) -> error(oops). ", 5000),
+    {no_results, Text} = finished(sampler, ?INIT ?SAMPLE "results(_) -> error(oops). ", 5000),
     says(Text, [~"results/1 raised error:oops"]),
     ?assertEqual({results, 0}, finished(sampler, ?INIT ?SAMPLE "results(S) -> S. ", 5000)),
     ?assertEqual(none, finished(sampler, ?INIT ?SAMPLE, 5000)).
@@ -129,7 +139,7 @@ sampler_gives_no_results(_Config) ->
 performerl_does_not_start(_Config) ->
     [
         begin
-            {error, Text} = opened(
+            Text = opened(
                 performerl, ["start(_) -> ", Does, ". ", ?GET], limit_ms(Does)
             ),
             says(Text, Parts)
@@ -147,7 +157,7 @@ performerl_gives_no_results(_Config) ->
     Start = "start(_) -> {ok, spawn(fun() -> " ?FOREVER " end)}. ",
     [
         begin
-            {error, Text} = finished(
+            {no_results, Text} = finished(
                 performerl, [Start, "get_results_and_stop() -> ", Does, ". "], limit_ms(Does)
             ),
             says(Text, Parts)
@@ -165,7 +175,6 @@ performerl_ends_early(_Config) ->
         "start(#{test := Test}) -> Pid = spawn(fun() -> " ?FOREVER " end), Test ! {agent, Pid}, "
         "{ok, Pid}. " ?GET,
     with(performerl, Text, 5000, fun(Host) ->
-        ok = dyno_agent_custom:open(Host),
         receive
             {agent, Pid} -> exit(Pid, worn_out)
         end,
