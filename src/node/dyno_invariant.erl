@@ -224,9 +224,9 @@ result(#{checks := 0}) -> unknown;
 result(#{failures := N}) when N > 0 -> unknown;
 result(_History) -> pass.
 
--doc "The verdict of a run, by id and size, in a node.".
+-doc "The verdict of a run, by its id and size if any, in a node.".
 -spec verdict(
-    history(), #{run := binary(), size := non_neg_integer(), node := node() | undefined}
+    history(), #{run := binary(), size => non_neg_integer(), node := node() | undefined}
 ) -> #{atom() => term()}.
 verdict(#{invariant := Invariant, number := Number} = History, #{run := Run} = Place) ->
     #{
@@ -240,8 +240,11 @@ verdict(#{invariant := Invariant, number := Number} = History, #{run := Run} = P
         evidence => (maps:with([checks, violations, failures], History))#{value => Number}
     }.
 
-place(#{size := Size, node := undefined}) -> io_lib:format(" at size ~b", [Size]);
-place(#{size := Size, node := Node}) -> io_lib:format(" at size ~b in ~ts", [Size, Node]).
+place(Place) ->
+    [
+        [io_lib:format(" at size ~b", [Size]) || #{size := Size} <- [Place]],
+        [io_lib:format(" in ~ts", [Node]) || #{node := Node} <- [Place], Node =/= undefined]
+    ].
 
 sentence(pass, #{checks := Checks, invariant := #{name := Name}}, Place) ->
     text("~ts held~ts in all ~b checks", [Name, Place, Checks]);
@@ -253,8 +256,13 @@ sentence(fail, #{last_ms := LastMs} = History, Place) ->
             #{violated_ms := Ms} when Ms == 0 -> "";
             #{violated_ms := Ms} -> [", for ", ms(Ms), " in all"]
         end,
-    text("~ts was violated~ts: ~ts where ~ts must hold; first after ~ts, in ~b of ~b checks~ts", [
-        Name, Place, Text, expression(Invariant), ms(First), Violations, Checks, For
+    Demand =
+        case expression(Invariant) of
+            Name -> "";
+            Expression -> [" where ", Expression, " must hold"]
+        end,
+    text("~ts was violated~ts: ~ts~ts; first after ~ts, in ~b of ~b checks~ts", [
+        Name, Place, Text, Demand, ms(First), Violations, Checks, For
     ]);
 sentence(unknown, #{invariant := #{name := Name}, checks := 0, why := Why}, Place) ->
     text("~ts was never checked~ts: ~ts", [Name, Place, because(Why)]);

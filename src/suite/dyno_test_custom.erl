@@ -392,7 +392,7 @@ problem(Text, #{problem := none} = All) -> All#{problem := Text};
 problem(_Text, All) -> All.
 
 -spec parts(t(), #{
-    run := binary(), size := non_neg_integer(), ends_ms := integer() | undefined
+    run := binary(), size => non_neg_integer(), ends_ms := integer() | undefined
 }) -> parts().
 parts(#{samples := Samples, histories := Histories, nodes := Nodes} = All, In) ->
     #{results := Results, warnings := Warnings} = All,

@@ -19,9 +19,11 @@
 -export([new/1, event/3, recorded/2, baseline/2, visits/2, run_info/1, targets/1, ended/2, failure/2]).
 -export_type([t/0, event/0, effect/0, outcome/0, recorded/0]).
 
+-type place() :: #{run := binary(), size => non_neg_integer()}.
+
 -opaque t() :: #{
     module := module(),
-    place := #{run := binary(), size := non_neg_integer()},
+    place := place(),
     phase := warm_up | measure | finish,
     present := [dyno_targets:target()],
     %% Including lost targets, by their names in the recording.
@@ -100,16 +102,14 @@
 
 -spec new(#{
     module := module(),
-    run := binary(),
-    size := non_neg_integer(),
+    place := place(),
     targets := [dyno_targets:target()],
     custom := dyno_test_custom:t(),
     result := dyno_test_result:t(),
     now_ms := integer()
 }) -> t().
-new(#{run := Id, size := Size, targets := Targets, now_ms := NowMs} = About) ->
-    (maps:with([module, custom, result], About))#{
-        place => #{run => Id, size => Size},
+new(#{targets := Targets, now_ms := NowMs} = About) ->
+    (maps:with([module, place, custom, result], About))#{
         phase => warm_up,
         present => Targets,
         all => Targets,

@@ -205,23 +205,24 @@ load_options(#{load := {_, Load}, run_state := RunState, context := Context, whi
     }.
 
 result(Warnings, #{which := {Size, Repetition} = Which, load := {_, Load}, context := Context}) ->
-    #{form := Form} = Context,
     About = #{
         id => dyno_test_plan:id(Which),
         size => Size,
         repetition => Repetition,
         started_at => dyno_environment:now_utc()
     },
-    OfSize =
-        case Form:form() of
-            #{command := record} -> maps:remove(size, About);
-            #{} -> About
-        end,
     lists:foldl(
         fun(Warning, Result) -> dyno_test_result:add({warning, Warning}, Result) end,
-        dyno_test_result:new(OfSize, map_get(model, Load)),
+        dyno_test_result:new(with_size(About, Context), map_get(model, Load)),
         Warnings
     ).
+
+%% A recording of running nodes has no sizes.
+with_size(About, #{form := Form}) ->
+    case Form:form() of
+        #{command := record} -> maps:remove(size, About);
+        #{} -> About
+    end.
 
 %% The load
 
@@ -231,8 +232,7 @@ with_targets(Targets, Result, #{which := {Size, _} = Which, context := Context} 
     #{module := Module} = Context,
     New = #{
         module => Module,
-        run => dyno_test_plan:id(Which),
-        size => Size,
+        place => with_size(#{run => dyno_test_plan:id(Which), size => Size}, Context),
         targets => Targets,
         custom => dyno_test_custom:none(),
         result => Result,

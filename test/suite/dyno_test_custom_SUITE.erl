@@ -199,6 +199,13 @@ histories_add_up(_Config) ->
     #{result := fail, evidence := #{value := 11, checks := 6, violations := 4}, text := Text} =
         dyno_invariant:verdict(Add(Twice), #{run => ~"5", size => 5, node => 'a@b'}),
     says(Text, [~"x was violated at size 5 in a@b", ~"11", ~"after 10 ms", ~"4 of 6", ~"30 ms"]),
+    %% Of a recording of running nodes, and without a name.
+    {ok, Unnamed} = dyno_invariant:read("m:f() =< 10"),
+    Once = dyno_invariant:add(0, Bad(11), dyno_invariant:new(Unnamed)),
+    ?assertMatch(
+        #{text := <<"m:f() =< 10 was violated in a@b: 11; first", _/binary>>},
+        dyno_invariant:verdict(Once, #{run => ~"1", node => 'a@b'})
+    ),
     ?assertMatch(
         #{~"result" := ~"unknown", ~"checks" := 0, ~"why" := ~"why"}, Row([{0, {failed, ~"why"}}])
     ),

@@ -44,8 +44,7 @@ groups() ->
 run(Nodes) ->
     dyno_test_run:new(#{
         module => ?MODULE,
-        run => ~"4",
-        size => 4,
+        place => #{run => ~"4", size => 4},
         targets => [target(Node) || Node <- Nodes],
         custom => dyno_test_custom:none(),
         result => dyno_test_result:new(#{

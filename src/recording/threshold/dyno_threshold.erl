@@ -129,6 +129,7 @@ place_of(Problem, #{target := Target, operator := Operator} = Threshold) ->
         {Of, _} when Of =:= wrong_kind; Of =:= limit ->
             string:length([subject(Threshold), " ", Operator, " "]);
         {operator, _} -> string:length([subject(Threshold), " "]);
+        {severity_expected, {cell, Table, _, _}} -> string:length([Table, " "]);
         {Of, _} when Of =:= field_expected; Of =:= not_here ->
             string:length([target_text(Target), " "]);
         {_, {cell, Table, Row, Field}} when
