@@ -111,7 +111,7 @@ restarts(Looks) ->
 callers(Check, Limit, Functions, Subject, Text, Advice, Looks) ->
     Counts = [dyno_health_look:waiting_in(Functions, L) || L <- tl(Looks)],
     Mean = lists:sum([N || {N, _} <- Counts]) / length(Counts),
-    Who = hd([W || {_, W} <- Counts, W =/= ~""] ++ [~"a place that is not known"]),
+    Who = [[", such as in ", W] || W <- lists:sublist([W || {_, W} <- Counts, W =/= ~""], 1)],
     case Mean >= value(Limit) of
         true ->
             [
@@ -120,7 +120,7 @@ callers(Check, Limit, Functions, Subject, Text, Advice, Looks) ->
                     severity => warning,
                     value => Mean,
                     weight => 66,
-                    text => text("~ts processes wait for ~ts, such as in ~ts", [
+                    text => text("~ts processes wait for ~ts~ts", [
                         show(Mean, ~"count"), Text, Who
                     ]),
                     evidence => text("At the looks: ~ts.", [
@@ -153,7 +153,7 @@ resolver(Looks) ->
     callers(
         resolver,
         name_service_callers,
-        [~"inet_gethost_native:getit/2", ~"inet_res:query_retries/8", ~"inet_res:udp_recv/5"],
+        [~"inet_gethost_native:getit/", ~"inet_res:"],
         ~"resolver",
         ~"host names",
         <<

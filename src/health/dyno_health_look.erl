@@ -100,16 +100,16 @@ suspects(Looks) ->
     ],
     maps:to_list(maps:groups_from_list(fun({P, _}) -> P end, fun({_, S}) -> S end, All)).
 
-%% Looking costs a process 10 reductions, and 1 for each stack; a server's callback takes 20.
--define(LOOKED_AT, 30).
--define(STACK_READ, 2).
+%% Looking costs a process 12 reductions, and 1 for each stack and message; a server's callback takes
+%% 20 and more.
+-define(LOOKED_AT, 25).
 
 -doc "Whether a process did more since the look before than answer that look; `unknown` if new.".
 -spec progresses(dyno_recording:object()) -> boolean() | unknown.
 progresses(Asked) ->
     case Asked of
-        #{~"reductions" := R, ~"looks" := N} when is_integer(R) ->
-            R > ?LOOKED_AT + ?STACK_READ * N;
+        #{~"reductions" := R, ~"looks" := N, ~"queue" := Queue} when is_integer(R) ->
+            R > ?LOOKED_AT + N + 3 * Queue div 2;
         #{} -> unknown
     end.
 
@@ -226,13 +226,13 @@ is_system(Frame) ->
 -spec groups(look()) -> #{binary() => dyno_recording:object()}.
 groups(Look) -> #{Name => Group || #{~"group" := Name} = Group <- maps:get(~"groups", Look, [])}.
 
--doc "The number of processes with one of these functions in their stacks, and one of the places.".
+-doc "The number of processes with one of these functions (prefixes) in their stacks, and a place.".
 -spec waiting_in([binary()], look()) -> {non_neg_integer(), Place :: binary()}.
 waiting_in(Functions, Look) ->
     Found = [
         {N, Stack}
      || #{~"stack" := Stack, ~"count" := N} <- maps:get(~"places", Look, []),
-        lists:any(fun(Frame) -> lists:member(Frame, Functions) end, Stack)
+        lists:any(fun(Frame) -> is_one_of(Frame, Functions) end, Stack)
     ],
     Users = [
         {N, Frame}
@@ -244,6 +244,9 @@ waiting_in(Functions, Look) ->
             [] -> ~""
         end,
     {lists:sum([N || {N, _} <- Found]), Who}.
+
+is_one_of(Frame, Functions) ->
+    lists:any(fun(Prefix) -> string:prefix(Frame, Prefix) =/= nomatch end, Functions).
 
 -spec text(io:format(), [term()]) -> binary().
 text(Format, Arguments) -> dyno_recording_part:text(Format, Arguments).

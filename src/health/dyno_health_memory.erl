@@ -93,8 +93,8 @@ grows(Looks) ->
                             severity => full_soon(PerS, Looks),
                             value => PerS,
                             weight => 30,
-                            text => text("memory grows by ~ts a second, most of it ~ts", [
-                                show(round(PerS), ~"B"), kind(Looks)
+                            text => text("memory grows by ~ts a second, most of it ~ts~ts", [
+                                show(round(PerS), ~"B"), kind(Looks), of_whom(kind(Looks), Looks)
                             ]),
                             evidence => text("From ~ts to ~ts in ~ts, more at each look.~ts", [
                                 show(First, ~"B"),
@@ -141,6 +141,14 @@ kind(Looks) ->
         [{_, Kind} | _] -> Kind;
         [] -> ~"of a kind that is not known"
     end.
+
+of_whom(~"binary", Looks) ->
+    case of_last([~"values", ~"vm.memory.binary"], Looks) of
+        Binary when is_number(Binary) -> holders(Binary, dyno_health_look:last(Looks));
+        unknown -> ~""
+    end;
+of_whom(_Kind, _Looks) ->
+    ~"".
 
 %% Ten seconds of growth may be arriving users.
 full_soon(PerS, Looks) ->

@@ -80,6 +80,7 @@ queue(Pid, Queue, Asked, Looks) ->
             Of -> Of
         end,
     IsLong = Queue > dyno_finding_limits:value(queue),
+    HasFallen = has_fallen([Q || Look <- Looks, Q <- [Queued(Look)], is_integer(Q)]),
     Long = fun(Severity) -> long(Pid, Queue, PerS, Asked, searching(Looks), Severity) end,
     DrainsS =
         case PerS < 0 of
@@ -87,17 +88,31 @@ queue(Pid, Queue, Asked, Looks) ->
             false -> infinity
         end,
     case {IsLong, DrainsS} of
+        %% It was shorter meanwhile: bursts come and are drained.
+        {true, infinity} when HasFallen -> [Long(note)];
         {true, infinity} -> [Long(critical)];
         {true, S} -> [Long(slow(S))];
         {false, infinity} when Each, PerS > 10 -> [Long(warning)];
         {false, _} -> []
     end.
 
+%% Of few long queues all are suspects: a process that is none has no queue.
 queue_in(Pid, #{~"suspects" := Suspects}) ->
-    case [Queue || #{~"pid" := Of, ~"queue" := Queue} <- Suspects, Of =:= Pid] of
+    Queues = [{Of, Queue} || #{~"pid" := Of, ~"queue" := Queue} <- Suspects],
+    case [Queue || {Of, Queue} <- Queues, Of =:= Pid] of
         [Queue | _] -> Queue;
+        [] when length(Queues) < 8 -> 0;
         [] -> unknown
     end.
+
+%% To less than half of an earlier length.
+has_fallen(Queues) ->
+    {_, HasFallen} = lists:foldl(
+        fun(Queue, {Most, Has}) -> {max(Most, Queue), Has orelse 2 * Queue < Most} end,
+        {0, false},
+        Queues
+    ),
+    HasFallen.
 
 slow(DrainsS) ->
     case DrainsS > dyno_finding_limits:value(queue_drains_s) of
@@ -107,6 +122,11 @@ slow(DrainsS) ->
 
 long(Pid, Queue, PerS, Asked, Searching, Severity) ->
     Name = name(Asked),
+    Forecast =
+        case Severity of
+            note when PerS > -1 -> ~"it was shorter meanwhile, and comes and goes";
+            _ -> forecast(Queue, PerS)
+        end,
     {Cause, Advice} = cause(Asked, Searching),
     dyno_finding:new(queue, queue, #{
         subject => Name,
@@ -114,7 +134,7 @@ long(Pid, Queue, PerS, Asked, Searching, Severity) ->
         value => Queue,
         weight => 100,
         text => text("~ts messages wait for ~ts: ~ts", [
-            show(Queue, ~"count"), Name, forecast(Queue, PerS)
+            show(Queue, ~"count"), Name, Forecast
         ]),
         evidence => text("~ts ~ts", [queues_seen(Asked), Cause]),
         advice => Advice,
@@ -164,7 +184,10 @@ cause(Asked, Searching) ->
             Stands = text("In ~b of ~b looks it stood in ~ts", [
                 round(Share * Looks), Looks, dyno_health_look:place(Stack)
             ]),
-            case Share >= 0.3 andalso lists:member(Top, ?SEARCHING ++ Searching) of
+            %% A receive of the user's that waits takes none of these messages.
+            Waits = length([S || #{~"status" := ~"waiting"} = S <- Asked]),
+            Own = [F || F <- Searching, Waits * 2 =< length(Asked)],
+            case Share >= 0.3 andalso lists:member(Top, ?SEARCHING ++ Own) of
                 true ->
                     {
                         text("~ts, which searches the whole mailbox at each call.", [Stands]),
@@ -328,6 +351,7 @@ bottlenecks(Looks) ->
         Queues <- [[Q || #{~"queue" := Q} <- Asked]],
         lists:min(Queues) >= dyno_finding_limits:value(bottleneck),
         lists:max(Queues) =< dyno_finding_limits:value(queue),
+        not lists:member(Pid, cycle(edges(dyno_health_look:last(Looks)))),
         lists:all(fun is_never_idle/1, Asked),
         2 * length([A || A <- Asked, dyno_health_look:progresses(A) =:= false]) < length(Asked),
         not is_suspended(Asked, Looks),

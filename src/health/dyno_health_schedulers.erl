@@ -191,7 +191,14 @@ long(Kind, Looks) ->
     maps:to_list(
         maps:groups_from_list(
             fun(#{~"group" := Group}) -> Group end,
-            [L || #{~"long" := All} <- Looks, #{~"kind" := Of} = L <- All, Of =:= Kind]
+            %% One that has ended may have been dyno's own.
+            [
+                L
+             || #{~"long" := All} <- Looks,
+                #{~"kind" := Of, ~"group" := Group} = L <- All,
+                Of =:= Kind,
+                Group =/= ~"(ended)"
+            ]
         )
     ).
 
@@ -366,7 +373,8 @@ delay(Looks) ->
 
 together(Looks) ->
     Ms = lists:sum([N || #{~"interval_ms" := N} <- Looks]),
-    lists:sum([N || #{~"lateness" := #{~"together_ms" := N}} <- tl(Looks)]) / max(1, Ms).
+    %% A look that is late itself counts a stop of its end twice.
+    min(1.0, lists:sum([N || #{~"lateness" := #{~"together_ms" := N}} <- tl(Looks)]) / max(1, Ms)).
 
 %% All schedulers at the same moments: caused from outside.
 stands_still(Looks) ->
@@ -377,7 +385,7 @@ stands_still(Looks) ->
     Busy = mean(busy(~"normal"), Looks),
     case Share > value(stands_still) of
         %% The node's own work or other programs keep the processors: these have findings.
-        true when is_number(Busy), Busy > Share -> [];
+        true when is_number(Busy), Busy > 0.9 * Share -> [];
         true when is_number(Delay), Delay > Share / 2 -> [];
         true when Delay =:= unknown -> {unknown, ~"why it stands still cannot be told"};
         true ->

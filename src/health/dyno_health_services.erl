@@ -9,6 +9,7 @@
 -export([checks/0]).
 
 -import(dyno_health_look, [text/2, show/2, of_last/2]).
+-import(dyno_finding_limits, [value/1]).
 
 -spec checks() -> [dyno_health:check()].
 checks() ->
@@ -79,21 +80,22 @@ applications(Looks) ->
         ]
     end).
 
+%% A note only: programs that start in their own way, such as RabbitMQ, leave some out on purpose.
 application(Name, []) ->
-    application(Name, note, ~"is loaded, but does not run", 5);
+    application(Name, ~"is loaded, but does not run", 5);
 application(Name, By) ->
-    application(Name, critical, text("does not run, and ~ts needs it", [lists:join(", ", By)]), 115).
+    application(Name, text("does not run, and ~ts needs it", [lists:join(", ", By)]), 48).
 
-application(Name, Severity, Text, Weight) ->
+application(Name, Text, Weight) ->
     dyno_finding:new(applications, none, #{
         subject => Name,
-        severity => Severity,
+        severity => note,
         weight => Weight,
         text => text("application ~ts ~ts", [Name, Text]),
-        why => ~"Calls to its processes fail with noproc.",
+        why => ~"If it should run: calls to its processes fail with noproc.",
         advice => text(
-            "Read in the log why it stopped or was not started; application:ensure_all_started(~ts) "
-            "starts it. As a permanent application it would end the node instead.",
+            "If it should run: read in the log why it stopped or was not started. "
+            "application:ensure_all_started(~ts) starts it.",
             [Name]
         ),
         look_closer => ~"dyno top NODE"
@@ -173,12 +175,26 @@ node(Node, Text, Evidence) ->
         look_closer => text("dyno doctor ~ts", [Node])
     }).
 
+%% Critical if messages pile up behind it.
 overload(Looks) ->
+    Last = dyno_health_look:last(Looks),
+    Queued = [
+        Name
+     || #{~"name" := Name, ~"queue" := Queue, ~"group" := Group} <- maps:get(~"suspects", Last, []),
+        Queue > value(queue),
+        string:prefix(Group, ~"disk_log") =/= nomatch orelse
+            string:prefix(Name, ~"mnesia") =/= nomatch
+    ],
+    {Severity, Weight} =
+        case Queued of
+            [] -> {warning, 87};
+            [_ | _] -> {critical, 101}
+        end,
     [
         dyno_finding:new(mnesia_overload, none, #{
             subject => ~"mnesia",
-            severity => warning,
-            weight => 87,
+            severity => Severity,
+            weight => Weight,
             text => Text,
             evidence => text("So in ~b of ~b looks.", [length(Times), length(Looks)]),
             why => ~"Its log grows on the disk, and a start after a crash takes as long.",

@@ -9,6 +9,9 @@
 
 -import(dyno_health_look, [text/2, seconds/1]).
 
+%% If they wait in all looks, and for a server that takes no message.
+-define(FEW_CALLERS, 2).
+
 -spec checks() -> [dyno_health:check()].
 checks() ->
     [
@@ -126,10 +129,13 @@ waited_for(Looks) ->
             InCycle = lists:append([cycle(edges(L)) || L <- [Last, Before]]),
             Limit = dyno_finding_limits:value(waiting_callers),
             Names = names(Looks),
+            Always = [E || E <- Same, lists:all(fun(L) -> lists:member(E, edges(L)) end, Looks)],
             [
-                waited(maps:get(To, Names, To), To, length(From), Last, Looks)
+                waited(maps:get(To, Names, To), To, length(From), Queue, Looks)
              || To := From <- Groups,
-                length(From) >= Limit,
+                Queue <- [queue(To, Last)],
+                length(From) >= Limit orelse
+                    (Queue > 0 andalso length([To || {_, Of} <- Always, Of =:= To]) >= ?FEW_CALLERS),
                 not lists:member(To, InCycle),
                 has_worked_little(To, Looks)
             ];
@@ -148,7 +154,17 @@ has_worked_little(Pid, Looks) ->
             dyno_health_look:progresses(A) =:= true
         ].
 
-waited(Name, Pid, Count, _Last, Looks) ->
+%% Of few long queues all are suspects.
+queue(Pid, #{~"suspects" := Suspects}) ->
+    lists:max([0 | [Queue || #{~"pid" := Of, ~"queue" := Queue} <- Suspects, Of =:= Pid]]).
+
+%% Without a queue the server has taken all requests, and answers later: so do long polls.
+waited(Name, Pid, Count, Queue, Looks) ->
+    {Severity, Took} =
+        case Queue of
+            0 -> {note, [~" It has taken the requests, and may answer later on purpose."]};
+            _ -> {warning, []}
+        end,
     Where =
         case [A || {Of, A} <- dyno_health_look:suspects(Looks), Of =:= Pid] of
             [Asked | _] ->
@@ -161,13 +177,13 @@ waited(Name, Pid, Count, _Last, Looks) ->
         end,
     dyno_finding:new(waited_for, waiting_callers, #{
         subject => Name,
-        severity => warning,
+        severity => Severity,
         value => Count,
         weight => 90,
         text => text("~b processes wait in a call to ~ts, the same as one look before", [
             Count, Name
         ]),
-        evidence => Where,
+        evidence => text("~ts~ts", [Where, Took]),
         advice =>
             <<
                 "See what it waits for itself, or what its callback does so long; give calls a "

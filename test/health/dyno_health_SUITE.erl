@@ -68,15 +68,22 @@ cases() ->
                 call(~"<0.2.0>", ~"<0.1.0>", ~"stock", ~"orders")
             ]
         }},
-        {[waited_for], warning, ~"6 processes wait in a call to db", #{
-            calls => [
-                call(<<"<0.", (integer_to_binary(N))/binary, ".0>">>, ~"<0.9.0>", ~"web", ~"db")
-             || N <- lists:seq(20, 25)
+        {[waited_for], note, ~"6 processes wait in a call to db", #{calls => callers(6)}},
+        %% It takes no message.
+        {[waited_for, stuck], warning, ~"2 processes wait in a call to db", #{
+            calls => callers(2),
+            suspects => [
+                suspect(#{
+                    pid => ~"<0.9.0>",
+                    queue => fun(_) -> 2 end,
+                    status => ~"waiting",
+                    reductions => 30
+                })
             ]
         }},
         {[stuck], warning, ~"3 of its messages wait", #{
             suspects => [
-                suspect(#{queue => fun(_) -> 3 end, status => ~"waiting", reductions => 40})
+                suspect(#{queue => fun(_) -> 3 end, status => ~"waiting", reductions => 30})
             ]
         }},
         {[suspended], critical, ~"the program sleep does not read", #{
@@ -235,7 +242,7 @@ cases() ->
         {[log_handlers], warning, ~"drops events", #{
             services => #{handlers => [#{name => ~"logger_std_h_default", mode => ~"drop"}]}
         }},
-        {[applications], critical, ~"shop does not run, and shop_web needs it", #{
+        {[applications], note, ~"shop does not run, and shop_web needs it", #{
             services => #{applications => [#{name => ~"shop", needed_by => [~"shop_web"]}]}
         }},
         {[applications], note, ~"is loaded, but does not run", #{
@@ -550,6 +557,12 @@ suspect(Of) ->
 
 call(From, To, FromName, ToName) ->
     #{from => From, to => To, from_name => FromName, to_name => ToName}.
+
+callers(Count) ->
+    [
+        call(<<"<0.", (integer_to_binary(20 + N))/binary, ".0>">>, ~"<0.9.0>", ~"web", ~"db")
+     || N <- lists:seq(1, Count)
+    ].
 
 port(Name, Peer) ->
     #{port => ~"#Port<0.5>", name => Name, peer => Peer, queue_bytes => 15_900, output_bytes => 1}.

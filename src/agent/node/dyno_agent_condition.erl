@@ -17,7 +17,7 @@ A helper with a time limit reads `/proc`, because dirty I/O schedulers may be st
 -define(MOST_TABLES, 40).
 -define(MOST_NAMES, 2000).
 -define(FILES_MS, 4000).
--define(BINARY_BYTES, 100_000_000).
+-define(BINARY_BYTES, 20_000_000).
 -define(MOST_HOLDERS, 300).
 -define(MOST_READ, 5).
 -define(MOST_SUPERVISORS, 100).

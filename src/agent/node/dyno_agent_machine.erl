@@ -81,7 +81,9 @@ of_file(limits, Text) ->
 of_file(netstat, Text) ->
     paired(Text, [~"ListenOverflows", ~"ListenDrops", ~"TCPTimeouts", ~"TCPAbortOnMemory"]);
 of_file(snmp, Text) ->
-    paired(Text, [~"RetransSegs", ~"OutSegs", ~"RcvbufErrors"]);
+    %% UDP-Lite has lines of the same names.
+    Lines = [Line || Line <- lines(Text), string:prefix(Line, ~"UdpLite:") =:= nomatch],
+    pairs(Lines, [~"RetransSegs", ~"OutSegs", ~"RcvbufErrors"]);
 of_file(io, Text) ->
     words(Text, [~"rchar:", ~"wchar:"], 1);
 of_file(cpu_max, Text) ->

@@ -110,6 +110,7 @@ calls(Pids) ->
 
 is_call(~"gen:do_call/4") -> true;
 is_call(~"io:wait_io_mon_reply/2") -> true;
+is_call(<<"io:execute_request/", _/binary>>) -> true;
 is_call(_) -> false.
 
 %% A process with many monitors is a registry: its monitors do not show a call.
