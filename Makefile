@@ -30,7 +30,7 @@ demo: all
 
 # doc/rabbitmq.md. QUEUES=quorum for the other kind; ARGS="--sizes 1,10" for options of dyno test.
 QUEUES ?= classic
-ARGS ?= --repeat 3 --no-control
+ARGS ?= --repeat 3 --without control
 rabbitmq: all
 	@mkdir -p $(RESULTS)
 	@DYNO_RABBITMQ=$$(scripts/otp package $(OTP) rabbitmq-server) || exit; \

@@ -23,8 +23,8 @@ argument(none) ->
     case os:getenv("ERLPERF", "") of
         "" ->
             {skip,
-                "skipped: there is no erlperf here; build one (rebar3 as prod compile, in a clone of "
-                "it) and name its ebin folder as argument or in the variable ERLPERF"};
+                "skipped: there is no erlperf here; build one (rebar3 as prod compile, in a clone "
+                "of it) and name its ebin folder as argument or in the variable ERLPERF"};
         Path ->
             argument(Path)
     end;

@@ -5,8 +5,8 @@
 -moduledoc """
 Programs of which the shares of the time are known: each reads the clock around its phases, and adds
 up what they take. They differ in what makes them hard to see from outside: phases that are long,
-processes that live for a moment, built-in functions, processes that send one another messages, dirty
-schedulers.
+processes that live for a moment, built-in functions, processes that send one another messages,
+dirty schedulers.
 """.
 
 %% Called in the measured node
@@ -77,7 +77,8 @@ number(Phase, [_ | Phases], Number) -> number(Phase, Phases, Number + 1).
 
 -doc """
 By how many points the share of a phase in the stacks differs from that by the clock, at most; and
-each phase's share by the clock and in the stacks, in percent. The innermost phase of a stack counts.
+each phase's share by the clock and in the stacks, in percent. The innermost phase of a stack
+counts.
 """.
 -spec differences(#{atom() => number()}, [{term(), [term()], number()}]) ->
     {Points :: float(), [{atom(), Truth :: float(), Told :: float()}]}.

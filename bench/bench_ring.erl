@@ -9,8 +9,8 @@ waits for a while first. So one process runs at a time, and a third of the time 
 ring there are others that do nothing.
 
 The phases: a tight loop, a BIF, tiny calls, sorting, building a list, functions that call one
-another, exceptions that are caught far from where they are raised. A turn takes about a millisecond,
-or so many times as long.
+another, exceptions that are caught far from where they are raised. A turn takes about a
+millisecond, or so many times as long.
 """.
 
 %% Called in the measured node

@@ -56,8 +56,8 @@ visited(Name, Node, Run) ->
     [CpuNs] = [Value || #{~"name" := ~"instrument.visit", ~"value" := Value} <- Metrics],
     {ok, Stayed} = dyno_code:sent(Node),
     bench_program:say(
-        "~-9ts ~b ms besides the ~b ms measured; processors ~b ms; ~b modules stayed; a timer late by "
-        "~b us at most",
+        "~-9ts ~b ms besides the ~b ms measured; processors ~b ms; ~b modules stayed; a timer late "
+        "by ~b us at most",
         [
             Name,
             TookMs - round(DurationNs / 1.0e6),

@@ -288,8 +288,8 @@ top(Node) ->
     top(Node, #{}).
 
 -doc """
-What a node and its processes do now, in a reading of a second: what `dyno top NODE --format json` prints
-for a node. Another dyno may measure meanwhile.
+What a node and its processes do now, in a reading of a second: what `dyno top NODE --format json`
+prints for a node. Another dyno may measure meanwhile.
 
 ## Cost
 5 us of the node's processor for each of its processes, 10,000 of them at most.
@@ -305,7 +305,8 @@ leave(Node) ->
     leave(Node, #{}).
 
 -doc """
-Removes the modules that dyno left in a node, because removing them would have cost the node too much.
+Removes the modules that dyno left in a node, because removing them would have cost the node too
+much.
 
 ## Cost
 2 to 5 us of the node's processor for each of its processes and each module.
@@ -443,8 +444,8 @@ render(Name, Document, Options) ->
         dyno_report:render(Format, Document, Options)
     end.
 
-%% The caller's shell, which may be a remote one. It may answer no such questions, as the leader of a
-%% test that passes them on to somebody who has ended.
+%% The caller's shell, which may be a remote one. It may answer no such questions, as the leader of
+%% a test that passes them on to somebody who has ended.
 look() ->
     {Pid, Ref} = spawn_monitor(fun ask/0),
     receive

@@ -17,6 +17,7 @@
     functions_are_documented/1,
     functions_have_specifications/1,
     modules_are_short/1,
+    lines_are_short/1,
     the_oldest_release_can_load_the_agent/1,
     nothing_that_crashes_is_called/1,
     violations_are_found/1,
@@ -24,6 +25,7 @@
 ]).
 
 -define(MAX_LINES, 600).
+-define(MAX_COLUMNS, 100).
 
 suite() ->
     [{timetrap, {minutes, 5}}].
@@ -40,6 +42,7 @@ all() ->
         functions_are_documented,
         functions_have_specifications,
         modules_are_short,
+        lines_are_short,
         the_oldest_release_can_load_the_agent,
         nothing_that_crashes_is_called,
         violations_are_found,
@@ -82,6 +85,27 @@ modules_are_short(_Config) ->
      || #{module := Module, source := Source} <- ours(),
         Lines <- [line_count(Source)],
         Lines > ?MAX_LINES
+    ]).
+
+%% Of all sources, except what `make format` writes, and rows of tables in documentation.
+lines_are_short(_Config) ->
+    Root = dyno_project:root(),
+    Files = [
+        File
+     || Folder <- ["src", "test", "bench", "examples"],
+        File <- filelib:wildcard(Folder ++ "/**/*.erl", Root),
+        string:find(File, "plugin/tasks/") =:= nomatch,
+        string:find(File, "_data/") =:= nomatch
+    ],
+    ?assert(length(Files) > 500),
+    none([
+        {too_wide, File, Number}
+     || File <- Files,
+        {ok, Text} <- [file:read_file(filename:join(Root, File))],
+        {Number, Line} <- lists:enumerate(binary:split(Text, ~"\n", [global])),
+        byte_size(Line) > ?MAX_COLUMNS,
+        string:length(Line) > ?MAX_COLUMNS,
+        binary:first(Line) =/= $|
     ]).
 
 %% A target may run an older release than the caller's compiler.

@@ -75,8 +75,8 @@ compares(Config) ->
     {{ok, _}, _} =
         captured(Config, fun() -> dyno:compare(Old, Other, #{incomparable => warn}) end).
 
-%% What makes or shows a recording at the command line does so in the shell; `new` writes a file, and
-%% `demo` keeps a terminal busy.
+%% What makes or shows a recording at the command line does so in the shell; `new` writes a file,
+%% and `demo` keeps a terminal busy.
 has_each_command(_Config) ->
     Functions = [Name || {Name, _} <- dyno:module_info(exports)],
     Commands = [list_to_atom(Name) || {Name, _, _} <- dyno_commands:all()],

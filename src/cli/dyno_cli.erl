@@ -7,7 +7,7 @@ The command line: finds the command (`m:dyno_commands`), runs it, and ends the V
 status.
 """.
 
--export([main/1, run/1, operands/1]).
+-export([main/1, run/1, operands/1, wants_help/1]).
 
 -doc "The escript's entry, with its arguments, or a function to run instead. Never returns.".
 -spec main([string()] | fun(() -> dyno_error:exit_status())) -> no_return().
@@ -67,7 +67,7 @@ is_colour(Argument) ->
 run_text(Arguments) ->
     case Arguments of
         ["help" | Topic] -> help(Topic);
-        [Flag | _] when Flag =:= "--help"; Flag =:= "-h" -> help([]);
+        [Flag | _] when Flag =:= "--help"; Flag =:= "-h"; Flag =:= "--help-all" -> help([]);
         ["version"] -> version();
         [Flag | _] when Flag =:= "--version"; Flag =:= "-V"; Flag =:= "-v" -> version();
         ["man"] -> dyno_cli_terminal:print(dyno_cli_reference:man());
@@ -92,10 +92,20 @@ operands(Arguments) ->
 
 dispatch(Name, Rest, Arguments) ->
     {Options, _} = lists:splitwith(fun(Argument) -> Argument =/= "--" end, Rest),
-    WantsHelp = lists:member("--help", Options) orelse lists:member("-h", Options),
-    case dyno_commands:module(Name) of
-        {ok, _} when WantsHelp -> help([Name]);
+    case {dyno_commands:module(Name), wants_help(Options)} of
+        {{ok, _}, all} -> help([Name, "all"]);
+        {{ok, _}, common} -> help([Name]);
         _ -> parse_and_run(dyno_cli_code:written(Arguments))
+    end.
+
+-doc "Whether these arguments ask for a help text, and which.".
+-spec wants_help([string()]) -> none | common | all.
+wants_help(Options) ->
+    Asks = fun(Flag) -> lists:member(Flag, Options) end,
+    case {Asks("--help-all"), Asks("--help") orelse Asks("-h")} of
+        {true, _} -> all;
+        {false, true} -> common;
+        {false, false} -> none
     end.
 
 parse_and_run([First | _] = Arguments) ->
@@ -149,8 +159,10 @@ help([]) ->
 %% The overview describes these.
 help([Name | _]) when Name =:= "completion"; Name =:= "help"; Name =:= "man"; Name =:= "version" ->
     help([]);
-help([Name | _]) ->
+help([Name | Which]) ->
     case lists:keyfind(Name, 1, dyno_commands:all()) of
+        {Name, _, _} = Command when Which =:= ["all"] ->
+            dyno_cli_terminal:print_report(dyno_cli_help:full(Command, dyno_cli_terminal:look()));
         {Name, _, _} = Command ->
             dyno_cli_terminal:print_report(
                 dyno_cli_help:command(Command, dyno_cli_terminal:look())

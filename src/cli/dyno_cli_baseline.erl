@@ -15,15 +15,15 @@ measured in many VMs: once is enough.
 """.
 
 -export([options/2, read/2, checked/2, judge/3, format_error/1]).
--export_type([kind/0, gate/0, reason/0]).
+-export_type([command/0, gate/0, reason/0]).
 
--type kind() :: test | record | bench | none.
+-type command() :: test | record | bench | none.
 
 -doc "The earlier recording, or the first variant, and the conditions.".
 -opaque gate() ::
     none
     | #{
-        kind := kind(),
+        command := command(),
         baseline := dyno_recording:document() | first_variant,
         conditions := [dyno_compare_gate:t()],
         options := dyno_compare:options()
@@ -51,11 +51,11 @@ condition(Text) ->
     dyno_error:tagged(dyno_threshold, dyno_compare_gate:parse(Text)).
 
 -doc "Reads the baseline, before the measurement.".
--spec read(kind(), dyno_cli_command:values()) -> {ok, gate()} | {error, dyno_error:error()}.
-read(Kind, #{baseline := Path} = Values) ->
+-spec read(command(), dyno_cli_command:values()) -> {ok, gate()} | {error, dyno_error:error()}.
+read(Command, #{baseline := Path} = Values) ->
     maybe
         {ok, Baseline} ?= dyno_error:tagged(dyno_recording_file, dyno_recording_file:read(Path)),
-        #{conditions := Conditions} = Gate = gate(Kind, Baseline, Values),
+        #{conditions := Conditions} = Gate = gate(Command, Baseline, Values),
         ok ?= checked(Conditions, [Baseline]),
         in_baseline(same_place(Gate))
     end;
@@ -70,12 +70,12 @@ read(_Kind, #{fail_if := _}) ->
 read(_Kind, _Values) ->
     {ok, none}.
 
-gate(Kind, Baseline, Values) ->
+gate(Command, Baseline, Values) ->
     {ok, NoWorse} = dyno_compare_gate:parse(?NO_WORSE),
-    Given = maps:get(fail_if, Values, [NoWorse || Kind =:= test]),
+    Given = maps:get(fail_if, Values, [NoWorse || Command =:= test]),
     Metric = atom_to_binary(maps:get(metric, Values, time)),
     #{
-        kind => Kind,
+        command => Command,
         baseline => Baseline,
         conditions => [dyno_compare_gate:of_metric(Condition, Metric) || Condition <- Given],
         %% A test's options of that name are no shares.
@@ -94,9 +94,9 @@ checked(Conditions, Documents) ->
 in_baseline({error, Error}) -> {error, {dyno_cli_option, {in_option, "--baseline", Error}}};
 in_baseline(Good) -> Good.
 
-same_place(#{kind := Kind, baseline := Baseline, options := Options} = Gate) ->
+same_place(#{command := Command, baseline := Baseline, options := Options} = Gate) ->
     #{~"parameters" := Parameters} = Baseline,
-    Now0 = dyno_recording:new(Kind, ~"now", Parameters, dyno_environment:collect()),
+    Now0 = dyno_recording:new(Command, ~"now", Parameters, dyno_environment:collect()),
     Now = dyno_recording:put(Now0, status, complete),
     case dyno_compare:comparable(Baseline, Now, all) of
         ok ->
@@ -111,7 +111,7 @@ same_place(#{kind := Kind, baseline := Baseline, options := Options} = Gate) ->
             {error, {dyno_compare, Reason}}
     end.
 
-is_exact(#{kind := bench, conditions := [_ | _] = Conditions}) ->
+is_exact(#{command := bench, conditions := [_ | _] = Conditions}) ->
     lists:all(fun dyno_compare_gate:is_exact/1, Conditions);
 is_exact(_Gate) ->
     false.
@@ -134,7 +134,7 @@ judge(#{conditions := Conditions} = Gate, Document, Measure) ->
         {ok, Changes} ?= in_baseline(changes(Gate, Document)),
         Failing = [dyno_compare_gate:failing(C, Changes) || C <- Conditions],
         case {Gate, lists:append(Failing)} of
-            {#{kind := bench, baseline := #{}}, [_ | _]} -> confirm(Gate, Failing, Measure);
+            {#{command := bench, baseline := #{}}, [_ | _]} -> confirm(Gate, Failing, Measure);
             _ -> {ok, judged(Gate, Changes, Failing, Document)}
         end
     end.
@@ -144,14 +144,14 @@ changes(#{baseline := first_variant, options := Options}, Document) ->
         {ok, Changes} -> {ok, Changes};
         {error, nothing_in_common} -> {error, {?MODULE, no_common_label}}
     end;
-changes(#{kind := Kind, baseline := Baseline, conditions := Conditions} = Gate, Document) ->
+changes(#{command := Command, baseline := Baseline, conditions := Conditions} = Gate, Document) ->
     #{options := Given} = Gate,
     Options = Given#{names => dyno_compare_gate:names(Conditions)},
     Comparable = dyno_compare:comparable(Baseline, Document, maps:get(metrics, Options, all)),
     maybe
         ok ?= dyno_error:tagged(dyno_compare, Comparable),
         case dyno_compare:changes({Baseline, Document}, Options) of
-            [] when Kind =:= bench -> {error, {?MODULE, no_common_label}};
+            [] when Command =:= bench -> {error, {?MODULE, no_common_label}};
             [] -> {error, {?MODULE, no_common_size}};
             Changes -> {ok, Changes}
         end

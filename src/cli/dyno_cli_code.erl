@@ -33,7 +33,7 @@ behind(Root, Values, Run) ->
     {Profile, Folders} = dyno_built:folders(Root, Latest),
     _ = [
         dyno_cli_terminal:note(["dyno: the code is that of ", Profile, ", built last, in ", Root])
-     || Profile =/= none, is_map_key(verbose, Values) orelse is_map_key(show_loops, Values)
+     || Profile =/= none, is_map_key(verbose, Values)
     ],
     Added = Folders -- code:get_path(),
     ok = code:add_pathsz([Folder || Folder <- Added, not is_own(Folder)]),

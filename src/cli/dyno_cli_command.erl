@@ -26,6 +26,8 @@ The exit statuses are the same for all commands:
     operands := [argparse:argument()],
     %% By headings of the help; those under "" come first.
     options := [{Title :: string(), [dyno_cli_option:row()]}],
+    %% The long names of those that `--help` has; `--help-all` has all. Without this key both do.
+    common => [string()],
     examples := [example()]
 }.
 

@@ -87,7 +87,7 @@ bash() ->
             [
                 "        ", Name, ":-*) words='",
                 lists:join(" ", [Flag || #{flags := Flags} <- Options, Flag <- Flags]),
-                " --help' ;;\n"
+                " --help --help-all' ;;\n"
             ]
          || {Name, _, [_ | _] = Options} <- commands()
         ],

@@ -2,9 +2,14 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_cli_help).
--moduledoc "The help texts, made from the data that parses the arguments.".
+-moduledoc """
+The help texts, made from the data that parses the arguments.
 
--export([overview/1, command/2]).
+`dyno COMMAND --help` fits two screens: of a command with `common` options these, and a few
+examples. `--help-all` has all.
+""".
+
+-export([overview/1, command/2, full/2]).
 -export([common_options/0, exit_statuses/0, environment/0, described/1]).
 
 -type entry() :: {binary(), binary()}.
@@ -13,6 +18,15 @@
 -define(LEFT, 26).
 %% Help must fit the narrowest terminals and be easy to copy.
 -define(WIDTH, 80).
+%% Of a command with `common` options.
+-define(EXAMPLES, 4).
+%% Short texts of options that many commands have, for longer ones.
+-define(BRIEF, #{
+    "--output" =>
+        ~"writes FILE, in the format of its ending, such as .html, .json or .csv; repeatable",
+    "--cookie" => ~"the nodes' cookie; better, set DYNO_COOKIE",
+    "--pa" => ~"a folder for the code path, beside this project's; repeatable"
+}).
 
 -doc "The text of `dyno --help`.".
 -spec overview(dyno_report:options()) -> iolist().
@@ -34,24 +48,74 @@ overview(Look) ->
 
 -doc "The text of `dyno COMMAND --help`.".
 -spec command({string(), module(), Help :: string()}, dyno_report:options()) -> iolist().
-command({Name, Module, Help}, Look) ->
-    #{operands := Operands, options := Titled, examples := Examples} = described(Module:command()),
-    Usage = lists:join(" ", ["dyno", Name] ++ [O || {O, _} <- Operands] ++ ["[OPTIONS]"]),
-    Common = {~"-h, --help", ~"this text"},
+command({Name, Module, _} = Command, Look) ->
+    case Module:command() of
+        #{common := Common, examples := Examples} = Data ->
+            Rows = dyno_cli_command:rows(Data),
+            More = [", and more examples" || length(Examples) > ?EXAMPLES],
+            All = io_lib:format("all ~b options~ts", [length(Rows), More]),
+            output([
+                opening(Command, Data, Look),
+                titled(
+                    "Options",
+                    [row(Long, Rows) || Long <- Common] ++ [{~"--help-all", to_binary(All)}],
+                    Look
+                ),
+                examples(lists:sublist(Examples, ?EXAMPLES), Look),
+                paragraph(["Exit status: " | lists:join("; ", short(exit_entries(Name)))], Look)
+            ]);
+        #{} ->
+            full(Command, Look)
+    end.
+
+row(Long, Rows) ->
+    [Found] = [Row || Row <- Rows, dyno_cli_option:long(Row) =:= Long],
+    {Usage, Text} = entry(dyno_cli_option:argument(Found)),
+    case ?BRIEF of
+        #{Long := Brief} when byte_size(Brief) < byte_size(Text) -> {Usage, Brief};
+        #{} -> {Usage, Text}
+    end.
+
+%% The part before the first comma or semicolon.
+short(Entries) ->
+    [[Status, $\s, hd(binary:split(Text, [~";", ~","]))] || {Status, Text} <- Entries].
+
+-doc "The text of `dyno COMMAND --help-all`.".
+-spec full({string(), module(), Help :: string()}, dyno_report:options()) -> iolist().
+full({Name, Module, _} = Command, Look) ->
+    #{options := Titled, examples := Examples} = Data = described(Module:command()),
+    Common = {~"-h, --help", ~"help; --help-all has all options"},
     First = lists:append([Entries || {"", Entries} <- Titled]) ++ [Common],
     Grouped = [Group || {[_ | _], _} = Group <- Titled],
     Column = column([Entry || {_, Entries} <- [{"", First} | Grouped], Entry <- Entries]),
     output([
-        [["dyno ", Name, ": ", Help], ""],
-        [[title("Usage", Look), ": ", Usage], ""],
-        titled("Arguments", Operands, Look),
+        opening(Command, Data, Look),
         titled("Options", First, Column, Look),
         lists:append([titled(Title, Entries, Column, Look) || {Title, Entries} <- Grouped]),
-        [title("Examples", Look)],
-        lists:append([["  " ++ [Line], "      " ++ [Text]] || {Line, Text} <- Examples]),
-        [""],
+        examples(Examples, Look),
         lists:droplast(titled("Exit status", exit_entries(Name), Look))
     ]).
+
+opening({Name, _, Help}, #{operands := Given}, Look) ->
+    Operands = [operand(Operand) || Operand <- Given],
+    Usage = lists:join(" ", ["dyno", Name] ++ [O || {O, _} <- Operands] ++ ["[OPTIONS]"]),
+    [
+        ["dyno ", Name, ": ", Help],
+        "",
+        [title("Usage", Look), ": ", Usage],
+        ""
+        | lists:append([titled("Arguments", Operands, Look) || Operands =/= []])
+    ].
+
+operand({_, _} = Entry) -> Entry;
+operand(Argument) -> entry(Argument).
+
+examples(Examples, Look) ->
+    [title("Examples", Look)] ++
+        lists:append([["  " ++ [Line], "      " ++ [Text]] || {Line, Text} <- Examples]) ++ [""].
+
+paragraph(Text, #{width := Width}) ->
+    dyno_report_text:wrap(to_binary(Text), min(Width, ?WIDTH)).
 
 titled(Title, Entries, Look) ->
     titled(Title, Entries, column(Entries), Look).
@@ -71,7 +135,7 @@ exit_entries(_Name) -> exit_entries().
 -spec common_options() -> [entry(), ...].
 common_options() ->
     [
-        {~"-h, --help", ~"this text, or that of a command"},
+        {~"-h, --help", ~"this text, or a command's common options; --help-all: all of them"},
         {~"-V, --version", ~"the version of dyno and of Erlang/OTP, like dyno version"},
         {~"--color=WHEN", ~"always, never or auto: colours if the terminal has them"},
         {~"--otp PATH",
@@ -87,9 +151,9 @@ exit_statuses() ->
         {1,
             <<"the measured system failed; a condition of --fail-if holds; a threshold, an "
                 "invariant or a property does not hold or is unknown">>},
-        {2, ~"an argument, or the file it names, is wrong"},
+        {2, ~"wrong arguments, or a wrong file that one names"},
         {3, ~"dyno or the target could not do the work"},
-        {130, ~"interrupted, or standard output was closed; the measurements are kept"}
+        {130, ~"interrupted; or standard output was closed. The measurements are kept"}
     ].
 
 -doc "The environment variables.".

@@ -28,7 +28,7 @@ run(#{node := Node} = Values) ->
     %% The writer of the recording: the measurement, as it grows, or by default this module at the
     %% end.
     writer => measurement,
-    gate => dyno_cli_baseline:kind(),
+    gate => dyno_cli_baseline:command(),
     print => fun((dyno_recording:document()) -> 0 | 3)
 }.
 
@@ -53,9 +53,9 @@ run(#{node := Node} = Values) ->
 options() ->
     dyno_cli_output:options(" (default: console)", kept()) ++
         [
-            {"-q, --quiet", "quiet: only the requested report"},
+            {"-q, --quiet", "only the requested report"},
             {"-v, --verbose",
-                "without a terminal: a line for each phase, not only every ten seconds"}
+                "more on standard error: a line for each phase without a terminal, too"}
         ].
 
 -doc "The help's text of the default file.".

@@ -8,12 +8,12 @@ messages use the row.
 
 ```erlang
 {"-c, --concurrency N", "how many processes run a code at once", {whole, 1, 10_000}},
-{"--duration TIME", "how long each size is measured", duration, duration_ms},
+{"--for TIME", "how long each size is measured", duration, duration_ms},
 {"-q, --quiet", "no progress, and no report but what is asked for"}
 ```
 """.
 
--export([argument/1, read/2, value/2, code_paths/0, format_error/1, fault/1]).
+-export([argument/1, long/1, read/2, value/2, code_paths/0, format_error/1, fault/1]).
 -export_type([row/0, reader/0, reason/0]).
 
 -doc "A row without a placeholder is a flag. The default key is the long name, with `_` for `-`.".
@@ -52,8 +52,9 @@ messages use the row.
 %% as long as asked for.
 -define(LEAST_NS, 500_000).
 -define(MOST_NS, 720_000_000_000_000).
-%% The options for the measuring time, and the variable that limits them (CONTRIBUTING.md).
--define(HOW_LONG, ["--for", "--time", "--duration"]).
+%% The options for the measuring time, the second one erlperf's, and the variable that limits them
+%% (CONTRIBUTING.md).
+-define(HOW_LONG, ["--for", "--duration"]).
 -define(AT_MOST, "DYNO_AT_MOST").
 %% An option with a variable as alternative: ps shows typed options.
 -define(IN_ENVIRONMENT, {"--cookie", "DYNO_COOKIE"}).
@@ -88,12 +89,14 @@ parts(Usage) ->
 usage(Row) ->
     element(1, Row).
 
-option(Row) ->
+-doc "The long name, such as `--for`.".
+-spec long(row()) -> string().
+long(Row) ->
     {_, Long, _} = parts(usage(Row)),
     Long.
 
 name(Row) ->
-    Plain = string:trim(option(Row), leading, "-"),
+    Plain = string:trim(long(Row), leading, "-"),
     list_to_atom(lists:flatten(string:replace(Plain, "-", "_", all))).
 
 reader({Usage, _}) ->
@@ -123,11 +126,11 @@ in_environment(Rows) ->
     {Option, Variable} = ?IN_ENVIRONMENT,
     #{
         name(Row) => unicode:characters_to_binary(Value)
-     || Row <- Rows, option(Row) =:= Option, Value <- [os:getenv(Variable, "")], Value =/= ""
+     || Row <- Rows, long(Row) =:= Option, Value <- [os:getenv(Variable, "")], Value =/= ""
     }.
 
 shortened(Rows, Values) ->
-    Keys = [key(Row) || Long <- ?HOW_LONG, Row <- Rows, option(Row) =:= Long],
+    Keys = [key(Row) || Long <- ?HOW_LONG, Row <- Rows, long(Row) =:= Long],
     case value(duration, list_to_binary(os:getenv(?AT_MOST, ""))) of
         {ok, Most} ->
             case [Key || Key <- Keys, is_map_key(Key, Values)] of
@@ -148,9 +151,9 @@ read_each([Row | Rows], Given, Values) ->
         {ok, Value} ->
             read_each(Rows, Given, Values#{Key => Value});
         {not_taken, Text, Reader} ->
-            {error, {?MODULE, {value, option(Row), Text, Reader}}};
+            {error, {?MODULE, {value, long(Row), Text, Reader}}};
         {error, Error} ->
-            {error, {?MODULE, {in_option, option(Row), Error}}}
+            {error, {?MODULE, {in_option, long(Row), Error}}}
     end.
 
 read_one({flag, Value}, true) ->

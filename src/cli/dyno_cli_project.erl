@@ -64,11 +64,11 @@ run_each([Line | Lines], Worst) ->
 -doc "The command lines to run.".
 -spec plan([string()], settings()) -> {ok, [[string()], ...]} | {error, iodata()}.
 plan([Command | Typed] = Arguments, Settings) ->
-    case {Command, lists:member("--help", Typed) orelse lists:member("-h", Typed)} of
-        {"test", false} -> fill(Command, Typed, Settings, found(suites, Settings));
-        {"bench", false} ->
+    case {Command, dyno_cli:wants_help(Typed)} of
+        {"test", none} -> fill(Command, Typed, Settings, found(suites, Settings));
+        {"bench", none} ->
             fill(Command, in_its_language(Typed, Settings), Settings, found(benchmarks, Settings));
-        {"new", false} -> {ok, [["new" | where_it_is_found(Typed, Settings)]]};
+        {"new", none} -> {ok, [["new" | where_it_is_found(Typed, Settings)]]};
         _ -> {ok, [Arguments]}
     end;
 plan([], _Settings) ->

@@ -68,7 +68,7 @@ markdown() ->
     {Texts, _} = lists:mapfoldl(fun markdown_command/2, #{}, commands()),
     [
         "# Commands and their options\n\n"
-        "Made from the program by `make format`; `dyno COMMAND --help` says the same in a "
+        "Made from the program by `make format`; `dyno COMMAND --help-all` says the same in a "
         "terminal,\n`man dyno` after `make install`.\n",
         Texts,
         "\n## Before or after a command\n",

@@ -13,11 +13,6 @@ nearest name if probably mistyped.
     [string()], argparse:argument() | undefined, string() | [] | undefined, unicode:chardata()
 }.
 
--define(REPLACED, [
-    {{"bench", "--profile"}, "dyno profile --eval CODE tells which functions take the time"},
-    {{"bench", "--log"}, "2>> FILE adds the lines on standard error to a file"}
-]).
-
 -doc "The sentence for an error of `argparse:parse/3` on this tree of commands.".
 -spec format_error(error(), argparse:command()) -> unicode:chardata().
 format_error({[_], undefined, undefined, _}, Tree) ->
@@ -31,11 +26,10 @@ format_error({[_], undefined, Name, _}, Tree) ->
     ["there is no command ", quoted(Name), near(Name, Names, Otherwise)];
 format_error({[_, Command], undefined, "-" ++ _ = Given, _}, Tree) ->
     [Option | _] = string:split(Given, "="),
-    See = ["; see dyno ", Command, " --help"],
     Instead =
-        case lists:keyfind({Command, Option}, 1, ?REPLACED) of
-            {_, Text} -> ["; ", Text];
-            false -> near(Option, options(Command, Tree), See)
+        case dyno_cli_renamed:instead(Command, Option) of
+            {ok, Text} -> ["; ", Text];
+            none -> near(Option, options(Command, Tree), ["; see dyno ", Command, " --help-all"])
         end,
     ["dyno ", Command, " has no option ", Option, Instead];
 format_error({[_, Command], undefined, Extra, _}, Tree) ->

@@ -249,7 +249,7 @@ looking(Results) ->
     ],
     dyno_recording_part:metric(
         ~"instrument.looking",
-        ~"What looking took in the nodes",
+        ~"Processor time of looking, in the nodes",
         lists:sum(Ns),
         ~"ns",
         length(Ns),

@@ -139,7 +139,7 @@ kind(Looks) ->
     ],
     case lists:reverse(lists:sort(Kinds)) of
         [{_, Kind} | _] -> Kind;
-        [] -> ~"of a kind that is not known"
+        [] -> ~"of an unknown class"
     end.
 
 of_whom(~"binary", Looks) ->

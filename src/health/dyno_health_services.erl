@@ -62,7 +62,7 @@ handler(Name, Mode, Times, Looks) ->
         weight => 92,
         text => text("log handler ~ts ~ts: it writes more slowly than the node logs", [Name, Does]),
         evidence => text("Its mode was ~ts in ~b of ~b looks.", [Mode, Times, Looks]),
-        why => ~"What is dropped is in no log, also not the cause of all this.",
+        why => ~"Dropped messages are in no log, also not the cause of all this.",
         advice =>
             <<
                 "See in the log what is logged so often, and mend or limit that (a filter, a higher "

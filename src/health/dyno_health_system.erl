@@ -293,7 +293,7 @@ network(Looks) ->
                     show(Datagrams, ~"count")
                 ]),
                 evidence => ~"Of all programs of this network namespace.",
-                why => ~"What they held is lost, without an error.",
+                why => ~"Their data is lost, without an error.",
                 advice =>
                     <<
                         "Receive in more processes, or with {active, N}; a larger recbuf holds more "

@@ -43,7 +43,7 @@
 -type round() :: [{dyno_load_part:t(), Start :: integer(), Finish :: integer()}].
 
 -type snapshot() :: #{
-    %% Of each part, by kind of operation.
+    %% Of each part, by operation.
     parts := [#{atom() => dyno_load_recorder:snapshot()}],
     errors := [dyno_load_recorder:failed()],
     %% The number of arrivals with random gaps in each part, if known.
@@ -332,14 +332,14 @@ notify(Event, #{options := #{owner := Owner}}) ->
 work(Part, Start, Finish, Least, #{options := Options}) ->
     #{model := Model, operations := Operations, seed := Seed, max_workers := Max} = Part,
     #{index := Index, nodes := Nodes} = Options,
-    Kinds = kinds(Operations),
+    Weighted = weighted(Operations),
     Work = #{
         model => Model,
         workers => Max,
-        kinds => Kinds,
+        operations => Weighted,
         recorders => #{
-            Kind => dyno_load_recorder:new(Model, Start, Finish)
-         || {_, Kind} <- Kinds
+            Operation => dyno_load_recorder:new(Model, Start, Finish)
+         || {_, Operation} <- Weighted
         },
         seed => Seed,
         start => Start,
@@ -370,16 +370,19 @@ work(Part, Start, Finish, Least, #{options := Options}) ->
             Work#{think => Think}
     end.
 
-kinds(undefined) ->
+weighted(undefined) ->
     [{1.0, undefined}];
-kinds(Operations) ->
+weighted(Operations) ->
     Sum = lists:sum(maps:values(Operations)),
-    {Kinds, _} = lists:mapfoldl(
-        fun({Kind, Weight}, Before) -> {{Before + Weight / Sum, Kind}, Before + Weight / Sum} end,
+    {Weighted, _} = lists:mapfoldl(
+        fun({Operation, Weight}, Before) ->
+            Upto = Before + Weight / Sum,
+            {{Upto, Operation}, Upto}
+        end,
         0.0,
         lists:sort(maps:to_list(Operations))
     ),
-    Kinds.
+    Weighted.
 
 snapshot_of(#{works := Works, workers := Workers, under_way := UnderWay} = State) ->
     #{pending := Pending, samples := Samples, run_queue_sum := Sum} = State,

@@ -33,8 +33,8 @@
     %% A worker with a greater id has no work in this part.
     workers := pos_integer(),
     recorders := #{atom() => dyno_load_recorder:t()},
-    %% Kinds with cumulative weights from 0 to 1; the last kind has the rest.
-    kinds := [{float(), atom()}],
+    %% With cumulative weights from 0 to 1; the last operation has the rest.
+    operations := [{float(), atom()}],
     seed := integer(),
     start := integer(),
     finish := integer(),
@@ -52,7 +52,7 @@
 }.
 
 -type reason() ::
-    {bad_return, module(), init_worker | operation | {operation, Kind :: atom()}, term()}
+    {bad_return, module(), init_worker | operation | {operation, Operation :: atom()}, term()}
     | {raised, mfa(), error | exit | throw, term(), erlang:stacktrace()}
     | {end_worker_timeout, module(), Workers :: pos_integer(), TimeoutMs :: pos_integer()}.
 
@@ -189,14 +189,14 @@ open(Job, #{claimed := Claimed, stride := {Offset, Step}, times := Times} = Work
     end.
 
 next(Job, Work, State, Random, How, Intended, Begin) ->
-    {Kind, Next} = kind(Work, Random),
-    #{recorders := #{Kind := Recorder}} = Work,
+    {Operation, Next} = drawn(Work, Random),
+    #{recorders := #{Operation := Recorder}} = Work,
     case How of
         queued -> dyno_load_recorder:queued(Recorder);
         {lag, Ns} -> dyno_load_recorder:schedule_lag(Recorder, Ns)
     end,
     taken(Job, Work),
-    Done = one(Job, Work, Kind, Recorder, State, Intended, Begin),
+    Done = one(Job, Work, Operation, Recorder, State, Intended, Begin),
     IsSpare = free_again(Job, Work),
     case Done of
         {ok, Later} when IsSpare -> {rest, Later};
@@ -233,9 +233,9 @@ may_go_on(#{left := {all, Left}}) -> atomics:sub_get(Left, 1, 1) >= 0;
 may_go_on(_Work) -> true.
 
 turn(Job, Work, State, Random, Left, Now) ->
-    {Kind, Next} = kind(Work, Random),
-    #{recorders := #{Kind := Recorder}} = Work,
-    case one(Job, Work, Kind, Recorder, State, Now, Now) of
+    {Operation, Next} = drawn(Work, Random),
+    #{recorders := #{Operation := Recorder}} = Work,
+    case one(Job, Work, Operation, Recorder, State, Now, Now) of
         {ok, Later} -> closed(Job, Work, Later, think(Work, Next), less(Left));
         {ended, Later} -> Later;
         stop -> stopped
@@ -265,20 +265,20 @@ thought_ms({exponential, Mean}, Random) ->
     {Uniform, Next} = rand:uniform_s(Random),
     {-Mean * math:log(1.0 - Uniform), Next}.
 
-kind(#{kinds := [{_, Kind}]}, Random) ->
-    {Kind, Random};
-kind(#{kinds := Kinds}, Random) ->
+drawn(#{operations := [{_, Operation}]}, Random) ->
+    {Operation, Random};
+drawn(#{operations := Operations}, Random) ->
     {Uniform, Next} = rand:uniform_s(Random),
-    {weighted(Kinds, Uniform), Next}.
+    {weighted(Operations, Uniform), Next}.
 
-weighted([{_, Kind}], _Uniform) -> Kind;
-weighted([{Upto, Kind} | _], Uniform) when Uniform < Upto -> Kind;
-weighted([_ | Kinds], Uniform) -> weighted(Kinds, Uniform).
+weighted([{_, Operation}], _Uniform) -> Operation;
+weighted([{Upto, Operation} | _], Uniform) when Uniform < Upto -> Operation;
+weighted([_ | Operations], Uniform) -> weighted(Operations, Uniform).
 
 %% The operation's time is from just before its call to just after.
-one(#{module := Module} = Job, Work, Kind, Recorder, State, Intended, Begin) ->
+one(#{module := Module} = Job, Work, Operation, Recorder, State, Intended, Begin) ->
     ok = dyno_load_recorder:started(Recorder),
-    try operation(Module, Kind, State) of
+    try operation(Module, Operation, State) of
         {ok, Next} ->
             End = dyno_load_recorder:time_ns(),
             ok = dyno_load_recorder:success(Recorder, Intended, Begin, End),
@@ -287,7 +287,7 @@ one(#{module := Module} = Job, Work, Kind, Recorder, State, Intended, Begin) ->
             ok = dyno_load_recorder:failure(Recorder, Reason, []),
             {ok, Next};
         Other ->
-            tell({failed, {bad_return, Module, called(Kind), Other}}, Job),
+            tell({failed, {bad_return, Module, called(Operation), Other}}, Job),
             stop
     catch
         throw:{dyno_feed, ended, Feed} ->
@@ -300,10 +300,10 @@ one(#{module := Module} = Job, Work, Kind, Recorder, State, Intended, Begin) ->
     end.
 
 operation(Module, undefined, State) -> Module:operation(State);
-operation(Module, Kind, State) -> Module:operation(Kind, State).
+operation(Module, Operation, State) -> Module:operation(Operation, State).
 
 called(undefined) -> operation;
-called(Kind) -> {operation, Kind}.
+called(Operation) -> {operation, Operation}.
 
 any_recorder(#{recorders := Recorders}) ->
     [Recorder | _] = maps:values(Recorders),
@@ -364,7 +364,7 @@ format_error({bad_return, Module, Operation, Value}) ->
     Call =
         case Operation of
             operation -> "operation/1";
-            {operation, Kind} -> io_lib:format("operation/2 of ~ts", [Kind])
+            {operation, Name} -> io_lib:format("operation/2 of ~ts", [Name])
         end,
     io_lib:format(
         "~ts:~ts returned ~0tP; {ok, WorkerState} or {error, Reason, WorkerState} is expected",

@@ -193,7 +193,7 @@ table(Node, Histories) ->
 spec() ->
     Columns = [
         {~"invariant", ~"Invariant", string, fun(#{invariant := #{name := Name}}) -> Name end},
-        {~"expression", ~"What must hold", string, fun(#{invariant := I}) -> expression(I) end},
+        {~"expression", ~"Condition", string, fun(#{invariant := I}) -> expression(I) end},
         {~"result", ~"Result", string, fun(History) -> atom_to_binary(result(History)) end},
         {~"checks", ~"Checks", count, field(checks)},
         {~"violations", ~"Violations", count, #{better => lower}, field(violations)},

@@ -69,11 +69,11 @@ forms(Things) ->
         {name, "a registered name, a module"},
         {application, "app:NAME"},
         {label, "label:TERM"},
-        {supervisor, "sup:NAME (a supervisor's subtree)"},
+        {supervisor, "sup:NAME"},
         {behaviour, "gen_server, gen_statem, gen_event, supervisor, gen_stage"},
         {busiest, "busiest:20"},
         {all, "all"},
-        {new, "new (processes started from now on)"}
+        {new, "new (those started from now on)"}
     ],
     lists:append(lists:join(", ", [F || {K, F} <- Forms, not lists:member(K, kinds_not(Things))])).
 

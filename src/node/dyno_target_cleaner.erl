@@ -47,7 +47,8 @@ with every process in the node that asks for the time since the last call.
 -define(LEAVING, dyno_agent_leaving).
 -define(BESIDE_LEAVING, dyno_agent_beside_leaving).
 
-%% Bindings: Inline, Name, Other, Leaving, Caller, Ref, PatienceMs, Most, AnswerMs, RemovalMs, Turns, TurnsMs.
+%% Bindings: Inline, Name, Other, Leaving, Caller, Ref, PatienceMs, Most, AnswerMs, RemovalMs,
+%% Turns, TurnsMs.
 -define(SOURCE, """
 try register(Name, self()) of
     true ->

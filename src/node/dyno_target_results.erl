@@ -198,7 +198,7 @@ node_series(Node, Metrics, Samples) ->
 sample_cost() ->
     #{
         name => ~"instrument.sample",
-        title => ~"What one sample of the VM and the system takes",
+        title => ~"Time for one sample of the VM and the system",
         unit => ~"ns",
         group => ~"instrument",
         value => fun(Samples) ->

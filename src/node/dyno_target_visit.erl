@@ -100,7 +100,7 @@ known() ->
     [
         #{
             name => ~"instrument.visit",
-            title => ~"What attaching and leaving took of the processors, at most",
+            title => ~"Processor time for attaching and leaving, at most",
             unit => ~"ns",
             group => ~"instrument"
         }

@@ -153,9 +153,9 @@ left_out(_Agent, _Options) ->
 -spec warnings([target()]) -> [{Code :: binary(), Text :: binary()}].
 warnings(Targets) ->
     Flagged =
-        "~ts has ~b processes: to flag each of them for functions and processes would cost it seconds "
-        "of its processor, so both are left out; stacks say where the time goes. --level count "
-        "measures calls all the same",
+        "~ts has ~b processes: to flag each of them for functions and processes would cost it "
+        "seconds of its processor, so both are left out; stacks say where the time goes. --level "
+        "count measures calls all the same",
     LookedAt =
         "~ts has ~b processes, so it is not looked at for findings; dyno doctor ~ts does that",
     [

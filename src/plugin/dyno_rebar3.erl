@@ -44,8 +44,8 @@ description() ->
     "  {dyno, [\n"
     "      {suites, [\"perf/*.erl\"]},\n"
     "      {benchmarks, [\"bench/*.erl\"]},\n"
-    "      {test, [\"--duration\", \"10s\"]},     options of each rebar3 dyno test\n"
-    "      {bench, [\"--time\", \"5s\"]},         options of each rebar3 dyno bench\n"
+    "      {test, [\"--for\", \"10s\"]},          options of each rebar3 dyno test\n"
+    "      {bench, [\"--for\", \"5s\"]},          options of each rebar3 dyno bench\n"
     "      {config, \"config/sys.config\"}      for dyno and for the nodes that suites start\n"
     "  ]}.".
 

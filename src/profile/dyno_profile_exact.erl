@@ -81,7 +81,7 @@ added() ->
         {~"bias", ~"Of its time counting took", ratio,
             #{
                 role => note,
-                help => ~"Taken out. Where it is more than a fifth, trust samples more."
+                help => ~"Taken out. If it is more than a fifth, trust samples more."
             },
             fun({Item, _, _}) -> bias(Item) end}
     ].
@@ -102,8 +102,8 @@ biased(Items) ->
     [
         {~"bias",
             dyno_recording_part:text(
-                "counting took more than ~ts of the time of ~b functions, which have ~ts of the own "
-                "time: what is left of theirs is uncertain; compare with --kind sample",
+                "counting took more than ~ts of the time of ~b functions, which have ~ts of the "
+                "own time: what is left of theirs is uncertain; compare with --kind sample",
                 [
                     dyno_unit:format(?MUCH, ~"ratio"),
                     length(Much),
@@ -115,5 +115,5 @@ biased(Items) ->
 
 -spec format_error(reason()) -> unicode:chardata().
 format_error(no_processes_of_counts) ->
-    "the runtime counts the calls of all processes together; leave TARGET away, or take --kind time, "
-    "which has the calls of each process".
+    "the runtime counts the calls of all processes together; leave TARGET away, or take --kind "
+    "time, which has the calls of each process".

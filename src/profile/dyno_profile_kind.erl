@@ -63,15 +63,15 @@ Each kind's name, module and description, in the order of the help; the first is
 -spec all() -> [{atom(), module(), Help :: string()}, ...].
 all() ->
     [
-        {sample, dyno_profile_sample, "stacks at random instants, at little cost"},
+        {sample, dyno_profile_sample, "stacks at random instants"},
         {cpu, dyno_profile_cpu,
-            "stacks by processor time, also of short-lived processes, BIFs and NIFs; loads a library "
-            "into the node, and removes it"},
+            "stacks by processor time, with BIFs, NIFs and short-lived processes; loads a library "
+            "into the node"},
         {time, dyno_profile_exact, "own time and calls of each function"},
         {count, dyno_profile_exact, "calls of each function"},
         {memory, dyno_profile_exact, "words that each function allocates"},
-        {calls, dyno_profile_calls, "a tree of all calls of some processes, or within one function"},
-        {schedulers, dyno_profile_schedulers, "the numbers of ready processes and of busy schedulers"}
+        {calls, dyno_profile_calls, "the tree of all calls"},
+        {schedulers, dyno_profile_schedulers, "ready processes and busy schedulers"}
     ].
 
 -doc "The kinds' names.".

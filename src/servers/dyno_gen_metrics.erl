@@ -69,7 +69,7 @@ Differences to GenMetrics:
 }.
 
 -opaque monitor() :: #{
-    servers := dyno_servers:monitor(),
+    servers := dyno_servers:session(),
     kind := cluster | pipeline,
     name := unicode:chardata(),
     modules := #{binary() => module()},

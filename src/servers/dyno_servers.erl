@@ -7,22 +7,22 @@ Watches every gen_server, state machine, event manager, supervisor and GenStage 
 nodes, without changes of their code.
 
 ```erlang
-{ok, Monitor} = dyno_servers:start(['shop@host'], #{servers => [{module, orders}]}),
-ok = dyno_servers:subscribe(Monitor),
+{ok, Session} = dyno_servers:start(['shop@host'], #{servers => [{module, orders}]}),
+ok = dyno_servers:subscribe(Session),
 receive
-    {dyno_servers, Monitor, Window, _Dropped} ->
+    {dyno_servers, Session, Window, _Dropped} ->
         Rows = [
             dyno_servers_row:row(Sum, map_get(duration_ns, Window))
          || Sum <- dyno_servers_window:sums(module, Window)
         ],
-        ok = dyno_servers:ready(Monitor)
+        ok = dyno_servers:ready(Session)
 end,
-ok = dyno_servers:stop(Monitor).
+ok = dyno_servers:stop(Session).
 ```
 
 ```
-dyno_servers           a monitor: windows of several nodes put together, subscribers, sinks, watches
-  dyno_servers_target  a node: its agent, shared by the monitors of this node
+dyno_servers           a session: windows of several nodes put together, subscribers, sinks, watches
+  dyno_servers_target  a node: its agent, shared by the sessions of this node
     dyno_agent_servers in the node: hooks and counters
 ```
 
@@ -35,9 +35,9 @@ short queue; if it is full, the oldest one is dropped and counted.
 -export([start/2, stop/1, list/0, about/1, add/2, remove/2]).
 -export([subscribe/1, subscribe/2, ready/1, read/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
--export_type([monitor/0, options/0, lost/0]).
+-export_type([session/0, options/0, lost/0]).
 
--type monitor() :: pid().
+-type session() :: pid().
 
 -type options() :: #{
     %% Default: all.
@@ -61,7 +61,7 @@ short queue; if it is full, the oldest one is dropped and counted.
 -type lost() :: #{node() => dyno_error:error()}.
 
 -type state() :: #{
-    %% The monitor ends with this process.
+    %% The session ends with this process.
     owner := pid(),
     options := options(),
     targets := #{node() => pid()},
@@ -99,7 +99,7 @@ In each window: `probe_ns` for each callback, and `cost`, the share of a schedul
 A node cannot be reached or is taken by another dyno, a filter is invalid there, or a sink's port is
 in use: `dyno_error` says so in a sentence.
 """.
--spec start(node() | [node(), ...], options()) -> {ok, monitor()} | {error, dyno_error:error()}.
+-spec start(node() | [node(), ...], options()) -> {ok, session()} | {error, dyno_error:error()}.
 start(Node, Options) when is_atom(Node) ->
     start([Node], Options);
 start(Nodes, Given) ->
@@ -130,60 +130,60 @@ checks() ->
 are_watches(List) ->
     is_list(List) andalso lists:all(fun dyno_servers_watch:is_watch/1, List).
 
--doc "Ends a monitor; an agent ends with its last monitor.".
--spec stop(monitor()) -> ok.
-stop(Monitor) -> gen_server:stop(Monitor).
+-doc "Ends a session; an agent ends with its last session.".
+-spec stop(session()) -> ok.
+stop(Session) -> gen_server:stop(Session).
 
--doc "The monitors of this node.".
--spec list() -> [{monitor(), Nodes :: [node()], Servers :: [binary()]}].
+-doc "The sessions of this node.".
+-spec list() -> [{session(), Nodes :: [node()], Servers :: [binary()]}].
 list() ->
     [
-        {Monitor, Nodes, Servers}
-     || Monitor <- dyno_servers_target:all(),
-        #{nodes := Nodes, servers := Servers} <- [about(Monitor)]
+        {Session, Nodes, Servers}
+     || Session <- dyno_servers_target:all(),
+        #{nodes := Nodes, servers := Servers} <- [about(Session)]
     ].
 
--doc "The nodes and servers of a monitor, lost nodes, and failures of its sinks.".
--spec about(monitor()) -> #{
+-doc "The nodes and servers of a session, lost nodes, and failures of its sinks.".
+-spec about(session()) -> #{
     nodes := [node()],
     servers := [binary()],
     lost := lost(),
     sinks := [{Address :: binary(), dyno_servers_sink:failures()}]
 }.
-about(Monitor) -> gen_server:call(Monitor, about, ?TIMEOUT_MS).
+about(Session) -> gen_server:call(Session, about, ?TIMEOUT_MS).
 
 -doc "Selects more servers.".
--spec add(monitor(), [dyno_process_filter:t()]) -> ok | {error, dyno_error:error()}.
-add(Monitor, Servers) -> gen_server:call(Monitor, {add, Servers}, ?TIMEOUT_MS).
+-spec add(session(), [dyno_process_filter:t()]) -> ok | {error, dyno_error:error()}.
+add(Session, Servers) -> gen_server:call(Session, {add, Servers}, ?TIMEOUT_MS).
 
 -doc "Selects fewer servers.".
--spec remove(monitor(), [dyno_process_filter:t()]) -> ok | {error, dyno_error:error()}.
-remove(Monitor, Servers) -> gen_server:call(Monitor, {remove, Servers}, ?TIMEOUT_MS).
+-spec remove(session(), [dyno_process_filter:t()]) -> ok | {error, dyno_error:error()}.
+remove(Session, Servers) -> gen_server:call(Session, {remove, Servers}, ?TIMEOUT_MS).
 
 -doc "Like `subscribe/2`, with a queue of ten windows.".
--spec subscribe(monitor()) -> ok.
-subscribe(Monitor) -> subscribe(Monitor, 10).
+-spec subscribe(session()) -> ok.
+subscribe(Session) -> subscribe(Session, 10).
 
 -doc """
-The calling process gets `{dyno_servers, Monitor, Window, Dropped}` for each window, with the number
-dropped before it. Events come as `{dyno_servers, Monitor, Event}` at once: `{lost, Node, Error}`,
-`{back, Node}`, `{alarm, set | clear, Text}`; at the monitor's end `{left, Visits}`
+The calling process gets `{dyno_servers, Session, Window, Dropped}` for each window, with the number
+dropped before it. Events come as `{dyno_servers, Session, Event}` at once: `{lost, Node, Error}`,
+`{back, Node}`, `{alarm, set | clear, Text}`; at the session's end `{left, Visits}`
 (`t:dyno_target_visit:t/0`); at the level each `{each, Call}`, a map, for each callback within the
 limits of `each`.
 """.
--spec subscribe(monitor(), Most :: pos_integer()) -> ok.
-subscribe(Monitor, Most) -> gen_server:call(Monitor, {subscribe, Most}, ?TIMEOUT_MS).
+-spec subscribe(session(), Most :: pos_integer()) -> ok.
+subscribe(Session, Most) -> gen_server:call(Session, {subscribe, Most}, ?TIMEOUT_MS).
 
 -doc "Asks for the next window.".
--spec ready(monitor()) -> ok.
-ready(Monitor) -> gen_server:cast(Monitor, {ready, self()}).
+-spec ready(session()) -> ok.
+ready(Session) -> gen_server:cast(Session, {ready, self()}).
 
 -doc """
-Ends a window now, not at the next multiple of the interval. If another monitor shares the node, the
+Ends a window now, not at the next multiple of the interval. If another session shares the node, the
 window goes on.
 """.
--spec read(monitor()) -> ok.
-read(Monitor) -> gen_server:cast(Monitor, read).
+-spec read(session()) -> ok.
+read(Session) -> gen_server:cast(Session, read).
 
 -spec init({[node()], options(), pid()}) -> {ok, state()} | {error, {refused, dyno_error:error()}}.
 init({Nodes, #{sinks := Sinks, watches := Watches} = Options, Owner}) ->
@@ -363,5 +363,5 @@ given(_Pid, Subscriber) ->
 -spec terminate(term(), state()) -> ok.
 terminate(_Reason, #{sinks := Sinks, targets := Targets} = State) ->
     lists:foreach(fun dyno_servers_sink:stop/1, Sinks),
-    %% The next monitor finds the nodes free.
+    %% The next session finds the nodes free.
     tell({left, dyno_servers_target:leave(maps:values(Targets))}, State).

@@ -172,7 +172,7 @@ servers_spec() ->
             {~"count", ~"Handled", count, count, none, ~"Messages handled."},
             {~"arrival_rate", ~"Arrivals", PerSecond, arrival_rate, none, ~"Messages that came."},
             {~"service_rate", ~"Service rate", PerSecond, service_rate, none,
-                ~"What it could handle, busy all of the time."},
+                ~"Its rate if busy all of the time."},
             {~"saturates_at", ~"Saturates at", {number, ~"1"}, saturates_at, none,
                 ~"So many times today's rate keeps it busy all of the time."},
             {~"processes", ~"Processes", count, processes, none, ~"Of this name, all together."},
@@ -181,7 +181,7 @@ servers_spec() ->
             {~"wall", ~"In callbacks", ns, wall_ns, none, ~"Wall time, all together."},
             {at_least, ~"wall", wall_ns},
             {~"cpu_time", ~"On the processor", ns, cpu_ns, none,
-                ~"What callbacks ran of that; the rest they were blocked."},
+                ~"Callbacks ran for so long of that; the rest they were blocked."},
             {~"words", ~"Words", {integer, ~"words"}, words, none, ~"Allocated on the heap."},
             {text, ~"module", ~"Module"},
             {text, ~"behaviour", ~"Behaviour"},
@@ -209,14 +209,14 @@ callbacks_spec() ->
             {~"cpu_per_call", ~"CPU a call", ns, cpu_mean, none, ~"On a processor."},
             {~"words_per_call", ~"Words a call", {number, ~"words"}, words_mean, none,
                 ~"Allocated on the heap."},
-            {~"exceptions", ~"Exceptions", count, exceptions, lower, ~"That it ended with."},
+            {~"exceptions", ~"Exceptions", count, exceptions, lower, ~"Exceptions that ended it."},
             {~"stops", ~"Stops", count, stops, none, ~"Times it stopped its process."},
             {~"count", ~"Calls", count, count, none, ~"How often it ran."}
         ]
     ).
 
 messages_spec() ->
-    table(~"messages", ~"Kinds of messages by time", ~"wall", [
+    table(~"messages", ~"Messages by time", ~"wall", [
         {key, ~"server", ~"Server", name},
         {key, ~"message", ~"Message", tag},
         {text, ~"callback", ~"Callback"},
@@ -283,10 +283,10 @@ drawing(Lines) ->
 
 metric_list() ->
     [
-        {~"servers.probe", ~"What measuring adds to a callback", ~"ns", fun(Nodes, _) ->
+        {~"servers.probe", ~"Time that measuring adds to a callback", ~"ns", fun(Nodes, _) ->
             lists:max([0 | [Ns || #{probe_ns := Ns} <- Nodes]])
         end},
-        {~"servers.cost", ~"What measuring took of one scheduler", ~"ratio", fun(Nodes, _) ->
+        {~"servers.cost", ~"Time of one scheduler for measuring", ~"ratio", fun(Nodes, _) ->
             lists:max([0.0 | [Cost || #{cost := Cost} <- Nodes]])
         end},
         {~"servers.callbacks", ~"Callbacks of all servers of the nodes", ~"1/s", fun(Nodes, _) ->
@@ -365,20 +365,20 @@ histogram(Name, Title, Unit, Snapshot, Labels) ->
 warnings(Total, #{lost := Lost, dropped := Dropped, sinks := Sinks}) ->
     Nodes = dyno_servers_total:nodes(Total),
     Unselected =
-        "up to ~b more servers of ~ts are not measured: they are more than --most, or have not said "
-        "what they are",
+        "up to ~b more servers of ~ts are not measured: they are too many, or have not said what "
+        "they are",
     Unseen =
         "~ts: ~b processes with ~b callbacks are in no row: they ended before dyno could ask what "
-        "they were, or before there was room for them (--most)",
+        "they were, or before there was room for them",
     Missed =
-        "~ts: ~b of ~b callbacks ended before they could be timed, in processes that had just begun "
-        "or answered sys late: their busy time is a lower bound",
+        "~ts: ~b of ~b callbacks ended before they could be timed, in processes that had just "
+        "begun or answered sys late: their busy time is a lower bound",
     Counted =
         "~ts: callbacks were counted in ~ts of the time of the servers; rates and shares are of "
         "that time, sums are lower bounds",
     Servers = dyno_servers_total:servers(Total),
     None = "none of the servers that were selected ran in this time",
-    Failures = "~ts: ~b failed, ~b windows dropped~ts",
+    Failures = "~ts: ~b failed, ~b readings dropped~ts",
     [
         {Code, dyno_recording_part:text(Format, Arguments)}
      || {Code, Format, Arguments} <- lists:append([
@@ -443,6 +443,6 @@ level(#{level := Level, probe_ns := ProbeNs, cost := Cost} = OfNode) ->
             #{stepped_down := <<Why/binary>>} -> ["; stepped down: ", Why];
             #{} -> ""
         end,
-    dyno_recording_part:text("level ~ts: ~ts a callback, ~ts of a scheduler~ts", [
+    dyno_recording_part:text("detail ~ts: ~ts a callback, ~ts of a scheduler~ts", [
         Level, dyno_unit:format(ProbeNs, ~"ns"), dyno_unit:format(Cost, ~"ratio"), Down
     ]).

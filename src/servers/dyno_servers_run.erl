@@ -39,7 +39,7 @@ then.
     | {alarm, set | clear, Text :: binary()}
     | {each, #{atom() => term()}}.
 
--type state() :: #{monitor := dyno_servers:monitor(), atom() => term()}.
+-type state() :: #{session := dyno_servers:session(), atom() => term()}.
 
 -define(OWN, [for_ms, group, thresholds, show]).
 %% The longest wait for a busy node at the end.
@@ -59,15 +59,15 @@ attach(Nodes, Options) ->
         %% Invalid thresholds fail before an hour of measuring.
         Thresholds = maps:get(thresholds, Options, []),
         ok ?= dyno_threshold:check_all(Thresholds, dyno_servers_recording:known()),
-        {ok, Monitor} ?= dyno_servers:start(Nodes, maps:without(?OWN, Options)),
-        ok = dyno_servers:subscribe(Monitor),
-        %% The monitor attaches again to a lost node after its return.
+        {ok, Session} ?= dyno_servers:start(Nodes, maps:without(?OWN, Options)),
+        ok = dyno_servers:subscribe(Session),
+        %% The session attaches again to a lost node after its return.
         Plan = (maps:with([for_ms], Options))#{nodes => Nodes, targets => []},
         {ok, Plan, #{
             nodes => Nodes,
             options => Options,
-            monitor => Monitor,
-            ref => monitor(process, Monitor),
+            session => Session,
+            ref => monitor(process, Session),
             show => maps:get(show, Options, fun(_) -> ok end),
             total => dyno_servers_total:new(),
             dropped => 0,
@@ -77,16 +77,16 @@ attach(Nodes, Options) ->
 
 -doc false.
 -spec handle(term(), [], state()) -> {[dyno_observation:event()], state()}.
-handle({message, {dyno_servers, Monitor, Window, Dropped}}, _, #{monitor := Monitor} = State) ->
+handle({message, {dyno_servers, Session, Window, Dropped}}, _, #{session := Session} = State) ->
     {[], windowed(Window, Dropped, State)};
-handle({message, {dyno_servers, Monitor, Event}}, _, #{monitor := Monitor} = State) ->
+handle({message, {dyno_servers, Session, Event}}, _, #{session := Session} = State) ->
     {[], shown(Event, State)};
 handle({message, {'DOWN', Ref, process, _, _}}, _, #{ref := Ref} = State) ->
     {[failed], State};
-handle(finish, _, #{monitor := Monitor, nodes := Nodes} = State) ->
-    ok = dyno_servers:read(Monitor),
+handle(finish, _, #{session := Session, nodes := Nodes} = State) ->
+    ok = dyno_servers:read(Session),
     #{total := Total} = Last = last(erlang:monotonic_time(millisecond) + ?LAST_MS, State),
-    #{lost := Lost} = About = about(Monitor),
+    #{lost := Lost} = About = about(Session),
     OfNodes = dyno_servers_total:nodes(Total),
     Events = [
         case Lost of
@@ -100,9 +100,9 @@ handle(finish, _, #{monitor := Monitor, nodes := Nodes} = State) ->
 handle(_What, _, State) ->
     {[], State}.
 
-windowed(Window, Dropped, #{monitor := Monitor, show := Show} = State) ->
+windowed(Window, Dropped, #{session := Session, show := Show} = State) ->
     ok = Show({window, Window}),
-    ok = dyno_servers:ready(Monitor),
+    ok = dyno_servers:ready(Session),
     #{total := Total, dropped := Before} = State,
     State#{total := dyno_servers_total:add(Window, Total), dropped := Before + Dropped}.
 
@@ -111,11 +111,11 @@ shown(Event, #{show := Show} = State) ->
     with_alarm(Event, State).
 
 %% One more window comes, of the time since the last one.
-last(EndsMs, #{monitor := Monitor, ref := Ref} = State) ->
+last(EndsMs, #{session := Session, ref := Ref} = State) ->
     receive
-        {dyno_servers, Monitor, Window, Dropped} -> windowed(Window, Dropped, State);
-        {dyno_servers, Monitor, Event} -> last(EndsMs, shown(Event, State));
-        {'DOWN', Ref, process, Monitor, _} -> State
+        {dyno_servers, Session, Window, Dropped} -> windowed(Window, Dropped, State);
+        {dyno_servers, Session, Event} -> last(EndsMs, shown(Event, State));
+        {'DOWN', Ref, process, Session, _} -> State
     after max(0, EndsMs - erlang:monotonic_time(millisecond)) ->
         State
     end.
@@ -128,18 +128,18 @@ with_alarm({alarm, _, Text}, #{alarms := Before} = State) when length(Before) < 
 with_alarm(_Event, State) ->
     State.
 
-about(Monitor) ->
+about(Session) ->
     try
-        About = maps:with([lost, sinks], dyno_servers:about(Monitor)),
-        ok = dyno_servers:stop(Monitor),
-        About#{visits => visits(Monitor)}
+        About = maps:with([lost, sinks], dyno_servers:about(Session)),
+        ok = dyno_servers:stop(Session),
+        About#{visits => visits(Session)}
     catch
         exit:_ -> #{lost => #{}, sinks => [], visits => []}
     end.
 
-visits(Monitor) ->
+visits(Session) ->
     receive
-        {dyno_servers, Monitor, {left, Visits}} -> Visits
+        {dyno_servers, Session, {left, Visits}} -> Visits
     after 0 -> []
     end.
 

@@ -3,11 +3,11 @@
 
 -module(dyno_servers_target).
 -moduledoc false.
-%% A measured node: its agent, attached once for all monitors (dyno_servers), which share its
-%% windows. At whole multiples of the interval it reads a window and sends it to each monitor. A
-%% lost node is attached again as soon as possible. The process ends with its last monitor.
+%% A measured node: its agent, attached once for all sessions (dyno_servers), which share its
+%% windows. At whole multiples of the interval it reads a window and sends it to each session. A
+%% lost node is attached again as soon as possible. The process ends with its last session.
 %%
-%% A monitor receives {dyno_servers_target, Node, EndMs, Message}, where Message is {window,
+%% A session receives {dyno_servers_target, Node, EndMs, Message}, where Message is {window,
 %% Window}, {lost, Error}, {alive, []} or {back, []}; and, at the level each, {dyno_servers_target,
 %% each, Call}.
 
@@ -25,7 +25,7 @@
     target := dyno_target:t() | lost,
     %% Probes whether a lost node is back: a suspended node does not answer for seconds.
     reconnects := {pid(), reference()} | none,
-    monitors := #{pid() => {reference(), [dyno_agent_process_filter:selector()]}}
+    sessions := #{pid() => {reference(), [dyno_agent_process_filter:selector()]}}
 }.
 
 -define(INSTRUMENT, dyno_agent_servers).
@@ -45,7 +45,7 @@ join(Node, Selectors, Options) ->
             try
                 gen_server:call(Pid, {join, Selectors, Options}, ?JOIN_MS)
             catch
-                %% The last monitor has just ended.
+                %% The last session has just ended.
                 exit:{Gone, _} when Gone =:= normal; Gone =:= noproc ->
                     join(Node, Selectors, Options)
             end;
@@ -56,7 +56,7 @@ join(Node, Selectors, Options) ->
 -spec change(pid(), add | remove, [dyno_agent_process_filter:selector()]) -> ok.
 change(Pid, How, Selectors) -> gen_server:call(Pid, {How, Selectors}, ?JOIN_MS).
 
--doc "The calling monitor is about to end: agents that only it used leave their nodes.".
+-doc "The calling session is about to end: agents that only it used leave their nodes.".
 -spec leave([pid()]) -> [dyno_target_visit:t()].
 leave(Pids) ->
     Requests = [gen_server:send_request(Pid, leave) || Pid <- Pids],
@@ -67,22 +67,22 @@ leave(Pids) ->
 all() ->
     lists:usort(
         lists:append([
-            gen_server:call(Name, monitors, ?JOIN_MS)
+            gen_server:call(Name, sessions, ?JOIN_MS)
          || Name <- registered(), lists:prefix(?PREFIX, atom_to_list(Name))
         ])
     ).
 
 -spec init({node(), [dyno_agent_process_filter:selector()], dyno_servers:options(), pid()}) ->
     {ok, state()} | {stop, {?MODULE, refused, dyno_error:error()}}.
-init({Node, Selectors, Options, Monitor}) ->
+init({Node, Selectors, Options, Session}) ->
     process_flag(trap_exit, true),
     proc_lib:set_label({?MODULE, Node}),
-    State = joined(Monitor, Selectors, #{
+    State = joined(Session, Selectors, #{
         node => Node,
         options => Options,
         target => lost,
         reconnects => none,
-        monitors => #{}
+        sessions => #{}
     }),
     case attached(State) of
         {ok, Attached} ->
@@ -108,42 +108,42 @@ attached(#{node := Node, options := Options} = State) ->
         {ok, State#{target := Target}}
     end.
 
-selectors(#{monitors := Monitors}) ->
-    lists:uniq(lists:append([Of || {_, Of} <- maps:values(Monitors)])).
+selectors(#{sessions := Sessions}) ->
+    lists:uniq(lists:append([Of || {_, Of} <- maps:values(Sessions)])).
 
-joined(Monitor, Selectors, #{monitors := Monitors} = State) ->
-    State#{monitors := Monitors#{Monitor => {monitor(process, Monitor), Selectors}}}.
+joined(Session, Selectors, #{sessions := Sessions} = State) ->
+    State#{sessions := Sessions#{Session => {monitor(process, Session), Selectors}}}.
 
 -spec handle_call(term(), gen_server:from(), state()) ->
     {reply, term(), state()} | {stop, normal, {left, [dyno_target_visit:t()]}, state()}.
-handle_call({join, Selectors, Asked}, {Monitor, _}, #{node := Node, options := Options} = State) ->
+handle_call({join, Selectors, Asked}, {Session, _}, #{node := Node, options := Options} = State) ->
     Differing = [
         Key
      || Key <- [interval_ms, level], map_get(Key, Asked) =/= map_get(Key, Options)
     ],
     case Differing of
         [] ->
-            {reply, {ok, self()}, changed(State, joined(Monitor, Selectors, State))};
+            {reply, {ok, self()}, changed(State, joined(Session, Selectors, State))};
         [Key | _] ->
             {reply, {error, {?MODULE, {different, Node, Key, map_get(Key, Options)}}}, State}
     end;
-handle_call(monitors, _From, #{monitors := Monitors} = State) ->
-    {reply, maps:keys(Monitors), State};
-handle_call(leave, {Monitor, _}, State) ->
-    case without(Monitor, State) of
+handle_call(sessions, _From, #{sessions := Sessions} = State) ->
+    {reply, maps:keys(Sessions), State};
+handle_call(leave, {Session, _}, State) ->
+    case without(Session, State) of
         {stop, normal, Last} ->
             {stop, normal, {left, left(Last)}, Last#{target := lost}};
         {noreply, Others} ->
             {reply, {left, []}, Others}
     end;
-handle_call({How, Selectors}, {Monitor, _}, #{monitors := Monitors} = State) ->
-    #{Monitor := {Ref, Before}} = Monitors,
+handle_call({How, Selectors}, {Session, _}, #{sessions := Sessions} = State) ->
+    #{Session := {Ref, Before}} = Sessions,
     Selected =
         case How of
             add -> lists:uniq(Before ++ Selectors);
             remove -> Before -- Selectors
         end,
-    {reply, ok, changed(State, State#{monitors := Monitors#{Monitor := {Ref, Selected}}})}.
+    {reply, ok, changed(State, State#{sessions := Sessions#{Session := {Ref, Selected}}})}.
 
 changed(Before, #{target := #{instrument := Pid}} = After) ->
     tell(Pid, add, selectors(After) -- selectors(Before)),
@@ -170,12 +170,12 @@ handle_info({tick, EndMs}, #{options := Options} = State) ->
     New = read(EndMs, State),
     ok = next_tick(Options),
     {noreply, New};
-handle_info({read, EndMs}, #{monitors := Monitors} = State) when map_size(Monitors) =:= 1 ->
+handle_info({read, EndMs}, #{sessions := Sessions} = State) when map_size(Sessions) =:= 1 ->
     {noreply, read(EndMs, State)};
 handle_info({'DOWN', Ref, process, Pid, Why}, #{reconnects := {Pid, Ref}} = State) ->
     {noreply, reconnected(Why, State#{reconnects := none})};
-handle_info({dyno_servers, each, Call}, #{monitors := Monitors} = State) ->
-    lists:foreach(fun(Pid) -> Pid ! {?MODULE, each, Call} end, maps:keys(Monitors)),
+handle_info({dyno_servers, each, Call}, #{sessions := Sessions} = State) ->
+    lists:foreach(fun(Pid) -> Pid ! {?MODULE, each, Call} end, maps:keys(Sessions)),
     {noreply, State};
 handle_info(Message, #{target := Target, node := Node} = State) ->
     case {dyno_target:event(Message, [Target || Target =/= lost]), Message} of
@@ -186,13 +186,13 @@ handle_info(Message, #{target := Target, node := Node} = State) ->
         {{without, _, _, Why}, _} -> {noreply, lost({dyno_agent, {failed, Node, Why}}, State)}
     end.
 
-without(Pid, #{monitors := Monitors} = State) ->
-    case Monitors of
-        #{Pid := _} when map_size(Monitors) =:= 1 ->
+without(Pid, #{sessions := Sessions} = State) ->
+    case Sessions of
+        #{Pid := _} when map_size(Sessions) =:= 1 ->
             {stop, normal, State};
         #{Pid := {Ref, _}} ->
             true = demonitor(Ref, [flush]),
-            {noreply, changed(State, State#{monitors := maps:remove(Pid, Monitors)})};
+            {noreply, changed(State, State#{sessions := maps:remove(Pid, Sessions)})};
         #{} ->
             {noreply, State}
     end.
@@ -207,7 +207,7 @@ next_tick(#{interval_ms := IntervalMs}) ->
 read(EndMs, #{target := #{instrument := Pid}, node := Node} = State) ->
     try
         true = dyno_target_silence:is_connected(Node),
-        tell_monitors(EndMs, ?INSTRUMENT:next(Pid), State)
+        tell_sessions(EndMs, ?INSTRUMENT:next(Pid), State)
     catch
         %% A message follows: the node is lost.
         error:{badmatch, false} -> tell_all(EndMs, {alive, []}, State);
@@ -233,18 +233,18 @@ reconnected({connect, {error, Error}}, State) ->
 reconnected(_Crashed, State) ->
     State.
 
-tell_monitors(EndMs, #{servers := Servers} = Window, #{monitors := Monitors} = State) ->
+tell_sessions(EndMs, #{servers := Servers} = Window, #{sessions := Sessions} = State) ->
     maps:foreach(
-        fun(Monitor, {_, Selectors}) ->
+        fun(Session, {_, Selectors}) ->
             Of = [Server || Server <- Servers, dyno_process_filter:is_of(Server, Selectors)],
-            send([Monitor], EndMs, {window, Window#{servers := Of}}, State)
+            send([Session], EndMs, {window, Window#{servers := Of}}, State)
         end,
-        Monitors
+        Sessions
     ),
     State.
 
-tell_all(EndMs, Message, #{monitors := Monitors} = State) ->
-    send(maps:keys(Monitors), EndMs, Message, State),
+tell_all(EndMs, Message, #{sessions := Sessions} = State) ->
+    send(maps:keys(Sessions), EndMs, Message, State),
     State.
 
 send(Pids, EndMs, Message, #{node := Node}) ->
@@ -264,11 +264,11 @@ terminate(_Reason, State) ->
 -spec format_error(reason()) -> unicode:chardata().
 format_error({different, Node, interval_ms, Ms}) ->
     io_lib:format(
-        "another monitor of ~ts has windows of ~ts; take the same interval, or stop it",
+        "another dyno servers measures ~ts every ~ts; take the same interval, or end it",
         [Node, dyno_unit:format(Ms, ~"ms")]
     );
 format_error({different, Node, level, Level}) ->
     io_lib:format(
-        "another monitor of ~ts measures at the level ~ts; take the same level, or stop it",
+        "another dyno servers measures ~ts with the detail ~ts; take the same one, or end it",
         [Node, Level]
     ).

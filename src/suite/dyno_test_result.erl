@@ -157,8 +157,8 @@ not_called_warnings(Readings) ->
     end.
 
 never_seen() ->
-    "no measured function was called: of ~b functions that the patterns name none was seen; see whether "
-    "they name the code that does the work".
+    "no measured function was called: of ~b functions that the patterns name none was seen; see "
+    "whether they name the code that does the work".
 
 %% A module is loaded at its first call.
 is_none_loaded(Readings) ->

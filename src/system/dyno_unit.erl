@@ -7,7 +7,7 @@ Writes a value with its unit for people, and reads their spelling. The only tabl
 recordings, options, thresholds, specifications and output.
 
 A recording has units in a fixed spelling (`t:unit/0`). `format/2` makes a short text, `parse/1`
-reads a text into the base unit of its kind, and `to_base/2` converts to that base unit, for
+reads a text into the base unit of its dimension, and `to_base/2` converts to that unit, for
 comparison. Prefixes are decimal (1 kB is 1,000 B) unless written as KiB, MiB or GiB.
 """.
 
@@ -16,15 +16,15 @@ comparison. Prefixes are decimal (1 kB is 1,000 B) unless written as KiB, MiB or
 %% From people
 -export([parse/1, accepted/0, usual/1]).
 %% Arithmetic
--export([to_base/2, kind/1, base/1, units/0]).
+-export([to_base/2, dimension/1, base/1, units/0]).
 
--export_type([unit/0, kind/0, reason/0]).
+-export_type([unit/0, dimension/0, reason/0]).
 
 -doc "A recording's spelling: one of `units/0`.".
 -type unit() :: binary().
 
--doc "Only values of the same kind can be compared.".
--type kind() ::
+-doc "Only values of the same dimension can be compared.".
+-type dimension() ::
     time
     | size
     | words
@@ -49,7 +49,7 @@ comparison. Prefixes are decimal (1 kB is 1,000 B) unless written as KiB, MiB or
 %% Below the range of floats, with room for factors.
 -define(MAX_READABLE, 1.0e290).
 
-%% Unit in a recording, kind, factor to the base unit as a fraction.
+%% Unit in a recording, dimension, factor to the base unit as a fraction.
 -define(UNITS, [
     {~"ns", time, {1, 1}},
     {~"us", time, {1_000, 1}},
@@ -72,28 +72,28 @@ comparison. Prefixes are decimal (1 kB is 1,000 B) unless written as KiB, MiB or
 units() ->
     [Unit || {Unit, _, _} <- ?UNITS].
 
--doc "The kind of a unit.".
--spec kind(unit()) -> {ok, kind()} | error.
-kind(Unit) ->
+-doc "The dimension of a unit.".
+-spec dimension(unit()) -> {ok, dimension()} | error.
+dimension(Unit) ->
     case lists:keyfind(Unit, 1, ?UNITS) of
-        {Unit, Kind, _} -> {ok, Kind};
+        {Unit, Dimension, _} -> {ok, Dimension};
         false -> error
     end.
 
--doc "The base unit of a kind.".
--spec base(kind()) -> unit().
-base(Kind) ->
-    {Unit, Kind, {1, 1}} = lists:keyfind(Kind, 2, ?UNITS),
+-doc "The base unit of a dimension.".
+-spec base(dimension()) -> unit().
+base(Dimension) ->
+    {Unit, Dimension, {1, 1}} = lists:keyfind(Dimension, 2, ?UNITS),
     Unit.
 
 -doc """
-Converts a value to the base unit of its kind: `{12, ~"ms"}` is `{12000000, ~"ns"}`. Accepts units
-of recordings and those of people.
+Converts a value to the base unit of its dimension: `{12, ~"ms"}` is `{12000000, ~"ns"}`. Accepts
+units of recordings and those of people.
 """.
 -spec to_base(number(), unit()) -> {ok, {number(), unit()}} | error.
 to_base(Value, Unit) ->
     case row(Unit) of
-        {_, Kind, Factor} -> {ok, {scale(Value, Factor), base(Kind)}};
+        {_, Dimension, Factor} -> {ok, {scale(Value, Factor), base(Dimension)}};
         false -> error
     end.
 
@@ -116,11 +116,11 @@ format(Value, Unit, _Digits) when abs(Value) > ?MAX_READABLE ->
 format(Value, Unit, Digits) ->
     %% Only a recording's units: in a user's metric `m` is a metre, not a minute.
     case lists:keyfind(Unit, 1, ?UNITS) of
-        {Unit, Kind, Of} ->
+        {Unit, Dimension, Of} ->
             Base = scale(Value, Of),
             %% Rounding comes before the prefix: 999.96 ns is 1 us, not 1000 ns.
-            Shown = max(Digits, whole_digits(Kind)),
-            {Factor, Suffix} = prefix(abs(rounded(Base, Shown)), prefixes(Kind)),
+            Shown = max(Digits, whole_digits(Dimension)),
+            {Factor, Suffix} = prefix(abs(rounded(Base, Shown)), prefixes(Dimension)),
             iolist_to_binary([digits(scale(Base, Factor), Digits), Suffix]);
         false ->
             iolist_to_binary([digits(Value, Digits), " ", Unit])
@@ -129,7 +129,7 @@ format(Value, Unit, Digits) ->
 -doc """
 Reads a number with an optional unit: `20 ms`, `0.1 %`, `512MB`, `10 k/s`, `1.5e3`.
 
-The result is in the base unit of its kind; a whole number stays an exact integer.
+The result is in the base unit of its dimension; a whole number stays an exact integer.
 """.
 -spec parse(unicode:chardata()) -> {ok, {number(), unit()}} | {error, reason()}.
 parse(Chars) ->
@@ -145,8 +145,8 @@ parse(Chars) ->
                     {error, {number_out_of_range, element(1, Sign)}};
                 {false, _} ->
                     {error, {unknown_unit, UnitAt, Name}};
-                {{Name, Kind, {Up, Down}}, {ok, {Above, Below}}} ->
-                    {ok, {fraction(Above * Up, Below * Down), base(Kind)}}
+                {{Name, Dimension, {Up, Down}}, {ok, {Above, Below}}} ->
+                    {ok, {fraction(Above * Up, Below * Down), base(Dimension)}}
             end;
         nomatch ->
             Trimmed = string:trim(Text, leading),
@@ -158,8 +158,8 @@ parse(Chars) ->
 accepted() ->
     [Name || {Name, _, _} <- written(), Name =/= <<>>].
 
--doc "The most usual units of a kind, in words.".
--spec usual(kind()) -> string().
+-doc "The most usual units of a dimension, in words.".
+-spec usual(dimension()) -> string().
 usual(time) -> "ns, us, ms, s, min or h";
 usual(size) -> "B, kB, MB, GB, KiB, MiB or GiB";
 usual(words) -> "words, or no unit";
@@ -210,10 +210,11 @@ prefixes(rate) -> counted(" /s", "/s");
 prefixes(words) -> counted(" words", " words");
 prefixes(words_per_call) -> counted(" words/call", " words/call").
 
-whole_digits(Kind) when Kind =:= number; Kind =:= rate; Kind =:= words; Kind =:= words_per_call ->
-    4;
-whole_digits(_) ->
-    1.
+whole_digits(Dimension) ->
+    case lists:member(Dimension, [number, rate, words, words_per_call]) of
+        true -> 4;
+        false -> 1
+    end.
 
 %% Counts stay whole up to 10,000: 6172, not 6.17 k.
 counted(Plain, Prefixed) ->

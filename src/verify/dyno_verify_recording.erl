@@ -220,9 +220,9 @@ properties_spec() ->
         columns => [
             text(~"property", ~"Property", key, fun(#{property := Name}) -> Name end),
             name(~"node", ~"Node", key, node),
-            count(~"processes", ~"Processes", ~"That it is for.", processes),
+            count(~"processes", ~"Processes", ~"Processes of the property.", processes),
             count(~"seen", ~"Seen",
-                ~"That did something that it is about, or were seen to their end.",
+                ~"With an event of the property, or seen to their end.",
                 seen),
             count(~"violations", ~"Broken", ~"How often it did not hold.", no),
             count(~"met", ~"Met", ~"Processes for which nothing can break it any more.", yes),
@@ -245,7 +245,7 @@ partitions_spec() ->
             ),
             count(~"gap", ~"With a gap", ~"Processes that were cut off.", gap),
             count(~"open", ~"Running", ~"Processes that had not ended.", open),
-            count(~"events", ~"Events", ~"That came.", events),
+            count(~"events", ~"Events", ~"Received events.", events),
             {~"rate", ~"Events a second", {number, ~"1/s"}, fun(#{rate := Rate}) -> Rate end}
         ]
     }.

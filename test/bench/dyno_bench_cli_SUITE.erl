@@ -134,7 +134,7 @@ values(_Config) ->
         maps:get(mode, Options, compare)
     end,
     ?assertEqual(compare, Mode(#{})),
-    ?assertEqual(compare, Mode(#{concurrency => ~"3", threshold => ~"5%"})),
+    ?assertEqual(compare, Mode(#{concurrency => ~"3", tolerance => ~"5%"})),
     ?assertEqual({continuous, #{sample_ms => 100, samples => 20}},
         Mode(#{duration => ~"100", samples => ~"20"})),
     ?assertEqual({continuous, #{}}, Mode(#{report => ~"full"})),
@@ -145,7 +145,7 @@ values(_Config) ->
     ],
     ?assertEqual({squeeze, #{min => 2, max => 8, step => 2, threshold => 1}},
         Mode(#{squeeze => true, min => ~"2", max => ~"8", step => ~"2", threshold => ~"1"})),
-    {ok, #{threshold := 0.05}} = Parse(#{threshold => ~"5%"}, 2),
+    {ok, #{threshold := 0.05}} = Parse(#{tolerance => ~"5%"}, 2),
     [
         begin
             {error, Reason} = Parse(Values, 1),
@@ -159,12 +159,13 @@ values(_Config) ->
             #{loop => ~"-1M"}, #{loop => ~"M"}, #{loop => ~"1MB"}, #{loop => ~"1.5"},
             #{concurrency => ~"-1"}, #{concurrency => ~"two"}, #{concurrency => ~"10001"},
             #{min => ~"1"}, #{max => ~"1"}, #{step => ~"1"}, #{threshold => ~"3"},
-            #{squeeze => true, threshold => ~"3%"}, #{squeeze => true, threshold => ~"0"},
+            #{squeeze => true, threshold => ~"3%"}, #{squeeze => true, tolerance => ~"3%"},
+            #{squeeze => true, threshold => ~"0"},
             #{squeeze => true, concurrency => ~"2"}, #{squeeze => true, loop => ~"1"},
             #{squeeze => true, cv => ~"0.1"}, #{squeeze => true, step => ~"0"},
             #{squeeze => true, max => ~"99999999"}, #{loop => ~"1", duration => ~"1"},
             #{loop => ~"1", cv => ~"0.1"}, #{cv => ~"0.1", samples => ~"1"},
-            #{duration => ~"1", time => ~"1s"}, #{report => ~"full", format => ~"json"}
+            #{duration => ~"1", for => ~"1s"}, #{report => ~"full", format => ~"json"}
         ]
     ].
 
@@ -220,7 +221,7 @@ ten_thousand_processes(Config) ->
     File = filename:join(proplists:get_value(priv_dir, Config), "crowd.json"),
     dyno_tries:hold(3, fun() ->
         Begin = erlang:monotonic_time(second),
-        {0, Out, _} = dyno(Config, Codes ++ ["-c", "10000", "--time", "4s", "-o", File]),
+        {0, Out, _} = dyno(Config, Codes ++ ["-c", "10000", "--for", "4s", "-o", File]),
         %% As many rounds as a verdict needs may take longer, which is said.
         ?assert(erlang:monotonic_time(second) - Begin < 60, Out),
         {ok, Document} = dyno_recording_file:read(File),
@@ -238,7 +239,7 @@ recording_too(Config) ->
     {ok, #{~"parameters" := #{~"mode" := ~"continuous"}}} = dyno_recording_file:read(File).
 
 help(Config) ->
-    {0, Out, ~""} = dyno(Config, ["--help"]),
+    {0, Out, ~""} = dyno(Config, ["--help-all"]),
     [
         ?assertMatch({_, _}, binary:match(Out, Option), Option)
      || Option <- [~"-q, --squeeze", ~"--pa FOLDER", ~"-l, --loop N", ~"-v, --verbose", ~"--cv X"]

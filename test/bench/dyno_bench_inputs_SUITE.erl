@@ -140,7 +140,7 @@ the_console_shows_codes_by_inputs(_Config) ->
 the_command_line_takes_inputs(Config) ->
     File = filename:join(proplists:get_value(priv_dir, Config), "inputs.json"),
     Run = fun(Inputs) ->
-        dyno_command:run(["bench", "r(X) -> {X, X}.", "--time", "50ms", "-o", File] ++
+        dyno_command:run(["bench", "r(X) -> {X, X}.", "--for", "50ms", "-o", File] ++
             lists:append([["--input", Input] || Input <- Inputs]))
     end,
     ?assertMatch({2, <<"dyno: --input takes NAME=CODE", _/binary>>}, Run(["n"])),

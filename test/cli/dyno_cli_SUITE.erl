@@ -23,8 +23,8 @@ all() ->
 groups() ->
     [
         {arguments, [], [
-            help, help_is_whole, completion, man, bad_input, text_from_elsewhere, options, report_command, compare, baseline,
-            linked
+            help, help_is_whole, help_fits_two_screens, renamed_are_gone, completion, man,
+            bad_input, text_from_elsewhere, options, report_command, compare, baseline, linked
         ]},
         {endings, [], [statuses, outputs, planted_files, crash, suite_output, quiet, progress_lines, unwritable,
             reader_gone, disk_full, device_full, ended_by_what_it_ran, ended_in_another_vm]},
@@ -133,7 +133,7 @@ text_from_elsewhere(Config) ->
             ["servers", Text], ["servers", Text ++ "@127.0.0.1"], ["trace", Text],
             ["trace", "a@b", Text], ["profile", "--eval", Text], ["new", Text, Text],
             ["verify", Text, "a@b"], ["workload", Text], ["help", Text],
-            ["bench", "1", "--time", Text], ["trace", "--replay", Trace],
+            ["bench", "1", "--for", Text], ["trace", "--replay", Trace],
             ["trace", "--replay", Trace, "--format", "json"]
         ]
     ].
@@ -170,6 +170,37 @@ help_is_whole(_Config) ->
      || {_, Module, _} <- dyno_commands:all()
     ].
 
+%% --help of each command in 48 lines of 80 columns; --help-all has each option.
+help_fits_two_screens(_Config) ->
+    Look = (dyno_cli_terminal:file_look())#{width => 80},
+    [
+        begin
+            Lines = string:split(unicode:characters_to_list(dyno_cli_help:command(C, Look)), "\n", all),
+            ?assert(length(Lines) - 1 =< 48, {Name, length(Lines) - 1}),
+            ?assertEqual([], [Line || Line <- Lines, length(Line) > 80, not is_example(Line)], Name),
+            Full = unicode:characters_to_binary(dyno_cli_help:full(C, Look)),
+            [
+                ?assertMatch({_, _}, binary:match(Full, list_to_binary(element(1, Row))), Row)
+             || Row <- dyno_cli_command:rows(Module:command())
+            ]
+        end
+     || {Name, Module, _} = C <- dyno_commands:all()
+    ].
+
+%% A line to copy is not wrapped.
+is_example(Line) -> lists:prefix("  dyno ", Line).
+
+%% What was renamed is no option any more.
+renamed_are_gone(_Config) ->
+    [
+        begin
+            {ok, Module} = dyno_commands:module(Command),
+            Is = [dyno_cli_option:long(Row) || Row <- dyno_cli_command:rows(Module:command())],
+            ?assertNot(lists:member(Option, Is), {Command, Option})
+        end
+     || {Command, Option, _} <- dyno_cli_renamed:all()
+    ].
+
 %% Files need not be there.
 parsed(Line) ->
     ["dyno", Name | Words] = dyno_documents:words(Line),
@@ -203,7 +234,7 @@ bad_input(Config) ->
             {["record", "a@b", "--repeat", "999999999999"], [~"from 1 to 10000, not"]},
             {["bench", "1", "-s", "999999999999"], [~"from 1 to 1000000, not"]},
             {["bench", "1", "-d", "999999999999"], [~"from 1 to 720000000, not"]},
-            {["bench", "1", "--time", "99999999h"], [~"up to 200h"]},
+            {["bench", "1", "--for", "99999999h"], [~"up to 200h"]},
             {["trace", "a@b", "m:f", "--for", "99999999h"], [~"up to 200h"]},
             {["profile", "a@b", "--for", "99999999h"], [~"up to 200h"]},
             {["profile"], [~"NODE", ~"--eval"]},
@@ -221,8 +252,8 @@ bad_input(Config) ->
             {["test", "x", "--sizes"], [~"--sizes N,N"]},
             {["test", "x", "--sizes", "1,0"], [~"--sizes", ~"\"1,0\"", ~"from 1 up"]},
             {["test", "x", "--sizes", "ten"], [~"\"ten\""]},
-            {["test", "x", "--duration", "10"], [~"--duration", ~"\"10\"", ~"10s"]},
-            {["test", "x", "--duration", "0s"], [~"above 0"]},
+            {["test", "x", "--for", "10"], [~"--for", ~"\"10\"", ~"10s"]},
+            {["test", "x", "--for", "0s"], [~"above 0"]},
             {["test", "x", "--warmup", "1 fortnight"], [~"--warmup"]},
             {["test", "x", "--interval", ""], [~"--interval"]},
             {["test", "x", "--level", "tiem"], [~"did you mean time?"]},
@@ -251,6 +282,11 @@ bad_input(Config) ->
             {["trace", "a@host", "x:y", "--latency", "--tree"], [~"--tree", ~"--latency"]},
             {["trace", "a@host", "x:y", "--above", "x"], [~"--above", ~"10ms"]},
             {["trace", "--replay", "missing.jsonl"], [~"missing.jsonl"]},
+            {["test", "x", "--duration", "10s"],
+                [~"dyno test has no option --duration; it is --for TIME now"]},
+            {["test", "x", "--for=1s", "--no-control"], [~"it is --without control now"]},
+            {["bench", "1", "--threshold", "3%"], [~"--threshold takes a whole", ~"--tolerance 3%"]},
+            {["servers", "a@b", "--level=time"], [~"it is --detail DETAIL now"]},
             {["report"], [~"RECORDING"]},
             {["report", "missing.json"], [~"missing.json"]}
         ]
@@ -261,7 +297,7 @@ bad_input(Config) ->
 options(Config) ->
     ok = file:make_dir(filename:join(proplists:get_value(work, Config), "x y")),
     Arguments =
-        ["test", "options", "--sizes", "1, 20", "--duration", "1.5s", "--warmup", "200ms"] ++
+        ["test", "options", "--sizes", "1, 20", "--for", "1.5s", "--warmup", "200ms"] ++
             ["--interval=1s", "--pattern", "a:_/_", "--pattern", "b:c/1", "--level", "count"] ++
             ["--threshold", "latency.p99 < 20 ms", "--pa", "x y", "--name", "n", "--cookie", "c"] ++
             ["-o", "kept.json", "-o", "seen.txt", "--format", "json"],
@@ -333,7 +369,7 @@ baseline(Config) ->
 
 baseline_once(Config) ->
     Bench = fun(Code, More) ->
-        served(Config, ["bench", Code, "--label", "a", "--time", "300ms" | More])
+        served(Config, ["bench", Code, "--label", "a", "--for", "300ms" | More])
     end,
     {0, _, ~""} = Bench("lists:seq(1, 10).", ["-o", "base.json"]),
     Gate = [
@@ -375,7 +411,7 @@ linked(Config) ->
     ok = file:make_symlink(Escript, Link),
     case file:copy(filename:join(code:priv_dir(dyno), Library), Beside) of
         {ok, _} ->
-            Arguments = ["bench", "ok.", "--time", "50ms", "-o", "x.json"],
+            Arguments = ["bench", "ok.", "--for", "50ms", "-o", "x.json"],
             {Status, Out, Errors} =
                 dyno([{escript, Link} | proplists:delete(escript, Config)], Arguments),
             ?assertEqual({0, nomatch}, {Status, binary:match(Out, ~"wall clock")}, Errors);
@@ -565,7 +601,7 @@ device_full(Config) ->
 ended_by_what_it_ran(Config) ->
     [
         begin
-            {Status, Out, Error} = dyno(Config, ["bench", Code, "--time", "5s"]),
+            {Status, Out, Error} = dyno(Config, ["bench", Code, "--for", "5s"]),
             ?assertEqual({Code, 3, ~""}, {Code, Status, Out}),
             ?assertMatch({_, _}, binary:match(Error, ~"halt() or init:stop()"), {Code, Error}),
             ?assertEqual(1, length(binary:matches(Error, ~"\n")), Error)
@@ -577,7 +613,7 @@ ended_by_what_it_ran(Config) ->
     {3, _, Killed} = dyno(Config, ["bench", "os:cmd(\"kill -KILL \" ++ os:getpid())"]),
     ?assertMatch({_, _}, binary:match(Killed, ~"Erlang VM was killed (status 137)")),
     %% Programs that the code starts are not asked for the mark.
-    {0, _, _} = dyno(Config, ["bench", "false = os:getenv(\"DYNO_MARKED\")", "--time", "5ms"]).
+    {0, _, _} = dyno(Config, ["bench", "false = os:getenv(\"DYNO_MARKED\")", "--for", "5ms"]).
 
 %% There it is the code that failed.
 ended_in_another_vm(Config) ->

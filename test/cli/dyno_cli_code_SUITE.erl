@@ -53,10 +53,10 @@ commands_find_it(Config) ->
             ?assertEqual({hd(Arguments), 0}, {hd(Arguments), Status}, {Out, Errors})
         end
      || Arguments <- [
-            ["bench", "1 = built_for_test:built().", "--time", "20ms"],
-            ["bench", "1 = built_for_test:built().", "-i", "--vms", "1", "--time", "20ms"],
+            ["bench", "1 = built_for_test:built().", "--for", "20ms"],
+            ["bench", "1 = built_for_test:built().", "-i", "--vms", "1", "--for", "20ms"],
             ["profile", "--eval", "1 = built_for_test:built()", "--for", "300ms"],
-            ["test", "../../calls.erl", "--no-control"]
+            ["test", "../../calls.erl", "--without", "control"]
         ]
     ].
 
@@ -68,7 +68,7 @@ last_built_is_taken(Config) ->
             [ok = file:change_time(File, {{2026, 1, 1}, {0, 0, 0}}) || File <- Files],
             ok = file:change_time(Last, {{2026, 1, 2}, {0, 0, 0}}),
             {0, _, Note} = ask(Config, Root, [
-                "bench", lists:concat([N, " = built_for_test:built()."]), "-i", "--vms", "1", "--time",
+                "bench", lists:concat([N, " = built_for_test:built()."]), "-i", "--vms", "1", "--for",
                 "20ms", "-v"
             ]),
             ?assertMatch({_, _}, binary:match(Note, Profile), Note)
@@ -111,7 +111,7 @@ others_code_is_not_run(Config) ->
 one_option(Config) ->
     Root = project(Config, "none"),
     built(Root, "here", 1),
-    Bench = ["bench", "1 = built_for_test:built().", "--time", "20ms"],
+    Bench = ["bench", "1 = built_for_test:built().", "--for", "20ms"],
     Profile = ["profile", "--eval", "1 = built_for_test:built()", "--for", "300ms"],
     [
         {0, _, _} = ask(Config, Root, Line ++ Option)

@@ -139,7 +139,7 @@ programs_of_a_killed_launcher(Config) ->
             {Mark, Arguments ++ [lists:flatten(io_lib:format(Code, [Mark]))]}
         end
      || {N, Arguments, Code} <- [
-            {1, ["bench", "-i", "--time", "60s"], "file:write_file(\"~ts.\" ++ os:getpid(), [])."},
+            {1, ["bench", "-i", "--for", "60s"], "file:write_file(\"~ts.\" ++ os:getpid(), [])."},
             {2, ["profile", "--eval"], "file:write_file(\"~ts.\" ++ os:getpid(), []), timer:sleep(60000)"}
         ]
     ],
@@ -209,7 +209,7 @@ disk_fills(Disk, Config) ->
             {"servers", fun(Node) -> [Node | For] end},
             {"record", fun(Node) -> [Node | For] end},
             {"profile", fun(Node) -> [Node | For] end},
-            {"bench", fun(_Node) -> ["lists:seq(1, 10).", "--time", ?FOR] end}
+            {"bench", fun(_Node) -> ["lists:seq(1, 10).", "--for", ?FOR] end}
         ]
     ],
     timer:sleep(4000),
@@ -266,7 +266,7 @@ commands(For) ->
         {"trace", fun(Node) -> ["trace", Node, "lists:seq/2", "--for", For, "--count", "100000"] end},
         {"verify", fun(Node) -> ["verify", example("verify/shop_answers.dyno"), Node, "--for", For] end},
         {"profile", fun(Node) -> ["profile", Node, "--for", For] end},
-        {"test", fun(_Node) -> ["test", "asks.erl", "--duration", For] end}
+        {"test", fun(_Node) -> ["test", "asks.erl", "--for", For] end}
     ].
 
 %% Nothing tells when the measured part begins: soon after the agent has come.

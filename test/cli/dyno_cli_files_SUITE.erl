@@ -128,7 +128,7 @@ through_links(Config) ->
      || {Arguments, Name} <- [
             {["report", "old.json"], "report.html"},
             {["bench", "ok", "--samples", "2", "--duration", "10"], "bench.json"},
-            {["workload", "steady", "--workers", "2", "--time", "10ms"], "workload.jsonl"},
+            {["workload", "steady", "--workers", "2", "--for", "10ms"], "workload.jsonl"},
             {["compare", "old.json", "old.json"], "both.md"}
         ]
     ].

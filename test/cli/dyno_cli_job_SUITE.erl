@@ -207,8 +207,8 @@ words_mistakes(_Config) ->
         end
      || {Reader, Text, Says} <- [
             {duration, ~"10",
-                <<"a duration above 0 and up to 200h with its unit (ms, s, min or h), such as 10s or 500ms, not "
-                    "\"10\"">>},
+                <<"a duration above 0 and up to 200h with its unit (ms, s, min or h), such as 10s "
+                    "or 500ms, not \"10\"">>},
             {{whole, 1, infinity}, ~"0", ~"a whole number from 1 up, not \"0\""},
             {{whole, 1, 9}, ~"x", ~"a whole number from 1 to 9, not \"x\""},
             {size, ~"512", ~"a size with its unit, such as 512MB or 2GiB, not \"512\""},

@@ -69,21 +69,21 @@ closed_outputs(Config) ->
     [
         ?assertMatch({0, _}, run(Config, Closed, Arguments), {Closed, Arguments})
      || Closed <- [">&-", ">/dev/null 2>&-", ">&- 2>&-"],
-        Arguments <- [["--help"], ["bench", "lists:seq(1, 9)", "--time", "20ms", "-v"]]
+        Arguments <- [["--help"], ["bench", "lists:seq(1, 9)", "--for", "20ms", "-v"]]
     ].
 
 %% What kills dyno's emulator leaves nothing in the folder, nor does what kills a node of its own.
 no_dump(Config) ->
     Folder = proplists:get_value(folder, Config),
-    _ = run(Config, "", ["bench", "erlang:halt(\"crash\")", "--time", "20ms"]),
-    _ = run(Config, "", ["bench", "-i", "erlang:halt(\"crash\")", "--time", "20ms"]),
+    _ = run(Config, "", ["bench", "erlang:halt(\"crash\")", "--for", "20ms"]),
+    _ = run(Config, "", ["bench", "-i", "erlang:halt(\"crash\")", "--for", "20ms"]),
     ?assertEqual([], filelib:wildcard("**/erl_crash.dump", Folder)).
 
 a_dump_that_is_wanted(Config) ->
     Dump = filename:join(proplists:get_value(folder, Config), "wanted"),
     true = os:putenv("ERL_CRASH_DUMP", Dump),
     try
-        _ = run(Config, "", ["bench", "erlang:halt(\"crash\")", "--time", "20ms"]),
+        _ = run(Config, "", ["bench", "erlang:halt(\"crash\")", "--for", "20ms"]),
         ?assert(filelib:is_file(Dump))
     after
         os:unsetenv("ERL_CRASH_DUMP")
@@ -98,7 +98,7 @@ commands(Config) ->
     Recording = dyno_project:data(dyno_cli_SUITE, "recording.json"),
     Suite = dyno_project:data(?MODULE, "unread_perf.erl"),
     [
-        {"bench", ["lists:seq(1, 9)", "--time", "20ms"], [0]},
+        {"bench", ["lists:seq(1, 9)", "--for", "20ms"], [0]},
         {"test", [Suite, "-v"], [0]},
         {"doctor", [Node, "--for", "5s" | Cookie], [0]},
         {"record", [Node, "--for", "500ms" | Cookie], [0]},
@@ -107,13 +107,13 @@ commands(Config) ->
         {"verify", [Verify, Node, "--for", "300ms" | Cookie], [1]},
         {"profile", [Node, "--for", "500ms" | Cookie], [0]},
         {"trace", [Node, "lists:seq/2", "--count", "1000000", "--for", "1min" | Cookie], [130]},
-        {"workload", ["pulse", "--workers", "50", "--time", "100ms"], [0]},
+        {"workload", ["pulse", "--workers", "50", "--for", "100ms"], [0]},
         {"new", [], [0]},
         {"compare", [Recording, Recording], [0]},
         {"report", [Recording], [0]},
         {"leave", [Node | Cookie], [0]},
         {"top", [Node, "--interval", "200ms", "--count", "2" | Cookie], [0]},
-        {"demo", ["--for", "1s", "--name", "unread"], [0]},
+        {"demo", ["unread", "--for", "1s"], [0]},
         {"--help", [], [0]},
         {"man", [], [0]}
     ].

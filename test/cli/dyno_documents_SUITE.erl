@@ -118,11 +118,11 @@ is_here(Command) ->
 run(Command, {Time, Server, Config}) ->
     [_Dyno | Words] = dyno_documents:words(Command),
     Given = [in(Word, Config) || Word <- Words],
-    Samples = ["-d", "-s", "-l", "-r", "-w", "--cv", "--time"],
+    Samples = ["-d", "-s", "-l", "-r", "-w", "--cv", "--for"],
     Shorter =
         case {[W || W <- Given, lists:member(W, Samples)], lists:member("-q", Given)} of
             {[], true} -> ["-d", "20"];
-            {[], false} -> ["--time", Time];
+            {[], false} -> ["--for", Time];
             _ -> []
         end,
     {Status, Out, Error} = dyno_command:ask(Server, dyno_project:root(), Given ++ Shorter),
@@ -252,7 +252,7 @@ split(["mix", "dyno"]) -> {project, []}.
 %% Each option is one of the command's.
 named(_In, Module, Words) ->
     Arguments = dyno_cli_command:arguments(Module:command()),
-    Names = ["--help"] ++ ["-" ++ Long || #{long := Long} <- Arguments] ++
+    Names = ["--help", "--help-all"] ++ ["-" ++ Long || #{long := Long} <- Arguments] ++
         [[$-, Short] || #{short := Short} <- Arguments],
     Given = [hd(string:split(Word, "=")) || [$-, C | _] = Word <- Words, C >= $A orelse C =:= $-],
     known(Given -- Names =:= []).
@@ -268,7 +268,7 @@ read(In, Module, Words) ->
         end
      || A <- dyno_cli_command:arguments(Command)
     ],
-    Known = [Word || Word <- Words, Word =/= "--help"],
+    Known = [Word || Word <- Words, not lists:member(Word, ["--help", "--help-all"])],
     maybe
         false ?= length(Known) < length(Words) orelse lists:any(fun is_placeholder/1, Words),
         {ok, Given, _, _} ?= argparse:parse(Known, #{arguments => Arguments}, #{progname => dyno}),

@@ -3,10 +3,11 @@
 
 -module(dyno_documents_run_SUITE).
 -moduledoc """
-Every command line of doc/ is run, but for those listed in not_run/0, each with its reason, and those
-of the documents that dyno_documents_clone_SUITE runs as they are printed. A document has a folder of its own, a project in git, in which its lines are run in their
-order, each in a fresh Erlang; `shop@host` and the other nodes that documents name are real ones,
-with an application `shop`. Times, repetitions and sizes are shortened.
+Every command line of doc/ is run, but for those listed in not_run/0, each with its reason, and
+those of the documents that dyno_documents_clone_SUITE runs as they are printed. A document has a
+folder of its own, a project in git, in which its lines are run in their order, each in a fresh
+Erlang; `shop@host` and the other nodes that documents name are real ones, with an application
+`shop`. Times, repetitions and sizes are shortened.
 """.
 
 -include_lib("stdlib/include/assert.hrl").
@@ -172,7 +173,7 @@ statuses(Line) ->
 words(Line, Lane) ->
     Plain = string:replace(Line, "$(hostname -s)", "host"),
     [_Dyno, Command | Words] = dyno_documents:words(unicode:characters_to_binary(Plain)),
-    Here = shorter([node_word(Command, Word, Lane) || Word <- Words]),
+    Here = shorter(Command, [node_word(Command, Word, Lane) || Word <- Words]),
     [Command | Here ++ less(Command, Here)].
 
 node_word(Command, "shop", #{shop := Shop}) when Command =/= "new" ->
@@ -184,36 +185,39 @@ node_word(_Command, Word, #{shop := Shop, stock := Stock}) ->
         _ -> Word
     end.
 
-shorter([Option, Long | Words]) ->
-    case shorter(Option, Long) of
-        none -> [Option | shorter([Long | Words])];
-        Short -> [Option, Short | shorter(Words)]
+shorter(Command, ["--for", Long | Words]) ->
+    ["--for", for_time(Command, Long) | shorter(Command, Words)];
+shorter(Command, [Option, Long | Words]) ->
+    case short(Option, Long) of
+        none -> [Option | shorter(Command, [Long | Words])];
+        Short -> [Option, Short | shorter(Command, Words)]
     end;
-shorter(Words) ->
+shorter(_Command, Words) ->
     Words.
 
-shorter("--for", "1200ms") -> "1200ms";
-shorter("--for", _) -> "1s";
-shorter("--time", _) -> "50ms";
-shorter("--duration", _) -> "300ms";
-shorter("--interval", _) -> "300ms";
-shorter("--repeat", _) -> "2";
-shorter("--repetitions", _) -> "2";
-shorter("--workers", _) -> "20";
-shorter("--requests", _) -> "500";
-shorter("-d", _) -> "20";
-shorter("-s", _) -> "2";
-shorter("--cookie", _) -> atom_to_list(erlang:get_cookie());
+for_time("bench", _) -> "50ms";
+for_time("workload", _) -> "50ms";
+for_time("test", _) -> "300ms";
+for_time(_Command, "1200ms") -> "1200ms";
+for_time(_Command, _) -> "1s".
+
+short("--interval", _) -> "300ms";
+short("--repeat", _) -> "2";
+short("--workers", _) -> "20";
+short("--requests", _) -> "500";
+short("-d", _) -> "20";
+short("-s", _) -> "2";
+short("--cookie", _) -> atom_to_list(erlang:get_cookie());
 %% Both forms that the option takes.
-shorter("--otp", "/opt/otp27") -> code:root_dir();
-shorter("--otp", _) -> filename:join([code:root_dir(), "bin", "erl"]);
-shorter(_Option, _Value) -> none.
+short("--otp", "/opt/otp27") -> code:root_dir();
+short("--otp", _) -> filename:join([code:root_dir(), "bin", "erl"]);
+short(_Option, _Value) -> none.
 
 less("bench", Words) ->
-    case {[W || W <- Words, lists:member(W, ["-d", "-s", "--time"])], lists:member("-q", Words)} of
+    case {[W || W <- Words, lists:member(W, ["-d", "-s", "--for"])], lists:member("-q", Words)} of
         {[_ | _], _} -> [];
         {[], true} -> ["-d", "20"];
-        {[], false} -> ["--time", "50ms"]
+        {[], false} -> ["--for", "50ms"]
     end;
 less("test", Words) ->
     %% A search takes most of a minute at each size.
@@ -222,7 +226,7 @@ less("test", Words) ->
             true -> "1";
             false -> "1,2"
         end,
-    without(Words, [{"--sizes", Sizes}, {"--duration", "300ms"}, {"--warmup", "100ms"}]);
+    without(Words, [{"--sizes", Sizes}, {"--for", "300ms"}, {"--warmup", "100ms"}]);
 less(Command, Words) when
     Command =:= "record"; Command =:= "servers"; Command =:= "verify"; Command =:= "trace"
 ->
@@ -329,7 +333,7 @@ inputs(Folder, Words, Lines, Lane) ->
             {_, {Name, Same}} ->
                 {0, _, _} = ask(Lane, Folder, Same ++ ["-o", Name]);
             {[], _} ->
-                Take = ["bench", "lists:seq(1, 9)", "--time", "50ms", "-o", Name],
+                Take = ["bench", "lists:seq(1, 9)", "--for", "50ms", "-o", Name],
                 {0, _, _} = ask(Lane, Folder, Take);
             {[Before | _], _} ->
                 {ok, _} = file:copy(Before, filename:join(Folder, Name))

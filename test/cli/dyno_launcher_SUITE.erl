@@ -132,7 +132,7 @@ named_wrongly(Config) ->
 several_are_compared(Config) ->
     Roots = [filename:dirname(erlang(Config, Name, Name)) || Name <- ["28", "30"]],
     {0, Out} = dyno(Config, [], [
-        "bench", "lists:seq(1, 3).", "--vms", "1", "--time", "20ms"
+        "bench", "lists:seq(1, 3).", "--vms", "1", "--for", "20ms"
         | lists:append([["--otp", Root] || Root <- Roots])
     ]),
     [?assertMatch({_, _}, binary:match(Out, <<"OTP ", N/binary>>), Out) || N <- [~"28.0", ~"30.0"]].
@@ -158,8 +158,8 @@ installed(Config) ->
     Prefix = filename:join(work(Config), "it's here"),
     ok = filelib:ensure_path(Clone),
     Line =
-        "cd \"$1\" && for f in *; do case $f in _build|dyno|dyno-results) ;; *) cp -R \"$f\" \"$2\" ;; "
-        "esac; done && cd \"$2\" && make install PREFIX=\"$3\" 2>&1",
+        "cd \"$1\" && for f in *; do case $f in _build|dyno|dyno-results) ;; *) cp -R \"$f\" \"$2\" "
+        ";; esac; done && cd \"$2\" && make install PREFIX=\"$3\" 2>&1",
     Port = open_port({spawn_executable, "/bin/sh"}, [
         {args, ["-c", Line, "sh", dyno_project:root(), Clone, Prefix]},
         {env, [{"REBAR_BASE_DIR", false}, {"DYNO_OTP_PATH", false}, {"MAKEFLAGS", false}]},
@@ -174,7 +174,7 @@ installed(Config) ->
     ]),
     [
         ?assertMatch({0, _}, run(Program, Arguments, lists:flatten(Path), Config))
-     || Arguments <- [["version"], ["bench", "lists:seq(1, 3).", "-i", "--vms", "1", "--time", "20ms"]]
+     || Arguments <- [["version"], ["bench", "lists:seq(1, 3).", "-i", "--vms", "1", "--for", "20ms"]]
     ],
     {ok, Text} = file:read_file(Program),
     Size = byte_size(Text) - 8192,

@@ -248,7 +248,7 @@ kinds_by_weight(_Config) ->
         model => closed, workers => 3, iterations => 10_000, operations => #{read => 9, write => 1}
     },
     Result = run(Load, #{duration_ms => 30_000}, #{kind => Kind}),
-    #{kinds := #{read := Reads, write := Writes}, errors := Errors} = Result,
+    #{operations := #{read := Reads, write := Writes}, errors := Errors} = Result,
     ?assertEqual(counters:get(Seen, 1), map_get(successes, Reads)),
     ?assertEqual(counters:get(Seen, 2), map_get(failures, Writes)),
     ?assertEqual(0, map_get(failures, Reads)),

@@ -154,8 +154,8 @@ with_a_long_name(Config) ->
     Name = "dyno_long_" ++ os:getpid() ++ "@127.0.0.1",
     {0, _} = dyno_command:run([
         "test", filename:join([dyno_project:root(), "examples", "cache_demo.erl"]),
-        "--sizes", "1", "--duration", "300ms", "--warmup", "100ms", "--load-nodes", "1",
-        "--no-control", "--threshold", "latency.p99 < 10 s", "--name", Name, "-o", File
+        "--sizes", "1", "--for", "300ms", "--warmup", "100ms", "--load-nodes", "1",
+        "--without", "control", "--threshold", "latency.p99 < 10 s", "--name", Name, "-o", File
     ]),
     {ok, #{~"runs" := [Run]}} = dyno_recording_file:read(File),
     [#{~"node" := Node}] = dyno_suites:table(Run, ~"load_nodes", any),

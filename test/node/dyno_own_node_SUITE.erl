@@ -516,7 +516,7 @@ commands_teach_no_names(Config) ->
             ["servers", Name, "--for", "300ms"],
             ["profile", Name, "--for", "300ms"],
             ["record", Name, "--for", "300ms"],
-            ["bench", "lists:seq(1, 10).", "--node", Name, "--time", "300ms"]
+            ["bench", "lists:seq(1, 10).", "--node", Name, "--for", "300ms"]
         ]
     ],
     peer:stop(Target).
@@ -536,7 +536,7 @@ commands_without_a_home(Config) ->
      || Command <- [
             ["profile", "--eval", "lists:seq(1, 10)", "--for", "300ms"],
             ["profile", "--run", Erl ++ " -noshell -eval 'timer:sleep(3000), halt().'", "--for", "300ms"],
-            ["bench", "-i", "lists:seq(1, 10).", "--time", "300ms"]
+            ["bench", "-i", "lists:seq(1, 10).", "--for", "300ms"]
         ]
     ].
 

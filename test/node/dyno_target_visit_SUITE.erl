@@ -224,8 +224,8 @@ needs_ports(_Config) ->
             Node,
             lists:flatten(
                 io_lib:format(
-                    "Self = self(), spawn(fun() -> [open_port({spawn_driver, \"ram_file_drv\"}, []) "
-                    "|| _ <- lists:seq(1, ~b)], Self ! opened, receive never -> ok end end), "
+                    "Self = self(), spawn(fun() -> [open_port({spawn_driver, \"ram_file_drv\"}, "
+                    "[]) || _ <- lists:seq(1, ~b)], Self ! opened, receive never -> ok end end), "
                     "receive opened -> ok end.",
                     [Free - 2]
                 )
@@ -307,8 +307,8 @@ leaves_several_nodes_together(_Config) ->
         lists:foreach(fun dyno_peers:stop/1, Peers)
     end.
 
-%% At most 1 s of the node's processors for all that `dyno record` does to come and go. How late timers
-%% are `make bench` says, on a machine that does nothing else.
+%% At most 1 s of the node's processors for all that `dyno record` does to come and go. How late
+%% timers are `make bench` says, on a machine that does nothing else.
 a_million_processes(_Config) ->
     with_node(["+P", "2000000"], fun(Node) ->
         _ = spawn_idle(Node, 1_000_000),

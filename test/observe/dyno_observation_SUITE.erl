@@ -118,8 +118,8 @@ it_ends_once_and_forgets_no_node(_Config) ->
         {200, 2000}
     ).
 
-%% Drives it as dyno_observer does: a node that is to be left is left, if it is there. Ten seconds are
-%% over in the end.
+%% Drives it as dyno_observer does: a node that is to be left is left, if it is there. Ten seconds
+%% are over in the end.
 run(Nodes, Seconds, Events) ->
     New = dyno_observation:new(Nodes, Seconds * 1000),
     {Effects, _, Last} = lists:foldl(fun event/2, {[], Nodes, New}, Events),

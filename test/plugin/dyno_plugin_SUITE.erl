@@ -186,7 +186,8 @@ rebar3_project(Config) ->
     ok = write(Folder, [
         {"rebar.config",
             "{plugins, [dyno]}.\n"
-            "{dyno, [{test, [\"--duration\", \"200ms\", \"--warmup\", \"50ms\", \"--no-control\"]},"
+            "{dyno, [{test, [\"--for\", \"200ms\", \"--warmup\", \"50ms\","
+            " \"--without\", \"control\"]},"
             " {config, \"config/sys.config\"}]}.\n"},
         {"config/sys.config", "[{shop, [{currency, \"EUR\"}]}].\n"},
         {"src/shop.app.src",
@@ -291,7 +292,7 @@ rebar3_bench(Config) ->
     Written = filename:join(proplists:get_value(project, Config), "perf/sort_bench.erl"),
     New = ["dyno", "new", "benchmark", "sort"],
     _ = [{0, _} = run(New, Config) || not filelib:is_regular(Written)],
-    {0, Files} = run(["dyno", "bench", "--time", "100ms"], Config),
+    {0, Files} = run(["dyno", "bench", "--for", "100ms"], Config),
     contains(Files, [~"sort_bench.erl: complete, 3 runs"]),
     [Bench] = dyno_documents:commands("doc/start.md", "rebar3 dyno bench"),
     {0, _} = run(arguments(Bench), Config),
@@ -308,7 +309,7 @@ rebar3_interrupted(Config) ->
 rebar3_ends(Config) ->
     ok = suite_of_start(~"erlang", Config),
     Recording = filename:join(proplists:get_value(project, Config), "ended.json"),
-    Port = start(["dyno", "test", "shop_perf", "--duration", "120s", "-v", "-o", "ended.json"], Config),
+    Port = start(["dyno", "test", "shop_perf", "--for", "120s", "-v", "-o", "ended.json"], Config),
     {os_pid, OsPid} = erlang:port_info(Port, os_pid),
     ok = wait_for(Port, ~"measuring"),
     %% rebar3 is a script that became the emulator.
@@ -317,8 +318,8 @@ rebar3_ends(Config) ->
     _ = rest(Port, <<>>),
     {ok, #{~"status" := ~"interrupted"}} = dyno_recording_file:read(Recording).
 
-%% What a runner would run, of the files of doc/ci.md. The branch that a pull request is for is there as
-%% on a runner; dyno, which a runner brings, is in the repository.
+%% What a runner would run, of the files of doc/ci.md. The branch that a pull request is for is
+%% there as on a runner; dyno, which a runner brings, is in the repository.
 rebar3_ci(Config) ->
     ok = suite_of_start(~"erlang", Config),
     {0, _} = shell(
@@ -374,8 +375,8 @@ mix_project(Config) ->
         {"mix.exs", [
             "defmodule Shop.MixProject do\n  use Mix.Project\n"
             "  def project, do: [app: :shop, version: \"0.1.0\", deps: deps(),"
-            " dyno: [test: [\"--duration\", \"200ms\", \"--warmup\", \"50ms\","
-            " \"--no-control\"]]]\n"
+            " dyno: [test: [\"--for\", \"200ms\", \"--warmup\", \"50ms\","
+            " \"--without\", \"control\"]]]\n"
             "  defp deps, do: [{:dyno, path: ", io_lib:format("~0tp", [dyno_project:root()]),
             ", runtime: false}]\nend\n"
         ]},
@@ -420,7 +421,7 @@ mix_new(Config) ->
     contains(Text, [~"applications: [:shop]", ~"such as Shop.price/1"]).
 
 mix_bench(Config) ->
-    {0, Output} = run(["dyno.bench", "Shop.currency()", "--time", "100ms"], Config),
+    {0, Output} = run(["dyno.bench", "Shop.currency()", "--for", "100ms"], Config),
     contains(Output, [~"Shop.currency(): complete"]),
     {3, Ended} = run(["dyno.bench", "--erlang", "halt(0)."], Config),
     contains(Ended, [~"dyno: its Erlang VM ended before dyno was done", ~"(status 0)"]).
@@ -443,7 +444,7 @@ interrupted(Command, Config) ->
     %% not.
     Line = lists:flatten([
         "trap : QUIT; '", proplists:get_value(program, Config), "' ", Command,
-        " --duration 120s -o interrupted.json; Status=$?; stty -a; exit $Status"
+        " --for 120s -o interrupted.json; Status=$?; stty -a; exit $Status"
     ]),
     Script = os:find_executable("script"),
     Port = start(["-qec", Line, "/dev/null"], [{program, Script} | Config]),

@@ -180,7 +180,7 @@ metrics(Size) ->
                 ~"group" := ~"custom"
             },
             (metric(~"gpu.power", ~"Power", Size + 0.5, ~"W", null))#{~"group" := ~"gpu"},
-            %% What measuring cost is told at one size, and not at the others.
+            %% The cost of measuring is known at one size, and not at the others.
             cost(~"instrument.response_ratio", Size),
             cost(~"instrument.throughput_ratio", Size),
             (metric(~"instrument.spent", ~"Spent", 0.031, ~"ratio", null))#{
@@ -460,7 +460,7 @@ errors_table(Rows) ->
 invariants(Size) ->
     table(~"invariants", ~"Invariants", ?NODE, [
         column(~"invariant", ~"Invariant", ~"string", null, ~""),
-        column(~"expression", ~"What must hold", ~"string", null, ~""),
+        column(~"expression", ~"Condition", ~"string", null, ~""),
         column(~"result", ~"Result", ~"string", null, ~""),
         column(~"violations", ~"Violations", ~"integer", ~"count", ~""),
         column(~"first", ~"First", ~"number", ~"ms", ~"")

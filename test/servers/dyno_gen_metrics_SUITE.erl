@@ -318,7 +318,7 @@ wrong_clusters_are_explained(_Config) ->
     ?assertMatch("window_interval is -1" ++ _, Opts([{window_interval, -1}])),
     ?assertMatch("sample_rate is -1" ++ _, Opts([{sample_rate, -1}])),
     ?assertMatch("statistics is nosuch" ++ _, Opts([{statistics, nosuch}])),
-    ?assertMatch("the sink \"x\" is of no known kind" ++ _, Opts([{statistics, "x"}])),
+    ?assertMatch("the sink \"x\" has an unknown scheme" ++ _, Opts([{statistics, "x"}])),
     ?assertMatch("there is no option bogus" ++ _, Opts([{bogus, 1}])),
     ?assertMatch(
         "no module no_such_module_gm is loaded in " ++ _, Cluster(#{name => ~"x", servers => [no_such_module_gm]})

@@ -537,7 +537,7 @@ the_example_at_the_command_line(Config) ->
         Page = filename:join(Folder, "shop.html"),
         Csv = filename:join(Folder, "shop.csv"),
         Arguments = [
-            "servers", atom_to_list(Node), "shop_servers", "--for", "4s", "--level", "distribution",
+            "servers", atom_to_list(Node), "shop_servers", "--for", "4s", "--detail", "distribution",
             "--cookie", atom_to_list(erlang:get_cookie()), "-o", Json, "-o", Page, "-o", Csv
         ],
         {0, Output} = dyno_command:run(
@@ -546,7 +546,7 @@ the_example_at_the_command_line(Config) ->
         [
             ?assertMatch({Part, {_, _}}, {Part, binary:match(Output, Part)})
          || Part <- [
-                ~" orders rate=", ~"Servers by load", ~"level distribution", ~"by_card",
+                ~" orders rate=", ~"Servers by load", ~"detail distribution", ~"by_card",
                 ~"saturates at", ~"PASSED"
             ]
         ],

@@ -379,7 +379,7 @@ within_a_budget(Config) ->
     ?assertMatch([_ | _], dyno_suites:table(Run, ~"processes", Node)),
     {ok, Text} = dyno_report:render(console, Document, #{}),
     ?assertMatch({match, _}, re:run(Text, "target_work:spin.*(\\+/- [0-9]+ %|< )")),
-    ?assertMatch({match, _}, re:run(Text, "What measuring cost\n.*to measure calls")).
+    ?assertMatch({match, _}, re:run(Text, "Cost of measuring\n.*to measure calls")).
 
 %% The calls come when the counters certainly count: not in the first half second, and none is under
 %% way at the end.
@@ -685,7 +685,7 @@ without_instruments(Config) ->
     ],
     ?assert(abs(Calls / (20_000 * Operations) - 1) < 0.01),
     {ok, Text} = dyno_report:render(console, Document, #{}),
-    ?assertMatch({_, _}, binary:match(iolist_to_binary(Text), ~"What measuring cost")).
+    ?assertMatch({_, _}, binary:match(iolist_to_binary(Text), ~"Cost of measuring")).
 
 %% By default where something is traced; dyno_test_plan_SUITE has which loads.
 without_instruments_by_itself(Config) ->
@@ -721,7 +721,8 @@ without(Config) ->
             },
             ?assertEqual(Missing, lists:sort([I || I := false <- Has]))
         end,
-        %% Each without those that it could be mistaken for; within a budget processes need functions.
+        %% Each without those that it could be mistaken for; within a budget processes need
+        %% functions.
         [
             {[ets, functions, vm], [ets, functions, processes, vm]},
             {[os, ports, processes], [os, ports, processes]}

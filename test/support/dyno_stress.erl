@@ -4,8 +4,8 @@
 -module(dyno_stress).
 -moduledoc """
 What makes it hard to look into an emulator: processes that live for a moment, collections of large
-heaps, processes that are killed in a dirty scheduler, modules that are loaded and purged, exceptions
-with deep stacks, hibernation. Run in a node, until it is killed.
+heaps, processes that are killed in a dirty scheduler, modules that are loaded and purged,
+exceptions with deep stacks, hibernation. Run in a node, until it is killed.
 """.
 
 -export([start/0, counts/0]).

@@ -11,10 +11,10 @@ A hook of Common Test that leaves out what a run does not ask for, by the variab
 * `slow`: only the slow cases;
 * anything else, or not set: all, as when one suite is run by hand and in `make check`.
 
-A suite names its slow cases with `slow() -> [Case | {group, Group}] | all`: those that are no more than belt and
-braces, or need minutes. Of these, `only_in_check() -> [Case]` are left out of `slow`, too: the
-programs of bench/ measure for minutes. In the folders below, `newest_release_only() -> [Case] |
-all` names what says nothing of the release.
+A suite names its slow cases with `slow() -> [Case | {group, Group}] | all`: those that are no more
+than belt and braces, or need minutes. Of these, `only_in_check() -> [Case]` are left out of `slow`,
+too: the programs of bench/ measure for minutes. In the folders below, `newest_release_only() ->
+[Case] | all` names what says nothing of the release.
 """.
 
 -export([id/1, init/2, post_groups/2, post_all/3]).

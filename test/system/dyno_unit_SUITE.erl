@@ -103,9 +103,9 @@ exact(_) ->
 base_of_every_unit(_) ->
     [
         begin
-            {ok, Kind} = dyno_unit:kind(Unit),
+            {ok, Dimension} = dyno_unit:dimension(Unit),
             {ok, {_, Base}} = dyno_unit:to_base(1, Unit),
-            ?assertEqual({Unit, dyno_unit:base(Kind)}, {Unit, Base})
+            ?assertEqual({Unit, dyno_unit:base(Dimension)}, {Unit, Base})
         end
      || Unit <- dyno_unit:units()
     ],
@@ -128,7 +128,7 @@ prop_parse_reads_format() ->
             {ok, {Read, ReadUnit}} = dyno_unit:parse(dyno_unit:format(Base, BaseUnit)),
             ?WHENFAIL(
                 ct:pal("~p ~ts: ~ts", [Base, BaseUnit, dyno_unit:format(Base, BaseUnit)]),
-                dyno_unit:kind(BaseUnit) =:= dyno_unit:kind(ReadUnit) andalso
+                dyno_unit:dimension(BaseUnit) =:= dyno_unit:dimension(ReadUnit) andalso
                     abs(Read - Base) =< abs(Base) * 0.0051
             )
         end

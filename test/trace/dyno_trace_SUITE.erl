@@ -204,8 +204,8 @@ untouched(Node) ->
 breakpoints(Node) ->
     dyno_peers:eval(
         Node,
-        "[{M, F, A} || {M, _} <- code:all_loaded(), {F, A} <- erlang:get_module_info(M, functions), "
-        "trace:session_info({M, F, A}) =/= []]."
+        "[{M, F, A} || {M, _} <- code:all_loaded(), {F, A} <- erlang:get_module_info(M, "
+        "functions), trace:session_info({M, F, A}) =/= []]."
     ).
 
 whoever_goes(Config) ->

@@ -62,7 +62,7 @@ traps() ->
 bench(Name, Codes, Config) ->
     Json = filename:join(proplists:get_value(priv_dir, Config), Name ++ ".json"),
     Arguments = Codes ++ ["--pa", proplists:get_value(traps, Config), "-o", Json],
-    {0, Text} = dyno_command:run(["bench", "--time", "600ms" | Arguments]),
+    {0, Text} = dyno_command:run(["bench", "--for", "600ms" | Arguments]),
     {ok, Recording} = dyno_recording_file:read(Json),
     [Run] = dyno_recording:runs(Recording),
     {re:replace(Text, "\\s+", " ", [global, {return, binary}]), Run}.
@@ -274,7 +274,7 @@ alternatives(Config) ->
 %% What was dropped is none of those that were shown.
 counts(Config) ->
     {Status, Text} = trace(
-        ["dyno_traced:hot/1", "--count", "1000000", "--rate", "10000000", "--queue", "100000",
+        ["dyno_traced:hot/1", "--count", "1000000", "--limit-rate", "10000000",
             "--for", "1s"],
         Config
     ),

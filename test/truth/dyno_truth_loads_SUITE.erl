@@ -246,8 +246,8 @@ a_search_has_the_capacity(_Config) ->
      || #{rate_per_s := Rate, tried := Tried} <- Found
     ].
 
-%% A server that serves 2,000 in a second exactly, arrivals by chance, and probes of 4 s: the highest
-%% rate at which p99 is at most 50 ms is that at which half of the probes hold.
+%% A server that serves 2,000 in a second exactly, arrivals by chance, and probes of 4 s: the
+%% highest rate at which p99 is at most 50 ms is that at which half of the probes hold.
 a_search_has_the_limit_of_its_objective(_Config) ->
     _ = rand:seed(exsss, {27, 1, 4}),
     Holds = fun(Rate) -> queue_p99(Rate, 4.0) =< 0.05 end,

@@ -14,8 +14,8 @@ are event managers: what dyno servers says of them, against what they did.
 
 -import(dyno_truth, [rows/2, row/3, near/3, next/1]).
 
-%% A server that keeps how long each message waited, by the clock of who sent it; and an event manager
-%% with two handlers that count.
+%% A server that keeps how long each message waited, by the clock of who sent it; and an event
+%% manager with two handlers that count.
 -define(SERVER, """
 -module(waits).
 -export([start/1, collects/2, init/1, handle_call/3, handle_cast/2, handle_event/2]).

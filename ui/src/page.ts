@@ -228,7 +228,7 @@ function footer(recording: Recording): HTMLElement {
         'footer',
         {},
         `Made by dyno${version ? ` ${version}` : ''} from one recording, which this file contains. ` +
-            'What is chosen here is in its address: a link to it shows the same. ' +
+            'Your choices are in the address: a link to it shows the same. ' +
             'Drag over a chart to zoom, double-click to zoom out.',
     );
 }

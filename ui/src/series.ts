@@ -71,7 +71,7 @@ const families: Record<string, Family> = {
         prepare: (lines) => lines.filter((line) => line.label !== 'idle'),
         help: 'Share of all cores, of all programs. steal: what the hypervisor gave to others.',
     },
-    'os.memory': { title: 'Memory of the machine', help: 'What programs could still take, and what caches files.' },
+    'os.memory': { title: 'Memory of the machine', help: 'Free for programs, and used to cache files.' },
     'os.network': { title: 'Network', help: 'Of the whole machine; loopback is what stays on it.' },
     'os.disk': { title: 'Disk', help: 'Of the whole machine.' },
     'os.swap': { help: 'Above 0 the machine has too little memory.' },

@@ -124,7 +124,7 @@ busy(Candidates) ->
                 "times, what it did to the caches is not",
                 [dyno_unit:format(Share, ~"ratio")]
             ),
-            ~"Measure on a quiet machine, or for longer (--time)."
+            ~"Measure on a quiet machine, or for longer (--for)."
         )
      || Share <- [waiting(Candidates)],
         is_number(Share),
@@ -155,7 +155,7 @@ ending(#{rounds := Rounds, timing := #{least := Least} = Timing} = Result, Candi
         duration(BudgetMs), counted(Result), outcome(Candidates), Least
     ]),
     Needed = duration(Least * ElapsedMs / Rounds),
-    [doubt(time, Text, text("Give it more: ~b take about ~ts (--time).", [Least, Needed]))];
+    [doubt(time, Text, text("Give it more: ~b take about ~ts (--for).", [Least, Needed]))];
 ending(#{samples := #{asked := Asked} = Samples, rounds := Rounds} = Result, _Candidates) when
     Rounds < Asked
 ->
@@ -232,6 +232,6 @@ more(Undecided, #{fixed := true, rounds := Rounds} = Result, Candidates) when
             text("Take more samples, about ~b may do (-s ~b), ~ts.", [Enough, Enough, Instead])
     end;
 more(_Undecided, #{vms := Vms}, _Candidates) ->
-    text("Take more than ~b VMs for each code, or more time (--vms, --time).", [Vms]);
+    text("Take more than ~b VMs for each code, or more time (--vms, --for).", [Vms]);
 more(_Undecided, _Result, _Candidates) ->
-    ~"Give it more time (--time).".
+    ~"Give it more time (--for).".

@@ -14,7 +14,7 @@
 
 %% Options that affect only a result's confidence or destination.
 -define(NOT_MEASURED, [
-    budget_ms, timeout_ms, output, format, baseline, fail_if, threshold, show_loops
+    budget_ms, timeout_ms, output, format, baseline, fail_if, threshold, verbose, quiet
 ]).
 
 -spec command() -> dyno_cli_command:t().
@@ -30,10 +30,9 @@ command() ->
         ],
         options => [
             {"", [
-                {"--time TIME",
-                    "measuring time: 500ms, 5s, 1min; shorter if the answer is clear, up to five "
-                    "times as long if a verdict needs more rounds or VMs (default: 1s for each "
-                    "code, with -i 30s)",
+                {"--for TIME",
+                    "how long to measure, less if the answer is clear, up to five times if a "
+                    "verdict needs more (default: 1s for each code, with -i 30s)",
                     duration, budget_ms},
                 {"--timeout TIME",
                     "the limit for one part of a code, or for a build of --rev (default: 30s, with "
@@ -47,23 +46,27 @@ command() ->
                 %% One dash, as in the emulator and erlperf.
                 dyno_cli_option:code_paths()
             ]},
-            {"Set-up of codes",
-                dyno_cli_bench_code:options() ++ dyno_cli_bench_code:options_of_all()},
+            {"Set-up of codes", dyno_cli_bench_code:options()},
             {"Metrics and verdicts", dyno_cli_bench_mode:decisions()},
             {"Reports and gates",
                 dyno_cli_output:options(" (default: console)", dyno_cli_job:kept()) ++ [
+                    %% erlperf's -q is --squeeze.
+                    {"--quiet", "only the requested report"},
                     {"-v, --verbose",
-                        "prints the compiled loops, and each second a line about the VM, to "
-                        "standard error",
-                        {flag, true}, show_loops}
+                        "more on standard error: the compiled loops, and each second a line about "
+                        "the VM"}
                     | dyno_cli_baseline:options(
                         "compares with an earlier recording (.json) from the same machine",
-                        "with --baseline or --rev: exits with 1 if the condition holds: slower > "
-                        "5%, faster > 5%, words > 0.1%, or worse > 5% of the --metric"
+                        "with --baseline or --rev: exit status 1 if the condition holds: slower > "
+                        "5%, faster > 5%, words > 0.1%, worse > 5%"
                     )
                 ]},
             {"VMs, revisions and nodes", dyno_cli_bench_where:options()},
-            {"erlperf's samples, columns and squeeze", dyno_cli_bench_mode:samples()}
+            {"erlperf's options", dyno_cli_bench_erlperf:options()}
+        ],
+        common => [
+            "--for", "--input", "--init_runner", "--concurrency", "--metric", "--tolerance",
+            "--isolated", "--rev", "--node", "--output", "--baseline", "--fail-if"
         ],
         examples => examples()
     }.
@@ -92,7 +95,7 @@ examples() ->
             ~"fails a build if the working tree allocates more than main"},
         {~"dyno bench 'lists:seq(1, 100)' --erl-flags '' --erl-flags '+hms 10000'",
             ~"compares emulator flags, each in VMs of its own"},
-        {~"dyno bench 'global:registered_names()' --node a@host --node b@host --time 1min",
+        {~"dyno bench 'global:registered_names()' --node a@host --node b@host --for 1min",
             ~"runs a code in two nodes at once, with a line each second"},
         {~"dyno bench 'rand:uniform()' -q",
             ~"finds the number of processes with the highest throughput"},
@@ -137,7 +140,7 @@ measurement(Nodes, {codes, [Code]}, #{code := Texts} = Values) ->
         {ok, fun(_Context) -> dyno_cli_bench_cluster:run(Settings) end}
     end;
 measurement(_Nodes, _Measured, _Values) ->
-    contradiction("nodes are watched with one code; give one, and no file").
+    contradiction("several nodes run one code at once; give one code, and no file").
 
 measure({codes, Codes}, Options) -> dyno_bench:run(Codes, Options);
 measure({file, File}, Options) -> dyno_bench:run_file(File, Options).
@@ -181,10 +184,10 @@ progress(#{round := Round, remaining_ms := RemainingMs}) ->
 
 %% erlperf's columns have no warnings, and nothing is kept, as in erlperf. All options tell
 %% benchmarks apart, except duration and destination.
-shown_or_kept(_Measured, #{report := Kind}) ->
+shown_or_kept(_Measured, #{report := Report}) ->
     #{
         print => fun(Document) ->
-            {ok, Table} = dyno_report_columns:format(Kind, Document, dyno_cli_terminal:look()),
+            {ok, Table} = dyno_report_columns:format(Report, Document, dyno_cli_terminal:look()),
             dyno_cli_terminal:print(Table)
         end
     };
@@ -198,7 +201,7 @@ shown_or_kept(Measured, Values) ->
 
 %% As in erlperf: the compiled loop of each code, and the options. Unreadable codes are skipped:
 %% measuring reports the error.
-show_loops(#{show_loops := true}, {codes, Codes}, Options) ->
+show_loops(#{verbose := true}, {codes, Codes}, Options) ->
     Loops = [
         [
             ">>>>>>>>>>>>>>> ", dyno_bench_code:label(Code), "\n",
@@ -224,8 +227,8 @@ option({Name, Value}) ->
 
 monitored(Values, Measure) ->
     %% In these cases nothing runs in this VM.
-    case maps:keys(maps:with([show_loops, node, isolated, vms, rev], Values)) of
-        [show_loops] ->
+    case maps:keys(maps:with([verbose, node, isolated, vms, rev], Values)) of
+        [verbose] ->
             Monitor = dyno_cli_bench_monitor:start_link(),
             try
                 Measure()

@@ -4,7 +4,7 @@
 -module(dyno_cli_bench_code).
 -moduledoc "The codes of `dyno bench` with their set-up, or a file of benchmarks.".
 
--export([options/0, options_of_all/0, input/0, read/1, inputs/1, format_error/1]).
+-export([options/0, input/0, read/1, inputs/1, format_error/1]).
 -export_type([measured/0, reason/0]).
 
 -type measured() :: {codes, [dyno_bench_code:code()]} | {file, binary()}.
@@ -20,7 +20,7 @@
 -define(PARTS, [init, init_runner, done, label]).
 -define(PARTS_OF_ALL, #{init => init_all, init_runner => init_runner_all, done => done_all}).
 
--doc "The options for single codes, and for all other codes.".
+-doc "The options for single codes.".
 -spec options() -> [dyno_cli_option:row()].
 options() ->
     [
@@ -32,15 +32,6 @@ options() ->
             {many, text}},
         {"--done CODE", "runs once after the last measurement", {many, text}},
         {"--label NAME", "the name of the code in the report", {many, text}}
-    ].
-
--doc "The options for all codes without their own.".
--spec options_of_all() -> [dyno_cli_option:row()].
-options_of_all() ->
-    [
-        {"--" ++ atom_to_list(OfAll) ++ " CODE",
-            "as --" ++ atom_to_list(Part) ++ ", for all codes without their own"}
-     || {Part, OfAll} <- lists:sort(maps:to_list(?PARTS_OF_ALL))
     ].
 
 -doc "The option for inputs.".

@@ -16,7 +16,7 @@ Erlang or another revision of the project, or other nodes.
     {rev, "--rev"}, {build, "--build"}, {squeeze, "--squeeze"}, {iterations, "--loop"},
     {sample_ms, "--duration"}, {samples, "--samples"}, {warmup, "--warmup"}, {cv, "--cv"},
     {report, "--report"}, {input, "--input"}, {baseline, "--baseline"}, {fail_if, "--fail-if"},
-    {heap, "--heap"}, {show_loops, "--verbose"}
+    {heap, "--heap"}, {verbose, "--verbose"}
 ]).
 
 -doc "The options.".
@@ -34,36 +34,30 @@ options() ->
             "starts these VMs with this Erlang, a program or folder; repeat to compare; implies -i",
             {many, text}},
         {"--rev REV1..REV2",
-            "builds and compares two git revisions of the project, or REV1 with the working tree",
+            "compares two git revisions of the project, or REV1 with the working tree",
             {many, text}},
         {"--build COMMAND",
             "with --rev: the build command, such as 'make app' (default: by the project's files)"},
         {"--node NAME",
-            "runs the code in this node, which needs no dyno; repeat to run in several nodes at "
-            "once, with a line each second for each",
+            "runs the code in this node, which needs no dyno; repeat to run in several at once, "
+            "with a line each second",
             {many, {custom, fun dyno_cli_nodes:name/1, "a name such as shop@host"}}},
-        {"--watch", "with one --node: also prints a line each second, for --time (default: 10s)"},
         lists:keyfind("--cookie COOKIE", 1, dyno_cli_nodes:rows())
     ].
 
--doc "Nodes that run a code at once, or a watched node; otherwise none.".
+-doc "Nodes that run a code at once, if several.".
 -spec cluster(dyno_cli_command:values()) ->
     {ok, none | #{nodes := [node(), ...], cookie => atom()}}
     | {error, dyno_error:error()}.
-cluster(#{node := Nodes} = Values) when length(Nodes) > 1; is_map_key(watch, Values) ->
+cluster(#{node := [_, _ | _] = Nodes} = Values) ->
     case [Option || {Key, Option} <- ?NOT_WATCHED, is_map_key(Key, Values)] of
         [] ->
             {ok, (dyno_cli_nodes:connection(Values))#{nodes => Nodes}};
         [Option | _] ->
-            contradiction([
-                Option, " is not for nodes that are watched; give one --node, without --watch"
-            ])
+            contradiction([Option, " is for one --node, not for several at once"])
     end;
-cluster(Values) ->
-    case is_map_key(watch, Values) of
-        false -> {ok, none};
-        true -> contradiction("--watch is for nodes that are watched; give them with --node")
-    end.
+cluster(_Values) ->
+    {ok, none}.
 
 -doc "The place of codes as options of m:dyno_bench.".
 -spec place(dyno_cli_command:values()) -> {ok, dyno_bench:options()} | {error, dyno_error:error()}.

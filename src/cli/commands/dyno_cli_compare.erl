@@ -24,13 +24,13 @@ command() ->
         ],
         options => [
             {"", [
-                {"--threshold SHARE", "ignores smaller differences (default: 3%)", share},
+                {"--tolerance SHARE", "ignores smaller differences (default: 3%)", share, threshold},
                 FailIf,
                 {"--force", "also compares recordings made under other conditions", {flag, warn},
                     incomparable}
                 | dyno_cli_output:options(" (default: console, with -o nothing)", "")
             ] ++ [
-                {"-q, --quiet", "quiet: only the requested report; see the exit status"}
+                {"-q, --quiet", "only the requested report; see the exit status"}
             ]}
         ],
         examples => [

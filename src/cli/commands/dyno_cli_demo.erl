@@ -10,25 +10,27 @@
 
 -type reason() :: {name, string()} | {ended, node()}.
 
--define(DEFAULT, shop).
+-define(DEFAULT, ~"shop").
 -define(PROPERTIES, "examples/verify/shop_answers.dyno").
 
 -spec command() -> dyno_cli_command:t().
 command() ->
     #{
-        operands => [],
+        operands => [
+            dyno_cli_command:operand(
+                "[NAME]", "the name of the shop's node (default: shop)",
+                #{nargs => 'maybe', required => false}
+            )
+        ],
         options => [
             {"", [
                 {"--for TIME", "how long the shop stays (default: until Ctrl-C)", duration, for_ms}
             ]},
-            {"Nodes", [
-                {"--name NAME", "the name of the shop's node (default: shop)", atom},
-                dyno_cli_nodes:cookie()
-            ]}
+            {"Nodes", [dyno_cli_nodes:cookie()]}
         ],
         examples => [
             {~"dyno demo", ~"starts the shop in a node of its own, and suggests commands"},
-            {~"dyno demo --name shop2", ~"starts a second one"}
+            {~"dyno demo shop2", ~"starts a second one"}
         ]
     }.
 
@@ -36,7 +38,7 @@ command() ->
 -spec run(dyno_cli_command:values()) -> dyno_error:exit_status().
 run(Values) ->
     ok = dyno_cli_interrupt:subscribe(),
-    Name = atom_to_list(maps:get(name, Values, ?DEFAULT)),
+    Name = unicode:characters_to_list(maps:get(name, Values, ?DEFAULT)),
     maybe
         ok ?= is_short(Name),
         ok ?= dyno_target_node:ensure_distribution(#{}),
@@ -98,7 +100,8 @@ cookie({ok, Why}) ->
 -spec format_error(reason()) -> unicode:chardata().
 format_error({name, Name}) ->
     [
-        "--name takes a name without a host, of letters, digits, _ and -, not \"", Name, $"
+        "NAME is a name without a host, of letters, digits, _ and -, not \"",
+        dyno_text:clean(unicode:characters_to_binary(Name)), $"
     ];
 format_error({ended, Node}) ->
     ["the node ", atom_to_list(Node), " has ended; start it again: dyno demo"].

@@ -14,7 +14,7 @@ command() ->
         operands => [
             dyno_cli_command:operand(
                 "[NODE]",
-                "a running Erlang node, such as shop@host; none with --from, --dump and --code",
+                "a running Erlang node, such as shop@host; none with --replay, --dump and --code",
                 #{nargs => 'maybe', required => false}
             ),
             dyno_cli_command:operand(
@@ -26,7 +26,7 @@ command() ->
                 {"--for TIME", "how long to look, at least 5s (default: 10s)", duration, for_ms},
                 {"--watch",
                     "looks until Ctrl-C, and prints only new findings and those that are gone"},
-                {"--from RECORDING", "repeats the findings of an earlier recording", text},
+                {"--replay FILE", "repeats the findings of an earlier recording", text},
                 {"--dump FILE", "reads a crash dump (erl_crash.dump) in place of a node", text},
                 {"--code EBIN",
                     "reads .beam files, or folders of them, in place of a node: which receives search "
@@ -36,13 +36,16 @@ command() ->
             {"Reports", dyno_cli_job:options()},
             dyno_cli_nodes:options()
         ],
+        common => [
+            "--for", "--watch", "--replay", "--dump", "--code", "--format", "--output", "--cookie"
+        ],
         examples => [
             {~"dyno doctor shop@host", ~"lists faults, the worst first, with advice"},
             {
                 ~"dyno doctor shop@host --for 30s -o doctor.json",
                 ~"looks longer, and keeps the recording"
             },
-            {~"dyno doctor --from doctor.json", ~"repeats the findings of that file"},
+            {~"dyno doctor --replay doctor.json", ~"repeats the findings of that file"},
             {~"dyno doctor a@host b@host --watch", ~"tells what changes on two nodes"},
             {~"dyno doctor --dump erl_crash.dump", ~"says why a node ended"},
             {
@@ -59,7 +62,7 @@ command() ->
 -doc "Looks, and reports.".
 -spec run(dyno_cli_command:values()) -> dyno_error:exit_status().
 run(Values) ->
-    case [Source || Source <- [from, dump, code], is_map_key(Source, Values)] of
+    case [Source || Source <- [replay, dump, code], is_map_key(Source, Values)] of
         [] ->
             of_nodes(Values);
         [code] ->
@@ -71,13 +74,15 @@ run(Values) ->
             read(fun() -> of_file(Source, Path) end, Values);
         _ ->
             dyno_cli_command:refused(
-                dyno_cli_command:contradiction("give a NODE, --from, --dump, or --code: one of them")
+                dyno_cli_command:contradiction(
+                    "give one of them: a NODE, --replay, --dump, --code"
+                )
             )
     end.
 
 of_file(dump, Path) ->
     dyno_doctor:of_dump(Path);
-of_file(from, Path) ->
+of_file(replay, Path) ->
     maybe
         {ok, Document} ?= dyno_error:tagged(dyno_recording_file, dyno_recording_file:read(Path)),
         {ok, dyno_doctor:again(Document)}
@@ -97,7 +102,7 @@ of_nodes(#{node := First} = Values) ->
 of_nodes(_Values) ->
     dyno_cli_command:refused(
         dyno_cli_command:contradiction(
-            "say which node: a NODE such as shop@host, or --from RECORDING"
+            "say which node: a NODE such as shop@host, or --replay FILE"
         )
     ).
 

@@ -30,8 +30,8 @@ run(#{node := Texts} = Values) ->
         {ok, Nodes} ->
             Connection = dyno_cli_nodes:connection(Values),
             dyno_cli_terminal:note(
-                "dyno: removing modules; that takes minutes in a large node, and goes on there if dyno "
-                "is ended"
+                "dyno: removing modules; that takes minutes in a large node, and goes on there if "
+                "dyno is ended"
             ),
             lists:max([left(Node, dyno_agent:leave(Node, Connection)) || Node <- Nodes]);
         {error, _} = Error ->

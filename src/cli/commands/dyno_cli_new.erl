@@ -5,7 +5,7 @@
 -moduledoc """
 `dyno new`: writes a working suite or benchmark to start from.
 
-Without a kind it lists the kinds.
+Without a template it lists the templates.
 """.
 
 -behaviour(dyno_cli_command).
@@ -17,7 +17,7 @@ Without a kind it lists the kinds.
 -define(NO_WORK, "^([a-z].*link|module_info|[_$].*|child_spec|behaviour_info)$").
 
 -type mistake() ::
-    {unknown_kind, binary()}
+    {unknown_template, binary()}
     | {no_name, binary()}
     | {bad_name, string()}
     | {taken_name, module(), file:filename()}
@@ -31,7 +31,7 @@ command() ->
     #{
         operands => [
             dyno_cli_command:operand(
-                "[KIND]", "suite or benchmark; without KIND: lists both", Optional
+                "[TEMPLATE]", "suite or benchmark; without TEMPLATE: lists both", Optional
             ),
             dyno_cli_command:operand(
                 "[NAME]",
@@ -56,8 +56,8 @@ command() ->
 
 -doc "Writes the file, and prints how to run it.".
 -spec run(dyno_cli_command:values()) -> dyno_error:exit_status().
-run(#{kind := Kind, name := Name} = Values) when is_binary(Kind), is_binary(Name) ->
-    case write(Kind, unicode:characters_to_list(Name), maps:get(language, Values, erlang)) of
+run(#{template := Template, name := Name} = Values) when is_binary(Template), is_binary(Name) ->
+    case write(Template, unicode:characters_to_list(Name), maps:get(language, Values, erlang)) of
         {ok, Command, File} ->
             Line = [
                 File, " is written; run it: ", dyno_cli_terminal:called_as(), Command, " ", File,
@@ -67,10 +67,10 @@ run(#{kind := Kind, name := Name} = Values) when is_binary(Kind), is_binary(Name
         {error, Mistake} ->
             refused(Mistake)
     end;
-run(#{kind := Kind}) when is_binary(Kind) ->
-    case lists:keymember(Kind, 1, dyno_cli_new_text:kinds()) of
-        true -> refused({no_name, Kind});
-        false -> refused({unknown_kind, Kind})
+run(#{template := Template}) when is_binary(Template) ->
+    case lists:keymember(Template, 1, dyno_cli_new_text:templates()) of
+        true -> refused({no_name, Template});
+        false -> refused({unknown_template, Template})
     end;
 run(_Values) ->
     dyno_cli_terminal:print(overview()).
@@ -79,14 +79,17 @@ refused(Mistake) ->
     dyno_cli_command:refused({error, {?MODULE, Mistake}}).
 
 overview() ->
-    Kinds = dyno_cli_new_text:kinds(),
-    Width = lists:max([byte_size(Kind) || {Kind, _, _} <- Kinds]),
+    Templates = dyno_cli_new_text:templates(),
+    Width = lists:max([byte_size(Template) || {Template, _, _} <- Templates]),
     [
-        [["dyno new ", string:pad(Kind, Width), " NAME   ", Text, $\n] || {Kind, Text, _} <- Kinds],
+        [
+            ["dyno new ", string:pad(Template, Width), " NAME   ", Text, $\n]
+         || {Template, Text, _} <- Templates
+        ],
         "\nWith --elixir it is written in Elixir.\n"
     ].
 
-write(Kind, Given, Language) ->
+write(Template, Given, Language) ->
     Extension = maps:get(Language, #{erlang => ".erl", elixir => ".exs"}),
     Root =
         case filename:extension(Given) of
@@ -96,14 +99,14 @@ write(Kind, Given, Language) ->
     Name = filename:basename(Root),
     File = Root ++ Extension,
     maybe
-        {Kind, _, Command} ?= lists:keyfind(Kind, 1, dyno_cli_new_text:kinds()),
+        {Template, _, Command} ?= lists:keyfind(Template, 1, dyno_cli_new_text:templates()),
         match ?= re:run(Name, "^[a-z][a-z0-9_]*$", [{capture, none}]),
         ok ?= name_is_free(Name, Language),
-        {ok, Text} ?= dyno_cli_new_text:text(Kind, Language, Name, project()),
+        {ok, Text} ?= dyno_cli_new_text:text(Template, Language, Name, project()),
         ok ?= create(File, Text),
         {ok, Command, File}
     else
-        false -> {error, {unknown_kind, Kind}};
+        false -> {error, {unknown_template, Template}};
         nomatch -> {error, {bad_name, Name}};
         {error, _} = Error -> Error
     end.
@@ -179,14 +182,14 @@ create(File, Text) ->
 
 -doc "A sentence for a mistake.".
 -spec format_error(mistake()) -> unicode:chardata().
-format_error({unknown_kind, Kind}) ->
-    Kinds = [K || {K, _, _} <- dyno_cli_new_text:kinds()],
+format_error({unknown_template, Template}) ->
+    Templates = [K || {K, _, _} <- dyno_cli_new_text:templates()],
     [
-        "dyno new writes a ", lists:join(" or ", Kinds), ", not a ", Kind,
-        [["; did you mean ", Near, "?"] || {ok, Near} <- [dyno_similar:nearest(Kind, Kinds)]]
+        "dyno new writes a ", lists:join(" or ", Templates), ", not a ", Template,
+        [["; did you mean ", Near, "?"] || {ok, Near} <- [dyno_similar:nearest(Template, Templates)]]
     ];
-format_error({no_name, Kind}) ->
-    ["give it a name: dyno new ", Kind, " NAME"];
+format_error({no_name, Template}) ->
+    ["give it a name: dyno new ", Template, " NAME"];
 format_error({bad_name, Name}) ->
     [
         $", Name, "\" is no module's name; lower-case letters, digits and _ are accepted, and a "
@@ -203,5 +206,7 @@ format_error({Module, _} = Error) when Module =:= dyno_file; Module =:= dyno_pri
     dyno_error:format(Error).
 
 -spec fault(mistake()) -> dyno_error:fault().
-fault({Module, _} = Error) when Module =:= dyno_file; Module =:= dyno_priv -> dyno_error:fault(Error);
-fault(_Mistake) -> caller.
+fault({Module, _} = Error) when Module =:= dyno_file; Module =:= dyno_priv ->
+    dyno_error:fault(Error);
+fault(_Mistake) ->
+    caller.

@@ -4,16 +4,16 @@
 -module(dyno_cli_new_text).
 -moduledoc "The files that `dyno new` writes, from the templates in `priv/new/`.".
 
--export([kinds/0, text/4, module_name/2]).
+-export([templates/0, text/4, module_name/2]).
 -export_type([language/0, project/0]).
 
 -type language() :: erlang | elixir.
 
 -type project() :: none | {App :: binary(), Functions :: [binary()]}.
 
--doc "Each kind, its description, and the command that runs it.".
--spec kinds() -> [{Kind :: binary(), Text :: binary(), Command :: binary()}, ...].
-kinds() ->
+-doc "Each template, its description, and the command that runs it.".
+-spec templates() -> [{Template :: binary(), Text :: binary(), Command :: binary()}, ...].
+templates() ->
     [
         {~"suite", ~"a performance test at growing sizes, for dyno test", ~"test"},
         {~"benchmark", ~"a comparison of codes that is kept, for dyno bench", ~"bench"}
@@ -28,9 +28,9 @@ camel(Name) ->
     lists:append([string:titlecase(Word) || Word <- string:lexemes(Name, "_")]).
 
 -doc "The file; a suite in a project starts the application.".
--spec text(Kind :: binary(), language(), Name :: string(), project()) ->
+-spec text(Template :: binary(), language(), Name :: string(), project()) ->
     {ok, binary()} | {error, {dyno_priv, dyno_priv:reason()}}.
-text(Kind, Language, Name, Project) ->
+text(Template, Language, Name, Project) ->
     {Module, Extension} =
         case Language of
             erlang -> {Name, ".erl"};
@@ -40,8 +40,8 @@ text(Kind, Language, Name, Project) ->
         [{~"@NAME@", list_to_binary(Name)}, {~"@MODULE@", list_to_binary(Module)}] ++
             of_project(Project),
     maybe
-        {ok, Template} ?= dyno_priv:read(filename:join("new", template(Kind, Project, Extension))),
-        {ok, lists:foldl(fun marked/2, Template, Marks)}
+        {ok, Text} ?= dyno_priv:read(filename:join("new", file(Template, Project, Extension))),
+        {ok, lists:foldl(fun marked/2, Text, Marks)}
     end.
 
 marked({Mark, By}, Text) -> binary:replace(Text, Mark, By, [global]).
@@ -52,5 +52,5 @@ of_project({App, Functions}) ->
     SuchAs = iolist_to_binary([", such as ", lists:join(" or ", Functions)]),
     [{~"@APP@", App}, {~"@SUCH_AS@", SuchAs}].
 
-template(~"suite", {_App, _Functions}, Extension) -> "suite_of_project" ++ Extension;
-template(Kind, _Project, Extension) -> binary_to_list(Kind) ++ Extension.
+file(~"suite", {_App, _Functions}, Extension) -> "suite_of_project" ++ Extension;
+file(Template, _Project, Extension) -> binary_to_list(Template) ++ Extension.

@@ -13,7 +13,7 @@ command() ->
     #{
         operands => [
             dyno_cli_command:operand(
-                "[NODE]", "a running Erlang node, such as shop@host; none with --eval or --run",
+                "[NODE]", "a running Erlang node; none with --eval or --run",
                 #{nargs => 'maybe', required => false}
             ),
             dyno_cli_nodes:processes(processes, "which processes", "all")
@@ -21,10 +21,10 @@ command() ->
         options => [
             {"", [
                 {"--kind KIND", kinds(), {one_of, dyno_profile_kind:names()}},
-                {"--for TIME", "how long: 30s, 10min (default: 10s)", duration, for_ms},
-                {"--function PATTERN",
-                    "of time, count and memory: only these functions, such as \"my_mod\", "
-                    "\"my_mod:f/2\", \"app:shop\" or \"cowboy_*\"; repeatable",
+                {"--for TIME", "how long to profile: 30s, 10min (default: 10s)", duration, for_ms},
+                {"--pattern PATTERN",
+                    "of time, count and memory: only these functions, such as my_mod, my_mod:f/2, "
+                    "app:shop or my_*; repeatable",
                     {many, {custom, fun pattern/1, "a pattern of functions"}}, patterns}
             ]},
             {"Of --kind calls", [
@@ -34,19 +34,16 @@ command() ->
                     {custom, fun function/1, "a function with its module"}},
                 {"--count N", "the number of these calls (default: all until the end)",
                     {whole, 1, infinity}},
-                {"--without PATTERN",
+                {"--exclude PATTERN",
                     "does not trace these functions: their time belongs to their callers; "
                     "repeatable",
-                    {many, {custom, fun pattern/1, "a pattern of functions"}}, not_traced},
-                {"--short-calls",
-                    "also follows functions with calls too short to time"}
+                    {many, {custom, fun pattern/1, "a pattern of functions"}}, not_traced}
             ]},
             {"Instead of a NODE", [
                 {"--eval EXPRESSION",
-                    "profiles an Erlang expression, again and again, in a node of its own", text},
+                    "profiles an Erlang expression, repeated in a node of its own", text},
                 {"--run COMMAND",
-                    "profiles the first Erlang emulator that a command starts, to the end of the "
-                    "command", text},
+                    "profiles the first Erlang emulator that a command starts, to its end", text},
                 dyno_cli_option:code_paths()
             ]},
             {"Limits; the exit status is 1 if one does not hold", [
@@ -57,6 +54,10 @@ command() ->
             {"Reports", [dyno_cli_output:view() | dyno_cli_job:options()]},
             dyno_cli_nodes:options()
         ],
+        common => [
+            "--kind", "--for", "--pattern", "--inside", "--eval", "--run", "--threshold", "--output",
+            "--cookie"
+        ],
         examples => [
             {~"dyno profile shop@host",
                 ~"shows the functions that take the processor time of a node"},
@@ -64,7 +65,7 @@ command() ->
                 ~"includes short-lived processes and BIFs, by native code"},
             {~"dyno profile shop@host app:shop --for 30s -o shop.html",
                 ~"profiles an application's processes, and writes a page with a flame graph"},
-            {~"dyno profile shop@host orders --kind time --function orders",
+            {~"dyno profile shop@host orders --kind time --pattern orders",
                 ~"times each call of a module's functions in one process and its children"},
             {~"dyno profile shop@host --kind calls --inside orders:handle_call/3 --count 100",
                 ~"shows the tree of the next hundred calls of a function, exactly"},
@@ -127,7 +128,7 @@ of_one(node, #{node := First} = Values) ->
 
 profile(Name, Nodes, Subject, Values) ->
     Given = maps:with(
-        [kind, for_ms, patterns, thresholds, inside, count, not_traced, short_calls], Values
+        [kind, for_ms, patterns, thresholds, inside, count, not_traced], Values
     ),
     Options = maps:merge(maps:merge(Given, dyno_cli_nodes:connection(Values)), Subject),
     Job = #{
@@ -147,7 +148,7 @@ progress(PassedMs, Name, Options) ->
     #{
         phase => measuring,
         run => ~"profile",
-        text => ["profiling ", Name, ", kind ", atom_to_binary(Kind)],
+        text => ["profiling ", Name, ", ", atom_to_binary(Kind)],
         elapsed_ms => PassedMs,
         remaining_ms => max(0, ForMs - PassedMs),
         at_most => is_map_key(run, Options) orelse is_map_key(count, Options)

@@ -15,7 +15,7 @@ command() ->
     #{
         operands => [
             dyno_cli_command:operand(
-                "NODE", "a running Erlang node, such as shop@host, or shop for one on this machine"
+                "NODE", "a running Erlang node: shop@host, or shop on this machine"
             ),
             dyno_cli_nodes:processes(
                 servers, "measures the callbacks of these servers", "all"
@@ -23,26 +23,23 @@ command() ->
         ],
         options => [
             {"", [
-                {"--for TIME", "how long: 30s, 10min (default: 30s, or until Ctrl-C)",
+                {"--for TIME", "how long to record: 30s, 10min (default: 30s, or until Ctrl-C)",
                     duration,
                     duration_ms},
                 {"--watch", "prints a line each second: load, memory and processes of each node"}
             ]},
             {"Measurements",
-                dyno_cli_test:measurements(#{
-                    patterns =>
-                        "measures these functions: my_mod, my_mod:f/1, my_* or app:my_app "
-                        "(default: all applications, or else modules, outside OTP and Elixir); "
-                        "repeatable",
-                    servers =>
-                        "the same as PROCESS; repeatable"
-                }) ++
+                dyno_cli_test:measurements(
+                    "measures these functions: my_mod, my_mod:f/1, my_* or app:my_app (default: "
+                    "all applications, or else modules, outside OTP and Elixir); repeatable"
+                ) ++
                     [
                         {"--repeat N", "makes N recordings, one after the other (default: 1)",
                             {whole, 1, 10_000}}
                     ]},
             {"Limits; the exit status is 1 if one does not hold",
                 dyno_cli_test:requirements(
+                    "a limit, such as \"vm.memory.total.max < 500 MB\"; repeatable",
                     "shows the changes since an earlier recording (.json), made in the same way; "
                     "both need --repeat",
                     "with --baseline: fails if the condition holds: memory > 5%, "
@@ -50,6 +47,10 @@ command() ->
                 )},
             {"Reports", dyno_cli_job:options_of_tests()},
             dyno_cli_nodes:options()
+        ],
+        common => [
+            "--for", "--pattern", "--profile", "--watch", "--repeat", "--threshold", "--output",
+            "--cookie"
         ],
         examples => [
             {~"dyno record shop@host", ~"records a node for half a minute"},

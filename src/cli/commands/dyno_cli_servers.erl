@@ -8,7 +8,7 @@
 
 -export([command/0, run/1]).
 
--define(LEVELS, [auto, rate, time, distribution]).
+-define(DETAILS, [auto, rate, time, distribution]).
 %% Of single callbacks.
 -define(EACH_MS, 60_000).
 -define(EACH_PER_SECOND, 10).
@@ -18,7 +18,7 @@ command() ->
     #{
         operands => [
             dyno_cli_command:operand(
-                "NODE", "a running Erlang node, such as shop@host, or shop for one on this machine"
+                "NODE", "a running Erlang node: shop@host, or shop on this machine"
             ),
             dyno_cli_nodes:processes(servers, "which servers", "all")
         ],
@@ -31,8 +31,8 @@ command() ->
                 {"--filter TEXT",
                     "only servers with TEXT in their name, module, application or supervisor"},
                 {"--group GROUP",
-                    "one row for each process, name, module, supervisor, application, behaviour, "
-                    "node or cluster, which is all together (default: process)",
+                    "a row for each process, name, module, supervisor, application, behaviour, node "
+                    "or cluster (default: process)",
                     {one_of, dyno_servers_window:groups()}}
             ]},
             {"Sinks", [
@@ -44,9 +44,8 @@ command() ->
             ]},
             {"Alarms", [
                 {"--alarm EXPRESSION",
-                    "reports a server beyond a limit: \"queue > 1000\", \"busy > 90 %\", \"p99 > "
-                    "20 ms\" or \"delay > 1 s\" of all servers, \"servers orders queue > 1000\" of "
-                    "one; repeatable",
+                    "reports a server beyond a limit: \"queue > 1000\", \"p99 > 20 ms\", or of one "
+                    "\"servers orders queue > 1000\"; repeatable",
                     {many, {custom, fun dyno_servers_watch:read/1, "an alarm"}}, watches}
             ]},
             {"Limits; the exit status is 1 if one does not hold", [
@@ -57,24 +56,26 @@ command() ->
             {"Reports", dyno_cli_job:options()},
             dyno_cli_nodes:options()
         ],
+        common => [
+            "--for", "--sort", "--filter", "--group", "--each", "--sink", "--alarm", "--threshold",
+            "--output", "--cookie"
+        ],
         examples => examples()
     }.
 
 measuring() ->
     [
-        {"--for TIME", "how long: 30s, 10min (default: until Ctrl-C)", duration, for_ms},
+        {"--for TIME", "how long to measure: 30s (default: until Ctrl-C)", duration, for_ms},
         {"--interval TIME", "the time of one reading (default: 1s)",
             {custom, fun interval/1, "a duration from 100ms up, such as 1s"}, interval_ms},
-        {"--level LEVEL",
+        {"--detail DETAIL",
             "rate (counts only), time (calls, processor time and words), distribution (each "
-            "callback's wall time, message kinds, queue and waiting), or auto, the deepest that "
-            "the node can afford (default: auto)",
-            {one_of, ?LEVELS}},
+            "callback's wall time, its messages, queue and waiting), or auto, the most that the "
+            "node can afford (default: auto)",
+            {one_of, ?DETAILS}, level},
         {"--each N",
             "prints N callbacks with their messages, 10 a second or a tenth of N, for a minute at "
             "most",
-            {whole, 1, infinity}},
-        {"--most N", "measures at most N processes in a node (default: 1000)",
             {whole, 1, infinity}}
     ].
 
@@ -92,7 +93,7 @@ examples() ->
         {~"dyno servers shop@host orders --for 30s -o orders.html",
             ~"measures one server, or those of one module, and writes a page"},
         {~"dyno servers shop@host sup:shop_sup --sort queue --filter cache",
-            ~"shows a supervisor's servers with cache in their name, the longest queue first"},
+            ~"shows a supervisor's servers named like cache, the longest queue first"},
         {~"dyno servers a@host b@host app:shop --group module",
             ~"adds up the servers of an application in two nodes by module"},
         {~"dyno servers shop@host orders --each 20", ~"shows the next 20 messages of a server"},
@@ -110,7 +111,7 @@ run(#{node := First} = Values) ->
     maybe
         {ok, Nodes, Filters} ?=
             dyno_cli_nodes:read([First | maps:get(process, Values, [])], servers),
-        Keys = [for_ms, interval_ms, level, most, group, sinks, watches, thresholds],
+        Keys = [for_ms, interval_ms, level, group, sinks, watches, thresholds],
         Measured = each((maps:with(Keys, Values))#{servers => servers(Filters)}, Values),
         Options = maps:merge(Measured, dyno_cli_nodes:connection(Values)),
         Screen = dyno_cli_servers_screen:start_link(Values),

@@ -88,7 +88,7 @@ chosen(Command, What, Name, Atoms, View) ->
 -doc "The lines of the screen; the first has the prompt.".
 -spec screen(view(), dyno_report_table:layout(), Rows :: pos_integer()) -> [iodata(), ...].
 screen(#{window := none, said := Said, lost := Lost}, _Layout, _Rows) ->
-    clean([prompt(Said) | lost(Lost)]) ++ ["waiting for the first window"];
+    clean([prompt(Said) | lost(Lost)]) ++ ["waiting for the first reading"];
 screen(#{window := Window, said := Said} = View, #{width := Width} = Layout, Rows) ->
     #{lost := Lost, alarms := Alarms} = View,
     #{servers := Servers, duration_ns := DurationNs} = Window,

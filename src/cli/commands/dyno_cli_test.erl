@@ -6,7 +6,7 @@
 
 -behaviour(dyno_cli_command).
 
--export([command/0, run/1, measurements/1, requirements/2]).
+-export([command/0, run/1, measurements/1, requirements/3]).
 
 -define(LEVELS, [budget, off, count, discovery, time, memory, all]).
 -define(REPORTS, [output, format, quiet, verbose, full, baseline, fail_if]).
@@ -23,17 +23,13 @@ command() ->
             {"", runs()},
             {"The load, instead of the suite's", dyno_cli_test_load:options()},
             {"Measurements in the targets",
-                measurements(#{
-                    patterns =>
-                        "measures these functions: my_mod, my_mod:f/1, my_* or app:my_app "
-                        "(default: the suite's); repeatable",
-                    servers =>
-                        "measures the callbacks of these servers: a module, a registered name, "
-                        "app:NAME, sup:NAME, gen_statem, all and others (dyno servers --help; "
-                        "default: the suite's, or none); repeatable"
-                }) ++ of_suites()},
+                measurements(
+                    "measures these functions: my_mod, my_mod:f/1, my_* or app:my_app (default: "
+                    "the suite's); repeatable"
+                ) ++ of_suites()},
             {"Limits; the exit status is 1 if one does not hold",
                 requirements(
+                    "a limit, such as \"latency.p99 < 20 ms\", instead of the suite's; repeatable",
                     "an earlier recording (.json) from the same machine: the test must not be "
                     "slower now; both need --repeat",
                     "with --baseline: fails if the condition holds: slower > 5%, memory > 5%, "
@@ -43,16 +39,20 @@ command() ->
             {"Code and nodes",
                 [dyno_cli_option:code_paths() | dyno_cli_nodes:rows()]}
         ],
+        common => [
+            "--sizes", "--for", "--rate", "--search", "--pattern", "--profile", "--repeat",
+            "--threshold", "--baseline", "--fail-if", "--output", "--pa"
+        ],
         examples => examples()
     }.
 
 runs() ->
     [
         {"--sizes N,N,...",
-            "the sizes, one run after the other (default: the suite's)",
+            "the sizes, one after the other (default: the suite's)",
             {list, {whole, 1, infinity}}},
-        {"--duration TIME",
-            "the measured time of each size: 500ms, 10s, 2min (default: the suite's, or 5s)",
+        {"--for TIME",
+            "how long to measure each size: 10s, 2min (default: the suite's, or 5s)",
             duration, duration_ms},
         {"--warmup TIME",
             "load before the measured time; 0 for none (default: the suite's, or 500ms)",
@@ -69,9 +69,9 @@ runs() ->
             duration, timeout_ms}
     ].
 
--doc "The measuring options of a node, with the help on patterns and servers.".
--spec measurements(#{patterns := string(), servers := string()}) -> [dyno_cli_option:row()].
-measurements(#{patterns := Patterns, servers := Servers}) ->
+-doc "The measuring options of a node, with the help on patterns.".
+-spec measurements(Patterns :: string()) -> [dyno_cli_option:row()].
+measurements(Patterns) ->
     [
         {"--pattern PATTERN", Patterns, {many, string}, patterns},
         {"--level LEVEL",
@@ -83,22 +83,20 @@ measurements(#{patterns := Patterns, servers := Servers}) ->
             "the share of the target's processor time for measuring functions at the level budget "
             "(default: the suite's, or 5%)",
             share},
-        {"--profile KIND",
-            "adds a profile: sample, a flame graph of time and waiting; cpu, the same by samples "
-            "of the processor, with a library loaded into the node; schedulers, the number of "
-            "processes that are ready to run",
+        {"--profile PROFILE",
+            "adds a profile: sample, cpu or schedulers, the --kind of dyno profile",
             {one_of, dyno_suite:profiles()}},
         {"--distribution PATTERN",
             "times a sample of single calls of these functions (default: the suite's, or none); "
             "repeatable",
             {many, string}},
-        {"--servers PROCESS", Servers, {many, string}, servers},
         {"--interval TIME",
             "the time between samples of VM, system and processes (default: the suite's, or 1s)",
             duration, interval_ms},
         {"--without LIST",
             "switches off, separated by commas: functions, processes, stacks, servers, vm, os, "
-            "ets, ports (default: the suite's, or nothing)",
+            "ets, ports; control, of a test, the runs without measuring (default: the suite's, or "
+            "nothing)",
             {list, atom}},
         {"--instrument FILE",
             "also runs this instrument or custom agent in the targets; repeatable",
@@ -107,24 +105,26 @@ measurements(#{patterns := Patterns, servers := Servers}) ->
 
 of_suites() ->
     [
+        {"--servers PROCESS",
+            "measures the callbacks of these servers: a module, a registered name, app:NAME, "
+            "sup:NAME, all and others (dyno servers --help; default: the suite's, or none); "
+            "repeatable",
+            {many, string}, servers},
         {"--control",
             "also runs each size shortly without measuring, to show the cost of measuring "
-            "(default: if calls are traced and the load is steady)"},
-        {"--no-control", "no runs without measuring", {flag, false}, control},
+            "(default: if calls are traced and the load is steady; never with --without control)"},
         {"--agent FILE",
             "the same as --instrument; repeatable",
             {many, string}, agents},
-        {"-C, --custom_agents FILE,...", "custom agents, PerformERL's option",
-            {list, string}, agents}
+        {"-C, --custom_agents FILE,...", "PerformERL's name of --agent", {list, string}, agents}
     ].
 
--doc "The options for demands, with the help on `--baseline` and `--fail-if`.".
--spec requirements(Baseline :: string(), FailIf :: string()) -> [dyno_cli_option:row()].
-requirements(Baseline, FailIf) ->
+-doc "The options for demands, with these help texts.".
+-spec requirements(Threshold :: string(), Baseline :: string(), FailIf :: string()) ->
+    [dyno_cli_option:row()].
+requirements(Threshold, Baseline, FailIf) ->
     [
-        {"--threshold EXPRESSION",
-            "a limit, such as \"latency.p99 < 20 ms\", instead of the suite's; repeatable",
-            {many, string}, thresholds},
+        {"--threshold EXPRESSION", Threshold, {many, string}, thresholds},
         {"--invariant CHECK",
             "a condition that must hold in the targets at every moment, such as \"memory: "
             "erlang:memory(total) =< 500 MB\"; repeatable",
@@ -136,11 +136,11 @@ examples() ->
     [
         {~"dyno new suite shop_perf", ~"writes shop_perf.erl, a suite to start from"},
         {~"dyno test shop_perf.erl", ~"runs the suite"},
-        {~"dyno test shop_perf.erl --sizes 1,10 --duration 2s -o shop.html",
+        {~"dyno test shop_perf.erl --sizes 1,10 --for 2s -o shop.html",
             ~"runs shortly, and writes a page"},
         {~"dyno test shop_perf.erl --threshold \"latency.p99 < 20 ms\"",
             ~"exits with status 1 if the 99th percentile is 20 ms or more"},
-        {~"dyno test shop_perf.erl --rate 500 --duration 10s --load-nodes 1",
+        {~"dyno test shop_perf.erl --rate 500 --for 10s --load-nodes 1",
             ~"offers 500 operations a second, from a separate node"},
         {~"dyno test shop_perf.erl --sizes 16 --search \"latency.p99 < 5 ms\"",
             ~"finds the highest rate at which the limit holds, at size 16"},
@@ -150,7 +150,7 @@ examples() ->
             ~"exits with status 1 if the test became slower"},
         {~"dyno test shop_perf.erl --distribution logger_formatter:format/2",
             ~"also shows the durations of single calls"},
-        {~"dyno test shop_perf.erl --without os,ports --no-control",
+        {~"dyno test shop_perf.erl --without os,ports,control",
             ~"measures less, and not the cost of measuring"},
         {~"dyno test shop_perf.erl --invariant \"mem: erlang:memory(total) < 900 MB\"",
             ~"exits with status 1 if the condition failed, even for a moment"},
@@ -160,10 +160,20 @@ examples() ->
             ~"runs a suite of PerformERL with its custom agent"}
     ].
 
+%% The runs without measuring are none of a target's instruments.
+control(#{without := Without} = Values) ->
+    case {lists:member(control, Without), lists:delete(control, Without)} of
+        {false, _} -> Values;
+        {true, []} -> maps:remove(without, Values#{control => false});
+        {true, Others} -> Values#{control => false, without := Others}
+    end;
+control(Values) ->
+    Values.
+
 -doc "Runs the test.".
 -spec run(dyno_cli_command:values()) -> dyno_error:exit_status().
 run(#{suite := Suite} = Values) ->
-    case dyno_cli_test_load:load(maps:without([suite | ?REPORTS], Values)) of
+    case dyno_cli_test_load:load(maps:without([suite | ?REPORTS], control(Values))) of
         {ok, Options} ->
             Job = #{
                 keep => filename:basename(filename:rootname(Suite)),

@@ -37,7 +37,7 @@ options() ->
             "10ms..30ms at random (default: none)",
             {custom, fun think/1, "a time such as 20ms, or two such as 10ms..30ms"}, think_time_ms},
         {"--iterations N",
-            "ends a closed load after N operations in all (default: after --duration)",
+            "ends a closed load after N operations in all (default: after --for)",
             {whole, 1, infinity}},
         {"--search EXPRESSION",
             "finds the highest rate of an open load at which a limit holds, such as \"latency.p99 "

@@ -33,7 +33,9 @@ command() ->
                     "begins with processes, applications, supervisors, ets, mnesia, ports, memory "
                     "(allocators) or nodes (default: processes)",
                     {one_of, ?VIEWS}},
-                {"--group", "one row for all processes with the same first function"},
+                {"--group GROUP",
+                    "a row for each process, or for each first function (default: process)",
+                    {one_of, [process, function]}},
                 {"--filter TEXT",
                     "only items with TEXT in their name or group; app:NAME are the processes of an "
                     "application"},
@@ -66,7 +68,7 @@ run(#{node := Texts} = Values) ->
         {ok, Looking} ?= dyno_top:open(Nodes, dyno_cli_nodes:connection(Values)),
         View = dyno_cli_top_view:new((maps:with([sort, view], Values))#{
             nodes => Nodes,
-            grouped => is_map_key(group, Values),
+            grouped => maps:get(group, Values, process) =:= function,
             filter => dyno_report_text:encode(maps:get(filter, Values, ~""))
         }),
         {Status, Last} = dyno_cli_top_screen:run(View, Looking, #{

@@ -8,6 +8,10 @@
 
 -export([command/0, run/1]).
 
+%% Of the events that wait in the node.
+-define(LEAST_WAITING, 2000).
+-define(MOST_WAITING, 100_000).
+
 -spec command() -> dyno_cli_command:t().
 command() ->
     #{
@@ -39,14 +43,13 @@ command() ->
             {"Limits", [
                 {"--count N",
                     "ends after N calls and messages (default: 10)", {whole, 1, infinity}},
-                {"--for TIME", "how long (default: 15s)", duration, for_ms},
-                {"--rate N", "the most events a second (default: 10000)", {whole, 1, infinity}},
-                {"--queue N", "the most waiting events in the node (default: 2000)",
-                    {whole, 1, 100_000}},
+                {"--for TIME", "how long to trace (default: 15s)", duration, for_ms},
+                {"--limit-rate N",
+                    "the most events a second, a fifth of which may wait in the node (default: "
+                    "10000)",
+                    {whole, 1, infinity}, rate},
                 {"--arity", "shows the number of arguments, not the arguments"},
-                {"--depth N", "shows N levels of a term (default: 8)", {whole, 1, 1000}},
-                {"--size N", "shows N elements of a term (default: 80)",
-                    {whole, 1, 100_000}}
+                {"--depth N", "shows a term N deep (default: 8)", {whole, 1, 1000}}
             ]},
             {"Output", [
                 {"--format FORMAT", "text, or json, a line each (default: text)",
@@ -56,6 +59,10 @@ command() ->
                 {"--replay FILE", "shows a file of -o instead of a node's calls", text}
             ]},
             dyno_cli_nodes:options()
+        ],
+        common => [
+            "--process", "--count", "--for", "--tree", "--latency", "--above", "--args", "--arity",
+            "--output", "--replay", "--format", "--cookie"
         ],
         examples => [
             {~"dyno trace shop@host \"shop:order/2 -> return\"",
@@ -126,9 +133,9 @@ refused(Sentence) ->
     dyno_cli_command:refused(dyno_cli_command:contradiction(Sentence)).
 
 traced(Nodes, Patterns, Values, Show) ->
-    Keys = [processes, tree, above_ns, count, for_ms, rate, queue, depth, size],
+    Keys = [processes, tree, above_ns, count, for_ms, rate, depth],
     Given = maps:merge(maps:with(Keys, Values), dyno_cli_nodes:connection(Values)),
-    Options = Given#{
+    Options = (maps:merge(Given, waiting_of(Given)))#{
         show => Show,
         arguments => not is_map_key(arity, Values),
         what =>
@@ -143,6 +150,9 @@ traced(Nodes, Patterns, Values, Show) ->
         {ok, Trace} -> waiting(Trace, monitor(process, Trace));
         Error -> dyno_cli_command:refused(Error)
     end.
+
+waiting_of(#{rate := Rate}) -> #{queue => min(max(Rate div 5, ?LEAST_WAITING), ?MOST_WAITING)};
+waiting_of(_Given) -> #{}.
 
 waiting(Trace, Ref) ->
     receive

@@ -26,7 +26,7 @@ command() ->
         ],
         options => [
             {"", [
-                {"--for TIME", "how long: 30s, 10min (default: until Ctrl-C)", duration, for_ms},
+                {"--for TIME", "how long to check: 30s, 10min (default: until Ctrl-C)", duration, for_ms},
                 {"--record FILE",
                     "writes the needed events to a file in the node, for --replay",
                     text},
@@ -45,18 +45,12 @@ command() ->
                     size},
                 {"--limit-rate N", "the most events a second (default: none)",
                     {whole, 1, infinity}},
-                {"--shards N",
-                    "processes that run the monitors (default: half of the node's schedulers)",
-                    {whole, 1, 1024}},
-                {"--must-decide",
-                    "has no effect any more: the exit status is 1 if a property is UNKNOWN"},
-                {"--events N", "shows the last N events before a verdict (default: 10)",
-                    {whole, 0, 1000}},
                 dyno_cli_option:code_paths()
             ]},
             {"Reports", dyno_cli_job:options()},
             dyno_cli_nodes:options()
         ],
+        common => ["--for", "--record", "--replay", "--limit", "--output", "--pa", "--cookie"],
         examples => [
             {~"dyno verify worker.dyno shop@host", ~"checks a node until Ctrl-C"},
             {~"dyno verify once.erl shop@host --for 30s -o once.html",
@@ -78,12 +72,12 @@ run(#{node := _, replay := _}) ->
     );
 run(#{spec := Spec, replay := File} = Values) ->
     job(filename:basename(Spec), Values, fun(Show) ->
-        dyno_verify_replay:run([Spec], File, (maps:with([events], Values))#{show => Show})
+        dyno_verify_replay:run([Spec], File, #{show => Show})
     end);
 run(#{spec := Spec, node := First} = Values) ->
     case dyno_cli_nodes:read([First | maps:get(process, Values, [])], monitored) of
         {ok, Nodes, Filters} ->
-            Own = maps:with([for_ms, instrumentation, shards, events, record], Values),
+            Own = maps:with([for_ms, instrumentation, record], Values),
             Given = Own#{processes => Filters},
             Options = maps:merge(Given, dyno_cli_nodes:connection(Values)),
             job(First, Values, fun(Show) ->

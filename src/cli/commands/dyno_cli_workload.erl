@@ -10,7 +10,6 @@
 
 -spec command() -> dyno_cli_command:t().
 command() ->
-    Probability = {custom, fun probability/1, "a probability between 0 and 1, such as 0.9"},
     #{
         operands => [
             dyno_cli_command:operand(
@@ -27,51 +26,30 @@ command() ->
                     "the mean number of requests of a worker, with a standard deviation of 2 % "
                     "(default: 100)",
                     {whole, 1, 100_000_000}},
-                {"--time TIME",
+                {"--for TIME",
                     "the time in which all workers start (default: 10s)", duration, time_ms},
-                {"--spread TIME",
-                    "the standard deviation of a pulse (default: a quarter of --time)",
-                    duration, spread_ms},
-                {"--pinch TIME",
-                    "the standard deviation of a burst before the cut to --time (default: --time); "
-                    "more is steeper",
-                    duration, pinch_ms},
-                {"--send P",
-                    "the probability that the master sends one more request before taking answers "
-                    "(default: 0.9)", Probability},
-                {"--recv P",
-                    "the probability that the master takes one more answer "
-                    "(default: 0.9)", Probability},
                 {"--seed N", "the seed of the random numbers (default: 1)", {whole, 0, infinity}},
-                {"--repetitions N",
+                {"--repeat N",
                     "at most N repetitions; from the third on, ends if the coefficient of "
                     "variation of the mean response time is stable (default: 1)",
-                    {whole, 1, 1000}}
+                    {whole, 1, 1000}, repetitions}
             ]},
             {"Reports", dyno_cli_job:options()}
         ],
         examples => [
             {~"dyno workload burst --workers 10000",
                 ~"starts 10,000 workers within 10 seconds, most at the start"},
-            {~"dyno workload steady --workers 250 --requests 10000 --repetitions 10 -o before.json",
+            {~"dyno workload steady --workers 250 --requests 10000 --repeat 10 -o before.json",
                 ~"repeats few workers with many requests, and keeps the recording"}
         ]
     }.
-
-probability(Text) ->
-    case dyno_unit:parse(Text) of
-        {ok, {P, ~"1"}} when P >= 0, P =< 1 -> {ok, P};
-        _ -> error
-    end.
 
 -doc "Runs the system, and reports.".
 -spec run(dyno_cli_command:values()) -> dyno_error:exit_status().
 run(#{shape := Text} = Values) ->
     case [Shape || Shape <- [steady, pulse, burst], atom_to_binary(Shape) =:= Text] of
         [Shape] ->
-            Keys = [
-                workers, requests, time_ms, spread_ms, pinch_ms, send, recv, seed, repetitions
-            ],
+            Keys = [workers, requests, time_ms, seed, repetitions],
             Options = (maps:with(Keys, Values))#{shape => Shape},
             Measure = fun(#{progress := Report}) ->
                 Show = fun(Line) -> Report(#{phase => measuring, run => Text, text => Line}) end,

@@ -99,7 +99,7 @@ key(think_time_ms, _) ->
 key(iterations, _) ->
     {fun is_iterations/1, "a whole number from 1 up, for all workers together, or {each, N}"};
 key(operations, _) ->
-    {fun is_operations/1, "a map from kinds to weights above 0"};
+    {fun is_operations/1, "a map from operations to weights above 0"};
 key(name, _) ->
     {fun dyno_option:name/1, "text"};
 key(rate_per_s, _) ->
@@ -253,7 +253,7 @@ objective(Text) ->
         {error, Reason} -> {error, {search_objective, Reason}}
     end.
 
--doc "Whether the term is operation kinds with weights.".
+-doc "Whether the term is operations with weights.".
 -spec is_operations(term()) -> boolean().
 is_operations(Operations) when is_map(Operations), map_size(Operations) > 0 ->
     IsKind = fun({Kind, Weight}) -> is_atom(Kind) andalso is_number(Weight) andalso Weight > 0 end,
@@ -359,7 +359,7 @@ format_error({search_objective, Reason}) ->
 format_error({search_metric, Text}) ->
     io_lib:format(
         "the search's objective \"~ts\" is not about the load; accepted are latency.*, service.*, "
-        "throughput, errors.*, load.* and operation.KIND.*, as in \"latency.p99 < 50 ms\"",
+        "throughput, errors.*, load.* and operation.NAME.*, as in \"latency.p99 < 50 ms\"",
         [Text]
     );
 format_error(no_load) ->

@@ -26,7 +26,7 @@ metrics(#{total := Total, parts := Parts} = Result) ->
         described(operations(), {DurationNs, Total}),
         of_open_loads(Total, Parts),
         described(of_all(), Result),
-        of_kinds(DurationNs, Result),
+        by_operation(DurationNs, Result),
         lists:append([of_phase(Part) || Part <- Parts, length(Parts) > 1])
     ]).
 
@@ -108,13 +108,13 @@ times(Name, Title, Key) ->
                 [{~"mean", fun dyno_histogram:mean/1}]
     ].
 
-of_kinds(DurationNs, Result) ->
+by_operation(DurationNs, Result) ->
     lists:append([
         described(
-            of_operations(prefix(~"operation", Kind), <<" of ", Kind/binary>>),
+            of_operations(prefix(~"operation", Operation), <<" of ", Operation/binary>>),
             {DurationNs, Snapshot}
         )
-     || {Kind, Snapshot} <- dyno_load_result:named_kinds(Result)
+     || {Operation, Snapshot} <- dyno_load_result:named_operations(Result)
     ]).
 
 of_phase(#{name := Name, duration_ns := LengthNs, total := Total}) ->
@@ -231,8 +231,8 @@ histograms(#{total := #{response := Response, service := Service, schedule_lag :
             {~"service", ~"Service time", Service},
             {?LAG, ~"Schedule lag of the generator", Lag}
             | [
-                {<<(prefix(~"operation", Kind))/binary, "latency">>, ~"Response time", OfKind}
-             || {Kind, #{response := OfKind}} <- dyno_load_result:named_kinds(Result)
+                {<<(prefix(~"operation", Operation))/binary, "latency">>, ~"Response time", Of}
+             || {Operation, #{response := Of}} <- dyno_load_result:named_operations(Result)
             ]
         ],
         Count > 0
@@ -266,7 +266,7 @@ courses() ->
 outcome(Objective, #{duration_ns := LengthNs, total := Total} = Part) ->
     Metrics =
         described(operations(), {LengthNs, Total}) ++ of_open_loads(Total, [Part]) ++
-            of_kinds(LengthNs, Part),
+            by_operation(LengthNs, Part),
     Probe = #{
         id => ~"probe", size => 0, status => complete, metrics => Metrics,
         histograms => histograms(Part)

@@ -11,7 +11,7 @@
 %% Intervals
 -export([offered/3, interval/5]).
 %% Reading
--export([named_kinds/1, dropped/1, to_recording/2, known/0]).
+-export([named_operations/1, dropped/1, to_recording/2, known/0]).
 -export_type([t/0, note/0, merged/0, part/0, load_node/0]).
 
 -type part() :: #{
@@ -26,7 +26,7 @@
     schedule := dyno_load_schedule:schedule() | undefined,
     %% The largest number of workers.
     workers := non_neg_integer(),
-    kinds := #{atom() => dyno_load_recorder:snapshot()},
+    operations := #{atom() => dyno_load_recorder:snapshot()},
     total := dyno_load_recorder:snapshot()
 }.
 
@@ -48,7 +48,7 @@
 -doc "The whole result of a load. An interrupted load has no parts.".
 -type t() :: #{
     parts := [part()],
-    kinds := #{atom() => dyno_load_recorder:snapshot()},
+    operations := #{atom() => dyno_load_recorder:snapshot()},
     total := dyno_load_recorder:snapshot(),
     errors := [dyno_load_recorder:failed()],
     workers := non_neg_integer(),
@@ -78,7 +78,7 @@ merge(Round, Snapshots) ->
     ),
     #{
         parts => Parts,
-        kinds => kinds([Kinds || #{kinds := Kinds} <- Parts]),
+        operations => operations([Operations || #{operations := Operations} <- Parts]),
         total => total([Total || #{total := Total} <- Parts]),
         errors => dyno_load_recorder:merge_errors([Errors || #{errors := Errors} <- Snapshots]),
         workers => lists:sum([Workers || #{workers := Workers} <- Snapshots]),
@@ -88,7 +88,10 @@ merge(Round, Snapshots) ->
     }.
 
 part(Nth, #{name := Name, model := Model, duration_ns := Length} = Part, Start, Snapshots) ->
-    Kinds = kinds([lists:nth(Nth, Parts) || #{parts := Parts} <- Snapshots, length(Parts) >= Nth]),
+    Operations = operations([
+        lists:nth(Nth, Parts)
+     || #{parts := Parts} <- Snapshots, length(Parts) >= Nth
+    ]),
     Drawn = [
         Count
      || #{arrivals := All} <- Snapshots,
@@ -107,8 +110,8 @@ part(Nth, #{name := Name, model := Model, duration_ns := Length} = Part, Start, 
         workers => min(
             map_get(max_workers, Part), lists:sum([Workers || #{workers := Workers} <- Snapshots])
         ),
-        kinds => Kinds,
-        total => total(maps:values(Kinds))
+        operations => Operations,
+        total => total(maps:values(Operations))
     }.
 
 %% Every node draws all random times, so each node's count is the total.
@@ -117,10 +120,10 @@ due(#{schedule := Schedule, duration_ns := Length}, []) ->
     dyno_load_schedule:count(Schedule, Length);
 due(_Closed, _Drawn) -> undefined.
 
-kinds(Maps) ->
+operations(Maps) ->
     lists:foldl(
-        fun(Kinds, All) ->
-            maps:merge_with(fun(_, A, B) -> dyno_load_recorder:merge(A, B) end, All, Kinds)
+        fun(Operations, All) ->
+            maps:merge_with(fun(_, A, B) -> dyno_load_recorder:merge(A, B) end, All, Operations)
         end,
         #{},
         Maps
@@ -188,18 +191,18 @@ of_search(#{rate_per_s := Found} = Result, [{Last, _} | _] = Probes, Merged) ->
     Chosen = [Probe || {At, Probe} <- Probes, At =:= Rate],
     Parts = [Part || #{parts := [Part]} <- Chosen],
     [First | _] = Parts,
-    Kinds = kinds([K || #{kinds := K} <- Parts]),
-    Total = total(maps:values(Kinds)),
+    Operations = operations([K || #{operations := K} <- Parts]),
+    Total = total(maps:values(Operations)),
     Part = First#{
         duration_ns := lists:sum([D || #{duration_ns := D} <- Parts]),
         arrivals := lists:sum([N || #{arrivals := N} <- Parts]),
         schedule := undefined,
-        kinds := Kinds,
+        operations := Operations,
         total := Total
     },
     Merged#{
         parts := [Part],
-        kinds := Kinds,
+        operations := Operations,
         total := Total,
         errors := dyno_load_recorder:merge_errors([Errors || #{errors := Errors} <- Chosen]),
         workers := lists:max([Workers || #{workers := Workers} <- [Merged | Chosen]]),
@@ -219,7 +222,7 @@ node_of(#{node := Node, offset_ns := Offset, uncertain_ns := Uncertain}, Last, L
             undefined ->
                 {dyno_load_recorder:empty(), 0};
             #{parts := Parts, workers := Count} ->
-                {total(lists:append([maps:values(Kinds) || Kinds <- Parts])), Count}
+                {total(lists:append([maps:values(Operations) || Operations <- Parts])), Count}
         end,
     #{
         node => Node,
@@ -231,12 +234,12 @@ node_of(#{node := Node, offset_ns := Offset, uncertain_ns := Uncertain}, Last, L
         lost_at_ms => LostAtMs
     }.
 
--doc "Results by kind of operation; empty for a suite with one kind.".
--spec named_kinds(t() | part()) -> [{binary(), dyno_load_recorder:snapshot()}].
-named_kinds(#{kinds := Kinds}) ->
+-doc "Results by operation; empty for a suite with only one.".
+-spec named_operations(t() | part()) -> [{binary(), dyno_load_recorder:snapshot()}].
+named_operations(#{operations := Operations}) ->
     [
-        {atom_to_binary(Kind), Snapshot}
-     || Kind := Snapshot <- maps:iterator(Kinds, ordered), Kind =/= undefined
+        {atom_to_binary(Operation), Snapshot}
+     || Operation := Snapshot <- maps:iterator(Operations, ordered), Operation =/= undefined
     ].
 
 -spec dropped(part()) -> non_neg_integer() | undefined.

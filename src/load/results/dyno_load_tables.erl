@@ -10,8 +10,8 @@
 -spec tables(dyno_load_result:t()) -> [#{atom() => term()}].
 tables(#{errors := Errors, duration_ns := DurationNs, parts := Parts} = Result) ->
     Operations = [
-        {Kind, DurationNs, Snapshot}
-     || {Kind, Snapshot} <- dyno_load_result:named_kinds(Result)
+        {Operation, DurationNs, Snapshot}
+     || {Operation, Snapshot} <- dyno_load_result:named_operations(Result)
     ],
     [
         dyno_recording_table:make(Spec, Items)
@@ -37,7 +37,7 @@ errors() ->
         columns => [
             {~"reason", ~"Reason", string, fun({Reason, _, _}) -> Reason end},
             {~"count", ~"Count", count, #{better => lower}, fun({_, Count, _}) -> Count end},
-            {~"stack", ~"Where one of them was raised", string, #{role => note},
+            {~"stack", ~"The stack of one of them", string, #{role => note},
                 fun({_, _, Stack}) -> Stack end}
         ]
     }.
@@ -47,7 +47,7 @@ operations() ->
         name => ~"operations",
         title => ~"Operations",
         columns => [
-            {~"operation", ~"Operation", string, fun({Kind, _, _}) -> Kind end}
+            {~"operation", ~"Operation", string, fun({Operation, _, _}) -> Operation end}
             | measured(fun({_, DurationNs, Snapshot}) -> {DurationNs, Snapshot} end)
         ]
     }.
@@ -80,11 +80,11 @@ state(generator) -> ~"generator limited".
 %% The columns of some operations in a time; `Of` gives both.
 measured(Of) ->
     [
-        {Name, Title, Kind, #{better => Better}, fun(Item) ->
+        {Name, Title, Type, #{better => Better}, fun(Item) ->
             {DurationNs, Snapshot} = Of(Item),
             Value(DurationNs, Snapshot)
         end}
-     || {Name, Title, Kind, Better, Value} <- [
+     || {Name, Title, Type, Better, Value} <- [
             {~"count", ~"Operations", count, higher, fun(_, #{successes := Ok}) -> Ok end},
             {~"throughput", ~"Throughput", {number, ~"1/s"}, higher, fun(Ns, Snapshot) ->
                 dyno_load_recorder:per_s(Snapshot, Ns)

@@ -84,7 +84,7 @@ stop(#{node := Node}) ->
 -spec format_error(reason()) -> unicode:chardata().
 format_error({taken, Name, Node}) ->
     io_lib:format(
-        "a node ~ts runs already: ~ts; give the shop another name, such as --name ~ts2",
+        "a node ~ts runs already: ~ts; give the shop another name: dyno demo ~ts2",
         [Name, Node, Name]
     );
 format_error({not_compiled, File}) ->

@@ -34,7 +34,7 @@ tables() ->
         },
         #{
             name => ~"callers",
-            title => ~"Who calls what",
+            title => ~"Callers and callees",
             items => fun callers/1,
             columns => [
                 {~"function", ~"Function", string, #{role => key}, fun({MFA, _, _, _}) ->
@@ -126,8 +126,8 @@ call_columns() ->
         {~"counted", ~"Counted", string,
             #{
                 help =>
-                    <<"estimated: by its calls while it was counted; to count all of them would cost "
-                        "more than the budget. at least: its module was loaded again.">>
+                    <<"estimated: by its calls while it was counted; to count all of them would "
+                        "cost more than the budget. at least: its module was loaded again.">>
             },
             fun
                 (#{counted := no}) -> ~"not counted";
@@ -149,7 +149,7 @@ time_columns() ->
             {~"own_time", ~"Own time", ns, #{
                 help =>
                     <<"Without the measured functions it called, and without what measuring it "
-                        "cost. What it called of functions that are not measured is in it.">>,
+                        "cost. Calls of functions that are not measured are in it.">>,
                 better => lower
             }},
             own_time_ns,
@@ -180,8 +180,8 @@ time_columns() ->
             {~"time_from", ~"Time from", string,
                 #{
                     help =>
-                        <<"samples: the stacks of running processes at random instants. calls: each "
-                            "call was timed.">>
+                        <<"samples: the stacks of running processes at random instants. calls: "
+                            "each call was timed.">>
                 },
                 fun time_from/1},
             {~"note", ~"Note", string,
@@ -265,7 +265,7 @@ metrics() ->
         }
      || {Name, Title, Unit, Values} <- [
             {~"instrument.overhead",
-                ~"What measuring adds to the time of one call, and is taken out", ~"ns/call",
+                ~"Time that measuring adds to one call, taken out", ~"ns/call",
                 fun(Result) -> [Ns || #{least_overhead_ns := Ns} <- [Result], is_float(Ns)] end},
             {~"instrument.spent",
                 ~"Share of the processor time that measuring functions took, as reckoned", ~"ratio",
@@ -305,16 +305,16 @@ not_called(Role, #{functions := Functions, measured_functions := N}) ->
 counts(Role, #{reloaded := Reloaded, off_by := OffBy}) ->
     [
         {~"reloaded",
-            "~ts of ~ts was loaded again during the run: calls before that are missing. Do not load it "
-            "once more before the processes that ran it have ended: to trace them then can crash the "
-            "emulator (doc/architecture.md, Traps of the runtime)",
+            "~ts of ~ts was loaded again during the run: calls before that are missing. Do not "
+            "load it once more before the processes that ran it have ended: to trace them then can "
+            "crash the emulator (doc/architecture.md, Traps of the runtime)",
             [modules(Reloaded), Role]}
      || Reloaded =/= []
     ] ++
         [
             {~"times_missing",
-                "times in ~ts leave out ~ts of the run: so many processes start there that the times "
-                "had to be read while the load went on",
+                "times in ~ts leave out ~ts of the run: so many processes start there that the "
+                "times had to be read while the load went on",
                 [Role, {OffBy, ~"ratio"}]}
          || OffBy > ?MISSING
         ].
@@ -353,9 +353,9 @@ waited(Role, #{functions := Functions, processor_ns := ProcessorNs}) ->
     Ns = lists:sum([OwnNs || #{own_time_ns := OwnNs, raw_time_ns := _} <- Functions]),
     [
         {~"waited_times",
-            "own times in ~ts add up to ~ts, and it had ~ts of the processors: the rest is the time "
-            "in which other programs had them, and lies in the functions that they interrupted or "
-            "that woke them up, such as one that sends to a socket",
+            "own times in ~ts add up to ~ts, and it had ~ts of the processors: the rest is the "
+            "time in which other programs had them, and lies in the functions that they "
+            "interrupted or that woke them up, such as one that sends to a socket",
             [Role, {Ns, ~"ns"}, {ProcessorNs, ~"ns"}],
             ~"Measure on a quiet machine, or with --level budget, which takes it out."}
      || Ns > ?WAITED * ProcessorNs
@@ -379,8 +379,8 @@ left_out(Role, Functions, #{left_out := LeftOut}) ->
     Told = [MFA || #{mfa := MFA, own_time_ns := _} <- Functions],
     [
         {~"left_out",
-            "the time of ~ts in ~ts is in that of the callers: timing what is called so often, for so "
-            "short, would mostly time dyno",
+            "the time of ~ts in ~ts is in that of the callers: timing what is called so often, for "
+            "so short, would mostly time dyno",
             [named([#{mfa => MFA} || MFA <- Hidden]), Role]}
      || [_ | _] = Hidden <- [LeftOut -- Told], [] =/= [F || #{time_from := calls} = F <- Functions]
     ].

@@ -108,13 +108,13 @@ tables() ->
                     },
                     of_sums(total_off)},
                 {~"bias", ~"Of its time tracing took", ratio,
-                    #{role => note, help => ~"Taken out. Where it is much, trust samples more."},
+                    #{role => note, help => ~"Taken out. If it is much, trust samples more."},
                     fun({_, Sums}) -> bias(Sums) end}
             ]
         },
         #{
             name => ~"callers",
-            title => ~"Who calls whom",
+            title => ~"Callers and callees",
             sort => {~"total_time", descending},
             items => fun callers/1,
             columns => [
@@ -181,7 +181,7 @@ metrics() ->
     [
         #{
             name => ~"instrument.traced_call",
-            title => ~"What tracing a call and its return takes, at calls right after one another",
+            title => ~"Time for tracing a call and its return, of calls right after one another",
             unit => ~"ns",
             group => ~"instrument",
             value => fun(Results) ->
@@ -250,7 +250,7 @@ hidden_warning(#{hidden := Hidden, call_ns := {Near, _}}) ->
         {~"short_calls",
             "~b functions are not followed, for their calls are too short to be timed where "
             "tracing one takes ~ts: their time is their callers', and what they call stands "
-            "under these; the table short_calls names them, --short-calls follows them",
+            "under these; the table short_calls names them",
             [length(Hidden), {Near, ~"ns"}]}
     ].
 

@@ -105,9 +105,9 @@ warnings(Role, #{discovers := Discovers, discovered := Discovered} = Results) ->
      || Discovers =:= gave_up
     ] ++ [
         {~"processes_at_least",
-            "the table has ~ts of the ~ts processes that were started in ~ts: at least so many called "
-            "a measured function, those that call only functions which are called too often are "
-            "missing",
+            "the table has ~ts of the ~ts processes that were started in ~ts: at least so many "
+            "called a measured function, those that call only functions which are called too often "
+            "are missing",
             [{Discovered, ~"count"}, {Started, ~"count"}, Role],
             ~"If they matter, measure with --level time, which has them."}
      || Discovers =:= in_part, #{started := Started} <- [Results], Started > ?MANY_MORE * Discovered

@@ -222,7 +222,7 @@ metrics() ->
     [
         #{
             name => ~"instrument.servers",
-            title => ~"What measuring servers took of the time of one scheduler",
+            title => ~"Time of one scheduler for measuring servers",
             unit => ~"ratio",
             group => ~"instrument",
             value => fun(Windows) ->
@@ -270,19 +270,19 @@ warnings(Role, #{unselected := Over, stepped_down := Why, servers := Servers} = 
             "up to ~ts more servers of ~ts are not measured: nothing is known of them",
             [{Over, ~"count"}, Role]},
         {is_binary(Why), ~"servers_level",
-            "the servers of ~ts were measured at the level ~ts, not ~ts: ~ts",
+            "the servers of ~ts were measured with the detail ~ts, not ~ts: ~ts",
             [Role, Level, Asked, Why]},
         {Unhooked =/= [], ~"servers_without_hook",
             "~ts servers of ~ts could not measure themselves: of their callbacks only the time on "
             "the processor is known",
             [{length(Unhooked), ~"count"}, Role]},
         {Missed > 0, ~"servers_untimed",
-            "~ts of ~ts callbacks of ~ts were counted and not timed, in processes that had just begun "
-            "or answered sys late: times in callbacks are lower bounds (>)",
+            "~ts of ~ts callbacks of ~ts were counted and not timed, in processes that had just "
+            "begun or answered sys late: times in callbacks are lower bounds (>)",
             [{Missed, ~"count"}, {Counted, ~"count"}, Role]},
         {Partly =/= [], ~"servers_in_part",
-            "callbacks of ~ts servers of ~ts were counted in ~ts of their time: what they handled is "
-            "a lower bound (>)",
+            "callbacks of ~ts servers of ~ts were counted in ~ts of their time: what they handled "
+            "is a lower bound (>)",
             [{length(Partly), ~"count"}, Role, {share_counted(Partly), ~"ratio"}]}
     ],
     [{Code, Format, Arguments} || {true, Code, Format, Arguments} <- Possible].

@@ -152,7 +152,7 @@ tables() ->
     [
         #{
             name => ~"waiting",
-            title => ~"Where processes wait",
+            title => ~"Stacks of waiting processes",
             items => fun waiting/1,
             columns => [
                 {~"call", ~"Waits in", string, #{role => key}, fun({{_, Call, _}, _}) ->
@@ -226,7 +226,7 @@ metrics() ->
     [
         #{
             name => ~"instrument.stacks",
-            title => ~"What sampling stacks took of the time of one scheduler",
+            title => ~"Time of one scheduler for sampling stacks",
             unit => ~"ratio",
             group => ~"instrument",
             value => fun(Results) ->
@@ -264,9 +264,9 @@ warnings(Role, #{stacks := Stacks, other := Other} = Result) ->
         ] ++
         [
             {~"no_clocks",
-                "how long the threads of ~ts had a processor is not known (Linux says so, if a file "
-                "can be read there): file operations are left out of its processor time, and what "
-                "waits in another system call counts as processor time",
+                "how long the threads of ~ts had a processor is not known (Linux says so, if a "
+                "file can be read there): file operations are left out of its processor time, and "
+                "what waits in another system call counts as processor time",
                 [Role]}
          || #{clocks := unknown} <- [Result]
         ].
@@ -304,8 +304,8 @@ unseen(Role, All, #{stacks := Stacks, started := Started, cpu := Cpu} = Result) 
 refused(Role, #{cpu := {refused, Reason}}) ->
     [
         {~"cpu_refused",
-            "the processor of ~ts could not be sampled, so that its stacks are those that processes "
-            "told: ~ts",
+            "the processor of ~ts could not be sampled, so that its stacks are those that "
+            "processes told: ~ts",
             [Role, dyno_agent_cpu:format_error(Reason)]}
     ];
 refused(_Role, _Result) ->

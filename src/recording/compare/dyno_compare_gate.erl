@@ -230,14 +230,14 @@ doubt(_Condition, #{item := Item, metric := Metric, verdict := one_run}) ->
         "more in both recordings; measure both with --repeat 5"
     ];
 doubt(_Condition, #{low := undefined, of_each := round} = Change) ->
-    [sentence(Change), ", in too few rounds for a verdict; measure longer (--time)"];
+    [sentence(Change), ", in too few rounds for a verdict; measure longer (--for)"];
 doubt(_Condition, #{low := undefined} = Change) ->
     [sentence(Change), ", which is not decided; measure both with more repetitions (--repeat)"];
 doubt(Condition, #{of_each := Of} = Change) ->
     {ok, Seen} = seen(Condition, Change),
     More =
         case Of of
-            round -> "measure longer (--time)";
+            round -> "measure longer (--for)";
             run -> "measure both with more repetitions (--repeat)"
         end,
     [

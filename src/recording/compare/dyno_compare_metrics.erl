@@ -348,13 +348,13 @@ better(~"higher") -> higher;
 better(_) -> lower.
 
 usually_better(Unit) ->
-    case dyno_threshold_metric:kind(Unit) of
+    case dyno_threshold_metric:dimension(Unit) of
         Kind when Kind =:= rate; Kind =:= byte_rate -> higher;
         _ -> lower
     end.
 
 kind(Unit) ->
-    case dyno_threshold_metric:kind(unit(Unit)) of
+    case dyno_threshold_metric:dimension(unit(Unit)) of
         Kind when Kind =:= time; Kind =:= time_per_call -> other_time;
         _ -> amount
     end.

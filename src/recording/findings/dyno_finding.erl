@@ -125,10 +125,10 @@ spec() ->
         columns => [
             {~"severity", ~"Severity", string, fun(#{severity := S}) -> atom_to_binary(S) end},
             {~"subject", ~"Of", string, #{role => key}, field(subject)},
-            {~"text", ~"What is wrong", string, field(text)},
-            {~"evidence", ~"What shows it", string, field(evidence)},
+            {~"text", ~"Problem", string, field(text)},
+            {~"evidence", ~"Evidence", string, field(evidence)},
             {~"why", ~"Why it matters", string, field(why)},
-            {~"advice", ~"What to do", string, field(advice)},
+            {~"advice", ~"Advice", string, field(advice)},
             {~"look_closer", ~"Look closer", string, field(look_closer)},
             {~"value", ~"Value", number, field(value)},
             {~"limit", ~"Limit", number, #{role => note}, field(limit)},

@@ -26,8 +26,8 @@ findings(Thresholds, Document) ->
                     dyno_unit:format(Share, ~"ratio")
                 ]),
                 advice => <<
-                    "Mend what the table of errors names; or say with a threshold on errors.rate how "
-                    "many may fail."
+                    "Mend what the table of errors names; or say with a threshold on errors.rate "
+                    "how many may fail."
                 >>
             })}
      || not Decided,

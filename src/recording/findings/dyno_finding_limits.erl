@@ -123,7 +123,7 @@ all() ->
         {server_behind, 1.05, ~"1", ~"Each message waits longer than the one before it."},
         {long_callback, 200_000_000, ~"ns", ~"All other messages wait meanwhile, also those of sys."},
         %% Of a benchmark.
-        {first_call, 20, ~"1", ~"What later calls find is not part of their time."},
+        {first_call, 20, ~"1", ~"Later calls find work done that is not part of their time."},
         {drift, 1.3, ~"1", ~"No busy machine slows one code alone by so much: its work changes."},
         {others_busy, 0.1, ~"ratio", ~"Caches and the processor's speed depend on others, too."},
         {over_time, 1.5, ~"1", ~"It takes longer than was asked for."},

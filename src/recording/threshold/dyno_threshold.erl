@@ -28,7 +28,7 @@ to every run, or with `at SIZE` to the runs of that size; without `of NODE` to t
     node := binary() | undefined,
     size := non_neg_integer() | undefined,
     operator := binary(),
-    %% In the base unit of its kind.
+    %% In the base unit of its dimension.
     limit := number(),
     unit := dyno_unit:unit(),
     written := binary()
@@ -75,7 +75,7 @@ parse(Chars) ->
 
 -doc """
 Checks before a measurement whether a threshold can be decided: the metric, table or field exists,
-and its unit fits the limit's kind.
+and its unit fits the limit's dimension.
 """.
 -spec check(t(), known()) -> ok | {error, reason()}.
 check(#{target := Target, limit := Limit, unit := Unit} = Threshold, Known) ->
@@ -126,7 +126,7 @@ check_all(Thresholds, Known) ->
 %% In the text of format/1.
 place_of(Problem, #{target := Target, operator := Operator} = Threshold) ->
     case {element(1, Problem), Target} of
-        {Of, _} when Of =:= wrong_kind; Of =:= limit ->
+        {Of, _} when Of =:= wrong_dimension; Of =:= limit ->
             string:length([subject(Threshold), " ", Operator, " "]);
         {operator, _} -> string:length([subject(Threshold), " "]);
         {severity_expected, {cell, Table, _, _}} -> string:length([Table, " "]);
@@ -150,7 +150,7 @@ format(#{operator := Operator, written := Written} = Threshold) ->
     node := binary() | undefined,
     size := non_neg_integer() | undefined,
     operator := binary(),
-    %% In the base unit of its kind.
+    %% In the base unit of its dimension.
     limit := number(),
     unit := dyno_unit:unit()
 }.
@@ -177,9 +177,9 @@ judge_findings(#{~"verdicts" := Verdicts} = Document) ->
 Evaluates a threshold over every run of a recording (or the runs of its size), or once over the
 tables of all runs.
 
-A missing value, or a value of another kind than the limit, gives `unknown` with the reason. So does
-a value of a run that was cut short, unless the rest could not have changed the answer: a count or a
-maximum beyond the limit stays beyond.
+A missing value, or one of another dimension than the limit, gives `unknown` with the reason. So
+does a value of a run that was cut short, unless the rest could not have changed the answer: a count
+or a maximum beyond the limit stays beyond.
 """.
 -spec evaluate(t(), dyno_recording:document()) -> [verdict()].
 evaluate(#{target := {cell, _, _, undefined} = Target} = Threshold, Document) ->
@@ -391,10 +391,10 @@ in_interval(Threshold, Place, {ok, Raw, Unit, {Low, High}}) ->
 
 compared(Threshold, Place, {Raw, RawUnit}, Is) ->
     #{operator := Operator, limit := Limit, unit := Unit, written := Written} = Threshold,
-    {Kind, Value, Base} = in_base(Raw, RawUnit),
-    {ok, LimitKind} = dyno_unit:kind(Unit),
+    {Dimension, Value, Base} = in_base(Raw, RawUnit),
+    {ok, Wanted} = dyno_unit:dimension(Unit),
     Subject = subject_without_size(Threshold),
-    case dyno_threshold_metric:comparable(Kind, LimitKind, Limit) of
+    case dyno_threshold_metric:comparable(Dimension, Wanted, Limit) of
         true ->
             Shown = shown(Value, Base, Limit, 3),
             {Value, result(Operator, Value, Limit), [
@@ -404,7 +404,7 @@ compared(Threshold, Place, {Raw, RawUnit}, Is) ->
             {Value, unknown, [
                 Subject, " is ", dyno_unit:format(Value, Base), Place,
                 ", which cannot be compared with ", Written, ": the limit needs ",
-                dyno_unit:usual(Kind)
+                dyno_unit:usual(Dimension)
             ]}
     end.
 
@@ -458,13 +458,13 @@ doubted(Value, Result, Text, {close, Between}) ->
 doubted(Value, _Result, Text, {wide, Between}) ->
     {Value, unknown, [
         Text, ", but anything from ", Between,
-        " is possible: measure longer (--duration), at the level budget"
+        " is possible: measure longer (--for), at the level budget"
     ]}.
 
 in_base(Raw, Unit) ->
     case dyno_unit:to_base(Raw, Unit) of
-        {ok, {Value, Base}} -> {dyno_threshold_metric:kind(Unit), Value, Base};
-        error -> {dyno_threshold_metric:kind(Unit), Raw, Unit}
+        {ok, {Value, Base}} -> {dyno_threshold_metric:dimension(Unit), Value, Base};
+        error -> {dyno_threshold_metric:dimension(Unit), Raw, Unit}
     end.
 
 %% Rounded, but never to the limit itself: "20 ms, limit < 20 ms" would look like a pass.

@@ -37,7 +37,7 @@ exist.
     | {field_expected, Table :: binary(), Fields :: [binary()]}
     | {field_of_summary, Table :: binary()}
     | {severity_expected, [binary()]}
-    | {wrong_kind, dyno_unit:kind(), LimitKind :: dyno_unit:kind()}.
+    | {wrong_dimension, dyno_unit:dimension(), Wanted :: dyno_unit:dimension()}.
 
 -spec problem(dyno_threshold_metric:target(), {number(), dyno_unit:unit()}, known()) ->
     none | problem().
@@ -132,10 +132,10 @@ names(Key, Known) ->
 
 %% One fitting unit of a name is enough.
 kind(Units, {Limit, LimitUnit}) ->
-    {ok, LimitKind} = dyno_unit:kind(LimitUnit),
-    Kinds = [dyno_threshold_metric:kind(Unit) || Unit <- Units],
-    IsComparable = fun(Kind) -> dyno_threshold_metric:comparable(Kind, LimitKind, Limit) end,
+    {ok, Wanted} = dyno_unit:dimension(LimitUnit),
+    Kinds = [dyno_threshold_metric:dimension(Unit) || Unit <- Units],
+    IsComparable = fun(Kind) -> dyno_threshold_metric:comparable(Kind, Wanted, Limit) end,
     case lists:any(IsComparable, Kinds) of
         true -> none;
-        false -> {wrong_kind, hd(Kinds), LimitKind}
+        false -> {wrong_dimension, hd(Kinds), Wanted}
     end.

@@ -25,7 +25,7 @@ Any table can be named, also in the singular. A row is found by the cells of its
 one of them, or by all, separated by spaces.
 """.
 
--export([find/3, value/3, comparable/3, kind/1]).
+-export([find/3, value/3, comparable/3, dimension/1]).
 -export([lookups/1, names/2, is_table/2, severities/0]).
 
 -export_type([target/0, found/0, bound/0, lookup/0]).
@@ -61,14 +61,15 @@ end is `unknown`; then the value may be too.
 -define(PREFIXES, [~"vm.", ~"os.vm.", ~"os."]).
 
 -doc """
-Whether a value of a kind can be compared with a limit of another.
+Whether a value of a dimension can be compared with a limit of another.
 
 A number without a unit fits ratios and rates; a time fits a time for each call; 0 fits everything.
 """.
--spec comparable(dyno_unit:kind(), LimitKind :: dyno_unit:kind(), Limit :: number()) -> boolean().
+-spec comparable(dyno_unit:dimension(), Wanted :: dyno_unit:dimension(), Limit) -> boolean() when
+    Limit :: number().
 comparable(Kind, Kind, _) -> true;
 comparable(_, number, Limit) when Limit == 0 -> true;
-comparable(Kind, LimitKind, _) -> lists:member(LimitKind, also(Kind)).
+comparable(Kind, Wanted, _) -> lists:member(Wanted, also(Kind)).
 
 also(ratio) -> [number];
 also(rate) -> [number];
@@ -116,7 +117,7 @@ no_row(Table, Row, Tables, Node, Holder) ->
     case Table =:= ~"growth" andalso is_measured(Row, Holder) of
         true ->
             "its time per call is known well enough at less than two sizes: measure longer "
-            "(--duration), give it more (--budget), or name few functions and take --level time";
+            "(--for), give it more (--budget), or name few functions and take --level time";
         false ->
             Keys = [
                 Key
@@ -220,7 +221,7 @@ series(Name, Aggregate, Node, Run) ->
     end.
 
 of_unit(undefined, Unit) ->
-    case dyno_unit:kind(Unit) of
+    case dyno_unit:dimension(Unit) of
         {ok, Kind} when Kind =:= ratio; Kind =:= rate; Kind =:= byte_rate -> mean;
         _ -> max
     end;
@@ -327,10 +328,10 @@ unit(Unit) -> Unit.
 number(Value, Unit, _) when is_number(Value) -> {ok, Value, Unit};
 number(_, _, Why) -> {error, Why}.
 
--doc "The kind of a unit; unknown units compare as numbers.".
--spec kind(dyno_unit:unit() | undefined) -> dyno_unit:kind().
-kind(Unit) ->
-    case dyno_unit:kind(Unit) of
+-doc "The dimension of a unit; unknown units compare as numbers.".
+-spec dimension(dyno_unit:unit() | undefined) -> dyno_unit:dimension().
+dimension(Unit) ->
+    case dyno_unit:dimension(Unit) of
         {ok, Kind} -> Kind;
         error -> number
     end.

@@ -62,9 +62,9 @@ wording({field_of_summary, Table}) ->
     ];
 wording({severity_expected, Severities}) ->
     ["a severity of findings is expected, one of ", listed(Severities)];
-wording({wrong_kind, Kind, LimitKind}) ->
+wording({wrong_dimension, Kind, Wanted}) ->
     [
-        "this is ", kind(LimitKind), ", but ", kind(Kind), " is measured; the limit needs ",
+        "this is ", kind(Wanted), ", but ", kind(Kind), " is measured; the limit needs ",
         dyno_unit:usual(Kind)
     ].
 

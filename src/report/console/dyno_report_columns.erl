@@ -5,7 +5,7 @@
 -moduledoc """
 Shows a benchmark in the columns of erlperf 2.
 
-| kind | columns |
+| report | columns |
 | --- | --- |
 | `basic` | Code, `\|\|` (concurrency), QPS, Time, Rel |
 | `extended` | Code, `\|\|`, Samples, Avg, StdDev, Median, P99, Iteration, Rel |
@@ -15,31 +15,31 @@ Rates are iterations a second for any sample duration. For samples with a number
 Median and P99 are durations. `Ki`, `Mi`, `Gi` are decimal, as in erlperf.
 """.
 
--export([kinds/0, format/3]).
--export_type([kind/0]).
+-export([names/0, format/3]).
+-export_type([name/0]).
 
 -import(dyno_report_document, [get/2, get/3]).
 
--type kind() :: basic | extended | full.
+-type name() :: basic | extended | full.
 
 -define(DEFAULTS, #{colour => off, width => 100, charset => unicode, indent => 0}).
 
--doc "The kinds of table.".
--spec kinds() -> [kind(), ...].
-kinds() -> [basic, extended, full].
+-doc "The names of the reports.".
+-spec names() -> [name(), ...].
+names() -> [basic, extended, full].
 
 -doc "The table, in UTF-8.".
--spec format(kind(), dyno_report:document(), dyno_report:options()) -> {ok, iodata()}.
-format(Kind, Document, Options) ->
+-spec format(name(), dyno_report:document(), dyno_report:options()) -> {ok, iodata()}.
+format(Report, Document, Options) ->
     Measured = lists:sort(
         fun(A, B) -> time(A) =< time(B) end,
         lists:append([of_run(Run, Document) || Run <- dyno_recording:runs(Document)])
     ),
     Layout = maps:merge(?DEFAULTS, maps:with([colour, width, charset], Options)),
     Table = dyno_report_table:lines(
-        columns(Kind, Measured), [cells(Kind, M, Measured) || M <- Measured], Layout
+        columns(Report, Measured), [cells(Report, M, Measured) || M <- Measured], Layout
     ),
-    Lines = machine(Kind, get(~"environment", Document, #{})) ++ Table,
+    Lines = machine(Report, get(~"environment", Document, #{})) ++ Table,
     {ok, dyno_report_text:encode([[Line, $\n] || Line <- Lines])}.
 
 %% A squeeze has its own table, of which the best row counts; other codes have nanoseconds a call,
@@ -84,7 +84,7 @@ code_of(Parameters) ->
 
 columns(basic, Measured) ->
     titles([~"QPS", ~"Time"], Measured);
-columns(_Kind, Measured) ->
+columns(_Report, Measured) ->
     titles([~"Samples", ~"Avg", ~"StdDev", ~"Median", ~"P99", ~"Iteration"], Measured).
 
 titles(Titles, Measured) ->
@@ -97,18 +97,18 @@ titles(Titles, Measured) ->
 relative([_, _ | _]) -> [~"Rel"];
 relative(_) -> [].
 
-cells(Kind, #{code := Code, concurrency := Concurrency} = Measured, [Fastest | _] = All) ->
+cells(Report, #{code := Code, concurrency := Concurrency} = Measured, [Fastest | _] = All) ->
     Rel = [percent(time(Fastest) / time(Measured), 0) || _ <- relative(All)],
-    [Code, integer_to_binary(Concurrency) | results(Kind, Measured)] ++ Rel.
+    [Code, integer_to_binary(Concurrency) | results(Report, Measured)] ++ Rel.
 
 results(basic, Measured) ->
     [count(per_second(Measured)), duration(time(Measured))];
-results(_Kind, #{times := Times, iterations := Iterations} = Measured) when
+results(_Report, #{times := Times, iterations := Iterations} = Measured) when
     is_integer(Iterations)
 ->
     Samples = [Time * Iterations || Time <- Times],
     spread(Samples, fun duration/1) ++ [duration(time(Measured))];
-results(_Kind, #{times := Times, concurrency := Concurrency} = Measured) ->
+results(_Report, #{times := Times, concurrency := Concurrency} = Measured) ->
     Samples = [Concurrency * 1.0e9 / Time || Time <- Times],
     spread(Samples, fun count/1) ++ [duration(time(Measured))].
 
@@ -158,5 +158,5 @@ machine(full, Environment) ->
         ["VM : Erlang/OTP ", Text(~"otp"), " [erts-", Text(~"erts"), "]"],
         ""
     ];
-machine(_Kind, _Environment) ->
+machine(_Report, _Environment) ->
     [].

@@ -79,7 +79,7 @@ looked_at(Findings, Verdicts, Width) ->
             {_, []} -> [];
             {[], _} -> ["Nothing found. Looked at: ", lists:join(", ", Titles), "."];
             {_, [~"the node from outside"]} ->
-                "What goes on inside the node could not be looked at.";
+                "The inside of the node could not be looked at.";
             {_, [_]} ->
                 [];
             _ -> ["Looked at ", integer_to_binary(length(Titles)), " things; all else is well."]

@@ -165,7 +165,7 @@ failures(Document) ->
         fun(#{~"reason" := Reason}) -> Reason end,
         [Row || #{~"stack" := Stack} = Row <- Rows, is_binary(Stack)]
     ),
-    dyno_report_section:text(~"Where operations failed", [
+    dyno_report_section:text(~"Stacks of failed operations", [
         dyno_text:clean(
             iolist_to_binary([
                 Reason, " in ", lists:join(", called from ", string:split(Stack, "\n", all))
@@ -236,12 +236,12 @@ costs(Document) ->
     Compared = Having(ratios()),
     Title =
         case Compared of
-            [] -> ~"What measuring cost";
-            _ -> ~"What measuring cost, against runs without it"
+            [] -> ~"Cost of measuring";
+            _ -> ~"Cost of measuring, against runs without it"
         end,
     table(Title, cost_columns(), Having([~"instrument.spent" | ratios()]), Document) ++
         dyno_report_section:text(none, [
-            ~"A longer --duration tells more."
+            ~"A longer --for tells more."
          || lists:any(fun is_open/1, [metric(Name, Run) || Run <- Compared, Name <- ratios()])
         ]) ++
         clocks(Runs).

@@ -69,7 +69,7 @@ parse(Url, #{scheme := Scheme} = Uri) ->
                 {error, Problem} -> failed(Url, Problem, [Form])
             end;
         false ->
-            failed(Url, ["is of no known kind", meant(Scheme)], forms())
+            failed(Url, ["has an unknown scheme", meant(Scheme)], forms())
     end;
 %% The name of a sink that takes no address.
 parse(Url, #{path := Name} = Uri) when Name =/= ~"" ->

@@ -344,7 +344,7 @@ fields(_Config) ->
         {control, auto, one_of([true, false, auto]), "true, false or auto"},
         {load, closed, fun model/1, "closed, open or none"},
         {operations, undefined, fun dyno_load_spec:is_operations/1,
-            "a map from kinds (atoms) to weights above 0"},
+            "a map from operations (atoms) to weights above 0"},
         {feeds, [], by(dyno_feed, fun dyno_feed:read/1), "a map"},
         {load_nodes, [], by(dyno_load_nodes, fun dyno_load_nodes:read/1), "a number or a list"},
         {timeout_ms, 60_000, within(1, ?MOST_MS), "milliseconds from 1 to 720000000 (200 h)"},

@@ -11,8 +11,8 @@
 all() ->
     [the_first_reason_stays].
 
-%% A function is given up at its hundredth call without a return; ten thousand more are on their way,
-%% and their returns.
+%% A function is given up at its hundredth call without a return; ten thousand more are on their
+%% way, and their returns.
 the_first_reason_stays(_Config) ->
     MFA = {queue, daeh, 1},
     {ok, Pid} = dyno_agent_durations:start_link(#{patterns => [MFA]}),

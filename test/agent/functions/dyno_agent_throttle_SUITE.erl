@@ -110,7 +110,8 @@ throttled_at(TimesMs) ->
 subscribes_again_where_processes_are_rare(_Config) ->
     Throttle = throttled(),
     ?assertEqual(#{?MFA => 7}, dyno_agent_throttle:throttled(Throttle)),
-    %% Five in a window of ten that is a second after the last one, by numbers that are 1,000 further.
+    %% Five in a window of ten that is a second after the last one, by numbers that are 1,000
+    %% further.
     {#{7 := 1000}, Still} = window(1000, 2001, 5, Throttle),
     ?assertEqual(#{?MFA => 7}, dyno_agent_throttle:throttled(Still)),
     {#{7 := 95}, Rare} = window(2000, 2101, 5, Still),

@@ -223,7 +223,7 @@ a_mix_project(_Config, Folder) ->
 at_the_command_line(_Config) ->
     {0, Out} = dyno_command:run([
         "bench", "--elixir", "fn l -> Enum.sort(l) end", "&:lists.sort/1", "--input",
-        "n=Enum.to_list(1..10)", "--time", "100ms"
+        "n=Enum.to_list(1..10)", "--for", "100ms"
     ]),
     ?assertMatch({match, _}, re:run(Out, ~"fn l -> Enum\\.sort\\(l\\) end")),
     ?assertNotMatch({match, _}, re:run(Out, ~"redefining")),

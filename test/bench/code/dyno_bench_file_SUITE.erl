@@ -226,7 +226,7 @@ errors_name_file_and_line(Config) ->
 the_command_line_takes_a_file(Config) ->
     Path = file(Config, "[#{name => c, codes => #{a => \"self().\"}}]", ""),
     Output = filename:join(proplists:get_value(priv_dir, Config), "file.json"),
-    Run = fun(More) -> dyno_command:run(["bench", Path, "--time", "20ms", "-o", Output | More]) end,
+    Run = fun(More) -> dyno_command:run(["bench", Path, "--for", "20ms", "-o", Output | More]) end,
     {0, _} = Run([]),
     {ok, Document} = dyno_recording_file:read(Output),
     ?assertMatch([#{~"id" := ~"c"}], dyno_recording:runs(Document)),

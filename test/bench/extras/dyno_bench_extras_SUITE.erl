@@ -390,7 +390,7 @@ refused(_Config) ->
             {"leave it out, and give -c N", #{whole => true, squeeze => true}},
             {"leave it out, and give -c N", #{metric => ~"words", squeeze => true}},
             {"or add -o FILE", #{whole => true, report => ~"full"}},
-            {"-t is for -q", #{patience => ~"3"}}
+            {"--threshold is for -q", #{threshold => ~"3"}}
         ]
     ].
 
@@ -399,7 +399,7 @@ the_gate(Config) ->
     Base = filename:join(proplists:get_value(priv_dir, Config), "base.json"),
     Bench = fun(Code, More) ->
         dyno_command:run(
-            ["bench", Code, "--label", "x", "--time", "20ms", "--metric", "words" | More]
+            ["bench", Code, "--label", "x", "--for", "20ms", "--metric", "words" | More]
         )
     end,
     {0, _} = Bench("lists:seq(1, 1000).", ["-o", Base]),
@@ -427,7 +427,7 @@ another_machine(Config) ->
     ),
     Bench = fun(Condition) ->
         dyno_command:run([
-            "bench", "lists:seq(1, 9).", "--label", "x", "--time", "20ms", "--baseline", Base,
+            "bench", "lists:seq(1, 9).", "--label", "x", "--for", "20ms", "--baseline", Base,
             "--fail-if", Condition
         ])
     end,

@@ -276,7 +276,7 @@ command_line_once(Config) ->
     File = filename:join(Folder, "cluster.json"),
     Line = ["bench", "lists:seq(1, 10).", "--cookie", atom_to_list(erlang:get_cookie())],
     {0, Out} = dyno_command:run(
-        Line ++ ["--node", A, "--node", B, "--time", "1s", "-o", File]
+        Line ++ ["--node", A, "--node", B, "--for", "1s", "-o", File]
     ),
     ?assertMatch({match, _}, re:run(Out, "Nodes\n +node +workers"), Out),
     [
@@ -291,10 +291,10 @@ command_line_once(Config) ->
             ?assertMatch({match, _}, re:run(Wrong, Expected), Wrong)
         end
      || {More, Expected} <- [
-            {["--node", A, "--node", B, "-q"], "--squeeze is not for nodes that are watched"},
-            {["--node", A, "--watch", "ok."], "one code"},
-            {["--watch"], "--watch is for nodes"},
-            {["--node", A, "--watch", "--log", "x"], "no option --log; 2>> FILE adds"},
+            {["--node", A, "--node", B, "-q"], "--squeeze is for one --node"},
+            {["--node", A, "--node", B, "ok."], "one code"},
+            {["--node", A, "--watch"], "no option --watch; dyno record NODE --watch"},
+            {["--node", A, "--log", "x"], "no option --log; 2>> FILE adds"},
             {["--node", A, "--node", "@b"], "such as shop@host"}
         ]
     ].

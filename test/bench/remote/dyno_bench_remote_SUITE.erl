@@ -264,7 +264,7 @@ dyno_is_killed(Config) ->
         {args, [
             "-noshell", "-pa", filename:join(code:lib_dir(dyno), "ebin"), "-eval",
             "dyno_cli:main(init:get_plain_arguments()).", "-extra", "bench", "timer:sleep(1).",
-            "--time",
+            "--for",
             "60s", "--node", atom_to_list(Node), "--cookie", atom_to_list(erlang:get_cookie())
         ]},
         exit_status, stderr_to_stdout, hide

@@ -34,7 +34,7 @@ opens_and_closes(_Config) ->
     ?assertEqual([], Servers -- Registered),
     ?assertEqual({ok, shop}, erpc:call(Node, application, get_application, [orders])),
     %% A second one of that name is told so.
-    {2, Taken} = dyno_command:run(["demo", "--name", Name]),
+    {2, Taken} = dyno_command:run(["demo", Name]),
     ?assertMatch({_, _}, binary:match(Taken, ~" runs already: "), Taken),
     closed(Port),
     receive
@@ -56,7 +56,7 @@ is_said_to_have_ended(_Config) ->
 names(_Config) ->
     [
         begin
-            {2, Text} = dyno_command:run(["demo", "--name", Name]),
+            {2, Text} = dyno_command:run(["demo", Name]),
             ?assertMatch({_, _}, binary:match(Text, ~"without a host"), Text)
         end
      || Name <- ["shop@here", "a b", ""]
@@ -90,7 +90,7 @@ opened(Arguments) ->
 
 opened(Arguments, Variable) ->
     Name = "shop-" ++ os:getpid() ++ integer_to_list(erlang:unique_integer([positive])),
-    Port = dyno_command:open(["demo", "--name", Name | Arguments], [Variable]),
+    Port = dyno_command:open(["demo", Name | Arguments], [Variable]),
     Text = printed(Port, <<>>),
     {match, [Node]} = re:run(Text, Name ++ "@[^,]+", [{capture, first, list}]),
     {Port, Name, list_to_atom(Node), Text}.

@@ -81,7 +81,7 @@ suite_of_project(Config) ->
         contains(Text, ~"applications => [shop]"),
         contains(Text, ~"place of this one, such as shop_price:price/1.\n"),
         {0, Output} = dyno_command:run(
-            ["test", "perf/shop_perf.erl", "--pa", "ebin", "--sizes", "1", "--duration", "300ms"]
+            ["test", "perf/shop_perf.erl", "--pa", "ebin", "--sizes", "1", "--for", "300ms"]
         ),
         contains(Output, ~"no measured function was called"),
         %% Where it could not be started, the example is one that runs anywhere.
@@ -109,7 +109,7 @@ benchmark_runs(Config) ->
     File = file("find_bench.erl", Config),
     {0, Output} = new(["benchmark", File]),
     contains(Output, ~"run it: dyno bench "),
-    {0, Bench} = dyno_command:run(["bench", File, "--time", "100ms"]),
+    {0, Bench} = dyno_command:run(["bench", File, "--for", "100ms"]),
     contains(Bench, ~"find_bench.erl: complete, 3 runs").
 
 elixir_runs(Config) ->

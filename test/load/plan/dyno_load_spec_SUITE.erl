@@ -96,7 +96,7 @@ mistakes(Config) ->
             {Closed#{think_time_ms => {uniform, 5, 1}}, [~"think_time_ms", ~"{uniform,5,1}"]},
             {Closed#{think_time_ms => -1}, [~"think_time_ms", ~"a number of milliseconds"]},
             {Closed#{iterations => 0}, [~"iterations", ~"{each, N}"]},
-            {Closed#{operations => #{}}, [~"operations", ~"kinds to weights"]},
+            {Closed#{operations => #{}}, [~"operations", ~"operations to weights"]},
             {Closed#{operations => #{a => 0}}, [~"operations"]},
             {Closed#{duration_ms => 49}, [~"duration_ms", ~"50 or more"]},
             {Closed#{name => ""}, [~"name of the closed load", ~"text"]},

@@ -155,10 +155,10 @@ the_command_runs(Config) ->
     Server = dyno_command:start(#{folder => Folder, environment => [{"LC_ALL", "C.UTF-8"}]}),
     Ask = fun(Arguments) -> dyno_command:ask(Server, Folder, Arguments) end,
     {0, Output, _} =
-        Ask(["workload", "pulse", "--workers", "50", "--time", "100ms", "-o", "w.json"]),
+        Ask(["workload", "pulse", "--workers", "50", "--for", "100ms", "-o", "w.json"]),
     ?assertNotEqual(nomatch, string:find(Output, "Mean response")),
     {2, _, Wrong} = Ask(["workload", "flat"]),
     ?assertNotEqual(nomatch, string:find(Wrong, "\"flat\" is no shape")),
     {2, _, Send} = Ask(["workload", "--send", "2"]),
-    ?assertNotEqual(nomatch, string:find(Send, "a probability between 0 and 1")),
+    ?assertNotEqual(nomatch, string:find(Send, "dyno:workload/1 has it")),
     ok = dyno_command:stop(Server).

@@ -236,7 +236,7 @@ bad_conditions(_Config) ->
             {"slower >= 5%", 7, operator},
             {"slower > ", 9, number_expected},
             {"slower > 5", 9, limit},
-            {"slower > 5 ms", 9, wrong_kind},
+            {"slower > 5 ms", 9, wrong_dimension},
             {"slower > -5%", 9, limit},
             {"latency.p99 > 5", 14, limit},
             {"slower > 5% or so", 10, unknown_unit},

@@ -514,7 +514,7 @@ values_with_intervals(_) ->
     ?assertEqual(
         {~"unknown",
             <<"sampled m:guessed/0 share is 10 % at size 10, limit < 12 %, but anything from 0 % "
-                "to 30 % is possible: measure longer (--duration), at the level budget">>},
+                "to 30 % is possible: measure longer (--for), at the level budget">>},
         Text("sampled m:guessed/0 share")
     ),
     #{~"text" := NotCounted} = at_100("sampled m:guessed/0 calls at 10 < 5"),

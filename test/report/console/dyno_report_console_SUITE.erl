@@ -343,7 +343,7 @@ cost_of_a_budget(_Config) ->
             ~"  size  to measure calls, reckoned  to sample stacks",
             ~"     4                       3.1 %             1.2 %"
         ],
-        section(~"What measuring cost", of_run(#{metrics => Spent}))
+        section(~"Cost of measuring", of_run(#{metrics => Spent}))
     ).
 
 of_run(Parts) ->

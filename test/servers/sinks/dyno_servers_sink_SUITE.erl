@@ -89,9 +89,9 @@ wrong_urls_are_explained(_Config) ->
     Says = fun(Part, Url) ->
         ?assertMatch({Url, _, true}, {Url, Said(Url), string:find(Said(Url), Part) =/= nomatch})
     end,
-    Says("is of no known kind: did you mean statsd?", "stasd://h"),
+    Says("has an unknown scheme: did you mean statsd?", "stasd://h"),
     Says("is not a URL; sinks are written as statsd://HOST:8125, ", "10.0.0.1:8125"),
-    Says("is of no known kind", "localhost:8125"),
+    Says("has an unknown scheme", "localhost:8125"),
     Says("is not a URL", ""),
     Says("is not a URL", "statsd://h:port"),
     Says("is not a URL", <<"statsd://", 255>>),

@@ -196,9 +196,9 @@ warnings(_) ->
     {_, #{warnings := [Text]}} = compiled("never receive {pay, N} then send {refund, N}"),
     ?assertEqual(
         <<
-            "line 1: \"it\": 'never A then B' is broken only if B is the next event after A, of the "
-            "events that the property names; a later B does not break it. For any later B write "
-            "'never A then eventually B'."
+            "line 1: \"it\": 'never A then B' is broken only if B is the next event after A, of "
+            "the events that the property names; a later B does not break it. For any later B "
+            "write 'never A then eventually B'."
         >>,
         Text
     ).

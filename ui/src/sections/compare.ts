@@ -299,7 +299,7 @@ const alwaysDifferent = ['time', 'order', 'seed', 'runs'];
 
 export const conditions: Section = {
     id: 'conditions',
-    title: 'Where they were made',
+    title: 'Made on',
     short: 'Conditions',
     scope: 'recording',
     render: ({ recording }: View): Child[] => {

@@ -48,7 +48,7 @@ function table(items: Event[]): Table {
         columnOf('kind', 'Kind'),
         columnOf('node', 'Node'),
         columnOf('process', 'Process'),
-        columnOf('text', 'What happened'),
+        columnOf('text', 'Event'),
     ];
     // A column that says nothing is left out.
     const columns = all.filter(({ name }) => items.some((e) => e[name as keyof Event] !== null));

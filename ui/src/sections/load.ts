@@ -72,7 +72,7 @@ function throughput(recording: Recording): Chart | null {
         '1/s',
         lines,
         'linear',
-        'Where it rises no more, the system has reached what it can do.',
+        'If it rises no more, the system has reached its limit.',
     );
 }
 

@@ -379,7 +379,7 @@ function metrics(recording: Recording): Child[] {
     ];
 }
 
-/** What measuring itself cost: ratios with their intervals, or that nothing can be told. */
+/** The cost of measuring: ratios with their intervals, or that nothing can be told. */
 function cost(recording: Recording): Child {
     const [response, throughput] = ['instrument.response_ratio', 'instrument.throughput_ratio'];
     const spent = [
@@ -411,7 +411,7 @@ function cost(recording: Recording): Child {
         ...(compared ? ['Operations without measuring'] : []),
     ];
     return fixedTable(
-        'What measuring cost',
+        'Cost of measuring',
         compared ? 'against runs without it' : '',
         [
             h('th', { scope: 'col' }, sizeLabel(recording)),
