@@ -61,9 +61,11 @@ measure(Kind, Effort) ->
     ok = dyno_peer:stop(Node),
     #{samples := Count, scheduler := Scheduler} = Cpu,
     {Worst, Shares} = bench_cases:differences(Times, Found),
-    bench_program:say("~b samples of ~.1f % of the processor time, (scheduler) ~.1f %, cost ~.2f %", [
-        Count, 100 * Seen, 100 * Scheduler, 100 * CostNs / 1.0e6 / ms(Effort)
-    ]),
+    bench_program:say(
+        "~b samples of ~.1f % of the processor time, (scheduler) ~.1f %, cost ~.2f %", [
+            Count, 100 * Seen, 100 * Scheduler, 100 * CostNs / 1.0e6 / ms(Effort)
+        ]
+    ),
     Beyond = [beyond(Of, Count) || Of <- Shares],
     bench_program:say("worst     ~.1f points", [Worst]),
     #{

@@ -46,7 +46,8 @@ measure(Given, Effort) ->
      || S <- [Samples | lists:duplicate(?REPETITIONS - 1, 0)]
     ],
     ok = dyno_peer:stop(Node),
-    [#{empty := Empty, known := Known, later := Later, whole := Whole, scans_ms := Scans} | _] = Runs,
+    [#{empty := Empty, known := Known, later := Later, whole := Whole, scans_ms := Scans} | _] =
+        Runs,
     {Words, Interval} = bench_program:median([
         words(K - E, Processes)
      || #{empty := E, known := K} <- Runs

@@ -37,7 +37,10 @@ start(fprof, Processes) ->
 hold(Starter, Patterns) ->
     Session = trace:session_create(?MODULE, self(), []),
     _ = trace:process(Session, all, true, [call, arity]),
-    Functions = [F || M <- dyno_agent_patterns:loaded(), F <- dyno_agent_patterns:specs(M, Patterns)],
+    Functions = [
+        F
+     || M <- dyno_agent_patterns:loaded(), F <- dyno_agent_patterns:specs(M, Patterns)
+    ],
     lists:foreach(fun(F) -> _ = trace:function(Session, F, true, [call_time]) end, Functions),
     Starter ! {self(), measuring},
     receive

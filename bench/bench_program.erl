@@ -310,7 +310,10 @@ interval_text({Low, High, Level}, Unit) ->
 -doc "So many times, and whether that is at most what it should be.".
 -spec times({number(), interval()}, Most :: number() | none) -> unicode:chardata().
 times({Value, Interval}, Most) ->
-    Goal = [["; at most ", number(Most), ": ", goal(Value, Interval, {goal, Most})] || Most =/= none],
+    Goal = [
+        ["; at most ", number(Most), ": ", goal(Value, Interval, {goal, Most})]
+     || Most =/= none
+    ],
     [number(Value), " times, ", interval_text(Interval, "times"), Goal].
 
 -doc "Three significant digits, never in powers of ten.".

@@ -60,8 +60,14 @@ search(Operation) ->
     Next = atomics:new(1, [{signed, true}]),
     ok = atomics:put(Next, 1, erlang:monotonic_time(nanosecond)),
     {ok, Pid} = dyno_load:start_link(#{
-        sink => self(), module => ?MODULE, run_state => {Operation, Next}, load => Load, duration_ms => 1000,
-        warmup_ms => 0, interval_ms => 1000, timeout_ms => 5000
+        sink => self(),
+        module => ?MODULE,
+        run_state => {Operation, Next},
+        load => Load,
+        duration_ms => 1000,
+        warmup_ms => 0,
+        interval_ms => 1000,
+        timeout_ms => 5000
     }),
     #{search := Found} = bench_load:ended(Pid),
     ok = dyno_load_source:stop(Pid),

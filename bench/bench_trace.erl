@@ -44,7 +44,12 @@ measure(What, Node, Effort) when What =:= flood; What =:= time ->
     bench_program:say("from the first to the last, in ms  ~0p", [[round(T) || T <- Ms]]),
     case What of
         flood ->
-            #{name => "trace_flood", value => lists:max(Messages), unit => "messages", goal => 20_000};
+            #{
+                name => "trace_flood",
+                value => lists:max(Messages),
+                unit => "messages",
+                goal => 20_000
+            };
         time ->
             #{name => "trace_flood_time", value => lists:max(Ms), unit => "ms", goal => 20}
     end;
@@ -77,9 +82,13 @@ items(First, Returns) ->
 throughput(Node) ->
     Without = erpc:call(Node, ?MODULE, spin, [3000, ?RATE], infinity),
     Self = self(),
-    _ = spawn_link(fun() -> Self ! {spun, erpc:call(Node, ?MODULE, spin, [3000, ?RATE], infinity)} end),
+    _ = spawn_link(fun() ->
+        Self ! {spun, erpc:call(Node, ?MODULE, spin, [3000, ?RATE], infinity)}
+    end),
     timer:sleep(300),
-    {ok, Trace} = dyno_trace:start([Node], ["bench_trace:hot/1 -> return"], #{show => fun(_) -> ok end}),
+    {ok, Trace} = dyno_trace:start([Node], ["bench_trace:hot/1 -> return"], #{
+        show => fun(_) -> ok end
+    }),
     {ok, _} = dyno_trace:await(Trace),
     receive
         {spun, With} -> {Without, With}

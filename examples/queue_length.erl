@@ -29,7 +29,14 @@ tables() ->
         {~"process", ~"Process", string, fun(_Lengths) -> ~"shop" end},
         {~"longest", ~"Longest queue", count, #{better => lower}, fun lists:max/1}
     ],
-    [#{name => ~"queues", title => ~"Queues", columns => Columns, items => fun(R) -> [lengths(R)] end}].
+    [
+        #{
+            name => ~"queues",
+            title => ~"Queues",
+            columns => Columns,
+            items => fun(R) -> [lengths(R)] end
+        }
+    ].
 
 metrics() ->
     Longest = fun(Results) -> {lists:max(lists:flatmap(fun lengths/1, Results)), 1} end,

@@ -37,7 +37,12 @@ load(Size, _Node) ->
     #{
         model => phases,
         phases => [
-            #{name => "browsing", model => closed, workers => 2 * Size, think_time_ms => {exponential, 5}},
+            #{
+                name => "browsing",
+                model => closed,
+                workers => 2 * Size,
+                think_time_ms => {exponential, 5}
+            },
             #{name => "rush", model => open, rate_per_s => {ramp, 100 * Size, 500 * Size}},
             #{name => "sale", model => open, rate_per_s => 500 * Size, arrivals => poisson}
         ]

@@ -146,7 +146,10 @@ known_shares(_Config) ->
     ].
 
 cpu_shares(_Config) ->
-    [measures(["cpu_shares", "dirty"], "cpu_shares_dirty", "points") || erlang:system_info(emu_flavor) =:= jit].
+    [
+        measures(["cpu_shares", "dirty"], "cpu_shares_dirty", "points")
+     || erlang:system_info(emu_flavor) =:= jit
+    ].
 
 profile_truth(_Config) ->
     measures(["profile_truth", "calls"], "profile_truth_calls", "%").

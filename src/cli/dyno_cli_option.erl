@@ -134,8 +134,10 @@ shortened(Rows, Values) ->
     case value(duration, list_to_binary(os:getenv(?AT_MOST, ""))) of
         {ok, Most} ->
             case [Key || Key <- Keys, is_map_key(Key, Values)] of
-                [] -> maps:merge(Values, #{Key => Most || Key <- lists:sublist(Keys, 1)});
-                Given -> maps:merge(Values, #{Key => min(Most, map_get(Key, Values)) || Key <- Given})
+                [] ->
+                    maps:merge(Values, #{Key => Most || Key <- lists:sublist(Keys, 1)});
+                Given ->
+                    maps:merge(Values, #{Key => min(Most, map_get(Key, Values)) || Key <- Given})
             end;
         error ->
             Values

@@ -26,7 +26,8 @@ taken(Arguments) ->
         {{[_], Rest}, Started} when Started =/= false ->
             {ok, Rest ++ After};
         {{[_], _}, false} ->
-            {error, "--otp is for the program dyno; here, start the build tool with that Erlang/OTP"};
+            {error,
+                "--otp is for the program dyno; here, start the build tool with that Erlang/OTP"};
         {{Several, ["bench" | Rest]}, _} ->
             {ok, ["bench" | lists:append([["--erl", Path] || Path <- Several])] ++ Rest ++ After};
         {_, _} ->

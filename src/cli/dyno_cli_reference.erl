@@ -86,7 +86,10 @@ markdown() ->
 %% has examples.
 markdown_command({Name, Help, #{operands := Operands, options := Groups}}, Known) ->
     All = lists:append([Options || {_Title, Options} <- Groups]),
-    Others = [{map_get(Option, Known), Usage} || {Usage, _} = Option <- All, is_map_key(Option, Known)],
+    Others = [
+        {map_get(Option, Known), Usage}
+     || {Usage, _} = Option <- All, is_map_key(Option, Known)
+    ],
     Text = [
         "\n## dyno ", Name, "\n\n", sentence(Help), "\n",
         [rows({"argument", "meaning"}, Operands) || Operands =/= []],

@@ -127,7 +127,10 @@ recorded(Name, Parameters, Run, Node, Findings) ->
 of_dump(Path) ->
     maybe
         {ok, Findings} ?= dyno_health_dump:findings(Path),
-        {ok, again(recorded(name(Path), #{dump => name(Path)}, #{id => ~"dump"}, undefined, Findings))}
+        {ok,
+            again(
+                recorded(name(Path), #{dump => name(Path)}, #{id => ~"dump"}, undefined, Findings)
+            )}
     end.
 
 -doc "A recording of the findings in compiled code: folders of `.beam` files, or files.".
@@ -136,7 +139,16 @@ of_dump(Path) ->
 of_code([First | _] = Paths) ->
     maybe
         {ok, Findings} ?= dyno_health_receives:findings(Paths),
-        {ok, again(recorded(name(First), #{code => [name(P) || P <- Paths]}, #{id => ~"code"}, undefined, Findings))}
+        {ok,
+            again(
+                recorded(
+                    name(First),
+                    #{code => [name(P) || P <- Paths]},
+                    #{id => ~"code"},
+                    undefined,
+                    Findings
+                )
+            )}
     end.
 
 name(Path) -> dyno_recording_part:text("~ts", [dyno_file:shown(Path)]).
@@ -201,9 +213,10 @@ found(Results) ->
      || #{node := Node, results := #{dyno_agent_look := #{looks := Looks}}} <- Results
     }.
 
-%% The last look says which functions, in which processes with long queues stood, search the mailbox.
-searching(#{node := Node, results := #{dyno_agent_look := #{looks := [_ | _]} = Of} = All} = Read) ->
-    #{looks := Looks} = Of,
+%% The last look says which functions, in which processes with long queues stood, search the
+%% mailbox.
+searching(#{results := #{dyno_agent_look := #{looks := [_ | _] = Looks} = Of} = All} = Read) ->
+    #{node := Node} = Read,
     Tops = lists:uniq([
         Top
      || #{suspects := Suspects} <- Looks,

@@ -35,13 +35,17 @@ new() -> #{}.
 -doc "The changes by the findings of a new window of these nodes; other nodes keep theirs.".
 -spec changes(AtMs :: integer(), #{Node :: term() => [dyno_finding:t()]}, t()) -> {[change()], t()}.
 changes(AtMs, ByNode, Known) ->
-    Found = #{
-        {Node, Check, Subject} => F
-     || Node := Findings <- ByNode,
-        #{severity := Severity, check := Check, subject := Subject} = F <- Findings,
-        Severity =:= critical orelse Severity =:= warning
-    },
-    Old = [one(Key, Of, Found, AtMs) || {{Node, _, _} = Key, Of} <- maps:to_list(Known), is_map_key(Node, ByNode)],
+    Found =
+        #{
+            {Node, Check, Subject} => F
+         || Node := Findings <- ByNode,
+            #{severity := Severity, check := Check, subject := Subject} = F <- Findings,
+            Severity =:= critical orelse Severity =:= warning
+        },
+    Old = [
+        one(Key, Of, Found, AtMs)
+     || {{Node, _, _} = Key, Of} <- maps:to_list(Known), is_map_key(Node, ByNode)
+    ],
     New = [
         told(Key, #{finding => F, found => 1, missed => 0, since_ms => AtMs, told => false})
      || Key := F <- Found, not is_map_key(Key, Known)
@@ -59,7 +63,9 @@ one(Key, #{found := N, missed := Missed} = Of, Found, AtMs) ->
         #{} -> {none, {Key, Of#{found := 0, missed := Missed + 1}}}
     end.
 
-told({Node, _, _} = Key, #{told := false, found := N, finding := #{severity := Severity} = F} = Of) when
+told(
+    {Node, _, _} = Key, #{told := false, found := N, finding := #{severity := Severity} = F} = Of
+) when
     Severity =:= critical; N >= ?FOUND
 ->
     {{found, Node, F}, {Key, Of#{told := true}}};

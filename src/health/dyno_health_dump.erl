@@ -82,16 +82,15 @@ why(Slogan, Reading) ->
                     "max_heap_size ends one process instead of the node."
                 >>};
         IsAtoms ->
-            {critical, ~"the node ended because its table of atoms was full",
-                <<
-                    "Find what makes atoms (list_to_atom, binary_to_atom, binary_to_term, xmerl) of "
-                    "what comes from outside, and use the functions with existing in their names."
-                >>};
+            {critical, ~"the node ended because its table of atoms was full", <<
+                "Find what makes atoms (list_to_atom, binary_to_atom, binary_to_term, xmerl) "
+                "of what comes from outside, and use the functions with existing in their names."
+            >>};
         IsKernel ->
             {critical, ~"the node ended because an application that it cannot be without ended",
                 <<
-                    "Read the log before that moment: the supervisor of the application gave up (its "
-                    "limit of restarts) or did not start."
+                    "Read the log before that moment: the supervisor of the application gave up "
+                    "(its limit of restarts) or did not start."
                 >>};
         IsBoot ->
             {critical, ~"the node ended while it started",
@@ -174,8 +173,9 @@ memory(#{tables := Tables, largest := Largest} = Reading) ->
                 text => text("binaries took ~ts of ~ts", [show(Binary, ~"B"), show(Total, ~"B")]),
                 advice =>
                     <<
-                        "They are held by long queues, by processes that collect seldom (hibernate, "
-                        "fullsweep_after), or by small parts of large ones (binary:copy/1)."
+                        "They are held by long queues, by processes that collect seldom "
+                        "(hibernate, fullsweep_after), or by small parts of large ones "
+                        "(binary:copy/1)."
                     >>
             })
          || Binary > value(binary_bytes), Binary > 0.3 * Total
@@ -194,13 +194,12 @@ heaps(Largest, Least, Total) ->
             ]),
             advice =>
                 <<
-                    "If messages take it, its queue is the fault. Else its state grew, or a term was "
-                    "far too large; max_heap_size ends the process instead of the node."
+                    "If messages take it, its queue is the fault. Else its state grew, or a term "
+                    "was far too large; max_heap_size ends the process instead of the node."
                 >>
         })
-     || #{bytes := Bytes, queue := Queue, state := State, links := Links} = Process <- lists:sublist(
-            Largest, ?MOST_NAMED
-        ),
+     || #{bytes := Bytes, queue := Queue} = Process <- lists:sublist(Largest, ?MOST_NAMED),
+        #{state := State, links := Links} <- [Process],
         Bytes > Least
     ].
 
@@ -231,7 +230,9 @@ atoms(#{atoms := {N, Limit}}) ->
         finding(near_limit, table_full, critical, 180, #{
             subject => ~"atoms",
             value => N / Limit,
-            text => text("~ts of ~ts atoms were in use", [show(N, ~"count"), show(Limit, ~"count")]),
+            text => text("~ts of ~ts atoms were in use", [
+                show(N, ~"count"), show(Limit, ~"count")
+            ]),
             advice => ~"Find what makes atoms; +t raises the limit."
         })
      || Limit > 0, N > value(table_full) * Limit
@@ -242,7 +243,9 @@ atoms(_Reading) ->
 kind(Name, #{memory := Memory}) -> maps:get(Name, Memory, 0).
 
 largest(Sums) ->
-    Sorted = lists:reverse(lists:sort([{Bytes, Name, N, Rows} || Name := {N, Rows, Bytes} <- Sums])),
+    Sorted = lists:reverse(
+        lists:sort([{Bytes, Name, N, Rows} || Name := {N, Rows, Bytes} <- Sums])
+    ),
     lists:sublist(Sorted, ?MOST_NAMED).
 
 name(#{name := ~"", pid := Pid, group := Group}) -> text("~ts (~ts)", [Pid, Group]);

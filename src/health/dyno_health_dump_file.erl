@@ -22,7 +22,10 @@
     stack := [binary()]
 }.
 
--type sums() :: #{Name :: binary() => {Count :: pos_integer(), Rows :: non_neg_integer(), Bytes :: non_neg_integer()}}.
+-type sums() :: #{
+    Name ::
+        binary() => {Count :: pos_integer(), Rows :: non_neg_integer(), Bytes :: non_neg_integer()}
+}.
 
 -type reading() :: #{
     %% Without "=end" the dump was cut off.
@@ -49,7 +52,8 @@
 -define(OTHERS, ~"(others)").
 
 -doc "Reads a dump; `no_dump` if the file does not begin as a dump does.".
--spec read(file:filename_all()) -> {ok, reading()} | {error, no_dump | file:posix() | badarg | terminated | system_limit}.
+-spec read(file:filename_all()) ->
+    {ok, reading()} | {error, no_dump | file:posix() | badarg | terminated | system_limit}.
 read(Path) ->
     maybe
         {ok, Fd} ?= file:open(Path, [read, raw, binary]),
@@ -99,8 +103,10 @@ section([~"index_table", ~"atom_tab"], Read, State) ->
 section([~"scheduler", _], #{current := Current} = Read, State) ->
     {Lines, Next} = lines(State),
     case fields(Lines) of
-        #{~"Current Process" := <<"<", _/binary>> = Pid} -> {Read#{current := [Pid | Current]}, Next};
-        #{} -> {Read, Next}
+        #{~"Current Process" := <<"<", _/binary>> = Pid} ->
+            {Read#{current := [Pid | Current]}, Next};
+        #{} ->
+            {Read, Next}
     end;
 section([~"port", _], #{ports := N} = Read, State) ->
     {Read#{ports := N + 1}, skip(State)};

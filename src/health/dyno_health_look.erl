@@ -100,7 +100,8 @@ suspects(Looks) ->
     ],
     maps:to_list(maps:groups_from_list(fun({P, _}) -> P end, fun({_, S}) -> S end, All)).
 
-%% Looking costs a process 12 reductions, and 1 for each stack and message; a server's callback takes
+%% Looking costs a process 12 reductions, and 1 for each stack and message; a server's callback
+%% takes
 %% 20 and more.
 -define(LOOKED_AT, 25).
 

@@ -62,7 +62,8 @@ priorities(Looks) ->
             severity => warning,
             weight => 96,
             text => text(
-                "~ts works all the time at priority ~ts: processes of normal priority wait for it", [
+                "~ts works all the time at priority ~ts: processes of normal priority wait for it",
+                [
                     name(Asked), Priority
                 ]
             ),
@@ -146,8 +147,8 @@ links(Looks) ->
             evidence => text("~ts at the first look.", [show(First, ~"count")]),
             advice =>
                 <<
-                    "See whether the linked processes and ports end; if it ends itself, all of them "
-                    "do."
+                    "See whether the linked processes and ports end; if it ends itself, all of "
+                    "them do."
                 >>,
             look_closer => ~"dyno top NODE"
         })
@@ -164,7 +165,10 @@ timers(Looks) ->
     case dyno_health_look:growth(fun small/1, Looks) of
         {First, Last, PerS, Each} ->
             Grows = Each andalso length(Looks) >= 4 andalso PerS > value(timers_per_s),
-            Queued = [Q || L <- Looks, #{~"queue" := Q} <- maps:get(~"suspects", L), Q > value(queue)],
+            Queued = [
+                Q
+             || L <- Looks, #{~"queue" := Q} <- maps:get(~"suspects", L), Q > value(queue)
+            ],
             [
                 dyno_finding:new(many_timers, many_timers, #{
                     subject => ~"timers",
@@ -184,9 +188,9 @@ timers(Looks) ->
                     ]),
                     advice =>
                         <<
-                            "Cancel a timer that is not needed any more (erlang:cancel_timer/1); one "
-                            "timer for all that a process has to do later is enough. Demonitor what "
-                            "has answered."
+                            "Cancel a timer that is not needed any more (erlang:cancel_timer/1); "
+                            "one timer for all that a process has to do later is enough. Demonitor "
+                            "what has answered."
                         >>,
                     look_closer => ~"dyno trace NODE \"erlang:start_timer/3 -> caller\""
                 })
@@ -225,9 +229,13 @@ hibernations(Looks) ->
                     text => text("~ts hibernates again and again, without a rest", [name(Asked)]),
                     evidence => text("~b of the busiest processes do~ts.", [
                         length(Found),
-                        [[", and stand in ", dyno_health_look:place(S)] || S <- lists:sublist(Stacks, 1)]
+                        [
+                            [", and stand in ", dyno_health_look:place(S)]
+                         || S <- lists:sublist(Stacks, 1)
+                        ]
                     ]),
-                    why => ~"Each time its whole heap is collected and made small, and grows again.",
+                    why =>
+                        ~"Each time its whole heap is collected and made small, and grows again.",
                     advice =>
                         <<
                             "Hibernate after some seconds without a message only (the option "
@@ -242,7 +250,8 @@ hibernations(Looks) ->
 
 hibernating(Asked) ->
     All = lists:sum([N || #{~"looks" := N} <- Asked]),
-    lists:sum([N || #{~"stacks" := Of} <- Asked, #{~"stack" := [], ~"count" := N} <- Of]) / max(1, All).
+    lists:sum([N || #{~"stacks" := Of} <- Asked, #{~"stack" := [], ~"count" := N} <- Of]) /
+        max(1, All).
 
 scans(Looks) ->
     Found = [

@@ -330,7 +330,7 @@ stuck_at(Pid, Asked, Stack, For) ->
                         "nobody reads. Read it, or log to a file."
                     >>;
                 {[], _} when hd(Stack) =:= ~"timer:sleep/1" ->
-                    ~"It sleeps: use a message at a later time (erlang:send_after/3) in place of timer:sleep/1.";
+                    ~"It sleeps: use erlang:send_after/3 in place of timer:sleep/1.";
                 {[], []} ->
                     ~"See for which answer it waits; give the call a time limit.";
                 {[], _} ->
@@ -389,9 +389,9 @@ bottleneck(Pid, Asked, Least, Stack) ->
         ]),
         advice =>
             <<
-                "Share its work among several processes, make its callback shorter (let a process of "
-                "its own wait for the disk, the network or another server), or let readers read from "
-                "ETS without it."
+                "Share its work among several processes, make its callback shorter (let a process "
+                "of its own wait for the disk, the network or another server), or let readers read "
+                "from ETS without it."
             >>,
         look_closer => text("dyno servers NODE \"~ts\"", [short(Pid, Name)])
     }).

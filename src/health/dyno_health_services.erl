@@ -65,8 +65,8 @@ handler(Name, Mode, Times, Looks) ->
         why => ~"Dropped messages are in no log, also not the cause of all this.",
         advice =>
             <<
-                "See in the log what is logged so often, and mend or limit that (a filter, a higher "
-                "level, burst_limit_max_count); write to a file, with a short format."
+                "See in the log what is logged so often, and mend or limit that (a filter, a "
+                "higher level, burst_limit_max_count); write to a file, with a short format."
             >>,
         look_closer => ~"dyno trace NODE \"logger_server:do_internal_log/4 -> caller\""
     }).
@@ -144,9 +144,13 @@ one_sided(Views) when length(Views) < 2 ->
 one_sided(Views) ->
     [A, B] = [missing(Of) || Of <- lists:nthtail(length(Views) - 2, Views)],
     [
-        node(Node, text("~ts does not see ~ts, which this node sees", [Node, lists:join(", ", Of)]), [
-            "The cluster is in parts that overlap."
-        ])
+        node(
+            Node,
+            text("~ts does not see ~ts, which this node sees", [Node, lists:join(", ", Of)]),
+            [
+                "The cluster is in parts that overlap."
+            ]
+        )
      || {Node, Of} = Missing <- B, lists:member(Missing, A)
     ].
 
@@ -166,7 +170,8 @@ node(Node, Text, Evidence) ->
         weight => 86,
         text => Text,
         evidence => text("~ts", [Evidence]),
-        why => ~"Calls and messages to a node that is not there wait, or are lost; global and mnesia part.",
+        why =>
+            ~"Calls and messages to a lost node wait, or are lost; global and mnesia part.",
         advice =>
             <<
                 "See whether that node runs and is overloaded (dyno doctor on it), the network and "
@@ -241,8 +246,8 @@ tracing(Looks) ->
             advice =>
                 <<
                     "If nobody measures now: dbg:stop(), recon_trace:clear(), or "
-                    "erlang:trace_pattern({'_','_','_'}, false, [local]) for each kind (call_count, "
-                    "call_time)."
+                    "erlang:trace_pattern({'_','_','_'}, false, [local]) for each kind "
+                    "(call_count, call_time)."
                 >>,
             look_closer => ~"dyno top NODE"
         })
@@ -259,14 +264,18 @@ emulator(Looks) ->
              || {true, Weight, Severity, Text, Advice} <- [
                     {Multi =:= ~"blocked", 84, warning,
                         ~"one scheduler works only: multi-scheduling is blocked",
-                        ~"erlang:system_flag(multi_scheduling, unblock) by the process that blocked it."},
-                    {is_few(Online, Processors, Of), 44, note,
+                        ~"erlang:system_flag(multi_scheduling, unblock) by the blocking process."
+                    },
+                    {
+                        is_few(Online, Processors, Of),
+                        44,
+                        note,
                         text("~ts of ~ts schedulers are online", [
                             show(Online, ~"count"), show(map_get(~"all_schedulers", Of), ~"count")
                         ]),
                         text("erlang:system_flag(schedulers_online, ~b) sets them.", [Processors])},
                     {Type =/= ~"opt", 43, warning,
-                        text("the emulator is a build for developers (~ts), which is slower", [Type]),
+                        text("the emulator is a slower build, for developers (~ts)", [Type]),
                         ~"Start the node without -emu_type."},
                     {Flavor =/= ~"jit", 12, note, ~"the emulator has no JIT, and is slower",
                         ~"Build Erlang/OTP with a C++17 compiler on x86-64 or aarch64."}

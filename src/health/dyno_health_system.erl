@@ -296,8 +296,8 @@ network(Looks) ->
                 why => ~"Their data is lost, without an error.",
                 advice =>
                     <<
-                        "Receive in more processes, or with {active, N}; a larger recbuf holds more "
-                        "of a burst."
+                        "Receive in more processes, or with {active, N}; a larger recbuf holds "
+                        "more of a burst."
                     >>,
                 look_closer => ~"dyno record NODE"
             })

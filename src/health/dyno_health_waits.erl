@@ -135,7 +135,8 @@ waited_for(Looks) ->
              || To := From <- Groups,
                 Queue <- [queue(To, Last)],
                 length(From) >= Limit orelse
-                    (Queue > 0 andalso length([To || {_, Of} <- Always, Of =:= To]) >= ?FEW_CALLERS),
+                    (Queue > 0 andalso
+                        length([To || {_, Of} <- Always, Of =:= To]) >= ?FEW_CALLERS),
                 not lists:member(To, InCycle),
                 has_worked_little(To, Looks)
             ];

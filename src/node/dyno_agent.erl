@@ -305,11 +305,15 @@ detach_all(Agents) ->
     {Idle, Leaving} = lists:partition(fun stays_idle/1, Here),
     %% The cleaners wait for the guards to end.
     Stops = [gen_server:send_request(Guard, stop) || #{guard := Guard} <- Leaving],
-    Visits = [
-        dyno_target_visit:ended(Node, Cost, 0, {error, noconnection})
-     || #{node := Node, cost := Cost} <- Lost
-    ] ++ [idle(Agent) || Agent <- Idle] ++
-        leaving([{Cleaner, Of, Cost} || #{cleaner := Cleaner, node := Of, cost := Cost} <- Leaving]),
+    Visits =
+        [
+            dyno_target_visit:ended(Node, Cost, 0, {error, noconnection})
+         || #{node := Node, cost := Cost} <- Lost
+        ] ++ [idle(Agent) || Agent <- Idle] ++
+            leaving([
+                {Cleaner, Of, Cost}
+             || #{cleaner := Cleaner, node := Of, cost := Cost} <- Leaving
+            ]),
     _ = [gen_server:receive_response(Stop, 0) || Stop <- Stops],
     Visits.
 

@@ -83,9 +83,12 @@ call(Client, Module, Function, Arguments) ->
     %% would come here.
     Request = {block_call, Module, Function, Arguments, user},
     try gen_server:call(Client, Request, infinity) of
-        {badrpc, {'EXIT', {Reason, [{_, _, _, _} | _] = Stack}}} -> erlang:raise(error, Reason, Stack);
-        {badrpc, {'EXIT', Reason}} -> exit(Reason);
-        Value -> Value
+        {badrpc, {'EXIT', {Reason, [{_, _, _, _} | _] = Stack}}} ->
+            erlang:raise(error, Reason, Stack);
+        {badrpc, {'EXIT', Reason}} ->
+            exit(Reason);
+        Value ->
+            Value
     catch
         exit:{Reason, {gen_server, call, _}} -> error({?MODULE, Reason})
     end.

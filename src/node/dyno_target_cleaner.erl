@@ -73,8 +73,8 @@ try register(Name, self()) of
                     false
                 end
         end,
-        %% How many a process waits for at each turn: a millisecond each at most. Not how long, which
-        %% other programs prolong, too.
+        %% How many a process waits for at each turn: a millisecond each at most. Not how long,
+        %% which other programs prolong, too.
         Waiting = fun() ->
             erlang:statistics(total_run_queue_lengths) / erlang:system_info(schedulers_online)
         end,
@@ -191,7 +191,9 @@ try register(Name, self()) of
                     Rename(),
                     Ended(Guard),
                     Leave(Modules);
-                {'DOWN', GuardRef, process, Pid, _} when Guard =:= {Pid, GuardRef}, AtEnd =:= idle ->
+                {'DOWN', GuardRef, process, Pid, _} when
+                    Guard =:= {Pid, GuardRef}, AtEnd =:= idle
+                ->
                     Loop(none, Modules, idle);
                 {'DOWN', GuardRef, process, Pid, _} when Guard =:= {Pid, GuardRef} ->
                     Rename(),

@@ -35,5 +35,8 @@ of_node(_Node, Options) -> Options.
 
 -spec format_error(reason()) -> unicode:chardata().
 format_error({refused, Node, Reason}) ->
-    io_lib:format("the processor of ~ts cannot be sampled: ~ts; without --kind cpu or --profile "
-        "cpu dyno asks its processes for their stacks", [Node, dyno_agent_cpu:format_error(Reason)]).
+    io_lib:format(
+        "the processor of ~ts cannot be sampled: ~ts; without --kind cpu or --profile "
+        "cpu dyno asks its processes for their stacks",
+        [Node, dyno_agent_cpu:format_error(Reason)]
+    ).

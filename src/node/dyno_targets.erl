@@ -6,7 +6,9 @@
 %% The target nodes of a run: holds each (dyno_target), starts the instruments, restarts and reads
 %% them together. Samples go to the attaching process.
 
--export([attach/2, add/3, warnings/1, find/3, traces/1, restart/1, peek/1, last_look/1, read/1, results/1]).
+-export([
+    attach/2, add/3, warnings/1, find/3, traces/1, restart/1, peek/1, last_look/1, read/1, results/1
+]).
 %% Clocks
 -export([aligned/2]).
 -export([format_error/1, fault/1]).

@@ -65,7 +65,9 @@ event({lost, Node}, State) ->
     {unobserved(Node, lost, State), [{leave, Node, lost, Why}]};
 event({gave_up, Node, Why}, State) ->
     Text = ["what measured node ", atom_to_binary(Node), " gave up: ", Why],
-    {unobserved(Node, unobserved, warned(~"gave_up", Text, State)), [{leave, Node, unobserved, Text}]};
+    {unobserved(Node, unobserved, warned(~"gave_up", Text, State)), [
+        {leave, Node, unobserved, Text}
+    ]};
 event({without, Node, Instruments, Why}, State) ->
     Text = io_lib:format("~ts went on without ~0tp: ~ts", [Node, Instruments, Why]),
     {unobserved(Node, unobserved, warned(~"without", Text, State)), []};

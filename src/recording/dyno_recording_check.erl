@@ -145,18 +145,30 @@ walk_list(Type, [Value | Rest], Index, Path) ->
 is_object(Type) ->
     is_atom(Type) andalso dyno_recording_schema:fields(Type) =/= [].
 
-is(string, Value) -> is_binary(Value) andalso is_utf8(Value);
-is(boolean, Value) -> is_boolean(Value);
-is(integer, Value) -> is_integer(Value) andalso is_measurable(Value);
-is(natural, Value) -> is(integer, Value) andalso Value >= 0;
-is(positive, Value) -> is(integer, Value) andalso Value > 0;
-is(number, Value) -> is_measurable(Value);
-is(unit, Value) -> is(string, Value);
-is({open, _}, Value) -> is(string, Value);
-is({one_of, Accepted}, Value) -> lists:any(fun(A) -> A =:= Value end, Accepted);
-is({nullable, Type}, Value) -> Value =:= null orelse is(Type, Value);
-is(row, Value) -> is_list(Value);
-is(json, Value) -> is_measurable(Value) orelse is_boolean(Value) orelse is({nullable, string}, Value);
+is(string, Value) ->
+    is_binary(Value) andalso is_utf8(Value);
+is(boolean, Value) ->
+    is_boolean(Value);
+is(integer, Value) ->
+    is_integer(Value) andalso is_measurable(Value);
+is(natural, Value) ->
+    is(integer, Value) andalso Value >= 0;
+is(positive, Value) ->
+    is(integer, Value) andalso Value > 0;
+is(number, Value) ->
+    is_measurable(Value);
+is(unit, Value) ->
+    is(string, Value);
+is({open, _}, Value) ->
+    is(string, Value);
+is({one_of, Accepted}, Value) ->
+    lists:any(fun(A) -> A =:= Value end, Accepted);
+is({nullable, Type}, Value) ->
+    Value =:= null orelse is(Type, Value);
+is(row, Value) ->
+    is_list(Value);
+is(json, Value) ->
+    is_measurable(Value) orelse is_boolean(Value) orelse is({nullable, string}, Value);
 is(bucket, [Low, High, Count]) when Low < High ->
     is_measurable(Low) andalso is_measurable(High) andalso is(natural, Count);
 is(_, _) -> false.

@@ -143,7 +143,11 @@ no_json({not_utf8, At}) ->
 no_json({unexpected_end, 0}) ->
     "the file is empty; a recording is JSON";
 no_json({unexpected_end, At}) ->
-    ["not JSON: the text ends too early, at byte ", integer_to_binary(At), "; was the file cut off?"];
+    [
+        "not JSON: the text ends too early, at byte ",
+        integer_to_binary(At),
+        "; was the file cut off?"
+    ];
 no_json({too_large, At, Found}) ->
     [
         "the number at byte ", integer_to_binary(At), ", ", Found,

@@ -303,8 +303,12 @@ fields(profile_sample) ->
     ];
 fields(verdict) ->
     [
-        {~"kind", {open, [~"threshold", ~"invariant", ~"change", ~"property", ~"finding"]}, required,
-            ~"The sort of check."},
+        {
+            ~"kind",
+            {open, [~"threshold", ~"invariant", ~"change", ~"property", ~"finding"]},
+            required,
+            ~"The sort of check."
+        },
         {~"name", string, required, ~"The check as written, or its name."},
         {~"result", {one_of, [~"pass", ~"fail", ~"unknown"]}, required,
             ~"If `unknown`, `text` says why."},

@@ -73,7 +73,9 @@ busy(#{busy := Busy, rate := Rate, saturates_at := Times} = Row) when
 ->
     case Busy >= dyno_finding_limits:value(server_full) of
         true ->
-            Text = text("saturated: busy all of the time, at ~ts", [dyno_unit:format(Rate, ~"1/s")]),
+            Text = text("saturated: busy all of the time, at ~ts", [
+                dyno_unit:format(Rate, ~"1/s")
+            ]),
             [finding(saturated, server_full, warning, Text, #{value => Busy}, Row)];
         false when is_number(Times) ->
             Text = text("saturates at ~ts times today's rate", [

@@ -405,7 +405,8 @@ warnings(Total, #{lost := Lost, dropped := Dropped, sinks := Sinks}) ->
             [{~"node_lost", "~ts", [dyno_error:format(Error)]} || _Node := Error <- Lost],
             [
                 {~"no_servers", None, []}
-             || Servers =:= [], lists:sum([dyno_servers_findings:unseen(OfNode) || OfNode <- Nodes]) =:= 0
+             || Servers =:= [],
+                lists:sum([dyno_servers_findings:unseen(OfNode) || OfNode <- Nodes]) =:= 0
             ],
             [
                 {~"windows_dropped", "~b windows came too fast and were left out", [Dropped]}

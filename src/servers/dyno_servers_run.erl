@@ -147,7 +147,8 @@ visits(Session) ->
 -spec made(dyno_observation:ended(), state()) -> dyno_observed:parts().
 made(Ended, #{nodes := Nodes, options := Options, total := Total, alarms := Alarms} = State) ->
     Group = maps:get(group, Options, process),
-    Run = dyno_servers_recording:run(Total, State#{alarms := lists:reverse(Alarms), group => Group}),
+    Shown = State#{alarms := lists:reverse(Alarms), group => Group},
+    Run = dyno_servers_recording:run(Total, Shown),
     #{
         command => servers,
         parameters => #{

@@ -56,8 +56,29 @@ Windows begin and end at whole multiples of the interval, so those of several no
 -type stage() :: dyno_agent_servers:stage().
 
 -define(AS_SENT, [
-    pid, kind, callbacks, queue_now, queue_max, queue, delay, delay_unknown, delay_method, wall_ns,
-    busy_ns, running, cpu_ns, busy_of_ns, cpu_of_ns, missed, asked_ns, words, arrived, served, why, tags, stage
+    pid,
+    kind,
+    callbacks,
+    queue_now,
+    queue_max,
+    queue,
+    delay,
+    delay_unknown,
+    delay_method,
+    wall_ns,
+    busy_ns,
+    running,
+    cpu_ns,
+    busy_of_ns,
+    cpu_of_ns,
+    missed,
+    asked_ns,
+    words,
+    arrived,
+    served,
+    why,
+    tags,
+    stage
 ]).
 %% Kinds of messages kept in a sum: those with the most time.
 -define(MOST_TAGS, 20).

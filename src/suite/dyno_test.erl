@@ -56,10 +56,28 @@ These are added to the suite's: `invariants`, `agents` and `instruments`. Furthe
 -define(OWN, [load, code_paths, cookie, name, recording, progress, watch]).
 %% Modules called by every test before its first operation. Others are loaded on demand.
 -define(NEEDED_SOON, [
-    dyno_test_plan, dyno_test_recording, dyno_load_spec, dyno_recording_run, json, dyno_environment,
-    dyno_recording_check, dyno_recording, dyno_recording_file, dyno_recording_lines,
-    dyno_recording_json, dyno_agent, dyno_test_runner, dyno_targets, dyno_test_result, dyno_test_run,
-    dyno_load, dyno_load_core, dyno_load_recorder, dyno_histogram, dyno_load_pool, dyno_load_worker
+    dyno_test_plan,
+    dyno_test_recording,
+    dyno_load_spec,
+    dyno_recording_run,
+    json,
+    dyno_environment,
+    dyno_recording_check,
+    dyno_recording,
+    dyno_recording_file,
+    dyno_recording_lines,
+    dyno_recording_json,
+    dyno_agent,
+    dyno_test_runner,
+    dyno_targets,
+    dyno_test_result,
+    dyno_test_run,
+    dyno_load,
+    dyno_load_core,
+    dyno_load_recorder,
+    dyno_histogram,
+    dyno_load_pool,
+    dyno_load_worker
 ]).
 
 -doc """

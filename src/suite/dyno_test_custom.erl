@@ -281,7 +281,9 @@ start_one(#{node := Node} = Target, #{kind := Kind, config := Config} = Probe, A
             },
             {ok,
                 {With, All#{
-                    running := Running#{Pid => (maps:with([kind, described], Probe))#{node => Node}},
+                    running := Running#{
+                        Pid => (maps:with([kind, described], Probe))#{node => Node}
+                    },
                     histories := maps:merge(Histories, History)
                 }}};
         {error, {dyno_agent, {failed, _, {dyno_agent_custom, ignore}}}} ->

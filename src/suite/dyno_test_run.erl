@@ -16,7 +16,9 @@
 %% After an early end (an interrupt, a lost target, a failed load) the instruments and the load's
 %% results are read too, if the measured part has begun.
 
--export([new/1, event/3, recorded/2, baseline/2, visits/2, run_info/1, targets/1, ended/2, failure/2]).
+-export([
+    new/1, event/3, recorded/2, baseline/2, visits/2, run_info/1, targets/1, ended/2, failure/2
+]).
 -export_type([t/0, event/0, effect/0, outcome/0, recorded/0]).
 
 -type place() :: #{run := binary(), size => non_neg_integer()}.
@@ -352,7 +354,9 @@ baseline(Half, Run) ->
 -spec visits([dyno_target_visit:t()], t()) -> t().
 visits(Visits, Run) ->
     #{metrics := Metrics, warnings := Warnings} = dyno_target_visit:parts(Visits),
-    lists:foldl(fun(W, Acc) -> told({warning, W}, Acc) end, told({metrics, Metrics}, Run), Warnings).
+    lists:foldl(
+        fun(W, Acc) -> told({warning, W}, Acc) end, told({metrics, Metrics}, Run), Warnings
+    ).
 
 -spec run_info(t()) -> none | {info, term()}.
 run_info(#{run_info := Info}) -> Info.

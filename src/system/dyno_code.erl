@@ -8,7 +8,18 @@
 
 -export([load/3, unload/1, compile_file/2]).
 -export([own_paths/0, with_paths/2, listed/1, write/2, objects/1, closure/1]).
--export([loaded/2, available/2, missing/2, sent/1, replaced/2, packed/1, send/2, not_loaded/1, format_error/1, fault/1]).
+-export([
+    loaded/2,
+    available/2,
+    missing/2,
+    sent/1,
+    replaced/2,
+    packed/1,
+    send/2,
+    not_loaded/1,
+    format_error/1,
+    fault/1
+]).
 -export_type([object/0, packed/0, reason/0]).
 
 -type object() :: {module(), binary(), file:filename_all()}.
@@ -179,7 +190,10 @@ missing(Node, Modules) ->
         Items = [md5 || _ <- Loaded],
         Values = call(Node, lists, zipwith, [fun erlang:get_module_info/2, Loaded, Items]),
         Md5s = maps:from_list(lists:zip(Loaded, Values)),
-        [Object || {Module, Binary, _} = Object <- Objects, md5(Binary) =/= maps:get(Module, Md5s, none)]
+        [
+            Object
+         || {Module, Binary, _} = Object <- Objects, md5(Binary) =/= maps:get(Module, Md5s, none)
+        ]
     end).
 
 %% Not Module:module_info(md5): this module may be compiled for coverage.
@@ -230,7 +244,8 @@ bad_file(Node, {Module, Binary, File}) ->
     maybe
         %% A damaged file has no release.
         {ok, _} ?= beam_lib:chunks(Binary, []),
-        {ok, Release} ?= remotely(Node, fun() -> call(Node, erlang, system_info, [otp_release]) end),
+        {ok, Release} ?=
+            remotely(Node, fun() -> call(Node, erlang, system_info, [otp_release]) end),
         {later_release, File, compiled_by(Binary), Release}
     else
         _ -> {badfile, Module}

@@ -228,7 +228,11 @@ unwritten(enoent, Folder) ->
 unwritten(enotdir, Folder) ->
     ["cannot be written: ", Folder, " is not a folder; give a path in a folder"];
 unwritten(Reason, _Folder) when Reason =:= eacces; Reason =:= eperm; Reason =:= erofs ->
-    ["cannot be written: ", file:format_error(Reason), "; give a path in a folder you may write to"];
+    [
+        "cannot be written: ",
+        file:format_error(Reason),
+        "; give a path in a folder you may write to"
+    ];
 unwritten(Reason, _Folder) ->
     ["cannot be written: ", file:format_error(Reason), "; give another path"].
 

@@ -40,12 +40,20 @@ wrong({'end', At, _}) ->
 wrong({'^', At, _}) ->
     throw({At, "nothing is pinned here: write the value"});
 wrong({'<<', At, _}) ->
-    throw({At, "a binary can't be taken apart here: write \"abc\" <> _, or name it and look at it in a guard"});
+    throw(
+        {At,
+            "a binary can't be taken apart here: write \"abc\" <> _, or name it and look at it "
+            "in a guard"}
+    );
 wrong({'=', At, _}) ->
-    throw({At, "a name and a pattern of one argument can't stand here together: write one of them"});
+    throw(
+        {At, "a name and a pattern of one argument can't stand here together: write one of them"}
+    );
 wrong({Operator, At, _}) when Operator =:= '&&'; Operator =:= '||'; Operator =:= '!' ->
     throw({At, "a guard takes and, or, not"});
-wrong({Kind, At, _}) when Kind =:= '++'; Kind =:= '--'; Kind =:= '|>'; Kind =:= '=~'; Kind =:= '&' ->
+wrong({Kind, At, _}) when
+    Kind =:= '++'; Kind =:= '--'; Kind =:= '|>'; Kind =:= '=~'; Kind =:= '&'
+->
     throw({At, [atom_to_list(Kind), " is nothing for a guard or a pattern"]});
 wrong({key, At, Name}) ->
     throw({At, [atom_to_list(Name), ": stands in a map or a list of keywords only"]});
@@ -229,7 +237,9 @@ operators(Left, [{Operator, At, _} | Tokens] = All, Least) ->
 no_module({atom, {_, At}, Atom}) ->
     case atom_to_list(Atom) of
         "Elixir." ++ Name ->
-            throw({At, [Name, " is a module here: the name of a variable begins with a small letter"]});
+            throw(
+                {At, [Name, " is a module here: the name of a variable begins with a small letter"]}
+            );
         _ ->
             ok
     end;
@@ -266,7 +276,9 @@ is_in(Left, A, Tokens) ->
     case {Right, Rest} of
         {First, [{'..', _, _} | More]} ->
             {Last, Behind} = guard(More, ?IN),
-            Parts = [call(A, is_integer, [Left]), {op, A, '>=', Left, First}, {op, A, '=<', Left, Last}],
+            Parts = [
+                call(A, is_integer, [Left]), {op, A, '>=', Left, First}, {op, A, '=<', Left, Last}
+            ],
             {joined('andalso', A, Parts), Behind};
         {{nil, _}, _} ->
             {{atom, A, false}, Rest};

@@ -164,7 +164,8 @@ known(Decoded) ->
     ]).
 
 atoms(Key, Text) when
-    is_binary(Text), (Key =:= event orelse Key =:= of_what orelse Key =:= class orelse Key =:= limit)
+    is_binary(Text),
+    (Key =:= event orelse Key =:= of_what orelse Key =:= class orelse Key =:= limit)
 ->
     case atom(Text) of
         {ok, Atom} -> Atom;

@@ -87,7 +87,9 @@ elixir({call, Module, Function} = Head, Text, End) ->
             Clauses = specification(Arguments, Guards, erl_anno:new({1, At})),
             made({call, Module, Function}, length(Arguments), Clauses, actions(Arrow, Head));
         ":" ++ _ ->
-            throw({At, "a dot follows a module of Elixir; one of Erlang begins with a small letter"});
+            throw(
+                {At, "a dot follows a module of Elixir; one of Erlang begins with a small letter"}
+            );
         _ ->
             behind(Head, tokens(Rest, At, End), End)
     end.

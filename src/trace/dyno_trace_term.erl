@@ -30,7 +30,13 @@ text(Tuple, Records) when is_tuple(Tuple), tuple_size(Tuple) > 0 ->
         #{} -> [${, joined([text(Element, Records) || Element <- [First | Rest]]), $}]
     end;
 text(#{'__struct__' := Module} = Struct, Records) when is_atom(Module) ->
-    [$%, dyno_agent_name:module(Module), ${, fields(maps:remove('__struct__', Struct), Records), $}];
+    [
+        $%,
+        dyno_agent_name:module(Module),
+        ${,
+        fields(maps:remove('__struct__', Struct), Records),
+        $}
+    ];
 text(Map, Records) when is_map(Map) ->
     ["#{", joined([pair(Pair, Records) || Pair <- lists:sort(maps:to_list(Map))]), $}];
 text(Other, _Records) ->

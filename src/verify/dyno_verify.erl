@@ -225,7 +225,9 @@ made(Ended, State) ->
     dyno_verify_recording:parts(kept(Ended, State), State).
 
 %% An incomplete file fails an otherwise complete recording.
-kept(#{ending := Ending} = Ended, #{unkept := <<Text/binary>>}) when not is_map_key(error, Ending) ->
+kept(#{ending := Ending} = Ended, #{unkept := <<Text/binary>>}) when
+    not is_map_key(error, Ending)
+->
     Ended#{ending := #{status => failed, error => #{code => ~"not_recorded", text => Text}}};
 kept(Ended, _State) ->
     Ended.

@@ -11,7 +11,14 @@
 suite() ->
     [{timetrap, {minutes, 5}}].
 
-each_release() -> [the_slower_one_is_slower, measures_reductions, several_workers, codes_that_fail, ends_with_its_caller].
+each_release() ->
+    [
+        the_slower_one_is_slower,
+        measures_reductions,
+        several_workers,
+        codes_that_fail,
+        ends_with_its_caller
+    ].
 
 all() ->
     [
@@ -223,7 +230,9 @@ runs_at_the_same_time(_Config) ->
 as_many_as_there_are_names(_Config) ->
     Waiting = [waiting("ok", #{}) || _ <- lists:seq(1, 64)],
     {error, Reason} = run(["ok"], #{budget_ms => 1}),
-    ?assertMatch({match, _}, re:run(dyno_error:format(Reason), "64 measurements and jobs run in this")),
+    ?assertMatch(
+        {match, _}, re:run(dyno_error:format(Reason), "64 measurements and jobs run in this")
+    ),
     ?assertEqual(3, dyno_error:exit_status(Reason)),
     [Pid ! go || {_, _, Pid} <- Waiting],
     [

@@ -102,9 +102,8 @@ failures(_Config) ->
                 Missing(listz, sort, dyno_bench_loop_1)},
             {caller, "^x: there is no function lists:srt/1; did you mean lists:sort/1", ~"x", run,
                 Missing(lists, srt, dyno_bench_loop_1)},
-            {code, "^x: the code raised error:undef: there is no lists:srt/1\n  in shop:loop/3$", ~"x",
-                run,
-                Missing(lists, srt, shop)}
+            {code, "^x: the code raised error:undef: there is no lists:srt/1\n  in shop:loop/3$",
+                ~"x", run, Missing(lists, srt, shop)}
         ]
     ]).
 

@@ -172,7 +172,10 @@ what_cannot_be(_Config) ->
         Cases
     ),
     ?assertEqual(
-        [], [M || M <- dyno_agent_patterns:loaded(), lists:prefix("dyno_bench_input_", atom_to_list(M))]
+        [], [
+            M
+         || M <- dyno_agent_patterns:loaded(), lists:prefix("dyno_bench_input_", atom_to_list(M))
+        ]
     ).
 
 %% A fun of an input is code of a module that must be there as long.

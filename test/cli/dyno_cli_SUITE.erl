@@ -26,8 +26,21 @@ groups() ->
             help, help_is_whole, help_fits_two_screens, renamed_are_gone, completion, man,
             bad_input, text_from_elsewhere, options, report_command, compare, baseline, linked
         ]},
-        {endings, [], [statuses, outputs, planted_files, crash, suite_output, quiet, progress_lines, unwritable,
-            reader_gone, disk_full, device_full, ended_by_what_it_ran, ended_in_another_vm]},
+        {endings, [], [
+            statuses,
+            outputs,
+            planted_files,
+            crash,
+            suite_output,
+            quiet,
+            progress_lines,
+            unwritable,
+            reader_gone,
+            disk_full,
+            device_full,
+            ended_by_what_it_ran,
+            ended_in_another_vm
+        ]},
         {signals, [], [
             interrupt, hangup_ignored, second_interrupt, interrupt_at_boot, vm_killed, other_shells
         ]},
@@ -149,7 +162,10 @@ man(Config) ->
         Row <- dyno_cli_command:rows(Module:command()),
         Usage <- [list_to_binary(element(1, Row))]
     ],
-    Requests = [hd(binary:split(Line, ~" ")) || <<C, _/binary>> = Line <- Lines, C =:= $. orelse C =:= $'],
+    Requests = [
+        hd(binary:split(Line, ~" "))
+     || <<C, _/binary>> = Line <- Lines, C =:= $. orelse C =:= $'
+    ],
     ?assertEqual(
         [~".B", ~".I", ~".PP", ~".RE", ~".RS", ~".SH", ~".SS", ~".TH", ~".TP", ~".fi", ~".nf"],
         lists:usort(Requests)
@@ -175,9 +191,13 @@ help_fits_two_screens(_Config) ->
     Look = (dyno_cli_terminal:file_look())#{width => 80},
     [
         begin
-            Lines = string:split(unicode:characters_to_list(dyno_cli_help:command(C, Look)), "\n", all),
+            Lines = string:split(
+                unicode:characters_to_list(dyno_cli_help:command(C, Look)), "\n", all
+            ),
             ?assert(length(Lines) - 1 =< 48, {Name, length(Lines) - 1}),
-            ?assertEqual([], [Line || Line <- Lines, length(Line) > 80, not is_example(Line)], Name),
+            ?assertEqual(
+                [], [Line || Line <- Lines, length(Line) > 80, not is_example(Line)], Name
+            ),
             Full = unicode:characters_to_binary(dyno_cli_help:full(C, Look)),
             [
                 ?assertMatch({_, _}, binary:match(Full, list_to_binary(element(1, Row))), Row)
@@ -224,7 +244,9 @@ bad_input(Config) ->
             {["tset", "x"], [~"\"tset\"", ~"did you mean test?"]},
             {["servers", "a@b", "--cookie", lists:duplicate(256, $c)], [~"--cookie: a cookie (also"]},
             {["servers", "a@b", "--name", lists:duplicate(256, $n)], [~"up to 255 bytes"]},
-            {["xyzzy"], [~"\"xyzzy\"", ~"record, report, servers, test, top, trace, verify, workload, help"]},
+            {["xyzzy"], [
+                ~"\"xyzzy\"", ~"record, report, servers, test, top, trace, verify, workload, help"
+            ]},
             {["--foo"], [~"--foo"]},
             {["--verison"], [~"did you mean --version?"]},
             {["bench", "ok", "--color"], [~"always, never or auto"]},
@@ -461,7 +483,9 @@ outputs(Config) ->
     [Default] = filelib:wildcard("dyno-results/pass-*T*.json", Work),
     ?assertEqual(<<"dyno: the recording is in ", (list_to_binary(Default))/binary, "\n">>, Note),
     {0, Again, ~""} = served(Config, ["report", Default]),
-    {0, Out, ~""} = served(Config, ["test", "pass", "--full", "-o", "a.json", "-o", "a.txt", "-o", "b.txt"]),
+    {0, Out, ~""} = served(Config, [
+        "test", "pass", "--full", "-o", "a.json", "-o", "a.txt", "-o", "b.txt"
+    ]),
     ?assertEqual(Again, Out),
     ?assertEqual({ok, Out}, file:read_file(filename:join(Work, "a.txt"))),
     ?assertEqual({ok, Out}, file:read_file(filename:join(Work, "b.txt"))),
@@ -469,7 +493,9 @@ outputs(Config) ->
     %% Nobody adds it to a repository by mistake.
     ?assertEqual({ok, ~"*\n"}, file:read_file(filename:join(Work, "dyno-results/.gitignore"))),
     {0, Short, _} = served(Config, ["test", "pass", "-o", "a.json"]),
-    ?assertMatch({_, _}, binary:match(Short, ~"The rest: --full, dyno report RECORDING, or a page:")),
+    ?assertMatch(
+        {_, _}, binary:match(Short, ~"The rest: --full, dyno report RECORDING, or a page:")
+    ),
     {0, WithPage, _} = served(Config, ["test", "pass", "-o", "a.json", "-o", "a.html"]),
     ?assertMatch({_, _}, binary:match(WithPage, ~"The rest: --full")),
     ?assertMatch({_, _}, binary:match(WithPage, ~"or the page a.html\n")).
@@ -488,8 +514,17 @@ planted_files(Config) ->
     Escript = filename:join([code:root_dir(), "bin", "escript"]),
     Port = open_port({spawn_executable, "/bin/sh"}, [
         {args, [
-            "-c", Plant, Escript,
-            proplists:get_value(escript, Config), "bench", "-i", "ok", "--samples", "1", "--duration", "10"
+            "-c",
+            Plant,
+            Escript,
+            proplists:get_value(escript, Config),
+            "bench",
+            "-i",
+            "ok",
+            "--samples",
+            "1",
+            "--duration",
+            "10"
         ]},
         {cd, Work}, {env, [{"TMPDIR", Temporary} | environment(Config)]},
         exit_status, binary, stderr_to_stdout

@@ -62,14 +62,23 @@ commands_find_it(Config) ->
 
 last_built_is_taken(Config) ->
     Root = project(Config, "rebar.config"),
-    Files = [built(Root, "_build/" ++ P ++ "/lib/shop/ebin", N) || {P, N} <- [{"default", 1}, {"test", 2}]],
+    Files = [
+        built(Root, "_build/" ++ P ++ "/lib/shop/ebin", N)
+     || {P, N} <- [{"default", 1}, {"test", 2}]
+    ],
     [
         begin
             [ok = file:change_time(File, {{2026, 1, 1}, {0, 0, 0}}) || File <- Files],
             ok = file:change_time(Last, {{2026, 1, 2}, {0, 0, 0}}),
             {0, _, Note} = ask(Config, Root, [
-                "bench", lists:concat([N, " = built_for_test:built()."]), "-i", "--vms", "1", "--for",
-                "20ms", "-v"
+                "bench",
+                lists:concat([N, " = built_for_test:built()."]),
+                "-i",
+                "--vms",
+                "1",
+                "--for",
+                "20ms",
+                "-v"
             ]),
             ?assertMatch({_, _}, binary:match(Note, Profile), Note)
         end

@@ -109,7 +109,9 @@ data_for_a_suspended_target(Config) ->
         [erlang:get_cookie(), Node, Target, Node]
     ),
     ok = file:write_file(filename:join(work(Config), "busy_bench.erl"), Source),
-    Port = dyno_escript:start(escript(Config), ["bench", "busy_bench.erl"], #{folder => work(Config)}),
+    Port = dyno_escript:start(escript(Config), ["bench", "busy_bench.erl"], #{
+        folder => work(Config)
+    }),
     try
         {2, _} = dyno_command:output(Port)
     after
@@ -121,9 +123,15 @@ data_for_a_suspended_target(Config) ->
 launcher_killed(Config) ->
     with_commands("60s", Config, fun(Runs) ->
         Started = [dyno_escript:descendants(launcher(Run)) || Run <- Runs],
-        [no_cookie_in_arguments(Pid) || Run <- Runs, Pid <- dyno_escript:descendants(launcher(Run))],
+        [
+            no_cookie_in_arguments(Pid)
+         || Run <- Runs, Pid <- dyno_escript:descendants(launcher(Run))
+        ],
         [dyno_escript:kill("KILL", launcher(Run)) || Run <- Runs],
-        [dyno_suites:await(fun() -> not dyno_escript:is_running(Pid) end) || Pids <- Started, Pid <- Pids],
+        [
+            dyno_suites:await(fun() -> not dyno_escript:is_running(Pid) end)
+         || Pids <- Started, Pid <- Pids
+        ],
         ok = all_left(Runs)
     end).
 
@@ -140,7 +148,8 @@ programs_of_a_killed_launcher(Config) ->
         end
      || {N, Arguments, Code} <- [
             {1, ["bench", "-i", "--for", "60s"], "file:write_file(\"~ts.\" ++ os:getpid(), [])."},
-            {2, ["profile", "--eval"], "file:write_file(\"~ts.\" ++ os:getpid(), []), timer:sleep(60000)"}
+            {2, ["profile", "--eval"],
+                "file:write_file(\"~ts.\" ++ os:getpid(), []), timer:sleep(60000)"}
         ]
     ],
     Ports = [
@@ -223,7 +232,9 @@ disk_fills(Disk, Config) ->
             %% record keeps each part as it comes, and ends with what it has.
             Said = re:run([Error, Out], "\\.json:\\s+the disk is full"),
             ?assertMatch({match, _}, Said, {Error, Out}),
-            ?assertMatch({_, _}, binary:match(Out, [~"Metrics", ~"utilisation", ~"complete, 1 run"]), Out)
+            ?assertMatch(
+                {_, _}, binary:match(Out, [~"Metrics", ~"utilisation", ~"complete, 1 run"]), Out
+            )
         end
      || {_, Folder, Port} <- Runs
     ],
@@ -246,7 +257,12 @@ with_commands(For, Attached, Config, Use) ->
             end)
          || #{peer := {_, Node}} = Run <- Runs
         ],
-        [receive {'DOWN', Ref, process, _, Why} -> ?assertEqual(normal, Why) end || {_, Ref} <- Waits],
+        [
+            receive
+                {'DOWN', Ref, process, _, Why} -> ?assertEqual(normal, Why)
+            end
+         || {_, Ref} <- Waits
+        ],
         Use(Runs)
     after
         [
@@ -263,8 +279,12 @@ commands(For) ->
     [
         {"servers", fun(Node) -> ["servers", Node, "--for", For] end},
         {"record", fun(Node) -> ["record", Node, "--for", For] end},
-        {"trace", fun(Node) -> ["trace", Node, "lists:seq/2", "--for", For, "--count", "100000"] end},
-        {"verify", fun(Node) -> ["verify", example("verify/shop_answers.dyno"), Node, "--for", For] end},
+        {"trace", fun(Node) ->
+            ["trace", Node, "lists:seq/2", "--for", For, "--count", "100000"]
+        end},
+        {"verify", fun(Node) ->
+            ["verify", example("verify/shop_answers.dyno"), Node, "--for", For]
+        end},
         {"profile", fun(Node) -> ["profile", Node, "--for", For] end},
         {"test", fun(_Node) -> ["test", "asks.erl", "--for", For] end}
     ].

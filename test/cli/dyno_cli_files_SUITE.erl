@@ -21,7 +21,8 @@ all() -> [missing_folder, no_regular_file, full_disk, read_only_disk, through_li
 
 init_per_suite(Config) ->
     Folder = proplists:get_value(priv_dir, Config),
-    Spec = "property \"p\"\nof module worker\nfollows (receive {request, N} then send {reply, N})*.\n",
+    Spec =
+        "property \"p\"\nof module worker\nfollows (receive {request, N} then send {reply, N})*.\n",
     ok = file:write_file(filename:join(Folder, "p.dyno"), Spec),
     {ok, _} = file:copy(
         dyno_project:data(dyno_cli_SUITE, "recording.json"), filename:join(Folder, "old.json")
@@ -78,7 +79,9 @@ no_regular_file(Config) ->
 full_disk(Config) ->
     on_disk(Config, fun(Disk) ->
         ok = dyno_disk:fill(Disk),
-        all_say(Config, commands(), "disk", 3, ~": the disk is full; make room, or give another path"),
+        all_say(
+            Config, commands(), "disk", 3, ~": the disk is full; make room, or give another path"
+        ),
         {3, ~"", New} = served(Config, ["new", "benchmark", "disk/x_bench"]),
         ?assertMatch({_, _}, binary:match(New, ~"disk/x_bench.erl: the disk is full"), New)
     end).
@@ -150,7 +153,9 @@ crash_report(Config) ->
     {ok, #file_info{mode = Mode}} = file:read_link_info(filename:join(Folder, Path)),
     ?assertEqual(8#600, Mode band 8#777),
     {ok, Details} = file:read_file(filename:join(Folder, Path)),
-    ?assertEqual({nomatch, match}, {has(Details, ~"secret"), has(Details, ~"reason => why")}, Details),
+    ?assertEqual(
+        {nomatch, match}, {has(Details, ~"secret"), has(Details, ~"reason => why")}, Details
+    ),
     ?assertEqual({ok, "../theirs"}, file:read_link(Planted)),
     ?assertEqual({ok, ~"theirs"}, file:read_file(in(Config, "theirs"))).
 

@@ -27,7 +27,17 @@ init_per_suite(Config) ->
     Tools = filename:join(Folder, "tools"),
     ok = filelib:ensure_path(Tools),
     Needed = [
-        "sh", "tail", "mktemp", "mkfifo", "rm", "readlink", "dirname", "basename", "sed", "cat", "kill"
+        "sh",
+        "tail",
+        "mktemp",
+        "mkfifo",
+        "rm",
+        "readlink",
+        "dirname",
+        "basename",
+        "sed",
+        "cat",
+        "kill"
     ],
     _ = [
         ok = file:make_symlink(os:find_executable(Name), filename:join(Tools, Name))
@@ -174,7 +184,9 @@ installed(Config) ->
     ]),
     [
         ?assertMatch({0, _}, run(Program, Arguments, lists:flatten(Path), Config))
-     || Arguments <- [["version"], ["bench", "lists:seq(1, 3).", "-i", "--vms", "1", "--for", "20ms"]]
+     || Arguments <- [
+            ["version"], ["bench", "lists:seq(1, 3).", "-i", "--vms", "1", "--for", "20ms"]
+        ]
     ],
     {ok, Text} = file:read_file(Program),
     Size = byte_size(Text) - 8192,

@@ -83,7 +83,8 @@ sees_who_stands_out(_Config) ->
         ?assertEqual([], [N || #{name := <<"dyno_", _/binary>> = N} <- maps:get(rows, Busy)]),
         receive
             {findings, Node, {Found, Share}} when Share > 0 ->
-                %% Its queue does not grow: of the checks that find something, one is of the processor.
+                %% Its queue does not grow: of the checks that find something, one is of the
+                %% processor.
                 ?assert(is_list(Found))
         after 20_000 -> ct:fail(no_findings)
         end,

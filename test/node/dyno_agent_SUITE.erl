@@ -355,7 +355,8 @@ measures_where_heaps_are_limited(_Config) ->
         patterns => [{dyno_work, '_', '_'}], budget => 0.05
     }),
     ?assertMatch(
-        {max_heap_size, #{size := 0}}, erpc:call(Node, erlang, process_info, [Budget, max_heap_size])
+        {max_heap_size, #{size := 0}},
+        erpc:call(Node, erlang, process_info, [Budget, max_heap_size])
     ),
     _ = dyno_agent:detach(Agent),
     dyno_peers:stop(Peer).
@@ -499,7 +500,8 @@ names_patterns_that_match_nothing(Config) ->
         })
     end,
     ?assertMatch(
-        {error, {dyno_agent, {failed, _, {unmatched, [{{dyno_worc, '_', '_'}, {ok, "dyno_work"}}]}}}},
+        {error,
+            {dyno_agent, {failed, _, {unmatched, [{{dyno_worc, '_', '_'}, {ok, "dyno_work"}}]}}}},
         Start({dyno_worc, '_', '_'})
     ),
     ?assertMatch(

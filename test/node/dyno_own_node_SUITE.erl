@@ -18,8 +18,16 @@ all() ->
         no_secret_in_sight, secret_of_a_command, flags_of_the_environment, no_home,
         another_users_home, no_cookie_for_a_target, not_the_program, no_temporary_folder,
         a_cookie_from_the_start,
-        two_make_one_cookie, many_start_at_once, names_are_few, thirty_attach, a_name_is_taken, listens_on_loopback,
-        listens_for_other_machines, without_a_port_mapper, no_port_mapper, commands_teach_no_names,
+        two_make_one_cookie,
+        many_start_at_once,
+        names_are_few,
+        thirty_attach,
+        a_name_is_taken,
+        listens_on_loopback,
+        listens_for_other_machines,
+        without_a_port_mapper,
+        no_port_mapper,
+        commands_teach_no_names,
         commands_without_a_home
     ].
 
@@ -535,7 +543,13 @@ commands_without_a_home(Config) ->
         end
      || Command <- [
             ["profile", "--eval", "lists:seq(1, 10)", "--for", "300ms"],
-            ["profile", "--run", Erl ++ " -noshell -eval 'timer:sleep(3000), halt().'", "--for", "300ms"],
+            [
+                "profile",
+                "--run",
+                Erl ++ " -noshell -eval 'timer:sleep(3000), halt().'",
+                "--for",
+                "300ms"
+            ],
             ["bench", "-i", "lists:seq(1, 10).", "--for", "300ms"]
         ]
     ].

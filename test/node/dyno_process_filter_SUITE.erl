@@ -142,7 +142,9 @@ chooses_processes(_Config) ->
         [Pid || Pid <- All, dyno_agent_process_filter:is_chosen(Pid, Filter)]
     end,
     lists:foreach(
-        fun({Selectors, Pids}) -> ?assertEqual({Selectors, Pids}, {Selectors, Chosen(Selectors)}) end,
+        fun({Selectors, Pids}) ->
+            ?assertEqual({Selectors, Pids}, {Selectors, Chosen(Selectors)})
+        end,
         [
             {[], All},
             {[{registered, filter_named}], [Named]},

@@ -91,7 +91,8 @@ tls(Config) ->
     end,
     {Type, Key} = proplists:get_value(key, Server),
     Options = [
-        {certfile, Pem("cert.pem", [{'Certificate', proplists:get_value(cert, Server), not_encrypted}])},
+        {certfile,
+            Pem("cert.pem", [{'Certificate', proplists:get_value(cert, Server), not_encrypted}])},
         {keyfile, Pem("key.pem", [{Type, Key, not_encrypted}])},
         {verify, verify_none}
     ],

@@ -16,8 +16,14 @@ slow() ->
 
 newest_release_only() ->
     [
-        killed_in_a_large_node, leaves_several_nodes_together, waits_for_a_stopped_node_shortly,
-        says_at_once_that_it_is_gone, makes_no_atoms_later, needs_atoms, needs_processes, needs_ports
+        killed_in_a_large_node,
+        leaves_several_nodes_together,
+        waits_for_a_stopped_node_shortly,
+        says_at_once_that_it_is_gone,
+        makes_no_atoms_later,
+        needs_atoms,
+        needs_processes,
+        needs_ports
     ].
 
 all() ->
@@ -128,7 +134,9 @@ replaces_what_another_version_left(_Config) ->
         ok = dyno_code:send(Node, [older(Module) || Module <- Some]),
         %% One version that was left, and another one: as in a node that two dynos have visited.
         {error, {dyno_agent, {left_twice, Node, 3}} = Error} = dyno_agent:attach(Node, #{}),
-        ?assertMatch({match, _}, re:run(dyno_error:format(Error), "dyno leave " ++ atom_to_list(Node))),
+        ?assertMatch(
+            {match, _}, re:run(dyno_error:format(Error), "dyno leave " ++ atom_to_list(Node))
+        ),
         ?assertEqual([], dyno_leftovers:in(Node)),
         [_ = erpc:call(Node, code, purge, [Module]) || Module <- Some],
         {ok, Second} = dyno_agent:attach(Node, #{}),

@@ -37,7 +37,8 @@ a_lost_node_was_observed_until_it_was_seen_last(_Config) ->
     ?assertMatch([{leave, a, lost, _}, finish], Effects),
     ?assertEqual(#{a => {lost, 4 * ?SECOND}}, Lost),
     ?assertMatch(
-        #{status := failed, error := #{text := ~"node a was lost: 4 s of 10 s were observed"}}, Ending
+        #{status := failed, error := #{text := ~"node a was lost: 4 s of 10 s were observed"}},
+        Ending
     ).
 
 the_others_go_on(_Config) ->

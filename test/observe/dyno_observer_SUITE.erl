@@ -16,7 +16,13 @@ suite() ->
     [{timetrap, {minutes, 3}}].
 
 all() ->
-    [{group, killed}, {group, one_of_two_killed}, {group, interrupted}, nobody_waits, a_crash_is_told].
+    [
+        {group, killed},
+        {group, one_of_two_killed},
+        {group, interrupted},
+        nobody_waits,
+        a_crash_is_told
+    ].
 
 groups() ->
     Commands = [servers, profile, record, verify, doctor, trace],
@@ -69,7 +75,11 @@ verify(Config) ->
     """),
     cut_short(Config, fun(Nodes, Measured) ->
         dyno_verify:run([unicode:characters_to_binary(File)], Nodes, #{
-            for_ms => 5000, show => fun(What) -> element(1, What) =:= counted andalso Measured(), ok end
+            for_ms => 5000,
+            show => fun(What) ->
+                element(1, What) =:= counted andalso Measured(),
+                ok
+            end
         })
     end).
 

@@ -160,7 +160,9 @@ new_files_are_found(_Config) ->
     ),
     ?assertEqual(["new"], Plan(["new"], [".exs"])),
     %% What is typed under Mix is Elixir.
-    ?assertEqual(["bench", "--elixir", "Shop.price(3)"], Plan(["bench", "Shop.price(3)"], [".exs"])),
+    ?assertEqual(
+        ["bench", "--elixir", "Shop.price(3)"], Plan(["bench", "Shop.price(3)"], [".exs"])
+    ),
     ?assertEqual(["bench", "--erlang", "ok"], Plan(["bench", "--erlang", "ok"], [".exs"])),
     ?assertEqual(["bench", "ok"], Plan(["bench", "ok"], [".erl"])).
 
@@ -296,7 +298,9 @@ rebar3_bench(Config) ->
     contains(Files, [~"sort_bench.erl: complete, 3 runs"]),
     [Bench] = dyno_documents:commands("doc/start.md", "rebar3 dyno bench"),
     {0, _} = run(arguments(Bench), Config),
-    {0, Code} = run(["dyno", "bench", "lists:seq(1, 3).", "-d", "50", "-s", "2", "-pa", "."], Config),
+    {0, Code} = run(
+        ["dyno", "bench", "lists:seq(1, 3).", "-d", "50", "-s", "2", "-pa", "."], Config
+    ),
     contains(Code, [~"lists:seq(1, 3)."]),
     {3, Ended} = run(["dyno", "bench", "halt(0)."], Config),
     contains(Ended, [~"dyno: its Erlang VM ended before dyno was done", ~"(status 0)"]).
@@ -417,7 +421,9 @@ mix_new(Config) ->
     contains(Output, [~"perf/log.exs is written"]),
     {0, Test} = run(["dyno.test", "log", "--sizes", "1", "-o", "log.json"], Config),
     contains(Test, [~"log: complete, 1 run", ~"no measured function was called"]),
-    {ok, Text} = file:read_file(filename:join(proplists:get_value(project, Config), "perf/log.exs")),
+    {ok, Text} = file:read_file(
+        filename:join(proplists:get_value(project, Config), "perf/log.exs")
+    ),
     contains(Text, [~"applications: [:shop]", ~"such as Shop.price/1"]).
 
 mix_bench(Config) ->
@@ -429,7 +435,9 @@ mix_bench(Config) ->
 mix_fails(Config) ->
     ok = suite_of_start(~"elixir", Config),
     {1, Output} =
-        run(["dyno.test", "shop_perf", "--threshold", "latency.p99 < 1 ns", "-o", "p.json"], Config),
+        run(
+            ["dyno.test", "shop_perf", "--threshold", "latency.p99 < 1 ns", "-o", "p.json"], Config
+        ),
     contains(Output, [~"FAILED"]).
 
 mix_interrupted(Config) ->

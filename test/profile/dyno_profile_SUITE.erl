@@ -63,7 +63,10 @@ samples_chosen_processes(_Config) ->
         ?assertNot(lists:member(~"dyno_profile_SUITE:spin_other/0", Functions), Functions),
         %% With whom it shares the processors.
         {ok, All} = profile(Node, #{}),
-        ?assertMatch([_], [x || #{~"function" := ~"dyno_profile_SUITE:spin_other/0"} <- rows(~"profile", All)])
+        ?assertMatch([_], [
+            x
+         || #{~"function" := ~"dyno_profile_SUITE:spin_other/0"} <- rows(~"profile", All)
+        ])
     end).
 
 %% A process that works for less than a time slice is seen where it waits next.
@@ -201,7 +204,9 @@ evaluates_an_expression(_Config) ->
             Sentence = unicode:characters_to_binary(dyno_error:format(Error)),
             ?assertMatch({_, _}, binary:match(Sentence, Part), Sentence)
         end
-     || {Text, Part} <- [{~"lists:sort(", ~"column"}, {~"L + 1", ~"unbound"}, {~"error(no)", ~"raises no"}]
+     || {Text, Part} <- [
+            {~"lists:sort(", ~"column"}, {~"L + 1", ~"unbound"}, {~"error(no)", ~"raises no"}
+        ]
     ].
 
 runs_a_command(_Config) ->

@@ -122,7 +122,8 @@ explains_what_is_not_json(Config) ->
         {~"{\"a\": x}", {unexpected, 6, ~"x}"}, "not JSON at byte 6, at \"x}\""},
         {~"{} {}", {unexpected, 3, ~"{}"}, "not JSON at byte 3"},
         {<<"{\"a\": \"", 255, "\"}">>, {not_utf8, 7}, "not UTF-8 at byte 7"},
-        {<<"{\"\x{b5}\": 1e400}"/utf8>>, {too_large, 7, ~"1e400"}, "the number at byte 7, 1e400, is"}
+        {<<"{\"\x{b5}\": 1e400}"/utf8>>, {too_large, 7, ~"1e400"},
+            "the number at byte 7, 1e400, is"}
     ],
     [
         begin
@@ -285,7 +286,10 @@ a_missing_folder_is_a_mistake(Config) ->
 who_may_read_it(_Config) ->
     Of = fun(Command) -> #{~"command" => Command} end,
     Compared = fun(Command) ->
-        #{~"command" => ~"compare", ~"recordings" => #{~"old" => Of(Command), ~"new" => Of(Command)}}
+        #{
+            ~"command" => ~"compare",
+            ~"recordings" => #{~"old" => Of(Command), ~"new" => Of(Command)}
+        }
     end,
     [
         ?assertEqual({Command, [Access, Access]}, {Command, [

@@ -202,7 +202,9 @@ lines_fit_the_width(_Config) ->
 broken_recordings(_Config) ->
     Values = values(),
     #{~"parameters" := Parameters} = Weather = dyno_report_weather:document(),
-    {ok, Deep} = dyno_recording:validate(Weather#{~"parameters" := Parameters#{~"x" => deep(100_000)}}),
+    {ok, Deep} = dyno_recording:validate(Weather#{
+        ~"parameters" := Parameters#{~"x" => deep(100_000)}
+    }),
     [true = shows(Format, Deep) || Format <- [console, html, json, csv]],
     dyno_property:holds(
         ?FORALL(
@@ -233,8 +235,26 @@ broken_recordings(_Config) ->
 
 values() ->
     [
-        null, true, -1, 0, 0.0, 1 bsl 2000, -(1 bsl 2000), 1.0e308, 1.0e100, -1.0e100, 5.0e-324, ~"",
-        ~"x", [], #{}, [[]], [1], [~"x"], #{~"a" => 1}, [#{}],
+        null,
+        true,
+        -1,
+        0,
+        0.0,
+        1 bsl 2000,
+        -(1 bsl 2000),
+        1.0e308,
+        1.0e100,
+        -1.0e100,
+        5.0e-324,
+        ~"",
+        ~"x",
+        [],
+        #{},
+        [[]],
+        [1],
+        [~"x"],
+        #{~"a" => 1},
+        [#{}],
         deep(1000)
     ].
 

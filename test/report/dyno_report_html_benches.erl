@@ -52,7 +52,9 @@ profiles() ->
     Both.
 
 profiled() ->
-    Stacks = [{[~"shop:sell/1", ~"lists:sort/1"], 60}, {[~"shop:sell/1"], 30}, {[~"shop:list/0"], 10}],
+    Stacks = [
+        {[~"shop:sell/1", ~"lists:sort/1"], 60}, {[~"shop:sell/1"], 30}, {[~"shop:list/0"], 10}
+    ],
     of_profile(
         dyno_recording_part:profile(
             #{
@@ -83,7 +85,13 @@ of_profile(Profile) ->
         labels => #{},
         status => complete,
         metrics => [
-            #{name => ~"vm.run_queue", title => ~"Run queue", unit => ~"count", group => ~"vm", value => 1}
+            #{
+                name => ~"vm.run_queue",
+                title => ~"Run queue",
+                unit => ~"count",
+                group => ~"vm",
+                value => 1
+            }
         ],
         profiles => [Profile]
     }).

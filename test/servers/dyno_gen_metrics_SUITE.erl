@@ -143,8 +143,10 @@ a_pipeline(_Config) ->
                 Pid
             end
          || {Type, Module, Callback, Function} <- [
-                {producer, "Elixir.Data.Producer", "handle_demand/2", "handle_demand(_, S) -> S.\n"},
-                {consumer, "Elixir.Data.Consumer", "handle_events/3", "handle_events(_, _, S) -> S.\n"}
+                {producer, "Elixir.Data.Producer", "handle_demand/2",
+                    "handle_demand(_, S) -> S.\n"},
+                {consumer, "Elixir.Data.Consumer", "handle_events/3",
+                    "handle_events(_, _, S) -> S.\n"}
             ]
         ],
         {ok, Monitor} = pipeline(Node),
@@ -321,7 +323,8 @@ wrong_clusters_are_explained(_Config) ->
     ?assertMatch("the sink \"x\" has an unknown scheme" ++ _, Opts([{statistics, "x"}])),
     ?assertMatch("there is no option bogus" ++ _, Opts([{bogus, 1}])),
     ?assertMatch(
-        "no module no_such_module_gm is loaded in " ++ _, Cluster(#{name => ~"x", servers => [no_such_module_gm]})
+        "no module no_such_module_gm is loaded in " ++ _,
+        Cluster(#{name => ~"x", servers => [no_such_module_gm]})
     ).
 
 a_cluster_of_elixir(_Config) ->

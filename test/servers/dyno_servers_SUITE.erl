@@ -474,7 +474,9 @@ an_alarm_is_set_and_cleared(_Config) ->
         Server = {orders, Node},
         ?assertEqual([], Alarms()),
         %% While it sleeps 90 wait: below the limit, so nothing rings.
-        Wait = fun(Count) -> [ok = gen_server:cast(Server, {sleep, 0}) || _ <- lists:seq(1, Count)] end,
+        Wait = fun(Count) ->
+            [ok = gen_server:cast(Server, {sleep, 0}) || _ <- lists:seq(1, Count)]
+        end,
         ok = gen_server:cast(Server, {sleep, 1500}),
         _ = Wait(90),
         ok = gen_server:call(Server, quick),
@@ -537,8 +539,21 @@ the_example_at_the_command_line(Config) ->
         Page = filename:join(Folder, "shop.html"),
         Csv = filename:join(Folder, "shop.csv"),
         Arguments = [
-            "servers", atom_to_list(Node), "shop_servers", "--for", "4s", "--detail", "distribution",
-            "--cookie", atom_to_list(erlang:get_cookie()), "-o", Json, "-o", Page, "-o", Csv
+            "servers",
+            atom_to_list(Node),
+            "shop_servers",
+            "--for",
+            "4s",
+            "--detail",
+            "distribution",
+            "--cookie",
+            atom_to_list(erlang:get_cookie()),
+            "-o",
+            Json,
+            "-o",
+            Page,
+            "-o",
+            Csv
         ],
         {0, Output} = dyno_command:run(
             Arguments ++ ["--threshold", "servers orders busy <= 100 %"]
@@ -593,38 +608,40 @@ by_other_commands(Node, Page) ->
 a_pipeline_is_drawn(_Config) ->
     {_, Node} = Peer = dyno_peers:start(),
     try
-        _ = dyno_peers:load(Node, "
--module('Elixir.GenStage').
--behaviour(gen_server).
--export([start/3, init/1, handle_call/3, handle_cast/2, handle_info/2]).
-
-start(Name, Type, Other) ->
-    gen_server:start({local, Name}, 'Elixir.GenStage', {Type, Other}, []).
-
-init({Type, Other}) ->
-    self() ! ask,
-    {ok, #{
-        '__struct__' => 'Elixir.GenStage', mod => list_to_atom(\"Elixir.My.\" ++ atom_to_list(Type)),
-        type => Type, buffer => {queue, 0, wheel}, other => Other
-    }}.
-
-handle_call(_, _From, State) -> {reply, ok, State}.
-
-handle_cast(_, State) -> {noreply, State}.
-
-handle_info(ask, #{type := consumer, other := Producer} = State) ->
-    Producer ! {'$gen_producer', {self(), make_ref()}, {ask, 10}},
-    {noreply, State};
-handle_info(ask, State) ->
-    {noreply, State};
-handle_info({'$gen_producer', {To, Ref}, {ask, Demand}}, State) ->
-    To ! {'$gen_consumer', {self(), Ref}, lists:seq(1, Demand)},
-    {noreply, State};
-handle_info({'$gen_consumer', {From, Ref}, Events}, State) when is_list(Events) ->
-    timer:sleep(8),
-    From ! {'$gen_producer', {self(), Ref}, {ask, length(Events)}},
-    {noreply, State}.
-"),
+        _ = dyno_peers:load(
+            Node,
+            "\n"
+            "-module('Elixir.GenStage').\n"
+            "-behaviour(gen_server).\n"
+            "-export([start/3, init/1, handle_call/3, handle_cast/2, handle_info/2]).\n"
+            "\n"
+            "start(Name, Type, Other) ->\n"
+            "    gen_server:start({local, Name}, 'Elixir.GenStage', {Type, Other}, []).\n"
+            "\n"
+            "init({Type, Other}) ->\n"
+            "    self() ! ask,\n"
+            "    {ok, #{\n"
+            "        '__struct__' => 'Elixir.GenStage', mod => list_to_atom(\"Elixir.My.\" ++ atom_to_list(Type)),\n"
+            "        type => Type, buffer => {queue, 0, wheel}, other => Other\n"
+            "    }}.\n"
+            "\n"
+            "handle_call(_, _From, State) -> {reply, ok, State}.\n"
+            "\n"
+            "handle_cast(_, State) -> {noreply, State}.\n"
+            "\n"
+            "handle_info(ask, #{type := consumer, other := Producer} = State) ->\n"
+            "    Producer ! {'$gen_producer', {self(), make_ref()}, {ask, 10}},\n"
+            "    {noreply, State};\n"
+            "handle_info(ask, State) ->\n"
+            "    {noreply, State};\n"
+            "handle_info({'$gen_producer', {To, Ref}, {ask, Demand}}, State) ->\n"
+            "    To ! {'$gen_consumer', {self(), Ref}, lists:seq(1, Demand)},\n"
+            "    {noreply, State};\n"
+            "handle_info({'$gen_consumer', {From, Ref}, Events}, State) when is_list(Events) ->\n"
+            "    timer:sleep(8),\n"
+            "    From ! {'$gen_producer', {self(), Ref}, {ask, length(Events)}},\n"
+            "    {noreply, State}.\n"
+        ),
         Start = fun(Name, Type, Other) ->
             {ok, Pid} = erpc:call(Node, 'Elixir.GenStage', start, [Name, Type, Other]),
             Pid

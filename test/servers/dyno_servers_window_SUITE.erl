@@ -560,7 +560,10 @@ a_recording_is_valid_and_shown(_Config) ->
             "doubler_N holds the pipeline up", "handle_info", "statsd://x:1"
         ]
     ),
-    [?assert(dyno_report_text:width(Line) =< 80, Line) || Line <- binary:split(Shown, ~"\n", [global])],
+    [
+        ?assert(dyno_report_text:width(Line) =< 80, Line)
+     || Line <- binary:split(Shown, ~"\n", [global])
+    ],
     lists:foreach(
         fun({Written, Result}) ->
             {ok, Threshold} = dyno_threshold:parse(Written),
@@ -583,7 +586,9 @@ a_recording_is_valid_and_shown(_Config) ->
 an_alarm_rings_once(_Config) ->
     Server = server(~"a", x, []),
     Self = self(),
-    Handler = binary_to_atom(<<"h", (integer_to_binary(erlang:unique_integer([positive])))/binary>>),
+    Handler = binary_to_atom(
+        <<"h", (integer_to_binary(erlang:unique_integer([positive])))/binary>>
+    ),
     ok = logger:add_handler(Handler, ?MODULE, #{config => #{pid => Self}}),
     try
         Window = fun(Queue) ->

@@ -151,7 +151,9 @@ is_linked_to_what_dies(_Config) ->
     end).
 
 optional_ones_have_defaults(_Config) ->
-    Module = load(lacking, "-module(lacking). -export([suite/0]). suite() -> #{sizes => [1], load => none}. "),
+    Module = load(
+        lacking, "-module(lacking). -export([suite/0]). suite() -> #{sizes => [1], load => none}. "
+    ),
     Callbacks = dyno_test_callbacks:new(Module, dyno_suite_callbacks, undefined, 5000),
     ?assertEqual({ok, #{sizes => [1], load => none}}, dyno_suite_callbacks:suite(Callbacks)),
     ?assertEqual({ok, undefined}, dyno_suite_callbacks:init_suite(Callbacks)),

@@ -504,7 +504,8 @@ raised(_Config, {Callback, _Class}, refused, {error, Reason}) ->
     ?assertEqual(2, dyno_error:exit_status(Reason));
 %% That no operation succeeds is a failure of what is measured.
 raised(_Config, {operation, _Class}, failed, {ok, Document}) ->
-    #{~"status" := ~"complete", ~"verdicts" := [#{~"result" := ~"fail", ~"text" := Text}]} = Document,
+    #{~"status" := ~"complete", ~"verdicts" := [#{~"result" := ~"fail", ~"text" := Text}]} =
+        Document,
     says(Text, [~"100 % of the operations failed"]),
     [#{~"warnings" := Warnings}] = dyno_recording:runs(Document),
     [Why] = [Of || #{~"code" := ~"failing", ~"text" := Of} <- Warnings],

@@ -75,7 +75,8 @@ other_kinds(_Config) ->
             {"run_queue < 5 ms", 12, "a plain number is measured; the limit needs no unit, or"},
             {"io.input > 5 MB", 11, "a rate in bytes is measured"},
             {"load.start_time < 5 MB", 18, Time},
-            {"instrument.overhead < 5 MB", 22, "a time per call is measured; the limit needs ns, us"},
+            {"instrument.overhead < 5 MB", 22,
+                "a time per call is measured; the limit needs ns, us"},
             {"function m:f/1 calls < 5 ms", 23, "this is a time, but a plain number is measured"},
             {"function m:f/1 words < 5 ms", 23, "a size in words is measured"},
             {"process \"a b\" memory of n < 5 %", 28, "a size in bytes is measured"},
@@ -90,8 +91,10 @@ what_nobody_measures(_Config) ->
     refused(
         [
             {"latncy.p99 < 5 ms", 0, "there is no metric latncy.p99; the closest are latency.p99"},
-            {"latency.p980 < 5 ms", 0, "there is no metric latency.p980; the closest are latency.p9"},
-            {"throughput.p95 > 5", 0, "there is no metric throughput.p95; the closest are throughput"},
+            {"latency.p980 < 5 ms", 0,
+                "there is no metric latency.p980; the closest are latency.p9"},
+            {"throughput.p95 > 5", 0,
+                "there is no metric throughput.p95; the closest are throughput"},
             {"phase.up.latency.p95 < 5 ms", 0, "there is no metric phase.up.latency.p95"},
             {"latency.p95 < 5 MB", 14, "this is a size in bytes, but a time is measured"},
             {"memory.totl < 5", 0, "there is no metric memory.totl; the closest are memory.total"},

@@ -130,7 +130,8 @@ since(Folder, Name, Size) ->
     New.
 
 -doc "Runs a command line in a folder: its exit status, standard output and standard error.".
--spec ask(pid(), file:filename(), [string()] | {module(), [binary()]}) -> {0..255, binary(), binary()}.
+-spec ask(pid(), file:filename(), [string()] | {module(), [binary()]}) ->
+    {0..255, binary(), binary()}.
 ask(Server, Folder, Arguments) ->
     Ref = monitor(process, Server),
     Server ! {ask, self(), Ref, {Folder, Arguments}},

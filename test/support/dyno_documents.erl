@@ -4,7 +4,16 @@
 -module(dyno_documents).
 -moduledoc "What the documents show: their code, and the command lines in it.".
 
--export([all/0, printed/0, read/1, shell_lines/1, blocks/1, blocks/2, commands/1, commands/2, spans/1, words/1]).
+-export([
+    all/0,
+    printed/0,
+    read/1,
+    shell_lines/1,
+    blocks/1, blocks/2,
+    commands/1, commands/2,
+    spans/1,
+    words/1
+]).
 
 -doc "README.md and everything in doc/.".
 all() ->

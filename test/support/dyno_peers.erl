@@ -4,7 +4,17 @@
 -module(dyno_peers).
 -moduledoc "Real nodes without dyno, for tests.".
 
--export([start/0, start/1, stop/1, send/2, load/2, load_bench/2, save/2, eval/2, needs_own_funs/1, forms/1]).
+-export([
+    start/0, start/1,
+    stop/1,
+    send/2,
+    load/2,
+    load_bench/2,
+    save/2,
+    eval/2,
+    needs_own_funs/1,
+    forms/1
+]).
 
 -doc "A fresh node, not linked to the caller, controlled over its standard input.".
 start() ->

@@ -36,7 +36,14 @@ over(Do, Counts, Number) ->
     over(Do, Counts, Number).
 
 kinds() ->
-    [fun births/0, fun collections/0, fun dirty/0, fun purges/0, fun exceptions/0, fun hibernations/0].
+    [
+        fun births/0,
+        fun collections/0,
+        fun dirty/0,
+        fun purges/0,
+        fun exceptions/0,
+        fun hibernations/0
+    ].
 
 births() ->
     _ = [spawn(?MODULE, born, [rand:uniform(300)]) || _ <- lists:seq(1, 20)],

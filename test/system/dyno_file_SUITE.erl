@@ -115,7 +115,9 @@ what_is_no_file(Config) ->
             ?assertEqual({not_a_file, Path}, Reason),
             says(Reason, ~"not a regular file")
         end
-     || Path <- ["/dev/null", "/dev/stdout", in(Config, "pipe"), proplists:get_value(folder, Config)],
+     || Path <- [
+            "/dev/null", "/dev/stdout", in(Config, "pipe"), proplists:get_value(folder, Config)
+        ],
         Write <- [
             fun dyno_file:writable/1,
             fun(P) -> dyno_file:write(P, ~"") end,

@@ -22,7 +22,9 @@ nearest(_Config) ->
 
 closest(_Config) ->
     ?assertEqual(["same", "some", "x"], dyno_similar:closest("same", ["x", "some", "same", "x"])),
-    ?assertEqual(["same", "some", "sum"], dyno_similar:closest("same", ["x", "sum", "some", "same"])),
+    ?assertEqual(
+        ["same", "some", "sum"], dyno_similar:closest("same", ["x", "sum", "some", "same"])
+    ),
     ?assertEqual("", dyno_similar:closest_are([])).
 
 %% What warns about a name that works is surer than what explains one that does not.

@@ -198,7 +198,11 @@ no_second_way(_Config) ->
     %% Nothing is kept in /dev/null; the shell that starts dyno has a pipe in a folder of mktemp's.
     %% The agent has no code but its own: in a target it makes a folder for the sampler's library.
     ?assertEqual(
-        ["agent/stacks/dyno_agent_cpu_nif.erl", "bench/code/dyno_bench_elixir.erl", "cli/launcher.sh"],
+        [
+            "agent/stacks/dyno_agent_cpu_nif.erl",
+            "bench/code/dyno_bench_elixir.erl",
+            "cli/launcher.sh"
+        ],
         lists:usort([File || {File, _} <- Found]),
         Found
     ).

@@ -59,16 +59,22 @@ calls_as_lines(Config) ->
     end),
     ?assertMatch([_, _, _, _], Lines),
     [First, Caller, Second, Caller] = Lines,
-    ?assertMatch({match, _}, re:run(First, "> shop  shop:order\\(pear, 2\\) -> 14  [0-9.]+ [nu]s$")),
-    ?assertMatch({match, _}, re:run(Second, "shop:order\\(plum, 0\\) \\*\\* error:\\{none,plum,0\\}  ")),
+    ?assertMatch(
+        {match, _}, re:run(First, "> shop  shop:order\\(pear, 2\\) -> 14  [0-9.]+ [nu]s$")
+    ),
+    ?assertMatch(
+        {match, _}, re:run(Second, "shop:order\\(plum, 0\\) \\*\\* error:\\{none,plum,0\\}  ")
+    ),
     ?assertMatch({match, _}, re:run(Caller, "from shop:loop/0")),
     dyno_leftovers:check(Node, Before).
 
 a_tree(Config) ->
     Node = proplists:get_value(node, Config),
-    Lines = lines(Node, ["shop:order", "shop:price", "shop:work"], #{tree => true, count => 3}, fun() ->
-        order(Node, pear, 2)
-    end),
+    Lines = lines(
+        Node, ["shop:order", "shop:price", "shop:work"], #{tree => true, count => 3}, fun() ->
+            order(Node, pear, 2)
+        end
+    ),
     ?assertMatch(
         [
             [~"  shop:order(pear, 2)"],
@@ -271,8 +277,10 @@ a_file(Config) ->
             {[~"{\"event\": \"later\"}\n", ~"x\n"], ~"line 3"},
             %% Something is missing, or of another kind.
             {~"{\"event\": \"call\"}\n", ~"line 2"},
-            {~"{\"event\":\"send\",\"at\":\"1\",\"node\":\"a\",\"pid\":\"p\",\"message\":\"m\",\"to\":\"t\"}\n",
-                ~"line 2"},
+            {
+                ~"{\"event\":\"send\",\"at\":\"1\",\"node\":\"a\",\"pid\":\"p\",\"message\":\"m\",\"to\":\"t\"}\n",
+                ~"line 2"
+            },
             {~"{\"event\":\"stopped\",\"node\":\"a\",\"reason\":7}\n", ~"line 2"},
             {~"{\"event\":\"stopped\",\"node\":\"a\",\"reason\":{\"limit\":\"rate\"}}\n", ~"line 2"}
         ]

@@ -8,11 +8,24 @@
 
 -compile([export_all, nowarn_export_all]).
 
-all() -> [functions, arguments, elixir, elixir_is_matched, several_guards, messages, actions, what_is_wrong, breakpoints].
+all() ->
+    [
+        functions,
+        arguments,
+        elixir,
+        elixir_is_matched,
+        several_guards,
+        messages,
+        actions,
+        what_is_wrong,
+        breakpoints
+    ].
 
 functions(_Config) ->
     [
-        ?assertEqual({call, Function}, {map_get(kind, parsed(Text)), map_get(function, parsed(Text))})
+        ?assertEqual({call, Function}, {
+            map_get(kind, parsed(Text)), map_get(function, parsed(Text))
+        })
      || {Text, Function} <- [
             {"lists:seq/2", {lists, seq, 2}},
             {"lists:seq", {lists, seq, '_'}},
@@ -53,7 +66,9 @@ elixir(_Config) ->
         ?assertEqual({Text, Clauses}, {Text, map_get(clauses, parsed(Text))})
      || {Text, Clauses} <- [
             {"Shop.order(_, n) when n > 5 -> return", [{['_', '$1'], [{'>', '$1', 5}]}]},
-            {"Shop.f(:n, _x, nil, true, Shop.Cart)", [{[n, '$1', nil, true, 'Elixir.Shop.Cart'], []}]},
+            {"Shop.f(:n, _x, nil, true, Shop.Cart)", [
+                {[n, '$1', nil, true, 'Elixir.Shop.Cart'], []}
+            ]},
             {"Shop.f(%{\"a\" => x, id: x}, %{})", [{[#{~"a" => '$1', id => '$1'}, #{}], []}]},
             {"Shop.f(%Cart{id: id}) when id in [1, 2]",
                 [{[#{'__struct__' => 'Elixir.Cart', id => '$1'}],
@@ -119,8 +134,12 @@ messages(_Config) ->
 
 actions(_Config) ->
     ?assertMatch(#{actions := []}, parsed("m:f")),
-    ?assertMatch(#{actions := [return, stack, caller, time]}, parsed("m:f/1 -> return, stack, caller; time")),
-    ?assertMatch(#{actions := [time], clauses := [{[_], [_]}]}, parsed("m:f(X) when X > 1 -> time")).
+    ?assertMatch(
+        #{actions := [return, stack, caller, time]}, parsed("m:f/1 -> return, stack, caller; time")
+    ),
+    ?assertMatch(
+        #{actions := [time], clauses := [{[_], [_]}]}, parsed("m:f(X) when X > 1 -> time")
+    ).
 
 %% The column of the caret, and a part of the sentence.
 what_is_wrong(_Config) ->

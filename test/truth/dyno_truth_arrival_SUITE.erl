@@ -42,7 +42,9 @@ discovery_takes_few_turns(_Config) ->
                 {ok, Pid} = dyno_agent:start(Agent, dyno_agent_processes, #{
                     patterns => [{crowd, '_', '_'}], interval_ms => 60_000
                 }),
-                ?assertEqual({priority, high}, erpc:call(Node, erlang, process_info, [Pid, priority])),
+                ?assertEqual(
+                    {priority, high}, erpc:call(Node, erlang, process_info, [Pid, priority])
+                ),
                 until_discovered(Pid)
             end,
             millisecond

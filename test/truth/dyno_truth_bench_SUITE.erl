@@ -12,7 +12,16 @@ suite() ->
     [{timetrap, {minutes, 3}}].
 
 all() ->
-    [clocks, trends, terms, {group, traps}, in_vms_of_their_own, busy, {group, endings}, {group, traced}].
+    [
+        clocks,
+        trends,
+        terms,
+        {group, traps},
+        in_vms_of_their_own,
+        busy,
+        {group, endings},
+        {group, traced}
+    ].
 
 groups() ->
     [
@@ -159,7 +168,10 @@ in_vms_of_their_own(Config) ->
     Traps = ["dyno_traps:memo().", "dyno_traps:insert()."],
     {Text, Run} = bench("vms", ["dyno_traps:real().", "-i", "--vms", "8" | Traps], Config),
     Verdicts = verdicts(Run),
-    [?assertMatch(#{Code := ~"unknown"}, Verdicts) || Trap <- Traps, Code <- [list_to_binary(Trap)]],
+    [
+        ?assertMatch(#{Code := ~"unknown"}, Verdicts)
+     || Trap <- Traps, Code <- [list_to_binary(Trap)]
+    ],
     #{~"dyno_traps:real()." := ~"fastest"} = Verdicts,
     has(Text, ~"dyno_traps:memo().: the first call took "),
     has(Text, ~"dyno_traps:insert().: each call leaves "),

@@ -53,7 +53,8 @@ what_waits_in_a_system_call_is_no_processor_time(Config) ->
         [spawn(Node, prim_file, open, [Fifo, [read]]) || _ <- lists:seq(1, 6)],
         ok = run(Node, hog, spin),
         Recording = profile(Node, 2000),
-        Functions = #{F => Own || #{~"function" := F, ~"own" := Own} <- rows(~"profile", Recording)},
+        Functions =
+            #{F => Own || #{~"function" := F, ~"own" := Own} <- rows(~"profile", Recording)},
         ?assert(maps:get(~"dyno_truth_profile_SUITE:spin/0", Functions) > 0.9, Functions),
         ?assert(maps:get(~"prim_file:open/2", Functions, 0.0) < 0.08, Functions),
         %% One process computes: not more than one processor's time.
@@ -161,7 +162,9 @@ who_lives_has_not_ended(_Config) ->
         }),
         [#{~"discovered" := Seen, ~"alive" := Alive}] = [
             R
-         || #{~"group" := ~"dyno_truth_profile_SUITE:request/1"} = R <- rows(~"processes", Recording)
+         || #{~"group" := ~"dyno_truth_profile_SUITE:request/1"} = R <- rows(
+                ~"processes", Recording
+            )
         ],
         ?assert(Alive >= 0.9 * Seen, {Alive, Seen}),
         ?assertEqual(nomatch, binary:match(text(Recording), ~"ended before"))

@@ -74,7 +74,8 @@ all() ->
 groups() ->
     Cases = [keys_have_their_events, across_says_who, later_than_next, tasks_of_elixir],
     [
-        {in_nodes, [], Cases ++ [the_command, a_monitor_for_the_oldest_release, a_monitor_of_a_later_release]},
+        {in_nodes, [],
+            Cases ++ [the_command, a_monitor_for_the_oldest_release, a_monitor_of_a_later_release]},
         {beside_others, [], [keys_have_their_events, tasks_of_elixir]}
     ].
 

@@ -425,7 +425,8 @@ deadlines_under_each_instrumentation(Config) ->
 
 %% With erpc, and what that starts: their parents are not seen.
 started_by_another_node(Config) ->
-    Text = "property unique of module known each N never receive {reply, N} then receive {reply, N}.",
+    Text =
+        "property unique of module known each N never receive {reply, N} then receive {reply, N}.",
     in_node(fun(Node) ->
         [
             begin

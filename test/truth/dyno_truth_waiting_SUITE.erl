@@ -80,7 +80,11 @@ groups() ->
     [
         {pure, [parallel], [messages_are_spread_between_looks, after_a_pause_they_have_just_come]},
         {in_nodes, [parallel], [
-            a_blocked_server, a_server_in_a_collection, a_callback_at_the_end_of_windows, an_event_manager, a_full_event_manager
+            a_blocked_server,
+            a_server_in_a_collection,
+            a_callback_at_the_end_of_windows,
+            an_event_manager,
+            a_full_event_manager
         ]},
         {beside_others, [parallel], [a_blocked_server]}
     ].
@@ -107,10 +111,14 @@ end_per_group(_Group, _Config) ->
 
 %% A message each 10 ms, none of which is served for 500 ms.
 messages_are_spread_between_looks(_Config) ->
-    {0, 0, First} = dyno_agent_server_delay:received({1, 0, 0}, waited, dyno_agent_server_delay:new(0)),
+    {0, 0, First} = dyno_agent_server_delay:received(
+        {1, 0, 0}, waited, dyno_agent_server_delay:new(0)
+    ),
     {Told, _} = lists:mapfoldl(
         fun(Number, Looks) ->
-            {Ns, _, Next} = dyno_agent_server_delay:received({Number + 1, 500, 50 - Number}, 500, Looks),
+            {Ns, _, Next} = dyno_agent_server_delay:received(
+                {Number + 1, 500, 50 - Number}, 500, Looks
+            ),
             {Ns, Next}
         end,
         First,
@@ -226,7 +234,10 @@ a_full_event_manager(_Config) ->
         #{~"rate" := Rate, ~"arrival_rate" := Arrivals} = row(~"servers", ~"manager", Document),
         near((A1 - A0) * PerS, Rate, 0.25),
         near((C1 - C0) * PerS, Arrivals, 0.25),
-        [_ | _] = [Row || #{~"callback" := ~"waits: handle_event"} = Row <- rows(~"callbacks", Document)],
+        [_ | _] = [
+            Row
+         || #{~"callback" := ~"waits: handle_event"} = Row <- rows(~"callbacks", Document)
+        ],
         ?assertNotEqual(nomatch, string:find(Text, "its queue of")),
         ?assertEqual(nomatch, string:find(Text, "other processes do its work"))
     end).

@@ -240,7 +240,9 @@ what_is_no_file_of_events(Config) ->
         ]
     ],
     ok = written(File, []),
-    ?assertMatch({ok, #{counts := #{events := 0}}}, dyno_verify_replay:file(File, monitors(Config), #{})).
+    ?assertMatch(
+        {ok, #{counts := #{events := 0}}}, dyno_verify_replay:file(File, monitors(Config), #{})
+    ).
 
 %% There is room for a million atoms, and they stay.
 a_file_makes_no_atoms(Config) ->
@@ -257,7 +259,8 @@ a_file_makes_no_atoms(Config) ->
      || Name <- Names
     ],
     Port = [
-        with_name(Name, {trace_ts, self(), send, {zzzzzzzz, zzzzzzzz}, zzzzzzzz, 1}) || Name <- Names
+        with_name(Name, {trace_ts, self(), send, {zzzzzzzz, zzzzzzzz}, zzzzzzzz, 1})
+     || Name <- Names
     ],
     [
         begin
@@ -326,8 +329,23 @@ terms_in_text(_Config) ->
         dyno_verify_line:parse(Line) =:= {~"k", [Term], 0}
     end,
     Fixed = [
-        self(), make_ref(), 'it\'s', 'Öd', öd, a@b, 1 bsl 70, -1.5e-7, "a\"\n\e\x{202E}", ~"ä", <<1, 2, 3:4>>,
-        [1 | 2], #{{a} => [], ~"k" => #{}}, <<>>, {}, '', "\d\0001"
+        self(),
+        make_ref(),
+        'it\'s',
+        'Öd',
+        öd,
+        a@b,
+        1 bsl 70,
+        -1.5e-7,
+        "a\"\n\e\x{202E}",
+        ~"ä",
+        <<1, 2, 3:4>>,
+        [1 | 2],
+        #{{a} => [], ~"k" => #{}},
+        <<>>,
+        {},
+        '',
+        "\d\0001"
     ],
     [?assert(Is(Term), Term) || Term <- Fixed],
     dyno_property:holds(?FORALL(Term, proper_types:any(), Is(Term)), {100, 1000}),
@@ -346,7 +364,9 @@ broken_files(Config) ->
         {process, #{pid => self(), initial_call => {worker, init, 1}, partial => true}, 3}
     ]),
     {ok, Own} = file:read_file(File),
-    Port = with_name("qzqzqzqz", {trace_ts, self(), spawned, self(), {worker, zzzzzzzz, [1]}, {1, 2}}),
+    Port = with_name(
+        "qzqzqzqz", {trace_ts, self(), spawned, self(), {worker, zzzzzzzz, [1]}, {1, 2}}
+    ),
     Traced = <<0, (byte_size(Port)):32, Port/binary>>,
     dyno_property:holds(
         ?FORALL(
@@ -493,7 +513,9 @@ trace() ->
 whole(I, Trace) ->
     Pid = list_to_pid("<0." ++ integer_to_list(I) ++ ".77>"),
     {Events, End} = lists:mapfoldl(
-        fun({Event, Wait}, Time) -> {{Pid, Event, Time + Wait * 100}, Time + Wait * 100} end, I, Trace
+        fun({Event, Wait}, Time) -> {{Pid, Event, Time + Wait * 100}, Time + Wait * 100} end,
+        I,
+        Trace
     ),
     Begin = {Pid, {spawned, self(), {worker, init, [I]}}, I},
     Exit = [{Pid, {exit, normal}, End + 100} || I rem 3 =/= 0],

@@ -38,9 +38,12 @@ next(Most, Pids) when is_list(Pids) ->
 next(Most, Iterator) ->
     next(Most, erlang:processes_next(Iterator), []).
 
-next(_Left, none, Found) -> {lists:reverse(Found), none};
-next(1, {Pid, Iterator}, Found) -> {lists:reverse(Found, [Pid]), Iterator};
-next(Left, {Pid, Iterator}, Found) -> next(Left - 1, erlang:processes_next(Iterator), [Pid | Found]).
+next(_Left, none, Found) ->
+    {lists:reverse(Found), none};
+next(1, {Pid, Iterator}, Found) ->
+    {lists:reverse(Found, [Pid]), Iterator};
+next(Left, {Pid, Iterator}, Found) ->
+    next(Left - 1, erlang:processes_next(Iterator), [Pid | Found]).
 
 -spec fold(fun((pid(), Acc) -> Acc), Acc) -> Acc.
 fold(Fun, Acc) -> fold(Fun, Acc, first()).

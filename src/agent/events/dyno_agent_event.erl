@@ -15,7 +15,9 @@ still counts as sent. Actions inside drivers and NIFs are not seen.
 `{shop, init, [Args]}`, and a fun is the function that contains it.
 """.
 
--export([from_trace/1, normal/1, description/2, describe/1, mfa/1, traffic/1, time_ns/1, written_in/3]).
+-export([
+    from_trace/1, normal/1, description/2, describe/1, mfa/1, traffic/1, time_ns/1, written_in/3
+]).
 -export([is_waiting_task/1, task_starts/0]).
 -export_type([event/0, mfargs/0, process/0, traffic/0]).
 

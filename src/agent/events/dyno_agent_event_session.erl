@@ -32,7 +32,8 @@ open(Tracer, Needs, Choice) ->
         functions(Filters) ++ [{{proc_lib, set_label, 1}, []} || Labels] ++
             [
                 {dyno_agent_event:task_starts(), []}
-             || dyno_agent_process_filter:has([function, module], Choice), erlang:module_loaded('Elixir.Kernel')
+             || dyno_agent_process_filter:has([function, module], Choice),
+                erlang:module_loaded('Elixir.Kernel')
             ],
     lists:foreach(fun({MFA, Spec}) -> calls(Session, MFA, Spec) end, Calls),
     ok = messages(Session, send, Filters),

@@ -16,7 +16,8 @@
 %% once more (twice if nothing is timed).
 
 -export([default/0, new/3, looked/2, restart/1]).
--export([uncounted/1, recounted/1, undiscovered/1, first_calls/1, is_timed/1, estimates/2, spent/1]).
+-export([uncounted/1, recounted/1, undiscovered/1, first_calls/1]).
+-export([is_timed/1, estimates/2, spent/1]).
 -export_type([t/0, look/0]).
 
 -opaque t() :: #{
@@ -41,8 +42,9 @@
 -type calls() :: #{mfa() => non_neg_integer()}.
 
 -doc """
-An observation since the last one. `calls`: of counted functions, `recounted`: of `recounted/1`. `busy_ns`: the schedulers' work in
-a second. `births`: started processes. `discoverers`: functions that name groups of processes.
+An observation since the last one. `calls`: of counted functions, `recounted`: of `recounted/1`.
+`busy_ns`: the schedulers' work in a second. `births`: started processes. `discoverers`: functions
+that name groups of processes.
 """.
 -type look() :: #{
     ns := pos_integer(),

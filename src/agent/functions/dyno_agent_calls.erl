@@ -247,7 +247,9 @@ begun(Patterns, Config) ->
         plan =>
             case Config of
                 #{budget := Budget} ->
-                    dyno_agent_call_budget:new(Budget, maps:get(may_time, Config, true), ?RECOUNT_MS);
+                    dyno_agent_call_budget:new(
+                        Budget, maps:get(may_time, Config, true), ?RECOUNT_MS
+                    );
                 #{} ->
                     none
             end,

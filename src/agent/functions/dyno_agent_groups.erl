@@ -21,7 +21,13 @@
 -type group() :: #{
     group := dyno_agent_processes:group(),
     ended_reductions := non_neg_integer(),
-    discovered | unseen | sampled | memory_bytes | memory_max_bytes | message_queue_max | collections :=
+    discovered
+    | unseen
+    | sampled
+    | memory_bytes
+    | memory_max_bytes
+    | message_queue_max
+    | collections :=
         non_neg_integer(),
     lives := dyno_agent_event_histogram:t()
 }.

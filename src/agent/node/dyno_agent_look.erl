@@ -332,7 +332,10 @@ suspects(#{queues := Queues, busiest := Busiest, groups := Groups} = Census, Lon
 suspect(Pid, #{queues := Queues, busiest := Busiest} = Census, Stacks, Seen) ->
     #{suspended := Suspended, native := Native, heaviest := Heaviest} = Census,
     Seldom = [P || #{pid := Of} = P <- Native, Of =:= Pid],
-    Cheap = [P || #{pid := Of} = P <- Queues ++ Busiest ++ Suspended ++ Native ++ Heaviest, Of =:= Pid],
+    Cheap = [
+        P
+     || #{pid := Of} = P <- Queues ++ Busiest ++ Suspended ++ Native ++ Heaviest, Of =:= Pid
+    ],
     Found = maps:to_list(maps:get(Pid, Stacks, #{})),
     Known =
         case Cheap of

@@ -53,7 +53,11 @@ existing(Name) ->
 %% Mnesia's own judgement: its log is dumped more slowly than written, or its queue is long.
 overloaded() ->
     try
-        [Of || Of <- [mnesia_tm, mnesia_dump_log], [{_, true}] <- [ets:lookup(mnesia_gvar, {overload, Of})]]
+        [
+            Of
+         || Of <- [mnesia_tm, mnesia_dump_log],
+            [{_, true}] <- [ets:lookup(mnesia_gvar, {overload, Of})]
+        ]
     catch
         error:badarg -> []
     end.

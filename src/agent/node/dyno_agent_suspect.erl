@@ -206,7 +206,11 @@ The functions with which each process reads whole ETS tables: table, rows, and h
 Calls are traced as those of `inspections/1`.
 """.
 -spec scans([pid()]) ->
-    #{pid() => #{function := binary(), table := binary(), rows := pos_integer(), per_s := number()}}.
+    #{
+        pid() => #{
+            function := binary(), table := binary(), rows := pos_integer(), per_s := number()
+        }
+    }.
 scans([]) ->
     #{};
 scans(Pids) ->
@@ -255,9 +259,12 @@ key(_Head, _Place) ->
 
 is_unbound(Key) when is_atom(Key) ->
     case atom_to_list(Key) of
-        "_" -> true;
-        [$$ | Digits] -> Digits =/= [] andalso lists:all(fun(C) -> C >= $0 andalso C =< $9 end, Digits);
-        _ -> false
+        "_" ->
+            true;
+        [$$ | Digits] ->
+            Digits =/= [] andalso lists:all(fun(C) -> C >= $0 andalso C =< $9 end, Digits);
+        _ ->
+            false
     end;
 is_unbound(Key) when is_tuple(Key), tuple_size(Key) > 0 ->
     is_unbound(element(1, Key));

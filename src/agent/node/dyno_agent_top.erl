@@ -152,7 +152,8 @@ handle_call({detail, Of}, _From, State) ->
 -spec handle_cast(term(), state()) -> {noreply, state()}.
 handle_cast(_Request, State) -> {noreply, State}.
 
-reading(Ask, #{vm := Vm0, os := Os0, threads := Threads, clocks := Clocks0, at_ns := At0} = State) ->
+reading(Ask, #{threads := Threads, clocks := Clocks0, at_ns := At0} = State) ->
+    #{vm := Vm0, os := Os0} = State,
     {Vm, Os, Clocks} = {
         dyno_agent_vm:read(), dyno_agent_os:read(), dyno_agent_threads:read(Threads)
     },

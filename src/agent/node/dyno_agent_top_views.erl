@@ -216,7 +216,11 @@ item(nodes, Node, _Before) ->
     {In, Out, Queue} = carried(Controller),
     #{
         name => atom_to_binary(Node),
-        group => case lists:member(Node, nodes(hidden)) of true -> ~"hidden"; false -> ~"visible" end,
+        group =>
+            case lists:member(Node, nodes(hidden)) of
+                true -> ~"hidden";
+                false -> ~"visible"
+            end,
         waiting => Queue,
         counters => #{input => In, output => Out}
     }.

@@ -48,7 +48,9 @@
 -define(YOUNG, 24).
 -define(NUMBER_BITS, 28).
 
--doc "A census that lists all processes when the last list took one part of `ListEvery` of the time since.".
+-doc """
+A census that lists all processes when the last list took one part of `ListEvery` of the time since.
+""".
 -spec new(ListEvery :: pos_integer()) -> t().
 new(ListEvery) ->
     #{

@@ -13,7 +13,7 @@ A waiting process checks no deadline: it leaves an entry in a table. When the ti
 process (`late/1`) asks it for its state and reports the result. The process itself catches up at
 its next event:
 
-    {Pid, DeadlineNs, Number}  -- late/1, if the number still is the process's -->  {Pid, told, NowNs}
+    {Pid, DeadlineNs, Number}  -- late/1, if the number is still the same -->  {Pid, told, NowNs}
 """.
 
 -export([event/1]).

@@ -32,7 +32,9 @@ A monitor with a key (`key => true`) has a state for each key instead, across pr
 gives an event's key, and `c:init/1` gets the process of the first event with the key.
 """.
 
--export([needs/1, table/2, has_key/1, init/2, step/4, timeout/3, ended/2, deadline/2, key/3, names/2]).
+-export([
+    needs/1, table/2, has_key/1, init/2, step/4, timeout/3, ended/2, deadline/2, key/3, names/2
+]).
 -export([step/5, decided/6]).
 -export_type([process/0, verdict/0, explanation/0, needs/0, selector/0, event_filter/0]).
 -export_type([state/0, decision/0, outcome/0, report/0, trace_state/0]).

@@ -222,9 +222,11 @@ more(Undecided, #{fixed := true, rounds := Rounds} = Result, Candidates) when
     Instead = "or leave -d, -s, -l and -r out, and it ends when it is decided",
     case dyno_bench_comparison:least_rounds(Candidates, ?LEVEL) of
         Least when Rounds < Least ->
-            text("Take at least ~b samples (-s ~b): ~b cannot tell a difference from chance; ~ts.", [
-                Least, Least, Rounds, Instead
-            ]);
+            text(
+                "Take at least ~b samples (-s ~b): ~b cannot tell a difference from chance; ~ts.", [
+                    Least, Least, Rounds, Instead
+                ]
+            );
         _ ->
             Threshold = dyno_stats_verdict:threshold(),
             Factors = [dyno_bench_comparison:more_rounds(Pair, Threshold) || Pair <- Undecided],

@@ -141,7 +141,10 @@ resized(Count, #{workers := Workers, inits := Inits} = Prepared) ->
      || N <- lists:seq(length(Workers) + 1, Count)
     ],
     try
-        _ = [init_runners(Number, Init, Added, Prepared) || {Number, Init} <- lists:enumerate(0, Inits)],
+        _ = [
+            init_runners(Number, Init, Added, Prepared)
+         || {Number, Init} <- lists:enumerate(0, Inits)
+        ],
         Prepared#{workers := Workers ++ Added}
     catch
         throw:Error ->

@@ -84,7 +84,8 @@ prepare(Workers, {Number, Compiled, Init}, TimeoutMs) ->
 -spec serve(pid(), #{non_neg_integer() => candidate()}) -> no_return().
 serve(Parent, Candidates) ->
     receive
-        {Parent, Ref, {prepare, Number, #{module := Module, constants := Constants} = Code, Init}} ->
+        {Parent, Ref, {prepare, Number, Code, Init}} ->
+            #{module := Module, constants := Constants} = Code,
             try Module:init_runner(Constants, Init) of
                 Start ->
                     Parent ! {Ref, self(), {ok, prepared}},
@@ -122,7 +123,9 @@ reductions(Fun) ->
 
 counted(Start, Code) ->
     New = Code#{start => Start, overhead => 0, batch => {Start, 1, ?UNKNOWN_NS}},
-    {{ok, #{reductions := Overhead}}, _} = run(#{iterations => 0, heap => default, place => 1}, New),
+    {{ok, #{reductions := Overhead}}, _} = run(
+        #{iterations => 0, heap => default, place => 1}, New
+    ),
     New#{overhead := Overhead}.
 
 run(#{heap := Heap} = Run, Candidate) ->

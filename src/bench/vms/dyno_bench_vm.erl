@@ -90,7 +90,9 @@ as_node() ->
     case is_alive() of
         true ->
             #{args := Listening} = Options = dyno_own_node:peer("dyno_bench", here),
-            {Options#{env => dyno_cookie:environment()}, ["-connect_all", "false", "-hidden" | Listening]};
+            {Options#{env => dyno_cookie:environment()}, [
+                "-connect_all", "false", "-hidden" | Listening
+            ]};
         false ->
             {#{}, []}
     end.

@@ -23,15 +23,18 @@ command() ->
             operand("NEW", "the later recording (.json)")
         ],
         options => [
-            {"", [
-                {"--tolerance SHARE", "ignores smaller differences (default: 3%)", share, threshold},
-                FailIf,
-                {"--force", "also compares recordings made under other conditions", {flag, warn},
-                    incomparable}
-                | dyno_cli_output:options(" (default: console, with -o nothing)", "")
-            ] ++ [
-                {"-q, --quiet", "only the requested report; see the exit status"}
-            ]}
+            {"",
+                [
+                    {"--tolerance SHARE", "ignores smaller differences (default: 3%)", share,
+                        threshold},
+                    FailIf,
+                    {"--force", "also compares recordings made under other conditions",
+                        {flag, warn}, incomparable}
+                    | dyno_cli_output:options(" (default: console, with -o nothing)", "")
+                ] ++
+                    [
+                        {"-q, --quiet", "only the requested report; see the exit status"}
+                    ]}
         ],
         examples => [
             {~"dyno bench 'lists:seq(1, 9)' -o before.json",

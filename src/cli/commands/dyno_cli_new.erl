@@ -185,8 +185,14 @@ create(File, Text) ->
 format_error({unknown_template, Template}) ->
     Templates = [K || {K, _, _} <- dyno_cli_new_text:templates()],
     [
-        "dyno new writes a ", lists:join(" or ", Templates), ", not a ", Template,
-        [["; did you mean ", Near, "?"] || {ok, Near} <- [dyno_similar:nearest(Template, Templates)]]
+        "dyno new writes a ",
+        lists:join(" or ", Templates),
+        ", not a ",
+        Template,
+        [
+            ["; did you mean ", Near, "?"]
+         || {ok, Near} <- [dyno_similar:nearest(Template, Templates)]
+        ]
     ];
 format_error({no_name, Template}) ->
     ["give it a name: dyno new ", Template, " NAME"];

@@ -55,7 +55,14 @@ command() ->
             dyno_cli_nodes:options()
         ],
         common => [
-            "--kind", "--for", "--pattern", "--inside", "--eval", "--run", "--threshold", "--output",
+            "--kind",
+            "--for",
+            "--pattern",
+            "--inside",
+            "--eval",
+            "--run",
+            "--threshold",
+            "--output",
             "--cookie"
         ],
         examples => [

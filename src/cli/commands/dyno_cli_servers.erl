@@ -31,8 +31,8 @@ command() ->
                 {"--filter TEXT",
                     "only servers with TEXT in their name, module, application or supervisor"},
                 {"--group GROUP",
-                    "a row for each process, name, module, supervisor, application, behaviour, node "
-                    "or cluster (default: process)",
+                    "a row for each process, name, module, supervisor, application, behaviour, "
+                    "node or cluster (default: process)",
                     {one_of, dyno_servers_window:groups()}}
             ]},
             {"Sinks", [

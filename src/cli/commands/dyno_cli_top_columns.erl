@@ -75,7 +75,8 @@ all(processes, false) ->
         ];
 all(processes, true) ->
     [
-        {~"processes started with", group, text, flexible}, {~"number", count, {unit, ~"count"}, fixed}
+        {~"processes started with", group, text, flexible},
+        {~"number", count, {unit, ~"count"}, fixed}
     ] ++ work();
 all(applications, _) ->
     [
@@ -142,7 +143,8 @@ bytes() ->
     ].
 
 -doc "The cells of a row; `-` if a value is not known.".
--spec cells([column()], #{atom() => term()}, IntervalNs :: pos_integer()) -> [dyno_report_table:cell()].
+-spec cells([column()], #{atom() => term()}, IntervalNs :: pos_integer()) ->
+    [dyno_report_table:cell()].
 cells(Columns, Row, Ns) ->
     [cell(Kind, maps:get(Key, Row, unknown), Ns) || {_, Key, Kind, _} <- Columns].
 

@@ -32,7 +32,10 @@ screen(View, Layout, Rows) -> [Line || {_, Line} <- lines(View, Layout, Rows)].
 
 -doc "What is drawn at a column and a row, which count from 1.".
 -spec target(
-    {pos_integer(), pos_integer()}, dyno_cli_top_view:view(), dyno_report_table:layout(), pos_integer()
+    {pos_integer(), pos_integer()},
+    dyno_cli_top_view:view(),
+    dyno_report_table:layout(),
+    pos_integer()
 ) ->
     dyno_cli_top_view:target().
 target({Column, Row}, View, Layout, Rows) ->
@@ -311,7 +314,8 @@ foot(#{filter := Filter, frozen := Frozen, input := Input} = View) ->
 
 cost(#{node := Node, readings := Readings} = View) ->
     case Readings of
-        #{Node := #{view := Of, share := Share, count := Count, processes := Processes} = Reading} ->
+        #{Node := Reading} ->
+            #{view := Of, share := Share, count := Count, processes := Processes} = Reading,
             [
                 number(Processes), " processes",
                 [[", ", number(Count), $\s, title(Of)] || Of =/= processes],

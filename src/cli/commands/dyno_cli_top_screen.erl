@@ -190,6 +190,9 @@ drawn(State) ->
 
 size() ->
     Look = maps:with([colour, charset], dyno_cli_terminal:look()),
-    {Look#{width => max(?NARROWEST, dyno_cli_terminal:width()), indent => 0}, dyno_cli_terminal:rows()}.
+    {
+        Look#{width => max(?NARROWEST, dyno_cli_terminal:width()), indent => 0},
+        dyno_cli_terminal:rows()
+    }.
 
 now_ms() -> erlang:monotonic_time(millisecond).

@@ -14,7 +14,8 @@ The state of `dyno top`'s screen, and the effect of keys and of the mouse. Pure.
 -export([ask/1, selected/1, plain/1, json/1]).
 -export_type([view/0, key/0, target/0]).
 
--type key() :: char() | up | down | page_up | page_down | tab | back_tab | enter | escape | backspace.
+-type key() ::
+    char() | up | down | page_up | page_down | tab | back_tab | enter | escape | backspace.
 
 -doc "A place of the screen that takes a click.".
 -type target() :: none | {row, non_neg_integer()} | {sort, atom()} | {view, dyno_agent_top:view()}.

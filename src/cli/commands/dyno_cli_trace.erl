@@ -117,7 +117,9 @@ run(#{replay := File} = Values) ->
         end
     end);
 run(#{node := First} = Values) ->
-    {Others, Patterns} = lists:partition(fun dyno_cli_nodes:is_node/1, maps:get(pattern, Values, [])),
+    {Others, Patterns} = lists:partition(
+        fun dyno_cli_nodes:is_node/1, maps:get(pattern, Values, [])
+    ),
     case {dyno_cli_nodes:names([First | Others]), Patterns} of
         {{ok, _}, []} ->
             refused("give a PATTERN to trace, such as my_mod:my_fun/2");

@@ -26,9 +26,9 @@ command() ->
         ],
         options => [
             {"", [
-                {"--for TIME", "how long to check: 30s, 10min (default: until Ctrl-C)", duration, for_ms},
-                {"--record FILE",
-                    "writes the needed events to a file in the node, for --replay",
+                {"--for TIME", "how long to check: 30s, 10min (default: until Ctrl-C)", duration,
+                    for_ms},
+                {"--record FILE", "writes the needed events to a file in the node, for --replay",
                     text},
                 {"--replay FILE",
                     "reads events from a file of --record, of OTP's trace port, or of text, "

@@ -139,9 +139,16 @@ load_nodes() ->
             {~"workers", ~"Workers", count, fun(#{workers := Workers}) -> Workers end},
             {~"operations", ~"Operations", count, fun(#{successes := Ok}) -> Ok end},
             {~"errors", ~"Errors", count, fun(#{failures := Failed}) -> Failed end},
-            {~"clock_offset", ~"Clock, + ahead", ns,
-                #{help => ~"More than 0 is ahead of dyno's clock, less is behind; starts are corrected."},
-                fun(#{offset_ns := Offset}) -> Offset end},
+            {
+                ~"clock_offset",
+                ~"Clock, + ahead",
+                ns,
+                #{
+                    help =>
+                        ~"Above 0 is ahead of dyno's clock, below is behind; starts are corrected."
+                },
+                fun(#{offset_ns := Offset}) -> Offset end
+            },
             {~"clock_uncertainty", <<"Clock, ±"/utf8>>, ns, fun(#{uncertain_ns := Ns}) -> Ns end},
             {~"lost_at", ~"Went down at", {integer, ~"ms"}, fun(#{lost_at_ms := Ms}) -> Ms end}
         ]

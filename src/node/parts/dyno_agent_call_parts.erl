@@ -388,7 +388,7 @@ left_out(Role, Functions, #{left_out := LeftOut}) ->
 spent(Role, _Functions, #{share := Share, spent := Spent}) ->
     [
         {~"over_budget",
-            "measuring functions took some ~ts of the processor time of ~ts, and ~ts was the budget",
+            "measuring functions took some ~ts of the processor time of ~ts; the budget was ~ts",
             [{Spent, ~"ratio"}, Role, {Share, ~"ratio"}],
             ~"Measure fewer functions (--pattern)."}
      || Spent > ?OVER_BUDGET * Share

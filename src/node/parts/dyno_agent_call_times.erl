@@ -6,8 +6,8 @@
 %% Combines counts, timed calls and samples of functions. Pure, for the caller's side only.
 %%
 %%   all calls are timed               own time of each function from its calls
-%%   samples tell where time goes      own and total time from samples: their share of the processor time
-%%   all but a few are timed           own time from calls, those of the few in that of their callers
+%%   samples tell where time goes      own and total time from samples, by processor time
+%%   all but a few are timed           own time from calls; of the few it is their callers'
 %%   none of these                     own time from the samples that tell: at least so much
 %%
 %% Samples tell if no more than a tenth show a process that ran shortly before and waits again.

@@ -89,7 +89,8 @@ metrics() ->
         }
     ].
 
--spec warnings(Role :: binary(), dyno_agent_processes:results()) -> [dyno_agent_instrument:warning()].
+-spec warnings(Role :: binary(), dyno_agent_processes:results()) ->
+    [dyno_agent_instrument:warning()].
 warnings(Role, #{discovers := Discovers, discovered := Discovered} = Results) ->
     [
         {~"processes_not_read",

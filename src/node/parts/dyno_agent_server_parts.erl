@@ -142,7 +142,8 @@ only the lower bound is known.
     waited().
 waited(_Share, #{delay := Delay}) when Delay =:= none; map_get(buckets, Delay) =:= [] ->
     {undefined, undefined, undefined};
-waited(Share, #{delay := #{buckets := Buckets}, delay_unknown := Unknown, looks_apart_ns := ApartNs}) ->
+waited(Share, #{delay := Delay, delay_unknown := Unknown, looks_apart_ns := ApartNs}) ->
+    #{buckets := Buckets} = Delay,
     LowNs = quantile(Share, Buckets),
     Ns =
         case LowNs >= ?LEAST_NS of

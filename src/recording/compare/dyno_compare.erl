@@ -176,7 +176,9 @@ changes({Old, New}, Options) ->
     {OfRounds, OfRuns} = lists:partition(fun({#{of_each := Of}, _}) -> Of =:= round end, Pairs),
     Changes =
         [change(A, B, Threshold) || {A, B} <- OfRounds] ++
-            dyno_compare_repetitions:changes(OfRuns, max(Threshold, dyno_stats_verdict:threshold())),
+            dyno_compare_repetitions:changes(
+                OfRuns, max(Threshold, dyno_stats_verdict:threshold())
+            ),
     [Presence || Changes =/= [], Presence <- dyno_compare_presence:changes(Old, New)] ++ Changes.
 
 pairs(Old, New, Names) ->
@@ -219,9 +221,17 @@ verdict(exact, Better, Values, _, _, _) ->
     in_words(dyno_stats_verdict:ratio(point(Values), ?EXACT), exact, Better);
 verdict(_, _, {Old, New}, _, _, _) when Old =< 0; New =< 0 -> zero(Old, New);
 verdict(Kind, Better, _, _, {Low, _} = Interval, Threshold) when Low =/= undefined ->
-    in_words(dyno_stats_verdict:ratio(Interval, max(Threshold, dyno_stats_verdict:threshold())), Kind, Better);
+    in_words(
+        dyno_stats_verdict:ratio(Interval, max(Threshold, dyno_stats_verdict:threshold())),
+        Kind,
+        Better
+    );
 verdict(Kind, Better, Values, {1, 1}, _, Threshold) ->
-    in_words(dyno_stats_verdict:ratio(point(Values), max(Threshold, dyno_stats_verdict:threshold())), Kind, Better);
+    in_words(
+        dyno_stats_verdict:ratio(point(Values), max(Threshold, dyno_stats_verdict:threshold())),
+        Kind,
+        Better
+    );
 verdict(_, _, _, _, _, _) ->
     undecided.
 

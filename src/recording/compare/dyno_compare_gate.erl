@@ -67,8 +67,11 @@ check(#{subject := Name, text := Text}, [Document | _] = Documents) ->
         N =:= Name
     ],
     case is_name(Name) andalso Named =:= [] of
-        true -> {error, {Text, 0, {unknown_metric, Name, dyno_compare_metrics:nearest(Name, Document)}}};
-        false -> ok
+        true ->
+            {error,
+                {Text, 0, {unknown_metric, Name, dyno_compare_metrics:nearest(Name, Document)}}};
+        false ->
+            ok
     end.
 
 -doc "The changes that meet the condition, the greatest first.".

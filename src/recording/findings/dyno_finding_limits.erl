@@ -107,11 +107,13 @@ all() ->
         {large_pages, 1, ~"count",
             ~"An allocation of a large block has the kernel move pages first."},
         %% Of a test, over its sizes: means of runs.
-        {slower, 1.5, ~"1", ~"Users wait, and whatever waits for an answer holds memory meanwhile."},
+        {slower, 1.5, ~"1",
+            ~"Users wait, and whatever waits for an answer holds memory meanwhile."},
         {far_tail, 20, ~"1",
             ~"A user who sends several requests meets one of the slow ones almost every time."},
         {linear, 0.8, ~"ratio", ~"More load brings less: something is shared, or used up."},
-        {of_offered, 0.95, ~"ratio", ~"Requests that are not served in time pile up or are refused."},
+        {of_offered, 0.95, ~"ratio",
+            ~"Requests that are not served in time pile up or are refused."},
         {busy_mean, 0.9, ~"ratio", ~"Load is uneven: at its peaks work waits already."},
         {runnable, 1, ~"1", ~"Each process waits for its turn before it runs."},
         {queue_grows, 3, ~"count", ~"Each message waits for all before it."},
@@ -121,7 +123,8 @@ all() ->
         %% Of servers, over the measured time.
         {server_full, 0.95, ~"ratio", ~"With any more messages its queue only grows."},
         {server_behind, 1.05, ~"1", ~"Each message waits longer than the one before it."},
-        {long_callback, 200_000_000, ~"ns", ~"All other messages wait meanwhile, also those of sys."},
+        {long_callback, 200_000_000, ~"ns",
+            ~"All other messages wait meanwhile, also those of sys."},
         %% Of a benchmark.
         {first_call, 20, ~"1", ~"Later calls find work done that is not part of their time."},
         {drift, 1.3, ~"1", ~"No busy machine slows one code alone by so much: its work changes."},

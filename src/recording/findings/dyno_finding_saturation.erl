@@ -246,7 +246,10 @@ by(Ratio, _Workers) when Ratio < 0.95 ->
 by(Ratio, _Workers) when Ratio < 1.05 ->
     "no more than";
 by(Ratio, Workers) ->
-    [dyno_unit:format(round(100 * Ratio / Workers) / 100, ~"ratio"), " of linear scaling from that"].
+    [
+        dyno_unit:format(round(100 * Ratio / Workers) / 100, ~"ratio"),
+        " of linear scaling from that"
+    ].
 
 rate(Value) -> dyno_unit:format(Value, ~"1/s").
 
@@ -307,7 +310,8 @@ run_queues({Label, Sizes} = Test) ->
                         with(Size, Label), already(Size, Sizes), V * 1.0,
                         dyno_recording_run:place(~"schedulers", integer_to_binary(Schedulers)), Node
                     ]),
-                    advice => ~"Have fewer processes work at once, or give the node more processors."
+                    advice =>
+                        ~"Have fewer processes work at once, or give the node more processors."
                 }
             end
         )
@@ -383,10 +387,17 @@ waiting(Server, Responses, {Label, Sizes} = Test) ->
     ).
 
 doing(Server, Run) ->
-    [Row | _] = [R || #{~"server" := Of} = R <- dyno_recording:rows(Run, ~"servers"), Of =:= Server],
+    [Row | _] = [
+        R
+     || #{~"server" := Of} = R <- dyno_recording:rows(Run, ~"servers"), Of =:= Server
+    ],
     Queue = [["the queue holds up to ", number(N)] || #{~"queue_max" := N} <- [Row], is_number(N)],
     Busy = [
-        ["the process is busy ", dyno_unit:format(round(Share * 100) / 100, ~"ratio"), " of the time"]
+        [
+            "the process is busy ",
+            dyno_unit:format(round(Share * 100) / 100, ~"ratio"),
+            " of the time"
+        ]
      || Share <- busy_share(Row)
     ],
     Longest = [

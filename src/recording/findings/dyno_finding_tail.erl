@@ -48,8 +48,11 @@ cause(Run) ->
     ],
     case waits(Run) ++ Callback of
         [] ->
-            {~"", ~"No process of the targets is seen to wait in a call.",
-                ~"Measure the servers of the targets (--servers): the longest callbacks are named."};
+            {
+                ~"",
+                ~"No process of the targets is seen to wait in a call.",
+                ~"Measure the servers of the targets (--servers): the longest callbacks are named."
+            };
         Parts ->
             {[": ", lists:join("; ", Parts)], ~"", <<
                 "Shorten what is waited for, or have it done by a process of its own: all messages "

@@ -18,8 +18,8 @@ at the beginning, and without `.normal` at the end. So `memory.total` is `vm.mem
 
 Aggregates leave out the warm-up (times below 0) and missing values.
 
-`findings critical` is the number of findings of that severity, of all runs and nodes; `findings all`
-of any.
+`findings critical` is the number of findings of that severity, of all runs and nodes; `findings
+all` of any.
 
 Any table can be named, also in the singular. A row is found by the cells of its `key` columns: by
 one of them, or by all, separated by spaces.

@@ -54,7 +54,8 @@ answer(Document, Options) ->
         [[dyno_report_style:paint(map_get(colour, Options), dim, rest(Options))]].
 
 rest(#{page := Path}) ->
-    <<"The rest: --full, dyno report RECORDING, or the page ", (unicode:characters_to_binary(Path))/binary>>;
+    <<"The rest: --full, dyno report RECORDING, or the page ",
+        (unicode:characters_to_binary(Path))/binary>>;
 rest(_Options) ->
     ~"The rest: --full, dyno report RECORDING, or a page: -o FILE.html.".
 

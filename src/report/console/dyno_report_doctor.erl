@@ -26,7 +26,10 @@ format(#{~"runs" := Runs, ~"name" := Name} = Document, #{width := Given} = Look)
         [["\n", [[Line, $\n] || Line <- Lines]] || Lines <- Shown],
         ["\n", looked_at(Findings, Verdicts, Width)],
         unknown(Runs, Width),
-        [lines(["Error: ", Text], Width) || #{~"text" := Text} <- [maps:get(~"error", Document, null)]],
+        [
+            lines(["Error: ", Text], Width)
+         || #{~"text" := Text} <- [maps:get(~"error", Document, null)]
+        ],
         cost(Runs, Width)
     ].
 

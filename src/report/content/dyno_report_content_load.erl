@@ -128,7 +128,10 @@ search_columns() ->
         end},
         {~"held there", number, fun held/1},
         {~"probes", number, fun(Run) ->
-            Counts = [get(Key, Row, 0) || Row <- dyno_recording:rows(Run, ~"probes"), Key <- [~"held", ~"failed"]],
+            Counts = [
+                get(Key, Row, 0)
+             || Row <- dyno_recording:rows(Run, ~"probes"), Key <- [~"held", ~"failed"]
+            ],
             measured(lists:sum(Counts), ~"count")
         end},
         {~"why not more", name, fun why/1}
@@ -139,7 +142,11 @@ held(Run) ->
     Rows = dyno_recording:rows(Run, ~"probes"),
     case [Row || #{~"rate" := Rate} = Row <- Rows, Rate =:= Found] of
         [#{~"held" := Held, ~"failed" := Failed}] ->
-            <<(measured(Held, ~"count"))/binary, " of ", (measured(Held + Failed, ~"count"))/binary>>;
+            <<
+                (measured(Held, ~"count"))/binary,
+                " of ",
+                (measured(Held + Failed, ~"count"))/binary
+            >>;
         [] ->
             ~"-"
     end.
@@ -153,7 +160,9 @@ why(Run) ->
     %% The lowest failed rate has the reason.
     Failed = [
         dyno_report_document:text(~"reason", Row, ~"")
-     || #{~"rate" := Rate, ~"failed" := N} = Row <- dyno_recording:rows(Run, ~"probes"), N > 0, Rate > Found
+     || #{~"rate" := Rate, ~"failed" := N} = Row <- dyno_recording:rows(Run, ~"probes"),
+        N > 0,
+        Rate > Found
     ],
     hd(Said ++ Failed ++ [~"no higher rate was tried"]).
 

@@ -103,7 +103,9 @@ series(Document, Runs, #{top := Top}) ->
     end,
     Columns = [
         {~"series", name, fun({_, Series, _}) -> titled(Series) end},
-        {dyno_report_document:run_title(Document), number, fun({Run, _, _}) -> name(~"id", Run) end},
+        {dyno_report_document:run_title(Document), number, fun({Run, _, _}) ->
+            name(~"id", Run)
+        end},
         {~"mean", number, Of(fun dyno_stats:mean/1)},
         {~"lowest", optional, Of(fun lists:min/1)},
         {~"highest", number, Of(fun lists:max/1)},
@@ -200,7 +202,9 @@ shown(#{~"values" := [First | Others]} = Profile, Title, Top, _Options) ->
             {name(~"name", First), number, fun({_, Value}) -> measured(Value, Unit) end},
             {~"share", number, fun({_, Value}) -> told(Value, Whole, Count) end},
             {~"", optional, fun({_, Value}) -> off_by(Value, Whole, Count) end},
-            {~"with callees", number, fun({Function, _}) -> share(map_get(Function, All), Whole) end}
+            {~"with callees", number, fun({Function, _}) ->
+                share(map_get(Function, All), Whole)
+            end}
         ] ++
             [
                 {name(~"name", Value), optional, fun({Function, _}) ->
@@ -209,7 +213,9 @@ shown(#{~"values" := [First | Others]} = Profile, Title, Top, _Options) ->
              || {Index, Value} <- lists:enumerate(2, Others), {Of, _, _} <- [sums(Index, Samples)]
             ] ++
             [{~"", note, fun({_, Value}) -> bar(Value, Whole, Count) end}],
-    dyno_report_section:table(with_count(Title, Profile), Columns, lists:sublist(Functions, Top), length(Functions)).
+    dyno_report_section:table(
+        with_count(Title, Profile), Columns, lists:sublist(Functions, Top), length(Functions)
+    ).
 
 sums(Index, Samples) ->
     Measured = [

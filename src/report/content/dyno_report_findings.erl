@@ -51,7 +51,10 @@ of_runs(Runs, Document) ->
         {Node, #{check := Check, subject := Subject} = Finding} <- dyno_finding:read(Run)
     ],
     [
-        {<<"at ", (place(Last, Document))/binary, (and_at(lists:droplast(Of)))/binary, ": ">>, Finding}
+        {
+            <<"at ", (place(Last, Document))/binary, (and_at(lists:droplast(Of)))/binary, ": ">>,
+            Finding
+        }
      || Key <- lists:uniq([Key || {Key, _, _} <- All]),
         Same <- [[{Run, Finding} || {K, Run, Finding} <- All, K =:= Key]],
         Of <- [lists:uniq([Run || {Run, _} <- Same])],

@@ -103,7 +103,9 @@ profiles(Run) ->
             [get(~"node", Profile), get(~"name", Profile), Number, Stack, Name, Value, Unit]
      || Profile <- get(~"profiles", Run, []),
         {Number, {Stack, Values}} <- lists:enumerate(dyno_report_folded:stacks(Profile)),
-        {#{~"name" := Name, ~"unit" := Unit}, Value} <- lists:zip(get(~"values", Profile, []), Values),
+        {#{~"name" := Name, ~"unit" := Unit}, Value} <- lists:zip(
+            get(~"values", Profile, []), Values
+        ),
         Value =/= null
     ].
 
@@ -141,7 +143,11 @@ guarded(<<First/utf8, _/binary>> = Text) when
     First =:= $=; First =:= $+; First =:= $-; First =:= $@; First =:= $\t; First =:= $\n;
     First =:= 16#FF1D; First =:= 16#FF0B; First =:= 16#FF0D; First =:= 16#FF20
 ->
-    case re:run(Text, ~"^[-+]?[0-9]+(\\.[0-9]+)?([eE][-+]?[0-9]+)?$", [dollar_endonly, {capture, none}]) of
+    case
+        re:run(Text, ~"^[-+]?[0-9]+(\\.[0-9]+)?([eE][-+]?[0-9]+)?$", [
+            dollar_endonly, {capture, none}
+        ])
+    of
         match -> Text;
         nomatch -> <<"'", Text/binary>>
     end;

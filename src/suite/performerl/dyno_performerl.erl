@@ -67,7 +67,9 @@ connection(Options) ->
     Name = with_host(maps:get(name, Options, ?NODE)),
     WasAlive = is_alive(),
     ok = programs_on_path(),
-    case dyno_target_node:ensure_distribution(#{targets => [Name], name => Name, hidden => false}) of
+    case
+        dyno_target_node:ensure_distribution(#{targets => [Name], name => Name, hidden => false})
+    of
         ok when WasAlive -> set_cookie(Options);
         ok -> set_cookie(maps:merge(#{cookie => ?COOKIE}, Options));
         {error, {dyno_target_node, {name_form, _, _}}} when WasAlive -> set_cookie(Options);

@@ -165,7 +165,8 @@ overheads_follow_the_machine(_Config) ->
     ?assert((dyno_agent_overhead:first_ns(Overhead))(1) =:= dyno_agent_overhead:least_ns(Overhead)),
     ?assert(
         abs(
-            dyno_agent_overhead:least_ns(Restarted) - dyno_agent_overhead:least_ns(Overhead) * Factor
+            dyno_agent_overhead:least_ns(Restarted) -
+                dyno_agent_overhead:least_ns(Overhead) * Factor
         ) < 1.0e-6
     ),
     ok = dyno_agent_overhead:close(Restarted).

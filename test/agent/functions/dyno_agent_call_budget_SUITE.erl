@@ -14,10 +14,20 @@ newest_release_only() -> all.
 
 all() ->
     [
-        times_what_fits, times_nothing_unasked, times_no_storm, closes_what_fits_no_more,
-        leaves_a_few_out, counts_the_least_called, estimates_by_what_is_counted,
-        counts_again_now_and_then, discovers_by_what_names_groups, tells_exact_times, tells_times_by_samples,
-        tells_what_was_hardly_met, tells_lower_bounds_of_bursts, takes_waiting_out,
+        times_what_fits,
+        times_nothing_unasked,
+        times_no_storm,
+        closes_what_fits_no_more,
+        leaves_a_few_out,
+        counts_the_least_called,
+        estimates_by_what_is_counted,
+        counts_again_now_and_then,
+        discovers_by_what_names_groups,
+        tells_exact_times,
+        tells_times_by_samples,
+        tells_what_was_hardly_met,
+        tells_lower_bounds_of_bursts,
+        takes_waiting_out,
         adds_what_was_not_timed
     ].
 

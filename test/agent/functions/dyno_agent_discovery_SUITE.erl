@@ -126,7 +126,11 @@ leaves_its_own_out(_Config) ->
     ok = ended(Node).
 
 puts_too_many_kinds_together(_Config) ->
-    Many = [{start, f, {label, list_to_atom("kind" ++ integer_to_list(N))}, 1} || N <- lists:seq(1, 3000)] ++ [deliver, scan],
+    Many =
+        [
+            {start, f, {label, list_to_atom("kind" ++ integer_to_list(N))}, 1}
+         || N <- lists:seq(1, 3000)
+        ] ++ [deliver, scan],
     Node = run(Many, begun()),
     #{discovered := 3000, groups := Groups} = results(Node),
     ?assertMatch([1000], [N || #{group := other, discovered := N} <- Groups]),

@@ -137,7 +137,9 @@ estimates_by_numbers(_Config) ->
     ?assert(abs(Rest - 100) =< 1, Rest),
     ?assertMatch({#{7 := 0}, _}, dyno_agent_throttle:settled(native(600), 4240 + 300, Settled)),
     %% Those of a window that is open are known, and who is older than it says nothing.
-    Open = seen(17, lists:foldl(fun(N, T) -> seen(4840 + 3 * N, T) end, opened(Settled), [1, 2, 3])),
+    Open = seen(
+        17, lists:foldl(fun(N, T) -> seen(4840 + 3 * N, T) end, opened(Settled), [1, 2, 3])
+    ),
     {#{7 := InWindow}, _} = dyno_agent_throttle:settled(native(700), 4849 + 30, Open),
     ?assert(abs(InWindow - 110) =< 2, InWindow).
 

@@ -81,9 +81,15 @@ several_places_are_refused(_Config) ->
     None = seen(Words, Targets, [{5, [7]}]),
     ?assertEqual({error, {not_found, running_process}}, Find([Once, None])),
     {{{P, 1, W, T, Bytes, Keys}, Heap, Stack}, Dirty} = Once,
-    ?assertEqual({error, not_the_process}, Find([{{{P, 0, W, T, Bytes, Keys}, Heap, Stack}, Dirty}])),
-    ?assertEqual({error, no_reading}, Find([{{{P, 0, <<>>, <<>>, Bytes, Keys}, Heap, Stack}, Dirty}])),
-    ?assertEqual({error, no_alternate_stack}, Find([{{{P, 1, W, T, 0, Keys}, Heap, Stack}, Dirty}])).
+    ?assertEqual(
+        {error, not_the_process}, Find([{{{P, 0, W, T, Bytes, Keys}, Heap, Stack}, Dirty}])
+    ),
+    ?assertEqual(
+        {error, no_reading}, Find([{{{P, 0, <<>>, <<>>, Bytes, Keys}, Heap, Stack}, Dirty}])
+    ),
+    ?assertEqual(
+        {error, no_alternate_stack}, Find([{{{P, 1, W, T, 0, Keys}, Heap, Stack}, Dirty}])
+    ).
 
 seen(Words, Targets, Keys) ->
     Snapshot = {1000, 1, words(Words), words(Targets), 13_504, [{K, words(W)} || {K, W} <- Keys]},
@@ -181,8 +187,8 @@ short_processes_and_bifs_are_named(_Config) ->
         ?assert(lists:sum(Requests) > 0.7 * lists:sum(All), Stacks)
     end).
 
-%% They run in a process of the emulator's own. The schedulers do not spin here, so that nothing else
-%% is without a process.
+%% They run in a process of the emulator's own. The schedulers do not spin here, so that nothing
+%% else is without a process.
 match_specifications_count_for_their_process(_Config) ->
     Quiet = ["+sbwt", "none", "+sbwtdcpu", "none", "+sbwtdio", "none"],
     on_node(Quiet, required, fun(Node, Sampler, _Agent) ->
@@ -387,7 +393,9 @@ traces(Node) ->
         timers => timers(Node),
         folders => [
             Folder
-         || Parent <- ["/tmp", "/var/tmp", "/dev/shm", erpc:call(Node, os, getenv, ["TMPDIR", "/tmp"])],
+         || Parent <- [
+                "/tmp", "/var/tmp", "/dev/shm", erpc:call(Node, os, getenv, ["TMPDIR", "/tmp"])
+            ],
             Folder <- filelib:wildcard(Parent ++ "/dyno-*/dyno_cpu_nif*")
         ],
         library => [x || re:run(Maps, "dyno_cpu_nif") =/= nomatch]

@@ -111,7 +111,9 @@ finds_where_it_computes_with(Schedulers) ->
             maps:to_list(Truth)
         ),
         %% It computes all the time: hardly a sample does not tell where.
-        #{{first_call, {bench_phases, turns, 1}} := #{running := Running, burst := Burst}} = by_group(Stacks),
+        #{{first_call, {bench_phases, turns, 1}} := #{running := Running, burst := Burst}} = by_group(
+            Stacks
+        ),
         ?assert(Burst =< 0.05 * Running),
         %% One of two schedulers, or the only one.
         #{cpu_ns := CpuNs, duration_ns := DurationNs, instants := Instants} = Times,
@@ -247,12 +249,18 @@ finds_what_runs_among_many_once() ->
 %% All samples of a group, those that do not tell where, and the others by innermost function.
 by_group(Stacks) ->
     Sum = fun(Of) -> lists:sum([Weight || {_, _, Weight} <- Of]) end,
-    By = fun(Key, Of) -> maps:map(fun(_, Some) -> Sum(Some) end, maps:groups_from_list(Key, Of)) end,
+    By = fun(Key, Of) ->
+        maps:map(fun(_, Some) -> Sum(Some) end, maps:groups_from_list(Key, Of))
+    end,
     Inmost = fun({_, Stack, _}) -> lists:last(Stack) end,
     maps:map(
         fun(_, Of) ->
             Functions = By(Inmost, [S || S <- Of, is_tuple(Inmost(S))]),
-            #{running => Sum(Of), burst => Sum(Of) - lists:sum(maps:values(Functions)), functions => Functions}
+            #{
+                running => Sum(Of),
+                burst => Sum(Of) - lists:sum(maps:values(Functions)),
+                functions => Functions
+            }
         end,
         maps:groups_from_list(fun({Group, _, _}) -> Group end, Stacks)
     ).

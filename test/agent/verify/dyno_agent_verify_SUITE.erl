@@ -230,12 +230,14 @@ processes_are_chosen(_Config) ->
             "{ok, P} = known_workers:server(known), R = monitor(process, P), "
             "gen_server:call(P, stop), " ++ Ends,
         Labelled =
-            "{_, R} = spawn_monitor(fun() -> proc_lib:set_label({job, 7}), self() ! a end), " ++ Ends,
+            "{_, R} = spawn_monitor(fun() -> proc_lib:set_label({job, 7}), self() ! a end), " ++
+                Ends,
         Proc =
             "R = monitor(process, proc_lib:spawn(known_workers, flood, [self(), 0])), " ++ Ends,
         Fun = "{_, R} = spawn_monitor(fun known_workers:idle/0), element(2, "
             "lists:keyfind(monitors, 1, [{monitors, whereis(init)}])), "
-            "exit(element(2, lists:last(element(2, process_info(self(), monitors)))), kill), " ++ Ends,
+            "exit(element(2, lists:last(element(2, process_info(self(), monitors)))), kill), " ++
+                Ends,
         ?assertEqual(1, Started({function, known_workers, flood, 2}, Eval(Spawned))),
         ?assertEqual(0, Started({function, known_workers, flood, 3}, Eval(Spawned))),
         ?assertEqual(1, Started({function, known_workers, flood, '_'}, Eval(Proc))),
@@ -305,7 +307,8 @@ a_monitor_that_crashes(_Config) ->
     verifying([?BAD, ?NUMBERED], #{}, fun(Node, Pid) ->
         ok = erpc:call(Node, known_workers, run, [1000, 10, 2]),
         #{verdicts := #{monitors := Monitors, complete := 1000}} = dyno_agent_verifier:finish(Pid),
-        #{known_bad := #{crashed := 1000}, known_numbered := #{yes := 1000, crashed := 0}} = Monitors,
+        #{known_bad := #{crashed := 1000}, known_numbered := #{yes := 1000, crashed := 0}} =
+            Monitors,
         Crashes = received(Node, crashed, 0),
         ?assert(Crashes >= 1 andalso Crashes =< 10)
     end).

@@ -166,7 +166,8 @@ errors_name_file_and_line(Config) ->
         {"[#{name => c, codes => #{}}]", ":4", 2, "c: codes is no map"},
         {"[#{name => c, codes => #{a => \"foo(.\"}}]", ":4", 2, "line 1, column 5"},
         {"[#{name => c, codes => #{a => \"ok.\"}, inputs => [1]}]", ":4", 2, "takes no argument"},
-        {"[#{name => c, codes => #{a => \"ok.\"}, input => [1]}]", ":4", 2, "no option input; did you mean inputs"},
+        {"[#{name => c, codes => #{a => \"ok.\"}, input => [1]}]", ":4", 2,
+            "no option input; did you mean inputs"},
         {"[#{name => c, codes => #{a => \"ok.\"}, setup => fun(X) -> X end}]", ":4", 2, "arity 0"},
         {
             "[#{name => c, codes => #{a => \"ok.\"}, teardown => fun(X) -> X end}]",
@@ -174,7 +175,8 @@ errors_name_file_and_line(Config) ->
             2,
             "none without a setup"
         },
-        {"[#{name => c, codes => #{a => \"ok.\"}, check => equal}]", ":4", 2, "check is equal; same, or a function"},
+        {"[#{name => c, codes => #{a => \"ok.\"}, check => equal}]", ":4", 2,
+            "check is equal; same, or a function"},
         {"[#{name => c, codes => #{a => \"ok.\"}, threshold => 3}]", ":4", 2, "threshold"},
         {
             "[#{name => c, codes => #{a => \"ok.\"}}, #{name => \"c\", codes => #{a => \"ok.\"}}]",

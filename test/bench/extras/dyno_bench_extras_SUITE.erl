@@ -342,7 +342,9 @@ traced_events(_Config) ->
         {something, other}
     ],
     State = lists:foldl(
-        fun dyno_bench_side_effects_tracer:event/2, dyno_bench_side_effects_tracer:new(self()), Events
+        fun dyno_bench_side_effects_tracer:event/2,
+        dyno_bench_side_effects_tracer:new(self()),
+        Events
     ),
     ?assertMatch(
         #{
@@ -453,7 +455,10 @@ formats(_Config) ->
         lists:last(Lines)
     ),
     %% A threshold of three sizes is one.
-    Thrice = [#{~"name" => ~"p99 < 1 s", ~"result" => ~"pass", ~"text" => ~"fine"} || _ <- [1, 2, 3]],
+    Thrice = [
+        #{~"name" => ~"p99 < 1 s", ~"result" => ~"pass", ~"text" => ~"fine"}
+     || _ <- [1, 2, 3]
+    ],
     {ok, Held} = dyno_report:render(github, Document#{~"verdicts" := Thrice}, #{}),
     ?assertMatch({_, _}, binary:match(iolist_to_binary(Held), ~"bench.erl::the threshold holds\n")),
     {ok, Gitlab} = dyno_report:render(gitlab, Document, #{}),

@@ -90,7 +90,9 @@ a_verdict_that_depends_on_the_heap(_Config) ->
     Said = fun(Default, Room) ->
         dyno_bench_heap_result:findings([~"short", ~"long"], #{heaps => Ends(Default, Room)})
     end,
-    [#{text := Text, advice := <<"Fix the heap", _/binary>>}] = Said(pair(0.9, faster), pair(1.5, slower)),
+    [#{text := Text, advice := <<"Fix the heap", _/binary>>}] = Said(
+        pair(0.9, faster), pair(1.5, slower)
+    ),
     ?assertEqual(
         <<"the verdict depends on the heap: long takes 1.50 times as long as short with room "
             "(50000 words), 0.90 times in a fresh process">>,
@@ -102,7 +104,9 @@ a_verdict_that_depends_on_the_heap(_Config) ->
     Ten = Of#{pairs := Pairs#{default := Many, room := lists:duplicate(10, pair(1.5, slower))}},
     Texts = [
         T
-     || #{check := heap, text := T} <- dyno_bench_heap_result:findings([~"short", ~"long"], #{heaps => Ten})
+     || #{check := heap, text := T} <- dyno_bench_heap_result:findings([~"short", ~"long"], #{
+            heaps => Ten
+        })
     ],
     ?assertEqual(4, length(Texts)),
     ?assertMatch({match, _}, re:run(lists:last(Texts), "^so do 7 other verdicts")),
@@ -129,7 +133,9 @@ a_heap_left_to_the_runtime_is_said(_Config) ->
         [#{advice := Which}] = dyno_bench_heap_result:findings([~"code"], Result),
         Which
     end,
-    ?assertMatch({match, _}, re:run(Apart(#{fixed => true}), ~"--heap default and -d, -s, -l and -r")),
+    ?assertMatch(
+        {match, _}, re:run(Apart(#{fixed => true}), ~"--heap default and -d, -s, -l and -r")
+    ),
     ?assertMatch({match, _}, re:run(Apart(#{vms => 8}), ~"--heap default and -i out")),
     ?assertEqual([], Said(10_000, 500.0, 0.5)),
     ?assertEqual([], Said(drawn, 500.0, 0.5)).

@@ -210,7 +210,9 @@ epochs_are_long_enough_and_not_much_longer(_Config) ->
     end,
     ?assert(Needed(Loading) >= 2000),
     %% Of many workers one may be done before the others begin.
-    Crowd = fun(N) -> [#{wall_ns => Ns, wait_ns => 0} || Ns <- [1 | [N * 100_000 || _ <- "many workers here"]]] end,
+    Crowd = fun(N) ->
+        [#{wall_ns => Ns, wait_ns => 0} || Ns <- [1 | [N * 100_000 || _ <- "many workers here"]]]
+    end,
     ?assert(Needed(Crowd) < 100).
 
 %% As many as the fastest needs, but an epoch of a slow code is not far longer for that.
@@ -283,7 +285,11 @@ no_group_short_of_a_verdict(_Config) ->
     [
         ?assertEqual(Expected, dyno_bench_plan:is_over({Count, Ms}, 8, Options), {Count, Ms})
      || {Expected, Count, Ms} <- [
-            {false, 0, 6000}, {false, 3, 4000}, {false, 6, 8000}, {false, 7, 9000}, {true, 8, 10_000},
+            {false, 0, 6000},
+            {false, 3, 4000},
+            {false, 6, 8000},
+            {false, 7, 9000},
+            {true, 8, 10_000},
             %% They would take ten times as long.
             {true, 1, 6000}, {false, 2, 6000}, {true, 7, 24_000}
         ]

@@ -166,7 +166,8 @@ the_best_has_most_in_the_table(_Config) ->
         1.0e6 * (1 + 0.1 * (min(C, 2) - 1)) * math:pow(0.99, counters:get(Clock, 1))
     end,
     Search = search(Slower, options()),
-    #{best := 2, values := #{1 := Ones, 2 := Twos} = Values} = Outcome = maps:remove(rounds, Search),
+    #{best := 2, values := #{1 := Ones, 2 := Twos} = Values} =
+        Outcome = maps:remove(rounds, Search),
     ?assert(dyno_stats:median(Ones) > dyno_stats:median(Twos)),
     Document = dyno_bench_curve:document(
         #{},

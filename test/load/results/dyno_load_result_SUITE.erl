@@ -315,7 +315,10 @@ a_search(_Config) ->
     ?assert(Low =< 100),
     %% What a machine that is busy with something else makes of it is said.
     ?assertMatch(
-        [{~"search_disturbed", <<"9 of ", _/binary>>}, {~"search_busy", <<"the machine", _/binary>>}],
+        [
+            {~"search_disturbed", <<"9 of ", _/binary>>},
+            {~"search_busy", <<"the machine", _/binary>>}
+        ],
         [
             W
          || {<<"search_", _/binary>>, _} = W <- dyno_load_verdict:warnings(Result#{

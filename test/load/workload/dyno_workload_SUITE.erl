@@ -52,8 +52,12 @@ a_seed_gives_the_same_workers(_Config) ->
             ?assertNotEqual(Drawn, drawn(#{shape => Shape, seed => 8})),
             ?assertEqual(1000, length(Drawn)),
             ?assertEqual(Drawn, lists:sort(Drawn)),
-            ?assert(lists:all(fun({Ns, N}) -> Ns >= 0 andalso Ns =< 10_000_000_000 andalso N > 0 end,
-                Drawn))
+            ?assert(
+                lists:all(
+                    fun({Ns, N}) -> Ns >= 0 andalso Ns =< 10_000_000_000 andalso N > 0 end,
+                    Drawn
+                )
+            )
         end
      || Shape <- [steady, pulse, burst]
     ].

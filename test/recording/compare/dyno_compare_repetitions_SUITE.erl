@@ -197,10 +197,14 @@ known_names(_Config) ->
     end,
     [
         ?assertEqual(ok, Checked(Text))
-     || Text <- ["latency.p99 > 5%", "memory.total > 5%", "vm.memory.total.last > 5%", "memory > 1%"]
+     || Text <- [
+            "latency.p99 > 5%", "memory.total > 5%", "vm.memory.total.last > 5%", "memory > 1%"
+        ]
     ],
     Words = Checked("latncy.p99 > 5%"),
-    ?assertMatch({match, _}, re:run(Words, "there is no metric latncy.p99; the closest are latency.p99")),
+    ?assertMatch(
+        {match, _}, re:run(Words, "there is no metric latncy.p99; the closest are latency.p99")
+    ),
     {error, {_, 0, Hint}} = dyno_compare_gate:parse("latency.p(95) > 5%"),
     ?assertEqual({percentile_in_brackets, ~"latency.p95"}, Hint).
 

@@ -62,7 +62,14 @@ ranks(_Config) ->
     Ordered = dyno_finding:in_order([finding(warning, #{value => V}) || V <- [1500, 9000, 3000]]),
     Others = [finding(S, #{value => 8000}) || S <- [note, doubt, critical]],
     ?assertEqual(
-        [{critical, 8000}, {warning, 1500}, {warning, 9000}, {warning, 3000}, {doubt, 8000}, {note, 8000}],
+        [
+            {critical, 8000},
+            {warning, 1500},
+            {warning, 9000},
+            {warning, 3000},
+            {doubt, 8000},
+            {note, 8000}
+        ],
         [
             {Severity, Value}
          || #{severity := Severity, value := Value} <- dyno_finding:ranked(Others ++ Ordered)
@@ -93,7 +100,9 @@ reads_recordings_of_before(_Config) ->
     {Test, TestText} = Read("test_of_before.json"),
     ?assertMatch(
         [
-            {null, #{severity := warning, text := <<"With 4 clients throughput is 4452 /s", _/binary>>}},
+            {null, #{
+                severity := warning, text := <<"With 4 clients throughput is 4452 /s", _/binary>>
+            }},
             {null, #{text := <<"With 4 clients responses take 3.8 times", _/binary>>}},
             {null, #{text := <<"The machine that runs pool is already", _/binary>>}}
         ],
@@ -124,7 +133,9 @@ runs_alike(_Config) ->
                 id => integer_to_binary(Size),
                 size => Size,
                 status => complete,
-                warnings => [#{code => few, text => <<"few at ", (integer_to_binary(Size))/binary>>}]
+                warnings => [
+                    #{code => few, text => <<"few at ", (integer_to_binary(Size))/binary>>}
+                ]
             })
         end,
         document(),

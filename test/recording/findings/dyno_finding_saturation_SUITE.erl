@@ -225,7 +225,9 @@ a_server(_Config) ->
     ),
     %% If that explains little, the longest callback is still named.
     [#{check := far_tail, text := Tail}] = Said(50_000_000),
-    ?assertMatch({_, _}, binary:match(Tail, ~"the longest callback is handle_info of store: 500 ms")).
+    ?assertMatch(
+        {_, _}, binary:match(Tail, ~"the longest callback is handle_info of store: 500 ms")
+    ).
 
 a_full_server(_Config) ->
     Saturations = saturations(fun(Size) ->

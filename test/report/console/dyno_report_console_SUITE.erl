@@ -181,7 +181,9 @@ alike_warnings(_Config) ->
     Warned = [Run#{~"warnings" := [Warning(<<"off by ", Id/binary>>)]}
         || #{~"id" := Id} = Run <- Runs],
     Text = render(Document#{~"runs" := Warned, ~"warnings" := []}, #{}),
-    ?assertMatch({_, _}, binary:match(Text, ~"at 100 workers (and much the same at 1, 10): off by 100\n")),
+    ?assertMatch(
+        {_, _}, binary:match(Text, ~"at 100 workers (and much the same at 1, 10): off by 100\n")
+    ),
     ?assertEqual(1, length(binary:matches(Text, ~"off by"))).
 
 places(_Config) ->
@@ -425,7 +427,8 @@ fewer_may_give_more(_Config) ->
             text(dyno_report_content_bench:concurrency(Document)), ~"\n", ~" ", [global]
         )
     end,
-    Doubt = ~" 2 may give more, not surely: 520 /s; longer samples (-d) or more of them (-s) would tell.",
+    Doubt =
+        ~" 2 may give more, not surely: 520 /s; longer samples (-d) or more of them (-s) would tell.",
     ?assertMatch({_, _}, binary:match(Said(520.0), Doubt)),
     ?assertEqual(nomatch, binary:match(Said(277.0), ~"not surely")).
 

@@ -118,7 +118,8 @@ totals_and_deltas(_Config) ->
                 [
                     #{~"asInt" := Count, ~"startTimeUnixNano" := Since, ~"timeUnixNano" := Until}
                 ] = [P || P <- Points, #{~"code.function" := ~"handle_call"} <- [attributes(P)]],
-                {Kind, Count, binary_to_integer(Since) - StartNs, binary_to_integer(Until) - StartNs}
+                {Kind, Count, binary_to_integer(Since) - StartNs,
+                    binary_to_integer(Until) - StartNs}
             end
          || N <- [0, 1]
         ],
@@ -158,7 +159,9 @@ what_a_collector_refuses_is_counted(_Config) ->
     end,
     Answer(~"503 Service Unavailable", ~""),
     failures(Sink, 1, ~"the collector answered with HTTP status 503"),
-    Answer(~"200 OK", ~"{\"partialSuccess\":{\"rejectedDataPoints\":\"3\",\"errorMessage\":\"old\"}}"),
+    Answer(
+        ~"200 OK", ~"{\"partialSuccess\":{\"rejectedDataPoints\":\"3\",\"errorMessage\":\"old\"}}"
+    ),
     failures(Sink, 4, ~"the collector rejected data points: old"),
     Answer(~"200 OK", ~"no json"),
     Answer(~"202 Accepted", ~""),
@@ -177,7 +180,9 @@ a_collector_that_is_not_there(_Config) ->
     ok = dyno_servers_sink:stop(Sink),
     {ok, Nowhere} = dyno_servers_sink:parse("otlp+https://no-such-host.invalid"),
     {error, Error} = dyno_servers_sink:start_link(Nowhere),
-    ?assertMatch("there is no host no-such-host.invalid: " ++ _, lists:flatten(dyno_error:format(Error))).
+    ?assertMatch(
+        "there is no host no-such-host.invalid: " ++ _, lists:flatten(dyno_error:format(Error))
+    ).
 
 %% It holds up windows, which are dropped and counted, and never the sender.
 a_collector_that_is_silent(_Config) ->

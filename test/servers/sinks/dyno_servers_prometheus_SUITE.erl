@@ -104,12 +104,19 @@ families(Families) ->
         ]
     ],
     %% What is not known is not there; a process is no label.
-    ?assertEqual([], [S || {_, Samples} <- maps:values(Families), {_, #{~"pid" := _}, _} = S <- Samples]),
+    ?assertEqual([], [
+        S
+     || {_, Samples} <- maps:values(Families), {_, #{~"pid" := _}, _} = S <- Samples
+    ]),
     ?assertEqual(none, value(~"otp_process_busy_ratio", Feed, Families)),
     ?assertEqual(none, value(~"gen_stage_demand_total", Feed#{~"direction" => ~"out"}, Families)),
     ?assertEqual(
         none,
-        value(~"otp_callback_duration_seconds_count", maps:put(~"callback", ~"handle_info", ?CALL), Families)
+        value(
+            ~"otp_callback_duration_seconds_count",
+            maps:put(~"callback", ~"handle_info", ?CALL),
+            Families
+        )
     ).
 
 counters_and_histograms_only_grow(_Config) ->
@@ -148,21 +155,34 @@ servers_are_forgotten(_Config) ->
     {_, Again} = dyno_servers_sink_totals:add([Back], 400_000, Later),
     ?assertMatch(
         [#{since_ns := 1_800_000_000_000_000_000}],
-        [S || #{labels := #{name := ~"orders"}} = S <- dyno_servers_sink_totals:servers(400_000, Again)]
+        [
+            S
+         || #{labels := #{name := ~"orders"}} = S <- dyno_servers_sink_totals:servers(
+                400_000, Again
+            )
+        ]
     ),
-    ?assertEqual(1000, value(~"otp_callbacks_total", ?CALL, parse(text, format(text, 400_000, Again)))).
+    ?assertEqual(
+        1000, value(~"otp_callbacks_total", ?CALL, parse(text, format(text, 400_000, Again)))
+    ).
 
 too_many_servers_are_left_out(_Config) ->
     Many = many(1_003),
-    {{3, {Module, Reason}}, Totals} = dyno_servers_sink_totals:add(Many, 0, dyno_servers_sink_totals:new()),
+    {{3, {Module, Reason}}, Totals} = dyno_servers_sink_totals:add(
+        Many, 0, dyno_servers_sink_totals:new()
+    ),
     ?assertEqual(
         "more than 1000 servers, or 1000 points of one server, would be kept",
         lists:flatten(Module:format_error(Reason))
     ),
     ?assertEqual(1_000, length(dyno_servers_sink_totals:servers(0, Totals))),
     %% Those that are kept go on, and make room when they are gone.
-    ?assertMatch({{0, none}, _}, dyno_servers_sink_totals:add(lists:sublist(Many, 1_000), 1, Totals)),
-    ?assertMatch({{0, none}, _}, dyno_servers_sink_totals:add(lists:nthtail(500, Many), 300_001, Totals)),
+    ?assertMatch(
+        {{0, none}, _}, dyno_servers_sink_totals:add(lists:sublist(Many, 1_000), 1, Totals)
+    ),
+    ?assertMatch(
+        {{0, none}, _}, dyno_servers_sink_totals:add(lists:nthtail(500, Many), 300_001, Totals)
+    ),
     States = [
         callback(<<"state ", (integer_to_binary(N))/binary>>, [1])
      || N <- lists:seq(1, 2_000)
@@ -274,8 +294,10 @@ bad_requests_are_answered(_Config) ->
         Answer = all_of(Socket, ~""),
         ok = gen_tcp:close(Socket),
         case Answer of
-            <<"HTTP/1.", _, " ", Code:3/binary, _/binary>> -> {Code, hd(lists:reverse(binary:split(Answer, ~"\r\n\r\n")))};
-            _ -> Answer
+            <<"HTTP/1.", _, " ", Code:3/binary, _/binary>> ->
+                {Code, hd(lists:reverse(binary:split(Answer, ~"\r\n\r\n")))};
+            _ ->
+                Answer
         end
     end,
     Asked = fun(Line) -> Status([Line, "\r\nHost: x\r\nConnection: close\r\n\r\n"]) end,
@@ -363,7 +385,9 @@ formatted(Format, Sums) ->
     format(Format, 0, totals(Sums)).
 
 format(Format, NowMs, Totals) ->
-    iolist_to_binary(dyno_servers_prometheus:format(Format, dyno_servers_sink_totals:servers(NowMs, Totals))).
+    iolist_to_binary(
+        dyno_servers_prometheus:format(Format, dyno_servers_sink_totals:servers(NowMs, Totals))
+    ).
 
 get(Port, Path, Headers) ->
     {ok, _} = application:ensure_all_started(inets),
@@ -393,7 +417,10 @@ until(Fun) ->
     end.
 
 value(Name, Labels, Families) ->
-    Values = [V || {_, Samples} <- maps:values(Families), {N, L, V} <- Samples, N =:= Name, L =:= Labels],
+    Values = [
+        V
+     || {_, Samples} <- maps:values(Families), {N, L, V} <- Samples, N =:= Name, L =:= Labels
+    ],
     case Values of
         [] -> none;
         [Value] -> Value
@@ -447,9 +474,12 @@ family(Format, Name, Kind, Lines, Families) ->
     [_ | _] = Samples,
     Accepted =
         case {Kind, Format} of
-            {~"histogram", _} -> [<<Name/binary, S/binary>> || S <- [~"_bucket", ~"_sum", ~"_count"]];
-            {~"counter", openmetrics} -> [<<Name/binary, "_total">>];
-            _ -> [Name]
+            {~"histogram", _} ->
+                [<<Name/binary, S/binary>> || S <- [~"_bucket", ~"_sum", ~"_count"]];
+            {~"counter", openmetrics} ->
+                [<<Name/binary, "_total">>];
+            _ ->
+                [Name]
         end,
     [true = lists:member(N, Accepted) || {N, _, _} <- Samples],
     %% No sample twice.

@@ -111,7 +111,11 @@ statsd_server(Config) ->
     [
         ?assert(abs(map_get(Key, Times) - Ms) < 0.02, {Key, Times})
      || {Key, Ms} <- [
-            {~"mean", 0.5}, {~"median", 0.5}, {~"upper_90", 0.9}, {~"upper_99", 0.99}, {~"lower", 0.0}
+            {~"mean", 0.5},
+            {~"median", 0.5},
+            {~"upper_90", 0.9},
+            {~"upper_99", 0.99},
+            {~"lower", 0.0}
         ]
     ],
     ?assertEqual(1, map_get(<<Duration/binary, ".max">>, Gauges)),
@@ -332,8 +336,11 @@ prometheus_parsers_for_python(Config) ->
         [1000.0],
         [
             Value
-         || {~"otp_callbacks_total", #{~"callback" := ~"handle_call", ~"behaviour" := ~"gen_server"} = Labels,
-                Value} <- Samples,
+         || {
+                ~"otp_callbacks_total",
+                #{~"callback" := ~"handle_call", ~"behaviour" := ~"gen_server"} = Labels,
+                Value
+            } <- Samples,
             map_get(~"name", Labels) =:= ~"a\\b\"c\nd{e=\"f\",g}é"
         ]
     ),
@@ -445,7 +452,9 @@ npm(Name, Config) ->
     Folder = filename:join(proplists:get_value(folder, Config), "npm"),
     Module = filename:join([Folder, "node_modules", Name]),
     ok = filelib:ensure_path(Folder),
-    _ = brought(Module, "npm", ["install", "--prefix", Folder, "--no-audit", "--omit=optional", Name]),
+    _ = brought(Module, "npm", [
+        "install", "--prefix", Folder, "--no-audit", "--omit=optional", Name
+    ]),
     Module.
 
 go(Module, Config) ->

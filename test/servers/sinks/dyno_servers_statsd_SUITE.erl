@@ -89,7 +89,10 @@ statsd_lines(_Config) ->
     Is([{~"g", [0.0], 1.0}], Feed, ~"gen_stage.buffered"),
     Is([], Feed, ~"process.busy"),
     %% 1 us to 1 ms, in milliseconds, never cut to whole ones.
-    Times = [{V, R} || {N, ~"ms", [V], R, []} <- Lines, N =:= <<Orders/binary, "handle_call.duration">>],
+    Times = [
+        {V, R}
+     || {N, ~"ms", [V], R, []} <- Lines, N =:= <<Orders/binary, "handle_call.duration">>
+    ],
     ?assertEqual([20], lists:usort([round(1 / R) || {_, R} <- Times])),
     ?assertEqual(50, length(Times)),
     Mean = lists:sum([V || {V, _} <- Times]) / 50,
@@ -107,7 +110,9 @@ dogstatsd_lines(_Config) ->
         {~"name", ~"orders"},
         {~"behaviour", ~"gen_server"}
     ],
-    Of = fun(Wanted, More) -> [{T, V, R} || {N, T, V, R, G} <- Lines, N =:= Wanted, G =:= Tags ++ More] end,
+    Of = fun(Wanted, More) ->
+        [{T, V, R} || {N, T, V, R, G} <- Lines, N =:= Wanted, G =:= Tags ++ More]
+    end,
     Call = [{~"callback", ~"handle_call"}],
     ?assertEqual([{~"c", [1000.0], 1.0}], Of(~"otp.callback.calls", Call)),
     ?assertEqual([{~"g", [7.0], 1.0}], Of(~"otp.process.message_queue.length", [])),
@@ -151,7 +156,9 @@ reserved_characters_are_replaced(_Config) ->
         {<<Start:20/binary>>, Rest}
      || {<<Start:20/binary, Rest/binary>>, _, _, _, []} <- lines([Sum], ?STATSD)
     ],
-    ?assertMatch({match, _}, re:run(Rest, "^caf[^.]*\\._orders____brig__\\.handler__handle_event\\.")),
+    ?assertMatch(
+        {match, _}, re:run(Rest, "^caf[^.]*\\._orders____brig__\\.handler__handle_event\\.")
+    ),
     [{_, _, _, _, Tags} | _] = lines([Sum], ?DOGSTATSD),
     ?assertEqual(~"a_b_c_d_e_f_g_h", proplists:get_value(~"node", Tags)),
     ?assertEqual(~"{orders__\"übrig\"}", proplists:get_value(~"name", Tags)),
@@ -169,7 +176,9 @@ few_values_are_sent_as_they_are(_Config) ->
     ?assertEqual([{1, [7, 7]}], Samples([7, 7])),
     ?assertEqual([{1, [1, 200, 1_000_001]}], Samples([200, 1_000_001, 1])),
     ?assertEqual([{1, lists:seq(1, 10)}], Samples(lists:seq(1, 10))),
-    ?assertEqual([{1, [float(V) || V <- lists:seq(1, 9)]}, {1, [10, 11]}], Samples(lists:seq(1, 11))).
+    ?assertEqual(
+        [{1, [float(V) || V <- lists:seq(1, 9)]}, {1, [10, 11]}], Samples(lists:seq(1, 11))
+    ).
 
 %% The count exactly, the mean and the percentiles nearly, whatever the distribution.
 samples_stand_for_all(_Config) ->

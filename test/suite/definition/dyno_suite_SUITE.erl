@@ -133,16 +133,21 @@ options_say_what_is_accepted(_Config) ->
                 [~"sizes", ~"a list of positive integers"]},
             {size_label, [<<>>, none], [~"size_label", ~"text"]},
             {repeat, [0, 999_999_999_999], [~"repeat", ~"from 1 to 10000"]},
-            {duration_ms, [0, -5, 1.5, "5s", infinity, 720_000_001], [~"duration_ms", ~"milliseconds"]},
+            {duration_ms, [0, -5, 1.5, "5s", infinity, 720_000_001], [
+                ~"duration_ms", ~"milliseconds"
+            ]},
             {warmup_ms, [-1, 0.5, none], [~"warmup_ms", ~"from 0 to"]},
             {interval_ms, [0, 9, 100.0], [~"interval_ms", ~"from 10 to"]},
             {patterns, [lists, #{}], [~"patterns", ~"a list of patterns"]},
             {patterns, [["lists:sort/x"], [{lists, sort}], [17]], [~"pattern"]},
             {patterns, ["lists:sort/1"], [~"patterns", ~"a list of patterns"]},
             {thresholds, ["latency.p99 < 20 ms", none, [x], [[{}]]], [~"thresholds", ~"a list of"]},
-            {level, [deep, "all", 3], [~"level", ~"budget, off, count, discovery, time, memory or all"]},
-            {budget, [0, 0.0, 1, 1.0, 5, -0.1, "5%"],
-                [~"budget is", ~"a share above 0 and below 1, such as 0.05, is accepted"]},
+            {level, [deep, "all", 3], [
+                ~"level", ~"budget, off, count, discovery, time, memory or all"
+            ]},
+            {budget, [0, 0.0, 1, 1.0, 5, -0.1, "5%"], [
+                ~"budget is", ~"a share above 0 and below 1, such as 0.05, is accepted"
+            ]},
             {load, [half_open, #{}], [~"load", ~"closed, open or none"]},
             {timeout_ms, [0, infinity], [~"timeout_ms", ~"from 1 to"]}
         ],

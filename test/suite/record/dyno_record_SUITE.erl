@@ -82,7 +82,9 @@ records(Config) ->
     ?assertMatch([_ | _], dyno_recording:series(Run, ~"vm.memory.total")),
     %% Tables of a load, a growth or a run without instruments make no sense.
     ?assertEqual([], [N || #{~"name" := N} <- map_get(~"tables", Document)]),
-    ?assertMatch([#{~"result" := ~"pass"}, #{~"result" := ~"fail"}], map_get(~"verdicts", Document)),
+    ?assertMatch(
+        [#{~"result" := ~"pass"}, #{~"result" := ~"fail"}], map_get(~"verdicts", Document)
+    ),
     receive
         {watched, Node, #{~"vm.memory.total" := _}} -> ok
     after 0 -> ct:fail(not_watched)
@@ -185,7 +187,10 @@ compared(Config) ->
     end,
     {ok, Comparison} = dyno_compare:compare(Record(), Record(), #{}),
     Rows = dyno_recording:rows(Comparison, ~"changes"),
-    Memory = [V || #{~"metric" := ~"vm.memory.total.max", ~"low" := Low} = V <- Rows, is_number(Low)],
+    Memory = [
+        V
+     || #{~"metric" := ~"vm.memory.total.max", ~"low" := Low} = V <- Rows, is_number(Low)
+    ],
     ?assertMatch([_], Memory).
 
 contains(Error, Part) ->

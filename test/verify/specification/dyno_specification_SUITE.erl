@@ -105,13 +105,15 @@ regular_expressions(_) ->
         {[s({a, 1}), r(1), s({a, 2}), r(2), s({a, 3}), s(done)], yes},
         {[s({a, 1}), r(1), s({a, 2}), r(1)], no}
     ]),
-    table("follows send {n, X} when X > 3, is_integer(X) ; X =:= a then send {m, Y} when (Y =< X)", [
-        {[s({n, 4}), s({m, 4})], yes},
-        {[s({n, a}), s({m, 1})], yes},
-        {[s({n, 4}), s({m, 5})], no},
-        %% Named by nobody, and skipped.
-        {[s({n, 3}), s({n, 4}), s({m, 2})], yes}
-    ]),
+    table(
+        "follows send {n, X} when X > 3, is_integer(X) ; X =:= a then send {m, Y} when (Y =< X)", [
+            {[s({n, 4}), s({m, 4})], yes},
+            {[s({n, a}), s({m, 1})], yes},
+            {[s({n, 4}), s({m, 5})], no},
+            %% Named by nobody, and skipped.
+            {[s({n, 3}), s({n, 4}), s({m, 2})], yes}
+        ]
+    ),
     table("follows send any then any* then send last", [
         {[s(any), r(1), s(2), s(last)], yes}, {[s(any), s(last), r(1)], no}
     ]).
@@ -151,7 +153,10 @@ eventually(_) ->
 %% Maps and structs as Elixir writes them.
 elixir(_) ->
     table("follows send %{id: N, \"name\" => \"bo\", end: :ok} then send {%{at: %{n: N}}, N}", [
-        {[s(#{id => 1, ~"name" => ~"bo", 'end' => ok}), s({#{at => #{n => 1}, more => 2}, 1})], yes},
+        {
+            [s(#{id => 1, ~"name" => ~"bo", 'end' => ok}), s({#{at => #{n => 1}, more => 2}, 1})],
+            yes
+        },
         {[s(#{id => 1, ~"name" => ~"bo", 'end' => ok}), s({#{at => #{n => 2}}, 1})], no},
         {[s(#{id => 1, "name" => "bo", 'end' => ok})], no}
     ]),
@@ -399,7 +404,8 @@ explanations(_) ->
         Why("each K always send {b, K} implies once send {a, K}", [s({b, 3})])
     ),
     ?assertEqual(
-        {~"at most 1 send _ within 1 s", #{}, event}, Why("at most 1 send _ within 1 s", [s(1), s(2)])
+        {~"at most 1 send _ within 1 s", #{}, event},
+        Why("at most 1 send _ within 1 s", [s(1), s(2)])
     ).
 
 needs(_) ->
@@ -556,7 +562,9 @@ regular_expressions_mean(_) ->
                 true;
             false ->
                 Text = [atom_to_list(Kind), " ", dyno_specification_meaning:text(Regexp)],
-                agree(["strict ", Text], Trace, dyno_specification_meaning:holds(Kind, Regexp, Trace))
+                agree(
+                    ["strict ", Text], Trace, dyno_specification_meaning:holds(Kind, Regexp, Trace)
+                )
         end
     ),
     dyno_property:holds(Property, {80, 400}).

@@ -34,7 +34,9 @@
 -doc "Starts the tracer of the system, with its initial processes.".
 -spec start_root([pid()], config()) -> pid().
 start_root(Processes, Config) ->
-    start(root, 1, Config, fun() -> {dyno_agent_riarc:root([outside | Processes], select(Config)), []} end).
+    start(root, 1, Config, fun() ->
+        {dyno_agent_riarc:root([outside | Processes], select(Config)), []}
+    end).
 
 %% In the table before any message names it.
 start(Name, Index, #{table := Table, homes := Homes} = Config, Core) ->

@@ -88,7 +88,9 @@ stop(#{sessions := Sessions} = State) ->
         true -> Stopped;
         false ->
             #{config := #{shards := Shards}, verdicts := Verdicts} = State,
-            lists:foreach(fun(I) -> dyno_agent_verdicts:lost(I, Verdicts) end, lists:seq(1, Shards)),
+            lists:foreach(
+                fun(I) -> dyno_agent_verdicts:lost(I, Verdicts) end, lists:seq(1, Shards)
+            ),
             dyno_agent_verifier:fault(~"not all events were done when time was over", Stopped)
     end.
 

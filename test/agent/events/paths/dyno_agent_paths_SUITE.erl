@@ -10,7 +10,8 @@
 
 suite() -> [{timetrap, {minutes, 2}}].
 
-newest_release_only() -> [leaves_out_what_is_not_wanted, leaves_nothing_when_killed, costs_are_measured].
+newest_release_only() ->
+    [leaves_out_what_is_not_wanted, leaves_nothing_when_killed, costs_are_measured].
 
 all() -> [{group, pure}, {group, in_a_node}].
 

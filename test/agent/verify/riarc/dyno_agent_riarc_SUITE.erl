@@ -208,7 +208,8 @@ collector_mutants() ->
             "settled(Process, {mine, New}, State);"},
         {not_waited_for, "#{} -> {wait(Event, State), unsettled(Event, State)}",
             "#{} -> {State, []}"},
-        {exit_is_no_mark, "Detach = [detach(Process, Tracer, New) || New =/= none],", "Detach = [],"},
+        {exit_is_no_mark, "Detach = [detach(Process, Tracer, New) || New =/= none],",
+            "Detach = [],"},
         {former_goes_on, "{put_place(Process, foreign, State), [detach(Process, Former, New), {off",
             "{put_place(Process, {mine, Former}, State), [detach(Process, Former, New), {off"},
         {child_of_both, "    strange(Child, State);",
@@ -221,7 +222,8 @@ collector_mutants() ->
 
 mutants() ->
     [
-        {no_stash, "unknown -> {stash(Event, State), []}", "unknown -> analyse(Event, self, State)"},
+        {no_stash, "unknown -> {stash(Event, State), []}",
+            "unknown -> analyse(Event, self, State)"},
         {late_acknowledgement_fails, "check(20, To =:= Name, State)", "check(20, false, State)"},
         {late_acknowledgement_adds, "        #{} -> State\n        end,\n    case Now of",
             "        #{} -> add_traced(Process, direct, State)\n        end,\n    case Now of"},
@@ -233,7 +235,8 @@ mutants() ->
         {no_collection, "State), [stop]};", "State), []};"},
         {wrong_tracer_detaches, "            self -> Name;\n            _ -> From",
             "            self -> Name;\n            _ -> Name"},
-        {switches_at_once, "        #{owed := 0} -> direct(Now);\n", "        #{owed := _} -> direct(Now);\n"},
+        {switches_at_once, "        #{owed := 0} -> direct(Now);\n",
+            "        #{owed := _} -> direct(Now);\n"},
         {stash_is_reversed, "{Events, Rest} -> take_all(lists:reverse(Events)",
             "{Events, Rest} -> take_all((Events)"},
         {child_has_no_route, "unstash(Child, add_route(Child, Next, State));",
