@@ -713,7 +713,8 @@ shown_in_all_formats(Config) ->
         "results(_) -> #{verdict_of_it => 'very good', depth => {12, 'B'}}.\n"
     ),
     Source = write(Config, shown, #{
-        agents => ["an_agent.erl"],
+        %% This option takes all forms.
+        instruments => ["an_agent.erl"],
         duration_ms => 200,
         invariants => ["low_stock: erlang:abs(-17) < 10", "sound: erlang:abs(1) == 1"]
     }),
