@@ -236,7 +236,7 @@ tracing(Looks) ->
             value => Count,
             weight => 68,
             text => text("somebody traces this node, or has left it so~ts", [
-                [text(": ~ts functions have breakpoints", [show(Count, ~"count")]) || Count > 0]
+                [[": ", breakpoints(Count)] || Count > 0]
             ]),
             evidence => text("~ts", [
                 [["Such as ", lists:join(", ", Names), ". "] || Names =/= []] ++
@@ -253,6 +253,9 @@ tracing(Looks) ->
         })
      || Count > 0 orelse Set =/= []
     ].
+
+breakpoints(1) -> ~"1 function has a breakpoint";
+breakpoints(Count) -> text("~ts functions have breakpoints", [show(Count, ~"count")]).
 
 emulator(Looks) ->
     Online = of_last([~"counts", ~"schedulers"], Looks),

@@ -15,9 +15,9 @@ suite() -> [{timetrap, {minutes, 2}}].
 
 each_release() -> [names_the_illness].
 
-all() -> [names_the_illness, names_more_illnesses].
+all() -> [names_the_illness, watches, names_more_illnesses].
 
-slow() -> [names_more_illnesses].
+slow() -> [watches, names_more_illnesses].
 
 init_per_suite(Config) ->
     ok = dyno_target_node:ensure_distribution(#{}),
@@ -28,6 +28,38 @@ end_per_suite(_Config) -> ok.
 names_the_illness(_Config) -> named(cases()).
 
 names_more_illnesses(_Config) -> named(more_cases()).
+
+%% A queue is told once, and once more when it is gone.
+watches(_Config) ->
+    {_, Node} = Peer = dyno_peers:start(),
+    try
+        Self = self(),
+        {Watcher, Ref} = spawn_monitor(fun() ->
+            Tell = fun(Changes) ->
+                _ = [Self ! Change || Change <- Changes],
+                ok
+            end,
+            exit({ended, dyno_doctor:run([Node], #{for_ms => 5000, watch => Tell})})
+        end),
+        ill(Node,
+            "start() -> register(lazy, self()), _ = [self() ! {job, I} || I <- lists:seq(1, 5000)], "
+            "receive stop -> ok end. "
+        ),
+        receive
+            {found, Node, #{check := queue, subject := ~"lazy", severity := critical}} -> ok
+        end,
+        _ = erpc:call(Node, erlang, send, [lazy, stop]),
+        receive
+            {gone, Node, #{check := queue}, AfterMs} -> ?assert(AfterMs >= 5000)
+        end,
+        Watcher ! dyno_interrupt,
+        receive
+            {'DOWN', Ref, process, Watcher, {ended, {ok, Document}}} ->
+                ?assertMatch(#{~"status" := ~"interrupted", ~"verdicts" := []}, Document)
+        end
+    after
+        dyno_peers:stop(Peer)
+    end.
 
 named(Cases) ->
     Peers = [dyno_peers:start() || _ <- Cases],
@@ -122,6 +154,27 @@ cases() ->
 
 more_cases() ->
     [
+        {
+            "start() -> register(pay, spawn(sick, serve, [])), [spawn(sick, ask, []) || _ <- "
+            "lists:seq(1, 20)]. "
+            "serve() -> receive {Who, Ref} -> timer:sleep(20), Who ! Ref, serve() end. "
+            "ask() -> Ref = make_ref(), pay ! {self(), Ref}, receive Ref -> ask() end. ",
+            bottleneck,
+            ~"pay is never idle"
+        },
+        {
+            "start() -> ets:new(online, [named_table, public]), "
+            "  [ets:insert(online, {I, I rem 100}) || I <- lists:seq(1, 100000)], scan(). "
+            "scan() -> _ = ets:match(online, {'$1', 7}), timer:sleep(20), scan(). ",
+            table_scans,
+            ~"reads all 100 k rows of table online"
+        },
+        {
+            "start() -> _ = erlang:trace_pattern({lists, seq, 2}, true, [call_count]), "
+            "timer:sleep(infinity). ",
+            tracing,
+            ~"1 function has a breakpoint"
+        },
         {
             "start() -> _ = list_to_atom(\"x\" ++ integer_to_list(erlang:unique_integer())), "
             "timer:sleep(3), start(). ",

@@ -62,6 +62,10 @@ cases() ->
         {[queue], note, ~"drained in", #{
             suspects => [suspect(#{queue => fun(N) -> 60_000 - 10_000 * N end})]
         }},
+        %% It was drained meanwhile: bursts come.
+        {[queue], note, ~"comes and goes", #{
+            suspects => [suspect(#{queue => fun(N) -> element(N + 1, {1200, 4000, 1000, 2000, 3000}) end})]
+        }},
         {[call_cycle], critical, ~"orders waits for stock, stock waits for orders", #{
             calls => [
                 call(~"<0.1.0>", ~"<0.2.0>", ~"orders", ~"stock"),
