@@ -16,6 +16,8 @@
 -define(WORTH_SAYING, 0.1).
 %% The least waiting messages of a growing queue.
 -define(GROWS_BY, 10).
+%% The least windows.
+-define(GROWS_OVER, 2).
 -define(MOST, 5).
 
 -define(DIVIDE, ~"Make its callbacks shorter, or divide its work among several processes.").
@@ -56,7 +58,7 @@ of_row(#{arrival_rate := Arrivals, rate := Rate, queue_now := Queue} = Row) when
     is_number(Arrivals), Queue >= ?GROWS_BY
 ->
     Behind = Arrivals / max(Rate, 1.0e-9),
-    case Behind > dyno_finding_limits:value(server_behind) of
+    case Behind > dyno_finding_limits:value(server_behind) andalso grows(Row) of
         true ->
             Text = text("~ts come, ~ts are done: its queue of ~ts grows", [
                 dyno_unit:format(Arrivals, ~"1/s"), dyno_unit:format(Rate, ~"1/s"), number(Queue)
@@ -68,6 +70,13 @@ of_row(#{arrival_rate := Arrivals, rate := Rate, queue_now := Queue} = Row) when
 of_row(Row) ->
     busy(Row).
 
+%% A queue that comes down again does not grow, however the time ended.
+grows(#{sum := #{queue_lows := Lows}}) when length(Lows) >= ?GROWS_OVER ->
+    {Early, Late} = lists:split(length(Lows) div 2, Lows),
+    lists:min(Late) - lists:min(Early) >= ?GROWS_BY;
+grows(_Row) ->
+    false.
+
 busy(#{busy := Busy, rate := Rate, saturates_at := Times} = Row) when
     is_number(Busy), Busy >= ?WORTH_SAYING
 ->
@@ -78,7 +87,8 @@ busy(#{busy := Busy, rate := Rate, saturates_at := Times} = Row) when
             ]),
             [finding(saturated, server_full, warning, Text, #{value => Busy}, Row)];
         false when is_number(Times) ->
-            Text = text("saturates at ~ts times today's rate", [
+            Text = text("saturates at ~ts~ts times today's rate", [
+                [~"less than " || is_at_least(Row)],
                 float_to_binary(floor(Times * 10) / 10, [{decimals, 1}])
             ]),
             [finding(saturates, server_full, note, Text, #{value => Busy, advice => ~""}, Row)];
@@ -87,6 +97,9 @@ busy(#{busy := Busy, rate := Rate, saturates_at := Times} = Row) when
     end;
 busy(_Row) ->
     [].
+
+%% Not all callbacks were timed.
+is_at_least(Row) -> maps:get(missed, Row, 0) > 0.
 
 crashed(#{crashes := Crashes} = Row) ->
     Text = text("crashed ~ts: ~ts", [times(Crashes), maps:get(reasons, Row, ~"")]),
@@ -123,7 +136,7 @@ details(Row) ->
     Parts = [
         [Before, dyno_unit:format(Value, Unit)]
      || {Key, Least, Before, Unit} <- [
-            {busy, 0.0, "busy ", ~"ratio"},
+            {busy, 0.0, ["busy ", [~"at least " || is_at_least(Row)]], ~"ratio"},
             {blocked, 0.2, "blocked ", ~"ratio"},
             {queue_max, 2, "longest queue ", ~"count"}
         ],

@@ -112,6 +112,12 @@ columns({at_least, Of, Key}, _Sort) ->
         (#{missed := N, Key := Value}) when N > 0 -> Value;
         (_) -> undefined
     end}];
+columns({bound, Role, Of, Kind, Key}, _Sort) ->
+    {Suffix, Title} = map_get(Role, #{low => {"_low", ~"At least"}, high => {"_high", ~"At most"}}),
+    [{<<Of/binary, (list_to_binary(Suffix))/binary>>, Title, Kind,
+        #{role => Role, 'of' => Of, optional => true}, fun(Row) ->
+            maps:get(Key, Row, undefined)
+        end}];
 columns(Column, Sort) ->
     [column(Column, Sort)].
 
@@ -159,8 +165,10 @@ servers_spec() ->
             {at_least, ~"busy", busy}
         ] ++ times() ++ [
             {~"cpu", ~"CPU", ratio, cpu, none, ~"The share of the time on a processor."},
+            {bound, high, ~"cpu", ratio, cpu_high},
             {~"blocked", ~"Blocked", ratio, blocked, none,
                 ~"The share of the time in a callback, but not on a processor."},
+            {bound, low, ~"blocked", ratio, blocked_low},
             {~"queue_max", ~"Longest queue", count, queue_max, lower, ~"Messages that waited."},
             {~"queue_p50", ~"Queue p50", count, queue_p50, none, ~"When a message was taken."},
             {~"queue_p99", ~"Queue p99", count, queue_p99, none, ~"When a message was taken."},
@@ -182,6 +190,7 @@ servers_spec() ->
             {at_least, ~"wall", wall_ns},
             {~"cpu_time", ~"On the processor", ns, cpu_ns, none,
                 ~"Callbacks ran for so long of that; the rest they were blocked."},
+            {bound, high, ~"cpu_time", ns, cpu_ns_high},
             {~"words", ~"Words", {integer, ~"words"}, words, none, ~"Allocated on the heap."},
             {text, ~"module", ~"Module"},
             {text, ~"behaviour", ~"Behaviour"},
@@ -297,6 +306,7 @@ metric_list() ->
         end}
     ].
 
+%% Without a window nothing was observed.
 metrics(Total, Servers) ->
     Nodes = dyno_servers_total:nodes(Total),
     Windows = dyno_servers_total:windows(Total),
@@ -304,7 +314,7 @@ metrics(Total, Servers) ->
         dyno_recording_part:metric(
             Name, Title, Value(Nodes, Servers), Unit, Windows, ~"instrument"
         )
-     || {Name, Title, Unit, Value} <- metric_list()
+     || Windows > 0, {Name, Title, Unit, Value} <- metric_list()
     ].
 
 -spec callback_rate(dyno_servers_window:of_node()) -> float().
@@ -406,6 +416,7 @@ warnings(Total, #{lost := Lost, dropped := Dropped, sinks := Sinks}) ->
             [
                 {~"no_servers", None, []}
              || Servers =:= [],
+                Nodes =/= [],
                 lists:sum([dyno_servers_findings:unseen(OfNode) || OfNode <- Nodes]) =:= 0
             ],
             [

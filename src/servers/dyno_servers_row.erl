@@ -22,6 +22,9 @@ time: one that is 62 % busy saturates at 1.6 times its rate.
 -doc "The sort keys of rows.".
 -type key() :: busy | rate | p99 | max | queue | delay | cpu | words | exceptions | name.
 
+%% A window may be a little longer than the lives in it.
+-define(WHOLE, 0.9).
+
 -doc "The figures of a sum over a time.".
 -spec row(dyno_servers_window:sum(), DurationNs :: non_neg_integer()) -> row().
 row(Sum, DurationNs) ->
@@ -30,18 +33,23 @@ row(Sum, DurationNs) ->
     #{callbacks := Callbacks, queue := Queue} = Sum,
     Same = maps:with(
         [
-            processes, wall_ns, cpu_ns, words, crashes, alive, missed, queue_now, queue_max,
+            processes, wall_ns, words, crashes, alive, missed, queue_now, queue_max,
             delay_unknown, why
         ],
         Sum
     ),
     #{measured := Measured} = Sum,
     Counted = counted_ns(Sum, DurationNs),
-    Numbers = known(Measured, callback(dyno_servers_window:all_callbacks(Sum), Counted)),
-    Row = (maps:merge(Labels, maps:merge(Same, Numbers)))#{
-        busy => dyno_servers_window:share(BusyNs, BusyOfNs),
-        cpu => dyno_servers_window:share(CpuNs, CpuOfNs),
-        blocked => blocked({BusyNs, BusyOfNs}, {CpuNs, CpuOfNs}),
+    All = dyno_servers_window:all_callbacks(Sum#{
+        callbacks := dyno_servers_window:known_cpu(Sum)
+    }),
+    Numbers = known(Measured, callback(All, Counted)),
+    Lived = lived(Sum, DurationNs),
+    Share = fun(Ns, OfNs) -> of_life(dyno_servers_window:share(Ns, OfNs), Lived) end,
+    {Busy, OnCpu} = {Share(BusyNs, BusyOfNs), Share(CpuNs, CpuOfNs)},
+    Cpu = cpu(Sum, #{cpu => OnCpu, cpu_ns => CpuNs, blocked => blocked(Busy, OnCpu)}),
+    Row = (maps:merge(maps:merge(Labels, Cpu), maps:merge(Same, Numbers)))#{
+        busy => Busy,
         queue_p50 => quantile(0.5, Queue),
         queue_p99 => quantile(0.99, Queue),
         waited_p50 => dyno_agent_server_parts:waited(0.5, Sum),
@@ -51,10 +59,28 @@ row(Sum, DurationNs) ->
         running => running(map_get(running, Sum)),
         exceptions => lists:sum([N || #{exceptions := N} <- Callbacks]),
         reasons => joined(map_get(reasons, Sum)),
-        arrival_rate => rate(map_get(arrived, Sum), Counted),
+        arrival_rate => arrivals(map_get(rate, Numbers), map_get(grown, Sum), DurationNs),
         measured => joined(lists:sort([atom_to_binary(M) || M <- Measured]))
     },
-    Row#{service_rate => service_rate(Row), saturates_at => saturates_at(Row)}.
+    Row#{service_rate => service_rate(All, Sum), saturates_at => saturates_at(Row)}.
+
+%% Messages are done in the time in which they are counted, and the queue grows all of the time.
+arrivals(Rate, Grown, DurationNs) when is_number(Rate), is_number(Grown) ->
+    max(0.0, Rate + rate(Grown, DurationNs));
+arrivals(_Rate, _Grown, _DurationNs) ->
+    undefined.
+
+%% A call in a dirty scheduler may wait for the system.
+cpu(Sum, #{cpu := Cpu, cpu_ns := Ns, blocked := Blocked} = Known) ->
+    case dyno_servers_window:is_dirty(Sum) of
+        false ->
+            Known;
+        true ->
+            #{
+                cpu => undefined, cpu_high => Cpu, cpu_ns => undefined, cpu_ns_high => Ns,
+                blocked => undefined, blocked_low => Blocked
+            }
+    end.
 
 delay_method(#{delay := #{count := Count}, delay_unknown := Unknown} = Sum) when Unknown > 0 ->
     text("at least: the waiting of ~b of ~b messages is not known; ~ts", [
@@ -78,12 +104,12 @@ known(_Measured, Numbers) -> Numbers.
 
 -doc "A row for each callback of a sum.".
 -spec callbacks(dyno_servers_window:sum(), DurationNs :: non_neg_integer()) -> [row()].
-callbacks(#{callbacks := Callbacks, labels := Labels} = Sum, DurationNs) ->
+callbacks(#{labels := Labels} = Sum, DurationNs) ->
     [
         (maps:merge(Same, callback(Callback, counted_ns(Sum, DurationNs))))#{
             callback => Name, wall_ns => wall(Callback)
         }
-     || #{name := Name, count := Count} = Callback <- Callbacks,
+     || #{name := Name, count := Count} = Callback <- dyno_servers_window:known_cpu(Sum),
         Count > 0,
         Same <- [maps:merge(Labels, maps:with([exceptions, stops, cpu_ns, words], Callback))]
     ].
@@ -151,11 +177,18 @@ running(#{callback := Name, ns := Ns}) ->
 running(none) ->
     undefined.
 
+%% Like its rate, the shares of one process are of the whole time, and of several of their lives.
+lived(#{processes := 1, process_ns := Ns}, DurationNs) when Ns < ?WHOLE * DurationNs ->
+    Ns / DurationNs;
+lived(_Sum, _DurationNs) ->
+    1.
+
+of_life(undefined, _Lived) -> undefined;
+of_life(Share, Lived) -> Share * Lived.
+
 %% Two clocks: the processor's may be ahead a little.
-blocked({BusyNs, BusyOfNs}, {CpuNs, CpuOfNs}) when is_number(BusyNs), is_number(CpuNs) ->
-    max(0.0, BusyNs / max(1, BusyOfNs) - CpuNs / max(1, CpuOfNs));
-blocked(_, _) ->
-    undefined.
+blocked(Busy, Cpu) when is_number(Busy), is_number(Cpu) -> max(0.0, Busy - Cpu);
+blocked(_, _) -> undefined.
 
 rate(undefined, _DurationNs) -> undefined;
 rate(Count, DurationNs) -> Count * 1.0e9 / max(1, DurationNs).
@@ -163,11 +196,11 @@ rate(Count, DurationNs) -> Count * 1.0e9 / max(1, DurationNs).
 joined([]) -> undefined;
 joined(Texts) -> iolist_to_binary(lists:join(", ", Texts)).
 
-service_rate(#{alive := Alive, mean := Mean, processes := Processes}) when
-    is_number(Mean), Mean > 0, Alive > 0
+service_rate(#{count := Count, missed := Missed, wall := #{sum := Ns}}, Sum) when
+    Count > Missed, Ns > 0, map_get(alive, Sum) > 0
 ->
-    Processes * 1.0e9 / Mean;
-service_rate(_) ->
+    map_get(processes, Sum) * (Count - Missed) * 1.0e9 / Ns;
+service_rate(_, _) ->
     undefined.
 
 saturates_at(#{alive := 0}) ->

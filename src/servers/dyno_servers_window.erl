@@ -14,7 +14,7 @@ Windows begin and end at whole multiples of the interval, so those of several no
 """.
 
 -export([new/1, sums/2, for_sinks/2, groups/0, group/2, group/3, add/3, all_callbacks/1]).
--export([share/2, pid/1]).
+-export([share/2, pid/1, known_cpu/1, is_dirty/1]).
 -export_type([window/0, of_node/0, group/0, sum/0, callback/0, stage/0, histogram/0]).
 
 -type window() :: #{
@@ -46,6 +46,8 @@ Windows begin and end at whole multiples of the interval, so those of several no
     crashes := non_neg_integer(),
     reasons := [binary()],
     measured := [hook | call_time | none],
+    %% The shortest queue in each window, or in a few.
+    queue_lows := [non_neg_integer(), ...],
     callbacks := [callback()],
     stage := none | stage(),
     atom() => term()
@@ -74,7 +76,8 @@ Windows begin and end at whole multiples of the interval, so those of several no
     missed,
     asked_ns,
     words,
-    arrived,
+    grown,
+    dirty,
     served,
     why,
     tags,
@@ -83,8 +86,10 @@ Windows begin and end at whole multiples of the interval, so those of several no
 %% Kinds of messages kept in a sum: those with the most time.
 -define(MOST_TAGS, 20).
 -define(MOST_REASONS, 3).
-%% A server's own begin and end are no messages; a stage ran no callback for the last one.
--define(NO_MESSAGE, [~"init", ~"terminate", ~"(no callback)"]).
+-define(MOST_LOWS, 60).
+%% A server's own begin and end are no messages; a supervisor starts a child in another callback; a
+%% stage ran no callback for the last one.
+-define(NO_MESSAGE, [~"init", ~"terminate", ~"start child", ~"(no callback)"]).
 
 -doc "All groups.".
 -spec groups() -> [group(), ...].
@@ -165,7 +170,9 @@ unbounded. Returns the known names, too.
 for_sinks(#{servers := Servers}, Before) ->
     Names = dyno_servers_names:add(Servers, Before),
     Sums = [
-        Sum#{busy => share(BusyNs, OfNs), delay := told_delay(Sum)}
+        Sum#{
+            busy => share(BusyNs, OfNs), delay := told_delay(Sum), callbacks := known_cpu(Sum)
+        }
      || #{busy_ns := BusyNs, busy_of_ns := OfNs} = Sum <- group(sink, Servers, Names)
     ],
     {Sums, Names}.
@@ -173,6 +180,21 @@ for_sinks(#{servers := Servers}, Before) ->
 %% A sink cannot show that a value is a lower bound.
 told_delay(#{delay := Delay, delay_unknown := 0}) -> Delay;
 told_delay(_InPart) -> none.
+
+-doc """
+The callbacks, without the processor time if this is an upper bound only: calls in dirty schedulers
+may wait for the system.
+""".
+-spec known_cpu(sum()) -> [callback()].
+known_cpu(#{callbacks := Callbacks} = Sum) ->
+    case is_dirty(Sum) of
+        true -> [Of#{cpu_ns := undefined} || Of <- Callbacks];
+        false -> Callbacks
+    end.
+
+-doc "Whether its callbacks run in dirty schedulers. Seen once, that may be chance.".
+-spec is_dirty(#{dirty := non_neg_integer(), _ => _}) -> boolean().
+is_dirty(#{dirty := Seen}) -> Seen > 1.
 
 %% Sums
 
@@ -196,6 +218,7 @@ of_server(#{pid := Pid, module := Module} = Server, #{node := Node} = Window) ->
         crashes => length([State || State =:= crashed]),
         reasons => [Reason || State =:= crashed, #{reason := <<Reason/binary>>} <- [Server]],
         looks_apart_ns => map_get(looks_apart_ns, Window),
+        queue_lows => [map_get(queue_low, Server)],
         measured => [Measured]
     }.
 
@@ -235,6 +258,8 @@ add(pid, _How, A, _B) -> A;
 add(Key, _How, A, B) when Key =:= queue_max; Key =:= looks_apart_ns -> max(A, B);
 add(reasons, _How, A, B) -> lists:sublist(lists:uniq(A ++ B), ?MOST_REASONS);
 add(measured, _How, A, B) -> lists:usort(A ++ B);
+add(queue_lows, process, A, B) -> [lists:min(A ++ B)];
+add(queue_lows, later, A, B) -> fewer(A ++ B);
 add(callbacks, _How, A, B) -> callbacks(A, B);
 add(tags, _How, A, B) -> tags(A, B);
 add(subscriptions, _How, A, B) -> together([from, to], A ++ B);
@@ -247,6 +272,12 @@ add(_Key, _How, #{count := _} = A, B) -> dyno_histogram:merge(A, B);
 %% A method, or a reason.
 add(_Key, _How, A, _B) when is_binary(A) -> A;
 add(_Key, _How, A, B) -> plus(A, B).
+
+fewer(Lows) when length(Lows) =< ?MOST_LOWS -> Lows;
+fewer(Lows) -> by_twos(Lows).
+
+by_twos([A, B | Lows]) -> [min(A, B) | by_twos(Lows)];
+by_twos(Last) -> Last.
 
 longest(none, B) -> B;
 longest(#{ns := A} = Running, #{ns := B}) when A >= B -> Running;
@@ -279,14 +310,17 @@ all_callbacks(#{callbacks := Callbacks}) ->
     ],
     lists:foldl(fun(Callback, Sum) -> both(Sum, Callback) end, None, Messages).
 
-%% A message of an event manager counts once, not again for each handler.
+%% Each message counts once: not again for a continuation or for each handler of an event manager.
 message(#{name := Name} = Callback, true) ->
     case binary:match(Name, ~": ") of
         nomatch -> Callback;
         _ -> Callback#{count := 0}
     end;
-message(Callback, false) ->
-    Callback.
+message(#{name := Name} = Callback, false) ->
+    case dyno_agent_server_process:is_message(Name) of
+        true -> Callback;
+        false -> Callback#{count := 0, missed := 0}
+    end.
 
 tags(As, []) ->
     As;

@@ -41,6 +41,8 @@ value(caller, undefined, _) -> ~"the start of the process";
 value(stack, Frames, _) -> [frame(Frame) || Frame <- Frames];
 value(Key, Term, Of) when Key =:= value; Key =:= message; Key =:= to -> text(term(Term, Of));
 value(functions, Functions, _) -> [latency(MFA, Of) || MFA := Of <- Functions];
+value(open, Open, _) ->
+    [Of#{function => dyno_agent_name:mfa(MFA)} || MFA := Of <- maps:iterator(Open, ordered)];
 value(values, Values, Of) ->
     lists:reverse(lists:sort([[Count, text(term(Value, Of))] || {Value, Count} <- Values]));
 value(reason, {Limit, Value}, _) when is_integer(Value) -> #{limit => Limit, value => Value};
@@ -173,7 +175,7 @@ atoms(Key, Text) when
     end;
 atoms(Key, #{} = Map) when Key =:= reason; Key =:= visit ->
     known(Map);
-atoms(functions, [_ | _] = Functions) ->
+atoms(Key, [_ | _] = Functions) when Key =:= functions; Key =:= open ->
     [known(Function) || #{} = Function <- Functions];
 atoms(_Key, Value) ->
     Value.
@@ -209,6 +211,8 @@ kind(call) -> text_or_null;
 kind(stack) -> texts;
 kind(values) -> counts;
 kind(functions) -> functions;
+kind(open) -> open;
+kind(sampled) -> boolean;
 kind(class) -> atom;
 kind(reason) -> reason;
 kind(visit) -> map;
@@ -220,6 +224,8 @@ is_kind(text_or_null, Value) -> is_binary(Value) orelse Value =:= null;
 is_kind(texts, Value) -> is_list(Value) andalso lists:all(fun is_binary/1, Value);
 is_kind(counts, Value) -> is_list(Value) andalso lists:all(fun is_count/1, Value);
 is_kind(functions, Value) -> is_list(Value) andalso lists:all(fun is_function_of/1, Value);
+is_kind(open, Value) -> is_list(Value) andalso lists:all(fun is_open/1, Value);
+is_kind(boolean, Value) -> is_boolean(Value);
 is_kind(atom, Value) -> is_atom(Value);
 is_kind(map, Value) -> is_map(Value);
 is_kind(reason, #{limit := Limit} = Reason) ->
@@ -231,6 +237,11 @@ is_kind(reason, _Value) -> false;
 is_kind(any, _Value) -> true.
 
 limits() -> [count, for_ms, rate, queue, bytes, open].
+
+is_open(#{function := Name, count := N, ns := Ns}) ->
+    is_binary(Name) andalso is_integer(N) andalso is_integer(Ns);
+is_open(_Other) ->
+    false.
 
 is_count([Count, Text]) -> is_integer(Count) andalso is_binary(Text);
 is_count(_Other) -> false.

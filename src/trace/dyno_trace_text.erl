@@ -105,13 +105,14 @@ other(#{event := slow, duration_ns := Ns} = Item, Text) ->
     [[head(Item, Text), What, " took ", duration(Ns)]];
 other(#{event := latency, of_what := second, functions := Functions} = Item, Text) ->
     [
-        [moment(Item, Text), io_lib:format("~b calls", [Count]), "  p50 ", duration(P50), "  p99 ",
+        [moment(Item, Text), calls(Count, Item), "  p50 ", duration(P50), "  p99 ",
             duration(P99), "  max ", duration(Max), "  ", Function]
      || #{count := Count, p50 := P50, p99 := P99, max := Max, function := Function} <- Functions
     ];
-other(#{event := latency, functions := Functions, node := Node}, Text) ->
+other(#{event := latency, functions := Functions, node := Node} = Item, Text) ->
     At = [[" at ", Node] || map_get(nodes, Text)],
-    lists:append([histogram(Function, At) || Function <- Functions]);
+    lists:append([histogram(Function, At, Item) || Function <- Functions]) ++
+        [open(Function, At) || Function <- maps:get(open, Item, [])];
 other(#{event := argument, of_what := second, values := Values} = Item, Text) when Values =/= [] ->
     Counted = [[Value, " ", times(N)] || [N, Value] <- most(Values)],
     [[moment(Item, Text), lists:join(", ", Counted)]];
@@ -160,13 +161,23 @@ ended(#{duration_ns := Ns} = End) ->
 
 duration(Ns) -> dyno_unit:format(Ns, ~"ns").
 
-histogram(#{function := Function, count := Count, bars := Bars} = Of, At) ->
+%% Of those that are called often only a part is seen.
+calls(Count, #{sampled := true}) -> io_lib:format("at least ~b calls", [Count]);
+calls(Count, _Item) -> io_lib:format("~b calls", [Count]).
+
+open(#{function := Function, count := 1, ns := Ns}, At) ->
+    [Function, At, ": 1 call has not returned, for ", duration(Ns)];
+open(#{function := Function, count := Count, ns := Ns}, At) ->
+    Calls = io_lib:format(": ~b calls have not returned, for up to ", [Count]),
+    [Function, At, Calls, duration(Ns)].
+
+histogram(#{function := Function, count := Count, bars := Bars} = Of, At, Item) ->
     #{mean := Mean, p50 := P50, p90 := P90, p99 := P99, max := Max} = Of,
     Most = lists:max([N || [_, N] <- Bars]),
     [
         "",
-        [Function, At, io_lib:format(": ~b calls", [Count]), ", mean ", duration(Mean), ", p50 ",
-            duration(P50), ", p90 ", duration(P90), ", p99 ", duration(P99), ", max ",
+        [Function, At, ": ", calls(Count, Item), ", mean ", duration(Mean), ", p50 ", duration(P50),
+            ", p90 ", duration(P90), ", p99 ", duration(P99), ", max ",
             duration(Max)]
         | [
             ["  < ", string:pad(duration(High), 8, leading), " ", bar(N, Most), " ",
@@ -176,7 +187,7 @@ histogram(#{function := Function, count := Count, bars := Bars} = Of, At) ->
     ].
 
 distribution(
-    #{argument := N, values := Values, others := Others, node := Node}, #{nodes := Nodes}
+    #{argument := N, values := Values, others := Others, node := Node} = Item, #{nodes := Nodes}
 ) ->
     Total = lists:sum([Count || [Count, _] <- Values]) + Others,
     Most = lists:max([Count || [Count, _] <- Values]),
@@ -184,8 +195,8 @@ distribution(
     Rest = Total - lists:sum([Count || [Count, _] <- Shown]),
     [
         "",
-        [io_lib:format("argument ~b", [N]), [[" at ", Node] || Nodes],
-            io_lib:format(": ~b calls, ~b values", [Total, length(Values)])]
+        [io_lib:format("argument ~b", [N]), [[" at ", Node] || Nodes], ": ", calls(Total, Item),
+            $,, [" more than" || Others > 0], io_lib:format(" ~b values", [length(Values)])]
         | [
             [io_lib:format("~5.1f % ", [100 * Count / Total]), bar(Count, Most), " ", Value]
          || [Count, Value] <- Shown
@@ -200,9 +211,10 @@ times(N) -> [integer_to_list(N), "x"].
 
 -doc "The reason of a node's end, and items not shown, in a sentence.".
 -spec ending(dyno_trace_item:t()) -> unicode:chardata().
-ending(#{event := stopped, reason := Reason} = Stopped) ->
+ending(#{event := stopped, reason := #{limit := Limit} = Reason} = Stopped) ->
     Dropped = maps:get(dropped, Stopped, 0) + maps:get(not_shown, Stopped, 0),
     [
+        ["at least " || #{sampled := true, count := N} <- [Stopped], N > 0, Limit =:= for_ms],
         why(Reason, maps:get(count, Stopped, 0)),
         observed(Reason, Stopped),
         [io_lib:format("; ~b more events were dropped", [Dropped]) || Dropped > 0],

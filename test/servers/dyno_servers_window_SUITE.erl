@@ -26,6 +26,7 @@ groups() ->
             a_stage_tells_what_it_is_later,
             sinks_get_no_pids,
             says_when_it_saturates,
+        grows_if_it_does_not_come_down,
             blocked_is_what_is_not_on_a_processor,
             without_wall_time_the_processor_tells,
             what_is_not_looked_at_is_not_none,
@@ -84,6 +85,7 @@ server(Name, Module, Callbacks) ->
         callbacks => Callbacks,
         queue_now => 0,
         queue_max => 3,
+        queue_low => 0,
         queue => none,
         delay => snapshot([1000, 2000]),
         delay_method => ~"exact",
@@ -97,7 +99,8 @@ server(Name, Module, Callbacks) ->
         missed => 0,
         cpu_ns => WallNs div 4,
         words => 100,
-        arrived => lists:sum([N || #{count := N} <- Callbacks]),
+        grown => 0,
+        dirty => 0,
         served => lists:sum([N || #{count := N} <- Callbacks]),
         tags => [],
         stage => none
@@ -294,11 +297,33 @@ says_when_it_saturates(_Config) ->
     ?assertEqual(~"a: saturated: busy all of the time, at 10 /s", At(999_999_990, Same)),
     ?assertEqual(none, At(1_000_000, Same)),
     %% Times are those of buckets: their sum may be more than there was.
-    [#{busy := 1.0}] = rows(process, [server(~"a", x, [callback(~"handle_call", [1_016_000_000])])]),
-    Grows = fun(Server) ->
-        Server#{arrived := 30, queue_now := 20, queue_max := 20}
+    [#{busy := 1.0}] = rows(process, [server(~"a", x, [callback(~"handle_call", [1_016_000_000])])]).
+
+%% A queue that goes up and down ends anywhere.
+grows_if_it_does_not_come_down(_Config) ->
+    Server = server(~"a", x, [callback(~"handle_call", lists:duplicate(10, 62_000_000))]),
+    Said = fun(Queues) ->
+        [Sum | Sums] = [
+            Of
+         || {Low, Now} <- Queues,
+            Of <- dyno_servers_window:sums(
+                process,
+                dyno_servers_window:new([
+                    window([Server#{grown := 20, queue_low := Low, queue_now := Now}])
+                ])
+            )
+        ],
+        Add = fun(Later, Before) -> dyno_servers_window:add(later, Before, Later) end,
+        All = lists:foldl(Add, Sum, Sums),
+        said((dyno_servers_row:row(All, length(Queues) * ?SECOND))#{sum => All})
     end,
-    ?assertEqual(~"a: 30 /s come, 10 /s are done: its queue of 20 grows", At(620_000_000, Grows)).
+    Grows = [{20 * N, 20 * (N + 1)} || N <- lists:seq(0, 99)],
+    ?assertEqual(~"a: 30 /s come, 10 /s are done: its queue of 40 grows", Said(lists:sublist(Grows, 2))),
+    ?assertEqual(~"a: 30 /s come, 10 /s are done: its queue of 2000 grows", Said(Grows)),
+    ?assertMatch(<<"a: saturates", _/binary>>, Said(lists:sublist(Grows, 1))),
+    ?assertMatch(<<"a: saturates", _/binary>>, Said([{0, 20}, {0, 5}, {4, 7}, {0, 40}])),
+    %% It comes down between two windows only.
+    ?assertMatch(<<"a: saturates", _/binary>>, Said([{0, 20}, {20, 40}, {15, 21}, {0, 0}, {0, 50}])).
 
 %% With what to do, and with the limit if it is beyond that.
 said(Row) ->

@@ -209,7 +209,7 @@ an_alarm_stays_while_nothing_is_known(_Config) ->
                     measured => [hook], callbacks => [], reasons => [], running => none,
                     queue_now => Queue, queue_max => Queue, queue => none, delay => none,
                     delay_unknown => 0,
-                    delay_method => ~"", why => undefined, arrived => 0, wall_ns => 0,
+                    delay_method => ~"", why => undefined, grown => 0, dirty => 0, queue_lows => [0], wall_ns => 0,
                     busy_ns => Busy, busy_of_ns => 1_000_000_000, cpu_ns => undefined,
                     cpu_of_ns => 0, words => undefined, asked_ns => undefined,
                     process_ns => 1_000_000_000, counted_ns => 1_000_000_000

@@ -7,7 +7,7 @@
 %% `existing` stops all schedulers for 0.3 us a process. One by one, flags cost 0.2 us (OTP 29) to
 %% 0.6 us (OTP 27) a process, and stop nothing.
 
--export([all/3, existing/3]).
+-export([all/3, existing/3, audible/2]).
 
 %% With fewer processes the schedulers stop for at most 3 ms, and all flags start at once.
 -define(MANY, 10_000).
@@ -27,6 +27,16 @@ existing(Session, How, Flags) ->
         true -> one_by_one(Session, How, Flags);
         false -> trace:process(Session, existing, How, Flags)
     end.
+
+-doc """
+Ends `silent` of all processes. `New`: the flags of processes that begin later. To take a flag of
+theirs makes the runtime forget their tracer, so they are set again.
+""".
+-spec audible(trace:session(), New :: [atom()]) -> ok.
+audible(Session, New) ->
+    _ = all(Session, false, [silent]),
+    _ = [trace:process(Session, new, true, New) || New =/= []],
+    ok.
 
 is_large() -> erlang:system_info(process_count) > ?MANY.
 

@@ -155,12 +155,12 @@ describe(Pid, Applications) ->
             with_system(process(Pid, Info, Application), Applications#{Leader => Application})
     end.
 
--doc "Describes a server that ended before it could be asked, from its module.".
--spec ended(pid(), {gen_server | gen_statem, module()}) -> process().
-ended(Pid, {Behaviour, Module}) ->
+-doc "Describes a server that ended before it could be asked, from its module and registered name.".
+-spec ended(pid(), {gen_server | gen_statem, module(), Registered :: atom()}) -> process().
+ended(Pid, {Behaviour, Module, Registered}) ->
     served(#{
         pid => Pid,
-        registered => undefined,
+        registered => Registered,
         label => undefined,
         module => Module,
         behaviour =>

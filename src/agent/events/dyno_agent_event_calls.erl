@@ -9,7 +9,7 @@ With `return_trace` a call returns after the calls that it made, also after a ta
 exception leaves a call, its unreturned inner calls are dropped.
 """.
 
--export([new/0, call/5, return/3, size/1, depth/2, same/3]).
+-export([new/0, call/5, return/3, size/1, depth/2, same/3, open/1]).
 -export_type([t/0]).
 
 -opaque t() :: #{
@@ -57,3 +57,7 @@ depth(Pid, #{calls := Calls}) -> length(maps:get(Pid, Calls, [])).
 -spec same({pid(), mfa()}, Most :: pos_integer(), t()) -> non_neg_integer().
 same({Pid, MFA}, Most, #{calls := Calls}) ->
     length([x || {Of, _, _} <- lists:sublist(maps:get(Pid, Calls, []), Most), Of =:= MFA]).
+
+-doc "All open calls.".
+-spec open(t()) -> [{pid(), mfa(), Start :: integer()}].
+open(#{calls := Calls}) -> [{Pid, MFA, Start} || Pid := Of <- Calls, {MFA, Start, _} <- Of].

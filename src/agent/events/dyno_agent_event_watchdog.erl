@@ -22,7 +22,7 @@ Processes of dyno, of kernel and of the runtime are traced only if named.
 
 -behaviour(gen_server).
 
--export([start_link/1, change/3, stop/1]).
+-export([start_link/1, change/3, stop/1, flags_of_new/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 -export_type([config/0, plan/0, limits/0]).
 
@@ -109,7 +109,7 @@ init(#{owner := Owner, consumer := Consumer, plan := #{processes := Selectors} =
             _ = erlang:send_after(?LOOK_MS, self(), look),
             _ = is_integer(ForMs) andalso erlang:send_after(ForMs, self(), for_ms),
             ok = patterns(Session, Plan),
-            _ = Selectors =/= none andalso dyno_agent_flags:all(Session, false, [silent]),
+            _ = Selectors =/= none andalso dyno_agent_flags:audible(Session, flags_of_new(Plan)),
             {ok, #{
                 owner => Owner,
                 session => Session,
@@ -135,6 +135,15 @@ processes(Session, #{processes := Selectors, flags := More}) ->
             N;
         _ ->
             chosen(Session, Flags, Selectors)
+    end.
+
+-doc "The flags of processes that begin later; none if they are not traced.".
+-spec flags_of_new(#{processes := none | [dyno_agent_process_filter:selector()], _ => _}) ->
+    [atom()].
+flags_of_new(#{processes := Selectors, flags := Flags}) ->
+    case Selectors =:= [] orelse Selectors =/= none andalso lists:member(new, Selectors) of
+        true -> [monotonic_timestamp | Flags];
+        false -> []
     end.
 
 chosen(Session, Flags, Selectors) ->

@@ -17,7 +17,7 @@
 -export([new/0, begin_callback/3, end_callback/3, record/5, add/3, put/3, get/2]).
 -export([skip/1, stand_for_skipped/1, scaled/1, hook_ends/2, seen_idle/2]).
 %% The instrument's
--export([under_way/1, hook_gone/1, hook_begins/1, blocks/1, ask_idle/3, see_idle/3]).
+-export([under_way/1, hook_gone/1, hook_begins/1, first/1, blocks/1, ask_idle/3, see_idle/3]).
 -export([read/2, histogram/1, lengths/1, index/1, bounds/1]).
 -export_type([t/0, blocks/0, series/0, peer/0, values/0, histogram/0]).
 
@@ -27,7 +27,15 @@
 -type blocks() :: #{non_neg_integer() => pos_integer()}.
 
 -type number_name() ::
-    queue_max | delay_error | coarse | buffered | skipped | untimed | {events | demand, peer()}.
+    queue_max
+    | delay_error
+    | coarse
+    | buffered
+    | skipped
+    | untimed
+    | first
+    | dirty
+    | {events | demand, peer()}.
 
 -doc "Another stage of GenStage, numbered as met; the last number is all others.".
 -type peer() :: 1..20.
@@ -37,6 +45,8 @@
     queue_max := non_neg_integer(),
     delay_error := non_neg_integer(),
     untimed := non_neg_integer(),
+    %% How often the process was seen in a dirty scheduler.
+    dirty := non_neg_integer(),
     events := #{peer() => pos_integer()},
     demand := #{peer() => pos_integer()}
 }.
@@ -121,7 +131,16 @@ hook_gone(Counters) ->
 -spec hook_begins(t()) -> ok.
 hook_begins(Counters) ->
     ok = atomics:put(Counters, ?BEGUN, 0),
+    ok = put(Counters, first, 0),
     atomics:put(Counters, ?GONE, 0).
+
+-doc "The hook's first message.".
+-spec first(t()) -> none | SinceBase :: pos_integer().
+first(Counters) ->
+    case get(Counters, first) of
+        0 -> none;
+        SinceBase -> SinceBase
+    end.
 
 -doc """
 Asks an idle process for its queue; `asked` if another process waits for its answer already. Idle:
@@ -204,6 +223,8 @@ number(coarse) -> 6;
 number(buffered) -> 7;
 number(skipped) -> 48;
 number(untimed) -> 49;
+number(first) -> 55;
+number(dirty) -> 56;
 number({events, Peer}) -> 7 + Peer;
 number({demand, Peer}) -> 27 + Peer.
 
@@ -254,7 +275,8 @@ record_new(Counters, Key, Index, Count, Blocks) ->
 
 -spec read(restart | go_on, t() | none) -> values().
 read(_How, none) ->
-    #{series => #{}, queue_max => 0, delay_error => 0, untimed => 0, events => #{}, demand => #{}};
+    Numbers = maps:from_keys([queue_max, delay_error, untimed, dirty], 0),
+    Numbers#{series => #{}, events => #{}, demand => #{}};
 read(How, Counters) ->
     Read = fun(Position) -> read(How, Counters, Position) end,
     Values = values(Counters, Read),
@@ -300,7 +322,7 @@ values(Counters, Read) ->
     BySeries = maps:groups_from_list(
         fun({Series, _}) -> Series end, fun({_, Bucket}) -> Bucket end, Fine ++ coarse(Read)
     ),
-    Numbers = #{Name => Read(number(Name)) || Name <- [queue_max, delay_error, untimed]},
+    Numbers = #{Name => Read(number(Name)) || Name <- [queue_max, delay_error, untimed, dirty]},
     Numbers#{
         series => maps:map(fun(_, Buckets) -> lists:sort(Buckets) end, BySeries),
         events => peers(events, Read),

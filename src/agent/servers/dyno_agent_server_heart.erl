@@ -13,8 +13,11 @@
 %%
 %% A wait that begins and ends between two looks is not seen: each window tells the longest distance
 %% between looks.
+%%
+%% Another process asks those in a long callback whether they are in a dirty scheduler: there the
+%% runtime counts a wait for the system as running. Only this process waits for their answers.
 
--export([start/1, stop/1, beats/1, looks/2]).
+-export([start/1, stop/1, beats/1, looks/2, asks/1]).
 -export([took_ns/1, apart_ns/2]).
 
 %% Numbers in `control` of the hooks.
@@ -32,6 +35,8 @@
 %% A looker that is later than this waits for an answer.
 -define(LATE_MS, 40).
 -define(PAUSE_NS, 2_000_000).
+-define(ASK_MS, 20).
+-define(ASKED, 8).
 
 -spec start(dyno_agent_server_hook:shared()) -> pid().
 start(Shared) ->
@@ -56,6 +61,7 @@ apart_ns(restart, #{control := Control}) -> atomics:exchange(Control, ?APART, 0)
 
 -spec beats(dyno_agent_server_hook:shared()) -> no_return().
 beats(Shared) ->
+    _ = spawn_link(?MODULE, asks, [Shared]),
     ok = begin_turn(Shared),
     beats(now_ns(), Shared).
 
@@ -133,6 +139,36 @@ look({Pid, Counters}, #{clock := Clock} = Shared) ->
 %% The queue was empty when asked, and has this length at the answer.
 seen(0, Asked, _Shared) -> {Asked, 0};
 seen(Queue, _Asked, Shared) -> {since_clock(Shared), Queue}.
+
+%% Asking
+
+-spec asks(dyno_agent_server_hook:shared()) -> no_return().
+asks(Shared) ->
+    process_flag(priority, high),
+    asks_again(Shared).
+
+asks_again(#{control := Control} = Shared) ->
+    Begun = now_ns(),
+    Long = [
+        {rand:uniform(), Pid, Counters}
+     || {Pid, Counters} <- dyno_agent_server_names:hooked(Shared),
+        {begun, Since, _} <- [dyno_agent_server_counters:under_way(Counters)],
+        since_clock(Shared) - Since > ?PAUSE_NS
+    ],
+    TookNs = now_ns() - Begun,
+    ok = atomics:add(Control, ?TOOK, TookNs),
+    lists:foreach(fun ask_dirty/1, lists:sublist(lists:sort(Long), ?ASKED)),
+    timer:sleep(max(?ASK_MS, ?SHARE * TookNs div 1_000_000)),
+    asks_again(Shared).
+
+ask_dirty({_, Pid, Counters}) ->
+    Reductions = process_info(Pid, reductions),
+    Before = {process_info(Pid, status), Reductions},
+    Answer = dyno_agent_stack_question:ask(Pid, []),
+    case dyno_agent_stack_question:where(Answer, Pid, Before) of
+        {ran, dirty, _, _} -> dyno_agent_server_counters:add(Counters, dirty, 1);
+        _ -> ok
+    end.
 
 since_clock(#{clock := Clock}) -> now_ns() - Clock.
 

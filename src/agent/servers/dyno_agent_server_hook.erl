@@ -14,9 +14,8 @@
 %% gen_event reports only the begin, so event managers get no hook. If a callback raises an
 %% exception, there is no end: the begin stays in the counters, for the instrument.
 %%
-%% sys drops a debug function that returns `done` or fails. So a hook goes with the first message
-%% after its deadline, which it records in its counters, and also if this module has been removed.
-%% The function is external, because a purge of the module kills processes that hold a local fun.
+%% sys drops a debug function that returns `done` or fails: a hook goes with the first message after
+%% its deadline, or if this module was removed. A purge kills processes that hold a local function.
 %%
 %% Only random messages, one in `rarity` + 1, get a close look: queue length, delay, deadline. The
 %% rarity follows the message rate; each look stands for that number of messages. The first message
@@ -96,8 +95,7 @@ asking and asked stage. `each`: the process that gets single calls.
     hook :: #hook{}
 }).
 
-%% 1 to ?MOST are callbacks with kinds of messages; up to ?REST callbacks without a place of their
-%% own.
+%% Up to ?MOST are callbacks with kinds of messages, up to ?REST callbacks without.
 -define(MOST, 20).
 -define(REST, 26).
 -define(QUEUE, 28).
@@ -200,14 +198,18 @@ event(Hot, {continue, Term}, _Name) ->
 event(#hot{begun = 0} = Hot, {in, {Type, _} = Event, State}, _Name) ->
     Now = erlang:monotonic_time(nanosecond),
     begins(in_state(State, Type), none, Event, Now, Hot#hot{event = Event});
-event(#hot{event = Begun} = Hot, {Done, Event, State, _Next}, _Name) when
+event(#hot{event = Begun, hook = Hook} = Hot, {Done, {Type, _} = Event, State, _Next}, _Name) when
     Done =:= consume; Done =:= postpone
 ->
+    Callback = done(Done, in_state(State, Type)),
     case Event of
-        Begun ->
+        Begun when Done =:= consume ->
             ends(Hot#hot{event = none});
-        {Type, _} ->
-            since_last(in_state(State, Type), none, Hot#hot{begun = 0, event = none})
+        Begun ->
+            {Series, Named} = series(Callback, none, Hook),
+            ends(Hot#hot{event = none, series = Series, hook = Named});
+        _ ->
+            since_last(Callback, none, Hot#hot{begun = 0, event = none})
     end;
 event(Hot, _Other, _Name) ->
     Hot.
@@ -284,6 +286,7 @@ begins(Callback, Kind, Message, Now, #hot{hook = #hook{names = Names} = Hook} = 
 begins(Series, Message, Now, Hot) ->
     #hot{received = Before, weight = Weight, ended = Ended, hook = Hook} = Hot,
     #hook{counters = Counters, clock = Clock, rarity = Rarity} = Hook,
+    _ = [ok = dyno_agent_server_counters:put(Counters, first, Now - Clock) || Before =:= 0],
     ok = dyno_agent_server_counters:begin_callback(Counters, Now - Clock, Series),
     Received = Before + Weight,
     Begun = Hot#hot{begun = Now, series = Series, received = Received},
@@ -432,6 +435,12 @@ since_last(Callback, Kind, #hot{ended = Ended, hook = Hook} = Hot) ->
 
 in_state(State, {Type, _}) -> {kind(State), Type};
 in_state(State, Type) -> {kind(State), Type}.
+
+%% A postponed event comes again, and is a message once.
+done(postpone, {State, call}) -> {State, 'call (postponed)'};
+done(postpone, {State, cast}) -> {State, 'cast (postponed)'};
+done(postpone, {State, info}) -> {State, 'info (postponed)'};
+done(_Done, Callback) -> Callback.
 
 %% The kind of a message: its first element, so the number of kinds does not grow with load.
 kind(Atom) when is_atom(Atom) -> Atom;

@@ -32,6 +32,8 @@
     session := trace:session() | pos_integer(),
     events := non_neg_integer(),
     begun := #{pid() => {module(), integer()}},
+    %% The local name of those that begin.
+    names := #{pid() => atom()},
     endings := #{pid() => ending()},
     %% Whether GenStage is traced; the events that stages threw away in this window.
     stages := none | traced,
@@ -43,7 +45,7 @@
 
 -type birth() :: {
     pid(),
-    {gen_server | gen_statem, module()},
+    {gen_server | gen_statem, module(), Registered :: atom()},
     At :: integer(),
     InitNs :: non_neg_integer() | unknown
 }.
@@ -67,6 +69,7 @@ open() ->
         session => open_session(),
         events => 0,
         begun => #{},
+        names => #{},
         endings => #{},
         stages => none,
         discarded => #{}
@@ -82,13 +85,21 @@ set(Session) ->
         _ = trace:function(Session, Function, [{'_', [], Body}], Options),
         ok
     end,
-    Set({gen_server, init_it, 6}, [{message, false}, {trace, [], ?EXCEPTION}], [meta]),
+    Begins = fun(Behaviour, Flags) ->
+        Heads = [
+            {['_', '_', {local, '$1'}, '_', '_', '_'], [], [{message, '$1'}, {trace, [], Flags}]},
+            {'_', [], [{message, false}, {trace, [], Flags}]}
+        ],
+        _ = trace:function(Session, {Behaviour, init_it, 6}, Heads, [meta]),
+        ok
+    end,
+    Begins(gen_server, ?EXCEPTION),
     %% The module: otherwise a process that ends soon stays unknown.
     _ = trace:function(
         Session, {gen_server, init_it, 2}, [{['$1', '_'], [], [{message, '$1'}]}], [local]
     ),
     %% The time of a gen_statem's init is unknown.
-    Set({gen_statem, init_it, 6}, [{message, false}, {trace, [], ?BIRTH}], [meta]),
+    Begins(gen_statem, ?BIRTH),
     Module = [{['_', '_', '_', '$1', '_', '_', '_', '_'], [], [{message, '$1'}, ?FLAG_OFF]}],
     _ = trace:function(Session, {gen_statem, init_result, 8}, Module, [local]),
     Set({proc_lib, init_ack, 2}, [{message, false}, {trace, ?FLAGS, []}], [local]),
@@ -118,8 +129,8 @@ tick(#{session := 1} = Life) ->
     Life#{session := open_session()};
 tick(#{session := Ticks} = Life) when is_integer(Ticks) ->
     Life#{session := Ticks - 1};
-tick(#{begun := Begun, endings := Endings} = Life) ->
-    Life#{events := 0, begun := few(Begun), endings := few(Endings)}.
+tick(#{begun := Begun, names := Names, endings := Endings} = Life) ->
+    Life#{events := 0, begun := few(Begun), names := few(Names), endings := few(Endings)}.
 
 few(Map) when map_size(Map) > ?MOST_KEPT -> #{};
 few(Map) -> Map.
@@ -136,15 +147,18 @@ told({trace_ts, Pid, call, _Function, Count, _At}, #{discarded := Discarded} = L
     is_integer(Count)
 ->
     {none, Life#{discarded := Discarded#{Pid => Count + maps:get(Pid, Discarded, 0)}}};
+told({trace_ts, Pid, call, {_, init_it, 6}, Name, _At}, #{names := Names} = Life) ->
+    {none, Life#{names := Names#{Pid => Name}}};
 told({trace_ts, Pid, call, {gen_server, init_it, 2}, Module, At}, #{begun := Begun} = Life) ->
     {none, Life#{begun := Begun#{Pid => {Module, At}}}};
 told({trace_ts, Pid, call, {gen_statem, init_result, 8}, Module, At}, Life) ->
-    {begins, {Pid, {gen_statem, Module}, At, unknown}, Life};
+    begins(gen_statem, Pid, Module, {At, unknown}, Life);
 told({trace_ts, Pid, return_to, {gen_server, init_it, 6}, End}, #{begun := All} = Life) ->
     case maps:take(Pid, All) of
         {{Module, At}, Begun} ->
-            {begins, {Pid, {gen_server, Module}, At, End - At}, Life#{begun := Begun}};
-        error -> {none, Life}
+            begins(gen_server, Pid, Module, {At, End - At}, Life#{begun := Begun});
+        error ->
+            {none, Life}
     end;
 told({trace_ts, Pid, call, {gen_server, try_terminate, 3}, At}, #{endings := Endings} = Life) ->
     How =
@@ -162,6 +176,10 @@ told({trace_ts, Pid, return_to, {gen_server, terminate, _}, Time}, #{endings := 
     end;
 told(_Other, Life) ->
     {none, Life}.
+
+begins(Behaviour, Pid, Module, {At, InitNs}, #{names := Names} = Life) ->
+    Birth = {Pid, {Behaviour, Module, maps:get(Pid, Names, undefined)}, At, InitNs},
+    {begins, Birth, Life#{names := maps:remove(Pid, Names)}}.
 
 monotonic({Time, _}) -> Time;
 monotonic(Time) -> Time.

@@ -8,7 +8,7 @@
 
 -export([new/3, rename/2, queue/2, observe/4, ended/4, is_ended/1, next/4, part/2]).
 -export([hook/3, flag/3, is_silent/2]).
--export([merge_buckets/2, callback_name/1]).
+-export([merge_buckets/2, callback_name/1, is_message/1]).
 -export_type([t/0, outcome/0, taken/0, measured/0]).
 
 -type t() :: #{
@@ -220,7 +220,8 @@ merge_buckets(As, []) -> As.
 
 -spec part(t(), measured()) -> dyno_agent_servers:server().
 part(Process, #{values := #{queue_max := Max} = Values, times := Times} = Measured) ->
-    #{server := Server, queue_now := Now, queue_max := Seen} = Process,
+    #{server := Server, queue_before := Before, queue_now := Now, queue_max := Seen} = Process,
+    Queue = dyno_agent_server_counters:lengths(dyno_agent_server_hook:buckets(queue, Values)),
     #{ancestors := Ancestors} = Server,
     Callbacks = callbacks(Process, Measured),
     Served = lists:sum([
@@ -239,7 +240,8 @@ part(Process, #{values := #{queue_max := Max} = Values, times := Times} = Measur
         callbacks => Callbacks,
         queue_now => Now,
         queue_max => max(Seen, Max),
-        queue => dyno_agent_server_counters:lengths(dyno_agent_server_hook:buckets(queue, Values)),
+        queue_low => lists:min([Before, Now | [Min || #{min := Min} <- [Queue]]]),
+        queue => Queue,
         delay => Delay,
         delay_method => Method,
         delay_unknown => Unknown,
@@ -252,7 +254,8 @@ part(Process, #{values := #{queue_max := Max} = Values, times := Times} = Measur
         missed => lists:sum([N || #{missed := N} <- Callbacks]),
         cpu_ns => sum_of(2, Times),
         words => sum_of(3, Times),
-        arrived => arrived(By, Served, Process),
+        grown => grown(By, Process),
+        dirty => map_get(dirty, Values),
         served => Served,
         tags => tags(Measured)
     }.
@@ -285,7 +288,12 @@ why(#{hook := busy}) -> ?BUSY;
 why(#{server := #{behaviour := gen_event}}) -> ?MANAGER;
 why(_Process) -> undefined.
 
-wall_ns(hook, Callbacks) -> lists:sum([Sum || #{wall := #{sum := Sum}} <- Callbacks]);
+%% A supervisor starts a child in another callback.
+wall_ns(hook, Callbacks) ->
+    lists:sum([
+        Sum
+     || #{name := Name, wall := #{sum := Sum}} <- Callbacks, Name =/= ~"start child"
+    ]);
 wall_ns(_By, _Callbacks) -> undefined.
 
 %% The busy time, and the time it is a part of. If the runtime timed the whole life, and the hook a
@@ -304,7 +312,10 @@ busy(By, WallNs, #{state := State} = Process, #{times := Times} = Measured) ->
             {undefined, 0}
     end.
 
-%% As of a process that began in this window, or ended before the hook was there.
+%% As of a process that began in this window, or ended before the hook was there. The callbacks of
+%% event managers are never timed.
+is_flagged_longer(#{server := #{behaviour := gen_event}}, _Measured) ->
+    false;
 is_flagged_longer(#{hook_time := Hook, flag_time := Flag} = Process, Measured) ->
     FlagNs = ns(Flag, Measured),
     FlagNs > ns(Hook, Measured) andalso FlagNs + ?SOON_NS >= life_ns(Process, Measured).
@@ -321,11 +332,20 @@ running_ns(#{ran_ns := Before}, _NoneRuns) ->
 is_served(Name, gen_event) ->
     Name =:= ~"(message)";
 is_served(Name, _Behaviour) ->
-    not lists:member(Name, [~"init", ~"terminate", ~"handle_continue", ~"start child"]).
+    is_message(Name).
 
-arrived(none, _Served, _Process) -> undefined;
-arrived(_By, _Served, #{state := State}) when State =/= alive -> undefined;
-arrived(_By, Served, #{queue_before := Before, queue_now := Now}) -> max(0, Served + Now - Before).
+-doc """
+Whether a callback is for a message that is done then: no continuation, no event that a state
+machine postponed or gave itself.
+""".
+-spec is_message(binary()) -> boolean().
+is_message(Name) ->
+    not lists:member(Name, [~"init", ~"terminate", ~"handle_continue", ~"start child"]) andalso
+        binary:match(Name, [~"/internal", ~" (postponed)"]) =:= nomatch.
+
+grown(none, _Process) -> undefined;
+grown(_By, #{state := State}) when State =/= alive -> undefined;
+grown(_By, #{queue_before := Before, queue_now := Now}) -> Now - Before.
 
 supervisor([Name | _]) when is_atom(Name) -> dyno_agent_name:module(Name);
 supervisor([Pid | _]) -> list_to_binary(pid_to_list(Pid));

@@ -38,7 +38,9 @@
     %% Whether the runtime times new processes from their first message on.
     is_flagging := boolean(),
     %% The description of a module's processes that ended before they could be asked.
-    templates := #{{gen_server | gen_statem, module()} => dyno_agent_process_filter:process()}
+    templates := #{
+        {gen_server | gen_statem, module(), atom()} => dyno_agent_process_filter:process()
+    }
 }.
 
 -define(ANSWER_NS, 2_000_000_000).
@@ -217,7 +219,7 @@ found({Pid, Of, At, _InitNs}, #{filter := Filter, is_flagging := IsFlagging} = S
             false -> {found, At}
         end,
     case dyno_agent_process_filter:describe(Pid, #{}) of
-        {gone, _} when Of =:= {gen_server, supervisor} ->
+        {gone, _} when element(2, Of) =:= supervisor ->
             Set;
         {gone, _} ->
             %% Measured only if the runtime counted its calls.
@@ -330,19 +332,30 @@ change(Pid, Change, #{measured := All} = Set) ->
         #{} -> Set
     end.
 
-adjust_hook(Pid, #{hook := Hook, since := Since} = One, Level, Shared) ->
+adjust_hook(Pid, #{hook := Hook} = One, Level, Shared) ->
     case {Hook, is_hook_due(Level, One)} of
         {none, true} ->
             ask(Pid, One, Shared);
         {hooked, false} ->
             unhooked(Pid, One);
-        {asked, _} ->
-            case now_ns() - Since > ?ANSWER_NS of
+        {Awaited, _} when Awaited =:= asked; Awaited =:= busy ->
+            awaited(One, Shared);
+        _ ->
+            One
+    end.
+
+%% The hook counts from its first message on, also if the answer of sys comes late.
+awaited(#{hook := Hook, since := Asked, from := From, counters := Counters} = One, Shared) ->
+    case dyno_agent_server_counters:first(Counters) of
+        none when Hook =:= asked ->
+            case now_ns() - Asked > ?ANSWER_NS of
                 true -> dyno_agent_server_process:hook(busy, now_ns(), One);
                 false -> One
             end;
-        _ ->
-            One
+        none ->
+            One;
+        First ->
+            dyno_agent_server_process:hook(hooked, max(From, map_get(clock, Shared) + First), One)
     end.
 
 is_hook_due(Level, #{server := #{behaviour := Behaviour}} = One) ->
@@ -382,10 +395,10 @@ unhooked(_Pid, One) ->
     One.
 
 -spec answered(pid(), hooked | none, t()) -> t().
-answered(Pid, hooked, #{measured := All} = Set) ->
+answered(Pid, hooked, #{measured := All, shared := Shared} = Set) ->
     case All of
         #{Pid := #{hook := Before, state := alive} = One} when Before =/= none ->
-            Hooked = dyno_agent_server_process:hook(hooked, now_ns(), One),
+            Hooked = dyno_agent_server_process:hook(hooked, now_ns(), awaited(One, Shared)),
             Set#{measured := All#{Pid := Hooked}};
         #{} ->
             Set
@@ -498,14 +511,13 @@ down(Pid, Monitor, {Reason, Ending}, #{measured := All, ended := Ended, shared :
     end.
 
 -doc """
-Begins a window; takes callbacks a second, run times of current callbacks, and the processes with
-silent hooks. Ended processes are removed.
+Begins a window; takes callbacks a second, run times of current callbacks, its time, and the
+processes with silent hooks. Ended processes are removed.
 """.
--spec next(#{pid() => number()}, #{pid() => non_neg_integer()}, [pid()], t()) -> t().
-next(Rates, Running, Silent, #{measured := All, shared := Shared} = Set) ->
+-spec next(#{pid() => number()}, #{pid() => non_neg_integer()}, {integer(), [pid()]}, t()) -> t().
+next(Rates, Running, {Now, Silent}, #{measured := All, shared := Shared} = Set) ->
     Ended = [Pid || Pid := One <- All, is_ended(One)],
     lists:foreach(fun(Pid) -> dyno_agent_server_names:forget(Pid, Shared) end, Ended),
-    Now = now_ns(),
     Left = #{
         Pid => dyno_agent_server_process:next(
             maps:get(Pid, Rates, 0), maps:get(Pid, Running, 0), Now, One

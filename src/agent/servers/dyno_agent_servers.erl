@@ -90,6 +90,7 @@ About 300 ns a callback (`probe_ns`: as measured on the node), 35 kB a process.
     callbacks := [callback()],
     queue_now := non_neg_integer(),
     queue_max := non_neg_integer(),
+    queue_low := non_neg_integer(),
     %% At the beginning of callbacks.
     queue := dyno_agent_server_counters:histogram(),
     %% The delay of messages behind others; messages that found the server idle are 0.
@@ -112,7 +113,11 @@ About 300 ns a callback (`probe_ns`: as measured on the node), 35 kB a process.
     missed := non_neg_integer(),
     cpu_ns := non_neg_integer() | undefined,
     words := integer() | undefined,
-    arrived := non_neg_integer() | undefined,
+    %% The change of the queue's length.
+    grown := integer() | undefined,
+    %% How often a callback was seen in a dirty scheduler. The time there counts as `cpu_ns`, also
+    %% if the call waits for the system: an upper bound.
+    dirty := non_neg_integer(),
     served := non_neg_integer(),
     tags := [
         #{
@@ -290,7 +295,7 @@ init(#{servers := Selectors} = Config) ->
         share => 0.0,
         spent => {0.0, 0}
     },
-    {ok, begin_window(refilled(with_stages(scan(busiest(State)))))}.
+    {ok, begin_window(now_ns(), refilled(with_stages(scan(busiest(State)))))}.
 
 %% Reading dominates a window hardly longer than a reading: short windows are judged together.
 spent(Cost, DurationNs, #{spent := {TookNs, Ns}} = State) ->
@@ -302,10 +307,11 @@ spent(Cost, DurationNs, #{spent := {TookNs, Ns}} = State) ->
             State#{share := Share, spent := {0.0, 0}}
     end.
 
-begin_window(State) ->
+%% A window begins when the last one was read: what is done while it is read counts, too.
+begin_window(At, State) ->
     State#{
-        started => now_ns(),
-        started_system => erlang:system_time(nanosecond),
+        started => At,
+        started_system => At + erlang:time_offset(nanosecond),
         schedulers => schedulers(),
         processor_ns => dyno_agent_os:processor_ns(),
         own_ns => 0
@@ -327,8 +333,9 @@ handle_call(next, _From, State) ->
     #{servers := Servers, duration_ns := DurationNs, cost := Cost} = Window,
     Rates = #{Pid => Served * 1.0e9 / DurationNs || #{pid := Pid, served := Served} <- Servers},
     Running = #{Pid => Ns || #{pid := Pid, running := #{ns := Ns}} <- Servers},
-    Next = dyno_agent_server_set:next(Rates, Running, map_get(silent, Read), Set),
-    {reply, Window, busiest(begin_window((spent(Cost, DurationNs, Read))#{set := Next}))};
+    At = map_get(started, State) + DurationNs,
+    Next = dyno_agent_server_set:next(Rates, Running, {At, map_get(silent, Read)}, Set),
+    {reply, Window, busiest(begin_window(At, (spent(Cost, DurationNs, Read))#{set := Next}))};
 handle_call({add, More}, _From, #{set := Set} = State) ->
     {reply, ok, busiest(State#{set := dyno_agent_server_set:select(More, Set)})};
 handle_call({remove, Less}, _From, #{set := Set} = State) ->
@@ -519,7 +526,7 @@ window(How, #{started := Started, config := Config, level := Level, probes := Pr
             },
             Set
         ),
-    Duration = max(1, now_ns() - Started),
+    Duration = max(1, Begun - Started),
     Schedulers = schedulers(),
     %% Only the clock measures this process's time. This process has priority, so only other
     %% programs of the machine take the processor away for long.

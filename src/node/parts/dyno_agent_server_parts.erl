@@ -46,7 +46,10 @@ tables() ->
                 }),
                 at_least(~"busy", {number, ~"ratio"}, busy, untimed),
                 column(~"cpu", ~"On the processor", ns, cpu_ns, #{better => lower}),
-                at_least(~"cpu", ns, cpu_ns, in_part)
+                at_least(~"cpu", ns, cpu_ns, in_part),
+                column(~"cpu_high", ~"At most", ns, cpu_high, #{
+                    role => high, 'of' => ~"cpu", optional => true
+                })
             ] ++ waited_columns(~"delay_p50", ~"Waited p50", delay_p50, #{}) ++
                 waited_columns(~"delay_p90", ~"Waited p90", delay_p90, #{}) ++
                 waited_columns(~"delay", ~"Waited p99", delay, #{better => lower}) ++ [
@@ -98,7 +101,8 @@ servers(#{servers := Servers, duration_ns := DurationNs, looks_apart_ns := Apart
             untimed => lists:any(fun is_in_part/1, Of) orelse sum(missed, Of) > 0,
             served => sum(served, Of),
             busy => share([Ns || #{wall_ns := Ns} <- Of, is_integer(Ns)], DurationNs),
-            cpu_ns => sum(cpu_ns, Of),
+            cpu_ns => known_cpu(Of),
+            cpu_high => high_cpu(Of),
             delay_p50 => waited(0.5, Waited),
             delay_p90 => waited(0.9, Waited),
             delay => waited(0.99, Waited),
@@ -114,6 +118,19 @@ servers(#{servers := Servers, duration_ns := DurationNs, looks_apart_ns := Apart
             }
         ]
     ].
+
+%% A call in a dirty scheduler may wait for the system.
+known_cpu(Of) ->
+    case sum(dirty, Of) > 1 of
+        true -> undefined;
+        false -> sum(cpu_ns, Of)
+    end.
+
+high_cpu(Of) ->
+    case sum(dirty, Of) > 1 of
+        true -> sum(cpu_ns, Of);
+        false -> undefined
+    end.
 
 -spec waited_columns(binary(), binary(), atom(), dyno_recording_table:properties()) ->
     [dyno_recording_table:column()].

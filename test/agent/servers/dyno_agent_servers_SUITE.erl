@@ -790,7 +790,7 @@ states_of_a_state_machine(_Config) ->
         ct:log("~tp", [Callbacks]),
         #{count := 3, wall := #{min := Push}} = callback(~"locked/call", Callbacks),
         %% What was postponed came before that as well.
-        #{count := 3} = callback(~"locked/cast", Callbacks),
+        #{count := 3} = callback(~"locked/cast (postponed)", Callbacks),
         #{count := 3, wall := #{min := Wait}} = callback(~"open/cast", Callbacks),
         #{count := 3, wall := #{min := More}} = callback(~"open/internal", Callbacks),
         #{count := 3} = callback(~"open/state_timeout", Callbacks),

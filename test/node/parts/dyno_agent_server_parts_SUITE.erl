@@ -126,5 +126,6 @@ server(CountedNs) ->
         life_ns => ?SECOND,
         delay => none,
         delay_unknown => 0,
+        dirty => 0,
         queue_max => 1
     }.

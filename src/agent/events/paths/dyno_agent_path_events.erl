@@ -32,6 +32,8 @@ begins while the process's flags are being removed is left out.
     extents := pos_integer() | infinity | none,
     %% Flags of processes, which the end of an extent removes.
     flags := [atom()],
+    %% Those of processes that begin later.
+    new := [atom()],
     %% Functions that are not traced.
     without := [dyno_agent_patterns:pattern()],
     %% The shortest calls to time, in costs of tracing a call and its return; `none`: all.
@@ -143,23 +145,23 @@ checked(State) ->
     State.
 
 silenced(#{session := Session, paths := Paths, hands := Hands} = State) ->
-    ok = silent(Session, true),
+    ok = silent(fun() -> dyno_agent_flags:all(Session, true, [silent]) end),
     Time = erlang:monotonic_time(),
     Looked = looked(State),
     ok = dyno_agent_path_hands:echo(Hands, audible),
     Looked#{silent := Time, paths := dyno_agent_paths:pause(Time, Paths)}.
 
 %% The session may be gone.
-silent(Session, How) ->
+silent(Set) ->
     try
-        _ = dyno_agent_flags:all(Session, How, [silent]),
+        _ = Set(),
         ok
     catch
         error:badarg -> ok
     end.
 
 audible(#{silent := Since, silent_for := Before, session := Session, paths := Paths} = State) ->
-    #{config := #{without := Without}} = State,
+    #{config := #{without := Without, new := New}} = State,
     Stacks = maps:from_list([
         {Pid, [
             MFA
@@ -170,7 +172,7 @@ audible(#{silent := Since, silent_for := Before, session := Session, paths := Pa
      || Pid <- lists:sublist(dyno_agent_paths:processes(Paths), ?MOST_STACKS),
         {_, Frames} <- [process_info(Pid, current_stacktrace)]
     ]),
-    ok = silent(Session, false),
+    ok = silent(fun() -> dyno_agent_flags:audible(Session, New) end),
     Time = erlang:monotonic_time(),
     Inside = maps:map(fun(_, {_, Depth}) -> {unseen, Depth} end, map_get(inside, State)),
     State#{

@@ -239,6 +239,7 @@ ns(Native) -> erlang:convert_time_unit(Native, native, nanosecond).
 
 watchdog(#{config := Config, costs := Costs, far := Far}) ->
     Extents = is_map_key(inside, Config),
+    Plan = plan(Config),
     #{
         owner => self(),
         limits => maps:merge(?LIMITS, maps:get(limits, Config, #{})),
@@ -246,6 +247,7 @@ watchdog(#{config := Config, costs := Costs, far := Far}) ->
             {dyno_agent_path_events, #{
                 sink => self(),
                 flags => ?FLAGS,
+                new => dyno_agent_event_watchdog:flags_of_new(Plan),
                 without => dyno_agent_patterns:resolve(map_get(without, Config)),
                 extents =>
                     case Extents of
@@ -265,7 +267,7 @@ watchdog(#{config := Config, costs := Costs, far := Far}) ->
                     extents => Extents
                 }
             }},
-        plan => plan(Config)
+        plan => Plan
     }.
 
 plan(#{inside := MFA} = Config) ->

@@ -33,6 +33,8 @@ after 500 calls.
     ticks := non_neg_integer(),
     slow := non_neg_integer(),
     count := non_neg_integer(),
+    %% Whether only a part of the calls was seen.
+    sampled := #{second := boolean(), all := boolean()},
     %% Of the last second, and of the whole run.
     second := sums(),
     all := sums(),
@@ -61,6 +63,7 @@ init(#{sink := Sink, what := What} = Config) ->
         ticks => 0,
         slow => 0,
         count => 0,
+        sampled => #{second => false, all => false},
         second => #{},
         all => #{},
         overhead_ns =>
@@ -81,7 +84,7 @@ event({trace_ts, _, call, _, _, _}, #{left := 0} = State) ->
 event({trace_ts, Pid, call, Call, _, Time}, #{left := Left, count := Count} = State) ->
     New = called(Pid, Call, Time, State#{left := Left - 1, count := Count + 1}),
     case Left of
-        1 -> {pause, New};
+        1 -> {pause, New#{sampled := #{second => true, all => true}}};
         _ -> {ok, New}
     end;
 event(_Other, State) ->
@@ -154,23 +157,28 @@ tell(Event, #{sender := Sender} = State) ->
 
 -doc false.
 -spec info(tick | term(), state()) -> dyno_agent_event_tracer:answer().
-info(tick, #{ticks := Ticks} = State) ->
+info(tick, #{ticks := Ticks, sampled := Sampled} = State) ->
     _ = erlang:send_after(?TICK_MS, self(), tick),
     Next = State#{ticks := Ticks + 1, left := ?WINDOW},
     case (Ticks + 1) rem ?TICKS of
-        0 -> {resume, tell(sums(second, Next), Next#{second := #{}, slow := 0})};
+        0 ->
+            Begun = Next#{second := #{}, slow := 0, sampled := Sampled#{second := false}},
+            {resume, tell(sums(second, Next), Begun)};
         _ -> {resume, Next}
     end;
 info(_Other, State) ->
     {ok, State}.
 
-sums(Of, #{config := #{what := What}} = State) ->
+sums(Of, #{config := #{what := What}, sampled := Sampled} = State) ->
     Sums = map_get(Of, State),
-    Event = #{of_what => Of, at => erlang:monotonic_time(nanosecond)},
+    Event = #{
+        of_what => Of, at => erlang:monotonic_time(nanosecond), sampled => map_get(Of, Sampled)
+    },
     case What of
         latency ->
             Event#{
                 event => latency,
+                open => open(Of, State),
                 functions => #{
                     MFA => dyno_agent_event_histogram:read(Histogram) || MFA := Histogram <- Sums
                 }
@@ -184,9 +192,29 @@ sums(Of, #{config := #{what := What}} = State) ->
             }
     end.
 
+%% Of calls under way at the end the time is not known, and they may be the longest.
+open(second, _State) ->
+    #{};
+open(all, #{open := Open}) ->
+    Now = erlang:monotonic_time(),
+    #{
+        MFA => #{
+            count => length(Starts),
+            ns => erlang:convert_time_unit(Now - lists:min(Starts), native, nanosecond)
+        }
+     || MFA := Starts <- maps:groups_from_list(
+            fun({_, MFA, _}) -> MFA end,
+            fun({_, _, Start}) -> Start end,
+            [Of || {Pid, _, _} = Of <- dyno_agent_event_calls:open(Open), is_process_alive(Pid)]
+        )
+    }.
+
 -doc false.
 -spec stopped(dyno_agent_event_tracer:ended(), state()) -> ok.
-stopped(#{reason := Reason, dropped := Dropped}, #{count := Count} = State) ->
+stopped(#{reason := Reason, dropped := Dropped}, #{count := Count, sampled := Sampled} = State) ->
     #{sender := Sender} = tell(sums(all, State), State),
-    Event = #{event => stopped, reason => Reason, count => Count, dropped => Dropped},
+    Event = #{
+        event => stopped, reason => Reason, count => Count, dropped => Dropped,
+        sampled => map_get(all, Sampled)
+    },
     dyno_agent_trace_sender:last(Event, Sender).

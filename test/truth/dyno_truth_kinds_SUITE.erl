@@ -1,0 +1,153 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_truth_kinds_SUITE).
+-moduledoc """
+Servers that do more than one callback for a message: state machines that postpone, continuations,
+supervisors that start children. dyno servers counts each message and each nanosecond once.
+""".
+
+-include_lib("stdlib/include/assert.hrl").
+
+-compile([export_all, nowarn_export_all]).
+
+-import(dyno_truth, [rows/2, row/3, near/3]).
+
+-define(SERVER, """
+-module(kinds).
+-export([chain/1, boss/0, init/1, handle_call/3, handle_cast/2, handle_info/2, handle_continue/2]).
+-export([child/0, every/2, every/4, dirty/0]).
+dirty() ->
+    {ok, Pid} = gen_server:start({local, dirty}, kinds, dirty, []),
+    every(50, fun() -> gen_server:cast(Pid, dirty) end).
+chain(EveryMs) ->
+    {ok, Pid} = gen_server:start({local, chain}, kinds, chain, []),
+    every(EveryMs, fun() -> gen_server:cast(Pid, go) end).
+boss() ->
+    Self = self(),
+    spawn(fun() ->
+        Self ! supervisor:start_link({local, boss}, kinds, boss),
+        timer:sleep(infinity)
+    end),
+    receive {ok, _} -> ok end.
+child() -> gen_server:start_link(kinds, child, []).
+init(State) when State =:= chain; State =:= dirty -> {ok, State};
+init(child) -> timer:sleep(30), erlang:send_after(70, self(), die), {ok, child};
+init(boss) ->
+    {ok, {#{intensity => 1000, period => 1}, [#{id => child, start => {kinds, child, []}}]}}.
+handle_call(_, _, State) -> {reply, ok, State}.
+handle_cast(dirty, State) -> erts_debug:dirty_io(wait, 45), {noreply, State};
+handle_cast(go, State) -> {noreply, State, {continue, first}}.
+handle_continue(first, State) -> timer:sleep(4), {noreply, State, {continue, second}};
+handle_continue(second, State) -> timer:sleep(4), {noreply, State}.
+handle_info(die, _) -> error(die).
+every(Ms, Do) -> spawn(fun() -> every(erlang:monotonic_time(millisecond), Ms, 1, Do) end).
+every(Begun, Ms, N, Do) ->
+    Left = Begun + Ms * N - erlang:monotonic_time(millisecond),
+    Left > 0 andalso timer:sleep(Left),
+    Do(),
+    every(Begun, Ms, N + 1, Do).
+
+""").
+
+%% Four events at once, each of which takes it 15 ms: the second is postponed once, the last thrice.
+-define(STATEM, """
+-module(machine).
+-export([start/0, callback_mode/0, init/1, idle/3, works/3]).
+start() -> gen_statem:start({local, machine}, machine, [], []).
+callback_mode() -> state_functions.
+init(_) -> {ok, idle, none}.
+idle(cast, go, _) -> {next_state, works, none, [{state_timeout, 15, done}]};
+idle(internal, rest, _) -> keep_state_and_data.
+works(cast, go, _) -> {keep_state_and_data, [postpone]};
+works(state_timeout, done, _) -> {next_state, idle, none, [{next_event, internal, rest}]}.
+
+""").
+
+suite() ->
+    [{timetrap, {minutes, 2}}].
+
+all() ->
+    [{group, in_nodes}].
+
+groups() ->
+    [{in_nodes, [parallel], [continuations, a_queue_behind_continuations, postponed_events, started_children, dirty_calls]}].
+
+init_per_suite(Config) ->
+    ok = dyno_target_node:ensure_distribution(#{}),
+    Config.
+
+end_per_suite(_Config) ->
+    ok.
+
+continuations(_Config) ->
+    in_node(fun(Node) ->
+        _ = erpc:call(Node, kinds, chain, [40]),
+        {Row, Text} = measured(~"chain", Node, 3000),
+        #{~"rate" := Rate, ~"arrival_rate" := Arrivals, ~"busy" := Busy} = Row,
+        near(25, Rate, 0.15),
+        near(25, Arrivals, 0.15),
+        %% What it could handle, if it were busy all of the time.
+        near(Rate / Busy, map_get(~"service_rate", Row), 0.1),
+        ?assertEqual(nomatch, string:find(Text, "its queue of"))
+    end).
+
+a_queue_behind_continuations(_Config) ->
+    in_node(fun(Node) ->
+        _ = erpc:call(Node, kinds, chain, [5]),
+        {#{~"rate" := Rate}, Text} = measured(~"chain", Node, 4000),
+        ?assert(Rate < 130, Rate),
+        ?assertNotEqual(nomatch, string:find(Text, "its queue of"), Text)
+    end).
+
+postponed_events(_Config) ->
+    in_node(fun(Node) ->
+        machine = dyno_peers:load(Node, ?STATEM),
+        {ok, Machine} = erpc:call(Node, machine, start, []),
+        Four = fun() -> [gen_statem:cast(Machine, go) || _ <- [1, 2, 3, 4]] end,
+        Sends = spawn_link(fun() -> each(200, Four) end),
+        {Document, Text, _} = dyno_truth:servers(Node, [{module, machine}], #{for_ms => 3000}),
+        Sends ! stop,
+        ct:log("~ts", [Text]),
+        %% Each is an event and a timeout.
+        #{~"rate" := Rate} = row(~"servers", ~"machine", Document),
+        near(40, Rate, 0.15),
+        [Postponed] = [
+            Of
+         || #{~"callback" := ~"works/cast (postponed)", ~"rate" := Of} <- rows(~"callbacks", Document)
+        ],
+        near(30, Postponed, 0.15)
+    end).
+
+each(Ms, Do) ->
+    receive
+        stop -> ok
+    after Ms ->
+        Do(),
+        each(Ms, Do)
+    end.
+
+%% It starts a child, which takes 30 ms, ten times a second.
+started_children(_Config) ->
+    in_node(fun(Node) ->
+        ok = erpc:call(Node, kinds, boss, []),
+        {#{~"busy" := Busy}, _} = measured(~"boss", Node, 3000),
+        near(0.3, Busy, 0.2)
+    end).
+
+%% It waits in a dirty scheduler for nine tenths of the time: to the runtime, it runs.
+dirty_calls(_Config) ->
+    in_node(fun(Node) ->
+        _ = erpc:call(Node, kinds, dirty, []),
+        {Row, _} = measured(~"dirty", Node, 3000),
+        ?assertNot(is_map_key(~"cpu", Row) orelse is_map_key(~"blocked", Row)),
+        #{~"cpu_high" := High, ~"blocked_low" := Low, ~"busy" := Busy} = Row,
+        ?assert(High > 0.5 andalso Low < Busy, Row)
+    end).
+
+measured(Name, Node, Ms) ->
+    {Document, Text, _} = dyno_truth:servers(Node, [all], #{for_ms => Ms}),
+    ct:log("~ts", [Text]),
+    {row(~"servers", Name, Document), Text}.
+
+in_node(Run) -> dyno_truth:in_node(?SERVER, Run).

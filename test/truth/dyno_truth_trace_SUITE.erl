@@ -1,0 +1,85 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_truth_trace_SUITE).
+-moduledoc """
+`dyno trace` of calls by processes that begin later; of calls that are too many to see all, that do
+not return, and of many values: it says that it knows only a part.
+""".
+
+-include_lib("stdlib/include/assert.hrl").
+
+-compile([export_all, nowarn_export_all]).
+
+-define(TRACED, """
+-module(traced).
+-export([hot/1, often/0, still/1, value/1, values/1]).
+hot(N) -> N + 1.
+often() -> traced:hot(1), often().
+still(Ms) -> timer:sleep(Ms), ok.
+value(_) -> ok.
+values(N) -> [traced:value(V) || V <- lists:seq(1, N)], ok.
+
+""").
+
+suite() ->
+    [{timetrap, {minutes, 2}}].
+
+all() ->
+    [{group, in_nodes}].
+
+groups() ->
+    [{in_nodes, [parallel], [called_too_often, not_returned, many_values]}].
+
+init_per_suite(Config) ->
+    ok = dyno_target_node:ensure_distribution(#{}),
+    Config.
+
+end_per_suite(_Config) ->
+    ok.
+
+called_too_often(_Config) ->
+    Text = traced("traced:hot/1", #{what => latency, for_ms => 1500}, fun(Node) ->
+        erpc:cast(Node, traced, often, [])
+    end),
+    found("traced:hot/1: at least [0-9]+ calls, mean", Text),
+    found("dyno: at least [0-9]+ in 1.5 s", Text).
+
+%% Two return, and two do not.
+not_returned(_Config) ->
+    Text = traced("traced:still/1", #{what => latency, for_ms => 1500}, fun(Node) ->
+        [erpc:cast(Node, traced, still, [Ms]) || Ms <- [1, 1, 60_000, 60_000]]
+    end),
+    found("traced:still/1: 2 calls, mean", Text),
+    found("traced:still/1: 2 calls have not returned, for up to 1.[0-9]+ s", Text),
+    found("dyno: 4 in 1.5 s", Text).
+
+many_values(_Config) ->
+    Text = traced("traced:value/1", #{what => {argument, 1}, for_ms => 1500}, fun(Node) ->
+        erpc:cast(Node, traced, values, [300])
+    end),
+    found("argument 1: 300 calls, more than 100 values", Text).
+
+found(What, Text) ->
+    ?assertMatch({match, _}, re:run(Text, What), Text).
+
+%% The lines that are printed.
+traced(Pattern, Options, Do) ->
+    dyno_truth:in_node(?TRACED, fun(Node) ->
+        Self = self(),
+        Print = fun(Lines) -> Self ! {lines, Lines} end,
+        Show = dyno_trace_text:printer(#{}, Print),
+        {ok, Trace} = dyno_trace:start([Node], [Pattern], Options#{show => Show}),
+        _ = Do(Node),
+        {ok, Ended} = dyno_trace:await(Trace),
+        Lines = printed() ++ [["dyno: ", dyno_trace_text:ending(Of), $\n] || Of <- Ended],
+        Text = unicode:characters_to_binary(Lines),
+        ct:log("~ts", [Text]),
+        Text
+    end).
+
+printed() ->
+    receive
+        {lines, Lines} -> [Lines | printed()]
+    after 0 -> []
+    end.
