@@ -39,7 +39,7 @@ measure(Count, _Effort) ->
     _ = dyno_top:close(Last),
     ok = dyno_peer:stop(Node),
     Percent = 100 * (WatchedNs - RestNs) / (?READINGS * ?INTERVAL_MS * 1.0e6),
-    Said = 100 * lists:sum(Shares) / length(Shares) + 100 * looks(Node),
+    Said = 100 * lists:sum(Shares) / length(Shares),
     bench_program:say(
         "threads ~.2f % of a scheduler, top says ~.2f %; a timer is late by ~b us at most, ~b at "
         "rest; memory ~.1f MB after 10 readings, ~.1f after 30",
@@ -72,8 +72,8 @@ readings(Node, Looking) ->
     {Read, Last} = lists:mapfoldl(
         fun(_, L) ->
             timer:sleep(?INTERVAL_MS),
-            {#{took_us := Us, interval_ns := Ns, values := Values}, Next} = read(Node, L),
-            {{1000 * Us / Ns, map_get(~"vm.memory.total", Values)}, Next}
+            {#{values := Values} = Reading, Next} = read(Node, L),
+            {{dyno_top:cost(Reading, looks(Node)), map_get(~"vm.memory.total", Values)}, Next}
         end,
         Looking,
         lists:seq(1, ?READINGS)
@@ -83,14 +83,18 @@ readings(Node, Looking) ->
 
 read(Node, Looking) ->
     dyno_top:reading(
-        Node, #{view => processes, sort => reductions, most => 200, filter => ~""}, Looking
+        Node, #{view => processes, sort => reductions, most => 100, filter => ~""}, Looking
     ).
 
-%% The mean of the shares that the looks of doctor took.
-looks(Node) -> looks(Node, []).
-
-looks(Node, Shares) ->
+%% The share that the last looks of doctor took.
+looks(Node) ->
     receive
-        {findings, Node, {_, Share}} -> looks(Node, [Share | Shares])
-    after 0 -> lists:sum(Shares) / max(1, length(Shares))
+        {findings, Node, {_, Share}} ->
+            _ = put(looks, Share),
+            looks(Node)
+    after 0 ->
+        case get(looks) of
+            undefined -> 0.0;
+            Share -> Share
+        end
     end.

@@ -12,7 +12,7 @@ processes `m:dyno_agent_look` looks as in `dyno doctor`. The owner gets
 first; the share is what looking took of a scheduler.
 """.
 
--export([once/2, as_json/2]).
+-export([once/2, as_json/2, cost/2]).
 -export([open/2, nodes/1, reading/3, detail/3, close/1]).
 -export_type([looking/0]).
 
@@ -27,6 +27,8 @@ first; the share is what looking took of a scheduler.
 -define(LOOK_MS, 2500).
 %% More processes would make a look cost more than 2 % of a scheduler.
 -define(MOST_PROCESSES, 20_000).
+%% From here on looks are half as frequent.
+-define(MANY_PROCESSES, 5000).
 
 -doc "One reading of a second, as data.".
 -spec once(node(), #{name => atom(), cookie => atom()}) ->
@@ -72,6 +74,19 @@ as_json(Node, #{values := Values, limits := Limits, interval_ns := Ns} = Reading
         ~"groups" => [plain_row(Group) || Group <- Groups]
     }.
 
+-doc """
+The share of one scheduler that looking takes: a reading, and what looks for findings take. On a busy
+machine the schedulers wait for a processor in a part of their working time, which does not count.
+""".
+-spec cost(dyno_agent_top:reading(), float()) -> float().
+cost(#{took_us := Us, interval_ns := Ns, threads := Threads}, Looks) ->
+    Ran =
+        case Threads of
+            #{normal := #{worked_ns := Worked, cpu_ns := Cpu}} when Worked > 0 -> Cpu / Worked;
+            #{} -> 1.0
+        end,
+    Ran * (Us * 1000 / Ns + Looks).
+
 plain_row(Row) ->
     #{
         atom_to_binary(Key) =>
@@ -109,24 +124,25 @@ attached(Node, Connection) ->
     end).
 
 examined(Agent) ->
-    case dyno_agent:processes(Agent) =< ?MOST_PROCESSES of
-        true ->
+    case dyno_agent:processes(Agent) of
+        Count when Count =< ?MOST_PROCESSES ->
+            IntervalMs = if Count > ?MANY_PROCESSES -> 2 * ?LOOK_MS; true -> ?LOOK_MS end,
             maybe
                 {ok, Look} ?=
-                    dyno_agent:start(Agent, dyno_agent_look, #{interval_ms => ?LOOK_MS}),
+                    dyno_agent:start(Agent, dyno_agent_look, #{interval_ms => IntervalMs}),
                 Opener = self(),
                 _ = spawn(fun() ->
                     _ = monitor(process, Opener),
                     _ = monitor(process, Look),
-                    examine(dyno_agent:node(Agent), Look, Opener, 2 * ?LOOK_MS)
+                    examine(dyno_agent:node(Agent), Look, Opener, {2 * IntervalMs, 4 * IntervalMs})
                 end),
                 ok
             end;
-        false ->
+        _ ->
             ok
     end.
 
-examine(Node, Look, Opener, AfterMs) ->
+examine(Node, Look, Opener, {AfterMs, NextMs}) ->
     ok = dyno_agent_look:restart(Look),
     receive
         {'DOWN', _, process, _, _} -> ok
@@ -136,7 +152,7 @@ examine(Node, Look, Opener, AfterMs) ->
         Outcomes = dyno_health:examined(Name, [dyno_recording:document(L) || L <- Looks]),
         Found = dyno_finding:ranked(lists:append([F || {_, F} <- Outcomes, is_list(F)])),
         Opener ! {findings, Node, {Found, WorkedUs / (1000 * AfterMs)}},
-        examine(Node, Look, Opener, 4 * ?LOOK_MS)
+        examine(Node, Look, Opener, {NextMs, NextMs})
     end.
 
 -doc "The nodes, unordered.".

@@ -15,7 +15,7 @@ all() -> [{group, nodes}].
 groups() ->
     [
         {nodes, [parallel], [
-            sees_who_stands_out, sees_other_views, many_processes, many_tables, beside_another, lines_and_data, keys_of_a_terminal
+            sees_who_stands_out, sees_other_views, memory_is_known, many_processes, many_tables, beside_another, lines_and_data, keys_of_a_terminal
         ]}
     ].
 
@@ -95,6 +95,22 @@ sees_who_stands_out(_Config) ->
         ?assertMatch(#{ended := true}, dyno_top:detail(Node, Pid, Looking)),
         _ = dyno_top:close(Looking),
         ok = dyno_leftovers:until(fun() -> dyno_leftovers:in(Node) =:= [] end)
+    end).
+
+%% Shown rows are asked; of the others a part in each reading. A long queue is not asked, and no 0.
+memory_is_known(_Config) ->
+    with_node(fun(Node) ->
+        ok = dyno_peers:eval(Node, ?SYSTEM),
+        Few = #{sort => reductions, most => 5},
+        {Readings, Looking} = looked([Node], [Few || _ <- lists:seq(1, 20)] ++ [#{sort => memory}]),
+        _ = dyno_top:close(Looking),
+        ?assertMatch(#{rows := [_, _, _, _, _]}, lists:last(lists:droplast(Readings))),
+        [?assert(is_integer(M)) || #{rows := Rows} <- Readings, #{name := N, memory := M} <- Rows, N =/= ~"full"],
+        #{rows := All, groups := Groups} = lists:last(Readings),
+        ?assertEqual([], [M || #{name := ~"full", memory := M} <- All, M =/= unknown]),
+        Many = [M || #{count := N, memory := M} <- Groups, N >= 300],
+        [?assert(is_integer(M) andalso M > 300 * 1000, M) || M <- Many],
+        ?assertMatch([_], Many)
     end).
 
 -define(OTHERS,

@@ -471,6 +471,9 @@ draws_stages_of_one_name(_Config) ->
     ?assertMatch(
         [<<"step_N x2  gives 10 /s", _/binary>>, <<"-> step_N  (see above)">>, _],
         dyno_servers_pipeline:draw(Stages)
+    ),
+    ?assertEqual(
+        [#{from => ~"step_N", to => ~"step_N", rate => 10.0}], dyno_servers_pipeline:flows(Stages)
     ).
 
 names_the_bottleneck_or_none(_Config) ->

@@ -287,8 +287,19 @@ outermost(Pid) ->
     end.
 
 mfa(M, F, A) when is_list(A) -> mfa(M, F, length(A));
-mfa(M, F, A) when is_integer(A) -> dyno_agent_name:mfa({M, F, A});
+mfa(M, F, A) when is_integer(A) -> printed({M, F, A});
 mfa(M, F, _) -> dyno_agent_name:mfa({M, F, 0}).
+
+%% Thousands of processes have one start function, and printing takes as long as asking.
+printed(MFA) ->
+    case get({?MODULE, MFA}) of
+        undefined ->
+            Text = dyno_agent_name:mfa(MFA),
+            _ = put({?MODULE, MFA}, Text),
+            Text;
+        Text ->
+            Text
+    end.
 
 -doc "A process in a sentence: its registered name, label, or pid with group.".
 -spec name(pid()) -> binary().

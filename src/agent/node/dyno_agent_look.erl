@@ -36,7 +36,7 @@ two looks the suspects' stacks are read 12 times, 1 us each.
     seen := dyno_agent_census:seen(),
     %% Stacks of the suspects since the last look, with counts.
     suspects := [pid()],
-    stacks := #{pid() => #{dyno_agent_suspect:stack() => pos_integer()}},
+    stacks := #{pid() => #{[mfa()] => pos_integer()}},
     probes := [pid()],
     threads := dyno_agent_threads:t(),
     %% Reports of the runtime since the last look.
@@ -215,7 +215,7 @@ worked(Fun, #{worked := Worked} = State) ->
     Next#{worked := Worked + erlang:monotonic_time(microsecond) - Start}.
 
 stacks(#{suspects := Suspects, stacks := Stacks} = State) ->
-    State#{stacks := lists:foldl(fun count/2, Stacks, dyno_agent_suspect:stacks(Suspects))}.
+    State#{stacks := lists:foldl(fun count/2, Stacks, dyno_agent_suspect:functions(Suspects))}.
 
 count({Pid, Stack}, Stacks) ->
     Of = maps:get(Pid, Stacks, #{}),
@@ -346,7 +346,7 @@ suspect(Pid, #{queues := Queues, busiest := Busiest} = Census, Stacks, Seen) ->
         native => Seldom =/= [],
         looks => lists:sum([N || {_, N} <- Found]),
         stacks => [
-            #{stack => Stack, count => N}
+            #{stack => dyno_agent_suspect:frames(Stack), count => N}
          || {Stack, N} <- lists:sublist(lists:reverse(lists:keysort(2, Found)), 5)
         ]
     }).

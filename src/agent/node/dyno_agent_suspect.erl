@@ -10,7 +10,8 @@ A helper process with a time limit asks: a process in a long native call cannot 
 is copied.
 """.
 
--export([stacks/1, places/1, detail/1, calls/1, inspections/1, scans/1, holders/1, kept/1]).
+-export([stacks/1, functions/1, frames/1, places/1, detail/1, calls/1]).
+-export([inspections/1, scans/1, holders/1, kept/1]).
 -export([within/2, within/3]).
 -export_type([stack/0]).
 
@@ -62,39 +63,48 @@ within(Ask, Otherwise, TimeoutMs) ->
 
 -doc "Current stacks, innermost function first.".
 -spec stacks([pid()]) -> [{pid(), stack()}].
-stacks(Pids) ->
-    within(fun() -> [{Pid, Stack} || Pid <- Pids, Stack <- stack(Pid)] end, []).
+stacks(Pids) -> [{Pid, frames(Stack)} || {Pid, Stack} <- functions(Pids)].
 
-stack(Pid) ->
-    case process_info(Pid, current_stacktrace) of
-        {_, Stack} -> [[frame(Frame) || Frame <- lists:sublist(Stack, ?DEPTH)]];
-        undefined -> []
-    end.
+-doc "Current stacks as functions: printing takes longer than asking.".
+-spec functions([pid()]) -> [{pid(), [mfa()]}].
+functions(Pids) ->
+    within(fun() -> asked_functions(Pids) end, []).
 
-frame({M, F, A, _}) when is_integer(A) -> dyno_agent_name:mfa({M, F, A});
-frame({M, F, A, _}) -> dyno_agent_name:mfa({M, F, length(A)}).
+asked_functions(Pids) ->
+    [
+        {Pid, [function(Frame) || Frame <- lists:sublist(Stack, ?DEPTH)]}
+     || Pid <- Pids, {_, Stack} <- [process_info(Pid, current_stacktrace)]
+    ].
+
+function({M, F, A, _}) when is_integer(A) -> {M, F, A};
+function({M, F, A, _}) -> {M, F, length(A)}.
+
+-doc "A stack in print.".
+-spec frames([mfa()]) -> stack().
+frames(Stack) -> [dyno_agent_name:mfa(Function) || Function <- Stack].
 
 -doc "Stacks of waiting processes, each with the number of processes and an example.".
 -spec places([pid()]) -> [#{stack := stack(), count := pos_integer(), pid := binary()}].
 places(Pids) ->
     Groups = maps:groups_from_list(
-        fun({_, Stack}) -> Stack end, fun({Pid, _}) -> Pid end, stacks(Pids)
+        fun({_, Stack}) -> Stack end, fun({Pid, _}) -> Pid end, functions(Pids)
     ),
     All = [
         #{stack => Stack, count => length(Of), pid => dyno_agent_census:pid(hd(Of))}
      || Stack := Of <- Groups
     ],
-    lists:sublist(lists:sort(fun(#{count := A}, #{count := B}) -> A >= B end, All), ?MOST_PLACES).
+    Most = lists:sort(fun(#{count := A}, #{count := B}) -> A >= B end, All),
+    [Place#{stack := frames(Stack)} || #{stack := Stack} = Place <- lists:sublist(Most, ?MOST_PLACES)].
 
 -doc "Calls among these processes: caller and monitored server; also the servers' own calls.".
 -spec calls([pid()]) -> [#{from | to := binary(), from_name | to_name := binary()}].
 calls(Pids) ->
     within(
         fun() ->
-            Callers = [Pid || Pid <- Pids, [Frame | _] <- stack(Pid), is_call(Frame)],
+            Callers = [Pid || Pid <- Pids, is_calling(Pid)],
             First = edges(lists:sublist(Callers, ?MOST_CALLS)),
             Waited = lists:uniq([To || {_, To} <- First]) -- Pids,
-            Next = edges([P || P <- Waited, is_pid(P), [Frame | _] <- stack(P), is_call(Frame)]),
+            Next = edges([P || P <- Waited, is_pid(P), is_calling(P)]),
             [
                 #{
                     from => dyno_agent_census:pid(From),
@@ -108,10 +118,13 @@ calls(Pids) ->
         []
     ).
 
-is_call(~"gen:do_call/4") -> true;
-is_call(~"io:wait_io_mon_reply/2") -> true;
-is_call(<<"io:execute_request/", _/binary>>) -> true;
-is_call(_) -> false.
+is_calling(Pid) ->
+    case process_info(Pid, current_function) of
+        {current_function, {gen, do_call, 4}} -> true;
+        {current_function, {io, wait_io_mon_reply, 2}} -> true;
+        {current_function, {io, execute_request, _}} -> true;
+        _ -> false
+    end.
 
 %% A process with many monitors is a registry: its monitors do not show a call.
 edges(Pids) ->

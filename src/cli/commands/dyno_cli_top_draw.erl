@@ -312,7 +312,7 @@ foot(#{filter := Filter, frozen := Frozen, input := Input} = View) ->
         end
     ].
 
-cost(#{node := Node, readings := Readings} = View) ->
+cost(#{node := Node, readings := Readings, looks := Looks}) ->
     case Readings of
         #{Node := Reading} ->
             #{view := Of, share := Share, count := Count, processes := Processes} = Reading,
@@ -320,19 +320,11 @@ cost(#{node := Node, readings := Readings} = View) ->
                 number(Processes), " processes",
                 [[", ", number(Count), $\s, title(Of)] || Of =/= processes],
                 [[", ", value(Share, ~"ratio"), " read"] || Share < 1],
-                "; cost ", value(looking(Reading, View), ~"ratio"), " of a scheduler"
+                "; cost ", value(dyno_top:cost(Reading, maps:get(Node, Looks, 0.0)), ~"ratio"), " of a scheduler"
             ];
         #{} ->
             ""
     end.
-
-%% The reading, and the looks of doctor.
-looking(#{took_us := Us, interval_ns := Ns, threads := Threads}, #{node := Node, looks := Looks}) ->
-    (Us * 1000 / Ns + maps:get(Node, Looks, 0)) * ran(Threads).
-
-%% On a busy machine the schedulers wait for a processor in a part of their working time.
-ran(#{normal := #{worked_ns := Worked, cpu_ns := Cpu}}) when Worked > 0 -> Cpu / Worked;
-ran(_) -> 1.
 
 title(View) ->
     {_, _, _, Items} = lists:keyfind(View, 2, dyno_cli_top_columns:views()),

@@ -52,7 +52,7 @@ The state of `dyno top`'s screen, and the effect of keys and of the mouse. Pure.
 -define(SORTS, [
     {$r, [reductions]}, {$u, [queue, waiting]}, {$w, [growth]}, {$m, [memory, bytes, held]}
 ]).
--define(MOST_ROWS, 200).
+-define(MOST_ROWS, 100).
 -define(PAGE, 10).
 
 -doc "The first screen of these nodes, with a command's values.".
