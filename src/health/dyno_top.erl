@@ -75,7 +75,7 @@ as_json(Node, #{values := Values, limits := Limits, interval_ns := Ns} = Reading
     }.
 
 -doc """
-The share of one scheduler that looking takes: a reading, and what looks for findings take. On a busy
+The share of one scheduler that looking takes: a reading, and the looks for findings. On a busy
 machine the schedulers wait for a processor in a part of their working time, which does not count.
 """.
 -spec cost(dyno_agent_top:reading(), float()) -> float().

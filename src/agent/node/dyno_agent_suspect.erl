@@ -94,7 +94,10 @@ places(Pids) ->
      || Stack := Of <- Groups
     ],
     Most = lists:sort(fun(#{count := A}, #{count := B}) -> A >= B end, All),
-    [Place#{stack := frames(Stack)} || #{stack := Stack} = Place <- lists:sublist(Most, ?MOST_PLACES)].
+    [
+        Place#{stack := frames(Stack)}
+     || #{stack := Stack} = Place <- lists:sublist(Most, ?MOST_PLACES)
+    ].
 
 -doc "Calls among these processes: caller and monitored server; also the servers' own calls.".
 -spec calls([pid()]) -> [#{from | to := binary(), from_name | to_name := binary()}].

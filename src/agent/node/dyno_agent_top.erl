@@ -238,9 +238,9 @@ processes(#{sort := Sort, filter := Filter} = Ask, #{seen := Seen, kept := Kept}
         State#{
             seen :=
                 #{
-                    Pid => {Group, Reductions, Queue, Memory}
-                 || #{pid := Pid, group := Group, total := Reductions, queue := Queue} = Row <- Read,
-                    #{memory := Memory} <- [Row]
+                    Pid => {Group, Reductions, Queue, map_get(memory, Row)}
+                 || Row <- Read,
+                    #{pid := Pid, group := Group, total := Reductions, queue := Queue} <- [Row]
                 },
             fresh := Fresh,
             later := Later,
@@ -376,7 +376,11 @@ memory(Pid, _Queue) ->
 since(new, #{pid := Pid} = Row) ->
     Row#{group => dyno_agent_census:group(Pid), reductions => unknown, growth => unknown};
 since({Group, Reductions, Queue, Memory}, #{total := Total, queue := Now} = Row) ->
-    Known = if map_get(memory, Row) =:= unknown, Now =< ?LONG_QUEUE -> Memory; true -> map_get(memory, Row) end,
+    Known =
+        case Row of
+            #{memory := unknown} when Now =< ?LONG_QUEUE -> Memory;
+            #{memory := Asked} -> Asked
+        end,
     Row#{
         group => Group,
         reductions => Total - Reductions,

@@ -314,13 +314,14 @@ foot(#{filter := Filter, frozen := Frozen, input := Input} = View) ->
 
 cost(#{node := Node, readings := Readings, looks := Looks}) ->
     case Readings of
-        #{Node := Reading} ->
+        #{Node := #{} = Reading} ->
             #{view := Of, share := Share, count := Count, processes := Processes} = Reading,
             [
                 number(Processes), " processes",
                 [[", ", number(Count), $\s, title(Of)] || Of =/= processes],
                 [[", ", value(Share, ~"ratio"), " read"] || Share < 1],
-                "; cost ", value(dyno_top:cost(Reading, maps:get(Node, Looks, 0.0)), ~"ratio"), " of a scheduler"
+                ["; cost ", value(dyno_top:cost(Reading, maps:get(Node, Looks, 0.0)), ~"ratio")],
+                " of a scheduler"
             ];
         #{} ->
             ""
