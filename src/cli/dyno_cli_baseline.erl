@@ -14,7 +14,7 @@ the revisions of `--rev` or several `--erl` or `--erl-flags` with the first of t
 measured in many VMs: once is enough.
 """.
 
--export([options/2, read/2, checked/2, judge/3, format_error/1]).
+-export([options/2, read/2, checked/2, judge/3, against/3, format_error/1]).
 -export_type([command/0, gate/0, reason/0]).
 
 -type command() :: test | record | bench | none.
@@ -65,6 +65,9 @@ read(bench, #{fail_if := _} = Values) ->
         true -> {ok, gate(bench, first_variant, Values)};
         false -> {error, {?MODULE, nothing_to_compare_with}}
     end;
+%% The command judges (dyno_cli_against).
+read(test, #{against := _}) ->
+    {ok, none};
 read(_Kind, #{fail_if := _}) ->
     {error, {?MODULE, nothing_to_compare_with}};
 read(_Kind, _Values) ->
@@ -139,6 +142,19 @@ judge(#{conditions := Conditions} = Gate, Document, Measure) ->
         end
     end.
 
+-doc "Judges a test by one whose runs were measured in turn with its own.".
+-spec against(Old, New, dyno_cli_command:values()) ->
+    {ok, dyno_recording:document()} | {error, dyno_error:error()}
+when
+    Old :: dyno_recording:document(), New :: dyno_recording:document().
+against(Old, New, Values) ->
+    #{options := Options, conditions := Conditions} = Gate = gate(test, Old, Values),
+    Paired = Gate#{options := Options#{runs => paired}},
+    maybe
+        {ok, Changes} ?= changes(Paired, New),
+        {ok, judged(Paired, Changes, [dyno_compare_gate:failing(C, Changes) || C <- Conditions], New)}
+    end.
+
 changes(#{baseline := first_variant, options := Options}, Document) ->
     case dyno_compare_variants:changes(Document, Options) of
         {ok, Changes} -> {ok, Changes};
@@ -193,8 +209,8 @@ judged(#{conditions := Conditions} = Gate, Changes, Failing, Document) ->
 
 -spec format_error(reason()) -> unicode:chardata().
 format_error(nothing_to_compare_with) ->
-    "--fail-if compares with a recording, given by --baseline FILE, or, in dyno bench, with a "
-    "revision, given by --rev";
+    "--fail-if compares with a recording, given by --baseline FILE, or with a revision, given by "
+    "--against in dyno test and --rev in dyno bench";
 format_error(no_common_label) ->
     "no code is known to be the same one in both; give each a --label of its own";
 format_error(no_common_size) ->

@@ -18,8 +18,10 @@ because it has the latest changes.
 -spec with(dyno_cli_command:values(), fun(() -> Result)) -> Result.
 with(Values, Run) ->
     dyno_code:with_paths(maps:get(code_paths, Values, []), fun() ->
-        %% Each revision of --rev has its own code; a plugin has given the paths.
-        IsGiven = is_map_key(rev, Values) orelse dyno_cli_terminal:called_as() =/= "dyno ",
+        %% Each revision of --rev and --against has its own code; a plugin has given the paths.
+        IsGiven =
+            is_map_key(rev, Values) orelse is_map_key(against, Values) orelse
+                dyno_cli_terminal:called_as() =/= "dyno ",
         {ok, Current} = file:get_cwd(),
         case not IsGiven andalso project(Current) of
             {ok, Root} -> behind(Root, Values, Run);

@@ -24,7 +24,7 @@ freedom, because a shared variance is not robust there. Values are compared by l
 ```
 """.
 
--export([error_of/1, ratio/3]).
+-export([error_of/1, ratio/3, paired/3]).
 -export_type([run/0, error/0]).
 
 -doc "The squared relative standard error of a run's value, and its degrees of freedom.".
@@ -68,17 +68,45 @@ half(As, Bs, Level) ->
     Count = length(As),
     Freedom = 2 * Count - 2,
     Between = (squares(As) + squares(Bs)) / Freedom,
-    {Squared, Of} =
-        case within([Error || {_, Error} <- As ++ Bs]) of
-            {Within, More} when Within >= Between -> {Within, Freedom + More};
-            _ -> {Between, Freedom}
-        end,
+    {Squared, Of} = larger({Between, Freedom}, 1, As ++ Bs),
     dyno_stats_welch:t_quantile((1 + Level) / 2, Of) * math:sqrt(2 * Squared / Count).
+
+-doc """
+The same of runs in pairs, each pair measured at one time: the variance is that of the pairs' ratios,
+in which a drift of the machine cancels out.
+""".
+-spec paired(As :: [run()], Bs :: [run()], Level :: float()) ->
+    {ok, dyno_stats_welch:ratio()} | {error, dyno_stats_welch:reason()}.
+paired(As, Bs, Level) when length(As) =:= length(Bs) ->
+    Values = [{A, B} || {{A, _}, {B, _}} <- lists:zip(As, Bs)],
+    case lists:all(fun({A, B}) -> A > 0 andalso B > 0 end, Values) of
+        true when length(As) >= 2 ->
+            Ratios = [{B / A, none} || {A, B} <- Values],
+            Count = length(Ratios),
+            Ratio = math:exp(lists:sum([math:log(R) || {R, _} <- Ratios]) / Count),
+            Between = squares(Ratios) / (Count - 1),
+            {Squared, Freedom} = larger({Between, Count - 1}, 2, As ++ Bs),
+            T = dyno_stats_welch:t_quantile((1 + Level) / 2, Freedom),
+            {ok, around(Ratio, T * math:sqrt(Squared / Count))};
+        true ->
+            {error, too_few};
+        false ->
+            {error, not_positive}
+    end;
+paired(As, Bs, Level) ->
+    ratio(As, Bs, Level).
 
 squares(Runs) ->
     Logs = [math:log(Value) || {Value, _} <- Runs],
     Mean = lists:sum(Logs) / length(Logs),
     lists:sum([(Log - Mean) * (Log - Mean) || Log <- Logs]).
+
+%% The variance between runs, or its lower bound if larger; `Times`: of so many runs together.
+larger({Between, Freedom}, Times, Runs) ->
+    case within([Error || {_, Error} <- Runs]) of
+        {Within, More} when Times * Within >= Between -> {Times * Within, Freedom + More};
+        _ -> {Between, Freedom}
+    end.
 
 %% The lower bound of the variance between runs: the mean over all.
 within(Errors) ->

@@ -6,7 +6,7 @@
 %% The recording of a test: its beginning, runs, final analysis and verdicts. Saved at the
 %% beginning, after each run, and during a run, so that a killed test leaves a readable one.
 
--export([new/1, begin_file/2, with_run/2, save_so_far/2, finish/3]).
+-export([new/1, begin_file/2, with_run/2, save_so_far/2, finish/3, repeated/1]).
 -export([format_error/1, fault/1]).
 
 -type reason() :: {not_kept, dyno_recording_file:reason()}.
@@ -89,20 +89,8 @@ finish({misuse, Error}, Document, #{options := Options}) ->
     ok = save_so_far(failed(~"suite", dyno_error:format(Error), Document), Options),
     {error, Error};
 finish(Outcome, Document, #{suite := SuiteOptions, options := Options}) ->
-    Sorted = sorted(with_status(Outcome, Document), SuiteOptions),
     #{thresholds := Thresholds} = SuiteOptions,
-    Failing = [F || {_, F} <- dyno_finding_failing:findings(Thresholds, Sorted)],
-    Findings = Failing ++ dyno_finding_saturation:findings(Sorted),
-    Sizes = length(dyno_sizes:runs(Sorted)),
-    Analysed = dyno_recording:add_tables(
-        Sorted,
-        [dyno_finding:table(undefined, Findings) || Findings =/= [] orelse Sizes > 1] ++
-            dyno_sizes_repetitions:tables(Sorted) ++ dyno_sizes_growth:tables(Sorted)
-    ),
-    Final = dyno_recording:add_verdicts(
-        dyno_threshold:judge(Thresholds, Analysed),
-        dyno_finding_failing:verdicts(Thresholds, Analysed)
-    ),
+    Final = analysed(Thresholds, sorted(with_status(Outcome, Document), SuiteOptions)),
     case save(Final, Options) of
         ok ->
             {ok, Final};
@@ -110,6 +98,40 @@ finish(Outcome, Document, #{suite := SuiteOptions, options := Options}) ->
             %% The results are still shown, only not kept.
             {ok, failed(~"recording", dyno_error:format(Error), Final)}
     end.
+
+analysed(Thresholds, Document) ->
+    Failing = [F || {_, F} <- dyno_finding_failing:findings(Thresholds, Document)],
+    Findings = Failing ++ dyno_finding_saturation:findings(Document),
+    Sizes = length(dyno_sizes:runs(Document)),
+    Analysed = dyno_recording:add_tables(
+        Document,
+        [dyno_finding:table(undefined, Findings) || Findings =/= [] orelse Sizes > 1] ++
+            dyno_sizes_repetitions:tables(Document) ++ dyno_sizes_growth:tables(Document)
+    ),
+    dyno_recording:add_verdicts(
+        dyno_threshold:judge(Thresholds, Analysed),
+        dyno_finding_failing:verdicts(Thresholds, Analysed)
+    ).
+
+-doc "Complete recordings of one test without thresholds, as one whose sizes are repeated.".
+-spec repeated([dyno_recording:document(), ...]) -> dyno_recording:document().
+repeated([#{~"parameters" := Parameters} = First | _] = Documents) ->
+    Numbered = [
+        {Run#{~"repetition" => N}, [V || #{~"run" := Of} = V <- Verdicts, Of =:= Id]}
+     || {N, #{~"verdicts" := Verdicts} = Document} <- lists:enumerate(Documents),
+        #{~"id" := Id} = Run <- dyno_recording:runs(Document)
+    ],
+    Fields = [
+        {parameters, Parameters#{~"repeat" => length(Documents)}}, {runs, []}, {tables, []},
+        {verdicts, []}, {warnings, lists:uniq([W || #{~"warnings" := Of} <- Documents, W <- Of])}
+    ],
+    Empty = lists:foldl(fun({K, V}, Acc) -> dyno_recording:put(Acc, K, V) end, First, Fields),
+    Joined = lists:foldl(fun({Run, Verdicts}, Acc) ->
+        #{~"labels" := Labels, ~"repetition" := N} = Run,
+        Id = dyno_recording_run:id(Labels, N),
+        with_run({Run#{~"id" := Id}, [V#{~"run" := Id} || V <- Verdicts]}, Acc)
+    end, Empty, Numbered),
+    analysed([], dyno_recording:put(Joined, runs, dyno_test_plan:sorted(dyno_recording:runs(Joined)))).
 
 with_status({failed, Code, Text}, Document) -> failed(Code, Text, Document);
 with_status(Status, Document) -> dyno_recording:put(Document, status, Status).

@@ -56,9 +56,14 @@ its events come from one process: `shards => 1`.
 """.
 -spec recorder(binary(), [dyno_agent_monitor:needs()]) -> dyno_code:object().
 recorder(File, Needs) ->
+    Select = lists:uniq(lists:append([Of || #{select := Of} <- Needs])),
+    %% Names that processes take choose them, in the replay too.
+    Names =
+        [register || lists:keymember(registered, 1, Select)] ++
+            [{call, proc_lib, set_label, 1, undefined} || lists:keymember(label, 1, Select)],
     All = #{
-        select => lists:uniq(lists:append([Select || #{select := Select} <- Needs])),
-        events => lists:uniq(lists:append([Events || #{events := Events} <- Needs])),
+        select => Select,
+        events => lists:uniq(lists:append([Events || #{events := Events} <- Needs]) ++ Names),
         property => <<"recorded to ", File/binary>>
     },
     Forms = [

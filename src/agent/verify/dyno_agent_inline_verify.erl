@@ -37,10 +37,15 @@ start(#{config := Config, monitors := Monitors, choice := Choice} = State) ->
     ok = dyno_agent_inline:start(Inline),
     Watch = [proc_lib:spawn_link(?MODULE, watch, [Inline]) || HasTime],
     New = State#{inline => Inline, watch => Watch},
-    Keyed = ~"inline has no monitors with keys; use partition",
-    case lists:any(fun dyno_agent_monitor:has_key/1, Monitors) of
-        true -> dyno_agent_verifier:fault(Keyed, New);
-        false -> New
+    case [M || M <- Monitors, dyno_agent_monitor:has_key(M)] of
+        [] ->
+            New;
+        Keyed ->
+            %% Nothing passes that is not monitored.
+            ok = dyno_agent_verdicts:count(
+                [{unsure, M, unsupported} || M <- Keyed], map_get(verdicts, State)
+            ),
+            dyno_agent_verifier:fault(~"inline has no monitors with keys; use partition", New)
     end.
 
 -doc false.

@@ -257,13 +257,10 @@ deadline(Module, State) ->
     end.
 
 -doc "The key of an event.".
--spec key(module(), dyno_agent_event:event(), process()) -> {ok, term()} | none.
+-spec key(module(), dyno_agent_event:event(), process()) ->
+    {ok, term()} | none | {crashed, {Class :: atom(), Reason :: term(), Stack :: list()}}.
 key(Module, Event, Process) ->
-    try
-        Module:key(Event, Process)
-    catch
-        _:_ -> none
-    end.
+    safely(fun() -> Module:key(Event, Process) end).
 
 -doc "Whether the property names this event; for a module that exports `c:names/1`.".
 -spec names(module(), dyno_agent_event:event()) -> boolean().

@@ -48,8 +48,9 @@ needed from now on.
     %% The monitor has decided for this process, or is finished; once for each.
     | {decided, module(), pid(), broken | held | unknown | cut | crashed}
     %% A monitor with a key is unsure: an event came too late, there are too many keys, or a process
-    %% was cut off. Once for each.
-    | {unsure, module(), late | full | cut}
+    %% was cut off; or the instrumentation does not run the monitor for all its processes. Once for
+    %% each.
+    | {unsure, module(), late | full | cut | unsupported}
     | {verdict, dyno_agent_monitor:report()}
     | {crashed, module(), dyno_agent_event:process(), {atom(), term(), list()}}
     | {ignore, pid()}

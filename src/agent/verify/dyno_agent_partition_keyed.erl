@@ -102,7 +102,9 @@ give({Modules, Process, Event, TimeNs}, Keyed) ->
                     {New, More} = step({Module, Key}, Process, Event, TimeNs, Now),
                     {New, Effects ++ More};
                 none ->
-                    {Now, Effects}
+                    {Now, Effects};
+                {crashed, Why} ->
+                    {Now, Effects ++ [{crashed, Module, Process, Why}]}
             end
         end,
         {Keyed, []},

@@ -178,7 +178,7 @@ built(Number, {Label, Commit}, #{folder := Folder, top := Top, below := Below} =
         {ok, Command} ?= command(Label, Here, Project),
         TimeoutMs = maps:get(timeout_ms, map_get(options, Project), ?BUILD_MS),
         {ok, Paths} ?= build(Label, Here, Command, TimeoutMs),
-        {ok, #{label => Label, code_paths => Paths}}
+        {ok, #{label => Label, code_paths => Paths, folder => Here}}
     end.
 
 progress(#{options := #{progress := Fun}}, Label) -> Fun(Label);
@@ -226,7 +226,7 @@ of_elixir(Folder) ->
 -spec format_error(reason()) -> unicode:chardata().
 format_error({revisions, Text}) ->
     io_lib:format(
-        "--rev is \"~ts\"; two revisions as in v1..v2, or one to compare with the working tree, "
+        "the revision is \"~ts\"; two revisions as in v1..v2, or one to compare with the working tree, "
         "are accepted",
         [Text]
     );

@@ -19,7 +19,9 @@ as two revisions of a project. Each code in each variant is a candidate of the c
     label => string() | binary(),
     erl => file:filename(),
     flags => [string()],
-    code_paths => [file:filename()]
+    code_paths => [file:filename()],
+    %% Of a revision: the project's.
+    folder => file:filename()
 }.
 
 -type settings() :: #{

@@ -9,7 +9,7 @@
 -export([command/0, run/1, measurements/1, requirements/3]).
 
 -define(LEVELS, [budget, off, count, discovery, time, memory, all]).
--define(REPORTS, [output, format, quiet, verbose, full, baseline, fail_if]).
+-define(REPORTS, [output, format, quiet, verbose, full, baseline, fail_if, against, build]).
 
 -spec command() -> dyno_cli_command:t().
 command() ->
@@ -32,9 +32,9 @@ command() ->
                     "a limit, such as \"latency.p99 < 20 ms\", instead of the suite's; repeatable",
                     "an earlier recording (.json) from the same machine: the test must not be "
                     "slower now; both need --repeat",
-                    "with --baseline: fails if the condition holds: slower > 5%, memory > 5%, "
-                    "latency.p99.9 > 20% (default: slower > 10%)"
-                )},
+                    "with --baseline or --against: fails if the condition holds: slower > 5%, "
+                    "memory > 5%, latency.p99.9 > 20% (default: slower > 10%)"
+                ) ++ dyno_cli_against:options()},
             {"Reports", dyno_cli_job:options_of_tests()},
             {"Code and nodes",
                 [dyno_cli_option:code_paths() | dyno_cli_nodes:rows()]}
@@ -148,6 +148,8 @@ examples() ->
             ~"runs each size five times, in random order, and keeps the recording"},
         {~"dyno test shop_perf.erl --repeat 5 --baseline before.json",
             ~"exits with status 1 if the test became slower"},
+        {~"dyno test shop_perf.erl --against main --repeat 5",
+            ~"the same with the code of main, built and run in turn with the code as it is"},
         {~"dyno test shop_perf.erl --distribution logger_formatter:format/2",
             ~"also shows the durations of single calls"},
         {~"dyno test shop_perf.erl --without os,ports,control",
@@ -173,19 +175,28 @@ control(Values) ->
 -doc "Runs the test.".
 -spec run(dyno_cli_command:values()) -> dyno_error:exit_status().
 run(#{suite := Suite} = Values) ->
-    case dyno_cli_test_load:load(maps:without([suite | ?REPORTS], control(Values))) of
-        {ok, Options} ->
-            Job = #{
-                keep => filename:basename(filename:rootname(Suite)),
-                writer => measurement,
-                gate => test,
-                measure => fun(Context) ->
-                    Connected = maps:merge(Options, dyno_cli_nodes:connection(Values)),
-                    Merged = maps:merge(Connected, Context),
-                    dyno_test:run(unicode:characters_to_list(Suite), Merged)
-                end
-            },
-            dyno_cli_job:run(Job, Values);
-        Error ->
-            dyno_cli_command:refused(Error)
+    maybe
+        {ok, Given} ?=
+            dyno_cli_test_load:load(maps:without([suite | ?REPORTS], control(Values))),
+        ok ?= dyno_cli_against:check(Values),
+        Options = maps:merge(Given, dyno_cli_nodes:connection(Values)),
+        Job = #{
+            keep => filename:basename(filename:rootname(Suite)),
+            gate => test,
+            measure => fun(Context) ->
+                measure(unicode:characters_to_list(Suite), maps:merge(Options, Context), Values)
+            end
+        },
+        dyno_cli_job:run(maps:merge(Job, writer(Values)), Values)
+    else
+        Error -> dyno_cli_command:refused(Error)
     end.
+
+measure(Suite, Options, #{against := _} = Values) ->
+    dyno_cli_against:run(Suite, maps:remove(recording, Options), Values);
+measure(Suite, Options, _Values) ->
+    dyno_test:run(Suite, Options).
+
+%% Of several tests only their comparison is kept.
+writer(#{against := _}) -> #{};
+writer(_Values) -> #{writer => measurement}.

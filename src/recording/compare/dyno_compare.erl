@@ -33,6 +33,8 @@ Items in only one of the recordings come first (`m:dyno_compare_presence`).
     %% `exact` compares only metrics that do not depend on the machine, which may differ; default
     %% all.
     metrics => all | exact,
+    %% `paired`: the first runs of both sides were measured at one time, and so on; default apart.
+    runs => apart | paired,
     %% Further metrics and columns to compare; default none.
     names => dyno_compare_metrics:names()
 }.
@@ -177,7 +179,9 @@ changes({Old, New}, Options) ->
     Changes =
         [change(A, B, Threshold) || {A, B} <- OfRounds] ++
             dyno_compare_repetitions:changes(
-                OfRuns, max(Threshold, dyno_stats_verdict:threshold())
+                OfRuns,
+                max(Threshold, dyno_stats_verdict:threshold()),
+                maps:get(runs, Options, apart)
             ),
     [Presence || Changes =/= [], Presence <- dyno_compare_presence:changes(Old, New)] ++ Changes.
 

@@ -15,21 +15,24 @@ memory of all sizes and nodes) hold together at 95 % (Bonferroni). Intervals of 
 alone. A side with one run has no interval and no verdict.
 """.
 
--export([changes/2, in_words/3, ratio/2]).
+-export([changes/3, in_words/3, ratio/2]).
 
 -type metric() :: dyno_compare_metrics:metric().
 
 -define(LEVEL, (dyno_stats_interval:level())).
 
--doc "The change of each pair; a ratio within `Threshold` of 1 does not count.".
--spec changes([{Old :: metric(), New :: metric()}], Threshold :: float()) ->
+-doc """
+The change of each pair; a ratio within `Threshold` of 1 does not count. Runs may be paired: the
+first of both sides, the second, and so on.
+""".
+-spec changes([{Old :: metric(), New :: metric()}], Threshold :: float(), apart | paired) ->
     [dyno_compare:change()].
-changes(Pairs, Threshold) ->
+changes(Pairs, Threshold, How) ->
     Families = [family(Old) || {Old, _} <- Pairs],
     Groups = maps:groups_from_list(fun(Family) -> Family end, Families),
     Levels = #{Family => level(Family, length(Of)) || Family := Of <- Groups},
     [
-        change(Pair, Threshold, map_get(Family, Levels))
+        change(Pair, Threshold, {map_get(Family, Levels), How})
      || {Family, Pair} <- lists:zip(Families, Pairs)
     ].
 
@@ -45,12 +48,12 @@ family(#{kind := time} = Metric) ->
 family(#{kind := other_time, item := Item, metric := ~"time per call"}) -> Item;
 family(#{metric := Metric}) -> Metric.
 
-change({#{values := Olds} = Metric, #{values := News} = NewMetric}, Threshold, Level) ->
+change({#{values := Olds} = Metric, #{values := News} = NewMetric}, Threshold, {Level, How}) ->
     #{kind := Kind, better := Better} = Metric,
     {Old, New} = {middle(Olds), middle(News)},
     Alone = {ratio(Old, New), undefined, undefined},
     {Ratio, Verdict} =
-        case interval(Metric, NewMetric, Level) of
+        case interval(How, Metric, NewMetric, Level) of
             {ok, #{ratio := R, low := Low, high := High}} ->
                 Judged = dyno_stats_verdict:ratio({Low, High}, Threshold),
                 {{R, Low, High}, in_words(Judged, Kind, Better)};
@@ -61,10 +64,20 @@ change({#{values := Olds} = Metric, #{values := News} = NewMetric}, Threshold, L
         end,
     dyno_compare_metrics:change(Metric, {Old, New}, Ratio, Verdict).
 
-interval(#{values := Olds, errors := OfOlds}, #{values := News, errors := OfNews}, Level) ->
-    dyno_stats_runs:ratio(lists:zip(Olds, OfOlds), lists:zip(News, OfNews), Level);
-interval(#{values := Olds}, #{values := News}, Level) ->
+interval(How, #{errors := _} = Old, #{errors := _} = New, Level) ->
+    case How of
+        apart -> dyno_stats_runs:ratio(runs(Old), runs(New), Level);
+        paired -> dyno_stats_runs:paired(runs(Old), runs(New), Level)
+    end;
+interval(paired, #{values := Olds} = Old, #{values := News} = New, Level) when
+    length(Olds) =:= length(News)
+->
+    dyno_stats_runs:paired(runs(Old), runs(New), Level);
+interval(_How, #{values := Olds}, #{values := News}, Level) ->
     dyno_stats_welch:ratio(Olds, News, Level).
+
+runs(#{values := Values, errors := Errors}) -> lists:zip(Values, Errors);
+runs(#{values := Values}) -> [{Value, none} || Value <- Values].
 
 %% The median of values without a logarithm.
 middle(Values) ->

@@ -58,7 +58,27 @@ start(#{config := Config, monitors := Monitors, choice := Choice} = State) ->
         lists:zip3(Collectors, Sessions, [First | [{#{}, [], none} || _ <- tl(Collectors)]])
     ),
     Started = State#{table => Table, collectors => Collectors, sessions => Sessions},
-    lists:foldl(fun dyno_agent_verifier:fault/2, Started, unsupported(Monitors, Choice)).
+    Missed = [
+        Monitor
+     || Pid <- Existing,
+        #{} = Process <- [dyno_agent_event:describe(Pid)],
+        Monitor <- dyno_agent_process_filter:of_process(Process, Choice)
+    ],
+    ok = undecided(Missed ++ without_keys(Monitors) ++ by_name(Needs, Monitors), State),
+    lists:foldl(fun dyno_agent_verifier:fault/2, Started, unsupported(Monitors, Choice, Missed)).
+
+%% Their processes are not all monitored: nothing passes.
+undecided(Monitors, #{verdicts := Verdicts}) ->
+    dyno_agent_verdicts:count([{unsure, M, unsupported} || M <- lists:uniq(Monitors)], Verdicts).
+
+without_keys(Monitors) -> [M || M <- Monitors, dyno_agent_monitor:has_key(M)].
+
+by_name(Needs, Monitors) ->
+    [
+        Monitor
+     || {#{select := Select}, Monitor} <- lists:zip(Needs, Monitors),
+        lists:keymember(registered, 1, Select) orelse lists:keymember(label, 1, Select)
+    ].
 
 %% An untraced process was started by an untraced process: it is the root's. Others are seen,
 %% because their parents were traced.
@@ -69,11 +89,15 @@ existing(Session, Not, Found) ->
         Traced -> existing(Session, Not, Traced ++ Found)
     end.
 
-unsupported(Monitors, Choice) ->
+unsupported(Monitors, Choice, Missed) ->
     [
         ~"riarc has no monitors with keys; use partition"
-     || lists:any(fun dyno_agent_monitor:has_key/1, Monitors)
+     || without_keys(Monitors) =/= []
     ] ++
+        [
+            ~"riarc does not monitor processes that ran before; use partition"
+         || Missed =/= []
+        ] ++
         [
             ~"riarc chooses no processes by name or label; use partition"
          || dyno_agent_process_filter:has([registered, label], Choice)
