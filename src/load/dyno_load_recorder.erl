@@ -16,7 +16,7 @@ One operation: two clock reads and two or three counters, well below a microseco
 -export([new/3, time_ns/0, success/4, failure/3, schedule_lag/2, queued/1, started/1]).
 -export([withdrawn/1]).
 -export([snapshot/1, errors/1, delete/1]).
--export([empty/0, merge/2, merge_errors/1, per_s/2, is_growing/2]).
+-export([empty/0, merge/2, merge_errors/1, per_s/2, is_growing/2, endless/1]).
 -export_type([t/0, snapshot/0, failed/0]).
 
 -opaque t() :: #{
@@ -262,6 +262,11 @@ merge_values(_Key, undefined, Of) -> Of;
 merge_values(_Key, Of, undefined) -> Of;
 merge_values(_Key, A, B) when is_integer(A) -> A + B;
 merge_values(_Key, A, B) -> dyno_histogram:merge(A, B).
+
+-doc "Operations that began and never ended.".
+-spec endless(snapshot()) -> non_neg_integer().
+endless(#{started := Started, successes := Ok, failures := Failed}) ->
+    max(0, Started - Ok - Failed).
 
 -doc """
 Successes a second of a part of this length. In an open load each success counts by its arrival:

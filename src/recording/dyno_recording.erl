@@ -143,12 +143,13 @@ histogram(Run, Name) ->
 
 -doc """
 The value below which a share (0 to 1) of a histogram's values lies: the middle of the bucket,
-limited to the extreme values; `undefined` without values.
+limited to the extreme values; `undefined` without values, or among those that are only known to be
+beyond all others.
 """.
 -spec quantile(object(), Share :: number()) -> number() | undefined.
 quantile(Histogram, Share) ->
     Buckets = maps:get(~"buckets", Histogram, []),
-    Count = lists:sum([N || [_, _, N] <- Buckets]),
+    Count = lists:sum([N || [_, _, N] <- Buckets]) + maps:get(~"beyond", Histogram, 0),
     %% 0.07 * 100 is 7.000000000000001 in binary: rank 7, not 8.
     within(Histogram, at_rank(max(1, ceil(Share * Count * (1 - 1.0e-14))), Buckets)).
 

@@ -128,14 +128,13 @@ failure(Module, #{load := none, readings := Readings}) ->
                 "given: the load missed the targets, or was over before",
             {~"no_operations", text(Text, [Count, Module])}
     end;
-failure(Module, #{load := #{total := #{successes := 0, failures := 0}} = Load} = Result) ->
+failure(Module, #{load := #{total := #{successes := 0, failures := 0}}} = Result) ->
     #{duration_ns := DurationNs} = Result,
-    #{under_way := UnderWay} = Load,
     Text =
-        "no operation ended within the run: ~ts had not returned after ~ts (calls under way: "
-        "~b); give it a longer duration_ms",
+        "no operation ended within the run: ~ts had not returned after ~ts; give it a longer "
+        "duration_ms",
     Duration = dyno_unit:format(round(DurationNs / 1.0e6), ~"ms"),
-    {~"no_operations", text(Text, [operation(Module), Duration, UnderWay])};
+    {~"no_operations", text(Text, [operation(Module), Duration])};
 failure(_Module, _Result) ->
     none.
 

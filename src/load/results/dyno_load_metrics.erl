@@ -12,7 +12,7 @@
 
 -type description() ::
     {Name :: binary(), Title :: binary(), Unit :: binary(), fun((term()) ->
-        {Value :: number(), Samples :: non_neg_integer()} | none)}.
+        {Value :: number() | null, Samples :: non_neg_integer()} | none)}.
 
 -define(LAG, ~"load.schedule_lag").
 -define(QUANTILES, [
@@ -98,15 +98,25 @@ operations() ->
 times(Name, Title, Key) ->
     [
         {<<Name/binary, $., Of/binary>>, <<Title/binary, ", ", Of/binary>>, ~"ns", fun
-            ({_, #{Key := #{count := Count} = Histogram}}) when Count > 0 ->
-                {Value(Histogram), Count};
+            ({_, #{Key := #{count := Count} = Histogram} = All}) when Count > 0 ->
+                {Value(Histogram, dyno_load_recorder:endless(All)), Count};
             (_) ->
                 none
         end}
      || {Of, Value} <-
-            [{Of, fun(H) -> dyno_histogram:quantile(H, Q) end} || {Of, Q} <- ?QUANTILES] ++
-                [{~"mean", fun dyno_histogram:mean/1}]
+            [{Of, fun(H, Endless) -> quantile(H, Endless, Q) end} || {Of, Q} <- ?QUANTILES] ++
+                [{~"mean", fun mean/2}]
     ].
+
+%% What never ended took longer than what did. If the rank is among it, the value is not known.
+quantile(#{count := Count} = Histogram, Endless, Q) ->
+    case Q * (Count + Endless) / Count of
+        Share when Share =< 1 -> dyno_histogram:quantile(Histogram, Share);
+        _ -> null
+    end.
+
+mean(Histogram, 0) -> dyno_histogram:mean(Histogram);
+mean(_Histogram, _Endless) -> null.
 
 by_operation(DurationNs, Result) ->
     lists:append([
@@ -223,23 +233,26 @@ metric(Name, Title, Value, Unit, Count) ->
     dyno_recording_part:metric(Name, Title, Value, Unit, Count, ~"load").
 
 -spec histograms(dyno_load_result:t() | dyno_load_result:part()) -> [part()].
-histograms(#{total := #{response := Response, service := Service, schedule_lag := Lag}} = Result) ->
+histograms(#{total := Total} = Result) ->
+    #{response := Response, service := Service, schedule_lag := Lag} = Total,
+    Endless = dyno_load_recorder:endless(Total),
     [
-        histogram(Name, Title, Histogram)
-     || {Name, Title, #{count := Count} = Histogram} <- [
-            {~"latency", ~"Response time", Response},
-            {~"service", ~"Service time", Service},
-            {?LAG, ~"Schedule lag of the generator", Lag}
+        maps:merge(
+            #{beyond => N || N <- [Beyond], N > 0},
+            dyno_recording_part:histogram(Name, ~"ns", ~"load", Title, #{}, Histogram)
+        )
+     || {Name, Title, #{count := Count} = Histogram, Beyond} <- [
+            {~"latency", ~"Response time", Response, Endless},
+            {~"service", ~"Service time", Service, Endless},
+            {?LAG, ~"Schedule lag of the generator", Lag, 0}
             | [
-                {<<(prefix(~"operation", Operation))/binary, "latency">>, ~"Response time", Of}
-             || {Operation, #{response := Of}} <- dyno_load_result:named_operations(Result)
+                {<<(prefix(~"operation", Name))/binary, "latency">>, ~"Response time", Times,
+                    dyno_load_recorder:endless(Of)}
+             || {Name, #{response := Times} = Of} <- dyno_load_result:named_operations(Result)
             ]
         ],
         Count > 0
     ].
-
-histogram(Name, Title, Histogram) ->
-    dyno_recording_part:histogram(Name, ~"ns", ~"load", Title, #{}, Histogram).
 
 -spec series([dyno_load_source:interval()]) -> [part()].
 series(Intervals) ->

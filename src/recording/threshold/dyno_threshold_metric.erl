@@ -191,7 +191,7 @@ is_table(Name, Written) ->
 
 metric(Name, undefined, Run) ->
     case dyno_recording:metric(Run, Name) of
-        {ok, #{~"value" := Value, ~"unit" := Unit}} -> number(Value, Unit, "it was not measured");
+        {ok, #{~"value" := Value, ~"unit" := Unit}} -> number(Value, Unit, why_none(Name, Run));
         error -> none
     end;
 metric(_, _, _) ->
@@ -202,12 +202,23 @@ percentile(Name, Share, undefined, Run) ->
     Histograms = maps:get(~"histograms", Run, []),
     case [H || #{~"name" := Of, ~"labels" := L} = H <- Histograms, Of =:= Name, L =:= #{}] of
         [#{~"unit" := Unit} = Histogram | _] ->
-            number(dyno_recording:quantile(Histogram, Share), Unit, "it was not measured");
+            number(dyno_recording:quantile(Histogram, Share), Unit, why_none(Name, Run));
         [] ->
             none
     end;
 percentile(_, _, _, _) ->
     none.
+
+why_none(Name, Run) ->
+    Beyond = [
+        N
+     || #{~"name" := Of, ~"beyond" := N} <- maps:get(~"histograms", Run, []),
+        string:prefix(Name, Of) =/= nomatch
+    ],
+    case Beyond of
+        [N | _] -> [integer_to_list(N), " operations never ended, which may be slower"];
+        [] -> "it was not measured"
+    end.
 
 series(Name, Aggregate, Node, Run) ->
     case of_node(dyno_recording:series(Run, Name), Node, Run) of
