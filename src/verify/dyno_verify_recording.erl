@@ -138,7 +138,7 @@ verdict(Module, Summaries, Ending) ->
      || Key <- [processes, seen, no, broken, crashed, cut, inconclusive]
     },
     {Result, Text} =
-        case {Sums, unknown(Sums, Ending)} of
+        case {Sums, undecided(Sums, Ending)} of
             {#{no := No}, Unknown} when No > 0 ->
                 {fail, lists:join("; ", [broken(Sums) | Unknown])};
             {_, []} ->
@@ -153,6 +153,19 @@ verdict(Module, Summaries, Ending) ->
         subject => atom_to_binary(Module),
         text => dyno_recording_part:text("~ts", [Text])
     }.
+
+undecided(Sums, Ending) ->
+    case unknown(Sums, Ending) of
+        [] -> missed(Ending);
+        Reasons -> Reasons
+    end.
+
+%% None of the processes that were seen may have been cut off then.
+missed(#{summaries := Summaries}) ->
+    [
+        ["monitoring of ", atom_to_binary(Node), " began anew, and processes may have been missed"]
+     || Node := #{verdicts := #{missed := Times}} <- Summaries, Times > 0
+    ].
 
 unknown(#{processes := 0}, Ending) ->
     ["no process came that it is for" | lost(Ending)];

@@ -45,6 +45,7 @@ traps() ->
     ~"""
     -module(dyno_traps).
     -export([folded/0, wrapped/0, real/0, sorted/0, memo/0, insert/0, append/0]).
+    -export([leave_process/0, leave_atom/0]).
     folded() -> [1, 2, 3, 4, 5, 6, 7, 8, 9] -- [9, 8, 7, 6, 5, 4, 3, 2, 1].
     wrapped() -> folded().
     real() -> id([1, 2, 3, 4, 5, 6, 7, 8, 9]) -- id([9, 8, 7, 6, 5, 4, 3, 2, 1]).
@@ -62,6 +63,8 @@ traps() ->
             undefined -> ets:new(?MODULE, [named_table, public, ordered_set]);
             Table -> Table
         end.
+    leave_process() -> spawn(fun() -> receive stop -> ok end end).
+    leave_atom() -> binary_to_atom(<<"left", (erlang:unique_integer([positive])):64>>, latin1).
     append() ->
         List = case get(?MODULE) of undefined -> []; Of -> Of end,
         put(?MODULE, List ++ [x]),
@@ -151,9 +154,16 @@ first_call(Config) ->
     lacks(Text, ~"times as long as").
 
 keeps(Config) ->
-    {Text, Run} = bench("keeps", ["dyno_traps:insert().", "dyno_traps:real()."], Config),
-    #{~"dyno_traps:insert()." := ~"unknown"} = verdicts(Run),
-    has(Text, ~"dyno_traps:insert().: each call leaves "),
+    Leaves = ["dyno_traps:insert().", "dyno_traps:leave_process().", "dyno_traps:leave_atom()."],
+    {Text, Run} = bench("keeps", Leaves ++ ["dyno_traps:real()."], Config),
+    Verdicts = verdicts(Run),
+    [
+        begin
+            ?assertMatch(#{Code := ~"unknown"}, Verdicts, Text),
+            has(Text, <<Code/binary, ": each call leaves ">>)
+        end
+     || Code <- lists:map(fun list_to_binary/1, Leaves)
+    ],
     lacks(Text, ~"times as long as").
 
 drifts(Config) ->

@@ -67,6 +67,7 @@ groups() ->
             throughput_by_arrival,
             throughput_of_a_queue_that_grows,
             probes_of_a_queue_that_grows,
+            what_never_ended_is_slow,
             a_search_has_the_capacity,
             a_search_has_the_limit_of_its_objective,
             a_closed_load_that_stood_still
@@ -188,6 +189,29 @@ throughput_of_a_queue_that_grows(_Config) ->
         end
      || Offered <- [1000, 1900, 2020, 2200, 3000]
     ].
+
+%% Of a hundred operations of 1 to 97 ms, three more never end: p95 is the 97.85th of a hundred.
+what_never_ended_is_slow(_Config) ->
+    Snapshot = recorded(1000, [
+        {N * 5, case N =< 97 of true -> N * 6; false -> never end} || N <- lists:seq(1, 100)
+    ]),
+    ?assertEqual(3, dyno_load_recorder:endless(Snapshot)),
+    Part = #{
+        name => ~"1", model => open, start_ns => 0, duration_ns => 1000 * ?MS, arrivals => 100,
+        rate_per_s => 100, schedule => undefined, workers => 3, kinds => #{}, total => Snapshot
+    },
+    Outcome = fun(Text) ->
+        {ok, Threshold} = dyno_threshold:parse(Text),
+        dyno_load_metrics:outcome([Threshold], Part)
+    end,
+    %% The 95th of the hundred took 95 ms, and nobody knows the 99th.
+    ?assertEqual(held, Outcome("latency.p95 < 97 ms")),
+    ?assertEqual(objective, Outcome("latency.p95 < 94 ms")),
+    ?assertEqual(held, Outcome("latency.p94 < 97 ms")),
+    ?assertNotEqual(held, Outcome("latency.p99 < 1 min")),
+    ?assertNotEqual(held, Outcome("latency.p98.5 < 1 min")),
+    ?assertNotEqual(held, Outcome("latency.max < 1 min")),
+    ?assertNotEqual(held, Outcome("latency.mean < 1 min")).
 
 %% A probe of one second is too short for 2,100 a second to take 100 ms.
 probes_of_a_queue_that_grows(_Config) ->

@@ -23,7 +23,10 @@ dyno.
     woven_code_needs_no_dyno/1,
     who_is_in_a_monitor_lives/1,
     deadlines_under_each_instrumentation/1,
-    started_by_another_node/1
+    started_by_another_node/1,
+    replay_chooses_by_name/1,
+    what_is_not_monitored_is_unknown/1,
+    who_came_meanwhile_is_unknown/1
 ]).
 
 %% A pump sends itself numbers; a server answers late, or once dyno is there, calls from before; of
@@ -31,7 +34,7 @@ dyno.
 -define(SYSTEM, """
 -module(known).
 -behaviour(gen_server).
--export([pumps/1, pump/1, server/0, pool/0, loops/2, loop/1]).
+-export([pumps/1, pump/1, server/0, pool/0, loops/2, loop/1, labelled/1]).
 -export([init/1, handle_call/3, handle_cast/2]).
 pumps(N) -> [spawn(known, pump, [0]) || _ <- lists:seq(1, N)].
 pump(N) -> self() ! {n, N}, receive {n, N} -> ok end, timer:sleep(1), pump(N + 1).
@@ -45,6 +48,7 @@ loop(IsBroken) ->
         stop -> ok;
         _ -> loop(IsBroken)
     end.
+labelled(Label) -> spawn(fun() -> proc_lib:set_label(Label), loop(false) end).
 server() -> gen_server:start({local, known_server}, known, server, []).
 pool() -> gen_server:start({local, known_pool}, known, pool, []).
 init(State) -> {ok, State}.
@@ -135,7 +139,10 @@ groups() ->
             woven_code_needs_no_dyno,
             who_is_in_a_monitor_lives,
             deadlines_under_each_instrumentation,
-            started_by_another_node
+            started_by_another_node,
+            replay_chooses_by_name,
+            what_is_not_monitored_is_unknown,
+            who_came_meanwhile_is_unknown
         ]}
     ].
 
@@ -214,6 +221,91 @@ late_across_is_unknown(Config) ->
     [Late, Full] = Told(),
     says(Late, "^held: an event came later than it may"),
     says(Full, "^held: there are more keys than are looked at").
+
+%% A server that ends and is started anew under its name and label: the file has names, too.
+replay_chooses_by_name(Config) ->
+    Text = "property answers of registered known_server each R "
+        "follows (call _ ref R then reply _ ref R)*.\n"
+        "property labelled of label named each N "
+        "follows (receive {request, N} then send {reply, N})*.\n"
+        "property module of module known each R follows (call _ ref R then reply _ ref R)*.",
+    File = filename:join(folder(Config), "names.rec"),
+    in_node(fun(Node) ->
+        Live = verified(Config, Text, Node, #{record => list_to_binary(File)}, fun() ->
+            [
+                begin
+                    {ok, Server} = erpc:call(Node, known, server, []),
+                    done = gen_server:call(Server, now),
+                    Out = gen_server:send_request(Server, {wait, 60_000}),
+                    done = gen_server:call(Server, now),
+                    exit(Server, kill),
+                    {error, _} = gen_server:wait_response(Out, 10_000)
+                end
+             || _ <- [1, 2, 3]
+            ],
+            Labelled = erpc:call(Node, known, labelled, [named]),
+            Labelled ! {request, 1},
+            Labelled ! stop
+        end),
+        ?assertEqual(
+            [{~"answers", ~"fail"}, {~"labelled", ~"pass"}, {~"module", ~"fail"}], results(Live)
+        ),
+        {ok, Again} = dyno_verify_replay:run(
+            [specification(Config, Text)], list_to_binary(File), #{}
+        ),
+        ?assertEqual({~"answers", ~"broken 3 times, by 3 of 3 processes"}, hd(texts(Live))),
+        ?assertEqual(texts(Live), texts(Again))
+    end).
+
+%% A property across processes under RIARC, and a process that ran before.
+what_is_not_monitored_is_unknown(Config) ->
+    Text = "property across of module known across N "
+        "never send {n, N} then eventually receive {n, N}.\n"
+        "property before of module known never receive {nothing, _}.",
+    in_node(fun(Node) ->
+        [_] = erpc:call(Node, known, pumps, [1]),
+        [
+            begin
+                Document = verified(Config, Text, Node, #{instrumentation => By}, fun() ->
+                    _ = erpc:call(Node, known, loops, [3, 0]),
+                    timer:sleep(300)
+                end),
+                ?assertNot(lists:keymember(~"pass", 2, results(Document)), Document)
+            end
+         || By <- [riarc, inline]
+        ]
+    end).
+
+%% The tracer is killed while no process is monitored: some may have come and gone before the next.
+who_came_meanwhile_is_unknown(Config) ->
+    Text = "property requests of module known "
+        "follows (receive {request, N} then send {reply, N})*.",
+    in_node(fun(Node) ->
+        Document = verified(Config, Text, Node, #{}, fun() ->
+            [Tracer] = shards(Node),
+            exit(Tracer, kill),
+            again(Node, Tracer),
+            [Loop] = erpc:call(Node, known, loops, [1, 0]),
+            Loop ! {request, 1},
+            Loop ! stop,
+            timer:sleep(300)
+        end),
+        [#{~"result" := ~"unknown", ~"text" := Said}] = map_get(~"verdicts", Document),
+        says(Said, "^monitoring of .* began anew, and processes may have been missed$")
+    end).
+
+shards(Node) ->
+    [
+        Pid
+     || Pid <- erpc:call(Node, erlang, processes, []),
+        {dyno_agent_event_shard, _} <- [erpc:call(Node, proc_lib, get_label, [Pid])]
+    ].
+
+again(Node, Tracer) ->
+    case shards(Node) of
+        [Other] when Other =/= Tracer -> timer:sleep(100);
+        _ -> again(Node, Tracer)
+    end.
 
 %% Each process is counted once, though it has another partition afterwards.
 a_monitor_that_hangs(Config) ->

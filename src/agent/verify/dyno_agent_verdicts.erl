@@ -41,6 +41,8 @@ part of `inconclusive`.
     again := #{opened | partial | gap | open => non_neg_integer()},
     %% Verdicts that were only counted.
     untold := non_neg_integer(),
+    %% How often processes may have come and gone unseen.
+    missed := non_neg_integer(),
     monitors := #{
         module() => #{
             processes := non_neg_integer(),
@@ -258,12 +260,13 @@ open_again(Shard, Verdicts) ->
         get(Shard, again_gap, Verdicts).
 
 -doc """
-A shard is lost: its open partitions get a gap, without decisions of their monitors. Returns their
-number.
+A shard is lost: its open partitions get a gap, without decisions of their monitors, and further
+processes may be missed. Returns the number of partitions.
 """.
 -spec lost(pos_integer(), t()) -> non_neg_integer().
 lost(Shard, #{monitors := Monitors} = Verdicts) ->
     Open = open(Shard, Verdicts),
+    ok = add(slot(Verdicts), missed, Verdicts),
     ok = add(Shard, again_gap, open_again(Shard, Verdicts), Verdicts),
     ok = add(Shard, gap, Open, Verdicts),
     lists:foreach(
@@ -334,7 +337,8 @@ place(seen) -> 7;
 place(broken) -> 8;
 place(undecided) -> 9;
 place(told) -> 1;
-place(untold) -> 2.
+place(untold) -> 2;
+place(missed) -> 3.
 
 -doc "The counts.".
 -spec read(t()) -> summary().
@@ -346,6 +350,7 @@ read(#{shards := Shards, monitors := Monitors} = Verdicts) ->
         open => Sum(fun(Shard) -> open(Shard, Verdicts) end),
         again => Again#{open => Sum(fun(Shard) -> open_again(Shard, Verdicts) end)},
         untold => get(slot(Verdicts), untold, Verdicts),
+        missed => get(slot(Verdicts), missed, Verdicts),
         monitors => #{
             Module => #{What => sum_of(Module, What, Verdicts) || What <- ?OF_MONITOR}
          || Module := _ <- Monitors

@@ -3,10 +3,10 @@
 
 -module(dyno_bench_kept).
 -moduledoc false.
-%% Measures the memory that calls of a code leave behind: live words of the worker's heap, tables,
-%% large binaries. If each call adds some, its time depends on the length of the measurement. The
-%% worker's words are exact. Tables and binaries are counted for the whole node, so a few kilobytes
-%% may belong to another process.
+%% Measures the memory that calls of a code leave behind: live words of the worker's heap, messages in
+%% its queue, tables, large binaries, atoms, processes. If each call adds some, its time depends on
+%% the length of the measurement. The worker's words are exact. The rest is counted for the whole
+%% node, so a few kilobytes may belong to another process.
 
 -export([measure/2, run/1]).
 -export_type([kept/0]).
@@ -16,6 +16,9 @@
 -define(TIMES, 3).
 %% Less may belong to another process.
 -define(LEAST_OF_NODE, 16_384).
+%% At least, without their contents.
+-define(MESSAGE_WORDS, 5).
+-define(PROCESS_BYTES, 2_600).
 
 -doc """
 Bytes left behind per call, 0 if none are visible: the least of several runs, because the first call
@@ -48,6 +51,9 @@ run(Calls) ->
 held() ->
     true = garbage_collect(),
     {garbage_collection_info, Info} = process_info(self(), garbage_collection_info),
+    {message_queue_len, Messages} = process_info(self(), message_queue_len),
     [Young, Old] = [proplists:get_value(Key, Info) || Key <- [heap_size, old_heap_size]],
-    Node = lists:sum([Bytes || {_, Bytes} <- erlang:memory([ets, binary])]),
-    {(Young + Old) * erlang:system_info(wordsize), Node}.
+    Node =
+        lists:sum([Bytes || {_, Bytes} <- erlang:memory([ets, binary, atom_used])]) +
+            ?PROCESS_BYTES * erlang:system_info(process_count),
+    {(Young + Old + ?MESSAGE_WORDS * Messages) * erlang:system_info(wordsize), Node}.
