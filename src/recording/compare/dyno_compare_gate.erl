@@ -225,7 +225,9 @@ not_asked(Others) ->
 is_unsure(Verdict) -> Verdict =:= undecided orelse Verdict =:= one_run.
 
 by(#{old := Old, new := New}) when min(Old, New) > 0 -> max(Old, New) / min(Old, New) - 1;
-by(#{old := Old, new := New}) -> abs(New - Old).
+by(#{old := Old, new := New, unit := ~"ratio"}) -> abs(New - Old);
+%% No share of nothing.
+by(_Change) -> undefined.
 
 doubt(_Condition, #{item := Item, metric := Metric, verdict := one_run}) ->
     [
@@ -259,7 +261,8 @@ share(Factor) -> dyno_unit:format(Factor - 1, ~"ratio").
 sentence(#{item := Item, metric := Metric, unit := Unit, old := Old, new := New} = Change) ->
     [
         Item, ": ", Metric, " was ", dyno_unit:format(Old, Unit), " and is ",
-        dyno_unit:format(New, Unit), ", a difference of ", dyno_unit:format(by(Change), ~"ratio")
+        dyno_unit:format(New, Unit)
+        | [[", a difference of ", dyno_unit:format(By, ~"ratio")] || By <- [by(Change)], By =/= undefined]
     ].
 
 others([]) -> "";

@@ -100,7 +100,12 @@ throughput_counts_the_other_way(_Config) ->
     Old = document([#{~"throughput" => V} || V <- [1000, 1010, 990]]),
     New = document([#{~"throughput" => V} || V <- [800, 805, 795]]),
     [#{verdict := Verdict, metric := ~"throughput"}] = changes(Old, New, []),
-    ?assertEqual(slower, Verdict).
+    ?assertEqual(slower, Verdict),
+    %% No percentage says how much less nothing is.
+    None = document([#{~"throughput" => 0} || _ <- [1, 2, 3]]),
+    #{result := fail, text := Text} = gate("slower > 10%", changes(Old, None, [])),
+    ?assertMatch({_, _}, binary:match(Text, ~"throughput was 1 k/s and is 0 /s")),
+    ?assertEqual(nomatch, binary:match(Text, ~"a difference of")).
 
 %% What can be 0 is judged by order, where chance would seldom bring it about.
 zeros(_Config) ->
