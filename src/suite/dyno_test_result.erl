@@ -159,10 +159,14 @@ never_seen() ->
     "no measured function was called: of ~b functions that the patterns name none was seen; see "
     "whether they name the code that does the work".
 
-%% A module is loaded at its first call.
+%% A module is loaded at its first call. At the level discovery only processes show calls.
 is_none_loaded(Readings) ->
     Counted = [Of || #{results := #{dyno_agent_calls := #{functions := Of}}} <- Readings],
-    Counted =/= [] andalso lists:append(Counted) =:= [].
+    Calling = [
+        x
+     || #{results := #{dyno_agent_processes := #{discovered := N}}} <- Readings, N > 0
+    ],
+    Counted =/= [] andalso lists:append(Counted) =:= [] andalso Calling =:= [].
 
 none_loaded() ->
     "no measured function was called: no module that the patterns name was loaded; see whether the "

@@ -328,6 +328,8 @@ levels(Config) ->
             ),
             Found = dyno_suites:table(Run, ~"processes", Node),
             ?assertEqual({Level, Processes}, {Level, Found =/= []}),
+            Codes = [Code || #{~"code" := Code} <- maps:get(~"warnings", Run)],
+            ?assertNot(lists:member(~"not_called", Codes), {Level, Codes}),
             %% The VM is sampled in any case.
             ?assertMatch([_ | _], dyno_recording:series(Run, ~"vm.memory.total")),
             [
