@@ -495,6 +495,13 @@ deadlines_under_each_instrumentation(Config) ->
         ok = weave(Node),
         [
             begin
+                %% Those of the last round, which riarc does not monitor.
+                [
+                    erpc:call(Node, erlang, exit, [Pid, kill])
+                 || Pid <- erpc:call(Node, erlang, processes, []),
+                    {_, {known_woven, _, _}} <-
+                        [erpc:call(Node, erlang, process_info, [Pid, initial_call])]
+                ],
                 Document = verified(Config, Spec, Node, #{instrumentation => By}, fun() ->
                     [Silent, Late, Good] = [
                         erpc:call(Node, known_woven, start, [])

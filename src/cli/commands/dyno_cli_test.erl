@@ -149,7 +149,7 @@ examples() ->
         {~"dyno test shop_perf.erl --repeat 5 --baseline before.json",
             ~"exits with status 1 if the test became slower"},
         {~"dyno test shop_perf.erl --against main --repeat 5",
-            ~"the same with the code of main, built and run in turn with the code as it is"},
+            ~"the same with the code of main, run in turn with the code as it is"},
         {~"dyno test shop_perf.erl --distribution logger_formatter:format/2",
             ~"also shows the durations of single calls"},
         {~"dyno test shop_perf.erl --without os,ports,control",

@@ -104,7 +104,7 @@ throughput_counts_the_other_way(_Config) ->
     %% No percentage says how much less nothing is.
     None = document([#{~"throughput" => 0} || _ <- [1, 2, 3]]),
     #{result := fail, text := Text} = gate("slower > 10%", changes(Old, None, [])),
-    ?assertMatch({_, _}, binary:match(Text, ~"throughput was 1 k/s and is 0 /s")),
+    ?assertMatch({match, _}, re:run(Text, "throughput was 1[0 k]+/s and is 0 /s"), Text),
     ?assertEqual(nomatch, binary:match(Text, ~"a difference of")).
 
 %% What can be 0 is judged by order, where chance would seldom bring it about.
