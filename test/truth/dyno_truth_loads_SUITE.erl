@@ -69,6 +69,7 @@ groups() ->
             probes_of_a_queue_that_grows,
             what_never_ended_is_slow,
             a_search_has_the_capacity,
+            a_generator_is_no_capacity,
             a_search_has_the_limit_of_its_objective,
             a_closed_load_that_stood_still
         ]},
@@ -198,7 +199,7 @@ what_never_ended_is_slow(_Config) ->
     ?assertEqual(3, dyno_load_recorder:endless(Snapshot)),
     Part = #{
         name => ~"1", model => open, start_ns => 0, duration_ns => 1000 * ?MS, arrivals => 100,
-        rate_per_s => 100, schedule => undefined, workers => 3, kinds => #{}, total => Snapshot
+        rate_per_s => 100, schedule => undefined, workers => 3, operations => #{}, total => Snapshot
     },
     Outcome = fun(Text) ->
         {ok, Threshold} = dyno_threshold:parse(Text),
@@ -270,6 +271,30 @@ a_search_has_the_capacity(_Config) ->
      || #{rate_per_s := Rate, tried := Tried} <- Found
     ].
 
+%% Above 500 a second the generator has no processor left: what the target can do is not known.
+a_generator_is_no_capacity(_Config) ->
+    Search = dyno_load_search:new(#{
+        from_per_s => 100, to_per_s => 100_000, confidence => 0.9, precision => 0.1,
+        limit_ns => 1_000_000_000 * ?MS
+    }),
+    Found = #{rate_per_s := Rate} = searched_until(Search, fun(R) -> R =< 500 end, generator),
+    ?assertMatch(#{stopped := generator, high_per_s := undefined}, Found),
+    Empty = dyno_load_recorder:empty(),
+    Metrics = dyno_load_metrics:metrics(#{
+        total => Empty, parts => [], operations => #{}, workers => 1, nodes => [], search => Found
+    }),
+    Run = #{id => ~"1", size => 1, status => complete, metrics => Metrics},
+    Document = dyno_recording:document(#{runs => [Run], tables => []}),
+    Result = fun(Text) ->
+        {ok, Threshold} = dyno_threshold:parse(Text),
+        [#{~"result" := Is}] = dyno_threshold:evaluate(Threshold, Document),
+        Is
+    end,
+    ?assert(Rate > 400 andalso Rate < 600, Rate),
+    ?assertEqual(~"pass", Result("load.search.rate > 300 /s")),
+    ?assertEqual(~"unknown", Result("load.search.rate > 1500 /s")),
+    ?assertEqual(~"fail", Result("load.search.rate < 300 /s")).
+
 %% A server that serves 2,000 in a second exactly, arrivals by chance, and probes of 4 s: the
 %% highest rate at which p99 is at most 50 ms is that at which half of the probes hold.
 a_search_has_the_limit_of_its_objective(_Config) ->
@@ -315,7 +340,9 @@ searched(Search) ->
     end,
     searched(Search, fun(Rate) -> rand:uniform() < Chance(Rate) end).
 
-searched(Search, Holds) ->
+searched(Search, Holds) -> searched_until(Search, Holds, saturated).
+
+searched_until(Search, Holds, Else) ->
     case dyno_load_search:next(Search) of
         {done, Result} ->
             Result;
@@ -323,9 +350,9 @@ searched(Search, Holds) ->
             Outcome =
                 case Holds(Rate) of
                     true -> held;
-                    false -> saturated
+                    false -> Else
                 end,
-            searched(dyno_load_search:record(Rate, Outcome, ?MS, Search), Holds)
+            searched_until(dyno_load_search:record(Rate, Outcome, ?MS, Search), Holds, Else)
     end.
 
 %% Closed loads

@@ -193,7 +193,8 @@ result(Stopped, #{rates := Rates, tried := Tried, likely := Likely} = Search) ->
         rate_per_s => rate(Found, Rates),
         low_per_s => rate(min(Found, Low), Rates),
         high_per_s =>
-            case High < tuple_size(Rates) of
+            %% A generator at its limit says nothing of the target above.
+            case High < tuple_size(Rates) andalso Stopped =/= generator of
                 true -> rate(High + 1, Rates);
                 false -> undefined
             end,

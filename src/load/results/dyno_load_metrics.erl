@@ -61,6 +61,8 @@ interval(~"load.search.rate", #{search := #{low_per_s := Low, high_per_s := High
     is_number(High)
 ->
     #{low => Low, high => High};
+interval(~"load.search.rate", #{search := #{low_per_s := Low}}) ->
+    #{low => Low, high => null};
 interval(_Name, _Measured) ->
     #{}.
 

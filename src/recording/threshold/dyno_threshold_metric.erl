@@ -191,6 +191,11 @@ is_table(Name, Written) ->
 
 metric(Name, undefined, Run) ->
     case dyno_recording:metric(Run, Name) of
+        %% Only a lower bound is known.
+        {ok, #{~"value" := Value, ~"unit" := Unit, ~"low" := Low, ~"high" := null}} when
+            is_number(Value), is_number(Low)
+        ->
+            {ok, Value, Unit, {Low, unknown}};
         {ok, #{~"value" := Value, ~"unit" := Unit}} -> number(Value, Unit, why_none(Name, Run));
         error -> none
     end;

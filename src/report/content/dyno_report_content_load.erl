@@ -122,6 +122,8 @@ search_columns() ->
                 #{~"low" := Low, ~"high" := High} when is_number(Low), is_number(High) ->
                     [From, To] = [measured(Rate, ~"1/s") || Rate <- [Low, High]],
                     <<From/binary, " .. ", To/binary>>;
+                #{~"low" := Low, ~"high" := null} when is_number(Low) ->
+                    <<(measured(Low, ~"1/s"))/binary, " or more">>;
                 _ ->
                     ~"-"
             end
