@@ -152,7 +152,8 @@ against(Old, New, Values) ->
     Paired = Gate#{options := Options#{runs => paired}},
     maybe
         {ok, Changes} ?= changes(Paired, New),
-        {ok, judged(Paired, Changes, [dyno_compare_gate:failing(C, Changes) || C <- Conditions], New)}
+        Failing = [dyno_compare_gate:failing(C, Changes) || C <- Conditions],
+        {ok, judged(Paired, Changes, Failing, New)}
     end.
 
 changes(#{baseline := first_variant, options := Options}, Document) ->

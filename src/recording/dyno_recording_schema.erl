@@ -202,7 +202,7 @@ fields(histogram) ->
         {~"sum", {nullable, number}, {default, null}, ~"Of the values."},
         {~"min", {nullable, number}, {default, null}, ~"The smallest value."},
         {~"max", {nullable, number}, {default, null}, ~"The largest value."},
-        {~"beyond", natural, optional, ~"Further values, only known to be larger: what never ended."},
+        {~"beyond", natural, optional, ~"Further values, known to be larger: what never ended."},
         {~"scheme", {nullable, string}, {default, null}, ~"How the buckets are cut."},
         {~"buckets", {list, bucket}, required,
             <<

@@ -72,8 +72,8 @@ half(As, Bs, Level) ->
     dyno_stats_welch:t_quantile((1 + Level) / 2, Of) * math:sqrt(2 * Squared / Count).
 
 -doc """
-The same of runs in pairs, each pair measured at one time: the variance is that of the pairs' ratios,
-in which a drift of the machine cancels out.
+The same of runs in pairs, each pair measured at one time: the variance is that of the pairs'
+ratios, in which a drift of the machine cancels out.
 """.
 -spec paired(As :: [run()], Bs :: [run()], Level :: float()) ->
     {ok, dyno_stats_welch:ratio()} | {error, dyno_stats_welch:reason()}.

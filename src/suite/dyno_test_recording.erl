@@ -131,7 +131,8 @@ repeated([#{~"parameters" := Parameters} = First | _] = Documents) ->
         Id = dyno_recording_run:id(Labels, N),
         with_run({Run#{~"id" := Id}, [V#{~"run" := Id} || V <- Verdicts]}, Acc)
     end, Empty, Numbered),
-    analysed([], dyno_recording:put(Joined, runs, dyno_test_plan:sorted(dyno_recording:runs(Joined)))).
+    Sorted = dyno_test_plan:sorted(dyno_recording:runs(Joined)),
+    analysed([], dyno_recording:put(Joined, runs, Sorted)).
 
 with_status({failed, Code, Text}, Document) -> failed(Code, Text, Document);
 with_status(Status, Document) -> dyno_recording:put(Document, status, Status).

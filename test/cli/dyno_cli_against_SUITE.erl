@@ -28,7 +28,9 @@ end_per_suite(_Config) -> ok.
 pairs_leave_out_the_drift(_Config) ->
     Drift = [1.0, 1.5, 2.2],
     Noise = [1.01, 0.99, 1.0],
-    Runs = fun(Factor, Noises) -> [{Factor * D * N, none} || {D, N} <- lists:zip(Drift, Noises)] end,
+    Runs = fun(Factor, Noises) ->
+        [{Factor * D * N, none} || {D, N} <- lists:zip(Drift, Noises)]
+    end,
     {Olds, News} = {Runs(1.0, [1.0, 1.0, 1.0]), Runs(1.3, Noise)},
     {ok, #{ratio := Ratio, low := Low, high := High}} = dyno_stats_runs:paired(Olds, News, 0.9),
     ?assert(abs(Ratio - 1.3) < 0.01, Ratio),

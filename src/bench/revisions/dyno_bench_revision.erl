@@ -226,8 +226,8 @@ of_elixir(Folder) ->
 -spec format_error(reason()) -> unicode:chardata().
 format_error({revisions, Text}) ->
     io_lib:format(
-        "the revision is \"~ts\"; two revisions as in v1..v2, or one to compare with the working tree, "
-        "are accepted",
+        "the revision is \"~ts\"; two revisions as in v1..v2, or one to compare with the working "
+        "tree, are accepted",
         [Text]
     );
 format_error(no_git) ->

@@ -3,9 +3,9 @@
 
 -module(dyno_bench_kept).
 -moduledoc false.
-%% Measures the memory that calls of a code leave behind: live words of the worker's heap, messages in
-%% its queue, tables, large binaries, atoms, processes. If each call adds some, its time depends on
-%% the length of the measurement. The worker's words are exact. The rest is counted for the whole
+%% Measures the memory that calls of a code leave behind: live words of the worker's heap, messages
+%% in its queue, tables, large binaries, atoms, processes. If each call adds some, its time depends
+%% on the length of the measurement. The worker's words are exact. The rest is counted for the whole
 %% node, so a few kilobytes may belong to another process.
 
 -export([measure/2, run/1]).

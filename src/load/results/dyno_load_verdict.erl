@@ -123,7 +123,9 @@ few_operations(#{parts := Parts, total := #{successes := Ok}}) ->
     ].
 
 unfinished(#{parts := Parts, under_way := N}) ->
-    Text = "~b operations had not ended when the run did; what takes longer than the others is not known",
+    Text =
+        "~b operations had not ended when the run did; what takes longer than the others is not "
+        "known",
     [{~"unfinished", text(Text, [N])} || Parts =/= [], N > 0].
 
 %% Most reasons are alike: show the first.

@@ -262,7 +262,10 @@ sentence(#{item := Item, metric := Metric, unit := Unit, old := Old, new := New}
     [
         Item, ": ", Metric, " was ", dyno_unit:format(Old, Unit), " and is ",
         dyno_unit:format(New, Unit)
-        | [[", a difference of ", dyno_unit:format(By, ~"ratio")] || By <- [by(Change)], By =/= undefined]
+        | [
+            [", a difference of ", dyno_unit:format(By, ~"ratio")]
+         || By <- [by(Change)], By =/= undefined
+        ]
     ].
 
 others([]) -> "";
