@@ -24,8 +24,9 @@ shards(_Config) -> 1.
 start(#{config := Config, monitors := Monitors, choice := Choice} = State) ->
     Options = maps:with([events], Config),
     HasTime = lists:any(fun(M) -> erlang:function_exported(M, deadline, 1) end, Monitors),
+    Keyed = [M || M <- Monitors, dyno_agent_monitor:has_key(M)],
     Inline = #{
-        partitions => dyno_agent_partition:new(Monitors, Options#{choice => Choice}),
+        partitions => dyno_agent_partition:new(Monitors -- Keyed, Options#{choice => Choice}),
         verdicts => map_get(verdicts, State),
         stop => maps:get(stop, Config, false),
         due =>
@@ -37,10 +38,10 @@ start(#{config := Config, monitors := Monitors, choice := Choice} = State) ->
     ok = dyno_agent_inline:start(Inline),
     Watch = [proc_lib:spawn_link(?MODULE, watch, [Inline]) || HasTime],
     New = State#{inline => Inline, watch => Watch},
-    case [M || M <- Monitors, dyno_agent_monitor:has_key(M)] of
+    case Keyed of
         [] ->
             New;
-        Keyed ->
+        _ ->
             %% Nothing passes that is not monitored.
             ok = dyno_agent_verdicts:count(
                 [{unsure, M, unsupported} || M <- Keyed], map_get(verdicts, State)

@@ -47,7 +47,8 @@ start(#{config := Config, monitors := Monitors, choice := Choice} = State) ->
         homes => list_to_tuple(Collectors),
         owner => self(),
         choice => Choice,
-        monitors => Monitors,
+        %% A tracer sees the events of a part of the processes: no conversation is whole.
+        monitors => Monitors -- with_keys(Monitors),
         options => maps:with([events], Config),
         verdicts => map_get(verdicts, State)
     }),
@@ -64,14 +65,14 @@ start(#{config := Config, monitors := Monitors, choice := Choice} = State) ->
         #{} = Process <- [dyno_agent_event:describe(Pid)],
         Monitor <- dyno_agent_process_filter:of_process(Process, Choice)
     ],
-    ok = undecided(Missed ++ without_keys(Monitors) ++ by_name(Needs, Monitors), State),
+    ok = undecided(Missed ++ with_keys(Monitors) ++ by_name(Needs, Monitors), State),
     lists:foldl(fun dyno_agent_verifier:fault/2, Started, unsupported(Monitors, Choice, Missed)).
 
 %% Their processes are not all monitored: nothing passes.
 undecided(Monitors, #{verdicts := Verdicts}) ->
     dyno_agent_verdicts:count([{unsure, M, unsupported} || M <- lists:uniq(Monitors)], Verdicts).
 
-without_keys(Monitors) -> [M || M <- Monitors, dyno_agent_monitor:has_key(M)].
+with_keys(Monitors) -> [M || M <- Monitors, dyno_agent_monitor:has_key(M)].
 
 by_name(Needs, Monitors) ->
     [
@@ -92,7 +93,7 @@ existing(Session, Not, Found) ->
 unsupported(Monitors, Choice, Missed) ->
     [
         ~"riarc has no monitors with keys; use partition"
-     || without_keys(Monitors) =/= []
+     || with_keys(Monitors) =/= []
     ] ++
         [
             ~"riarc does not monitor processes that ran before; use partition"
