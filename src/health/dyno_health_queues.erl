@@ -226,14 +226,15 @@ others(Top, Stands, Asked) ->
             stale(Callers, Queue, Stands)
     end.
 
+who_wait(1) -> ~"one process waits";
+who_wait(Callers) -> [show(Callers, ~"count"), ~" processes wait"].
+
 stale(Callers, Queue, Stands) when Callers > 0, Queue > 3 * Callers ->
     {
         text(
-            "~ts. Only ~ts processes wait for an answer: if these are calls, nobody waits for"
-            " ~b % of them any more.",
-            [
-                Stands, show(Callers, ~"count"), round(100 * (Queue - Callers) / Queue)
-            ]
+            "~ts. Only ~ts for an answer: if these are calls, nobody waits for ~b % of them any"
+            " more.",
+            [Stands, who_wait(Callers), round(100 * (Queue - Callers) / Queue)]
         ),
         <<
             "Put a deadline into each request and drop those that are late; serve the newest "

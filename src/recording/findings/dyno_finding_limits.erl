@@ -91,7 +91,7 @@ all() ->
         {intervals, 500, ~"count",
             ~"Each interval starts a process each time, which costs more than most tasks."},
         {one_process, 0.2, ~"ratio", ~"One process can use one scheduler at most."},
-        {busy_reductions, 1_000_000, ~"count/s", ~"That is a tenth of a scheduler or more."},
+        {busy_reductions, 1_000_000, ~"count/s", ~"So many take a tenth of a scheduler or more."},
         {heap_per_s, 500_000, ~"B/s", ~"Memory that only grows ends the node."},
         {many_timers, 500_000, ~"count", ~"Each takes memory, and a message in the end."},
         {timers_per_s, 1000, ~"count/s", ~"Each takes memory, and a message in the end."},
