@@ -8,7 +8,6 @@
 -export([describe/0, argument/1, measure/2]).
 
 -define(INTERVAL_MS, 2000).
--define(READINGS, 30).
 -define(GOAL_PERCENT, 5.0).
 
 describe() ->
@@ -22,7 +21,8 @@ describe() ->
 
 argument(Text) -> bench_program:whole(Text, 10_000, {1, "processes"}).
 
-measure(Count, _Effort) ->
+measure(Count, Effort) ->
+    Readings = readings(Effort),
     {ok, Node} = dyno_peer:start(#{
         name => "watched",
         arguments => ["+P", integer_to_list(max(262_144, 2 * Count)), "+sbwt", "none"] ++
@@ -30,21 +30,21 @@ measure(Count, _Effort) ->
     }),
     ok = erpc:call(Node, bench_visit, crowd, [Count]),
     timer:sleep(?INTERVAL_MS),
-    {RestNs, RestLate} = during(Node, fun() -> timer:sleep(?READINGS * ?INTERVAL_MS) end),
+    {RestNs, RestLate} = during(Node, fun() -> timer:sleep(Readings * ?INTERVAL_MS) end),
     {ok, Looking} = dyno_top:open([Node], #{}),
     %% The first reading meets each process for the first time.
     {_, First} = read(Node, Looking),
-    {WatchedNs, WatchedLate} = during(Node, fun() -> put(read, readings(Node, First)) end),
+    {WatchedNs, WatchedLate} = during(Node, fun() -> put(read, readings(Node, First, Readings)) end),
     {Shares, Memory, Last} = get(read),
     _ = dyno_top:close(Last),
     ok = dyno_peer:stop(Node),
-    Percent = 100 * (WatchedNs - RestNs) / (?READINGS * ?INTERVAL_MS * 1.0e6),
+    Percent = 100 * (WatchedNs - RestNs) / (Readings * ?INTERVAL_MS * 1.0e6),
     Said = 100 * lists:sum(Shares) / length(Shares),
     bench_program:say(
         "threads ~.2f % of a scheduler, top says ~.2f %; a timer is late by ~b us at most, ~b at "
-        "rest; memory ~.1f MB after 10 readings, ~.1f after 30",
+        "rest; memory ~.1f MB after a third of the readings, ~.1f in the end",
         [Percent, Said, WatchedLate, RestLate] ++
-            [lists:nth(N, Memory) / 1.0e6 || N <- [10, ?READINGS]]
+            [lists:nth(N, Memory) / 1.0e6 || N <- [Readings div 3, Readings]]
     ),
     #{
         name => "top_" ++ integer_to_list(Count),
@@ -68,7 +68,10 @@ used_ns(Node) ->
      || Name <- Names, {ok, Text} <- [file:read_file(Tasks ++ Name ++ "/schedstat")]
     ]).
 
-readings(Node, Looking) ->
+readings(full) -> 30;
+readings(quick) -> 3.
+
+readings(Node, Looking, Count) ->
     {Read, Last} = lists:mapfoldl(
         fun(_, L) ->
             timer:sleep(?INTERVAL_MS),
@@ -76,7 +79,7 @@ readings(Node, Looking) ->
             {{dyno_top:cost(Reading, looks(Node)), map_get(~"vm.memory.total", Values)}, Next}
         end,
         Looking,
-        lists:seq(1, ?READINGS)
+        lists:seq(1, Count)
     ),
     {Shares, Memory} = lists:unzip(Read),
     {Shares, Memory, Last}.

@@ -54,6 +54,7 @@ all() ->
         servers,
         trace,
         search_spread,
+        top,
         visit,
         every_program_is_tested,
         wrong_arguments,
@@ -163,6 +164,9 @@ heap_lottery(_Config) ->
 
 search_spread(_Config) ->
     measures(["search_spread"], "search_spread", "ratio").
+
+top(_Config) ->
+    measures(["top", "100"], "top_100", "%").
 
 visit(_Config) ->
     measures(["visit", "100"], "visit_100", "ms").

@@ -124,7 +124,7 @@ what_can_be_decided(_Config) ->
             "callers m:f/1 calls < 5", "ets t memory_growth < 5 MB",
             "port \"tcp to 10.0.0.5:5432\" input < 5 MB",
             "durations m:f/1 p99 < 5 ms", "processes p lifetime_p50 < 1 s", "growth m:f/1 < 1.2",
-            "invariants i violations == 0", "findings db < 100", "probes 100 rate > 1"
+            "invariants i violations == 0", "findings critical < 1", "probes 100 rate > 1"
         ],
         known()
     ).

@@ -208,8 +208,8 @@ warns_of_a_budget(_Config) ->
     ?assertEqual(
         [
             {~"over_budget",
-                <<"measuring functions took some 9 % of the processor time of shop, and 5 % was "
-                    "the budget">>}
+                <<"measuring functions took some 9 % of the processor time of shop; the budget was "
+                    "5 %">>}
         ],
         Budget(0.09)
     ),
