@@ -383,11 +383,10 @@ check_calls(#{functions := Functions, off_by := OffBy}, Requests) ->
     abs(Calls - Requests) =< ceil(2 * Requests * OffBy) orelse
         error({calls, Calls, of_requests, Requests, off_by, OffBy}).
 
-%% Counted, or estimated.
+%% Its calls may be unknown: a short run has too few counted ones to estimate them by.
 check_known(#{functions := Functions}) ->
     Once = once(server_name()),
-    [ok || #{mfa := MFA, calls := Calls} <- Functions, MFA =:= Once, Calls > 0] =/= [] orelse
-        error({no_calls, Once, [Of || #{mfa := MFA} = Of <- Functions, MFA =:= Once]}).
+    [ok || #{mfa := MFA} <- Functions, MFA =:= Once] =/= [] orelse error({not_measured, Once}).
 
 %% Cowboy has a process for each request, httpd one for each connection.
 check_processes(#{discovered := Discovered}, Requests) ->
