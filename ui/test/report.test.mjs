@@ -128,7 +128,7 @@ see('says the verdict first, with the failed thresholds', async () => {
 
 see('says what measuring cost, or that it cannot be told', async () => {
     const text = await page.locator('#summary').innerText();
-    assert.match(text, /What measuring cost[\s\S]*To time calls/);
+    assert.match(text, /Cost of measuring[\s\S]*To time calls/);
     assert.match(text, /×1\.25 \(1\.20 to 1\.30\)[\s\S]*3\.10\s%[\s\S]*1,234/);
     assert.match(text, /too noisy to tell/);
     assert.match(text, /too few operations to tell/);
