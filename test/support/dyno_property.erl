@@ -17,7 +17,13 @@ holds(Property, {Few, All}) ->
         _ -> holds(Property, All)
     end;
 holds(Property, Tests) ->
-    case proper:quickcheck(Property, [quiet, long_result, {numtests, Tests}]) of
+    Options = [long_result, {numtests, Tests}, {on_output, fun logged/2}],
+    case proper:quickcheck(Property, Options) of
         true -> ok;
         Found -> ct:fail({property_does_not_hold, Found})
     end.
+
+%% The counterexample is told before it is shrunk: shrinking may crash (proper_shrink:slice/4 does for
+%% some lists).
+logged(".", _) -> ok;
+logged(Format, Values) -> ct:log(Format, Values).
