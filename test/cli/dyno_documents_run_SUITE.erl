@@ -279,7 +279,7 @@ project(Folder, #{ebin := Ebin}) ->
     Output = os:cmd(
         "cd '" ++ Folder ++ "' && git init -q -b main . && git add -A && "
         "git -c user.name=a -c user.email=a@b commit -q -m Begin && git tag v1.2 && "
-        "git -c user.name=a -c user.email=a@b commit -q --allow-empty -m More && "
+        "git -c user.name=a -c user.email=a@b commit -q --allow-empty -m More && git tag v1.3 && "
         "git update-ref refs/remotes/origin/main HEAD && echo done"
     ),
     ?assertEqual("done\n", Output),
