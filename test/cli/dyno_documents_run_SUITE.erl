@@ -33,6 +33,7 @@ not_run() ->
             "needs Datadog's socket: dyno_servers_statsd_SUITE has one"},
         {~"dyno servers shop@10.0.0.1 --interval 10s --sink otlp+http:",
             "needs a collector: dyno_servers_otlp_SUITE has one"},
+        {~"dyno doctor a@host b@host --watch", "stays until Ctrl-C: dyno_doctor_SUITE runs it"},
         {~"dyno demo", "stays until Ctrl-C: dyno_cli_demo_SUITE opens and closes it"},
         {~"dyno verify once.erl ", "needs a monitor in Erlang: dyno_verify_SUITE has some"},
         {~"dyno verify worker.dyno --replay events.log",
