@@ -276,7 +276,7 @@ monitors_share_an_agent(_Config) ->
         ?assertEqual(lists:sort([Orders, Cache]), lists:sort(Known)),
         {error, Error} = dyno_servers:start([Node], #{interval_ms => 700}),
         ?assertMatch(
-            {_, _}, binary:match(iolist_to_binary(dyno_error:format(Error)), ~"windows of 500 ms")
+            {_, _}, binary:match(iolist_to_binary(dyno_error:format(Error)), ~"every 500 ms")
         ),
         %% The other one goes on.
         ok = dyno_servers:stop(Orders),
