@@ -795,6 +795,21 @@ static ERL_NIF_TERM clock_ns(ErlNifEnv *env, clockid_t clock) {
 }
 
 // (Session) -> {ProcessNs, [{ThreadNs, Lost}]}: processor time of the emulator and of each thread.
+static ERL_NIF_TERM waiting(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
+    struct session *session = session_of(env, argv[0]);
+    unsigned sum = 0;
+    (void)argc;
+    if (session == NULL) {
+        return enif_make_badarg(env);
+    }
+    for (unsigned i = 0; i < session->count; i++) {
+        struct thread *thread = &session->threads[i];
+        sum += atomic_load_explicit(&thread->head, memory_order_acquire) -
+               atomic_load_explicit(&thread->tail, memory_order_relaxed);
+    }
+    return enif_make_uint(env, sum);
+}
+
 static ERL_NIF_TERM clocks(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
     struct session *session = session_of(env, argv[0]);
     ERL_NIF_TERM list = enif_make_list(env, 0);
@@ -968,6 +983,7 @@ static ErlNifFunc functions[] = {
     {"stop", 1, stop, ERL_NIF_DIRTY_JOB_CPU_BOUND},
     {"code", 2, code, 0},
     {"drain", 2, drain, ERL_NIF_DIRTY_JOB_CPU_BOUND},
+    {"waiting", 1, waiting, 0},
     {"clocks", 1, clocks, 0},
     {"names", 3, names, ERL_NIF_DIRTY_JOB_CPU_BOUND},
     {"callees", 3, callees, ERL_NIF_DIRTY_JOB_CPU_BOUND},

@@ -71,6 +71,8 @@ process: looking for work, freeing memory, polling.
     frames := dyno_agent_cpu_frames:t(),
     kinds := dyno_agent_cpu_kinds:t(),
     interval_ns := pos_integer(),
+    %% How many times in a row too few samples waited to be fetched.
+    put_off := non_neg_integer(),
     tree := dyno_agent_stack_tree:t(),
     counts := #{atom() => non_neg_integer()},
     since := {ProcessNs :: non_neg_integer(), Lost :: non_neg_integer()}
@@ -80,8 +82,11 @@ process: looking for work, freeing memory, polling.
 %% threads.
 -define(INTERVAL_NS, 4_000_000).
 -define(MOST_A_SECOND, 4000).
-%% A ring holds the samples of two seconds. Each fetch wakes a sleeping dirty scheduler.
+%% A ring holds the samples of two seconds. Each fetch wakes a sleeping dirty scheduler, so few
+%% samples wait for several seconds.
 -define(EVERY_MS, 1000).
+-define(FEW, 20).
+-define(FEW_EVERY, 5).
 -define(AT_ONCE, 2000).
 -define(NODES, 20_000).
 -define(DEADLINE_MS, 86_400_000).
@@ -141,7 +146,8 @@ init(#{library := Library, guard := Guard} = Config) ->
                 session => Session,
                 frames => Frames,
                 kinds => kinds(Config),
-                interval_ns => IntervalNs
+                interval_ns => IntervalNs,
+                put_off => 0
             })}
     else
         {error, Reason} ->
@@ -223,9 +229,12 @@ handle_call(read, _From, State) ->
 handle_cast(_Request, State) -> {noreply, State}.
 
 -spec handle_info(term(), state()) -> {noreply, state()} | {stop, term(), state()}.
-handle_info(take, State) ->
+handle_info(take, #{session := Session, put_off := PutOff} = State) ->
     _ = erlang:send_after(?EVERY_MS, self(), take),
-    {noreply, taken(State)};
+    case dyno_agent_cpu_nif:waiting(Session) =< ?FEW andalso PutOff + 1 < ?FEW_EVERY of
+        true -> {noreply, State#{put_off := PutOff + 1}};
+        false -> {noreply, taken(State)}
+    end;
 handle_info({'EXIT', _Pid, Reason}, State) when Reason =/= normal ->
     {stop, shutdown, State};
 handle_info(_Other, State) ->
@@ -239,7 +248,7 @@ terminate(_Reason, #{session := Session}) ->
 taken(#{session := Session, frames := Frames} = State) ->
     Samples = dyno_agent_cpu_nif:drain(Session, ?AT_ONCE),
     {Decoded, Next} = dyno_agent_cpu_frames:decode(Session, Samples, Frames),
-    Added = lists:foldl(fun add/2, State#{frames := Next}, Decoded),
+    Added = lists:foldl(fun add/2, State#{frames := Next, put_off := 0}, Decoded),
     case length(Samples) of
         ?AT_ONCE -> taken(Added);
         _ -> Added

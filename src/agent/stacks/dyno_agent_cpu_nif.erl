@@ -11,12 +11,12 @@
 
 -nifs([
     loaded/0, snapshot/0, snapshot_dirty/0, compute_dirty/1, start/5, stop/1, code/2, drain/2,
-    clocks/1, names/3, callees/3
+    waiting/1, clocks/1, names/3, callees/3
 ]).
 
 -export([load/1, loaded/0]).
 -export([snapshot/0, snapshot_dirty/0, compute_dirty/1]).
--export([start/5, stop/1, code/2, drain/2, clocks/1, names/3, callees/3]).
+-export([start/5, stop/1, code/2, drain/2, waiting/1, clocks/1, names/3, callees/3]).
 -export_type([session/0, snapshot/0, layout/0, range/0, sample/0, address/0]).
 
 -opaque session() :: reference().
@@ -159,6 +159,10 @@ code(_Session, _Code) -> missing().
 
 -spec drain(session(), pos_integer()) -> [sample()].
 drain(_Session, _Most) -> missing().
+
+-doc "The number of samples to be drained; unlike `drain/2`, wakes no dirty scheduler.".
+-spec waiting(session()) -> non_neg_integer().
+waiting(_Session) -> missing().
 
 -doc """
 Processor time of the emulator and of each thread, and the thread's intervals without a sample.

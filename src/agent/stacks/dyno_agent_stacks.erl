@@ -103,6 +103,8 @@ count as well; a function's processor time is its share of the running samples, 
     elsewhere := #{dyno_agent_stack_classes:class() => number()},
     queued := [pid()],
     waits := dyno_agent_stack_waits:t(),
+    %% The answers of waiting processes at the last instant, with their reductions then.
+    still := #{pid() => {Reductions :: term(), {number(), number()}, term()}},
     threads := dyno_agent_threads:t(),
     purpose := test | profile,
     share := float(),
@@ -130,7 +132,7 @@ count as well; a function's processor time is its share of the running samples, 
 -define(SHARE_OF_WAITS, 0.0003).
 -define(SHARE_OF_TEST, 0.01).
 -define(LIST_EVERY, 200).
--define(LIST_EVERY_FOR_WAITS, 3000).
+-define(LIST_EVERY_FOR_WAITS, 6000).
 %% Of a budget; the rest of a third pays for lists and for waiting processes.
 -define(SHARE_OF_BUDGET, 0.2).
 -define(ASKED, 32).
@@ -239,6 +241,7 @@ restarted(#{samples := Samples, threads := Threads, cpu := Cpu} = State) ->
         kinds => #{},
         elsewhere => #{},
         waits => dyno_agent_stack_waits:new(),
+        still => #{},
         samples := dyno_agent_stack_samples:restart(Samples),
         instants => 0,
         started => 0,
@@ -423,18 +426,35 @@ waiting_now(#{census := Census, cost := Before, question := Question} = State) -
     #{queued := Queued, waits := Waits} = State,
     {Asked, Count} = dyno_agent_stack_waits:choose(Queued, Census),
     Found = [
-        {Pid, Kind, ask(Pid, State)}
+        {Pid, Kind, ask_waiting(Pid, State)}
      || {Pid, Kind} <- Asked,
         {status, Status} <- [process_info(Pid, status)],
         Status =:= waiting orelse Status =:= suspended
     ],
-    Asking = 3 * length(Found) * Question,
+    Asking = 3 * length([new || {_, _, {new, _}} <- Found]) * Question,
     Counted = State#{
         waits := dyno_agent_stack_waits:asked(Asked, Count, Waits),
+        still := #{Pid => Answer || {Pid, _, {_, Answer}} <- Found},
         asking := Asking,
         cost := Before + Asking
     },
-    lists:foldl(fun waits/2, Counted, Found).
+    lists:foldl(
+        fun({Pid, Kind, {_, {_, Held, Answer}}}, Acc) -> waits({Pid, Kind, Held, Answer}, Acc) end,
+        Counted,
+        Found
+    ).
+
+%% A process that did not run since the last answer is not asked again: each question wakes it.
+ask_waiting(Pid, #{still := Still} = State) ->
+    Reductions = process_info(Pid, reductions),
+    case Still of
+        #{Pid := {Reductions, _, {waits, _, _}} = Known} ->
+            {known, Known};
+        #{} ->
+            Answer = ask(Pid, State),
+            Held = dyno_agent_stack_question:held(Pid),
+            {new, {process_info(Pid, reductions), Held, Answer}}
+    end.
 
 %% The stack, whether the process waits at its end, and the process's kind.
 ask(Pid, #{kinds := Kinds}) ->
@@ -454,18 +474,18 @@ ran({Pid, Weight, {suspended, Frames, Who}}, State) ->
 ran({Pid, Weight, {waits, Frames, Who}}, State) ->
     learned(Frames, ran({Pid, Weight, {ran, normal, Frames, Who}}, State)).
 
-waits({Pid, Kind, {waits, Frames, Who}}, State) ->
-    learned(Frames, waits({Pid, Kind, receives, Frames, Who}, State));
-waits({Pid, Kind, {suspended, Frames, Who}}, State) ->
-    waits({Pid, Kind, suspended, Frames, Who}, State);
-waits({Pid, Kind, How, Frames, Who}, State) ->
+waits({Pid, Kind, Held, {waits, Frames, Who}}, State) ->
+    learned(Frames, waits({Pid, Kind, Held, receives, Frames, Who}, State));
+waits({Pid, Kind, Held, {suspended, Frames, Who}}, State) ->
+    waits({Pid, Kind, Held, suspended, Frames, Who}, State);
+waits({Pid, Kind, Held, How, Frames, Who}, State) ->
     case group(Pid, Who, Frames, State) of
         {Left, Next} when Left =:= own; Left =:= elsewhere ->
             Next;
         {Group, #{waits := Waits} = Next} ->
             Path = dyno_agent_stack_samples:path(Frames),
             Next#{waits := dyno_agent_stack_waits:add(
-                Kind, {How, Group}, Path, dyno_agent_stack_question:held(Pid), Waits
+                Kind, {How, Group}, Path, Held, Waits
             )}
     end;
 waits(_RanMeanwhile, State) ->
