@@ -20,6 +20,8 @@ each_release() ->
         ends_with_its_caller
     ].
 
+slow() -> [as_many_as_there_are_names].
+
 all() ->
     [
         the_slower_one_is_slower,

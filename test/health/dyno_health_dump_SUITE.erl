@@ -13,6 +13,8 @@ suite() -> [{timetrap, {minutes, 2}}].
 
 each_release() -> [says_why_it_ended].
 
+slow() -> [memory_is_bounded].
+
 all() -> [says_why_it_ended, a_dump_that_was_cut_off, no_dump, memory_is_bounded].
 
 %% A node with a long queue ends; its last words and the queue are named.

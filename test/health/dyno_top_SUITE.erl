@@ -10,6 +10,8 @@
 
 suite() -> [{timetrap, {minutes, 2}}].
 
+slow() -> [many_processes, many_tables].
+
 all() -> [{group, nodes}].
 
 groups() ->

@@ -15,6 +15,8 @@ only one is, or the observation is interrupted. What was measured is kept.
 suite() ->
     [{timetrap, {minutes, 3}}].
 
+slow() -> [{group, one_of_two_killed}, {group, interrupted}].
+
 all() ->
     [
         {group, killed},

@@ -14,7 +14,7 @@ suite() -> [{timetrap, {minutes, 5}}].
 slow() ->
     [
         rebar3_fails, rebar3_bench, rebar3_interrupted, rebar3_ends, mix_test, mix_new, mix_bench,
-        mix_fails, mix_interrupted, rebar3_help, rebar3_ci, mix_ci
+        mix_fails, mix_interrupted, rebar3_help, rebar3_ci, mix_ci, rebar3_new
     ].
 
 all() ->

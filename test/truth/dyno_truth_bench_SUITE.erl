@@ -11,6 +11,8 @@
 suite() ->
     [{timetrap, {minutes, 3}}].
 
+slow() -> [in_vms_of_their_own].
+
 all() ->
     [
         clocks,

@@ -18,7 +18,11 @@ newest_release_only() ->
         finds_processes_that_live_for_milliseconds, bursts_are_no_time_of_what_waits
     ].
 
-slow() -> [many_idle_processes_cost_no_more, finds_what_runs_among_many].
+slow() ->
+    [
+        many_idle_processes_cost_no_more, finds_what_runs_among_many,
+        finds_processes_that_live_for_milliseconds
+    ].
 
 all() ->
     [{group, pure}, {group, in_a_node}].

@@ -151,7 +151,7 @@ all() ->
     ].
 
 slow() ->
-    [each_trace_of_many_is_whole].
+    [each_trace_of_many_is_whole, more_memory_than_may_wait].
 
 init_per_suite(Config) ->
     ok = dyno_target_node:ensure_distribution(#{}),

@@ -6,7 +6,7 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, suite/0, each_release/0, init_per_suite/1, end_per_suite/1]).
+-export([slow/0, all/0, suite/0, each_release/0, init_per_suite/1, end_per_suite/1]).
 -export([init_per_testcase/2, end_per_testcase/2]).
 -export([records/1, own_applications/1, own_modules/1, interrupted/1, nothing_called/1]).
 -export([unknown_option/1, cannot_be_reached/1]).
@@ -15,6 +15,8 @@
 suite() -> [{timetrap, {minutes, 3}}].
 
 each_release() -> [records, code_that_is_purged].
+
+slow() -> [code_that_is_purged].
 
 all() ->
     [
