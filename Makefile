@@ -49,8 +49,7 @@ check:
 bench:
 	@scripts/bench $(OTP)
 
-# doc/recording.schema.json and the fields in doc/recording.md, from dyno_recording_schema; doc/options.md
-# from the commands.
+# doc/recording.schema.json from dyno_recording_schema; doc/options.md and the tasks of Mix from the commands.
 format: all
 	@scripts/otp run $(OTP) escript scripts/written.escript write \
 	    $$(ls -td _build/*/default/lib/dyno/ebin _build/default/lib/dyno/ebin 2>/dev/null | head -1)
@@ -67,7 +66,7 @@ help:
 	@echo 'make test     all tests, on OTP 27 and on OTP 29'
 	@echo 'make check    warnings, xref, dialyzer, tests and their coverage, on OTP 29'
 	@echo 'make bench    what dyno itself costs, measured on this machine'
-	@echo 'make format   write the description of recordings in doc/ anew'
+	@echo 'make format   write doc/options.md, the schema of recordings and the tasks of Mix'
 	@echo 'make clean    remove what was built'
 	@echo
 	@echo 'OTP=27 or OTP=29 chooses a release. It is brought into .otp where the machine lacks it.'

@@ -2,9 +2,8 @@
 %% SPDX-License-Identifier: Apache-2.0
 %% Copyright 2026 The dyno authors
 %%
-%% Writes the files that follow from modules: doc/recording.schema.json and, in doc/recording.md, the
-%% fields between two comments, from dyno_recording_schema; doc/options.md, from the commands'
-%% options; and the tasks of Mix, from dyno_commands.
+%% Writes the files that follow from modules: doc/recording.schema.json, from dyno_recording_schema;
+%% doc/options.md, from the commands' options; and the tasks of Mix, from dyno_commands.
 %%
 %%   escript scripts/written.escript write|check EBIN
 %%
@@ -14,17 +13,12 @@
 -mode(compile).
 
 -define(SCHEMA, "doc/recording.schema.json").
--define(DOCUMENT, "doc/recording.md").
 -define(OPTIONS, "doc/options.md").
--define(BEGIN, ~"<!-- written by make format -->\n").
--define(END, ~"<!-- until here -->\n").
 
 main([Mode, Ebin]) when Mode =:= "write"; Mode =:= "check" ->
     true = code:add_patha(Ebin),
-    {ok, Before} = file:read_file(?DOCUMENT),
     Files = [
         {?SCHEMA, iolist_to_binary(dyno_recording_json:encode(json_schema()))},
-        {?DOCUMENT, with_fields(Before)},
         {?OPTIONS, unicode:characters_to_binary(dyno_cli_reference:markdown())}
         | [task(Name, Help) || {Name, _, Help} <- dyno_commands:all()]
     ],
@@ -135,33 +129,3 @@ schema({nullable, Type}) ->
 schema(Object) -> #{~"$ref" => reference(Object)}.
 
 reference(Object) -> <<"#/$defs/", (atom_to_binary(Object))/binary>>.
-
-%% For people
-
-with_fields(Document) ->
-    [Before, Rest] = binary:split(Document, ?BEGIN),
-    [_, After] = binary:split(Rest, ?END),
-    Objects = [described(Object) || Object <- dyno_recording_schema:objects()],
-    iolist_to_binary([Before, ?BEGIN, Objects, "\n", ?END, After]).
-
-described(Object) ->
-    Fields = [
-        ["`", Name, "`", [" *" || Presence =:= required], of_type(Type)]
-     || {Name, Type, Presence, _} <- dyno_recording_schema:fields(Object)
-    ],
-    [
-        "\n### ", string:titlecase(words(Object)), "\n\n", dyno_recording_schema:meaning(Object),
-        "\nFields: ", lists:join(",\n", Fields), ".\n"
-    ].
-
-%% Only objects have a description here.
-of_type({nullable, Type}) -> of_type(Type);
-of_type({list, Type}) -> of_type(Type);
-of_type(Type) when is_atom(Type) ->
-    case dyno_recording_schema:fields(Type) of
-        [] -> "";
-        _ -> [" ([", words(Type), "](#", string:replace(atom_to_list(Type), "_", "-", all), "))"]
-    end;
-of_type(_) -> "".
-
-words(Object) -> string:replace(atom_to_list(Object), "_", " ", all).

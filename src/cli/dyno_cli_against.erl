@@ -21,9 +21,8 @@ revision's folder; afterwards this node forgets the revision's code.
 options() ->
     [
         {"--against REV",
-            "builds this git revision of the project and the files as they are, and runs the suite "
-            "with each in turn, --repeat times (default: 5): the code must not be slower now; "
-            "REV1..REV2 compares two revisions"},
+            "builds this git revision and the current files, and runs the suite with each in turn, "
+            "--repeat times (default: 5): the code must not be slower now; or REV1..REV2"},
         {"--build COMMAND",
             "with --against: the build command, such as 'make app' (default: by the project's "
             "files)"}

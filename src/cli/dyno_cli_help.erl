@@ -139,8 +139,8 @@ common_options() ->
         {~"-V, --version", ~"the version of dyno and of Erlang/OTP, like dyno version"},
         {~"--color=WHEN", ~"always, never or auto: colours if the terminal has them"},
         {~"--otp PATH",
-            <<"the Erlang/OTP that measures, its program erl or its folder (default: the erl on "
-                "the PATH if 27 or later); dyno bench compares several">>}
+            <<"the Erlang/OTP that measures, its erl or its folder (default: the erl on the PATH "
+                "if 27 or later); dyno bench compares several">>}
     ].
 
 -doc "The exit statuses' meanings.".

@@ -32,8 +32,8 @@ rows() ->
 -spec cookie() -> dyno_cli_option:row().
 cookie() ->
     {"--cookie COOKIE",
-        "the cookie of the Erlang nodes; ps shows the option to other users, so prefer DYNO_COOKIE "
-        "(default: DYNO_COOKIE, else this user's)",
+        "the nodes' cookie; ps shows the option to other users, so prefer DYNO_COOKIE (default: "
+        "DYNO_COOKIE, else this user's)",
         {custom, fun secret/1, ""}}.
 
 %% Errors never repeat the cookie: messages may be logged.

@@ -233,8 +233,8 @@ amount(_Reader, _Amount) -> error.
 -spec code_paths() -> row().
 code_paths() ->
     Help =
-        "a folder for the code path, also written -pa; repeatable. The code of the project around "
-        "the current folder is found without this option",
+        "a folder for the code path, also written -pa; repeatable. The current project's code is "
+        "there already",
     {"--pa FOLDER", Help, {many, folder}, code_paths}.
 
 -doc "A sentence with the accepted values.".

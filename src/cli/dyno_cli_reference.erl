@@ -68,18 +68,15 @@ markdown() ->
     {Texts, _} = lists:mapfoldl(fun markdown_command/2, #{}, commands()),
     [
         "# Commands and their options\n\n"
-        "Made from the program by `make format`; `dyno COMMAND --help-all` says the same in a "
-        "terminal,\n`man dyno` after `make install`.\n",
+        "Made from the program by `make format`; in a terminal, `dyno COMMAND --help-all` and "
+        "`man dyno`.\nAn option of several commands is described with the first.\n",
         Texts,
         "\n## Before or after a command\n",
-        rows({"option", "meaning"}, dyno_cli_help:common_options()),
+        entries(dyno_cli_help:common_options()),
         "\n## Exit status\n",
-        rows(
-            {"status", "meaning"},
-            [{integer_to_list(S), Text} || {S, Text} <- dyno_cli_help:exit_statuses()]
-        ),
+        entries([{integer_to_list(S), Text} || {S, Text} <- dyno_cli_help:exit_statuses()]),
         "\n## Environment\n",
-        rows({"variable", "meaning"}, dyno_cli_help:environment())
+        entries(dyno_cli_help:environment())
     ].
 
 %% An option with the same meaning in several commands is described once, with the first. The help
@@ -92,9 +89,9 @@ markdown_command({Name, Help, #{operands := Operands, options := Groups}}, Known
     ],
     Text = [
         "\n## dyno ", Name, "\n\n", sentence(Help), "\n",
-        [rows({"argument", "meaning"}, Operands) || Operands =/= []],
+        [entries(Operands) || Operands =/= []],
         [
-            [[["\n", Title, ":\n"] || Title =/= ""], rows({"option", "meaning"}, New)]
+            [["\n", heading(Title), ":\n"], entries(New)]
          || {Title, Options} <- Groups,
             [_ | _] = New <- [[Option || Option <- Options, not is_map_key(Option, Known)]]
         ],
@@ -104,19 +101,30 @@ markdown_command({Name, Help, #{operands := Operands, options := Groups}}, Known
 
 also(Others) ->
     [
-        [lists:join(", ", [["`", Usage, "`"] || {At, Usage} <- Others, At =:= Command]),
-            " as in [dyno ", Command, "](#dyno-", Command, ")"]
+        [lists:join(", ", [["`", name(Usage), "`"] || {At, Usage} <- Others, At =:= Command]),
+            " ([", Command, "](#dyno-", Command, "))"]
      || Command <- lists:uniq([At || {At, _} <- Others])
     ].
 
-rows({Left, Right}, Entries) ->
-    [
-        "\n| ", Left, " | ", Right, " |\n| --- | --- |\n",
-        [["| `", cell(L), "` | ", cell(R), " |\n"] || {L, R} <- Entries]
-    ].
+heading("") -> "Options";
+heading(Title) -> Title.
 
-cell(Text) ->
-    string:replace(Text, "|", "\\|", all).
+%% "-o, --output FILE" -> "--output".
+name(Usage) ->
+    {match, [Name]} = re:run(Usage, "--[^ ]+", [{capture, first, binary}]),
+    Name.
+
+entries(Entries) ->
+    ["\n" | [["* `", Left, "`: ", linked(Right), "\n"] || {Left, Right} <- Entries]].
+
+%% doc/servers.md explains the forms of processes.
+linked(Text) ->
+    Link = "[PROCESS](servers.md#which-servers)",
+    lists:foldl(
+        fun(Things, T) -> string:replace(T, dyno_process_filter:forms(Things), Link) end,
+        Text,
+        [servers, processes]
+    ).
 
 commands() ->
     [

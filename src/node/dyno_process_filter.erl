@@ -73,7 +73,7 @@ forms(Things) ->
         {behaviour, "gen_server, gen_statem, gen_event, supervisor, gen_stage"},
         {busiest, "busiest:20"},
         {all, "all"},
-        {new, "new (those started from now on)"}
+        {new, "new (from now on)"}
     ],
     lists:append(lists:join(", ", [F || {K, F} <- Forms, not lists:member(K, kinds_not(Things))])).
 

@@ -23,16 +23,16 @@ command() ->
         operands => [
             dyno_cli_command:operand(
                 "CODE...",
-                "Erlang expressions, funs of arity 0, 1 or 2, or {Module, Function, [Argument]}; "
-                "or a file of calls (FILE.calls), or of benchmarks (FILE.erl, FILE.exs)",
+                "Erlang expressions, funs of arity 0, 1 or 2, {Module, Function, [Argument]}; or a "
+                "file of calls (.calls) or benchmarks (.erl, .exs)",
                 #{nargs => nonempty_list, action => extend}
             )
         ],
         options => [
             {"", [
                 {"--for TIME",
-                    "how long to measure, less if the answer is clear, up to five times if a "
-                    "verdict needs more (default: 1s for each code, with -i 30s)",
+                    "how long to measure; less if the answer is clear, up to five times for a "
+                    "verdict (default: 1s for each code, with -i 30s)",
                     duration, budget_ms},
                 {"--timeout TIME",
                     "the limit for one part of a code, or for a build of --rev (default: 30s, with "
@@ -53,11 +53,10 @@ command() ->
                     %% erlperf's -q is --squeeze.
                     {"--quiet", "only the requested report"},
                     {"-v, --verbose",
-                        "more on standard error: the compiled loops, and each second a line about "
-                        "the VM"}
+                        "more on standard error: compiled loops, each second a line about the VM"}
                     | dyno_cli_baseline:options(
                         "compares with an earlier recording (.json) from the same machine",
-                        "with --baseline or --rev: exit status 1 if the condition holds: slower > "
+                        "with --baseline or --rev: exits with 1 if the condition holds: slower > "
                         "5%, faster > 5%, words > 0.1%, worse > 5%"
                     )
                 ]},

@@ -39,8 +39,7 @@ options() ->
         {"--build COMMAND",
             "with --rev: the build command, such as 'make app' (default: by the project's files)"},
         {"--node NAME",
-            "runs the code in this node, which needs no dyno; repeat to run in several at once, "
-            "with a line each second",
+            "runs the code in this node; repeat to run in several at once, with a line each second",
             {many, {custom, fun dyno_cli_nodes:name/1, "a name such as shop@host"}}},
         lists:keyfind("--cookie COOKIE", 1, dyno_cli_nodes:rows())
     ].

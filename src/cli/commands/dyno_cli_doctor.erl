@@ -29,8 +29,8 @@ command() ->
                 {"--replay FILE", "repeats the findings of an earlier recording", text},
                 {"--dump FILE", "reads a crash dump (erl_crash.dump) in place of a node", text},
                 {"--code EBIN",
-                    "reads .beam files, or folders of them, in place of a node: which receives "
-                    "search the mailbox; more paths may follow",
+                    "reads .beam files or folders in place of a node: which receives search the "
+                    "mailbox; more paths may follow",
                     text}
             ]},
             {"Reports", dyno_cli_job:options()},

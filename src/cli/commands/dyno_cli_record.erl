@@ -17,9 +17,7 @@ command() ->
             dyno_cli_command:operand(
                 "NODE", "a running Erlang node: shop@host, or shop on this machine"
             ),
-            dyno_cli_nodes:processes(
-                servers, "measures the callbacks of these servers", "all"
-            )
+            dyno_cli_nodes:processes(servers, "measures these servers", "all")
         ],
         options => [
             {"", [

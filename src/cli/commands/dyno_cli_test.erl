@@ -80,7 +80,7 @@ measurements(Patterns) ->
             "the suite's, or budget)",
             {one_of, ?LEVELS}},
         {"--budget SHARE",
-            "the share of the target's processor time for measuring functions at the level budget "
+            "the share of a target's processor time for measuring functions at the level budget "
             "(default: the suite's, or 5%)",
             share},
         {"--profile PROFILE",
@@ -94,9 +94,8 @@ measurements(Patterns) ->
             "the time between samples of VM, system and processes (default: the suite's, or 1s)",
             duration, interval_ms},
         {"--without LIST",
-            "switches off, separated by commas: functions, processes, stacks, servers, vm, os, "
-            "ets, ports; control, of a test, the runs without measuring (default: the suite's, or "
-            "nothing)",
+            "switches off, with commas: functions, processes, stacks, servers, vm, os, ets, ports; "
+            "of a test also control, the runs without measuring (default: the suite's, or nothing)",
             {list, atom}},
         {"--instrument FILE",
             "also runs this instrument or custom agent in the targets; repeatable",
@@ -106,13 +105,12 @@ measurements(Patterns) ->
 of_suites() ->
     [
         {"--servers PROCESS",
-            "measures the callbacks of these servers: a module, a registered name, app:NAME, "
-            "sup:NAME, all and others (dyno servers --help; default: the suite's, or none); "
-            "repeatable",
+            "measures these servers: a module, a registered name, app:NAME, sup:NAME, all, and "
+            "others of dyno servers (default: the suite's, or none); repeatable",
             {many, string}, servers},
         {"--control",
-            "also runs each size shortly without measuring, to show the cost of measuring "
-            "(default: if calls are traced and the load is steady; never with --without control)"},
+            "also runs each size shortly without measuring, to show the cost (default: if calls "
+            "are traced and the load is steady; never with --without control)"},
         {"--agent FILE",
             "the same as --instrument; repeatable",
             {many, string}, agents},

@@ -33,8 +33,8 @@ options() ->
             "the number of workers; of an open load the most (default: the size; open: 10000)",
             {whole, 1, infinity}},
         {"--think TIME",
-            "the pause of a worker of a closed load after each operation, such as 20ms, or "
-            "10ms..30ms at random (default: none)",
+            "the pause after each operation of a closed load: 20ms, or 10ms..30ms at random "
+            "(default: none)",
             {custom, fun think/1, "a time such as 20ms, or two such as 10ms..30ms"}, think_time_ms},
         {"--iterations N",
             "ends a closed load after N operations in all (default: after --for)",
@@ -44,8 +44,8 @@ options() ->
             "< 50 ms\"; repeatable",
             {many, text}, objective},
         {"--load-nodes LIST",
-            "nodes that generate the load, separated by commas: 2 for two on this machine, "
-            "ssh:HOST, NAME@HOST for a running one (default: dyno's own node)",
+            "nodes that generate the load, with commas: 2 for two on this machine, ssh:HOST, "
+            "NAME@HOST for a running one (default: dyno's own node)",
             {list,
                 {custom, fun load_node/1,
                     "a number of nodes to start here (1 to 100), ssh:HOST, or NAME@HOST"}}}

@@ -37,8 +37,8 @@ command() ->
                     "a row for each process, or for each first function (default: process)",
                     {one_of, [process, function]}},
                 {"--filter TEXT",
-                    "only items with TEXT in their name or group; app:NAME are the processes of an "
-                    "application"},
+                    "only items with TEXT in their name or group; app:NAME: an application's "
+                    "processes"},
                 {"--format FORMAT", "json: a line for each reading, on standard output",
                     {one_of, [json]}}
             ]},

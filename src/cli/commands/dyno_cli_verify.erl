@@ -31,8 +31,7 @@ command() ->
                 {"--record FILE", "writes the needed events to a file in the node, for --replay",
                     text},
                 {"--replay FILE",
-                    "reads events from a file of --record, of OTP's trace port, or of text, "
-                    "instead of nodes",
+                    "reads events of --record, OTP's trace port, or text, instead of nodes",
                     text},
                 {"--instrumentation NAME",
                     "how events reach the monitors (default: partition)",
