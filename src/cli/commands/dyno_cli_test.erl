@@ -16,7 +16,9 @@ command() ->
     #{
         operands => [
             dyno_cli_command:operand(
-                "SUITE", "a suite's file (.erl, .exs or .beam), or the name of a suite's module"
+                "SUITE",
+                "a suite's file (.erl, .exs or .beam), or the name of its module; options replace "
+                "the suite's own"
             )
         ],
         options => [
@@ -24,8 +26,7 @@ command() ->
             {"The load, instead of the suite's", dyno_cli_test_load:options()},
             {"Measurements in the targets",
                 measurements(
-                    "measures these functions: my_mod, my_mod:f/1, my_* or app:my_app (default: "
-                    "the suite's); repeatable"
+                    "measures these functions: my_mod, my_mod:f/1, my_* or app:my_app; repeatable"
                 ) ++ of_suites()},
             {"Limits; the exit status is 1 if one does not hold",
                 requirements(
@@ -52,20 +53,20 @@ runs() ->
             "the sizes, one after the other (default: the suite's)",
             {list, {whole, 1, infinity}}},
         {"--for TIME",
-            "how long to measure each size: 10s, 2min (default: the suite's, or 5s)",
+            "how long to measure each size: 10s, 2min (default: 5s)",
             duration, duration_ms},
         {"--warmup TIME",
-            "load before the measured time; 0 for none (default: the suite's, or 500ms)",
+            "load before the measured time; 0 for none (default: 500ms)",
             duration_or_zero, warmup_ms},
         {"--repeat N",
-            "runs each size N times, in random order (default: the suite's, or once)",
+            "runs each size N times, in random order (default: once)",
             {whole, 1, 10_000}},
         {"--seed N",
             "repeats the random choices of an earlier test; its recording has the seed (default: "
             "random)",
             {whole, 1, infinity}},
         {"--timeout TIME",
-            "the limit for a callback of the suite (default: the suite's, or 1min)",
+            "the limit for a callback of the suite (default: 1min)",
             duration, timeout_ms}
     ].
 
@@ -77,25 +78,24 @@ measurements(Patterns) ->
         {"--level LEVEL",
             "budget (calls and own time, at a limited cost), off, count (calls), discovery (the "
             "calling processes), time (each call timed), memory (calls, words) or all (default: "
-            "the suite's, or budget)",
+            "budget)",
             {one_of, ?LEVELS}},
         {"--budget SHARE",
             "the share of a target's processor time for measuring functions at the level budget "
-            "(default: the suite's, or 5%)",
+            "(default: 5%)",
             share},
         {"--profile PROFILE",
             "adds a profile: sample, cpu or schedulers, the --kind of dyno profile",
             {one_of, dyno_suite:profiles()}},
         {"--distribution PATTERN",
-            "times a sample of single calls of these functions (default: the suite's, or none); "
-            "repeatable",
+            "times a sample of single calls of these functions; repeatable",
             {many, string}},
         {"--interval TIME",
-            "the time between samples of VM, system and processes (default: the suite's, or 1s)",
+            "the time between samples of VM, system and processes (default: 1s)",
             duration, interval_ms},
         {"--without LIST",
             "switches off, with commas: functions, processes, stacks, servers, vm, os, ets, ports; "
-            "of a test also control, the runs without measuring (default: the suite's, or nothing)",
+            "of a test also control, the runs without measuring",
             {list, atom}},
         {"--instrument FILE",
             "also runs this instrument or custom agent in the targets; repeatable",
@@ -106,7 +106,7 @@ of_suites() ->
     [
         {"--servers PROCESS",
             "measures these servers: a module, a registered name, app:NAME, sup:NAME, all, and "
-            "others of dyno servers (default: the suite's, or none); repeatable",
+            "others of dyno servers; repeatable",
             {many, string}, servers},
         {"--control",
             "also runs each size shortly without measuring, to show the cost (default: if calls "

@@ -15,12 +15,12 @@ options() ->
     [
         {"--load MODEL",
             "closed: each worker starts an operation when its last one has ended; open: operations "
-            "start at a rate (default: the suite's, or closed)",
+            "start at a rate (default: closed)",
             {custom, fun model/1, "closed or open (and --search EXPRESSION for the highest rate)"},
             model},
         {"--rate RATE",
             "operations a second of an open load: 500, 10..1000 for a ramp, 100,200,400 for "
-            "steps (default: the suite's, or the size)",
+            "steps (default: the size)",
             {custom, fun rate/1,
                 "operations a second above 0: 500, 10..1000 for a ramp, or 100,200,400 for steps"},
             rate_per_s},
