@@ -156,13 +156,10 @@ measure(Nodes, Options, Screen, #{progress := Report}) ->
     Result.
 
 progress({window, #{servers := Servers}}) ->
-    [
-        #{
-            phase => measuring,
-            run => ~"servers",
-            text => io_lib:format("measuring ~b servers", [length(Servers)])
-        }
-    ];
+    Number = length(Servers),
+    Plural = [$s || Number =/= 1],
+    Text = io_lib:format("measuring ~b server~ts", [Number, Plural]),
+    [#{phase => measuring, run => ~"servers", text => Text}];
 progress({lost, Node, Error}) ->
     [#{phase => warning, text => [atom_to_binary(Node), ": ", dyno_error:format(Error)]}];
 progress({back, Node}) ->
