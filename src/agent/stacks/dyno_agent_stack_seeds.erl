@@ -9,9 +9,9 @@
 %% the time.
 %%
 %% A process of its own, of normal priority: it sends `{seeds, Busy, Queued, CostNative}` to its
-%% parent, and rests for 100 times the duration of a pass: 0.2 us a process, 0.7 us if it has not run
-%% for long. Beside the sampler of the processor, which sees what works, it asks for queues only, and
-%% rests for 6000 times.
+%% parent, and rests for 100 times the duration of a pass: 0.2 us a process, 0.7 us if it has not
+%% run for long. Beside the sampler of the processor, which sees what works, it asks for queues
+%% only, and rests for 6000 times.
 
 -export([start_link/1]).
 %% Runs in the process
