@@ -14,7 +14,7 @@ Erlang; `shop@host` and the other nodes that documents name are real ones, with 
 
 -compile([export_all, nowarn_export_all]).
 
-suite() -> [{timetrap, {minutes, 15}}].
+suite() -> [{timetrap, {minutes, 30}}].
 
 all() -> [first_documents, other_documents, lines_that_are_not_run_are_there].
 
