@@ -87,10 +87,10 @@ command() ->
     }.
 
 kinds() ->
-    Of = [[atom_to_list(Name), ", ", Help] || {Name, _, Help} <- dyno_profile_kind:all()],
+    Of = [[atom_to_list(Name), " (", Help, ")"] || {Name, _, Help} <- dyno_profile_kind:all()],
     Default = atom_to_list(hd(dyno_profile_kind:names())),
     lists:flatten([
-        lists:join("; ", Of), " (default: ", Default, "; cpu with --eval and --run)"
+        lists:join(", ", Of), "; default: ", Default, ", with --eval and --run cpu"
     ]).
 
 pattern(Text) ->

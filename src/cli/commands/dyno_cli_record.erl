@@ -38,8 +38,8 @@ command() ->
             {"Limits; the exit status is 1 if one does not hold",
                 dyno_cli_test:requirements(
                     "a limit, such as \"vm.memory.total.max < 500 MB\"; repeatable",
-                    "shows the changes since an earlier recording (.json), made in the same way; "
-                    "both need --repeat",
+                    "shows the changes since an earlier recording (.json), made in the same way, "
+                    "with --repeat",
                     "with --baseline: fails if the condition holds: memory > 5%, "
                     "vm.run_queue.normal.mean > 20% (default: none)"
                 )},

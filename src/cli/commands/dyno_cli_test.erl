@@ -31,8 +31,8 @@ command() ->
             {"Limits; the exit status is 1 if one does not hold",
                 requirements(
                     "a limit, such as \"latency.p99 < 20 ms\", instead of the suite's; repeatable",
-                    "an earlier recording (.json) from the same machine: the test must not be "
-                    "slower now; both need --repeat",
+                    "an earlier recording (.json) from the same machine, also made with --repeat: "
+                    "the test must not be slower now",
                     "with --baseline or --against: fails if the condition holds: slower > 5%, "
                     "memory > 5%, latency.p99.9 > 20% (default: slower > 10%)"
                 ) ++ dyno_cli_against:options()},

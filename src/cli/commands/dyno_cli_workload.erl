@@ -13,7 +13,7 @@ command() ->
     #{
         operands => [
             dyno_cli_command:operand(
-                "SHAPE",
+                "[SHAPE]",
                 "how workers start over time: steady (Poisson), pulse (normal) or burst "
                 "(log-normal; default: steady)",
                 #{nargs => 'maybe', default => ~"steady"}

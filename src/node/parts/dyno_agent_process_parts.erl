@@ -94,21 +94,20 @@ metrics() ->
 warnings(Role, #{discovers := Discovers, discovered := Discovered} = Results) ->
     [
         {~"processes_not_read",
-            "the processes in ~ts did not answer in time at the end, so their figures are from the "
-            "last time that they did: at least so much",
+            "the processes in ~ts did not answer in time at the end: their figures are older, so "
+            "they are lower bounds",
             [Role]}
      || #{read := in_part} <- [Results]
     ] ++ [
         {~"processes_given_up",
-            "after ~ts processes no more were discovered in ~ts: more started than could be "
-            "counted one by one, and who called what is not known of those",
+            "after ~ts processes no more were discovered in ~ts: too many started, and their calls "
+            "are not known",
             [{Discovered, ~"count"}, Role], ~"Measure them at --level time."}
      || Discovers =:= gave_up
     ] ++ [
         {~"processes_at_least",
-            "the table has ~ts of the ~ts processes that were started in ~ts: at least so many "
-            "called a measured function, those that call only functions which are called too often "
-            "are missing",
+            "the table has ~ts of the ~ts processes that were started in ~ts: processes that call "
+            "only functions that are called too often are missing",
             [{Discovered, ~"count"}, {Started, ~"count"}, Role],
             ~"If they matter, measure with --level time, which has them."}
      || Discovers =:= in_part, #{started := Started} <- [Results], Started > ?MANY_MORE * Discovered
