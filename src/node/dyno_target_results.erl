@@ -135,7 +135,11 @@ metric(_Metric, []) ->
 metric(#{name := Name, title := Title, unit := Unit, group := Group, value := Value}, Results) ->
     case Value(Results) of
         none -> [];
-        {Number, Count} -> [dyno_recording_part:metric(Name, Title, Number, Unit, Count, Group)]
+        {Number, Count} ->
+            [dyno_recording_part:metric(Name, Title, Number, Unit, Count, Group)];
+        {Number, Count, {at_least, Low}} ->
+            Part = dyno_recording_part:metric(Name, Title, Number, Unit, Count, Group),
+            [Part#{low => Low, high => null}]
     end.
 
 histogram(Histogram, #{labels := Labels, buckets := Buckets} = Item, Role) ->

@@ -105,7 +105,7 @@ analysed(Thresholds, Document) ->
     Sizes = length(dyno_sizes:runs(Document)),
     Analysed = dyno_recording:add_tables(
         Document,
-        [dyno_finding:table(undefined, Findings) || Findings =/= [] orelse Sizes > 1] ++
+        [dyno_finding:table(undefined, Findings) || Findings =/= [] orelse Sizes > 0] ++
             dyno_sizes_repetitions:tables(Document) ++ dyno_sizes_growth:tables(Document)
     ),
     dyno_recording:add_verdicts(

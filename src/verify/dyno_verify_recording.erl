@@ -135,7 +135,7 @@ verdict(Module, Summaries, Ending) ->
     Of = [Counts || _ := #{verdicts := #{monitors := #{Module := Counts}}} <- Summaries],
     Sums = #{
         Key => sum(Key, Of)
-     || Key <- [processes, seen, no, broken, crashed, cut, inconclusive]
+     || Key <- [processes, seen, no, broken, crashed, cut, past, inconclusive]
     },
     {Result, Text} =
         case {Sums, undecided(Sums, Ending)} of
@@ -171,13 +171,15 @@ unknown(#{processes := 0}, Ending) ->
     ["no process came that it is for" | lost(Ending)];
 unknown(#{processes := N, seen := Seen} = Sums, Ending) ->
     #{crashed := Crashed, cut := Cut, inconclusive := Inconclusive, broken := Broken} = Sums,
+    #{past := Past} = Sums,
     Whole = Seen =:= 0 andalso Crashed + Inconclusive + Broken =:= 0,
     [
         io_lib:format(lists:flatten(Format), [Of, counted(N)])
      || {Format, Of} <- [
             {"the monitor crashed for ~b of ~ts", Crashed},
             {["~b of ~ts ", was(N), " cut off"], Cut},
-            {"for ~b of ~ts it could not be decided", max(0, Inconclusive - Cut)}
+            {"for ~b of ~ts it depends on what came before monitoring began", Past},
+            {"for ~b of ~ts it could not be decided", max(0, Inconclusive - Cut - Past)}
         ],
         Of > 0
     ] ++

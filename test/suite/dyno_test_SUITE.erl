@@ -247,13 +247,15 @@ thresholds(Config) ->
                 "errors.rate < 1 %",
                 "memory.total < 100 GB",
                 "memory.total > 100 GB",
-                "service.p50 < 1 s"
+                "service.p50 < 1 s",
+                %% Of one size, too.
+                "findings critical == 0"
             ]
         }),
         [on_target(Config), dyno_suites:one_call(leaf, 1)]
     ),
     ?assertEqual(
-        [~"pass", ~"fail", ~"pass", ~"pass", ~"fail", ~"unknown"],
+        [~"pass", ~"fail", ~"pass", ~"pass", ~"fail", ~"unknown", ~"pass"],
         [R || #{~"result" := R} <- maps:get(~"verdicts", Document)]
     ),
     [#{~"value" := P50, ~"limit" := 1, ~"unit" := ~"ns"}] = [

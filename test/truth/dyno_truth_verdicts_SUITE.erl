@@ -15,6 +15,7 @@ dyno.
     cut_off_is_unknown/1,
     late_across_is_unknown/1,
     a_monitor_that_hangs/1,
+    a_crash_of_any_function/1,
     an_idle_server_is_unknown/1,
     a_call_that_is_out/1,
     a_late_reply_is_one_fault/1,
@@ -49,14 +50,16 @@ loop(IsBroken) ->
         _ -> loop(IsBroken)
     end.
 labelled(Label) -> spawn(fun() -> proc_lib:set_label(Label), loop(false) end).
-server() -> gen_server:start({local, known_server}, known, server, []).
+server() -> gen_server:start({local, known_server}, known, [], []).
 pool() -> gen_server:start({local, known_pool}, known, pool, []).
 init(State) -> {ok, State}.
 handle_call({wait, Ms}, From, State) ->
     _ = spawn(fun() -> timer:sleep(Ms), gen_server:cast(known_server, {answer, From}) end),
     {noreply, State};
+handle_call(hold, From, Held) -> {noreply, [From | Held]};
 handle_call({checkout, W}, _, State) -> {reply, {ok, W}, State};
 handle_call(_, _, State) -> {reply, done, State}.
+handle_cast(release, Held) -> [gen_server:reply(From, done) || From <- Held], {noreply, []};
 handle_cast({answer, From}, State) -> gen_server:reply(From, done), {noreply, State}.
 
 """).
@@ -131,6 +134,7 @@ groups() ->
             cut_off_is_unknown,
             late_across_is_unknown,
             a_monitor_that_hangs,
+            a_crash_of_any_function,
             an_idle_server_is_unknown,
             a_call_that_is_out,
             a_late_reply_is_one_fault,
@@ -221,6 +225,57 @@ late_across_is_unknown(Config) ->
     [Late, Full] = Told(),
     says(Late, "^held: an event came later than it may"),
     says(Full, "^held: there are more keys than are looked at").
+
+%% Of a function that only asks, too, and of an answer that is none.
+a_crash_of_any_function(Config) ->
+    [
+        ?assertEqual({Function, {0, 1}}, {Function, crashed(Function, HasKey, Config)})
+     || {Function, HasKey} <- [
+            {"deadline(_) -> error(oops).", false},
+            {"deadline(_) -> error(oops).", true},
+            {"deadline(_) -> soon.", false},
+            {"deadline(N) when N < 2 -> infinity; deadline(_) -> 1.5.", false},
+            {"names(_) -> error(oops).", false},
+            {"names(_) -> error(oops).", true},
+            {"names(_) -> maybe_so.", false},
+            {"key(_, _) -> undefined.", true}
+        ]
+    ].
+
+crashed(Function, HasKey, Config) ->
+    Module = "known_bad",
+    Name = hd(string:split(Function, "(")),
+    Arity = proplists:get_value(Name, [{"key", "2"}], "1"),
+    Key = [["key(_, _) -> {ok, all}.\n"] || HasKey, Name =/= "key"],
+    Path = filename:join(folder(Config), Module ++ ".erl"),
+    ok = file:write_file(Path, [
+        "-module(", Module, ").\n-export([needs/0, init/1, event/3, timeout/2, ", Name, "/", Arity,
+        [", key/2" || Key =/= []], "]).\n",
+        io_lib:format(
+            "needs() -> #{select => [{module, m}], events => [send], key => ~tp}.\n", [HasKey]
+        ),
+        "init(_) -> 0.\nevent(_, _, N) -> {next, N + 1}.\ntimeout(_, N) -> {next, N}.\n",
+        Function, "\n", Key
+    ]),
+    {ok, [{Monitor, Beam, File}]} = dyno_verify_monitors:read([list_to_binary(Path)]),
+    ok = dyno_code:load(Monitor, File, Beam),
+    Pid = list_to_pid("<0.1000.0>"),
+    Verdicts = dyno_agent_verdicts:new(1, [Monitor], self()),
+    {Core, Effects} = lists:foldl(
+        fun({Event, Ms}, {Before, Earlier}) ->
+            {Next, New} = dyno_agent_partition:event(Pid, Event, Ms * 1_000_000, Before),
+            {Next, Earlier ++ New}
+        end,
+        {dyno_agent_partition:new([Monitor], #{}), []},
+        [{{spawned, self(), {m, f, []}}, 0}, {{send, a, self()}, 1}, {{send, b, self()}, 100}]
+    ),
+    {_, Last} = dyno_agent_partition:timeouts(200_000_000, Core),
+    ok = dyno_agent_verdicts:effects(Effects ++ Last, 1, Verdicts),
+    #{monitors := #{Monitor := #{no := No, crashed := Crashed}}} =
+        dyno_agent_verdicts:read(Verdicts),
+    ok = dyno_agent_verdicts:delete(Verdicts),
+    ok = dyno_code:unload([Monitor]),
+    {No, min(1, Crashed)}.
 
 %% A server that ends and is started anew under its name and label: the file has names, too.
 replay_chooses_by_name(Config) ->
@@ -354,9 +409,10 @@ a_call_that_is_out(Config) ->
         Checkout = fun(W) -> {ok, W} = gen_server:call(Pool, {checkout, W}) end,
         Checkin = fun(W) -> done = gen_server:call(Pool, {checkin, W}) end,
         Checkout(1),
-        Waiting = [gen_server:send_request(Server, {wait, 1500}) || _ <- lists:seq(1, 20)],
+        Waiting = [gen_server:send_request(Server, hold) || _ <- lists:seq(1, 20)],
         Document = verified(Config, Text, Node, #{}, fun() ->
             Checkin(1),
+            ok = gen_server:cast(Server, release),
             [{reply, done} = gen_server:wait_response(Id, 10_000) || Id <- Waiting],
             Loop ! {reply, before},
             [Loop ! {request, N} || N <- [1]],
@@ -367,11 +423,13 @@ a_call_that_is_out(Config) ->
         end),
         ?assertEqual(
             [
-                {~"answers", ~"pass"}, {~"once", ~"pass"}, {~"requests", ~"pass"},
+                {~"answers", ~"pass"}, {~"once", ~"unknown"}, {~"requests", ~"pass"},
                 {~"owner", ~"fail"}
             ],
             results(Document)
         ),
+        [~"for 1 of 1 process it depends on what came before monitoring began"] =
+            [T || {~"once", T} <- texts(Document)],
         [#{~"text" := Broken}] =
             [V || #{~"name" := ~"owner"} = V <- map_get(~"verdicts", Document)],
         ?assertEqual(~"broken once, by 1 of 1 process", Broken)
@@ -404,10 +462,10 @@ how_many_processes_broke_it(Config) ->
     end).
 
 live_and_replay_are_equal(Config) ->
-    Text = "property soon of registered known_server each R "
+    Text = "property punctual of registered known_server each R "
         "follows (call _ ref R then reply _ ref R within 50 ms)*.\n"
         "property beats of registered known_pool at least 1 call _ within 300 ms.\n"
-        "property answers of registered known_server each R "
+        "property replies of registered known_server each R "
         "always reply _ ref R implies once call _ ref R.",
     File = filename:join(folder(Config), "equal.rec"),
     in_node(fun(Node) ->
@@ -424,9 +482,9 @@ live_and_replay_are_equal(Config) ->
         ?assertEqual(texts(Live), texts(Again)),
         ?assertEqual(
             [
-                {~"soon", ~"broken 2 times, by 1 of 1 process"},
+                {~"punctual", ~"broken 2 times, by 1 of 1 process"},
                 {~"beats", ~"broken once, by 1 of 1 process"},
-                {~"answers", ~"held by 1 process"}
+                {~"replies", ~"held by 1 process"}
             ],
             texts(Live)
         )

@@ -95,7 +95,11 @@ several nodes.
     title := binary(),
     unit := binary(),
     group := binary(),
-    value := fun(([result(), ...]) -> {number(), Count :: non_neg_integer()} | none)
+    %% With `at_least`, the number is an estimate; the lower bound is known.
+    value := fun(([result(), ...]) ->
+        {number(), Count :: non_neg_integer()}
+        | {number(), Count :: non_neg_integer(), {at_least, number()}}
+        | none)
 }.
 
 -doc "A line over time of each node; milliseconds since the restart, by the target's clock.".

@@ -96,9 +96,10 @@ The first event, `spawned`, and `exit` always come.
     | {verdict(), explanation(), state()}
     | {report, verdict(), explanation(), state()}.
 
+-type crashed() :: {crashed, {Class :: atom(), Reason :: term(), Stack :: list()}}.
+
 -doc "The result of a step; `crashed` after an exception.".
--type outcome() ::
-    decision() | {crashed, {Class :: atom(), Reason :: term(), Stack :: list()}}.
+-type outcome() :: decision() | crashed().
 
 -doc """
 `complete`: from `spawned` on; `partial`: from the middle; `gap`: cut off by a limit or a fault.
@@ -225,7 +226,9 @@ checked({report, Verdict, #{}, _} = Report) when
 ->
     Report;
 checked(Other) ->
-    {crashed, {error, {bad_return_value, Other}, []}}.
+    bad(Other).
+
+bad(Value) -> {crashed, {error, {bad_return_value, Value}, []}}.
 
 -doc "Reports a passed deadline to a monitor.".
 -spec timeout(module(), integer(), state()) -> outcome().
@@ -248,28 +251,35 @@ ended(Module, State) ->
     end.
 
 -doc "The next timeout of a monitor; for a module that exports `c:deadline/1`.".
--spec deadline(module(), state()) -> infinity | integer().
+-spec deadline(module(), state()) -> infinity | integer() | crashed().
 deadline(Module, State) ->
-    try
-        Module:deadline(State)
-    catch
-        _:_ -> infinity
-    end.
+    safely(fun() ->
+        case Module:deadline(State) of
+            Deadline when is_integer(Deadline); Deadline =:= infinity -> Deadline;
+            Other -> bad(Other)
+        end
+    end).
 
 -doc "The key of an event.".
--spec key(module(), dyno_agent_event:event(), process()) ->
-    {ok, term()} | none | {crashed, {Class :: atom(), Reason :: term(), Stack :: list()}}.
+-spec key(module(), dyno_agent_event:event(), process()) -> {ok, term()} | none | crashed().
 key(Module, Event, Process) ->
-    safely(fun() -> Module:key(Event, Process) end).
+    safely(fun() ->
+        case Module:key(Event, Process) of
+            {ok, _} = Key -> Key;
+            none -> none;
+            Other -> bad(Other)
+        end
+    end).
 
 -doc "Whether the property names this event; for a module that exports `c:names/1`.".
--spec names(module(), dyno_agent_event:event()) -> boolean().
+-spec names(module(), dyno_agent_event:event()) -> boolean() | crashed().
 names(Module, Event) ->
-    try
-        Module:names(Event)
-    catch
-        _:_ -> false
-    end.
+    safely(fun() ->
+        case Module:names(Event) of
+            Is when is_boolean(Is) -> Is;
+            Other -> bad(Other)
+        end
+    end).
 
 -doc """
 After an outcome: whether the monitor goes on, with which state, and the report. Events are newest

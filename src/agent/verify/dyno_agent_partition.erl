@@ -195,12 +195,12 @@ open(#{pid := Pid} = Process, Modules, #core{open = Open, keep = Keep} = Core) -
             #{partial := true} -> partial;
             #{} -> complete
         end,
-    {Entered, Timeouts} = entered(Pid, Running, ?NEVER, Core),
+    {Entered, Timeouts, More} = entered(Process, Running, ?NEVER, Core),
     Partition = #partition{
         process = Process, trace = Trace, running = Entered, keyed = Keyed, keep = Keep
     },
     New = Core#core{open = Open#{Pid => Partition}, timeouts = Timeouts},
-    {also_keyed(Trace, Keyed, New), [{opened, Process, Modules} | Crashes]}.
+    {also_keyed(Trace, Keyed, New), [{opened, Process, Modules} | Crashes ++ More]}.
 
 also_keyed(partial, [_ | _], #core{keyed = Keyed} = Core) ->
     Core#core{keyed = dyno_agent_partition_keyed:partial(Keyed)};
@@ -217,17 +217,16 @@ running(Process, Modules, #core{monitors = All}) ->
             case dyno_agent_monitor:init(Module, Process) of
                 {next, State} -> {[#running{module = Module, state = State} | Good], Bad};
                 {crashed, Why} ->
-                    Effects = [
-                        {crashed, Module, Process, Why},
-                        {decided, Module, map_get(pid, Process), crashed}
-                    ],
-                    {Good, Effects ++ Bad}
+                    {Good, crashed(Module, Process, Why) ++ Bad}
             end
         end,
         {[], []},
         Own
     ),
     {Running, Keyed, Crashes}.
+
+crashed(Module, #{pid := Pid} = Process, Why) ->
+    [{crashed, Module, Process, Why}, {decided, Module, Pid, crashed}].
 
 %% A process that takes a name or label is selected by it, and keeps it.
 
@@ -318,13 +317,17 @@ how({no, _, _}, _One) -> broken;
 how({yes, _, _}, _One) -> held;
 how({inconclusive, _, _}, _One) -> unknown.
 
-with(Pid, [], _After, #partition{keyed = []} = Partition, Core, Effects) ->
-    {Closed, All} = without(Pid, Partition, Effects, Core),
-    {Closed, All ++ [{ignore, Pid}]};
 with(Pid, Left, After, Partition, #core{open = Open} = Core, Effects) ->
-    {Entered, Timeouts} = entered(Pid, Left, After, Core),
-    Now = Open#{Pid := Partition#partition{running = Entered}},
-    {Core#core{open = Now, timeouts = Timeouts}, Effects}.
+    #partition{process = Process, keyed = Keyed} = Partition,
+    case entered(Process, Left, After, Core) of
+        {[], Timeouts, Crashes} when Keyed =:= [] ->
+            All = Effects ++ Crashes,
+            {Closed, Told} = without(Pid, Partition, All, Core#core{timeouts = Timeouts}),
+            {Closed, Told ++ [{ignore, Pid}]};
+        {Entered, Timeouts, Crashes} ->
+            Now = Open#{Pid := Partition#partition{running = Entered}},
+            {Core#core{open = Now, timeouts = Timeouts}, Effects ++ Crashes}
+    end.
 
 remembered(_TimeNs, _Event, #partition{keep = 0} = Partition) ->
     Partition;
@@ -343,13 +346,14 @@ step_all([Running | Rest], Kind, Event, TimeNs, Partition, Monitors) ->
     #running{module = Module, state = State, seen = Seen} = Running,
     case Monitors of
         #{Module := #{kinds := #{Kind := _}} = About} ->
-            Outcome = dyno_agent_monitor:step(Module, Event, TimeNs, State),
-            case Seen orelse not is_about(Module, Kind, Event, About) of
-                true ->
-                    outcome(Outcome, Running, TimeNs, Partition, Left, Effects);
-                false ->
-                    First = Running#running{seen = true},
-                    outcome(Outcome, First, TimeNs, Partition, Left, [{seen, Module} | Effects])
+            case Seen orelse is_about(Module, Kind, Event, About) of
+                {crashed, _} = Crashed ->
+                    outcome(Crashed, Running, TimeNs, Partition, Left, Effects);
+                Is ->
+                    Outcome = dyno_agent_monitor:step(Module, Event, TimeNs, State),
+                    First = [{seen, Module} || Is, not Seen],
+                    Next = Running#running{seen = Is},
+                    outcome(Outcome, Next, TimeNs, Partition, Left, First ++ Effects)
             end;
         #{} ->
             {[Running | Left], Effects}
@@ -386,14 +390,23 @@ keyed_seen(_Kind, _Event, #partition{keyed = []} = Partition, _Monitors) ->
 keyed_seen(Kind, Event, #partition{keyed = Modules, keyed_seen = Before} = Partition, Monitors) ->
     case
         [
-            Module
+            {Module, Is}
          || Module <- Modules -- Before,
             #{kinds := #{Kind := _}} = About <- [map_get(Module, Monitors)],
-            is_about(Module, Kind, Event, About)
+            Is <- [is_about(Module, Kind, Event, About)],
+            Is =/= false
         ]
     of
-        [] -> {Partition, []};
-        New -> {Partition#partition{keyed_seen = New ++ Before}, [{seen, M} || M <- New]}
+        [] ->
+            {Partition, []};
+        New ->
+            {Partition#partition{keyed_seen = [Module || {Module, _} <- New] ++ Before}, [
+                case Is of
+                    true -> {seen, Module};
+                    {crashed, Why} -> {crashed, Module, Partition#partition.process, Why}
+                end
+             || {Module, Is} <- New
+            ]}
     end.
 
 keyed_whole(#partition{trace = complete, keyed = Modules, keyed_seen = Seen}) ->
@@ -417,20 +430,26 @@ settle(#core{keyed = Keyed} = Core) ->
 
 %% Timeouts: each running monitor has at most one entry, at or before its deadline.
 
-entered(Pid, Running, After, #core{monitors = Monitors, timeouts = Timeouts}) ->
-    lists:mapfoldr(
-        fun(#running{module = Module} = One, Set) ->
-            case Monitors of
-                #{Module := #{deadline := true}} -> entry(Pid, One, After, Set);
-                #{} -> {One, Set}
+entered(#{pid := Pid} = Process, Running, After, Core) ->
+    #core{monitors = Monitors, timeouts = Timeouts} = Core,
+    lists:foldr(
+        fun(#running{module = Module} = One, {Left, Set, Effects}) ->
+            #{Module := #{deadline := HasTime}} = Monitors,
+            case HasTime andalso entry(Pid, One, After, Set) of
+                false -> {[One | Left], Set, Effects};
+                {#running{} = Entered, Next} -> {[Entered | Left], Next, Effects};
+                {crashed, Why} ->
+                    {Left, unset(Pid, One, Set), crashed(Module, Process, Why) ++ Effects}
             end
         end,
-        Timeouts,
+        {[], Timeouts, []},
         Running
     ).
 
 entry(Pid, #running{module = Module, state = State, entry = Entry} = Running, After, Set) ->
     case dyno_agent_monitor:deadline(Module, State) of
+        {crashed, _} = Crashed ->
+            Crashed;
         Deadline when Deadline >= Entry; Deadline =:= infinity; Deadline =< After ->
             {Running, Set};
         Deadline ->
@@ -475,6 +494,8 @@ due_one(Pid, Module, TimeNs, #core{open = Open} = Core) ->
                 Deadline when is_integer(Deadline), Deadline =< TimeNs ->
                     Outcome = dyno_agent_monitor:timeout(Module, TimeNs, State),
                     outcome(Outcome, Due, TimeNs, Partition, Others, []);
+                {crashed, _} = Crashed ->
+                    outcome(Crashed, Due, TimeNs, Partition, Others, []);
                 _ ->
                     {[Due | Others], []}
             end,

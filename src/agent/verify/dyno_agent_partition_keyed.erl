@@ -166,25 +166,28 @@ timeouts(TimeNs, Keyed) ->
             (_Id, decided, Acc) ->
                 Acc;
             ({Module, _} = Id, #instance{state = State} = Instance, {Now, Before}) ->
-                case is_due(Module, State, TimeNs) of
-                    true ->
-                        Outcome = dyno_agent_monitor:timeout(Module, TimeNs, State),
+                case due(Module, State, TimeNs) of
+                    none ->
+                        {Now, Before};
+                    Outcome ->
                         {New, More} = outcome(Outcome, Id, Instance, TimeNs, Now),
-                        {New, Before ++ More};
-                    false ->
-                        {Now, Before}
+                        {New, Before ++ More}
                 end
         end,
         {Released, Effects},
         Released#keyed.instances
     ).
 
-is_due(Module, State, TimeNs) ->
-    erlang:function_exported(Module, deadline, 1) andalso
-        case dyno_agent_monitor:deadline(Module, State) of
-            Deadline when is_integer(Deadline) -> Deadline =< TimeNs;
-            infinity -> false
-        end.
+due(Module, State, TimeNs) ->
+    case
+        erlang:function_exported(Module, deadline, 1) andalso
+            dyno_agent_monitor:deadline(Module, State)
+    of
+        {crashed, _} = Crashed -> Crashed;
+        Deadline when is_integer(Deadline), Deadline =< TimeNs ->
+            dyno_agent_monitor:timeout(Module, TimeNs, State);
+        _ -> none
+    end.
 
 -spec gap(t()) -> {t(), [dyno_agent_partition:effect()]}.
 gap(Keyed) ->

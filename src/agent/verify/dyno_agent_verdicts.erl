@@ -28,7 +28,7 @@ Partitions: `open` ones are whole so far; `cut` ones were cut off before they we
 counts processes whose previous partition had a gap.
 
 A monitor counts each process once. `no` counts events, `broken` processes. `cut` is the cut-off
-part of `inconclusive`.
+part of `inconclusive`, `past` the part that depends on events before monitoring.
 """.
 -type summary() :: #{
     events := non_neg_integer(),
@@ -53,6 +53,7 @@ part of `inconclusive`.
             broken := non_neg_integer(),
             inconclusive := non_neg_integer(),
             cut := non_neg_integer(),
+            past := non_neg_integer(),
             crashed := non_neg_integer()
         }
     }
@@ -60,8 +61,8 @@ part of `inconclusive`.
 
 -define(OF_SHARD, [events, opened, complete, partial, gap, cut]).
 -define(AGAIN, [{opened, again}, {partial, again_partial}, {gap, again_gap}]).
--define(OF_MONITOR, [processes, seen, yes, no, broken, inconclusive, cut, crashed]).
--define(EACH, 9).
+-define(OF_MONITOR, [processes, seen, yes, no, broken, inconclusive, cut, past, crashed]).
+-define(EACH, 10).
 %% The most known processes, including ended ones. Beyond, a returning process counts again.
 -define(MOST_KNOWN, 500_000).
 -define(MANY_KNOWN, 50_000).
@@ -153,6 +154,11 @@ counted({verdict, #{verdict := inconclusive, trace := gap} = Report}, Shard, Ver
     add_of(Module, inconclusive, number(is_first(Pid, Verdicts)), Shard, Verdicts);
 counted({verdict, #{verdict := no, monitor := Module} = Report}, Shard, Verdicts) ->
     add_of(Module, no, faults(Report), Shard, Verdicts);
+counted({verdict, #{explanation := #{because := past}} = Report}, Shard, Verdicts) ->
+    #{monitor := Module, process := #{pid := Pid}} = Report,
+    Count = number(is_first(Pid, Verdicts)),
+    ok = add_of(Module, past, Count, Shard, Verdicts),
+    add_of(Module, inconclusive, Count, Shard, Verdicts);
 counted({verdict, #{verdict := Verdict, monitor := Module}}, Shard, Verdicts) ->
     add_of(Module, Verdict, Shard, Verdicts);
 counted({crashed, Module, _, _}, Shard, Verdicts) ->
@@ -336,6 +342,7 @@ place(cut) -> 6;
 place(seen) -> 7;
 place(broken) -> 8;
 place(undecided) -> 9;
+place(past) -> 10;
 place(told) -> 1;
 place(untold) -> 2;
 place(missed) -> 3.

@@ -85,9 +85,18 @@ metrics() ->
             title => ~"Processes that called a measured function",
             unit => ~"count",
             group => ~"processes",
-            value => fun(Results) -> {lists:sum([N || #{discovered := N} <- Results]), 1} end
+            value => fun discovered/1
         }
     ].
+
+%% As the rows of the table: some are estimated, or missing.
+discovered(Results) ->
+    All = lists:sum([N || #{discovered := N} <- Results]),
+    Unseen = lists:sum([N || #{groups := Groups} <- Results, #{unseen := N} <- Groups]),
+    case Unseen =:= 0 andalso [x || #{discovers := How} <- Results, How =/= yes] of
+        [] -> {All, 1};
+        _ -> {All, 1, {at_least, All - Unseen}}
+    end.
 
 -spec warnings(Role :: binary(), dyno_agent_processes:results()) ->
     [dyno_agent_instrument:warning()].

@@ -88,6 +88,8 @@ value(Name, Metrics) ->
 
 between(#{~"low" := Low, ~"high" := High}, Unit) when is_number(Low), is_number(High) ->
     <<" (", (measured(Low, Unit))/binary, " .. ", (measured(High, Unit))/binary, ")">>;
+between(#{~"low" := Low, ~"high" := null}, Unit) when is_number(Low) ->
+    <<" (", (measured(Low, Unit))/binary, " or more)">>;
 between(_Metric, _Unit) ->
     ~"".
 

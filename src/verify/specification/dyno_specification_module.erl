@@ -111,11 +111,18 @@ module(Name) ->
 
 %% match(1, Event, [Key1, ...], [Newest, ..., Oldest]) ->
 %%     case Event of Pattern when Guard -> [New, ... | Environment]; _ -> nomatch end;
+%% match(-1, ...): whether it can match with some values of earlier variables.
 matching(Matches, Keys) ->
     [
         clause([{integer, ?NONE, Place}, event(), names(Keys), names(Scope)],
             chosen(head(Event), names(New ++ Scope), {atom, ?NONE, nomatch}))
      || {Place, {Event, Scope, New}} <- lists:enumerate(Matches)
+    ] ++ [
+        clause([erl_parse:abstract(-Place), event(), names(Keys), {var, ?NONE, '_'}],
+            chosen(
+                dyno_specification_event:shape(Event, Keys), {nil, ?NONE}, {atom, ?NONE, nomatch}
+            ))
+     || {Place, {#{} = Event, [_ | _], _}} <- lists:enumerate(Matches)
     ] ++ [clause([{var, ?NONE, '_'} || _ <- "PEKE"], {atom, ?NONE, nomatch})].
 
 head(anything) -> {{var, ?NONE, '_'}, []};

@@ -19,6 +19,7 @@ groups() ->
         {all, [parallel], [
             a_distribution_of_lives,
             lives_are_merged,
+            an_estimate_is_marked,
             times_one_of_a_group_now_and_then,
             times_no_more_than_it_may,
             a_life_ends_when_it_is_noticed,
@@ -58,6 +59,36 @@ lives_are_merged(_Config) ->
         lives([10, 20, 10, 1_000_000]),
         dyno_agent_event_histogram:merge(lives([10, 20]), lives([10, 1_000_000]))
     ).
+
+%% The rows say `estimated`; the metric has what was counted as its lower bound.
+an_estimate_is_marked(_Config) ->
+    [#{name := ~"processes.discovered", value := Value}] = dyno_agent_process_parts:metrics(),
+    Of = fun(How, All, Unseen) ->
+        #{discovers => How, discovered => All, groups => [#{unseen => N} || N <- Unseen]}
+    end,
+    ?assertEqual({12, 1}, Value([Of(yes, 5, [0]), Of(yes, 7, [])])),
+    ?assertEqual({12, 1, {at_least, 8}}, Value([Of(yes, 5, [0, 4]), Of(yes, 7, [])])),
+    ?assertEqual({12, 1, {at_least, 12}}, Value([Of(yes, 5, [0]), Of(in_part, 7, [])])),
+    ?assertEqual({12, 1, {at_least, 12}}, Value([Of(gave_up, 12, [])])),
+    %% As thresholds and formats read it.
+    Metric = dyno_recording_part:metric(~"n", ~"n", 12, ~"count", 1, ~"processes"),
+    Run = dyno_recording:add_run(dyno_recording:new(weather, ~"a", #{}, #{}), #{
+        id => ~"1", status => complete, metrics => [Metric#{low => 8, high => null}]
+    }),
+    Document = dyno_recording:put(Run, status, complete),
+    Result = fun(Text) ->
+        {ok, Threshold} = dyno_threshold:parse(Text),
+        [#{~"result" := Is}] = dyno_threshold:evaluate(Threshold, Document),
+        Is
+    end,
+    ?assertEqual(
+        [~"fail", ~"unknown", ~"pass", ~"unknown"],
+        [Result(Text) || Text <- ["n < 8", "n < 100", "n > 7", "n > 10"]]
+    ),
+    {ok, Console} = dyno_report:render(console, Document, #{}),
+    ?assertMatch({match, _}, re:run(Console, "12 \\(8 or more\\)")),
+    {ok, Csv} = dyno_report:render(csv, Document, #{}),
+    ?assertMatch({match, _}, re:run(Csv, "n,low,8,count")).
 
 lives(Times) ->
     lists:foldl(

@@ -15,6 +15,7 @@
     warnings/1,
     formulas/1,
     past/1,
+    unknown_past/1,
     traffic_of_otp/1,
     functions_and_processes/1,
     deadlines/1,
@@ -48,6 +49,7 @@ all() ->
         warnings,
         formulas,
         past,
+        unknown_past,
         traffic_of_otp,
         functions_and_processes,
         deadlines,
@@ -248,7 +250,81 @@ past(_) ->
     ]),
     table("always send pong implies once receive ping within 50 ms", [
         {[r(ping), {50, s(pong)}], yes}, {[r(ping), {51, s(pong)}], no}
+    ]),
+    %% The operator with a time is the whole formula.
+    table("always once send beat within 50 ms", [
+        {[s(beat), {50, s(beat)}], yes}, {[r(a), s(beat)], yes}
+    ]),
+    table("strict always once send beat within 50 ms", [
+        {[s(beat), {50, r(a)}], yes}, {[s(beat), {51, r(a)}], no}, {[r(a), s(beat)], no}
     ]).
+
+%% Of a process that ran before: what may have happened then neither passes nor breaks.
+unknown_past(_) ->
+    Partial = fun(Property, Rows) ->
+        {Module, _} = compiled(Property),
+        [
+            ?assertEqual(
+                {Expected, Property, Events},
+                {
+                    in_part(run(Module, Events, 0, Module:init(#{partial => true}))), Property,
+                    Events
+                }
+            )
+         || {Events, Expected} <- Rows
+        ]
+    end,
+    Partial("always send data implies once receive hello", [
+        {[r(hello), s(data)], yes},
+        {[s(data)], inconclusive},
+        {[s(data), s(data), r(hello), s(data)], inconclusive},
+        {[], yes}
+    ]),
+    Partial("always send pong implies once receive ping within 50 ms", [
+        {[r(ping), {50, s(pong)}], yes},
+        {[s(pong)], inconclusive},
+        {[s(pong), {51, s(pong)}], no},
+        {[r(ping), {51, s(pong)}], no}
+    ]),
+    Partial("always send b implies previously send a", [
+        {[s(a), s(b)], yes}, {[s(b)], inconclusive}, {[s(b), s(b)], no}
+    ]),
+    Partial("always receive bye implies historically not send secret", [
+        {[r(bye)], inconclusive}, {[s(secret), r(bye)], no}, {[s(secret)], yes}
+    ]),
+    Partial("always not send write or (not receive close since receive open)", [
+        {[s(write)], inconclusive},
+        {[r(open), s(write)], yes},
+        {[r(close), s(write)], no}
+    ]),
+    Partial("each K always send {b, K} implies once send {a, K}", [
+        {[s({a, 1}), s({b, 1})], yes},
+        {[s({a, 1}), s({b, 2}), s({b, 1})], inconclusive}
+    ]),
+    Partial("never receive {pay, N} then eventually send {refund, N}", [
+        {[r({pay, 1}), s({refund, 2})], inconclusive},
+        {[r({pay, 1}), s({refund, 1})], no},
+        {[r({pay, 1})], yes}
+    ]),
+    Partial("never receive a then eventually send b within 5 ms", [
+        {[s(b)], inconclusive}, {[r(a), {6, s(b)}], yes}, {[r(a), {3, s(b)}], no}
+    ]),
+    Partial("each N never receive {pay, N} then eventually send {refund, N} then send done", [
+        {[s({refund, 1}), s(done)], inconclusive}, {[s({refund, 1})], yes}
+    ]),
+    %% The state at the beginning is one that a correct process can have.
+    Partial("never receive stop then send _", [{[s(a)], yes}, {[r(stop), s(a)], no}]),
+    Partial("follows (receive {request, N} then send {reply, N})*", [
+        {[s({reply, 1}), r({request, 2}), s({reply, 2})], yes}, {[s({reply, 1}), s({reply, 1})], no}
+    ]).
+
+in_part({[#{because := past} | Reports], Ended}) ->
+    case verdict({Reports, Ended}) of
+        no -> no;
+        _ -> inconclusive
+    end;
+in_part(Ran) ->
+    verdict(Ran).
 
 traffic_of_otp(_) ->
     R = ?REF,
@@ -704,7 +780,7 @@ timeouts(Module, Time, State) ->
 
 stepped(Module, Events, Time, {next, State}) ->
     run(Module, Events, Time, State);
-stepped(Module, Events, Time, {report, no, Explanation, State}) ->
+stepped(Module, Events, Time, {report, _, Explanation, State}) ->
     {Reports, Ended} = run(Module, Events, Time, State),
     {[Explanation | Reports], Ended};
 stepped(_Module, _Events, _Time, {Verdict, Explanation, _State}) ->

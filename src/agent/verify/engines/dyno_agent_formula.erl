@@ -17,7 +17,8 @@
 
 -behaviour(dyno_agent_property).
 
--export([start/2, unknown/3, reachable/2, step/4, expire/3, deadline/2, finish/2, explain/2]).
+-export([start/2, unknown/3, doubts/1, reachable/2]).
+-export([step/4, expire/3, deadline/2, finish/2, explain/2]).
 -export_type([code/0, node_of/0]).
 
 -type index() :: pos_integer().
@@ -100,20 +101,18 @@ plain(State) -> State.
 is_broken({false, _}) -> true;
 is_broken(_State) -> false.
 
-%% A possibility may have begun just now; a necessity may be over.
+%% A possibility may have begun just now, and so may `then eventually`; a necessity may be over.
 -spec unknown(code(), [dyno_agent_property:instance()], dyno_agent_property:time()) ->
     [dyno_agent_property:instance(), ...].
 unknown({_, Nodes}, Reachable, Time) ->
     [
         each_clause(
             fun
-                ({Index, _Env, _} = Clause) when
-                    element(1, element(Index, Nodes)) =:= necessary
-                ->
-                    _ = Clause,
-                    {true, []};
                 ({Index, Env, Within}) ->
-                    {Index, Env, Time + Within};
+                    case element(Index, Nodes) of
+                        {necessary, _, _, _, _, _} -> {true, []};
+                        _ -> {Index, Env, Time + Within}
+                    end;
                 (Clause) ->
                     Clause
             end,
@@ -121,6 +120,11 @@ unknown({_, Nodes}, Reachable, Time) ->
         )
      || State <- Reachable
     ].
+
+%% `never A then eventually B`: A may have come at any time before.
+-spec doubts(code()) -> boolean().
+doubts({_, Nodes}) ->
+    [] =/= [Match || {necessary, Match, _, _, _, _, later} <- tuple_to_list(Nodes)].
 
 -spec step(code(), dyno_agent_property:match(), dyno_agent_property:time(), State) -> State when
     State :: dyno_agent_property:instance().
@@ -131,7 +135,7 @@ step(Code, Match, Time, State) ->
 match(Match, Pattern, Env, New) ->
     case Match(Pattern, Env) of
         nomatch ->
-            case lists:member('$unknown', Env) of
+            case lists:member('$unknown', Env) andalso Match(-Pattern, Env) =/= nomatch of
                 true -> {maybe_so, lists:duplicate(New, '$unknown') ++ Env};
                 false -> nomatch
             end;
@@ -164,8 +168,6 @@ stepped({_, Nodes}, Match, Time, State) ->
                     {Kind, Pattern, Next, _Within, _Text, Names, later} ->
                         case Match(Pattern, Env, length(Names) - length(Env)) of
                             nomatch ->
-                                Clause;
-                            {maybe_so, _} when Kind =:= necessary ->
                                 Clause;
                             Matched ->
                                 Env1 = bound(Matched),

@@ -5,11 +5,11 @@
 -moduledoc false.
 %% Runs a formula of past-time temporal logic, which must hold at every event. The state is one
 %% value for each subformula, from the event and the previous values. Values from before monitoring
-%% may be `unknown`; only a false formula breaks.
+%% may be `unknown`: a false formula breaks, an unknown one is a doubt.
 
 -behaviour(dyno_agent_property).
 
--export([start/2, unknown/3, step/4, expire/3, deadline/2, finish/2, explain/2]).
+-export([start/2, unknown/3, doubts/1, step/4, expire/3, deadline/2, finish/2, explain/2]).
 -export_type([code/0]).
 
 -type index() :: pos_integer().
@@ -31,7 +31,12 @@ start(_Code, _Time) ->
 -spec unknown(code(), [], dyno_agent_property:time()) -> [dyno_agent_property:instance(), ...].
 unknown(_Code, _Reachable, Time) -> [{unknown, Time}].
 
--spec step(code(), dyno_agent_property:match(), dyno_agent_property:time(), State) -> State when
+-spec doubts(code()) -> false.
+doubts(_Code) -> false.
+
+-spec step(code(), dyno_agent_property:match(), dyno_agent_property:time(), State) ->
+    State | {doubt, State}
+when
     State :: dyno_agent_property:instance().
 step({_Text, Subformulas}, Match, Time, Before) ->
     Now = lists:foldl(
@@ -41,9 +46,10 @@ step({_Text, Subformulas}, Match, Time, Before) ->
         [],
         Subformulas
     ),
-    case hd(Now) of
+    case truth(hd(Now)) of
         false -> {false, [{1, []}]};
-        _ -> {held, lists:reverse(Now)}
+        unknown -> {doubt, {held, lists:reverse(Now)}};
+        true -> {held, lists:reverse(Now)}
     end.
 
 before(first, _Place) -> first;

@@ -17,6 +17,10 @@
 %% broken. A broken key starts again the same way, so one fault is reported once. The last keys
 %% known to be at their start, and the broken ones, are remembered.
 %%
+%% If the past decides and is unknown, that is a doubt: the first is reported as inconclusive, and
+%% the process never passes. So with `always B implies once A`, and `never A then eventually B`. The
+%% order of neighbours gives no doubt: a correct process can be in the state at the beginning.
+%%
 %% Time is that of the events: a deadline before an event has passed, with or without a timer. So a
 %% replay gives the verdicts of the live run.
 
@@ -29,7 +33,7 @@
 -type time() :: integer().
 -type key() :: [term()].
 -doc "`Module:match/4` for an event; the newest variable comes first.".
--type match() :: fun((Pattern :: pos_integer(), Env :: [term()]) -> (Env :: [term()]) | nomatch).
+-type match() :: fun((Pattern :: integer(), Env :: [term()]) -> (Env :: [term()]) | nomatch).
 -doc "The deciding clauses, by place in the program's code, with their environment.".
 -type reasons() :: [{pos_integer(), Env :: [term()]}].
 -type decided() :: {true | false, reasons()}.
@@ -54,6 +58,8 @@
     new
     %% A process that ran before monitoring.
     | {new, partial}
+    %% A doubt was reported.
+    | {doubted, state()}
     | {
         Base :: instance() | worlds(),
         #{key() => instance() | worlds()},
@@ -68,18 +74,20 @@
 -define(MOST_KEYS, 1000).
 
 -callback start(Code :: term(), time()) -> instance().
--callback step(Code :: term(), match(), time(), instance()) -> instance().
+-callback step(Code :: term(), match(), time(), instance()) -> instance() | {doubt, instance()}.
 -callback expire(Code :: term(), time(), instance()) -> instance().
 -callback deadline(Code :: term(), instance()) -> time() | infinity.
 -doc "All possible states of an instance with an unknown past.".
 -callback unknown(Code :: term(), Reachable :: [instance()], time()) -> [instance(), ...].
+-doc "Whether a possible state that an event breaks is a doubt.".
+-callback doubts(Code :: term()) -> boolean().
 -callback finish(Code :: term(), instance()) -> decided().
 -callback explain(Code :: term(), reasons()) -> {Step :: binary(), #{atom() => term()}}.
 
 -type outcome() ::
     {next, state()}
     | {yes | no | inconclusive, dyno_agent_monitor:explanation(), state()}
-    | {report, no, dyno_agent_monitor:explanation(), state()}.
+    | {report, no | inconclusive, dyno_agent_monitor:explanation(), state()}.
 
 -spec init(module(), dyno_agent_event:process()) -> state().
 init(Module, #{partial := true} = Process) ->
@@ -94,6 +102,8 @@ init(_Module, _Process) ->
     new.
 
 -spec event(module(), dyno_agent_event:event(), time(), new | state()) -> outcome().
+event(Module, Event, Time, {doubted, State}) ->
+    doubted(event(Module, Event, Time, State));
 event(Module, Event, Time, new) ->
     event(Module, Event, Time, begun(Module:program(), start, Time));
 event(Module, Event, Time, {new, partial} = New) ->
@@ -118,11 +128,22 @@ event(Module, Event, Time, State) ->
                 %% The other keys get this event too; all faults are reported together.
                 {_, {report, no, Explanation, State1}} ->
                     case event(Module, Event, Time, State1) of
-                        {next, State2} -> {report, no, Explanation, State2};
                         {report, no, Other, State2} ->
-                            {report, no, joined(Explanation, Other), State2}
+                            {report, no, joined(Explanation, Other), State2};
+                        Next ->
+                            {report, no, Explanation, element(tuple_size(Next), Next)}
                     end
             end
+    end.
+
+%% One doubt is enough.
+doubted({report, inconclusive, _, State}) ->
+    {next, State};
+doubted(Outcome) ->
+    Place = tuple_size(Outcome),
+    case element(Place, Outcome) of
+        {doubted, _} -> Outcome;
+        State -> setelement(Place, Outcome, {doubted, State})
     end.
 
 joined(#{again := true, others := A}, #{others := B} = Explanation) ->
@@ -167,6 +188,8 @@ named(Module, Event, #{strict := Strict}) ->
 names(Module, Event) -> named(Module, Event, Module:program()) =/= [].
 
 -spec timeout(module(), time(), new | state()) -> outcome().
+timeout(Module, Time, {doubted, State}) ->
+    doubted(timeout(Module, Time, State));
 timeout(_Module, _Time, New) when New =:= new; New =:= {new, partial} ->
     {next, New};
 timeout(Module, Time, State) ->
@@ -182,11 +205,17 @@ grace_ns() -> 20_000_000.
 
 -doc "A nanosecond after the deadline: an event exactly at the deadline is in time.".
 -spec deadline(new | state()) -> time() | infinity.
+deadline({doubted, State}) -> deadline(State);
 deadline({_, _, Deadline, _}) when is_integer(Deadline) -> Deadline + 1;
 deadline(_) -> infinity.
 
 -spec ended(module(), new | state()) ->
     {yes | no | inconclusive, dyno_agent_monitor:explanation()} | none.
+ended(Module, {doubted, State}) ->
+    case ended(Module, State) of
+        {no, _} = Broken -> Broken;
+        _ -> none
+    end;
 ended(_Module, New) when New =:= new; New =:= {new, partial} ->
     none;
 ended(Module, {Base, Instances, _, _}) ->
@@ -202,7 +231,7 @@ ended(Module, {Base, Instances, _, _}) ->
             case {[x || {_, unknown} <- Decided], Names} of
                 {[], []} -> {yes, explanation(Program, ended, Decided, false)};
                 {[], _} -> {yes, #{property => Name, because => ended}};
-                _ -> {inconclusive, #{property => Name, step => ~"its beginning was not seen"}}
+                _ -> {inconclusive, past(Program)}
             end;
         Broken ->
             {no, explanation(Program, ended, Broken, false)}
@@ -218,8 +247,11 @@ finished(_Program, {Truth, _} = Decided) when is_boolean(Truth) -> Decided;
 finished(#{engine := Engine, code := Code}, Instance) -> Engine:finish(Code, Instance).
 
 stepped(Module, #{keys := []} = Program, Event, Time, _Keys, {Base, None, Deadline, Memory}) ->
-    Base1 = step(Module, Program, Event, Time, [], Base),
-    {decided([], Base1), {Base1, None, min(Deadline, deadline_of(Program, Base1)), Memory}};
+    Next = fun(Base1) -> {Base1, None, min(Deadline, deadline_of(Program, Base1)), Memory} end,
+    case step(Module, Program, Event, Time, [], Base) of
+        {doubt, Base1} -> {[{[], doubt, false}], Next(Base1)};
+        Base1 -> {decided([], Base1), Next(Base1)}
+    end;
 stepped(Module, Program, Event, Time, Keys, {Base, Instances, Deadline, Memory}) ->
     Step = fun(Key, Instance) -> step(Module, Program, Event, Time, Key, Instance) end,
     Instance = fun(Key) ->
@@ -231,14 +263,22 @@ stepped(Module, Program, Event, Time, Keys, {Base, Instances, Deadline, Memory})
     case lists:member(all, Keys) of
         true ->
             %% The base matches no pattern with a key.
-            Base1 = Step([none || _ <- map_get(keys, Program)], Base),
+            None = [none || _ <- map_get(keys, Program)],
+            {Doubts, #{None := Base1}} = certain(#{None => Step(None, Base)}),
             New = #{Key => Instance(Key) || {key, Key} <- Keys},
-            Touched = maps:map(Step, maps:merge(New, Instances)),
-            kept(Program, Base1, Touched, #{}, Deadline, Memory, Time);
+            {More, Touched} = certain(maps:map(Step, maps:merge(New, Instances))),
+            {Broken, State} = kept(Program, Base1, Touched, #{}, Deadline, Memory, Time),
+            {Doubts ++ More ++ Broken, State};
         false ->
-            Touched = #{Key => Step(Key, Instance(Key)) || {key, Key} <- Keys},
-            kept(Program, Base, Touched, Instances, Deadline, Memory, Time)
+            {Doubts, Touched} = certain(#{Key => Step(Key, Instance(Key)) || {key, Key} <- Keys}),
+            {Broken, State} = kept(Program, Base, Touched, Instances, Deadline, Memory, Time),
+            {Doubts ++ Broken, State}
     end.
+
+%% The doubts, and the instances without.
+certain(Stepped) ->
+    Doubtful = #{Key => Instance || Key := {doubt, Instance} <- Stepped},
+    {[{Key, doubt, false} || Key := _ <- Doubtful], maps:merge(Stepped, Doubtful)}.
 
 remembered(Key, #{engine := Engine, code := Code} = Program, Base, Time, Memory) ->
     case known(Key, Memory) of
@@ -306,8 +346,17 @@ settled(Key, IsBase, Memory) ->
         {unknown, WasBroken} -> remember(Key, {start, WasBroken}, Memory)
     end.
 
-step(Module, Program, Event, Time, Key, {'$worlds', Worlds}) ->
-    left([step(Module, Program, Event, Time, Key, World) || World <- Worlds]);
+step(Module, #{engine := Engine, code := Code} = Program, Event, Time, Key, {'$worlds', Worlds}) ->
+    Stepped = [step(Module, Program, Event, Time, Key, World) || World <- Worlds],
+    case left(Stepped) of
+        {false, _} = Broken ->
+            Broken;
+        Left ->
+            case lists:any(fun is_false/1, Stepped) andalso Engine:doubts(Code) of
+                true -> {doubt, Left};
+                false -> Left
+            end
+    end;
 step(_Module, _Program, _Event, _Time, _Key, {Truth, _} = Decided) when is_boolean(Truth) ->
     Decided;
 step(Module, #{engine := Engine, code := Code}, Event, Time, Key, Instance) ->
@@ -343,11 +392,22 @@ outcome(_Program, _Because, {[], State}) ->
     {next, State};
 outcome(#{keys := []} = Program, Because, {[{Key, {Truth, _} = Decided, _}], State}) ->
     {verdict(Truth), explanation(Program, Because, [{Key, Decided}], false), State};
-outcome(Program, Because, {Broken, State}) ->
+outcome(Program, Because, {Found, State}) ->
+    case [Of || {_, Decided, _} = Of <- Found, Decided =/= doubt] of
+        [] ->
+            {report, inconclusive, past(Program), {doubted, State}};
+        Broken ->
+            broken(Program, Because, Broken, State)
+    end.
+
+broken(Program, Because, Broken, State) ->
     %% Prefers one that was not reported before.
     [{_, _, Again} | _] = First = lists:keysort(3, Broken),
     All = [{Key, Decided} || {Key, Decided, _} <- First],
     {report, no, explanation(Program, Because, All, Again), State}.
+
+past(#{name := Name}) ->
+    #{property => Name, step => ~"it depends on what came before", because => past}.
 
 verdict(true) -> yes;
 verdict(false) -> no.
@@ -365,5 +425,6 @@ explanation(Program, Because, [{Key, {_, Reasons}} | Others], Again) ->
     }.
 
 -spec instances(state()) -> #{key() => instance()}.
+instances({doubted, State}) -> instances(State);
 instances(State) when is_tuple(State), is_map(element(2, State)) -> element(2, State);
 instances(_New) -> #{}.
