@@ -77,6 +77,7 @@ groups() ->
     [
         {pure, [parallel], [
             hooks_leave_no_callback_behind,
+            named_after_it_was_met,
             names_that_have_no_sibling_keep_their_digits,
             a_series_keeps_its_name,
             alarms_are_thresholds,
@@ -149,6 +150,39 @@ hooks_leave_no_callback_behind(_Config) ->
     #{series := #{1 := Buckets}} = dyno_agent_server_counters:read(restart, Counters),
     ?assertEqual(2 + Ran, lists:sum([Count || {_, Count} <- Buckets])),
     ?assertEqual(#{1 => {handle_call, get}}, dyno_agent_server_names:names(self(), Shared)).
+
+%% A scan meets a server that has begun and has no name yet: the news of its beginning tells it.
+named_after_it_was_met(_Config) ->
+    Shared = #{
+        clock => erlang:monotonic_time(nanosecond) - 1,
+        control => atomics:new(7, [{signed, true}]),
+        names => dyno_agent_server_names:new(),
+        asked => atomics:new(1024, [{signed, true}]),
+        each => none
+    },
+    {ok, Pid} = gen_event:start(),
+    Met = dyno_agent_server_set:scan(
+        dyno_agent_server_set:new([{pid, Pid}], 10, Shared, fun(_, _) -> ok end)
+    ),
+    Name = fun(Set) ->
+        [#{name := Is, kind := Kind}] = [
+            Server
+         || {_, #{server := Server}} <- dyno_agent_server_set:to_list(Set)
+        ],
+        {Kind, Is}
+    end,
+    ?assertEqual({module, ~"gen_event"}, Name(Met)),
+    true = register(?FUNCTION_NAME, Pid),
+    Birth = {Pid, {gen_server, gen_event, ?FUNCTION_NAME}, erlang:monotonic_time(nanosecond), unknown},
+    ?assertEqual(
+        {registered, ~"named_after_it_was_met"},
+        Name(dyno_agent_server_set:begun(Birth, time, Met))
+    ),
+    ok = gen_event:stop(Pid),
+    ?assertEqual(
+        {registered, ~"named_after_it_was_met"},
+        Name(dyno_agent_server_set:begun(Birth, time, Met))
+    ).
 
 names_that_have_no_sibling_keep_their_digits(_Config) ->
     Sums = [

@@ -6,7 +6,7 @@
 %% One measured process: its identity, the way of measuring, and the facts beside the counters.
 %% Makes its part of a window. Pure.
 
--export([new/3, rename/2, queue/2, observe/4, ended/4, is_ended/1, next/4, part/2]).
+-export([new/3, rename/2, named/2, queue/2, observe/4, ended/4, is_ended/1, next/4, part/2]).
 -export([hook/3, flag/3, is_silent/2]).
 -export([merge_buckets/2, callback_name/1, is_message/1]).
 -export_type([t/0, outcome/0, taken/0, measured/0]).
@@ -136,6 +136,13 @@ rename(Module, #{server := #{kind := module} = Server} = Process) ->
     Process#{server := Server#{module := Module, name := dyno_agent_name:module(Module)}};
 rename(Module, #{server := Server} = Process) ->
     Process#{server := Server#{module := Module}}.
+
+-spec named(dyno_agent_process_filter:process(), t()) -> t().
+named(#{kind := Kind} = Described, #{server := Server} = Process) when Kind =/= module ->
+    Named = maps:with([registered, label, kind, name], Described),
+    Process#{server := maps:merge(Server, Named)};
+named(_Unnamed, Process) ->
+    Process.
 
 -spec queue(non_neg_integer(), t()) -> t().
 queue(Queue, #{queue_max := Max} = Process) ->

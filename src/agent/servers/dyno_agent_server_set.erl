@@ -210,8 +210,19 @@ known_stage(Pid, #{measured := All, shared := Shared, filter := Filter} = Set) -
             end
     end.
 
-found({Pid, _, _, _}, #{measured := All} = Set) when is_map_key(Pid, All) ->
-    Set;
+%% A scan met it before it had its name or label. The runtime has timed it from its beginning.
+found({Pid, Of, _, _}, #{measured := All, is_flagging := IsFlagging} = Set) when
+    is_map_key(Pid, All)
+->
+    #{Pid := #{from := From, busiest := Busiest} = One} = All,
+    Named = named(Of, One),
+    case IsFlagging andalso not (Busiest orelse is_ended(Named)) of
+        true ->
+            Flagged = dyno_agent_server_process:flag(true, From, Named),
+            Set#{measured := All#{Pid := Flagged}};
+        false ->
+            Set#{measured := All#{Pid := Named}}
+    end;
 found({Pid, Of, At, _InitNs}, #{filter := Filter, is_flagging := IsFlagging} = Set) ->
     Since =
         case IsFlagging of
@@ -232,6 +243,16 @@ found({Pid, Of, At, _InitNs}, #{filter := Filter, is_flagging := IsFlagging} = S
         {Server, _} ->
             choose(Pid, Server, Since, Set)
     end.
+
+named(Of, #{server := #{kind := module, pid := Pid}} = One) ->
+    Server =
+        case dyno_agent_process_filter:describe(Pid, #{}) of
+            {gone, _} -> dyno_agent_process_filter:ended(Pid, Of);
+            {Described, _} -> Described
+        end,
+    dyno_agent_server_process:named(Server, One);
+named(_Of, One) ->
+    One.
 
 with_template(Of, #{templates := Templates} = Set) when is_map_key(Of, Templates) ->
     Set;
@@ -476,7 +497,7 @@ unknown(Times, #{measured := All, other := Other, unselected := Unselected}) ->
 -spec running(pid(), t()) -> dyno_agent_servers:running() | none.
 running(Pid, #{measured := All, shared := #{clock := Clock} = Shared}) ->
     #{Pid := #{counters := Counters, hook := Hook} = One} = All,
-    IsSeen = not is_ended(One) andalso Hook =:= hooked,
+    IsSeen = not is_ended(One) andalso Hook =/= none,
     case IsSeen andalso dyno_agent_server_counters:under_way(Counters) of
         {begun, Since, Series} ->
             #{
