@@ -38,7 +38,8 @@ tables(Total, Rows, Alarms) ->
 
 of_node(OfNode, Servers, Rows) ->
     Busy = lists:flatmap(fun of_row/1, dyno_servers_row:ranked(busy, Rows)),
-    Crashed = [crashed(Row) || #{crashes := N} = Row <- Rows, N > 0],
+    Crashes = [{-N, Row} || #{crashes := N} = Row <- Rows, N > 0],
+    Crashed = [crashed(Row) || {_, Row} <- lists:keysort(1, Crashes)],
     lists:sublist(Busy, ?MOST) ++ lists:sublist(Crashed, ?MOST) ++ others(OfNode, Servers) ++
         [
             dyno_finding:new(level, none, #{
@@ -113,15 +114,19 @@ finding(Check, Limit, Severity, Text, Fields, #{name := Name, node := Node} = Ro
         text => text("~ts: ~ts", [Name, Text]),
         evidence => details(Row),
         advice => ?DIVIDE,
-        look_closer => text("dyno profile ~ts \"~ts\"", [Node, operand(Name, Row)])
+        look_closer => text("~ts", [
+            [["dyno profile ", Node, " \"", Of, "\""] || Of <- operand(Name, Row)]
+        ])
     },
     dyno_finding:new(Check, Limit, maps:merge(Given, Fields)).
 
-%% A command takes only unique names.
+%% A command takes only unique names, of what is there.
+operand(_Name, #{alive := 0}) ->
+    [];
 operand(Name, Row) ->
     case binary:match(Name, ~" ") of
-        nomatch -> Name;
-        _ -> maps:get(pid, Row, Name)
+        nomatch -> [Name];
+        _ -> [Pid || #{pid := Pid} <- [Row]]
     end.
 
 waiting(1) -> ~"1 message waits";

@@ -206,6 +206,23 @@ broken_recordings(_Config) ->
         ~"parameters" := Parameters#{~"x" => deep(100_000)}
     }),
     [true = shows(Format, Deep) || Format <- [console, html, json, csv]],
+    %% Its bench decided by something that is no text.
+    Odd = dyno_recording:add_tables(
+        dyno_recording:new(bench, ~"a", #{metric => #{}}, #{}),
+        [
+            dyno_recording_table:make(
+                #{
+                    name => ~"comparisons",
+                    title => ~"c",
+                    columns => [
+                        {Name, Name, string, fun(_) -> Name end} || Name <- [~"a", ~"b", ~"verdict"]
+                    ]
+                },
+                [row]
+            )
+        ]
+    ),
+    [true = shows(Format, Odd) || Format <- [console, html, junit, md]],
     dyno_property:holds(
         ?FORALL(
             {Document, Choices, Nth, Format},

@@ -12,7 +12,7 @@ against what they did.
 
 -compile([export_all, nowarn_export_all]).
 
--import(dyno_truth, [rows/2, row/3, near/3, next/1]).
+-import(dyno_truth, [rows/2, row/3, next/1]).
 
 %% Counts in atomics what it really does: calls, nanoseconds in callbacks, crashes, processes.
 -define(SERVER, """
@@ -291,12 +291,16 @@ a_saturated_node(_Config) ->
         {ok, _} = erpc:call(Node, lives, start, [stage, 10]),
         _ = erpc:call(Node, lives, calls, [stage, 20, [go]]),
         _ = [erpc:cast(Node, lives, compute, []) || _ <- lists:seq(1, 1000)],
+        [Before | _] = erpc:call(Node, lives, truth, [stage]),
+        Begun = erlang:monotonic_time(millisecond),
         {Document, Text} = measured(Node, #{for_ms => 5000}),
         nomatch = string:find(Text, "still in"),
         #{~"rate" := Rate, ~"count" := Count} = row(~"servers", ~"stage", Document),
         [Calls | _] = erpc:call(Node, lives, truth, [stage]),
-        ?assert(Count > 4 andalso Count =< Calls, {Count, Calls}),
-        ?assert(Rate > 2, Rate),
+        ?assert(Count > 0 andalso Count =< Calls, {Count, Calls}),
+        %% Beside other programs a few calls a second.
+        True = 1000 * (Calls - Before) / (erlang:monotonic_time(millisecond) - Begun),
+        ?assert(Rate > True / 3 andalso Rate < 1 + 3 * True, {Rate, True}),
         %% It steps down, and says of how much of the time the figures are.
         ct:log("~ts", [Text])
     end).
@@ -334,8 +338,15 @@ a_crash_loop(_Config) ->
         #{~"rate" := Rate, ~"busy" := Busy} = Row = row(~"servers", ~"looping", Document),
         #{~"crashes" := Crashes, ~"count" := Count} = Row,
         ?assert(Count > 30 andalso Count =< Calls, {Count, Calls}),
-        near(Rate * Ns / Calls / 1.0e9, Busy, 0.2),
-        near(Count / 10, Crashes, 0.2),
+        %% On a busy machine fewer calls of a new process are timed; then that is said.
+        True = Rate * Ns / Calls / 1.0e9,
+        Least =
+            case Row of
+                #{~"busy_low" := Low} when is_number(Low) -> 0.5;
+                #{} -> 0.8
+            end,
+        ?assert(Busy < 1.2 * True andalso Busy > Least * True, {told, Busy, true, True}),
+        ?assert(abs(Count / 10 - Crashes) < 1.5 + 0.02 * Count, {Count, Crashes}),
         ?assertEqual(nomatch, string:find(Text, "still in")),
         ?assertEqual(nomatch, string:find(Text, "noproc"))
     end).

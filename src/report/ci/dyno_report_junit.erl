@@ -76,7 +76,7 @@ pairs(Document) ->
     ].
 
 ratio_of(Parameters) ->
-    case get(~"metric", Parameters, ~"time") of
+    case dyno_report_document:text(~"metric", Parameters, ~"time") of
         ~"time" -> "the ratio of the times is ";
         Metric -> ["the ratio (", Metric, ") is "]
     end.
