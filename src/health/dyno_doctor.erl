@@ -41,6 +41,7 @@ findings of a later dyno. `dyno_interrupt` ends it with the results so far.
 -define(LEAST_MS, 5000).
 -define(LOOKS, 4).
 -define(TICK_MS, 500).
+-define(AGAIN_MS, 2000).
 -define(PROCESSES_PER_MS, 50).
 -define(LONG_QUEUE, 1000).
 -define(MOST_SEARCHED, 5).
@@ -81,7 +82,9 @@ attach(Nodes, #{for_ms := ForMs} = Options) ->
         Plan = #{nodes => Nodes, targets => Targets, tick_ms => ?TICK_MS},
         State = Options#{nodes => Nodes, results => #{}, for_ms := LongestMs},
         case Options of
-            #{watch := _} -> {ok, Plan, State#{known => dyno_health_changes:new(), window => 1}};
+            #{watch := _} ->
+                New = #{known => dyno_health_changes:new(), window => 1, lost => [], again_ms => 0},
+                {ok, Plan#{return => true}, maps:merge(State, New)};
             #{} -> {ok, Plan#{for_ms => LongestMs}, State}
         end
     end.
@@ -127,10 +130,7 @@ recorded(Name, Parameters, Run, Node, Findings) ->
 of_dump(Path) ->
     maybe
         {ok, Findings} ?= dyno_health_dump:findings(Path),
-        {ok,
-            again(
-                recorded(name(Path), #{dump => name(Path)}, #{id => ~"dump"}, undefined, Findings)
-            )}
+        {ok, without_node(name(Path), #{dump => name(Path)}, ~"dump", Findings)}
     end.
 
 -doc "A recording of the findings in compiled code: folders of `.beam` files, or files.".
@@ -139,17 +139,11 @@ of_dump(Path) ->
 of_code([First | _] = Paths) ->
     maybe
         {ok, Findings} ?= dyno_health_receives:findings(Paths),
-        {ok,
-            again(
-                recorded(
-                    name(First),
-                    #{code => [name(P) || P <- Paths]},
-                    #{id => ~"code"},
-                    undefined,
-                    Findings
-                )
-            )}
+        {ok, without_node(name(First), #{code => [name(P) || P <- Paths]}, ~"code", Findings)}
     end.
+
+without_node(Name, Parameters, Id, Findings) ->
+    again(recorded(Name, Parameters, #{id => Id}, undefined, Findings)).
 
 name(Path) -> dyno_recording_part:text("~ts", [dyno_file:shown(Path)]).
 
@@ -168,7 +162,13 @@ handle(begun, Targets, State) ->
     _ = dyno_targets:restart(Targets),
     handle({tick, 0}, Targets, State);
 handle({tick, PassedMs}, Targets, #{watch := _} = State) ->
-    watched(PassedMs, Targets, State);
+    {Again, Next} = returned(PassedMs, State),
+    {Seen, Last} = watched(PassedMs, Targets, Next),
+    {Again ++ Seen, Last};
+handle({leave, #{node := Node}, _How, Why}, _Targets, #{watch := Tell, known := Known} = State) ->
+    ok = Tell([{lost, Node, Why}]),
+    #{lost := Lost} = State,
+    {[], State#{known := dyno_health_changes:without(Node, Known), lost := [Node | Lost]}};
 handle({tick, PassedMs}, Targets, #{for_ms := ForMs} = State) ->
     _ = [ok = Show(PassedMs) || #{show := Show} <- [State]],
     LookMs = ForMs div ?LOOKS,
@@ -184,6 +184,25 @@ handle(finish, Targets, #{results := Before} = State) ->
     Results = maps:merge(Before, #{Node => searching(Of) || #{node := Node} = Of <- Read}),
     {Lost, State#{results := Results}};
 handle(_What, _Targets, State) ->
+    {[], State}.
+
+%% Lost nodes that run again.
+returned(PassedMs, #{lost := [_ | _] = Lost, again_ms := Ms} = State) when PassedMs > Ms ->
+    #{watch := Tell, for_ms := ForMs} = State,
+    Targets = [
+        Target
+     || Node <- Lost,
+        net_kernel:hidden_connect_node(Node),
+        {ok, [Target]} <- [dyno_targets:attach([Node], attach_options(ForMs, State))]
+    ],
+    _ = dyno_targets:restart(Targets),
+    Back = [Node || #{node := Node} <- Targets],
+    ok = Tell([{back, Node} || Node <- Back]),
+    {
+        [{again, Target} || Target <- Targets],
+        State#{lost := Lost -- Back, again_ms := PassedMs + ?AGAIN_MS}
+    };
+returned(_PassedMs, State) ->
     {[], State}.
 
 %% Each window has its own looks: memory in the target does not grow.
@@ -210,7 +229,7 @@ found(Results) ->
                 is_list(Findings)
             ])
         )
-     || #{node := Node, results := #{dyno_agent_look := #{looks := Looks}}} <- Results
+     || #{node := Node, results := #{dyno_agent_look := #{looks := [_, _ | _] = Looks}}} <- Results
     }.
 
 %% The last look says which functions, in which processes with long queues stood, search the

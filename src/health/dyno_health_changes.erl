@@ -7,7 +7,7 @@
 %% must not come and go each time: a critical one is told at once, a warning if found twice in
 %% succession, and both are gone if missed twice in succession. Notes are not told.
 
--export([new/0, changes/3]).
+-export([new/0, changes/3, without/2]).
 -export_type([t/0, change/0]).
 
 -type key() :: {Node :: term(), Check :: atom(), Subject :: binary()}.
@@ -24,13 +24,19 @@
 
 -type change() ::
     {found, Node :: term(), dyno_finding:t()}
-    | {gone, Node :: term(), dyno_finding:t(), AfterMs :: non_neg_integer()}.
+    | {gone, Node :: term(), dyno_finding:t(), AfterMs :: non_neg_integer()}
+    | {lost, Node :: term(), Why :: unicode:chardata()}
+    | {back, Node :: term()}.
 
 -define(FOUND, 2).
 -define(MISSED, 2).
 
 -spec new() -> t().
 new() -> #{}.
+
+-doc "A lost node has no findings; when it is back, they are new.".
+-spec without(Node :: term(), t()) -> t().
+without(Node, Known) -> maps:filter(fun({Of, _, _}, _) -> Of =/= Node end, Known).
 
 -doc "The changes by the findings of a new window of these nodes; other nodes keep theirs.".
 -spec changes(AtMs :: integer(), #{Node :: term() => [dyno_finding:t()]}, t()) -> {[change()], t()}.
@@ -50,10 +56,12 @@ changes(AtMs, ByNode, Known) ->
         told(Key, #{finding => F, found => 1, missed => 0, since_ms => AtMs, told => false})
      || Key := F <- Found, not is_map_key(Key, Known)
     ],
-    Others = maps:filter(fun({Node, _, _}, _) -> not is_map_key(Node, ByNode) end, Known),
     {
         in_order([Change || {Change, _} <- Old ++ New, Change =/= none]),
-        maps:merge(Others, maps:from_list([Kept || {_, Kept} <- Old ++ New, Kept =/= none]))
+        maps:merge(
+            lists:foldl(fun without/2, Known, maps:keys(ByNode)),
+            maps:from_list([Kept || {_, Kept} <- Old ++ New, Kept =/= none])
+        )
     }.
 
 one(Key, #{found := N, missed := Missed} = Of, Found, AtMs) ->

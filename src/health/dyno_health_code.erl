@@ -15,6 +15,7 @@ checks() ->
     [
         #{name => restarts, title => ~"workers that are restarted", finding => fun restarts/1},
         #{name => code_server, title => ~"calls of the code server", finding => fun code_server/1},
+        #{name => reloads, title => ~"modules that are loaded again", finding => fun reloads/1},
         #{name => resolver, title => ~"name resolution", finding => fun resolver/1},
         #{name => timers, title => ~"the timer server", finding => fun timers/1},
         #{
@@ -59,80 +60,62 @@ restarts(Looks) ->
     Children = maps:groups_from_list(
         fun(#{~"supervisor" := S}) -> S end, [C || #{~"children" := Of} <- Looks, C <- Of]
     ),
+    Most = fun(Key, Times) -> lists:max([N || #{Key := N} <- Times]) end,
     [
-        dyno_finding:new(restarts, restarts, #{
-            subject => Name,
-            severity => critical,
-            value => length(Times),
-            weight => 105,
-            text => text("~ts is restarted again and again: another process at ~b of ~b looks", [
-                Name, length(Times), length(Looks) - 1
-            ]),
-            evidence => ~"The name has another pid than at the look before.",
-            advice =>
-                <<
-                    "Read why it ends in the log (or trace it); wait before a restart if what it "
-                    "needs is not there."
-                >>,
-            look_closer => ~"dyno trace NODE proc_lib:crash_report/4"
-        })
+        restarted(Name, Times, ~"The name has another pid than at the look before.", [
+            Name, " is restarted again and again: another process", at(Times, Looks)
+        ])
      || Name := Times <- Names, length(Times) >= 2
     ] ++
         [
-            dyno_finding:new(restarts, restarts, #{
-                subject => Name,
-                severity => critical,
-                value => length(Times),
-                weight => 105,
-                text => text(
-                    "children of ~ts are restarted again and again: ~b of ~b are other "
-                    "processes at each look",
-                    [
-                        Name,
-                        lists:max([N || #{~"replaced" := N} <- Times]),
-                        lists:max([N || #{~"children" := N} <- Times])
-                    ]
-                ),
-                evidence => text(
-                    "At ~b of ~b looks. The supervisor lets them, its limit of restarts is "
-                    "not reached.",
-                    [length(Times), length(Looks) - 1]
-                ),
-                advice =>
-                    <<
-                        "Read why they end in the log (or trace it); wait before a restart if "
-                        "what they need is not there."
-                    >>,
-                look_closer => ~"dyno trace NODE proc_lib:crash_report/4"
-            })
+            restarted(
+                Name,
+                Times,
+                ~"The supervisor lets them, its limit of restarts is not reached.",
+                text("children of ~ts are restarted again and again: ~b of ~b are others~ts", [
+                    Name, Most(~"replaced", Times), Most(~"children", Times), at(Times, Looks)
+                ])
+            )
          || Name := Times <- Children, length(Times) >= 2
         ].
+
+at(Times, Looks) -> text(" at ~b of ~b looks", [length(Times), length(Looks) - 1]).
+
+restarted(Name, Times, Evidence, Text) ->
+    dyno_finding:new(restarts, restarts, #{
+        subject => Name,
+        severity => critical,
+        value => length(Times),
+        weight => 105,
+        text => text("~ts", [Text]),
+        evidence => Evidence,
+        advice =>
+            <<
+                "Read why it ends in the log (or trace it); wait before a restart if what it needs "
+                "is not there."
+            >>,
+        look_closer => ~"dyno trace NODE proc_lib:crash_report/4"
+    }).
 
 callers(Check, Limit, Functions, Subject, Text, Advice, Looks) ->
     Counts = [dyno_health_look:waiting_in(Functions, L) || L <- tl(Looks)],
     Mean = lists:sum([N || {N, _} <- Counts]) / length(Counts),
     Who = [[", such as in ", W] || W <- lists:sublist([W || {_, W} <- Counts, W =/= ~""], 1)],
-    case Mean >= value(Limit) of
-        true ->
-            [
-                dyno_finding:new(Check, Limit, #{
-                    subject => Subject,
-                    severity => warning,
-                    value => Mean,
-                    weight => 66,
-                    text => text("~ts processes wait for ~ts~ts", [
-                        show(Mean, ~"count"), Text, Who
-                    ]),
-                    evidence => text("At the looks: ~ts.", [
-                        lists:join(", ", [integer_to_binary(N) || {N, _} <- Counts])
-                    ]),
-                    advice => Advice,
-                    look_closer => ~"dyno profile NODE --kind schedulers"
-                })
-            ];
-        false ->
-            []
-    end.
+    [
+        dyno_finding:new(Check, Limit, #{
+            subject => Subject,
+            severity => warning,
+            value => Mean,
+            weight => 66,
+            text => text("~ts processes wait for ~ts~ts", [show(Mean, ~"count"), Text, Who]),
+            evidence => text("At the looks: ~ts.", [
+                lists:join(", ", [integer_to_binary(N) || {N, _} <- Counts])
+            ]),
+            advice => Advice,
+            look_closer => ~"dyno profile NODE --kind schedulers"
+        })
+     || Mean >= value(Limit)
+    ].
 
 code_server(Looks) ->
     callers(
@@ -148,6 +131,34 @@ code_server(Looks) ->
         >>,
         Looks
     ).
+
+%% More often than a deploy loads them.
+reloads(Looks) ->
+    All = maps:groups_from_list(
+        fun(#{~"module" := Module}) -> Module end, lists:append([R || #{~"reloads" := R} <- Looks])
+    ),
+    [
+        dyno_finding:new(reloads, reloads, #{
+            subject => Module,
+            severity => warning,
+            value => Times,
+            weight => 94,
+            text => text("module ~ts is loaded again and again, ~ts times a second", [
+                Module, show(lists:sum([N || #{~"per_s" := N} <- Of]) / length(Of), ~"1")
+            ]),
+            evidence => text("So in ~b of ~b looks.", [length(Of), length(Looks)]),
+            advice =>
+                <<
+                    "See who calls code:load_binary/3, code:load_file/1 or c:l/1: a reloader for "
+                    "developers, or code that is generated for data. Load once; keep what changes "
+                    "in persistent_term or ETS."
+                >>,
+            look_closer => ~"dyno trace NODE \"code_server:call/1 -> caller\""
+        })
+     || Module := Of <- All,
+        Times <- [lists:sum([N || #{~"times" := N} <- Of])],
+        Times >= value(reloads)
+    ].
 
 resolver(Looks) ->
     callers(
@@ -268,23 +279,19 @@ transactions(Looks) ->
 
 spawns(Looks) ->
     PerS = mean_per_s(~"spawned", Looks),
-    case PerS > value(spawns_per_s) andalso timers(Looks) =:= [] of
-        true ->
-            [
-                dyno_finding:new(spawns, spawns_per_s, #{
-                    subject => ~"processes",
-                    severity => note,
-                    value => PerS,
-                    weight => 35,
-                    text => text("~ts processes are started a second", [show(PerS, ~"count")]),
-                    evidence => started(Looks),
-                    advice => ~"Let a process do several tasks, if one takes less than 10 us.",
-                    look_closer => ~"dyno record NODE"
-                })
-            ];
-        false ->
-            []
-    end.
+    [
+        dyno_finding:new(spawns, spawns_per_s, #{
+            subject => ~"processes",
+            severity => note,
+            value => PerS,
+            weight => 35,
+            text => text("~ts processes are started a second", [show(PerS, ~"count")]),
+            evidence => started(Looks),
+            advice => ~"Let a process do several tasks, if one takes less than 10 us.",
+            look_closer => ~"dyno record NODE"
+        })
+     || PerS > value(spawns_per_s), timers(Looks) =:= []
+    ].
 
 of_table(Name, Looks) ->
     hd([N || #{~"name" := Of, ~"objects" := N} <- of_last([~"tables"], Looks), Of =:= Name] ++ [0]).
@@ -325,30 +332,27 @@ terms(Looks) ->
     Seconds = max(1, dyno_health_look:span_s(Looks)),
     %% Reloaded modules take literals with them.
     Loading = lists:sum([R || #{~"code_server" := R} <- Looks]) / Seconds,
-    case lists:sum(Of) / Seconds of
-        PerS when PerS > 5000, Loading < 5000 ->
-            [
-                dyno_finding:new(persistent_terms, copies_per_s, #{
-                    subject => ~"persistent_term",
-                    severity => warning,
-                    value => PerS,
-                    weight => 64,
-                    text =>
-                        <<
-                            "persistent terms are replaced while the node works: at each change "
-                            "all heaps are scanned"
-                        >>,
-                    evidence => text("The collector of literals did ~ts reductions a second.", [
-                        show(PerS, ~"count")
-                    ]),
-                    advice =>
-                        <<
-                            "Keep what changes in ETS (read_concurrency); persistent_term is for "
-                            "what changes at a deploy."
-                        >>,
-                    look_closer => ~"dyno trace NODE \"persistent_term:put/2 -> caller\""
-                })
-            ];
-        _ ->
-            []
-    end.
+    PerS = lists:sum(Of) / Seconds,
+    [
+        dyno_finding:new(persistent_terms, copies_per_s, #{
+            subject => ~"persistent_term",
+            severity => warning,
+            value => PerS,
+            weight => 64,
+            text =>
+                <<
+                    "persistent terms are replaced while the node works: at each change all heaps "
+                    "are scanned"
+                >>,
+            evidence => text("The collector of literals did ~ts reductions a second.", [
+                show(PerS, ~"count")
+            ]),
+            advice =>
+                <<
+                    "Keep what changes in ETS (read_concurrency); persistent_term is for what "
+                    "changes at a deploy."
+                >>,
+            look_closer => ~"dyno trace NODE \"persistent_term:put/2 -> caller\""
+        })
+     || PerS > value(copies_per_s), Loading < value(copies_per_s)
+    ].

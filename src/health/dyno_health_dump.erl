@@ -66,43 +66,38 @@ ran(_Reading) ->
     [].
 
 why(Slogan, Reading) ->
-    Is = fun(Part) -> binary:match(Slogan, Part) =/= nomatch end,
-    IsMemory = Is(~"allocate") orelse Is(~"no next heap size"),
-    IsAtoms = Is(~"atom_tab") orelse Is(~"atom table"),
-    IsKernel = Is(~"Kernel pid terminated"),
-    IsBoot = Is(~"init terminating"),
-    IsAsked = Is(~"SIGUSR1") orelse Is(~"by user"),
-    if
-        IsMemory ->
-            {critical, text("the node ended because it got no more memory: it had ~ts", [
-                    show(kind(~"total", Reading), ~"B")
-                ]),
-                <<
-                    "Reduce what is named below, or give the machine (the container) more memory; "
-                    "max_heap_size ends one process instead of the node."
-                >>};
-        IsAtoms ->
-            {critical, ~"the node ended because its table of atoms was full", <<
-                "Find what makes atoms (list_to_atom, binary_to_atom, binary_to_term, xmerl) "
-                "of what comes from outside, and use the functions with existing in their names."
-            >>};
-        IsKernel ->
-            {critical, ~"the node ended because an application that it cannot be without ended",
-                <<
-                    "Read the log before that moment: the supervisor of the application gave up "
-                    "(its limit of restarts) or did not start."
-                >>};
-        IsBoot ->
-            {critical, ~"the node ended while it started",
-                ~"Read the error in its last words: a file, a module or an argument is missing."};
-        IsAsked ->
-            {note, ~"the node was asked to write this dump and end", ~"Ask who sent the signal."};
-        true ->
-            {critical, text("the node ended: ~ts", [Slogan]),
-                <<
-                    "Read the log before that moment. A program ends a node so with erlang:halt/1; "
-                    "otherwise search for these words in the issues of Erlang/OTP."
-                >>}
+    Known = [
+        {[~"allocate", ~"no next heap size"], critical,
+            text("the node ended because it got no more memory: it had ~ts", [
+                show(kind(~"total", Reading), ~"B")
+            ]),
+            <<
+                "Reduce what is named below, or give the machine (the container) more memory; "
+                "max_heap_size ends one process instead of the node."
+            >>},
+        {[~"atom_tab", ~"atom table"], critical,
+            ~"the node ended because its table of atoms was full", <<
+                "Find what makes atoms (list_to_atom, binary_to_atom, binary_to_term, xmerl) of "
+                "what comes from outside, and use the functions with existing in their names."
+            >>},
+        {[~"Kernel pid terminated"], critical,
+            ~"the node ended because an application that it cannot be without ended", <<
+                "Read the log before that moment: the supervisor of the application gave up (its "
+                "limit of restarts) or did not start."
+            >>},
+        {[~"init terminating"], critical, ~"the node ended while it started",
+            ~"Read the error in its last words: a file, a module or an argument is missing."},
+        {[~"SIGUSR1", ~"by user"], note, ~"the node was asked to write this dump and end",
+            ~"Ask who sent the signal."}
+    ],
+    case [Why || {Parts, _, _, _} = Why <- Known, binary:match(Slogan, Parts) =/= nomatch] of
+        [{_, Severity, Text, Advice} | _] ->
+            {Severity, Text, Advice};
+        [] ->
+            {critical, text("the node ended: ~ts", [Slogan]), <<
+                "Read the log before that moment. A program ends a node so with erlang:halt/1; "
+                "otherwise search for these words in the issues of Erlang/OTP."
+            >>}
     end.
 
 cut_off(#{is_whole := true}) ->

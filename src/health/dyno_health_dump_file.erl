@@ -67,12 +67,12 @@ read(Path) ->
 
 header(State) ->
     {Lines, Next} = lines(State),
-    Written = hd(Lines ++ [~""]),
+    Header = (fields(Lines))#{~"Written" => hd(Lines ++ [~""])},
     {
         #{
-            is_whole => false, header => (fields(Lines))#{~"Written" => Written}, memory => #{},
-            atoms => unknown, processes => 0, ports => 0, timers => 0, groups => #{},
-            tables => #{}, largest => [], longest => [], current => []
+            is_whole => false, header => Header, memory => #{}, atoms => unknown, processes => 0,
+            ports => 0, timers => 0, groups => #{}, tables => #{}, largest => [], longest => [],
+            current => []
         },
         Next
     }.
@@ -80,9 +80,16 @@ header(State) ->
 sections({Read, State}) ->
     case line(State) of
         eof ->
-            #{largest := Largest, longest := Longest} = Read,
             Of = fun(Kept) -> [Process || {_, Process} <- lists:reverse(Kept)] end,
-            Read#{largest := Of(Largest), longest := Of(Longest)};
+            maps:map(
+                fun(Key, Kept) ->
+                    case Key =:= largest orelse Key =:= longest of
+                        true -> Of(Kept);
+                        false -> Kept
+                    end
+                end,
+                Read
+            );
         {<<"=", Head/binary>>, Next} ->
             sections(section(string:split(Head, ~":"), Read, Next));
         {_, Next} ->
@@ -91,70 +98,49 @@ sections({Read, State}) ->
 
 section([~"end" | _], Read, State) ->
     {Read#{is_whole := true}, State};
-section([~"memory"], Read, State) ->
-    {Lines, Next} = lines(State),
-    {Read#{memory := maps:map(fun(_, V) -> number(V) end, fields(Lines))}, Next};
-section([~"index_table", ~"atom_tab"], Read, State) ->
-    {Lines, Next} = lines(State),
-    case fields(Lines) of
-        #{~"entries" := N, ~"limit" := Limit} -> {Read#{atoms := {number(N), number(Limit)}}, Next};
-        #{} -> {Read, Next}
-    end;
-section([~"scheduler", _], #{current := Current} = Read, State) ->
-    {Lines, Next} = lines(State),
-    case fields(Lines) of
-        #{~"Current Process" := <<"<", _/binary>> = Pid} ->
-            {Read#{current := [Pid | Current]}, Next};
-        #{} ->
-            {Read, Next}
-    end;
 section([~"port", _], #{ports := N} = Read, State) ->
     {Read#{ports := N + 1}, skip(State)};
 section([~"timer", _], #{timers := N} = Read, State) ->
     {Read#{timers := N + 1}, skip(State)};
-section([~"ets", _], #{tables := Tables} = Read, State) ->
+section([Tag | _] = Head, Read, State) when
+    Tag =:= ~"memory"; Tag =:= ~"index_table"; Tag =:= ~"scheduler"; Tag =:= ~"ets"; Tag =:= ~"proc"
+->
     {Lines, Next} = lines(State),
-    Fields = fields(Lines),
-    Words = number(maps:get(~"Words", Fields, ~"0")),
-    Name = maps:get(~"Name", Fields, maps:get(~"Table", Fields, ~"(no name)")),
-    Rows = number(maps:get(~"Objects", Fields, ~"0")),
-    {Read#{tables := added(Name, Rows, Words * word_bytes(Read), Tables)}, Next};
-section([~"proc", Pid], Read, State) ->
-    {Lines, Next} = lines(State),
-    {process(Pid, Lines, Read), Next};
+    {with(Head, fields(Lines), Read), Next};
 section([~"proc_stack", Pid], #{largest := Largest, longest := Longest} = Read, State) ->
-    case is_kept(Pid, Largest) orelse is_kept(Pid, Longest) of
-        true ->
+    case [P || {_, #{pid := Of} = P} <- Largest ++ Longest, Of =:= Pid] of
+        [] ->
+            {Read, skip(State)};
+        [#{stack := Top} = Process | _] ->
             {Lines, Next} = lines(State),
             Stack = [F || Line <- Lines, {match, [F]} <- [function(Line)]],
-            With = fun(Processes) ->
-                [
-                    case P of
-                        #{pid := Pid, stack := Top} -> {Key, P#{stack := lists:uniq(Top ++ Stack)}};
-                        #{} -> {Key, P}
-                    end
-                 || {Key, P} <- Processes
-                ]
+            New = Process#{stack := lists:uniq(Top ++ Stack)},
+            Set = fun(Kept) ->
+                [{Key, if P =:= Process -> New; true -> P end} || {Key, P} <- Kept]
             end,
-            {Read#{largest := With(Largest), longest := With(Longest)}, Next};
-        false ->
-            {Read, skip(State)}
+            {Read#{largest := Set(Largest), longest := Set(Longest)}, Next}
     end;
 section(_Other, Read, State) ->
     {Read, skip(State)}.
 
-is_kept(Pid, Processes) -> lists:any(fun({_, #{pid := Of}}) -> Of =:= Pid end, Processes).
-
-process(Pid, Lines, #{processes := N, groups := Groups, largest := A, longest := B} = Read) ->
-    Fields = fields(Lines),
+with([~"memory"], Fields, Read) ->
+    Read#{memory := maps:map(fun(_, V) -> number(V) end, Fields)};
+with([_, ~"atom_tab"], #{~"entries" := N, ~"limit" := Limit}, Read) ->
+    Read#{atoms := {number(N), number(Limit)}};
+with([~"scheduler", _], #{~"Current Process" := <<"<", _/binary>> = Pid}, Read) ->
+    Read#{current := [Pid | map_get(current, Read)]};
+with([~"ets", _], Fields, #{tables := Tables} = Read) ->
+    Name = maps:get(~"Name", Fields, maps:get(~"Table", Fields, ~"(no name)")),
+    Bytes = number(~"Words", Fields) * word_bytes(Read),
+    Read#{tables := added(Name, number(~"Objects", Fields), Bytes, Tables)};
+with([~"proc", Pid], Fields, #{processes := N, largest := A, longest := B} = Read) ->
     Of = fun(Key) -> maps:get(Key, Fields, ~"") end,
-    Bytes = number(Of(~"Memory")),
-    Queue = number(Of(~"Message queue length")),
-    Group = Of(~"Spawned as"),
+    Bytes = number(~"Memory", Fields),
+    Queue = number(~"Message queue length", Fields),
     Process = #{
         pid => Pid,
         name => Of(~"Name"),
-        group => Group,
+        group => Of(~"Spawned as"),
         state => Of(~"State"),
         queue => Queue,
         bytes => Bytes,
@@ -163,14 +149,12 @@ process(Pid, Lines, #{processes := N, groups := Groups, largest := A, longest :=
     },
     Read#{
         processes := N + 1,
-        groups := added(Group, Queue, Bytes, Groups),
+        groups := added(Of(~"Spawned as"), Queue, Bytes, map_get(groups, Read)),
         largest := kept({Bytes, Process}, A),
-        longest :=
-            case Queue of
-                0 -> B;
-                _ -> kept({Queue, Process}, B)
-            end
-    }.
+        longest := if Queue =:= 0 -> B; true -> kept({Queue, Process}, B) end
+    };
+with(_Other, _Fields, Read) ->
+    Read.
 
 kept({Key, _}, [{Least, _} | _] = Kept) when length(Kept) >= ?MOST, Key =< Least -> Kept;
 kept(Process, Kept) ->
@@ -199,6 +183,8 @@ word_bytes(#{header := Header}) ->
 
 fields(Lines) ->
     #{Key => Value || Line <- Lines, [Key, Value] <- [binary:split(Line, ~": ")]}.
+
+number(Key, Fields) -> number(maps:get(Key, Fields, ~"0")).
 
 number(Text) ->
     case string:to_integer(Text) of

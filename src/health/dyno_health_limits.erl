@@ -74,11 +74,7 @@ grows(Name, PerS, Count, Limit, Looks) ->
         end,
     dyno_finding:new(processes_grow, processes_per_s, #{
         subject => Name,
-        severity =>
-            if
-                LeftS < ?DAY_S -> critical;
-                true -> warning
-            end,
+        severity => soon(LeftS, ?DAY_S),
         value => PerS,
         weight => 75,
         text => text(
@@ -99,48 +95,47 @@ grows(Name, PerS, Count, Limit, Looks) ->
 
 %% Loading code makes atoms.
 atoms(Looks) ->
-    case
-        dyno_health_look:growth(
-            fun(L) -> hd(dyno_health_look:at([~"counts", ~"atoms"], L)) end, Looks
-        )
-    of
+    case dyno_health_look:growth(count_of(~"atoms"), Looks) of
         {_, Last, PerS, _} ->
             [_, Limit] = of_last([~"counts", ~"atoms"], Looks),
             LeftS = (Limit - Last) / max(0.001, PerS),
-            case PerS > value(atoms_per_s) andalso not is_loading(Looks) of
-                true ->
-                    [
-                        dyno_finding:new(atoms_grow, atoms_per_s, #{
-                            subject => ~"atoms",
-                            severity =>
-                                if
-                                    LeftS < ?DAY_S -> critical;
-                                    true -> warning
-                                end,
-                            value => PerS,
-                            weight => 70,
-                            text => text(
-                                "~ts new atoms a second: the table of ~ts is full in ~ts, and"
-                                " the node ends",
-                                [show(PerS, ~"count"), show(Limit, ~"count"), seconds(LeftS)]
-                            ),
-                            evidence => text("~ts now; no module was loaded meanwhile.~ts", [
-                                show(Last, ~"count"), maker(Looks)
-                            ]),
-                            advice =>
-                                <<
-                                    "Use binary_to_existing_atom/1 and list_to_existing_atom/1, "
-                                    "or keep what comes from outside as a binary; xmerl and "
-                                    "binary_to_term/1 make atoms, too (option safe)."
-                                >>,
-                            look_closer => ~"dyno trace NODE \"erlang:binary_to_atom/2 -> caller\""
-                        })
-                    ];
-                false ->
-                    []
-            end;
+            [
+                dyno_finding:new(atoms_grow, atoms_per_s, #{
+                    subject => ~"atoms",
+                    severity => soon(LeftS, ?DAY_S),
+                    value => PerS,
+                    weight => 70,
+                    text => text(
+                        "~ts new atoms a second: the table of ~ts is full in ~ts, and the node "
+                        "ends",
+                        [show(PerS, ~"count"), show(Limit, ~"count"), seconds(LeftS)]
+                    ),
+                    evidence => text("~ts now; no module was loaded meanwhile.~ts", [
+                        show(Last, ~"count"), maker(Looks)
+                    ]),
+                    advice =>
+                        <<
+                            "Use binary_to_existing_atom/1 and list_to_existing_atom/1, or keep "
+                            "what comes from outside as a binary; xmerl and binary_to_term/1 make "
+                            "atoms, too (option safe)."
+                        >>,
+                    look_closer => ~"dyno trace NODE \"erlang:binary_to_atom/2 -> caller\""
+                })
+             || PerS > value(atoms_per_s), not is_loading(Looks)
+            ];
         unknown ->
             {unknown, ~"atoms were not counted"}
+    end.
+
+soon(LeftS, LimitS) when LeftS < LimitS -> critical;
+soon(_LeftS, _LimitS) -> warning.
+
+count_of(Name) ->
+    fun(Look) ->
+        case dyno_health_look:at([~"counts", Name], Look) of
+            [N, _] -> N;
+            unknown -> unknown
+        end
     end.
 
 maker(Looks) ->
@@ -155,43 +150,27 @@ is_loading(Looks) ->
 
 %% More in each look; the limit within a day.
 counts(Looks) ->
-    Of = fun(Key) ->
-        fun(L) ->
-            case dyno_health_look:at([~"counts", Key], L) of
-                [N, _] -> N;
-                unknown -> unknown
-            end
-        end
-    end,
-    Limit = fun(Key) ->
-        case of_last([~"counts", Key], Looks) of
-            [_, Most] -> Most;
-            unknown -> unknown
-        end
-    end,
+    Limits = [
+        {Name, count_of(Key), Limit}
+     || {Name, Key} <- [{~"ports", ~"ports"}, {~"ETS tables", ~"tables"}],
+        [_, Limit] <- [of_last([~"counts", Key], Looks)]
+    ],
     Fds = fun(L) -> dyno_health_look:at([~"machine_now", ~"fds"], L) end,
     [
-        count_grows(Name, Last, PerS, Most, (Most - Last) / PerS, Looks)
-     || {Name, Value, Most} <- [
-            {~"ports", Of(~"ports"), Limit(~"ports")},
-            {~"ETS tables", Of(~"tables"), Limit(~"tables")},
-            {~"descriptors", Fds, of_last([~"machine_now", ~"fds_limit"], Looks)}
-        ],
+        count_grows(Name, Last, PerS, Limit, (Limit - Last) / PerS, Looks)
+     || {Name, Value, Limit} <- Limits ++
+            [{~"descriptors", Fds, of_last([~"machine_now", ~"fds_limit"], Looks)}],
         length(Looks) >= 4,
-        is_number(Most),
+        is_number(Limit),
         {_, Last, PerS, true} <- [dyno_health_look:growth(Value, Looks)],
         PerS > value(grows_per_s),
-        (Most - Last) / PerS < ?DAY_S
+        (Limit - Last) / PerS < ?DAY_S
     ].
 
 count_grows(Name, Last, PerS, Most, LeftS, Looks) ->
     dyno_finding:new(counts_grow, grows_per_s, #{
         subject => Name,
-        severity =>
-            if
-                LeftS < ?SOON_S -> critical;
-                true -> warning
-            end,
+        severity => soon(LeftS, ?SOON_S),
         value => PerS,
         weight => 74,
         text => text(
@@ -218,24 +197,16 @@ opening(~"ETS tables") -> ~"dyno trace NODE \"ets:new/2 -> caller\"";
 opening(_) -> ~"dyno record NODE".
 
 near(Looks) ->
-    Descriptors =
-        case
-            {
-                of_last([~"machine_now", ~"fds"], Looks),
-                of_last([~"machine_now", ~"fds_limit"], Looks)
-            }
-        of
-            {N, L} when is_number(N), is_number(L) -> [{~"descriptors", N, L}];
-            _ -> []
-        end,
+    Counts = [
+        {Of, N, Limit}
+     || Of <- [~"processes", ~"ports", ~"atoms", ~"tables"],
+        [N, Limit] <- [of_last([~"counts", Of], Looks)]
+    ],
+    [Fds, Most] = [of_last([~"machine_now", Key], Looks) || Key <- [~"fds", ~"fds_limit"]],
     [
         near(Of, N, Limit)
-     || {Of, N, Limit} <-
-            [
-                {Of, N, Limit}
-             || Of <- [~"processes", ~"ports", ~"atoms", ~"tables"],
-                [N, Limit] <- [of_last([~"counts", Of], Looks)]
-            ] ++ Descriptors,
+     || {Of, N, Limit} <- [{~"descriptors", Fds, Most} | Counts],
+        is_number(N) andalso is_number(Limit),
         N > value(table_full) * Limit
     ].
 

@@ -6,9 +6,9 @@
 %% Reads looks in a recording's form, for all checks. Pure. Missing values are `unknown`, never 0.
 
 -export([intervals/1, last/1, latest/2, span_s/1]).
--export([at/2, of_last/2, mean/2, least/2, sum/2, growth/2]).
+-export([at/2, of_last/2, mean/2, least/2, sum/2, growth/2, known/3]).
 -export([suspects/1, progresses/1, stands/1, place/1, is_system/1, groups/1, waiting_in/2]).
--export([text/2, show/2, seconds/1]).
+-export([text/2, show/2, seconds/1, is_one_of/2]).
 -export_type([look/0, suspect/0]).
 
 -type look() :: dyno_recording:object().
@@ -72,6 +72,15 @@ sum(Path, Looks) ->
     case numbers(Path, Looks) of
         [] -> unknown;
         Numbers -> lists:sum(Numbers)
+    end.
+
+-doc "The function's findings, if all these values are numbers.".
+-spec known([number() | unknown], Why :: binary(), fun((...) -> [dyno_finding:t()])) ->
+    [dyno_finding:t()] | {unknown, Why :: binary()}.
+known(Values, Why, Find) ->
+    case lists:all(fun is_number/1, Values) of
+        true -> apply(Find, Values);
+        false -> {unknown, Why}
     end.
 
 -spec growth(fun((look()) -> number() | unknown), [look()]) ->
@@ -141,77 +150,19 @@ place([Top | _] = Stack) ->
         [Own | _] -> text("~ts, called by ~ts", [Top, Own])
     end.
 
+-define(SYSTEM, <<
+    " erlang gen gen_server gen_statem gen_event gen_fsm supervisor proc_lib lists maps ets timer"
+    " prim_inet inet inet_tcp gen_tcp gen_udp socket prim_socket file prim_file io io_lib string"
+    " binary re unicode logger disk_log global code code_server error_handler rpc erpc dets rand"
+    " group user user_drv init application ssl prim_eval math persistent_term net_kernel auth zlib"
+    " crypto erts_internal queue GenServer Task Agent Enum Process "
+>>).
+
 -spec is_system(binary()) -> boolean().
 is_system(Frame) ->
     [Module | _] = binary:split(Frame, [~":", ~"/"]),
-    lists:member(Module, [
-        ~"erlang",
-        ~"gen",
-        ~"gen_server",
-        ~"gen_statem",
-        ~"gen_event",
-        ~"supervisor",
-        ~"proc_lib",
-        ~"lists",
-        ~"maps",
-        ~"ets",
-        ~"timer",
-        ~"prim_inet",
-        ~"inet",
-        ~"inet_tcp",
-        ~"gen_tcp",
-        ~"gen_udp",
-        ~"socket",
-        ~"prim_socket",
-        ~"file",
-        ~"prim_file",
-        ~"io",
-        ~"io_lib",
-        ~"string",
-        ~"binary",
-        ~"re",
-        ~"unicode",
-        ~"logger",
-        ~"logger_backend",
-        ~"logger_olp",
-        ~"logger_server",
-        ~"disk_log",
-        ~"global",
-        ~"code",
-        ~"code_server",
-        ~"error_handler",
-        ~"rpc",
-        ~"erpc",
-        ~"gen_fsm",
-        ~"dets",
-        ~"rand",
-        ~"inet_db",
-        ~"inet_dns",
-        ~"inet_res",
-        ~"inet_gethost_native",
-        ~"group",
-        ~"user",
-        ~"user_drv",
-        ~"init",
-        ~"application",
-        ~"ssl",
-        ~"prim_eval",
-        ~"math",
-        ~"persistent_term",
-        ~"net_kernel",
-        ~"auth",
-        ~"zlib",
-        ~"crypto",
-        ~"erts_internal",
-        ~"queue",
-        ~"GenServer",
-        ~"Task",
-        ~"Agent",
-        ~"Enum",
-        ~"Process",
-        ~"GenServer.call"
-    ]) orelse
-        lists:any(fun(Prefix) -> string:prefix(Module, Prefix) =/= nomatch end, [
+    binary:match(?SYSTEM, <<" ", Module/binary, " ">>) =/= nomatch orelse
+        is_one_of(Module, [
             ~"io_lib_",
             ~"logger_",
             ~"erl_",
@@ -220,6 +171,7 @@ is_system(Frame) ->
             ~"mnesia",
             ~"inet",
             ~"Elixir.",
+            ~"GenServer.",
             ~"Task.",
             ~"Enum."
         ]).
@@ -246,6 +198,8 @@ waiting_in(Functions, Look) ->
         end,
     {lists:sum([N || {N, _} <- Found]), Who}.
 
+-doc "Whether a function begins with one of these texts.".
+-spec is_one_of(binary(), [binary()]) -> boolean().
 is_one_of(Frame, Functions) ->
     lists:any(fun(Prefix) -> string:prefix(Frame, Prefix) =/= nomatch end, Functions).
 

@@ -7,7 +7,8 @@
 
 -export([checks/0]).
 
--import(dyno_health_look, [text/2, show/2, seconds/1, of_last/2, mean/2]).
+-import(dyno_health_look, [text/2, show/2, seconds/1, known/3, of_last/2, mean/2]).
+-import(dyno_finding_limits, [value/1]).
 
 -define(SOON_S, 3600).
 
@@ -33,7 +34,7 @@ tables(Looks) ->
             dyno_health_look:growth(fun(L) -> rows(Name, L) end, Looks)
         ],
         length(Looks) >= 3,
-        PerS > dyno_finding_limits:value(rows_per_s)
+        PerS > value(rows_per_s)
     ].
 
 rows(Name, #{~"tables" := Tables}) ->
@@ -79,44 +80,34 @@ table(Name, {First, Last, PerS, _}, Looks) ->
     }).
 
 grows(Looks) ->
-    case
-        dyno_health_look:growth(
-            fun node_bytes/1, Looks
-        )
-    of
-        {First, Last, PerS, true} when length(Looks) >= 4 ->
-            case PerS > dyno_finding_limits:value(memory_per_s) of
-                true ->
-                    [
-                        dyno_finding:new(memory_grows, memory_per_s, #{
-                            subject => ~"memory",
-                            severity => full_soon(PerS, Looks),
-                            value => PerS,
-                            weight => 30,
-                            text => text("memory grows by ~ts a second, most of it ~ts~ts", [
-                                show(round(PerS), ~"B"), kind(Looks), of_whom(kind(Looks), Looks)
-                            ]),
-                            evidence => text("From ~ts to ~ts in ~ts, more at each look.~ts", [
-                                show(First, ~"B"),
-                                show(Last, ~"B"),
-                                seconds(dyno_health_look:span_s(tl(Looks))),
-                                until_full(Last, PerS, Looks)
-                            ]),
-                            advice =>
-                                <<
-                                    "See which of the other findings grows with it; dyno record "
-                                    "names the processes and tables that take most."
-                                >>,
-                            look_closer => ~"dyno record NODE"
-                        })
-                    ];
-                false ->
-                    []
-            end;
+    case dyno_health_look:growth(fun node_bytes/1, Looks) of
         unknown ->
             {unknown, ~"memory was not read"};
-        _ ->
-            []
+        {First, Last, PerS, Each} ->
+            [
+                dyno_finding:new(memory_grows, memory_per_s, #{
+                    subject => ~"memory",
+                    severity => full_soon(PerS, Looks),
+                    value => PerS,
+                    weight => 30,
+                    text => text("memory grows by ~ts a second, most of it ~ts~ts", [
+                        show(round(PerS), ~"B"), kind(Looks), of_whom(kind(Looks), Looks)
+                    ]),
+                    evidence => text("From ~ts to ~ts in ~ts, more at each look.~ts", [
+                        show(First, ~"B"),
+                        show(Last, ~"B"),
+                        seconds(dyno_health_look:span_s(tl(Looks))),
+                        until_full(PerS, Looks)
+                    ]),
+                    advice =>
+                        <<
+                            "See which of the other findings grows with it; dyno record names the "
+                            "processes and tables that take most."
+                        >>,
+                    look_closer => ~"dyno record NODE"
+                })
+             || Each, length(Looks) >= 4, PerS > value(memory_per_s)
+            ]
     end.
 
 %% Without the memory of the look itself.
@@ -157,69 +148,54 @@ full_soon(PerS, Looks) ->
         _ -> note
     end.
 
-until_full(_Last, PerS, Looks) ->
-    case of_last([~"values", ~"os.memory.available"], Looks) of
-        Bytes when is_number(Bytes), PerS > 0 ->
-            text(" ~ts are left: ~ts.", [show(Bytes, ~"B"), seconds(Bytes / PerS)]);
-        _ ->
-            ~""
-    end.
+until_full(PerS, Looks) ->
+    [
+        text(" ~ts are left: ~ts.", [show(Bytes, ~"B"), seconds(Bytes / PerS)])
+     || Bytes <- [of_last([~"values", ~"os.memory.available"], Looks)], is_number(Bytes)
+    ].
 
 held(Looks) ->
-    Rss = of_last([~"values", ~"os.vm.rss"], Looks),
-    Total = of_last([~"values", ~"vm.memory.total"], Looks),
-    case is_number(Rss) andalso is_number(Total) of
-        false ->
-            {unknown, ~"resident memory was not read"};
-        true ->
-            Share = Rss / max(1, Total),
-            case
-                Share > dyno_finding_limits:value(held_share) andalso
-                    Rss - Total > dyno_finding_limits:value(held_bytes)
-            of
-                true -> [held(Rss, Total, Looks)];
-                false -> []
-            end
-    end.
-
-held(Rss, Total, Looks) ->
-    Worst = lists:reverse(
-        lists:sort([
-            {Held - Used, Name, Held, Used}
-         || #{~"name" := Name, ~"held_bytes" := Held, ~"used_bytes" := Used} <- dyno_health_look:at(
-                [~"allocators"], dyno_health_look:last(Looks)
-            )
-        ])
-    ),
-    Evidence =
-        case Worst of
-            [{_, Name, Held, Used} | _] ->
-                text("Allocator ~ts holds ~ts and uses ~ts of it (~b %).", [
-                    Name, show(Held, ~"B"), show(Used, ~"B"), round(100 * Used / Held)
-                ]);
-            [] ->
-                ~""
-        end,
-    dyno_finding:new(held, held_share, #{
-        subject => ~"memory",
-        severity => warning,
-        value => Rss / Total,
-        weight => 55,
-        text => text("the node holds ~ts of the machine's memory and uses ~ts", [
-            show(Rss, ~"B"), show(Total, ~"B")
-        ]),
-        evidence => Evidence,
-        advice =>
-            <<
-                "It is left of a peak, in carriers that a few blocks keep. A restart frees it; "
-                "against the next one: lower the peak, or try +MHacul de and +MHas aoffcbf for "
-                "the allocator named."
-            >>,
-        look_closer => ~"dyno record NODE"
-    }).
+    Values = [of_last([~"values", Name], Looks) || Name <- [~"os.vm.rss", ~"vm.memory.total"]],
+    known(Values, ~"resident memory was not read", fun(Rss, Total) ->
+        Worst = lists:reverse(
+            lists:sort([
+                {Held - Used, Name, Held, Used}
+             || #{~"name" := Name, ~"held_bytes" := Held, ~"used_bytes" := Used} <- of_last(
+                    [~"allocators"], Looks
+                )
+            ])
+        ),
+        [
+            dyno_finding:new(held, held_share, #{
+                subject => ~"memory",
+                severity => warning,
+                value => Rss / max(1, Total),
+                weight => 55,
+                text => text("the node holds ~ts of the machine's memory and uses ~ts", [
+                    show(Rss, ~"B"), show(Total, ~"B")
+                ]),
+                evidence => text("~ts", [
+                    [
+                        text("Allocator ~ts holds ~ts and uses ~ts of it (~b %).", [
+                            Name, show(Held, ~"B"), show(Used, ~"B"), round(100 * Used / Held)
+                        ])
+                     || {_, Name, Held, Used} <- lists:sublist(Worst, 1)
+                    ]
+                ]),
+                advice =>
+                    <<
+                        "It is left of a peak, in carriers that a few blocks keep. A restart frees "
+                        "it; against the next one: lower the peak, or try +MHacul de and +MHas "
+                        "aoffcbf for the allocator named."
+                    >>,
+                look_closer => ~"dyno record NODE"
+            })
+         || Rss > value(held_share) * max(1, Total), Rss - Total > value(held_bytes)
+        ]
+    end).
 
 heaps(Looks) ->
-    Limit = dyno_finding_limits:value(heap_bytes),
+    Limit = value(heap_bytes),
     [
         dyno_finding:new(big_heap, heap_bytes, #{
             subject => Name,
@@ -249,41 +225,34 @@ heaps(Looks) ->
     ].
 
 binaries(Looks) ->
-    Binary = of_last([~"values", ~"vm.memory.binary"], Looks),
-    Total = of_last([~"values", ~"vm.memory.total"], Looks),
-    case is_number(Binary) andalso is_number(Total) of
-        false ->
-            {unknown, ~"memory was not read"};
-        true ->
-            case Binary > dyno_finding_limits:value(binary_bytes) andalso Binary > 0.3 * Total of
-                true ->
-                    Holders = holders(Binary, dyno_health_look:last(Looks)),
-                    [
-                        dyno_finding:new(binaries, binary_bytes, #{
-                            subject => ~"binaries",
-                            severity => severity(Holders),
-                            value => Binary,
-                            weight => 40,
-                            text => text("binaries take ~ts of ~ts~ts", [
-                                show(Binary, ~"B"), show(Total, ~"B"), Holders
-                            ]),
-                            evidence => ~"",
-                            advice =>
-                                <<
-                                    "If nobody needs them: they are held by processes that "
-                                    "collect seldom (hibernate, fullsweep_after) or by small "
-                                    "parts of large ones (binary:copy/1 before keeping a part)."
-                                >>,
-                            look_closer => ~"dyno record NODE"
-                        })
-                    ];
-                false ->
-                    []
-            end
-    end.
-
-severity(~"") -> note;
-severity(_) -> warning.
+    Names = [~"vm.memory.binary", ~"vm.memory.total"],
+    Values = [of_last([~"values", Name], Looks) || Name <- Names],
+    known(Values, ~"memory was not read", fun(Binary, Total) ->
+        Holders = holders(Binary, dyno_health_look:last(Looks)),
+        [
+            dyno_finding:new(binaries, binary_bytes, #{
+                subject => ~"binaries",
+                severity =>
+                    case Holders of
+                        ~"" -> note;
+                        _ -> warning
+                    end,
+                value => Binary,
+                weight => 40,
+                text => text("binaries take ~ts of ~ts~ts", [
+                    show(Binary, ~"B"), show(Total, ~"B"), Holders
+                ]),
+                advice =>
+                    <<
+                        "If nobody needs them: they are held by processes that collect seldom "
+                        "(hibernate, fullsweep_after) or by small parts of large ones "
+                        "(binary:copy/1 before keeping a part)."
+                    >>,
+                look_closer => ~"dyno record NODE"
+            })
+         || Binary > value(binary_bytes), Binary > 0.3 * Total
+        ]
+    end).
 
 holders(Binary, #{~"binaries" := #{~"groups" := Groups, ~"tables" := Tables} = Of}) ->
     Parts = [
@@ -313,23 +282,16 @@ holders(Binary, #{~"binaries" := #{~"groups" := Groups, ~"tables" := Tables} = O
 holders(_Binary, _Look) ->
     ~"".
 
+%% Erlang code makes 2 to 15 bytes of garbage for each reduction, copying 100 and more.
 garbage(Looks) ->
-    PerS = mean([~"values", ~"reclaimed"], Looks),
-    Reductions = mean([~"values", ~"vm.reductions"], Looks),
-    case is_number(PerS) andalso is_number(Reductions) of
-        false ->
-            {unknown, ~"collections were not read"};
-        true ->
-            %% Erlang code makes 2 to 15 bytes of garbage for each reduction, copying 100 and more.
-            Each = PerS / max(1, Reductions),
-            case
-                PerS > dyno_finding_limits:value(garbage_bytes_per_s) andalso
-                    Each > dyno_finding_limits:value(garbage_bytes_each)
-            of
-                true -> [garbage(PerS, Each, Looks)];
-                false -> []
-            end
-    end.
+    Values = [mean([~"values", Name], Looks) || Name <- [~"reclaimed", ~"vm.reductions"]],
+    known(Values, ~"collections were not read", fun(PerS, Reductions) ->
+        Each = PerS / max(1, Reductions),
+        [
+            garbage(PerS, Each, Looks)
+         || PerS > value(garbage_bytes_per_s), Each > value(garbage_bytes_each)
+        ]
+    end).
 
 garbage(PerS, Each, Looks) ->
     Tables = lists:reverse(
@@ -339,7 +301,7 @@ garbage(PerS, Each, Looks) ->
                 [~"tables"], dyno_health_look:last(Looks)
             ),
             Objects > 0,
-            Bytes div Objects > dyno_finding_limits:value(object_bytes),
+            Bytes div Objects > value(object_bytes),
             not lists:member(Name, [~"logger", ~"code", ~"code_names", ~"ac_tab"])
         ])
     ),

@@ -12,6 +12,8 @@ Nodes on another machine or of another user are not visible.
 -export([findings/1, read/1, judged/2]).
 -export_type([seen/0]).
 
+-import(dyno_health_look, [text/2]).
+
 -type thread() :: #{
     name := binary(),
     %% R, S, D, T, as in ps.
@@ -34,6 +36,10 @@ Nodes on another machine or of another user are not visible.
 -define(WINDOW_MS, 1000).
 -define(TICKS_PER_S, 100).
 -define(FUTEX, 202).
+-define(DESCRIPTORS, 0.98).
+-define(SPINNING, 0.9).
+-define(HELD_BACK, 0.3).
+-define(STUCK, 0.5).
 %% System calls in which a scheduler's thread waits for work.
 -define(IDLE_CALLS, [?FUTEX, 232, 281, 7, 271]).
 
@@ -75,7 +81,7 @@ folder(Path) ->
         {error, _} -> []
     end.
 
-text(Path) ->
+content(Path) ->
     case file:read_file(Path) of
         {ok, Text} -> Text;
         {error, _} -> ~""
@@ -87,7 +93,7 @@ inodes(Port) ->
     [
         Inode
      || File <- ["/proc/net/tcp", "/proc/net/tcp6"],
-        Line <- binary:split(text(File), ~"\n", [global, trim_all]),
+        Line <- binary:split(content(File), ~"\n", [global, trim_all]),
         [_, Local, _, ~"0A", _, _, _, _, _, Inode | _] <- [fields(Line)],
         binary:longest_common_suffix([Local, End]) =:= byte_size(End)
     ].
@@ -127,7 +133,7 @@ read(Pid) ->
                  || Id := {Name, State, Ticks} <- After
                 ],
                 fds => length(folder(filename:join(Folder, "fd"))),
-                fds_limit => fds_limit(text(filename:join(Folder, "limits"))),
+                fds_limit => fds_limit(content(filename:join(Folder, "limits"))),
                 throttled => share(Throttled, throttled(Folder))
             }}
     end.
@@ -137,14 +143,14 @@ ticks(Folder) ->
         {Id, {Name, State, binary_to_integer(User) + binary_to_integer(System)}}
      || Id <- folder(filename:join(Folder, "task")),
         [Head, Tail] <- [
-            string:split(text(filename:join([Folder, "task", Id, "stat"])), ~")", trailing)
+            string:split(content(filename:join([Folder, "task", Id, "stat"])), ~")", trailing)
         ],
         [_, Name] <- [string:split(Head, ~"(")],
         [State, _, _, _, _, _, _, _, _, _, _, User, System | _] <- [fields(Tail)]
     ]).
 
 call(Path) ->
-    case string:to_integer(text(Path)) of
+    case string:to_integer(content(Path)) of
         {Number, _} when is_integer(Number), Number >= 0 -> Number;
         _ -> none
     end.
@@ -163,12 +169,12 @@ share(_Before, _After) ->
 throttled(Folder) ->
     Us = [
         binary_to_integer(Us)
-     || <<"0::", Path/binary>> <- binary:split(text(filename:join(Folder, "cgroup")), ~"\n", [
+     || <<"0::", Path/binary>> <- binary:split(content(filename:join(Folder, "cgroup")), ~"\n", [
             global
         ]),
         {match, [Us]} <- [
             re:run(
-                text(<<"/sys/fs/cgroup", Path/binary, "/cpu.stat">>), "throttled_usec ([0-9]+)",
+                content(<<"/sys/fs/cgroup", Path/binary, "/cpu.stat">>), "throttled_usec ([0-9]+)",
                 [{capture, all_but_first, binary}]
             )
         ]
@@ -180,146 +186,97 @@ throttled(Folder) ->
 
 -doc "The findings from these readings. Pure.".
 -spec judged(node(), seen()) -> [dyno_finding:t()].
-judged(Node, #{threads := Threads} = Seen) ->
+judged(Node, #{pid := Pid, threads := Threads} = Seen) ->
     Of = fun(Prefix) ->
         [T || #{name := Name} = T <- Threads, string:prefix(Name, Prefix) =/= nomatch]
     end,
-    dyno_finding:ranked(
-        stopped(Node, Seen) ++ descriptors(Node, Seen) ++ dirty_io(Node, Of(~"erts_dios_"), Seen) ++
-            spinning(Node, Of(~"erts_sched_"), Seen) ++ held(Node, Seen)
-    ).
+    Found =
+        stopped(Seen) ++ descriptors(Seen) ++ dirty_io(Of(~"erts_dios_")) ++
+            spinning(Of(~"erts_sched_")) ++ held(Seen),
+    dyno_finding:ranked([
+        dyno_finding:new(Check, Name, #{
+            subject => ~"node",
+            severity => critical,
+            value => Value,
+            limit => Limit,
+            beyond => Value / Limit,
+            weight => 200,
+            text => text("~ts does not answer~ts", [Node, Text]),
+            evidence => text("Seen from outside, of process ~ts of this machine.", [Pid]),
+            advice => Advice
+        })
+     || {Check, Name, Value, Limit, Text, Advice} <- Found
+    ]).
 
-finding(Check, Limit, Value, Pid, Text, Advice) ->
-    dyno_finding:new(Check, Limit, #{
-        subject => ~"node",
-        severity => critical,
-        value => Value,
-        weight => 200,
-        text => Text,
-        evidence => dyno_recording_part:text(
-            "Seen from outside, of process ~ts of this machine.", [Pid]
-        ),
-        advice => Advice
-    }).
+%% Limits are higher than those of a node that answers.
 
-stopped(Node, #{pid := Pid, threads := Threads}) ->
+stopped(#{pid := Pid, threads := Threads}) ->
     Stopped = length([T || #{state := State} = T <- Threads, State =:= ~"T" orelse State =:= ~"t"]),
     [
-        finding(
-            stopped,
-            none,
-            Stopped,
-            Pid,
-            dyno_recording_part:text(
-                "~ts does not answer: its emulator is stopped (a signal, or a debugger)", [Node]
-            ),
-            dyno_recording_part:text("kill -CONT ~ts lets it go on, if nobody debugs it.", [Pid])
-        )
+        {stopped, none, Stopped, 1, ~": its emulator is stopped (a signal, or a debugger)",
+            text("kill -CONT ~ts lets it go on, if nobody debugs it.", [Pid])}
      || Stopped > 0
     ].
 
-descriptors(Node, #{pid := Pid, fds := Fds, fds_limit := Limit}) when
-    is_integer(Limit), Fds >= 0.98 * Limit
+descriptors(#{fds := Fds, fds_limit := Limit}) when
+    is_integer(Limit), Fds >= ?DESCRIPTORS * Limit
 ->
+    Text = text(": ~b of ~b descriptors are in use, so it accepts no connection", [Fds, Limit]),
     [
-        finding(
-            near_limit,
-            table_full,
-            Fds / Limit,
-            Pid,
-            dyno_recording_part:text(
-                "~ts does not answer: ~b of ~b descriptors are in use, so it accepts no connection",
-                [Node, Fds, Limit]
-            ),
-            <<
-                "Close what nobody uses; ulimit -n (LimitNOFILE of systemd) raises the limit at "
-                "the next start."
-            >>
-        )
+        {near_limit, table_full, Fds / Limit, ?DESCRIPTORS, Text, <<
+            "Close what nobody uses; ulimit -n (LimitNOFILE of systemd) raises the limit at the "
+            "next start."
+        >>}
     ];
-descriptors(_Node, _Seen) ->
+descriptors(_Seen) ->
     [].
 
-dirty_io(Node, Threads, #{pid := Pid}) ->
+dirty_io(Threads) ->
     Stuck = [
         Call
      || #{call := Call, cpu := Cpu, state := State} <- Threads,
         Cpu < 0.1,
         (is_integer(Call) andalso not lists:member(Call, ?IDLE_CALLS)) orelse State =:= ~"D"
     ],
+    Share = length(Stuck) / max(1, length(Threads)),
+    Text = text(": ~b of ~b dirty I/O schedulers wait in a system call~ts", [
+        length(Stuck), length(Threads), name(Stuck)
+    ]),
     [
-        finding(
-            dirty_io,
-            dirty_io_stuck,
-            length(Stuck) / length(Threads),
-            Pid,
-            dyno_recording_part:text(
-                "~ts does not answer: ~b of ~b dirty I/O schedulers wait in a system call~ts", [
-                    Node, length(Stuck), length(Threads), name(Stuck)
-                ]
-            ),
-            <<
-                "Find the file that does not answer (a FIFO, NFS, a full disk), and unblock or "
-                "unmount it."
-            >>
-        )
-     || Threads =/= [], length(Stuck) * 2 >= length(Threads)
+        {dirty_io, dirty_io_stuck, Share, ?STUCK, Text, <<
+            "Find the file that does not answer (a FIFO, NFS, a full disk), and unblock or unmount "
+            "it."
+        >>}
+     || Share >= ?STUCK
     ].
 
 %% Of x86-64.
 name(Calls) ->
     Names = #{
-        257 => ~"open",
-        2 => ~"open",
-        0 => ~"read",
-        1 => ~"write",
-        17 => ~"read",
-        18 => ~"write",
-        74 => ~"fsync",
-        75 => ~"fdatasync",
-        262 => ~"stat"
+        257 => ~"open", 2 => ~"open", 0 => ~"read", 1 => ~"write", 17 => ~"read", 18 => ~"write",
+        74 => ~"fsync", 75 => ~"fdatasync", 262 => ~"stat"
     },
     case lists:uniq([Name || Call <- Calls, {ok, Name} <- [maps:find(Call, Names)]]) of
         [] -> ~"";
         Known -> [", ", lists:join(" or ", Known)]
     end.
 
-spinning(Node, Threads, #{pid := Pid}) ->
-    Busy = [Cpu || #{cpu := Cpu} <- Threads, Cpu > 0.9],
+spinning(Threads) ->
+    Least = lists:min([1.0 | [Cpu || #{cpu := Cpu} <- Threads]]),
+    Text = text(": all ~b schedulers work without a pause", [length(Threads)]),
     [
-        finding(
-            schedulers_full,
-            scheduler_full,
-            length(Busy) / length(Threads),
-            Pid,
-            dyno_recording_part:text(
-                "~ts does not answer: all ~b schedulers work without a pause", [
-                    Node, length(Threads)
-                ]
-            ),
-            <<
-                "A function that does not yield keeps them (a NIF, a regular expression, a huge "
-                "term), or there is far too much work; take load from the node, or have it write "
-                "a crash dump (kill -USR1) and end."
-            >>
-        )
-     || Threads =/= [], length(Busy) =:= length(Threads)
+        {schedulers_full, scheduler_full, Least, ?SPINNING, Text, <<
+            "A function that does not yield keeps them (a NIF, a regular expression, a huge term), "
+            "or there is far too much work; take load from the node, or have it write a crash dump "
+            "(kill -USR1) and end."
+        >>}
+     || Threads =/= [], Least > ?SPINNING
     ].
 
-held(Node, #{pid := Pid, throttled := Share}) when is_float(Share), Share > 0.3 ->
-    [
-        finding(
-            throttled,
-            throttled,
-            Share,
-            Pid,
-            dyno_recording_part:text(
-                "~ts does not answer in time: its processor quota holds it back ~ts of the time", [
-                    Node, dyno_unit:format(Share, ~"ratio")
-                ]
-            ),
-            ~"Raise the container's quota."
-        )
-    ];
-held(_Node, _Seen) ->
+held(#{throttled := Share}) when is_float(Share), Share > ?HELD_BACK ->
+    Text = text(" in time: its processor quota holds it back ~ts of the time", [
+        dyno_unit:format(Share, ~"ratio")
+    ]),
+    [{throttled, throttled, Share, ?HELD_BACK, Text, ~"Raise the container's quota."}];
+held(_Seen) ->
     [].

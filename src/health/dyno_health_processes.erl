@@ -8,7 +8,7 @@
 
 -export([checks/0]).
 
--import(dyno_health_look, [text/2, show/2, seconds/1, of_last/2, mean/2]).
+-import(dyno_health_look, [text/2, show/2, seconds/1, known/3, of_last/2, mean/2]).
 -import(dyno_finding_limits, [value/1]).
 
 -define(DAY_S, 86_400).
@@ -17,12 +17,19 @@
 %% Below it grows as caches do at the start.
 -define(HEAP_BYTES, 10_000_000).
 -define(TIMER_BYTES, 160).
+%% From one write to the next, of a process that does hardly anything else.
+-define(GAP_US, 50).
 -define(PROCESS_BYTES, 1000).
 
 -spec checks() -> [dyno_health:check()].
 checks() ->
     [
         #{name => priority, title => ~"processes of high priority", finding => fun priorities/1},
+        #{
+            name => one_process,
+            title => ~"processes that never wait",
+            finding => fun never_waiting/1
+        },
         #{name => heap_grows, title => ~"heaps that grow", finding => fun heaps/1},
         #{name => links, title => ~"links", finding => fun links/1},
         #{
@@ -31,7 +38,9 @@ checks() ->
             finding => fun timers/1
         },
         #{name => hibernation, title => ~"hibernation", finding => fun hibernations/1},
-        #{name => table_scans, title => ~"scans of whole tables", finding => fun scans/1}
+        #{name => table_scans, title => ~"scans of whole tables", finding => fun scans/1},
+        #{name => hot_table, title => ~"tables that many write", finding => fun hot_tables/1},
+        #{name => dictionary, title => ~"process dictionaries", finding => fun dictionaries/1}
     ].
 
 %% Those that were suspects in most looks, with their reductions of all looks.
@@ -57,9 +66,10 @@ place(Asked) ->
 
 priorities(Looks) ->
     [
-        dyno_finding:new(priority, one_process, #{
+        dyno_finding:new(priority, busy_reductions, #{
             subject => name(Asked),
             severity => warning,
+            value => R / span(Looks),
             weight => 96,
             text => text(
                 "~ts works all the time at priority ~ts: processes of normal priority wait for it",
@@ -83,6 +93,38 @@ priorities(Looks) ->
         [] =:= [S || #{~"status" := ~"waiting"} = S <- Asked],
         R / span(Looks) > value(busy_reductions)
     ].
+
+%% By the reductions that a busy scheduler makes.
+never_waiting(Looks) ->
+    Values = [
+        mean([~"values", ~"vm.scheduler_utilisation.normal"], Looks),
+        of_last([~"counts", ~"schedulers"], Looks),
+        mean([~"values", ~"vm.reductions"], Looks)
+    ],
+    known(Values, ~"the schedulers were not read", fun(Busy, Count, PerS) ->
+        [
+            dyno_finding:new(one_process, one_process, #{
+                subject => name(Asked),
+                severity => note,
+                value => min(1.0, Share),
+                weight => 36,
+                text => text("~ts works without a pause, and takes a scheduler", [name(Asked)]),
+                evidence => text("It stands most often in ~ts.", [place(Asked)]),
+                advice =>
+                    <<
+                        "See whether its loop ends; if the work is wanted, share it among several "
+                        "processes."
+                    >>,
+                look_closer => text("dyno profile NODE \"~ts\"", [Pid])
+            })
+         || {Pid, Asked, R} <- lasting(Looks),
+            [] =:= [S || #{~"status" := ~"waiting"} = S <- Asked],
+            hibernating(Asked) < 0.3,
+            #{~"priority" := ~"normal"} <- [lists:last(Asked)],
+            Share <- [R / span(Looks) * Busy * Count / max(1, PerS)],
+            Share > value(one_process)
+        ]
+    end).
 
 %% A collection makes a heap smaller: it must not be so in any look.
 heaps(Looks) ->
@@ -165,19 +207,24 @@ timers(Looks) ->
     case dyno_health_look:growth(fun small/1, Looks) of
         {First, Last, PerS, Each} ->
             Grows = Each andalso length(Looks) >= 4 andalso PerS > value(timers_per_s),
+            {Limit, Value} =
+                case Last > value(many_timers) of
+                    true -> {many_timers, Last};
+                    false -> {timers_per_s, PerS}
+                end,
             Queued = [
                 Q
              || L <- Looks, #{~"queue" := Q} <- maps:get(~"suspects", L), Q > value(queue)
             ],
             [
-                dyno_finding:new(many_timers, many_timers, #{
+                dyno_finding:new(many_timers, Limit, #{
                     subject => ~"timers",
                     severity =>
                         case Grows of
                             true -> warning;
                             false -> note
                         end,
-                    value => Last,
+                    value => Value,
                     weight => 56,
                     text => text("about ~ts timers, monitors or links exist~ts", [
                         show(round(Last), ~"count"),
@@ -287,3 +334,95 @@ scan(PerS, #{~"function" := Function, ~"table" := Table, ~"rows" := Rows}, Asked
             >>,
         look_closer => text("dyno trace NODE \"~ts -> caller\"", [Function])
     }).
+
+%% Busy processes that write one table, one write right after the other. A thread that waits for a
+%% lock gives its processor to other programs again and again.
+hot_tables(Looks) ->
+    Values = [
+        mean([~"values", ~"vm.scheduler_utilisation.normal"], Looks),
+        of_last([~"counts", ~"schedulers"], Looks)
+    ],
+    Found = [
+        {Table, {Pid, Name, Gap}}
+     || #{~"suspects" := Suspects} <- Looks,
+        #{~"pid" := Pid, ~"name" := Name, ~"writes" := Writes} <- Suspects,
+        #{~"table" := Table, ~"gap_us" := Gap, ~"locks" := true} <- [Writes],
+        Gap < ?GAP_US
+    ],
+    Tables = maps:groups_from_list(fun({T, _}) -> T end, fun({_, W}) -> W end, Found),
+    known(Values, ~"the schedulers were not read", fun(Busy, Count) ->
+        Hot = [
+            hot_table(Table, Writers, Writes)
+         || Busy > 0.7,
+            Table := Writes <- Tables,
+            Writers <- [length(lists:ukeysort(1, Writes))],
+            Writers >= value(writers)
+        ],
+        case {Hot, dyno_health_look:sum([~"threads", ~"normal", ~"slices"], Looks)} of
+            {[], Slices} when is_number(Slices), Busy > 0.98 ->
+                PerS = Slices / span(Looks) / Count,
+                [lock(PerS, Looks) || PerS > value(yields)];
+            _ ->
+                Hot
+        end
+    end).
+
+hot_table(Table, Writers, [{_, Name, Gap} | _]) ->
+    writers(writers, Writers, Table, #{
+        text => text("the writers of table ~ts wait for each other: ~b of the busiest do", [
+            Table, Writers
+        ]),
+        evidence => text("Such as ~ts, each ~ts us.", [Name, show(Gap, ~"1")])
+    }).
+
+lock(PerS, Looks) ->
+    Busiest =
+        case dyno_health_code:busiest(Looks) of
+            {Name, _, Place, _} -> text(" Busiest meanwhile: ~ts, in ~ts.", [Name, Place]);
+            none -> ~""
+        end,
+    writers(yields, PerS, ~"schedulers", #{
+        text =>
+            ~"busy processes wait for each other at a lock, most likely of an ETS table",
+        evidence => text("Each scheduler gave up its processor ~ts times a second.~ts", [
+            show(PerS, ~"count"), Busiest
+        ])
+    }).
+
+writers(Limit, Value, Subject, Fields) ->
+    dyno_finding:new(hot_table, Limit, Fields#{
+        subject => Subject,
+        severity => warning,
+        value => Value,
+        weight => 70,
+        advice =>
+            <<
+                "Create the table with {write_concurrency, auto}; count with counters or atomics "
+                "instead of one row, keep rows of one key apart, or collect writes in each process."
+            >>,
+        look_closer => ~"dyno trace NODE \"ets:insert/2 -> caller\""
+    }).
+
+%% The table of a dictionary is neither heap nor link.
+dictionaries(Looks) ->
+    [
+        dyno_finding:new(dictionary, dictionary, #{
+            subject => name(Asked),
+            severity => warning,
+            value => Keys,
+            weight => 61,
+            text => text("~ts has a process dictionary for about ~ts keys, and a heap of ~ts", [
+                name(Asked), show(Keys, ~"count"), show(Bytes, ~"B")
+            ]),
+            evidence => text("It stands in ~ts.", [place(Asked)]),
+            advice =>
+                <<
+                    "Keep such data in ETS, or in the state of the process with a bound; erase/1 "
+                    "what is done."
+                >>,
+            look_closer => ~"dyno trace NODE \"erlang:put/2 -> caller\""
+        })
+     || {_, Asked} <- dyno_health_look:suspects(Looks),
+        #{~"last" := true, ~"dictionary" := Keys, ~"heap_bytes" := Bytes} <- [lists:last(Asked)],
+        Keys >= value(dictionary)
+    ].

@@ -8,7 +8,7 @@
 -export([checks/0]).
 
 -import(dyno_health_waits, [edges/1, names/1, cycle/1, short/2]).
--import(dyno_health_look, [text/2, show/2, seconds/1]).
+-import(dyno_health_look, [text/2, show/2, seconds/1, is_one_of/2]).
 
 %% Receives that search the mailbox: their reference or pid was made before.
 -define(SEARCHING, [
@@ -81,7 +81,9 @@ queue(Pid, Queue, Asked, Looks) ->
         end,
     IsLong = Queue > dyno_finding_limits:value(queue),
     HasFallen = has_fallen([Q || Look <- Looks, Q <- [Queued(Look)], is_integer(Q)]),
-    Long = fun(Severity) -> long(Pid, Queue, PerS, Asked, searching(Looks), Severity) end,
+    Long = fun(Severity, Judged) ->
+        long({Pid, Queue, PerS}, Asked, searching(Looks), Severity, Judged)
+    end,
     DrainsS =
         case PerS < 0 of
             true -> Queue / -PerS;
@@ -89,11 +91,17 @@ queue(Pid, Queue, Asked, Looks) ->
         end,
     case {IsLong, DrainsS} of
         %% It was shorter meanwhile: bursts come and are drained.
-        {true, infinity} when HasFallen -> [Long(note)];
-        {true, infinity} -> [Long(critical)];
-        {true, S} -> [Long(slow(S))];
-        {false, infinity} when Each, PerS > 10 -> [Long(warning)];
-        {false, _} -> []
+        {true, infinity} when HasFallen -> [Long(note, {queue, Queue})];
+        {true, infinity} -> [Long(critical, {queue, Queue})];
+        {true, S} ->
+            case S > dyno_finding_limits:value(queue_drains_s) of
+                true -> [Long(critical, {queue_drains_s, S})];
+                false -> [Long(note, {queue, Queue})]
+            end;
+        {false, infinity} when Each ->
+            [Long(warning, {queue_per_s, PerS}) || PerS > dyno_finding_limits:value(queue_per_s)];
+        {false, _} ->
+            []
     end.
 
 %% Of few long queues all are suspects: a process that is none has no queue.
@@ -114,13 +122,7 @@ has_fallen(Queues) ->
     ),
     HasFallen.
 
-slow(DrainsS) ->
-    case DrainsS > dyno_finding_limits:value(queue_drains_s) of
-        true -> critical;
-        false -> note
-    end.
-
-long(Pid, Queue, PerS, Asked, Searching, Severity) ->
+long({Pid, Queue, PerS}, Asked, Searching, Severity, {Limit, Value}) ->
     Name = name(Asked),
     Forecast =
         case Severity of
@@ -128,10 +130,10 @@ long(Pid, Queue, PerS, Asked, Searching, Severity) ->
             _ -> forecast(Queue, PerS)
         end,
     {Cause, Advice} = cause(Asked, Searching),
-    dyno_finding:new(queue, queue, #{
+    dyno_finding:new(queue, Limit, #{
         subject => Name,
         severity => Severity,
-        value => Queue,
+        value => Value,
         weight => 100,
         text => text("~ts messages wait for ~ts: ~ts", [
             show(Queue, ~"count"), Name, Forecast
@@ -256,7 +258,7 @@ formats(Asked) ->
     Formats / max(1, All).
 
 is_formatting(Frame) ->
-    lists:any(fun(Part) -> string:prefix(Frame, Part) =/= nomatch end, [
+    is_one_of(Frame, [
         ~"proc_lib:crash_report",
         ~"proc_lib:format",
         ~"gen_server:error_info",
@@ -369,7 +371,7 @@ is_never_idle(_Asked) ->
     true.
 
 is_loop(Top) ->
-    lists:any(fun(Loop) -> string:prefix(Top, Loop) =/= nomatch end, [
+    is_one_of(Top, [
         ~"gen_server:loop", ~"gen_statem:loop", ~"gen_event:fetch_msg", ~"gen_event:loop"
     ]).
 

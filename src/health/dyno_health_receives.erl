@@ -88,19 +88,18 @@ among(Node, Functions) ->
     Modules = lists:uniq([module(F) || F <- Functions]),
     Searching = [
         Name
-     || code:ensure_loaded(beam_disasm) =:= {module, beam_disasm},
-        Module <- Modules,
-        {_, Beam, _} <- [object(Node, Module)],
+     || {module, _} <- [code:ensure_loaded(beam_disasm)],
+        {_, Beam, _} <- objects(Node, Modules),
         {ok, _, Of} <- [searching(Beam)],
         #{function := Name} <- Of
     ],
     [F || F <- Functions, lists:member(F, Searching)].
 
-object(Node, Module) ->
+objects(Node, Modules) ->
     try
-        erpc:call(Node, code, get_object_code, [Module], ?ANSWER_MS)
+        dyno_remote:call(Node, lists, map, [fun code:get_object_code/1, Modules], ?ANSWER_MS)
     catch
-        error:{erpc, _} -> error
+        error:{erpc, _} -> []
     end.
 
 %% As dyno_agent_name prints it: shop:price/1, Shop.Cart.price/1.
@@ -147,52 +146,34 @@ register_of({tr, Register, _Type}) -> Register;
 register_of(Other) -> Other.
 
 finding(File, #{function := Function, matches := Of}, Behaviours) ->
-    {Severity, Text, Advice} =
-        case re:run(File, "/erlang/lib/[^/]+/ebin/", [{capture, none}]) of
-            match -> otp(said(Of, Function, Behaviours));
-            nomatch -> said(Of, Function, Behaviours)
-        end,
+    {Severity, What, Advice} = said(Of, Behaviours),
+    %% OTP's is not the user's to mend.
+    IsOtp = re:run(File, "/erlang/lib/[^/]+/ebin/", [{capture, none}]) =:= match,
     dyno_finding:new(searching, none, #{
         subject => Function,
-        severity => Severity,
-        weight =>
-            case Of of
-                value -> 100;
-                tag -> 10
-            end,
-        text => Text,
+        severity => if IsOtp -> note; true -> Severity end,
+        weight => if Of =:= value -> 100; true -> 10 end,
+        text => dyno_recording_part:text("~ts~ts in the mailbox first", [Function, What]),
         evidence => dyno_recording_part:text("In ~ts.", [File]),
         why => ~"With 100,000 messages in the mailbox each such receive takes about a millisecond.",
-        advice => Advice
+        advice =>
+            if
+                IsOtp -> ~"Call it in a process of its own, or one whose queue stays short.";
+                true -> Advice
+            end
     }).
 
-%% Not the user's to mend.
-otp({_Severity, Text, _Advice}) ->
-    {note, Text, ~"Call it in a process of its own, or one whose queue stays short."}.
-
-said(value, Function, _Behaviours) ->
-    {warning,
-        dyno_recording_part:text(
-            "~ts waits for one certain message, and looks at all others in the mailbox first", [
-                Function
-            ]
-        ),
-        <<
-            "Make the reference (make_ref, monitor, alias) in the function that waits, before the "
-            "request is sent: the search then begins there. Or ask in a process of its own."
-        >>};
-said(tag, Function, [Behaviour | _]) ->
-    {warning,
-        dyno_recording_part:text(
-            "~ts of a ~ts has a receive of its own, and looks at all messages in the mailbox first",
-            [Function, Behaviour]
-        ),
+said(value, _Behaviours) ->
+    {warning, ~" waits for one certain message, and looks at all others", <<
+        "Make the reference (make_ref, monitor, alias) in the function that waits, before the "
+        "request is sent: the search then begins there. Or ask in a process of its own."
+    >>};
+said(tag, [Behaviour | _]) ->
+    Of = [" of a ", atom_to_binary(Behaviour), " has a receive of its own"],
+    {warning, [Of, ", and looks at all messages"],
         ~"Take the message in handle_info, or wait for it in a process of its own."};
-said(tag, Function, []) ->
-    {note,
-        dyno_recording_part:text(
-            "~ts takes only some messages, and looks at all others in the mailbox first", [Function]
-        ),
+said(tag, []) ->
+    {note, ~" takes only some messages, and looks at all others",
         ~"Add a clause for all other messages, or keep this mailbox short."}.
 
 unreadable(File) ->

@@ -7,14 +7,14 @@
 
 -export([checks/0]).
 
--import(dyno_health_look, [text/2, show/2, mean/2, least/2, of_last/2, sum/2]).
+-import(dyno_health_look, [text/2, show/2, known/3, mean/2, least/2, of_last/2, sum/2]).
 -import(dyno_finding_limits, [value/1]).
 
 %% Of a process in a long native call; a tenth of Erlang code's in 1 ms.
 -define(NATIVE_REDUCTIONS, 20_000).
-%% Of a busy scheduler: Erlang code makes 2 million and more, even if other programs take the
-%% processor.
--define(REDUCTIONS_PER_S, 300_000).
+%% +sbwt long.
+-define(LONG, 4).
+-define(NOT_READ, ~"the schedulers were not read").
 
 -spec checks() -> [dyno_health:check()].
 checks() ->
@@ -43,22 +43,17 @@ checks() ->
 
 busy(Kind) -> [~"values", <<"vm.scheduler_utilisation.", Kind/binary>>].
 
+busy_of(Kind, Looks) -> mean(busy(Kind), Looks).
+
 %% Busy without processor time: waiting in system calls.
 dirty_io(Looks) ->
-    Busy = least(busy(~"dirty_io"), Looks),
-    Count = of_last([~"counts", ~"dirty_io"], Looks),
-    Cpu = sum([~"threads", ~"dirty_io", ~"cpu_ns"], Looks),
-    Worked = sum([~"threads", ~"dirty_io", ~"worked_ns"], Looks),
-    case is_number(Busy) andalso is_number(Count) of
-        false ->
-            {unknown, ~"the schedulers were not read"};
-        true ->
-            Waits = Cpu =:= unknown orelse Cpu < 0.2 * Worked,
-            case Busy > value(dirty_io_stuck) andalso Waits of
-                true -> [dirty_io(Busy, Count, Looks)];
-                false -> []
-            end
-    end.
+    Values = [least(busy(~"dirty_io"), Looks), of_last([~"counts", ~"dirty_io"], Looks)],
+    known(Values, ?NOT_READ, fun(Busy, Count) ->
+        Cpu = sum([~"threads", ~"dirty_io", ~"cpu_ns"], Looks),
+        Worked = sum([~"threads", ~"dirty_io", ~"worked_ns"], Looks),
+        Waits = Cpu =:= unknown orelse Cpu < 0.2 * Worked,
+        [dirty_io(Busy, Count, Looks) || Busy > value(dirty_io_stuck), Waits]
+    end).
 
 dirty_io(Busy, Count, Looks) ->
     {Waiting, Who} = dyno_health_look:waiting_in(
@@ -109,38 +104,30 @@ running_in(Prefix, Looks) ->
 
 dirty_cpu(Looks) ->
     Queue = mean([~"values", ~"vm.run_queue.dirty_cpu"], Looks),
-    case mean(busy(~"dirty_cpu"), Looks) of
-        unknown ->
-            {unknown, ~"the schedulers were not read"};
-        Busy ->
-            case Busy > value(dirty_cpu_full) andalso is_number(Queue) andalso Queue >= 1 of
-                true ->
-                    Count = of_last([~"counts", ~"dirty_cpu"], Looks),
-                    [
-                        dyno_finding:new(dirty_cpu, dirty_cpu_full, #{
-                            subject => ~"dirty CPU schedulers",
-                            severity => warning,
-                            value => Busy,
-                            weight => 85,
-                            text => text(
-                                "all ~b dirty CPU schedulers are busy (~b %), and ~ts "
-                                "processes wait for one",
-                                [Count, round(100 * Busy), show(Queue, ~"count")]
-                            ),
-                            evidence => busiest(Looks),
-                            advice =>
-                                <<
-                                    "Limit how many such calls (hashes, compression, images) run "
-                                    "at a time, with a pool of the size of +SDcpu; collections of"
-                                    " large heaps wait for the same schedulers."
-                                >>,
-                            look_closer => ~"dyno profile NODE"
-                        })
-                    ];
-                false ->
-                    []
-            end
-    end.
+    Values = [busy_of(~"dirty_cpu", Looks), Queue, of_last([~"counts", ~"dirty_cpu"], Looks)],
+    known(Values, ?NOT_READ, fun(Busy, Waiting, Count) ->
+        [
+            dyno_finding:new(dirty_cpu, dirty_cpu_full, #{
+                subject => ~"dirty CPU schedulers",
+                severity => warning,
+                value => Busy,
+                weight => 85,
+                text => text(
+                    "all ~b dirty CPU schedulers are busy (~b %), and ~ts processes wait for one",
+                    [Count, round(100 * Busy), show(Waiting, ~"count")]
+                ),
+                evidence => busiest(Looks),
+                advice =>
+                    <<
+                        "Limit how many such calls (hashes, compression, images) run at a time, "
+                        "with a pool of the size of +SDcpu; collections of large heaps wait for "
+                        "the same schedulers."
+                    >>,
+                look_closer => ~"dyno profile NODE"
+            })
+         || Busy > value(dirty_cpu_full), Waiting >= 1
+        ]
+    end).
 
 busiest(Looks) ->
     case dyno_health_code:busiest(Looks) of
@@ -153,39 +140,32 @@ busiest(Looks) ->
     end.
 
 full(Looks) ->
-    Busy = mean(busy(~"normal"), Looks),
     Queue = mean([~"values", ~"vm.run_queue.normal"], Looks),
-    Count = of_last([~"counts", ~"schedulers"], Looks),
-    case is_number(Busy) andalso is_number(Queue) andalso is_number(Count) of
-        false ->
-            {unknown, ~"the schedulers were not read"};
-        true ->
-            case Busy > value(scheduler_full) andalso Queue > Count of
-                true ->
-                    [
-                        dyno_finding:new(schedulers_full, scheduler_full, #{
-                            subject => ~"schedulers",
-                            severity => warning,
-                            value => Busy,
-                            weight => 45,
-                            text => text(
-                                "all ~b schedulers are busy (~b %), and ~ts processes are "
-                                "ready and wait",
-                                [Count, round(100 * Busy), show(Queue, ~"count")]
-                            ),
-                            evidence => busiest(Looks),
-                            advice =>
-                                <<
-                                    "See which functions take the time; if the work is wanted, "
-                                    "give the node more processors, or less of it."
-                                >>,
-                            look_closer => ~"dyno profile NODE"
-                        })
-                    ];
-                false ->
-                    []
-            end
-    end.
+    Values = [busy_of(~"normal", Looks), Queue, schedulers(Looks)],
+    known(Values, ?NOT_READ, fun(Busy, Ready, Count) ->
+        [
+            dyno_finding:new(schedulers_full, scheduler_full, #{
+                subject => ~"schedulers",
+                severity => warning,
+                value => Busy,
+                weight => 45,
+                text => text(
+                    "all ~b schedulers are busy (~b %), and ~ts processes are ready and wait",
+                    [Count, round(100 * Busy), show(Ready, ~"count")]
+                ),
+                evidence => busiest(Looks),
+                advice =>
+                    <<
+                        "See which functions take the time; if the work is wanted, give the node "
+                        "more processors, or less of it."
+                    >>,
+                look_closer => ~"dyno profile NODE"
+            })
+         || Busy > value(scheduler_full), Ready > Count
+        ]
+    end).
+
+schedulers(Looks) -> of_last([~"counts", ~"schedulers"], Looks).
 
 long(Kind, Looks) ->
     maps:to_list(
@@ -197,32 +177,26 @@ long(Kind, Looks) ->
              || #{~"long" := All} <- Looks,
                 #{~"kind" := Of, ~"group" := Group} = L <- All,
                 Of =:= Kind,
-                Group =/= ~"(ended)"
+                Group =/= ~"(ended)",
+                string:prefix(Group, ~"dyno_agent_") =:= nomatch
             ]
         )
     ).
 
+times(Of) -> lists:sum([N || #{~"count" := N} <- Of]).
+
+most_ms(Of) -> lists:max([Ms || #{~"most_ms" := Ms} <- Of]).
+
+has_reports(Looks) -> of_last([~"counts", ~"reports"], Looks) =/= false.
+
 long_schedules(Looks) ->
-    Found = lists:reverse(
-        lists:sort([
-            {
-                lists:sum([N || #{~"count" := N} <- Of]),
-                lists:max([Ms || #{~"most_ms" := Ms} <- Of]),
-                Group,
-                Of
-            }
-         || {Group, Of} <- long(~"long_schedule", Looks),
-            string:prefix(Group, ~"dyno_agent_") =:= nomatch
-        ])
-    ),
-    case dyno_health_look:at([~"counts", ~"reports"], dyno_health_look:last(Looks)) of
+    case has_reports(Looks) of
         false ->
             native(Looks);
-        _ ->
-            lists:append([
-                long_schedule(F, Looks)
-             || {N, _, _, _} = F <- lists:sublist(Found, 2), N >= 3
-            ])
+        true ->
+            All = [{times(O), most_ms(O), G, O} || {G, O} <- long(~"long_schedule", Looks)],
+            Most = lists:sublist(lists:reverse(lists:sort(All)), 2),
+            lists:append([long_schedule(F, Looks) || {N, _, _, _} = F <- Most, N >= 3])
     end.
 
 %% Native functions count few reductions. With many reductions it is Erlang code or a BIF, which may
@@ -238,21 +212,12 @@ long_schedule({N, Ms, Group, [#{~"process" := Name} | _]}, Looks) ->
     {What, Advice} =
         case Native of
             true ->
-                {
-                    ~"a native function that does not yield",
-                    <<
-                        "Let the native function (NIF) run on a dirty scheduler "
-                        "(ERL_NIF_DIRTY_JOB_CPU_BOUND), or in pieces of 1 ms."
-                    >>
-                };
+                {~"a native function that does not yield", native_advice()};
             false ->
-                {
-                    ~"a built-in function with much to do",
-                    <<
-                        "See which function takes long; give it less at a time (a large term, "
-                        "table or message queue)."
-                    >>
-                }
+                {~"a built-in function with much to do", <<
+                    "See which function takes long; give it less at a time (a large term, table or "
+                    "message queue)."
+                >>}
         end,
     [
         dyno_finding:new(long_schedule, long_schedule, #{
@@ -275,87 +240,75 @@ long_schedule({N, Ms, Group, [#{~"process" := Name} | _]}, Looks) ->
      || Native orelse not IsTaken
     ].
 
+native_advice() ->
+    <<
+        "Let the native function (NIF) run on a dirty scheduler (ERL_NIF_DIRTY_JOB_CPU_BOUND), or "
+        "in pieces of 1 ms."
+    >>.
+
 %% OTP before 28 does not report native calls: schedulers are busy, with few reductions.
 native(Looks) ->
-    Busy = mean(busy(~"normal"), Looks),
     PerS = mean([~"values", ~"vm.reductions"], Looks),
-    Count = of_last([~"counts", ~"schedulers"], Looks),
-    case is_number(Busy) andalso is_number(PerS) andalso is_number(Count) of
-        false ->
-            {unknown, ~"the schedulers were not read"};
-        true when Busy > 0.1, PerS < ?REDUCTIONS_PER_S * Busy * Count ->
-            Most = lists:max([0 | [Ms || #{~"lateness" := #{~"most_ms" := Ms}} <- tl(Looks)]]),
-            Who = lists:uniq([
-                Group
-             || #{~"suspects" := Suspects} <- Looks,
-                #{~"native" := true, ~"group" := Group} <- Suspects
-            ]),
-            Named =
-                case Who of
-                    [Group | _] -> [", such as a process of ", Group];
-                    [] -> ""
-                end,
-            [
-                dyno_finding:new(long_schedule, late_ms, #{
-                    subject => hd(Who ++ [~"schedulers"]),
-                    severity => warning,
-                    value => Most,
-                    weight => 95,
-                    text => text("native functions keep the normal schedulers for up to ~ts~ts", [
-                        show(Most, ~"ms"), Named
-                    ]),
-                    evidence => text(
-                        "The schedulers are busy ~ts of the time with ~ts reductions a "
-                        "second; Erlang code makes millions.",
-                        [show(Busy, ~"ratio"), show(PerS, ~"count")]
-                    ),
-                    advice =>
-                        <<
-                            "Let the native function (NIF) run on a dirty scheduler "
-                            "(ERL_NIF_DIRTY_JOB_CPU_BOUND), or in pieces of 1 ms."
-                        >>,
-                    look_closer => ~"dyno profile NODE"
-                })
-            ];
-        true ->
-            []
-    end.
+    known([busy_of(~"normal", Looks), PerS, schedulers(Looks)], ?NOT_READ, fun(Busy, R, Count) ->
+        Each = R / max(0.001, Busy * Count),
+        Who = lists:uniq([
+            Group
+         || #{~"suspects" := Suspects} <- Looks,
+            #{~"native" := true, ~"group" := Group} <- Suspects
+        ]),
+        [
+            dyno_finding:new(long_schedule, native_reductions, #{
+                subject => hd(Who ++ [~"schedulers"]),
+                severity => warning,
+                value => Each,
+                beyond => value(native_reductions) / max(1, Each),
+                weight => 95,
+                text => text("native functions keep the normal schedulers for up to ~ts~ts", [
+                    show(most_late(Looks), ~"ms"),
+                    [[", such as a process of ", Group] || Group <- lists:sublist(Who, 1)]
+                ]),
+                evidence => text(
+                    "The schedulers are busy ~ts of the time with ~ts reductions a second; Erlang "
+                    "code makes millions.",
+                    [show(Busy, ~"ratio"), show(R, ~"count")]
+                ),
+                advice => native_advice(),
+                look_closer => ~"dyno profile NODE"
+            })
+         || Busy > 0.1, Each < value(native_reductions)
+        ]
+    end).
+
+most_late(Looks) -> lists:max([0 | [N || #{~"lateness" := #{~"most_ms" := N}} <- tl(Looks)]]).
 
 long_gcs(Looks) ->
-    case dyno_health_look:at([~"counts", ~"reports"], dyno_health_look:last(Looks)) of
-        false ->
-            {unknown, ~"before OTP 28 the runtime does not report it to dyno alone"};
-        _ ->
-            [
-                dyno_finding:new(long_gc, long_gc, #{
-                    subject => Name,
-                    severity =>
-                        if
-                            Most < 500 -> note;
-                            true -> warning
-                        end,
-                    value => Most,
-                    weight => 65,
-                    text => text(
-                        "~ts stands still for up to ~ts while its heap is collected, ~b times", [
-                            one_of(Name, Of), show(Most, ~"ms"), N
-                        ]
-                    ),
-                    evidence => ~"",
-                    advice =>
-                        <<
-                            "Keep large state in ETS, or share it among processes; messages that "
-                            "are large terms count, too."
-                        >>,
-                    look_closer => ~"dyno profile NODE --kind memory"
-                })
-             || {Name, Of} <- long(~"long_gc", Looks),
-                string:prefix(Name, ~"dyno_agent_") =:= nomatch,
-                N <- [lists:sum([C || #{~"count" := C} <- Of])],
-                Most <- [lists:max([Ms || #{~"most_ms" := Ms} <- Of])],
-                Most >= value(long_gc)
-            ]
+    case has_reports(Looks) of
+        false -> {unknown, ~"before OTP 28 the runtime does not report it to dyno alone"};
+        true ->
+            Least = value(long_gc),
+            [long_gc(Name, Of) || {Name, Of} <- long(~"long_gc", Looks), most_ms(Of) >= Least]
     end.
+
+long_gc(Name, Of) ->
+    dyno_finding:new(long_gc, long_gc, #{
+        subject => Name,
+        severity =>
+            case most_ms(Of) < 500 of
+                true -> note;
+                false -> warning
+            end,
+        value => most_ms(Of),
+        weight => 65,
+        text => text("~ts stands still for up to ~ts while its heap is collected, ~b times", [
+            one_of(Name, Of), show(most_ms(Of), ~"ms"), times(Of)
+        ]),
+        advice =>
+            <<
+                "Keep large state in ETS, or share it among processes; messages that are large "
+                "terms count, too."
+            >>,
+        look_closer => ~"dyno profile NODE --kind memory"
+    }).
 
 one_of(Group, Of) ->
     case lists:uniq([Process || #{~"process" := Process} <- Of]) of
@@ -378,11 +331,9 @@ together(Looks) ->
 
 %% All schedulers at the same moments: caused from outside.
 stands_still(Looks) ->
-    Most = lists:max([0 | [N || #{~"lateness" := #{~"most_ms" := N}} <- tl(Looks)]]),
-    Count = lists:sum([N || #{~"lateness" := #{~"count" := N}} <- tl(Looks)]),
     Share = together(Looks),
     Delay = delay(Looks),
-    Busy = mean(busy(~"normal"), Looks),
+    Busy = busy_of(~"normal", Looks),
     case Share > value(stands_still) of
         %% The node's own work or other programs keep the processors: these have findings.
         true when is_number(Busy), Busy > 0.9 * Share -> [];
@@ -396,13 +347,13 @@ stands_still(Looks) ->
                     value => Share,
                     weight => 140,
                     text => text("the whole node stands still ~b % of the time, for up to ~ts", [
-                        round(100 * Share), show(Most, ~"ms")
+                        round(100 * Share), show(most_late(Looks), ~"ms")
                     ]),
                     evidence => text(
                         "All schedulers at the same moments, ~b times, and its threads did "
                         "not wait for a processor: it was stopped (a processor quota, "
                         "SIGSTOP, a debugger, a paused virtual machine).",
-                        [Count]
+                        [times([Late || #{~"lateness" := Late} <- tl(Looks)])]
                     ),
                     advice =>
                         <<
@@ -417,84 +368,82 @@ stands_still(Looks) ->
     end.
 
 busy_wait(Looks) ->
-    Count = of_last([~"counts", ~"schedulers"], Looks),
-    Busy = mean(busy(~"normal"), Looks),
-    case {mean([~"values", ~"os.vm.cpu"], Looks), is_number(Busy) andalso is_number(Count)} of
-        {Cpu, true} when is_number(Cpu) ->
-            Dirty = [
-                N * C
-             || {K, C0} <- [{~"dirty_cpu", ~"dirty_cpu"}, {~"dirty_io", ~"dirty_io"}],
-                N <- [mean(busy(K), Looks)],
-                is_number(N),
-                C <- [of_last([~"counts", C0], Looks)],
-                is_number(C)
-            ],
-            Work = max(0.001, Busy * Count + lists:sum(Dirty)),
-            case Cpu > 0.12 andalso Cpu > value(busy_wait) * Work of
-                true ->
+    Values = [
+        mean([~"values", ~"os.vm.cpu"], Looks),
+        busy_of(~"normal", Looks),
+        schedulers(Looks),
+        mean([~"values", ~"vm.reductions"], Looks)
+    ],
+    known(Values, ~"the processor time of the node was not read", fun(Cpu, Busy, Count, PerS) ->
+        Dirty = [
+            N * C
+         || Kind <- [~"dirty_cpu", ~"dirty_io"],
+            N <- [busy_of(Kind, Looks)],
+            is_number(N),
+            C <- [of_last([~"counts", Kind], Looks)],
+            is_number(C)
+        ],
+        Work = max(0.001, Busy * Count + lists:sum(Dirty)),
+        %% On a busy machine a thread waits for a processor also while it works, and gets little: if
+        %% it makes fewer reductions than work does, or has the flag to wait actively, of the time
+        %% in which it had or wanted one less must be work.
+        Flag = of_last([~"machine_now", ~"busy_wait"], Looks),
+        IsAsked = is_number(Flag) andalso Flag >= ?LONG,
+        Wanted =
+            case {delay(Looks), IsAsked orelse PerS < value(native_reductions) * Cpu} of
+                {Share, true} when is_number(Share) -> Cpu + Share * Count;
+                _ -> Cpu
+            end,
+        [
+            dyno_finding:new(busy_wait, busy_wait, #{
+                subject => ~"schedulers",
+                severity => warning,
+                value => Wanted / Work,
+                weight => 35,
+                text => text(
+                    "the schedulers take ~ts processors and work for ~ts: they wait actively",
+                    [show(Wanted, ~"1"), show(Work, ~"1")]
+                ),
+                evidence => text("Of the time of ~b schedulers ~ts is work.~ts", [
+                    Count,
+                    show(Busy, ~"ratio"),
                     [
-                        dyno_finding:new(busy_wait, busy_wait, #{
-                            subject => ~"schedulers",
-                            severity => warning,
-                            value => Cpu / Work,
-                            weight => 35,
-                            text => text(
-                                "the schedulers use ~ts processors and work for ~ts: they "
-                                "wait actively",
-                                [show(Cpu, ~"1"), show(Work, ~"1")]
-                            ),
-                            evidence => text("Of the time of ~b schedulers ~ts is work.", [
-                                Count, show(Busy, ~"ratio")
-                            ]),
-                            advice =>
-                                <<
-                                    "Start the node with +sbwt none +sbwtdcpu none +sbwtdio none;"
-                                    " it costs some latency after idle moments only."
-                                >>,
-                            look_closer => ~"dyno profile NODE --kind schedulers"
-                        })
-                    ];
-                false ->
-                    []
-            end;
-        _ ->
-            {unknown, ~"the processor time of the node was not read"}
-    end.
+                        text(" They get ~ts processors, since other programs want them, too.", [
+                            show(Cpu, ~"1")
+                        ])
+                     || Wanted > Cpu
+                    ]
+                ]),
+                advice =>
+                    <<
+                        "Start the node with +sbwt none +sbwtdcpu none +sbwtdio none; it costs "
+                        "some latency after idle moments only."
+                    >>,
+                look_closer => ~"dyno profile NODE --kind schedulers"
+            })
+         || Cpu > 0.12 orelse (IsAsked andalso Cpu > 0.05), Wanted > value(busy_wait) * Work
+        ]
+    end).
 
 processors(Looks) ->
-    Schedulers = of_last([~"counts", ~"schedulers"], Looks),
-    Quota = of_last([~"machine_now", ~"cpu_quota"], Looks),
-    Available = of_last([~"counts", ~"processors"], Looks),
-    Has =
-        case [N || N <- [Quota, Available], is_number(N)] of
-            [] -> unknown;
-            Some -> lists:min(Some)
-        end,
-    case is_number(Schedulers) andalso is_number(Has) of
-        false ->
-            {unknown, ~"how many processors it may use is not known"};
-        true ->
-            case Schedulers > Has + 0.5 of
-                true ->
-                    [
-                        dyno_finding:new(more_schedulers, processors, #{
-                            subject => ~"schedulers",
-                            severity =>
-                                if
-                                    Schedulers >= 2 * Has -> warning;
-                                    true -> note
-                                end,
-                            value => Schedulers / Has,
-                            weight => 25,
-                            text => text("~b schedulers share ~ts processors", [
-                                Schedulers, show(Has, ~"1")
-                            ]),
-                            evidence => ~"",
-                            advice => text("Start the node with +S ~b.", [max(1, round(Has))]),
-                            look_closer => ~"dyno profile NODE --kind schedulers"
-                        })
-                    ];
-                false ->
-                    []
-            end
-    end.
+    Paths = [[~"machine_now", ~"cpu_quota"], [~"counts", ~"processors"]],
+    Has = lists:min([N || Path <- Paths, N <- [of_last(Path, Looks)], is_number(N)] ++ [unknown]),
+    Why = ~"how many processors it may use is not known",
+    known([schedulers(Looks), Has], Why, fun(Count, Most) ->
+        [
+            dyno_finding:new(more_schedulers, processors, #{
+                subject => ~"schedulers",
+                severity =>
+                    case Count >= 2 * Most of
+                        true -> warning;
+                        false -> note
+                    end,
+                value => Count / Most,
+                weight => 25,
+                text => text("~b schedulers share ~ts processors", [Count, show(Most, ~"1")]),
+                advice => text("Start the node with +S ~b.", [max(1, round(Most))]),
+                look_closer => ~"dyno profile NODE --kind schedulers"
+            })
+         || Count > Most + 0.5
+        ]
+    end).

@@ -7,7 +7,7 @@
 
 -export([checks/0]).
 
--import(dyno_health_look, [text/2, show/2, mean/2, sum/2, of_last/2]).
+-import(dyno_health_look, [text/2, show/2, known/3, mean/2, sum/2, of_last/2]).
 -import(dyno_finding_limits, [value/1]).
 
 -spec checks() -> [dyno_health:check()].
@@ -35,197 +35,147 @@ checks() ->
         }
     ].
 
+finding(Check, Limit, Severity, Weight, Fields) ->
+    dyno_finding:new(
+        Check,
+        Limit,
+        maps:merge(
+            #{severity => Severity, weight => Weight, look_closer => ~"dyno record NODE"}, Fields
+        )
+    ).
+
+%% Without a container there is no such value: nothing is wrong.
 throttled(Looks) ->
-    case mean([~"values", ~"os.cgroup.throttled"], Looks) of
-        unknown ->
-            [];
-        Share ->
-            case Share > value(throttled) of
-                true ->
-                    [
-                        dyno_finding:new(throttled, throttled, #{
-                            subject => ~"node",
-                            severity => warning,
-                            value => Share,
-                            weight => 110,
-                            text => text(
-                                "the container's processor quota held the node back ~ts of "
-                                "the time",
-                                [show(Share, ~"ratio")]
-                            ),
-                            advice =>
-                                <<
-                                    "Raise the quota, or start the node with fewer schedulers "
-                                    "(+S) and +sbwt none."
-                                >>,
-                            look_closer => ~"dyno record NODE"
-                        })
-                    ];
-                false ->
-                    []
-            end
-    end.
+    [
+        finding(throttled, throttled, warning, 110, #{
+            subject => ~"node",
+            value => Share,
+            text => text("the container's processor quota held the node back ~ts of the time", [
+                show(Share, ~"ratio")
+            ]),
+            advice =>
+                ~"Raise the quota, or start the node with fewer schedulers (+S) and +sbwt none."
+        })
+     || Share <- [mean([~"values", ~"os.cgroup.throttled"], Looks)],
+        is_number(Share),
+        Share > value(throttled)
+    ].
 
 taken(Looks) ->
     Steal = mean([~"values", ~"os.cpu.steal"], Looks),
-    Ready = sum([~"threads", ~"normal", ~"ready_ns"], Looks),
-    Cpu = sum([~"threads", ~"normal", ~"cpu_ns"], Looks),
-    case {Steal, Ready, Cpu} of
-        {S, _, _} when is_number(S), S > 0.05 ->
+    case is_number(Steal) andalso Steal > value(steal) of
+        true ->
             [
-                dyno_finding:new(steal, processor_taken, #{
+                finding(steal, steal, warning, 40, #{
                     subject => ~"processors",
-                    severity => warning,
-                    value => S,
-                    weight => 40,
+                    value => Steal,
                     text => text("the hypervisor gives ~ts of the processors' time to others", [
-                        show(S, ~"ratio")
+                        show(Steal, ~"ratio")
                     ]),
-                    advice => ~"Move the machine, or pay for processors of its own.",
-                    look_closer => ~"dyno record NODE"
+                    advice => ~"Move the machine, or pay for processors of its own."
                 })
             ];
-        {_, R, C} when is_number(R), is_number(C), R + C > 0 ->
-            Share = R / (R + C),
-            case Share > value(processor_taken) andalso R > 50_000_000 of
-                true ->
-                    [
-                        dyno_finding:new(steal, processor_taken, #{
-                            subject => ~"processors",
-                            severity => note,
-                            value => Share,
-                            weight => 10,
-                            text => text(
-                                "of the time in which the node's threads had work, other "
-                                "programs had the processors ~ts",
-                                [show(Share, ~"ratio")]
-                            ),
-                            advice =>
-                                <<
-                                    "Move the other programs, or expect all times to be longer by"
-                                    " that."
-                                >>,
-                            look_closer => ~"dyno record NODE"
-                        })
-                    ];
-                false ->
-                    []
-            end;
-        _ ->
-            {unknown, ~"the clocks of the threads were not read"}
+        false ->
+            Ready = sum([~"threads", ~"normal", ~"ready_ns"], Looks),
+            Cpu = sum([~"threads", ~"normal", ~"cpu_ns"], Looks),
+            known([Ready, Cpu], ~"the clocks of the threads were not read", fun taken/2)
     end.
+
+taken(Ready, Cpu) ->
+    Share = Ready / max(1, Ready + Cpu),
+    [
+        finding(steal, processor_taken, note, 10, #{
+            subject => ~"processors",
+            value => Share,
+            text => text(
+                "of the time in which the node's threads had work, other programs had the "
+                "processors ~ts",
+                [show(Share, ~"ratio")]
+            ),
+            advice => ~"Move the other programs, or expect all times to be longer by that."
+        })
+     || Share > value(processor_taken), Ready > 50_000_000
+    ].
 
 memory_limit(Looks) ->
-    case
-        {
-            of_last([~"values", ~"os.cgroup.memory.used"], Looks),
-            of_last([~"values", ~"os.cgroup.memory.limit"], Looks)
-        }
-    of
-        {Used, Limit} when is_number(Used), is_number(Limit), Used > 0.9 * Limit ->
-            [
-                dyno_finding:new(memory_limit, near_memory_limit, #{
-                    subject => ~"memory",
-                    severity => critical,
-                    value => Used / Limit,
-                    weight => 190,
-                    text => text("the container uses ~ts of ~ts that it may have", [
-                        show(Used, ~"B"), show(Limit, ~"B")
-                    ]),
-                    advice =>
-                        <<
-                            "Raise the limit, or find what holds the memory; +MMscs makes the VM "
-                            "refuse earlier."
-                        >>,
-                    look_closer => ~"dyno record NODE"
-                })
-            ];
-        _ ->
-            []
-    end.
+    Of = fun(Name) -> of_last([~"values", <<"os.cgroup.memory.", Name/binary>>], Looks) end,
+    [
+        finding(memory_limit, near_memory_limit, critical, 190, #{
+            subject => ~"memory",
+            value => Used / Limit,
+            text => text("the container uses ~ts of ~ts that it may have", [
+                show(Used, ~"B"), show(Limit, ~"B")
+            ]),
+            advice =>
+                <<
+                    "Raise the limit, or find what holds the memory; +MMscs makes the VM refuse "
+                    "earlier."
+                >>
+        })
+     || {Used, Limit} <- [{Of(~"used"), Of(~"limit")}],
+        is_number(Used) andalso is_number(Limit),
+        Used > value(near_memory_limit) * Limit
+    ].
 
 swap(Looks) ->
-    case sum([~"machine", ~"pswpin"], Looks) of
-        unknown ->
-            {unknown, ~"/proc/vmstat was not read"};
-        N when N >= 100 ->
-            [
-                dyno_finding:new(swap, swapped_in, #{
-                    subject => ~"memory",
-                    severity => warning,
-                    value => N,
-                    weight => 88,
-                    text => text("~ts pages were read back from swap", [show(N, ~"count")]),
-                    advice =>
-                        <<
-                            "Take memory from other programs, or forbid swapping for the node "
-                            "(MemorySwapMax=0, vm.swappiness)."
-                        >>,
-                    look_closer => ~"dyno record NODE"
-                })
-            ];
-        _ ->
-            []
-    end.
+    Pages = sum([~"machine", ~"pswpin"], Looks),
+    known([Pages], ~"/proc/vmstat was not read", fun(N) ->
+        [
+            finding(swap, swapped_in, warning, 88, #{
+                subject => ~"memory",
+                value => N,
+                text => text("~ts pages were read back from swap", [show(N, ~"count")]),
+                advice =>
+                    <<
+                        "Take memory from other programs, or forbid swapping for the node "
+                        "(MemorySwapMax=0, vm.swappiness)."
+                    >>
+            })
+         || N >= value(swapped_in)
+        ]
+    end).
 
 fragmented(Looks) ->
-    Free = of_last([~"machine_now", ~"MemFree"], Looks),
-    Large = of_last([~"machine_now", ~"large_pages"], Looks),
-    SwapUsed = of_last([~"values", ~"os.swap.used"], Looks),
-    case is_number(Free) andalso is_number(Large) of
-        false ->
-            {unknown, ~"/proc/buddyinfo was not read"};
-        true when Large < 16, Free > 1_000_000_000, SwapUsed =/= unknown, SwapUsed > 0 ->
-            [
-                dyno_finding:new(fragmented, large_pages, #{
-                    subject => ~"memory",
-                    severity => warning,
-                    value => Large,
-                    weight => 60,
-                    text => text(
-                        "~ts are free, in ~b pieces of 64 kB and more only, while ~ts are in swap",
-                        [show(Free, ~"B"), Large, show(SwapUsed, ~"B")]
-                    ),
-                    advice =>
-                        <<
-                            "Raise vm.min_free_kbytes, and have the kernel compact memory "
-                            "(vm.compact_memory=1)."
-                        >>,
-                    look_closer => ~"dyno record NODE"
-                })
-            ];
-        true ->
-            []
-    end.
+    Values = [of_last([~"machine_now", Key], Looks) || Key <- [~"MemFree", ~"large_pages"]],
+    Swapped = of_last([~"values", ~"os.swap.used"], Looks),
+    known(Values, ~"/proc/buddyinfo was not read", fun(Free, Large) ->
+        [
+            finding(fragmented, large_pages, warning, 60, #{
+                subject => ~"memory",
+                value => Large,
+                beyond => value(large_pages) / max(1, Large),
+                text => text(
+                    "~ts are free, in ~b pieces of 64 kB and more only, while ~ts are in swap",
+                    [show(Free, ~"B"), Large, show(Swapped, ~"B")]
+                ),
+                advice =>
+                    <<
+                        "Raise vm.min_free_kbytes, and have the kernel compact memory "
+                        "(vm.compact_memory=1)."
+                    >>
+            })
+         || Large < value(large_pages), Free > 1_000_000_000, is_number(Swapped), Swapped > 0
+        ]
+    end).
 
 pressure(Looks) ->
     Us = 1000 * lists:sum([Ms || #{~"interval_ms" := Ms} <- Looks]),
     [
-        dyno_finding:new(pressure, pressure, #{
+        finding(pressure, pressure, warning, 58, #{
             subject => Of,
-            severity => warning,
             value => Share,
-            weight => 58,
             text => text("all programs of the machine wait for ~ts ~ts of the time", [
                 Of, show(Share, ~"ratio")
             ]),
-            advice => Advice,
-            look_closer => ~"dyno record NODE"
+            advice => Advice
         })
      || {Of, Key, Advice} <- [
-            {
-                ~"memory",
-                ~"pressure_memory_full",
-                <<
-                    "Take memory from other programs; page cache is not the cause, what is "
-                    "written and locked is."
-                >>
-            },
-            {
-                ~"disks",
-                ~"pressure_io_full",
-                ~"See which program writes (iotop); give logs and data disks of their own."
-            }
+            {~"memory", ~"pressure_memory_full", <<
+                "Take memory from other programs; page cache is not the cause, what is written and "
+                "locked is."
+            >>},
+            {~"disks", ~"pressure_io_full",
+                ~"See which program writes (iotop); give logs and data disks of their own."}
         ],
         N <- [sum([~"machine", Key], Looks)],
         is_number(N),
@@ -235,88 +185,54 @@ pressure(Looks) ->
     ].
 
 disk(Looks) ->
-    case mean([~"values", ~"os.disk.await"], Looks) of
-        Ms when is_number(Ms) ->
-            case Ms > value(disk_await_ms) of
-                true ->
-                    [
-                        dyno_finding:new(disk, disk_await_ms, #{
-                            subject => ~"disks",
-                            severity => note,
-                            value => Ms,
-                            weight => 30,
-                            text => text("a request to the disks takes ~ts", [show(Ms, ~"ms")]),
-                            advice =>
-                                <<
-                                    "Write less, write in larger pieces, sync less; see which "
-                                    "program writes."
-                                >>,
-                            look_closer => ~"dyno record NODE"
-                        })
-                    ];
-                false ->
-                    []
-            end;
-        unknown ->
-            []
-    end.
+    [
+        finding(disk, disk_await_ms, note, 30, #{
+            subject => ~"disks",
+            value => Ms,
+            text => text("a request to the disks takes ~ts", [show(Ms, ~"ms")]),
+            advice =>
+                ~"Write less, write in larger pieces, sync less; see which program writes."
+        })
+     || Ms <- [mean([~"values", ~"os.disk.await"], Looks)],
+        is_number(Ms),
+        Ms > value(disk_await_ms)
+    ].
 
 network(Looks) ->
-    Overflows = sum([~"machine", ~"ListenOverflows"], Looks),
-    Datagrams = sum([~"machine", ~"RcvbufErrors"], Looks),
-    Lost = sum([~"machine", ~"RetransSegs"], Looks),
-    Sent = sum([~"machine", ~"OutSegs"], Looks),
+    Of = fun(Name) -> sum([~"machine", Name], Looks) end,
+    Full = [
+        {overflows, 62, ~"network", N, ~"", text("an accept queue was full ~b times", [N]), <<
+            "Accept in more processes, and raise the listen option backlog (and "
+            "net.core.somaxconn)."
+        >>}
+     || N <- [Of(~"ListenOverflows")], is_number(N), N > 0
+    ],
+    Dropped = [
+        {overflows, 59, ~"datagrams", N, ~"Their data is lost, without an error.",
+            text("~ts datagrams were dropped: a receive buffer was full", [show(N, ~"count")]), <<
+                "Receive in more processes, or with {active, N}; a larger recbuf holds more of a "
+                "burst."
+            >>}
+     || N <- [Of(~"RcvbufErrors")], is_number(N), N > 0
+    ],
+    Again = [
+        {retransmits, 30, ~"network", Lost / Sent, ~"",
+            text("~ts of all segments were sent again", [show(Lost / Sent, ~"ratio")]), <<
+                "See whether one peer is slow or far (ss -ti), and whether the interface drops."
+            >>}
+     || {Lost, Sent} <- [{Of(~"RetransSegs"), Of(~"OutSegs")}],
+        is_number(Lost) andalso is_number(Sent),
+        Sent > 1000,
+        Lost > value(retransmits) * Sent
+    ],
     [
-        dyno_finding:new(network, overflows, #{
-            subject => ~"network",
-            severity => note,
-            value => Overflows,
-            weight => 62,
-            text => text("an accept queue was full ~b times", [Overflows]),
+        finding(network, Limit, note, Weight, maps:filter(fun(_, V) -> V =/= ~"" end, #{
+            subject => Subject,
+            value => Value,
+            text => Text,
+            why => Why,
             evidence => ~"Of all programs of this network namespace.",
-            advice =>
-                <<
-                    "Accept in more processes, and raise the listen option backlog (and "
-                    "net.core.somaxconn)."
-                >>,
-            look_closer => ~"dyno record NODE"
-        })
-     || is_number(Overflows), Overflows > 0
-    ] ++
-        [
-            dyno_finding:new(network, overflows, #{
-                subject => ~"datagrams",
-                severity => note,
-                value => Datagrams,
-                weight => 59,
-                text => text("~ts datagrams were dropped: a receive buffer was full", [
-                    show(Datagrams, ~"count")
-                ]),
-                evidence => ~"Of all programs of this network namespace.",
-                why => ~"Their data is lost, without an error.",
-                advice =>
-                    <<
-                        "Receive in more processes, or with {active, N}; a larger recbuf holds "
-                        "more of a burst."
-                    >>,
-                look_closer => ~"dyno record NODE"
-            })
-         || is_number(Datagrams), Datagrams > 0
-        ] ++
-        [
-            dyno_finding:new(network, retransmits, #{
-                subject => ~"network",
-                severity => note,
-                value => Lost / Sent,
-                weight => 30,
-                text => text("~ts of all segments were sent again", [show(Lost / Sent, ~"ratio")]),
-                evidence => ~"Of all programs of this network namespace.",
-                advice =>
-                    <<
-                        "See whether one peer is slow or far (ss -ti), and whether the interface "
-                        "drops."
-                    >>,
-                look_closer => ~"dyno record NODE"
-            })
-         || is_number(Lost), is_number(Sent), Sent > 1000, Lost / Sent > 0.01
-        ].
+            advice => Advice
+        }))
+     || {Limit, Weight, Subject, Value, Why, Text, Advice} <- Full ++ Dropped ++ Again
+    ].

@@ -9,9 +9,6 @@
 
 -import(dyno_health_look, [text/2, seconds/1]).
 
-%% If they wait in all looks, and for a server that takes no message.
--define(FEW_CALLERS, 2).
-
 -spec checks() -> [dyno_health:check()].
 checks() ->
     [
@@ -118,7 +115,8 @@ follow(Pid, Next, Path) ->
             end
     end.
 
-%% The same callers in two looks wait for one process.
+%% The same callers in two looks wait for one process; or few in all looks, for a server that takes
+%% no message.
 waited_for(Looks) ->
     case lists:reverse(Looks) of
         [Last, Before | _] ->
@@ -130,13 +128,17 @@ waited_for(Looks) ->
             Limit = dyno_finding_limits:value(waiting_callers),
             Names = names(Looks),
             Always = [E || E <- Same, lists:all(fun(L) -> lists:member(E, edges(L)) end, Looks)],
+            Few = dyno_finding_limits:value(stuck_callers),
             [
-                waited(maps:get(To, Names, To), To, length(From), Queue, Looks)
+                waited(maps:get(To, Names, To), To, Judged, length(From), Queue, Looks)
              || To := From <- Groups,
                 Queue <- [queue(To, Last)],
-                length(From) >= Limit orelse
-                    (Queue > 0 andalso
-                        length([To || {_, Of} <- Always, Of =:= To]) >= ?FEW_CALLERS),
+                Stay <- [length([To || {_, Of} <- Always, Of =:= To])],
+                Judged <- lists:sublist(
+                    [waiting_callers || length(From) >= Limit] ++
+                        [stuck_callers || Queue > 0, Stay >= Few],
+                    1
+                ),
                 not lists:member(To, InCycle),
                 has_worked_little(To, Looks)
             ];
@@ -160,7 +162,7 @@ queue(Pid, #{~"suspects" := Suspects}) ->
     lists:max([0 | [Queue || #{~"pid" := Of, ~"queue" := Queue} <- Suspects, Of =:= Pid]]).
 
 %% Without a queue the server has taken all requests, and answers later: so do long polls.
-waited(Name, Pid, Count, Queue, Looks) ->
+waited(Name, Pid, Limit, Count, Queue, Looks) ->
     {Severity, Took} =
         case Queue of
             0 -> {note, [~" It has taken the requests, and may answer later on purpose."]};
@@ -176,7 +178,7 @@ waited(Name, Pid, Count, Queue, Looks) ->
             [] ->
                 ~""
         end,
-    dyno_finding:new(waited_for, waiting_callers, #{
+    dyno_finding:new(waited_for, Limit, #{
         subject => Name,
         severity => Severity,
         value => Count,

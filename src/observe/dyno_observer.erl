@@ -22,13 +22,15 @@ dyno_observation    decides, without a side effect
 
 -doc """
 The nodes, and the time to observe: until an interrupt if none is given. The observer watches and
-leaves `targets`. A tick is a second by default.
+leaves `targets`. A tick is a second by default. If nodes may return, the loss of all does not end
+the observation.
 """.
 -type plan() :: #{
     nodes := [node()],
     targets := [dyno_target:t()],
     for_ms => pos_integer(),
-    tick_ms => pos_integer()
+    tick_ms => pos_integer(),
+    return => boolean()
 }.
 
 -doc "Attaches to the nodes. Any result but `{ok, Plan, State}` is the result of `run/3`.".
@@ -44,8 +46,12 @@ Handles one of these:
   observer leaves the node when the callback returns.
 * `finish`: observation has ended; read the measurements.
 * `{message, Message}`: another message came.
+
+The event `{again, Target}` is a lost node that the consumer has attached to again.
 """.
--callback handle(What, [dyno_target:t()], State) -> {[dyno_observation:event()], State} when
+-callback handle(What, [dyno_target:t()], State) ->
+    {[dyno_observation:event() | {again, dyno_target:t()}], State}
+when
     What ::
         begun
         | {tick, non_neg_integer()}
@@ -63,6 +69,7 @@ Handles one of these:
     targets := [dyno_target:t()],
     observation := dyno_observation:t(),
     tick_ms := pos_integer(),
+    return := boolean(),
     started_ns := integer(),
     visits := [dyno_target_visit:t()],
     finished := boolean()
@@ -100,6 +107,7 @@ observed(Module, Asked, Options) ->
             targets => Targets,
             observation => dyno_observation:new(Nodes, maps:get(for_ms, Plan, undefined)),
             tick_ms => maps:get(tick_ms, Plan, ?TICK_MS),
+            return => maps:get(return, Plan, false),
             started_ns => 0,
             visits => [],
             finished => false
@@ -162,25 +170,23 @@ handle(What, #{module := Module, targets := Targets, consumer := Consumer} = Sta
     {Events, Next} = Module:handle(What, Targets, Consumer),
     happened(Events, State#{consumer := Next}).
 
-happened(Events, State) ->
-    lists:foldl(
-        fun(Event, #{observation := Observation} = Before) ->
-            {Next, Effects} = dyno_observation:event(Event, Observation),
-            lists:foldl(fun effect/2, Before#{observation := Next}, Effects)
-        end,
-        State,
-        Events
-    ).
+happened(Events, State) -> lists:foldl(fun event/2, State, Events).
+
+event({again, #{node := Node} = Target}, #{targets := Targets, started_ns := Ns} = State) ->
+    event({present, Node, now_ns() - Ns}, State#{targets := [Target | Targets]});
+event(Event, #{observation := Observation} = State) ->
+    {Next, Effects} = dyno_observation:event(Event, Observation),
+    lists:foldl(fun effect/2, State#{observation := Next}, Effects).
 
 effect(finish, State) ->
     State#{finished := true};
-effect({leave, Node, How, Why}, #{targets := Targets} = State) ->
+effect({leave, Node, How, Why}, #{targets := Targets, return := Return} = State) ->
     case lists:partition(fun(#{node := Of}) -> Of =:= Node end, Targets) of
         {[Target], Others} ->
             Without = State#{targets := Others},
             #{visits := Visits} = Told = handle({leave, Target, How, Why}, Without),
             Left = Told#{visits := Visits ++ dyno_target:leave([Target])},
-            happened([{left, [Of || #{node := Of} <- Others]}], Left);
+            happened([{left, [Of || #{node := Of} <- Others]} || not Return], Left);
         {[], _} ->
             State
     end.

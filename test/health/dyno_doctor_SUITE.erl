@@ -15,9 +15,13 @@ suite() -> [{timetrap, {minutes, 2}}].
 
 each_release() -> [names_the_illness].
 
-all() -> [names_the_illness, watches, names_more_illnesses].
+all() ->
+    [
+        names_the_illness, watches, watches_a_node_that_restarts, names_more_illnesses,
+        names_further_illnesses, a_saturated_node, writers_of_a_table
+    ].
 
-slow() -> [watches, names_more_illnesses].
+slow() -> all() -- [names_the_illness, writers_of_a_table].
 
 init_per_suite(Config) ->
     ok = dyno_target_node:ensure_distribution(#{}),
@@ -28,6 +32,8 @@ end_per_suite(_Config) -> ok.
 names_the_illness(_Config) -> named(cases()).
 
 names_more_illnesses(_Config) -> named(more_cases()).
+
+names_further_illnesses(_Config) -> named(further_cases()).
 
 %% A queue is told once, and once more when it is gone.
 watches(_Config) ->
@@ -57,6 +63,101 @@ watches(_Config) ->
             {'DOWN', Ref, process, Watcher, {ended, {ok, Document}}} ->
                 ?assertMatch(#{~"status" := ~"interrupted", ~"verdicts" := []}, Document)
         end
+    after
+        dyno_peers:stop(Peer)
+    end.
+
+%% Its findings are told anew.
+watches_a_node_that_restarts(_Config) ->
+    Name = peer:random_name(),
+    Cookie = atom_to_list(erlang:get_cookie()),
+    Start = fun() ->
+        {ok, Peer, Node} = peer:start(#{
+            name => Name, connection => standard_io, args => ["-setcookie", Cookie]
+        }),
+        ill(Node,
+            "start() -> register(lazy, self()), _ = [self() ! {job, I} || I <- lists:seq(1, 5000)], "
+            "receive stop -> ok end. "
+        ),
+        {Peer, Node}
+    end,
+    {_, Node} = First = Start(),
+    Self = self(),
+    {Watcher, Ref} = spawn_monitor(fun() ->
+        Tell = fun(Changes) ->
+            _ = [Self ! Change || Change <- Changes],
+            ok
+        end,
+        exit({ended, dyno_doctor:run([Node], #{for_ms => 5000, watch => Tell})})
+    end),
+    Found = fun() ->
+        receive
+            {found, Node, #{check := queue, subject := ~"lazy"}} -> ok;
+            {'DOWN', Ref, process, Watcher, Why} -> ct:fail(Why)
+        end
+    end,
+    ok = Found(),
+    dyno_peers:stop(First),
+    receive
+        {lost, Node, _} -> ok
+    end,
+    Second = Start(),
+    try
+        receive
+            {back, Node} -> ok
+        end,
+        ok = Found(),
+        Watcher ! dyno_interrupt,
+        receive
+            {'DOWN', Ref, process, Watcher, {ended, {ok, Document}}} ->
+                ?assertMatch(#{~"status" := ~"interrupted"}, Document)
+        end
+    after
+        dyno_peers:stop(Second)
+    end.
+
+%% One write right after the other, in a table whose writers exclude each other, and in one whose
+%% writers do so only for one key.
+writers_of_a_table(_Config) ->
+    Writers = fun(Options, Key) ->
+        Table = ets:new(hits, [public | Options]),
+        Write = fun Write(N) ->
+            _ = [ets:insert(Table, {Key(I), N}) || I <- lists:seq(1, 200)],
+            timer:sleep(1),
+            Write(N + 1)
+        end,
+        [spawn_link(fun() -> Write(0) end) || _ <- [1, 2]]
+    end,
+    Each = fun(I) -> {self(), I} end,
+    Same = fun(_) -> hits end,
+    Free = {write_concurrency, true},
+    [
+        begin
+            #{A := #{writes := Of}, B := #{writes := #{locks := Locks}}} =
+                dyno_agent_suspect:tables([A, B]),
+            ?assertMatch(#{table := ~"hits", locks := Locks, gap_us := Us} when Us < 50, Of),
+            [begin unlink(P), exit(P, kill) end || P <- [A, B]]
+        end
+     || {Locks, [A, B]} <- [
+            {true, Writers([], Each)}, {true, Writers([Free], Same)}, {false, Writers([Free], Each)}
+        ]
+    ],
+    ok.
+
+%% More processes compute than there are schedulers: no question may wait for all of them.
+a_saturated_node(_Config) ->
+    {_, Node} = Peer = dyno_peers:start(),
+    try
+        ill(Node,
+            "start() -> [spawn(sick, work, [0]) || _ <- lists:seq(1, 1000)]. "
+            "work(N) -> work(N + 1). "
+        ),
+        Start = erlang:monotonic_time(millisecond),
+        {ok, #{~"runs" := [Run]}} = dyno_doctor:run([Node], #{for_ms => 5000}),
+        TookMs = erlang:monotonic_time(millisecond) - Start,
+        ct:pal("doctor took ~b ms", [TookMs]),
+        ?assert(TookMs < 30_000, TookMs),
+        ?assertMatch([_ | _], [F || {_, #{check := schedulers_full} = F} <- dyno_finding:read(Run)])
     after
         dyno_peers:stop(Peer)
     end.
@@ -95,7 +196,8 @@ named(Cases) ->
 found(none, _Part, Findings, _Text) ->
     ?assertEqual([], [F || #{severity := Severity} = F <- Findings, Severity =/= note]);
 found(Check, Part, Findings, Text) ->
-    First = [F || #{check := Of} = F <- lists:sublist(Findings, 2), Of =:= Check],
+    Two = lists:sublist(Findings, 2),
+    First = lists:sublist([F || #{check := Of} = F <- Two, Of =:= Check], 1),
     ?assertMatch([#{severity := Severity}] when Severity =/= note, First, {Check, Findings}),
     [#{text := Sentence}] = First,
     ?assertMatch({_, _}, binary:match(Sentence, Part), Sentence),
@@ -225,5 +327,69 @@ more_cases() ->
             "  timer:sleep(infinity). ",
             global_lock,
             ~"global's lock job is held"
+        }
+    ].
+
+further_cases() ->
+    [
+        {
+            "start() -> register(session_store, self()), "
+            "  [put({session, I}, I) || I <- lists:seq(1, 300000)], keep(0). "
+            "keep(N) -> put(last, N), timer:sleep(5), keep(N + 1). ",
+            dictionary,
+            ~"session_store has a process dictionary"
+        },
+        {
+            "start() -> {ok, M, B} = compile:forms([{attribute, 1, module, rules}]), load(M, B). "
+            "load(M, B) -> code:purge(M), {module, M} = code:load_binary(M, \"rules\", B), "
+            "  timer:sleep(20), load(M, B). ",
+            reloads,
+            ~"module rules is loaded again and again"
+        },
+        %% Small parts of large messages, kept.
+        {
+            "start() -> Rs = [spawn(sick, router, [[]]) || _ <- lists:seq(1, 100)], feed(Rs, 1). "
+            "feed(Rs, N) when N =< 20 -> "
+            "  [R ! {frame, binary:copy(<<N>>, 100000)} || R <- Rs], timer:sleep(20), feed(Rs, N + 1); "
+            "feed(_, _) -> timer:sleep(infinity). "
+            "router(Heads) -> receive {frame, <<H:100/binary, _/binary>>} -> router([H | Heads]) end. ",
+            binaries,
+            ~"sick:router/1"
+        },
+        %% Each request sets a timer of an hour, and cancels none.
+        {
+            "start() -> P = spawn(fun() -> timer:sleep(infinity) end), set(P). "
+            "set(P) -> [erlang:start_timer(3600000, P, expired) || _ <- lists:seq(1, 50)], "
+            "  timer:sleep(10), set(P). ",
+            many_timers,
+            ~"more each second"
+        },
+        %% Traps exits, and takes none.
+        {
+            "start() -> register(pool, self()), process_flag(trap_exit, true), pool(0). "
+            "pool(N) -> [spawn_link(erlang, abs, [N]) || _ <- lists:seq(1, 5)], "
+            "  receive {done, _} -> pool(N + 1) after 20 -> pool(N + 1) end. ",
+            queue,
+            ~"messages wait for pool"
+        },
+        %% Connections that nobody closes.
+        {
+            "start() -> {ok, L} = gen_tcp:listen(0, [{active, false}]), {ok, P} = inet:port(L), "
+            "  spawn(fun() -> accept(L, []) end), connect(P, []). "
+            "accept(L, Ss) -> {ok, S} = gen_tcp:accept(L), accept(L, [S | Ss]). "
+            "connect(P, Ss) -> {ok, S} = gen_tcp:connect(\"127.0.0.1\", P, []), "
+            "  timer:sleep(25), connect(P, [S | Ss]). ",
+            counts_grow,
+            ~"more ports each second"
+        },
+        %% Three servers, a cycle.
+        {
+            "start() -> [spawn(sick, server, [A, B]) || {A, B} <- [{a, b}, {b, c}, {c, a}]], "
+            "  timer:sleep(300), gen:call(a, '$gen_call', ask, infinity). "
+            "server(Name, Next) -> register(Name, self()), serve(Next). "
+            "serve(Next) -> receive {'$gen_call', _, _} -> "
+            "  gen:call(Next, '$gen_call', ask, infinity) end. ",
+            call_cycle,
+            ~"waits for"
         }
     ].

@@ -43,6 +43,16 @@ each_check(_Config) ->
                 },
                 Changes
             ),
+            %% Each number is beyond the limit that it is shown with.
+            ?assertEqual(
+                [],
+                [
+                    F
+                 || #{value := V, limit := L, beyond := Beyond} = F <- Findings,
+                    is_number(V) andalso is_number(L),
+                    Beyond < 1
+                ]
+            ),
             [#{text := Text, advice := Advice} | _] = dyno_finding:ranked(Findings),
             ?assertMatch({_, _}, binary:match(Text, Part), Text),
             ?assertNotEqual(~"", Advice)
@@ -57,6 +67,10 @@ cases() ->
         }},
         {[queue], critical, ~"drained in 17 min", #{
             suspects => [suspect(#{queue => fun(N) -> 100_000 - 250 * N end})]
+        }},
+        %% Not long yet.
+        {[queue, bottleneck], warning, ~"260 messages wait", #{
+            suspects => [suspect(#{queue => fun(N) -> 100 + 40 * N end})]
         }},
         %% A burst that falls is healthy.
         {[queue], note, ~"drained in", #{
@@ -214,6 +228,49 @@ cases() ->
             lateness => #{count => 30, sum_ms => 3000, most_ms => 70, together_ms => 1500}
         }},
         {[busy_wait], warning, ~"they wait actively", #{values => #{~"os.vm.cpu" => 1.9}}},
+        %% Other programs have most of the processors.
+        {[busy_wait], warning, ~"they wait actively", #{
+            values => #{~"vm.reductions" => 50_000}, machine => #{~"delay_ns" => 4_000_000_000}
+        }},
+        {[busy_wait], warning, ~"take 1.7 processors and work for 0.2", #{
+            values => #{~"os.vm.cpu" => 0.1, ~"vm.scheduler_utilisation.normal" => 0.05},
+            machine => #{~"delay_ns" => 4_000_000_000},
+            machine_now => #{~"busy_wait" => 5}
+        }},
+        {[hot_table], warning, ~"the writers of table hits wait for each other", #{
+            values => #{~"vm.scheduler_utilisation.normal" => 0.9, ~"os.vm.cpu" => 1.8},
+            suspects => [
+                suspect(#{
+                    pid => Pid,
+                    queue => fun(_) -> 0 end,
+                    writes => #{table => ~"hits", gap_us => 1.5, locks => true}
+                })
+             || Pid <- [~"<0.7.0>", ~"<0.8.0>"]
+            ]
+        }},
+        {[hot_table], warning, ~"wait for each other at a lock", #{
+            values => #{~"vm.scheduler_utilisation.normal" => 1.0, ~"os.vm.cpu" => 1.8},
+            threads => #{
+                normal => #{worked_ns => 5.0e9, cpu_ns => 5.0e9, ready_ns => 0, slices => 50_000}
+            }
+        }},
+        {[one_process], note, ~"works without a pause", #{
+            suspects => [
+                suspect(#{
+                    queue => fun(_) -> 0 end, priority => ~"normal", reductions => 10_000_000
+                })
+            ]
+        }},
+        {[dictionary], warning, ~"a process dictionary for about 600 k keys", #{
+            suspects => [
+                suspect(#{
+                    queue => fun(_) -> 0 end, heap_bytes => 50_000_000, dictionary => 600_000
+                })
+            ]
+        }},
+        {[reloads], warning, ~"module rules is loaded again and again, 10 times a second", #{
+            reloads => [#{module => ~"rules", times => 4, per_s => 10}]
+        }},
         {[more_schedulers], warning, ~"2 schedulers share 1 processors", #{
             counts => fun(_) -> #{processors => 1} end
         }},
@@ -417,7 +474,8 @@ reads_the_machine(_Config) ->
             ~"large_pages" => 6,
             ~"fds_limit" => 64,
             ~"ListenOverflows" => 7,
-            ~"cpu_quota" => 2.0
+            ~"cpu_quota" => 2.0,
+            ~"busy_wait" => 5
         },
         dyno_agent_machine:parse(#{
             pressure_cpu => ~"some avg10=0.00 avg60=0.00 avg300=0.00 total=12\n",
@@ -425,7 +483,8 @@ reads_the_machine(_Config) ->
             buddy => ~"Node 0, zone   Normal   9   9   9   9   1   2   3\n",
             limits => ~"Limit  Soft  Hard  Units\nMax open files            64     128    files\n",
             netstat => ~"TcpExt: A ListenOverflows\nTcpExt: 1 7\n",
-            cpu_max => ~"200000 100000\n"
+            cpu_max => ~"200000 100000\n",
+            cmdline => ~"beam.smp\0-sbwt\0very_long\0--\0"
         })
     ).
 
@@ -487,6 +546,7 @@ look(N, Changes) ->
         binaries => Of(binaries, #{}),
         transactions => Of(transactions, #{}),
         code_server => 0,
+        reloads => Of(reloads, []),
         searching => Of(searching, []),
         breakpoints => Of(breakpoints, #{}),
         services => Merged(services, #{

@@ -17,7 +17,7 @@ all() -> [{group, nodes}].
 groups() ->
     [
         {nodes, [parallel], [
-            sees_who_stands_out, sees_other_views, memory_is_known, many_processes, many_tables, beside_another, lines_and_data, keys_of_a_terminal
+            sees_who_stands_out, an_idle_node, sees_other_views, memory_is_known, many_processes, many_tables, beside_another, lines_and_data, keys_of_a_terminal
         ]}
     ].
 
@@ -97,6 +97,20 @@ sees_who_stands_out(_Config) ->
         ?assertMatch(#{ended := true}, dyno_top:detail(Node, Pid, Looking)),
         _ = dyno_top:close(Looking),
         ok = dyno_leftovers:until(fun() -> dyno_leftovers:in(Node) =:= [] end)
+    end).
+
+%% Its processes are all shown, and none of dyno's.
+an_idle_node(_Config) ->
+    with_node(fun(Node) ->
+        {[_, #{rows := Rows}], Looking} = looked([Node], [#{most => 200}, #{most => 200}]),
+        Cleaner = erpc:call(Node, erlang, whereis, [dyno_agent_beside]),
+        ?assert(is_pid(Cleaner)),
+        ?assertMatch([_ | _], [R || #{name := ~"init"} = R <- Rows]),
+        ?assertEqual([], [R || #{pid := Pid} = R <- Rows, Pid =:= Cleaner]),
+        ?assertEqual(
+            [], [N || #{name := N} <- Rows, binary:match(N, ~"dyno_agent") =/= nomatch]
+        ),
+        _ = dyno_top:close(Looking)
     end).
 
 %% Shown rows are asked; of the others a part in each reading. A long queue is not asked, and no 0.

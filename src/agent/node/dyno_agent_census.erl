@@ -13,7 +13,8 @@ processes groups are of every Nth process, always the same.
 2 us a process, 2 us more for each new one.
 """.
 
--export([new/0, take/2, of_group/2, known_group/2]).
+-export([new/0, take/2, of_group/2, known_group/2, is_full/0]).
+-export([places/0, holders/0, is_own/1]).
 -export([group/1, name/1, pid/1, text/2]).
 -export([pause/1, paused_us/0]).
 -export_type([census/0, seen/0, group/0]).
@@ -58,6 +59,7 @@ processes groups are of every Nth process, always the same.
 }.
 
 -define(SLICE, 500).
+-define(SLICE_MS, 200).
 -define(PAUSE_FACTOR, 3).
 -define(MOST_KNOWN, 50_000).
 -define(MOST, 12).
@@ -67,13 +69,33 @@ processes groups are of every Nth process, always the same.
 %% Smaller heaps are not of interest.
 -define(HEAVY_WORDS, 500_000).
 
+-doc "The names of dyno's processes that have no start function of dyno.".
+-spec places() -> [atom()].
+places() ->
+    [dyno_agent, dyno_agent_beside, dyno_agent_leaving, dyno_agent_beside_leaving].
+
+-doc "The processes with these names.".
+-spec holders() -> [pid()].
+holders() -> [Pid || Name <- places(), Pid <- [whereis(Name)], is_pid(Pid)].
+
+-doc "Whether a group is of dyno's processes.".
+-spec is_own(binary() | none) -> boolean().
+is_own(<<"dyno_agent_", _/binary>>) -> true;
+is_own(_Group) -> false.
+
+-doc "Whether more processes wait for a scheduler than there are schedulers.".
+-spec is_full() -> boolean().
+is_full() ->
+    erlang:statistics(total_run_queue_lengths) > erlang:system_info(schedulers_online).
+
 -doc "No look yet.".
 -spec new() -> seen().
 new() -> #{}.
 
--doc "Looks at all processes except these.".
+-doc "Looks at all processes except these, and dyno's others.".
 -spec take([pid()], seen()) -> {census(), seen()}.
-take(Own, Seen) ->
+take(Pids, Seen) ->
+    Own = Pids ++ holders(),
     Count = max(1, erlang:system_info(process_count) - length(Own)),
     Every = 1 + Count div ?MOST_KNOWN,
     Acc = #{
@@ -110,67 +132,71 @@ slices(none, _Own, _With, Acc) ->
 slices(Place, Own, With, Acc) ->
     {Slice, Next} = dyno_agent_process_list:next(?SLICE, Place),
     Start = erlang:monotonic_time(microsecond),
-    Looked = lists:foldl(fun(Pid, A) -> one(Pid, With, A) end, Acc, Slice -- Own),
+    Looked = looked(Slice -- Own, With, Acc),
     TookUs = erlang:monotonic_time(microsecond) - Start,
     _ = [pause(1 + min(20_000, ?PAUSE_FACTOR * TookUs) div 1000) || Next =/= none],
     slices(Next, Own, With, Looked).
 
+looked(Pids, {Seen, Every}, Acc) ->
+    Answers = asked(fun(Pid) -> one(Pid, Every) end, Pids),
+    New = [Pid || {Pid, true, _} <- Answers, not is_map_key(Pid, Seen)],
+    Starts = maps:from_list(asked(fun(Pid) -> [{Pid, start(Pid)}] end, New)),
+    lists:foldl(
+        fun({Pid, _, _} = Answer, A) ->
+            Known =
+                case Seen of
+                    #{Pid := Of} -> Of;
+                    #{} -> none
+                end,
+            add(Answer, Known, maps:get(Pid, Starts, ended), A)
+        end,
+        Acc,
+        Answers
+    ).
+
+%% By one helper; by several if each answer takes a turn of a scheduler, or one does not come.
+asked(Ask, Pids) ->
+    Helped = fun() -> {ok, lists:flatmap(Ask, Pids)} end,
+    case not is_full() andalso dyno_agent_suspect:within(Helped, late, ?SLICE_MS) of
+        {ok, Answers} -> Answers;
+        _ -> dyno_agent_suspect:each(Ask, Pids)
+    end.
+
 %% Without sampling only the queue: a third of the time.
-one(Pid, {Seen, Every} = With, Acc) ->
+one(Pid, Every) ->
     IsSampled = Every =:= 1 orelse erlang:phash2(Pid, Every) =:= 0,
     case IsSampled orelse process_info(Pid, message_queue_len) of
-        true -> looked(Pid, With, Acc);
-        {_, Queue} when Queue > 0 -> looked(Pid, {Seen, none}, Acc);
-        _ -> Acc
+        true -> asked_of(Pid, true);
+        {_, Queue} when Queue > 0 -> asked_of(Pid, false);
+        _ -> []
     end.
 
-looked(Pid, With, Acc) ->
+asked_of(Pid, IsSampled) ->
     case process_info(Pid, [message_queue_len, reductions, status, total_heap_size]) of
         undefined ->
-            Acc;
+            [];
         [{_, Queue}, {_, Reductions}, {_, Status}, {_, Words}] ->
-            add(Pid, {Queue, Reductions, Status, Words}, With, Acc)
+            [{Pid, IsSampled, {Queue, Reductions, Status, Words}}]
     end.
 
-add(Pid, {Queue, Reductions, Status, Words}, {Seen, Every}, Acc) ->
-    Known = maps:get(Pid, Seen, none),
-    Group = fun() -> group_of(Known, Pid) end,
-    Since =
+add({Pid, IsSampled, {Queue, Reductions, Status, Words}}, Known, Start, Acc) ->
+    {Group, Since} =
         case Known of
-            {_, Before} -> Reductions - Before;
-            none -> unknown
+            {Of, Before} -> {Of, Reductions - Before};
+            none when IsSampled -> {printed(Start), unknown};
+            none -> {none, unknown}
         end,
     Process = #{
         pid => Pid, queue => Queue, status => Status, heap => Words, reductions => Since
     },
-    Sampled =
-        case Every of
-            none -> Acc;
-            _ -> in_group(Group(), Pid, Known, Process, Reductions, Acc)
-        end,
-    lists:foldl(
-        fun({Key, Is}, A) ->
-            case Is of
-                true -> kept(Key, Process, A);
-                false -> A
-            end
-        end,
-        Sampled,
-        [
-            {queues, Queue > 0},
-            {busiest, is_integer(Since) andalso Since > 0},
-            {heaviest, Words > ?HEAVY_WORDS},
-            {suspended, Status =:= suspended},
-            {native, Status =:= running andalso is_integer(Since) andalso Since < ?FEW},
-            {waiting, Status =:= waiting}
-        ]
-    ).
+    case is_own(Group) of
+        true -> Acc;
+        false when Group =:= none -> kept(Process, Acc);
+        false -> kept(Process, in_group(Group, Known, Process, Reductions, Acc))
+    end.
 
-%% dyno's own processes are left out.
-in_group(<<"dyno_agent_", _/binary>>, _Pid, _Known, _Process, _Reductions, Acc) ->
-    Acc;
-in_group(Name, Pid, Known, Process, Reductions, #{seen := Now, groups := Groups} = Acc) ->
-    #{queue := Queue, reductions := Since} = Process,
+in_group(Name, Known, Process, Reductions, #{seen := Now, groups := Groups} = Acc) ->
+    #{pid := Pid, queue := Queue, reductions := Since} = Process,
     Worked =
         case Since of
             unknown -> 0;
@@ -183,6 +209,14 @@ in_group(Name, Pid, Known, Process, Reductions, #{seen := Now, groups := Groups}
             _ -> {Count + 1, Started, Queued + Queue, Work + Worked, Newest}
         end,
     Acc#{seen := Now#{Pid => {Name, Reductions}}, groups := Groups#{Name => Group}}.
+
+kept(#{queue := Queue, status := Status, heap := Words, reductions := Since} = Process, Acc) ->
+    IsWorking = is_integer(Since) andalso Since > 0,
+    Keys =
+        [queues || Queue > 0] ++ [busiest || IsWorking] ++ [heaviest || Words > ?HEAVY_WORDS] ++
+            [suspended || Status =:= suspended] ++ [waiting || Status =:= waiting] ++
+            [native || Status =:= running, is_integer(Since), Since < ?FEW],
+    lists:foldl(fun(Key, A) -> kept(Key, Process, A) end, Acc, Keys).
 
 kept(waiting, #{pid := Pid}, #{waiting := Waiting} = Acc) ->
     Acc#{waiting := [Pid | Waiting]};
@@ -234,9 +268,6 @@ groups(Groups, Seen, Now) ->
     Sorted = lists:sort(fun(#{count := A}, #{count := B}) -> A >= B end, All),
     lists:sublist(Sorted, ?MOST_GROUPS).
 
-group_of({Name, _}, _Pid) -> Name;
-group_of(none, Pid) -> group(Pid).
-
 -doc "Sleeps, without counting as work.".
 -spec pause(pos_integer()) -> ok.
 pause(Ms) ->
@@ -268,12 +299,14 @@ of_group(Prefix, Seen) ->
 
 -doc "The group of a process: its start function by proc_lib or fun.".
 -spec group(pid()) -> binary().
-group(Pid) ->
+group(Pid) -> printed(start(Pid)).
+
+start(Pid) ->
     case process_info(Pid, [initial_call, {dictionary, '$initial_call'}]) of
-        undefined -> ~"(ended)";
-        [_, {_, {M, F, A}}] when is_atom(M), is_atom(F) -> mfa(M, F, A);
+        undefined -> ended;
+        [_, {_, {M, F, A}}] when is_atom(M), is_atom(F) -> {M, F, arity(A)};
         [{_, {erlang, apply, 2}}, _] -> outermost(Pid);
-        [{_, {M, F, A}}, _] -> mfa(M, F, A)
+        [{_, {M, F, A}}, _] -> {M, F, arity(A)}
     end.
 
 %% Only its stack shows the origin of a fun.
@@ -281,16 +314,18 @@ outermost(Pid) ->
     case process_info(Pid, current_stacktrace) of
         {_, [_ | _] = Stack} ->
             {M, F, A, _} = lists:last(Stack),
-            mfa(M, F, A);
+            {M, F, arity(A)};
         _ ->
-            ~"erlang:apply/2"
+            {erlang, apply, 2}
     end.
 
-mfa(M, F, A) when is_list(A) -> mfa(M, F, length(A));
-mfa(M, F, A) when is_integer(A) -> printed({M, F, A});
-mfa(M, F, _) -> dyno_agent_name:mfa({M, F, 0}).
+arity(A) when is_integer(A) -> A;
+arity(A) when is_list(A) -> length(A);
+arity(_) -> 0.
 
 %% Thousands of processes have one start function, and printing takes as long as asking.
+printed(ended) ->
+    ~"(ended)";
 printed(MFA) ->
     case get({?MODULE, MFA}) of
         undefined ->

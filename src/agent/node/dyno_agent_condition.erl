@@ -9,7 +9,7 @@ tables, names, supervisors, global's locks, Mnesia's counters. Unreadable values
 A helper with a time limit reads `/proc`, because dirty I/O schedulers may be stuck.
 """.
 
--export([read/1, between/2, supervised/1, binaries/1, full_links/1, allocator/1]).
+-export([read/1, between/2, supervised/1, binaries/1, full_links/1, allocator/1, loaded/0]).
 -export_type([reading/0]).
 
 -type reading() :: #{atom() => term()}.
@@ -46,20 +46,18 @@ between(Before, Now) ->
 -doc "Reads all values; the threads are of `dyno_agent_threads`.".
 -spec read(dyno_agent_threads:t()) -> reading().
 read(Threads) ->
-    Files = dyno_agent_suspect:within(
-        fun() ->
-            #{
-                os => dyno_agent_os:read(),
-                threads => dyno_agent_threads:read(Threads),
-                machine => (dyno_agent_machine:read())#{
-                    ~"delay_ns" => dyno_agent_threads:delay_ns(Threads)
-                }
-            }
-        end,
-        #{machine => #{}},
-        ?FILES_MS
+    Ask = [
+        fun() -> #{os => dyno_agent_os:read()} end,
+        fun() -> #{threads => dyno_agent_threads:read(Threads)} end,
+        fun() -> #{machine => dyno_agent_machine:read()} end
+    ],
+    Files = lists:foldr(
+        fun maps:merge/2, #{}, [#{machine => #{}} | dyno_agent_suspect:beside(Ask, #{}, ?FILES_MS)]
     ),
+    #{machine := Machine} = Files,
+    Delay = [Ns || #{threads := Read} <- [Files], Ns <- dyno_agent_threads:delay_ns(Read)],
     Files#{
+        machine := maps:merge(Machine, #{~"delay_ns" => Ns || Ns <- Delay}),
         time_ms => erlang:monotonic_time(millisecond),
         newest => element(2, dyno_agent_process:newest()),
         vm => dyno_agent_vm:read(),
@@ -106,7 +104,7 @@ counts(Reports) ->
         ports => [erlang:system_info(port_count), erlang:system_info(port_limit)],
         atoms => [erlang:system_info(atom_count), erlang:system_info(atom_limit)],
         tables => [erlang:system_info(ets_count), erlang:system_info(ets_limit)],
-        modules => length(code:all_loaded()),
+        modules => length(loaded()),
         persistent_terms => Terms,
         persistent_bytes => TermBytes,
         schedulers => erlang:system_info(schedulers_online),
@@ -122,6 +120,10 @@ counts(Reports) ->
         nodes => length(nodes(connected)),
         reports => Reports
     }.
+
+-doc "The loaded modules. Not by the code server, which runs late on a busy node.".
+-spec loaded() -> [module()].
+loaded() -> [Module || {Module, _} <- ets:tab2list(code_server), is_atom(Module)].
 
 allocators() ->
     lists:append([allocator(Name) || Name <- erlang:system_info(alloc_util_allocators)]).
@@ -177,7 +179,12 @@ tables() ->
 names() ->
     case registered() of
         Names when length(Names) =< ?MOST_NAMES ->
-            #{Name => Pid || Name <- Names, Pid <- [whereis(Name)], is_pid(Pid)};
+            #{
+                Name => Pid
+             || Name <- Names -- dyno_agent_census:places(),
+                Pid <- [whereis(Name)],
+                is_pid(Pid)
+            };
         _ ->
             #{}
     end.
@@ -193,12 +200,19 @@ replaced(#{names := Before}, #{names := Now}) ->
 -doc "The children of each small supervisor.".
 -spec supervised(dyno_agent_census:seen()) -> #{pid() => [pid() | port()]}.
 supervised(Seen) ->
-    maps:from_list([
-        {Pid, Links}
-     || Pid <- lists:sublist(dyno_agent_census:of_group(~"supervisor:", Seen), ?MOST_SUPERVISORS),
-        [{_, Words}, {_, Links}] <- [process_info(Pid, [total_heap_size, links])],
-        Words < ?SUPERVISOR_WORDS
-    ]).
+    Pids = lists:sublist(dyno_agent_census:of_group(~"supervisor:", Seen), ?MOST_SUPERVISORS),
+    maps:from_list(
+        dyno_agent_suspect:each(
+            fun(Pid) ->
+                [
+                    {Pid, Links}
+                 || [{_, Words}, {_, Links}] <- [process_info(Pid, [total_heap_size, links])],
+                    Words < ?SUPERVISOR_WORDS
+                ]
+            end,
+            Pids
+        )
+    ).
 
 children(none, _Now) ->
     [];

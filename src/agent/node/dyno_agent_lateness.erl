@@ -7,7 +7,7 @@
 %% scheduler shows a long native call, on all at once a stop of the whole VM. Costs each scheduler
 %% 0.05 %.
 
--export([start_link/0, read/1, beat/2]).
+-export([start_link/0, read/1, loop/2]).
 -export_type([late/0]).
 
 -type late() :: #{
@@ -30,7 +30,9 @@ start_link() ->
     Self = self(),
     [
         %% An undocumented option: without it all probes would be on one scheduler.
-        apply(erlang, spawn_opt, [?MODULE, beat, [Self, Number], [link, {scheduler, Number}]])
+        apply(erlang, spawn_opt, [
+            ?MODULE, loop, [Self, []], [link, {priority, high}, {scheduler, Number}]
+        ])
      || Number <- lists:seq(1, min(?MOST, erlang:system_info(schedulers_online)))
     ].
 
@@ -74,11 +76,8 @@ common(A, B) ->
      || {S1, E1} <- A, {S2, E2} <- B, min(E1, E2) > max(S1, S2)
     ].
 
--spec beat(pid(), pos_integer()) -> no_return().
-beat(Parent, _Number) ->
-    process_flag(priority, high),
-    loop(Parent, []).
-
+-doc false.
+-spec loop(pid(), [{Start :: integer(), End :: integer()}]) -> no_return().
 loop(Parent, Stalls) ->
     Before = erlang:monotonic_time(millisecond),
     receive

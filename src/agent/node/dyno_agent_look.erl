@@ -17,7 +17,7 @@ two looks the suspects' stacks are read 12 times, 1 us each.
 -behaviour(dyno_agent_instrument).
 -behaviour(gen_server).
 
--export([about/0, config/1, start_link/1, restart/1, read/1, events/1]).
+-export([about/0, config/1, start_link/1, restart/1, peek/1, read/1, events/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 -export_type([result/0, look/0]).
 
@@ -42,8 +42,11 @@ two looks the suspects' stacks are read 12 times, 1 us each.
     %% Reports of the runtime since the last look.
     long := #{term() => {pos_integer(), non_neg_integer()}},
     worked := non_neg_integer(),
-    %% The duration of the last look.
+    %% The work and the duration of the last look.
     took_us := non_neg_integer(),
+    took_ms := non_neg_integer(),
+    %% Whether tracing the use of tables took too long.
+    late := boolean(),
     timer := reference()
 }.
 
@@ -51,6 +54,8 @@ two looks the suspects' stacks are read 12 times, 1 us each.
 -define(STACKS, 12).
 -define(SHARE, 20).
 -define(LARGE, 50_000).
+%% Of looks, for rates and their changes.
+-define(ENOUGH, 3).
 -define(BURST, 8).
 -define(BURST_MS, 3).
 -define(MOST_SUSPECTS, 24).
@@ -58,6 +63,8 @@ two looks the suspects' stacks are read 12 times, 1 us each.
 -define(LONG_MS, 100).
 -define(LONG_QUEUE, 5000).
 -define(BUSY, 200_000).
+%% Of the code server, for each interval; a node in production loads no code.
+-define(LOADING, 500).
 -define(MOST_TRACED, 4).
 
 -spec about() -> dyno_agent_instrument:about().
@@ -73,7 +80,14 @@ start_link(Config) -> dyno_agent_process:start_link(?MODULE, Config).
 -spec restart(pid()) -> ok.
 restart(Pid) -> gen_server:call(Pid, restart, infinity).
 
--doc "Looks once more, if the last look is old, and returns all looks.".
+-doc "All looks until now.".
+-spec peek(pid()) -> result().
+peek(Pid) -> gen_server:call(Pid, peek, infinity).
+
+-doc """
+Looks once more, if the last look is old, and returns all looks. On a saturated node, where looks
+take long, three are enough.
+""".
 -spec read(pid()) -> result().
 read(Pid) -> gen_server:call(Pid, read, infinity).
 
@@ -104,6 +118,8 @@ init(#{interval_ms := IntervalMs}) ->
         long => #{},
         worked => 0,
         took_us => 0,
+        took_ms => 0,
+        late => false,
         timer => make_ref()
     }}.
 
@@ -129,7 +145,8 @@ reports() ->
             ok
     end.
 
--spec handle_call(restart | read, gen_server:from(), state()) -> {reply, ok | result(), state()}.
+-spec handle_call(restart | peek | read, gen_server:from(), state()) ->
+    {reply, ok | result(), state()}.
 handle_call(restart, _From, #{probes := Probes} = State) ->
     _ = dyno_agent_lateness:read(Probes),
     Fresh = State#{
@@ -143,15 +160,20 @@ handle_call(restart, _From, #{probes := Probes} = State) ->
     %% The caller does not wait for the first look.
     self() ! look,
     {reply, ok, Fresh};
+handle_call(peek, _From, State) ->
+    {reply, result(State), State};
 handle_call(read, _From, #{looks := Looks, interval_ms := IntervalMs, start := Start} = State) ->
     Age = erlang:monotonic_time(millisecond) - Start - last_ms(Looks),
-    #{looks := All, worked := WorkedUs} =
-        Last =
-        case Age > IntervalMs div 2 of
+    IsSlow = length(Looks) >= ?ENOUGH andalso map_get(took_ms, State) > IntervalMs div 4,
+    Last =
+        case Age > IntervalMs div 2 andalso not IsSlow of
             true -> look(State);
             false -> State
         end,
-    {reply, #{looks => lists:reverse(All), worked_us => WorkedUs}, Last}.
+    {reply, result(Last), Last}.
+
+result(#{looks := Looks, worked := WorkedUs}) ->
+    #{looks => lists:reverse(Looks), worked_us => WorkedUs}.
 
 last_ms([#{time_ms := Ms} | _]) -> Ms;
 last_ms([]) -> -1_000_000.
@@ -176,9 +198,10 @@ handle_info({monitor, Who, Kind, Info}, #{long := Long} = State) when
 handle_info(_Other, State) ->
     {noreply, State}.
 
-%% Looking takes at most a twentieth of the time.
-scheduled(N, #{interval_ms := IntervalMs, took_us := TookUs} = State) ->
-    Ms = max(IntervalMs, ?SHARE * TookUs div 1000) div (?STACKS + 1),
+%% In a large node looking takes at most a twentieth of the time.
+scheduled(N, #{interval_ms := IntervalMs, took_us := TookUs, took_ms := TookMs} = State) ->
+    RestMs = max(IntervalMs - TookMs, IntervalMs div 4),
+    Ms = max(RestMs, ?SHARE * TookUs div 1000) div (?STACKS + 1),
     State#{timer := erlang:start_timer(max(1, Ms), self(), {stacks, N})}.
 
 where(Info) ->
@@ -232,18 +255,13 @@ look(#{start := Start, looks := Looks, before := Before, seen := Seen} = State) 
     Now = Read#{
         children => dyno_agent_condition:supervised(SeenNow), reports => get(session) =/= undefined
     },
-    Chosen = suspects(Census, [Pid || {Pid, _, _} := _ <- maps:get(long, State), is_pid(Pid)]),
-    Told = burst(?BURST, State#{suspects := Chosen}),
-    #{stacks := Stacks} = Told,
+    Chosen = chosen(Census, [Pid || {Pid, _, _} := _ <- maps:get(long, State), is_pid(Pid)]),
+    #{stacks := Stacks} = burst(?BURST, State#{suspects := Chosen}),
     Waiting = maps:get(waiting, Census),
-    Inspected = dyno_agent_suspect:inspections([
-        Pid
-     || #{pid := Pid, queue := Queue, status := Status} <- maps:get(queues, Census),
-        Queue > ?LONG_QUEUE,
-        Status =/= waiting
-    ]),
-    Scans = dyno_agent_suspect:scans(working(Chosen, Census)),
-    Look = (dyno_agent_condition:between(Before, Now))#{
+    Standing = dyno_agent_suspect:functions(Waiting),
+    Used = used(Chosen, Census, State),
+    Between = dyno_agent_condition:between(Before, Now),
+    Look = Between#{
         time_ms => BeganUs div 1000 - Start,
         long => long(maps:get(long, State)),
         full_links => dyno_agent_condition:full_links(maps:get(suspended_count, Census)),
@@ -253,18 +271,15 @@ look(#{start := Start, looks := Looks, before := Before, seen := Seen} = State) 
             waiting => length(Waiting)
         },
         groups => [in_json(Group) || Group <- maps:get(groups, Census)],
-        places => dyno_agent_suspect:places(Waiting),
-        calls => dyno_agent_suspect:calls(lists:uniq(Chosen ++ Waiting)),
+        places => dyno_agent_suspect:places(Standing),
+        calls => dyno_agent_suspect:calls(
+            dyno_agent_suspect:functions(Chosen -- Waiting) ++ Standing
+        ),
         own_bytes => element(2, process_info(self(), memory)),
         services => dyno_agent_services:read(),
         breakpoints => breakpoints(Before),
-        suspects => [
-            maps:merge(
-                suspect(Pid, Census, Stacks, SeenNow),
-                maps:merge(found(inspects, Pid, Inspected), found(scans, Pid, Scans))
-            )
-         || Pid <- Chosen
-        ]
+        reloads => reloads(Between),
+        suspects => suspects(Chosen, Census, Stacks, SeenNow, Used)
     },
     AllUs = erlang:monotonic_time(microsecond) - BeganUs,
     TookUs = max(0, AllUs - (dyno_agent_census:paused_us() - PausedUs)),
@@ -276,6 +291,8 @@ look(#{start := Start, looks := Looks, before := Before, seen := Seen} = State) 
         stacks := #{},
         long := #{},
         worked := Worked + TookUs,
+        took_ms := AllUs div 1000,
+        late := Used =:= late,
         took_us :=
             case Census of
                 #{count := Count} when Count > ?LARGE -> TookUs;
@@ -287,24 +304,36 @@ look(#{start := Start, looks := Looks, before := Before, seen := Seen} = State) 
 breakpoints(none) -> dyno_agent_services:breakpoints();
 breakpoints(_Before) -> #{}.
 
-found(Key, Pid, Found) ->
-    case Found of
-        #{Pid := Of} -> #{Key => Of};
-        #{} -> #{}
-    end.
+reloads(#{code_server := Reductions}) when Reductions > ?LOADING -> dyno_agent_suspect:reloads();
+reloads(_Between) -> [].
 
-%% Some of the busiest, if they are busy.
-working(Chosen, #{busiest := Busiest}) ->
-    lists:sublist(
-        [
-            Pid
-         || #{pid := Pid, reductions := Reductions} <- Busiest,
-            is_integer(Reductions),
-            Reductions > ?BUSY,
-            lists:member(Pid, Chosen)
-        ],
-        ?MOST_TRACED
-    ).
+%% Of processes with long queues how they look at themselves, of the busiest which tables they use.
+used(_Chosen, _Census, #{late := true}) ->
+    late;
+used(Chosen, #{queues := Queues, busiest := Busiest}, _State) ->
+    Long = [
+        Pid
+     || #{pid := Pid, queue := Queue, status := Status} <- Queues,
+        Queue > ?LONG_QUEUE,
+        Status =/= waiting
+    ],
+    Inspected = dyno_agent_suspect:inspections(Long),
+    Least =
+        case dyno_agent_census:is_full() of
+            true -> 0;
+            false -> ?BUSY
+        end,
+    Working = [
+        Pid
+     || #{pid := Pid, reductions := Reductions} <- Busiest,
+        is_integer(Reductions),
+        Reductions > Least,
+        lists:member(Pid, Chosen)
+    ],
+    case dyno_agent_suspect:tables(lists:sublist(Working, ?MOST_TRACED)) of
+        late -> late;
+        Tables -> maps:merge_with(fun(_, A, B) -> maps:merge(A, B) end, Inspected, Tables)
+    end.
 
 burst(0, State) ->
     State;
@@ -316,7 +345,7 @@ in_json(#{newest := none} = Group) -> Group#{newest := ~""};
 in_json(#{newest := Pid} = Group) -> Group#{newest := dyno_agent_census:pid(Pid)}.
 
 %% The longest queues, the busiest, the largest, the suspended, and the newest of growing groups.
-suspects(#{queues := Queues, busiest := Busiest, groups := Groups} = Census, Long) ->
+chosen(#{queues := Queues, busiest := Busiest, groups := Groups} = Census, Long) ->
     #{suspended := Suspended, native := Native, heaviest := Heaviest} = Census,
     Of = fun(Processes, Most) -> [Pid || #{pid := Pid} <- lists:sublist(Processes, Most)] end,
     Growing = lists:sort(
@@ -329,27 +358,36 @@ suspects(#{queues := Queues, busiest := Busiest, groups := Groups} = Census, Lon
             Of(Busiest, 6) ++ Newest ++ Of(Heaviest, 4),
     lists:sublist(lists:uniq(All), ?MOST_SUSPECTS).
 
-suspect(Pid, #{queues := Queues, busiest := Busiest} = Census, Stacks, Seen) ->
-    #{suspended := Suspended, native := Native, heaviest := Heaviest} = Census,
-    Seldom = [P || #{pid := Of} = P <- Native, Of =:= Pid],
-    Cheap = [
-        P
-     || #{pid := Of} = P <- Queues ++ Busiest ++ Suspended ++ Native ++ Heaviest, Of =:= Pid
-    ],
-    Found = maps:to_list(maps:get(Pid, Stacks, #{})),
-    Known =
-        case Cheap of
-            [#{reductions := Reductions} | _] -> #{reductions => Reductions};
-            [] -> #{}
-        end,
-    maps:merge(named_by(Seen, Pid, dyno_agent_suspect:detail(Pid)), Known#{
-        native => Seldom =/= [],
-        looks => lists:sum([N || {_, N} <- Found]),
-        stacks => [
-            #{stack => dyno_agent_suspect:frames(Stack), count => N}
-         || {Stack, N} <- lists:sublist(lists:reverse(lists:keysort(2, Found)), 5)
-        ]
-    }).
+suspects(Chosen, Census, Stacks, Seen, Used) ->
+    #{queues := Queues, busiest := Busiest, suspended := Suspended} = Census,
+    #{native := Native, heaviest := Heaviest} = Census,
+    Known = #{
+        Pid => P
+     || #{pid := Pid} = P <- lists:reverse(Queues ++ Busiest ++ Suspended ++ Native ++ Heaviest)
+    },
+    Seldom = [Pid || #{pid := Pid} <- Native],
+    [
+        maps:merge(Named, #{
+            native => lists:member(Pid, Seldom),
+            looks => lists:sum([N || {_, N} <- Found]),
+            stacks => [
+                #{stack => dyno_agent_suspect:frames(Stack), count => N}
+             || {Stack, N} <- lists:sublist(lists:reverse(lists:keysort(2, Found)), 5)
+            ]
+        })
+     || {Pid, Detail} <- dyno_agent_suspect:details(Chosen),
+        #{group := Group} = Named <- [
+            maps:merge(
+                maps:with([reductions], maps:get(Pid, Known, #{})),
+                maps:merge(named_by(Seen, Pid, Detail), of_used(Pid, Used))
+            )
+        ],
+        not dyno_agent_census:is_own(Group),
+        Found <- [maps:to_list(maps:get(Pid, Stacks, #{}))]
+    ].
+
+of_used(_Pid, late) -> #{};
+of_used(Pid, Used) -> maps:get(Pid, Used, #{}).
 
 %% A process that does not answer is named by its start function.
 named_by(Seen, Pid, #{answered := false} = Detail) ->

@@ -11,6 +11,7 @@
 
 -type reading() :: #{Name :: binary() => number()}.
 
+-define(FILES_MS, 3000).
 -define(FILES, [
     {pressure_cpu, "/proc/pressure/cpu"},
     {pressure_memory, "/proc/pressure/memory"},
@@ -22,15 +23,21 @@
     {snmp, "/proc/net/snmp"},
     {meminfo, "/proc/meminfo"},
     {io, "/proc/self/io"},
+    {cmdline, "/proc/self/cmdline"},
     {cpu_max, "/sys/fs/cgroup/cpu.max"},
     {cpu_stat, "/sys/fs/cgroup/cpu.stat"}
 ]).
 
 -spec read() -> reading().
 read() ->
-    Texts = #{Key => Text || {Key, Path} <- ?FILES, {ok, Text} <- [file:read_file(Path, [raw])]},
+    Ask = [
+        fun() -> [{Key, Text} || {ok, Text} <- [file:read_file(Path, [raw])]] end
+     || {Key, Path} <- ?FILES
+    ],
+    Texts = maps:from_list(lists:append(dyno_agent_suspect:beside(Ask, [], ?FILES_MS))),
     Descriptors =
-        case file:list_dir("/proc/self/fd") of
+        %% Not by the file server, which runs late on a busy node.
+        case prim_file:list_dir("/proc/self/fd") of
             %% Without the descriptor that reads the folder.
             {ok, Names} -> #{~"fds" => max(0, length(Names) - 1)};
             {error, _} -> #{}
@@ -86,6 +93,16 @@ of_file(snmp, Text) ->
     pairs(Lines, [~"RetransSegs", ~"OutSegs", ~"RcvbufErrors"]);
 of_file(io, Text) ->
     words(Text, [~"rchar:", ~"wchar:"], 1);
+%% How long schedulers wait actively, if the flag +sbwt is given; medium is the default.
+of_file(cmdline, Text) ->
+    Levels = lists:zip(
+        [~"none", ~"very_short", ~"short", ~"medium", ~"long", ~"very_long"], lists:seq(0, 5)
+    ),
+    Words = binary:split(Text, ~"\0", [global]),
+    case lists:dropwhile(fun(Word) -> Word =/= ~"-sbwt" end, Words) of
+        [_, Word | _] -> [{~"busy_wait", Level} || {Of, Level} <- Levels, Of =:= Word];
+        _ -> []
+    end;
 of_file(cpu_max, Text) ->
     case fields(Text) of
         [Quota, Period | _] ->

@@ -114,7 +114,7 @@ counters() ->
         },
         cpu => #{
             Thread => Ns
-         || {ok, Tasks} <- [file:list_dir("/proc/self/task")],
+         || {ok, Tasks} <- [prim_file:list_dir("/proc/self/task")],
             Task <- Tasks,
             {Thread, Ns} <- cpu(Task)
         }

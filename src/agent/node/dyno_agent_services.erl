@@ -140,7 +140,7 @@ breakpoints() ->
         fun() ->
             Found = [
                 {M, F, A}
-             || {M, _} <- code:all_loaded(),
+             || M <- dyno_agent_condition:loaded(),
                 {F, A} <- functions(M),
                 {all, [_ | _]} <- [erlang:trace_info({M, F, A}, all)]
             ],

@@ -6,31 +6,56 @@
 Expensive questions about few processes: current function, whom a process waits for and who waits
 for it, full ports, binaries.
 
-A helper process with a time limit asks: a process in a long native call cannot answer. No mailbox
-is copied.
+Helper processes with a time limit ask: a process in a long native call cannot answer. On a
+saturated node each answer takes a turn of a scheduler, so several helpers ask at the same time. No
+mailbox is copied.
 """.
 
--export([stacks/1, functions/1, frames/1, places/1, detail/1, calls/1]).
--export([inspections/1, scans/1, holders/1, kept/1]).
--export([within/2, within/3]).
+-export([stacks/1, functions/1, frames/1, places/1, details/1, calls/1]).
+-export([inspections/1, tables/1, reloads/0, holders/1, kept/1]).
+-export([within/2, within/3, beside/3, each/2]).
 -export_type([stack/0]).
 
 -type stack() :: [binary()].
 
 -define(TIMEOUT_MS, 1000).
+-define(LATE_MS, 300).
+-define(HELPERS, 24).
 -define(DEPTH, 12).
 -define(MOST_PLACES, 30).
 -define(MOST_PORTS, 200).
 -define(MOST_CALLS, 200).
--define(INSPECTED_MS, 400).
+-define(TRACED_MS, 400).
+-define(MOST_TRACED, 2000).
+-define(ENOUGH_CALLS, 12).
 -define(SOME, 100).
 -define(RELATION_BYTES, 500_000).
 -define(ROWS, 10).
--define(MOST_INSPECTIONS, 20).
 -define(MANY_ROWS, 1000).
+%% More than a link or monitor takes.
+-define(RELATION, 200).
+%% Each change of breakpoints waits for all schedulers: all functions at once, but these.
+-define(TABLES, [
+    {{ets, '_', '_'}, true},
+    {{ets, lookup, '_'}, false},
+    {{ets, lookup_element, '_'}, false},
+    {{ets, member, '_'}, false}
+]).
+-define(LOADED, [{{ets, insert, 2}, true}]).
+-define(WRITES, [
+    {ets, F, A}
+ || {F, As} <- [
+        {insert, [2]},
+        {insert_new, [2]},
+        {delete, [2]},
+        {update_counter, [3, 4]},
+        {update_element, [3]}
+    ],
+    A <- As
+]).
 -define(SCANS, [
-    {ets, Function, Arity}
- || {Function, Arities} <- [
+    {ets, F, A}
+ || {F, As} <- [
         {match, [2, 3]},
         {match_object, [2, 3]},
         {match_delete, [2]},
@@ -39,7 +64,7 @@ is copied.
         {select_delete, [2]},
         {tab2list, [1]}
     ],
-    Arity <- Arities
+    A <- As
 ]).
 
 -doc "A function's result, from a helper process; the default if it takes too long.".
@@ -48,18 +73,46 @@ within(Ask, Otherwise) -> within(Ask, Otherwise, ?TIMEOUT_MS).
 
 -doc "The same, with a time limit in milliseconds.".
 -spec within(fun(() -> Value), Value, pos_integer()) -> Value.
-within(Ask, Otherwise, TimeoutMs) ->
+within(Ask, Otherwise, TimeoutMs) -> hd(beside([Ask], Otherwise, TimeoutMs)).
+
+-doc "The functions' results, each from a helper process, within one time limit for all.".
+-spec beside([fun(() -> Value)], Value, pos_integer()) -> [Value].
+beside(Asks, Otherwise, TimeoutMs) ->
     %% With the caller's priority: a saturated node must still be observed.
     {_, Priority} = process_info(self(), priority),
-    {Pid, Ref} = spawn_opt(dyno_agent_process:ending_with(Ask), [monitor, {priority, Priority}]),
+    Options = [monitor, {priority, Priority}],
+    Helpers = [spawn_opt(dyno_agent_process:ending_with(Ask), Options) || Ask <- Asks],
+    EndMs = erlang:monotonic_time(millisecond) + TimeoutMs,
+    [answer(Helper, Otherwise, EndMs) || Helper <- Helpers].
+
+answer({Pid, Ref}, Otherwise, EndMs) ->
     receive
         {'DOWN', Ref, process, Pid, {value, Value}} -> Value;
         {'DOWN', Ref, process, Pid, _} -> Otherwise
-    after TimeoutMs ->
+    after max(0, EndMs - erlang:monotonic_time(millisecond)) ->
         true = demonitor(Ref, [flush]),
         true = exit(Pid, kill),
         Otherwise
     end.
+
+-doc """
+All answers of these processes, unordered, by a few helpers. A process that does not answer in time
+is left out; it delays only its helper's share, which is then asked one by one.
+""".
+-spec each(fun((pid()) -> [Answer]), [pid()]) -> [Answer].
+each(Ask, Pids) ->
+    Shares = maps:values(
+        maps:groups_from_list(
+            fun({N, _}) -> N rem ?HELPERS end, fun({_, Pid}) -> Pid end, lists:enumerate(Pids)
+        )
+    ),
+    Of = fun(Share) -> fun() -> lists:flatmap(Ask, Share) end end,
+    Answers = lists:zip(Shares, beside([Of(Share) || Share <- Shares], late, ?TIMEOUT_MS)),
+    Late = lists:append([Share || {[_, _ | _] = Share, late} <- Answers]),
+    lists:append(
+        [Some || {_, Some} <- Answers, Some =/= late] ++
+            beside([Of([Pid]) || Pid <- Late], [], ?LATE_MS)
+    ).
 
 -doc "Current stacks, innermost function first.".
 -spec stacks([pid()]) -> [{pid(), stack()}].
@@ -68,13 +121,15 @@ stacks(Pids) -> [{Pid, frames(Stack)} || {Pid, Stack} <- functions(Pids)].
 -doc "Current stacks as functions: printing takes longer than asking.".
 -spec functions([pid()]) -> [{pid(), [mfa()]}].
 functions(Pids) ->
-    within(fun() -> asked_functions(Pids) end, []).
-
-asked_functions(Pids) ->
-    [
-        {Pid, [function(Frame) || Frame <- lists:sublist(Stack, ?DEPTH)]}
-     || Pid <- Pids, {_, Stack} <- [process_info(Pid, current_stacktrace)]
-    ].
+    each(
+        fun(Pid) ->
+            [
+                {Pid, [function(Frame) || Frame <- lists:sublist(Stack, ?DEPTH)]}
+             || {_, Stack} <- [process_info(Pid, current_stacktrace)]
+            ]
+        end,
+        Pids
+    ).
 
 function({M, F, A, _}) when is_integer(A) -> {M, F, A};
 function({M, F, A, _}) -> {M, F, length(A)}.
@@ -83,175 +138,263 @@ function({M, F, A, _}) -> {M, F, length(A)}.
 -spec frames([mfa()]) -> stack().
 frames(Stack) -> [dyno_agent_name:mfa(Function) || Function <- Stack].
 
--doc "Stacks of waiting processes, each with the number of processes and an example.".
--spec places([pid()]) -> [#{stack := stack(), count := pos_integer(), pid := binary()}].
-places(Pids) ->
+-doc "These stacks, each with its number of processes and an example.".
+-spec places([{pid(), [mfa()]}]) -> [#{stack := stack(), count := pos_integer(), pid := binary()}].
+places(Standing) ->
     Groups = maps:groups_from_list(
-        fun({_, Stack}) -> Stack end, fun({Pid, _}) -> Pid end, functions(Pids)
+        fun({_, Stack}) -> Stack end, fun({Pid, _}) -> Pid end, Standing
     ),
-    All = [
-        #{stack => Stack, count => length(Of), pid => dyno_agent_census:pid(hd(Of))}
-     || Stack := Of <- Groups
-    ],
-    Most = lists:sort(fun(#{count := A}, #{count := B}) -> A >= B end, All),
+    Most = lists:reverse(
+        lists:sort([{length(Pids), Stack, hd(Pids)} || Stack := Pids <- Groups])
+    ),
     [
-        Place#{stack := frames(Stack)}
-     || #{stack := Stack} = Place <- lists:sublist(Most, ?MOST_PLACES)
+        #{stack => frames(Stack), count => Count, pid => dyno_agent_census:pid(Pid)}
+     || {Count, Stack, Pid} <- lists:sublist(Most, ?MOST_PLACES)
     ].
 
--doc "Calls among these processes: caller and monitored server; also the servers' own calls.".
--spec calls([pid()]) -> [#{from | to := binary(), from_name | to_name := binary()}].
-calls(Pids) ->
-    within(
-        fun() ->
-            Callers = [Pid || Pid <- Pids, is_calling(Pid)],
-            First = edges(lists:sublist(Callers, ?MOST_CALLS)),
-            Waited = lists:uniq([To || {_, To} <- First]) -- Pids,
-            Next = edges([P || P <- Waited, is_pid(P), is_calling(P)]),
-            [
-                #{
-                    from => dyno_agent_census:pid(From),
-                    to => dyno_agent_census:pid(To),
-                    from_name => dyno_agent_census:name(From),
-                    to_name => dyno_agent_census:name(To)
-                }
-             || {From, To} <- First ++ Next
-            ]
-        end,
-        []
-    ).
+-doc "Calls by processes with these stacks: caller and monitored server; also the servers' own.".
+-spec calls([{pid(), [mfa()]}]) -> [#{from | to := binary(), from_name | to_name := binary()}].
+calls(Standing) ->
+    First = edges(lists:sublist(callers(Standing), ?MOST_CALLS)),
+    Waited = lists:uniq([To || {_, To} <- First]) -- [Pid || {Pid, _} <- Standing],
+    Edges = First ++ edges(callers(functions(Waited))),
+    Pids = lists:uniq(lists:append([[From, To] || {From, To} <- Edges])),
+    Names = maps:from_list(each(fun(Pid) -> [{Pid, dyno_agent_census:name(Pid)}] end, Pids)),
+    [
+        #{
+            from => dyno_agent_census:pid(From),
+            to => dyno_agent_census:pid(To),
+            from_name => maps:get(From, Names, dyno_agent_census:pid(From)),
+            to_name => maps:get(To, Names, dyno_agent_census:pid(To))
+        }
+     || {From, To} <- Edges
+    ].
 
-is_calling(Pid) ->
-    case process_info(Pid, current_function) of
-        {current_function, {gen, do_call, 4}} -> true;
-        {current_function, {io, wait_io_mon_reply, 2}} -> true;
-        {current_function, {io, execute_request, _}} -> true;
-        _ -> false
-    end.
+callers(Standing) -> [Pid || {Pid, [Top | _]} <- Standing, is_calling(Top)].
+
+is_calling({gen, do_call, 4}) -> true;
+is_calling({io, wait_io_mon_reply, 2}) -> true;
+is_calling({io, execute_request, _}) -> true;
+is_calling(_) -> false.
 
 %% A process with many monitors is a registry: its monitors do not show a call.
 edges(Pids) ->
-    [
-        {Pid, To}
-     || Pid <- Pids,
-        {monitors, Monitors} <- [process_info(Pid, monitors)],
-        length(Monitors) =< 3,
-        {process, Item} <- [hd([M || {process, _} = M <- lists:reverse(Monitors)] ++ [none])],
-        To <- [whom(Item)],
-        is_pid(To),
-        node(To) =:= node()
-    ].
+    each(
+        fun(Pid) ->
+            [
+                {Pid, To}
+             || {monitors, Monitors} <- [process_info(Pid, monitors)],
+                length(Monitors) =< 3,
+                [{process, Item} | _] <- [[M || {process, _} = M <- lists:reverse(Monitors)]],
+                To <- [whom(Item)],
+                is_pid(To),
+                node(To) =:= node()
+            ]
+        end,
+        Pids
+    ).
 
 whom({Name, Node}) when Node =:= node() -> whereis(Name);
 whom(Pid) -> Pid.
 
--doc "All details of a process.".
--spec detail(pid()) -> map().
+-doc "All details of each process; `answered` is false of one that does not answer.".
+-spec details([pid()]) -> [{pid(), map()}].
+details(Pids) ->
+    Known = maps:from_list(each(fun(Pid) -> [{Pid, detail(Pid)}] end, Pids)),
+    Bare = #{name => ~"", group => ~"", answered => false},
+    [
+        {Pid, (maps:get(Pid, Known, Bare))#{pid => dyno_agent_census:pid(Pid)}}
+     || Pid <- Pids
+    ].
+
 detail(Pid) ->
-    Base = #{pid => dyno_agent_census:pid(Pid), name => ~"", group => ~"", answered => false},
-    within(
-        fun() ->
-            Items = [message_queue_len, status, priority, total_heap_size, links],
-            case process_info(Pid, Items) of
-                undefined ->
-                    Base#{ended => true};
-                [{_, Queue}, {_, Status}, {_, Priority}, {_, Words}, {_, Links}] ->
-                    (maps:merge(Base, relations(Pid, Queue, Words)))#{
-                        answered => true,
-                        name => dyno_agent_census:name(Pid),
-                        group => dyno_agent_census:group(Pid),
-                        queue => Queue,
-                        status => Status,
-                        priority => Priority,
-                        links => length(Links),
-                        heap_bytes => Words * erlang:system_info(wordsize),
-                        ports => ports([Port || Port <- Links, is_port(Port)])
-                    }
-            end
-        end,
-        Base
-    ).
+    case process_info(Pid, [message_queue_len, status, priority, total_heap_size, links]) of
+        undefined ->
+            #{name => ~"", group => ~"", answered => false, ended => true};
+        [{_, Queue}, {_, Status}, {_, Priority}, {_, Words}, {_, Links}] ->
+            (relations(Pid, Queue, Words, length(Links)))#{
+                answered => true,
+                name => dyno_agent_census:name(Pid),
+                group => dyno_agent_census:group(Pid),
+                queue => Queue,
+                status => Status,
+                priority => Priority,
+                links => length(Links),
+                heap_bytes => Words * erlang:system_info(wordsize),
+                ports => ports([Port || Port <- Links, is_port(Port)])
+            }
+    end.
 
 -doc """
 The keys of itself that each process reads by `process_info/2`, and how often a second: some keys
 take time in proportion to the queue. Calls are traced for 0.4 s, for 20 processes at most.
 """.
--spec inspections([pid()]) -> #{pid() => #{item := binary(), per_s := number()}}.
+-spec inspections([pid()]) -> #{pid() => #{inspects := #{item := binary(), per_s := number()}}}.
 inspections([]) ->
     #{};
 inspections(Pids) ->
-    within(fun() -> inspected(Pids) end, #{}).
+    within(fun() -> inspected(Pids) end, #{}, 2 * ?TIMEOUT_MS).
 
 inspected(Pids) ->
-    Inspects = fun
-        (Pid, {erlang, process_info, [Of, Item]}) when Of =:= Pid -> [{Pid, Item}];
-        (_, _) -> []
-    end,
-    {Seen, Ms} = called([{erlang, process_info, 2}], Pids, Inspects),
-    Groups = maps:groups_from_list(fun({P, _}) -> P end, fun({_, I}) -> I end, Seen),
     #{
-        Pid => #{item => text("~0tP", [hd(Items), 6]), per_s => 1000 * length(Items) / Ms}
-     || Pid := Items <- Groups
+        Pid => #{inspects => #{item => text("~0tP", [hd(Items), 6]), per_s => length(Items) / S}}
+     || Pid := {S, Calls} <- called([{{erlang, process_info, 2}, true}], Pids),
+        [_ | _] = Items <- [[Item || {_, {_, _, [Of, Item]}} <- Calls, Of =:= Pid]]
     }.
 
-%% What these processes' calls of these functions give, and the time that it took.
-called(Functions, Pids, Of) ->
+%% The first calls of these functions by each of these processes, with their times in nanoseconds,
+%% and the seconds in which they were made.
+called(Functions, Pids) ->
     Session = trace:session_create(?MODULE, self(), []),
     try
-        _ = [trace:function(Session, F, true, [local]) || F <- Functions],
-        _ = [trace:process(Session, Pid, true, [call]) || Pid <- Pids, is_process_alive(Pid)],
-        Start = erlang:monotonic_time(millisecond),
-        Seen = called(Start + ?INSPECTED_MS, ?MOST_INSPECTIONS, Of, []),
-        {Seen, max(1, erlang:monotonic_time(millisecond) - Start)}
+        _ = [trace:function(Session, F, Is, [local]) || {F, Is} <- Functions],
+        Alive = [Pid || Pid <- Pids, is_process_alive(Pid)],
+        _ = [trace:process(Session, Pid, true, [call, monotonic_timestamp]) || Pid <- Alive],
+        EndsMs = erlang:monotonic_time(millisecond) + ?TRACED_MS,
+        traced(EndsMs, ?MOST_TRACED, #{Pid => [] || Pid <- Alive}, #{})
     after
         trace:session_destroy(Session)
     end.
 
-called(_EndsMs, 0, _Of, Seen) ->
-    Seen;
-called(EndsMs, Left, Of, Seen) ->
+%% Those with enough calls need no more; a fast one must not hide the others.
+traced(EndsMs, Left, More, Done) when Left =:= 0; map_size(More) =:= 0 ->
+    ended(EndsMs, More, Done);
+traced(EndsMs, Left, More, Done) ->
     receive
-        {trace, Pid, call, Call} -> called(EndsMs, Left - 1, Of, Of(Pid, Call) ++ Seen);
-        {trace, _, _, _} -> called(EndsMs, Left, Of, Seen)
+        {trace_ts, Pid, call, Call, Ns} when is_map_key(Pid, More) ->
+            case [{Ns, Call} | map_get(Pid, More)] of
+                Calls when length(Calls) >= ?ENOUGH_CALLS ->
+                    {First, _} = lists:last(Calls),
+                    Took = max(1, Ns - First) / 1.0e9,
+                    Next = Done#{Pid => {Took, lists:reverse(Calls)}},
+                    traced(EndsMs, Left - 1, maps:remove(Pid, More), Next);
+                Calls ->
+                    traced(EndsMs, Left - 1, More#{Pid := Calls}, Done)
+            end;
+        {trace_ts, _, _, _, _} ->
+            traced(EndsMs, Left - 1, More, Done)
     after max(0, EndsMs - erlang:monotonic_time(millisecond)) ->
-        Seen
+        ended(EndsMs, More, Done)
     end.
 
+ended(EndsMs, More, Done) ->
+    Ms = ?TRACED_MS - max(0, EndsMs - erlang:monotonic_time(millisecond)),
+    maps:merge(Done, #{
+        Pid => {max(1, Ms) / 1000, lists:reverse(Calls)}
+     || Pid := [_ | _] = Calls <- More
+    }).
+
 -doc """
-The functions with which each process reads whole ETS tables: table, rows, and how often a second.
-Calls are traced as those of `inspections/1`.
+The use of ETS tables by each process: the functions with which it reads whole tables, and the table
+that it writes again and again. Calls are traced as those of `inspections/1`. `late` if the node is
+too busy for that.
 """.
--spec scans([pid()]) ->
+-spec tables([pid()]) ->
     #{
         pid() => #{
-            function := binary(), table := binary(), rows := pos_integer(), per_s := number()
+            scans => #{
+                function := binary(), table := binary(), rows := pos_integer(), per_s := number()
+            },
+            %% The median time from one write to the next, and whether they exclude each other.
+            writes => #{table := binary(), gap_us := number(), locks := boolean()}
         }
-    }.
-scans([]) ->
+    }
+    | late.
+tables([]) ->
     #{};
-scans(Pids) ->
-    within(fun() -> scanned(Pids) end, #{}).
+tables(Pids) ->
+    within(fun() -> used(Pids) end, late, 3 * ?TIMEOUT_MS).
 
-scanned(Pids) ->
-    {Seen, Ms} = called(?SCANS, Pids, fun(Pid, {ets, Function, [Table | More]}) ->
-        [
-            {Pid, {Rows, Function, 1 + length(More), ets:info(Table, name)}}
-         || is_whole(Function, Table, More),
-            Rows <- [ets:info(Table, size)],
-            is_integer(Rows),
-            Rows > ?MANY_ROWS
-        ]
-    end),
-    Groups = maps:groups_from_list(fun({P, _}) -> P end, fun({_, S}) -> S end, Seen),
+used(Pids) ->
     #{
-        Pid => #{
-            function => dyno_agent_name:mfa({ets, Function, Arity}),
-            table => dyno_agent_name:module(Name),
-            rows => lists:max([Rows || {Rows, _, _, _} <- Of]),
-            per_s => 1000 * length(Of) / Ms
-        }
-     || Pid := [{_, Function, Arity, Name} | _] = Of <- Groups
+        Pid => maps:merge(
+            scans([Scan || {_, Call} <- Calls, Scan <- scanned(Call)], S),
+            writes([{Ns, Write} || {Ns, Call} <- Calls, Write <- written(Call)])
+        )
+     || Pid := {S, Calls} <- called(?TABLES, Pids)
     }.
+
+scanned({ets, Function, [Table | More]}) ->
+    [
+        {Rows, {ets, Function, 1 + length(More)}, ets:info(Table, name)}
+     || lists:member({ets, Function, 1 + length(More)}, ?SCANS),
+        is_whole(Function, Table, More),
+        Rows <- [ets:info(Table, size)],
+        is_integer(Rows),
+        Rows > ?MANY_ROWS
+    ];
+scanned(_Call) ->
+    [].
+
+scans([], _S) ->
+    #{};
+scans([{_, Function, Name} | _] = Of, S) ->
+    #{
+        scans => #{
+            function => dyno_agent_name:mfa(Function),
+            table => dyno_agent_name:module(Name),
+            rows => lists:max([Rows || {Rows, _, _} <- Of]),
+            per_s => length(Of) / S
+        }
+    }.
+
+%% The table and the key.
+written({ets, Function, [Table, What | More]}) ->
+    [
+        {Table,
+            case Function =:= insert orelse Function =:= insert_new of
+                true -> key(What, ets:info(Table, keypos));
+                false -> What
+            end}
+     || lists:member({ets, Function, 2 + length(More)}, ?WRITES)
+    ];
+written(_) ->
+    [].
+
+%% Without the option write_concurrency, and with it for one key, writes exclude each other.
+writes([_, _, _, _ | _] = Of) ->
+    {Times, Places} = lists:unzip(Of),
+    [{Table, Key} | _] = Places,
+    Gaps = lists:sort(lists:zipwith(fun(A, B) -> B - A end, lists:droplast(Times), tl(Times))),
+    case ets:info(Table, name) of
+        Name when Name =/= undefined ->
+            #{
+                writes => #{
+                    table => dyno_agent_name:module(Name),
+                    gap_us => lists:nth((length(Gaps) + 1) div 2, Gaps) / 1000,
+                    locks => [T || {T, _} <- Places, T =/= Table] =:= [] andalso
+                        (ets:info(Table, write_concurrency) =:= false orelse
+                            [K || {_, K} <- Places, K =/= Key] =:= [])
+                }
+            };
+        undefined ->
+            #{}
+    end;
+writes(_Few) ->
+    #{}.
+
+-doc """
+The modules that the code server loads, each with the number of times seen in 0.4 s at most, and in
+a second: each time it writes an entry in its table.
+""".
+-spec reloads() -> [#{module := binary(), times := pos_integer(), per_s := number()}].
+reloads() ->
+    within(
+        fun() ->
+            [
+                #{module => dyno_agent_name:module(M), times => length(Of), per_s => length(Of) / S}
+             || {S, Calls} <- maps:values(called(?LOADED, [whereis(code_server)])),
+                {M, Of} <- maps:to_list(
+                    by_first([T || {_, {_, _, [_, {M, _} = T]}} <- Calls, is_atom(M)])
+                )
+            ]
+        end,
+        [],
+        2 * ?TIMEOUT_MS
+    ).
+
+by_first(Pairs) ->
+    maps:groups_from_list(fun({First, _}) -> First end, fun({_, Second}) -> Second end, Pairs).
 
 %% A bound key, or the bound first part of an ordered key, spares reading the table.
 is_whole(tab2list, _Table, _) ->
@@ -289,28 +432,32 @@ is_unbound(_Key) ->
 
 text(Format, Arguments) -> unicode:characters_to_binary(io_lib:format(Format, Arguments)).
 
-%% With a queue: the callers, since a call monitors its server. Otherwise: the process's monitors,
+%% With a queue: the callers, since a call monitors its server. Otherwise: monitors and dictionary,
 %% if its memory is more than its heap (with a queue, memory includes the messages).
-relations(Pid, Queue, _Words) when Queue > ?SOME ->
+relations(Pid, Queue, _Words, _Links) when Queue > ?SOME ->
     case process_info(Pid, monitored_by) of
         {_, Pids} -> #{monitored_by => length([P || P <- Pids, is_pid(P)])};
         undefined -> #{}
     end;
-relations(Pid, _Queue, Words) ->
-    case process_info(Pid, memory) of
-        {_, Bytes} ->
-            case Bytes - Words * erlang:system_info(wordsize) > ?RELATION_BYTES of
-                true -> monitors(process_info(Pid, monitors));
-                false -> #{}
-            end;
-        undefined ->
-            #{}
+relations(Pid, Queue, Words, Links) ->
+    maybe
+        {_, Bytes} ?= process_info(Pid, memory),
+        More = Bytes - Words * erlang:system_info(wordsize),
+        true ?= More > ?RELATION_BYTES,
+        [{_, Monitors}, {_, By}] ?= process_info(Pid, [monitors, monitored_by]),
+        Related = Links + length(Monitors) + length(By),
+        maps:merge(
+            #{monitors => length(Monitors), monitored => length(lists:uniq(Monitors))},
+            %% The rest is the dictionary's table, of a word for each key and up to as many free
+            %% ones, or messages.
+            case (More - ?RELATION * Related) div erlang:system_info(wordsize) of
+                Keys when Queue =:= 0, Keys > 0 -> #{dictionary => Keys};
+                _ -> #{}
+            end
+        )
+    else
+        _ -> #{}
     end.
-
-monitors({_, Monitors}) ->
-    #{monitors => length(Monitors), monitored => length(lists:uniq(Monitors))};
-monitors(undefined) ->
-    #{}.
 
 -doc """
 Size of the binaries that each group of these processes refers to, as collections count them.
@@ -318,25 +465,25 @@ Size of the binaries that each group of these processes refers to, as collection
 -spec holders([pid()]) ->
     [#{group := binary(), processes := pos_integer(), bytes := non_neg_integer()}].
 holders(Pids) ->
-    within(
-        fun() ->
-            Each = [
-                {dyno_agent_census:group(Pid), Words * erlang:system_info(wordsize)}
-             || Pid <- Pids,
-                {_, Info} <- [process_info(Pid, garbage_collection_info)],
-                Words <- [
-                    proplists:get_value(bin_vheap_size, Info, 0) +
-                        proplists:get_value(bin_old_vheap_size, Info, 0)
+    Groups = by_first(
+        each(
+            fun(Pid) ->
+                [
+                    {dyno_agent_census:group(Pid), Words * erlang:system_info(wordsize)}
+                 || {_, Info} <- [process_info(Pid, garbage_collection_info)],
+                    Words <- [
+                        proplists:get_value(bin_vheap_size, Info, 0) +
+                            proplists:get_value(bin_old_vheap_size, Info, 0)
+                    ]
                 ]
-            ],
-            Groups = maps:groups_from_list(fun({G, _}) -> G end, fun({_, B}) -> B end, Each),
-            [
-                #{group => Group, processes => length(Of), bytes => lists:sum(Of)}
-             || Group := Of <- Groups
-            ]
-        end,
-        []
-    ).
+            end,
+            Pids
+        )
+    ),
+    [
+        #{group => Group, processes => length(Of), bytes => lists:sum(Of)}
+     || Group := Of <- Groups
+    ].
 
 -doc """
 In ten rows of each readable table: the size of the binaries, and of those that they are parts of.

@@ -17,22 +17,33 @@
 
 -type t() :: #{Scheduler :: pos_integer() => file:filename()}.
 
--type clock() :: {OnProcessorNs :: non_neg_integer(), ReadyNs :: non_neg_integer()}.
+-type clock() :: {
+    OnProcessorNs :: non_neg_integer(),
+    ReadyNs :: non_neg_integer(),
+    Slices :: non_neg_integer()
+}.
 
 -opaque reading() :: #{
     worked := #{pos_integer() => Native :: non_neg_integer()},
     clocks := #{pos_integer() => clock()}
 }.
 
--doc "Sums of all schedulers of a kind; no `cpu_ns` and `ready_ns` without a clock.".
+-doc """
+Sums of all schedulers of a kind; only `worked_ns` without a clock. `slices`: how often the threads
+got a processor.
+""".
 -type times() :: #{
-    worked_ns := non_neg_integer(), cpu_ns => non_neg_integer(), ready_ns => non_neg_integer()
+    worked_ns := non_neg_integer(),
+    cpu_ns => non_neg_integer(),
+    ready_ns => non_neg_integer(),
+    slices => non_neg_integer()
 }.
 
 -define(TASKS, "/proc/self/task").
 %% Most calls in dirty I/O schedulers are short.
 -define(TRIES, 20).
 -define(AGAIN_MS, 5).
+-define(CLOCKS_MS, 3000).
 
 -doc "Finds the threads; none except on Linux.".
 -spec find() -> t().
@@ -91,8 +102,15 @@ is_readable(Tries) ->
 read(Threads) ->
     Clocks =
         case is_readable(?TRIES) of
-            true -> #{N => Clock || N := File <- Threads, {ok, Clock} <- [clock(File)]};
-            false -> #{}
+            %% Beside each other: on a saturated node each answer takes a turn of a scheduler.
+            true ->
+                Ask = [
+                    fun() -> [{N, Clock} || {ok, Clock} <- [clock(File)]] end
+                 || N := File <- Threads
+                ],
+                maps:from_list(lists:append(dyno_agent_suspect:beside(Ask, [], ?CLOCKS_MS)));
+            false ->
+                #{}
         end,
     Worked =
         case erlang:statistics(scheduler_wall_time_all) of
@@ -104,15 +122,16 @@ read(Threads) ->
 clock(File) ->
     maybe
         {ok, Text} ?= file:read_file(File, [raw]),
-        [Ran, Ready | _] ?= string:lexemes(string:trim(Text), " "),
-        {ok, {binary_to_integer(Ran), binary_to_integer(Ready)}}
+        [Ran, Ready, Slices] ?= string:lexemes(string:trim(Text), " "),
+        {ok, {binary_to_integer(Ran), binary_to_integer(Ready), binary_to_integer(Slices)}}
     end.
 
--doc "Total time that normal schedulers' threads were ready for a processor and had none.".
--spec delay_ns(t()) -> number().
-delay_ns(Threads) ->
+-doc "Total time that threads of normal schedulers were ready and had no processor, if known.".
+-spec delay_ns(reading()) -> [non_neg_integer()].
+delay_ns(#{clocks := Clocks}) ->
     Normal = normal(),
-    lists:sum([Ready || N := File <- Threads, N =< Normal, {ok, {_, Ready}} <- [clock(File)]]).
+    Ready = [Ns || N := {_, Ns, _} <- Clocks, N =< Normal],
+    [lists:sum(Ready) || length(Ready) =:= Normal].
 
 -spec between(reading(), reading()) -> #{kind() => times()}.
 between(#{worked := Worked0, clocks := Clocks0}, #{worked := Worked1, clocks := Clocks1}) ->
@@ -122,7 +141,7 @@ between(#{worked := Worked0, clocks := Clocks0}, #{worked := Worked1, clocks := 
      || N := Active <- Worked1
     ],
     #{
-        Kind => lists:foldl(fun add/2, #{worked_ns => 0, cpu_ns => 0, ready_ns => 0}, [
+        Kind => lists:foldl(fun add/2, #{worked_ns => 0, cpu_ns => 0, ready_ns => 0, slices => 0}, [
             {Worked, Clock}
          || {Of, Worked, Clock} <- Each, Of =:= Kind
         ])
@@ -141,16 +160,21 @@ kind(N) ->
 
 clocks(N, Before, Now) ->
     case {Before, Now} of
-        {#{N := {Ran0, Ready0}}, #{N := {Ran, Ready}}} -> {Ran - Ran0, Ready - Ready0};
+        {#{N := {Ran0, Ready0, Slices0}}, #{N := {Ran, Ready, Slices}}} ->
+            {Ran - Ran0, Ready - Ready0, Slices - Slices0};
         _ -> unknown
     end.
 
 %% A thread that looks for work uses its processor: processor time beyond the working time is no
 %% work.
-add({Worked, {Ran, Ready}}, #{worked_ns := W, cpu_ns := C, ready_ns := R} = Times) ->
+add({Worked, {Ran, Ready, Slices}}, #{cpu_ns := C, ready_ns := R, slices := S} = Times) ->
+    #{worked_ns := W} = Times,
     Used = min(Ran, Worked),
     Times#{
-        worked_ns := W + Worked, cpu_ns := C + Used, ready_ns := R + min(Ready, Worked - Used)
+        worked_ns := W + Worked,
+        cpu_ns := C + Used,
+        ready_ns := R + min(Ready, Worked - Used),
+        slices := S + Slices
     };
 add({Worked, _Clock}, #{worked_ns := W}) ->
     #{worked_ns => W + Worked}.

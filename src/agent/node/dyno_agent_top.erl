@@ -229,7 +229,8 @@ content(#{view := View} = Ask, #{other := Other} = State) ->
 
 processes(#{sort := Sort, filter := Filter} = Ask, #{seen := Seen, kept := Kept} = State) ->
     {Pids, Fresh, Later, Count} = part(State),
-    Read = read(lists:uniq(Kept ++ Pids) -- [self()], measured(Ask, State), Seen),
+    Own = [self() | dyno_agent_census:holders()],
+    Read = read(lists:uniq(Kept ++ Pids) -- Own, measured(Ask, State), Seen),
     Like = like(Filter, Read),
     Share = min(1.0, length(Pids) / max(1, Count)),
     {Content, Children} = shown(Ask, Like, Share, State),
@@ -341,16 +342,13 @@ read(Pids, Measured, Seen) ->
         Row
      || Pid <- Pids,
         #{group := Group} = Row <- one(Pid, Measured, maps:get(Pid, Seen, new)),
-        not is_own(Group)
+        not dyno_agent_census:is_own(Group)
     ].
 
 %% Memory is the dear question. Unless it is sorted by, each reading asks another sixteenth of the
 %% processes; shown rows are asked in any case.
 measured(#{sort := memory}, _State) -> fun(_Pid) -> true end;
 measured(_Ask, #{turn := Turn}) -> fun(Pid) -> erlang:phash2(Pid, ?TURNS) =:= Turn end.
-
-is_own(<<"dyno_agent_", _/binary>>) -> true;
-is_own(_) -> false.
 
 one(Pid, Measured, Before) ->
     case process_info(Pid, [message_queue_len, reductions, status]) of
@@ -407,10 +405,9 @@ top(Key, Most, Rows) ->
 located(Rows) ->
     Pids = [Pid || #{pid := Pid} <- Rows],
     Stacks = maps:from_list(dyno_agent_suspect:functions(Pids)),
-    Callers = [P || P := [{gen, do_call, 4} | _] <- Stacks],
     Calls = maps:from_list([
         {From, Name}
-     || #{from := From, to_name := Name} <- dyno_agent_suspect:calls(Callers)
+     || #{from := From, to_name := Name} <- dyno_agent_suspect:calls(maps:to_list(Stacks))
     ]),
     [
         maps:remove(total, Row#{

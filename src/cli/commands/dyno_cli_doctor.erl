@@ -130,6 +130,10 @@ tell(Changes) ->
 
 told({found, Node, #{severity := Severity, text := Text, advice := Advice}}) ->
     [atom_to_binary(Node), " ", atom_to_binary(Severity), ": ", Text, ". ", Advice];
+told({lost, Node, Why}) ->
+    [atom_to_binary(Node), " lost: ", Why];
+told({back, Node}) ->
+    [atom_to_binary(Node), " is back"];
 told({gone, Node, #{text := Text}, AfterMs}) ->
     After = dyno_unit:format(AfterMs * 1_000_000, ~"ns", 2),
     [atom_to_binary(Node), " gone after ", After, ": ", Text].

@@ -35,8 +35,11 @@ all() ->
             "A queue that takes longer than callers wait (5 s) does work that nobody wants "
             "any more."
         >>},
+        {queue_per_s, 10, ~"count/s",
+            ~"At this rate it is long soon, and each message waits for all before it."},
         {queue_stuck, 1, ~"count", ~"Messages wait, and the process does nothing."},
         {waiting_callers, 5, ~"count", ~"Callers hang, and with them whoever calls these."},
+        {stuck_callers, 2, ~"count", ~"Callers hang, and with them whoever calls these."},
         {cycle, 1, ~"count", ~"No process of a cycle can go on: it lasts until a call times out."},
         {suspended, 1, ~"count", ~"A suspended process handles no message."},
         {lock_waiters, 1, ~"count",
@@ -72,9 +75,12 @@ all() ->
         {busy_wait, 3, ~"1", ~"A container pays for it, and its neighbours lack it."},
         {processors, 1, ~"1", ~"More schedulers than processors take these from one another."},
         {throttled, 0.01, ~"ratio", ~"The whole node stands still meanwhile."},
+        {steal, 0.05, ~"ratio", ~"Work takes longer, whatever the node does."},
         {processor_taken, 0.2, ~"ratio", ~"Work takes longer, whatever the node does."},
         {stands_still, 0.1, ~"ratio", ~"Timers, answers and heartbeats are late by that."},
-        {late_ms, 50, ~"ms", ~"Other processes of that scheduler wait meanwhile."},
+        %% Of a busy scheduler: Erlang code makes 2 million and more.
+        {native_reductions, 300_000, ~"count/s",
+            ~"Other processes of that scheduler wait meanwhile."},
         {long_schedule, 100, ~"ms", ~"Other processes of that scheduler wait meanwhile."},
         {long_gc, 100, ~"ms", ~"The process handles no message meanwhile."},
         {copies_per_s, 5000, ~"count/s", ~"Each change has all processes scanned."},
@@ -90,11 +96,24 @@ all() ->
         {spawns_per_s, 5000, ~"count/s", ~"Starting and ending takes more than the work."},
         {intervals, 500, ~"count",
             ~"Each interval starts a process each time, which costs more than most tasks."},
-        {one_process, 0.2, ~"ratio", ~"One process can use one scheduler at most."},
+        {one_process, 0.85, ~"ratio",
+            ~"One process can use one scheduler at most, and others wait for it."},
         {busy_reductions, 1_000_000, ~"count/s", ~"So many take a tenth of a scheduler or more."},
         {heap_per_s, 500_000, ~"B/s", ~"Memory that only grows ends the node."},
         {many_timers, 500_000, ~"count", ~"Each takes memory, and a message in the end."},
         {timers_per_s, 1000, ~"count/s", ~"Each takes memory, and a message in the end."},
+        {dictionary, 50_000, ~"count",
+            ~"Each full collection reads all of it; no other process can read or bound it."},
+        {writers, 2, ~"count", <<
+            "Writes exclude each other: more schedulers or processes make no more of them, and "
+            "each takes longer."
+        >>},
+        {yields, 5000, ~"count/s", <<
+            "Writes exclude each other: more schedulers or processes make no more of them, and "
+            "each takes longer."
+        >>},
+        {reloads, 2, ~"count",
+            ~"Each time all processes are asked whether they run the module's old code."},
         {scanned_per_s, 1_000_000, ~"count/s",
             ~"A scan takes longer with each row, a lookup does not."},
         {pressure, 0.1, ~"ratio", ~"Work stands still until the machine has it."},
@@ -103,8 +122,8 @@ all() ->
         {retransmits, 0.01, ~"ratio", ~"Each lost segment delays a connection by 200 ms and more."},
         {overflows, 1, ~"count",
             ~"Clients' connections were refused or delayed by a second and more."},
-        {swapped_in, 1, ~"count", ~"A collection touches the whole heap: it waits for the disk."},
-        {large_pages, 1, ~"count",
+        {swapped_in, 100, ~"count", ~"A collection touches the whole heap: it waits for the disk."},
+        {large_pages, 16, ~"count",
             ~"An allocation of a large block has the kernel move pages first."},
         %% Of a test, over its sizes: means of runs.
         {slower, 1.5, ~"1",
