@@ -143,9 +143,9 @@ reading(Node, {Ns, Processes, Given, Made}, Rounds) ->
     }.
 
 round(Node, Counters, Turns, {Pids, Calls}) ->
-    ok = dyno_agent_calls:restart(Counters),
+    ok = dyno_agent_instrument:restart(Counters),
     True = erpc:call(Node, bench_known, round, [Pids, Turns, Calls], infinity),
-    #{functions := Functions} = dyno_agent_call_parts:result(dyno_agent_calls:read(Counters)),
+    #{functions := Functions} = dyno_agent_call_parts:result(dyno_agent_instrument:read(Counters)),
     [Function] = [F || #{mfa := {_, known, _}} = F <- Functions],
     #{own_time_ns := Own, raw_time_ns := Raw, calls := Counted} = Function,
     {True, Own / Counted - True, Raw / Counted, map_get(uncertain_ns, Function) / Counted}.

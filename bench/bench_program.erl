@@ -212,8 +212,9 @@ find_dyno(Folder) ->
 %% In a folder, so that the nodes that are measured find the modules too. A folder of its own for
 %% each program that runs: others may be running, with another release.
 compile_all(Folder, Out) ->
-    Examples = filename:join(filename:dirname(filename:absname(Folder)), "examples"),
-    Sources = [filename:join(Examples, "http_demo.erl") | sources(Folder)],
+    Root = filename:dirname(filename:absname(Folder)),
+    Riarc = filelib:wildcard(filename:join(Root, "test/agent/verify/riarc/dyno_agent_*[a-z].erl")),
+    Sources = [filename:join(Root, "examples/http_demo.erl") | sources(Folder) ++ Riarc],
     ok = filelib:ensure_path(Out),
     true = code:add_patha(Out),
     Problems = [S || S <- Sources, compile:file(S, [report, {outdir, Out}]) =:= error],

@@ -11,7 +11,7 @@
 
 -behaviour(dyno_agent_monitor).
 
--define(WAYS, [baseline, partition, centralised, riarc, inline]).
+-define(WAYS, [baseline, partition, centralised, dyno_agent_riarc_verify, inline]).
 -define(GOAL, 4.0).
 -define(ROUNDS, 3).
 -define(MOST_MS, 380_000).
@@ -94,7 +94,7 @@ point(Asked, Work, Effort, Points) ->
     Of = fun(Way, Key) -> dyno_stats:median(All(Way, Key)) end,
     lists:foreach(
         fun(Way) ->
-            bench_program:say("~-12s ~s; peak use ~b %; checked ~b whole, ~b broken, ~b cut", [
+            bench_program:say("~-24s ~s; peak use ~b %; checked ~b whole, ~b broken, ~b cut", [
                 Way,
                 lists:join(", ", [
                     io_lib:format("~s ~.3g (~.2fx, CV ~s)", [
@@ -167,7 +167,7 @@ started(baseline, _Checks) ->
     fun() -> #{yes => 0, no => 0, gap => 0} end;
 started(Way, Checks) ->
     Way =:= inline andalso weave(),
-    {Way, Config} = lists:keyfind(Way, 1, dyno_verify_target:instrumentations()),
+    {ok, Config} = dyno_verify_target:instrumentation(Way),
     Monitors = [?MODULE | [another(N) || N <- lists:seq(2, Checks)]],
     {ok, Pid} = dyno_agent_verifier:start_link(Config#{monitors => Monitors, sink => self()}),
     fun() ->

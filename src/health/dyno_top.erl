@@ -143,11 +143,11 @@ examined(Agent) ->
     end.
 
 examine(Node, Look, Opener, {AfterMs, NextMs}) ->
-    ok = dyno_agent_look:restart(Look),
+    ok = dyno_agent_instrument:restart(Look),
     receive
         {'DOWN', _, process, _, _} -> ok
     after AfterMs ->
-        #{looks := Looks, worked_us := WorkedUs} = dyno_agent_look:read(Look),
+        #{looks := Looks, worked_us := WorkedUs} = dyno_agent_instrument:read(Look),
         Name = atom_to_binary(Node),
         Outcomes = dyno_health:examined(Name, [dyno_recording:document(L) || L <- Looks]),
         Found = dyno_finding:ranked(lists:append([F || {_, F} <- Outcomes, is_list(F)])),

@@ -229,7 +229,9 @@ traces(Targets) ->
 restart(Targets) ->
     try
         lists:foreach(
-            fun({Module, Pid}) -> still(fun() -> Module:restart(Pid) end) end,
+            fun({Module, Pid}) ->
+                still(fun() -> dyno_agent_instrument:ask(Module, restart, Pid) end)
+            end,
             lists:append([lists:reverse(Of) || #{instruments := Of} <- Targets])
         )
     catch
@@ -252,8 +254,10 @@ peek(Targets) ->
 peek(Module, Pid) ->
     case erlang:function_exported(Module, peek, 1) of
         true -> Module:peek(Pid);
-        false -> Module:read(Pid)
+        false -> read(Module, Pid)
     end.
+
+read(Module, Pid) -> dyno_agent_instrument:ask(Module, read, Pid).
 
 -doc "The load ends soon: sampling instruments sample now, not after it.".
 -spec last_look([target()]) -> ok.
@@ -272,7 +276,7 @@ last_look(Targets) ->
 -spec read([target()]) -> [results()].
 read(Targets) ->
     lists:append([
-        case ask(fun(Module, Pid) -> Module:read(Pid) end, Target) of
+        case ask(fun read/2, Target) of
             [] -> [#{node => Node, results => #{}}];
             Results -> Results
         end

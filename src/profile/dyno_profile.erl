@@ -33,12 +33,10 @@ last read results.
     run => binary(),
     %% Ten seconds by default; for a command until it ends.
     for_ms => pos_integer(),
-    %% For calls: within calls of one function, and their number; functions that are not traced;
-    %% whether to trace functions too short to be timed.
+    %% For calls: within calls of one function, and their number; functions that are not traced.
     inside => mfa() | {module(), atom(), '_'},
     count => pos_integer(),
     not_traced => [dyno_agent_patterns:pattern()],
-    short_calls => boolean(),
     thresholds => [dyno_threshold:t()],
     %% Called in the measuring process with the elapsed time.
     show => fun((PassedMs :: non_neg_integer()) -> ok),
@@ -60,8 +58,8 @@ last read results.
 -define(FOR_MS, 10_000).
 -define(COMMAND_MS, 3_600_000).
 -define(OPTIONS, [
-    kind, targets, patterns, eval, run, for_ms, inside, count, not_traced, short_calls, thresholds,
-    show, cookie, name
+    kind, targets, patterns, eval, run, for_ms, inside, count, not_traced, thresholds, show,
+    cookie, name
 ]).
 
 -doc """

@@ -25,7 +25,7 @@ instruments(#{processes := []} = Options) when
     {error, {?MODULE, no_processes}};
 instruments(Options) ->
     {ok,
-        (maps:with([inside, count, not_traced, short_calls], Options))#{
+        (maps:with([inside, count, not_traced], Options))#{
             on => [vm, os, paths], instruments => [dyno_agent_path_profile]
         }}.
 

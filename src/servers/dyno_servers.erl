@@ -46,8 +46,6 @@ short queue; if it is full, the oldest one is dropped and counted.
     interval_ms => pos_integer(),
     %% auto, rate, time, distribution or each; auto.
     level => atom(),
-    %% The most processes measured on a node; 1000.
-    most => pos_integer(),
     %% For the level each: calls in all, calls a second, seconds.
     each => #{count => pos_integer(), per_second => pos_integer(), seconds => pos_integer()},
     %% Sinks for windows, as `dyno_servers_sink:parse/1` returns them.
@@ -104,7 +102,7 @@ start(Node, Options) when is_atom(Node) ->
     start([Node], Options);
 start(Nodes, Given) ->
     maybe
-        ok ?= dyno_option:known(maps:keys(defaults()) ++ [most, each, cookie, name], Given),
+        ok ?= dyno_option:known(maps:keys(defaults()) ++ [each, cookie, name], Given),
         ok ?= dyno_option:check(checks(), Given),
         Options = maps:merge(defaults(), Given),
         {ok, Pid} ?= gen_server:start(?MODULE, {lists:uniq(Nodes), Options, self()}, []),
@@ -119,7 +117,6 @@ checks() ->
     [
         {interval_ms, fun(N) -> IsWhole(N) andalso N >= 100 end,
             ~"a whole number of milliseconds from 100 up"},
-        {most, IsWhole, ~"a whole number from 1 up"},
         {level, fun(Level) -> lists:member(Level, [auto, rate, time, distribution, each]) end,
             ~"auto, rate, time, distribution or each"},
         {servers, fun(List) -> is_list(List) andalso List =/= [] end, ~"a list of filters"},
@@ -212,7 +209,7 @@ init({Nodes, #{sinks := Sinks, watches := Watches} = Options, Owner}) ->
     end.
 
 join(Node, Selected, Options) ->
-    ForTarget = maps:with([interval_ms, level, most, each, cookie, name], Options),
+    ForTarget = maps:with([interval_ms, level, each, cookie, name], Options),
     maybe
         {ok, Pid} ?= dyno_servers_target:join(Node, Selected, ForTarget),
         _ = monitor(process, Pid),

@@ -95,7 +95,7 @@ init({Node, Selectors, Options, Session}) ->
 attached(#{node := Node, options := Options} = State) ->
     Modules = dyno_code:closure([dyno_agent_guard, ?INSTRUMENT]),
     Connection = maps:with([cookie, name], Options),
-    Config = maps:with([level, most, each], Options),
+    Config = maps:with([level, each], Options),
     Servers = Config#{servers => selectors(State), sink => self()},
     maybe
         {ok, Target} ?=

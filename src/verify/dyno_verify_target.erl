@@ -6,44 +6,50 @@
 %% A node with monitored processes: the monitors' code there, and their runtime. The owner gets
 %% {dyno_verify, Node, Message}.
 
--export([instrumentations/0, hold/3, peek/1, finish/1]).
+-export([instrumentation/1, hold/3, peek/1, finish/1]).
 -export([records_apart/2, recorded/2]).
 -export([format_error/1, fault/1]).
 -export_type([reason/0]).
 
 -type reason() ::
-    {other_version, node(), module()}
+    {no_instrumentation, atom()}
+    | {other_version, node(), module()}
     | {record, node(), dyno_file:reason()}
     | {record_lost, node()}
     | {one_file, node(), node()}.
 
 -define(RECORD_MS, 120_000).
 
--spec instrumentations() -> [{atom(), #{instrumentation := module(), atom() => term()}}, ...].
-instrumentations() ->
-    [
-        %% Events are routed by process to the shards.
-        {partition, #{instrumentation => dyno_agent_verify}},
-        %% One tracer for all processes.
-        {centralised, #{instrumentation => dyno_agent_verify, shards => 1}},
-        %% A tracer for each process with monitors; tracers hand over processes to each other.
-        {riarc, #{instrumentation => dyno_agent_riarc_verify}},
-        %% In modules compiled with dyno_inline.
-        {inline, #{instrumentation => dyno_agent_inline_verify}}
-    ].
+-doc "The configuration of an instrumentation: one of dyno's, or a module of dyno_agent_verifier.".
+-spec instrumentation(atom()) ->
+    {ok, #{instrumentation := module(), shards => 1}} | {error, dyno_error:error()}.
+instrumentation(partition) ->
+    {ok, #{instrumentation => dyno_agent_verify}};
+%% One tracer for all processes.
+instrumentation(centralised) ->
+    {ok, #{instrumentation => dyno_agent_verify, shards => 1}};
+%% In modules compiled with dyno_inline.
+instrumentation(inline) ->
+    {ok, #{instrumentation => dyno_agent_inline_verify}};
+instrumentation(Module) ->
+    _ = code:ensure_loaded(Module),
+    case erlang:function_exported(Module, shards, 1) of
+        true -> {ok, #{instrumentation => Module}};
+        false -> {error, {?MODULE, {no_instrumentation, Module}}}
+    end.
 
 -spec hold(node(), [dyno_code:object(), ...], dyno_verify:options()) ->
     {ok, dyno_target:t()} | {error, dyno_error:error()}.
 hold(Node, Objects, Options) ->
-    Name = maps:get(instrumentation, Options, partition),
-    {Name, #{instrumentation := By} = Special} = lists:keyfind(Name, 1, instrumentations()),
     Recorder = [dyno_stream || is_map_key(record, Options)],
-    Modules = dyno_code:closure(
-        [dyno_agent_guard, dyno_agent_verifier, By] ++ Recorder ++
-            dyno_verify_monitors:runtime(Objects)
-    ),
     Connection = maps:with([cookie, name], Options),
     maybe
+        {ok, #{instrumentation := By} = Special} ?=
+            instrumentation(maps:get(instrumentation, Options, partition)),
+        Modules = dyno_code:closure(
+            [dyno_agent_guard, dyno_agent_verifier, By] ++ Recorder ++
+                dyno_verify_monitors:runtime(Objects)
+        ),
         ok ?= dyno_target_node:connect(Node, Connection),
         {ok, Missing} ?= missing(Node, Objects, []),
         dyno_target:hold(
@@ -169,6 +175,12 @@ summary(Call, #{node := Node, verifier := Pid}) ->
     end.
 
 -spec format_error(reason()) -> unicode:chardata().
+format_error({no_instrumentation, Name}) ->
+    io_lib:format(
+        "there is no instrumentation ~ts; take partition, centralised, inline, or a module of "
+        "dyno_agent_verifier on the code path (--pa)",
+        [Name]
+    );
 format_error({other_version, Node, Module}) ->
     io_lib:format(
         "~ts has another module ~ts already, which is not replaced; give the monitor another name",
@@ -188,4 +200,5 @@ format_error({record_lost, Node}) ->
 fault({record, _, Reason}) -> dyno_file:fault(Reason);
 fault({record_lost, _}) -> dyno;
 fault({one_file, _, _}) -> caller;
+fault({no_instrumentation, _}) -> caller;
 fault({other_version, _, _}) -> caller.

@@ -190,7 +190,7 @@ stays_idle_between_two_uses(Config) ->
     Second = Attach(),
     ?assertEqual(Waiting, Cleaner()),
     Again = counters(Second, [{dyno_work, leaf, 1}], [call_time]),
-    ok = dyno_agent_calls:restart(Again),
+    ok = dyno_agent_instrument:restart(Again),
     ok = erpc:call(Node, dyno_work, call, [10]),
     ?assertEqual(10, calls({dyno_work, leaf, 1}, dyno_counted:read(Again))),
     _ = dyno_agent:detach(Second),
@@ -343,13 +343,13 @@ measures_where_heaps_are_limited(_Config) ->
     {ok, Calls} = dyno_agent:start(Agent, dyno_agent_calls, #{
         patterns => Patterns, measures => [call_time], processes => Processes
     }),
-    ok = dyno_agent_calls:restart(Calls),
+    ok = dyno_agent_instrument:restart(Calls),
     Script =
         "Start = fun Start(0) -> ok; Start(N) -> spawn(dyno_work, call, [1]), Start(N - 1) end,"
         "Start(30_000).",
     ok = dyno_peers:eval(Node, Script),
     ?assertEqual(30_000, calls({dyno_work, leaf, 1}, dyno_counted:read(Calls))),
-    _ = dyno_agent_processes:read(Processes),
+    _ = dyno_agent_instrument:read(Processes),
     %% What does the same at the level `budget` may take what it needs, too.
     {ok, Budget} = dyno_agent:start(Agent, dyno_agent_calls, #{
         patterns => [{dyno_work, '_', '_'}], budget => 0.05
@@ -461,7 +461,7 @@ counts_calls_time_and_memory(Config) ->
     Measures = [call_time, call_memory],
     Counters = counters(Agent, [{dyno_work, '_', '_'}], Measures),
     erpc:call(Node, dyno_work, call, [17]),
-    ok = dyno_agent_calls:restart(Counters),
+    ok = dyno_agent_instrument:restart(Counters),
     erpc:call(Node, dyno_work, call, [1000]),
     {SpunUs, ok} = erpc:call(Node, timer, tc, [dyno_work, spin, [100_000]]),
     erpc:call(Node, dyno_work, list, [1000]),
@@ -597,7 +597,7 @@ counts_no_calls_of_its_own(Config) ->
     {ok, _} = dyno_agent:start(Agent, dyno_agent_resources, #{
         interval_ms => 20, reads => [ets, ports]
     }),
-    ok = dyno_agent_calls:restart(Counters),
+    ok = dyno_agent_instrument:restart(Counters),
     Work = fun() ->
         [erpc:call(node_of(Config), dyno_work, list, [5]) || _ <- lists:seq(1, 100)],
         [receive {dyno_sample, Sampler, _, _, _} -> ok end || _ <- lists:seq(1, 30)]
@@ -654,9 +654,9 @@ discovers_each_process_once(Config) ->
     end,
     Turn(),
     %% Reductions count from when a process is known: on a busy machine a while after its call.
-    #{discovered := 200} = dyno_agent_processes:read(Discovery),
+    #{discovered := 200} = dyno_agent_instrument:read(Discovery),
     Turn(),
-    #{groups := Groups, discovered := 200} = dyno_agent_processes:read(Discovery),
+    #{groups := Groups, discovered := 200} = dyno_agent_instrument:read(Discovery),
     %% A process that had no processor yet was seen with the message of its turn.
     ?assertMatch(
         [
@@ -688,11 +688,11 @@ looks_on_while_processes_die(Config) ->
         "Pids = [spawn(dyno_work, serve, []) || _ <- lists:seq(1, 10_000)],"
         "[Pid ! {call, Self, 1} || Pid <- Pids], [receive done -> ok end || _ <- Pids], Pids."
     ),
-    #{discovered := 10_000} = dyno_agent_processes:read(Discovery),
+    #{discovered := 10_000} = dyno_agent_instrument:read(Discovery),
     Monitors = [monitor(process, Pid) || Pid <- Pids],
     [exit(Pid, kill) || Pid <- Pids],
     [receive {'DOWN', Monitor, process, _, _} -> ok end || Monitor <- Monitors],
-    #{discovered := 10_000} = dyno_agent_processes:read(Discovery),
+    #{discovered := 10_000} = dyno_agent_instrument:read(Discovery),
     _ = dyno_agent:detach(Agent).
 
 groups_processes(Config) ->
@@ -718,7 +718,7 @@ groups_processes(Config) ->
         "lists:nth(5, Pids) ! {call, self(), 1},"
         "[receive done -> ok end || _ <- Pids], Pids.",
     Pids = dyno_peers:eval(Node, Script),
-    #{groups := Groups} = dyno_agent_processes:read(Discovery),
+    #{groups := Groups} = dyno_agent_instrument:read(Discovery),
     ?assertEqual(
         lists:sort([
             {{registered, the_one}, 1},
@@ -763,7 +763,7 @@ asks_again_for_a_label(Config) ->
             groups := [#{group := {label, {conn, '_'}}, discovered := 3, alive := 3}],
             discovered := 3
         },
-        dyno_agent_processes:read(Discovery)
+        dyno_agent_instrument:read(Discovery)
     ),
     _ = [P ! stop || P <- Pids],
     _ = dyno_agent:detach(Agent).
@@ -786,11 +786,11 @@ hundred_thousand_short_lived_processes(Config) ->
     ok = dyno_peers:eval(Node, Script),
     MemoryBefore = used(Node),
     %% Once more: what is kept does not grow with the processes.
-    ok = dyno_agent_calls:restart(Counters),
-    ok = dyno_agent_processes:restart(Discovery),
+    ok = dyno_agent_instrument:restart(Counters),
+    ok = dyno_agent_instrument:restart(Discovery),
     ok = dyno_peers:eval(Node, Script),
     Result = dyno_counted:read(Counters),
-    #{groups := Groups} = dyno_agent_processes:read(Discovery),
+    #{groups := Groups} = dyno_agent_instrument:read(Discovery),
     Ours = [
         N
      || #{group := {_, {dyno_work, call, 1}}, discovered := N} <- Groups
@@ -840,7 +840,7 @@ works_beside_other_tracers(Config) ->
     ?assertEqual({10, 11}, dyno_peers:eval(Node, Script)),
     ?assertEqual(10, calls({dyno_work, leaf, 1}, dyno_counted:read(Counters))),
     %% dbg asks the module for its functions: that is a process, too.
-    #{groups := Groups} = dyno_agent_processes:read(Discovery),
+    #{groups := Groups} = dyno_agent_instrument:read(Discovery),
     ?assert(lists:member({first_call, {dyno_work, call, 1}}, [G || #{group := G} <- Groups])),
     _ = dyno_agent:detach(Agent).
 
@@ -863,8 +863,8 @@ samples(Config) ->
     ?assert(Memory > 10_000_000),
     #{~"os.vm.rss" := Rss} = Statistics,
     ?assert(Rss > 10_000_000),
-    ok = dyno_agent_sampler:restart(Sampler),
-    ok = dyno_agent_sampler:read(Sampler),
+    ok = dyno_agent_instrument:restart(Sampler),
+    ok = dyno_agent_instrument:read(Sampler),
     _ = dyno_agent:detach(Agent).
 
 %% What comes between the end of the load and the reading is not the load's: but for the bytes that
@@ -879,7 +879,7 @@ looks_a_last_time(Config) ->
         interval_ms => 100_000, reads => [ets, ports]
     }),
     Looked = fun() ->
-        #{ets := Tables, ports := Ports} = dyno_agent_resources:read(Resources),
+        #{ets := Tables, ports := Ports} = dyno_agent_instrument:read(Resources),
         {
             [N || #{name := looked_at, objects_max := N} <- Tables],
             lists:sum([Bytes || #{input_bytes := Bytes} <- Ports])
@@ -888,8 +888,8 @@ looks_a_last_time(Config) ->
     dyno_peers:eval(
         Node, "ets:new(looked_at, [named_table, public, {heir, whereis(init), x}]), ok."
     ),
-    ok = dyno_agent_sampler:restart(Sampler),
-    ok = dyno_agent_resources:restart(Resources),
+    ok = dyno_agent_instrument:restart(Sampler),
+    ok = dyno_agent_instrument:restart(Resources),
     true = erpc:call(Node, ets, insert, [looked_at, {during, 1}]),
     ok = dyno_agent_sampler:last_look(Sampler),
     ok = dyno_agent_resources:last_look(Resources),
@@ -898,7 +898,7 @@ looks_a_last_time(Config) ->
     {Objects, After} = Looked(),
     ?assertEqual([1], Objects),
     ?assert(After > Before + 2000, {Before, After}),
-    ok = dyno_agent_sampler:read(Sampler),
+    ok = dyno_agent_instrument:read(Sampler),
     Samples = fun Samples(Count) ->
         receive
             {dyno_sample, Sampler, _, _, _} -> Samples(Count + 1)
@@ -907,18 +907,18 @@ looks_a_last_time(Config) ->
     end,
     ?assertEqual(1, Samples(0)),
     %% Where nobody asked for one, the reading is the last look.
-    ok = dyno_agent_sampler:restart(Sampler),
-    ok = dyno_agent_resources:restart(Resources),
+    ok = dyno_agent_instrument:restart(Sampler),
+    ok = dyno_agent_instrument:restart(Resources),
     true = erpc:call(Node, ets, insert, [looked_at, {more, 1}]),
     ?assertMatch({[4], _}, Looked()),
-    ok = dyno_agent_sampler:read(Sampler),
+    ok = dyno_agent_instrument:read(Sampler),
     ?assertEqual(1, Samples(0)),
     %% Rates over a moment would be chance: soon after another sample there is none.
-    ok = dyno_agent_sampler:restart(Sampler),
+    ok = dyno_agent_instrument:restart(Sampler),
     #{timer := Timer} = sys:get_state(Sampler),
     Sampler ! {timeout, Timer, sample},
     ok = dyno_agent_sampler:last_look(Sampler),
-    ok = dyno_agent_sampler:read(Sampler),
+    ok = dyno_agent_instrument:read(Sampler),
     ?assertEqual(1, Samples(0)),
     true = erpc:call(Node, ets, delete, [looked_at]),
     _ = dyno_agent:detach(Agent).
@@ -962,7 +962,7 @@ goes_on_without_an_instrument(Config) ->
             ?assertEqual([dyno_agent_calls, dyno_agent_processes], lists:sort(Given))
     end,
     _ = [receive {'DOWN', M, process, _, _} -> ok end || M <- Monitors],
-    ?assertMatch(#{}, dyno_agent_resources:read(Resources)),
+    ?assertMatch(#{}, dyno_agent_instrument:read(Resources)),
     _ = dyno_agent:detach(Agent).
 
 reports_an_instrument_that_dies(Config) ->

@@ -6,6 +6,6 @@
 
 -export([read/1, peek/1]).
 
-read(Pid) -> dyno_agent_call_parts:result(dyno_agent_calls:read(Pid)).
+read(Pid) -> dyno_agent_call_parts:result(dyno_agent_instrument:read(Pid)).
 
 peek(Pid) -> dyno_agent_call_parts:result(dyno_agent_calls:peek(Pid)).

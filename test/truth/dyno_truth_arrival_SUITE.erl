@@ -56,7 +56,7 @@ discovery_takes_few_turns(_Config) ->
     end).
 
 until_discovered(Pid) ->
-    case dyno_agent_processes:read(Pid) of
+    case dyno_agent_instrument:read(Pid) of
         #{discovered := N} when N >= ?PROCESSES -> ok;
         #{} -> until_discovered(Pid)
     end.

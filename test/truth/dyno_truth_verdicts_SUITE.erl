@@ -327,7 +327,7 @@ what_is_not_monitored_is_unknown(Config) ->
                 end),
                 ?assertNot(lists:keymember(~"pass", 2, results(Document)), Document)
             end
-         || By <- [riarc, inline]
+         || By <- [dyno_agent_riarc_verify, inline]
         ]
     end).
 
@@ -576,7 +576,7 @@ deadlines_under_each_instrumentation(Config) ->
                 ?assertEqual({By, [{~"in_time", ~"broken 2 times, by 2 of 3 processes"}]},
                     {By, texts(Document)})
             end
-         || By <- [partition, riarc, inline]
+         || By <- [partition, dyno_agent_riarc_verify, inline]
         ]
     end).
 
@@ -599,7 +599,7 @@ started_by_another_node(Config) ->
                     {By, texts(Document)}),
                 ?assertMatch([#{~"complete" := 4, ~"gap" := 0}], rows(~"partitions", Document))
             end
-         || By <- [partition, riarc]
+         || By <- [partition, dyno_agent_riarc_verify]
         ]
     end).
 

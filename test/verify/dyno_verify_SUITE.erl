@@ -151,7 +151,7 @@ under_riarc(Config) ->
                 {shown, {verdict, #{verdict := no}}} -> ok
             end
         end,
-        Document = verified(Config, [Node], Told, #{instrumentation => riarc}),
+        Document = verified(Config, [Node], Told, #{instrumentation => dyno_agent_riarc_verify}),
         ?assertMatch(
             [#{~"name" := ~"each request is answered once", ~"result" := ~"fail"} | _],
             map_get(~"verdicts", Document)
@@ -333,7 +333,9 @@ recorded_and_replayed(Config) ->
     {2, Neither} = dyno_command:run(["verify", Spec]),
     ?assertMatch({_, _}, binary:match(Neither, ~"--replay FILE")),
     {2, Nothing} = dyno_command:run(["verify", Spec, "--replay", "/nowhere/x"]),
-    ?assertMatch({_, _}, binary:match(Nothing, ~"cannot read /nowhere/x")).
+    ?assertMatch({_, _}, binary:match(Nothing, ~"cannot read /nowhere/x")),
+    {2, NoWay} = dyno_command:run(["verify", Spec, "a@b", "--instrumentation", "by_magic"]),
+    ?assertMatch({_, _}, binary:match(NoWay, ~"there is no instrumentation by_magic")).
 
 %% A fun of the shell's: the node has no code of this suite.
 fun_forever() ->

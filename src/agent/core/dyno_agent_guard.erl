@@ -57,7 +57,7 @@ init(#{caller := Caller, limit_ms := LimitMs} = Options) ->
 -spec handle_call({start, module(), #{}} | stop, gen_server:from(), state()) ->
     {reply, {ok, pid()} | {error, term()}, state()} | {stop, normal, ok, state()}.
 handle_call({start, Instrument, Config}, _From, #{instruments := Instruments} = State) ->
-    case Instrument:start_link(Config) of
+    case dyno_agent_instrument:start_link(Instrument, Config) of
         {ok, Pid} -> {reply, {ok, Pid}, State#{instruments := Instruments#{Pid => Instrument}}};
         Other -> {reply, Other, State}
     end;

@@ -6,7 +6,8 @@
 The behaviour of instruments: an instrument measures one thing in a target.
 
 An instrument is one module with two sides. In the target `c:start_link/1`, `c:restart/1` and
-`c:read/1` measure. On the caller's side `c:tables/0`, `c:metrics/0`, `c:series/0`,
+`c:read/1` measure; without them the module is a gen_server that takes the calls `restart` and
+`read`. On the caller's side `c:tables/0`, `c:metrics/0`, `c:series/0`,
 `c:histograms/0`, `c:profiles/0` and `c:warnings/2` describe the recording of the result, as data
 for console, page, CSV, thresholds and comparison.
 
@@ -25,6 +26,7 @@ The module may call only kernel, stdlib and dyno's modules of `src/agent/`.
 """.
 
 -export([all/0, about/1, names/1, missing/1]).
+-export([start_link/2, ask/3, restart/1, read/1]).
 -export_type([about/0, options/0, level/0, result/0, table/0, column/0, metric/0, series/0]).
 -export_type([histogram/0, profile/0, event/0, warning/0]).
 
@@ -186,8 +188,8 @@ called if the load ends early.
 -callback warnings(Role :: binary(), result()) -> [warning()].
 
 -optional_callbacks([
-    last_look/1, peek/1, result/1, tables/0, metrics/0, series/0, histograms/0, profiles/0,
-    events/1, warnings/2
+    start_link/1, restart/1, read/1, last_look/1, peek/1, result/1, tables/0, metrics/0,
+    series/0, histograms/0, profiles/0, events/1, warnings/2
 ]).
 
 -doc """
@@ -223,4 +225,37 @@ names(Modules) ->
 -spec missing(module()) -> [{atom(), arity()}].
 missing(Module) ->
     Exports = Module:module_info(exports),
-    [{about, 0}, {config, 1}, {start_link, 1}, {restart, 1}, {read, 1}] -- Exports.
+    Process = [
+        Callback
+     || Callback <- [{start_link, 1}, {restart, 1}, {read, 1}],
+        not lists:member({handle_call, 3}, Exports)
+    ],
+    [{about, 0}, {config, 1} | Process] -- Exports.
+
+-doc "Starts an instrument, or another process of dyno, in the target.".
+-spec start_link(module(), map()) -> gen_server:start_ret().
+start_link(Module, Config) ->
+    case has(Module, start_link) of
+        true -> Module:start_link(Config);
+        false -> dyno_agent_process:start_link(Module, Config)
+    end.
+
+-doc "Asks an instrument's process, by the module's callback if there is one.".
+-spec ask(module(), restart | read, pid()) -> ok | result().
+ask(Module, What, Pid) ->
+    case has(Module, What) of
+        true -> Module:What(Pid);
+        false -> gen_server:call(Pid, What, infinity)
+    end.
+
+has(Module, Callback) ->
+    _ = code:ensure_loaded(Module),
+    erlang:function_exported(Module, Callback, 1).
+
+-doc "`c:restart/1` of dyno's own.".
+-spec restart(pid()) -> ok.
+restart(Pid) -> gen_server:call(Pid, restart, infinity).
+
+-doc "`c:read/1` of dyno's own.".
+-spec read(pid()) -> result().
+read(Pid) -> gen_server:call(Pid, read, infinity).

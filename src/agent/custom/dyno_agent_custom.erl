@@ -26,7 +26,7 @@ A sample: two messages in the target, one to the sink, and the code itself. At m
 -behaviour(dyno_agent_instrument).
 -behaviour(gen_server).
 
--export([about/0, config/1, start_link/1, restart/1, last_look/1, peek/1, read/1]).
+-export([about/0, config/1, start_link/1, last_look/1, peek/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 -export_type([config/0, form/0]).
 
@@ -79,11 +79,6 @@ Calls `init` or `start`.
 start_link(Config) ->
     gen_server:start_link(?MODULE, Config, []).
 
--doc "Begins to sample, at once.".
--spec restart(pid()) -> ok.
-restart(Pid) ->
-    gen_server:call(Pid, restart, infinity).
-
 -doc "Takes the last sample, just before the end of the load.".
 -spec last_look(pid()) -> ok.
 last_look(Pid) ->
@@ -92,11 +87,6 @@ last_look(Pid) ->
 -doc "Everything was sent already.".
 -spec peek(pid()) -> ok.
 peek(_Pid) -> ok.
-
--doc "Takes a last sample, unless `last_look/1` did; sends the results and ends the code.".
--spec read(pid()) -> ok.
-read(Pid) ->
-    gen_server:call(Pid, read, infinity).
 
 -spec init(config()) -> {ok, state()} | {error, {?MODULE, ignore | binary()}}.
 init(Config) ->

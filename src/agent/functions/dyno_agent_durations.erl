@@ -31,7 +31,7 @@ Opening and closing a window changes the functions' code, 100 us each.
 -behaviour(dyno_agent_instrument).
 -behaviour(gen_server).
 
--export([about/0, config/1, start_link/1, restart/1, read/1]).
+-export([about/0, config/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 %% Called from outside its own clause, so that the calls are calls.
 -export([leaf/0]).
@@ -83,19 +83,6 @@ about() -> #{names => [durations], parts => dyno_agent_duration_parts, traces =>
 -spec config(dyno_agent_instrument:options()) -> config() | off.
 config(#{distribution := []}) -> off;
 config(#{distribution := Patterns}) -> #{patterns => Patterns}.
-
--spec start_link(config()) -> gen_server:start_ret().
-start_link(Config) ->
-    dyno_agent_process:start_link(?MODULE, Config).
-
--spec restart(pid()) -> ok.
-restart(Pid) ->
-    gen_server:call(Pid, restart, infinity).
-
--doc "The statistics until now.".
--spec read(pid()) -> result().
-read(Pid) ->
-    gen_server:call(Pid, read, infinity).
 
 -spec init(config()) -> {ok, state()} | {error, term()}.
 init(#{patterns := Patterns}) ->

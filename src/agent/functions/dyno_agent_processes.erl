@@ -36,15 +36,16 @@ only are counted, and lifetimes are measured for some. dyno's own processes are 
 A function that discovers more than 1,000 processes of one group a second is throttled and its
 processes are estimated: a message costs a process some 10 us, with the waking of this process.
 
-Instruments that time calls read the groups in the table (`table/1`). They report loaded modules
-(`loaded/2`) and functions called too often for discovery (`leave_out/2`).
+Calls are read first: the discoveries of throttled functions since the last reading of calls are
+missing. Instruments that time calls read the groups in the table (`table/1`). They report loaded
+modules (`loaded/2`) and functions called too often for discovery (`leave_out/2`).
 """.
 
 -behaviour(dyno_agent_instrument).
 -behaviour(gen_server).
 
 -export([about/0, config/1]).
--export([start_link/1, restart/1, read/1, table/1]).
+-export([table/1]).
 -export([loaded/2, leave_out/2, limit/2]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 -export_type([config/0, group/0, results/0]).
@@ -101,23 +102,6 @@ config(#{level := budget, without := Without} = Options) ->
     end;
 config(Options) ->
     maps:with([patterns, interval_ms], Options).
-
--spec start_link(config()) -> gen_server:start_ret().
-start_link(Config) ->
-    dyno_agent_process:start_link(?MODULE, Config).
-
--doc "Counts from now on, starting with the live discovered processes.".
--spec restart(pid()) -> ok.
-restart(Pid) ->
-    gen_server:call(Pid, restart, infinity).
-
--doc """
-Scans all processes and returns the results. Read the calls first: the discoveries of throttled
-functions since the last reading of calls are missing.
-""".
--spec read(pid()) -> results().
-read(Pid) ->
-    gen_server:call(Pid, read, infinity).
 
 -doc "The process table, after all earlier messages.".
 -spec table(pid()) -> dyno_agent_process_table:t().

@@ -18,7 +18,7 @@ by `socket:info/1`.
 -behaviour(dyno_agent_instrument).
 -behaviour(gen_server).
 
--export([about/0, config/1, start_link/1, restart/1, last_look/1, read/1, tables/0]).
+-export([about/0, config/1, last_look/1, tables/0]).
 -export([sums/0, all_ports/0, port/2]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 -export_type([config/0, result/0, tables/0, ports/0]).
@@ -83,24 +83,10 @@ about() -> #{names => [ets, ports]}.
 config(#{names := Names, interval_ms := IntervalMs}) ->
     #{interval_ms => IntervalMs, reads => Names}.
 
--doc "Starts following.".
--spec start_link(config()) -> gen_server:start_ret().
-start_link(Config) ->
-    dyno_agent_process:start_link(?MODULE, Config).
-
--spec restart(pid()) -> ok.
-restart(Pid) ->
-    gen_server:call(Pid, restart, infinity).
-
 -doc "Scans now, just before the end of the load.".
 -spec last_look(pid()) -> ok.
 last_look(Pid) ->
     gen_server:cast(Pid, last_look).
-
--doc "Scans once more and returns the statistics.".
--spec read(pid()) -> result().
-read(Pid) ->
-    gen_server:call(Pid, read, infinity).
 
 -spec init(config()) -> {ok, state()}.
 init(Config) ->

@@ -12,7 +12,7 @@ last `restart/1`, the statistics since the previous sample, and the cost of the 
 -behaviour(dyno_agent_instrument).
 -behaviour(gen_server).
 
--export([about/0, config/1, start_link/1, restart/1, last_look/1, read/1]).
+-export([about/0, config/1, last_look/1]).
 -export([describe/1, clock/1, started_ns/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 -export_type([config/0]).
@@ -48,25 +48,10 @@ about() -> #{names => [vm, os], always => true}.
 config(#{sink := Sink, interval_ms := IntervalMs, names := Names}) ->
     #{sink => Sink, interval_ms => IntervalMs, reads => Names}.
 
--doc "Starts sampling; the first sample comes after one interval.".
--spec start_link(config()) -> gen_server:start_ret().
-start_link(Config) ->
-    dyno_agent_process:start_link(?MODULE, Config).
-
--doc "Takes a sample, and counts time from now on.".
--spec restart(pid()) -> ok.
-restart(Pid) ->
-    gen_server:call(Pid, restart, infinity).
-
 -doc "Takes the last sample, just before the end of the load.".
 -spec last_look(pid()) -> ok.
 last_look(Pid) ->
     gen_server:cast(Pid, last_look).
-
--doc "Takes and sends a last sample that covers the last moments, unless `last_look/1` did.".
--spec read(pid()) -> ok.
-read(Pid) ->
-    gen_server:call(Pid, read, infinity).
 
 -doc "This node's clocks in nanoseconds: monotonic time and system time.".
 -spec clock(pid()) -> {integer(), integer()}.

@@ -37,7 +37,6 @@ for the waiting ones.
 -behaviour(gen_server).
 
 -export([about/0, config/1]).
--export([start_link/1, restart/1, read/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 -export_type([config/0, cpu/0, group/0, result/0, stack/0]).
 
@@ -177,19 +176,6 @@ config_of(Options) ->
 
 with_groups(#{dyno_agent_processes := Processes}, Config) -> Config#{processes => Processes};
 with_groups(_Options, Config) -> Config.
-
--spec start_link(config()) -> gen_server:start_ret().
-start_link(Config) ->
-    dyno_agent_process:start_link(?MODULE, Config).
-
--spec restart(pid()) -> ok.
-restart(Pid) ->
-    gen_server:call(Pid, restart, infinity).
-
--doc "The samples since the last restart; sampling goes on.".
--spec read(pid()) -> result().
-read(Pid) ->
-    gen_server:call(Pid, read, infinity).
 
 -spec init(config()) -> {ok, state()} | {error, {dyno_agent_cpu, dyno_agent_cpu:reason()}}.
 init(Config) ->

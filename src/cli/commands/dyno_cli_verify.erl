@@ -34,8 +34,9 @@ command() ->
                     "reads events of --record, OTP's trace port, or text, instead of nodes",
                     text},
                 {"--instrumentation NAME",
-                    "how events reach the monitors (default: partition)",
-                    {one_of, [Name || {Name, _} <- dyno_verify_target:instrumentations()]}},
+                    "how events reach the monitors: partition (default), centralised, inline, or "
+                    "a module of dyno_agent_verifier",
+                    atom},
                 {"--limit N",
                     "the most waiting events in a node; beyond, whole processes are given up "
                     "(default: 1000000)",

@@ -5,7 +5,7 @@
 -moduledoc false.
 %% Keeps totals and serves them over HTTP at /metrics with OTP's server (httpd of inets). The
 %% server's processes read a table, so slow readers never delay the windows. The format is
-%% Prometheus' text format 0.0.4, or OpenMetrics 1.0.
+%% Prometheus' text format 0.0.4.
 
 -behaviour(dyno_servers_sink).
 
@@ -16,8 +16,8 @@
 -export([open/1, write/2, close/1, format_error/1]).
 %% httpd's
 -export([do/1]).
-%% The formats, for tests
--export([format/2, accepted/1]).
+%% The format, for tests
+-export([format/1]).
 
 -define(MOST_CLIENTS, 50).
 -define(TIME_S, 5).
@@ -27,7 +27,6 @@
 -type state() :: #{
     server := pid(), table := ets:table(), totals := dyno_servers_sink_totals:t()
 }.
--type format() :: text | openmetrics.
 -type reason() :: {listen, Where :: binary(), term()}.
 
 -spec open(dyno_servers_sink:config()) ->
@@ -107,15 +106,12 @@ format_error({listen, Where, Reason}) ->
 
 -spec do(#mod{}) -> {proceed, [term()]}.
 do(#mod{method = Method, request_uri = Uri} = Request) when Method =:= "GET"; Method =:= "HEAD" ->
-    #mod{config_db = Config, parsed_header = Headers} = Request,
     case hd(string:split(Uri, "?")) of
         "/metrics" ->
-            Accept = proplists:get_value("accept", Headers, ""),
-            Format = accepted(iolist_to_binary(Accept)),
-            Totals = ets:lookup_element(httpd_util:lookup(Config, ?MODULE), totals, 2),
-            Servers = dyno_servers_sink_totals:servers(now_ms(), Totals),
-            Body = format(Format, Servers),
-            answer(Method, 200, content_type(Format), Body);
+            Table = httpd_util:lookup(Request#mod.config_db, ?MODULE),
+            Totals = ets:lookup_element(Table, totals, 2),
+            Body = format(dyno_servers_sink_totals:servers(now_ms(), Totals)),
+            answer(Method, 200, ~"text/plain; version=0.0.4; charset=utf-8", Body);
         _ ->
             answer(Method, 404, ~"text/plain", ~"The metrics are at /metrics.\n")
     end;
@@ -135,10 +131,10 @@ answer(Method, Status, Type, Body) ->
         end,
     {proceed, [{response, {response, Head, Sent}}]}.
 
-%% Formats
+%% The format
 
--spec format(format(), [dyno_servers_sink_totals:server()]) -> [iodata()].
-format(Format, Servers) ->
+-spec format([dyno_servers_sink_totals:server()]) -> [iodata()].
+format(Servers) ->
     Points = maps:groups_from_list(
         fun({Id, _, _}) -> Id end,
         [
@@ -149,9 +145,9 @@ format(Format, Servers) ->
         ]
     ),
     [
-        [family(Format, Metric), [samples(Metric, Point) || Point <- map_get(Id, Points)]]
+        [family(Metric), [samples(Metric, Point) || Point <- map_get(Id, Points)]]
      || #{id := Id} = Metric <- dyno_servers_metrics:metrics(), is_map_key(Id, Points)
-    ] ++ [~"# EOF\n" || Format =:= openmetrics].
+    ].
 
 %% The labels of a server, as one text for all of its points.
 common(Labels) ->
@@ -162,16 +158,12 @@ label({Key, Value}) -> [~",", pair(Key, Value)].
 
 pair(Key, Value) -> [atom_to_binary(Key), ~"=\"", escaped(Value), ~"\""].
 
-family(text, #{prometheus := Name, kind := counter, help := Help}) ->
-    [~"# HELP ", Name, ~"_total ", Help, ~"\n# TYPE ", Name, ~"_total counter\n"];
-family(text, #{prometheus := Name, kind := Kind, help := Help}) ->
-    [~"# HELP ", Name, ~" ", Help, ~"\n# TYPE ", Name, ~" ", atom_to_binary(Kind), ~"\n"];
-family(openmetrics, #{prometheus := Name, kind := Kind, help := Help, unit := Unit}) ->
-    [
-        [~"# TYPE ", Name, ~" ", atom_to_binary(Kind), ~"\n"],
-        [[~"# UNIT ", Name, ~" seconds\n"] || Unit =:= ns],
-        [~"# HELP ", Name, ~" ", Help, ~"\n"]
-    ].
+family(#{kind := Kind, help := Help} = Metric) ->
+    Name = name(Metric),
+    [~"# HELP ", Name, ~" ", Help, ~"\n# TYPE ", Name, ~" ", atom_to_binary(Kind), ~"\n"].
+
+name(#{prometheus := Name, kind := counter}) -> [Name, ~"_total"];
+name(#{prometheus := Name}) -> Name.
 
 samples(#{prometheus := Name, kind := histogram, unit := Unit}, {_, Labels, {Counts, Sum}}) ->
     Bounds = [Bound || {_, Bound} <- dyno_servers_metrics:bounds(Unit)] ++ [~"+Inf"],
@@ -188,10 +180,8 @@ samples(#{prometheus := Name, kind := histogram, unit := Unit}, {_, Labels, {Cou
         sample([Name, ~"_sum"], Labels, number(Sum, Unit)),
         sample([Name, ~"_count"], Labels, integer_to_binary(Count))
     ];
-samples(#{prometheus := Name, kind := counter, unit := Unit}, {_, Labels, Value}) ->
-    sample([Name, ~"_total"], Labels, number(Value, Unit));
-samples(#{prometheus := Name, unit := Unit}, {_, Labels, Value}) ->
-    sample(Name, Labels, number(Value, Unit)).
+samples(#{unit := Unit} = Metric, {_, Labels, Value}) ->
+    sample(name(Metric), Labels, number(Value, Unit)).
 
 sample(Name, Labels, Value) -> [Name, ~"{", Labels, ~"} ", Value, ~"\n"].
 
@@ -202,32 +192,3 @@ escaped(Text) ->
 number(Ns, ns) -> float_to_binary(Ns / 1.0e9, [short]);
 number(Value, _) when is_integer(Value) -> integer_to_binary(Value);
 number(Value, _) -> float_to_binary(Value, [short]).
-
-content_type(text) -> ~"text/plain; version=0.0.4; charset=utf-8";
-content_type(openmetrics) -> ~"application/openmetrics-text; version=1.0.0; charset=utf-8".
-
--doc "The format preferred by the Accept header; the text format if neither is named.".
--spec accepted(Accept :: binary()) -> format().
-accepted(Accept) ->
-    Ranges = [range(Range) || Range <- binary:split(Accept, ~",", [global])],
-    Best = fun(Types) ->
-        lists:max([0.0 | [Q || {Type, Q} <- Ranges, lists:member(Type, Types)]])
-    end,
-    OpenMetrics = Best([~"application/openmetrics-text"]),
-    case OpenMetrics > 0 andalso OpenMetrics >= Best([~"text/plain", ~"text/*", ~"*/*"]) of
-        true -> openmetrics;
-        false -> text
-    end.
-
-range(Range) ->
-    [Type | Parameters] = [
-        string:lowercase(string:trim(Part)) || Part <- binary:split(Range, ~";", [global])
-    ],
-    {Type, hd([quality(Q) || <<"q=", Q/binary>> <- Parameters] ++ [1.0])}.
-
-quality(Text) ->
-    case {string:to_float(Text), string:to_integer(Text)} of
-        {{Q, <<>>}, _} when is_float(Q) -> Q;
-        {_, {Q, <<>>}} when is_integer(Q) -> float(Q);
-        _ -> 0.0
-    end.

@@ -76,7 +76,7 @@ opened(Form, Text, LimitMs) ->
 %% What comes of a sample.
 sampled(Text, LimitMs) ->
     with(sampler, Text, LimitMs, fun(Host) ->
-        ok = dyno_agent_custom:restart(Host),
+        ok = dyno_agent_instrument:restart(Host),
         receive
             {dyno_probe, Host, _, {Event, Of}} when Event =/= sample -> {Event, Of}
         end
@@ -84,7 +84,7 @@ sampled(Text, LimitMs) ->
 
 finished(Form, Text, LimitMs) ->
     with(Form, Text, LimitMs, fun(Host) ->
-        ok = dyno_agent_custom:read(Host),
+        ok = dyno_agent_instrument:read(Host),
         result(Host)
     end).
 

@@ -88,7 +88,7 @@ attempts(Measured, Turns, Callers, Left, Done) ->
 
 %% The truth of the same round, and what a test reports, with a calibration of its own.
 round({Node, Counters}, Turns, {Pids, Calls}) ->
-    ok = dyno_agent_calls:restart(Counters),
+    ok = dyno_agent_instrument:restart(Counters),
     True = erpc:call(Node, bench_known, round, [Pids, Turns, Calls]),
     #{functions := [#{own_time_ns := Own, calls := Counted}]} = dyno_counted:read(Counters),
     ?assertEqual(length(Pids) * Calls, Counted),
@@ -227,7 +227,7 @@ beside_durations(Config) ->
     timer:sleep(500),
     OwnNs = [
         begin
-            ok = dyno_agent_calls:restart(Counters),
+            ok = dyno_agent_instrument:restart(Counters),
             ok = erpc:call(Node, dyno_callers, works, [200]),
             %% The second time the other session counts.
             #{functions := [#{calls := Calls, own_time_ns := Ns}]} = Read(Counters),
@@ -236,7 +236,7 @@ beside_durations(Config) ->
         end
      || Read <- [fun dyno_counted:peek/1, fun dyno_counted:read/1]
     ],
-    [#{count := Count, state := measured}] = dyno_agent_durations:read(Durations),
+    [#{count := Count, state := measured}] = dyno_agent_instrument:read(Durations),
     _ = dyno_agent:detach(Agent),
     ct:pal("own time of a call ~p ns, ~b calls were traced", [OwnNs, Count]),
     ?assert(Count > 50),
@@ -251,7 +251,7 @@ no_durations_of_new_code(Config) ->
     Node = proplists:get_value(node, Config),
     {ok, Agent} = dyno_agent:attach(Node, #{}),
     {ok, Durations} = durations(Agent, Node),
-    State = fun() -> [maps:get(state, F) || F <- dyno_agent_durations:read(Durations)] end,
+    State = fun() -> [maps:get(state, F) || F <- dyno_agent_instrument:read(Durations)] end,
     ok = erpc:call(Node, dyno_callers, works, [20]),
     ?assertEqual([measured], State()),
     _ = erpc:call(Node, code, purge, [dyno_callers]),

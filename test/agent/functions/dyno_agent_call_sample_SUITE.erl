@@ -161,7 +161,7 @@ overhead_of_calls_is_not_the_caller_s(Config) ->
     ?assert(Median(3) > Median(2)).
 
 round(Node, Counters, Pid, Work) ->
-    ok = dyno_agent_calls:restart(Counters),
+    ok = dyno_agent_instrument:restart(Counters),
     True = erpc:call(Node, bench_known, round, [[Pid], Work, 50]),
     #{functions := Functions} = dyno_counted:read(Counters),
     [#{own_time_ns := Own, raw_time_ns := Raw, calls := 50}] =
@@ -216,7 +216,7 @@ new_code_counts_after_it(Config) ->
     {ok, Counters} = dyno_agent:start(Agent, dyno_agent_calls, #{
         patterns => [{dyno_callers, leaf, 1}], measures => [call_time]
     }),
-    ok = dyno_agent_calls:restart(Counters),
+    ok = dyno_agent_instrument:restart(Counters),
     _ = erpc:call(Node, code, purge, [dyno_callers]),
     {module, _} = erpc:call(Node, code, load_binary, [dyno_callers, File, Binary]),
     ok = erpc:call(Node, dyno_callers, loops, [5]),

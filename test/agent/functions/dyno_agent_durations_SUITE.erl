@@ -15,12 +15,12 @@ all() ->
 %% way, and their returns.
 the_first_reason_stays(_Config) ->
     MFA = {queue, daeh, 1},
-    {ok, Pid} = dyno_agent_durations:start_link(#{patterns => [MFA]}),
-    ok = dyno_agent_durations:restart(Pid),
+    {ok, Pid} = dyno_agent_instrument:start_link(dyno_agent_durations, #{patterns => [MFA]}),
+    ok = dyno_agent_instrument:restart(Pid),
     [Pid ! {trace_ts, self(), call, MFA, N} || N <- lists:seq(1, 20_000)],
     [Pid ! {trace_ts, self(), return_from, MFA, [], 30_000 + N} || N <- lists:seq(1, 20_000)],
     ?assertMatch(
-        [#{mfa := MFA, state := never_returns, count := 0}], dyno_agent_durations:read(Pid)
+        [#{mfa := MFA, state := never_returns, count := 0}], dyno_agent_instrument:read(Pid)
     ),
     unlink(Pid),
     ok = gen_server:stop(Pid).

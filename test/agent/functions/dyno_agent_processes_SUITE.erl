@@ -165,10 +165,10 @@ how_long_short_lived_processes_live(_Config) ->
         ?assert(dyno_agent_process_parts:quantile_ns(0.01, Lives, 0) >= 27_000_000),
         ?assert(Sampled >= 2),
         %% What was before does not count.
-        ok = dyno_agent_processes:restart(Discovery),
+        ok = dyno_agent_instrument:restart(Discovery),
         ?assertMatch(
             [#{discovered := 2, alive := 2, sampled := 2, lives := #{count := 0}}],
-            map_get(groups, dyno_agent_processes:read(Discovery))
+            map_get(groups, dyno_agent_instrument:read(Discovery))
         )
     end).
 
@@ -178,11 +178,11 @@ counts_garbage_collections(_Config) ->
         #{groups := [_]} = wait_for(1, Discovery),
         Collect = fun(Times) ->
             _ = [erpc:call(Node, erlang, garbage_collect, [Pid, [{type, minor}]]) || _ <- Times],
-            #{groups := [#{collections := N}]} = dyno_agent_processes:read(Discovery),
+            #{groups := [#{collections := N}]} = dyno_agent_instrument:read(Discovery),
             N
         end,
         _ = Collect([1, 2]),
-        ok = dyno_agent_processes:restart(Discovery),
+        ok = dyno_agent_instrument:restart(Discovery),
         ?assertEqual(0, Collect([])),
         ?assertEqual(4, Collect([1, 2, 3, 4])),
         ?assertEqual(6, Collect([5, 6])),
@@ -205,13 +205,13 @@ leaves_its_own_out(_Config) ->
         {ok, Resources} = dyno_agent:start(Agent, dyno_agent_resources, #{
             interval_ms => 20, reads => [ets, ports]
         }),
-        ok = dyno_agent_calls:restart(Counters),
-        ok = dyno_agent_processes:restart(Discovery),
+        ok = dyno_agent_instrument:restart(Counters),
+        ok = dyno_agent_instrument:restart(Discovery),
         ok = dyno_peers:eval(Node, "spawn(dyno_kinds, live, [infinity]), ok."),
-        ok = dyno_agent_sampler:read(Sampler),
-        _ = dyno_agent_resources:read(Resources),
+        ok = dyno_agent_instrument:read(Sampler),
+        _ = dyno_agent_instrument:read(Resources),
         #{callers := Callers, functions := Functions} = dyno_counted:read(Counters),
-        #{groups := Groups} = dyno_agent_processes:read(Discovery),
+        #{groups := Groups} = dyno_agent_instrument:read(Discovery),
         Found = [G || #{group := G} <- Groups],
         ?assert(lists:keymember({dyno_kinds, live, 1}, 2, Found), Found),
         ?assertEqual([], [G || G <- Found, dyno_agent_kind:is_own(G)]),
@@ -250,7 +250,7 @@ with_discovery(Patterns, Test) ->
 
 %% First calls come as messages.
 wait_for(Count, Discovery) ->
-    case dyno_agent_processes:read(Discovery) of
+    case dyno_agent_instrument:read(Discovery) of
         #{discovered := Count} = Results -> Results;
         _ -> wait_for(Count, Discovery)
     end.

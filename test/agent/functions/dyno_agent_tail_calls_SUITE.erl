@@ -192,8 +192,8 @@ shares_below_tail_calls_once(Folder) ->
         {ok, Calls} = dyno_agent:start(Agent, dyno_agent_calls, #{
             patterns => Patterns, budget => 0.05, may_time => false, stacks => Stacks
         }),
-        ok = dyno_agent_calls:restart(Calls),
-        ok = dyno_agent_stacks:restart(Stacks),
+        ok = dyno_agent_instrument:restart(Calls),
+        ok = dyno_agent_instrument:restart(Stacks),
         Took = fun() -> [erpc:call(Node, tails_caller, times, [Ix]) || Ix <- [1, 2]] end,
         Before = Took(),
         timer:sleep(4000),

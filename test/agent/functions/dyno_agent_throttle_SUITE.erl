@@ -210,7 +210,7 @@ discovers_all_without_their_messages(_Config) ->
         ct:pal("~b messages of 20,000 processes", [Messages]),
         ?assert(Messages < 10_000, Messages),
         #{callers := Callers, functions := Functions} = dyno_counted:read(Calls),
-        #{groups := Groups, discovered := Discovered} = dyno_agent_processes:read(Processes),
+        #{groups := Groups, discovered := Discovered} = dyno_agent_instrument:read(Processes),
         %% How many there are is an estimate then.
         ?assert(abs(Discovered - 20_000) < 2000, Discovered),
         OfGroup = lists:sum([N || #{group := {_, ?MFA}, discovered := N} <- Groups]),
@@ -258,13 +258,13 @@ labelled(Processes, Count) ->
     end.
 
 labelled(Processes) ->
-    #{groups := Groups} = dyno_agent_processes:read(Processes),
+    #{groups := Groups} = dyno_agent_instrument:read(Processes),
     lists:sum([N || #{group := {label, another}, discovered := N} <- Groups]).
 
 %% As dyno_targets does.
 restart(Processes, Calls) ->
-    ok = dyno_agent_calls:restart(Calls),
-    ok = dyno_agent_processes:restart(Processes).
+    ok = dyno_agent_instrument:restart(Calls),
+    ok = dyno_agent_instrument:restart(Processes).
 
 %% Counts the messages of first calls.
 start_counting(Node) ->

@@ -25,7 +25,9 @@ ports_have_names(_Config) ->
     {ok, _} = Connect(ByTheSystem),
     Cat = open_port({spawn, "/bin/cat -u"}, []),
     Named = integer_to_binary(Number),
-    {ok, Pid} = dyno_agent_resources:start_link(#{interval_ms => 60_000, reads => [ports]}),
+    {ok, Pid} = dyno_agent_instrument:start_link(dyno_agent_resources, #{
+        interval_ms => 60_000, reads => [ports]
+    }),
     ok = gen_tcp:send(Client, ~"abcdef"),
     {ok, ~"abcdef"} = gen_tcp:recv(Accepted, 6),
     Kinds = kinds(Pid),
@@ -47,7 +49,9 @@ sockets_have_names(_Config) ->
     {Listening, Number} = listen([{inet_backend, socket}]),
     {ok, _Client} = gen_tcp:connect({127, 0, 0, 1}, Number, [{inet_backend, socket}]),
     {ok, _Accepted} = gen_tcp:accept(Listening),
-    {ok, Pid} = dyno_agent_resources:start_link(#{interval_ms => 60_000, reads => [ports]}),
+    {ok, Pid} = dyno_agent_instrument:start_link(dyno_agent_resources, #{
+        interval_ms => 60_000, reads => [ports]
+    }),
     Kinds = kinds(Pid),
     [
         ?assertMatch(#{Kind := #{open := 1}}, Kinds)
@@ -66,4 +70,4 @@ listen(Options) ->
     end.
 
 kinds(Pid) ->
-    #{Kind => Of || #{kind := Kind} = Of <- map_get(ports, dyno_agent_resources:read(Pid))}.
+    #{Kind => Of || #{kind := Kind} = Of <- map_get(ports, dyno_agent_instrument:read(Pid))}.

@@ -19,13 +19,15 @@ all() -> [is_waited_for].
 %% For more than the five seconds that gen_server:call/2 waits: a sampler that was not restarted
 %% would go on counting its times from the attachment.
 is_waited_for(_Config) ->
-    {ok, Sampler} = dyno_agent_sampler:start_link(#{sink => self(), interval_ms => 60_000}),
+    {ok, Sampler} = dyno_agent_instrument:start_link(dyno_agent_sampler, #{
+        sink => self(), interval_ms => 60_000
+    }),
     Asks = [
         fun dyno_agent_sampler:clock/1,
         fun dyno_agent_sampler:started_ns/1,
         fun dyno_agent_sampler:describe/1,
-        fun dyno_agent_sampler:restart/1,
-        fun dyno_agent_sampler:read/1
+        fun dyno_agent_instrument:restart/1,
+        fun dyno_agent_instrument:read/1
     ],
     ok = sys:suspend(Sampler),
     Asking = [spawn_monitor(fun() -> exit({got, Ask(Sampler)}) end) || Ask <- Asks],

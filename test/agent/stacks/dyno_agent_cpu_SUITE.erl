@@ -159,7 +159,7 @@ shares_are_those_of_the_clock(_Config) ->
         timer:sleep(300),
         %% The truth is by a clock that also passes while others have the processor.
         dyno_tries:hold(3, fun() ->
-            ok = dyno_agent_stacks:restart(Sampler),
+            ok = dyno_agent_instrument:restart(Sampler),
             _ = erpc:call(Node, bench_cases, times, []),
             #{stacks := Stacks} = Result = sampled(Sampler, 500, 12_000),
             Times = erpc:call(Node, bench_cases, times, []),
@@ -175,7 +175,7 @@ short_processes_and_bifs_are_named(_Config) ->
     on_node(required, fun(Node, Sampler, _Agent) ->
         Pid = erpc:call(Node, bench_cases, start, [short]),
         timer:sleep(300),
-        ok = dyno_agent_stacks:restart(Sampler),
+        ok = dyno_agent_instrument:restart(Sampler),
         #{stacks := Stacks} = sampled(Sampler, 200, 10_000),
         true = exit(Pid, kill),
         Frames = lists:usort(lists:append([Stack || {_, Stack, _} <- Stacks])),
@@ -194,7 +194,7 @@ match_specifications_count_for_their_process(_Config) ->
     on_node(Quiet, required, fun(Node, Sampler, _Agent) ->
         Pid = erpc:call(Node, bench_cases, start, [matches]),
         timer:sleep(300),
-        ok = dyno_agent_stacks:restart(Sampler),
+        ok = dyno_agent_instrument:restart(Sampler),
         #{cpu := #{scheduler := Scheduler}, stacks := Stacks} = sampled(Sampler, 200, 10_000),
         true = exit(Pid, kill),
         ?assert(Scheduler < 0.15, Scheduler),
@@ -214,7 +214,7 @@ a_second_sampler_is_refused(_Config) ->
 without_a_library_processes_are_asked(_Config) ->
     Without = #{cpu => #{library => none, use => preferred}},
     on_node(Without, fun(Node, Sampler, _Agent) ->
-        #{cpu := Cpu} = Result = dyno_agent_stacks:read(Sampler),
+        #{cpu := Cpu} = Result = dyno_agent_instrument:read(Sampler),
         ?assertEqual({refused, no_library}, Cpu),
         ?assertMatch(
             [_], [x || {~"cpu_refused", _, _} <- dyno_agent_stack_parts:warnings(~"n", Result)]
@@ -320,7 +320,7 @@ started_and_ended(Agent, EndMs, Starts, Samples) ->
             {ok, Sampler} = dyno_agent:start(Agent, dyno_agent_stacks, config(preferred)),
             timer:sleep(rand:uniform(300)),
             Count =
-                case dyno_agent_stacks:read(Sampler) of
+                case dyno_agent_instrument:read(Sampler) of
                     #{cpu := #{samples := N}} -> N;
                     #{cpu := {refused, Reason}} ->
                         ct:log("refused: ~p", [Reason]),
@@ -417,7 +417,7 @@ until(Is) ->
 %% So many samples: a busy machine gives fewer in the same time.
 sampled(Sampler, Least, LongestMs) ->
     timer:sleep(250),
-    case dyno_agent_stacks:read(Sampler) of
+    case dyno_agent_instrument:read(Sampler) of
         #{cpu := #{samples := Count}} = Result when Count >= Least; LongestMs =< 0 -> Result;
         _ -> sampled(Sampler, Least, LongestMs - 250)
     end.

@@ -101,7 +101,7 @@ finds_where_it_computes_with(Schedulers) ->
         {ok, _} = erpc:call(Node, application, ensure_all_started, [crypto]),
         Pid = erpc:call(Node, bench_phases, start, []),
         _ = erpc:call(Node, bench_phases, shares, [Pid]),
-        ok = dyno_agent_stacks:restart(Sampler),
+        ok = dyno_agent_instrument:restart(Sampler),
         #{stacks := Stacks} = Times = sampled(Sampler, 400, 20_000),
         Truth = erpc:call(Node, bench_phases, shares, [Pid]),
         ct:log("~tp~n~tp", [Truth, maps:without([waiting], Times)]),
@@ -143,7 +143,7 @@ finds_processes_that_live_for_milliseconds_once() ->
 
         """),
         _ = erpc:call(Node, brief, start, []),
-        ok = dyno_agent_stacks:restart(Sampler),
+        ok = dyno_agent_instrument:restart(Sampler),
         #{stacks := Stacks, started := Started} = sampled(Sampler, 300, 10_000),
         Groups = by_group(Stacks),
         #{{initial_call, {brief, work, 1}} := #{running := Running, functions := Of}} = Groups,
@@ -183,7 +183,7 @@ bursts_are_no_time_of_what_waits(_Config) ->
 
         """),
         _ = erpc:call(Node, bursts, start, []),
-        ok = dyno_agent_stacks:restart(Sampler),
+        ok = dyno_agent_instrument:restart(Sampler),
         #{stacks := Stacks} = sampled(Sampler, 300, 10_000),
         Groups = by_group(Stacks),
         ct:log("~tp", [Groups]),
@@ -225,7 +225,7 @@ leaves_its_own_out(_Config) ->
 many_idle_processes_cost_no_more(_Config) ->
     in_node([], fun(Node, Sampler) ->
         _ = idle(Node, 100_000),
-        ok = dyno_agent_stacks:restart(Sampler),
+        ok = dyno_agent_instrument:restart(Sampler),
         #{cost_ns := CostNs, duration_ns := DurationNs, started := Started} =
             sampled(Sampler, 150, 30_000),
         ct:log("~b ns of ~b", [CostNs, DurationNs]),
@@ -241,7 +241,7 @@ finds_what_runs_among_many_once() ->
         _ = idle(Node, 20_000),
         bench_phases = dyno_peers:load_bench(Node, bench_phases),
         _ = erpc:call(Node, erlang, spawn, [bench_phases, loop, [1_000_000_000_000]]),
-        ok = dyno_agent_stacks:restart(Sampler),
+        ok = dyno_agent_instrument:restart(Sampler),
         #{stacks := Stacks, instants := Instants} = sampled(Sampler, 300, 20_000),
         Groups = by_group(Stacks),
         ct:log("~b instants: ~tp", [Instants, Groups]),
@@ -346,7 +346,7 @@ in_node(Arguments, Config, Do) ->
 %% What was sampled at so many instants: on a busy machine they come less often.
 sampled(Sampler, Instants, LongestMs) ->
     timer:sleep(200),
-    case dyno_agent_stacks:read(Sampler) of
+    case dyno_agent_instrument:read(Sampler) of
         #{instants := N} = Result when N >= Instants; LongestMs =< 0 -> Result;
         _ -> sampled(Sampler, Instants, LongestMs - 200)
     end.

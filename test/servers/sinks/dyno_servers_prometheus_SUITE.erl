@@ -1,7 +1,7 @@
 %% SPDX-License-Identifier: Apache-2.0
 %% Copyright 2026 The dyno authors
 
-%% Totals, and their two text formats, read back by a strict parser over HTTP. Prometheus' own
+%% Totals, and their text format, read back by a strict parser over HTTP. Prometheus' own
 %% parsers read them in dyno_servers_receivers_SUITE.
 -module(dyno_servers_prometheus_SUITE).
 
@@ -13,14 +13,12 @@
 -export([all/0, suite/0]).
 -export([
     text_format/1,
-    openmetrics_format/1,
     counters_and_histograms_only_grow/1,
     gauges_are_of_the_last_window/1,
     servers_are_forgotten/1,
     too_many_servers_are_left_out/1,
     buckets_hold_what_is_below_their_bound/1,
     labels_are_escaped/1,
-    the_format_is_what_was_asked_for/1,
     over_http/1,
     bad_requests_are_answered/1,
     slow_readers_hold_up_nothing/1,
@@ -33,14 +31,12 @@ suite() ->
 all() ->
     [
         text_format,
-        openmetrics_format,
         counters_and_histograms_only_grow,
         gauges_are_of_the_last_window,
         servers_are_forgotten,
         too_many_servers_are_left_out,
         buckets_hold_what_is_below_their_bound,
         labels_are_escaped,
-        the_format_is_what_was_asked_for,
         over_http,
         bad_requests_are_answered,
         slow_readers_hold_up_nothing,
@@ -57,18 +53,11 @@ all() ->
 }).
 
 text_format(_Config) ->
-    Families = parse(text, formatted(text, [server(), stage()])),
+    Families = parse(formatted([server(), stage()])),
     families(Families),
     ?assertMatch(#{~"otp_callbacks_total" := {~"counter", _}}, Families),
     ?assertEqual(1000, value(~"otp_callbacks_total", ?CALL, Families)).
 
-openmetrics_format(_Config) ->
-    Sums = [server(), stage()],
-    Families = parse(openmetrics, formatted(openmetrics, Sums)),
-    families(Families),
-    ?assertMatch(#{~"otp_callbacks" := {~"counter", _}}, Families).
-
-%% The same in both formats.
 families(Families) ->
     Orders = maps:remove(~"callback", ?CALL),
     Feed = Orders#{
@@ -121,7 +110,7 @@ families(Families) ->
 
 counters_and_histograms_only_grow(_Config) ->
     Totals = totals([server() || _ <- lists:seq(1, 3)]),
-    Families = parse(text, format(text, 0, Totals)),
+    Families = parse(format(0, Totals)),
     ?assertEqual(3000, value(~"otp_callbacks_total", ?CALL, Families)),
     ?assertEqual(3000, value(~"otp_callback_duration_seconds_count", ?CALL, Families)),
     ?assert(abs(value(~"otp_callback_duration_seconds_sum", ?CALL, Families) - 1.5015) < 1.0e-12),
@@ -132,13 +121,13 @@ counters_and_histograms_only_grow(_Config) ->
     {_, Later} = dyno_servers_sink_totals:add(
         [(server())#{callbacks := []}], 1, Totals
     ),
-    ?assertEqual(3000, value(~"otp_callbacks_total", ?CALL, parse(text, format(text, 2, Later)))).
+    ?assertEqual(3000, value(~"otp_callbacks_total", ?CALL, parse(format(2, Later)))).
 
 gauges_are_of_the_last_window(_Config) ->
     %% Windows of ten seconds, so gauges last for thirty.
     Totals = totals([server()]),
     Orders = maps:remove(~"callback", ?CALL),
-    At = fun(Ms, Name, Labels) -> value(Name, Labels, parse(text, format(text, Ms, Totals))) end,
+    At = fun(Ms, Name, Labels) -> value(Name, Labels, parse(format(Ms, Totals))) end,
     ?assertEqual(7, At(30_000, ~"otp_process_message_queue_length", Orders)),
     ?assertEqual(none, At(30_001, ~"otp_process_message_queue_length", Orders)),
     ?assertEqual(none, At(30_001, ~"otp_callback_duration_max_seconds", ?CALL)),
@@ -163,7 +152,7 @@ servers_are_forgotten(_Config) ->
         ]
     ),
     ?assertEqual(
-        1000, value(~"otp_callbacks_total", ?CALL, parse(text, format(text, 400_000, Again)))
+        1000, value(~"otp_callbacks_total", ?CALL, parse(format(400_000, Again)))
     ).
 
 too_many_servers_are_left_out(_Config) ->
@@ -229,33 +218,9 @@ buckets_hold_what_is_below_their_bound(_Config) ->
 labels_are_escaped(_Config) ->
     Odd = ~"a\\b\"c\nd{e=\"f\",g}é",
     Sums = [server(#{name => Odd, module => <<"bad", 255>>})],
-    Families = parse(openmetrics, formatted(openmetrics, Sums)),
+    Families = parse(formatted(Sums)),
     {_, [{_, Labels, 2}]} = map_get(~"otp_processes", Families),
     ?assertMatch(#{~"name" := Odd}, Labels).
-
-the_format_is_what_was_asked_for(_Config) ->
-    Accepted = fun dyno_servers_prometheus:accepted/1,
-    ?assertEqual(text, Accepted(~"")),
-    ?assertEqual(text, Accepted(~"*/*")),
-    ?assertEqual(text, Accepted(~"text/html,application/xhtml+xml;q=0.9,*/*;q=0.8")),
-    ?assertEqual(text, Accepted(~"application/json")),
-    ?assertEqual(openmetrics, Accepted(~"application/openmetrics-text")),
-    %% Of Prometheus 2 and 3.
-    ?assertEqual(
-        openmetrics,
-        Accepted(
-            ~"application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
-        )
-    ),
-    ?assertEqual(
-        openmetrics,
-        Accepted(
-            ~"application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2"
-        )
-    ),
-    ?assertEqual(text, Accepted(~"text/plain;version=0.0.4, application/openmetrics-text;q=0.5")),
-    ?assertEqual(text, Accepted(~"application/openmetrics-text; q=0, text/plain; q=0.1")),
-    ?assertEqual(text, Accepted(~"application/openmetrics-text;q=x")).
 
 over_http(_Config) ->
     {Sink, Port} = start(),
@@ -270,16 +235,12 @@ over_http(_Config) ->
     Text = until(fun() ->
         {200, Headers, Body} = get(Port, "/metrics?x=y", []),
         ?assertEqual("text/plain; version=0.0.4; charset=utf-8", header("content-type", Headers)),
-        2000 =:= value(~"otp_callbacks_total", ?CALL, parse(text, Body)) andalso Body
+        2000 =:= value(~"otp_callbacks_total", ?CALL, parse(Body)) andalso Body
     end),
-    families_twice(parse(text, Text)),
-    {200, Headers, Body} = get(Port, "/metrics", [{"Accept", "application/openmetrics-text"}]),
-    ?assertEqual(
-        "application/openmetrics-text; version=1.0.0; charset=utf-8",
-        header("content-type", Headers)
-    ),
-    families_twice(parse(openmetrics, Body)),
-    ?assertEqual(integer_to_list(byte_size(Body)), header("content-length", Headers)),
+    families_twice(parse(Text)),
+    %% Any request has the same format.
+    {200, Headers, Text} = get(Port, "/metrics", [{"Accept", "application/openmetrics-text"}]),
+    ?assertEqual(integer_to_list(byte_size(Text)), header("content-length", Headers)),
     ok = dyno_servers_sink:stop(Sink),
     ?assertMatch({error, _}, gen_tcp:connect({127, 0, 0, 1}, Port, [])).
 
@@ -381,12 +342,12 @@ totals(Sums) ->
         Sums
     ).
 
-formatted(Format, Sums) ->
-    format(Format, 0, totals(Sums)).
+formatted(Sums) ->
+    format(0, totals(Sums)).
 
-format(Format, NowMs, Totals) ->
+format(NowMs, Totals) ->
     iolist_to_binary(
-        dyno_servers_prometheus:format(Format, dyno_servers_sink_totals:servers(NowMs, Totals))
+        dyno_servers_prometheus:format(dyno_servers_sink_totals:servers(NowMs, Totals))
     ).
 
 get(Port, Path, Headers) ->
@@ -426,65 +387,37 @@ value(Name, Labels, Families) ->
         [Value] -> Value
     end.
 
-%% A strict parser of both formats: #{Family => {Type, [{Name, Labels, Value}]}}.
+%% A strict parser: #{Family => {Type, [{Name, Labels, Value}]}}.
 
-parse(Format, Text) ->
+parse(~"") ->
+    #{};
+parse(Text) ->
     ?assertEqual(nomatch, binary:match(Text, ~"\r")),
-    {Lines, Families} =
-        case Text of
-            ~"" -> {[], #{}};
-            _ -> {lists:droplast(binary:split(Text, ~"\n", [global])), #{}}
-        end,
-    true = Text =:= ~"" orelse binary:last(Text) =:= $\n,
-    Parsed =
-        case Format of
-            text ->
-                families(text, Lines, Families);
-            openmetrics ->
-                ~"# EOF" = lists:last(Lines),
-                families(openmetrics, lists:droplast(Lines), Families)
-        end,
+    $\n = binary:last(Text),
+    Parsed = families(lists:droplast(binary:split(Text, ~"\n", [global])), #{}),
     maps:foreach(fun check/2, Parsed),
     Parsed.
 
-families(_Format, [], Families) ->
+families([], Families) ->
     Families;
-families(text, [<<"# HELP ", Help/binary>>, <<"# TYPE ", Type/binary>> | Lines], Families) ->
+families([<<"# HELP ", Help/binary>>, <<"# TYPE ", Type/binary>> | Lines], Families) ->
     [Name, Words] = binary:split(Help, ~" "),
     [Name, Kind] = binary:split(Type, ~" "),
     true = Words =/= ~"",
-    family(text, Name, Kind, Lines, Families);
-families(openmetrics, [<<"# TYPE ", Type/binary>>, <<"# UNIT ", Unit/binary>> | Lines], Families) ->
-    [Name, Kind] = binary:split(Type, ~" "),
-    [Name, Of] = binary:split(Unit, ~" "),
-    {_, _} = binary:match(Name, <<"_", Of/binary>>),
-    [<<"# HELP ", _/binary>> | Rest] = Lines,
-    family(openmetrics, Name, Kind, Rest, Families);
-families(openmetrics, [<<"# TYPE ", Type/binary>>, <<"# HELP ", Help/binary>> | Lines], Families) ->
-    [Name, Kind] = binary:split(Type, ~" "),
-    [Name, _] = binary:split(Help, ~" "),
-    nomatch = binary:match(Name, ~"seconds"),
-    family(openmetrics, Name, Kind, Lines, Families).
-
-family(Format, Name, Kind, Lines, Families) ->
     false = is_map_key(Name, Families),
     true = lists:member(Kind, [~"counter", ~"gauge", ~"histogram"]),
     {Of, Rest} = lists:splitwith(fun(Line) -> binary:first(Line) =/= $# end, Lines),
     Samples = [sample(Line) || Line <- Of],
     [_ | _] = Samples,
     Accepted =
-        case {Kind, Format} of
-            {~"histogram", _} ->
-                [<<Name/binary, S/binary>> || S <- [~"_bucket", ~"_sum", ~"_count"]];
-            {~"counter", openmetrics} ->
-                [<<Name/binary, "_total">>];
-            _ ->
-                [Name]
+        case Kind of
+            ~"histogram" -> [<<Name/binary, S/binary>> || S <- [~"_bucket", ~"_sum", ~"_count"]];
+            _ -> [Name]
         end,
     [true = lists:member(N, Accepted) || {N, _, _} <- Samples],
     %% No sample twice.
     ?assertEqual(length(Samples), length(lists:usort([{N, L} || {N, L, _} <- Samples]))),
-    families(Format, Rest, Families#{Name => {Kind, Samples}}).
+    families(Rest, Families#{Name => {Kind, Samples}}).
 
 sample(Line) ->
     {match, [Name, Labels, Value]} = re:run(

@@ -23,8 +23,7 @@ process `sink` gets `{dyno_profile, enough}`.
 -behaviour(dyno_agent_instrument).
 -behaviour(gen_server).
 
--export([about/0, config/1]).
--export([start_link/1, restart/1, read/1, peek/1]).
+-export([about/0, config/1, start_link/1, peek/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 -export_type([config/0, result/0]).
 
@@ -92,16 +91,6 @@ config(Options) ->
 -spec start_link(config()) -> gen_server:start_ret().
 start_link(Config) ->
     gen_server:start_link(?MODULE, Config, []).
-
--doc "Starts tracing.".
--spec restart(pid()) -> ok.
-restart(Pid) ->
-    gen_server:call(Pid, restart, infinity).
-
--doc "Stops tracing and returns the result.".
--spec read(pid()) -> result().
-read(Pid) ->
-    gen_server:call(Pid, read, infinity).
 
 -doc "The result until now.".
 -spec peek(pid()) -> result().

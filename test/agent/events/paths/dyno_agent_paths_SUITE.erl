@@ -372,7 +372,7 @@ leaves_nothing_when_killed(_Config) ->
     Program = spawn_link(?MODULE, start, [program]),
     {Owner, Monitor} = spawn_monitor(fun() ->
         {ok, Pid} = dyno_agent_path_profile:start_link(config(#{processes => [{pid, Program}]})),
-        ok = dyno_agent_path_profile:restart(Pid),
+        ok = dyno_agent_instrument:restart(Pid),
         receive
             never -> ok
         end
@@ -399,9 +399,9 @@ config(Options) ->
 
 profiled(Options, Run) ->
     {ok, Pid} = dyno_agent_path_profile:start_link(config(Options)),
-    ok = dyno_agent_path_profile:restart(Pid),
+    ok = dyno_agent_instrument:restart(Pid),
     _ = Run(),
-    Result = dyno_agent_path_profile:read(Pid),
+    Result = dyno_agent_instrument:read(Pid),
     true = unlink(Pid),
     ok = gen_server:stop(Pid),
     Result.
