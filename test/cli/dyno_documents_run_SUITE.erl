@@ -164,7 +164,7 @@ ask(#{folder := Lane}, Folder, Words) ->
 
 %% Whether thresholds hold is the machine's affair, also those in suites.
 statuses(Line) ->
-    Gates = ["dyno test", "dyno verify", "--threshold", "--fail-if"],
+    Gates = ["dyno test", "dyno verify", "dyno doctor --dump", "--threshold", "--fail-if"],
     case lists:any(fun(Gate) -> string:find(Line, Gate) =/= nomatch end, Gates) of
         true -> [0, 1];
         false -> [0]
@@ -179,6 +179,8 @@ words(Line, Lane) ->
 
 node_word(Command, "shop", #{shop := Shop}) when Command =/= "new" ->
     hd(string:split(atom_to_list(Shop), "@"));
+node_word(_Command, "_build/default/lib/*/ebin", _Lane) ->
+    "ebin";
 node_word(_Command, Word, #{shop := Shop, stock := Stock}) ->
     case string:split(Word, "@") of
         [Name, [_ | _]] when Name =:= "shop"; Name =:= "pf1"; Name =:= "a" -> atom_to_list(Shop);
@@ -309,6 +311,7 @@ suites(Folder, Lines, Lane) ->
      || File <- ["my_load_gen.erl"],
         string:find(Texts, File) =/= nomatch
     ],
+    ok = crash_dump(Folder, string:find(Texts, "--dump erl_crash.dump")),
     [
         {0, _, _} = ask(Lane, Folder, ["new", "suite", Name])
      || Name <- ["shop", "shop_perf", "my_suite"],
@@ -324,6 +327,16 @@ suites(Folder, Lines, Lane) ->
         false ->
             ok
     end.
+
+crash_dump(_Folder, nomatch) ->
+    ok;
+crash_dump(Folder, _Named) ->
+    "" = os:cmd(
+        "cd '" ++ Folder ++ "' && '" ++ filename:join(code:root_dir(), "bin/erl") ++
+            "' -noshell -eval 'erlang:halt(\"out of stock\").' 2>/dev/null"
+    ),
+    true = filelib:is_regular(filename:join(Folder, "erl_crash.dump")),
+    ok.
 
 %% Recordings that no line of the document writes: a baseline is of the same command, another that
 %% of a benchmark; a later one is as if the first had been taken again.
