@@ -52,7 +52,7 @@ section(Kind, Verdicts, Document) ->
         dyno_report_section:text(none, Reasons).
 
 %% A change passes if it did not happen.
-title(~"change") -> ~"Changes that must not be";
+title(~"change") -> ~"Unwanted changes";
 title(Kind) -> string:titlecase(several(Kind)).
 
 several(~"") ->
@@ -175,7 +175,7 @@ ending(All, 0, Unknown, ~"property") ->
     {doubtful, ~"UNDECIDED", iolist_to_binary(Text)};
 ending(All, Failed, Unknown, ~"change") when Failed > 0 ->
     Text = [
-        integer_to_binary(Failed), " of ", plural(All, ~"change"), " that must not be happened",
+        integer_to_binary(Failed), " of ", plural(All, ~"unwanted change"), " happened",
         [[", and ", integer_to_binary(Unknown), " could not be evaluated"] || Unknown > 0]
     ],
     {bad, ~"FAILED", iolist_to_binary(Text)};

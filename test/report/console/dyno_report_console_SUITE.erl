@@ -117,7 +117,7 @@ endings(_Config) ->
         Ending(#{~"verdicts" => [Change(~"slower > 5%", ~"pass")]})
     ),
     ?assertEqual(
-        ~"FAILED: 1 of 2 changes that must not be happened",
+        ~"FAILED: 1 of 2 unwanted changes happened",
         Ending(#{~"verdicts" => [Change(~"slower > 5%", ~"fail"), Change(~"gc > 5%", ~"pass")]})
     ),
     Error = #{~"code" => ~"x", ~"text" => ~"the node went away"},
