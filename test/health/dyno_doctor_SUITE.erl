@@ -39,18 +39,8 @@ names_further_illnesses(_Config) -> named(further_cases()).
 watches(_Config) ->
     {_, Node} = Peer = dyno_peers:start(),
     try
-        Self = self(),
-        {Watcher, Ref} = spawn_monitor(fun() ->
-            Tell = fun(Changes) ->
-                _ = [Self ! Change || Change <- Changes],
-                ok
-            end,
-            exit({ended, dyno_doctor:run([Node], #{for_ms => 5000, watch => Tell})})
-        end),
-        ill(Node,
-            "start() -> register(lazy, self()), _ = [self() ! {job, I} || I <- lists:seq(1, 5000)], "
-            "receive stop -> ok end. "
-        ),
+        {Watcher, Ref} = watcher(Node),
+        lazy(Node),
         receive
             {found, Node, #{check := queue, subject := ~"lazy", severity := critical}} -> ok
         end,
@@ -67,6 +57,24 @@ watches(_Config) ->
         dyno_peers:stop(Peer)
     end.
 
+%% Sends the changes to the calling process.
+watcher(Node) ->
+    Self = self(),
+    spawn_monitor(fun() ->
+        Tell = fun(Changes) ->
+            _ = [Self ! Change || Change <- Changes],
+            ok
+        end,
+        exit({ended, dyno_doctor:run([Node], #{for_ms => 5000, watch => Tell})})
+    end).
+
+%% A process with a queue that it never reads.
+lazy(Node) ->
+    ill(Node,
+        "start() -> register(lazy, self()), _ = [self() ! {job, I} || I <- lists:seq(1, 5000)], "
+        "receive stop -> ok end. "
+    ).
+
 %% Its findings are told anew.
 watches_a_node_that_restarts(_Config) ->
     Name = peer:random_name(),
@@ -75,21 +83,11 @@ watches_a_node_that_restarts(_Config) ->
         {ok, Peer, Node} = peer:start(#{
             name => Name, connection => standard_io, args => ["-setcookie", Cookie]
         }),
-        ill(Node,
-            "start() -> register(lazy, self()), _ = [self() ! {job, I} || I <- lists:seq(1, 5000)], "
-            "receive stop -> ok end. "
-        ),
+        lazy(Node),
         {Peer, Node}
     end,
     {_, Node} = First = Start(),
-    Self = self(),
-    {Watcher, Ref} = spawn_monitor(fun() ->
-        Tell = fun(Changes) ->
-            _ = [Self ! Change || Change <- Changes],
-            ok
-        end,
-        exit({ended, dyno_doctor:run([Node], #{for_ms => 5000, watch => Tell})})
-    end),
+    {Watcher, Ref} = watcher(Node),
     Found = fun() ->
         receive
             {found, Node, #{check := queue, subject := ~"lazy"}} -> ok;
