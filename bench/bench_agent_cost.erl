@@ -75,7 +75,8 @@ memory(Node) ->
     ok = bench_program:detach(Targets),
     Left = memory_of_code(Node) - Before,
     bench_program:say("code      ~b kB sent, ~b kB in the node, ~b kB after detaching", [
-        kb(B) || B <- [Sent, Code, Left]
+        kb(B)
+     || B <- [Sent, Code, Left]
     ]),
     bench_program:say("memory    processes ~b kB, tables ~b kB", [kb(Processes), kb(Tables)]).
 

@@ -108,10 +108,13 @@ short(Rounds, Ms) ->
 %% programs took is taken out.
 by_hand(Ms) ->
     Self = self(),
-    {_, Monitor} = spawn_opt(fun() ->
-        EndMs = erlang:monotonic_time(millisecond) + 3 * Ms,
-        Self ! {by_hand, dyno_stats:median(loops(EndMs, []))}
-    end, [monitor, {scheduler, 1}]),
+    {_, Monitor} = spawn_opt(
+        fun() ->
+            EndMs = erlang:monotonic_time(millisecond) + 3 * Ms,
+            Self ! {by_hand, dyno_stats:median(loops(EndMs, []))}
+        end,
+        [monitor, {scheduler, 1}]
+    ),
     receive
         {by_hand, Ns} ->
             true = demonitor(Monitor, [flush]),
@@ -129,7 +132,8 @@ loops(EndMs, Times) ->
         false -> loops(EndMs, [Time | Times])
     end.
 
-repeat(0, Term) -> Term;
+repeat(0, Term) ->
+    Term;
 repeat(N, Term) ->
     _ = bench_short_function:repeat(1000, Term, 0),
     repeat(N - 1, Term).

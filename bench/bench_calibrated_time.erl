@@ -70,7 +70,8 @@ measure(Cells, Effort) ->
         ],
         bench_program:say(
             "                     ns a call           error, of what is allowed~n"
-            "function  processes  true      reported  median  interval       said    raw", []
+            "function  processes  true      reported  median  interval       said    raw",
+            []
         ),
         Errors = [cell(Cell, [R || {C, R} <- Readings, C =:= Cell]) || Cell <- Cells],
         {Value, Interval} = lists:last(lists:sort(Errors)),

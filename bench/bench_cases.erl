@@ -25,8 +25,28 @@ dirty schedulers.
 -type kind() :: five | short | bif | ping | dirty | mixed | matches.
 
 -define(PHASES, [
-    loop, hash, tiny, sort, build, parse, encode, sum, digest, render, regex, select, search, pack,
-    keysort, first, second, third, client, derive, read, compress
+    loop,
+    hash,
+    tiny,
+    sort,
+    build,
+    parse,
+    encode,
+    sum,
+    digest,
+    render,
+    regex,
+    select,
+    search,
+    pack,
+    keysort,
+    first,
+    second,
+    third,
+    client,
+    derive,
+    read,
+    compress
 ]).
 
 -doc "What there is.".

@@ -309,7 +309,12 @@ repeat(Count, Socket, Times) ->
 
 requests(Clients, Count) ->
     lists:foreach(fun(Client) -> Client ! {requests, Count} end, Clients),
-    [receive {Client, Times} -> Times end || Client <- Clients].
+    [
+        receive
+            {Client, Times} -> Times
+        end
+     || Client <- Clients
+    ].
 
 %% The tools
 
@@ -326,7 +331,10 @@ begin_with(Profiler, Node, Patterns) when
 begin_with(sample, Node, _Patterns) ->
     Self = self(),
     Pid = spawn_link(fun() ->
-        Show = fun(Ms) -> Self ! {self(), shown, Ms}, ok end,
+        Show = fun(Ms) ->
+            Self ! {self(), shown, Ms},
+            ok
+        end,
         Self ! {self(), dyno_profile:run([Node], #{for_ms => ?MOST_MS, show => Show})}
     end),
     receive

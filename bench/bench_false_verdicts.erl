@@ -37,7 +37,8 @@ measure({What, Number}, Effort) ->
     Ratios = [abs(Ratio - 1) * 100 || {_, Ratio} <- Found],
     bench_program:say("trials    ~b, ~b busy loops besides", [Trials, Loops]),
     bench_program:say("verdicts  ~b same, ~b undecided, ~b slower, ~b faster", [
-        Count(V) || V <- [~"same", ~"undecided", ~"slower", ~"faster"]
+        Count(V)
+     || V <- [~"same", ~"undecided", ~"slower", ~"faster"]
     ]),
     bench_program:say("ratios    off 1 by ~.2f % in the median, ~.2f % at most", [
         dyno_stats:median(Ratios), float(lists:max(Ratios))

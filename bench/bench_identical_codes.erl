@@ -65,7 +65,8 @@ describe() ->
     compare. loop:N compares the countdown alone, N times. (-i: false_verdicts isolated:8.)
     """.
 
-argument(none) -> {ok, {compare, all}};
+argument(none) ->
+    {ok, {compare, all}};
 argument("loop:" ++ Count) ->
     case bench_program:whole(Count, 1, {1, "trials"}) of
         {ok, N} -> {ok, {compare, {loop, N}}};
@@ -73,7 +74,8 @@ argument("loop:" ++ Count) ->
     end;
 argument(Way) ->
     case lists:member(Way, ["compare", "concurrent", "continuous", "timed"]) of
-        true -> {ok, {list_to_atom(Way), all}};
+        true ->
+            {ok, {list_to_atom(Way), all}};
         false ->
             Ways = "compare, concurrent, continuous, timed or loop:N",
             {error, ["the argument is ", Ways, ", not ", Way]}

@@ -131,6 +131,9 @@ slowed(What, Name, Ratios) ->
     Goal = maps:get(What, #{budget => 1.05}, 1.02),
     {Median, Interval} = bench_program:median(Ratios),
     bench_program:say("~ts ~.3f times, ~ts; at most ~.2f: ~ts", [
-        Name, Median, bench_program:interval_text(Interval, "times"), Goal,
+        Name,
+        Median,
+        bench_program:interval_text(Interval, "times"),
+        Goal,
         bench_program:goal(Median, Interval, {goal, Goal})
     ]).

@@ -45,7 +45,10 @@ measure(Workers, Effort) ->
         Searches, Workers, DurationMs
     ]),
     #{
-        name => "load_rate", value => Value, unit => "1/s", interval => Interval,
+        name => "load_rate",
+        value => Value,
+        unit => "1/s",
+        interval => Interval,
         least => ?GOAL_PER_S
     }.
 

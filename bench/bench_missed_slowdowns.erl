@@ -34,7 +34,8 @@ measure(Loops, Effort) ->
     ]),
     Count = fun(V) -> bench_comparison:count(Verdicts, [V]) end,
     bench_program:say("verdicts  ~b slower, ~b undecided, ~b same, ~b faster", [
-        Count(V) || V <- [~"slower", ~"undecided", ~"same", ~"faster"]
+        Count(V)
+     || V <- [~"slower", ~"undecided", ~"same", ~"faster"]
     ]),
     #{
         name => "missed_slowdowns",
@@ -55,10 +56,11 @@ trial() ->
         #{budget_ms => ?BUDGET_MS, threshold => ?THRESHOLD}
     ),
     [#{~"verdict" := Verdict, ~"ratio" := Ratio}] = bench_comparison:rows(~"comparisons", Run),
-    Reductions = #{
-        Code => R
-     || #{~"code" := Code, ~"reductions_per_call" := R} <- bench_comparison:rows(~"codes", Run)
-    },
+    Reductions =
+        #{
+            Code => R
+         || #{~"code" := Code, ~"reductions_per_call" := R} <- bench_comparison:rows(~"codes", Run)
+        },
     Counted =
         maps:get(~"{bench_missed_slowdowns,spin,[1020]}", Reductions) /
             maps:get(~"{bench_missed_slowdowns,spin,[1000]}", Reductions),

@@ -46,13 +46,14 @@ measure(Module, Effort) ->
     ],
     true = unlink(Compiler),
     ok = dyno_peer:stop(Node),
-    Slowed = #{
-        Profiler => report(Profiler, [
-            {Times, Bytes}
-         || Of <- All, {P, Times, Bytes} <- Of, P =:= Profiler
-        ])
-     || Profiler <- ?PROFILERS
-    },
+    Slowed =
+        #{
+            Profiler => report(Profiler, [
+                {Times, Bytes}
+             || Of <- All, {P, Times, Bytes} <- Of, P =:= Profiler
+            ])
+         || Profiler <- ?PROFILERS
+        },
     #{
         name => "profile_slowdown_" ++ atom_to_list(Module),
         value => map_get(sample, Slowed),

@@ -125,9 +125,10 @@ whole(Text, _Default, {Least, What}) ->
         {N, ""} when N >= Least ->
             {ok, N};
         _ ->
-            {error, io_lib:format("the argument is the number of ~ts, ~b or more, not ~ts", [
-                What, Least, Text
-            ])}
+            {error,
+                io_lib:format("the argument is the number of ~ts, ~b or more, not ~ts", [
+                    What, Least, Text
+                ])}
     end.
 
 run(Program, Argument, Effort) ->
@@ -204,7 +205,10 @@ find_dyno(Folder) ->
             ok;
         false ->
             {error, [
-                "dyno is not compiled for OTP ", Release, "; run make OTP=", Release,
+                "dyno is not compiled for OTP ",
+                Release,
+                "; run make OTP=",
+                Release,
                 ", or name its ebin folder in DYNO_EBIN"
             ]}
     end.

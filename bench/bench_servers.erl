@@ -88,14 +88,18 @@ measure(flood, Node, Effort) ->
     [{_, _, First} | _] = Windows,
     {Late, Rates, Memories} = lists:unzip3(Windows),
     bench_program:say("windows   ~b; ~ts to ~ts calls a second were counted", [
-        length(Windows), bench_program:number(lists:min(Rates)),
+        length(Windows),
+        bench_program:number(lists:min(Rates)),
         bench_program:number(lists:max(Rates))
     ]),
     bench_program:say("memory    the monitor's: first ~b kB, last ~b kB, most ~b kB", [
-        Kb div 1024 || Kb <- [First, lists:last(Memories), lists:max(Memories)]
+        Kb div 1024
+     || Kb <- [First, lists:last(Memories), lists:max(Memories)]
     ]),
     #{
-        name => "servers_flood", value => lists:max(Late), unit => "ms",
+        name => "servers_flood",
+        value => lists:max(Late),
+        unit => "ms",
         goal => 100
     };
 measure(flow, Node, Effort) ->
@@ -145,7 +149,10 @@ result(Name, Loads, Node, Rounds) ->
     Ratios = lists:append([ratios(Load, Node, Rounds) || Load <- Loads]),
     {Goal, {Value, Interval}} = lists:last(Ratios),
     #{
-        name => "servers_" ++ Name, value => Value, unit => "times", interval => Interval,
+        name => "servers_" ++ Name,
+        value => Value,
+        unit => "times",
+        interval => Interval,
         goal => Goal
     }.
 
@@ -336,11 +343,12 @@ send(How, Kind, Pid, Messages) ->
 send_all(_How, _Kind, _Pid, 0) ->
     ok;
 send_all(How, Kind, Pid, Messages) ->
-    _ = case Kind of
-        call -> gen_server:call(Pid, {message, Messages}, infinity);
-        cast -> gen_server:cast(Pid, {message, Messages});
-        info -> Pid ! {message, Messages}
-    end,
+    _ =
+        case Kind of
+            call -> gen_server:call(Pid, {message, Messages}, infinity);
+            cast -> gen_server:cast(Pid, {message, Messages});
+            info -> Pid ! {message, Messages}
+        end,
     case How of
         flow -> timer:sleep(1);
         _ -> ok

@@ -107,7 +107,8 @@ spin(Start, End, Rate, Calls) ->
         _ -> spin(Start, End, Rate, Calls)
     end.
 
-calls(0, Calls) -> Calls;
+calls(0, Calls) ->
+    Calls;
 calls(N, Calls) ->
     _ = ?MODULE:hot(N),
     calls(N - 1, Calls + 1).

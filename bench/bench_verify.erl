@@ -26,7 +26,8 @@ describe() ->
     "each worker checked by so many monitors, and +5us gives monitors that take 5 us an event. Three\n"
     "rounds each, or as many as there is time for in six minutes.".
 
-argument(none) -> argument("steady2500");
+argument(none) ->
+    argument("steady2500");
 argument(Text) ->
     {Whole, Work} =
         case string:split(Text, "+") of
@@ -104,8 +105,10 @@ point(Asked, Work, Effort, Points) ->
                         variation(All(Way, Key))
                     ])
                  || {Title, Key, Unit} <- [
-                        {"response us", response, 1.0e3}, {"cpu s", cpu, 1.0e3},
-                        {"peak MB", peak, 1.0e6}, {"run s", duration, 1.0e9}
+                        {"response us", response, 1.0e3},
+                        {"cpu s", cpu, 1.0e3},
+                        {"peak MB", peak, 1.0e6},
+                        {"run s", duration, 1.0e9}
                     ]
                 ]),
                 trunc(100 * Of(Way, use)),

@@ -88,8 +88,11 @@ caught_up(EndMs) ->
     {message_queue_len, Waiting} = process_info(whereis(log_events), message_queue_len),
     case erlang:monotonic_time(millisecond) > EndMs of
         _ when Waiting < 20 -> recovered;
-        true -> {still_waiting, Waiting};
-        false -> timer:sleep(5), caught_up(EndMs)
+        true ->
+            {still_waiting, Waiting};
+        false ->
+            timer:sleep(5),
+            caught_up(EndMs)
     end.
 
 %% One handler for each level, in the process of the manager.

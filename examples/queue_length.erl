@@ -16,7 +16,8 @@ restart(Pid) -> dyno_agent_readings:restart(Pid).
 
 read(Pid) -> dyno_agent_readings:read(Pid).
 
-waiting(undefined) -> undefined;
+waiting(undefined) ->
+    undefined;
 waiting(Pid) ->
     case process_info(Pid, message_queue_len) of
         {_, Length} -> Length;

@@ -40,8 +40,20 @@ With a RabbitMQ that is installed:
 %% As in RabbitMQ's own rabbit_framing.hrl and amqp_client.hrl (the protocol AMQP 0-9-1 fixes them),
 %% so that this file compiles where there is no RabbitMQ, and can say so.
 -record('P_basic', {
-    content_type, content_encoding, headers, delivery_mode, priority, correlation_id, reply_to,
-    expiration, message_id, timestamp, type, user_id, app_id, cluster_id
+    content_type,
+    content_encoding,
+    headers,
+    delivery_mode,
+    priority,
+    correlation_id,
+    reply_to,
+    expiration,
+    message_id,
+    timestamp,
+    type,
+    user_id,
+    app_id,
+    cluster_id
 }).
 -record(amqp_msg, {props = #'P_basic'{}, payload = <<>>}).
 -record('basic.qos', {prefetch_size = 0, prefetch_count = 0, global = false}).
@@ -49,23 +61,43 @@ With a RabbitMQ that is installed:
     ticket = 0, exchange = <<>>, routing_key = <<>>, mandatory = false, immediate = false
 }).
 -record('basic.consume', {
-    ticket = 0, queue = <<>>, consumer_tag = <<>>, no_local = false, no_ack = false,
-    exclusive = false, nowait = false, arguments = []
+    ticket = 0,
+    queue = <<>>,
+    consumer_tag = <<>>,
+    no_local = false,
+    no_ack = false,
+    exclusive = false,
+    nowait = false,
+    arguments = []
 }).
 -record('basic.deliver', {
     consumer_tag, delivery_tag, redelivered = false, exchange, routing_key
 }).
 -record('basic.ack', {delivery_tag = 0, multiple = false}).
 -record('queue.declare', {
-    ticket = 0, queue = <<>>, passive = false, durable = false, exclusive = false,
-    auto_delete = false, nowait = false, arguments = []
+    ticket = 0,
+    queue = <<>>,
+    passive = false,
+    durable = false,
+    exclusive = false,
+    auto_delete = false,
+    nowait = false,
+    arguments = []
 }).
 -record(amqp_params_network, {
-    username = <<"guest">>, password = <<"guest">>, virtual_host = <<"/">>, host = "localhost",
-    port, channel_max = 2047, frame_max = 0, heartbeat = 10, connection_timeout = 60000,
+    username = <<"guest">>,
+    password = <<"guest">>,
+    virtual_host = <<"/">>,
+    host = "localhost",
+    port,
+    channel_max = 2047,
+    frame_max = 0,
+    heartbeat = 10,
+    connection_timeout = 60000,
     ssl_options = none,
     auth_mechanisms = [fun amqp_auth_mechanisms:plain/3],
-    client_properties = [], socket_options = []
+    client_properties = [],
+    socket_options = []
 }).
 
 suite() ->
@@ -134,11 +166,20 @@ init_run(Queues, #{server := Server, folder := Parent}) ->
         %% What RabbitMQ's own script gives to erl; without -noinput it sets the terminal's title.
         arguments => [
             "-noinput",
-            "-kernel", "prevent_overlapping_partitions", "false",
-            "-kernel", "logger", log_to(filename:join(Folder, "boot.log")),
-            "-syslog", "logger", "[]",
-            "-syslog", "syslog_error_logger", "false",
-            "+W", "w"
+            "-kernel",
+            "prevent_overlapping_partitions",
+            "false",
+            "-kernel",
+            "logger",
+            log_to(filename:join(Folder, "boot.log")),
+            "-syslog",
+            "logger",
+            "[]",
+            "-syslog",
+            "syslog_error_logger",
+            "false",
+            "+W",
+            "w"
         ]
     }),
     {ok, Port} = erpc:call(Node, ?MODULE, boot, [Server, Folder]),

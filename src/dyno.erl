@@ -119,13 +119,15 @@ bench(Code, Options, Squeeze) when is_map(Options), is_map(Squeeze) ->
     bench([Code], Options#{mode => {squeeze, Squeeze}}).
 
 %% A list of characters is one code.
-listed([]) -> [];
+listed([]) ->
+    [];
 listed(Codes) when is_list(Codes) ->
     case io_lib:char_list(Codes) of
         true -> [Codes];
         false -> Codes
     end;
-listed(Code) -> [Code].
+listed(Code) ->
+    [Code].
 
 -doc "As `servers/2`, of all servers of a node, for ten seconds.".
 -spec servers(node()) -> {ok, dyno_recording:document()} | {error, reason()}.
@@ -278,7 +280,9 @@ ok = dyno_trace:add(Trace, "shop:price/1").
 A pattern is not understood, a function is not there, or a node cannot be reached.
 """.
 -spec trace(node() | [node(), ...], Pattern | [Pattern], dyno_trace:options()) ->
-    {ok, pid()} | {error, reason()} when Pattern :: unicode:chardata().
+    {ok, pid()} | {error, reason()}
+when
+    Pattern :: unicode:chardata().
 trace(Nodes, Patterns, Options) ->
     dyno_trace:start(lists:flatten([Nodes]), listed(Patterns), Options).
 
@@ -421,11 +425,13 @@ help() ->
         end,
     Said = #{{F, A} => Text || {{function, F, A}, _, _, #{~"en" := Text}, _} <- Docs},
     io:put_chars([
-        [io_lib:format("~ts~n    ~ts~n", [Call, first_sentence(maps:get(Function, Said, ~""))])
+        [
+            io_lib:format("~ts~n    ~ts~n", [Call, first_sentence(maps:get(Function, Said, ~""))])
          || {_, Function, Call} <- lists:sort([
                 {F, {F, A}, io_lib:format("dyno:~ts/~b", [F, A])}
              || {F, A} <- ?MODULE:module_info(exports), F =/= module_info
-            ])],
+            ])
+        ],
         "\nIn the shell: h(dyno, test). At the command line: dyno --help\n"
     ]).
 
@@ -436,7 +442,8 @@ first_sentence(Text) ->
 
 document(Document) when is_map(Document) ->
     dyno_error:tagged(dyno_recording, dyno_recording:validate(Document));
-document(File) -> dyno_error:tagged(dyno_recording_file, dyno_recording_file:read(File)).
+document(File) ->
+    dyno_error:tagged(dyno_recording_file, dyno_recording_file:read(File)).
 
 render(Name, Document, Options) ->
     maybe

@@ -221,18 +221,30 @@ upward_calls(Facts, Known) ->
 
 %% doc/architecture.md. The folder "" holds the API, above all others but the plugins; a folder that
 %% is not named here is a capability.
-may_call(Same, Same) -> true;
-may_call("plugin", _To) -> true;
-may_call("", To) -> To =/= "plugin";
-may_call("cli", To) -> not lists:member(To, ["", "plugin"]);
-may_call("report", To) -> lists:member(To, ["recording", "stats", "system"]);
-may_call("observe", To) -> lists:member(To, ["node", "agent", "recording", "stats", "system"]);
-may_call("load", To) -> lists:member(To, ["node", "agent", "recording", "stats", "system"]);
-may_call("node", To) -> lists:member(To, ["agent", "recording", "stats", "system"]);
-may_call("recording", To) -> lists:member(To, ["stats", "system"]);
-may_call("stats", _To) -> false;
-may_call("system", _To) -> false;
-may_call("agent", _To) -> false;
+may_call(Same, Same) ->
+    true;
+may_call("plugin", _To) ->
+    true;
+may_call("", To) ->
+    To =/= "plugin";
+may_call("cli", To) ->
+    not lists:member(To, ["", "plugin"]);
+may_call("report", To) ->
+    lists:member(To, ["recording", "stats", "system"]);
+may_call("observe", To) ->
+    lists:member(To, ["node", "agent", "recording", "stats", "system"]);
+may_call("load", To) ->
+    lists:member(To, ["node", "agent", "recording", "stats", "system"]);
+may_call("node", To) ->
+    lists:member(To, ["agent", "recording", "stats", "system"]);
+may_call("recording", To) ->
+    lists:member(To, ["stats", "system"]);
+may_call("stats", _To) ->
+    false;
+may_call("system", _To) ->
+    false;
+may_call("agent", _To) ->
+    false;
 may_call(_Capability, To) ->
     lists:member(To, ["observe", "node", "load", "agent", "recording", "stats", "system"]).
 

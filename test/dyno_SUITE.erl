@@ -14,8 +14,14 @@ each_release() -> all.
 
 all() ->
     [
-        tests_and_prints, reports, reports_to_a_leader_that_is_silent, compares, has_each_command,
-        servers_of_a_node, errors, version
+        tests_and_prints,
+        reports,
+        reports_to_a_leader_that_is_silent,
+        compares,
+        has_each_command,
+        servers_of_a_node,
+        errors,
+        version
     ].
 
 tests_and_prints(Config) ->

@@ -192,8 +192,9 @@ thresholds_are_read(_Config) ->
             {ok, Threshold} = dyno_threshold:parse(Text),
             ?assertEqual(ok, dyno_threshold:check(Threshold, Known))
         end
-     %% A function of the target is an invariant.
-     || Text <- Rows ++ Readme, string:prefix(Text, "erlang:") =:= nomatch
+     || %% A function of the target is an invariant.
+        Text <- Rows ++ Readme,
+        string:prefix(Text, "erlang:") =:= nomatch
     ].
 
 patterns_are_read(_Config) ->
@@ -207,7 +208,8 @@ patterns_are_read(_Config) ->
 options_are_all_there(_Config) ->
     {ok, Options} = dyno_suite:options(#{sizes => [1]}),
     Documented = lists:sort([
-        binary_to_existing_atom(Key) || Key <- items("doc/suites.md", ~"\n## Options\n")
+        binary_to_existing_atom(Key)
+     || Key <- items("doc/suites.md", ~"\n## Options\n")
     ]),
     ?assertEqual(lists:sort(maps:keys(Options)), Documented),
     Callbacks = [
@@ -256,9 +258,12 @@ folders_are_in_the_map(_Config) ->
     ]).
 
 links_lead_somewhere(_Config) ->
-    Files = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"] ++
-        ["doc/" ++ filename:basename(F)
-         || F <- filelib:wildcard(filename:join([dyno_project:root(), "doc", "*.md"]))],
+    Files =
+        ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"] ++
+            [
+                "doc/" ++ filename:basename(F)
+             || F <- filelib:wildcard(filename:join([dyno_project:root(), "doc", "*.md"]))
+            ],
     Dead = [
         {File, Link}
      || File <- Files,

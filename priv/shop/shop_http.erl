@@ -29,7 +29,11 @@ handle_cast(_Message, Listener) ->
 
 accept(Listener) ->
     {ok, Socket} = gen_tcp:accept(Listener),
-    Connection = proc_lib:spawn(fun() -> receive go -> connected(Socket) end end),
+    Connection = proc_lib:spawn(fun() ->
+        receive
+            go -> connected(Socket)
+        end
+    end),
     ok = gen_tcp:controlling_process(Socket, Connection),
     Connection ! go,
     accept(Listener).

@@ -54,8 +54,22 @@ Measures and compares codes: which is faster, by how much, and how certain is th
     no_codes | {too_many, pos_integer(), pos_integer()} | {crashed, term()}.
 
 -define(OPTIONS, [
-    concurrency, budget_ms, threshold, timeout_ms, mode, code_paths, metric, extras, heap, inputs,
-    node, cookie, isolated, revisions, progress, seed
+    concurrency,
+    budget_ms,
+    threshold,
+    timeout_ms,
+    mode,
+    code_paths,
+    metric,
+    extras,
+    heap,
+    inputs,
+    node,
+    cookie,
+    isolated,
+    revisions,
+    progress,
+    seed
 ]).
 -define(LEVEL, (dyno_stats_interval:level())).
 -define(TIMEOUT_MS, 30_000).
@@ -257,7 +271,8 @@ limit_ms(_Count, #{budget_ms := BudgetMs}) when is_integer(BudgetMs) ->
     dyno_bench_engine:longest_ms(BudgetMs);
 limit_ms(1, Options) ->
     dyno_bench_engine:longest_ms(budget_ms(1, Options));
-limit_ms(_Count, _Options) -> infinity.
+limit_ms(_Count, _Options) ->
+    infinity.
 
 budget_ms(_Count, #{isolated := _}) -> ?ISOLATED_MS;
 budget_ms(Count, _Options) -> 1000 * Count.

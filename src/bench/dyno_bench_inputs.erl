@@ -166,8 +166,12 @@ one(Measurement, Number, Options) ->
     evaluated(Measurement, Number, {Options, Run}).
 
 -doc "Calls a function between the set-up and the tear-down.".
--spec serve(measurement(), pos_integer(), dyno_bench_engine:options(),
-    fun((dyno_bench_prepared:t(), Size :: pos_integer() | undefined) -> term())) ->
+-spec serve(
+    measurement(),
+    pos_integer(),
+    dyno_bench_engine:options(),
+    fun((dyno_bench_prepared:t(), Size :: pos_integer() | undefined) -> term())
+) ->
     ok | {error, dyno_error:error()}.
 serve(Measurement, Number, Options, Serve) ->
     Run = fun([Code], Own, Size) ->
@@ -214,9 +218,8 @@ compare(#{codes := Codes} = Measurement, Taken, Value, {Options, Run}) ->
         end
      || Code <- Codes
     ],
-    Checks = #{
-        check => Check(lists:last([undefined | Taken])) || #{check := Check} <- [Measurement]
-    },
+    Checks =
+        #{check => Check(lists:last([undefined | Taken])) || #{check := Check} <- [Measurement]},
     Size = input_size(Value),
     case Run(All, maps:merge(own(Measurement, Options), Checks), Size) of
         {ok, Result} -> {ok, #{measurement => Measurement, size => Size, result => Result}};
@@ -239,8 +242,11 @@ in_run(_Measurement, Error) ->
 input_size(N) when is_integer(N), N > 0 -> N;
 input_size(_) -> undefined.
 
--spec document({Name :: binary() | undefined, Parameters :: #{atom() => term()}}, [outcome(), ...],
-    Environment :: term()) -> dyno_recording:document().
+-spec document(
+    {Name :: binary() | undefined, Parameters :: #{atom() => term()}},
+    [outcome(), ...],
+    Environment :: term()
+) -> dyno_recording:document().
 document({Name, Parameters}, Outcomes, Environment) ->
     Sized = sizes(Outcomes),
     Runs = [

@@ -137,10 +137,12 @@ consistent(Name, Settings) ->
     {ok, {Name, Settings}}.
 
 %% Whether options ask for metrics that samples lack. A short comparison measures these afterwards.
-needs_extras({Name, _}, #{extras := [_ | _]}) -> Name =/= squeeze;
+needs_extras({Name, _}, #{extras := [_ | _]}) ->
+    Name =/= squeeze;
 needs_extras({Name, _}, #{metric := Metric}) when Name =/= squeeze ->
     dyno_bench_metric:kind(Metric) =/= rounds;
-needs_extras(_Mode, _Options) -> false.
+needs_extras(_Mode, _Options) ->
+    false.
 
 measure_extras(Codes, #{isolated := Settings} = Options) ->
     %% One VM per code suffices if nothing is decided.

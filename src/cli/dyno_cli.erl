@@ -148,10 +148,11 @@ tree(Given) ->
 
 commands(Commands) ->
     #{
-        commands => #{
-            Name => #{help => Help, arguments => dyno_cli_command:arguments(Module:command())}
-         || {Name, Module, Help} <- Commands
-        }
+        commands =>
+            #{
+                Name => #{help => Help, arguments => dyno_cli_command:arguments(Module:command())}
+             || {Name, Module, Help} <- Commands
+            }
     }.
 
 help([]) ->

@@ -31,9 +31,13 @@ measured in many VMs: once is enough.
 
 -type reason() :: nothing_to_compare_with | no_common_label | no_common_size.
 
--type measure() :: fun(() ->
-    {ok, dyno_recording:document()} | {error, term()} | {crashed, term()} | {interrupted, term()}).
-
+-type measure() :: fun(
+    () ->
+        {ok, dyno_recording:document()}
+        | {error, term()}
+        | {crashed, term()}
+        | {interrupted, term()}
+).
 
 %% Five repetitions on a quiet machine can detect it.
 -define(NO_WORSE, ~"slower > 10%").
@@ -186,9 +190,10 @@ confirm(#{conditions := Conditions} = Gate, First, Measure) ->
          || {C, Earlier} <- lists:zip(Conditions, First)
         ],
         Warning =
-            {~"confirmed",
-                <<"a condition held at the first measurement; this is the second; a condition "
-                    "fails if it held in both">>},
+            {~"confirmed", <<
+                "a condition held at the first measurement; this is the second; a condition "
+                "fails if it held in both"
+            >>},
         {ok, judged(Gate, Changes, Failing, dyno_recording:add_warnings(Document, [Warning]))}
     end.
 

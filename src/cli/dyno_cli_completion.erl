@@ -70,14 +70,19 @@ bash() ->
         " command=${COMP_WORDS[1]} words=\n"
         "    COMPREPLY=()\n"
         "    if [ \"$COMP_CWORD\" = 1 ]; then\n"
-        "        COMPREPLY=($(compgen -W '", names(), " --help --version' -- \"$cur\"))\n"
+        "        COMPREPLY=($(compgen -W '",
+        names(),
+        " --help --version' -- \"$cur\"))\n"
         "        return\n"
         "    fi\n"
         "    case $command:$prev in\n",
         [
             [
-                "        ", lists:join("|", [[Name, ":", Flag] || Flag <- Flags]),
-                ") COMPREPLY=($(compgen -W '", words(Words), "' -- \"$cur\")); return ;;\n"
+                "        ",
+                lists:join("|", [[Name, ":", Flag] || Flag <- Flags]),
+                ") COMPREPLY=($(compgen -W '",
+                words(Words),
+                "' -- \"$cur\")); return ;;\n"
             ]
          || {Name, _, Options} <- commands(), #{flags := Flags, value := {words, Words}} <- Options
         ],
@@ -85,7 +90,9 @@ bash() ->
         "    case $command:$cur in\n",
         [
             [
-                "        ", Name, ":-*) words='",
+                "        ",
+                Name,
+                ":-*) words='",
                 lists:join(" ", [Flag || #{flags := Flags} <- Options, Flag <- Flags]),
                 " --help --help-all' ;;\n"
             ]
@@ -116,10 +123,14 @@ zsh() ->
         "    case $words[2] in\n",
         [
             [
-                "        ", Name, ")\n            shift words; (( CURRENT-- ))\n"
+                "        ",
+                Name,
+                ")\n            shift words; (( CURRENT-- ))\n"
                 "            _arguments -s",
                 [[" \\\n                ", zsh_option(Option)] || Option <- Options],
-                " \\\n                ", zsh_operands(operands(Name)), " ;;\n"
+                " \\\n                ",
+                zsh_operands(operands(Name)),
+                " ;;\n"
             ]
          || {Name, _, Options} <- commands()
         ],
@@ -150,7 +161,10 @@ fish() ->
         "# dyno's completion for fish: dyno completion fish | source\n",
         [
             [
-                "complete -c dyno -n __fish_use_subcommand -f -a ", Name, " -d ", quoted(Help),
+                "complete -c dyno -n __fish_use_subcommand -f -a ",
+                Name,
+                " -d ",
+                quoted(Help),
                 "\n",
                 [
                     [fish_at(Name), " -f -a ", quoted(operands(Name)), "\n"]

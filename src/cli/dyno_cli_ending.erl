@@ -91,8 +91,12 @@ halt(Status) ->
 -spec at_once() -> no_return().
 at_once() ->
     _ = spawn(fun at_latest/0),
-    Programs = [OsPid || P <- erlang:ports(), {os_pid, N} = OsPid <- [erlang:port_info(P, os_pid)],
-        is_integer(N)],
+    Programs = [
+        OsPid
+     || P <- erlang:ports(),
+        {os_pid, N} = OsPid <- [erlang:port_info(P, os_pid)],
+        is_integer(N)
+    ],
     lists:foreach(fun(OsPid) -> dyno_program:signal("KILL", OsPid) end, Programs),
     erlang:halt(?INTERRUPTED, [{flush, false}]).
 

@@ -144,9 +144,10 @@ common_options() ->
         {~"-h, --help", ~"this text, or a command's common options; --help-all: all of them"},
         {~"-V, --version", ~"the version of dyno and of Erlang/OTP, like dyno version"},
         {~"--color=WHEN", ~"always, never or auto: colours if the terminal has them"},
-        {~"--otp PATH",
-            <<"the Erlang/OTP that measures, its erl or its folder (default: the erl on the PATH "
-                "if 27 or later); dyno bench compares several">>}
+        {~"--otp PATH", <<
+            "the Erlang/OTP that measures, its erl or its folder (default: the erl on the PATH "
+            "if 27 or later); dyno bench compares several"
+        >>}
     ].
 
 -doc "The exit statuses' meanings.".
@@ -154,9 +155,10 @@ common_options() ->
 exit_statuses() ->
     [
         {0, ~"done"},
-        {1,
-            <<"the measured system failed; a condition of --fail-if holds; a threshold, an "
-                "invariant or a property does not hold or is unknown">>},
+        {1, <<
+            "the measured system failed; a condition of --fail-if holds; a threshold, an "
+            "invariant or a property does not hold or is unknown"
+        >>},
         {2, ~"wrong arguments, or a wrong file that one names"},
         {3, ~"dyno or the target could not do the work"},
         {130, ~"interrupted; or standard output was closed. The measurements are kept"}

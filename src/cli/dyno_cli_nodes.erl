@@ -33,8 +33,7 @@ rows() ->
 cookie() ->
     {"--cookie COOKIE",
         "the nodes' cookie; ps shows the option to other users, so prefer DYNO_COOKIE (default: "
-        "DYNO_COOKIE, else this user's)",
-        {custom, fun secret/1, ""}}.
+        "DYNO_COOKIE, else this user's)", {custom, fun secret/1, ""}}.
 
 %% Errors never repeat the cookie: messages may be logged.
 secret(Text) ->
@@ -86,7 +85,12 @@ is_node(Text) -> re:run(Text, "^[^\\s:(/]*@[^\\s:(/]*$", [{capture, none}]) =:= 
     argparse:argument().
 processes(Things, For, Default) ->
     Text = [
-        For, ": ", dyno_process_filter:forms(Things), " (default: ", Default, "); NAME@HOST is one "
+        For,
+        ": ",
+        dyno_process_filter:forms(Things),
+        " (default: ",
+        Default,
+        "); NAME@HOST is one "
         "more node"
     ],
     dyno_cli_command:operand("[PROCESS...]", lists:flatten(Text), #{
@@ -113,7 +117,9 @@ names(Texts) ->
             {ok, lists:uniq([Node || {_, {ok, Node}} <- Read])};
         [Text | _] ->
             dyno_cli_command:contradiction([
-                "\"", dyno_text:clean(Text), "\" is no name of a node; give one such as "
+                "\"",
+                dyno_text:clean(Text),
+                "\" is no name of a node; give one such as "
                 "shop@host, or shop for one on this machine"
             ])
     end.

@@ -104,8 +104,10 @@ reader({Usage, _}) ->
         {_, _, none} -> {flag, true};
         _ -> text
     end;
-reader({_, _, Reader}) -> Reader;
-reader({_, _, Reader, _}) -> Reader.
+reader({_, _, Reader}) ->
+    Reader;
+reader({_, _, Reader, _}) ->
+    Reader.
 
 key({_, _, _, Key}) -> Key;
 key(Row) -> name(Row).

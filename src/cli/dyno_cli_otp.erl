@@ -34,13 +34,17 @@ taken(Arguments) ->
             {error, "--otp may be given once; only dyno bench compares several"}
     end.
 
-paths(["--otp", Path | Arguments]) -> path(Path, paths(Arguments));
-paths(["--otp"]) -> {incomplete, []};
-paths(["--otp=" ++ Path | Arguments]) -> path(Path, paths(Arguments));
+paths(["--otp", Path | Arguments]) ->
+    path(Path, paths(Arguments));
+paths(["--otp"]) ->
+    {incomplete, []};
+paths(["--otp=" ++ Path | Arguments]) ->
+    path(Path, paths(Arguments));
 paths([Argument | Arguments]) ->
     {Paths, Rest} = paths(Arguments),
     {Paths, [Argument | Rest]};
-paths([]) -> {[], []}.
+paths([]) ->
+    {[], []}.
 
 path(_Path, {incomplete, Rest}) -> {incomplete, Rest};
 path(Path, {Paths, Rest}) -> {[Path | Paths], Rest}.

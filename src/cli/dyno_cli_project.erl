@@ -65,11 +65,14 @@ run_each([Line | Lines], Worst) ->
 -spec plan([string()], settings()) -> {ok, [[string()], ...]} | {error, iodata()}.
 plan([Command | Typed] = Arguments, Settings) ->
     case {Command, dyno_cli:wants_help(Typed)} of
-        {"test", none} -> fill(Command, Typed, Settings, found(suites, Settings));
+        {"test", none} ->
+            fill(Command, Typed, Settings, found(suites, Settings));
         {"bench", none} ->
             fill(Command, in_its_language(Typed, Settings), Settings, found(benchmarks, Settings));
-        {"new", none} -> {ok, [["new" | where_it_is_found(Typed, Settings)]]};
-        _ -> {ok, [Arguments]}
+        {"new", none} ->
+            {ok, [["new" | where_it_is_found(Typed, Settings)]]};
+        _ ->
+            {ok, [Arguments]}
     end;
 plan([], _Settings) ->
     {ok, [[]]}.
@@ -124,10 +127,13 @@ suite_file(Argument, Operands, Files) ->
 %% Each would overwrite the previous file.
 several(Command, Arguments, Files) ->
     case [A || A <- Arguments, lists:prefix("-o", A) orelse lists:prefix("--output", A)] of
-        [] -> {ok, [[Command, File | Arguments] || File <- Files]};
+        [] ->
+            {ok, [[Command, File | Arguments] || File <- Files]};
         [Output | _] ->
             {error, [
-                Output, " names one file for the ", integer_to_list(length(Files)),
+                Output,
+                " names one file for the ",
+                integer_to_list(length(Files)),
                 " files that were found; name one of them, such as ",
                 filename:basename(filename:rootname(hd(Files)))
             ]}

@@ -13,7 +13,9 @@ help. Pure.
 -spec man() -> iolist().
 man() ->
     [
-        ".TH DYNO 1 \"\" \"dyno ", dyno_version:version(), "\" \"User Commands\"\n"
+        ".TH DYNO 1 \"\" \"dyno ",
+        dyno_version:version(),
+        "\" \"User Commands\"\n"
         ".SH NAME\ndyno \\- a dynamometer for the BEAM\n"
         ".SH SYNOPSIS\n.B dyno\n.I COMMAND\n[\\fIARGUMENT\\fR]...\n"
         ".SH DESCRIPTION\n"
@@ -30,8 +32,12 @@ man() ->
 
 man_command({Name, Help, #{operands := Operands, options := Groups, examples := Examples}}) ->
     [
-        ".SS \"dyno ", Name, [[" ", roff(Usage)] || {Usage, _} <- Operands], " [OPTIONS]\"\n",
-        roff(sentence(Help)), "\n",
+        ".SS \"dyno ",
+        Name,
+        [[" ", roff(Usage)] || {Usage, _} <- Operands],
+        " [OPTIONS]\"\n",
+        roff(sentence(Help)),
+        "\n",
         [man_entry(Operand) || Operand <- Operands],
         [
             [
@@ -88,7 +94,11 @@ markdown_command({Name, Help, #{operands := Operands, options := Groups}}, Known
      || {Usage, _} = Option <- All, is_map_key(Option, Known)
     ],
     Text = [
-        "\n## dyno ", Name, "\n\n", sentence(Help), "\n",
+        "\n## dyno ",
+        Name,
+        "\n\n",
+        sentence(Help),
+        "\n",
         [entries(Operands) || Operands =/= []],
         [
             [["\n", heading(Title), ":\n"], entries(New)]
@@ -101,8 +111,14 @@ markdown_command({Name, Help, #{operands := Operands, options := Groups}}, Known
 
 also(Others) ->
     [
-        [lists:join(", ", [["`", name(Usage), "`"] || {At, Usage} <- Others, At =:= Command]),
-            " ([", Command, "](#dyno-", Command, "))"]
+        [
+            lists:join(", ", [["`", name(Usage), "`"] || {At, Usage} <- Others, At =:= Command]),
+            " ([",
+            Command,
+            "](#dyno-",
+            Command,
+            "))"
+        ]
      || Command <- lists:uniq([At || {At, _} <- Others])
     ].
 

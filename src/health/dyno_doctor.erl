@@ -85,7 +85,8 @@ attach(Nodes, #{for_ms := ForMs} = Options) ->
             #{watch := _} ->
                 New = #{known => dyno_health_changes:new(), window => 1, lost => [], again_ms => 0},
                 {ok, Plan#{return => true}, maps:merge(State, New)};
-            #{} -> {ok, Plan#{for_ms => LongestMs}, State}
+            #{} ->
+                {ok, Plan#{for_ms => LongestMs}, State}
         end
     end.
 

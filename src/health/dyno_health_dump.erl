@@ -67,28 +67,47 @@ ran(_Reading) ->
 
 why(Slogan, Reading) ->
     Known = [
-        {[~"allocate", ~"no next heap size"], critical,
+        {
+            [~"allocate", ~"no next heap size"],
+            critical,
             text("the node ended because it got no more memory: it had ~ts", [
                 show(kind(~"total", Reading), ~"B")
             ]),
             <<
                 "Reduce what is named below, or give the machine (the container) more memory; "
                 "max_heap_size ends one process instead of the node."
-            >>},
-        {[~"atom_tab", ~"atom table"], critical,
-            ~"the node ended because its table of atoms was full", <<
+            >>
+        },
+        {
+            [~"atom_tab", ~"atom table"],
+            critical,
+            ~"the node ended because its table of atoms was full",
+            <<
                 "Find what makes atoms (list_to_atom, binary_to_atom, binary_to_term, xmerl) of "
                 "what comes from outside, and use the functions with existing in their names."
-            >>},
-        {[~"Kernel pid terminated"], critical,
-            ~"the node ended because an application that it cannot be without ended", <<
+            >>
+        },
+        {
+            [~"Kernel pid terminated"],
+            critical,
+            ~"the node ended because an application that it cannot be without ended",
+            <<
                 "Read the log before that moment: the supervisor of the application gave up (its "
                 "limit of restarts) or did not start."
-            >>},
-        {[~"init terminating"], critical, ~"the node ended while it started",
-            ~"Read the error in its last words: a file, a module or an argument is missing."},
-        {[~"SIGUSR1", ~"by user"], note, ~"the node was asked to write this dump and end",
-            ~"Ask who sent the signal."}
+            >>
+        },
+        {
+            [~"init terminating"],
+            critical,
+            ~"the node ended while it started",
+            ~"Read the error in its last words: a file, a module or an argument is missing."
+        },
+        {
+            [~"SIGUSR1", ~"by user"],
+            note,
+            ~"the node was asked to write this dump and end",
+            ~"Ask who sent the signal."
+        }
     ],
     case [Why || {Parts, _, _, _} = Why <- Known, binary:match(Slogan, Parts) =/= nomatch] of
         [{_, Severity, Text, Advice} | _] ->
@@ -154,7 +173,10 @@ memory(#{tables := Tables, largest := Largest} = Reading) ->
                 subject => Name,
                 value => Bytes,
                 text => text("table ~ts had ~ts rows and ~ts, ~ts of all memory~ts", [
-                    Name, show(Rows, ~"count"), show(Bytes, ~"B"), show(Bytes / Total, ~"ratio"),
+                    Name,
+                    show(Rows, ~"count"),
+                    show(Bytes, ~"B"),
+                    show(Bytes / Total, ~"ratio"),
                     [text(", in ~b tables of that name", [N]) || N > 1]
                 ]),
                 advice => ~"Delete rows when what they are of ends, or by age."
@@ -205,7 +227,10 @@ processes(#{groups := Groups, processes := Count}) ->
             subject => Name,
             value => N,
             text => text("~ts of ~ts processes were started as ~ts, with ~ts and ~ts messages", [
-                show(N, ~"count"), show(Count, ~"count"), Name, show(Bytes, ~"B"),
+                show(N, ~"count"),
+                show(Count, ~"count"),
+                Name,
+                show(Bytes, ~"B"),
                 show(Queued, ~"count")
             ]),
             advice =>

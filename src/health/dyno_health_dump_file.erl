@@ -70,8 +70,17 @@ header(State) ->
     Header = (fields(Lines))#{~"Written" => hd(Lines ++ [~""])},
     {
         #{
-            is_whole => false, header => Header, memory => #{}, atoms => unknown, processes => 0,
-            ports => 0, timers => 0, groups => #{}, tables => #{}, largest => [], longest => [],
+            is_whole => false,
+            header => Header,
+            memory => #{},
+            atoms => unknown,
+            processes => 0,
+            ports => 0,
+            timers => 0,
+            groups => #{},
+            tables => #{},
+            largest => [],
+            longest => [],
             current => []
         },
         Next
@@ -116,7 +125,14 @@ section([~"proc_stack", Pid], #{largest := Largest, longest := Longest} = Read, 
             Stack = [F || Line <- Lines, {match, [F]} <- [function(Line)]],
             New = Process#{stack := lists:uniq(Top ++ Stack)},
             Set = fun(Kept) ->
-                [{Key, if P =:= Process -> New; true -> P end} || {Key, P} <- Kept]
+                [
+                    {Key,
+                        if
+                            P =:= Process -> New;
+                            true -> P
+                        end}
+                 || {Key, P} <- Kept
+                ]
             end,
             {Read#{largest := Set(Largest), longest := Set(Longest)}, Next}
     end;
@@ -151,7 +167,11 @@ with([~"proc", Pid], Fields, #{processes := N, largest := A, longest := B} = Rea
         processes := N + 1,
         groups := added(Of(~"Spawned as"), Queue, Bytes, map_get(groups, Read)),
         largest := kept({Bytes, Process}, A),
-        longest := if Queue =:= 0 -> B; true -> kept({Queue, Process}, B) end
+        longest :=
+            if
+                Queue =:= 0 -> B;
+                true -> kept({Queue, Process}, B)
+            end
     };
 with(_Other, _Fields, Read) ->
     Read.
@@ -199,7 +219,8 @@ lines(0, State, Lines) ->
     {lists:reverse(Lines), skip(State)};
 lines(Left, State, Lines) ->
     case line(State) of
-        eof -> {lists:reverse(Lines), State};
+        eof ->
+            {lists:reverse(Lines), State};
         {<<"=", _/binary>> = Head, #{buffer := Buffer} = Next} ->
             {lists:reverse(Lines), Next#{buffer := <<Head/binary, $\n, Buffer/binary>>}};
         {Line, Next} ->
@@ -239,7 +260,8 @@ skip(#{buffer := Buffer} = State) ->
     end.
 
 %% A section's mark may be cut between two chunks.
-last(~"") -> ~"";
+last(~"") ->
+    ~"";
 last(Buffer) ->
     case binary:last(Buffer) of
         $\n -> ~"\n";

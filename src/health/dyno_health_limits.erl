@@ -158,8 +158,9 @@ counts(Looks) ->
     Fds = fun(L) -> dyno_health_look:at([~"machine_now", ~"fds"], L) end,
     [
         count_grows(Name, Last, PerS, Limit, (Limit - Last) / PerS, Looks)
-     || {Name, Value, Limit} <- Limits ++
-            [{~"descriptors", Fds, of_last([~"machine_now", ~"fds_limit"], Looks)}],
+     || {Name, Value, Limit} <-
+            Limits ++
+                [{~"descriptors", Fds, of_last([~"machine_now", ~"fds_limit"], Looks)}],
         length(Looks) >= 4,
         is_number(Limit),
         {_, Last, PerS, true} <- [dyno_health_look:growth(Value, Looks)],

@@ -120,7 +120,8 @@ progresses(Asked) ->
     case Asked of
         #{~"reductions" := R, ~"looks" := N, ~"queue" := Queue} when is_integer(R) ->
             R > ?LOOKED_AT + N + 3 * Queue div 2;
-        #{} -> unknown
+        #{} ->
+            unknown
     end.
 
 -doc "The most frequent stack of a process, and its share of all looks.".

@@ -174,7 +174,8 @@ throttled(Folder) ->
         ]),
         {match, [Us]} <- [
             re:run(
-                content(<<"/sys/fs/cgroup", Path/binary, "/cpu.stat">>), "throttled_usec ([0-9]+)",
+                content(<<"/sys/fs/cgroup", Path/binary, "/cpu.stat">>),
+                "throttled_usec ([0-9]+)",
                 [{capture, all_but_first, binary}]
             )
         ]
@@ -253,8 +254,15 @@ dirty_io(Threads) ->
 %% Of x86-64.
 name(Calls) ->
     Names = #{
-        257 => ~"open", 2 => ~"open", 0 => ~"read", 1 => ~"write", 17 => ~"read", 18 => ~"write",
-        74 => ~"fsync", 75 => ~"fdatasync", 262 => ~"stat"
+        257 => ~"open",
+        2 => ~"open",
+        0 => ~"read",
+        1 => ~"write",
+        17 => ~"read",
+        18 => ~"write",
+        74 => ~"fsync",
+        75 => ~"fdatasync",
+        262 => ~"stat"
     },
     case lists:uniq([Name || Call <- Calls, {ok, Name} <- [maps:find(Call, Names)]]) of
         [] -> ~"";

@@ -144,9 +144,10 @@ heap(Pid, Asked, First, Last, PerS, Looks) ->
     {Severity, Left} =
         case of_last([~"values", ~"os.memory.available"], Looks) of
             Bytes when is_number(Bytes), Bytes / PerS < ?DAY_S ->
-                {warning, text(" At this rate it takes the memory that is left, ~ts, in ~ts.", [
-                    show(Bytes, ~"B"), seconds(Bytes / PerS)
-                ])};
+                {warning,
+                    text(" At this rate it takes the memory that is left, ~ts, in ~ts.", [
+                        show(Bytes, ~"B"), seconds(Bytes / PerS)
+                    ])};
             _ ->
                 {note, ~""}
         end,

@@ -92,7 +92,8 @@ queue(Pid, Queue, Asked, Looks) ->
     case {IsLong, DrainsS} of
         %% It was shorter meanwhile: bursts come and are drained.
         {true, infinity} when HasFallen -> [Long(note, {queue, Queue})];
-        {true, infinity} -> [Long(critical, {queue, Queue})];
+        {true, infinity} ->
+            [Long(critical, {queue, Queue})];
         {true, S} ->
             case S > dyno_finding_limits:value(queue_drains_s) of
                 true -> [Long(critical, {queue_drains_s, S})];

@@ -151,8 +151,16 @@ finding(File, #{function := Function, matches := Of}, Behaviours) ->
     IsOtp = re:run(File, "/erlang/lib/[^/]+/ebin/", [{capture, none}]) =:= match,
     dyno_finding:new(searching, none, #{
         subject => Function,
-        severity => if IsOtp -> note; true -> Severity end,
-        weight => if Of =:= value -> 100; true -> 10 end,
+        severity =>
+            if
+                IsOtp -> note;
+                true -> Severity
+            end,
+        weight =>
+            if
+                Of =:= value -> 100;
+                true -> 10
+            end,
         text => dyno_recording_part:text("~ts~ts in the mailbox first", [Function, What]),
         evidence => dyno_recording_part:text("In ~ts.", [File]),
         why => ~"With 100,000 messages in the mailbox each such receive takes about a millisecond.",

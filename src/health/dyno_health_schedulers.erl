@@ -283,7 +283,8 @@ most_late(Looks) -> lists:max([0 | [N || #{~"lateness" := #{~"most_ms" := N}} <-
 
 long_gcs(Looks) ->
     case has_reports(Looks) of
-        false -> {unknown, ~"before OTP 28 the runtime does not report it to dyno alone"};
+        false ->
+            {unknown, ~"before OTP 28 the runtime does not report it to dyno alone"};
         true ->
             Least = value(long_gc),
             [long_gc(Name, Of) || {Name, Of} <- long(~"long_gc", Looks), most_ms(Of) >= Least]

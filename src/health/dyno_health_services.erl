@@ -265,7 +265,10 @@ emulator(Looks) ->
             [
                 slower(Weight, Severity, Text, Advice)
              || {true, Weight, Severity, Text, Advice} <- [
-                    {Multi =:= ~"blocked", 84, warning,
+                    {
+                        Multi =:= ~"blocked",
+                        84,
+                        warning,
                         ~"one scheduler works only: multi-scheduling is blocked",
                         ~"erlang:system_flag(multi_scheduling, unblock) by the blocking process."
                     },
@@ -276,12 +279,22 @@ emulator(Looks) ->
                         text("~ts of ~ts schedulers are online", [
                             show(Online, ~"count"), show(map_get(~"all_schedulers", Of), ~"count")
                         ]),
-                        text("erlang:system_flag(schedulers_online, ~b) sets them.", [Processors])},
-                    {Type =/= ~"opt", 43, warning,
+                        text("erlang:system_flag(schedulers_online, ~b) sets them.", [Processors])
+                    },
+                    {
+                        Type =/= ~"opt",
+                        43,
+                        warning,
                         text("the emulator is a slower build, for developers (~ts)", [Type]),
-                        ~"Start the node without -emu_type."},
-                    {Flavor =/= ~"jit", 12, note, ~"the emulator has no JIT, and is slower",
-                        ~"Build Erlang/OTP with a C++17 compiler on x86-64 or aarch64."}
+                        ~"Start the node without -emu_type."
+                    },
+                    {
+                        Flavor =/= ~"jit",
+                        12,
+                        note,
+                        ~"the emulator has no JIT, and is slower",
+                        ~"Build Erlang/OTP with a C++17 compiler on x86-64 or aarch64."
+                    }
                 ]
             ];
         _ ->

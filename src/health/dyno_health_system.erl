@@ -174,8 +174,11 @@ pressure(Looks) ->
                 "Take memory from other programs; page cache is not the cause, what is written and "
                 "locked is."
             >>},
-            {~"disks", ~"pressure_io_full",
-                ~"See which program writes (iotop); give logs and data disks of their own."}
+            {
+                ~"disks",
+                ~"pressure_io_full",
+                ~"See which program writes (iotop); give logs and data disks of their own."
+            }
         ],
         N <- [sum([~"machine", Key], Looks)],
         is_number(N),
@@ -226,13 +229,19 @@ network(Looks) ->
         Lost > value(retransmits) * Sent
     ],
     [
-        finding(network, Limit, note, Weight, maps:filter(fun(_, V) -> V =/= ~"" end, #{
-            subject => Subject,
-            value => Value,
-            text => Text,
-            why => Why,
-            evidence => ~"Of all programs of this network namespace.",
-            advice => Advice
-        }))
+        finding(
+            network,
+            Limit,
+            note,
+            Weight,
+            maps:filter(fun(_, V) -> V =/= ~"" end, #{
+                subject => Subject,
+                value => Value,
+                text => Text,
+                why => Why,
+                evidence => ~"Of all programs of this network namespace.",
+                advice => Advice
+            })
+        )
      || {Limit, Weight, Subject, Value, Why, Text, Advice} <- Full ++ Dropped ++ Again
     ].

@@ -126,7 +126,11 @@ attached(Node, Connection) ->
 examined(Agent) ->
     case dyno_agent:processes(Agent) of
         Count when Count =< ?MOST_PROCESSES ->
-            IntervalMs = if Count > ?MANY_PROCESSES -> 2 * ?LOOK_MS; true -> ?LOOK_MS end,
+            IntervalMs =
+                if
+                    Count > ?MANY_PROCESSES -> 2 * ?LOOK_MS;
+                    true -> ?LOOK_MS
+                end,
             maybe
                 {ok, Look} ?=
                     dyno_agent:start(Agent, dyno_agent_look, #{interval_ms => IntervalMs}),

@@ -337,10 +337,11 @@ work(Part, Start, Finish, Least, #{options := Options}) ->
         model => Model,
         workers => Max,
         operations => Weighted,
-        recorders => #{
-            Operation => dyno_load_recorder:new(Model, Start, Finish)
-         || {_, Operation} <- Weighted
-        },
+        recorders =>
+            #{
+                Operation => dyno_load_recorder:new(Model, Start, Finish)
+             || {_, Operation} <- Weighted
+            },
         seed => Seed,
         start => Start,
         finish => Finish

@@ -247,7 +247,9 @@ delete(#{errors := Errors, slow := Slow}) ->
 -spec empty() -> snapshot().
 empty() ->
     (maps:from_keys(?COUNTS, 0))#{
-        response => dyno_histogram:empty(), service => undefined, schedule_lag => undefined,
+        response => dyno_histogram:empty(),
+        service => undefined,
+        schedule_lag => undefined,
         slow => []
     }.
 

@@ -249,8 +249,10 @@ as_reason(_Node, {Kind, _, _} = Reason) when
 ->
     Reason;
 as_reason(_Node, {Kind, _} = Reason) when Kind =:= node_down; Kind =:= inside -> Reason;
-as_reason(Node, {error, {erpc, timeout}}) -> {failed, Node, timeout};
-as_reason(Node, Reason) -> {failed, Node, Reason}.
+as_reason(Node, {error, {erpc, timeout}}) ->
+    {failed, Node, timeout};
+as_reason(Node, Reason) ->
+    {failed, Node, Reason}.
 
 %% Another version of that name belongs to the target and stays.
 not_others(Node, Modules) ->
@@ -383,8 +385,9 @@ leave(Node, Options) ->
                     Error
             end,
         %% An agent that has removed the modules has ended.
-        _ = element(1, Removed) =:= error andalso
-            dyno_target_cleaner:release([Cleaner], ?LEAVING_MS),
+        _ =
+            element(1, Removed) =:= error andalso
+                dyno_target_cleaner:release([Cleaner], ?LEAVING_MS),
         {ok, _} ?= Removed
     else
         {error, {dyno_target_node, _}} = NoNode -> NoNode;

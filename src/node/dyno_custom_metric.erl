@@ -42,8 +42,20 @@
 -define(MAX_DEPTH, 3).
 %% Prefixes of dyno's own names.
 -define(RESERVED, [
-    ~"vm", ~"os", ~"load", ~"latency", ~"service", ~"errors", ~"throughput", ~"operations",
-    ~"processes", ~"instrument", ~"workers", ~"growth", ~"function", ~"process"
+    ~"vm",
+    ~"os",
+    ~"load",
+    ~"latency",
+    ~"service",
+    ~"errors",
+    ~"throughput",
+    ~"operations",
+    ~"processes",
+    ~"instrument",
+    ~"workers",
+    ~"growth",
+    ~"function",
+    ~"process"
 ]).
 
 -doc "Reads a metric of a suite: `{Name, Unit, {M, F, A}}` or a map.".
@@ -166,11 +178,13 @@ series(EndsMs, Lines) ->
 -spec warnings(t()) -> [{binary(), binary()}].
 warnings(Lines) ->
     [
-        {~"metric_failed",
+        {
+            ~"metric_failed",
             dyno_recording_part:text(
                 "~ts of ~ts could not be read in ~b of ~b samples, the last time: ~ts",
                 [Name, Node, Failures, Failures + length(Points), Why]
-            )}
+            )
+        }
      || {Node, Name} := #{points := Points, failures := Failures, why := Why} <-
             maps:iterator(Lines, ordered),
         Failures > 0

@@ -21,8 +21,12 @@ invariant has not held. Operators are Erlang's eight comparisons.
 -type t() :: dyno_agent_polls:invariant().
 
 -type source() ::
-    {Name :: atom() | string() | binary(), {module(), atom(), [term()]}, Operator :: atom(),
-        Value :: term()}
+    {
+        Name :: atom() | string() | binary(),
+        {module(), atom(), [term()]},
+        Operator :: atom(),
+        Value :: term()
+    }
     | string()
     | binary().
 
@@ -198,12 +202,16 @@ spec() ->
         {~"checks", ~"Checks", count, field(checks)},
         {~"violations", ~"Violations", count, #{better => lower}, field(violations)},
         {~"first", ~"First violated after", {number, ~"ms"}, #{role => note}, field(first_ms)},
-        {~"violated", ~"Violated for", {number, ~"ms"},
+        {
+            ~"violated",
+            ~"Violated for",
+            {number, ~"ms"},
             #{
                 help => ~"From the check that found it violated to the next one that did not.",
                 better => lower
             },
-            lasted(violated_ms)},
+            lasted(violated_ms)
+        },
         {~"longest", ~"Longest violation", {number, ~"ms"}, #{better => lower}, lasted(longest_ms)},
         {~"value", ~"Value when first violated", string, field(text)},
         {~"failures", ~"Checks that failed", count, #{better => lower}, field(failures)},

@@ -134,8 +134,9 @@ ends(Peer) ->
 
 %% Elixir first: applications written in Elixir need it.
 start_applications(Peer, Node, Applications) ->
-    HasElixir = Applications =/= [] andalso
-        erpc:call(Node, code, where_is_file, ["elixir.app"]) =/= non_existing,
+    HasElixir =
+        Applications =/= [] andalso
+            erpc:call(Node, code, where_is_file, ["elixir.app"]) =/= non_existing,
     Start = fun(Application) ->
         case start_application(Application, Node) of
             {ok, _} = Started -> Started;

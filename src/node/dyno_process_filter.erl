@@ -38,8 +38,15 @@ The processes that a command selects: read from text, and checked in the nodes b
 -define(BEHAVIOURS, [~"gen_server", ~"gen_statem", ~"gen_event", ~"supervisor", ~"gen_stage"]).
 %% A module with one of these is the callback module of some process.
 -define(CALLBACKS, [
-    {handle_call, 3}, {handle_cast, 2}, {handle_info, 2}, {handle_event, 4}, {callback_mode, 0},
-    {handle_event, 2}, {handle_demand, 2}, {handle_events, 3}, {handle_continue, 2}
+    {handle_call, 3},
+    {handle_cast, 2},
+    {handle_info, 2},
+    {handle_event, 4},
+    {callback_mode, 0},
+    {handle_event, 2},
+    {handle_demand, 2},
+    {handle_events, 3},
+    {handle_continue, 2}
 ]).
 -define(SUPERVISORS, [supervisor, 'Elixir.Supervisor', supervisor_bridge]).
 -define(MOST_CHARACTERS, 255).
@@ -77,10 +84,14 @@ forms(Things) ->
     ],
     lists:append(lists:join(", ", [F || {K, F} <- Forms, not lists:member(K, kinds_not(Things))])).
 
-parts(~"all") -> all;
-parts(~"everything") -> all;
-parts(~"new") -> new;
-parts(<<"<", _/binary>> = Pid) -> process(Pid);
+parts(~"all") ->
+    all;
+parts(~"everything") ->
+    all;
+parts(~"new") ->
+    new;
+parts(<<"<", _/binary>> = Pid) ->
+    process(Pid);
 parts(<<"label:", Label/binary>>) when Label =/= ~"" -> label(Label);
 parts(Text) ->
     case {lists:member(Text, ?BEHAVIOURS), binary:split(Text, ~":")} of
@@ -97,12 +108,17 @@ of_kind(~"busiest", Number) ->
         {N, <<>>} when N > 0 -> {busiest, N};
         _ -> error
     end;
-of_kind(~"module", Name) -> {module, module(Name)};
-of_kind(~"name", Name) -> {registered, binary_to_atom(Name)};
-of_kind(~"app", Name) -> {application, binary_to_atom(Name)};
-of_kind(~"sup", Name) -> {supervisor, module(Name)};
+of_kind(~"module", Name) ->
+    {module, module(Name)};
+of_kind(~"name", Name) ->
+    {registered, binary_to_atom(Name)};
+of_kind(~"app", Name) ->
+    {application, binary_to_atom(Name)};
+of_kind(~"sup", Name) ->
+    {supervisor, module(Name)};
 %% Elixir's atoms begin with a colon, and a name may contain one.
-of_kind(_Kind, _Name) -> error.
+of_kind(_Kind, _Name) ->
+    error.
 
 process(Text) ->
     case re:run(Text, "^<[0-9]+\\.[0-9]+\\.[0-9]+>$", [{capture, none}]) of
@@ -177,9 +193,12 @@ resolved({name, Name}, Node, Things) ->
     Found = registered(Name, Node) ++ [{module, Module} || IsModule =:= yes],
     Started = [{application, Application} || lists:member(Application, applications(Node))],
     case {Found, Started, IsModule} of
-        {[_ | _], _, _} -> {ok, Found};
-        {[], [_], _} -> {ok, Started};
-        {[], [], no} -> {error, {no_callbacks, Node, Name}};
+        {[_ | _], _, _} ->
+            {ok, Found};
+        {[], [_], _} ->
+            {ok, Started};
+        {[], [], no} ->
+            {error, {no_callbacks, Node, Name}};
         {[], [], not_loaded} ->
             unknown(any, Name, modules(Node) ++ processes(Node) ++ applications(Node), Node)
     end;
@@ -304,9 +323,12 @@ format_error({unknown, Kind, Node, Name, Nearest}) ->
             any ->
                 "no process, loaded module or application ~ts is in ~ts, and one more node is "
                 "written NAME@HOST~ts";
-            module -> "no module ~ts is loaded in ~ts~ts";
-            process -> "no process ~ts runs in ~ts~ts";
-            application -> "application ~ts is not started in ~ts~ts"
+            module ->
+                "no module ~ts is loaded in ~ts~ts";
+            process ->
+                "no process ~ts runs in ~ts~ts";
+            application ->
+                "application ~ts is not started in ~ts~ts"
         end,
     io_lib:format(Format, [Name, Node, meant(Nearest)]).
 

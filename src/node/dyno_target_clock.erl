@@ -31,10 +31,12 @@ and the greatest error of both.
 -doc "Reads the clock by `Read`, and computes the differences.".
 -spec measure(Read :: fun(() -> reading())) -> clock().
 measure(Read) ->
-    hd(lists:sort(
-        fun(#{error_ns := A}, #{error_ns := B}) -> A =< B end,
-        [once(Read) || _ <- lists:seq(1, ?PINGS)]
-    )).
+    hd(
+        lists:sort(
+            fun(#{error_ns := A}, #{error_ns := B}) -> A =< B end,
+            [once(Read) || _ <- lists:seq(1, ?PINGS)]
+        )
+    ).
 
 -spec once(fun(() -> reading())) -> clock().
 once(Read) ->

@@ -25,13 +25,15 @@ option(Use) ->
 
 -doc "Excludes native code if it was not requested and dyno has not started the node.".
 -spec of_node(node(), dyno_targets:options()) -> dyno_targets:options().
-of_node(_Node, #{cpu := _} = Options) -> Options;
+of_node(_Node, #{cpu := _} = Options) ->
+    Options;
 of_node(Node, #{own_cpu := true} = Options) ->
     case dyno_peer:is_started(Node) of
         true -> Options#{cpu => option(preferred)};
         false -> Options
     end;
-of_node(_Node, Options) -> Options.
+of_node(_Node, Options) ->
+    Options.
 
 -spec format_error(reason()) -> unicode:chardata().
 format_error({refused, Node, Reason}) ->

@@ -217,9 +217,12 @@ why_not(Node, TookMs) ->
     {Name, Host} = parts(Node),
     case {dyno_target_probe:name(Name, Host), is_tls()} of
         {{ok, Node}, _} when TookMs >= SetupMs -> {no_answer, Node, connection, SetupMs};
-        {{ok, Node}, true} -> {no_tls, Node};
-        {{ok, Node}, false} -> refused(Node);
-        {{ok, Other}, _} -> {other_name, Node, Other};
+        {{ok, Node}, true} ->
+            {no_tls, Node};
+        {{ok, Node}, false} ->
+            refused(Node);
+        {{ok, Other}, _} ->
+            {other_name, Node, Other};
         {{error, {not_registered, Names}}, _} ->
             %% dyno's own nodes are no targets.
             {node_down, Node, [Of || Of <- Names, not dyno_own_node:is_ours(Of)]};
@@ -229,11 +232,16 @@ why_not(Node, TookMs) ->
                 {error, Unknown} -> {unknown_host, Node, Unknown}
             end;
         %% One side refused the other's certificates.
-        {{error, tls}, true} -> {not_over_tls, Node};
-        {{error, tls}, false} -> {needs_tls, Node};
-        {{error, old}, _} -> {otp_too_old, Node, unknown};
-        {{error, silent}, _} -> {no_answer, Node, connection, SetupMs};
-        {{error, closed}, _} -> {port_closed, Node}
+        {{error, tls}, true} ->
+            {not_over_tls, Node};
+        {{error, tls}, false} ->
+            {needs_tls, Node};
+        {{error, old}, _} ->
+            {otp_too_old, Node, unknown};
+        {{error, silent}, _} ->
+            {no_answer, Node, connection, SetupMs};
+        {{error, closed}, _} ->
+            {port_closed, Node}
     end.
 
 %% A given cookie is set for this node only.

@@ -64,18 +64,20 @@ parts(Targets, All, Results, EndsMs) ->
             {_, #{items := Items} = Histogram} <- data(histograms, [M]),
             Item <- Items(Result)
         ],
-        series => sampled(Targets, Samples) ++ [
-            series(Series, dyno_recording_part:until(EndsMs, 1, Shifted), Node)
-         || {Node, M, Result} <- by_node(Instruments, Results),
-            {_, #{points := Points} = Series} <- data(series, [M]),
-            Shifted <- [[{T + map_get(Node, Shifts), V} || {T, V} <- Points(Result)]]
-        ],
-        tables => totals(Instruments, Results) ++ [
-            Table
-         || {Node, M, Result} <- by_node(Instruments, Results),
-            {_, #{items := Items} = Description} <- data(tables, [M]),
-            Table <- table(Description, Items(Result), Node)
-        ],
+        series => sampled(Targets, Samples) ++
+            [
+                series(Series, dyno_recording_part:until(EndsMs, 1, Shifted), Node)
+             || {Node, M, Result} <- by_node(Instruments, Results),
+                {_, #{points := Points} = Series} <- data(series, [M]),
+                Shifted <- [[{T + map_get(Node, Shifts), V} || {T, V} <- Points(Result)]]
+            ],
+        tables => totals(Instruments, Results) ++
+            [
+                Table
+             || {Node, M, Result} <- by_node(Instruments, Results),
+                {_, #{items := Items} = Description} <- data(tables, [M]),
+                Table <- table(Description, Items(Result), Node)
+            ],
         profiles => [
             Profile
          || {Node, M, Result} <- by_node(Instruments, Results),
@@ -90,15 +92,16 @@ parts(Targets, All, Results, EndsMs) ->
                 #{time_ms := TimeMs} = Event <- Parts:events(Result)
             ]
         },
-        warnings => steal(Samples) ++ [
-            case Warning of
-                {Code, Format, Arguments} -> {Code, text(Format, Arguments)};
-                {Code, Format, Arguments, Advice} -> {Code, text(Format, Arguments), Advice}
-            end
-         || {Node, M, Result} <- by_node(Instruments, Results),
-            Parts <- exporting(M, warnings, 2),
-            Warning <- Parts:warnings(Role(Node), Result)
-        ]
+        warnings => steal(Samples) ++
+            [
+                case Warning of
+                    {Code, Format, Arguments} -> {Code, text(Format, Arguments)};
+                    {Code, Format, Arguments, Advice} -> {Code, text(Format, Arguments), Advice}
+                end
+             || {Node, M, Result} <- by_node(Instruments, Results),
+                Parts <- exporting(M, warnings, 2),
+                Warning <- Parts:warnings(Role(Node), Result)
+            ]
     }.
 
 -spec known([module()]) -> dyno_threshold:known().
@@ -134,7 +137,8 @@ metric(_Metric, []) ->
     [];
 metric(#{name := Name, title := Title, unit := Unit, group := Group, value := Value}, Results) ->
     case Value(Results) of
-        none -> [];
+        none ->
+            [];
         {Number, Count} ->
             [dyno_recording_part:metric(Name, Title, Number, Unit, Count, Group)];
         {Number, Count, {at_least, Low}} ->

@@ -24,7 +24,8 @@ check(Node) ->
     try dyno_remote:call(Node, lists, map, [fun erlang:system_info/1, Items]) of
         [_, _, Processes | _] = Values ->
             case short(resources(), Values) of
-                none -> {ok, Processes};
+                none ->
+                    {ok, Processes};
                 {Resource, Left, Needed} ->
                     {error, {?MODULE, {short, Node, Resource, Left, Needed}}}
             end

@@ -105,7 +105,7 @@ attach_one(Node, #{patterns := ForAll, servers := Servers} = ForEach) ->
         instruments => Instruments,
         custom =>
             maps:get(custom, ForEach, []) ++ Instruments ++
-                [dyno_agent_cpu || is_map_key(cpu, Cpu)]
+            [dyno_agent_cpu || is_map_key(cpu, Cpu)]
     },
     ForAgent = maps:with([cookie, name, custom, idle, keep], Options),
     maybe

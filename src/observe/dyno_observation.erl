@@ -53,7 +53,11 @@
 -spec new([node()], AskedMs :: pos_integer() | undefined) -> t().
 new(Nodes, AskedMs) ->
     #{
-        nodes => Nodes, known => #{}, asked_ms => AskedMs, status => observing, seen => #{},
+        nodes => Nodes,
+        known => #{},
+        asked_ms => AskedMs,
+        status => observing,
+        seen => #{},
         warnings => []
     }.
 
@@ -105,10 +109,12 @@ ended(DurationNs, #{nodes := Nodes, known := Known, asked_ms := AskedMs} = State
     Ending = dyno_recording_observed:ended(Status, AskedMs, Seen),
     %% The error of an interrupted observation does not name lost nodes.
     Lost = [
-        {~"node_lost",
+        {
+            ~"node_lost",
             dyno_recording_part:text("node ~ts was lost after ~ts", [
                 Node, dyno_unit:format(Ns, ~"ns")
-            ])}
+            ])
+        }
      || not is_map_key(error, Ending), Node := {lost, Ns} <- Known
     ],
     #{

@@ -35,10 +35,13 @@ document(Known, #{command := Command, parameters := Parameters, run := Run} = Pa
     New = dyno_recording:new(
         Command,
         maps:get(name, Parts, name(Nodes)),
-        maps:merge(Parameters, #{
-            thresholds => [dyno_threshold:format(T) || T <- Of]
-         || #{thresholds := Of} <- [Parts]
-        }),
+        maps:merge(
+            Parameters,
+            #{
+                thresholds => [dyno_threshold:format(T) || T <- Of]
+             || #{thresholds := Of} <- [Parts]
+            }
+        ),
         Environment
     ),
     #{~"started_at" := StartedAt} = New,

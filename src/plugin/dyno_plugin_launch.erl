@@ -25,8 +25,21 @@ terminal.
 
 %% As in rebar.config (escript_emu_args), which has the reasons.
 -define(FLAGS, [
-    "+fnu", "+Bi", "+sbwt", "none", "+sbwtdcpu", "none", "+sbwtdio", "none", "+pc", "unicode",
-    "+W", "w", "-nocookie", "-epmd_module", "dyno_epmd"
+    "+fnu",
+    "+Bi",
+    "+sbwt",
+    "none",
+    "+sbwtdcpu",
+    "none",
+    "+sbwtdio",
+    "none",
+    "+pc",
+    "unicode",
+    "+W",
+    "w",
+    "-nocookie",
+    "-epmd_module",
+    "dyno_epmd"
 ]).
 
 -doc "Calls the build tool, whose modules exist only in its own emulator.".
@@ -79,8 +92,11 @@ arguments(#{arguments := Arguments, paths := Paths, config := Config}) ->
         ?FLAGS,
         ["-noshell", "-boot", "no_dot_erlang"],
         ["-pa" | Paths],
-        lists:append([["-config", filename:rootname(File, ".config")] || File <- [Config],
-            File =/= undefined]),
+        lists:append([
+            ["-config", filename:rootname(File, ".config")]
+         || File <- [Config],
+            File =/= undefined
+        ]),
         ["-s", "dyno_cli_project", "main", "-extra" | Arguments]
     ]).
 

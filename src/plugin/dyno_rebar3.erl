@@ -22,32 +22,35 @@ settings. rebar3 builds dyno, but is not needed to run it: only rebar3 calls thi
 -doc "Called by rebar3 when it loads its plugins.".
 -spec init(term()) -> {ok, term()}.
 init(State) ->
-    Provider = call(providers, create, [[
-        {name, dyno},
-        {module, ?MODULE},
-        {bare, true},
-        {deps, [compile]},
-        {profiles, [test]},
-        {example, "rebar3 dyno test"},
-        {short_desc, "Performance tests and benchmarks with dyno"},
-        {desc, description()},
-        {opts, options(init:get_plain_arguments())}
-    ]]),
+    Provider = call(providers, create, [
+        [
+            {name, dyno},
+            {module, ?MODULE},
+            {bare, true},
+            {deps, [compile]},
+            {profiles, [test]},
+            {example, "rebar3 dyno test"},
+            {short_desc, "Performance tests and benchmarks with dyno"},
+            {desc, description()},
+            {opts, options(init:get_plain_arguments())}
+        ]
+    ]),
     {ok, call(rebar_state, add_provider, [State, Provider])}.
 
 description() ->
-    "dyno, a dynamometer for the BEAM.\n\n"
-    ++ lists:append([line(Name, Help) || {Name, _, Help} <- dyno_commands:all()])
-    ++ line("COMMAND --help", "what a command takes, with examples") ++ "\n"
-    "Suites are found as perf/*.erl and test/*_perf.erl, benchmarks as perf/*_bench.erl and\n"
-    "test/*_bench.erl. In rebar.config, all optional:\n\n"
-    "  {dyno, [\n"
-    "      {suites, [\"perf/*.erl\"]},\n"
-    "      {benchmarks, [\"bench/*.erl\"]},\n"
-    "      {test, [\"--for\", \"10s\"]},          options of each rebar3 dyno test\n"
-    "      {bench, [\"--for\", \"5s\"]},          options of each rebar3 dyno bench\n"
-    "      {config, \"config/sys.config\"}      for dyno and for the nodes that suites start\n"
-    "  ]}.".
+    "dyno, a dynamometer for the BEAM.\n\n" ++
+        lists:append([line(Name, Help) || {Name, _, Help} <- dyno_commands:all()]) ++
+        line("COMMAND --help", "what a command takes, with examples") ++
+        "\n"
+        "Suites are found as perf/*.erl and test/*_perf.erl, benchmarks as perf/*_bench.erl and\n"
+        "test/*_bench.erl. In rebar.config, all optional:\n\n"
+        "  {dyno, [\n"
+        "      {suites, [\"perf/*.erl\"]},\n"
+        "      {benchmarks, [\"bench/*.erl\"]},\n"
+        "      {test, [\"--for\", \"10s\"]},          options of each rebar3 dyno test\n"
+        "      {bench, [\"--for\", \"5s\"]},          options of each rebar3 dyno bench\n"
+        "      {config, \"config/sys.config\"}      for dyno and for the nodes that suites start\n"
+        "  ]}.".
 
 line(Command, Help) ->
     lists:flatten(["  rebar3 dyno ", string:pad(Command, 16), Help, $\n]).
@@ -69,8 +72,10 @@ option("--" ++ Long) ->
         end,
     [{list_to_atom(Name), undefined, Name, Type, "see dyno's own help"}];
 option("-" ++ Letters) ->
-    [{list_to_atom([Letter]), Letter, undefined, undefined, "see dyno's own help"}
-     || Letter <- Letters];
+    [
+        {list_to_atom([Letter]), Letter, undefined, undefined, "see dyno's own help"}
+     || Letter <- Letters
+    ];
 option(_) ->
     [].
 
@@ -84,11 +89,13 @@ do(State) ->
         false -> {error, {?MODULE, {settings, Settings}}}
     end.
 
-is_setting({config, File}) -> io_lib:char_list(File);
+is_setting({config, File}) ->
+    io_lib:char_list(File);
 is_setting({Key, Texts}) ->
     lists:member(Key, [suites, benchmarks, test, bench]) andalso is_list(Texts) andalso
         lists:all(fun io_lib:char_list/1, Texts);
-is_setting(_) -> false.
+is_setting(_) ->
+    false.
 
 launch(State, Settings) ->
     Status = dyno_plugin_launch:run(#{

@@ -58,8 +58,19 @@ last read results.
 -define(FOR_MS, 10_000).
 -define(COMMAND_MS, 3_600_000).
 -define(OPTIONS, [
-    kind, targets, patterns, eval, run, for_ms, inside, count, not_traced, thresholds, show,
-    cookie, name
+    kind,
+    targets,
+    patterns,
+    eval,
+    run,
+    for_ms,
+    inside,
+    count,
+    not_traced,
+    thresholds,
+    show,
+    cookie,
+    name
 ]).
 
 -doc """

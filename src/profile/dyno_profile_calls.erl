@@ -24,10 +24,9 @@ instruments(#{processes := []} = Options) when
 ->
     {error, {?MODULE, no_processes}};
 instruments(Options) ->
-    {ok,
-        (maps:with([inside, count, not_traced], Options))#{
-            on => [vm, os, paths], instruments => [dyno_agent_path_profile]
-        }}.
+    {ok, (maps:with([inside, count, not_traced], Options))#{
+        on => [vm, os, paths], instruments => [dyno_agent_path_profile]
+    }}.
 
 -spec format_error(reason()) -> unicode:chardata().
 format_error(no_processes) ->

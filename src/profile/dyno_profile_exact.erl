@@ -70,20 +70,29 @@ profile(#{columns := Columns, rows := Rows} = Table, Items, Kind) ->
 
 added() ->
     [
-        {~"own", ~"Own", ratio, #{better => lower, help => ~"The share of the function itself."},
-            fun({Item, Key, All}) -> map_get(Key, Item) / max(1, All) end},
+        {
+            ~"own",
+            ~"Own",
+            ratio,
+            #{better => lower, help => ~"The share of the function itself."},
+            fun({Item, Key, All}) -> map_get(Key, Item) / max(1, All) end
+        },
         {~"own_low", ~"Own, from", ratio, #{role => low, 'of' => ~"own"}, fun({Item, _, _}) ->
             maps:get(~"share_low", Item, undefined)
         end},
         {~"own_high", ~"Own, to", ratio, #{role => high, 'of' => ~"own"}, fun({Item, _, _}) ->
             maps:get(~"share_high", Item, undefined)
         end},
-        {~"bias", ~"Of its time counting took", ratio,
+        {
+            ~"bias",
+            ~"Of its time counting took",
+            ratio,
             #{
                 role => note,
                 help => ~"Taken out. If it is more than a fifth, trust samples more."
             },
-            fun({Item, _, _}) -> bias(Item) end}
+            fun({Item, _, _}) -> bias(Item) end
+        }
     ].
 
 bias(#{~"raw_time" := Raw, ~"own_time" := Own}) when Raw > 0 -> max(0, Raw - Own) / Raw;
@@ -100,7 +109,8 @@ biased(Items) ->
     Much = [Item || Item <- Items, is_number(bias(Item)), bias(Item) > ?MUCH],
     OfMuch = lists:sum([maps:get(~"own_time", Item, 0) || Item <- Much]),
     [
-        {~"bias",
+        {
+            ~"bias",
             dyno_recording_part:text(
                 "counting took more than ~ts of the time of ~b functions, which have ~ts of the "
                 "own time: what is left of theirs is uncertain; compare with --kind sample",
@@ -109,7 +119,8 @@ biased(Items) ->
                     length(Much),
                     dyno_unit:format(OfMuch / All, ~"ratio")
                 ]
-            )}
+            )
+        }
      || All > 0, OfMuch > ?WORTH * All
     ].
 

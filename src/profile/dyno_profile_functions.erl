@@ -38,7 +38,8 @@ table(#{values := [#{name := Value} | _]} = Profile) ->
 
 title(#{title := Title} = Profile, _Value) ->
     unicode:characters_to_binary([Title, ": functions", observed(Profile)]);
-title(_Profile, Value) -> <<"Functions by ", Value/binary>>.
+title(_Profile, Value) ->
+    <<"Functions by ", Value/binary>>.
 
 %% C code is no function: it counts for its caller.
 own(<<"[", _/binary>> = Name, Own) -> maps:get(Name, Own, undefined);
@@ -52,8 +53,10 @@ observed(Profile) ->
 -spec warnings([map()]) -> [{Code :: binary(), Text :: binary()}].
 warnings(Tables) ->
     [
-        {~"few_samples",
-            ~"there are too few samples to tell the share of any function; measure longer (--for)"}
+        {
+            ~"few_samples",
+            ~"there are too few samples to tell the share of any function; measure longer (--for)"
+        }
      || #{columns := Columns, rows := [_ | _] = Rows} <- Tables,
         lists:any(fun(#{name := Name}) -> Name =:= ~"own_high" end, Columns),
         Values <- [
@@ -99,24 +102,37 @@ spec() ->
         sort => {~"own", descending},
         columns => [
             {~"function", ~"Function", string, #{role => key}, fun(#{function := F}) -> F end},
-            {~"own", ~"Own", ratio,
+            {
+                ~"own",
+                ~"Own",
+                ratio,
                 #{role => value, better => lower, help => ~"The share that was spent in it alone."},
-                fun(#{own := Own}) -> Own end},
+                fun(#{own := Own}) -> Own end
+            },
             bound(low, ~"Own, from", fun({Low, _}) -> Low end),
             bound(high, ~"Own, to", fun({_, High}) -> High end),
-            {~"total", ~"With callees", ratio,
+            {
+                ~"total",
+                ~"With callees",
+                ratio,
                 #{better => lower, help => ~"The share that was spent in it and what it calls."},
-                fun(#{total := Total}) -> Total end}
+                fun(#{total := Total}) -> Total end
+            }
         ]
     }.
 
 bound(Role, Title, Of) ->
-    {<<"own_", (atom_to_binary(Role))/binary>>, Title, ratio,
-        #{role => Role, 'of' => ~"own", optional => true}, fun
+    {
+        <<"own_", (atom_to_binary(Role))/binary>>,
+        Title,
+        ratio,
+        #{role => Role, 'of' => ~"own", optional => true},
+        fun
             (#{own := Own, observations := Count}) when
                 is_number(Own), is_integer(Count), Count > 0
             ->
                 Of(dyno_stats_interval:share(min(1.0, float(Own)), Count));
             (_) ->
                 undefined
-        end}.
+        end
+    }.

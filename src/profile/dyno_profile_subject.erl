@@ -136,11 +136,18 @@ flags() ->
             _ -> {"shortnames", ""}
         end,
     lists:flatten([
-        "-eval 'case(net_kernel:start(list_to_atom(\"dyno_run_\"++os:getpid()", At,
-        "),#{name_domain=>", Domain, ",hidden=>true,dist_listen=>false}))of{ok,_}->",
-        "case(file:read_file(", io_lib:format("~w", [dyno_cookie:file()]),
+        "-eval 'case(net_kernel:start(list_to_atom(\"dyno_run_\"++os:getpid()",
+        At,
+        "),#{name_domain=>",
+        Domain,
+        ",hidden=>true,dist_listen=>false}))of{ok,_}->",
+        "case(file:read_file(",
+        io_lib:format("~w", [dyno_cookie:file()]),
         "))of{ok,Cookie}->erlang:set_cookie(binary_to_atom(Cookie,latin1));_->(ok)end,{",
-        atom_to_list(?MODULE), ",list_to_atom(\"", atom_to_list(node()), "\")}!{",
+        atom_to_list(?MODULE),
+        ",list_to_atom(\"",
+        atom_to_list(node()),
+        "\")}!{",
         atom_to_list(?MODULE),
         ",started,node(),self()},receive(go)->(ok)after(15000)->(ok)end;_->(ok)end.' ",
         os:getenv("ERL_AFLAGS", "")
@@ -172,9 +179,11 @@ format_error({raised, Text, Reason}) ->
         Text, without_stack(Reason), 10
     ]);
 format_error({no_emulator, Command, timeout}) ->
-    io_lib:format("~ts has started no Erlang emulator within a minute; --run profiles only those", [
-        Command
-    ]);
+    io_lib:format(
+        "~ts has started no Erlang emulator within a minute; --run profiles only those", [
+            Command
+        ]
+    );
 format_error({no_emulator, Command, Status}) ->
     io_lib:format(
         "~ts has ended with status ~b and started no Erlang emulator that dyno was told of; --run "

@@ -108,10 +108,11 @@ add_tables(Document, Tables) ->
 -doc "Appends verdicts, with roles in place of node names.".
 -spec add_verdicts(document(), [term()]) -> document().
 add_verdicts(#{~"runs" := Runs} = Document, Verdicts) ->
-    Roles = #{
-        Name => Role
-     || #{~"nodes" := Nodes} <- Runs, #{~"name" := Name, ~"role" := Role} <- Nodes
-    },
+    Roles =
+        #{
+            Name => Role
+         || #{~"nodes" := Nodes} <- Runs, #{~"name" := Name, ~"role" := Role} <- Nodes
+        },
     append(Document, ~"verdicts", verdict, [
         dyno_recording_run:with_roles(Roles, document(Verdict))
      || Verdict <- Verdicts
@@ -216,8 +217,12 @@ format_error(not_a_recording) ->
 format_error({other_version, Found}) ->
     Version = dyno_recording_schema:version(),
     iolist_to_binary([
-        "the recording has version ", integer_to_binary(Found), " of the format, this dyno reads ",
-        "version ", integer_to_binary(Version), ": ",
+        "the recording has version ",
+        integer_to_binary(Found),
+        " of the format, this dyno reads ",
+        "version ",
+        integer_to_binary(Version),
+        ": ",
         case Found < Version of
             true -> "make it anew with this dyno";
             false -> "use the dyno that wrote it, or a later one"
@@ -230,7 +235,10 @@ format_error({not_json_term, Path, Term}) ->
     ]);
 format_error({shape, Path, Expected, Found}) ->
     iolist_to_binary([
-        dyno_recording_check:path(Path), ": ", Expected, " is expected, ",
+        dyno_recording_check:path(Path),
+        ": ",
+        Expected,
+        " is expected, ",
         dyno_recording_check:describe(Found)
     ]).
 

@@ -49,8 +49,10 @@ path(Path) ->
     end.
 
 -spec describe(term()) -> binary().
-describe(missing) -> ~"it is missing";
-describe(null) -> ~"this is null";
+describe(missing) ->
+    ~"it is missing";
+describe(null) ->
+    ~"this is null";
 describe(Value) when is_boolean(Value) -> ~"this is a boolean";
 describe(Value) when is_integer(Value) -> short("this is the integer ", Value);
 describe(Value) when is_float(Value) -> short("this is the number ", Value);
@@ -60,10 +62,12 @@ describe(Value) when is_binary(Value), byte_size(Value) =< 30 ->
         false -> ~"this is a string that is not UTF-8"
     end;
 describe(Value) when is_binary(Value) -> ~"this is a string";
-describe([]) -> ~"this is an empty list";
+describe([]) ->
+    ~"this is an empty list";
 describe(Value) when is_list(Value) -> ~"this is a list";
 describe(Value) when is_map(Value) -> ~"this is an object";
-describe(_) -> ~"this is no JSON value".
+describe(_) ->
+    ~"this is no JSON value".
 
 -spec text(unicode:chardata()) -> binary().
 text(Chars) ->
@@ -76,7 +80,14 @@ text(Chars) ->
 fields() ->
     Early = [~"format", ~"version", ~"id", ~"labels", ~"size", ~"repetition"],
     Late = [
-        ~"rows", ~"buckets", ~"frames", ~"samples", ~"runs", ~"tables", ~"verdicts", ~"warnings",
+        ~"rows",
+        ~"buckets",
+        ~"frames",
+        ~"samples",
+        ~"runs",
+        ~"tables",
+        ~"verdicts",
+        ~"warnings",
         ~"error"
     ],
     All = [
@@ -171,7 +182,8 @@ is(json, Value) ->
     is_measurable(Value) orelse is_boolean(Value) orelse is({nullable, string}, Value);
 is(bucket, [Low, High, Count]) when Low < High ->
     is_measurable(Low) andalso is_measurable(High) andalso is(natural, Count);
-is(_, _) -> false.
+is(_, _) ->
+    false.
 
 is_measurable(Value) -> is_number(Value) andalso Value =< ?LARGEST andalso Value >= -?LARGEST.
 

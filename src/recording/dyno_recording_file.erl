@@ -70,7 +70,8 @@ write(Path, Document) ->
 write_lines(Path, Document) ->
     First = iolist_to_binary(dyno_recording_lines:first(Document)),
     case written(Path, First) of
-        {ok, Written} -> append(Path, dyno_recording_lines:rest(Document, Written));
+        {ok, Written} ->
+            append(Path, dyno_recording_lines:rest(Document, Written));
         none ->
             Lines = [First, dyno_recording_lines:rest(Document, #{})],
             dyno_file:write(Path, access(Document), Lines)
@@ -150,12 +151,18 @@ no_json({unexpected_end, At}) ->
     ];
 no_json({too_large, At, Found}) ->
     [
-        "the number at byte ", integer_to_binary(At), ", ", Found,
+        "the number at byte ",
+        integer_to_binary(At),
+        ", ",
+        Found,
         ", is larger than any that can be measured; give the path of a recording"
     ];
 no_json({unexpected, At, Found}) ->
     [
-        "not JSON at byte ", integer_to_binary(At), ", at ", json:encode(Found),
+        "not JSON at byte ",
+        integer_to_binary(At),
+        ", at ",
+        json:encode(Found),
         "; give the path of a recording"
     ].
 

@@ -58,10 +58,11 @@ singular(Label) ->
 identified(Run) ->
     Nodes = maps:get(~"nodes", Run, []),
     Roles = roles([Name || #{~"name" := Name} <- Nodes]),
-    Parts = #{
-        Key => in_roles(Roles, Of)
-     || Key := Of <- maps:with([~"series", ~"tables", ~"profiles", ~"events"], Run)
-    },
+    Parts =
+        #{
+            Key => in_roles(Roles, Of)
+         || Key := Of <- maps:with([~"series", ~"tables", ~"profiles", ~"events"], Run)
+        },
     Id = id(maps:get(~"labels", Run, #{}), maps:get(~"repetition", Run, 1)),
     Identified = maps:merge(#{~"id" => Id}, maps:merge(Run, Parts)),
     Identified#{~"nodes" => [of_role(Roles, Node) || Node <- Nodes]}.

@@ -50,14 +50,31 @@ version() -> ?VERSION.
 -spec objects() -> [object_name()].
 objects() ->
     [
-        document, parameters, environment, git, run, node, metric, histogram, series, table, sort,
-        column, events, event, profile, profile_value, profile_sample, verdict, threshold, note
+        document,
+        parameters,
+        environment,
+        git,
+        run,
+        node,
+        metric,
+        histogram,
+        series,
+        table,
+        sort,
+        column,
+        events,
+        event,
+        profile,
+        profile_value,
+        profile_sample,
+        verdict,
+        threshold,
+        note
     ].
 
 -spec meaning(object_name()) -> binary().
 meaning(document) -> ~"The whole recording.";
-meaning(parameters) ->
-    ~"The options of the command. Each command adds fields of its own.";
+meaning(parameters) -> ~"The options of the command. Each command adds fields of its own.";
 meaning(environment) -> ~"The machine and the runtime. Unknown values are null.";
 meaning(git) -> ~"The current folder's checkout.";
 meaning(run) -> ~"One measurement, of a size, an input or a specification.";
@@ -65,8 +82,7 @@ meaning(node) -> ~"An Erlang node that was measured.";
 meaning(metric) -> ~"A single number.";
 meaning(histogram) -> ~"A distribution of values.";
 meaning(series) -> ~"A value over time.";
-meaning(table) ->
-    ~"Rows that the columns describe, for programs and people.";
+meaning(table) -> ~"Rows that the columns describe, for programs and people.";
 meaning(sort) -> ~"The order of the rows of a table.";
 meaning(column) -> ~"A column of a table.";
 meaning(events) -> ~"Events with their times, at most a fixed number.";
@@ -84,10 +100,18 @@ fields(document) ->
     [
         {~"format", {one_of, [~"dyno-recording"]}, required, ~"Marks a recording."},
         {~"version", {one_of, [?VERSION]}, required, ~"Of the format."},
-        {~"status", {one_of, [~"partial", ~"complete", ~"failed", ~"interrupted"]}, required,
-            ~"`partial` during the run, or if dyno died."},
-        {~"command", {open, [~"bench", ~"test", ~"record", ~"servers", ~"compare"]}, required,
-            ~"The command that wrote the recording."},
+        {
+            ~"status",
+            {one_of, [~"partial", ~"complete", ~"failed", ~"interrupted"]},
+            required,
+            ~"`partial` during the run, or if dyno died."
+        },
+        {
+            ~"command",
+            {open, [~"bench", ~"test", ~"record", ~"servers", ~"compare"]},
+            required,
+            ~"The command that wrote the recording."
+        },
         {~"name", string, required, ~"Of the suite, or of the measured thing."},
         {~"parameters", parameters, {default, #{}}, ~"The options."},
         {~"environment", environment, {default, #{}}, ~"The machine."},
@@ -98,8 +122,12 @@ fields(document) ->
         {~"verdicts", {list, verdict}, {default, []}, ~"Of all runs."},
         {~"warnings", {list, note}, {default, []}, ~"Doubts about the numbers."},
         {~"error", {nullable, note}, {default, null}, ~"Why the status is `failed` or `partial`."},
-        {~"recordings", any_object, optional,
-            ~"Of `compare` only: the recordings `old` and `new`, whole."}
+        {
+            ~"recordings",
+            any_object,
+            optional,
+            ~"Of `compare` only: the recordings `old` and `new`, whole."
+        }
     ];
 fields(parameters) ->
     [
@@ -140,18 +168,38 @@ fields(git) ->
     ];
 fields(run) ->
     [
-        {~"id", string, required,
-            ~"Unique in the recording, made of the labels: `100`, `sort/large`, `100#2`."},
-        {~"labels", labels, {default, #{}},
-            ~"Distinguishes runs: `size`, `input`, `case`, `variant` and others."},
+        {
+            ~"id",
+            string,
+            required,
+            ~"Unique in the recording, made of the labels: `100`, `sort/large`, `100#2`."
+        },
+        {
+            ~"labels",
+            labels,
+            {default, #{}},
+            ~"Distinguishes runs: `size`, `input`, `case`, `variant` and others."
+        },
         {~"size", {nullable, natural}, {default, null}, ~"Of the problem, if there is one."},
         {~"repetition", positive, {default, 1}, ~"Of the runs with the same labels."},
-        {~"status", {one_of, [~"complete", ~"failed", ~"interrupted", ~"partial"]}, required,
-            ~"As the recording's."},
-        {~"started_at", {nullable, string}, {default, null},
-            ~"When the measured part began; ISO 8601, UTC."},
-        {~"duration_ns", {nullable, natural}, {default, null},
-            ~"Of the measured part, without the warm-up."},
+        {
+            ~"status",
+            {one_of, [~"complete", ~"failed", ~"interrupted", ~"partial"]},
+            required,
+            ~"As the recording's."
+        },
+        {
+            ~"started_at",
+            {nullable, string},
+            {default, null},
+            ~"When the measured part began; ISO 8601, UTC."
+        },
+        {
+            ~"duration_ns",
+            {nullable, natural},
+            {default, null},
+            ~"Of the measured part, without the warm-up."
+        },
         {~"nodes", {list, node}, {default, []}, ~"The nodes that were measured."},
         {~"metrics", {list, metric}, {default, []}, ~"Single numbers."},
         {~"histograms", {list, histogram}, {default, []}, ~"Distributions."},
@@ -165,17 +213,20 @@ fields(run) ->
 fields(node) ->
     [
         {~"name", string, required, ~"Of the node."},
-        {~"role", string, required,
-            <<
-                "The same in every run, and of one node in each: the name without its unique "
-                "part. Series, tables, events and verdicts name the node by its role."
-            >>},
+        {~"role", string, required, <<
+            "The same in every run, and of one node in each: the name without its unique "
+            "part. Series, tables, events and verdicts name the node by its role."
+        >>},
         {~"otp", {nullable, string}, {default, null}, ~"As in the environment."},
         {~"erts", {nullable, string}, {default, null}, ~"As in the environment."},
         {~"schedulers_online", {nullable, natural}, {default, null}, ~"As in the environment."},
         {~"os_pid", {nullable, {either, string, natural}}, {default, null}, ~"Of the emulator."},
-        {~"clock_offset_ns", {nullable, number}, optional,
-            ~"The lead of its clock over that of dyno's node; the series are corrected."},
+        {
+            ~"clock_offset_ns",
+            {nullable, number},
+            optional,
+            ~"The lead of its clock over that of dyno's node; the series are corrected."
+        },
         {~"clock_error_ns", {nullable, number}, optional, ~"The error of the offset."},
         {~"joined_ms", {nullable, number}, optional, ~"The time of joining, if during the run."},
         {~"left_ms", {nullable, number}, optional, ~"The time of leaving, if during the run."}
@@ -204,11 +255,10 @@ fields(histogram) ->
         {~"max", {nullable, number}, {default, null}, ~"The largest value."},
         {~"beyond", natural, optional, ~"Further values, known to be larger: what never ended."},
         {~"scheme", {nullable, string}, {default, null}, ~"How the buckets are cut."},
-        {~"buckets", {list, bucket}, required,
-            <<
-                "Ascending, without empty ones: from `low` on and below `high`. A value's relative "
-                "error is at most 1 %."
-            >>}
+        {~"buckets", {list, bucket}, required, <<
+            "Ascending, without empty ones: from `low` on and below `high`. A value's relative "
+            "error is at most 1 %."
+        >>}
     ];
 fields(series) ->
     [
@@ -218,23 +268,34 @@ fields(series) ->
         {~"group", {nullable, string}, {default, null}, ~"Groups related values."},
         {~"node", {nullable, string}, {default, null}, ~"The role of the node."},
         {~"labels", labels, {default, #{}}, ~"Distinguishes entries of one name."},
-        {~"times_ms", {list, number}, required,
-            ~"Since the start of the measured part of the run; below 0 in the warm-up."},
+        {
+            ~"times_ms",
+            {list, number},
+            required,
+            ~"Since the start of the measured part of the run; below 0 in the warm-up."
+        },
         {~"values", {list, {nullable, number}}, required, ~"One for each time, or null."}
     ];
 fields(table) ->
     [
         {~"name", string, required, ~"For programs."},
         {~"title", {nullable, string}, {default, null}, ~"For people."},
-        {~"node", {nullable, string}, {default, null},
-            ~"The role of the node; null for none, or for all together."},
+        {
+            ~"node",
+            {nullable, string},
+            {default, null},
+            ~"The role of the node; null for none, or for all together."
+        },
         {~"labels", labels, {default, #{}}, ~"Distinguishes entries of one name."},
-        {~"derived", boolean, {default, false},
-            ~"True if computed from other parts of the recording."},
+        {
+            ~"derived",
+            boolean,
+            {default, false},
+            ~"True if computed from other parts of the recording."
+        },
         {~"sort", {nullable, sort}, {default, null}, ~"The order of the rows."},
         {~"columns", {list, column}, required, ~"In their order."},
-        {~"rows", {list, row}, required,
-            ~"A cell for each column, null if unknown."},
+        {~"rows", {list, row}, required, ~"A cell for each column, null if unknown."},
         {~"truncated", natural, {default, 0}, ~"The number of rows left out."}
     ];
 fields(sort) ->
@@ -249,16 +310,28 @@ fields(column) ->
         {~"unit", {nullable, unit}, {default, null}, ~"Of the cells."},
         {~"title", {nullable, string}, {default, null}, ~"For people."},
         {~"help", {nullable, string}, {default, null}, ~"One sentence for people."},
-        {~"role", {nullable, {open, [~"key", ~"value", ~"low", ~"high", ~"note"]}},
-            {default, null}, <<
+        {
+            ~"role",
+            {nullable, {open, [~"key", ~"value", ~"low", ~"high", ~"note"]}},
+            {default, null},
+            <<
                 "`key` tells the rows apart, `value` was measured, `low` and `high` bound a value, "
                 "`note` is the rest. If null, a number is a value and a text a note; the first "
                 "column is the key if it is a text and no other column is a key."
-            >>},
-        {~"of", {nullable, string}, {default, null},
-            ~"The column whose value `low` and `high` bound."},
-        {~"better", {nullable, {one_of, [~"lower", ~"higher"]}}, {default, null},
-            ~"The better direction, if there is one."}
+            >>
+        },
+        {
+            ~"of",
+            {nullable, string},
+            {default, null},
+            ~"The column whose value `low` and `high` bound."
+        },
+        {
+            ~"better",
+            {nullable, {one_of, [~"lower", ~"higher"]}},
+            {default, null},
+            ~"The better direction, if there is one."
+        }
     ];
 fields(events) ->
     [
@@ -281,11 +354,19 @@ fields(profile) ->
         {~"title", {nullable, string}, {default, null}, ~"For people."},
         {~"node", {nullable, string}, {default, null}, ~"The role of the node."},
         {~"labels", labels, {default, #{}}, ~"Distinguishes entries of one name."},
-        {~"observations", {nullable, natural}, optional,
-            ~"The number of samples, if the shares have an interval."},
+        {
+            ~"observations",
+            {nullable, natural},
+            optional,
+            ~"The number of samples, if the shares have an interval."
+        },
         {~"seen", {nullable, number}, optional, ~"Their share of the processor time."},
-        {~"scheduler", {nullable, number}, optional,
-            ~"The share of schedulers that ran no process, in no stack."},
+        {
+            ~"scheduler",
+            {nullable, number},
+            optional,
+            ~"The share of schedulers that ran no process, in no stack."
+        },
         {~"values", {list, profile_value}, required, ~"The values of each sample."},
         {~"frames", {list, string}, required, ~"The functions, each once."},
         {~"samples", {list, profile_sample}, required, ~"Each stack once."}
@@ -297,8 +378,12 @@ fields(profile_value) ->
     ];
 fields(profile_sample) ->
     [
-        {~"stack", {list, natural}, required,
-            ~"The numbers of the frames, from 0, the outermost first."},
+        {
+            ~"stack",
+            {list, natural},
+            required,
+            ~"The numbers of the frames, from 0, the outermost first."
+        },
         {~"values", {list, {nullable, number}}, required, ~"In the order of the profile's values."},
         {~"labels", labels, {default, #{}}, ~"Such as the process."}
     ];
@@ -311,8 +396,12 @@ fields(verdict) ->
             ~"The sort of check."
         },
         {~"name", string, required, ~"The check as written, or its name."},
-        {~"result", {one_of, [~"pass", ~"fail", ~"unknown"]}, required,
-            ~"If `unknown`, `text` says why."},
+        {
+            ~"result",
+            {one_of, [~"pass", ~"fail", ~"unknown"]},
+            required,
+            ~"If `unknown`, `text` says why."
+        },
         {~"subject", {nullable, string}, {default, null}, ~"The checked thing."},
         {~"run", {nullable, string}, {default, null}, ~"The id of the run; null for all."},
         {~"node", {nullable, string}, {default, null}, ~"The role of the node."},
@@ -323,20 +412,32 @@ fields(verdict) ->
 fields(threshold) ->
     [
         {~"metric", string, required, ~"The compared number."},
-        {~"operator", {open, [~"<", ~"<=", ~">", ~">=", ~"=="]}, required,
-            ~"Stands between the value and the limit."},
+        {
+            ~"operator",
+            {open, [~"<", ~"<=", ~">", ~">=", ~"=="]},
+            required,
+            ~"Stands between the value and the limit."
+        },
         {~"limit", number, required, ~"In the base unit."},
         {~"unit", unit, required, ~"Of the limit and of the value."},
         {~"value", {nullable, number}, {default, null}, ~"Null if unknown."},
-        {~"bound", {nullable, {open, [~"at_least", ~"at_most"]}}, {default, null},
-            ~"If only this end of the value is known."}
+        {
+            ~"bound",
+            {nullable, {open, [~"at_least", ~"at_most"]}},
+            {default, null},
+            ~"If only this end of the value is known."
+        }
     ];
 fields(note) ->
     [
         {~"code", string, required, ~"For programs."},
         {~"text", string, required, ~"For people."},
-        {~"severity", {open, [~"critical", ~"warning", ~"doubt", ~"note"]}, optional,
-            ~"A doubt if absent; this and the following fields as in `findings`."},
+        {
+            ~"severity",
+            {open, [~"critical", ~"warning", ~"doubt", ~"note"]},
+            optional,
+            ~"A doubt if absent; this and the following fields as in `findings`."
+        },
         {~"subject", string, optional, ~"The checked thing."},
         {~"value", number, optional, ~"The measured value."},
         {~"limit", number, optional, ~"In the same unit."},

@@ -133,8 +133,10 @@ format_error({unknown_format, Name}) ->
 format_error({unknown_extension, Path}) ->
     Known = lists:join(", ", lists:append([Extensions || {_, _, Extensions} <- registry()])),
     [
-        "the name of ", dyno_report_text:encode(Path),
-        " does not say its format; the endings known are ", Known
+        "the name of ",
+        dyno_report_text:encode(Path),
+        " does not say its format; the endings known are ",
+        Known
     ];
 format_error({format, Error}) ->
     dyno_error:format(Error);

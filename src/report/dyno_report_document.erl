@@ -85,8 +85,11 @@ verdicts(Document) ->
     [
         completed(Document)
         | [
-            {[name(~"name", Verdict), run(Run, Node)], outcome(get(~"result", Verdict)),
-                text(~"text", Verdict, ~"")}
+            {
+                [name(~"name", Verdict), run(Run, Node)],
+                outcome(get(~"result", Verdict)),
+                text(~"text", Verdict, ~"")
+            }
          || Verdict <- Verdicts,
             Run <- [get(~"run", Verdict)],
             %% Only to tell two nodes apart: CI systems know a test by its name, and nodes started
@@ -192,4 +195,5 @@ nodes(Run) ->
 -spec unit(Column :: object(), row()) -> binary() | null.
 unit(#{~"unit" := null, ~"role" := Role}, Row) when Role =/= ~"key", Role =/= ~"note" ->
     get(~"unit", Row);
-unit(#{~"unit" := Unit}, _Row) -> Unit.
+unit(#{~"unit" := Unit}, _Row) ->
+    Unit.

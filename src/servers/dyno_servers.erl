@@ -141,12 +141,13 @@ list() ->
     ].
 
 -doc "The nodes and servers of a session, lost nodes, and failures of its sinks.".
--spec about(session()) -> #{
-    nodes := [node()],
-    servers := [binary()],
-    lost := lost(),
-    sinks := [{Address :: binary(), dyno_servers_sink:failures()}]
-}.
+-spec about(session()) ->
+    #{
+        nodes := [node()],
+        servers := [binary()],
+        lost := lost(),
+        sinks := [{Address :: binary(), dyno_servers_sink:failures()}]
+    }.
 about(Session) -> gen_server:call(Session, about, ?TIMEOUT_MS).
 
 -doc "Selects more servers.".

@@ -138,17 +138,18 @@ times(N) -> [number(N), " times"].
 number(N) -> dyno_unit:format(N, ~"count").
 
 details(Row) ->
-    Parts = [
-        [Before, dyno_unit:format(Value, Unit)]
-     || {Key, Least, Before, Unit} <- [
-            {busy, 0.0, ["busy ", [~"at least " || is_at_least(Row)]], ~"ratio"},
-            {blocked, 0.2, "blocked ", ~"ratio"},
-            {queue_max, 2, "longest queue ", ~"count"}
-        ],
-        #{Key := Value} <- [Row],
-        is_number(Value),
-        Value >= Least
-    ] ++ waits(Row) ++ most(maps:get(tags, maps:get(sum, Row, #{}), [])),
+    Parts =
+        [
+            [Before, dyno_unit:format(Value, Unit)]
+         || {Key, Least, Before, Unit} <- [
+                {busy, 0.0, ["busy ", [~"at least " || is_at_least(Row)]], ~"ratio"},
+                {blocked, 0.2, "blocked ", ~"ratio"},
+                {queue_max, 2, "longest queue ", ~"count"}
+            ],
+            #{Key := Value} <- [Row],
+            is_number(Value),
+            Value >= Least
+        ] ++ waits(Row) ++ most(maps:get(tags, maps:get(sum, Row, #{}), [])),
     text("~ts", [[[string:titlecase(text("~ts.", [lists:join(", ", Parts)]))] || Parts =/= []]]).
 
 waits(#{waited_p99 := {Ns, _, HighNs}}) when is_number(Ns) ->

@@ -28,10 +28,11 @@
 stages(Servers, DurationNs) ->
     Stages = [Sum || #{stage := #{}} = Sum <- Servers],
     Known = dyno_servers_names:add(Stages, dyno_servers_names:new()),
-    Names = #{
-        Pid => dyno_servers_names:common(Stage, Known)
-     || #{labels := #{pid := Pid, name := _}} = Stage <- Stages
-    },
+    Names =
+        #{
+            Pid => dyno_servers_names:common(Stage, Known)
+         || #{labels := #{pid := Pid, name := _}} = Stage <- Stages
+        },
     %% A consumer knows the senders of its events.
     Edges = [
         {printed(From, Names), printed(To, Names), Events}
@@ -136,8 +137,10 @@ named({_, Name}) -> Name;
 named(#{name := Name, processes := 1}) -> Name;
 named(#{name := Name, processes := N}) -> [Name, " x", integer_to_binary(N)].
 
-rest({_, _, {again, _}}) -> ~"(see above)";
-rest({_, Events, {unknown, _}}) -> [flow(Events, 0), "not selected"];
+rest({_, _, {again, _}}) ->
+    ~"(see above)";
+rest({_, Events, {unknown, _}}) ->
+    [flow(Events, 0), "not selected"];
 rest({_, Events, #{busy := Busy, kind := Kind, rates := #{out := Out}} = Stage}) ->
     [
         flow(Events, Out),

@@ -108,16 +108,31 @@ table(Name, Title, Sort, Columns) ->
 columns({waited, Name, Title, Key, Properties}, _Sort) ->
     dyno_agent_server_parts:waited_columns(Name, Title, Key, Properties);
 columns({at_least, Of, Key}, _Sort) ->
-    [{<<Of/binary, "_low">>, ~"At least", number, #{role => low, 'of' => Of, optional => true}, fun
-        (#{missed := N, Key := Value}) when N > 0 -> Value;
-        (_) -> undefined
-    end}];
+    [
+        {
+            <<Of/binary, "_low">>,
+            ~"At least",
+            number,
+            #{role => low, 'of' => Of, optional => true},
+            fun
+                (#{missed := N, Key := Value}) when N > 0 -> Value;
+                (_) -> undefined
+            end
+        }
+    ];
 columns({bound, Role, Of, Kind, Key}, _Sort) ->
     {Suffix, Title} = map_get(Role, #{low => {"_low", ~"At least"}, high => {"_high", ~"At most"}}),
-    [{<<Of/binary, (list_to_binary(Suffix))/binary>>, Title, Kind,
-        #{role => Role, 'of' => Of, optional => true}, fun(Row) ->
-            maps:get(Key, Row, undefined)
-        end}];
+    [
+        {
+            <<Of/binary, (list_to_binary(Suffix))/binary>>,
+            Title,
+            Kind,
+            #{role => Role, 'of' => Of, optional => true},
+            fun(Row) ->
+                maps:get(Key, Row, undefined)
+            end
+        }
+    ];
 columns(Column, Sort) ->
     [column(Column, Sort)].
 
@@ -156,72 +171,143 @@ times() ->
 
 servers_spec() ->
     PerSecond = {number, ~"1/s"},
-    table(~"servers", ~"Servers by load", ~"busy",
+    table(
+        ~"servers",
+        ~"Servers by load",
+        ~"busy",
         [
             {key, ~"server", ~"Server", name},
             {~"rate", ~"Callbacks", PerSecond, rate, none, ~"Messages handled a second."},
-            {~"busy", ~"Busy", ratio, busy, lower,
-                ~"The share of the time that a callback ran; at 100 % it is saturated."},
+            {
+                ~"busy",
+                ~"Busy",
+                ratio,
+                busy,
+                lower,
+                ~"The share of the time that a callback ran; at 100 % it is saturated."
+            },
             {at_least, ~"busy", busy}
-        ] ++ times() ++ [
-            {~"cpu", ~"CPU", ratio, cpu, none, ~"The share of the time on a processor."},
-            {bound, high, ~"cpu", ratio, cpu_high},
-            {~"blocked", ~"Blocked", ratio, blocked, none,
-                ~"The share of the time in a callback, but not on a processor."},
-            {bound, low, ~"blocked", ratio, blocked_low},
-            {~"queue_max", ~"Longest queue", count, queue_max, lower, ~"Messages that waited."},
-            {~"queue_p50", ~"Queue p50", count, queue_p50, none, ~"When a message was taken."},
-            {~"queue_p99", ~"Queue p99", count, queue_p99, none, ~"When a message was taken."},
-            {waited, ~"delay_p50", ~"Waited p50", waited_p50, #{}},
-            {waited, ~"delay_p90", ~"Waited p90", waited_p90, #{}},
-            {waited, ~"delay_p99", ~"Waited p99", waited_p99, #{better => lower}},
-            {~"exceptions", ~"Exceptions", count, exceptions, lower, ~"Callbacks that failed."},
-            {~"crashes", ~"Crashes", count, crashes, lower, ~"Processes that failed."},
-            {~"count", ~"Handled", count, count, none, ~"Messages handled."},
-            {~"arrival_rate", ~"Arrivals", PerSecond, arrival_rate, none, ~"Messages that came."},
-            {~"service_rate", ~"Service rate", PerSecond, service_rate, none,
-                ~"Its rate if busy all of the time."},
-            {~"saturates_at", ~"Saturates at", {number, ~"1"}, saturates_at, none,
-                ~"So many times today's rate keeps it busy all of the time."},
-            {~"processes", ~"Processes", count, processes, none, ~"Of this name, all together."},
-            {~"missed", ~"Not timed", count, missed, none,
-                ~"Callbacks that ended before they could be timed: busy is at least so much."},
-            {~"wall", ~"In callbacks", ns, wall_ns, none, ~"Wall time, all together."},
-            {at_least, ~"wall", wall_ns},
-            {~"cpu_time", ~"On the processor", ns, cpu_ns, none,
-                ~"Callbacks ran for so long of that; the rest they were blocked."},
-            {bound, high, ~"cpu_time", ns, cpu_ns_high},
-            {~"words", ~"Words", {integer, ~"words"}, words, none, ~"Allocated on the heap."},
-            {text, ~"module", ~"Module"},
-            {text, ~"behaviour", ~"Behaviour"},
-            {text, ~"application", ~"Application"},
-            {text, ~"supervisor", ~"Supervisor"},
-            {text, ~"node", ~"Node"},
-            {text, ~"measured", ~"Measured by"},
-            {text, ~"why", ~"Not by the hook because"},
-            {text, ~"delay_method", ~"Waiting told by"},
-            {text, ~"reasons", ~"Crashed with"}
-        ]
+        ] ++ times() ++
+            [
+                {~"cpu", ~"CPU", ratio, cpu, none, ~"The share of the time on a processor."},
+                {bound, high, ~"cpu", ratio, cpu_high},
+                {
+                    ~"blocked",
+                    ~"Blocked",
+                    ratio,
+                    blocked,
+                    none,
+                    ~"The share of the time in a callback, but not on a processor."
+                },
+                {bound, low, ~"blocked", ratio, blocked_low},
+                {~"queue_max", ~"Longest queue", count, queue_max, lower, ~"Messages that waited."},
+                {~"queue_p50", ~"Queue p50", count, queue_p50, none, ~"When a message was taken."},
+                {~"queue_p99", ~"Queue p99", count, queue_p99, none, ~"When a message was taken."},
+                {waited, ~"delay_p50", ~"Waited p50", waited_p50, #{}},
+                {waited, ~"delay_p90", ~"Waited p90", waited_p90, #{}},
+                {waited, ~"delay_p99", ~"Waited p99", waited_p99, #{better => lower}},
+                {~"exceptions", ~"Exceptions", count, exceptions, lower, ~"Callbacks that failed."},
+                {~"crashes", ~"Crashes", count, crashes, lower, ~"Processes that failed."},
+                {~"count", ~"Handled", count, count, none, ~"Messages handled."},
+                {
+                    ~"arrival_rate",
+                    ~"Arrivals",
+                    PerSecond,
+                    arrival_rate,
+                    none,
+                    ~"Messages that came."
+                },
+                {
+                    ~"service_rate",
+                    ~"Service rate",
+                    PerSecond,
+                    service_rate,
+                    none,
+                    ~"Its rate if busy all of the time."
+                },
+                {
+                    ~"saturates_at",
+                    ~"Saturates at",
+                    {number, ~"1"},
+                    saturates_at,
+                    none,
+                    ~"So many times today's rate keeps it busy all of the time."
+                },
+                {
+                    ~"processes",
+                    ~"Processes",
+                    count,
+                    processes,
+                    none,
+                    ~"Of this name, all together."
+                },
+                {
+                    ~"missed",
+                    ~"Not timed",
+                    count,
+                    missed,
+                    none,
+                    ~"Callbacks that ended before they could be timed: busy is at least so much."
+                },
+                {~"wall", ~"In callbacks", ns, wall_ns, none, ~"Wall time, all together."},
+                {at_least, ~"wall", wall_ns},
+                {
+                    ~"cpu_time",
+                    ~"On the processor",
+                    ns,
+                    cpu_ns,
+                    none,
+                    ~"Callbacks ran for so long of that; the rest they were blocked."
+                },
+                {bound, high, ~"cpu_time", ns, cpu_ns_high},
+                {~"words", ~"Words", {integer, ~"words"}, words, none, ~"Allocated on the heap."},
+                {text, ~"module", ~"Module"},
+                {text, ~"behaviour", ~"Behaviour"},
+                {text, ~"application", ~"Application"},
+                {text, ~"supervisor", ~"Supervisor"},
+                {text, ~"node", ~"Node"},
+                {text, ~"measured", ~"Measured by"},
+                {text, ~"why", ~"Not by the hook because"},
+                {text, ~"delay_method", ~"Waiting told by"},
+                {text, ~"reasons", ~"Crashed with"}
+            ]
     ).
 
 modules_spec() ->
     (servers_spec())#{name := ~"server_modules", title := ~"Servers by module"}.
 
 callbacks_spec() ->
-    table(~"callbacks", ~"Callbacks by time", ~"wall",
+    table(
+        ~"callbacks",
+        ~"Callbacks by time",
+        ~"wall",
         [
             {key, ~"server", ~"Server", name},
             {key, ~"callback", ~"Callback", callback},
             {~"rate", ~"Rate", {number, ~"1/s"}, rate, none, ~"Callbacks a second."},
             {~"wall", ~"In it", ns, wall_ns, none, ~"Wall time, all together."}
-        ] ++ times() ++ [
-            {~"cpu_per_call", ~"CPU a call", ns, cpu_mean, none, ~"On a processor."},
-            {~"words_per_call", ~"Words a call", {number, ~"words"}, words_mean, none,
-                ~"Allocated on the heap."},
-            {~"exceptions", ~"Exceptions", count, exceptions, lower, ~"Exceptions that ended it."},
-            {~"stops", ~"Stops", count, stops, none, ~"Times it stopped its process."},
-            {~"count", ~"Calls", count, count, none, ~"How often it ran."}
-        ]
+        ] ++ times() ++
+            [
+                {~"cpu_per_call", ~"CPU a call", ns, cpu_mean, none, ~"On a processor."},
+                {
+                    ~"words_per_call",
+                    ~"Words a call",
+                    {number, ~"words"},
+                    words_mean,
+                    none,
+                    ~"Allocated on the heap."
+                },
+                {
+                    ~"exceptions",
+                    ~"Exceptions",
+                    count,
+                    exceptions,
+                    lower,
+                    ~"Exceptions that ended it."
+                },
+                {~"stops", ~"Stops", count, stops, none, ~"Times it stopped its process."},
+                {~"count", ~"Calls", count, count, none, ~"How often it ran."}
+            ]
     ).
 
 messages_spec() ->
@@ -245,12 +331,30 @@ stages_spec() ->
         {~"batch_p50", ~"Batch p50", count, batch_p50, none, ~"Events that came at once."},
         {~"demand_asked", ~"Asked for", count, demand_asked, none, ~"Events."},
         {~"demand_received", ~"Asked of it", count, demand_received, none, ~"Events."},
-        {~"outstanding", ~"Outstanding", count, outstanding, none,
-            ~"Events that were asked of it and not sent at the end."},
-        {~"demand_to_event_p50", ~"Demand to event p50", ns, to_event_p50, none,
-            ~"From asking for events to getting them."},
-        {~"demand_to_event_p99", ~"Demand to event p99", ns, to_event_p99, none,
-            ~"From asking for events to getting them."},
+        {
+            ~"outstanding",
+            ~"Outstanding",
+            count,
+            outstanding,
+            none,
+            ~"Events that were asked of it and not sent at the end."
+        },
+        {
+            ~"demand_to_event_p50",
+            ~"Demand to event p50",
+            ns,
+            to_event_p50,
+            none,
+            ~"From asking for events to getting them."
+        },
+        {
+            ~"demand_to_event_p99",
+            ~"Demand to event p99",
+            ns,
+            to_event_p99,
+            none,
+            ~"From asking for events to getting them."
+        },
         {~"buffered", ~"Buffered", count, buffered, none, ~"Events in its buffer at the end."},
         {~"discarded", ~"Discarded", count, discarded, lower, ~"Events that a full buffer lost."},
         {~"processes", ~"Processes", count, processes, none, ~"Of this name, all together."},
@@ -332,9 +436,16 @@ series_list() ->
 series({Name, Points}) ->
     [
         (dyno_recording_part:series(
-            Series, Unit, ?GROUP, Title, undefined, [Ns / 1.0e6 || {Ns, _} <- Points],
+            Series,
+            Unit,
+            ?GROUP,
+            Title,
+            undefined,
+            [Ns / 1.0e6 || {Ns, _} <- Points],
             [maps:get(Key, Row, undefined) || {_, Row} <- Points]
-        ))#{labels := #{server => Name}}
+        ))#{
+            labels := #{server => Name}
+        }
      || {Series, Title, Unit, Key} <- series_list(),
         lists:any(fun({_, Row}) -> is_number(maps:get(Key, Row, undefined)) end, Points)
     ].

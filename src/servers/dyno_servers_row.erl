@@ -33,8 +33,16 @@ row(Sum, DurationNs) ->
     #{callbacks := Callbacks, queue := Queue} = Sum,
     Same = maps:with(
         [
-            processes, wall_ns, words, crashes, alive, missed, queue_now, queue_max,
-            delay_unknown, why
+            processes,
+            wall_ns,
+            words,
+            crashes,
+            alive,
+            missed,
+            queue_now,
+            queue_max,
+            delay_unknown,
+            why
         ],
         Sum
     ),
@@ -77,8 +85,12 @@ cpu(Sum, #{cpu := Cpu, cpu_ns := Ns, blocked := Blocked} = Known) ->
             Known;
         true ->
             #{
-                cpu => undefined, cpu_high => Cpu, cpu_ns => undefined, cpu_ns_high => Ns,
-                blocked => undefined, blocked_low => Blocked
+                cpu => undefined,
+                cpu_high => Cpu,
+                cpu_ns => undefined,
+                cpu_ns_high => Ns,
+                blocked => undefined,
+                blocked_low => Blocked
             }
     end.
 

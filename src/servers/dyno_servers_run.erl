@@ -159,7 +159,8 @@ made(Ended, #{nodes := Nodes, options := Options, total := Total, alarms := Alar
             level => maps:get(level, Options, auto),
             group => Group,
             measured => [
-                dyno_servers_recording:level(OfNode) || OfNode <- dyno_servers_total:nodes(Total)
+                dyno_servers_recording:level(OfNode)
+             || OfNode <- dyno_servers_total:nodes(Total)
             ]
         },
         thresholds => maps:get(thresholds, Options, []),

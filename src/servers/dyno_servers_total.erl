@@ -153,9 +153,7 @@ with_points(Sums, TimeNs, DurationNs, #{windows := Windows, each := Each} = Tota
     New = #{Name => [{TimeNs, maps:with(?POINT, Row)}] || #{name := Name} = Row <- Ranked},
     thinned(Total#{
         names := Names,
-        points := #{
-            Name => maps:get(Name, New, []) ++ maps:get(Name, Points, []) || Name <- Wanted
-        }
+        points := #{Name => maps:get(Name, New, []) ++ maps:get(Name, Points, []) || Name <- Wanted}
     });
 with_points(_Sums, _TimeNs, _DurationNs, Total) ->
     Total.

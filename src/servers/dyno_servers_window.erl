@@ -237,41 +237,68 @@ add(How, A, B) ->
     maps:map(fun(Key, Value) -> add(Key, How, Value, map_get(Key, B)) end, A).
 
 %% States at a moment, or of simultaneous processes.
-add(start_ns, process, A, B) -> min(A, B);
-add(start_ns, later, A, _B) -> A;
-add(duration_ns, process, A, B) -> max(A, B);
-add(processes, later, A, B) -> max(A, B);
-add(alive, later, _A, B) -> B;
-add(asked_ns, later, _A, B) -> B;
+add(start_ns, process, A, B) ->
+    min(A, B);
+add(start_ns, later, A, _B) ->
+    A;
+add(duration_ns, process, A, B) ->
+    max(A, B);
+add(processes, later, A, B) ->
+    max(A, B);
+add(alive, later, _A, B) ->
+    B;
+add(asked_ns, later, _A, B) ->
+    B;
 add(asked_ns, process, A, B) when is_number(A), is_number(B) -> max(A, B);
-add(queue_now, later, _A, B) -> B;
-add(running, process, A, B) -> longest(A, B);
-add(running, later, _A, B) -> B;
-add(stage, _How, A, none) -> A;
-add(stage, _How, none, B) -> B;
-add(stage, How, A, B) -> maps:map(fun(Key, X) -> add(Key, How, X, map_get(Key, B)) end, A);
+add(queue_now, later, _A, B) ->
+    B;
+add(running, process, A, B) ->
+    longest(A, B);
+add(running, later, _A, B) ->
+    B;
+add(stage, _How, A, none) ->
+    A;
+add(stage, _How, none, B) ->
+    B;
+add(stage, How, A, B) ->
+    maps:map(fun(Key, X) -> add(Key, How, X, map_get(Key, B)) end, A);
 add(Key, later, A, undefined) when Key =:= outstanding; Key =:= buffered -> A;
 add(Key, later, _A, B) when Key =:= outstanding; Key =:= buffered -> B;
 %% Properties: the same for another process and for a later time.
-add(labels, _How, A, B) -> maps:filter(fun(Key, Value) -> maps:find(Key, B) =:= {ok, Value} end, A);
-add(pid, _How, A, _B) -> A;
+add(labels, _How, A, B) ->
+    maps:filter(fun(Key, Value) -> maps:find(Key, B) =:= {ok, Value} end, A);
+add(pid, _How, A, _B) ->
+    A;
 add(Key, _How, A, B) when Key =:= queue_max; Key =:= looks_apart_ns -> max(A, B);
-add(reasons, _How, A, B) -> lists:sublist(lists:uniq(A ++ B), ?MOST_REASONS);
-add(measured, _How, A, B) -> lists:usort(A ++ B);
-add(queue_lows, process, A, B) -> [lists:min(A ++ B)];
-add(queue_lows, later, A, B) -> fewer(A ++ B);
-add(callbacks, _How, A, B) -> callbacks(A, B);
-add(tags, _How, A, B) -> tags(A, B);
-add(subscriptions, _How, A, B) -> together([from, to], A ++ B);
+add(reasons, _How, A, B) ->
+    lists:sublist(lists:uniq(A ++ B), ?MOST_REASONS);
+add(measured, _How, A, B) ->
+    lists:usort(A ++ B);
+add(queue_lows, process, A, B) ->
+    [lists:min(A ++ B)];
+add(queue_lows, later, A, B) ->
+    fewer(A ++ B);
+add(callbacks, _How, A, B) ->
+    callbacks(A, B);
+add(tags, _How, A, B) ->
+    tags(A, B);
+add(subscriptions, _How, A, B) ->
+    together([from, to], A ++ B);
 %% A stage tells its kind with its first callback.
-add(kind, _How, unknown, B) -> B;
-add(kind, _How, A, _B) -> A;
-add(_Key, _How, none, B) -> B;
-add(_Key, _How, A, none) -> A;
-add(_Key, _How, #{count := _} = A, B) -> dyno_histogram:merge(A, B);
+add(kind, _How, unknown, B) ->
+    B;
+add(kind, _How, A, _B) ->
+    A;
+add(_Key, _How, none, B) ->
+    B;
+add(_Key, _How, A, none) ->
+    A;
+add(_Key, _How, #{count := _} = A, B) ->
+    dyno_histogram:merge(A, B);
 %% A method, or a reason.
 add(_Key, _How, A, _B) when is_binary(A) -> A;
-add(_Key, _How, A, B) -> plus(A, B).
+add(_Key, _How, A, B) ->
+    plus(A, B).
 
 fewer(Lows) when length(Lows) =< ?MOST_LOWS -> Lows;
 fewer(Lows) -> by_twos(Lows).
@@ -300,8 +327,14 @@ both(A, B) ->
 -spec all_callbacks(sum()) -> callback().
 all_callbacks(#{callbacks := Callbacks}) ->
     None = #{
-        name => ~"all", count => 0, missed => 0, exceptions => 0, stops => 0,
-        wall => none, cpu_ns => undefined, words => undefined
+        name => ~"all",
+        count => 0,
+        missed => 0,
+        exceptions => 0,
+        stops => 0,
+        wall => none,
+        cpu_ns => undefined,
+        words => undefined
     },
     OfManager = lists:any(fun(#{name := Name}) -> Name =:= ~"(message)" end, Callbacks),
     Messages = [

@@ -295,13 +295,16 @@ add_buckets(As, []) -> As.
 subtract_buckets(As, Bs) ->
     subtract_buckets(As, Bs, []).
 
-subtract_buckets(As, [], Done) -> lists:reverse(Done, As);
-subtract_buckets([{I, N} | As], [{I, N} | Bs], Done) -> subtract_buckets(As, Bs, Done);
+subtract_buckets(As, [], Done) ->
+    lists:reverse(Done, As);
+subtract_buckets([{I, N} | As], [{I, N} | Bs], Done) ->
+    subtract_buckets(As, Bs, Done);
 subtract_buckets([{I, A} | As], [{I, B} | Bs], Done) when A > B ->
     subtract_buckets(As, Bs, [{I, A - B} | Done]);
 subtract_buckets([{I, _} = A | As], [{J, _} | _] = Bs, Done) when I < J ->
     subtract_buckets(As, Bs, [A | Done]);
-subtract_buckets(_, _, _) -> not_contained.
+subtract_buckets(_, _, _) ->
+    not_contained.
 
 interval_min(_, #{min := Later}, #{min := Earlier}) when Later < Earlier -> Later;
 interval_min(Lowest, #{min := Later}, _) when is_integer(Later) ->

@@ -149,4 +149,3 @@ t_quantile(P, Freedom, Low, High, Left) ->
 %% Abramowitz and Stegun, 26.7.1.
 t_cdf(T, Freedom) ->
     1 - dyno_stats_distribution:incomplete_beta(Freedom / (Freedom + T * T), Freedom / 2, 0.5) / 2.
-

@@ -49,8 +49,23 @@ These are added to the suite's: `invariants`, `agents` and `instruments`. Furthe
 -define(SUITE_MS, 60_000).
 %% Options that replace a suite's values, or add to them.
 -define(INSTEAD, [
-    sizes, duration_ms, warmup_ms, interval_ms, patterns, thresholds, level, budget,
-    profile, distribution, servers, without, repeat, seed, control, timeout_ms, load_nodes
+    sizes,
+    duration_ms,
+    warmup_ms,
+    interval_ms,
+    patterns,
+    thresholds,
+    level,
+    budget,
+    profile,
+    distribution,
+    servers,
+    without,
+    repeat,
+    seed,
+    control,
+    timeout_ms,
+    load_nodes
 ]).
 -define(MORE, [invariants, agents, instruments]).
 -define(OWN, [load, code_paths, cookie, name, recording, progress, watch]).
@@ -168,10 +183,11 @@ suite_options(Source, Module, Config, Options) ->
     WithSizes = maps:merge(maps:with([sizes], Options), Config),
     maybe
         {suite, {ok, _}} ?= {suite, dyno_suite:options(WithSizes)},
-        Lists = #{
-            Key => maps:get(Key, Config, []) ++ More
-         || Key := More <- maps:with(?MORE, Options)
-        },
+        Lists =
+            #{
+                Key => maps:get(Key, Config, []) ++ More
+             || Key := More <- maps:with(?MORE, Options)
+            },
         Overrides = maps:merge(maps:with(?INSTEAD, Options), Lists),
         Kept = maps:without(one_level(Overrides), Config),
         Named = maps:merge(#{name => dyno_agent_name:module(Module)}, maps:merge(Kept, Overrides)),

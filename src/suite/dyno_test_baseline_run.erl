@@ -156,12 +156,12 @@ operations() ->
 %% The comparisons and their metrics: the value without instruments, and the ratio.
 comparisons() ->
     [
-        {p50s_ns,
-            {~"uninstrumented.latency.p50", ~"Response time without measuring, p50", ~"ns"},
-            {~"instrument.response_ratio", ~"Response time, with measuring by without", ~"ratio"}},
-        {slices,
-            {~"uninstrumented.throughput", ~"Throughput without measuring", ~"1/s"},
-            {~"instrument.throughput_ratio", ~"Throughput, with measuring by without", ~"ratio"}}
+        {p50s_ns, {~"uninstrumented.latency.p50", ~"Response time without measuring, p50", ~"ns"}, {
+                ~"instrument.response_ratio", ~"Response time, with measuring by without", ~"ratio"
+            }},
+        {slices, {~"uninstrumented.throughput", ~"Throughput without measuring", ~"1/s"}, {
+            ~"instrument.throughput_ratio", ~"Throughput, with measuring by without", ~"ratio"
+        }}
     ].
 
 -doc "All possible metrics.".
@@ -228,18 +228,25 @@ interval(p50s_ns, Parts, With) ->
 
 metric(Name, Title, Value, Unit, Count) ->
     #{
-        name => Name, title => Title, value => Value, unit => Unit, count => Count,
+        name => Name,
+        title => Title,
+        value => Value,
+        unit => Unit,
+        count => Count,
         group => ~"instrument"
     }.
 
 -doc "Warnings of a high cost, from a run's metrics.".
 -spec warnings([#{atom() => term()}]) -> [{Code :: binary(), Text :: binary()}].
 warnings(Metrics) ->
-    Text = "with measuring, responses take ~ts~.1f times as long as without: response times, "
+    Text =
+        "with measuring, responses take ~ts~.1f times as long as without: response times, "
         "throughput and the times of functions are those of a slower system; ~ts",
     [
-        {~"heavy_instrument",
-            dyno_recording_part:text(Text, factor(Ratio, Low) ++ [cheaper(Metrics)])}
+        {
+            ~"heavy_instrument",
+            dyno_recording_part:text(Text, factor(Ratio, Low) ++ [cheaper(Metrics)])
+        }
      || #{name := ~"instrument.response_ratio", value := Ratio, low := Low} <- Metrics,
         Low > ?HEAVY
     ].

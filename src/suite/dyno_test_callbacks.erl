@@ -124,8 +124,10 @@ process: later calls run in a new one.
 call(#{module := Module, sandbox := Sandbox}, Function, Arguments, TimeoutMs, Interrupt) ->
     Call = fun() -> apply(Module, Function, Arguments) end,
     case dyno_sandbox:call(Sandbox, Call, TimeoutMs, Interrupt) of
-        {ok, Value} -> {ok, Value};
-        {error, interrupted} -> {error, {dyno_error, interrupted}};
+        {ok, Value} ->
+            {ok, Value};
+        {error, interrupted} ->
+            {error, {dyno_error, interrupted}};
         {error, Failure} ->
             {error, {dyno_sandbox, {{Module, Function, length(Arguments)}, Failure}}}
     end.

@@ -275,10 +275,11 @@ start_one(#{node := Node} = Target, #{kind := Kind, config := Config} = Probe, A
     case dyno_targets:add(dyno_agent_custom, Config, Target) of
         {ok, #{instruments := Instruments} = With} ->
             {_, Pid} = lists:last(Instruments),
-            History = #{
-                Node => [dyno_invariant:new(I) || I <- Invariants]
-             || #{invariants := Invariants} <- [Probe]
-            },
+            History =
+                #{
+                    Node => [dyno_invariant:new(I) || I <- Invariants]
+                 || #{invariants := Invariants} <- [Probe]
+                },
             {ok,
                 {With, All#{
                     running := Running#{
@@ -420,7 +421,8 @@ format_error({source, Kind, Source, Reason}) ->
     io_lib:format("~ts ~ts: ~ts", [singular(Kind), Source, dyno_suite_source:format_error(Reason)]);
 format_error({no_instrument, Name, Names}) ->
     io_lib:format("there is no instrument ~ts to be switched off~ts; there are ~ts", [
-        Name, dyno_load_spec:suggestion(Name, Names),
+        Name,
+        dyno_load_spec:suggestion(Name, Names),
         lists:join(", ", [atom_to_list(N) || N <- Names])
     ]);
 format_error({not_an_instrument, Module, Missing}) ->

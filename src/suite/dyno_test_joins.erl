@@ -62,7 +62,8 @@ called(Module, RunState) ->
                 {ok, Targets} ->
                     {ok, Targets};
                 error ->
-                    Format = "~ts:targets/1 returned ~0tP; a list of nodes is expected, or of "
+                    Format =
+                        "~ts:targets/1 returned ~0tP; a list of nodes is expected, or of "
                         "{Node, Patterns}",
                     {error, dyno_recording_part:text(Format, [Module, Value, 12])}
             end

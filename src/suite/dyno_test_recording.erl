@@ -122,15 +122,22 @@ repeated([#{~"parameters" := Parameters} = First | _] = Documents) ->
         #{~"id" := Id} = Run <- dyno_recording:runs(Document)
     ],
     Fields = [
-        {parameters, Parameters#{~"repeat" => length(Documents)}}, {runs, []}, {tables, []},
-        {verdicts, []}, {warnings, lists:uniq([W || #{~"warnings" := Of} <- Documents, W <- Of])}
+        {parameters, Parameters#{~"repeat" => length(Documents)}},
+        {runs, []},
+        {tables, []},
+        {verdicts, []},
+        {warnings, lists:uniq([W || #{~"warnings" := Of} <- Documents, W <- Of])}
     ],
     Empty = lists:foldl(fun({K, V}, Acc) -> dyno_recording:put(Acc, K, V) end, First, Fields),
-    Joined = lists:foldl(fun({Run, Verdicts}, Acc) ->
-        #{~"labels" := Labels, ~"repetition" := N} = Run,
-        Id = dyno_recording_run:id(Labels, N),
-        with_run({Run#{~"id" := Id}, [V#{~"run" := Id} || V <- Verdicts]}, Acc)
-    end, Empty, Numbered),
+    Joined = lists:foldl(
+        fun({Run, Verdicts}, Acc) ->
+            #{~"labels" := Labels, ~"repetition" := N} = Run,
+            Id = dyno_recording_run:id(Labels, N),
+            with_run({Run#{~"id" := Id}, [V#{~"run" := Id} || V <- Verdicts]}, Acc)
+        end,
+        Empty,
+        Numbered
+    ),
     Sorted = dyno_test_plan:sorted(dyno_recording:runs(Joined)),
     analysed([], dyno_recording:put(Joined, runs, Sorted)).
 
@@ -142,7 +149,8 @@ failed(Code, Text, Document) ->
     dyno_recording:put(Failed, error, #{code => Code, text => unicode:characters_to_binary(Text)}).
 
 %% Sorted by size for readers; the parameters keep the order of execution.
-sorted(Document, #{repeat := 1}) -> Document;
+sorted(Document, #{repeat := 1}) ->
+    Document;
 sorted(Document, _) ->
     Runs = dyno_test_plan:sorted(dyno_recording:runs(Document)),
     dyno_recording:put(Document, runs, Runs).

@@ -198,13 +198,15 @@ run(Status, EndsMs, #{about := About, parts := Parts, verdicts := Verdicts} = Re
         metrics => map_get(metrics, Load) ++ Instruments,
         series => map_get(series, Load) ++ map_get(series, Seen),
         tables => map_get(tables, Load) ++ map_get(tables, Seen),
-        warnings => map_get(warnings, Load) ++ [
-            dyno_recording_part:note(Warning)
-         || Warning <- NotCalled ++ map_get(warnings, Seen) ++
-                dyno_test_baseline_run:warnings(Instruments),
-            %% The general warning covers each target's.
-            NotCalled =:= [] orelse element(1, Warning) =/= ~"nothing_called"
-        ]
+        warnings => map_get(warnings, Load) ++
+            [
+                dyno_recording_part:note(Warning)
+             || Warning <-
+                    NotCalled ++ map_get(warnings, Seen) ++
+                        dyno_test_baseline_run:warnings(Instruments),
+                %% The general warning covers each target's.
+                NotCalled =:= [] orelse element(1, Warning) =/= ~"nothing_called"
+            ]
     },
     Run = maps:merge_with(fun(_, First, Others) -> First ++ Others end, Own, Parts),
     {

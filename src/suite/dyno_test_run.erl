@@ -367,10 +367,11 @@ targets(#{all := All}) -> All.
 -doc "Whether all initial nodes were observed for the requested time.".
 -spec ended(AskedMs :: pos_integer(), t()) -> dyno_recording_observed:ending().
 ended(AskedMs, #{all := All}) ->
-    Lost = #{
-        Node => {lost, LeftMs * 1_000_000}
-     || #{node := Node, facts := #{left_ms := LeftMs}} <- All
-    },
+    Lost =
+        #{
+            Node => {lost, LeftMs * 1_000_000}
+         || #{node := Node, facts := #{left_ms := LeftMs}} <- All
+        },
     Nodes = [Node || #{node := Node} <- All],
     Seen = dyno_recording_observed:nodes(Nodes, Lost, AskedMs * 1_000_000),
     dyno_recording_observed:ended(complete, AskedMs, Seen).

@@ -167,7 +167,8 @@ attach(Nodes, #{patterns := Patterns} = Options, Unmatched, Warnings) ->
         {error, {dyno_targets, {unmatched, _, Absent}} = Error} when Unmatched =:= leave_out ->
             Text = dyno_recording_part:text("~ts", [dyno_error:format(Error)]),
             case Patterns -- [Pattern || {Pattern, _} <- Absent] of
-                [] -> {error, Error};
+                [] ->
+                    {error, Error};
                 Rest ->
                     Fewer = Options#{patterns := Rest},
                     attach(Nodes, Fewer, Unmatched, [{~"unmatched", Text} | Warnings])
@@ -292,17 +293,23 @@ flush() ->
 loop(Run, #{load := Load, joins := Joins} = Shell) ->
     Event =
         receive
-            {dyno_load, Load, Of} -> {load, Of};
+            {dyno_load, Load, Of} ->
+                {load, Of};
             {'EXIT', Load, Reason} when Reason =/= normal -> {load_died, Reason};
-            {dyno_joins, Joins, Of} -> Of;
+            {dyno_joins, Joins, Of} ->
+                Of;
             {dyno_sample, Sampler, TimeMs, Values, CostUs} ->
                 {sample, Sampler, TimeMs, Values, CostUs};
-            {dyno_probe, Pid, AtNs, Of} -> {custom, Pid, AtNs, Of};
-            {dyno_agent, Ref, {gave_up, Reason}} -> {gave_up, Ref, Reason};
+            {dyno_probe, Pid, AtNs, Of} ->
+                {custom, Pid, AtNs, Of};
+            {dyno_agent, Ref, {gave_up, Reason}} ->
+                {gave_up, Ref, Reason};
             {dyno_agent, Ref, {without, Instruments, Reason}} ->
                 {without, Ref, Instruments, Reason};
-            {'DOWN', Monitor, process, _, Reason} -> {down, Monitor, Reason};
-            dyno_interrupt -> interrupt
+            {'DOWN', Monitor, process, _, Reason} ->
+                {down, Monitor, Reason};
+            dyno_interrupt ->
+                interrupt
         end,
     case carry_out([{event, Event}], Run, Shell) of
         {go_on, Next} -> loop(Next, Shell);

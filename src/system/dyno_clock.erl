@@ -108,11 +108,14 @@ available() ->
 -spec missing() -> none | {missing, unicode:chardata()}.
 missing() ->
     case available() of
-        true -> none;
+        true ->
+            none;
         false ->
             {missing, [
                 ~"Only the wall clock is used: time in which other programs had the processor ",
-                ~"counts as time of the code; ", reason(), ~"."
+                ~"counts as time of the code; ",
+                reason(),
+                ~"."
             ]}
     end.
 

@@ -105,8 +105,9 @@ Evaluates with these folders, or this one, first on the code path, and then remo
 """.
 -spec with_paths(file:filename_all() | [file:filename_all()], fun(() -> Result)) -> Result.
 with_paths(Paths, Fun) ->
-    Added = [unicode:characters_to_list(filename:absname(P)) || P <- listed(Paths)] --
-        code:get_path(),
+    Added =
+        [unicode:characters_to_list(filename:absname(P)) || P <- listed(Paths)] --
+            code:get_path(),
     ok = code:add_pathsa(Added),
     try
         Fun()

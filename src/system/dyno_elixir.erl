@@ -127,16 +127,19 @@ order of the file.
 -spec compile(file:filename()) -> {ok, [{module(), binary()}]} | {error, reason()}.
 compile(Path) ->
     File = unicode:characters_to_binary(Path),
-    {Result, Diagnostics} = call('Elixir.Code', with_diagnostics, [[{log, false}], fun() ->
-        try
-            {ok, call('Elixir.Code', compile_file, [File])}
-        catch
-            _:#{'__exception__' := true} = Exception ->
-                {error, call('Elixir.Exception', message, [Exception])};
-            Class:Reason ->
-                {error, io_lib:format("~ts: ~0tp", [Class, Reason])}
+    {Result, Diagnostics} = call('Elixir.Code', with_diagnostics, [
+        [{log, false}],
+        fun() ->
+            try
+                {ok, call('Elixir.Code', compile_file, [File])}
+            catch
+                _:#{'__exception__' := true} = Exception ->
+                    {error, call('Elixir.Exception', message, [Exception])};
+                Class:Reason ->
+                    {error, io_lib:format("~ts: ~0tp", [Class, Reason])}
+            end
         end
-    end]),
+    ]),
     case Result of
         {ok, Modules} -> {ok, Modules};
         {error, Message} -> {error, {does_not_compile, mistakes(Diagnostics, Message, Path)}}

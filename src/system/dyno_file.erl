@@ -243,8 +243,10 @@ fault({write, _Path, Reason}) ->
         true -> caller;
         false -> dyno
     end;
-fault({cut, _, _, _, _}) -> dyno;
-fault(_Reason) -> caller.
+fault({cut, _, _, _, _}) ->
+    dyno;
+fault(_Reason) ->
+    caller.
 
 -doc "A path as printable text, also if its bytes are not UTF-8.".
 -spec shown(file:filename_all()) -> unicode:chardata().

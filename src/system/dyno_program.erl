@@ -37,8 +37,7 @@ run(Program, Arguments, Options) ->
             {error, interrupted};
         {'DOWN', Monitor, process, Pid, Reason} ->
             {error,
-                {{status, 127}, [unicode:characters_to_binary(io_lib:format("~0tP", [Reason, 8]))]}
-            }
+                {{status, 127}, [unicode:characters_to_binary(io_lib:format("~0tP", [Reason, 8]))]}}
     end.
 
 runner(Program, Arguments, #{folder := Folder, timeout_ms := TimeoutMs}, CallerMonitor) ->
@@ -66,9 +65,17 @@ runner(Program, Arguments, #{folder := Folder, timeout_ms := TimeoutMs}, CallerM
 %% build would mislead the program, for example two builds into one folder.
 environment() ->
     Unset = [
-        "ROOTDIR", "BINDIR", "EMU", "PROGNAME", "REBAR_BASE_DIR", "MIX_BUILD_PATH",
+        "ROOTDIR",
+        "BINDIR",
+        "EMU",
+        "PROGNAME",
+        "REBAR_BASE_DIR",
+        "MIX_BUILD_PATH",
         "MIX_BUILD_ROOT",
-        "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX"
+        "GIT_DIR",
+        "GIT_WORK_TREE",
+        "GIT_INDEX_FILE",
+        "GIT_PREFIX"
     ],
     [{"GIT_OPTIONAL_LOCKS", "0"}, {"GIT_TERMINAL_PROMPT", "0"} | [{Name, false} || Name <- Unset]].
 

@@ -176,7 +176,11 @@ format_error({MFA, {raised, error, undef, [{Module, Function, Arguments, _} | _]
             false -> Arguments
         end,
     [
-        name(MFA), " called ", name({Module, Function, Arity}), place(MFA, Stack), ", which ",
+        name(MFA),
+        " called ",
+        name({Module, Function, Arity}),
+        place(MFA, Stack),
+        ", which ",
         missing(Module)
     ];
 format_error({MFA, {raised, Class, Reason, Stack}}) ->

@@ -92,8 +92,9 @@ marked(Folder) ->
     maybe
         ok ?= closed(Folder),
         Mark = filename:join(Folder, ?MARK),
-        {error, _} = Error ?=
-            file:write_file(Mark, mark(own_place(), own_process()), [exclusive, raw]),
+        {error, _} =
+            Error ?=
+                file:write_file(Mark, mark(own_place(), own_process()), [exclusive, raw]),
         _ = file:delete(Mark),
         _ = file:del_dir(Folder),
         Error

@@ -78,9 +78,17 @@ receives `{dyno_trace, Trace, {ended, Ended}}`.
 }.
 
 -define(DEFAULTS, #{
-    for_ms => 15_000, count => 10, rate => 10_000, queue => 2000, bytes => 67_108_864,
+    for_ms => 15_000,
+    count => 10,
+    rate => 10_000,
+    queue => 2000,
+    bytes => 67_108_864,
     what => events,
-    tree => false, arguments => true, depth => 8, size => 80, processes => []
+    tree => false,
+    arguments => true,
+    depth => 8,
+    size => 80,
+    processes => []
 }).
 %% With several nodes, items this old are complete.
 -define(MERGE_MS, 200).

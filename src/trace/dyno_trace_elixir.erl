@@ -96,14 +96,20 @@ text(A, Text) ->
     {bin, A, [{bin_element, A, {string, A, Text}, default, [utf8]}]}.
 
 %% Values, with parts read by `Part`.
-value([{name, At, "nil"} | Rest], _Part) -> {{atom, {1, At}, nil}, Rest};
-value([{name, At, "true"} | Rest], _Part) -> {{atom, {1, At}, true}, Rest};
-value([{name, At, "false"} | Rest], _Part) -> {{atom, {1, At}, false}, Rest};
-value([{name, At, Name} | Rest], _Part) -> {{var, {1, At}, list_to_atom(Name)}, Rest};
-value([{atom, At, Atom} | Rest], _Part) -> {{atom, {1, At}, Atom}, Rest};
+value([{name, At, "nil"} | Rest], _Part) ->
+    {{atom, {1, At}, nil}, Rest};
+value([{name, At, "true"} | Rest], _Part) ->
+    {{atom, {1, At}, true}, Rest};
+value([{name, At, "false"} | Rest], _Part) ->
+    {{atom, {1, At}, false}, Rest};
+value([{name, At, Name} | Rest], _Part) ->
+    {{var, {1, At}, list_to_atom(Name)}, Rest};
+value([{atom, At, Atom} | Rest], _Part) ->
+    {{atom, {1, At}, Atom}, Rest};
 value([{string, At, Text} | Rest], _Part) ->
     {text({1, At}, unicode:characters_to_list(Text)), Rest};
-value([{charlist, At, Text} | Rest], _Part) -> {{string, {1, At}, Text}, Rest};
+value([{charlist, At, Text} | Rest], _Part) ->
+    {{string, {1, At}, Text}, Rest};
 value([{Kind, At, Number} | Rest], _Part) when Kind =:= integer; Kind =:= float ->
     {{Kind, {1, At}, Number}, Rest};
 value([{'-', At, _}, {Kind, _, Number} | Rest], _Part) when Kind =:= integer; Kind =:= float ->
@@ -224,9 +230,17 @@ operators(Left, [{Operator, At, _} | Tokens] = All, Least) ->
         {_, _} ->
             {Left, All};
         none when
-            Operator =:= 'end'; Operator =:= 'when'; Operator =:= ')'; Operator =:= ',';
-            Operator =:= in; Operator =:= ']'; Operator =:= '}'; Operator =:= '..';
-            Operator =:= '=>'; Operator =:= '|'; Operator =:= 'not'
+            Operator =:= 'end';
+            Operator =:= 'when';
+            Operator =:= ')';
+            Operator =:= ',';
+            Operator =:= in;
+            Operator =:= ']';
+            Operator =:= '}';
+            Operator =:= '..';
+            Operator =:= '=>';
+            Operator =:= '|';
+            Operator =:= 'not'
         ->
             {Left, All};
         none ->

@@ -30,25 +30,35 @@ of day, `records` are those defined by its modules.
 of_event(Node, Event, Of) ->
     maps:map(fun(Key, Value) -> value(Key, Value, Of) end, Event#{node => atom_to_binary(Node)}).
 
-value(at, Ns, #{ahead := Ahead}) -> Ns - Ahead;
-value(function, MFA, _) -> dyno_agent_name:mfa(MFA);
+value(at, Ns, #{ahead := Ahead}) ->
+    Ns - Ahead;
+value(function, MFA, _) ->
+    dyno_agent_name:mfa(MFA);
 value(call, {M, F, Args}, Of) when is_list(Args) ->
     text([name(M, F), $(, lists:join(", ", [term(Arg, Of) || Arg <- Args]), $)]);
-value(call, none, _) -> null;
-value(call, MFA, _) -> dyno_agent_name:mfa(MFA);
-value(caller, {M, F, A, Where}, _) -> place({M, F, A}, Where);
-value(caller, undefined, _) -> ~"the start of the process";
-value(stack, Frames, _) -> [frame(Frame) || Frame <- Frames];
+value(call, none, _) ->
+    null;
+value(call, MFA, _) ->
+    dyno_agent_name:mfa(MFA);
+value(caller, {M, F, A, Where}, _) ->
+    place({M, F, A}, Where);
+value(caller, undefined, _) ->
+    ~"the start of the process";
+value(stack, Frames, _) ->
+    [frame(Frame) || Frame <- Frames];
 value(Key, Term, Of) when Key =:= value; Key =:= message; Key =:= to -> text(term(Term, Of));
-value(functions, Functions, _) -> [latency(MFA, Of) || MFA := Of <- Functions];
+value(functions, Functions, _) ->
+    [latency(MFA, Of) || MFA := Of <- Functions];
 value(open, Open, _) ->
     [Of#{function => dyno_agent_name:mfa(MFA)} || MFA := Of <- maps:iterator(Open, ordered)];
 value(values, Values, Of) ->
     lists:reverse(lists:sort([[Count, text(term(Value, Of))] || {Value, Count} <- Values]));
 value(reason, {Limit, Value}, _) when is_integer(Value) -> #{limit => Limit, value => Value};
 value(reason, Other, _) when is_atom(Other) -> #{limit => Other};
-value(reason, Other, _) -> #{limit => failed, text => text(io_lib:format("~0tP", [Other, 12]))};
-value(_Key, Value, _) -> Value.
+value(reason, Other, _) ->
+    #{limit => failed, text => text(io_lib:format("~0tP", [Other, 12]))};
+value(_Key, Value, _) ->
+    Value.
 
 -doc "A function in its language's syntax, without arity.".
 -spec name(module(), atom()) -> binary().
@@ -198,43 +208,80 @@ needed(stopped) -> [node, reason];
 needed(_Other) -> [].
 
 kind(Key) when
-    Key =:= at; Key =:= id; Key =:= depth; Key =:= duration_ns; Key =:= count; Key =:= dropped;
-    Key =:= not_shown; Key =:= argument; Key =:= others; Key =:= observed_ms; Key =:= asked_ms
+    Key =:= at;
+    Key =:= id;
+    Key =:= depth;
+    Key =:= duration_ns;
+    Key =:= count;
+    Key =:= dropped;
+    Key =:= not_shown;
+    Key =:= argument;
+    Key =:= others;
+    Key =:= observed_ms;
+    Key =:= asked_ms
 ->
     integer;
 kind(Key) when
-    Key =:= node; Key =:= pid; Key =:= name; Key =:= function; Key =:= caller; Key =:= value;
-    Key =:= message; Key =:= to
+    Key =:= node;
+    Key =:= pid;
+    Key =:= name;
+    Key =:= function;
+    Key =:= caller;
+    Key =:= value;
+    Key =:= message;
+    Key =:= to
 ->
     text;
-kind(call) -> text_or_null;
-kind(stack) -> texts;
-kind(values) -> counts;
-kind(functions) -> functions;
-kind(open) -> open;
-kind(sampled) -> boolean;
-kind(class) -> atom;
-kind(reason) -> reason;
-kind(visit) -> map;
-kind(_Key) -> any.
+kind(call) ->
+    text_or_null;
+kind(stack) ->
+    texts;
+kind(values) ->
+    counts;
+kind(functions) ->
+    functions;
+kind(open) ->
+    open;
+kind(sampled) ->
+    boolean;
+kind(class) ->
+    atom;
+kind(reason) ->
+    reason;
+kind(visit) ->
+    map;
+kind(_Key) ->
+    any.
 
-is_kind(integer, Value) -> is_integer(Value);
-is_kind(text, Value) -> is_binary(Value);
-is_kind(text_or_null, Value) -> is_binary(Value) orelse Value =:= null;
-is_kind(texts, Value) -> is_list(Value) andalso lists:all(fun is_binary/1, Value);
-is_kind(counts, Value) -> is_list(Value) andalso lists:all(fun is_count/1, Value);
-is_kind(functions, Value) -> is_list(Value) andalso lists:all(fun is_function_of/1, Value);
-is_kind(open, Value) -> is_list(Value) andalso lists:all(fun is_open/1, Value);
-is_kind(boolean, Value) -> is_boolean(Value);
-is_kind(atom, Value) -> is_atom(Value);
-is_kind(map, Value) -> is_map(Value);
+is_kind(integer, Value) ->
+    is_integer(Value);
+is_kind(text, Value) ->
+    is_binary(Value);
+is_kind(text_or_null, Value) ->
+    is_binary(Value) orelse Value =:= null;
+is_kind(texts, Value) ->
+    is_list(Value) andalso lists:all(fun is_binary/1, Value);
+is_kind(counts, Value) ->
+    is_list(Value) andalso lists:all(fun is_count/1, Value);
+is_kind(functions, Value) ->
+    is_list(Value) andalso lists:all(fun is_function_of/1, Value);
+is_kind(open, Value) ->
+    is_list(Value) andalso lists:all(fun is_open/1, Value);
+is_kind(boolean, Value) ->
+    is_boolean(Value);
+is_kind(atom, Value) ->
+    is_atom(Value);
+is_kind(map, Value) ->
+    is_map(Value);
 is_kind(reason, #{limit := Limit} = Reason) ->
     is_atom(Limit) andalso is_integer(maps:get(value, Reason, 0)) andalso
         is_binary(maps:get(text, Reason, ~"")) andalso
         (is_map_key(value, Reason) orelse not lists:member(Limit, limits())) andalso
         (is_map_key(text, Reason) orelse Limit =/= failed);
-is_kind(reason, _Value) -> false;
-is_kind(any, _Value) -> true.
+is_kind(reason, _Value) ->
+    false;
+is_kind(any, _Value) ->
+    true.
 
 limits() -> [count, for_ms, rate, queue, bytes, open].
 
@@ -251,7 +298,13 @@ is_function_of(#{function := Name, bars := Bars} = Of) when is_binary(Name), is_
         fun(Key) -> is_integer(maps:get(Key, Of, none)) end, [count, mean, p50, p90, p99, max]
     ) andalso
         Bars =/= [] andalso
-        lists:all(fun([A, B]) -> is_integer(A) andalso is_integer(B); (_) -> false end, Bars);
+        lists:all(
+            fun
+                ([A, B]) -> is_integer(A) andalso is_integer(B);
+                (_) -> false
+            end,
+            Bars
+        );
 is_function_of(_Other) ->
     false.
 

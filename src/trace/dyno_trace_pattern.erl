@@ -144,7 +144,8 @@ actions({{_, At}, []}, _Head) ->
 actions({_Arrow, Tokens}, _Head) ->
     named_actions(Tokens).
 
-named_actions([{atom, At, Action}]) -> [action(Action, At)];
+named_actions([{atom, At, Action}]) ->
+    [action(Action, At)];
 named_actions([{atom, At, Action}, {Separator, _} | [_ | _] = More]) when
     Separator =:= ','; Separator =:= ';'
 ->
@@ -243,8 +244,10 @@ said({call, A, {atom, _, is_boolean}, [X]}) ->
     [IsTrue, IsFalse] = [{op, A, '=:=', said(X), {atom, A, Is}} || Is <- [true, false]],
     {op, A, 'orelse', IsTrue, IsFalse};
 said(Form) when is_tuple(Form) -> list_to_tuple(said(tuple_to_list(Form)));
-said([First | Rest]) -> [said(First) | said(Rest)];
-said(Form) -> Form.
+said([First | Rest]) ->
+    [said(First) | said(Rest)];
+said(Form) ->
+    Form.
 
 %% The runtime accepts it, but then no call matches.
 divisions({op, At, '/', _, _}) -> [At];
@@ -317,6 +320,12 @@ format_error({Text, Column, Why}) ->
             no -> ?EXAMPLE
         end,
     [
-        "this pattern is not understood: ", Why, "\n  ", Text, "\n  ",
-        lists:duplicate(Column - 1, $\s), "^\na pattern that is: ", Example
+        "this pattern is not understood: ",
+        Why,
+        "\n  ",
+        Text,
+        "\n  ",
+        lists:duplicate(Column - 1, $\s),
+        "^\na pattern that is: ",
+        Example
     ].

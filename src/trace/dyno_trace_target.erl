@@ -87,10 +87,11 @@ traced(#{node := Node, agent := Agent} = Bare, Patterns, #{ends := Ends} = Optio
 config(Patterns, Options) ->
     #{processes := Processes, what := What, ends := Ends, limits := Limits} = Options,
     All = [Pattern || {_, Pattern} <- Patterns],
-    Messages = #{
-        Kind => Spec
-     || Kind <- [send, 'receive'], [_ | _] = Spec <- [dyno_trace_pattern:messages(Kind, All)]
-    },
+    Messages =
+        #{
+            Kind => Spec
+         || Kind <- [send, 'receive'], [_ | _] = Spec <- [dyno_trace_pattern:messages(Kind, All)]
+        },
     Functions = dyno_trace_pattern:functions(Patterns, Ends),
     Arity = [arity || not map_get(arguments, Options)],
     #{

@@ -105,8 +105,18 @@ other(#{event := slow, duration_ns := Ns} = Item, Text) ->
     [[head(Item, Text), What, " took ", duration(Ns)]];
 other(#{event := latency, of_what := second, functions := Functions} = Item, Text) ->
     [
-        [moment(Item, Text), calls(Count, Item), "  p50 ", duration(P50), "  p99 ",
-            duration(P99), "  max ", duration(Max), "  ", Function]
+        [
+            moment(Item, Text),
+            calls(Count, Item),
+            "  p50 ",
+            duration(P50),
+            "  p99 ",
+            duration(P99),
+            "  max ",
+            duration(Max),
+            "  ",
+            Function
+        ]
      || #{count := Count, p50 := P50, p99 := P99, max := Max, function := Function} <- Functions
     ];
 other(#{event := latency, functions := Functions, node := Node} = Item, Text) ->
@@ -176,12 +186,31 @@ histogram(#{function := Function, count := Count, bars := Bars} = Of, At, Item) 
     Most = lists:max([N || [_, N] <- Bars]),
     [
         "",
-        [Function, At, ": ", calls(Count, Item), ", mean ", duration(Mean), ", p50 ", duration(P50),
-            ", p90 ", duration(P90), ", p99 ", duration(P99), ", max ",
-            duration(Max)]
+        [
+            Function,
+            At,
+            ": ",
+            calls(Count, Item),
+            ", mean ",
+            duration(Mean),
+            ", p50 ",
+            duration(P50),
+            ", p90 ",
+            duration(P90),
+            ", p99 ",
+            duration(P99),
+            ", max ",
+            duration(Max)
+        ]
         | [
-            ["  < ", string:pad(duration(High), 8, leading), " ", bar(N, Most), " ",
-                integer_to_binary(N)]
+            [
+                "  < ",
+                string:pad(duration(High), 8, leading),
+                " ",
+                bar(N, Most),
+                " ",
+                integer_to_binary(N)
+            ]
          || [High, N] <- Bars
         ]
     ].
@@ -195,8 +224,15 @@ distribution(
     Rest = Total - lists:sum([Count || [Count, _] <- Shown]),
     [
         "",
-        [io_lib:format("argument ~b", [N]), [[" at ", Node] || Nodes], ": ", calls(Total, Item),
-            $,, [" more than" || Others > 0], io_lib:format(" ~b values", [length(Values)])]
+        [
+            io_lib:format("argument ~b", [N]),
+            [[" at ", Node] || Nodes],
+            ": ",
+            calls(Total, Item),
+            $,,
+            [" more than" || Others > 0],
+            io_lib:format(" ~b values", [length(Values)])
+        ]
         | [
             [io_lib:format("~5.1f % ", [100 * Count / Total]), bar(Count, Most), " ", Value]
          || [Count, Value] <- Shown
@@ -230,9 +266,12 @@ observed(#{limit := Limit}, #{observed_ms := ObservedMs, asked_ms := AskedMs} = 
 observed(_Reason, _Stopped) ->
     "".
 
-why(#{limit := count, value := N}, _) -> io_lib:format("~b shown, as asked for with --count", [N]);
-why(#{limit := for_ms, value := Ms}, 0) -> ["nothing was called in ", time(Ms), " (--for)"];
-why(#{limit := for_ms, value := Ms}, N) -> [integer_to_list(N), " in ", time(Ms), " (--for)"];
+why(#{limit := count, value := N}, _) ->
+    io_lib:format("~b shown, as asked for with --count", [N]);
+why(#{limit := for_ms, value := Ms}, 0) ->
+    ["nothing was called in ", time(Ms), " (--for)"];
+why(#{limit := for_ms, value := Ms}, N) ->
+    [integer_to_list(N), " in ", time(Ms), " (--for)"];
 why(#{limit := rate, value := N}, _) ->
     io_lib:format("stopped: more than ~b events came in a second (--rate); trace less", [N]);
 why(#{limit := queue, value := N}, _) ->

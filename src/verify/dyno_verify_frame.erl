@@ -30,34 +30,51 @@ of_unknown(Rest) ->
         error:_ -> error
     end.
 
-read(<<97, N, Rest/binary>>) -> {N, Rest};
-read(<<98, N:32/signed, Rest/binary>>) -> {N, Rest};
-read(<<70, Float/float, Rest/binary>>) -> {Float, Rest};
-read(<<110, Size, Sign, N:Size/unit:8-little, Rest/binary>>) -> {signed(Sign, N), Rest};
-read(<<111, Size:32, Sign, N:Size/unit:8-little, Rest/binary>>) -> {signed(Sign, N), Rest};
-read(<<106, Rest/binary>>) -> {[], Rest};
-read(<<107, Size:16, Bytes:Size/binary, Rest/binary>>) -> {binary_to_list(Bytes), Rest};
+read(<<97, N, Rest/binary>>) ->
+    {N, Rest};
+read(<<98, N:32/signed, Rest/binary>>) ->
+    {N, Rest};
+read(<<70, Float/float, Rest/binary>>) ->
+    {Float, Rest};
+read(<<110, Size, Sign, N:Size/unit:8-little, Rest/binary>>) ->
+    {signed(Sign, N), Rest};
+read(<<111, Size:32, Sign, N:Size/unit:8-little, Rest/binary>>) ->
+    {signed(Sign, N), Rest};
+read(<<106, Rest/binary>>) ->
+    {[], Rest};
+read(<<107, Size:16, Bytes:Size/binary, Rest/binary>>) ->
+    {binary_to_list(Bytes), Rest};
 read(<<108, Count:32, Rest/binary>>) ->
     {Elements, Behind} = read(Count, Rest, []),
     {Tail, Last} = read(Behind),
     {lists:reverse(Elements, Tail), Last};
-read(<<109, Size:32, Bytes:Size/binary, Rest/binary>>) -> {Bytes, Rest};
+read(<<109, Size:32, Bytes:Size/binary, Rest/binary>>) ->
+    {Bytes, Rest};
 read(<<77, Size:32, Last, Bytes:Size/binary, Rest/binary>>) when Size > 0, Last > 0, Last =< 8 ->
     Bits = 8 * (Size - 1) + Last,
     <<Bitstring:Bits/bitstring, _/bitstring>> = Bytes,
     {Bitstring, Rest};
-read(<<104, Arity, Rest/binary>>) -> tuple(read(Arity, Rest, []));
-read(<<105, Arity:32, Rest/binary>>) -> tuple(read(Arity, Rest, []));
+read(<<104, Arity, Rest/binary>>) ->
+    tuple(read(Arity, Rest, []));
+read(<<105, Arity:32, Rest/binary>>) ->
+    tuple(read(Arity, Rest, []));
 read(<<116, Count:32, Rest/binary>>) ->
     {Elements, Behind} = read(2 * Count, Rest, []),
     {map(Elements, #{}), Behind};
-read(<<88, Rest/binary>>) -> identifier(88, Rest, 12);
-read(<<103, Rest/binary>>) -> identifier(103, Rest, 9);
-read(<<89, Rest/binary>>) -> identifier(89, Rest, 8);
-read(<<120, Rest/binary>>) -> identifier(120, Rest, 12);
-read(<<102, Rest/binary>>) -> identifier(102, Rest, 5);
-read(<<90, Count:16, Rest/binary>>) -> identifier(<<90, Count:16>>, Rest, 4 + 4 * Count);
-read(<<114, Count:16, Rest/binary>>) -> identifier(<<114, Count:16>>, Rest, 1 + 4 * Count);
+read(<<88, Rest/binary>>) ->
+    identifier(88, Rest, 12);
+read(<<103, Rest/binary>>) ->
+    identifier(103, Rest, 9);
+read(<<89, Rest/binary>>) ->
+    identifier(89, Rest, 8);
+read(<<120, Rest/binary>>) ->
+    identifier(120, Rest, 12);
+read(<<102, Rest/binary>>) ->
+    identifier(102, Rest, 5);
+read(<<90, Count:16, Rest/binary>>) ->
+    identifier(<<90, Count:16>>, Rest, 4 + 4 * Count);
+read(<<114, Count:16, Rest/binary>>) ->
+    identifier(<<114, Count:16>>, Rest, 1 + 4 * Count);
 read(<<112, Size:32, Fun:(Size - 4)/binary, Rest/binary>>) ->
     <<_Arity, _Unique:16/binary, _Index:32, _Free:32, Named/binary>> = Fun,
     {Module, _} = name(Named),

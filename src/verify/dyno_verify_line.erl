@@ -168,8 +168,16 @@ escaped(<<A, B, C, Rest/binary>>) when A >= $0, A =< $3, B >= $0, B =< $7, C >= 
     {(A - $0) * 64 + (B - $0) * 8 + C - $0, Rest};
 escaped(<<Char/utf8, Rest/binary>>) ->
     Escapes = #{
-        $n => $\n, $r => $\r, $t => $\t, $v => $\v, $b => $\b, $f => $\f, $e => $\e, $s => $\s,
-        $d => $\d, $0 => 0
+        $n => $\n,
+        $r => $\r,
+        $t => $\t,
+        $v => $\v,
+        $b => $\b,
+        $f => $\f,
+        $e => $\e,
+        $s => $\s,
+        $d => $\d,
+        $0 => 0
     },
     {maps:get(Char, Escapes, Char), Rest}.
 

@@ -222,8 +222,10 @@ is_event({send, _Message, _To}) -> true;
 is_event(_) -> false.
 
 is_mfa({M, F, Args}) when is_list(Args) -> length(Args) < 256 andalso is_mfa({M, F, length(Args)});
-is_mfa({M, F, Arity}) -> is_name(M) andalso is_name(F) andalso is_integer(Arity) andalso Arity >= 0;
-is_mfa(_) -> false.
+is_mfa({M, F, Arity}) ->
+    is_name(M) andalso is_name(F) andalso is_integer(Arity) andalso Arity >= 0;
+is_mfa(_) ->
+    false.
 
 is_name({'$dyno', Text}) -> is_binary(Text);
 is_name(Name) -> is_atom(Name).

@@ -87,8 +87,14 @@ partitions(#{summaries := Summaries, lost := Lost}) ->
 
 partitions(Node, #{verdicts := Verdicts, duration_ns := DurationNs}, IsLost) ->
     #{
-        opened := Opened, gap := Gap, cut := Cut, open := Open, events := Events, monitors := Of,
-        partial := Partial, again := Again
+        opened := Opened,
+        gap := Gap,
+        cut := Cut,
+        open := Open,
+        events := Events,
+        monitors := Of,
+        partial := Partial,
+        again := Again
     } = Verdicts,
     #{opened := Reopened, partial := PartialAgain, gap := GapAgain, open := OpenAgain} = Again,
     Whole = Open - OpenAgain,
@@ -133,10 +139,11 @@ verdicts(#{monitors := Monitors, summaries := Summaries} = Ending) ->
 %% A property fails if a violation was seen, and passes if nothing is missing.
 verdict(Module, Summaries, Ending) ->
     Of = [Counts || _ := #{verdicts := #{monitors := #{Module := Counts}}} <- Summaries],
-    Sums = #{
-        Key => sum(Key, Of)
-     || Key <- [processes, seen, no, broken, crashed, cut, past, inconclusive]
-    },
+    Sums =
+        #{
+            Key => sum(Key, Of)
+         || Key <- [processes, seen, no, broken, crashed, cut, past, inconclusive]
+        },
     {Result, Text} =
         case {Sums, undecided(Sums, Ending)} of
             {#{no := No}, Unknown} when No > 0 ->
@@ -220,8 +227,10 @@ warnings(#{faults := Faults, warnings := OfSpecifications} = Ending) ->
             {~"verify_adjacent", "~ts", [[Text] || Text <- OfSpecifications]},
             {~"verify_fault", "~ts: ~ts", [[Node, Text] || {Node, Text} <- lists:reverse(Faults)]},
             {~"verify_gap", Gap, [[Node, N] || #{node := Node, gap := N} <- Partitions, N > 0]},
-            {~"verify_untold", "~ts: ~b violations were only counted",
-                [[Node, N] || #{node := Node, untold := N} <- Partitions, N > 0]}
+            {~"verify_untold", "~ts: ~b violations were only counted", [
+                [Node, N]
+             || #{node := Node, untold := N} <- Partitions, N > 0
+            ]}
         ],
         Arguments <- All
     ].
@@ -236,14 +245,20 @@ properties_spec() ->
             text(~"property", ~"Property", key, fun(#{property := Name}) -> Name end),
             name(~"node", ~"Node", key, node),
             count(~"processes", ~"Processes", ~"Processes of the property.", processes),
-            count(~"seen", ~"Seen",
+            count(
+                ~"seen",
+                ~"Seen",
                 ~"With an event of the property, or seen to their end.",
-                seen),
+                seen
+            ),
             count(~"violations", ~"Broken", ~"How often it did not hold.", no),
             count(~"met", ~"Met", ~"Processes for which nothing can break it any more.", yes),
-            count(~"inconclusive", ~"Undecided",
+            count(
+                ~"inconclusive",
+                ~"Undecided",
                 ~"Processes that were cut off, or for which the monitor cannot tell.",
-                inconclusive),
+                inconclusive
+            ),
             count(~"crashed", ~"Crashes", ~"Of the monitor.", crashed)
         ]
     }.
@@ -270,8 +285,11 @@ violations_spec() ->
         name => ~"violations",
         title => ~"Violations",
         columns => [
-            {~"time", ~"Time", ns, #{role => key, help => ~"Since monitoring began."},
-                fun(#{at_ns := At}) -> At end},
+            {~"time", ~"Time", ns, #{role => key, help => ~"Since monitoring began."}, fun(
+                #{at_ns := At}
+            ) ->
+                At
+            end},
             text(~"property", ~"Property", key, fun dyno_verify_text:property/1),
             text(~"process", ~"Process", key, fun(#{process := Process}) ->
                 dyno_verify_text:process(Process)

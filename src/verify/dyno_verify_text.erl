@@ -24,8 +24,14 @@ answers each request once: broken by <0.123.0>, worker_3 (label {job,7}), which 
 -spec report(dyno_agent_monitor:report()) -> unicode:chardata().
 report(#{process := Process, node := Node, verdict := Verdict, trace := Trace} = Report) ->
     [
-        property(Report), ": ", verdict(Verdict), " by ", process(Process), ", in ",
-        atom_to_binary(Node), "\n",
+        property(Report),
+        ": ",
+        verdict(Verdict),
+        " by ",
+        process(Process),
+        ", in ",
+        atom_to_binary(Node),
+        "\n",
         line("step", step(Report)),
         line("bindings", bindings(Report)),
         line("key", key(Report)),
@@ -89,13 +95,20 @@ events(#{events := Events, time_ns := TimeNs}) ->
 
 ago(At, TimeNs) -> io_lib:format("~9.3f ms  ", [(At - TimeNs) / 1.0e6]).
 
-event({spawned, Parent, MFArgs}) -> ["started by ", term(Parent), ": ", mfargs(MFArgs)];
-event({spawn, Child, MFArgs}) -> ["starts ", term(Child), ": ", mfargs(MFArgs)];
-event({exit, Reason}) -> ["exits: ", term(Reason)];
-event({send, Message, To}) -> ["sends ", message(Message), " to ", term(To)];
-event({'receive', Message}) -> ["receives ", message(Message)];
-event({call, MFArgs}) -> ["calls ", mfargs(MFArgs)];
-event({return, MFA, Value}) -> [dyno_agent_name:mfa(MFA), " returns ", term(Value)];
+event({spawned, Parent, MFArgs}) ->
+    ["started by ", term(Parent), ": ", mfargs(MFArgs)];
+event({spawn, Child, MFArgs}) ->
+    ["starts ", term(Child), ": ", mfargs(MFArgs)];
+event({exit, Reason}) ->
+    ["exits: ", term(Reason)];
+event({send, Message, To}) ->
+    ["sends ", message(Message), " to ", term(To)];
+event({'receive', Message}) ->
+    ["receives ", message(Message)];
+event({call, MFArgs}) ->
+    ["calls ", mfargs(MFArgs)];
+event({return, MFA, Value}) ->
+    [dyno_agent_name:mfa(MFA), " returns ", term(Value)];
 event({exception, MFA, {Class, Reason}}) ->
     io_lib:format("~ts fails: ~ts ~ts", [dyno_agent_name:mfa(MFA), Class, term(Reason)]);
 event({register, Name}) ->
@@ -126,8 +139,15 @@ crash({Module, Process, {Class, Reason, Stack}}) ->
             [] -> ""
         end,
     text([
-        "the monitor ", atom_to_binary(Module), " crashed, for ", process(Process), ": ",
-        atom_to_binary(Class), " ", term(Reason), Where
+        "the monitor ",
+        atom_to_binary(Module),
+        " crashed, for ",
+        process(Process),
+        ": ",
+        atom_to_binary(Class),
+        " ",
+        term(Reason),
+        Where
     ]).
 
 %% Processes in their own node's notation; texts among the terms unchanged.

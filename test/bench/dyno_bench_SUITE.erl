@@ -130,7 +130,8 @@ receive_all(Pids) ->
 
 codes_that_fail(_Config) ->
     Late = #{
-        runner => "r(C) -> counters:add(C, 1, 1), case counters:get(C, 1) of 100000 -> "
+        runner =>
+            "r(C) -> counters:add(C, 1, 1), case counters:get(C, 1) of 100000 -> "
             "error(late); _ -> ok end.",
         init_runner => "counters:new(1, [])."
     },
@@ -345,8 +346,10 @@ slow_codes_get_a_verdict_once() ->
 %% Five times as long for a verdict, and no longer: one round, and a word on it.
 the_time_is_a_limit(_Config) ->
     {ok, Document} = run(["timer:sleep(100).", "timer:sleep(110)."], #{budget_ms => 50}),
-    ?assertMatch([<<"the time for measuring, 50 ms, was over after 1 round; a verdict needs 6",
-        _/binary>>], warnings(~"time", Document)),
+    ?assertMatch(
+        [<<"the time for measuring, 50 ms, was over after 1 round; a verdict needs 6", _/binary>>],
+        warnings(~"time", Document)
+    ),
     ?assertEqual([], warnings(~"undecided", Document)).
 
 %% One call in fifty is far longer: the times of rounds hardly show it, those of calls do.
@@ -370,7 +373,11 @@ single_calls_once() ->
     ?assert(Deviation > 1, Row),
     ?assertEqual(
         #{
-            calls => 2, min_ns => 10, median_ns => 10, p99_ns => 30, max_ns => 30,
+            calls => 2,
+            min_ns => 10,
+            median_ns => 10,
+            p99_ns => 30,
+            max_ns => 30,
             deviation => 0.5
         },
         dyno_bench_single_calls:of_times([10, 30.0])

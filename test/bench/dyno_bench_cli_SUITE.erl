@@ -35,14 +35,24 @@ dyno(Config, Arguments) ->
     Ebin = filename:join(code:lib_dir(dyno), "ebin"),
     Port = open_port({spawn_executable, "/bin/sh"}, [
         {args, [
-            "-c", "errors=$1; shift; exec \"$@\" 2> \"$errors\"", "sh", Errors, Erl, "-noshell",
+            "-c",
+            "errors=$1; shift; exec \"$@\" 2> \"$errors\"",
+            "sh",
+            Errors,
+            Erl,
+            "-noshell",
             "-pa",
-            Ebin, "-eval", "dyno_cli:main([\"bench\" | init:get_plain_arguments()]).", "-extra"
+            Ebin,
+            "-eval",
+            "dyno_cli:main([\"bench\" | init:get_plain_arguments()]).",
+            "-extra"
             | [unicode:characters_to_binary(A) || A <- Arguments]
         ]},
         %% Whatever locale the tests run in.
         {env, [{"LC_ALL", "C.UTF-8"}]},
-        binary, exit_status, hide
+        binary,
+        exit_status,
+        hide
     ]),
     {Status, Out} = output(Port, []),
     {ok, Error} = file:read_file(Errors),
@@ -68,17 +78,48 @@ erlperf_lines(Config) ->
         [
             {1, ["rand:uniform()." | Short]},
             {1, ["rand:uniform().", "-c", "2" | Short]},
-            {2, ["rand:uniform().", "crypto:strong_rand_bytes(2).", "--samples", "4", "--warmup",
-                "1" | Short]},
-            {2, ["r(_, S) -> {_, N} = rand:uniform_s(S), N.", "--init_runner", "rand:seed(exsss).",
-                "r() -> rand:uniform()." | Short]},
-            {1, ["pg:join(scope, group, self()), pg:leave(scope, group, self()).", "--init",
-                "pg:start_link(scope).", "--done", "gen_server:stop(scope)." | Short]},
+            {2, [
+                "rand:uniform().",
+                "crypto:strong_rand_bytes(2).",
+                "--samples",
+                "4",
+                "--warmup",
+                "1"
+                | Short
+            ]},
+            {2, [
+                "r(_, S) -> {_, N} = rand:uniform_s(S), N.",
+                "--init_runner",
+                "rand:seed(exsss).",
+                "r() -> rand:uniform()."
+                | Short
+            ]},
+            {1, [
+                "pg:join(scope, group, self()), pg:leave(scope, group, self()).",
+                "--init",
+                "pg:start_link(scope).",
+                "--done",
+                "gen_server:stop(scope)."
+                | Short
+            ]},
             {2, ["{rand, uniform, []}", "rand:uniform().", "-l", "10K", "-r", "basic"]},
-            {2, ["run(1) -> ok.", "--init_runner", "1.", "run(2) -> ok.", "--init_runner", "2."
-                | Short]},
-            {1, ["runner(X) -> timer:sleep(X).", "--init_runner_all", "1.", "--label", "x"
-                | Short]},
+            {2, [
+                "run(1) -> ok.",
+                "--init_runner",
+                "1.",
+                "run(2) -> ok.",
+                "--init_runner",
+                "2."
+                | Short
+            ]},
+            {1, [
+                "runner(X) -> timer:sleep(X).",
+                "--init_runner_all",
+                "1.",
+                "--label",
+                "x"
+                | Short
+            ]},
             {1, ["rand:uniform().", "-s", "1" | Short]},
             {1, ["rand:uniform().", "-l", "1", "-c", "2", "-w", "1", "-r", "basic"]},
             {1, ["string:length(\"żółw\")." | Short]},
@@ -135,16 +176,20 @@ values(_Config) ->
     end,
     ?assertEqual(compare, Mode(#{})),
     ?assertEqual(compare, Mode(#{concurrency => ~"3", tolerance => ~"5%"})),
-    ?assertEqual({continuous, #{sample_ms => 100, samples => 20}},
-        Mode(#{duration => ~"100", samples => ~"20"})),
+    ?assertEqual(
+        {continuous, #{sample_ms => 100, samples => 20}},
+        Mode(#{duration => ~"100", samples => ~"20"})
+    ),
     ?assertEqual({continuous, #{}}, Mode(#{report => ~"full"})),
     ?assertEqual({continuous, #{cv => 0.05}}, Mode(#{cv => ~"0.05"})),
     [
         ?assertEqual({timed, #{iterations => N}}, Mode(#{loop => Text}))
      || {Text, N} <- [{~"1", 1}, {~"10K", 10_000}, {~"10M", 10_000_000}, {~"2G", 2_000_000_000}]
     ],
-    ?assertEqual({squeeze, #{min => 2, max => 8, step => 2, threshold => 1}},
-        Mode(#{squeeze => true, min => ~"2", max => ~"8", step => ~"2", threshold => ~"1"})),
+    ?assertEqual(
+        {squeeze, #{min => 2, max => 8, step => 2, threshold => 1}},
+        Mode(#{squeeze => true, min => ~"2", max => ~"8", step => ~"2", threshold => ~"1"})
+    ),
     {ok, #{threshold := 0.05}} = Parse(#{tolerance => ~"5%"}, 2),
     [
         begin
@@ -154,18 +199,39 @@ values(_Config) ->
             ?assert(byte_size(Text) > 20)
         end
      || Values <- [
-            #{duration => ~"0"}, #{duration => ~"1.5"}, #{duration => ~"-1"}, #{samples => ~"0"},
-            #{warmup => ~"-1"}, #{cv => ~"0"}, #{cv => ~"-1.0"}, #{cv => ~"x"}, #{loop => ~"0"},
-            #{loop => ~"-1M"}, #{loop => ~"M"}, #{loop => ~"1MB"}, #{loop => ~"1.5"},
-            #{concurrency => ~"-1"}, #{concurrency => ~"two"}, #{concurrency => ~"10001"},
-            #{min => ~"1"}, #{max => ~"1"}, #{step => ~"1"}, #{threshold => ~"3"},
-            #{squeeze => true, threshold => ~"3%"}, #{squeeze => true, tolerance => ~"3%"},
+            #{duration => ~"0"},
+            #{duration => ~"1.5"},
+            #{duration => ~"-1"},
+            #{samples => ~"0"},
+            #{warmup => ~"-1"},
+            #{cv => ~"0"},
+            #{cv => ~"-1.0"},
+            #{cv => ~"x"},
+            #{loop => ~"0"},
+            #{loop => ~"-1M"},
+            #{loop => ~"M"},
+            #{loop => ~"1MB"},
+            #{loop => ~"1.5"},
+            #{concurrency => ~"-1"},
+            #{concurrency => ~"two"},
+            #{concurrency => ~"10001"},
+            #{min => ~"1"},
+            #{max => ~"1"},
+            #{step => ~"1"},
+            #{threshold => ~"3"},
+            #{squeeze => true, threshold => ~"3%"},
+            #{squeeze => true, tolerance => ~"3%"},
             #{squeeze => true, threshold => ~"0"},
-            #{squeeze => true, concurrency => ~"2"}, #{squeeze => true, loop => ~"1"},
-            #{squeeze => true, cv => ~"0.1"}, #{squeeze => true, step => ~"0"},
-            #{squeeze => true, max => ~"99999999"}, #{loop => ~"1", duration => ~"1"},
-            #{loop => ~"1", cv => ~"0.1"}, #{cv => ~"0.1", samples => ~"1"},
-            #{duration => ~"1", for => ~"1s"}, #{report => ~"full", format => ~"json"}
+            #{squeeze => true, concurrency => ~"2"},
+            #{squeeze => true, loop => ~"1"},
+            #{squeeze => true, cv => ~"0.1"},
+            #{squeeze => true, step => ~"0"},
+            #{squeeze => true, max => ~"99999999"},
+            #{loop => ~"1", duration => ~"1"},
+            #{loop => ~"1", cv => ~"0.1"},
+            #{cv => ~"0.1", samples => ~"1"},
+            #{duration => ~"1", for => ~"1s"},
+            #{report => ~"full", format => ~"json"}
         ]
     ].
 

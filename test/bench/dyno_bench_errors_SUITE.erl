@@ -95,8 +95,7 @@ failures(_Config) ->
             {code, "^f.erl: benchmarks/0 had not ended after 9 ms$", ~"f.erl", 'benchmarks/0',
                 {timeout, 9}},
             {code, "^x: its process died in setup: killed$", ~"x", setup, {died, killed}},
-            {code, "^the input n: its process died: killed$", ~"the input n", none,
-                {died, killed}},
+            {code, "^the input n: its process died: killed$", ~"the input n", none, {died, killed}},
             %% What the code names itself is the caller's mistake; what it calls has its own.
             {caller, "^x: there is no module listz; did you mean lists", ~"x", run,
                 Missing(listz, sort, dyno_bench_loop_1)},
@@ -158,8 +157,10 @@ unknown_options(_Config) ->
         {dyno_bench:run(["ok"], #{budget => 100}), "no option budget; did you mean budget_ms"},
         {dyno_bench:run_file("none.erl", #{modes => 1}), "no option modes; did you mean mode"},
         {dyno_bench:run(["ok"], #{isolated => #{vm => 1}}), "no option vm; did you mean vms"},
-        {dyno_bench_cluster:start_link(#{nodes => [a@b], concurency => 1}),
-            "did you mean concurrency"},
+        {
+            dyno_bench_cluster:start_link(#{nodes => [a@b], concurency => 1}),
+            "did you mean concurrency"
+        },
         {dyno_bench_calls:record({lists, seq, 2}, #{mots => 1}), "did you mean most"},
         {dyno_bench_calls:record({lists, '_', '_'}, #{}), "of one function are recorded.*lists,'_'"}
     ],

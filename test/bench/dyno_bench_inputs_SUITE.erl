@@ -66,8 +66,8 @@ a_run_for_each_input(_Config) ->
                 [
                     #{~"code" := ~"r(N) -> lists:seq(1, N).", ~"verdict" := ~"fastest"},
                     #{~"ratio" := R}
-                ]
-                    when R > 1.5,
+                ] when
+                    R > 1.5,
                 rows(Codes)
             )
         end
@@ -99,7 +99,13 @@ sizes_are_names_or_values(_Config) ->
 all_codes_get_the_same_value(_Config) ->
     Self = self(),
     Code = fun(Name) ->
-        #{runner => fun(X) -> X end, init_runner => fun(X) -> Self ! {Name, X}, X end}
+        #{
+            runner => fun(X) -> X end,
+            init_runner => fun(X) ->
+                Self ! {Name, X},
+                X
+            end
+        }
     end,
     {ok, _} = run([Code(a), Code(b)], [{random, "make_ref()."}]),
     Value =
@@ -140,8 +146,10 @@ the_console_shows_codes_by_inputs(_Config) ->
 the_command_line_takes_inputs(Config) ->
     File = filename:join(proplists:get_value(priv_dir, Config), "inputs.json"),
     Run = fun(Inputs) ->
-        dyno_command:run(["bench", "r(X) -> {X, X}.", "--for", "50ms", "-o", File] ++
-            lists:append([["--input", Input] || Input <- Inputs]))
+        dyno_command:run(
+            ["bench", "r(X) -> {X, X}.", "--for", "50ms", "-o", File] ++
+                lists:append([["--input", Input] || Input <- Inputs])
+        )
     end,
     ?assertMatch({2, <<"dyno: --input takes NAME=CODE", _/binary>>}, Run(["n"])),
     ?assertMatch({2, <<"dyno: the input n: line 1", _/binary>>}, Run(["n=foo("])),

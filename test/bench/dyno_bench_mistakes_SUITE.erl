@@ -38,13 +38,16 @@ state() ->
     #{
         modules => [
             M
-         || M <- dyno_agent_patterns:loaded(), lists:prefix("dyno_bench_", atom_to_list(M)),
+         || M <- dyno_agent_patterns:loaded(),
+            lists:prefix("dyno_bench_", atom_to_list(M)),
             code:is_loaded(M) =/= {file, code:which(M)}
         ],
         sessions => [N || {N, _} <- trace:session_info(all), N =/= default],
         processes => [
             {P, L}
-         || P <- processes(), {label, L} <- [process_info(P, label)], is_atom(L),
+         || P <- processes(),
+            {label, L} <- [process_info(P, label)],
+            is_atom(L),
             lists:prefix("dyno", atom_to_list(L))
         ],
         registered => lists:sort(registered())
@@ -54,8 +57,7 @@ settled(Before, Tries) ->
     case state() of
         Before -> ok;
         After when Tries =:= 0 -> ct:fail({Before, After});
-        _ ->
-            receive
+        _ -> receive
             after 20 -> settled(Before, Tries - 1)
             end
     end.

@@ -87,7 +87,10 @@ state_goes_on(_Config) ->
     Newest = counters:new(2, []),
     Code = fun(Number) ->
         #{
-            runner => fun(_, N) -> counters:put(Newest, Number, N + 1), N + 1 end,
+            runner => fun(_, N) ->
+                counters:put(Newest, Number, N + 1),
+                N + 1
+            end,
             init_runner => fun() -> 0 end,
             label => integer_to_list(Number)
         }
@@ -182,8 +185,10 @@ squeeze(_Config) ->
     Rows = rows(~"concurrencies", Document),
     ?assertEqual([1, 2, 3], [C || #{~"concurrency" := C} <- Rows]),
     ?assertMatch([_], [x || #{~"verdict" := ~"best"} <- Rows]),
-    [?assert(Low =< T andalso T =< High)
-     || #{~"throughput" := T, ~"low" := Low, ~"high" := High} <- Rows],
+    [
+        ?assert(Low =< T andalso T =< High)
+     || #{~"throughput" := T, ~"low" := Low, ~"high" := High} <- Rows
+    ],
     {ok, Text} = dyno_report_console:format(Document, #{}),
     ?assertMatch({match, _}, re:run(Text, "highest|saturates|for sure")),
     {ok, Markdown} = dyno_report:render(md, Document, #{}),

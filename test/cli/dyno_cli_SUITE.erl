@@ -23,8 +23,19 @@ all() ->
 groups() ->
     [
         {arguments, [], [
-            help, help_is_whole, help_fits_two_screens, renamed_are_gone, completion, man,
-            bad_input, text_from_elsewhere, options, report_command, compare, baseline, linked
+            help,
+            help_is_whole,
+            help_fits_two_screens,
+            renamed_are_gone,
+            completion,
+            man,
+            bad_input,
+            text_from_elsewhere,
+            options,
+            report_command,
+            compare,
+            baseline,
+            linked
         ]},
         {endings, [], [
             statuses,
@@ -112,7 +123,10 @@ completion(Config) ->
         Array = lists:join(" ", [["'", Word, "'"] || Word <- Words]),
         Line = [
             "bash -c '. \"$0\"; COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); _dyno; "
-            "echo ${COMPREPLY[@]}' ", Bash, " ", Array
+            "echo ${COMPREPLY[@]}' ",
+            Bash,
+            " ",
+            Array
         ],
         string:lexemes(os:cmd(lists:flatten(Line)), " \n")
     end,
@@ -127,12 +141,22 @@ text_from_elsewhere(Config) ->
     Text = "a\e[2J\r\x{9B}b\x{202E}c\x{2028}",
     Trace = filename:join(proplists:get_value(work, Config), "trace.jsonl"),
     Item = #{
-        ~"event" => ~"call", ~"at" => 1, ~"node" => ~"a@b", ~"pid" => ~"<0.1.0>", ~"depth" => 0,
-        ~"id" => 0, ~"name" => list_to_binary(["\e[2J", <<16#202E/utf8>>]),
-        ~"function" => ~"m:f/1", ~"call" => unicode:characters_to_binary(["m:f(", Text, ")"])
+        ~"event" => ~"call",
+        ~"at" => 1,
+        ~"node" => ~"a@b",
+        ~"pid" => ~"<0.1.0>",
+        ~"depth" => 0,
+        ~"id" => 0,
+        ~"name" => list_to_binary(["\e[2J", <<16#202E/utf8>>]),
+        ~"function" => ~"m:f/1",
+        ~"call" => unicode:characters_to_binary(["m:f(", Text, ")"])
     },
-    ok = file:write_file(Trace, [json:encode(#{~"format" => ~"dyno trace 1"}), $\n,
-        json:encode(Item), $\n]),
+    ok = file:write_file(Trace, [
+        json:encode(#{~"format" => ~"dyno trace 1"}),
+        $\n,
+        json:encode(Item),
+        $\n
+    ]),
     [
         begin
             {_, Out, Error} = served(Config, Arguments),
@@ -142,11 +166,22 @@ text_from_elsewhere(Config) ->
                 ?assertNotEqual(nomatch, string:find(Error, ~B"\x{202E}c\x{2028}"), Error)
         end
      || Arguments <- [
-            [Text], [Text ++ "@host"], ["report", Text], ["compare", Text, Text], ["bench", Text],
-            ["servers", Text], ["servers", Text ++ "@127.0.0.1"], ["trace", Text],
-            ["trace", "a@b", Text], ["profile", "--eval", Text], ["new", Text, Text],
-            ["verify", Text, "a@b"], ["workload", Text], ["help", Text],
-            ["bench", "1", "--for", Text], ["trace", "--replay", Trace],
+            [Text],
+            [Text ++ "@host"],
+            ["report", Text],
+            ["compare", Text, Text],
+            ["bench", Text],
+            ["servers", Text],
+            ["servers", Text ++ "@127.0.0.1"],
+            ["trace", Text],
+            ["trace", "a@b", Text],
+            ["profile", "--eval", Text],
+            ["new", Text, Text],
+            ["verify", Text, "a@b"],
+            ["workload", Text],
+            ["help", Text],
+            ["bench", "1", "--for", Text],
+            ["trace", "--replay", Trace],
             ["trace", "--replay", Trace, "--format", "json"]
         ]
     ].
@@ -156,8 +191,12 @@ man(Config) ->
     {0, Text, ~""} = served(Config, ["man"]),
     Lines = binary:split(Text, ~"\n", [global]),
     [
-        ?assert(lists:member(<<"\\fB", (binary:replace(Usage, ~"-", ~"\\-", [global]))/binary,
-            "\\fR">>, Lines), Usage)
+        ?assert(
+            lists:member(
+                <<"\\fB", (binary:replace(Usage, ~"-", ~"\\-", [global]))/binary, "\\fR">>, Lines
+            ),
+            Usage
+        )
      || {_, Module, _} <- dyno_commands:all(),
         Row <- dyno_cli_command:rows(Module:command()),
         Usage <- [list_to_binary(element(1, Row))]
@@ -279,8 +318,9 @@ bad_input(Config) ->
             {["test", "x", "--warmup", "1 fortnight"], [~"--warmup"]},
             {["test", "x", "--interval", ""], [~"--interval"]},
             {["test", "x", "--level", "tiem"], [~"did you mean time?"]},
-            {["test", "x", "--budget", "5"],
-                [~"--budget takes a share above 0 % and below 100 %, such as 3%, not \"5\""]},
+            {["test", "x", "--budget", "5"], [
+                ~"--budget takes a share above 0 % and below 100 %, such as 3%, not \"5\""
+            ]},
             {
                 ["test", "x", "--format", "pdf"],
                 [
@@ -304,8 +344,9 @@ bad_input(Config) ->
             {["trace", "a@host", "x:y", "--latency", "--tree"], [~"--tree", ~"--latency"]},
             {["trace", "a@host", "x:y", "--above", "x"], [~"--above", ~"10ms"]},
             {["trace", "--replay", "missing.jsonl"], [~"missing.jsonl"]},
-            {["test", "x", "--duration", "10s"],
-                [~"dyno test has no option --duration; it is --for TIME now"]},
+            {["test", "x", "--duration", "10s"], [
+                ~"dyno test has no option --duration; it is --for TIME now"
+            ]},
             {["test", "x", "--for=1s", "--no-control"], [~"it is --without control now"]},
             {["bench", "1", "--threshold", "3%"], [~"--threshold takes a whole", ~"--tolerance 3%"]},
             {["servers", "a@b", "--level=time"], [~"it is --detail DETAIL now"]},
@@ -353,9 +394,7 @@ compare(Config) ->
             (M) -> M
         end,
         Document#{
-            ~"runs" := [
-                R#{~"metrics" := lists:map(Slower, Ms)} || #{~"metrics" := Ms} = R <- Runs
-            ]
+            ~"runs" := [R#{~"metrics" := lists:map(Slower, Ms)} || #{~"metrics" := Ms} = R <- Runs]
         }
     end),
     {0, Text, ~""} = served(Config, ["compare", Old, New]),
@@ -526,8 +565,11 @@ planted_files(Config) ->
             "--duration",
             "10"
         ]},
-        {cd, Work}, {env, [{"TMPDIR", Temporary} | environment(Config)]},
-        exit_status, binary, stderr_to_stdout
+        {cd, Work},
+        {env, [{"TMPDIR", Temporary} | environment(Config)]},
+        exit_status,
+        binary,
+        stderr_to_stdout
     ]),
     ?assertMatch({0, _}, dyno_command:output(Port)),
     {ok, Pid} = file:read_file(filename:join(Work, "pid")),
@@ -627,8 +669,14 @@ device_full(Config) ->
         end
      || filelib:is_file("/dev/full"),
         Arguments <- [
-            Bench, Bench ++ " -d 5 -r basic", Bench ++ " --format html", "--version", "help", "new",
-            "report " ++ fixture(), "bench --help"
+            Bench,
+            Bench ++ " -d 5 -r basic",
+            Bench ++ " --format html",
+            "--version",
+            "help",
+            "new",
+            "report " ++ fixture(),
+            "bench --help"
         ]
     ].
 
@@ -747,7 +795,10 @@ errors_come_first(_Config) ->
         "dyno_cli_terminal:write_error(lists:duplicate(100000, $x)), "
         "dyno_cli_terminal:print(\"result\n\"), halt()",
     Line = [
-        "(erl -noshell -pa '", filename:dirname(code:which(dyno_cli_terminal)), "' -eval '", Code,
+        "(erl -noshell -pa '",
+        filename:dirname(code:which(dyno_cli_terminal)),
+        "' -eval '",
+        Code,
         "' 2>&1 >&3 | (sleep 0.5; echo read >&3; cat >/dev/null)) 3>&1"
     ],
     ?assertEqual("read\nresult\n", os:cmd(lists:flatten(Line))).
@@ -806,8 +857,12 @@ start(Config, Arguments, Environment, Before) ->
     Escript = proplists:get_value(escript, Config),
     Shell = ["-c", Before ++ "exec \"$0\" \"$@\" 2>../stderr", Escript | Arguments],
     open_port({spawn_executable, "/bin/sh"}, [
-        {args, Shell}, {cd, Work}, {env, environment(Config) ++ Environment},
-        exit_status, binary, use_stdio
+        {args, Shell},
+        {cd, Work},
+        {env, environment(Config) ++ Environment},
+        exit_status,
+        binary,
+        use_stdio
     ]).
 
 errors(Config) ->

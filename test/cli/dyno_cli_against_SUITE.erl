@@ -92,14 +92,19 @@ tested(Config, Code, Arguments) ->
             "-module(against_shop).\n-export([work/0, version/0]).\n"
             "version() -> erlang:get_module_info(?MODULE, md5).\n"
             "sleep(Ms) -> receive after Ms -> ok end.\n"
-            "work() -> ", Body, ".\n"
+            "work() -> ",
+            Body,
+            ".\n"
         ])
     end,
     ok = filelib:ensure_path(filename:join(Folder, "src")),
     Write("load.erl", suite_of(Name)),
     Source("sleep(1)"),
-    [] = os:cmd("cd " ++ Folder ++ " && git init -q . && git add -A && "
-        "git -c user.email=a@b -c user.name=a commit -qm one"),
+    [] = os:cmd(
+        "cd " ++ Folder ++
+            " && git init -q . && git add -A && "
+            "git -c user.email=a@b -c user.name=a commit -qm one"
+    ),
     Source(Code),
     {Erl, All} = dyno_command:program(["test", "load.erl", "-o", "made.json" | Arguments]),
     Port = open_port({spawn_executable, Erl}, [
@@ -114,7 +119,9 @@ suite_of(Name) ->
         "-module(load).\n-behaviour(dyno_suite).\n"
         "-export([suite/0, init_run/2, operation/1, end_run/1]).\n"
         "suite() -> #{sizes => [1], duration_ms => 300, warmup_ms => 50, level => off}.\n"
-        "init_run(_, _) -> {ok, Node} = dyno_peer:start(#{name => \"", Name, "\"}),"
+        "init_run(_, _) -> {ok, Node} = dyno_peer:start(#{name => \"",
+        Name,
+        "\"}),"
         " {ok, [Node], Node}.\n"
         "operation(Node) -> Here = against_shop:version(),\n"
         "    case erpc:call(Node, against_shop, version, []) of\n"

@@ -11,8 +11,14 @@
 suite() -> [{timetrap, {minutes, 2}}].
 
 all() ->
-    [commands_find_it, last_built_is_taken, protocols_come_first, nearest, others_code_is_not_run,
-        one_option].
+    [
+        commands_find_it,
+        last_built_is_taken,
+        protocols_come_first,
+        nearest,
+        others_code_is_not_run,
+        one_option
+    ].
 
 init_per_suite(Config) ->
     Folder = proplists:get_value(priv_dir, Config),
@@ -32,7 +38,9 @@ end_per_testcase(_Case, _Config) -> ok.
 commands_find_it(Config) ->
     Root = project(Config, "rebar.config"),
     built(Root, "_build/default/lib/shop/ebin", 1),
-    ok = file:write_file(filename:join(Root, "calls.erl"), ~"""
+    ok = file:write_file(
+        filename:join(Root, "calls.erl"),
+        ~"""
     -module(calls).
     -behaviour(dyno_suite).
     -export([suite/0, init_run/2, init_worker/2, operation/1]).
@@ -44,7 +52,8 @@ commands_find_it(Config) ->
     operation(Node) ->
         1 = erpc:call(Node, built_for_test, built, []),
         {ok, Node}.
-    """),
+    """
+    ),
     Below = filename:join(Root, "perf/deep"),
     ok = filelib:ensure_path(Below),
     [
@@ -125,7 +134,9 @@ one_option(Config) ->
     [
         {0, _, _} = ask(Config, Root, Line ++ Option)
      || {Line, Option} <- [
-            {Bench, ["-pa", "here"]}, {Bench, ["--pa", "here"]}, {Bench, ["-pa=here"]},
+            {Bench, ["-pa", "here"]},
+            {Bench, ["--pa", "here"]},
+            {Bench, ["-pa=here"]},
             {Profile, ["-pa", "here"]}
         ]
     ],
@@ -150,7 +161,10 @@ project(Config, BuildFile) ->
 built(Root, Folder, Value) ->
     Path = filename:join(Root, Folder),
     ok = filelib:ensure_path(Path),
-    ok = dyno_peers:save(Path, lists:concat([
-        "-module(built_for_test). -export([built/0]). built() -> ", Value, ". "
-    ])),
+    ok = dyno_peers:save(
+        Path,
+        lists:concat([
+            "-module(built_for_test). -export([built/0]). built() -> ", Value, ". "
+        ])
+    ),
     filename:join(Path, "built_for_test.beam").

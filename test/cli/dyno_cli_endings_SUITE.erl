@@ -20,8 +20,13 @@ suite() -> [{timetrap, {minutes, 3}}].
 
 all() ->
     [
-        target_suspended, target_silent, data_for_a_suspended_target, launcher_killed,
-        programs_of_a_killed_launcher, terminal_closed, disk_fills
+        target_suspended,
+        target_silent,
+        data_for_a_suspended_target,
+        launcher_killed,
+        programs_of_a_killed_launcher,
+        terminal_closed,
+        disk_fills
     ].
 
 init_per_suite(Config) ->
@@ -178,7 +183,8 @@ terminal_closed(Config) ->
         {args, ["-qec", Line, "/dev/null"]},
         {cd, work(Config)},
         {env, [{"DYNO_COOKIE", atom_to_list(erlang:get_cookie())}, {"TERM", "xterm"}]},
-        exit_status, binary
+        exit_status,
+        binary
     ]),
     {os_pid, Pid} = erlang:port_info(Port, os_pid),
     dyno_suites:await(fun() -> is_attached(Node) end),

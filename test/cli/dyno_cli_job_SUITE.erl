@@ -95,7 +95,10 @@ document(Status, Verdicts) ->
 
 verdict(Result) ->
     #{
-        kind => threshold, name => ~"processes > 0", subject => ~"processes", result => Result,
+        kind => threshold,
+        name => ~"processes > 0",
+        subject => ~"processes",
+        result => Result,
         text => ~"counted"
     }.
 
@@ -183,15 +186,29 @@ reads_options(_Config) ->
     ),
     ?assertMatch(#{type := boolean}, dyno_cli_option:argument(lists:nth(7, Rows))),
     Given = #{
-        wait => ~"1.5s", share => ~"5 %", numbers => ~"1, 9", word => ~"left",
-        one_of_many => [~"a", ~"b"], more => ~"c,d", on => true, off => true, operand => ~"kept",
-        most => ~"1.5 KiB", count => ~"10k"
+        wait => ~"1.5s",
+        share => ~"5 %",
+        numbers => ~"1, 9",
+        word => ~"left",
+        one_of_many => [~"a", ~"b"],
+        more => ~"c,d",
+        on => true,
+        off => true,
+        operand => ~"kept",
+        most => ~"1.5 KiB",
+        count => ~"10k"
     },
     ?assertEqual(
         {ok, #{
-            wait_ms => 1500, share => 0.05, numbers => [1, 9], word => left,
-            one_of_many => ["a", "b", "c", "d"], on => false, operand => ~"kept",
-            most => 1536, count => 10_000
+            wait_ms => 1500,
+            share => 0.05,
+            numbers => [1, 9],
+            word => left,
+            one_of_many => ["a", "b", "c", "d"],
+            on => false,
+            operand => ~"kept",
+            most => 1536,
+            count => 10_000
         }},
         dyno_cli_option:read(Rows, Given)
     ),
@@ -206,9 +223,10 @@ words_mistakes(_Config) ->
             ?assertEqual(caller, dyno_error:fault(Error))
         end
      || {Reader, Text, Says} <- [
-            {duration, ~"10",
-                <<"a duration above 0 and up to 200h with its unit (ms, s, min or h), such as 10s "
-                    "or 500ms, not \"10\"">>},
+            {duration, ~"10", <<
+                "a duration above 0 and up to 200h with its unit (ms, s, min or h), such as 10s "
+                "or 500ms, not \"10\""
+            >>},
             {{whole, 1, infinity}, ~"0", ~"a whole number from 1 up, not \"0\""},
             {{whole, 1, 9}, ~"x", ~"a whole number from 1 to 9, not \"x\""},
             {size, ~"512", ~"a size with its unit, such as 512MB or 2GiB, not \"512\""},
@@ -216,8 +234,11 @@ words_mistakes(_Config) ->
             {share, ~"100%", ~"a share above 0 % and below 100 %, such as 3%, not \"100%\""},
             {folder, ~"/none", ~"a folder that is there, not \"/none\""},
             {{one_of, [left, right]}, ~"lift", ~"left or right, not \"lift\"; did you mean left?"},
-            {{list, {whole, 1, infinity}}, ~"1,0",
-                ~"whole numbers from 1 up with commas between them, such as 1,10,100, not \"1,0\""},
+            {
+                {list, {whole, 1, infinity}},
+                ~"1,0",
+                ~"whole numbers from 1 up with commas between them, such as 1,10,100, not \"1,0\""
+            },
             {{list, {one_of, [a, b]}}, ~"a,cc", ~"a or b, not \"cc\""}
         ]
     ].

@@ -10,7 +10,13 @@
 
 all() ->
     [
-        where_they_go, since_last, of_another, old_ones, of_many, earlier_ones_tell, after_a_change,
+        where_they_go,
+        since_last,
+        of_another,
+        old_ones,
+        of_many,
+        earlier_ones_tell,
+        after_a_change,
         benchmarks
     ].
 
@@ -109,7 +115,12 @@ bench(N, Ns, Words) ->
     ),
     Rounds = lists:seq(1, 20),
     Series = dyno_recording_part:series(
-        ~"bench.time", ~"ns/call", ~"bench", ~"Time", undefined, Rounds,
+        ~"bench.time",
+        ~"ns/call",
+        ~"bench",
+        ~"Time",
+        undefined,
+        Rounds,
         [Ns + R / 100 || R <- Rounds]
     ),
     Codes = dyno_recording_table:make(
@@ -124,7 +135,10 @@ bench(N, Ns, Words) ->
         [row]
     ),
     Run = #{
-        labels => #{}, size => undefined, status => complete, tables => [Codes],
+        labels => #{},
+        size => undefined,
+        status => complete,
+        tables => [Codes],
         series => [Series#{labels := #{code => ~"f()"}}]
     },
     kept(
@@ -150,22 +164,32 @@ kept(Path, Document) ->
 
 document(PerSecond, More) ->
     New = dyno_recording:new(
-        test, maps:get(name, More, ~"suite"), maps:get(parameters, More, #{duration_ms => 5}),
+        test,
+        maps:get(name, More, ~"suite"),
+        maps:get(parameters, More, #{duration_ms => 5}),
         dyno_environment:collect()
     ),
     Runs = [run(Repetition, PerSecond) || Repetition <- lists:seq(1, maps:get(repeat, More, 5))],
     dyno_recording:put(
         lists:foldl(fun(Run, Acc) -> dyno_recording:add_run(Acc, Run) end, New, Runs),
-        status, complete
+        status,
+        complete
     ).
 
 run(Repetition, PerSecond) ->
     #{
-        labels => #{size => 1}, size => 1, repetition => Repetition, status => complete,
+        labels => #{size => 1},
+        size => 1,
+        repetition => Repetition,
+        status => complete,
         metrics => [
             #{
-                name => ~"throughput", title => ~"Throughput", unit => ~"1/s", group => ~"load",
-                value => PerSecond * (1 + Repetition / 1000), count => 1
+                name => ~"throughput",
+                title => ~"Throughput",
+                unit => ~"1/s",
+                group => ~"load",
+                value => PerSecond * (1 + Repetition / 1000),
+                count => 1
             }
         ]
     }.

@@ -12,26 +12,51 @@ newest_release_only() -> all().
 
 all() ->
     [
-        fits_each_size, shows_what_matters, keys_sort, groups_and_opens, filters, freezes,
-        selects_and_opens, shows_the_worst_findings, lost_nodes, several_nodes, hostile_names, keys_are_decoded, is_json, shows_views, sorts_views,
-        opens_rows_of_views, mouse, tells_the_whole_cost
+        fits_each_size,
+        shows_what_matters,
+        keys_sort,
+        groups_and_opens,
+        filters,
+        freezes,
+        selects_and_opens,
+        shows_the_worst_findings,
+        lost_nodes,
+        several_nodes,
+        hostile_names,
+        keys_are_decoded,
+        is_json,
+        shows_views,
+        sorts_views,
+        opens_rows_of_views,
+        mouse,
+        tells_the_whole_cost
     ].
 
 layout(Width) -> #{width => Width, indent => 0, colour => off, charset => unicode}.
 
 row(Name, Reductions, Queue) ->
     #{
-        pid => self(), name => Name, group => <<Name/binary, ":init/1">>,
-        reductions => Reductions, queue => Queue, growth => 4, memory => 5000,
-        status => waiting, at => ~"gen_server:loop/5", waits_for => ~"stock"
+        pid => self(),
+        name => Name,
+        group => <<Name/binary, ":init/1">>,
+        reductions => Reductions,
+        queue => Queue,
+        growth => 4,
+        memory => 5000,
+        status => waiting,
+        at => ~"gen_server:loop/5",
+        waits_for => ~"stock"
     }.
 
 reading(Rows) ->
     #{
         interval_ns => 2_000_000_000,
         values => #{
-            ~"vm.scheduler_utilisation.normal" => 0.42, ~"vm.run_queue.normal" => 3,
-            ~"vm.memory.total" => 812_000_000, ~"os.cpu.idle" => 0.25, ~"os.cpu.iowait" => 0.05
+            ~"vm.scheduler_utilisation.normal" => 0.42,
+            ~"vm.run_queue.normal" => 3,
+            ~"vm.memory.total" => 812_000_000,
+            ~"os.cpu.idle" => 0.25,
+            ~"os.cpu.iowait" => 0.05
         },
         threads => #{
             dirty_io => #{worked_ns => 1_000_000_000, cpu_ns => 1000, ready_ns => 0}
@@ -39,7 +64,9 @@ reading(Rows) ->
         limits => #{
             processes => {100, 1000}, ports => {990, 1000}, atoms => {5, 1000}, ets => {1, 1000}
         },
-        facts => #{release => ~"29", schedulers => 2, up_ms => 3_723_000, time_ms => 1_764_000_000_000},
+        facts => #{
+            release => ~"29", schedulers => 2, up_ms => 3_723_000, time_ms => 1_764_000_000_000
+        },
         processes => length(Rows),
         view => processes,
         count => length(Rows),
@@ -48,7 +75,11 @@ reading(Rows) ->
         rows => Rows,
         groups => [
             #{
-                group => ~"conn:init/1", count => 100_000, reductions => 7, queue => 0, growth => 0,
+                group => ~"conn:init/1",
+                count => 100_000,
+                reductions => 7,
+                queue => 0,
+                growth => 0,
                 memory => 9
             }
         ],
@@ -59,7 +90,10 @@ view(Rows) ->
     dyno_cli_top_view:with_reading(a@b, reading(Rows), dyno_cli_top_view:new(#{nodes => [a@b]})).
 
 lines(View, Width, Height) ->
-    [dyno_report_text:encode(Line) || Line <- dyno_cli_top_draw:screen(View, layout(Width), Height)].
+    [
+        dyno_report_text:encode(Line)
+     || Line <- dyno_cli_top_draw:screen(View, layout(Width), Height)
+    ].
 
 text(View) -> iolist_to_binary(lists:join($\n, lines(View, 160, 40))).
 
@@ -71,7 +105,9 @@ has(Part, View) -> ?assertMatch({_, _}, binary:match(text(View), Part), text(Vie
 lacks(Part, View) -> ?assertEqual(nomatch, binary:match(text(View), Part), text(View)).
 
 fits_each_size(_Config) ->
-    Views = [view([row(<<"server", (integer_to_binary(N))/binary>>, N, N) || N <- lists:seq(1, 60)])],
+    Views = [
+        view([row(<<"server", (integer_to_binary(N))/binary>>, N, N) || N <- lists:seq(1, 60)])
+    ],
     [
         begin
             Lines = lines(V, Width, Height),
@@ -87,10 +123,21 @@ fits_each_size(_Config) ->
 
 shows_what_matters(_Config) ->
     View = view([row(~"orders", 4000, 2500)]),
-    [has(Part, View) || Part <- [
-        ~"42 % of 2", ~"run queue 3", ~"up 1:02:03", ~"CPU 70 %", ~"2000", ~"waits for", ~"stock",
-        ~"(waits)", ~"cost 0.1 % of a scheduler", ~"ports 990 of 1000: NEAR THE LIMIT"
-    ]],
+    [
+        has(Part, View)
+     || Part <- [
+            ~"42 % of 2",
+            ~"run queue 3",
+            ~"up 1:02:03",
+            ~"CPU 70 %",
+            ~"2000",
+            ~"waits for",
+            ~"stock",
+            ~"(waits)",
+            ~"cost 0.1 % of a scheduler",
+            ~"ports 990 of 1000: NEAR THE LIMIT"
+        ]
+    ],
     %% The one near its limit comes first.
     {Near, _} = binary:match(text(View), ~"ports 990"),
     {Other, _} = binary:match(text(View), ~"processes 100"),
@@ -145,10 +192,19 @@ selects_and_opens(_Config) ->
     %% The selected row is in sight.
     ?assertMatch([_], [L || <<"> server41 ", _/binary>> = L <- lines(View, 80, 24)]),
     Detail = #{
-        answered => true, ended => false, name => ~"server41", group => ~"g:init/1",
-        stack => [~"shop:price/2 (shop.erl:12)"], status => waiting, message_queue_len => 7,
-        heap_bytes => 800, priority => normal, parent => ~"shop_sup", link_count => 1,
-        links => [~"shop_sup"], monitors => []
+        answered => true,
+        ended => false,
+        name => ~"server41",
+        group => ~"g:init/1",
+        stack => [~"shop:price/2 (shop.erl:12)"],
+        status => waiting,
+        message_queue_len => 7,
+        heap_bytes => 800,
+        priority => normal,
+        parent => ~"shop_sup",
+        link_count => 1,
+        links => [~"shop_sup"],
+        monitors => []
     },
     has(~"shop.erl:12", dyno_cli_top_view:with_detail(Detail, View)),
     has(~"did not answer", dyno_cli_top_view:with_detail(#{answered => false}, View)),
@@ -162,7 +218,9 @@ shows_the_worst_findings(_Config) ->
     has(~"nothing found by ", dyno_cli_top_view:with_findings(a@b, {[], 0.0}, View)),
     Finding = fun(N) ->
         dyno_finding:new(some_check, none, #{
-            severity => critical, text => <<"fault ", (integer_to_binary(N))/binary>>, advice => ~"x"
+            severity => critical,
+            text => <<"fault ", (integer_to_binary(N))/binary>>,
+            advice => ~"x"
         })
     end,
     Found = dyno_cli_top_view:with_findings(a@b, {[Finding(N) || N <- lists:seq(1, 5)], 0.0}, View),
@@ -191,7 +249,9 @@ hostile_names(_Config) ->
     lacks(~"\e", view([row(~"a\e[2Jb", 1, 1)])).
 
 keys_are_decoded(_Config) ->
-    ?assertEqual([$g, up, down, page_down, enter, backspace], dyno_cli_top_keys:decode("g\e[A\eOB\e[6~\r\d")),
+    ?assertEqual(
+        [$g, up, down, page_down, enter, backspace], dyno_cli_top_keys:decode("g\e[A\eOB\e[6~\r\d")
+    ),
     %% Escape, then a key; a sequence that is not known.
     ?assertEqual([escape, $n], dyno_cli_top_keys:decode("\en")),
     ?assertEqual([escape], dyno_cli_top_keys:decode("\e")),
@@ -212,14 +272,37 @@ is_json(_Config) ->
 -define(VIEWS, [processes, applications, supervisors, ets, mnesia, ports, memory, nodes]).
 
 item(ets) ->
-    #{name => ~"sessions", group => ~"sessions", objects => 1200, growth => 75.0, bytes => 812_000,
-        pid => self(), owner => ~"session_sup", kind => ~"set, public"};
+    #{
+        name => ~"sessions",
+        group => ~"sessions",
+        objects => 1200,
+        growth => 75.0,
+        bytes => 812_000,
+        pid => self(),
+        owner => ~"session_sup",
+        kind => ~"set, public"
+    };
 item(ports) ->
-    #{name => ~"tcp accepted at 8080", group => ~"tcp accepted at 8080", input => 1.0e6,
-        output => unknown, waiting => 0, at => ~"10.0.0.7:50111", owner => ~"conn", pid => self()};
+    #{
+        name => ~"tcp accepted at 8080",
+        group => ~"tcp accepted at 8080",
+        input => 1.0e6,
+        output => unknown,
+        waiting => 0,
+        at => ~"10.0.0.7:50111",
+        owner => ~"conn",
+        pid => self()
+    };
 item(memory) ->
-    #{name => ~"eheap_alloc", group => ~"process heaps", held => 1.0e9, used => 4.0e7,
-        unused => 9.6e8, utilisation => 0.04, growth => -2.0e6};
+    #{
+        name => ~"eheap_alloc",
+        group => ~"process heaps",
+        held => 1.0e9,
+        used => 4.0e7,
+        unused => 9.6e8,
+        utilisation => 0.04,
+        growth => -2.0e6
+    };
 item(applications) ->
     (item(processes))#{group => ~"ssl", name => ~"ssl", count => 12};
 item(supervisors) ->
@@ -232,7 +315,15 @@ item(processes) ->
     row(~"orders", 4000, 25).
 
 shown(View, Items) ->
-    {_, Asked} = keys([case View of processes -> $1; _ -> key(View) end], view([])),
+    {_, Asked} = keys(
+        [
+            case View of
+                processes -> $1;
+                _ -> key(View)
+            end
+        ],
+        view([])
+    ),
     Reading = (reading(Items))#{view := View, groups := [], notes := [~"a note"]},
     dyno_cli_top_view:with_reading(a@b, Reading, Asked).
 
@@ -268,8 +359,11 @@ shows_views(_Config) ->
     has(~"1 MB/s     -    0 B", shown(ports, [item(ports)])),
     has(~"Mnesia does not run", shown(mnesia, [])),
     %% All views stand in a line of 80 columns.
-    ?assertMatch([_], [L || <<"1 processes", _/binary>> = L <- lines(shown(ets, []), 80, 24),
-        binary:match(L, ~"8 nodes") =/= nomatch]),
+    ?assertMatch([_], [
+        L
+     || <<"1 processes", _/binary>> = L <- lines(shown(ets, []), 80, 24),
+        binary:match(L, ~"8 nodes") =/= nomatch
+    ]),
     %% The reading of another view is not shown under the titles of this one.
     {ask, Early} = keys([$4], view([row(~"orders", 1, 1)])),
     lacks(~"orders", Early),

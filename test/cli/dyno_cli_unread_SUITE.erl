@@ -127,8 +127,15 @@ run(Config, Redirection, Arguments) ->
     Name = filename:join(Folder, integer_to_list(erlang:unique_integer([positive]))),
     {Program, All} = dyno_command:program(Arguments),
     Line = [
-        "cd '", Folder, "'; { { \"$0\" \"$@\"; echo $? >'", Name, ".status'; } ", Redirection,
-        "; } 2>'", Name, ".error'"
+        "cd '",
+        Folder,
+        "'; { { \"$0\" \"$@\"; echo $? >'",
+        Name,
+        ".status'; } ",
+        Redirection,
+        "; } 2>'",
+        Name,
+        ".error'"
     ],
     Port = open_port({spawn_executable, "/bin/sh"}, [
         {args, ["-c", lists:flatten(Line), Program | All]}, exit_status, binary

@@ -130,21 +130,26 @@ run(Command, {Time, Server, Config}) ->
 
 in(Word, Config) ->
     case {filename:extension(Word), Config} of
-        {".erl", _} -> filename:join(dyno_project:root(), Word);
+        {".erl", _} ->
+            filename:join(dyno_project:root(), Word);
         {Ending, [_ | _]} when Ending =:= ".json"; Ending =:= ".html" ->
             filename:join(proplists:get_value(priv_dir, Config), filename:basename(Word));
-        _ -> Word
+        _ ->
+            Word
     end.
 
 transcript(Block) ->
     case binary:split(Block, ~"\n") of
-        [<<"$ ./dyno bench", _/binary>> = Line, Output] -> [
-            {binary:part(Line, 2, byte_size(Line) - 2), Output}
-        ];
-        [<<"$ dyno bench", _/binary>> = Line, Output] -> [
-            {binary:part(Line, 2, byte_size(Line) - 2), Output}
-        ];
-        _ -> []
+        [<<"$ ./dyno bench", _/binary>> = Line, Output] ->
+            [
+                {binary:part(Line, 2, byte_size(Line) - 2), Output}
+            ];
+        [<<"$ dyno bench", _/binary>> = Line, Output] ->
+            [
+                {binary:part(Line, 2, byte_size(Line) - 2), Output}
+            ];
+        _ ->
+            []
     end.
 
 %% Headings of the pasted tables that the real ones do not have.
@@ -209,11 +214,15 @@ command_lines_are_taken(_Config) ->
      || File <- dyno_documents:all(), Line <- lists:uniq(dyno_documents:commands(File))
     ],
     ?assert(length(Lines) > 100, length(Lines)),
-    [?assert(lists:keymember(File, 1, Lines), File) || File <- [
-        "README.md", "doc/ci.md", "doc/install.md", "doc/options.md", "doc/start.md"
-    ]],
+    [
+        ?assert(lists:keymember(File, 1, Lines), File)
+     || File <- [
+            "README.md", "doc/ci.md", "doc/install.md", "doc/options.md", "doc/start.md"
+        ]
+    ],
     ?assertEqual([], [
-        {File, Line, Why} || {File, Line} <- Lines, {error, Why} <- [taken(Line, fun read/3)]
+        {File, Line, Why}
+     || {File, Line} <- Lines, {error, Why} <- [taken(Line, fun read/3)]
     ]),
     Spans = [
         {File, Span}
@@ -221,7 +230,8 @@ command_lines_are_taken(_Config) ->
     ],
     ?assert(length(Spans) > 50, length(Spans)),
     ?assertEqual([], [
-        {File, Span, Why} || {File, Span} <- Spans, {error, Why} <- [taken(Span, fun named/3)]
+        {File, Span, Why}
+     || {File, Span} <- Spans, {error, Why} <- [taken(Span, fun named/3)]
     ]).
 
 taken(Line, Check) ->
@@ -229,7 +239,8 @@ taken(Line, Check) ->
         %% What stands for a command, and what is no command but as good as one.
         {_, [[C | _] | _]} when C >= $A, C =< $Z; C =:= $-; C =:= $. -> ok;
         {_, [First | _]} when First =:= "help"; First =:= "version"; First =:= "man" -> ok;
-        {_, []} -> ok;
+        {_, []} ->
+            ok;
         {_, ["completion" | Shell]} ->
             known(Shell =:= [] orelse dyno_cli_completion:script(hd(Shell)) =/= error);
         {In, [Name | Words]} ->
@@ -245,15 +256,19 @@ known(false) -> {error, unknown}.
 split(["dyno" | Words]) ->
     {ok, Without} = dyno_cli_otp:taken(Words),
     {program, Without};
-split(["rebar3", "dyno" | Words]) -> {project, Words};
-split(["mix", "dyno." ++ Name | Words]) -> {project, [Name | Words]};
-split(["mix", "dyno"]) -> {project, []}.
+split(["rebar3", "dyno" | Words]) ->
+    {project, Words};
+split(["mix", "dyno." ++ Name | Words]) ->
+    {project, [Name | Words]};
+split(["mix", "dyno"]) ->
+    {project, []}.
 
 %% Each option is one of the command's.
 named(_In, Module, Words) ->
     Arguments = dyno_cli_command:arguments(Module:command()),
-    Names = ["--help", "--help-all"] ++ ["-" ++ Long || #{long := Long} <- Arguments] ++
-        [[$-, Short] || #{short := Short} <- Arguments],
+    Names =
+        ["--help", "--help-all"] ++ ["-" ++ Long || #{long := Long} <- Arguments] ++
+            [[$-, Short] || #{short := Short} <- Arguments],
     Given = [hd(string:split(Word, "=")) || [$-, C | _] = Word <- Words, C >= $A orelse C =:= $-],
     known(Given -- Names =:= []).
 

@@ -18,7 +18,11 @@ suite() -> [{timetrap, {minutes, 8}}].
 
 all() ->
     [
-        each_line_is_run_or_listed, first_documents, builds, long_documents, project_of_rebar3,
+        each_line_is_run_or_listed,
+        first_documents,
+        builds,
+        long_documents,
+        project_of_rebar3,
         project_of_mix
     ].
 
@@ -130,7 +134,9 @@ project_of_mix(Config) ->
         {"mix.exs", [
             "defmodule Shop.MixProject do\n  use Mix.Project\n",
             "  def project, do: [app: :shop, version: \"1.0.0\", deps: deps()]\n",
-            "  def application, do: []\n", Dependency, "end\n"
+            "  def application, do: []\n",
+            Dependency,
+            "end\n"
         ]},
         {"lib/shop.ex", "defmodule Shop do\n  def price(n), do: Enum.to_list(1..n)\nend\n"}
     ],
@@ -143,7 +149,8 @@ project(Program, Files, {Suite, Text}, Config) ->
             Folder = filename:join(proplists:get_value(priv_dir, Config), Program),
             [write(Folder, File) || File <- Files],
             Environment = [
-                {"MIX_REBAR3", os:find_executable("rebar3")}, {"PATH", os:getenv("PATH")}
+                {"MIX_REBAR3", os:find_executable("rebar3")},
+                {"PATH", os:getenv("PATH")}
                 | lists:keydelete("PATH", 1, environment(Folder))
             ],
             Lines = [
@@ -163,7 +170,8 @@ project(Program, Files, {Suite, Text}, Config) ->
 %% A block of doc/start.md, with this clone for dyno's URL.
 shown(Language, Part, Config) ->
     [Block] = [
-        B || B <- dyno_documents:blocks("doc/start.md", Language), binary:match(B, Part) =/= nomatch
+        B
+     || B <- dyno_documents:blocks("doc/start.md", Language), binary:match(B, Part) =/= nomatch
     ],
     Clone = unicode:characters_to_binary(proplists:get_value(clone, Config)),
     <<(binary:replace(Block, ~"/path/to/dyno", Clone))/binary, $\n>>.
@@ -282,10 +290,22 @@ clone(Folder) ->
     Root = dyno_project:root(),
     Git = "git -c safe.directory='*' -c user.name=a -c user.email=a@b",
     Line =
-        [Git, " ls-files -z --cached --others --exclude-standard | ",
+        [
+            Git,
+            " ls-files -z --cached --others --exclude-standard | ",
             "xargs -0 sh -c 'for f do [ ! -e \"$f\" ] || echo \"$f\"; done' sh | ",
-            "tar cf - -T - | tar xf - -C '", Folder, "' && cd '", Folder, "' && ",
-            Git, " init -q -b main && ", Git, " add -A && ", Git, " commit -qm Clone"],
+            "tar cf - -T - | tar xf - -C '",
+            Folder,
+            "' && cd '",
+            Folder,
+            "' && ",
+            Git,
+            " init -q -b main && ",
+            Git,
+            " add -A && ",
+            Git,
+            " commit -qm Clone"
+        ],
     Environment = [{"PATH", os:getenv("PATH")}, {"HOME", Folder}],
     {0, _} = shell(unicode:characters_to_binary(Line), Root, Environment),
     ok.

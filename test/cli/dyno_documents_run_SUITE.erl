@@ -29,17 +29,25 @@ not_run() ->
         {~"rebar3 dyno ", "needs a project of rebar3: dyno_plugin_SUITE runs it in one"},
         {~"mix dyno.", "needs a project of Mix: dyno_plugin_SUITE runs it in one"},
         {~"dyno bench 'lists:sort(L).' ...", "is no whole line"},
-        {~"dyno servers shop@10.0.0.1 --interval 10s --sink dogstatsd+unix:",
-            "needs Datadog's socket: dyno_servers_statsd_SUITE has one"},
-        {~"dyno servers shop@10.0.0.1 --interval 10s --sink otlp+http:",
-            "needs a collector: dyno_servers_otlp_SUITE has one"},
+        {
+            ~"dyno servers shop@10.0.0.1 --interval 10s --sink dogstatsd+unix:",
+            "needs Datadog's socket: dyno_servers_statsd_SUITE has one"
+        },
+        {
+            ~"dyno servers shop@10.0.0.1 --interval 10s --sink otlp+http:",
+            "needs a collector: dyno_servers_otlp_SUITE has one"
+        },
         {~"dyno doctor a@host b@host --watch", "stays until Ctrl-C: dyno_doctor_SUITE runs it"},
         {~"dyno demo", "stays until Ctrl-C: dyno_cli_demo_SUITE opens and closes it"},
         {~"dyno verify once.erl ", "needs a monitor in Erlang: dyno_verify_SUITE has some"},
-        {~"dyno verify worker.dyno --replay events.log",
-            "needs recorded events: dyno_verify_replay_SUITE records some"},
-        {~"dyno test load_gen.erl -C agent.erl",
-            "needs an agent of PerformERL: dyno_performerl_SUITE has one"}
+        {
+            ~"dyno verify worker.dyno --replay events.log",
+            "needs recorded events: dyno_verify_replay_SUITE records some"
+        },
+        {
+            ~"dyno test load_gen.erl -C agent.erl",
+            "needs an agent of PerformERL: dyno_performerl_SUITE has one"
+        }
     ].
 
 %% Two lanes, each with two nodes to look into: a node has room for one dyno at a time.
@@ -280,10 +288,11 @@ project(Folder, #{ebin := Ebin}) ->
         ]
     ],
     Output = os:cmd(
-        "cd '" ++ Folder ++ "' && git init -q -b main . && git add -A && "
-        "git -c user.name=a -c user.email=a@b commit -q -m Begin && git tag v1.2 && "
-        "git -c user.name=a -c user.email=a@b commit -q --allow-empty -m More && git tag v1.3 && "
-        "git update-ref refs/remotes/origin/main HEAD && echo done"
+        "cd '" ++ Folder ++
+            "' && git init -q -b main . && git add -A && "
+            "git -c user.name=a -c user.email=a@b commit -q -m Begin && git tag v1.2 && "
+            "git -c user.name=a -c user.email=a@b commit -q --allow-empty -m More && git tag v1.3 && "
+            "git update-ref refs/remotes/origin/main HEAD && echo done"
     ),
     ?assertEqual("done\n", Output),
     ok.
@@ -293,8 +302,10 @@ module_to_compile(Number) ->
     Name = "shop_" ++ integer_to_list(Number),
     {"src/" ++ Name ++ ".erl", [
         ["-module(", Name, ").\n-compile(export_all).\n"]
-        | [io_lib:format("f~b(X) -> [{X, Y} || Y <- lists:seq(1, X), Y > ~b].~n", [N, N])
-         || N <- lists:seq(1, 400)]
+        | [
+            io_lib:format("f~b(X) -> [{X, Y} || Y <- lists:seq(1, X), Y > ~b].~n", [N, N])
+         || N <- lists:seq(1, 400)
+        ]
     ]}.
 
 %% Those that the lines name and that no line of the document writes.

@@ -18,8 +18,18 @@ suite() -> [{timetrap, {minutes, 3}}].
 
 all() ->
     [
-        first_on_the_path, behind_links, a_shim_is_asked, too_old, none, flags_that_name_it, named,
-        named_wrongly, several_are_compared, long_folders, no_tools_on_the_path, installed
+        first_on_the_path,
+        behind_links,
+        a_shim_is_asked,
+        too_old,
+        none,
+        flags_that_name_it,
+        named,
+        named_wrongly,
+        several_are_compared,
+        long_folders,
+        no_tools_on_the_path,
+        installed
     ].
 
 init_per_suite(Config) ->
@@ -90,9 +100,10 @@ none(Config) ->
     {0, _} = dyno(Config, [], ["version"]),
     [
         ?assertEqual(
-            {3,
-                <<"dyno: there is no erl on the PATH; install Erlang/OTP 27 or later, or give "
-                    "--otp PATH\n">>},
+            {3, <<
+                "dyno: there is no erl on the PATH; install Erlang/OTP 27 or later, or give "
+                "--otp PATH\n"
+            >>},
             dyno(with_folders(Config, Folders), [], ["version"])
         )
      || Folders <- ["", filename:join(work(Config), "gone")]
@@ -142,7 +153,12 @@ named_wrongly(Config) ->
 several_are_compared(Config) ->
     Roots = [filename:dirname(erlang(Config, Name, Name)) || Name <- ["28", "30"]],
     {0, Out} = dyno(Config, [], [
-        "bench", "lists:seq(1, 3).", "--vms", "1", "--for", "20ms"
+        "bench",
+        "lists:seq(1, 3).",
+        "--vms",
+        "1",
+        "--for",
+        "20ms"
         | lists:append([["--otp", Root] || Root <- Roots])
     ]),
     [?assertMatch({_, _}, binary:match(Out, <<"OTP ", N/binary>>), Out) || N <- [~"28.0", ~"30.0"]].
@@ -173,7 +189,9 @@ installed(Config) ->
     Port = open_port({spawn_executable, "/bin/sh"}, [
         {args, ["-c", Line, "sh", dyno_project:root(), Clone, Prefix]},
         {env, [{"REBAR_BASE_DIR", false}, {"DYNO_OTP_PATH", false}, {"MAKEFLAGS", false}]},
-        exit_status, binary, stderr_to_stdout
+        exit_status,
+        binary,
+        stderr_to_stdout
     ]),
     {0, _} = dyno_command:output(Port),
     ok = file:del_dir_r(Clone),
@@ -204,7 +222,10 @@ erlang(Config, Name, Release) ->
         begin
             File = filename:join(Bin, Program),
             ok = file:write_file(File, [
-                "#!/bin/sh\n", Notes, "exec '", filename:join([code:root_dir(), "bin", Program]),
+                "#!/bin/sh\n",
+                Notes,
+                "exec '",
+                filename:join([code:root_dir(), "bin", Program]),
                 "' \"$@\"\n"
             ]),
             ok = file:change_mode(File, 8#755)
@@ -247,8 +268,12 @@ dyno(Config, Folders, Arguments) ->
 
 run(Program, Arguments, Path, Config) ->
     Port = open_port({spawn_executable, Program}, [
-        {args, Arguments}, {cd, work(Config)}, {env, [{"PATH", Path}]},
-        exit_status, binary, stderr_to_stdout
+        {args, Arguments},
+        {cd, work(Config)},
+        {env, [{"PATH", Path}]},
+        exit_status,
+        binary,
+        stderr_to_stdout
     ]),
     {Status, Out} = dyno_command:output(Port),
     ct:log("~ts ~tp: ~b~n~ts", [Program, Arguments, Status, Out]),

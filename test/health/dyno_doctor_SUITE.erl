@@ -17,8 +17,13 @@ each_release() -> [names_the_illness].
 
 all() ->
     [
-        names_the_illness, watches, watches_a_node_that_restarts, names_more_illnesses,
-        names_further_illnesses, a_saturated_node, writers_of_a_table
+        names_the_illness,
+        watches,
+        watches_a_node_that_restarts,
+        names_more_illnesses,
+        names_further_illnesses,
+        a_saturated_node,
+        writers_of_a_table
     ].
 
 slow() -> all() -- [names_the_illness, writers_of_a_table].
@@ -70,7 +75,8 @@ watcher(Node) ->
 
 %% A process with a queue that it never reads.
 lazy(Node) ->
-    ill(Node,
+    ill(
+        Node,
         "start() -> register(lazy, self()), _ = [self() ! {job, I} || I <- lists:seq(1, 5000)], "
         "receive stop -> ok end. "
     ).
@@ -134,7 +140,13 @@ writers_of_a_table(_Config) ->
             #{A := #{writes := Of}, B := #{writes := #{locks := Locks}}} =
                 dyno_agent_suspect:tables([A, B]),
             ?assertMatch(#{table := ~"hits", locks := Locks, gap_us := Us} when Us < 50, Of),
-            [begin unlink(P), exit(P, kill) end || P <- [A, B]]
+            [
+                begin
+                    unlink(P),
+                    exit(P, kill)
+                end
+             || P <- [A, B]
+            ]
         end
      || {Locks, [A, B]} <- [
             {true, Writers([], Each)}, {true, Writers([Free], Same)}, {false, Writers([Free], Each)}
@@ -146,7 +158,8 @@ writers_of_a_table(_Config) ->
 a_saturated_node(_Config) ->
     {_, Node} = Peer = dyno_peers:start(),
     try
-        ill(Node,
+        ill(
+            Node,
             "start() -> [spawn(sick, work, [0]) || _ <- lists:seq(1, 1000)]. "
             "work(N) -> work(N + 1). "
         ),

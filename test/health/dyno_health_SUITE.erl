@@ -78,7 +78,9 @@ cases() ->
         }},
         %% It was drained meanwhile: bursts come.
         {[queue], note, ~"comes and goes", #{
-            suspects => [suspect(#{queue => fun(N) -> element(N + 1, {1200, 4000, 1000, 2000, 3000}) end})]
+            suspects => [
+                suspect(#{queue => fun(N) -> element(N + 1, {1200, 4000, 1000, 2000, 3000}) end})
+            ]
         }},
         {[call_cycle], critical, ~"orders waits for stock, stock waits for orders", #{
             calls => [
@@ -323,7 +325,13 @@ cases() ->
         }},
         {[many_timers], warning, ~"2000 more each second", #{
             allocators => fun(N) ->
-                [#{name => ~"fix_alloc", held_bytes => 9_000_000, used_bytes => 200_000 + 800_000 * N}]
+                [
+                    #{
+                        name => ~"fix_alloc",
+                        held_bytes => 9_000_000,
+                        used_bytes => 200_000 + 800_000 * N
+                    }
+                ]
             end
         }},
         {[tracing], warning, ~"9 functions have breakpoints", #{

@@ -55,7 +55,9 @@ no_dump(Config) ->
     {error, Error} = dyno_doctor:of_dump(File),
     ?assertMatch([_, _], string:split(dyno_error:format(Error), "no crash dump")),
     ?assertEqual(caller, dyno_error:fault(Error)),
-    ?assertMatch({error, {dyno_health_dump, {unreadable, _, enoent}}}, dyno_doctor:of_dump("/none")).
+    ?assertMatch(
+        {error, {dyno_health_dump, {unreadable, _, enoent}}}, dyno_doctor:of_dump("/none")
+    ).
 
 %% One line of 64 MB, as of a large binary, and many processes.
 memory_is_bounded(Config) ->
@@ -69,12 +71,16 @@ memory_is_bounded(Config) ->
      || N <- lists:seq(1, 20_000)
     ],
     ok = file:write_file(File, [
-        "=erl_crash_dump:0.5\nnow\nSlogan: x\nSystem version: [64-bit]\n", Processes, "=binary:7F0\n",
-        binary:copy(~"4000000:QUJD", 6_000_000), "\n=end\n"
+        "=erl_crash_dump:0.5\nnow\nSlogan: x\nSystem version: [64-bit]\n",
+        Processes,
+        "=binary:7F0\n",
+        binary:copy(~"4000000:QUJD", 6_000_000),
+        "\n=end\n"
     ]),
     {{ok, Reading}, Bytes} = most_memory(fun() -> dyno_health_dump_file:read(File) end),
     ?assertMatch(#{is_whole := true, processes := 20_000}, Reading),
-    #{groups := #{~"shop:init/1" := {20_000, _, Sum}}, largest := [#{pid := Largest} | _]} = Reading,
+    #{groups := #{~"shop:init/1" := {20_000, _, Sum}}, largest := [#{pid := Largest} | _]} =
+        Reading,
     ?assertEqual({~"<0.20000.0>", 20_000 * 1000 + 20_000 * 20_001 div 2}, {Largest, Sum}),
     ?assert(Bytes < 30_000_000, Bytes).
 

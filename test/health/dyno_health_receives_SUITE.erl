@@ -20,16 +20,24 @@ each_receive(_Config) ->
         ?assertEqual({ok, [], Of}, dyno_health_receives:searching(beam(Source)), Source)
      || {Of, Source} <- [
             %% A value from before: the process.
-            {[#{function => ~"m:f/1", matches => value}], "f(Db) -> receive {Db, Answer} -> Answer end. "},
-            {[#{function => ~"m:f/1", matches => value}],
-                "f(Ref) -> receive {_, Ref} -> ok after 1000 -> timeout end. "},
+            {
+                [#{function => ~"m:f/1", matches => value}],
+                "f(Db) -> receive {Db, Answer} -> Answer end. "
+            },
+            {
+                [#{function => ~"m:f/1", matches => value}],
+                "f(Ref) -> receive {_, Ref} -> ok after 1000 -> timeout end. "
+            },
             %% A reference made before the request: the search begins there.
             {[], "f(Db) -> Ref = make_ref(), Db ! {self(), Ref}, receive {Ref, A} -> A end. "},
             {[], "f(Db) -> Ref = monitor(process, Db), receive {'DOWN', Ref, _, _, _} -> ok end. "},
             %% Each message is taken.
             {[], "f(S) -> receive M -> f([M | S]) end. "},
             {[], "f(S) -> receive {a, M} -> f([M | S]); _ -> f(S) end. "},
-            {[#{function => ~"m:f/1", matches => tag}], "f(S) -> receive {a, M} -> f([M | S]) end. "},
+            {
+                [#{function => ~"m:f/1", matches => tag}],
+                "f(S) -> receive {a, M} -> f([M | S]) end. "
+            },
             %% Two parts of one message are compared, nothing from before.
             {[#{function => ~"m:f/1", matches => tag}], "f(S) -> receive {X, X} -> S end. "},
             {[], "f(S) -> timer:sleep(S). "}

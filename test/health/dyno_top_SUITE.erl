@@ -17,7 +17,15 @@ all() -> [{group, nodes}].
 groups() ->
     [
         {nodes, [parallel], [
-            sees_who_stands_out, an_idle_node, sees_other_views, memory_is_known, many_processes, many_tables, beside_another, lines_and_data, keys_of_a_terminal
+            sees_who_stands_out,
+            an_idle_node,
+            sees_other_views,
+            memory_is_known,
+            many_processes,
+            many_tables,
+            beside_another,
+            lines_and_data,
+            keys_of_a_terminal
         ]}
     ].
 
@@ -51,9 +59,11 @@ looked(Nodes, Asks) ->
         fun(Ask, L) ->
             timer:sleep(200),
             dyno_top:reading(
-                hd(Nodes), maps:merge(
+                hd(Nodes),
+                maps:merge(
                     #{view => processes, most => 60, filter => ~"", sort => reductions}, Ask
-                ), L
+                ),
+                L
             )
         end,
         Looking,
@@ -121,7 +131,10 @@ memory_is_known(_Config) ->
         {Readings, Looking} = looked([Node], [Few || _ <- lists:seq(1, 20)] ++ [#{sort => memory}]),
         _ = dyno_top:close(Looking),
         ?assertMatch(#{rows := [_, _, _, _, _]}, lists:last(lists:droplast(Readings))),
-        [?assert(is_integer(M)) || #{rows := Rows} <- Readings, #{name := N, memory := M} <- Rows, N =/= ~"full"],
+        [
+            ?assert(is_integer(M))
+         || #{rows := Rows} <- Readings, #{name := N, memory := M} <- Rows, N =/= ~"full"
+        ],
         #{rows := All, groups := Groups} = lists:last(Readings),
         ?assertEqual([], [M || #{name := ~"full", memory := M} <- All, M =/= unknown]),
         Many = [M || #{count := N, memory := M} <- Groups, N >= 300],
@@ -152,25 +165,41 @@ sees_other_views(_Config) ->
         {_, Other} = Beside = dyno_peers:start(),
         true = erpc:call(Node, net_kernel, connect_node, [Other]),
         Views = [
-            {ets, bytes}, {ets, bytes}, {mnesia, bytes}, {mnesia, bytes}, {ports, input}, {memory, held},
-            {nodes, output}, {applications, count}, {supervisors, children}, {supervisors, children},
+            {ets, bytes},
+            {ets, bytes},
+            {mnesia, bytes},
+            {mnesia, bytes},
+            {ports, input},
+            {memory, held},
+            {nodes, output},
+            {applications, count},
+            {supervisors, children},
+            {supervisors, children},
             {processes, reductions}
         ],
         {Send, Connection} = erpc:call(Node, persistent_term, get, [connection]),
         Send ! {go, Connection},
         {Readings, Looking} = looked([Node], [#{view => V, sort => S} || {V, S} <- Views]),
-        [_, Ets, _, Mnesia, Ports, Memory, Nodes, Applications, _, Supervisors, Processes] = Readings,
+        [_, Ets, _, Mnesia, Ports, Memory, Nodes, Applications, _, Supervisors, Processes] =
+            Readings,
         ?assertMatch(
             #{kind := ~"set, public", owner := <<"keeper", _/binary>>, objects := N, growth := G} when
                 N > 0 andalso G > 50,
             named(~"sessions", Ets)
         ),
         ?assertMatch(#{view := ets, share := 1.0, groups := [_ | _]}, Ets),
-        ?assertMatch(#{storage := ~"memory", copies := 1, objects := 1}, named(~"accounts", Mnesia)),
+        ?assertMatch(
+            #{storage := ~"memory", copies := 1, objects := 1}, named(~"accounts", Mnesia)
+        ),
         ?assertMatch(#{notes := [<<"transactions a second: 0 committed", _/binary>>]}, Mnesia),
         #{rows := Open} = Ports,
-        ?assert(length([P || #{name := <<"tcp", _/binary>>, at := _, owner := _} = P <- Open]) >= 2, Open),
-        ?assertMatch(#{held := Held, used := Used} when Held >= Used, named(~"eheap_alloc", Memory)),
+        ?assert(
+            length([P || #{name := <<"tcp", _/binary>>, at := _, owner := _} = P <- Open]) >= 2,
+            Open
+        ),
+        ?assertMatch(
+            #{held := Held, used := Used} when Held >= Used, named(~"eheap_alloc", Memory)
+        ),
         ?assertMatch(#{group := ~"visible", waiting := 0}, named(atom_to_binary(Other), Nodes)),
         ?assertMatch(#{count := Count} when Count > 5, named(~"kernel", Applications)),
         ?assertMatch(#{application := ~"kernel", started := 0}, named(~"kernel_sup", Supervisors)),
@@ -254,7 +283,9 @@ beside_another(_Config) ->
         %% Whoever leaves first takes nothing from the other.
         #{left := Left} = dyno_agent:detach(Measuring),
         ?assert(Left > 20),
-        {Again, Last} = dyno_top:reading(Node, #{view => processes, most => 5, filter => ~"", sort => queue}, Looking),
+        {Again, Last} = dyno_top:reading(
+            Node, #{view => processes, most => 5, filter => ~"", sort => queue}, Looking
+        ),
         ?assertMatch(#{rows := [_ | _]}, Again),
         _ = dyno_top:close(Last),
         {ok, Next} = dyno_agent:attach(Node, #{}),

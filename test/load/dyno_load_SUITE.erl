@@ -269,7 +269,8 @@ at_once(Workers, Operation, Most, DurationMs) ->
     %% Each worker one after the other.
     ?assert(Done =< Workers * (DurationMs div 20 + 1)),
     case atomics:get(Most, 1) of
-        Workers -> ok;
+        Workers ->
+            ok;
         Fewer when Fewer < Workers, DurationMs < 5000 ->
             at_once(Workers, Operation, Most, DurationMs * 4)
     end.
@@ -421,12 +422,16 @@ an_exception_renews_the_worker(_Config) ->
 
 a_worker_that_dies(_Config) ->
     [{failed, Text}] = tails(
-        run(closed(2), #{}, same(fun(N) ->
-            ok = pull_down(N),
-            receive
-            after 1 -> {ok, N + 1}
-            end
-        end))
+        run(
+            closed(2),
+            #{},
+            same(fun(N) ->
+                ok = pull_down(N),
+                receive
+                after 1 -> {ok, N + 1}
+                end
+            end)
+        )
     ),
     contains(Text, [~"a worker of dyno_load_SUITE died", ~"pulled_down"]).
 

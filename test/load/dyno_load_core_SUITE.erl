@@ -322,7 +322,10 @@ every_load_ends(_Config) ->
     ]),
     Interrupt = proper_types:oneof([none, ?LET(P, Phase, {P, ask})]),
     Load = proper_types:oneof([
-        closed(), open(50), search(), (closed())#{iterations => 10},
+        closed(),
+        open(50),
+        search(),
+        (closed())#{iterations => 10},
         #{model => phases, phases => [closed(), open(5)]}
     ]),
     dyno_property:holds(
@@ -582,8 +585,14 @@ what_comes_too_late_changes_nothing(_Config) ->
         {At * ?MS, Event}
      || At <- [230, 700],
         Event <- [
-            {started, []}, close, {timeout, close}, {timeout, prepare}, {timeout, grace},
-            {pool, 1, closed}, {pool, 1, {snapshot, 99, none}}, {pool, 7, {done, 1}},
+            {started, []},
+            close,
+            {timeout, close},
+            {timeout, prepare},
+            {timeout, grace},
+            {pool, 1, closed},
+            {pool, 1, {snapshot, 99, none}},
+            {pool, 7, {done, 1}},
             %% An operation of the warm-up that took long.
             {pool, 1, {done, 1}},
             {down, 7, noconnection}

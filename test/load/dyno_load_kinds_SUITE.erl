@@ -239,7 +239,8 @@ a_ramp_is_kept(_Config) ->
 kinds_by_weight(_Config) ->
     Seen = counters:new(2, []),
     Kind = fun
-        (read) -> counters:add(Seen, 1, 1);
+        (read) ->
+            counters:add(Seen, 1, 1);
         (write) ->
             counters:add(Seen, 2, 1),
             {error, full}
@@ -466,7 +467,10 @@ search_finds_nothing(_Config) ->
 %% Workers that have nothing to do, and too much: it can only be the generator.
 search_names_the_generator(_Config) ->
     Load = search("latency.p50 < 10 s", #{
-        workers => 4, max_workers => 4, from_per_s => 20_000_000, to_per_s => 40_000_000,
+        workers => 4,
+        max_workers => 4,
+        from_per_s => 20_000_000,
+        to_per_s => 40_000_000,
         probe_ms => 100,
         limit_ms => 500
     }),
@@ -506,7 +510,8 @@ feeds_end_a_load(_Config) ->
     Operation = fun(_) -> true = ets:insert(Taken, {dyno_feed:next(job)}) end,
     Feeds = feeds(#{job => #{from => lists:seq(1, 500), order => sequence}}),
     Result = run(
-        #{model => closed, workers => 8}, #{duration_ms => 30_000, feeds => Feeds},
+        #{model => closed, workers => 8},
+        #{duration_ms => 30_000, feeds => Feeds},
         #{operation => Operation}
     ),
     ?assertEqual(500, successes(Result)),

@@ -153,9 +153,24 @@ with_a_long_name(Config) ->
     File = filename:join(proplists:get_value(work, Config), "long.json"),
     Name = "dyno_long_" ++ os:getpid() ++ "@127.0.0.1",
     {0, _} = dyno_command:run([
-        "test", filename:join([dyno_project:root(), "examples", "cache_demo.erl"]),
-        "--sizes", "1", "--for", "300ms", "--warmup", "100ms", "--load-nodes", "1",
-        "--without", "control", "--threshold", "latency.p99 < 10 s", "--name", Name, "-o", File
+        "test",
+        filename:join([dyno_project:root(), "examples", "cache_demo.erl"]),
+        "--sizes",
+        "1",
+        "--for",
+        "300ms",
+        "--warmup",
+        "100ms",
+        "--load-nodes",
+        "1",
+        "--without",
+        "control",
+        "--threshold",
+        "latency.p99 < 10 s",
+        "--name",
+        Name,
+        "-o",
+        File
     ]),
     {ok, #{~"runs" := [Run]}} = dyno_recording_file:read(File),
     [#{~"node" := Node}] = dyno_suites:table(Run, ~"load_nodes", any),
@@ -174,7 +189,8 @@ by_a_program_like_ssh(Config) ->
     Script = ssh(
         Config,
         "fake_ssh",
-        "echo \"$@\" > " ++ Log ++ "\nwhile [ \"$1\" != erl ]; do shift; done; shift\n"
+        "echo \"$@\" > " ++ Log ++
+            "\nwhile [ \"$1\" != erl ]; do shift; done; shift\n"
             "exec ~ts \"$@\"\n"
     ),
     [_, Host] = string:split(atom_to_list(node()), "@"),

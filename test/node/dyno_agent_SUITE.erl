@@ -13,7 +13,8 @@ suite() ->
 
 slow() ->
     [
-        hundred_thousand_short_lived_processes, says_that_a_target_at_priority_max_does_not_answer,
+        hundred_thousand_short_lived_processes,
+        says_that_a_target_at_priority_max_does_not_answer,
         lets_calls_return_before_it_goes
     ].
 
@@ -22,13 +23,24 @@ only_in_check() -> [says_that_a_target_at_priority_max_does_not_answer].
 
 newest_release_only() ->
     [
-        measures_where_heaps_are_limited, reads_by_itself_where_nobody_discovers,
-        gives_up_at_its_limits, stays_idle_no_longer_than_its_caller, refuses_a_wrong_cookie,
-        stays_idle_between_two_uses, says_that_a_stopped_target_does_not_answer,
-        goes_on_without_an_instrument, counts_once_where_patterns_overlap, refuses_a_second_dyno,
-        groups_processes, reports_an_instrument_that_dies, finds_what_a_pattern_means,
-        asks_again_for_a_label, looks_a_last_time, replaces_an_older_agent,
-        names_patterns_that_match_nothing, refuses_a_node_that_is_down
+        measures_where_heaps_are_limited,
+        reads_by_itself_where_nobody_discovers,
+        gives_up_at_its_limits,
+        stays_idle_no_longer_than_its_caller,
+        refuses_a_wrong_cookie,
+        stays_idle_between_two_uses,
+        says_that_a_stopped_target_does_not_answer,
+        goes_on_without_an_instrument,
+        counts_once_where_patterns_overlap,
+        refuses_a_second_dyno,
+        groups_processes,
+        reports_an_instrument_that_dies,
+        finds_what_a_pattern_means,
+        asks_again_for_a_label,
+        looks_a_last_time,
+        replaces_an_older_agent,
+        names_patterns_that_match_nothing,
+        refuses_a_node_that_is_down
     ].
 
 all() ->
@@ -600,7 +612,12 @@ counts_no_calls_of_its_own(Config) ->
     ok = dyno_agent_instrument:restart(Counters),
     Work = fun() ->
         [erpc:call(node_of(Config), dyno_work, list, [5]) || _ <- lists:seq(1, 100)],
-        [receive {dyno_sample, Sampler, _, _, _} -> ok end || _ <- lists:seq(1, 30)]
+        [
+            receive
+                {dyno_sample, Sampler, _, _, _} -> ok
+            end
+         || _ <- lists:seq(1, 30)
+        ]
     end,
     Server = fun(#{functions := Functions}) ->
         lists:sum([C || #{mfa := {gen_server, _, _}, calls := C} <- Functions])
@@ -691,7 +708,12 @@ looks_on_while_processes_die(Config) ->
     #{discovered := 10_000} = dyno_agent_instrument:read(Discovery),
     Monitors = [monitor(process, Pid) || Pid <- Pids],
     [exit(Pid, kill) || Pid <- Pids],
-    [receive {'DOWN', Monitor, process, _, _} -> ok end || Monitor <- Monitors],
+    [
+        receive
+            {'DOWN', Monitor, process, _, _} -> ok
+        end
+     || Monitor <- Monitors
+    ],
     #{discovered := 10_000} = dyno_agent_instrument:read(Discovery),
     _ = dyno_agent:detach(Agent).
 
@@ -961,7 +983,12 @@ goes_on_without_an_instrument(Config) ->
         {dyno_agent, Ref, {without, Given, {limit_bytes, 10_000_000, _}}} ->
             ?assertEqual([dyno_agent_calls, dyno_agent_processes], lists:sort(Given))
     end,
-    _ = [receive {'DOWN', M, process, _, _} -> ok end || M <- Monitors],
+    _ = [
+        receive
+            {'DOWN', M, process, _, _} -> ok
+        end
+     || M <- Monitors
+    ],
     ?assertMatch(#{}, dyno_agent_instrument:read(Resources)),
     _ = dyno_agent:detach(Agent).
 

@@ -15,8 +15,14 @@ suite() -> [{timetrap, {minutes, 2}}].
 
 all() ->
     [
-        no_secret_in_sight, secret_of_a_command, flags_of_the_environment, no_home,
-        another_users_home, no_cookie_for_a_target, not_the_program, no_temporary_folder,
+        no_secret_in_sight,
+        secret_of_a_command,
+        flags_of_the_environment,
+        no_home,
+        another_users_home,
+        no_cookie_for_a_target,
+        not_the_program,
+        no_temporary_folder,
         a_cookie_from_the_start,
         two_make_one_cookie,
         many_start_at_once,
@@ -78,9 +84,17 @@ end_per_testcase(_Case, Config) ->
 
 newest_release_only() ->
     [
-        no_home, another_users_home, names_are_few, many_start_at_once, a_name_is_taken,
-        no_cookie_for_a_target, not_the_program, no_temporary_folder, secret_of_a_command,
-        listens_for_other_machines, no_port_mapper
+        no_home,
+        another_users_home,
+        names_are_few,
+        many_start_at_once,
+        a_name_is_taken,
+        no_cookie_for_a_target,
+        not_the_program,
+        no_temporary_folder,
+        secret_of_a_command,
+        listens_for_other_machines,
+        no_port_mapper
     ].
 
 %% Attaching takes a third of a second.

@@ -60,7 +60,14 @@ refuses(_Config) ->
         ?assertMatch({Text, {error, _}}, {Text, dyno_process_filter:parse(Text, Things)})
      || Things <- [servers, processes],
         Text <- [
-            ~"", ~"busiest:0", ~"busiest:many", ~"color:red", ~"<0.1>", ~"app:", ~"label:", ?LONG,
+            ~"",
+            ~"busiest:0",
+            ~"busiest:many",
+            ~"color:red",
+            ~"<0.1>",
+            ~"app:",
+            ~"label:",
+            ?LONG,
             <<"app:", (?LONG)/binary>>
         ]
     ],

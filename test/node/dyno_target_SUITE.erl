@@ -79,7 +79,10 @@ until_lost(Node, Targets) ->
 what_is_to_be_undone(Config) ->
     [A, _] = nodes_of(Config),
     Self = self(),
-    Undo = fun() -> Self ! undone, ok end,
+    Undo = fun() ->
+        Self ! undone,
+        ok
+    end,
     {ok, Target} = dyno_target:hold(A, #{}, fun(Bare) -> {ok, Bare#{undo => Undo}} end),
     [_] = dyno_target:leave([Target]),
     receive

@@ -15,8 +15,16 @@ suite() -> [{timetrap, {minutes, 2}}].
 
 all() ->
     [
-        full_name, not_registered, no_epmd, other_name, cookie, tls, old, suspended,
-        port_closed, own_address
+        full_name,
+        not_registered,
+        no_epmd,
+        other_name,
+        cookie,
+        tls,
+        old,
+        suspended,
+        port_closed,
+        own_address
     ].
 
 init_per_suite(Config) ->
@@ -48,9 +56,19 @@ not_registered(Config) ->
 no_epmd(_Config) ->
     %% The variable would overrule the argument.
     {0, Out} = output_of("env", [
-        "-u", "ERL_EPMD_PORT", "erl",
-        "-noshell", "-sname", "dyno-no-epmd", "-dist_listen", "false", "-epmd_port", "1", "-pa",
-        filename:dirname(code:which(dyno_target_node)), "-eval",
+        "-u",
+        "ERL_EPMD_PORT",
+        "erl",
+        "-noshell",
+        "-sname",
+        "dyno-no-epmd",
+        "-dist_listen",
+        "false",
+        "-epmd_port",
+        "1",
+        "-pa",
+        filename:dirname(code:which(dyno_target_node)),
+        "-eval",
         "{ok, H} = inet:gethostname(), N = list_to_atom(\"shop@\" ++ H), "
         "{error, E} = dyno_target_node:connect(N, #{}), io:put_chars(dyno_error:format(E)), halt()."
     ]),

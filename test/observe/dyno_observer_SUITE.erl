@@ -53,7 +53,10 @@ profile(Config) ->
         dyno_profile:run(Nodes, #{
             for_ms => 5000,
             thresholds => thresholds(["vm.processes < 1000000", "vm.processes < 1"]),
-            show => fun(PassedMs) -> PassedMs >= 2000 andalso Measured(), ok end
+            show => fun(PassedMs) ->
+                PassedMs >= 2000 andalso Measured(),
+                ok
+            end
         })
     end).
 
@@ -70,11 +73,14 @@ record(Config) ->
 
 verify(Config) ->
     File = filename:join(?config(priv_dir, Config), "never.dyno"),
-    ok = file:write_file(File, ~"""
+    ok = file:write_file(
+        File,
+        ~"""
     property "nothing is sent"
     of registered logger
     never receive stop then send _.
-    """),
+    """
+    ),
     cut_short(Config, fun(Nodes, Measured) ->
         dyno_verify:run([unicode:characters_to_binary(File)], Nodes, #{
             for_ms => 5000,
@@ -88,7 +94,11 @@ verify(Config) ->
 doctor(Config) ->
     cut_short(Config, fun(Nodes, Measured) ->
         dyno_doctor:run(Nodes, #{
-            for_ms => 5000, show => fun(PassedMs) -> PassedMs >= 2000 andalso Measured(), ok end
+            for_ms => 5000,
+            show => fun(PassedMs) ->
+                PassedMs >= 2000 andalso Measured(),
+                ok
+            end
         })
     end).
 
@@ -115,11 +125,13 @@ trace(Config) ->
                 dyno_trace:await(Trace)
         end,
     Ends = #{interrupted => stopped, killed => failed, one_of_two_killed => failed},
-    Why = #{
-        binary_to_atom(Node) => Limit
-     || #{node := Node, reason := #{limit := Limit}, observed_ms := Ms, asked_ms := 5000} <- Ended,
-        Ms > 0
-    },
+    Why =
+        #{
+            binary_to_atom(Node) => Limit
+         || #{node := Node, reason := #{limit := Limit}, observed_ms := Ms, asked_ms := 5000} <-
+                Ended,
+            Ms > 0
+        },
     ?assertEqual(
         maps:from_list(
             [{Node, for_ms} || {_, Node} <- Others] ++
@@ -199,7 +211,13 @@ nobody_waits(_Config) ->
     {_, Node} = Peer = dyno_peers:start(),
     Self = self(),
     Pid = spawn(fun() ->
-        dyno_profile:run([Node], #{for_ms => 60_000, show => fun(_) -> Self ! begun, ok end})
+        dyno_profile:run([Node], #{
+            for_ms => 60_000,
+            show => fun(_) ->
+                Self ! begun,
+                ok
+            end
+        })
     end),
     receive
         begun -> exit(Pid, kill)

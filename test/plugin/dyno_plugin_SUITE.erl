@@ -13,8 +13,19 @@ suite() -> [{timetrap, {minutes, 5}}].
 %% What the build tools do with an ending, an interrupt and a new file: not on each commit.
 slow() ->
     [
-        rebar3_fails, rebar3_bench, rebar3_interrupted, rebar3_ends, mix_test, mix_new, mix_bench,
-        mix_fails, mix_interrupted, rebar3_help, rebar3_ci, mix_ci, rebar3_new
+        rebar3_fails,
+        rebar3_bench,
+        rebar3_interrupted,
+        rebar3_ends,
+        mix_test,
+        mix_new,
+        mix_bench,
+        mix_fails,
+        mix_interrupted,
+        rebar3_help,
+        rebar3_ci,
+        mix_ci,
+        rebar3_new
     ].
 
 all() ->
@@ -33,8 +44,15 @@ all() ->
 groups() ->
     [
         {rebar3, [sequence], [
-            rebar3_help, rebar3_new, rebar3_test, rebar3_fails, rebar3_mistakes, rebar3_bench,
-            rebar3_interrupted, rebar3_ends, rebar3_ci
+            rebar3_help,
+            rebar3_new,
+            rebar3_test,
+            rebar3_fails,
+            rebar3_mistakes,
+            rebar3_bench,
+            rebar3_interrupted,
+            rebar3_ends,
+            rebar3_ci
         ]},
         {mix, [sequence], [mix_test, mix_new, mix_bench, mix_fails, mix_interrupted, mix_ci]}
     ].
@@ -211,8 +229,16 @@ rebar3_project(Config) ->
 packaged(To) ->
     Root = dyno_project:root(),
     Packed = [
-        "src/**", "c_src/**", "include/**", "priv/**", "rebar.config",
-        "rebar.lock", "CHANGELOG*", "README*", "LICENSE*", "NOTICE"
+        "src/**",
+        "c_src/**",
+        "include/**",
+        "priv/**",
+        "rebar.config",
+        "rebar.lock",
+        "CHANGELOG*",
+        "README*",
+        "LICENSE*",
+        "NOTICE"
     ],
     lists:foreach(
         fun(Name) ->
@@ -242,8 +268,10 @@ tasks_of_mix(_Config) ->
     [
         begin
             Module = list_to_atom("Elixir.Mix.Tasks.Dyno." ++ string:titlecase(Name)),
-            ?assertEqual([iolist_to_binary(["dyno: ", Help])],
-                proplists:get_value(shortdoc, Module:module_info(attributes))),
+            ?assertEqual(
+                [iolist_to_binary(["dyno: ", Help])],
+                proplists:get_value(shortdoc, Module:module_info(attributes))
+            ),
             ?assert(erlang:function_exported(Module, run, 1)),
             ?assertEqual(Module, Module:'__info__'(module))
         end
@@ -381,7 +409,8 @@ mix_project(Config) ->
             "  def project, do: [app: :shop, version: \"0.1.0\", deps: deps(),"
             " dyno: [test: [\"--for\", \"200ms\", \"--warmup\", \"50ms\","
             " \"--without\", \"control\"]]]\n"
-            "  defp deps, do: [{:dyno, path: ", io_lib:format("~0tp", [dyno_project:root()]),
+            "  defp deps, do: [{:dyno, path: ",
+            io_lib:format("~0tp", [dyno_project:root()]),
             ", runtime: false}]\nend\n"
         ]},
         {"config/config.exs", "import Config\nconfig :shop, currency: \"EUR\"\n"},
@@ -451,7 +480,10 @@ interrupted(Command, Config) ->
     %% A shell that is used by hand lives on when the key's signal comes; one with a script does
     %% not.
     Line = lists:flatten([
-        "trap : QUIT; '", proplists:get_value(program, Config), "' ", Command,
+        "trap : QUIT; '",
+        proplists:get_value(program, Config),
+        "' ",
+        Command,
         " --for 120s -o interrupted.json; Status=$?; stty -a; exit $Status"
     ]),
     Script = os:find_executable("script"),

@@ -12,8 +12,11 @@ suite() -> [{timetrap, {minutes, 2}}].
 
 each_release() ->
     [
-        samples_chosen_processes, times_chosen_processes, sees_what_waits_for_schedulers,
-        follows_calls, calls_have_the_true_shares
+        samples_chosen_processes,
+        times_chosen_processes,
+        sees_what_waits_for_schedulers,
+        follows_calls,
+        calls_have_the_true_shares
     ].
 
 slow() -> [calls_have_the_true_shares].
@@ -144,7 +147,8 @@ follows_calls(_Config) ->
             }),
             %% What is sorted takes most, and is its own time.
             [#{~"own" := Own}] = [
-                R || #{~"function" := ~"dyno_profile_SUITE:sorted/1"} = R <- rows(~"profile", Found)
+                R
+             || #{~"function" := ~"dyno_profile_SUITE:sorted/1"} = R <- rows(~"profile", Found)
             ],
             ?assert(Own > 0.5, Own),
             Found
@@ -242,11 +246,15 @@ reverse_one() -> reverse_one(lists:seq(1, 5000)).
 %% With a pause: on two processors that compute, each change of the code waits for both.
 reverse_one(List) ->
     _ = lists:reverse(List),
-    receive after 1 -> reverse_one(List) end.
+    receive
+    after 1 -> reverse_one(List)
+    end.
 
 work_shortly() ->
     _ = lists:sum(lists:seq(1, 5000)),
-    receive after 1 -> work_shortly() end.
+    receive
+    after 1 -> work_shortly()
+    end.
 
 wait_dirty() ->
     _ = erts_debug:dirty_io(wait, 50),
@@ -256,7 +264,9 @@ sort_one() -> sort_one([erlang:phash2(N) || N <- lists:seq(1, 1000)]).
 
 sort_one(List) ->
     _ = sorted(List),
-    receive after 1 -> sort_one(List) end.
+    receive
+    after 1 -> sort_one(List)
+    end.
 
 sorted(List) ->
     Sorted = lists:sort(List),

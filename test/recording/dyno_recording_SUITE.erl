@@ -142,24 +142,42 @@ says_what_is_wrong_where(_) ->
     Run = (run(~"1"))#{histograms => [Histogram], tables => [Table], series => [Series]},
     Document = dyno_recording:add_run(New, Run),
     Expected = [
-        {[~"runs", 0, ~"histograms", 0, ~"buckets"], ~"text",
+        {
+            [~"runs", 0, ~"histograms", 0, ~"buckets"],
+            ~"text",
             "runs[0].histograms[0].buckets: a list of [low, high, count] is expected, "
-            "this is the string \"text\""},
-        {[~"runs", 0, ~"histograms", 0, ~"buckets"], [[5, 6, 1], [4, 5, 1]],
+            "this is the string \"text\""
+        },
+        {
+            [~"runs", 0, ~"histograms", 0, ~"buckets"],
+            [[5, 6, 1], [4, 5, 1]],
             "runs[0].histograms[0].buckets[1]: a bucket that starts at the end of the one before "
-            "or later is expected, this is a list"},
-        {[~"runs", 0, ~"tables", 0, ~"rows", 1], [1, 2],
+            "or later is expected, this is a list"
+        },
+        {
+            [~"runs", 0, ~"tables", 0, ~"rows", 1],
+            [1, 2],
             "runs[0].tables[0].rows[1]: a list of as many cells as columns, of 1, is expected, "
-            "this is a list"},
-        {[~"runs", 0, ~"tables", 0, ~"rows", 1, 0], 1.5,
+            "this is a list"
+        },
+        {
+            [~"runs", 0, ~"tables", 0, ~"rows", 1, 0],
+            1.5,
             "runs[0].tables[0].rows[1][0]: an integer or null is expected, "
-            "this is the number 1.5"},
-        {[~"runs", 0, ~"series", 0, ~"values"], [1],
+            "this is the number 1.5"
+        },
+        {
+            [~"runs", 0, ~"series", 0, ~"values"],
+            [1],
             "runs[0].series[0].values: a list as long as times_ms, of 2, is expected, "
-            "this is a list"},
-        {[~"status"], ~"done",
+            "this is a list"
+        },
+        {
+            [~"status"],
+            ~"done",
             "status: one of \"partial\", \"complete\", \"failed\", \"interrupted\" is expected, "
-            "this is the string \"done\""},
+            "this is the string \"done\""
+        },
         {[~"runs"], null, "runs: a list of objects (run) is expected, this is null"}
     ],
     [
@@ -285,11 +303,14 @@ finds_every_mutation(_) ->
     ),
     dyno_property:holds(Property, 300).
 
-names({error, not_a_recording}, [~"format"], _) -> true;
+names({error, not_a_recording}, [~"format"], _) ->
+    true;
 names({error, {shape, Found, _, _}}, Path, _) ->
     lists:prefix(Found, Path) orelse lists:prefix(Path, Found);
-names({ok, _}, Path, Document) -> is_free(lists:reverse(Path), Document);
-names(_, _, _) -> false.
+names({ok, _}, Path, Document) ->
+    is_free(lists:reverse(Path), Document);
+names(_, _, _) ->
+    false.
 
 %% The data of an event, and cells of columns of an unknown type.
 is_free([~"data" | _], _) ->
@@ -391,14 +412,16 @@ inside(~"evidence", _, _) -> [];
 inside(~"rows" = Key, Rows, Path) -> paths([[null || _ <- Row] || Row <- Rows], [Key | Path]);
 inside(Key, Value, Path) -> paths(Value, [Key | Path]).
 
-replace([], New, _) -> New;
+replace([], New, _) ->
+    New;
 replace([Key | Path], New, Value) when is_map(Value) ->
     Value#{Key := replace(Path, New, maps:get(Key, Value))};
 replace([Index | Path], New, Value) ->
     {Before, [Old | After]} = lists:split(Index, Value),
     Before ++ [replace(Path, New, Old) | After].
 
-remove([Key], Value) -> maps:remove(Key, Value);
+remove([Key], Value) ->
+    maps:remove(Key, Value);
 remove([Key | Path], Value) when is_map(Value) ->
     Value#{Key := remove(Path, maps:get(Key, Value))};
 remove([Index | Path], Value) ->

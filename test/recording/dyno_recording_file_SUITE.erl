@@ -292,11 +292,19 @@ who_may_read_it(_Config) ->
         }
     end,
     [
-        ?assertEqual({Command, [Access, Access]}, {Command, [
-            dyno_recording_file:access(Document) || Document <- [Of(Command), Compared(Command)]
-        ]})
+        ?assertEqual(
+            {Command, [Access, Access]},
+            {Command, [
+                dyno_recording_file:access(Document)
+             || Document <- [Of(Command), Compared(Command)]
+            ]}
+        )
      || {Command, Access} <- [
-            {~"verify", private}, {~"servers", private}, {~"doctor", private},
-            {~"record", private}, {~"test", shared}, {~"bench", shared}
+            {~"verify", private},
+            {~"servers", private},
+            {~"doctor", private},
+            {~"record", private},
+            {~"test", shared},
+            {~"bench", shared}
         ]
     ].

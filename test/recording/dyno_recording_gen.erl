@@ -11,8 +11,17 @@
 -include("../support/dyno_proper.hrl").
 
 -import(proper_types, [
-    boolean/0, float/0, frequency/1, integer/0, list/1, non_neg_integer/0, number/0, oneof/1,
-    pos_integer/0, range/2, vector/2
+    boolean/0,
+    float/0,
+    frequency/1,
+    integer/0,
+    list/1,
+    non_neg_integer/0,
+    number/0,
+    oneof/1,
+    pos_integer/0,
+    range/2,
+    vector/2
 ]).
 
 document() ->
@@ -157,12 +166,14 @@ table() ->
             {~"node", nullable(text())},
             {~"labels", labels()},
             {~"derived", boolean()},
-            {~"sort",
+            {
+                ~"sort",
                 nullable(
                     object([
                         {~"column", text()}, {~"order", oneof([~"ascending", ~"descending"])}
                     ])
-                )},
+                )
+            },
             {~"columns", [column(Type) || Type <- Types]},
             {~"rows", list([nullable(cell(Type)) || Type <- Types])},
             {~"truncated", non_neg_integer()}
@@ -253,8 +264,21 @@ note() ->
 
 unit() ->
     oneof([
-        ~"ns", ~"us", ~"ms", ~"s", ~"1/s", ~"B", ~"words", ~"count", ~"ratio", ~"1", ~"ns/call",
-        ~"words/call", ~"count/s", ~"B/s", text()
+        ~"ns",
+        ~"us",
+        ~"ms",
+        ~"s",
+        ~"1/s",
+        ~"B",
+        ~"words",
+        ~"count",
+        ~"ratio",
+        ~"1",
+        ~"ns/call",
+        ~"words/call",
+        ~"count/s",
+        ~"B/s",
+        text()
     ]).
 
 text() ->

@@ -49,24 +49,38 @@ tested(Config, InTarget, Meanwhile) ->
     Mark = filename:join(Folder, Name ++ ".mark"),
     Suite = filename:join(Folder, Name ++ "_perf.erl"),
     ok = file:write_file(Suite, [
-        "-module(", Name, "_perf).\n"
+        "-module(",
+        Name,
+        "_perf).\n"
         "-export([suite/0, init_run/2, init_worker/2, operation/1]).\n"
         "suite() -> #{sizes => [1], duration_ms => 3000, warmup_ms => 0, control => false,\n"
         "    thresholds => [\"latency.p99 < 10 min\"]}.\n"
         "init_run(_, _) -> {ok, Node} = dyno_peer:start(#{}), {ok, [Node], Node}.\n"
         "init_worker(_, Node) -> {ok, {Node, 0}}.\n"
         "operation({Node, 100}) ->\n"
-        "    ok = file:write_file(\"", Mark, "\", \"x\"),\n"
-        "    erpc:cast(Node, fun() -> ", InTarget, " end),\n"
+        "    ok = file:write_file(\"",
+        Mark,
+        "\", \"x\"),\n"
+        "    erpc:cast(Node, fun() -> ",
+        InTarget,
+        " end),\n"
         "    {ok, {Node, 101}};\n"
         "operation({Node, N}) -> timer:sleep(5), {ok, {Node, N + 1}}.\n"
     ]),
     Erl = filename:join([code:root_dir(), "bin", "erl"]),
     Port = open_port({spawn_executable, Erl}, [
         {args, [
-            "-noshell", "-pa", filename:dirname(code:which(dyno)),
-            "-eval", "dyno_cli:main(init:get_plain_arguments()).",
-            "-extra", "test", Suite, "-q", "--format", "console"
+            "-noshell",
+            "-pa",
+            filename:dirname(code:which(dyno)),
+            "-eval",
+            "dyno_cli:main(init:get_plain_arguments()).",
+            "-extra",
+            "test",
+            Suite,
+            "-q",
+            "--format",
+            "console"
         ]},
         {cd, Folder},
         exit_status,
@@ -130,8 +144,16 @@ what_only_grows(_Config) ->
     Results = [
         {Text, Result}
      || Text <- [
-            "errors < 5", "errors < 20", "errors > 5", "errors > 20", "errors == 10",
-            "rate < 5/s", "rate < 20/s", "rate > 5/s", "time.max < 5 ms", "time.max < 20 ms"
+            "errors < 5",
+            "errors < 20",
+            "errors > 5",
+            "errors > 20",
+            "errors == 10",
+            "rate < 5/s",
+            "rate < 20/s",
+            "rate > 5/s",
+            "time.max < 5 ms",
+            "time.max < 20 ms"
         ],
         {ok, Threshold} <- [dyno_threshold:parse(Text)],
         #{~"result" := Result} <- dyno_threshold:evaluate(Threshold, Document)

@@ -17,9 +17,13 @@ all() -> [documents_are_up_to_date, each_field_is_described, another_validator_a
 
 documents_are_up_to_date(_) ->
     Escript = filename:join([code:root_dir(), "bin", "escript"]),
-    Arguments = ["scripts/written.escript", "check", filename:dirname(
-        code:which(dyno_recording_schema)
-    )],
+    Arguments = [
+        "scripts/written.escript",
+        "check",
+        filename:dirname(
+            code:which(dyno_recording_schema)
+        )
+    ],
     ?assertEqual({0, ~""}, run(Escript, Arguments)).
 
 each_field_is_described(_) ->
@@ -42,10 +46,11 @@ each_field_is_described(_) ->
 
 %% An object with what must be there, and one field more.
 valid(Object, Name, Value) ->
-    Required = #{
-        Field => example(Field, Type)
-     || {Field, Type, required, _} <- dyno_recording_schema:fields(Object)
-    },
+    Required =
+        #{
+            Field => example(Field, Type)
+         || {Field, Type, required, _} <- dyno_recording_schema:fields(Object)
+        },
     Required#{Name => Value}.
 
 example(_, {one_of, [First | _]}) -> First;

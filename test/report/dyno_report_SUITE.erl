@@ -22,61 +22,79 @@ all() -> [{group, together}].
 groups() ->
     [
         {together, [parallel], [
-            console, markdown, csv, folded, junit, each_format_shows_each_recording,
-            lines_fit_the_width, no_format_misleads, csv_has_no_formula, broken_recordings
+            console,
+            markdown,
+            csv,
+            folded,
+            junit,
+            each_format_shows_each_recording,
+            lines_fit_the_width,
+            no_format_misleads,
+            csv_has_no_formula,
+            broken_recordings
         ]}
     ].
 
 console(_Config) ->
     Text = render(console, dyno_report_weather:document()),
-    [?assertNotEqual(nomatch, re:run(Text, Part), Part) || Part <- [
-        "^Lisbon: complete, 2 runs\n",
-        "\nClouds at monday\n +kind of cloud +height +interval +amount +mood\n"
+    [
+        ?assertNotEqual(nomatch, re:run(Text, Part), Part)
+     || Part <- [
+            "^Lisbon: complete, 2 runs\n",
+            "\nClouds at monday\n +kind of cloud +height +interval +amount +mood\n"
             "  cirrus +8000 m +7950 m \\.\\. 8050 m +25 % +aloof\n"
             "  cumulus +900 m +850 m \\.\\. 950 m +4 +cheerful\n",
-        "\nMetrics\n +metric +monday +tuesday\n"
+            "\nMetrics\n +metric +monday +tuesday\n"
             "  Strongest gust +12.5 m/s \\(12 m/s \\.\\. 13 m/s\\) ",
-        "\n  Air pressure of tower +monday +1011 hPa +1009 hPa +1013 hPa +1009 hPa\n",
-        "\n  Sizes of drops +monday +10 +1.5 mm +3 mm +3 mm +4 mm\n",
-        "\nEvents at monday\n.*\n +1.5 s +tower +<0.99.0> +lightning +a flash over the river\n",
-        "2 more events were not kept",
-        "\nWhere the heat goes, Rua Augusta at monday\n.*\n"
+            "\n  Air pressure of tower +monday +1011 hPa +1009 hPa +1013 hPa +1009 hPa\n",
+            "\n  Sizes of drops +monday +10 +1.5 mm +3 mm +3 mm +4 mm\n",
+            "\nEvents at monday\n.*\n +1.5 s +tower +<0.99.0> +lightning +a flash over the river\n",
+            "2 more events were not kept",
+            "\nWhere the heat goes, Rua Augusta at monday\n.*\n"
             "  sun:shine/1 +60 J +60 % +100 % +5 mg.*\n  roof:glow/2 +30 J +30 % +30 % +7 mg",
-        "\nForecasts\n.*\n  FAIL +it stays dry +tuesday +it rained at noon\n",
-        "\nThresholds\n.*\n  PASS +wind.max < 20 +12.5 m/s +monday\n",
-        "\nFAILED: 1 of 2 demands did not hold\n$"
-    ]].
+            "\nForecasts\n.*\n  FAIL +it stays dry +tuesday +it rained at noon\n",
+            "\nThresholds\n.*\n  PASS +wind.max < 20 +12.5 m/s +monday\n",
+            "\nFAILED: 1 of 2 demands did not hold\n$"
+        ]
+    ].
 
 markdown(_Config) ->
     Text = render(md, dyno_report_weather:document()),
-    [?assertNotEqual(nomatch, re:run(Text, Part), Part) || Part <- [
-        "\n\\| cirrus \\| 8000 m \\| 7950 m .. 8050 m \\| 25 % \\| aloof \\|\n",
-        "\n\\| Strongest gust \\| 12.5 m/s \\(12 m/s .. 13 m/s\\) \\|",
-        "\n\\| 1.5 s \\| tower \\| .* \\| lightning \\| a flash over the river \\|\n",
-        "\n\\| sun:shine/1 \\| 60 J \\| 60 % \\| 100 % \\| 5 mg \\|\n",
-        "\n\\| FAIL \\| it stays dry \\| tuesday \\| it rained at noon \\|\n"
-    ]],
+    [
+        ?assertNotEqual(nomatch, re:run(Text, Part), Part)
+     || Part <- [
+            "\n\\| cirrus \\| 8000 m \\| 7950 m .. 8050 m \\| 25 % \\| aloof \\|\n",
+            "\n\\| Strongest gust \\| 12.5 m/s \\(12 m/s .. 13 m/s\\) \\|",
+            "\n\\| 1.5 s \\| tower \\| .* \\| lightning \\| a flash over the river \\|\n",
+            "\n\\| sun:shine/1 \\| 60 J \\| 60 % \\| 100 % \\| 5 mg \\|\n",
+            "\n\\| FAIL \\| it stays dry \\| tuesday \\| it rained at noon \\|\n"
+        ]
+    ],
     %% Without an answer of its own there is nothing to fold away.
     ?assertEqual(nomatch, binary:match(Text, ~"<details>")).
 
 csv(_Config) ->
     Text = render(csv, dyno_report_weather:document()),
-    [?assertNotEqual(nomatch, binary:match(Text, Line), Line) || Line <- [
-        ~"\r\nmonday,,1,,metrics,,wind.max,value,12.5,m/s\r\n",
-        ~"\r\nmonday,,1,,metrics,,wind.max,low,12.0,m/s\r\n",
-        ~"\r\nmonday,,1,tower,series,,pressure,lowest,1009,hPa\r\n",
-        ~"\r\nmonday,,1,tower,clouds,1,cirrus,height,8000,m\r\n",
-        ~"\r\nmonday,,1,tower,clouds,1,cirrus,amount,0.25,ratio\r\n",
-        ~"\r\nmonday,,1,tower,clouds,1,cirrus,mood,aloof,\r\n",
-        ~"\r\nmonday,,1,tower,events,1,lightning,time,1500,ms\r\n",
-        ~"\r\nmonday,,1,,heat,1,sun:shine/1;roof:glow/2,warmth,30,J\r\n",
-        ~"\r\ntuesday,,,,verdicts,1,it stays dry,result,fail,\r\n"
-    ]].
+    [
+        ?assertNotEqual(nomatch, binary:match(Text, Line), Line)
+     || Line <- [
+            ~"\r\nmonday,,1,,metrics,,wind.max,value,12.5,m/s\r\n",
+            ~"\r\nmonday,,1,,metrics,,wind.max,low,12.0,m/s\r\n",
+            ~"\r\nmonday,,1,tower,series,,pressure,lowest,1009,hPa\r\n",
+            ~"\r\nmonday,,1,tower,clouds,1,cirrus,height,8000,m\r\n",
+            ~"\r\nmonday,,1,tower,clouds,1,cirrus,amount,0.25,ratio\r\n",
+            ~"\r\nmonday,,1,tower,clouds,1,cirrus,mood,aloof,\r\n",
+            ~"\r\nmonday,,1,tower,events,1,lightning,time,1500,ms\r\n",
+            ~"\r\nmonday,,1,,heat,1,sun:shine/1;roof:glow/2,warmth,30,J\r\n",
+            ~"\r\ntuesday,,,,verdicts,1,it stays dry,result,fail,\r\n"
+        ]
+    ].
 
 folded(_Config) ->
-    [First | _] = Lines = binary:split(render(folded, dyno_report_weather:document()), ~"\n", [
-        global, trim
-    ]),
+    [First | _] =
+        Lines = binary:split(render(folded, dyno_report_weather:document()), ~"\n", [
+            global, trim
+        ]),
     ?assertEqual(~"monday;Rua Augusta;sun:shine/1;roof:glow/2 30", First),
     ?assertEqual(6, length(Lines)),
     %% They are added up: what counts something else than the first profile is not among them.
@@ -144,8 +162,18 @@ misleads(_Format, Text) ->
 %% All texts, but those that a recording is checked by.
 hostile(#{} = Object, Steers) ->
     Fixed = [
-        ~"format", ~"status", ~"command", ~"type", ~"role", ~"order", ~"result", ~"better",
-        ~"started_at", ~"time", ~"column", ~"of"
+        ~"format",
+        ~"status",
+        ~"command",
+        ~"type",
+        ~"role",
+        ~"order",
+        ~"result",
+        ~"better",
+        ~"started_at",
+        ~"time",
+        ~"column",
+        ~"of"
     ],
     maps:map(
         fun(Key, Value) ->
@@ -158,7 +186,8 @@ hostile(#{} = Object, Steers) ->
     );
 hostile(List, Steers) when is_list(List) -> [hostile(Value, Steers) || Value <- List];
 hostile(Text, Steers) when is_binary(Text) -> <<Steers/binary, Text/binary>>;
-hostile(Value, _Steers) -> Value.
+hostile(Value, _Steers) ->
+    Value.
 
 %% Excel, LibreOffice and others run what looks like a formula.
 csv_has_no_formula(_Config) ->
@@ -184,8 +213,10 @@ lines_fit_the_width(_Config) ->
     dyno_property:holds(
         ?FORALL(
             {Rows, Width},
-            {proper_types:non_empty(proper_types:list(proper_types:vector(5, Cell))),
-                proper_types:range(72, 120)},
+            {
+                proper_types:non_empty(proper_types:list(proper_types:vector(5, Cell))),
+                proper_types:range(72, 120)
+            },
             begin
                 Fits = [flexible, flexible, optional, optional, flexible],
                 Columns = [#{title => ~"t", align => left, fit => Fit} || Fit <- Fits],
@@ -215,7 +246,8 @@ broken_recordings(_Config) ->
                     name => ~"comparisons",
                     title => ~"c",
                     columns => [
-                        {Name, Name, string, fun(_) -> Name end} || Name <- [~"a", ~"b", ~"verdict"]
+                        {Name, Name, string, fun(_) -> Name end}
+                     || Name <- [~"a", ~"b", ~"verdict"]
                     ]
                 },
                 [row]

@@ -36,7 +36,8 @@ csv_of_test(_Config) ->
     [Head | Rows] = csv(render(csv, recording())),
     [?assertEqual(length(Head), length(Row), Row) || Row <- Rows],
     Values = [
-        {Run, Item, Field, Value, Unit} || [Run, _, _, _, _, _, Item, Field, Value, Unit] <- Rows
+        {Run, Item, Field, Value, Unit}
+     || [Run, _, _, _, _, _, Item, Field, Value, Unit] <- Rows
     ],
     ?assert(lists:member({~"1", ~"throughput", ~"value", ~"1934.2", ~"1/s"}, Values)),
     ?assert(
@@ -64,9 +65,12 @@ csv_quotes(_Config) ->
 %% A reader of its own: RFC 4180, rule by rule.
 csv(Text) -> csv(Text, <<>>, [], []).
 
-csv(<<>>, <<>>, [], Lines) -> lists:reverse(Lines);
-csv(<<$", Rest/binary>>, <<>>, Fields, Lines) -> quoted(Rest, <<>>, Fields, Lines);
-csv(<<$,, Rest/binary>>, Field, Fields, Lines) -> csv(Rest, <<>>, [Field | Fields], Lines);
+csv(<<>>, <<>>, [], Lines) ->
+    lists:reverse(Lines);
+csv(<<$", Rest/binary>>, <<>>, Fields, Lines) ->
+    quoted(Rest, <<>>, Fields, Lines);
+csv(<<$,, Rest/binary>>, Field, Fields, Lines) ->
+    csv(Rest, <<>>, [Field | Fields], Lines);
 csv(<<"\r\n", Rest/binary>>, Field, Fields, Lines) ->
     csv(Rest, <<>>, [], [lists:reverse(Fields, [Field]) | Lines]);
 csv(<<Char, Rest/binary>>, Field, Fields, Lines) when Char =/= $", Char =/= $\r, Char =/= $\n ->
@@ -217,27 +221,42 @@ bench([A, B], Verdict) ->
     end,
     Document = dyno_recording:new(bench, ~"2 codes", #{}, #{schedulers_online => 4}),
     Codes = Names([
-        {code, string, undefined}, {time_per_call, number, ~"ns/call"}, {ratio, number, ~"1"},
-        {ratio_low, number, ~"1"}, {ratio_high, number, ~"1"}, {verdict, string, undefined},
-        {reductions_per_call, number, ~"1"}, {iterations, integer, ~"count"}
+        {code, string, undefined},
+        {time_per_call, number, ~"ns/call"},
+        {ratio, number, ~"1"},
+        {ratio_low, number, ~"1"},
+        {ratio_high, number, ~"1"},
+        {verdict, string, undefined},
+        {reductions_per_call, number, ~"1"},
+        {iterations, integer, ~"count"}
     ]),
     Pairs = Names([
-        {a, string, undefined}, {b, string, undefined}, {ratio, number, ~"1"}, {low, number, ~"1"},
-        {high, number, ~"1"}, {verdict, string, undefined}
+        {a, string, undefined},
+        {b, string, undefined},
+        {ratio, number, ~"1"},
+        {low, number, ~"1"},
+        {high, number, ~"1"},
+        {verdict, string, undefined}
     ]),
     Run = #{
-        id => ~"1", size => 1, status => complete,
+        id => ~"1",
+        size => 1,
+        status => complete,
         series => [
             #{
-                name => ~"bench.time", group => bench, unit => ~"ns/call",
+                name => ~"bench.time",
+                group => bench,
+                unit => ~"ns/call",
                 labels => #{code => Label},
-                times_ms => lists:seq(1, 7), values => [Time + N || N <- lists:seq(0, 6)]
+                times_ms => lists:seq(1, 7),
+                values => [Time + N || N <- lists:seq(0, 6)]
             }
          || {Label, Time} <- [{A, 100.0}, {B, 200.0}]
         ],
         tables => [
             #{
-                name => codes, columns => Codes,
+                name => codes,
+                columns => Codes,
                 rows => [
                     [A, 100.0, 1.0, null, null, ~"fastest", 10.0, 1000],
                     [B, 200.0, 2.0, 1.9, 2.1, Verdict, 20.0, 1000]

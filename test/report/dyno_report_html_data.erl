@@ -333,11 +333,16 @@ gap(Values) ->
     {Before, [_, _, _ | After]} = lists:split(20, Values),
     Before ++ [null, null, null | After].
 
-memory(processes, Size, Second) -> 31_000_000 + Size * 5200 + saw(Second) * 160_000;
-memory(binary, Size, Second) -> 6_000_000 + Size * 900 + saw(Second) * 90_000;
-memory(ets, Size, _) -> 1_900_000 + Size * 40;
-memory(code, _, _) -> 14_300_000;
-memory(atom, _, _) -> 550_000;
+memory(processes, Size, Second) ->
+    31_000_000 + Size * 5200 + saw(Second) * 160_000;
+memory(binary, Size, Second) ->
+    6_000_000 + Size * 900 + saw(Second) * 90_000;
+memory(ets, Size, _) ->
+    1_900_000 + Size * 40;
+memory(code, _, _) ->
+    14_300_000;
+memory(atom, _, _) ->
+    550_000;
 memory(system, Size, Second) ->
     21_500_000 + lists:sum([memory(Kind, Size, Second) || Kind <- [binary, ets, code, atom]]);
 memory(total, Size, Second) ->
@@ -369,17 +374,24 @@ functions(Size) ->
     ],
     Timed = [{Name, round(Calls * Part), Each} || {Name, Part, Each} <- Known ++ Many],
     Total = lists:sum([Count * Each || {_, Count, Each} <- Timed, is_number(Each)]),
-    table(~"functions", ~"Functions", ?NODE, [
-        column(~"function", ~"Function", ~"string", null, ~"The function measured."),
-        column(~"calls", ~"Calls", ~"integer", ~"count", ~"How often it was called."),
-        column(~"counted", ~"Counted", ~"string", null, ~"How."),
-        column(~"own_time", ~"Own time", ~"integer", ~"ns", ~"Time in it alone."),
-        bound(~"low", ~"own_time", ~"ns"),
-        bound(~"high", ~"own_time", ~"ns"),
-        column(~"time_per_call", ~"Per call", ~"number", ~"ns/call", ~"Own time of one call."),
-        column(~"share", ~"Share", ~"number", ~"ratio", ~"Of all own time."),
-        column(~"words_per_call", ~"Words per call", ~"number", ~"words/call", ~"Allocated.")
-    ], [function(Name, Count, Each, Total) || {Name, Count, Each} <- Timed], 17).
+    table(
+        ~"functions",
+        ~"Functions",
+        ?NODE,
+        [
+            column(~"function", ~"Function", ~"string", null, ~"The function measured."),
+            column(~"calls", ~"Calls", ~"integer", ~"count", ~"How often it was called."),
+            column(~"counted", ~"Counted", ~"string", null, ~"How."),
+            column(~"own_time", ~"Own time", ~"integer", ~"ns", ~"Time in it alone."),
+            bound(~"low", ~"own_time", ~"ns"),
+            bound(~"high", ~"own_time", ~"ns"),
+            column(~"time_per_call", ~"Per call", ~"number", ~"ns/call", ~"Own time of one call."),
+            column(~"share", ~"Share", ~"number", ~"ratio", ~"Of all own time."),
+            column(~"words_per_call", ~"Words per call", ~"number", ~"words/call", ~"Allocated.")
+        ],
+        [function(Name, Count, Each, Total) || {Name, Count, Each} <- Timed],
+        17
+    ).
 
 bound(Role, Of, Unit) ->
     (column(<<Of/binary, "_", Role/binary>>, Role, ~"integer", Unit, ~"A bound."))#{
@@ -399,49 +411,65 @@ times(Own, Each, Total) ->
     [round(Own), round(Own * 0.9), round(Own * 1.2), float(Each), Own / Total, Each / 11].
 
 callers(Size) ->
-    table(~"callers", ~"Callers", ?NODE, [
-        column(~"function", ~"Function", ~"string", null, ~"The function called."),
-        column(~"processes", ~"Processes", ~"string", null, ~"The kind of process that called it."),
-        column(~"calls", ~"Calls", ~"integer", ~"count", ~"How often."),
-        column(~"own_time", ~"Own time", ~"integer", ~"ns", ~"Time in it.")
-    ], [
-        [~"cowboy_http:parse_header/3", ~"cowboy_clear", Size * 900, Size * 702_000],
-        [~"ranch_conns_sup:loop/4", ~"ranch_conns_sup", Size * 3, null]
-    ], 0).
+    table(
+        ~"callers",
+        ~"Callers",
+        ?NODE,
+        [
+            column(~"function", ~"Function", ~"string", null, ~"The function called."),
+            column(
+                ~"processes", ~"Processes", ~"string", null, ~"The kind of process that called it."
+            ),
+            column(~"calls", ~"Calls", ~"integer", ~"count", ~"How often."),
+            column(~"own_time", ~"Own time", ~"integer", ~"ns", ~"Time in it.")
+        ],
+        [
+            [~"cowboy_http:parse_header/3", ~"cowboy_clear", Size * 900, Size * 702_000],
+            [~"ranch_conns_sup:loop/4", ~"ranch_conns_sup", Size * 3, null]
+        ],
+        0
+    ).
 
 processes(Size) ->
-    table(~"processes", ~"Processes", ?NODE, [
-        column(~"group", ~"Group", ~"string", null, ~"Registered name, label or initial call."),
-        column(~"kind", ~"Kind", ~"string", null, ~"Where the group's name comes from."),
-        column(~"discovered", ~"Discovered", ~"integer", ~"count", ~"Processes seen."),
-        column(~"alive", ~"Alive", ~"integer", ~"count", ~"Of them at the end."),
-        column(~"memory", ~"Memory", ~"integer", ~"B", ~"Sum at the last sample."),
-        column(~"memory_max", ~"Memory, largest", ~"integer", ~"B", ~"Largest sum."),
-        column(~"reductions", ~"Reductions", ~"integer", ~"count", ~"Sum."),
-        column(~"message_queue_max", ~"Longest queue", ~"integer", ~"count", ~"Messages."),
-        column(~"lifetime_p50", ~"Lifetime, p50", ~"integer", ~"ns", ~"At most."),
-        column(~"lifetime_p90", ~"Lifetime, p90", ~"integer", ~"ns", ~"At most."),
-        column(~"garbage_collections", ~"Collections", ~"integer", ~"count", ~"At least.")
-    ], [
+    table(
+        ~"processes",
+        ~"Processes",
+        ?NODE,
         [
-            ~"cowboy_clear:connection_process/4",
-            ~"initial_call",
-            Size,
-            Size,
-            Size * 14_200,
-            Size * 17_900,
-            Size * 81_000,
-            3,
-            21_700_000,
-            103_000_000,
-            Size * 12
+            column(~"group", ~"Group", ~"string", null, ~"Registered name, label or initial call."),
+            column(~"kind", ~"Kind", ~"string", null, ~"Where the group's name comes from."),
+            column(~"discovered", ~"Discovered", ~"integer", ~"count", ~"Processes seen."),
+            column(~"alive", ~"Alive", ~"integer", ~"count", ~"Of them at the end."),
+            column(~"memory", ~"Memory", ~"integer", ~"B", ~"Sum at the last sample."),
+            column(~"memory_max", ~"Memory, largest", ~"integer", ~"B", ~"Largest sum."),
+            column(~"reductions", ~"Reductions", ~"integer", ~"count", ~"Sum."),
+            column(~"message_queue_max", ~"Longest queue", ~"integer", ~"count", ~"Messages."),
+            column(~"lifetime_p50", ~"Lifetime, p50", ~"integer", ~"ns", ~"At most."),
+            column(~"lifetime_p90", ~"Lifetime, p90", ~"integer", ~"ns", ~"At most."),
+            column(~"garbage_collections", ~"Collections", ~"integer", ~"count", ~"At least.")
         ],
-        [~"ranch_conns_sup", ~"registered", 4, 4, 91_000, 130_000, Size * 410, 12] ++
-            [null, null, null],
-        [~"'Elixir.Shop.Basket'", ~"label", 12, 11, 240_300, 611_000, 9_120_331, null] ++
-            [null, null, 17],
-        [hostile(), ~"first_call", 1, 0, null, 2_900, 1_204, 0, 21_700_000, 21_700_000, null]
-    ], 0).
+        [
+            [
+                ~"cowboy_clear:connection_process/4",
+                ~"initial_call",
+                Size,
+                Size,
+                Size * 14_200,
+                Size * 17_900,
+                Size * 81_000,
+                3,
+                21_700_000,
+                103_000_000,
+                Size * 12
+            ],
+            [~"ranch_conns_sup", ~"registered", 4, 4, 91_000, 130_000, Size * 410, 12] ++
+                [null, null, null],
+            [~"'Elixir.Shop.Basket'", ~"label", 12, 11, 240_300, 611_000, 9_120_331, null] ++
+                [null, null, 17],
+            [hostile(), ~"first_call", 1, 0, null, 2_900, 1_204, 0, 21_700_000, 21_700_000, null]
+        ],
+        0
+    ).
 
 failures(10000) -> 2_140;
 failures(_) -> 0.
@@ -452,46 +480,76 @@ errors(_) ->
     errors_table([]).
 
 errors_table(Rows) ->
-    table(~"errors", ~"Errors", null, [
-        column(~"reason", ~"Reason", ~"string", null, ~"What the operation gave."),
-        column(~"count", ~"Count", ~"integer", ~"count", ~"How often.")
-    ], Rows, 0).
+    table(
+        ~"errors",
+        ~"Errors",
+        null,
+        [
+            column(~"reason", ~"Reason", ~"string", null, ~"What the operation gave."),
+            column(~"count", ~"Count", ~"integer", ~"count", ~"How often.")
+        ],
+        Rows,
+        0
+    ).
 
 invariants(Size) ->
-    table(~"invariants", ~"Invariants", ?NODE, [
-        column(~"invariant", ~"Invariant", ~"string", null, ~""),
-        column(~"expression", ~"Condition", ~"string", null, ~""),
-        column(~"result", ~"Result", ~"string", null, ~""),
-        column(~"violations", ~"Violations", ~"integer", ~"count", ~""),
-        column(~"first", ~"First", ~"number", ~"ms", ~"")
-    ], [
-        [hostile(), ~"shop:baskets() =< 1000", ~"fail", 3, Size / 10],
-        [~"no orphans", ~"shop:orphans() =:= 0", ~"pass", 0, null]
-    ], 0).
+    table(
+        ~"invariants",
+        ~"Invariants",
+        ?NODE,
+        [
+            column(~"invariant", ~"Invariant", ~"string", null, ~""),
+            column(~"expression", ~"Condition", ~"string", null, ~""),
+            column(~"result", ~"Result", ~"string", null, ~""),
+            column(~"violations", ~"Violations", ~"integer", ~"count", ~""),
+            column(~"first", ~"First", ~"number", ~"ms", ~"")
+        ],
+        [
+            [hostile(), ~"shop:baskets() =< 1000", ~"fail", 3, Size / 10],
+            [~"no orphans", ~"shop:orphans() =:= 0", ~"pass", 0, null]
+        ],
+        0
+    ).
 
 unknown_table() ->
-    table(~"gpu_kernels", ~"GPU kernels", null, [
-        column(~"kernel", ~"Kernel", ~"string", null, ~""),
-        column(~"runs", ~"Runs", ~"integer", ~"count", ~""),
-        column(~"sure", ~"Sure", ~"boolean", null, ~"")
-    ], [[~"matmul", 12, true], [~"softmax", 4, null]], 0).
+    table(
+        ~"gpu_kernels",
+        ~"GPU kernels",
+        null,
+        [
+            column(~"kernel", ~"Kernel", ~"string", null, ~""),
+            column(~"runs", ~"Runs", ~"integer", ~"count", ~""),
+            column(~"sure", ~"Sure", ~"boolean", null, ~"")
+        ],
+        [[~"matmul", 12, true], [~"softmax", 4, null]],
+        0
+    ).
 
 growth() ->
-    table(~"growth", ~"Growth", null, [
-        column(~"kind", ~"Kind", ~"string", null, ~"What grows."),
-        column(~"name", ~"Name", ~"string", null, ~"Which."),
-        column(~"unit", ~"Unit", ~"string", null, ~"Its unit."),
-        column(~"exponent", ~"Exponent", ~"number", ~"1", ~"It grows as the size to this power."),
-        column(~"low", ~"Low", ~"number", ~"1", ~"Lower end of the interval."),
-        column(~"high", ~"High", ~"number", ~"1", ~"Upper end of the interval."),
-        column(~"points", ~"Points", ~"integer", ~"count", ~"Sizes that have a value."),
-        column(~"text", ~"In words", ~"string", null, ~"")
-    ], [
-        [~"function", ~"cowboy_router:match/3", ~"ns/call", 0.93, 0.88, 0.97, 3, ~"as n^0.93"],
-        [~"function", ~"ranch_conns_sup:loop/4", ~"ns/call", 0.88, 0.8, 0.95, 3, ~"as n^0.88"],
-        [~"metric", ~"latency.p99", ~"ns", 0.62, 0.6, 0.64, 3, ~"grows as n^0.62"],
-        [~"function", ~"cowboy_http:loop/1", ~"ns/call", 0.0, null, null, 3, ~"does not grow"]
-    ], 0).
+    table(
+        ~"growth",
+        ~"Growth",
+        null,
+        [
+            column(~"kind", ~"Kind", ~"string", null, ~"What grows."),
+            column(~"name", ~"Name", ~"string", null, ~"Which."),
+            column(~"unit", ~"Unit", ~"string", null, ~"Its unit."),
+            column(
+                ~"exponent", ~"Exponent", ~"number", ~"1", ~"It grows as the size to this power."
+            ),
+            column(~"low", ~"Low", ~"number", ~"1", ~"Lower end of the interval."),
+            column(~"high", ~"High", ~"number", ~"1", ~"Upper end of the interval."),
+            column(~"points", ~"Points", ~"integer", ~"count", ~"Sizes that have a value."),
+            column(~"text", ~"In words", ~"string", null, ~"")
+        ],
+        [
+            [~"function", ~"cowboy_router:match/3", ~"ns/call", 0.93, 0.88, 0.97, 3, ~"as n^0.93"],
+            [~"function", ~"ranch_conns_sup:loop/4", ~"ns/call", 0.88, 0.8, 0.95, 3, ~"as n^0.88"],
+            [~"metric", ~"latency.p99", ~"ns", 0.62, 0.6, 0.64, 3, ~"grows as n^0.62"],
+            [~"function", ~"cowboy_http:loop/1", ~"ns/call", 0.0, null, null, 3, ~"does not grow"]
+        ],
+        0
+    ).
 
 table(Name, Title, Node, Columns, Rows, Truncated) ->
     #{
@@ -512,8 +570,16 @@ verdicts(Size) ->
     [
         verdict(Size, ~"latency.p99 < 20 ms", ~"latency.p99", 20_000_000, ~"ns", P99),
         verdict(Size, ~"errors.rate < 0.1 %", ~"errors.rate", 0.001, ~"ratio", Rate),
-        at_least(verdict(Size, ~"memory.total < 512 MB", ~"memory.total", 512_000_000, ~"B",
-            memory(total, Size, ?SECONDS))),
+        at_least(
+            verdict(
+                Size,
+                ~"memory.total < 512 MB",
+                ~"memory.total",
+                512_000_000,
+                ~"B",
+                memory(total, Size, ?SECONDS)
+            )
+        ),
         verdict(Size, ~"os.swap.used < 1 MB", ~"os.swap.used.max", 1_000_000, ~"B", null)
     ].
 
@@ -523,7 +589,10 @@ verdict(Size, Name, Metric, Limit, Unit, Value) ->
         ~"name" => Name,
         ~"subject" => Metric,
         ~"threshold" => #{
-            ~"metric" => Metric, ~"operator" => ~"<", ~"limit" => Limit, ~"unit" => Unit,
+            ~"metric" => Metric,
+            ~"operator" => ~"<",
+            ~"limit" => Limit,
+            ~"unit" => Unit,
             ~"value" => Value
         },
         ~"run" => integer_to_binary(Size),

@@ -48,20 +48,29 @@ run() ->
 
 series(Name, Unit, Values) ->
     #{
-        name => Name, title => Name, group => ~"vm", unit => Unit, node => ~"shop",
-        times_ms => [0, 1000, 2000], values => Values
+        name => Name,
+        title => Name,
+        group => ~"vm",
+        unit => Unit,
+        node => ~"shop",
+        times_ms => [0, 1000, 2000],
+        values => Values
     }.
 
 table(Name, Columns, Rows) ->
     #{
-        name => Name, title => Name,
+        name => Name,
+        title => Name,
         columns => [#{name => Column, title => Column, type => Type} || {Column, Type} <- Columns],
         rows => Rows
     }.
 
 look(Ms, Ports, Reductions) ->
     #{
-        time_ms => Ms, kind => ~"look", node => ~"shop", text => ~"what the node was like",
+        time_ms => Ms,
+        kind => ~"look",
+        node => ~"shop",
+        text => ~"what the node was like",
         data => #{
             time_ms => Ms,
             interval_ms => Ms,
@@ -76,7 +85,9 @@ look(Ms, Ports, Reductions) ->
             ],
             suspects => [
                 #{
-                    pid => ~"<0.3.0>", name => ~"stock", queue => 1500,
+                    pid => ~"<0.3.0>",
+                    name => ~"stock",
+                    queue => 1500,
                     stacks => [#{count => 9, stack => [~"timer:sleep/1"]}]
                 }
             ]

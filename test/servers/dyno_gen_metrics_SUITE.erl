@@ -40,22 +40,23 @@ init_per_suite(Config) ->
 end_per_suite(_Config) ->
     ok.
 
--define(SERVER, "
--module(dyno_shop_gm).
--behaviour(gen_server).
--export([start/1, init/1, handle_call/3, handle_cast/2, handle_info/2]).
-
-start(Name) -> {ok, Pid} = gen_server:start({local, Name}, dyno_shop_gm, [], []), Pid.
-
-init([]) -> {ok, 0}.
-
-handle_call(sleep, _, S) -> timer:sleep(20), {reply, ok, S};
-handle_call(quick, _, S) -> {reply, ok, S}.
-
-handle_cast(_, S) -> {noreply, S}.
-
-handle_info(_, S) -> {noreply, S}.
-").
+-define(SERVER,
+    "\n"
+    "-module(dyno_shop_gm).\n"
+    "-behaviour(gen_server).\n"
+    "-export([start/1, init/1, handle_call/3, handle_cast/2, handle_info/2]).\n"
+    "\n"
+    "start(Name) -> {ok, Pid} = gen_server:start({local, Name}, dyno_shop_gm, [], []), Pid.\n"
+    "\n"
+    "init([]) -> {ok, 0}.\n"
+    "\n"
+    "handle_call(sleep, _, S) -> timer:sleep(20), {reply, ok, S};\n"
+    "handle_call(quick, _, S) -> {reply, ok, S}.\n"
+    "\n"
+    "handle_cast(_, S) -> {noreply, S}.\n"
+    "\n"
+    "handle_info(_, S) -> {noreply, S}.\n"
+).
 
 with_node(Work) ->
     {_, Node} = Peer = dyno_peers:start(),
@@ -101,32 +102,33 @@ without_calls(_Config) ->
     end).
 
 %% A stand-in for GenStage's messages and state, in a module of its name.
--define(GEN_STAGE, "
--module('Elixir.GenStage').
--behaviour(gen_server).
--export([start/2, init/1, handle_call/3, handle_cast/2, handle_info/2]).
-
-start(Type, Module) -> gen_server:start('Elixir.GenStage', {Type, Module}, []).
-
-init({Type, Module}) ->
-    {ok, #{'__struct__' => 'Elixir.GenStage', mod => Module, type => Type,
-        buffer => {queue, 0, wheel}}}.
-
-handle_call({asks, Producer}, _From, State) ->
-    Producer ! {'$gen_producer', {self(), make_ref()}, {ask, 1000}},
-    {reply, ok, State};
-handle_call(_, _From, State) -> {reply, ok, State}.
-
-handle_cast(_, State) -> {noreply, State}.
-
-handle_info({'$gen_producer', {To, Ref}, {ask, Demand}}, State) ->
-    timer:sleep(10),
-    To ! {'$gen_consumer', {self(), Ref}, lists:seq(1, Demand - 100)},
-    {noreply, State};
-handle_info({'$gen_consumer', _From, _Events}, State) ->
-    timer:sleep(2),
-    {noreply, State}.
-").
+-define(GEN_STAGE,
+    "\n"
+    "-module('Elixir.GenStage').\n"
+    "-behaviour(gen_server).\n"
+    "-export([start/2, init/1, handle_call/3, handle_cast/2, handle_info/2]).\n"
+    "\n"
+    "start(Type, Module) -> gen_server:start('Elixir.GenStage', {Type, Module}, []).\n"
+    "\n"
+    "init({Type, Module}) ->\n"
+    "    {ok, #{'__struct__' => 'Elixir.GenStage', mod => Module, type => Type,\n"
+    "        buffer => {queue, 0, wheel}}}.\n"
+    "\n"
+    "handle_call({asks, Producer}, _From, State) ->\n"
+    "    Producer ! {'$gen_producer', {self(), make_ref()}, {ask, 1000}},\n"
+    "    {reply, ok, State};\n"
+    "handle_call(_, _From, State) -> {reply, ok, State}.\n"
+    "\n"
+    "handle_cast(_, State) -> {noreply, State}.\n"
+    "\n"
+    "handle_info({'$gen_producer', {To, Ref}, {ask, Demand}}, State) ->\n"
+    "    timer:sleep(10),\n"
+    "    To ! {'$gen_consumer', {self(), Ref}, lists:seq(1, Demand - 100)},\n"
+    "    {noreply, State};\n"
+    "handle_info({'$gen_consumer', _From, _Events}, State) ->\n"
+    "    timer:sleep(2),\n"
+    "    {noreply, State}.\n"
+).
 
 a_pipeline(_Config) ->
     with_node(fun(Node, _) ->

@@ -45,30 +45,31 @@ init_per_suite(Config) ->
 end_per_suite(_Config) ->
     ok.
 
--define(SERVER, "
--module(dyno_shop).
--behaviour(gen_server).
--export([start/1, init/1, handle_call/3, handle_cast/2, handle_info/2]).
-
-start(Name) -> {ok, Pid} = gen_server:start({local, Name}, dyno_shop, [], []), Pid.
-
-init([]) -> {ok, 0}.
-
-handle_call(spin, _, S) -> spin(erlang:monotonic_time(microsecond) + 5000), {reply, ok, S};
-handle_call(sleep, _, S) -> timer:sleep(50), {reply, ok, S};
-handle_call(quick, _, S) -> {reply, ok, S}.
-
-handle_cast({sleep, Ms}, S) -> timer:sleep(Ms), {noreply, S};
-handle_cast(crash, _) -> exit(oops).
-
-handle_info(_, S) -> {noreply, S}.
-
-spin(Until) ->
-    case erlang:monotonic_time(microsecond) < Until of
-        true -> spin(Until);
-        false -> ok
-    end.
-").
+-define(SERVER,
+    "\n"
+    "-module(dyno_shop).\n"
+    "-behaviour(gen_server).\n"
+    "-export([start/1, init/1, handle_call/3, handle_cast/2, handle_info/2]).\n"
+    "\n"
+    "start(Name) -> {ok, Pid} = gen_server:start({local, Name}, dyno_shop, [], []), Pid.\n"
+    "\n"
+    "init([]) -> {ok, 0}.\n"
+    "\n"
+    "handle_call(spin, _, S) -> spin(erlang:monotonic_time(microsecond) + 5000), {reply, ok, S};\n"
+    "handle_call(sleep, _, S) -> timer:sleep(50), {reply, ok, S};\n"
+    "handle_call(quick, _, S) -> {reply, ok, S}.\n"
+    "\n"
+    "handle_cast({sleep, Ms}, S) -> timer:sleep(Ms), {noreply, S};\n"
+    "handle_cast(crash, _) -> exit(oops).\n"
+    "\n"
+    "handle_info(_, S) -> {noreply, S}.\n"
+    "\n"
+    "spin(Until) ->\n"
+    "    case erlang:monotonic_time(microsecond) < Until of\n"
+    "        true -> spin(Until);\n"
+    "        false -> ok\n"
+    "    end.\n"
+).
 
 with_node(Work) ->
     {_, Node} = Peer = dyno_peers:start(),
@@ -153,10 +154,11 @@ callbacks_of_known_times(_Config) ->
         ?assert(P90 >= 4_900_000, P90),
         ?assert(Max >= 50_000_000, Max),
         ?assert(WallNs >= 588_000_000, WallNs),
-        Tags = #{
-            Tag => map_get(count, T)
-         || #{tag := Tag} = T <- dyno_servers_row:tags(Sum, Ns)
-        },
+        Tags =
+            #{
+                Tag => map_get(count, T)
+             || #{tag := Tag} = T <- dyno_servers_row:tags(Sum, Ns)
+            },
         ?assertEqual(#{~"spin" => 20, ~"sleep" => 10, ~"quick" => 70}, Tags),
         ok = dyno_servers:stop(Monitor)
     end).
@@ -509,8 +511,17 @@ single_messages_at_the_command_line(Config) ->
     with_node(fun(Node) ->
         Caller = spawn_link(fun() -> busy(Node) end),
         {0, Output} = dyno_command:run([
-            "servers", atom_to_list(Node), "orders", "--each", "5", "--for", "20s",
-            "--cookie", atom_to_list(erlang:get_cookie()), "-o", File
+            "servers",
+            atom_to_list(Node),
+            "orders",
+            "--each",
+            "5",
+            "--for",
+            "20s",
+            "--cookie",
+            atom_to_list(erlang:get_cookie()),
+            "-o",
+            File
         ]),
         unlink(Caller),
         exit(Caller, kill),
@@ -561,8 +572,12 @@ the_example_at_the_command_line(Config) ->
         [
             ?assertMatch({Part, {_, _}}, {Part, binary:match(Output, Part)})
          || Part <- [
-                ~" orders rate=", ~"Servers by load", ~"detail distribution", ~"by_card",
-                ~"saturates at", ~"PASSED"
+                ~" orders rate=",
+                ~"Servers by load",
+                ~"detail distribution",
+                ~"by_card",
+                ~"saturates at",
+                ~"PASSED"
             ]
         ],
         {ok, Document} = dyno_recording_file:read(Json),

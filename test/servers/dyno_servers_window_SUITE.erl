@@ -26,7 +26,7 @@ groups() ->
             a_stage_tells_what_it_is_later,
             sinks_get_no_pids,
             says_when_it_saturates,
-        grows_if_it_does_not_come_down,
+            grows_if_it_does_not_come_down,
             blocked_is_what_is_not_on_a_processor,
             without_wall_time_the_processor_tells,
             what_is_not_looked_at_is_not_none,
@@ -318,12 +318,16 @@ grows_if_it_does_not_come_down(_Config) ->
         said((dyno_servers_row:row(All, length(Queues) * ?SECOND))#{sum => All})
     end,
     Grows = [{20 * N, 20 * (N + 1)} || N <- lists:seq(0, 99)],
-    ?assertEqual(~"a: 30 /s come, 10 /s are done: its queue of 40 grows", Said(lists:sublist(Grows, 2))),
+    ?assertEqual(
+        ~"a: 30 /s come, 10 /s are done: its queue of 40 grows", Said(lists:sublist(Grows, 2))
+    ),
     ?assertEqual(~"a: 30 /s come, 10 /s are done: its queue of 2000 grows", Said(Grows)),
     ?assertMatch(<<"a: saturates", _/binary>>, Said(lists:sublist(Grows, 1))),
     ?assertMatch(<<"a: saturates", _/binary>>, Said([{0, 20}, {0, 5}, {4, 7}, {0, 40}])),
     %% It comes down between two windows only.
-    ?assertMatch(<<"a: saturates", _/binary>>, Said([{0, 20}, {20, 40}, {15, 21}, {0, 0}, {0, 50}])).
+    ?assertMatch(
+        <<"a: saturates", _/binary>>, Said([{0, 20}, {20, 40}, {15, 21}, {0, 0}, {0, 50}])
+    ).
 
 %% With what to do, and with the limit if it is beyond that.
 said(Row) ->
@@ -583,9 +587,12 @@ a_recording_is_valid_and_shown(_Config) ->
     lists:foreach(
         fun(Part) -> ?assertNotEqual({Part, nomatch}, {Part, string:find(Unwrapped, Part)}) end,
         [
-            "NOTE blocked: saturates at 1.2 times today's rate", "blocked 79.9 %",
+            "NOTE blocked: saturates at 1.2 times today's rate",
+            "blocked 79.9 %",
             "most of it in get, 700 ms each",
-            "doubler_N holds the pipeline up", "handle_info", "statsd://x:1"
+            "doubler_N holds the pipeline up",
+            "handle_info",
+            "statsd://x:1"
         ]
     ),
     [
@@ -632,8 +639,14 @@ an_alarm_rings_once(_Config) ->
             end,
             Watch,
             [
-                {50, none}, {100, none}, {101, warning}, {150, none}, {90, none}, {79, notice},
-                {90, none}, {101, warning}
+                {50, none},
+                {100, none},
+                {101, warning},
+                {150, none},
+                {90, none},
+                {79, notice},
+                {90, none},
+                {101, warning}
             ]
         )
     after

@@ -54,8 +54,16 @@ published_median_intervals(_) ->
             ?assertEqual({N, K, N + 1 - K, Percent}, {N, Low, High, round(1000 * Achieved) / 10})
         end
      || {N, K, Percent} <- [
-            {6, 1, 96.9}, {7, 1, 98.4}, {8, 1, 99.2}, {9, 2, 96.1}, {10, 2, 97.9}, {15, 4, 96.5},
-            {20, 6, 95.9}, {25, 8, 95.7}, {30, 10, 95.7}, {50, 18, 96.7}
+            {6, 1, 96.9},
+            {7, 1, 98.4},
+            {8, 1, 99.2},
+            {9, 2, 96.1},
+            {10, 2, 97.9},
+            {15, 4, 96.5},
+            {20, 6, 95.9},
+            {25, 8, 95.7},
+            {30, 10, 95.7},
+            {50, 18, 96.7}
         ]
     ],
     [
@@ -168,9 +176,17 @@ verdict_table(_) ->
     [
         ?assertEqual({Interval, Want}, {Interval, dyno_stats_verdict:verdict(Interval, 3)})
      || {Interval, Want} <- [
-            {{-9, -4}, lower}, {{-9, -3}, undecided}, {{-9, -2}, undecided}, {{-3, 3}, same},
-            {{-2, 1}, same}, {{0, 0}, same}, {{1, 2}, same}, {{2, 4}, undecided},
-            {{-4, 4}, undecided}, {{3, 5}, undecided}, {{3.1, 5}, higher}
+            {{-9, -4}, lower},
+            {{-9, -3}, undecided},
+            {{-9, -2}, undecided},
+            {{-3, 3}, same},
+            {{-2, 1}, same},
+            {{0, 0}, same},
+            {{1, 2}, same},
+            {{2, 4}, undecided},
+            {{-4, 4}, undecided},
+            {{3, 5}, undecided},
+            {{3.1, 5}, higher}
         ]
     ],
     ?assertEqual(undecided, dyno_stats_verdict:verdict({-1, 1}, 0)),

@@ -13,8 +13,13 @@ suite() ->
 
 each_release() ->
     [
-        closed_load, levels, within_a_budget, calls_and_times_are_right,
-        several_targets, tables_and_ports, durations
+        closed_load,
+        levels,
+        within_a_budget,
+        calls_and_times_are_right,
+        several_targets,
+        tables_and_ports,
+        durations
     ].
 
 all() ->
@@ -315,10 +320,11 @@ levels(Config) ->
         [C || #{~"columns" := Cs} <- dyno_recording:tables(Run, Name), #{~"name" := C} <- Cs]
     end,
     Calls = [~"calls"],
-    Time = [
-        <<Name/binary, Bound/binary>>
-     || Name <- [~"own_time", ~"time_per_call", ~"share"], Bound <- [~"", ~"_low", ~"_high"]
-    ] ++ [~"raw_time"],
+    Time =
+        [
+            <<Name/binary, Bound/binary>>
+         || Name <- [~"own_time", ~"time_per_call", ~"share"], Bound <- [~"", ~"_low", ~"_high"]
+        ] ++ [~"raw_time"],
     Words = [~"words", ~"words_per_call"],
     lists:foreach(
         fun({Level, Functions, Processes}) ->
@@ -550,7 +556,9 @@ options_override_the_suite(Config) ->
 level_or_budget(Config) ->
     Recorded = fun({Suite, Options}) ->
         Source = dyno_suites:write(
-            Config, budgeted, maps:merge(#{sizes => [1], warmup_ms => 0, duration_ms => 50}, Suite),
+            Config,
+            budgeted,
+            maps:merge(#{sizes => [1], warmup_ms => 0, duration_ms => 50}, Suite),
             "operation(S) -> {ok, S}.\n"
         ),
         case dyno_test:run(Source, Options) of
@@ -776,8 +784,12 @@ tables_and_ports(Config) ->
         holding,
         short(#{
             thresholds => [
-                "ets shelf objects > 0", "ets shelf tables == 2", "port cat output > 100 kB",
-                "port cat open <= 1", "ets shelf memory < 1 kB", "ets cupboard memory < 1 GB"
+                "ets shelf objects > 0",
+                "ets shelf tables == 2",
+                "port cat output > 100 kB",
+                "port cat open <= 1",
+                "ets shelf memory < 1 kB",
+                "ets cupboard memory < 1 GB"
             ]
         }),
         [

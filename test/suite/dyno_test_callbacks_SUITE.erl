@@ -54,10 +54,8 @@ callbacks(dyno_performerl) ->
             ~"{run_started, [Node]}"},
         {get_invariants, 2, fun(C) -> dyno_test_callbacks:invariants(C, node(), 1, []) end,
             ~"a list of {Name, {M, F, A}"},
-        {teardown_run, 1, fun(C) -> dyno_performerl:end_run(C, undefined, none) end,
-            ~"run_ended"},
-        {test_teardown, 1, fun(C) -> dyno_performerl:end_suite(C, state) end,
-            ~"ok is expected"}
+        {teardown_run, 1, fun(C) -> dyno_performerl:end_run(C, undefined, none) end, ~"run_ended"},
+        {test_teardown, 1, fun(C) -> dyno_performerl:end_suite(C, state) end, ~"ok is expected"}
     ].
 
 %% Each callback of a suite in which all of them do the same.

@@ -152,9 +152,23 @@ invariants_are_read(_Config) ->
             says(dyno_invariant:format_error(Reason), [~"is not an invariant", ~"NAME: module"])
         end
      || Source <- [
-            "", "memory", "m:f(", "m:f()", "m:f() + 1", "f() < 1", "m:f(X) < 1", "m:f() < g()", "m:f() < 5 parsecs",
-            "a: m:f() < 1, m:f() < 2", <<255>>, [-1], {a, {m, f, []}, '<<', 1},
-            {a, {m, f, []}, '<'}, {1, {m, f, []}, '<', 1}, {a, {m, f, 0}, '<', 1}, nothing
+            "",
+            "memory",
+            "m:f(",
+            "m:f()",
+            "m:f() + 1",
+            "f() < 1",
+            "m:f(X) < 1",
+            "m:f() < g()",
+            "m:f() < 5 parsecs",
+            "a: m:f() < 1, m:f() < 2",
+            <<255>>,
+            [-1],
+            {a, {m, f, []}, '<<', 1},
+            {a, {m, f, []}, '<'},
+            {1, {m, f, []}, '<', 1},
+            {a, {m, f, 0}, '<', 1},
+            nothing
         ]
     ].
 
@@ -185,15 +199,27 @@ histories_add_up(_Config) ->
     end,
     Bad = fun(N) -> {violated, integer_to_binary(N), N} end,
     ?assertMatch(
-        #{~"result" := ~"pass", ~"checks" := 2, ~"violations" := 0, ~"first" := undefined,
-            ~"violated" := undefined},
+        #{
+            ~"result" := ~"pass",
+            ~"checks" := 2,
+            ~"violations" := 0,
+            ~"first" := undefined,
+            ~"violated" := undefined
+        },
         Row([{0, holds}, {10, holds}])
     ),
     %% Twice, for 10 and 20 ms; the second one until the end.
     Twice = [{0, holds}, {10, Bad(11)}, {20, holds}, {30, Bad(12)}, {40, Bad(13)}, {50, Bad(14)}],
     ?assertMatch(
-        #{~"result" := ~"fail", ~"checks" := 6, ~"violations" := 4, ~"first" := 10,
-            ~"violated" := 30, ~"longest" := 20, ~"value" := ~"11"},
+        #{
+            ~"result" := ~"fail",
+            ~"checks" := 6,
+            ~"violations" := 4,
+            ~"first" := 10,
+            ~"violated" := 30,
+            ~"longest" := 20,
+            ~"value" := ~"11"
+        },
         Row(Twice)
     ),
     #{result := fail, evidence := #{value := 11, checks := 6, violations := 4}, text := Text} =
@@ -479,8 +505,11 @@ sampling_agent_fails(Config) ->
     [Ignored] = complete(Run(["init(_) -> ignore.\n", Sample])),
     says(warning(Ignored, ~"agent_ignored"), [~"an_agent", ~"ignore"]),
     [Some] = complete(
-        Run([Init, "sample(S) when S rem 2 =:= 0 -> {ok, #{even => S}, S + 1};\n"
-            "sample(S) -> put(dyno_at, none), {odd, S}.\n"])
+        Run([
+            Init,
+            "sample(S) when S rem 2 =:= 0 -> {ok, #{even => S}, S + 1};\n"
+            "sample(S) -> put(dyno_at, none), {odd, S}.\n"
+        ])
     ),
     says(warning(Some, ~"sample_failed"), [~"sample/1 returned {odd,1}"]).
 
@@ -674,7 +703,8 @@ node_joins_and_leaves_once(Config) ->
     ?assertMatch([#{~"result" := ~"pass"}, #{~"result" := ~"pass"}], verdicts(Result, ~"here")),
     Text = dyno_suites:role(Run, Second),
     [#{~"times_ms" := [Began | _]}] = [
-        S || #{~"node" := N} = S <- dyno_recording:series(Run, ~"agent.samples"), N =:= Text
+        S
+     || #{~"node" := N} = S <- dyno_recording:series(Run, ~"agent.samples"), N =:= Text
     ],
     %% Its times are those of the run, not its own.
     [Joined] = [

@@ -17,7 +17,10 @@ suite() ->
 %% The agent under attack, and who leads it.
 each_release() ->
     [
-        caller_killed, target_killed, target_traces_itself, target_reloads_a_module,
+        caller_killed,
+        target_killed,
+        target_traces_itself,
+        target_reloads_a_module,
         interrupt
     ].
 
@@ -267,7 +270,8 @@ target_killed(Config) ->
 
 %% Each at a moment of its own: the text of the callback that has the node killed.
 target_killed_at_other_moments(Config) ->
-    Kill = "kill(Node) -> os:cmd(\"kill -9 \" ++ erpc:call(Node, os, getpid, [])),\n"
+    Kill =
+        "kill(Node) -> os:cmd(\"kill -9 \" ++ erpc:call(Node, os, getpid, [])),\n"
         "    gone(Node).\n"
         "gone(Node) -> case net_kernel:hidden_connect_node(Node) of\n"
         "    true -> gone(Node); false -> ok end.\n",
@@ -290,16 +294,25 @@ target_killed_at_other_moments(Config) ->
             dyno_peers:stop(Peer)
         end,
         [
-            {dies_before_the_agent, [Call, "load(_, Node) -> kill(Node), closed_one().\n"
-                "closed_one() -> #{model => closed, workers => 1}.\n"]},
-            {dies_with_the_agent, [Call, "load(_, Node) ->\n"
+            {dies_before_the_agent, [
+                Call,
+                "load(_, Node) -> kill(Node), closed_one().\n"
+                "closed_one() -> #{model => closed, workers => 1}.\n"
+            ]},
+            {dies_with_the_agent, [
+                Call,
+                "load(_, Node) ->\n"
                 "    Pid = list_to_integer(erpc:call(Node, os, getpid, [])),\n"
                 "    Kill = io_lib:format(\"sleep 0.05; kill -9 ~b\", [Pid]),\n"
                 "    spawn(fun() -> os:cmd(Kill) end),\n"
-                "    #{model => closed, workers => 1}.\n"]},
+                "    #{model => closed, workers => 1}.\n"
+            ]},
             {dies_before_the_load, [Call, "init_worker(_, Node) -> kill(Node), {ok, Node}.\n"]},
-            {dies_after_the_preparation, [Call, "init_worker(_, Node) ->\n"
-                "    spawn(fun() -> kill(Node) end), {ok, Node}.\n"]},
+            {dies_after_the_preparation, [
+                Call,
+                "init_worker(_, Node) ->\n"
+                "    spawn(fun() -> kill(Node) end), {ok, Node}.\n"
+            ]},
             {dies_in_the_warm_up, ["operation(Node) -> kill(Node), {ok, Node}.\n"]}
         ]
     ).
@@ -571,7 +584,8 @@ callback_never_returns(Config) ->
     ].
 
 worker_never_ready(Config) ->
-    Text = "init_worker(2, _) -> receive after infinity -> ok end;\n"
+    Text =
+        "init_worker(2, _) -> receive after infinity -> ok end;\n"
         "init_worker(_, S) -> {ok, S}.\n",
     Source = with_callback(Config, never_ready, init_worker, Text, #{
         timeout_ms => 400, sizes => [3]
@@ -581,7 +595,8 @@ worker_never_ready(Config) ->
     ?assertEqual([end_run, end_suite], dyno_suites:marks(Config)).
 
 operation_never_returns(Config) ->
-    Text = "init_worker(Id, _) -> {ok, Id}.\n"
+    Text =
+        "init_worker(Id, _) -> {ok, Id}.\n"
         "operation(1) -> receive after infinity -> ok end;\n"
         "operation(Id) -> receive after 1 -> {ok, Id} end.\n",
     Options = #{timeout_ms => 400, sizes => [2]},
@@ -619,8 +634,7 @@ callback_process_dies(Config) ->
      || {Name, Does, Expected} <- [
             {dies_at_once,
                 "spawn_link(fun() -> exit(broken) end), receive after infinity -> ok end", failed},
-            {dies_later,
-                "spawn_link(fun() -> receive after 100 -> exit(broken) end end)", complete}
+            {dies_later, "spawn_link(fun() -> receive after 100 -> exit(broken) end end)", complete}
         ]
     ].
 
@@ -630,7 +644,8 @@ callback_is_misspelt(Config) ->
     Source = with_callback(Config, misspelt, end_run, Text, #{}),
     {ok, Document} = dyno_test:run(Source, #{}),
     Texts = [
-        T || #{~"code" := ~"misspelt_callback", ~"text" := T} <- maps:get(~"warnings", Document)
+        T
+     || #{~"code" := ~"misspelt_callback", ~"text" := T} <- maps:get(~"warnings", Document)
     ],
     ?assertEqual(
         [
@@ -834,17 +849,18 @@ interrupt(Config) ->
     Source = first_of_two(Config, interrupted),
     File = in_work(Config, "kept.json"),
     Self = self(),
-    Running = {Pid, _} = start(Source, #{
-        recording => File,
-        duration_ms => 1000,
-        progress => fun
-            (#{phase := measure, run := ~"2", throughput := T}) when is_float(T) ->
-                Self ! second,
-                ok;
-            (_) ->
-                ok
-        end
-    }),
+    Running =
+        {Pid, _} = start(Source, #{
+            recording => File,
+            duration_ms => 1000,
+            progress => fun
+                (#{phase := measure, run := ~"2", throughput := T}) when is_float(T) ->
+                    Self ! second,
+                    ok;
+                (_) ->
+                    ok
+            end
+        }),
     receive
         second -> dyno_test:interrupt(Pid)
     end,

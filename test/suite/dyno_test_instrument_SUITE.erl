@@ -18,7 +18,11 @@ each_release() -> [stacks_are_recorded].
 
 all() ->
     [
-        is_everywhere, is_switched_off, is_given_by_the_suite, is_none, stacks_are_recorded,
+        is_everywhere,
+        is_switched_off,
+        is_given_by_the_suite,
+        is_none,
+        stacks_are_recorded,
         profiles
     ].
 
@@ -153,9 +157,13 @@ busy(Node) ->
 stacks_are_recorded_once(Config) ->
     Node = proplists:get_value(node, Config),
     Busy = busy(Node),
-    Waits = erpc:call(Node, erlang, spawn, [gen_server, call, [
-        proplists:get_value(shop, Config), order, infinity
-    ]]),
+    Waits = erpc:call(Node, erlang, spawn, [
+        gen_server,
+        call,
+        [
+            proplists:get_value(shop, Config), order, infinity
+        ]
+    ]),
     try
         {ok, Document} = run(Config, #{duration_ms => 2000}, #{}),
         {ok, _} = dyno_recording:validate(Document),

@@ -64,8 +64,10 @@ callback_raises(_Config) ->
 callback_returns_something_else(_Config) ->
     Pid = dyno_test_joins:start(?MODULE, ok, []),
     Text =
-        <<"dyno_test_joins_SUITE:targets/1 returned ok; a list of nodes is expected, or of "
-            "{Node, Patterns}">>,
+        <<
+            "dyno_test_joins_SUITE:targets/1 returned ok; a list of nodes is expected, or of "
+            "{Node, Patterns}"
+        >>,
     ?assertEqual({not_joined, Text}, next(Pid)),
     ok = dyno_test_joins:stop(Pid).
 

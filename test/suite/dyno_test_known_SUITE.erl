@@ -115,16 +115,33 @@ what_nobody_measures(_Config) ->
 what_can_be_decided(_Config) ->
     accepted(
         [
-            "latency.p99 < 20 ms", "latency < 20 ms", "latency.p99 > 0", "errors.rate < 0.001",
-            "latency.p95 < 20 ms", "service.p99.95 < 20 ms", "operation.a.b.latency.p75 < 1 s",
-            "throughput > 10 k/s", "operation.a.b.throughput > 5", "phase.up.errors.count == 0",
-            "vm.memory.total.mean < 5 MB", "memory.total of store at 3 < 5 MB", "cpu.max < 90 %",
-            "run_queue.dirty_io < 3", "os.cgroup.throttled < 1 %", "load.throughput.min > 3",
-            "function m:f/1 time_per_call < 5 us", "function m:f/1 words_per_call < 20",
-            "callers m:f/1 calls < 5", "ets t memory_growth < 5 MB",
+            "latency.p99 < 20 ms",
+            "latency < 20 ms",
+            "latency.p99 > 0",
+            "errors.rate < 0.001",
+            "latency.p95 < 20 ms",
+            "service.p99.95 < 20 ms",
+            "operation.a.b.latency.p75 < 1 s",
+            "throughput > 10 k/s",
+            "operation.a.b.throughput > 5",
+            "phase.up.errors.count == 0",
+            "vm.memory.total.mean < 5 MB",
+            "memory.total of store at 3 < 5 MB",
+            "cpu.max < 90 %",
+            "run_queue.dirty_io < 3",
+            "os.cgroup.throttled < 1 %",
+            "load.throughput.min > 3",
+            "function m:f/1 time_per_call < 5 us",
+            "function m:f/1 words_per_call < 20",
+            "callers m:f/1 calls < 5",
+            "ets t memory_growth < 5 MB",
             "port \"tcp to 10.0.0.5:5432\" input < 5 MB",
-            "durations m:f/1 p99 < 5 ms", "processes p lifetime_p50 < 1 s", "growth m:f/1 < 1.2",
-            "invariants i violations == 0", "findings critical < 1", "probes 100 rate > 1"
+            "durations m:f/1 p99 < 5 ms",
+            "processes p lifetime_p50 < 1 s",
+            "growth m:f/1 < 1.2",
+            "invariants i violations == 0",
+            "findings critical < 1",
+            "probes 100 rate > 1"
         ],
         known()
     ).
@@ -218,9 +235,15 @@ nothing_is_run(Config) ->
             ?assertNot(filelib:is_file(File))
         end
      || {Source, Options, Begin} <- [
-            {Write(sized, ["throughput > 1", "memory.total < 3"]), #{},
-                ~"suite sized: \"memory.total < 3\", column 16: this is a plain number"},
-            {Write(fine, ["throughput > 1"]), #{thresholds => ["latency.q98 < 5 ms"]},
-                ~"\"latency.q98 < 5 ms\", column 1: there is no metric latency.q98"}
+            {
+                Write(sized, ["throughput > 1", "memory.total < 3"]),
+                #{},
+                ~"suite sized: \"memory.total < 3\", column 16: this is a plain number"
+            },
+            {
+                Write(fine, ["throughput > 1"]),
+                #{thresholds => ["latency.q98 < 5 ms"]},
+                ~"\"latency.q98 < 5 ms\", column 1: there is no metric latency.q98"
+            }
         ]
     ].

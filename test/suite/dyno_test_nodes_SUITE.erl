@@ -41,8 +41,13 @@ end_per_testcase(_Case, Config) ->
 short(Options) ->
     maps:merge(
         #{
-            sizes => [1], duration_ms => 500, warmup_ms => 0, interval_ms => 100, control => false,
-            patterns => ["target_work"], level => time
+            sizes => [1],
+            duration_ms => 500,
+            warmup_ms => 0,
+            interval_ms => 100,
+            control => false,
+            patterns => ["target_work"],
+            level => time
         },
         Options
     ).
@@ -217,9 +222,10 @@ clocks(Config) ->
 clock_of_a_stranger(_Config) ->
     Ahead = 3_600_000_000_000,
     Behind = -5_000_000_000,
-    Clock = #{error_ns := Error} = dyno_target_clock:measure(fun() ->
-        {erlang:monotonic_time(nanosecond) + Ahead, erlang:system_time(nanosecond) + Behind}
-    end),
+    Clock =
+        #{error_ns := Error} = dyno_target_clock:measure(fun() ->
+            {erlang:monotonic_time(nanosecond) + Ahead, erlang:system_time(nanosecond) + Behind}
+        end),
     #{monotonic_ns := Monotonic, offset_ns := Offset} = Clock,
     ?assert(abs(Monotonic - Ahead) =< Error),
     %% The two clocks are not read at the same moment.

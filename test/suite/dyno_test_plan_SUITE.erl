@@ -102,8 +102,13 @@ share_never_shrinks(_Config) ->
     Tell = progress(options(#{control => false, duration_ms => 1000}), #{}),
     Long = #{model => closed, workers => 1, duration_ms => 60_000},
     Events = [
-        {phase, set_up}, {phase, attach}, {interval, unknown, 10}, {load, load(Long)},
-        {interval, unknown, 10}, {phase, finish}, {phase, tear_down}
+        {phase, set_up},
+        {phase, attach},
+        {interval, unknown, 10},
+        {load, load(Long)},
+        {interval, unknown, 10},
+        {phase, finish},
+        {phase, tear_down}
     ],
     Shares = [
         Elapsed / max(1, Elapsed + Left)
@@ -112,7 +117,9 @@ share_never_shrinks(_Config) ->
         #{elapsed_ms := Elapsed, remaining_ms := Left} <- [
             begin
                 %% The clock goes on.
-                receive after 3 -> ok end,
+                receive
+                after 3 -> ok
+                end,
                 Tell(Event, Done)
             end
         ]
@@ -192,10 +199,11 @@ a_cost_is_told(_Config) ->
     ?assert(Low > 1.4 andalso High < 1.6),
     ?assert(abs(Rates - 1 / 1.5) < 0.01),
     %% However wide the interval: that it costs is sure.
-    #{~"instrument.response_ratio" := Wide} = Metrics = metrics(
-        [half([100, 120, 80, 100]), half([90, 100, 110, 100])],
-        half([400, 1200, 700, 2000, 450, 1100, 600])
-    ),
+    #{~"instrument.response_ratio" := Wide} =
+        Metrics = metrics(
+            [half([100, 120, 80, 100]), half([90, 100, 110, 100])],
+            half([400, 1200, 700, 2000, 450, 1100, 600])
+        ),
     ?assertMatch(#{value := null, low := L, high := H} when L > 2 andalso H > 2 * L, Wide),
     [{~"heavy_instrument", Text}] = dyno_test_baseline_run:warnings(maps:values(Metrics)),
     ?assertMatch({_, _}, binary:match(Text, ~"take at least 3.")),

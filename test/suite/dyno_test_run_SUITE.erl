@@ -33,7 +33,7 @@ groups() ->
             samples_of_the_warm_up_are_dropped,
             samples_after_the_load_are_dropped,
             nothing_was_measured,
-                information_for_the_tear_down,
+            information_for_the_tear_down,
             whatever_happens
         ]}
     ].
@@ -47,9 +47,12 @@ run(Nodes) ->
         place => #{run => ~"4", size => 4},
         targets => [target(Node) || Node <- Nodes],
         custom => dyno_test_custom:none(),
-        result => dyno_test_result:new(#{
-            id => ~"4", size => 4, repetition => 1, started_at => ~"2026-11-22T10:00:00Z"
-        }, closed),
+        result => dyno_test_result:new(
+            #{
+                id => ~"4", size => 4, repetition => 1, started_at => ~"2026-11-22T10:00:00Z"
+            },
+            closed
+        ),
         now_ms => 0
     }).
 
@@ -95,14 +98,22 @@ event(Event, AtMs, Run) ->
         Effects
     ).
 
-answer({restart, _}, _AtMs) -> {restarted, ok};
-answer({align, _, Targets}, _AtMs) -> {aligned, Targets};
-answer({attach, {Node, _}, _, Custom}, AtMs) -> {attached, AtMs, [target(Node)], Custom};
-answer({peek, Targets}, _AtMs) -> {peeked, #{Node => readings(Node) || #{node := Node} <- Targets}};
-answer({read, Targets}, _AtMs) -> {read, [readings(N) || #{node := N} <- Targets]};
-answer({process, Custom}, _AtMs) -> {processed, Custom};
-answer(load_result, _AtMs) -> {load_result, none};
-answer(_, _AtMs) -> none.
+answer({restart, _}, _AtMs) ->
+    {restarted, ok};
+answer({align, _, Targets}, _AtMs) ->
+    {aligned, Targets};
+answer({attach, {Node, _}, _, Custom}, AtMs) ->
+    {attached, AtMs, [target(Node)], Custom};
+answer({peek, Targets}, _AtMs) ->
+    {peeked, #{Node => readings(Node) || #{node := Node} <- Targets}};
+answer({read, Targets}, _AtMs) ->
+    {read, [readings(N) || #{node := N} <- Targets]};
+answer({process, Custom}, _AtMs) ->
+    {processed, Custom};
+answer(load_result, _AtMs) ->
+    {load_result, none};
+answer(_, _AtMs) ->
+    none.
 
 readings(Node) ->
     #{node => Node, results => #{}}.
@@ -130,8 +141,13 @@ interval(AtMs) ->
     {AtMs,
         {load,
             {interval, #{
-                time_ms => AtMs, throughput_per_s => 10.0, errors_per_s => 0.0,
-                offered_per_s => null, p50_ns => 1, p99_ns => 2, max_ns => 3
+                time_ms => AtMs,
+                throughput_per_s => 10.0,
+                errors_per_s => 0.0,
+                offered_per_s => null,
+                p50_ns => 1,
+                p99_ns => 2,
+                max_ns => 3
             }}}}.
 
 recorded(Status, Run) ->
@@ -150,7 +166,16 @@ from_the_warm_up_to_the_end(_Config) ->
     ),
     ?assertEqual(
         [
-            restart, measure, measure, align, interval, sample, finish, read, process, close,
+            restart,
+            measure,
+            measure,
+            align,
+            interval,
+            sample,
+            finish,
+            read,
+            process,
+            close,
             {stop, complete}
         ],
         names(Effects)
@@ -159,8 +184,11 @@ from_the_warm_up_to_the_end(_Config) ->
         Recorded = recorded(complete, Run),
     %% The sample's time is the target's, and is shifted to ours.
     ?assertMatch(
-        [_], [S || #{name := ~"vm.processes", times_ms := [503], values := [7]} = S <-
-            map_get(series, Recorded)]
+        [_], [
+            S
+         || #{name := ~"vm.processes", times_ms := [503], values := [7]} = S <-
+                map_get(series, Recorded)
+        ]
     ),
     ?assertMatch([#{name := a@h}], map_get(nodes, Recorded)).
 
@@ -329,8 +357,11 @@ samples_of_the_warm_up_are_dropped(_Config) ->
     Other = {800, {sample, {sampler, z@h}, 800, #{~"vm.processes" => 1}, 1}},
     {Run, _} = events([Sample(50), warm(), Sample(150), started(), Sample(700), Other], run([a@h])),
     ?assertMatch(
-        [[703]], [Times || #{name := ~"vm.processes", times_ms := Times} <-
-            map_get(series, recorded(partial, Run))]
+        [[703]], [
+            Times
+         || #{name := ~"vm.processes", times_ms := Times} <-
+                map_get(series, recorded(partial, Run))
+        ]
     ).
 
 %% The run queue of a load that has ended is empty: 66 and 66 are not 44 on average.
@@ -384,8 +415,14 @@ information_for_the_tear_down(_Config) ->
     ?assertEqual({info, 7}, dyno_test_run:run_info(Run)),
     {Warned, []} = event({load, {warning, {~"early_end", ~"it ended"}}}, 300, Run),
     ?assertEqual([~"early_end"], warnings(Warned)),
-    Metric = #{name => ~"load.start_time", title => ~"S", value => 1, unit => ~"ns", count => 1,
-        group => ~"load"},
+    Metric = #{
+        name => ~"load.start_time",
+        title => ~"S",
+        value => 1,
+        unit => ~"ns",
+        count => 1,
+        group => ~"load"
+    },
     {Measured, []} = event({load, {metrics, [Metric]}}, 300, Warned),
     ?assert(lists:member(Metric, map_get(metrics, recorded(partial, Measured)))).
 

@@ -22,8 +22,10 @@ all() ->
 -doc "Those that a new user comes to first, whose lines run as they are printed.".
 printed() ->
     ["README.md"] ++
-        ["doc/" ++ Name ++ ".md"
-         || Name <- ["start", "examples", "record", "servers", "profile", "trace", "verify"]].
+        [
+            "doc/" ++ Name ++ ".md"
+         || Name <- ["start", "examples", "record", "servers", "profile", "trace", "verify"]
+        ].
 
 read(File) ->
     {ok, Text} = file:read_file(filename:join(dyno_project:root(), File)),

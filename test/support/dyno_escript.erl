@@ -32,7 +32,9 @@ build(Path) ->
             {"REBAR_PROFILE", false},
             {"DYNO_OTP_PATH", filename:join(code:root_dir(), "bin")}
         ]},
-        exit_status, binary, stderr_to_stdout
+        exit_status,
+        binary,
+        stderr_to_stdout
     ]),
     {0, _} = dyno_command:output(Port),
     Path.
@@ -44,7 +46,8 @@ start(Escript, Arguments, Options) ->
         {args, ["-c", "exec \"$0\" \"$@\" 2>stderr </dev/null", Escript | Arguments]},
         {cd, Folder},
         {env, maps:get(environment, Options, [])},
-        exit_status, binary
+        exit_status,
+        binary
     ]).
 
 -doc "Sends a signal to a process of the system.".

@@ -114,7 +114,11 @@ run(Place, Size) ->
 
 metric(Name, Unit, Value) ->
     #{
-        ~"name" => Name, ~"title" => Name, ~"value" => Value, ~"unit" => Unit, ~"count" => null,
+        ~"name" => Name,
+        ~"title" => Name,
+        ~"value" => Value,
+        ~"unit" => Unit,
+        ~"count" => null,
         ~"group" => ~"load"
     }.
 
@@ -187,8 +191,14 @@ processes(Place, Groups) ->
         ],
         [
             [
-                group(N), ~"registered", 1, 1, 400_000 * Place + N, 900_000 * Place + N,
-                7_000_000 div N, N rem 99
+                group(N),
+                ~"registered",
+                1,
+                1,
+                400_000 * Place + N,
+                900_000 * Place + N,
+                7_000_000 div N,
+                N rem 99
             ]
          || N <- lists:seq(1, Groups)
         ]
@@ -215,19 +225,36 @@ growth(Functions) ->
         ],
         [
             [
-                ~"metric", Metric, ~"ns", 0.5, 0.4, 0.6, 3, 1.0e6, 1.0e7,
-                ~"grows as n^0.5 (0.4 to 0.6, 92 % sure)", null
+                ~"metric",
+                Metric,
+                ~"ns",
+                0.5,
+                0.4,
+                0.6,
+                3,
+                1.0e6,
+                1.0e7,
+                ~"grows as n^0.5 (0.4 to 0.6, 92 % sure)",
+                null
             ]
          || Metric <- [~"latency.p50", ~"latency.p99"]
         ] ++
-        [
             [
-                ~"function", function(N), ~"ns/call", 2 - N / Functions, 0.5, 2.5, 3, 100.0,
-                1000.0 * N,
-                ~"grows as n^1.2 (0.5 to 2.5, 92 % sure)", 0.1 / N
+                [
+                    ~"function",
+                    function(N),
+                    ~"ns/call",
+                    2 - N / Functions,
+                    0.5,
+                    2.5,
+                    3,
+                    100.0,
+                    1000.0 * N,
+                    ~"grows as n^1.2 (0.5 to 2.5, 92 % sure)",
+                    0.1 / N
+                ]
+             || N <- lists:seq(1, Functions)
             ]
-         || N <- lists:seq(1, Functions)
-        ]
     ).
 
 table(Name, Columns, Rows) ->

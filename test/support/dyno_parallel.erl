@@ -28,10 +28,12 @@ rest(_Fun, [], []) ->
     ok;
 rest(Fun, [First | Others], Later) ->
     receive
-        {'DOWN', First, process, _, done} -> rest(Fun, Others ++ next(Fun, Later), tail(Later));
+        {'DOWN', First, process, _, done} ->
+            rest(Fun, Others ++ next(Fun, Later), tail(Later));
         {'DOWN', First, process, _, {raised, Class, Reason, Stack}} ->
             erlang:raise(Class, Reason, Stack);
-        {'DOWN', First, process, _, Reason} -> exit(Reason)
+        {'DOWN', First, process, _, Reason} ->
+            exit(Reason)
     end.
 
 next(_Fun, []) -> [];

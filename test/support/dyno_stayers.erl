@@ -18,8 +18,11 @@ doc/architecture.md calls the first trap of the runtime. Runs in a node of its o
 -spec survive() -> survived.
 survive() ->
     stays = load(
-        io_lib:format("-module(stays). -export([stay/0]). "
-        "stay() -> receive after ~b -> ok end, stayed.", [?STAY_MS])
+        io_lib:format(
+            "-module(stays). -export([stay/0]). "
+            "stay() -> receive after ~b -> ok end, stayed.",
+            [?STAY_MS]
+        )
     ),
     Pids = [spawn(fun ?MODULE:loop/0) || _ <- lists:seq(1, ?COUNT)],
     {ok, Agent} = dyno_agent:attach(node(), #{}),

@@ -34,7 +34,9 @@ loads_and_unloads(_Config) ->
     ?assertEqual(2, coded:version()),
     ok = dyno_code:unload([coded]),
     ?assertNot(erlang:module_loaded(coded)),
-    receive {'DOWN', Monitor, process, Running, Reason} -> ?assertEqual(killed, Reason) end,
+    receive
+        {'DOWN', Monitor, process, Running, Reason} -> ?assertEqual(killed, Reason)
+    end,
     ?assertMatch({error, _}, dyno_code:load(coded, "coded.erl", ~"no code")).
 
 compiles_files(Config) ->
@@ -104,8 +106,10 @@ words_failures(_Config) ->
      || {Reason, Expected} <- [
             {{node_down, 'a@b'}, ~"the connection to a@b was lost while modules were sent there"},
             {{failed, 'a@b', {badfile, coded}}, ~"a@b did not take the module coded: badfile"},
-            {{failed, 'a@b', {exit, {timeout, 1}}},
-                ~"a@b did not take dyno's modules: {exit,{timeout,1}}"}
+            {
+                {failed, 'a@b', {exit, {timeout, 1}}},
+                ~"a@b did not take dyno's modules: {exit,{timeout,1}}"
+            }
         ]
     ].
 

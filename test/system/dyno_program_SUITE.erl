@@ -28,7 +28,12 @@ may_end_at_once(_Config) ->
     Run = fun() -> Self ! {ran, dyno_program:run("true", [], options(50_000))} end,
     Busy = [spawn_link(fun Spin() -> Spin() end) || _ <- lists:seq(1, 8)],
     _ = [spawn_link(Run) || _ <- lists:seq(1, 300)],
-    Results = [receive {ran, Result} -> Result end || _ <- lists:seq(1, 300)],
+    Results = [
+        receive
+            {ran, Result} -> Result
+        end
+     || _ <- lists:seq(1, 300)
+    ],
     _ = [exit(unlinked(Pid), kill) || Pid <- Busy],
     ?assertEqual([{ok, <<>>}], lists:usort(Results)).
 

@@ -36,8 +36,12 @@ fails_as_erpc_does(Config) ->
     [
         ?assertEqual(raised(erpc, Node, Call), raised(dyno_remote, Node, Call))
      || Call <- [
-            {erlang, error, [wrong]}, {erlang, throw, [wrong]}, {erlang, exit, [wrong]},
-            {erlang, hd, [[]]}, {timer, sleep, [5000]}, {erlang, halt, []}
+            {erlang, error, [wrong]},
+            {erlang, throw, [wrong]},
+            {erlang, exit, [wrong]},
+            {erlang, hd, [[]]},
+            {timer, sleep, [5000]},
+            {erlang, halt, []}
         ]
     ],
     ?assertEqual(

@@ -46,7 +46,18 @@ keeps_what_the_code_makes(_Config) ->
     {ok, Table} = dyno_sandbox:call(Sandbox, fun() -> ets:new(made, []) end, 1000),
     %% What the code sends to itself, a later call may receive.
     {ok, _} = dyno_sandbox:call(Sandbox, fun() -> self() ! sent end, 1000),
-    ?assertEqual({ok, sent}, dyno_sandbox:call(Sandbox, fun() -> receive M -> M end end, 1000)),
+    ?assertEqual(
+        {ok, sent},
+        dyno_sandbox:call(
+            Sandbox,
+            fun() ->
+                receive
+                    M -> M
+                end
+            end,
+            1000
+        )
+    ),
     ?assertNotEqual(undefined, ets:info(Table)),
     ok = dyno_sandbox:stop(Sandbox),
     ?assertEqual(undefined, ets:info(Table)),
@@ -82,7 +93,9 @@ dies_or_survives_with_what_is_linked(_Config) ->
     LinkAndDie = fun() ->
         Linked = spawn_link(fun() -> exit(broken) end),
         Ref = monitor(process, Linked),
-        receive {'DOWN', Ref, process, Linked, _} -> survived end
+        receive
+            {'DOWN', Ref, process, Linked, _} -> survived
+        end
     end,
     Surviving = dyno_sandbox:start(#{}),
     ?assertEqual({ok, survived}, dyno_sandbox:call(Surviving, LinkAndDie, 1000)),
@@ -96,7 +109,9 @@ says_why_it_had_died(_Config) ->
     Sandbox = dyno_sandbox:start(#{links => die}),
     {ok, Pid} = dyno_sandbox:call(Sandbox, fun() -> self() end, 1000),
     exit(Pid, broken),
-    receive {'EXIT', Pid, broken} -> ok end,
+    receive
+        {'EXIT', Pid, broken} -> ok
+    end,
     ?assertEqual({error, {died, broken}}, dyno_sandbox:call(Sandbox, fun() -> 1 end, 1000)),
     ok = dyno_sandbox:stop(Sandbox).
 
@@ -104,7 +119,9 @@ serves_any_process(_Config) ->
     Sandbox = dyno_sandbox:start(#{}),
     Self = self(),
     spawn_link(fun() -> Self ! dyno_sandbox:call(Sandbox, fun() -> 1 end, 1000) end),
-    receive Answer -> ?assertEqual({ok, 1}, Answer) end,
+    receive
+        Answer -> ?assertEqual({ok, 1}, Answer)
+    end,
     ok = dyno_sandbox:stop(Sandbox).
 
 stops_what_is_linked(_Config) ->
@@ -112,7 +129,9 @@ stops_what_is_linked(_Config) ->
     {ok, Linked} = dyno_sandbox:call(Sandbox, fun() -> spawn_link(fun sleep/0) end, 1000),
     Ref = monitor(process, Linked),
     ok = dyno_sandbox:stop(Sandbox),
-    receive {'DOWN', Ref, process, Linked, Reason} -> ?assertEqual(shutdown, Reason) end.
+    receive
+        {'DOWN', Ref, process, Linked, Reason} -> ?assertEqual(shutdown, Reason)
+    end.
 
 limits_memory(_Config) ->
     Sandbox = dyno_sandbox:start(#{max_bytes => 1_000_000}),
@@ -143,29 +162,45 @@ words_failures(_Config) ->
             unicode:characters_to_binary(dyno_sandbox:format_error({MFA, Failure}))
         )
      || {Failure, Expected} <- [
-            {{raised, error, bad, Place},
-                "dyno_sandbox_SUITE:init_suite/0 raised error:bad at a_suite.erl:7"},
+            {
+                {raised, error, bad, Place},
+                "dyno_sandbox_SUITE:init_suite/0 raised error:bad at a_suite.erl:7"
+            },
             {{raised, exit, bad, []}, "dyno_sandbox_SUITE:init_suite/0 raised exit:bad"},
-            {{raised, error, {badmatch, {error, "no disk"}}, Place},
-                "dyno_sandbox_SUITE:init_suite/0 failed at a_suite.erl:7: no disk"},
-            {{raised, error, {badmatch, {error, {dyno_similar, odd}}}, Place},
-                "dyno_sandbox_SUITE:init_suite/0 failed at a_suite.erl:7: {dyno_similar,odd}"},
-            {{raised, error, {badmatch, {error, {dyno_file, {not_a_file, "/x"}}}}, Place},
+            {
+                {raised, error, {badmatch, {error, "no disk"}}, Place},
+                "dyno_sandbox_SUITE:init_suite/0 failed at a_suite.erl:7: no disk"
+            },
+            {
+                {raised, error, {badmatch, {error, {dyno_similar, odd}}}, Place},
+                "dyno_sandbox_SUITE:init_suite/0 failed at a_suite.erl:7: {dyno_similar,odd}"
+            },
+            {
+                {raised, error, {badmatch, {error, {dyno_file, {not_a_file, "/x"}}}}, Place},
                 "dyno_sandbox_SUITE:init_suite/0 failed at a_suite.erl:7: /x: this is not a "
-                "regular file; give the path of a file to write"},
-            {Undefined(lists),
+                "regular file; give the path of a file to write"
+            },
+            {
+                Undefined(lists),
                 "dyno_sandbox_SUITE:init_suite/0 called lists:call/1 at a_suite.erl:7, which that "
-                "module does not have"},
-            {Undefined(no_such_module),
+                "module does not have"
+            },
+            {
+                Undefined(no_such_module),
                 "dyno_sandbox_SUITE:init_suite/0 called no_such_module:call/1 at a_suite.erl:7, "
                 "which is not there: no module no_such_module is on the code path; give its "
-                "folder with --pa"},
-            {{timeout, 20},
+                "folder with --pa"
+            },
+            {
+                {timeout, 20},
                 "dyno_sandbox_SUITE:init_suite/0 had not returned after 20 ms; raise timeout_ms "
-                "in suite/0, or give --timeout, if it needs longer"},
-            {{died, killed},
+                "in suite/0, or give --timeout, if it needs longer"
+            },
+            {
+                {died, killed},
                 "the process of dyno_sandbox_SUITE:init_suite/0 ended: killed; something it is "
-                "linked to died"},
+                "linked to died"
+            },
             {interrupted, "interrupted"}
         ]
     ].

@@ -49,9 +49,12 @@ nobody_else_enters(Config) ->
     ?assertEqual({ok, []}, file:list_dir(proplists:get_value(folder, Config))),
     true = os:putenv("TMPDIR", in(Config, "none")),
     {error, Reason} = dyno_temporary:make(),
-    ?assertMatch({_, _}, binary:match(
-        unicode:characters_to_binary(dyno_temporary:format_error(Reason)), ~"set TMPDIR"
-    )).
+    ?assertMatch(
+        {_, _},
+        binary:match(
+            unicode:characters_to_binary(dyno_temporary:format_error(Reason)), ~"set TMPDIR"
+        )
+    ).
 
 what_a_killed_dyno_left_is_removed(Config) ->
     {Peer, OsPid, Folder} = of_a_peer(Config),

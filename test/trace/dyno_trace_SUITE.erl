@@ -36,8 +36,17 @@ each_release() -> [calls_as_lines, limits_stop_it, whoever_goes].
 
 all() ->
     [
-        calls_as_lines, a_tree, messages, functions_that_are_not_there, added_and_removed,
-        latency_and_arguments, two_nodes, limits_stop_it, whoever_goes, a_file, the_command,
+        calls_as_lines,
+        a_tree,
+        messages,
+        functions_that_are_not_there,
+        added_and_removed,
+        latency_and_arguments,
+        two_nodes,
+        limits_stop_it,
+        whoever_goes,
+        a_file,
+        the_command,
         a_file_that_is_not_kept
     ].
 
@@ -54,9 +63,11 @@ end_per_testcase(_Case, Config) ->
 calls_as_lines(Config) ->
     Node = proplists:get_value(node, Config),
     Before = dyno_leftovers:snapshot(Node),
-    Lines = lines(Node, ["shop:order(_, N) when N =/= 5 -> return, caller"], #{count => 2}, fun() ->
-        [order(Node, What, N) || {What, N} <- [{pear, 2}, {apple, 5}, {plum, 0}]]
-    end),
+    Lines = lines(
+        Node, ["shop:order(_, N) when N =/= 5 -> return, caller"], #{count => 2}, fun() ->
+            [order(Node, What, N) || {What, N} <- [{pear, 2}, {apple, 5}, {plum, 0}]]
+        end
+    ),
     ?assertMatch([_, _, _, _], Lines),
     [First, Caller, Second, Caller] = Lines,
     ?assertMatch(
@@ -94,7 +105,10 @@ messages(Config) ->
     Node = proplists:get_value(node, Config),
     Patterns = ["receive({order, _, What, _}) when What =/= plum", "send({ok, _})"],
     Options = #{processes => [~"shop"], count => 2},
-    Lines = lines(Node, Patterns, Options, fun() -> order(Node, plum, 1), order(Node, pear, 3) end),
+    Lines = lines(Node, Patterns, Options, fun() ->
+        order(Node, plum, 1),
+        order(Node, pear, 3)
+    end),
     ?assertMatch([_, _], Lines),
     ?assertMatch({match, _}, re:run(hd(Lines), "sends \\{ok,7\\} to <")),
     ?assertMatch({match, _}, re:run(lists:last(Lines), "gets \\{order,<.*>,pear,3\\}$")).
@@ -260,7 +274,8 @@ labelled(Node, Label) ->
 a_file(Config) ->
     Node = proplists:get_value(node, Config),
     Items = items([Node], ["shop:order -> return"], #{count => 2}, fun() ->
-        order(Node, "pé", 2), order(Node, #{a => self()}, 0)
+        order(Node, "pé", 2),
+        order(Node, #{a => self()}, 0)
     end),
     File = filename:join(proplists:get_value(priv_dir, Config), "calls.jsonl"),
     ok = file:write_file(File, [dyno_trace_item:encode(Item) || Item <- [header | Items]]),
@@ -292,8 +307,15 @@ the_command(Config) ->
     Self = self(),
     Caller = spawn_link(fun() -> orders(Node, Self) end),
     Arguments = [
-        "trace", atom_to_list(Node), "shop:order/2 -> return", "--count", "2", "-o", File,
-        "--cookie", atom_to_list(erlang:get_cookie())
+        "trace",
+        atom_to_list(Node),
+        "shop:order/2 -> return",
+        "--count",
+        "2",
+        "-o",
+        File,
+        "--cookie",
+        atom_to_list(erlang:get_cookie())
     ],
     {0, Output} = dyno_command:run(Arguments),
     true = unlink(Caller),
@@ -315,13 +337,21 @@ a_file_that_is_not_kept(Config) ->
             File = filename:join(disk(Config), "calls.jsonl"),
             Caller = spawn_link(fun() -> floods(Node) end),
             {3, Output} = dyno_command:run([
-                "trace", atom_to_list(Node), "shop:work/1", "--count", "1500", "-o", File,
-                "--cookie", atom_to_list(erlang:get_cookie())
+                "trace",
+                atom_to_list(Node),
+                "shop:work/1",
+                "--count",
+                "1500",
+                "-o",
+                File,
+                "--cookie",
+                atom_to_list(erlang:get_cookie())
             ]),
             true = unlink(Caller),
             exit(Caller, kill),
             {match, [Kept, Entries]} = re:run(
-                Output, "calls.jsonl: the disk is full.* it has ([0-9]+) of ([0-9]+) entries",
+                Output,
+                "calls.jsonl: the disk is full.* it has ([0-9]+) of ([0-9]+) entries",
                 [{capture, all_but_first, binary}]
             ),
             %% With the first line and the last one.

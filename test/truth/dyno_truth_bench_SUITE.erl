@@ -133,8 +133,12 @@ trends(_Config) ->
 folded(Config) ->
     {Text, Run} = bench(
         "folded",
-        ["dyno_traps:folded().", "{dyno_traps, wrapped, []}", "dyno_traps:real().",
-            "dyno_traps:sorted()."],
+        [
+            "dyno_traps:folded().",
+            "{dyno_traps, wrapped, []}",
+            "dyno_traps:real().",
+            "dyno_traps:sorted()."
+        ],
         Config
     ),
     #{
@@ -232,8 +236,10 @@ terms(_Config) ->
             {#{'__struct__' => 'Elixir.Shop.Order', id => 7}, ~"%Shop.Order{id: 7}"},
             {#{b => [], a => {}}, ~"#{a => {},b => []}"},
             {[1 | {'$dyno', ~"..."}], ~"[1|...]"},
-            {#{{'$dyno', ~"..."} => {'$dyno', ~"..."}, a => {'$dyno', ~"<0.1.0>"}},
-                ~"#{a => <0.1.0>,...}"}
+            {
+                #{{'$dyno', ~"..."} => {'$dyno', ~"..."}, a => {'$dyno', ~"<0.1.0>"}},
+                ~"#{a => <0.1.0>,...}"
+            }
         ]
     ].
 
@@ -241,7 +247,9 @@ init_per_group(traced, Config) ->
     Folder = filename:join(proplists:get_value(priv_dir, Config), "traced"),
     File = filename:join(Folder, "dyno_traced.erl"),
     ok = filelib:ensure_dir(File),
-    ok = file:write_file(File, ~"""
+    ok = file:write_file(
+        File,
+        ~"""
     -module(dyno_traced).
     -export([start/0, order/2, hot/1, big/2]).
     -record(order, {id, items :: list()}).
@@ -257,7 +265,8 @@ init_per_group(traced, Config) ->
     hot(N) -> erlang:phash2(N), ?MODULE:hot(N + 1).
     bigs(List, N) -> ?MODULE:big(N, List), timer:sleep(1), bigs(List, N + 1).
     big(N, _) -> N.
-    """),
+    """
+    ),
     {ok, dyno_traced} = compile:file(File, [debug_info, {outdir, Folder}]),
     {_, Node} = Peer = dyno_peers:start(["-pa", Folder]),
     _ = erpc:call(Node, dyno_traced, start, []),
@@ -272,9 +281,13 @@ end_per_group(_Group, _Config) ->
 
 trace(Arguments, Config) ->
     dyno_command:run(
-        ["trace", atom_to_list(proplists:get_value(node, Config)), "--cookie",
+        [
+            "trace",
+            atom_to_list(proplists:get_value(node, Config)),
+            "--cookie",
             atom_to_list(erlang:get_cookie())
-            | Arguments]
+            | Arguments
+        ]
     ).
 
 records(Config) ->
@@ -298,8 +311,15 @@ alternatives(Config) ->
 %% What was dropped is none of those that were shown.
 counts(Config) ->
     {Status, Text} = trace(
-        ["dyno_traced:hot/1", "--count", "1000000", "--limit-rate", "10000000",
-            "--for", "1s"],
+        [
+            "dyno_traced:hot/1",
+            "--count",
+            "1000000",
+            "--limit-rate",
+            "10000000",
+            "--for",
+            "1s"
+        ],
         Config
     ),
     {match, Lines} = re:run(Text, "dyno_traced:hot\\(", [global]),
@@ -324,7 +344,9 @@ big_arguments(Config) ->
 suite(Name, Callbacks, Config) ->
     File = filename:join(proplists:get_value(priv_dir, Config), Name ++ ".erl"),
     ok = file:write_file(File, [
-        "-module(", Name, ").\n-behaviour(dyno_suite).\n"
+        "-module(",
+        Name,
+        ").\n-behaviour(dyno_suite).\n"
         "-export([suite/0, init_run/2, operation/1]).\n"
         "suite() -> #{sizes => [1], duration_ms => 200, warmup_ms => 0}.\n",
         Callbacks

@@ -71,7 +71,15 @@ all() ->
     [{group, in_nodes}].
 
 groups() ->
-    [{in_nodes, [parallel], [continuations, a_queue_behind_continuations, postponed_events, started_children, dirty_calls]}].
+    [
+        {in_nodes, [parallel], [
+            continuations,
+            a_queue_behind_continuations,
+            postponed_events,
+            started_children,
+            dirty_calls
+        ]}
+    ].
 
 init_per_suite(Config) ->
     ok = dyno_target_node:ensure_distribution(#{}),
@@ -114,7 +122,9 @@ postponed_events(_Config) ->
         near(40, Rate, 0.15),
         [Postponed] = [
             Of
-         || #{~"callback" := ~"works/cast (postponed)", ~"rate" := Of} <- rows(~"callbacks", Document)
+         || #{~"callback" := ~"works/cast (postponed)", ~"rate" := Of} <- rows(
+                ~"callbacks", Document
+            )
         ],
         near(30, Postponed, 0.15)
     end).

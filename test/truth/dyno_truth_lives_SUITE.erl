@@ -173,7 +173,8 @@ named_after_it_was_met(_Config) ->
     end,
     ?assertEqual({module, ~"gen_event"}, Name(Met)),
     true = register(?FUNCTION_NAME, Pid),
-    Birth = {Pid, {gen_server, gen_event, ?FUNCTION_NAME}, erlang:monotonic_time(nanosecond), unknown},
+    Birth =
+        {Pid, {gen_server, gen_event, ?FUNCTION_NAME}, erlang:monotonic_time(nanosecond), unknown},
     ?assertEqual(
         {registered, ~"named_after_it_was_met"},
         Name(dyno_agent_server_set:begun(Birth, time, Met))
@@ -197,8 +198,13 @@ names_that_have_no_sibling_keep_their_digits(_Config) ->
     Names = dyno_servers_names:add(Sums, dyno_servers_names:new()),
     ?assertEqual(
         [
-            ~"s3_uploader", ~"s4_uploader", ~"worker_N", ~"worker_N", ~"{shard,7}",
-            ~"MyApp.V2.Cache", ~"MyApp.V3.Cache"
+            ~"s3_uploader",
+            ~"s4_uploader",
+            ~"worker_N",
+            ~"worker_N",
+            ~"{shard,7}",
+            ~"MyApp.V2.Cache",
+            ~"MyApp.V3.Cache"
         ],
         [dyno_servers_names:common(Sum, Names) || Sum <- Sums]
     ).
@@ -239,14 +245,34 @@ an_alarm_stays_while_nothing_is_known(_Config) ->
             servers => [
                 #{
                     labels => #{name => ~"a", pid => ~"<0.1.0>", node => ~"n@h", module => ~"a"},
-                    kind => registered, processes => 1, alive => 1, crashes => 0, missed => 0,
-                    measured => [hook], callbacks => [], reasons => [], running => none,
-                    queue_now => Queue, queue_max => Queue, queue => none, delay => none,
+                    kind => registered,
+                    processes => 1,
+                    alive => 1,
+                    crashes => 0,
+                    missed => 0,
+                    measured => [hook],
+                    callbacks => [],
+                    reasons => [],
+                    running => none,
+                    queue_now => Queue,
+                    queue_max => Queue,
+                    queue => none,
+                    delay => none,
                     delay_unknown => 0,
-                    delay_method => ~"", why => undefined, grown => 0, dirty => 0, queue_lows => [0], wall_ns => 0,
-                    busy_ns => Busy, busy_of_ns => 1_000_000_000, cpu_ns => undefined,
-                    cpu_of_ns => 0, words => undefined, asked_ns => undefined,
-                    process_ns => 1_000_000_000, counted_ns => 1_000_000_000
+                    delay_method => ~"",
+                    why => undefined,
+                    grown => 0,
+                    dirty => 0,
+                    queue_lows => [0],
+                    wall_ns => 0,
+                    busy_ns => Busy,
+                    busy_of_ns => 1_000_000_000,
+                    cpu_ns => undefined,
+                    cpu_of_ns => 0,
+                    words => undefined,
+                    asked_ns => undefined,
+                    process_ns => 1_000_000_000,
+                    counted_ns => 1_000_000_000
                 }
             ]
         }
@@ -269,15 +295,30 @@ an_alarm_stays_while_nothing_is_known(_Config) ->
 %% As one in a long call of native code.
 nobody_waits_for_one_that_does_not_answer(_Config) ->
     [Silent | Others] = [
-        spawn(fun() -> receive stop -> ok end end) || _ <- lists:seq(1, 1000)
+        spawn(fun() ->
+            receive
+                stop -> ok
+            end
+        end)
+     || _ <- lists:seq(1, 1000)
     ],
     Ask = fun
-        (Pid, Before) when Pid =:= Silent -> receive answer -> {late, Before} end;
-        (_Pid, Before) -> {soon, Before + 1}
+        (Pid, Before) when Pid =:= Silent ->
+            receive
+                answer -> {late, Before}
+            end;
+        (_Pid, Before) ->
+            {soon, Before + 1}
     end,
     ok = dyno_agent_process:each_beside([Silent | Others], asked, {Ask, 0}),
     %% Those that the same one asks wait with it.
-    Answers = [receive {asked, _, soon} -> ok after 5000 -> none end || _ <- lists:seq(1, 995)],
+    Answers = [
+        receive
+            {asked, _, soon} -> ok
+        after 5000 -> none
+        end
+     || _ <- lists:seq(1, 995)
+    ],
     ?assertEqual([ok], lists:usort(Answers)),
     ?assertEqual(later, dyno_agent_process:within(10, fun() -> timer:sleep(500) end)),
     ?assertEqual(done, dyno_agent_process:within(5000, fun() -> error(badarg) end)),
@@ -416,8 +457,10 @@ alarms(_Config) ->
         _ = [gen_server:cast({over, Node}, {sleep, 10}) || _ <- lists:seq(1, 600)],
         Set = alarms(Monitor, 4, []),
         ct:log("~ts", [lists:join("\n", Set)]),
-        [true = lists:any(fun(Text) -> string:find(Text, What) =/= nomatch end, Set)
-         || What <- ["the message queue of over", "the waiting of", "the time of", "the load of"]],
+        [
+            true = lists:any(fun(Text) -> string:find(Text, What) =/= nomatch end, Set)
+         || What <- ["the message queue of over", "the waiting of", "the time of", "the load of"]
+        ],
         ok = dyno_servers:stop(Monitor)
     end).
 
@@ -425,7 +468,8 @@ alarms(_Monitor, 0, Set) ->
     Set;
 alarms(Monitor, Left, Set) ->
     receive
-        {dyno_servers, Monitor, {alarm, set, Text}} -> alarms(Monitor, Left - 1, [Text | Set]);
+        {dyno_servers, Monitor, {alarm, set, Text}} ->
+            alarms(Monitor, Left - 1, [Text | Set]);
         {dyno_servers, Monitor, #{servers := _}, _} ->
             ok = dyno_servers:ready(Monitor),
             alarms(Monitor, Left, Set)

@@ -124,8 +124,10 @@ intervals_hold(_Config) ->
     ].
 
 sides(Factor, Between, Within) ->
-    {[a_run(1.0, Between, Within) || _ <- [1, 2, 3]],
-        [a_run(Factor, Between, Within) || _ <- [1, 2, 3]]}.
+    {[a_run(1.0, Between, Within) || _ <- [1, 2, 3]], [
+        a_run(Factor, Between, Within)
+     || _ <- [1, 2, 3]
+    ]}.
 
 a_run(Mean, Between, Within) ->
     Of = Mean * math:exp(Between * rand:normal()),
@@ -156,8 +158,12 @@ document(Runs) ->
                 status => complete,
                 metrics => [#{name => ~"latency.p50", value => Value * ?MS, unit => ns}],
                 series => [
-                    #{name => ~"load.latency.p50", unit => ns, times_ms => Times,
-                        values => [B * ?MS || B <- Blocks]}
+                    #{
+                        name => ~"load.latency.p50",
+                        unit => ns,
+                        times_ms => Times,
+                        values => [B * ?MS || B <- Blocks]
+                    }
                 ]
             })
         end,
@@ -175,7 +181,11 @@ throughput_by_arrival(_Config) ->
     ?assertEqual(10.0, dyno_load_recorder:per_s(Steady, 3000 * ?MS)),
     %% Those of 2 s do not all end while anybody looks: what could end did.
     Slow = recorded(3000, [
-        {At, case At + 2000 =< 3900 of true -> At + 2000; false -> never end}
+        {At,
+            case At + 2000 =< 3900 of
+                true -> At + 2000;
+                false -> never
+            end}
      || At <- lists:seq(0, 2900, 100)
     ]),
     PerS = dyno_load_recorder:per_s(Slow, 3000 * ?MS),
@@ -194,12 +204,27 @@ throughput_of_a_queue_that_grows(_Config) ->
 %% Of a hundred operations of 1 to 97 ms, three more never end: p95 is the 97.85th of a hundred.
 what_never_ended_is_slow(_Config) ->
     Snapshot = recorded(1000, [
-        {N * 5, case N =< 97 of true -> N * 6; false -> never end} || N <- lists:seq(1, 100)
+        {
+            N * 5,
+            case N =< 97 of
+                true -> N * 6;
+                false -> never
+            end
+        }
+     || N <- lists:seq(1, 100)
     ]),
     ?assertEqual(3, dyno_load_recorder:endless(Snapshot)),
     Part = #{
-        name => ~"1", model => open, start_ns => 0, duration_ns => 1000 * ?MS, arrivals => 100,
-        rate_per_s => 100, schedule => undefined, workers => 3, operations => #{}, total => Snapshot
+        name => ~"1",
+        model => open,
+        start_ns => 0,
+        duration_ns => 1000 * ?MS,
+        arrivals => 100,
+        rate_per_s => 100,
+        schedule => undefined,
+        workers => 3,
+        operations => #{},
+        total => Snapshot
     },
     Outcome = fun(Text) ->
         {ok, Threshold} = dyno_threshold:parse(Text),
@@ -229,7 +254,14 @@ queue(Offered, Capacity, LengthMs) ->
         fun(N, Free) ->
             At = N * 1000 / Offered,
             End = max(At, Free) + 1000 / Capacity,
-            {{At, case End < LengthMs + 1000 of true -> End; false -> never end}, End}
+            {
+                {At,
+                    case End < LengthMs + 1000 of
+                        true -> End;
+                        false -> never
+                    end},
+                End
+            }
         end,
         0,
         lists:seq(0, round(Offered * LengthMs / 1000) - 1)
@@ -257,10 +289,18 @@ recorded(LengthMs, Operations) ->
 %% Probes hold at rates below 2,000 four times of five, and above it one time of fifty.
 a_search_has_the_capacity(_Config) ->
     _ = rand:seed(exsss, {27, 1, 3}),
-    Found = [searched(dyno_load_search:new(#{
-        from_per_s => 100, to_per_s => 100_000, confidence => 0.9, precision => 0.1,
-        limit_ns => 1_000_000_000 * ?MS
-    })) || _ <- lists:seq(1, 100)],
+    Found = [
+        searched(
+            dyno_load_search:new(#{
+                from_per_s => 100,
+                to_per_s => 100_000,
+                confidence => 0.9,
+                precision => 0.1,
+                limit_ns => 1_000_000_000 * ?MS
+            })
+        )
+     || _ <- lists:seq(1, 100)
+    ],
     Has = [x || #{low_per_s := Low, high_per_s := High} <- Found, Low =< 2000, High >= 2000],
     ?assert(length(Has) >= 85, length(Has)),
     [
@@ -274,7 +314,10 @@ a_search_has_the_capacity(_Config) ->
 %% Above 500 a second the generator has no processor left: what the target can do is not known.
 a_generator_is_no_capacity(_Config) ->
     Search = dyno_load_search:new(#{
-        from_per_s => 100, to_per_s => 100_000, confidence => 0.9, precision => 0.1,
+        from_per_s => 100,
+        to_per_s => 100_000,
+        confidence => 0.9,
+        precision => 0.1,
         limit_ns => 1_000_000_000 * ?MS
     }),
     Found = #{rate_per_s := Rate} = searched_until(Search, fun(R) -> R =< 500 end, generator),
@@ -310,7 +353,10 @@ a_search_has_the_limit_of_its_objective(_Config) ->
     Found = [
         searched(
             dyno_load_search:new(#{
-                from_per_s => 500, to_per_s => 100_000, confidence => 0.9, precision => 0.03,
+                from_per_s => 500,
+                to_per_s => 100_000,
+                confidence => 0.9,
+                precision => 0.03,
                 limit_ns => 1_000_000_000 * ?MS
             }),
             Holds

@@ -67,8 +67,13 @@ what_waits_in_a_system_call_is_no_processor_time(Config) ->
 %% In floats 1 - 0.9 - 0.1 is less.
 no_share_is_below_zero(_Config) ->
     Result = #{
-        stacks => [{a, [unseen], 9.0}, {a, [burst], 1.0}], other => 0.0, started => 9, cpu => none,
-        seen => {none, 0}, instants => 10, clocks => known
+        stacks => [{a, [unseen], 9.0}, {a, [burst], 1.0}],
+        other => 0.0,
+        started => 9,
+        cpu => none,
+        seen => {none, 0},
+        instants => 10,
+        clocks => known
     },
     [{~"bursts", _, [{Share, ~"ratio"} | _], _}] = dyno_agent_stack_parts:warnings(~"n", Result),
     ?assert(Share >= 0, Share).
@@ -138,10 +143,11 @@ finds_the_one_that_works_among_many(_Config) ->
         ok = erpc:call(Node, ?MODULE, crowd, [100_000]),
         ok = run(Node, worker, work_and_sleep),
         Recording = profile(Node, 4000),
-        Functions = #{
-            F => Total
-         || #{~"function" := F, ~"total" := Total} <- rows(~"profile", Recording)
-        },
+        Functions =
+            #{
+                F => Total
+             || #{~"function" := F, ~"total" := Total} <- rows(~"profile", Recording)
+            },
         ?assert(
             maps:get(~"dyno_truth_profile_SUITE:work_and_sleep/0", Functions, 0.0) > 0.3, Functions
         ),
@@ -209,19 +215,28 @@ crowd(Count) ->
     [spawn(?MODULE, idle, []) || _ <- lists:seq(1, Count)],
     ok.
 
-idle() -> receive stop -> ok end.
+idle() ->
+    receive
+        stop -> ok
+    end.
 
 work_and_sleep() ->
     _ = lists:sort([erlang:phash2(N) || N <- lists:seq(1, 5000)]),
-    receive after 10 -> work_and_sleep() end.
+    receive
+    after 10 -> work_and_sleep()
+    end.
 
 leak() ->
     [spawn(?MODULE, request, [N]) || N <- lists:seq(1, 10)],
-    receive after 50 -> leak() end.
+    receive
+    after 50 -> leak()
+    end.
 
 request(N) ->
     Body = lists:seq(N, N + 100),
-    receive answer -> Body end.
+    receive
+        answer -> Body
+    end.
 
 %% Steps
 

@@ -85,7 +85,9 @@ init_per_suite(Config) ->
     [
         Module = dyno_peers:load(Node, Source)
      || {Module, Source} <- [
-            {locks, ?LOCKS}, {'Elixir.Task.Supervised', ?TASKS}, {'Elixir.Shop', ?SHOP},
+            {locks, ?LOCKS},
+            {'Elixir.Task.Supervised', ?TASKS},
+            {'Elixir.Shop', ?SHOP},
             {'Elixir.Kernel', "-module('Elixir.Kernel').\n"}
         ]
     ],
@@ -184,8 +186,15 @@ the_command(Config) ->
     Target = atom_to_list(?config(target, Config)),
     %% Nothing is seen.
     {1, Output} = dyno_command:run([
-        "verify", File, Target, "--cookie", atom_to_list(erlang:get_cookie()), "--for", "1s",
-        "-o", filename:join(?config(priv_dir, Config), "command.json")
+        "verify",
+        File,
+        Target,
+        "--cookie",
+        atom_to_list(erlang:get_cookie()),
+        "--for",
+        "1s",
+        "-o",
+        filename:join(?config(priv_dir, Config), "command.json")
     ]),
     ct:log("~ts", [Output]),
     [
@@ -240,8 +249,10 @@ a_monitor_of_a_later_release(Config) ->
                 unicode:characters_to_binary(dyno_error:format(Error)),
                 [
                     "^.*dyno_truth_later.beam was compiled by Erlang/OTP ",
-                    erlang:system_info(otp_release), " and cannot be loaded in ",
-                    atom_to_list(In), ", .* give its source"
+                    erlang:system_info(otp_release),
+                    " and cannot be loaded in ",
+                    atom_to_list(In),
+                    ", .* give its source"
                 ]
             )
         )

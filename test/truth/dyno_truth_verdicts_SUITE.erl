@@ -165,7 +165,9 @@ cut_off_is_unknown(Config) ->
         Arguments = ["--for", "1s", "--limit-rate", "100"],
         %% Its recording says so, too.
         File = filename:join(folder(Config), "cut.rec"),
-        Text = ?NUMBERS "\nproperty shared of module known across N "
+        Text =
+            ?NUMBERS
+            "\nproperty shared of module known across N "
             "never send {n, N} then send {m, N}.",
         {Status, Output} = verify(Config, Text, Node, Arguments ++ ["--record", File]),
         %% As an undecided threshold of dyno test.
@@ -249,13 +251,21 @@ crashed(Function, HasKey, Config) ->
     Key = [["key(_, _) -> {ok, all}.\n"] || HasKey, Name =/= "key"],
     Path = filename:join(folder(Config), Module ++ ".erl"),
     ok = file:write_file(Path, [
-        "-module(", Module, ").\n-export([needs/0, init/1, event/3, timeout/2, ", Name, "/", Arity,
-        [", key/2" || Key =/= []], "]).\n",
+        "-module(",
+        Module,
+        ").\n-export([needs/0, init/1, event/3, timeout/2, ",
+        Name,
+        "/",
+        Arity,
+        [", key/2" || Key =/= []],
+        "]).\n",
         io_lib:format(
             "needs() -> #{select => [{module, m}], events => [send], key => ~tp}.\n", [HasKey]
         ),
         "init(_) -> 0.\nevent(_, _, N) -> {next, N + 1}.\ntimeout(_, N) -> {next, N}.\n",
-        Function, "\n", Key
+        Function,
+        "\n",
+        Key
     ]),
     {ok, [{Monitor, Beam, File}]} = dyno_verify_monitors:read([list_to_binary(Path)]),
     ok = dyno_code:load(Monitor, File, Beam),
@@ -279,7 +289,8 @@ crashed(Function, HasKey, Config) ->
 
 %% A server that ends and is started anew under its name and label: the file has names, too.
 replay_chooses_by_name(Config) ->
-    Text = "property answers of registered known_server each R "
+    Text =
+        "property answers of registered known_server each R "
         "follows (call _ ref R then reply _ ref R)*.\n"
         "property labelled of label named each N "
         "follows (receive {request, N} then send {reply, N})*.\n"
@@ -314,7 +325,8 @@ replay_chooses_by_name(Config) ->
 
 %% A property across processes under RIARC, and a process that ran before.
 what_is_not_monitored_is_unknown(Config) ->
-    Text = "property across of module known across N "
+    Text =
+        "property across of module known across N "
         "never send {n, N} then eventually receive {n, N}.\n"
         "property before of module known never receive {nothing, _}.",
     in_node(fun(Node) ->
@@ -333,7 +345,8 @@ what_is_not_monitored_is_unknown(Config) ->
 
 %% The tracer is killed while no process is monitored: some may have come and gone before the next.
 who_came_meanwhile_is_unknown(Config) ->
-    Text = "property requests of module known "
+    Text =
+        "property requests of module known "
         "follows (receive {request, N} then send {reply, N})*.",
     in_node(fun(Node) ->
         Document = verified(Config, Text, Node, #{}, fun() ->
@@ -386,7 +399,8 @@ a_monitor_that_hangs(Config) ->
 an_idle_server_is_unknown(Config) ->
     in_node(fun(Node) ->
         {ok, _} = erpc:call(Node, known, server, []),
-        Text = "property answers of registered known_server each R "
+        Text =
+            "property answers of registered known_server each R "
             "follows (call _ ref R then reply _ ref R)*.",
         {1, Output} = verify(Config, Text, Node, ["--for", "500ms"]),
         says(Output, "UNKNOWN *answers .* nothing that it is about was seen of 1 process")
@@ -394,7 +408,8 @@ an_idle_server_is_unknown(Config) ->
 
 %% Calls, and what a pool has given away, from before dyno came. What breaks it later is told.
 a_call_that_is_out(Config) ->
-    Text = "property answers of registered known_server each R "
+    Text =
+        "property answers of registered known_server each R "
         "follows (call _ ref R then reply _ ref R)*.\n"
         "property once of registered known_server each R "
         "always reply _ ref R implies once call _ ref R.\n"
@@ -418,12 +433,17 @@ a_call_that_is_out(Config) ->
             [Loop ! {request, N} || N <- [1]],
             done = gen_server:call(Server, now),
             %% Given back twice.
-            Checkout(2), Checkin(2), Checkin(2),
-            Checkout(1), Checkin(1)
+            Checkout(2),
+            Checkin(2),
+            Checkin(2),
+            Checkout(1),
+            Checkin(1)
         end),
         ?assertEqual(
             [
-                {~"answers", ~"pass"}, {~"once", ~"unknown"}, {~"requests", ~"pass"},
+                {~"answers", ~"pass"},
+                {~"once", ~"unknown"},
+                {~"requests", ~"pass"},
                 {~"owner", ~"fail"}
             ],
             results(Document)
@@ -436,7 +456,8 @@ a_call_that_is_out(Config) ->
     end).
 
 a_late_reply_is_one_fault(Config) ->
-    Text = "property soon of registered known_server each R "
+    Text =
+        "property soon of registered known_server each R "
         "follows (call _ ref R then reply _ ref R within 50 ms)*.",
     in_node(fun(Node) ->
         {ok, Server} = erpc:call(Node, known, server, []),
@@ -462,7 +483,8 @@ how_many_processes_broke_it(Config) ->
     end).
 
 live_and_replay_are_equal(Config) ->
-    Text = "property punctual of registered known_server each R "
+    Text =
+        "property punctual of registered known_server each R "
         "follows (call _ ref R then reply _ ref R within 50 ms)*.\n"
         "property beats of registered known_pool at least 1 call _ within 300 ms.\n"
         "property replies of registered known_server each R "
@@ -496,7 +518,10 @@ woven_code_needs_no_dyno(Config) ->
         ok = weave(Node),
         Pings = fun(Pid) ->
             Pid ! {ping, self()},
-            receive {pong, _} -> ok after 5_000 -> ct:fail(no_pong) end
+            receive
+                {pong, _} -> ok
+            after 5_000 -> ct:fail(no_pong)
+            end
         end,
         Before = erpc:call(Node, known_woven, start, []),
         ok = Pings(Before),
@@ -506,13 +531,22 @@ woven_code_needs_no_dyno(Config) ->
             [ok = Pings(During) || _ <- lists:seq(1, 10)],
             ok = Pings(Before),
             During ! {request, self()},
-            receive requested -> ok after 5_000 -> ct:fail(no_request) end,
+            receive
+                requested -> ok
+            after 5_000 -> ct:fail(no_request)
+            end,
             self() ! {during, During}
         end),
         ?assertEqual([{~"pongs", ~"pass"}], results(Document)),
-        Lives = receive {during, Of} -> Of end,
-        ?assertEqual([], [M || {M, _} <- erpc:call(Node, code, all_loaded, []),
-            lists:prefix("dyno_", atom_to_list(M))]),
+        Lives =
+            receive
+                {during, Of} -> Of
+            end,
+        ?assertEqual([], [
+            M
+         || {M, _} <- erpc:call(Node, code, all_loaded, []),
+            lists:prefix("dyno_", atom_to_list(M))
+        ]),
         ok = Pings(Before),
         ok = Pings(Lives)
     end).
@@ -535,19 +569,29 @@ who_is_in_a_monitor_lives(Config) ->
         {ok, Document} = dyno_verify:run(
             [list_to_binary(Path)], [Node], #{for_ms => 1000, instrumentation => inline}
         ),
-        Pid = receive {pinged, Pinged, Of} -> Of end,
+        Pid =
+            receive
+                {pinged, Pinged, Of} -> Of
+            end,
         [Left] = [T || #{~"code" := ~"modules_left", ~"text" := T} <- warned(Document)],
         says(Left, "a process is still in a monitor that is woven into it"),
         {error, {dyno_agent, {inside, Node}}} = dyno_agent:leave(Node, #{}),
-        receive {pong, 0} -> ok after 10_000 -> ct:fail(no_pong) end,
+        receive
+            {pong, 0} -> ok
+        after 10_000 -> ct:fail(no_pong)
+        end,
         Pid ! {ping, self()},
-        receive {pong, 1} -> ok after 5_000 -> ct:fail(no_pong) end,
+        receive
+            {pong, 1} -> ok
+        after 5_000 -> ct:fail(no_pong)
+        end,
         {ok, _} = dyno_agent:leave(Node, #{})
     end).
 
 %% A process that waits breaks a deadline, too; what it does later is no second fault.
 deadlines_under_each_instrumentation(Config) ->
-    Spec = "property in_time of module known_woven "
+    Spec =
+        "property in_time of module known_woven "
         "follows (receive {ping, _} then send {pong, _} within 100 ms)*.",
     in_node(fun(Node) ->
         ok = weave(Node),
@@ -568,13 +612,19 @@ deadlines_under_each_instrumentation(Config) ->
                     Silent ! {ping, nobody},
                     Late ! {ping, nobody},
                     Good ! {ping, self()},
-                    receive {pong, _} -> ok end,
+                    receive
+                        {pong, _} -> ok
+                    end,
                     timer:sleep(500),
                     Late ! {answer, self()},
-                    receive {pong, _} -> ok end
+                    receive
+                        {pong, _} -> ok
+                    end
                 end),
-                ?assertEqual({By, [{~"in_time", ~"broken 2 times, by 2 of 3 processes"}]},
-                    {By, texts(Document)})
+                ?assertEqual(
+                    {By, [{~"in_time", ~"broken 2 times, by 2 of 3 processes"}]},
+                    {By, texts(Document)}
+                )
             end
          || By <- [partition, dyno_agent_riarc_verify, inline]
         ]
@@ -588,15 +638,18 @@ started_by_another_node(Config) ->
         [
             begin
                 Document = verified(Config, Text, Node, #{instrumentation => By}, fun() ->
-                    Loops = [spawn(Node, known, loop, [IsBroken]) || IsBroken <- [true, false]] ++
-                        erpc:call(Node, known, loops, [2, 1]),
+                    Loops =
+                        [spawn(Node, known, loop, [IsBroken]) || IsBroken <- [true, false]] ++
+                            erpc:call(Node, known, loops, [2, 1]),
                     [Loop ! {request, 1} || Loop <- Loops],
                     timer:sleep(300),
                     [Loop ! stop || Loop <- Loops],
                     timer:sleep(100)
                 end),
-                ?assertEqual({By, [{~"unique", ~"broken 2 times, by 2 of 4 processes"}]},
-                    {By, texts(Document)}),
+                ?assertEqual(
+                    {By, [{~"unique", ~"broken 2 times, by 2 of 4 processes"}]},
+                    {By, texts(Document)}
+                ),
                 ?assertMatch([#{~"complete" := 4, ~"gap" := 0}], rows(~"partitions", Document))
             end
          || By <- [partition, dyno_agent_riarc_verify]
@@ -616,8 +669,13 @@ in_node(Test) -> dyno_leftovers:in_node([?SYSTEM], Test).
 verify(Config, Text, Node, Arguments) ->
     Spec = specification(Config, Text),
     {Status, Output} = dyno_command:run([
-        "verify", unicode:characters_to_list(Spec), atom_to_list(Node), "--cookie",
-        atom_to_list(erlang:get_cookie()), "-o", filename:rootname(binary_to_list(Spec)) ++ ".json"
+        "verify",
+        unicode:characters_to_list(Spec),
+        atom_to_list(Node),
+        "--cookie",
+        atom_to_list(erlang:get_cookie()),
+        "-o",
+        filename:rootname(binary_to_list(Spec)) ++ ".json"
         | Arguments
     ]),
     ct:log("~ts", [Output]),
@@ -628,12 +686,15 @@ verified(Config, Text, Node, Options, Work) ->
     Self = self(),
     Spec = specification(Config, Text),
     {Pid, Ref} = spawn_monitor(fun() ->
-        exit({result, dyno_verify:run([Spec], [Node], Options#{
-            show => fun(Event) ->
-                _ = [Self ! counted || {counted, _} <- [Event]],
-                ok
-            end
-        })})
+        exit(
+            {result,
+                dyno_verify:run([Spec], [Node], Options#{
+                    show => fun(Event) ->
+                        _ = [Self ! counted || {counted, _} <- [Event]],
+                        ok
+                    end
+                })}
+        )
     end),
     receive
         counted -> ok;

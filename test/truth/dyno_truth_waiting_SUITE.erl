@@ -174,7 +174,8 @@ thresholds(Texts) ->
 waited(Node, Pid, Options) ->
     {Document, Text, {From, Until}} = dyno_truth:servers(Node, [{module, waits}], Options),
     Waited = lists:sort([
-        Ns || {At, Ns} <- gen_server:call(Pid, waited, infinity), At >= From, At =< Until
+        Ns
+     || {At, Ns} <- gen_server:call(Pid, waited, infinity), At >= From, At =< Until
     ]),
     True = fun(Share) -> lists:nth(ceil(Share * length(Waited)), Waited) end,
     Row = row(~"servers", ~"waits", Document),
@@ -215,7 +216,8 @@ an_event_manager(_Config) ->
         near((A1 - A0) * PerS, Rate, 0.15),
         %% Handlers are code that may be loaded anew: they are timed only if that is asked for.
         ?assertEqual([~"(message)"], [
-            Name || #{~"callback" := Name} <- rows(~"callbacks", Document)
+            Name
+         || #{~"callback" := Name} <- rows(~"callbacks", Document)
         ]),
         ?assertEqual(nomatch, string:find(Text, "other processes do its work"))
     end).

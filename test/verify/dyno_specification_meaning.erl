@@ -80,20 +80,31 @@ past(Size) ->
 
 text({pattern, Kind, Tag, Value}) ->
     io_lib:format("~ts {~ts, ~ts}", [Kind, Tag, shown(Value)]);
-text({then, A, B}) -> ["(", text(A), " then ", text(B), ")"];
-text({later, A, B}) -> ["(", text(A), " then eventually ", text(B), ")"];
-text({'|', A, B}) -> ["(", text(A), " | ", text(B), ")"];
-text({star, A}) -> ["(", text(A), ")*"];
-text({plus, A}) -> ["(", text(A), ")+"];
-text({optional, A}) -> ["(", text(A), ")?"];
+text({then, A, B}) ->
+    ["(", text(A), " then ", text(B), ")"];
+text({later, A, B}) ->
+    ["(", text(A), " then eventually ", text(B), ")"];
+text({'|', A, B}) ->
+    ["(", text(A), " | ", text(B), ")"];
+text({star, A}) ->
+    ["(", text(A), ")*"];
+text({plus, A}) ->
+    ["(", text(A), ")+"];
+text({optional, A}) ->
+    ["(", text(A), ")?"];
 text(Truth) when is_boolean(Truth) -> atom_to_list(Truth);
-text({name, Name}) -> atom_to_list(Name);
-text({box, Pattern, A}) -> ["[", text(Pattern), "] ", text(A)];
-text({diamond, Pattern, A}) -> ["<", text(Pattern), "> ", text(A)];
+text({name, Name}) ->
+    atom_to_list(Name);
+text({box, Pattern, A}) ->
+    ["[", text(Pattern), "] ", text(A)];
+text({diamond, Pattern, A}) ->
+    ["<", text(Pattern), "> ", text(A)];
 text({Kind, Name, A}) when Kind =:= max; Kind =:= min ->
     ["(", atom_to_list(Kind), " ", atom_to_list(Name), ". ", text(A), ")"];
-text({Word, A, B}) -> ["(", text(A), " ", atom_to_list(Word), " ", text(B), ")"];
-text({Word, A}) -> [atom_to_list(Word), " (", text(A), ")"].
+text({Word, A, B}) ->
+    ["(", text(A), " ", atom_to_list(Word), " ", text(B), ")"];
+text({Word, A}) ->
+    [atom_to_list(Word), " (", text(A), ")"].
 
 shown(Value) when is_integer(Value) -> integer_to_list(Value);
 shown(Name) -> atom_to_list(Name).
@@ -145,12 +156,15 @@ suffixes([_ | Rest] = Trace) -> [Trace | suffixes(Rest)].
 
 match({pattern, Kind, Tag, Value}, Event, Env) ->
     case {element(1, Event), element(2, Event), Value, Env} of
-        {Kind, {Tag, _}, '_', _} -> {ok, Env};
-        {Kind, {Tag, Number}, Number, _} -> {ok, Env};
+        {Kind, {Tag, _}, '_', _} ->
+            {ok, Env};
+        {Kind, {Tag, Number}, Number, _} ->
+            {ok, Env};
         {Kind, {Tag, Number}, Name, #{}} when is_atom(Name), not is_map_key(Name, Env) ->
             {ok, Env#{Name => Number}};
         {Kind, {Tag, Number}, Name, _} when map_get(Name, Env) =:= Number -> {ok, Env};
-        _ -> no
+        _ ->
+            no
     end.
 
 %% What may be left of the trace after a match of its beginning, with what is bound.
@@ -203,9 +217,12 @@ nullable({plus, A}) -> nullable(A);
 nullable({_, _}) -> true.
 
 %% The positions (0 is before the first event) where a formula holds; `Sets` are those of the names.
-where(true, Trace, _Env, _Sets) -> positions(Trace);
-where(false, _Trace, _Env, _Sets) -> [];
-where({name, Name}, _Trace, _Env, Sets) -> map_get(Name, Sets);
+where(true, Trace, _Env, _Sets) ->
+    positions(Trace);
+where(false, _Trace, _Env, _Sets) ->
+    [];
+where({name, Name}, _Trace, _Env, Sets) ->
+    map_get(Name, Sets);
 where({'and', A, B}, Trace, Env, Sets) ->
     ordsets:intersection(where(A, Trace, Env, Sets), where(B, Trace, Env, Sets));
 where({'or', A, B}, Trace, Env, Sets) ->
@@ -237,13 +254,20 @@ positions(Trace) -> lists:seq(0, length(Trace)).
 at(Truth, _At, _Trace) when is_boolean(Truth) -> Truth;
 at({pattern, _, _, _} = Pattern, At, Trace) ->
     match(Pattern, lists:nth(At, Trace), #{}) =/= no;
-at({'not', A}, At, Trace) -> not at(A, At, Trace);
-at({previously, A}, At, Trace) -> At > 1 andalso at(A, At - 1, Trace);
-at({once, A}, At, Trace) -> lists:any(fun(I) -> at(A, I, Trace) end, lists:seq(1, At));
-at({historically, A}, At, Trace) -> lists:all(fun(I) -> at(A, I, Trace) end, lists:seq(1, At));
-at({'and', A, B}, At, Trace) -> at(A, At, Trace) andalso at(B, At, Trace);
-at({'or', A, B}, At, Trace) -> at(A, At, Trace) orelse at(B, At, Trace);
-at({implies, A, B}, At, Trace) -> not at(A, At, Trace) orelse at(B, At, Trace);
+at({'not', A}, At, Trace) ->
+    not at(A, At, Trace);
+at({previously, A}, At, Trace) ->
+    At > 1 andalso at(A, At - 1, Trace);
+at({once, A}, At, Trace) ->
+    lists:any(fun(I) -> at(A, I, Trace) end, lists:seq(1, At));
+at({historically, A}, At, Trace) ->
+    lists:all(fun(I) -> at(A, I, Trace) end, lists:seq(1, At));
+at({'and', A, B}, At, Trace) ->
+    at(A, At, Trace) andalso at(B, At, Trace);
+at({'or', A, B}, At, Trace) ->
+    at(A, At, Trace) orelse at(B, At, Trace);
+at({implies, A, B}, At, Trace) ->
+    not at(A, At, Trace) orelse at(B, At, Trace);
 at({since, A, B}, At, Trace) ->
     lists:any(
         fun(I) ->

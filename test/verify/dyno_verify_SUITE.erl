@@ -213,10 +213,11 @@ a_node_is_lost(Config) ->
             dyno_peers:stop(Peer),
             work(A, 10, 0)
         end),
-        Gaps = #{
-            Node => Gap
-         || #{~"node" := Node, ~"gap" := Gap} <- rows(~"partitions", Document)
-        },
+        Gaps =
+            #{
+                Node => Gap
+             || #{~"node" := Node, ~"gap" := Gap} <- rows(~"partitions", Document)
+            },
         ?assertEqual(#{atom_to_binary(A) => 0, atom_to_binary(B) => 1}, Gaps),
         #{~"error" := #{~"text" := Text}} = Document,
         ?assertMatch({_, _}, binary:match(Text, ~"was lost"))
@@ -277,16 +278,25 @@ the_command(Config) ->
         ?assert(is_pid(Driver)),
         Recording = filename:join(proplists:get_value(priv_dir, Config), "verify.json"),
         {Status, Output} = dyno_command:run([
-            "verify", unicode:characters_to_list(specification(Config)), atom_to_list(Node),
-            "--cookie", atom_to_list(erlang:get_cookie()), "--for", "2s", "-o", Recording
+            "verify",
+            unicode:characters_to_list(specification(Config)),
+            atom_to_list(Node),
+            "--cookie",
+            atom_to_list(erlang:get_cookie()),
+            "--for",
+            "2s",
+            "-o",
+            Recording
         ]),
         ct:log("~ts", [Output]),
         ?assertEqual(1, Status),
         lists:foreach(
             fun(Text) -> ?assertMatch({_, _}, binary:match(Output, Text)) end,
             [
-                ~"each request is answered once: broken by <0.", ~"which runs worker:loop/2",
-                ~"bindings  N = 2", ~"Traces: "
+                ~"each request is answered once: broken by <0.",
+                ~"which runs worker:loop/2",
+                ~"bindings  N = 2",
+                ~"Traces: "
             ]
         ),
         {ok, _} = dyno_recording_file:read(Recording)
@@ -300,8 +310,17 @@ recorded_and_replayed(Config) ->
     in_node(fun(Node) ->
         _ = erpc:call(Node, erlang, spawn, [fun_forever()]),
         {1, Output} = dyno_command:run([
-            "verify", Spec, atom_to_list(Node), "--cookie", atom_to_list(erlang:get_cookie()),
-            "--for", "2s", "--record", Events, "-o", Live
+            "verify",
+            Spec,
+            atom_to_list(Node),
+            "--cookie",
+            atom_to_list(erlang:get_cookie()),
+            "--for",
+            "2s",
+            "--record",
+            Events,
+            "-o",
+            Live
         ]),
         ct:log("~ts", [Output])
     end),
@@ -367,9 +386,17 @@ a_recording_that_is_not_kept(Config) ->
         _ = erpc:call(Node, erlang, spawn, [fun_forever()]),
         Record = fun(File) ->
             dyno_command:run([
-                "verify", unicode:characters_to_list(specification(Config)), atom_to_list(Node),
-                "--cookie", atom_to_list(erlang:get_cookie()), "--for", "2s", "--record", File,
-                "-o", filename:join(proplists:get_value(priv_dir, Config), "disk.json")
+                "verify",
+                unicode:characters_to_list(specification(Config)),
+                atom_to_list(Node),
+                "--cookie",
+                atom_to_list(erlang:get_cookie()),
+                "--for",
+                "2s",
+                "--record",
+                File,
+                "-o",
+                filename:join(proplists:get_value(priv_dir, Config), "disk.json")
             ])
         end,
         {2, Missing} = Record(filename:join(Disk, "none/events")),
@@ -396,12 +423,15 @@ verified(Config, Nodes, Work) ->
 verified(Config, Nodes, Work, Options) ->
     Self = self(),
     {Pid, Ref} = spawn_monitor(fun() ->
-        exit({result, dyno_verify:run([specification(Config)], Nodes, Options#{
-            show => fun(Event) ->
-                Self ! {shown, Event},
-                ok
-            end
-        })})
+        exit(
+            {result,
+                dyno_verify:run([specification(Config)], Nodes, Options#{
+                    show => fun(Event) ->
+                        Self ! {shown, Event},
+                        ok
+                    end
+                })}
+        )
     end),
     %% The first count is there: it has begun.
     receive

@@ -57,7 +57,8 @@ all() ->
         every_order_gives_the_same
     ].
 
--define(PROPERTIES, ~"""
+-define(PROPERTIES,
+    ~"""
 property in_order of module dyno_verify_replay_SUITE, module worker
 follows (receive {request, N} then send {reply, N})*.
 
@@ -69,7 +70,8 @@ each N follows (receive {request, N} then send {reply, N} within 5 ns)*.
 
 property arrives of module worker
 across N always send {reply, N} implies once receive {request, N}.
-""").
+"""
+).
 
 init_per_suite(Config) ->
     {ok, Compiled} = dyno_specification:compile(?PROPERTIES),
@@ -249,8 +251,20 @@ a_file_makes_no_atoms(Config) ->
     Names = [unknown(N) || N <- lists:seq(1, 2_000)],
     Text = [
         [
-            "init(<0.11.0>, <7.10.0>, {", Name, ",f", Name, ",['a", Name, "']})\n",
-            "send(<0.11.0>, <0.10.0>, #{k", Name, " => [", Name, "|t", Name, "]})\n"
+            "init(<0.11.0>, <7.10.0>, {",
+            Name,
+            ",f",
+            Name,
+            ",['a",
+            Name,
+            "']})\n",
+            "send(<0.11.0>, <0.10.0>, #{k",
+            Name,
+            " => [",
+            Name,
+            "|t",
+            Name,
+            "]})\n"
         ]
      || Name <- Names
     ],
@@ -294,7 +308,9 @@ unknown_names_are_told_apart(Config) ->
             "init(<0.11.0>, <0.10.0>, {worker,init,[1]})\n",
             "fork(<0.11.0>, <0.12.0>, {qzq_module,qzq_function,[1]})\n",
             "recv(<0.11.0>, {request, qzq_one})\n",
-            "send(<0.11.0>, <0.10.0>, {reply, ", Reply, "})\n"
+            "send(<0.11.0>, <0.10.0>, {reply, ",
+            Reply,
+            "})\n"
         ]
     end,
     ?assertEqual([], verdicts(replayed(Config, Lines("qzq_one")))),
@@ -302,14 +318,28 @@ unknown_names_are_told_apart(Config) ->
     Text = unicode:characters_to_list(dyno_verify_text:report(Report#{node => node()})),
     [
         ?assertNotEqual(nomatch, string:find(Text, Part), Text)
-     || Part <- ["sends {reply,qzq_two} to", "receives {request,qzq_one}",
-            "starts <0.12.0>: qzq_module:qzq_function(1)"]
+     || Part <- [
+            "sends {reply,qzq_two} to",
+            "receives {request,qzq_one}",
+            "starts <0.12.0>: qzq_module:qzq_function(1)"
+        ]
     ].
 
 frames_of_unknown_names(_Config) ->
     Fixed = [
-        self(), make_ref(), hd(erlang:ports()), 1 bsl 70, -(1 bsl 3000), <<1:3>>, "text", 'ü',
-        #{a => #{}}, [1 | 2], 1.5, list_to_tuple(lists:seq(1, 300)), lists:seq(1, 300)
+        self(),
+        make_ref(),
+        hd(erlang:ports()),
+        1 bsl 70,
+        -(1 bsl 3000),
+        <<1:3>>,
+        "text",
+        'ü',
+        #{a => #{}},
+        [1 | 2],
+        1.5,
+        list_to_tuple(lists:seq(1, 300)),
+        lists:seq(1, 300)
     ],
     Is = fun(Term) ->
         Frame = with_name("qzqzqzqz", {Term, zzzzzzzz}),
@@ -371,13 +401,16 @@ broken_files(Config) ->
     dyno_property:holds(
         ?FORALL(
             {Whole, Changes},
-            {elements([Text, Own, Traced]),
-                proper_types:non_empty(list({range(0, 300), range(0, 255)}))},
+            {
+                elements([Text, Own, Traced]),
+                proper_types:non_empty(list({range(0, 300), range(0, 255)}))
+            },
             begin
                 Broken = lists:foldl(fun changed/2, Whole, Changes),
                 ok = file:write_file(File, Broken),
                 case dyno_verify_replay:file(File, monitors(Config), #{}) of
-                    {ok, #{crashes := []}} -> true;
+                    {ok, #{crashes := []}} ->
+                        true;
                     {error, {Module, Reason}} ->
                         is_binary(unicode:characters_to_binary(Module:format_error(Reason)))
                 end
@@ -412,7 +445,8 @@ memory_follows_the_file(Config) ->
                     monitor,
                     {max_heap_size, #{
                         size => Times * Size div erlang:system_info(wordsize),
-                        kill => true, error_logger => false
+                        kill => true,
+                        error_logger => false
                     }}
                 ]
             ),
@@ -421,8 +455,9 @@ memory_follows_the_file(Config) ->
             end
         end
      || {Name, Times, Lines} <- [
-            {lines, 10,
-                [Begin | lists:duplicate(Size div 36, "recv(<0.11.0>, {response, [a,b,c]})\n")]},
+            {lines, 10, [
+                Begin | lists:duplicate(Size div 36, "recv(<0.11.0>, {response, [a,b,c]})\n")
+            ]},
             {list, 100, Long("[", "1,", "1]")},
             {string, 100, Long("\"", "a", "\"")},
             {deep, 800, Long("[", "[", ["1]", lists:duplicate(Size, "]")])},
@@ -509,8 +544,11 @@ every_order_gives_the_same(Config) ->
 trace() ->
     list({
         elements([
-            {'receive', {request, 1}}, {'receive', {request, 2}},
-            {send, {reply, 1}, x}, {send, {reply, 2}, x}, {send, {late, 1}, x}
+            {'receive', {request, 1}},
+            {'receive', {request, 2}},
+            {send, {reply, 1}, x},
+            {send, {reply, 2}, x},
+            {send, {late, 1}, x}
         ]),
         range(1, 6)
     }).
@@ -530,9 +568,12 @@ whole(I, Trace) ->
 mixed(Traces, Choices) ->
     mixed([Trace || [_ | _] = Trace <- Traces], Choices, Choices).
 
-mixed([], _Choices, _All) -> [];
-mixed(Traces, [], []) -> lists:append(Traces);
-mixed(Traces, [], All) -> mixed(Traces, All, All);
+mixed([], _Choices, _All) ->
+    [];
+mixed(Traces, [], []) ->
+    lists:append(Traces);
+mixed(Traces, [], All) ->
+    mixed(Traces, All, All);
 mixed(Traces, [Choice | Choices], All) ->
     {Before, [[Item | Rest] | After]} = lists:split(Choice rem length(Traces), Traces),
     [Item | mixed(Before ++ [Rest || Rest =/= []] ++ After, Choices, All)].

@@ -124,10 +124,11 @@ without_largest(Reason, #{instruments := Instruments} = State) ->
     end.
 
 without(Instrument, Reason, #{instruments := Instruments} = State) ->
-    Gone = #{
-        Pid => Module
-     || Pid := Module <- Instruments, Module =:= Instrument orelse needs(Module, Instrument)
-    },
+    Gone =
+        #{
+            Pid => Module
+         || Pid := Module <- Instruments, Module =:= Instrument orelse needs(Module, Instrument)
+        },
     lists:foreach(
         fun(Pid) ->
             true = exit(Pid, shutdown),

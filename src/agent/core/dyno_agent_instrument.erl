@@ -98,10 +98,12 @@ several nodes.
     unit := binary(),
     group := binary(),
     %% With `at_least`, the number is an estimate; the lower bound is known.
-    value := fun(([result(), ...]) ->
-        {number(), Count :: non_neg_integer()}
-        | {number(), Count :: non_neg_integer(), {at_least, number()}}
-        | none)
+    value := fun(
+        ([result(), ...]) ->
+            {number(), Count :: non_neg_integer()}
+            | {number(), Count :: non_neg_integer(), {at_least, number()}}
+            | none
+    )
 }.
 
 -doc "A line over time of each node; milliseconds since the restart, by the target's clock.".
@@ -188,8 +190,19 @@ called if the load ends early.
 -callback warnings(Role :: binary(), result()) -> [warning()].
 
 -optional_callbacks([
-    start_link/1, restart/1, read/1, last_look/1, peek/1, result/1, tables/0, metrics/0,
-    series/0, histograms/0, profiles/0, events/1, warnings/2
+    start_link/1,
+    restart/1,
+    read/1,
+    last_look/1,
+    peek/1,
+    result/1,
+    tables/0,
+    metrics/0,
+    series/0,
+    histograms/0,
+    profiles/0,
+    events/1,
+    warnings/2
 ]).
 
 -doc """

@@ -66,15 +66,19 @@ is_own(_Kind) ->
 
 -doc "The name, and the property that groups the processes.".
 -spec print(kind() | other) -> {Name :: binary(), GroupedBy :: binary()}.
-print({registered, Name}) -> {dyno_agent_name:module(Name), ~"registered"};
+print({registered, Name}) ->
+    {dyno_agent_name:module(Name), ~"registered"};
 print({label, Label}) when is_binary(Label) -> {Label, ~"label"};
 print({label, Label}) when is_atom(Label) -> {dyno_agent_name:module(Label), ~"label"};
 print({label, Label}) ->
     <<Text/binary>> = unicode:characters_to_binary(io_lib:format("~0tp", [Label])),
     {binary:replace(Text, ~"'_'", ~"_", [global]), ~"label"};
-print({initial_call, MFA}) -> {dyno_agent_name:mfa(MFA), ~"initial_call"};
-print({first_call, MFA}) -> {dyno_agent_name:mfa(MFA), ~"first_call"};
-print(other) -> {~"(others)", ~"other"}.
+print({initial_call, MFA}) ->
+    {dyno_agent_name:mfa(MFA), ~"initial_call"};
+print({first_call, MFA}) ->
+    {dyno_agent_name:mfa(MFA), ~"first_call"};
+print(other) ->
+    {~"(others)", ~"other"}.
 
 %% {connection, 17} and {connection, 18} have one kind.
 shape(Label) when is_atom(Label) -> Label;
@@ -85,4 +89,5 @@ shape(Label) when is_list(Label); is_binary(Label) ->
     catch
         error:badarg -> '_'
     end;
-shape(_Label) -> '_'.
+shape(_Label) ->
+    '_'.

@@ -23,8 +23,12 @@ A pattern is `{Module, Function, Arity}`, each possibly `'_'`; module and functi
     "([\\p{Ll}_]\\w*[?!]?\\*?|[-+*/<>=!&|^~.@]+(?=/[\\d_]|[\\s(]|$)|\"[^\"]+\"|'[^']+')"
 ).
 -define(ELIXIR,
-    "(?|(Elixir(?:\\.[A-Z]\\w*)+):" ?FUNCTION "|"
-    "((?:[A-Z]\\w*\\.)*(?:[A-Z]\\w*\\*?|\\*)|:\\w+\\*?)(?:\\." ?FUNCTION ")?)"
+    "(?|(Elixir(?:\\.[A-Z]\\w*)+):"
+    ?FUNCTION
+    "|"
+    "((?:[A-Z]\\w*\\.)*(?:[A-Z]\\w*\\*?|\\*)|:\\w+\\*?)(?:\\."
+    ?FUNCTION
+    ")?)"
 ).
 -define(LISTS, [unicode, ucp, {capture, all_but_first, list}]).
 

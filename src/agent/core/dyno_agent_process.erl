@@ -27,7 +27,11 @@
     | gone.
 who(Pid) ->
     Items = [
-        reductions, garbage_collection, registered_name, label, initial_call,
+        reductions,
+        garbage_collection,
+        registered_name,
+        label,
+        initial_call,
         {dictionary, '$initial_call'}
     ],
     case process_info(Pid, Items) of

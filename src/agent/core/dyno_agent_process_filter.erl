@@ -140,8 +140,13 @@ running(Filter) -> dyno_agent_process:select(fun(Pid) -> is_chosen(Pid, Filter) 
 -spec describe(pid(), applications()) -> {process() | gone, applications()}.
 describe(Pid, Applications) ->
     Items = [
-        registered_name, label, group_leader, initial_call, current_stacktrace,
-        {dictionary, '$initial_call'}, {dictionary, '$ancestors'}
+        registered_name,
+        label,
+        group_leader,
+        initial_call,
+        current_stacktrace,
+        {dictionary, '$initial_call'},
+        {dictionary, '$ancestors'}
     ],
     case process_info(Pid, Items) of
         undefined ->
@@ -295,18 +300,24 @@ is_own(Module, Label) ->
     Names = [atom_to_list(Name) || Name <- [Module, Label], is_atom(Name)],
     lists:any(fun(Name) -> lists:prefix("dyno_", Name) end, Names).
 
-is_meant(all, #{system := System}) -> not System;
-is_meant({busiest, _}, _Process) -> false;
+is_meant(all, #{system := System}) ->
+    not System;
+is_meant({busiest, _}, _Process) ->
+    false;
 is_meant({module, Module}, #{module := ?GEN_STAGE}) ->
     exports(Module, handle_events, 3) orelse exports(Module, handle_demand, 2);
 is_meant({module, Module}, #{module := Of}) ->
     Module =:= Of;
 is_meant({behaviour, Behaviour}, #{behaviour := Of, system := System}) ->
     Behaviour =:= Of andalso not System;
-is_meant({application, Name}, #{application := Of}) -> Name =:= Of;
-is_meant({registered, Name}, #{registered := Of}) -> Name =:= Of;
-is_meant({label, Label}, #{label := Of}) -> Label =:= Of;
-is_meant({pid, Pid}, #{pid := Of}) -> Pid =:= Of;
+is_meant({application, Name}, #{application := Of}) ->
+    Name =:= Of;
+is_meant({registered, Name}, #{registered := Of}) ->
+    Name =:= Of;
+is_meant({label, Label}, #{label := Of}) ->
+    Label =:= Of;
+is_meant({pid, Pid}, #{pid := Of}) ->
+    Pid =:= Of;
 is_meant({supervisor, Supervisor}, #{pid := Pid, ancestors := Ancestors}) ->
     Names = [Supervisor | other_name(Supervisor)],
     lists:any(fun(Name) -> Name =:= Pid orelse lists:member(Name, Ancestors) end, Names).
@@ -341,14 +352,18 @@ births(#{selectors := Selectors}) ->
         Behaviour <- Behaviours
     ]).
 
-births_of({behaviour, gen_server}) -> [{[gen_server], ['_', '_', '_', '_', '_', '_']}];
-births_of({behaviour, gen_statem}) -> [{[gen_statem], ['_', '_', '_', '_', '_', '_']}];
-births_of({module, Of}) -> [{[gen_server, gen_statem], ['_', '_', '_', Of, '_', '_']}];
+births_of({behaviour, gen_server}) ->
+    [{[gen_server], ['_', '_', '_', '_', '_', '_']}];
+births_of({behaviour, gen_statem}) ->
+    [{[gen_statem], ['_', '_', '_', '_', '_', '_']}];
+births_of({module, Of}) ->
+    [{[gen_server, gen_statem], ['_', '_', '_', Of, '_', '_']}];
 births_of({registered, Name}) ->
     [{[gen_server, gen_statem], ['_', '_', {local, Name}, '_', '_', '_']}];
 births_of(Any) when Any =:= all; Any =:= new ->
     [{[gen_server, gen_statem], ['_', '_', '_', '_', '_', '_']}];
-births_of(_Other) -> [].
+births_of(_Other) ->
+    [].
 
 -doc "Whether it is a stage with an unknown module.".
 -spec is_unknown_stage(process()) -> boolean().

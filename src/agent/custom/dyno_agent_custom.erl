@@ -93,14 +93,15 @@ init(Config) ->
     process_flag(trap_exit, true),
     proc_lib:set_label(?MODULE),
     ok = dyno_agent_process:unlimited(),
-    #{command := {open, Ref, _}, probe := {_, Monitor}} = State = opening(#{
-        config => Config,
-        probe => undefined,
-        agent => undefined,
-        command => undefined,
-        from => undefined,
-        phase => open
-    }),
+    #{command := {open, Ref, _}, probe := {_, Monitor}} =
+        State = opening(#{
+            config => Config,
+            probe => undefined,
+            agent => undefined,
+            command => undefined,
+            from => undefined,
+            phase => open
+        }),
     Message =
         receive
             {Ref, _} = Answer -> Answer;

@@ -83,7 +83,8 @@ read(#{min_ns := Min, max_ns := Max, buckets := Buckets} = Histogram) ->
 
 -doc "The middle of the quantile's bucket, within the recorded range.".
 -spec quantile(float(), result()) -> number() | undefined.
-quantile(_Q, #{count := 0}) -> undefined;
+quantile(_Q, #{count := 0}) ->
+    undefined;
 quantile(Q, #{count := Count, min_ns := Min, max_ns := Max, buckets := Buckets}) ->
     max(Min, min(Max, at_rank(max(1, ceil(Q * Count)), Buckets))).
 

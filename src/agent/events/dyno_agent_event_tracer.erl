@@ -75,7 +75,9 @@ The reason and the native time of the end, and the number of earlier messages th
 spawn_link(Config) ->
     %% The consumer is ready before the first message.
     {ok, Pid} = proc_lib:start_link(?MODULE, init, [Config], infinity, [
-        {priority, high}, {message_queue_data, off_heap}, {min_heap_size, 10_000},
+        {priority, high},
+        {message_queue_data, off_heap},
+        {min_heap_size, 10_000},
         {fullsweep_after, 100}
     ]),
     Pid.

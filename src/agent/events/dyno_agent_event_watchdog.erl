@@ -229,7 +229,8 @@ handle_info(look, #{tracer := Tracer, limits := #{queue := Most}, looks := Looks
         %% Waiting messages may have arguments of megabytes.
         {_, Waiting} when Waiting > 0; Looks rem ?MEMORY_LOOKS =:= 0 ->
             {noreply, memory(State#{looks := Looks + 1})};
-        _ -> {noreply, State#{looks := Looks + 1}}
+        _ ->
+            {noreply, State#{looks := Looks + 1}}
     end;
 handle_info(for_ms, #{limits := #{for_ms := Ms}} = State) ->
     {noreply, stop_for({for_ms, Ms}, State)};

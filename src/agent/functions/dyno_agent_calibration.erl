@@ -93,7 +93,8 @@ ascending(Before, [{P, Ns} | Rest]) -> [{P, max(Before, Ns)} | ascending(max(Bef
 overhead_ns(Processes, #{overheads_ns := Overheads}) -> between(Processes, Overheads).
 
 between(Processes, [{P, Ns} | _]) when Processes =< P -> Ns;
-between(_Processes, [{_P, Ns}]) -> Ns;
+between(_Processes, [{_P, Ns}]) ->
+    Ns;
 between(Processes, [{P1, Ns1}, {P2, Ns2} | _]) when Processes < P2 ->
     Ns1 + (Ns2 - Ns1) * math:log(Processes / P1) / math:log(P2 / P1);
 between(Processes, [_ | Rest]) ->

@@ -128,12 +128,13 @@ narrow(Module, #{session := Session, rows := Rows} = Sessions) ->
     end.
 
 is_set(MFA, #{session := Session} = Sessions) ->
-    [] =/= [
-        Is
-     || Measure <- measures(none, Sessions),
-        {_, Is} <- [trace:info(Session, MFA, Measure)],
-        Is =/= false
-    ].
+    [] =/=
+        [
+            Is
+         || Measure <- measures(none, Sessions),
+            {_, Is} <- [trace:info(Session, MFA, Measure)],
+            Is =/= false
+        ].
 
 -spec functions(module(), t()) -> [mfa()].
 functions(Module, #{patterns := Patterns}) -> dyno_agent_patterns:functions(Module, Patterns).

@@ -153,8 +153,10 @@ about() ->
     }.
 
 -spec config(dyno_agent_instrument:options()) -> config() | off.
-config(#{patterns := []}) -> off;
-config(#{level := off}) -> off;
+config(#{patterns := []}) ->
+    off;
+config(#{level := off}) ->
+    off;
 config(#{level := budget, patterns := Patterns} = Options) ->
     Stacks = #{stacks => Pid || #{dyno_agent_stacks := Pid} <- [Options]},
     (with_processes(Options, Stacks))#{
@@ -378,9 +380,7 @@ recounting(#{plan := Plan, sessions := Sessions, modules := Modules} = State) ->
     end.
 
 tell(Processes, Before, Plan) ->
-    case
-        dyno_agent_call_budget:undiscovered(Plan) -- dyno_agent_call_budget:undiscovered(Before)
-    of
+    case dyno_agent_call_budget:undiscovered(Plan) -- dyno_agent_call_budget:undiscovered(Before) of
         [] -> ok;
         New -> dyno_agent_processes:leave_out(Processes, New)
     end,

@@ -124,7 +124,8 @@ first_ns(#{overhead := Overhead}) -> fun(N) -> dyno_agent_calibration:overhead_n
 
 -doc "The least overhead of a call; `undefined` if no times are measured.".
 -spec least_ns(t()) -> float() | undefined.
-least_ns(none) -> undefined;
+least_ns(none) ->
+    undefined;
 least_ns(#{overhead := Overhead} = All) ->
     dyno_agent_calibration:overhead_ns(1, Overhead) * factor(All).
 

@@ -26,8 +26,14 @@
 
 -type row() ::
     {pid(), id()}
-    | {pid(), id(), First :: non_neg_integer(), Last :: non_neg_integer(),
-        Bytes :: non_neg_integer(), Collections :: non_neg_integer()}.
+    | {
+        pid(),
+        id(),
+        First :: non_neg_integer(),
+        Last :: non_neg_integer(),
+        Bytes :: non_neg_integer(),
+        Collections :: non_neg_integer()
+    }.
 
 -type change() ::
     {insert, row() | [row()]}

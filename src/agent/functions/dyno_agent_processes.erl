@@ -92,7 +92,8 @@ modules (`loaded/2`) and functions called too often for discovery (`leave_out/2`
 about() -> #{names => [processes], parts => dyno_agent_process_parts, traces => true}.
 
 -spec config(dyno_agent_instrument:options()) -> config() | off.
-config(#{patterns := []}) -> off;
+config(#{patterns := []}) ->
+    off;
 config(#{level := Level}) when Level =:= off; Level =:= count -> off;
 config(#{level := budget, without := Without} = Options) ->
     %% Without functions, no instrument reports functions called too often for discovery.

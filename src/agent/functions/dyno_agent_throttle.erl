@@ -122,8 +122,10 @@ learn(MFA, Kind, Id, #{groups := Groups} = Throttle) ->
             Throttle
     end.
 
-learned(gone, Id, unknown) -> {Id, 1, gone};
-learned(gone, _, {Id, Count, How}) -> {Id, Count + 1, How};
+learned(gone, Id, unknown) ->
+    {Id, 1, gone};
+learned(gone, _, {Id, Count, How}) ->
+    {Id, Count + 1, How};
 learned({Kind, _}, Id, Before) when Kind =:= initial_call; Kind =:= first_call ->
     case Before of
         unknown -> {Id, 1, identified};
@@ -132,7 +134,8 @@ learned({Kind, _}, Id, Before) when Kind =:= initial_call; Kind =:= first_call -
         _ -> several
     end;
 %% A name or a label tells nothing of the next process.
-learned(_Kind, _Id, _Before) -> several.
+learned(_Kind, _Id, _Before) ->
+    several.
 
 -spec group(mfa(), t()) -> {ok, id()} | unknown.
 group(MFA, #{groups := Groups}) ->
@@ -159,12 +162,13 @@ or are of several groups.
 -spec closed(integer(), number_of(), t()) -> {silent(), t()}.
 closed(Time, Newest, #{throttled := Before} = Throttle) ->
     Closed = #{MFA => closed_one(Time, Newest, Function) || MFA := Function <- Before},
-    Throttled = #{
-        MFA => Function
-     || MFA := {_, PerSecond, Function} <- Closed,
-        PerSecond * 2 >= map_get(limit, Throttle),
-        group(MFA, Throttle) =:= {ok, map_get(id, Function)}
-    },
+    Throttled =
+        #{
+            MFA => Function
+         || MFA := {_, PerSecond, Function} <- Closed,
+            PerSecond * 2 >= map_get(limit, Throttle),
+            group(MFA, Throttle) =:= {ok, map_get(id, Function)}
+        },
     {sums([{Id, N} || _ := {N, _, #{id := Id}} <- Closed]), Throttle#{throttled := Throttled}}.
 
 %% In a window without processes of the function: none come any more.
@@ -184,15 +188,17 @@ share(Numbers, #{first := First, all := All}) -> round(Numbers * min(1, First / 
 
 -spec settled(integer(), number_of(), t()) -> {silent(), t()}.
 settled(Time, Newest, #{throttled := Before} = Throttle) ->
-    Settled = #{
-        MFA => {N + share(Newest - map_get(last, Function), Function), Function}
-     || MFA := Open <- Before, {N, _, Function} <- [closed_one(Time, Newest, Open)]
-    },
+    Settled =
+        #{
+            MFA => {N + share(Newest - map_get(last, Function), Function), Function}
+         || MFA := Open <- Before, {N, _, Function} <- [closed_one(Time, Newest, Open)]
+        },
     {sums([{Id, N} || _ := {N, #{id := Id}} <- Settled]), Throttle#{
-        throttled := #{
-            MFA => open(Function#{last := max(Newest, Last)})
-         || MFA := {_, #{last := Last} = Function} <- Settled
-        }
+        throttled :=
+            #{
+                MFA => open(Function#{last := max(Newest, Last)})
+             || MFA := {_, #{last := Last} = Function} <- Settled
+            }
     }}.
 
 sums(Silent) ->

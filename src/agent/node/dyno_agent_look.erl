@@ -361,10 +361,11 @@ chosen(#{queues := Queues, busiest := Busiest, groups := Groups} = Census, Long)
 suspects(Chosen, Census, Stacks, Seen, Used) ->
     #{queues := Queues, busiest := Busiest, suspended := Suspended} = Census,
     #{native := Native, heaviest := Heaviest} = Census,
-    Known = #{
-        Pid => P
-     || #{pid := Pid} = P <- lists:reverse(Queues ++ Busiest ++ Suspended ++ Native ++ Heaviest)
-    },
+    Known =
+        #{
+            Pid => P
+         || #{pid := Pid} = P <- lists:reverse(Queues ++ Busiest ++ Suspended ++ Native ++ Heaviest)
+        },
     Seldom = [Pid || #{pid := Pid} <- Native],
     [
         maps:merge(Named, #{

@@ -288,8 +288,20 @@ interface(Line) ->
 carried_twice(Name) ->
     binary:match(Name, ~".") =/= nomatch orelse
         starts_with(Name, [
-            ~"veth", ~"docker", ~"br-", ~"virbr", ~"cni", ~"flannel", ~"cali", ~"ifb", ~"dummy",
-            ~"bond", ~"team", ~"tun", ~"tap", ~"wg"
+            ~"veth",
+            ~"docker",
+            ~"br-",
+            ~"virbr",
+            ~"cni",
+            ~"flannel",
+            ~"cali",
+            ~"ifb",
+            ~"dummy",
+            ~"bond",
+            ~"team",
+            ~"tun",
+            ~"tap",
+            ~"wg"
         ]).
 
 %% Disks
@@ -336,10 +348,11 @@ partitioned(Name) ->
 
 %% The kernel documents that iowait can run backwards; a backward step counts as none.
 shares(Earlier, Later) ->
-    Ticks = #{
-        Name => max(0, Ticks1 - Ticks0)
-     || Name := Ticks1 <- Later, {ok, Ticks0} <- [maps:find(Name, Earlier)]
-    },
+    Ticks =
+        #{
+            Name => max(0, Ticks1 - Ticks0)
+         || Name := Ticks1 <- Later, {ok, Ticks0} <- [maps:find(Name, Earlier)]
+        },
     Total = lists:sum(maps:values(Ticks)),
     #{Name => Part / Total || Name := Part <- Ticks, Total > 0}.
 

@@ -267,16 +267,21 @@ octets(_Name, _Port, Otherwise) ->
     Otherwise.
 
 %% The driver's purpose, or a port's program without arguments and folder.
-kind("forker", _Port) -> ~"forker, which starts programs";
-kind("0/1", _Port) -> ~"standard input and output";
-kind("2/2", _Port) -> ~"standard error";
+kind("forker", _Port) ->
+    ~"forker, which starts programs";
+kind("0/1", _Port) ->
+    ~"standard input and output";
+kind("2/2", _Port) ->
+    ~"standard error";
 kind("tcp_inet", Port) ->
     case lists:keymember(Port, 2, erlang:system_info(dist_ctrl)) of
         true -> ~"distribution";
         false -> at_the_end(~"tcp", inet:sockname(Port), inet:peername(Port))
     end;
-kind("udp_inet", Port) -> at_the_end(~"udp", inet:sockname(Port), inet:peername(Port));
-kind("sctp_inet", Port) -> at_the_end(~"sctp", inet:sockname(Port), inet:peername(Port));
+kind("udp_inet", Port) ->
+    at_the_end(~"udp", inet:sockname(Port), inet:peername(Port));
+kind("sctp_inet", Port) ->
+    at_the_end(~"sctp", inet:sockname(Port), inet:peername(Port));
 kind(Name, _Port) ->
     [Program | _] = string:split(Name, " "),
     case re:run(Program, "^[0-9]+/[0-9]+$", [{capture, none}]) of
@@ -341,8 +346,10 @@ tables() ->
                 {~"objects_max", ~"Objects, max", count, field(objects_max)},
                 {~"memory", ~"Memory", bytes, field(memory_bytes)},
                 {~"memory_max", ~"Memory, max", bytes, #{better => lower}, field(memory_max_bytes)},
-                {~"memory_growth", ~"Memory, since the start", bytes, #{better => lower}, fun
-                    (#{memory_bytes := Bytes, memory_first_bytes := First}) -> Bytes - First
+                {~"memory_growth", ~"Memory, since the start", bytes, #{better => lower}, fun(
+                    #{memory_bytes := Bytes, memory_first_bytes := First}
+                ) ->
+                    Bytes - First
                 end}
             ]
         },
@@ -356,11 +363,16 @@ tables() ->
                 {~"open_max", ~"Open, max", count, field(open_max)},
                 {~"input", ~"Input", bytes, field(input_bytes)},
                 {~"output", ~"Output", bytes, field(output_bytes)},
-                {~"queue_max", ~"Waiting to be sent, max", bytes,
-                    #{better => lower, help => ~"In the runtime; not known of sockets."}, fun
+                {
+                    ~"queue_max",
+                    ~"Waiting to be sent, max",
+                    bytes,
+                    #{better => lower, help => ~"In the runtime; not known of sockets."},
+                    fun
                         (#{queue_max_bytes := unknown}) -> undefined;
                         (#{queue_max_bytes := Bytes}) -> Bytes
-                    end}
+                    end
+                }
             ]
         }
     ].

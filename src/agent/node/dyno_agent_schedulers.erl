@@ -107,17 +107,19 @@ restarted(State) ->
 counters() ->
     #{
         wall => #{Id => {A, T} || {Id, A, T} <- erlang:statistics(scheduler_wall_time_all)},
-        states => #{
-            {Type, Id} => Counters
-         || #{type := Type, id := Id, counters := Counters} <-
-                erlang:statistics(microstate_accounting)
-        },
-        cpu => #{
-            Thread => Ns
-         || {ok, Tasks} <- [prim_file:list_dir("/proc/self/task")],
-            Task <- Tasks,
-            {Thread, Ns} <- cpu(Task)
-        }
+        states =>
+            #{
+                {Type, Id} => Counters
+             || #{type := Type, id := Id, counters := Counters} <-
+                    erlang:statistics(microstate_accounting)
+            },
+        cpu =>
+            #{
+                Thread => Ns
+             || {ok, Tasks} <- [prim_file:list_dir("/proc/self/task")],
+                Task <- Tasks,
+                {Thread, Ns} <- cpu(Task)
+            }
     }.
 
 %% The name in brackets, then user and system time as 12th and 13th word.
@@ -179,8 +181,10 @@ threads(#{wall := Wall, states := States, cpu := Cpu}, After, DurationNs) ->
     ].
 
 %% scheduler_wall_time numbers the dirty schedulers after the normal ones.
-number(scheduler, Id) -> Id;
-number(dirty_cpu_scheduler, Id) -> erlang:system_info(schedulers) + Id;
+number(scheduler, Id) ->
+    Id;
+number(dirty_cpu_scheduler, Id) ->
+    erlang:system_info(schedulers) + Id;
 number(dirty_io_scheduler, Id) ->
     erlang:system_info(schedulers) + erlang:system_info(dirty_cpu_schedulers) + Id.
 
@@ -268,31 +272,43 @@ tables() ->
                     {~"scheduler", ~"Scheduler", string, fun(#{type := Type, id := Id}) ->
                         <<(kind(Type))/binary, (integer_to_binary(Id))/binary>>
                     end},
-                    {~"busy", ~"Busy", ratio,
-                        #{help =>
-                            ~"As the runtime has it: running processes, ports and its own work."},
-                        fun(#{busy := Busy}) -> Busy end},
-                    {~"cpu", ~"On a processor", ratio,
-                        #{help => <<
-                            "The processor time of its thread. More than busy: it waits actively; "
-                            "less: others had the processor."
-                        >>},
-                        fun(#{cpu := Cpu}) -> Cpu end}
+                    {
+                        ~"busy",
+                        ~"Busy",
+                        ratio,
+                        #{
+                            help =>
+                                ~"As the runtime has it: running processes, ports and its own work."
+                        },
+                        fun(#{busy := Busy}) -> Busy end
+                    },
+                    {
+                        ~"cpu",
+                        ~"On a processor",
+                        ratio,
+                        #{
+                            help => <<
+                                "The processor time of its thread. More than busy: it waits actively; "
+                                "less: others had the processor."
+                            >>
+                        },
+                        fun(#{cpu := Cpu}) -> Cpu end
+                    }
                 ] ++
-                    [
-                        {atom_to_binary(State), Title, ratio, fun(#{states := States}) ->
-                            maps:get(State, States, undefined)
-                        end}
-                     || {State, Title} <- [
-                            {emulator, ~"Processes"},
-                            {gc, ~"Collections"},
-                            {port, ~"Ports"},
-                            {check_io, ~"Polling"},
-                            {aux, ~"Auxiliary"},
-                            {other, ~"Other, as waiting actively"},
-                            {sleep, ~"Asleep"}
-                        ]
+                [
+                    {atom_to_binary(State), Title, ratio, fun(#{states := States}) ->
+                        maps:get(State, States, undefined)
+                    end}
+                 || {State, Title} <- [
+                        {emulator, ~"Processes"},
+                        {gc, ~"Collections"},
+                        {port, ~"Ports"},
+                        {check_io, ~"Polling"},
+                        {aux, ~"Auxiliary"},
+                        {other, ~"Other, as waiting actively"},
+                        {sleep, ~"Asleep"}
                     ]
+                ]
         }
     ].
 
@@ -333,11 +349,21 @@ kind(dirty_io_scheduler) -> ~"dirty I/O ".
 -spec metrics() -> [dyno_agent_instrument:metric()].
 metrics() ->
     [
-        metric(~"schedulers.runnable", ~"Processes that run or are ready to, mean", ~"count",
-            fun(N, _) -> N end),
-        metric(~"schedulers.queued",
-            ~"Of the time more are ready than there are schedulers", ~"ratio",
-            fun(N, Schedulers) when N > Schedulers -> 1; (_, _) -> 0 end)
+        metric(
+            ~"schedulers.runnable",
+            ~"Processes that run or are ready to, mean",
+            ~"count",
+            fun(N, _) -> N end
+        ),
+        metric(
+            ~"schedulers.queued",
+            ~"Of the time more are ready than there are schedulers",
+            ~"ratio",
+            fun
+                (N, Schedulers) when N > Schedulers -> 1;
+                (_, _) -> 0
+            end
+        )
     ].
 
 metric(Name, Title, Unit, Value) ->

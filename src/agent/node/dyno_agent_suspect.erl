@@ -279,10 +279,13 @@ traced(EndsMs, Left, More, Done) ->
 
 ended(EndsMs, More, Done) ->
     Ms = ?TRACED_MS - max(0, EndsMs - erlang:monotonic_time(millisecond)),
-    maps:merge(Done, #{
-        Pid => {max(1, Ms) / 1000, lists:reverse(Calls)}
-     || Pid := [_ | _] = Calls <- More
-    }).
+    maps:merge(
+        Done,
+        #{
+            Pid => {max(1, Ms) / 1000, lists:reverse(Calls)}
+         || Pid := [_ | _] = Calls <- More
+        }
+    ).
 
 -doc """
 The use of ETS tables by each process: the functions with which it reads whole tables, and the table

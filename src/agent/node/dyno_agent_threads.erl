@@ -162,7 +162,8 @@ clocks(N, Before, Now) ->
     case {Before, Now} of
         {#{N := {Ran0, Ready0, Slices0}}, #{N := {Ran, Ready, Slices}}} ->
             {Ran - Ran0, Ready - Ready0, Slices - Slices0};
-        _ -> unknown
+        _ ->
+            unknown
     end.
 
 %% A thread that looks for work uses its processor: processor time beyond the working time is no

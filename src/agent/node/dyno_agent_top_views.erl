@@ -61,8 +61,11 @@ read(View, #{sort := Sort, most := Most, filter := Filter}, Seen) ->
      || Id <- lists:uniq(Kept ++ Part), #{} = Item <- [item(View, Id, Before)]
     ],
     Rated = [rated(Item, At, Before) || Item <- Items],
-    Like = [Row || #{group := Group, name := Name} = Row <- Rated,
-        string:find([Group, Name], Filter) =/= nomatch],
+    Like = [
+        Row
+     || #{group := Group, name := Name} = Row <- Rated,
+        string:find([Group, Name], Filter) =/= nomatch
+    ],
     Top = ranked(Sort, ?MOST_KEPT, Like),
     Share = min(1.0, length(Part) / max(1, Count)),
     {Notes, Totals} = notes(View, At, Before),
@@ -78,17 +81,24 @@ read(View, #{sort := Sort, most := Most, filter := Filter}, Seen) ->
             place => Place,
             fresh => Fresh,
             kept => [Id || Fresh =/= [], #{id := Id} <- Top],
-            before => maps:merge(Totals, #{
-                Id => {At, Group, Counters}
-             || #{id := Id, group := Group, counters := Counters} <- Items
-            })
+            before => maps:merge(
+                Totals,
+                #{
+                    Id => {At, Group, Counters}
+                 || #{id := Id, group := Group, counters := Counters} <- Items
+                }
+            )
         }
     }.
 
 part(Ids, Count, _Seen) when Count =< ?PART ->
     {Ids, [], 0};
 part(Ids, Count, #{place := Place, fresh := Fresh}) ->
-    At = if Place >= Count -> 0; true -> Place end,
+    At =
+        if
+            Place >= Count -> 0;
+            true -> Place
+        end,
     New = lists:sublist(lists:nthtail(At, Ids), ?PART div 2),
     {lists:uniq(Fresh ++ New), New, At + ?PART div 2}.
 
@@ -123,9 +133,13 @@ ranked(Key, Most, Rows) ->
     [Row || {_, Row} <- lists:sublist(Ordered, Most)].
 
 groups(Sort, Share, Rows) ->
-    Sums = lists:foldl(fun(#{group := Name} = Row, Groups) ->
-        Groups#{Name => added(maps:get(Name, Groups, #{count => 0}), Row)}
-    end, #{}, Rows),
+    Sums = lists:foldl(
+        fun(#{group := Name} = Row, Groups) ->
+            Groups#{Name => added(maps:get(Name, Groups, #{count => 0}), Row)}
+        end,
+        #{},
+        Rows
+    ),
     Scale = fun
         (_, N) when is_number(N) -> round(N / max(1.0e-9, Share));
         (_, unknown) -> unknown
@@ -290,9 +304,7 @@ detail(ets, #{id := Table} = Row) ->
             Row
     end;
 detail(ports, #{id := Port} = Row) when is_port(Port) ->
-    Owner = [
-        Pid || {connected, Pid} <- [erlang:port_info(Port, connected)]
-    ],
+    Owner = [Pid || {connected, Pid} <- [erlang:port_info(Port, connected)]],
     owned(Owner, Row#{at => address(Port, Row)});
 detail(ports, #{id := Socket} = Row) ->
     try socket:info(Socket) of

@@ -158,10 +158,11 @@ debug(Pid, Counters, #{clock := Clock} = Shared) ->
         ),
         next = map_size(Series) + 1,
         blocks = dyno_agent_server_counters:blocks(Counters),
-        peers = #{
-            Other => {Number, asked({Pid, Other}), asked({Other, Pid})}
-         || Number := Other <- Peers
-        },
+        peers =
+            #{
+                Other => {Number, asked({Pid, Other}), asked({Other, Pid})}
+             || Number := Other <- Peers
+            },
         stage =
             case Module of
                 unknown -> unknown;
@@ -561,10 +562,13 @@ stage(#{'__struct__' := 'Elixir.GenStage', buffer := Buffer} = State, #hot{hook 
         _ ->
             ok
     end,
-    kept(State, case Hook of
-        #hook{stage = known} -> Hot;
-        #hook{} -> Hot#hot{hook = stage_told(State, Hook)}
-    end);
+    kept(
+        State,
+        case Hook of
+            #hook{stage = known} -> Hot;
+            #hook{} -> Hot#hot{hook = stage_told(State, Hook)}
+        end
+    );
 stage(_State, Hot) ->
     Hot.
 

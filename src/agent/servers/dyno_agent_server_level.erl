@@ -53,9 +53,10 @@ observe(Observation, #{now := Now, too_much := TooMuch, calm := Calm} = Level) -
     end.
 
 is_too_much(#{cost := Cost}, #{share := Share, now := Now}) when Cost > Share, Now =/= rate ->
-    {true, text("measuring took ~.1f % of the schedulers' time, ~.1f % is allowed", [
-        100 * Cost, 100 * Share
-    ])};
+    {true,
+        text("measuring took ~.1f % of the schedulers' time, ~.1f % is allowed", [
+            100 * Cost, 100 * Share
+        ])};
 is_too_much(#{run_queue := Queue, busy := Busy}, #{now := Now}) when
     Queue > ?LONG_RUN_QUEUE, Busy > ?BUSY, Now =/= rate
 ->

@@ -67,7 +67,11 @@
 }.
 
 -define(INFOS, [
-    ~"timeout", ~"handle_events", ~"handle_demand", ~"handle_subscribe", ~"handle_cancel",
+    ~"timeout",
+    ~"handle_events",
+    ~"handle_demand",
+    ~"handle_subscribe",
+    ~"handle_cancel",
     ~"(no callback)"
 ]).
 %% A flag is set a moment after the process is found.
@@ -168,12 +172,16 @@ outcome(stop, #{stops := Count} = Callback) -> Callback#{stops := Count + 1}.
 -spec ended(ended | crashed, term(), {binary(), outcome(), taken()} | none, t()) -> t().
 ended(How, Reason, UnderWay, Process) ->
     Now = erlang:monotonic_time(nanosecond),
-    Ended = flag(false, Now, hook(none, Now, Process#{
-        state := How,
-        reason := printed(Reason),
-        queue_now := 0,
-        until := Now
-    })),
+    Ended = flag(
+        false,
+        Now,
+        hook(none, Now, Process#{
+            state := How,
+            reason := printed(Reason),
+            queue_now := 0,
+            until := Now
+        })
+    ),
     case UnderWay of
         none -> Ended;
         {Name, Outcome, Ns} -> observe(Name, Outcome, Ns, Ended)
@@ -301,7 +309,8 @@ wall_ns(hook, Callbacks) ->
         Sum
      || #{name := Name, wall := #{sum := Sum}} <- Callbacks, Name =/= ~"start child"
     ]);
-wall_ns(_By, _Callbacks) -> undefined.
+wall_ns(_By, _Callbacks) ->
+    undefined.
 
 %% The busy time, and the time it is a part of. If the runtime timed the whole life, and the hook a
 %% small part, the processor time is a lower bound.
@@ -456,8 +465,10 @@ callback(Name, Hooked, Observed, {Calls, CpuNs, Words}, {Longer, UnderWay}) ->
 tags(Measured) ->
     [
         #{
-            tag => atom_to_binary(Kind), callback => callback_name(Callback),
-            count => Count, wall_ns => Sum
+            tag => atom_to_binary(Kind),
+            callback => callback_name(Callback),
+            count => Count,
+            wall_ns => Sum
         }
      || {{Callback, Kind}, Buckets} <- named(Measured),
         Kind =/= none,

@@ -174,7 +174,8 @@ described(Pid, Server, #{asked := Asked, measured := All} = Before) ->
 
 known_stages(#{measured := All} = Set) ->
     lists:foldl(fun known_stage/2, Set, [
-        Pid || Pid := #{server := Server} <- All, dyno_agent_process_filter:is_unknown_stage(Server)
+        Pid
+     || Pid := #{server := Server} <- All, dyno_agent_process_filter:is_unknown_stage(Server)
     ]).
 
 current(Pids, #{other := Other, unselected := Unselected} = Set) ->
@@ -304,7 +305,8 @@ busiest(Count, #{measured := All, other := Other, reductions := Before} = Set) -
             case {Other, has_room(Grown)} of
                 {#{Pid := #{} = Server}, true} ->
                     measure(Pid, Server, true, {found, now_ns()}, Grown);
-                _ -> Grown
+                _ ->
+                    Grown
             end
         end,
         Left,
@@ -539,12 +541,13 @@ processes with silent hooks. Ended processes are removed.
 next(Rates, Running, {Now, Silent}, #{measured := All, shared := Shared} = Set) ->
     Ended = [Pid || Pid := One <- All, is_ended(One)],
     lists:foreach(fun(Pid) -> dyno_agent_server_names:forget(Pid, Shared) end, Ended),
-    Left = #{
-        Pid => dyno_agent_server_process:next(
-            maps:get(Pid, Rates, 0), maps:get(Pid, Running, 0), Now, One
-        )
-     || Pid := One <- maps:without(Ended, All)
-    },
+    Left =
+        #{
+            Pid => dyno_agent_server_process:next(
+                maps:get(Pid, Rates, 0), maps:get(Pid, Running, 0), Now, One
+            )
+         || Pid := One <- maps:without(Ended, All)
+        },
     Of = maps:map(fun(_, One) -> One#{silent := true} end, maps:with(Silent, Left)),
     Set#{ended := 0, measured := maps:merge(Left, Of)}.
 

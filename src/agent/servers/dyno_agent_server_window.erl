@@ -88,11 +88,12 @@ probed_ns(One, #{served := Served}, #{untimed := Untimed}, Context) ->
 %% Stages
 
 stages(Read, #{shared := Shared} = Context) ->
-    Seen = #{
-        Pid => {Values, Counters, dyno_agent_server_names:peers(Pid, Shared)}
-     || {Pid, #{server := #{behaviour := gen_stage}, counters := Counters}, Values} <- Read,
-        Counters =/= none
-    },
+    Seen =
+        #{
+            Pid => {Values, Counters, dyno_agent_server_names:peers(Pid, Shared)}
+         || {Pid, #{server := #{behaviour := gen_stage}, counters := Counters}, Values} <- Read,
+            Counters =/= none
+        },
     #{Pid => stage(Pid, One, Seen, Context) || Pid := One <- Seen}.
 
 stage(Pid, {Values, Counters, {_Peers, _Module, Kind}} = One, Seen, Context) ->

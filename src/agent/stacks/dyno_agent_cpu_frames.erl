@@ -149,9 +149,12 @@ named({?RUNTIME, _, _}) -> [];
 named(MFA) -> [MFA].
 
 %% If both ends meet in the same function, the gap most likely is of that function, too.
-joined([], Inner, _HasGap) -> Inner;
-joined(Outer, [], _HasGap) -> Outer;
-joined(Outer, Inner, false) -> Outer ++ Inner;
+joined([], Inner, _HasGap) ->
+    Inner;
+joined(Outer, [], _HasGap) ->
+    Outer;
+joined(Outer, Inner, false) ->
+    Outer ++ Inner;
 joined(Outer, [First | _] = Inner, true) ->
     case lists:last(Outer) of
         First -> Outer ++ Inner;

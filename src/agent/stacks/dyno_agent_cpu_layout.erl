@@ -49,9 +49,12 @@ supported(Flavour, System, Machine) ->
                 nomatch -> ok;
                 _ -> {error, {not_supported, libc}}
             end;
-        {jit, {unix, linux}, _} -> {error, {not_supported, machine}};
-        {jit, _, _} -> {error, {not_supported, system}};
-        {_, _, _} -> {error, {not_supported, emulator}}
+        {jit, {unix, linux}, _} ->
+            {error, {not_supported, machine}};
+        {jit, _, _} ->
+            {error, {not_supported, system}};
+        {_, _, _} ->
+            {error, {not_supported, emulator}}
     end.
 
 -doc """
@@ -87,7 +90,8 @@ places({{{Process, _, _, _, _, Keys}, _, _}, {_, _, _, _, _, Dirty}}) ->
 
 with(Process, Keys) ->
     lists:usort([
-        {Key, Place} || {Key, Words} <- Keys, {Place, Word} <- words(Words), Word =:= Process
+        {Key, Place}
+     || {Key, Words} <- Keys, {Place, Word} <- words(Words), Word =:= Process
     ]).
 
 words(Words) ->

@@ -10,8 +10,18 @@
 -include_lib("kernel/include/file.hrl").
 
 -nifs([
-    loaded/0, snapshot/0, snapshot_dirty/0, compute_dirty/1, start/5, stop/1, code/2, drain/2,
-    waiting/1, clocks/1, names/3, callees/3
+    loaded/0,
+    snapshot/0,
+    snapshot_dirty/0,
+    compute_dirty/1,
+    start/5,
+    stop/1,
+    code/2,
+    drain/2,
+    waiting/1,
+    clocks/1,
+    names/3,
+    callees/3
 ]).
 
 -export([load/1, loaded/0]).

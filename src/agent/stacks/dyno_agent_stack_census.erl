@@ -141,7 +141,8 @@ part(Last, All, Most, Passive, Found, Active) when Last >= tuple_size(All) ->
 part(Last, All, Most, Passive, Found, Active) ->
     Pid = element(Last + 1, All),
     case is_map_key(Pid, Active) of
-        true -> part(Last + 1, All, Most - 1, Passive, Found, Active);
+        true ->
+            part(Last + 1, All, Most - 1, Passive, Found, Active);
         false ->
             More = [Pid || is_ready(Pid)],
             part(Last + 1, All, Most - 1, Passive + 1, More ++ Found, Active)

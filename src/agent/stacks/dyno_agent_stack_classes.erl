@@ -56,10 +56,11 @@ weigh(Weights, SampleNs, Times) ->
             {false, true} -> #{normal => [{Normal, 1.0}, {DirtyCpu, 1.0}], io => [{DirtyIo, 1.0}]};
             {false, false} -> #{normal => [{Normal, 1.0} | Other]}
         end,
-    Used = #{
-        Class => sum(fun(T) -> used(Class, T) end, Parts)
-     || Class := Parts <- Of, Weight(Class) > 0
-    },
+    Used =
+        #{
+            Class => sum(fun(T) -> used(Class, T) end, Parts)
+         || Class := Parts <- Of, Weight(Class) > 0
+        },
     Each = #{Class => Ns / Weight(Class) || Class := Ns <- Used},
     Base =
         case Each of
@@ -69,10 +70,11 @@ weigh(Weights, SampleNs, Times) ->
     #{
         cpu_ns => round(lists:sum(maps:values(Used))),
         factors => #{Class => Ns / Base || Class := Ns <- Each},
-        waits => #{
-            Class => waits(Class, Weight(Class) * SampleNs, Parts)
-         || Class := Parts <- Of, Class =/= normal, Weight(Class) > 0
-        },
+        waits =>
+            #{
+                Class => waits(Class, Weight(Class) * SampleNs, Parts)
+             || Class := Parts <- Of, Class =/= normal, Weight(Class) > 0
+            },
         clocks =>
             case [x || _ := T <- Times, not is_map_key(cpu_ns, T)] of
                 [] -> known;

@@ -48,7 +48,8 @@ find([], Id, Ids, _Most) ->
 find([Frame | Inner], Parent, Ids, Most) ->
     Key = {Parent, Frame},
     case Ids of
-        #{Key := Id} -> find(Inner, Id, Ids, Most);
+        #{Key := Id} ->
+            find(Inner, Id, Ids, Most);
         #{} when map_size(Ids) < Most ->
             New = map_size(Ids) + 1,
             find(Inner, New, Ids#{Key => New}, Most);

@@ -191,7 +191,8 @@ table(_Config) -> none.
 cpu(Table, #{cpu := Cpu} = Config) ->
     Choice = dyno_agent_process_filter:new(maps:get(select, Config, [])),
     dyno_agent_cpu:start_link(Cpu, Table, Choice);
-cpu(_Table, _Config) -> {ok, none}.
+cpu(_Table, _Config) ->
+    {ok, none}.
 
 started(Table, Cpu, Config) ->
     proc_lib:set_label(?MODULE),
@@ -272,16 +273,15 @@ handle_call(read, _From, #{samples := Samples, started := Started, cost := Cost}
             purpose => map_get(purpose, State),
             waiting =>
                 dyno_agent_stack_waits:waiting(map_get(waits, State)) ++
-                    [
-                        {system_call, Group, Stack, {Share * Weight / Instants, 0, 0, none}}
-                     || Class := Share <- Waits,
-                        Share > 0,
-                        {Group, Stack, Weight} <- dyno_agent_stack_samples:dirty(Class, Samples)
-                    ],
+                [
+                    {system_call, Group, Stack, {Share * Weight / Instants, 0, 0, none}}
+                 || Class := Share <- Waits,
+                    Share > 0,
+                    {Group, Stack, Weight} <- dyno_agent_stack_samples:dirty(Class, Samples)
+                ],
             started => Started,
             cpu => none
-        }),
-        State}.
+        }), State}.
 
 with_cpu(none, Result) -> Result;
 with_cpu(Cpu, Result) when is_pid(Cpu) -> dyno_agent_cpu:merged(dyno_agent_cpu:read(Cpu), Result);
@@ -470,9 +470,11 @@ waits({Pid, Kind, Held, How, Frames, Who}, State) ->
             Next;
         {Group, #{waits := Waits} = Next} ->
             Path = dyno_agent_stack_samples:path(Frames),
-            Next#{waits := dyno_agent_stack_waits:add(
-                Kind, {How, Group}, Path, Held, Waits
-            )}
+            Next#{
+                waits := dyno_agent_stack_waits:add(
+                    Kind, {How, Group}, Path, Held, Waits
+                )
+            }
     end;
 waits(_RanMeanwhile, State) ->
     State.

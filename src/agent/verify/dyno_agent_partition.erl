@@ -216,8 +216,7 @@ running(Process, Modules, #core{monitors = All}) ->
         fun(Module, {Good, Bad}) ->
             case dyno_agent_monitor:init(Module, Process) of
                 {next, State} -> {[#running{module = Module, state = State} | Good], Bad};
-                {crashed, Why} ->
-                    {Good, crashed(Module, Process, Why) ++ Bad}
+                {crashed, Why} -> {Good, crashed(Module, Process, Why) ++ Bad}
             end
         end,
         {[], []},
@@ -436,8 +435,10 @@ entered(#{pid := Pid} = Process, Running, After, Core) ->
         fun(#running{module = Module} = One, {Left, Set, Effects}) ->
             #{Module := #{deadline := HasTime}} = Monitors,
             case HasTime andalso entry(Pid, One, After, Set) of
-                false -> {[One | Left], Set, Effects};
-                {#running{} = Entered, Next} -> {[Entered | Left], Next, Effects};
+                false ->
+                    {[One | Left], Set, Effects};
+                {#running{} = Entered, Next} ->
+                    {[Entered | Left], Next, Effects};
                 {crashed, Why} ->
                     {Left, unset(Pid, One, Set), crashed(Module, Process, Why) ++ Effects}
             end

@@ -183,10 +183,12 @@ due(Module, State, TimeNs) ->
         erlang:function_exported(Module, deadline, 1) andalso
             dyno_agent_monitor:deadline(Module, State)
     of
-        {crashed, _} = Crashed -> Crashed;
+        {crashed, _} = Crashed ->
+            Crashed;
         Deadline when is_integer(Deadline), Deadline =< TimeNs ->
             dyno_agent_monitor:timeout(Module, TimeNs, State);
-        _ -> none
+        _ ->
+            none
     end.
 
 -spec gap(t()) -> {t(), [dyno_agent_partition:effect()]}.

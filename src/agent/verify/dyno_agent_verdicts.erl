@@ -289,8 +289,11 @@ lost(Shard, #{monitors := Monitors} = Verdicts) ->
 -doc "Drops known processes: ended ones do not return.".
 -spec forget(t()) -> ok.
 forget(#{known := Known}) ->
-    Ended = [Pid || {Pid} <- ets:select(Known, [{{'$1', '_'}, [], [{{'$1'}}]}]),
-        not is_process_alive(Pid)],
+    Ended = [
+        Pid
+     || {Pid} <- ets:select(Known, [{{'$1', '_'}, [], [{{'$1'}}]}]),
+        not is_process_alive(Pid)
+    ],
     lists:foreach(fun(Pid) -> ets:delete(Known, Pid) end, Ended).
 
 add(Slot, What, Verdicts) -> add(Slot, What, 1, Verdicts).
@@ -358,8 +361,9 @@ read(#{shards := Shards, monitors := Monitors} = Verdicts) ->
         again => Again#{open => Sum(fun(Shard) -> open_again(Shard, Verdicts) end)},
         untold => get(slot(Verdicts), untold, Verdicts),
         missed => get(slot(Verdicts), missed, Verdicts),
-        monitors => #{
-            Module => #{What => sum_of(Module, What, Verdicts) || What <- ?OF_MONITOR}
-         || Module := _ <- Monitors
-        }
+        monitors =>
+            #{
+                Module => #{What => sum_of(Module, What, Verdicts) || What <- ?OF_MONITOR}
+             || Module := _ <- Monitors
+            }
     }.

@@ -120,10 +120,11 @@ summary(#{verdicts := Verdicts, faults := Faults, started := Started, config := 
         duration_ns => erlang:monotonic_time(nanosecond) - Started,
         faults => lists:reverse(Faults),
         verdicts => dyno_agent_verdicts:read(Verdicts),
-        properties => #{
-            Module => map_get(property, dyno_agent_monitor:needs(Module))
-         || Module <- map_get(monitors, Config)
-        }
+        properties =>
+            #{
+                Module => map_get(property, dyno_agent_monitor:needs(Module))
+             || Module <- map_get(monitors, Config)
+            }
     }.
 
 -doc false.

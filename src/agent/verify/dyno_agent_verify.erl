@@ -177,10 +177,13 @@ info(_Other, State) ->
 
 %% A shard with waiting events and no progress has a monitor that does not return.
 watched(#{shards := Shards, verdicts := Verdicts, done := Before} = State) ->
-    Done = #{
-        Index => since(dyno_agent_verdicts:events(Index, Verdicts), maps:get(Index, Before, none))
-     || Index := _ <- Shards
-    },
+    Done =
+        #{
+            Index => since(
+                dyno_agent_verdicts:events(Index, Verdicts), maps:get(Index, Before, none)
+            )
+         || Index := _ <- Shards
+        },
     Stuck = [
         Index
      || Index := {_, Ticks} <- Done,

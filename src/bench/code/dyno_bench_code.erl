@@ -244,8 +244,10 @@ check(Parsed) ->
     Parts = [
         {Name, arity(Part), Most, Needed}
      || {Name, Most, Needed} <- [
-            {runner, {2, ~"0, 1 or 2"}, init_runner}, {init, {0, ~"0"}, none},
-            {init_runner, {1, ~"0 or 1"}, init}, {done, {1, ~"0 or 1"}, init}
+            {runner, {2, ~"0, 1 or 2"}, init_runner},
+            {init, {0, ~"0"}, none},
+            {init_runner, {1, ~"0 or 1"}, init},
+            {done, {1, ~"0 or 1"}, init}
         ],
         #{Name := Part} <- [Parsed]
     ],

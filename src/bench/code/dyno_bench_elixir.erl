@@ -36,14 +36,18 @@ part(Name, Text, TimeoutMs) ->
         {syntax, {ok, Part}} ?= {syntax, Compiled},
         {ok, Part}
     else
-        {elixir, {error, _}} -> {error, {?MODULE, no_elixir}};
+        {elixir, {error, _}} ->
+            {error, {?MODULE, no_elixir}};
         {syntax, {error, {{Line, Column}, Message}}} ->
             {error, {dyno_bench_source, {syntax, Name, Text, Line, Column, Message}}};
-        {sandbox, {error, interrupted}} -> {error, {dyno_error, interrupted}};
+        {sandbox, {error, interrupted}} ->
+            {error, {dyno_error, interrupted}};
         {sandbox, {error, {timeout, _}}} ->
             {error, {dyno_bench_code, {endless_compilation, Text, TimeoutMs}}};
-        {sandbox, {error, {raised, _, Reason, _}}} -> {error, {?MODULE, {elixir_raised, Reason}}};
-        {sandbox, {error, {died, Reason}}} -> {error, {?MODULE, {elixir_raised, Reason}}}
+        {sandbox, {error, {raised, _, Reason, _}}} ->
+            {error, {?MODULE, {elixir_raised, Reason}}};
+        {sandbox, {error, {died, Reason}}} ->
+            {error, {?MODULE, {elixir_raised, Reason}}}
     end.
 
 compiled(Text) ->

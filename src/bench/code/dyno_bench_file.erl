@@ -265,7 +265,8 @@ measurements(Group, #{codes := Pairs} = Case, File) ->
             false -> dyno_bench_inputs:plan(Codes, Inputs)
         end,
     case Plan of
-        {ok, Measurements} -> {ok, [measurement(Group, M, Case) || M <- Measurements]};
+        {ok, Measurements} ->
+            {ok, [measurement(Group, M, Case) || M <- Measurements]};
         {error, Error} ->
             InCase = dyno_bench_inputs:in_run(#{id => Group, group => Group}, Error),
             {error, locate(File, InCase)}
@@ -286,14 +287,18 @@ measurement(Group, Measurement, Case) ->
             #{input := Input} -> <<Group/binary, "/", Input/binary>>;
             #{} -> Group
         end,
-    Hooks = #{
-        Key => hook(Key, Value)
-     || Key := Value <- maps:with([setup, teardown, check], Case)
-    },
+    Hooks =
+        #{
+            Key => hook(Key, Value)
+         || Key := Value <- maps:with([setup, teardown, check], Case)
+        },
     Agree = #{agree => fun all_same/1 || #{check := same} <- [Case]},
-    maps:merge(Measurement#{
-        id => Id, group => Group, options => maps:with(?OPTIONS, Case)
-    }, maps:merge(Hooks, Agree)).
+    maps:merge(
+        Measurement#{
+            id => Id, group => Group, options => maps:with(?OPTIONS, Case)
+        },
+        maps:merge(Hooks, Agree)
+    ).
 
 hook(setup, Setup) when is_function(Setup, 0) -> fun(_None) -> Setup() end;
 hook(check, same) -> fun(_Taken) -> fun all_same/1 end;
@@ -317,8 +322,7 @@ all_right(IsRight, Taken, Results) ->
             ok;
         [{Label, Result} | _] ->
             {error,
-                io_lib:format("~ts does not pass the check: it gives ~0tP", [Label, Result, 12])
-            }
+                io_lib:format("~ts does not pass the check: it gives ~0tP", [Label, Result, 12])}
     end.
 
 is_right(IsRight, Taken, Result) ->

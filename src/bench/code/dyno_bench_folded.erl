@@ -32,13 +32,16 @@ called(_Other) -> [].
 extfunc({extfunc, M, F, A}) -> [{M, F, A}];
 extfunc(_Other) -> [].
 
-is_around({move, Source, {x, _}}) -> is_literal(Source);
-is_around(return) -> true;
+is_around({move, Source, {x, _}}) ->
+    is_literal(Source);
+is_around(return) ->
+    true;
 is_around(Instruction) when is_tuple(Instruction) ->
     lists:member(element(1, Instruction), [
         label, line, func_info, allocate, deallocate, debug_line, executable_line
     ]);
-is_around(_) -> false.
+is_around(_) ->
+    false.
 
 is_literal(nil) -> true;
 is_literal({Kind, _}) -> lists:member(Kind, [literal, integer, atom, float]);
@@ -56,11 +59,13 @@ is_folded({Module, F, A}, #{} = Functions, Left) ->
     case Functions of
         #{{F, A} := Code} ->
             case {lists:all(fun is_around/1, Code), calls(Code)} of
-                {true, _} -> [x || {move, _, {x, 0}} <- Code] =/= [];
+                {true, _} ->
+                    [x || {move, _, {x, 0}} <- Code] =/= [];
                 {false, [{Module, _, _} = Next]} when Left > 0 ->
                     is_folded(Next, Functions, Left - 1);
                 {false, [Next]} when Left > 0 -> is_folded(Next);
-                _ -> false
+                _ ->
+                    false
             end;
         #{} ->
             false

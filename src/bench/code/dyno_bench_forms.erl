@@ -44,10 +44,11 @@ gaps(#{runner := Runner}) ->
 -spec module(module(), parts(), Gaps :: [non_neg_integer(), ...]) -> [erl_parse:abstract_form()].
 module(Module, #{runner := Runner} = Parts, Gaps) ->
     {_Leaves, Constants} = split(Parts),
-    Exported = [
-        {Name, Arity}
-     || {function, _, Name, Arity, _} <- lists:sublist(Constants, 1)
-    ] ++ [{init, 1}, {init_runner, 2}, {loop, 3}, {loop, 4}, {resume, 5}, {done, 2}],
+    Exported =
+        [
+            {Name, Arity}
+         || {function, _, Name, Arity, _} <- lists:sublist(Constants, 1)
+        ] ++ [{init, 1}, {init_runner, 2}, {loop, 3}, {loop, 4}, {resume, 5}, {done, 2}],
     %% Or the compiler removes the fillings.
     Fillings = [{gap_name(Place), 0} || {Place, Gap} <- lists:enumerate(Gaps), Gap > 0],
     [
@@ -95,14 +96,17 @@ readable({var, Anno, Name}) ->
         "dyno " ++ Rest ->
             Readable = ["Dyno_" | string:replace(Rest, " ", "_", all)],
             {var, Anno, list_to_atom(lists:flatten(Readable))};
-        _ -> {var, Anno, Name}
+        _ ->
+            {var, Anno, Name}
     end;
 readable({named_fun, Anno, Name, Clauses}) ->
     {var, _, Readable} = readable({var, Anno, Name}),
     {named_fun, Anno, Readable, readable(Clauses)};
 readable(Form) when is_tuple(Form) -> list_to_tuple(readable(tuple_to_list(Form)));
-readable([Head | Tail]) -> [readable(Head) | readable(Tail)];
-readable(Other) -> Other.
+readable([Head | Tail]) ->
+    [readable(Head) | readable(Tail)];
+readable(Other) ->
+    Other.
 
 -doc "The code stays inline.".
 -spec joined(erl_anno:anno(), arity(), [erl_parse:abstract_clause()]) ->
@@ -187,9 +191,7 @@ repeated({calls, Calls}) when length(Calls) > ?MOST_INLINE ->
     {[Replay], ["List"], [constant(runner)], "replay(List, undefined)", none};
 repeated({calls, Calls}) ->
     Name = fun(N, K) -> io_lib:format("Argument_~b_~b", [N, K]) end,
-    Arguments = [
-        {N, K} || {N, {_, _, A}} <- lists:enumerate(Calls), {K, _} <- lists:enumerate(A)
-    ],
+    Arguments = [{N, K} || {N, {_, _, A}} <- lists:enumerate(Calls), {K, _} <- lists:enumerate(A)],
     Values = [
         io_lib:format("lists:nth(~b, element(~b, ~s))", [K, N, constant(runner)])
      || {N, K} <- Arguments
@@ -230,10 +232,13 @@ constants(Parts) ->
     Leaves.
 
 split(Parts) ->
-    dyno_bench_evaluated:split(constants, #{
-        Name => constant_of(Name, Part)
-     || Name := Part <- Parts, element(1, Part) =/= forms
-    }).
+    dyno_bench_evaluated:split(
+        constants,
+        #{
+            Name => constant_of(Name, Part)
+         || Name := Part <- Parts, element(1, Part) =/= forms
+        }
+    ).
 
 constant_of(_Name, {function, _, Fun}) -> Fun;
 constant_of(runner, {calls, Calls}) when length(Calls) > ?MOST_INLINE -> Calls;

@@ -66,11 +66,14 @@ hardly ever meant.
 -spec called(part()) -> part().
 called({forms, 0, {clause, _, [], [], [Fun]}} = Part) ->
     case Fun of
-        {'fun', Anno, {clauses, Clauses}} -> called(Anno, arity(Clauses), Clauses);
-        {named_fun, Anno, _, Clauses} -> applied(Anno, arity(Clauses), Fun);
+        {'fun', Anno, {clauses, Clauses}} ->
+            called(Anno, arity(Clauses), Clauses);
+        {named_fun, Anno, _, Clauses} ->
+            applied(Anno, arity(Clauses), Fun);
         {'fun', Anno, {function, M, F, {integer, _, Arity}}} ->
             applied(Anno, Arity, {remote, Anno, M, F});
-        _ -> Part
+        _ ->
+            Part
     end;
 called(Part) ->
     Part.
@@ -153,8 +156,10 @@ place(Errors, Names, Texts) ->
     end.
 
 %% The guess would be one of the loop's own functions.
-without_guess({undefined_function, {Name, Arity}, _Guessed}) -> {undefined_function, {Name, Arity}};
-without_guess(Reason) -> Reason.
+without_guess({undefined_function, {Name, Arity}, _Guessed}) ->
+    {undefined_function, {Name, Arity}};
+without_guess(Reason) ->
+    Reason.
 
 -spec format_error(reason()) -> unicode:chardata().
 format_error({syntax, Name, Text, Line, Column, Message}) ->

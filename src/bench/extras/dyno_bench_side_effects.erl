@@ -148,7 +148,8 @@ counted(#{worker := Worker, iterate := Iterate, iterations := Epoch} = Subject, 
     Runs = [Run() || _ <- lists:seq(1, Count)],
     Memory1 = memory(Alive),
     Left = lists:sum([
-        Q || P <- Alive, {message_queue_len, Q} <- [process_info(P, message_queue_len)]
+        Q
+     || P <- Alive, {message_queue_len, Q} <- [process_info(P, message_queue_len)]
     ]),
     Others = [Worker, self() | map_get(drivers, Subject)],
     All = lists:usort(Alive ++ also(Runs, Idle, N, Others)),

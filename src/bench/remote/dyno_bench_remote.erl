@@ -78,13 +78,16 @@ attach(Node, Files, Options) ->
 
 %% Modules that a run loads and unloads itself unless killed.
 names(Inputs) ->
-    [dyno_bench_loop_empty | [
-        list_to_atom(Prefix ++ integer_to_list(N))
-     || {Prefix, Count} <- [
-            {"dyno_bench_loop_", dyno_bench_slots:most_codes()}, {"dyno_bench_input_", Inputs}
-        ],
-        N <- lists:seq(1, Count)
-    ]].
+    [
+        dyno_bench_loop_empty
+        | [
+            list_to_atom(Prefix ++ integer_to_list(N))
+         || {Prefix, Count} <- [
+                {"dyno_bench_loop_", dyno_bench_slots:most_codes()}, {"dyno_bench_input_", Inputs}
+            ],
+            N <- lists:seq(1, Count)
+        ]
+    ].
 
 %% Modules that only this node has, in the agent's format. The other node must not have any of
 %% these.
@@ -142,7 +145,8 @@ described(Document, #{node := Node, environment := Environment}, #{waiting := Wa
     %% The processor of this machine says nothing about another machine.
     Foreign =
         case {Local, Environment} of
-            {#{~"hostname" := Host}, #{~"hostname" := Host}} -> #{};
+            {#{~"hostname" := Host}, #{~"hostname" := Host}} ->
+                #{};
             _ ->
                 #{Key => null || Key <- [~"os", ~"kernel", ~"cpu_model", ~"cores", ~"memory_bytes"]}
         end,
@@ -151,7 +155,8 @@ described(Document, #{node := Node, environment := Environment}, #{waiting := Wa
         ~"environment" := maps:merge(maps:merge(Local, Foreign), Environment)
     },
     Text =
-        <<"in ", Name/binary, " only the wall clock is read: time in which other programs had the "
+        <<"in ", Name/binary,
+            " only the wall clock is read: time in which other programs had the "
             "processor counts as time of the code">>,
     dyno_recording:add_warnings(Described, [{~"clock", Text} || not Waiting]).
 

@@ -41,7 +41,8 @@ document(#{codes := [Label]} = Parameters, Samples, Environment) ->
     ).
 
 %% Since the start, which is an interval before the first sample.
-times_ms([], _IntervalMs) -> [];
+times_ms([], _IntervalMs) ->
+    [];
 times_ms([#{time_ms := First} | _] = Samples, IntervalMs) ->
     [Ms - First + IntervalMs || #{time_ms := Ms} <- Samples].
 
@@ -107,8 +108,7 @@ spec() ->
             {~"throughput", ~"Throughput, median", Rate, Higher, Rates(fun dyno_stats:median/1)},
             {~"lowest", ~"Lowest", Rate, Higher, Rates(fun lists:min/1)},
             {~"highest", ~"Highest", Rate, Higher, Rates(fun lists:max/1)},
-            {~"samples", ~"Samples", count,
-                fun(#{rates := Of}) -> length(Of) end}
+            {~"samples", ~"Samples", count, fun(#{rates := Of}) -> length(Of) end}
         ]
     }.
 

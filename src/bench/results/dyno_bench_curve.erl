@@ -47,7 +47,9 @@ run(Label, #{status := Status, outcome := Outcome, duration_ms := DurationMs} = 
                 undefined,
                 map_get(Workers, EndsMs),
                 Samples
-            ))#{labels := #{concurrency => integer_to_binary(Workers)}}
+            ))#{
+                labels := #{concurrency => integer_to_binary(Workers)}
+            }
          || {Workers, Samples} <- lists:sort(maps:to_list(Values))
         ],
         tables => [
@@ -67,14 +69,13 @@ run(Label, #{status := Status, outcome := Outcome, duration_ms := DurationMs} = 
 %% machine that became slower, plain medians can show another concurrency above the best, although
 %% the rounds that compared both do not.
 levels(Best, Throughput, Steps) ->
-    Down = fun
-        Down(Of, Level, Levels) ->
-            case [S || #{concurrency := C} = S <- Steps, C =:= Of] of
-                [#{against := Lower, ratio := Ratio}] ->
-                    Down(Lower, Level / Ratio, Levels#{Of => Level});
-                [] ->
-                    Levels#{Of => Level}
-            end
+    Down = fun Down(Of, Level, Levels) ->
+        case [S || #{concurrency := C} = S <- Steps, C =:= Of] of
+            [#{against := Lower, ratio := Ratio}] ->
+                Down(Lower, Level / Ratio, Levels#{Of => Level});
+            [] ->
+                Levels#{Of => Level}
+        end
     end,
     Bests = Down(Best, Throughput, #{}),
     lists:foldl(
@@ -129,10 +130,20 @@ spec(Label) ->
             {~"time_per_call", ~"Time per call", {number, ~"ns/call"}, #{better => lower}, TimeNs},
             {~"against", ~"Compared with", count, #{role => note}, Get(against)},
             {~"ratio", ~"Ratio of the throughputs", {number, ~"1"}, Get(ratio)},
-            {~"ratio_low", ~"Ratio, low", {number, ~"1"}, #{role => low, 'of' => ~"ratio"},
-                Get(low)},
-            {~"ratio_high", ~"Ratio, high", {number, ~"1"}, #{role => high, 'of' => ~"ratio"},
-                Get(high)},
+            {
+                ~"ratio_low",
+                ~"Ratio, low",
+                {number, ~"1"},
+                #{role => low, 'of' => ~"ratio"},
+                Get(low)
+            },
+            {
+                ~"ratio_high",
+                ~"Ratio, high",
+                {number, ~"1"},
+                #{role => high, 'of' => ~"ratio"},
+                Get(high)
+            },
             {~"verdict", ~"Verdict", string, Get(verdict)},
             {~"samples", ~"Samples", count, #{role => note}, Get(samples)}
         ]

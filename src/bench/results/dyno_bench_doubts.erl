@@ -93,8 +93,7 @@ trend(Values) ->
     end.
 
 kendall([]) -> 0;
-kendall([First | Rest]) ->
-    lists:sum([sign(Value - First) || Value <- Rest]) + kendall(Rest).
+kendall([First | Rest]) -> lists:sum([sign(Value - First) || Value <- Rest]) + kendall(Rest).
 
 sign(Difference) when Difference > 0 -> 1;
 sign(Difference) when Difference < 0 -> -1;

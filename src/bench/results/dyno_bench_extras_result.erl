@@ -50,16 +50,36 @@ side_effects() ->
             {~"process", ~"Process", string, #{role => key}, field(who)},
             {~"kind", ~"Kind", string, fun(#{kind := Kind}) -> atom_to_binary(Kind) end},
             {~"count", ~"How many; spawned: for a call", {number, ~"1"}, field(count)},
-            {~"reductions_per_call", ~"Reductions per call", {number, ~"1"}, lower(),
-                field(reductions)},
-            {~"own_time_per_call", ~"Time running per call, traced", {number, ~"ns/call"}, lower(),
-                field(own_ns)},
-            {~"messages_per_call", ~"Messages received per call", {number, ~"1"}, lower(),
-                field(messages)},
+            {
+                ~"reductions_per_call",
+                ~"Reductions per call",
+                {number, ~"1"},
+                lower(),
+                field(reductions)
+            },
+            {
+                ~"own_time_per_call",
+                ~"Time running per call, traced",
+                {number, ~"ns/call"},
+                lower(),
+                field(own_ns)
+            },
+            {
+                ~"messages_per_call",
+                ~"Messages received per call",
+                {number, ~"1"},
+                lower(),
+                field(messages)
+            },
             {~"queue", ~"Left in mailboxes", count, lower(), field(queue)},
             {~"memory", ~"Memory afterwards", bytes, lower(), field(memory)},
-            {~"memory_growth", ~"Memory gained per call", {number, ~"B"}, lower(),
-                field(memory_growth)}
+            {
+                ~"memory_growth",
+                ~"Memory gained per call",
+                {number, ~"B"},
+                lower(),
+                field(memory_growth)
+            }
         ]
     }.
 

@@ -42,9 +42,11 @@ described(Label, #{constant := IsConstant, warnings := Warnings} = Description) 
     [
         doubt(
             constant,
-            text("~ts: the compiler has worked out the result of ~ts; the time is that of a call", [
-                Label, Function
-            ]),
+            text(
+                "~ts: the compiler has worked out the result of ~ts; the time is that of a call", [
+                    Label, Function
+                ]
+            ),
             <<"Give it values that the compiler does not know, for example by --init_runner.">>
         )
      || #{folded := Function} <- [Description]
@@ -106,8 +108,10 @@ forms(Candidates) ->
     [
         doubt(
             forms,
-            <<"the codes are called in different ways (inline, call, apply), which differ by up to "
-                "8 ns">>,
+            <<
+                "the codes are called in different ways (inline, call, apply), which differ by up to "
+                "8 ns"
+            >>,
             ~"Give all in the same form."
         )
      || length(Forms) > 1
@@ -165,8 +169,11 @@ ending(#{samples := #{asked := Asked} = Samples, rounds := Rounds} = Result, _Ca
         "a sample of ~ts took up to ~ts, until each of ~b processes had had its turn; there was "
         "time for ~b of ~b samples",
         [
-            duration(map_get(sample_ms, Samples)), duration(LongestNs / 1.0e6), Concurrency,
-            Rounds, Asked
+            duration(map_get(sample_ms, Samples)),
+            duration(LongestNs / 1.0e6),
+            Concurrency,
+            Rounds,
+            Asked
         ]
     ),
     [doubt(time, Text, ~"Use fewer processes (-c).")];
@@ -178,7 +185,10 @@ longer(#{timing := Timing, rounds := Rounds} = Result, Candidates) ->
     Text = text(
         "it took ~ts, more than ~ts, the time for measuring: ~ts needs ~ts, and one takes ~ts",
         [
-            duration(ElapsedMs), duration(BudgetMs), outcome(Candidates), counted(Result),
+            duration(ElapsedMs),
+            duration(BudgetMs),
+            outcome(Candidates),
+            counted(Result),
             duration(ElapsedMs / Rounds)
         ]
     ),

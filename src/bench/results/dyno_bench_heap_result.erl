@@ -38,18 +38,48 @@ heaps() ->
         title => ~"The heap: a fresh process, and one with room",
         columns => [
             {~"code", ~"Code", string, #{role => key}, Field(code)},
-            {~"without_collections", ~"Time per call without collections", {number, ~"ns/call"},
-                Lower, Field(without_ns)},
-            {~"collection_time", ~"Time of a collection", {number, ~"ns"}, Lower,
-                Field(collection_ns)},
-            {~"default_time", ~"Time per call with the default heap", {number, ~"ns/call"}, Lower,
-                In(default, time_ns)},
-            {~"default_collections", ~"Collections per call with the default heap",
-                {number, ~"1"}, Lower, In(default, collections)},
-            {~"room_time", ~"Time per call with a large heap", {number, ~"ns/call"}, Lower,
-                In(room, time_ns)},
-            {~"room_collections", ~"Collections per call with a large heap", {number, ~"1"},
-                Lower, In(room, collections)}
+            {
+                ~"without_collections",
+                ~"Time per call without collections",
+                {number, ~"ns/call"},
+                Lower,
+                Field(without_ns)
+            },
+            {
+                ~"collection_time",
+                ~"Time of a collection",
+                {number, ~"ns"},
+                Lower,
+                Field(collection_ns)
+            },
+            {
+                ~"default_time",
+                ~"Time per call with the default heap",
+                {number, ~"ns/call"},
+                Lower,
+                In(default, time_ns)
+            },
+            {
+                ~"default_collections",
+                ~"Collections per call with the default heap",
+                {number, ~"1"},
+                Lower,
+                In(default, collections)
+            },
+            {
+                ~"room_time",
+                ~"Time per call with a large heap",
+                {number, ~"ns/call"},
+                Lower,
+                In(room, time_ns)
+            },
+            {
+                ~"room_collections",
+                ~"Collections per call with a large heap",
+                {number, ~"1"},
+                Lower,
+                In(room, collections)
+            }
         ]
     }.
 
@@ -62,10 +92,13 @@ findings(Labels, #{heaps := #{words := Words} = Ends}) ->
     [
         dyno_bench_findings:doubt(
             heap,
-            text("the verdict depends on the heap: ~ts takes ~ts times as long as ~ts with room "
-                "(~b words), ~ts times in a fresh process", [
-                lists:nth(B, Labels), factor(Room), lists:nth(A, Labels), Words, factor(Fresh)
-            ]),
+            text(
+                "the verdict depends on the heap: ~ts takes ~ts times as long as ~ts with room "
+                "(~b words), ~ts times in a fresh process",
+                [
+                    lists:nth(B, Labels), factor(Room), lists:nth(A, Labels), Words, factor(Fresh)
+                ]
+            ),
             ~"Fix the heap as your processes have it (--heap WORDS)."
         )
      || {#{a := A, b := B, ratio := Fresh}, #{ratio := Room}} <-
@@ -93,8 +126,11 @@ findings(Labels, #{heap := Heap, candidates := Candidates} = Result) when
     [
         dyno_bench_findings:doubt(
             heap,
-            text("collections are in the times (~ts a call), as many as the heap that the process "
-                "came to have makes them", [lists:join(", ", Counts)]),
+            text(
+                "collections are in the times (~ts a call), as many as the heap that the process "
+                "came to have makes them",
+                [lists:join(", ", Counts)]
+            ),
             text("Leave ~ts out, and it is drawn anew each round; --heap WORDS fixes it.", [
                 left_to_chance(Result)
             ])

@@ -37,8 +37,10 @@ document(Name, Parameters, [#{result := #{candidates := First}} | _] = Runs, Env
 
 -doc "Interrupted if one of the runs was.".
 -spec ended(
-    dyno_recording:document(), [#{status := complete | interrupted, atom() => term()}],
-    DurationNs :: non_neg_integer(), [dyno_finding:t()]
+    dyno_recording:document(),
+    [#{status := complete | interrupted, atom() => term()}],
+    DurationNs :: non_neg_integer(),
+    [dyno_finding:t()]
 ) -> dyno_recording:document().
 ended(Document, Runs, DurationNs, Findings) ->
     WithRuns = lists:foldl(fun(Run, D) -> dyno_recording:add_run(D, Run) end, Document, Runs),
@@ -71,8 +73,8 @@ run(#{result := #{status := Status, duration_ms := DurationMs} = Result} = Run) 
         series => series(Labelled, maps:get(metric, Result, time)),
         tables =>
             [codes(Labelled, Result), comparisons(Labels, Result)] ++
-                dyno_bench_heap_result:tables(Labels, Result) ++
-                dyno_bench_extras_result:tables(Labelled)
+            dyno_bench_heap_result:tables(Labels, Result) ++
+            dyno_bench_extras_result:tables(Labelled)
     }.
 
 labelled(#{candidates := Candidates}) ->
@@ -91,10 +93,18 @@ metrics(#{candidates := Candidates, rounds := Rounds, loop_ns := LoopNs} = Resul
      || {Name, Title, Value, Unit} <- [
             {~"bench.rounds", ~"Rounds", Rounds, ~"count"},
             {~"bench.loop", ~"The empty loop, an iteration", LoopNs, ~"ns/call"},
-            {~"bench.waiting", ~"Time that other programs took",
-                dyno_bench_findings:waiting(Candidates), ~"ratio"},
-            {~"bench.vms", ~"VMs that each code was measured in",
-                maps:get(vms, Result, undefined), ~"count"}
+            {
+                ~"bench.waiting",
+                ~"Time that other programs took",
+                dyno_bench_findings:waiting(Candidates),
+                ~"ratio"
+            },
+            {
+                ~"bench.vms",
+                ~"VMs that each code was measured in",
+                maps:get(vms, Result, undefined),
+                ~"count"
+            }
         ],
         Name =:= ~"bench.loop" orelse is_number(Value)
     ].
@@ -202,27 +212,57 @@ columns(Metric, First, Result) ->
         {~"time_per_call", ~"Time per call", {number, ~"ns/call"}, Lower, Of(fun time/1)},
         {~"low", ~"Low", {number, ~"ns/call"}, Low, Of(fun(C) -> element(1, interval(C)) end)},
         {~"high", ~"High", {number, ~"ns/call"}, High, Of(fun(C) -> element(2, interval(C)) end)},
-        {~"calls_per_second", per_second(Concurrency), {number, ~"1/s"}, #{better => higher},
-            Of(fun(C) -> Concurrency * 1.0e9 / time(C) end)},
+        {
+            ~"calls_per_second",
+            per_second(Concurrency),
+            {number, ~"1/s"},
+            #{better => higher},
+            Of(fun(C) -> Concurrency * 1.0e9 / time(C) end)
+        },
         {~"ratio", ~"Times the fastest", {number, ~"1"}, Lower, In(ratio)},
         {~"ratio_low", ~"Ratio, low", {number, ~"1"}, #{role => low, 'of' => ~"ratio"}, In(low)},
-        {~"ratio_high", ~"Ratio, high", {number, ~"1"}, #{role => high, 'of' => ~"ratio"},
-            In(high)},
+        {
+            ~"ratio_high",
+            ~"Ratio, high",
+            {number, ~"1"},
+            #{role => high, 'of' => ~"ratio"},
+            In(high)
+        },
         {~"verdict", ~"Verdict", string, In(verdict)},
-        {~"reductions_per_call", ~"Reductions per call", {number, ~"1"}, Lower,
-            Of(fun reductions/1)},
+        {
+            ~"reductions_per_call",
+            ~"Reductions per call",
+            {number, ~"1"},
+            Lower,
+            Of(fun reductions/1)
+        },
         {~"words_per_call", ~"Words per call", {number, ~"words/call"}, Lower, Of(fun words/1)},
         {~"inexact", ~"Not deterministic", string, Of(fun varying/1)},
-        {~"collections_per_call", ~"Collections per call", {number, ~"1"}, Lower,
-            Get(garbage_collections)},
+        {
+            ~"collections_per_call",
+            ~"Collections per call",
+            {number, ~"1"},
+            Lower,
+            Get(garbage_collections)
+        },
         {~"waiting", ~"Others' time", ratio, Get(waiting)},
-        {~"iterations", ~"Iterations an epoch", {number, ~"count"}, #{role => note},
-            Get(iterations)},
+        {
+            ~"iterations",
+            ~"Iterations an epoch",
+            {number, ~"count"},
+            #{role => note},
+            Get(iterations)
+        },
         {~"form", ~"Called", string, Of(fun(#{form := Form}) -> atom_to_binary(Form) end)}
     ] ++
         [
-            {~"value", dyno_bench_metric:title(Metric), {number, dyno_bench_metric:unit(Metric)},
-                Lower, Of(fun(C) -> dyno_bench_metric:least(decisive(Metric, C)) end)}
+            {
+                ~"value",
+                dyno_bench_metric:title(Metric),
+                {number, dyno_bench_metric:unit(Metric)},
+                Lower,
+                Of(fun(C) -> dyno_bench_metric:least(decisive(Metric, C)) end)
+            }
          || Metric =/= time
         ] ++
         [

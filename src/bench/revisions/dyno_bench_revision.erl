@@ -161,7 +161,8 @@ different(Resolved) ->
         {A, B}
      || {N, {A, {commit, Commit}}} <- lists:enumerate(Resolved),
         {M, {B, {commit, Other}}} <- lists:enumerate(Resolved),
-        N < M, Commit =:= Other
+        N < M,
+        Commit =:= Other
     ],
     case Same of
         [] -> ok;
@@ -263,7 +264,8 @@ format_error({nothing_built, Label, Command}) ->
 fault({build, _, _, _, _}) -> code;
 fault(_) -> caller.
 
-ended({status, Status}) -> io_lib:format("ended with status ~b", [Status]);
+ended({status, Status}) ->
+    io_lib:format("ended with status ~b", [Status]);
 ended({timeout, Ms}) ->
     io_lib:format("had not ended after ~ts; --timeout gives it longer", [
         dyno_unit:format(Ms * 1_000_000, ~"ns")

@@ -34,8 +34,7 @@
 }.
 
 -doc "Checks the results of one call of each code before anything is measured.".
--type check() :: fun(([{Label :: binary(), Result :: term()}]) ->
-    ok | {error, unicode:chardata()}).
+-type check() :: fun(([{Label :: binary(), Result :: term()}]) -> ok | {error, unicode:chardata()}).
 
 -type candidate() :: #{
     label := binary(),
@@ -431,11 +430,13 @@ waiting(Rounds) ->
 single_calls(Number, #{times_ns := TimesNs, iterations := N} = Candidate, Prepared) ->
     IsWorth = dyno_bench_single_calls:is_worth(dyno_stats:median(TimesNs)),
     case dyno_bench_prepared:options(Prepared) of
-        #{fixed := _} -> Candidate;
+        #{fixed := _} ->
+            Candidate;
         _ when N =:= 1 -> Candidate#{single_calls => dyno_bench_single_calls:of_times(TimesNs)};
         _ when IsWorth ->
             Candidate#{single_calls => dyno_bench_prepared:single_calls(Number, Prepared)};
-        _ -> Candidate
+        _ ->
+            Candidate
     end.
 
 %% After the rounds. Collections are counted for all processes of the node, because the runtime does

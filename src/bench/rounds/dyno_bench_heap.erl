@@ -144,7 +144,9 @@ depends(#{pairs := #{default := Default, room := Room}}, Threshold) ->
         Both
      || {#{verdict := V, ratio := A}, #{verdict := W, ratio := B}} = Both <-
             lists:zip(Default, Room),
-        V =/= undecided, W =/= undecided, V =/= W,
+        V =/= undecided,
+        W =/= undecided,
+        V =/= W,
         %% Only if the difference matters.
         abs(math:log(A / B)) > math:log(1 + Threshold)
     ].

@@ -64,7 +64,8 @@ load(Codes, Options) ->
             {ok, Compiled} ->
                 ok = load_called(Compiled),
                 {ok, Compiled};
-            {error, Error} -> {error, dyno_bench_code:in_code(Number, Error)}
+            {error, Error} ->
+                {error, dyno_bench_code:in_code(Number, Error)}
         end
     end,
     dyno_error:each(Load, fun unload/1, Codes).

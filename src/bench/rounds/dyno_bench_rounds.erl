@@ -102,12 +102,13 @@ add(Round, #{rounds := Rounds, values := Values, sequences := Sequences} = State
     State#{
         rounds := Rounds + 1,
         values := #{N => [map_get(N, Round) | Old] || N := Old <- Values},
-        sequences := #{
-            {A, B} => dyno_stats_sequence:add(
-                math:log(map_get(B, Round) / map_get(A, Round)), Sequence
-            )
-         || {A, B} := Sequence <- Sequences
-        }
+        sequences :=
+            #{
+                {A, B} => dyno_stats_sequence:add(
+                    math:log(map_get(B, Round) / map_get(A, Round)), Sequence
+                )
+             || {A, B} := Sequence <- Sequences
+            }
     }.
 
 -doc """

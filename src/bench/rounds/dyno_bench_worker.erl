@@ -251,10 +251,11 @@ grown(_Old, New) -> New.
 -spec epoch([pid()], run(), TimeoutMs :: pos_integer()) -> result([epoch()]).
 epoch(Workers, #{ms := Ms} = Run, TimeoutMs) ->
     All = length(Workers),
-    Together = #{
-        all_begun => {counters:new(1, []), All}
-     || All > ?CROWD * erlang:system_info(schedulers_online)
-    },
+    Together =
+        #{
+            all_begun => {counters:new(1, []), All}
+         || All > ?CROWD * erlang:system_info(schedulers_online)
+        },
     request(Workers, {run, maps:merge(Run, Together)}, TimeoutMs, Ms);
 epoch(Workers, Run, TimeoutMs) ->
     request(Workers, {run, Run}, TimeoutMs).

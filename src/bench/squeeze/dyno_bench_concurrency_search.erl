@@ -90,8 +90,10 @@ following(Concurrency, #{step := Step, max := Max}) ->
 
 -doc "The concurrencies to measure now, in this order, or `done`.".
 -spec next(t()) -> {round, [concurrency(), ...]} | done.
-next(#{candidate := over}) -> done;
-next(#{candidate := none, best := Best}) -> {round, [Best]};
+next(#{candidate := over}) ->
+    done;
+next(#{candidate := none, best := Best}) ->
+    {round, [Best]};
 next(#{candidate := Candidate, best := Best, rounds := Rounds}) ->
     case length(Rounds) rem 2 of
         0 -> {round, [Best, Candidate]};

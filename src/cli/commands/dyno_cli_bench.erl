@@ -32,15 +32,12 @@ command() ->
             {"", [
                 {"--for TIME",
                     "how long to measure; less if the answer is clear, up to five times for a "
-                    "verdict (default: 1s for each code, with -i 30s)",
-                    duration, budget_ms},
+                    "verdict (default: 1s for each code, with -i 30s)", duration, budget_ms},
                 {"--timeout TIME",
                     "the limit for one part of a code, or for a build of --rev (default: 30s, with "
-                    "--loop 5min, a build 30min)",
-                    duration, timeout_ms},
+                    "--loop 5min, a build 30min)", duration, timeout_ms},
                 dyno_cli_bench_code:input(),
-                {"--elixir",
-                    "all code is Elixir; needs Elixir here (default in a project of Mix)",
+                {"--elixir", "all code is Elixir; needs Elixir here (default in a project of Mix)",
                     {flag, elixir}, language},
                 {"--erlang", "all code is Erlang (default elsewhere)", {flag, erlang}, language},
                 %% One dash, as in the emulator and erlperf.
@@ -49,23 +46,34 @@ command() ->
             {"Set-up of codes", dyno_cli_bench_code:options()},
             {"Metrics and verdicts", dyno_cli_bench_mode:decisions()},
             {"Reports and gates",
-                dyno_cli_output:options(" (default: console)", dyno_cli_job:kept()) ++ [
-                    %% erlperf's -q is --squeeze.
-                    {"--quiet", "only the requested report"},
-                    {"-v, --verbose",
-                        "more on standard error: compiled loops, each second a line about the VM"}
-                    | dyno_cli_baseline:options(
-                        "compares with an earlier recording (.json) from the same machine",
-                        "with --baseline or --rev: exits with 1 if the condition holds: slower > "
-                        "5%, faster > 5%, words > 0.1%, worse > 5%"
-                    )
-                ]},
+                dyno_cli_output:options(" (default: console)", dyno_cli_job:kept()) ++
+                    [
+                        %% erlperf's -q is --squeeze.
+                        {"--quiet", "only the requested report"},
+                        {"-v, --verbose",
+                            "more on standard error: compiled loops, each second a line about the VM"}
+                        | dyno_cli_baseline:options(
+                            "compares with an earlier recording (.json) from the same machine",
+                            "with --baseline or --rev: exits with 1 if the condition holds: slower > "
+                            "5%, faster > 5%, words > 0.1%, worse > 5%"
+                        )
+                    ]},
             {"VMs, revisions and nodes", dyno_cli_bench_where:options()},
             {"erlperf's options", dyno_cli_bench_erlperf:options()}
         ],
         common => [
-            "--for", "--input", "--init_runner", "--concurrency", "--metric", "--tolerance",
-            "--isolated", "--rev", "--node", "--output", "--baseline", "--fail-if"
+            "--for",
+            "--input",
+            "--init_runner",
+            "--concurrency",
+            "--metric",
+            "--tolerance",
+            "--isolated",
+            "--rev",
+            "--node",
+            "--output",
+            "--baseline",
+            "--fail-if"
         ],
         examples => examples()
     }.
@@ -73,31 +81,55 @@ command() ->
 examples() ->
     [
         {~"dyno bench 'rand:uniform()' 'crypto:strong_rand_bytes(2)'", ~"compares two codes"},
-        {~"dyno bench 'r(L) -> lists:sort(L)' --init_runner 'lists:seq(1, 100)'",
-            ~"gives a code an argument"},
-        {~"dyno bench 'r(N) -> lists:seq(1, N)' --input 10=10 --input 1000=1000",
-            ~"calls a code with several inputs, and shows its growth"},
-        {~"dyno bench 'lists:seq(1, 9)' --metric words -o main.json",
-            ~"counts the allocated words exactly, and keeps the recording"},
-        {~"dyno bench 'lists:seq(1, 9)' --baseline main.json --fail-if 'words > 0.1%'",
-            ~"fails if the code allocates more than before, on any machine"},
-        {~"dyno bench 'gen_server:call(kernel_sup, which_children)' --whole",
-            ~"shows the work of other processes for the code"},
-        {~"dyno bench --elixir 'Enum.sort([3, 1, 2])' ':lists.sort([3, 1, 2])'",
-            ~"compares Elixir source"},
+        {
+            ~"dyno bench 'r(L) -> lists:sort(L)' --init_runner 'lists:seq(1, 100)'",
+            ~"gives a code an argument"
+        },
+        {
+            ~"dyno bench 'r(N) -> lists:seq(1, N)' --input 10=10 --input 1000=1000",
+            ~"calls a code with several inputs, and shows its growth"
+        },
+        {
+            ~"dyno bench 'lists:seq(1, 9)' --metric words -o main.json",
+            ~"counts the allocated words exactly, and keeps the recording"
+        },
+        {
+            ~"dyno bench 'lists:seq(1, 9)' --baseline main.json --fail-if 'words > 0.1%'",
+            ~"fails if the code allocates more than before, on any machine"
+        },
+        {
+            ~"dyno bench 'gen_server:call(kernel_sup, which_children)' --whole",
+            ~"shows the work of other processes for the code"
+        },
+        {
+            ~"dyno bench --elixir 'Enum.sort([3, 1, 2])' ':lists.sort([3, 1, 2])'",
+            ~"compares Elixir source"
+        },
         {~"dyno bench examples/sorting_bench.erl", ~"runs the comparisons of a file"},
-        {~"dyno bench 'ets:lookup(t, 1)' --init 'ets:new(t, [named_table, public])' -c 2",
-            ~"runs a code in two processes at once"},
-        {~"dyno bench 'shop:total()' --rev v1.2..main",
-            ~"builds two revisions of the project and compares them"},
-        {~"dyno bench 'shop:total()' --rev main --metric words --fail-if 'worse > 0.1%'",
-            ~"fails a build if the working tree allocates more than main"},
-        {~"dyno bench 'lists:seq(1, 100)' --erl-flags '' --erl-flags '+hms 10000'",
-            ~"compares emulator flags, each in VMs of its own"},
-        {~"dyno bench 'global:registered_names()' --node a@host --node b@host --for 1min",
-            ~"runs a code in two nodes at once, with a line each second"},
-        {~"dyno bench 'rand:uniform()' -q",
-            ~"finds the number of processes with the highest throughput"},
+        {
+            ~"dyno bench 'ets:lookup(t, 1)' --init 'ets:new(t, [named_table, public])' -c 2",
+            ~"runs a code in two processes at once"
+        },
+        {
+            ~"dyno bench 'shop:total()' --rev v1.2..main",
+            ~"builds two revisions of the project and compares them"
+        },
+        {
+            ~"dyno bench 'shop:total()' --rev main --metric words --fail-if 'worse > 0.1%'",
+            ~"fails a build if the working tree allocates more than main"
+        },
+        {
+            ~"dyno bench 'lists:seq(1, 100)' --erl-flags '' --erl-flags '+hms 10000'",
+            ~"compares emulator flags, each in VMs of its own"
+        },
+        {
+            ~"dyno bench 'global:registered_names()' --node a@host --node b@host --for 1min",
+            ~"runs a code in two nodes at once, with a line each second"
+        },
+        {
+            ~"dyno bench 'rand:uniform()' -q",
+            ~"finds the number of processes with the highest throughput"
+        },
         {~"dyno bench 'rand:uniform()' -d 100 -s 20 -r extended", ~"erlperf's samples and columns"}
     ].
 
@@ -157,9 +189,10 @@ reporting(#{progress := Report}, #{isolated := Isolated} = Options) ->
     Build = fun(Revision) ->
         Report(#{phase => building, text => [~"building ", Revision], run => Revision})
     end,
-    maps:merge(Options#{isolated := Isolated#{progress => Group}}, #{
-        revisions => Revisions#{progress => Build} || #{revisions := Revisions} <- [Options]
-    });
+    maps:merge(
+        Options#{isolated := Isolated#{progress => Group}},
+        #{revisions => Revisions#{progress => Build} || #{revisions := Revisions} <- [Options]}
+    );
 reporting(#{progress := Report}, Options) ->
     Options#{progress => fun(Round) -> Report(progress(Round)) end}.
 
@@ -203,8 +236,11 @@ shown_or_kept(Measured, Values) ->
 show_loops(#{verbose := true}, {codes, Codes}, Options) ->
     Loops = [
         [
-            ">>>>>>>>>>>>>>> ", dyno_bench_code:label(Code), "\n",
-            string:trim(dyno_bench_code:source(Parsed)), "\n",
+            ">>>>>>>>>>>>>>> ",
+            dyno_bench_code:label(Code),
+            "\n",
+            string:trim(dyno_bench_code:source(Parsed)),
+            "\n",
             "<<<<<<<<<<<<<<<"
         ]
      || Code <- Codes, {ok, Parsed} <- [dyno_bench_code:read(Code)]

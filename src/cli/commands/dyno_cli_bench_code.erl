@@ -26,8 +26,7 @@ options() ->
     [
         {"--init CODE",
             "runs once before; its value goes to init_runner and done. The n-th --init, "
-            "--init_runner, --done or --label belongs to the n-th code",
-            {many, text}},
+            "--init_runner, --done or --label belongs to the n-th code", {many, text}},
         {"--init_runner CODE", "runs once in each process; its value is the code's argument",
             {many, text}},
         {"--done CODE", "runs once after the last measurement", {many, text}},
@@ -37,8 +36,7 @@ options() ->
 -doc "The option for inputs.".
 -spec input() -> dyno_cli_option:row().
 input() ->
-    {"--input NAME=CODE",
-        "an input for functions of arity 1; repeat to compare inputs",
+    {"--input NAME=CODE", "an input for functions of arity 1; repeat to compare inputs",
         {many, {custom, fun input/1, "NAME=CODE, such as n=100"}}}.
 
 input(Text) ->
@@ -60,13 +58,15 @@ Reads codes from texts. A text that ends like a file name is no code: it would b
 read(#{code := Texts} = Values) ->
     Options = [input | ?PARTS] ++ maps:values(?PARTS_OF_ALL),
     case {[T || T <- Texts, is_benchmarks(T)], Texts} of
-        {[], _} -> codes(Texts, Values);
+        {[], _} ->
+            codes(Texts, Values);
         {[File], [File]} ->
             case [Name || Name <- Options, is_map_key(Name, Values)] of
                 [] -> {ok, {file, File}};
                 [Name | _] -> wrong({not_with_a_file, atom_to_list(Name)})
             end;
-        {[File | _], _} -> wrong({file_and_codes, File})
+        {[File | _], _} ->
+            wrong({file_and_codes, File})
     end.
 
 is_benchmarks(Text) ->
@@ -121,14 +121,16 @@ is_source(Text) ->
 
 code(Text, N, Parts, Values) ->
     Language = language(Values),
-    OfAll = #{
-        Name => callable(Name, map_get(Key, Values), Language)
-     || Name := Key <- ?PARTS_OF_ALL, is_map_key(Key, Values)
-    },
-    Own = #{
-        Name => callable(Name, lists:nth(N, Texts), Language)
-     || {Name, Texts} <- Parts, length(Texts) >= N
-    },
+    OfAll =
+        #{
+            Name => callable(Name, map_get(Key, Values), Language)
+         || Name := Key <- ?PARTS_OF_ALL, is_map_key(Key, Values)
+        },
+    Own =
+        #{
+            Name => callable(Name, lists:nth(N, Texts), Language)
+         || {Name, Texts} <- Parts, length(Texts) >= N
+        },
     maps:merge(OfAll, Own#{runner => callable(runner, Text, Language)}).
 
 language(Values) -> maps:get(language, Values, erlang).
@@ -184,7 +186,9 @@ format_error({file_and_codes, File}) ->
     ["a file of benchmarks is measured alone; give ", File, " without other codes"];
 format_error({no_file, Text}) ->
     [
-        "there is no file \"", dyno_text:clean(Text), "\"; give one of recorded calls, or "
+        "there is no file \"",
+        dyno_text:clean(Text),
+        "\"; give one of recorded calls, or "
         "Erlang source"
     ];
 format_error({too_often, Part, N, Codes}) ->

@@ -25,18 +25,15 @@ decisions() ->
     [
         {"-c, --concurrency N", "processes that run a code at once (default: 1)",
             {whole, 1, 10_000}},
-        {"--tolerance SHARE",
-            "ignores smaller differences (default: 3%, of exact metrics 0.1%)", share, threshold},
+        {"--tolerance SHARE", "ignores smaller differences (default: 3%, of exact metrics 0.1%)",
+            share, threshold},
         {"--metric NAME",
             "the deciding metric: time, wall, cpu, gc, memory, reductions, words, messages or "
-            "whole (default: time)",
-            {one_of, dyno_bench_metric:names()}},
+            "whole (default: time)", {one_of, dyno_bench_metric:names()}},
         {"--heap default|WORDS",
             "the smallest heap for a code (default: drawn in each round of a comparison, else the "
-            "runtime's own)",
-            {custom, fun heap/1, "default, or a number of words, such as 10000"}},
-        {"--whole", "also measures other processes that work for the code",
-            {flag, side_effects}}
+            "runtime's own)", {custom, fun heap/1, "default, or a number of words, such as 10000"}},
+        {"--whole", "also measures other processes that work for the code", {flag, side_effects}}
     ].
 
 heap(~"default") -> {ok, default};
@@ -90,31 +87,54 @@ fits(Name, Values, Codes) ->
     Refused = [
         Text
      || {true, Text} <- [
-            {Name =:= squeeze andalso Codes > 1,
-                io_lib:format("-q takes one code, not ~b; run it once for each", [Codes])},
-            {Name =:= squeeze andalso Has([concurrency]),
-                "-q finds the concurrency itself; give --min and --max in place of --concurrency"},
-            {Name =:= squeeze andalso Has([cv]),
-                "-q decides by intervals, so --cv has no meaning; leave one of them out"},
-            {Name =:= squeeze andalso Has([threshold]),
-                "-q compares nothing; leave out --tolerance, or -q"},
-            {Name =:= timed andalso Has(?CONTINUOUS),
-                "--loop counts iterations; --duration and --cv do not go with --loop"},
-            {Name =/= squeeze andalso Has([patience]),
-                "--threshold is for -q, which is not given; --tolerance 3% ignores differences"},
-            {Name =:= squeeze andalso Metric =/= time,
-                "-q looks for the highest throughput; for --metric leave it out, and give -c N"},
-            {Name =:= squeeze andalso Has([whole]),
-                "-q looks for the highest throughput; for --whole leave it out, and give -c N"},
-            {Has([report]) andalso not Has([output]) andalso Has([metric, whole]),
+            {
+                Name =:= squeeze andalso Codes > 1,
+                io_lib:format("-q takes one code, not ~b; run it once for each", [Codes])
+            },
+            {
+                Name =:= squeeze andalso Has([concurrency]),
+                "-q finds the concurrency itself; give --min and --max in place of --concurrency"
+            },
+            {
+                Name =:= squeeze andalso Has([cv]),
+                "-q decides by intervals, so --cv has no meaning; leave one of them out"
+            },
+            {
+                Name =:= squeeze andalso Has([threshold]),
+                "-q compares nothing; leave out --tolerance, or -q"
+            },
+            {
+                Name =:= timed andalso Has(?CONTINUOUS),
+                "--loop counts iterations; --duration and --cv do not go with --loop"
+            },
+            {
+                Name =/= squeeze andalso Has([patience]),
+                "--threshold is for -q, which is not given; --tolerance 3% ignores differences"
+            },
+            {
+                Name =:= squeeze andalso Metric =/= time,
+                "-q looks for the highest throughput; for --metric leave it out, and give -c N"
+            },
+            {
+                Name =:= squeeze andalso Has([whole]),
+                "-q looks for the highest throughput; for --whole leave it out, and give -c N"
+            },
+            {
+                Has([report]) andalso not Has([output]) andalso Has([metric, whole]),
                 "--report has erlperf's columns, which have none for --metric and --whole; leave "
-                "it out, or add -o FILE"},
-            {Name =/= compare andalso Has([budget_ms]),
-                "--for is for a comparison that ends by itself; samples take as long as they say"},
-            {Has([format]) andalso Has([report]),
-                "--report and --format both say what is shown; give one of them"},
-            {Name =/= squeeze andalso OfSqueeze =/= [],
-                ["--", lists:sublist(OfSqueeze, 1), " is for -q, which is not given"]}
+                "it out, or add -o FILE"
+            },
+            {
+                Name =/= compare andalso Has([budget_ms]),
+                "--for is for a comparison that ends by itself; samples take as long as they say"
+            },
+            {
+                Has([format]) andalso Has([report]),
+                "--report and --format both say what is shown; give one of them"
+            },
+            {Name =/= squeeze andalso OfSqueeze =/= [], [
+                "--", lists:sublist(OfSqueeze, 1), " is for -q, which is not given"
+            ]}
         ]
     ],
     case Refused of

@@ -12,11 +12,24 @@ Erlang or another revision of the project, or other nodes.
 -export([options/0, place/1, cluster/1]).
 
 -define(NOT_WATCHED, [
-    {isolated, "--isolated"}, {vms, "--vms"}, {erl_flags, "--erl-flags"}, {erl, "--erl"},
-    {rev, "--rev"}, {build, "--build"}, {squeeze, "--squeeze"}, {iterations, "--loop"},
-    {sample_ms, "--duration"}, {samples, "--samples"}, {warmup, "--warmup"}, {cv, "--cv"},
-    {report, "--report"}, {input, "--input"}, {baseline, "--baseline"}, {fail_if, "--fail-if"},
-    {heap, "--heap"}, {verbose, "--verbose"}
+    {isolated, "--isolated"},
+    {vms, "--vms"},
+    {erl_flags, "--erl-flags"},
+    {erl, "--erl"},
+    {rev, "--rev"},
+    {build, "--build"},
+    {squeeze, "--squeeze"},
+    {iterations, "--loop"},
+    {sample_ms, "--duration"},
+    {samples, "--samples"},
+    {warmup, "--warmup"},
+    {cv, "--cv"},
+    {report, "--report"},
+    {input, "--input"},
+    {baseline, "--baseline"},
+    {fail_if, "--fail-if"},
+    {heap, "--heap"},
+    {verbose, "--verbose"}
 ]).
 
 -doc "The options.".
@@ -27,8 +40,7 @@ options() ->
         {"--vms N",
             "the number of VMs for each code (default: 8, up to 32 if not decided); implies -i",
             {whole, 1, 1000}},
-        {"--erl-flags FLAGS",
-            "starts these VMs with flags of erl; repeat to compare; implies -i",
+        {"--erl-flags FLAGS", "starts these VMs with flags of erl; repeat to compare; implies -i",
             {many, {custom, fun flags/1, "flags, each quote of which is closed"}}},
         {"--erl PATH",
             "starts these VMs with this Erlang, a program or folder; repeat to compare; implies -i",
@@ -89,7 +101,8 @@ isolated(Values) ->
     end.
 
 %% A single one needs no name.
-erls(#{erl := [One]}) -> [#{erl => unicode:characters_to_list(One)}];
+erls(#{erl := [One]}) ->
+    [#{erl => unicode:characters_to_list(One)}];
 erls(#{erl := Several}) ->
     Paths = [unicode:characters_to_list(Path) || Path <- Several],
     Versions = lists:append([version(Path) || Path <- Paths]),
@@ -99,17 +112,21 @@ erls(#{erl := Several}) ->
             false -> Several
         end,
     [#{erl => P, label => iolist_to_binary(Label)} || {P, Label} <- lists:zip(Paths, Labels)];
-erls(_) -> [#{}].
+erls(_) ->
+    [#{}].
 
 %% From the installation; a program or its folder is accepted too.
 version(Path) ->
     Above = filename:dirname(filename:absname(Path)),
     Roots = [Path, Above, filename:dirname(Above)],
     Files = [filelib:wildcard(filename:join(R, "releases/*/OTP_VERSION")) || R <- Roots],
-    lists:sublist([
-        string:trim(Version)
-     || File <- lists:append(Files), {ok, Version} <- [file:read_file(File)]
-    ], 1).
+    lists:sublist(
+        [
+            string:trim(Version)
+         || File <- lists:append(Files), {ok, Version} <- [file:read_file(File)]
+        ],
+        1
+    ).
 
 variants(#{erl_flags := [{Words, _Label}]}) -> [#{flags => Words}];
 variants(#{erl_flags := Several}) -> [#{flags => Words, label => L} || {Words, L} <- Several];

@@ -18,7 +18,8 @@ command() ->
     #{
         operands => [
             dyno_cli_command:operand(
-                "[NAME]", "the name of the shop's node (default: shop)",
+                "[NAME]",
+                "the name of the shop's node (default: shop)",
                 #{nargs => 'maybe', required => false}
             )
         ],
@@ -93,7 +94,9 @@ cookie(none) ->
     "";
 cookie({ok, Why}) ->
     [
-        "The shop's cookie is private: ", Why, ". Close it, and in both terminals type first:\n\n"
+        "The shop's cookie is private: ",
+        Why,
+        ". Close it, and in both terminals type first:\n\n"
         "    export DYNO_COOKIE=any-word\n\n"
     ].
 
@@ -101,7 +104,8 @@ cookie({ok, Why}) ->
 format_error({name, Name}) ->
     [
         "NAME is a name without a host, of letters, digits, _ and -, not \"",
-        dyno_text:clean(unicode:characters_to_binary(Name)), $"
+        dyno_text:clean(unicode:characters_to_binary(Name)),
+        $"
     ];
 format_error({ended, Node}) ->
     ["the node ", atom_to_list(Node), " has ended; start it again: dyno demo"].

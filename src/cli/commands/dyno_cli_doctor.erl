@@ -30,8 +30,7 @@ command() ->
                 {"--dump FILE", "reads a crash dump (erl_crash.dump) in place of a node", text},
                 {"--code EBIN",
                     "reads .beam files or folders in place of a node: which receives search the "
-                    "mailbox; more paths may follow",
-                    text}
+                    "mailbox; more paths may follow", text}
             ]},
             {"Reports", dyno_cli_job:options()},
             dyno_cli_nodes:options()

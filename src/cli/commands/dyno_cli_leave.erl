@@ -18,8 +18,10 @@ command() ->
         ],
         options => [dyno_cli_nodes:options()],
         examples => [
-            {~"dyno leave shop@host",
-                ~"removes the modules; 1,000,000 processes take 3 minutes of the processor"}
+            {
+                ~"dyno leave shop@host",
+                ~"removes the modules; 1,000,000 processes take 3 minutes of the processor"
+            }
         ]
     }.
 

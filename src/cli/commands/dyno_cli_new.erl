@@ -60,7 +60,12 @@ run(#{template := Template, name := Name} = Values) when is_binary(Template), is
     case write(Template, unicode:characters_to_list(Name), maps:get(language, Values, erlang)) of
         {ok, Command, File} ->
             Line = [
-                File, " is written; run it: ", dyno_cli_terminal:called_as(), Command, " ", File,
+                File,
+                " is written; run it: ",
+                dyno_cli_terminal:called_as(),
+                Command,
+                " ",
+                File,
                 $\n
             ],
             dyno_cli_terminal:print(Line);
@@ -198,13 +203,21 @@ format_error({no_name, Template}) ->
     ["give it a name: dyno new ", Template, " NAME"];
 format_error({bad_name, Name}) ->
     [
-        $", Name, "\" is no module's name; lower-case letters, digits and _ are accepted, and a "
+        $",
+        Name,
+        "\" is no module's name; lower-case letters, digits and _ are accepted, and a "
         "letter first"
     ];
 format_error({taken_name, Module, Where}) ->
     [
-        "there is a module ", atom_to_list(Module), " (", Where, "), whose place it would take; "
-        "give it another name, such as ", filename:basename(filename:rootname(Where)), "_perf"
+        "there is a module ",
+        atom_to_list(Module),
+        " (",
+        Where,
+        "), whose place it would take; "
+        "give it another name, such as ",
+        filename:basename(filename:rootname(Where)),
+        "_perf"
     ];
 format_error({exists, File}) ->
     [File, " is there already, and is left as it is; give another name"];

@@ -46,8 +46,10 @@ text(Template, Language, Name, Project) ->
 
 marked({Mark, By}, Text) -> binary:replace(Text, Mark, By, [global]).
 
-of_project(none) -> [];
-of_project({App, []}) -> [{~"@APP@", App}, {~"@SUCH_AS@", ~""}];
+of_project(none) ->
+    [];
+of_project({App, []}) ->
+    [{~"@APP@", App}, {~"@SUCH_AS@", ~""}];
 of_project({App, Functions}) ->
     SuchAs = iolist_to_binary([", such as ", lists:join(" or ", Functions)]),
     [{~"@APP@", App}, {~"@SUCH_AS@", SuchAs}].

@@ -13,7 +13,8 @@ command() ->
     #{
         operands => [
             dyno_cli_command:operand(
-                "[NODE]", "a running Erlang node; none with --eval or --run",
+                "[NODE]",
+                "a running Erlang node; none with --eval or --run",
                 #{nargs => 'maybe', required => false}
             ),
             dyno_cli_nodes:processes(processes, "which processes", "all")
@@ -30,14 +31,13 @@ command() ->
             {"Of --kind calls", [
                 {"--inside FUNCTION",
                     "only within calls of this function, such as \"my_mod:handle_call/3\", in any "
-                    "process",
-                    {custom, fun function/1, "a function with its module"}},
+                    "process", {custom, fun function/1, "a function with its module"}},
                 {"--count N", "the number of these calls (default: all until the end)",
                     {whole, 1, infinity}},
                 {"--exclude PATTERN",
                     "does not trace these functions: their time belongs to their callers; "
-                    "repeatable",
-                    {many, {custom, fun pattern/1, "a pattern of functions"}}, not_traced}
+                    "repeatable", {many, {custom, fun pattern/1, "a pattern of functions"}},
+                    not_traced}
             ]},
             {"Instead of a NODE", [
                 {"--eval EXPRESSION",
@@ -66,23 +66,39 @@ command() ->
             "--cookie"
         ],
         examples => [
-            {~"dyno profile shop@host",
-                ~"shows the functions that take the processor time of a node"},
-            {~"dyno profile shop@host --kind cpu",
-                ~"includes short-lived processes and BIFs, by native code"},
-            {~"dyno profile shop@host app:shop --for 30s -o shop.html",
-                ~"profiles an application's processes, and writes a page with a flame graph"},
-            {~"dyno profile shop@host orders --kind time --pattern orders",
-                ~"times each call of a module's functions in one process and its children"},
-            {~"dyno profile shop@host --kind calls --inside orders:handle_call/3 --count 100",
-                ~"shows the tree of the next hundred calls of a function, exactly"},
+            {
+                ~"dyno profile shop@host",
+                ~"shows the functions that take the processor time of a node"
+            },
+            {
+                ~"dyno profile shop@host --kind cpu",
+                ~"includes short-lived processes and BIFs, by native code"
+            },
+            {
+                ~"dyno profile shop@host app:shop --for 30s -o shop.html",
+                ~"profiles an application's processes, and writes a page with a flame graph"
+            },
+            {
+                ~"dyno profile shop@host orders --kind time --pattern orders",
+                ~"times each call of a module's functions in one process and its children"
+            },
+            {
+                ~"dyno profile shop@host --kind calls --inside orders:handle_call/3 --count 100",
+                ~"shows the tree of the next hundred calls of a function, exactly"
+            },
             {~"dyno profile shop@host --view up", ~"shows the callers of the costly functions"},
-            {~"dyno profile --eval 'lists:sort([rand:uniform() || _ <- lists:seq(1, 1000)])'",
-                ~"profiles an expression"},
-            {~"dyno profile --run 'rebar3 compile' -o compile.speedscope.json",
-                ~"profiles a command, for speedscope"},
-            {~"dyno profile shop@host --threshold \"profile my_mod:f/2 total < 5 %\"",
-                ~"exits with status 1 if a function takes more"}
+            {
+                ~"dyno profile --eval 'lists:sort([rand:uniform() || _ <- lists:seq(1, 1000)])'",
+                ~"profiles an expression"
+            },
+            {
+                ~"dyno profile --run 'rebar3 compile' -o compile.speedscope.json",
+                ~"profiles a command, for speedscope"
+            },
+            {
+                ~"dyno profile shop@host --threshold \"profile my_mod:f/2 total < 5 %\"",
+                ~"exits with status 1 if a function takes more"
+            }
         ]
     }.
 

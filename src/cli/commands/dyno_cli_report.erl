@@ -22,8 +22,7 @@ command() ->
                     [dyno_cli_output:view()]}
         ],
         examples => [
-            {~"dyno bench 'lists:seq(1, 9)' -o before.json",
-                ~"makes a recording"},
+            {~"dyno bench 'lists:seq(1, 9)' -o before.json", ~"makes a recording"},
             {~"dyno report before.json", ~"shows the recording as text"},
             {~"dyno report before.json -o before.html", ~"writes a page"},
             {~"dyno report before.json --format csv", ~"prints the metrics for a spreadsheet"}

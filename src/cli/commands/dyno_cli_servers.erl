@@ -32,8 +32,7 @@ command() ->
                     "only servers with TEXT in their name, module, application or supervisor"},
                 {"--group GROUP",
                     "a row for each process, name, module, supervisor, application, behaviour, "
-                    "node or cluster (default: process)",
-                    {one_of, dyno_servers_window:groups()}}
+                    "node or cluster (default: process)", {one_of, dyno_servers_window:groups()}}
             ]},
             {"Sinks", [
                 {"--sink URL",
@@ -57,8 +56,16 @@ command() ->
             dyno_cli_nodes:options()
         ],
         common => [
-            "--for", "--sort", "--filter", "--group", "--each", "--sink", "--alarm", "--threshold",
-            "--output", "--cookie"
+            "--for",
+            "--sort",
+            "--filter",
+            "--group",
+            "--each",
+            "--sink",
+            "--alarm",
+            "--threshold",
+            "--output",
+            "--cookie"
         ],
         examples => examples()
     }.
@@ -71,12 +78,10 @@ measuring() ->
         {"--detail DETAIL",
             "rate (counts only), time (calls, processor time and words), distribution (each "
             "callback's wall time, its messages, queue and waiting), or auto, the most that the "
-            "node can afford (default: auto)",
-            {one_of, ?DETAILS}, level},
+            "node can afford (default: auto)", {one_of, ?DETAILS}, level},
         {"--each N",
             "prints N callbacks with their messages, 10 a second or a tenth of N, for a minute at "
-            "most",
-            {whole, 1, infinity}}
+            "most", {whole, 1, infinity}}
     ].
 
 interval(Text) ->
@@ -90,19 +95,31 @@ threshold(Text) -> dyno_threshold:read(Text, dyno_servers_recording:known()).
 examples() ->
     [
         {~"dyno servers shop@host", ~"shows all servers of a node until Ctrl-C"},
-        {~"dyno servers shop@host orders --for 30s -o orders.html",
-            ~"measures one server, or those of one module, and writes a page"},
-        {~"dyno servers shop@host sup:shop_sup --sort queue --filter cache",
-            ~"shows a supervisor's servers named like cache, the longest queue first"},
-        {~"dyno servers a@host b@host app:shop --group module",
-            ~"adds up the servers of an application in two nodes by module"},
+        {
+            ~"dyno servers shop@host orders --for 30s -o orders.html",
+            ~"measures one server, or those of one module, and writes a page"
+        },
+        {
+            ~"dyno servers shop@host sup:shop_sup --sort queue --filter cache",
+            ~"shows a supervisor's servers named like cache, the longest queue first"
+        },
+        {
+            ~"dyno servers a@host b@host app:shop --group module",
+            ~"adds up the servers of an application in two nodes by module"
+        },
         {~"dyno servers shop@host orders --each 20", ~"shows the next 20 messages of a server"},
-        {~"dyno servers shop@host --sink dogstatsd://localhost:8125",
-            ~"sends the figures of each second to Datadog's agent"},
-        {~"dyno servers shop@host --for 1min --threshold \"servers orders queue_max < 100\"",
-            ~"exits with status 1 if more messages waited"},
-        {~"dyno servers shop@host --alarm \"queue > 1000\"",
-            ~"reports servers with more messages, and their recovery"}
+        {
+            ~"dyno servers shop@host --sink dogstatsd://localhost:8125",
+            ~"sends the figures of each second to Datadog's agent"
+        },
+        {
+            ~"dyno servers shop@host --for 1min --threshold \"servers orders queue_max < 100\"",
+            ~"exits with status 1 if more messages waited"
+        },
+        {
+            ~"dyno servers shop@host --alarm \"queue > 1000\"",
+            ~"reports servers with more messages, and their recovery"
+        }
     ].
 
 -doc "Measures, and reports.".

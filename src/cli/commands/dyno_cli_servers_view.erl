@@ -50,15 +50,19 @@ new(Values) ->
     }.
 
 -spec with_event(dyno_servers_run:event(), view()) -> view().
-with_event({window, _}, #{frozen := true} = View) -> View;
+with_event({window, _}, #{frozen := true} = View) ->
+    View;
 with_event({window, #{servers := Servers} = Window}, #{ran := Before} = View) ->
     Ran = [N || #{callbacks := Callbacks} <- Servers, #{count := N} <- Callbacks],
     View#{window := Window, ran := Before + lists:sum(Ran)};
-with_event({lost, Node, Error}, #{lost := Lost} = View) -> View#{lost := Lost#{Node => Error}};
-with_event({back, Node}, #{lost := Lost} = View) -> View#{lost := maps:remove(Node, Lost)};
+with_event({lost, Node, Error}, #{lost := Lost} = View) ->
+    View#{lost := Lost#{Node => Error}};
+with_event({back, Node}, #{lost := Lost} = View) ->
+    View#{lost := maps:remove(Node, Lost)};
 with_event({alarm, _, Text}, #{alarms := Before} = View) ->
     View#{alarms := lists:sublist([Text | Before], ?MOST_ALARMS)};
-with_event({each, _}, #{shown := Shown} = View) -> View#{shown := Shown + 1}.
+with_event({each, _}, #{shown := Shown} = View) ->
+    View#{shown := Shown + 1}.
 
 -spec with_input(string(), view()) -> view().
 with_input(Text, View) ->
@@ -162,8 +166,11 @@ columns(Group) ->
         {Title, right, Fit, fun(Row) -> number(maps:get(Key, Row, undefined), Unit) end}
     end,
     [
-        {maps:get(Group, #{process => ~"server"}, atom_to_binary(Group)), left, flexible,
-            fun(#{name := Name}) -> Name end},
+        {maps:get(Group, #{process => ~"server"}, atom_to_binary(Group)), left, flexible, fun(
+            #{name := Name}
+        ) ->
+            Name
+        end},
         Number(~"rate", rate, ~"1/s", fixed),
         {~"busy", right, fixed, fun
             (#{busy := Busy}) when is_number(Busy), Busy >= 0.9 -> {bad, number(Busy, ~"ratio")};
@@ -214,8 +221,12 @@ alarm(Text) -> [clock(erlang:system_time(nanosecond)), " alarm: ", dyno_text:cle
 call(#{at_ns := AtNs, name := Name, callback := Callback, tag := Kind} = Call) ->
     #{wall_ns := Ns, message := Message} = Call,
     dyno_recording_part:text("~ts ~ts ~ts ~ts ~ts ~ts", [
-        clock(AtNs), name(#{name => Name}), Callback, Kind,
-        re:replace(dyno_unit:format(Ns, ~"ns"), " ", ""), argument(Message)
+        clock(AtNs),
+        name(#{name => Name}),
+        Callback,
+        Kind,
+        re:replace(dyno_unit:format(Ns, ~"ns"), " ", ""),
+        argument(Message)
     ]).
 
 -spec shown(view()) -> {non_neg_integer(), pos_integer()}.

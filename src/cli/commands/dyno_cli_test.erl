@@ -37,37 +37,40 @@ command() ->
                     "memory > 5%, latency.p99.9 > 20% (default: slower > 10%)"
                 ) ++ dyno_cli_against:options()},
             {"Reports", dyno_cli_job:options_of_tests()},
-            {"Code and nodes",
-                [dyno_cli_option:code_paths() | dyno_cli_nodes:rows()]}
+            {"Code and nodes", [dyno_cli_option:code_paths() | dyno_cli_nodes:rows()]}
         ],
         common => [
-            "--sizes", "--for", "--rate", "--search", "--pattern", "--profile", "--repeat",
-            "--threshold", "--baseline", "--fail-if", "--output", "--pa"
+            "--sizes",
+            "--for",
+            "--rate",
+            "--search",
+            "--pattern",
+            "--profile",
+            "--repeat",
+            "--threshold",
+            "--baseline",
+            "--fail-if",
+            "--output",
+            "--pa"
         ],
         examples => examples()
     }.
 
 runs() ->
     [
-        {"--sizes N,N,...",
-            "the sizes, one after the other (default: the suite's)",
+        {"--sizes N,N,...", "the sizes, one after the other (default: the suite's)",
             {list, {whole, 1, infinity}}},
-        {"--for TIME",
-            "how long to measure each size: 10s, 2min (default: 5s)",
-            duration, duration_ms},
-        {"--warmup TIME",
-            "load before the measured time; 0 for none (default: 500ms)",
+        {"--for TIME", "how long to measure each size: 10s, 2min (default: 5s)", duration,
+            duration_ms},
+        {"--warmup TIME", "load before the measured time; 0 for none (default: 500ms)",
             duration_or_zero, warmup_ms},
-        {"--repeat N",
-            "runs each size N times, in random order (default: once)",
+        {"--repeat N", "runs each size N times, in random order (default: once)",
             {whole, 1, 10_000}},
         {"--seed N",
             "repeats the random choices of an earlier test; its recording has the seed (default: "
-            "random)",
-            {whole, 1, infinity}},
-        {"--timeout TIME",
-            "the limit for a callback of the suite (default: 1min)",
-            duration, timeout_ms}
+            "random)", {whole, 1, infinity}},
+        {"--timeout TIME", "the limit for a callback of the suite (default: 1min)", duration,
+            timeout_ms}
     ].
 
 -doc "The measuring options of a node, with the help on patterns.".
@@ -78,42 +81,34 @@ measurements(Patterns) ->
         {"--level LEVEL",
             "budget (calls and own time, at a limited cost), off, count (calls), discovery (the "
             "calling processes), time (each call timed), memory (calls, words) or all (default: "
-            "budget)",
-            {one_of, ?LEVELS}},
+            "budget)", {one_of, ?LEVELS}},
         {"--budget SHARE",
             "the share of a target's processor time for measuring functions at the level budget "
-            "(default: 5%)",
-            share},
+            "(default: 5%)", share},
         {"--profile PROFILE",
             "adds a profile: sample, cpu or schedulers, the --kind of dyno profile",
             {one_of, dyno_suite:profiles()}},
-        {"--distribution PATTERN",
-            "times a sample of single calls of these functions; repeatable",
+        {"--distribution PATTERN", "times a sample of single calls of these functions; repeatable",
             {many, string}},
-        {"--interval TIME",
-            "the time between samples of VM, system and processes (default: 1s)",
+        {"--interval TIME", "the time between samples of VM, system and processes (default: 1s)",
             duration, interval_ms},
         {"--without LIST",
             "switches off, with commas: functions, processes, stacks, servers, vm, os, ets, ports; "
-            "of a test also control, the runs without measuring",
-            {list, atom}},
+            "of a test also control, the runs without measuring", {list, atom}},
         {"--instrument FILE",
-            "also runs this instrument or custom agent in the targets; repeatable",
-            {many, string}, instruments}
+            "also runs this instrument or custom agent in the targets; repeatable", {many, string},
+            instruments}
     ].
 
 of_suites() ->
     [
         {"--servers PROCESS",
             "measures these servers: a module, a registered name, app:NAME, sup:NAME, all, and "
-            "others of dyno servers; repeatable",
-            {many, string}, servers},
+            "others of dyno servers; repeatable", {many, string}, servers},
         {"--control",
             "also runs each size shortly without measuring, to show the cost (default: if calls "
             "are traced and the load is steady; never with --without control)"},
-        {"--agent FILE",
-            "the same as --instrument; repeatable",
-            {many, string}, agents},
+        {"--agent FILE", "the same as --instrument; repeatable", {many, string}, agents},
         {"-C, --custom_agents FILE,...", "PerformERL's name of --agent", {list, string}, agents}
     ].
 
@@ -125,8 +120,7 @@ requirements(Threshold, Baseline, FailIf) ->
         {"--threshold EXPRESSION", Threshold, {many, string}, thresholds},
         {"--invariant CHECK",
             "a condition that must hold in the targets at every moment, such as \"memory: "
-            "erlang:memory(total) =< 500 MB\"; repeatable",
-            {many, string}, invariants}
+            "erlang:memory(total) =< 500 MB\"; repeatable", {many, string}, invariants}
         | dyno_cli_baseline:options(Baseline, FailIf)
     ].
 
@@ -134,30 +128,51 @@ examples() ->
     [
         {~"dyno new suite shop_perf", ~"writes shop_perf.erl, a suite to start from"},
         {~"dyno test shop_perf.erl", ~"runs the suite"},
-        {~"dyno test shop_perf.erl --sizes 1,10 --for 2s -o shop.html",
-            ~"runs shortly, and writes a page"},
-        {~"dyno test shop_perf.erl --threshold \"latency.p99 < 20 ms\"",
-            ~"exits with status 1 if the 99th percentile is 20 ms or more"},
-        {~"dyno test shop_perf.erl --rate 500 --for 10s --load-nodes 1",
-            ~"offers 500 operations a second, from a separate node"},
-        {~"dyno test shop_perf.erl --sizes 16 --search \"latency.p99 < 5 ms\"",
-            ~"finds the highest rate at which the limit holds, at size 16"},
-        {~"dyno test shop_perf.erl --repeat 5 -o before.json",
-            ~"runs each size five times, in random order, and keeps the recording"},
-        {~"dyno test shop_perf.erl --repeat 5 --baseline before.json",
-            ~"exits with status 1 if the test became slower"},
-        {~"dyno test shop_perf.erl --against main --repeat 5",
-            ~"the same with the code of main, run in turn with the code as it is"},
-        {~"dyno test shop_perf.erl --distribution logger_formatter:format/2",
-            ~"also shows the durations of single calls"},
-        {~"dyno test shop_perf.erl --without os,ports,control",
-            ~"measures less, and not the cost of measuring"},
-        {~"dyno test shop_perf.erl --invariant \"mem: erlang:memory(total) < 900 MB\"",
-            ~"exits with status 1 if the condition failed, even for a moment"},
-        {~"dyno test my_suite --pa _build/default/lib/my_app/ebin",
-            ~"runs a compiled suite"},
-        {~"dyno test load_gen.erl -C agent.erl",
-            ~"runs a suite of PerformERL with its custom agent"}
+        {
+            ~"dyno test shop_perf.erl --sizes 1,10 --for 2s -o shop.html",
+            ~"runs shortly, and writes a page"
+        },
+        {
+            ~"dyno test shop_perf.erl --threshold \"latency.p99 < 20 ms\"",
+            ~"exits with status 1 if the 99th percentile is 20 ms or more"
+        },
+        {
+            ~"dyno test shop_perf.erl --rate 500 --for 10s --load-nodes 1",
+            ~"offers 500 operations a second, from a separate node"
+        },
+        {
+            ~"dyno test shop_perf.erl --sizes 16 --search \"latency.p99 < 5 ms\"",
+            ~"finds the highest rate at which the limit holds, at size 16"
+        },
+        {
+            ~"dyno test shop_perf.erl --repeat 5 -o before.json",
+            ~"runs each size five times, in random order, and keeps the recording"
+        },
+        {
+            ~"dyno test shop_perf.erl --repeat 5 --baseline before.json",
+            ~"exits with status 1 if the test became slower"
+        },
+        {
+            ~"dyno test shop_perf.erl --against main --repeat 5",
+            ~"the same with the code of main, run in turn with the code as it is"
+        },
+        {
+            ~"dyno test shop_perf.erl --distribution logger_formatter:format/2",
+            ~"also shows the durations of single calls"
+        },
+        {
+            ~"dyno test shop_perf.erl --without os,ports,control",
+            ~"measures less, and not the cost of measuring"
+        },
+        {
+            ~"dyno test shop_perf.erl --invariant \"mem: erlang:memory(total) < 900 MB\"",
+            ~"exits with status 1 if the condition failed, even for a moment"
+        },
+        {~"dyno test my_suite --pa _build/default/lib/my_app/ebin", ~"runs a compiled suite"},
+        {
+            ~"dyno test load_gen.erl -C agent.erl",
+            ~"runs a suite of PerformERL with its custom agent"
+        }
     ].
 
 %% The runs without measuring are none of a target's instruments.

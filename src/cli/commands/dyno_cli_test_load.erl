@@ -36,13 +36,11 @@ options() ->
             "the pause after each operation of a closed load: 20ms, or 10ms..30ms at random "
             "(default: none)",
             {custom, fun think/1, "a time such as 20ms, or two such as 10ms..30ms"}, think_time_ms},
-        {"--iterations N",
-            "ends a closed load after N operations in all (default: after --for)",
+        {"--iterations N", "ends a closed load after N operations in all (default: after --for)",
             {whole, 1, infinity}},
         {"--search EXPRESSION",
             "finds the highest rate of an open load at which a limit holds, such as \"latency.p99 "
-            "< 50 ms\"; repeatable",
-            {many, text}, objective},
+            "< 50 ms\"; repeatable", {many, text}, objective},
         {"--load-nodes LIST",
             "nodes that generate the load, with commas: 2 for two on this machine, ssh:HOST, "
             "NAME@HOST for a running one (default: dyno's own node)",

@@ -27,12 +27,10 @@ command() ->
                 {"-n, --count N", "ends after N readings (default: never)", {whole, 1, infinity}},
                 {"--sort KEY",
                     "sorts by reductions, queue, growth (of the queue) or memory (default: "
-                    "reductions)",
-                    {one_of, ?SORTS}},
+                    "reductions)", {one_of, ?SORTS}},
                 {"--view VIEW",
                     "begins with processes, applications, supervisors, ets, mnesia, ports, memory "
-                    "(allocators) or nodes (default: processes)",
-                    {one_of, ?VIEWS}},
+                    "(allocators) or nodes (default: processes)", {one_of, ?VIEWS}},
                 {"--group GROUP",
                     "a row for each process, or for each first function (default: process)",
                     {one_of, [process, function]}},
@@ -46,10 +44,14 @@ command() ->
         ],
         examples => [
             {~"dyno top shop@host", ~"shows the node; h lists the keys"},
-            {~"dyno top a@host b@host --sort queue",
-                ~"shows the longest queues of two nodes; n changes the node"},
-            {~"dyno top shop@host -n 1 --view ets --format json",
-                ~"prints one reading of two seconds as data, with the ETS tables"}
+            {
+                ~"dyno top a@host b@host --sort queue",
+                ~"shows the longest queues of two nodes; n changes the node"
+            },
+            {
+                ~"dyno top shop@host -n 1 --view ets --format json",
+                ~"prints one reading of two seconds as data, with the ETS tables"
+            }
         ]
     }.
 

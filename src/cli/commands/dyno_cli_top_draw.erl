@@ -92,7 +92,13 @@ head(#{values := Values, limits := Limits} = Reading, View, Layout) ->
     Sparks = fun(Index) -> spark([element(Index, P) || P <- Past], Layout) end,
     [
         [
-            atom_to_binary(Node), "  OTP ", Release, "  up ", up(UpMs), "  ", clock(TimeMs),
+            atom_to_binary(Node),
+            "  OTP ",
+            Release,
+            "  up ",
+            up(UpMs),
+            "  ",
+            clock(TimeMs),
             [["  node ", position(Node, Nodes), " (n)"] || length(Nodes) > 1]
         ]
         | [
@@ -100,8 +106,10 @@ head(#{values := Values, limits := Limits} = Reading, View, Layout) ->
          || {Title, Parts} <- [
                 {"schedulers", [
                     [
-                        Of(~"vm.scheduler_utilisation.normal", ~"ratio"), " of ",
-                        number(Schedulers), Sparks(1)
+                        Of(~"vm.scheduler_utilisation.normal", ~"ratio"),
+                        " of ",
+                        number(Schedulers),
+                        Sparks(1)
                     ],
                     ["run queue ", Of(~"vm.run_queue.normal", ~"count"), Sparks(2)],
                     ["dirty CPU ", Of(~"vm.scheduler_utilisation.dirty_cpu", ~"ratio")],
@@ -191,7 +199,8 @@ cpu(_) ->
 
 throttled(#{~"os.cgroup.throttled" := Share}) when Share > 0 ->
     ["throttled ", value(Share, ~"ratio")];
-throttled(_) -> "".
+throttled(_) ->
+    "".
 
 change([{_, _, Now}, {_, _, Before} | _], #{interval_ns := Ns}) ->
     case round((Now - Before) * 1.0e9 / Ns) of
@@ -206,7 +215,8 @@ limit(Name, {Count, Limit}) when Count > ?NEAR * Limit ->
 limit(Name, {Count, Limit}) ->
     io_lib:format("~ts ~ts of ~ts", [Name, number(Count), number(Limit)]).
 
-spark(_Past, #{charset := ascii}) -> "";
+spark(_Past, #{charset := ascii}) ->
+    "";
 spark(_Past, #{width := Width}) when Width < ?WIDE -> "";
 spark(Past, #{width := Width}) ->
     Shown = lists:reverse(lists:sublist(Past, min(60, ?SPARK + (Width - ?WIDE) div 3))),
@@ -219,14 +229,25 @@ table(#{view := Read}, #{shown := Shown} = View, Layout, _Room) when Read =/= Sh
     [views(View, Layout), ~"", ~"the first reading of this view comes"];
 table(#{interval_ns := Ns, notes := Notes} = Reading, View, Layout, Room) ->
     #{shown := Shown, grouped := Grouped, row := Selected} = View,
-    Items = maps:get(if Grouped -> groups; true -> rows end, Reading),
+    Items = maps:get(
+        if
+            Grouped -> groups;
+            true -> rows
+        end,
+        Reading
+    ),
     Columns = dyno_cli_top_columns:columns(Shown, Grouped, map_get(width, Layout)),
     %% Keeps the selected row visible.
     Fit = max(1, Room - 2 - length(Notes)),
     First = max(0, min(Selected, length(Items) - 1) - Fit + 1),
     Visible = lists:sublist(lists:nthtail(min(First, length(Items)), Items), Fit),
     #{sort := Sort} = dyno_cli_top_view:ask(View),
-    Title = fun(Name, Key) -> if Key =:= Sort -> <<Name/binary, "*">>; true -> Name end end,
+    Title = fun(Name, Key) ->
+        if
+            Key =:= Sort -> <<Name/binary, "*">>;
+            true -> Name
+        end
+    end,
     [Titles | Lines] = dyno_report_table:lines(
         [
             #{title => Title(Name, Key), align => align(Kind), fit => Of}
@@ -242,7 +263,13 @@ table(#{interval_ns := Ns, notes := Notes} = Reading, View, Layout, Room) ->
             _ -> [{drawn, heads(Titles, Columns), ["  ", Titles]}]
         end ++
         [
-            {drawn, {row, N}, [if N =:= Row -> "> "; true -> "  " end, Line]}
+            {drawn, {row, N}, [
+                if
+                    N =:= Row -> "> ";
+                    true -> "  "
+                end,
+                Line
+            ]}
          || {N, Line} <- lists:enumerate(First, Lines)
         ].
 
@@ -265,7 +292,11 @@ heads(Titles, Columns) ->
         fun({Name, Key, Kind, _}, From) ->
             case binary:match(Plain, Name, [{scope, {From, byte_size(Plain) - From}}]) of
                 {At, Length} ->
-                    Target = case align(Kind) of right -> {sort, Key}; left -> none end,
+                    Target =
+                        case align(Kind) of
+                            right -> {sort, Key};
+                            left -> none
+                        end,
                     {{At + 3, At + 3 + Length, Target}, At + Length};
                 nomatch ->
                     {{0, 0, none}, From}
@@ -294,7 +325,14 @@ views(#{shown := Shown}, #{width := Width, colour := Colour}) ->
         Texts
     ),
     Painted = [
-        dyno_report_style:paint(Colour, if V =:= Shown -> title; true -> dim end, Text)
+        dyno_report_style:paint(
+            Colour,
+            if
+                V =:= Shown -> title;
+                true -> dim
+            end,
+            Text
+        )
      || {V, Text} <- Texts
     ],
     {drawn, Targets, lists:join("  ", Painted)}.
@@ -317,7 +355,8 @@ cost(#{node := Node, readings := Readings, looks := Looks}) ->
         #{Node := #{} = Reading} ->
             #{view := Of, share := Share, count := Count, processes := Processes} = Reading,
             [
-                number(Processes), " processes",
+                number(Processes),
+                " processes",
                 [[", ", number(Count), $\s, title(Of)] || Of =/= processes],
                 [[", ", value(Share, ~"ratio"), " read"] || Share < 1],
                 ["; cost ", value(dyno_top:cost(Reading, maps:get(Node, Looks, 0.0)), ~"ratio")],
@@ -369,15 +408,26 @@ detail(#{ended := true}) ->
     [~"", ~"The process has ended. Esc closes this."];
 detail(#{name := Name, group := Group, stack := Stack} = Detail) ->
     #{
-        status := Status, message_queue_len := Queue, heap_bytes := Heap, priority := Priority,
-        parent := Parent, link_count := LinkCount, links := Links, monitors := Monitors
+        status := Status,
+        message_queue_len := Queue,
+        heap_bytes := Heap,
+        priority := Priority,
+        parent := Parent,
+        link_count := LinkCount,
+        links := Links,
+        monitors := Monitors
     } = Detail,
     [
         ~"",
         [Name, "  started with ", Group, "  by ", Parent],
         [
-            atom_to_binary(Status), ", priority ", atom_to_binary(Priority), ", ", number(Queue),
-            " messages wait, heap ", value(Heap, ~"B")
+            atom_to_binary(Status),
+            ", priority ",
+            atom_to_binary(Priority),
+            ", ",
+            number(Queue),
+            " messages wait, heap ",
+            value(Heap, ~"B")
         ],
         [number(LinkCount), " links: ", lists:join(", ", lists:sublist(Links, 8))],
         [number(length(Monitors)), " monitors: ", lists:join(", ", lists:sublist(Monitors, 8))],

@@ -14,8 +14,14 @@
     | {wheel, up | down}.
 
 -define(SEQUENCES, [
-    {"\e[A", up}, {"\e[B", down}, {"\eOA", up}, {"\eOB", down},
-    {"\e[5~", page_up}, {"\e[6~", page_down}, {"\e[H", page_up}, {"\e[Z", back_tab}
+    {"\e[A", up},
+    {"\e[B", down},
+    {"\eOA", up},
+    {"\eOB", down},
+    {"\e[5~", page_up},
+    {"\e[6~", page_down},
+    {"\e[H", page_up},
+    {"\e[Z", back_tab}
 ]).
 
 -doc "The input from a terminal in raw mode. Unknown sequences are skipped.".

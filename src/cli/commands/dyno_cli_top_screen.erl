@@ -167,7 +167,11 @@ looked(#{view := View, looking := Looking, interval_ms := IntervalMs, left := Le
     State#{
         view := Next,
         looking := Last,
-        left := if Left =:= infinity -> Left; true -> Left - 1 end,
+        left :=
+            if
+                Left =:= infinity -> Left;
+                true -> Left - 1
+            end,
         due_ms := max(maps:get(due_ms, State), now_ms() - IntervalMs) + IntervalMs
     }.
 

@@ -133,7 +133,11 @@ selected(#{node := Node} = View) ->
 row(#{node := Node, row := Row, readings := Readings, shown := Shown, grouped := Grouped}) ->
     case Readings of
         #{Node := #{view := Shown, rows := Rows, groups := Groups}} ->
-            Items = if Grouped -> Groups; true -> Rows end,
+            Items =
+                if
+                    Grouped -> Groups;
+                    true -> Rows
+                end,
             lists:nth(1, lists:nthtail(min(Row, length(Items)), Items) ++ [none]);
         #{} ->
             none
@@ -175,7 +179,11 @@ with_key(page_down, View) ->
     {draw, moved(?PAGE, View)};
 with_key(Key, #{shown := Shown} = View) when Key =:= tab; Key =:= back_tab ->
     Views = [V || {_, V, _, _} <- dyno_cli_top_columns:views()],
-    Order = if Key =:= tab -> Views; true -> lists:reverse(Views) end,
+    Order =
+        if
+            Key =:= tab -> Views;
+            true -> lists:reverse(Views)
+        end,
     {_, [_ | After]} = lists:splitwith(fun(V) -> V =/= Shown end, Order),
     viewed(hd(After ++ Order), View);
 with_key($s, #{shown := Shown, grouped := Grouped} = View) ->
@@ -233,14 +241,18 @@ with_click({sort, Key}, View) -> sorted(Key, View);
 with_click({view, Shown}, View) -> viewed(Shown, View);
 with_click(none, View) -> {draw, View#{detail := none, helping := false}}.
 
-typed(enter, Typed, View) -> {ask, View#{filter := Typed, typing := none, row := 0}};
-typed(escape, _Typed, View) -> {draw, View#{typing := none}};
-typed(backspace, ~"", View) -> {draw, View};
+typed(enter, Typed, View) ->
+    {ask, View#{filter := Typed, typing := none, row := 0}};
+typed(escape, _Typed, View) ->
+    {draw, View#{typing := none}};
+typed(backspace, ~"", View) ->
+    {draw, View};
 typed(backspace, Typed, View) ->
     {draw, View#{typing := string:slice(Typed, 0, string:length(Typed) - 1)}};
 typed(Key, Typed, View) when is_integer(Key), Key >= 32 ->
     {draw, View#{typing := <<Typed/binary, Key/utf8>>}};
-typed(_Key, _Typed, View) -> {draw, View}.
+typed(_Key, _Typed, View) ->
+    {draw, View}.
 
 %% For programs
 
@@ -265,9 +277,14 @@ line(Node, #{values := Values, facts := #{time_ms := TimeMs}, rows := Rows, proc
         "~ts ~ts utilisation=~ts run_queue=~ts memory=~ts rss=~ts processes=~b "
         "longest_queue=~ts top=~ts",
         [
-            calendar:system_time_to_rfc3339(TimeMs, [{unit, millisecond}, {offset, "Z"}]), Node,
-            Of(~"vm.scheduler_utilisation.normal", ~"ratio"), Of(~"vm.run_queue.normal", ~"count"),
-            Of(~"vm.memory.total", ~"B"), Of(~"os.vm.rss", ~"B"), Count, Longest,
+            calendar:system_time_to_rfc3339(TimeMs, [{unit, millisecond}, {offset, "Z"}]),
+            Node,
+            Of(~"vm.scheduler_utilisation.normal", ~"ratio"),
+            Of(~"vm.run_queue.normal", ~"count"),
+            Of(~"vm.memory.total", ~"B"),
+            Of(~"os.vm.rss", ~"B"),
+            Count,
+            Longest,
             re:replace(hd([Name || #{name := Name} <- Rows] ++ [~"-"]), " ", "_", [global])
         ]
     ).

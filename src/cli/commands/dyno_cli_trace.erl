@@ -17,7 +17,8 @@ command() ->
     #{
         operands => [
             dyno_cli_command:operand(
-                "[NODE]", "a running Erlang node, such as shop@host; none with --replay",
+                "[NODE]",
+                "a running Erlang node, such as shop@host; none with --replay",
                 #{nargs => 'maybe', required => false}
             ),
             dyno_cli_command:operand(
@@ -41,13 +42,12 @@ command() ->
                 {"--args N", "counts the values of the Nth argument", {whole, 1, 255}, args}
             ]},
             {"Limits", [
-                {"--count N",
-                    "ends after N calls and messages (default: 10)", {whole, 1, infinity}},
+                {"--count N", "ends after N calls and messages (default: 10)",
+                    {whole, 1, infinity}},
                 {"--for TIME", "how long to trace (default: 15s)", duration, for_ms},
                 {"--limit-rate N",
                     "the most events a second, a fifth of which may wait in the node (default: "
-                    "10000)",
-                    {whole, 1, infinity}, rate},
+                    "10000)", {whole, 1, infinity}, rate},
                 {"--arity", "shows the number of arguments, not the arguments"},
                 {"--depth N", "shows a term N deep (default: 8)", {whole, 1, 1000}}
             ]},
@@ -61,20 +61,40 @@ command() ->
             dyno_cli_nodes:options()
         ],
         common => [
-            "--process", "--count", "--for", "--tree", "--latency", "--above", "--args", "--arity",
-            "--output", "--replay", "--format", "--cookie"
+            "--process",
+            "--count",
+            "--for",
+            "--tree",
+            "--latency",
+            "--above",
+            "--args",
+            "--arity",
+            "--output",
+            "--replay",
+            "--format",
+            "--cookie"
         ],
         examples => [
-            {~"dyno trace shop@host \"shop:order/2 -> return\"",
-                ~"shows the next ten calls, with results and durations"},
-            {~"dyno trace shop@host \"shop:order(_, N) when N > 100 -> return, caller\" --count 3",
-                ~"shows only calls with such arguments, and the callers"},
-            {~"dyno trace shop@host shop:_ --tree --process orders",
-                ~"shows the tree of calls of one process"},
-            {~"dyno trace shop@host shop:order/2 --latency --above 10ms --for 1min",
-                ~"shows the durations of a function, and the arguments of its long calls"},
-            {~"dyno trace a@host b@host MyApp.Orders.create/1 -o calls.jsonl",
-                ~"traces two nodes, and keeps the calls for dyno trace --replay calls.jsonl"}
+            {
+                ~"dyno trace shop@host \"shop:order/2 -> return\"",
+                ~"shows the next ten calls, with results and durations"
+            },
+            {
+                ~"dyno trace shop@host \"shop:order(_, N) when N > 100 -> return, caller\" --count 3",
+                ~"shows only calls with such arguments, and the callers"
+            },
+            {
+                ~"dyno trace shop@host shop:_ --tree --process orders",
+                ~"shows the tree of calls of one process"
+            },
+            {
+                ~"dyno trace shop@host shop:order/2 --latency --above 10ms --for 1min",
+                ~"shows the durations of a function, and the arguments of its long calls"
+            },
+            {
+                ~"dyno trace a@host b@host MyApp.Orders.create/1 -o calls.jsonl",
+                ~"traces two nodes, and keeps the calls for dyno trace --replay calls.jsonl"
+            }
         ]
     }.
 
@@ -179,7 +199,10 @@ status(Ended) ->
 %% The last line has the reason of the end, if written.
 cut_short(File, Count) ->
     dyno_cli_terminal:note([
-        "dyno: ", File, " ends before its trace did, after line ", integer_to_list(Count + 1),
+        "dyno: ",
+        File,
+        " ends before its trace did, after line ",
+        integer_to_list(Count + 1),
         ": later events and the tracing time are not known"
     ]),
     {0, []}.

@@ -17,7 +17,8 @@ command() ->
                 "a file of properties, or a monitor's module: a .erl, a .beam or its name"
             ),
             dyno_cli_command:operand(
-                "[NODE]", "a running Erlang node, such as shop@host; none with --replay",
+                "[NODE]",
+                "a running Erlang node, such as shop@host; none with --replay",
                 #{nargs => 'maybe', required => false}
             ),
             dyno_cli_nodes:processes(
@@ -31,16 +32,13 @@ command() ->
                 {"--record FILE", "writes the needed events to a file in the node, for --replay",
                     text},
                 {"--replay FILE",
-                    "reads events of --record, OTP's trace port, or text, instead of nodes",
-                    text},
+                    "reads events of --record, OTP's trace port, or text, instead of nodes", text},
                 {"--instrumentation NAME",
                     "how events reach the monitors: partition (default), centralised, inline, or "
-                    "a module of dyno_agent_verifier",
-                    atom},
+                    "a module of dyno_agent_verifier", atom},
                 {"--limit N",
                     "the most waiting events in a node; beyond, whole processes are given up "
-                    "(default: 1000000)",
-                    {whole, 1000, infinity}},
+                    "(default: 1000000)", {whole, 1000, infinity}},
                 {"--limit-memory SIZE", "the most memory for waiting events (default: 512MiB)",
                     size},
                 {"--limit-rate N", "the most events a second (default: none)",
@@ -53,14 +51,19 @@ command() ->
         common => ["--for", "--record", "--replay", "--limit", "--output", "--pa", "--cookie"],
         examples => [
             {~"dyno verify worker.dyno shop@host", ~"checks a node until Ctrl-C"},
-            {~"dyno verify once.erl shop@host --for 30s -o once.html",
-                ~"runs a monitor of yours for half a minute, and writes a page"},
-            {~"dyno verify worker.dyno shop@host app:shop",
-                ~"checks an application's processes instead of those of the properties"},
-            {~"dyno verify worker.dyno --replay events.log",
-                ~"checks the events of a file"},
-            {~"dyno verify worker.dyno a@host b@host --for 1min --limit 100000",
-                ~"checks two nodes, with at most 100,000 waiting events in each"}
+            {
+                ~"dyno verify once.erl shop@host --for 30s -o once.html",
+                ~"runs a monitor of yours for half a minute, and writes a page"
+            },
+            {
+                ~"dyno verify worker.dyno shop@host app:shop",
+                ~"checks an application's processes instead of those of the properties"
+            },
+            {~"dyno verify worker.dyno --replay events.log", ~"checks the events of a file"},
+            {
+                ~"dyno verify worker.dyno a@host b@host --for 1min --limit 100000",
+                ~"checks two nodes, with at most 100,000 waiting events in each"
+            }
         ]
     }.
 

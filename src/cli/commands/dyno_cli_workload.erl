@@ -24,23 +24,26 @@ command() ->
                 {"--workers N", "the number of workers (default: 1000)", {whole, 1, 1_000_000}},
                 {"--requests N",
                     "the mean number of requests of a worker, with a standard deviation of 2 % "
-                    "(default: 100)",
-                    {whole, 1, 100_000_000}},
-                {"--for TIME",
-                    "the time in which all workers start (default: 10s)", duration, time_ms},
+                    "(default: 100)", {whole, 1, 100_000_000}},
+                {"--for TIME", "the time in which all workers start (default: 10s)", duration,
+                    time_ms},
                 {"--seed N", "the seed of the random numbers (default: 1)", {whole, 0, infinity}},
                 {"--repeat N",
                     "at most N repetitions; from the third on, ends if the coefficient of "
-                    "variation of the mean response time is stable (default: 1)",
-                    {whole, 1, 1000}, repetitions}
+                    "variation of the mean response time is stable (default: 1)", {whole, 1, 1000},
+                    repetitions}
             ]},
             {"Reports", dyno_cli_job:options()}
         ],
         examples => [
-            {~"dyno workload burst --workers 10000",
-                ~"starts 10,000 workers within 10 seconds, most at the start"},
-            {~"dyno workload steady --workers 250 --requests 10000 --repeat 10 -o before.json",
-                ~"repeats few workers with many requests, and keeps the recording"}
+            {
+                ~"dyno workload burst --workers 10000",
+                ~"starts 10,000 workers within 10 seconds, most at the start"
+            },
+            {
+                ~"dyno workload steady --workers 250 --requests 10000 --repeat 10 -o before.json",
+                ~"repeats few workers with many requests, and keeps the recording"
+            }
         ]
     }.
 
@@ -59,7 +62,8 @@ run(#{shape := Text} = Values) ->
         [] ->
             dyno_cli_command:refused(
                 dyno_cli_command:contradiction([
-                    "\"", dyno_text:clean(Text),
+                    "\"",
+                    dyno_text:clean(Text),
                     "\" is no shape; steady, pulse and burst are"
                 ])
             )

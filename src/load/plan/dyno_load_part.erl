@@ -92,7 +92,10 @@ at_rate(Rate, DurationMs, #{seed := Seed} = Part, Load) ->
         (maps:with([arrivals], Load))#{model => open, rate_per_s => Rate}, LengthNs, Seed
     ),
     Part#{
-        model := open, schedule => Schedule, rate_per_s => Rate, duration_ns := LengthNs,
+        model := open,
+        schedule => Schedule,
+        rate_per_s => Rate,
+        duration_ns := LengthNs,
         name := <<"at ", (dyno_unit:format(Rate, ~"1/s"))/binary>>
     }.
 

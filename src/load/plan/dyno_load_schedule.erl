@@ -209,8 +209,7 @@ sum(#{curve := {segments, Segments}}, Ns) ->
     ]).
 
 part_of(Ns, {_, Length, Before, Upto, _, _}) when Ns >= Length -> Upto - Before;
-part_of(Ns, {_, Length, _, _, From, To}) ->
-    (From + (To - From) * Ns / (2 * Length)) * Ns / ?S.
+part_of(Ns, {_, Length, _, _, From, To}) -> (From + (To - From) * Ns / (2 * Length)) * Ns / ?S.
 
 before(_Ns, _Times, Low, Low) ->
     Low;

@@ -103,13 +103,17 @@ key(operations, _) ->
 key(name, _) ->
     {fun dyno_option:name/1, "text"};
 key(rate_per_s, _) ->
-    {fun is_rate/1,
+    {
+        fun is_rate/1,
         "a number above 0, {ramp, From, To}, {steps, [Rate, ...]} or "
-        "{spike, #{base => R, peak => R, at_ms => T, for_ms => T}}"};
+        "{spike, #{base => R, peak => R, at_ms => T, for_ms => T}}"
+    };
 key(arrivals, open) ->
-    {fun arrivals/1,
+    {
+        fun arrivals/1,
         "even, poisson, {counts, IntervalMs, Counts} or {times_ms, Times}, where the last is "
-        "a list or a file's name"};
+        "a list or a file's name"
+    };
 key(arrivals, search) ->
     {fun is_pacing/1, "even or poisson"};
 key(phases, _) ->
@@ -238,7 +242,8 @@ objectives(Texts) when length(Texts) > 0 ->
         {ok, Read} ?= dyno_error:each(fun dyno_option:text/1, Texts),
         dyno_error:each(fun objective/1, Read)
     end;
-objectives(_Other) -> false.
+objectives(_Other) ->
+    false.
 
 objective(Text) ->
     maybe
@@ -309,13 +314,17 @@ describe(Model) when is_atom(Model) ->
 describe(Load) ->
     maps:map(
         fun
-            (phases, Phases) -> [describe(Phase) || Phase <- Phases];
+            (phases, Phases) ->
+                [describe(Phase) || Phase <- Phases];
             (objective, [First | _] = Several) when not is_integer(First) ->
                 [text(T) || T <- Several];
-            (objective, Text) -> text(Text);
-            (operations, Operations) -> Operations;
+            (objective, Text) ->
+                text(Text);
+            (operations, Operations) ->
+                Operations;
             (_Key, Value) when is_number(Value); is_atom(Value); is_binary(Value) -> Value;
-            (_Key, Value) -> unicode:characters_to_binary(io_lib:format("~0tP", [Value, 20]))
+            (_Key, Value) ->
+                unicode:characters_to_binary(io_lib:format("~0tP", [Value, 20]))
         end,
         Load
     ).

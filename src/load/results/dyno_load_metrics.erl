@@ -11,8 +11,9 @@
 -type part() :: #{atom() => term()}.
 
 -type description() ::
-    {Name :: binary(), Title :: binary(), Unit :: binary(), fun((term()) ->
-        {Value :: number() | null, Samples :: non_neg_integer()} | none)}.
+    {Name :: binary(), Title :: binary(), Unit :: binary(), fun(
+        (term()) -> {Value :: number() | null, Samples :: non_neg_integer()} | none
+    )}.
 
 -define(LAG, ~"load.schedule_lag").
 -define(QUANTILES, [
@@ -90,9 +91,10 @@ operations() ->
         {~"errors.count", ~"Errors", ~"count", fun({_, #{successes := Ok, failures := Failed}}) ->
             {Failed, Ok + Failed}
         end},
-        {~"errors.rate", ~"Share of errors", ~"ratio", fun
-            ({_, #{successes := Ok, failures := Failed}}) ->
-                {Failed / max(1, Ok + Failed), Ok + Failed}
+        {~"errors.rate", ~"Share of errors", ~"ratio", fun(
+            {_, #{successes := Ok, failures := Failed}}
+        ) ->
+            {Failed / max(1, Ok + Failed), Ok + Failed}
         end}
     ] ++ times(~"latency", ~"Response time", response) ++
         times(~"service", ~"Service time", service).
@@ -173,20 +175,38 @@ open_loads() ->
         {~"load.achieved", ~"Achieved load", ~"1/s", fun(#{started := N, seconds := Seconds}) ->
             {N / Seconds, N}
         end},
-        {~"load.achieved_share", ~"Achieved share of the offered load", ~"ratio", fun
-            (#{started := N, arrivals := Arrivals}) -> {min(1.0, N / max(1, Arrivals)), N}
+        {~"load.achieved_share", ~"Achieved share of the offered load", ~"ratio", fun(
+            #{started := N, arrivals := Arrivals}
+        ) ->
+            {min(1.0, N / max(1, Arrivals)), N}
         end},
         {~"load.dropped", ~"Arrivals that never started", ~"count", fun(#{parts := Parts}) ->
             {lists:sum([dyno_load_result:dropped(Part) || Part <- Parts]), 1}
         end},
-        {~"load.queued", ~"Arrivals that were due while all workers were busy", ~"count",
-            Started(queued)},
-        {~"load.lagged", ~"Arrivals that the generator began over 1 ms late", ~"count",
-            Started(lagged)},
-        {~"load.saturated", ~"Phases in which the load was saturated", ~"count",
-            Phases(IsSaturated)},
-        {~"load.generator_limited", ~"Phases in which the generator was the bottleneck", ~"count",
-            Phases(IsLimited)},
+        {
+            ~"load.queued",
+            ~"Arrivals that were due while all workers were busy",
+            ~"count",
+            Started(queued)
+        },
+        {
+            ~"load.lagged",
+            ~"Arrivals that the generator began over 1 ms late",
+            ~"count",
+            Started(lagged)
+        },
+        {
+            ~"load.saturated",
+            ~"Phases in which the load was saturated",
+            ~"count",
+            Phases(IsSaturated)
+        },
+        {
+            ~"load.generator_limited",
+            ~"Phases in which the generator was the bottleneck",
+            ~"count",
+            Phases(IsLimited)
+        },
         {~"load.schedule_lag.p99", ~"Schedule lag of the generator, p99", ~"ns", fun
             (#{schedule_lag := #{count := N} = Lag}) when N > 0 ->
                 {dyno_histogram:quantile(Lag, 0.99), N};
@@ -248,8 +268,12 @@ histograms(#{total := Total} = Result) ->
             {~"service", ~"Service time", Service, Endless},
             {?LAG, ~"Schedule lag of the generator", Lag, 0}
             | [
-                {<<(prefix(~"operation", Name))/binary, "latency">>, ~"Response time", Times,
-                    dyno_load_recorder:endless(Of)}
+                {
+                    <<(prefix(~"operation", Name))/binary, "latency">>,
+                    ~"Response time",
+                    Times,
+                    dyno_load_recorder:endless(Of)
+                }
              || {Name, #{response := Times} = Of} <- dyno_load_result:named_operations(Result)
             ]
         ],
@@ -283,7 +307,10 @@ outcome(Objective, #{duration_ns := LengthNs, total := Total} = Part) ->
         described(operations(), {LengthNs, Total}) ++ of_open_loads(Total, [Part]) ++
             by_operation(LengthNs, Part),
     Probe = #{
-        id => ~"probe", size => 0, status => complete, metrics => Metrics,
+        id => ~"probe",
+        size => 0,
+        status => complete,
+        metrics => Metrics,
         histograms => histograms(Part)
     },
     Document = dyno_recording:document(#{runs => [Probe], tables => []}),

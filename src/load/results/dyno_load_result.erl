@@ -115,10 +115,12 @@ part(Nth, #{name := Name, model := Model, duration_ns := Length} = Part, Start, 
     }.
 
 %% Every node draws all random times, so each node's count is the total.
-due(#{schedule := _}, [Count | _]) -> Count;
+due(#{schedule := _}, [Count | _]) ->
+    Count;
 due(#{schedule := Schedule, duration_ns := Length}, []) ->
     dyno_load_schedule:count(Schedule, Length);
-due(_Closed, _Drawn) -> undefined.
+due(_Closed, _Drawn) ->
+    undefined.
 
 operations(Maps) ->
     lists:foldl(
@@ -243,7 +245,8 @@ named_operations(#{operations := Operations}) ->
     ].
 
 -spec dropped(part()) -> non_neg_integer() | undefined.
-dropped(#{arrivals := undefined}) -> undefined;
+dropped(#{arrivals := undefined}) ->
+    undefined;
 dropped(#{arrivals := Arrivals, total := #{started := Started}}) ->
     max(0, round(Arrivals - Started)).
 

@@ -37,8 +37,9 @@ errors() ->
         columns => [
             {~"reason", ~"Reason", string, fun({Reason, _, _}) -> Reason end},
             {~"count", ~"Count", count, #{better => lower}, fun({_, Count, _}) -> Count end},
-            {~"stack", ~"The stack of one of them", string, #{role => note},
-                fun({_, _, Stack}) -> Stack end}
+            {~"stack", ~"The stack of one of them", string, #{role => note}, fun({_, _, Stack}) ->
+                Stack
+            end}
         ]
     }.
 

@@ -147,7 +147,8 @@ of_parts(_Part, _Several, #{search := #{stopped := Stopped, rate_per_s := Rate} 
         end,
     Known =
         case Rate of
-            0 -> "no rate was decided to hold by then";
+            0 ->
+                "no rate was decided to hold by then";
             _ ->
                 [
                     "the highest rate that holds is not known better than from ",
@@ -194,13 +195,15 @@ standstill(Part, Where) ->
                 "it~ts; measure with an open load (--rate)",
             Often = [[" (the longest of ", integer_to_list(Times), " times)"] || Times > 1],
             P99 = [
-                [", and p99 says little of it: operations that arrive at a rate would have had "
-                "a p99 of about ", dyno_unit:format(Ns, ~"ns")]
+                [
+                    ", and p99 says little of it: operations that arrive at a rate would have had "
+                    "a p99 of about ",
+                    dyno_unit:format(Ns, ~"ns")
+                ]
              || {ok, Ns} <- [Seen]
             ],
             [
-                {~"standstill",
-                    text(Text, [Where, dyno_unit:format(LongestNs, ~"ns"), Often, P99])}
+                {~"standstill", text(Text, [Where, dyno_unit:format(LongestNs, ~"ns"), Often, P99])}
             ]
     end.
 

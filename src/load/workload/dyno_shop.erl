@@ -58,14 +58,15 @@ forms(Tokens) ->
 
 opened(Node, Objects) ->
     Modules = [Module || {Module, _, _} <- Objects],
-    Application = {application, shop, [
-        {description, "A shop to try dyno with"},
-        {vsn, "1"},
-        {modules, Modules},
-        {registered, [shop_sup]},
-        {applications, [kernel, stdlib]},
-        {mod, {shop, []}}
-    ]},
+    Application =
+        {application, shop, [
+            {description, "A shop to try dyno with"},
+            {vsn, "1"},
+            {modules, Modules},
+            {registered, [shop_sup]},
+            {applications, [kernel, stdlib]},
+            {mod, {shop, []}}
+        ]},
     maybe
         ok ?= dyno_code:send(Node, Objects),
         ok ?= erpc:call(Node, application, load, [Application]),

@@ -107,8 +107,10 @@ checks() ->
     Probability = fun(P) -> is_number(P) andalso P >= 0 andalso P =< 1 end,
     [
         {shape, fun(S) -> lists:member(S, [steady, pulse, burst]) end, ~"steady, pulse or burst"}
-        | [{Key, Count, ~"a positive integer"}
-         || Key <- [workers, requests, time_ms, spread_ms, pinch_ms, repetitions]]
+        | [
+            {Key, Count, ~"a positive integer"}
+         || Key <- [workers, requests, time_ms, spread_ms, pinch_ms, repetitions]
+        ]
     ] ++ [{Key, Probability, ~"a number from 0 to 1"} || Key <- [send, recv]].
 
 repeat(#{repetitions := Most, progress := Progress} = Options, Results) ->

@@ -69,14 +69,22 @@ figures() ->
     Sampled = fun(Key) -> fun(#{Key := V, samples := Samples}) -> {V, length(Samples)} end end,
     One = fun(Key) -> fun(#{Key := V}) -> {V, 1} end end,
     [
-        {~"workload.response_time.mean", ~"Mean response time", ~"ns",
-            Responses(fun dyno_histogram:mean/1)},
+        {
+            ~"workload.response_time.mean",
+            ~"Mean response time",
+            ~"ns",
+            Responses(fun dyno_histogram:mean/1)
+        },
         {~"workload.response_time.p50", ~"p50 of the response time", ~"ns", Quantile(0.5)},
         {~"workload.response_time.p99", ~"p99 of the response time", ~"ns", Quantile(0.99)},
         {~"workload.memory.mean", ~"Mean memory", ~"B", Sampled(memory)},
         {~"workload.memory.peak", ~"Peak of the memory", ~"B", Sampled(memory_peak)},
-        {~"workload.utilisation.mean", ~"Mean scheduler utilisation", ~"ratio",
-            Sampled(utilisation)},
+        {
+            ~"workload.utilisation.mean",
+            ~"Mean scheduler utilisation",
+            ~"ratio",
+            Sampled(utilisation)
+        },
         {~"workload.duration", ~"Duration", ~"ns", One(duration_ns)},
         {~"workload.workers", ~"Workers", ~"count", One(workers)},
         {~"workload.requests", ~"Requests answered", ~"count", One(requests)}
@@ -97,13 +105,28 @@ spec() ->
         columns => [
             {~"repetition", ~"Repetition", integer, #{role => key}, fun({Number, _}) -> Number end},
             {~"response_mean", ~"Mean response", ns, Lower, Response(fun dyno_histogram:mean/1)},
-            {~"response_p99", ~"p99", ns, Lower,
-                Response(fun(Responses) -> dyno_histogram:quantile(Responses, 0.99) end)},
-            {~"memory", ~"Mean memory", bytes, Lower,
-                Of(fun(#{memory := Mean}) -> round(Mean) end)},
+            {
+                ~"response_p99",
+                ~"p99",
+                ns,
+                Lower,
+                Response(fun(Responses) -> dyno_histogram:quantile(Responses, 0.99) end)
+            },
+            {
+                ~"memory",
+                ~"Mean memory",
+                bytes,
+                Lower,
+                Of(fun(#{memory := Mean}) -> round(Mean) end)
+            },
             {~"memory_peak", ~"Peak", bytes, Lower, Of(fun(#{memory_peak := Peak}) -> Peak end)},
-            {~"utilisation", ~"Schedulers busy", ratio, Lower,
-                Of(fun(#{utilisation := Busy}) -> Busy end)},
+            {
+                ~"utilisation",
+                ~"Schedulers busy",
+                ratio,
+                Lower,
+                Of(fun(#{utilisation := Busy}) -> Busy end)
+            },
             {~"duration", ~"Duration", ns, Of(fun(#{duration_ns := Ns}) -> Ns end)},
             {~"requests", ~"Requests", count, Of(fun(#{requests := N}) -> N end)}
         ]

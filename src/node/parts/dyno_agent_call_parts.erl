@@ -123,33 +123,45 @@ call_columns() ->
     [
         bound(~"calls", ~"Calls", count, low, fun(F) -> estimate(calls_low, F) end),
         bound(~"calls", ~"Calls", count, high, fun(F) -> estimate(calls_high, F) end),
-        {~"counted", ~"Counted", string,
+        {
+            ~"counted",
+            ~"Counted",
+            string,
             #{
                 help =>
-                    <<"estimated: by its calls while it was counted; to count all of them would "
-                        "cost more than the budget. at least: its module was loaded again.">>
+                    <<
+                        "estimated: by its calls while it was counted; to count all of them would "
+                        "cost more than the budget. at least: its module was loaded again."
+                    >>
             },
             fun
                 (#{counted := no}) -> ~"not counted";
                 (#{counted := at_least}) -> ~"at least";
                 (#{counted := Counted}) -> atom_to_binary(Counted);
                 (_) -> undefined
-            end}
+            end
+        }
     ].
 
 bound(Of, Title, Kind, Role, Cell) ->
     Words = #{low => ~"from", high => ~"to"},
-    {<<Of/binary, "_", (atom_to_binary(Role))/binary>>,
-        <<Title/binary, ", ", (map_get(Role, Words))/binary>>, Kind, #{role => Role, 'of' => Of},
-        Cell}.
+    {
+        <<Of/binary, "_", (atom_to_binary(Role))/binary>>,
+        <<Title/binary, ", ", (map_get(Role, Words))/binary>>,
+        Kind,
+        #{role => Role, 'of' => Of},
+        Cell
+    }.
 
 time_columns() ->
     lists:append([
         of_time(
             {~"own_time", ~"Own time", ns, #{
                 help =>
-                    <<"Without the measured functions it called, and without what measuring it "
-                        "cost. Calls of functions that are not measured are in it.">>,
+                    <<
+                        "Without the measured functions it called, and without what measuring it "
+                        "cost. Calls of functions that are not measured are in it."
+                    >>,
                 better => lower
             }},
             own_time_ns,
@@ -174,23 +186,39 @@ time_columns() ->
             fun share/2
         ),
         [
-            {~"raw_time", ~"Raw time", ns,
+            {
+                ~"raw_time",
+                ~"Raw time",
+                ns,
                 #{help => ~"As the runtime has it: the own time, and what measuring added to it."},
-                fun(F) -> maps:get(raw_time_ns, F, undefined) end},
-            {~"time_from", ~"Time from", string,
+                fun(F) -> maps:get(raw_time_ns, F, undefined) end
+            },
+            {
+                ~"time_from",
+                ~"Time from",
+                string,
                 #{
                     help =>
-                        <<"samples: the stacks of running processes at random instants. calls: "
-                            "each call was timed.">>
+                        <<
+                            "samples: the stacks of running processes at random instants. calls: "
+                            "each call was timed."
+                        >>
                 },
-                fun time_from/1},
-            {~"note", ~"Note", string,
+                fun time_from/1
+            },
+            {
+                ~"note",
+                ~"Note",
+                string,
                 #{
                     help =>
-                        <<"Below what can be told: measuring added more to the function's time "
-                            "than is left of it.">>
+                        <<
+                            "Below what can be told: measuring added more to the function's time "
+                            "than is left of it."
+                        >>
                 },
-                fun(F) -> note(is_told(F)) end}
+                fun(F) -> note(is_told(F)) end
+            }
         ]
     ]).
 
@@ -264,12 +292,18 @@ metrics() ->
             end
         }
      || {Name, Title, Unit, Values} <- [
-            {~"instrument.overhead",
-                ~"Time that measuring adds to one call, taken out", ~"ns/call",
-                fun(Result) -> [Ns || #{least_overhead_ns := Ns} <- [Result], is_float(Ns)] end},
-            {~"instrument.spent",
-                ~"Share of the processor time that measuring functions took, as reckoned", ~"ratio",
-                fun(Result) -> [Spent || #{budget := #{spent := Spent}} <- [Result]] end},
+            {
+                ~"instrument.overhead",
+                ~"Time that measuring adds to one call, taken out",
+                ~"ns/call",
+                fun(Result) -> [Ns || #{least_overhead_ns := Ns} <- [Result], is_float(Ns)] end
+            },
+            {
+                ~"instrument.spent",
+                ~"Share of the processor time that measuring functions took, as reckoned",
+                ~"ratio",
+                fun(Result) -> [Spent || #{budget := #{spent := Spent}} <- [Result]] end
+            },
             {~"instrument.timed", ~"Share of the run in which calls were timed", ~"ratio", fun
                 (#{timed := Timed, measured_functions := N}) when N > 0 -> [Timed];
                 (_) -> []
@@ -296,26 +330,33 @@ warnings(Role, #{functions := Functions} = Result) ->
 %% Otherwise a report without functions would look like an answer.
 not_called(Role, #{functions := Functions, measured_functions := N}) ->
     [
-        {~"nothing_called",
+        {
+            ~"nothing_called",
             "none of the ~b functions that the patterns mean was called in ~ts",
-            [N, Role], ~"Name those that the load reaches (--pattern)."}
+            [N, Role],
+            ~"Name those that the load reaches (--pattern)."
+        }
      || Functions =:= [], N > 0
     ].
 
 counts(Role, #{reloaded := Reloaded, off_by := OffBy}) ->
     [
-        {~"reloaded",
+        {
+            ~"reloaded",
             "~ts of ~ts was loaded again during the run: calls before that are missing. Do not "
             "load it once more before the processes that ran it have ended: to trace them then can "
             "crash the emulator (doc/architecture.md, Traps of the runtime)",
-            [modules(Reloaded), Role]}
+            [modules(Reloaded), Role]
+        }
      || Reloaded =/= []
     ] ++
         [
-            {~"times_missing",
+            {
+                ~"times_missing",
                 "times in ~ts leave out ~ts of the run: so many processes start there that the "
                 "times had to be read while the load went on",
-                [Role, {OffBy, ~"ratio"}]}
+                [Role, {OffBy, ~"ratio"}]
+            }
          || OffBy > ?MISSING
         ].
 
@@ -333,18 +374,24 @@ times(Role, Functions) ->
     Sum = fun(Key, Of) -> lists:sum([map_get(Key, F) || F <- Of]) end,
     {OffNs, OwnNs} = {Sum(uncertain_ns, Told), Sum(own_time_ns, Told)},
     [
-        {~"instrument_times",
+        {
+            ~"instrument_times",
             "the own time of ~ts in ~ts is below what can be told: measuring each call added more "
             "to it than is left",
-            [named(heaviest_first(Below)), Role], ?BY_SAMPLES}
+            [named(heaviest_first(Below)), Role],
+            ?BY_SAMPLES
+        }
      || Sum(raw_time_ns, Below) > ?UNCERTAIN * Sum(raw_time_ns, Timed)
     ] ++
         [
-            {~"cut_times",
+            {
+                ~"cut_times",
                 "~ts of ~ts may be off by ~ts of ~ts: each process's time in a function is cut to "
                 "whole microseconds, and what measuring adds to a call is known to some "
                 "nanoseconds",
-                [others(Below), Role, {OffNs, ~"ns"}, {OwnNs, ~"ns"}], ?BY_SAMPLES}
+                [others(Below), Role, {OffNs, ~"ns"}, {OwnNs, ~"ns"}],
+                ?BY_SAMPLES
+            }
          || OffNs > ?UNCERTAIN * OwnNs
         ].
 
@@ -352,12 +399,14 @@ times(Role, Functions) ->
 waited(Role, #{functions := Functions, processor_ns := ProcessorNs}) ->
     Ns = lists:sum([OwnNs || #{own_time_ns := OwnNs, raw_time_ns := _} <- Functions]),
     [
-        {~"waited_times",
+        {
+            ~"waited_times",
             "own times in ~ts add up to ~ts, and it had ~ts of the processors: the rest is the "
             "time in which other programs had them, and lies in the functions that they "
             "interrupted or that woke them up, such as one that sends to a socket",
             [Role, {Ns, ~"ns"}, {ProcessorNs, ~"ns"}],
-            ~"Measure on a quiet machine, or with --level budget, which takes it out."}
+            ~"Measure on a quiet machine, or with --level budget, which takes it out."
+        }
      || Ns > ?WAITED * ProcessorNs
     ];
 waited(_Role, _Result) ->
@@ -378,18 +427,22 @@ named([#{mfa := MFA} | Others]) ->
 left_out(Role, Functions, #{left_out := LeftOut}) ->
     Told = [MFA || #{mfa := MFA, own_time_ns := _} <- Functions],
     [
-        {~"left_out",
+        {
+            ~"left_out",
             "the time of ~ts in ~ts is in that of the callers: timing what is called so often, for "
             "so short, would mostly time dyno",
-            [named([#{mfa => MFA} || MFA <- Hidden]), Role]}
+            [named([#{mfa => MFA} || MFA <- Hidden]), Role]
+        }
      || [_ | _] = Hidden <- [LeftOut -- Told], [] =/= [F || #{time_from := calls} = F <- Functions]
     ].
 
 spent(Role, _Functions, #{share := Share, spent := Spent}) ->
     [
-        {~"over_budget",
+        {
+            ~"over_budget",
             "measuring functions took some ~ts of the processor time of ~ts; the budget was ~ts",
             [{Spent, ~"ratio"}, Role, {Share, ~"ratio"}],
-            ~"Measure fewer functions (--pattern)."}
+            ~"Measure fewer functions (--pattern)."
+        }
      || Spent > ?OVER_BUDGET * Share
     ].

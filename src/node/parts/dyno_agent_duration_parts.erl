@@ -21,11 +21,17 @@ tables() ->
                 {~"function", ~"Function", string, fun(#{mfa := MFA}) ->
                     dyno_agent_name:mfa(MFA)
                 end},
-                {~"sampled", ~"Sampled", count,
+                {
+                    ~"sampled",
+                    ~"Sampled",
+                    count,
                     #{help => ~"How many calls were traced; not all of them."},
-                    fun(#{count := Count}) -> Count end},
-                {~"mean", ~"Mean", {number, ~"ns"}, #{better => lower}, fun
-                    (#{count := Count, sum_ns := Sum}) -> Sum / max(1, Count)
+                    fun(#{count := Count}) -> Count end
+                },
+                {~"mean", ~"Mean", {number, ~"ns"}, #{better => lower}, fun(
+                    #{count := Count, sum_ns := Sum}
+                ) ->
+                    Sum / max(1, Count)
                 end},
                 {~"p50", ~"p50", {number, ~"ns"}, #{better => lower}, quantile(0.5)},
                 {~"p90", ~"p90", {number, ~"ns"}, #{better => lower}, quantile(0.9)},
@@ -34,13 +40,19 @@ tables() ->
                     (#{count := 0}) -> undefined;
                     (#{max_ns := Max}) -> Max
                 end},
-                {~"state", ~"State", string,
+                {
+                    ~"state",
+                    ~"State",
+                    string,
                     #{
                         help =>
-                            <<"measured, or why it no longer is: called_too_often, never_returns, "
-                                "reloaded.">>
+                            <<
+                                "measured, or why it no longer is: called_too_often, never_returns, "
+                                "reloaded."
+                            >>
                     },
-                    fun(#{state := State}) -> atom_to_binary(State) end}
+                    fun(#{state := State}) -> atom_to_binary(State) end
+                }
             ]
         }
     ].

@@ -40,7 +40,8 @@ profiles() ->
 stacks(Values, Result) ->
     Paths = [
         {Of, printed(Path), #{processes => element(1, dyno_agent_kind:print(Group))}}
-     || {Group, [_ | _] = Path, Sums} <- paths(Result), [Value | _] = Of <- [Values(Sums)],
+     || {Group, [_ | _] = Path, Sums} <- paths(Result),
+        [Value | _] = Of <- [Values(Sums)],
         Value > 0 orelse lists:sum(Of) > 0
     ],
     Sorted = lists:reverse(lists:keysort(1, Paths)),
@@ -97,19 +98,31 @@ tables() ->
             columns => [
                 name(~"function", ~"Function", fun({MFA, _}) -> MFA end),
                 {~"calls", ~"Calls", count, of_sums(calls)},
-                {~"own_time", ~"Own time", ns,
+                {
+                    ~"own_time",
+                    ~"Own time",
+                    ns,
                     #{better => lower, help => ~"On a scheduler, without what tracing took."},
-                    of_sums(left)},
+                    of_sums(left)
+                },
                 {~"total_time", ~"With callees", ns, #{better => lower}, of_sums(total)},
-                {~"off_time", ~"Off the schedulers", ns,
+                {
+                    ~"off_time",
+                    ~"Off the schedulers",
+                    ns,
                     #{
                         better => lower,
                         help => ~"Waiting for messages, or ready to run, with callees."
                     },
-                    of_sums(total_off)},
-                {~"bias", ~"Of its time tracing took", ratio,
+                    of_sums(total_off)
+                },
+                {
+                    ~"bias",
+                    ~"Of its time tracing took",
+                    ratio,
                     #{role => note, help => ~"Taken out. If it is much, trust samples more."},
-                    fun({_, Sums}) -> bias(Sums) end}
+                    fun({_, Sums}) -> bias(Sums) end
+                }
             ]
         },
         #{
@@ -131,9 +144,13 @@ tables() ->
             items => fun hidden/1,
             columns => [
                 name(~"function", ~"Function", fun({MFA, _}) -> MFA end),
-                {~"calls", ~"Calls until then", count,
+                {
+                    ~"calls",
+                    ~"Calls until then",
+                    count,
                     #{role => note, help => ~"From then on its time is its callers'."},
-                    fun({_, Calls}) -> Calls end}
+                    fun({_, Calls}) -> Calls end
+                }
             ]
         }
     ].
@@ -206,10 +223,12 @@ warnings(Role, #{reason := Reason, full := Full, extents := Extents} = Result) -
         ] ++
         silence(Role, Result) ++
         [
-            {~"many_paths",
+            {
+                ~"many_paths",
                 "~ts made ~ts calls on more different paths than are kept: these are counted in "
                 "their callers",
-                [Role, {Full, ~"count"}]}
+                [Role, {Full, ~"count"}]
+            }
          || Full > 0
         ] ++ hidden_warning(Result) ++ biased(functions(Result)).
 
@@ -221,25 +240,32 @@ ended(Role, no_process) ->
     [{~"no_process", "no process of ~ts is what was asked for", [Role]}];
 ended(Role, {queue, Most}) ->
     [
-        {~"limit",
+        {
+            ~"limit",
             "~ts made calls faster than they can be counted, so tracing ended before its time when "
             "~ts messages waited",
-            [Role, {Most, ~"count"}], ?FEWER}
+            [Role, {Most, ~"count"}],
+            ?FEWER
+        }
     ];
 ended(Role, {bytes, Most}) ->
     [
-        {~"limit", "tracing in ~ts ended before its time: it would have taken more than ~ts",
-            [Role, {Most, ~"B"}]}
+        {~"limit", "tracing in ~ts ended before its time: it would have taken more than ~ts", [
+            Role, {Most, ~"B"}
+        ]}
     ];
 ended(Role, Reason) ->
     [{~"limit", "tracing in ~ts ended before its time: ~0tP", [Role, Reason, 10]}].
 
 silence(Role, #{silent_ns := SilentNs, duration_ns := DurationNs}) ->
     [
-        {~"silence",
+        {
+            ~"silence",
             "for ~ts of the time the calls of ~ts came faster than they can be counted: they are "
             "those of the rest of the time",
-            [{SilentNs / DurationNs, ~"ratio"}, Role], ?FEWER}
+            [{SilentNs / DurationNs, ~"ratio"}, Role],
+            ?FEWER
+        }
      || DurationNs > 0, SilentNs > ?WORTH * DurationNs
     ].
 
@@ -247,21 +273,30 @@ hidden_warning(#{hidden := []}) ->
     [];
 hidden_warning(#{hidden := Hidden, call_ns := {Near, _}}) ->
     [
-        {~"short_calls",
+        {
+            ~"short_calls",
             "~b functions are not followed, for their calls are too short to be timed where "
             "tracing one takes ~ts: their time is their callers', and what they call stands "
             "under these; the table short_calls names them",
-            [length(Hidden), {Near, ~"ns"}]}
+            [length(Hidden), {Near, ~"ns"}]
+        }
     ].
 
 biased(Functions) ->
     All = lists:sum([Left || {_, #{left := Left}} <- Functions]),
-    Much = [Left || {_, #{left := Left} = Sums} <- Functions, Of <- [bias(Sums)], is_float(Of),
-        Of > ?MUCH],
+    Much = [
+        Left
+     || {_, #{left := Left} = Sums} <- Functions,
+        Of <- [bias(Sums)],
+        is_float(Of),
+        Of > ?MUCH
+    ],
     [
-        {~"bias",
+        {
+            ~"bias",
             "tracing took more than ~ts of the time of ~b functions, which have ~ts of the own "
             "time: what is left of theirs is uncertain; compare with --kind sample",
-            [{?MUCH, ~"ratio"}, length(Much), {lists:sum(Much) / All, ~"ratio"}]}
+            [{?MUCH, ~"ratio"}, length(Much), {lists:sum(Much) / All, ~"ratio"}]
+        }
      || All > 0, lists:sum(Much) > ?WORTH * All
     ].

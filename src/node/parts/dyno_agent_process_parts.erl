@@ -14,8 +14,10 @@
 tables() ->
     Lifetime = #{
         help =>
-            <<"From a process's first call of a measured function until its end was noticed: at "
-                "most so long.">>
+            <<
+                "From a process's first call of a measured function until its end was noticed: at "
+                "most so long."
+            >>
     },
     [
         #{
@@ -31,48 +33,77 @@ tables() ->
                     element(2, dyno_agent_kind:print(Kind))
                 end},
                 {~"discovered", ~"Discovered", count, field(discovered)},
-                {~"counted", ~"Counted", string,
+                {
+                    ~"counted",
+                    ~"Counted",
+                    string,
                     #{
                         role => note,
                         optional => true,
                         help =>
-                            <<"estimated: so many start that most send no message; counted are the "
-                                "calls that they begin with.">>
+                            <<
+                                "estimated: so many start that most send no message; counted are the "
+                                "calls that they begin with."
+                            >>
                     },
                     fun
                         (#{unseen := Unseen}) when Unseen > 0 -> ~"estimated";
                         (_) -> undefined
-                    end},
-                {~"alive", ~"Alive", count,
+                    end
+                },
+                {
+                    ~"alive",
+                    ~"Alive",
+                    count,
                     #{
                         help =>
-                            <<"At the end of the run; estimated from those that were followed, if "
-                                "not all were.">>
+                            <<
+                                "At the end of the run; estimated from those that were followed, if "
+                                "not all were."
+                            >>
                     },
                     fun
                         (#{alive := unknown}) -> undefined;
                         (#{alive := Alive}) -> Alive
-                    end},
+                    end
+                },
                 {~"ended", ~"Ended", count, fun
                     (#{alive := unknown}) -> undefined;
                     (#{discovered := All, alive := Alive}) -> max(0, All - Alive)
                 end},
                 {~"lifetime_p50", ~"Lifetime, p50", ns, Lifetime, lifetime(0.5)},
                 {~"lifetime_p90", ~"Lifetime, p90", ns, Lifetime, lifetime(0.9)},
-                {~"lifetimes", ~"Lifetimes", count,
+                {
+                    ~"lifetimes",
+                    ~"Lifetimes",
+                    count,
                     #{help => ~"Processes that were monitored until they ended: a sample of all."},
-                    fun(#{lives := Lives}) -> dyno_agent_event_histogram:count(Lives) end},
-                {~"sampled", ~"Sampled", count,
+                    fun(#{lives := Lives}) -> dyno_agent_event_histogram:count(Lives) end
+                },
+                {
+                    ~"sampled",
+                    ~"Sampled",
+                    count,
                     #{help => ~"Alive at a sample; memory and the like are of these only."},
-                    field(sampled)},
+                    field(sampled)
+                },
                 {~"memory", ~"Memory", bytes, #{better => lower}, seen(memory_bytes)},
                 {~"memory_max", ~"Memory, max", bytes, #{better => lower}, seen(memory_max_bytes)},
                 {~"reductions", ~"Reductions", count, #{better => lower}, seen(reductions)},
-                {~"message_queue_max", ~"Longest queue", count, #{better => lower},
-                    seen(message_queue_max)},
-                {~"garbage_collections", ~"Collections", count,
+                {
+                    ~"message_queue_max",
+                    ~"Longest queue",
+                    count,
+                    #{better => lower},
+                    seen(message_queue_max)
+                },
+                {
+                    ~"garbage_collections",
+                    ~"Collections",
+                    count,
                     #{help => ~"Garbage collections, at least: those that the samples show."},
-                    seen(collections)}
+                    seen(collections)
+                }
             ]
         }
     ].
@@ -102,25 +133,36 @@ discovered(Results) ->
     [dyno_agent_instrument:warning()].
 warnings(Role, #{discovers := Discovers, discovered := Discovered} = Results) ->
     [
-        {~"processes_not_read",
+        {
+            ~"processes_not_read",
             "the processes in ~ts did not answer in time at the end: their figures are older, so "
             "they are lower bounds",
-            [Role]}
+            [Role]
+        }
      || #{read := in_part} <- [Results]
-    ] ++ [
-        {~"processes_given_up",
-            "after ~ts processes no more were discovered in ~ts: too many started, and their calls "
-            "are not known",
-            [{Discovered, ~"count"}, Role], ~"Measure them at --level time."}
-     || Discovers =:= gave_up
-    ] ++ [
-        {~"processes_at_least",
-            "the table has ~ts of the ~ts processes that were started in ~ts: processes that call "
-            "only functions that are called too often are missing",
-            [{Discovered, ~"count"}, {Started, ~"count"}, Role],
-            ~"If they matter, measure with --level time, which has them."}
-     || Discovers =:= in_part, #{started := Started} <- [Results], Started > ?MANY_MORE * Discovered
-    ].
+    ] ++
+        [
+            {
+                ~"processes_given_up",
+                "after ~ts processes no more were discovered in ~ts: too many started, and their calls "
+                "are not known",
+                [{Discovered, ~"count"}, Role],
+                ~"Measure them at --level time."
+            }
+         || Discovers =:= gave_up
+        ] ++
+        [
+            {
+                ~"processes_at_least",
+                "the table has ~ts of the ~ts processes that were started in ~ts: processes that call "
+                "only functions that are called too often are missing",
+                [{Discovered, ~"count"}, {Started, ~"count"}, Role],
+                ~"If they matter, measure with --level time, which has them."
+            }
+         || Discovers =:= in_part,
+            #{started := Started} <- [Results],
+            Started > ?MANY_MORE * Discovered
+        ].
 
 field(Key) -> fun(#{Key := Value}) -> Value end.
 

@@ -52,10 +52,11 @@ tables() ->
                 })
             ] ++ waited_columns(~"delay_p50", ~"Waited p50", delay_p50, #{}) ++
                 waited_columns(~"delay_p90", ~"Waited p90", delay_p90, #{}) ++
-                waited_columns(~"delay", ~"Waited p99", delay, #{better => lower}) ++ [
-                column(~"queue_max", ~"Longest queue", count, queue_max, #{better => lower}),
-                column(~"crashes", ~"Crashes", count, crashes, #{better => lower})
-            ],
+                waited_columns(~"delay", ~"Waited p99", delay, #{better => lower}) ++
+                [
+                    column(~"queue_max", ~"Longest queue", count, queue_max, #{better => lower}),
+                    column(~"crashes", ~"Crashes", count, crashes, #{better => lower})
+                ],
             sort => {~"busy", descending}
         },
         #{
@@ -83,10 +84,16 @@ column(Name, Title, Kind, Key, Properties) ->
 %% The lower bound of a value that was counted part of the time (`in_part`), or of which not all was
 %% timed (`untimed`). The upper bound is unknown.
 at_least(Name, Kind, Key, If) ->
-    {<<Name/binary, "_low">>, ~"At least", Kind, #{role => low, 'of' => Name, optional => true}, fun
-        (#{If := true, Key := Value}) -> Value;
-        (_) -> undefined
-    end}.
+    {
+        <<Name/binary, "_low">>,
+        ~"At least",
+        Kind,
+        #{role => low, 'of' => Name, optional => true},
+        fun
+            (#{If := true, Key := Value}) -> Value;
+            (_) -> undefined
+        end
+    }.
 
 some([]) -> none;
 some(Rows) -> Rows.
@@ -139,10 +146,20 @@ waited_columns(Name, Title, Key, Properties) ->
     Of = fun(Position) -> fun(#{Key := Waited}) -> element(Position, Waited) end end,
     [
         {Name, Title, ns, Properties#{help => Help}, Of(1)},
-        {<<Name/binary, "_low">>, <<Title/binary, ", at least">>, ns,
-            #{role => low, 'of' => Name, optional => true}, Of(2)},
-        {<<Name/binary, "_high">>, <<Title/binary, ", at most">>, ns,
-            #{role => high, 'of' => Name, optional => true}, Of(3)}
+        {
+            <<Name/binary, "_low">>,
+            <<Title/binary, ", at least">>,
+            ns,
+            #{role => low, 'of' => Name, optional => true},
+            Of(2)
+        },
+        {
+            <<Name/binary, "_high">>,
+            <<Title/binary, ", at most">>,
+            ns,
+            #{role => high, 'of' => Name, optional => true},
+            Of(3)
+        }
     ].
 
 -doc """
@@ -284,24 +301,39 @@ warnings(Role, #{unselected := Over, stepped_down := Why, servers := Servers} = 
     Counted = lists:sum([sum(count, Callbacks) || #{callbacks := Callbacks} <- Servers]),
     Unhooked = [Pid || #{pid := Pid, measured := call_time, why := <<_/binary>>} <- Servers],
     Possible = [
-        {Over > 0, ~"servers_left_out",
+        {
+            Over > 0,
+            ~"servers_left_out",
             "up to ~ts more servers of ~ts are not measured: nothing is known of them",
-            [{Over, ~"count"}, Role]},
-        {is_binary(Why), ~"servers_level",
+            [{Over, ~"count"}, Role]
+        },
+        {
+            is_binary(Why),
+            ~"servers_level",
             "the servers of ~ts were measured with the detail ~ts, not ~ts: ~ts",
-            [Role, Level, Asked, Why]},
-        {Unhooked =/= [], ~"servers_without_hook",
+            [Role, Level, Asked, Why]
+        },
+        {
+            Unhooked =/= [],
+            ~"servers_without_hook",
             "~ts servers of ~ts could not measure themselves: of their callbacks only the time on "
             "the processor is known",
-            [{length(Unhooked), ~"count"}, Role]},
-        {Missed > 0, ~"servers_untimed",
+            [{length(Unhooked), ~"count"}, Role]
+        },
+        {
+            Missed > 0,
+            ~"servers_untimed",
             "~ts of ~ts callbacks of ~ts were counted and not timed, in processes that had just "
             "begun or answered sys late: times in callbacks are lower bounds (>)",
-            [{Missed, ~"count"}, {Counted, ~"count"}, Role]},
-        {Partly =/= [], ~"servers_in_part",
+            [{Missed, ~"count"}, {Counted, ~"count"}, Role]
+        },
+        {
+            Partly =/= [],
+            ~"servers_in_part",
             "callbacks of ~ts servers of ~ts were counted in ~ts of their time: what they handled "
             "is a lower bound (>)",
-            [{length(Partly), ~"count"}, Role, {share_counted(Partly), ~"ratio"}]}
+            [{length(Partly), ~"count"}, Role, {share_counted(Partly), ~"ratio"}]
+        }
     ],
     [{Code, Format, Arguments} || {true, Code, Format, Arguments} <- Possible].
 

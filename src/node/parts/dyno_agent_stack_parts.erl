@@ -79,7 +79,8 @@ seen(#{seen := {Share, Instants}}) when is_float(Share), Instants > 0 ->
         false -> 1.0
     end;
 seen(#{seen := {Share, 0}, instants := Instants}) when is_float(Share), Instants > ?ENOUGH -> 0.0;
-seen(_Result) -> 1.0.
+seen(_Result) ->
+    1.0.
 
 %% A process that ran shortly before it waits in an OTP function ran in that function's caller.
 outside_of_waits({Group, Stack, Weight} = Of) ->
@@ -158,23 +159,42 @@ tables() ->
                 {~"call", ~"Waits in", string, #{role => key}, fun({{_, Call, _}, _}) ->
                     dyno_agent_name:mfa(Call)
                 end},
-                {~"caller", ~"Called by", string,
-                    #{role => key, help => ~"The nearest function that is not of OTP's base."}, fun
+                {
+                    ~"caller",
+                    ~"Called by",
+                    string,
+                    #{role => key, help => ~"The nearest function that is not of OTP's base."},
+                    fun
                         ({{_, _, none}, _}) -> undefined;
                         ({{_, _, suspended}, _}) -> ~"(suspended)";
                         ({{_, _, system_call}, _}) -> ~"(a system call)";
                         ({{_, _, Caller}, _}) -> dyno_agent_name:mfa(Caller)
-                    end},
+                    end
+                },
                 {~"processes", ~"Processes", string, #{role => key}, fun({{Group, _, _}, _}) ->
                     group(Group)
                 end},
-                {~"waiting", ~"Processes waiting", {number, ~"count"},
+                {
+                    ~"waiting",
+                    ~"Processes waiting",
+                    {number, ~"count"},
                     #{help => ~"At one instant, in the mean; estimated from some processes."},
-                    fun({_, {Mean, _, _}}) -> Mean end},
-                {~"waiting_low", ~"Processes waiting, from", {number, ~"count"},
-                    #{role => low, 'of' => ~"waiting"}, fun({_, {_, Low, _}}) -> Low end},
-                {~"waiting_high", ~"Processes waiting, to", {number, ~"count"},
-                    #{role => high, 'of' => ~"waiting"}, fun({_, {_, _, High}}) -> High end}
+                    fun({_, {Mean, _, _}}) -> Mean end
+                },
+                {
+                    ~"waiting_low",
+                    ~"Processes waiting, from",
+                    {number, ~"count"},
+                    #{role => low, 'of' => ~"waiting"},
+                    fun({_, {_, Low, _}}) -> Low end
+                },
+                {
+                    ~"waiting_high",
+                    ~"Processes waiting, to",
+                    {number, ~"count"},
+                    #{role => high, 'of' => ~"waiting"},
+                    fun({_, {_, _, High}}) -> High end
+                }
             ]
         }
     ].
@@ -256,18 +276,22 @@ warnings(Role, #{stacks := Stacks, other := Other} = Result) ->
     All = max(1.0e-9, Other + weight(Stacks)),
     unseen(Role, All, Result) ++ refused(Role, Result) ++
         [
-            {~"many_stacks",
+            {
+                ~"many_stacks",
                 "~ts of the processor time of ~ts is in more different stacks than are kept: it is "
                 "in no function",
-                [{Other / All, ~"ratio"}, Role]}
+                [{Other / All, ~"ratio"}, Role]
+            }
          || Other > ?MUCH * All
         ] ++
         [
-            {~"no_clocks",
+            {
+                ~"no_clocks",
                 "how long the threads of ~ts had a processor is not known (Linux says so, if a "
                 "file can be read there): file operations are left out of its processor time, and "
                 "what waits in another system call counts as processor time",
-                [Role]}
+                [Role]
+            }
          || #{clocks := unknown} <- [Result]
         ].
 
@@ -281,21 +305,26 @@ unseen(Role, All, #{stacks := Stacks, started := Started, cpu := Cpu} = Result) 
     if
         Share < ?MOSTLY, Cpu =:= none ->
             [
-                {~"bursts",
+                {
+                    ~"bursts",
                     "the stacks show what ~ts of the processor time of ~ts went to; the rest went "
                     "to processes that ran too shortly to be asked",
-                    [{Share, ~"ratio"}, Role], <<
+                    [{Share, ~"ratio"}, Role],
+                    <<
                         "See it with --profile cpu (dyno profile: --kind cpu), by native code that "
                         "is loaded into the node."
-                    >>}
+                    >>
+                }
             ];
         Ended > ?MUCH ->
             [
-                {~"short_processes",
+                {
+                    ~"short_processes",
                     "~ts of the processor time of ~ts went to processes that ended before they "
                     "could be asked for their stacks (~ts were started): no stack shows what they "
                     "did; the functions' own times do, if they are measured",
-                    [{Ended, ~"ratio"}, Role, {Started, ~"count"}]}
+                    [{Ended, ~"ratio"}, Role, {Started, ~"count"}]
+                }
             ];
         true ->
             []
@@ -303,10 +332,12 @@ unseen(Role, All, #{stacks := Stacks, started := Started, cpu := Cpu} = Result) 
 
 refused(Role, #{cpu := {refused, Reason}}) ->
     [
-        {~"cpu_refused",
+        {
+            ~"cpu_refused",
             "the processor of ~ts could not be sampled, so that its stacks are those that "
             "processes told: ~ts",
-            [Role, dyno_agent_cpu:format_error(Reason)]}
+            [Role, dyno_agent_cpu:format_error(Reason)]
+        }
     ];
 refused(_Role, _Result) ->
     [].

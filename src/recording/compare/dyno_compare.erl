@@ -84,8 +84,14 @@ Items in only one of the recordings come first (`m:dyno_compare_presence`).
 ]).
 %% Fields that change the meaning of a test's metrics.
 -define(DECISIVE_OF_TESTS, [
-    ~"level", ~"budget", ~"patterns", ~"distribution", ~"duration_ms", ~"warmup_ms",
-    ~"interval_ms", ~"without"
+    ~"level",
+    ~"budget",
+    ~"patterns",
+    ~"distribution",
+    ~"duration_ms",
+    ~"warmup_ms",
+    ~"interval_ms",
+    ~"without"
 ]).
 
 -doc "The comparison as a recording of the command `compare`.".
@@ -112,7 +118,8 @@ permitted({error, _} = Error, _) -> Error.
 common([]) -> {error, nothing_in_common};
 common(Changes) -> {ok, Changes}.
 
-name(#{~"name" := Name}, #{~"name" := Name}) -> Name;
+name(#{~"name" := Name}, #{~"name" := Name}) ->
+    Name;
 name(#{~"name" := Old}, #{~"name" := New}) when is_binary(Old), is_binary(New) ->
     <<Old/binary, " and ", New/binary>>.
 
@@ -186,10 +193,11 @@ changes({Old, New}, Options) ->
     [Presence || Changes =/= [], Presence <- dyno_compare_presence:changes(Old, New)] ++ Changes.
 
 pairs(Old, New, Names) ->
-    News = #{
-        {Item, Name} => Of
-     || #{item := Item, metric := Name} = Of <- dyno_compare_metrics:metrics(New, Names)
-    },
+    News =
+        #{
+            {Item, Name} => Of
+         || #{item := Item, metric := Name} = Of <- dyno_compare_metrics:metrics(New, Names)
+        },
     [
         {Of, map_get({Item, Name}, News)}
      || #{item := Item, metric := Name} = Of <- dyno_compare_metrics:metrics(Old, Names),
@@ -285,28 +293,42 @@ warnings(Changes, Differences) ->
         {Code, dyno_recording_check:text(Text)}
      || {Code, [_ | _], Text} <- [
             {~"environments", Differences, ["compared by force: ", listed(Differences)]},
-            {~"two_runs", [x || #{kind := time} <- Rounds],
+            {
+                ~"two_runs",
+                [x || #{kind := time} <- Rounds],
                 "two runs of the VM differ also where the code does not, by up to some percent, "
                 "which the rounds of one run do not show; so only what is wholly above 3 % counts, "
-                "and a ratio of 1.05 may not repeat"},
-            {~"single", ByValue,
+                "and a ratio of 1.05 may not repeat"
+            },
+            {
+                ~"single",
+                ByValue,
                 "what has no interval rests on one value in each recording: its verdict is by that "
-                "value alone"},
-            {~"one_run", [x || #{verdict := one_run} <- Changes],
+                "value alone"
+            },
+            {
+                ~"one_run",
+                [x || #{verdict := one_run} <- Changes],
                 "one run of a size says nothing about chance: where a recording has no more, the "
-                "values stand side by side without a verdict; measure both with --repeat 5"}
+                "values stand side by side without a verdict; measure both with --repeat 5"
+            }
         ]
     ].
 
 -spec format_error(reason()) -> unicode:chardata().
 format_error({commands, Same, Same}) ->
     [
-        "recordings of dyno ", Same, " cannot be compared; give two of a measurement, such as ",
+        "recordings of dyno ",
+        Same,
+        " cannot be compared; give two of a measurement, such as ",
         "dyno bench or dyno test"
     ];
 format_error({commands, Old, New}) ->
     [
-        "the old recording is of dyno ", Old, ", the new one of dyno ", New,
+        "the old recording is of dyno ",
+        Old,
+        ", the new one of dyno ",
+        New,
         "; give two of the same command"
     ];
 format_error({not_complete, Which, Status}) ->
@@ -315,7 +337,8 @@ format_error({not_complete, Which, Status}) ->
     ];
 format_error({environments, Differences}) ->
     [
-        "the recordings were made under other conditions: ", listed(Differences),
+        "the recordings were made under other conditions: ",
+        listed(Differences),
         "; measure both in the same place"
     ];
 format_error(nothing_in_common) ->

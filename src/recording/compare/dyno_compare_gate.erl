@@ -25,10 +25,18 @@ the gate if judged beyond the share, and otherwise do not count; the verdict say
 }.
 
 -define(SUBJECTS, [
-    ~"slower", ~"faster", ~"worse", ~"reductions", ~"words", ~"messages", ~"whole", ~"gc",
-    ~"memory", ~"cpu", ~"wall"
+    ~"slower",
+    ~"faster",
+    ~"worse",
+    ~"reductions",
+    ~"words",
+    ~"messages",
+    ~"whole",
+    ~"gc",
+    ~"memory",
+    ~"cpu",
+    ~"wall"
 ]).
-
 
 -doc "Reads a condition: an expression like a threshold's, with a share.".
 -spec parse(unicode:chardata()) -> {ok, t()} | {error, dyno_threshold:reason()}.
@@ -83,7 +91,8 @@ failing(#{subject := Subject} = Condition, Changes) ->
     ]).
 
 greatest_first(Changes) ->
-    Distance = fun(#{ratio := undefined}) -> infinity;
+    Distance = fun
+        (#{ratio := undefined}) -> infinity;
         (#{ratio := Ratio}) -> abs(math:log(max(Ratio, 1.0e-300)))
     end,
     lists:sort(fun(A, B) -> Distance(A) >= Distance(B) end, Changes).
@@ -103,11 +112,14 @@ is_upwards(#{subject := Subject}, #{better := Better}) ->
 is_judged(#{kind := exact}) -> true;
 is_judged(#{verdict := Verdict}) -> not lists:member(Verdict, [same, undecided, one_run]).
 
-is_open(_Condition, #{kind := exact}) -> false;
-is_open(_Condition, #{verdict := one_run}) -> true;
+is_open(_Condition, #{kind := exact}) ->
+    false;
+is_open(_Condition, #{verdict := one_run}) ->
+    true;
 is_open(Condition, #{low := undefined, verdict := Verdict} = Change) ->
     Verdict =:= undecided orelse (Verdict =/= same andalso is_beyond(Condition, Change));
-is_open(#{share := Share} = Condition, Change) -> reach(Condition, Change) > 1 + Share.
+is_open(#{share := Share} = Condition, Change) ->
+    reach(Condition, Change) > 1 + Share.
 
 reach(Condition, #{low := Low, high := High} = Change) ->
     case is_upwards(Condition, Change) of
@@ -141,11 +153,14 @@ verdict(#{subject := Subject, share := Share, text := Name} = Condition, Changes
     Open = furthest_first(Condition, [Change || Change <- Asked, is_open(Condition, Change)]),
     {Value, Result, Text} =
         case {Failing, Open, Asked} of
-            {[Worst | More], _, _} -> {by(Worst), fail, [sentence(Worst), others(More)]};
+            {[Worst | More], _, _} ->
+                {by(Worst), fail, [sentence(Worst), others(More)]};
             {[], [Worst | More], _} ->
                 {undefined, unknown, [doubt(Condition, Worst), others(More)]};
-            {[], [], []} -> {undefined, unknown, ["there is nothing to compare in the recordings"]};
-            {[], [], _} -> {undefined, pass, [passed(Condition, Asked), not_asked(Others)]}
+            {[], [], []} ->
+                {undefined, unknown, ["there is nothing to compare in the recordings"]};
+            {[], [], _} ->
+                {undefined, pass, [passed(Condition, Asked), not_asked(Others)]}
         end,
     #{
         kind => change,
@@ -193,8 +208,11 @@ passed(Condition, Asked) ->
             "nothing is beyond it";
         Seen ->
             [
-                "nothing is beyond it in ", names_of(Asked), "; a difference of ",
-                share(lists:max(Seen)), " would have been seen"
+                "nothing is beyond it in ",
+                names_of(Asked),
+                "; a difference of ",
+                share(lists:max(Seen)),
+                " would have been seen"
             ]
     end.
 
@@ -217,7 +235,9 @@ not_asked(Others) ->
             "";
         Names ->
             [
-                "; ", listed(Names), " cannot be told from so few runs and did not count",
+                "; ",
+                listed(Names),
+                " cannot be told from so few runs and did not count",
                 " (a condition that names one asks it)"
             ]
     end.
@@ -231,7 +251,11 @@ by(_Change) -> undefined.
 
 doubt(_Condition, #{item := Item, metric := Metric, verdict := one_run}) ->
     [
-        "not enough data for ", Metric, " of ", Item, ": a verdict needs two runs of a size or "
+        "not enough data for ",
+        Metric,
+        " of ",
+        Item,
+        ": a verdict needs two runs of a size or "
         "more in both recordings; measure both with --repeat 5"
     ];
 doubt(_Condition, #{low := undefined, of_each := round} = Change) ->
@@ -246,8 +270,15 @@ doubt(Condition, #{of_each := Of} = Change) ->
             run -> "measure both with more repetitions (--repeat)"
         end,
     [
-        sentence(Change), ", and may be ", share(reach(Condition, Change)), worse(Condition),
-        ": only a difference of ", share(Seen), " could have been seen; ", More, ", or allow more"
+        sentence(Change),
+        ", and may be ",
+        share(reach(Condition, Change)),
+        worse(Condition),
+        ": only a difference of ",
+        share(Seen),
+        " could have been seen; ",
+        More,
+        ", or allow more"
     ].
 
 worse(#{subject := Subject}) when Subject =:= ~"slower"; Subject =:= ~"faster" ->
@@ -260,7 +291,12 @@ share(Factor) -> dyno_unit:format(Factor - 1, ~"ratio").
 
 sentence(#{item := Item, metric := Metric, unit := Unit, old := Old, new := New} = Change) ->
     [
-        Item, ": ", Metric, " was ", dyno_unit:format(Old, Unit), " and is ",
+        Item,
+        ": ",
+        Metric,
+        " was ",
+        dyno_unit:format(Old, Unit),
+        " and is ",
         dyno_unit:format(New, Unit)
         | [
             [", a difference of ", dyno_unit:format(By, ~"ratio")]

@@ -82,7 +82,9 @@ metrics(Document, _Names) ->
 with_errors(#{metric := Name, values := Values} = Metric, Runs) ->
     Errors = [
         error_of(Series, Run)
-     || #{Name := Series} <- [?ASKED], #{~"metrics" := Of} = Run <- Runs, #{~"name" := N} <- Of,
+     || #{Name := Series} <- [?ASKED],
+        #{~"metrics" := Of} = Run <- Runs,
+        #{~"name" := N} <- Of,
         N =:= Name
     ],
     case length(Errors) =:= length(Values) andalso Errors =/= [] of
@@ -231,12 +233,13 @@ functions(#{~"command" := Command} = Document) when
 ->
     #{
         Place => #{
-            whole => [] =:= [
-                T
-             || Run <- Runs,
-                #{~"truncated" := Cut} = T <- dyno_recording:tables(Run, ~"functions"),
-                Cut > 0
-            ],
+            whole => [] =:=
+                [
+                    T
+                 || Run <- Runs,
+                    #{~"truncated" := Cut} = T <- dyno_recording:tables(Run, ~"functions"),
+                    Cut > 0
+                ],
             functions => presences(Place, [dyno_recording:rows(Run, ~"functions") || Run <- Runs])
         }
      || {Place, Runs} <- places(Document)

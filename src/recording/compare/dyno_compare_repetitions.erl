@@ -45,8 +45,10 @@ family(#{kind := time} = Metric) ->
         true -> asked;
         false -> time
     end;
-family(#{kind := other_time, item := Item, metric := ~"time per call"}) -> Item;
-family(#{metric := Metric}) -> Metric.
+family(#{kind := other_time, item := Item, metric := ~"time per call"}) ->
+    Item;
+family(#{metric := Metric}) ->
+    Metric.
 
 change({#{values := Olds} = Metric, #{values := News} = NewMetric}, Threshold, {Level, How}) ->
     #{kind := Kind, better := Better} = Metric,

@@ -41,7 +41,8 @@ changed(Old, {First, Other, Count}, Document, Options) ->
     Pairs = pairs({First, Other}, Document),
     [with_variant(decided(Change, Pairs), Other, Count) || Change <- Changes].
 
-with_variant(Change, _Other, 1) -> Change;
+with_variant(Change, _Other, 1) ->
+    Change;
 with_variant(#{item := Item} = Change, Other, _) ->
     Change#{item := <<Item/binary, " [", Other/binary, "]">>}.
 

@@ -148,9 +148,16 @@ response_time({Label, Sizes} = Test) ->
             fun(Size, V) ->
                 #{
                     text => [
-                        with(Size, Label), " responses take ", times(V / Least),
-                        " times as long as ", preposition(Label), " ", number(First), ": ",
-                        dyno_unit:format(V, ~"ns"), " (p50)"
+                        with(Size, Label),
+                        " responses take ",
+                        times(V / Least),
+                        " times as long as ",
+                        preposition(Label),
+                        " ",
+                        number(First),
+                        ": ",
+                        dyno_unit:format(V, ~"ns"),
+                        " (p50)"
                     ]
                 }
             end
@@ -170,11 +177,17 @@ far({Label, Sizes}) ->
                 severity => warning,
                 subject => ~"latency.p99",
                 value => P99 / P50,
-                text => text("~ts", [[
-                    with(Size, Label), " the slowest 1 % of responses take ",
-                    dyno_unit:format(P99, ~"ns"), " or more, ", number(round(P99 / P50)),
-                    " times the median", Cause
-                ]]),
+                text => text("~ts", [
+                    [
+                        with(Size, Label),
+                        " the slowest 1 % of responses take ",
+                        dyno_unit:format(P99, ~"ns"),
+                        " or more, ",
+                        number(round(P99 / P50)),
+                        " times the median",
+                        Cause
+                    ]
+                ]),
                 evidence => Evidence,
                 advice => Advice
             })}
@@ -204,8 +217,13 @@ offered(Throughputs, Offered, {Label, _} = Test) ->
             Rate = map_get(Size, Offered),
             #{
                 text => [
-                    with(Size, Label), " throughput is ", rate(V), ", ",
-                    dyno_unit:format(V / Rate, ~"ratio"), " of the ", rate(Rate),
+                    with(Size, Label),
+                    " throughput is ",
+                    rate(V),
+                    ", ",
+                    dyno_unit:format(V / Rate, ~"ratio"),
+                    " of the ",
+                    rate(Rate),
                     " that were offered"
                 ]
             }
@@ -228,8 +246,15 @@ in_proportion([{First, Least} | _] = Throughputs, Workers, {Label, _} = Test) wh
             {With, Counted} = with_workers(Now, Size, Label),
             #{
                 text => [
-                    With, " throughput is ", rate(V), ", ", by(V / Least, Now / Before), " ",
-                    preposition(Counted), " ", number(Before)
+                    With,
+                    " throughput is ",
+                    rate(V),
+                    ", ",
+                    by(V / Least, Now / Before),
+                    " ",
+                    preposition(Counted),
+                    " ",
+                    number(Before)
                 ]
             }
         end
@@ -307,8 +332,11 @@ run_queues({Label, Sizes} = Test) ->
             fun(Size, V) ->
                 #{
                     text => text("~ts ~ts~.1f processes wait for the ~ts of ~ts on average", [
-                        with(Size, Label), already(Size, Sizes), V * 1.0,
-                        dyno_recording_run:place(~"schedulers", integer_to_binary(Schedulers)), Node
+                        with(Size, Label),
+                        already(Size, Sizes),
+                        V * 1.0,
+                        dyno_recording_run:place(~"schedulers", integer_to_binary(Schedulers)),
+                        Node
                     ]),
                     advice =>
                         ~"Have fewer processes work at once, or give the node more processors."
@@ -345,7 +373,11 @@ message_queues({Label, Sizes} = Test) ->
             fun(Size, V) ->
                 #{
                     text => [
-                        "the message queue of ", Group, " holds ", number(V), " messages ",
+                        "the message queue of ",
+                        Group,
+                        " holds ",
+                        number(V),
+                        " messages ",
                         with(Size, Label)
                     ],
                     value => V,
@@ -376,8 +408,13 @@ waiting(Server, Responses, {Label, Sizes} = Test) ->
             {_, Runs} = lists:keyfind(Size, 1, Sizes),
             #{
                 text => [
-                    "messages to ", Server, " wait ", dyno_unit:format(V, ~"ns"), " ",
-                    with(Size, Label), " until they are handled (p99)"
+                    "messages to ",
+                    Server,
+                    " wait ",
+                    dyno_unit:format(V, ~"ns"),
+                    " ",
+                    with(Size, Label),
+                    " until they are handled (p99)"
                 ],
                 value => V / max(1, map_get(Size, Responses)),
                 evidence => text("~ts.", [doing(Server, lists:last(Runs))]),
@@ -441,10 +478,21 @@ functions({Label, Sizes} = Test) ->
             fun(Size, V) ->
                 #{
                     text => [
-                        Words, Name, " takes ", dyno_unit:format(V, ~"ns"), " ", with(Size, Label),
-                        ", ", times(V / Least), " times as long as ", preposition(Label), " ",
-                        number(element(1, hd(Points))), ", and ",
-                        dyno_unit:format(maps:get(Size, Shares, 0), ~"ratio"), " of the time"
+                        Words,
+                        Name,
+                        " takes ",
+                        dyno_unit:format(V, ~"ns"),
+                        " ",
+                        with(Size, Label),
+                        ", ",
+                        times(V / Least),
+                        " times as long as ",
+                        preposition(Label),
+                        " ",
+                        number(element(1, hd(Points))),
+                        ", and ",
+                        dyno_unit:format(maps:get(Size, Shares, 0), ~"ratio"),
+                        " of the time"
                     ],
                     advice => <<
                         "Look for work in it that grows with the size: lists, copies, tables; "
@@ -521,8 +569,15 @@ memory(Name, [{S0, V0}, {S1, V1} | _] = Points, {Label, _} = Test) when V1 > V0 
             {_, _, Beyond} = lists:keyfind(Size, 1, Measured),
             #{
                 text => [
-                    "the memory of ", Name, ", ", dyno_unit:format(V, ~"B"), " ", with(Size, Label),
-                    ", grows ", times(Beyond * limit(memory_step)), " times as fast as at first"
+                    "the memory of ",
+                    Name,
+                    ", ",
+                    dyno_unit:format(V, ~"B"),
+                    " ",
+                    with(Size, Label),
+                    ", grows ",
+                    times(Beyond * limit(memory_step)),
+                    " times as fast as at first"
                 ],
                 advice => ~"Look for what is kept for longer, or copied more often, at that size."
             }

@@ -80,8 +80,12 @@ waits(Run) ->
 
 is_for_reply(Call) ->
     lists:member(Call, [
-        ~"gen:do_call/4", ~"gen_server:call/2", ~"gen_server:call/3", ~"gen_statem:call/2",
-        ~"gen_statem:call/3", ~"gen_server:multi_call/4"
+        ~"gen:do_call/4",
+        ~"gen_server:call/2",
+        ~"gen_server:call/3",
+        ~"gen_statem:call/2",
+        ~"gen_statem:call/3",
+        ~"gen_server:multi_call/4"
     ]).
 
 mean(N, Group, Run) ->

@@ -96,5 +96,6 @@ names(Table, Key, Sizes) ->
 -spec roles(sizes()) -> [binary()].
 roles(Sizes) ->
     lists:uniq([
-        Role || {_, Runs} <- Sizes, #{~"nodes" := Nodes} <- Runs, #{~"role" := Role} <- Nodes
+        Role
+     || {_, Runs} <- Sizes, #{~"nodes" := Nodes} <- Runs, #{~"role" := Role} <- Nodes
     ]).

@@ -68,12 +68,13 @@ tables(Document) ->
     case dyno_sizes:runs(Document) of
         [_, _ | _] = Sizes ->
             {Largest, AtLargest} = lists:last(Sizes),
-            Shares = #{
-                Function => Share
-             || Run <- AtLargest,
-                #{~"function" := Function, ~"share" := Share} <-
-                    dyno_recording:rows(Run, ~"functions")
-            },
+            Shares =
+                #{
+                    Function => Share
+                 || Run <- AtLargest,
+                    #{~"function" := Function, ~"share" := Share} <-
+                        dyno_recording:rows(Run, ~"functions")
+                },
             {Clear, Others} = lists:partition(
                 fun matters/1,
                 metrics(Sizes) ++ times_per_call(Shares, Sizes) ++
@@ -97,20 +98,23 @@ spec() ->
         name => ~"growth",
         title => ~"Growth with the size",
         derived => true,
-        columns => dyno_recording_growth:columns() ++ [
-            {atom_to_binary(Key), Title, Kind, Properties, fun(Item) ->
-                maps:get(Key, Item, undefined)
-            end}
-         || {Key, Title, Kind, Properties} <- [
-                {share, ~"Share at the largest size", ratio, #{}},
-                {extrapolated_size, ~"Extrapolated to the size", integer, #{role => note}},
-                {extrapolated, Text, number, #{}},
-                {extrapolated_low, ~"Extrapolated, from", number,
-                    #{role => low, 'of' => ~"extrapolated"}},
-                {extrapolated_high, ~"Extrapolated, to", number,
-                    #{role => high, 'of' => ~"extrapolated"}}
+        columns => dyno_recording_growth:columns() ++
+            [
+                {atom_to_binary(Key), Title, Kind, Properties, fun(Item) ->
+                    maps:get(Key, Item, undefined)
+                end}
+             || {Key, Title, Kind, Properties} <- [
+                    {share, ~"Share at the largest size", ratio, #{}},
+                    {extrapolated_size, ~"Extrapolated to the size", integer, #{role => note}},
+                    {extrapolated, Text, number, #{}},
+                    {extrapolated_low, ~"Extrapolated, from", number, #{
+                        role => low, 'of' => ~"extrapolated"
+                    }},
+                    {extrapolated_high, ~"Extrapolated, to", number, #{
+                        role => high, 'of' => ~"extrapolated"
+                    }}
+                ]
             ]
-        ]
     }.
 
 %% Two sizes give no interval: then no growth is certain.
@@ -183,13 +187,16 @@ of_table({Table, Key, Kind, Columns}, Sizes) ->
     lists:sublist(greatest_first(Growths), ?MOST_ROWS).
 
 sums(Table, Key, Columns, Run) ->
-    maps:map(fun(_, Values) -> lists:sum(Values) end, collected([
-        {{Name, Column}, Value}
-     || #{Key := Name} = Row <- dyno_recording:rows(Run, Table),
-        {Column, _Unit} <- Columns,
-        {ok, Value} <- [maps:find(Column, Row)],
-        is_number(Value)
-    ])).
+    maps:map(
+        fun(_, Values) -> lists:sum(Values) end,
+        collected([
+            {{Name, Column}, Value}
+         || #{Key := Name} = Row <- dyno_recording:rows(Run, Table),
+            {Column, _Unit} <- Columns,
+            {ok, Value} <- [maps:find(Column, Row)],
+            is_number(Value)
+        ])
+    ).
 
 collected(Pairs) ->
     maps:groups_from_list(fun({Key, _}) -> Key end, fun({_, Value}) -> Value end, Pairs).
@@ -212,9 +219,12 @@ times_per_call(Shares, Sizes) ->
             ~"time_per_call_low" := Low,
             ~"time_per_call_high" := High
         } <- dyno_recording:rows(Run, ~"functions"),
-        is_number(Calls), Calls >= ?MIN_CALLS,
-        is_number(Low), Low > 0,
-        is_number(High), High - Low < 2 * ?MAX_UNCERTAINTY * Time
+        is_number(Calls),
+        Calls >= ?MIN_CALLS,
+        is_number(Low),
+        Low > 0,
+        is_number(High),
+        High - Low < 2 * ?MAX_UNCERTAINTY * Time
     ]),
     greatest_first([
         {lists:sum(Owns), Growth#{share => maps:get(Function, Shares, 0.0)}}
@@ -239,7 +249,8 @@ per_operation({Of, Suffix, Unit}, Shares, Sizes) ->
         {Share, Growth#{share => Share}}
      || Function <- Functions,
         Share <- [maps:get(Function, Shares, 0.0)],
-        is_number(Share), Share >= ?SMALL_SHARE,
+        is_number(Share),
+        Share >= ?SMALL_SHARE,
         #{low := Low} = Growth <- fit(~"function", <<Function/binary, Suffix/binary>>, Unit, [
             {Size, Each(Value), {Each(Least), Each(Most)}}
          || {Size, Operations, {Whole, Values}} <- Measured,
@@ -247,7 +258,8 @@ per_operation({Of, Suffix, Unit}, Shares, Sizes) ->
             Each <- [fun(N) -> max(N, 0.5) / Operations end],
             Whole orelse Value > 0
         ]),
-        is_number(Low), Low > 0
+        is_number(Low),
+        Low > 0
     ]).
 
 %% The known times of functions with uncounted calls.
@@ -261,7 +273,9 @@ times(Run) ->
             ~"own_time_low" := Low,
             ~"own_time_high" := High
         } <- dyno_recording:rows(Run, ~"functions"),
-        is_number(Low), Low > 0, High - Low < 2 * ?MAX_UNCERTAINTY * Own
+        is_number(Low),
+        Low > 0,
+        High - Low < 2 * ?MAX_UNCERTAINTY * Own
     ],
     {false, summed(Rows)}.
 

@@ -46,8 +46,13 @@ tables(Document) ->
 summary(Size, Name, [{_, Unit} | _] = Values) ->
     {Low, Middle, High} = interval([Value || {Value, _} <- Values]),
     #{
-        size => Size, metric => Name, unit => Unit, repetitions => length(Values),
-        mean => Middle, low => Low, high => High
+        size => Size,
+        metric => Name,
+        unit => Unit,
+        repetitions => length(Values),
+        mean => Middle,
+        low => Low,
+        high => High
     }.
 
 %% Values that can be 0, such as error rates, have no logarithm: median and range.

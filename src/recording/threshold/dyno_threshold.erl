@@ -128,15 +128,18 @@ place_of(Problem, #{target := Target, operator := Operator} = Threshold) ->
     case {element(1, Problem), Target} of
         {Of, _} when Of =:= wrong_dimension; Of =:= limit ->
             string:length([subject(Threshold), " ", Operator, " "]);
-        {operator, _} -> string:length([subject(Threshold), " "]);
-        {severity_expected, {cell, Table, _, _}} -> string:length([Table, " "]);
+        {operator, _} ->
+            string:length([subject(Threshold), " "]);
+        {severity_expected, {cell, Table, _, _}} ->
+            string:length([Table, " "]);
         {Of, _} when Of =:= field_expected; Of =:= not_here ->
             string:length([target_text(Target), " "]);
         {_, {cell, Table, Row, Field}} when
             is_binary(Field), element(1, Problem) =/= unknown_table
         ->
             string:length([Table, " ", quoted(Row), " "]);
-        _ -> 0
+        _ ->
+            0
     end.
 
 -doc "The threshold as text; `parse/1` reads it back.".
@@ -145,15 +148,16 @@ format(#{operator := Operator, written := Written} = Threshold) ->
     iolist_to_binary([subject(Threshold), " ", Operator, " ", Written]).
 
 -doc "The parts of a comparison, for evaluations of other data than a recording.".
--spec limit(t()) -> #{
-    target := dyno_threshold_metric:target(),
-    node := binary() | undefined,
-    size := non_neg_integer() | undefined,
-    operator := binary(),
-    %% In the base unit of its dimension.
-    limit := number(),
-    unit := dyno_unit:unit()
-}.
+-spec limit(t()) ->
+    #{
+        target := dyno_threshold_metric:target(),
+        node := binary() | undefined,
+        size := non_neg_integer() | undefined,
+        operator := binary(),
+        %% In the base unit of its dimension.
+        limit := number(),
+        unit := dyno_unit:unit()
+    }.
 limit(Threshold) -> maps:with([target, node, size, operator, limit, unit], Threshold).
 
 -doc "The recording with these thresholds' verdicts.".
@@ -217,8 +221,16 @@ format_error({_, _, not_utf8}) ->
 format_error({Text, Position, Problem}) ->
     Caret = [lists:duplicate(Position, $\s), $^],
     dyno_recording_check:text([
-        "\"", Text, "\", column ", integer_to_list(Position + 1), ": ",
-        dyno_threshold_problem:wording(Problem), "\n  ", Text, "\n  ", Caret
+        "\"",
+        Text,
+        "\", column ",
+        integer_to_list(Position + 1),
+        ": ",
+        dyno_threshold_problem:wording(Problem),
+        "\n  ",
+        Text,
+        "\n  ",
+        Caret
     ]).
 
 %% Reading: words, operators, and positions in characters
@@ -325,24 +337,25 @@ unquoted(Word) ->
 verdict(Threshold, RunId, Place, {Found, Missing}) ->
     #{target := Target, operator := Operator, limit := Limit, unit := Unit} = Threshold,
     {Value, Result, Text} = in_part(Missing, Found, Threshold, decide(Threshold, Place, Found)),
-    #{~"name" := _} = Verdict = dyno_recording:document(#{
-        kind => threshold,
-        name => format(Threshold),
-        subject => target_text(Target),
-        run => RunId,
-        node => maps:get(node, Threshold),
-        result => Result,
-        text => {text, Text},
-        threshold => #{
-            metric => target_text(Target),
-            operator => Operator,
-            limit => Limit,
-            unit => Unit,
-            value => Value,
-            bound => bound(Found)
-        },
-        evidence => undefined
-    }),
+    #{~"name" := _} =
+        Verdict = dyno_recording:document(#{
+            kind => threshold,
+            name => format(Threshold),
+            subject => target_text(Target),
+            run => RunId,
+            node => maps:get(node, Threshold),
+            result => Result,
+            text => {text, Text},
+            threshold => #{
+                metric => target_text(Target),
+                operator => Operator,
+                limit => Limit,
+                unit => Unit,
+                value => Value,
+                bound => bound(Found)
+            },
+            evidence => undefined
+        }),
     Verdict.
 
 in_part(Missing, Found, Threshold, {Value, Result, Text} = Decided) ->
@@ -402,8 +415,13 @@ compared(Threshold, Place, {Raw, RawUnit}, Is) ->
             ]};
         false ->
             {Value, unknown, [
-                Subject, " is ", dyno_unit:format(Value, Base), Place,
-                ", which cannot be compared with ", Written, ": the limit needs ",
+                Subject,
+                " is ",
+                dyno_unit:format(Value, Base),
+                Place,
+                ", which cannot be compared with ",
+                Written,
+                ": the limit needs ",
                 dyno_unit:usual(Dimension)
             ]}
     end.
@@ -457,7 +475,9 @@ doubted(Value, Result, Text, {close, Between}) ->
     {Value, Result, [Text, "; ", Between, " is possible"]};
 doubted(Value, _Result, Text, {wide, Between}) ->
     {Value, unknown, [
-        Text, ", but anything from ", Between,
+        Text,
+        ", but anything from ",
+        Between,
         " is possible: measure longer (--for), at the level budget"
     ]}.
 
@@ -500,7 +520,9 @@ no_run(_, []) ->
 no_run(Size, Runs) ->
     Sizes = lists:uniq([integer_to_list(Of) || #{~"size" := Of} <- Runs, is_integer(Of)]),
     [
-        "there is no run of size ", integer_to_list(Size), ", the sizes are ",
+        "there is no run of size ",
+        integer_to_list(Size),
+        ", the sizes are ",
         lists:join(", ", Sizes)
     ].
 
@@ -508,11 +530,13 @@ target_text({metric, Name}) -> Name;
 target_text({cell, Table, Row, undefined}) -> iolist_to_binary([Table, " ", quoted(Row)]);
 target_text({cell, Table, Row, Field}) -> iolist_to_binary([Table, " ", quoted(Row), " ", Field]).
 
-subject(#{size := undefined} = Threshold) -> subject_without_size(Threshold);
+subject(#{size := undefined} = Threshold) ->
+    subject_without_size(Threshold);
 subject(#{size := Size} = Threshold) ->
     [subject_without_size(Threshold), " at ", integer_to_list(Size)].
 
-subject_without_size(#{target := Target, node := undefined}) -> target_text(Target);
+subject_without_size(#{target := Target, node := undefined}) ->
+    target_text(Target);
 subject_without_size(#{target := Target, node := Node}) ->
     [target_text(Target), " of ", quoted(Node)].
 

@@ -124,20 +124,22 @@ no_row(Table, Row, Tables, Node, Holder) ->
              || #{~"rows" := Of} = T <- Tables, Cells <- Of, Key <- keys(T, Cells), is_binary(Key)
             ],
             [
-                reason(["there is no such row in the table ", Table], Holder), at(Node),
+                reason(["there is no such row in the table ", Table], Holder),
+                at(Node),
                 closest(Row, Keys)
             ]
     end.
 
 %% A function in a run has no exponent if its times are imprecise.
 is_measured(Function, Document) ->
-    [] =/= [
-        Cells
-     || Run <- maps:get(~"runs", Document, []),
-        #{~"rows" := Rows} = Table <- dyno_recording:tables(Run, ~"functions"),
-        Cells <- Rows,
-        is_row(Table, Cells, Function)
-    ].
+    [] =/=
+        [
+            Cells
+         || Run <- maps:get(~"runs", Document, []),
+            #{~"rows" := Rows} = Table <- dyno_recording:tables(Run, ~"functions"),
+            Cells <- Rows,
+            is_row(Table, Cells, Function)
+        ].
 
 -doc "The severities of findings, and all of them.".
 -spec severities() -> [binary()].
@@ -164,10 +166,12 @@ lookups(Name) ->
 percentile(Name) ->
     Pattern = ~"^(.+)\\.p([0-9]{1,2})(\\.[0-9]{1,6})?$",
     case re:run(Name, Pattern, [{capture, all_but_first, binary}]) of
-        {match, [Of, Whole]} -> [{percentile, Of, binary_to_integer(Whole) / 100}];
+        {match, [Of, Whole]} ->
+            [{percentile, Of, binary_to_integer(Whole) / 100}];
         {match, [Of, Whole, Rest]} ->
             [{percentile, Of, binary_to_float(<<Whole/binary, Rest/binary>>) / 100}];
-        nomatch -> []
+        nomatch ->
+            []
     end.
 
 full(Name) ->
@@ -196,8 +200,10 @@ metric(Name, undefined, Run) ->
             is_number(Value), is_number(Low)
         ->
             {ok, Value, Unit, {Low, unknown}};
-        {ok, #{~"value" := Value, ~"unit" := Unit}} -> number(Value, Unit, why_none(Name, Run));
-        error -> none
+        {ok, #{~"value" := Value, ~"unit" := Unit}} ->
+            number(Value, Unit, why_none(Name, Run));
+        error ->
+            none
     end;
 metric(_, _, _) ->
     %% Metrics belong to the run, not to a node.
@@ -323,10 +329,11 @@ why_not(Name, Pairs) ->
 bounded(Found, ~"1", _Name, _Pairs) ->
     Found;
 bounded(Found, Unit, Name, Pairs) ->
-    Bounds = #{
-        Role => Cell
-     || {#{~"role" := Role, ~"of" := Of}, Cell} <- Pairs, Of =:= Name, is_number(Cell)
-    },
+    Bounds =
+        #{
+            Role => Cell
+         || {#{~"role" := Role, ~"of" := Of}, Cell} <- Pairs, Of =:= Name, is_number(Cell)
+        },
     Ends = {maps:get(~"low", Bounds, unknown), maps:get(~"high", Bounds, unknown)},
     case Found of
         _ when map_size(Bounds) =:= 0 -> Found;

@@ -17,7 +17,9 @@ wording({word_expected, at_size}) ->
     "a size is expected after \"at\"";
 wording({over_all_runs, Table}) ->
     [
-        "a row of ", Table, " without a field is over all runs and nodes: a field is expected ",
+        "a row of ",
+        Table,
+        " without a field is over all runs and nodes: a field is expected ",
         "here, or an operator, one of < <= > >= =="
     ];
 wording(size_expected) ->
@@ -57,14 +59,20 @@ wording({field_expected, Table, Fields}) ->
     ["a field of the table ", Table, " is expected, one of ", listed(Fields)];
 wording({field_of_summary, Table}) ->
     [
-        "the table ", Table, " is over all runs, and its rows have one value each: an operator is ",
+        "the table ",
+        Table,
+        " is over all runs, and its rows have one value each: an operator is ",
         "expected here, one of < <= > >= =="
     ];
 wording({severity_expected, Severities}) ->
     ["a severity of findings is expected, one of ", listed(Severities)];
 wording({wrong_dimension, Kind, Wanted}) ->
     [
-        "this is ", kind(Wanted), ", but ", kind(Kind), " is measured; the limit needs ",
+        "this is ",
+        kind(Wanted),
+        ", but ",
+        kind(Kind),
+        " is measured; the limit needs ",
         dyno_unit:usual(Kind)
     ].
 

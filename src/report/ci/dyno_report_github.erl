@@ -40,8 +40,13 @@ format(Document, _Options) ->
 
 command(Kind, {Title, Text}) ->
     [
-        "::", Kind, " title=", escaped(Title, [{~":", ~"%3A"}, {~",", ~"%2C"}]), "::",
-        escaped(Text, []), "\n"
+        "::",
+        Kind,
+        " title=",
+        escaped(Title, [{~":", ~"%3A"}, {~",", ~"%2C"}]),
+        "::",
+        escaped(Text, []),
+        "\n"
     ].
 
 %% As @actions/core does.

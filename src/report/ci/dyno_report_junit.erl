@@ -69,7 +69,8 @@ failures(Document) ->
 pairs(Document) ->
     [
         decided(
-            [name(~"a", Row), " against ", name(~"b", Row)], Row,
+            [name(~"a", Row), " against ", name(~"b", Row)],
+            Row,
             [ratio_of(get(~"parameters", Document, #{})), number(~"ratio", Row), interval(Row)]
         )
      || Row <- dyno_report_content_tables:rows(~"comparisons", Document)
@@ -84,13 +85,16 @@ ratio_of(Parameters) ->
 changes(Document) ->
     [
         decided(
-            [name(~"item", Row), ": ", name(~"metric", Row)], Row,
+            [name(~"item", Row), ": ", name(~"metric", Row)],
+            Row,
             [
                 dyno_report_document:measured(get(~"old", Row), get(~"unit", Row, ~"1")),
                 " before, ",
                 dyno_report_document:measured(get(~"new", Row), get(~"unit", Row, ~"1")),
                 " now",
-                ", ratio ", number(~"ratio", Row), interval(Row)
+                ", ratio ",
+                number(~"ratio", Row),
+                interval(Row)
             ]
         )
      || Row <- dyno_report_content_tables:rows(~"changes", Document)

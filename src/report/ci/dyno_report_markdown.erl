@@ -41,8 +41,10 @@ failure(Document) ->
     end.
 
 %% If there is nothing else, nothing is folded.
-details([], _Summary) -> [];
-details(Details, []) -> Details;
+details([], _Summary) ->
+    [];
+details(Details, []) ->
+    Details;
 details(Details, _Summary) ->
     ["<details><summary>Details</summary>\n"] ++ Details ++ ["</details>\n"].
 
@@ -53,8 +55,13 @@ section(#{title := Title, findings := Findings, hidden := Hidden}) ->
     [
         ["**", escape(Title), "**\n\n"],
         [
-            ["- ", string:uppercase(atom_to_list(Severity)), " ",
-                escape(dyno_report_findings:sentence(Finding)), "\n"]
+            [
+                "- ",
+                string:uppercase(atom_to_list(Severity)),
+                " ",
+                escape(dyno_report_findings:sentence(Finding)),
+                "\n"
+            ]
          || #{severity := Severity} = Finding <- Findings
         ],
         more(Hidden)
@@ -98,14 +105,28 @@ escape(Text) ->
     %% Otherwise addresses become links.
     string:replace(unicode:characters_to_binary(Characters), "://", "&#58;//", all).
 
-escaped($<) -> "&lt;";
-escaped($>) -> "&gt;";
-escaped($&) -> "&amp;";
-escaped($@) -> "&#64;";
-escaped($#) -> "&#35;";
+escaped($<) ->
+    "&lt;";
+escaped($>) ->
+    "&gt;";
+escaped($&) ->
+    "&amp;";
+escaped($@) ->
+    "&#64;";
+escaped($#) ->
+    "&#35;";
 escaped(Char) when
-    Char =:= $\\; Char =:= $`; Char =:= $*; Char =:= $_; Char =:= ${; Char =:= $}; Char =:= $[;
-    Char =:= $]; Char =:= $|; Char =:= $~; Char =:= $$
+    Char =:= $\\;
+    Char =:= $`;
+    Char =:= $*;
+    Char =:= $_;
+    Char =:= ${;
+    Char =:= $};
+    Char =:= $[;
+    Char =:= $];
+    Char =:= $|;
+    Char =:= $~;
+    Char =:= $$
 ->
     [$\\, Char];
 escaped(Char) ->

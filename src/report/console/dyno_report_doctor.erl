@@ -81,10 +81,8 @@ looked_at(Findings, Verdicts, Width) ->
         case {Findings, Titles} of
             {_, []} -> [];
             {[], _} -> ["Nothing found. Looked at: ", lists:join(", ", Titles), "."];
-            {_, [~"the node from outside"]} ->
-                "The inside of the node could not be looked at.";
-            {_, [_]} ->
-                [];
+            {_, [~"the node from outside"]} -> "The inside of the node could not be looked at.";
+            {_, [_]} -> [];
             _ -> ["Looked at ", integer_to_binary(length(Titles)), " things; all else is well."]
         end,
     lines(Text, Width).

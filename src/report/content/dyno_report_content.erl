@@ -77,16 +77,18 @@ environment(Document) ->
             Targets ->
                 {Targets, <<Version/binary, (prefixed(~" on ", release(Environment)))/binary>>}
         end,
-    Facts = First ++ [
-        iolist_to_binary(
-            lists:join(" ", [text(Key, Environment, ~"") || Key <- [~"os", ~"kernel"]])
-        ),
-        processor(Environment),
-        prefixed(~"host ", text(~"hostname", Environment, ~"")),
-        date(text(~"started_at", Document, ~"")),
-        revision(get(~"git", Environment)),
-        Last
-    ],
+    Facts =
+        First ++
+            [
+                iolist_to_binary(
+                    lists:join(" ", [text(Key, Environment, ~"") || Key <- [~"os", ~"kernel"]])
+                ),
+                processor(Environment),
+                prefixed(~"host ", text(~"hostname", Environment, ~"")),
+                date(text(~"started_at", Document, ~"")),
+                revision(get(~"git", Environment)),
+                Last
+            ],
     [Fact || Fact <- Facts, string:trim(Fact) =/= ~""].
 
 targets(Document) ->

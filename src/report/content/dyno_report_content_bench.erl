@@ -138,12 +138,26 @@ sentence(Row, {Fastest, Metric}, Threshold) ->
             Verdict when Verdict =:= ~"slower"; Verdict =:= ~"more" ->
                 [Code, " ", much(Metric, get(~"ratio", Row)), Fastest, Shown, "."];
             ~"same" ->
-                ["No difference ", [["of ", called(Metric), " "] || Metric =/= ~"time"],
-                    "that matters (", measured(Threshold, ~"ratio"), ") between ", Code, " and ",
-                    Fastest, Shown, "."];
+                [
+                    "No difference ",
+                    [["of ", called(Metric), " "] || Metric =/= ~"time"],
+                    "that matters (",
+                    measured(Threshold, ~"ratio"),
+                    ") between ",
+                    Code,
+                    " and ",
+                    Fastest,
+                    Shown,
+                    "."
+                ];
             ~"unknown" ->
-                ["It is not known whether ", Code, " and ", Fastest,
-                    " differ: the doubts say why."];
+                [
+                    "It is not known whether ",
+                    Code,
+                    " and ",
+                    Fastest,
+                    " differ: the doubts say why."
+                ];
             _ when Interval =:= ~"" ->
                 ["Too few samples to say whether ", Code, " and ", Fastest, " differ."];
             _ ->
@@ -158,11 +172,16 @@ much(Metric, _FromNone) ->
     {Verb, _} = wording(Metric),
     [Verb, " ", called(Metric), ", unlike "].
 
-wording(~"time") -> {"takes", "long"};
-wording(~"words") -> {"allocates", "many words"};
-wording(~"gc") -> {"makes", "many collections"};
-wording(~"messages") -> {"sends", "many messages"};
-wording(~"whole") -> {"causes", "many reductions in all"};
+wording(~"time") ->
+    {"takes", "long"};
+wording(~"words") ->
+    {"allocates", "many words"};
+wording(~"gc") ->
+    {"makes", "many collections"};
+wording(~"messages") ->
+    {"sends", "many messages"};
+wording(~"whole") ->
+    {"causes", "many reductions in all"};
 wording(Metric) when Metric =:= ~"wall"; Metric =:= ~"cpu"; Metric =:= ~"memory" ->
     {"takes", ["much ", called(Metric)]};
 wording(Metric) ->
@@ -210,8 +229,10 @@ cell(Code, Rows, Metric) ->
     case [Row || #{~"code" := C} = Row <- Rows, C =:= Code] of
         [Row | _] when Metric =:= ~"time" ->
             judged(measured(get(~"time_per_call", Row), ~"ns"), Row);
-        [Row | _] -> judged(value(Metric, get(~"value", Row)), Row);
-        [] -> ~"-"
+        [Row | _] ->
+            judged(value(Metric, get(~"value", Row)), Row);
+        [] ->
+            ~"-"
     end.
 
 judged(Value, Row) ->
@@ -254,20 +275,46 @@ best(Best, Rows, Document) ->
     Text =
         case More of
             _ when Unsure =/= none ->
-                [workers(Workers), give(Workers), Rate, " for sure; ",
-                    measured(get(~"concurrency", Unsure), ~"count"), " give more, not surely: ",
-                    factor(get(~"ratio", Unsure)), " times as much (", between_factors(Unsure),
-                    "). Longer samples (-d) or more of them (-s) would tell."];
+                [
+                    workers(Workers),
+                    give(Workers),
+                    Rate,
+                    " for sure; ",
+                    measured(get(~"concurrency", Unsure), ~"count"),
+                    " give more, not surely: ",
+                    factor(get(~"ratio", Unsure)),
+                    " times as much (",
+                    between_factors(Unsure),
+                    "). Longer samples (-d) or more of them (-s) would tell."
+                ];
             _ when Status =:= ~"interrupted" ->
-                ["It was interrupted. Until then the throughput was highest with ",
-                    workers(Workers), ": ", Rate, ".", unjudged(Best, Rows)];
+                [
+                    "It was interrupted. Until then the throughput was highest with ",
+                    workers(Workers),
+                    ": ",
+                    Rate,
+                    ".",
+                    unjudged(Best, Rows)
+                ];
             [] ->
-                ["The throughput is highest with ", workers(Workers),
-                    ", the most that were tried: ", Rate,
-                    ". It may rise further; give a higher --max."];
+                [
+                    "The throughput is highest with ",
+                    workers(Workers),
+                    ", the most that were tried: ",
+                    Rate,
+                    ". It may rise further; give a higher --max."
+                ];
             _ ->
-                ["It saturates at ", workers(Workers), ": ", Rate, ". With ", listed(More),
-                    " it was not shown to be higher.", doubt(Rows, Workers)]
+                [
+                    "It saturates at ",
+                    workers(Workers),
+                    ": ",
+                    Rate,
+                    ". With ",
+                    listed(More),
+                    " it was not shown to be higher.",
+                    doubt(Rows, Workers)
+                ]
         end,
     iolist_to_binary([Text, fewer(Rows, Workers, get(~"throughput", Best))]).
 
@@ -292,7 +339,10 @@ fewer(Rows, Workers, Throughput) ->
     ],
     [
         [
-            " ", measured(C, ~"count"), " may give more, not surely: ", measured(Most, ~"1/s"),
+            " ",
+            measured(C, ~"count"),
+            " may give more, not surely: ",
+            measured(Most, ~"1/s"),
             "; longer samples (-d) or more of them (-s) would tell."
         ]
      || [_ | _] <- [Possible], {Most, C} <- [lists:max(Possible)]

@@ -205,12 +205,13 @@ machine_title(null, _Nodes) -> ~"Machine";
 machine_title(Node, _Nodes) -> <<"Virtual machine of ", (dyno_text:clean(Node))/binary>>.
 
 sampled(Node, Run) ->
-    [] =/= [
-        Series
-     || #{~"group" := Group} = Series <- get(~"series", Run, []),
-        Group =:= ~"vm" orelse Group =:= ~"os",
-        get(~"node", Series) =:= Node
-    ].
+    [] =/=
+        [
+            Series
+         || #{~"group" := Group} = Series <- get(~"series", Run, []),
+            Group =:= ~"vm" orelse Group =:= ~"os",
+            get(~"node", Series) =:= Node
+        ].
 
 machine_columns(Node) ->
     Of = fun(Summary, Name, Unit) ->
@@ -266,19 +267,20 @@ cost_columns() ->
     [
         {Title, optional, fun(Run) -> times(metric(Name, Run)) end}
      || {Title, Name} <- lists:zip([~"response time", ~"throughput"], ratios())
-    ] ++ [
-        {~"to measure calls, reckoned", optional, of_metric(~"instrument.spent", ~"ratio")},
-        {~"calls were timed for", optional, of_metric(~"instrument.timed", ~"ratio")},
-        {~"to sample stacks", optional, of_metric(~"instrument.stacks", ~"ratio")},
-        {~"operations without it", optional, of_metric(~"uninstrumented.operations", ~"count")},
-        {~"per call", optional, fun(Run) ->
-            %% With a budget, only some calls are timed.
-            case metric(~"instrument.spent", Run) of
-                null -> measured(metric_value(~"instrument.overhead", Run), ~"ns");
-                _ -> ~""
-            end
-        end}
-    ].
+    ] ++
+        [
+            {~"to measure calls, reckoned", optional, of_metric(~"instrument.spent", ~"ratio")},
+            {~"calls were timed for", optional, of_metric(~"instrument.timed", ~"ratio")},
+            {~"to sample stacks", optional, of_metric(~"instrument.stacks", ~"ratio")},
+            {~"operations without it", optional, of_metric(~"uninstrumented.operations", ~"count")},
+            {~"per call", optional, fun(Run) ->
+                %% With a budget, only some calls are timed.
+                case metric(~"instrument.spent", Run) of
+                    null -> measured(metric_value(~"instrument.overhead", Run), ~"ns");
+                    _ -> ~""
+                end
+            end}
+        ].
 
 times(#{~"value" := null, ~"low" := Low}) when is_number(Low) ->
     ~"too noisy to tell";
@@ -307,8 +309,13 @@ clocks(Runs) ->
     Last = maps:from_list([{Role, Of} || {Role, _, _} = Of <- Off]),
     dyno_report_section:text(~"Clocks of the targets, against dyno's", [
         iolist_to_binary([
-            dyno_text:clean(Role), ": ", measured(abs(Ns), ~"ns"), ahead(Ns), " (+/- ",
-            measured(Error, ~"ns"), ")"
+            dyno_text:clean(Role),
+            ": ",
+            measured(abs(Ns), ~"ns"),
+            ahead(Ns),
+            " (+/- ",
+            measured(Error, ~"ns"),
+            ")"
         ])
      || {Role, Ns, Error} <- lists:sort(maps:values(Last))
     ]).

@@ -126,7 +126,8 @@ titled(Part) ->
 
 histograms(Document, Runs, #{top := Top}) ->
     Quantiles = [
-        {Title, fun(Of) -> dyno_recording:quantile(Of, Share) end} || {Title, Share} <- ?QUANTILES
+        {Title, fun(Of) -> dyno_recording:quantile(Of, Share) end}
+     || {Title, Share} <- ?QUANTILES
     ],
     Columns = [
         {~"distribution", name, fun({_, Histogram}) -> titled(Histogram) end},
@@ -258,7 +259,8 @@ off_by(Value, Whole, Count) ->
     case bounds(Value, Whole, Count) of
         {true, Off, _} ->
             <<"+/- ", (float_to_binary(ceil(1000 * Off) / 10, [{decimals, 1}]))/binary>>;
-        _ -> ~""
+        _ ->
+            ~""
     end.
 
 bar(Value, Whole, Count) ->

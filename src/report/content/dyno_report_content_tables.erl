@@ -183,7 +183,8 @@ is_wide(Name, Columns, #{off_by := Named}) when Named =/= none ->
         case Bounds =/= none andalso {get(Of, Row), Bounds(Row)} of
             {Value, {From, To}} when is_number(Value), is_number(From), is_number(To) ->
                 To - From > ?WIDE * Value;
-            _ -> false
+            _ ->
+                false
         end
     end;
 is_wide(_Name, _Columns, _View) ->
@@ -271,10 +272,11 @@ column(Column, Title, _Look, _) ->
     [{Title, name, fun(Row) -> cell(Column, Row) end}].
 
 bounds(#{~"name" := Name}, Columns) ->
-    Bounds = #{
-        Role => Bound
-     || #{~"role" := Role, ~"of" := Of, ~"name" := Bound} <- Columns, Of =:= Name
-    },
+    Bounds =
+        #{
+            Role => Bound
+         || #{~"role" := Role, ~"of" := Of, ~"name" := Bound} <- Columns, Of =:= Name
+        },
     Bound = fun(Role) -> maps:get(Role, Bounds, none) end,
     case map_size(Bounds) of
         0 -> none;

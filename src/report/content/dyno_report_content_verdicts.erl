@@ -123,24 +123,27 @@ conclusion(Document) ->
     case get(~"status", Document) of
         ~"failed" ->
             Error = get(~"error", Document, #{}),
-            {bad, ~"COULD NOT FINISH", iolist_to_binary([
-                text(~"text", Error, ~"the recording does not say why"),
-                [["; ", plural(Failed, noun(Verdicts)), " had failed by then"] || Failed > 0]
-            ])};
+            {bad, ~"COULD NOT FINISH",
+                iolist_to_binary([
+                    text(~"text", Error, ~"the recording does not say why"),
+                    [["; ", plural(Failed, noun(Verdicts)), " had failed by then"] || Failed > 0]
+                ])};
         ~"interrupted" ->
-            {doubtful, ~"INTERRUPTED", iolist_to_binary([
-                case dyno_recording:runs(Document) ++ get(~"tables", Document, []) of
-                    [] -> "before there was anything to keep";
-                    _ -> "what was measured until then is kept"
-                end,
-                [["; ", plural(Failed, noun(Verdicts)), " had failed by then"] || Failed > 0]
-            ])};
+            {doubtful, ~"INTERRUPTED",
+                iolist_to_binary([
+                    case dyno_recording:runs(Document) ++ get(~"tables", Document, []) of
+                        [] -> "before there was anything to keep";
+                        _ -> "what was measured until then is kept"
+                    end,
+                    [["; ", plural(Failed, noun(Verdicts)), " had failed by then"] || Failed > 0]
+                ])};
         ~"partial" ->
             Written = ~"it is still being written, or dyno died before its end",
-            {doubtful, ~"PARTIAL", iolist_to_binary([
-                text(~"text", get(~"error", Document, #{}), Written),
-                [["; ", plural(Failed, noun(Verdicts)), " had failed by then"] || Failed > 0]
-            ])};
+            {doubtful, ~"PARTIAL",
+                iolist_to_binary([
+                    text(~"text", get(~"error", Document, #{}), Written),
+                    [["; ", plural(Failed, noun(Verdicts)), " had failed by then"] || Failed > 0]
+                ])};
         _ ->
             ending(length(Results), Failed, Unknown, noun(Verdicts))
     end.
@@ -169,13 +172,18 @@ ending(All, 0, 0, Noun) ->
 %% An unseen property is no violation.
 ending(All, 0, Unknown, ~"property") ->
     Text = [
-        integer_to_binary(Unknown), " of ", plural(All, ~"property"),
+        integer_to_binary(Unknown),
+        " of ",
+        plural(All, ~"property"),
         " could not be decided; none was broken"
     ],
     {doubtful, ~"UNDECIDED", iolist_to_binary(Text)};
 ending(All, Failed, Unknown, ~"change") when Failed > 0 ->
     Text = [
-        integer_to_binary(Failed), " of ", plural(All, ~"unwanted change"), " happened",
+        integer_to_binary(Failed),
+        " of ",
+        plural(All, ~"unwanted change"),
+        " happened",
         [[", and ", integer_to_binary(Unknown), " could not be evaluated"] || Unknown > 0]
     ],
     {bad, ~"FAILED", iolist_to_binary(Text)};

@@ -50,9 +50,14 @@ parts() -> [load, concurrency, changes, other].
 -spec views(part()) -> [{binary(), view()}].
 views(load) ->
     Results = [
-        {~"throughput", ~"throughput"}, {~"latency_p50", ~"p50"}, {~"latency_p99", ~"p99"},
-        {~"errors", ~"errors"}, {~"dropped", ~"dropped"}, {~"state", ~""},
-        {~"service_p50", ~"service p50"}, {~"service_p99", ~"service p99"}
+        {~"throughput", ~"throughput"},
+        {~"latency_p50", ~"p50"},
+        {~"latency_p99", ~"p99"},
+        {~"errors", ~"errors"},
+        {~"dropped", ~"dropped"},
+        {~"state", ~""},
+        {~"service_p50", ~"service p50"},
+        {~"service_p99", ~"service p99"}
     ],
     [
         {~"operations", #{rows => all, columns => [~"operation" | Results]}},
@@ -69,8 +74,11 @@ views(concurrency) ->
             title => ~"Concurrency",
             rows => all,
             columns => [
-                {~"concurrency", ~"workers"}, ~"throughput", ~"time_per_call",
-                {~"verdict", ~"verdict"}, {~"against", ~"compared with"}
+                {~"concurrency", ~"workers"},
+                ~"throughput",
+                ~"time_per_call",
+                {~"verdict", ~"verdict"},
+                {~"against", ~"compared with"}
             ]
         }}
     ];
@@ -94,10 +102,21 @@ verify() ->
 servers() ->
     Servers = [
         %% `served`, `delay`: in tests.
-        ~"server", {~"rate", ~"rate"}, {~"served", ~"messages"}, ~"busy", ~"p50", ~"p99",
-        {~"max", ~"longest"}, {~"delay", ~"waited, p99"},
-        {~"queue_max", ~"queue at most"}, {~"delay_p99", ~"waited, p99"},
-        ~"cpu", ~"exceptions", ~"crashes", ~"processes", {~"why", ~""}
+        ~"server",
+        {~"rate", ~"rate"},
+        {~"served", ~"messages"},
+        ~"busy",
+        ~"p50",
+        ~"p99",
+        {~"max", ~"longest"},
+        {~"delay", ~"waited, p99"},
+        {~"queue_max", ~"queue at most"},
+        {~"delay_p99", ~"waited, p99"},
+        ~"cpu",
+        ~"exceptions",
+        ~"crashes",
+        ~"processes",
+        {~"why", ~""}
     ],
     [
         {~"pipeline", #{columns => [{~"text", ~""}], rows => all}},
@@ -106,10 +125,19 @@ servers() ->
         {~"server_modules", #{columns => Servers, off_by => none}},
         {~"callbacks", #{
             columns => [
-                ~"server", ~"callback", ~"rate", {~"calls", ~"calls"}, {~"wall", ~"in it"},
-                {~"time", ~"in it"}, ~"p50", ~"p99",
-                {~"max", ~"longest"}, {~"cpu_per_call", ~"CPU a call"},
-                {~"words_per_call", ~"words"}, ~"exceptions", ~"stops"
+                ~"server",
+                ~"callback",
+                ~"rate",
+                {~"calls", ~"calls"},
+                {~"wall", ~"in it"},
+                {~"time", ~"in it"},
+                ~"p50",
+                ~"p99",
+                {~"max", ~"longest"},
+                {~"cpu_per_call", ~"CPU a call"},
+                {~"words_per_call", ~"words"},
+                ~"exceptions",
+                ~"stops"
             ]
         }}
     ].
@@ -119,8 +147,13 @@ target() ->
         {~"functions", #{
             title => ~"Functions by own time",
             columns => [
-                ~"function", ~"calls", {~"own_time", ~"own"}, {~"total_time", ~"total"},
-                {~"time_per_call", ~"per call"}, {~"share", ~"share", bar}, {~"note", ~""}
+                ~"function",
+                ~"calls",
+                {~"own_time", ~"own"},
+                {~"total_time", ~"total"},
+                {~"time_per_call", ~"per call"},
+                {~"share", ~"share", bar},
+                {~"note", ~""}
             ],
             off_by => ~"own_time"
         }},
@@ -128,17 +161,25 @@ target() ->
         {~"processes", #{
             title => ~"Processes by reductions",
             columns => [
-                ~"group", {~"discovered", ~"seen"}, ~"alive", {~"lifetime_p50", ~"lifetime"},
-                ~"memory", {~"memory_max", ~"at most"}, ~"reductions",
+                ~"group",
+                {~"discovered", ~"seen"},
+                ~"alive",
+                {~"lifetime_p50", ~"lifetime"},
+                ~"memory",
+                {~"memory_max", ~"at most"},
+                ~"reductions",
                 {~"message_queue_max", ~"longest queue"},
-                {~"garbage_collections", ~"collections"}, ~"sampled"
+                {~"garbage_collections", ~"collections"},
+                ~"sampled"
             ]
         }},
         {~"durations", #{}},
         {~"waiting", #{
             title => ~"Calls in which processes wait",
             columns => [
-                {~"call", ~"call"}, {~"caller", ~"of"}, ~"processes",
+                {~"call", ~"call"},
+                {~"caller", ~"of"},
+                ~"processes",
                 {~"waiting", ~"waiting, mean"}
             ],
             %% Processes waiting in their own loop are idle.
@@ -146,7 +187,11 @@ target() ->
         }},
         {~"ets", #{
             columns => [
-                ~"table", ~"tables", ~"objects", ~"memory", {~"memory_growth", ~"since the start"},
+                ~"table",
+                ~"tables",
+                ~"objects",
+                ~"memory",
+                {~"memory_growth", ~"since the start"},
                 {~"objects_max", ~"objects at most"}
             ],
             only => fun(Row) ->
@@ -156,7 +201,11 @@ target() ->
         }},
         {~"ports", #{
             columns => [
-                {~"kind", ~"port"}, ~"open", {~"open_max", ~"at most"}, ~"input", ~"output",
+                {~"kind", ~"port"},
+                ~"open",
+                {~"open_max", ~"at most"},
+                ~"input",
+                ~"output",
                 {~"queue_max", ~"waiting at most"}
             ],
             only => fun(Row) ->
@@ -174,9 +223,12 @@ bench() ->
             title => ~"The heap: in a fresh process, and with room",
             rows => all,
             columns => [
-                ~"code", {~"without_collections", ~"uncollected"},
-                {~"collection_time", ~"a collection"}, {~"default_time", ~"fresh"},
-                {~"default_collections", ~"collections"}, {~"room_time", ~"with room"},
+                ~"code",
+                {~"without_collections", ~"uncollected"},
+                {~"collection_time", ~"a collection"},
+                {~"default_time", ~"fresh"},
+                {~"default_collections", ~"collections"},
+                {~"room_time", ~"with room"},
                 {~"room_collections", ~"collections"}
             ]
         }},
@@ -185,21 +237,31 @@ bench() ->
             title => ~"Other processes' work for a call",
             each => ~"code",
             columns => [
-                ~"process", ~"kind", {~"count", ~"number"},
-                {~"reductions_per_call", ~"reductions"}, {~"messages_per_call", ~"messages"},
-                {~"own_time_per_call", ~"runs for, traced"}, {~"memory", ~"memory"}
+                ~"process",
+                ~"kind",
+                {~"count", ~"number"},
+                {~"reductions_per_call", ~"reductions"},
+                {~"messages_per_call", ~"messages"},
+                {~"own_time_per_call", ~"runs for, traced"},
+                {~"memory", ~"memory"}
             ]
         }},
         {~"profile", #{
             each => ~"code",
             off_by => [~"own_time", ~"own"],
             columns => [
-                ~"function", {~"own", ~"own", bar}, {~"total", ~"with callees"},
-                {~"own_time", ~"own time"}, {~"words", ~"words"}, {~"calls", ~"calls"},
-                {~"time_per_call", ~"per call"}, {~"words_per_call", ~"words per call"},
+                ~"function",
+                {~"own", ~"own", bar},
+                {~"total", ~"with callees"},
+                {~"own_time", ~"own time"},
+                {~"words", ~"words"},
+                {~"calls", ~"calls"},
+                {~"time_per_call", ~"per call"},
+                {~"words_per_call", ~"words per call"},
                 {~"bias", ~"taken out"},
                 {~"calls_per_call", ~"calls"},
-                {~"own_time_per_call", ~"own time, traced"}, {~"share", ~"share"},
+                {~"own_time_per_call", ~"own time, traced"},
+                {~"share", ~"share"},
                 {~"sampled", ~"of the samples"}
             ]
         }}
@@ -221,9 +283,15 @@ analyses() ->
         {~"growth", #{
             title => ~"Growth with size",
             columns => [
-                ~"name", {~"kind", ~"of"}, ~"exponent", {~"smallest", ~"at the smallest"},
-                {~"largest", ~"at the largest"}, ~"share", {~"extrapolated", ~"extrapolated"},
-                {~"extrapolated_size", ~"to"}, {~"text", ~"in words"}
+                ~"name",
+                {~"kind", ~"of"},
+                ~"exponent",
+                {~"smallest", ~"at the smallest"},
+                {~"largest", ~"at the largest"},
+                ~"share",
+                {~"extrapolated", ~"extrapolated"},
+                {~"extrapolated_size", ~"to"},
+                {~"text", ~"in words"}
             ]
         }},
         {~"invariants", #{

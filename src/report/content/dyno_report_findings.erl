@@ -62,7 +62,8 @@ of_runs(Runs, Document) ->
         {Last, Finding} <- [lists:last(Same)]
     ].
 
-and_at([]) -> ~"";
+and_at([]) ->
+    ~"";
 and_at(Runs) ->
     iolist_to_binary([
         " (and much the same at ", lists:join(", ", [name(~"id", Run) || Run <- Runs]), ")"

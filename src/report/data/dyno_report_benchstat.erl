@@ -120,9 +120,12 @@ exact(Row) ->
 
 line(Name, Count, Measures) ->
     [
-        "Benchmark", benchmark(dyno_text:clean(dyno_report_text:encode(Name))), "\t",
+        "Benchmark",
+        benchmark(dyno_text:clean(dyno_report_text:encode(Name))),
+        "\t",
         integer_to_list(Count),
-        [["\t", number(Value), " ", Unit] || {Value, Unit} <- Measures], "\n"
+        [["\t", number(Value), " ", Unit] || {Value, Unit} <- Measures],
+        "\n"
     ].
 
 %% A small letter after "Benchmark" would make it another word, and the line no result.

@@ -140,8 +140,16 @@ quoted(Text) ->
 
 %% Also the wide forms of the four, and tabs and line ends, which some readers skip.
 guarded(<<First/utf8, _/binary>> = Text) when
-    First =:= $=; First =:= $+; First =:= $-; First =:= $@; First =:= $\t; First =:= $\n;
-    First =:= 16#FF1D; First =:= 16#FF0B; First =:= 16#FF0D; First =:= 16#FF20
+    First =:= $=;
+    First =:= $+;
+    First =:= $-;
+    First =:= $@;
+    First =:= $\t;
+    First =:= $\n;
+    First =:= 16#FF1D;
+    First =:= 16#FF0B;
+    First =:= 16#FF0D;
+    First =:= 16#FF20
 ->
     case
         re:run(Text, ~"^[-+]?[0-9]+(\\.[0-9]+)?([eE][-+]?[0-9]+)?$", [

@@ -42,7 +42,9 @@ message(Profiles, Document) ->
     Functions = numbered(1, [Frame || {_, _, Stack, _} <- All, Frame <- Stack]),
     %% The first string must be empty.
     Strings = numbered(0, [
-        ~"", ~"profile", ~"of"
+        ~"",
+        ~"profile",
+        ~"of"
         | [Text || {Name, Unit} <- Types, Text <- [Name, Unit]] ++
             [Text || {Title, Labels, _, _} <- All, Text <- [Title | Labels]] ++
             maps:keys(Functions)

@@ -75,28 +75,39 @@ text(Title, Paragraphs) -> [#{title => Title, paragraphs => Paragraphs}].
 
 -doc "A section of the first findings, up to a number; none without findings.".
 -spec findings(binary() | none, [dyno_report_findings:shown()], non_neg_integer()) -> [findings()].
-findings(_Title, [], _Total) -> [];
+findings(_Title, [], _Total) ->
+    [];
 findings(Title, Findings, Total) ->
     [#{title => Title, findings => Findings, hidden => Total - length(Findings)}].
 
 -doc "An outcome as a readable word.".
 -spec word(json:decode_value()) -> dyno_report_table:cell().
-word(~"pass") -> {good, ~"PASS"};
-word(~"fail") -> {bad, ~"FAIL"};
-word(~"unknown") -> {doubtful, ~"UNKNOWN"};
-word(~"best") -> {good, ~"best"};
-word(~"undecided") -> {doubtful, ~"not decided"};
-word(~"one_run") -> ~"one run";
+word(~"pass") ->
+    {good, ~"PASS"};
+word(~"fail") ->
+    {bad, ~"FAIL"};
+word(~"unknown") ->
+    {doubtful, ~"UNKNOWN"};
+word(~"best") ->
+    {good, ~"best"};
+word(~"undecided") ->
+    {doubtful, ~"not decided"};
+word(~"one_run") ->
+    ~"one run";
 word(Worse) when Worse =:= ~"slower"; Worse =:= ~"more" -> {bad, Worse};
 word(Usual) when
     Usual =:= ~"fastest"; Usual =:= ~"least"; Usual =:= ~"kept"; Usual =:= ~"measured"
 ->
     ~"";
-word(~"called_too_often") -> ~"given up: called too often";
-word(~"never_returns") -> ~"given up: does not return";
-word(~"reloaded") -> ~"given up: its module was loaded again";
+word(~"called_too_often") ->
+    ~"given up: called too often";
+word(~"never_returns") ->
+    ~"given up: does not return";
+word(~"reloaded") ->
+    ~"given up: its module was loaded again";
 word(Text) when is_binary(Text) -> dyno_text:clean(Text);
-word(_) -> ~"".
+word(_) ->
+    ~"".
 
 -doc "The section's lines on a console.".
 -spec lines(section(), dyno_report:options()) -> [iodata()].

@@ -34,19 +34,31 @@ schemes() ->
     Tags = {tags, []},
     Temporality = {temporality, cumulative},
     [
-        {~"statsd", dyno_servers_statsd, statsd, {host, none, 8125},
-            ~"statsd://HOST:8125", [Prefix]},
+        {~"statsd", dyno_servers_statsd, statsd, {host, none, 8125}, ~"statsd://HOST:8125", [Prefix]},
         {~"statsd+unix", dyno_servers_statsd, statsd, path, ~"statsd+unix:/PATH", [Prefix]},
-        {~"dogstatsd", dyno_servers_statsd, dogstatsd, {host, none, 8125},
-            ~"dogstatsd://HOST:8125", [Prefix, Tags]},
-        {~"dogstatsd+unix", dyno_servers_statsd, dogstatsd, path,
-            ~"dogstatsd+unix:/PATH", [Prefix, Tags]},
-        {~"prometheus", dyno_servers_prometheus, prometheus, {host, ~"127.0.0.1", 9464},
-            ~"prometheus://127.0.0.1:9464", []},
-        {~"otlp+http", dyno_servers_otlp, http, {url, 4318},
-            ~"otlp+http://HOST:4318", [Temporality]},
-        {~"otlp+https", dyno_servers_otlp, https, {url, 4318},
-            ~"otlp+https://HOST:4318", [Temporality]},
+        {
+            ~"dogstatsd",
+            dyno_servers_statsd,
+            dogstatsd,
+            {host, none, 8125},
+            ~"dogstatsd://HOST:8125",
+            [Prefix, Tags]
+        },
+        {~"dogstatsd+unix", dyno_servers_statsd, dogstatsd, path, ~"dogstatsd+unix:/PATH", [
+            Prefix, Tags
+        ]},
+        {
+            ~"prometheus",
+            dyno_servers_prometheus,
+            prometheus,
+            {host, ~"127.0.0.1", 9464},
+            ~"prometheus://127.0.0.1:9464",
+            []
+        },
+        {~"otlp+http", dyno_servers_otlp, http, {url, 4318}, ~"otlp+http://HOST:4318", [Temporality]},
+        {~"otlp+https", dyno_servers_otlp, https, {url, 4318}, ~"otlp+https://HOST:4318", [
+            Temporality
+        ]},
         {~"telemetry", dyno_servers_telemetry, telemetry, nothing, ~"telemetry", []}
     ].
 
@@ -119,8 +131,10 @@ host(DefaultHost, DefaultPort, Uri) ->
         {_, Port} when not is_integer(Port); Port > 65535 ->
             {error, io_lib:format("has the port ~0tp, which is not one of 0 to 65535", [Port])};
         {~"", _} when DefaultHost =:= none -> {error, "has no host"};
-        {~"", Port} -> {ok, #{host => DefaultHost, port => Port}};
-        {Host, Port} -> {ok, #{host => Host, port => Port}}
+        {~"", Port} ->
+            {ok, #{host => DefaultHost, port => Port}};
+        {Host, Port} ->
+            {ok, #{host => Host, port => Port}}
     end.
 
 options(Query, Options) ->

@@ -88,12 +88,15 @@ load(Callbacks, Size, RunState, {Default, Override}) ->
         {caller, {ok, Overridden}} ?= {caller, dyno_load_spec:override(Load, Override, Size)},
         {ok, {dyno_load, Overridden}}
     else
-        {error, _} = Error -> Error;
+        {error, _} = Error ->
+            Error;
         {load, false} when Override =:= #{} -> {ok, {dyno_load_none, #{model => none}}};
-        {load, false} -> {error, {dyno_load_spec, no_load}};
+        {load, false} ->
+            {error, {dyno_load_spec, no_load}};
         {suite, {error, Reason}} ->
             dyno_test_callbacks:wrong(Callbacks, load, {dyno_load_spec, Reason});
-        {caller, {error, Reason}} -> {error, {dyno_load_spec, Reason}}
+        {caller, {error, Reason}} ->
+            {error, {dyno_load_spec, Reason}}
     end.
 
 -doc "Called with `undefined` after a failed set-up.".

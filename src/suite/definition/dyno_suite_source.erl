@@ -180,14 +180,16 @@ load_from(Module, File, #{path := Folder} = Loaded) ->
 %% Loading would replace a module in use by dyno or the suite.
 name_is_free(Module) ->
     case code:which(Module) of
-        non_existing -> ok;
+        non_existing ->
+            ok;
         Path when is_list(Path) ->
             Own = filename:dirname(code:which(?MODULE)) =:= filename:dirname(Path),
             case Own orelse lists:prefix(code:lib_dir(), Path) of
                 true -> {error, {taken_name, Module}};
                 false -> ok
             end;
-        _Preloaded -> {error, {taken_name, Module}}
+        _Preloaded ->
+            {error, {taken_name, Module}}
     end.
 
 load_beam(Path) ->
@@ -269,8 +271,11 @@ sentence(taken_name) ->
 
 -doc "The responsible side. Without Elixir the file may be good.".
 -spec fault(reason()) -> dyno_error:fault().
-fault({elixir, _, no_elixir}) -> dyno;
-fault({elixir, _, {old_elixir, _}}) -> dyno;
+fault({elixir, _, no_elixir}) ->
+    dyno;
+fault({elixir, _, {old_elixir, _}}) ->
+    dyno;
 fault({Module, _} = Error) when Module =:= dyno_temporary; Module =:= dyno_file ->
     dyno_error:fault(Error);
-fault(_) -> caller.
+fault(_) ->
+    caller.

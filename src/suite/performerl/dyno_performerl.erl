@@ -47,7 +47,8 @@ results for `dyno_test`; `dyno_performerl_load` calls `start_load` and `stop_loa
 -spec is_suite(module()) -> boolean().
 is_suite(Module) ->
     Behaviours = lists:append([
-        B || {Key, B} <- Module:module_info(attributes), Key =:= behaviour orelse Key =:= behavior
+        B
+     || {Key, B} <- Module:module_info(attributes), Key =:= behaviour orelse Key =:= behavior
     ]),
     lists:member(performerl_load_generator, Behaviours) orelse
         length(?CALLBACKS) - length(missing(Module)) >= ?SOME.

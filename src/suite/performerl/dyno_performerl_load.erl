@@ -206,10 +206,13 @@ early(_Reason, _State) ->
 
 finished(#{from := From, start_ns := StartNs, stop_from := StopFrom} = State) ->
     Now = now_ns(),
-    notify({metrics, [
-        Metric#{value => Ns, count => 1}
-     || {Metric, Ns} <- lists:zip(metrics(), [StartNs, Now - StopFrom])
-    ]}, State),
+    notify(
+        {metrics, [
+            Metric#{value => Ns, count => 1}
+         || {Metric, Ns} <- lists:zip(metrics(), [StartNs, Now - StopFrom])
+        ]},
+        State
+    ),
     notify({finished, max(1, Now - From)}, State),
     State#{phase := read}.
 

@@ -33,9 +33,27 @@ of all such modules; `servers` are all.
 
 -define(DURATION_MS, 30_000).
 -define(OPTIONS, [
-    duration_ms, warmup_ms, interval_ms, patterns, servers, thresholds, level, budget, profile,
-    distribution, without, repeat, invariants, instruments, timeout_ms, code_paths, cookie, name,
-    recording, progress, watch
+    duration_ms,
+    warmup_ms,
+    interval_ms,
+    patterns,
+    servers,
+    thresholds,
+    level,
+    budget,
+    profile,
+    distribution,
+    without,
+    repeat,
+    invariants,
+    instruments,
+    timeout_ms,
+    code_paths,
+    cookie,
+    name,
+    recording,
+    progress,
+    watch
 ]).
 %% Not in OTP's folders, but part of the language.
 -define(ELIXIR, [elixir, eex, ex_unit, iex, logger, mix, hex]).

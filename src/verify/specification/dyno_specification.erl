@@ -115,7 +115,8 @@ problem({no_fixed_point, Name}) ->
 problem({not_a_key, Name}) ->
     io_lib:format(
         "~ts stands in two events; between them it means the same only with 'each "
-        "~ts'", [Name, Name]
+        "~ts'",
+        [Name, Name]
     );
 problem({key_in_no_event, Name}) ->
     io_lib:format("no event has the key ~ts", [Name]);

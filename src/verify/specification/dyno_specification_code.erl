@@ -92,12 +92,15 @@ keep(Scope, After, Next, Code) ->
     node({keep, [map_get(Name, Places) || Name <- After], Next}, Code).
 
 %% After alternatives, variables bound by both are in scope; a repetition's variables are local.
-scope({_Step, Event, _, _}, Scope, #code{keys = Keys}) -> (new(Event, Keys) -- Scope) ++ Scope;
-scope({then, A, B}, Scope, Code) -> scope(B, scope(A, Scope, Code), Code);
+scope({_Step, Event, _, _}, Scope, #code{keys = Keys}) ->
+    (new(Event, Keys) -- Scope) ++ Scope;
+scope({then, A, B}, Scope, Code) ->
+    scope(B, scope(A, Scope, Code), Code);
 scope({'or', A, B}, Scope, Code) ->
     Right = scope(B, Scope, Code),
     [Name || Name <- scope(A, Scope, Code) -- Scope, lists:member(Name, Right)] ++ Scope;
-scope({_Repeated, _}, Scope, _Code) -> Scope.
+scope({_Repeated, _}, Scope, _Code) ->
+    Scope.
 
 choice(possible, A, B) -> {'or', A, B};
 choice(necessary, A, B) -> {'and', A, B}.

@@ -16,16 +16,20 @@
 -define(MARK, $!).
 
 -spec marked(string()) -> string().
-marked([$$, $\\, Char | Rest]) -> [$$, $\\, Char | marked(Rest)];
-marked([$$, Char | Rest]) -> [$$, Char | marked(Rest)];
+marked([$$, $\\, Char | Rest]) ->
+    [$$, $\\, Char | marked(Rest)];
+marked([$$, Char | Rest]) ->
+    [$$, Char | marked(Rest)];
 marked([Quote | Rest]) when Quote =:= $"; Quote =:= $' -> [Quote | quoted(Rest, Quote)];
 marked([$% | Rest]) ->
     case is_map_or_struct(Rest) of
         true -> [?MARK | marked(Rest)];
         false -> comment([$% | Rest])
     end;
-marked([Char | Rest]) -> [Char | marked(Rest)];
-marked([]) -> [].
+marked([Char | Rest]) ->
+    [Char | marked(Rest)];
+marked([]) ->
+    [].
 
 quoted([$\\, Char | Rest], Quote) -> [$\\, Char | quoted(Rest, Quote)];
 quoted([Quote | Rest], Quote) -> [Quote | marked(Rest)];
@@ -78,7 +82,11 @@ tokens([{string, Anno, _} = String | Rest], Depth) ->
     After = behind(String),
     Before = erl_anno:set_text("", Anno),
     [
-        {'<<', Before}, String, {'/', After}, {atom, After, utf8}, {'>>', After}
+        {'<<', Before},
+        String,
+        {'/', After},
+        {atom, After, utf8},
+        {'>>', After}
         | tokens(Rest, Depth)
     ];
 tokens([{var, Anno, _}, {'.', _} | _] = Tokens, Depth) ->

@@ -96,8 +96,14 @@ other(spawned) -> by.
 
 allowed(Kind, Options, Location) ->
     Of = #{
-        send => [to], {send, call} => [to, ref], {send, cast} => [to], call => [ref],
-        reply => [ref], {'receive', reply} => [ref], spawn => [as], spawned => [by]
+        send => [to],
+        {send, call} => [to, ref],
+        {send, cast} => [to],
+        call => [ref],
+        reply => [ref],
+        {'receive', reply} => [ref],
+        spawn => [as],
+        spawned => [by]
     },
     Allowed = maps:get(Kind, Of, []),
     case maps:keys(Options) -- Allowed of
@@ -153,12 +159,15 @@ mentioned(Event) ->
     {Pattern, Guard} = pattern(Event),
     lists:uniq(variables_of([Pattern, Guard])) -- [?TAG, ?MESSAGE, ?ARGUMENTS].
 
-variables_of({var, _, '_'}) -> [];
-variables_of({var, _, Name}) -> [Name];
+variables_of({var, _, '_'}) ->
+    [];
+variables_of({var, _, Name}) ->
+    [Name];
 variables_of(Exprs) when is_list(Exprs) -> lists:append([variables_of(Expr) || Expr <- Exprs]);
 variables_of(Expr) when is_tuple(Expr), tuple_size(Expr) > 2 ->
     variables_of(lists:nthtail(2, tuple_to_list(Expr)));
-variables_of(_) -> [].
+variables_of(_) ->
+    [].
 
 -doc """
 The event with any earlier bindings: a match means that the property names it. Guards on earlier
@@ -232,13 +241,16 @@ need(#{location := Location} = Event) ->
             [Kind]
     end.
 
-filter(Kind, ['_'], '_') -> [Kind];
-filter(Kind, ['_', '_'], '_') -> [Kind];
+filter(Kind, ['_'], '_') ->
+    [Kind];
+filter(Kind, ['_', '_'], '_') ->
+    [Kind];
 filter(Kind, Before, {'$1', _} = Reply) ->
     IsAlias = {'andalso', {is_list, '$1'}, {'=:=', {hd, '$1'}, alias}},
     Tag = {'orelse', {is_reference, '$1'}, IsAlias},
     [{Kind, {Before ++ [Reply], [Tag]}}];
-filter(Kind, Before, Message) -> [{Kind, {Before ++ [Message], []}}].
+filter(Kind, Before, Message) ->
+    [{Kind, {Before ++ [Message], []}}].
 
 elements({cons, _, _, Tail}) -> 1 + elements(Tail);
 elements({nil, _}) -> 0.

@@ -49,7 +49,8 @@ compile(#{name := Name, location := Location, body := Body} = Property) ->
         ] ++ callbacks(Module, Keys, Across),
     Options = [r27, deterministic, return, nowarn_export_all, {location, column}],
     case compile:forms(Forms, Options) of
-        {ok, Module, Beam, _Warnings} -> {Module, Beam, Needs};
+        {ok, Module, Beam, _Warnings} ->
+            {Module, Beam, Needs};
         {error, [{_, [{Where, Checker, Description} | _]} | _], _} ->
             Text = unicode:characters_to_list(Checker:format_error(Description)),
             throw({where(Where, Location), {erlang, Text}})
@@ -114,16 +115,23 @@ module(Name) ->
 %% match(-1, ...): whether it can match with some values of earlier variables.
 matching(Matches, Keys) ->
     [
-        clause([{integer, ?NONE, Place}, event(), names(Keys), names(Scope)],
-            chosen(head(Event), names(New ++ Scope), {atom, ?NONE, nomatch}))
+        clause(
+            [{integer, ?NONE, Place}, event(), names(Keys), names(Scope)],
+            chosen(head(Event), names(New ++ Scope), {atom, ?NONE, nomatch})
+        )
      || {Place, {Event, Scope, New}} <- lists:enumerate(Matches)
-    ] ++ [
-        clause([erl_parse:abstract(-Place), event(), names(Keys), {var, ?NONE, '_'}],
-            chosen(
-                dyno_specification_event:shape(Event, Keys), {nil, ?NONE}, {atom, ?NONE, nomatch}
-            ))
-     || {Place, {#{} = Event, [_ | _], _}} <- lists:enumerate(Matches)
-    ] ++ [clause([{var, ?NONE, '_'} || _ <- "PEKE"], {atom, ?NONE, nomatch})].
+    ] ++
+        [
+            clause(
+                [erl_parse:abstract(-Place), event(), names(Keys), {var, ?NONE, '_'}],
+                chosen(
+                    dyno_specification_event:shape(Event, Keys),
+                    {nil, ?NONE},
+                    {atom, ?NONE, nomatch}
+                )
+            )
+         || {Place, {#{} = Event, [_ | _], _}} <- lists:enumerate(Matches)
+        ] ++ [clause([{var, ?NONE, '_'} || _ <- "PEKE"], {atom, ?NONE, nomatch})].
 
 head(anything) -> {{var, ?NONE, '_'}, []};
 head(Event) -> dyno_specification_event:pattern(Event).
@@ -188,13 +196,14 @@ callbacks(Module, Keys, Across) ->
             [] -> "dyno_agent_property";
             _ -> "dyno_agent_key_events"
         end,
-    Texts = [
-        "init(Process) -> dyno_agent_property:init(~p, Process).",
-        "names(Event) -> dyno_agent_property:names(~p, Event).",
-        "ended(State) -> " ++ By ++ ":ended(~p, State).",
-        "deadline(State) -> " ++ By ++ ":deadline(State).",
-        "timeout(Time, State) -> " ++ By ++ ":timeout(~p, Time, State)."
-    ] ++ Event ++ ["key(_Event, _Process) -> {ok, all}." || Across],
+    Texts =
+        [
+            "init(Process) -> dyno_agent_property:init(~p, Process).",
+            "names(Event) -> dyno_agent_property:names(~p, Event).",
+            "ended(State) -> " ++ By ++ ":ended(~p, State).",
+            "deadline(State) -> " ++ By ++ ":deadline(State).",
+            "timeout(Time, State) -> " ++ By ++ ":timeout(~p, Time, State)."
+        ] ++ Event ++ ["key(_Event, _Process) -> {ok, all}." || Across],
     [form(string:replace(Text, "~p", io_lib:format("~tp", [Module]))) || Text <- Texts].
 
 form(Text) ->

@@ -59,8 +59,19 @@
 
 %% The first words of events, and their forms in messages.
 -define(EVENTS, [
-    "send", "receive", "call", "cast", "info", "reply", "timeout", "spawn", "spawned", "exit",
-    "return", "exception", "any"
+    "send",
+    "receive",
+    "call",
+    "cast",
+    "info",
+    "reply",
+    "timeout",
+    "spawn",
+    "spawned",
+    "exit",
+    "return",
+    "exception",
+    "any"
 ]).
 
 -spec parse(string()) -> [property(), ...].
@@ -150,8 +161,10 @@ variable(Tokens) ->
 strict([{atom, _, strict} | Rest]) -> {true, Rest};
 strict(Tokens) -> {false, Tokens}.
 
-full_stop(_Body, [{dot, _} | Rest]) -> Rest;
-full_stop(_Body, [{'.', _} | Rest]) -> Rest;
+full_stop(_Body, [{dot, _} | Rest]) ->
+    Rest;
+full_stop(_Body, [{'.', _} | Rest]) ->
+    Rest;
 full_stop({Kind, _}, Tokens) when Kind =:= follows; Kind =:= never ->
     expected("'then', '|', '*', '+', '?', 'within' or a full stop", Tokens);
 full_stop({satisfies, _}, Tokens) ->
@@ -331,11 +344,14 @@ event([First | _] = Tokens, Stops) ->
     {Event, Tokens4}.
 
 kind([{atom, _, send}, {atom, _, Of} | Rest]) when Of =:= call; Of =:= cast -> {{send, Of}, Rest};
-kind([{atom, _, send}, {atom, _, reply} | Rest]) -> {reply, Rest};
-kind([{'receive', _}, {atom, _, reply} | Rest]) -> {{'receive', reply}, Rest};
+kind([{atom, _, send}, {atom, _, reply} | Rest]) ->
+    {reply, Rest};
+kind([{'receive', _}, {atom, _, reply} | Rest]) ->
+    {{'receive', reply}, Rest};
 kind([{'receive', _}, {atom, _, Of} | Rest]) when Of =:= call; Of =:= cast; Of =:= info ->
     {Of, Rest};
-kind([{'receive', _} | Rest]) -> {'receive', Rest};
+kind([{'receive', _} | Rest]) ->
+    {'receive', Rest};
 kind([{atom, Anno, Word} | Rest]) ->
     case lists:member(atom_to_list(Word), ?EVENTS) of
         true ->

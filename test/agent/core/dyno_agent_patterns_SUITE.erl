@@ -71,8 +71,15 @@ refuses_text(_Config) ->
             ?assertEqual(nomatch, re:run(Sentence, "\n"))
         end,
         [
-            "", " ", "lists:sort/x", "lists:sort/256", "a b", "lists:sort/1/2", "lists:sort/-1",
-            ":f/1", "My/2"
+            "",
+            " ",
+            "lists:sort/x",
+            "lists:sort/256",
+            "a b",
+            "lists:sort/1/2",
+            "lists:sort/-1",
+            ":f/1",
+            "My/2"
         ]
     ).
 

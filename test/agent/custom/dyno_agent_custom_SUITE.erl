@@ -172,8 +172,11 @@ performerl_gives_no_results(_Config) ->
 
 performerl_ends_early(_Config) ->
     Text =
-        "start(#{test := Test}) -> Pid = spawn(fun() -> " ?FOREVER " end), Test ! {agent, Pid}, "
-        "{ok, Pid}. " ?GET,
+        "start(#{test := Test}) -> Pid = spawn(fun() -> "
+        ?FOREVER
+        " end), Test ! {agent, Pid}, "
+        "{ok, Pid}. "
+        ?GET,
     with(performerl, Text, 5000, fun(Host) ->
         receive
             {agent, Pid} -> exit(Pid, worn_out)

@@ -15,7 +15,17 @@ small_terms_are_whole(_Config) ->
     [
         ?assertEqual(Term, dyno_agent_event_term:bounded(Term, #{depth => 10, size => 100}))
      || Term <- [
-            a, 1, 1.5, "text", ~"bytes", [], {}, #{}, {a, [1 | b]}, #{k => {v, [#{}]}}, <<1:3>>,
+            a,
+            1,
+            1.5,
+            "text",
+            ~"bytes",
+            [],
+            {},
+            #{},
+            {a, [1 | b]},
+            #{k => {v, [#{}]}},
+            <<1:3>>,
             -(1 bsl 70)
         ]
     ].
@@ -51,11 +61,17 @@ what_is_cut(_Config) ->
 %% Random programs: calls, returns, exceptions that leave several calls at once.
 returns_find_their_calls(_Config) ->
     dyno_property:holds(
-        ?FORALL(Steps, proper_types:list(proper_types:oneof([
-            {call, proper_types:range(1, 3), proper_types:range(1, 3)},
-            {return, proper_types:range(1, 3)},
-            {leave, proper_types:range(1, 3)}
-        ])), followed(lists:enumerate(Steps), #{}, dyno_agent_event_calls:new())),
+        ?FORALL(
+            Steps,
+            proper_types:list(
+                proper_types:oneof([
+                    {call, proper_types:range(1, 3), proper_types:range(1, 3)},
+                    {return, proper_types:range(1, 3)},
+                    {leave, proper_types:range(1, 3)}
+                ])
+            ),
+            followed(lists:enumerate(Steps), #{}, dyno_agent_event_calls:new())
+        ),
         300
     ).
 

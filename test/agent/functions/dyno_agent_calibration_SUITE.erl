@@ -202,12 +202,19 @@ ends_with_who_started_it(_Config) ->
     Sessions = length(trace:session_info(all)),
     {Owner, Ref} = spawn_monitor(fun() ->
         Self ! {self(), dyno_agent_overhead:processes(dyno_agent_overhead:open([call_time]))},
-        receive stop -> ok end
+        receive
+            stop -> ok
+        end
     end),
-    [Prober] = receive {Owner, Processes} -> Processes end,
+    [Prober] =
+        receive
+            {Owner, Processes} -> Processes
+        end,
     {links, Links} = process_info(Prober, links),
     exit(Owner, kill),
-    receive {'DOWN', Ref, process, Owner, killed} -> ok end,
+    receive
+        {'DOWN', Ref, process, Owner, killed} -> ok
+    end,
     dyno_suites:await(fun() ->
         not lists:any(fun is_process_alive/1, [Prober | Links]) andalso
             length(trace:session_info(all)) =:= Sessions

@@ -107,12 +107,11 @@ counts_again_now_and_then(_Config) ->
     Calls = #{f(1) => 20_000, f(2) => 40_000},
     First = looked(Calls#{f(3) => 800_000}, #{}, new()),
     ?assertEqual([], dyno_agent_call_budget:recounted(First)),
-    Waits = fun
-        Waits(N, Plan) ->
-            case dyno_agent_call_budget:recounted(Plan) of
-                [] -> Waits(N + 1, looked(Calls, #{}, Plan));
-                Functions -> {N, Functions, Plan}
-            end
+    Waits = fun Waits(N, Plan) ->
+        case dyno_agent_call_budget:recounted(Plan) of
+            [] -> Waits(N + 1, looked(Calls, #{}, Plan));
+            Functions -> {N, Functions, Plan}
+        end
     end,
     {4, [Left], Due} = Waits(0, First),
     ?assertEqual(f(3), Left),
@@ -174,7 +173,8 @@ tells_exact_times(_Config) ->
 tells_times_by_samples(_Config) ->
     Stacks = stacks([{a, [f(1), f(2)], 600}, {a, [f(1)], 300}, {b, [{x, g, 0}], 100}]),
     {Functions, Rows} = combined(#{
-        calls => #{f(1) => 10, f(3) => 5}, estimates => #{f(2) => {1.0e6, 9.0e5, 1.1e6}},
+        calls => #{f(1) => 10, f(3) => 5},
+        estimates => #{f(2) => {1.0e6, 9.0e5, 1.1e6}},
         stacks => Stacks
     }),
     #{{m, f1, 1} := One, {m, f2, 1} := Two, {m, f3, 1} := Three} = Functions,
@@ -201,7 +201,9 @@ tells_lower_bounds_of_bursts(_Config) ->
     ?assert(Low > 450_000_000 andalso High >= 1_000_000_000, {Low, High}),
     %% Then all calls but those of a few functions are the better source.
     {#{{m, f1, 1} := Timed}, _} = combined(#{
-        calls => #{f(1) => 10}, estimates => #{f(2) => unknown}, stacks => Stacks,
+        calls => #{f(1) => 10},
+        estimates => #{f(2) => unknown},
+        stacks => Stacks,
         timed => #{functions => [timed(f(1), 10, 1000)], callers => []}
     }),
     ?assertMatch(#{own_time_ns := 1000, time_from := calls}, Timed).

@@ -130,7 +130,9 @@ counts_real_calls(_Config) ->
         ok = dyno_callers:loops(2),
         Self ! done
     end),
-    receive done -> ok end,
+    receive
+        done -> ok
+    end,
     Sample = dyno_agent_call_sample:sample(Sampler),
     ?assertEqual({2, 7}, map_get({dyno_callers, loops, 1}, Sample)),
     ?assertEqual({1, 7}, map_get({dyno_callers, maps, 1}, Sample)),
@@ -198,11 +200,18 @@ ends_with_its_owner(_Config) ->
     Sessions = length(trace:session_info(all)),
     {Owner, Ref} = spawn_monitor(fun() ->
         Self ! {self(), dyno_agent_call_sample:open([], [call_time], [], 20_000)},
-        receive stop -> ok end
+        receive
+            stop -> ok
+        end
     end),
-    Sampler = receive {Owner, Pid} -> Pid end,
+    Sampler =
+        receive
+            {Owner, Pid} -> Pid
+        end,
     exit(Owner, kill),
-    receive {'DOWN', Ref, process, Owner, killed} -> ok end,
+    receive
+        {'DOWN', Ref, process, Owner, killed} -> ok
+    end,
     dyno_suites:await(fun() ->
         not is_process_alive(Sampler) andalso length(trace:session_info(all)) =:= Sessions
     end).

@@ -34,9 +34,10 @@ counts_each_process_once(_Config) ->
         Commands,
         proper_types:list(command()),
         begin
-            #{living := Living, started := Started} = Node = run(
-                Commands ++ [deliver, scan], begun()
-            ),
+            #{living := Living, started := Started} =
+                Node = run(
+                    Commands ++ [deliver, scan], begun()
+                ),
             #{discovered := Discovered, groups := Groups} = results(Node),
             ok = ended(Node),
             ?WHENFAIL(
@@ -112,7 +113,12 @@ gives_up_when_it_is_far_behind(_Config) ->
 groups_by_a_name_that_comes_late(_Config) ->
     #{living := Living} = Before = run([{start, f, late, 3}, deliver], begun()),
     [Pid ! {name, self()} || Pid <- Living],
-    [receive {Pid, named} -> ok end || Pid <- Living],
+    [
+        receive
+            {Pid, named} -> ok
+        end
+     || Pid <- Living
+    ],
     Node = run([scan], Before),
     ?assertMatch(
         #{discovered := 3, groups := [#{group := {label, late}, discovered := 3, alive := 3}]},
@@ -174,7 +180,12 @@ run(Commands, Node) -> lists:foldl(fun command/2, Node, Commands).
 command({start, Function, Kind, Count}, #{living := Living, own := Own, started := N} = Node) ->
     Owner = self(),
     Pids = [start(Owner, Function, Kind) || _ <- lists:seq(1, Count)],
-    [receive {Pid, called} -> ok end || Pid <- Pids],
+    [
+        receive
+            {Pid, called} -> ok
+        end
+     || Pid <- Pids
+    ],
     case Kind of
         own -> Node#{own := Pids ++ Own};
         _ -> Node#{living := Living ++ Pids, started := N + Count}
@@ -183,7 +194,12 @@ command({finish, Count}, #{living := Living} = Node) ->
     {Ends, Left} = lists:split(min(Count, length(Living)), Living),
     Refs = [monitor(process, Pid) || Pid <- Ends],
     [Pid ! stop || Pid <- Ends],
-    [receive {'DOWN', Ref, process, _, _} -> ok end || Ref <- Refs],
+    [
+        receive
+            {'DOWN', Ref, process, _, _} -> ok
+        end
+     || Ref <- Refs
+    ],
     Node#{living := Left};
 command({wait, Ms}, Node) ->
     timer:sleep(Ms),

@@ -26,8 +26,10 @@ a_server_that_stalls(_Config) ->
     Looks = lists:seq(1, 20_000),
     {Seen, _} = lists:mapfoldl(
         fun(_, AtMs) ->
-            {length([stalls || AtMs rem 2000 >= 700, AtMs rem 2000 < 800]),
-                AtMs + dyno_agent_instants:next_ms(1000)}
+            {
+                length([stalls || AtMs rem 2000 >= 700, AtMs rem 2000 < 800]),
+                AtMs + dyno_agent_instants:next_ms(1000)
+            }
         end,
         0,
         Looks

@@ -64,26 +64,29 @@ a_current_machine(_Config) ->
     %% Two seconds between the two.
     Values = between(current_machine(0), current_machine(1), 2_000_000_000),
     %% 200 ticks: 110 user and 10 niced, 20 + 4 + 6 system and interrupts, 20 waiting, 10 stolen.
-    equal(#{
-        ~"os.cpu.user" => 0.6,
-        ~"os.cpu.system" => 0.15,
-        ~"os.cpu.iowait" => 0.1,
-        ~"os.cpu.steal" => 0.05,
-        ~"os.cpu.idle" => 0.1,
-        ~"os.context_switches" => 25_000.0,
-        ~"os.load1" => 1.52,
-        ~"os.memory.available" => 12_000_000 * 1024,
-        ~"os.memory.page_cache" => (3_500_000 + 250_000) * 1024,
-        ~"os.swap.used" => 48_000 * 1024,
-        %% 30 reads in 60 ms, 60 writes in 240 ms, 10 discards in 0 ms.
-        ~"os.disk.await" => 3.0,
-        ~"os.network.received" => 500_000.0,
-        ~"os.network.sent" => 250_000.0,
-        ~"os.network.loopback" => 1_000.0,
-        ~"os.vm.cpu" => 1.25,
-        ~"os.vm.rss" => 250_000 * 1024,
-        ~"os.vm.threads" => 23
-    }, Values).
+    equal(
+        #{
+            ~"os.cpu.user" => 0.6,
+            ~"os.cpu.system" => 0.15,
+            ~"os.cpu.iowait" => 0.1,
+            ~"os.cpu.steal" => 0.05,
+            ~"os.cpu.idle" => 0.1,
+            ~"os.context_switches" => 25_000.0,
+            ~"os.load1" => 1.52,
+            ~"os.memory.available" => 12_000_000 * 1024,
+            ~"os.memory.page_cache" => (3_500_000 + 250_000) * 1024,
+            ~"os.swap.used" => 48_000 * 1024,
+            %% 30 reads in 60 ms, 60 writes in 240 ms, 10 discards in 0 ms.
+            ~"os.disk.await" => 3.0,
+            ~"os.network.received" => 500_000.0,
+            ~"os.network.sent" => 250_000.0,
+            ~"os.network.loopback" => 1_000.0,
+            ~"os.vm.cpu" => 1.25,
+            ~"os.vm.rss" => 250_000 * 1024,
+            ~"os.vm.threads" => 23
+        },
+        Values
+    ).
 
 %% A name that describe/0 does not know would be shown nowhere; and the other way round.
 every_value_can_be_had(_Config) ->

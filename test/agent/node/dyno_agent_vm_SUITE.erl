@@ -171,7 +171,14 @@ run_queue_behind(Workers) ->
 
 gauges_grow() ->
     Before = dyno_agent_vm:read(),
-    [spawn_link(fun() -> receive stop -> ok end end) || _ <- lists:seq(1, 100)],
+    [
+        spawn_link(fun() ->
+            receive
+                stop -> ok
+            end
+        end)
+     || _ <- lists:seq(1, 100)
+    ],
     Tables = [ets:new(table, [public]) || _ <- lists:seq(1, 50)],
     true = ets:insert(hd(Tables), [{N, lists:seq(1, 20)} || N <- lists:seq(1, 10_000)]),
     Names = [<<"a_test_atom_", (integer_to_binary(N))/binary>> || N <- lists:seq(1, 200)],
@@ -207,7 +214,14 @@ atoms_made() ->
 
 microseconds_a_read() ->
     ok = dyno_agent_vm:enable(),
-    [spawn_link(fun() -> receive stop -> ok end end) || _ <- lists:seq(1, 50_000)],
+    [
+        spawn_link(fun() ->
+            receive
+                stop -> ok
+            end
+        end)
+     || _ <- lists:seq(1, 50_000)
+    ],
     Times = [element(1, timer:tc(fun dyno_agent_vm:read/0)) || _ <- lists:seq(1, 101)],
     lists:nth(51, lists:sort(Times)).
 

@@ -134,13 +134,21 @@ suite() ->
 %% What dyno decides, and not what the runtime does.
 newest_release_only() ->
     [
-        buckets_are_those_of_the_histogram, blocks_that_run_out, a_callback_may_take_hours,
+        buckets_are_those_of_the_histogram,
+        blocks_that_run_out,
+        a_callback_may_take_hours,
         lengths_are_told_apart,
-        delays_lie_between_looks, a_long_callback_is_in_each_of_its_windows,
-        levels_step_down_and_up, the_machine_is_not_charged_to_measuring,
+        delays_lie_between_looks,
+        a_long_callback_is_in_each_of_its_windows,
+        levels_step_down_and_up,
+        the_machine_is_not_charged_to_measuring,
         time_in_the_system_is_processor_time,
-        choosing, the_busiest, single_calls,
-        kinds_of_messages_are_bounded, a_busy_server_is_hooked_later, what_costs_too_much_is_left,
+        choosing,
+        the_busiest,
+        single_calls,
+        kinds_of_messages_are_bounded,
+        a_busy_server_is_hooked_later,
+        what_costs_too_much_is_left,
         nothing_is_left_of_a_killed_guard
     ].
 
@@ -274,7 +282,8 @@ delays_lie_between_looks(_Config) ->
     within(lists:sum(True) / 1000, lists:sum(Estimates) / length(Estimates), 0.2),
     ?assert(lists:sum(Errors) / length(Errors) < 0.2 * lists:sum(True) / 1000).
 
-served([], _Free) -> [];
+served([], _Free) ->
+    [];
 served([Arrival | Later], Free) ->
     Begin = max(Arrival, Free),
     [{Arrival, Begin, Begin + 3} | served(Later, Begin + 3)].
@@ -286,7 +295,11 @@ estimated(Served) ->
             Left = length([At || {N, {At, _, _}} <- Numbered, N > Number, At =< Begin]),
             case rand:uniform(8) of
                 1 ->
-                    Ended = case Arrival >= Before of true -> waited; false -> Before end,
+                    Ended =
+                        case Arrival >= Before of
+                            true -> waited;
+                            false -> Before
+                        end,
                     {Ns, Error, Next} =
                         dyno_agent_server_delay:received({Number, Begin, Left}, Ended, Delay),
                     {[{Ns, Error} | Done], End, Next};
@@ -378,12 +391,22 @@ flood() ->
         Flood,
         lists:seq(1, 20)
     ),
-    [receive waits -> ok end || _ <- lists:seq(1, 19_900)],
+    [
+        receive
+            waits -> ok
+        end
+     || _ <- lists:seq(1, 19_900)
+    ],
     %% After a pause, fewer wait.
     {Again, More} = flooded(0, erlang:monotonic_time(nanosecond) + 300_000_000, Last),
     timer:sleep(50),
     {_, 1000} = flooded(0, 1000, Again),
-    [receive waits -> ok end || _ <- lists:seq(1, 100)],
+    [
+        receive
+            waits -> ok
+        end
+     || _ <- lists:seq(1, 100)
+    ],
     #{series := Series, untimed := Untimed} = dyno_agent_server_counters:read(restart, Counters),
     Buckets = lists:append([Of || Id := Of <- Series, Id < 28]),
     ?assertEqual(Count + 20_020 + More + 1000, lists:sum([N || {_, N} <- Buckets])),
@@ -903,12 +926,22 @@ stages(_Config) ->
         #{stage := Consumed, module := 'Elixir.My.consumer', callbacks := ConsumerCalls} =
             server(Consumer, All),
         #{
-            kind := producer, demand_received := 5000, events_out := 4500, events_in := 0,
-            outstanding := 500, buffered := 7, subscriptions := []
+            kind := producer,
+            demand_received := 5000,
+            events_out := 4500,
+            events_in := 0,
+            outstanding := 500,
+            buffered := 7,
+            subscriptions := []
         } = Produced,
         #{
-            kind := consumer, demand_asked := 5000, events_in := 4500, events_out := 0,
-            demand_received := 0, batches := Batches, demand_to_event := ToEvent,
+            kind := consumer,
+            demand_asked := 5000,
+            events_in := 4500,
+            events_out := 0,
+            demand_received := 0,
+            batches := Batches,
+            demand_to_event := ToEvent,
             subscriptions := [#{from := Producer, to := Consumer, events := 4500}]
         } = Consumed,
         within(900, dyno_histogram:mean(Batches), 0.02),
@@ -1109,7 +1142,9 @@ single_calls(_Config) ->
     in_node(fun(Node) ->
         {ok, Pid} = erpc:call(Node, known_server, start, [[]]),
         {Agent, Servers} = attach(Node, #{
-            servers => [{module, known_server}], level => each, sink => self(),
+            servers => [{module, known_server}],
+            level => each,
+            sink => self(),
             each => #{count => 5, per_second => 3, seconds => 60}
         }),
         ok = hooked(Servers, Pid),
@@ -1123,8 +1158,13 @@ single_calls(_Config) ->
         ],
         ct:log("~tp", [Told]),
         [
-            #{pid := Pid, callback := ~"handle_call", tag := ~"sleep", wall_ns := Ns,
-                message := Message}
+            #{
+                pid := Pid,
+                callback := ~"handle_call",
+                tag := ~"sleep",
+                wall_ns := Ns,
+                message := Message
+            }
             | _
         ] = Told,
         ?assert(Ns >= 1_980_000),

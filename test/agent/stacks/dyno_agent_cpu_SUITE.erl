@@ -52,7 +52,8 @@ init_per_suite(Config) ->
         {ok, #{library := <<_/binary>>}} ->
             bench_cases = dyno_peers:load_bench(node(), bench_cases),
             Config;
-        Other -> {skip, Other}
+        Other ->
+            {skip, Other}
     end.
 
 end_per_suite(_Config) ->
@@ -297,7 +298,10 @@ a_node_under_stress_lives_on(_Config) ->
     EndMs = erlang:monotonic_time(millisecond) + 1000 * Seconds,
     {Starts, Samples} = started_and_ended(Agent, EndMs, 0, 0),
     ct:pal("OTP ~s, ~b s: ~b starts, ~b samples, ~p", [
-        erlang:system_info(otp_release), Seconds, Starts, Samples,
+        erlang:system_info(otp_release),
+        Seconds,
+        Starts,
+        Samples,
         erpc:call(Node, dyno_stress, counts, [])
     ]),
     true = exit(Pid, kill),
@@ -321,7 +325,8 @@ started_and_ended(Agent, EndMs, Starts, Samples) ->
             timer:sleep(rand:uniform(300)),
             Count =
                 case dyno_agent_instrument:read(Sampler) of
-                    #{cpu := #{samples := N}} -> N;
+                    #{cpu := #{samples := N}} ->
+                        N;
                     #{cpu := {refused, Reason}} ->
                         ct:log("refused: ~p", [Reason]),
                         0

@@ -14,13 +14,16 @@ suite() ->
 %% They take long.
 newest_release_only() ->
     [
-        many_idle_processes_cost_no_more, finds_what_runs_among_many,
-        finds_processes_that_live_for_milliseconds, bursts_are_no_time_of_what_waits
+        many_idle_processes_cost_no_more,
+        finds_what_runs_among_many,
+        finds_processes_that_live_for_milliseconds,
+        bursts_are_no_time_of_what_waits
     ].
 
 slow() ->
     [
-        many_idle_processes_cost_no_more, finds_what_runs_among_many,
+        many_idle_processes_cost_no_more,
+        finds_what_runs_among_many,
         finds_processes_that_live_for_milliseconds
     ].
 

@@ -234,7 +234,8 @@ processes_are_chosen(_Config) ->
                 Ends,
         Proc =
             "R = monitor(process, proc_lib:spawn(known_workers, flood, [self(), 0])), " ++ Ends,
-        Fun = "{_, R} = spawn_monitor(fun known_workers:idle/0), element(2, "
+        Fun =
+            "{_, R} = spawn_monitor(fun known_workers:idle/0), element(2, "
             "lists:keyfind(monitors, 1, [{monitors, whereis(init)}])), "
             "exit(element(2, lists:last(element(2, process_info(self(), monitors)))), kill), " ++
                 Ends,
@@ -266,7 +267,8 @@ calls_are_filtered_for_each(_Config) ->
     lists:foreach(
         fun(More) ->
             verifying(Sources ++ More, #{}, fun(Node, Pid) ->
-                dyno_peers:eval(Node,
+                dyno_peers:eval(
+                    Node,
                     "{_, R} = spawn_monitor(known_workers, flood, [self(), 2]), "
                     "receive {'DOWN', R, process, _, _} -> ok end."
                 ),
@@ -278,15 +280,17 @@ calls_are_filtered_for_each(_Config) ->
     ).
 
 calls(Name, Filter, Event) ->
-    lists:flatten(io_lib:format(
-        "-module(~s).\n"
-        "-export([needs/0, init/1, event/3]).\n"
-        "needs() -> #{select => [{function, known_workers, flood, 2}], events => [~s]}.\n"
-        "init(_) -> none.\n"
-        "event(~s, _, S) -> {yes, #{step => ~~\"it\"}, S};\n"
-        "event(_, _, S) -> {next, S}.\n\n",
-        [Name, Filter, Event]
-    )).
+    lists:flatten(
+        io_lib:format(
+            "-module(~s).\n"
+            "-export([needs/0, init/1, event/3]).\n"
+            "needs() -> #{select => [{function, known_workers, flood, 2}], events => [~s]}.\n"
+            "init(_) -> none.\n"
+            "event(~s, _, S) -> {yes, #{step => ~~\"it\"}, S};\n"
+            "event(_, _, S) -> {next, S}.\n\n",
+            [Name, Filter, Event]
+        )
+    ).
 
 a_running_process_is_partial(_Config) ->
     in_node([?COUNTING], fun(Node) ->

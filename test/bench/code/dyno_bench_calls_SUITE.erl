@@ -85,10 +85,11 @@ mistakes(Config) ->
 %% More than fit into the arguments of a function; in their order; no atoms for each.
 long_lists(_Config) ->
     Table = ets:new(counted, [public]),
-    Calls = [
-        {ets, insert, [Table, {last, N}]}
-     || N <- lists:seq(1, 2000)
-    ] ++ [{ets, lookup, [Table, last]}],
+    Calls =
+        [
+            {ets, insert, [Table, {last, N}]}
+         || N <- lists:seq(1, 2000)
+        ] ++ [{ets, lookup, [Table, last]}],
     {ok, Parsed} = dyno_bench_code:read(Calls),
     {
         ok, #{binary := Binary, constants := Constants}

@@ -119,8 +119,17 @@ calls_a_fun(_Config) ->
         ]
     ],
     %% What gives an argument may give a fun.
-    ?assertEqual({1, 1}, calls(One#{runner := "r(F) -> F(1)", init_runner := "fun " ++ Note ++
-        "/1"}, 1)),
+    ?assertEqual(
+        {1, 1},
+        calls(
+            One#{
+                runner := "r(F) -> F(1)",
+                init_runner := "fun " ++ Note ++
+                    "/1"
+            },
+            1
+        )
+    ),
     {error, Error} = dyno_bench_code:read("fun(A, B, C) -> ok end."),
     ?assertMatch(
         {match, _}, re:run(dyno_error:format(Error), "arity 3; arity 0, 1 or 2 is accepted")

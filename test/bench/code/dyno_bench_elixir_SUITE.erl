@@ -185,13 +185,16 @@ a_mix_project(_Config, Folder) ->
     {ok, Before} = file:get_cwd(),
     ok = filelib:ensure_path(filename:join(Folder, "lib")),
     ok = file:set_cwd(Folder),
-    ok = file:write_file("mix.exs", ~"""
+    ok = file:write_file(
+        "mix.exs",
+        ~"""
     defmodule Mixed.MixProject do
       use Mix.Project
       def project, do: [app: :mixed, version: "0.1.0"]
     end
 
-    """),
+    """
+    ),
     ok = file:write_file(".gitignore", "_build\n"),
     Commit = fun(Length, Tag) ->
         Text = [
@@ -222,8 +225,14 @@ a_mix_project(_Config, Folder) ->
 
 at_the_command_line(_Config) ->
     {0, Out} = dyno_command:run([
-        "bench", "--elixir", "fn l -> Enum.sort(l) end", "&:lists.sort/1", "--input",
-        "n=Enum.to_list(1..10)", "--for", "100ms"
+        "bench",
+        "--elixir",
+        "fn l -> Enum.sort(l) end",
+        "&:lists.sort/1",
+        "--input",
+        "n=Enum.to_list(1..10)",
+        "--for",
+        "100ms"
     ]),
     ?assertMatch({match, _}, re:run(Out, ~"fn l -> Enum\\.sort\\(l\\) end")),
     ?assertNotMatch({match, _}, re:run(Out, ~"redefining")),
@@ -234,6 +243,9 @@ at_the_command_line(_Config) ->
 without_elixir(_Config) ->
     Sentence = unicode:characters_to_binary(dyno_error:format({dyno_bench_elixir, no_elixir})),
     ?assertMatch({match, _}, re:run(Sentence, "^Elixir is not installed.*; install it")),
-    ?assertEqual(3, dyno_error:exit_status(
-        dyno_bench_code:in_code(1, {dyno_bench_elixir, no_elixir})
-    )).
+    ?assertEqual(
+        3,
+        dyno_error:exit_status(
+            dyno_bench_code:in_code(1, {dyno_bench_elixir, no_elixir})
+        )
+    ).

@@ -63,10 +63,15 @@ file(Config, Benchmarks, More) ->
     ok = file:write_file(
         Path,
         unicode:characters_to_binary([
-            "-module(", Module, ").\n"
+            "-module(",
+            Module,
+            ").\n"
             "-behaviour(dyno_bench_file).\n"
             "-export([benchmarks/0]).\n"
-            "benchmarks() ->\n    ", Benchmarks, ".\n", More
+            "benchmarks() ->\n    ",
+            Benchmarks,
+            ".\n",
+            More
         ])
     ),
     Path.
@@ -131,10 +136,12 @@ wrong_results_are_not_measured(Config) ->
 options_win_over_cases(Config) ->
     Self = self(),
     persistent_term:put(?MODULE, Self),
-    Path = file(Config,
+    Path = file(
+        Config,
         "[#{name => c, concurrency => 3, codes => #{a => #{runner => \"r(X) -> X.\",\n"
         "  init_runner => fun() -> persistent_term:get(dyno_bench_file_SUITE) ! worker end}}}]",
-        ""),
+        ""
+    ),
     {ok, _} = dyno_bench:run_file(Path, #{budget_ms => 20}),
     ?assertEqual(3, workers(0)),
     {ok, _} = dyno_bench:run_file(Path, #{budget_ms => 20, concurrency => 2}),
@@ -147,12 +154,14 @@ workers(N) ->
     end.
 
 a_file_may_use_all_forms(Config) ->
-    {ok, Document} = run(Config,
+    {ok, Document} = run(
+        Config,
         "[#{name => \"żółw\", codes => [{\"text\", \"lists:seq(1, 9).\"}, "
         "{\"mfa\", {lists, seq, [1, 9]}},\n"
         "   {\"map\", #{runner => fun(N) -> lists:seq(1, N) end,\n"
         "             init_runner => fun() -> 9 end}}],\n"
-        "   check => same, threshold => 0.1}]"),
+        "   check => same, threshold => 0.1}]"
+    ),
     [#{~"id" := ~"żółw"} = Run] = dyno_recording:runs(Document),
     {ok, #{~"rows" := Rows}} = dyno_recording:table(Run, ~"codes"),
     ?assertEqual([~"map", ~"mfa", ~"text"], lists:sort([Label || [Label | _] <- Rows])).

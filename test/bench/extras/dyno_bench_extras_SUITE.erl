@@ -185,7 +185,9 @@ alone_nobody_works(_Config) ->
 an_idle_server_does_not_count(_Config) ->
     Ticker = spawn(fun Tick() ->
         receive
-        after 1 -> _ = lists:seq(1, 100), Tick()
+        after 1 ->
+            _ = lists:seq(1, 100),
+            Tick()
         end
     end),
     register(dyno_costs_ticker, Ticker),
@@ -198,7 +200,11 @@ an_idle_server_does_not_count(_Config) ->
 
 %% The trace would have copies of them: tracing ends, and all else is measured.
 large_messages(_Config) ->
-    Sink = spawn(fun Drop() -> receive _ -> Drop() end end),
+    Sink = spawn(fun Drop() ->
+        receive
+            _ -> Drop()
+        end
+    end),
     Code = #{
         runner => "r({P, L}) -> P ! L.",
         init_runner => fun() -> {Sink, lists:seq(1, 9_000_000)} end,
@@ -278,9 +284,11 @@ one_at_a_time_in_a_node(_Config) ->
     Self = self(),
     Measuring = fun() ->
         {Pid, _} = spawn_monitor(fun() ->
-            Self ! {measured, dyno_bench:run(["lists:seq(1, 9)."], #{
-                budget_ms => 1, extras => [side_effects]
-            })}
+            Self !
+                {measured,
+                    dyno_bench:run(["lists:seq(1, 9)."], #{
+                        budget_ms => 1, extras => [side_effects]
+                    })}
         end),
         Pid
     end,
@@ -421,16 +429,25 @@ the_gate(Config) ->
 %% A baseline of another processor serves for what does not depend on it.
 another_machine(Config) ->
     Base = filename:join(proplists:get_value(priv_dir, Config), "other.json"),
-    #{~"environment" := Environment} = Document = run(
-        [#{runner => "lists:seq(1, 9).", label => "x"}], #{}
-    ),
+    #{~"environment" := Environment} =
+        Document = run(
+            [#{runner => "lists:seq(1, 9).", label => "x"}], #{}
+        ),
     ok = dyno_recording_file:write(
         Base, Document#{~"environment" := Environment#{~"cpu_model" := ~"Z80", ~"cores" := 1}}
     ),
     Bench = fun(Condition) ->
         dyno_command:run([
-            "bench", "lists:seq(1, 9).", "--label", "x", "--for", "20ms", "--baseline", Base,
-            "--fail-if", Condition
+            "bench",
+            "lists:seq(1, 9).",
+            "--label",
+            "x",
+            "--for",
+            "20ms",
+            "--baseline",
+            Base,
+            "--fail-if",
+            Condition
         ])
     end,
     {2, Refused} = Bench("slower > 5%"),

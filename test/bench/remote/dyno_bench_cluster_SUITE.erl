@@ -96,12 +96,19 @@ in_this_node(Config) ->
     Self = self(),
     Code = #{
         init => fun() -> made end,
-        init_runner => fun(made) -> Self ! {worker, self()}, prepared end,
+        init_runner => fun(made) ->
+            Self ! {worker, self()},
+            prepared
+        end,
         runner => fun(prepared) -> timer:sleep(1) end,
         done => fun(made) -> Self ! done end
     },
     {ok, Cluster} = start(#{nodes => [node()], code => Code}, Config),
-    Worker = fun() -> receive {worker, Pid} -> Pid end end,
+    Worker = fun() ->
+        receive
+            {worker, Pid} -> Pid
+        end
+    end,
     First = Worker(),
     Set = fun(Count) -> dyno_bench_cluster:set_concurrency(Cluster, node(), Count) end,
     ?assertMatch({error, {_, {in_node, _, {_, {concurrency, 10_001, _}}}}}, Set(10_001)),
@@ -117,7 +124,9 @@ in_this_node(Config) ->
     ok = Set(1),
     _ = next(fun(#{per_second := P}) -> P > 0 end),
     ok = dyno_bench_cluster:stop(Cluster),
-    receive done -> ok end,
+    receive
+        done -> ok
+    end,
     dyno_leftovers:until(fun() ->
         [] =:= [N || N <- registered(), lists:prefix("dyno_bench_run_", atom_to_list(N))]
     end).
@@ -196,7 +205,9 @@ the_caller_is_killed(Config) ->
     Self = self(),
     Caller = spawn(fun() ->
         {ok, _} = start(#{handler => fun(Sample) -> Self ! {sample, Sample} end}, Config),
-        receive never -> ok end
+        receive
+            never -> ok
+        end
     end),
     _ = next(fun all_here/1),
     exit(Caller, kill),
@@ -211,8 +222,12 @@ options(_Config) ->
             ?assert(string:length(dyno_error:format(Reason)) > 20)
         end
      || Options <- [
-            #{nodes => []}, #{nodes => [a, a]}, #{concurrency => -1}, #{interval_ms => 1},
-            #{kept => 0}, #{intervall_ms => 100},
+            #{nodes => []},
+            #{nodes => [a, a]},
+            #{concurrency => -1},
+            #{interval_ms => 1},
+            #{kept => 0},
+            #{intervall_ms => 100},
             #{code => "foo(."}
         ]
     ].
@@ -220,7 +235,10 @@ options(_Config) ->
 recordings(_Config) ->
     Node = fun(Name, Status, PerSecond) ->
         #{
-            node => Name, status => Status, per_second => PerSecond, concurrency => 1,
+            node => Name,
+            status => Status,
+            per_second => PerSecond,
+            concurrency => 1,
             values => #{~"vm.processes" => 7}
         }
     end,
@@ -239,7 +257,9 @@ recordings(_Config) ->
     Document = dyno_bench_cluster_result:document(
         #{
             codes => [~"ok."], interval_ms => 1000, mode => cluster
-        }, Samples, dyno_environment:collect()
+        },
+        Samples,
+        dyno_environment:collect()
     ),
     {ok, _} = dyno_recording:validate(Document),
     [Run] = dyno_recording:runs(Document),

@@ -150,9 +150,11 @@ a_node_without_a_compiler(Config) ->
 
 inputs_and_files(Config) ->
     {ok, Document} = run(
-        ["r(N) -> lists:seq(1, N)."], #{
+        ["r(N) -> lists:seq(1, N)."],
+        #{
             budget_ms => 20, inputs => [{"1", "1."}, {"9", "9."}]
-        }, Config
+        },
+        Config
     ),
     ?assertMatch([#{~"id" := ~"1"}, #{~"id" := ~"9"}], dyno_recording:runs(Document)),
     File = filename:join(proplists:get_value(priv_dir, Config), "remote_bench.erl"),
@@ -262,12 +264,24 @@ dyno_is_killed(Config) ->
     Erl = filename:join([code:root_dir(), "bin", "erl"]),
     Port = open_port({spawn_executable, Erl}, [
         {args, [
-            "-noshell", "-pa", filename:join(code:lib_dir(dyno), "ebin"), "-eval",
-            "dyno_cli:main(init:get_plain_arguments()).", "-extra", "bench", "timer:sleep(1).",
+            "-noshell",
+            "-pa",
+            filename:join(code:lib_dir(dyno), "ebin"),
+            "-eval",
+            "dyno_cli:main(init:get_plain_arguments()).",
+            "-extra",
+            "bench",
+            "timer:sleep(1).",
             "--for",
-            "60s", "--node", atom_to_list(Node), "--cookie", atom_to_list(erlang:get_cookie())
+            "60s",
+            "--node",
+            atom_to_list(Node),
+            "--cookie",
+            atom_to_list(erlang:get_cookie())
         ]},
-        exit_status, stderr_to_stdout, hide
+        exit_status,
+        stderr_to_stdout,
+        hide
     ]),
     {os_pid, Pid} = erlang:port_info(Port, os_pid),
     loaded(Node, dyno_bench_loop_1),

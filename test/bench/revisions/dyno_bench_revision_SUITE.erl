@@ -141,8 +141,9 @@ with_submodule(Config) ->
         ok = filelib:ensure_path(Folder),
         ok = file:write_file(filename:join(Folder, "length.hrl"), Text),
         {0, _} = sh(
-            "cd " ++ Folder ++ " && git init -q . && git config user.email a@b && "
-            "git config user.name a && git add -A && git commit -qm 1"
+            "cd " ++ Folder ++
+                " && git init -q . && git config user.email a@b && "
+                "git config user.name a && git add -A && git commit -qm 1"
         ),
         Folder
     end,
@@ -201,8 +202,19 @@ gate(Code, Condition) ->
 
 gate(Code, Condition, More) ->
     dyno_command:run([
-        "bench", Code, "--rev", "one..two", "--metric", "words", "--vms", "6",
-        "--fail-if", Condition, "--format", "json" | More
+        "bench",
+        Code,
+        "--rev",
+        "one..two",
+        "--metric",
+        "words",
+        "--vms",
+        "6",
+        "--fail-if",
+        Condition,
+        "--format",
+        "json"
+        | More
     ]).
 
 words_gate(Config) ->
@@ -348,15 +360,23 @@ mistakes(Config) ->
     end,
     Check([~"one..nowhere"], #{}, 2, "git knows no revision nowhere here"),
     Check([~"broken..again"], #{}, 2, "broken and again are the same commit"),
-    Check([~"one..broken"], #{}, 1,
+    Check(
+        [~"one..broken"],
+        #{},
+        1,
         "^broken does not build: erlc .* ended with status 1; its last lines:\n"
-        ".*revised.erl.*syntax error"),
+        ".*revised.erl.*syntax error"
+    ),
     Check(
         [~"one..two"], #{build => "echo some; echo words; exit 7"}, 1, "status 7; .*some\n  words"
     ),
     Check([~"one..two"], #{build => "true"}, 2, "left no beam files"),
-    Check([~"one..two"], #{build => "sleep 100", timeout_ms => 300}, 1,
-        "sleep 100 had not ended after 300 ms; --timeout gives it longer"),
+    Check(
+        [~"one..two"],
+        #{build => "sleep 100", timeout_ms => 300},
+        1,
+        "sleep 100 had not ended after 300 ms; --timeout gives it longer"
+    ),
     {0, _} = sh(
         "git rm -rqf src && echo x > x && git add x && git commit -qm empty && git tag empty"
     ),

@@ -112,12 +112,15 @@ slow_codes_are_called_a_few_times(_Config) ->
 
 a_code_that_fails_late(_Config) ->
     Code = #{
-        runner => "r(C) -> counters:add(C, 1, 1), timer:sleep(3),"
+        runner =>
+            "r(C) -> counters:add(C, 1, 1), timer:sleep(3),"
             " case counters:get(C, 1) of N when N > 2 -> error(late); _ -> ok end.",
         init_runner => "counters:new(1, [])."
     },
-    ?assertMatch({error, {_, {failed, _, run, {raised, error, late, _}}}},
-        dyno_bench:run([Code], #{budget_ms => 1})).
+    ?assertMatch(
+        {error, {_, {failed, _, run, {raised, error, late, _}}}},
+        dyno_bench:run([Code], #{budget_ms => 1})
+    ).
 
 leaves_no_session(_Config) ->
     Count = fun() -> length(trace:session_info(all)) end,

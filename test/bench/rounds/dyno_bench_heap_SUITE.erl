@@ -94,8 +94,10 @@ a_verdict_that_depends_on_the_heap(_Config) ->
         pair(0.9, faster), pair(1.5, slower)
     ),
     ?assertEqual(
-        <<"the verdict depends on the heap: long takes 1.50 times as long as short with room "
-            "(50000 words), 0.90 times in a fresh process">>,
+        <<
+            "the verdict depends on the heap: long takes 1.50 times as long as short with room "
+            "(50000 words), 0.90 times in a fresh process"
+        >>,
         Text
     ),
     %% With many codes the first ones are said.

@@ -202,10 +202,11 @@ epochs_are_long_enough_and_not_much_longer(_Config) ->
     First = counters:new(1, []),
     Loading = fun(N) ->
         ok = counters:add(First, 1, 1),
-        Ns = case counters:get(First, 1) of
-            1 -> 40_000_000;
-            _ -> N * 1000
-        end,
+        Ns =
+            case counters:get(First, 1) of
+                1 -> 40_000_000;
+                _ -> N * 1000
+            end,
         [#{wall_ns => Ns, wait_ns => 0}]
     end,
     ?assert(Needed(Loading) >= 2000),
@@ -221,8 +222,9 @@ slow_codes_have_few_iterations(_Config) ->
         ?assertEqual(Expected, dyno_bench_calibration:balance(#{a => A, b => B}, 2), {A, B})
      || {A, B, Expected} <- [
             %% 15 ns and 1.75 us
-            {{150_000, 2_250_000}, {1300, 2_275_000},
-                #{a => {150_000, 2_250_000}, b => {22_857, 39_999_750}}},
+            {{150_000, 2_250_000}, {1300, 2_275_000}, #{
+                a => {150_000, 2_250_000}, b => {22_857, 39_999_750}
+            }},
             %% 1 ms and 100 ms
             {{2, 2_200_000}, {1, 100_000_000}, #{a => {2, 2_200_000}, b => {1, 100_000_000}}},
             {{20, 3_000_000}, {10, 3_000_000}, #{a => {20, 3_000_000}, b => {20, 6_000_000}}}
@@ -291,7 +293,9 @@ no_group_short_of_a_verdict(_Config) ->
             {false, 7, 9000},
             {true, 8, 10_000},
             %% They would take ten times as long.
-            {true, 1, 6000}, {false, 2, 6000}, {true, 7, 24_000}
+            {true, 1, 6000},
+            {false, 2, 6000},
+            {true, 7, 24_000}
         ]
     ],
     ?assertNot(dyno_bench_plan:is_over({7, 90_000}, 8, Options#{limit_ms := infinity})).

@@ -88,7 +88,8 @@ noise_is_no_gain(_Config) ->
     _ = rand:seed(exsss, 2),
     Flat = fun(_) -> 1.0e6 * (1 + 0.4 * (rand:uniform() - 0.5)) end,
     Steps = lists:append([
-        map_get(steps, search(Flat, (options())#{max := 4})) || _ <- lists:seq(1, 300)
+        map_get(steps, search(Flat, (options())#{max := 4}))
+     || _ <- lists:seq(1, 300)
     ]),
     False = length([gain || #{verdict := gain} <- Steps]),
     ct:pal("~b of ~b", [False, length(Steps)]),
@@ -97,20 +98,21 @@ noise_is_no_gain(_Config) ->
 
 %% More in the middle, but not surely: that is neither a gain nor the same.
 more_but_not_surely(_Config) ->
-    Feed = fun
-        Feed(Search, Round) ->
-            case dyno_bench_concurrency_search:next(Search) of
-                {round, [_, _]} when Round =< 32 ->
-                    Two =
-                        case Round rem 8 < 5 of
-                            true -> 27.0;
-                            false -> 16.0
-                        end,
-                    Feed(dyno_bench_concurrency_search:add(#{1 => 20.0, 2 => Two}, Search),
-                        Round + 1);
-                _ ->
-                    dyno_bench_concurrency_search:outcome(Search)
-            end
+    Feed = fun Feed(Search, Round) ->
+        case dyno_bench_concurrency_search:next(Search) of
+            {round, [_, _]} when Round =< 32 ->
+                Two =
+                    case Round rem 8 < 5 of
+                        true -> 27.0;
+                        false -> 16.0
+                    end,
+                Feed(
+                    dyno_bench_concurrency_search:add(#{1 => 20.0, 2 => Two}, Search),
+                    Round + 1
+                );
+            _ ->
+                dyno_bench_concurrency_search:outcome(Search)
+        end
     end,
     Outcome = Feed(dyno_bench_concurrency_search:new((options())#{max := 2}), 1),
     ?assertMatch(
@@ -145,9 +147,11 @@ prop_invariants() ->
             Options = (options())#{min := Min, max := Max, step := Step, threshold := Threshold},
             Outcome = search(saturating(Processors, 0.5), Options),
             #{best := Best, steps := Steps, values := Values} = Outcome,
-            Without = length(lists:takewhile(
-                fun(#{verdict := V}) -> V =/= gain end, lists:reverse(Steps)
-            )),
+            Without = length(
+                lists:takewhile(
+                    fun(#{verdict := V}) -> V =/= gain end, lists:reverse(Steps)
+                )
+            ),
             lists:member(Best, maps:keys(Values)) andalso
                 lists:all(fun(C) -> C >= Min andalso C =< Max end, maps:keys(Values)) andalso
                 lists:all(fun(L) -> length(L) >= 8 end, maps:values(Values)) andalso

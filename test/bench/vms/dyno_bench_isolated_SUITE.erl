@@ -198,7 +198,8 @@ samples(Config) ->
      || Mode <- [
             {
                 continuous, #{samples => 2, sample_ms => 5}
-            }, {timed, #{samples => 2, iterations => 100}}
+            },
+            {timed, #{samples => 2, iterations => 100}}
         ]
     ],
     ?assertEqual(4, length(pids(Folder))),
@@ -248,8 +249,12 @@ errors(_Config) ->
             {["ok.", "ok(."], #{vms => 1}, 2, "^code 2: line 1, column 4"},
             {["error(boom)."], #{vms => 1}, 1, "the code raised error:boom"},
             {["halt()."], #{vms => 1}, 1, "the VM of a code has ended .* whether the code ends it"},
-            {["ok."], #{vms => 1, variants => [#{flags => ["+Zzz"]}]}, 2,
-                "a VM with the flags \\+Zzz does not start: .*-Zzz"},
+            {
+                ["ok."],
+                #{vms => 1, variants => [#{flags => ["+Zzz"]}]},
+                2,
+                "a VM with the flags \\+Zzz does not start: .*-Zzz"
+            },
             {["ok."], #{variants => [#{erl => "/nowhere"}]}, 2, "there is no erl at /nowhere"},
             {["ok."], #{vms => 0}, 2, "vms is 0; an integer from 1 to 1000 is accepted"},
             {["ok."], #{variants => [#{}, #{}]}, 2, "a label of its own for each"}
@@ -366,9 +371,17 @@ options(_Config) ->
             ?assert(byte_size(Text) > 20)
         end
      || Values <- [
-            #{vms => ~"0"}, #{vms => ~"x"}, #{vms => ~"1001"}, #{erl_flags => [~"a 'b"]},
-            #{erl_flags => [~"", ~""]}, #{erl => [~"/a", ~"/a"]}, #{build => ~"make"},
-            #{rev => [~"a...b"]}, #{rev => [~""]}, #{rev => [~"-x"]},
-            #{node => [~"@b"]}, #{node => [~"a@b"], isolated => true}
+            #{vms => ~"0"},
+            #{vms => ~"x"},
+            #{vms => ~"1001"},
+            #{erl_flags => [~"a 'b"]},
+            #{erl_flags => [~"", ~""]},
+            #{erl => [~"/a", ~"/a"]},
+            #{build => ~"make"},
+            #{rev => [~"a...b"]},
+            #{rev => [~""]},
+            #{rev => [~"-x"]},
+            #{node => [~"@b"]},
+            #{node => [~"a@b"], isolated => true}
         ]
     ].

@@ -12,7 +12,12 @@ suite() -> [{timetrap, {minutes, 5}}].
 
 all() ->
     [
-        lists_what_there_is, suite_runs, suite_of_project, benchmark_runs, elixir_runs, mistakes,
+        lists_what_there_is,
+        suite_runs,
+        suite_of_project,
+        benchmark_runs,
+        elixir_runs,
+        mistakes,
         overwrites_nothing
     ].
 
@@ -68,7 +73,8 @@ suite_of_project(Config) ->
         {"rebar.config", "{erl_opts, [debug_info]}."},
         {"src/shop.app.src", io_lib:format("~p.~n", [Resource])},
         {"ebin/shop.app", io_lib:format("~p.~n", [Resource])},
-        {"src/shop_price.erl", "-module(shop_price). -export([price/1, start_link/0, x/0]).\n"
+        {"src/shop_price.erl",
+            "-module(shop_price). -export([price/1, start_link/0, x/0]).\n"
             "price(N) -> N. start_link() -> ignore. x() -> ok.\n"}
     ],
     [ok = file:write_file(filename:join(Folder, Name), Text) || {Name, Text} <- Texts],

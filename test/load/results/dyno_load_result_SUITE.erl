@@ -200,8 +200,10 @@ failing_operations(_Config) ->
     ?assertEqual([], Warned(1, [{~"refused", 1, undefined}])),
     ?assertEqual(
         [
-            <<"50 % of the operations failed (100 of 200), most often for {error,oops} (90) in "
-                "errs:get/1 (errs.erl:12), called from errs:operation/1 (errs.erl:8); busy (10)">>
+            <<
+                "50 % of the operations failed (100 of 200), most often for {error,oops} (90) in "
+                "errs:get/1 (errs.erl:12), called from errs:operation/1 (errs.erl:8); busy (10)"
+            >>
         ],
         Warned(100, [
             {~"{error,oops}", 90, ~"errs:get/1 (errs.erl:12)\nerrs:operation/1 (errs.erl:8)"},
@@ -262,12 +264,21 @@ kinds_and_phases(_Config) ->
     ?assertMatch(
         [
             #{
-                ~"phase" := ~"warm up", ~"model" := ~"closed", ~"start" := 0, ~"duration" := 500,
-                ~"offered" := undefined, ~"dropped" := undefined, ~"state" := ~"kept"
+                ~"phase" := ~"warm up",
+                ~"model" := ~"closed",
+                ~"start" := 0,
+                ~"duration" := 500,
+                ~"offered" := undefined,
+                ~"dropped" := undefined,
+                ~"state" := ~"kept"
             },
             #{
-                ~"phase" := ~"phase 2", ~"model" := ~"open", ~"start" := 500, ~"offered" := 10.0,
-                ~"dropped" := 2, ~"state" := ~"generator limited"
+                ~"phase" := ~"phase 2",
+                ~"model" := ~"open",
+                ~"start" := 500,
+                ~"offered" := 10.0,
+                ~"dropped" := 2,
+                ~"state" := ~"generator limited"
             }
         ],
         table(~"phases", Result)
@@ -285,11 +296,16 @@ a_search(_Config) ->
                 Searched(dyno_load_search:record(Rate, saturated, 1, S))
         end
     end,
-    #{rate_per_s := 100, high_per_s := High} = Found = Searched(
-        dyno_load_search:new(#{
-            from_per_s => 100, to_per_s => 1000, confidence => 0.9, precision => 1.0, limit_ns => 99
-        })
-    ),
+    #{rate_per_s := 100, high_per_s := High} =
+        Found = Searched(
+            dyno_load_search:new(#{
+                from_per_s => 100,
+                to_per_s => 1000,
+                confidence => 0.9,
+                precision => 1.0,
+                limit_ns => 99
+            })
+        ),
     Probe = fun(Rate, Count) ->
         Snapshot = snapshot(open, lists:duplicate(Count, 3)),
         {Rate, dyno_load_result:merge(round_of(open(Rate)), [pool([#{undefined => Snapshot}])])}
@@ -355,8 +371,13 @@ contains(Text, Parts) ->
 %% Of a load that tells nothing, or nothing yet: its course.
 without_a_result(_Config) ->
     Interval = #{
-        time_ms => 100, throughput_per_s => 5.0, errors_per_s => 0.0, offered_per_s => null,
-        p50_ns => null, p99_ns => null, max_ns => null
+        time_ms => 100,
+        throughput_per_s => 5.0,
+        errors_per_s => 0.0,
+        offered_per_s => null,
+        p50_ns => null,
+        p99_ns => null,
+        max_ns => null
     },
     ?assertMatch(
         #{metrics := [], histograms := [], tables := [], warnings := [], series := []},

@@ -103,7 +103,8 @@ requests_spread_by_2_percent(_Config) ->
 
 all_requests_are_answered(_Config) ->
     Options = #{shape => burst, workers => 200, requests => 50, time_ms => 300},
-    #{status := complete, requests := Requests, workers := 200} = Result =
+    #{status := complete, requests := Requests, workers := 200} =
+        Result =
         dyno_workload:once(Options),
     ?assertEqual(lists:sum([N || {_, N} <- drawn(Options)]), Requests),
     #{responses := #{count := Count, min := Min}, samples := Samples} = Result,

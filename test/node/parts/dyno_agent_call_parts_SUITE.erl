@@ -20,22 +20,37 @@ newest_release_only() -> all.
 
 all() ->
     [
-        within_a_budget, not_counted, at_least, called_and_never_counted,
+        within_a_budget,
+        not_counted,
+        at_least,
+        called_and_never_counted,
         all_nodes_together,
-        each_call_timed, mostly_instrument, counts_only, warns_of_what_cannot_be_told,
-        warns_of_a_budget, warns_of_waiting, warns_of_modules_once
+        each_call_timed,
+        mostly_instrument,
+        counts_only,
+        warns_of_what_cannot_be_told,
+        warns_of_a_budget,
+        warns_of_waiting,
+        warns_of_modules_once
     ].
 
 %% Times with intervals, and calls that may be estimated.
 within_a_budget(_Config) ->
     [Slow, Often] = rows([
         sampled({m, often, 1}, {1000, 900, 1200}, #{
-            calls => 2000, calls_low => 1000, calls_high => 4000, counted => estimated,
+            calls => 2000,
+            calls_low => 1000,
+            calls_high => 4000,
+            counted => estimated,
             time_from => calls
         }),
         sampled({m, slow, 1}, {3000, 2000, 4000}, #{
-            calls => 10, counted => exact, time_from => samples,
-            total_time_ns => 5000, total_time_low_ns => 4000, total_time_high_ns => 6000
+            calls => 10,
+            counted => exact,
+            time_from => samples,
+            total_time_ns => 5000,
+            total_time_low_ns => 4000,
+            total_time_high_ns => 6000
         })
     ]),
     ?assertMatch(
@@ -183,8 +198,10 @@ warns_of_what_cannot_be_told(_Config) ->
     ?assertEqual([], warnings(#{functions => [Told, Less]})),
     [{~"instrument_times", One}] = warnings(#{functions => [Told, Tiny]}),
     ?assertEqual(
-        <<"the own time of m:tiny/1 in shop is below what can be told: measuring each call added "
-            "more to it than is left">>,
+        <<
+            "the own time of m:tiny/1 in shop is below what can be told: measuring each call added "
+            "more to it than is left"
+        >>,
         One
     ),
     [{_, Two}] = warnings(#{functions => [Told, Less, Tiny]}),
@@ -207,9 +224,10 @@ warns_of_a_budget(_Config) ->
     ?assertEqual([], Budget(0.07)),
     ?assertEqual(
         [
-            {~"over_budget",
-                <<"measuring functions took some 9 % of the processor time of shop; the budget was "
-                    "5 %">>}
+            {~"over_budget", <<
+                "measuring functions took some 9 % of the processor time of shop; the budget was "
+                "5 %"
+            >>}
         ],
         Budget(0.09)
     ),

@@ -44,13 +44,21 @@ counted_in_whole(_Config) ->
 timed_in_part(_Config) ->
     Whole = window(?SECOND),
     Callback = #{
-        name => ~"handle_call/3", count => 305, missed => 244, exceptions => 0,
+        name => ~"handle_call/3",
+        count => 305,
+        missed => 244,
+        exceptions => 0,
         wall => #{count => 61, sum => 5000, min => 1, max => 100, buckets => [{10, 61}]},
         cpu_ns => 4000
     },
     Server = (server(?SECOND))#{
-        measured := hook, why := undefined, callbacks := [Callback], served := 305, missed := 244,
-        wall_ns := 5000, busy_of_ns := ?SECOND
+        measured := hook,
+        why := undefined,
+        callbacks := [Callback],
+        served := 305,
+        missed := 244,
+        wall_ns := 5000,
+        busy_of_ns := ?SECOND
     },
     Window = Whole#{servers := [Server]},
     [Of] = rows(~"servers", Window),
@@ -113,7 +121,11 @@ server(CountedNs) ->
         why => ~"it is an event manager",
         callbacks => [
             #{
-                name => ~"(message)", count => 244, missed => 0, exceptions => 0, wall => none,
+                name => ~"(message)",
+                count => 244,
+                missed => 0,
+                exceptions => 0,
+                wall => none,
                 cpu_ns => 2000
             }
         ],

@@ -215,7 +215,10 @@ conditions(_Config) ->
     [
         ?assertMatch({{ok, _}, Text}, {dyno_compare_gate:parse(Text), Text})
      || Text <- [
-            "slower > 5%", "  slower>5 %", ~"faster > 0.5%", "reductions   >  0.1%  ",
+            "slower > 5%",
+            "  slower>5 %",
+            ~"faster > 0.5%",
+            "reductions   >  0.1%  ",
             "latency.p99.9 > 5%"
         ]
     ].
@@ -396,8 +399,11 @@ bench(Codes) ->
         status => complete,
         series => [
             #{
-                name => ~"bench.time", unit => ~"ns/call", labels => #{code => Label},
-                times_ms => lists:seq(1, length(Times)), values => Times
+                name => ~"bench.time",
+                unit => ~"ns/call",
+                labels => #{code => Label},
+                times_ms => lists:seq(1, length(Times)),
+                values => Times
             }
          || {Label, Times, _} <- Codes
         ],
@@ -428,6 +434,7 @@ metrics(Name, Fun, #{~"runs" := Runs} = Document) ->
     end,
     Document#{
         ~"runs" := [
-            Run#{~"metrics" := lists:map(Change, Metrics)} || #{~"metrics" := Metrics} = Run <- Runs
+            Run#{~"metrics" := lists:map(Change, Metrics)}
+         || #{~"metrics" := Metrics} = Run <- Runs
         ]
     }.

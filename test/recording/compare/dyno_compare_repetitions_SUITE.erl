@@ -241,16 +241,22 @@ same_by_all(_Config) ->
         end
      || {New, Expected, Formats} <- [
             {Fell, fail, [
-                {console, [~"slower", ~"FAIL"]}, {md, [~"slower", ~"FAIL"]},
-                {junit, [~"slower: ", ~"<failure"]}, {github, [~"::error"]}
+                {console, [~"slower", ~"FAIL"]},
+                {md, [~"slower", ~"FAIL"]},
+                {junit, [~"slower: ", ~"<failure"]},
+                {github, [~"::error"]}
             ]},
             {Noisy, unknown, [
-                {console, [~"not decided", ~"UNKNOWN"]}, {md, [~"not decided", ~"UNKNOWN"]},
-                {junit, [~"<skipped", ~"<error"]}, {github, [~"::error"]}
+                {console, [~"not decided", ~"UNKNOWN"]},
+                {md, [~"not decided", ~"UNKNOWN"]},
+                {junit, [~"<skipped", ~"<error"]},
+                {github, [~"::error"]}
             ]},
             {Of([20000.0]), unknown, [
-                {console, [~"one run", ~"UNKNOWN", ~"--repeat 5"]}, {md, [~"one run", ~"UNKNOWN"]},
-                {junit, [~"<skipped", ~"<error"]}, {github, [~"::error"]}
+                {console, [~"one run", ~"UNKNOWN", ~"--repeat 5"]},
+                {md, [~"one run", ~"UNKNOWN"]},
+                {junit, [~"<skipped", ~"<error"]},
+                {github, [~"::error"]}
             ]}
         ]
     ].

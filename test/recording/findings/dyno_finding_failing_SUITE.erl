@@ -51,8 +51,11 @@ thresholds_on_errors(_Config) ->
     [
         ?assertEqual([], verdicts([Threshold], [0.9]), Threshold)
      || Threshold <- [
-            "errors.rate < 95 %", "errors.count < 100", "operation.read.errors.rate < 1 %",
-            "load.errors.max < 5", "errors busy count < 5"
+            "errors.rate < 95 %",
+            "errors.count < 100",
+            "operation.read.errors.rate < 1 %",
+            "load.errors.max < 5",
+            "errors busy count < 5"
         ]
     ],
     %% Names that have it in them are about something else.

@@ -98,8 +98,10 @@ a_function(_Config) ->
     Document = document([run(S, 1, NotCounted(S)) || S <- [1, 2, 4]]),
     [#{text := Text, evidence := Evidence}] = dyno_finding_saturation:findings(Document),
     ?assertEqual(
-        <<"of an operation shop:find/1 takes 200 ns at size 2, 2.0 times as long as at 1, and 30 % "
-            "of the time">>,
+        <<
+            "of an operation shop:find/1 takes 200 ns at size 2, 2.0 times as long as at 1, and 30 % "
+            "of the time"
+        >>,
         Text
     ),
     ?assertEqual(~"100 ns at 1, 200 ns at 2, 400 ns at 4.", Evidence).
@@ -136,7 +138,8 @@ medians(_Config) ->
 %% In sentences with their limits and with what to do, in every report that shows the recording.
 shown(_Config) ->
     Runs = [
-        run(S, 1, #{p50 => 1_000_000 * S, queue => 10 * S, throughput => 1000}) || S <- [1, 2, 4]
+        run(S, 1, #{p50 => 1_000_000 * S, queue => 10 * S, throughput => 1000})
+     || S <- [1, 2, 4]
     ],
     Document0 = document(Runs),
     Findings = dyno_finding_saturation:findings(Document0),
@@ -180,8 +183,10 @@ sentences(_Config) ->
     end,
     ?assertMatch(
         [
-            {~"with 4 connections throughput is 12.6 k/s, 50 % of linear scaling from that with 1",
-                0.5},
+            {
+                ~"with 4 connections throughput is 12.6 k/s, 50 % of linear scaling from that with 1",
+                0.5
+            },
             {~"the schedulers of shop are already 97.5 % busy with 1 connection", 0.975}
         ],
         Said(~"connections", fun(Size) ->
@@ -195,7 +200,8 @@ sentences(_Config) ->
         ],
         Said(~"keys", fun(Size) ->
             #{
-                workers => 4 * Size, throughput => 3000 div Size + 1250,
+                workers => 4 * Size,
+                throughput => 3000 div Size + 1250,
                 run_queue => map_get(Size, #{1 => 0, 4 => 66.4})
             }
         end)
@@ -219,8 +225,10 @@ a_server(_Config) ->
     [#{text := Waits, evidence := Doing}] = Said(290_000_000),
     ?assertEqual(~"messages to store wait 290 ms at size 1000 until they are handled (p99)", Waits),
     ?assertEqual(
-        <<"handle_info takes 500 ms (p99), the queue holds up to 498, the process is busy 25 % of "
-            "the time.">>,
+        <<
+            "handle_info takes 500 ms (p99), the queue holds up to 498, the process is busy 25 % of "
+            "the time."
+        >>,
         Doing
     ),
     %% If that explains little, the longest callback is still named.
@@ -237,35 +245,35 @@ a_full_server(_Config) ->
 
 %% A thousand a second to one that blocks for half a second every two: it is named.
 a_server_in_a_test(_Config) ->
-    Source = "
--module(dyno_blocked_perf).
--export([suite/0, init_run/2, init_worker/2, operation/1, end_run/1]).
--export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
-suite() -> #{
-    sizes => [1000],
-    duration_ms => 4500,
-    warmup_ms => 100,
-    level => off,
-    servers => [\"store\"],
-    load => #{model => open, rate_per_s => 200}
-}.
-init_run(_, _) ->
-    {ok, Node} = dyno_peer:start(#{name => \"blocked\"}),
-    {module, _} = erpc:call(Node, code, load_binary, persistent_term:get(dyno_blocked_perf)),
-    {ok, _} = erpc:call(Node, gen_server, start, [{local, store}, dyno_blocked_perf, [], []]),
-    {ok, [Node], Node}.
-init_worker(_, Node) -> {ok, Node}.
-operation(Node) -> ok = gen_server:call({store, Node}, get, infinity), {ok, Node}.
-end_run(undefined) -> ok;
-end_run(Node) -> dyno_peer:stop(Node).
-init([]) -> _ = erlang:send_after(2000, self(), block), {ok, []}.
-handle_call(get, _, S) -> {reply, ok, S}.
-handle_cast(_, S) -> {noreply, S}.
-handle_info(block, S) ->
-    timer:sleep(500),
-    _ = erlang:send_after(2000, self(), block),
-    {noreply, S}.
-",
+    Source =
+        "\n"
+        "-module(dyno_blocked_perf).\n"
+        "-export([suite/0, init_run/2, init_worker/2, operation/1, end_run/1]).\n"
+        "-export([init/1, handle_call/3, handle_cast/2, handle_info/2]).\n"
+        "suite() -> #{\n"
+        "    sizes => [1000],\n"
+        "    duration_ms => 4500,\n"
+        "    warmup_ms => 100,\n"
+        "    level => off,\n"
+        "    servers => [\"store\"],\n"
+        "    load => #{model => open, rate_per_s => 200}\n"
+        "}.\n"
+        "init_run(_, _) ->\n"
+        "    {ok, Node} = dyno_peer:start(#{name => \"blocked\"}),\n"
+        "    {module, _} = erpc:call(Node, code, load_binary, persistent_term:get(dyno_blocked_perf)),\n"
+        "    {ok, _} = erpc:call(Node, gen_server, start, [{local, store}, dyno_blocked_perf, [], []]),\n"
+        "    {ok, [Node], Node}.\n"
+        "init_worker(_, Node) -> {ok, Node}.\n"
+        "operation(Node) -> ok = gen_server:call({store, Node}, get, infinity), {ok, Node}.\n"
+        "end_run(undefined) -> ok;\n"
+        "end_run(Node) -> dyno_peer:stop(Node).\n"
+        "init([]) -> _ = erlang:send_after(2000, self(), block), {ok, []}.\n"
+        "handle_call(get, _, S) -> {reply, ok, S}.\n"
+        "handle_cast(_, S) -> {noreply, S}.\n"
+        "handle_info(block, S) ->\n"
+        "    timer:sleep(500),\n"
+        "    _ = erlang:send_after(2000, self(), block),\n"
+        "    {noreply, S}.\n",
     {ok, Module, Binary} = compile:forms(dyno_peers:forms(Source), [debug_info]),
     ok = persistent_term:put(Module, [Module, "test", Binary]),
     {module, Module} = code:load_binary(Module, "test", Binary),
@@ -317,8 +325,14 @@ document(Runs) ->
 run(Size, Repetition, Given) ->
     Values = maps:merge(
         #{
-            throughput => 1000 * Size, p50 => 1_000_000, queue => 1, utilisation => 0.1,
-            run_queue => 0, time_per_call => 100, off => 0, share => 0.5
+            throughput => 1000 * Size,
+            p50 => 1_000_000,
+            queue => 1,
+            utilisation => 0.1,
+            run_queue => 0,
+            time_per_call => 100,
+            off => 0,
+            share => 0.5
         },
         Given
     ),
@@ -361,8 +375,10 @@ run(Size, Repetition, Given) ->
                     {~"time_per_call_high", number},
                     {~"share", number}
                 ],
-                [function(maps:get(calls, Values, 1000), Value(time_per_call), Value(off)) ++
-                    [Value(share)]]
+                [
+                    function(maps:get(calls, Values, 1000), Value(time_per_call), Value(off)) ++
+                        [Value(share)]
+                ]
             )
         ] ++ servers(Values)
     }.
@@ -372,7 +388,10 @@ servers(#{delay := DelayNs, busy := Busy, processes := N}) ->
         table(
             ~"servers",
             [
-                {~"server", string}, {~"delay", number}, {~"busy", number}, {~"processes", number},
+                {~"server", string},
+                {~"delay", number},
+                {~"busy", number},
+                {~"processes", number},
                 {~"queue_max", number}
             ],
             [[~"store", DelayNs, Busy, N, 498]]

@@ -14,7 +14,11 @@ suite() -> [{timetrap, {minutes, 5}}].
 
 all() ->
     [
-        what_matters_comes_first, two_sizes, one_size, called_more_often, uncertain_times,
+        what_matters_comes_first,
+        two_sizes,
+        one_size,
+        called_more_often,
+        uncertain_times,
         estimated_calls
     ].
 
@@ -54,8 +58,11 @@ called_more_often(_Config) ->
         ]
     end,
     [Table] = dyno_sizes_growth:tables(document([1, 2, 4, 8, 16, 32], Rows)),
-    Operation = [Row || [_, Name | _] = Row <- map_get(rows, Table),
-        string:find(Name, ~" calls/op") =/= nomatch],
+    Operation = [
+        Row
+     || [_, Name | _] = Row <- map_get(rows, Table),
+        string:find(Name, ~" calls/op") =/= nomatch
+    ],
     ?assertMatch(
         [
             [~"function", ~"m:late/0 calls/op", ~"count", _ | _],

@@ -506,15 +506,17 @@ values_with_intervals(_) ->
         Text("sampled m:least/0 share")
     ),
     ?assertEqual(
-        {~"pass",
-            <<"sampled m:sure/0 share is 10 % at size 10, limit < 12 %; 8 % to 13 % is "
-                "possible">>},
+        {~"pass", <<
+            "sampled m:sure/0 share is 10 % at size 10, limit < 12 %; 8 % to 13 % is "
+            "possible"
+        >>},
         Text("sampled m:sure/0 share")
     ),
     ?assertEqual(
-        {~"unknown",
-            <<"sampled m:guessed/0 share is 10 % at size 10, limit < 12 %, but anything from 0 % "
-                "to 30 % is possible: measure longer (--for), at the level budget">>},
+        {~"unknown", <<
+            "sampled m:guessed/0 share is 10 % at size 10, limit < 12 %, but anything from 0 % "
+            "to 30 % is possible: measure longer (--for), at the level budget"
+        >>},
         Text("sampled m:guessed/0 share")
     ),
     #{~"text" := NotCounted} = at_100("sampled m:guessed/0 calls at 10 < 5"),
@@ -524,8 +526,10 @@ unknown_when_units_differ(_) ->
     #{~"result" := ~"unknown", ~"threshold" := #{~"value" := 3_000_000}, ~"text" := Text} =
         at_100("my.gauge at 10 < 5 MB"),
     ?assertEqual(
-        <<"my.gauge is 3 ms at size 10, which cannot be compared with 5 MB: "
-            "the limit needs ns, us, ms, s, min or h">>,
+        <<
+            "my.gauge is 3 ms at size 10, which cannot be compared with 5 MB: "
+            "the limit needs ns, us, ms, s, min or h"
+        >>,
         Text
     ).
 
@@ -602,8 +606,13 @@ points_at_what_is_wrong(_) ->
 
 verdicts_fit_a_recording(_) ->
     Texts = [
-        "latency.p99 < 20 ms", "growth latency.p99 < 1", "nothing < 1", "my.gauge < 5 MB",
-        "process \"listener sup\" memory_max < 5 MB", "throughput at 7 > 1", "memory.total < 1 GiB",
+        "latency.p99 < 20 ms",
+        "growth latency.p99 < 1",
+        "nothing < 1",
+        "my.gauge < 5 MB",
+        "process \"listener sup\" memory_max < 5 MB",
+        "throughput at 7 > 1",
+        "memory.total < 1 GiB",
         "my.furlongs < 1 ms"
     ],
     Verdicts = lists:append([verdicts(Text) || Text <- Texts]),
@@ -657,8 +666,31 @@ digits() ->
 %% Whatever is typed, there is a threshold or a reason with a place inside the text.
 any_text_is_answered(_) ->
     Piece = oneof([
-        "latency.p99", "growth", "function", "process", "m:f/1", "calls", "of", "at", "<", "<=",
-        "=", "20", "ms", "%", "'", "\"", " ", " ", " ", "\x{b5}", "1e5", "1e500", ".", "\n", "\0",
+        "latency.p99",
+        "growth",
+        "function",
+        "process",
+        "m:f/1",
+        "calls",
+        "of",
+        "at",
+        "<",
+        "<=",
+        "=",
+        "20",
+        "ms",
+        "%",
+        "'",
+        "\"",
+        " ",
+        " ",
+        " ",
+        "\x{b5}",
+        "1e5",
+        "1e500",
+        ".",
+        "\n",
+        "\0",
         [integer_to_list(12)]
     ]),
     Property = ?FORALL(

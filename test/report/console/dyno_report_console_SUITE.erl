@@ -178,8 +178,10 @@ fresh_nodes(_Config) ->
 alike_warnings(_Config) ->
     #{~"runs" := Runs} = Document = recording(),
     Warning = fun(Text) -> #{~"code" => ~"cut", ~"text" => Text} end,
-    Warned = [Run#{~"warnings" := [Warning(<<"off by ", Id/binary>>)]}
-        || #{~"id" := Id} = Run <- Runs],
+    Warned = [
+        Run#{~"warnings" := [Warning(<<"off by ", Id/binary>>)]}
+     || #{~"id" := Id} = Run <- Runs
+    ],
     Text = render(Document#{~"runs" := Warned, ~"warnings" := []}, #{}),
     ?assertMatch(
         {_, _}, binary:match(Text, ~"at 100 workers (and much the same at 1, 10): off by 100\n")
@@ -317,9 +319,12 @@ uncertain_functions(_Config) ->
         ],
         [
             re:replace(Line, "^  | *#*$", "", [global, {return, binary}])
-         || Line <- section(~"Functions", of_run(#{
-                tables => [#{name => ~"functions", columns => Columns, rows => Rows}]
-            }))
+         || Line <- section(
+                ~"Functions",
+                of_run(#{
+                    tables => [#{name => ~"functions", columns => Columns, rows => Rows}]
+                })
+            )
         ]
     ).
 
@@ -328,8 +333,12 @@ value(Name, Title, Type, Unit) ->
 
 bound(Of, Role, Unit) ->
     #{
-        name => <<Of/binary, "_", (atom_to_binary(Role))/binary>>, title => Of, type => number,
-        unit => Unit, role => Role, 'of' => Of
+        name => <<Of/binary, "_", (atom_to_binary(Role))/binary>>,
+        title => Of,
+        type => number,
+        unit => Unit,
+        role => Role,
+        'of' => Of
     }.
 
 %% Without a run that is not measured there is still what the budget was spent on.
@@ -375,14 +384,32 @@ text(Sections) ->
 
 codes(Words) ->
     Names = [
-        ~"code", ~"time_per_call", ~"low", ~"high", ~"calls_per_second", ~"ratio", ~"ratio_low",
-        ~"ratio_high", ~"verdict", ~"reductions_per_call", ~"words_per_call"
+        ~"code",
+        ~"time_per_call",
+        ~"low",
+        ~"high",
+        ~"calls_per_second",
+        ~"ratio",
+        ~"ratio_low",
+        ~"ratio_high",
+        ~"verdict",
+        ~"reductions_per_call",
+        ~"words_per_call"
     ],
     Verdicts = [~"fastest" | lists:duplicate(length(Words) - 1, ~"same")],
     Rows = [
         [
             <<"lists:seq(1, 100000), ", (integer_to_binary(N))/binary>>,
-            100.5, 90.5, 110.5, 1.0e7, 1.01, 0.99, 1.02, Verdict, 17.25, Of
+            100.5,
+            90.5,
+            110.5,
+            1.0e7,
+            1.01,
+            0.99,
+            1.02,
+            Verdict,
+            17.25,
+            Of
         ]
      || {N, Of, Verdict} <- lists:zip3(lists:seq(1, length(Words)), Words, Verdicts)
     ],

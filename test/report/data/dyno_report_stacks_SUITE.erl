@@ -35,21 +35,23 @@ pprof(_Config) ->
     Strings = [Text || {6, Text} <- Fields],
     ?assertEqual(~"", hd(Strings)),
     Text = fun(N) -> lists:nth(N + 1, Strings) end,
-    Names = #{
-        Id => Text(Name)
-     || {5, Function} <- Fields, #{1 := Id, 2 := Name} <- [maps:from_list(fields(Function))]
-    },
+    Names =
+        #{
+            Id => Text(Name)
+         || {5, Function} <- Fields, #{1 := Id, 2 := Name} <- [maps:from_list(fields(Function))]
+        },
     Types = [
         {Text(Type), Text(Unit)}
      || {1, Of} <- Fields, #{1 := Type, 2 := Unit} <- [maps:from_list(fields(Of))]
     ],
     ?assertEqual([{~"time", ~"nanoseconds"}, {~"size", ~"bytes"}], Types),
-    Functions = #{
-        Id => map_get(Function, Names)
-     || {4, Location} <- Fields,
-        #{1 := Id, 4 := Line} <- [maps:from_list(fields(Location))],
-        {1, Function} <- fields(Line)
-    },
+    Functions =
+        #{
+            Id => map_get(Function, Names)
+         || {4, Location} <- Fields,
+            #{1 := Id, 4 := Line} <- [maps:from_list(fields(Location))],
+            {1, Function} <- fields(Line)
+        },
     Samples = [
         {[map_get(Id, Functions) || Id <- varints(Ids)], varints(Values)}
      || {2, Sample} <- Fields, #{1 := Ids, 2 := Values} <- [maps:from_list(fields(Sample))]

@@ -143,10 +143,11 @@ is_used_in_a_browser(Config) ->
 in_browser(Config, Pages, Options) ->
     Node = node_program(),
     Root = dyno_project:root(),
-    Files = #{
-        Name => written(Name, Document, Config)
-     || Name := Document <- Pages#{~"report" => dyno_report_html_data:document()}
-    },
+    Files =
+        #{
+            Name => written(Name, Document, Config)
+         || Name := Document <- Pages#{~"report" => dyno_report_html_data:document()}
+        },
     [?assert(filelib:file_size(Large) < 10_000_000) || #{~"large" := Large} <- [Files]],
     {0, _} = run(filename:join([Root, "scripts", "page"]), ["packages"], Root, []),
     {0, Printed} = run(filename:join([Root, "scripts", "browser"]), [], Root, []),
@@ -154,10 +155,12 @@ in_browser(Config, Pages, Options) ->
     Environment = [
         %% Some suites have one whose name is too long for Chromium's socket.
         {"TMPDIR", false},
-        {"DYNO_PAGES", unicode:characters_to_list(json:encode(Files))}, {"DYNO_BROWSER", Browser}
+        {"DYNO_PAGES", unicode:characters_to_list(json:encode(Files))},
+        {"DYNO_BROWSER", Browser}
     ],
-    Arguments = ["--test"] ++ [lists:flatten(Option) || Option <- Options] ++
-        ["test/report.test.mjs"],
+    Arguments =
+        ["--test"] ++ [lists:flatten(Option) || Option <- Options] ++
+            ["test/report.test.mjs"],
     {Status, Output} = run(Node, Arguments, filename:join(Root, "ui"), Environment),
     ct:log("~ts", [Output]),
     ?assertEqual(0, Status, Output).

@@ -44,9 +44,12 @@ the_message_is_complete(_Config) ->
     ?assertMatch(#{~"content-type" := ~"application/json"}, Headers),
     #{~"resourceMetrics" := [Second, First]} = Message,
     ?assertEqual(
-        [#{~"service.name" => ~"other", ~"service.instance.id" => ~"other@10.0.0.2"}, #{
-            ~"service.name" => ~"shop", ~"service.instance.id" => ~"shop@10.0.0.1"
-        }],
+        [
+            #{~"service.name" => ~"other", ~"service.instance.id" => ~"other@10.0.0.2"},
+            #{
+                ~"service.name" => ~"shop", ~"service.instance.id" => ~"shop@10.0.0.1"
+            }
+        ],
         [attributes(Resource) || #{~"resource" := Resource} <- [Second, First]]
     ),
     #{~"scopeMetrics" := [#{~"scope" := Scope, ~"metrics" := Metrics}]} = First,
@@ -303,10 +306,11 @@ post(Listening, Status, Body) ->
     {ok, Socket} = gen_tcp:accept(Listening),
     {Head, Start} = head(Socket, ~""),
     [Request | Lines] = binary:split(Head, ~"\r\n", [global]),
-    Headers = #{
-        string:lowercase(Key) => string:trim(Value)
-     || Line <- Lines, [Key, Value] <- [binary:split(Line, ~":")]
-    },
+    Headers =
+        #{
+            string:lowercase(Key) => string:trim(Value)
+         || Line <- Lines, [Key, Value] <- [binary:split(Line, ~":")]
+        },
     Length = binary_to_integer(map_get(~"content-length", Headers)),
     Content =
         case Length - byte_size(Start) of

@@ -430,9 +430,11 @@ sample(Line) ->
 
 labels(Text) ->
     Pairs =
-        case re:run(Text, "([a-z_]+)=\"((?:[^\"\\\\]|\\\\.)*)\"", [
-            unicode, global, {capture, all_but_first, binary}
-        ]) of
+        case
+            re:run(Text, "([a-z_]+)=\"((?:[^\"\\\\]|\\\\.)*)\"", [
+                unicode, global, {capture, all_but_first, binary}
+            ])
+        of
             {match, Found} -> Found;
             nomatch -> []
         end,

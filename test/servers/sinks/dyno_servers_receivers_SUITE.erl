@@ -228,11 +228,14 @@ split_last(Line) ->
 
 number(Text) ->
     case {string:to_float(Text), string:to_integer(Text)} of
-        {{Float, ~""}, _} -> Float;
-        {_, {Integer, ~""}} -> float(Integer);
+        {{Float, ~""}, _} ->
+            Float;
+        {_, {Integer, ~""}} ->
+            float(Integer);
         {_, {Integer, <<"e", Exponent/binary>>}} ->
             binary_to_float(iolist_to_binary(io_lib:format("~b.0e~ts", [Integer, Exponent])));
-        _ -> Text
+        _ ->
+            Text
     end.
 
 exact(Name, Metrics) ->
@@ -398,8 +401,11 @@ otlp_collectors_decoder(Config) ->
         "        request.Metrics().DataPointCount())\n"
         "}\n"
     ),
-    Go = ["cd " ++ Folder ++ " && { [ -f go.mod ] || go mod init dyno.test/pdata; } && "
-        "go get go.opentelemetry.io/collector/pdata@v1.50.0 && go build -o pdata ."],
+    Go = [
+        "cd " ++ Folder ++
+            " && { [ -f go.mod ] || go mod init dyno.test/pdata; } && "
+            "go get go.opentelemetry.io/collector/pdata@v1.50.0 && go build -o pdata ."
+    ],
     Program = filename:join(Folder, "pdata"),
     ok = brought(Program, "sh", ["-c" | Go]),
     {0, Said} = output_of(Program, [message(Config)]),
@@ -509,7 +515,8 @@ output_of(Program, Arguments) ->
 %% It ends when the port is closed, also when this process is killed.
 run(Program, Arguments) ->
     case os:find_executable(Program) of
-        false -> throw({skip, ["there is no ", Program]});
+        false ->
+            throw({skip, ["there is no ", Program]});
         Path ->
             open_port({spawn_executable, "/bin/sh"}, [
                 {args, [

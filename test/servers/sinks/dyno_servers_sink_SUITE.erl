@@ -43,8 +43,10 @@ urls_are_read(_Config) ->
         #{host => ~"10.0.0.1", port => 9125, prefix => ~"otp"}, Read("statsd://10.0.0.1:9125")
     ),
     ?assertEqual(#{host => ~"::1", port => 8125, prefix => ~"otp"}, Read("statsd://[::1]")),
-    ?assertEqual(#{path => ~"/run/statsd.sock", prefix => ~"shop"},
-        Read("statsd+unix:/run/statsd.sock?prefix=shop")),
+    ?assertEqual(
+        #{path => ~"/run/statsd.sock", prefix => ~"shop"},
+        Read("statsd+unix:/run/statsd.sock?prefix=shop")
+    ),
     ?assertEqual(#{path => ~"/run/a b", prefix => ~"otp"}, Read("statsd+unix:///run/a%20b")),
     ?assertEqual(
         #{

@@ -152,7 +152,7 @@ reserved_characters_are_replaced(_Config) ->
         callbacks := [callback(~"handler: handle_event", [1])]
     },
     %% The parser accepts no reserved character within a part.
-    [{~"otp.a_b_c_d_e_f_g_h." , Rest} | _] = [
+    [{~"otp.a_b_c_d_e_f_g_h.", Rest} | _] = [
         {<<Start:20/binary>>, Rest}
      || {<<Start:20/binary, Rest/binary>>, _, _, _, []} <- lines([Sum], ?STATSD)
     ],

@@ -42,9 +42,11 @@ init_per_testcase(Case, Config) ->
     dyno_suites:prepare(Case, Config).
 
 end_per_testcase(_Case, Config) ->
-    case {
-        proplists:get_value(tc_status, Config), file:list_dir(proplists:get_value(tmp, Config))
-    } of
+    case
+        {
+            proplists:get_value(tc_status, Config), file:list_dir(proplists:get_value(tmp, Config))
+        }
+    of
         {ok, {ok, [_ | _] = Left}} -> {fail, {left_in_the_temporary_folder, Left}};
         _ -> ok
     end.
@@ -129,8 +131,9 @@ options_say_what_is_accepted(_Config) ->
         end
      || {Key, Values, Parts} <- [
             {name, ["", <<>>, <<255>>, 17, a_name, [{}]], [~"name", ~"text is accepted"]},
-            {sizes, [[], [0], [-1], [1.5], [1, two], 7, {1, 2}, [1 | 2]],
-                [~"sizes", ~"a list of positive integers"]},
+            {sizes, [[], [0], [-1], [1.5], [1, two], 7, {1, 2}, [1 | 2]], [
+                ~"sizes", ~"a list of positive integers"
+            ]},
             {size_label, [<<>>, none], [~"size_label", ~"text"]},
             {repeat, [0, 999_999_999_999], [~"repeat", ~"from 1 to 10000"]},
             {duration_ms, [0, -5, 1.5, "5s", infinity, 720_000_001], [

@@ -407,11 +407,14 @@ named(Callback, Arguments) ->
     iolist_to_binary(io_lib:format("~s/~b", [Callback, Arity])).
 
 %% A tear-down that fails has the nodes stopped: this one is given as nobody's.
-spared(teardown_run) -> [
-    {setup_run, "setup_run(Size) -> mark({setup_run, Size}), {run_started, [node()]}.\n"},
-    {get_trace_patterns, "get_trace_patterns() -> [{string, to_upper, 1}].\n"},
-    {start_load, "start_load(_, _) -> string:to_upper(\"a\"), {load_started, started}.\n"}];
-spared(_) -> [].
+spared(teardown_run) ->
+    [
+        {setup_run, "setup_run(Size) -> mark({setup_run, Size}), {run_started, [node()]}.\n"},
+        {get_trace_patterns, "get_trace_patterns() -> [{string, to_upper, 1}].\n"},
+        {start_load, "start_load(_, _) -> string:to_upper(\"a\"), {load_started, started}.\n"}
+    ];
+spared(_) ->
+    [].
 
 callback_raises(Config) ->
     [

@@ -20,8 +20,16 @@ slow() -> [code_that_is_purged].
 
 all() ->
     [
-        records, own_applications, own_modules, interrupted, nothing_called, unknown_option,
-        cannot_be_reached, suite_without_load, compared, code_that_is_purged
+        records,
+        own_applications,
+        own_modules,
+        interrupted,
+        nothing_called,
+        unknown_option,
+        cannot_be_reached,
+        suite_without_load,
+        compared,
+        code_that_is_purged
     ].
 
 %% The shop of the examples runs in a node without dyno.
@@ -95,9 +103,13 @@ records(Config) ->
 %% What is neither of OTP nor of Elixir is measured where nothing is named.
 own_applications(Config) ->
     Node = proplists:get_value(node, Config),
-    Application = {application, shop, [
-        {vsn, "1"}, {modules, [shop_servers]}, {registered, []}, {applications, [kernel, stdlib]}
-    ]},
+    Application =
+        {application, shop, [
+            {vsn, "1"},
+            {modules, [shop_servers]},
+            {registered, []},
+            {applications, [kernel, stdlib]}
+        ]},
     ok = erpc:call(Node, application, load, [Application]),
     ok = erpc:call(Node, application, start, [shop]),
     {ok, #{~"parameters" := #{~"patterns" := Patterns}}} = record(Config, #{duration_ms => 200}),
@@ -116,11 +128,13 @@ own_modules(Config) ->
 interrupted(Config) ->
     Self = self(),
     Pid = spawn_link(fun() ->
-        Self ! {recorded, record(Config, #{
-            duration_ms => 600_000,
-            patterns => ["shop_servers"],
-            watch => fun(_, _) -> Self ! sampled end
-        })}
+        Self !
+            {recorded,
+                record(Config, #{
+                    duration_ms => 600_000,
+                    patterns => ["shop_servers"],
+                    watch => fun(_, _) -> Self ! sampled end
+                })}
     end),
     receive
         sampled -> ok = dyno_test:interrupt(Pid)
@@ -165,8 +179,13 @@ suite_without_load(Config) ->
     Node = proplists:get_value(node, Config),
     Callbacks = io_lib:format("init_run(_, S) -> {ok, [~0tp], S}.~n", [Node]),
     Options = #{
-        sizes => [1, 2], load => none, duration_ms => 200, warmup_ms => 0, interval_ms => 100,
-        patterns => ["shop_servers"], level => count
+        sizes => [1, 2],
+        load => none,
+        duration_ms => 200,
+        warmup_ms => 0,
+        interval_ms => 100,
+        patterns => ["shop_servers"],
+        level => count
     },
     Source = dyno_suites:write(Config, idle_perf, Options, Callbacks),
     {ok, Document} = dyno_test:run(Source, #{}),
@@ -239,10 +258,14 @@ code_that_is_purged(_Config) ->
 
 called(N, Size) ->
     Name = list_to_atom("again_" ++ integer_to_list(N)),
-    Source = lists:concat([
-        "-module(", Name, ").\n\n-export([f/1]).\n\n"
-        "f(N) -> g(N) + length(lists:seq(1, N)).\n\ng(0) -> 0;\n"
-        | [lists:concat(["g(-", I, ") -> ", I, ";\n"]) || I <- lists:seq(1, N * Size)]
-    ] ++ ["g(N) -> 1 + g(N - 1).\n\n"]),
+    Source = lists:concat(
+        [
+            "-module(",
+            Name,
+            ").\n\n-export([f/1]).\n\n"
+            "f(N) -> g(N) + length(lists:seq(1, N)).\n\ng(0) -> 0;\n"
+            | [lists:concat(["g(-", I, ") -> ", I, ";\n"]) || I <- lists:seq(1, N * Size)]
+        ] ++ ["g(N) -> 1 + g(N - 1).\n\n"]
+    ),
     {ok, Name, Binary} = compile:forms(dyno_peers:forms(lists:flatten(Source))),
     {Name, Binary}.

@@ -78,7 +78,8 @@ terminate(_, _, _) -> ok.
 
 """).
 
--define(ELIXIR, ~"""
+-define(ELIXIR,
+    ~"""
 defmodule WovenServer do
   use GenServer
   @compile {:parse_transform, :dyno_inline}
@@ -88,7 +89,8 @@ defmodule WovenServer do
     {:reply, question, to}
   end
 end
-""").
+"""
+).
 
 suite() ->
     [{timetrap, {minutes, 1}}].
@@ -115,8 +117,17 @@ all_forms_are_woven(_Config) ->
     Sent = [Message || {send, Message, _} <- Events],
     ?assertEqual(
         [
-            plain, remote, third, {list, 2}, {map, 1}, in_maybe, {in_fun, 1}, {second, 2},
-            {first, 1}, {second, 2}, {children, Children}
+            plain,
+            remote,
+            third,
+            {list, 2},
+            {map, 1},
+            in_maybe,
+            {in_fun, 1},
+            {second, 2},
+            {first, 1},
+            {second, 2},
+            {children, Children}
         ],
         Sent
     ),
@@ -271,11 +282,13 @@ forms(#{run := What} = Options) ->
     end,
     collected([], []).
 
-forms([], []) -> [];
+forms([], []) ->
+    [];
 forms([{dot, _} = Dot | Rest], Form) ->
     {ok, Parsed} = erl_parse:parse_form(lists:reverse([Dot | Form])),
     [Parsed | forms(Rest, [])];
-forms([Token | Rest], Form) -> forms(Rest, [Token | Form]).
+forms([Token | Rest], Form) ->
+    forms(Rest, [Token | Form]).
 
 collected(Events, Got) ->
     receive

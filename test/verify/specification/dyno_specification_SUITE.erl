@@ -143,7 +143,9 @@ eventually(_) ->
         {[r(a), s(b), {exit, bad}], no}
     ]),
     table("follows receive a then eventually send b", [
-        {[r(a), r(a), s(b)], yes}, {[r(a), r(a)], no}, {[r(a), s(b), r(a), s(b)], yes},
+        {[r(a), r(a), s(b)], yes},
+        {[r(a), r(a)], no},
+        {[r(a), s(b), r(a), s(b)], yes},
         {[r(a), s(b), r(a)], no}
     ]),
     {Module, _} = compiled(Later),
@@ -267,7 +269,8 @@ unknown_past(_) ->
             ?assertEqual(
                 {Expected, Property, Events},
                 {
-                    in_part(run(Module, Events, 0, Module:init(#{partial => true}))), Property,
+                    in_part(run(Module, Events, 0, Module:init(#{partial => true}))),
+                    Property,
                     Events
                 }
             )
@@ -471,7 +474,8 @@ explanations(_) ->
         )
     ),
     ?assertEqual(
-        {~"send b within 5 ms", #{}, deadline}, Why("follows send a then send b within 5 ms", [
+        {~"send b within 5 ms", #{}, deadline},
+        Why("follows send a then send b within 5 ms", [
             s(a), {timeout, 6}
         ])
     ),
@@ -489,24 +493,36 @@ needs(_) ->
         {_, #{events := Events}} = compiled(Property),
         lists:sort(Events)
     end,
-    ?assertEqual([exit, {'receive', [{['_', '_', {a, '_'}], []}]}], Needs(
-        "never receive {a, X} then exit X"
-    )),
+    ?assertEqual(
+        [exit, {'receive', [{['_', '_', {a, '_'}], []}]}],
+        Needs(
+            "never receive {a, X} then exit X"
+        )
+    ),
     ?assertEqual([send], Needs("never send _ then send {a}")),
-    ?assertEqual([{send, [{['_', {a}], []}, {[p, [1, 2 | '_']], []}]}], Needs(
-        "never send {a} then send [1, 2 | _] to p"
-    )),
-    ?assertEqual([{return, m, f, 2}, {call, m, f, 2, undefined}], Needs(
-        "never call m:f(_, 1) then return m:f/2 ok"
-    )),
+    ?assertEqual(
+        [{send, [{['_', {a}], []}, {[p, [1, 2 | '_']], []}]}],
+        Needs(
+            "never send {a} then send [1, 2 | _] to p"
+        )
+    ),
+    ?assertEqual(
+        [{return, m, f, 2}, {call, m, f, 2, undefined}],
+        Needs(
+            "never call m:f(_, 1) then return m:f/2 ok"
+        )
+    ),
     ?assertEqual([exit, 'receive', send, spawn], Needs("strict follows send a")),
     ?assertEqual([], Needs("never spawned m:f/2")),
     [{send, [{['_', Head], [Guard]}]}] = Needs("never reply {ok, _}"),
     Matches = ets:match_spec_compile([{Head, [Guard], [true]}]),
     R = ?REF,
-    ?assertEqual([true, true], ets:match_spec_run(
-        [{R, {ok, 1}}, {[alias | R], {ok, 2}}, {a, {ok, 1}}, {R, no}, {[], {ok, 1}}], Matches
-    )),
+    ?assertEqual(
+        [true, true],
+        ets:match_spec_run(
+            [{R, {ok, 1}}, {[alias | R], {ok, 2}}, {a, {ok, 1}}, {R, no}, {[], {ok, 1}}], Matches
+        )
+    ),
     {_, #{select := Select}} = compile(
         "property it of m:f/1, m:g, module n, registered r, application a, label {x, \"y\", 1}"
         " never send x."
@@ -618,7 +634,10 @@ finished_keys_take_no_memory(_) ->
 
 last_state(Module, Events) ->
     lists:foldl(
-        fun(Event, State) -> {next, Next} = Module:event(Event, 0, State), Next end,
+        fun(Event, State) ->
+            {next, Next} = Module:event(Event, 0, State),
+            Next
+        end,
         Module:init(#{}),
         Events
     ).

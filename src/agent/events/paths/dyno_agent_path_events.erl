@@ -187,7 +187,8 @@ audible(#{silent := Since, silent_for := Before, session := Session, paths := Pa
 begins(Pid, MFA, TimeOfDay, #{inside := Inside} = State) ->
     Time = monotonic(TimeOfDay),
     case Inside of
-        #{Pid := {Seen, Depth}} -> State#{inside := Inside#{Pid := {Seen, Depth + 1}}};
+        #{Pid := {Seen, Depth}} ->
+            State#{inside := Inside#{Pid := {Seen, Depth + 1}}};
         #{} ->
             Next = State#{outside := maps:remove(Pid, map_get(outside, State))},
             entered(Pid, {MFA, Time}, is_wanted(Pid, Time, State), Next)
@@ -262,14 +263,16 @@ looked(#{paths := Paths, config := #{least := Part}, before := Before, hidden :=
     Least = Part * (element(2, Costs) + element(3, Costs)),
     Functions = dyno_agent_path_tree:functions(Costs, dyno_agent_paths:tree(Paths)),
     %% Functions in which a process waits are kept, however short the rest of a call is.
-    Now = #{
-        MFA => {Calls, Own - Taken + Off}
-     || MFA := {#{calls := Calls, own := Own, taken := Taken, off := Off}, _} <- Functions
-    },
-    Since = #{
-        MFA => since(Sums, maps:get(MFA, Before, {0, 0}))
-     || MFA := Sums <- Now, not is_map_key(MFA, Hidden)
-    },
+    Now =
+        #{
+            MFA => {Calls, Own - Taken + Off}
+         || MFA := {#{calls := Calls, own := Own, taken := Taken, off := Off}, _} <- Functions
+        },
+    Since =
+        #{
+            MFA => since(Sums, maps:get(MFA, Before, {0, 0}))
+         || MFA := Sums <- Now, not is_map_key(MFA, Hidden)
+        },
     Short = [MFA || MFA := {Calls, Left} <- Since, Calls >= ?ENOUGH, Left < Least * Calls],
     Out = first(Short, Functions),
     lists:foreach(fun(MFA) -> hide(MFA, State) end, Out),

@@ -157,7 +157,10 @@ stopped(#{reason := Reason, at := At, dropped := Dropped}, State) ->
             _ -> {Reason, Dropped}
         end,
     Event = #{
-        event => stopped, reason => Why, count => Count, dropped => Lost,
+        event => stopped,
+        reason => Why,
+        count => Count,
+        dropped => Lost,
         at => dyno_agent_event:time_ns(At)
     },
     dyno_agent_trace_sender:last(Event, Sender).

@@ -144,7 +144,11 @@ slow(Ns, {Pid, MFA, Call, Start}, #{config := #{above_ns := Above}, slow := Slow
 ->
     tell(
         #{
-            event => slow, pid => Pid, function => MFA, call => Call, duration_ns => Ns,
+            event => slow,
+            pid => Pid,
+            function => MFA,
+            call => Call,
+            duration_ns => Ns,
             at => dyno_agent_event:time_ns(Start)
         },
         State#{slow := Slow + 1}
@@ -164,7 +168,8 @@ info(tick, #{ticks := Ticks, sampled := Sampled} = State) ->
         0 ->
             Begun = Next#{second := #{}, slow := 0, sampled := Sampled#{second := false}},
             {resume, tell(sums(second, Next), Begun)};
-        _ -> {resume, Next}
+        _ ->
+            {resume, Next}
     end;
 info(_Other, State) ->
     {ok, State}.
@@ -179,9 +184,8 @@ sums(Of, #{config := #{what := What}, sampled := Sampled} = State) ->
             Event#{
                 event => latency,
                 open => open(Of, State),
-                functions => #{
-                    MFA => dyno_agent_event_histogram:read(Histogram) || MFA := Histogram <- Sums
-                }
+                functions =>
+                    #{MFA => dyno_agent_event_histogram:read(Histogram) || MFA := Histogram <- Sums}
             };
         {argument, N} ->
             Event#{
@@ -214,7 +218,10 @@ open(all, #{open := Open}) ->
 stopped(#{reason := Reason, dropped := Dropped}, #{count := Count, sampled := Sampled} = State) ->
     #{sender := Sender} = tell(sums(all, State), State),
     Event = #{
-        event => stopped, reason => Reason, count => Count, dropped => Dropped,
+        event => stopped,
+        reason => Reason,
+        count => Count,
+        dropped => Dropped,
         sampled => map_get(all, Sampled)
     },
     dyno_agent_trace_sender:last(Event, Sender).

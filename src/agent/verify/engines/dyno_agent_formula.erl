@@ -30,11 +30,26 @@
     true
     | false
     | {'and' | 'or', index(), index()}
-    | {possible | necessary, Match :: index(), index(), Within :: integer() | infinity, Text ::
-        binary(), Names :: [atom()]}
+    | {
+        possible | necessary,
+        Match :: index(),
+        index(),
+        Within :: integer() | infinity,
+        Text ::
+            binary(),
+        Names :: [atom()]
+    }
     %% The same at any later event, with the deadline of the first.
-    | {possible | necessary, Match :: index(), index(), Within :: integer() | infinity, Text ::
-        binary(), Names :: [atom()], later}
+    | {
+        possible | necessary,
+        Match :: index(),
+        index(),
+        Within :: integer() | infinity,
+        Text ::
+            binary(),
+        Names :: [atom()],
+        later
+    }
     | {max | min, index()}
     %% Back to a fixed point, without the variables bound since.
     | {again, index(), Forget :: non_neg_integer()}
@@ -70,7 +85,8 @@ reachable({_, _} = Code, Groups) ->
         true -> [Start, {true, []}]
     end.
 
-subsets([]) -> [[]];
+subsets([]) ->
+    [[]];
 subsets([Head | Tail]) ->
     Of = subsets(Tail),
     Of ++ [[Head | Set] || Set <- Of].
@@ -84,12 +100,19 @@ explore({_, Nodes} = Code, Sets, [{Truth, _} | Rest], Reached) when is_boolean(T
     explore(Code, Sets, Rest, Reached);
 explore(Code, Sets, [State | Rest], Reached) ->
     Next = lists:usort([
-        plain(stepped(Code, fun(Pattern, Env, New) ->
-            case lists:member(Pattern, Set ++ Always) of
-                true -> lists:duplicate(New, '$unknown') ++ Env;
-                false -> nomatch
-            end
-        end, 0, State))
+        plain(
+            stepped(
+                Code,
+                fun(Pattern, Env, New) ->
+                    case lists:member(Pattern, Set ++ Always) of
+                        true -> lists:duplicate(New, '$unknown') ++ Env;
+                        false -> nomatch
+                    end
+                end,
+                0,
+                State
+            )
+        )
      || {Set, Always} <- Sets
     ]),
     New = [Of || Of <- Next, not is_broken(Of), not lists:member(Of, Reached)],

@@ -58,20 +58,34 @@ before({held, Values}, Place) -> {lists:nth(Place + 1, Values), Values}.
 
 %% Current values are in reverse order.
 value(Truth, _, _, _, _) when is_boolean(Truth) -> Truth;
-value({event, Pattern}, _, _, Match, _) -> Match(Pattern, []) =/= nomatch;
-value({'not', A}, Now, _, _, _) -> is_not(at(A, Now));
-value({'and', A, B}, Now, _, _, _) -> both(at(A, Now), at(B, Now));
-value({'or', A, B}, Now, _, _, _) -> either(at(A, Now), at(B, Now));
-value({implies, A, B}, Now, _, _, _) -> either(is_not(at(A, Now)), at(B, Now));
-value({previously, _}, _, first, _, _) -> false;
-value({previously, _}, _, {_, unknown}, _, _) -> unknown;
-value({previously, A}, _, {_, Before}, _, _) -> truth(lists:nth(A, Before));
-value({historically, A}, Now, first, _, _) -> at(A, Now);
-value({historically, A}, Now, {Was, _}, _, _) -> both(truth(Was), at(A, Now));
-value({since, _, B}, Now, first, _, _) -> at(B, Now);
-value({since, A, B}, Now, {Was, _}, _, _) -> either(at(B, Now), both(truth(Was), at(A, Now)));
-value({once, A, infinity}, Now, first, _, _) -> at(A, Now);
-value({once, A, infinity}, Now, {Was, _}, _, _) -> either(truth(Was), at(A, Now));
+value({event, Pattern}, _, _, Match, _) ->
+    Match(Pattern, []) =/= nomatch;
+value({'not', A}, Now, _, _, _) ->
+    is_not(at(A, Now));
+value({'and', A, B}, Now, _, _, _) ->
+    both(at(A, Now), at(B, Now));
+value({'or', A, B}, Now, _, _, _) ->
+    either(at(A, Now), at(B, Now));
+value({implies, A, B}, Now, _, _, _) ->
+    either(is_not(at(A, Now)), at(B, Now));
+value({previously, _}, _, first, _, _) ->
+    false;
+value({previously, _}, _, {_, unknown}, _, _) ->
+    unknown;
+value({previously, A}, _, {_, Before}, _, _) ->
+    truth(lists:nth(A, Before));
+value({historically, A}, Now, first, _, _) ->
+    at(A, Now);
+value({historically, A}, Now, {Was, _}, _, _) ->
+    both(truth(Was), at(A, Now));
+value({since, _, B}, Now, first, _, _) ->
+    at(B, Now);
+value({since, A, B}, Now, {Was, _}, _, _) ->
+    either(at(B, Now), both(truth(Was), at(A, Now)));
+value({once, A, infinity}, Now, first, _, _) ->
+    at(A, Now);
+value({once, A, infinity}, Now, {Was, _}, _, _) ->
+    either(truth(Was), at(A, Now));
 value({once, A, Within}, Now, Before, _, Time) ->
     case at(A, Now) of
         true -> {true, Time};
@@ -82,9 +96,11 @@ value({once, A, Within}, Now, Before, _, Time) ->
 
 since({{Unknown, Since}, _}, Within, Time) when Unknown =:= unknown, Time - Since =< Within ->
     {unknown, Since};
-since({{unknown, _}, _}, _Within, _Time) -> {false, never};
+since({{unknown, _}, _}, _Within, _Time) ->
+    {false, never};
 since({{_, Last}, _}, Within, Time) when is_integer(Last) -> {Time - Last =< Within, Last};
-since(_Before, _Within, _Time) -> {false, never}.
+since(_Before, _Within, _Time) ->
+    {false, never}.
 
 is_not(unknown) -> unknown;
 is_not(Truth) -> not Truth.

@@ -244,7 +244,8 @@ finished(Program, {'$worlds', Worlds}) ->
         _ -> unknown
     end;
 finished(_Program, {Truth, _} = Decided) when is_boolean(Truth) -> Decided;
-finished(#{engine := Engine, code := Code}, Instance) -> Engine:finish(Code, Instance).
+finished(#{engine := Engine, code := Code}, Instance) ->
+    Engine:finish(Code, Instance).
 
 stepped(Module, #{keys := []} = Program, Event, Time, _Keys, {Base, None, Deadline, Memory}) ->
     Next = fun(Base1) -> {Base1, None, min(Deadline, deadline_of(Program, Base1)), Memory} end,
@@ -380,13 +381,15 @@ expired(#{keys := Names} = Program, Time, {Base, Instances, _, Memory}) ->
 expire(Program, Time, {'$worlds', Worlds}) ->
     left([expire(Program, Time, World) || World <- Worlds]);
 expire(_Program, _Time, {Truth, _} = Decided) when is_boolean(Truth) -> Decided;
-expire(#{engine := Engine, code := Code}, Time, Instance) -> Engine:expire(Code, Time, Instance).
+expire(#{engine := Engine, code := Code}, Time, Instance) ->
+    Engine:expire(Code, Time, Instance).
 
 %% An atom is greater than any number.
 deadline_of(Program, {'$worlds', Worlds}) ->
     lists:min([deadline_of(Program, World) || World <- Worlds]);
 deadline_of(_Program, {Truth, _}) when is_boolean(Truth) -> infinity;
-deadline_of(#{engine := Engine, code := Code}, Instance) -> Engine:deadline(Code, Instance).
+deadline_of(#{engine := Engine, code := Code}, Instance) ->
+    Engine:deadline(Code, Instance).
 
 outcome(_Program, _Because, {[], State}) ->
     {next, State};

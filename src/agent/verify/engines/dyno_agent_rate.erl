@@ -57,7 +57,8 @@ expire(Code, Time, State) ->
     end.
 
 -spec deadline(code(), dyno_agent_property:instance()) -> dyno_agent_property:time() | infinity.
-deadline({at_most, _, _, _, _}, _State) -> infinity;
+deadline({at_most, _, _, _, _}, _State) ->
+    infinity;
 deadline({at_least, _, _, Within, _}, {_, Times}) when is_integer(Within) ->
     case queue:get(Times) of
         First when is_integer(First) -> First + Within

@@ -13,7 +13,6 @@
 -opaque state() :: pid().
 -export_type([state/0]).
 
-
 -spec header() -> binary().
 header() -> ~"dyno events 1\n".
 

@@ -244,12 +244,16 @@ program(Steps, [{Function, ReturnsTo} | Outer] = Stack, Events, {Own, Calls}) ->
     case rand:uniform(10) of
         N when N =< 4 ->
             program(
-                Steps - 1, [{Next, Function} | Stack], [{Passed, call, Next, Function} | Events],
+                Steps - 1,
+                [{Next, Function} | Stack],
+                [{Passed, call, Next, Function} | Events],
                 {Spent, Called}
             );
         N when N =< 6 ->
             program(
-                Steps - 1, [{Next, ReturnsTo} | Outer], [{Passed, call, Next, ReturnsTo} | Events],
+                Steps - 1,
+                [{Next, ReturnsTo} | Outer],
+                [{Passed, call, Next, ReturnsTo} | Events],
                 {Spent, Called}
             );
         N when N =< 9, Outer =/= [] ->
@@ -312,8 +316,15 @@ counts_each_call(_Config) ->
     end,
     ?assertEqual(
         [200, 200 * 11, 200 * 10, 200, 200, 200, 200],
-        [Calls(round_, 0), Calls(even, 1), Calls(odd, 1), Calls(catches, 0), Calls(raises, 1),
-            Calls(waits, 0), Calls(last, 1)]
+        [
+            Calls(round_, 0),
+            Calls(even, 1),
+            Calls(odd, 1),
+            Calls(catches, 0),
+            Calls(raises, 1),
+            Calls(waits, 0),
+            Calls(last, 1)
+        ]
     ),
     %% It waits for 200 ms at least, nowhere else.
     #{{?MODULE, waits, 0} := #{off := OffNs, own := OwnNs}} = Functions,

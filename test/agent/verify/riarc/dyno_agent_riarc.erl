@@ -169,7 +169,8 @@ take_all(Requests, State) ->
 place(Process, #{traced := Traced}) when is_map_key(Process, Traced) -> traced;
 place(Process, #{routes := Routes}) when is_map_key(Process, Routes) ->
     {route, map_get(Process, Routes)};
-place(_Process, _State) -> unknown.
+place(_Process, _State) ->
+    unknown.
 
 stash({event, Process, _, _} = Event, #{stash := Stash} = State) ->
     Events = maps:get(Process, Stash, []),

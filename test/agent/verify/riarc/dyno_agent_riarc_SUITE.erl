@@ -60,14 +60,17 @@ in_each_processes_order(_Config) ->
 
 %% The hand-over that the runtime gives: two sessions, a mark in both.
 taken_over_at_a_mark(_Config) ->
-    Numbers = #{
-        {Name, I} => begin
-            Options = ?ORDERS(dyno_agent_riarc, I, process, marked),
-            {ok, Number} = dyno_riarc_explorer:explore(system(Name), Options#{homes => Homes}),
-            Number
-        end
-     || {Name, I, Homes} <- [{chain, [r], #{r => 2}}, {fan_out, [r], #{r => 2}}, {chain, [], #{}}]
-    },
+    Numbers =
+        #{
+            {Name, I} => begin
+                Options = ?ORDERS(dyno_agent_riarc, I, process, marked),
+                {ok, Number} = dyno_riarc_explorer:explore(system(Name), Options#{homes => Homes}),
+                Number
+            end
+         || {Name, I, Homes} <- [
+                {chain, [r], #{r => 2}}, {fan_out, [r], #{r => 2}}, {chain, [], #{}}
+            ]
+        },
     ct:pal("states: ~p", [Numbers]).
 
 %% Minutes: only where DYNO_SLOW is set. Of the chain of four: with none instrumented 576,901 states
@@ -101,9 +104,8 @@ all_orders(Order, Least) ->
     ).
 
 all_orders(Order, Least, Instrumentations) ->
-    Numbers = #{
-        {Name, I} => states(system(Name), I, Order) || Name := _ <- Least, I <- Instrumentations
-    },
+    Numbers =
+        #{{Name, I} => states(system(Name), I, Order) || Name := _ <- Least, I <- Instrumentations},
     ct:pal("states: ~p", [Numbers]),
     Few = [
         {Key, Number}

@@ -128,9 +128,12 @@ handle({arrive, Process, New, Helper}, State) ->
 handle({ended, Process}, #{places := Places, waiting := Waiting} = State) ->
     case Places of
         #{Process := foreign} ->
-            {State#{
-                places := maps:remove(Process, Places), waiting := maps:remove(Process, Waiting)
-            }, []};
+            {
+                State#{
+                    places := maps:remove(Process, Places), waiting := maps:remove(Process, Waiting)
+                },
+                []
+            };
         #{} ->
             {State, []}
     end.

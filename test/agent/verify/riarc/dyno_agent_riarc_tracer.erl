@@ -62,13 +62,15 @@ init(Name, Index, #{owner := Owner, monitors := Monitors, choice := Choice} = Co
         start -> ok
     end,
     {Started, Effects} = Core(),
-    loop(effects(Effects, #tracer{
-        name = Name,
-        index = Index,
-        core = Started,
-        partitions = dyno_agent_partition:new(Monitors, Options#{choice => Choice}),
-        config = Config
-    })).
+    loop(
+        effects(Effects, #tracer{
+            name = Name,
+            index = Index,
+            core = Started,
+            partitions = dyno_agent_partition:new(Monitors, Options#{choice => Choice}),
+            config = Config
+        })
+    ).
 
 loop(stop) ->
     ok;

@@ -110,7 +110,8 @@ stop(#{sessions := Sessions} = State) ->
     Until = erlang:monotonic_time(millisecond) + ?DRAIN_MS,
     Stopped = State#{sessions := []},
     case Sessions =:= [] orelse drained(none, Until, State) of
-        true -> Stopped;
+        true ->
+            Stopped;
         false ->
             #{config := #{shards := Shards}, verdicts := Verdicts} = State,
             lists:foreach(

@@ -79,8 +79,10 @@ random(System, Options, Numbers) ->
 
 walk(State, System, Options, Numbers, Path) ->
     case {steps(State, System, Options), Numbers} of
-        {[], _} -> finished([], State, System, Path);
-        {Steps, []} -> walk_by(hd(Steps), State, System, Options, [], Path);
+        {[], _} ->
+            finished([], State, System, Path);
+        {Steps, []} ->
+            walk_by(hd(Steps), State, System, Options, [], Path);
         {Steps, [Number | Rest]} ->
             Step = lists:nth(1 + Number rem length(Steps), Steps),
             walk_by(Step, State, System, Options, Rest, Path)
@@ -129,12 +131,13 @@ select(Instrumented) ->
 %% What can happen next.
 
 steps(#{alive := Alive, way := Way, tracers := Tracers} = State, System, Options) ->
-    session_steps(State) ++ [
-        {process, Process}
-     || Process := {Position, Messages} <- Alive,
-        Instruction <- [instruction(Process, Position, System)],
-        Instruction =/= 'receive' orelse Messages > 0
-    ] ++
+    session_steps(State) ++
+        [
+            {process, Process}
+         || Process := {Position, Messages} <- Alive,
+            Instruction <- [instruction(Process, Position, System)],
+            Instruction =/= 'receive' orelse Messages > 0
+        ] ++
         deliveries(Way, Options) ++
         [{tracer, Name} || Name := {_, [_ | _]} <- Tracers].
 
@@ -150,9 +153,11 @@ session_steps(#{sessions := #{asked := Asked, links := Links, off := Off}} = Sta
             not lists:keymember(Key, 1, Way)
         ].
 
-deliveries([], _Options) -> [];
-deliveries(_Way, #{order := global}) -> [{deliver, any}];
-deliveries(Way, #{order := process}) -> 
+deliveries([], _Options) ->
+    [];
+deliveries(_Way, #{order := global}) ->
+    [{deliver, any}];
+deliveries(Way, #{order := process}) ->
     [{deliver, Process} || Process <- lists:usort([P || {P, _, _} <- Way])].
 
 %% Each process but the root begins with its own event of being spawned.
@@ -168,9 +173,13 @@ step({process, Process}, State, System, Options, _Path) ->
     Instruction = instruction(Process, Position, System),
     Now = Alive#{Process := {Position + 1, Messages}},
     #{Process := Tracer} = TracerOf,
-    After = inherited(Instruction, Process, emitted(
-        Process, {Position, event(Instruction)}, State, Options
-    )),
+    After = inherited(
+        Instruction,
+        Process,
+        emitted(
+            Process, {Position, event(Instruction)}, State, Options
+        )
+    ),
     case Instruction of
         {spawn, Child} ->
             After#{alive := Now#{Child => {0, 0}}, tracer_of := TracerOf#{Child => Tracer}};
@@ -365,10 +374,11 @@ parent(Process, System) ->
 %% Nothing more can happen.
 finished([], #{tracers := Tracers, analysed := Analysed, sessions := Sessions}, System, Path) ->
     nothing_left(Sessions, Path),
-    Whole = #{
-        Process => length(Program) + length([spawned || Process =/= p])
-     || Process := Program <- System
-    },
+    Whole =
+        #{
+            Process => length(Program) + length([spawned || Process =/= p])
+         || Process := Program <- System
+        },
     Analysed =:= Whole orelse wrong({incomplete, Analysed, Whole}, Path),
     Tracers =:= #{} orelse wrong({tracers_left, Tracers}, Path),
     ok;
