@@ -15,6 +15,8 @@ A suite names its slow cases with `slow() -> [Case | {group, Group}] | all`: tho
 than belt and braces, or need minutes. Of these, `only_in_check() -> [Case]` are left out of `slow`,
 too: the programs of bench/ measure for minutes. In the folders below, `newest_release_only() ->
 [Case] | all` names what says nothing of the release.
+
+With the variable `DYNO_TESTS_ALONE` set, the cases of a group run one after the other.
 """.
 
 -export([id/1, init/2, post_groups/2, post_all/3]).
@@ -31,9 +33,15 @@ init(_Id, _Options) ->
 post_groups(Suite, Groups) ->
     Slow = named(Suite, slow),
     [
-        {Name, Properties, chosen(Suite, lists:member({group, Name}, Slow), Cases)}
+        {Name, alone(Properties), chosen(Suite, lists:member({group, Name}, Slow), Cases)}
      || {Name, Properties, Cases} <- Groups
     ].
+
+alone(Properties) ->
+    case os:getenv("DYNO_TESTS_ALONE", "") of
+        "" -> Properties;
+        _ -> Properties -- [parallel]
+    end.
 
 chosen(_Suite, true, Cases) ->
     case lists:member(os:getenv("DYNO_TESTS"), ["quick", "older"]) of
