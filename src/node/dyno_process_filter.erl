@@ -248,7 +248,7 @@ resolved(Other, _Node, Things) ->
 is_module(Module, Node, Things) ->
     %% Asking for its exports would load the module.
     case {call(Node, erlang, module_loaded, [Module]), Things} of
-        {true, servers} -> has_callbacks(call(Node, Module, module_info, []));
+        {true, servers} -> has_callbacks(call(Node, erlang, get_module_info, [Module]));
         {true, _} -> yes;
         {false, _} -> not_loaded
     end.

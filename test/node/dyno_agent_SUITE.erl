@@ -266,12 +266,12 @@ says_that_a_stopped_target_does_not_answer(Config) ->
     true = erlang:disconnect_node(Node),
     ok = application:set_env(kernel, net_setuptime, 1),
     try
-        _ = os:cmd("kill -STOP " ++ OsPid),
+        ok = dyno_escript:kill("STOP", list_to_integer(OsPid)),
         {error, {dyno_target_node, {no_answer, Node, connection, 1000}} = Error} =
             dyno_agent:attach(Node, #{}),
         ?assertMatch({match, _}, re:run(dyno_error:format(Error), "dyno cannot tell why from here"))
     after
-        _ = os:cmd("kill -CONT " ++ OsPid),
+        ok = dyno_escript:kill("CONT", list_to_integer(OsPid)),
         application:unset_env(kernel, net_setuptime),
         connected(Node)
     end.
@@ -310,7 +310,7 @@ says_that_a_target_at_priority_max_does_not_answer(_Config) ->
                 ?assertMatch({match, _}, re:run(Text, "did not answer"))
         end
     after
-        _ = os:cmd("kill -KILL " ++ OsPid),
+        ok = dyno_escript:kill("KILL", list_to_integer(OsPid)),
         dyno_peers:stop(Peer)
     end.
 
@@ -334,9 +334,9 @@ goes_soon_after_a_stop(Config) ->
             )
         )
     ),
-    _ = os:cmd("kill -STOP " ++ OsPid),
+    ok = dyno_escript:kill("STOP", list_to_integer(OsPid)),
     ok = dyno_peers:stop(Peer),
-    _ = os:cmd("kill -CONT " ++ OsPid),
+    ok = dyno_escript:kill("CONT", list_to_integer(OsPid)),
     Start = erlang:monotonic_time(millisecond),
     dyno_leftovers:check(Node, proplists:get_value(before, Config)),
     TookMs = erlang:monotonic_time(millisecond) - Start,

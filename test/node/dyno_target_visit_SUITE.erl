@@ -273,14 +273,14 @@ waits_for_a_stopped_node_shortly(_Config) ->
     with_node([], fun(Node) ->
         OsPid = erpc:call(Node, os, getpid, []),
         {ok, Agent} = dyno_agent:attach(Node, #{}),
-        _ = os:cmd("kill -STOP " ++ OsPid),
+        ok = dyno_escript:kill("STOP", list_to_integer(OsPid)),
         try
             #{left := unknown, leaving_ms := Ms} = Visit = dyno_agent:detach(Agent),
             ?assert(Ms < 3000),
             [Text] = dyno_target_visit:texts(Visit),
             ?assertMatch({match, _}, re:run(Text, "did not answer"))
         after
-            os:cmd("kill -CONT " ++ OsPid)
+            dyno_escript:kill("CONT", list_to_integer(OsPid))
         end
     end).
 
@@ -303,7 +303,7 @@ leaves_several_nodes_together(_Config) ->
     Peers = [dyno_peers:start() || _ <- [1, 2, 3]],
     Agents = [attach(Node) || {_, Node} <- Peers],
     Pids = [erpc:call(Node, os, getpid, []) || {_, Node} <- Peers],
-    _ = [os:cmd("kill -STOP " ++ Pid) || Pid <- Pids],
+    _ = [dyno_escript:kill("STOP", list_to_integer(Pid)) || Pid <- Pids],
     Began = erlang:monotonic_time(millisecond),
     try
         Visits = dyno_agent:detach_all(Agents),
@@ -311,7 +311,7 @@ leaves_several_nodes_together(_Config) ->
         %% Not one after the other.
         ?assert(erlang:monotonic_time(millisecond) - Began < 4500)
     after
-        _ = [os:cmd("kill -CONT " ++ Pid) || Pid <- Pids],
+        _ = [dyno_escript:kill("CONT", list_to_integer(Pid)) || Pid <- Pids],
         lists:foreach(fun dyno_peers:stop/1, Peers)
     end.
 

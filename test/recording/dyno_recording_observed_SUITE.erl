@@ -30,17 +30,14 @@ test_killed(Config) ->
 dyno_suspended(Config) ->
     {Status, Output} = tested(Config, "ok", fun(OsPid, Marked) ->
         Marked(),
-        signal("STOP", OsPid),
+        dyno_escript:kill("STOP", OsPid),
         %% The length of the pause is what is tested.
         timer:sleep(2600),
-        signal("CONT", OsPid)
+        dyno_escript:kill("CONT", OsPid)
     end),
     ?assertEqual(3, Status, Output),
     ?assertMatch({_, _}, binary:match(Output, ~"dyno stood still for ")),
     ?assertMatch({_, _}, binary:match(Output, ~"UNKNOWN")).
-
-signal(Name, OsPid) ->
-    [] = os:cmd(lists:concat(["kill -", Name, " ", OsPid])).
 
 %% Runs a suite whose hundredth operation marks that it works, and does this in the target.
 tested(Config, InTarget, Meanwhile) ->

@@ -50,10 +50,28 @@ start(Escript, Arguments, Options) ->
         binary
     ]).
 
--doc "Sends a signal to a process of the system.".
+-doc """
+Sends a signal to a process of the system.
+
+After STOP it waits until all threads have stopped: the first must get a processor, and until then the
+others run and answer.
+""".
 kill(Signal, Pid) ->
     _ = os:cmd("kill -" ++ Signal ++ " " ++ integer_to_list(Pid)),
-    ok.
+    case Signal of
+        "STOP" -> dyno_suites:await(fun() -> has_stopped(Pid) end);
+        _ -> ok
+    end.
+
+has_stopped(Pid) ->
+    lists:all(
+        fun(File) ->
+            {ok, Stat} = file:read_file(File),
+            [_Name, State] = string:split(Stat, ") ", trailing),
+            binary:first(State) =:= $T
+        end,
+        filelib:wildcard(lists:concat(["/proc/", Pid, "/task/*/stat"]))
+    ).
 
 -doc "The processes that a process of the system has started, and theirs.".
 descendants(Pid) ->

@@ -242,7 +242,7 @@ served(#{registered := Name, label := Label, module := Module, application := Of
 queue(Module) ->
     Attributes =
         case exports(Module, module_info, 1) of
-            true -> Module:module_info(attributes);
+            true -> erlang:get_module_info(Module, attributes);
             false -> []
         end,
     case [gen_server2 || {behaviour, Of} <- Attributes, lists:member(gen_server2, Of)] of

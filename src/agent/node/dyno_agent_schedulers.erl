@@ -288,8 +288,8 @@ tables() ->
                         ratio,
                         #{
                             help => <<
-                                "The processor time of its thread. More than busy: it waits actively; "
-                                "less: others had the processor."
+                                "The processor time of its thread. More than busy: it waits "
+                                "actively; less: others had the processor."
                             >>
                         },
                         fun(#{cpu := Cpu}) -> Cpu end

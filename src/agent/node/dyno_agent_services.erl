@@ -156,7 +156,7 @@ breakpoints() ->
 %% A module may be unloaded meanwhile.
 functions(M) ->
     try
-        M:module_info(functions)
+        erlang:get_module_info(M, functions)
     catch
         error:_ -> []
     end.

@@ -149,13 +149,7 @@ debug(Pid, Counters, #{clock := Clock} = Shared) ->
         shared = Shared,
         clock = Clock,
         looked = Now,
-        names = maps:fold(
-            fun(Number, {Callback, Kind}, Names) ->
-                Names#{Callback => (maps:get(Callback, Names, #{}))#{Kind => Number}}
-            end,
-            #{},
-            Series
-        ),
+        names = maps:fold(fun add_name/3, #{}, Series),
         next = map_size(Series) + 1,
         blocks = dyno_agent_server_counters:blocks(Counters),
         peers =
@@ -172,6 +166,9 @@ debug(Pid, Counters, #{clock := Clock} = Shared) ->
         delay = dyno_agent_server_delay:new(Now)
     },
     {id(), fun ?MODULE:event/3, #hot{ended = Now, hook = Hook}}.
+
+add_name(Number, {Callback, Kind}, Names) ->
+    Names#{Callback => (maps:get(Callback, Names, #{}))#{Kind => Number}}.
 
 -spec event(#hot{}, term(), term()) -> #hot{} | done.
 event(#hot{distance = 1} = Hot, {in, Message}, _Name) ->

@@ -32,7 +32,9 @@
     %% When the next list is due; the cost of a list at the last instant (native).
     list_every := pos_integer(),
     next_list := integer(),
-    cost := non_neg_integer()
+    cost := non_neg_integer(),
+    %% The last processes of dyno that told a number: ended, unless others take the processors.
+    own := [pid()]
 }.
 
 -doc "A process, and the number of processes it counts for.".
@@ -46,6 +48,7 @@
 %% Of processes started since: the youngest, and some of the others.
 -define(YOUNGEST, 48).
 -define(YOUNG, 24).
+-define(OWN, 20).
 -define(NUMBER_BITS, 28).
 
 -doc """
@@ -62,7 +65,8 @@ new(ListEvery) ->
         listed => 0,
         now => 0,
         next_list => erlang:monotonic_time(),
-        cost => 0
+        cost => 0,
+        own => []
     }.
 
 -doc """
@@ -86,14 +90,15 @@ started(#{now := Before} = Census) ->
         _ -> {max(0, Now - Before - 1), Listed}
     end.
 
-listed(#{next_list := NextList, list_every := ListEvery} = Census) ->
+listed(#{next_list := NextList, list_every := ListEvery, own := Before} = Census) ->
     {Newest, Now} = dyno_agent_process:newest(),
+    Own = lists:sublist([Newest | Before], ?OWN),
     Start = erlang:monotonic_time(),
     case Start < NextList of
         true ->
-            Census#{now := Now, cost := 0};
+            Census#{now := Now, cost := 0, own := Own};
         false ->
-            All = list_to_tuple(dyno_agent_process_list:some(?MOST) -- [self(), Newest]),
+            All = list_to_tuple(dyno_agent_process_list:some(?MOST) -- [self() | Own]),
             End = erlang:monotonic_time(),
             Census#{
                 all := All,
@@ -102,7 +107,8 @@ listed(#{next_list := NextList, list_every := ListEvery} = Census) ->
                 listed := Now,
                 now := Now,
                 next_list := End + ListEvery * (End - Start),
-                cost := End - Start
+                cost := End - Start,
+                own := Own
             }
     end.
 
@@ -149,7 +155,7 @@ part(Last, All, Most, Passive, Found, Active) ->
     end.
 
 %% Reused numbers may be lower.
-young(#{listed := Listed, now := Now, active := Active}) ->
+young(#{listed := Listed, now := Now, active := Active, own := Own}) ->
     From =
         case Now > Listed of
             true -> Listed + 1;
@@ -166,7 +172,10 @@ young(#{listed := Listed, now := Now, active := Active}) ->
                     Some = [From + rand:uniform(Older) - 1 || _ <- lists:seq(1, ?YOUNG)],
                     ready(Some, Older / ?YOUNG)
             end,
-    [Found || {Pid, _} = Found <- Ready, not is_map_key(Pid, Active)].
+    [
+        Found
+     || {Pid, _} = Found <- Ready, not is_map_key(Pid, Active), not lists:member(Pid, Own)
+    ].
 
 ready(Numbers, Weight) ->
     [{Pid, Weight} || Number <- Numbers, Pid <- [pid(Number)], is_ready(Pid)].

@@ -341,7 +341,7 @@ instant(#{instants := N, started := StartedBefore} = State) ->
     Running = chosen(Ready, State),
     Ran = ran_by_now(Running, State),
     Asking = erlang:monotonic_time(),
-    Answers = [answer(Found, State) || Found <- Running],
+    Answers = limited([answer(Found, State) || Found <- Running]),
     Answered = erlang:monotonic_time(),
     Seen = lists:foldl(fun ran/2, State#{census := Next, ran := Ran}, Answers),
     End = erlang:monotonic_time(),
@@ -371,6 +371,24 @@ ran_by_now(Running, #{ran := {Sum, Any}}) ->
             Waits = lists:last(erlang:statistics(active_tasks_all)),
             {Sum + min(Weight, erlang:system_info(schedulers_online) + Waits), Any + 1}
     end.
+
+%% Of more ready processes than schedulers the others only wait. Otherwise the few instants of a
+%% burst of new processes would outweigh all others.
+limited(Answers) ->
+    Ready = lists:sum([Weight || {_, Weight, How} <- Answers, is_of_schedulers(How)]),
+    case Ready / erlang:system_info(schedulers_online) of
+        Each when Each =< 1 -> Answers;
+        Each -> [{Pid, limited(Weight, Each, How), How} || {Pid, Weight, How} <- Answers]
+    end.
+
+limited(Weight, Each, How) ->
+    case is_of_schedulers(How) of
+        true -> Weight / Each;
+        false -> Weight
+    end.
+
+is_of_schedulers({ran, dirty, _, _}) -> false;
+is_of_schedulers(_How) -> true.
 
 answer({Pid, Weight}, State) ->
     %% In this order: a process that ran in between has made reductions.

@@ -109,8 +109,8 @@ forms(Candidates) ->
         doubt(
             forms,
             <<
-                "the codes are called in different ways (inline, call, apply), which differ by up to "
-                "8 ns"
+                "the codes are called in different ways (inline, call, apply), which differ by up "
+                "to 8 ns"
             >>,
             ~"Give all in the same form."
         )

@@ -51,11 +51,12 @@ command() ->
                         %% erlperf's -q is --squeeze.
                         {"--quiet", "only the requested report"},
                         {"-v, --verbose",
-                            "more on standard error: compiled loops, each second a line about the VM"}
+                            "more on standard error: compiled loops, each second a line about "
+                            "the VM"}
                         | dyno_cli_baseline:options(
                             "compares with an earlier recording (.json) from the same machine",
-                            "with --baseline or --rev: exits with 1 if the condition holds: slower > "
-                            "5%, faster > 5%, words > 0.1%, worse > 5%"
+                            "with --baseline or --rev: exits with 1 if the condition holds: "
+                            "slower > 5%, faster > 5%, words > 0.1%, worse > 5%"
                         )
                     ]},
             {"VMs, revisions and nodes", dyno_cli_bench_where:options()},

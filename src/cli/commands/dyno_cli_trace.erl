@@ -80,7 +80,10 @@ command() ->
                 ~"shows the next ten calls, with results and durations"
             },
             {
-                ~"dyno trace shop@host \"shop:order(_, N) when N > 100 -> return, caller\" --count 3",
+                <<
+                    "dyno trace shop@host \"shop:order(_, N) when N > 100 -> return, caller\" "
+                    "--count 3"
+                >>,
                 ~"shows only calls with such arguments, and the callers"
             },
             {

@@ -47,8 +47,8 @@ tables() ->
                     #{
                         help =>
                             <<
-                                "measured, or why it no longer is: called_too_often, never_returns, "
-                                "reloaded."
+                                "measured, or why it no longer is: called_too_often, "
+                                "never_returns, reloaded."
                             >>
                     },
                     fun(#{state := State}) -> atom_to_binary(State) end

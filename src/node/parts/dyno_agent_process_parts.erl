@@ -42,8 +42,8 @@ tables() ->
                         optional => true,
                         help =>
                             <<
-                                "estimated: so many start that most send no message; counted are the "
-                                "calls that they begin with."
+                                "estimated: so many start that most send no message; counted are "
+                                "the calls that they begin with."
                             >>
                     },
                     fun
@@ -58,8 +58,8 @@ tables() ->
                     #{
                         help =>
                             <<
-                                "At the end of the run; estimated from those that were followed, if "
-                                "not all were."
+                                "At the end of the run; estimated from those that were followed, "
+                                "if not all were."
                             >>
                     },
                     fun
@@ -144,8 +144,8 @@ warnings(Role, #{discovers := Discovers, discovered := Discovered} = Results) ->
         [
             {
                 ~"processes_given_up",
-                "after ~ts processes no more were discovered in ~ts: too many started, and their calls "
-                "are not known",
+                "after ~ts processes no more were discovered in ~ts: too many started, and their "
+                "calls are not known",
                 [{Discovered, ~"count"}, Role],
                 ~"Measure them at --level time."
             }
@@ -154,8 +154,8 @@ warnings(Role, #{discovers := Discovers, discovered := Discovered} = Results) ->
         [
             {
                 ~"processes_at_least",
-                "the table has ~ts of the ~ts processes that were started in ~ts: processes that call "
-                "only functions that are called too often are missing",
+                "the table has ~ts of the ~ts processes that were started in ~ts: processes that "
+                "call only functions that are called too often are missing",
                 [{Discovered, ~"count"}, {Started, ~"count"}, Role],
                 ~"If they matter, measure with --level time, which has them."
             }

@@ -17,6 +17,8 @@
 -define(MOSTLY, 0.7).
 %% Instants without a running process.
 -define(ENOUGH, 100).
+%% Samples that say nothing: a handful may be dyno's own short processes.
+-define(FEW, 30).
 
 -spec profiles() -> [dyno_agent_instrument:profile()].
 profiles() ->
@@ -295,15 +297,25 @@ warnings(Role, #{stacks := Stacks, other := Other} = Result) ->
          || #{clocks := unknown} <- [Result]
         ].
 
-%% Time of processes that were not met, had ended, or had continued before they answered.
+%% Time of processes that were not met, had ended, or had continued before they answered; if that is
+%% more than chance.
 unseen(Role, All, #{stacks := Stacks, started := Started, cpu := Cpu} = Result) ->
     Weight = fun(Last) ->
         weight([Of || {_, Stack, _} = Of <- Stacks, lists:last(Stack) =:= Last])
     end,
     Ended = Weight(unseen) / All,
-    Share = max(0.0, seen(Result) * (1 - Ended - Weight(burst) / All)),
+    #{observations := Count} = observed(Result),
+    %% In floats 1 - 0.9 - 0.1 is not 0.
+    Told = max(0, round(1.0e6 * (1 - Ended - Weight(burst) / All))) / 1.0e6,
+    Seen = seen(Result),
+    Share = Seen * Told,
+    {_, AtMost} = dyno_stats_interval:share(Told, max(1, Count)),
+    Highest = Seen * AtMost,
+    {AtLeast, _} = dyno_stats_interval:share(Ended, max(1, Count)),
     if
-        Share < ?MOSTLY, Cpu =:= none ->
+        Count < ?FEW ->
+            [];
+        Highest < ?MOSTLY, Cpu =:= none ->
             [
                 {
                     ~"bursts",
@@ -316,7 +328,7 @@ unseen(Role, All, #{stacks := Stacks, started := Started, cpu := Cpu} = Result) 
                     >>
                 }
             ];
-        Ended > ?MUCH ->
+        AtLeast > ?MUCH ->
             [
                 {
                     ~"short_processes",

@@ -147,18 +147,13 @@ response_time({Label, Sizes} = Test) ->
             Test,
             fun(Size, V) ->
                 #{
-                    text => [
+                    text => text("~ts responses take ~ts times as long as ~ts ~ts: ~ts (p50)", [
                         with(Size, Label),
-                        " responses take ",
                         times(V / Least),
-                        " times as long as ",
                         preposition(Label),
-                        " ",
                         number(First),
-                        ": ",
-                        dyno_unit:format(V, ~"ns"),
-                        " (p50)"
-                    ]
+                        dyno_unit:format(V, ~"ns")
+                    ])
                 }
             end
         )
@@ -372,14 +367,9 @@ message_queues({Label, Sizes} = Test) ->
             Test,
             fun(Size, V) ->
                 #{
-                    text => [
-                        "the message queue of ",
-                        Group,
-                        " holds ",
-                        number(V),
-                        " messages ",
-                        with(Size, Label)
-                    ],
+                    text => text("the message queue of ~ts holds ~ts messages ~ts", [
+                        Group, number(V), with(Size, Label)
+                    ]),
                     value => V,
                     advice => ?DIVIDE
                 }
@@ -407,15 +397,9 @@ waiting(Server, Responses, {Label, Sizes} = Test) ->
         fun(Size, V) ->
             {_, Runs} = lists:keyfind(Size, 1, Sizes),
             #{
-                text => [
-                    "messages to ",
-                    Server,
-                    " wait ",
-                    dyno_unit:format(V, ~"ns"),
-                    " ",
-                    with(Size, Label),
-                    " until they are handled (p99)"
-                ],
+                text => text("messages to ~ts wait ~ts ~ts until they are handled (p99)", [
+                    Server, dyno_unit:format(V, ~"ns"), with(Size, Label)
+                ]),
                 value => V / max(1, map_get(Size, Responses)),
                 evidence => text("~ts.", [doing(Server, lists:last(Runs))]),
                 advice => ?DIVIDE
@@ -477,23 +461,19 @@ functions({Label, Sizes} = Test) ->
             Test,
             fun(Size, V) ->
                 #{
-                    text => [
-                        Words,
-                        Name,
-                        " takes ",
-                        dyno_unit:format(V, ~"ns"),
-                        " ",
-                        with(Size, Label),
-                        ", ",
-                        times(V / Least),
-                        " times as long as ",
-                        preposition(Label),
-                        " ",
-                        number(element(1, hd(Points))),
-                        ", and ",
-                        dyno_unit:format(maps:get(Size, Shares, 0), ~"ratio"),
-                        " of the time"
-                    ],
+                    text => text(
+                        "~ts~ts takes ~ts ~ts, ~ts times as long as ~ts ~ts, and ~ts of the time",
+                        [
+                            Words,
+                            Name,
+                            dyno_unit:format(V, ~"ns"),
+                            with(Size, Label),
+                            times(V / Least),
+                            preposition(Label),
+                            number(element(1, hd(Points))),
+                            dyno_unit:format(maps:get(Size, Shares, 0), ~"ratio")
+                        ]
+                    ),
                     advice => <<
                         "Look for work in it that grows with the size: lists, copies, tables; "
                         "--distribution shows how long single calls take."
@@ -568,17 +548,12 @@ memory(Name, [{S0, V0}, {S1, V1} | _] = Points, {Label, _} = Test) when V1 > V0 
         fun(Size, V) ->
             {_, _, Beyond} = lists:keyfind(Size, 1, Measured),
             #{
-                text => [
-                    "the memory of ",
+                text => text("the memory of ~ts, ~ts ~ts, grows ~ts times as fast as at first", [
                     Name,
-                    ", ",
                     dyno_unit:format(V, ~"B"),
-                    " ",
                     with(Size, Label),
-                    ", grows ",
-                    times(Beyond * limit(memory_step)),
-                    " times as fast as at first"
-                ],
+                    times(Beyond * limit(memory_step))
+                ]),
                 advice => ~"Look for what is kept for longer, or copied more often, at that size."
             }
         end

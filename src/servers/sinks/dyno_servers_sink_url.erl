@@ -34,7 +34,9 @@ schemes() ->
     Tags = {tags, []},
     Temporality = {temporality, cumulative},
     [
-        {~"statsd", dyno_servers_statsd, statsd, {host, none, 8125}, ~"statsd://HOST:8125", [Prefix]},
+        {~"statsd", dyno_servers_statsd, statsd, {host, none, 8125}, ~"statsd://HOST:8125", [
+            Prefix
+        ]},
         {~"statsd+unix", dyno_servers_statsd, statsd, path, ~"statsd+unix:/PATH", [Prefix]},
         {
             ~"dogstatsd",
@@ -55,7 +57,9 @@ schemes() ->
             ~"prometheus://127.0.0.1:9464",
             []
         },
-        {~"otlp+http", dyno_servers_otlp, http, {url, 4318}, ~"otlp+http://HOST:4318", [Temporality]},
+        {~"otlp+http", dyno_servers_otlp, http, {url, 4318}, ~"otlp+http://HOST:4318", [
+            Temporality
+        ]},
         {~"otlp+https", dyno_servers_otlp, https, {url, 4318}, ~"otlp+https://HOST:4318", [
             Temporality
         ]},
