@@ -69,7 +69,7 @@ traced(Processes, {Node, _, _} = Block) ->
     Processes = erpc:call(Node, bench_calls, wait_for, [Table, Processes], infinity),
     Ns = block(epochs, Block),
     %% No process has been seen twice, and none but ours called.
-    Processes = erpc:call(Node, dyno_agent_process_table, size, [Table]),
+    Processes = map_size(erpc:call(Node, dyno_agent_process_table, groups, [Table])),
     _ = dyno_agent:detach(Agent),
     Ns.
 

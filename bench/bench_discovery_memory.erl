@@ -87,6 +87,8 @@ run(Node, Processes, #{interval_ms := IntervalMs} = Extent) ->
     {ok, Calls} = dyno_agent:start(Agent, dyno_agent_calls, #{
         patterns => [?PATTERN], measures => [call_time], processes => Discovery
     }),
+    %% Otherwise so many at once are an estimate.
+    ok = dyno_agent_processes:limit(Discovery, 2 * Processes),
     Empty = memory(Agent),
     ok = erpc:call(Node, bench_calls, call_all, [], infinity),
     %% The call figures show the processes that sent no message, because they were so many at once.

@@ -6,7 +6,7 @@
 %% Sums and maxima by group of processes, which stay small for any number of processes: the
 %% knowledge of dyno_agent_discovery. Pure.
 
--export([new/0, id/2, may_have_names/2, count/2, count/4, lived/3]).
+-export([new/0, id/2, may_have_names/2, count/2, count/4, at_most/2, lived/3]).
 -export([begin_scan/1, sampled/2, end_scan/1, restart/2, results/3]).
 -export_type([t/0, results/0]).
 
@@ -116,6 +116,21 @@ count(More, All) ->
         end
     end,
     maps:fold(fun(Id, Count, Acc) -> update(Id, Unseen(Count), Acc) end, All, More).
+
+-doc "The same with at most this many processes: an estimate is no more than there can be.".
+-spec at_most(non_neg_integer(), t()) -> t().
+at_most(Most, #{groups := Groups} = All) ->
+    Sum = fun(What) -> lists:sum([maps:get(What, Group) || _ := Group <- Groups]) end,
+    case {Sum(discovered), Sum(unseen)} of
+        {Discovered, Unseen} when Discovered > Most, Unseen > 0 ->
+            Part = max(0, Most - (Discovered - Unseen)) / Unseen,
+            Fewer = fun(_Id, #{discovered := N, unseen := U} = Group) ->
+                Group#{discovered := N - U + round(Part * U), unseen := round(Part * U)}
+            end,
+            All#{groups := maps:map(Fewer, Groups)};
+        _ ->
+            All
+    end.
 
 -spec lived(id(), Ns :: non_neg_integer(), t()) -> t().
 lived(Id, Ns, All) ->

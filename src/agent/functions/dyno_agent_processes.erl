@@ -72,6 +72,8 @@ modules (`loaded/2`) and functions called too often for discovery (`leave_out/2`
     discovery := dyno_agent_discovery:t(),
     first_calls := dyno_agent_first_calls:t(),
     newest := non_neg_integer(),
+    %% The processes at the beginning.
+    there := pos_integer(),
     interval_ms := pos_integer(),
     scan := idle | dyno_agent_process_table:continuation(),
     timer := reference(),
@@ -136,6 +138,7 @@ init(#{patterns := Patterns, interval_ms := IntervalMs}) ->
         discovery => dyno_agent_discovery:new(FirstCalls),
         first_calls => FirstCalls,
         newest => newest(),
+        there => erlang:system_info(process_count),
         interval_ms => IntervalMs,
         scan => idle,
         timer => erlang:send_after(IntervalMs, self(), scan),
@@ -153,7 +156,11 @@ when
 handle_call(table, _From, #{discovery := Discovery} = State) ->
     {reply, dyno_agent_discovery:table(Discovery), State};
 handle_call(restart, _From, #{discovery := Discovery} = State) ->
-    {reply, ok, State#{discovery := dyno_agent_discovery:restart(Discovery), newest := newest()}};
+    {reply, ok, State#{
+        discovery := dyno_agent_discovery:restart(Discovery),
+        newest := newest(),
+        there := erlang:system_info(process_count)
+    }};
 handle_call(read, From, #{waiting := Waiting, discovery := Discovery} = State) ->
     Settled = dyno_agent_discovery:settle(Discovery),
     {noreply, scan(State#{waiting := [From | Waiting], discovery := Settled})}.
@@ -229,8 +236,9 @@ ended_scan(Read, #{discovery := Discovery, waiting := Waiting, newest := Newest}
         [] ->
             ok;
         _ ->
-            Results = (dyno_agent_discovery:results(Discovery))#{
-                read => Read, started => max(0, newest() - Newest)
+            Started = max(0, newest() - Newest),
+            Results = (dyno_agent_discovery:results(map_get(there, State) + Started, Discovery))#{
+                read => Read, started => Started
             },
             lists:foreach(fun(From) -> gen_server:reply(From, Results) end, Waiting)
     end,

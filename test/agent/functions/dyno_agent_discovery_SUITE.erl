@@ -73,6 +73,12 @@ estimates_a_storm(_Config) ->
     ?assertEqual(Discovered, OfGroup),
     ?assert(Sent - 3000 < 6000, Sent),
     ?assert(abs(Discovered - Before - 12_000) < 1200, Discovered - Before),
+    %% There were no more than that.
+    #{core := Core} = Stormed,
+    ?assertMatch(
+        #{discovered := 10_000, groups := [#{discovered := 10_000}]},
+        dyno_agent_discovery:results(10_000, Core)
+    ),
     %% Rare ones are counted each.
     Quiet = run(moments(1200), Stormed),
     #{discovered := Then} = results(Quiet),
@@ -237,7 +243,7 @@ delivered(#{sent := Sent} = Node) ->
 core({Function, Arguments}, #{core := Core} = Node) ->
     Node#{core := apply(dyno_agent_discovery, Function, Arguments ++ [Core])}.
 
-results(#{core := Core}) -> dyno_agent_discovery:results(Core).
+results(#{core := Core}) -> dyno_agent_discovery:results(1_000_000, Core).
 
 throttled(#{core := Core}) ->
     maps:keys(dyno_agent_process_table:throttled(dyno_agent_discovery:table(Core))).
