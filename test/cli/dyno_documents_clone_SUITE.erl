@@ -26,7 +26,7 @@ all() ->
         project_of_mix
     ].
 
-slow() -> [builds, long_documents, project_of_rebar3, project_of_mix].
+slow() -> [first_documents, builds, long_documents, project_of_rebar3, project_of_mix].
 
 %% Those with tests of large systems, and those that one reads second.
 -define(LONG, ["doc/examples.md", "doc/profile.md", "doc/trace.md", "doc/verify.md"]).

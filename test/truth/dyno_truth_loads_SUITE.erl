@@ -54,7 +54,7 @@ suite() ->
     [{timetrap, {minutes, 2}}].
 
 %% In a run of all tests the processors are taken anyway, and these take them from all others.
-slow() -> [{group, beside_others}].
+slow() -> [{group, beside_others}, gates_are_right, a_search_has_the_limit_of_its_objective].
 
 all() ->
     [{group, pure}, {group, real}, {group, beside_others}].

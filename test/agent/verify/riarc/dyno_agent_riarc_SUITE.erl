@@ -27,7 +27,7 @@ suite() ->
 
 newest_release_only() -> all.
 
-slow() -> [mutants_are_caught, in_each_processes_order].
+slow() -> [mutants_are_caught, in_the_papers_order, in_each_processes_order].
 
 all() ->
     [{group, orders}, in_larger_systems | cases()].
