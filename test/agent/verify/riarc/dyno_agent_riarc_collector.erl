@@ -89,11 +89,12 @@ handle({from_outside, Process, Signature, TimeNs}, #{outside := Tracer} = State)
     told(Tracer, none, {event, outside, {spawn, Process, Signature}, TimeNs}, State);
 handle({settle, Process, _, _}, #{places := Places} = State) when is_map_key(Process, Places) ->
     {State, []};
-handle({settle, Process, Parent, IsAlive}, #{places := Places} = State) ->
+handle({settle, Process, Parent, IsAlive}, #{places := Places, waiting := Waiting} = State) ->
     case Places of
         #{Parent := foreign} -> strange(Process, State);
         #{Parent := _} -> {State, []};
-        #{} when IsAlive -> {State, [{settle, Process, Parent, later}]};
+        %% The parent's events, this spawn among them, wait for its own place.
+        #{} when IsAlive; is_map_key(Parent, Waiting) -> {State, [{settle, Process, Parent, later}]};
         #{} -> strange(Process, State)
     end;
 handle({mark, Process, Helper} = Mark, #{places := Places} = State) ->
