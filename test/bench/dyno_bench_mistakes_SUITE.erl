@@ -92,7 +92,7 @@ at_the_command_line(_Config) ->
                 ["ok", "--fail-if", "slower > 5%"]
             },
             {1, "raised error:boom", ["error(boom)."]},
-            {1, "init had not ended", ["ok.", "--init", "receive a -> b end.", "--timeout", "1s"]},
+            {1, "init had not ended", ["ok.", "--init", "receive a -> b end.", "--timeout", "5s"]},
             {1, "input n raised error:boom", ["r(X) -> X.", "--input", "n=error(boom)"]},
             {
                 3,
@@ -151,7 +151,7 @@ in_files(Config) ->
     true = code:add_patha(Priv),
     dyno_parallel:each(
         fun({Status, Pattern, Text}) ->
-            {error, Reason} = dyno_bench:run_file(file(Config, Text), #{timeout_ms => 1000}),
+            {error, Reason} = dyno_bench:run_file(file(Config, Text), #{timeout_ms => 3000}),
             Sentence = unicode:characters_to_list(dyno_error:format(Reason)),
             ?assertMatch({match, _}, re:run(Sentence, Pattern), Sentence),
             ?assertEqual(Status, dyno_error:exit_status(Reason), Sentence)

@@ -420,9 +420,11 @@ format_error({too_long, Name, Bytes}) ->
         [dyno_bench_source:in_part(Name), Bytes, ?MAX_BYTES]
     );
 format_error({endless_compilation, Label, TimeoutMs}) ->
-    io_lib:format("\"~ts\" was not compiled after ~ts; have init make its large values", [
-        short(Label), dyno_unit:format(TimeoutMs, ~"ms")
-    ]);
+    io_lib:format(
+        "\"~ts\" was not compiled after ~ts; if it has large values, have init make them; if the "
+        "machine is busy, allow more time (--timeout)",
+        [short(Label), dyno_unit:format(TimeoutMs, ~"ms")]
+    );
 format_error({costly_compilation, Label}) ->
     io_lib:format("\"~ts\" takes more than 2 GB to compile; have init make its large values", [
         short(Label)

@@ -366,7 +366,11 @@ format_error({taken_name, Path, Module}) ->
 format_error({no_benchmarks, Path}) ->
     io_lib:format("~ts: it does not export benchmarks/0, which dyno_bench_file asks for", [Path]);
 format_error({endless_compilation, Path, TimeoutMs}) ->
-    io_lib:format("~ts: was not compiled after ~ts", [Path, dyno_unit:format(TimeoutMs, ~"ms")]);
+    io_lib:format(
+        "~ts: was not compiled after ~ts; if the machine is busy, allow more time (--timeout)", [
+            Path, dyno_unit:format(TimeoutMs, ~"ms")
+        ]
+    );
 format_error({bad_case, Place, Number, Text}) when is_integer(Number) ->
     [at(Place), io_lib:format("case ~b: ~ts", [Number, Text])];
 format_error({bad_case, Place, Name, Text}) ->
