@@ -22,7 +22,7 @@ dirty schedulers.
 
 -export_type([kind/0]).
 
--type kind() :: five | short | bif | ping | dirty | mixed | matches.
+-type kind() :: five | short | bif | ping | dirty | mixed | matches | sorts.
 
 -define(PHASES, [
     loop,
@@ -144,6 +144,8 @@ run(matches) ->
     Table = ets:new(?MODULE, [public]),
     true = ets:insert(Table, [{I, I rem 97, ~"x"} || I <- lists:seq(1, 20_000)]),
     matches(Table);
+run(sorts) ->
+    sorts([{I, #{a => I, b => ~"hello"}} || I <- lists:seq(1, 3000)]);
 run(ping) ->
     Server = spawn_link(fun server/0),
     lists:foreach(fun(_) -> spawn_link(fun() -> calls(Server) end) end, [1, 2, 3, 4]),
@@ -280,6 +282,12 @@ pack(Term) ->
 keysort(Term) ->
     _ = lists:keysort(2, Term),
     ok.
+
+%% Erlang code that calls C without a BIF, in the middle of a turn: comparisons.
+sorts(Term) ->
+    phase(pack, fun() -> ?MODULE:pack(lists:sublist(Term, 400)) end),
+    phase(keysort, fun() -> ?MODULE:keysort(Term) end),
+    sorts(Term).
 
 %% A server and its clients
 

@@ -59,8 +59,11 @@ typedef uintptr_t word;
 #define MOST_WORDS 4096
 #define CHUNK 128
 #define OUTER_WORDS 256
-// How far C's stack is searched for the process's address, and how many of its words are followed.
+// How far C's stack is searched: for the process's address, and how many of its words are followed;
+// for the call from Erlang code, and how far behind that call.
 #define C_STACK_BYTES 16384
+#define CALL_BYTES 4096
+#define AFTER_CALL_BYTES 96
 #define MOST_ASKED 200
 // Samples that a thread's ring holds: those of two seconds.
 #define RING 512
@@ -79,6 +82,8 @@ enum kind { IN_JIT, IN_C, NO_PROCESS };
 struct sample {
     word pid;
     word pc;
+    // Where C returns to Erlang code; 0 if that is unknown.
+    word back;
     uint32_t weight;
     uint8_t kind;
     uint8_t inner;
@@ -198,7 +203,9 @@ static void copy_stack(struct thread *thread, struct sample *sample, const struc
         }
         size_t i = 0;
         for (; i < words && count < INNER; i++) {
-            if (is_return(code, chunk[i])) {
+            // Code that all share is also called with a return address of any tag.
+            int is_first = at == from && i == 0;
+            if (is_first ? range_of(code, chunk[i]) != NULL : is_return(code, chunk[i])) {
                 sample->frames[count++] = chunk[i];
             }
         }
@@ -233,20 +240,33 @@ static void copy_stack(struct thread *thread, struct sample *sample, const struc
 // A process of this node: its number has the tag 0011, and is not that of none, which is all ones.
 static int is_process(word pid) { return (pid & 15) == 3 && pid >> 4 != (word)-1 >> 4; }
 
-// The process that the thread runs: its pid, its heap's begin, its stack's inner and outer end.
-static int running(const struct session *session, word read[4]) {
+enum place { PID, HEAP, STOP, HEND, PLACES };
+
+struct process {
+    word address;
+    word of[PLACES];
+};
+
+static int read_process(const struct session *session, word address, struct process *process) {
+    const long offsets[PLACES] = {0, session->heap, session->stop, session->hend};
+    process->address = address;
+    return peek4(address, offsets, process->of);
+}
+
+// The process that the thread runs.
+static int running(const struct session *session, struct process *process) {
     word data = (word)pthread_getspecific(session->key);
-    word process = 0;
-    const long offsets[4] = {0, session->heap, session->stop, session->hend};
-    return data != 0 && peek(data + (word)session->current, &process, sizeof process) && process != 0 &&
-           peek4(process, offsets, read);
+    word address = 0;
+    return data != 0 && peek(data + (word)session->current, &address, sizeof address) &&
+           address != 0 && read_process(session, address, process);
 }
 
 // The first process, seen from the stack's inner end, whose address is there. The words in between
 // point elsewhere, so that its pid and the order of its heap and stack are asked for as well.
 static int on_c_stack(const struct session *session, struct thread *thread, word sp,
-                      word read[4]) {
+                      struct process *process) {
     word *chunk = thread->chunk;
+    const word *of = process->of;
     unsigned asked = 0;
     for (word at = sp; at - sp < C_STACK_BYTES; at += sizeof thread->chunk) {
         if (!peek(at, chunk, sizeof thread->chunk)) {
@@ -254,13 +274,12 @@ static int on_c_stack(const struct session *session, struct thread *thread, word
         }
         for (unsigned i = 0; i < CHUNK && asked < MOST_ASKED; i++) {
             word place = chunk[i];
-            const long offsets[4] = {0, session->heap, session->stop, session->hend};
             if ((place & 7) != 0 || place < 65536 || place - sp < C_STACK_BYTES) {
                 continue;
             }
             asked++;
-            if (peek4(place, offsets, read) && is_process(read[0]) && read[1] != 0 &&
-                read[1] < read[2] && read[2] <= read[3]) {
+            if (read_process(session, place, process) && is_process(of[PID]) && of[HEAP] != 0 &&
+                of[HEAP] < of[STOP] && of[STOP] <= of[HEND]) {
                 return 1;
             }
         }
@@ -268,34 +287,131 @@ static int on_c_stack(const struct session *session, struct thread *thread, word
     return 0;
 }
 
+// Erlang code that calls C leaves its stack: it moves the stack pointer to rbp or into the process,
+// and takes it back from there behind the call. If it is in rbp, then the process has an old one.
+enum comeback { UNKNOWN, FROM_REGISTER, FROM_PROCESS };
+
+static enum comeback comeback(const struct session *session, word at) {
+    unsigned char text[AFTER_CALL_BYTES];
+    if (!peek(at, text, sizeof text)) {
+        return UNKNOWN;
+    }
+    for (size_t i = 0; i + 4 <= sizeof text; i++) {
+        const unsigned char *of = text + i;
+        // mov rsp, rbp
+        if (of[0] == 0x48 && ((of[1] == 0x89 && of[2] == 0xec) || (of[1] == 0x8b && of[2] == 0xe5))) {
+            return FROM_REGISTER;
+        }
+        // mov rsp, [r13 + stop]
+        if (of[0] == 0x49 && of[1] == 0x8b && of[2] == 0x65 && of[3] == session->stop) {
+            return FROM_PROCESS;
+        }
+    }
+    return UNKNOWN;
+}
+
+// Where C's stack has the return address into Erlang code.
+static word called_at(const struct session *session, struct thread *thread,
+                      const struct ranges *code, word sp, word *back) {
+    word *chunk = thread->chunk;
+    for (word at = sp & ~(word)7; at - sp < CALL_BYTES; at += sizeof thread->chunk) {
+        if (!peek(at, chunk, sizeof thread->chunk)) {
+            return 0;
+        }
+        for (unsigned i = 0; i < CHUNK; i++) {
+            if (range_of(code, chunk[i]) != NULL && comeback(session, chunk[i]) != UNKNOWN) {
+                *back = chunk[i];
+                return at + i * sizeof(word);
+            }
+        }
+    }
+    return 0;
+}
+
+// Whether this may be the inner end of the process's stack: what is no term is a return address.
+static int is_stack(const struct process *process, const struct ranges *code, word at) {
+    word words[32];
+    if ((at & 7) != 0 || at < process->of[HEAP] || at >= process->of[HEND]) {
+        return 0;
+    }
+    size_t count = (process->of[HEND] - at) / sizeof(word);
+    count = count < 32 ? count : 32;
+    if (!peek(at, words, count * sizeof(word))) {
+        return 0;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if ((words[i] & 3) == 0 && !is_return(code, words[i])) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+// rbp at the call from Erlang code. The outermost C function that uses it has put it on C's stack,
+// below the call and before all else that points into the heap, but for r15: that comes before r14,
+// a number of 32 bits, and r13, the process. If none uses it, the register has it.
+static word kept_stack(const struct process *process, struct thread *thread,
+                       const struct ranges *code, word call, word sp, word rbp) {
+    word *chunk = thread->chunk;
+    word low = call - sp > sizeof thread->chunk ? call - sizeof thread->chunk : sp & ~(word)7;
+    size_t count = (call - low) / sizeof(word);
+    if (!peek(low, chunk, count * sizeof(word))) {
+        return 0;
+    }
+    while (count-- > 0) {
+        int is_r15 = count >= 2 && chunk[count - 1] >> 32 == 0 &&
+                     chunk[count - 2] == process->address;
+        if (!is_r15 && is_stack(process, code, chunk[count])) {
+            return chunk[count];
+        }
+    }
+    return is_stack(process, code, rbp) ? rbp : 0;
+}
+
+// The inner end of the stack of a process whose thread runs C, or is about to or comes back from it.
+static word stack_beside_c(const struct session *session, struct thread *thread,
+                           const struct process *process, const struct ranges *code,
+                           struct sample *sample, word sp, word rbp) {
+    word kept = rbp;
+    word back = sample->pc;
+    if (sample->kind == IN_C) {
+        word call = called_at(session, thread, code, sp, &back);
+        if (call == 0) {
+            return process->of[STOP];
+        }
+        sample->back = back;
+        kept = kept_stack(process, thread, code, call, sp, rbp);
+    }
+    return kept != 0 && comeback(session, back) == FROM_REGISTER ? kept : process->of[STOP];
+}
+
 static void fill(struct session *session, struct thread *thread, struct sample *sample,
                  const ucontext_t *context) {
     const struct ranges *code = atomic_load_explicit(&session->code, memory_order_acquire);
     word pc = (word)context->uc_mcontext.gregs[REG_RIP];
     word sp = (word)context->uc_mcontext.gregs[REG_RSP];
-    word read[4];
+    word rbp = (word)context->uc_mcontext.gregs[REG_RBP];
+    struct process process;
     sample->pc = pc;
+    sample->back = 0;
     sample->kind = NO_PROCESS;
     sample->inner = 0;
     sample->outer = 0;
     sample->has_gap = 0;
-    if (!running(session, read)) {
+    if (!running(session, &process)) {
         return;
     }
     // A match specification runs in a process that is none; the one that asked is on C's stack.
-    if (!is_process(read[0]) && !on_c_stack(session, thread, sp, read)) {
+    if (!is_process(process.of[PID]) && !on_c_stack(session, thread, sp, &process)) {
         return;
     }
-    word heap = read[1];
-    word from = read[2];
-    word hend = read[3];
-    sample->pid = read[0];
+    word heap = process.of[HEAP];
+    word hend = process.of[HEND];
+    sample->pid = process.of[PID];
     sample->kind = range_of(code, pc) != NULL ? IN_JIT : IN_C;
-    // Erlang code has the stack pointer on the process's own stack, but for the moments in which it
-    // goes to C and comes back.
-    if (sample->kind == IN_JIT && sp >= heap && sp < hend) {
-        from = sp;
-    }
+    int is_on_heap = sample->kind == IN_JIT && sp >= heap && sp < hend;
+    word from = is_on_heap ? sp
+                           : stack_beside_c(session, thread, &process, code, sample, sp, rbp);
     if ((from & 7) == 0 && from >= heap && from < hend) {
         copy_stack(thread, sample, code, from, hend);
     }
@@ -747,14 +863,17 @@ static ERL_NIF_TERM addresses(ErlNifEnv *env, const word *from, unsigned first, 
     return list;
 }
 
-// {Thread, Pid | none, jit | native, Pc, Weight, Inner, Outer, HasGap}; inner frames come first.
+// {Thread, Pid | none, jit | native | Back, Pc, Weight, Inner, Outer, HasGap}; inner frames come
+// first.
 static ERL_NIF_TERM sample_term(ErlNifEnv *env, unsigned index, const struct sample *sample) {
     unsigned outer = sample->outer > OUTER ? OUTER : sample->outer;
     unsigned first = sample->outer > OUTER ? sample->outer - OUTER : 0;
     ERL_NIF_TERM parts[] = {
         enif_make_uint(env, index),
         sample->kind == NO_PROCESS ? atom_none : (ERL_NIF_TERM)sample->pid,
-        sample->kind == IN_JIT ? atom_jit : atom_native,
+        sample->kind == IN_JIT ? atom_jit
+        : sample->back != 0   ? enif_make_uint64(env, sample->back)
+                              : atom_native,
         enif_make_uint64(env, sample->pc),
         enif_make_uint(env, sample->weight),
         addresses(env, sample->frames, 0, sample->inner),
@@ -874,6 +993,14 @@ static int function_at(const struct ranges *code, word at, word limit, word atom
     return last_mfa(low, high, atoms, mfa);
 }
 
+// Behind a module's last function are jumps to code that all share, each of six bytes: 40 e9 and a
+// distance.
+static int is_jump(word at) {
+    unsigned char text[14];
+    return peek(at - 6, text, sizeof text) && text[6] == 0x40 && text[7] == 0xe9 &&
+           ((text[0] == 0x40 && text[1] == 0xe9) || (text[12] == 0x40 && text[13] == 0xe9));
+}
+
 static ERL_NIF_TERM mfa_term(ErlNifEnv *env, int is_found, const struct mfa *mfa) {
     return is_found ? enif_make_tuple3(env, (ERL_NIF_TERM)mfa->module, (ERL_NIF_TERM)mfa->function,
                                        enif_make_uint(env, (unsigned)mfa->arity))
@@ -931,7 +1058,7 @@ static ERL_NIF_TERM each(ErlNifEnv *env, const ERL_NIF_TERM argv[], int of_calle
             return enif_make_badarg(env);
         }
         int is_found = of_callee ? callee_at(code, at, atoms, &mfa)
-                                 : function_at(code, at, MOST_CODE, atoms, &mfa);
+                                 : !is_jump(at) && function_at(code, at, MOST_CODE, atoms, &mfa);
         names = enif_make_list_cell(env, mfa_term(env, is_found, &mfa), names);
     }
     enif_make_reverse_list(env, names, &list);

@@ -59,7 +59,7 @@ decode(Session, Samples, Before) ->
         fun(New) -> dyno_agent_cpu_nif:names(Session, New, Atoms) end
     ),
     AllCallees = known(
-        [hd(Inner) || {_, _, native, _, _, [_ | _] = Inner, _, _} <- Samples],
+        [hd(Inner) || {_, _, Where, _, _, [_ | _] = Inner, _, _} <- Samples, Where =/= jit],
         Callees,
         fun(New) -> dyno_agent_cpu_nif:callees(Session, New, Atoms) end
     ),
@@ -79,7 +79,7 @@ decode(Session, Samples, Before) ->
 renewed(Session, Samples, #{until_ms := UntilMs, from_ms := FromMs, maps := Before} = Frames) ->
     NowMs = erlang:monotonic_time(millisecond),
     IsNew = fun({_, Pid, Where, Pc, _, _, _, _}) ->
-        Pid =/= none andalso Where =:= native andalso
+        Pid =/= none andalso Where =/= jit andalso
             dyno_agent_cpu_maps:library(Pc, Before) =:= dyno_agent_cpu_maps:unknown()
     end,
     case NowMs >= UntilMs orelse (NowMs >= FromMs andalso lists:any(IsNew, Samples)) of
@@ -110,7 +110,8 @@ known(Addresses, Known, Ask) ->
 %% A return address is behind its call, and may be in the next function.
 addresses({_, none, _, _, _, _, _, _}) -> [];
 addresses({_, _, jit, Pc, _, Inner, Outer, _}) -> [Pc | addresses(Inner, Outer)];
-addresses({_, _, native, _, _, Inner, Outer, _}) -> addresses(Inner, Outer).
+addresses({_, _, native, _, _, Inner, Outer, _}) -> addresses(Inner, Outer);
+addresses({_, _, Back, _, _, Inner, Outer, _}) -> addresses([Back | Inner], Outer).
 
 addresses(Inner, Outer) -> [Address - 1 || Address <- Inner ++ Outer].
 
@@ -135,14 +136,24 @@ path({_, _, Where, Pc, _, Inner, Outer, HasGap}, Name, Leaf) ->
     end,
     Inmost =
         case {Where, Inner} of
-            {jit, _} -> named(Name(Pc));
-            {native, [Return | _]} -> Leaf(Return, Pc);
-            {native, []} -> Leaf(none, Pc)
+            {jit, _} ->
+                named(Name(Pc));
+            {native, _} ->
+                Leaf(callee(Inner), Pc);
+            %% BIFs and NIFs are called by code that all share, which has no name.
+            {Back, _} ->
+                case named(Name(Back - 1)) of
+                    [] -> Leaf(callee(Inner), Pc);
+                    Caller -> Caller ++ Leaf(none, Pc)
+                end
         end,
     case once(joined(Named(Outer), Named(Inner), HasGap) ++ Inmost) of
         [] -> [nameless];
         Path -> Path
     end.
+
+callee([Return | _]) -> Return;
+callee([]) -> none.
 
 named(unknown) -> [];
 named({?RUNTIME, _, _}) -> [];

@@ -62,7 +62,8 @@ normal scheduler's process.
 -type sample() :: {
     Thread :: non_neg_integer(),
     pid() | none,
-    jit | native,
+    %% Erlang code, or C code, with the address in Erlang code that called it if that is known.
+    jit | native | (Back :: address()),
     Pc :: address(),
     %% In intervals.
     Weight :: pos_integer(),

@@ -33,6 +33,7 @@ groups() ->
         ]},
         {in_a_node, [], [
             shares_are_those_of_the_clock,
+            comparisons_count_for_the_function_that_compares,
             short_processes_and_bifs_are_named,
             match_specifications_count_for_their_process,
             a_second_sampler_is_refused,
@@ -146,6 +147,10 @@ stacks_keep_both_ends(_Config) ->
     ?assertEqual([F(1), deep, F(2), F(3)], Path(jit, 30, [20], [10], true)),
     ?assertEqual([F(1), F(2)], Path(jit, 20, [20, 20], [20, 10], true)),
     ?assertEqual([F(1), {library, ~"[libx.so]"}], Path(native, 99, [10], [], false)),
+    %% C that a function called itself; and C that code without a name called.
+    Library = {library, ~"[libx.so]"},
+    ?assertEqual([F(1), F(2), Library], Path(20, 99, [10], [], false)),
+    ?assertEqual([F(1), Library], Path(1, 99, [10], [], false)),
     ?assertEqual([nameless], Path(jit, 0, [], [], false)),
     ?assertEqual(
         [scheduler],
@@ -154,9 +159,14 @@ stacks_keep_both_ends(_Config) ->
 
 %% In a node
 
-shares_are_those_of_the_clock(_Config) ->
+shares_are_those_of_the_clock(_Config) -> shares_of(mixed).
+
+%% They run in C, whose caller's stack is in a register.
+comparisons_count_for_the_function_that_compares(_Config) -> shares_of(sorts).
+
+shares_of(Kind) ->
     on_node(required, fun(Node, Sampler, _Agent) ->
-        Pid = erpc:call(Node, bench_cases, start, [mixed]),
+        Pid = erpc:call(Node, bench_cases, start, [Kind]),
         timer:sleep(300),
         %% The truth is by a clock that also passes while others have the processor.
         dyno_tries:hold(3, fun() ->
