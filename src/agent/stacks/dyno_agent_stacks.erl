@@ -67,7 +67,8 @@ had not run on from there; `unseen`: the process ended before its answer.
 
 -doc """
 The samples: weight 1 at one instant stands for the time `duration_ns / instants`. Ready processes
-count as well; a function's processor time is its share of the running samples, times `cpu_ns`.
+count as well, all together for at most one a scheduler; a function's processor time is its share of
+the samples, times `cpu_ns`.
 """.
 -type result() :: #{
     instants := non_neg_integer(),
